@@ -1,0 +1,225 @@
+"""The table of methods: which theorems apply to which mechanism.
+
+A new bound is a function in `bounds` and a line here.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct._types import Bound, Direction
+from jaxacct.bounds import _feldman_shenfeld as allocation
+from jaxacct.bounds import _gaussian as gaussian
+from jaxacct.bounds import _mironov_talwar_zhang as subsampled
+from jaxacct.composition import compose_rdp
+from jaxacct.mechanisms import Composed, Gaussian, PoissonSampled, RandomAllocation
+
+BOTH = (Direction.REMOVE, Direction.ADD)
+
+_WHOLE = {top: tuple(float(a) for a in range(2, top + 1)) for top in (64, 256, 1024, 2048)}
+_FRACTIONAL = tuple((1.0 + np.geomspace(0.02, 8.0, 60)).tolist())
+_LOW = tuple(np.linspace(1.02, 1.98, 25).tolist())
+_SPARSE = {
+    64: tuple((1.0 + np.geomspace(0.05, 64.0, 48)).tolist()),
+    256: tuple((1.0 + np.geomspace(0.05, 256.0, 56)).tolist()),
+    1024: tuple((1.0 + np.geomspace(0.05, 1024.0, 64)).tolist()),
+}
+
+
+def _mixed(top: int) -> tuple[float, ...]:
+    return tuple(sorted({*_FRACTIONAL, *_WHOLE[top]}))
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """One way to bound one mechanism, by Renyi divergences (`rdp`) or by its profile (`epsilon`, `log_delta`).
+
+    Attributes:
+      name: short and stable, shown by `compare`, accepted by ``method=``.
+      theorem: paper and theorem.
+      directions: the directions that it bounds.
+      rdp: ``(mechanism of lanes, orders=, uneven=) -> [A, L]``.
+      grids: for `rdp`, grids of orders from small to large; the next is tried when the best order is the last.
+      log_delta, epsilon: ``(mechanism of lanes, epsilon or log delta [L], uneven=) -> [L]``.
+      floor: ``(mechanism, log delta) -> `` cheap guess from below at the epsilon it would give, to skip it.
+      lowest_order: True if the first order of the grid is no edge: nothing is lost below it.
+      needs_low_order: consult only where the best order so far is 2 or none.
+      bound: all of these are upper bounds today.
+    """
+
+    name: str
+    theorem: str
+    directions: tuple[Direction, ...]
+    rdp: Callable[..., jax.Array] | None = None
+    grids: tuple[tuple[float, ...], ...] = ()
+    log_delta: Callable[..., jax.Array] | None = None
+    epsilon: Callable[..., jax.Array] | None = None
+    floor: Callable[[Any, np.ndarray], np.ndarray] | None = None
+    needs_low_order: bool = False
+    bound: Bound = Bound.UPPER
+
+
+def _ignoring_split(fn: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """For methods that do not split allocation into groups: drops ``uneven=``."""
+
+    def wrapped(*args: Any, uneven: bool = True, **kwargs: Any) -> jax.Array:
+        del uneven
+        return fn(*args, **kwargs)
+
+    return wrapped
+
+
+def _uses(mechanism: Any) -> Any:
+    if isinstance(mechanism, RandomAllocation):
+        return np.multiply(mechanism.num_selected, mechanism.num_epochs)
+    return mechanism.num_steps
+
+
+def _unamplified_floor(mechanism: Any, log_delta: np.ndarray) -> np.ndarray:
+    # P[L > eps] >= delta with L ~ N(mu^2/2, mu^2), and the normal tail exceeds e^{-z^2/2 - z - 1}
+    mu = np.sqrt(np.asarray(_uses(mechanism), float)) / np.asarray(mechanism.mechanism.noise_multiplier, float)
+    z = np.sqrt(np.maximum(-2.0 * log_delta - 1.0, 0.0)) - 1.0
+    return 0.5 * mu**2 + mu * (z - 1.5)
+
+
+def _closed_form_floor(mechanism: RandomAllocation, log_delta: np.ndarray) -> np.ndarray:
+    uses = np.asarray(_uses(mechanism), float)
+    size = np.floor(np.asarray(mechanism.num_steps, float) / np.asarray(mechanism.num_selected, float))
+    sigma = np.asarray(mechanism.mechanism.noise_multiplier, float)
+    return uses * (1.0 - 1.0 / size) / (2.0 * sigma**2) + 0.0 * log_delta
+
+
+def _unamplified(floor: Any = _unamplified_floor, name: str = "no amplification") -> Method:
+    return Method(
+        name=name,
+        theorem="Balle & Wang 2018, Theorem 8",
+        directions=BOTH,
+        log_delta=_ignoring_split(gaussian.unamplified_log_delta),
+        epsilon=_ignoring_split(gaussian.unamplified_epsilon),
+        floor=floor,
+    )
+
+
+def _composed_rdp(mechanism: Composed, direction: Direction, *, orders: Sequence[float], uneven: bool) -> jax.Array:
+    parts = zip(mechanism.mechanisms, mechanism.counts, strict=True)
+    return compose_rdp((best_rdp(m, direction, orders=orders, uneven=uneven), count) for m, count in parts)
+
+
+def _composed_method(direction: Direction) -> Method:
+    def rdp(mechanism: Composed, *, orders: Sequence[float], uneven: bool = True) -> jax.Array:
+        return _composed_rdp(mechanism, direction, orders=orders, uneven=uneven)
+
+    return Method(
+        name=f"rdp ({direction.value})",
+        theorem="Mironov 2017, Proposition 1 over each part's Renyi curve",
+        directions=(direction,),
+        rdp=rdp,
+        grids=tuple(_mixed(top) for top in (64, 256, 1024)),
+    )
+
+
+_RENYI_GAUSSIAN = Method(
+    name="rdp",
+    theorem="Mironov 2017, Proposition 7",
+    directions=BOTH,
+    rdp=_ignoring_split(gaussian.unamplified_rdp),
+    grids=tuple(_mixed(top) for top in (64, 256, 1024, 2048)),
+)
+
+_TABLE: dict[tuple[type, ...], tuple[Method, ...]] = {
+    (Gaussian,): (_unamplified(floor=None, name="exact"), _RENYI_GAUSSIAN),
+    (PoissonSampled, Gaussian): (
+        Method(
+            name="rdp",
+            theorem="Mironov, Talwar & Zhang 2019, Theorems 4 and 5",
+            directions=BOTH,
+            rdp=_ignoring_split(subsampled.poisson_rdp),
+            grids=tuple(_mixed(top) for top in (64, 256, 1024)),
+        ),
+        _unamplified(),
+    ),
+    (RandomAllocation, Gaussian): (
+        Method(
+            name="direct",
+            theorem="Feldman & Shenfeld 2025, Theorem 4.8 and Corollary 4.10",
+            directions=(Direction.REMOVE,),
+            rdp=allocation.direct_remove_rdp,
+            grids=tuple(_WHOLE[top] for top in (64, 256, 1024, 2048)),
+        ),
+        Method(
+            name="low orders",
+            theorem="Feldman & Shenfeld 2025, Theorem 3.1, Renyi moments of order 1 to 2",
+            directions=(Direction.REMOVE,),
+            rdp=allocation.low_order_remove_rdp,
+            grids=(_LOW,),
+            needs_low_order=True,
+        ),
+        Method(
+            name="geometric mean",
+            theorem="Feldman & Shenfeld 2025, Theorem 4.9 (corrected) and Corollary 4.10",
+            directions=(Direction.ADD,),
+            log_delta=allocation.closed_form_add_log_delta,
+            epsilon=allocation.closed_form_add_epsilon,
+            floor=_closed_form_floor,
+        ),
+        Method(
+            name="real orders",
+            theorem="Feldman & Shenfeld 2025, Theorem 3.1, Renyi moments of real order",
+            directions=(Direction.ADD,),
+            rdp=allocation.laplace_add_rdp,
+            grids=tuple(_SPARSE[top] for top in (64, 256, 1024)),
+        ),
+        _unamplified(),
+    ),
+}
+
+_COMPOSED = tuple(_composed_method(direction) for direction in BOTH)
+
+
+def signature(mechanism: Any) -> tuple[type, ...]:
+    """The types of a mechanism and of what it wraps, the key of the table."""
+    inner = getattr(mechanism, "mechanism", None)
+    return (type(mechanism),) if inner is None else (type(mechanism), *signature(inner))
+
+
+def methods_for(mechanism: Any) -> tuple[Method, ...]:
+    """Every method for `mechanism`, cheapest first; raises ValueError if there is none."""
+    if isinstance(mechanism, Composed):
+        for part in mechanism.mechanisms:
+            methods_for(part)
+        exact = all(isinstance(part, Gaussian) for part in mechanism.mechanisms)
+        return (_unamplified(floor=None, name="exact"),) if exact else _COMPOSED
+    key = signature(mechanism)
+    if key not in _TABLE:
+        known = ", ".join("(".join(t.__name__ for t in k) + ")" * (len(k) - 1) for k in (*_TABLE, (Composed,)))
+        raise ValueError(f"mechanism={mechanism!r} has no analysis here; must be one of {known}")
+    return _TABLE[key]
+
+
+def best_rdp(mechanism: Any, direction: Direction, *, orders: Sequence[float], uneven: bool) -> jax.Array:
+    """The least of the methods' Renyi divergences in one direction, [A, L]."""
+    if isinstance(mechanism, Composed):
+        return _composed_rdp(mechanism, direction, orders=orders, uneven=uneven)
+    usable = [m for m in methods_for(mechanism) if m.rdp is not None and direction in m.directions]
+    if not any(1.0 < a < 2.0 for a in orders):
+        usable = [m for m in usable if not m.needs_low_order]
+    curves = [m.rdp(mechanism, orders=orders, uneven=uneven) for m in usable if m.rdp is not None]
+    best = curves[0]
+    for curve in curves[1:]:
+        best = jnp.minimum(best, curve)
+    return best
+
+
+def splits_unevenly(mechanism: Any) -> bool:
+    """Whether some allocation has num_steps not a multiple of num_selected (assumed where they are traced)."""
+    if isinstance(mechanism, Composed):
+        return any(splits_unevenly(part) for part in mechanism.mechanisms)
+    if not isinstance(mechanism, RandomAllocation):
+        return False
+    if any(isinstance(x, jax.core.Tracer) for x in (mechanism.num_steps, mechanism.num_selected)):
+        return not (isinstance(mechanism.num_selected, int) and mechanism.num_selected == 1)
+    return bool(np.any(np.mod(mechanism.num_steps, mechanism.num_selected) != 0))

@@ -1,0 +1,89 @@
+"""Checks of concrete arguments at the public border; tracers pass and fail closed in the kernels."""
+
+import numbers
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def is_checkable(value: Any) -> bool:
+    """Whether `value` is a concrete number or array (tracers and pytree placeholders are not)."""
+    if isinstance(value, jax.core.Tracer):
+        return False
+    return isinstance(value, numbers.Number | np.ndarray | np.generic | jax.Array | list | tuple)
+
+
+def _checked_array(name: str, value: Any) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+    except Exception as error:
+        raise ValueError(f"{name}={value!r} must be a number or an array of numbers") from error
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"{name}={value!r} must be a number or an array of numbers")
+    return array
+
+
+def _require(ok: np.ndarray, name: str, array: np.ndarray, rule: str) -> None:
+    if not np.all(ok):
+        worst = array[~np.broadcast_to(ok, array.shape)].flat[0] if array.ndim else array[()]
+        where = "" if array.ndim == 0 else " in an array"
+        raise ValueError(f"{name}={worst}{where} must be {rule}")
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Raises ValueError unless 0 < value < inf."""
+    if is_checkable(value):
+        array = _checked_array(name, value)
+        _require((array > 0) & np.isfinite(array), name, array, "> 0 and finite")
+
+
+def check_probability(name: str, value: Any) -> None:
+    """Raises ValueError unless 0 <= value <= 1."""
+    if is_checkable(value):
+        array = _checked_array(name, value)
+        _require((array >= 0) & (array <= 1), name, array, "in [0, 1]")
+
+
+def check_delta(name: str, value: Any) -> None:
+    """Raises ValueError unless 0 < value < 1."""
+    if is_checkable(value):
+        array = _checked_array(name, value)
+        _require((array > 0) & (array < 1), name, array, "in (0, 1)")
+
+
+def check_epsilon(name: str, value: Any) -> None:
+    """Raises ValueError unless 0 <= value < inf."""
+    if is_checkable(value):
+        array = _checked_array(name, value)
+        _require((array >= 0) & np.isfinite(array), name, array, ">= 0 and finite")
+
+
+def check_count(name: str, value: Any, *, largest: float = 2**53) -> None:
+    """Raises ValueError unless value is a whole number in [1, largest]."""
+    if is_checkable(value):
+        array = _checked_array(name, value)
+        with np.errstate(invalid="ignore"):
+            whole = np.isfinite(array) & (array == np.floor(array))
+        _require(whole & (array >= 1) & (array <= largest), name, array, f"a whole number in [1, {largest:.0f}]")
+
+
+def check_at_most(name: str, value: Any, limit_name: str, limit: Any) -> None:
+    """Raises ValueError unless value <= limit."""
+    if is_checkable(value) and is_checkable(limit):
+        array, top = np.broadcast_arrays(_checked_array(name, value), _checked_array(limit_name, limit))
+        if not np.all(array <= top):
+            at = np.flatnonzero(~(array <= top).reshape(-1))[0]
+            shown, cap = array.reshape(-1)[at], top.reshape(-1)[at]
+            raise ValueError(f"{name}={shown} must be <= {limit_name}={cap}")
+
+
+def check_orders(name: str, value: Any) -> np.ndarray:
+    """The Renyi orders as a float64 array [A]; raises ValueError unless each is finite and > 1."""
+    if isinstance(value, jax.core.Tracer):
+        raise ValueError(f"{name} must be concrete numbers: the orders choose the program that is compiled")
+    array = np.atleast_1d(_checked_array(name, value)).astype(np.float64)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{name} of shape {array.shape} must be one-dimensional and not empty")
+    _require((array > 1) & np.isfinite(array), name, array, "> 1 and finite")
+    return array

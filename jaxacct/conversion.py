@@ -1,0 +1,88 @@
+"""Between Renyi divergences and (epsilon, delta), to the safe side."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxacct._precision import Rounding, float64_kernel
+from jaxacct._types import Bound
+from jaxacct.curves import RdpCurve
+
+
+class Optimum(NamedTuple):
+    """A converted value and the Renyi order that gave it."""
+
+    value: jax.Array
+    order: jax.Array
+
+
+def _at_minimum(values: jax.Array, orders: jax.Array) -> Optimum:
+    best = jnp.min(values, axis=0)
+    # not argmin: its lowering breaks inside a user's float32 program
+    order = jnp.min(jnp.where(values == best, orders, jnp.inf), axis=0)
+    return Optimum(best, jnp.where(jnp.isfinite(best), order, jnp.nan))
+
+
+def epsilon_from_rdp(orders: jax.Array, rdp: jax.Array, log_delta: jax.Array) -> Optimum:
+    """Least epsilon over the orders with delta at most exp(log_delta), rounded up, clipped at 0.
+
+    epsilon <= R_a + log(1 - 1/a) - log(delta a)/(a - 1), upper bound in the direction of the divergence, any real
+    a > 1 (Canonne, Kamath and Steinke 2020, Proposition 12; spec S2).
+
+    Args:
+      orders: float64 [A, 1].  rdp: float64 [A, L], nats.  log_delta: float64 [L].
+    """
+    base, log_a = jnp.log1p(-1.0 / orders), jnp.log(orders)
+    tail = (log_delta + log_a) / (orders - 1.0)
+    rounding = 2.0**-50 * (rdp + jnp.abs(base) + (jnp.abs(log_delta) + log_a) / (orders - 1.0))
+    epsilon = jnp.where(jnp.isnan(rdp), jnp.inf, rdp + base - tail + rounding)
+    best = _at_minimum(epsilon, orders)
+    vacuous = log_delta >= 0
+    return Optimum(jnp.where(vacuous, 0.0, jnp.maximum(best.value, 0.0)), best.order)
+
+
+def log_delta_from_rdp(orders: jax.Array, rdp: jax.Array, epsilon: jax.Array) -> Optimum:
+    """Least log delta over the orders at `epsilon`, rounded up, clipped at 0.
+
+    delta <= exp((a-1)(R_a - epsilon)) (1 - 1/a)^a / (a - 1), the inverse of `epsilon_from_rdp`.
+    """
+    base, log_scale = orders * jnp.log1p(-1.0 / orders), jnp.log(orders - 1.0)
+    rounding = 2.0**-50 * ((orders - 1.0) * (rdp + epsilon) + jnp.abs(base) + jnp.abs(log_scale))
+    log_delta = (orders - 1.0) * (rdp - epsilon) + base - log_scale + rounding
+    best = _at_minimum(jnp.where(jnp.isnan(log_delta), jnp.inf, log_delta), orders)
+    return Optimum(jnp.minimum(best.value, 0.0), best.order)
+
+
+def delta_from_log(log_delta: jax.Array) -> jax.Array:
+    """exp(log_delta) rounded up: in [2.3e-308, 1] even where the exponential underflows; 0 only for -inf."""
+    delta = jnp.exp(log_delta) * (1.0 + 2.0**-50 * (1.0 + jnp.abs(jnp.maximum(log_delta, -800.0))))
+    return jnp.where(jnp.isneginf(log_delta), 0.0, jnp.clip(delta, 2.2250738585072014e-308, 1.0))
+
+
+@float64_kernel(rounding=Rounding.UP)
+def _curve_epsilon(delta: jax.Array, *rdp: jax.Array, orders: tuple[float, ...]) -> jax.Array:
+    a = jnp.asarray(orders, jnp.float64)[:, None]
+    return epsilon_from_rdp(a, jnp.stack(rdp), jnp.log(delta)).value
+
+
+@float64_kernel(rounding=Rounding.UP)
+def _curve_delta(epsilon: jax.Array, *rdp: jax.Array, orders: tuple[float, ...]) -> jax.Array:
+    a = jnp.asarray(orders, jnp.float64)[:, None]
+    return delta_from_log(log_delta_from_rdp(a, jnp.stack(rdp), epsilon).value)
+
+
+def _columns(curve: RdpCurve) -> list[Any]:
+    if curve.bound is not Bound.UPPER:
+        raise ValueError(f"curve.bound={curve.bound.value!r} must be an upper bound: only those convert")
+    return [curve.values[..., i] for i in range(curve.orders.shape[0])]
+
+
+def curve_epsilon(curve: RdpCurve, target_delta: Any) -> Any:
+    """Least epsilon over the curve's orders, upper bound; batch of the curve and `target_delta`, broadcast."""
+    return _curve_epsilon(target_delta, *_columns(curve), orders=tuple(curve.orders.tolist()))
+
+
+def curve_delta(curve: RdpCurve, target_epsilon: Any) -> Any:
+    """Least delta over the curve's orders, upper bound; batch of the curve and `target_epsilon`, broadcast."""
+    return _curve_delta(target_epsilon, *_columns(curve), orders=tuple(curve.orders.tolist()))

@@ -1,0 +1,5 @@
+"""Privacy curves, each tagged with what it bounds."""
+
+from jaxacct.curves._rdp import RdpCurve
+
+__all__ = ["RdpCurve"]

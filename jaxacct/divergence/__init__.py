@@ -1,0 +1,1 @@
+"""Kernels for named pairs of distributions; lane functions of float64 arrays that never see a mechanism."""

@@ -1,0 +1,12 @@
+"""What was run: frozen descriptions made of public parameters only.
+
+Each is a pytree whose leaves are its numeric fields, so it can be vmapped over and differentiated
+through. Fields may be arrays: every query broadcasts over them.
+"""
+
+from jaxacct.mechanisms._composed import Composed
+from jaxacct.mechanisms._gaussian import Gaussian
+from jaxacct.mechanisms._poisson_sampled import PoissonSampled
+from jaxacct.mechanisms._random_allocation import RandomAllocation
+
+__all__ = ["Composed", "Gaussian", "PoissonSampled", "RandomAllocation"]

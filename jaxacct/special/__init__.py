@@ -1,0 +1,29 @@
+"""Floating point and combinatorics that know nothing of privacy.
+
+Every function takes and returns float64 arrays and is meant to run inside the float64 boundary
+(`jaxacct._precision`).
+"""
+
+from jaxacct.special._combinatorics import log_binomial_table, log_factorial_table
+from jaxacct.special._logspace import log1mexp, log_sum_exp, logexpm1, map_rows, softplus
+from jaxacct.special._normal import erfcx, log_normal_density, log_normal_tail, mills_difference, mills_ratio
+from jaxacct.special._roots import solve_decreasing
+from jaxacct.special._series import log_series_power, log_series_product
+
+__all__ = [
+    "erfcx",
+    "log1mexp",
+    "log_binomial_table",
+    "log_factorial_table",
+    "log_normal_density",
+    "log_normal_tail",
+    "log_series_power",
+    "log_series_product",
+    "log_sum_exp",
+    "logexpm1",
+    "map_rows",
+    "mills_difference",
+    "mills_ratio",
+    "softplus",
+    "solve_decreasing",
+]

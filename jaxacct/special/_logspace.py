@@ -1,0 +1,50 @@
+"""Elementary functions of logarithms, free of cancellation and with finite derivatives."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+_LOG2 = 0.6931471805599453
+
+
+def log1mexp(x: jax.Array) -> jax.Array:
+    """log(1 - exp(x)) for x <= 0; -inf at 0, nan above.
+
+    Relative error below 1e-15: ``log(-expm1(x))`` near 0, where 1 - e^x cancels, and
+    ``log1p(-exp(x))`` below -log 2, where e^x is small.
+    """
+    near = x > -_LOG2
+    far = jnp.log1p(-jnp.exp(jnp.where(near, -1.0, x)))
+    return jnp.where(near, jnp.log(-jnp.expm1(jnp.where(near, x, -0.5))), far)
+
+
+def logexpm1(x: jax.Array) -> jax.Array:
+    """log(exp(x) - 1) for x >= 0, without overflow: x + log1mexp(-x); -inf at 0."""
+    return x + log1mexp(-x)
+
+
+def softplus(x: jax.Array) -> jax.Array:
+    """log(1 + exp(x)), relative error below 1e-15 for every x (it keeps e^x when x << 0)."""
+    positive = x > 0
+    return jnp.where(positive, x, 0.0) + jnp.log1p(jnp.exp(jnp.where(positive, -x, x)))
+
+
+def log_sum_exp(x: jax.Array, axis: int = 0) -> jax.Array:
+    """log(sum(exp(x))) along `axis`, shifted by the maximum; -inf where all terms are -inf."""
+    top = jax.lax.stop_gradient(jnp.max(x, axis=axis, keepdims=True))
+    top = jnp.where(jnp.isfinite(top), top, 0.0)
+    total = jnp.sum(jnp.exp(x - top), axis=axis)
+    empty = total == 0
+    return jnp.where(empty, -jnp.inf, jnp.log(jnp.where(empty, 1.0, total)) + jnp.squeeze(top, axis))
+
+
+def map_rows(row: Callable[..., jax.Array], *tables: jax.Array) -> jax.Array:
+    """``row(*(t[i] for t in tables))`` [L] for each i, stacked: [R, L].
+
+    For one lane in one piece, the smaller program; for many lanes row by row, in the memory of one row.
+    """
+    lanes = jax.eval_shape(row, *(t[0] for t in tables)).shape[-1]
+    if lanes == 1:
+        return jax.vmap(row)(*tables)
+    return jax.lax.map(lambda args: row(*args), tables)
