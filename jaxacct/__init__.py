@@ -1,7 +1,7 @@
 """jaxacct: a numerical accountant for differential privacy, in JAX."""
 
 from jaxacct._types import Bound, Direction, NeighboringRelation, OrderEdgeWarning
-from jaxacct.accounting import Entry, compare, delta, epsilon, rdp
+from jaxacct.accounting import Entry, allocation_rdp, compare, deciding, delta, epsilon, rdp
 from jaxacct.composition import compose
 from jaxacct.curves import RdpCurve
 from jaxacct.mechanisms import Composed, Gaussian, PoissonSampled, RandomAllocation
@@ -19,8 +19,10 @@ __all__ = [
     "PoissonSampled",
     "RandomAllocation",
     "RdpCurve",
+    "allocation_rdp",
     "compare",
     "compose",
+    "deciding",
     "delta",
     "epsilon",
     "rdp",

@@ -46,7 +46,6 @@ class Method:
       grids: for `rdp`, grids of orders from small to large; the next is tried when the best order is the last.
       log_delta, epsilon: ``(mechanism of lanes, epsilon or log delta [L], uneven=) -> [L]``.
       floor: ``(mechanism, log delta) -> `` cheap guess from below at the epsilon it would give, to skip it.
-      lowest_order: True if the first order of the grid is no edge: nothing is lost below it.
       needs_low_order: consult only where the best order so far is 2 or none.
       bound: all of these are upper bounds today.
     """

@@ -11,14 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._methods import Method, best_rdp, methods_for, splits_unevenly
-from jaxacct._precision import Kernel, Rounding, is_traced
+from jaxacct._precision import Kernel, Rounding, float64_kernel, is_traced
 from jaxacct._types import Bound, Direction, NeighboringRelation, OrderEdgeWarning
-from jaxacct._validate import check_delta, check_epsilon, check_orders
+from jaxacct._validate import check_at_most, check_count, check_delta, check_epsilon, check_orders
+from jaxacct.composition import allocation_groups, compose_rdp
 from jaxacct.conversion import curve_delta, curve_epsilon, delta_from_log, epsilon_from_rdp, log_delta_from_rdp
 from jaxacct.curves import RdpCurve
+from jaxacct.divergence._allocation import general_rdp
 
 # Inside a user's jit the grid of orders cannot grow with the data.
 _TRACED_GRID = 1
+
+_NUM_BITS = 40  # of num_steps, in the powering of a general base's series
 
 
 class Answer(NamedTuple):
@@ -113,7 +117,8 @@ def _ask(method: Method, mechanism: Any, query: _Query, target: Any) -> Answer:
         todo = np.flatnonzero(edge)
         new_value, new_order = kernel(*(a[todo] for a in flat), orders=orders, **static)
         value[todo], order[todo] = np.minimum(new_value, value[todo]), new_order
-        edge[todo] = (new_order >= orders[-1]) & (new_value > 0)
+        # `needs_low_order`: the orders above its last one are another method's
+        edge[todo] = (new_order >= orders[-1]) & (new_value > 0) & (not method.needs_low_order)
         if not edge.any():
             break
     return Answer(value.reshape(shape), order.reshape(shape), edge.reshape(shape))
@@ -123,45 +128,52 @@ def _wanted(method: Method, direction: Direction, name: str | None) -> bool:
     return direction in method.directions and (name is None or method.name == name)
 
 
-def _worst_of_best(
-    mechanism: Any, query: _Query, target: Any, directions: Sequence[Direction], name: str | None
-) -> Any:
+class _Verdict(NamedTuple):
+    """The worse of both directions, and what was asked in each on the way."""
+
+    value: Any
+    asked: dict[Direction, dict[Method, Answer]]
+
+
+def _decide(mechanism: Any, query: _Query, target: Any, directions: Sequence[Direction], name: str | None) -> _Verdict:
     """max over directions of min over methods; methods that cannot change it are not run."""
     methods = methods_for(mechanism)
     if name is not None and not any(_wanted(m, d, name) for m in methods for d in directions):
         choices = sorted({m.name for m in methods if any(d in m.directions for d in directions)})
         raise ValueError(f"method={name!r} must be one of {choices}")
-    answers: dict[Method, Answer] = {}
     traced = is_traced(mechanism, target)
     floors: dict[Method, Any] = {}
     if not traced and query is _EPSILON:
         log_delta = np.log(np.asarray(target, np.float64))
         floors = {m: m.floor(mechanism, log_delta) for m in methods if m.floor is not None}
+    answers: dict[Method, Answer] = {}
+    asked: dict[Direction, dict[Method, Answer]] = {}
     worst: Any = None
     for direction in directions:
-        best: Any = None
         usable = [m for m in methods if _wanted(m, direction, name)]
         if not usable:
             continue
         if worst is not None and not traced:  # first those that may already settle this direction
             usable.sort(key=lambda m: bool(np.any(floors.get(m, -np.inf) > worst)))
-        low_order = True
+        best: Any = None
+        order_above_two = False
+        here = asked.setdefault(direction, {})
         for method in usable:
             if best is not None and not traced:
                 settled = worst is not None and np.all(best <= worst)
                 hopeless = np.all(floors.get(method, -np.inf) >= best)
-                if settled or hopeless or (method.needs_low_order and not low_order):
+                if settled or hopeless or (method.needs_low_order and order_above_two):
                     continue
             if method not in answers:
                 answers[method] = _ask(method, mechanism, query, target)
-            answer = answers[method]
+            answer = here[method] = answers[method]
             if not traced and method.rdp is not None:
-                low_order = bool(np.any(~(answer.order > method.grids[0][0])))
+                order_above_two = bool(np.all(answer.order > 2.0))
             best = answer.value if best is None else _least(best, answer.value)
         worst = best if worst is None else _largest(worst, best)
     if not traced:
         _warn_of_edges(answers, worst, query)
-    return worst
+    return _Verdict(worst, asked)
 
 
 def _least(a: Any, b: Any) -> Any:
@@ -216,12 +228,12 @@ def epsilon(mechanism: Any, target_delta: Any, *, method: str | None = None, dir
     >>> import jaxacct as ja
     >>> run = ja.RandomAllocation(ja.Gaussian(noise_multiplier=1.0), num_steps=1000, num_epochs=10)
     >>> round(ja.epsilon(run, target_delta=1e-6), 4)
-    0.9056
+    0.9763
     """
     check_delta("target_delta", target_delta)
     if isinstance(mechanism, RdpCurve):
         return _as_python(curve_epsilon(mechanism, target_delta))
-    return _as_python(_worst_of_best(mechanism, _EPSILON, target_delta, _directions(direction), method))
+    return _as_python(_decide(mechanism, _EPSILON, target_delta, _directions(direction), method).value)
 
 
 def delta(mechanism: Any, target_epsilon: Any, *, method: str | None = None, direction: Direction | None = None) -> Any:
@@ -248,7 +260,7 @@ def delta(mechanism: Any, target_epsilon: Any, *, method: str | None = None, dir
     check_epsilon("target_epsilon", target_epsilon)
     if isinstance(mechanism, RdpCurve):
         return _as_python(curve_delta(mechanism, target_epsilon))
-    return _as_python(_worst_of_best(mechanism, _DELTA, target_epsilon, _directions(direction), method))
+    return _as_python(_decide(mechanism, _DELTA, target_epsilon, _directions(direction), method).value)
 
 
 @functools.lru_cache(maxsize=64)
@@ -278,7 +290,7 @@ def rdp(mechanism: Any, orders: Any, *, direction: Direction | None = None) -> R
     >>> import jaxacct as ja
     >>> run = ja.RandomAllocation(ja.Gaussian(noise_multiplier=1.0), num_steps=100)
     >>> [round(float(v), 6) for v in ja.rdp(run, [2, 32]).values]
-    [0.017037, 11.244353]
+    [0.017037, 11.39483]
     """
     wanted = check_orders("orders", orders)
     directions = _directions(direction)
@@ -289,6 +301,51 @@ def rdp(mechanism: Any, orders: Any, *, direction: Direction | None = None) -> R
     usable = [m for m in methods if m.rdp is not None and any(d in m.directions for d in directions)]
     theorem = "; ".join(dict.fromkeys(m.theorem for m in usable))
     return RdpCurve(wanted, values, Bound.UPPER, NeighboringRelation.ADD_OR_REMOVE_ONE, theorem)
+
+
+@float64_kernel(rounding=Rounding.UP)
+def _moments_kernel(num_steps: Any, num_selected: Any, num_epochs: Any, *log_moments: Any, uneven: bool) -> Any:
+    groups = allocation_groups(num_steps, num_selected, num_epochs, uneven=uneven)
+    moments = jnp.stack(log_moments)
+    return compose_rdp((general_rdp(moments, g.num_steps, num_bits=_NUM_BITS), g.num_runs) for g in groups)
+
+
+def allocation_rdp(log_moments: Any, num_steps: Any, num_selected: Any = 1, num_epochs: Any = 1) -> RdpCurve:
+    """Renyi curve of random allocation of *any* base mechanism, from the moments of its dominating pair (P, Q).
+
+    Upper bound, remove direction only, orders 2..A (Feldman and Shenfeld 2025, Theorem 4.8 and Lemma 3.2):
+
+        R_a = (1/(a-1)) log( a!/t^a [x^a] (sum_c m_c/c! x^c)^t ),    m_c = E_Q[(dP/dQ)^c],
+
+    exact for num_selected = 1 up to an absolute rounding slack of about 1e-12 on (a-1) R_a.
+
+    Args:
+      log_moments: float array [A + 1], log m_c for c = 0..A; entries 0 and 1 are 0, inf where a moment is infinite.
+      num_steps: whole number in [1, 2^40], t.
+      num_selected: whole number in [1, num_steps].
+      num_epochs: whole number >= 1.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> import numpy as np, jaxacct as ja
+    >>> c = np.arange(9)
+    >>> gaussian = c * (c - 1) / 2                      # log moments of the Gaussian pair at noise multiplier 1
+    >>> round(float(ja.allocation_rdp(gaussian, num_steps=100).values[0]), 6)
+    0.017037
+    """
+    moments = np.asarray(log_moments, np.float64)
+    if moments.ndim != 1 or moments.shape[0] < 3 or np.isnan(moments).any() or np.abs(moments[:2]).max() > 1e-9:
+        raise ValueError(f"log_moments={log_moments!r} must be [A + 1] numbers, A >= 2, the first two of them 0")
+    check_count("num_steps", num_steps, largest=2**_NUM_BITS)
+    check_count("num_selected", num_selected)
+    check_at_most("num_selected", num_selected, "num_steps", num_steps)
+    check_count("num_epochs", num_epochs)
+    uneven = bool(np.any(np.mod(num_steps, num_selected) != 0))
+    values = _moments_kernel(num_steps, num_selected, num_epochs, *moments, uneven=uneven)
+    orders = np.arange(2.0, moments.shape[0])
+    theorem = "Feldman & Shenfeld 2025, Theorem 4.8, remove direction"
+    return RdpCurve(orders, values, Bound.UPPER, NeighboringRelation.ADD_OR_REMOVE_ONE, theorem)
 
 
 def compare(mechanism: Any, target_delta: Any = None, *, target_epsilon: Any = None) -> tuple[Entry, ...]:
@@ -314,14 +371,7 @@ def compare(mechanism: Any, target_delta: Any = None, *, target_epsilon: Any = N
     exact add 4.888
     rdp add 5.305
     """
-    if (target_delta is None) == (target_epsilon is None):
-        raise ValueError(f"target_delta={target_delta} and target_epsilon={target_epsilon}: exactly one must be given")
-    if target_epsilon is None:
-        check_delta("target_delta", target_delta)
-        query, target = _EPSILON, target_delta
-    else:
-        check_epsilon("target_epsilon", target_epsilon)
-        query, target = _DELTA, target_epsilon
+    query, target = _only_target(target_delta, target_epsilon)
     timed: dict[Method, tuple[Answer, float]] = {}
     entries = []
     methods = methods_for(mechanism)
@@ -332,18 +382,49 @@ def compare(mechanism: Any, target_delta: Any = None, *, target_epsilon: Any = N
             if method not in timed:
                 start = time.perf_counter()
                 timed[method] = _ask(method, mechanism, query, target), time.perf_counter() - start
-            answer, seconds = timed[method]
-            entries.append(
-                Entry(
-                    method=method.name,
-                    direction=direction,
-                    value=_as_python(answer.value),
-                    bound=method.bound,
-                    neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
-                    theorem=method.theorem,
-                    order=_as_python(answer.order),
-                    at_order_edge=answer.at_edge if np.ndim(answer.at_edge) else bool(answer.at_edge),
-                    seconds=seconds,
-                )
-            )
+            entries.append(_entry(method, direction, *timed[method]))
     return tuple(entries)
+
+
+def deciding(mechanism: Any, target_delta: Any = None, *, target_epsilon: Any = None) -> tuple[Entry, ...]:
+    """For a scalar question, the entry behind `epsilon` (or `delta`) in each direction.
+
+    The larger value is the answer. Methods that cannot change it are not run, so the smaller direction
+    may show a bound that `compare` would improve. Arguments and errors as for `compare`; array fields are refused.
+
+    >>> import jaxacct as ja
+    >>> run = ja.RandomAllocation(ja.Gaussian(noise_multiplier=1.0), num_steps=1000)
+    >>> remove, add = ja.deciding(run, target_delta=1e-6)
+    >>> remove.method, remove.order, round(remove.value, 4)
+    ('direct', 13.0, 0.8694)
+    """
+    query, target = _only_target(target_delta, target_epsilon)
+    if any(np.ndim(x) for x in (*jax.tree.leaves(mechanism), target)) or is_traced(mechanism, target):
+        raise ValueError(f"mechanism={mechanism!r} and its target must be concrete scalars")
+    asked = _decide(mechanism, query, target, _directions(None), None).asked
+    best = {d: min(here.items(), key=lambda item: float(item[1].value)) for d, here in asked.items()}
+    return tuple(_entry(method, d, answer, float("nan")) for d, (method, answer) in best.items())
+
+
+def _only_target(target_delta: Any, target_epsilon: Any) -> tuple[_Query, Any]:
+    if (target_delta is None) == (target_epsilon is None):
+        raise ValueError(f"target_delta={target_delta} and target_epsilon={target_epsilon}: exactly one must be given")
+    if target_epsilon is None:
+        check_delta("target_delta", target_delta)
+        return _EPSILON, target_delta
+    check_epsilon("target_epsilon", target_epsilon)
+    return _DELTA, target_epsilon
+
+
+def _entry(method: Method, direction: Direction, answer: Answer, seconds: float) -> Entry:
+    return Entry(
+        method=method.name,
+        direction=direction,
+        value=_as_python(answer.value),
+        bound=method.bound,
+        neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
+        theorem=method.theorem,
+        order=_as_python(answer.order),
+        at_order_edge=answer.at_edge if np.ndim(answer.at_edge) else bool(answer.at_edge),
+        seconds=seconds,
+    )

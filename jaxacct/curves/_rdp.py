@@ -26,7 +26,7 @@ class RdpCurve:
     >>> [round(float(v), 6) for v in curve.values]
     [1.0, 2.0, 4.0, 8.0]
     >>> round(ja.epsilon(ja.compose(curve, counts=4), target_delta=1e-5), 4)
-    13.5408
+    11.0879
     """
 
     orders: np.ndarray

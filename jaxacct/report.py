@@ -1,0 +1,193 @@
+"""What was found, in words that can be pasted into a model card. Public parameters only."""
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from jaxacct._types import OrderEdgeWarning
+from jaxacct.accounting import Entry, compare, deciding
+from jaxacct.mechanisms import Composed, Gaussian, PoissonSampled, RandomAllocation
+
+_GAUSSIAN_ASSUMPTION = (
+    "each step releases a sum of contributions clipped to norm C plus Gaussian noise of standard deviation "
+    "noise_multiplier * C; a step may depend on all earlier outputs"
+)
+_ALLOCATION_ASSUMPTION = (
+    "each record's steps are a uniform set of the stated size, drawn independently of the other records and afresh "
+    "in every epoch, and stay secret (a shuffled order of fixed batches is another scheme)"
+)
+_POISSON_ASSUMPTION = (
+    "each record joins each step independently with the stated probability, and who joined stays secret"
+)
+
+
+def describe(mechanism: Any) -> str:
+    """One line on what was run."""
+    if isinstance(mechanism, Gaussian):
+        return f"Gaussian noise, noise multiplier {mechanism.noise_multiplier}"
+    if isinstance(mechanism, RandomAllocation):
+        epochs = "" if mechanism.num_epochs == 1 else f", {mechanism.num_epochs:.0f} epochs"
+        scheme = f"random allocation, each record in {mechanism.num_selected:.0f} of {mechanism.num_steps:.0f} steps"
+        return f"{scheme}{epochs}; {describe(mechanism.mechanism)}"
+    if isinstance(mechanism, PoissonSampled):
+        scheme = f"Poisson sampling, probability {mechanism.sampling_prob:.6g}, {mechanism.num_steps:.0f} steps"
+        return f"{scheme}; {describe(mechanism.mechanism)}"
+    if isinstance(mechanism, Composed):
+        parts = zip(mechanism.mechanisms, mechanism.counts, strict=True)
+        return " + ".join(f"{count:.0f} x ({describe(part)})" for part, count in parts)
+    return repr(mechanism)
+
+
+def assumptions(mechanism: Any) -> tuple[str, ...]:
+    """What must hold for the number to be true."""
+    if isinstance(mechanism, Composed):
+        return tuple(dict.fromkeys(a for part in mechanism.mechanisms for a in assumptions(part)))
+    if isinstance(mechanism, RandomAllocation):
+        return (_ALLOCATION_ASSUMPTION, *assumptions(mechanism.mechanism))
+    if isinstance(mechanism, PoissonSampled):
+        return (_POISSON_ASSUMPTION, *assumptions(mechanism.mechanism))
+    return (_GAUSSIAN_ASSUMPTION,)
+
+
+def poisson_at_same_rate(mechanism: Any) -> PoissonSampled | None:
+    """The Poisson-sampled run in which each record takes part as often on average, or None."""
+    if not isinstance(mechanism, RandomAllocation):
+        return None
+    rate = mechanism.num_selected / mechanism.num_steps
+    return PoissonSampled(mechanism.mechanism, sampling_prob=rate, num_steps=mechanism.num_steps * mechanism.num_epochs)
+
+
+def shown(value: float, digits: int = 4) -> str:
+    """`value` to some significant digits, rounded up: what is printed is a bound too.
+
+    >>> shown(0.90551), shown(0.0), shown(float("inf")), shown(7.52e-07)
+    ('0.9056', '0', 'inf', '7.52e-07')
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    text = f"{value:.{digits}g}"
+    if float(text) < value:
+        unit = 10.0 ** (math.floor(math.log10(abs(value))) + 1 - digits)
+        text = f"{float(text) + unit:.{digits}g}"
+    return text
+
+
+def entry_fields(entry: Entry) -> dict[str, Any]:
+    """An entry as plain values, ready for JSON."""
+    return {
+        "direction": entry.direction.value,
+        "value": entry.value,
+        "bound": entry.bound.value,
+        "method": entry.method,
+        "theorem": entry.theorem,
+        "order": None if np.isnan(entry.order) else entry.order,
+        "at_order_edge": entry.at_order_edge,
+    }
+
+
+def _parameters(mechanism: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = {"type": type(mechanism).__name__}
+    for name, value in vars(mechanism).items():
+        if isinstance(value, tuple):
+            fields[name] = [v if isinstance(v, int | float) else _parameters(v) for v in value]
+        else:
+            fields[name] = value if isinstance(value, int | float) else _parameters(value)
+    return fields
+
+
+def statement(
+    mechanism: Any, *, target_delta: float | None = None, target_epsilon: float | None = None
+) -> dict[str, Any]:
+    """The certified answer to one scalar question with everything that it rests on, ready for JSON.
+
+    Args:
+      mechanism: a mechanism with scalar fields.
+      target_delta: to state epsilon; or
+      target_epsilon: to state delta.
+
+    Returns:
+      A dict: epsilon, delta, bound, neighboring_relation, directions (what decided each), mechanism, description,
+      assumptions, notes, and for random allocation the Poisson answer at the same rate.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", OrderEdgeWarning)
+        entries = deciding(mechanism, target_delta, target_epsilon=target_epsilon)
+        worst = max(entries, key=lambda e: e.value)
+        baseline = poisson_at_same_rate(mechanism)
+        if baseline is not None:
+            poisson = max(deciding(baseline, target_delta, target_epsilon=target_epsilon), key=lambda e: e.value)
+    solved = "epsilon" if target_epsilon is None else "delta"
+    answer = {"epsilon": target_epsilon, "delta": target_delta, solved: worst.value}
+    result: dict[str, Any] = {
+        **answer,
+        "solved_for": solved,
+        "bound": worst.bound.value,
+        "neighboring_relation": worst.neighboring_relation.value,
+        "directions": [entry_fields(e) for e in entries],
+        "mechanism": _parameters(mechanism),
+        "description": describe(mechanism),
+        "assumptions": list(assumptions(mechanism)),
+        "notes": [str(w.message) for w in caught],
+    }
+    if baseline is not None:
+        result["poisson_at_same_rate"] = {"description": describe(baseline), **entry_fields(poisson)}
+    return result
+
+
+def statement_text(facts: dict[str, Any]) -> str:
+    """`statement` as a few lines of plain text; numbers are rounded up."""
+    solved = facts["solved_for"]
+    given = "delta" if solved == "epsilon" else "epsilon"
+    lines = [
+        f"{solved} = {shown(facts[solved])} at {given} = {facts[given]}  (certified {facts['bound']})",
+        "",
+        f"  scheme      {facts['description']}",
+        f"  adjacency   {facts['neighboring_relation']}",
+    ]
+    for entry in facts["directions"]:
+        order = "" if entry["order"] is None else f", Renyi order {entry['order']:g}"
+        lines.append(f"  {entry['direction']:<11} {solved} <= {shown(entry['value'])} by {entry['theorem']}{order}")
+    for title, text in zip(("assumes", *[""] * len(facts["assumptions"])), facts["assumptions"], strict=False):
+        lines.append(f"  {title:<11} {text}")
+    for note in facts["notes"]:
+        lines.append(f"  note        {note}")
+    if "poisson_at_same_rate" in facts:
+        other = facts["poisson_at_same_rate"]
+        lines += ["", f"  beside it   {solved} <= {shown(other['value'])} for {other['description'].split(';')[0]}"]
+        lines.append(f"              by {other['theorem']}")
+    return "\n".join(lines)
+
+
+def comparison_text(entries: tuple[Entry, ...], solved: str) -> str:
+    """The lines of `compare` as a table; values are rounded up."""
+    head = ("method", "direction", solved, "bound", "order", "ms", "theorem")
+    rows = [
+        (
+            e.method,
+            e.direction.value,
+            shown(e.value, 6),
+            e.bound.value,
+            "-" if np.isnan(e.order) else f"{e.order:g}" + ("*" if e.at_order_edge else ""),
+            f"{1e3 * e.seconds:.1f}",
+            e.theorem,
+        )
+        for e in entries
+    ]
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)]
+    best = {d: min(e.value for e in entries if e.direction is d) for d in dict.fromkeys(e.direction for e in entries)}
+    worst = max(best.values())
+    lines.append("")
+    sides = " and ".join(f"{d.value} {shown(v, 6)}" for d, v in best.items())
+    lines.append(f"{solved} = {shown(worst, 6)}: the larger of {sides}")
+    if any(e.at_order_edge for e in entries):
+        lines.append("* the largest order tried was best: valid, but may be loose")
+    return "\n".join(lines)
+
+
+def compare_text(mechanism: Any, **target: Any) -> str:
+    """`jaxacct.compare` as a table."""
+    solved = "delta" if target.get("target_epsilon") is not None else "epsilon"
+    return comparison_text(compare(mechanism, **target), solved)
