@@ -98,7 +98,7 @@ class Kernel:
     def _compiled_for(self, static: dict[str, Any], num_args: int, size: int, *, quick: bool) -> Callable[..., Any]:
         # Compiled ahead of time, since a jitted call on concrete arguments would be staged out into the user's
         # own program while that is being traced.
-        key = (quick, size, _device(), *sorted(static.items()))
+        key = (quick, num_args, size, _device(), *sorted(static.items()))
         if key not in self._compiled:
             lanes = [np.zeros(size)] * num_args
             lowered = self._program(static).lower(*lanes)
@@ -188,6 +188,29 @@ def float64_kernel(
 ) -> Callable[[Callable[..., Any]], Kernel]:
     """Decorator form of `Kernel`."""
     return lambda fn: Kernel(fn, rounding, lane_bytes)
+
+
+class HostProgram:
+    """A float64 function of concrete arrays of any shape; NumPy in, NumPy out, compiled once for each shape.
+
+    For work that the host drives step by step (lattices, transforms), where lanes do not fit. Refuses tracers.
+    """
+
+    def __init__(self, fn: Callable[..., Any]):
+        self._fn = fn
+        self._compiled: dict[Any, Callable[..., Any]] = {}
+        functools.update_wrapper(self, fn)
+
+    def __call__(self, *args: Any, **static: Any) -> Any:
+        if is_traced(args):
+            raise ValueError(f"{self._fn.__name__} needs concrete numbers: it cannot run inside jit, vmap or grad")
+        arrays = [a if isinstance(a, np.ndarray) else np.asarray(a, np.float64) for a in args]
+        key = (_device(), *((a.shape, a.dtype) for a in arrays), *sorted(static.items()))
+        with jax.enable_x64(True), jax.default_device(_device()):
+            if key not in self._compiled:
+                lowered = jax.jit(functools.partial(self._fn, **static)).lower(*arrays)
+                self._compiled[key] = lowered.compile()
+            return jax.tree.map(np.asarray, self._compiled[key](*arrays))
 
 
 def _bucket(num_lanes: int) -> int:

@@ -16,7 +16,7 @@ from jaxacct.special import log1mexp, log_normal_tail, log_sum_exp, logexpm1, ma
 _NUM_Z = 512  # nodes in the Gaussian variable
 _Z_TAIL = 9.5
 _LOG_Z_TAIL = math.log(0.5 * math.erfc(_Z_TAIL / math.sqrt(2.0)))
-_V_MIN = -25.0  # left end in v = log s
+_V_MIN = -25.0  # left end in v = log s, at most
 
 
 def laplace_rdp(
@@ -46,14 +46,20 @@ def laplace_rdp(
     log_variance = logexpm1(1.0 / (sigma * sigma)) - jnp.log(t)
 
     v_max, right = _right_end(max(exponents), p, log_gamma, sigma, t)
-    h = (v_max - _V_MIN) / (num_nodes - 1)
+    # Near order 2 the sum decays like s^(p + 2) only, and s^2 Var(X)/2 is sharp only once s Y is small at the Y that
+    # make up the variance, about e^{3/(2 sigma^2)}.
+    reach = 1.5 / (sigma * sigma) if min(exponents) < 0 else jnp.zeros_like(sigma)
+    v_min = _V_MIN - jnp.minimum(reach, 40.0)
+    h = (v_max - v_min) / (num_nodes - 1)
     index = jnp.arange(num_nodes, dtype=jnp.float64)[:, None]
-    v = _V_MIN + h * index
-    log_difference = _log_laplace_difference(v, sigma, t)
+    v = v_min + h * index
+    # E X^-p is settled where every z is about -p/(sigma t)
+    tilt = jnp.minimum(max(0.0, *exponents) / (sigma * t), 20.0)
+    log_difference = _log_laplace_difference(v, sigma, t, tilt)
 
     log_sum = map_rows(lambda e, lg: log_sum_exp(e * v + log_difference) - lg, p[:, 0], log_gamma[:, 0]) + jnp.log(h)
 
-    left = (p + 2.0) * (_V_MIN - h) + log_variance - jnp.log(2.0) - log_gamma + jnp.log(h) - log1mexp(-(p + 2.0) * h)
+    left = (p + 2.0) * (v_min - h) + log_variance - jnp.log(2.0) - log_gamma + jnp.log(h) - log1mexp(-(p + 2.0) * h)
     y = 2.0 * jnp.pi / h
     effective = jnp.where(p > 0, p, p + 2.0)
     log_grid = jnp.log(2.1) - y * jnp.arctan(y / effective) + 0.5 * effective * jnp.log1p((y / effective) ** 2)
@@ -89,26 +95,28 @@ def _right_end(
     return log_s, jnp.where(p > 0, positive, negative)
 
 
-def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array) -> jax.Array:
+def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array, tilt: jax.Array) -> jax.Array:
     """Upper bound on log(phi(s) - e^-s) at s = e^v, [N, L], phi(s) = (E e^{-sY/t})^t.
 
-    Trapezoid in z, Y = exp(z/sigma - 1/(2 sigma^2)), M nodes of step k on [-9.5, 9.5 + 2/sigma].
+    Trapezoid in z, Y = exp(z/sigma - 1/(2 sigma^2)), M nodes of step k on [-9.5 - tilt, 9.5 + 2/sigma].
 
     * u = s/t <= 1: C = E[e^{-uW} - 1 + uW], a non-negative integrand, phi - e^-s = e^-s expm1(t log1p(C)).
       On |Im z| <= d <= pi sigma/2 the exponent keeps Re(uW) >= -u, so the integrand is at most
       phi(z) e^{d^2/2} e^u |uW|^2/2, |W| <= Y + 1, E(Y+1)^2 = e^{1/sigma^2} + 3: the grid errs by at most
       2.1 e^{d^2/2 - 2 pi d/k} e^u (u^2/2) (e^{1/sigma^2} + 3). The window loses at most
       (u^2/2) (e^u Phi(-9.5) + e^{1/sigma^2} Phi(-9.5)), doubled for the sum.
-    * u > 1: psi = E e^{-uY} itself; |e^{-uY}| <= 1 in the strip, so 2.1 e^{d^2/2 - 2 pi d/k} + 2 Phi(-9.5).
+    * u > 1: psi = E e^{-uY} itself; |e^{-uY}| <= 1 in the strip, so 2.1 e^{d^2/2 - 2 pi d/k} + Phi(low), and
+      2 Phi(-9.5) e^{-u} on the right, where Y > 1. Less e^-s, which counts while t is small (phi >= e^-s by Jensen).
     * rounding: 2^-50 of the exponents' sizes, added to the logarithm.
     """
     s = 1.0 / sigma
-    low, high = -_Z_TAIL, _Z_TAIL + 2.0 * s
+    low, high = -_Z_TAIL - tilt, _Z_TAIL + 2.0 * s
     k = (high - low) / (_NUM_Z - 1)
     d = jnp.minimum(0.5 * jnp.pi * sigma, 2.0 * jnp.pi / k)
     decay = 2.0 * jnp.pi * d / k
     log_strip = jnp.log(2.1) + 0.5 * d * d - decay - jnp.log(-jnp.expm1(-decay))
     log_tail = math.log(2.0) + _LOG_Z_TAIL
+    log_left_tail = log_normal_tail(-low)
 
     z = low + k * jnp.arange(_NUM_Z, dtype=jnp.float64)[:, None]
     exponent = s * z - 0.5 * s * s
@@ -136,8 +144,11 @@ def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array) -> jax
         total = us * t
         inner = logexpm1(b) - total + 2.0**-50 * (64.0 + 8.0 * b + total)
         psi = jnp.sum(density * jnp.exp(-jnp.where(below, 1.0, u) * ratio), axis=0)
-        log_phi = t * jnp.log(jnp.minimum(psi + jnp.exp(log_strip) + jnp.exp(log_tail), 1.0))
-        outer = log_phi + 2.0**-50 * (64.0 + 8.0 * jnp.abs(log_phi))
+        right_tail = jnp.exp(log_tail - u)  # Y > 1 there
+        psi = psi + right_tail + jnp.exp(log_strip) + jnp.exp(log_left_tail)
+        log_phi = t * jnp.log(jnp.minimum(psi, 1.0))
+        log_phi = log_phi + 2.0**-50 * (64.0 + 8.0 * jnp.abs(log_phi))
+        outer = log_phi + log1mexp(jnp.minimum(-t * u - log_phi, -(2.0**-60)))
         return jnp.where(below, inner, outer)
 
     lanes = sigma.shape[0]

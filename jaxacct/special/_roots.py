@@ -24,8 +24,9 @@ def solve_decreasing(
     `fn` is traced once, inside the loop: a second copy would double the compile time.
     """
 
+    # The bracket is an argument too: a custom_jvp function must not close over what is being differentiated.
     @jax.custom_jvp
-    def solve(*params: jax.Array) -> jax.Array:
+    def solve(low: jax.Array, high: jax.Array, *params: jax.Array) -> jax.Array:
         def step(i: jax.Array, state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
             x, root, low, high, feasible = state
             value, slope = fn(x, *params)
@@ -48,11 +49,12 @@ def solve_decreasing(
     @solve.defjvp
     def _jvp(primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
         root = solve(*primals)
+        high, params = primals[1], primals[2:]
         at = jnp.where(jnp.isfinite(root), root, high)
         one, zero = jnp.ones_like(at), jnp.zeros_like(at)
-        _, slope = jax.jvp(lambda x: fn(x, *primals)[0], (at,), (one,))
-        _, drift = jax.jvp(lambda *p: fn(at, *p)[0], primals, tangents)
+        _, slope = jax.jvp(lambda x: fn(x, *params)[0], (at,), (one,))
+        _, drift = jax.jvp(lambda *p: fn(at, *p)[0], params, tangents[2:])
         usable = jnp.isfinite(root) & (slope < 0)
         return root, jnp.where(usable, -drift / jnp.where(slope < 0, slope, -1.0), zero)
 
-    return solve(*params)
+    return solve(low, high, *params)

@@ -1,0 +1,46 @@
+"""The option and the summary of the reference values; see `test_reference`."""
+
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from _reference import OUTCOME, Entry, read_folder
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    default = Path(__file__).parent / "reference"
+    parser.addoption("--reference-dir", type=Path, default=default, help="folder of reference values (*.json)")
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """One line for each paper; below it what is not covered.
+
+    Outcomes travel in the reports' properties, so that they reach the controlling process of a distributed run too.
+    """
+    reports = [r for rs in terminalreporter.stats.values() for r in rs if isinstance(r, pytest.TestReport)]
+    if not any(Path(report.location[0]).name == "test_reference.py" for report in reports):
+        return
+    outcomes = {p[1][0]: p[1][1] for r in reports for p in r.user_properties if p[0] == OUTCOME}
+    by_paper = defaultdict(list)
+    for entry in read_folder(config.getoption("--reference-dir")):
+        by_paper[entry.paper].append(entry)
+    terminalreporter.ensure_newline()
+    for paper, entries in sorted(by_paper.items()):
+        _print_paper(terminalreporter, paper, entries, outcomes)
+
+
+def _print_paper(terminalreporter: Any, paper: str, entries: list[Entry], outcomes: dict[str, str]) -> None:
+    from _reference_table import TABLE
+
+    status = {e.label: outcomes.get(e.label, "not run" if e.key in TABLE else "uncovered") for e in entries}
+    count = Counter(status.values())
+    checked = count["passed"] + count["failed"]
+    terminalreporter.write_line(
+        f"reference: {paper} checked={checked} failed={count['failed']} uncovered={count['uncovered']}"
+    )
+    uncovered = Counter(f"{e.system}/{e.quantity}" for e in entries if status[e.label] == "uncovered")
+    for name, number in uncovered.items():
+        terminalreporter.write_line(f"    {name}: {number}")
+    if count["not run"]:
+        terminalreporter.write_line(f"    (not run: {count['not run']})")
