@@ -3,7 +3,8 @@
 from jaxacct._types import Bound, Direction, NeighboringRelation, OrderEdgeWarning
 from jaxacct.accounting import Entry, allocation_rdp, compare, deciding, delta, epsilon, rdp
 from jaxacct.composition import compose
-from jaxacct.curves import RdpCurve
+from jaxacct.curves import Pld, RdpCurve
+from jaxacct.intervals import Interval, PrecisionWarning, delta_interval, epsilon_interval, pld
 from jaxacct.mechanisms import Composed, Gaussian, PoissonSampled, RandomAllocation
 
 __version__ = "0.1.0"
@@ -14,9 +15,12 @@ __all__ = [
     "Direction",
     "Entry",
     "Gaussian",
+    "Interval",
     "NeighboringRelation",
     "OrderEdgeWarning",
+    "Pld",
     "PoissonSampled",
+    "PrecisionWarning",
     "RandomAllocation",
     "RdpCurve",
     "allocation_rdp",
@@ -24,6 +28,9 @@ __all__ = [
     "compose",
     "deciding",
     "delta",
+    "delta_interval",
     "epsilon",
+    "epsilon_interval",
+    "pld",
     "rdp",
 ]

@@ -193,6 +193,9 @@ def methods_for(mechanism: Any) -> tuple[Method, ...]:
         exact = all(isinstance(part, Gaussian) for part in mechanism.mechanisms)
         return (_unamplified(floor=None, name="exact"),) if exact else _COMPOSED
     key = signature(mechanism)
+    for name, value in vars(mechanism).items() if key in _TABLE else ():
+        if value is None:
+            raise ValueError(f"{name}=None must be a number or an array of numbers")
     if key not in _TABLE:
         known = ", ".join("(".join(t.__name__ for t in k) + ")" * (len(k) - 1) for k in (*_TABLE, (Composed,)))
         raise ValueError(f"mechanism={mechanism!r} has no analysis here; must be one of {known}")

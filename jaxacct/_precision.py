@@ -117,7 +117,8 @@ class Kernel:
         arrays = [np.asarray(a, np.float64) for a in args]
         shape = np.broadcast_shapes(*(a.shape for a in arrays))
         num_lanes = math.prod(shape)
-        flat = [np.broadcast_to(a, shape).reshape(-1) for a in arrays]
+        # broadcast_to and moveaxis cost as much as a small kernel: spared where the shapes agree, as for one question
+        flat = [(a if a.shape == shape else np.broadcast_to(a, shape)).reshape(-1) for a in arrays]
         lane_bytes = self._lane_bytes(**static) if callable(self._lane_bytes) else self._lane_bytes
         size = min(_bucket(num_lanes), _bucket(_CHUNK_BYTES // lane_bytes))
         parts = []
@@ -128,7 +129,9 @@ class Kernel:
                 keep = min(size, num_lanes - start)
                 parts.append(jax.tree.map(lambda y, keep=keep: np.asarray(y)[..., :keep], out))
         whole = parts[0] if len(parts) == 1 else jax.tree.map(lambda *ys: np.concatenate(ys, axis=-1), *parts)
-        return jax.tree.map(lambda y: np.moveaxis(y, -1, 0).reshape(shape + y.shape[:-1]), whole)
+        return jax.tree.map(
+            lambda y: (y if num_lanes == 1 else np.moveaxis(y, -1, 0)).reshape(shape + y.shape[:-1]), whole
+        )
 
     def _call_traced(self, args: Sequence[Any], traced_at: tuple[int, ...], static: dict[str, Any]) -> Any:
         # Concrete arguments stay NumPy float64 constants: as arguments of the custom_jvp function
@@ -266,6 +269,10 @@ def _narrow(tree: Any, dtype: Any, rounding: Any) -> Any:
             return narrow
         up = rounding is Rounding.UP
         unsafe = narrow.astype(y.dtype) < y if up else narrow.astype(y.dtype) > y
-        return jnp.where(unsafe, jnp.nextafter(narrow, jnp.asarray(jnp.inf if up else -jnp.inf, dtype)), narrow)
+        rounded = jnp.where(unsafe, jnp.nextafter(narrow, jnp.asarray(jnp.inf if up else -jnp.inf, dtype)), narrow)
+        # XLA flushes subnormals to 0: below the smallest normal number, step out to it
+        tiny = float(np.finfo(dtype).tiny)
+        outward = jnp.where((y > 0) if up else (y < 0), jnp.asarray(tiny if up else -tiny, dtype), jnp.zeros((), dtype))
+        return jnp.where((y != 0) & (jnp.abs(y) < tiny), outward, rounded)
 
     return jax.tree.map(cast, tree)

@@ -2,33 +2,24 @@
 
 import functools
 import time
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._answering import DELTA, EPSILON, Answer, Query, ask, decide, in_domain, lane_bytes
 from jaxacct._methods import Method, best_rdp, methods_for, splits_unevenly
+from jaxacct._pld_composition import ALL_DELTAS
 from jaxacct._precision import Kernel, Rounding, float64_kernel, is_traced
-from jaxacct._types import Bound, Direction, NeighboringRelation, OrderEdgeWarning
+from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import check_at_most, check_count, check_delta, check_epsilon, check_orders
 from jaxacct.composition import allocation_groups, compose_rdp
-from jaxacct.conversion import curve_delta, curve_epsilon, delta_from_log, epsilon_from_rdp, log_delta_from_rdp
-from jaxacct.curves import RdpCurve
+from jaxacct.conversion import curve_delta, curve_epsilon
+from jaxacct.curves import Pld, RdpCurve
 from jaxacct.divergence._allocation import general_rdp
-
-# Inside a user's jit the grid of orders cannot grow with the data.
-_TRACED_GRID = 1
-
-
-class Answer(NamedTuple):
-    """One method's answer: the value, and for Renyi methods the best order and whether it is the grid's last."""
-
-    value: Any
-    order: Any
-    at_edge: Any
+from jaxacct.intervals import distribution_theorem, interval_of
 
 
 class Entry(NamedTuple):
@@ -51,153 +42,6 @@ class Entry(NamedTuple):
     seconds: float
 
 
-class _Query(NamedTuple):
-    """What is asked of a method: the kernel's body for each kind of method."""
-
-    name: str
-    from_rdp: Callable[[Any, Any, Any], Any]
-    from_profile: Callable[[Method, Any, Any, dict[str, Any]], Any]
-
-
-def _epsilon_from_rdp(orders: jax.Array, rdp: jax.Array, delta: jax.Array) -> tuple[jax.Array, jax.Array]:
-    return tuple(epsilon_from_rdp(orders, rdp, jnp.log(delta)))  # type: ignore[return-value]
-
-
-def _delta_from_rdp(orders: jax.Array, rdp: jax.Array, epsilon: jax.Array) -> tuple[jax.Array, jax.Array]:
-    log_delta, order = log_delta_from_rdp(orders, rdp, epsilon)
-    return delta_from_log(log_delta), order
-
-
-def _epsilon_from_profile(method: Method, mechanism: Any, delta: jax.Array, static: dict[str, Any]) -> jax.Array:
-    assert method.epsilon is not None
-    return method.epsilon(mechanism, jnp.log(delta), **static)
-
-
-def _delta_from_profile(method: Method, mechanism: Any, epsilon: jax.Array, static: dict[str, Any]) -> jax.Array:
-    assert method.log_delta is not None
-    return delta_from_log(method.log_delta(mechanism, epsilon, **static))
-
-
-_EPSILON = _Query("epsilon", _epsilon_from_rdp, _epsilon_from_profile)
-_DELTA = _Query("delta", _delta_from_rdp, _delta_from_profile)
-
-
-def _lane_bytes(**static: Any) -> int:
-    # The Laplace kernel holds 512 nodes for each of 32 rows; tables of orders are smaller.
-    return max(2**18, 80 * len(static.get("orders", ())))
-
-
-@functools.lru_cache(maxsize=256)
-def _kernel(method: Method, structure: Any, query: _Query) -> Kernel:
-    def answer(*lanes: jax.Array, uneven: bool, orders: tuple[float, ...] = ()) -> Any:
-        mechanism, target = jax.tree.unflatten(structure, lanes[:-1]), lanes[-1]
-        if method.rdp is None:
-            value = query.from_profile(method, mechanism, target, {"uneven": uneven})
-            return value, jnp.full_like(value, jnp.nan)
-        rdp = method.rdp(mechanism, orders=orders, uneven=uneven)
-        return query.from_rdp(jnp.asarray(orders, jnp.float64)[:, None], rdp, target)
-
-    answer.__name__ = f"{method.name.replace(' ', '_')}_{query.name}"
-    return Kernel(answer, (Rounding.UP, Rounding.NEAREST), _lane_bytes)
-
-
-def _ask(method: Method, mechanism: Any, query: _Query, target: Any) -> Answer:
-    """One method's answer, on a grid of orders extended until the best one is inside it."""
-    leaves, structure = jax.tree.flatten(mechanism)
-    kernel = _kernel(method, structure, query)
-    static: dict[str, Any] = {"uneven": splits_unevenly(mechanism)}
-    if method.rdp is None:
-        value, order = kernel(*leaves, target, **static)
-        return Answer(value, order, np.zeros(np.shape(value), bool))
-    if is_traced(leaves, target):
-        orders = method.grids[min(_TRACED_GRID, len(method.grids) - 1)]
-        value, order = kernel(*leaves, target, orders=orders, **static)
-        return Answer(value, order, order >= orders[-1])
-    arrays = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (*leaves, target)))
-    shape = arrays[0].shape
-    value, order, edge = np.full(arrays[0].size, np.inf), np.full(arrays[0].size, np.nan), np.ones(arrays[0].size, bool)
-    flat = [a.reshape(-1) for a in arrays]
-    for orders in method.grids:
-        todo = np.flatnonzero(edge)
-        new_value, new_order = kernel(*(a[todo] for a in flat), orders=orders, **static)
-        value[todo], order[todo] = np.minimum(new_value, value[todo]), new_order
-        # `needs_low_order`: the orders above its last one are another method's
-        edge[todo] = (new_order >= orders[-1]) & (new_value > 0) & (not method.needs_low_order)
-        if not edge.any():
-            break
-    return Answer(value.reshape(shape), order.reshape(shape), edge.reshape(shape))
-
-
-def _wanted(method: Method, direction: Direction, name: str | None) -> bool:
-    return direction in method.directions and (name is None or method.name == name)
-
-
-class _Verdict(NamedTuple):
-    """The worse of both directions, and what was asked in each on the way."""
-
-    value: Any
-    asked: dict[Direction, dict[Method, Answer]]
-
-
-def _decide(mechanism: Any, query: _Query, target: Any, directions: Sequence[Direction], name: str | None) -> _Verdict:
-    """max over directions of min over methods; methods that cannot change it are not run."""
-    methods = methods_for(mechanism)
-    if name is not None and not any(_wanted(m, d, name) for m in methods for d in directions):
-        choices = sorted({m.name for m in methods if any(d in m.directions for d in directions)})
-        raise ValueError(f"method={name!r} must be one of {choices}")
-    traced = is_traced(mechanism, target)
-    floors: dict[Method, Any] = {}
-    if not traced and query is _EPSILON:
-        log_delta = np.log(np.asarray(target, np.float64))
-        floors = {m: m.floor(mechanism, log_delta) for m in methods if m.floor is not None}
-    answers: dict[Method, Answer] = {}
-    asked: dict[Direction, dict[Method, Answer]] = {}
-    worst: Any = None
-    for direction in directions:
-        usable = [m for m in methods if _wanted(m, direction, name)]
-        if not usable:
-            continue
-        if worst is not None and not traced:  # first those that may already settle this direction
-            usable.sort(key=lambda m: bool(np.any(floors.get(m, -np.inf) > worst)))
-        best: Any = None
-        order_above_two = False
-        here = asked.setdefault(direction, {})
-        for method in usable:
-            if best is not None and not traced:
-                settled = worst is not None and np.all(best <= worst)
-                hopeless = np.all(floors.get(method, -np.inf) >= best)
-                if settled or hopeless or (method.needs_low_order and order_above_two):
-                    continue
-            if method not in answers:
-                answers[method] = _ask(method, mechanism, query, target)
-            answer = here[method] = answers[method]
-            if not traced and method.rdp is not None:
-                order_above_two = bool(np.all(answer.order > 2.0))
-            best = answer.value if best is None else _least(best, answer.value)
-        worst = best if worst is None else _largest(worst, best)
-    if not traced:
-        _warn_of_edges(answers, worst, query)
-    return _Verdict(worst, asked)
-
-
-def _least(a: Any, b: Any) -> Any:
-    return jnp.minimum(a, b) if is_traced(a, b) else np.minimum(a, b)
-
-
-def _largest(a: Any, b: Any) -> Any:
-    return jnp.maximum(a, b) if is_traced(a, b) else np.maximum(a, b)
-
-
-def _warn_of_edges(answers: dict[Method, Answer], value: Any, query: _Query) -> None:
-    for method, answer in answers.items():
-        if np.any(answer.at_edge & (answer.value <= value)):
-            message = (
-                f"{query.name} by {method.name!r} is best at order {method.grids[-1][-1]:g}, the largest tried: "
-                "a valid upper bound that may be loose"
-            )
-            warnings.warn(message, OrderEdgeWarning, stacklevel=4)
-
-
 def _directions(direction: Direction | None) -> tuple[Direction, ...]:
     if direction is None:
         return (Direction.REMOVE, Direction.ADD)
@@ -210,17 +54,27 @@ def _as_python(value: Any) -> Any:
     return value if is_traced(value) or np.ndim(value) else float(value)
 
 
-def epsilon(mechanism: Any, target_delta: Any, *, method: str | None = None, direction: Direction | None = None) -> Any:
+def epsilon(
+    mechanism: Any,
+    target_delta: Any,
+    *,
+    method: str | None = None,
+    direction: Direction | None = None,
+    precision: float | None = None,
+) -> Any:
     """The epsilon that `mechanism` satisfies at `target_delta`: certified upper bound, best applicable method.
 
     The larger of the two directions, in each the least over the methods that `compare` lists. Add/remove
-    adjacency. inf where no method applies.
+    adjacency. inf where no method applies. Without `precision`: closed forms and Renyi divergences, a millisecond a
+    point, the same inside jit. With it also the privacy loss distribution, tighter and slower.
 
     Args:
       mechanism: a mechanism, or an `RdpCurve`. Array fields broadcast with each other and `target_delta`.
       target_delta: float in (0, 1).
       method: a name from `compare`, to use that method only.
       direction: to bound one direction only; None for the worse of both.
+      precision: relative width to which a privacy loss distribution is refined, as for `epsilon_interval`; each
+        point of an array is refined by itself. Concrete numbers only.
 
     Returns:
       A float, or a NumPy float64 array of the broadcast shape; a tracer, rounded up to the user's
@@ -233,14 +87,27 @@ def epsilon(mechanism: Any, target_delta: Any, *, method: str | None = None, dir
     >>> run = ja.RandomAllocation(ja.Gaussian(noise_multiplier=1.0), num_steps=1000, num_epochs=10)
     >>> round(ja.epsilon(run, target_delta=1e-6), 4)
     0.9763
+    >>> round(ja.epsilon(run, target_delta=1e-6, precision=1e-3), 2)
+    0.54
     """
     check_delta("target_delta", target_delta)
     if isinstance(mechanism, RdpCurve):
         return _as_python(curve_epsilon(mechanism, target_delta))
-    return _as_python(_decide(mechanism, _EPSILON, target_delta, _directions(direction), method).value)
+    directions = _directions(direction)
+    answer = _as_python(decide(mechanism, EPSILON, target_delta, directions, method).value)
+    if precision is None or method is not None:
+        return answer
+    return _as_python(np.minimum(answer, _by_distribution(mechanism, EPSILON, target_delta, directions, precision)))
 
 
-def delta(mechanism: Any, target_epsilon: Any, *, method: str | None = None, direction: Direction | None = None) -> Any:
+def delta(
+    mechanism: Any,
+    target_epsilon: Any,
+    *,
+    method: str | None = None,
+    direction: Direction | None = None,
+    precision: float | None = None,
+) -> Any:
     """The delta that `mechanism` satisfies at `target_epsilon`: certified upper bound, best applicable method.
 
     As `epsilon`, with the two exchanged.
@@ -250,6 +117,7 @@ def delta(mechanism: Any, target_epsilon: Any, *, method: str | None = None, dir
       target_epsilon: float >= 0.
       method: a name from `compare`, to use that method only.
       direction: to bound one direction only; None for the worse of both.
+      precision: relative width of delta to which a privacy loss distribution is refined, as for `delta_interval`.
 
     Returns:
       A float in [0, 1], or an array of the broadcast shape, as for `epsilon`.
@@ -264,7 +132,34 @@ def delta(mechanism: Any, target_epsilon: Any, *, method: str | None = None, dir
     check_epsilon("target_epsilon", target_epsilon)
     if isinstance(mechanism, RdpCurve):
         return _as_python(curve_delta(mechanism, target_epsilon))
-    return _as_python(_decide(mechanism, _DELTA, target_epsilon, _directions(direction), method).value)
+    directions = _directions(direction)
+    answer = _as_python(decide(mechanism, DELTA, target_epsilon, directions, method).value)
+    if precision is None or method is not None:
+        return answer
+    return _as_python(np.minimum(answer, _by_distribution(mechanism, DELTA, target_epsilon, directions, precision)))
+
+
+def _by_distribution(
+    mechanism: Any, query: Query, target: Any, directions: tuple[Direction, ...], precision: float
+) -> np.ndarray:
+    """Upper ends of `interval_of` for each point of the broadcast batch."""
+    leaves, structure = jax.tree.flatten(mechanism)
+    if is_traced(leaves, target):
+        raise ValueError(f"precision={precision} needs concrete numbers: inside jit, vmap or grad leave it out")
+    points = np.broadcast_arrays(*(np.asarray(x) for x in (*leaves, target)))
+    values = np.empty(points[0].shape)
+    for at in np.ndindex(values.shape):
+        *fields, goal = (p[at].item() for p in points)
+        read, deltas = _reader(query, goal)
+        one = jax.tree.unflatten(structure, fields)
+        values[at] = interval_of(one, precision, None, read, deltas, directions).upper
+    return values
+
+
+def _reader(query: Query, target: float) -> tuple[Callable[[Pld], float], tuple[float, ...]]:
+    if query is EPSILON:
+        return lambda loss: loss.epsilon(target), (target,)
+    return lambda loss: loss.delta(target), (1.0, *ALL_DELTAS)
 
 
 @functools.lru_cache(maxsize=64)
@@ -272,9 +167,10 @@ def _rdp_kernel(structure: Any, directions: tuple[Direction, ...]) -> Kernel:
     def worst(*lanes: jax.Array, orders: tuple[float, ...], uneven: bool) -> jax.Array:
         mechanism = jax.tree.unflatten(structure, lanes)
         curves = [best_rdp(mechanism, d, orders=orders, uneven=uneven) for d in directions]
-        return functools.reduce(jnp.maximum, curves)
+        whole = functools.reduce(jnp.maximum, curves)
+        return jnp.where(in_domain(mechanism) & ~jnp.isnan(whole), whole, jnp.inf)
 
-    return Kernel(worst, Rounding.UP, _lane_bytes)
+    return Kernel(worst, Rounding.UP, lane_bytes)
 
 
 def rdp(mechanism: Any, orders: Any, *, direction: Direction | None = None) -> RdpCurve:
@@ -355,13 +251,17 @@ def allocation_rdp(log_moments: Any, num_steps: Any, num_selected: Any = 1, num_
     return RdpCurve(orders, values, Bound.UPPER, NeighboringRelation.ADD_OR_REMOVE_ONE, theorem)
 
 
-def compare(mechanism: Any, target_delta: Any = None, *, target_epsilon: Any = None) -> tuple[Entry, ...]:
+def compare(
+    mechanism: Any, target_delta: Any = None, *, target_epsilon: Any = None, precision: float | None = 0.01
+) -> tuple[Entry, ...]:
     """Every applicable method side by side, each direction by itself.
 
     Args:
       mechanism: a mechanism; array fields broadcast.
       target_delta: float in (0, 1), to compare epsilons; or
       target_epsilon: float >= 0, to compare deltas.
+      precision: relative width for the privacy loss distribution, whose upper and lower ends are listed for scalar
+        questions; None leaves it out.
 
     Returns:
       One `Entry` for each method and direction: method, direction, value, bound, neighboring_relation, theorem,
@@ -371,7 +271,7 @@ def compare(mechanism: Any, target_delta: Any = None, *, target_epsilon: Any = N
       ValueError: if not exactly one target is given, or an argument is out of range.
 
     >>> import jaxacct as ja
-    >>> for entry in ja.compare(ja.Gaussian(noise_multiplier=1.0), target_delta=1e-6):
+    >>> for entry in ja.compare(ja.Gaussian(noise_multiplier=1.0), target_delta=1e-6, precision=None):
     ...     print(entry.method, entry.direction.value, f"{entry.value:.3f}")
     exact remove 4.887
     rdp remove 5.222
@@ -382,15 +282,39 @@ def compare(mechanism: Any, target_delta: Any = None, *, target_epsilon: Any = N
     timed: dict[Method, tuple[Answer, float]] = {}
     entries = []
     methods = methods_for(mechanism)
+    scalar = not any(np.ndim(x) for x in (*jax.tree.leaves(mechanism), target))
     for direction in _directions(None):
         for method in methods:
             if direction not in method.directions:
                 continue
             if method not in timed:
                 start = time.perf_counter()
-                timed[method] = _ask(method, mechanism, query, target), time.perf_counter() - start
+                timed[method] = ask(method, mechanism, query, target), time.perf_counter() - start
             entries.append(_entry(method, direction, *timed[method]))
+        if precision is not None and scalar and not is_traced(mechanism, target):
+            entries += _distribution_entries(mechanism, query, float(target), direction, precision)
     return tuple(entries)
+
+
+def _distribution_entries(
+    mechanism: Any, query: Query, target: float, direction: Direction, precision: float
+) -> list[Entry]:
+    start = time.perf_counter()
+    read, deltas = _reader(query, target)
+    found = interval_of(mechanism, precision, None, read, deltas, (direction,))
+    seconds = time.perf_counter() - start
+    upper = Entry(
+        method="loss distribution",
+        direction=direction,
+        value=found.upper,
+        bound=Bound.UPPER,
+        neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
+        theorem=distribution_theorem(mechanism),
+        order=float("nan"),
+        at_order_edge=False,
+        seconds=seconds,
+    )
+    return [upper, upper._replace(value=found.lower, bound=Bound.LOWER)]
 
 
 def deciding(mechanism: Any, target_delta: Any = None, *, target_epsilon: Any = None) -> tuple[Entry, ...]:
@@ -408,19 +332,19 @@ def deciding(mechanism: Any, target_delta: Any = None, *, target_epsilon: Any = 
     query, target = _only_target(target_delta, target_epsilon)
     if any(np.ndim(x) for x in (*jax.tree.leaves(mechanism), target)) or is_traced(mechanism, target):
         raise ValueError(f"mechanism={mechanism!r} and its target must be concrete scalars")
-    asked = _decide(mechanism, query, target, _directions(None), None).asked
+    asked = decide(mechanism, query, target, _directions(None), None).asked
     best = {d: min(here.items(), key=lambda item: float(item[1].value)) for d, here in asked.items()}
     return tuple(_entry(method, d, answer, float("nan")) for d, (method, answer) in best.items())
 
 
-def _only_target(target_delta: Any, target_epsilon: Any) -> tuple[_Query, Any]:
+def _only_target(target_delta: Any, target_epsilon: Any) -> tuple[Query, Any]:
     if (target_delta is None) == (target_epsilon is None):
         raise ValueError(f"target_delta={target_delta} and target_epsilon={target_epsilon}: exactly one must be given")
     if target_epsilon is None:
         check_delta("target_delta", target_delta)
-        return _EPSILON, target_delta
+        return EPSILON, target_delta
     check_epsilon("target_epsilon", target_epsilon)
-    return _DELTA, target_epsilon
+    return DELTA, target_epsilon
 
 
 def _entry(method: Method, direction: Direction, answer: Answer, seconds: float) -> Entry:

@@ -19,8 +19,8 @@ _LAYERS = (
     ("_precision", "_validate", "_types"),
     ("special",),
     ("divergence", "curves", "mechanisms"),
-    ("bounds", "composition", "conversion"),
-    ("_methods", "accounting"),
+    ("bounds", "composition", "conversion", "_pld_composition"),
+    ("_methods", "_answering", "intervals", "accounting"),
     ("sweep", "calibration"),
     ("__main__", "plot", "interop", "training", "report"),
 )

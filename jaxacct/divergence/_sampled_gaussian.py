@@ -88,9 +88,11 @@ def _real_log_moment(orders: np.ndarray, noise_multiplier: jax.Array, sampling_p
         for m in range(9, 2, -1):  # (1+x)^a - 1 - a x = a(a-1)/2 x^2 (1 + (a-2)/3 x (1 + (a-3)/4 x (..)))
             series = 1.0 + (a - m + 1.0) / m * xs * series
         # elsewhere e^y - 1 - a x with y = a log(1 + x), less a factor e^y when y > 0, since e^y overflows
-        y = a * jnp.log1p(jnp.maximum(x, -1.0 + 2.0**-53))
+        log_x = jnp.log(q) + s * z - 0.5 * s * s  # of q Y = q + x; x itself may overflow
+        y = a * jnp.where(x > 1.0, jnp.logaddexp(jnp.log1p(-q), log_x), jnp.log1p(jnp.clip(x, -1.0 + 2.0**-53, 1.0)))
         decay = jnp.expm1(-jnp.abs(y))
-        far = jnp.where(y > 0, -decay - a * x * (decay + 1.0), decay - a * x)
+        drop = a * jnp.minimum(x, 1e300) * jnp.exp(-jnp.abs(y))
+        far = jnp.where(y > 0, -decay - drop, decay - a * jnp.minimum(x, 1.0))
         value = jnp.where(small, 0.5 * a * (a - 1.0) * xs * xs * series, far)
         return jnp.log(jnp.maximum(value, 1e-300)) + jnp.where(small, 0.0, jnp.maximum(y, 0.0)) - 0.5 * z * z
 

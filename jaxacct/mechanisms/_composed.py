@@ -1,11 +1,13 @@
 """Several runs on the same data."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
-from jaxacct._validate import check_count
+from jaxacct._validate import check_count, is_count
 
 
 @jax.tree_util.register_dataclass
@@ -40,3 +42,7 @@ class Composed:
             check_count("counts", count)
         object.__setattr__(self, "mechanisms", mechanisms)
         object.__setattr__(self, "counts", counts)
+
+    def in_domain(self) -> jax.Array:
+        """Whether the counts are in range, elementwise (for traced fields, which cannot raise)."""
+        return functools.reduce(jnp.logical_and, (is_count(count) for count in self.counts))

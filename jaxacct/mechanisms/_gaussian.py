@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from jaxacct._validate import check_positive
 
@@ -31,3 +32,7 @@ class Gaussian:
 
     def __post_init__(self) -> None:
         check_positive("noise_multiplier", self.noise_multiplier)
+
+    def in_domain(self) -> jax.Array:
+        """Whether the fields are in range, elementwise (for traced fields, which cannot raise)."""
+        return (self.noise_multiplier > 0) & (self.noise_multiplier < jnp.inf)

@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-from jaxacct._validate import check_count, check_probability
+from jaxacct._validate import check_count, check_probability, is_count
 
 
 @jax.tree_util.register_dataclass
@@ -35,3 +35,7 @@ class PoissonSampled:
     def __post_init__(self) -> None:
         check_probability("sampling_prob", self.sampling_prob)
         check_count("num_steps", self.num_steps)
+
+    def in_domain(self) -> jax.Array:
+        """Whether the fields are in range, elementwise (for traced fields, which cannot raise)."""
+        return (self.sampling_prob >= 0) & (self.sampling_prob <= 1) & is_count(self.num_steps)

@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-from jaxacct._validate import check_at_most, check_count
+from jaxacct._validate import check_at_most, check_count, is_count
 
 
 @jax.tree_util.register_dataclass
@@ -40,3 +40,8 @@ class RandomAllocation:
         check_count("num_selected", self.num_selected)
         check_count("num_epochs", self.num_epochs)
         check_at_most("num_selected", self.num_selected, "num_steps", self.num_steps)
+
+    def in_domain(self) -> jax.Array:
+        """Whether the fields are in range, elementwise (for traced fields, which cannot raise)."""
+        counts = is_count(self.num_steps) & is_count(self.num_selected) & is_count(self.num_epochs)
+        return counts & (self.num_selected <= self.num_steps)

@@ -5,17 +5,15 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-_LOG2 = 0.6931471805599453
-
 
 def log1mexp(x: jax.Array) -> jax.Array:
     """log(1 - exp(x)) for x <= 0; -inf at 0, nan above.
 
-    Relative error below 1e-15: ``log(-expm1(x))`` near 0, where 1 - e^x cancels, and
-    ``log1p(-exp(x))`` below -log 2, where e^x is small.
+    Relative error below 1e-15: ``log(-expm1(x))`` near 0, where 1 - e^x cancels, ``log1p(-exp(x))`` where e^x is small.
+    They part at -1.25, not at -log 2: XLA's log1p on the CPU errs by 2.7e-14 on [-.4143, -.366] (jaxlib 0.10.2).
     """
-    near = x > -_LOG2
-    far = jnp.log1p(-jnp.exp(jnp.where(near, -1.0, x)))
+    near = x > -1.25
+    far = jnp.log1p(-jnp.exp(jnp.where(near, -2.0, x)))
     return jnp.where(near, jnp.log(-jnp.expm1(jnp.where(near, x, -0.5))), far)
 
 
@@ -25,7 +23,7 @@ def logexpm1(x: jax.Array) -> jax.Array:
 
 
 def softplus(x: jax.Array) -> jax.Array:
-    """log(1 + exp(x)), relative error below 1e-15 for every x (it keeps e^x when x << 0)."""
+    """log(1 + exp(x)), relative error below 1e-15 for x > -708 (it keeps e^x when x << 0; below that, 0)."""
     positive = x > 0
     return jnp.where(positive, x, 0.0) + jnp.log1p(jnp.exp(jnp.where(positive, -x, x)))
 

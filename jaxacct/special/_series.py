@@ -15,7 +15,7 @@ def log_series_product(a: jax.Array, b: jax.Array) -> jax.Array:
     def coefficient(n: jax.Array) -> jax.Array:
         return log_sum_exp(a + jax.lax.dynamic_slice_in_dim(tail, size - 1 - n, size))
 
-    return jax.lax.map(coefficient, jnp.arange(size))
+    return jax.lax.map(coefficient, jnp.arange(size, dtype=jnp.int32))
 
 
 def log_series_power(a: jax.Array, exponent: jax.Array, *, num_bits: int) -> jax.Array:

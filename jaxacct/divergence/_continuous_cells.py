@@ -1,0 +1,38 @@
+"""Cells of the likelihood ratio of continuous pairs, from their distribution functions."""
+
+import jax
+import jax.numpy as jnp
+
+from jaxacct._precision import HostProgram
+from jaxacct.special import log_normal_tail
+
+
+def _cell_masses(z: jax.Array) -> jax.Array:
+    """Standard normal mass between neighbouring z, each from the tail on its own side."""
+    right = z[:-1] > 0
+    upper = jnp.exp(log_normal_tail(jnp.where(right, z[:-1], -z[1:])))
+    lower = jnp.exp(log_normal_tail(jnp.where(right, z[1:], -z[:-1])))
+    return jnp.maximum(upper - lower, 0.0)
+
+
+@HostProgram
+def gaussian_cells(
+    mu: jax.Array, sampling_prob: jax.Array, first: jax.Array, step: jax.Array, *, size: int
+) -> tuple[jax.Array, jax.Array]:
+    """(low, high) [size] of R = 1 - q + q Y, Y = exp(mu z - mu^2/2), z standard normal under Q, on the cells
+    from exp((first + k) step) to exp((first + k + 1) step), split as `from_cells` wants.
+
+    The first cell takes all that lies left of it, the last all that lies right. Poisson sampling with probability q;
+    q = 1 is the Gaussian pair itself.
+    """
+    edges = jnp.exp((first + jnp.arange(1.0, size, dtype=jnp.float64)) * step)
+    y = (edges - 1.0 + sampling_prob) / sampling_prob
+    inner = jnp.where(y > 0, jnp.log(jnp.where(y > 0, y, 1.0)) / mu + 0.5 * mu, -jnp.inf)
+    big = 60.0
+    z = jnp.clip(jnp.concatenate([jnp.asarray([-big]), inner, jnp.asarray([big])]), -big, big)
+    q = _cell_masses(z)
+    p = (1.0 - sampling_prob) * q + sampling_prob * _cell_masses(z - mu)
+    left = jnp.exp((first + jnp.arange(size, dtype=jnp.float64)) * step)
+    high = (p / left - q) / jnp.expm1(step)
+    high = jnp.clip(high, 0.0, q)
+    return q - high, high

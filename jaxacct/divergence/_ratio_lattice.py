@@ -1,0 +1,342 @@
+"""Laws of likelihood ratios on a geometric lattice, and of averages of independent ratios.
+
+For a pair (P, Q) the ratio Y = dP/dQ under Q tells everything: delta in the remove direction is
+E(Y - K)_+, in the add direction E(1 - K Y)_+, both expectations of convex functions. Hence
+
+* a mean-preserving *spread* of Y dominates the pair in both directions at once (UPPER);
+* a *contraction* of Y, then moved down, is dominated in the remove direction (LOWER_REMOVE);
+  then moved up, in the add direction (LOWER_ADD).
+
+Each holds for any number of independent ratios, averaged (random allocation) or multiplied (composition).
+Spreading a value to the two ends of its lattice cell, or contracting a cell to its mean, errs by the square of the
+step, where rounding to one side errs by the step.
+"""
+
+import dataclasses
+import enum
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct._precision import HostProgram
+
+
+class Side(enum.Enum):
+    """Which curve a law stays on the safe side of."""
+
+    UPPER = "upper, both directions"
+    LOWER_REMOVE = "lower, remove direction"
+    LOWER_ADD = "lower, add direction"
+
+
+@dataclasses.dataclass(frozen=True)
+class RatioLaw:
+    """Law under Q of a ratio Y: mass `masses[j]` at exp(offset + j step), `zero_mass` at 0.
+
+    `infinite_mass` is what P holds where Q holds nothing. Masses of an UPPER law are rounded up, of a lower one down.
+    """
+
+    offset: float
+    step: float
+    masses: np.ndarray
+    zero_mass: float
+    infinite_mass: float
+    side: Side
+
+    @property
+    def log_values(self) -> np.ndarray:
+        """float64 [N]: log Y at the lattice points."""
+        return self.offset + self.step * np.arange(self.masses.shape[0])
+
+
+# Relative rounding of one pass over a lattice: a few hundred positive additions and the cell fractions,
+# which carry 1 ulp / step. Booked outwards on every mass.
+def _rounding(step: float) -> float:
+    return 2.0**-46 * (1.0 + 0.01 / step)
+
+
+DEPTH = 4  # rounds of merging over wider and wider cells
+
+
+def from_cells(
+    low: np.ndarray, high: np.ndarray, offset: float, step: float, side: Side, *, depth: int = DEPTH
+) -> RatioLaw:
+    """The law whose cell k, from exp(offset + k step) on, holds `low[k]` + `high[k]`.
+
+    `low` is the mass that a mean-preserving split sends to the cell's left end, `high` to its right end: the
+    UPPER law. A lower law merges mass from both sides of a lattice point into that point instead; see `_contracted`.
+    """
+    rounding = _rounding(step)
+    if side is Side.UPPER:
+        masses = np.append(low, 0.0)
+        masses[1:] += high
+        return RatioLaw(offset, step, masses * (1.0 + rounding), 0.0, 0.0, side)
+    masses, _ = _contracted(low, high, step, side, depth=depth)
+    return RatioLaw(offset, step, masses * (1.0 - rounding), 0.0, 0.0, side)
+
+
+@HostProgram
+def _matched(masses: jax.Array, ratios: jax.Array) -> Any:
+    """Merges across the points between neighbouring cells, from the first cell on.
+
+    Of cell k the mass that was not taken by the point on its left is offered to the point on its right, which needs
+    `ratios[k]` as much from cell k + 1 to keep the mean. Returns, for each k: taken from cell k by its left point,
+    given by cell k to its right point, and offered but not matched.
+    """
+
+    def step(taken: jax.Array, here: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+        mass, following, ratio = here
+        offered = mass - taken
+        wanted = jnp.minimum(offered * ratio, following)
+        given = jnp.where(ratio > 0, jnp.minimum(wanted / jnp.where(ratio > 0, ratio, 1.0), offered), offered)
+        return wanted, (taken, given, offered - given)
+
+    following = jnp.append(masses[1:], 0.0)
+    _, out = jax.lax.scan(step, jnp.zeros((), jnp.float64), (masses, following, ratios))
+    return out
+
+
+def _contracted(low: np.ndarray, high: np.ndarray, step: float, side: Side, *, depth: int) -> tuple[np.ndarray, float]:
+    """Masses [N + 1] at the cells' ends of a contraction of the cells' means, moved to the safe side where it must be.
+
+    Point k + 1, between cells k and k + 1, takes mass from both in the proportion that keeps the mean. Working from
+    each tail towards the mode this recursion is stable; where the two meet, and wherever a cell has no partner
+    (lumps), what is left is tried again on every second point, and moves to the safe end of its cell at last.
+    The meeting cell is the one that leaves the least. Also returns how far the mean moved, over the last point.
+    """
+    count = low.shape[0]
+    mass = low + high
+    share = np.divide(high, mass, out=np.full_like(mass, 0.5), where=mass > 0)
+    # cell k is (1 - share) (e^h - 1) x_k below the point on its right, cell k + 1 share (e^h - 1) x_{k+1} above it
+    up = np.append((1.0 - share[:-1]) / np.maximum(math.exp(step) * share[1:], 1e-300), 0.0)
+    down = np.append(1.0 / np.maximum(up[:-1], 1e-300)[::-1], 0.0)
+    size = _bucket(count)
+    taken, given, left = (x[:count] for x in _matched(_padded(mass, size), _padded(up, size)))
+    mirror = _matched(_padded(mass[::-1], size), _padded(down, size))
+    taken_r, given_r, left_r = (x[:count][::-1] for x in mirror)
+
+    removing = side is Side.LOWER_REMOVE
+    value = np.exp(step * (np.arange(count) - count))
+    distance = (share if removing else (1.0 - share)) * math.expm1(step) * value
+    before = np.concatenate([[0.0], np.cumsum(left * distance)[:-1]])
+    after = np.concatenate([np.cumsum((left_r * distance)[::-1])[::-1][1:], [0.0]])
+    rest = mass - taken - taken_r
+    cost = np.where(rest >= 0, before + after + np.maximum(rest, 0.0) * distance, np.inf)
+    meet = int(np.argmin(cost))
+
+    out = np.zeros(count + 1)
+    out[1 : meet + 1] += given[:meet] + taken[1 : meet + 1]
+    out[meet + 1 : -1] += given_r[meet + 1 :] + taken_r[meet:-1]
+    alone = np.where(np.arange(count) < meet, left, left_r)
+    alone[meet] = max(rest[meet], 0.0)
+    bias = float((alone * distance).sum())
+    if depth > 0 and bias > 0 and count > 4:
+        pairs = np.append(alone, 0.0)[: count + count % 2].reshape(-1, 2)
+        place = np.append(share, 0.0)[: count + count % 2].reshape(-1, 2) * math.expm1(step)
+        place[:, 1] = math.expm1(step) + math.exp(step) * place[:, 1]  # mean over the pair's left end, less 1
+        coarse_high = (pairs * place).sum(axis=1) / math.expm1(2 * step)
+        coarse_low = np.maximum(pairs.sum(axis=1) - coarse_high, 0.0)
+        coarse, coarse_bias = _contracted(coarse_low, coarse_high, 2 * step, side, depth=depth - 1)
+        coarse_bias *= math.exp(step * (2 * coarse_low.shape[0] - count))
+        if coarse_bias < bias:
+            whole = np.zeros(2 * coarse.shape[0] - 1)
+            whole[::2] = coarse
+            size = max(whole.shape[0], count + 1)
+            return _padded(out, size) + _padded(whole, size), coarse_bias
+    if removing:
+        out[:-1] += alone
+    else:
+        out[1:] += alone
+    return out, bias
+
+
+def trimmed(law: RatioLaw, scale: float, tail: float) -> RatioLaw:
+    """`law` without its two tails: Q-mass `tail` on the left, P-mass `tail` on the right (ratio = value / scale).
+
+    UPPER spreads the left tail to 0 and the first kept point, the right tail to 0 and infinity. LOWER_REMOVE moves the
+    left tail to 0 and the right one to the last kept point; LOWER_ADD the left one to the first kept point, and
+    drops the right one, where the add direction loses nothing.
+    """
+    q = law.masses
+    if not q.any():
+        return law
+    values = np.exp(law.log_values - math.log(scale))
+    p = q * values
+    left = int(np.searchsorted(np.cumsum(np.maximum(q, p)), tail))
+    right = q.shape[0] - int(np.searchsorted(np.cumsum(p[::-1]), tail))
+    left, right = min(left, q.shape[0] - 1), max(right, left + 1)
+    kept = q[left:right].copy()
+    lower_q, upper_q = q[:left].sum(), q[right:].sum()
+    lower_p, upper_p = p[:left].sum(), p[right:].sum()
+    zero, infinite = law.zero_mass, law.infinite_mass
+    if law.side is Side.UPPER:
+        kept[0] += lower_p / values[left]
+        zero += lower_q - lower_p / values[left] + upper_q
+        infinite += upper_p
+    elif law.side is Side.LOWER_REMOVE:
+        zero += lower_q
+        kept[-1] += upper_q
+    else:
+        kept[0] += lower_q
+    offset = law.offset + left * law.step
+    return dataclasses.replace(law, offset=offset, masses=kept, zero_mass=zero, infinite_mass=infinite)
+
+
+def refined(law: RatioLaw, factor: int) -> RatioLaw:
+    """The same law on a lattice `factor` times finer."""
+    if factor == 1:
+        return law
+    masses = np.zeros((law.masses.shape[0] - 1) * factor + 1)
+    masses[::factor] = law.masses
+    return dataclasses.replace(law, step=law.step / factor, masses=masses)
+
+
+@HostProgram
+def _sum_cells(p: jax.Array, q: jax.Array, shift: jax.Array, step: jax.Array, *, same: bool) -> tuple[jax.Array, ...]:
+    """Cells of X + Y, X = e^{step j} under p, Y = e^{step i + shift} under q, independent.
+
+    Point j of p and point i = j - d of q, d >= 0, add up to e^{step j} (1 + e^{shift - step d}): a fixed number of
+    cells above j, at a fixed place in its cell, for each d. So 2N vector operations add all N^2 pairs.
+    Returns (low [2N], high [2N], first): split as `from_cells` wants, cell 0 starting at e^{step first}.
+    """
+    size = p.shape[0]
+    width = jnp.expm1(step)
+
+    def position(d: jax.Array | int, base: jax.Array, shift: jax.Array) -> tuple[jax.Array, jax.Array]:
+        rise = (base + jnp.log1p(jnp.exp(shift - step * d))) / step
+        cell = jnp.floor(rise)
+        return cell, jnp.clip(jnp.expm1((rise - cell) * step) / width, 0.0, 1.0)
+
+    none = jnp.zeros((), jnp.float64)
+    first = jnp.minimum(position(size - 1, none, shift)[0], position(size - 1, shift, -shift)[0])
+
+    def diagonals(state: Any, begin: int, top: jax.Array, other: jax.Array, base: jax.Array, shift: jax.Array) -> Any:
+        padded = jnp.concatenate([jnp.zeros(size, jnp.float64), other])
+
+        def add(d: jax.Array, state: Any) -> Any:
+            cell, fraction = position(d.astype(jnp.float64), base, shift)
+            pairs = top * jax.lax.dynamic_slice_in_dim(padded, size - d, size)
+            at = (cell - first).astype(jnp.int32)
+            low, high = (jax.lax.dynamic_slice_in_dim(x, at, size) for x in state)
+            low, high = low + pairs * (1.0 - fraction), high + pairs * fraction
+            return tuple(
+                jax.lax.dynamic_update_slice_in_dim(x, y, at, 0) for x, y in zip(state, (low, high), strict=True)
+            )
+
+        return jax.lax.fori_loop(begin, size, add, state)
+
+    empty = jnp.zeros(2 * size + 8, jnp.float64)
+    state: Any = (empty, empty)
+    if same:
+        state = diagonals(state, 1, 2.0 * p, q, none, shift)
+        cell, fraction = position(0, none, shift)
+        at = (cell - first).astype(jnp.int32)
+        twins = (p * q * (1.0 - fraction), p * q * fraction)
+        olds = (jax.lax.dynamic_slice_in_dim(x, at, size) for x in state)
+        state = tuple(
+            jax.lax.dynamic_update_slice_in_dim(x, old + y, at, 0) for x, y, old in zip(state, twins, olds, strict=True)
+        )
+    else:
+        state = diagonals(state, 0, p, q, none, shift)
+        state = diagonals(state, 1, q, p, shift, -shift)  # i > j: the point of q is the larger
+    return (*state, first)
+
+
+def _bucket(size: int) -> int:
+    """The next of 2^k, 1.5 2^k: few shapes to compile, little padding."""
+    power = 1 << max(6, (size - 1).bit_length())
+    return 3 * power // 4 if size <= 3 * power // 4 else power
+
+
+def _padded(x: np.ndarray, size: int) -> np.ndarray:
+    return np.concatenate([x, np.zeros(size - x.shape[0])])
+
+
+def placed(law: RatioLaw, offset: float, size: int) -> tuple[np.ndarray, float]:
+    """`law` on the lattice from `offset` on, [size], on its safe side; and the mass that fell off its left end."""
+    place = (law.log_values - offset) / law.step
+    cell = np.floor(place + 1e-9)
+    share = np.clip(np.expm1((place - cell) * law.step) / np.expm1(law.step), 0.0, 1.0)
+    if law.side is not Side.UPPER:
+        share = np.where(share > 1e-9, 1.0 if law.side is Side.LOWER_ADD else 0.0, 0.0)
+    out = np.zeros(size)
+    inside = (cell >= 0) & (cell < size - 1)
+    at = cell[inside].astype(int)
+    np.add.at(out, at, law.masses[inside] * (1.0 - share[inside]))
+    np.add.at(out, at + 1, law.masses[inside] * share[inside])
+    return out, float(law.masses[~inside].sum())
+
+
+def sum_of(a: RatioLaw, b: RatioLaw, *, weight_a: float, weight_b: float) -> RatioLaw:
+    """The law of A + B, independent, on the same step; `infinite_mass` averaged by the weights."""
+    size = _bucket(max(a.masses.shape[0], b.masses.shape[0]))
+    same = a is b
+    shift = b.offset - a.offset
+    low, high, first = _sum_cells(
+        _padded(a.masses, size), _padded(b.masses, size), np.asarray(shift), np.asarray(a.step), same=same
+    )
+    used = np.flatnonzero(low + high)
+    begin, end = (int(used[0]), int(used[-1]) + 1) if used.size else (0, 1)
+    offset = a.offset + (float(first) + begin) * a.step
+    law = from_cells(low[begin:end], high[begin:end], offset, a.step, a.side)
+    zero = a.zero_mass * b.zero_mass
+    masses = law.masses
+    for still, moving in ((a.zero_mass, b), (b.zero_mass, a)):
+        if still > 0:
+            low_end = min(law.offset, moving.offset)
+            before = round((law.offset - low_end) / law.step)
+            masses = np.concatenate([np.zeros(before), masses, np.zeros(2)])
+            law = dataclasses.replace(law, offset=law.offset - before * law.step)
+            extra, lost = placed(moving, law.offset, masses.shape[0])
+            masses = masses + still * extra
+            zero += still * lost
+    infinite = (weight_a * a.infinite_mass + weight_b * b.infinite_mass) / (weight_a + weight_b)
+    return dataclasses.replace(law, masses=masses, zero_mass=zero, infinite_mass=infinite)
+
+
+def averages(
+    base: Callable[[float], RatioLaw], num_steps: int, step: float, tail: float, *, coarsening: float, both: bool
+) -> tuple[RatioLaw, RatioLaw]:
+    """Laws of the averages of t and (if `both`; else t's again) of t + 1 independent ratios.
+
+    Doubling: from the sums of n and n + 1 terms to those of 2n, 2n + 1 or 2n + 2, so log2(t) levels of two sums
+    each. A level of n terms may use a step (t/n)^coarsening times larger, since its error is averaged away.
+
+    Args:
+      base: ``base(step)``, the law of one ratio on a lattice of that step, all of the same side.
+      step: the last level's step.
+      tail: mass that a level may cut off at either end.
+    """
+    bits = bin(num_steps)[3:]
+
+    def factor(n: int) -> int:
+        return 1 << max(0, int(coarsening * math.log2(num_steps / n)))
+
+    current = factor(1)
+    one = base(step * current)
+    n, small = 1, trimmed(one, 1.0, tail)
+    if num_steps == 1 and not both:
+        return small, small
+    large = trimmed(sum_of(small, small, weight_a=1, weight_b=1), 2.0, tail)
+    for level, bit in enumerate(bits):
+        last = level == len(bits) - 1 and not both
+        ratio = current // factor(n)
+        current = factor(n)
+        small, large = refined(small, ratio), refined(large, ratio)
+        if bit == "0":
+            even = sum_of(small, small, weight_a=1, weight_b=1)
+            odd = even if last else sum_of(small, large, weight_a=n, weight_b=n + 1)
+            n, small, large = 2 * n, even, odd
+        else:
+            odd = sum_of(small, large, weight_a=n, weight_b=n + 1)
+            even = odd if last else sum_of(large, large, weight_a=1, weight_b=1)
+            n, small, large = 2 * n + 1, odd, even
+        small, large = trimmed(small, n, tail), trimmed(large, n + 1.0, tail)
+    return (
+        dataclasses.replace(small, offset=small.offset - math.log(n)),
+        dataclasses.replace(large, offset=large.offset - math.log(n + 1)),
+    )
