@@ -59,6 +59,8 @@ def _parser() -> argparse.ArgumentParser:
                 target.add_argument("--delta", type=number, metavar="D", help="target delta, in (0, 1)")
             if question != "epsilon":
                 target.add_argument("--epsilon", type=number, metavar="EPS", help="target epsilon, >= 0")
+            text_of_precision = "relative width of the certified interval (default 0.01; 0 leaves it out, the quickest)"
+            leaf.add_argument("--precision", type=number, default=0.01, metavar="P", help=text_of_precision)
             leaf.add_argument("--json", action="store_true", help="machine-readable output")
     return parser
 
@@ -94,7 +96,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status (2 for a wrong argument)."""
     parser = _parser()
     args = parser.parse_args(argv)
-    target = {"target_delta": getattr(args, "delta", None), "target_epsilon": getattr(args, "epsilon", None)}
+    target = {
+        "target_delta": getattr(args, "delta", None),
+        "target_epsilon": getattr(args, "epsilon", None),
+        "precision": args.precision or None,
+    }
 
     import jaxacct
     from jaxacct import report

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._types import OrderEdgeWarning
+from jaxacct._types import Bound, OrderEdgeWarning
 from jaxacct.accounting import Entry, compare, deciding
+from jaxacct.intervals import PrecisionWarning, delta_interval, distribution_theorem, epsilon_interval
 from jaxacct.mechanisms import Composed, Gaussian, PoissonSampled, RandomAllocation
 
 _GAUSSIAN_ASSUMPTION = (
@@ -74,6 +75,21 @@ def shown(value: float, digits: int = 4) -> str:
     return text
 
 
+def shown_down(value: float, digits: int = 4) -> str:
+    """`value` to some significant digits, rounded down, as a lower bound must be.
+
+    >>> shown_down(0.90559), shown_down(0.0)
+    ('0.9055', '0')
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    text = f"{value:.{digits}g}"
+    if float(text) > value:
+        unit = 10.0 ** (math.floor(math.log10(abs(value))) + 1 - digits)
+        text = f"{float(text) - unit:.{digits}g}"
+    return text
+
+
 def entry_fields(entry: Entry) -> dict[str, Any]:
     """An entry as plain values, ready for JSON."""
     return {
@@ -97,8 +113,26 @@ def _parameters(mechanism: Any) -> dict[str, Any]:
     return fields
 
 
+def _answer(mechanism: Any, target_delta: float | None, target_epsilon: float | None, precision: float | None) -> Any:
+    """(value, entries of the Renyi and closed methods, interval or None)."""
+    entries = deciding(mechanism, target_delta, target_epsilon=target_epsilon)
+    value, interval = max(e.value for e in entries), None
+    if precision is not None:
+        if target_delta is not None:
+            interval = epsilon_interval(mechanism, target_delta, precision=precision)
+        else:
+            assert target_epsilon is not None
+            interval = delta_interval(mechanism, target_epsilon, precision=precision)
+        value = min(value, interval.upper)
+    return value, entries, interval
+
+
 def statement(
-    mechanism: Any, *, target_delta: float | None = None, target_epsilon: float | None = None
+    mechanism: Any,
+    *,
+    target_delta: float | None = None,
+    target_epsilon: float | None = None,
+    precision: float | None = 0.01,
 ) -> dict[str, Any]:
     """The certified answer to one scalar question with everything that it rests on, ready for JSON.
 
@@ -106,20 +140,23 @@ def statement(
       mechanism: a mechanism with scalar fields.
       target_delta: to state epsilon; or
       target_epsilon: to state delta.
+      precision: relative width of the certified interval by the privacy loss distribution; None leaves it out.
 
     Returns:
-      A dict: epsilon, delta, bound, neighboring_relation, directions (what decided each), mechanism, description,
-      assumptions, notes, and for random allocation the Poisson answer at the same rate.
+      A dict: epsilon, delta, bound, neighboring_relation, interval, directions (by which theorem each is bounded
+      without the loss distribution), mechanism, description, assumptions, notes, and for random allocation the Poisson
+      answer at the same rate.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", OrderEdgeWarning)
-        entries = deciding(mechanism, target_delta, target_epsilon=target_epsilon)
+        warnings.simplefilter("always", PrecisionWarning)
+        value, entries, interval = _answer(mechanism, target_delta, target_epsilon, precision)
         worst = max(entries, key=lambda e: e.value)
         baseline = poisson_at_same_rate(mechanism)
         if baseline is not None:
-            poisson = max(deciding(baseline, target_delta, target_epsilon=target_epsilon), key=lambda e: e.value)
+            poisson, poisson_entries, poisson_interval = _answer(baseline, target_delta, target_epsilon, precision)
     solved = "epsilon" if target_epsilon is None else "delta"
-    answer = {"epsilon": target_epsilon, "delta": target_delta, solved: worst.value}
+    answer = {"epsilon": target_epsilon, "delta": target_delta, solved: value}
     result: dict[str, Any] = {
         **answer,
         "solved_for": solved,
@@ -131,8 +168,13 @@ def statement(
         "assumptions": list(assumptions(mechanism)),
         "notes": [str(w.message) for w in caught],
     }
+    if interval is not None:
+        result["interval"] = {**interval._asdict(), "theorem": distribution_theorem(mechanism)}
     if baseline is not None:
-        result["poisson_at_same_rate"] = {"description": describe(baseline), **entry_fields(poisson)}
+        theorem = max(poisson_entries, key=lambda e: e.value).theorem
+        if poisson_interval is not None and poisson_interval.upper <= poisson:
+            theorem = distribution_theorem(baseline)
+        result["poisson_at_same_rate"] = {"description": describe(baseline), "value": poisson, "theorem": theorem}
     return result
 
 
@@ -146,6 +188,15 @@ def statement_text(facts: dict[str, Any]) -> str:
         f"  scheme      {facts['description']}",
         f"  adjacency   {facts['neighboring_relation']}",
     ]
+    if "interval" in facts:
+        found = facts["interval"]
+        between = f"between {shown_down(found['lower'])} and {shown(found['upper'])}"
+        lines.append(f"  certified   {solved} {between}, by the privacy loss distribution ({found['theorem']})")
+        if found["lower"] < found["analysis_lower"]:
+            reduced = shown_down(found["analysis_lower"])
+            lines.append(
+                f"              (the reduction to one step at a time, which was analysed, has at least {reduced})"
+            )
     for entry in facts["directions"]:
         order = "" if entry["order"] is None else f", Renyi order {entry['order']:g}"
         lines.append(f"  {entry['direction']:<11} {solved} <= {shown(entry['value'])} by {entry['theorem']}{order}")
@@ -167,7 +218,7 @@ def comparison_text(entries: tuple[Entry, ...], solved: str) -> str:
         (
             e.method,
             e.direction.value,
-            shown(e.value, 6),
+            shown(e.value, 6) if e.bound is Bound.UPPER else shown_down(e.value, 6),
             e.bound.value,
             "-" if np.isnan(e.order) else f"{e.order:g}" + ("*" if e.at_order_edge else ""),
             f"{1e3 * e.seconds:.1f}",
@@ -177,7 +228,8 @@ def comparison_text(entries: tuple[Entry, ...], solved: str) -> str:
     ]
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)]
-    best = {d: min(e.value for e in entries if e.direction is d) for d in dict.fromkeys(e.direction for e in entries)}
+    uppers = [e for e in entries if e.bound is Bound.UPPER]
+    best = {d: min(e.value for e in uppers if e.direction is d) for d in dict.fromkeys(e.direction for e in uppers)}
     worst = max(best.values())
     lines.append("")
     sides = " and ".join(f"{d.value} {shown(v, 6)}" for d, v in best.items())

@@ -196,11 +196,12 @@ def refined(law: RatioLaw, factor: int) -> RatioLaw:
 
 
 @HostProgram
-def _sum_cells(p: jax.Array, q: jax.Array, shift: jax.Array, step: jax.Array, *, same: bool) -> tuple[jax.Array, ...]:
+def _sum_cells(p: jax.Array, q: jax.Array, shift: jax.Array, step: jax.Array, same: jax.Array) -> tuple[jax.Array, ...]:
     """Cells of X + Y, X = e^{step j} under p, Y = e^{step i + shift} under q, independent.
 
     Point j of p and point i = j - d of q, d >= 0, add up to e^{step j} (1 + e^{shift - step d}): a fixed number of
-    cells above j, at a fixed place in its cell, for each d. So 2N vector operations add all N^2 pairs.
+    cells above j, at a fixed place in its cell, for each d. So 2N vector operations add all N^2 pairs; N if `same`
+    (1.0, else 0.0) says that p is q and the shift 0.
     Returns (low [2N], high [2N], first): split as `from_cells` wants, cell 0 starting at e^{step first}.
     """
     size = p.shape[0]
@@ -213,43 +214,30 @@ def _sum_cells(p: jax.Array, q: jax.Array, shift: jax.Array, step: jax.Array, *,
 
     none = jnp.zeros((), jnp.float64)
     first = jnp.minimum(position(size - 1, none, shift)[0], position(size - 1, shift, -shift)[0])
+    zeros = jnp.zeros(size, jnp.float64)
 
-    def diagonals(state: Any, begin: int, top: jax.Array, other: jax.Array, base: jax.Array, shift: jax.Array) -> Any:
-        padded = jnp.concatenate([jnp.zeros(size, jnp.float64), other])
-
-        def add(d: jax.Array, state: Any) -> Any:
-            cell, fraction = position(d.astype(jnp.float64), base, shift)
-            pairs = top * jax.lax.dynamic_slice_in_dim(padded, size - d, size)
-            at = (cell - first).astype(jnp.int32)
-            low, high = (jax.lax.dynamic_slice_in_dim(x, at, size) for x in state)
-            low, high = low + pairs * (1.0 - fraction), high + pairs * fraction
-            return tuple(
-                jax.lax.dynamic_update_slice_in_dim(x, y, at, 0) for x, y in zip(state, (low, high), strict=True)
-            )
-
-        return jax.lax.fori_loop(begin, size, add, state)
-
-    empty = jnp.zeros(2 * size + 8, jnp.float64)
-    state: Any = (empty, empty)
-    if same:
-        state = diagonals(state, 1, 2.0 * p, q, none, shift)
-        cell, fraction = position(0, none, shift)
+    def add(d: jax.Array, state: Any, top: jax.Array, other: jax.Array, base: jax.Array, shift: jax.Array) -> Any:
+        cell, fraction = position(d.astype(jnp.float64), base, shift)
+        pairs = top * jax.lax.dynamic_slice_in_dim(other, size - d, size)
         at = (cell - first).astype(jnp.int32)
-        twins = (p * q * (1.0 - fraction), p * q * fraction)
-        olds = (jax.lax.dynamic_slice_in_dim(x, at, size) for x in state)
-        state = tuple(
-            jax.lax.dynamic_update_slice_in_dim(x, old + y, at, 0) for x, y, old in zip(state, twins, olds, strict=True)
-        )
-    else:
-        state = diagonals(state, 0, p, q, none, shift)
-        state = diagonals(state, 1, q, p, shift, -shift)  # i > j: the point of q is the larger
+        low, high = (jax.lax.dynamic_slice_in_dim(x, at, size) for x in state)
+        low, high = low + pairs * (1.0 - fraction), high + pairs * fraction
+        return tuple(jax.lax.dynamic_update_slice_in_dim(x, y, at, 0) for x, y in zip(state, (low, high), strict=True))
+
+    padded_p, padded_q = jnp.concatenate([zeros, p]), jnp.concatenate([zeros, q])
+    state: Any = (jnp.zeros(2 * size + 8, jnp.float64),) * 2
+    twice = p * (1.0 + same)  # the pairs (i, j) and (j, i) at once
+    state = add(jnp.zeros((), jnp.int32), state, p, padded_q, none, shift)
+    state = jax.lax.fori_loop(1, size, lambda d, s: add(d, s, twice, padded_q, none, shift), state)
+    # i > j: the point of q is the larger
+    others = jnp.where(same > 0, 1, size)
+    state = jax.lax.fori_loop(1, others, lambda d, s: add(d, s, q, padded_p, shift, -shift), state)
     return (*state, first)
 
 
 def _bucket(size: int) -> int:
-    """The next of 2^k, 1.5 2^k: few shapes to compile, little padding."""
-    power = 1 << max(6, (size - 1).bit_length())
-    return 3 * power // 4 if size <= 3 * power // 4 else power
+    """The next power of two, at least 512: few shapes to compile."""
+    return 1 << max(9, (size - 1).bit_length())
 
 
 def _padded(x: np.ndarray, size: int) -> np.ndarray:
@@ -274,11 +262,8 @@ def placed(law: RatioLaw, offset: float, size: int) -> tuple[np.ndarray, float]:
 def sum_of(a: RatioLaw, b: RatioLaw, *, weight_a: float, weight_b: float) -> RatioLaw:
     """The law of A + B, independent, on the same step; `infinite_mass` averaged by the weights."""
     size = _bucket(max(a.masses.shape[0], b.masses.shape[0]))
-    same = a is b
-    shift = b.offset - a.offset
-    low, high, first = _sum_cells(
-        _padded(a.masses, size), _padded(b.masses, size), np.asarray(shift), np.asarray(a.step), same=same
-    )
+    shift, same = b.offset - a.offset, float(a is b)
+    low, high, first = _sum_cells(_padded(a.masses, size), _padded(b.masses, size), shift, a.step, same)
     used = np.flatnonzero(low + high)
     begin, end = (int(used[0]), int(used[-1]) + 1) if used.size else (0, 1)
     offset = a.offset + (float(first) + begin) * a.step
