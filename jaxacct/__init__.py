@@ -5,7 +5,7 @@ from jaxacct.accounting import Entry, allocation_rdp, compare, deciding, delta, 
 from jaxacct.composition import compose
 from jaxacct.curves import Pld, RdpCurve
 from jaxacct.intervals import Interval, PrecisionWarning, delta_interval, epsilon_interval, pld
-from jaxacct.mechanisms import Composed, Gaussian, PoissonSampled, RandomAllocation
+from jaxacct.mechanisms import Composed, DiscretePair, Gaussian, Laplace, PoissonSampled, RandomAllocation
 
 __version__ = "0.1.0"
 
@@ -13,9 +13,11 @@ __all__ = [
     "Bound",
     "Composed",
     "Direction",
+    "DiscretePair",
     "Entry",
     "Gaussian",
     "Interval",
+    "Laplace",
     "NeighboringRelation",
     "OrderEdgeWarning",
     "Pld",

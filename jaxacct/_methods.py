@@ -16,7 +16,8 @@ from jaxacct.bounds import _feldman_shenfeld as allocation
 from jaxacct.bounds import _gaussian as gaussian
 from jaxacct.bounds import _mironov_talwar_zhang as subsampled
 from jaxacct.composition import compose_rdp
-from jaxacct.mechanisms import Composed, Gaussian, PoissonSampled, RandomAllocation
+from jaxacct.curves import Pld
+from jaxacct.mechanisms import Composed, DiscretePair, Gaussian, Laplace, PoissonSampled, RandomAllocation
 
 BOTH = (Direction.REMOVE, Direction.ADD)
 
@@ -183,6 +184,14 @@ def signature(mechanism: Any) -> tuple[type, ...]:
     """The types of a mechanism and of what it wraps, the key of the table."""
     inner = getattr(mechanism, "mechanism", None)
     return (type(mechanism),) if inner is None else (type(mechanism), *signature(inner))
+
+
+def has_methods(mechanism: Any) -> bool:
+    """Whether `mechanism` has closed forms or Renyi divergences, not only a privacy loss distribution."""
+    if isinstance(mechanism, Composed):
+        return all(has_methods(part) for part in mechanism.mechanisms)
+    only_distribution = (Laplace, DiscretePair, Pld)
+    return not isinstance(getattr(mechanism, "mechanism", mechanism), only_distribution)
 
 
 def methods_for(mechanism: Any) -> tuple[Method, ...]:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._answering import DELTA, EPSILON, Answer, Query, ask, decide, in_domain, lane_bytes
-from jaxacct._methods import Method, best_rdp, methods_for, splits_unevenly
+from jaxacct._methods import Method, best_rdp, has_methods, methods_for, splits_unevenly
 from jaxacct._pld_composition import ALL_DELTAS
 from jaxacct._precision import Kernel, Rounding, float64_kernel, is_traced
 from jaxacct._types import Bound, Direction, NeighboringRelation
@@ -94,9 +94,11 @@ def epsilon(
     if isinstance(mechanism, RdpCurve):
         return _as_python(curve_epsilon(mechanism, target_delta))
     directions = _directions(direction)
-    answer = _as_python(decide(mechanism, EPSILON, target_delta, directions, method).value)
+    if method is None and precision is None and not has_methods(mechanism):
+        precision = 0.01  # bases known by their loss distribution only
     if precision is None or method is not None:
-        return answer
+        return _as_python(decide(mechanism, EPSILON, target_delta, directions, method).value)
+    answer = decide(mechanism, EPSILON, target_delta, directions, None).value if has_methods(mechanism) else np.inf
     return _as_python(np.minimum(answer, _by_distribution(mechanism, EPSILON, target_delta, directions, precision)))
 
 
@@ -133,9 +135,11 @@ def delta(
     if isinstance(mechanism, RdpCurve):
         return _as_python(curve_delta(mechanism, target_epsilon))
     directions = _directions(direction)
-    answer = _as_python(decide(mechanism, DELTA, target_epsilon, directions, method).value)
+    if method is None and precision is None and not has_methods(mechanism):
+        precision = 0.1  # bases known by their loss distribution only
     if precision is None or method is not None:
-        return answer
+        return _as_python(decide(mechanism, DELTA, target_epsilon, directions, method).value)
+    answer = decide(mechanism, DELTA, target_epsilon, directions, None).value if has_methods(mechanism) else np.inf
     return _as_python(np.minimum(answer, _by_distribution(mechanism, DELTA, target_epsilon, directions, precision)))
 
 
@@ -281,7 +285,7 @@ def compare(
     query, target = _only_target(target_delta, target_epsilon)
     timed: dict[Method, tuple[Answer, float]] = {}
     entries = []
-    methods = methods_for(mechanism)
+    methods = methods_for(mechanism) if has_methods(mechanism) else ()
     scalar = not any(np.ndim(x) for x in (*jax.tree.leaves(mechanism), target))
     for direction in _directions(None):
         for method in methods:

@@ -5,6 +5,7 @@ with certified rounding: Meiser and Mohammadi 2018, Koskela et al. 2020, in the 
 `jaxacct.divergence._ratio_lattice`.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -14,10 +15,21 @@ import numpy as np
 from jaxacct._types import Bound, Direction
 from jaxacct.curves import Pld
 from jaxacct.divergence._continuous_cells import gaussian_cells
-from jaxacct.divergence._ratio_lattice import DEPTH, RatioLaw, Side, averages, from_cells, trimmed
-from jaxacct.mechanisms import Composed, Gaussian, PoissonSampled, RandomAllocation
+from jaxacct.divergence._ratio_lattice import (
+    DEPTH,
+    RatioLaw,
+    Side,
+    averages,
+    from_atoms,
+    from_cells,
+    from_masses,
+    merged,
+    trimmed,
+)
+from jaxacct.mechanisms import Composed, DiscretePair, Gaussian, Laplace, PoissonSampled, RandomAllocation
 
-_Z_RANGE = 10.0  # of the Gaussian variable; Phi(-10) = 8e-24 is spread to 0 and infinity
+_Z_RANGE = 10.0  # of the Gaussian variable
+_OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: booked at 0 and at infinity
 _COARSENING = 0.5
 _NUM_SHIFTS = 8
 
@@ -29,7 +41,7 @@ def side_of(bound: Bound, direction: Direction) -> Side:
     return Side.LOWER_REMOVE if direction is Direction.REMOVE else Side.LOWER_ADD
 
 
-def _base_law(noise_multiplier: float, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
+def _gaussian_law(noise_multiplier: float, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
     mu = 1.0 / noise_multiplier
     reach = _Z_RANGE * mu
     low = (
@@ -39,13 +51,18 @@ def _base_law(noise_multiplier: float, sampling_prob: float, step: float, side: 
     )
     top = reach + 0.5 * mu * mu  # Y there; P itself is centred mu^2 higher than Q
     high = top + math.log(sampling_prob + (1.0 - sampling_prob) * math.exp(-top))
-    first = math.floor(low / step)
-    size = max(8, math.ceil(high / step) - first + 2)
+    first = math.floor(low / step) - 1  # so that the outer cells hold only what lies outside
+    size = max(8, math.ceil(high / step) - first + 3)
     size = 1 << (size - 1).bit_length()
 
     def on_lattice(shift: float, depth: int = DEPTH) -> RatioLaw:
         low_mass, high_mass = gaussian_cells(mu, sampling_prob, first + shift, step, size=size)
-        return from_cells(low_mass, high_mass, (first + shift) * step, step, side, depth=depth)
+        if side is Side.UPPER:
+            law = from_cells(low_mass, high_mass, (first + shift) * step, step, side)
+            return dataclasses.replace(law, zero_mass=_OUTSIDE, infinite_mass=_OUTSIDE)
+        ends = np.zeros_like(low_mass)  # the outer cells reach further than their ends: left out
+        ends[1:-1] = 1.0
+        return from_cells(low_mass * ends, high_mass * ends, (first + shift) * step, step, side, depth=depth)
 
     if side is Side.UPPER or sampling_prob == 1.0:
         return trimmed(on_lattice(0.0), 1.0, tail)
@@ -60,19 +77,79 @@ def _base_law(noise_multiplier: float, sampling_prob: float, step: float, side: 
     return trimmed(on_lattice(best), 1.0, tail)
 
 
+def _laplace_law(noise_multiplier: float, step: float, side: Side) -> RatioLaw:
+    """Loss (|x| - |x - 1|)/b: atoms at -1/b (x <= 0) and 1/b (x >= 1), a density between."""
+    top = 1.0 / noise_multiplier
+    first, last = math.floor(-top / step) - 1, math.ceil(top / step) + 1
+    edges = np.clip(step * np.arange(first, last + 1), -top, top)
+    # between the atoms x = (b l + 1)/2, with Q(x > .) = e^{-x/b}/2 and P(x < .) = e^{(x-1)/b}/2
+    q_above, p_below = 0.5 * np.exp(-(edges + top) / 2.0), 0.5 * np.exp((edges - top) / 2.0)
+    law = from_masses(-np.diff(q_above), np.diff(p_below), first * step, step, side)
+    q_atoms = np.array([0.5, 0.5 * math.exp(-top)])
+    atoms = from_atoms(np.array([-top, top]), q_atoms, 0.0, 0.0, step, side)
+    return merged(law, atoms)
+
+
+def _discrete_law(pair: DiscretePair, step: float, side: Side) -> RatioLaw:
+    p, q = np.asarray(pair.p), np.asarray(pair.q)
+    both = (p > 0) & (q > 0)
+    log_values = np.log(p[both]) - np.log(q[both])
+    return from_atoms(log_values, q[both], float(q[p == 0].sum()), float(p[q == 0].sum()), step, side)
+
+
+def _law_of_pld(pld: Pld, step: float, side: Side) -> RatioLaw:
+    wanted = Bound.UPPER if side is Side.UPPER else Bound.LOWER
+    if pld.direction is not Direction.REMOVE or pld.bound is not wanted:
+        raise ValueError(f"mechanism: a base Pld must be the {wanted.value} of the remove direction")
+    if side is Side.LOWER_ADD:
+        raise ValueError("mechanism: a base Pld bounds the add direction from above only; give its discrete pair")
+    masses = pld.masses * np.exp(-pld.losses)
+    zero = max(0.0, 1.0 - float(masses.sum())) if side is Side.UPPER else 0.0
+    return from_atoms(pld.losses, masses, zero, pld.infinite_mass, step, side)
+
+
+def _sampled(law: RatioLaw, sampling_prob: float) -> RatioLaw:
+    """The law of 1 - q + q Y: Poisson sampling with probability q."""
+    log_values = np.log1p(sampling_prob * np.expm1(law.log_values))
+    masses = law.masses
+    if law.zero_mass > 0:
+        log_values, masses = np.append(log_values, math.log1p(-sampling_prob)), np.append(masses, law.zero_mass)
+    return from_atoms(log_values, masses, 0.0, sampling_prob * law.infinite_mass, law.step, law.side)
+
+
+def _base_law(base: Any, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
+    """The ratio of one step of `base`, Poisson-sampled with probability `sampling_prob` (1: not sampled)."""
+    if isinstance(base, Gaussian):
+        return _gaussian_law(float(base.noise_multiplier), sampling_prob, step, side, tail)
+    if isinstance(base, Laplace):
+        law = _laplace_law(float(base.noise_multiplier), step, side)
+    elif isinstance(base, DiscretePair):
+        law = _discrete_law(base, step, side)
+    elif isinstance(base, Pld):
+        law = _law_of_pld(base, step, side)
+    else:
+        raise ValueError(f"mechanism={base!r} has no privacy loss distribution here")
+    return law if sampling_prob == 1.0 else _sampled(law, sampling_prob)
+
+
+def _spread(base: Any) -> float:
+    """Var(dP/dQ) of one step, finite part: its squared scale as seen by sampling and averaging."""
+    if isinstance(base, Gaussian):
+        return math.expm1(min(float(base.noise_multiplier) ** -2.0, 700.0))
+    law = _base_law(base, 1.0, 1e-3, Side.UPPER, 0.0)
+    return float(law.masses @ np.expm1(law.log_values) ** 2) + law.zero_mass
+
+
 def _parts(mechanism: Any, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
     """Independent ratios, and how often each is multiplied in: their product is the mechanism's ratio."""
-    if isinstance(mechanism, Gaussian):
-        return [(_base_law(float(mechanism.noise_multiplier), 1.0, step, side, tail), 1)]
     if isinstance(mechanism, PoissonSampled):
-        sigma, q = float(mechanism.mechanism.noise_multiplier), float(mechanism.sampling_prob)
-        return [(_base_law(sigma, q, step, side, tail), int(mechanism.num_steps))]
+        law = _base_law(mechanism.mechanism, float(mechanism.sampling_prob), step, side, tail)
+        return [(law, int(mechanism.num_steps))]
     if isinstance(mechanism, RandomAllocation):
-        sigma = float(mechanism.mechanism.noise_multiplier)
         steps, selected, epochs = (int(x) for x in (mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs))
 
         def base(coarse: float) -> RatioLaw:
-            return _base_law(sigma, 1.0, coarse, side, tail)
+            return _base_law(mechanism.mechanism, 1.0, coarse, side, tail)
 
         size, larger = divmod(steps, selected)
         small, large = averages(base, size, step, tail, coarsening=_COARSENING, both=larger > 0)
@@ -83,7 +160,7 @@ def _parts(mechanism: Any, step: float, side: Side, tail: float) -> list[tuple[R
             for part, count in zip(mechanism.mechanisms, mechanism.counts, strict=True)
             for law, times in _parts(part, step, side, tail)
         ]
-    raise ValueError(f"mechanism={mechanism!r} has no privacy loss distribution here")
+    return [(_base_law(mechanism, 1.0, step, side, tail), 1)]
 
 
 def pld_of_law(law: RatioLaw, direction: Direction) -> Pld:
@@ -91,8 +168,8 @@ def pld_of_law(law: RatioLaw, direction: Direction) -> Pld:
     upper = law.side is Side.UPPER
     bound = Bound.UPPER if upper else Bound.LOWER
     if direction is Direction.ADD:
-        infinite = law.zero_mass if upper else 0.0
-        return Pld(-float(law.log_values[-1]), law.step, law.masses[::-1], infinite, bound, direction)
+        offset = -float(law.log_values[-1])
+        return Pld(offset, law.step, law.masses[::-1], law.zero_mass, bound, direction)
     exponents = law.log_values
     rounding = 2.0**-50 * (4.0 + np.abs(exponents))
     masses = law.masses * np.exp(exponents + (rounding if upper else -rounding))
@@ -124,18 +201,14 @@ def width_constant(mechanism: Any) -> float:
 
 def loss_scale(mechanism: Any) -> tuple[float, int]:
     """(sum of count times squared scale of the loss, sum of counts) over the parts: what a step is measured against."""
-    if isinstance(mechanism, Gaussian):
-        return float(mechanism.noise_multiplier) ** -2.0, 1
     if isinstance(mechanism, PoissonSampled):
         steps, q = int(mechanism.num_steps), float(mechanism.sampling_prob)
-        spread = math.expm1(min(float(mechanism.mechanism.noise_multiplier) ** -2.0, 700.0))
-        return steps * math.log1p(q * q * spread), steps
+        return steps * math.log1p(q * q * _spread(mechanism.mechanism)), steps
     if isinstance(mechanism, RandomAllocation):
         count = int(mechanism.num_selected) * int(mechanism.num_epochs)
         size = int(mechanism.num_steps) // int(mechanism.num_selected)
-        spread = math.expm1(min(float(mechanism.mechanism.noise_multiplier) ** -2.0, 700.0))
-        return count * math.log1p(spread / size), count
+        return count * math.log1p(_spread(mechanism.mechanism) / size), count
     if isinstance(mechanism, Composed):
         scales = [(loss_scale(part), int(c)) for part, c in zip(mechanism.mechanisms, mechanism.counts, strict=True)]
         return sum(c * s for (s, _), c in scales), sum(c * n for (_, n), c in scales)
-    raise ValueError(f"mechanism={mechanism!r} has no privacy loss distribution here")
+    return math.log1p(_spread(mechanism)), 1

@@ -62,8 +62,14 @@ class Pld:
             return float("inf")
         if self.delta(0.0) <= delta:
             return 0.0
-        # the cell that holds the answer, by bisection over the grid
+        # the cell that holds the answer, by bisection over the grid, begun where plain cumulative sums put it
         low, high = max(-1, int(-self.offset / self.step)), self.masses.shape[0]
+        for cell in self._rough_cells(delta):
+            if low < cell < high:
+                if self.delta(self.offset + self.step * cell) <= delta:
+                    high = cell
+                else:
+                    low = cell
         while high - low > 1:
             middle = (low + high) // 2
             if self.delta(self.offset + self.step * middle) <= delta:
@@ -84,3 +90,13 @@ class Pld:
             if settled:
                 return answer
         return float("inf") if upper else 0.0
+
+    def _rough_cells(self, delta: float) -> tuple[int, int]:
+        """Grid points just below and above the answer, up to the cancellation in S - e^eps T."""
+        relative = np.exp(-self.step * np.arange(self.masses.shape[0]))
+        s = np.cumsum(self.masses[::-1])[::-1]
+        t = np.cumsum((self.masses * relative)[::-1])[::-1]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            above = s - np.where(t > 0, t / relative, 0.0) + self.infinite_mass > delta
+        last = int(np.flatnonzero(above)[-1]) if above.any() else -1
+        return last - 2, last + 3

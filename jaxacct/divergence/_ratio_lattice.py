@@ -79,6 +79,31 @@ def from_cells(
     return RatioLaw(offset, step, masses * (1.0 - rounding), 0.0, 0.0, side)
 
 
+def from_atoms(
+    log_values: np.ndarray, masses: np.ndarray, zero_mass: float, infinite_mass: float, step: float, side: Side
+) -> RatioLaw:
+    """The law of a ratio with mass `masses[i]` under Q at exp(log_values[i]), on the lattice of `step`."""
+    kept = masses > 0
+    log_values, masses = log_values[kept], masses[kept]
+    if not masses.size:
+        return RatioLaw(0.0, step, np.zeros(1), zero_mass, infinite_mass, side)
+    place = log_values / step
+    cell = np.floor(place)
+    share = np.clip(np.expm1((place - cell) * step) / math.expm1(step), 0.0, 1.0)
+    first = int(cell.min())
+    at = (cell - first).astype(int)
+    low, high = (np.bincount(at, weights=masses * w, minlength=at.max() + 1) for w in (1.0 - share, share))
+    law = from_cells(low, high, first * step, step, side)
+    return dataclasses.replace(law, zero_mass=zero_mass, infinite_mass=infinite_mass)
+
+
+def from_masses(q: np.ndarray, p: np.ndarray, offset: float, step: float, side: Side) -> RatioLaw:
+    """The law whose cell k holds mass q[k] under Q and p[k] under P, all of it inside the cell."""
+    left = np.exp(offset + step * np.arange(q.shape[0]))
+    high = np.clip((p / left - q) / math.expm1(step), 0.0, q)
+    return from_cells(q - high, high, offset, step, side)
+
+
 @HostProgram
 def _matched(masses: jax.Array, ratios: jax.Array) -> Any:
     """Merges across the points between neighbouring cells, from the first cell on.
@@ -186,6 +211,19 @@ def trimmed(law: RatioLaw, scale: float, tail: float) -> RatioLaw:
     return dataclasses.replace(law, offset=offset, masses=kept, zero_mass=zero, infinite_mass=infinite)
 
 
+def merged(a: RatioLaw, b: RatioLaw) -> RatioLaw:
+    """The law that holds the mass of both, on the lattice of `a`; `b` is moved to it on its safe side."""
+    low_end, high_end = min(a.offset, b.offset - b.step), max(a.log_values[-1], b.log_values[-1] + b.step)
+    before = math.ceil((a.offset - low_end) / a.step - 1e-9)
+    size = before + max(a.masses.shape[0], math.ceil((high_end - a.offset) / a.step) + 2)
+    masses = np.zeros(size)
+    masses[before : before + a.masses.shape[0]] = a.masses
+    offset = a.offset - before * a.step
+    masses += _placed(b, offset, size)
+    zero, infinite = a.zero_mass + b.zero_mass, a.infinite_mass + b.infinite_mass
+    return dataclasses.replace(a, offset=offset, masses=masses, zero_mass=zero, infinite_mass=infinite)
+
+
 def refined(law: RatioLaw, factor: int) -> RatioLaw:
     """The same law on a lattice `factor` times finer."""
     if factor == 1:
@@ -244,19 +282,16 @@ def _padded(x: np.ndarray, size: int) -> np.ndarray:
     return np.concatenate([x, np.zeros(size - x.shape[0])])
 
 
-def placed(law: RatioLaw, offset: float, size: int) -> tuple[np.ndarray, float]:
-    """`law` on the lattice from `offset` on, [size], on its safe side; and the mass that fell off its left end."""
+def _placed(law: RatioLaw, offset: float, size: int) -> np.ndarray:
+    """The masses of `law`, moved on its safe side to the lattice from `offset` on, [size], which covers it."""
     place = (law.log_values - offset) / law.step
     cell = np.floor(place + 1e-9)
     share = np.clip(np.expm1((place - cell) * law.step) / np.expm1(law.step), 0.0, 1.0)
     if law.side is not Side.UPPER:
         share = np.where(share > 1e-9, 1.0 if law.side is Side.LOWER_ADD else 0.0, 0.0)
-    out = np.zeros(size)
-    inside = (cell >= 0) & (cell < size - 1)
-    at = cell[inside].astype(int)
-    np.add.at(out, at, law.masses[inside] * (1.0 - share[inside]))
-    np.add.at(out, at + 1, law.masses[inside] * share[inside])
-    return out, float(law.masses[~inside].sum())
+    at = cell.astype(int)
+    whole = np.bincount(at, law.masses * (1.0 - share), minlength=size)
+    return whole + np.bincount(at + 1, law.masses * share, minlength=size)
 
 
 def sum_of(a: RatioLaw, b: RatioLaw, *, weight_a: float, weight_b: float) -> RatioLaw:
@@ -268,19 +303,13 @@ def sum_of(a: RatioLaw, b: RatioLaw, *, weight_a: float, weight_b: float) -> Rat
     begin, end = (int(used[0]), int(used[-1]) + 1) if used.size else (0, 1)
     offset = a.offset + (float(first) + begin) * a.step
     law = from_cells(low[begin:end], high[begin:end], offset, a.step, a.side)
-    zero = a.zero_mass * b.zero_mass
-    masses = law.masses
     for still, moving in ((a.zero_mass, b), (b.zero_mass, a)):
-        if still > 0:
-            low_end = min(law.offset, moving.offset)
-            before = round((law.offset - low_end) / law.step)
-            masses = np.concatenate([np.zeros(before), masses, np.zeros(2)])
-            law = dataclasses.replace(law, offset=law.offset - before * law.step)
-            extra, lost = placed(moving, law.offset, masses.shape[0])
-            masses = masses + still * extra
-            zero += still * lost
+        if still > 0:  # 0 + x = x
+            law = merged(
+                law, dataclasses.replace(moving, masses=still * moving.masses, zero_mass=0.0, infinite_mass=0.0)
+            )
     infinite = (weight_a * a.infinite_mass + weight_b * b.infinite_mass) / (weight_a + weight_b)
-    return dataclasses.replace(law, masses=masses, zero_mass=zero, infinite_mass=infinite)
+    return dataclasses.replace(law, zero_mass=a.zero_mass * b.zero_mass, infinite_mass=infinite)
 
 
 def averages(

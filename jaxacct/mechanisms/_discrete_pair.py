@@ -1,0 +1,39 @@
+"""A mechanism given by two distributions on a finite set."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class DiscretePair:
+    """One release whose worst-case outputs are distributed by `p` with the record and by `q` without it.
+
+    Randomized response and other mechanisms on a finite set, or any mechanism through a discrete dominating pair.
+    Adjacency: add or remove one record.
+
+    Args:
+      p, q: probabilities, of the same length, each summing to 1 within 1e-9. Static: not differentiated through.
+
+    Raises:
+      ValueError: if they are not probabilities of the same length.
+
+    >>> from jaxacct import DiscretePair
+    >>> len(DiscretePair(p=(0.75, 0.25), q=(0.25, 0.75)).p)
+    2
+    """
+
+    p: Any = dataclasses.field(metadata={"static": True})
+    q: Any = dataclasses.field(metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        for name in ("p", "q"):
+            values = np.asarray(getattr(self, name), np.float64)
+            if values.ndim != 1 or not (np.all(values >= 0) and abs(values.sum() - 1.0) <= 1e-9):
+                raise ValueError(f"{name}={getattr(self, name)!r} must be probabilities that sum to 1")
+            object.__setattr__(self, name, tuple(values.tolist()))
+        if len(self.p) != len(self.q):
+            raise ValueError(f"q has {len(self.q)} entries; must have as many as p, {len(self.p)}")
