@@ -93,13 +93,7 @@ def epsilon(
     check_delta("target_delta", target_delta)
     if isinstance(mechanism, RdpCurve):
         return _as_python(curve_epsilon(mechanism, target_delta))
-    directions = _directions(direction)
-    if method is None and precision is None and not has_methods(mechanism):
-        precision = 0.01  # bases known by their loss distribution only
-    if precision is None or method is not None:
-        return _as_python(decide(mechanism, EPSILON, target_delta, directions, method).value)
-    answer = decide(mechanism, EPSILON, target_delta, directions, None).value if has_methods(mechanism) else np.inf
-    return _as_python(np.minimum(answer, _by_distribution(mechanism, EPSILON, target_delta, directions, precision)))
+    return _best(mechanism, EPSILON, target_delta, method, _directions(direction), precision)
 
 
 def delta(
@@ -134,13 +128,25 @@ def delta(
     check_epsilon("target_epsilon", target_epsilon)
     if isinstance(mechanism, RdpCurve):
         return _as_python(curve_delta(mechanism, target_epsilon))
-    directions = _directions(direction)
-    if method is None and precision is None and not has_methods(mechanism):
-        precision = 0.1  # bases known by their loss distribution only
+    return _best(mechanism, DELTA, target_epsilon, method, _directions(direction), precision)
+
+
+def _best(
+    mechanism: Any,
+    query: Query,
+    target: Any,
+    method: str | None,
+    directions: tuple[Direction, ...],
+    precision: float | None,
+) -> Any:
+    """The answer of the methods, or of one; and where a precision is given, of the loss distribution if less."""
+    known = has_methods(mechanism)
+    if method is None and precision is None and not known:
+        precision = 0.01 if query is EPSILON else 0.1  # a base known by its loss distribution only
     if precision is None or method is not None:
-        return _as_python(decide(mechanism, DELTA, target_epsilon, directions, method).value)
-    answer = decide(mechanism, DELTA, target_epsilon, directions, None).value if has_methods(mechanism) else np.inf
-    return _as_python(np.minimum(answer, _by_distribution(mechanism, DELTA, target_epsilon, directions, precision)))
+        return _as_python(decide(mechanism, query, target, directions, method).value)
+    answer = decide(mechanism, query, target, directions, None).value if known else np.inf
+    return _as_python(np.minimum(answer, _by_distribution(mechanism, query, target, directions, precision)))
 
 
 def _by_distribution(
