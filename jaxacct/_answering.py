@@ -127,8 +127,19 @@ class Verdict(NamedTuple):
     asked: dict[Direction, dict[Method, Answer]]
 
 
-def decide(mechanism: Any, query: Query, target: Any, directions: Sequence[Direction], name: str | None) -> Verdict:
-    """max over directions of min over methods; methods that cannot change it are not run."""
+def decide(
+    mechanism: Any,
+    query: Query,
+    target: Any,
+    directions: Sequence[Direction],
+    name: str | None,
+    *,
+    is_final: bool = True,
+) -> Verdict:
+    """max over directions of min over methods; methods that cannot change it are not run.
+
+    Unless something tighter follows (`is_final` False), warns where the value rests on the last order of a grid.
+    """
     methods = methods_for(mechanism)
     if name is not None and not any(_wanted(m, d, name) for m in methods for d in directions):
         choices = sorted({m.name for m in methods if any(d in m.directions for d in directions)})
@@ -163,7 +174,7 @@ def decide(mechanism: Any, query: Query, target: Any, directions: Sequence[Direc
                 order_above_two = bool(np.all(answer.order > 2.0))
             best = answer.value if best is None else _least(best, answer.value)
         worst = best if worst is None else _largest(worst, best)
-    if not traced:
+    if is_final and not traced:
         _warn_of_edges(answers, worst, query)
     return Verdict(worst, asked)
 

@@ -145,7 +145,7 @@ def _best(
         precision = 0.01 if query is EPSILON else 0.1  # a base known by its loss distribution only
     if precision is None or method is not None:
         return _as_python(decide(mechanism, query, target, directions, method).value)
-    answer = decide(mechanism, query, target, directions, None).value if known else np.inf
+    answer = decide(mechanism, query, target, directions, None, is_final=False).value if known else np.inf
     return _as_python(np.minimum(answer, _by_distribution(mechanism, query, target, directions, precision)))
 
 

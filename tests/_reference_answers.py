@@ -4,6 +4,7 @@ Each goes through jaxacct's code, the public API where that asks the same questi
 that jaxacct answers only by another formula.
 """
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -23,6 +24,9 @@ from jaxacct.divergence._allocation import general_rdp
 from jaxacct.divergence._discrete import discrete_log_moments
 
 Args = dict[str, Any]
+
+DELTA_PRECISION = 0.1
+EPSILON_PRECISION = 0.01
 
 
 def real(value: Any) -> float:
@@ -215,18 +219,39 @@ def closed_form_epsilon(args: Args) -> float:
     return ja.epsilon(run, real(args["delta"]), method="geometric mean", direction=ja.Direction.ADD)
 
 
-def profile_without_amplification(ask: Callable[..., float], target: str) -> Callable[[Args], float]:
-    """A profile of k-out-of-t, which is exact today only where every step is selected."""
+def profile(ask: Callable[..., float], target: str, precision: float) -> Callable[[Args], float]:
+    """A point of a profile, by the privacy loss distribution refined to `precision`."""
 
     def evaluate(args: Args) -> float:
-        run = _allocation(args)
-        if run.num_selected != run.num_steps:
-            raise Declined("only an upper bound today")
-        if real(args[target]) < 0:
+        run = _run(args)
+        if isinstance(run, ja.RandomAllocation) and 1 < run.num_selected < run.num_steps and "randomizer" not in args:
+            raise Declined("several steps a record: only the reduction's upper bound")
+        at = math.log(real(args["kappa"])) if target == "kappa" else real(args[target])
+        if at < 0:
             raise Declined("negative epsilon")
-        return ask(run, real(args[target]), method="no amplification", direction=_direction(args))
+        return ask(run, at, precision=precision, direction=_direction(args))
 
     return evaluate
+
+
+def exact_profile(args: Args) -> float:
+    """`profile` where the reduction to one step a record loses nothing."""
+    if 1 < whole(args.get("num_selected", 1)) < whole(args["num_steps"]):
+        raise Declined("several steps a record: only the reduction's upper bound")
+    return profile(ja.delta, "kappa", DELTA_PRECISION)(args)
+
+
+def _run(args: Args) -> Any:
+    steps = whole(args["num_steps"])
+    if "randomizer" in args:
+        p, q = (tuple(real(x) for x in args["randomizer"][side]) for side in "PQ")
+        base: Any = ja.DiscretePair(p, q)
+    else:
+        base = ja.Gaussian(real(args["sigma"]))
+    if "sampling_rate" in args:
+        return ja.PoissonSampled(base, real(args["sampling_rate"]), steps)
+    epochs = whole(args.get("num_epochs", 1)) * whole(args.get("copies", 1))
+    return ja.RandomAllocation(base, steps, whole(args.get("num_selected", 1)), epochs)
 
 
 def discrete_rdp(args: Args) -> float:

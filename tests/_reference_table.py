@@ -5,6 +5,8 @@ A quantity that is not here is not covered. Add it here when jaxacct can answer 
 
 from _reference import Quantity
 from _reference_answers import (
+    DELTA_PRECISION,
+    EPSILON_PRECISION,
     chord_rdp,
     closed_form_delta,
     closed_form_epsilon,
@@ -15,11 +17,12 @@ from _reference_answers import (
     epsilon_at_one_order,
     epsilon_from_integer_orders,
     epsilon_of_gaussian,
+    exact_profile,
     exact_rdp,
     floor_rdp,
     gaussian_sigma,
     linear_curve,
-    profile_without_amplification,
+    profile,
     rdp_where_groups_are_exact,
     real,
     shuffle_gaussian_rdp,
@@ -30,6 +33,7 @@ import jaxacct as ja
 _ROUNDED_UP = "closed form, rounded up by some 2^-50 times the condition number"
 _CONVERSION = "closed form, rounded up by 2^-50 of its terms"
 _SERIES = "certified slack of the power series: 2e-12 up to order 256, in proportion above"
+_GRID = "loss distribution on a grid, refined until its own interval is this narrow"
 _ADDED_ERRORS = "certified quadrature, its errors added"
 
 _ALLOCATION = {
@@ -39,10 +43,16 @@ _ALLOCATION = {
     ("S2", "epsilon_from_rdp_unclipped"): Quantity(
         lambda a: epsilon_at_one_order(a["alpha"], a["rho"], a["delta"]), _CONVERSION
     ),
-    ("S3", "delta"): Quantity(profile_without_amplification(ja.delta, "epsilon"), _ROUNDED_UP),
-    ("S3", "epsilon"): Quantity(profile_without_amplification(ja.epsilon, "delta"), _ROUNDED_UP),
-    ("S4", "delta"): Quantity(profile_without_amplification(ja.delta, "epsilon"), _ROUNDED_UP),
-    ("S4", "delta_k_exact"): Quantity(profile_without_amplification(ja.delta, "epsilon"), _ROUNDED_UP),
+    ("S3", "delta"): Quantity(profile(ja.delta, "epsilon", DELTA_PRECISION), _GRID, tolerance=DELTA_PRECISION),
+    ("S3", "epsilon"): Quantity(profile(ja.epsilon, "delta", EPSILON_PRECISION), _GRID, tolerance=EPSILON_PRECISION),
+    ("S3", "hockey_stick"): Quantity(exact_profile, _GRID, tolerance=DELTA_PRECISION),
+    ("S4", "delta"): Quantity(profile(ja.delta, "epsilon", DELTA_PRECISION), _GRID, tolerance=DELTA_PRECISION),
+    ("S4", "delta_k_exact"): Quantity(profile(ja.delta, "epsilon", DELTA_PRECISION), _GRID, tolerance=DELTA_PRECISION),
+    ("S4", "hockey_stick_upper_floor_ceil"): Quantity(
+        profile(ja.delta, "kappa", DELTA_PRECISION), _GRID, tolerance=DELTA_PRECISION
+    ),
+    ("S5", "delta"): Quantity(profile(ja.delta, "epsilon", DELTA_PRECISION), _GRID, tolerance=DELTA_PRECISION),
+    ("S5", "hockey_stick"): Quantity(exact_profile, _GRID, tolerance=DELTA_PRECISION),
     ("S4", "rdp_k_exact"): Quantity(rdp_where_groups_are_exact, _SERIES),
     ("S4", "rdp_upper_floor"): Quantity(floor_rdp, _SERIES),
     ("S4", "rdp_upper_floor_ceil"): Quantity(exact_rdp, _SERIES),
