@@ -21,6 +21,7 @@ from jaxacct.mechanisms import Composed, PoissonSampled, RandomAllocation
 _FIRST_RESOLUTION = 4.0
 _LAST_RESOLUTION = 768.0
 _MEMORY_LIMIT = 2**31
+_MAX_IDLE = 3  # rounds in a row
 _TAIL = 1e-7  # of delta, for what a discretisation step may cut off at either end
 
 
@@ -170,6 +171,7 @@ def interval_of(
     goal = math.sqrt(width_constant(mechanism) / precision)
     resolution, rounds = min(_FIRST_RESOLUTION, goal), 0
     tail = _TAIL * min(deltas) / max(1, loss_scale(mechanism)[1])
+    width, idle = math.inf, 0
     while True:
         above = _plds(mechanism, resolution, Bound.UPPER, tail, deltas)
         below = _plds(mechanism, resolution, Bound.LOWER, tail, deltas)
@@ -179,7 +181,9 @@ def interval_of(
                 lower[d] = max(lower[d], read(below(d)))
         rounds += 1
         high, low = max(upper.values()), max(lower.values())
-        width = (high - low) / low if low > 0 else (0.0 if high <= low else math.inf)
+        before, width = width, (high - low) / low if low > 0 else (0.0 if high <= low else math.inf)
+        # without gain: below what the tails let a grid resolve (delta of 1e-20 or so), or at its rounding
+        idle = idle + 1 if width > 0.8 * before or math.isinf(width) else 0
         if progress is not None:
             progress(rounds, width)
         if width <= precision:
@@ -187,7 +191,7 @@ def interval_of(
         # the error falls with the square of the resolution
         grow = 2.0 if not math.isfinite(width) else min(4.0, max(1.5, 1.1 * math.sqrt(width / precision)))
         finer = goal if rounds == 1 and goal > resolution else resolution * grow
-        if finer > _LAST_RESOLUTION or _needed_bytes(mechanism, finer) > _MEMORY_LIMIT:
+        if idle >= _MAX_IDLE or finer > _LAST_RESOLUTION or _needed_bytes(mechanism, finer) > _MEMORY_LIMIT:
             message = f"relative width {width:.3g} instead of {precision:g}: the interval holds, but is wider"
             warnings.warn(message, PrecisionWarning, stacklevel=3)
             break

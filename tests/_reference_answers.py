@@ -229,7 +229,10 @@ def profile(ask: Callable[..., float], target: str, precision: float) -> Callabl
         at = math.log(real(args["kappa"])) if target == "kappa" else real(args[target])
         if at < 0:
             raise Declined("negative epsilon")
-        return ask(run, at, precision=precision, direction=_direction(args))
+        try:
+            return ask(run, at, precision=precision, direction=_direction(args))
+        except ja.PrecisionWarning as stopped:  # an error here; below what a grid resolves, in a far tail
+            raise Declined(str(stopped)) from stopped
 
     return evaluate
 
