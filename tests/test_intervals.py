@@ -1,0 +1,149 @@
+"""Certified intervals against exact values, and what happens when a rounding direction is flipped."""
+
+import math
+
+import numpy as np
+import pytest
+
+import jaxacct as ja
+from jaxacct import _pld_composition
+from jaxacct.divergence import _ratio_lattice as lattice
+
+D = ja.Direction
+UPPER, LOWER = ja.Bound.UPPER, ja.Bound.LOWER
+
+# Exact deltas of 1-out-of-t allocation (sigma, t, epsilon, remove, add): spec, section 6 "Anchor numbers"
+ALLOCATION = [
+    (1.0, 100, 0.5, 4.40890803386304e-5, 5.92528369170911e-7),
+    (1.0, 1000, 0.2, 2.03724929707738e-7, 2.01024326311673e-9),
+    (2.0, 10, 0.5, 1.13084995654202e-4, 7.17262403162757e-5),
+    (1.0, 2, 0.5, 0.149177523135520, 0.142686965823743),
+]
+
+
+def brackets(run, direction, epsilon, exact, resolution=8.0):
+    """Whether upper >= exact >= lower at one resolution."""
+    upper = ja.pld(run, direction=direction, bound=UPPER, resolution=resolution).delta(epsilon)
+    lower = ja.pld(run, direction=direction, bound=LOWER, resolution=resolution).delta(epsilon)
+    return lower <= exact <= upper
+
+
+@pytest.mark.parametrize(("sigma", "t", "epsilon", "remove", "add"), ALLOCATION)
+def test_allocation_brackets_the_exact_profile(sigma, t, epsilon, remove, add):
+    run = ja.RandomAllocation(ja.Gaussian(sigma), num_steps=t)
+    for direction, exact in ((D.REMOVE, remove), (D.ADD, add)):
+        for resolution in (4.0, 16.0):
+            assert brackets(run, direction, epsilon, exact, resolution)
+
+
+def test_composed_gaussians_bracket_the_closed_form():
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        sigma, count = 10 ** rng.uniform(-0.5, 1.5), int(10 ** rng.uniform(0, 3))
+        run = ja.Composed(ja.Gaussian(sigma), count)
+        mu = math.sqrt(count) / sigma
+        upper, lower = (ja.pld(run, bound=bound, resolution=6.0) for bound in (UPPER, LOWER))
+        for z in rng.uniform(-1.0, 6.0, 25):
+            epsilon = max(0.0, mu * mu / 2 + mu * z)
+            exact = ja.delta(ja.Gaussian(1 / mu), epsilon)
+            assert lower.delta(epsilon) <= exact * (1 + 1e-11)
+            assert upper.delta(epsilon) >= exact * (1 - 1e-11)
+
+
+def test_intervals_reach_the_precision():
+    for run, precision in (
+        (ja.RandomAllocation(ja.Gaussian(1.0), 100), 1e-3),
+        (ja.RandomAllocation(ja.Gaussian(0.6), 64, 10, 2), 1e-2),
+        (ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 1000), 1e-3),
+        (ja.Composed((ja.Gaussian(2.0), ja.RandomAllocation(ja.Gaussian(1.0), 50)), (3, 2)), 1e-2),
+    ):
+        found = ja.epsilon_interval(run, target_delta=1e-6, precision=precision)
+        assert found.lower <= found.analysis_lower <= found.upper <= found.analysis_lower * (1 + precision)
+        assert found.upper <= ja.epsilon(run, 1e-6) * (1 + precision)
+        assert ja.epsilon(run, 1e-6, precision=precision) <= found.upper
+
+
+def test_all_steps_selected_is_a_gaussian():
+    found = ja.epsilon_interval(ja.RandomAllocation(ja.Gaussian(3.0), 9, 9), target_delta=1e-6)
+    assert found.lower <= ja.epsilon(ja.Gaussian(1.0), 1e-6) <= found.upper
+
+
+def test_pure_bases():
+    laplace = ja.Laplace(noise_multiplier=1.3)
+    for epsilon in (0.0, 0.3, 0.6):
+        found = ja.delta_interval(laplace, epsilon, precision=0.1)
+        assert found.lower <= 1 - math.exp((epsilon - 1 / 1.3) / 2) <= found.upper
+    response = ja.DiscretePair(p=(0.75, 0.25), q=(0.25, 0.75))
+    found = ja.delta_interval(response, 0.5)
+    assert found.lower <= 0.75 - math.exp(0.5) * 0.25 <= found.upper
+    assert ja.epsilon(ja.PoissonSampled(laplace, 0.1, 100), 1e-6) <= 100 / 1.3
+    base = ja.pld(ja.Gaussian(1.0), resolution=50.0)
+    assert ja.pld(ja.RandomAllocation(base, 100)).delta(0.5) >= ALLOCATION[0][3]
+
+
+def test_composition_by_transform_equals_direct_convolution():
+    rng = np.random.default_rng(1)
+    masses = rng.dirichlet(np.ones(40) * 0.3) * (1 - 1e-9)
+    one = ja.Pld(-1.0, 0.05, masses, 1e-9, UPPER, D.REMOVE)
+    direct = masses
+    for _ in range(11):
+        direct = np.convolve(direct, masses)
+    composed = _pld_composition.compose_plds([(one, 12)])
+    exact = ja.Pld(-12.0, 0.05, direct, -math.expm1(12 * math.log1p(-1e-9)), UPPER, D.REMOVE)
+    for epsilon in np.linspace(0.0, 11.0, 30):
+        assert composed.delta(epsilon) >= exact.delta(epsilon) * (1 - 1e-9)
+        assert composed.delta(epsilon) <= exact.delta(epsilon) * (1 + 1e-6) + 1e-18
+
+
+def _flip_cells(monkeypatch):
+    """Every split sends its whole cell to the left end."""
+    original = lattice.from_cells
+    monkeypatch.setattr(
+        lattice, "from_cells", lambda low, high, *a, **k: original(low + high, np.zeros_like(high), *a, **k)
+    )
+
+
+def _flip_tails(monkeypatch):
+    """What is cut off on the right is forgotten, and far too much of it is cut."""
+    original = lattice.trimmed
+
+    def forgetful(law, scale, tail):
+        cut = original(law, scale, 1e-3)
+        return lattice.dataclasses.replace(cut, zero_mass=law.zero_mass, infinite_mass=law.infinite_mass)
+
+    monkeypatch.setattr(lattice, "trimmed", forgetful)
+
+
+def _flip_safe_side(monkeypatch):
+    """A lower law moves what has no partner up instead of down."""
+    original = lattice._contracted
+
+    def wrong(low, high, step, side, *, depth):
+        other = lattice.Side.LOWER_ADD if side is lattice.Side.LOWER_REMOVE else lattice.Side.LOWER_REMOVE
+        del depth
+        return original(np.zeros_like(low), low + high, step, other, depth=0)
+
+    monkeypatch.setattr(lattice, "_contracted", wrong)
+
+
+@pytest.mark.parametrize("flip", [_flip_cells, _flip_tails, _flip_safe_side])
+def test_a_flipped_rounding_is_noticed(monkeypatch, flip):
+    run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100)
+    questions = [(D.REMOVE, 0.5, ALLOCATION[0][3]), (D.ADD, 0.5, ALLOCATION[0][4])]
+    assert all(brackets(run, *question) for question in questions)
+    flip(monkeypatch)
+    assert not all(brackets(run, *question) for question in questions)
+
+
+def test_bad_questions():
+    run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=10)
+    for words, ask in (
+        ("precision=0 must be > 0", lambda: ja.epsilon_interval(run, 1e-6, precision=0)),
+        ("target_delta=2.0 must be in", lambda: ja.epsilon_interval(run, 2.0)),
+        ("must be scalars", lambda: ja.epsilon_interval(ja.Gaussian(np.ones(2)), 1e-6)),
+        ("bound=.* must be Bound", lambda: ja.pld(run, bound=ja.Bound.ESTIMATE)),
+        ("direction='add' must be", lambda: ja.pld(run, direction="add")),
+        ("resolution=-1 must be > 0", lambda: ja.pld(run, resolution=-1)),
+    ):
+        with pytest.raises(ValueError, match=words):
+            ask()
