@@ -14,18 +14,18 @@ import time
 
 # One comparison. `ours` and `peer` are builders: they import what they need and return `call(i)`, which
 # answers the question with the i-th value of its parameter (never the same twice, so that nothing can be
-# remembered) and returns one number of the answer. ImportError in a builder means "not installed".
+# remembered) and returns one number of the answer, or [lower, upper]. ImportError in a builder means "not installed".
 #   cold: compare fresh processes, from the interpreter's start to the first answer, instead of warm calls.
-#   calls: warm calls of (ours, peer) in one round.   rounds: rounds, ours and the peer's in turn; medians over them.
+#   calls: warm calls of (ours, peer) in one round; 0 of a peer: one call before ours is its time, too slow to repeat.
+#   rounds: rounds, ours and the peer's in turn; medians over them.   warm_up: our calls before.   cold_runs: of ours.
 #   required: the least ratio peer / ours in CPU time, or None.   max_mib: the most memory ours may take, or None.
 Case = collections.namedtuple(
     "Case",
-    "name ours peer_name peer required cold calls rounds slow max_mib",
-    defaults=("none", None, None, False, (40, 1), 7, False, None),
+    "name ours peer_name peer required cold calls rounds slow max_mib warm_up cold_runs",
+    # warm_up: more than the 16 single questions after which a kernel is compiled once more, for speed
+    defaults=("none", None, None, False, (40, 1), 7, False, None, 20, 3),
 )
 
-_WARM_UP = 20  # more than the 16 single questions after which a kernel is compiled once more, for speed
-_COLD_RUNS = 3
 _PRELUDE = "import sys, json, time; sys.path.insert(0, sys.argv[1]); from cases import find; case = find(sys.argv[2]); "
 _COLD = (
     "marks = [time.process_time()]; call = getattr(case, sys.argv[3])(); marks.append(time.process_time()); "
@@ -49,7 +49,7 @@ def _child(code: str, *args: str) -> tuple:
     return json.loads(text.splitlines()[-1]), usage, time.perf_counter() - start
 
 
-def cold_run(case_name: str, side: str) -> dict[str, float]:
+def cold_run(case_name: str, side: str) -> dict:
     """A fresh process that answers twice: its CPU time (user + system), wall time and peak memory, and its parts."""
     (value, started, built, first, second), usage, wall = _child(_COLD, case_name, side)
     return {
@@ -63,8 +63,8 @@ def cold_run(case_name: str, side: str) -> dict[str, float]:
     }
 
 
-def _medians(runs: list[dict[str, float]]) -> dict[str, float]:
-    return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+def _medians(runs: list[dict]) -> dict[str, float]:
+    return {key: statistics.median(run[key] for run in runs) for key in runs[0] if key != "value"}
 
 
 def _timed(call, indices: range) -> tuple[float, float]:
@@ -90,14 +90,18 @@ def warm_run(case: Case) -> dict:
         except ImportError as error:
             result["missing"] = f"{case.peer_name} is not installed ({error})"
     ours = case.ours()
-    result["warm_up_cpu"] = _timed(ours, range(_WARM_UP))[0] * _WARM_UP
-    if peer is not None:
-        result["peer_value"] = peer(0)
     ours_times, peer_times = [], []
+    if peer is not None:
+        answers = []
+        once = _timed(lambda i: answers.append(peer(i)), range(1))
+        result["peer_value"] = answers[0]
+        if not case.calls[1]:
+            peer_times.append(once)
+    result["warm_up_cpu"] = _timed(ours, range(case.warm_up))[0] * case.warm_up
     for turn in range(case.rounds):
-        first = _WARM_UP + turn * max(case.calls)
+        first = case.warm_up + turn * max(case.calls)
         ours_times.append(_timed(ours, range(first, first + case.calls[0])))
-        if peer is not None:
+        if peer is not None and case.calls[1]:
             peer_times.append(_timed(peer, range(first, first + case.calls[1])))
     result["warm"] = _summary(ours_times)
     if peer_times:
@@ -111,13 +115,13 @@ def measure(case: Case) -> dict:
     result.update(_child(_WARM, case.name)[0])
     with_peer = case.cold and "peer_value" in result
     ours, peer = [], []
-    for turn in range((case.rounds if case.cold else _COLD_RUNS) + 1):
+    for turn in range((case.rounds if case.cold else case.cold_runs) + 1):
         pair = cold_run(case.name, "ours"), cold_run(case.name, "peer") if with_peer else None
         if turn:  # the first warms the file system's cache
             ours.append(pair[0])
             peer.append(pair[1])
     result["cold"] = _medians(ours)
-    result["ours_value"] = result["cold"]["value"]
+    result["ours_value"] = ours[0]["value"]
     if with_peer:
         result["peer_cold"] = _medians(peer)
     if "peer_value" in result:

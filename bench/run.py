@@ -17,7 +17,17 @@ import platform
 from cases import all_cases
 from harness import measure
 
-_PACKAGES = ("jaxacct", "jax", "jaxlib", "numpy", "scipy", "dp-accounting", "random-allocation", "numba")
+_PACKAGES = (
+    "jaxacct",
+    "jax",
+    "jaxlib",
+    "numpy",
+    "scipy",
+    "dp-accounting",
+    "random-allocation",
+    "PLD_accounting",
+    "numba",
+)
 
 
 def _time(seconds: float) -> str:
@@ -29,6 +39,20 @@ def _time(seconds: float) -> str:
 
 def _both(times: dict) -> str:
     return f"{_time(times['cpu'])} ({_time(times['wall'])})"
+
+
+def _values(result: dict) -> str:
+    """Ours, and the peer's: numbers, or intervals with their widths relative to the lower end."""
+    lower = result["ours_value"][0] if isinstance(result["ours_value"], list) else None
+    parts = []
+    for side in ("ours", "peer"):
+        value = result.get(f"{side}_value")
+        if isinstance(value, list):
+            parts.append(f"{side} [{value[0]:.10g}, {value[1]:.10g}], {100 * (value[1] / value[0] - 1):.3g}% wide")
+        elif value is not None:
+            above = "" if lower is None else f", {100 * (value / lower - 1):.3g}% above our lower end"
+            parts.append(f"{side} {value:.15g}{above}")
+    return f"  value {'; '.join(parts)}"
 
 
 def show(result: dict) -> str:
@@ -54,9 +78,9 @@ def show(result: dict) -> str:
     if "ratio" in result:
         kind = "cold" if result["cold_case"] else "warm"
         lines.append(f"  ratio {result['ratio']:.4g} ({kind}, CPU)" + _verdict(result))
-        lines.append(f"  value ours {result['ours_value']:.15g}, peer {result['peer_value']:.15g}")
+        lines.append(_values(result))
     else:
-        lines.append(f"  value ours {result['ours_value']:.15g}" + _verdict(result))
+        lines.append(_values(result) + _verdict(result))
     return "\n".join(lines)
 
 
