@@ -62,7 +62,7 @@ def _tilts(moments: _LogMoments, deltas: Sequence[float]) -> list[float]:
         if target >= 0.0:
             tilts.append(0.0)
             continue
-        while exponent(high) > target and high < 1e6:
+        while exponent(high) > target and high < 1e12:
             low, high = high, 2.0 * high
         top = high
         for _ in range(5):  # a tilt within a few per cent serves as well
@@ -79,7 +79,7 @@ def _chernoff_end(moments: _LogMoments, tilt: float, sign: float, log_tail: floa
     """A loss beyond which (on the side of `sign`) the tilted composed law holds at most exp(log_tail)."""
     base, best = moments(tilt), math.inf
     spread = 2.0**-7
-    while spread < 1e7:
+    while spread < 1e13:
         best_here = (moments(tilt + sign * spread) - base - log_tail) / spread
         if best_here > best + 0.5 * abs(best) + 1.0:
             break
@@ -160,7 +160,7 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
         if end < full:
             infinite += math.exp(min(0.0, moments(tilts[-1]) - tilts[-1] * (origin + step * end)))
         if start > 0:
-            masses[0] += math.exp(_LOG_TAIL)
+            masses[0] += math.exp(_LOG_TAIL + max(0.0, moments(0.0)))
         masses = np.minimum(masses, 1.0)
     else:
         infinite = -math.expm1(log_finite) * (1.0 - 2.0**-45)

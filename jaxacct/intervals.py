@@ -239,6 +239,8 @@ def _check_scalar(mechanism: Any, *targets: Any) -> None:
     leaves = (*jax.tree.leaves(mechanism), *targets)
     if is_traced(leaves):
         raise ValueError("privacy loss distributions need concrete numbers: they cannot run inside jit, vmap or grad")
-    for leaf in leaves:
+    fields = [mechanism, *getattr(mechanism, "mechanisms", ()), getattr(mechanism, "mechanism", None)]
+    lists = [value for part in fields for value in getattr(part, "__dict__", {}).values() if isinstance(value, list)]
+    for leaf in (*leaves, *lists):
         if np.ndim(leaf):
             raise ValueError(f"mechanism={mechanism!r} and its targets must be scalars: call once for each point")

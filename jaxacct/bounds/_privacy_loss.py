@@ -103,9 +103,17 @@ def _law_of_pld(pld: Pld, step: float, side: Side) -> RatioLaw:
         raise ValueError(f"mechanism: a base Pld must be the {wanted.value} of the remove direction")
     if side is Side.LOWER_ADD:
         raise ValueError("mechanism: a base Pld bounds the add direction from above only; give its discrete pair")
-    masses = pld.masses * np.exp(-pld.losses)
-    zero = max(0.0, 1.0 - float(masses.sum())) if side is Side.UPPER else 0.0
-    return from_atoms(pld.losses, masses, zero, pld.infinite_mass, step, side)
+    p, infinite, zero = pld.masses, pld.infinite_mass, 0.0
+    if side is Side.UPPER:
+        # masses rounded up add to more than 1: the excess leaves at the lowest losses, which keeps the profile above
+        # (it is linear there, and convex curves from 1 lie below their chords)
+        excess = float(p.sum()) + infinite - 1.0
+        p = p - np.clip(excess - (np.cumsum(p) - p), 0.0, p)
+        infinite += max(0.0, -excess)
+    masses = p * np.exp(-pld.losses)
+    if side is Side.UPPER:
+        zero = max(0.0, 1.0 - float(masses.sum())) + 2.0**-44  # the difference carries its rounding
+    return from_atoms(pld.losses, masses, zero, infinite, step, side)
 
 
 def _sampled(law: RatioLaw, sampling_prob: float) -> RatioLaw:

@@ -47,7 +47,10 @@ class Pld:
 
     def delta(self, epsilon: float) -> float:
         """sum over losses l > epsilon of (1 - e^(epsilon - l)) p(l), plus the mass at infinity, on the safe side."""
-        first = max(0, int((epsilon - self.offset) / self.step))
+        place = (epsilon - self.offset) / self.step
+        if place >= self.masses.shape[0]:
+            return float(min(1.0, self.infinite_mass))
+        first = max(0, int(place))
         gap = np.minimum(epsilon - (self.offset + self.step * np.arange(first, self.masses.shape[0])), 0.0)
         total = float(self.masses[first:] @ -np.expm1(gap)) + self.infinite_mass
         # the grid's own losses carry a few ulp of the largest

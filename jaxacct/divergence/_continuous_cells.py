@@ -25,9 +25,11 @@ def gaussian_cells(
     The first cell takes all that lies left of it, the last all that lies right. Poisson sampling with probability q;
     q = 1 is the Gaussian pair itself.
     """
-    edges = jnp.exp((first + jnp.arange(1.0, size, dtype=jnp.float64)) * step)
-    y = (edges - 1.0 + sampling_prob) / sampling_prob
-    inner = jnp.where(y > 0, jnp.log(jnp.where(y > 0, y, 1.0)) / mu + 0.5 * mu, -jnp.inf)
+    edges = (first + jnp.arange(1.0, size, dtype=jnp.float64)) * step
+    y = (jnp.expm1(edges) + sampling_prob) / sampling_prob
+    # q = 1: y is e^edge, and the subtraction would lose the small ones
+    log_y = jnp.where(sampling_prob == 1.0, edges, jnp.log(jnp.where(y > 0, y, 1.0)))
+    inner = jnp.where((y > 0) | (sampling_prob == 1.0), log_y / mu + 0.5 * mu, -jnp.inf)
     big = 60.0
     z = jnp.clip(jnp.concatenate([jnp.asarray([-big]), inner, jnp.asarray([big])]), -big, big)
     q = _cell_masses(z)

@@ -54,9 +54,9 @@ class RatioLaw:
 
 
 # Relative rounding of one pass over a lattice: a few hundred positive additions and the cell fractions,
-# which carry 1 ulp / step. Booked outwards on every mass.
+# which carry some ulp / step, times the slope of the tail. Booked outwards on every mass.
 def _rounding(step: float) -> float:
-    return 2.0**-46 * (1.0 + 0.01 / step)
+    return 2.0**-46 * (1.0 + 1.0 / step)
 
 
 DEPTH = 4  # rounds of merging over wider and wider cells
@@ -76,7 +76,7 @@ def from_cells(
         masses[1:] += high
         return RatioLaw(offset, step, masses * (1.0 + rounding), 0.0, 0.0, side)
     masses, _ = _contracted(low, high, step, side, depth=depth)
-    return RatioLaw(offset, step, masses * (1.0 - rounding), 0.0, 0.0, side)
+    return RatioLaw(offset, step, masses * max(0.0, 1.0 - rounding), 0.0, 0.0, side)
 
 
 def from_atoms(
@@ -285,10 +285,10 @@ def _padded(x: np.ndarray, size: int) -> np.ndarray:
 def _placed(law: RatioLaw, offset: float, size: int) -> np.ndarray:
     """The masses of `law`, moved on its safe side to the lattice from `offset` on, [size], which covers it."""
     place = (law.log_values - offset) / law.step
-    cell = np.floor(place + 1e-9)
+    cell = np.floor(place)
     share = np.clip(np.expm1((place - cell) * law.step) / np.expm1(law.step), 0.0, 1.0)
     if law.side is not Side.UPPER:
-        share = np.where(share > 1e-9, 1.0 if law.side is Side.LOWER_ADD else 0.0, 0.0)
+        share = np.where(share > 0.0, 1.0 if law.side is Side.LOWER_ADD else 0.0, 0.0)
     at = cell.astype(int)
     whole = np.bincount(at, law.masses * (1.0 - share), minlength=size)
     return whole + np.bincount(at + 1, law.masses * share, minlength=size)
@@ -332,10 +332,12 @@ def averages(
 
     current = factor(1)
     one = base(step * current)
-    n, small = 1, trimmed(one, 1.0, tail)
+    # a lump of mass near `tail` far from the rest would widen every later law: cut early levels deeper
+    start = tail / num_steps**2
+    n, small = 1, trimmed(one, 1.0, start)
     if num_steps == 1 and not both:
         return small, small
-    large = trimmed(sum_of(small, small, weight_a=1, weight_b=1), 2.0, tail)
+    large = trimmed(sum_of(small, small, weight_a=1, weight_b=1), 2.0, start)
     for level, bit in enumerate(bits):
         last = level == len(bits) - 1 and not both
         ratio = current // factor(n)
@@ -349,7 +351,8 @@ def averages(
             odd = sum_of(small, large, weight_a=n, weight_b=n + 1)
             even = odd if last else sum_of(large, large, weight_a=1, weight_b=1)
             n, small, large = 2 * n + 1, odd, even
-        small, large = trimmed(small, n, tail), trimmed(large, n + 1.0, tail)
+        here = tail * (n / num_steps) ** 2
+        small, large = trimmed(small, n, here), trimmed(large, n + 1.0, here)
     return (
         dataclasses.replace(small, offset=small.offset - math.log(n)),
         dataclasses.replace(large, offset=large.offset - math.log(n + 1)),
