@@ -2,7 +2,6 @@
 
 import functools
 import time
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -11,13 +10,12 @@ import numpy as np
 
 from jaxacct._answering import DELTA, EPSILON, Answer, Query, ask, decide, in_domain, lane_bytes
 from jaxacct._methods import Method, best_rdp, has_methods, methods_for, splits_unevenly
-from jaxacct._pld_composition import ALL_DELTAS
 from jaxacct._precision import Kernel, Rounding, float64_kernel, is_traced
 from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import check_at_most, check_count, check_delta, check_epsilon, check_orders
 from jaxacct.composition import allocation_groups, compose_rdp
 from jaxacct.conversion import curve_delta, curve_epsilon
-from jaxacct.curves import Pld, RdpCurve
+from jaxacct.curves import RdpCurve
 from jaxacct.divergence._allocation import general_rdp
 from jaxacct.intervals import distribution_theorem, interval_of
 
@@ -160,16 +158,9 @@ def _by_distribution(
     values = np.empty(points[0].shape)
     for at in np.ndindex(values.shape):
         *fields, goal = (p[at].item() for p in points)
-        read, deltas = _reader(query, goal)
         one = jax.tree.unflatten(structure, fields)
-        values[at] = interval_of(one, precision, None, read, deltas, directions).upper
+        values[at] = interval_of(one, query, goal, precision, None, directions).upper
     return values
-
-
-def _reader(query: Query, target: float) -> tuple[Callable[[Pld], float], tuple[float, ...]]:
-    if query is EPSILON:
-        return lambda loss: loss.epsilon(target), (target,)
-    return lambda loss: loss.delta(target), (1.0, *ALL_DELTAS)
 
 
 @functools.lru_cache(maxsize=64)
@@ -310,8 +301,7 @@ def _distribution_entries(
     mechanism: Any, query: Query, target: float, direction: Direction, precision: float
 ) -> list[Entry]:
     start = time.perf_counter()
-    read, deltas = _reader(query, target)
-    found = interval_of(mechanism, precision, None, read, deltas, (direction,))
+    found = interval_of(mechanism, query, target, precision, None, (direction,))
     seconds = time.perf_counter() - start
     upper = Entry(
         method="loss distribution",

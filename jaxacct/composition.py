@@ -12,6 +12,7 @@ from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Bound
 from jaxacct._validate import check_count
 from jaxacct.curves import RdpCurve
+from jaxacct.divergence._inversion import LineMoments
 
 _ROUND_UP = 1.0 + 2.0**-51
 
@@ -48,6 +49,16 @@ def compose_rdp(parts: Iterable[tuple[jax.Array, jax.Array]]) -> jax.Array:
     for rdp, count in parts:
         total = total + jnp.where(count > 0, rdp, 0.0) * count
     return total * _ROUND_UP
+
+
+def compose_line_moments(parts: Iterable[tuple[LineMoments, jax.Array]]) -> LineMoments:
+    """sum count * log M over (moments, count [L]): complex moments multiply, and so do their relative errors."""
+    total: LineMoments | None = None
+    for moments, count in parts:
+        times = LineMoments(*(jnp.where(count > 0, x, 0.0) * count for x in moments))
+        total = times if total is None else LineMoments(*(x + y for x, y in zip(total, times, strict=True)))
+    assert total is not None
+    return total
 
 
 def compose_gaussian_mu(parts: Iterable[tuple[jax.Array, jax.Array]]) -> jax.Array:

@@ -1,4 +1,4 @@
-"""Two-sided certified answers, by privacy loss distributions refined until the interval is narrow enough."""
+"""Two-sided certified answers: by moment inversion where it is sharp, else by refined privacy loss distributions."""
 
 import dataclasses
 import math
@@ -9,10 +9,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxacct._answering import DELTA, EPSILON, Query
+from jaxacct._inverting import invert
 from jaxacct._pld_composition import ALL_DELTAS, compose_plds
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
 from jaxacct._validate import check_delta, check_epsilon, check_positive
+from jaxacct.bounds._moment_inversion import SIZES, inverts
 from jaxacct.bounds._privacy_loss import loss_scale, parts_of, width_constant
 from jaxacct.curves import Pld
 from jaxacct.mechanisms import Composed, PoissonSampled, RandomAllocation
@@ -134,8 +137,7 @@ def epsilon_interval(
     """
     check_delta("target_delta", target_delta)
     _check_scalar(mechanism, target_delta)
-    delta = float(target_delta)
-    return interval_of(mechanism, precision, progress, lambda loss: loss.epsilon(delta), (delta,))
+    return interval_of(mechanism, EPSILON, float(target_delta), precision, progress)
 
 
 def delta_interval(
@@ -152,21 +154,45 @@ def delta_interval(
     """
     check_epsilon("target_epsilon", target_epsilon)
     _check_scalar(mechanism, target_epsilon)
-    epsilon = float(target_epsilon)
-    return interval_of(mechanism, precision, progress, lambda loss: loss.delta(epsilon), (1.0, *ALL_DELTAS))
+    return interval_of(mechanism, DELTA, float(target_epsilon), precision, progress)
 
 
 def interval_of(
     mechanism: Any,
+    query: Query,
+    target: float,
     precision: float,
-    progress: Progress | None,
-    read: Callable[[Pld], float],
-    deltas: Sequence[float],
+    progress: Progress | None = None,
     directions: Sequence[Direction] = tuple(Direction),
 ) -> Interval:
-    """The interval of what `read` gives, the larger over `directions`; sharp where delta is one of `deltas`."""
+    """The interval of epsilon (or delta) at `target`, the larger over `directions`."""
     check_positive("precision", precision)
-    upper, lower = dict.fromkeys(directions, math.inf), dict.fromkeys(directions, 0.0)
+    upper, lower = dict.fromkeys(directions, query.worst), dict.fromkeys(directions, 0.0)
+    if inverts(mechanism):
+        for size in SIZES:
+            ends = invert(mechanism, query, target, size)
+            for i, d in enumerate((Direction.REMOVE, Direction.ADD)):
+                if d in upper:
+                    upper[d] = min(upper[d], float(ends.upper[i]))
+                    lower[d] = max(lower[d], float(ends.lower[i]))
+            high, low = max(upper.values()), max(lower.values())
+            if high - low <= precision * low:
+                return Interval(low, high, low)
+    return _refined(mechanism, query, target, precision, progress, upper, lower)
+
+
+def _refined(
+    mechanism: Any,
+    query: Query,
+    target: float,
+    precision: float,
+    progress: Progress | None,
+    upper: dict[Direction, float],
+    lower: dict[Direction, float],
+) -> Interval:
+    """The interval by privacy loss distributions, from a first bracket in each direction."""
+    directions = tuple(upper)
+    read, deltas = reader(query, target)
     # a coarse look tells which direction counts; then the resolution that the precision is likely to need
     goal = math.sqrt(width_constant(mechanism) / precision)
     resolution, rounds = min(_FIRST_RESOLUTION, goal), 0
@@ -200,6 +226,13 @@ def interval_of(
         return Interval(low, high, low)
     single = _plds(_single(mechanism), resolution, Bound.LOWER, tail, deltas)
     return Interval(max(read(single(d)) for d in directions), high, low)
+
+
+def reader(query: Query, target: float) -> tuple[Callable[[Pld], float], tuple[float, ...]]:
+    """How a distribution answers, and the deltas around which it is to be sharp."""
+    if query is EPSILON:
+        return lambda loss: loss.epsilon(target), (target,)
+    return lambda loss: loss.delta(target), (1.0, *ALL_DELTAS)
 
 
 def distribution_theorem(mechanism: Any) -> str:

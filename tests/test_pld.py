@@ -17,6 +17,7 @@ import pytest
 import jaxacct as ja
 from jaxacct import _pld_composition as composition
 from jaxacct import intervals
+from jaxacct._answering import DELTA
 from jaxacct._pld_composition import compose_plds
 from jaxacct.divergence import _ratio_lattice as lattice
 from jaxacct.divergence._ratio_lattice import RatioLaw, Side, averages, from_atoms
@@ -246,7 +247,7 @@ def test_interval_holds_exact_value_of_several_selected_steps(entry: dict[str, A
     """`lower` stays below the mechanism itself, not only below its reduction."""
     args = entry["args"]
     run, direction, epsilon = _allocation(args), ja.Direction(args["direction"]), float(args["epsilon"])
-    found = intervals.interval_of(run, 0.05, None, lambda pld: pld.delta(epsilon), (1.0, 1e-3), (direction,))
+    found = intervals.interval_of(run, DELTA, epsilon, 0.05, None, (direction,))
     check_bracket(found.lower, float(entry["value"]), found.upper, DIGITS["delta"])
 
 

@@ -1,0 +1,199 @@
+"""Moment inversion: exact profiles of Gaussian and Poisson-sampled rounds, and each part of their certificate."""
+
+import math
+import warnings
+
+import jax
+import jax.numpy as jnp
+import mpmath as mp
+import numpy as np
+import pytest
+
+import jaxacct as ja
+from jaxacct import intervals
+from jaxacct._answering import DELTA, EPSILON
+from jaxacct._inverting import invert
+from jaxacct._precision import Kernel
+from jaxacct.bounds._moment_inversion import SIZES, inverts
+from jaxacct.divergence._inversion import make_line
+from jaxacct.divergence._sampled_gaussian_line import highest_node, sampled_gaussian_line
+
+RUNS = [
+    # sigma, sampling probability, steps
+    (1.0, 0.01, 10_000),
+    (0.7, 0.001, 100_000),
+    (2.0, 0.1, 1_000),
+    (5.0, 0.01, 3_000),
+    (0.8, 0.02, 3_000),
+    (1.0, 1e-4, 10**6),
+    (3.0, 0.5, 50),
+]
+
+
+def _poisson(sigma: float, prob: float, steps: int) -> ja.PoissonSampled:
+    return ja.PoissonSampled(ja.Gaussian(sigma), sampling_prob=prob, num_steps=steps)
+
+
+def test_composed_gaussian_between_the_ends() -> None:
+    """1,000 random (sigma, count, epsilon): upper >= closed form >= lower, within 1e-11."""
+    rng = np.random.default_rng(1)
+    sigma = 10.0 ** rng.uniform(-0.3, 2, 1000)
+    count = np.floor(10.0 ** rng.uniform(0, 4, 1000))
+    mu = np.sqrt(count) / sigma
+    keep = mu < 30
+    sigma, count, mu = sigma[keep], count[keep], mu[keep]
+    epsilon = np.maximum(mu * (0.5 * mu + rng.uniform(-1, 6, mu.size)), 0.0)
+    with mp.workdps(60):
+        log_truth = np.array(
+            [
+                float(mp.log(mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)))
+                for m, e in zip(map(mp.mpf, mu), map(mp.mpf, epsilon), strict=True)
+            ]
+        )
+    ends = invert(ja.Composed((ja.Gaussian(sigma),), (count,)), DELTA, epsilon)
+    with np.errstate(divide="ignore"):
+        lower, upper = np.log(ends.lower), np.log(ends.upper)
+    assert (lower <= log_truth[:, None]).all()
+    assert (upper >= log_truth[:, None]).all()
+    # where delta exceeds 0.3 the contour is squeezed against the pole at 1
+    tight = log_truth < math.log(0.3)
+    assert tight.sum() > 800
+    assert np.median((upper - lower)[tight]) < 1e-11
+    assert np.max((upper - lower)[tight]) < 1e-6
+
+
+@pytest.mark.parametrize("run", [r for r in RUNS if r[2] <= 10_000])
+def test_ends_agree_with_the_loss_distribution(run: tuple[float, float, int]) -> None:
+    mechanism = _poisson(*run)
+    found = ja.epsilon_interval(mechanism, 1e-6, precision=1e-6)
+    assert found.upper - found.lower <= 1e-6 * found.lower
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        start = dict.fromkeys(ja.Direction, math.inf), dict.fromkeys(ja.Direction, 0.0)
+        other = intervals._refined(mechanism, EPSILON, 1e-6, 0.05, None, *start)
+    assert other.lower <= found.upper
+    assert found.lower <= other.upper
+
+
+def _moment(sigma: float, prob: float, power: complex) -> mp.mpc:
+    """By a trapezoid rule far finer than the kernel's."""
+    sigma, prob, step = mp.mpf(sigma), mp.mpf(prob), mp.mpf(1) / 24
+    total = mp.mpc(0)
+    for k in range(-13 * 24, 45 * 24):
+        z = step * k
+        total += mp.npdf(z) * mp.exp(power * mp.log(1 - prob + prob * mp.exp(z / sigma - 1 / (2 * sigma**2))))
+    return step * total
+
+
+@pytest.mark.parametrize("add", [False, True])
+@pytest.mark.parametrize("case", [(1.0, 0.01, 4.5, 18.0), (0.7, 0.001, 5.2, 20.0), (5.0, 0.1, 20.0, 1.1)])
+def test_moments_on_a_line_within_their_error(case: tuple[float, float, float, float], add: bool) -> None:
+    with mp.workdps(25):
+        _check_moments(case, add)
+
+
+def _check_moments(case: tuple[float, float, float, float], add: bool) -> None:
+    sigma, prob, order, period = case
+
+    def fn(sigma: jax.Array, prob: jax.Array, order: jax.Array, period: jax.Array) -> tuple[jax.Array, ...]:
+        flags = jnp.full(sigma.shape, add)
+        orders = 1.0 + jnp.asarray([[1.1], [2.0]], jnp.float64) * (order - 1.0)
+        # log_delta such that the left aliases ask for `period`
+        line = make_line(
+            order,
+            jnp.zeros_like(order),
+            27.0 - period * (order - 1.0),
+            jnp.zeros((4, 1), jnp.float64),
+            highest_node(orders, sigma, flags, num_z=512),
+            num_nodes=64,
+        )
+        m = sampled_gaussian_line(line, sigma, prob, flags, num_z=512)
+        return m.log_modulus, m.phase, m.error, line.heights, m.log_decay, line.edges, m.log_alias, line.alias_orders
+
+    modulus, phase, error, heights, decay, edges, alias, alias_orders = (
+        x.reshape(-1) for x in Kernel(fn)(sigma, prob, order, period)
+    )
+    exact = {}
+    for k in (0, 1, 7, 30, 63):
+        s = mp.mpc(order, heights[k])
+        truth = exact[k] = _moment(sigma, prob, 1 - s if add else s)
+        found = mp.exp(mp.mpc(modulus[k], phase[k]))
+        assert abs(found / truth - 1) <= math.expm1(error[k]), k
+    assert error[0] < 1e-12
+    for k in range(4):
+        truth = mp.log(_moment(sigma, prob, 1 - alias_orders[k] if add else alias_orders[k]).real)
+        assert truth - 1e-14 <= alias[k] <= truth * (1 + 1e-9) + 1e-12
+    for k in (0, 5):
+        for b in np.linspace(edges[k], edges[k + 1], 3):
+            s = mp.mpc(order, b)
+            size = mp.log(abs(_moment(sigma, prob, 1 - s if add else s) / exact[0].real))
+            assert size <= decay[k] + 1e-12, (k, b)
+
+
+def test_single_steps_are_wide_but_right() -> None:
+    """Nearly an atom: the bracket may be wide, never wrong."""
+    for sigma, prob, steps in [(1.0, 0.01, 1), (0.5, 0.001, 30), (1.0, 1e-9, 10), (0.3, 0.3, 2), (1.0, 1.0, 3)]:
+        mechanism = _poisson(sigma, prob, steps)
+        bound = ja.epsilon(mechanism, 1e-6)
+        for size in SIZES[:2]:
+            ends = invert(mechanism, EPSILON, 1e-6, size)
+            assert (ends.lower <= bound).all()
+            assert (ends.lower <= ends.upper).all()
+
+
+def test_random_runs_against_renyi_and_distributions() -> None:
+    rng = np.random.default_rng(5)
+    sigma, prob = 10.0 ** rng.uniform(-0.4, 1, 60), 10.0 ** rng.uniform(-5, -0.3, 60)
+    steps = np.floor(10.0 ** rng.uniform(0, 6, 60))
+    log_delta = rng.uniform(-30, -1, 60)
+    mechanism = ja.PoissonSampled(ja.Gaussian(sigma), sampling_prob=prob, num_steps=steps)
+    ends = invert(mechanism, EPSILON, np.exp(log_delta))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ja.OrderEdgeWarning)
+        renyi = ja.epsilon(mechanism, np.exp(log_delta))
+    assert not np.isnan(ends.upper).any()
+    assert (ends.lower <= ends.upper).all()
+    assert (ends.lower.max(axis=1) <= renyi * (1 + 1e-12)).all()
+    tight = (ends.upper.max(axis=1) - ends.lower.max(axis=1)) <= 1e-3 * ends.lower.max(axis=1)
+    assert tight.mean() > 0.3
+    assert (ends.upper.max(axis=1)[tight] <= renyi[tight] * (1 + 2e-3)).all()
+    # delta at the epsilon found is the delta asked for
+    back = invert(mechanism, DELTA, ends.upper.max(axis=1))
+    assert (back.lower.max(axis=1)[tight] <= np.exp(log_delta)[tight] * (1 + 1e-9)).all()
+
+
+def test_mixed_rounds_and_their_equivalents() -> None:
+    poisson = _poisson(1.0, 0.01, 5_000)
+    twice = invert(ja.Composed((poisson, poisson), (1, 1)), EPSILON, 1e-6)
+    once = invert(_poisson(1.0, 0.01, 10_000), EPSILON, 1e-6)
+    np.testing.assert_allclose(twice.upper, once.upper, rtol=1e-11)
+    mixed = ja.Composed((poisson, ja.Gaussian(4.0)), (1, 3))
+    found = invert(mixed, EPSILON, 1e-6)
+    np.testing.assert_allclose(found.lower, found.upper, rtol=1e-9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        other = ja.epsilon_interval(mixed, 1e-6, precision=1e-3)
+    assert other.lower <= found.upper.max()
+    assert found.lower.max() <= other.upper
+
+
+def test_inside_a_float32_program() -> None:
+    """jit rounds outward to the user's float32; the gradient is that of the exact curve."""
+    mechanism = _poisson(1.0, 0.01, 10_000)
+    exact = invert(mechanism, EPSILON, 1e-6)
+
+    def upper(sigma: jax.Array) -> jax.Array:
+        return invert(ja.PoissonSampled(ja.Gaussian(sigma), 0.01, 10_000), EPSILON, 1e-6).upper[0]
+
+    value, slope = jax.jit(jax.value_and_grad(upper))(1.0)
+    assert value.dtype == jnp.float32
+    assert exact.upper[0] <= float(value) <= exact.upper[0] * (1 + 2e-7)
+    step = 1e-4
+    around = [float(invert(_poisson(s, 0.01, 10_000), EPSILON, 1e-6).upper[0]) for s in (1 + step, 1 - step)]
+    assert float(slope) == pytest.approx((around[0] - around[1]) / (2 * step), rel=1e-4)
+
+
+def test_what_inverts() -> None:
+    assert inverts(ja.Composed((ja.Gaussian(1.0), _poisson(1.0, 0.1, 3)), (1, 2)))
+    assert not inverts(ja.PoissonSampled(ja.Laplace(1.0), sampling_prob=0.1, num_steps=3))
+    assert not inverts(ja.RandomAllocation(ja.Gaussian(1.0), num_steps=10))
