@@ -3,15 +3,24 @@
 from jaxacct._types import Bound, Direction, NeighboringRelation, OrderEdgeWarning
 from jaxacct.accounting import Entry, allocation_rdp, compare, deciding, delta, epsilon, rdp
 from jaxacct.composition import compose
-from jaxacct.curves import Pld, RdpCurve
+from jaxacct.curves import Pld, RdpCurve, mixture
 from jaxacct.intervals import Interval, PrecisionWarning, delta_interval, epsilon_interval, pld
-from jaxacct.mechanisms import Composed, DiscretePair, Gaussian, Laplace, PoissonSampled, RandomAllocation
+from jaxacct.mechanisms import (
+    Composed,
+    ContinuousPair,
+    DiscretePair,
+    Gaussian,
+    Laplace,
+    PoissonSampled,
+    RandomAllocation,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Bound",
     "Composed",
+    "ContinuousPair",
     "Direction",
     "DiscretePair",
     "Entry",
@@ -33,6 +42,7 @@ __all__ = [
     "delta_interval",
     "epsilon",
     "epsilon_interval",
+    "mixture",
     "pld",
     "rdp",
 ]

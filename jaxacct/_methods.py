@@ -17,7 +17,15 @@ from jaxacct.bounds import _gaussian as gaussian
 from jaxacct.bounds import _mironov_talwar_zhang as subsampled
 from jaxacct.composition import compose_rdp
 from jaxacct.curves import Pld
-from jaxacct.mechanisms import Composed, DiscretePair, Gaussian, Laplace, PoissonSampled, RandomAllocation
+from jaxacct.mechanisms import (
+    Composed,
+    ContinuousPair,
+    DiscretePair,
+    Gaussian,
+    Laplace,
+    PoissonSampled,
+    RandomAllocation,
+)
 
 BOTH = (Direction.REMOVE, Direction.ADD)
 
@@ -190,7 +198,7 @@ def has_methods(mechanism: Any) -> bool:
     """Whether `mechanism` has closed forms or Renyi divergences, not only a privacy loss distribution."""
     if isinstance(mechanism, Composed):
         return all(has_methods(part) for part in mechanism.mechanisms)
-    only_distribution = (Laplace, DiscretePair, Pld)
+    only_distribution = (Laplace, ContinuousPair, DiscretePair, Pld)
     return not isinstance(getattr(mechanism, "mechanism", mechanism), only_distribution)
 
 

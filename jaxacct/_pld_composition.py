@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxacct._types import Bound
-from jaxacct.curves import Pld
+from jaxacct._types import Bound, TooFineError
+from jaxacct.curves import Pld, on_grid
 
 # The composed masses are computed under several exponential tilts, each accurate around the losses where delta is
 # about this; point by point the best of them counts.
 ALL_DELTAS = (1e-3, 1e-6, 1e-9, 1e-12, 1e-16, 1e-20)
 _LOG_TAIL = math.log(1e-20)  # mass that may wrap around
 _ULP = 2.0**-53
+_MAX_SIZE = 2**24
 
 
 class _LogMoments:
@@ -89,7 +90,7 @@ def _chernoff_end(moments: _LogMoments, tilt: float, sign: float, log_tail: floa
 
 
 def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.0, *ALL_DELTAS)) -> Pld:
-    """The privacy loss distribution of running each part as often as its count says, on the parts' common step.
+    """The privacy loss distribution of running each part as often as its count says, on the finest of the parts' steps.
 
     Every mass is certified: to what the transform returns is added (for a lower bound, subtracted) a bound on its
     rounding error, with eta = 8 ulp log2(N) for a transform of length N and a_i the tilted masses,
@@ -105,7 +106,7 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
       deltas: where the result is to be sharp; it is valid everywhere.
 
     Raises:
-      ValueError: if the parts differ in step, bound, direction or adjacency.
+      ValueError: if the parts differ in bound, direction or adjacency.
     """
     first = parts[0][0]
     for pld, _ in parts:
@@ -114,9 +115,15 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
             first.direction,
             first.neighboring_relation,
         )
-        if not same or not math.isclose(pld.step, first.step, rel_tol=1e-12):
-            raise ValueError("privacy loss distributions must share step, bound, direction and adjacency to compose")
-    parts = [(pld, int(count)) for pld, count in parts if count > 0]
+        if not same:
+            raise ValueError("privacy loss distributions must share bound, direction and adjacency to compose")
+    finest = min(pld.step for pld, _ in parts)
+    parts = [
+        (pld if math.isclose(pld.step, finest, rel_tol=1e-12) else on_grid(pld, finest), int(count))
+        for pld, count in parts
+        if count > 0
+    ]
+    first = parts[0][0]
     if len(parts) == 1 and parts[0][1] == 1:
         return parts[0][0]
     upper, step = first.bound is Bound.UPPER, first.step
@@ -129,6 +136,11 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
     size = 1 << max(4, (end - start).bit_length())
     if size > full:
         start, end = 0, full
+    if size > _MAX_SIZE:
+        raise TooFineError(
+            f"the composed loss spreads over {end - start:.2g} steps of {step:.3g}, more than {_MAX_SIZE}: ask for a "
+            "lower resolution, or for the Renyi bound (no precision)"
+        )
     losses = origin + step * np.arange(start, start + size)
 
     masses = np.full(size, np.inf if upper else 0.0)

@@ -52,3 +52,7 @@ class OrderEdgeWarning(UserWarning):
     >>> caught[0].category.__name__
     'OrderEdgeWarning'
     """
+
+
+class TooFineError(ValueError):
+    """A privacy loss distribution would need more grid points than are worth holding."""

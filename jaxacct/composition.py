@@ -1,17 +1,18 @@
 """How answers combine: the one place where a divergence is multiplied by a count."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._pld_composition import compose_plds
 from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Bound
 from jaxacct._validate import check_count
-from jaxacct.curves import RdpCurve
+from jaxacct.curves import Pld, RdpCurve
 from jaxacct.divergence._inversion import LineMoments
 
 _ROUND_UP = 1.0 + 2.0**-51
@@ -75,22 +76,25 @@ def _weighted_sum(*values_and_counts: jax.Array) -> jax.Array:
     return compose_rdp(zip(values_and_counts[:half], values_and_counts[half:], strict=True))
 
 
-def compose(curves: RdpCurve | Sequence[RdpCurve], counts: Any = 1) -> RdpCurve:
-    """The Renyi curve of adaptively running each of `curves` as often as `counts` says: the sum, upper bound.
+def compose(curves: Any, counts: Any = 1) -> Any:
+    """The curve of adaptively running each of `curves` as often as `counts` says.
+
+    Renyi curves: the sum, upper bound. Privacy loss distributions: their convolution by FFT on the finest of their
+    grids, an upper or lower bound as they are, every rounding error booked.
 
     Args:
-      curves: one curve, or several with the same orders and adjacency.
+      curves: one `RdpCurve` or `Pld`, or several of a kind, with the same orders (bound, direction) and adjacency.
       counts: whole number >= 1 for each (a scalar is shared by all).
 
     Raises:
-      ValueError: if the orders or adjacencies differ, a curve is no upper bound, or a count is out of range.
+      ValueError: if the curves differ in that, a Renyi curve is no upper bound, or a count is out of range.
 
     >>> import jaxacct as ja
     >>> curve = ja.rdp(ja.Gaussian(2.0), orders=[2, 3])
     >>> [round(float(v), 6) for v in ja.compose(curve, counts=8).values]
     [2.0, 3.0]
     """
-    parts = (curves,) if isinstance(curves, RdpCurve) else tuple(curves)
+    parts = (curves,) if isinstance(curves, RdpCurve | Pld) else tuple(curves)
     if not parts:
         raise ValueError("curves=() must hold at least one curve")
     times = tuple(counts) if isinstance(counts, tuple | list) else (counts,) * len(parts)
@@ -98,6 +102,8 @@ def compose(curves: RdpCurve | Sequence[RdpCurve], counts: Any = 1) -> RdpCurve:
         raise ValueError(f"counts has {len(times)} entries; must be one for each of {len(parts)} curves")
     for count in times:
         check_count("counts", count)
+    if all(isinstance(part, Pld) for part in parts):
+        return compose_plds(list(zip(parts, (int(count) for count in times), strict=True)))
     first = parts[0]
     for part in parts:
         if part.bound is not Bound.UPPER:

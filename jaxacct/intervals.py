@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxacct._answering import DELTA, EPSILON, Query
+from jaxacct._answering import DELTA, EPSILON, Query, decide
 from jaxacct._inverting import invert
+from jaxacct._methods import has_methods
 from jaxacct._pld_composition import ALL_DELTAS, compose_plds
 from jaxacct._precision import is_traced
-from jaxacct._types import Bound, Direction
+from jaxacct._types import Bound, Direction, TooFineError
 from jaxacct._validate import check_delta, check_epsilon, check_positive
 from jaxacct.bounds._moment_inversion import SIZES, inverts
 from jaxacct.bounds._privacy_loss import loss_scale, parts_of, width_constant
@@ -168,6 +169,8 @@ def interval_of(
     """The interval of epsilon (or delta) at `target`, the larger over `directions`."""
     check_positive("precision", precision)
     upper, lower = dict.fromkeys(directions, query.worst), dict.fromkeys(directions, 0.0)
+    if loss_scale(mechanism)[0] <= 0.0:  # sampling with probability 0
+        return Interval(0.0, 0.0, 0.0)
     if inverts(mechanism):
         for size in SIZES:
             ends = invert(mechanism, query, target, size)
@@ -199,12 +202,7 @@ def _refined(
     tail = _TAIL * min(deltas) / max(1, loss_scale(mechanism)[1])
     width, idle = math.inf, 0
     while True:
-        above = _plds(mechanism, resolution, Bound.UPPER, tail, deltas)
-        below = _plds(mechanism, resolution, Bound.LOWER, tail, deltas)
-        for d in directions:
-            if upper[d] > max(lower.values()):
-                upper[d] = min(upper[d], read(above(d)))
-                lower[d] = max(lower[d], read(below(d)))
+        fits = _tightened(mechanism, resolution, tail, read, deltas, upper, lower)
         rounds += 1
         high, low = max(upper.values()), max(lower.values())
         before, width = width, (high - low) / low if low > 0 else (0.0 if high <= low else math.inf)
@@ -217,15 +215,48 @@ def _refined(
         # the error falls with the square of the resolution
         grow = 2.0 if not math.isfinite(width) else min(4.0, max(1.5, 1.1 * math.sqrt(width / precision)))
         finer = goal if rounds == 1 and goal > resolution else resolution * grow
-        if idle >= _MAX_IDLE or finer > _LAST_RESOLUTION or _needed_bytes(mechanism, finer) > _MEMORY_LIMIT:
+        # the coarse look itself may be too coarse for losses near the end of the doubles
+        too_fine = (
+            (not fits and rounds > 1) or finer > _LAST_RESOLUTION or _needed_bytes(mechanism, finer) > _MEMORY_LIMIT
+        )
+        if idle >= _MAX_IDLE or too_fine:
+            if has_methods(mechanism):
+                high = min(high, float(decide(mechanism, query, target, directions, None, is_final=False).value))
             message = f"relative width {width:.3g} instead of {precision:g}: the interval holds, but is wider"
-            warnings.warn(message, PrecisionWarning, stacklevel=3)
+            warnings.warn(message, PrecisionWarning, stacklevel=4)
             break
         resolution = finer
     if not _is_reduction(mechanism):
         return Interval(low, high, low)
-    single = _plds(_single(mechanism), resolution, Bound.LOWER, tail, deltas)
-    return Interval(max(read(single(d)) for d in directions), high, low)
+    single = dict.fromkeys(directions, 0.0)
+    _tightened(_single(mechanism), resolution, tail, read, deltas, {}, single)
+    return Interval(max(single.values()), high, low)
+
+
+def _tightened(
+    mechanism: Any,
+    resolution: float,
+    tail: float,
+    read: Callable[[Pld], float],
+    deltas: Sequence[float],
+    upper: dict[Direction, float],
+    lower: dict[Direction, float],
+) -> bool:
+    """Narrows `upper` and `lower` by what distributions of a resolution say; False if they would be too large to hold.
+
+    Directions that can no longer be the worse one are left as they are.
+    """
+    try:
+        above = _plds(mechanism, resolution, Bound.UPPER, tail, deltas) if upper else None
+        below = _plds(mechanism, resolution, Bound.LOWER, tail, deltas)
+        for d in lower:
+            if upper.get(d, math.inf) > max(lower.values()):
+                if above is not None:
+                    upper[d] = min(upper[d], read(above(d)))
+                lower[d] = max(lower[d], read(below(d)))
+    except TooFineError:
+        return False
+    return True
 
 
 def reader(query: Query, target: float) -> tuple[Callable[[Pld], float], tuple[float, ...]]:

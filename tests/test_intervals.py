@@ -147,3 +147,19 @@ def test_bad_questions():
     ):
         with pytest.raises(ValueError, match=words):
             ask()
+
+
+def test_hard_corners_are_explicit() -> None:
+    """Too large to hold, or losses beyond the doubles: said in words, and the interval falls back to Renyi bounds."""
+    with pytest.raises(ValueError, match="ask for a lower resolution"):
+        ja.pld(ja.PoissonSampled(ja.Gaussian(0.3), sampling_prob=1e-12, num_steps=10))
+    with pytest.raises(ValueError, match="losses beyond"):
+        ja.pld(ja.Gaussian(0.01))
+    never = ja.epsilon_interval(ja.PoissonSampled(ja.Gaussian(1.0), sampling_prob=0.0, num_steps=10), 1e-6)
+    assert never == ja.Interval(0.0, 0.0, 0.0)
+    small = ja.epsilon_interval(ja.RandomAllocation(ja.Gaussian(0.05), num_steps=1000), 1e-6)
+    assert 0 < small.lower <= small.upper <= 1.01 * small.lower
+    run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=1000)
+    with pytest.warns(ja.PrecisionWarning):
+        tiny = ja.epsilon_interval(run, 1e-30)
+    assert 0 < tiny.lower <= tiny.upper <= ja.epsilon(run, 1e-30)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._types import Bound, Direction
+from jaxacct._types import Bound, Direction, TooFineError
 from jaxacct.curves import Pld
 from jaxacct.divergence._continuous_cells import gaussian_cells
 from jaxacct.divergence._ratio_lattice import (
@@ -26,8 +26,18 @@ from jaxacct.divergence._ratio_lattice import (
     merged,
     trimmed,
 )
-from jaxacct.mechanisms import Composed, DiscretePair, Gaussian, Laplace, PoissonSampled, RandomAllocation
+from jaxacct.mechanisms import (
+    Composed,
+    ContinuousPair,
+    DiscretePair,
+    Gaussian,
+    Laplace,
+    PoissonSampled,
+    RandomAllocation,
+)
 
+_MAX_CELLS = 2**23
+_MAX_LOSS = 600.0  # e^loss and the masses beside it are doubles
 _Z_RANGE = 10.0  # of the Gaussian variable
 _OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: booked at 0 and at infinity
 _COARSENING = 0.5
@@ -53,7 +63,13 @@ def _gaussian_law(noise_multiplier: float, sampling_prob: float, step: float, si
     high = top + math.log(sampling_prob + (1.0 - sampling_prob) * math.exp(-top))
     first = math.floor(low / step) - 1  # so that the outer cells hold only what lies outside
     size = max(8, math.ceil(high / step) - first + 3)
-    size = 1 << (size - 1).bit_length()
+    if size > _MAX_CELLS:
+        raise TooFineError(
+            f"a step of {step:.3g} between losses of {low:.3g} and {high:.3g} asks for {size:.2g} cells, more than "
+            f"{_MAX_CELLS}: ask for a lower resolution, or for the Renyi bound (no precision)"
+        )
+    padded = 1 << (size - 1).bit_length()
+    size = padded if (first + padded) * step < _MAX_LOSS else size
 
     def on_lattice(shift: float, depth: int = DEPTH) -> RatioLaw:
         low_mass, high_mass = gaussian_cells(mu, sampling_prob, first + shift, step, size=size)
@@ -97,6 +113,38 @@ def _discrete_law(pair: DiscretePair, step: float, side: Side) -> RatioLaw:
     return from_atoms(log_values, q[both], float(q[p == 0].sum()), float(p[q == 0].sum()), step, side)
 
 
+def _interval_masses(cdf: np.ndarray, sf: np.ndarray, accuracy: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mass between neighbouring points, from the smaller tail, and a bound on its error."""
+    left = cdf[1:] <= 0.5
+    masses = np.where(left, np.diff(cdf), -np.diff(sf))
+    error = (accuracy + 2.0**-52) * np.where(left, cdf[1:] + cdf[:-1], sf[1:] + sf[:-1])
+    return np.maximum(masses, 0.0), error
+
+
+def _continuous_law(pair: ContinuousPair, step: float, side: Side) -> RatioLaw:
+    first, last = math.floor(pair.lowest / step), math.ceil(pair.highest / step)
+    edges = step * np.arange(first, last + 1)
+    (p, p_error), (q, q_error) = (
+        _interval_masses(np.asarray(cdf(edges), np.float64), np.asarray(sf(edges), np.float64), pair.accuracy)
+        for cdf, sf in ((pair.cdf_p, pair.sf_p), (pair.cdf_q, pair.sf_q))
+    )
+    left = np.exp(edges[:-1])
+    high = np.clip((p / left - q) / math.expm1(step), 0.0, q)
+    error = (p_error / left + q_error) / math.expm1(step)
+    if side is not Side.UPPER:  # what lies outside is dropped, and so is what the functions may err by
+        low_mass, high_mass = np.maximum(q - high - error, 0.0), np.maximum(high - error, 0.0)
+        return from_cells(low_mass, high_mass, first * step, step, side)
+    law = from_cells(q - high + error, high + error, first * step, step, side)
+    grow = 1.0 + pair.accuracy
+    (below_p, above_p), (below_q, above_q) = (
+        (float(cdf(edges[:1])[0]) * grow, float(sf(edges[-1:])[0]) * grow)
+        for cdf, sf in ((pair.cdf_p, pair.sf_p), (pair.cdf_q, pair.sf_q))
+    )
+    masses = law.masses.copy()
+    masses[0] += below_p / float(left[0])  # the left tail, split between 0 and the first point
+    return dataclasses.replace(law, masses=masses, zero_mass=below_q + above_q, infinite_mass=above_p)
+
+
 def _law_of_pld(pld: Pld, step: float, side: Side) -> RatioLaw:
     wanted = Bound.UPPER if side is Side.UPPER else Bound.LOWER
     if pld.direction is not Direction.REMOVE or pld.bound is not wanted:
@@ -127,12 +175,22 @@ def _sampled(law: RatioLaw, sampling_prob: float) -> RatioLaw:
 
 def _base_law(base: Any, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
     """The ratio of one step of `base`, Poisson-sampled with probability `sampling_prob` (1: not sampled)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        law = _unchecked_law(base, sampling_prob, step, side, tail)
+    if law.log_values[-1] > _MAX_LOSS or law.log_values[0] < -_MAX_LOSS:
+        raise TooFineError(f"mechanism={base!r}: losses beyond {_MAX_LOSS:g} are out of reach of a loss distribution")
+    return law
+
+
+def _unchecked_law(base: Any, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
     if isinstance(base, Gaussian):
         return _gaussian_law(float(base.noise_multiplier), sampling_prob, step, side, tail)
     if isinstance(base, Laplace):
         law = _laplace_law(float(base.noise_multiplier), step, side)
     elif isinstance(base, DiscretePair):
         law = _discrete_law(base, step, side)
+    elif isinstance(base, ContinuousPair):
+        law = _continuous_law(base, step, side)
     elif isinstance(base, Pld):
         law = _law_of_pld(base, step, side)
     else:

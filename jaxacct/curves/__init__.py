@@ -2,5 +2,6 @@
 
 from jaxacct.curves._pld import Pld
 from jaxacct.curves._rdp import RdpCurve
+from jaxacct.curves._regridding import mixture, on_grid
 
-__all__ = ["Pld", "RdpCurve"]
+__all__ = ["Pld", "RdpCurve", "mixture", "on_grid"]

@@ -5,10 +5,11 @@ through. Fields may be arrays: every query broadcasts over them.
 """
 
 from jaxacct.mechanisms._composed import Composed
+from jaxacct.mechanisms._continuous_pair import ContinuousPair
 from jaxacct.mechanisms._discrete_pair import DiscretePair
 from jaxacct.mechanisms._gaussian import Gaussian
 from jaxacct.mechanisms._laplace import Laplace
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
 from jaxacct.mechanisms._random_allocation import RandomAllocation
 
-__all__ = ["Composed", "DiscretePair", "Gaussian", "Laplace", "PoissonSampled", "RandomAllocation"]
+__all__ = ["Composed", "ContinuousPair", "DiscretePair", "Gaussian", "Laplace", "PoissonSampled", "RandomAllocation"]

@@ -1,0 +1,86 @@
+"""Privacy loss distributions on other grids, and mixtures of them, on the safe side."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxacct._types import Bound
+from jaxacct.curves._pld import Pld
+
+_SLACK = 2.0**-40  # on each mass, of the ratios' rounding at steps down to 1e-10
+
+
+def on_grid(pld: Pld, step: float, origin: float = 0.0) -> Pld:
+    """`pld` on the grid of losses origin + j step.
+
+    delta is convex in e^-loss: an upper bound's mass between two points is split between them so that the mean of
+    e^-loss stays (exact where the grids agree, an error of the square of the step elsewhere). A lower bound's moves to
+    the point below.
+    """
+    place = (pld.losses - origin) / step
+    exact = np.abs(place - np.rint(place)) < 1e-9
+    cell = np.where(exact, np.rint(place), np.floor(place))
+    upper = pld.bound is Bound.UPPER
+    if upper:
+        share = np.where(exact, 0.0, np.clip(np.expm1(-(place - cell) * step) / math.expm1(-step), 0.0, 1.0))
+        grow = 1.0 + _SLACK
+    else:
+        share, grow = np.zeros_like(place), 1.0 - _SLACK
+    first = int(cell[0])
+    at = (cell - first).astype(int)
+    masses = np.bincount(at, pld.masses * (1.0 - share), minlength=int(at[-1]) + 2)
+    masses += np.bincount(at + 1, pld.masses * share, minlength=int(at[-1]) + 2)
+    shift = 1e-9 * step if upper else -1e-9 * step  # of the points taken to agree
+    return dataclasses.replace(pld, offset=origin + first * step + shift, step=step, masses=masses * grow)
+
+
+def mixture(plds: Sequence[Pld], weights: Sequence[float]) -> Pld:
+    """The distribution of running one of several mechanisms, the i-th with probability `weights[i]`, publicly drawn.
+
+    An upper (lower) bound as its parts are; a mixture whose choice stays secret has no larger loss. On the finest grid
+    of the parts.
+
+    Args:
+      plds: distributions that share bound, direction and adjacency.
+      weights: probabilities, summing to 1 within 1e-9.
+
+    Raises:
+      ValueError: if they are not probabilities, or the parts differ.
+
+    >>> import jaxacct as ja
+    >>> mixed = ja.mixture([ja.pld(ja.Gaussian(1.0)), ja.pld(ja.Gaussian(2.0))], [0.25, 0.75])
+    >>> round(mixed.delta(1.0), 4)
+    0.0463
+    """
+    parts, shares = tuple(plds), np.asarray(weights, np.float64)
+    if shares.shape != (len(parts),) or not parts or np.any(shares < 0) or abs(shares.sum() - 1.0) > 1e-9:
+        raise ValueError(f"weights={weights!r} must be probabilities, one for each of {len(parts)} distributions")
+    first = parts[0]
+    for part in parts:
+        if (part.bound, part.direction, part.neighboring_relation) != (
+            first.bound,
+            first.direction,
+            first.neighboring_relation,
+        ):
+            raise ValueError("privacy loss distributions must share bound, direction and adjacency to mix")
+    step = min(part.step for part in parts)
+    moved = [on_grid(part, step, first.offset) for part in parts]
+    starts = [round((part.offset - first.offset) / step) for part in moved]
+    low = min(starts)
+    size = max(start + part.masses.shape[0] for start, part in zip(starts, moved, strict=True)) - low
+    masses = np.zeros(size)
+    for start, part, share in zip(starts, moved, shares, strict=True):
+        masses[start - low : start - low + part.masses.shape[0]] += share * part.masses
+    infinite = float(shares @ [part.infinite_mass for part in parts])
+    theorem = "; ".join(dict.fromkeys(part.theorem for part in parts))
+    shift = moved[0].offset - (first.offset + starts[0] * step)
+    return dataclasses.replace(
+        first,
+        offset=first.offset + low * step + shift,
+        step=step,
+        masses=masses,
+        infinite_mass=infinite,
+        theorem=theorem,
+    )

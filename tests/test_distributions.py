@@ -1,0 +1,123 @@
+"""Ways to build and combine privacy loss distributions: from distribution functions, mixtures, grids, composition."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+import jaxacct as ja
+from jaxacct.curves import on_grid
+
+
+def _gaussian_pair(sigma: float, reach: float = 10.0) -> ja.ContinuousPair:
+    """The loss of the Gaussian pair is normal: mean +-mu^2/2, standard deviation mu."""
+    mu = 1.0 / sigma
+    middle, end = 0.5 * mu * mu, reach * mu + 0.5 * mu * mu
+    return ja.ContinuousPair(
+        cdf_p=lambda loss: ndtr((loss - middle) / mu),
+        sf_p=lambda loss: ndtr((middle - loss) / mu),
+        cdf_q=lambda loss: ndtr((loss + middle) / mu),
+        sf_q=lambda loss: ndtr(-(loss + middle) / mu),
+        lowest=-end,
+        highest=end,
+    )
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("direction", list(ja.Direction))
+def test_pair_by_its_distribution_functions(sigma: float, direction: ja.Direction) -> None:
+    pair = _gaussian_pair(sigma)
+    for bound in (ja.Bound.UPPER, ja.Bound.LOWER):
+        loss = ja.pld(pair, direction=direction, bound=bound)
+        for epsilon in (0.0, 0.3, 1.0, 4.0):
+            truth = float(ja.delta(ja.Gaussian(sigma), epsilon))
+            found = loss.delta(epsilon)
+            if bound is ja.Bound.UPPER:
+                assert truth * (1 - 1e-12) <= found <= 1.01 * truth + 1e-12
+            else:
+                assert 0.95 * truth - 1e-12 <= found <= truth * (1 + 1e-12)
+
+
+def test_pair_under_sampling_and_allocation() -> None:
+    pair, gaussian = _gaussian_pair(1.0), ja.Gaussian(1.0)
+    for mine, known in (
+        (ja.PoissonSampled(pair, sampling_prob=0.05, num_steps=50), ja.PoissonSampled(gaussian, 0.05, 50)),
+        (ja.RandomAllocation(pair, num_steps=50), ja.RandomAllocation(gaussian, num_steps=50)),
+    ):
+        found, other = ja.epsilon_interval(mine, 1e-5), ja.epsilon_interval(known, 1e-5)
+        assert found.lower <= other.upper
+        assert other.lower <= found.upper
+        assert found.upper <= 1.02 * other.upper
+
+
+def test_truncated_range_and_rough_functions_stay_safe() -> None:
+    """A short range or inaccurate functions cost tightness, never the bound."""
+    truth = float(ja.delta(ja.Gaussian(1.0), 1.0))
+    for reach, accuracy in ((2.0, 1e-13), (10.0, 1e-6)):
+        pair = _gaussian_pair(1.0, reach)
+        pair = ja.ContinuousPair(
+            pair.cdf_p, pair.sf_p, pair.cdf_q, pair.sf_q, pair.lowest, pair.highest, accuracy=accuracy
+        )
+        assert ja.pld(pair).delta(1.0) >= truth
+        assert ja.pld(pair, bound=ja.Bound.LOWER).delta(1.0) <= truth
+
+
+def test_bad_pairs_are_refused() -> None:
+    good = _gaussian_pair(1.0)
+    with pytest.raises(ValueError, match="lowest"):
+        ja.ContinuousPair(good.cdf_p, good.sf_p, good.cdf_q, good.sf_q, 1.0, -1.0)
+    with pytest.raises(ValueError, match="sf_p"):
+        ja.ContinuousPair(good.cdf_p, good.cdf_p, good.cdf_q, good.sf_q, -1.0, 1.0)
+    with pytest.raises(ValueError, match="accuracy"):
+        ja.ContinuousPair(good.cdf_p, good.sf_p, good.cdf_q, good.sf_q, -1.0, 1.0, accuracy=1.0)
+
+
+@pytest.mark.parametrize("bound", [ja.Bound.UPPER, ja.Bound.LOWER])
+@pytest.mark.parametrize("direction", list(ja.Direction))
+def test_other_grids_stay_on_the_safe_side(bound: ja.Bound, direction: ja.Direction) -> None:
+    loss = ja.pld(ja.Gaussian(1.0), direction=direction, bound=bound, resolution=48.0)
+    sign = 1.0 if bound is ja.Bound.UPPER else -1.0
+    for step in (loss.step, 0.37 * loss.step, 1.7 * loss.step, 5.0 * loss.step):
+        for origin in (0.0, loss.offset, 0.123):
+            moved = on_grid(loss, step, origin)
+            for epsilon in (0.0, 0.5, 2.0, 6.0):
+                truth = loss.delta(epsilon)
+                assert sign * (moved.delta(epsilon) - truth) >= 0
+                assert moved.delta(epsilon) == pytest.approx(truth, rel=1.0 if bound is ja.Bound.LOWER else 0.2)
+
+
+def test_mixture_is_the_average_of_the_profiles() -> None:
+    parts = [ja.pld(ja.Gaussian(s)) for s in (1.0, 2.0, 0.7)]
+    weights = [0.2, 0.5, 0.3]
+    mixed = ja.mixture(parts, weights)
+    for epsilon in (0.0, 0.7, 2.0, 5.0):
+        average = sum(w * part.delta(epsilon) for w, part in zip(weights, parts, strict=True))
+        assert average * (1 - 1e-12) <= mixed.delta(epsilon) <= average * (1 + 1e-2)
+    with pytest.raises(ValueError, match="weights"):
+        ja.mixture(parts, [0.5, 0.5])
+    with pytest.raises(ValueError, match="direction"):
+        ja.mixture([parts[0], ja.pld(ja.Gaussian(1.0), direction=ja.Direction.ADD)], [0.5, 0.5])
+
+
+@pytest.mark.parametrize("bound", [ja.Bound.UPPER, ja.Bound.LOWER])
+def test_composition_across_grids(bound: ja.Bound) -> None:
+    """Five and three Gaussian rounds of different noise, each on its own grid, are one Gaussian round."""
+    parts = [ja.pld(ja.Gaussian(s), bound=bound, resolution=64.0) for s in (2.0, 3.0)]
+    whole = ja.compose(parts, counts=(5, 3))
+    sigma = 1.0 / math.sqrt(5 / 4 + 3 / 9)
+    for epsilon in (0.5, 2.0, 5.0):
+        truth = float(ja.delta(ja.Gaussian(sigma), epsilon))
+        if bound is ja.Bound.UPPER:
+            assert truth <= whole.delta(epsilon) <= 1.01 * truth
+        else:
+            assert 0.5 * truth <= whole.delta(epsilon) <= truth
+
+
+def test_sampling_a_distribution() -> None:
+    """Poisson sampling of a distribution is that of the mechanism behind it."""
+    loss = ja.pld(ja.Gaussian(1.0), resolution=96.0)
+    found = ja.epsilon_interval(ja.PoissonSampled(ja.Gaussian(1.0), sampling_prob=0.1, num_steps=20), 1e-5)
+    sampled = ja.pld(ja.PoissonSampled(loss, sampling_prob=0.1, num_steps=20), resolution=48.0)
+    assert found.lower <= sampled.epsilon(1e-5) <= 1.02 * found.upper
+    assert np.isfinite(sampled.masses).all()
