@@ -11,8 +11,8 @@ import numpy as np
 
 from jaxacct._methods import Method, methods_for, splits_unevenly
 from jaxacct._precision import Kernel, Rounding, is_traced
-from jaxacct._types import Direction, OrderEdgeWarning
-from jaxacct.conversion import delta_from_log, epsilon_from_rdp, log_delta_from_rdp
+from jaxacct._types import Bound, Direction, OrderEdgeWarning
+from jaxacct.conversion import delta_from_log, delta_from_log_down, epsilon_from_rdp, log_delta_from_rdp
 
 # Inside a user's jit the grid of orders cannot grow with the data.
 _TRACED_GRID = 1
@@ -52,7 +52,8 @@ def _epsilon_from_profile(method: Method, mechanism: Any, delta: jax.Array, stat
 
 def _delta_from_profile(method: Method, mechanism: Any, epsilon: jax.Array, static: dict[str, Any]) -> jax.Array:
     assert method.log_delta is not None
-    return delta_from_log(method.log_delta(mechanism, epsilon, **static))
+    log_delta = method.log_delta(mechanism, epsilon, **static)
+    return delta_from_log(log_delta) if method.bound is Bound.UPPER else delta_from_log_down(log_delta)
 
 
 EPSILON = Query("epsilon", _epsilon_from_rdp, _epsilon_from_profile, lambda delta: (delta > 0) & (delta < 1), np.inf)
@@ -67,33 +68,37 @@ def in_domain(mechanism: Any) -> jax.Array:
 
 
 def lane_bytes(**static: Any) -> int:
-    # The Laplace kernel holds 512 nodes for each of 32 rows; tables of orders are smaller.
-    return max(2**18, 80 * len(static.get("orders", ())))
+    # The Laplace kernel holds 512 nodes for each of 32 rows; tables of orders are smaller; windows are held in some
+    # dozens of arrays.
+    window = max(static.get(name, 0) for name in ("window", "rounds", "num_clones", "blocks"))
+    return int(max(2**18, 80 * len(static.get("orders", ())), 400 * window))
 
 
 @functools.lru_cache(maxsize=256)
 def _kernel(method: Method, structure: Any, query: Query) -> Kernel:
-    def answer(*lanes: jax.Array, uneven: bool, orders: tuple[float, ...] = ()) -> Any:
+    upper = method.bound is Bound.UPPER
+
+    def answer(*lanes: jax.Array, uneven: bool, orders: tuple[float, ...] = (), **statics: Any) -> Any:
         mechanism, target = jax.tree.unflatten(structure, lanes[:-1]), lanes[-1]
         if method.rdp is None:
-            value = query.from_profile(method, mechanism, target, {"uneven": uneven})
+            value = query.from_profile(method, mechanism, target, {"uneven": uneven, **statics})
             order = jnp.full_like(value, jnp.nan)
         else:
             rdp = method.rdp(mechanism, orders=orders, uneven=uneven)
             value, order = query.from_rdp(jnp.asarray(orders, jnp.float64)[:, None], rdp, target)
         # Traced arguments were not checked: outside their range, and for any nan, fail closed.
         ok = in_domain(mechanism) & query.allowed(target) & ~jnp.isnan(value)
-        return jnp.where(ok, value, query.worst), order
+        return jnp.where(ok, value, query.worst if upper else 0.0), order
 
     answer.__name__ = f"{method.name.replace(' ', '_')}_{query.name}"
-    return Kernel(answer, (Rounding.UP, Rounding.NEAREST), lane_bytes)
+    return Kernel(answer, (Rounding.UP if upper else Rounding.DOWN, Rounding.NEAREST), lane_bytes)
 
 
 def ask(method: Method, mechanism: Any, query: Query, target: Any) -> Answer:
     """One method's answer, on a grid of orders extended until the best one is inside it."""
     leaves, structure = jax.tree.flatten(mechanism)
     kernel = _kernel(method, structure, query)
-    static: dict[str, Any] = {"uneven": splits_unevenly(mechanism)}
+    static: dict[str, Any] = {"uneven": splits_unevenly(mechanism), **method.statics(mechanism)}
     if method.rdp is None:
         value, order = kernel(*leaves, target, **static)
         return Answer(value, order, np.zeros(np.shape(value), bool))
@@ -117,7 +122,8 @@ def ask(method: Method, mechanism: Any, query: Query, target: Any) -> Answer:
 
 
 def _wanted(method: Method, direction: Direction, name: str | None) -> bool:
-    return direction in method.directions and (name is None or method.name == name)
+    chosen = method.bound is Bound.UPPER if name is None else method.name == name
+    return direction in method.directions and chosen
 
 
 class Verdict(NamedTuple):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxacct._answering import DELTA, Query, in_domain
 from jaxacct._precision import Kernel, Rounding
 from jaxacct.bounds._moment_inversion import SIZES, Size, inverted_epsilon, inverted_log_delta
-from jaxacct.conversion import delta_from_log
+from jaxacct.conversion import delta_from_log, delta_from_log_down
 from jaxacct.divergence._inversion import Ends
 
 
@@ -23,8 +23,7 @@ def _kernel(structure: Any, query: Query) -> Kernel:
         mechanism, target = jax.tree.unflatten(structure, lanes[:-1]), lanes[-1]
         if query is DELTA:
             log_ends = inverted_log_delta(mechanism, target, size=size)
-            lower = jnp.exp(log_ends.lower) * (1.0 - 2.0**-50 * (1.0 - jnp.maximum(log_ends.lower, -800.0)))
-            lower, upper = jnp.maximum(lower, 0.0), delta_from_log(log_ends.upper)
+            lower, upper = delta_from_log_down(log_ends.lower), delta_from_log(log_ends.upper)
         else:
             lower, upper = inverted_epsilon(mechanism, jnp.log(target), size=size)
         ok = in_domain(mechanism) & query.allowed(target)

@@ -11,20 +11,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._types import Bound, Direction
+from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct.bounds import _feldman_shenfeld as allocation
 from jaxacct.bounds import _gaussian as gaussian
 from jaxacct.bounds import _mironov_talwar_zhang as subsampled
+from jaxacct.bounds import _shuffled as shuffled
 from jaxacct.composition import compose_rdp
 from jaxacct.curves import Pld
 from jaxacct.mechanisms import (
     Composed,
     ContinuousPair,
     DiscretePair,
+    FiniteRandomizer,
     Gaussian,
+    GaussianReports,
+    KaryRandomizedResponse,
     Laplace,
+    LocalRandomizer,
     PoissonSampled,
     RandomAllocation,
+    Shuffled,
 )
 
 BOTH = (Direction.REMOVE, Direction.ADD)
@@ -56,7 +62,8 @@ class Method:
       log_delta, epsilon: ``(mechanism of lanes, epsilon or log delta [L], uneven=) -> [L]``.
       floor: ``(mechanism, log delta) -> `` cheap guess from below at the epsilon it would give, to skip it.
       needs_low_order: consult only where the best order so far is 2 or none.
-      bound: all of these are upper bounds today.
+      statics: ``(mechanism) -> `` further static arguments of `log_delta` and `epsilon`, as window sizes.
+      bound: LOWER methods are listed by `compare` and used for intervals, never for an upper bound.
     """
 
     name: str
@@ -68,6 +75,7 @@ class Method:
     epsilon: Callable[..., jax.Array] | None = None
     floor: Callable[[Any, np.ndarray], np.ndarray] | None = None
     needs_low_order: bool = False
+    statics: Callable[[Any], dict[str, Any]] = lambda mechanism: {}
     bound: Bound = Bound.UPPER
 
 
@@ -185,6 +193,111 @@ _TABLE: dict[tuple[type, ...], tuple[Method, ...]] = {
     ),
 }
 
+
+def _shuffle_method(name: str, theorem: str, epsilon: Any, log_delta: Any, **rest: Any) -> Method:
+    # the pairs are symmetric: REMOVE stands for both
+    return Method(
+        name=name,
+        theorem=theorem,
+        directions=(Direction.REMOVE,),
+        log_delta=_ignoring_split(log_delta),
+        epsilon=_ignoring_split(epsilon),
+        **rest,
+    )
+
+
+def _for_several_rounds(mechanism: Shuffled, log_delta: np.ndarray) -> np.ndarray:
+    """Never better than the pair itself for one round."""
+    return np.where(np.asarray(mechanism.num_epochs) == 1, np.inf, 0.0) + 0.0 * log_delta
+
+
+def _below_no_pair(mechanism: Shuffled, log_delta: np.ndarray) -> np.ndarray:
+    """Never better than the pair whose closed form it is."""
+    del mechanism
+    return np.full_like(log_delta, np.inf)
+
+
+_FMT = "Feldman, McMillan & Talwar 2021"
+_CLONES = _shuffle_method(
+    "clones",
+    f"{_FMT}, Theorems 3.2 and 3.8",
+    shuffled.clones_upper_epsilon,
+    shuffled.clones_upper_log_delta,
+    statics=shuffled.clones_statics,
+)
+_COMPOSED_CLONES = _shuffle_method(
+    "clones, composed",
+    f"{_FMT}, Theorem 3.2; Kairouz, Oh & Viswanath 2015, Theorem 3.3",
+    shuffled.composed_upper_epsilon,
+    shuffled.composed_upper_log_delta,
+    statics=shuffled.composed_statics,
+    floor=_for_several_rounds,
+)
+_CLOSED_CLONES = _shuffle_method(
+    "closed form",
+    f"{_FMT}, Theorem 3.1",
+    shuffled.closed_upper_epsilon,
+    shuffled.closed_upper_log_delta,
+    floor=_below_no_pair,
+)
+_LOCAL = _shuffle_method(
+    "no amplification",
+    "Kairouz, Oh & Viswanath 2015, Theorem 3.3",
+    shuffled.local_upper_epsilon,
+    shuffled.local_upper_log_delta,
+    statics=shuffled.unamplified_statics,
+    floor=_for_several_rounds,
+)
+_RESPONSE = _shuffle_method(
+    "binary randomized response",
+    f"{_FMT}, Appendix G",
+    shuffled.response_lower_epsilon,
+    shuffled.response_lower_log_delta,
+    statics=shuffled.response_statics,
+    bound=Bound.LOWER,
+)
+PAIR_FROM_BELOW = _shuffle_method(
+    "clones pair from below",
+    f"{_FMT}, Theorem 3.2, the pair itself",
+    shuffled.pair_lower_epsilon,
+    shuffled.pair_lower_log_delta,
+    statics=shuffled.clones_statics,
+    bound=Bound.LOWER,
+)
+_TABLE |= {
+    (Shuffled, LocalRandomizer): (_CLONES, _LOCAL, _CLOSED_CLONES, _COMPOSED_CLONES, _RESPONSE),
+    (Shuffled, FiniteRandomizer): (_CLONES, _LOCAL, _COMPOSED_CLONES),
+    (Shuffled, KaryRandomizedResponse): (
+        _shuffle_method(
+            "blanket",
+            f"{_FMT}, Theorem 4.1, extended to all values",
+            shuffled.blanket_upper_epsilon,
+            shuffled.blanket_upper_log_delta,
+            statics=shuffled.blanket_statics,
+        ),
+        _CLONES,
+        _LOCAL,
+        _COMPOSED_CLONES,
+        _shuffle_method(
+            "nobody else",
+            "Randomized response where no other record holds the two values",
+            shuffled.elsewhere_lower_epsilon,
+            shuffled.elsewhere_lower_log_delta,
+            statics=shuffled.blanket_statics,
+            bound=Bound.LOWER,
+        ),
+    ),
+    (Shuffled, GaussianReports): (
+        _shuffle_method(
+            "purified clones",
+            f"{_FMT}, Lemma 3.7 (corrected) and Theorem 3.8",
+            shuffled.gaussian_upper_epsilon,
+            shuffled.gaussian_upper_log_delta,
+            statics=shuffled.clones_statics,
+        ),
+    ),
+}
+
 _COMPOSED = tuple(_composed_method(direction) for direction in BOTH)
 
 
@@ -200,6 +313,18 @@ def has_methods(mechanism: Any) -> bool:
         return all(has_methods(part) for part in mechanism.mechanisms)
     only_distribution = (Laplace, ContinuousPair, DiscretePair, Pld)
     return not isinstance(getattr(mechanism, "mechanism", mechanism), only_distribution)
+
+
+def relation_of(mechanism: Any) -> NeighboringRelation:
+    """The adjacency in which `mechanism` is described."""
+    if isinstance(mechanism, Composed):
+        relations = {relation_of(part) for part in mechanism.mechanisms}
+        if len(relations) > 1:
+            raise ValueError(f"mechanism={mechanism!r}: its parts must share one adjacency")
+        return relations.pop()
+    if isinstance(mechanism, Pld):
+        return mechanism.neighboring_relation
+    return NeighboringRelation.REPLACE_ONE if isinstance(mechanism, Shuffled) else NeighboringRelation.ADD_OR_REMOVE_ONE
 
 
 def methods_for(mechanism: Any) -> tuple[Method, ...]:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._answering import DELTA, EPSILON, Answer, Query, ask, decide, in_domain, lane_bytes
-from jaxacct._methods import Method, best_rdp, has_methods, methods_for, splits_unevenly
+from jaxacct._methods import Method, best_rdp, has_methods, methods_for, relation_of, splits_unevenly
 from jaxacct._precision import Kernel, Rounding, float64_kernel, is_traced
 from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import check_at_most, check_count, check_delta, check_epsilon, check_orders
@@ -17,7 +17,7 @@ from jaxacct.composition import allocation_groups, compose_rdp
 from jaxacct.conversion import curve_delta, curve_epsilon
 from jaxacct.curves import RdpCurve
 from jaxacct.divergence._allocation import general_rdp
-from jaxacct.intervals import distribution_theorem, interval_of
+from jaxacct.intervals import distribution_theorem, has_distribution, interval_of
 
 
 class Entry(NamedTuple):
@@ -40,7 +40,11 @@ class Entry(NamedTuple):
     seconds: float
 
 
-def _directions(direction: Direction | None) -> tuple[Direction, ...]:
+def _directions(mechanism: Any, direction: Direction | None) -> tuple[Direction, ...]:
+    if relation_of(mechanism) is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+        if direction is not None:
+            raise ValueError(f"direction={direction!r} must be None: {type(mechanism).__name__} has one direction only")
+        return (Direction.REMOVE,)
     if direction is None:
         return (Direction.REMOVE, Direction.ADD)
     if not isinstance(direction, Direction):
@@ -63,8 +67,9 @@ def epsilon(
     """The epsilon that `mechanism` satisfies at `target_delta`: certified upper bound, best applicable method.
 
     The larger of the two directions, in each the least over the methods that `compare` lists. Add/remove
-    adjacency. inf where no method applies. Without `precision`: closed forms and Renyi divergences, a millisecond a
-    point, the same inside jit. With it also the privacy loss distribution, tighter and slower.
+    adjacency (replace-one for `Shuffled`, with one direction). inf where no method applies. Without `precision`: closed
+    forms and Renyi divergences, a millisecond a point, the same inside jit. With it also the privacy loss distribution,
+    tighter and slower.
 
     Args:
       mechanism: a mechanism, or an `RdpCurve`. Array fields broadcast with each other and `target_delta`.
@@ -91,7 +96,7 @@ def epsilon(
     check_delta("target_delta", target_delta)
     if isinstance(mechanism, RdpCurve):
         return _as_python(curve_epsilon(mechanism, target_delta))
-    return _best(mechanism, EPSILON, target_delta, method, _directions(direction), precision)
+    return _best(mechanism, EPSILON, target_delta, method, _directions(mechanism, direction), precision)
 
 
 def delta(
@@ -126,7 +131,7 @@ def delta(
     check_epsilon("target_epsilon", target_epsilon)
     if isinstance(mechanism, RdpCurve):
         return _as_python(curve_delta(mechanism, target_epsilon))
-    return _best(mechanism, DELTA, target_epsilon, method, _directions(direction), precision)
+    return _best(mechanism, DELTA, target_epsilon, method, _directions(mechanism, direction), precision)
 
 
 def _best(
@@ -141,7 +146,7 @@ def _best(
     known = has_methods(mechanism)
     if method is None and precision is None and not known:
         precision = 0.01 if query is EPSILON else 0.1  # a base known by its loss distribution only
-    if precision is None or method is not None:
+    if precision is None or method is not None or (known and not has_distribution(mechanism)):
         return _as_python(decide(mechanism, query, target, directions, method).value)
     answer = decide(mechanism, query, target, directions, None, is_final=False).value if known else np.inf
     return _as_python(np.minimum(answer, _by_distribution(mechanism, query, target, directions, precision)))
@@ -194,14 +199,14 @@ def rdp(mechanism: Any, orders: Any, *, direction: Direction | None = None) -> R
     [0.017037, 11.39483]
     """
     wanted = check_orders("orders", orders)
-    directions = _directions(direction)
+    directions = _directions(mechanism, direction)
     methods = methods_for(mechanism)
     leaves, structure = jax.tree.flatten(mechanism)
     kernel = _rdp_kernel(structure, directions)
     values = kernel(*leaves, orders=tuple(wanted.tolist()), uneven=splits_unevenly(mechanism))
     usable = [m for m in methods if m.rdp is not None and any(d in m.directions for d in directions)]
     theorem = "; ".join(dict.fromkeys(m.theorem for m in usable))
-    return RdpCurve(wanted, values, Bound.UPPER, NeighboringRelation.ADD_OR_REMOVE_ONE, theorem)
+    return RdpCurve(wanted, values, Bound.UPPER, relation_of(mechanism), theorem)
 
 
 @float64_kernel(rounding=Rounding.UP)
@@ -284,15 +289,15 @@ def compare(
     entries = []
     methods = methods_for(mechanism) if has_methods(mechanism) else ()
     scalar = not any(np.ndim(x) for x in (*jax.tree.leaves(mechanism), target))
-    for direction in _directions(None):
+    for direction in _directions(mechanism, None):
         for method in methods:
             if direction not in method.directions:
                 continue
             if method not in timed:
                 start = time.perf_counter()
                 timed[method] = ask(method, mechanism, query, target), time.perf_counter() - start
-            entries.append(_entry(method, direction, *timed[method]))
-        if precision is not None and scalar and not is_traced(mechanism, target):
+            entries.append(_entry(mechanism, method, direction, *timed[method]))
+        if precision is not None and scalar and has_distribution(mechanism) and not is_traced(mechanism, target):
             entries += _distribution_entries(mechanism, query, float(target), direction, precision)
     return tuple(entries)
 
@@ -308,7 +313,7 @@ def _distribution_entries(
         direction=direction,
         value=found.upper,
         bound=Bound.UPPER,
-        neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
+        neighboring_relation=relation_of(mechanism),
         theorem=distribution_theorem(mechanism),
         order=float("nan"),
         at_order_edge=False,
@@ -332,9 +337,9 @@ def deciding(mechanism: Any, target_delta: Any = None, *, target_epsilon: Any = 
     query, target = _only_target(target_delta, target_epsilon)
     if any(np.ndim(x) for x in (*jax.tree.leaves(mechanism), target)) or is_traced(mechanism, target):
         raise ValueError(f"mechanism={mechanism!r} and its target must be concrete scalars")
-    asked = decide(mechanism, query, target, _directions(None), None).asked
+    asked = decide(mechanism, query, target, _directions(mechanism, None), None).asked
     best = {d: min(here.items(), key=lambda item: float(item[1].value)) for d, here in asked.items()}
-    return tuple(_entry(method, d, answer, float("nan")) for d, (method, answer) in best.items())
+    return tuple(_entry(mechanism, method, d, answer, float("nan")) for d, (method, answer) in best.items())
 
 
 def _only_target(target_delta: Any, target_epsilon: Any) -> tuple[Query, Any]:
@@ -347,13 +352,13 @@ def _only_target(target_delta: Any, target_epsilon: Any) -> tuple[Query, Any]:
     return DELTA, target_epsilon
 
 
-def _entry(method: Method, direction: Direction, answer: Answer, seconds: float) -> Entry:
+def _entry(mechanism: Any, method: Method, direction: Direction, answer: Answer, seconds: float) -> Entry:
     return Entry(
         method=method.name,
         direction=direction,
         value=_as_python(answer.value),
         bound=method.bound,
-        neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
+        neighboring_relation=relation_of(mechanism),
         theorem=method.theorem,
         order=_as_python(answer.order),
         at_order_edge=answer.at_edge if np.ndim(answer.at_edge) else bool(answer.at_edge),

@@ -60,6 +60,12 @@ def delta_from_log(log_delta: jax.Array) -> jax.Array:
     return jnp.where(jnp.isneginf(log_delta), 0.0, jnp.clip(delta, 2.2250738585072014e-308, 1.0))
 
 
+def delta_from_log_down(log_delta: jax.Array) -> jax.Array:
+    """exp(log_delta) rounded down, in [0, 1]."""
+    delta = jnp.exp(log_delta) * (1.0 - 2.0**-50 * (1.0 + jnp.abs(jnp.maximum(log_delta, -800.0))))
+    return jnp.clip(delta, 0.0, 1.0)
+
+
 @float64_kernel(rounding=Rounding.UP)
 def _curve_epsilon(delta: jax.Array, *rdp: jax.Array, orders: tuple[float, ...]) -> jax.Array:
     a = jnp.asarray(orders, jnp.float64)[:, None]

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxacct._answering import DELTA, EPSILON, Query, decide
+from jaxacct._answering import DELTA, EPSILON, Query, ask, decide
 from jaxacct._inverting import invert
-from jaxacct._methods import has_methods
+from jaxacct._methods import PAIR_FROM_BELOW, has_methods, methods_for
 from jaxacct._pld_composition import ALL_DELTAS, compose_plds
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, TooFineError
@@ -19,7 +19,7 @@ from jaxacct._validate import check_delta, check_epsilon, check_positive
 from jaxacct.bounds._moment_inversion import SIZES, inverts
 from jaxacct.bounds._privacy_loss import loss_scale, parts_of, width_constant
 from jaxacct.curves import Pld
-from jaxacct.mechanisms import Composed, PoissonSampled, RandomAllocation
+from jaxacct.mechanisms import Composed, PoissonSampled, RandomAllocation, Shuffled
 
 # Cells for one standard deviation of a part's loss: where refinement starts, and where it gives up.
 _FIRST_RESOLUTION = 4.0
@@ -33,8 +33,9 @@ class Interval(NamedTuple):
     """A certified interval.
 
     `lower` and `upper` bound the mechanism's own value. `analysis_lower` bounds from below the value of what was
-    analysed; it differs from `lower` only where the analysis is a reduction (random allocation of several steps), whose
-    value may lie above the mechanism's. The precision asked for is met by `upper` against `analysis_lower`.
+    analysed; it differs from `lower` only where the analysis is a reduction (random allocation of several steps,
+    shuffling), whose value may lie above the mechanism's. The precision asked for is met by `upper` against
+    `analysis_lower`. For a class of local randomizers `lower` is that of one of them.
 
     >>> import jaxacct as ja
     >>> found = ja.epsilon_interval(ja.Gaussian(1.0), target_delta=1e-6)
@@ -168,6 +169,8 @@ def interval_of(
 ) -> Interval:
     """The interval of epsilon (or delta) at `target`, the larger over `directions`."""
     check_positive("precision", precision)
+    if not has_distribution(mechanism):
+        return _by_methods(mechanism, query, target)
     upper, lower = dict.fromkeys(directions, query.worst), dict.fromkeys(directions, 0.0)
     if loss_scale(mechanism)[0] <= 0.0:  # sampling with probability 0
         return Interval(0.0, 0.0, 0.0)
@@ -182,6 +185,22 @@ def interval_of(
             if high - low <= precision * low:
                 return Interval(low, high, low)
     return _refined(mechanism, query, target, precision, progress, upper, lower)
+
+
+def has_distribution(mechanism: Any) -> bool:
+    """Whether a privacy loss distribution of `mechanism` can be made here."""
+    if isinstance(mechanism, Composed):
+        return all(has_distribution(part) for part in mechanism.mechanisms)
+    return not isinstance(mechanism, Shuffled)
+
+
+def _by_methods(mechanism: Any, query: Query, target: float) -> Interval:
+    """The interval of a mechanism whose methods bound it from both sides."""
+    upper = float(decide(mechanism, query, target, (Direction.REMOVE,), None).value)
+    below = [m for m in methods_for(mechanism) if m.bound is Bound.LOWER]
+    lower = max((float(ask(m, mechanism, query, target).value) for m in below), default=0.0)
+    pair = float(ask(PAIR_FROM_BELOW, mechanism, query, target).value)
+    return Interval(min(lower, upper), upper, min(max(lower, pair), upper))
 
 
 def _refined(
@@ -228,9 +247,11 @@ def _refined(
         resolution = finer
     if not _is_reduction(mechanism):
         return Interval(low, high, low)
+    if has_methods(mechanism):  # these may do without the reduction
+        high = min(high, float(decide(mechanism, query, target, directions, None, is_final=False).value))
     single = dict.fromkeys(directions, 0.0)
     _tightened(_single(mechanism), resolution, tail, read, deltas, {}, single)
-    return Interval(max(single.values()), high, low)
+    return Interval(min(max(single.values()), high), high, min(low, high))
 
 
 def _tightened(

@@ -9,7 +9,27 @@ from jaxacct.mechanisms._continuous_pair import ContinuousPair
 from jaxacct.mechanisms._discrete_pair import DiscretePair
 from jaxacct.mechanisms._gaussian import Gaussian
 from jaxacct.mechanisms._laplace import Laplace
+from jaxacct.mechanisms._local_randomizers import (
+    FiniteRandomizer,
+    GaussianReports,
+    KaryRandomizedResponse,
+    LocalRandomizer,
+)
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
 from jaxacct.mechanisms._random_allocation import RandomAllocation
+from jaxacct.mechanisms._shuffled import Shuffled
 
-__all__ = ["Composed", "ContinuousPair", "DiscretePair", "Gaussian", "Laplace", "PoissonSampled", "RandomAllocation"]
+__all__ = [
+    "Composed",
+    "ContinuousPair",
+    "DiscretePair",
+    "FiniteRandomizer",
+    "Gaussian",
+    "GaussianReports",
+    "KaryRandomizedResponse",
+    "Laplace",
+    "LocalRandomizer",
+    "PoissonSampled",
+    "RandomAllocation",
+    "Shuffled",
+]

@@ -1,0 +1,122 @@
+"""Kairouz, Oh and Viswanath 2015, "The composition theorem for differential privacy", for `count` equal steps.
+
+Any adaptive composition of `count` mechanisms, each (step_epsilon, delta_1): upper bounds, any adjacency that all of
+them share. Route A of "Hiding Among the Clones", section 6.1 (spec S15): each step is one shuffle.
+Everywhere delta_1 costs 1 - (1 - delta_1)^count (1 - slack) <= count delta_1 + slack.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+
+from jaxacct.special import log1mexp, log_sum_exp, map_rows, solve_decreasing
+from jaxacct.special._binomial import log_binomial_pmf
+
+_ROUND_UP = 1.0 + 2.0**-46
+_LARGEST_WINDOW = 2**16
+
+
+def composition_window(count: float) -> int:
+    """How many outcomes `optimal_log_delta` sums, a power of two: all, or ten standard deviations either way."""
+    size = min(count + 1.0, 10.0 * math.sqrt(count) + 64.0, _LARGEST_WINDOW)
+    return 1 << max(0, math.ceil(size) - 1).bit_length()
+
+
+def simple_epsilon(step_epsilon: jax.Array, count: jax.Array, log_slack: jax.Array) -> jax.Array:
+    """epsilon [L] of `count` pure steps with delta `slack` (Theorem 3.4 of the paper), rounded up.
+
+    The least of T e, of T e tanh(e/2) + e sqrt(2 T log(1/slack)), and of the same with log(e_ + e sqrt(T)/slack),
+    e_ = 2.718..: never below `optimal_epsilon`.
+    """
+    whole = count * step_epsilon
+    drift = whole * jnp.tanh(0.5 * step_epsilon)
+    positive = jnp.where(step_epsilon > 0, step_epsilon, 1.0)
+    mixed = jnp.logaddexp(1.0, jnp.log(positive) + 0.5 * jnp.log(count) - log_slack)
+    spread = jnp.minimum(mixed, jnp.where(log_slack <= 0, -log_slack, jnp.inf))
+    advanced = drift + step_epsilon * jnp.sqrt(2.0 * count * spread)
+    return jnp.minimum(whole, jnp.where(step_epsilon > 0, advanced, 0.0)) * _ROUND_UP
+
+
+def log_delta_with_slack(step_log_delta: jax.Array, count: jax.Array, log_slack: jax.Array) -> jax.Array:
+    """log(1 - (1 - delta_1)^count (1 - slack)) [L], rounded up."""
+    kept = count * log1mexp(jnp.minimum(step_log_delta, 0.0)) + log1mexp(jnp.minimum(log_slack, 0.0))
+    return jnp.minimum(log1mexp(jnp.minimum(kept, 0.0)) + 2.0**-46, 0.0)
+
+
+def _worst_case(
+    epsilon: jax.Array, step_epsilon: jax.Array, count: jax.Array, window: int
+) -> tuple[jax.Array, jax.Array]:
+    """(`optimal_log_delta`, its derivative in epsilon, to steer by)."""
+    valid = (step_epsilon > 0) & (count >= 1) & (epsilon >= 0)
+    step, times = jnp.where(valid, step_epsilon, 1.0), jnp.where(valid, count, 1.0)
+    bad, good = 1.0 / (1.0 + jnp.exp(step)), 1.0 / (1.0 + jnp.exp(-step))
+    last = jnp.ceil(jax.lax.stop_gradient(0.5 * (times - epsilon / step)))  # its term is 0, or it would round to one
+    against = last - jnp.arange(window, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    loss = (times - 2.0 * against) * step - epsilon + 2.0**-50 * (times * step + epsilon)
+    inside = (against >= 0) & (loss > 0)
+    log_pmf = log_binomial_pmf(jnp.where(inside, against, 0.0), times, bad, good)
+    log_pmf = log_pmf + 2.0**-50 * (16.0 + jnp.abs(log_pmf) + jnp.abs(against - times * bad))
+    log_pmf, loss = jnp.where(inside, log_pmf, -jnp.inf), jnp.where(inside, loss, 1.0)
+    # P[l - 1] / P[l], decreasing as l falls, at the last term that is summed
+    ratio = against[-1] * good / ((times - against[-1] + 1.0) * bad)
+    falling = jnp.where(ratio < 0.999999, ratio, 0.5)
+    rest = jnp.where(ratio < 0.999999, log_pmf[-1] + jnp.log(falling / (1.0 - falling)), 0.0)
+    rest = jnp.where(against[-1] > 0, rest, -jnp.inf)
+    log_delta = jnp.logaddexp(log_sum_exp(log_pmf + log1mexp(-loss)), rest) + 2.0**-46
+    slope = -jnp.exp(jnp.minimum(log_sum_exp(log_pmf - loss) - jnp.maximum(log_delta, -1e6), 700.0))
+    log_delta = jnp.where(valid, jnp.minimum(log_delta, 0.0), jnp.where(step_epsilon == 0, -jnp.inf, 0.0))
+    return log_delta, slope
+
+
+def optimal_log_delta(epsilon: jax.Array, step_epsilon: jax.Array, count: jax.Array, *, window: int) -> jax.Array:
+    """log of the least slack [L] for which `count` pure steps are (epsilon, slack), rounded up. Any epsilon >= 0.
+
+    Theorem 3.3: the composition of randomized responses is the worst case, so with l of T answers against the odds
+
+        slack = sum over l, (T - 2l) e > epsilon, of P[Bin(T, 1/(1 + exp e)) = l] (1 - exp(epsilon - (T - 2l) e)):
+
+    positive terms, `window` of them from the largest l down, the rest bounded by a geometric series. At
+    epsilon = (T - 2i) e it is the theorem's delta_i.
+    """
+    return _worst_case(epsilon, step_epsilon, count, window)[0]
+
+
+def optimal_epsilon(step_epsilon: jax.Array, count: jax.Array, log_slack: jax.Array, *, window: int) -> jax.Array:
+    """Least epsilon [L] with `optimal_log_delta` at most `log_slack`: never above `simple_epsilon`."""
+
+    def excess(
+        epsilon: jax.Array, target: jax.Array, step_epsilon: jax.Array, count: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        value, slope = _worst_case(epsilon, step_epsilon, count, window)
+        return value - target, slope
+
+    finite = jnp.isfinite(step_epsilon)
+    step = jnp.where(finite, step_epsilon, 0.0)
+    root = solve_decreasing(excess, jnp.zeros_like(step), count * step * _ROUND_UP, log_slack, step, count)
+    return jnp.where(finite, root, jnp.inf)
+
+
+def split_epsilon(
+    step_epsilon: Callable[[jax.Array], jax.Array],
+    count: jax.Array,
+    log_delta: jax.Array,
+    *,
+    shares: Sequence[float],
+    window: int,
+) -> jax.Array:
+    """epsilon [L] at `log_delta`, the least over how the delta is split between the steps and the slack.
+
+    The paper does not say how; a share of 1/2 for the steps is near the best.
+
+    Args:
+      step_epsilon: from the log delta [L] of one step to its epsilon [L], upper bound.
+      shares: static, each in (0, 1): the part of delta that goes to the steps.
+    """
+
+    def row(share: jax.Array) -> jax.Array:
+        step = step_epsilon(log_delta + jnp.log(share) - jnp.log(count) - 2.0**-46)
+        return optimal_epsilon(step, count, log_delta + jnp.log1p(-share) - 2.0**-46, window=window)
+
+    return jnp.min(map_rows(row, jnp.asarray(shares, jnp.float64)), axis=0)

@@ -1,0 +1,244 @@
+"""Shuffled binary randomized response, one record in n: what no general amplification bound can beat.
+
+Feldman, McMillan and Talwar 2021, Appendix G and section 6.1 (spec S16 to S18). All other records hold 0, so that the
+number of ones is c^0 ~ Bin(n, r) when the differing record holds 0, r = 1/(E+1), E = e^local_epsilon. Against it, the
+likelihood ratio of c^1 is linear in the count c:
+
+    L(c) = 1 + 2 sinh(local_epsilon) (c - n r) / n.
+
+Lower bounds on every valid epsilon, delta or Renyi divergence of "any local_epsilon-DP randomizer, shuffled",
+replace-one adjacency. (Even for binary randomized response itself all zeros are not always the worst data set.)
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxacct.special import log_sum_exp, map_rows, softplus, solve_decreasing
+from jaxacct.special._binomial import log_binomial_pmf
+
+_LARGEST = 700.0  # local epsilon beyond which its exponential overflows: nothing is claimed there
+_LARGEST_WINDOW = 2**15
+_TAIL_SDS = 9.5
+_NUM_PEAK_STEPS = 64
+
+
+def binary_response_window(num_reports: float) -> int:
+    """How many blocks of counts to sum: single counts to n = 4e7, a power of two."""
+    size = min(num_reports + 1.0, 0.5 * _TAIL_SDS * math.sqrt(num_reports) + 64.0, _LARGEST_WINDOW)
+    return 1 << max(0, math.ceil(size) - 1).bit_length()
+
+
+class _Setting(NamedTuple):
+    """n, r, 1 - r and the slope of L in the count, each [L]."""
+
+    size: jax.Array
+    prob: jax.Array
+    rest: jax.Array
+    slope: jax.Array
+
+    @property
+    def mean(self) -> jax.Array:
+        return self.size * self.prob
+
+
+def _setting(num_reports: jax.Array, local_epsilon: jax.Array) -> _Setting:
+    growth = jnp.exp(jnp.minimum(local_epsilon, _LARGEST))
+    slope = 2.0 * jnp.sinh(jnp.minimum(local_epsilon, _LARGEST)) / num_reports
+    return _Setting(num_reports, 1.0 / (1.0 + growth), growth / (1.0 + growth), slope)
+
+
+def _stride(width: jax.Array, window: int) -> jax.Array:
+    return jnp.maximum(jnp.ceil(jax.lax.stop_gradient(width) / window), 1.0)
+
+
+def _blocks(
+    setting: _Setting, first: jax.Array, stride: jax.Array, sign: float, window: int
+) -> tuple[jax.Array, jax.Array]:
+    """(log mass, mean count) [W, L] of laws that lie below Bin(n, r) on disjoint blocks of `stride` counts.
+
+    Block i starts at `first` + sign i stride. The log pmf is concave, so that it lies above its chords between
+    the blocks' first counts: on a block the law is geometric, with closed mass and mean. The last block before the
+    end of the support, or of the window, is its first count only. A stride of 1 is the pmf itself.
+
+    Subtracted: the pmf's error, that of its evaluation and that of r, whose last digit moves it by c - n r.
+    """
+    index = jnp.arange(window, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    count = first + sign * stride * index
+    inside = (count >= 0) & (count <= setting.size)
+    value = log_binomial_pmf(jnp.where(inside, count, 0.0), setting.size, setting.prob, setting.rest)
+    value = value - 2.0**-50 * (16.0 + jnp.abs(value) + jnp.abs(count - setting.mean))
+    start = jnp.where(inside, value, -jnp.inf)
+    whole = inside[:-1] & inside[1:]
+    rise = jnp.concatenate([jnp.where(whole, value[1:] - value[:-1], 0.0), jnp.zeros_like(value[:1])])
+    whole = jnp.concatenate([whole, jnp.zeros_like(whole[:1])])
+    # a lower end than the true one only lowers the law
+    rise = jnp.where(jnp.abs(rise) > 1e-12, jnp.minimum(rise, 700.0), -1e-12)
+    step = rise / stride
+    mass = start + jnp.where(whole, jnp.log(jnp.expm1(rise) / jnp.expm1(step)), 0.0) - 2.0**-48
+    offset = 0.5 * (stride - 1.0 + stride * _langevin(0.5 * rise) - _langevin(0.5 * step))
+    return mass, count + sign * jnp.where(whole, offset, 0.0)
+
+
+def _langevin(z: jax.Array) -> jax.Array:
+    """coth z - 1/z, absolute error 1e-15."""
+    small = jnp.abs(z) < 0.1
+    x = jnp.where(small, z, 0.0)
+    y = x * x
+    series = x * (1.0 / 3.0 - y * (1.0 / 45.0 - y * (2.0 / 945.0 - y * (1.0 / 4725.0 - y * 2.0 / 93555.0))))
+    far = jnp.where(small, 1.0, z)
+    return jnp.where(small, series, 1.0 / jnp.tanh(far) - 1.0 / far)
+
+
+def _profile(
+    epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array, window: int
+) -> tuple[jax.Array, jax.Array]:
+    """(log delta, d log delta / d epsilon) [L]; the slope only steers."""
+    setting = _setting(num_reports, local_epsilon)
+    mean, slope = setting.mean, setting.slope
+    stride = _stride(jnp.minimum(_TAIL_SDS * jnp.sqrt(mean * setting.rest) + 40.0, num_reports), window)
+
+    def direction(sign: float) -> tuple[jax.Array, jax.Array]:
+        # c^1 against c^0 sums L - e^eps over the counts above where it is 0; c^0 against c^1 sums 1 - e^eps L below
+        distance = sign * jnp.expm1(sign * epsilon) / slope
+        threshold = jax.lax.stop_gradient(mean + sign * distance)
+        first = jnp.floor(threshold) + 1.0 if sign > 0 else jnp.ceil(threshold) - 1.0
+        mass, count = _blocks(setting, jnp.where(jnp.isfinite(first), first, -1.0), stride, sign, window)
+        # linear in the count: a block's mean is enough. Less the rounding, of the distance that of exp, expm1 and sinh
+        gap = sign * (count - mean) - distance - 2.0**-50 * (mean + stride - 1.0) - 2.0**-47 * distance
+        inside = (mass > -jnp.inf) & (gap > 0)
+        mass = jnp.where(inside, mass, -jnp.inf)
+        terms = jnp.where(inside, mass + jnp.log(jnp.where(inside, gap, 1.0)), -jnp.inf)
+        scale = jnp.log(jnp.where(slope > 0, slope, 1.0)) + (0.0 if sign > 0 else epsilon)
+        log_delta = log_sum_exp(terms) + scale - 2.0**-46
+        # d delta / d eps is -e^eps P_0[above] or delta - P_0[below]
+        drop = jnp.exp(jnp.clip(log_sum_exp(mass) - log_delta, -700.0, 700.0))
+        return log_delta, -jnp.exp(epsilon) * drop if sign > 0 else 1.0 - drop
+
+    up, up_slope = direction(1.0)
+    down, down_slope = direction(-1.0)
+    log_delta = jnp.minimum(jnp.maximum(up, down), 0.0)
+    valid = (epsilon >= 0) & (local_epsilon > epsilon) & (local_epsilon <= _LARGEST) & (num_reports >= 1)
+    return jnp.where(valid, log_delta, -jnp.inf), jnp.where(up > down, up_slope, down_slope)
+
+
+def binary_response_log_delta(
+    epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array, *, window: int
+) -> jax.Array:
+    """log of the larger hockey-stick divergence of c^0 and c^1 [L], rounded down; -inf where it is 0. Epsilon >= 0.
+
+    One binomial tail for each direction, from the threshold outward, all terms positive. With
+    `binary_response_window`: within 3e-11 |log delta| of the truth, in the logarithm, while blocks are single counts
+    (n to 4e7), and 1e-7 beyond; more where epsilon nearly meets the local epsilon, by the rounding of their difference.
+    """
+    return _profile(epsilon, num_reports, local_epsilon, window)[0]
+
+
+def binary_response_epsilon(
+    log_delta: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array, *, window: int
+) -> jax.Array:
+    """An epsilon [L] whose divergence still exceeds `log_delta`, the largest that was found; 0 if there is none.
+
+    Hence no (epsilon', delta) with epsilon' below it holds.
+    """
+
+    def shortfall(
+        steps: jax.Array, target: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        epsilon = jnp.exp(-steps)  # a decreasing function of -log epsilon: the found end is where delta >= target
+        value, slope = _profile(epsilon, num_reports, local_epsilon, window)
+        return target - value, epsilon * slope
+
+    top = -jnp.log(jnp.clip(local_epsilon, 1e-300, _LARGEST))
+    steps = solve_decreasing(shortfall, top, top + 60.0, log_delta, num_reports, local_epsilon)
+    return jnp.exp(-steps) * (1.0 - 2.0**-50)
+
+
+def binary_response_rdp(
+    num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int
+) -> jax.Array:
+    """Larger Renyi divergence of c^0 and c^1 at each real order > 1, [A, L], rounded down.
+
+        e^((a-1) D_a(c^1 || c^0)) - 1 = E_0[L^a - 1 - a (L - 1)],  and with 1 - a for a in the other direction:
+
+    convex and positive, so that a sum over disjoint blocks, at their means, is below it: the first `window` counts,
+    and `2 window` blocks about the integrand's peak. Relative error below 1e-12 to n = 4e7, 1e-7 beyond.
+    """
+    setting = _setting(num_reports, local_epsilon)
+    mean, slope = setting.mean, setting.slope
+    valid = (num_reports >= 1) & (local_epsilon > 0) & (local_epsilon <= _LARGEST)
+
+    def ratio(count: jax.Array) -> jax.Array:
+        return jnp.exp(-jnp.minimum(local_epsilon, _LARGEST)) + slope * count
+
+    def terms(first: jax.Array, stride: jax.Array, power: jax.Array, size: int) -> jax.Array:
+        mass, count = _blocks(setting, first, stride, 1.0, size)
+        rounding = 2.0**-51 * mean + 2.0**-42 * (stride - 1.0)
+        distance = jnp.maximum(jnp.abs(count - mean) - rounding, 0.0)
+        excess = slope * jnp.sign(count - mean) * distance
+        log_ratio = jnp.where(jnp.abs(excess) < 0.25, jnp.log1p(jnp.clip(excess, -0.25, 0.25)), jnp.log(ratio(count)))
+        return jnp.where(valid, mass + _log_power_excess(power, excess, log_ratio), -jnp.inf)
+
+    def log_moment(power: jax.Array) -> jax.Array:
+        def tilted(_: int, peak: jax.Array) -> jax.Array:
+            return num_reports / (1.0 + jnp.exp(local_epsilon - power * slope / ratio(peak)))
+
+        peak = jax.lax.fori_loop(0, _NUM_PEAK_STEPS, tilted, mean)
+        variance = jnp.maximum(mean * setting.rest, peak * (1.0 - peak / num_reports))
+        width = jax.lax.stop_gradient(2.0 * _TAIL_SDS * jnp.sqrt(variance) + 40.0)
+        stride = _stride(jnp.minimum(width, num_reports), 2 * window)
+        first = jnp.clip(jnp.floor(jax.lax.stop_gradient(peak) - 0.5 * width), window, jnp.inf)
+        zero, one = jnp.zeros_like(mean), jnp.ones_like(mean)
+        both = jnp.concatenate([terms(zero, one, power, window), terms(first, stride, power, 2 * window)])
+        return softplus(log_sum_exp(both) - 2.0**-46)
+
+    def row(order: jax.Array) -> jax.Array:
+        return jnp.maximum(log_moment(order), log_moment(1.0 - order)) / (order - 1.0) * (1.0 - 2.0**-50)
+
+    return map_rows(row, jnp.asarray(orders, jnp.float64))
+
+
+def _log_power_excess(power: jax.Array, excess: jax.Array, log_ratio: jax.Array) -> jax.Array:
+    """log((1+x)^a - 1 - a x), less its error, for log_ratio = log(1+x): a > 1 or a < 0, x > -1.
+
+    A series where the terms would cancel; elsewhere w (e^(b log_ratio) - 1) - b x, where w = 1+x, b = a - 1 for a > 1
+    and w = 1, b = a for a < 0, so that every term vanishes with b.
+    """
+    small = (1.0 + jnp.abs(power)) * jnp.abs(excess) < 0.05
+    x = jnp.where(small, excess, 0.0)
+    series = jnp.ones_like(x)
+    for m in range(13, 2, -1):  # a(a-1)/2 x^2 (1 + (a-2)/3 x (1 + (a-3)/4 x (..)))
+        series = 1.0 + (power - m + 1.0) / m * x * series
+    x = jnp.where(small, 1.0, excess)
+    weight, slope = jnp.where(power > 0, 1.0 + x, 1.0), jnp.where(power > 0, power - 1.0, power)
+    exponent = slope * jnp.where(small, jnp.log(2.0), log_ratio)
+    growth = jnp.expm1(-jnp.abs(exponent))
+    high = jnp.maximum(exponent, 0.0)  # a factor e^high is taken out, since it may overflow
+    far = jnp.where(exponent > 0, -weight * growth, weight * growth) - jnp.exp(-high) * slope * x
+    value = jnp.where(small, 0.5 * power * (power - 1.0) * excess * excess * series, far)
+    error = 2.0**-44 * (1.0 + jnp.where(small, 0.0, jnp.abs(exponent)))
+    return jnp.log(jnp.maximum(value, 1e-300)) + jnp.where(small, 0.0, high) - error
+
+
+def amplification_limit(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
+    """log(1/delta) [L] beyond which the clones bound gives no amplification: -(n-1) log(1 - e^-local_epsilon / 2).
+
+    Spec S18. Randomized response itself stops at about n log(1 + e^-local_epsilon), twice that.
+    """
+    return -(num_reports - 1.0) * jnp.log1p(-0.5 * jnp.exp(-local_epsilon))
+
+
+def clones_log_delta_floor(epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
+    """log delta [L] that the clones pair has at least, rounded down: delta_RR(epsilon) (1 - e^-local_epsilon/2)^(n-1).
+
+    The report alone, where all its clones agree with it (spec S18); an equality for
+    tanh(epsilon/2) >= (1 - 2/n) tanh(local_epsilon/2). delta_RR = (E - e^epsilon)/(E + 1).
+    """
+    gap = local_epsilon - epsilon
+    some = jnp.where(gap > 0, gap, 1.0)
+    single = jnp.log(-jnp.expm1(-some)) - jnp.log1p(jnp.exp(-local_epsilon))
+    limit = amplification_limit(num_reports, local_epsilon)
+    return jnp.where(gap > 0, single - limit - 2.0**-48 * (1.0 + limit), -jnp.inf)

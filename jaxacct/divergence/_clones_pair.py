@@ -1,0 +1,153 @@
+"""The clones pair, and its hockey-stick divergence as a sum over every count in a window.
+
+    C ~ Bin(n - 1, p),  A | C ~ Bin(C, 1/2),  D ~ Bern(e/(1 + e)),  e = exp(local_epsilon),
+    P = (A + D, C - A + 1 - D),  Q = (A + 1 - D, C - A + D)
+
+(V. Feldman, A. McMillan, K. Talwar, "Hiding Among the Clones", Theorem 3.2; local_epsilon = inf: Lemma 3.3's pair).
+With m = C + 1, a ~ Bin(m, 1/2) and x = (2a - m)/m: dP/dQ = (1 + s x)/(1 - s x), s = tanh(local_epsilon/2). The pair is
+symmetric, so both directions of every divergence agree.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxacct.special import log1mexp, softplus
+from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
+from jaxacct.special._fair_coins import SMALL_TOSSES, fair_rate, log_fair_pmf, small_tail_ratios, tail_ratios
+
+
+class ClonesPair(NamedTuple):
+    """The pair at one threshold epsilon >= 0: what every way of computing its divergence starts from.
+
+    The divergence is E[(2/m) (a A - (m - a) B)_+], with A = P[D = 1] - e^eps P[D = 0] and B = e^eps P[D = 1] -
+    P[D = 0]: an outcome counts if x > u = (B - A)/(A + B). Results are multiples of e^log_unit: none underflows.
+    """
+
+    num_reports: jax.Array
+    clone_prob: jax.Array
+    possible: jax.Array  # whether the divergence is positive: epsilon < local_epsilon, arguments in their ranges
+    zero: jax.Array  # whether it is 0: epsilon >= local_epsilon; neither: an argument out of range, or NaN
+    threshold: jax.Array  # u = tanh(eps/2) / s, in [0, 1)
+    half_gap: jax.Array  # (1 - u) / 2, to its own relative accuracy
+    log_scale: jax.Array  # log(A + B) = log((1 + e^eps) s)
+    log_first: jax.Array  # log A, the divergence without any clone
+    contrast: jax.Array  # s
+    one_minus_contrast: jax.Array
+    tilted_prob: jax.Array  # of a clone, under the law with density e^{-I C}
+    untilted_rest: jax.Array  # its complement
+    log_unit: jax.Array  # log E e^{-I (C + 1)}, constant under differentiation
+
+    @property
+    def log_chernoff(self) -> jax.Array:
+        """log of an upper bound: E[(x - u)_+ | m] <= (1 - u) e^{-m I}, I = I(u) the rate of a mean of signs."""
+        return jnp.log(2.0) + self.log_first + self.log_unit
+
+
+def clones_pair(
+    epsilon: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array
+) -> ClonesPair:
+    """The pair at `epsilon` >= 0; every number finite, also in lanes where the divergence is 0."""
+    valid = (clone_prob >= 0) & (clone_prob <= 1) & (num_reports >= 1) & (num_reports < jnp.inf)
+    possible = valid & (epsilon < local_epsilon)
+    eps, local = jnp.where(possible, epsilon, 0.0), jnp.where(possible, local_epsilon, 1.0)
+    n, p = jnp.where(possible, num_reports, 1.0), jnp.where(possible, clone_prob, 1.0)
+    contrast = jnp.tanh(0.5 * local)
+    threshold = jnp.tanh(0.5 * eps) / contrast
+    log_sum = softplus(eps)
+    half_gap = jnp.expm1(eps - local) / jnp.expm1(-local) * jnp.exp(-log_sum)
+    rate = fair_rate(threshold, 2.0 * half_gap)
+    log_tilt = jnp.log1p(p * jnp.expm1(-rate))
+    return ClonesPair(
+        num_reports=n,
+        clone_prob=p,
+        possible=possible,
+        zero=valid & (epsilon >= local_epsilon),
+        threshold=threshold,
+        half_gap=half_gap,
+        log_scale=log_sum + jnp.log(contrast),
+        log_first=log1mexp(eps - local) - jnp.log1p(jnp.exp(-local)),
+        contrast=contrast,
+        one_minus_contrast=2.0 * jnp.exp(-softplus(local)),
+        tilted_prob=p * jnp.exp(-rate - log_tilt),
+        untilted_rest=(1.0 - p) * jnp.exp(-log_tilt),
+        log_unit=jax.lax.stop_gradient((n - 1.0) * log_tilt - rate),
+    )
+
+
+class CountWindow(NamedTuple):
+    """Values of m = C + 1 with their log probabilities: 1..255 first, then `size` consecutive ones from `first`."""
+
+    first: jax.Array  # [L]
+    counts: jax.Array  # [255 + size, L]
+    log_weights: jax.Array  # [255 + size, L]
+
+
+def count_window(pair: ClonesPair, size: int) -> CountWindow:
+    """The `size` values of m around the mean of C under e^{-I C}, from where the divergence comes."""
+    n = pair.num_reports
+    centre = 1.0 + (n - 1.0) * pair.tilted_prob
+    first = jnp.clip(jnp.floor(centre - 0.5 * size), 1.0, jnp.maximum(n - size + 1.0, 1.0))
+    first = jax.lax.stop_gradient(first)
+    # int32 first: int64 indices break under vmap in a float32 program
+    index = jnp.arange(1, SMALL_TOSSES + size, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    small = index < SMALL_TOSSES
+    counts = jnp.where(small, index, first + (index - SMALL_TOSSES))
+    weights = log_binomial_pmf(counts - 1.0, n - 1.0, pair.clone_prob, 1.0 - pair.clone_prob)
+    twice = ~small & (counts < SMALL_TOSSES)
+    return CountWindow(first, jnp.where(twice, float(SMALL_TOSSES), counts), jnp.where(twice, -jnp.inf, weights))
+
+
+class WindowSum(NamedTuple):
+    """The divergence from a window of counts, a bound on the rest, and Q[loss > epsilon], in the pair's units."""
+
+    delta: jax.Array  # times e^(log_unit + log_scale)
+    missing: jax.Array  # times e^(log_unit + log_scale)
+    tail: jax.Array  # times e^log_unit
+
+
+def window_sum(pair: ClonesPair, window: CountWindow) -> WindowSum:
+    """The divergence from the counts in `window`.
+
+    ``sum_m w_m h_m, h_m = (A + B) (2/m) P[a = k] (f r0 + r1)``, k the least count above m (1 + u)/2, f the distance, r0
+    and r1 the tail and excess of Bin(m, 1/2) beyond k over P[a = k]; all terms positive. Likewise
+    ``Q[L > eps] = sum_m w_m P[a = k] (r0 - s k/m)``.
+
+    Missing: h_m <= 2 A e^{-m I}, so the counts outside add up to at most 2 A E[e^{-I (C+1)}] P'[C outside], P' the
+    binomial law tilted by e^{-I C}, itself below Chernoff's bound.
+    """
+    m = window.counts
+    # either way of finding k keeps the digits of the smaller part; a tie lost to rounding contributes nothing
+    wide = pair.threshold < 0.5
+    from_middle = jnp.floor(0.5 * (m + pair.threshold * m)) + 1.0
+    k = jnp.where(wide, from_middle, m - jnp.maximum(jnp.ceil(m * pair.half_gap) - 1.0, 0.0))
+    above = jnp.where(wide, 0.5 * ((2.0 * k - m) - m * pair.threshold), m * pair.half_gap - (m - k))
+    mass = jnp.exp(window.log_weights + log_fair_pmf(k, m) - pair.log_unit)
+    split = SMALL_TOSSES - 1
+    far = tail_ratios(k[split:], m[split:])
+    near = jax.lax.cond(
+        jnp.any(window.first < SMALL_TOSSES),
+        small_tail_ratios,
+        lambda k, m: (jnp.ones_like(k), jnp.zeros_like(k)),  # of counts that hold no mass
+        k[:split],
+        m[:split],
+    )
+    tail, excess = (jnp.concatenate(parts) for parts in zip(near, far, strict=True))
+    share = k / m
+    outside = _outside(pair, window.first - 2.0, window.first + (m.shape[0] - split - 1.0))
+    return WindowSum(
+        delta=2.0 * jnp.sum(mass * (above * tail + excess) / m, axis=0),
+        missing=2.0 * pair.half_gap * outside,
+        tail=jnp.sum(mass * (tail - share + pair.one_minus_contrast * share), axis=0),
+    )
+
+
+def _outside(pair: ClonesPair, low: jax.Array, high: jax.Array) -> jax.Array:
+    """Chernoff's bound on P'[C <= low] + P'[C >= high], C ~ Bin(n - 1, tilted_prob)."""
+    n = pair.num_reports - 1.0
+    k = jnp.stack([low, high])
+    rate = binomial_rate(jnp.clip(k, 0.0, n), n, pair.tilted_prob, pair.untilted_rest)
+    beyond = jnp.stack([low < n * pair.tilted_prob, high > n * pair.tilted_prob])
+    inside = (k >= 0) & (k <= n)
+    return jax.lax.stop_gradient(jnp.sum(jnp.where(inside, jnp.where(beyond, jnp.exp(-rate), 1.0), 0.0), axis=0))

@@ -1,0 +1,90 @@
+"""Binomial probabilities by Loader's saddle-point form, to the last digits at any size.
+
+C. Loader, "Fast and accurate computation of binomial probabilities" (2000). Differences of log-gammas lose as many
+digits as n has; here every term is the size of the answer's own logarithm, or smaller.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from jaxacct.special._normal import _horner
+
+_LOG_2PI = 1.8378770664093454836
+
+# 12 x stirling_error(x) as a rational function of 1/x^2 with positive coefficients (it is a Stieltjes function),
+# interpolated at 17 Chebyshev nodes of [0, 1] in 60 digits; error of the quotient 5.7e-15. Highest power first.
+_STIRLING_P = (0.024513963342390409348, 2.2205373343916458574, 30.886633144706589897, 139.42603953082007334,
+               261.16112762882405341, 224.57762893548853171, 90.646417737720526211, 16.184525618961304034,
+               0.99999999999999204031)  # fmt: skip
+_STIRLING_Q = (0.0464556884432651171, 2.7792889939508228998, 34.224982591782305199, 146.70279670687631631,
+               267.98083122395915071, 227.46956560468510907, 91.177489227162215254, 16.217858952289844587,
+               1.0)  # fmt: skip
+_ATANH_SERIES = tuple(1.0 / (2 * j + 1) for j in range(10, 0, -1))
+
+
+def stirling_error(x: jax.Array) -> jax.Array:
+    """log x! - (x log x - x + log(2 pi x) / 2) for real x >= 1, absolute error below 6e-16 / x."""
+    y = 1.0 / (x * x)
+    return _horner(_STIRLING_P, y) / (12.0 * x * _horner(_STIRLING_Q, y))
+
+
+def _deviance(x: jax.Array, mean: jax.Array, difference: jax.Array) -> jax.Array:
+    """x log(x / mean) - difference, for difference = x - mean given to more digits than x and mean hold.
+
+    Near x = mean the two terms cancel: there log(x/mean) = 2 atanh(v), v = difference / (x + mean), as a series.
+    """
+    v = difference / (x + mean)
+    near = jnp.abs(v) < 0.2
+    w = jnp.where(near, v, 0.0)
+    series = w * (difference + 2.0 * x * w * w * _horner(_ATANH_SERIES, w * w))
+    far = ~near & (x > 0)
+    ratio = jnp.where(far, x, 1.0) / jnp.where(far, mean, 1.0)
+    return jnp.where(near, series, jnp.where(far, x, 0.0) * jnp.log(ratio) - difference)
+
+
+def _product_error(a: jax.Array, b: jax.Array) -> jax.Array:
+    """a b - fl(a b), exactly (Dekker's product)."""
+    a, b = jax.lax.stop_gradient((a, b))
+    a_high, b_high = 134217729.0 * a, 134217729.0 * b
+    a_high, b_high = a_high - (a_high - a), b_high - (b_high - b)
+    a_low, b_low = a - a_high, b - b_high
+    return ((a_high * b_high - a * b) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+def binomial_rate(k: jax.Array, n: jax.Array, p: jax.Array, one_minus_p: jax.Array) -> jax.Array:
+    """n KL(k/n || p) for 0 <= k <= n: the exponent of Chernoff's bound on the tail of Bin(n, p) from k outwards.
+
+    The smaller of `p` and `one_minus_p` is taken as exact, the other for its complement. Relative error 1e-15, also
+    where k is close to n p; inf for an impossible k.
+    """
+    rest, mean, rest_mean = n - k, n * p, n * one_minus_p
+    # k - n p to full accuracy: at n = 1e12 the rounding of n p alone would cost ten digits in the tails
+    difference = jnp.where(
+        p <= one_minus_p, (k - mean) - _product_error(n, p), (rest_mean - rest) + _product_error(n, one_minus_p)
+    )
+    possible = ((mean > 0) | (k == 0)) & ((rest_mean > 0) | (rest == 0))
+    mean, rest_mean = jnp.where(mean > 0, mean, 0.5 * (k == 0)), jnp.where(rest_mean > 0, rest_mean, 0.5 * (rest == 0))
+    return jnp.where(possible, _deviance(k, mean, difference) + _deviance(rest, rest_mean, -difference), jnp.inf)
+
+
+def log_binomial_pmf(k: jax.Array, n: jax.Array, p: jax.Array, one_minus_p: jax.Array) -> jax.Array:
+    """log P[Bin(n, p) = k]; -inf outside the support.
+
+    ``e(n) - e(k) - e(n-k) + log(n / (2 pi k (n-k))) / 2 - n KL(k/n || p)``, e the Stirling error. Absolute error about
+    1e-15 (1 + |log pmf|), for n to 1e12 and beyond. Differentiable in `p` (with `one_minus_p` moving against it), with
+    finite derivatives everywhere.
+
+    Args:
+      k: integers, in float64.
+      n: integers >= 0, in float64.
+      p, one_minus_p: in [0, 1]; the smaller is taken as exact, the other for its complement.
+    """
+    inside = (k >= 0) & (k <= n)
+    k = jnp.where(inside, k, 0.0)
+    rest = n - k
+    interior = (k > 0) & (rest > 0)
+    k1, rest1, n1 = jnp.where(interior, k, 1.0), jnp.where(interior, rest, 1.0), jnp.where(interior, n, 2.0)
+    stirling = stirling_error(n1) - stirling_error(k1) - stirling_error(rest1)
+    stirling = stirling + 0.5 * (jnp.log(n1 / (k1 * rest1)) - _LOG_2PI)
+    log_pmf = jnp.where(interior, stirling, 0.0) - binomial_rate(k, n, p, one_minus_p)
+    return jnp.where(inside, log_pmf, -jnp.inf)
