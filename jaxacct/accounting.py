@@ -2,6 +2,8 @@
 
 import functools
 import time
+import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -9,15 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._answering import DELTA, EPSILON, Answer, Query, ask, decide, in_domain, lane_bytes
+from jaxacct._host_methods import HostMethod, host_methods_for, named, worst
+from jaxacct._inverting import invert
 from jaxacct._methods import Method, best_rdp, has_methods, methods_for, relation_of, splits_unevenly
 from jaxacct._precision import Kernel, Rounding, float64_kernel, is_traced
 from jaxacct._types import Bound, Direction, NeighboringRelation
-from jaxacct._validate import check_at_most, check_count, check_delta, check_epsilon, check_orders
+from jaxacct._validate import check_at_most, check_count, check_delta, check_epsilon, check_orders, check_positive
+from jaxacct.bounds._moment_inversion import inverts
 from jaxacct.composition import allocation_groups, compose_rdp
 from jaxacct.conversion import curve_delta, curve_epsilon
 from jaxacct.curves import RdpCurve
 from jaxacct.divergence._allocation import general_rdp
-from jaxacct.intervals import distribution_theorem, has_distribution, interval_of
+from jaxacct.intervals import PrecisionWarning, distribution_theorem, has_distribution, interval_of, refined
 
 
 class Entry(NamedTuple):
@@ -144,6 +149,9 @@ def _best(
 ) -> Any:
     """The answer of the methods, or of one; and where a precision is given, of the loss distribution if less."""
     known = has_methods(mechanism)
+    host = named(mechanism, method) if method is not None else None
+    if host is not None:
+        return _as_python(_by_host(host, mechanism, query, target, directions))
     if method is None and precision is None and not known:
         precision = 0.01 if query is EPSILON else 0.1  # a base known by its loss distribution only
     if precision is None or method is not None or (known and not has_distribution(mechanism)):
@@ -156,15 +164,30 @@ def _by_distribution(
     mechanism: Any, query: Query, target: Any, directions: tuple[Direction, ...], precision: float
 ) -> np.ndarray:
     """Upper ends of `interval_of` for each point of the broadcast batch."""
-    leaves, structure = jax.tree.flatten(mechanism)
-    if is_traced(leaves, target):
+    if is_traced(mechanism, target):
         raise ValueError(f"precision={precision} needs concrete numbers: inside jit, vmap or grad leave it out")
+    return _each(mechanism, target, lambda one, goal: interval_of(one, query, goal, precision, None, directions).upper)
+
+
+def _by_host(method: HostMethod, mechanism: Any, query: Query, target: Any, directions: tuple[Direction, ...]) -> Any:
+    """A host's method for each point; the exact one inside traced code too, where it is a kernel."""
+    if is_traced(mechanism, target):
+        if method.name != "exact" or not inverts(mechanism):
+            raise ValueError(f"method={method.name!r} needs concrete numbers: it cannot run inside jit, vmap or grad")
+        at = [i for i, d in enumerate(Direction) if d in directions]
+        return functools.reduce(jnp.maximum, [invert(mechanism, query, target).upper[..., i] for i in at])
+    return _each(mechanism, target, lambda one, goal: worst(method, one, query, goal, directions))
+
+
+def _each(mechanism: Any, target: Any, answer: Callable[[Any, float], float]) -> np.ndarray:
+    """`answer` for each point of the broadcast batch."""
+    leaves, structure = jax.tree.flatten(mechanism)
     points = np.broadcast_arrays(*(np.asarray(x) for x in (*leaves, target)))
     values = np.empty(points[0].shape)
     for at in np.ndindex(values.shape):
         *fields, goal = (p[at].item() for p in points)
         one = jax.tree.unflatten(structure, fields)
-        values[at] = interval_of(one, query, goal, precision, None, directions).upper
+        values[at] = answer(one, goal)
     return values
 
 
@@ -285,6 +308,8 @@ def compare(
     rdp add 5.222
     """
     query, target = _only_target(target_delta, target_epsilon)
+    if precision is not None:
+        check_positive("precision", precision)
     timed: dict[Method, tuple[Answer, float]] = {}
     entries = []
     methods = methods_for(mechanism) if has_methods(mechanism) else ()
@@ -297,29 +322,34 @@ def compare(
                 start = time.perf_counter()
                 timed[method] = ask(method, mechanism, query, target), time.perf_counter() - start
             entries.append(_entry(mechanism, method, direction, *timed[method]))
-        if precision is not None and scalar and has_distribution(mechanism) and not is_traced(mechanism, target):
-            entries += _distribution_entries(mechanism, query, float(target), direction, precision)
+        if precision is not None and scalar and not is_traced(mechanism, target):
+            entries += _host_entries(mechanism, query, float(target), direction, precision)
     return tuple(entries)
 
 
-def _distribution_entries(
-    mechanism: Any, query: Query, target: float, direction: Direction, precision: float
-) -> list[Entry]:
-    start = time.perf_counter()
-    found = interval_of(mechanism, query, target, precision, None, (direction,))
-    seconds = time.perf_counter() - start
-    upper = Entry(
-        method="loss distribution",
-        direction=direction,
-        value=found.upper,
-        bound=Bound.UPPER,
-        neighboring_relation=relation_of(mechanism),
-        theorem=distribution_theorem(mechanism),
-        order=float("nan"),
-        at_order_edge=False,
-        seconds=seconds,
-    )
-    return [upper, upper._replace(value=found.lower, bound=Bound.LOWER)]
+def _host_entries(mechanism: Any, query: Query, target: float, direction: Direction, precision: float) -> list[Entry]:
+    """Lines of the host's methods, and of both ends of the loss distribution."""
+    entries: list[Entry] = []
+
+    def line(method: str, theorem: str, value: float, bound: Bound, seconds: float) -> None:
+        relation = relation_of(mechanism)
+        entries.append(Entry(method, direction, value, bound, relation, theorem, float("nan"), False, seconds))
+
+    for method in host_methods_for(mechanism):
+        if direction in method.directions:
+            start = time.perf_counter()
+            value = method(mechanism, query, target, direction)
+            line(method.name, method.theorem, value, method.bound, time.perf_counter() - start)
+    if has_distribution(mechanism):
+        start = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrecisionWarning)  # the values show it
+            found = refined(mechanism, query, target, precision, None, {direction: query.worst}, {direction: 0.0})
+        seconds = time.perf_counter() - start
+        theorem = distribution_theorem(mechanism)
+        line("loss distribution", theorem, found.upper, Bound.UPPER, seconds)
+        line("loss distribution", theorem, found.lower, Bound.LOWER, seconds)
+    return entries
 
 
 def deciding(mechanism: Any, target_delta: Any = None, *, target_epsilon: Any = None) -> tuple[Entry, ...]:

@@ -10,14 +10,14 @@ import jax
 import numpy as np
 
 from jaxacct._answering import DELTA, EPSILON, Query, ask, decide
-from jaxacct._inverting import invert
+from jaxacct._host_methods import OVERLAP, exact_ends, has_exact, host_methods_for, worst
 from jaxacct._methods import PAIR_FROM_BELOW, has_methods, methods_for
 from jaxacct._pld_composition import ALL_DELTAS, compose_plds
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, TooFineError
 from jaxacct._validate import check_delta, check_epsilon, check_positive
-from jaxacct.bounds._moment_inversion import SIZES, inverts
 from jaxacct.bounds._privacy_loss import loss_scale, parts_of, width_constant
+from jaxacct.bounds._shuffled_distribution import has_pair
 from jaxacct.curves import Pld
 from jaxacct.mechanisms import Composed, PoissonSampled, RandomAllocation, Shuffled
 
@@ -169,29 +169,42 @@ def interval_of(
 ) -> Interval:
     """The interval of epsilon (or delta) at `target`, the larger over `directions`."""
     check_positive("precision", precision)
-    if not has_distribution(mechanism):
-        return _by_methods(mechanism, query, target)
+    if isinstance(mechanism, Shuffled):
+        found = _by_methods(mechanism, query, target)
+        if int(mechanism.num_epochs) == 1 or not has_distribution(mechanism):
+            return found
+        start = {Direction.REMOVE: found.upper}, {Direction.REMOVE: found.analysis_lower}
+        finer = refined(mechanism, query, target, precision, progress, *start)
+        return Interval(min(found.lower, finer.upper), finer.upper, finer.analysis_lower)
     upper, lower = dict.fromkeys(directions, query.worst), dict.fromkeys(directions, 0.0)
     if loss_scale(mechanism)[0] <= 0.0:  # sampling with probability 0
         return Interval(0.0, 0.0, 0.0)
-    if inverts(mechanism):
-        for size in SIZES:
-            ends = invert(mechanism, query, target, size)
-            for i, d in enumerate((Direction.REMOVE, Direction.ADD)):
-                if d in upper:
-                    upper[d] = min(upper[d], float(ends.upper[i]))
-                    lower[d] = max(lower[d], float(ends.lower[i]))
-            high, low = max(upper.values()), max(lower.values())
-            if high - low <= precision * low:
-                return Interval(low, high, low)
-    return _refined(mechanism, query, target, precision, progress, upper, lower)
+    if has_exact(mechanism):
+        for d in directions:
+            ends = exact_ends(mechanism, query, target, d, precision)
+            lower[d], upper[d] = float(ends.lower), float(ends.upper)
+        high, low = max(upper.values()), max(lower.values())
+        if high - low <= precision * low:
+            return Interval(low, high, low)
+    found = refined(mechanism, query, target, precision, progress, upper, lower)
+    if not isinstance(mechanism, RandomAllocation):
+        return found
+    # what does without the reduction
+    low, high = found.lower, found.upper
+    for method in host_methods_for(mechanism) if _is_reduction(mechanism) else ():
+        if method.bound is Bound.LOWER:
+            low = max(low, worst(method, mechanism, query, target, directions))
+    if _is_reduction(mechanism) and Direction.REMOVE in directions:
+        overlap = worst(OVERLAP, mechanism, query, target, (Direction.REMOVE,))
+        high = min(high, max(min(upper[Direction.REMOVE], overlap), upper.get(Direction.ADD, 0.0)))
+    return Interval(min(low, high), high, min(found.analysis_lower, high))
 
 
 def has_distribution(mechanism: Any) -> bool:
     """Whether a privacy loss distribution of `mechanism` can be made here."""
     if isinstance(mechanism, Composed):
         return all(has_distribution(part) for part in mechanism.mechanisms)
-    return not isinstance(mechanism, Shuffled)
+    return not isinstance(mechanism, Shuffled) or has_pair(mechanism)
 
 
 def _by_methods(mechanism: Any, query: Query, target: float) -> Interval:
@@ -203,7 +216,7 @@ def _by_methods(mechanism: Any, query: Query, target: float) -> Interval:
     return Interval(min(lower, upper), upper, min(max(lower, pair), upper))
 
 
-def _refined(
+def refined(
     mechanism: Any,
     query: Query,
     target: float,
@@ -247,8 +260,6 @@ def _refined(
         resolution = finer
     if not _is_reduction(mechanism):
         return Interval(low, high, low)
-    if has_methods(mechanism):  # these may do without the reduction
-        high = min(high, float(decide(mechanism, query, target, directions, None, is_final=False).value))
     single = dict.fromkeys(directions, 0.0)
     _tightened(_single(mechanism), resolution, tail, read, deltas, {}, single)
     return Interval(min(max(single.values()), high), high, min(low, high))
@@ -293,6 +304,8 @@ def distribution_theorem(mechanism: Any) -> str:
         return "; ".join(dict.fromkeys(distribution_theorem(part) for part in mechanism.mechanisms))
     if isinstance(mechanism, RandomAllocation):
         return "Feldman & Shenfeld 2025, Theorem 3.1 and Lemma 3.2"
+    if isinstance(mechanism, Shuffled):
+        return "Feldman, McMillan & Talwar 2021, Theorem 3.2"
     if isinstance(mechanism, PoissonSampled):
         return "Zhu, Dong & Wang 2022, Theorem 11"
     return "Balle & Wang 2018, Theorem 8"

@@ -4,6 +4,7 @@ A quantity that is not here is not covered. Add it here when jaxacct can answer 
 """
 
 from _reference import Quantity
+from _reference_allocation import QUANTITIES
 from _reference_answers import (
     DELTA_PRECISION,
     EPSILON_PRECISION,
@@ -27,6 +28,7 @@ from _reference_answers import (
     real,
     shuffle_gaussian_rdp,
 )
+from _shuffle_answers import ANSWERS
 
 import jaxacct as ja
 
@@ -65,6 +67,7 @@ _ALLOCATION = {
     ("S14", "epsilon"): Quantity(closed_form_epsilon, _ROUNDED_UP),
     ("S15", "rdp"): Quantity(chord_rdp, _SERIES),
     ("X2", "rdp"): Quantity(exact_rdp, _ADDED_ERRORS),
+    **QUANTITIES,
 }
 
 _CHEN = {
@@ -75,6 +78,7 @@ _CHEN = {
 
 _CLONES = {
     ("S15", "rdp_to_eps"): Quantity(lambda a: epsilon_at_one_order(a["order"], a["rdp"], a["delta"]), _CONVERSION),
+    **ANSWERS,
 }
 
 _GIRGIS = {

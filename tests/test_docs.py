@@ -20,7 +20,7 @@ _LAYERS = (
     ("special",),
     ("divergence", "curves", "mechanisms"),
     ("bounds", "composition", "conversion", "_pld_composition"),
-    ("_methods", "_answering", "_inverting", "intervals", "accounting", "estimation", "utility"),
+    ("_methods", "_answering", "_inverting", "_host_methods", "intervals", "accounting", "estimation", "utility"),
     ("sweep", "calibration"),
     ("__main__", "plot", "interop", "training", "report"),
 )

@@ -70,7 +70,7 @@ def test_ends_agree_with_the_loss_distribution(run: tuple[float, float, int]) ->
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         start = dict.fromkeys(ja.Direction, math.inf), dict.fromkeys(ja.Direction, 0.0)
-        other = intervals._refined(mechanism, EPSILON, 1e-6, 0.05, None, *start)
+        other = intervals.refined(mechanism, EPSILON, 1e-6, 0.05, None, *start)
     assert other.lower <= found.upper
     assert found.lower <= other.upper
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jaxacct._types import Bound, Direction, TooFineError
+from jaxacct.bounds._shuffled_distribution import shuffled_pld, shuffled_scale
 from jaxacct.curves import Pld
 from jaxacct.divergence._continuous_cells import gaussian_cells
 from jaxacct.divergence._ratio_lattice import (
@@ -34,6 +35,7 @@ from jaxacct.mechanisms import (
     Laplace,
     PoissonSampled,
     RandomAllocation,
+    Shuffled,
 )
 
 _MAX_CELLS = 2**23
@@ -53,7 +55,10 @@ def side_of(bound: Bound, direction: Direction) -> Side:
 
 def _gaussian_law(noise_multiplier: float, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
     mu = 1.0 / noise_multiplier
-    reach = _Z_RANGE * mu
+    # Phi(-z) <= e^{-z^2/2}/2: what lies outside is below the tail that may be cut off anyway
+    z_range = max(_Z_RANGE, math.sqrt(-2.0 * math.log(tail))) if tail > 0 else _Z_RANGE
+    outside = min(_OUTSIDE, tail) if tail > 0 else _OUTSIDE
+    reach = z_range * mu
     low = (
         math.log1p(sampling_prob * math.expm1(-reach - 0.5 * mu * mu))
         if sampling_prob < 1.0
@@ -75,7 +80,7 @@ def _gaussian_law(noise_multiplier: float, sampling_prob: float, step: float, si
         low_mass, high_mass = gaussian_cells(mu, sampling_prob, first + shift, step, size=size)
         if side is Side.UPPER:
             law = from_cells(low_mass, high_mass, (first + shift) * step, step, side)
-            return dataclasses.replace(law, zero_mass=_OUTSIDE, infinite_mass=_OUTSIDE)
+            return dataclasses.replace(law, zero_mass=outside, infinite_mass=outside)
         ends = np.zeros_like(low_mass)  # the outer cells reach further than their ends: left out
         ends[1:-1] = 1.0
         return from_cells(low_mass * ends, high_mass * ends, (first + shift) * step, step, side, depth=depth)
@@ -220,12 +225,6 @@ def _parts(mechanism: Any, step: float, side: Side, tail: float) -> list[tuple[R
         size, larger = divmod(steps, selected)
         small, large = averages(base, size, step, tail, coarsening=_COARSENING, both=larger > 0)
         return [(small, (selected - larger) * epochs), (large, larger * epochs)]
-    if isinstance(mechanism, Composed):
-        return [
-            (law, times * int(count))
-            for part, count in zip(mechanism.mechanisms, mechanism.counts, strict=True)
-            for law, times in _parts(part, step, side, tail)
-        ]
     return [(_base_law(mechanism, 1.0, step, side, tail), 1)]
 
 
@@ -247,22 +246,35 @@ def parts_of(mechanism: Any, step: float, bound: Bound, tail: float) -> Callable
 
     An upper bound's laws serve both directions and are made once.
     """
+    shuffles = [(part, count) for part, count in _leaves(mechanism) if isinstance(part, Shuffled)]
+    others = [(part, count) for part, count in _leaves(mechanism) if not isinstance(part, Shuffled)]
     laws: dict[Side, list[tuple[RatioLaw, int]]] = {}
 
     def of(direction: Direction) -> list[tuple[Pld, int]]:
         side = side_of(bound, direction)
         if side not in laws:
-            laws[side] = _parts(mechanism, step, side, tail)
-        return [(pld_of_law(law, direction), count) for law, count in laws[side] if count > 0]
+            laws[side] = [(law, n * count) for part, count in others for law, n in _parts(part, step, side, tail)]
+        rounds = [(shuffled_pld(part, step, bound), int(part.num_epochs) * count) for part, count in shuffles]
+        return [*rounds, *((pld_of_law(law, direction), count) for law, count in laws[side] if count > 0)]
 
     return of
+
+
+def _leaves(mechanism: Any) -> list[tuple[Any, int]]:
+    if not isinstance(mechanism, Composed):
+        return [(mechanism, 1)]
+    return [
+        (leaf, times * int(count))
+        for part, count in zip(mechanism.mechanisms, mechanism.counts, strict=True)
+        for leaf, times in _leaves(part)
+    ]
 
 
 def width_constant(mechanism: Any) -> float:
     """Roughly c^2 times the relative width of epsilon at c points for one standard deviation, measured."""
     if isinstance(mechanism, Composed):
         return max(width_constant(part) for part in mechanism.mechanisms)
-    return 4.0 if isinstance(mechanism, RandomAllocation) else 0.3
+    return 4.0 if isinstance(mechanism, RandomAllocation) else 0.5
 
 
 def loss_scale(mechanism: Any) -> tuple[float, int]:
@@ -274,6 +286,8 @@ def loss_scale(mechanism: Any) -> tuple[float, int]:
         count = int(mechanism.num_selected) * int(mechanism.num_epochs)
         size = int(mechanism.num_steps) // int(mechanism.num_selected)
         return count * math.log1p(_spread(mechanism.mechanism) / size), count
+    if isinstance(mechanism, Shuffled):
+        return shuffled_scale(mechanism)
     if isinstance(mechanism, Composed):
         scales = [(loss_scale(part), int(c)) for part, c in zip(mechanism.mechanisms, mechanism.counts, strict=True)]
         return sum(c * s for (s, _), c in scales), sum(c * n for (_, n), c in scales)

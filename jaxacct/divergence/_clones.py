@@ -16,7 +16,7 @@ from jaxacct.divergence._clones_smooth import SmoothSum, smooth_sum
 from jaxacct.special import log1mexp
 
 _DEVIATIONS = 9.5  # a window reaches this far out: Chernoff's bound outside, 1e-19
-_MAX_EPSILON = 700.0  # e^epsilon overflows beyond: an upper bound stays that of 700, a lower bound becomes 0
+MAX_EPSILON = 500.0  # there and beyond, terms may underflow: an upper bound stays that of 500, a lower bound becomes 0
 _SMOOTH_STEPS = 4
 _MAX_STEPS = 64
 
@@ -77,9 +77,9 @@ def clones_delta(
       window: static, how many counts are summed one by one, a power of two (`window_for`).
     """
     size = jnp.abs(epsilon)
-    pair = clones_pair(jnp.minimum(size, _MAX_EPSILON), num_reports, clone_prob, local_epsilon)
+    pair = clones_pair(jnp.minimum(size, MAX_EPSILON), num_reports, clone_prob, local_epsilon)
     at = _bracket(pair, window_sum(pair, count_window(pair, window)), smooth_sum(pair))
-    lower = jnp.where(size > _MAX_EPSILON, -jnp.inf, at.log_lower)
+    lower = jnp.where(size > MAX_EPSILON, -jnp.inf, at.log_lower)
     negative = epsilon < 0
     safe = jnp.where(negative, size, 1.0)
     ends = jnp.logaddexp(log1mexp(-safe), jnp.stack([lower, at.log_upper]) - safe)
@@ -159,7 +159,7 @@ def clones_epsilon(
     def _jvp(primals: Any, tangents: Any) -> tuple[EpsilonInterval, EpsilonInterval]:
         root = solve(*primals)
         params, local = primals[1:], primals[3]
-        inside = (root.upper > 0) & (root.upper < jnp.minimum(local, _MAX_EPSILON))
+        inside = (root.upper > 0) & (root.upper < jnp.minimum(local, MAX_EPSILON))
         at = jnp.where(inside, root.upper, jnp.minimum(0.5 * local, 1.0))
 
         value, drift = jax.jvp(lambda *p: clones_delta(at, *p, window=window), params, tangents[1:])
@@ -218,10 +218,10 @@ def _solve(
         slope = jnp.where(usable, slope, 1.0)
         residual = at.log_upper - log_delta
         width = jnp.where(jnp.isfinite(at.log_lower), at.log_upper - at.log_lower, 1.0)
-        # Newton on log delta, concave; where that overshoots on delta, convex in e^eps
+        # Newton on log delta, concave; where that overshoots, on delta, convex in e^eps: never past the root, but slow
         upper_root = x + residual / slope
         careful = x + jnp.log1p(-jnp.expm1(-jnp.maximum(residual, 0.0)) / slope)
-        careful = jnp.minimum(careful, high * (1.0 - 3e-16))
+        careful = jnp.minimum(jnp.maximum(careful, 0.5 * (x + high)), high * (1.0 - 3e-16))
         upper_root = jnp.where(upper_root < high, upper_root, jnp.where(residual > 0, careful, x))
         lower_root = upper_root - width / slope
         # how far the roots may be from these estimates: curvature, and the spacing of the floats
@@ -231,14 +231,14 @@ def _solve(
         least, most = jnp.maximum(short, 0.0), jnp.minimum(long, high)
         upper_done = (tight & (high <= upper_root + 2.5 * doubt)) | (high - least <= 4e-16 * least)
         lower_done = (tight & (low >= lower_root - 2.5 * doubt)) | (most - low <= 4e-16 * low)
-        upper_done, lower_done = upper_done | (least >= _MAX_EPSILON), lower_done | (low >= _MAX_EPSILON)
+        upper_done, lower_done = upper_done | (least >= MAX_EPSILON), lower_done | (low >= MAX_EPSILON)
         reach = jnp.where(close, doubt, 0.0)
         ahead = jnp.maximum(jnp.where(upper_done, lower_root - reach, upper_root + reach), 0.0)
         left, right = jnp.where(upper_done, low, short), jnp.where(upper_done, most, high)
         inside = usable & (ahead > left) & (ahead < right)
         left = jnp.maximum(left, 0.0)
         middle = jnp.where(jnp.isinf(right), 2.0 * left + 1.0, 0.5 * (left + right))
-        ahead = jnp.minimum(jnp.where(inside, ahead, jnp.where(refine, middle, x)), _MAX_EPSILON)
+        ahead = jnp.minimum(jnp.where(inside, ahead, jnp.where(refine, middle, x)), MAX_EPSILON)
         done = state.done | (refine & upper_done & lower_done)
         return _Search(state.turn + 1, jnp.where(done, x, ahead), short, high, low, long, done)
 
@@ -270,5 +270,5 @@ def _gaussian_root(
         return jnp.sqrt(2.0 * jnp.maximum(level - 2.0 * jnp.log1p(a), 0.0))
 
     a = jax.lax.fori_loop(0, 4, deviate, jnp.zeros_like(level))
-    top = 0.9 * jnp.minimum(local_epsilon, _MAX_EPSILON)
+    top = 0.9 * jnp.minimum(local_epsilon, MAX_EPSILON)
     return jnp.clip(jnp.where(jnp.isfinite(a), mu * (a + 0.5 * mu), top), 0.0, top)

@@ -85,7 +85,7 @@ def _real_log_moment(orders: np.ndarray, noise_multiplier: jax.Array, sampling_p
         small = jnp.abs(x) * a < 0.05
         xs = jnp.where(small, x, 0.0)
         series = jnp.ones_like(a * xs)
-        for m in range(9, 2, -1):  # (1+x)^a - 1 - a x = a(a-1)/2 x^2 (1 + (a-2)/3 x (1 + (a-3)/4 x (..)))
+        for m in range(13, 2, -1):  # (1+x)^a - 1 - a x = a(a-1)/2 x^2 (1 + (a-2)/3 x (1 + (a-3)/4 x (..)))
             series = 1.0 + (a - m + 1.0) / m * xs * series
         # elsewhere e^y - 1 - a x with y = a log(1 + x), less a factor e^y when y > 0, since e^y overflows
         log_x = jnp.log(q) + s * z - 0.5 * s * s  # of q Y = q + x; x itself may overflow

@@ -34,7 +34,7 @@ def solve_decreasing(
             feasible = jnp.where(i == 0, good, feasible)
             low, high = jnp.where(good, low, x), jnp.where(good, jnp.minimum(x, high), high)
             step = x - value / jnp.where(slope < 0, slope, -1.0)
-            inside = (slope < 0) & (step > low) & (step < high)
+            inside = (slope < 0) & (step >= low) & (step < high)
             guess = jnp.where(inside, step, 0.5 * (low + high))
             root = jnp.where(i < _NUM_NEWTON, guess, root)
             gap = jnp.ldexp(1.0, jnp.maximum(2 * (i - _NUM_NEWTON), 0).astype(jnp.int32) - 52)

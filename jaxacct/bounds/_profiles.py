@@ -1,0 +1,153 @@
+"""Privacy profiles as curves: read from a loss distribution, made convex, and turned into one.
+
+A profile kappa -> H_kappa(P || Q) is convex, falls from 1 at kappa = 0, and in its two directions obeys
+
+    H_kappa(P || Q) = 1 - kappa + kappa H_{1/kappa}(Q || P).
+
+So upper bounds on both directions at epsilon >= 0 bound the whole profile, their lower convex envelope bounds it too
+(Feldman and Shenfeld 2025, "our methods combined"; spec S16), and the chords between its points are the profile of a
+discrete loss distribution, which composes (spec X9; "connect the dots" of Doroshenko et al. 2022).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from jaxacct._types import Bound, Direction
+from jaxacct.curves import Pld
+
+# delta, rounded to the safe side, at each of an array of epsilons.
+Profile = Callable[[np.ndarray], np.ndarray]
+
+_MAX_EPSILON = 690.0  # e^epsilon is a float
+
+
+def _rounding(losses: np.ndarray) -> np.ndarray:
+    """Relative error of a few operations on e^loss."""
+    return 2.0**-50 * (8.0 + np.abs(losses))
+
+
+def profile_of(pld: Pld) -> Profile:
+    """delta of an upper `pld` as a function of epsilons, float64 [E] to [E], rounded up.
+
+    Sums of positive terms only: from one grid loss x to the one below, delta grows by
+    (1 - e^-h) sum_{y >= x} p(y) e^(x - y); between them it is linear in e^epsilon.
+    """
+    if pld.bound is not Bound.UPPER:
+        raise ValueError(f"pld.bound={pld.bound.value!r} must be an upper bound")
+    offset, step, size = pld.offset, pld.step, pld.masses.shape[0]
+    weights = np.zeros(size)  # sum_{y >= x} p(y) e^(x - y), in blocks whose exponentials stay in range
+    block = max(1, min(size, int(200.0 / step)))
+    following = 0.0
+    for start in range(block * ((size - 1) // block), -1, -block):
+        down = np.exp(-step * np.arange(min(block, size - start)))
+        part = np.cumsum((pld.masses[start : start + block] * down)[::-1])[::-1]
+        weights[start : start + block] = (part + following * math.exp(-step) * down[-1]) / down
+        following = float(weights[start])
+    falls = -math.expm1(-step) * weights
+    deltas = pld.infinite_mass + np.append(np.cumsum(falls[::-1])[::-1][1:], 0.0)
+    total = float(pld.masses.sum()) + pld.infinite_mass
+
+    def profile(epsilons: np.ndarray) -> np.ndarray:
+        place = np.floor((epsilons - offset) / step)
+        low = np.clip(place, 0, size - 1).astype(int)
+        high = np.minimum(low + 1, size - 1)
+        share = np.clip(np.expm1(np.minimum(epsilons - (offset + step * low), step)) / math.expm1(step), 0.0, 1.0)
+        inside = deltas[low] + share * (deltas[high] - deltas[low])
+        before = deltas[0] + (total - deltas[0]) * -np.expm1(np.minimum(epsilons - offset, 0.0))
+        value = np.where(place < 0, before, inside)
+        # sums over the grid, and the place of an epsilon among losses known to a few ulp of the largest
+        span = np.abs(epsilons) + abs(offset) + step * size
+        slack = 2.0**-51 * (4.0 * size * value + span * np.where(place < 0, total, math.exp(step) * weights[low]))
+        return np.minimum(value + slack, 1.0)
+
+    return profile
+
+
+def _slope(losses: np.ndarray, excess: np.ndarray, i: int, j: int) -> tuple[float, float]:
+    """(whole, rest) of the slope of H from point i to point j, whole -1 where kappa <= 1.
+
+    `excess` is H - max(0, 1 - kappa): the slope left of kappa = 1 is -1 and a small rest, kept apart.
+    """
+    width = math.exp(losses[i]) * math.expm1(losses[j] - losses[i])
+    rise = excess[j] - excess[i]
+    if losses[i] < 0.0 < losses[j]:
+        return 0.0, (rise + math.expm1(losses[i])) / width
+    return (-1.0 if losses[i] < 0.0 else 0.0), rise / width
+
+
+def _hull(losses: np.ndarray, excess: np.ndarray) -> tuple[list[int], list[tuple[float, float]]]:
+    """Points of the lower convex envelope in kappa = e^loss, and the slopes of H between them."""
+    kept: list[int] = [0]
+    slopes: list[tuple[float, float]] = []
+    for j in range(1, losses.shape[0]):
+        new = _slope(losses, excess, kept[-1], j)
+        while slopes and (slopes[-1][0] - new[0]) + (slopes[-1][1] - new[1]) >= 0.0:
+            kept.pop()
+            slopes.pop()
+            new = _slope(losses, excess, kept[-1], j)
+        kept.append(j)
+        slopes.append(new)
+    return kept, slopes
+
+
+def convex_envelope(epsilons: Sequence[float] | np.ndarray, deltas: Sequence[float] | np.ndarray) -> np.ndarray:
+    """The lower convex envelope in e^epsilon of upper bounds `deltas` of one direction, rounded up (spec S16).
+
+    An upper bound too, never above `deltas`, at every point of `epsilons`.
+
+    Args:
+      epsilons: float [E], increasing, >= 0.
+      deltas: float [E], e.g. the least of several bounds at each epsilon.
+    """
+    x, y = np.asarray(epsilons, np.float64), np.minimum.accumulate(np.asarray(deltas, np.float64))
+    if x.shape[0] == 0 or np.any(np.diff(x) <= 0) or x[0] < 0 or x[-1] > _MAX_EPSILON:
+        raise ValueError(f"epsilons must increase within [0, {_MAX_EPSILON:g}]")
+    kept, _ = _hull(x, y)
+    at = np.asarray(kept)
+    left = np.clip(np.searchsorted(at, np.arange(x.shape[0]), side="right") - 1, 0, max(0, at.shape[0] - 2))
+    a, b = at[left], at[np.minimum(left + 1, at.shape[0] - 1)]
+    width = np.where(b > a, x[b] - x[a], 1.0)
+    share = np.where(b > a, np.expm1(x - x[a]) / np.expm1(width), 0.0)
+    between = (y[a] * (1.0 - share) + y[b] * share) * (1.0 + _rounding(x))
+    return np.minimum(np.where(np.isin(np.arange(x.shape[0]), at), y, between), y)
+
+
+def dominating_pld(step: float, remove: np.ndarray, add: np.ndarray, direction: Direction, *, theorem: str = "") -> Pld:
+    """A loss distribution whose profile is nowhere below any profile that obeys the given bounds (spec X9).
+
+    With s_i the slope of the envelope of H left of grid ratio kappa_i, the mass there is kappa_i (s_{i+1} - s_i): the
+    hockey-stick divergence is then the envelope's chords, which lie above a convex function that lies below it at
+    the grid points. Beyond the last point the whole bound is booked at infinity. Each mass is rounded up by more than
+    the error of its slopes, which keeps the profile above at every kappa, alone and composed.
+
+    Args:
+      step: of the grid, nats.
+      remove, add: float64 [N], [M], upper bounds on delta at epsilon = 0, step, 2 step, ...; in [0, 1].
+      direction: of the result.
+    """
+    own, other = (np.minimum.accumulate(x) for x in ((remove, add) if direction is Direction.REMOVE else (add, remove)))
+    if step * max(own.shape[0], other.shape[0]) > _MAX_EPSILON:
+        raise ValueError(f"profiles must end below epsilon = {_MAX_EPSILON:g}")
+    index = np.arange(1 - other.shape[0], own.shape[0])
+    offset = -step * (other.shape[0] - 1)
+    losses = offset + step * np.arange(index.shape[0])
+    below = index < 0
+    excess = np.empty(index.shape[0])
+    excess[~below] = own
+    excess[index == 0] = min(own[0], other[0])  # the two directions agree there
+    excess[below] = other[:0:-1] * np.exp(losses[below]) * (1.0 + _rounding(losses[below]))
+
+    kept, slopes = _hull(losses, excess)
+    at = np.asarray(kept)
+    # left of the first point H comes from 1 at kappa = 0, right of the last one it is constant
+    first = (-1.0, excess[0] * math.exp(-losses[0])) if losses[0] < 0.0 else (0.0, excess[0] - 1.0)
+    whole, rest = (np.asarray(column) for column in zip(first, *slopes, (0.0, 0.0), strict=True))
+    ends = np.concatenate([[losses[0]], losses[at], [losses[-1]]])
+    slope_error = 2.0 * _rounding(np.maximum(np.abs(ends[:-1]), np.abs(ends[1:]))) * np.abs(rest)
+    slope_error += np.where((ends[:-1] < 0.0) & (ends[1:] > 0.0), 2.0**-50, 0.0)  # they subtract 1 - kappa
+    jump = np.diff(whole) + np.diff(rest) + slope_error[1:] + slope_error[:-1]
+    masses = np.zeros(index.shape[0])
+    masses[at] = np.exp(losses[at]) * np.maximum(jump, 0.0) * (1.0 + _rounding(losses[at]))
+    return Pld(offset, step, masses, float(excess[-1]), Bound.UPPER, direction, theorem=theorem)

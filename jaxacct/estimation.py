@@ -1,0 +1,343 @@
+"""Monte Carlo estimates of delta for random allocation: an independent check, and the only answer for true k-of-t."""
+
+import enum
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct._precision import HostProgram, is_traced
+from jaxacct._types import Bound, Direction, NeighboringRelation
+from jaxacct._validate import check_count, check_epsilon
+from jaxacct.divergence import _allocation_importance as importance
+from jaxacct.divergence import _allocation_sampling as sampling
+from jaxacct.divergence._allocation_draws import stream
+from jaxacct.divergence._allocation_sampling import Run, Tile
+from jaxacct.mechanisms import Gaussian, RandomAllocation
+
+_LEAST_NOISE = 1 / 16  # below it a likelihood ratio may overflow
+_MOST_STEPS = 2**30  # counted in int32
+_MOST_SELECTED = 2**16  # each with a number for every sample
+_TILE = 2**16  # coordinates drawn at once: some megabytes, which stay in the cache
+_CHUNK = 2**24  # coordinates in one call of the program, a tenth of a second, if that is more than a block of samples
+_MOST_BLOCKS = 16
+_RANKED = 2**16  # order statistics held at once
+_RATIOS = 2**15  # elementary symmetric ratios held at once
+
+Progress = Callable[[int, int], None]
+
+
+class Sampler(enum.Enum):
+    """How the privacy loss is drawn.
+
+    * NAIVE: every coordinate. The only one for several selected steps; with epochs.
+    * ORDER_STATISTICS: some ranks of the coordinates, each counted for its neighbours, so that a sampled loss is
+      never below the true one and delta is overestimated on average (nothing is lost below 100 steps). With epochs.
+    * CONDITIONAL: conditioned on the event outside which the loss cannot exceed epsilon (Chua et al. 2024). One epoch.
+    * IMPORTANCE: tilted towards large losses, for small delta. REMOVE: the record's own coordinate. ADD: all
+      coordinates, each value at most the Chernoff bound, which makes the confidence bound small too. One epoch.
+
+    >>> from jaxacct.estimation import Sampler
+    >>> Sampler("order statistics").name
+    'ORDER_STATISTICS'
+    """
+
+    NAIVE = "naive"
+    ORDER_STATISTICS = "order statistics"
+    CONDITIONAL = "conditional"
+    IMPORTANCE = "importance"
+
+
+class Estimate(NamedTuple):
+    """An estimate of delta; floats, or arrays of the shape of the target epsilon.
+
+    `mean` is the sample mean and `standard_error` its estimated standard deviation (0 where no sample had a loss above
+    epsilon: the truth then is only known to lie below `upper_confidence`). `upper_confidence` is above delta with
+    probability at least `confidence` over the samples: it can be wrong, so it is no certified bound.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.estimation import estimate_delta
+    >>> run = ja.RandomAllocation(ja.Gaussian(2.0), num_steps=10)
+    >>> found = estimate_delta(run, 0.1, num_samples=1000, seed=1)
+    >>> found.bound.value, found.mean < found.upper_confidence
+    ('estimate', True)
+    """
+
+    mean: Any
+    standard_error: Any
+    upper_confidence: Any
+    confidence: float
+    num_samples: int
+    sampler: Sampler
+    bound: Bound = Bound.ESTIMATE
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+
+class _Plan(NamedTuple):
+    """A sampler with its parameters; `log_scale` [G] is the log of the largest value a sample may take."""
+
+    draw: Callable[..., sampling.Losses]
+    parameters: tuple[np.ndarray, ...]
+    static: dict[str, Any]
+    tile: Tile
+    log_scale: np.ndarray
+
+
+def estimate_delta(
+    mechanism: RandomAllocation,
+    target_epsilon: Any,
+    *,
+    num_samples: int,
+    seed: int,
+    direction: Direction | None = None,
+    method: Sampler = Sampler.NAIVE,
+    confidence: float = 0.99,
+    progress: Progress | None = None,
+) -> Estimate:
+    """Estimates the delta of random allocation with Gaussian noise from samples of the privacy loss.
+
+    The mean of (1 - e^(eps - L))_+ over losses L drawn under the first of the two compared laws (Chua et al. 2024;
+    spec S17 to S19). k-of-t is sampled as it is, not through its reduction to 1-of-t; losses of epochs are
+    independent and added. Add/remove adjacency. Unbiased, save for ORDER_STATISTICS (above) and for normal coordinates
+    in float32 (1e-5 of delta).
+
+    `upper_confidence` is the Chernoff-KL bound c p, N kl(mean/c || p) = log(1/(1 - confidence)), for values in [0, c]:
+    c = 1, the probability of the event (CONDITIONAL), 2 (IMPORTANCE, REMOVE), the Chernoff bound on the tail
+    (IMPORTANCE, ADD). It is at least about c log(1/(1 - confidence)) / N.
+
+    Args:
+      mechanism: `RandomAllocation` of `Gaussian`; scalar fields, noise_multiplier >= 1/16, num_steps <= 2^30,
+        num_selected <= 2^16.
+      target_epsilon: float >= 0, or an array [G]: one set of samples serves all its points, and the importance
+        samplers are made for the smallest of them (CONDITIONAL; IMPORTANCE, ADD) or the largest (IMPORTANCE, REMOVE).
+      num_samples: N, whole number >= 1.
+      seed: whole number in [0, 2^64). The same seed gives the same samples, and more of them continue the sequence.
+      direction: REMOVE or ADD; None for the larger of both, each at half of 1 - confidence.
+      method: the sampler.
+      confidence: probability in (0, 1), for each point by itself; for a joint statement on G points ask for
+        1 - (1 - confidence) / G.
+      progress: called as progress(samples done, samples in all) after every chunk, for each direction; what it raises
+        stops the run.
+
+    Returns:
+      An `Estimate`.
+
+    Raises:
+      ValueError: if an argument is out of range or traced, or the sampler does not apply to the mechanism.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.estimation import estimate_delta
+    >>> run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=3, num_selected=2)
+    >>> found = estimate_delta(run, 0.5, num_samples=10**5, seed=0, direction=ja.Direction.REMOVE)
+    >>> abs(found.mean - 0.3157157088) < 4 * found.standard_error      # the exact value
+    True
+    """
+    sigma = _check_mechanism(mechanism, target_epsilon)
+    check_epsilon("target_epsilon", target_epsilon)
+    check_count("num_samples", num_samples)
+    if not (isinstance(seed, int | np.integer) and 0 <= seed < 2**64):
+        raise ValueError(f"seed={seed!r} must be a whole number in [0, 2^64)")
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence={confidence!r} must be in (0, 1)")
+    if not isinstance(method, Sampler):
+        raise ValueError(f"method={method!r} must be a Sampler")
+    if direction is not None and not isinstance(direction, Direction):
+        raise ValueError(f"direction={direction!r} must be Direction.REMOVE, Direction.ADD or None")
+    if method is not Sampler.NAIVE and mechanism.num_selected > 1:
+        raise ValueError(f"num_selected={mechanism.num_selected} must be 1 for {method}: use Sampler.NAIVE")
+    if method in (Sampler.CONDITIONAL, Sampler.IMPORTANCE) and mechanism.num_epochs > 1:
+        raise ValueError(f"num_epochs={mechanism.num_epochs} must be 1 for {method}: use Sampler.NAIVE")
+
+    num_samples, epsilons = int(num_samples), np.asarray(target_epsilon, np.float64)
+    directions = (Direction.REMOVE, Direction.ADD) if direction is None else (direction,)
+    error_prob = (1.0 - confidence) / len(directions)
+    means, errors, uppers = [], [], []
+    for one in directions:
+        plan = _plan(mechanism, sigma, epsilons.reshape(-1), method, one)
+        unit_mean, unit_error = _moments(mechanism, sigma, epsilons.reshape(-1), plan, num_samples, int(seed), progress)
+        scale = np.exp(plan.log_scale)
+        means.append(scale * unit_mean)
+        errors.append(scale * unit_error)
+        uppers.append(chernoff_upper_confidence(scale * unit_mean, num_samples, error_prob, scale))
+    worse = np.argmax(means, axis=0)[None]
+    shaped = (
+        np.minimum(np.take_along_axis(np.stack(means), worse, 0), 1.0),
+        np.take_along_axis(np.stack(errors), worse, 0),
+        np.minimum(np.max(uppers, axis=0), 1.0),
+    )
+    mean, error, upper = (x.reshape(epsilons.shape) if epsilons.ndim else x.item() for x in shaped)
+    return Estimate(mean, error, upper, confidence, num_samples, method)
+
+
+def _check_mechanism(mechanism: Any, target_epsilon: Any) -> float:
+    """The noise multiplier."""
+    if is_traced(mechanism, target_epsilon):
+        raise ValueError("estimate_delta needs concrete numbers: it cannot run inside jit, vmap or grad")
+    if not (isinstance(mechanism, RandomAllocation) and isinstance(mechanism.mechanism, Gaussian)):
+        raise ValueError(f"mechanism={mechanism!r} must be RandomAllocation of Gaussian")
+    if any(np.ndim(x) for x in jax.tree.leaves(mechanism)):
+        raise ValueError(f"mechanism={mechanism!r} must have scalar fields")
+    sigma = float(mechanism.mechanism.noise_multiplier)
+    if sigma < _LEAST_NOISE:
+        raise ValueError(f"noise_multiplier={sigma} must be >= {_LEAST_NOISE} to be sampled")
+    check_count("num_steps", mechanism.num_steps, largest=_MOST_STEPS)
+    check_count("num_epochs", mechanism.num_epochs, largest=_MOST_STEPS)
+    check_count("num_selected", mechanism.num_selected, largest=_MOST_SELECTED)
+    return sigma
+
+
+def _tile(num_steps: int, sigma: float) -> Tile:
+    """Rows of one of eight numbers, so that few programs serve every number of steps and few rows are wasted."""
+    if num_steps <= 64:
+        rows = max(1 << (num_steps - 1).bit_length(), 4)
+    else:
+        rows = 8 * math.ceil(num_steps / math.ceil(num_steps / 64) / 8)
+    narrow = sigma >= 1 / 8 and sigma * math.sqrt(num_steps) <= 1e4
+    return Tile(rows, _TILE // rows // 64 * 64, np.float32 if narrow else np.float64)
+
+
+def _power_of_two(number: float, least: int, most: int) -> int:
+    """The largest power of two <= number, within [least, most]."""
+    return min(max(1 << max(math.floor(math.log2(max(number, 1.0))), 0), least), most)
+
+
+def _plan(
+    mechanism: RandomAllocation, sigma: float, epsilons: np.ndarray, method: Sampler, direction: Direction
+) -> _Plan:
+    t, k = int(mechanism.num_steps), int(mechanism.num_selected)
+    # Tiles depend on the mechanism alone, so that a seed's samples do not depend on their number.
+    tile = _tile(t, sigma)
+    static: dict[str, Any] = {"direction": direction}
+    no_scale = np.zeros(epsilons.shape)
+    if k > 1:
+        tile = Tile(16, _power_of_two(_RATIOS / k, 16, 8192))
+        return _Plan(sampling.several_selected, (), {**static, "num_selected": k}, tile, no_scale)
+    if method is Sampler.NAIVE or (method is Sampler.ORDER_STATISTICS and t == 1):
+        return _Plan(sampling.naive, (), static, tile, no_scale)
+    if method is Sampler.ORDER_STATISTICS:
+        ranks = sampling.default_ranks(t, direction)
+        gaps = np.diff(np.asarray([0, *ranks, t + (direction is Direction.ADD)], np.float64))
+        weights = sampling.rank_weights(ranks, t, direction)
+        static["num_consecutive"] = int(np.argmax(np.append(gaps[:-1] != 1.0, True)))
+        tile = Tile(2, _power_of_two(_RANKED / len(ranks), 1, 8192))
+        return _Plan(sampling.order_statistics, (gaps, weights), static, tile, no_scale)
+    least, most = float(epsilons.min()), float(epsilons.max())
+    if method is Sampler.CONDITIONAL:
+        threshold = importance.importance_threshold(sigma, t, least, direction)
+        mass = importance.importance_mass(sigma, t, least, direction)
+        log_cdf = np.asarray(importance.log_normal_cdf(threshold / sigma))
+        log_mass = math.log(mass) if mass > 0.0 else -math.inf
+        return _Plan(importance.conditioned, (log_cdf,), static, tile, no_scale + log_mass)
+    if direction is Direction.REMOVE:
+        shifts = importance.shifts_for(sigma, t, most)
+        parameters = (shifts.probabilities, np.asarray(shifts.spacing))
+        return _Plan(importance.shifted_remove, parameters, {}, tile, no_scale + math.log(2.0))
+    tilt = importance.chernoff_tilt(sigma, t, least)
+    return _Plan(
+        importance.tilted_add, (np.asarray(tilt),), {}, tile, t * (tilt.log_psi + tilt.lam * np.exp(-epsilons))
+    )
+
+
+@HostProgram
+def _chunk_moments(
+    key_data: jax.Array,
+    first: jax.Array,
+    live: jax.Array,
+    run: jax.Array,
+    epsilons: jax.Array,
+    log_scale: jax.Array,
+    *parameters: jax.Array,
+    draw: Callable[..., sampling.Losses],
+    tile: Tile,
+    **static: Any,
+) -> tuple[jax.Array, jax.Array]:
+    """Mean and sum of squared deviations, [B, G] each, of the values over e^log_scale, which are in [0, 1].
+
+    For blocks number `first`, first + 1, .., each with its own key, of which the first `live` [B] samples count.
+    """
+
+    def moments(number: jax.Array, live: jax.Array) -> tuple[jax.Array, jax.Array]:
+        loss, log_weight = draw(stream(key_data, number), Run(*run), *parameters, tile=tile, **static)
+        counted = jnp.arange(tile.lanes, dtype=jnp.float64) < live
+
+        def at(point: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            epsilon, log_scale = point
+            above = loss > epsilon
+            weight = jnp.exp(jnp.minimum(jnp.where(above, log_weight, 0.0) - log_scale, 0.0))
+            value = jnp.where(above & counted, -jnp.expm1(jnp.where(above, epsilon - loss, 0.0)) * weight, 0.0)
+            mean = jnp.sum(value) / live
+            return mean, jnp.sum(jnp.where(counted, (value - mean) ** 2, 0.0))
+
+        return jax.lax.map(at, (epsilons, log_scale))
+
+    def step(i: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        mean, squares = moments(first + i.astype(jnp.uint32), live[i])
+        return state[0].at[i].set(mean), state[1].at[i].set(squares)
+
+    empty = jnp.zeros((live.shape[0], epsilons.shape[0]), jnp.float64)
+    return jax.lax.fori_loop(jnp.int32(0), jnp.sum(live > 0, dtype=jnp.int32), step, (empty, empty))
+
+
+def _moments(
+    mechanism: RandomAllocation,
+    sigma: float,
+    epsilons: np.ndarray,
+    plan: _Plan,
+    num_samples: int,
+    seed: int,
+    progress: Progress | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and its standard error, [G] each, of values over e^log_scale."""
+    key_data = np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)  # that of jax.random.key(seed)
+    run = np.array([1.0 / sigma, mechanism.num_steps, mechanism.num_epochs], np.float64)
+    mean, squares, done = np.zeros(epsilons.shape), np.zeros(epsilons.shape), 0
+    if np.all(np.isneginf(plan.log_scale)):
+        return mean, squares
+    call = functools.partial(_chunk_moments, draw=plan.draw, tile=plan.tile, **plan.static)
+    work = plan.tile.lanes * math.prod(float(x) for x in jax.tree.leaves(mechanism)[1:])
+    num_blocks = _power_of_two(_CHUNK / work, 1, _MOST_BLOCKS)
+    while done < num_samples:
+        ends = np.minimum(done + plan.tile.lanes * np.arange(num_blocks + 1), num_samples)
+        live = np.zeros(_MOST_BLOCKS)
+        live[:num_blocks] = np.diff(ends)
+        first = np.asarray(done // plan.tile.lanes, np.uint32)
+        means, deviations = call(key_data, first, live, run, epsilons, plan.log_scale, *plan.parameters)
+        for count, new_mean, new_squares in zip(live[live > 0], means, deviations, strict=False):
+            # Chan, Golub and LeVeque's update of mean and squared deviations
+            step = new_mean - mean
+            mean = mean + step * (count / (done + count))
+            squares = squares + new_squares + step * step * (done * count / (done + count))
+            done += int(count)
+        if progress is not None:
+            progress(done, num_samples)
+    return mean, np.sqrt(squares / num_samples / max(num_samples - 1, 1))
+
+
+def chernoff_upper_confidence(mean: Any, num_samples: int, error_prob: float, scale: Any = 1.0) -> np.ndarray:
+    """Chernoff-KL bound on the expectation of values in [0, scale] from the mean of N independent ones (spec S19).
+
+    scale * max{p: N kl(mean/scale || p) <= log(1/error_prob)}, kl(q || p) = q log(q/p) + (1-q) log((1-q)/(1-p)):
+    exceeded by the expectation with probability at most `error_prob` (Bernoulli values are extremal). By bisection of
+    p - q, the upper end returned: to 1e-9 relative, and above.
+
+    >>> from jaxacct.estimation import chernoff_upper_confidence
+    >>> round(float(chernoff_upper_confidence(0.001, 500_000, 0.01)), 10)
+    0.0011418502
+    """
+    scale = np.asarray(scale, np.float64)
+    q = np.clip(
+        np.divide(mean, scale, out=np.zeros(np.broadcast_shapes(np.shape(mean), scale.shape)), where=scale > 0), 0, 1
+    )
+    allowed = math.log(1.0 / error_prob) / num_samples
+    low, high = np.zeros_like(q), np.minimum(math.sqrt(2.0 * allowed) * np.sqrt(q) + 2.0 * allowed, 1.0 - q)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for _ in range(120):
+            gap = 0.5 * (low + high)
+            kl = -np.where(q > 0, q * np.log1p(gap / q), 0.0) - np.where(q < 1, (1 - q) * np.log1p(-gap / (1 - q)), 0.0)
+            inside = kl <= allowed
+            low, high = np.where(inside, gap, low), np.where(inside, high, gap)
+    return scale * np.minimum(q + high, 1.0)

@@ -1,0 +1,260 @@
+"""How jaxacct answers the reference values of "Hiding Among the Clones" other than those of the clones pair."""
+
+import math
+from fractions import Fraction
+
+import jax.numpy as jnp
+import mpmath as mp
+import numpy as np
+from _reference import Quantity, Side
+
+from jaxacct._precision import Kernel
+from jaxacct.bounds import _comparison_shuffle as comparison
+from jaxacct.bounds import _feldman_mcmillan_talwar as closed
+from jaxacct.bounds import _pure_composition as composition
+from jaxacct.bounds import _shuffle_reductions as reductions
+from jaxacct.divergence import _binary_response as binary
+from jaxacct.divergence import _multi_component as component
+from jaxacct.divergence import _multi_component_mean as mean
+from jaxacct.divergence._clones import window_for
+from jaxacct.divergence._gaussian import gaussian_log_delta
+
+_ROUNDED_UP = "closed form, rounded up by 2^-46"
+_SUMS = "sum of positive terms, each widened by its error: 2e-12 for n to 1e6"
+_ROOT = "least point found where the certified delta is below the target"
+
+
+def number(value):
+    return float(Fraction(value)) if isinstance(value, str) else float(value)
+
+
+def exponent(args, name):
+    """eps0 or eps, or the logarithm of exp_eps0 or exp_eps."""
+    return float(args[name]) if name in args else float(mp.log(mp.mpf(Fraction(args["exp_" + name]))))
+
+
+def closed_form(parameters):
+    def fn(num_reports, log_delta, *args):
+        return closed.closed_form_epsilon(num_reports, parameters(*args), log_delta)
+
+    return Kernel(fn)
+
+
+def component_kernel(pair):
+    def fn(epsilon, num_reports, *args, num_clones, num_rest, num_heads):
+        windows = {"num_clones": num_clones, "num_rest": num_rest, "num_heads": num_heads}
+        return tuple(component.component_delta(epsilon, num_reports, pair(*args), **windows))
+
+    kernel = Kernel(fn)
+
+    def evaluate(epsilon, num_reports, *args):
+        """component.Enclosure of Python floats."""
+        at = pair(*(jnp.asarray(a, float) for a in args))
+        sizes = component.component_windows(num_reports, float(at.clone_prob), float(at.rest_prob))
+        sizes = [max(512, size) for size in sizes]  # one program for most
+        windows = dict(zip(("num_clones", "num_rest", "num_heads"), sizes, strict=True))
+        return component.Enclosure(*(float(v) for v in kernel(epsilon, num_reports, *args, **windows)))
+
+    return evaluate
+
+
+def mean_kernel(pair):
+    def fn(epsilon, num_reports, *args, num_clones):
+        return tuple(mean.mean_component_delta(epsilon, num_reports, pair(*args), num_clones=num_clones))
+
+    kernel = Kernel(fn)
+
+    def evaluate(epsilon, num_reports, *args):
+        at = pair(*(jnp.asarray(a, float) for a in args))
+        size = max(1024, component.component_windows(num_reports, float(at.clone_prob), float(at.rest_prob))[0])
+        return component.Enclosure(*(float(v) for v in kernel(epsilon, num_reports, *args, num_clones=size)))
+
+    return evaluate
+
+
+pure_form, rederived_form = closed_form(closed.pure_parameters), closed_form(closed.rederived_parameters)
+clone_only_form = closed_form(closed.clone_only_parameters)
+three_component_form, k_ary_form = closed_form(closed.three_component_parameters), closed_form(closed.k_ary_parameters)
+three_component = component_kernel(component.three_component_pair)
+k_ary_three_component = component_kernel(component.k_ary_three_component_pair)
+k_ary_blanket = component_kernel(component.k_ary_blanket_pair)
+three_component_mean = mean_kernel(component.three_component_pair)
+k_ary_mean = mean_kernel(component.k_ary_blanket_pair)
+k_ary_elsewhere = mean_kernel(mean.k_ary_elsewhere_pair)
+binary_delta, binary_epsilon = Kernel(binary.binary_response_log_delta), Kernel(binary.binary_response_epsilon)
+binary_rdp, delta_floor = Kernel(binary.binary_response_rdp), Kernel(binary.clones_log_delta_floor)
+simple_epsilon, optimal_log_delta = Kernel(composition.simple_epsilon), Kernel(composition.optimal_log_delta)
+optimal_epsilon, with_slack = Kernel(composition.optimal_epsilon), Kernel(composition.log_delta_with_slack)
+girgis_rdp, balle_delta = Kernel(comparison.girgis_rdp), Kernel(comparison.balle_blanket_delta)
+replacement_epsilon = Kernel(comparison.sampling_with_replacement_epsilon)
+frequency_error = Kernel(reductions.frequency_mean_squared_error)
+frequency_epsilon = Kernel(reductions.frequency_local_epsilon)
+sufficient_noise, least_noise = Kernel(reductions.sufficient_gaussian_noise), Kernel(reductions.gaussian_noise)
+gaussian_delta = Kernel(gaussian_log_delta)
+subsampled = Kernel(
+    lambda epsilon, log_delta, q: tuple(reductions.subsampled(reductions.Guarantee(epsilon, log_delta), q))
+)
+
+
+@Kernel
+def approximate_log_delta(epsilon, log_delta, num_reports, local_epsilon, local_log_delta):
+    cost = reductions.log_replacement_cost(num_reports, local_epsilon, local_log_delta, jnp.ones_like(epsilon))
+    return reductions.with_replacement_cost(reductions.Guarantee(epsilon, log_delta), cost).log_delta
+
+
+@Kernel
+def approximate_epsilon(num_reports, local_epsilon, local_log_delta, log_delta, *, window):
+    cost = reductions.log_replacement_cost(num_reports, local_epsilon, local_log_delta, jnp.ones_like(num_reports))
+    profile = reductions.pure_profile(window=window)
+    return reductions.total_epsilon(profile, num_reports, local_epsilon, cost, log_delta)
+
+
+@Kernel
+def gaussian_epsilon(num_reports, local_epsilon, clip_over_sigma, log_delta, *, window):
+    one = jnp.ones_like(num_reports)
+    cost = reductions.log_gaussian_replacement_cost(num_reports, local_epsilon, clip_over_sigma, one)
+    profile = reductions.pure_profile(window=window)
+    return reductions.total_epsilon(profile, num_reports, local_epsilon, cost, log_delta)
+
+
+@Kernel
+def largest_local_epsilon(num_reports, epsilon, log_delta, *, window):
+    profile = reductions.pure_profile(window=window)
+    return reductions.largest_local_epsilon(profile, num_reports, epsilon, log_delta, 10.0 + epsilon)
+
+
+@Kernel
+def fewest_reports(local_epsilon, epsilon, log_delta, *, window):
+    profile = reductions.pure_profile(window=window)
+    return reductions.fewest_reports(profile, local_epsilon, epsilon, log_delta, 1e9 + 0.0 * epsilon)
+
+
+def _weighted(form, weight, *names):
+    """The raw formula at delta: the library's form at weight * delta, which is what the formula guarantees."""
+
+    def evaluate(a):
+        return form(a["n"], math.log(a["delta"]) + math.log(weight(a)), *(a[name] for name in names))
+
+    return evaluate
+
+
+def _response_weight(a):
+    return math.tanh(0.5 * a["eps0"])
+
+
+def _binary_window(a):
+    return max(2048, binary.binary_response_window(a["n"]))
+
+
+def _delta_2rr(a):
+    return math.exp(binary_delta(exponent(a, "eps"), a["n"], exponent(a, "eps0"), window=_binary_window(a)))
+
+
+def _compose_optimal(a):
+    total = (a["T"] - 2 * a["i"]) * a["eps"]
+    slack = optimal_log_delta(total, a["eps"], a["T"], window=composition.composition_window(a["T"]))
+    return math.exp(with_slack(math.log(a["delta"]), a["T"], slack))
+
+
+def _eps_approx_local(a):
+    logs = math.log(a["delta0"]), math.log(a["delta_total"])
+    window = window_for(a["n"], math.exp(-a["eps0"]))
+    return approximate_epsilon(a["n"], a["eps0"], *logs, window=window)
+
+
+def _eps_shuffled_gaussian(a):
+    window = window_for(a["n"], math.exp(-a["eps0"]))
+    return gaussian_epsilon(a["n"], a["eps0"], a["clip"] / a["sigma"], math.log(a["delta_total"]), window=window)
+
+
+def _clip_tv(a):
+    laws = [np.asarray([number(v) for v in a[name]]) for name in ("rx", "rho")]
+    return reductions.purified(*laws, exponent(a, "eps")).total_variation
+
+
+def _gaussian_delta_at_paper_sigma(a):
+    sigma = sufficient_noise(a["eps0"], math.log(a["delta0"]), 1.0)
+    return math.exp(gaussian_delta(a["eps0"], a["sensitivity"] / sigma))
+
+
+ANSWERS = {
+    ("S1", "eps_closed_form"): Quantity(_weighted(pure_form, _response_weight, "eps0"), _ROUNDED_UP),
+    ("S1", "eps_closed_form_refined"): Quantity(
+        lambda a: pure_form(a["n"], math.log(a["delta"]), a["eps0"]), _ROUNDED_UP
+    ),
+    ("S3", "eps_closed_form_clone_only"): Quantity(_weighted(clone_only_form, lambda a: 1.0, "p"), _ROUNDED_UP),
+    ("S5", "eps_subsample"): Quantity(lambda a: subsampled(a["eps"], 0.0, a["q"])[0], _ROUNDED_UP),
+    ("S7", "delta_total"): Quantity(
+        lambda a: math.exp(
+            approximate_log_delta(a["eps"], math.log(a["delta"]), a["n"], a["eps0"], math.log(a["delta0"]))
+        ),
+        _ROUNDED_UP,
+    ),
+    ("S7", "eps_approx_local"): Quantity(_eps_approx_local, _ROOT),
+    ("S8", "clip_tv"): Quantity(_clip_tv, _ROUNDED_UP),
+    ("S8", "eps_shuffled_gaussian"): Quantity(_eps_shuffled_gaussian, _ROOT),
+    ("S9", "delta_three_component"): Quantity(
+        lambda a: three_component(exponent(a, "eps"), a["n"], number(a["p"]), number(a["q"])).upper, _SUMS
+    ),
+    ("S9", "eps_closed_form_three_component"): Quantity(
+        _weighted(three_component_form, lambda a: a["q"], "p", "q"), _ROUNDED_UP
+    ),
+    ("S10", "delta_krr_blanket"): Quantity(lambda a: k_ary_blanket(a["eps"], a["n"], a["eps0"], a["k"]).upper, _SUMS),
+    ("S10", "delta_krr_elsewhere"): Quantity(
+        lambda a: k_ary_elsewhere(a["eps"], a["n"], a["eps0"], a["k"]).lower, _SUMS, side=Side.NEVER_ABOVE
+    ),
+    ("S10", "delta_krr_three_component"): Quantity(
+        lambda a: k_ary_three_component(a["eps"], a["n"], a["eps0"], a["k"]).upper, _SUMS
+    ),
+    ("S10", "eps_closed_form_krr"): Quantity(
+        _weighted(k_ary_form, lambda a: math.expm1(a["eps0"]) / (math.expm1(a["eps0"]) + a["k"]), "eps0", "k"),
+        _ROUNDED_UP,
+    ),
+    ("S11", "eps_closed_form_rederived"): Quantity(_weighted(rederived_form, _response_weight, "eps0"), _ROUNDED_UP),
+    ("S12", "eps0_calibration"): Quantity(
+        lambda a: frequency_epsilon(a["eps"], a["n"], math.log(a["delta"])), "closed form", side=Side.EITHER
+    ),
+    ("S12", "mse_bound"): Quantity(
+        lambda a: frequency_error(a["n"], a["eps0"], a["k"]), "closed form", side=Side.EITHER
+    ),
+    ("S13", "eps_bst14_no_constant"): Quantity(
+        lambda a: replacement_epsilon(a["n"], a["eps0"], math.log(a["delta"])), "closed form", side=Side.EITHER
+    ),
+    ("S13", "gaussian_delta_at_paper_sigma"): Quantity(
+        _gaussian_delta_at_paper_sigma, "the noise is rounded up, which lowers delta", side=Side.EITHER
+    ),
+    ("S13", "sgd_sigma_paper"): Quantity(
+        lambda a: sufficient_noise(a["eps0"], math.log(a["delta0"]), 1.0), _ROUNDED_UP
+    ),
+    ("S15", "compose_optimal_delta"): Quantity(_compose_optimal, _SUMS),
+    ("S15", "compose_simple_eps"): Quantity(
+        lambda a: simple_epsilon(a["eps"], a["T"], math.log(a["slack"])), _ROUNDED_UP
+    ),
+    ("S16", "delta_2rr"): Quantity(_delta_2rr, _SUMS, side=Side.NEVER_ABOVE),
+    ("S16", "eps_2rr"): Quantity(
+        lambda a: binary_epsilon(math.log(a["delta"]), a["n"], a["eps0"], window=_binary_window(a)),
+        _ROOT,
+        side=Side.NEVER_ABOVE,
+    ),
+    ("S17", "rdp_2rr"): Quantity(
+        lambda a: binary_rdp(a["n"], a["eps0"], orders=(a["order"],), window=_binary_window(a))[0],
+        _SUMS,
+        side=Side.NEVER_ABOVE,
+    ),
+    ("S18", "delta_all_agree"): Quantity(
+        lambda a: math.exp(delta_floor(a["eps"], a["n"], a["eps0"])), "closed form", side=Side.NEVER_ABOVE
+    ),
+    ("S19", "eps0_for_target"): Quantity(
+        lambda a: largest_local_epsilon(
+            a["n"], a["eps"], math.log(a["delta"]), window=window_for(a["n"], math.exp(-a["eps"]))
+        ),
+        _ROOT,
+        side=Side.NEVER_ABOVE,
+    ),
+    ("S20", "delta_bbgn_bennett_generic"): Quantity(
+        lambda a: balle_delta(a["eps"], a["n"], a["eps0"]), "a difference of powers", side=Side.EITHER
+    ),
+    ("S20", "rdp_gddsk_theorem1"): Quantity(
+        lambda a: girgis_rdp(a["n"], a["eps0"], orders=(a["order"],))[0], "rounded up by 2^-40"
+    ),
+}
