@@ -1,4 +1,4 @@
-"""The command line: ``jaxacct {epsilon,delta,compare} {allocation,poisson,gaussian} ...``."""
+"""The command line: ``jaxacct {epsilon,delta,compare} {allocation,poisson,gaussian,shuffle} ...``."""
 
 import argparse
 import json
@@ -24,6 +24,19 @@ def number(text: str) -> int | float:
 
 def _add_scheme_arguments(parser: argparse.ArgumentParser, scheme: str) -> None:
     add = parser.add_argument
+    if scheme == "shuffle":
+        add("--local-epsilon", type=number, metavar="E0", help="pure local privacy of one report, >= 0")
+        add("--local-delta", type=number, default=0.0, metavar="D0", help="approximate part of it (default 0)")
+        add("--num-categories", type=number, metavar="K", help="reports are K-ary randomized response")
+        add(
+            "--noise-multiplier",
+            type=number,
+            metavar="SIGMA",
+            help="Gaussian reports instead: noise std over norm bound",
+        )
+        add("--num-reports", type=number, required=True, metavar="N", help="reports in one round")
+        add("--num-epochs", type=number, default=1, metavar="E", help="rounds, shuffled afresh (default 1)")
+        return
     add("--noise-multiplier", type=number, required=True, metavar="SIGMA", help="noise std over clipping norm, > 0")
     if scheme == "allocation":
         add("--num-steps", type=number, required=True, metavar="T", help="steps in one epoch")
@@ -43,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         "allocation": "each record in K of T steps, uniformly",
         "poisson": "each record in each step with probability Q",
         "gaussian": "every record in every step",
+        "shuffle": "reports of N users, shuffled",
     }
     for question, text in (
         ("epsilon", "epsilon at a given delta, with what it rests on"),
@@ -50,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         ("compare", "every applicable bound side by side"),
     ):
         command = questions.add_parser(question, help=text, description=text)
-        kinds = command.add_subparsers(dest="scheme", required=True, metavar="{allocation,poisson,gaussian}")
+        kinds = command.add_subparsers(dest="scheme", required=True, metavar="{allocation,poisson,gaussian,shuffle}")
         for scheme, what in schemes.items():
             leaf = kinds.add_parser(scheme, help=what, description=f"{text}: {what}")
             _add_scheme_arguments(leaf, scheme)
@@ -66,14 +80,30 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _mechanism(args: argparse.Namespace) -> Any:
-    from jaxacct.mechanisms import Composed, Gaussian, PoissonSampled, RandomAllocation
+    from jaxacct.mechanisms import Composed, Gaussian, PoissonSampled, RandomAllocation, Shuffled
 
+    if args.scheme == "shuffle":
+        return Shuffled(_randomizer(args), args.num_reports, args.num_epochs)
     noise = Gaussian(args.noise_multiplier)
     if args.scheme == "allocation":
         return RandomAllocation(noise, args.num_steps, args.num_selected, args.num_epochs)
     if args.scheme == "poisson":
         return PoissonSampled(noise, args.sampling_prob, args.num_steps)
     return Composed(noise, args.num_steps)
+
+
+def _randomizer(args: argparse.Namespace) -> Any:
+    from jaxacct.mechanisms import GaussianReports, KaryRandomizedResponse, LocalRandomizer
+
+    if (args.local_epsilon is None) == (args.noise_multiplier is None):
+        raise ValueError("exactly one of --local-epsilon and --noise-multiplier must be given")
+    if args.noise_multiplier is not None:
+        return GaussianReports(args.noise_multiplier)
+    if args.num_categories is None:
+        return LocalRandomizer(args.local_epsilon, args.local_delta)
+    if args.local_delta:
+        raise ValueError(f"local_delta={args.local_delta} must be 0 for k-ary randomized response")
+    return KaryRandomizedResponse(args.local_epsilon, args.num_categories)
 
 
 def _compare_json(mechanism: Any, target: dict[str, Any]) -> list[dict[str, Any]]:

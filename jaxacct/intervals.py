@@ -212,7 +212,7 @@ def _by_methods(mechanism: Any, query: Query, target: float) -> Interval:
     upper = float(decide(mechanism, query, target, (Direction.REMOVE,), None).value)
     below = [m for m in methods_for(mechanism) if m.bound is Bound.LOWER]
     lower = max((float(ask(m, mechanism, query, target).value) for m in below), default=0.0)
-    pair = float(ask(PAIR_FROM_BELOW, mechanism, query, target).value)
+    pair = float(ask(PAIR_FROM_BELOW, mechanism, query, target).value) if has_pair(mechanism) else 0.0
     return Interval(min(lower, upper), upper, min(max(lower, pair), upper))
 
 

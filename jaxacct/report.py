@@ -6,10 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._types import Bound, OrderEdgeWarning
+from jaxacct._types import Bound, NeighboringRelation, OrderEdgeWarning
 from jaxacct.accounting import Entry, compare, deciding
 from jaxacct.intervals import PrecisionWarning, delta_interval, distribution_theorem, epsilon_interval
-from jaxacct.mechanisms import Composed, Gaussian, PoissonSampled, RandomAllocation
+from jaxacct.mechanisms import (
+    Composed,
+    Gaussian,
+    GaussianReports,
+    KaryRandomizedResponse,
+    LocalRandomizer,
+    PoissonSampled,
+    RandomAllocation,
+    Shuffled,
+)
 
 _GAUSSIAN_ASSUMPTION = (
     "each step releases a sum of contributions clipped to norm C plus Gaussian noise of standard deviation "
@@ -21,6 +30,11 @@ _ALLOCATION_ASSUMPTION = (
 )
 _POISSON_ASSUMPTION = (
     "each record joins each step independently with the stated probability, and who joined stays secret"
+)
+
+_SHUFFLE_ASSUMPTION = (
+    "the users' data are in a uniformly random order, drawn afresh in every round and known to the shuffler alone; "
+    "each report is randomized as stated, and a randomizer may depend on earlier reports"
 )
 
 
@@ -35,10 +49,24 @@ def describe(mechanism: Any) -> str:
     if isinstance(mechanism, PoissonSampled):
         scheme = f"Poisson sampling, probability {mechanism.sampling_prob:.6g}, {mechanism.num_steps:.0f} steps"
         return f"{scheme}; {describe(mechanism.mechanism)}"
+    if isinstance(mechanism, Shuffled):
+        rounds = "" if mechanism.num_epochs == 1 else f", {mechanism.num_epochs:.0f} rounds"
+        return f"shuffle of {mechanism.num_reports:.0f} reports{rounds}; {_describe_randomizer(mechanism.mechanism)}"
     if isinstance(mechanism, Composed):
         parts = zip(mechanism.mechanisms, mechanism.counts, strict=True)
         return " + ".join(f"{count:.0f} x ({describe(part)})" for part, count in parts)
     return repr(mechanism)
+
+
+def _describe_randomizer(randomizer: Any) -> str:
+    if isinstance(randomizer, LocalRandomizer):
+        delta = f" and delta {randomizer.local_delta:g}" if randomizer.local_delta else ""
+        return f"each of local epsilon {randomizer.local_epsilon:g}{delta}"
+    if isinstance(randomizer, KaryRandomizedResponse):
+        return f"{randomizer.num_categories:.0f}-ary randomized response of local epsilon {randomizer.local_epsilon:g}"
+    if isinstance(randomizer, GaussianReports):
+        return f"Gaussian noise, noise multiplier {randomizer.noise_multiplier:g}"
+    return f"each of local epsilon {randomizer.local_epsilon:.4g}, by its output probabilities"
 
 
 def assumptions(mechanism: Any) -> tuple[str, ...]:
@@ -47,6 +75,8 @@ def assumptions(mechanism: Any) -> tuple[str, ...]:
         return tuple(dict.fromkeys(a for part in mechanism.mechanisms for a in assumptions(part)))
     if isinstance(mechanism, RandomAllocation):
         return (_ALLOCATION_ASSUMPTION, *assumptions(mechanism.mechanism))
+    if isinstance(mechanism, Shuffled):
+        return (_SHUFFLE_ASSUMPTION,)
     if isinstance(mechanism, PoissonSampled):
         return (_POISSON_ASSUMPTION, *assumptions(mechanism.mechanism))
     return (_GAUSSIAN_ASSUMPTION,)
@@ -127,6 +157,12 @@ def _answer(mechanism: Any, target_delta: float | None, target_epsilon: float | 
     return value, entries, interval
 
 
+def _reduction(mechanism: Any) -> str:
+    if isinstance(mechanism, Shuffled):
+        return "the clones pair"
+    return "the reduction to one step at a time"
+
+
 def statement(
     mechanism: Any,
     *,
@@ -170,6 +206,8 @@ def statement(
     }
     if interval is not None:
         result["interval"] = {**interval._asdict(), "theorem": distribution_theorem(mechanism)}
+        if interval.lower < interval.analysis_lower:
+            result["interval"]["reduction"] = _reduction(mechanism)
     if baseline is not None:
         theorem = max(poisson_entries, key=lambda e: e.value).theorem
         if poisson_interval is not None and poisson_interval.upper <= poisson:
@@ -191,15 +229,16 @@ def statement_text(facts: dict[str, Any]) -> str:
     if "interval" in facts:
         found = facts["interval"]
         between = f"between {shown_down(found['lower'])} and {shown(found['upper'])}"
-        lines.append(f"  certified   {solved} {between}, by the privacy loss distribution ({found['theorem']})")
-        if found["lower"] < found["analysis_lower"]:
+        lines.append(f"  certified   {solved} {between}, by {found['theorem']}")
+        if "reduction" in found:
             reduced = shown_down(found["analysis_lower"])
-            lines.append(
-                f"              (the reduction to one step at a time, which was analysed, has at least {reduced})"
-            )
+            lines.append(f"              ({found['reduction']}, which was analysed, has at least {reduced})")
+    both = facts["neighboring_relation"] == NeighboringRelation.ADD_OR_REMOVE_ONE.value
     for entry in facts["directions"]:
         order = "" if entry["order"] is None else f", Renyi order {entry['order']:g}"
-        lines.append(f"  {entry['direction']:<11} {solved} <= {shown(entry['value'])} by {entry['theorem']}{order}")
+        side = entry["direction"] if both else entry["method"]
+        side = side if len(side) <= 11 else f"{side}:"
+        lines.append(f"  {side:<11} {solved} <= {shown(entry['value'])} by {entry['theorem']}{order}")
     for title, text in zip(("assumes", *[""] * len(facts["assumptions"])), facts["assumptions"], strict=False):
         lines.append(f"  {title:<11} {text}")
     for note in facts["notes"]:
@@ -217,7 +256,7 @@ def comparison_text(entries: tuple[Entry, ...], solved: str) -> str:
     rows = [
         (
             e.method,
-            e.direction.value,
+            e.direction.value if e.neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE else "-",
             shown(e.value, 6) if e.bound is Bound.UPPER else shown_down(e.value, 6),
             e.bound.value,
             "-" if np.isnan(e.order) else f"{e.order:g}" + ("*" if e.at_order_edge else ""),
@@ -233,7 +272,7 @@ def comparison_text(entries: tuple[Entry, ...], solved: str) -> str:
     worst = max(best.values())
     lines.append("")
     sides = " and ".join(f"{d.value} {shown(v, 6)}" for d, v in best.items())
-    lines.append(f"{solved} = {shown(worst, 6)}: the larger of {sides}")
+    lines.append(f"{solved} = {shown(worst, 6)}" + (f": the larger of {sides}" if len(best) > 1 else ""))
     if any(e.at_order_edge for e in entries):
         lines.append("* the largest order tried was best: valid, but may be loose")
     return "\n".join(lines)

@@ -100,3 +100,19 @@ def test_wrong_arguments_give_one_line_and_status_two(capsys, args, words):
     assert captured.out == ""
     assert captured.err.count("\n") == 1
     assert words in captured.err
+
+
+@pytest.mark.parametrize(
+    ("extra", "words"),
+    [
+        (["--local-epsilon", "1"], "epsilon = 0.004335"),
+        (["--local-epsilon", "1", "--num-categories", "20"], "20-ary randomized response"),
+        (["--local-epsilon", "1", "--local-delta", "1e-14"], "delta 1e-14"),
+        (["--noise-multiplier", "4"], "Gaussian noise, noise multiplier 4"),
+    ],
+)
+def test_shuffle(extra: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["epsilon", "shuffle", *extra, "--num-reports", "1000000", "--delta", "1e-6"]) == 0
+    out = capsys.readouterr().out
+    assert words in out
+    assert "replace one record" in out

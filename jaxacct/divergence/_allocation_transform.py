@@ -241,6 +241,11 @@ def _dot(a: Any, b: Any) -> Any:
     return jnp.sum(jnp.einsum("bga,bgc->bac", _blocks(a), _blocks(b)), 0)
 
 
+def _block_sums(a: Any) -> Any:
+    """The sum over the leading axis, with the rounding of `_dot`."""
+    return jnp.sum(jax.lax.optimization_barrier(jnp.sum(_blocks(a), 1)), 0)
+
+
 def _blocks(a: Any) -> Any:
     return a.reshape(_NUM_BLOCKS, -1, a.shape[-1])
 
@@ -262,19 +267,16 @@ def _centred_sums(
     x = w * u
     f, f_error = _excess(x, shift * is_outer, 1.0 + (factor - 1.0) * is_outer, high * is_outer)
     # without the barrier each product computes them again (XLA CPU, jaxlib 0.10.2)
-    f, f_error = jax.lax.optimization_barrier((f, f_error))
+    x, f, f_error = jax.lax.optimization_barrier((x, f, f_error))
     e, e_error = f - x, f_error + 10.0 * ULP * _size(x)
-    ones, zeros = jnp.ones_like(f), jnp.zeros_like(f_error)
-    left, right = (
-        (jnp.concatenate([density, density, density]) * jnp.concatenate([f, ones, e]))[:, :_OUTER],
-        jnp.concatenate([ones, f, e])[:, _OUTER:],
-    )
-    weight, relative = _size(density), relative + _dot_error(3 * w.shape[0])
-    left_error = jnp.concatenate([f_error + relative * _size(f), relative + zeros, e_error + relative * _size(e)])
-    right_error = jnp.concatenate([zeros, f_error, e_error])[:, _OUTER:]
-    weight = jnp.concatenate([weight, weight, weight])
-    error = _dot((weight * left_error)[:, :_OUTER], _size(right)) + _dot(_size(left), right_error)
-    return _dot(left, right), error
+    relative = relative + _dot_error(w.shape[0])
+    weight = _size(density)
+    alone, alone_error = _block_sums(density * f), _block_sums(weight * (f_error + relative * _size(f)))
+    left, right = density * e, e[:, _OUTER:]
+    size, loss = weight * _size(e), weight * (e_error + relative * _size(e))
+    joint_error = _dot(loss[:, :_OUTER], _size(right)) + _dot(size[:, :_OUTER], e_error[:, _OUTER:])
+    total = alone[:_OUTER, None] + alone[_OUTER:] + _dot(left[:, :_OUTER], right)
+    return total, alone_error[:_OUTER, None] + alone_error[_OUTER:] + joint_error
 
 
 def _weighted_sums(u: Any, is_outer: Any, v: Any, weight: Any, weight_error: Any) -> tuple[Any, Any]:
