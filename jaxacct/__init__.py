@@ -2,8 +2,10 @@
 
 from jaxacct._types import Bound, Direction, NeighboringRelation, OrderEdgeWarning
 from jaxacct.accounting import Entry, allocation_rdp, compare, deciding, delta, epsilon, rdp
+from jaxacct.bounds._profiles import dominating_pld
 from jaxacct.composition import compose
 from jaxacct.curves import Pld, RdpCurve, mixture
+from jaxacct.estimation import Estimate, Sampler, estimate_delta
 from jaxacct.intervals import Interval, PrecisionWarning, delta_interval, epsilon_interval, pld
 from jaxacct.mechanisms import (
     Composed,
@@ -19,6 +21,7 @@ from jaxacct.mechanisms import (
     RandomAllocation,
     Shuffled,
 )
+from jaxacct.utility import mean_estimation_variance
 
 __version__ = "0.1.0"
 
@@ -29,6 +32,7 @@ __all__ = [
     "Direction",
     "DiscretePair",
     "Entry",
+    "Estimate",
     "FiniteRandomizer",
     "Gaussian",
     "GaussianReports",
@@ -43,6 +47,7 @@ __all__ = [
     "PrecisionWarning",
     "RandomAllocation",
     "RdpCurve",
+    "Sampler",
     "Shuffled",
     "allocation_rdp",
     "compare",
@@ -50,8 +55,11 @@ __all__ = [
     "deciding",
     "delta",
     "delta_interval",
+    "dominating_pld",
     "epsilon",
     "epsilon_interval",
+    "estimate_delta",
+    "mean_estimation_variance",
     "mixture",
     "pld",
     "rdp",

@@ -22,7 +22,7 @@ from jaxacct.mechanisms import Gaussian, RandomAllocation
 _LEAST_NOISE = 1 / 16  # below it a likelihood ratio may overflow
 _MOST_STEPS = 2**30  # counted in int32
 _MOST_SELECTED = 2**16  # each with a number for every sample
-_TILE = 2**16  # coordinates drawn at once: some megabytes, which stay in the cache
+_TILE = 2**18  # coordinates drawn at once, some megabytes: smaller tiles spend their time on making keys
 _CHUNK = 2**24  # coordinates in one call of the program, a tenth of a second, if that is more than a block of samples
 _MOST_BLOCKS = 16
 _RANKED = 2**16  # order statistics held at once
@@ -191,11 +191,11 @@ def _check_mechanism(mechanism: Any, target_epsilon: Any) -> float:
 
 
 def _tile(num_steps: int, sigma: float) -> Tile:
-    """Rows of one of eight numbers, so that few programs serve every number of steps and few rows are wasted."""
+    """At most 256 rows, of few different numbers: each is another program, and rows beyond the steps are wasted."""
     if num_steps <= 64:
         rows = max(1 << (num_steps - 1).bit_length(), 4)
     else:
-        rows = 8 * math.ceil(num_steps / math.ceil(num_steps / 64) / 8)
+        rows = 16 * math.ceil(num_steps / math.ceil(num_steps / 256) / 16)
     narrow = sigma >= 1 / 8 and sigma * math.sqrt(num_steps) <= 1e4
     return Tile(rows, _TILE // rows // 64 * 64, np.float32 if narrow else np.float64)
 

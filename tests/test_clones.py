@@ -22,7 +22,7 @@ from jaxacct.divergence._clones import (
     window_for,
 )
 from jaxacct.divergence._clones_pair import clones_pair, count_window, window_sum
-from jaxacct.divergence._clones_smooth import smooth_sum
+from jaxacct.divergence._clones_smooth import smooth_error, smooth_sum
 from jaxacct.divergence._clones_tradeoff import clones_gdp, clones_tradeoff
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 from jaxacct.special._fair_coins import fair_rate, log_fair_pmf, small_tail_ratios, tail_ratios
@@ -352,7 +352,7 @@ def test_contour_contains_the_sum():
     def both(eps, n, p, local, *, window):
         pair = clones_pair(eps, n, p, local)
         exact, smooth = window_sum(pair, count_window(pair, window)), smooth_sum(pair)
-        return exact.delta, exact.missing, exact.tail, smooth.delta, smooth.error, smooth.tail
+        return exact.delta, exact.missing, exact.tail, smooth.delta, smooth_error(pair, smooth), smooth.tail
 
     kernel = Kernel(both, lane_bytes=lane_bytes)
     for n, local in ((3000, 0.2), (10**4, 1.0), (10**5, 4.0), (10**6, 0.01), (10**6, 4.0), (10**7, 6.0)):

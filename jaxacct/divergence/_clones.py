@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.divergence._clones_pair import ClonesPair, WindowSum, clones_pair, count_window, window_sum
-from jaxacct.divergence._clones_smooth import SmoothSum, smooth_sum
+from jaxacct.divergence._clones_smooth import SmoothSum, smooth_error, smooth_sum
 from jaxacct.special import log1mexp
 
 _DEVIATIONS = 9.5  # a window reaches this far out: Chernoff's bound outside, 1e-19
@@ -78,7 +78,8 @@ def clones_delta(
     """
     size = jnp.abs(epsilon)
     pair = clones_pair(jnp.minimum(size, MAX_EPSILON), num_reports, clone_prob, local_epsilon)
-    at = _bracket(pair, window_sum(pair, count_window(pair, window)), smooth_sum(pair))
+    smooth = smooth_sum(pair)
+    at = _bracket(pair, window_sum(pair, count_window(pair, window)), smooth, smooth_error(pair, smooth))
     lower = jnp.where(size > MAX_EPSILON, -jnp.inf, at.log_lower)
     negative = epsilon < 0
     safe = jnp.where(negative, size, 1.0)
@@ -93,11 +94,11 @@ def clones_delta(
     )
 
 
-def _bracket(pair: ClonesPair, exact: WindowSum, smooth: SmoothSum) -> LogInterval:
+def _bracket(pair: ClonesPair, exact: WindowSum, smooth: SmoothSum, error: jax.Array) -> LogInterval:
     """Both methods' brackets, met; rounding is booked here."""
     slack = 2e-12 - 1e-14 * pair.log_unit
-    lower = jnp.maximum(exact.delta, smooth.delta - smooth.error)
-    upper, contour = exact.delta + exact.missing, smooth.delta + smooth.error
+    lower = jnp.maximum(exact.delta, smooth.delta - error)
+    upper, contour = exact.delta + exact.missing, smooth.delta + error
     use_contour = contour < upper
     upper = jnp.where(use_contour, contour, upper)
     tail = jnp.where(use_contour, smooth.tail, exact.tail)
@@ -194,7 +195,7 @@ def _solve(
 ) -> EpsilonInterval:
     """Newton's steps on log delta inside a bracket of certified points, then one probe on either side of the root.
 
-    The first steps use the contour alone.
+    The first steps use the centre of the contour's bracket alone.
     """
     params = num_reports, clone_prob, local_epsilon
     start = _gaussian_root(log_delta, *params)
@@ -203,20 +204,26 @@ def _solve(
     def step(state: _Search) -> _Search:
         x, refine = state.at, state.turn >= _SMOOTH_STEPS
         pair = clones_pair(x, *params)
-        nothing = WindowSum(jnp.zeros_like(x), jnp.full_like(x, jnp.inf), jnp.zeros_like(x))
-        exact = jax.lax.cond(refine, window_sum, lambda *_: nothing, pair, counts)
-        at = _bracket(pair, exact, smooth_sum(pair))
+        smooth = smooth_sum(pair)
+        unknown = jnp.full_like(x, jnp.inf)
+        exact, error = jax.lax.cond(
+            refine,
+            lambda: (window_sum(pair, counts), smooth_error(pair, smooth)),
+            lambda: (WindowSum(jnp.zeros_like(x), unknown, jnp.zeros_like(x)), unknown),
+        )
+        at = _bracket(pair, exact, smooth, error)
         too_short, too_long = at.log_upper > log_delta, at.log_lower < log_delta
         high = jnp.where(too_short, state.high, jnp.minimum(state.high, x))
         low = jnp.where(too_long, state.low, jnp.maximum(state.low, x))
-        # the contour's bracket may be far wider than what comes later: it says nothing here
         short = jnp.where(refine & too_short, jnp.maximum(state.short, x), state.short)
         long = jnp.where(refine & too_long, jnp.minimum(state.long, x), state.long)
+        rough = _log(jnp.stack([smooth.delta, smooth.tail])) + pair.log_unit
+        log_value = jnp.where(refine, at.log_upper, rough[0] + pair.log_scale)
         # d log delta / d eps = -e^eps Q / delta
-        slope = jnp.exp(x + at.log_tail - at.log_upper)
+        slope = jnp.exp(x + jnp.where(refine, at.log_tail, rough[1]) - log_value)
         usable = jnp.isfinite(slope) & (slope > 0)
         slope = jnp.where(usable, slope, 1.0)
-        residual = at.log_upper - log_delta
+        residual = log_value - log_delta
         width = jnp.where(jnp.isfinite(at.log_lower), at.log_upper - at.log_lower, 1.0)
         # Newton on log delta, concave; where that overshoots, on delta, convex in e^eps: never past the root, but slow
         upper_root = x + residual / slope

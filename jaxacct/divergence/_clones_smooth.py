@@ -24,14 +24,16 @@ _NUM_PEAKS = 2048
 
 
 class SmoothSum(NamedTuple):
-    """Centre and half width of a bracket of the divergence, and Q[loss > epsilon] without one, in the pair's units."""
+    """The divergence and Q[loss > epsilon], in the pair's units, and by what rule: see `smooth_error`."""
 
     delta: jax.Array  # times e^(log_unit + log_scale)
-    error: jax.Array  # times e^(log_unit + log_scale)
     tail: jax.Array  # times e^log_unit
+    saddle: "Saddle"
+    step: jax.Array
+    unit: jax.Array  # phi(lam)^n / (n p), over e^log_unit
 
 
-class _Saddle(NamedTuple):
+class Saddle(NamedTuple):
     """lam, log phi(lam), and a term of Z tilted by e^{lam Z}: weights of 0, 1 - u and -1 - u, mean and variance."""
 
     lam: jax.Array
@@ -55,7 +57,7 @@ def _log_phi(pair: ClonesPair, lam: jax.Array) -> tuple[jax.Array, jax.Array, ja
     )
 
 
-def _saddle(pair: ClonesPair) -> _Saddle:
+def _saddle(pair: ClonesPair) -> Saddle:
     """Near the least lam^-2 phi(lam)^n: Z's tilted mean would be 2 / lam, by its moments at atanh(u), where it is 0."""
     n, p, u, gap = pair.num_reports, pair.clone_prob, pair.threshold, 2.0 * pair.half_gap
     centre = 0.5 * (jnp.log1p(u) - jnp.log(gap))
@@ -68,17 +70,14 @@ def _saddle(pair: ClonesPair) -> _Saddle:
     still = (1.0 - p) * jnp.exp(-log_phi)
     mean = 2.0 * half * (sinh - u - u * cosh_less_one)
     variance = still * (up * gap * gap + down * jnp.square(1.0 + u)) + 4.0 * up * down
-    return _Saddle(lam, log_phi, still, up, down, mean, variance)
+    return Saddle(lam, log_phi, still, up, down, mean, variance)
 
 
 def smooth_sum(pair: ClonesPair) -> SmoothSum:
-    """The divergence by the midpoint rule over the first peak, with a bound on all that this leaves out.
-
-    Regime: n p (1 - p) large and u away from 1; elsewhere the bracket is wide, or infinitely wide.
-    """
+    """The divergence by the midpoint rule over the first peak: near it where n p (1 - p) is large and u away from 1."""
     n, p = pair.num_reports, pair.clone_prob
     at = _saddle(pair)
-    # angles stay below 1, the end of the series of _deficits: where that cuts the peak off, _error says so
+    # angles stay below 1, the end of the series of _deficits: where that cuts the peak off, smooth_error says so
     end = jnp.minimum(_REACH / jnp.sqrt(n * at.variance), 0.5)
     step = jax.lax.stop_gradient(end / _NUM_NODES)
     y = (jnp.arange(_NUM_NODES, dtype=jnp.int32).astype(jnp.float64)[:, None] + 0.5) * step
@@ -88,7 +87,7 @@ def smooth_sum(pair: ClonesPair) -> SmoothSum:
     # phi(lam + i y) / phi(lam) - 1, its imaginary part without the cancellation of its linear terms
     real = -jnp.sum(weights * one_less_cosine, axis=0)
     imag = at.mean * y - jnp.sum(weights * angle_less_sine, axis=0)
-    unit = jnp.exp(jnp.minimum(n * at.log_phi - pair.log_unit, 600.0))
+    unit = jnp.exp(jnp.minimum(n * at.log_phi - pair.log_unit, 600.0)) / (n * p)
     size = jnp.exp(0.5 * n * jnp.log1p(2.0 * real + real * real + imag * imag))
     turn = n * jnp.arctan2(imag, 1.0 + real)
     cosine, sine = size * jnp.cos(turn), size * jnp.sin(turn)
@@ -107,14 +106,18 @@ def smooth_sum(pair: ClonesPair) -> SmoothSum:
     )
     tail = jnp.sum(cosine * last_real - sine * last_imag, axis=0)
     return SmoothSum(
-        delta=unit / (n * p) * (step / math.pi) * total,
-        error=jax.lax.stop_gradient(unit / (n * p) * _error(pair, at, step)),
-        tail=unit * (step / math.pi) * tail,
+        delta=unit * (step / math.pi) * total,
+        tail=unit * (n * p) * (step / math.pi) * tail,
+        saddle=at,
+        step=step,
+        unit=unit,
     )
 
 
-def _error(pair: ClonesPair, at: _Saddle, step: jax.Array) -> jax.Array:
-    """A bound on |E[Z_+] - its midpoint sum| / phi(lam)^n; +inf where the argument does not apply.
+def smooth_error(pair: ClonesPair, smooth: SmoothSum) -> jax.Array:
+    """A bound on the distance of `smooth.delta` from the divergence; +inf where the argument does not apply.
+
+    Of |E[Z_+] - its midpoint sum| / phi(lam)^n:
 
     1. The rule's own error, by Poisson summation, with D = 2 pi / step:
        ``sum_j e^{-lam j D} E(Z + j D)_+ + e^{lam j D} E(Z - j D)_+``; the first <= e^{-lam j D} (j D + sd Z), since
@@ -126,7 +129,8 @@ def _error(pair: ClonesPair, at: _Saddle, step: jax.Array) -> jax.Array:
        distance of pi (1 - u) j from 2 pi Z, V the variance, K = 4 w0 w+ w- / V. A sum over nodes of a function with one
        peak is at most its integral and one peak.
     """
-    n, p, u = pair.num_reports, pair.clone_prob, pair.threshold
+    pair, smooth = jax.lax.stop_gradient((pair, smooth))
+    n, p, u, at, step = pair.num_reports, pair.clone_prob, pair.threshold, smooth.saddle, smooth.step
     shift = 2.0 * math.pi / step
     ratio = jnp.exp(-at.lam * shift)
     spread = jnp.sqrt(n * p * (1.0 + u * u * (1.0 - p)))
@@ -147,7 +151,7 @@ def _error(pair: ClonesPair, at: _Saddle, step: jax.Array) -> jax.Array:
     peaks = jnp.sum((width * jnp.exp(-decay * psi * psi) + floor) / jnp.square(math.pi * (j - 0.5)), axis=0)
     # the peaks beyond the last: sum_{j > J} (j - 1/2)^-2 <= 1/J
     beyond = (width + floor) / (math.pi * math.pi * _NUM_PEAKS)
-    return jnp.where(end < 0.5, above + below + (first + peaks + beyond) / math.pi, jnp.inf)
+    return jnp.where(end < 0.5, smooth.unit * (above + below + (first + peaks + beyond) / math.pi), jnp.inf)
 
 
 def _deficits(angle: jax.Array) -> tuple[jax.Array, jax.Array]:
