@@ -379,16 +379,16 @@ def test_confidence_bound_of_coins_is_not_vacuous():
 
 
 def test_same_seed_same_samples_and_more_continue_them():
-    run, seen, chunk = allocation(1.0, 64), [], 16 * 4096
+    run, seen, chunk = allocation(1.0, 64), [], 16 * 2048
     one = functools.partial(estimate_delta, run, 0.1, seed=11, direction=REMOVE)
-    short = one(num_samples=4096, progress=lambda *at: seen.append(at))
-    assert seen == [(4096, 4096)]
-    assert one(num_samples=4096) == short
-    assert one(num_samples=4000).mean != short.mean
+    short = one(num_samples=2048, progress=lambda *at: seen.append(at))
+    assert seen == [(2048, 2048)]
+    assert one(num_samples=2048) == short
+    assert one(num_samples=2000).mean != short.mean
     seen.clear()
-    long = one(num_samples=150_000, progress=lambda *at: seen.append(at))
-    assert seen == [(chunk, 150_000), (2 * chunk, 150_000), (150_000, 150_000)]
-    rest = (long.mean * 150_000 - short.mean * 4096) / (150_000 - 4096)
+    long = one(num_samples=70_000, progress=lambda *at: seen.append(at))
+    assert seen == [(chunk, 70_000), (2 * chunk, 70_000), (70_000, 70_000)]
+    rest = (long.mean * 70_000 - short.mean * 2048) / (70_000 - 2048)
     assert abs(rest - short.mean) < MAX_ERRORS * short.standard_error
     assert estimate_delta(run, 0.1, seed=2**64 - 1, num_samples=1000).mean != one(num_samples=1000).mean
 
@@ -404,7 +404,7 @@ def test_progress_can_stop_the_run():
     def stop(done, total):
         raise InterruptedError(f"{done} of {total}")
 
-    with pytest.raises(InterruptedError, match="65536 of 100000"):
+    with pytest.raises(InterruptedError, match="32768 of 100000"):
         estimate_delta(allocation(1.0, 64), 0.1, num_samples=10**5, seed=0, progress=stop)
 
 

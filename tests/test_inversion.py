@@ -15,7 +15,15 @@ from jaxacct._answering import DELTA, EPSILON
 from jaxacct._inverting import invert
 from jaxacct._precision import Kernel
 from jaxacct.bounds._moment_inversion import SIZES, inverts
-from jaxacct.divergence._inversion import make_line
+from jaxacct.divergence._gaussian_line import gaussian_line
+from jaxacct.divergence._inversion import (
+    _LOG_ALIAS,
+    _aliases,
+    _trapezoid,
+    alias_orders,
+    delta_ends,
+    make_line,
+)
 from jaxacct.divergence._sampled_gaussian_line import highest_node, sampled_gaussian_line
 
 RUNS = [
@@ -197,3 +205,43 @@ def test_what_inverts() -> None:
     assert inverts(ja.Composed((ja.Gaussian(1.0), _poisson(1.0, 0.1, 3)), (1, 2)))
     assert not inverts(ja.PoissonSampled(ja.Laplace(1.0), sampling_prob=0.1, num_steps=3))
     assert not inverts(ja.RandomAllocation(ja.Gaussian(1.0), num_steps=10))
+
+
+def _gaussian_sum(period: float, num_nodes: int, epsilon: float = 2.0) -> tuple[float, ...]:
+    """At noise multiplier 1 and order 4: the trapezoid sum, what is booked for errors and for aliases, and delta."""
+
+    def fn(period: jax.Array, epsilon: jax.Array) -> tuple[jax.Array, ...]:
+        order = jnp.full_like(period, 4.0)
+        c = alias_orders(order)
+        # log_delta such that the aliases ask for just this period
+        line = make_line(
+            order, epsilon, -period * 3.0 - _LOG_ALIAS, 0.0 * c, jnp.full_like(period, jnp.inf), num_nodes=num_nodes
+        )
+        line = line._replace(period=period, heights=2.0 * jnp.pi / period * jnp.arange(num_nodes, dtype=float)[:, None])
+        line = line._replace(edges=num_nodes * 2.0 * jnp.pi / period * 1.25 ** jnp.arange(64, dtype=float)[:, None])
+        moments = gaussian_line(line, jnp.ones_like(period))
+        found = _trapezoid(line, moments, epsilon)
+        shift = moments.log_modulus[0] + epsilon * (1.0 - order)
+        ends = delta_ends(line, moments, epsilon)
+        scale = jnp.exp(shift)
+        aliases = jnp.exp(_aliases(line, moments, epsilon))
+        return found.value * scale, found.above * scale, aliases, jnp.exp(ends.lower), jnp.exp(ends.upper)
+
+    with mp.workdps(40):
+        half = mp.mpf(1) / 2
+        truth = float(mp.ncdf(half - epsilon) - mp.exp(epsilon) * mp.ncdf(-half - epsilon))
+    return (*(float(x) for x in Kernel(fn)(period, epsilon)), truth)
+
+
+def test_each_booked_error_is_needed() -> None:
+    """Without its allowance for aliases, or for what lies beyond the last node, the bracket would miss delta."""
+    value, above, aliases, lower, upper, truth = _gaussian_sum(period=3.0, num_nodes=64)
+    assert value - above > truth * (1 + 1e-6)  # the aliases are all above: a lower end without them would be too large
+    assert value - above - aliases <= truth
+    assert lower <= truth <= upper
+    value, above, aliases, lower, upper, truth = _gaussian_sum(period=30.0, num_nodes=9)
+    assert abs(value - truth) > 1e-3 * truth  # cut off: without the tail both ends would be wrong
+    assert abs(value - truth) <= above
+    assert lower <= truth <= upper
+    value, above, aliases, lower, upper, truth = _gaussian_sum(period=30.0, num_nodes=128)
+    assert lower <= truth <= upper <= lower * (1 + 1e-10)
