@@ -19,6 +19,7 @@ from jaxacct.bounds._allocation_by_poisson import doob_tail
 from jaxacct.bounds._allocation_decomposition import decomposition_delta, decomposition_epsilon
 from jaxacct.bounds._allocation_exact import is_single_round, single_round_delta, single_round_epsilon
 from jaxacct.bounds._allocation_recursive import untied_tail
+from jaxacct.bounds._allocation_types import has_types, types_delta, types_epsilon
 from jaxacct.bounds._chua import largest_output_delta, largest_output_epsilon
 from jaxacct.bounds._dong_chen_ozgur import overlap_remove_rdp
 from jaxacct.bounds._moment_inversion import SIZES, inverts
@@ -61,6 +62,9 @@ class HostMethod:
 def exact_ends(mechanism: Any, query: Query, target: float, direction: Direction, precision: float = _TIGHT) -> Ends:
     """Bracket of the answer without discretisation; (0, inf or 1) at worst. For mechanisms that `has_exact` accepts."""
     lower, upper = 0.0, query.worst
+    if has_types(mechanism):
+        of_types = types_delta if query is DELTA else types_epsilon
+        return Ends(*(of_types(mechanism, target, direction, upper=upper) for upper in (False, True)))  # type: ignore[arg-type]
     if is_single_round(mechanism):
         with np.errstate(all="ignore"):  # what overflows fails closed
             single = single_round_delta if query is DELTA else single_round_epsilon
@@ -76,7 +80,7 @@ def exact_ends(mechanism: Any, query: Query, target: float, direction: Direction
 
 def has_exact(mechanism: Any) -> bool:
     """Whether `exact_ends` knows `mechanism`."""
-    return inverts(mechanism) or is_single_round(mechanism)
+    return inverts(mechanism) or is_single_round(mechanism) or has_types(mechanism)
 
 
 def _exact(bound: Bound, theorem: str) -> HostMethod:
@@ -146,7 +150,8 @@ def host_methods_for(mechanism: Any) -> tuple[HostMethod, ...]:
     """The host's methods for `mechanism`, the exact ones first; () for most."""
     exact: tuple[HostMethod, ...] = ()
     if has_exact(mechanism):
-        theorem = f"{_FS}, Theorem 3.1" if is_single_round(mechanism) else "Zhu, Dong & Wang 2022, Theorem 11"
+        allocated = isinstance(mechanism, RandomAllocation)
+        theorem = f"{_FS}, Theorem 3.1" if allocated else "Zhu, Dong & Wang 2022, Theorem 11"
         exact = (_exact(Bound.UPPER, theorem), _exact(Bound.LOWER, theorem))
     if isinstance(mechanism, RandomAllocation) and isinstance(mechanism.mechanism, Gaussian):
         return (*exact, *_ALLOCATION)

@@ -18,6 +18,7 @@ import jaxacct as ja
 from jaxacct._precision import Rounding, float64_kernel
 from jaxacct.bounds import _feldman_shenfeld as allocation
 from jaxacct.bounds import _gaussian as gaussian
+from jaxacct.bounds._dong_chen_ozgur import overlap_remove_rdp
 from jaxacct.composition import compose_gaussian_mu
 from jaxacct.conversion import curve_delta, curve_epsilon, delta_from_log
 from jaxacct.divergence._allocation import general_rdp
@@ -187,9 +188,11 @@ def floor_rdp(args: Args) -> float:
 
 
 def rdp_where_groups_are_exact(args: Args) -> float:
-    if whole(args["num_selected"]) not in (1, whole(args["num_steps"])):
-        raise Declined("k-out-of-t is composed of groups: an upper bound")
-    return exact_rdp(args)
+    if whole(args["num_selected"]) in (1, whole(args["num_steps"])):
+        return exact_rdp(args)
+    if args["order"] != 2:
+        raise Declined("k-out-of-t beyond order 2: no polynomial algorithm is known")
+    return float(overlap_remove_rdp(_allocation(args), orders=[2.0])[0])  # an equality at order 2
 
 
 def epsilon_from_integer_orders(args: Args) -> float:
@@ -238,10 +241,31 @@ def profile(ask: Callable[..., float], target: str, precision: float) -> Callabl
 
 
 def exact_profile(args: Args) -> float:
-    """`profile` where the reduction to one step a record loses nothing."""
-    if 1 < whole(args.get("num_selected", 1)) < whole(args["num_steps"]):
-        raise Declined("several steps a record: only the reduction's upper bound")
-    return profile(ja.delta, "kappa", DELTA_PRECISION)(args)
+    """`profile` of a mechanism with few outputs: true k-of-t, exact."""
+    return ja.delta(_run(args), math.log(real(args["kappa"])), method="exact", direction=_direction(args))
+
+
+def floor_profile(args: Args) -> float:
+    """k runs of 1-out-of-floor(t/k), composed."""
+    k = whole(args["num_selected"])
+    return _composed_groups(args, {whole(args["num_steps"]) // k: k})
+
+
+def floor_ceil_profile(args: Args) -> float:
+    """k runs whose lengths differ by at most one and add up to t, composed."""
+    size, larger = divmod(whole(args["num_steps"]), whole(args["num_selected"]))
+    return _composed_groups(args, {size: whole(args["num_selected"]) - larger, size + 1: larger})
+
+
+def _composed_groups(args: Args, groups: dict[int, int]) -> float:
+    sizes = [size for size, count in groups.items() if count > 0]
+    runs = tuple(_run({**args, "num_steps": size, "num_selected": 1}) for size in sizes)
+    whole_run = ja.Composed(runs, tuple(groups[size] for size in sizes))
+    at = math.log(real(args["kappa"]))
+    try:
+        return ja.delta(whole_run, at, precision=DELTA_PRECISION, direction=_direction(args))
+    except ja.PrecisionWarning as stopped:  # an error here
+        raise Declined(str(stopped)) from stopped
 
 
 def _run(args: Args) -> Any:

@@ -3,7 +3,10 @@
 A quantity that is not here is not covered. Add it here when jaxacct can answer it.
 """
 
-from _reference import Quantity
+from collections.abc import Callable
+from typing import Any
+
+from _reference import Quantity, Side
 from _reference_allocation import QUANTITIES
 from _reference_answers import (
     DELTA_PRECISION,
@@ -20,6 +23,8 @@ from _reference_answers import (
     epsilon_of_gaussian,
     exact_profile,
     exact_rdp,
+    floor_ceil_profile,
+    floor_profile,
     floor_rdp,
     gaussian_sigma,
     linear_curve,
@@ -31,6 +36,14 @@ from _reference_answers import (
 from _shuffle_answers import ANSWERS
 
 import jaxacct as ja
+from jaxacct.divergence._allocation_importance import importance_mass, importance_threshold
+from jaxacct.estimation import chernoff_upper_confidence
+
+
+def importance_of(fn: Callable[..., float]) -> Callable[[dict[str, Any]], float]:
+    """Of the event that importance sampling conditions on."""
+    return lambda a: fn(real(a["sigma"]), int(a["num_steps"]), real(a["epsilon"]), ja.Direction(a["direction"]))
+
 
 _ROUNDED_UP = "closed form, rounded up by some 2^-50 times the condition number"
 _CONVERSION = "closed form, rounded up by 2^-50 of its terms"
@@ -47,14 +60,12 @@ _ALLOCATION = {
     ),
     ("S3", "delta"): Quantity(profile(ja.delta, "epsilon", DELTA_PRECISION), _GRID, tolerance=DELTA_PRECISION),
     ("S3", "epsilon"): Quantity(profile(ja.epsilon, "delta", EPSILON_PRECISION), _GRID, tolerance=EPSILON_PRECISION),
-    ("S3", "hockey_stick"): Quantity(exact_profile, _GRID, tolerance=DELTA_PRECISION),
+    ("S3", "hockey_stick"): Quantity(exact_profile, "sums over types, rounded up"),
     ("S4", "delta"): Quantity(profile(ja.delta, "epsilon", DELTA_PRECISION), _GRID, tolerance=DELTA_PRECISION),
     ("S4", "delta_k_exact"): Quantity(profile(ja.delta, "epsilon", DELTA_PRECISION), _GRID, tolerance=DELTA_PRECISION),
-    ("S4", "hockey_stick_upper_floor_ceil"): Quantity(
-        profile(ja.delta, "kappa", DELTA_PRECISION), _GRID, tolerance=DELTA_PRECISION
-    ),
+    ("S4", "hockey_stick_upper_floor_ceil"): Quantity(floor_ceil_profile, _GRID, tolerance=DELTA_PRECISION),
     ("S5", "delta"): Quantity(profile(ja.delta, "epsilon", DELTA_PRECISION), _GRID, tolerance=DELTA_PRECISION),
-    ("S5", "hockey_stick"): Quantity(exact_profile, _GRID, tolerance=DELTA_PRECISION),
+    ("S5", "hockey_stick"): Quantity(profile(ja.delta, "kappa", DELTA_PRECISION), _GRID, tolerance=DELTA_PRECISION),
     ("S4", "rdp_k_exact"): Quantity(rdp_where_groups_are_exact, _SERIES),
     ("S4", "rdp_upper_floor"): Quantity(floor_rdp, _SERIES),
     ("S4", "rdp_upper_floor_ceil"): Quantity(exact_rdp, _SERIES),
@@ -68,6 +79,17 @@ _ALLOCATION = {
     ("S15", "rdp"): Quantity(chord_rdp, _SERIES),
     ("X2", "rdp"): Quantity(exact_rdp, _ADDED_ERRORS),
     **QUANTITIES,
+    ("S4", "hockey_stick_upper_floor"): Quantity(floor_profile, _GRID, tolerance=DELTA_PRECISION),
+    ("S17", "importance_threshold"): Quantity(importance_of(importance_threshold), "closed form", side=Side.EITHER),
+    ("S17", "importance_mass"): Quantity(importance_of(importance_mass), "closed form", side=Side.EITHER),
+    ("S19", "upper_confidence_bound"): Quantity(
+        lambda a: chernoff_upper_confidence(
+            real(a["mean"]), int(a["sample_size"]), real(a["error_prob"]), real(a["scale"])
+        ),
+        "a root, rounded up",
+        1e-9,
+        Side.EITHER,
+    ),
 }
 
 _CHEN = {

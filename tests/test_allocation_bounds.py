@@ -48,6 +48,7 @@ from jaxacct.bounds._allocation_decomposition import (
     decomposition_pld,
 )
 from jaxacct.bounds._allocation_recursive import tied_tail, untied_tail
+from jaxacct.bounds._allocation_types import types_delta
 from jaxacct.bounds._chua import largest_output_delta, largest_output_epsilon
 from jaxacct.bounds._dong_chen_ozgur import overlap_remove_rdp
 from jaxacct.bounds._profiles import convex_envelope, dominating_pld, profile_of
@@ -629,3 +630,40 @@ def test_one_step_groups() -> None:
         for direction in ja.Direction:
             exact = gaussian_delta(0.5, 2.0 / math.sqrt(4)) if k == 4 else 0.0
             assert exact <= truncated_delta(run, 0.5, direction, tail_bound=doob_tail) <= 1.0
+
+
+@pytest.mark.parametrize(("steps", "selected"), [(5, 2), (6, 3), (12, 5), (40, 7)])
+@pytest.mark.parametrize("direction", list(ja.Direction))
+def test_types_against_enumeration_and_the_reduction(steps: int, selected: int, direction: ja.Direction) -> None:
+    """Few outputs: k-of-t exactly, below its reduction and above one step a record."""
+    pair = ja.DiscretePair((0.7, 0.2, 0.1), (0.3, 0.5, 0.2))
+    run = ja.RandomAllocation(pair, steps, selected)
+    for epsilon in (0.0, 0.3, 1.0):
+        upper = types_delta(run, epsilon, direction, upper=True)
+        lower = types_delta(run, epsilon, direction, upper=False)
+        assert 0 <= lower <= upper <= lower * (1 + 1e-10) + 1e-300
+        size, larger = divmod(steps, selected)
+        groups = ja.Composed(
+            (ja.RandomAllocation(pair, size), ja.RandomAllocation(pair, size + 1)), (selected - larger, max(larger, 1))
+        )
+        reduced = ja.pld(
+            groups if larger else ja.Composed(ja.RandomAllocation(pair, size), selected), direction=direction
+        )
+        assert upper <= reduced.delta(epsilon) * (1 + 1e-9)
+        assert lower >= ja.pld(ja.RandomAllocation(pair, steps), direction=direction, bound=ja.Bound.LOWER).delta(
+            epsilon
+        )
+        if steps <= 6:
+            chosen = list(itertools.combinations(range(steps), selected))
+            views = itertools.product(range(3), repeat=steps)
+            p, q = np.array(pair.p), np.array(pair.q)
+            truth = 0.0
+            for view in views:
+                base = q[list(view)]
+                ratio = p[list(view)] / base
+                without = base.prod()
+                with_record = without * np.mean([ratio[list(c)].prod() for c in chosen])
+                a, b = (with_record, without) if direction is ja.Direction.REMOVE else (without, with_record)
+                truth += max(a - math.exp(epsilon) * b, 0.0)
+            assert lower <= truth * (1 + 1e-12)
+            assert truth <= upper * (1 + 1e-12)
