@@ -39,7 +39,7 @@ class Interval(NamedTuple):
 
     >>> import jaxacct as ja
     >>> found = ja.epsilon_interval(ja.Gaussian(1.0), target_delta=1e-6)
-    >>> found.lower <= 4.88656 <= found.upper, found.lower == found.analysis_lower
+    >>> 4.886554 <= found.lower <= found.upper <= 4.886555, found.lower == found.analysis_lower
     (True, True)
     """
 
@@ -54,7 +54,7 @@ class PrecisionWarning(UserWarning):
     >>> import warnings, jaxacct as ja
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
-    ...     wide = ja.epsilon_interval(ja.Gaussian(1.0), target_delta=1e-6, precision=1e-12)
+    ...     wide = ja.epsilon_interval(ja.Laplace(1.0), target_delta=1e-6, precision=1e-12)
     >>> caught[-1].category.__name__
     'PrecisionWarning'
     """
@@ -134,7 +134,7 @@ def epsilon_interval(
     >>> import jaxacct as ja
     >>> run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=1000)
     >>> interval = ja.epsilon_interval(run, target_delta=1e-6)
-    >>> interval.lower <= 0.1717286846 <= interval.upper <= 1.01 * interval.lower
+    >>> 0.17172868 <= interval.lower <= interval.upper <= 0.17172869
     True
     """
     check_delta("target_delta", target_delta)
@@ -151,7 +151,7 @@ def delta_interval(
 
     >>> import jaxacct as ja
     >>> interval = ja.delta_interval(ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100), target_epsilon=0.5)
-    >>> interval.lower <= 4.408908e-5 <= interval.upper <= 1.1 * interval.lower
+    >>> interval.lower <= 4.40890803386304e-5 <= interval.upper <= (1 + 1e-9) * interval.lower
     True
     """
     check_epsilon("target_epsilon", target_epsilon)

@@ -44,6 +44,7 @@ _Z_RANGE = 10.0  # of the Gaussian variable
 _OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: booked at 0 and at infinity
 _COARSENING = 0.5
 _NUM_SHIFTS = 8
+_SMALLEST = 1e-250  # smaller masses are near the end of the doubles: booked outside (upper) or dropped (lower)
 
 
 def side_of(bound: Bound, direction: Direction) -> Side:
@@ -57,13 +58,15 @@ def _gaussian_law(noise_multiplier: float, sampling_prob: float, step: float, si
     mu = 1.0 / noise_multiplier
     # Phi(-z) <= e^{-z^2/2}/2: what lies outside is below the tail that may be cut off anyway
     z_range = max(_Z_RANGE, math.sqrt(-2.0 * math.log(tail))) if tail > 0 else _Z_RANGE
-    outside = min(_OUTSIDE, tail) if tail > 0 else _OUTSIDE
+    outside = max(min(_OUTSIDE, tail), _SMALLEST) if tail > 0 else _OUTSIDE
     reach = z_range * mu
     low = (
         math.log1p(sampling_prob * math.expm1(-reach - 0.5 * mu * mu))
         if sampling_prob < 1.0
         else -reach - 0.5 * mu * mu
     )
+    # a mass under Q that underflows takes its mass under P with it
+    outside = max(outside, 2.0**-1000 * math.exp(min(reach + 0.5 * mu * mu, _MAX_LOSS)))
     top = reach + 0.5 * mu * mu  # Y there; P itself is centred mu^2 higher than Q
     high = top + math.log(sampling_prob + (1.0 - sampling_prob) * math.exp(-top))
     first = math.floor(low / step) - 1  # so that the outer cells hold only what lies outside
@@ -232,12 +235,13 @@ def pld_of_law(law: RatioLaw, direction: Direction) -> Pld:
     """The law of log Y under P (remove), or of -log Y under Q (add)."""
     upper = law.side is Side.UPPER
     bound = Bound.UPPER if upper else Bound.LOWER
+    kept = law.masses if upper else np.where(law.masses > _SMALLEST, law.masses, 0.0)
     if direction is Direction.ADD:
         offset = -float(law.log_values[-1])
-        return Pld(offset, law.step, law.masses[::-1], law.zero_mass, bound, direction)
+        return Pld(offset, law.step, kept[::-1], law.zero_mass, bound, direction)
     exponents = law.log_values
     rounding = 2.0**-50 * (4.0 + np.abs(exponents))
-    masses = law.masses * np.exp(exponents + (rounding if upper else -rounding))
+    masses = kept * np.exp(exponents + (rounding if upper else -rounding))
     return Pld(law.offset, law.step, masses, law.infinite_mass, bound, direction)
 
 

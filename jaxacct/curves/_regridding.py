@@ -52,7 +52,7 @@ def mixture(plds: Sequence[Pld], weights: Sequence[float]) -> Pld:
     >>> import jaxacct as ja
     >>> mixed = ja.mixture([ja.pld(ja.Gaussian(1.0)), ja.pld(ja.Gaussian(2.0))], [0.25, 0.75])
     >>> round(mixed.delta(1.0), 4)
-    0.0463
+    0.0369
     """
     parts, shares = tuple(plds), np.asarray(weights, np.float64)
     if shares.shape != (len(parts),) or not parts or np.any(shares < 0) or abs(shares.sum() - 1.0) > 1e-9:
