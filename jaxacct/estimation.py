@@ -22,7 +22,7 @@ from jaxacct.mechanisms import Gaussian, RandomAllocation
 _LEAST_NOISE = 1 / 16  # below it a likelihood ratio may overflow
 _MOST_STEPS = 2**30  # counted in int32
 _MOST_SELECTED = 2**16  # each with a number for every sample
-_TILE = 2**18  # coordinates drawn at once, some megabytes: smaller tiles spend their time on making keys
+_TILE = 2**17  # coordinates drawn at once, some megabytes: smaller tiles spend their time on making keys
 _CHUNK = 2**24  # coordinates in one call of the program, a tenth of a second, if that is more than a block of samples
 _MOST_BLOCKS = 16
 _RANKED = 2**16  # order statistics held at once

@@ -16,6 +16,7 @@ from jaxacct._pld_composition import ALL_DELTAS, compose_plds
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, TooFineError
 from jaxacct._validate import check_delta, check_epsilon, check_positive
+from jaxacct.bounds._allocation_contour import ComposedProfile, composes
 from jaxacct.bounds._privacy_loss import loss_scale, parts_of, width_constant
 from jaxacct.bounds._shuffled_distribution import has_pair
 from jaxacct.curves import Pld
@@ -26,6 +27,7 @@ _FIRST_RESOLUTION = 4.0
 _LAST_RESOLUTION = 768.0
 _MEMORY_LIMIT = 2**31
 _MAX_IDLE = 3  # rounds in a row
+_FINE = 1e-3  # a smaller width is met sooner by moments than by a grid
 _TAIL = 1e-7  # of delta, for what a discretisation step may cut off at either end
 
 
@@ -186,18 +188,39 @@ def interval_of(
         high, low = max(upper.values()), max(lower.values())
         if high - low <= precision * low:
             return Interval(low, high, low)
-    found = refined(mechanism, query, target, precision, progress, upper, lower)
+    found = Interval(0.0, math.inf, 0.0)
+    if precision < _FINE and composes(mechanism):
+        found = _by_moments(mechanism, query, target, upper, lower)
+    if math.isinf(found.upper) or found.upper - found.analysis_lower > precision * found.analysis_lower:
+        found = refined(mechanism, query, target, precision, progress, upper, lower)
     if not isinstance(mechanism, RandomAllocation):
         return found
     # what does without the reduction
     low, high = found.lower, found.upper
     for method in host_methods_for(mechanism) if _is_reduction(mechanism) else ():
         if method.bound is Bound.LOWER:
-            low = max(low, worst(method, mechanism, query, target, directions))
+            low = max(low, worst(method, mechanism, query, target, tuple(directions)))
     if _is_reduction(mechanism) and Direction.REMOVE in directions:
         overlap = worst(OVERLAP, mechanism, query, target, (Direction.REMOVE,))
         high = min(high, max(min(upper[Direction.REMOVE], overlap), upper.get(Direction.ADD, 0.0)))
     return Interval(min(low, high), high, min(found.analysis_lower, high))
+
+
+def _by_moments(
+    mechanism: Any, query: Query, target: float, upper: dict[Direction, float], lower: dict[Direction, float]
+) -> Interval:
+    """The interval by the complex moments of each round; narrows `upper` and `lower` of what was analysed."""
+    for d in upper:
+        profile = ComposedProfile([mechanism], [1.0], d)
+        ends = profile.epsilon(target) if query is EPSILON else profile.delta(target)
+        upper[d] = min(upper[d], float(np.min(ends.upper)))
+        lower[d] = max(lower[d], float(np.max(ends.lower)))
+    high, low = max(upper.values()), max(lower.values())
+    if not _is_reduction(mechanism):
+        return Interval(low, high, low)
+    single = _single(mechanism)
+    under = max(float(exact_ends(single, query, target, d).lower) for d in upper) if has_exact(single) else 0.0
+    return Interval(min(under, high), high, low)
 
 
 def has_distribution(mechanism: Any) -> bool:

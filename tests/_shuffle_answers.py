@@ -16,7 +16,7 @@ from jaxacct.bounds import _shuffle_reductions as reductions
 from jaxacct.divergence import _binary_response as binary
 from jaxacct.divergence import _multi_component as component
 from jaxacct.divergence import _multi_component_mean as mean
-from jaxacct.divergence._clones import window_for
+from jaxacct.divergence._clones import clones_delta, clones_epsilon, lane_bytes, window_for
 from jaxacct.divergence._gaussian import gaussian_log_delta
 
 _ROUNDED_UP = "closed form, rounded up by 2^-46"
@@ -177,6 +177,21 @@ def _gaussian_delta_at_paper_sigma(a):
     return math.exp(gaussian_delta(a["eps0"], a["sensitivity"] / sigma))
 
 
+_delta_kernel = Kernel(clones_delta, lane_bytes=lane_bytes)
+_epsilon_kernel = Kernel(clones_epsilon, lane_bytes=lane_bytes)
+
+
+def _clones_delta(epsilon: float, num_reports: float, clone_prob: float, local_epsilon: float) -> float:
+    """log delta with every count summed."""
+    window = window_for(num_reports, clone_prob, max_window=2**19)
+    return float(_delta_kernel(epsilon, num_reports, clone_prob, local_epsilon, window=window).log_upper)
+
+
+def _clones_epsilon(log_delta: float, num_reports: float, clone_prob: float, local_epsilon: float) -> float:
+    window = window_for(num_reports, clone_prob, max_window=2**19)
+    return float(_epsilon_kernel(log_delta, num_reports, clone_prob, local_epsilon, window=window).upper)
+
+
 ANSWERS = {
     ("S1", "eps_closed_form"): Quantity(_weighted(pure_form, _response_weight, "eps0"), _ROUNDED_UP),
     ("S1", "eps_closed_form_refined"): Quantity(
@@ -257,4 +272,14 @@ ANSWERS = {
     ("S20", "rdp_gddsk_theorem1"): Quantity(
         lambda a: girgis_rdp(a["n"], a["eps0"], orders=(a["order"],))[0], "rounded up by 2^-40"
     ),
+    ("S2", "delta"): Quantity(
+        lambda a: math.exp(
+            _clones_delta(exponent(a, "eps"), a["n"], math.exp(-exponent(a, "eps0")), exponent(a, "eps0"))
+        ),
+        _SUMS,
+    ),
+    ("S2", "eps"): Quantity(
+        lambda a: _clones_epsilon(math.log(a["delta"]), a["n"], math.exp(-a["eps0"]), a["eps0"]), _ROOT, 1e-10
+    ),
+    ("S3", "delta_clone_only"): Quantity(lambda a: math.exp(_clones_delta(a["eps"], a["n"], a["p"], math.inf)), _SUMS),
 }

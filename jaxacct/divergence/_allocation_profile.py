@@ -8,8 +8,8 @@ After n < t steps of the epoch the ratio is 1 + (1/t) sum_{j<=n} (Y_j - 1): the 
 (n/t) delta_n(log(1 + (t/n)(e^eps - 1))) with delta_n the remove profile of 1-out-of-n, and likewise to
 (1 - e^eps (1 - n/t)) delta_n(-log(1 - (t/n)(1 - e^-eps))), or 0 where this argument is not defined, for add.
 
-`_allocation_lines` has the sums and what bounds their errors; nothing here is a-posteriori. Where a bound is not tight
-the interval is wide, at worst [0, 1] for delta and [0, inf] for epsilon.
+`jaxacct.divergence._allocation_lines` has the sums and what bounds their errors; nothing is a-posteriori. Where a bound
+is not tight the interval is wide, at worst [0, 1] for delta and [0, inf] for epsilon.
 """
 
 import math
@@ -18,27 +18,22 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxacct._types import Direction
-from jaxacct.divergence._allocation_lines import (
-    Bracket,
-    Line,
-    Remove,
-    plan_add,
-    plan_remove,
-    saddles,
-    setting,
-)
-from jaxacct.divergence._allocation_transform import ULP, Real, grid, real_rule
+from jaxacct.divergence._allocation_grid import ULP, Real, grid
+from jaxacct.divergence._allocation_lines import Bracket, Line, setting
+from jaxacct.divergence._allocation_plans import Remove, plan_add, plan_remove, saddles
+from jaxacct.divergence._allocation_real import real_rule
 
 _LEAST_NOISE, _MOST_NOISE = 0.2, 1e3  # outside, the grids would be long, or W within rounding of 0
-_WINDOW = 48  # samples tried on either side
+_MOST_STEPS = 2.0**40
 _MAX_PLANS = 4
 _MAX_NEWTON = 40
-_NEAR = 5.0  # in log delta: lines planned this close serve as well as their own
 _SETTLED = 0.3  # in log delta: lines planned this close to the root need no other
+_NEAR = 5.0  # in log delta: samples this close to where lines were planned gain little by lines of their own
+_WINDOW = 48  # samples tried on either side
 
 
 class Certified(NamedTuple):
-    """Bounds on a value; float64 arrays of the same shape, or floats."""
+    """Bounds on a value; float64 arrays of the same shape."""
 
     lower: Real
     upper: Real
@@ -64,31 +59,34 @@ class AllocationProfile:
         tilt: float = 0.0,
     ):
         done = num_steps if steps_done is None else steps_done
-        self._valid = _LEAST_NOISE <= noise_multiplier <= _MOST_NOISE and 1 <= done <= num_steps <= 2.0**40
+        self._valid = _LEAST_NOISE <= noise_multiplier <= _MOST_NOISE and 1 <= done <= num_steps <= _MOST_STEPS
         self._removes = direction is Direction.REMOVE
         if self._valid:
             self._at = setting(grid(float(noise_multiplier), float(tilt)), float(num_steps), float(done))
-            self._guide = None if self._removes else saddles(self._at)
+            with np.errstate(all="ignore"):
+                self._guide = None if self._removes else saddles(self._at)
 
     def _planned(self, epsilon: float) -> Line | Remove:
         """Lines whose bounds are tight near one epsilon >= 0."""
-        if self._guide is None:
-            return plan_remove(self._at, math.expm1(epsilon))
-        return plan_add(self._at, self._guide, math.expm1(-epsilon))
+        with np.errstate(all="ignore"):  # what overflows fails closed
+            if self._guide is None:
+                return plan_remove(self._at, math.expm1(epsilon))
+            return plan_add(self._at, self._guide, math.expm1(-epsilon))
 
     def _evaluated(self, lines: Line | Remove, epsilon: Real) -> Bracket:
         """delta, its derivative by epsilon, and its errors."""
-        x = np.expm1(epsilon if self._removes else -epsilon)
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
+            x = np.expm1(epsilon if self._removes else -epsilon)
             found = lines(x)
             moved = 4.0 * ULP * np.abs(x * found.slope)  # x is rounded
-            value, above, below = found.value, found.above + moved, found.below + moved
+            above, below = found.above + moved, found.below + moved
             if self._removes:
-                return Bracket(value, found.slope * (1.0 + x), above, below)
-            scale = np.exp(epsilon) * (1.0 + 8.0 * ULP * np.array([[0.0], [1.0], [1.0]]))
-            slope = scale[0] * value - found.slope
-            rounding = 8.0 * ULP * scale[0] * np.abs(value)
-            return Bracket(scale[0] * value, slope, scale[1] * above + rounding, scale[2] * below + rounding)
+                return Bracket(found.value, found.slope * (1.0 + x), above, below)
+            scale = np.exp(epsilon)
+            rounding = 8.0 * ULP * scale * np.abs(found.value)
+            wide = scale * (1.0 + 8.0 * ULP)
+            slope = scale * found.value - found.slope
+            return Bracket(scale * found.value, slope, wide * above + rounding, wide * below + rounding)
 
     def delta(self, epsilon: Real, tolerance: float = 1e-9) -> Certified:
         """Bounds on delta at each epsilon >= 0, 1-d, of this relative width where that can be had."""
@@ -98,38 +96,40 @@ class AllocationProfile:
     def sampled(
         self, epsilon: Real, tolerance: float, scale: Real | float = 0.0, max_plans: int = 1000
     ) -> tuple[Real, Real]:
-        """delta at each epsilon >= 0, 1-d, and what it errs by at most, by the fewest lines that serve `tolerance`.
+        """delta at each epsilon >= 0, 1-d, increasing, and what it errs by at most, by the fewest lines that serve.
 
-        That is the error relative to the larger of delta and `scale`; where no lines reach it, the best found.
+        They serve where the error is `tolerance` relative to the larger of delta and `scale`; where none does, the best
+        of those tried is kept.
         """
         epsilon = np.asarray(epsilon, np.float64)
         wanted = np.broadcast_to(scale, epsilon.shape)
         value, error = np.full(epsilon.shape, 0.5), np.full(epsilon.shape, 0.5)
-        waiting = np.arange(len(epsilon) if self._valid else 0)
+        waiting, ahead = np.arange(len(epsilon) if self._valid else 0), _WINDOW
         for _ in range(max_plans):
             if not len(waiting):
                 break
-            first = max(0, len(waiting) // 2 - _WINDOW)
-            here = waiting[first : first + 2 * _WINDOW + 1]
-            middle = len(waiting) // 2 - first
-            found = self._evaluated(self._planned(float(epsilon[here[middle]])), epsilon[here])
+            # lines for a sample some way on, evaluated at those on either side of it
+            at = min(ahead, len(waiting) // 2)
+            here = waiting[max(0, at - _WINDOW) : at + _WINDOW + 1]
+            at = min(at, _WINDOW)
+            found = self._evaluated(self._planned(float(epsilon[here[at]])), epsilon[here])
             width = np.maximum(found.above, found.below)
             better = np.isfinite(found.value) & (width < error[here])
             value[here] = np.where(better, found.value, value[here])
             error[here] = np.where(better, width, error[here])
             relative = error[here] / np.maximum(np.maximum(value[here], wanted[here]), 1e-300)
-            # near where they were planned no other lines would do much better
-            with np.errstate(divide="ignore", invalid="ignore"):
-                near = np.abs(np.log(found.value / found.value[middle])) < _NEAR
-            settled = (relative <= tolerance) | near & (relative <= 30.0 * relative[middle])
-            settled[middle] = True
+            with np.errstate(all="ignore"):
+                near = np.abs(np.log(found.value / found.value[at])) < _NEAR
+            settled = (relative <= tolerance) | near & (relative <= 30.0 * relative[at])
+            settled[at] = True
+            ahead = min(2 * ahead, _WINDOW) if settled[:at].all() else ahead // 2
             waiting = np.setdiff1d(waiting, here[settled], assume_unique=True)
         return value, error
 
     def epsilon(self, delta: float) -> Certified:
         """Bounds on the least epsilon >= 0 with delta(epsilon) <= `delta`."""
         if not self._valid or not 0.0 < delta < 1.0:
-            return Certified(np.float64(0.0), np.float64(0.0 if delta >= 1.0 else math.inf))
+            return Certified(np.zeros(()), np.asarray(0.0 if delta >= 1.0 else math.inf))
         guess = self._guess(delta)
         for _ in range(_MAX_PLANS):
             lines = self._planned(guess)
@@ -145,18 +145,17 @@ class AllocationProfile:
             x = np.minimum(self._guide.x, 0.0)
             logs = self._guide.log_value - np.log1p(x)
             order = np.argsort(logs)
-            return float(-np.log1p(np.interp(target, logs[order], x[order])))
+            return abs(float(np.log1p(np.interp(target, logs[order], x[order]))))
         # a Gaussian plus a single large term
-        _, w, density = real_rule(self._at.of)
-        x = self._at.spread * np.geomspace(1e-3, max(40.0, float(w[-1]) / (self._at.t * self._at.spread)), 96)
-        jump = self._at.n * (np.maximum(w / self._at.t - x[:, None], 0.0) @ density)
-        at = x / self._at.spread
-        bulk = [self._at.spread * max(_normal_excess(float(a)), 0.0) for a in at]
-        logs = np.log(np.maximum(np.minimum(jump, self._at.spread) + np.asarray(bulk), 1e-300))
+        at, (_, w, density) = self._at, real_rule(self._at.of)
+        x = at.spread * np.geomspace(1e-3, max(40.0, float(w[-1]) / (at.t * at.spread)), 96)
+        jump = at.n * (np.maximum(w / at.t - x[:, None], 0.0) @ density)
+        bulk = np.array([at.spread * max(_normal_excess(float(a)), 0.0) for a in x / at.spread])
+        logs = np.log(np.maximum(np.minimum(jump, at.spread) + bulk, 1e-300))
         return float(np.log1p(np.interp(-target, -logs, x)))
 
     def _root(self, lines: Line | Remove, start: float, delta: float) -> tuple[float, float]:
-        """Where these lines give `delta`, or 0, and the slope there: Newton on log delta, which is concave."""
+        """Where these lines give `delta`, or 0, and the slope there: Newton's method on log delta."""
         x, slope = start, 0.0
         for _ in range(_MAX_NEWTON):
             found = self._evaluated(lines, np.array([x]))
@@ -174,6 +173,8 @@ class AllocationProfile:
         """Arguments beside the root at which the bounds on delta are below, and above, `delta`."""
         lower, upper = 0.0, math.inf
         found = self._evaluated(lines, np.array([root]))
+        if root == 0.0 and found.value[0] + found.above[0] <= delta:
+            return Certified(np.zeros(()), np.zeros(()))
         error = max(float(found.above[0]), float(found.below[0]))
         step = 1.25 * error / max(-slope, 1e-300) + 4.0 * ULP * root
         for _ in range(12):
@@ -188,10 +189,7 @@ class AllocationProfile:
             if math.isfinite(upper) and (lower > 0.0 or ends[0] == 0.0):
                 break
             step *= 2.0
-        if root == 0.0 and math.isfinite(upper):
-            at_zero = self._evaluated(lines, np.zeros(1))
-            upper = 0.0 if at_zero.value[0] + at_zero.above[0] <= delta else upper
-        return Certified(np.float64(lower), np.float64(upper))
+        return Certified(np.asarray(lower), np.asarray(upper))
 
 
 def _normal_excess(x: float) -> float:

@@ -79,14 +79,19 @@ def clones_pair(
 class CountWindow(NamedTuple):
     """Values of m = C + 1 with their log probabilities: 1..255 first, then `size` consecutive ones from `first`."""
 
+    useful: jax.Array  # a scalar: whether any lane's window is worth summing; if not, there are no weights
     first: jax.Array  # [L]
     counts: jax.Array  # [255 + size, L]
     log_weights: jax.Array  # [255 + size, L]
 
 
 def count_window(pair: ClonesPair, size: int) -> CountWindow:
-    """The `size` values of m around the mean of C under e^{-I C}, from where the divergence comes."""
-    n = pair.num_reports
+    """The `size` values of m around the mean of C under e^{-I C}, from where the divergence comes.
+
+    A window that misses much of it is worth its sum only where the contour integral does not apply: at a small
+    variance.
+    """
+    n, p = pair.num_reports, pair.clone_prob
     centre = 1.0 + (n - 1.0) * pair.tilted_prob
     first = jnp.clip(jnp.floor(centre - 0.5 * size), 1.0, jnp.maximum(n - size + 1.0, 1.0))
     first = jax.lax.stop_gradient(first)
@@ -94,9 +99,15 @@ def count_window(pair: ClonesPair, size: int) -> CountWindow:
     index = jnp.arange(1, SMALL_TOSSES + size, dtype=jnp.int32).astype(jnp.float64)[:, None]
     small = index < SMALL_TOSSES
     counts = jnp.where(small, index, first + (index - SMALL_TOSSES))
-    weights = log_binomial_pmf(counts - 1.0, n - 1.0, pair.clone_prob, 1.0 - pair.clone_prob)
+    variance = n * pair.tilted_prob * 4.0 * pair.half_gap * (1.0 - pair.half_gap)
+    useful = jnp.any((_outside(pair, first, size) < 1e-3) | (variance < 1000.0))
+
+    def log_weights(counts: jax.Array, n: jax.Array, p: jax.Array) -> jax.Array:
+        return jnp.where(twice, -jnp.inf, log_binomial_pmf(counts - 1.0, n - 1.0, p, 1.0 - p))
+
     twice = ~small & (counts < SMALL_TOSSES)
-    return CountWindow(first, jnp.where(twice, float(SMALL_TOSSES), counts), jnp.where(twice, -jnp.inf, weights))
+    weights = jax.lax.cond(useful, log_weights, lambda counts, *_: jnp.full_like(counts, -jnp.inf), counts, n, p)
+    return CountWindow(useful, first, jnp.where(twice, float(SMALL_TOSSES), counts), weights)
 
 
 class WindowSum(NamedTuple):
@@ -115,8 +126,16 @@ def window_sum(pair: ClonesPair, window: CountWindow) -> WindowSum:
     ``Q[L > eps] = sum_m w_m P[a = k] (r0 - s k/m)``.
 
     Missing: h_m <= 2 A e^{-m I}, so the counts outside add up to at most 2 A E[e^{-I (C+1)}] P'[C outside], P' the
-    binomial law tilted by e^{-I C}, itself below Chernoff's bound.
+    binomial law tilted by e^{-I C}, itself below Chernoff's bound. Infinite where the window is not summed.
     """
+    nothing = WindowSum(
+        jnp.zeros_like(window.first), jnp.full_like(window.first, jnp.inf), jnp.zeros_like(window.first)
+    )
+    total: WindowSum = jax.lax.cond(window.useful, _summed, lambda *_: nothing, pair, window)
+    return total
+
+
+def _summed(pair: ClonesPair, window: CountWindow) -> WindowSum:
     m = window.counts
     # either way of finding k keeps the digits of the smaller part; a tie lost to rounding contributes nothing
     wide = pair.threshold < 0.5
@@ -135,7 +154,7 @@ def window_sum(pair: ClonesPair, window: CountWindow) -> WindowSum:
     )
     tail, excess = (jnp.concatenate(parts) for parts in zip(near, far, strict=True))
     share = k / m
-    outside = _outside(pair, window.first - 2.0, window.first + (m.shape[0] - split - 1.0))
+    outside = _outside(pair, window.first, m.shape[0] - split)
     return WindowSum(
         delta=2.0 * jnp.sum(mass * (above * tail + excess) / m, axis=0),
         missing=2.0 * pair.half_gap * outside,
@@ -143,11 +162,11 @@ def window_sum(pair: ClonesPair, window: CountWindow) -> WindowSum:
     )
 
 
-def _outside(pair: ClonesPair, low: jax.Array, high: jax.Array) -> jax.Array:
-    """Chernoff's bound on P'[C <= low] + P'[C >= high], C ~ Bin(n - 1, tilted_prob)."""
+def _outside(pair: ClonesPair, first: jax.Array, size: int) -> jax.Array:
+    """Chernoff's bound on the mass of C + 1 outside [first, first + size), C ~ Bin(n - 1, tilted_prob)."""
     n = pair.num_reports - 1.0
-    k = jnp.stack([low, high])
+    k = jnp.stack([first - 2.0, first + (size - 1.0)])
     rate = binomial_rate(jnp.clip(k, 0.0, n), n, pair.tilted_prob, pair.untilted_rest)
-    beyond = jnp.stack([low < n * pair.tilted_prob, high > n * pair.tilted_prob])
+    beyond = jnp.stack([k[0] < n * pair.tilted_prob, k[1] > n * pair.tilted_prob])
     inside = (k >= 0) & (k <= n)
     return jax.lax.stop_gradient(jnp.sum(jnp.where(inside, jnp.where(beyond, jnp.exp(-rate), 1.0), 0.0), axis=0))

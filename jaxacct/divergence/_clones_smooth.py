@@ -31,6 +31,7 @@ class SmoothSum(NamedTuple):
     saddle: "Saddle"
     step: jax.Array
     unit: jax.Array  # phi(lam)^n / (n p), over e^log_unit
+    applies: jax.Array  # whether the nodes cover the peak, and nothing overflowed
 
 
 class Saddle(NamedTuple):
@@ -77,9 +78,9 @@ def smooth_sum(pair: ClonesPair) -> SmoothSum:
     """The divergence by the midpoint rule over the first peak: near it where n p (1 - p) is large and u away from 1."""
     n, p = pair.num_reports, pair.clone_prob
     at = _saddle(pair)
-    # angles stay below 1, the end of the series of _deficits: where that cuts the peak off, smooth_error says so
-    end = jnp.minimum(_REACH / jnp.sqrt(n * at.variance), 0.5)
-    step = jax.lax.stop_gradient(end / _NUM_NODES)
+    end = _REACH / jnp.sqrt(n * at.variance)
+    # angles stay below 1, the end of the series of _deficits
+    step = jax.lax.stop_gradient(jnp.minimum(end, 0.5) / _NUM_NODES)
     y = (jnp.arange(_NUM_NODES, dtype=jnp.int32).astype(jnp.float64)[:, None] + 0.5) * step
     jumps = jnp.stack([2.0 * pair.half_gap, -(1.0 + pair.threshold)])[:, None]
     angles, weights = jumps * y, jnp.stack([at.up, at.down])[:, None]
@@ -87,7 +88,8 @@ def smooth_sum(pair: ClonesPair) -> SmoothSum:
     # phi(lam + i y) / phi(lam) - 1, its imaginary part without the cancellation of its linear terms
     real = -jnp.sum(weights * one_less_cosine, axis=0)
     imag = at.mean * y - jnp.sum(weights * angle_less_sine, axis=0)
-    unit = jnp.exp(jnp.minimum(n * at.log_phi - pair.log_unit, 600.0)) / (n * p)
+    log_unit = n * at.log_phi - pair.log_unit
+    unit = jnp.exp(jnp.minimum(log_unit, 600.0)) / (n * p)
     size = jnp.exp(0.5 * n * jnp.log1p(2.0 * real + real * real + imag * imag))
     turn = n * jnp.arctan2(imag, 1.0 + real)
     cosine, sine = size * jnp.cos(turn), size * jnp.sin(turn)
@@ -111,6 +113,7 @@ def smooth_sum(pair: ClonesPair) -> SmoothSum:
         saddle=at,
         step=step,
         unit=unit,
+        applies=(end < 0.5) & (log_unit < 600.0),
     )
 
 
@@ -151,7 +154,7 @@ def smooth_error(pair: ClonesPair, smooth: SmoothSum) -> jax.Array:
     peaks = jnp.sum((width * jnp.exp(-decay * psi * psi) + floor) / jnp.square(math.pi * (j - 0.5)), axis=0)
     # the peaks beyond the last: sum_{j > J} (j - 1/2)^-2 <= 1/J
     beyond = (width + floor) / (math.pi * math.pi * _NUM_PEAKS)
-    return jnp.where(end < 0.5, smooth.unit * (above + below + (first + peaks + beyond) / math.pi), jnp.inf)
+    return jnp.where(smooth.applies, smooth.unit * (above + below + (first + peaks + beyond) / math.pi), jnp.inf)
 
 
 def _deficits(angle: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -18,10 +18,10 @@ from jaxacct.special._binomial import stirling_error
 from jaxacct.special._normal import _horner
 
 SMALL_TOSSES = 256  # the expansions hold from here on; smaller m are summed term by term
-_SMALL_TERMS = 72  # for m < 256 a tail's terms beyond are below e^-40 of the first
 _ORDERS = 4
 _FURTHEST = (1000.0, 40.0, 16.0, 16.0)  # each order's largest x
 _LOG_2PI = 1.8378770664093454836
+_State = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 _ENTROPY_SERIES = tuple(1.0 / (2 * j * (2 * j - 1)) for j in range(12, 0, -1))
 
 # I_0(x) = P/Q (Mills' ratio) and I_1(x) = 1 - x I_0(x) = N/Q, where I_k(x) = int_0^inf w^k e^{-x w - w^2/2} dw, on
@@ -97,13 +97,18 @@ def small_tail_ratios(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array]
     """`tail_ratios` for integers m < 256: the sum itself, every term positive."""
     b = m - k
 
-    def step(i: jax.Array, state: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
-        term, tail, excess = state
+    def step(state: _State) -> _State:
+        i, term, tail, excess = state
         term = term * jnp.maximum(b - i, 0.0) / (k + 1.0 + i)
-        return term, tail + term, excess + (i + 1.0) * term
+        return i + 1.0, term, tail + term, excess + (i + 1.0) * term
+
+    def matters(state: _State) -> jax.Array:
+        # the ratio of terms falls, to 1/3 where this ends at the latest: what is left out is below 1e-17 of the excess
+        i, term, _, excess = state
+        return jnp.any((i + 1.0) * term > 1e-18 * excess)
 
     one = jnp.ones_like(k)
-    _, tail, excess = jax.lax.fori_loop(0, _SMALL_TERMS, step, (one, one, 0.0 * one))
+    _, _, tail, excess = jax.lax.while_loop(matters, step, (jnp.zeros((), jnp.float64), one, one, jnp.zeros_like(k)))
     return tail, excess
 
 
@@ -126,5 +131,5 @@ def log_fair_pmf(k: jax.Array, m: jax.Array) -> jax.Array:
     w = jnp.where(near, y * y, 0.0)
     series = (k - b) * y * _horner(_ENTROPY_SERIES, w)
     far = k * jnp.log(2.0 * k / m) + b * jnp.log(2.0 * b1 / m)
-    normal = jnp.where(some, stirling_error(b1) + 0.5 * (_LOG_2PI + jnp.log(b1)), 0.0)
-    return stirling_error(m) - stirling_error(k) - normal + 0.5 * jnp.log(m / k) - jnp.where(near, series, far)
+    rest = jnp.where(some, stirling_error(b1) + 0.5 * _LOG_2PI, 0.0)
+    return stirling_error(m) - stirling_error(k) - rest + 0.5 * jnp.log(m / (k * b1)) - jnp.where(near, series, far)
