@@ -186,9 +186,9 @@ class ComposedProfile:
         line, lanes = self._line, np.ones(_NUM_LINES)
         sigma, add = of.noise_multiplier * lanes, float(self._direction is Direction.ADD) * lanes
         if of.sampling_prob < 1.0:
-            reach = [_highest_program(line.alias_orders, sigma, add, num_z=n).min() for n in _NUM_Z]
-            enough = [n for n, top in zip(_NUM_Z, reach, strict=True) if top >= line.heights[-1, 0]]
-            num_z = enough[0] if enough else _NUM_Z[-1]
+            highest = float(line.heights[-1, 0])
+            enough = (n for n in _NUM_Z if _highest_program(line.alias_orders, sigma, add, num_z=n).min() >= highest)
+            num_z = next(enough, _NUM_Z[-1])
             found = _poisson_program(*line, sigma, of.sampling_prob * lanes, add, num_z=num_z)
             order = np.asarray(line.order)
             power = order if self._direction is Direction.REMOVE else 1.0 - order

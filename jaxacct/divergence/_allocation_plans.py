@@ -35,8 +35,8 @@ from jaxacct.divergence._allocation_real import (
 
 _DIGITS = 13.0 * math.log(10.0)  # copies and tails are kept this far below the terms
 _MAX_LENGTH = math.pi * MAX_NODES  # period times height, with something to spare
-# Terms e^_SPARE above the smallest possible cost nothing; beyond, a line f times longer is worth rounding f^-2 times
-_SPARE, _PRICE = 4.0, 0.5
+# Terms e^_SPARE above the smallest possible cost nothing; beyond, a line f times shorter is worth terms f^1.25 larger
+_SPARE, _PRICE = 3.0, 0.8
 # The cutoff falls near t times these times x + 2 E|X-1|; tilts, -c, as shares of what it allows
 _RATES = 2.0 ** np.linspace(-3.5, 3.0, 14)
 _TILTS = np.geomspace(0.02, 0.9, 14)

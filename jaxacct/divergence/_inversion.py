@@ -122,8 +122,8 @@ def _trapezoid(line: Line, moments: LineMoments, epsilon: jax.Array) -> _Sum:
     rounding = 2.0**-50 * (16.0 + jnp.abs(moments.phase) + jnp.abs(epsilon) * b + jnp.abs(moments.log_modulus))
     spread = jnp.where(line.used, jnp.expm1(jnp.minimum(moments.error, 300.0)) + rounding, 0.0)
     error = scale * jnp.sum(modulus * spread, axis=0)
-    # beyond the last node: |M| decays, and sum 1/b^2 over the rest is at most period / (2 pi b_last)
-    first = line.edges[0]
+    # beyond the last node: |M| decays, and the sum of 1/k^2 from N on is below 1/(N - 1/2)
+    first = line.edges[0] - jnp.pi / line.period
     error = error + jnp.exp(jnp.max(moments.log_decay, axis=0)) * scale * line.period / (2.0 * jnp.pi * first)
     return _Sum(scale * jnp.sum(term, axis=0), scale * jnp.sum(slope, axis=0), error, error)
 
