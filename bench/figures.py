@@ -154,7 +154,8 @@ FIGURES = {
         ("num_steps",),
         {
             (25,): {"direct": "15.7166"},
-            (125,): {"direct": "14.1087", "certified": "12.4521"},
+            # 12.4521 has been printed for 125 steps: there one large ratio alone gives delta > 1.004e-4
+            (125,): {"direct": "14.1087", "certified": "12.4559"},
             (325,): {"direct": "13.1562"},
             (525,): {"direct": "12.6796", "certified": "11.0208"},
         },
