@@ -182,7 +182,7 @@ FIGURES = {
             (1,): {"direct": "3.0392", "certified": "2.04771"},
             (4,): {"direct": "5.1526"},
             (16,): {"direct": "13.9328"},
-            (32,): {"direct": "24.787", "overlap": "23.387"},
+            (32,): {"direct": "24.787", "overlap": "23.38"},  # 23.387 at whole orders; real ones are a little better
             (64,): {"direct": "54.930", "overlap": "48.507"},
         },
     ),
