@@ -73,7 +73,9 @@ def _parser() -> argparse.ArgumentParser:
                 target.add_argument("--delta", type=number, metavar="D", help="target delta, in (0, 1)")
             if question != "epsilon":
                 target.add_argument("--epsilon", type=number, metavar="EPS", help="target epsilon, >= 0")
-            text_of_precision = "relative width of the certified interval (default 0.01; 0 leaves it out, the quickest)"
+            text_of_precision = (
+                "relative width of the certified interval (default 0.01; inf leaves it out, the quickest)"
+            )
             leaf.add_argument("--precision", type=number, default=0.01, metavar="P", help=text_of_precision)
             leaf.add_argument("--json", action="store_true", help="machine-readable output")
     return parser
@@ -129,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     target = {
         "target_delta": getattr(args, "delta", None),
         "target_epsilon": getattr(args, "epsilon", None),
-        "precision": args.precision or None,
+        "precision": args.precision,
     }
 
     import jaxacct

@@ -1,9 +1,9 @@
 """The functional API: questions about mechanisms, answered by the methods that apply."""
 
 import functools
+import math
 import time
 import warnings
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -11,13 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._answering import DELTA, EPSILON, Answer, Query, ask, decide, in_domain, lane_bytes
-from jaxacct._host_methods import HostMethod, host_methods_for, named, worst
-from jaxacct._inverting import invert
+from jaxacct._best import best, chosen_precision
+from jaxacct._host_methods import host_methods_for
 from jaxacct._methods import Method, best_rdp, has_methods, methods_for, relation_of, splits_unevenly
 from jaxacct._precision import Kernel, Rounding, float64_kernel, is_traced
 from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import check_at_most, check_count, check_delta, check_epsilon, check_orders, check_positive
-from jaxacct.bounds._moment_inversion import inverts
 from jaxacct.composition import allocation_groups, compose_rdp
 from jaxacct.conversion import curve_delta, curve_epsilon
 from jaxacct.curves import RdpCurve
@@ -71,18 +70,20 @@ def epsilon(
 ) -> Any:
     """The epsilon that `mechanism` satisfies at `target_delta`: certified upper bound, best applicable method.
 
-    The larger of the two directions, in each the least over the methods that `compare` lists. Add/remove
-    adjacency (replace-one for `Shuffled`, with one direction). inf where no method applies. Without `precision`: closed
-    forms and Renyi divergences, a millisecond a point, the same inside jit. With it also the privacy loss distribution,
-    tighter and slower.
+    The larger of the two directions, in each the least over the methods at hand: closed forms and Renyi divergences,
+    then the exact engines and the privacy loss distribution, until the certified interval is as narrow as `precision`
+    says. Add/remove adjacency (replace-one for `Shuffled`, with one direction). inf where no method applies.
+
+    Traced arguments, and ``precision=math.inf``, get the closed forms and Renyi divergences alone: a millisecond a
+    point, vectorised and differentiable, valid but looser (``method="exact"`` is traced where there is such a kernel).
 
     Args:
       mechanism: a mechanism, or an `RdpCurve`. Array fields broadcast with each other and `target_delta`.
       target_delta: float in (0, 1).
       method: a name from `compare`, to use that method only.
       direction: to bound one direction only; None for the worse of both.
-      precision: relative width to which a privacy loss distribution is refined, as for `epsilon_interval`; each
-        point of an array is refined by itself. Concrete numbers only.
+      precision: relative width of the interval behind the answer, as for `epsilon_interval`; None for 1 % where the
+        numbers are concrete; inf for the quick methods only.
 
     Returns:
       A float, or a NumPy float64 array of the broadcast shape; a tracer, rounded up to the user's
@@ -93,15 +94,15 @@ def epsilon(
 
     >>> import jaxacct as ja
     >>> run = ja.RandomAllocation(ja.Gaussian(noise_multiplier=1.0), num_steps=1000, num_epochs=10)
-    >>> round(ja.epsilon(run, target_delta=1e-6), 4)
-    0.9763
-    >>> round(ja.epsilon(run, target_delta=1e-6, precision=1e-3), 2)
+    >>> round(ja.epsilon(run, target_delta=1e-6), 2)
     0.54
+    >>> round(ja.epsilon(run, target_delta=1e-6, precision=float("inf")), 4)
+    0.9763
     """
     check_delta("target_delta", target_delta)
     if isinstance(mechanism, RdpCurve):
         return _as_python(curve_epsilon(mechanism, target_delta))
-    return _best(mechanism, EPSILON, target_delta, method, _directions(mechanism, direction), precision)
+    return _as_python(best(mechanism, EPSILON, target_delta, method, _directions(mechanism, direction), precision))
 
 
 def delta(
@@ -121,7 +122,8 @@ def delta(
       target_epsilon: float >= 0.
       method: a name from `compare`, to use that method only.
       direction: to bound one direction only; None for the worse of both.
-      precision: relative width of delta to which a privacy loss distribution is refined, as for `delta_interval`.
+      precision: relative width of the interval behind the answer, as for `delta_interval`; None for 10 % where the
+        numbers are concrete; inf for the quick methods only.
 
     Returns:
       A float in [0, 1], or an array of the broadcast shape, as for `epsilon`.
@@ -136,59 +138,7 @@ def delta(
     check_epsilon("target_epsilon", target_epsilon)
     if isinstance(mechanism, RdpCurve):
         return _as_python(curve_delta(mechanism, target_epsilon))
-    return _best(mechanism, DELTA, target_epsilon, method, _directions(mechanism, direction), precision)
-
-
-def _best(
-    mechanism: Any,
-    query: Query,
-    target: Any,
-    method: str | None,
-    directions: tuple[Direction, ...],
-    precision: float | None,
-) -> Any:
-    """The answer of the methods, or of one; and where a precision is given, of the loss distribution if less."""
-    known = has_methods(mechanism)
-    host = named(mechanism, method) if method is not None else None
-    if host is not None:
-        return _as_python(_by_host(host, mechanism, query, target, directions))
-    if method is None and precision is None and not known:
-        precision = 0.01 if query is EPSILON else 0.1  # a base known by its loss distribution only
-    if precision is None or method is not None or (known and not has_distribution(mechanism)):
-        return _as_python(decide(mechanism, query, target, directions, method).value)
-    answer = decide(mechanism, query, target, directions, None, is_final=False).value if known else np.inf
-    return _as_python(np.minimum(answer, _by_distribution(mechanism, query, target, directions, precision)))
-
-
-def _by_distribution(
-    mechanism: Any, query: Query, target: Any, directions: tuple[Direction, ...], precision: float
-) -> np.ndarray:
-    """Upper ends of `interval_of` for each point of the broadcast batch."""
-    if is_traced(mechanism, target):
-        raise ValueError(f"precision={precision} needs concrete numbers: inside jit, vmap or grad leave it out")
-    return _each(mechanism, target, lambda one, goal: interval_of(one, query, goal, precision, None, directions).upper)
-
-
-def _by_host(method: HostMethod, mechanism: Any, query: Query, target: Any, directions: tuple[Direction, ...]) -> Any:
-    """A host's method for each point; the exact one inside traced code too, where it is a kernel."""
-    if is_traced(mechanism, target):
-        if method.name != "exact" or not inverts(mechanism):
-            raise ValueError(f"method={method.name!r} needs concrete numbers: it cannot run inside jit, vmap or grad")
-        at = [i for i, d in enumerate(Direction) if d in directions]
-        return functools.reduce(jnp.maximum, [invert(mechanism, query, target).upper[..., i] for i in at])
-    return _each(mechanism, target, lambda one, goal: worst(method, one, query, goal, directions))
-
-
-def _each(mechanism: Any, target: Any, answer: Callable[[Any, float], float]) -> np.ndarray:
-    """`answer` for each point of the broadcast batch."""
-    leaves, structure = jax.tree.flatten(mechanism)
-    points = np.broadcast_arrays(*(np.asarray(x) for x in (*leaves, target)))
-    values = np.empty(points[0].shape)
-    for at in np.ndindex(values.shape):
-        *fields, goal = (p[at].item() for p in points)
-        one = jax.tree.unflatten(structure, fields)
-        values[at] = answer(one, goal)
-    return values
+    return _as_python(best(mechanism, DELTA, target_epsilon, method, _directions(mechanism, direction), precision))
 
 
 @functools.lru_cache(maxsize=64)
@@ -281,7 +231,7 @@ def allocation_rdp(log_moments: Any, num_steps: Any, num_selected: Any = 1, num_
 
 
 def compare(
-    mechanism: Any, target_delta: Any = None, *, target_epsilon: Any = None, precision: float | None = 0.01
+    mechanism: Any, target_delta: Any = None, *, target_epsilon: Any = None, precision: float | None = None
 ) -> tuple[Entry, ...]:
     """Every applicable method side by side, each direction by itself.
 
@@ -289,8 +239,8 @@ def compare(
       mechanism: a mechanism; array fields broadcast.
       target_delta: float in (0, 1), to compare epsilons; or
       target_epsilon: float >= 0, to compare deltas.
-      precision: relative width for the privacy loss distribution, whose upper and lower ends are listed for scalar
-        questions; None leaves it out.
+      precision: relative width for the privacy loss distribution; None for 1 %; inf leaves it and the other engines
+        that need concrete scalars out.
 
     Returns:
       One `Entry` for each method and direction: method, direction, value, bound, neighboring_relation, theorem,
@@ -300,7 +250,7 @@ def compare(
       ValueError: if not exactly one target is given, or an argument is out of range.
 
     >>> import jaxacct as ja
-    >>> for entry in ja.compare(ja.Gaussian(noise_multiplier=1.0), target_delta=1e-6, precision=None):
+    >>> for entry in ja.compare(ja.Gaussian(noise_multiplier=1.0), target_delta=1e-6, precision=float("inf")):
     ...     print(entry.method, entry.direction.value, f"{entry.value:.3f}")
     exact remove 4.887
     rdp remove 5.222
@@ -308,7 +258,8 @@ def compare(
     rdp add 5.222
     """
     query, target = _only_target(target_delta, target_epsilon)
-    if precision is not None:
+    precision = 0.01 if precision is None else precision
+    if precision != math.inf:
         check_positive("precision", precision)
     timed: dict[Method, tuple[Answer, float]] = {}
     entries = []
@@ -322,7 +273,7 @@ def compare(
                 start = time.perf_counter()
                 timed[method] = ask(method, mechanism, query, target), time.perf_counter() - start
             entries.append(_entry(mechanism, method, direction, *timed[method]))
-        if precision is not None and scalar and not is_traced(mechanism, target):
+        if precision != math.inf and scalar and not is_traced(mechanism, target):
             entries += _host_entries(mechanism, query, float(target), direction, precision)
     return tuple(entries)
 
@@ -331,15 +282,13 @@ def _host_entries(mechanism: Any, query: Query, target: float, direction: Direct
     """Lines of the host's methods, and of both ends of the loss distribution."""
     entries: list[Entry] = []
 
-    def line(method: str, theorem: str, value: float, bound: Bound, seconds: float) -> None:
-        relation = relation_of(mechanism)
-        entries.append(Entry(method, direction, value, bound, relation, theorem, float("nan"), False, seconds))
-
+    line = functools.partial(_line, mechanism, direction)
     for method in host_methods_for(mechanism):
         if direction in method.directions:
             start = time.perf_counter()
             value = method(mechanism, query, target, direction)
-            line(method.name, method.theorem, value, method.bound, time.perf_counter() - start)
+            seconds = time.perf_counter() - start
+            entries.append(line(method.name, method.theorem, value, method.bound, seconds))
     if has_distribution(mechanism):
         start = time.perf_counter()
         with warnings.catch_warnings():
@@ -347,29 +296,59 @@ def _host_entries(mechanism: Any, query: Query, target: float, direction: Direct
             found = refined(mechanism, query, target, precision, None, {direction: query.worst}, {direction: 0.0})
         seconds = time.perf_counter() - start
         theorem = distribution_theorem(mechanism)
-        line("loss distribution", theorem, found.upper, Bound.UPPER, seconds)
-        line("loss distribution", theorem, found.lower, Bound.LOWER, seconds)
+        entries.append(line("loss distribution", theorem, found.upper, Bound.UPPER, seconds))
+        entries.append(line("loss distribution", theorem, found.lower, Bound.LOWER, seconds))
     return entries
 
 
-def deciding(mechanism: Any, target_delta: Any = None, *, target_epsilon: Any = None) -> tuple[Entry, ...]:
+def deciding(
+    mechanism: Any, target_delta: Any = None, *, target_epsilon: Any = None, precision: float | None = None
+) -> tuple[Entry, ...]:
     """For a scalar question, the entry behind `epsilon` (or `delta`) in each direction.
 
     The larger value is the answer. Methods that cannot change it are not run, so the smaller direction
-    may show a bound that `compare` would improve. Arguments and errors as for `compare`; array fields are refused.
+    may show a bound that `compare` would improve. Arguments and errors as for `epsilon`; array fields are refused.
 
     >>> import jaxacct as ja
     >>> run = ja.RandomAllocation(ja.Gaussian(noise_multiplier=1.0), num_steps=1000)
     >>> remove, add = ja.deciding(run, target_delta=1e-6)
-    >>> remove.method, remove.order, round(remove.value, 4)
-    ('direct', 13.0, 0.8694)
+    >>> remove.method, round(remove.value, 4)
+    ('interval', 0.1717)
+    >>> ja.deciding(run, target_delta=1e-6, precision=float("inf"))[0].method
+    'direct'
     """
     query, target = _only_target(target_delta, target_epsilon)
     if any(np.ndim(x) for x in (*jax.tree.leaves(mechanism), target)) or is_traced(mechanism, target):
         raise ValueError(f"mechanism={mechanism!r} and its target must be concrete scalars")
-    asked = decide(mechanism, query, target, _directions(mechanism, None), None).asked
-    best = {d: min(here.items(), key=lambda item: float(item[1].value)) for d, here in asked.items()}
-    return tuple(_entry(mechanism, method, d, answer, float("nan")) for d, (method, answer) in best.items())
+    width = chosen_precision(precision, query, mechanism, target)
+    directions = _directions(mechanism, None)
+    found: dict[Direction, Entry] = {}
+    if has_methods(mechanism):
+        asked = decide(mechanism, query, target, directions, None, is_final=width == math.inf).asked
+        for d, here in asked.items():
+            method, answer = min(here.items(), key=lambda item: float(item[1].value))
+            found[d] = _entry(mechanism, method, d, answer, float("nan"))
+    if width != math.inf:
+        with warnings.catch_warnings():
+            if precision is None:
+                warnings.simplefilter("ignore", PrecisionWarning)
+            for d in directions:
+                upper = interval_of(mechanism, query, float(target), width, None, (d,)).upper
+                if d not in found or upper < found[d].value:
+                    found[d] = _line(mechanism, d, "interval", distribution_theorem(mechanism), upper, Bound.UPPER)
+    return tuple(found[d] for d in directions)
+
+
+def _line(
+    mechanism: Any,
+    direction: Direction,
+    method: str,
+    theorem: str,
+    value: float,
+    bound: Bound,
+    seconds: float = float("nan"),
+) -> Entry:
+    return Entry(method, direction, value, bound, relation_of(mechanism), theorem, float("nan"), False, seconds)
 
 
 def _only_target(target_delta: Any, target_epsilon: Any) -> tuple[Query, Any]:

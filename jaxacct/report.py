@@ -145,14 +145,14 @@ def _parameters(mechanism: Any) -> dict[str, Any]:
 
 def _answer(mechanism: Any, target_delta: float | None, target_epsilon: float | None, precision: float | None) -> Any:
     """(value, entries of the Renyi and closed methods, interval or None)."""
-    entries = deciding(mechanism, target_delta, target_epsilon=target_epsilon)
+    entries = deciding(mechanism, target_delta, target_epsilon=target_epsilon, precision=math.inf)
     value, interval = max(e.value for e in entries), None
-    if precision is not None:
+    if precision != math.inf:
         if target_delta is not None:
-            interval = epsilon_interval(mechanism, target_delta, precision=precision)
+            interval = epsilon_interval(mechanism, target_delta, precision=precision or 0.01)
         else:
             assert target_epsilon is not None
-            interval = delta_interval(mechanism, target_epsilon, precision=precision)
+            interval = delta_interval(mechanism, target_epsilon, precision=precision or 0.01)
         value = min(value, interval.upper)
     return value, entries, interval
 
@@ -168,7 +168,7 @@ def statement(
     *,
     target_delta: float | None = None,
     target_epsilon: float | None = None,
-    precision: float | None = 0.01,
+    precision: float | None = None,
 ) -> dict[str, Any]:
     """The certified answer to one scalar question with everything that it rests on, ready for JSON.
 
@@ -176,7 +176,7 @@ def statement(
       mechanism: a mechanism with scalar fields.
       target_delta: to state epsilon; or
       target_epsilon: to state delta.
-      precision: relative width of the certified interval by the privacy loss distribution; None leaves it out.
+      precision: relative width of the certified interval, 1 % where None; inf leaves it out.
 
     Returns:
       A dict: epsilon, delta, bound, neighboring_relation, interval, directions (by which theorem each is bounded

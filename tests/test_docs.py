@@ -20,8 +20,18 @@ _LAYERS = (
     ("special",),
     ("divergence", "curves", "mechanisms"),
     ("bounds", "composition", "conversion", "_pld_composition"),
-    ("_methods", "_answering", "_inverting", "_host_methods", "intervals", "accounting", "estimation", "utility"),
-    ("sweep", "calibration"),
+    (
+        "_methods",
+        "_answering",
+        "_inverting",
+        "_host_methods",
+        "intervals",
+        "_best",
+        "accounting",
+        "estimation",
+        "utility",
+    ),
+    ("sweeping", "calibration"),
     ("__main__", "plot", "interop", "training", "report"),
 )
 _HEIGHT = {name: height for height, layer in enumerate(_LAYERS) for name in layer}

@@ -59,7 +59,7 @@ def test_intervals_reach_the_precision():
     ):
         found = ja.epsilon_interval(run, target_delta=1e-6, precision=precision)
         assert found.lower <= found.analysis_lower <= found.upper <= found.analysis_lower * (1 + precision)
-        assert found.upper <= ja.epsilon(run, 1e-6) * (1 + precision)
+        assert found.upper <= ja.epsilon(run, 1e-6, precision=math.inf) * (1 + precision)
         assert ja.epsilon(run, 1e-6, precision=precision) <= found.upper
 
 
@@ -161,4 +161,4 @@ def test_hard_corners_are_explicit() -> None:
     assert 0 < small.lower <= small.upper <= 1.01 * small.lower
     run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=1000, num_epochs=2)
     tiny = ja.epsilon_interval(run, 1e-120)
-    assert 0 < tiny.lower <= tiny.upper <= ja.epsilon(run, 1e-120)
+    assert 0 < tiny.lower <= tiny.upper <= ja.epsilon(run, 1e-120, precision=math.inf)
