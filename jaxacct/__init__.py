@@ -21,6 +21,7 @@ from jaxacct.mechanisms import (
     RandomAllocation,
     Shuffled,
 )
+from jaxacct.membership import gdp, tradeoff
 from jaxacct.utility import mean_estimation_variance
 
 __version__ = "0.1.0"
@@ -59,8 +60,10 @@ __all__ = [
     "epsilon",
     "epsilon_interval",
     "estimate_delta",
+    "gdp",
     "mean_estimation_variance",
     "mixture",
     "pld",
     "rdp",
+    "tradeoff",
 ]

@@ -71,13 +71,14 @@ def best(
         at = [i for i, d in enumerate(Direction) if d in directions]
         upper, lower = ends.upper[..., at].max(axis=-1), ends.lower[..., at].max(axis=-1)
         todo = ~(upper - lower <= width * lower)
-    if todo.any() and has_methods(mechanism):
-        upper = np.minimum(upper, decide(mechanism, query, target, directions, None, is_final=False).value)
     with warnings.catch_warnings():
         if precision is None:  # nobody asked for a width
             warnings.simplefilter("ignore", PrecisionWarning)
         found = _each(mechanism, target, todo, lambda m, x: interval_of(m, query, x, width, None, directions).upper)
-    return np.minimum(upper, np.where(todo, found, np.inf))
+    upper = np.minimum(upper, np.where(todo, found, np.inf))
+    if (upper >= query.worst).any() and has_methods(mechanism):
+        upper = np.minimum(upper, decide(mechanism, query, target, directions, None).value)
+    return upper
 
 
 def _by_host(method: HostMethod, mechanism: Any, query: Query, target: Any, directions: tuple[Direction, ...]) -> Any:

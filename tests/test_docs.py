@@ -30,6 +30,7 @@ _LAYERS = (
         "accounting",
         "estimation",
         "utility",
+        "membership",
     ),
     ("sweeping", "calibration"),
     ("__main__", "plot", "interop", "training", "report"),

@@ -4,6 +4,7 @@ Feldman, McMillan and Talwar 2021, "Hiding Among the Clones". Replace-one adjace
 is one direction. Outside a theorem's regime an upper bound is inf (log delta 0), a lower one 0 (-inf).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -37,16 +38,24 @@ _TRACED_REPORTS = 1e9  # static windows are made for so many where the number is
 _LOCAL_EPSILONS = tuple(np.geomspace(0.05, 12.0, 40).tolist())
 
 
-def pair_of(randomizer: Any) -> tuple[Any, Any]:
+def pair_of(randomizer: Any, exp: Callable[[Any], Any] = jnp.exp) -> tuple[Any, Any]:
     """(clone probability, local epsilon) of the clones pair that dominates reports of a pure randomizer (spec S2).
 
-    e^-local_epsilon for any randomizer; for a known one the largest p with R(x) >= p (R(y) + R(z)) / 2.
+    e^-local_epsilon for any randomizer; for a known one the largest p with R(x) >= p (R(y) + R(z)) / 2. Rounded down.
+    Outside the float64 boundary `exp` must be NumPy's.
     """
+    down = 1.0 - 2.0**-50
     if isinstance(randomizer, KaryRandomizedResponse):
-        return 2.0 / (jnp.exp(randomizer.local_epsilon) + 1.0) * (1.0 - 2.0**-50), randomizer.local_epsilon
+        return 2.0 / (exp(randomizer.local_epsilon) + 1.0) * down, randomizer.local_epsilon
     if isinstance(randomizer, FiniteRandomizer):
         return randomizer.clone_prob, randomizer.local_epsilon
-    return jnp.exp(-randomizer.local_epsilon), randomizer.local_epsilon
+    return exp(-randomizer.local_epsilon) * down, randomizer.local_epsilon
+
+
+def concrete_pair(mechanism: Shuffled) -> tuple[float, float, float]:
+    """(num_reports, clone_prob, local_epsilon) of a mechanism with concrete scalar fields."""
+    clone_prob, local_epsilon = pair_of(mechanism.mechanism, np.exp)
+    return float(mechanism.num_reports), float(clone_prob), float(local_epsilon)
 
 
 def _lanes(mechanism: Shuffled) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -66,7 +75,7 @@ def clones_statics(mechanism: Shuffled) -> dict[str, Any]:
     """Static sizes for the clones kernels, wide enough for every lane."""
     if is_traced(mechanism) or isinstance(mechanism.mechanism, GaussianReports):
         return {"window": TRACED_WINDOW, "pure": is_pure(mechanism)}
-    clone_prob, _ = pair_of(jax.tree.map(np.asarray, mechanism.mechanism))
+    clone_prob, _ = pair_of(jax.tree.map(np.asarray, mechanism.mechanism), np.exp)
     return {"window": window_for(mechanism.num_reports, clone_prob), "pure": is_pure(mechanism)}
 
 

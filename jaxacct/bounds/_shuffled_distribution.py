@@ -14,7 +14,7 @@ from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Bound, Direction, NeighboringRelation, TooFineError
 from jaxacct.bounds._profiles import dominating_pld
 from jaxacct.bounds._profiles_below import Bracketed, dominated_pld
-from jaxacct.bounds._shuffled import is_pure, pair_of
+from jaxacct.bounds._shuffled import concrete_pair, is_pure
 from jaxacct.conversion import delta_from_log, delta_from_log_down
 from jaxacct.curves import Pld
 from jaxacct.divergence._clones import clones_delta, clones_epsilon, window_for
@@ -49,14 +49,9 @@ def _last_loss(
     return clones_epsilon(log_delta, num_reports, clone_prob, local_epsilon, window=window).upper
 
 
-def _pair(mechanism: Shuffled) -> tuple[float, float, float]:
-    clone_prob, local = pair_of(mechanism.mechanism)
-    return float(mechanism.num_reports), float(clone_prob), float(local)
-
-
 def shuffled_scale(mechanism: Shuffled) -> tuple[float, int]:
     """(count times squared scale of a round's loss, count): 4 s^2 E[1/m] in the Gaussian limit."""
-    n, p, local = _pair(mechanism)
+    n, p, local = concrete_pair(mechanism)
     mean_inverse = -math.expm1(n * math.log1p(-p)) / (n * p) if p < 1.0 else 1.0 / n
     rounds = int(mechanism.num_epochs)
     return rounds * 4.0 * math.tanh(0.5 * min(local, 1e3)) ** 2 * mean_inverse, rounds
@@ -77,7 +72,7 @@ def _profile(n: float, clone_prob: float, local: float, step: float) -> Brackete
 
 def shuffled_pld(mechanism: Shuffled, step: float, bound: Bound) -> Pld:
     """One round's distribution, dominating or dominated; its error falls with the square of the step."""
-    profile = _profile(*_pair(mechanism), step)
+    profile = _profile(*concrete_pair(mechanism), step)
     relation = NeighboringRelation.REPLACE_ONE
     if bound is Bound.LOWER:
         return dominated_pld(step, profile, profile, Direction.REMOVE, theorem=_THEOREM, relation=relation)

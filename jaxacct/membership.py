@@ -1,0 +1,160 @@
+"""What an adversary can tell: the errors of any test for whether one record took part."""
+
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct._answering import DELTA, EPSILON
+from jaxacct._best import best
+from jaxacct._methods import has_methods, methods_for, relation_of
+from jaxacct._precision import Kernel, Rounding, is_traced
+from jaxacct._types import Direction, NeighboringRelation
+from jaxacct._validate import check_probability
+from jaxacct.bounds._gaussian import unamplified_mu
+from jaxacct.bounds._profiles import profile_of
+from jaxacct.bounds._shuffled import concrete_pair
+from jaxacct.bounds._shuffled_distribution import has_pair
+from jaxacct.curves import Pld
+from jaxacct.divergence._clones import lane_bytes, window_for
+from jaxacct.divergence._clones_tradeoff import clones_gdp, clones_tradeoff, normal_upper_quantile
+from jaxacct.intervals import has_distribution, pld
+from jaxacct.mechanisms import Shuffled
+from jaxacct.special import log_normal_tail
+
+_NUM_LINES = 256  # of either spacing
+_SMALLEST = 1e-14  # delta at the last line
+_LAST_LINE = 500.0
+_ROUNDING = 1e-15
+
+
+def _gaussian_errors(error: jax.Array, mu: jax.Array) -> jax.Array:
+    z = normal_upper_quantile(jnp.log(error))
+    shift = mu - z + 1e-14 * (1.0 + jnp.abs(z) + mu)
+    value = jnp.exp(log_normal_tail(shift)) * (1.0 - 1e-13)
+    return jnp.where(error > 0, jnp.where(error < 1, value, 0.0), 1.0 - _ROUNDING)
+
+
+_GAUSSIAN = Kernel(_gaussian_errors, Rounding.DOWN)
+_CLONES = Kernel(clones_tradeoff, Rounding.DOWN, lane_bytes)
+
+
+def tradeoff(mechanism: Any, false_positive_rate: Any) -> Any:
+    """The least false negative rate of any test that tells two neighbours apart: a certified lower bound.
+
+    ``T(a) = min {1 - power : tests of level a}``, the smaller over both orders of the neighbours (Dong, Roth and Su
+    2022, Definition 2.1). Exact for the Gaussian mechanism (their Section 2.2) and for one round of shuffled reports
+    (Chen et al. 2024, Theorem 1, corrected); else the envelope of the lines that the certified profile gives
+    (their Proposition 2.12):
+
+        T(a) >= 1 - delta(eps) - e^eps a,    T(a) >= e^-eps (1 - delta(eps) - a),    for every eps >= 0.
+
+    Args:
+      mechanism: a mechanism with scalar fields, or an upper `Pld`, which speaks for its own direction's tests.
+      false_positive_rate: float array in [0, 1].
+
+    Returns:
+      A float or an array in [0, 1]. ``1 - tradeoff(...)`` bounds the true positive rate of membership inference.
+
+    Raises:
+      ValueError: if an argument is out of range, not concrete, or the mechanism has no analysis.
+
+    >>> import jaxacct as ja
+    >>> run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=1000, num_epochs=10)
+    >>> round(1 - ja.tradeoff(run, false_positive_rate=0.01), 4)
+    0.0141
+    """
+    check_probability("false_positive_rate", false_positive_rate)
+    if is_traced(mechanism, false_positive_rate) or any(np.ndim(x) for x in jax.tree.leaves(mechanism)):
+        raise ValueError(f"mechanism={mechanism!r} and false_positive_rate must be concrete, the fields scalars")
+    error = np.asarray(false_positive_rate, np.float64)
+    if _is_gaussian(mechanism):
+        found = _GAUSSIAN(error, _mu(mechanism))
+    elif _is_one_pair(mechanism):
+        found = _CLONES(error, *concrete_pair(mechanism), window=_window(mechanism))
+    else:
+        found = _by_lines(mechanism, error)
+    return found if error.ndim else float(found)
+
+
+def gdp(mechanism: Any) -> float:
+    """The least mu found for which `mechanism` is mu-GDP: a certified upper bound.
+
+    ``T(a) >= G_mu(a) = Phi(Phi^-1(1 - a) - mu)`` for every a (Dong, Roth and Su 2022, Definition 2.6). Exact for
+    compositions of Gaussian mechanisms; for shuffled reports of pure randomizers the mu of the clones pair
+    (Chen et al. 2024, Theorem 1, corrected), rounds adding in squares. It rests on astronomically small deltas as
+    much as on others: epsilon at one delta is the sharper summary.
+
+    Raises:
+      ValueError: for a mechanism with no Gaussian trade-off function here, or fields that are not concrete scalars.
+
+    >>> import jaxacct as ja
+    >>> round(ja.gdp(ja.Composed(ja.Gaussian(2.0), 16)), 6)
+    2.0
+    >>> round(ja.gdp(ja.Shuffled(ja.LocalRandomizer(1.0), num_reports=1000)), 4)
+    0.0503
+    """
+    if is_traced(mechanism) or any(np.ndim(x) for x in jax.tree.leaves(mechanism)):
+        raise ValueError(f"mechanism={mechanism!r} must have concrete scalar fields")
+    if _is_gaussian(mechanism):
+        return _mu(mechanism)
+    if isinstance(mechanism, Shuffled) and has_pair(mechanism):
+        mu = clones_gdp(*concrete_pair(mechanism), window=_window(mechanism))
+        return mu * math.sqrt(mechanism.num_epochs) * (1.0 + 2.0**-50)
+    raise ValueError(f"mechanism={mechanism!r} has no Gaussian trade-off function here: ask for its tradeoff instead")
+
+
+def _is_gaussian(mechanism: Any) -> bool:
+    known = not isinstance(mechanism, Pld) and has_methods(mechanism)
+    return known and any(method.name == "exact" for method in methods_for(mechanism))
+
+
+@functools.lru_cache(maxsize=64)
+def _mu_kernel(structure: Any) -> Kernel:
+    return Kernel(lambda *lanes: unamplified_mu(jax.tree.unflatten(structure, lanes)), Rounding.UP)
+
+
+def _mu(mechanism: Any) -> float:
+    leaves, structure = jax.tree.flatten(mechanism)
+    return float(_mu_kernel(structure)(*leaves)) * (1.0 + 2.0**-48)
+
+
+def _is_one_pair(mechanism: Any) -> bool:
+    return isinstance(mechanism, Shuffled) and mechanism.num_epochs == 1 and has_pair(mechanism)
+
+
+def _window(mechanism: Shuffled) -> int:
+    return window_for(*concrete_pair(mechanism)[:2])
+
+
+def _lines_to(last: float) -> np.ndarray:
+    last = min(last, _LAST_LINE)
+    spread = np.geomspace(1e-6, 1.0, _NUM_LINES) * last if last > 0 else []
+    return np.concatenate([np.linspace(0.0, last, _NUM_LINES), spread])
+
+
+def _by_lines(mechanism: Any, error: np.ndarray) -> np.ndarray:
+    """The envelope of the lines of finitely many epsilons, by the profile in the worse direction."""
+    if isinstance(mechanism, Pld):
+        losses = [mechanism]
+    elif has_distribution(mechanism):
+        both = relation_of(mechanism) is NeighboringRelation.ADD_OR_REMOVE_ONE
+        losses = [pld(mechanism, direction=d) for d in (tuple(Direction) if both else (Direction.REMOVE,))]
+    else:
+        losses = []
+    if losses:
+        last = max(loss.epsilon(_SMALLEST) for loss in losses)
+        epsilons = _lines_to(last)
+        delta = np.max([profile_of(loss)(epsilons) for loss in losses], axis=0)
+    else:  # one direction, by the methods on lanes
+        ask = functools.partial(best, method=None, directions=(Direction.REMOVE,), precision=math.inf)
+        last = float(ask(mechanism, EPSILON, _SMALLEST))
+        epsilons = _lines_to(last)
+        delta = ask(mechanism, DELTA, epsilons)
+    growth, level = np.exp(epsilons)[:, None], error.reshape(-1)
+    kept = 1.0 - delta[:, None]
+    heights = np.maximum(kept - growth * level, (kept - level) / growth)
+    return np.maximum(heights.max(axis=0) * (1.0 - 2.0**-40) - _ROUNDING, 0.0).reshape(error.shape)

@@ -1,0 +1,92 @@
+"""The errors of any test for one record: trade-off functions and Gaussian differential privacy."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import jaxacct as ja
+
+LEVELS = np.array([0.0, 1e-8, 1e-3, 0.01, 0.1, 0.5, 0.9, 1.0])
+
+
+def gaussian_errors(mu):
+    return stats.norm.cdf(stats.norm.isf(LEVELS) - mu)
+
+
+@pytest.mark.parametrize(("run", "mu"), [(ja.Gaussian(2.0), 0.5), (ja.Composed(ja.Gaussian(2.0), 16), 2.0)])
+def test_gaussians_are_exact_from_below(run, mu):
+    found = ja.tradeoff(run, LEVELS)
+    assert np.all(found <= gaussian_errors(mu))
+    np.testing.assert_allclose(found, gaussian_errors(mu), rtol=1e-11, atol=1e-14)
+    assert mu <= ja.gdp(run) <= mu * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        ja.PoissonSampled(ja.Gaussian(1.0), 1.0, 4),
+        ja.RandomAllocation(ja.Gaussian(1.0), 4, 4),
+        ja.RandomAllocation(ja.Gaussian(1.0), 1, num_epochs=4),
+    ],
+)
+def test_lines_of_a_gaussian_lie_just_below_it(run):
+    found = ja.tradeoff(run, LEVELS)
+    assert np.all(found <= gaussian_errors(2.0))
+    np.testing.assert_allclose(found, gaussian_errors(2.0), rtol=0.03, atol=1e-3)
+
+
+def test_sampling_hides():
+    allocated = ja.tradeoff(ja.RandomAllocation(ja.Gaussian(1.0), 100), LEVELS)
+    assert np.all(allocated >= ja.tradeoff(ja.Gaussian(1.0), LEVELS) - 1e-9)
+    assert np.all(allocated <= 1 - LEVELS)
+    assert np.all(np.diff(allocated) <= 0)
+
+
+def response_errors(local_epsilon, num_reports, level):
+    """Least false negative rate of a test of randomized responses, all others 0, by Neyman and Pearson."""
+    p = 1 / (1 + math.exp(local_epsilon))
+    ones = np.arange(num_reports + 1)
+    rest = stats.binom.pmf(np.arange(num_reports), num_reports - 1, p)
+    with_one = np.append(0, rest) * (1 - p) + np.append(rest, 0) * p
+    without = stats.binom.pmf(ones, num_reports, p)
+    order = np.argsort(-with_one / without)
+    x, y = np.cumsum(without[order]), 1 - np.cumsum(with_one[order])
+    return np.interp(level, np.append(0, x), np.append(1, y))
+
+
+@pytest.mark.parametrize(("local_epsilon", "num_reports"), [(1.0, 30), (3.0, 100), (0.3, 5)])
+def test_no_shuffled_randomizer_is_caught_more_often(local_epsilon, num_reports):
+    found = ja.tradeoff(ja.Shuffled(ja.LocalRandomizer(local_epsilon), num_reports), LEVELS)
+    approximate = ja.tradeoff(ja.Shuffled(ja.LocalRandomizer(local_epsilon, 1e-9), num_reports), LEVELS)
+    truth = response_errors(local_epsilon, num_reports, LEVELS)
+    assert np.all(found <= truth + 1e-14)
+    assert np.all(approximate <= found + 1e-12)
+    np.testing.assert_allclose(approximate, found, atol=2e-3)
+    mu = ja.gdp(ja.Shuffled(ja.LocalRandomizer(local_epsilon), num_reports))
+    assert np.all(gaussian_errors(mu) <= found + 1e-12)
+
+
+def test_rounds_add_in_squares():
+    one, four = (ja.Shuffled(ja.LocalRandomizer(1.0), 1000, epochs) for epochs in (1, 4))
+    assert ja.gdp(four) == pytest.approx(2 * ja.gdp(one), rel=1e-12)
+    errors = ja.tradeoff(four, LEVELS)
+    assert np.all(gaussian_errors(ja.gdp(four)) <= errors + 1e-5)
+    assert np.all(errors <= ja.tradeoff(one, LEVELS) + 1e-12)
+
+
+def test_one_direction_of_a_distribution():
+    run = ja.RandomAllocation(ja.Gaussian(1.0), 50)
+    both = ja.tradeoff(run, 0.05)
+    sides = [ja.tradeoff(ja.pld(run, direction=d), 0.05) for d in ja.Direction]
+    assert both == pytest.approx(min(sides), rel=1e-9)
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match=r"false_positive_rate=1.5 must be in \[0, 1\]"):
+        ja.tradeoff(ja.Gaussian(1.0), 1.5)
+    with pytest.raises(ValueError, match="scalars"):
+        ja.tradeoff(ja.Gaussian(np.array([1.0, 2.0])), 0.1)
+    with pytest.raises(ValueError, match="no Gaussian trade-off function"):
+        ja.gdp(ja.PoissonSampled(ja.Gaussian(1.0), 0.1, 10))
