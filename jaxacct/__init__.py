@@ -22,6 +22,7 @@ from jaxacct.mechanisms import (
     Shuffled,
 )
 from jaxacct.membership import gdp, tradeoff
+from jaxacct.reporting import report
 from jaxacct.utility import mean_estimation_variance
 
 __version__ = "0.1.0"
@@ -65,5 +66,6 @@ __all__ = [
     "mixture",
     "pld",
     "rdp",
+    "report",
     "tradeoff",
 ]

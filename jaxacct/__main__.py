@@ -1,8 +1,6 @@
 """The command line: ``jaxacct {epsilon,delta,compare} {allocation,poisson,gaussian,shuffle} ...``."""
 
 import argparse
-import json
-import math
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -110,18 +108,9 @@ def _randomizer(args: argparse.Namespace) -> Any:
 
 def _compare_json(mechanism: Any, target: dict[str, Any]) -> list[dict[str, Any]]:
     from jaxacct.accounting import compare
-    from jaxacct.report import entry_fields
+    from jaxacct.reporting import entry_fields
 
     return [{**entry_fields(e), "seconds": e.seconds} for e in compare(mechanism, **target)]
-
-
-def _standard(value: Any) -> Any:
-    """`value` with infinities as strings, which JSON has no numbers for."""
-    if isinstance(value, dict):
-        return {k: _standard(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_standard(v) for v in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -134,20 +123,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         "precision": args.precision,
     }
 
-    import jaxacct
-    from jaxacct import report
+    from jaxacct import reporting
 
     try:
         mechanism = _mechanism(args)
         if args.question == "compare":
             facts: Any = _compare_json(mechanism, target) if args.json else None
-            text = "" if args.json else report.compare_text(mechanism, **target)
+            text = "" if args.json else reporting.compare_text(mechanism, **target)
         else:
-            facts = {"jaxacct": jaxacct.__version__, **report.statement(mechanism, **target)}
-            text = report.statement_text(facts)
+            facts = reporting.statement(mechanism, **target)
+            text = reporting.statement_text(facts)
     except ValueError as error:
         parser.error(str(error))
-    print(json.dumps(_standard(facts), indent=2, allow_nan=False) if args.json else text)
+    print(reporting.statement_json(facts) if args.json else text)
     return 0
 
 

@@ -19,7 +19,7 @@ def run(capsys, *args):
 
 
 def test_epsilon_statement_rests_on_what_it_says(capsys):
-    text = run(capsys, "epsilon", *ALLOCATION, "--num-epochs", "2", "--delta", "1e-6")
+    text = run(capsys, "epsilon", *ALLOCATION, "--num-epochs", "2", "--delta", "1e-6", *QUICK)
     for part in (
         "certified upper bound",
         "add or remove one record",
@@ -115,5 +115,22 @@ def test_wrong_arguments_give_one_line_and_status_two(capsys, args, words):
 def test_shuffle(extra: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["epsilon", "shuffle", *extra, "--num-reports", "1000000", "--delta", "1e-6"]) == 0
     out = capsys.readouterr().out
-    assert words in out
+    assert words in " ".join(out.split())
     assert "replace one record" in out
+
+
+def test_a_report_holds_what_a_model_card_needs():
+    run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100)
+    text = ja.report(run, target_delta=1e-6)
+    assert max(map(len, text.splitlines())) <= 80 + 20  # a repr may be longer than a line
+    for part in ("unit", "adjacency", "certified", "inference", "assumes", "recompute"):
+        assert part in text
+    table = ja.report(run, target_delta=1e-6, style="markdown")
+    assert table.startswith("**epsilon = ")
+    facts = json.loads(ja.report(run, target_epsilon=1.0, style="json"))
+    assert facts["delta"] == facts["interval"]["upper"] == ja.delta(run, 1.0)
+    assert all(m["false_positive_rate"] < m["true_positive_rate"] <= 1 for m in facts["membership"])
+    with pytest.raises(ValueError, match="style='html' must be one of"):
+        ja.report(run, target_delta=1e-6, style="html")
+    with pytest.raises(ValueError, match="exactly one"):
+        ja.report(run)

@@ -33,7 +33,7 @@ _LAYERS = (
         "membership",
     ),
     ("sweeping", "calibration"),
-    ("__main__", "plot", "interop", "training", "report"),
+    ("_describing", "_schemes", "__main__", "plot", "interop", "training", "reporting"),
 )
 _HEIGHT = {name: height for height, layer in enumerate(_LAYERS) for name in layer}
 _MODULES = sorted(_PACKAGE.rglob("*.py"))

@@ -1,0 +1,117 @@
+"""A mechanism in words: what was run, for whom, and what must hold. Public parameters only."""
+
+from typing import Any
+
+from jaxacct._methods import relation_of
+from jaxacct._types import NeighboringRelation
+from jaxacct.mechanisms import (
+    Composed,
+    Gaussian,
+    GaussianReports,
+    KaryRandomizedResponse,
+    LocalRandomizer,
+    PoissonSampled,
+    RandomAllocation,
+    Shuffled,
+)
+
+_GAUSSIAN_ASSUMPTION = (
+    "each step releases a sum of contributions clipped to norm C plus Gaussian noise of standard deviation "
+    "noise_multiplier * C; a step may depend on all earlier outputs"
+)
+_ALLOCATION_ASSUMPTION = (
+    "each record's steps are a uniform set of the stated size, drawn independently of the other records and afresh "
+    "in every epoch, and stay secret (a shuffled order of fixed batches is another scheme)"
+)
+_POISSON_ASSUMPTION = (
+    "each record joins each step independently with the stated probability, and who joined stays secret"
+)
+
+_SHUFFLE_ASSUMPTION = (
+    "the users' data are in a uniformly random order, drawn afresh in every round and known to the shuffler alone; "
+    "each report is randomized as stated, and a randomizer may depend on earlier reports"
+)
+
+
+def describe(mechanism: Any) -> str:
+    """One line on what was run."""
+    if isinstance(mechanism, Gaussian):
+        return f"Gaussian noise, noise multiplier {mechanism.noise_multiplier}"
+    if isinstance(mechanism, RandomAllocation):
+        epochs = "" if mechanism.num_epochs == 1 else f", {mechanism.num_epochs:.0f} epochs"
+        scheme = f"random allocation, each record in {mechanism.num_selected:.0f} of {mechanism.num_steps:.0f} steps"
+        return f"{scheme}{epochs}; {describe(mechanism.mechanism)}"
+    if isinstance(mechanism, PoissonSampled):
+        scheme = f"Poisson sampling, probability {mechanism.sampling_prob:.6g}, {mechanism.num_steps:.0f} steps"
+        return f"{scheme}; {describe(mechanism.mechanism)}"
+    if isinstance(mechanism, Shuffled):
+        rounds = "" if mechanism.num_epochs == 1 else f", {mechanism.num_epochs:.0f} rounds"
+        return f"shuffle of {mechanism.num_reports:.0f} reports{rounds}; {_describe_randomizer(mechanism.mechanism)}"
+    if isinstance(mechanism, Composed):
+        parts = zip(mechanism.mechanisms, mechanism.counts, strict=True)
+        return " + ".join(f"{count:.0f} x ({describe(part)})" for part, count in parts)
+    return repr(mechanism)
+
+
+def _describe_randomizer(randomizer: Any) -> str:
+    if isinstance(randomizer, LocalRandomizer):
+        delta = f" and delta {randomizer.local_delta:g}" if randomizer.local_delta else ""
+        return f"each of local epsilon {randomizer.local_epsilon:g}{delta}"
+    if isinstance(randomizer, KaryRandomizedResponse):
+        return f"{randomizer.num_categories:.0f}-ary randomized response of local epsilon {randomizer.local_epsilon:g}"
+    if isinstance(randomizer, GaussianReports):
+        return f"Gaussian noise, noise multiplier {randomizer.noise_multiplier:g}"
+    return f"each of local epsilon {randomizer.local_epsilon:.4g}, by its output probabilities"
+
+
+def assumptions(mechanism: Any) -> tuple[str, ...]:
+    """What must hold for the number to be true."""
+    if isinstance(mechanism, Composed):
+        return tuple(dict.fromkeys(a for part in mechanism.mechanisms for a in assumptions(part)))
+    if isinstance(mechanism, RandomAllocation):
+        return (_ALLOCATION_ASSUMPTION, *assumptions(mechanism.mechanism))
+    if isinstance(mechanism, Shuffled):
+        return (_SHUFFLE_ASSUMPTION,)
+    if isinstance(mechanism, PoissonSampled):
+        return (_POISSON_ASSUMPTION, *assumptions(mechanism.mechanism))
+    return (_GAUSSIAN_ASSUMPTION,)
+
+
+def poisson_at_same_rate(mechanism: Any) -> PoissonSampled | None:
+    """The Poisson-sampled run in which each record takes part as often on average, or None."""
+    if not isinstance(mechanism, RandomAllocation):
+        return None
+    rate = mechanism.num_selected / mechanism.num_steps
+    return PoissonSampled(mechanism.mechanism, sampling_prob=rate, num_steps=mechanism.num_steps * mechanism.num_epochs)
+
+
+def parameters(mechanism: Any) -> dict[str, Any]:
+    """The fields of a mechanism as plain values, ready for JSON."""
+    fields: dict[str, Any] = {"type": type(mechanism).__name__}
+    for name, value in vars(mechanism).items():
+        if isinstance(value, tuple):
+            fields[name] = [v if isinstance(v, int | float) else parameters(v) for v in value]
+        else:
+            fields[name] = value if isinstance(value, int | float) else parameters(value)
+    return fields
+
+
+_UNITS = {
+    NeighboringRelation.ADD_OR_REMOVE_ONE: "one record: everything that it contributes, present or absent",
+    NeighboringRelation.REPLACE_ONE: "one user: their datum, replaced by any other; the number of users is public",
+    NeighboringRelation.REPLACE_SPECIAL: "one record: replaced by the empty record",
+}
+
+
+def unit_of_privacy(mechanism: Any) -> str:
+    """Whose data the guarantee hides, and from what change."""
+    return _UNITS[relation_of(mechanism)]
+
+
+def releases(mechanism: Any) -> str:
+    """What the adversary sees."""
+    if isinstance(mechanism, Composed):
+        return "; ".join(dict.fromkeys(releases(part) for part in mechanism.mechanisms))
+    if relation_of(mechanism) is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        return "the noisy output of every step, in order; not who took part in it"
+    return "all reports, in the shuffled order"

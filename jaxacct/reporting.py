@@ -1,0 +1,292 @@
+"""What was found, in words that can be pasted into a model card. Public parameters only."""
+
+import importlib.metadata
+import json
+import math
+import textwrap
+import warnings
+from typing import Any
+
+import numpy as np
+
+from jaxacct._describing import assumptions, describe, parameters, poisson_at_same_rate, releases, unit_of_privacy
+from jaxacct._methods import relation_of
+from jaxacct._types import Bound, NeighboringRelation, OrderEdgeWarning
+from jaxacct.accounting import Entry, compare, deciding
+from jaxacct.intervals import PrecisionWarning, delta_interval, distribution_theorem, epsilon_interval
+from jaxacct.mechanisms import Shuffled
+from jaxacct.membership import tradeoff
+
+_FALSE_POSITIVE_RATES = (1e-3, 1e-2, 1e-1)
+
+
+def shown(value: float, digits: int = 4) -> str:
+    """`value` to some significant digits, rounded up: what is printed is a bound too.
+
+    >>> shown(0.90551), shown(0.0), shown(float("inf")), shown(7.52e-07)
+    ('0.9056', '0', 'inf', '7.52e-07')
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    text = f"{value:.{digits}g}"
+    if float(text) < value:
+        unit = 10.0 ** (math.floor(math.log10(abs(value))) + 1 - digits)
+        text = f"{float(text) + unit:.{digits}g}"
+    return text
+
+
+def shown_down(value: float, digits: int = 4) -> str:
+    """`value` to some significant digits, rounded down, as a lower bound must be.
+
+    >>> shown_down(0.90559), shown_down(0.0)
+    ('0.9055', '0')
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    text = f"{value:.{digits}g}"
+    if float(text) > value:
+        unit = 10.0 ** (math.floor(math.log10(abs(value))) + 1 - digits)
+        text = f"{float(text) - unit:.{digits}g}"
+    return text
+
+
+def entry_fields(entry: Entry) -> dict[str, Any]:
+    """An entry as plain values, ready for JSON."""
+    return {
+        "direction": entry.direction.value,
+        "value": entry.value,
+        "bound": entry.bound.value,
+        "method": entry.method,
+        "theorem": entry.theorem,
+        "order": None if np.isnan(entry.order) else entry.order,
+        "at_order_edge": entry.at_order_edge,
+    }
+
+
+def _answer(mechanism: Any, target_delta: float | None, target_epsilon: float | None, precision: float | None) -> Any:
+    """(value, the quick methods' entries if they decide, interval or None)."""
+    if precision == math.inf:
+        entries = deciding(mechanism, target_delta, target_epsilon=target_epsilon, precision=precision)
+        return max(e.value for e in entries), entries, None
+    if target_delta is not None:
+        interval = epsilon_interval(mechanism, target_delta, precision=precision or 0.01)
+    else:
+        assert target_epsilon is not None
+        interval = delta_interval(mechanism, target_epsilon, precision=precision or 0.1)
+    return interval.upper, (), interval
+
+
+def _reduction(mechanism: Any) -> str:
+    if isinstance(mechanism, Shuffled):
+        return "the clones pair"
+    return "the reduction to one step at a time"
+
+
+def statement(
+    mechanism: Any,
+    *,
+    target_delta: float | None = None,
+    target_epsilon: float | None = None,
+    precision: float | None = None,
+) -> dict[str, Any]:
+    """The certified answer to one scalar question with everything that it rests on, ready for JSON.
+
+    Args:
+      mechanism: a mechanism with scalar fields.
+      target_delta: to state epsilon; or
+      target_epsilon: to state delta.
+      precision: relative width of the certified interval, 1 % of epsilon or 10 % of delta where None; inf leaves the
+        interval out: quick methods only.
+
+    Returns:
+      A dict: epsilon, delta, bound, neighboring_relation, unit_of_privacy, released, interval (or directions: by which
+      theorem each is bounded), membership (largest true positive rate of any test at some false positive rates),
+      mechanism, description, assumptions, notes, jaxacct (the version), recompute, and for random allocation the
+      Poisson answer at the same rate.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", OrderEdgeWarning)
+        warnings.simplefilter("always", PrecisionWarning)
+        value, entries, interval = _answer(mechanism, target_delta, target_epsilon, precision)
+        baseline = poisson_at_same_rate(mechanism)
+        if baseline is not None:
+            poisson, poisson_entries, _ = _answer(baseline, target_delta, target_epsilon, precision)
+    solved = "epsilon" if target_epsilon is None else "delta"
+    given = f"target_delta={target_delta}" if target_epsilon is None else f"target_epsilon={target_epsilon}"
+    width = "" if precision is None else f", precision={'math.inf' if precision == math.inf else precision}"
+    result: dict[str, Any] = {
+        "epsilon": target_epsilon,
+        "delta": target_delta,
+        solved: value,
+        "solved_for": solved,
+        "bound": Bound.UPPER.value,
+        "neighboring_relation": relation_of(mechanism).value,
+        "unit_of_privacy": unit_of_privacy(mechanism),
+        "released": releases(mechanism),
+        "mechanism": parameters(mechanism),
+        "description": describe(mechanism),
+        "assumptions": list(assumptions(mechanism)),
+        "notes": [str(w.message) for w in caught],
+    }
+    if interval is None:
+        result["directions"] = [entry_fields(e) for e in entries]
+    else:
+        result["interval"] = {**interval._asdict(), "theorem": distribution_theorem(mechanism)}
+        if interval.lower < interval.analysis_lower:
+            result["interval"]["reduction"] = _reduction(mechanism)
+        rates = tradeoff(mechanism, np.asarray(_FALSE_POSITIVE_RATES))
+        pairs = zip(_FALSE_POSITIVE_RATES, rates.tolist(), strict=True)
+        result["membership"] = [{"false_positive_rate": x, "true_positive_rate": 1.0 - y} for x, y in pairs]
+    if baseline is not None:
+        quick = max(poisson_entries, key=lambda e: e.value).theorem if poisson_entries else None
+        theorem = quick or distribution_theorem(baseline)
+        result["poisson_at_same_rate"] = {"description": describe(baseline), "value": poisson, "theorem": theorem}
+    result["jaxacct"] = importlib.metadata.version("jaxacct")
+    result["recompute"] = f"jaxacct.{solved}({mechanism!r}, {given}{width})"
+    return result
+
+
+def report(
+    mechanism: Any,
+    target_delta: float | None = None,
+    *,
+    target_epsilon: float | None = None,
+    precision: float | None = None,
+    style: str = "text",
+) -> str:
+    """A privacy statement to paste into a model card: the number, what it rests on, and how to recompute it.
+
+    Args:
+      mechanism: a mechanism with scalar fields.
+      target_delta: float in (0, 1), to state epsilon; or
+      target_epsilon: float >= 0, to state delta.
+      precision: relative width of the certified interval; None for 1 % of epsilon or 10 % of delta; inf for the quick
+        methods only.
+      style: "text", "markdown" or "json".
+
+    Raises:
+      ValueError: if an argument is out of range, or the mechanism has no analysis.
+
+    >>> import jaxacct as ja
+    >>> text = ja.report(ja.RandomAllocation(ja.Gaussian(1.0), num_steps=1000), target_delta=1e-6)
+    >>> print(text.splitlines()[0])
+    epsilon = 0.1718 at delta = 1e-06  (certified upper bound)
+    """
+    if style not in _STYLES:
+        raise ValueError(f"style={style!r} must be one of {sorted(_STYLES)}")
+    if (target_delta is None) == (target_epsilon is None):
+        raise ValueError(f"target_delta={target_delta} and target_epsilon={target_epsilon}: exactly one must be given")
+    facts = statement(mechanism, target_delta=target_delta, target_epsilon=target_epsilon, precision=precision)
+    return _STYLES[style](facts)
+
+
+def _headline(facts: dict[str, Any]) -> str:
+    solved = facts["solved_for"]
+    given = "delta" if solved == "epsilon" else "epsilon"
+    return f"{solved} = {shown(facts[solved])} at {given} = {facts[given]}  (certified {facts['bound']})"
+
+
+def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """(title, text) of everything below the headline; an empty title goes on with the last one."""
+    solved = facts["solved_for"]
+    rows = [
+        ("scheme", facts["description"]),
+        ("unit", facts["unit_of_privacy"]),
+        ("adjacency", facts["neighboring_relation"]),
+        ("released", facts["released"]),
+    ]
+    if "interval" in facts:
+        found = facts["interval"]
+        between = f"between {shown_down(found['lower'])} and {shown(found['upper'])}"
+        rows.append(("certified", f"{solved} {between}, by {found['theorem']}"))
+        if "reduction" in found:
+            reduced = shown_down(found["analysis_lower"])
+            rows.append(("", f"({found['reduction']}, which was analysed, has at least {reduced})"))
+    both = facts["neighboring_relation"] == NeighboringRelation.ADD_OR_REMOVE_ONE.value
+    for entry in facts.get("directions", ()):
+        order = "" if entry["order"] is None else f", Renyi order {entry['order']:g}"
+        side = f"{entry['direction']}: " if both else ""
+        rows.append(("by", f"{side}{solved} <= {shown(entry['value'])}, {entry['theorem']}{order}"))
+    for at in facts.get("membership", ()):
+        caught, level = shown(100 * at["true_positive_rate"]), 100 * at["false_positive_rate"]
+        rows.append(("inference", f"true positive rate at most {caught} % at false positive rate {level:g} %"))
+    rows += [("assumes", text) for text in facts["assumptions"]]
+    rows += [("note", text) for text in facts["notes"]]
+    if "poisson_at_same_rate" in facts:
+        other = facts["poisson_at_same_rate"]
+        scheme = other["description"].split(";")[0]
+        rows.append(("beside it", f"{solved} <= {shown(other['value'])} for {scheme}, by {other['theorem']}"))
+    rows.append(("recompute", f"jaxacct {facts['jaxacct']}: {facts['recompute']}"))
+    return [(title if i == 0 or title != rows[i - 1][0] else "", text) for i, (title, text) in enumerate(rows)]
+
+
+def statement_text(facts: dict[str, Any]) -> str:
+    """`statement` as plain text of 80 columns; numbers are rounded to the safe side."""
+    lines = [_headline(facts), ""]
+    for title, text in _rows(facts):
+        start = f"  {title:<11} "
+        folded = textwrap.wrap(text, 80 - len(start), break_on_hyphens=False, break_long_words=False)
+        lines += [(start if i == 0 else " " * len(start)) + line for i, line in enumerate(folded)]
+    return "\n".join(lines)
+
+
+def statement_markdown(facts: dict[str, Any]) -> str:
+    """`statement` as a heading and a table in Markdown."""
+    lines = [f"**{_headline(facts)}**", "", "| | |", "|---|---|"]
+    lines += [f"| {title} | {text.replace('|', chr(92) + '|')} |" for title, text in _rows(facts)]
+    return "\n".join(lines)
+
+
+def statement_json(facts: dict[str, Any]) -> str:
+    """`statement` as JSON; infinities as strings, which JSON has no numbers for."""
+    return json.dumps(standard(facts), indent=2, allow_nan=False)
+
+
+def standard(value: Any) -> Any:
+    """`value` with infinities as strings."""
+    if isinstance(value, dict):
+        return {k: standard(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [standard(v) for v in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+_STYLES = {"text": statement_text, "markdown": statement_markdown, "json": statement_json}
+
+
+def comparison_text(entries: tuple[Entry, ...], solved: str) -> str:
+    """The lines of `compare` as a table of 80 columns; values are rounded to the safe side."""
+    sources = list(dict.fromkeys(e.theorem for e in entries))
+    head = ("method", "direction", solved, "bound", "order", "ms", "source")
+    rows = [
+        (
+            e.method,
+            e.direction.value if e.neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE else "-",
+            shown(e.value, 6) if e.bound is Bound.UPPER else shown_down(e.value, 6),
+            e.bound.value.removesuffix(" bound"),
+            "-" if np.isnan(e.order) else f"{e.order:.4g}" + ("*" if e.at_order_edge else ""),
+            f"{1e3 * e.seconds:.0f}",
+            f"[{sources.index(e.theorem) + 1}]",
+        )
+        for e in entries
+    ]
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)]
+    uppers = [e for e in entries if e.bound is Bound.UPPER]
+    best = {d: min(e.value for e in uppers if e.direction is d) for d in dict.fromkeys(e.direction for e in uppers)}
+    worst = max(best.values())
+    lines.append("")
+    sides = " and ".join(f"{d.value} {shown(v, 6)}" for d, v in best.items())
+    lines.append(f"{solved} = {shown(worst, 6)}" + (f": the larger of {sides}" if len(best) > 1 else ""))
+    if any(e.at_order_edge for e in entries):
+        lines.append("* the largest order tried was best: valid, but may be loose")
+    lines.append("")
+    for i, source in enumerate(sources, 1):
+        lines += textwrap.wrap(source, 80, initial_indent=f"{f'[{i}]':<5}", subsequent_indent="     ")
+    return "\n".join(lines)
+
+
+def compare_text(mechanism: Any, **target: Any) -> str:
+    """`jaxacct.compare` as a table."""
+    solved = "delta" if target.get("target_epsilon") is not None else "epsilon"
+    return comparison_text(compare(mechanism, **target), solved)
