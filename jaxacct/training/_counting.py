@@ -1,0 +1,189 @@
+"""Counting noise releases in an optimizer's state."""
+
+import operator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax  # type: ignore[import-untyped]
+
+from jaxacct._precision import is_traced
+
+SATURATED = 2**31 - 1  # a counter that reached it has lost count
+_FIELD = "release_counts"
+_MOST_PHASES = 127  # an index fits every integer type that a traced phase may have
+
+
+class ReleaseCountState(NamedTuple):
+    """The state of the hook: how many noise releases each phase has made, and nothing else.
+
+    >>> from jaxacct import training
+    >>> training.track_privacy(num_phases=2).init({})
+    ReleaseCountState(release_counts=Array([0, 0], dtype=int32))
+    """
+
+    release_counts: jax.Array  # int32 [num_phases]; 2^31 - 1 when a count was lost, and stays there
+
+
+def phase_mask(phase: Any, num_phases: int) -> jax.Array:
+    """bool [num_phases], true at `phase`; nowhere if a traced phase is out of range.
+
+    Raises:
+      ValueError: if there are several phases and none is named, or `phase` is no integer, or concrete and out of range.
+    """
+    if phase is None:
+        if num_phases > 1:
+            raise ValueError(f"phase=None: name one of the {num_phases} phases, as in update(..., phase=0)")
+        return jnp.ones((1,), jnp.bool_)
+    if is_traced(phase):
+        if jnp.shape(phase) or not jnp.issubdtype(phase.dtype, jnp.integer):
+            raise ValueError(f"phase={phase!r} must be one integer")
+        return jnp.arange(num_phases, dtype=phase.dtype) == phase
+    try:
+        index = operator.index(phase)
+    except TypeError as error:
+        raise ValueError(f"phase={phase!r} must be one integer") from error
+    if not 0 <= index < num_phases:
+        raise ValueError(f"phase={index} must be in [0, {num_phases - 1}]")
+    return jnp.arange(num_phases, dtype=jnp.int32) == jnp.int32(index)
+
+
+def track_privacy(num_phases: int = 1) -> optax.GradientTransformationExtraArgs:
+    """A pass-through transform that counts its own updates; for an `optax.chain`, right behind the noise.
+
+    Prefer `count_releases`, which cannot stand in the wrong place. This one counts whatever passes *here*, which is
+    right only where every noise release passes exactly once. In these places it counts too few: inside
+    `optax.MultiSteps` or `optax.apply_if_finite` while the noise is outside (releases that are accumulated, or skipped,
+    were made all the same), and in an `optax.masked` or `optax.partition` branch that is not always run.
+
+    Args:
+      num_phases: how many phases with a noise or sampling of their own are told apart, in [1, 127].
+
+    Returns:
+      A transform with the state `ReleaseCountState`. With several phases its update takes ``phase=``: an integer in
+      [0, num_phases), traced or not. If a traced one is out of range, all counts are lost (2^31 - 1): epsilon is inf.
+      Counts saturate at 2^31 - 1, where epsilon is inf too.
+
+    Raises:
+      ValueError: if `num_phases` is out of range; at update, if ``phase`` is missing or out of range.
+
+    >>> import jax.numpy as jnp, optax
+    >>> from jaxacct import training
+    >>> optimizer = optax.chain(optax.add_noise(1.0, 0.0, key=0), training.track_privacy(), optax.sgd(0.1))
+    >>> params = jnp.zeros(3)
+    >>> state = optimizer.init(params)
+    >>> for _ in range(4):
+    ...     updates, state = optimizer.update(jnp.ones(3), state, params)
+    >>> training.release_counts(state)
+    Array([4], dtype=int32)
+    """
+    if not isinstance(num_phases, int) or isinstance(num_phases, bool) or not 1 <= num_phases <= _MOST_PHASES:
+        raise ValueError(f"num_phases={num_phases!r} must be an integer in [1, {_MOST_PHASES}]")
+
+    def init(params: optax.Params) -> ReleaseCountState:
+        del params
+        return ReleaseCountState(jnp.zeros((num_phases,), jnp.int32))
+
+    def update(
+        updates: optax.Updates,
+        state: ReleaseCountState,
+        params: optax.Params | None = None,
+        *,
+        phase: Any = None,
+        **extra_args: Any,
+    ) -> tuple[optax.Updates, ReleaseCountState]:
+        del params, extra_args
+        here = phase_mask(phase, num_phases)
+        counts = state.release_counts
+        counted = counts + (here & (counts < SATURATED)).astype(jnp.int32)
+        if is_traced(phase):  # out of range: no count is right any more
+            counted = jnp.where(jnp.any(here), counted, jnp.int32(SATURATED))
+        return updates, ReleaseCountState(counted)
+
+    return optax.GradientTransformationExtraArgs(init, update)
+
+
+def count_releases(
+    noise_transform: optax.GradientTransformation, num_phases: int = 1
+) -> optax.GradientTransformationExtraArgs:
+    """`noise_transform`, with a count of its releases beside its state.
+
+    The count moves with the noise, so that it is right wherever the two are put: in `optax.chain`, in or around
+    `optax.MultiSteps`, `optax.inject_hyperparams`, and so on. Under `optax.MultiSteps(count_releases(noise), ...)` one
+    accumulated gradient is one release; in `optax.chain(count_releases(noise), optax.MultiSteps(...))` each mini-step
+    is one.
+
+    Put `optax.apply_if_finite` *behind* the noise, ``chain(count_releases(noise), apply_if_finite(optimizer, 5))``,
+    where it judges what has been released already. Around the noise the count is right as well, but the step that is
+    left out shows that a private gradient was not finite, and no accounting covers that.
+
+    The updates themselves are untouched; a compiled step gains a comparison and an addition of `num_phases` integers.
+
+    Args:
+      noise_transform: what adds the noise: `optax.contrib.differentially_private_aggregate`, `optax.add_noise`, a
+        privatizer of jax_privacy, or a whole optimizer with one release in each update, as `optax.contrib.dpsgd`.
+        For correlated noise (matrix factorisation) the count is right, but no mechanism here describes it.
+      num_phases: as for `track_privacy`.
+
+    Returns:
+      A transform whose state is the pair (state of `noise_transform`, `ReleaseCountState`). With several phases its
+      update takes ``phase=``, as that of `track_privacy`, and passes it on with all other extra arguments.
+
+    Raises:
+      ValueError: as for `track_privacy`.
+
+    >>> import jax, jax.numpy as jnp, optax
+    >>> from jaxacct import training
+    >>> noise = optax.contrib.differentially_private_aggregate(l2_norm_clip=1.0, noise_multiplier=2.0, key=0)
+    >>> optimizer = optax.chain(training.count_releases(noise, num_phases=2), optax.adam(1e-3))
+    >>> params = jnp.zeros(3)
+    >>> state = optimizer.init(params)
+    >>> step = jax.jit(lambda state, phase: optimizer.update(jnp.ones((8, 3)), state, params, phase=phase)[1])
+    >>> for phase in (0, 0, 0, 1):
+    ...     state = step(state, phase)
+    >>> training.release_counts(state)
+    Array([3, 1], dtype=int32)
+    """
+    return optax.chain(noise_transform, track_privacy(num_phases))
+
+
+def release_counts(opt_state: Any) -> jax.Array:
+    """The counters in an optimizer's state, wherever in it they are: int32 [num_phases].
+
+    Looks for the one entry named `release_counts` in any tree: states of optax wrappers, a whole `TrainState`, an
+    `nnx.Optimizer`, a checkpoint restored as nested dicts. Works inside jit too.
+
+    Raises:
+      ValueError: if there is none, or several; if it is no one-dimensional array of integers.
+
+    >>> import jax.numpy as jnp, optax
+    >>> from jaxacct import training
+    >>> optimizer = optax.MultiSteps(optax.chain(training.track_privacy(), optax.adam(1e-3)), every_k_schedule=4)
+    >>> training.release_counts(optimizer.init(jnp.zeros(3)))
+    Array([0], dtype=int32)
+    """
+    found = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(opt_state):
+        names = [getattr(key, "name", getattr(key, "key", None)) for key in path]
+        if _FIELD in names:  # what follows the name are wrappers of the array itself
+            found[jax.tree_util.keystr(path)] = leaf
+    if not found:
+        raise ValueError(
+            f"no {_FIELD} in this state: put count_releases around the noise transform, or track_privacy behind it, "
+            "and pass the state that its update returned"
+        )
+    if len(found) > 1:
+        raise ValueError(
+            f"{len(found)} entries named {_FIELD}, at {', '.join(found)}: pass the part of the state with the one "
+            "that is meant. Noise transforms that release the same data each have to be accounted for"
+        )
+    ((path_of_it, counts),) = found.items()
+    shape, dtype = jnp.shape(counts), getattr(counts, "dtype", None)
+    if dtype is None or not jnp.issubdtype(dtype, jnp.integer):
+        raise ValueError(f"{path_of_it} of dtype {dtype} must be integers: was the state cast to another type?")
+    if len(shape) != 1 or not shape[0]:
+        raise ValueError(
+            f"{path_of_it} of shape {shape} must be [num_phases]: take one replica of a replicated state; members of a "
+            "vmapped ensemble are runs of their own, each to be accounted for"
+        )
+    return counts

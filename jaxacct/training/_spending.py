@@ -1,0 +1,274 @@
+"""Epsilon of what has been released, and how many releases a budget affords."""
+
+import dataclasses
+import functools
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxacct._precision import is_traced
+from jaxacct._types import OrderEdgeWarning
+from jaxacct._validate import check_count, check_delta, check_epsilon
+from jaxacct.accounting import epsilon
+from jaxacct.intervals import PrecisionWarning
+from jaxacct.mechanisms import Composed, PoissonSampled, RandomAllocation
+from jaxacct.training._counting import SATURATED, release_counts
+
+_LEAP = math.log(64.0)  # counts tried grow by no more at once
+_MAX_SAME_SIDE = 3  # evaluations on one side of the answer before the interval is bisected
+
+_Parts = tuple[tuple[Any, int], ...]  # (mechanism, how often it was run)
+
+
+@dataclasses.dataclass(frozen=True)
+class Epoch:
+    """One run of `mechanism` made of `num_steps` noise releases; an unfinished run costs as much as a whole one.
+
+    For what is known only as a whole: shuffled reports, collected in `num_steps` batches, or a `Composed`.
+
+    Args:
+      mechanism: what one epoch is; its own `num_epochs`, if any, is replaced by the number of epochs begun.
+      num_steps: whole number >= 1, noise releases (as counted by `count_releases`) in one epoch.
+
+    Raises:
+      ValueError: if `num_steps` is not a whole number >= 1.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct import training
+    >>> reports = ja.Shuffled(ja.LocalRandomizer(local_epsilon=1.0), num_reports=10**5)
+    >>> training.Epoch(reports, num_steps=100).num_steps         # 100 updates, each from 1000 of the reports
+    100
+    """
+
+    mechanism: Any
+    num_steps: int
+
+    def __post_init__(self) -> None:
+        check_count("num_steps", self.num_steps)
+
+
+@functools.singledispatch
+def _ways(mechanism: Any, count: int) -> tuple[_Parts, ...]:
+    """Descriptions of `count` >= 1 releases, each valid by itself; here, of so many releases of one kind."""
+    if hasattr(mechanism, "num_epochs") or isinstance(mechanism, Composed):
+        raise ValueError(
+            f"mechanism={mechanism!r} does not say how many noise releases it consists of: wrap it in "
+            "training.Epoch(mechanism, num_steps=...); of a run of several phases give the parts, one for each phase"
+        )
+    return (((mechanism, count),),)
+
+
+@_ways.register
+def _poisson_ways(mechanism: PoissonSampled, count: int) -> tuple[_Parts, ...]:
+    return (((dataclasses.replace(mechanism, num_steps=count), 1),),)
+
+
+@_ways.register
+def _allocation_ways(mechanism: RandomAllocation, count: int) -> tuple[_Parts, ...]:
+    num_steps = int(mechanism.num_steps)
+    return _partial(mechanism, *divmod(count, num_steps)) if count % num_steps else _epochs(mechanism, count, num_steps)
+
+
+@_ways.register
+def _epoch_ways(mechanism: Epoch, count: int) -> tuple[_Parts, ...]:
+    return _epochs(mechanism.mechanism, count, int(mechanism.num_steps))
+
+
+def _epochs(mechanism: Any, count: int, num_steps: int) -> tuple[_Parts, ...]:
+    """Every epoch begun at its full price: what an unfinished one released is post-processing of a whole one."""
+    begun = -(-count // num_steps)
+    if hasattr(mechanism, "num_epochs"):
+        return (((dataclasses.replace(mechanism, num_epochs=begun), 1),),)
+    return (((mechanism, begun),),)
+
+
+def _partial(mechanism: RandomAllocation, epochs: int, steps_done: int) -> tuple[_Parts, ...]:
+    """Descriptions of `epochs` epochs and `steps_done` steps, in [1, num_steps), of another.
+
+    The last epoch at its full price; or its steps without any amplification: whichever of them a record joined, so
+    many releases that it did join are no less private (joint convexity), and fewer than `num_selected` cost less.
+    """
+    ways = _epochs(mechanism, epochs + 1, 1)
+    if steps_done < mechanism.num_selected:
+        finished = _epochs(mechanism, epochs, 1)[0] if epochs else ()
+        ways += ((*finished, (mechanism.mechanism, steps_done)),)
+    return ways
+
+
+def _described(parts: _Parts) -> Any:
+    (first, times), *others = parts
+    return first if times == 1 and not others else Composed(*zip(*parts, strict=True))
+
+
+def _spent(phases: Sequence[tuple[Any, int]], target_delta: float, precision: float | None, before: _Parts) -> float:
+    """Epsilon of `before` and the releases of each phase; where a phase has several descriptions, by the cheapest."""
+
+    def cost(parts: _Parts) -> float:
+        return float(epsilon(_described(parts), target_delta, precision=precision)) if parts else 0.0
+
+    if any(count >= SATURATED for _, count in phases):
+        return math.inf
+    parts = before
+    for mechanism, count in phases:
+        if count:
+            ways = _ways(mechanism, count)
+            # which of them is judged by itself: any choice is valid in the composition
+            parts += ways[0] if len(ways) == 1 else min(ways, key=cost)
+    return cost(parts)
+
+
+def privacy_spent(opt_state: Any, mechanism: Any, target_delta: float, *, precision: float | None = None) -> float:
+    """Epsilon of the noise releases counted in `opt_state`: certified upper bound at `target_delta`, on the host.
+
+    How batches are drawn and noise is added is read from `mechanism`; how often, from the counts, which replace
+
+    - the `num_steps` of `PoissonSampled`;
+    - the `num_epochs` of `RandomAllocation`, whose `num_steps` releases make one epoch. An unfinished epoch costs no
+      more than the whole one, and no more than its steps without sampling;
+    - the `num_epochs` of the mechanism in an `Epoch`, and the number of runs of one without;
+    - the number of runs of any other mechanism, as `Gaussian`: one release each.
+
+    The accounting of epochs supposes that they follow each other, each to its end before the next begins. Where an
+    epoch is broken off and its records are drawn anew, as after a restart, or where noise or sampling changes, begin
+    a new phase; a phase must not begin within an epoch that goes on.
+
+    Epsilon is that of a run whose length was not chosen by looking at what it released. If training stops early at a
+    point that the released models suggest, what holds for the whole procedure is the epsilon of the largest
+    count that was allowed for: a budget (`budget_guard`) is such a count.
+
+    Args:
+      opt_state: an optimizer's state with one `ReleaseCountState` anywhere in it, or any tree around it.
+      mechanism: what one phase runs, as listed; with several phases a list or tuple of them, in the order of `phase`.
+        Its noise multiplier is that of the released *sum* over the clipping norm, whatever is divided afterwards.
+      target_delta: float in (0, 1).
+      precision: as for `jaxacct.epsilon`: inf for the quick bounds only.
+
+    Returns:
+      A float: 0 if nothing has been released, inf if a count was lost.
+
+    Raises:
+      ValueError: if the counts are not found or not unique, traced, or do not fit the number of mechanisms; if
+        mechanisms of the phases differ in adjacency; if a mechanism does not say how many releases it consists of.
+
+    >>> import jax.numpy as jnp, optax
+    >>> import jaxacct as ja
+    >>> from jaxacct import training
+    >>> sampling = ja.PoissonSampled(ja.Gaussian(noise_multiplier=1.0), sampling_prob=0.01)
+    >>> noise = training.count_releases(optax.add_noise(1.0, 0.0, key=0))
+    >>> optimizer = optax.chain(noise, optax.adam(1e-3))
+    >>> state = optimizer.init(jnp.zeros(3))
+    >>> for _ in range(20):
+    ...     updates, state = optimizer.update(jnp.ones(3), state)
+    >>> spent = training.privacy_spent(state, sampling, target_delta=1e-6)
+    >>> spent == ja.epsilon(ja.PoissonSampled(ja.Gaussian(1.0), sampling_prob=0.01, num_steps=20), target_delta=1e-6)
+    True
+    """
+    check_delta("target_delta", target_delta)
+    counts = release_counts(opt_state)
+    if is_traced(counts):
+        raise ValueError("privacy_spent runs on the host: call it outside jit, on the state that the step returned")
+    mechanisms = tuple(mechanism) if isinstance(mechanism, list | tuple) else (mechanism,)
+    released = [int(count) for count in np.asarray(counts)]
+    if len(mechanisms) != len(released):
+        raise ValueError(f"{len(mechanisms)} mechanisms for {len(released)} phases: give one for each phase")
+    if min(released) < 0:
+        raise ValueError(f"release_counts={released} must be >= 0")
+    for one in mechanisms:
+        _check_scalar(one)
+    return _spent(list(zip(mechanisms, released, strict=True)), target_delta, precision, ())
+
+
+def steps_affordable(
+    mechanism: Any, target_epsilon: float, target_delta: float, *, after: Any = None, precision: float | None = None
+) -> int:
+    """The most noise releases of `mechanism` that stay within (`target_epsilon`, `target_delta`).
+
+    The largest n for which the certified epsilon of n releases, as `privacy_spent` would report it, is at most
+    `target_epsilon`; for n + 1 it is above. Every smaller count is within the budget as well.
+
+    Args:
+      mechanism: what one step is drawn and noised by, as for `privacy_spent`; its own number of steps is not used.
+      target_epsilon: float >= 0.
+      target_delta: float in (0, 1).
+      after: what has been run on the same data before, as `jaxacct.epsilon` takes it: earlier phases, say.
+      precision: as for `jaxacct.epsilon`.
+
+    Returns:
+      An int in [0, 2^31 - 2], the largest count that `budget_guard` can be given.
+
+    Raises:
+      ValueError: if an argument is out of range, or `after` alone is over the budget.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct import training
+    >>> sampling = ja.PoissonSampled(ja.Gaussian(noise_multiplier=1.0), sampling_prob=0.01)
+    >>> steps = training.steps_affordable(sampling, target_epsilon=2.0, target_delta=1e-6)
+    >>> for n in (steps, steps + 1):
+    ...     print(ja.epsilon(ja.PoissonSampled(ja.Gaussian(1.0), 0.01, num_steps=n), target_delta=1e-6) <= 2.0)
+    True
+    False
+    """
+    check_epsilon("target_epsilon", target_epsilon)
+    check_delta("target_delta", target_delta)
+    _check_scalar(mechanism)
+    before: _Parts = ()
+    if after is not None:
+        _check_scalar(after)
+        before = (
+            tuple(zip(after.mechanisms, after.counts, strict=True)) if isinstance(after, Composed) else ((after, 1),)
+        )
+
+    @functools.cache
+    def spent(num_epochs: int, more: int = 0, *, quick: bool = False) -> float:
+        count = num_epochs * unit + more
+        return _spent([(mechanism, count)], target_delta, math.inf if quick else precision, before)
+
+    unit = int(mechanism.num_steps) if isinstance(mechanism, RandomAllocation | Epoch) else 1
+    if spent(0) > target_epsilon:
+        raise ValueError(f"after={after!r} alone has epsilon={spent(0)} > target_epsilon={target_epsilon}")
+    most = (SATURATED - 1) // unit
+    with warnings.catch_warnings():  # the answer is within the budget as it is; what was tried on the way may be loose
+        for category in (OrderEdgeWarning, PrecisionWarning):
+            warnings.simplefilter("ignore", category)
+        quick = _largest(functools.partial(spent, quick=True), target_epsilon, 0, most)  # a place to begin
+        epochs = _largest(spent, target_epsilon, quick, most)
+        left = min(unit - 1, SATURATED - 1 - epochs * unit)
+        return epochs * unit + _largest(functools.partial(spent, epochs), target_epsilon, 0, left)
+
+
+def _largest(value: Callable[[int], float], target: float, start: int, most: int) -> int:
+    """The largest n in [0, most] with value(n) <= target, for a value that grows with n and is within it at 0.
+
+    False position on logarithms from `start` on, bisection where it stalls: evaluations may be dear. Unless it is 0 or
+    `most`, what is returned was evaluated, and so was its successor: only their number rests on how the value grows.
+    """
+    low, low_gap, high, high_gap = 0, -math.inf, most + 1, math.inf  # gap: log(value / target)
+    guess, same_side = max(1, start), 0
+    while high - low > 1:
+        guess = min(max(guess, low + 1), high - 1)
+        found = value(guess)
+        gap = math.log(found / target) if found > 0.0 and target > 0.0 else math.copysign(math.inf, found - target)
+        if found <= target:
+            low, low_gap, same_side = guess, gap, max(same_side, 0) + 1
+        else:
+            high, high_gap, same_side = guess, gap, min(same_side, 0) - 1
+        if math.isfinite(low_gap) and math.isfinite(high_gap) and abs(same_side) < _MAX_SAME_SIDE:
+            share = low_gap / (low_gap - high_gap)
+            guess = math.floor(low * (high / low) ** share)
+        elif high > most:  # epsilon grows at least like the root of n, nearly
+            guess = math.ceil(min(low * math.exp(min(-2.0 * low_gap, _LEAP)) + 1.0, most))
+        elif not low:
+            guess = math.floor(high * math.exp(max(-2.0 * high_gap, -_LEAP)))
+        else:
+            guess = math.isqrt(low * high)
+    return low
+
+
+def _check_scalar(mechanism: Any) -> None:
+    leaves = jax.tree.leaves(mechanism.mechanism if isinstance(mechanism, Epoch) else mechanism)
+    if is_traced(*leaves) or any(np.ndim(leaf) for leaf in leaves):
+        raise ValueError(f"mechanism={mechanism!r} must have concrete scalar fields")
