@@ -6,10 +6,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import jaxacct as ja
+from jaxacct import interop, training
 
 _ROOT = Path(__file__).parents[1]
 _PACKAGE = _ROOT / "jaxacct"
@@ -37,7 +39,7 @@ _LAYERS = (
 )
 _HEIGHT = {name: height for height, layer in enumerate(_LAYERS) for name in layer}
 _MODULES = sorted(_PACKAGE.rglob("*.py"))
-_OPTIONAL = {"matplotlib": "plot", "optax": "training", "dp_accounting": "interop"}
+_OPTIONAL = {"matplotlib": "plot", "optax": "training", "dp_accounting": "interop", "jax_privacy": "interop"}
 
 
 def _name(path: Path) -> str:
@@ -64,16 +66,20 @@ def _relative(path: Path) -> str:
     return path.relative_to(_ROOT).as_posix()
 
 
-@pytest.mark.parametrize("name", ja.__all__)
-def test_public_name_has_a_docstring_with_an_example(name: str) -> None:
-    thing = getattr(ja, name)
+_NAMES = [(module, name) for module in (ja, training, interop) for name in module.__all__]
+
+
+@pytest.mark.parametrize(("module", "name"), _NAMES, ids=[name for _, name in _NAMES])
+def test_public_name_has_a_docstring_with_an_example(module: ModuleType, name: str) -> None:
+    thing = getattr(module, name)
     doc = thing.__doc__ or ""
     assert doc.strip(), f"{name} has no docstring"
     assert doctest.DocTestParser().get_examples(doc), f"{name} has no doctest"
 
 
 def test_public_names_are_sorted() -> None:
-    assert list(ja.__all__) == sorted(ja.__all__)
+    for module in (ja, training, interop):
+        assert list(module.__all__) == sorted(module.__all__)
 
 
 def _readme_blocks() -> list[str]:

@@ -1,0 +1,52 @@
+"""Bridges to other accountants: dp_accounting in both directions, jax_privacy's batch selection strategies.
+
+Not imported with jaxacct. What needs dp_accounting imports it at first use: ``pip install 'jaxacct[interop]'``.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from jaxacct.interop._jax_privacy import from_jax_privacy
+
+if TYPE_CHECKING:
+    from jaxacct.interop._accountants import CertifiedAccountant, PLDAccountant, RdpAccountant
+    from jaxacct.interop._events import MechanismDpEvent, RdpCurveDpEvent, from_dp_event, to_dp_event
+    from jaxacct.interop._loss_distributions import from_privacy_loss_distribution, to_privacy_loss_distribution
+
+__all__ = [
+    "CertifiedAccountant",
+    "MechanismDpEvent",
+    "PLDAccountant",
+    "RdpAccountant",
+    "RdpCurveDpEvent",
+    "from_dp_event",
+    "from_jax_privacy",
+    "from_privacy_loss_distribution",
+    "to_dp_event",
+    "to_privacy_loss_distribution",
+]
+
+_MODULES = {
+    "CertifiedAccountant": "_accountants",
+    "MechanismDpEvent": "_events",
+    "PLDAccountant": "_accountants",
+    "RdpAccountant": "_accountants",
+    "RdpCurveDpEvent": "_events",
+    "from_dp_event": "_events",
+    "from_privacy_loss_distribution": "_loss_distributions",
+    "to_dp_event": "_events",
+    "to_privacy_loss_distribution": "_loss_distributions",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What subclasses or calls dp_accounting, at first use."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "dp_accounting":
+            raise
+        raise ImportError(f"{__name__}.{name} needs dp_accounting: pip install 'jaxacct[interop]'") from error
+    return getattr(module, name)

@@ -1,0 +1,181 @@
+"""dp_accounting accountants that understand jaxacct's events beside their own."""
+
+import math
+from typing import Any
+
+import dp_accounting  # type: ignore[import-untyped]
+import numpy as np
+
+from jaxacct._methods import has_methods, methods_for, relation_of
+from jaxacct._types import Direction, NeighboringRelation
+from jaxacct.accounting import delta, epsilon, rdp
+from jaxacct.bounds._privacy_loss import loss_scale
+from jaxacct.composition import compose
+from jaxacct.curves import RdpCurve
+from jaxacct.interop._events import MechanismDpEvent, RdpCurveDpEvent, leaves_of, mechanism_of, releases_everything
+from jaxacct.interop._loss_distributions import to_privacy_loss_distribution
+from jaxacct.intervals import has_distribution, pld
+from jaxacct.mechanisms import Composed
+
+_Error = dp_accounting.PrivacyAccountant.CompositionErrorDetails
+_Theirs = dp_accounting.NeighboringRelation
+_ADD_OR_REMOVE = _Theirs.ADD_OR_REMOVE_ONE
+
+# Every mechanism here lets a record take part independently of all others: replaced by one that contributes nothing
+# (zero-out, their REPLACE_SPECIAL) it leaves what its removal leaves.
+_RELATIONS = {
+    NeighboringRelation.ADD_OR_REMOVE_ONE: (_Theirs.ADD_OR_REMOVE_ONE, _Theirs.REPLACE_SPECIAL),
+    NeighboringRelation.REPLACE_ONE: (_Theirs.REPLACE_ONE,),
+    NeighboringRelation.REPLACE_SPECIAL: (_Theirs.REPLACE_SPECIAL,),
+}
+_MAX_EPSILON = 600.0
+
+
+def _relation_error(event: Any, own: NeighboringRelation, theirs: Any) -> Any:
+    if theirs in _RELATIONS[own]:
+        return None
+    return _Error(event, f"neighboring_relation={theirs} does not fit a bound for: {own.value}")
+
+
+class PLDAccountant(dp_accounting.pld.PLDAccountant):  # type: ignore[misc]
+    """dp_accounting's PLD accountant, which also composes `MechanismDpEvent`.
+
+    A mechanism's own compositions are made here, certified, and handed over as one pessimistic distribution; all else
+    is dp_accounting's, whose FFT rounding (about 1e-16 absolute in delta) is not booked.
+
+    Args:
+      neighboring_relation: theirs. Mechanisms for adding or removing a record are taken for REPLACE_SPECIAL too.
+      value_discretization_interval: of the grid of losses, nats.
+
+    >>> import dp_accounting, jaxacct as ja
+    >>> from jaxacct.interop import MechanismDpEvent, PLDAccountant
+    >>> make_event = lambda s: MechanismDpEvent(ja.RandomAllocation(ja.Gaussian(s), num_steps=100))
+    >>> accountant = PLDAccountant().compose(make_event(1.0)).compose(dp_accounting.LaplaceDpEvent(10.0))
+    >>> round(accountant.get_epsilon(1e-6), 2)
+    0.9
+    """
+
+    _pld: Any
+
+    def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
+        if not isinstance(event, MechanismDpEvent):
+            return super()._maybe_compose(event, count, do_compose)
+        error = _relation_error(event, relation_of(event.mechanism), self.neighboring_relation)
+        if error is None and not has_distribution(event.mechanism):
+            error = _Error(event, f"{event.mechanism!r} has no privacy loss distribution")
+        run = Composed(event.mechanism, count) if count > 0 else None
+        if error is None and do_compose and run is not None and loss_scale(run)[0] > 0.0:
+            one_direction = relation_of(run) is NeighboringRelation.REPLACE_ONE
+            directions = (Direction.REMOVE,) if one_direction else tuple(Direction)
+            theirs = to_privacy_loss_distribution(
+                *(pld(run, direction=d) for d in directions),
+                value_discretization_interval=self._value_discretization_interval,
+            )
+            self._pld = self._pld.compose(theirs)
+        return error
+
+
+def _read_at(curve: RdpCurve, orders: np.ndarray) -> np.ndarray:
+    """A curve at other orders, from above: Renyi divergences do not fall with the order. inf beyond its last order."""
+    order = np.argsort(curve.orders)
+    at = np.searchsorted(curve.orders[order], orders)
+    values = np.append(np.asarray(curve.values, np.float64)[order], np.inf)
+    return np.minimum.accumulate(values[::-1])[::-1][at]
+
+
+class RdpAccountant(dp_accounting.rdp.RdpAccountant):  # type: ignore[misc]
+    """dp_accounting's Renyi accountant, which also composes `MechanismDpEvent` and `RdpCurveDpEvent`.
+
+    Args:
+      orders: Renyi orders, theirs by default; a curve without one of them counts with its next larger one.
+      neighboring_relation: theirs. Mechanisms for adding or removing a record are taken for REPLACE_SPECIAL too.
+
+    >>> import dp_accounting, jaxacct as ja
+    >>> from jaxacct.interop import MechanismDpEvent, RdpAccountant
+    >>> run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=1000)
+    >>> accountant = RdpAccountant(orders=range(2, 64)).compose(MechanismDpEvent(run), 10)
+    >>> round(float(accountant.compose(dp_accounting.GaussianDpEvent(8.0)).get_epsilon(1e-6)), 2)
+    1.08
+    """
+
+    def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
+        if isinstance(event, RdpCurveDpEvent):
+            error = _relation_error(event, event.curve.neighboring_relation, self.neighboring_relation)
+        elif isinstance(event, MechanismDpEvent):
+            error = self._mechanism_error(event)
+        else:
+            return super()._maybe_compose(event, count, do_compose)
+        if error is None and do_compose and count > 0:
+            curve = event.curve if isinstance(event, RdpCurveDpEvent) else rdp(event.mechanism, self._orders)
+            self._rdp += _read_at(compose(curve, count), self._orders)
+        return error
+
+    def _mechanism_error(self, event: MechanismDpEvent) -> Any:
+        mechanism = event.mechanism
+        parts = mechanism.mechanisms if isinstance(mechanism, Composed) else (mechanism,)
+        if not all(has_methods(part) and any(m.rdp for m in methods_for(part)) for part in parts):
+            return _Error(event, f"{mechanism!r} has no Renyi divergences here")
+        return _relation_error(event, relation_of(mechanism), self.neighboring_relation)
+
+
+class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
+    """jaxacct behind dp_accounting's interface: every answer is `jaxacct.epsilon` or `jaxacct.delta`, certified.
+
+    Takes the events that `from_dp_event` takes, also from code that knows dp_accounting only, as calibration or
+    jax_privacy's training accountants.
+
+    Args:
+      neighboring_relation: theirs. Mechanisms for adding or removing a record are taken for REPLACE_SPECIAL too.
+      precision: relative width of the answers, as for `jaxacct.epsilon` and `jaxacct.delta`.
+
+    >>> import dp_accounting as dpa
+    >>> from jaxacct.interop import CertifiedAccountant
+    >>> step = dpa.PoissonSampledDpEvent(0.01, dpa.GaussianDpEvent(1.0))
+    >>> round(CertifiedAccountant().compose(step, 1000).get_epsilon(1e-6), 2)
+    2.12
+    """
+
+    def __init__(self, neighboring_relation: Any = _ADD_OR_REMOVE, *, precision: float | None = None) -> None:
+        super().__init__(neighboring_relation)
+        self._precision = precision
+        self._counts: dict[Any, int] = {}
+        self._is_unbounded = False
+
+    @property
+    def mechanism(self) -> Composed | None:
+        """What was composed so far, None if nothing."""
+        return Composed(tuple(self._counts), tuple(self._counts.values())) if self._counts else None
+
+    def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
+        for leaf, times in leaves_of(event, count):
+            if releases_everything(leaf):
+                self._is_unbounded |= do_compose and times > 0
+                continue
+            try:
+                mechanism = mechanism_of(leaf)
+                error = _relation_error(leaf, relation_of(mechanism), self.neighboring_relation)
+            except ValueError as reason:
+                error = _Error(leaf, str(reason))
+            if error is not None:
+                return error
+            if do_compose and times > 0:
+                self._counts[mechanism] = self._counts.get(mechanism, 0) + times
+        return None
+
+    def get_epsilon(self, target_delta: float) -> float:
+        """The epsilon of all that was composed, certified; inf at a delta of 0."""
+        if self._is_unbounded:
+            return math.inf
+        if self.mechanism is None or target_delta >= 1.0:
+            return 0.0
+        if target_delta <= 0.0:
+            return math.inf
+        return float(epsilon(self.mechanism, target_delta, precision=self._precision))
+
+    def get_delta(self, target_epsilon: float) -> float:
+        """The delta of all that was composed, certified; beyond an epsilon of 600 that of 600."""
+        if self._is_unbounded:
+            return 1.0
+        if self.mechanism is None:
+            return 0.0
+        return float(delta(self.mechanism, min(target_epsilon, _MAX_EPSILON), precision=self._precision))

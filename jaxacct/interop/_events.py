@@ -1,0 +1,192 @@
+"""dp_accounting events from mechanisms, and mechanisms from events."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attr
+import jax
+import numpy as np
+from dp_accounting import dp_event  # type: ignore[import-untyped]
+
+from jaxacct import mechanisms
+from jaxacct._methods import relation_of
+from jaxacct._precision import is_traced
+from jaxacct._types import Bound
+from jaxacct.curves import RdpCurve
+from jaxacct.mechanisms import Composed, ContinuousPair, DiscretePair, Gaussian, Laplace, PoissonSampled
+
+_BASES = (Gaussian, Laplace, DiscretePair, ContinuousPair)  # what Poisson sampling takes
+_MECHANISM_TYPES = tuple(getattr(mechanisms, name) for name in mechanisms.__all__)
+
+
+def _checked(mechanism: Any) -> Any:
+    """The mechanism with Python numbers, which compare and hash."""
+    if not isinstance(mechanism, _MECHANISM_TYPES):
+        raise ValueError(f"mechanism={mechanism!r} must be a mechanism of jaxacct")
+    leaves = jax.tree.leaves(mechanism, is_leaf=lambda x: isinstance(x, list))
+    if is_traced(leaves) or any(np.ndim(leaf) for leaf in leaves):
+        raise ValueError(f"mechanism={mechanism!r} must have concrete scalar fields: one event for each point")
+    relation_of(mechanism)  # raises where parts differ
+    return jax.tree.map(lambda leaf: np.asarray(leaf).item(), mechanism)
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class MechanismDpEvent(dp_event.DpEvent):  # type: ignore[misc]
+    """One run of a jaxacct mechanism, for the accountants of `jaxacct.interop`.
+
+    Args:
+      mechanism: any mechanism, with concrete scalar fields.
+
+    Raises:
+      ValueError: if a field is traced or an array.
+
+    >>> import dp_accounting, jaxacct as ja
+    >>> from jaxacct.interop import MechanismDpEvent, PLDAccountant
+    >>> epoch = MechanismDpEvent(ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100))
+    >>> accountant = PLDAccountant().compose(epoch, 10).compose(dp_accounting.GaussianDpEvent(8.0))
+    >>> round(accountant.get_epsilon(1e-6), 2)
+    2.04
+    """
+
+    mechanism: Any = attr.ib(converter=_checked)
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True, eq=False)
+class RdpCurveDpEvent(dp_event.DpEvent):  # type: ignore[misc]
+    """Whatever obeys a Renyi curve, for `jaxacct.interop.RdpAccountant`.
+
+    Args:
+      curve: an upper bound, of one mechanism: values of shape [A].
+
+    Raises:
+      ValueError: if the curve is no upper bound, or a batch.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.interop import RdpAccountant, RdpCurveDpEvent
+    >>> curve = ja.rdp(ja.Gaussian(2.0), orders=range(2, 64))
+    >>> round(float(RdpAccountant().compose(RdpCurveDpEvent(curve), 4).get_epsilon(1e-6)), 2)
+    5.22
+    """
+
+    curve: RdpCurve
+
+    def __attrs_post_init__(self) -> None:
+        if self.curve.bound is not Bound.UPPER:
+            raise ValueError(f"curve.bound={self.curve.bound.value!r} must be an upper bound")
+        if np.shape(self.curve.values) != np.shape(self.curve.orders):
+            raise ValueError(f"curve.values of shape {np.shape(self.curve.values)} must be one curve, not a batch")
+
+
+def leaves_of(event: Any, count: int = 1) -> Iterator[tuple[Any, int]]:
+    """The events of a composition with their counts, without those that do nothing."""
+    if isinstance(event, dp_event.SelfComposedDpEvent):
+        yield from leaves_of(event.event, count * event.count)
+    elif isinstance(event, dp_event.ComposedDpEvent):
+        for part in event.events:
+            yield from leaves_of(part, count)
+    elif not isinstance(event, dp_event.NoOpDpEvent):
+        yield event, count
+
+
+def _sampled_base(event: Any) -> Any:
+    """What one Poisson sample goes through. Gaussians on one sample add their 1/sigma^2 (adaptively too)."""
+    parts = [(mechanism_of(leaf), count) for leaf, count in leaves_of(event) if count > 0]
+    if len(parts) == 1 and parts[0][1] == 1 and isinstance(parts[0][0], _BASES):
+        return parts[0][0]
+    if not parts or not all(isinstance(part, Gaussian) for part, _ in parts):
+        raise ValueError(f"event={event!r} inside PoissonSampledDpEvent must be one release, or Gaussians composed")
+    precision = sum(count * part.noise_multiplier**-2.0 for part, count in parts)
+    return Gaussian(precision**-0.5 * (1.0 - 2.0**-50 * len(parts)))
+
+
+_MECHANISMS: dict[type, Callable[[Any], Any]] = {
+    MechanismDpEvent: lambda event: event.mechanism,
+    dp_event.GaussianDpEvent: lambda event: Gaussian(event.noise_multiplier),
+    dp_event.LaplaceDpEvent: lambda event: Laplace(event.noise_multiplier),
+    dp_event.PoissonSampledDpEvent: lambda event: PoissonSampled(
+        _sampled_base(event.event), event.sampling_probability
+    ),
+}
+
+
+def mechanism_of(event: Any) -> Any:
+    """The mechanism of an event that is no composition; raises ValueError if there is none."""
+    if type(event) not in _MECHANISMS:
+        raise ValueError(f"event={event!r}: {type(event).__name__} has no jaxacct mechanism")
+    return _MECHANISMS[type(event)](event)
+
+
+def _run(mechanism: Any, count: int) -> tuple[Any, int]:
+    """A Poisson-sampled mechanism counts its own steps."""
+    if isinstance(mechanism, PoissonSampled):
+        return dataclasses.replace(mechanism, num_steps=mechanism.num_steps * count), 1
+    return mechanism, count
+
+
+def from_dp_event(event: Any) -> Any:
+    """The mechanism that a dp_accounting event describes, to be read in the add-or-remove adjacency.
+
+    Gaussian, Laplace, Poisson-sampled, (self-)composed events and `MechanismDpEvent`. A vector with coordinate-wise
+    Laplace noise is no worse than a number of the same L1 sensitivity: the coordinates' shifts add up as in group
+    privacy, whose tradeoff is that of their sum, for Laplace noise.
+
+    Raises:
+      ValueError: naming the event that no mechanism here matches.
+
+    >>> import dp_accounting as dpa
+    >>> from jaxacct.interop import from_dp_event
+    >>> from_dp_event(dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(0.01, dpa.GaussianDpEvent(1.1)), 1000))
+    PoissonSampled(mechanism=Gaussian(noise_multiplier=1.1), sampling_prob=0.01, num_steps=1000)
+    """
+    parts = [_run(mechanism_of(leaf), count) for leaf, count in leaves_of(event) if count > 0]
+    if not parts:
+        raise ValueError(f"event={event!r} releases nothing: no mechanism describes it")
+    if len(parts) == 1 and parts[0][1] == 1:
+        return parts[0][0]
+    mechanisms, counts = zip(*parts, strict=True)
+    return Composed(mechanisms, counts)
+
+
+def _repeated(event: Any, count: Any) -> Any:
+    return event if count == 1 else dp_event.SelfComposedDpEvent(event, int(count))
+
+
+def to_dp_event(mechanism: Any) -> Any:
+    """The dp_accounting event for a mechanism that dp_accounting itself can express.
+
+    `Gaussian`, `Laplace`, `PoissonSampled` and `Composed` of them, with concrete scalar fields. Any other goes into a
+    `MechanismDpEvent`, which the accountants here understand.
+
+    Raises:
+      ValueError: if dp_accounting has no such event.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.interop import to_dp_event
+    >>> to_dp_event(ja.PoissonSampled(ja.Gaussian(1.0), sampling_prob=0.01))
+    PoissonSampledDpEvent(sampling_probability=0.01, event=GaussianDpEvent(noise_multiplier=1.0))
+    """
+    mechanism = _checked(mechanism)
+    if isinstance(mechanism, Gaussian):
+        return dp_event.GaussianDpEvent(mechanism.noise_multiplier)
+    if isinstance(mechanism, Laplace):
+        return dp_event.LaplaceDpEvent(mechanism.noise_multiplier)
+    if isinstance(mechanism, PoissonSampled) and isinstance(mechanism.mechanism, Gaussian | Laplace):
+        step = dp_event.PoissonSampledDpEvent(mechanism.sampling_prob, to_dp_event(mechanism.mechanism))
+        return _repeated(step, mechanism.num_steps)
+    if isinstance(mechanism, Composed):
+        parts = zip(mechanism.mechanisms, mechanism.counts, strict=True)
+        events = [_repeated(to_dp_event(part), count) for part, count in parts]
+        return events[0] if len(events) == 1 else dp_event.ComposedDpEvent(events)
+    name = type(mechanism).__name__
+    raise ValueError(f"mechanism={mechanism!r}: dp_accounting has no event for {name}; wrap it in MechanismDpEvent")
+
+
+def releases_everything(event: Any) -> bool:
+    """Whether an event that is no composition gives no privacy at all: no noise, or no mechanism worth the name."""
+    if isinstance(event, dp_event.PoissonSampledDpEvent):
+        inner = any(releases_everything(leaf) for leaf, count in leaves_of(event.event) if count > 0)
+        return inner and event.sampling_probability > 0
+    noiseless = math.inf if not hasattr(event, "noise_multiplier") else event.noise_multiplier
+    return isinstance(event, dp_event.NonPrivateDpEvent) or noiseless == 0

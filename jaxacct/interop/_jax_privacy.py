@@ -1,0 +1,206 @@
+"""jax_privacy's batch selection strategies, as the mechanisms whose analysis covers them.
+
+Strategies are known by the name of their class and its fields, so that nothing is imported; a strategy or a field
+that is not listed here is refused.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from jaxacct._types import NeighboringRelation
+from jaxacct._validate import check_count, check_positive, check_probability
+from jaxacct.mechanisms import Composed, Gaussian, PoissonSampled, RandomAllocation
+
+_ADD_OR_REMOVE, _ZERO_OUT = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_SPECIAL
+
+
+class _Asked(NamedTuple):
+    strategy: Any
+    noise_multiplier: float
+    num_examples: int | None
+    neighboring_relation: NeighboringRelation
+
+
+def _refused(asked: _Asked, reason: str) -> ValueError:
+    return ValueError(f"strategy={asked.strategy!r} has no analysis here: {reason}")
+
+
+def _cycles(asked: _Asked, cycle_length: int) -> int:
+    """In how many steps a record may take part that is eligible in every cycle_length-th: whole cycles."""
+    check_count("iterations", asked.strategy.iterations)
+    check_count("cycle length", cycle_length)
+    return -(-asked.strategy.iterations // cycle_length)
+
+
+def _same_bin(asked: _Asked, cycle_length: int) -> RandomAllocation:
+    """One bin of `cycle_length` for each record, drawn once, and the same in each of c cycles.
+
+    Equals one epoch of 1-out-of-cycle_length allocation with the noise divided by sqrt(c). For the record's direction
+    v_i in step i, a unit vector that may depend on all that was released before, y_i the released vector over sigma:
+    the likelihood ratio of bin j against no record is the product over its steps of exp(<v_i, y_i>/sigma - 1/(2
+    sigma^2)). Without the record each <v_i, y_i> is standard normal whatever came before, so that the log ratios of
+    the bins are independent N(-c/(2 sigma^2), c/sigma^2): those of allocation with noise sigma/sqrt(c). The ratio of
+    the whole run is their mean, as it is there, so the pairs have the same privacy loss in both directions. A
+    shorter v_i is a unit vector one of whose coordinates is withheld, and the steps that a last cycle lacks are
+    withheld too: post-processing, hence an upper bound.
+    """
+    cycles = _cycles(asked, cycle_length)
+    noise_multiplier = asked.noise_multiplier if cycles == 1 else _rounded_down(asked.noise_multiplier / cycles**0.5)
+    return RandomAllocation(Gaussian(noise_multiplier), num_steps=cycle_length)
+
+
+def _rounded_down(value: float) -> float:
+    return value * (1.0 - 2.0**-51)
+
+
+def _poisson(asked: _Asked, cycle_length: int) -> Any:
+    """A record's group is fixed; known, it leaves Poisson sampling in its group's steps (hockey-stick is convex)."""
+    check_probability("sampling_prob", asked.strategy.sampling_prob)
+    steps = _cycles(asked, cycle_length)
+    if asked.strategy.sampling_prob == 1:
+        return Composed(Gaussian(asked.noise_multiplier), steps)
+    return PoissonSampled(Gaussian(asked.noise_multiplier), float(asked.strategy.sampling_prob), steps)
+
+
+def _cyclic_poisson(asked: _Asked) -> Any:
+    strategy, length = asked.strategy, asked.strategy.cycle_length
+    if strategy.truncated_batch_size is not None:
+        raise _refused(asked, "truncation lets a record push others out; leave truncated_batch_size out")
+    is_independent = strategy.partition_type.name == "INDEPENDENT"
+    if length > 1 and not is_independent and asked.neighboring_relation is _ADD_OR_REMOVE:
+        reason = "a split into equal groups moves with the number of records; use PartitionType.INDEPENDENT, or ask for"
+        raise _refused(asked, f"{reason} neighboring_relation=NeighboringRelation.REPLACE_SPECIAL (zero-out)")
+    if length > 1 and is_independent and strategy.sampling_prob == 1:
+        return _same_bin(asked, length)
+    return _poisson(asked, length)
+
+
+def _balls_in_bins(asked: _Asked) -> Any:
+    return _same_bin(asked, asked.strategy.cycle_length)
+
+
+def _min_separation(asked: _Asked) -> Any:
+    strategy = asked.strategy
+    if strategy.truncated_batch_size is not None:
+        raise _refused(asked, "truncation lets a record push others out; leave truncated_batch_size out")
+    if strategy.min_sep == 1:
+        return _poisson(asked, 1)
+    if strategy.sampling_prob == 1 and strategy.warm_start:
+        return _same_bin(asked, strategy.min_sep)
+    most = _cycles(asked, strategy.min_sep)
+    raise _refused(
+        asked,
+        f"b-min-sep sampling is known by Monte Carlo only; a record takes part at most {most} times, so that "
+        f"Composed(Gaussian({asked.noise_multiplier!r}), {most}) holds, without amplification",
+    )
+
+
+def _fixed_batch(asked: _Asked) -> Any:
+    """A uniform batch of B of N records in each step, dominated by Poisson sampling at B/N with twice the sensitivity.
+
+    With the record, a batch either lacks it (probability 1 - B/N) and is then distributed as without the record, or
+    has it in the place of one uniformly chosen other: against that a shift by two clipping norms.
+    """
+    strategy = asked.strategy
+    if strategy.replace:
+        raise _refused(asked, "a batch drawn with replacement may hold a record many times")
+    if asked.neighboring_relation is not _ADD_OR_REMOVE:
+        raise _refused(
+            asked,
+            f"fixed batches are analysed for adding or removing a record; whatever the batches are, "
+            f"Composed(Gaussian({asked.noise_multiplier!r}), {strategy.iterations}) holds, without amplification",
+        )
+    if asked.num_examples is None:
+        raise ValueError("num_examples=None must be given for fixed batches: the sampling probability depends on it")
+    check_count("num_examples", asked.num_examples)
+    check_count("batch_size", strategy.batch_size)
+    if strategy.batch_size >= asked.num_examples:
+        raise ValueError(f"batch_size={strategy.batch_size} must be < num_examples={asked.num_examples}")
+    sampling_prob = math.nextafter(strategy.batch_size / asked.num_examples, 1.0)
+    return PoissonSampled(Gaussian(0.5 * asked.noise_multiplier), sampling_prob, _cycles(asked, 1))
+
+
+def _users(asked: _Asked) -> Any:
+    """The base strategy, with users for records: whatever their examples, each user is sampled by itself."""
+    return _mechanism_of(asked._replace(strategy=asked.strategy.base_strategy))
+
+
+_STRATEGIES: dict[str, tuple[frozenset[str], Callable[[_Asked], Any]]] = {
+    "CyclicPoissonSampling": (
+        frozenset({"sampling_prob", "iterations", "truncated_batch_size", "cycle_length", "partition_type"}),
+        _cyclic_poisson,
+    ),
+    "BallsInBinsSampling": (frozenset({"iterations", "cycle_length"}), _balls_in_bins),
+    "BMinSepSampling": (
+        frozenset({"sampling_prob", "iterations", "min_sep", "warm_start", "truncated_batch_size"}),
+        _min_separation,
+    ),
+    "FixedBatchSampling": (frozenset({"batch_size", "iterations", "replace"}), _fixed_batch),
+    "UserSelectionStrategy": (
+        frozenset({"base_strategy", "examples_per_user_per_batch", "shuffle_per_user"}),
+        _users,
+    ),
+}
+
+
+def _mechanism_of(asked: _Asked) -> Any:
+    name = type(asked.strategy).__name__
+    if name not in _STRATEGIES or not dataclasses.is_dataclass(asked.strategy):
+        raise _refused(asked, f"{name} is none of {', '.join(_STRATEGIES)}")
+    fields, mechanism = _STRATEGIES[name]
+    found = {field.name for field in dataclasses.fields(asked.strategy)}
+    if found != fields:
+        differing = ", ".join(sorted(found ^ fields))
+        raise _refused(asked, f"its fields are not those of jax_privacy 2.0 ({differing})")
+    return mechanism(asked)
+
+
+def from_jax_privacy(
+    strategy: Any,
+    noise_multiplier: float,
+    *,
+    num_examples: int | None = None,
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+) -> Any:
+    """The mechanism whose analysis covers training with a jax_privacy batch selection strategy and independent noise.
+
+    - `CyclicPoissonSampling`: `PoissonSampled` in the steps of one group; with sampling_prob=1 and independent groups
+      it is balls in bins, with equal groups (a dataset shuffled once) full participation, without amplification.
+    - `BallsInBinsSampling`: one epoch of `RandomAllocation` with noise_multiplier / sqrt(number of cycles), since a
+      record's bin is the same in every cycle. With cycle_length=iterations: random allocation over the whole run.
+    - `BMinSepSampling`: where it is one of the two above; else refused.
+    - `FixedBatchSampling`: without replacement, `PoissonSampled` at batch_size / num_examples with half the noise.
+    - `UserSelectionStrategy`: its base strategy; records are users, clipped together.
+
+    Upper bounds. Every step releases the sum of clipped gradients plus fresh Gaussian noise: no matrix factorisation,
+    no division by a realised batch size.
+
+    Args:
+      strategy: an instance of one of these classes.
+      noise_multiplier: standard deviation of a step's noise over the clipping norm, > 0.
+      num_examples: public number of records (of users under `UserSelectionStrategy`), for fixed batches.
+      neighboring_relation: for which the answers are needed: ADD_OR_REMOVE_ONE, or REPLACE_SPECIAL where the special
+        record contributes nothing (zero-out), which the mechanism's add-or-remove answers then hold for.
+
+    Raises:
+      ValueError: with the reason, if the strategy has no analysis in that adjacency.
+
+    >>> import dataclasses
+    >>> from jaxacct.interop import from_jax_privacy
+    >>> @dataclasses.dataclass
+    ... class BallsInBinsSampling:  # as in jax_privacy.batch_selection
+    ...     iterations: int
+    ...     cycle_length: int
+    >>> run = from_jax_privacy(BallsInBinsSampling(iterations=400, cycle_length=100), noise_multiplier=2.0)
+    >>> round(run.mechanism.noise_multiplier, 6), run.num_steps, run.num_epochs
+    (1.0, 100, 1)
+    """
+    check_positive("noise_multiplier", noise_multiplier)
+    if neighboring_relation not in (_ADD_OR_REMOVE, _ZERO_OUT):
+        raise ValueError(
+            f"neighboring_relation={neighboring_relation!r} must be ADD_OR_REMOVE_ONE or REPLACE_SPECIAL: replacing a "
+            "record by any other has no analysis here"
+        )
+    return _mechanism_of(_Asked(strategy, float(noise_multiplier), num_examples, neighboring_relation))

@@ -1,0 +1,329 @@
+"""jax_privacy's batch selection strategies: the mechanism that each becomes, and that its analysis covers them."""
+
+import dataclasses
+import enum
+import math
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import jaxacct as ja
+from jaxacct.interop import from_jax_privacy
+
+ZERO_OUT = ja.NeighboringRelation.REPLACE_SPECIAL
+
+
+def _stand_ins() -> types.SimpleNamespace:
+    """Classes of the same names and fields, so that the mapping is tested where jax_privacy is not installed."""
+
+    def make(name: str, *fields: Any) -> type:
+        return dataclasses.make_dataclass(name, fields, frozen=True)
+
+    def default(name: str, value: Any) -> tuple[str, type, Any]:
+        return name, Any, dataclasses.field(default=value)
+
+    kinds = enum.Enum("PartitionType", ["INDEPENDENT", "EQUAL_SPLIT"])
+    truncation = default("truncated_batch_size", None)
+    return types.SimpleNamespace(
+        PartitionType=kinds,
+        CyclicPoissonSampling=make(
+            "CyclicPoissonSampling",
+            "sampling_prob",
+            "iterations",
+            truncation,
+            default("cycle_length", 1),
+            default("partition_type", kinds.EQUAL_SPLIT),
+        ),
+        BallsInBinsSampling=make("BallsInBinsSampling", "iterations", "cycle_length"),
+        BMinSepSampling=make(
+            "BMinSepSampling", "sampling_prob", "iterations", "min_sep", default("warm_start", True), truncation
+        ),
+        FixedBatchSampling=make("FixedBatchSampling", "batch_size", "iterations", default("replace", False)),
+        UserSelectionStrategy=make(
+            "UserSelectionStrategy",
+            "base_strategy",
+            default("examples_per_user_per_batch", 1),
+            default("shuffle_per_user", False),
+        ),
+    )
+
+
+@pytest.fixture(params=["stand-ins", "jax_privacy"])
+def strategies(request: pytest.FixtureRequest) -> Any:
+    if request.param == "stand-ins":
+        return _stand_ins()
+    return pytest.importorskip("jax_privacy.batch_selection")
+
+
+def test_stand_ins_are_like_the_classes() -> None:
+    real = pytest.importorskip("jax_privacy.batch_selection")
+    for name, stand_in in vars(_stand_ins()).items():
+        found = getattr(real, name)
+        if isinstance(found, enum.EnumMeta):
+            assert {x.name for x in found} == {x.name for x in stand_in}
+        else:
+            shown = [(f.name, getattr(f.default, "name", f.default)) for f in dataclasses.fields(found)]
+            assert shown == [(f.name, getattr(f.default, "name", f.default)) for f in dataclasses.fields(stand_in)]
+
+
+# --- what becomes what ---
+
+
+def test_poisson(strategies: Any) -> None:
+    run = from_jax_privacy(strategies.CyclicPoissonSampling(sampling_prob=0.01, iterations=1000), 1.1)
+    assert run == ja.PoissonSampled(ja.Gaussian(1.1), 0.01, 1000)
+    whole = from_jax_privacy(strategies.CyclicPoissonSampling(sampling_prob=1.0, iterations=7), 1.1)
+    assert whole == ja.Composed(ja.Gaussian(1.1), 7)
+
+
+def test_cyclic_poisson_counts_the_steps_of_one_group(strategies: Any) -> None:
+    independent = strategies.PartitionType.INDEPENDENT
+    cyclic = strategies.CyclicPoissonSampling(0.2, iterations=101, cycle_length=10, partition_type=independent)
+    for relation in (ja.NeighboringRelation.ADD_OR_REMOVE_ONE, ZERO_OUT):
+        run = from_jax_privacy(cyclic, 2.0, neighboring_relation=relation)
+        assert run == ja.PoissonSampled(ja.Gaussian(2.0), 0.2, 11)
+    equal = dataclasses.replace(cyclic, partition_type=strategies.PartitionType.EQUAL_SPLIT)
+    assert from_jax_privacy(equal, 2.0, neighboring_relation=ZERO_OUT) == run
+    with pytest.raises(ValueError, match="equal groups moves with the number of records"):
+        from_jax_privacy(equal, 2.0)
+
+
+def test_a_dataset_shuffled_once_has_full_participation_only(strategies: Any) -> None:
+    fixed_order = strategies.CyclicPoissonSampling(sampling_prob=1, iterations=40, cycle_length=10)
+    assert from_jax_privacy(fixed_order, 3.0, neighboring_relation=ZERO_OUT) == ja.Composed(ja.Gaussian(3.0), 4)
+    with pytest.raises(ValueError, match="INDEPENDENT"):
+        from_jax_privacy(fixed_order, 3.0)
+
+
+@pytest.mark.parametrize(("iterations", "cycles"), [(10, 1), (40, 4), (41, 5), (3, 1)])
+def test_balls_in_bins_divides_the_noise_by_the_root_of_the_cycles(
+    strategies: Any, iterations: int, cycles: int
+) -> None:
+    independent = strategies.PartitionType.INDEPENDENT
+    for strategy in (
+        strategies.BallsInBinsSampling(iterations=iterations, cycle_length=10),
+        strategies.CyclicPoissonSampling(1.0, iterations, cycle_length=10, partition_type=independent),
+        strategies.BMinSepSampling(1.0, iterations, min_sep=10),
+    ):
+        run = from_jax_privacy(strategy, 3.0)
+        assert (run.num_steps, run.num_selected, run.num_epochs) == (10, 1, 1)
+        assert run.mechanism.noise_multiplier == pytest.approx(3.0 / math.sqrt(cycles), rel=1e-14)
+        assert run.mechanism.noise_multiplier <= 3.0 / math.sqrt(cycles)
+
+
+def test_random_allocation_over_the_whole_run(strategies: Any) -> None:
+    run = from_jax_privacy(strategies.BallsInBinsSampling(iterations=500, cycle_length=500), 0.8)
+    assert run == ja.RandomAllocation(ja.Gaussian(0.8), num_steps=500)
+
+
+def test_minimum_separation(strategies: Any) -> None:
+    assert from_jax_privacy(strategies.BMinSepSampling(0.1, 50, min_sep=1), 1.0) == ja.PoissonSampled(
+        ja.Gaussian(1.0), 0.1, 50
+    )
+    with pytest.raises(ValueError, match=r"Monte Carlo only.*Composed\(Gaussian\(1\.0\), 13\)"):
+        from_jax_privacy(strategies.BMinSepSampling(0.1, 50, min_sep=4), 1.0)
+
+
+def test_fixed_batches_are_poisson_with_twice_the_sensitivity(strategies: Any) -> None:
+    run = from_jax_privacy(strategies.FixedBatchSampling(batch_size=20, iterations=30), 2.0, num_examples=1000)
+    assert (run.mechanism, run.num_steps) == (ja.Gaussian(1.0), 30)
+    assert 0.02 <= run.sampling_prob <= 0.02 * (1 + 1e-15)
+
+
+def test_users_are_sampled_as_records(strategies: Any) -> None:
+    base = strategies.CyclicPoissonSampling(sampling_prob=0.05, iterations=100)
+    users = strategies.UserSelectionStrategy(base, examples_per_user_per_batch=4)
+    assert from_jax_privacy(users, 1.5) == from_jax_privacy(base, 1.5)
+
+
+# --- what has no analysis ---
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "reason"),
+    [
+        (lambda s: s.CyclicPoissonSampling(0.1, 10, truncated_batch_size=5), {}, "truncation"),
+        (lambda s: s.BMinSepSampling(0.1, 10, 2, truncated_batch_size=5), {}, "truncation"),
+        (lambda s: s.BMinSepSampling(1.0, 10, 2, warm_start=False), {}, "Monte Carlo"),
+        (lambda s: s.FixedBatchSampling(5, 10, replace=True), {"num_examples": 100}, "many times"),
+        (lambda s: s.FixedBatchSampling(5, 10), {}, "num_examples=None"),
+        (lambda s: s.FixedBatchSampling(5, 10), {"num_examples": 5}, "must be < num_examples"),
+        (
+            lambda s: s.FixedBatchSampling(5, 10),
+            {"neighboring_relation": ZERO_OUT},
+            r"Composed\(Gaussian\(1\.0\), 10\)",
+        ),
+        (lambda s: s.BallsInBinsSampling(0, 10), {}, "iterations=0"),
+        (lambda s: s.CyclicPoissonSampling(1.5, 10), {}, "sampling_prob=1.5"),
+        (
+            lambda s: s.CyclicPoissonSampling(0.1, 10),
+            {"neighboring_relation": ja.NeighboringRelation.REPLACE_ONE},
+            "ADD_OR_REMOVE_ONE or REPLACE_SPECIAL",
+        ),
+        (lambda s: s.UserSelectionStrategy(s.BMinSepSampling(0.1, 10, 2)), {}, "Monte Carlo"),
+        (lambda s: object(), {}, "object is none of"),
+    ],
+)
+def test_refused_with_the_reason(strategies: Any, make: Any, options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        from_jax_privacy(make(strategies), 1.0, **options)
+
+
+def test_unknown_fields_and_subclasses_are_refused(strategies: Any) -> None:
+    subclass = type("Sorted", (strategies.BallsInBinsSampling,), {})
+    with pytest.raises(ValueError, match="Sorted is none of"):
+        from_jax_privacy(subclass(10, 5), 1.0)
+    newer = dataclasses.make_dataclass("BallsInBinsSampling", ["iterations", "cycle_length", "with_replacement"])
+    with pytest.raises(ValueError, match="with_replacement"):
+        from_jax_privacy(newer(10, 5, True), 1.0)
+
+
+@pytest.mark.parametrize("noise_multiplier", [0.0, -1.0, math.inf])
+def test_noise_is_checked(strategies: Any, noise_multiplier: float) -> None:
+    with pytest.raises(ValueError, match="noise_multiplier"):
+        from_jax_privacy(strategies.BallsInBinsSampling(10, 5), noise_multiplier)
+
+
+# --- that the analysis is the right one ---
+
+
+def _participation(strategy: Any, seed: int) -> np.ndarray:
+    """Which batches hold the first of 8 records."""
+    return np.array([0 in batch for batch in strategy.batch_iterator(8, rng=seed)])
+
+
+def test_the_bin_is_drawn_once_for_all_cycles() -> None:
+    real = pytest.importorskip("jax_privacy.batch_selection")
+    for strategy in (
+        real.BallsInBinsSampling(iterations=12, cycle_length=4),
+        real.CyclicPoissonSampling(1.0, 12, cycle_length=4, partition_type=real.PartitionType.INDEPENDENT),
+        real.BMinSepSampling(1.0, 12, min_sep=4),
+    ):
+        seen = np.array([_participation(strategy, seed).reshape(3, 4) for seed in range(400)])
+        assert np.all(seen == seen[:, :1])
+        assert np.all(seen.sum(axis=2) == 1)
+        assert stats.chisquare(seen[:, 0].sum(axis=0)).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("is_adaptive", [False, True])
+@pytest.mark.parametrize("direction", ja.Direction)
+def test_balls_in_bins_against_simulated_training(direction: ja.Direction, is_adaptive: bool) -> None:
+    """Whole runs in two dimensions, the record's direction fixed or turned by all that was released before."""
+    bins, cycles, noise, runs = 5, 3, 2.0, 200_000
+    strategy = _stand_ins().BallsInBinsSampling(iterations=bins * cycles, cycle_length=bins)
+    rng = np.random.default_rng(7)
+    own_bin = rng.integers(bins, size=runs) if direction is ja.Direction.REMOVE else np.full(runs, -1)
+    log_ratios = np.zeros((bins, runs))
+    angle = np.zeros(runs)
+    for step in range(bins * cycles):
+        release = noise * rng.standard_normal((2, runs))
+        towards = np.stack([np.cos(angle), np.sin(angle)])
+        release += towards * (own_bin == step % bins)
+        log_ratios[step % bins] += ((towards * release).sum(axis=0) - 0.5) / noise**2
+        if is_adaptive:
+            angle += release[0] - 2.0 * release[1]
+    losses = np.log(np.exp(log_ratios).mean(axis=0))
+    losses = losses if direction is ja.Direction.REMOVE else -losses
+    run = from_jax_privacy(strategy, noise)
+    for epsilon in (0.2, 0.6, 1.0):
+        terms = np.maximum(-np.expm1(epsilon - losses), 0.0)
+        exact = ja.delta(run, epsilon, direction=direction, precision=1e-3)
+        assert abs(terms.mean() - exact) < 4.5 * terms.std() / math.sqrt(runs) + 1e-3 * exact
+
+
+def _step_of(run: ja.PoissonSampled, x: np.ndarray) -> dict[ja.Direction, tuple[np.ndarray, np.ndarray]]:
+    """The pair that dominates one step, as densities."""
+    noise, sampling_prob = run.mechanism.noise_multiplier, run.sampling_prob
+    without = stats.norm.pdf(x, 0.0, noise)
+    sampled = (1 - sampling_prob) * without + sampling_prob * stats.norm.pdf(x, 1.0, noise)
+    return {ja.Direction.REMOVE: (sampled, without), ja.Direction.ADD: (without, sampled)}
+
+
+def _divergence(p: np.ndarray, q: np.ndarray, epsilon: float, cell: float) -> float:
+    return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum() * cell)
+
+
+@pytest.mark.parametrize("others", [[-1.0] * 5, [-1.0, -1.0, 1.0, 0.3, -0.2], [1.0] * 5])
+def test_fixed_batches_are_covered(others: list[float]) -> None:
+    """All batches of 2 of 6 numbers within [-1, 1], by numerical integration; the record is 1."""
+    noise, size = 1.3, 2
+    x = np.linspace(-16.0, 16.0, 20001)
+
+    def law(numbers: list[float]) -> np.ndarray:
+        sums = [a + b for i, a in enumerate(numbers) for b in numbers[i + 1 :]]
+        return np.mean([stats.norm.pdf(x, s, noise) for s in sums], axis=0)
+
+    strategy = _stand_ins().FixedBatchSampling(batch_size=size, iterations=1)
+    run = from_jax_privacy(strategy, noise, num_examples=len(others) + 1)
+    assert run.num_steps == 1
+    pair = {ja.Direction.REMOVE: (law([*others, 1.0]), law(others))}
+    pair[ja.Direction.ADD] = pair[ja.Direction.REMOVE][::-1]
+    for direction in ja.Direction:
+        for epsilon in np.linspace(-1.5, 1.5, 31):
+            found = _divergence(*pair[direction], epsilon, x[1] - x[0])
+            bound = _divergence(*_step_of(run, x)[direction], epsilon, x[1] - x[0])
+            assert found <= bound + 1e-6  # the grid's error at the kink
+            if set(others) == {-1.0}:  # the record replaces its opposite: nothing is lost
+                assert found == pytest.approx(bound, rel=1e-4, abs=1e-6)
+
+
+def test_a_secret_group_loses_no_more_than_a_known_one() -> None:
+    """Two groups, one step each, Poisson sampling within the group: exact on a plane."""
+    sampling_prob, noise = 0.4, 1.0
+    s = _stand_ins()
+    strategy = s.CyclicPoissonSampling(
+        sampling_prob, iterations=2, cycle_length=2, partition_type=s.PartitionType.INDEPENDENT
+    )
+    run = from_jax_privacy(strategy, noise)
+    assert run.num_steps == 1
+    x = np.linspace(-9.0, 10.0, 1201)
+    step = _step_of(run, x)
+    sampled, without = step[ja.Direction.REMOVE]
+    q = np.outer(without, without)
+    p = 0.5 * (np.outer(sampled, without) + np.outer(without, sampled))
+    for direction, pair in ((ja.Direction.REMOVE, (p, q)), (ja.Direction.ADD, (q, p))):
+        for epsilon in (-0.3, 0.0, 0.1, 0.4):
+            bound = _divergence(*step[direction], epsilon, x[1] - x[0])
+            assert _divergence(*pair, epsilon, (x[1] - x[0]) ** 2) <= bound + 1e-9
+
+
+# --- with their own accounting ---
+
+
+def test_certified_behind_their_training_accountant() -> None:
+    accounting = pytest.importorskip("jax_privacy.accounting")
+    interop = pytest.importorskip("jaxacct.interop")
+    from jax_privacy.accounting import accountants, analysis
+
+    class Certified(accountants.DpAccountantConfig):
+        def create_accountant(self) -> Any:
+            return interop.CertifiedAccountant()
+
+    params = analysis.DpParams(noise_multipliers=1.0, num_samples=1000, delta=1e-5, batch_size=20)
+    ours = accounting.DpsgdTrainingAccountant(Certified()).compute_epsilon(100, params)
+    theirs = accounting.DpsgdTrainingAccountant(accountants.PldAccountantConfig(value_discretization_interval=1e-3))
+    run = ja.Composed(ja.PoissonSampled(ja.Gaussian(1.0), 0.02), 100)
+    assert ours == ja.epsilon(run, 1e-5)
+    assert ours == pytest.approx(theirs.compute_epsilon(100, params), rel=0.02)
+
+
+def test_an_execution_plan_is_read_by_its_event_and_its_strategy() -> None:
+    plans = pytest.importorskip("jax_privacy.experimental.execution_plan")
+    real = pytest.importorskip("jax_privacy.batch_selection")
+    from jaxacct.interop import from_dp_event
+
+    plan = plans.BandMFExecutionPlanConfig(
+        iterations=50,
+        strategy=np.ones(1),
+        epsilon=None,
+        delta=None,
+        noise_multiplier=1.2,
+        sampling_prob=0.1,
+        partition_type=real.PartitionType.INDEPENDENT,
+    ).plan
+    expected = ja.PoissonSampled(ja.Gaussian(1.2), 0.1, 50)
+    assert from_dp_event(plan.dp_event) == expected
+    assert from_jax_privacy(plan.batch_selection_strategy, 1.2) == expected
