@@ -1,6 +1,7 @@
 """How a question reaches the methods: kernels for each method, grids of orders, the worse of the best."""
 
 import functools
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -114,8 +115,8 @@ def ask(method: Method, mechanism: Any, query: Query, target: Any) -> Answer:
         todo = np.flatnonzero(edge)
         new_value, new_order = kernel(*(a[todo] for a in flat), orders=orders, **static)
         value[todo], order[todo] = np.minimum(new_value, value[todo]), new_order
-        # `needs_low_order`: the orders above its last one are another method's
-        edge[todo] = (new_order >= orders[-1]) & (new_value > 0) & (not method.needs_low_order)
+        # `up_to_order`: the orders above its last one are another method's
+        edge[todo] = (new_order >= orders[-1]) & (new_value > 0) & math.isinf(method.up_to_order)
         if not edge.any():
             break
     return Answer(value.reshape(shape), order.reshape(shape), edge.reshape(shape))
@@ -165,19 +166,19 @@ def decide(
         if worst is not None and not traced:  # first those that may already settle this direction
             usable.sort(key=lambda m: bool(np.any(floors.get(m, -np.inf) > worst)))
         best: Any = None
-        order_above_two = False
+        least_order = 0.0
         here = asked.setdefault(direction, {})
         for method in usable:
             if best is not None and not traced:
                 settled = worst is not None and np.all(best <= worst)
                 hopeless = np.all(floors.get(method, -np.inf) >= best)
-                if settled or hopeless or (method.needs_low_order and order_above_two):
+                if settled or hopeless or least_order > method.up_to_order:
                     continue
             if method not in answers:
                 answers[method] = ask(method, mechanism, query, target)
             answer = here[method] = answers[method]
             if not traced and method.rdp is not None:
-                order_above_two = bool(np.all(answer.order > 2.0))
+                least_order = float(np.min(np.nan_to_num(answer.order, nan=0.0), initial=np.inf))
             best = answer.value if best is None else _least(best, answer.value)
         worst = best if worst is None else _largest(worst, best)
     if is_final and not traced:

@@ -10,8 +10,10 @@ from jaxacct.mechanisms import (
     GaussianReports,
     KaryRandomizedResponse,
     LocalRandomizer,
+    PartialAllocation,
     PoissonSampled,
     RandomAllocation,
+    ScheduledAllocation,
     Shuffled,
 )
 
@@ -41,6 +43,14 @@ def describe(mechanism: Any) -> str:
         epochs = "" if mechanism.num_epochs == 1 else f", {mechanism.num_epochs:.0f} epochs"
         scheme = f"random allocation, each record in {mechanism.num_selected:.0f} of {mechanism.num_steps:.0f} steps"
         return f"{scheme}{epochs}; {describe(mechanism.mechanism)}"
+    if isinstance(mechanism, PartialAllocation):
+        scheme = f"the first {mechanism.steps_done:.0f} of {mechanism.num_steps:.0f} steps of a random allocation"
+        return f"{scheme}, each record in 1 of them all; {describe(mechanism.mechanism)}"
+    if isinstance(mechanism, ScheduledAllocation):
+        epochs = "" if mechanism.num_epochs == 1 else f", {mechanism.num_epochs:.0f} epochs"
+        phases = zip(mechanism.num_steps, mechanism.noise_multipliers, strict=True)
+        steps = " + ".join(f"{count:.0f} (noise multiplier {noise:g})" for count, noise in phases)
+        return f"random allocation, each record in 1 step of {steps}{epochs}; Gaussian noise"
     if isinstance(mechanism, PoissonSampled):
         scheme = f"Poisson sampling, probability {mechanism.sampling_prob:.6g}, {mechanism.num_steps:.0f} steps"
         return f"{scheme}; {describe(mechanism.mechanism)}"
@@ -68,8 +78,10 @@ def assumptions(mechanism: Any) -> tuple[str, ...]:
     """What must hold for the number to be true."""
     if isinstance(mechanism, Composed):
         return tuple(dict.fromkeys(a for part in mechanism.mechanisms for a in assumptions(part)))
-    if isinstance(mechanism, RandomAllocation):
+    if isinstance(mechanism, RandomAllocation | PartialAllocation):
         return (_ALLOCATION_ASSUMPTION, *assumptions(mechanism.mechanism))
+    if isinstance(mechanism, ScheduledAllocation):
+        return (_ALLOCATION_ASSUMPTION, _GAUSSIAN_ASSUMPTION)
     if isinstance(mechanism, Shuffled):
         return (_SHUFFLE_ASSUMPTION,)
     if isinstance(mechanism, PoissonSampled):

@@ -18,6 +18,7 @@ from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct.bounds._allocation_by_poisson import doob_tail
 from jaxacct.bounds._allocation_decomposition import decomposition_delta, decomposition_epsilon
 from jaxacct.bounds._allocation_exact import is_single_round, single_round_delta, single_round_epsilon
+from jaxacct.bounds._allocation_partial import is_partial_round, partial_round_delta, partial_round_epsilon
 from jaxacct.bounds._allocation_recursive import untied_tail
 from jaxacct.bounds._allocation_types import has_types, types_delta, types_epsilon
 from jaxacct.bounds._chua import largest_output_delta, largest_output_epsilon
@@ -27,7 +28,7 @@ from jaxacct.bounds._truncated_poisson import truncated_delta, truncated_epsilon
 from jaxacct.conversion import curve_delta, curve_epsilon
 from jaxacct.curves import RdpCurve
 from jaxacct.divergence._inversion import Ends
-from jaxacct.mechanisms import Gaussian, RandomAllocation
+from jaxacct.mechanisms import Gaussian, PartialAllocation, RandomAllocation
 
 _FS = "Feldman & Shenfeld 2025"
 _TIGHT = 1e-9
@@ -69,6 +70,10 @@ def exact_ends(mechanism: Any, query: Query, target: float, direction: Direction
         with np.errstate(all="ignore"):  # what overflows fails closed
             single = single_round_delta if query is DELTA else single_round_epsilon
             return single(mechanism, target, direction)
+    if is_partial_round(mechanism):
+        with np.errstate(all="ignore"):  # what overflows fails closed
+            partial = partial_round_delta if query is DELTA else partial_round_epsilon
+            return partial(mechanism, target, direction)
     at = 0 if direction is Direction.REMOVE else 1
     for size in SIZES:
         ends = invert(mechanism, query, target, size)
@@ -80,7 +85,7 @@ def exact_ends(mechanism: Any, query: Query, target: float, direction: Direction
 
 def has_exact(mechanism: Any) -> bool:
     """Whether `exact_ends` knows `mechanism`."""
-    return inverts(mechanism) or is_single_round(mechanism) or has_types(mechanism)
+    return any(known(mechanism) for known in (inverts, is_single_round, is_partial_round, has_types))
 
 
 def _exact(bound: Bound, theorem: str) -> HostMethod:
@@ -150,7 +155,7 @@ def host_methods_for(mechanism: Any) -> tuple[HostMethod, ...]:
     """The host's methods for `mechanism`, the exact ones first; () for most."""
     exact: tuple[HostMethod, ...] = ()
     if has_exact(mechanism):
-        allocated = isinstance(mechanism, RandomAllocation)
+        allocated = isinstance(mechanism, RandomAllocation | PartialAllocation)
         theorem = f"{_FS}, Theorem 3.1" if allocated else "Zhu, Dong & Wang 2022, Theorem 11"
         exact = (_exact(Bound.UPPER, theorem), _exact(Bound.LOWER, theorem))
     if isinstance(mechanism, RandomAllocation) and isinstance(mechanism.mechanism, Gaussian):

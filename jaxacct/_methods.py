@@ -4,6 +4,7 @@ A new bound is a function in `bounds` and a line here.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._types import Bound, Direction, NeighboringRelation
+from jaxacct.bounds import _allocation_schedule as schedule
 from jaxacct.bounds import _feldman_shenfeld as allocation
 from jaxacct.bounds import _gaussian as gaussian
 from jaxacct.bounds import _mironov_talwar_zhang as subsampled
@@ -28,8 +30,10 @@ from jaxacct.mechanisms import (
     KaryRandomizedResponse,
     Laplace,
     LocalRandomizer,
+    PartialAllocation,
     PoissonSampled,
     RandomAllocation,
+    ScheduledAllocation,
     Shuffled,
 )
 
@@ -38,6 +42,7 @@ BOTH = (Direction.REMOVE, Direction.ADD)
 _WHOLE = {top: tuple(float(a) for a in range(2, top + 1)) for top in (64, 256, 1024, 2048)}
 _FRACTIONAL = tuple((1.0 + np.geomspace(0.02, 8.0, 60)).tolist())
 _LOW = tuple(np.linspace(1.02, 1.98, 25).tolist())
+_BETWEEN = (*_LOW, *(n + i / 8 for n in range(2, 9) for i in range(1, 8)))
 _SPARSE = {
     64: tuple((1.0 + np.geomspace(0.05, 64.0, 48)).tolist()),
     256: tuple((1.0 + np.geomspace(0.05, 256.0, 56)).tolist()),
@@ -61,7 +66,7 @@ class Method:
       grids: for `rdp`, grids of orders from small to large; the next is tried when the best order is the last.
       log_delta, epsilon: ``(mechanism of lanes, epsilon or log delta [L], uneven=) -> [L]``.
       floor: ``(mechanism, log delta) -> `` cheap guess from below at the epsilon it would give, to skip it.
-      needs_low_order: consult only where the best order so far is 2 or none.
+      up_to_order: consult only where the best order so far is at most this, or none.
       statics: ``(mechanism) -> `` further static arguments of `log_delta` and `epsilon`, as window sizes.
       bound: LOWER methods are listed by `compare` and used for intervals, never for an upper bound.
     """
@@ -74,7 +79,7 @@ class Method:
     log_delta: Callable[..., jax.Array] | None = None
     epsilon: Callable[..., jax.Array] | None = None
     floor: Callable[[Any, np.ndarray], np.ndarray] | None = None
-    needs_low_order: bool = False
+    up_to_order: float = math.inf
     statics: Callable[[Any], dict[str, Any]] = lambda mechanism: {}
     bound: Bound = Bound.UPPER
 
@@ -146,6 +151,45 @@ _RENYI_GAUSSIAN = Method(
     grids=tuple(_mixed(top) for top in (64, 256, 1024, 2048)),
 )
 
+_SCHEDULED = (
+    Method(
+        name="direct",
+        theorem="Feldman & Shenfeld 2025, Theorem 3.1; Theorem 4.8, cumulants added over the steps",
+        directions=(Direction.REMOVE,),
+        rdp=_ignoring_split(schedule.scheduled_remove_rdp),
+        grids=tuple(_WHOLE[top] for top in (64, 256, 1024)),
+    ),
+    Method(
+        name="low orders",
+        theorem="Feldman & Shenfeld 2025, Theorem 3.1, Renyi moments of order 1 to 2",
+        directions=(Direction.REMOVE,),
+        rdp=_ignoring_split(schedule.scheduled_low_order_remove_rdp),
+        grids=(_LOW,),
+        up_to_order=2.0,
+    ),
+    Method(
+        name="geometric mean",
+        theorem="Feldman & Shenfeld 2025, Theorem 4.9 (corrected) and Corollary 4.10",
+        directions=(Direction.ADD,),
+        log_delta=_ignoring_split(schedule.scheduled_closed_form_add_log_delta),
+        epsilon=_ignoring_split(schedule.scheduled_closed_form_add_epsilon),
+    ),
+    Method(
+        name="real orders",
+        theorem="Feldman & Shenfeld 2025, Theorem 3.1, Renyi moments of real order",
+        directions=(Direction.ADD,),
+        rdp=_ignoring_split(schedule.scheduled_add_rdp),
+        grids=tuple(_SPARSE[top] for top in (64, 256, 1024)),
+    ),
+    Method(
+        name="no amplification",
+        theorem="Balle & Wang 2018, Theorem 8",
+        directions=BOTH,
+        log_delta=_ignoring_split(schedule.scheduled_unamplified_log_delta),
+        epsilon=_ignoring_split(schedule.scheduled_unamplified_epsilon),
+    ),
+)
+
 _TABLE: dict[tuple[type, ...], tuple[Method, ...]] = {
     (Gaussian,): (_unamplified(floor=None, name="exact"), _RENYI_GAUSSIAN),
     (PoissonSampled, Gaussian): (
@@ -167,12 +211,12 @@ _TABLE: dict[tuple[type, ...], tuple[Method, ...]] = {
             grids=tuple(_WHOLE[top] for top in (64, 256, 1024, 2048)),
         ),
         Method(
-            name="low orders",
-            theorem="Feldman & Shenfeld 2025, Theorem 3.1, Renyi moments of order 1 to 2",
+            name="fractional orders",
+            theorem="Feldman & Shenfeld 2025, Theorem 3.1, Renyi moments of fractional order",
             directions=(Direction.REMOVE,),
-            rdp=allocation.low_order_remove_rdp,
-            grids=(_LOW,),
-            needs_low_order=True,
+            rdp=allocation.fractional_remove_rdp,
+            grids=(_BETWEEN, _LOW),  # inside a user's jit the second, half the program
+            up_to_order=9.0,
         ),
         Method(
             name="geometric mean",
@@ -191,6 +235,8 @@ _TABLE: dict[tuple[type, ...], tuple[Method, ...]] = {
         ),
         _unamplified(),
     ),
+    (PartialAllocation, Gaussian): _SCHEDULED,
+    (ScheduledAllocation,): _SCHEDULED,
 }
 
 
@@ -349,8 +395,8 @@ def best_rdp(mechanism: Any, direction: Direction, *, orders: Sequence[float], u
     if isinstance(mechanism, Composed):
         return _composed_rdp(mechanism, direction, orders=orders, uneven=uneven)
     usable = [m for m in methods_for(mechanism) if m.rdp is not None and direction in m.directions]
-    if not any(1.0 < a < 2.0 for a in orders):
-        usable = [m for m in usable if not m.needs_low_order]
+    if not any(a < 16.0 and a != int(a) for a in orders):
+        usable = [m for m in usable if math.isinf(m.up_to_order)]
     curves = [m.rdp(mechanism, orders=orders, uneven=uneven) for m in usable if m.rdp is not None]
     best = curves[0]
     for curve in curves[1:]:

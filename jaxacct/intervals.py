@@ -20,7 +20,14 @@ from jaxacct.bounds._allocation_contour import ComposedProfile, composes
 from jaxacct.bounds._privacy_loss import loss_scale, parts_of, width_constant
 from jaxacct.bounds._shuffled_distribution import has_pair
 from jaxacct.curves import Pld
-from jaxacct.mechanisms import Composed, PoissonSampled, RandomAllocation, Shuffled
+from jaxacct.mechanisms import (
+    Composed,
+    PartialAllocation,
+    PoissonSampled,
+    RandomAllocation,
+    ScheduledAllocation,
+    Shuffled,
+)
 
 # Cells for one standard deviation of a part's loss: where refinement starts, and where it gives up.
 _FIRST_RESOLUTION = 4.0
@@ -325,7 +332,7 @@ def distribution_theorem(mechanism: Any) -> str:
     """By which theorem the analysed distributions dominate `mechanism`."""
     if isinstance(mechanism, Composed):
         return "; ".join(dict.fromkeys(distribution_theorem(part) for part in mechanism.mechanisms))
-    if isinstance(mechanism, RandomAllocation):
+    if isinstance(mechanism, RandomAllocation | PartialAllocation | ScheduledAllocation):
         return "Feldman & Shenfeld 2025, Theorem 3.1 and Lemma 3.2"
     if isinstance(mechanism, Shuffled):
         return "Feldman, McMillan & Talwar 2021, Theorem 3.2"

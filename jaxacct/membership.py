@@ -132,7 +132,7 @@ def _window(mechanism: Shuffled) -> int:
 
 def _lines_to(last: float) -> np.ndarray:
     last = min(last, _LAST_LINE)
-    spread = np.geomspace(1e-6, 1.0, _NUM_LINES) * last if last > 0 else []
+    spread = np.geomspace(1e-6, 1.0, _NUM_LINES) * last
     return np.concatenate([np.linspace(0.0, last, _NUM_LINES), spread])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from _reference import Quantity, Side
 from _reference_allocation import QUANTITIES
+from _reference_allocation_more import MORE
 from _reference_answers import (
     DELTA_PRECISION,
     EPSILON_PRECISION,
@@ -90,6 +91,7 @@ _ALLOCATION = {
         1e-9,
         Side.EITHER,
     ),
+    **MORE,
 }
 
 _CHEN = {

@@ -53,7 +53,14 @@ def test_printed_numbers_are_rounded_up(capsys):
 
 def test_compare_lists_every_method(capsys):
     text = run(capsys, "compare", *ALLOCATION, "--delta", "1e-6")
-    for method in ("direct", "low orders", "geometric mean", "real orders", "no amplification", "loss distribution"):
+    for method in (
+        "direct",
+        "fractional orders",
+        "geometric mean",
+        "real orders",
+        "no amplification",
+        "loss distribution",
+    ):
         assert method in text
     entries = json.loads(run(capsys, "compare", *ALLOCATION, "--epsilon", "1", "--json", *QUICK))
     assert {e["direction"] for e in entries} == {"remove", "add"}

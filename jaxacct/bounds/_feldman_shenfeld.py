@@ -13,6 +13,7 @@ import numpy as np
 from jaxacct.bounds._gaussian import unamplified_rdp
 from jaxacct.composition import allocation_groups, compose_gaussian_mu, compose_rdp
 from jaxacct.divergence._allocation import gaussian_log_excess, rdp_from_log_excess
+from jaxacct.divergence._allocation_fractional import fractional_rdp
 from jaxacct.divergence._allocation_laplace import laplace_rdp
 from jaxacct.divergence._gaussian import gaussian_epsilon, gaussian_log_delta
 from jaxacct.mechanisms import RandomAllocation
@@ -49,19 +50,25 @@ def direct_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], u
     return jnp.minimum(curve, unamplified_rdp(mechanism, orders=orders))
 
 
-def low_order_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], uneven: bool = True) -> jax.Array:
-    """Renyi divergences [A, L], remove direction, orders in (1, 2): what Theorem 4.8 leaves out (spec X2).
+def fractional_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], uneven: bool = True) -> jax.Array:
+    """Renyi divergences [A, L], remove direction, at the orders that Theorem 4.8 leaves out (spec X2).
 
-    By the Laplace transform of the average likelihood ratio, every error added; inf at other orders.
+    By the Laplace transform of the average likelihood ratio, every error added: orders in (1, 2) for any sigma, those
+    in (2, 16) where sigma >= 0.25 (looser below, never above the chord of the integer orders); inf at other orders.
     """
-    inside = [i for i, a in enumerate(orders) if 1.0 < a < 2.0]
-    curve = jnp.full((len(orders), mechanism.num_steps.shape[0]), jnp.inf)
-    if not inside:
+    a = np.asarray(orders, np.float64)
+    low, high = np.flatnonzero((a > 1.0) & (a < 2.0)), np.flatnonzero((a > 2.0) & (a < 16.0) & (a != np.floor(a)))
+    curve = jnp.full((len(a), mechanism.num_steps.shape[0]), jnp.inf)
+    if low.size:
+        curve = curve.at[low].set(_laplace_rdp(mechanism, tuple((-a[low]).tolist()), uneven=uneven))
+    if high.size:
+        groups = allocation_groups(mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs, uneven=uneven)
+        sigma, between = mechanism.mechanism.noise_multiplier, a[high].tolist()
+        parts = [(fractional_rdp(sigma, g.num_steps, orders=between), g.num_runs) for g in groups]
+        curve = curve.at[high].set(compose_rdp(parts))
+    if not low.size and not high.size:
         return curve
-    exponents = tuple(-float(orders[i]) for i in inside)
-    exact = _laplace_rdp(mechanism, exponents, uneven=uneven)
-    local = unamplified_rdp(mechanism, orders=[orders[i] for i in inside])
-    return curve.at[np.asarray(inside)].set(jnp.minimum(exact, local))
+    return jnp.where(jnp.isfinite(curve), jnp.minimum(curve, unamplified_rdp(mechanism, orders=orders)), curve)
 
 
 def laplace_add_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], uneven: bool = True) -> jax.Array:

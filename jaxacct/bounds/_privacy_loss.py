@@ -6,6 +6,7 @@ with certified rounding: Meiser and Mohammadi 2018, Koskela et al. 2020, in the 
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 from jaxacct._types import Bound, Direction, TooFineError
 from jaxacct.bounds._shuffled_distribution import shuffled_pld, shuffled_scale
 from jaxacct.curves import Pld
+from jaxacct.divergence._allocation_prefix import partial_average, scheduled_average
 from jaxacct.divergence._continuous_cells import gaussian_cells
 from jaxacct.divergence._ratio_lattice import (
     DEPTH,
@@ -33,8 +35,10 @@ from jaxacct.mechanisms import (
     DiscretePair,
     Gaussian,
     Laplace,
+    PartialAllocation,
     PoissonSampled,
     RandomAllocation,
+    ScheduledAllocation,
     Shuffled,
 )
 
@@ -228,7 +232,21 @@ def _parts(mechanism: Any, step: float, side: Side, tail: float) -> list[tuple[R
         size, larger = divmod(steps, selected)
         small, large = averages(base, size, step, tail, coarsening=_COARSENING, both=larger > 0)
         return [(small, (selected - larger) * epochs), (large, larger * epochs)]
+    if isinstance(mechanism, PartialAllocation):
+        base_law = functools.partial(_single_law, mechanism.mechanism, side, tail)
+        steps, done = int(mechanism.num_steps), int(mechanism.steps_done)
+        return [(partial_average(base_law, steps, done, step, tail, coarsening=_COARSENING), 1)]
+    if isinstance(mechanism, ScheduledAllocation):
+        phases = [
+            (functools.partial(_single_law, Gaussian(float(noise)), side, tail), int(count))
+            for noise, count in zip(mechanism.noise_multipliers, mechanism.num_steps, strict=True)
+        ]
+        return [(scheduled_average(phases, step, tail, coarsening=_COARSENING), int(mechanism.num_epochs))]
     return [(_base_law(mechanism, 1.0, step, side, tail), 1)]
+
+
+def _single_law(base: Any, side: Side, tail: float, step: float) -> RatioLaw:
+    return _base_law(base, 1.0, step, side, tail)
 
 
 def pld_of_law(law: RatioLaw, direction: Direction) -> Pld:
@@ -278,7 +296,7 @@ def width_constant(mechanism: Any) -> float:
     """Roughly c^2 times the relative width of epsilon at c points for one standard deviation, measured."""
     if isinstance(mechanism, Composed):
         return max(width_constant(part) for part in mechanism.mechanisms)
-    return 4.0 if isinstance(mechanism, RandomAllocation) else 0.5
+    return 4.0 if isinstance(mechanism, RandomAllocation | PartialAllocation | ScheduledAllocation) else 0.5
 
 
 def loss_scale(mechanism: Any) -> tuple[float, int]:
@@ -290,6 +308,14 @@ def loss_scale(mechanism: Any) -> tuple[float, int]:
         count = int(mechanism.num_selected) * int(mechanism.num_epochs)
         size = int(mechanism.num_steps) // int(mechanism.num_selected)
         return count * math.log1p(_spread(mechanism.mechanism) / size), count
+    if isinstance(mechanism, PartialAllocation):
+        share = int(mechanism.steps_done) / int(mechanism.num_steps)
+        return math.log1p(share * _spread(mechanism.mechanism) / int(mechanism.num_steps)), 1
+    if isinstance(mechanism, ScheduledAllocation):
+        parts = zip(mechanism.noise_multipliers, mechanism.num_steps, strict=True)
+        spread = sum(int(count) * _spread(Gaussian(float(noise))) for noise, count in parts)
+        epochs, length = int(mechanism.num_epochs), sum(int(count) for count in mechanism.num_steps)
+        return epochs * math.log1p(spread / length**2), epochs
     if isinstance(mechanism, Shuffled):
         return shuffled_scale(mechanism)
     if isinstance(mechanism, Composed):

@@ -15,8 +15,10 @@ from jaxacct.mechanisms._local_randomizers import (
     KaryRandomizedResponse,
     LocalRandomizer,
 )
+from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
 from jaxacct.mechanisms._random_allocation import RandomAllocation
+from jaxacct.mechanisms._scheduled_allocation import ScheduledAllocation
 from jaxacct.mechanisms._shuffled import Shuffled
 
 __all__ = [
@@ -29,7 +31,9 @@ __all__ = [
     "KaryRandomizedResponse",
     "Laplace",
     "LocalRandomizer",
+    "PartialAllocation",
     "PoissonSampled",
     "RandomAllocation",
+    "ScheduledAllocation",
     "Shuffled",
 ]

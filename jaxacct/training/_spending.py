@@ -15,7 +15,7 @@ from jaxacct._types import OrderEdgeWarning
 from jaxacct._validate import check_count, check_delta, check_epsilon
 from jaxacct.accounting import epsilon
 from jaxacct.intervals import PrecisionWarning
-from jaxacct.mechanisms import Composed, PoissonSampled, RandomAllocation
+from jaxacct.mechanisms import Composed, PartialAllocation, PoissonSampled, RandomAllocation
 from jaxacct.training._counting import SATURATED, release_counts
 
 _LEAP = math.log(64.0)  # counts tried grow by no more at once
@@ -89,12 +89,16 @@ def _epochs(mechanism: Any, count: int, num_steps: int) -> tuple[_Parts, ...]:
 def _partial(mechanism: RandomAllocation, epochs: int, steps_done: int) -> tuple[_Parts, ...]:
     """Descriptions of `epochs` epochs and `steps_done` steps, in [1, num_steps), of another.
 
-    The last epoch at its full price; or its steps without any amplification: whichever of them a record joined, so
-    many releases that it did join are no less private (joint convexity), and fewer than `num_selected` cost less.
+    The last epoch at its full price; or, with one step a record, by the law of its first steps; or its steps without
+    any amplification: whichever of them a record joined, so many releases that it did join are no less private (joint
+    convexity), and fewer than `num_selected` cost less.
     """
     ways = _epochs(mechanism, epochs + 1, 1)
+    finished = _epochs(mechanism, epochs, 1)[0] if epochs else ()
+    if mechanism.num_selected == 1:
+        prefix = PartialAllocation(mechanism.mechanism, mechanism.num_steps, steps_done)
+        ways += ((*finished, (prefix, 1)),)
     if steps_done < mechanism.num_selected:
-        finished = _epochs(mechanism, epochs, 1)[0] if epochs else ()
         ways += ((*finished, (mechanism.mechanism, steps_done)),)
     return ways
 

@@ -1,0 +1,450 @@
+"""Random allocation: fractional orders, noise schedules, unfinished epochs, several steps without a reduction."""
+
+import functools
+import itertools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mpmath as mp
+import numpy as np
+import pytest
+
+import jaxacct as ja
+from jaxacct._precision import float64_kernel
+from jaxacct._types import Bound, Direction
+from jaxacct.bounds import _allocation_schedule as bounds
+from jaxacct.bounds import _feldman_shenfeld as plain
+from jaxacct.bounds._allocation_few_steps import few_steps_delta, has_few_steps
+from jaxacct.bounds._allocation_overlap_exact import exact_overlap_rdp
+from jaxacct.bounds._allocation_partial import partial_round_delta, partial_round_epsilon
+from jaxacct.bounds._gaussian import unamplified_log_delta
+from jaxacct.bounds._privacy_loss import _base_law, pld_of_law, side_of
+from jaxacct.divergence._allocation import gaussian_log_excess
+from jaxacct.divergence._allocation_fractional import fractional_rdp
+from jaxacct.divergence._allocation_laplace import laplace_rdp
+from jaxacct.divergence._allocation_prefix import partial_average, scheduled_average
+from jaxacct.divergence._allocation_profile import AllocationProfile
+from jaxacct.divergence._allocation_schedule import Phases, scheduled_laplace_rdp, scheduled_log_excess
+from jaxacct.mechanisms._partial_allocation import PartialAllocation
+from jaxacct.mechanisms._scheduled_allocation import ScheduledAllocation
+
+REMOVE, ADD = Direction.REMOVE, Direction.ADD
+
+# Fractional orders
+
+ORDERS = (1.3, 2.5, 3.7, 6.5)
+
+
+@float64_kernel(lane_bytes=2**22)
+def _fractional(sigma: jax.Array, num_steps: jax.Array, *, orders: tuple[float, ...]) -> jax.Array:
+    return fractional_rdp(sigma, num_steps, orders=orders)
+
+
+@float64_kernel()
+def _whole(sigma: jax.Array, num_steps: jax.Array) -> jax.Array:
+    excess = gaussian_log_excess(sigma, num_steps, max_order=10)
+    return jnp.concatenate([jnp.zeros_like(excess[:1]), jnp.log1p(jnp.exp(excess))])
+
+
+def _log_moment_of_two(sigma: float, order: float) -> float:
+    """(Y1 + Y2)/2 is the geometric mean times an independent cosh: one integral."""
+    s, a = 1 / mp.mpf(sigma), mp.mpf(order)
+    centre = a * s / mp.sqrt(2)
+    points = mp.linspace(-12 - centre, 12 + centre, 24)
+    spread = mp.quad(lambda x: mp.npdf(x) * mp.cosh(s * x / mp.sqrt(2)) ** a, points)
+    return mp.log(spread) + a * a * s * s / 4 - a * s * s / 2
+
+
+@pytest.mark.parametrize(("sigma", "slack"), [(0.3, 3e-12), (0.5, 5e-13), (1.0, 3e-13), (20.0, 2e-13)])
+def test_fractional_orders_of_two_steps(sigma: float, slack: float) -> None:
+    found = _fractional(sigma, 2, orders=ORDERS)
+    for rdp, a in zip(found, ORDERS, strict=True):
+        gap = float(rdp * mp.mpf(a - 1) - _log_moment_of_two(sigma, a))
+        assert 0.0 <= gap <= slack
+
+
+@pytest.mark.parametrize("sigma", [0.3, 0.7, 3.0])
+def test_fractional_orders_of_one_step(sigma: float) -> None:
+    exact = np.array(ORDERS) / (2.0 * sigma**2)
+    found = _fractional(sigma, 1, orders=ORDERS)
+    assert np.all(found >= exact * (1.0 - 1e-15))
+    assert np.all(found <= exact * (1.0 + 5e-12))
+
+
+@pytest.mark.parametrize(("sigma", "num_steps"), [*itertools.product((0.2, 0.5, 1.0, 100.0), (3, 100, 1e6, 1e12))])
+def test_fractional_orders_lie_between_the_chords(sigma: float, num_steps: float) -> None:
+    whole = _whole(sigma, num_steps)  # log E X^c, c = 1..10
+    for rdp, a in zip(_fractional(sigma, num_steps, orders=ORDERS), ORDERS, strict=True):
+        c = math.floor(a)
+        chord = whole[c - 1] + (a - c) * (whole[c] - whole[c - 1])
+        beyond = whole[c] - (c + 1 - a) * (whole[c + 1] - whole[c])
+        assert beyond * (1.0 - 1e-11) <= rdp * (a - 1.0) <= chord * (1.0 + 1e-11)
+
+
+def test_fractional_orders_have_derivatives_and_lanes() -> None:
+    orders, step = (1.3, 2.5), 1e-5
+    sigmas = np.array([0.5, 0.5 - step, 0.5 + step])
+    together = _fractional(sigmas, 50.0, orders=orders)
+    np.testing.assert_allclose(together[0], _fractional(0.5, 50.0, orders=orders), rtol=1e-12)
+    slope = jax.jacfwd(lambda sigma: _fractional(sigma, 50.0, orders=orders))(0.5)
+    np.testing.assert_allclose(slope, (together[2] - together[1]) / (2.0 * step), rtol=1e-5)
+
+
+# Schedules and prefixes: moments
+
+EXPONENTS = (-1.1, -1.5, -1.9, 0.1, 1.0, 5.0, 20.0)
+
+
+@float64_kernel()
+def _equal_excess(sigma: jax.Array, num_steps: jax.Array) -> jax.Array:
+    return gaussian_log_excess(sigma, num_steps, max_order=40)
+
+
+@float64_kernel()
+def _excess(
+    sigma_1: jax.Array, sigma_2: jax.Array, n_1: jax.Array, n_2: jax.Array, t: jax.Array, *, top: int
+) -> jax.Array:
+    return scheduled_log_excess(Phases((sigma_1, sigma_2), (n_1, n_2), t), max_order=top)
+
+
+@float64_kernel(lane_bytes=2**21)
+def _equal_laplace(sigma: jax.Array, num_steps: jax.Array) -> jax.Array:
+    return laplace_rdp(sigma, num_steps, exponents=EXPONENTS, num_nodes=512)
+
+
+@float64_kernel(lane_bytes=2**21)
+def _laplace(sigma_1: jax.Array, sigma_2: jax.Array, n_1: jax.Array, n_2: jax.Array, t: jax.Array) -> jax.Array:
+    return scheduled_laplace_rdp(Phases((sigma_1, sigma_2), (n_1, n_2), t), exponents=EXPONENTS, num_nodes=512)
+
+
+@pytest.mark.parametrize(("sigma", "num_steps"), [*itertools.product((0.3, 1.0, 50.0), (2, 100, 1e9))])
+def test_equal_noise_is_plain_allocation(sigma: float, num_steps: float) -> None:
+    n = math.floor(num_steps / 3) + 1
+    np.testing.assert_allclose(
+        _excess(sigma, sigma, n, num_steps - n, num_steps, top=40),
+        _equal_excess(sigma, num_steps),
+        rtol=1e-12,
+        atol=1e-12,
+    )
+    ours, theirs = _laplace(sigma, sigma, n, num_steps - n, num_steps), _equal_laplace(sigma, num_steps)
+    # (E e^-sX - e^-s) of two phases is rounded twice
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=3e-14)
+
+
+def _brute_moment(sigmas: list[float], num_steps: int, order: int) -> float:
+    """E of the average of the given lognormal variables and ones, to an integer power, by the multinomial theorem."""
+    idle, total = num_steps - len(sigmas), 0.0
+    for c in itertools.product(range(order + 1), repeat=len(sigmas)):
+        rest = order - sum(c)
+        if rest < 0 or (rest > 0 and idle == 0):
+            continue
+        ways = math.factorial(order) / math.prod(math.factorial(i) for i in (*c, rest)) * float(idle) ** rest
+        total += ways * math.exp(sum(i * (i - 1) / (2 * s * s) for i, s in zip(c, sigmas, strict=True)))
+    return total / float(num_steps) ** order
+
+
+@pytest.mark.parametrize(("sigmas", "num_steps"), [((1.0, 2.0, 2.0), 3), ((1.0, 2.0, 2.0), 7), ((0.6, 3.0, 3.0), 20)])
+def test_integer_moments_against_the_multinomial(sigmas: tuple[float, ...], num_steps: int) -> None:
+    found = np.exp(_excess(sigmas[0], sigmas[1], 1, 2, num_steps, top=6)) + 1.0
+    np.testing.assert_allclose(found, [_brute_moment(list(sigmas), num_steps, a) for a in range(2, 7)], rtol=1e-13)
+
+
+def _moment_on_grid(sigma_1: float, sigma_2: float, idle: int, power: float) -> float:
+    """E ((Y1 + Y2 + idle)/(2 + idle))^power by a trapezoid in the plane: both tails are Gaussian."""
+    h = 0.04 * min(1.0, sigma_1, sigma_2)
+    g = np.arange(-12.0, 12.0 + 2.0 / min(sigma_1, sigma_2), h)
+    density = h * np.exp(-0.5 * g * g) / math.sqrt(2.0 * math.pi)
+    y_1, y_2 = (np.exp(g / s - 0.5 / s**2) for s in (sigma_1, sigma_2))
+    x = (y_1[:, None] + y_2 + idle) / (2.0 + idle)
+    return float(density @ x**power @ density)
+
+
+@pytest.mark.parametrize(("sigma_1", "sigma_2", "idle"), [(1.0, 2.0, 0), (0.7, 1.5, 3), (3.0, 3.0, 40)])
+def test_real_moments_against_a_grid(sigma_1: float, sigma_2: float, idle: int) -> None:
+    found = _laplace(sigma_1, sigma_2, 1, 1, 2 + idle)
+    for rdp, p in zip(found, EXPONENTS, strict=True):
+        exact = math.log(_moment_on_grid(sigma_1, sigma_2, idle, -p)) / (p if p > 0 else -p - 1.0)
+        assert exact - 1e-12 <= rdp
+        if p < 10.0:  # at high orders few steps are left to the closed form
+            assert rdp <= exact * (1.0 + 1e-10) + 1e-12
+
+
+# The bounds on mechanisms of lanes
+
+
+@functools.cache
+def _kernel(fn: Any, structure: Any, static: tuple[tuple[str, Any], ...]) -> Any:
+    def kernel(*lanes: jax.Array) -> jax.Array:
+        count = structure.num_leaves
+        return fn(jax.tree.unflatten(structure, lanes[:count]), *lanes[count:], **dict(static))
+
+    return float64_kernel(lane_bytes=2**21)(kernel)
+
+
+def _asked(fn: Any, mechanism: Any, *targets: Any, **static: Any) -> np.ndarray:
+    leaves, structure = jax.tree.flatten(mechanism)
+    return np.asarray(_kernel(fn, structure, tuple(sorted(static.items())))(*leaves, *targets))
+
+
+WHOLE = ja.RandomAllocation(ja.Gaussian(0.8), num_steps=60)
+AS_PARTIAL = PartialAllocation(ja.Gaussian(0.8), num_steps=60, steps_done=60)
+AS_SCHEDULE = ScheduledAllocation((0.8, 0.8), (20, 40))
+
+
+@pytest.mark.parametrize("same", [AS_PARTIAL, AS_SCHEDULE])
+def test_bounds_of_a_whole_even_epoch_are_those_of_allocation(same: Any) -> None:
+    orders = (1.5, 2.0, 2.5, 7.0, 30.0)
+    pairs: list[tuple[Any, Any, dict[str, Any], tuple[float, ...]]] = [
+        (bounds.scheduled_remove_rdp, plain.direct_remove_rdp, {"orders": orders}, ()),
+        (bounds.scheduled_add_rdp, plain.laplace_add_rdp, {"orders": orders}, ()),
+        (bounds.scheduled_closed_form_add_log_delta, plain.closed_form_add_log_delta, {}, (1.0,)),
+        (bounds.scheduled_closed_form_add_epsilon, plain.closed_form_add_epsilon, {}, (-12.0,)),
+        (bounds.scheduled_unamplified_log_delta, unamplified_log_delta, {}, (1.0,)),
+    ]
+    for ours, theirs, static, targets in pairs:
+        uneven = {"uneven": False} if theirs is not unamplified_log_delta else {}
+        expected = _asked(theirs, WHOLE, *targets, **static, **uneven)
+        np.testing.assert_allclose(_asked(ours, same, *targets, **static), expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("same", [AS_PARTIAL, AS_SCHEDULE])
+def test_low_orders_of_a_whole_even_epoch(same: Any) -> None:
+    found = _asked(bounds.scheduled_low_order_remove_rdp, same, orders=(1.1, 1.5, 2.5))
+    np.testing.assert_allclose(found[:2], _equal_laplace(0.8, 60)[:2], rtol=1e-12)
+    assert found[2] == math.inf
+
+
+def test_epochs_of_a_schedule_add_up() -> None:
+    one, ten = ScheduledAllocation((0.8, 2.0), (20, 40)), ScheduledAllocation((0.8, 2.0), (20, 40), num_epochs=10)
+    for fn in (bounds.scheduled_remove_rdp, bounds.scheduled_add_rdp):
+        np.testing.assert_allclose(
+            _asked(fn, ten, orders=(2.0, 9.0)), 10.0 * _asked(fn, one, orders=(2.0, 9.0)), rtol=1e-12
+        )
+
+
+def test_bounds_grow_with_the_steps_done_and_fall_with_the_noise() -> None:
+    orders = (1.5, 2.0, 3.5, 16.0)
+    done = [PartialAllocation(ja.Gaussian(1.0), 50, n) for n in (1, 10, 49, 50)]
+    noise = [ScheduledAllocation((s, 2.0), (5, 45)) for s in (2.0, 1.5, 0.7)]
+    for runs in (done, noise):
+        for fn in (bounds.scheduled_remove_rdp, bounds.scheduled_add_rdp):
+            curves = np.array([_asked(fn, run, orders=orders) for run in runs])
+            assert np.all(np.diff(curves, axis=0) > 0.0)
+        for fn in (bounds.scheduled_unamplified_log_delta, bounds.scheduled_closed_form_add_log_delta):
+            assert np.all(np.diff([float(_asked(fn, run, 0.3)) for run in runs]) >= -1e-12)
+
+
+@pytest.mark.parametrize(
+    "run", [PartialAllocation(ja.Gaussian(0.7), 40, 8), ScheduledAllocation((0.7, 3.0), (4, 36), 5)]
+)
+def test_closed_forms_are_inverses(run: Any) -> None:
+    for log_delta, epsilon in (
+        (bounds.scheduled_unamplified_log_delta, bounds.scheduled_unamplified_epsilon),
+        (bounds.scheduled_closed_form_add_log_delta, bounds.scheduled_closed_form_add_epsilon),
+    ):
+        found = float(_asked(epsilon, run, -9.0))
+        assert -9.0 - 1e-6 <= float(_asked(log_delta, run, found)) <= -9.0 + 1e-10
+
+
+def test_more_delta_than_was_at_stake_costs_nothing() -> None:
+    run = PartialAllocation(ja.Gaussian(0.7), num_steps=1000, steps_done=1)
+    assert float(_asked(bounds.scheduled_unamplified_epsilon, run, math.log(0.01))) == 0.0
+
+
+# Profiles of unfinished epochs
+
+
+@functools.cache
+def _profile(sigma: float, num_steps: int, direction: Direction) -> AllocationProfile:
+    return AllocationProfile(sigma, num_steps, direction)
+
+
+@pytest.mark.parametrize(("num_steps", "steps_done", "epsilon"), [(100, 50, 0.1), (100, 99, 0.3), (1000, 10, 0.004)])
+def test_partial_profile_is_that_of_a_sampled_shorter_epoch(num_steps: int, steps_done: int, epsilon: float) -> None:
+    run, share = PartialAllocation(ja.Gaussian(1.0), num_steps, steps_done), steps_done / num_steps
+    inside = math.log1p(math.expm1(epsilon) / share)
+    expected = share * _profile(1.0, steps_done, REMOVE).delta(np.array([inside])).upper[0]
+    found = partial_round_delta(run, epsilon, REMOVE)
+    assert found.upper - found.lower <= 1e-8 * found.upper
+    np.testing.assert_allclose(found.upper, expected, rtol=1e-8)
+    weight, outside = 1.0 - math.exp(epsilon) * (1.0 - share), -math.log1p(math.expm1(-epsilon) / share)
+    expected = weight * _profile(1.0, steps_done, ADD).delta(np.array([outside])).upper[0]
+    np.testing.assert_allclose(partial_round_delta(run, epsilon, ADD).upper, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_partial_epsilon_ends_at_the_whole_epoch(direction: Direction) -> None:
+    found = [partial_round_epsilon(PartialAllocation(ja.Gaussian(1.0), 100, n), 1e-6, direction) for n in (5, 50, 100)]
+    assert all(low.upper < high.lower for low, high in itertools.pairwise(found))
+    whole = _profile(1.0, 100, direction).epsilon(1e-6)
+    np.testing.assert_allclose((found[-1].lower, found[-1].upper), (whole.lower, whole.upper), rtol=1e-12)
+
+
+def test_add_direction_of_a_partial_epoch_has_a_largest_loss() -> None:
+    run = PartialAllocation(ja.Gaussian(1.0), 1000, 1)
+    assert partial_round_delta(run, 0.0010006, ADD).upper == 0.0
+    assert partial_round_epsilon(run, 1e-30, ADD).upper <= 0.0010006
+    # one lognormal: E(1 - e^eps X)_+ with X = 1 + (Y - 1)/1000
+    epsilon, share = 0.001, 1e-3
+    k = (math.exp(-epsilon) - 1.0 + share) / share
+    d = math.log(k)
+    exact = math.exp(epsilon) * share * float(k * mp.ncdf(d + 0.5) - mp.ncdf(d - 0.5))
+    assert exact <= partial_round_delta(run, epsilon, ADD).upper <= 100.0 * exact
+
+
+TAIL = 1e-20
+
+
+def _base(sigma: float, bound: Bound, direction: Direction) -> Any:
+    return lambda step: _base_law(ja.Gaussian(sigma), 1.0, step, side_of(bound, direction), TAIL)
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize(("num_steps", "steps_done", "epsilon"), [(100, 30, 0.1), (1000, 3, 0.002), (20, 20, 0.7)])
+def test_lattice_law_of_a_partial_epoch_brackets_it(
+    num_steps: int, steps_done: int, epsilon: float, direction: Direction
+) -> None:
+    exact = partial_round_delta(PartialAllocation(ja.Gaussian(1.0), num_steps, steps_done), epsilon, direction)
+    step = math.sqrt(math.expm1(1.0) * steps_done) / num_steps / 24.0
+    ends = []
+    for bound in (Bound.LOWER, Bound.UPPER):
+        law = partial_average(_base(1.0, bound, direction), num_steps, steps_done, step, TAIL, coarsening=0.5)
+        ends.append(pld_of_law(law, direction).delta(epsilon))
+    assert ends[0] <= exact.upper
+    assert exact.lower <= ends[1] <= 1.1 * ends[0] + 1e-3 * exact.upper
+
+
+def _schedule_ends(phases: list[tuple[float, int]], epsilon: float, direction: Direction) -> list[float]:
+    t = sum(count for _, count in phases)
+    step = math.sqrt(sum(count * math.expm1(sigma**-2.0) for sigma, count in phases)) / t / 24.0
+    ends = []
+    for bound in (Bound.LOWER, Bound.UPPER):
+        parts = [(_base(sigma, bound, direction), count) for sigma, count in phases]
+        ends.append(pld_of_law(scheduled_average(parts, step, TAIL, coarsening=0.5), direction).delta(epsilon))
+    return ends
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_lattice_law_of_an_even_schedule_brackets_plain_allocation(direction: Direction) -> None:
+    low, high = _schedule_ends([(1.0, 50), (1.0, 30), (1.0, 20)], 0.5, direction)
+    exact = float(_profile(1.0, 100, direction).delta(np.array([0.5])).lower[0])
+    assert low <= exact <= high <= 1.1 * low
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_lattice_law_of_two_different_steps(direction: Direction) -> None:
+    """Against a grid in the plane."""
+    sigma_1, sigma_2, epsilon, h = 0.8, 1.6, 0.4, 0.01
+    g = np.arange(-10.0, 12.0, h)
+    y = [np.exp(g / s - 0.5 / s**2) for s in (sigma_1, sigma_2)]
+    x = 0.5 * (y[0][:, None] + y[1])
+    density = h * np.exp(-0.5 * g * g) / math.sqrt(2.0 * math.pi)
+    excess = x - math.exp(epsilon) if direction is REMOVE else 1.0 - math.exp(epsilon) * x
+    exact = float(density @ np.maximum(excess, 0.0) @ density)
+    low, high = _schedule_ends([(sigma_1, 1), (sigma_2, 1)], epsilon, direction)
+    assert low * (1.0 - 1e-5) <= exact <= high * (1.0 + 1e-5)
+    assert high <= 1.02 * low
+
+
+# Several steps a record
+
+
+def _brute_overlap_rdp(num_steps: int, num_selected: int, sigma: float, order: int) -> float:
+    subsets = [frozenset(c) for c in itertools.combinations(range(num_steps), num_selected)]
+    total = math.fsum(
+        math.exp(sum(len(a & b) for a, b in itertools.combinations(chosen, 2)) / sigma**2)
+        for chosen in itertools.product(subsets, repeat=order)
+    )
+    return math.log(total / len(subsets) ** order) / (order - 1)
+
+
+@pytest.mark.parametrize(
+    ("num_steps", "num_selected", "sigma"),
+    [(1, 1, 1.0), (4, 2, 1.0), (5, 3, 0.7), (5, 2, 2.0), (6, 5, 1.0), (3, 3, 0.5)],
+)
+def test_overlaps_against_all_subsets(num_steps: int, num_selected: int, sigma: float) -> None:
+    run = ja.RandomAllocation(ja.Gaussian(sigma), num_steps, num_selected)
+    for order in (2, 3):
+        exact = _brute_overlap_rdp(num_steps, num_selected, sigma, order)
+        assert exact * (1.0 - 1e-14) <= exact_overlap_rdp(run, order=order) <= exact * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize(("num_steps", "num_selected", "sigma"), [(100, 4, 1.0), (1000, 30, 0.7), (10**6, 50, 2.0)])
+def test_the_reduction_is_never_below_the_overlaps(num_steps: int, num_selected: int, sigma: float) -> None:
+    run = ja.RandomAllocation(ja.Gaussian(sigma), num_steps, num_selected)
+    reduction = ja.rdp(run, [2, 3], direction=REMOVE).values
+    exact = np.array([exact_overlap_rdp(run, order=a) for a in (2, 3)])
+    assert np.all(exact <= reduction * (1.0 + 1e-10))
+    epochs = ja.RandomAllocation(ja.Gaussian(sigma), num_steps, num_selected, num_epochs=7)
+    np.testing.assert_allclose(exact_overlap_rdp(epochs, order=3), 7.0 * exact[1], rtol=1e-13)
+
+
+def test_overlaps_fail_closed() -> None:
+    assert exact_overlap_rdp(ja.RandomAllocation(ja.Gaussian(1.0), 10, 3), order=4) == math.inf
+    assert exact_overlap_rdp(ja.RandomAllocation(ja.Laplace(1.0), 10, 3), order=2) == math.inf
+
+
+# spec S4: float64 trapezoid with a closed inner expectation
+@pytest.mark.parametrize(
+    ("sigma", "num_selected", "epsilon", "direction", "exact"),
+    [(1.0, 1, 0.5, ADD, 0.0980949441), (0.5, 2, 2.0, ADD, 0.520332643), (1.0, 2, 0.5, REMOVE, 0.315715709)],
+)
+def test_three_steps(sigma: float, num_selected: int, epsilon: float, direction: Direction, exact: float) -> None:
+    ends = few_steps_delta(ja.RandomAllocation(ja.Gaussian(sigma), 3, num_selected), epsilon, direction)
+    assert ends.lower <= exact <= ends.upper <= ends.lower * (1.0 + 5e-5)
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize("num_steps", [2, 3, 4])
+def test_few_steps_all_selected_are_a_gaussian(num_steps: int, direction: Direction) -> None:
+    exact = ja.delta(ja.Gaussian(1.5 / math.sqrt(num_steps)), 0.6)
+    ends = few_steps_delta(ja.RandomAllocation(ja.Gaussian(1.5), num_steps, num_steps), 0.6, direction)
+    assert ends.lower <= exact * (1.0 + 1e-12)
+    assert exact * (1.0 - 1e-12) <= ends.upper <= ends.lower * 1.01
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize("num_steps", [2, 4])
+def test_few_steps_with_one_selected(num_steps: int, direction: Direction) -> None:
+    exact = float(_profile(1.0, num_steps, direction).delta(np.array([0.4])).upper[0])
+    ends = few_steps_delta(ja.RandomAllocation(ja.Gaussian(1.0), num_steps), 0.4, direction)
+    assert ends.lower <= exact <= ends.upper * (1.0 + 1e-9)
+    assert ends.upper <= ends.lower * 1.02
+
+
+def test_few_steps_fail_closed() -> None:
+    for run in (ja.RandomAllocation(ja.Gaussian(1.0), 5, 2), ja.RandomAllocation(ja.Gaussian(1.0), 3, 2, 2)):
+        assert not has_few_steps(run)
+        assert tuple(few_steps_delta(run, 0.5, REMOVE)) == (0.0, 1.0)
+
+
+# Mechanisms
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: PartialAllocation(ja.Gaussian(1.0), 10, 11), "steps_done=11 must be <= num_steps=10"),
+        (lambda: PartialAllocation(ja.Gaussian(1.0), 10, 0), "steps_done=0 must be a whole number"),
+        (lambda: ScheduledAllocation(()), "at least one phase"),
+        (lambda: ScheduledAllocation((1.0, 2.0), (1, 2, 3)), "num_steps has 3 entries"),
+        (lambda: ScheduledAllocation((1.0, -2.0)), "noise_multipliers=-2.0 must be > 0"),
+        (lambda: ScheduledAllocation((1.0, 2.0), num_epochs=0), "num_epochs=0"),
+    ],
+)
+def test_fields_are_checked(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_mechanisms_are_pytrees() -> None:
+    for run in (PartialAllocation(ja.Gaussian(1.0), 10, 3), ScheduledAllocation((1.0, 2.0), (3, 4), 5)):
+        leaves, structure = jax.tree.flatten(run)
+        assert jax.tree.unflatten(structure, leaves) == run
+        assert bool(jax.tree.map(np.asarray, run).in_domain())
+        assert isinstance(hash(run), int)
+    negative = jax.tree.map(lambda x: -x, jax.tree.leaves(ScheduledAllocation((1.0, 2.0), (3, 4), 5)))
+    checked = jax.jit(lambda *x: ScheduledAllocation(x[:2], x[2:4], x[4]).in_domain())
+    assert not bool(checked(*negative))
