@@ -8,6 +8,7 @@ from jaxacct.curves import Pld, RdpCurve, mixture
 from jaxacct.estimation import Estimate, Sampler, estimate_delta
 from jaxacct.intervals import Interval, PrecisionWarning, delta_interval, epsilon_interval, pld
 from jaxacct.mechanisms import (
+    CheckIn,
     Composed,
     ContinuousPair,
     DiscretePair,
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Bound",
+    "CheckIn",
     "Composed",
     "ContinuousPair",
     "Direction",

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._methods import Method, methods_for, splits_unevenly
+from jaxacct._method import Method
+from jaxacct._methods import methods_for, splits_unevenly
 from jaxacct._precision import Kernel, Rounding, is_traced
 from jaxacct._types import Bound, Direction, OrderEdgeWarning
 from jaxacct.conversion import delta_from_log, delta_from_log_down, epsilon_from_rdp, log_delta_from_rdp
@@ -72,7 +73,8 @@ def lane_bytes(**static: Any) -> int:
     # The Laplace kernel holds 512 nodes for each of 32 rows; tables of orders are smaller; windows are held in some
     # dozens of arrays.
     window = max(static.get(name, 0) for name in ("window", "rounds", "num_clones", "blocks"))
-    return int(max(2**18, 80 * len(static.get("orders", ())), 400 * window))
+    grid = 64 * static.get("nodes", 0) * window  # a table of both
+    return int(max(2**18, 80 * len(static.get("orders", ())), 400 * window, grid))
 
 
 @functools.lru_cache(maxsize=256)
@@ -85,7 +87,7 @@ def _kernel(method: Method, structure: Any, query: Query) -> Kernel:
             value = query.from_profile(method, mechanism, target, {"uneven": uneven, **statics})
             order = jnp.full_like(value, jnp.nan)
         else:
-            rdp = method.rdp(mechanism, orders=orders, uneven=uneven)
+            rdp = method.rdp(mechanism, orders=orders, uneven=uneven, **statics)
             value, order = query.from_rdp(jnp.asarray(orders, jnp.float64)[:, None], rdp, target)
         # Traced arguments were not checked: outside their range, and for any nan, fail closed.
         ok = in_domain(mechanism) & query.allowed(target) & ~jnp.isnan(value)
@@ -160,7 +162,7 @@ def decide(
     asked: dict[Direction, dict[Method, Answer]] = {}
     worst: Any = None
     for direction in directions:
-        usable = [m for m in methods if _wanted(m, direction, name)]
+        usable = [m for m in methods if _wanted(m, direction, name) and (name is not None or m.helps(mechanism))]
         if not usable:
             continue
         if worst is not None and not traced:  # first those that may already settle this direction

@@ -13,12 +13,14 @@ import numpy as np
 from jaxacct._answering import EPSILON, Query, decide
 from jaxacct._host_methods import HostMethod, named, worst
 from jaxacct._inverting import invert
+from jaxacct._method import BOTH
 from jaxacct._methods import has_methods, methods_for
 from jaxacct._precision import is_traced
 from jaxacct._types import Direction
 from jaxacct._validate import check_positive
 from jaxacct.bounds._moment_inversion import inverts
-from jaxacct.intervals import PrecisionWarning, has_distribution, interval_of
+from jaxacct.curves import Pld
+from jaxacct.intervals import PrecisionWarning, has_distribution, interval_of, pld, reader
 from jaxacct.mechanisms import Shuffled
 
 
@@ -74,11 +76,36 @@ def best(
     with warnings.catch_warnings():
         if precision is None:  # nobody asked for a width
             warnings.simplefilter("ignore", PrecisionWarning)
-        found = _each(mechanism, target, todo, lambda m, x: interval_of(m, query, x, width, None, directions).upper)
+        found = _each(mechanism, target, todo, lambda m, x: _upper_end(m, query, x, width, directions))
     upper = np.minimum(upper, np.where(todo, found, np.inf))
+    upper = np.minimum(upper, _by_closed_forms(mechanism, query, target, directions, upper))
     if (upper >= query.worst).any() and has_methods(mechanism):
         upper = np.minimum(upper, decide(mechanism, query, target, directions, None).value)
     return upper
+
+
+def _by_closed_forms(
+    mechanism: Any, query: Query, target: Any, directions: tuple[Direction, ...], upper: np.ndarray
+) -> Any:
+    """Exact in the limits of a scheme, where an interval may lie above them; asked where they may be less."""
+    if query is not EPSILON or not has_methods(mechanism):
+        return np.inf
+    log_delta = np.log(np.asarray(target, np.float64))
+    for method in methods_for(mechanism):
+        if (
+            method.floor is not None
+            and method.directions == BOTH
+            and np.any(method.floor(mechanism, log_delta) < upper)
+        ):
+            return decide(mechanism, query, target, directions, method.name).value
+    return np.inf
+
+
+def _upper_end(mechanism: Any, query: Query, target: float, width: float, directions: tuple[Direction, ...]) -> float:
+    if any(isinstance(leaf, Pld) for leaf in jax.tree.leaves(mechanism)):  # known from above only, on its own grid
+        read, _ = reader(query, target)
+        return max(read(pld(mechanism, direction=direction)) for direction in directions)
+    return interval_of(mechanism, query, target, width, None, directions).upper
 
 
 def _by_host(method: HostMethod, mechanism: Any, query: Query, target: Any, directions: tuple[Direction, ...]) -> Any:
@@ -98,6 +125,6 @@ def _each(mechanism: Any, target: Any, todo: np.ndarray | None, answer: Callable
     values = np.full(points[0].shape, np.inf)
     for at in np.ndindex(values.shape):
         if todo is None or todo[at]:
-            *fields, goal = (p[at].item() for p in points)
-            values[at] = answer(jax.tree.unflatten(structure, fields), goal)
+            *fields, goal = (p[at].item() if isinstance(p[at], np.generic) else p[at] for p in points)
+            values[at] = answer(jax.tree.unflatten(structure, fields), float(goal))
     return values

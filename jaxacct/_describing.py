@@ -5,6 +5,7 @@ from typing import Any
 from jaxacct._methods import relation_of
 from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms import (
+    CheckIn,
     Composed,
     Gaussian,
     GaussianReports,
@@ -33,6 +34,10 @@ _SHUFFLE_ASSUMPTION = (
     "the users' data are in a uniformly random order, drawn afresh in every round and known to the shuffler alone; "
     "each report is randomized as stated, and a randomizer may depend on earlier reports"
 )
+_CHECK_IN_ASSUMPTION = (
+    "each user joins a round by an own coin of the stated probability, independently of the data and of the other "
+    "users; who joined stays secret, how many is seen"
+)
 
 
 def describe(mechanism: Any) -> str:
@@ -54,6 +59,11 @@ def describe(mechanism: Any) -> str:
     if isinstance(mechanism, PoissonSampled):
         scheme = f"Poisson sampling, probability {mechanism.sampling_prob:.6g}, {mechanism.num_steps:.0f} steps"
         return f"{scheme}; {describe(mechanism.mechanism)}"
+    if isinstance(mechanism, CheckIn):
+        rounds = "" if mechanism.num_epochs == 1 else f", {mechanism.num_epochs:.0f} rounds"
+        dropout = f", dropping out with probability {mechanism.dropout_prob:g}" if mechanism.dropout_prob else ""
+        joins = f"each of {mechanism.num_users:.0f} users with probability {mechanism.check_in_prob:g}{dropout}"
+        return f"shuffled check-ins, {joins}{rounds}; {_describe_randomizer(mechanism.mechanism)}"
     if isinstance(mechanism, Shuffled):
         rounds = "" if mechanism.num_epochs == 1 else f", {mechanism.num_epochs:.0f} rounds"
         return f"shuffle of {mechanism.num_reports:.0f} reports{rounds}; {_describe_randomizer(mechanism.mechanism)}"
@@ -82,6 +92,8 @@ def assumptions(mechanism: Any) -> tuple[str, ...]:
         return (_ALLOCATION_ASSUMPTION, *assumptions(mechanism.mechanism))
     if isinstance(mechanism, ScheduledAllocation):
         return (_ALLOCATION_ASSUMPTION, _GAUSSIAN_ASSUMPTION)
+    if isinstance(mechanism, CheckIn):
+        return (_CHECK_IN_ASSUMPTION, _SHUFFLE_ASSUMPTION)
     if isinstance(mechanism, Shuffled):
         return (_SHUFFLE_ASSUMPTION,)
     if isinstance(mechanism, PoissonSampled):

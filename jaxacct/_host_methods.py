@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxacct._answering import DELTA, EPSILON, Query
 from jaxacct._inverting import invert
-from jaxacct._types import Bound, Direction, NeighboringRelation
+from jaxacct._types import Bound, Direction, NeighboringRelation, TooFineError
 from jaxacct.bounds._allocation_by_poisson import doob_tail
 from jaxacct.bounds._allocation_decomposition import decomposition_delta, decomposition_epsilon
 from jaxacct.bounds._allocation_exact import is_single_round, single_round_delta, single_round_epsilon
@@ -57,7 +57,10 @@ class HostMethod:
     directions: tuple[Direction, ...] = (Direction.REMOVE, Direction.ADD)
 
     def __call__(self, mechanism: Any, query: Query, target: float, direction: Direction) -> float:
-        return (self.epsilon if query is EPSILON else self.delta)(mechanism, target, direction)
+        try:
+            return (self.epsilon if query is EPSILON else self.delta)(mechanism, target, direction)
+        except TooFineError:
+            return query.worst if self.bound is Bound.UPPER else 0.0
 
 
 def exact_ends(mechanism: Any, query: Query, target: float, direction: Direction, precision: float = _TIGHT) -> Ends:

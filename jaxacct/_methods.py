@@ -3,95 +3,37 @@
 A new bound is a function in `bounds` and a line here.
 """
 
-import dataclasses
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._types import Bound, Direction, NeighboringRelation
+from jaxacct._method import BETWEEN, BOTH, LOW, SPARSE, WHOLE, Method, ignoring_split, mixed_orders
+from jaxacct._shuffle_methods import SHUFFLE_METHODS
+from jaxacct._types import Direction, NeighboringRelation
 from jaxacct.bounds import _allocation_schedule as schedule
 from jaxacct.bounds import _feldman_shenfeld as allocation
 from jaxacct.bounds import _gaussian as gaussian
 from jaxacct.bounds import _mironov_talwar_zhang as subsampled
-from jaxacct.bounds import _shuffled as shuffled
 from jaxacct.composition import compose_rdp
 from jaxacct.curves import Pld
 from jaxacct.mechanisms import (
+    CheckIn,
     Composed,
     ContinuousPair,
     DiscretePair,
-    FiniteRandomizer,
     Gaussian,
-    GaussianReports,
-    KaryRandomizedResponse,
     Laplace,
-    LocalRandomizer,
     PartialAllocation,
     PoissonSampled,
     RandomAllocation,
     ScheduledAllocation,
     Shuffled,
 )
-
-BOTH = (Direction.REMOVE, Direction.ADD)
-
-_WHOLE = {top: tuple(float(a) for a in range(2, top + 1)) for top in (64, 256, 1024, 2048)}
-_FRACTIONAL = tuple((1.0 + np.geomspace(0.02, 8.0, 60)).tolist())
-_LOW = tuple(np.linspace(1.02, 1.98, 25).tolist())
-_BETWEEN = (*_LOW, *(n + i / 8 for n in range(2, 9) for i in range(1, 8)))
-_SPARSE = {
-    64: tuple((1.0 + np.geomspace(0.05, 64.0, 48)).tolist()),
-    256: tuple((1.0 + np.geomspace(0.05, 256.0, 56)).tolist()),
-    1024: tuple((1.0 + np.geomspace(0.05, 1024.0, 64)).tolist()),
-}
-
-
-def _mixed(top: int) -> tuple[float, ...]:
-    return tuple(sorted({*_FRACTIONAL, *_WHOLE[top]}))
-
-
-@dataclasses.dataclass(frozen=True)
-class Method:
-    """One way to bound one mechanism, by Renyi divergences (`rdp`) or by its profile (`epsilon`, `log_delta`).
-
-    Attributes:
-      name: short and stable, shown by `compare`, accepted by ``method=``.
-      theorem: paper and theorem.
-      directions: the directions that it bounds.
-      rdp: ``(mechanism of lanes, orders=, uneven=) -> [A, L]``.
-      grids: for `rdp`, grids of orders from small to large; the next is tried when the best order is the last.
-      log_delta, epsilon: ``(mechanism of lanes, epsilon or log delta [L], uneven=) -> [L]``.
-      floor: ``(mechanism, log delta) -> `` cheap guess from below at the epsilon it would give, to skip it.
-      up_to_order: consult only where the best order so far is at most this, or none.
-      statics: ``(mechanism) -> `` further static arguments of `log_delta` and `epsilon`, as window sizes.
-      bound: LOWER methods are listed by `compare` and used for intervals, never for an upper bound.
-    """
-
-    name: str
-    theorem: str
-    directions: tuple[Direction, ...]
-    rdp: Callable[..., jax.Array] | None = None
-    grids: tuple[tuple[float, ...], ...] = ()
-    log_delta: Callable[..., jax.Array] | None = None
-    epsilon: Callable[..., jax.Array] | None = None
-    floor: Callable[[Any, np.ndarray], np.ndarray] | None = None
-    up_to_order: float = math.inf
-    statics: Callable[[Any], dict[str, Any]] = lambda mechanism: {}
-    bound: Bound = Bound.UPPER
-
-
-def _ignoring_split(fn: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
-    """For methods that do not split allocation into groups: drops ``uneven=``."""
-
-    def wrapped(*args: Any, uneven: bool = True, **kwargs: Any) -> jax.Array:
-        del uneven
-        return fn(*args, **kwargs)
-
-    return wrapped
 
 
 def _uses(mechanism: Any) -> Any:
@@ -119,8 +61,8 @@ def _unamplified(floor: Any = _unamplified_floor, name: str = "no amplification"
         name=name,
         theorem="Balle & Wang 2018, Theorem 8",
         directions=BOTH,
-        log_delta=_ignoring_split(gaussian.unamplified_log_delta),
-        epsilon=_ignoring_split(gaussian.unamplified_epsilon),
+        log_delta=ignoring_split(gaussian.unamplified_log_delta),
+        epsilon=ignoring_split(gaussian.unamplified_epsilon),
         floor=floor,
     )
 
@@ -139,16 +81,17 @@ def _composed_method(direction: Direction) -> Method:
         theorem="Mironov 2017, Proposition 1 over each part's Renyi curve",
         directions=(direction,),
         rdp=rdp,
-        grids=tuple(_mixed(top) for top in (64, 256, 1024)),
+        grids=tuple(mixed_orders(top) for top in (64, 256, 1024)),
     )
 
 
+_EXACT = _unamplified(floor=None, name="exact")
 _RENYI_GAUSSIAN = Method(
     name="rdp",
     theorem="Mironov 2017, Proposition 7",
     directions=BOTH,
-    rdp=_ignoring_split(gaussian.unamplified_rdp),
-    grids=tuple(_mixed(top) for top in (64, 256, 1024, 2048)),
+    rdp=ignoring_split(gaussian.unamplified_rdp),
+    grids=tuple(mixed_orders(top) for top in (64, 256, 1024, 2048)),
 )
 
 _SCHEDULED = (
@@ -156,49 +99,50 @@ _SCHEDULED = (
         name="direct",
         theorem="Feldman & Shenfeld 2025, Theorem 3.1; Theorem 4.8, cumulants added over the steps",
         directions=(Direction.REMOVE,),
-        rdp=_ignoring_split(schedule.scheduled_remove_rdp),
-        grids=tuple(_WHOLE[top] for top in (64, 256, 1024)),
+        rdp=ignoring_split(schedule.scheduled_remove_rdp),
+        grids=tuple(WHOLE[top] for top in (64, 256, 1024)),
     ),
     Method(
         name="low orders",
         theorem="Feldman & Shenfeld 2025, Theorem 3.1, Renyi moments of order 1 to 2",
         directions=(Direction.REMOVE,),
-        rdp=_ignoring_split(schedule.scheduled_low_order_remove_rdp),
-        grids=(_LOW,),
+        rdp=ignoring_split(schedule.scheduled_low_order_remove_rdp),
+        grids=(LOW,),
         up_to_order=2.0,
     ),
     Method(
         name="geometric mean",
         theorem="Feldman & Shenfeld 2025, Theorem 4.9 (corrected) and Corollary 4.10",
         directions=(Direction.ADD,),
-        log_delta=_ignoring_split(schedule.scheduled_closed_form_add_log_delta),
-        epsilon=_ignoring_split(schedule.scheduled_closed_form_add_epsilon),
+        log_delta=ignoring_split(schedule.scheduled_closed_form_add_log_delta),
+        epsilon=ignoring_split(schedule.scheduled_closed_form_add_epsilon),
     ),
     Method(
         name="real orders",
         theorem="Feldman & Shenfeld 2025, Theorem 3.1, Renyi moments of real order",
         directions=(Direction.ADD,),
-        rdp=_ignoring_split(schedule.scheduled_add_rdp),
-        grids=tuple(_SPARSE[top] for top in (64, 256, 1024)),
+        rdp=ignoring_split(schedule.scheduled_add_rdp),
+        grids=tuple(SPARSE[top] for top in (64, 256, 1024)),
     ),
     Method(
         name="no amplification",
         theorem="Balle & Wang 2018, Theorem 8",
         directions=BOTH,
-        log_delta=_ignoring_split(schedule.scheduled_unamplified_log_delta),
-        epsilon=_ignoring_split(schedule.scheduled_unamplified_epsilon),
+        log_delta=ignoring_split(schedule.scheduled_unamplified_log_delta),
+        epsilon=ignoring_split(schedule.scheduled_unamplified_epsilon),
     ),
 )
 
 _TABLE: dict[tuple[type, ...], tuple[Method, ...]] = {
-    (Gaussian,): (_unamplified(floor=None, name="exact"), _RENYI_GAUSSIAN),
+    **SHUFFLE_METHODS,
+    (Gaussian,): (_EXACT, _RENYI_GAUSSIAN),
     (PoissonSampled, Gaussian): (
         Method(
             name="rdp",
             theorem="Mironov, Talwar & Zhang 2019, Theorems 4 and 5",
             directions=BOTH,
-            rdp=_ignoring_split(subsampled.poisson_rdp),
-            grids=tuple(_mixed(top) for top in (64, 256, 1024)),
+            rdp=ignoring_split(subsampled.poisson_rdp),
+            grids=tuple(mixed_orders(top) for top in (64, 256, 1024)),
         ),
         _unamplified(),
     ),
@@ -208,14 +152,14 @@ _TABLE: dict[tuple[type, ...], tuple[Method, ...]] = {
             theorem="Feldman & Shenfeld 2025, Theorem 4.8 and Corollary 4.10",
             directions=(Direction.REMOVE,),
             rdp=allocation.direct_remove_rdp,
-            grids=tuple(_WHOLE[top] for top in (64, 256, 1024, 2048)),
+            grids=tuple(WHOLE[top] for top in (64, 256, 1024, 2048)),
         ),
         Method(
             name="fractional orders",
             theorem="Feldman & Shenfeld 2025, Theorem 3.1, Renyi moments of fractional order",
             directions=(Direction.REMOVE,),
             rdp=allocation.fractional_remove_rdp,
-            grids=(_BETWEEN, _LOW),  # inside a user's jit the second, half the program
+            grids=(BETWEEN, LOW),  # inside a user's jit the second, half the program
             up_to_order=9.0,
         ),
         Method(
@@ -231,7 +175,7 @@ _TABLE: dict[tuple[type, ...], tuple[Method, ...]] = {
             theorem="Feldman & Shenfeld 2025, Theorem 3.1, Renyi moments of real order",
             directions=(Direction.ADD,),
             rdp=allocation.laplace_add_rdp,
-            grids=tuple(_SPARSE[top] for top in (64, 256, 1024)),
+            grids=tuple(SPARSE[top] for top in (64, 256, 1024)),
         ),
         _unamplified(),
     ),
@@ -239,110 +183,6 @@ _TABLE: dict[tuple[type, ...], tuple[Method, ...]] = {
     (ScheduledAllocation,): _SCHEDULED,
 }
 
-
-def _shuffle_method(name: str, theorem: str, epsilon: Any, log_delta: Any, **rest: Any) -> Method:
-    # the pairs are symmetric: REMOVE stands for both
-    return Method(
-        name=name,
-        theorem=theorem,
-        directions=(Direction.REMOVE,),
-        log_delta=_ignoring_split(log_delta),
-        epsilon=_ignoring_split(epsilon),
-        **rest,
-    )
-
-
-def _for_several_rounds(mechanism: Shuffled, log_delta: np.ndarray) -> np.ndarray:
-    """Never better than the pair itself for one round."""
-    return np.where(np.asarray(mechanism.num_epochs) == 1, np.inf, 0.0) + 0.0 * log_delta
-
-
-def _below_no_pair(mechanism: Shuffled, log_delta: np.ndarray) -> np.ndarray:
-    """Never better than the pair whose closed form it is."""
-    del mechanism
-    return np.full_like(log_delta, np.inf)
-
-
-_FMT = "Feldman, McMillan & Talwar 2021"
-_CLONES = _shuffle_method(
-    "clones",
-    f"{_FMT}, Theorems 3.2 and 3.8",
-    shuffled.clones_upper_epsilon,
-    shuffled.clones_upper_log_delta,
-    statics=shuffled.clones_statics,
-)
-_COMPOSED_CLONES = _shuffle_method(
-    "clones, composed",
-    f"{_FMT}, Theorem 3.2; Kairouz, Oh & Viswanath 2015, Theorem 3.3",
-    shuffled.composed_upper_epsilon,
-    shuffled.composed_upper_log_delta,
-    statics=shuffled.composed_statics,
-    floor=_for_several_rounds,
-)
-_CLOSED_CLONES = _shuffle_method(
-    "closed form",
-    f"{_FMT}, Theorem 3.1",
-    shuffled.closed_upper_epsilon,
-    shuffled.closed_upper_log_delta,
-    floor=_below_no_pair,
-)
-_LOCAL = _shuffle_method(
-    "no amplification",
-    "Kairouz, Oh & Viswanath 2015, Theorem 3.3",
-    shuffled.local_upper_epsilon,
-    shuffled.local_upper_log_delta,
-    statics=shuffled.unamplified_statics,
-    floor=_for_several_rounds,
-)
-_RESPONSE = _shuffle_method(
-    "binary randomized response",
-    f"{_FMT}, Appendix G",
-    shuffled.response_lower_epsilon,
-    shuffled.response_lower_log_delta,
-    statics=shuffled.response_statics,
-    bound=Bound.LOWER,
-)
-PAIR_FROM_BELOW = _shuffle_method(
-    "clones pair from below",
-    f"{_FMT}, Theorem 3.2, the pair itself",
-    shuffled.pair_lower_epsilon,
-    shuffled.pair_lower_log_delta,
-    statics=shuffled.clones_statics,
-    bound=Bound.LOWER,
-)
-_TABLE |= {
-    (Shuffled, LocalRandomizer): (_CLONES, _LOCAL, _CLOSED_CLONES, _COMPOSED_CLONES, _RESPONSE),
-    (Shuffled, FiniteRandomizer): (_CLONES, _LOCAL, _COMPOSED_CLONES),
-    (Shuffled, KaryRandomizedResponse): (
-        _shuffle_method(
-            "blanket",
-            f"{_FMT}, Theorem 4.1, extended to all values",
-            shuffled.blanket_upper_epsilon,
-            shuffled.blanket_upper_log_delta,
-            statics=shuffled.blanket_statics,
-        ),
-        _CLONES,
-        _LOCAL,
-        _COMPOSED_CLONES,
-        _shuffle_method(
-            "nobody else",
-            "Randomized response where no other record holds the two values",
-            shuffled.elsewhere_lower_epsilon,
-            shuffled.elsewhere_lower_log_delta,
-            statics=shuffled.blanket_statics,
-            bound=Bound.LOWER,
-        ),
-    ),
-    (Shuffled, GaussianReports): (
-        _shuffle_method(
-            "purified clones",
-            f"{_FMT}, Lemma 3.7 (corrected) and Theorem 3.8",
-            shuffled.gaussian_upper_epsilon,
-            shuffled.gaussian_upper_log_delta,
-            statics=shuffled.clones_statics,
-        ),
-    ),
-}
 
 _COMPOSED = tuple(_composed_method(direction) for direction in BOTH)
 
@@ -370,7 +210,8 @@ def relation_of(mechanism: Any) -> NeighboringRelation:
         return relations.pop()
     if isinstance(mechanism, Pld):
         return mechanism.neighboring_relation
-    return NeighboringRelation.REPLACE_ONE if isinstance(mechanism, Shuffled) else NeighboringRelation.ADD_OR_REMOVE_ONE
+    reports = isinstance(mechanism, Shuffled | CheckIn)
+    return NeighboringRelation.REPLACE_ONE if reports else NeighboringRelation.ADD_OR_REMOVE_ONE
 
 
 def methods_for(mechanism: Any) -> tuple[Method, ...]:
@@ -379,7 +220,7 @@ def methods_for(mechanism: Any) -> tuple[Method, ...]:
         for part in mechanism.mechanisms:
             methods_for(part)
         exact = all(isinstance(part, Gaussian) for part in mechanism.mechanisms)
-        return (_unamplified(floor=None, name="exact"),) if exact else _COMPOSED
+        return (_EXACT,) if exact else _COMPOSED
     key = signature(mechanism)
     for name, value in vars(mechanism).items() if key in _TABLE else ():
         if value is None:
@@ -395,13 +236,12 @@ def best_rdp(mechanism: Any, direction: Direction, *, orders: Sequence[float], u
     if isinstance(mechanism, Composed):
         return _composed_rdp(mechanism, direction, orders=orders, uneven=uneven)
     usable = [m for m in methods_for(mechanism) if m.rdp is not None and direction in m.directions]
+    usable = [m for m in usable if m.helps(mechanism)] or usable[:1]
     if not any(a < 16.0 and a != int(a) for a in orders):
         usable = [m for m in usable if math.isinf(m.up_to_order)]
     curves = [m.rdp(mechanism, orders=orders, uneven=uneven) for m in usable if m.rdp is not None]
-    best = curves[0]
-    for curve in curves[1:]:
-        best = jnp.minimum(best, curve)
-    return best
+    nowhere = jnp.full((len(orders), 1), jnp.inf)
+    return functools.reduce(jnp.minimum, curves, nowhere)
 
 
 def splits_unevenly(mechanism: Any) -> bool:

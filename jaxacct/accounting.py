@@ -13,7 +13,8 @@ import numpy as np
 from jaxacct._answering import DELTA, EPSILON, Answer, Query, ask, decide, in_domain, lane_bytes
 from jaxacct._best import best, chosen_precision
 from jaxacct._host_methods import host_methods_for
-from jaxacct._methods import Method, best_rdp, has_methods, methods_for, relation_of, splits_unevenly
+from jaxacct._method import Method
+from jaxacct._methods import best_rdp, has_methods, methods_for, relation_of, splits_unevenly
 from jaxacct._precision import Kernel, Rounding, float64_kernel, is_traced
 from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import check_at_most, check_count, check_delta, check_epsilon, check_orders, check_positive
@@ -21,7 +22,14 @@ from jaxacct.composition import allocation_groups, compose_rdp
 from jaxacct.conversion import curve_delta, curve_epsilon
 from jaxacct.curves import RdpCurve
 from jaxacct.divergence._allocation import general_rdp
-from jaxacct.intervals import PrecisionWarning, distribution_theorem, has_distribution, interval_of, refined
+from jaxacct.intervals import (
+    PrecisionWarning,
+    distribution_theorem,
+    has_distribution,
+    holds_reports,
+    interval_of,
+    refined,
+)
 
 
 class Entry(NamedTuple):
@@ -297,7 +305,8 @@ def _host_entries(mechanism: Any, query: Query, target: float, direction: Direct
         seconds = time.perf_counter() - start
         theorem = distribution_theorem(mechanism)
         entries.append(line("loss distribution", theorem, found.upper, Bound.UPPER, seconds))
-        entries.append(line("loss distribution", theorem, found.lower, Bound.LOWER, seconds))
+        if not holds_reports(mechanism):
+            entries.append(line("loss distribution", theorem, found.lower, Bound.LOWER, seconds))
     return entries
 
 

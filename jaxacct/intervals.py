@@ -11,9 +11,10 @@ import numpy as np
 
 from jaxacct._answering import DELTA, EPSILON, Query, ask, decide
 from jaxacct._host_methods import OVERLAP, exact_ends, has_exact, host_methods_for, worst
-from jaxacct._methods import PAIR_FROM_BELOW, has_methods, methods_for
+from jaxacct._methods import has_methods, methods_for
 from jaxacct._pld_composition import ALL_DELTAS, compose_plds
 from jaxacct._precision import is_traced
+from jaxacct._shuffle_methods import PAIR_FROM_BELOW
 from jaxacct._types import Bound, Direction, TooFineError
 from jaxacct._validate import check_delta, check_epsilon, check_positive
 from jaxacct.bounds._allocation_contour import ComposedProfile, composes
@@ -21,6 +22,7 @@ from jaxacct.bounds._privacy_loss import loss_scale, parts_of, width_constant
 from jaxacct.bounds._shuffled_distribution import has_pair
 from jaxacct.curves import Pld
 from jaxacct.mechanisms import (
+    CheckIn,
     Composed,
     PartialAllocation,
     PoissonSampled,
@@ -178,13 +180,15 @@ def interval_of(
 ) -> Interval:
     """The interval of epsilon (or delta) at `target`, the larger over `directions`."""
     check_positive("precision", precision)
-    if isinstance(mechanism, Shuffled):
+    if isinstance(mechanism, Shuffled | CheckIn):
         found = _by_methods(mechanism, query, target)
         if int(mechanism.num_epochs) == 1 or not has_distribution(mechanism):
             return found
         start = {Direction.REMOVE: found.upper}, {Direction.REMOVE: found.analysis_lower}
         finer = refined(mechanism, query, target, precision, progress, *start)
         return Interval(min(found.lower, finer.upper), finer.upper, finer.analysis_lower)
+    if isinstance(mechanism, Composed) and holds_reports(mechanism):
+        return _of_composed_reports(mechanism, query, target, precision, progress)
     upper, lower = dict.fromkeys(directions, query.worst), dict.fromkeys(directions, 0.0)
     if loss_scale(mechanism)[0] <= 0.0:  # sampling with probability 0
         return Interval(0.0, 0.0, 0.0)
@@ -213,6 +217,31 @@ def interval_of(
     return Interval(min(low, high), high, min(found.analysis_lower, high))
 
 
+def holds_reports(mechanism: Any) -> bool:
+    """Whether some part is analysed by a pair that dominates it, which bounds it from above only."""
+    if isinstance(mechanism, Composed):
+        return any(holds_reports(part) for part in mechanism.mechanisms)
+    return isinstance(mechanism, Shuffled | CheckIn)
+
+
+def _of_composed_reports(
+    mechanism: Composed, query: Query, target: float, precision: float, progress: Progress | None
+) -> Interval:
+    upper = float(decide(mechanism, query, target, (Direction.REMOVE,), None, is_final=False).value)
+    lower = _largest_part(mechanism, query, target)
+    if not has_distribution(mechanism):
+        return Interval(min(lower, upper), upper, min(lower, upper))
+    finer = refined(mechanism, query, target, precision, progress, {Direction.REMOVE: upper}, {Direction.REMOVE: 0.0})
+    return Interval(min(lower, finer.upper), finer.upper, finer.analysis_lower)
+
+
+def _largest_part(mechanism: Any, query: Query, target: float) -> float:
+    """From below: a composition reveals no less than any of its parts."""
+    if isinstance(mechanism, Composed):
+        return max(_largest_part(part, query, target) for part in mechanism.mechanisms)
+    return float(_by_methods(mechanism, query, target).lower)
+
+
 def _by_moments(
     mechanism: Any, query: Query, target: float, upper: dict[Direction, float], lower: dict[Direction, float]
 ) -> Interval:
@@ -234,7 +263,7 @@ def has_distribution(mechanism: Any) -> bool:
     """Whether a privacy loss distribution of `mechanism` can be made here."""
     if isinstance(mechanism, Composed):
         return all(has_distribution(part) for part in mechanism.mechanisms)
-    return not isinstance(mechanism, Shuffled) or has_pair(mechanism)
+    return not isinstance(mechanism, CheckIn) and (not isinstance(mechanism, Shuffled) or has_pair(mechanism))
 
 
 def _by_methods(mechanism: Any, query: Query, target: float) -> Interval:
@@ -242,7 +271,8 @@ def _by_methods(mechanism: Any, query: Query, target: float) -> Interval:
     upper = float(decide(mechanism, query, target, (Direction.REMOVE,), None).value)
     below = [m for m in methods_for(mechanism) if m.bound is Bound.LOWER]
     lower = max((float(ask(m, mechanism, query, target).value) for m in below), default=0.0)
-    pair = float(ask(PAIR_FROM_BELOW, mechanism, query, target).value) if has_pair(mechanism) else 0.0
+    paired = isinstance(mechanism, Shuffled) and has_pair(mechanism)
+    pair = float(ask(PAIR_FROM_BELOW, mechanism, query, target).value) if paired else 0.0
     return Interval(min(lower, upper), upper, min(max(lower, pair), upper))
 
 
@@ -336,6 +366,8 @@ def distribution_theorem(mechanism: Any) -> str:
         return "Feldman & Shenfeld 2025, Theorem 3.1 and Lemma 3.2"
     if isinstance(mechanism, Shuffled):
         return "Feldman, McMillan & Talwar 2021, Theorem 3.2"
+    if isinstance(mechanism, CheckIn):
+        return "Feldman, McMillan & Talwar 2021, Theorems 3.2 and 3.8, Lemma 2.3 over the visible number"
     if isinstance(mechanism, PoissonSampled):
         return "Zhu, Dong & Wang 2022, Theorem 11"
     return "Balle & Wang 2018, Theorem 8"

@@ -6,6 +6,10 @@ A quantity that is not here is not covered. Add it here when jaxacct can answer 
 from collections.abc import Callable
 from typing import Any
 
+from _check_in_answers import ANSWERS as CHECK_IN_ANSWERS
+from _chen_answers import CHEN_ANSWERS, FMT_ANSWERS
+from _girgis_answers import ANSWERS as GIRGIS_ANSWERS
+from _girgis_answers import CHEN_ANSWERS as GIRGIS_CHEN_ANSWERS
 from _reference import Quantity, Side
 from _reference_allocation import QUANTITIES
 from _reference_allocation_more import MORE
@@ -28,7 +32,6 @@ from _reference_answers import (
     floor_profile,
     floor_rdp,
     gaussian_sigma,
-    linear_curve,
     profile,
     rdp_where_groups_are_exact,
     real,
@@ -98,19 +101,18 @@ _CHEN = {
     ("S7", "gdp_delta"): Quantity(lambda a: delta_of_gaussian(1.0 / real(a["mu"]), real(a["eps"])), _ROUNDED_UP),
     ("S7", "gdp_epsilon"): Quantity(lambda a: epsilon_of_gaussian(1.0 / real(a["mu"]), real(a["delta"])), _ROUNDED_UP),
     ("S10", "gdp_compose"): Quantity(composed_mu, "rounded up by 2^-51"),
+    **CHEN_ANSWERS,
+    **GIRGIS_CHEN_ANSWERS,
 }
 
 _CLONES = {
     ("S15", "rdp_to_eps"): Quantity(lambda a: epsilon_at_one_order(a["order"], a["rdp"], a["delta"]), _CONVERSION),
     **ANSWERS,
-}
-
-_GIRGIS = {
-    ("S10", "eps_from_rdp"): Quantity(lambda a: ja.epsilon(linear_curve(a), real(a["delta"])), _CONVERSION),
-    ("S10", "delta_from_rdp"): Quantity(lambda a: ja.delta(linear_curve(a), real(a["eps"])), _CONVERSION),
+    **FMT_ANSWERS,
 }
 
 _LIEW = {
+    **CHECK_IN_ANSWERS,
     ("S3", "eps_from_rdp_one_order"): Quantity(
         lambda a: epsilon_at_one_order(a["order"], a["rho"], a["delta"]), _CONVERSION
     ),
@@ -125,7 +127,7 @@ _LIEW = {
 _PAPERS = {
     "chen-multinomial-rdp": _CHEN,
     "fmt-clones": _CLONES,
-    "girgis-shuffle-rdp": _GIRGIS,
+    "girgis-shuffle-rdp": GIRGIS_ANSWERS,
     "liew-shuffled-checkin": _LIEW,
     "random-allocation": _ALLOCATION,
 }

@@ -23,7 +23,7 @@ def test_epsilon_statement_rests_on_what_it_says(capsys):
     for part in (
         "certified upper bound",
         "add or remove one record",
-        "Theorem 4.8",
+        "Feldman & Shenfeld 2025, Theorem",
         "Renyi order",
         "assumes",
         "Poisson",

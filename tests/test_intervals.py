@@ -162,3 +162,12 @@ def test_hard_corners_are_explicit() -> None:
     run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=1000, num_epochs=2)
     tiny = ja.epsilon_interval(run, 1e-120)
     assert 0 < tiny.lower <= tiny.upper <= ja.epsilon(run, 1e-120, precision=math.inf)
+
+
+def test_limits_of_a_scheme_are_not_above_their_closed_form():
+    for run in (
+        ja.RandomAllocation(ja.Gaussian(8.0), 1),
+        ja.RandomAllocation(ja.Gaussian(8.0), 4, 4),
+        ja.PoissonSampled(ja.Gaussian(8.0), 1.0, 1),
+    ):
+        assert ja.epsilon(run, 1e-5) <= ja.epsilon(run, 1e-5, method="no amplification")

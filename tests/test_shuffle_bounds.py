@@ -47,6 +47,7 @@ from _shuffle_oracles import (
     worst,
 )
 
+import jaxacct as ja
 from jaxacct._precision import Kernel
 from jaxacct.bounds import _comparison_shuffle as comparison
 from jaxacct.bounds import _feldman_mcmillan_talwar as closed
@@ -439,3 +440,51 @@ def test_girgis_bound_by_its_formula():
             truth = mp.log1p(total) / (order - 1)
             got = rdp(n, local, orders=(2, 8, 40))[(2, 8, 40).index(order)]
             assert 0 <= mp.mpf(float(got)) / truth - 1 <= 1e-11
+
+
+def test_too_many_approximate_reports_still_have_their_own_guarantee():
+    """n local_delta is beyond what the clones can pay: each report is (local_epsilon, local_delta)-DP all the same."""
+    run = ja.Shuffled(ja.LocalRandomizer(1.0, 1e-7), num_reports=10**6)
+    assert 1.0 - 1e-5 <= ja.epsilon(run, 1e-6) <= 1.0
+    assert ja.epsilon(run, 0.99e-7) == math.inf
+    assert 1e-7 <= ja.delta(run, 1.0) <= 1.0000001e-7
+    rounds = ja.Shuffled(ja.LocalRandomizer(1.0, 1e-7), 10**6, num_epochs=3)
+    lost = -math.expm1(3 * math.log1p(-1e-7))
+    assert lost <= ja.delta(rounds, 3.0) <= lost * (1 + 1e-6)
+    assert 3.0 >= ja.epsilon(rounds, 1e-3) >= ja.epsilon(rounds, 0.5)
+    assert ja.epsilon(rounds, lost * (1 - 1e-9)) == math.inf
+
+
+def test_gaussian_reports_are_no_worse_than_unshuffled_ones():
+    for sigma, epochs in ((0.3, 1), (0.3, 9), (20.0, 9)):
+        run = ja.Shuffled(ja.GaussianReports(sigma), 100, epochs)
+        local = ja.epsilon(ja.Gaussian(sigma / (2 * math.sqrt(epochs))), 1e-6)
+        assert 0 < ja.epsilon(run, 1e-6) <= local * (1 + 1e-12)
+        assert ja.delta(run, local) <= 1e-6 * (1 + 1e-9)
+
+
+def test_a_dominating_pair_bounds_nothing_from_below():
+    """The clones pair of k-ary randomized response lies above the mechanism: its lower end is the analysis's alone."""
+    run = ja.Shuffled(ja.KaryRandomizedResponse(4.0, 10), 1000)
+    single, composed = (ja.epsilon_interval(m, 1e-9) for m in (run, ja.Composed(run, 1)))
+    assert composed.lower <= single.upper < composed.analysis_lower
+    entries = ja.compare(run, 1e-9)
+    least = min(e.value for e in entries if e.bound is ja.Bound.UPPER)
+    assert all(e.value <= least for e in entries if e.bound is ja.Bound.LOWER)
+
+
+def test_parts_without_a_distribution_compose_by_methods():
+    mixed = ja.Composed((ja.Shuffled(ja.LocalRandomizer(1.0), 1000), ja.Shuffled(ja.GaussianReports(4.0), 1000)))
+    found = ja.epsilon_interval(mixed, 1e-6)
+    assert 0 < found.lower == found.analysis_lower < found.upper == math.inf
+
+
+def test_renyi_rounds_lie_between_the_pair_and_the_papers():
+    run = ja.Shuffled(ja.LocalRandomizer(1.0), 10**4, 5)
+    value = {e.method: e.value for e in ja.compare(run, 1e-9, precision=math.inf)}
+    assert ja.epsilon(run, 1e-9) < value["clones rdp"] < value["special pairs rdp, exact"] < value["special pairs rdp"]
+    curve = ja.rdp(run, [1.5, 2.0, 7.25, 300.0])
+    assert np.all(np.diff(curve.values) > 0)
+    np.testing.assert_allclose(
+        curve.values, 5 * ja.rdp(ja.Shuffled(ja.LocalRandomizer(1.0), 10**4), curve.orders).values
+    )

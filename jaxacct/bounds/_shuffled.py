@@ -4,7 +4,7 @@ Feldman, McMillan and Talwar 2021, "Hiding Among the Clones". Replace-one adjace
 is one direction. Outside a theorem's regime an upper bound is inf (log delta 0), a lower one 0 (-inf).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -13,6 +13,8 @@ import numpy as np
 
 from jaxacct._precision import is_traced
 from jaxacct.bounds._feldman_mcmillan_talwar import closed_form_epsilon, closed_form_log_delta, pure_parameters
+from jaxacct.bounds._girgis import paper_rdp
+from jaxacct.bounds._girgis_mixture import mixture_rdp, mixture_statics
 from jaxacct.bounds._pure_composition import composition_window, optimal_log_delta, split_epsilon
 from jaxacct.bounds._shuffle_reductions import (
     Guarantee,
@@ -22,12 +24,15 @@ from jaxacct.bounds._shuffle_reductions import (
     total_epsilon,
     with_replacement_cost,
 )
+from jaxacct.composition import compose_gaussian_mu, compose_rdp
 from jaxacct.divergence._binary_response import (
     binary_response_epsilon,
     binary_response_log_delta,
     binary_response_window,
 )
 from jaxacct.divergence._clones import TRACED_WINDOW, clones_delta, clones_epsilon, window_for
+from jaxacct.divergence._clones_renyi import clones_rdp
+from jaxacct.divergence._gaussian import gaussian_epsilon, gaussian_log_delta
 from jaxacct.divergence._multi_component import component_windows, k_ary_blanket_pair
 from jaxacct.divergence._multi_component_mean import k_ary_elsewhere_pair, mean_component_delta, mean_component_epsilon
 from jaxacct.mechanisms import FiniteRandomizer, GaussianReports, KaryRandomizedResponse, Shuffled
@@ -122,6 +127,36 @@ def _log(x: Any) -> jax.Array:
     return jnp.where(x > 0, jnp.log(jnp.where(x > 0, x, 1.0)), -jnp.inf)
 
 
+def clones_upper_rdp(mechanism: Shuffled, *, orders: Sequence[float]) -> jax.Array:
+    """Renyi divergences [A, L] of all rounds by the exact clones pair, any real order; inf unless pure."""
+    n, clone_prob, local = _lanes(mechanism)
+    single = jnp.where(_local_delta(mechanism) > 0, jnp.inf, clones_rdp(orders, n, clone_prob, local).upper)
+    return compose_rdp([(single, mechanism.num_epochs)])
+
+
+def girgis_upper_rdp(mechanism: Shuffled, *, orders: Sequence[float]) -> jax.Array:
+    """Renyi divergences [A, L] of all rounds by Girgis et al., Theorems 1 and 2, whole orders; pure randomizers."""
+    n, _, local = _lanes(mechanism)
+    single = paper_rdp(n, local, orders=[int(a) for a in orders])
+    single = jnp.where(_local_delta(mechanism) > 0, jnp.inf, single)
+    return compose_rdp([(single, mechanism.num_epochs)])
+
+
+def mixture_sizes(mechanism: Shuffled, *, orders: Sequence[float]) -> dict[str, Any]:
+    """Static sizes of `mixture_upper_rdp`."""
+    concrete = not is_traced(mechanism)
+    n = mechanism.num_reports if concrete else _TRACED_REPORTS
+    return mixture_statics(n, mechanism.mechanism.local_epsilon if concrete else 1.0, orders)
+
+
+def mixture_upper_rdp(mechanism: Shuffled, *, orders: Sequence[float], nodes: int, window: int) -> jax.Array:
+    """Renyi divergences [A, L] of all rounds by Girgis et al., Theorem 4, exact special pairs; pure randomizers."""
+    n, _, local = _lanes(mechanism)
+    single = mixture_rdp(n, local, orders=orders, nodes=nodes, window=window)
+    single = jnp.where(_local_delta(mechanism) > 0, jnp.inf, single)
+    return compose_rdp([(single, mechanism.num_epochs)])
+
+
 def closed_upper_epsilon(mechanism: Shuffled, log_delta: jax.Array) -> jax.Array:
     """One round by Theorem 3.1's closed form, in its true region; pure randomizers."""
     n, _, local = _lanes(mechanism)
@@ -147,21 +182,34 @@ def unamplified_statics(mechanism: Shuffled) -> dict[str, Any]:
     return {"rounds": composition_window(float(np.max(mechanism.num_epochs)))}
 
 
+def _log_gone(mechanism: Shuffled, count: jax.Array) -> jax.Array:
+    """log (1 - local_delta)^count, at most 0."""
+    return count * jnp.log1p(-_local_delta(mechanism) * jnp.ones_like(count))
+
+
 def local_upper_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, rounds: int) -> jax.Array:
-    """No amplification: `num_epochs` pure reports by optimal composition (Kairouz, Oh and Viswanath, Theorem 3.3)."""
+    """No amplification: `num_epochs` reports by optimal composition (Kairouz, Oh and Viswanath, Theorem 3.3).
+
+    For approximate reports 1 - (1 - delta) / (1 - local_delta)^rounds is left for the pure parts.
+    """
     _, _, local = _lanes(mechanism)
     count = mechanism.num_epochs * jnp.ones_like(local)
-    value = split_epsilon(lambda _: local, count, log_delta, shares=(2.0**-40,), window=rounds)
+    gone, delta = _log_gone(mechanism, count), jnp.exp(log_delta)
+    left = -jnp.expm1(jnp.log1p(-delta) - gone) - 2.0**-48 * delta
+    affordable = (gone == 0) | (left > 0)
+    log_left = jnp.where(gone == 0, log_delta, jnp.log(jnp.where(left > 0, left, 1.0)))
+    value = split_epsilon(lambda _: local, count, log_left, shares=(2.0**-40,), window=rounds)
     value = jnp.minimum(value, count * local * (1.0 + 2.0**-50))
-    return jnp.where(_local_delta(mechanism) > 0, jnp.inf, value)
+    return jnp.where(affordable, value, jnp.inf)
 
 
 def local_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, rounds: int) -> jax.Array:
     """As `local_upper_epsilon`, log delta."""
     _, _, local = _lanes(mechanism)
     count = mechanism.num_epochs * jnp.ones_like(local)
-    value = optimal_log_delta(epsilon, local, count, window=rounds)
-    return jnp.where(_local_delta(mechanism) > 0, 0.0, value)
+    value, gone = optimal_log_delta(epsilon, local, count, window=rounds), _log_gone(mechanism, count)
+    lost = _log(-jnp.expm1(gone))
+    return jnp.minimum(jnp.logaddexp(value + gone, lost) + 2.0**-48, 0.0)
 
 
 def composed_statics(mechanism: Shuffled) -> dict[str, Any]:
@@ -231,6 +279,22 @@ def gaussian_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, window:
 
     value = jnp.min(map_rows(row, jnp.asarray(_LOCAL_EPSILONS, jnp.float64)), axis=0)
     return _where_single(mechanism, value, 0.0)
+
+
+def _gaussian_local_mu(mechanism: Shuffled) -> jax.Array:
+    """Of all rounds of one user's reports, unshuffled: two data are 2 clipping norms apart."""
+    single = 2.0 / mechanism.mechanism.noise_multiplier * (1.0 + 2.0**-50)
+    return compose_gaussian_mu([(single, mechanism.num_epochs)])
+
+
+def gaussian_local_upper_epsilon(mechanism: Shuffled, log_delta: jax.Array) -> jax.Array:
+    """Gaussian reports without the shuffle, any number of rounds."""
+    return gaussian_epsilon(log_delta, _gaussian_local_mu(mechanism))
+
+
+def gaussian_local_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array) -> jax.Array:
+    """As `gaussian_local_upper_epsilon`, log delta."""
+    return gaussian_log_delta(epsilon, _gaussian_local_mu(mechanism))
 
 
 def blanket_statics(mechanism: Shuffled) -> dict[str, Any]:

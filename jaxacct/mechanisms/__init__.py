@@ -4,6 +4,7 @@ Each is a pytree whose leaves are its numeric fields, so it can be vmapped over 
 through. Fields may be arrays: every query broadcasts over them.
 """
 
+from jaxacct.mechanisms._check_in import CheckIn
 from jaxacct.mechanisms._composed import Composed
 from jaxacct.mechanisms._continuous_pair import ContinuousPair
 from jaxacct.mechanisms._discrete_pair import DiscretePair
@@ -22,6 +23,7 @@ from jaxacct.mechanisms._scheduled_allocation import ScheduledAllocation
 from jaxacct.mechanisms._shuffled import Shuffled
 
 __all__ = [
+    "CheckIn",
     "Composed",
     "ContinuousPair",
     "DiscretePair",

@@ -1,0 +1,134 @@
+"""Inverse problems: the value of a field at which a privacy budget is just met."""
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from jaxacct._answering import EPSILON
+from jaxacct._best import chosen_precision
+from jaxacct._methods import has_methods, methods_for
+from jaxacct._types import Direction, OrderEdgeWarning
+from jaxacct._validate import check_delta, check_epsilon
+from jaxacct.accounting import _directions
+from jaxacct.bounds._allocation_exact import is_single_round
+from jaxacct.calibration._batch import Batch, batch_of, field_of, range_of
+from jaxacct.calibration._by_methods import by_methods, chosen
+from jaxacct.calibration._fields import find_field
+from jaxacct.calibration._routes import engine_route
+from jaxacct.calibration._search import Found, search
+from jaxacct.intervals import PrecisionWarning
+
+# Of epsilon: the same question in a batch of another size may differ in its last digits.
+_MARGIN = 1e-9
+_NEAR = 0.02  # tolerance of the value at which an engine's search begins
+
+
+def calibrate(
+    mechanism: Any,
+    field: str,
+    target_epsilon: Any,
+    target_delta: Any,
+    *,
+    method: str | None = None,
+    direction: Direction | None = None,
+    precision: float | None = None,
+    tolerance: float = 1e-6,
+) -> Any:
+    """The value of `field` that loses most privacy within (target_epsilon, target_delta): a certified bound.
+
+    The least noise multiplier or crowd (num_reports, num_users, num_steps of an allocation), the largest probability,
+    local epsilon or number of runs (num_steps of `PoissonSampled`, num_epochs, num_selected, counts). The value itself
+    was asked about: `jaxacct.epsilon` with the same `method`, `direction` and `precision` is at most `target_epsilon`
+    there. A value that loses more privacy, by a factor of 1 + `tolerance` or by the next whole number, was seen to
+    miss the target. Where privacy loss distributions answer, to a relative width of `precision` (None: 1 %), the best
+    value may lie as far away, and the factor is 1 plus a tenth of that width.
+
+    Args:
+      mechanism: a mechanism; array fields broadcast with each other and with the targets. What it holds for `field` is
+        ignored: None will do.
+      field: a field's name, anywhere in the description; where several have it, preceded by its path
+        ("mechanisms.0.noise_multiplier").
+      target_epsilon: float >= 0.
+      target_delta: float in (0, 1).
+      method, direction, precision: as for `jaxacct.epsilon`. Whole batches go through one program with
+        ``precision=math.inf`` (Renyi divergences and closed forms), and for `Gaussian`, most settings of
+        `PoissonSampled`, and one round of `Shuffled`.
+      tolerance: relative, in [1e-12, 0.1]; for fields that are not counts.
+
+    Returns:
+      A float, or an int for a count; for batches a NumPy float64 or int64 array of the broadcast shape. The end of the
+      field's range where even that is affordable: noise_multiplier 1e-4, probabilities 1, local_epsilon 1000,
+      num_selected its num_steps, numbers of runs 2^53, crowds 1.
+
+    Raises:
+      ValueError: if an argument is out of range, the field is unknown or ambiguous, or no value meets the target;
+        for a batch it names the first such point.
+
+    >>> import jaxacct as ja
+    >>> run = ja.PoissonSampled(ja.Gaussian(None), sampling_prob=0.01, num_steps=1000)
+    >>> sigma = ja.calibrate(run, "noise_multiplier", target_epsilon=2.0, target_delta=1e-6)
+    >>> round(sigma, 4)
+    1.0289
+    """
+    check_epsilon("target_epsilon", target_epsilon)
+    check_delta("target_delta", target_delta)
+    if not 1e-12 <= tolerance <= 0.1:
+        raise ValueError(f"tolerance={tolerance} must be in [1e-12, 0.1]")
+    directions = _directions(mechanism, direction)
+    keys = find_field(mechanism, field)
+    is_whole = field_of(mechanism, keys).is_whole
+    batch, shape = batch_of(mechanism, keys, target_epsilon, target_delta)
+    if batch.target_delta.size == 0:
+        return np.zeros(shape, np.int64 if is_whole else np.float64)
+    found = _solved(batch, keys, method, directions, precision, tolerance)
+    if not np.all(found.is_affordable):
+        raise ValueError(_impossible(field, batch, shape, found))
+    if not shape:
+        return int(found.value[0]) if is_whole else float(found.value[0])
+    return found.value.reshape(shape).astype(np.int64 if is_whole else np.float64)
+
+
+def _solved(
+    batch: Batch,
+    keys: tuple[Any, ...],
+    method: str | None,
+    directions: tuple[Direction, ...],
+    precision: float | None,
+    tolerance: float,
+) -> Found:
+    where, start = range_of(batch, keys)
+    target = batch.target_epsilon * (1.0 - _MARGIN)
+    probe = batch.mechanism(start)
+    methods = chosen(methods_for(probe), method) if has_methods(probe) else []
+    width = chosen_precision(precision, EPSILON, probe, batch.target_delta)
+    if methods and (method is not None or math.isinf(width)):
+        found = by_methods(batch, methods, directions, target, where, start, tolerance)
+        if np.any(found.asked["edge"] & found.is_affordable):
+            message = "the calibrated value rests on the largest Renyi order tried: it is valid, but may be loose"
+            warnings.warn(message, OrderEdgeWarning, stacklevel=3)
+        return found
+    if methods and not _is_quick(batch, start):
+        near = by_methods(batch, methods, directions, target, where, start, _NEAR)
+        start = np.where(near.is_affordable, near.value, start)
+    found = search(
+        engine_route(batch, method, directions, precision), target, where, start, np.ones(target.shape, bool), tolerance
+    )
+    if precision is not None and np.any(found.asked["wide"] & found.is_affordable):
+        message = f"the calibrated value rests on an interval wider than precision={precision:g}: it is valid"
+        warnings.warn(message, PrecisionWarning, stacklevel=3)
+    return found
+
+
+def _is_quick(batch: Batch, start: np.ndarray) -> bool:
+    """Whether the engine answers every point at once, so that no search nearby is worth its compilation."""
+    return all(is_single_round(batch.point(start, i)) for i in range(start.size))
+
+
+def _impossible(field: str, batch: Batch, shape: tuple[int, ...], found: Found) -> str:
+    """What to say of the first point that cannot be calibrated."""
+    i = int(np.flatnonzero(~found.is_affordable)[0])
+    where = f" at index {tuple(int(j) for j in np.unravel_index(i, shape))}" if shape else ""
+    target = f"target_epsilon={batch.target_epsilon[i]:g} at target_delta={batch.target_delta[i]:g}"
+    return f"no {field} meets {target}{where}: the least epsilon found is {found.epsilon[i]:.6g}"

@@ -1,0 +1,77 @@
+"""Calibration by methods on lanes: each method alone, and only where it can still change the answer."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxacct._method import Method
+from jaxacct._types import Bound, Direction
+from jaxacct.calibration._batch import Batch
+from jaxacct.calibration._routes import is_hopeless, method_route
+from jaxacct.calibration._search import Found, Range, search
+
+
+def _less_private(values: np.ndarray, where: Range, tolerance: float) -> np.ndarray:
+    """A step towards the worst end, the least that counts as a gain; possibly beyond it."""
+    sign = np.where(where.best >= where.worst, 1.0, -1.0)
+    return values - sign if where.is_whole else values * np.exp(-sign * tolerance)
+
+
+def by_methods(
+    batch: Batch,
+    methods: Sequence[Method],
+    directions: Sequence[Direction],
+    target: np.ndarray,
+    where: Range,
+    start: np.ndarray,
+    tolerance: float,
+) -> Found:
+    """The value nearest to the worst end at which some method in each direction confirms `target`.
+
+    epsilon is the larger over the directions of the least over the methods, all monotone: so the value is the more
+    private over the directions of the least private over the methods. A method is asked just beyond what another one
+    has reached, and dropped where it fails there.
+    """
+    sign = np.where(where.best >= where.worst, 1.0, -1.0)
+    shape = target.shape
+    value, known, alive = where.worst.copy(), False, np.ones(shape, bool)
+    epsilon, source, loose = np.full(shape, np.inf), np.full(shape, -1), np.zeros(shape, bool)
+    for direction in (*directions, *directions[:-1]):  # the first again, to confirm it where the second has moved on
+        usable = [(i, m) for i, m in enumerate(methods) if direction in m.directions]
+        if not usable:
+            continue
+        # what has been solved by a method that answers for this direction too
+        covered = np.isin(source, [i for i, _ in usable])
+        here, reached = np.where(covered, value, where.best), covered.copy()
+        order, used, edge = np.full(shape, np.nan), np.where(covered, source, -1), np.zeros(shape, bool)
+        # first whether what has been found will do here too, by any method; then how far each gets
+        tries = [(i, m, True) for i, m in usable if known] + [(i, m, False) for i, m in usable]
+        for i, method, is_look in tries:
+            if np.all(order > method.up_to_order):
+                continue
+            todo = alive & ~is_hopeless(method, batch, np.where(reached, here, value if is_look else where.best))
+            for grid in range(max(len(method.grids), 1)):
+                end = np.where(reached, _less_private(here, where, tolerance), value if is_look else where.best)
+                todo = todo & (sign * (end - value) >= 0)  # else it has come as far as it needs to
+                if not todo.any():
+                    break
+                begin = value if known else np.where(reached, end, start)
+                around = Range(value, end, where.is_whole)
+                found = search(method_route(method, grid, batch), target, around, begin, todo, tolerance)
+                gained = found.is_affordable
+                here, used = np.where(gained, found.value, here), np.where(gained, i, used)
+                order = np.where(gained, found.asked["order"], order)
+                edge = np.where(gained, found.asked["edge"], edge)
+                epsilon = np.where(todo & ~reached & ~gained, np.minimum(found.epsilon, epsilon), epsilon)
+                reached = reached | gained
+                todo = todo & found.asked["edge"]
+        alive = alive & reached
+        decides = sign * (here - value) >= 0 if known else np.ones(shape, bool)
+        value, source = np.where(decides, here, value), np.where(decides, used, source)
+        loose, known = np.where(decides, edge, loose), True
+    return Found(value, alive, epsilon, {"edge": loose})
+
+
+def chosen(methods: Sequence[Method], name: str | None) -> list[Method]:
+    """Those that `name` asks for; all upper bounds where it is None."""
+    return [m for m in methods if (m.bound is Bound.UPPER if name is None else m.name == name)]

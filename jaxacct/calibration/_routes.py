@@ -1,0 +1,134 @@
+"""How a search asks for epsilon: by one method at a time on lanes, or by the engines."""
+
+import dataclasses
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxacct._answering import EPSILON, ask
+from jaxacct._best import best
+from jaxacct._host_methods import has_exact
+from jaxacct._inverting import invert
+from jaxacct._method import Method
+from jaxacct._types import Direction
+from jaxacct.bounds._moment_inversion import SIZES, inverts
+from jaxacct.calibration._batch import Batch
+from jaxacct.calibration._fields import UNKNOWN
+from jaxacct.intervals import PrecisionWarning
+
+_CHUNK = 256  # lanes: a smaller batch is asked for whole, so that its programs are compiled once
+_GROUP = 8  # the same where a lane is dear
+# Relative widths: what ``method="exact"`` aims at; without a method or precision, since more nodes are cheap, what is
+# aimed at and what is accepted
+_EXACT, _CLOSE, _WIDE = 1e-9, 1e-6, 0.01
+
+
+class Answered(NamedTuple):
+    """Epsilon [L], right where it was wanted; what else the route says of each lane; the relative width behind it."""
+
+    epsilon: np.ndarray
+    extra: dict[str, np.ndarray]
+    width: Any = 0.0
+
+
+Route = Callable[[np.ndarray, np.ndarray], Answered]
+
+
+def _lanes(wanted: np.ndarray, least: int) -> np.ndarray:
+    """The lanes to ask for: those wanted, and as many others as make up a program that is compiled already."""
+    at, others = np.flatnonzero(wanted), np.flatnonzero(~wanted)
+    return np.concatenate([at, others[: max(0, least - at.size)]])
+
+
+def _groups(wanted: np.ndarray, size: int) -> list[np.ndarray]:
+    """The lanes wanted in groups of `size`, the last one filled up by repeating it."""
+    at = np.flatnonzero(wanted)
+    size = min(size, wanted.size)
+    return [np.resize(at[i : i + size], size) for i in range(0, at.size, size)]
+
+
+@functools.lru_cache(maxsize=256)
+def _on_grid(method: Method, grid: int) -> Method:
+    return dataclasses.replace(method, grids=method.grids[grid : grid + 1])
+
+
+def method_route(method: Method, grid: int, batch: Batch) -> Route:
+    """By one method, at one of its grids of orders."""
+    chosen = _on_grid(method, grid) if method.grids else method
+
+    def route(values: np.ndarray, wanted: np.ndarray) -> Answered:
+        at = _lanes(wanted, _CHUNK)
+        found = ask(chosen, batch.mechanism(values[at], at), EPSILON, batch.target_delta[at])
+        epsilon, order, edge = np.full(values.shape, np.inf), np.zeros(values.shape), np.zeros(values.shape, bool)
+        epsilon[at], order[at], edge[at] = found.value, found.order, found.at_edge
+        return Answered(epsilon, {"order": order, "edge": edge})
+
+    return route
+
+
+def engine_route(batch: Batch, method: str | None, directions: tuple[Direction, ...], precision: float | None) -> Route:
+    """As `jaxacct.epsilon` answers point by point; moment inversion for all points at once, where it knows them."""
+    inverted = inverts(batch.mechanism(UNKNOWN)) and method in (None, "exact")
+
+    def route(values: np.ndarray, wanted: np.ndarray) -> Answered:
+        epsilon, wide, widths = np.full(values.shape, np.inf), np.zeros(values.shape, bool), np.zeros(values.shape)
+        left = wanted
+        if inverted:
+            width = _EXACT if method is not None else _CLOSE if precision is None else precision
+            enough = _WIDE if method is None and precision is None else width
+            epsilon, is_settled = _inverted(batch, values, wanted, directions, width, enough)
+            left = wanted & ~is_settled
+        for i in np.flatnonzero(left).tolist():
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                point, delta = batch.point(values, i), float(batch.target_delta[i])
+                epsilon[i] = min(epsilon[i], float(best(point, EPSILON, delta, method, directions, precision)))
+            wide[i] = any(issubclass(w.category, PrecisionWarning) for w in caught)
+            if method is None and (inverted or not has_exact(point)):
+                widths[i] = _WIDE if precision is None else precision
+        return Answered(epsilon, {"wide": wide}, widths)
+
+    return route
+
+
+def _inverted(
+    batch: Batch,
+    values: np.ndarray,
+    wanted: np.ndarray,
+    directions: tuple[Direction, ...],
+    width: float,
+    enough: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Upper ends by moment inversion, and whether nothing better need be asked.
+
+    More nodes where the bracket contains the target and is wider than `width`; most nodes only if wider than `enough`.
+    """
+    columns = [i for i, d in enumerate(Direction) if d in directions]
+    upper, lower = np.full((values.size, len(columns)), np.inf), np.zeros((values.size, len(columns)))
+    high, low = upper[:, 0], lower[:, 0]
+    decided = np.zeros(values.shape, bool)
+    for size in SIZES:
+        todo = wanted & ~decided
+        if not todo.any():
+            continue
+        for at in _groups(todo, _GROUP) if size is not SIZES[0] else [_lanes(todo, _CHUNK)]:
+            ends = invert(batch.mechanism(values[at], at), EPSILON, batch.target_delta[at], size)
+            new_upper, new_lower = (np.asarray(x)[:, columns] for x in (ends.upper, ends.lower))
+            open_ = ~(upper[at] - lower[at] <= width * lower[at])
+            upper[at] = np.where(open_, np.minimum(upper[at], new_upper), upper[at])
+            lower[at] = np.where(open_, np.maximum(lower[at], new_lower), lower[at])
+        high, low = upper.max(axis=1), lower.max(axis=1)
+        sided = (high <= batch.target_epsilon * (1.0 - _CLOSE)) | (low > batch.target_epsilon)
+        decided = sided | (high - low <= (width if size is SIZES[0] else max(width, enough)) * low)
+    return high, decided
+
+
+def is_hopeless(method: Method, batch: Batch, values: np.ndarray) -> np.ndarray:
+    """Lanes in which `method` would miss the target at `values`, by its own guess."""
+    if method.floor is None:
+        return np.zeros(values.shape, bool)
+    floor = method.floor(batch.mechanism(values), np.log(batch.target_delta))
+    return np.broadcast_to(floor > batch.target_epsilon, values.shape)

@@ -1,0 +1,62 @@
+"""The data, and batches by random allocation that are padded to one size."""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+_SPARE = 4.0  # standard deviations of a batch's size that fit into one piece
+
+
+class Digits(NamedTuple):
+    """Scikit-learn's handwritten digits, 8 by 8 pixels in [-1, 1]: 1437 private ones to train on, 360 public ones."""
+
+    images: np.ndarray  # float32 [records, 64]
+    labels: np.ndarray  # int32 [records]
+    test_images: np.ndarray
+    test_labels: np.ndarray
+
+
+def load_digits() -> Digits:
+    """Comes with scikit-learn: nothing is downloaded. The pixels' range, 0 to 16, is known without looking at them."""
+    from sklearn import datasets, model_selection  # type: ignore[import-untyped]
+
+    images, labels = datasets.load_digits(return_X_y=True)
+    train, test = model_selection.train_test_split(np.arange(labels.size), test_size=0.2, random_state=0)
+    images, labels = (images / 8.0 - 1.0).astype(np.float32), labels.astype(np.int32)
+    return Digits(images[train], labels[train], images[test], labels[test])
+
+
+def allocate(seed: int, epoch: int, num_records: int, num_steps: int, num_selected: int) -> list[np.ndarray]:
+    """The records of each step of an epoch: every record joins a uniform set of `num_selected` steps, by itself.
+
+    The same (seed, epoch) gives the same sets, so that a run that was interrupted goes on with the epoch that it had
+    begun: drawing the rest of it anew would be another mechanism. A private run needs a secret seed and a generator
+    that cannot be predicted; this one serves for a demonstration.
+    """
+    scores = np.random.default_rng([seed, epoch]).random((num_records, num_steps))
+    chosen = np.argsort(scores, axis=1)[:, :num_selected]
+    joins = np.zeros((num_records, num_steps), np.bool_)
+    np.put_along_axis(joins, chosen, True, axis=1)
+    return [np.flatnonzero(column) for column in joins.T]
+
+
+def piece_size(num_records: int, num_steps: int, num_selected: int) -> int:
+    """Room for nearly every batch: a binomial's mean and four standard deviations."""
+    rate = num_selected / num_steps
+    spare = _SPARE * math.sqrt(num_records * rate * (1.0 - rate))
+    return min(num_records, math.ceil(num_records * rate + spare))
+
+
+def padded_pieces(records: np.ndarray, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(indices, weights), both [size], that hold each of `records` once with weight 1, and padding with weight 0.
+
+    One piece as a rule; more where a batch is larger, for dropping what does not fit would change the mechanism; one
+    of padding alone where it is empty, for an empty batch is noised and released as any other.
+    """
+    for start in range(0, max(1, records.size), size):
+        here = records[start : start + size]
+        indices, weights = np.zeros(size, np.int32), np.zeros(size, np.float32)
+        indices[: here.size], weights[: here.size] = here, 1.0
+        yield indices, weights

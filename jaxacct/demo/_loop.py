@@ -1,0 +1,187 @@
+"""The training loop: allocate an epoch, sum clipped gradients, release, until the guard says that it is enough."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct import training
+from jaxacct.demo._batches import Digits, allocate, load_digits, padded_pieces, piece_size
+from jaxacct.demo._checkpoint import load, refuse_to_overwrite, save
+from jaxacct.demo._model import Programs, make_network, make_optimizer, make_programs
+from jaxacct.demo._picture import save_picture
+from jaxacct.demo._plan import Plan, Settings, make_plan
+from jaxacct.mechanisms import RandomAllocation
+from jaxacct.reporting import report, shown
+
+
+class State(NamedTuple):
+    """All that changes in a run; the number of steps done is the optimizer's own count of noise releases."""
+
+    params: Any
+    opt_state: Any
+    accuracies: np.ndarray  # float32 [epochs], nan where still to come
+
+
+class Outcome(NamedTuple):
+    """What came of a run."""
+
+    mechanism: RandomAllocation  # what was run, every epoch begun taken as a whole
+    num_releases: int
+    epsilon: float
+    accuracies: np.ndarray  # after each epoch; nan where it did not come to it
+    is_finished: bool
+    state: State
+
+
+class _Trainer(NamedTuple):
+    settings: Settings
+    digits: Digits
+    programs: Programs
+
+
+def _steps_done(state: State) -> int:
+    return int(training.release_counts(state.opt_state)[0])
+
+
+def _begin(settings: Settings, plan: Plan) -> tuple[_Trainer, State]:
+    digits = load_digits()
+    init_key, noise_key = jax.random.split(jax.random.key(settings.seed))
+    network = make_network()
+    params = network.init(init_key, jnp.zeros(digits.images.shape[1], jnp.float32))
+    batch_size = len(digits.labels) * settings.num_selected / settings.num_steps
+    optimizer = make_optimizer(settings.noise_multiplier, batch_size, plan.max_releases, noise_key)
+    accuracies = np.full(plan.num_epochs, np.nan, np.float32)
+    trainer = _Trainer(settings, digits, make_programs(network, optimizer))
+    return trainer, State(params, optimizer.init(params), accuracies)
+
+
+def _epoch_batches(trainer: _Trainer, epoch: int) -> list[np.ndarray]:
+    settings = trainer.settings
+    return allocate(settings.seed, epoch, len(trainer.digits.labels), settings.num_steps, settings.num_selected)
+
+
+def _advance(trainer: _Trainer, state: State, records: np.ndarray) -> State:
+    """One release, of the batch `records`; after the last one of an epoch, the accuracy too."""
+    settings, digits, programs = trainer
+    size = piece_size(len(digits.labels), settings.num_steps, settings.num_selected)
+    sums = [
+        programs.clipped_sum(state.params, digits.images[indices], digits.labels[indices], weights)
+        for indices, weights in padded_pieces(records, size)
+    ]
+    total = sums[0]
+    for more in sums[1:]:
+        total = jax.tree.map(jnp.add, total, more)
+    params, opt_state = programs.release(state.params, state.opt_state, total)
+    state = State(params, opt_state, state.accuracies)
+    epochs, left = divmod(_steps_done(state), settings.num_steps)
+    if left:
+        return state
+    accuracies = np.array(state.accuracies)
+    accuracies[epochs - 1] = programs.accuracy(params, digits.test_images, digits.test_labels)
+    return state._replace(accuracies=accuracies)
+
+
+def _show(bar: Any, epsilon: float, accuracies: np.ndarray) -> None:
+    """One step further, with epsilon so far and the accuracy after the last whole epoch."""
+    known = accuracies[~np.isnan(accuracies)]
+    accuracy = {"accuracy": f"{100.0 * known[-1]:.1f} %"} if known.size else {}
+    bar.set_postfix({"epsilon": shown(epsilon), **accuracy}, refresh=False)
+    bar.update()
+
+
+def _train(trainer: _Trainer, plan: Plan, state: State, keep: Callable[[State], None]) -> State:
+    """Goes on until the guard raises its flag, or Ctrl-C: the state is replaced as a whole or not at all."""
+    from tqdm import tqdm  # type: ignore[import-untyped]
+
+    num_steps, done = trainer.settings.num_steps, _steps_done(state)
+    batches: list[np.ndarray] = []
+    with tqdm(total=plan.max_releases, initial=done, unit="step") as bar:
+        try:
+            while not state.opt_state.budget_spent:
+                epoch, step = divmod(done, num_steps)
+                if not step or not batches:
+                    batches = _epoch_batches(trainer, epoch)
+                state = _advance(trainer, state, batches[step])
+                done += 1
+                _show(bar, plan.spent(done), state.accuracies)
+                if step == num_steps - 1:
+                    keep(state)
+        except KeyboardInterrupt:
+            keep(state)
+    return state
+
+
+def run(
+    settings: Settings | None = None,
+    *,
+    out: str | Path | None = None,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+) -> Outcome:
+    """Trains until the budget is spent, telling epsilon on the way; prints the privacy statement of the run.
+
+    Needs the packages of ``pip install 'jaxacct[demo]'``.
+
+    Args:
+      settings: what to run; None for the defaults.
+      out: where to save the picture; None for none.
+      checkpoint: folder that keeps the run, after every epoch and on Ctrl-C; None to keep nothing.
+      resume: goes on with the run kept there.
+
+    Returns:
+      An `Outcome`, also of a run that was interrupted.
+
+    Raises:
+      ValueError: if the budget does not afford one epoch; if `checkpoint` holds a run that is not to be resumed, or
+        none that could be, or one with other settings.
+    """
+    settings = Settings() if settings is None else settings
+    folder = None if checkpoint is None else Path(checkpoint)
+    if folder is None and resume:
+        raise ValueError("resume=True needs the checkpoint to resume from")
+    if folder is not None and not resume:
+        refuse_to_overwrite(folder)
+
+    plan = make_plan(settings)
+    print(
+        f"Epsilon {settings.target_epsilon:g} at delta {settings.target_delta:g} affords "
+        f"{plan.affordable // settings.num_steps} whole epochs of {settings.num_steps} steps "
+        f"at noise multiplier {settings.noise_multiplier:g}."
+    )
+    trainer, state = _begin(settings, plan)
+    if folder is not None and resume:
+        state = load(folder, state, settings, plan)
+        print(f"Resumed after {_steps_done(state)} steps.")
+
+    def keep(state: State) -> None:
+        if folder is not None:
+            save(folder, state, settings, plan)
+
+    state = _train(trainer, plan, state, keep)
+
+    count = _steps_done(state)
+    outcome = Outcome(
+        mechanism=settings.allocation(max(1, -(-count // settings.num_steps))),
+        num_releases=count,
+        epsilon=training.privacy_spent(state.opt_state, plan.epoch, settings.target_delta),
+        accuracies=np.asarray(state.accuracies),
+        is_finished=bool(state.opt_state.budget_spent),
+        state=state,
+    )
+    if not outcome.is_finished:
+        kept = "nothing was kept" if folder is None else f"kept in {folder}, to go on with --resume"
+        print(f"Interrupted after {count} of {plan.max_releases} steps, epsilon {shown(outcome.epsilon)}; {kept}.")
+        return outcome
+    print(
+        f"The guard stopped the run after {count} steps: epsilon {shown(outcome.epsilon)}, "
+        f"test accuracy {100.0 * outcome.accuracies[-1]:.1f} %.\n"
+    )
+    print(report(outcome.mechanism, settings.target_delta))
+    if out is not None:
+        save_picture(Path(out), settings, plan, outcome.accuracies)
+        print(f"\nPicture: {out}")
+    return outcome

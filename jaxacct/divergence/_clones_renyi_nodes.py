@@ -1,0 +1,179 @@
+"""Which outcomes of the clones pair are summed for its Renyi divergence, and what the others can add.
+
+An outcome is (m, b): m = C + 1 reports that count, b of them on the second label, a = m - b on the first. Under the
+mean law W of the pair, m - 1 ~ Bin(n - 1, p) and b | m ~ Bin(m, 1/2). What is summed is W psi, where with M = order - 1
+
+    phi = (1+u)^order (1-u)^-M,  u = s (a-b)/m,  s = tanh(local_epsilon/2),    psi = (phi(u) + phi(-u))/2 - 1.
+
+Left out, with S = E phi = e^(M D):
+
+* m > m_hi: at most E psi P[m > m_hi], for E[psi | m] falls with m (a mean of m signs, a convex function of it).
+* a and b both below a_lo: at most S P[a < a_lo]. W is totally positive in (a, -b), hence those are associated, and phi
+  rises with both.
+* b < b_lo where m <= m_hi: in slices, P[b < top] 2 phi at the end (bottom, m_hi).
+* m < m_lo: the two cases before if m_lo <= a_lo + b_lo; else at most P[m < m_lo] 2 e^(M local_epsilon).
+
+Where the counts are large, sums take every `step`-th m, or b. For a function f on a line with |f(x + i y)| <=
+e^(k y^2 / 2) f(x) such a sum is that over the integers within 2 / sinh(2 pi^2 / (step^2 k)) of itself, and a multiple
+of f at the ends (the trapezoidal rule's contour integral; the sum over the integers is step = 1). Here
+1 / |Gamma(1+x+iy)| <= e^(y^2 / (2x+1)) / Gamma(1+x), and of phi:
+
+* along b, the mean of phi(u) and phi(-u) is sqrt(1-u^2) cosh((2M+1) atanh u): k = 1/a + 1/b + (1/a^2 + 1/b^2)/2;
+* along m, phi = U^order V^-M / m with U = (1+s) a + (1-s) b and V = (1-s) a + (1+s) b, so that
+  k = 1/a + 1/(n-m) + (1 + 8 s M/(1+s)^2) / a^2.
+
+None of it depends on the order but the last term. For orders below 2 all errors carry a factor M (Schwarz's lemma).
+"""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxacct.special import softplus
+from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
+from jaxacct.special._fair_coins import log_fair_pmf
+
+_DIGITS = 40.0  # windows and steps are chosen for errors of about e^-40 of the smallest divergence
+_NUM_SLICES = 96
+_LEAST_STRIDED = 16.0  # fewer than that, and every one is summed
+
+
+class OutcomeGrid(NamedTuple):
+    """Rows m = `first_row` + i `row_step`; in each, b = `lowest` + j or, strided, m/2 - `step` (j + 1/2)."""
+
+    first_row: jax.Array
+    row_step: jax.Array
+    num_rows: jax.Array
+    lowest: jax.Array
+    step: jax.Array
+    strided: jax.Array
+    log_relative_error: jax.Array  # of the sum, as a multiple of min(1, M) S
+    log_missing: jax.Array  # b below `lowest`: an upper bound at the highest order, as a multiple of min(1, M)
+
+    def num_columns(self, row: jax.Array) -> jax.Array:
+        """How many b each row m has."""
+        strided = jnp.floor((0.5 * row - self.lowest) / self.step + 1.0)
+        return jnp.maximum(jnp.where(self.strided, strided, jnp.ceil(0.5 * row) - self.lowest), 0.0)
+
+
+def _deviation(digits: jax.Array, variance: jax.Array) -> jax.Array:
+    """Bernstein's inequality: P[X - E X >= t] <= e^-digits for a sum of independent variables in [0, 1]."""
+    return digits / 3.0 + jnp.sqrt(digits * digits / 9.0 + 2.0 * digits * variance)
+
+
+def outcome_grid(
+    num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, top_order: float
+) -> OutcomeGrid:
+    """The outcomes to sum for all orders up to `top_order`; constant under differentiation."""
+    n, p, local = jax.lax.stop_gradient((num_reports, clone_prob, local_epsilon))
+    power = max(top_order, 2.0) - 1.0
+    others, contrast = n - 1.0, jnp.tanh(0.5 * local)
+    # E psi at order 2 is about 4 s^2 E[1/m] and at least a quarter of that for all others, over min(1, M)
+    smallest = jnp.maximum(contrast * contrast / (1.0 + others * p), 1e-60)
+    digits = _DIGITS + jnp.log1p(1.0 / smallest) + 0.5 * jnp.log1p(others * p)
+    mean, variance = others * p, others * p * (1.0 - p)
+    high = jnp.minimum(jnp.ceil(1.0 + mean + _deviation(digits, variance)), n)
+
+    def below(mean: jax.Array, variance: jax.Array, digits: jax.Array) -> jax.Array:
+        # for a lower tail also t^2 / (2 mean)
+        least = mean - jnp.minimum(_deviation(digits, variance), jnp.sqrt(2.0 * digits * mean))
+        return jnp.maximum(jnp.floor(least), 0.0)
+
+    a_low = below(0.5 * mean, 0.5 * mean * (1.0 - 0.5 * p), digits)
+    lowest, log_tail = _lowest(others, p, local, high, a_low, digits, power)
+    far = 1.0 + below(mean, variance, digits + power * local)
+    low = jnp.clip(jnp.maximum(a_low + lowest, far), 1.0, high)
+
+    spare = 2.0 * math.pi * math.pi / (digits + 3.0)
+    rest = n - high
+    a_edge, rest_edge, b_edge = a_low - jnp.sqrt(a_low), rest - jnp.sqrt(rest), lowest - jnp.sqrt(lowest)
+    roomy = (a_low >= _LEAST_STRIDED) & (rest >= _LEAST_STRIDED)
+    a_edge, rest_edge = jnp.where(roomy, a_edge, 1.0), jnp.where(roomy, rest_edge, 1.0)
+    growth = 1.0 + 8.0 * contrast * power / jnp.square(1.0 + contrast)
+    bend = 1.0 / a_edge + 1.0 / rest_edge + growth / (a_edge * a_edge)
+    row_step = jnp.where(roomy, jnp.maximum(jnp.floor(jnp.sqrt(spare / bend)), 1.0), 1.0)
+    deep = lowest >= _LEAST_STRIDED
+    b_edge = jnp.where(deep, b_edge, 1.0)
+    bend = 1.0 / b_edge + 0.5 / (b_edge * b_edge) + 2.0 / low + 2.0 / (low * low)
+    step = jnp.sqrt(spare / bend)
+    strided = deep & (step > 1.5)
+    step = jnp.where(strided, step, 1.0)
+    # the ends of strided rows: f there, which lies below b = `lowest`
+    rate = binomial_rate(jnp.minimum(lowest, others), others, 0.5 * p, 1.0 - 0.5 * p)
+    log_end = jnp.log(4.0 * step + 4.0) - rate + power * _log_ratio(high - b_edge, b_edge, local)
+    return OutcomeGrid(
+        first_row=low,
+        row_step=row_step,
+        num_rows=jnp.ceil((high - low) / row_step) + 1.0,
+        lowest=lowest,
+        step=step,
+        strided=strided,
+        # inner and outer steps, of phi and of 1, times e^pi by Schwarz's lemma; two ends, 4/pi steps each, and one step
+        log_relative_error=jnp.log(300.0 + 8.0 * row_step) - digits,
+        log_missing=jnp.where(strided, jnp.logaddexp(log_tail, log_end), log_tail),
+    )
+
+
+def _lowest(
+    others: jax.Array,
+    p: jax.Array,
+    local: jax.Array,
+    high: jax.Array,
+    a_low: jax.Array,
+    digits: jax.Array,
+    power: float,
+) -> tuple[jax.Array, jax.Array]:
+    """(b_lo, log of what b < b_lo adds): the largest found for which that is below e^-digits, or 0.
+
+    Slices between candidates at geometric distances from the mean of b; P[b < x] <= P[Bin(n - 1, p/2) < x].
+    """
+    mean = 0.5 * others * p
+    index = jnp.arange(_NUM_SLICES + 1, dtype=jnp.int32).astype(jnp.float64)[:, None] / _NUM_SLICES
+    reach = jnp.maximum(mean - a_low, 1.0)
+    candidates = jnp.maximum(jnp.floor(mean - reach * jnp.power(jnp.maximum(mean / reach, 1.0), index)), 0.0)
+    top, bottom = candidates, jnp.concatenate([candidates[1:], jnp.zeros_like(candidates[:1])])
+    rate = binomial_rate(jnp.minimum(top, others), others, 0.5 * p, 1.0 - 0.5 * p)
+    # both labels, and 2 phi
+    log_slice = math.log(4.0) - rate + power * _log_ratio(high - bottom, bottom, local)
+    slices = jnp.where(top > 0, jnp.exp(jnp.minimum(log_slice + digits, 600.0)), 0.0)
+    tails = jnp.flip(jnp.cumsum(jnp.flip(slices, 0), axis=0), 0)
+    lowest = jnp.max(jnp.where(tails <= 1.0, top, 0.0), axis=0)
+    tail = jnp.max(jnp.where(tails <= 1.0, tails, 0.0), axis=0)
+    return lowest, jnp.where(lowest > 0, jnp.log(jnp.maximum(tail, 1e-300)) - digits, -jnp.inf)
+
+
+def _log_ratio(a: jax.Array, b: jax.Array, local: jax.Array) -> jax.Array:
+    """log((a + e b) / (b + e a)), e = exp(-local_epsilon), for a >= b: the privacy loss, and 2 atanh(u)."""
+    return jnp.log1p(-jnp.expm1(-local) * (a - b) / (b + jnp.exp(-local) * a))
+
+
+class Outcomes(NamedTuple):
+    """For some outcomes: log of W (both labels, and the steps) over 1 + e^-loss, -inf outside the grid; the loss."""
+
+    log_weight: jax.Array
+    loss: jax.Array
+
+
+def outcomes(
+    grid: OutcomeGrid,
+    rows: jax.Array,
+    columns: jax.Array,
+    num_reports: jax.Array,
+    clone_prob: jax.Array,
+    local_epsilon: jax.Array,
+) -> Outcomes:
+    """The outcomes [R * X] of one pair at some rows [R] and columns [X], indices in float64; all else scalar."""
+    i, j = rows[:, None], columns[None, :]
+    m = jnp.minimum(grid.first_row + grid.row_step * i, num_reports)
+    offset = grid.step * (j + 0.5)
+    b = jnp.where(grid.strided, 0.5 * m - offset, grid.lowest + j)
+    inside = jnp.where(grid.strided, offset <= 0.5 * m - grid.lowest + 0.5 * grid.step, 2.0 * b < m)
+    inside = inside & (i < grid.num_rows) & (grid.first_row + grid.row_step * i <= num_reports)
+    b = jnp.where(inside, b, 0.0)
+    a = m - b
+    loss = _log_ratio(a, b, local_epsilon)
+    log_row = log_binomial_pmf(m - 1.0, num_reports - 1.0, clone_prob, 1.0 - clone_prob)
+    log_weight = log_row + log_fair_pmf(a, m) + jnp.log(2.0 * grid.row_step * grid.step) - softplus(-loss)
+    return Outcomes(jnp.where(inside, log_weight, -jnp.inf).reshape(-1), jnp.where(inside, loss, 0.0).reshape(-1))

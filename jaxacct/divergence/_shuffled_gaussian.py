@@ -1,0 +1,186 @@
+"""One differing report among n, each sent with probability q: Renyi divergences, mixture first, from below.
+
+Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorem 3 (q = 1) and its spec S14, S15,
+S21. All other users hold x_0. With W the likelihood ratio of a report on x_1 against one on x_0, and b ~ Bern(q), the
+likelihood ratio of what is seen is 1 + (1/n) sum_i b_i (W_i - 1), i = 1..n, whose moments need no sum over the number
+of reports. Exact for this pair and direction: hence a lower bound on the Renyi divergences of shuffled check-ins,
+replace-one adjacency, and the least that any Renyi accountant could certify. It says nothing of epsilon itself.
+"""
+
+import math
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct.special import log_binomial_table, log_factorial_table, log_series_power, log_sum_exp, logexpm1, softplus
+
+_RELATIVE_SLACK = 2e-12  # measured: 6e-14 for orders to 256, n to 1e9, gaps of .01 to 10
+
+
+def gaussian_log_moments(gap: jax.Array, *, max_order: int) -> jax.Array:
+    """log E (W - 1)^j for j = 0..A, [A + 1, L], -inf at j = 1: Gaussians `gap` standard deviations apart.
+
+    With s = gap^2 and u = e^s - 1, a recurrence of positive terms, where the alternating sum over the moments
+    e^(s j (j-1)/2) would lose every digit:
+
+        m_0 = 1, m_1 = 0,   m_{k+1} = (e^(k s) - 1) m_k + sum_{j<k} C(k,j) u^(k-j) e^(j s) m_j.
+    """
+    s = gap * gap
+    log_u = logexpm1(s)
+    size = max_order + 1
+    j = jnp.arange(size, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    log_binomial = jnp.asarray(log_binomial_table(max_order), jnp.float64)
+
+    def step(moments: jax.Array, k: jax.Array) -> tuple[jax.Array, None]:
+        order = k.astype(jnp.float64)
+        below = j < order
+        terms = jax.lax.dynamic_index_in_dim(log_binomial, k, keepdims=False)[:, None]
+        terms = jnp.where(below, terms + (order - j) * log_u + j * s, -jnp.inf)
+        terms = jnp.where((j == order) & (order > 0), logexpm1(jnp.maximum(order, 1.0) * s), terms)
+        value = log_sum_exp(jnp.where(moments > -jnp.inf, terms + moments, -jnp.inf))
+        value = jnp.where(k == 0, -jnp.inf, value)
+        return jax.lax.dynamic_update_slice_in_dim(moments, value[None], k + 1, 0), None
+
+    start = jnp.where(j == 0, 0.0, -jnp.inf) + 0.0 * s
+    moments, _ = jax.lax.scan(step, start, jnp.arange(max_order, dtype=jnp.int32))
+    return moments
+
+
+def response_log_moments(local_epsilon: jax.Array, *, max_order: int) -> jax.Array:
+    """log E (W - 1)^j for j = 0..A, [A + 1, L]: binary randomized response, the most of all pure randomizers.
+
+    E (W-1)^j = (E - 1)^j / (1 + E) (1 + (-1)^j E^(1-j)),   E = e^local_epsilon.
+    """
+    j = jnp.arange(max_order + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    odd = j - 2.0 * jnp.floor(0.5 * j) == 1.0
+    power = (1.0 - j) * local_epsilon
+    sign_part = jnp.where(odd, _log1mexp_or_zero(power), softplus(power))
+    moments = j * logexpm1(local_epsilon) - softplus(local_epsilon) + sign_part
+    return jnp.where(j == 0, 0.0, jnp.where(j == 1, -jnp.inf, moments))
+
+
+def _log1mexp_or_zero(x: jax.Array) -> jax.Array:
+    safe = jnp.where(x < 0, x, -1.0)
+    return jnp.where(x < 0, jnp.log(-jnp.expm1(safe)), -jnp.inf)
+
+
+def pair_log_sums(log_moments: jax.Array, num_users: jax.Array, prob: jax.Array) -> jax.Array:
+    """log of E Y^r / r! for Y = (1/n) sum b_i (W_i - 1), r = 0..A, [A + 1, L], from log E (W-1)^j [A + 1, L].
+
+    With f_j = q E(W-1)^j / (j! n^j), the coefficients of f^n:
+
+        y_r = sum_{j=2..r} ((n+1) j / r - 1) f_j y_{r-j},
+
+    of positive terms for r <= 2 n + 2; for fewer users by binary powering, positive throughout.
+    """
+    max_order = log_moments.shape[0] - 1
+    j = jnp.arange(max_order + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    # x scaled by A/e: logarithms of size A, not A log A, and their rounding with them
+    log_x = math.log(max(max_order, 3)) - 1.0
+    scale = jnp.asarray(log_x * np.arange(max_order + 1) - log_factorial_table(max_order), jnp.float64)[:, None]
+    log_q = jnp.log(jnp.maximum(prob, 1e-300))
+    series = jnp.where(j > 1, log_moments + log_q - j * jnp.log(num_users) + scale, -jnp.inf)
+
+    def recurrence() -> jax.Array:
+        def step(tail: jax.Array, r: jax.Array) -> tuple[jax.Array, jax.Array]:
+            # tail[A + 1 - k] = log y_{k-1}: the slice from A + 1 - r on holds y_r, y_{r-1}, .., y_0
+            order = r.astype(jnp.float64)
+            factor = (num_users + 1.0) * j / order - 1.0
+            terms = series + jnp.log(jnp.where(factor > 0, factor, 1.0))
+            behind = jax.lax.dynamic_slice_in_dim(tail, max_order - r, max_order + 1)
+            useful = (factor > 0) & (j > 1) & (behind > -jnp.inf)
+            value = log_sum_exp(jnp.where(useful, terms + jnp.where(useful, behind, 0.0), -jnp.inf))
+            return jax.lax.dynamic_update_slice_in_dim(tail, value[None], max_order - r, 0), value
+
+        tail = jnp.full((2 * max_order + 1, num_users.shape[0]), -jnp.inf).at[max_order].set(0.0)
+        _, values = jax.lax.scan(step, tail, jnp.arange(1, max_order + 1, dtype=jnp.int32))
+        return jnp.concatenate([jnp.zeros_like(num_users)[None], values])
+
+    few = 2.0 * num_users + 2.0 < max_order
+    most = max(1, max_order // 2)
+
+    def powering() -> jax.Array:
+        whole = jnp.where(j == 0, 0.0, series)
+        power = log_series_power(whole, jnp.where(few, num_users, 1.0), num_bits=most.bit_length())
+        return jnp.where(few, power, recurrence())
+
+    return jax.lax.cond(jnp.any(few), powering, recurrence) - log_x * j
+
+
+def pair_log_excess(log_sums: jax.Array, rate: jax.Array) -> jax.Array:
+    """log(E (1 + rate Y)^a - 1) for a = 2..A, [A - 1, L], from `pair_log_sums`."""
+    max_order = log_sums.shape[0] - 1
+    j = jnp.arange(max_order + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    scaled = jnp.where(j > 1, log_sums + j * jnp.log(rate), -jnp.inf)
+    factorials = log_factorial_table(max_order)
+    falling = np.full((max_order + 1, max_order + 1), -np.inf)
+    for a in range(2, max_order + 1):
+        falling[a, : a + 1] = factorials[a] - factorials[a::-1]
+    return jax.lax.map(
+        lambda row: log_sum_exp(jnp.where(scaled > -jnp.inf, row[:, None] + scaled, -jnp.inf)),
+        jnp.asarray(falling[2:], jnp.float64),
+    )
+
+
+def _rdp_from_below(log_excess: jax.Array, orders: Sequence[float]) -> jax.Array:
+    """Rows for each real order > 1: the divergence of the whole order below it (0 below 2), rounded down."""
+    top = log_excess.shape[0] + 1
+    whole = jnp.arange(1, top, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    values = softplus(log_excess) / whole * (1.0 - _RELATIVE_SLACK)
+    values = jnp.concatenate([jnp.zeros_like(values[:1]), jnp.where(values >= 0, values, 0.0)])
+    at = np.minimum(np.floor(np.asarray(orders, np.float64)), top).astype(np.int32) - 1
+    return jnp.take(values, jnp.asarray(at, jnp.int32), axis=0)
+
+
+def gaussian_pair_rdp(
+    num_users: jax.Array, prob: jax.Array, gap: jax.Array, *, orders: Sequence[float], max_order: int = 256
+) -> jax.Array:
+    """Renyi divergences [A, L] of the pair with Gaussian reports, from below; see the module. Any n, q in [0, 1].
+
+    q = 1 is the shuffle Gaussian mechanism's pair (Theorem 3, equation 8; the paper has the direction reversed). Orders
+    beyond `max_order` get its value: R_a increases with a. Relative error below 2e-12, booked.
+
+    Args:
+      num_users: n >= 1.
+      prob: q, of a report.
+      gap: distance of x_0 and x_1 over the noise's standard deviation; 2 / noise_multiplier for two clipped vectors.
+      orders: static, real, > 1.
+      max_order: static, the largest whole order.
+    """
+    top = max(3, min(max_order, math.floor(max(orders))))
+    sums = pair_log_sums(gaussian_log_moments(gap, max_order=top), num_users, prob)
+    return jnp.where(prob > 0, _rdp_from_below(pair_log_excess(sums, jnp.ones_like(gap)), orders), 0.0)
+
+
+def response_pair_rdp(
+    num_users: jax.Array, prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], max_order: int = 256
+) -> jax.Array:
+    """As `gaussian_pair_rdp` with binary randomized response: what any bound for every pure randomizer is above."""
+    top = max(3, min(max_order, math.floor(max(orders))))
+    local = jnp.where(local_epsilon > 0, local_epsilon, 1.0)
+    sums = pair_log_sums(response_log_moments(local, max_order=top), num_users, prob)
+    values = _rdp_from_below(pair_log_excess(sums, jnp.ones_like(local)), orders)
+    return jnp.where((prob > 0) & (local_epsilon > 0), values, 0.0)
+
+
+def sampled_gaussian_pair_rdp(
+    num_users: jax.Array, num_reports: jax.Array, gap: jax.Array, *, orders: Sequence[float], max_order: int = 256
+) -> jax.Array:
+    """As `gaussian_pair_rdp`, exactly m of n users report, a uniform subset: rate m/n of the pair of m (spec S18)."""
+    top = max(3, min(max_order, math.floor(max(orders))))
+    one = jnp.ones_like(gap)
+    sums = pair_log_sums(gaussian_log_moments(gap, max_order=top), num_reports, one)
+    return _rdp_from_below(pair_log_excess(sums, num_reports / num_users), orders)
+
+
+def gaussian_pair_sandwich(num_users: jax.Array, gap: jax.Array, orders: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Closed lower and upper bounds on the divergences of `gaussian_pair_rdp` at q = 1, orders [A, 1] (spec S15).
+
+    max(a s/2 - log n, log(1 + C(a,2) (e^s - 1)/n)/(a-1)) <= R_a <= a s/2 (Corollary 1), s = gap^2.
+    """
+    s = gap * gap
+    whole = 0.5 * orders * s
+    pairs = softplus(jnp.log(0.5 * orders * (orders - 1.0)) + logexpm1(s) - jnp.log(num_users)) / (orders - 1.0)
+    return jnp.maximum(whole - jnp.log(num_users), pairs), whole

@@ -1,0 +1,38 @@
+"""Pictures of what the library answers, for matplotlib: ``pip install 'jaxacct[plot]'``. Not imported with jaxacct.
+
+Every function draws on the `ax` that it is given, or on that of a new figure, and returns it: save with
+``ax.figure.savefig(path)``, or pass axes of pyplot's own to show them. Nothing global is touched: no rcParams, no
+pyplot, no backend. Lines are certified upper bounds, what is shaded below them reaches down to the certified lower
+bound; a mechanism without certified bounds is refused, not drawn as an estimate. Each scheme has one colour, always.
+
+    import numpy as np
+    import jaxacct as ja
+    from jaxacct import plot
+
+    run = ja.RandomAllocation(ja.Gaussian(noise_multiplier=1.0), num_steps=1000)
+    ax = plot.epsilon_curve(run, "noise_multiplier", np.linspace(0.6, 2.0, 15), target_delta=1e-6)
+    ax.figure.savefig("epsilon.png")
+"""
+
+try:
+    import matplotlib as _matplotlib  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "matplotlib":
+        raise
+    raise ImportError("jaxacct.plot needs matplotlib: pip install 'jaxacct[plot]'") from error
+
+from jaxacct.plot._comparison import comparison
+from jaxacct.plot._curves import delta_profile, epsilon_curve
+from jaxacct.plot._looks import scheme_color
+from jaxacct.plot._renyi import rdp_curve
+from jaxacct.plot._tradeoff import roc_curve, tradeoff_curve
+
+__all__ = [
+    "comparison",
+    "delta_profile",
+    "epsilon_curve",
+    "rdp_curve",
+    "roc_curve",
+    "scheme_color",
+    "tradeoff_curve",
+]

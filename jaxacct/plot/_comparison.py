@@ -1,0 +1,149 @@
+"""Every method side by side."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib import markers
+from matplotlib.axes import Axes
+
+from jaxacct._types import Bound, Direction, NeighboringRelation
+from jaxacct.accounting import Entry, compare
+from jaxacct.plot._axes import NO_BOUND, add_legend, axes_or_new, name_axes, scale_axis, set_log, tick_text
+from jaxacct.plot._looks import scheme_color
+from jaxacct.reporting import shown, shown_down
+
+_BELOW_COLOR = "#777777"
+# The tip is the value, and points to where the truth is.
+_MARKS = {Bound.UPPER: markers.CARETLEFT, Bound.LOWER: markers.CARETRIGHT, Bound.ESTIMATE: "d"}
+_SHIFT = 0.2  # of a row, between its middle and a direction
+_SMALL = 1e-4  # what is smaller than the answer by this factor is told, not shown
+
+
+def comparison(
+    mechanism: Any,
+    target_delta: float | None = None,
+    *,
+    target_epsilon: float | None = None,
+    precision: float | None = None,
+    entries: Iterable[Entry] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """`compare` as a picture: a row for each method, the tightest upper bound first, those from below at the end.
+
+    A mark's tip is the value and points to where the truth lies: left of an upper bound, right of a lower one. Full
+    marks bound the removal of a record, open ones its addition. The vertical line is the answer: the larger of the
+    directions' least upper bounds. Values off the scale stand at the margin, in digits.
+
+    Args:
+      mechanism: a mechanism with scalar fields.
+      target_delta, target_epsilon, precision: as for `compare`.
+      entries: what `compare` returned to the same question, so as not to ask again.
+      ax: empty matplotlib axes; None for those of a new figure. Others need room for the methods' names, as in a figure
+        with ``layout="constrained"``.
+
+    Returns:
+      The axes.
+
+    Raises:
+      ValueError: if not exactly one target is given, or an argument is out of range.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct import plot
+    >>> ax = plot.comparison(ja.Gaussian(noise_multiplier=1.0), target_delta=1e-6, precision=float("inf"))
+    >>> [text.get_text() for text in ax.get_yticklabels()], ax.get_xlabel()
+    (['exact', 'rdp'], 'epsilon at delta = 1e-6')
+    """
+    if (target_delta is None) == (target_epsilon is None):
+        raise ValueError(f"target_delta={target_delta} and target_epsilon={target_epsilon}: exactly one must be given")
+    if entries is None:
+        entries = compare(mechanism, target_delta, target_epsilon=target_epsilon, precision=precision)
+    found = tuple(entries)
+    if not found or any(np.ndim(entry.value) for entry in found):
+        raise ValueError("entries must be one or more, of a mechanism with scalar fields and a scalar target")
+    solved, given = ("epsilon", "delta") if target_epsilon is None else ("delta", "epsilon")
+    target = next(float(t) for t in (target_delta, target_epsilon) if t is not None)
+    ax = axes_or_new(ax)
+    if ax.has_data():
+        raise ValueError("ax must be empty: a comparison has rows of its own")
+    name_axes(ax, f"{solved} at {given} = {tick_text(target)}", "")
+    rows = _rows(found)
+    answer = _answer(found)
+    if answer < NO_BOUND:
+        text = f"{solved} <= {shown(answer)}"
+        ax.axvline(answer, color="#000000", linewidth=0.8, linestyle="--", zorder=1.0, label=text)
+    _draw_marks(ax, found, rows, answer, scheme_color(mechanism))
+    ax.set_yticks(range(len(rows)), rows)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    add_legend(ax)
+    return ax
+
+
+def _answer(entries: Sequence[Entry]) -> float:
+    uppers = [e for e in entries if e.bound is Bound.UPPER]
+    best = [min(e.value for e in uppers if e.direction is d) for d in {e.direction for e in uppers}]
+    return max(best, default=np.inf)
+
+
+def _rows(entries: Sequence[Entry]) -> list[str]:
+    """The methods from top to bottom: by the upper bound of their worse direction, then those from below."""
+
+    def place(method: str) -> tuple[bool, float]:
+        uppers = [e.value for e in entries if e.method == method and e.bound is not Bound.LOWER]
+        lowers = [e.value for e in entries if e.method == method]
+        return (False, max(uppers)) if uppers else (True, -max(lowers))
+
+    return sorted(dict.fromkeys(entry.method for entry in entries), key=place)
+
+
+def _draw_marks(ax: Axes, entries: Sequence[Entry], rows: Sequence[str], answer: float, color: str) -> None:
+    inside: list[float] = []
+    left = Counter[float]()  # marks at the left margin, by height
+    for entry in entries:
+        style, shift = _style_of(entry, color)
+        y = rows.index(entry.method) + shift
+        if entry.value >= NO_BOUND:
+            _at_margin(ax, 0.985, y, "no bound", style)
+        elif answer < NO_BOUND and entry.value < _SMALL * answer:
+            text = shown(entry.value, 2) if entry.bound is Bound.UPPER else shown_down(entry.value, 2)
+            _at_margin(ax, 0.03 + 0.13 * left[y], y, text, style)
+            left[y] += 1
+        else:
+            ax.plot([entry.value], [y], **style)
+            inside.append(entry.value)
+    if inside:
+        margins = (0.2 * max(left.values(), default=0.25), 0.25 if any(e.value >= NO_BOUND for e in entries) else 0.05)
+        _set_limits(ax, min(inside), max(inside), margins, is_log=bool(left))
+
+
+def _style_of(entry: Entry, color: str) -> tuple[dict[str, Any], float]:
+    """How an entry is drawn, and how far from the middle of its row."""
+    label, shift, color = entry.bound.value, 0.0, _BELOW_COLOR if entry.bound is Bound.LOWER else color
+    face = color
+    if entry.neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        label += f", {entry.direction.value}"
+        removes = entry.direction is Direction.REMOVE
+        shift, face = (-_SHIFT, color) if removes else (_SHIFT, "#ffffff")
+    mark = {"marker": _MARKS[entry.bound], "color": color, "markerfacecolor": face, "markersize": 6.0}
+    return {**mark, "linestyle": "none", "label": label}, shift
+
+
+def _at_margin(ax: Axes, x: float, y: float, text: str, style: dict[str, Any]) -> None:
+    """A mark at the left or right edge, `x` in widths of the axes, and what it would show."""
+    across = ax.get_yaxis_transform()
+    ax.plot([x], [y], **style, transform=across)
+    side, gap = ("left", 0.025) if x < 0.5 else ("right", -0.025)
+    ax.text(x + gap, y, text, transform=across, ha=side, va="center", fontsize="x-small", color=style["color"])
+
+
+def _set_limits(ax: Axes, low: float, high: float, margins: tuple[float, float], *, is_log: bool) -> None:
+    """From `low` to `high` with margins in widths of that; logarithmic where it must be, or they are far apart."""
+    if is_log:  # a linear axis could show the small values
+        set_log(ax, ax.xaxis)
+    scale_axis(ax, ax.xaxis)
+    is_log = ax.get_xscale() == "log"
+    low, high = (np.log10(low), np.log10(high)) if is_log else (low, high)
+    span = max(high - low, 0.5 if is_log else 0.2 * high) or 1.0  # all of them may be 0
+    ends = low - margins[0] * span, high + margins[1] * span
+    ax.set_xlim(*(np.power(10.0, ends) if is_log else ends))

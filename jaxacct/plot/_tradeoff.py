@@ -1,0 +1,93 @@
+"""What an adversary can tell: trade-off and ROC curves."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from jaxacct._validate import check_probability
+from jaxacct.membership import tradeoff
+from jaxacct.plot._axes import add_legend, axes_or_new, check_grid, line_style, name_axes, set_log
+from jaxacct.plot._looks import look_of
+
+_GUESSING = "guessing"
+_LEAST_RATE = 1e-6
+
+
+def tradeoff_curve(
+    mechanism: Any, false_positive_rates: Any = None, *, label: str | None = None, ax: Axes | None = None
+) -> Axes:
+    """The least false negative rate of any test for one record's part, against its false positive rate.
+
+    The line is `tradeoff`'s certified lower bound: no test has its pair of errors below it. The diagonal is what
+    guessing reaches, and all that perfect privacy leaves.
+
+    Args:
+      mechanism: a mechanism with scalar fields, or an upper `Pld`.
+      false_positive_rates: float array [N] in [0, 1], N >= 2; None for all of [0, 1].
+      label: name in the legend; None for the scheme's.
+      ax: matplotlib axes; None for those of a new figure.
+
+    Returns:
+      The axes.
+
+    Raises:
+      ValueError: if an argument is out of range, or the axes show something else.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct import plot
+    >>> ax = plot.tradeoff_curve(ja.Gaussian(1.0), [0.0, 0.1, 1.0])
+    >>> [round(float(v), 4) for v in ax.get_lines()[0].get_ydata()]
+    [1.0, 0.6109, 0.0]
+    """
+    if false_positive_rates is None:
+        false_positive_rates = np.concatenate([np.linspace(0.0, 1.0, 101), np.geomspace(_LEAST_RATE, 0.01, 41)])
+    rates = _checked(false_positive_rates)
+    ax = axes_or_new(ax)
+    style = line_style(ax, look_of(mechanism), label)
+    name_axes(ax, "false positive rate", "false negative rate, at least")
+    ax.plot(rates, tradeoff(mechanism, rates), **style)
+    _finish(ax, [0.0, 1.0], [1.0, 0.0])
+    return ax
+
+
+def roc_curve(
+    mechanism: Any, false_positive_rates: Any = None, *, label: str | None = None, ax: Axes | None = None
+) -> Axes:
+    """The greatest true positive rate of any test for one record's part, on logarithmic axes.
+
+    ``1 - tradeoff``, a certified upper bound: what membership inference can reach at the small false positive rates
+    that matter. Arguments and errors as for `tradeoff_curve`, the rates > 0; None for 1e-6 to 1.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct import plot
+    >>> ax = plot.roc_curve(ja.Gaussian(1.0), [1e-3, 1e-2, 1e-1])
+    >>> [round(float(v), 4) for v in ax.get_lines()[0].get_ydata()], ax.get_xscale()
+    ([0.0183, 0.0924, 0.3891], 'log')
+    """
+    if false_positive_rates is None:
+        false_positive_rates = np.geomspace(_LEAST_RATE, 1.0, 121)
+    rates = _checked(false_positive_rates)
+    if rates[0] <= 0:
+        raise ValueError(f"false_positive_rates={rates[0]} in an array must be > 0: the axis is logarithmic")
+    ax = axes_or_new(ax)
+    style = line_style(ax, look_of(mechanism), label)
+    name_axes(ax, "false positive rate", "true positive rate, at most")
+    ax.plot(rates, 1.0 - tradeoff(mechanism, rates), **style)
+    set_log(ax, ax.xaxis)
+    set_log(ax, ax.yaxis)
+    _finish(ax, [rates[0], 1.0], [rates[0], 1.0])
+    return ax
+
+
+def _checked(rates: Any) -> np.ndarray:
+    grid = check_grid("false_positive_rates", rates).astype(np.float64)
+    check_probability("false_positive_rates", grid)
+    return grid
+
+
+def _finish(ax: Axes, x: list[float], y: list[float]) -> None:
+    """The diagonal, once, and the legend."""
+    if all(line.get_label() != _GUESSING for line in ax.get_lines()):
+        ax.plot(x, y, color="#999999", linestyle=":", linewidth=1.0, label=_GUESSING, zorder=1.0)
+    add_legend(ax)

@@ -1,0 +1,196 @@
+"""How jaxacct answers the reference values of Chen et al. and, for the clones pair, Renyi divergences."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+from _reference import Quantity, Side
+
+import jaxacct as ja
+from jaxacct._precision import Kernel
+from jaxacct.bounds import _chen as chen
+from jaxacct.divergence import _binary_response as binary
+from jaxacct.divergence._clones import clones_delta, clones_epsilon, lane_bytes, window_for
+from jaxacct.divergence._clones_renyi import clones_rdp, single_report_log_excess
+from jaxacct.divergence._clones_tradeoff import clones_gdp, clones_tradeoff, normal_upper_quantile
+from jaxacct.special import log_normal_tail, softplus
+
+_ROUNDING = "certified width: the rounding booked, 2e-13 and in proportion to the order"
+_SUMS = "sum of positive terms, each widened by its error: 2e-12 for n to 1e6"
+_CLOSED = "closed form"
+_WIDENED = "a sum, widened by 2^-40"
+
+
+def local(a):
+    """eps0, or log exp_eps0."""
+    return float(a["eps0"]) if "eps0" in a else math.log(float(a["exp_eps0"]))
+
+
+_rdp = Kernel(lambda n, p, eps, *, orders: tuple(clones_rdp(orders, n, p, eps)), lane_bytes=2**20)
+_closed = Kernel(lambda n, p, eps, *, orders: tuple(chen.moment_sandwich_rdp(n, p, eps, orders=orders)))
+_cosh = Kernel(
+    lambda n, p, eps, *, orders, window: tuple(chen.cosh_sandwich_rdp(n, p, eps, orders=orders, window=window))
+)
+_masses = Kernel(lambda *args: tuple(chen.pair_masses(*args)))
+_tradeoff = Kernel(clones_tradeoff, lane_bytes=lane_bytes)
+_delta, _epsilon = Kernel(clones_delta, lane_bytes=lane_bytes), Kernel(clones_epsilon, lane_bytes=lane_bytes)
+_epoch = Kernel(lambda n, block, eps, *, orders: tuple(chen.block_epoch_rdp(n, block, eps, orders=orders)))
+_single = Kernel(lambda power, eps: softplus(single_report_log_excess(power, eps)) / power)
+_laplace, _laplace_scale = Kernel(chen.laplace_rdp), Kernel(chen.laplace_scale)
+_asymptotic_gdp, _published_gdp = Kernel(chen.asymptotic_gdp), Kernel(chen.published_gdp)
+_asymptotic_rdp, _published_rdp = Kernel(chen.asymptotic_rdp), Kernel(chen.published_rdp)
+_published_local = Kernel(chen.published_local_epsilon)
+_binary_delta, _binary_rdp = Kernel(binary.binary_response_log_delta), Kernel(binary.binary_response_rdp)
+_gaussian_tradeoff = Kernel(lambda alpha, mu: jnp.exp(log_normal_tail(mu - normal_upper_quantile(jnp.log(alpha)))))
+
+
+# the orders of the reference values, in few programs; a high order widens the sums of all that share its program
+_ORDERS = (
+    (1.0, 1.01, 1.1, 2.0, 2.5, 3.0, 3.7, 4.0, 5.0, 8.0, 10.0, 16.0),
+    (30.0, 32.0, 64.0, 100.0, 128.0, 256.0),
+    (1000.0, 10000.0),
+)
+
+
+def clones_upper_rdp(num_reports, clone_prob, local_epsilon, order):
+    order = float(order)
+    orders = next((group for group in _ORDERS if order in group), (order,))
+    return float(_rdp(num_reports, clone_prob, local_epsilon, orders=orders)[1][orders.index(order)])
+
+
+def _pure_rdp(a):
+    return clones_upper_rdp(a["n"], math.exp(-local(a)), local(a), a.get("order", 1))
+
+
+def _mass(which):
+    return lambda a: _masses(a["a"], a["b"], a["n"], math.exp(-a["eps0"]), a["eps0"])[which]
+
+
+def _general_clone_prob(a):
+    assert a["p"] == "2/(exp(eps0)+1)"
+    return 2.0 / (math.exp(a["eps0"]) + 1.0)
+
+
+def _window(a):
+    return max(2**14, window_for(a["n"], math.exp(-a["eps0"]), max_window=2**19))  # one program for most
+
+
+def _clones_delta(a):
+    at = _delta(a["eps"], a["n"], math.exp(-a["eps0"]), a["eps0"], window=_window(a))
+    return math.exp(at.log_upper)
+
+
+def _clones_epsilon(a):
+    return _epsilon(math.log(a["delta"]), a["n"], math.exp(-a["eps0"]), a["eps0"], window=_window(a)).upper
+
+
+def _cosh_end(which):
+    return lambda a: _cosh(a["n"], math.exp(-a["eps0"]), a["eps0"], orders=(float(a["order"]),), window=_window(a))[
+        which
+    ][0]
+
+
+def _closed_end(which):
+    return lambda a: _closed(a["n"], math.exp(-a["eps0"]), a["eps0"], orders=(float(a["order"]),))[which][0]
+
+
+def _composed_epsilon(a):
+    """One curve at the row's orders, `T` times, converted at its best order."""
+    first, last = (int(x) for x in a["orders"].removeprefix("integers ").split(".."))
+    orders = tuple(float(x) for x in range(first, last + 1))
+    upper = _rdp(a["n"], math.exp(-a["eps0"]), a["eps0"], orders=orders)[1]
+    return ja.epsilon(_curve(orders, a["T"] * np.asarray(upper)), a["delta"])
+
+
+def _curve(orders, values):
+    return ja.RdpCurve(np.asarray(orders), values, ja.Bound.UPPER, ja.NeighboringRelation.REPLACE_ONE, "Chen et al.")
+
+
+def _single_report(a):
+    power = a["order"] - 1.0
+    return _single(power, a["eps0"])
+
+
+_CLONES_RDP = Quantity(_pure_rdp, _ROUNDING)
+
+CHEN_ANSWERS = {
+    ("S1", "clone_rdp_general_p"): Quantity(
+        lambda a: clones_upper_rdp(a["n"], _general_clone_prob(a), a["eps0"], a["order"]), _ROUNDING
+    ),
+    ("S2", "clone_pair_pmf_P"): Quantity(_mass(0), "two binomial probabilities", 1e-13, Side.EITHER),
+    ("S2", "clone_pair_pmf_Q"): Quantity(_mass(1), "two binomial probabilities", 1e-13, Side.EITHER),
+    ("S3", "clone_tradeoff"): Quantity(
+        lambda a: _tradeoff(a["alpha"], a["n"], math.exp(-a["eps0"]), a["eps0"], window=128),
+        _SUMS,
+        side=Side.NEVER_ABOVE,
+    ),
+    ("S4", "clone_kl"): _CLONES_RDP,
+    ("S4", "clone_rdp"): _CLONES_RDP,
+    ("S7", "gdp_tradeoff"): Quantity(
+        lambda a: _gaussian_tradeoff(a["alpha"], a["mu"]), "a quantile and a tail", 1e-13, Side.EITHER
+    ),
+    ("S8", "corrected_gdp_mu"): Quantity(
+        lambda a: _asymptotic_gdp(a["n"], math.exp(-a["eps0"]), a["eps0"]), _CLOSED, 1e-14, Side.EITHER
+    ),
+    ("S8", "paper_gdp_mu"): Quantity(lambda a: _published_gdp(a["n"], a["eps0"]), _CLOSED, 1e-14, Side.EITHER),
+    ("S9", "corrected_rdp"): Quantity(
+        lambda a: _asymptotic_rdp(a["n"], math.exp(-a["eps0"]), a["eps0"], orders=(float(a["order"]),))[0],
+        _CLOSED,
+        1e-14,
+        Side.EITHER,
+    ),
+    ("S9", "paper_rdp"): Quantity(
+        lambda a: _published_rdp(a["n"], a["eps0"], orders=(float(a["order"]),))[0], _CLOSED, 1e-14, Side.EITHER
+    ),
+    ("S12", "rr2_delta"): Quantity(
+        lambda a: math.exp(
+            _binary_delta(a["eps"], a["n"], a["eps0"], window=max(2048, binary.binary_response_window(a["n"])))
+        ),
+        _SUMS,
+        side=Side.NEVER_ABOVE,
+    ),
+    ("S12", "rr2_rdp_reverse"): Quantity(
+        lambda a: _binary_rdp(a["n"], a["eps0"], orders=(float(a["order"]),), window=2048)[0],
+        "the larger of the two directions",
+        side=Side.NEVER_ABOVE,
+    ),
+    ("S14", "laplace_rdp"): Quantity(
+        lambda a: _laplace(a["eps0"], orders=(float(a["order"]),))[0], "closed form, rounded up by 2^-46"
+    ),
+    ("S14", "laplace_scale"): Quantity(
+        lambda a: _laplace_scale(a["clip"], a["eps0"], a["m"]), _CLOSED, 1e-14, Side.EITHER
+    ),
+    ("S15", "group_clone_rdp"): Quantity(
+        lambda a: _epoch(a["n_blocks"], a["block"], a["eps0"], orders=(float(a["order"]),))[1][0], _ROUNDING
+    ),
+    ("S15", "sgd_paper_gdp_mu"): Quantity(
+        lambda a: math.sqrt(a["T"]) * _published_gdp(a["m"], a["eps0"]), _CLOSED, 1e-14, Side.EITHER
+    ),
+    ("S15", "sgd_paper_rdp"): Quantity(
+        lambda a: a["T"] * _published_rdp(a["m"], a["eps0"], orders=(float(a["order"]),))[0],
+        _CLOSED,
+        1e-14,
+        Side.EITHER,
+    ),
+    ("S16", "sgd_paper_eps0_for_slope"): Quantity(
+        lambda a: _published_local(a["m"], a["T"], a["rho"]), _CLOSED, 1e-14, Side.EITHER
+    ),
+    ("S17", "clone_delta"): Quantity(_clones_delta, _SUMS),
+    ("S17", "clone_epsilon"): Quantity(_clones_epsilon, "least point found where delta is below the target", 1e-10),
+    ("S18", "clone_gdp_mu_star"): Quantity(
+        lambda a: clones_gdp(a["n"], math.exp(-a["eps0"]), a["eps0"], window=128, tolerance=1e-9),
+        "lines through the two tangents next to the best vertex",
+        1e-8,
+    ),
+    ("S19", "rr_local_rdp"): Quantity(_single_report, _CLOSED, 1e-13, Side.EITHER),
+    ("S20", "clone_rdp_closed_lower"): Quantity(_cosh_end(0), _WIDENED, side=Side.NEVER_ABOVE),
+    ("S20", "clone_rdp_closed_upper"): Quantity(_cosh_end(1), _WIDENED),
+}
+
+FMT_ANSWERS = {
+    ("S14", "kl"): _CLONES_RDP,
+    ("S14", "rdp"): _CLONES_RDP,
+    ("S14", "rdp_closed_sandwich_lower"): Quantity(_closed_end(0), _WIDENED, side=Side.NEVER_ABOVE),
+    ("S14", "rdp_closed_sandwich_upper"): Quantity(_closed_end(1), _WIDENED),
+    ("S15", "eps_composed_rdp"): Quantity(_composed_epsilon, _ROUNDING),
+}

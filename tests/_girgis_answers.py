@@ -1,0 +1,289 @@
+"""How jaxacct answers the reference values of Girgis et al. 2021, and of what Chen et al. restate of it."""
+
+import math
+
+import jax.numpy as jnp
+import mpmath as mp
+import numpy as np
+from _reference import Declined, Quantity, Side
+
+import jaxacct as ja
+from jaxacct._precision import Kernel
+from jaxacct.bounds import _girgis as girgis
+from jaxacct.bounds import _girgis_below as below
+from jaxacct.bounds import _girgis_mixture as mixture
+from jaxacct.bounds import _pure_composition as composition
+from jaxacct.conversion import epsilon_from_rdp, log_delta_from_rdp
+from jaxacct.divergence import _special_pair as special
+from jaxacct.divergence._binary_response import binary_response_log_delta, binary_response_window
+from jaxacct.divergence._clones import clones_delta, window_for
+from jaxacct.divergence._response_renyi import response_renyi, response_window
+from jaxacct.divergence._ternary_response import ternary_response_renyi, ternary_window
+
+theorem1, theorem2 = Kernel(girgis.theorem1_rdp), Kernel(girgis.theorem2_rdp)
+theorem1_real = Kernel(
+    lambda n, e, *, orders: girgis.at_real_orders(lambda a: girgis.theorem1_rdp(n, e, orders=a), orders=orders)
+)
+best_split, simple, earlier = (
+    Kernel(girgis.best_split_rdp),
+    Kernel(girgis.simple_rdp),
+    Kernel(girgis.earlier_rdp),
+)
+cap, remark3, paper = Kernel(girgis.cap_rdp), Kernel(girgis.remark3_split), Kernel(girgis.paper_rdp)
+published_sampled = Kernel(
+    lambda s, n, e, *, orders, general: girgis.published_sampled_rdp(
+        girgis.theorem1_rdp(n, e, orders=tuple(range(2, max(orders) + 1))), s, orders=orders, general=general
+    )
+)
+exact_mixture = Kernel(mixture.mixture_rdp, lane_bytes=mixture.mixture_lane_bytes)
+moment_mixture = Kernel(mixture.moment_mixture_rdp, lane_bytes=2**20)
+sampled_mixture = Kernel(mixture.sampled_mixture_rdp, lane_bytes=2**22)
+lower_response, lower_simple = Kernel(below.response_lower_rdp), Kernel(below.simple_lower_rdp)
+lower, ternary = Kernel(below.lower_rdp, lane_bytes=below.lower_lane_bytes), Kernel(ternary_response_renyi)
+response = Kernel(
+    lambda n, e, *, orders, window, reverse: tuple(response_renyi(n, e, orders=orders, window=window, reverse=reverse))
+)
+moment_bound, special_excess = Kernel(special.moment_bound_log_excess), Kernel(special.special_pair_log_excess)
+known_moment_bound = Kernel(
+    lambda m, e, chi2, *, orders: special.moment_bound_log_excess(m, e, orders=orders, log_chi_square=chi2)
+)
+exponential = Kernel(lambda m, e, a, *, sharp: special.exponential_log_moment(m, e, a, sharp=sharp))
+log_moments, moment_tail = Kernel(special.log_moments), Kernel(special.log_moment_bound)
+chi_square = Kernel(special.largest_chi_square)
+simple_epsilon, optimal_log_delta = Kernel(composition.simple_epsilon), Kernel(composition.optimal_log_delta)
+binary_delta = Kernel(binary_response_log_delta)
+pair_delta = Kernel(lambda e, n, local, *, window: clones_delta(e, n, np.e**-local, local, window=window).log_upper)
+converted = Kernel(lambda log_delta, *rdp, orders: epsilon_from_rdp(*_columns(orders, rdp), log_delta).value)
+converted_delta = Kernel(lambda epsilon, *rdp, orders: log_delta_from_rdp(*_columns(orders, rdp), epsilon).value)
+
+_SUMS = "sum of positive terms, each widened by its error"
+_CLOSED = "closed form, rounded up"
+_COMBS = "every h-th count of positive terms, aliases and rounding added: 1e-12"
+_SERIES = "a series of positive terms: 2^-52 (i + 8)(i + 16) of the i-th"
+
+
+# Orders of most rows, evaluated together: one program instead of one for each.
+_COMMON = (2, 3, 4, 5, 8, 10, 16, 17, 25, 32, 64, 80, 100, 256)
+
+
+def at_order(curve, order):
+    """`curve(orders)` [A] at one order."""
+    orders = _COMMON if order in _COMMON else (order,)
+    return curve(orders)[orders.index(order)]
+
+
+def _columns(orders, rdp):
+    return jnp.asarray(orders, jnp.float64)[:, None], jnp.stack(rdp)
+
+
+def local(args):
+    """eps0, where log 2 and log exp_eps0 are meant exactly."""
+    return float(mp.log(args["exp_eps0"])) if "exp_eps0" in args else float(args["eps0"])
+
+
+def span(text):
+    """The integers of "2..256"."""
+    first, last = map(int, text.split(".."))
+    return tuple(range(first, last + 1))
+
+
+def mixture_at(n, eps0, order):
+    """The certified tight bound at one order."""
+    return exact_mixture(n, eps0, orders=(order,), **mixture.mixture_statics(n, eps0, (order,)))[0]
+
+
+def response_at(n, eps0, orders, reverse=False):
+    """(lower, upper) of binary randomized response."""
+    top = 1.0 - max(orders) if reverse else max(orders)
+    window = max(128, response_window(n, eps0, top))  # one program for most
+    return response(n, eps0, orders=tuple(orders), window=window, reverse=reverse)
+
+
+def ternary_at(n, eps0, orders):
+    return ternary(n, eps0, orders=tuple(orders), window=ternary_window(n, eps0, max(orders)))
+
+
+def lower_at(n, eps0, orders):
+    return lower(n, eps0, orders=tuple(orders), **below.lower_statics(n, eps0, orders))
+
+
+def special_pair(m, eps0, orders, sampling_prob=1.0):
+    """Renyi divergences of m clients, binary powering: any m."""
+    bits = int(m).bit_length()
+    excess = special_excess(m, eps0, sampling_prob, orders=tuple(orders), num_bits=bits)
+    return np.logaddexp(0.0, excess) / (np.asarray(orders) - 1.0)
+
+
+def k_ary_share(args):
+    """The probability with which k-ary randomized response's special pairs are those of binary response."""
+    return (args["exp_eps0"] + 1.0) / (args["exp_eps0"] + args["k"] - 1.0)
+
+
+def _exact_shuffle(a):
+    data, other, k = a["data"], a["data_prime"], a["k"]
+    n, common, (x, y) = len(data), set(data[:-1]), (data[-1], other[-1])
+    if a["mechanism"] == "krr" and data[:-1] == other[:-1] and len(common) == 1:
+        (base,) = common
+        if k == 2 and base == y:
+            return response_at(n, local(a), (a["order"],))[0][0]
+        if k == 2 and base == x:
+            return response_at(n, local(a), (a["order"],), reverse=True)[0][0]
+        if k == 3 and base not in (x, y):
+            return ternary_at(n, local(a), (a["order"],))[0]
+    raise Declined
+
+
+def _thm1(a):
+    split = {"split": a["gamma"]} if "gamma" in a else {}
+    return at_order(lambda orders: theorem1(a["n"], a["eps0"], orders=orders, **split), a["order"])
+
+
+def _thm2(a):
+    split = {"split": a["gamma"]} if "gamma" in a else {}
+    return at_order(lambda orders: theorem2(a["n"], a["eps0"], orders=orders, **split), a["order"])
+
+
+def _mixture(a):
+    if a["special"] == "exact":
+        return mixture_at(a["n"], a["eps0"], a["order"])
+    sizes = mixture.mixture_statics(a["n"], a["eps0"], (a["order"],))
+    return moment_mixture(a["n"], a["eps0"], orders=(a["order"],), nodes=sizes["nodes"])[0]
+
+
+def base_curve(a, orders):
+    """The Renyi curve of one round that `base` names."""
+    if a["base"] == "thm1":
+        return theorem1(a["n"], a["eps0"], orders=orders)
+    lo, up = response_at(a["n"], a["eps0"], orders)
+    return up if a["base"] == "2rr_lower" else lo
+
+
+def _eps_composed(a):
+    orders = span(a["orders"])
+    return converted(math.log(a["delta"]), *(base_curve(a, orders) * a["rounds"]), orders=orders)
+
+
+def _delta_composed(a):
+    orders = span(a["orders"])
+    return math.exp(converted_delta(a["eps"], *(base_curve(a, orders) * a["rounds"]), orders=orders))
+
+
+def _subsampled(a):
+    general = a["variant"] == "general"
+    orders = span(a["orders"]) if "orders" in a else (a["order"],)
+    return published_sampled(a["rate"], a["n"], a["eps0"], orders=orders, general=general)
+
+
+def _eps_composed_subsampled(a):
+    return converted(math.log(a["delta"]), *(_subsampled(a) * a["rounds"]), orders=span(a["orders"]))
+
+
+def _special(a):
+    return np.log1p(np.exp(moment_bound(a["m"], a["eps0"], orders=(a["order"],))[0])) / (a["order"] - 1)
+
+
+def _exponential(sharp):
+    def evaluate(a):
+        return exponential(a["m"], a["eps0"], a["order"], sharp=sharp) / (a["order"] - 1)
+
+    return evaluate
+
+
+def _mechanism_upper(a):
+    share = math.log(k_ary_share(a)) + math.log(chi_square(local(a)))
+    excess = known_moment_bound(a["m"], local(a), share, orders=(a["order"],))[0]
+    return math.log1p(math.exp(excess)) / (a["order"] - 1)
+
+
+def _x_moment(a):
+    top = int(a["i"])
+    return math.exp(log_moments(a["m"], a["eps0"], 1.0, top=top, num_bits=int(a["m"]).bit_length())[top])
+
+
+def _kov(a):
+    total = (a["rounds"] - 2 * a["i"]) * a["eps"]
+    window = composition.composition_window(a["rounds"])
+    return math.exp(optimal_log_delta(total, a["eps"], a["rounds"], window=window))
+
+
+def _clones_delta(a):
+    return math.exp(pair_delta(a["eps"], a["n"], a["eps0"], window=window_for(a["n"], math.exp(-a["eps0"]))))
+
+
+def _lower(reverse):
+    return lambda a: at_order(lambda orders: response_at(a["n"], a["eps0"], orders, reverse=reverse)[0], a["order"])
+
+
+def _krr_lower(a):
+    if a["k"] != 3:
+        raise Declined
+    return ternary_at(a["n"], a["eps0"], (a["order"],))[0]
+
+
+def _linear_curve(a):
+    orders = np.asarray(span(a["orders"]), float)
+    return ja.RdpCurve(orders, a["rho"] * orders, ja.Bound.UPPER, ja.NeighboringRelation.REPLACE_ONE, "test curve")
+
+
+ANSWERS = {
+    ("S1", "exact_shuffle_rdp"): Quantity(_exact_shuffle, _SUMS, side=Side.NEVER_ABOVE),
+    ("S2", "rdp_upper_thm1"): Quantity(_thm1, _CLOSED),
+    ("S3", "rdp_upper_simple"): Quantity(lambda a: simple(a["n"], a["eps0"], orders=(a["order"],))[0], _CLOSED),
+    ("S4", "rdp_upper_thm1_real"): Quantity(
+        lambda a: theorem1_real(a["n"], a["eps0"], orders=(a["order"],))[0], _CLOSED
+    ),
+    ("S5", "rdp_upper_thm2"): Quantity(_thm2, _CLOSED),
+    ("S6", "rdp_upper_thm1"): Quantity(_thm1, _CLOSED),
+    ("S6", "rdp_upper_thm2"): Quantity(_thm2, _CLOSED),
+    ("S6", "remark3_gamma"): Quantity(lambda a: remark3(a["n"], a["eps0"]), "closed form", side=Side.EITHER),
+    ("S6", "rdp_upper_thm1_best_split"): Quantity(
+        lambda a: best_split(a["n"], a["eps0"], orders=(a["order"],))[0], _CLOSED
+    ),
+    ("S7", "rdp_upper_efm19"): Quantity(lambda a: earlier(a["n"], a["eps0"], orders=(a["order"],))[0], _CLOSED),
+    ("S8", "rdp_lower_2rr"): Quantity(_lower(False), _COMBS, side=Side.NEVER_ABOVE),
+    ("S8", "rdp_2rr_real"): Quantity(_lower(False), _COMBS, side=Side.NEVER_ABOVE),
+    ("S9", "rdp_lower_simple"): Quantity(
+        lambda a: lower_simple(a["n"], a["eps0"], orders=(a["order"],))[0], "rounded down", side=Side.NEVER_ABOVE
+    ),
+    ("S10", "eps_from_rdp"): Quantity(lambda a: ja.epsilon(_linear_curve(a), a["delta"]), _CLOSED),
+    ("S10", "delta_from_rdp"): Quantity(lambda a: ja.delta(_linear_curve(a), a["eps"]), _CLOSED),
+    ("S11", "eps_composed"): Quantity(_eps_composed, _CLOSED),
+    ("S11", "delta_composed"): Quantity(
+        _delta_composed, "the rounding of the curve times (order - 1) rounds", tolerance=1e-9
+    ),
+    ("S12", "rdp_upper_mixture"): Quantity(_mixture, _COMBS),
+    ("S13", "special_rdp_thm5"): Quantity(_special, _CLOSED),
+    ("S14", "special_rdp_thm6"): Quantity(_exponential(False), _CLOSED),
+    ("S14", "special_rdp_thm6_sharp"): Quantity(_exponential(True), _CLOSED),
+    ("S15", "x_moment"): Quantity(_x_moment, _SERIES, side=Side.EITHER),
+    ("S15", "x_moment_upper"): Quantity(lambda a: math.exp(moment_tail(a["m"], a["eps0"], index=int(a["i"]))), _CLOSED),
+    ("S16", "chi2_max"): Quantity(lambda a: chi_square(a["eps0"]), _CLOSED),
+    ("S17", "special_rdp_mechanism_exact"): Quantity(
+        lambda a: special_pair(a["m"], local(a), (a["order"],), k_ary_share(a))[0], _SERIES
+    ),
+    ("S17", "special_rdp_mechanism_upper"): Quantity(_mechanism_upper, _CLOSED),
+    ("S19", "rdp_poisson_subsampled"): Quantity(lambda a: _subsampled(a)[0], "a published estimate", side=Side.EITHER),
+    ("S19", "eps_composed_subsampled"): Quantity(_eps_composed_subsampled, "a published estimate", side=Side.EITHER),
+    ("S20", "kov_delta_i"): Quantity(_kov, _SUMS),
+    ("S20", "clones_delta"): Quantity(_clones_delta, _SUMS),
+    ("S20", "eps_kov_closed"): Quantity(
+        lambda a: simple_epsilon(a["eps"], a["rounds"], math.log(a["delta_slack"])), _CLOSED
+    ),
+    ("X3", "rdp_cap"): Quantity(lambda a: cap(a["eps0"], orders=(a["order"],))[0], _CLOSED),
+    ("X4", "rdp_lower_2rr_reverse"): Quantity(_lower(True), _COMBS, side=Side.NEVER_ABOVE),
+    ("X4", "rdp_lower_krr"): Quantity(_krr_lower, _COMBS, side=Side.NEVER_ABOVE),
+}
+
+# "Renyi Differential Privacy in the Shuffle Model: Enhanced Amplification Bounds" restates some of the formulas.
+CHEN_ANSWERS = {
+    ("S11", "girgis_upper"): Quantity(_thm2, _CLOSED),
+    ("S12", "girgis_lower"): ANSWERS["S9", "rdp_lower_simple"],
+    ("S12", "rr2_rdp_forward"): Quantity(_lower(False), _COMBS, side=Side.NEVER_ABOVE),
+    ("S12", "rr2_rdp_reverse"): Quantity(_lower(True), _COMBS, side=Side.NEVER_ABOVE),
+    ("S12", "rr2_delta"): Quantity(
+        lambda a: math.exp(binary_delta(a["eps"], a["n"], a["eps0"], window=binary_response_window(a["n"]))),
+        _SUMS,
+        side=Side.NEVER_ABOVE,
+    ),
+    ("S19", "rr_local_rdp"): Quantity(lambda a: cap(a["eps0"], orders=(a["order"],))[0], _CLOSED),
+}

@@ -1,0 +1,464 @@
+"""Shuffled check-ins: soundness against enumeration and the pair from below, limits, and what the paper printed."""
+
+import functools
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import mpmath as mp
+import numpy as np
+import pytest
+from _check_in_answers import approach_1, approach_2, check_in_law, response_interval, response_profile
+
+import jaxacct as ja
+from jaxacct._precision import Kernel, Rounding
+from jaxacct.bounds import _check_in as check_in
+from jaxacct.bounds import _check_in_coupling as coupling
+from jaxacct.bounds import _check_in_distributed as distributed
+from jaxacct.bounds import _check_in_first_cut as first_cut
+from jaxacct.bounds import _check_in_profile as profile
+from jaxacct.bounds import _check_in_published as published
+from jaxacct.bounds import _check_in_renyi as renyi
+from jaxacct.bounds._check_in_blocks import Layout, binomial_blocks, log_mixture
+from jaxacct.bounds._check_in_conversion import least_rdp, optimal_epsilon
+from jaxacct.bounds._check_in_response import response_floor_log_delta
+from jaxacct.conversion import epsilon_from_rdp
+from jaxacct.divergence import _shuffled_gaussian as gaussian
+from jaxacct.divergence._clones import clones_delta, lane_bytes
+from jaxacct.mechanisms._check_in import CheckIn
+
+SMALL = Layout(6, 3, 16)
+EXACT = Layout(48, 4, 48)
+
+
+@functools.cache
+def _kernel(fn, tree, num_leaves):
+    def run(*lanes, **static):
+        return fn(jax.tree.unflatten(tree, lanes[:num_leaves]), *lanes[num_leaves:], **static)
+
+    return Kernel(run, Rounding.UP, 2**18)
+
+
+def ask(fn, mechanism, *targets, **static):
+    leaves, tree = jax.tree.flatten(mechanism)
+    return _kernel(fn, tree, len(leaves))(*leaves, *targets, **static)
+
+
+@Kernel
+def profile_small(epsilon, num_users, prob, local, *, layout):
+    def one(args):
+        epsilon, num_users, prob, local = (x[None] for x in args)
+        pair = profile.check_in_pair(num_users, prob, jnp.exp(-local), local, reports=layout, clones=layout)
+        return profile.check_in_profile(epsilon, pair).log_delta[0]
+
+    return jax.lax.map(one, (epsilon, num_users, prob, local))
+
+
+@Kernel
+def floor_small(epsilon, num_users, prob, local, *, window):
+    def one(args):
+        return response_floor_log_delta(*(x[None] for x in args), window=window)[0]
+
+    return jax.lax.map(one, (epsilon, num_users, prob, local))
+
+
+def random_points(size, seed=5):
+    rng = np.random.default_rng(seed)
+    num_users = np.floor(10.0 ** rng.uniform(0.0, 9.0, size))
+    prob = np.minimum(10.0 ** rng.uniform(-4.0, 0.0, size), rng.choice([0.5, 1.0], size))
+    local = 10.0 ** rng.uniform(-2.0, 1.0, size)
+    share = 10.0 ** rng.uniform(-4.0, 0.0, size)
+    return num_users, prob, local, np.log1p(prob * np.expm1(local)) * share
+
+
+def test_profile_is_above_the_pair_at_ten_thousand_points():
+    num_users, prob, local, epsilon = random_points(10_000)
+    upper = profile_small(epsilon, num_users, prob, local, layout=SMALL)
+    lower = floor_small(epsilon, num_users, prob, local, window=16)
+    assert not np.isnan(upper).any()
+    assert not np.isnan(lower).any()
+    assert np.all(lower <= upper)
+    assert np.mean(lower > -700.0) > 0.3  # the comparison is not void
+
+
+def exact_laws(num_users, prob, local):
+    """Pairs of probability rows, over all bits of the others, both directions."""
+    for ones in range(num_users):
+        laws = [check_in_law(num_users, prob, local, ones, first) for first in (False, True)]
+        keys = [key for key, mass in laws[0].items() if mass > 0]
+        rows = [np.asarray([law[key] for key in keys]) for law in laws]
+        yield from (rows, rows[::-1])
+
+
+SETTINGS = [(1, 0.4, 1.0), (2, 0.7, 2.0), (3, 0.3, 1.0), (4, 0.5, 0.5), (4, 1.0, 1.0)]
+
+
+@pytest.mark.parametrize(("num_users", "prob", "local"), SETTINGS)
+def test_profile_against_enumeration(num_users, prob, local):
+    run = CheckIn(ja.LocalRandomizer(local), num_users, prob)
+    known = CheckIn(ja.KaryRandomizedResponse(local, 2), num_users, prob)
+    for epsilon in np.log1p(prob * np.expm1(local)) * np.asarray([0.1, 0.6]):
+        exact = max(
+            float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum()) for p, q in exact_laws(num_users, prob, local)
+        )
+        assert exact <= math.exp(ask(check_in.profile_upper_log_delta, known, epsilon)) * (1 + 1e-12)
+        assert exact <= math.exp(ask(check_in.profile_upper_log_delta, run, epsilon)) * (1 + 1e-12)
+        lower = ask(check_in.response_lower_log_delta, run, epsilon, blocks=64)
+        assert math.exp(lower) <= exact
+        # the pair from below is an enumeration itself: one record of 1 among zeros
+        zero, one = (check_in_law(num_users, prob, local, 0, first) for first in (False, True))
+        pair = sum(max(one[key] - math.exp(epsilon) * zero[key], 0.0) for key in zero)
+        assert math.exp(lower) == pytest.approx(pair, rel=1e-10, abs=1e-16)
+
+
+@pytest.mark.parametrize(("num_users", "prob", "local"), SETTINGS)
+def test_renyi_divergences_against_enumeration(num_users, prob, local):
+    run = CheckIn(ja.LocalRandomizer(local), num_users, prob)
+    orders = (1.5, 2.0, 3.0, 8.0)
+    upper = ask(check_in.profile_upper_rdp, run, orders=orders)
+    lower = ask(check_in.response_lower_rdp, run, orders=orders)
+    base = renyi_of_response(num_users, prob, local, max_order=8)
+    for i, order in enumerate(orders):
+        exact = max(
+            math.log(float(np.sum(p**order * q ** (1.0 - order)))) / (order - 1.0)
+            for p, q in exact_laws(num_users, prob, local)
+        )
+        assert lower[i] <= exact <= upper[i]
+        if order >= 2:
+            assert exact <= base[int(order) - 2]
+
+
+@Kernel
+def _response_mixture(num_users, prob, local, *, max_order, layout, capped):
+    blocks = binomial_blocks(num_users, prob, layout)
+
+    def base(num_reports):
+        return renyi.response_base(local + 0.0 * num_reports, max_order=max_order)
+
+    return renyi.mixture_rdp(num_users, blocks, base, capped=capped)
+
+
+def renyi_of_response(num_users, prob, local, *, max_order, capped=True):
+    return _response_mixture(num_users, prob, local, max_order=max_order, layout=EXACT, capped=capped)
+
+
+@Kernel
+def _constant_base(num_users, prob, local, *, max_order):
+    return renyi.constant_base_rdp(num_users, prob, renyi.response_base(local, max_order=max_order))
+
+
+def test_mixture_over_counts_is_the_closed_one_and_the_cap_is_sharp():
+    by_count = renyi_of_response(30, 0.4, 1.5, max_order=12, capped=False)
+    np.testing.assert_allclose(by_count, _constant_base(30, 0.4, 1.5, max_order=12), rtol=1e-11)
+    capped = renyi_of_response(30, 0.4, 1.5, max_order=12)
+    assert np.all(capped <= by_count * (1 + 1e-12))
+    local = Kernel(renyi.response_rdp)(1.5, np.arange(2.0, 13.0))
+    np.testing.assert_allclose(renyi_of_response(30, 1.0, 1.5, max_order=12), local, rtol=1e-11)
+
+
+def test_real_orders_lie_above_convex_moments():
+    whole = renyi_of_response(20, 0.3, 1.0, max_order=6)
+    orders = (1.25, 2.0, 2.5, 5.75, 6.0, 7.0)
+    values = Kernel(lambda *rows: renyi.at_real_orders(jnp.stack(rows), orders))(*whole)
+    np.testing.assert_allclose(values[[1, 4]], whole[[0, 4]], rtol=1e-12)
+    assert np.isinf(values[-1])
+    assert np.all(np.diff(values[:-1]) >= 0)
+    assert values[2] * 1.5 == pytest.approx(0.5 * (whole[0] + 2.0 * whole[1]), rel=1e-11)
+
+
+def test_no_map_from_one_guarantee_to_renyi_divergences():
+    """Lemma 1 states that (eps, delta)-DP gives at most `least_rdp`; randomized response at eps lies above it."""
+    for epsilon in (0.5, 2.0):
+        lemma = float(Kernel(least_rdp)(2.0, epsilon, 0.0))
+        truth = float(Kernel(renyi.response_rdp)(epsilon, 2.0))
+        assert lemma == 0.0 < truth
+    assert truth == pytest.approx(1.87555, abs=1e-5)
+    # what it is: the least among pairs with that divergence, here against random pairs of laws
+    rng = np.random.default_rng(1)
+    p, q = rng.dirichlet(np.ones(4), 500), rng.dirichlet(np.ones(4), 500)
+    epsilon = rng.uniform(0.0, 1.0, 500)
+    delta = np.maximum(p - np.exp(epsilon)[:, None] * q, 0.0).sum(axis=1)
+    for order in (1.5, 2.0, 7.0):
+        divergence = np.log((p**order * q ** (1.0 - order)).sum(axis=1)) / (order - 1.0)
+        assert np.all(Kernel(least_rdp)(order, epsilon, delta) <= divergence * (1 + 1e-12))
+
+
+def test_optimal_conversion_is_never_above_the_closed_one():
+    order, rdp, log_delta = (
+        x.ravel() for x in np.meshgrid([1.5, 2.0, 8.0, 64.0], [1e-3, 0.1, 3.0], [-2.0, -12.0, -30.0])
+    )
+    best = Kernel(optimal_epsilon)(order, rdp, log_delta)
+    closed = Kernel(lambda a, r, d: epsilon_from_rdp(a[None], r[None], d).value)(order, rdp, log_delta)
+    assert np.all(best <= closed * (1 + 1e-9) + 1e-12)
+    assert np.any(best < 0.9 * closed)
+    back = Kernel(least_rdp)(order, best, np.exp(log_delta))
+    assert np.all(back >= rdp * (1 - 1e-12))  # safe
+    assert np.all((back <= rdp * (1 + 1e-6)) | (best == 0))  # and sharp
+
+
+def partitions(total, largest=None):
+    largest = total if largest is None else largest
+    if total == 0:
+        yield ()
+    for part in range(min(total, largest), 0, -1):
+        for rest in partitions(total - part, part):
+            yield (part, *rest)
+
+
+def by_partitions(n, order, s):
+    """Algorithm 2, corrected: the sum over partitions of the order into at most n parts."""
+    total = mp.mpf(0)
+    for parts in partitions(order):
+        if len(parts) > n:
+            continue
+        ways = mp.factorial(n) / mp.factorial(n - len(parts))
+        for part in set(parts):
+            ways /= mp.factorial(parts.count(part))
+        chosen = mp.factorial(order) / mp.fprod(mp.factorial(k) for k in parts)
+        total += ways * chosen * mp.exp(s * sum(k * k for k in parts) / 2)
+    return (mp.log(total) - order * mp.log(n) - order * s / 2) / (order - 1)
+
+
+gaussian_pair = Kernel(gaussian.gaussian_pair_rdp)
+response_pair = Kernel(gaussian.response_pair_rdp)
+
+
+@pytest.mark.parametrize(("num_users", "sigma"), [(1, 1.0), (2, 0.7), (3, 1.0), (50, 0.5), (10**4, 2.0), (10**9, 30.0)])
+def test_recurrence_against_partitions(num_users, sigma):
+    orders = tuple(range(2, 11))
+    values = gaussian_pair(num_users, 1.0, 1.0 / sigma, orders=tuple(map(float, orders)))
+    with mp.workdps(60):
+        for order, value in zip(orders, values, strict=True):
+            exact = by_partitions(num_users, order, mp.mpf(1) / mp.mpf(sigma) ** 2)
+            assert -4e-12 <= float((mp.mpf(float(value)) - exact) / exact) <= 0
+
+
+def test_pair_closed_forms_and_sandwich():
+    orders = tuple(float(a) for a in range(2, 65))
+    a = np.asarray(orders)
+    for num_users, sigma in itertools.product((1, 7, 1000, 10**8), (0.3, 1.0, 10.0)):
+        gap = 1.0 / sigma
+        u = math.expm1(gap * gap)
+        values = gaussian_pair(num_users, 1.0, gap, orders=orders)
+        low, high = Kernel(lambda n, g: gaussian.gaussian_pair_sandwich(n, g, jnp.asarray(orders)[:, None]))(
+            num_users, gap
+        )
+        assert np.all(low * (1 - 1e-11) <= values)
+        assert np.all(values <= high * (1 + 1e-12))
+        assert np.all(np.diff(values) >= 0)
+        part = gaussian_pair(num_users, 0.2, gap, orders=orders)
+        assert np.all(part <= values)
+        assert part[0] == pytest.approx(math.log1p(0.2 * u / num_users), rel=1e-11)
+    single = gaussian_pair(1, 0.3, 0.5, orders=orders)
+    np.testing.assert_allclose(single, np.log1p(0.3 * np.expm1(0.125 * a * (a - 1))) / (a - 1), rtol=1e-11)
+
+
+def test_pair_of_responses_is_the_enumeration():
+    for num_users, prob, local in SETTINGS:
+        zero, one = (check_in_law(num_users, prob, local, 0, first) for first in (False, True))
+        values = response_pair(num_users, prob, local, orders=(2.0, 3.0, 9.0))
+        for order, value in zip((2.0, 3.0, 9.0), values, strict=True):
+            exact = math.log(sum(one[k] ** order * zero[k] ** (1.0 - order) for k in zero if zero[k] > 0)) / (
+                order - 1.0
+            )
+            assert value == pytest.approx(exact, rel=1e-10)
+
+
+def test_blocks_bound_convex_functions_of_the_count():
+    mix = Kernel(
+        lambda n, q, t, *, layout: (lambda blocks: log_mixture(blocks, t * blocks.first / n, t * blocks.last / n))(
+            binomial_blocks(n, q, layout)
+        )
+    )
+    for num_users, prob, tilt in itertools.product((1, 5, 300, 10**5, 10**9), (1e-6, 0.02, 0.6, 1.0), (0.0, 1.0, 5.0)):
+        with mp.workdps(40):
+            n, q = mp.mpf(num_users), mp.mpf(prob)
+            exact = (1 - q + q * mp.exp(tilt / n)) ** n - (1 - q) ** n
+        for layout, slack in ((SMALL, 0.5), (Layout(16, 8, 128), 4e-3)):
+            ratio = float(mp.exp(mp.mpf(float(mix(num_users, prob, tilt, layout=layout)))) / exact)
+            assert 1.0 <= ratio <= 1.0 + slack
+
+
+def test_ternary_moments_of_gaussians():
+    """Random triangles of three data at distance <= sqrt(s): the sharp moment is above each, the lognormal above it."""
+    rng = np.random.default_rng(3)
+    x = np.linspace(-14.0, 14.0, 281)
+    grid = np.stack(np.meshgrid(x, x))
+    density = np.exp(-0.5 * (grid**2).sum(axis=0)) * (x[1] - x[0]) ** 2 / (2 * math.pi)
+
+    @Kernel
+    def moments(s):
+        found = [
+            distributed.distributed_base(jnp.sqrt(s), jnp.ones_like(s), kind, max_order=8).log_ternary
+            for kind in (distributed.TernaryMoment.SHARP, distributed.TernaryMoment.LOGNORMAL)
+        ]
+        return jnp.stack(found)
+
+    for s in (0.1, 1.0):
+        sharp, wide = moments(s)
+        assert np.all(sharp[2:] <= wide[2:] + 1e-12)
+        top = dict.fromkeys(range(2, 9), 0.0)
+        for _ in range(40):
+            points = rng.normal(size=(2, 2))
+            points /= max(np.linalg.norm(points[0]), np.linalg.norm(points[1]), np.linalg.norm(points[0] - points[1]))
+            ratios = [np.exp(math.sqrt(s) * np.tensordot(v, grid, 1) - 0.5 * s * (v @ v)) for v in points]
+            for j in top:
+                top[j] = max(top[j], float((np.abs(ratios[0] - ratios[1]) ** j * density).sum()))
+        assert all(math.log(top[j]) <= sharp[j] + 1e-9 for j in top)
+
+
+def test_distributed_check_ins_keep_their_order():
+    run = Kernel(distributed.distributed_rdp, lane_bytes=2**24)
+    static = {"max_order": 8, "layout": Layout(64, 8, 128)}
+    kinds = distributed.TernaryMoment
+    lanes = 1000, 0.1, 2.0
+    generic = run(*lanes, kind=kinds.GENERIC, capped=False, **static)
+    wide, sharp = (run(*lanes, kind=kind, **static) for kind in (kinds.LOGNORMAL, kinds.SHARP))
+    assert np.all(sharp <= wide * (1 + 1e-12))
+    assert np.all(wide <= generic * (1 + 1e-12))
+    assert np.all(sharp > 0)
+    same = run(*lanes, kind=kinds.SHARP, fewest=1, **static)
+    assert np.all(same >= sharp * (1 - 1e-9))  # given at least one report
+    cut = run(6e4, 1e-3, 1.0, kind=kinds.LOGNORMAL, fewest=18, max_order=32, layout=static["layout"])[-1]
+    whole = run(6e4, 1e-3, 1.0, kind=kinds.LOGNORMAL, max_order=32, layout=static["layout"])[-1]
+    assert whole > 2.0
+    assert cut < 1e-5
+    printed = Kernel(published.published_distributed_rdp)(20, 0.01, 0.4, max_order=2, num_counts=20)[0]
+    assert printed < 0  # Theorem 4 leaves out the rounds without reports
+
+
+@pytest.mark.parametrize(("num_users", "prob", "local"), [(3, 0.3, 1.0), (4, 0.6, 2.0), (6, 0.8, 0.5)])
+def test_direct_profile_is_below_the_coupled_one(num_users, prob, local):
+    base = response_profile(local, num_users)
+    for inner in (0.05, 0.2, 0.4 * local):
+        epsilon = math.log1p(prob * math.expm1(inner))
+        direct = float(Kernel(lambda e, q: coupling.direct_delta(e, q, base, num_users=num_users))(epsilon, prob))
+        coupled = float(Kernel(lambda e, q: coupling.coupled_delta(e, q, base, num_users=num_users))(inner, prob))
+        exact = max(
+            float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum()) for p, q in exact_laws(num_users, prob, local)
+        )
+        assert exact <= direct * (1 + 1e-12)
+        assert direct <= coupled * (1 + 1e-12)
+
+
+def test_everybody_checks_in_is_shuffling():
+    shuffled = Kernel(clones_delta, lane_bytes=lane_bytes)
+    for num_users, local, epsilon in ((1, 1.0, 0.5), (40, 1.0, 0.2), (10**4, 2.0, 0.05)):
+        run = CheckIn(ja.LocalRandomizer(local), num_users, 1.0)
+        value = float(ask(check_in.profile_upper_log_delta, run, epsilon))
+        exact = float(shuffled(epsilon, num_users, math.exp(-local), local, window=512).log_upper)
+        assert exact - 1e-11 <= value <= exact + 0.02 * abs(exact)
+
+
+def test_limits_and_failing_closed():
+    runs = [CheckIn(ja.LocalRandomizer(1.0), 1000, prob) for prob in (0.0, 1e-3, 0.1, 1.0)]
+    values = [float(ask(check_in.profile_upper_epsilon, run, math.log(1e-6))) for run in runs]
+    assert values[0] == 0
+    assert np.all(np.diff(values) > 0)
+    assert values[-1] <= 1.0
+    dropped = CheckIn(ja.LocalRandomizer(1.0), 1000, 0.2, dropout_prob=0.5)
+    assert ask(check_in.profile_upper_epsilon, dropped, math.log(1e-6)) == pytest.approx(values[2], rel=1e-9)
+    several = CheckIn(ja.LocalRandomizer(1.0), 1000, 0.1, 2)
+    assert np.isinf(ask(check_in.profile_upper_epsilon, several, -9.0))
+    assert ask(check_in.profile_upper_log_delta, several, 0.1) == 0
+    assert ask(check_in.profile_upper_epsilon, CheckIn(ja.LocalRandomizer(0.0), 1000, 0.1), -9.0) == 0
+    assert np.isinf(ask(check_in.profile_upper_epsilon, CheckIn(ja.LocalRandomizer(400.0), 1000, 0.1), -9.0))
+    approximate = CheckIn(ja.LocalRandomizer(1.0, 1e-3), 1000, 0.1)
+    assert np.isinf(ask(check_in.profile_upper_epsilon, approximate, math.log(1e-6)))
+    assert np.all(np.isinf(ask(check_in.profile_upper_rdp, approximate, orders=(2.0,))))
+    for name, wrong in (("num_users", 0.5), ("check_in_prob", 1.5), ("num_epochs", 0), ("dropout_prob", -0.1)):
+        fields = {"num_users": 10, "check_in_prob": 0.1, "num_epochs": 1, "dropout_prob": 0.0, name: wrong}
+        with pytest.raises(ValueError, match=name):
+            CheckIn(ja.LocalRandomizer(1.0), **fields)
+
+
+def test_answers_invert_each_other_and_rounds_compose():
+    one = CheckIn(ja.LocalRandomizer(2.0), 10**4, 0.01)
+    epsilon = ask(check_in.profile_upper_epsilon, one, math.log(1e-6))
+    assert math.log(1e-6) - 2e-7 <= ask(check_in.profile_upper_log_delta, one, epsilon) <= math.log(1e-6)
+    by_renyi = ask(check_in.composed_upper_epsilon, one, math.log(1e-6))
+    assert epsilon <= by_renyi <= 1.3 * epsilon
+    back = ask(check_in.composed_upper_log_delta, one, by_renyi)
+    assert back <= math.log(1e-6) + 1e-6
+    curve = ask(check_in.profile_upper_rdp, CheckIn(ja.LocalRandomizer(2.0), 10**4, 0.01, 7), orders=(2.0, 3.5))
+    np.testing.assert_allclose(curve, 7.0 * ask(check_in.profile_upper_rdp, one, orders=(2.0, 3.5)), rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_slightly_approximate_randomizers_cost_little():
+    one = CheckIn(ja.LocalRandomizer(2.0), 10**4, 0.01)
+    slightly = CheckIn(ja.LocalRandomizer(2.0, 1e-12), 10**4, 0.01)
+    for method in (check_in.profile_upper_epsilon, check_in.composed_upper_epsilon):
+        pure, cost = (ask(method, run, math.log(1e-6)) for run in (one, slightly))
+        assert pure < cost < 1.05 * pure
+
+
+@pytest.mark.slow
+def test_gaussian_reports_lie_between_their_bounds():
+    run = CheckIn(ja.GaussianReports(4.0), 10**5, 0.01)
+    upper = ask(check_in.gaussian_upper_epsilon, run, math.log(1e-6))
+    lower = ask(check_in.response_lower_epsilon, run, math.log(1e-6), blocks=64)
+    assert 0 < lower < upper < 0.02
+    floor = ask(check_in.response_lower_rdp, run, orders=(2.0,))[0]
+    assert floor == pytest.approx(math.log1p(0.01 * math.expm1(0.25) / 1e5), rel=1e-10)
+
+
+@pytest.mark.slow
+def test_traced_arguments_and_derivatives():
+    def epsilon(prob):
+        run = CheckIn(ja.LocalRandomizer(1.0), 200, prob)
+        return ask(check_in.profile_upper_epsilon, run, -9.0)
+
+    concrete = epsilon(0.1)
+    both = jax.jit(jax.value_and_grad(epsilon))
+    traced, slope = both(0.1)
+    assert traced == pytest.approx(concrete, rel=1e-6)
+    assert traced >= concrete
+    difference = (epsilon(0.1 + 1e-3) - epsilon(0.1 - 1e-3)) / 2e-3
+    assert slope == pytest.approx(difference, rel=0.05)
+    assert np.isinf(both(jnp.nan)[0])
+
+
+def test_first_cut_and_failures_are_above_the_direct_profile():
+    lanes = 10**6, 0.1, 0.11 * 10**6, 1.0, math.log(1e-9), -math.inf
+    epsilon, log_delta = Kernel(lambda *a: tuple(first_cut.first_cut(*a)))(*lanes)
+    run = CheckIn(ja.LocalRandomizer(1.0), 10**6, 0.1)
+    assert ask(check_in.profile_upper_log_delta, run, float(epsilon)) <= float(log_delta) < -15
+    rdp, log_failure = Kernel(
+        lambda *a: tuple(first_cut.approximate_rdp(*a, orders=(2.0, 8.0), num_counts=2000)), lane_bytes=2**20
+    )(10**4, 0.1, 1.0, math.log(1e-9), -math.inf)
+    direct = ask(check_in.profile_upper_rdp, CheckIn(ja.LocalRandomizer(1.0), 10**4, 0.1), orders=(2.0, 8.0))
+    assert np.all(direct <= rdp)
+    assert math.exp(log_failure) < 2e-10
+    assert Kernel(lambda *a: tuple(first_cut.first_cut(*a)))(10**4, 0.01, 150, 8.0, -9.0, -40.0)[1] == 0  # no regime
+
+
+# Table 2 of the paper: 100 rounds of 10^4 users, delta = 10^-4: (epsilon0, rate): baseline, approach 1, approach 2
+TABLE_2 = {
+    (2.0, 1e-2): (0.096, 0.17, 0.049),
+    (2.0, 1e-3): (0.013, 0.012, 0.024),
+    (8.0, 1e-2): (9.52, 8.57, 8.18),
+    (8.0, 1e-3): (3.86, 1.78, 1.58),
+}
+# Cells below binary randomized response, which every (epsilon0, 0)-DP method must cover
+REFUTED = {(2.0, 1e-2): {2}, (2.0, 1e-3): {0, 1}}
+
+
+@pytest.mark.parametrize("cell", TABLE_2)
+def test_table_2(cell):
+    local, prob = cell
+    truth = response_interval(10**4, prob, local, 100, 1e-4, precision=1e-2)
+    sound = ask(check_in.composed_upper_epsilon, CheckIn(ja.LocalRandomizer(local), 10**4, prob, 100), math.log(1e-4))
+    assert truth.upper <= sound
+    printed = TABLE_2[cell]
+    assert {i for i, value in enumerate(printed) if value + 5e-4 < truth.lower} == REFUTED.get(cell, set())
+
+
+def test_published_approaches_are_below_the_truth():
+    """One round at order 8: both formulas lie below the exact divergence of one pair."""
+    lanes = 10**4, 1e-2, 2.0, 1e-4, 1e-8
+    exact = response_pair(10**4, 1e-2, 2.0, orders=(8.0,))[0]
+    assert exact == pytest.approx(2.2121e-5, rel=1e-4)
+    assert approach_1(*lanes, max_order=8, num_counts=300)[-1] < 0.8 * exact
+    assert approach_2(*lanes, orders=(8.0,), num_counts=300)[0] < 1e-4 * exact
