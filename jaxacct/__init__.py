@@ -3,6 +3,7 @@
 from jaxacct._types import Bound, Direction, NeighboringRelation, OrderEdgeWarning
 from jaxacct.accounting import Entry, allocation_rdp, compare, deciding, delta, epsilon, rdp
 from jaxacct.bounds._profiles import dominating_pld
+from jaxacct.calibration import calibrate
 from jaxacct.composition import compose
 from jaxacct.curves import Pld, RdpCurve, mixture
 from jaxacct.estimation import Estimate, Sampler, estimate_delta
@@ -26,6 +27,7 @@ from jaxacct.mechanisms import (
 )
 from jaxacct.membership import gdp, tradeoff
 from jaxacct.reporting import report
+from jaxacct.sweeping import Layout, SweepInterrupted, SweepResult, sweep
 from jaxacct.utility import mean_estimation_variance
 
 __version__ = "0.1.0"
@@ -45,6 +47,7 @@ __all__ = [
     "Interval",
     "KaryRandomizedResponse",
     "Laplace",
+    "Layout",
     "LocalRandomizer",
     "NeighboringRelation",
     "OrderEdgeWarning",
@@ -57,7 +60,10 @@ __all__ = [
     "Sampler",
     "ScheduledAllocation",
     "Shuffled",
+    "SweepInterrupted",
+    "SweepResult",
     "allocation_rdp",
+    "calibrate",
     "compare",
     "compose",
     "deciding",
@@ -73,5 +79,6 @@ __all__ = [
     "pld",
     "rdp",
     "report",
+    "sweep",
     "tradeoff",
 ]

@@ -142,6 +142,8 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
             "lower resolution, or for the Renyi bound (no precision)"
         )
     losses = origin + step * np.arange(start, start + size)
+    # a loss is a sum that carries some ulp of its largest term: it may lie near 0 though the grids begin far away
+    reach = sum(count * (abs(pld.offset) + step * pld.masses.shape[0]) for pld, count in parts)
 
     masses = np.full(size, np.inf if upper else 0.0)
     for tilt in tilts:
@@ -158,7 +160,7 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
         error = eta * norms + (5.0 * _ULP * total + eta) * float(np.linalg.norm(result)) + 2.0 * math.exp(_LOG_TAIL)
         log_scale = sum(count * lz for (_, count), lz in zip(parts, log_z, strict=True)) - tilt * losses
         # rounding of the exponent, and of the tilted masses that went in
-        grow = 2.0**-50 * (16.0 + total + np.abs(log_scale) + tilt * np.abs(losses))
+        grow = 2.0**-50 * (16.0 + total + np.abs(log_scale) + tilt * reach)
         with np.errstate(over="ignore", under="ignore"):
             scale = np.exp(np.minimum(log_scale + (grow if upper else -grow), 700.0))
             if upper:

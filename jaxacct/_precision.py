@@ -16,10 +16,12 @@ axes then run at full width (17 times faster than the same kernel under ``vmap``
 200 lanes of 60 orders).
 """
 
+import contextlib
+import contextvars
 import enum
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -98,16 +100,16 @@ class Kernel:
     def _compiled_for(self, static: dict[str, Any], num_args: int, size: int, *, quick: bool) -> Callable[..., Any]:
         # Compiled ahead of time, since a jitted call on concrete arguments would be staged out into the user's
         # own program while that is being traced.
-        key = (quick, num_args, size, _device(), *sorted(static.items()))
+        key = (quick, num_args, size, _mesh.get(), _device(), *sorted(static.items()))
         if key not in self._compiled:
-            lanes = [np.zeros(size)] * num_args
+            lanes = [_placed(np.zeros(size))] * num_args
             lowered = self._program(static).lower(*lanes)
             self._compiled[key] = lowered.compile(compiler_options=_QUICK_OPTIONS if quick else None)
         return self._compiled[key]
 
     def _is_quick(self, size: int, static: dict[str, Any]) -> bool:
         """Whether a call is one of the first few single questions, which pay more to compile than to run."""
-        if size != 1 or not _quick_compiles():
+        if size != 1 or _mesh.get() is not None or not _quick_compiles():
             return False
         key = tuple(sorted(static.items()))
         self._single_calls[key] = self._single_calls.get(key, 0) + 1
@@ -120,14 +122,14 @@ class Kernel:
         # broadcast_to and moveaxis cost as much as a small kernel: spared where the shapes agree, as for one question
         flat = [(a if a.shape == shape else np.broadcast_to(a, shape)).reshape(-1) for a in arrays]
         lane_bytes = self._lane_bytes(**static) if callable(self._lane_bytes) else self._lane_bytes
-        size = min(_bucket(num_lanes), _bucket(_CHUNK_BYTES // lane_bytes))
+        size = _across(min(_bucket(num_lanes), _num_devices() * _bucket(_CHUNK_BYTES // lane_bytes)))
         parts = []
         with jax.enable_x64(True), jax.default_device(_device()):
             program = self._compiled_for(static, len(flat), size, quick=self._is_quick(size, static))
             for start in range(0, max(num_lanes, 1), size):
-                out = program(*(_padded(a[start : start + size], size) for a in flat))
+                out = program(*(_placed(_padded(a[start : start + size], size)) for a in flat))
                 keep = min(size, num_lanes - start)
-                parts.append(jax.tree.map(lambda y, keep=keep: np.asarray(y)[..., :keep], out))
+                parts.append(jax.tree.map(lambda y, keep=keep: _gathered(y)[..., :keep], out))
         whole = parts[0] if len(parts) == 1 else jax.tree.map(lambda *ys: np.concatenate(ys, axis=-1), *parts)
         return jax.tree.map(
             lambda y: (y if num_lanes == 1 else np.moveaxis(y, -1, 0)).reshape(shape + y.shape[:-1]), whole
@@ -214,6 +216,51 @@ class HostProgram:
                 lowered = jax.jit(functools.partial(self._fn, **static)).lower(*arrays)
                 self._compiled[key] = lowered.compile()
             return jax.tree.map(np.asarray, self._compiled[key](*arrays))
+
+
+# The devices over which lanes are spread, if any: each gets its share of every chunk, and no lane needs another's.
+_mesh: contextvars.ContextVar[jax.sharding.Mesh | None] = contextvars.ContextVar("mesh", default=None)
+
+
+@contextlib.contextmanager
+def lanes_over(mesh: jax.sharding.Mesh) -> Iterator[None]:
+    """Spreads the lanes of concrete calls over the devices of `mesh`, also those of other processes.
+
+    Every process must then make the same calls with the same arguments; each gets the whole answer.
+    """
+    # one axis, whose sharding XLA propagates: a mesh of explicit axes would have every kernel say it
+    token = _mesh.set(jax.sharding.Mesh(mesh.devices.reshape(-1), ("lanes",)))
+    try:
+        yield
+    finally:
+        _mesh.reset(token)
+
+
+def _num_devices() -> int:
+    mesh = _mesh.get()
+    return 1 if mesh is None else mesh.size
+
+
+def _across(size: int) -> int:
+    """`size`, rounded up so that every device has as many lanes."""
+    return -(-size // _num_devices()) * _num_devices()
+
+
+def _placed(block: np.ndarray) -> Any:
+    mesh = _mesh.get()
+    if mesh is None:
+        return block
+    spec = jax.sharding.PartitionSpec("lanes")  # type: ignore[no-untyped-call]
+    sharding = jax.sharding.NamedSharding(mesh, spec)
+    return jax.make_array_from_callback(block.shape, sharding, lambda at: block[at])
+
+
+def _gathered(y: jax.Array) -> np.ndarray:
+    if y.is_fully_addressable:
+        return np.asarray(y)
+    from jax.experimental.multihost_utils import process_allgather
+
+    return np.asarray(process_allgather(y, tiled=True))
 
 
 def _bucket(num_lanes: int) -> int:

@@ -23,15 +23,20 @@ class Option:
 
 @dataclasses.dataclass(frozen=True)
 class Scheme:
-    """How data are used: what it means, its options, and how to build its mechanism from their values."""
+    """How data are used: what it means, its options, and how to build its mechanism from their values.
+
+    `calibrated` is what is calibrated unless said otherwise; `renamed` the options that the mechanism calls otherwise.
+    """
 
     help: str
     options: tuple[Option, ...]
     build: Callable[[Mapping[str, Any]], Any]
     calibrated: str
+    renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
-    def option(self, name: str) -> Option:
-        return next(option for option in self.options if option.name == name)
+    def field(self, option: str) -> str:
+        """The mechanism's own name for an option."""
+        return self.renamed.get(option, option)
 
 
 def number(text: str) -> int | float:
@@ -142,6 +147,7 @@ SCHEMES = {
         (_NOISE, Option("num_steps", "T", "releases of the whole data (default 1)", 1)),
         _gaussian,
         "noise_multiplier",
+        {"num_steps": "counts"},
     ),
     "shuffle": Scheme(
         "reports of N users, shuffled",

@@ -24,6 +24,8 @@ from jaxacct.curves import Pld
 from jaxacct.mechanisms import (
     CheckIn,
     Composed,
+    DiscretePair,
+    Gaussian,
     PartialAllocation,
     PoissonSampled,
     RandomAllocation,
@@ -190,8 +192,12 @@ def interval_of(
     if isinstance(mechanism, Composed) and holds_reports(mechanism):
         return _of_composed_reports(mechanism, query, target, precision, progress)
     upper, lower = dict.fromkeys(directions, query.worst), dict.fromkeys(directions, 0.0)
-    if loss_scale(mechanism)[0] <= 0.0:  # sampling with probability 0
-        return Interval(0.0, 0.0, 0.0)
+    if loss_scale(mechanism)[0] <= 0.0:
+        if _loses_nothing(mechanism):
+            return Interval(0.0, 0.0, 0.0)
+        known = has_methods(mechanism)  # the scale of its loss underflows
+        high = float(decide(mechanism, query, target, directions, None).value) if known else query.worst
+        return Interval(0.0, high, 0.0)
     if has_exact(mechanism):
         for d in directions:
             ends = exact_ends(mechanism, query, target, d, precision)
@@ -215,6 +221,17 @@ def interval_of(
         overlap = worst(OVERLAP, mechanism, query, target, (Direction.REMOVE,))
         high = min(high, max(min(upper[Direction.REMOVE], overlap), upper.get(Direction.ADD, 0.0)))
     return Interval(min(low, high), high, min(found.analysis_lower, high))
+
+
+def _loses_nothing(mechanism: Any) -> bool:
+    """Whether the two neighbours cannot differ: nothing sampled, or one law on both sides."""
+    if isinstance(mechanism, Composed):
+        return all(_loses_nothing(part) for part in mechanism.mechanisms)
+    if isinstance(mechanism, PoissonSampled):
+        return bool(mechanism.sampling_prob == 0) or _loses_nothing(mechanism.mechanism)
+    if isinstance(mechanism, RandomAllocation):
+        return _loses_nothing(mechanism.mechanism)
+    return isinstance(mechanism, DiscretePair) and np.array_equal(*vars(mechanism).values())
 
 
 def holds_reports(mechanism: Any) -> bool:
@@ -370,7 +387,9 @@ def distribution_theorem(mechanism: Any) -> str:
         return "Feldman, McMillan & Talwar 2021, Theorems 3.2 and 3.8, Lemma 2.3 over the visible number"
     if isinstance(mechanism, PoissonSampled):
         return "Zhu, Dong & Wang 2022, Theorem 11"
-    return "Balle & Wang 2018, Theorem 8"
+    if isinstance(mechanism, Gaussian):
+        return "Balle & Wang 2018, Theorem 8"
+    return getattr(mechanism, "theorem", "") or "the pair's own loss distribution"
 
 
 def _needed_bytes(mechanism: Any, resolution: float) -> float:

@@ -237,7 +237,7 @@ def statement_markdown(facts: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def statement_json(facts: dict[str, Any]) -> str:
+def statement_json(facts: Any) -> str:
     """`statement` as JSON; infinities as strings, which JSON has no numbers for."""
     return json.dumps(standard(facts), indent=2, allow_nan=False)
 

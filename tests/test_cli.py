@@ -98,6 +98,17 @@ def test_compare_lists_every_method(capsys):
         (["epsilon", "gaussian", "--delta", "1e-6"], "--noise-multiplier"),
         (["epsilon", "nonsense"], "invalid choice: 'nonsense'"),
         ([], "required"),
+        (["calibrate", "allocation", "--epsilon", "1", "--delta", "1e-6"], "--num-steps must be given"),
+        (
+            [
+                "calibrate",
+                *["gaussian", "--noise-multiplier", "1", "--field", "num-steps", "--epsilon", ".1", "--delta", "1e-6"],
+            ],
+            "no counts meets target_epsilon=0.1",
+        ),
+        (["sweep", *ALLOCATION, "--delta", "1e-6"], "at least one option must be a list"),
+        (["sweep", "gaussian", "--noise-multiplier", "1:2", "--delta", "1e-6"], "start:stop:count"),
+        (["compare", "gaussian", "--noise-multiplier", "1", "--delta", "1e-6", "--plot", "x.nonsense"], "nonsense"),
     ],
 )
 def test_wrong_arguments_give_one_line_and_status_two(capsys, args, words):
@@ -141,3 +152,66 @@ def test_a_report_holds_what_a_model_card_needs():
         ja.report(run, target_delta=1e-6, style="html")
     with pytest.raises(ValueError, match="exactly one"):
         ja.report(run)
+
+
+def test_calibrated_value_meets_the_budget(capsys):
+    text = run(capsys, "calibrate", "gaussian", "--num-steps", "10", "--epsilon", "2", "--delta", "1e-6")
+    sigma = float(text.split()[2])
+    assert 2 * (1 - 1e-5) <= ja.epsilon(ja.Composed(ja.Gaussian(sigma), 10), 1e-6) <= 2
+    shuffle = ["shuffle", "--num-reports", "1000", "--delta", "1e-6", "--epsilon", "0.5", "--json"]
+    facts = json.loads(run(capsys, "calibrate", *shuffle))
+    assert ja.epsilon(ja.Shuffled(ja.LocalRandomizer(facts["local_epsilon"]), 1000), 1e-6) <= 0.5
+    reports = [
+        "shuffle",
+        "--local-epsilon",
+        "1",
+        "--field",
+        "num-reports",
+        "--delta",
+        "1e-6",
+        "--epsilon",
+        "0.5",
+        "--json",
+    ]
+    least = json.loads(run(capsys, "calibrate", *reports))["num_reports"]
+    assert ja.epsilon(ja.Shuffled(ja.LocalRandomizer(1.0), least), 1e-6) <= 0.5
+    assert ja.epsilon(ja.Shuffled(ja.LocalRandomizer(1.0), least - 1), 1e-6) > 0.5
+
+
+def test_sweep_to_standard_output_and_to_a_file(capsys, tmp_path):
+    grid = ["sweep", "gaussian", "--noise-multiplier", "1:4:3:log", "--num-steps", "1,2", "--delta", "1e-6"]
+    lines = run(capsys, *grid).splitlines()
+    assert lines[0] == "noise_multiplier,counts,epsilon"
+    table = [[float(x) for x in line.split(",")] for line in lines[1:]]
+    assert [row[:2] for row in table] == [[s, t] for s in (1.0, 2.0, 4.0) for t in (1.0, 2.0)]
+    for sigma, steps, value in table:
+        assert value == pytest.approx(ja.epsilon(ja.Composed(ja.Gaussian(sigma), int(steps)), 1e-6), rel=1e-12)
+    path = tmp_path / "sweep.csv"
+    assert "6 points" in run(capsys, *grid, "--out", str(path))
+    assert "6 points" in run(capsys, *grid, "--out", str(path), "--resume")
+    assert lines[1] in path.read_text()
+    beside = run(capsys, "sweep", "gaussian", "--noise-multiplier", "1,2", "--epsilon", ".1,1", "--side-by-side")
+    assert beside.splitlines()[0] == "noise_multiplier,target_epsilon,delta"
+    assert len(beside.splitlines()) == 3
+
+
+def test_report_and_picture(capsys, tmp_path):
+    assert run(capsys, "report", *ALLOCATION, "--delta", "1e-6", "--style", "markdown").startswith("**epsilon")
+    picture = tmp_path / "bounds.png"
+    run(capsys, "compare", "gaussian", "--noise-multiplier", "1", "--delta", "1e-6", "--plot", str(picture))
+    assert picture.stat().st_size > 1000
+
+
+def test_check_ins(capsys):
+    arguments = ["check-in", "--local-epsilon", "2", "--num-users", "1000000", "--check-in-prob", "0.01"]
+    text = run(capsys, "epsilon", *arguments, "--delta", "1e-6")
+    assert "epsilon = 0.001073" in text
+    assert "1000000 users with probability 0.01" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("command", [[], *([c] for c in ("epsilon", "compare", "calibrate", "sweep", "report"))])
+def test_help_teaches(capsys, command):
+    with pytest.raises(SystemExit) as stop:
+        main([*command, "--help"])
+    assert stop.value.code == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 110

@@ -644,3 +644,22 @@ def test_progress_sees_every_round() -> None:
     ja.epsilon_interval(ja.Laplace(1.0), 1e-6, precision=0.01, progress=lambda n, w: seen.append((n, w)))
     assert [n for n, _ in seen] == list(range(1, len(seen) + 1))
     assert seen[-1][1] <= 0.01
+
+
+def test_grids_that_begin_far_from_the_loss_near_zero():
+    """The rounding of a composed loss is that of its largest term, times a tilt of up to 1e12."""
+    pair = ja.DiscretePair([0.5, 0.5], [1e-9, 1 - 1e-9])
+    run = ja.Composed(pair, 3)
+    outcomes = np.array([[1e-9, 0.5], [1 - 1e-9, 0.5]])  # of (Q, P)
+    q, p = (np.einsum("i,j,k->ijk", *[outcomes[:, side]] * 3).ravel() for side in (0, 1))
+    truth = np.maximum(q - math.exp(0.5) * p, 0).sum()
+    assert truth <= ja.delta(run, 0.5, direction=ADD) <= truth * 1.2
+    found = ja.delta_interval(ja.Composed(ja.DiscretePair([0.5, 0.5], [1e-12, 1 - 1e-12]), 20), 0.0)
+    assert 0 <= found.lower <= found.upper <= 1
+
+
+def test_rare_sampling_is_not_free():
+    """The scale of its loss, q^2, underflows."""
+    assert ja.delta(ja.PoissonSampled(ja.Gaussian(1.0), 1e-163), 0.0) >= 3.8e-164
+    assert ja.delta(ja.PoissonSampled(ja.Laplace(1.0), 1e-163), 0.0) > 0
+    assert ja.delta(ja.PoissonSampled(ja.Gaussian(1.0), 0.0), 0.0) == 0.0

@@ -4,20 +4,24 @@ import math
 import warnings
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxacct._answering import EPSILON
 from jaxacct._best import chosen_precision
 from jaxacct._methods import has_methods, methods_for
+from jaxacct._precision import is_traced
 from jaxacct._types import Direction, OrderEdgeWarning
 from jaxacct._validate import check_delta, check_epsilon
 from jaxacct.accounting import _directions
 from jaxacct.bounds._allocation_exact import is_single_round
+from jaxacct.bounds._moment_inversion import inverts
 from jaxacct.calibration._batch import Batch, batch_of, field_of, range_of
 from jaxacct.calibration._by_methods import by_methods, chosen
-from jaxacct.calibration._fields import find_field
+from jaxacct.calibration._fields import UNKNOWN, find_field, with_fields
 from jaxacct.calibration._routes import engine_route
 from jaxacct.calibration._search import Found, search
+from jaxacct.calibration._traced import calibrate_traced
 from jaxacct.intervals import PrecisionWarning
 
 # Of epsilon: the same question in a batch of another size may differ in its last digits.
@@ -45,6 +49,10 @@ def calibrate(
     miss the target. Where privacy loss distributions answer, to a relative width of `precision` (None: 1 %), the best
     value may lie as far away, and the factor is 1 plus a tenth of that width.
 
+    Traced arguments give a real field by the closed forms and Renyi divergences (``method="exact"``: by moment
+    inversion too, where it applies), rounded to the safe side and differentiable by the implicit function theorem; inf
+    noise, or 0 of what privacy is spent on, where no value meets the target.
+
     Args:
       mechanism: a mechanism; array fields broadcast with each other and with the targets. What it holds for `field` is
         ignored: None will do.
@@ -70,7 +78,7 @@ def calibrate(
     >>> run = ja.PoissonSampled(ja.Gaussian(None), sampling_prob=0.01, num_steps=1000)
     >>> sigma = ja.calibrate(run, "noise_multiplier", target_epsilon=2.0, target_delta=1e-6)
     >>> round(sigma, 4)
-    1.0289
+    1.029
     """
     check_epsilon("target_epsilon", target_epsilon)
     check_delta("target_delta", target_delta)
@@ -79,6 +87,11 @@ def calibrate(
     directions = _directions(mechanism, direction)
     keys = find_field(mechanism, field)
     is_whole = field_of(mechanism, keys).is_whole
+    others = [leaf for leaf in jax.tree.leaves(with_fields(mechanism, {keys: UNKNOWN})) if leaf is not UNKNOWN]
+    if is_traced(others, target_epsilon, target_delta):
+        if is_whole or (precision is not None and not math.isinf(precision)):
+            raise ValueError(f"field={field!r}, precision={precision}: counts and engines need concrete numbers")
+        return _traced(mechanism, keys, target_epsilon, target_delta, method, directions)
     batch, shape = batch_of(mechanism, keys, target_epsilon, target_delta)
     if batch.target_delta.size == 0:
         return np.zeros(shape, np.int64 if is_whole else np.float64)
@@ -88,6 +101,26 @@ def calibrate(
     if not shape:
         return int(found.value[0]) if is_whole else float(found.value[0])
     return found.value.reshape(shape).astype(np.int64 if is_whole else np.float64)
+
+
+def _traced(
+    mechanism: Any,
+    keys: tuple[Any, ...],
+    target_epsilon: Any,
+    target_delta: Any,
+    method: str | None,
+    directions: tuple[Direction, ...],
+) -> Any:
+    field = field_of(mechanism, keys)
+    probe = with_fields(mechanism, {keys: field.start})
+    every = methods_for(probe) if has_methods(probe) else ()
+    inverted = method == "exact" and not chosen(every, method) and inverts(probe)
+    methods = tuple(chosen(every, None if inverted else method, probe))
+    if not methods:
+        raise ValueError(f"method={method!r} needs concrete numbers: it cannot run inside jit, vmap or grad")
+    return calibrate_traced(
+        mechanism, keys, field, target_epsilon, target_delta, methods, directions, inverted=inverted
+    )
 
 
 def _solved(
@@ -100,8 +133,8 @@ def _solved(
 ) -> Found:
     where, start = range_of(batch, keys)
     target = batch.target_epsilon * (1.0 - _MARGIN)
-    probe = batch.mechanism(start)
-    methods = chosen(methods_for(probe), method) if has_methods(probe) else []
+    probe, *ends = (batch.mechanism(x) for x in (start, where.worst, where.best))
+    methods = chosen(methods_for(probe), method, probe, *ends) if has_methods(probe) else []
     width = chosen_precision(precision, EPSILON, probe, batch.target_delta)
     if methods and (method is not None or math.isinf(width)):
         found = by_methods(batch, methods, directions, target, where, start, tolerance)

@@ -112,4 +112,4 @@ def range_of(batch: Batch, keys: tuple[Any, ...]) -> tuple[Range, np.ndarray]:
     for part in ("num_selected", "steps_done"):
         if name == "num_steps" and hasattr(owner, part):
             worst = np.maximum(worst, getattr(owner, part))
-    return Range(worst, best, field.is_whole), field.start * ones
+    return Range(worst, best, field.is_whole), np.clip(field.start, np.minimum(worst, best), np.maximum(worst, best))

@@ -1,6 +1,7 @@
 """Calibration by methods on lanes: each method alone, and only where it can still change the answer."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -66,12 +67,14 @@ def by_methods(
                 reached = reached | gained
                 todo = todo & found.asked["edge"]
         alive = alive & reached
-        decides = sign * (here - value) >= 0 if known else np.ones(shape, bool)
+        decides = sign * (here - value) > 0 if known else np.ones(shape, bool)
         value, source = np.where(decides, here, value), np.where(decides, used, source)
         loose, known = np.where(decides, edge, loose), True
     return Found(value, alive, epsilon, {"edge": loose})
 
 
-def chosen(methods: Sequence[Method], name: str | None) -> list[Method]:
-    """Those that `name` asks for; all upper bounds where it is None."""
-    return [m for m in methods if (m.bound is Bound.UPPER if name is None else m.name == name)]
+def chosen(methods: Sequence[Method], name: str | None, *mechanisms: Any) -> list[Method]:
+    """Those that `name` asks for; where it is None the upper bounds that help one of `mechanisms`."""
+    if name is not None:
+        return [m for m in methods if m.name == name]
+    return [m for m in methods if m.bound is Bound.UPPER and any(map(m.helps, mechanisms))]

@@ -64,7 +64,7 @@ def search(ask: Ask, target: np.ndarray, where: Range, start: np.ndarray, todo: 
     """
     worst, best, is_whole = where
     sign = np.where(best >= worst, 1.0, -1.0)  # p = sign log(value) grows with privacy
-    x = np.where(sign > 0, np.clip(start, worst, best), np.clip(start, best, worst))
+    x = np.clip(start, np.minimum(worst, best), np.maximum(worst, best))
     x = np.round(x) if is_whole else x
     good, bad = best.copy(), worst.copy()
     good_known, bad_known = np.zeros(x.shape, bool), np.zeros(x.shape, bool)

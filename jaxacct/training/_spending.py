@@ -89,15 +89,14 @@ def _epochs(mechanism: Any, count: int, num_steps: int) -> tuple[_Parts, ...]:
 def _partial(mechanism: RandomAllocation, epochs: int, steps_done: int) -> tuple[_Parts, ...]:
     """Descriptions of `epochs` epochs and `steps_done` steps, in [1, num_steps), of another.
 
-    The last epoch at its full price; or, with one step a record, by the law of its first steps; or its steps without
-    any amplification: whichever of them a record joined, so many releases that it did join are no less private (joint
-    convexity), and fewer than `num_selected` cost less.
+    The last epoch at its full price; or, the first one with one step a record, by the law of its steps so far; or
+    without any amplification: whichever of them a record joined, so many releases that it did join are no less private
+    (joint convexity), and fewer than `num_selected` cost less.
     """
     ways = _epochs(mechanism, epochs + 1, 1)
     finished = _epochs(mechanism, epochs, 1)[0] if epochs else ()
-    if mechanism.num_selected == 1:
-        prefix = PartialAllocation(mechanism.mechanism, mechanism.num_steps, steps_done)
-        ways += ((*finished, (prefix, 1)),)
+    if mechanism.num_selected == 1 and not epochs:  # beside whole epochs its distribution costs more than it gains
+        ways += (((PartialAllocation(mechanism.mechanism, mechanism.num_steps, steps_done), 1),),)
     if steps_done < mechanism.num_selected:
         ways += ((*finished, (mechanism.mechanism, steps_done)),)
     return ways
@@ -108,11 +107,28 @@ def _described(parts: _Parts) -> Any:
     return first if times == 1 and not others else Composed(*zip(*parts, strict=True))
 
 
-def _spent(phases: Sequence[tuple[Any, int]], target_delta: float, precision: float | None, before: _Parts) -> float:
-    """Epsilon of `before` and the releases of each phase; where a phase has several descriptions, by the cheapest."""
+def _spent(
+    phases: Sequence[tuple[Any, int]],
+    target_delta: float,
+    precision: float | None,
+    before: _Parts,
+    known: dict[Any, float] | None = None,
+) -> float:
+    """Epsilon of `before` and the releases of each phase; where a phase has several descriptions, by the cheapest.
+
+    `known` keeps what was found, for a search that asks about the same epochs again and again.
+    """
 
     def cost(parts: _Parts) -> float:
-        return float(epsilon(_described(parts), target_delta, precision=precision)) if parts else 0.0
+        if not parts:
+            return 0.0
+        key = repr(parts), precision
+        if known is None or key not in known:
+            found = float(epsilon(_described(parts), target_delta, precision=precision))
+            if known is None:
+                return found
+            known[key] = found
+        return known[key]
 
     if any(count >= SATURATED for _, count in phases):
         return math.inf
@@ -226,10 +242,12 @@ def steps_affordable(
             tuple(zip(after.mechanisms, after.counts, strict=True)) if isinstance(after, Composed) else ((after, 1),)
         )
 
+    known: dict[Any, float] = {}
+
     @functools.cache
     def spent(num_epochs: int, more: int = 0, *, quick: bool = False) -> float:
         count = num_epochs * unit + more
-        return _spent([(mechanism, count)], target_delta, math.inf if quick else precision, before)
+        return _spent([(mechanism, count)], target_delta, math.inf if quick else precision, before, known)
 
     unit = int(mechanism.num_steps) if isinstance(mechanism, RandomAllocation | Epoch) else 1
     if spent(0) > target_epsilon:
@@ -240,7 +258,9 @@ def steps_affordable(
             warnings.simplefilter("ignore", category)
         quick = _largest(functools.partial(spent, quick=True), target_epsilon, 0, most)  # a place to begin
         epochs = _largest(spent, target_epsilon, quick, most)
-        left = min(unit - 1, SATURATED - 1 - epochs * unit)
+        # beyond the first epoch an unfinished one is charged whole, unless it joined fewer steps than it might
+        few = epochs and isinstance(mechanism, RandomAllocation) and int(mechanism.num_selected)
+        left = min(few - 1 if few else unit - 1, SATURATED - 1 - epochs * unit)
         return epochs * unit + _largest(functools.partial(spent, epochs), target_epsilon, 0, left)
 
 

@@ -1,0 +1,180 @@
+"""One question at every point of a grid."""
+
+import contextlib
+import dataclasses
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxacct._types import Bound, Direction
+from jaxacct.sweeping._file import SweepFile
+from jaxacct.sweeping._progress import Progress
+from jaxacct.sweeping._question import Question, question
+from jaxacct.sweeping._result import Grid, Layout, SweepInterrupted, SweepResult
+
+_LANES, _POINTS = (
+    1024,
+    32,
+)  # points in a chunk: where one program answers them all, and where each is answered by itself
+
+__all__ = ["Layout", "SweepInterrupted", "SweepResult", "sweep"]
+
+
+def sweep(
+    mechanism: Any,
+    grid: Mapping[str, Any],
+    *,
+    target_delta: float | None = None,
+    target_epsilon: float | None = None,
+    method: str | None = None,
+    direction: Direction | None = None,
+    precision: float | None = None,
+    orders: Any = None,
+    layout: Layout = Layout.PRODUCT,
+    chunk_size: int | None = None,
+    mesh: jax.sharding.Mesh | None = None,
+    progress: bool | Callable[[int, int], Any] = False,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+) -> SweepResult:
+    """`jaxacct.epsilon` (or `jaxacct.delta`) at every point of a grid, in chunks, saved as it goes.
+
+    Chunks have one size, so every program is compiled once; a chunk takes at most 64 MiB of working memory on each
+    device, the rest of a sweep 8 bytes for each point and axis.
+
+    Args:
+      mechanism: a mechanism with scalar fields. What it holds for the fields in `grid` is ignored: None will do.
+      grid: field name -> one-dimensional array. Names as in `jaxacct.calibrate`; "target_delta" or "target_epsilon"
+        sweeps the target.
+      target_delta: float in (0, 1), for epsilons; or
+      target_epsilon: float >= 0, for deltas.
+      method, direction, precision: as for `jaxacct.epsilon`.
+      orders: Renyi orders, to answer by `jaxacct.rdp` at these instead: one program, no other method.
+      layout: whether every combination is a point, or the arrays are of one length and go side by side.
+      chunk_size: points in one chunk; None for 1024, or 32 where engines answer one by one. A chunk is the unit in
+        which results are saved.
+      mesh: devices over which the lanes of each chunk are spread, also of several processes (`jax.distributed`; every
+        process makes the same call, process 0 writes).
+      progress: True for a tqdm bar, or lines on standard error without tqdm; or a function of (done, total).
+      out: path of a file of comma-separated values, written chunk by chunk, below one line of settings.
+      resume: whether to continue the sweep in `out`, if it is there. The outcome is the same to the last bit.
+
+    Returns:
+      A `SweepResult`.
+
+    Raises:
+      ValueError: if an argument is out of range, a name unknown or ambiguous, or `out` exists (without `resume`) or
+        holds another sweep (with it).
+      SweepInterrupted: a KeyboardInterrupt that holds the part that is done.
+
+    >>> import jaxacct as ja
+    >>> run = ja.RandomAllocation(ja.Gaussian(None), num_steps=None)
+    >>> found = ja.sweep(run, {"noise_multiplier": [0.8, 1.0], "num_steps": [10, 100, 1000]}, target_delta=1e-6)
+    >>> found.values.shape, found.to_numpy().noise_multiplier[-1].item(), round(found.values[1, 2].item(), 4)
+    ((2, 3), 1.0, 0.1717)
+    """
+    points = _grid(grid, layout)
+    targets = {"target_delta": target_delta, "target_epsilon": target_epsilon}
+    ask = question(mechanism, points, targets, method, direction, precision, orders)
+    first = points.points(0, min(points.size, _LANES))
+    on_lanes = ask.is_on_lanes(first)
+    size = chunk_size if chunk_size is not None else _LANES if on_lanes else _POINTS
+    if size < 1:
+        raise ValueError(f"chunk_size={chunk_size} must be >= 1")
+    for start in range(0, points.size, _LANES):  # before anything is computed
+        ask.at(points.points(start, min(start + _LANES, points.size)))
+    file = None
+    if out is not None:
+        axes = {
+            n: [x.shape[0], hashlib.sha256(x.astype(np.float64).tobytes()).hexdigest()] for n, x in points.axes.items()
+        }
+        settings = {**ask.settings(), "grid": axes, "layout": layout.value, "chunk_size": size}
+        file = SweepFile(out, settings, points, ask.query.name, size)
+    with _over(mesh):
+        run = _Run(ask, points, min(size, points.size), filled=on_lanes, shared=mesh is not None)
+        return run(Progress(progress, points.size), file, resume=resume)
+
+
+def _grid(grid: Mapping[str, Any], layout: Layout) -> Grid:
+    if not grid:
+        raise ValueError("grid={} must name at least one field")
+    if not isinstance(layout, Layout):
+        raise ValueError(f"layout={layout!r} must be Layout.PRODUCT or Layout.ZIPPED")
+    axes = {}
+    for name, values in grid.items():
+        axes[name] = np.asarray(values)
+        if axes[name].ndim != 1 or axes[name].dtype.kind not in "iuf" or axes[name].size == 0:
+            raise ValueError(f"grid[{name!r}] must be a one-dimensional array of numbers, not empty")
+    lengths = {name: axis.shape[0] for name, axis in axes.items()}
+    if layout is Layout.ZIPPED and len(set(lengths.values())) > 1:
+        raise ValueError(f"grid has axes of lengths {lengths}: side by side they must be equal")
+    return Grid(axes, layout)
+
+
+def _over(mesh: jax.sharding.Mesh | None) -> contextlib.AbstractContextManager[None]:
+    if mesh is None:
+        return contextlib.nullcontext()
+    from jaxacct._precision import lanes_over
+
+    return lanes_over(mesh)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Run:
+    """The loop over chunks.
+
+    Attributes:
+      filled: whether the last chunk is filled up with its last point, as another size would be another program.
+      shared: whether several processes may take part.
+    """
+
+    ask: Question
+    grid: Grid
+    chunk_size: int
+    filled: bool
+    shared: bool
+
+    def __call__(self, progress: Progress, file: SweepFile | None, *, resume: bool) -> SweepResult:
+        bound = self.ask.bound(self.grid.points(0, 1))
+        values = np.full(self.grid.size, self.ask.query.worst if bound is Bound.UPPER else 0.0)
+        done = 0
+        if file is not None:
+            found = file.read() if resume else None
+            done = 0 if found is None else found.size
+            values[:done] = found if found is not None else 0.0
+            file = self._writer(file)
+            if file is not None:
+                file.begin(found, resume=resume)
+        try:
+            while done < self.grid.size:
+                progress(done)
+                new = self._chunk(done)
+                if file is not None:
+                    file.append(done, new)
+                values[done : done + new.size] = new
+                done += new.size
+        except KeyboardInterrupt:
+            raise SweepInterrupted(self._result(values, bound, done)) from None
+        progress(done)
+        return self._result(values, bound, done)
+
+    def _chunk(self, start: int) -> np.ndarray:
+        stop = min(start + self.chunk_size, self.grid.size)
+        numbers = np.arange(start, start + self.chunk_size if self.filled else stop)
+        return self.ask(self.grid.at(np.minimum(numbers, stop - 1)))[: stop - start]
+
+    def _writer(self, file: SweepFile) -> SweepFile | None:
+        """The file, for the one process that writes; none writes before all have read."""
+        if not self.shared or jax.process_count() == 1:
+            return file
+        from jax.experimental.multihost_utils import sync_global_devices
+
+        sync_global_devices("jaxacct sweep: the file was read")
+        return file if jax.process_index() == 0 else None
+
+    def _result(self, values: np.ndarray, bound: Bound, done: int) -> SweepResult:
+        return SweepResult(self.ask.query.name, self.grid, values.reshape(self.grid.shape), bound, done)
