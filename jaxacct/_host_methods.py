@@ -32,6 +32,7 @@ from jaxacct.mechanisms import Gaussian, PartialAllocation, RandomAllocation
 
 _FS = "Feldman & Shenfeld 2025"
 _TIGHT = 1e-9
+_TINY = float(np.finfo(np.float64).tiny)
 _OVERLAP_ORDERS = np.unique(np.concatenate([2.0 + np.geomspace(0.01, 30.0, 40), np.arange(2, 65), [2.0, 96.0, 128.0]]))
 
 _Function = Callable[[Any, float, Direction], float]
@@ -69,14 +70,17 @@ def exact_ends(mechanism: Any, query: Query, target: float, direction: Direction
     if has_types(mechanism):
         of_types = types_delta if query is DELTA else types_epsilon
         return Ends(*(of_types(mechanism, target, direction, upper=upper) for upper in (False, True)))  # type: ignore[arg-type]
-    if is_single_round(mechanism):
-        with np.errstate(all="ignore"):  # what overflows fails closed
-            single = single_round_delta if query is DELTA else single_round_epsilon
-            return single(mechanism, target, direction)
-    if is_partial_round(mechanism):
-        with np.errstate(all="ignore"):  # what overflows fails closed
-            partial = partial_round_delta if query is DELTA else partial_round_epsilon
-            return partial(mechanism, target, direction)
+    if is_single_round(mechanism) or is_partial_round(mechanism):
+        answers: tuple[Any, Any] = (single_round_delta, single_round_epsilon)
+        if not is_single_round(mechanism):
+            answers = (partial_round_delta, partial_round_epsilon)
+        try:
+            with np.errstate(all="ignore"):  # what overflows fails closed
+                ends = answers[0 if query is DELTA else 1](mechanism, target, direction)
+        except OverflowError:
+            return Ends(lower, upper)  # type: ignore[arg-type]
+        # below the doubles, but not 0
+        return Ends(ends.lower, max(float(ends.upper), _TINY)) if query is DELTA else ends  # type: ignore[arg-type]
     at = 0 if direction is Direction.REMOVE else 1
     for size in SIZES:
         ends = invert(mechanism, query, target, size)

@@ -64,6 +64,13 @@ def _directions(mechanism: Any, direction: Direction | None) -> tuple[Direction,
     return (direction,)
 
 
+def _refuse_choices(method: str | None, direction: Direction | None) -> None:
+    """A curve is one bound in the directions that it was made for."""
+    for name, value in (("method", method), ("direction", direction)):
+        if value is not None:
+            raise ValueError(f"{name}={value!r} must be None for an RdpCurve")
+
+
 def _as_python(value: Any) -> Any:
     return value if is_traced(value) or np.ndim(value) else float(value)
 
@@ -109,6 +116,7 @@ def epsilon(
     """
     check_delta("target_delta", target_delta)
     if isinstance(mechanism, RdpCurve):
+        _refuse_choices(method, direction)
         return _as_python(curve_epsilon(mechanism, target_delta))
     return _as_python(best(mechanism, EPSILON, target_delta, method, _directions(mechanism, direction), precision))
 
@@ -145,6 +153,7 @@ def delta(
     """
     check_epsilon("target_epsilon", target_epsilon)
     if isinstance(mechanism, RdpCurve):
+        _refuse_choices(method, direction)
         return _as_python(curve_delta(mechanism, target_epsilon))
     return _as_python(best(mechanism, DELTA, target_epsilon, method, _directions(mechanism, direction), precision))
 

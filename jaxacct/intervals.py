@@ -128,14 +128,14 @@ Progress = Callable[[int, float], None]
 
 
 def epsilon_interval(
-    mechanism: Any, target_delta: float, *, precision: float = 0.01, progress: Progress | None = None
+    mechanism: Any, target_delta: float, *, precision: float | None = None, progress: Progress | None = None
 ) -> Interval:
     """A certified interval around the epsilon of `mechanism` at `target_delta`; the worse of both directions.
 
     Args:
       mechanism: `Gaussian`, `PoissonSampled`, `RandomAllocation`, or `Composed` of them; scalar fields, concrete.
       target_delta: float in (0, 1).
-      precision: the relative width to reach, > 0: (upper - analysis_lower) <= precision * analysis_lower.
+      precision: the relative width to reach, > 0, 1 % where None: upper - analysis_lower <= precision * analysis_lower.
       progress: called with (round, relative width) after each refinement.
 
     Returns:
@@ -152,15 +152,15 @@ def epsilon_interval(
     """
     check_delta("target_delta", target_delta)
     _check_scalar(mechanism, target_delta)
-    return interval_of(mechanism, EPSILON, float(target_delta), precision, progress)
+    return interval_of(mechanism, EPSILON, float(target_delta), 0.01 if precision is None else precision, progress)
 
 
 def delta_interval(
-    mechanism: Any, target_epsilon: float, *, precision: float = 0.1, progress: Progress | None = None
+    mechanism: Any, target_epsilon: float, *, precision: float | None = None, progress: Progress | None = None
 ) -> Interval:
     """A certified interval around the delta of `mechanism` at `target_epsilon`; the worse of both directions.
 
-    Arguments and errors as for `epsilon_interval`; `precision` is the relative width of delta.
+    Arguments and errors as for `epsilon_interval`; `precision` is the relative width of delta, 10 % where None.
 
     >>> import jaxacct as ja
     >>> interval = ja.delta_interval(ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100), target_epsilon=0.5)
@@ -169,7 +169,7 @@ def delta_interval(
     """
     check_epsilon("target_epsilon", target_epsilon)
     _check_scalar(mechanism, target_epsilon)
-    return interval_of(mechanism, DELTA, float(target_epsilon), precision, progress)
+    return interval_of(mechanism, DELTA, float(target_epsilon), 0.1 if precision is None else precision, progress)
 
 
 def interval_of(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxacct._precision import is_traced
 from jaxacct._types import Direction
 from jaxacct.divergence._allocation_profile import AllocationProfile
 from jaxacct.divergence._inversion import Ends
@@ -19,7 +20,8 @@ def is_single_round(mechanism: Any) -> bool:
     """Whether `mechanism` is one epoch of Gaussian steps of which each record joins one."""
     if not (isinstance(mechanism, RandomAllocation) and isinstance(mechanism.mechanism, Gaussian)):
         return False
-    return bool(mechanism.num_selected == 1 and mechanism.num_epochs == 1)
+    counts = (mechanism.num_selected, mechanism.num_epochs)
+    return not is_traced(counts) and all(bool(np.all(np.equal(count, 1))) for count in counts)
 
 
 @functools.lru_cache(maxsize=64)

@@ -73,6 +73,8 @@ def _gaussian_law(noise_multiplier: float, sampling_prob: float, step: float, si
     outside = max(outside, 2.0**-1000 * math.exp(min(reach + 0.5 * mu * mu, _MAX_LOSS)))
     top = reach + 0.5 * mu * mu  # Y there; P itself is centred mu^2 higher than Q
     high = top + math.log(sampling_prob + (1.0 - sampling_prob) * math.exp(-top))
+    if not math.isfinite(high - low):
+        raise TooFineError(f"noise_multiplier={noise_multiplier} loses more than a grid of losses can hold")
     first = math.floor(low / step) - 1  # so that the outer cells hold only what lies outside
     size = max(8, math.ceil(high / step) - first + 3)
     if size > _MAX_CELLS:
@@ -213,7 +215,7 @@ def _unchecked_law(base: Any, sampling_prob: float, step: float, side: Side, tai
 def _spread(base: Any) -> float:
     """Var(dP/dQ) of one step, finite part: its squared scale as seen by sampling and averaging."""
     if isinstance(base, Gaussian):
-        return math.expm1(min(float(base.noise_multiplier) ** -2.0, 700.0))
+        return math.expm1(min(max(float(base.noise_multiplier), 1e-9) ** -2.0, 700.0))
     law = _base_law(base, 1.0, 1e-3, Side.UPPER, 0.0)
     return float(law.masses @ np.expm1(law.log_values) ** 2) + law.zero_mass
 

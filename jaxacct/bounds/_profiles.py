@@ -146,6 +146,8 @@ def dominating_pld(step: float, remove: np.ndarray, add: np.ndarray, direction: 
             raise ValueError(f"{name}={values!r} must be a row of numbers in [0, 1]")
     check_positive("step", step)
     remove, add = np.asarray(remove, np.float64), np.asarray(add, np.float64)
+    if not isinstance(direction, Direction):
+        raise ValueError(f"direction={direction!r} must be Direction.REMOVE or Direction.ADD")
     own, other = (np.minimum.accumulate(x) for x in ((remove, add) if direction is Direction.REMOVE else (add, remove)))
     if step * max(own.shape[0], other.shape[0]) > _MAX_EPSILON:
         raise ValueError(f"profiles must end below epsilon = {_MAX_EPSILON:g}")

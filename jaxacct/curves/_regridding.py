@@ -55,7 +55,10 @@ def mixture(plds: Sequence[Pld], weights: Sequence[float]) -> Pld:
     0.0369
     """
     parts, shares = tuple(plds), np.asarray(weights, np.float64)
-    if shares.shape != (len(parts),) or not parts or np.any(shares < 0) or abs(shares.sum() - 1.0) > 1e-9:
+    for part in parts:
+        if not isinstance(part, Pld):
+            raise ValueError(f"plds must be privacy loss distributions, not {type(part).__name__}")
+    if shares.shape != (len(parts),) or not parts or not np.all(shares >= 0) or abs(shares.sum() - 1.0) > 1e-9:
         raise ValueError(f"weights={weights!r} must be probabilities, one for each of {len(parts)} distributions")
     first = parts[0]
     for part in parts:

@@ -1,0 +1,73 @@
+"""The notebooks: stored clean, importing what is public, and running from their first cell to their last."""
+
+import ast
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jaxacct as ja
+
+NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+PRIVATE_WITH_REASON = {
+    # the figures draw single theorems, looser than the answer, which is why they are not public
+    "shuffling": {"jaxacct._precision", "jaxacct.bounds"},
+}
+
+
+def _code_cells(path: Path) -> list[dict[str, Any]]:
+    return [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+
+
+def _sources(path: Path) -> list[str]:
+    """The code cells but the first, which installs."""
+    return ["".join(cell["source"]) for cell in _code_cells(path)[1:]]
+
+
+def test_all_notebooks_are_here() -> None:
+    expected = {"check_ins", "quickstart", "random_allocation", "shuffling", "sweeps", "training"}
+    assert expected <= {path.stem for path in NOTEBOOKS}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_is_stored_clean(path: Path) -> None:
+    cells = _code_cells(path)
+    assert "".join(cells[0]["source"]).startswith('%pip install -q -e "..[')
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
+    for source in _sources(path):
+        ast.parse(source)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_uses_public_names(path: Path) -> None:
+    allowed = PRIVATE_WITH_REASON.get(path.stem, set())
+    private = set()
+    for node in (node for source in _sources(path) for node in ast.walk(ast.parse(source))):
+        if isinstance(node, ast.Import):
+            private |= {a.name for a in node.names if "._" in a.name}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "jaxacct":
+            module = importlib.import_module(node.module or "")
+            private |= {
+                node.module
+                for alias in node.names
+                if "._" in f"{node.module}.{alias.name}"
+                or not (alias.name in getattr(module, "__all__", ()) or node.module == "jaxacct")
+            }
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ja":
+            assert node.attr in ja.__all__, f"ja.{node.attr}"
+    assert private == allowed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [p for p in NOTEBOOKS if p.stem != "training"], ids=lambda path: path.stem)
+def test_notebook_runs(path: Path) -> None:
+    """All but `training`, which `test_demo` runs."""
+    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    notebook = nbformat.read(path, as_version=4)
+    install = next(cell for cell in notebook.cells if cell.cell_type == "code")
+    notebook.cells.remove(install)  # it is installed, or this test would not run
+    nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": path.parent}}).execute()
