@@ -71,7 +71,7 @@ def check_epsilon(name: str, value: Any) -> None:
     """Raises ValueError unless 0 <= value < inf."""
     if type(value) in _PLAIN and 0 <= value < math.inf:  # array checks cost microseconds
         return
-    if is_checkable(value):
+    if not isinstance(value, jax.core.Tracer):
         array = _checked_array(name, value)
         _require((array >= 0) & np.isfinite(array), name, array, ">= 0 and finite")
 

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxacct._validate import check_count, check_epsilon, check_positive, check_probability, is_count
+from jaxacct._validate import check_count, check_epsilon, check_positive, check_probability, is_checkable, is_count
 
 
 @jax.tree_util.register_dataclass
@@ -30,7 +30,8 @@ class LocalRandomizer:
     local_delta: Any = 0.0
 
     def __post_init__(self) -> None:
-        check_epsilon("local_epsilon", self.local_epsilon)
+        if is_checkable(self.local_epsilon):
+            check_epsilon("local_epsilon", self.local_epsilon)
         check_probability("local_delta", self.local_delta)
 
     def in_domain(self) -> jax.Array:
@@ -59,7 +60,8 @@ class KaryRandomizedResponse:
     num_categories: Any = 2
 
     def __post_init__(self) -> None:
-        check_epsilon("local_epsilon", self.local_epsilon)
+        if is_checkable(self.local_epsilon):
+            check_epsilon("local_epsilon", self.local_epsilon)
         check_count("num_categories", self.num_categories)
         if not isinstance(self.num_categories, jax.core.Tracer) and np.any(np.asarray(self.num_categories) < 2):
             raise ValueError(f"num_categories={self.num_categories} must be >= 2")
