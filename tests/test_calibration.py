@@ -202,7 +202,7 @@ def test_what_cannot_be_met():
     ):
         calibrate(allocation(0.5, 10, None), "num_selected", [100.0, 0.01, 0.01], 1e-6, precision=INF)
     # and what is met by every value
-    assert calibrate(allocation(50.0, 10, None), "num_selected", 2.0, 1e-6, precision=INF) == 10
+    assert calibrate(allocation(5.0, 10, None), "num_selected", 20.0, 1e-6, precision=INF) == 10
     assert calibrate(poisson(2.0, None, 1), "sampling_prob", 5.0, 1e-6, precision=INF) == 1.0
 
 
