@@ -36,6 +36,10 @@ _CHUNK_BYTES = 64 * 2**20
 _QUICK_OPTIONS: dict[str, str | bool] = {"xla_backend_optimization_level": "0", "xla_cpu_use_fusion_emitters": False}
 _NUM_QUICK_CALLS = 16
 
+# A program that is kept holds its machine code in tens of memory maps, and a process has only so many (65,530 on Linux,
+# where the compiler then crashes): the least recently used go.
+_MAX_PROGRAMS = 200
+
 
 class Rounding(enum.Enum):
     """Where a kernel's float64 result goes when the user's float type is narrower."""
@@ -73,7 +77,6 @@ class Kernel:
         self._rounding = rounding
         self._lane_bytes = lane_bytes
         self._programs: dict[Any, Any] = {}
-        self._compiled: dict[Any, Callable[..., Any]] = {}
         self._single_calls: dict[Any, int] = {}
         self._derived: dict[tuple[int, ...], Kernel] = {}
         self.num_traces = 0
@@ -86,26 +89,19 @@ class Kernel:
         return self._call_concrete(args, static)
 
     def _program(self, static: dict[str, Any]) -> Any:
+        # new each time: what a jitted function has compiled lives as long as the function
+        def program(*lanes: jax.Array) -> Any:
+            self.num_traces += 1
+            return self._fn(*lanes, **static)
+
+        program.__name__ = getattr(self, "__name__", "kernel")
+        return jax.jit(program)
+
+    def _traced_program(self, static: dict[str, Any]) -> Any:
         key = tuple(sorted(static.items()))
         if key not in self._programs:
-
-            def program(*lanes: jax.Array) -> Any:
-                self.num_traces += 1
-                return self._fn(*lanes, **static)
-
-            program.__name__ = getattr(self, "__name__", "kernel")
-            self._programs[key] = jax.jit(program)
+            self._programs[key] = self._program(static)
         return self._programs[key]
-
-    def _compiled_for(self, static: dict[str, Any], num_args: int, size: int, *, quick: bool) -> Callable[..., Any]:
-        # Compiled ahead of time, since a jitted call on concrete arguments would be staged out into the user's
-        # own program while that is being traced.
-        key = (quick, num_args, size, _mesh.get(), _device(), *sorted(static.items()))
-        if key not in self._compiled:
-            lanes = [_placed(np.zeros(size))] * num_args
-            lowered = self._program(static).lower(*lanes)
-            self._compiled[key] = lowered.compile(compiler_options=_QUICK_OPTIONS if quick else None)
-        return self._compiled[key]
 
     def _is_quick(self, size: int, static: dict[str, Any]) -> bool:
         """Whether a call is one of the first few single questions, which pay more to compile than to run."""
@@ -125,7 +121,9 @@ class Kernel:
         size = _across(min(_bucket(num_lanes), _num_devices() * _bucket(_CHUNK_BYTES // lane_bytes)))
         parts = []
         with jax.enable_x64(True), jax.default_device(_device()):
-            program = self._compiled_for(static, len(flat), size, quick=self._is_quick(size, static))
+            quick = self._is_quick(size, static)
+            key = tuple(sorted(static.items()))
+            program = _compiled_kernel(self, quick, len(flat), size, _mesh.get(), _device(), key)
             for start in range(0, max(num_lanes, 1), size):
                 out = program(*(_placed(_padded(a[start : start + size], size)) for a in flat))
                 keep = min(size, num_lanes - start)
@@ -140,7 +138,7 @@ class Kernel:
         # they would be cut to the user's float32.
         constants = {i: np.asarray(a, np.float64) for i, a in enumerate(args) if i not in traced_at}
         user_dtype = jnp.result_type(float)
-        program = self._program(static)
+        program = self._traced_program(static)
 
         def assemble(traced: Sequence[Any]) -> list[Any]:
             whole: dict[int, Any] = dict(constants)
@@ -188,6 +186,22 @@ class Kernel:
         return self._derived[active]
 
 
+@functools.lru_cache(maxsize=_MAX_PROGRAMS)
+def _compiled_kernel(
+    kernel: Kernel,
+    quick: bool,
+    num_args: int,
+    size: int,
+    mesh: jax.sharding.Mesh | None,
+    device: jax.Device | None,
+    static: tuple[tuple[str, Any], ...],
+) -> Callable[..., Any]:
+    # Compiled ahead of time, since a jitted call on concrete arguments would be staged out into the user's
+    # own program while that is being traced.
+    lowered = kernel._program(dict(static)).lower(*[_placed(np.zeros(size))] * num_args)
+    return lowered.compile(compiler_options=_QUICK_OPTIONS if quick else None)
+
+
 def float64_kernel(
     *, rounding: Rounding = Rounding.NEAREST, lane_bytes: int | Callable[..., int] = 2**16
 ) -> Callable[[Callable[..., Any]], Kernel]:
@@ -203,19 +217,27 @@ class HostProgram:
 
     def __init__(self, fn: Callable[..., Any]):
         self._fn = fn
-        self._compiled: dict[Any, Callable[..., Any]] = {}
         functools.update_wrapper(self, fn)
 
     def __call__(self, *args: Any, **static: Any) -> Any:
         if is_traced(args):
             raise ValueError(f"{self._fn.__name__} needs concrete numbers: it cannot run inside jit, vmap or grad")
         arrays = [a if isinstance(a, np.ndarray) else np.asarray(a, np.float64) for a in args]
-        key = (_device(), *((a.shape, a.dtype) for a in arrays), *sorted(static.items()))
+        shapes = tuple((a.shape, a.dtype) for a in arrays)
         with jax.enable_x64(True), jax.default_device(_device()):
-            if key not in self._compiled:
-                lowered = jax.jit(functools.partial(self._fn, **static)).lower(*arrays)
-                self._compiled[key] = lowered.compile()
-            return jax.tree.map(np.asarray, self._compiled[key](*arrays))
+            program = _compiled_host(self._fn, shapes, _device(), tuple(sorted(static.items())))
+            return jax.tree.map(np.asarray, program(*arrays))
+
+
+@functools.lru_cache(maxsize=_MAX_PROGRAMS)
+def _compiled_host(
+    fn: Callable[..., Any],
+    shapes: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...],
+    device: jax.Device | None,
+    static: tuple[tuple[str, Any], ...],
+) -> Callable[..., Any]:
+    arrays = [jax.ShapeDtypeStruct(*shape) for shape in shapes]  # type: ignore[no-untyped-call]
+    return jax.jit(functools.partial(fn, **dict(static))).lower(*arrays).compile()
 
 
 # The devices over which lanes are spread, if any: each gets its share of every chunk, and no lane needs another's.

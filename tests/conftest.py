@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 from _reference import OUTCOME, Entry, read_folder
 
@@ -11,6 +12,19 @@ from _reference import OUTCOME, Entry, read_folder
 def pytest_addoption(parser: pytest.Parser) -> None:
     default = Path(__file__).parent / "reference"
     parser.addoption("--reference-dir", type=Path, default=default, help="folder of reference values (*.json)")
+
+
+_MAX_MAPS = 20_000
+_tests_run = 0
+
+
+def pytest_runtest_teardown() -> None:
+    """Drops compiled programs before the process has as many memory maps as Linux allows (65,530)."""
+    global _tests_run
+    _tests_run += 1
+    maps = Path("/proc/self/maps")
+    if _tests_run % 25 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > _MAX_MAPS:
+        jax.clear_caches()
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -1,6 +1,7 @@
 """The float64 boundary: the same numbers whatever the user's program does around it."""
 
 import functools
+import gc
 import math
 import pathlib
 import subprocess
@@ -238,12 +239,13 @@ def test_chunks_change_nothing(num_lanes, monkeypatch):
     whole = make()(xs, Y)
     monkeypatch.setattr(_precision, "_CHUNK_BYTES", 8 * 2**16)
     calls = []
-    kernel = make()
-    compiled_for = kernel._compiled_for
+    compiled = _precision._compiled_kernel
     monkeypatch.setattr(
-        kernel, "_compiled_for", lambda s, n, size, **k: calls.append(size) or compiled_for(s, n, size, **k)
+        _precision,
+        "_compiled_kernel",
+        lambda k, q, n, size, *rest: calls.append(size) or compiled(k, q, n, size, *rest),
     )
-    np.testing.assert_array_equal(kernel(xs, Y), whole)
+    np.testing.assert_array_equal(make()(xs, Y), whole)
     assert max(calls) <= 8
 
 
@@ -274,13 +276,34 @@ def test_a_sweep_is_traced_once():
     for seed in range(20):
         kernel(np.random.default_rng(seed).uniform(size=33 + seed), Y + seed)
     assert kernel.num_traces == 1
-    for seed in range(40):  # past the quickly compiled single questions
+    for seed in range(40):  # single questions: compiled quickly, then once more for speed
         kernel(X + seed, Y)
-    assert kernel.num_traces == 2
+    assert kernel.num_traces == 3
     inside = jax.jit(lambda x: kernel(x, Y))
     for seed in range(5):
         inside(jnp.float32(seed))
-    assert kernel.num_traces == 2
+    assert kernel.num_traces == 4
+
+
+@pytest.mark.skipif(not pathlib.Path("/proc/self/maps").exists(), reason="counts memory maps as Linux lists them")
+def test_a_long_process_keeps_few_programs(monkeypatch):
+    """Machine code that is not used any more is given back, down to its memory maps."""
+
+    def num_maps():
+        gc.collect()
+        return pathlib.Path("/proc/self/maps").read_bytes().count(b"\n")
+
+    few = functools.lru_cache(maxsize=3)(_precision._compiled_kernel.__wrapped__)
+    monkeypatch.setattr(_precision, "_compiled_kernel", few)
+    kernel, sizes = make(), [2**i for i in range(1, 13)]
+    for size in sizes:
+        kernel(np.ones(size), Y)
+    bounded = num_maps()
+    assert few.cache_info().currsize == 3
+    monkeypatch.setattr(_precision, "_compiled_kernel", functools.cache(few.__wrapped__))
+    for size in sizes:
+        kernel(np.ones(size), Y)
+    assert num_maps() > bounded + 2 * len(sizes)
 
 
 def test_a_gradient_is_traced_once():
