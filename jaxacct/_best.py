@@ -18,7 +18,7 @@ from jaxacct._methods import has_methods, methods_for
 from jaxacct._precision import is_traced
 from jaxacct._types import Direction
 from jaxacct._validate import check_positive
-from jaxacct.bounds._moment_inversion import inverts
+from jaxacct.bounds._moment_inversion import SIZES, inverts
 from jaxacct.curves import Pld
 from jaxacct.intervals import PrecisionWarning, has_distribution, interval_of, pld, reader
 from jaxacct.mechanisms import Shuffled
@@ -114,7 +114,7 @@ def _by_host(method: HostMethod, mechanism: Any, query: Query, target: Any, dire
         if method.name != "exact" or not inverts(mechanism):
             raise ValueError(f"method={method.name!r} needs concrete numbers: it cannot run inside jit, vmap or grad")
         at = [i for i, d in enumerate(Direction) if d in directions]
-        return functools.reduce(jnp.maximum, [invert(mechanism, query, target).upper[..., i] for i in at])
+        return functools.reduce(jnp.maximum, [invert(mechanism, query, target, SIZES[1]).upper[..., i] for i in at])
     return _each(mechanism, target, None, lambda one, goal: worst(method, one, query, goal, directions))
 
 

@@ -201,6 +201,26 @@ def test_inside_a_float32_program() -> None:
     assert float(slope) == pytest.approx((around[0] - around[1]) / (2 * step), rel=1e-4)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["noise_multiplier", "sampling_prob", "target_delta", "epsilon"])
+def test_exact_derivatives_in_a_float32_program(name: str) -> None:
+    """First and second, of epsilon and delta, against differences of concrete answers."""
+    at = {"noise_multiplier": 1.0, "sampling_prob": 0.01, "target_delta": 1e-6, "epsilon": 6.9}
+
+    def answer(x: jax.Array | float) -> jax.Array:
+        point = {**at, name: x}
+        run = ja.PoissonSampled(ja.Gaussian(point["noise_multiplier"]), point["sampling_prob"], 10_000)
+        if name == "epsilon":
+            return ja.delta(run, point["epsilon"], method="exact")
+        return ja.epsilon(run, point["target_delta"], method="exact")
+
+    x, step = at[name], 1e-3 * at[name]
+    below, middle, above = (answer(x + k * step) for k in (-1, 0, 1))
+    slope, second = jax.jit(lambda v: (jax.grad(answer)(v), jax.grad(jax.grad(answer))(v)))(x)
+    np.testing.assert_allclose(slope, (above - below) / (2 * step), rtol=1e-3)
+    np.testing.assert_allclose(second, (above - 2 * middle + below) / step**2, rtol=1e-2)
+
+
 def test_what_inverts() -> None:
     assert inverts(ja.Composed((ja.Gaussian(1.0), _poisson(1.0, 0.1, 3)), (1, 2)))
     assert not inverts(ja.PoissonSampled(ja.Laplace(1.0), sampling_prob=0.1, num_steps=3))

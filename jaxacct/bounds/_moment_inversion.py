@@ -15,7 +15,16 @@ import numpy as np
 from jaxacct.composition import compose_line_moments
 from jaxacct.conversion import epsilon_from_rdp, log_delta_from_rdp
 from jaxacct.divergence._gaussian_line import gaussian_line, gaussian_log_moment
-from jaxacct.divergence._inversion import Ends, Line, LineMoments, alias_orders, delta_ends, epsilon_ends, make_line
+from jaxacct.divergence._inversion import (
+    Ends,
+    Line,
+    LineMoments,
+    alias_orders,
+    delta_centre,
+    delta_ends,
+    epsilon_ends,
+    make_line,
+)
 from jaxacct.divergence._sampled_gaussian_line import (
     highest_node,
     rough_log_moments,
@@ -111,7 +120,8 @@ def _prepared(mechanism: Any, target: jax.Array, *, is_delta: bool, size: Size) 
     above = alias_orders(order)
     limits = [_highest(part, above, add, size.num_z) for part, _ in rounds]
     highest = functools.reduce(jnp.minimum, limits)
-    line = make_line(order, about, guess, rough(above), highest, num_nodes=size.num_nodes)
+    # the integral does not depend on where the line is: nor do derivatives
+    line = jax.lax.stop_gradient(make_line(order, about, guess, rough(above), highest, num_nodes=size.num_nodes))
     moments = compose_line_moments((_on_line(part, line, add, size.num_z), count) for part, count in rounds)
     return line, moments, epsilon
 
@@ -121,10 +131,34 @@ def _split(ends: Ends) -> Ends:
 
 
 def inverted_epsilon(mechanism: Any, log_delta: jax.Array, *, size: Size) -> Ends:
-    """Bracket of epsilon at delta = exp(log_delta), [2, L]: remove, then add."""
-    target = _both_directions(log_delta)
-    line, moments, start = _prepared(jax.tree.map(_both_directions, mechanism), target, is_delta=True, size=size)
-    return _split(epsilon_ends(line, moments, target, start))
+    """Bracket of epsilon at delta = exp(log_delta), [2, L]: remove, then add.
+
+    Both ends have the derivatives of the root of log delta(epsilon) - log_delta (implicit function theorem).
+    """
+    leaves, structure = jax.tree.flatten(mechanism)
+
+    @jax.custom_jvp
+    def ends(target: jax.Array, *leaves: jax.Array) -> Ends:
+        doubled = jax.tree.unflatten(structure, leaves)
+        line, moments, start = _prepared(doubled, target, is_delta=True, size=size)
+        return epsilon_ends(line, moments, target, start)
+
+    def profile(epsilon: jax.Array, *leaves: jax.Array) -> jax.Array:
+        return delta_centre(
+            *_prepared(jax.tree.unflatten(structure, leaves), epsilon, is_delta=False, size=size)[:2], epsilon
+        )
+
+    @ends.defjvp
+    def _jvp(primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]) -> tuple[Ends, Ends]:
+        found = ends(*primals)
+        at = jnp.where(jnp.isfinite(found.upper), found.upper, 1.0)
+        _, slope = jax.jvp(lambda epsilon: profile(epsilon, *primals[1:]), (at,), (jnp.ones_like(at),))
+        _, drift = jax.jvp(lambda *x: profile(at, *x), primals[1:], tangents[1:])
+        usable = jnp.isfinite(found.upper) & (slope < 0)
+        rate = jnp.where(usable, (tangents[0] - drift) / jnp.where(slope < 0, slope, -1.0), 0.0)
+        return found, Ends(rate, rate)
+
+    return _split(ends(_both_directions(log_delta), *map(_both_directions, leaves)))
 
 
 def inverted_log_delta(mechanism: Any, epsilon: jax.Array, *, size: Size) -> Ends:

@@ -156,6 +156,14 @@ def delta_ends(line: Line, moments: LineMoments, epsilon: jax.Array) -> Ends:
     return Ends(jnp.where(ok, jnp.minimum(lower, 0.0), -jnp.inf), jnp.where(ok, jnp.minimum(upper, 0.0), 0.0))
 
 
+def delta_centre(line: Line, moments: LineMoments, epsilon: jax.Array) -> jax.Array:
+    """log delta by the sum itself, without its error bounds: to be differentiated."""
+    found = _trapezoid(line, moments, epsilon)
+    positive = found.value > 0
+    shift = moments.log_modulus[0] + epsilon * (1.0 - line.order)
+    return jnp.where(positive, jnp.log(jnp.where(positive, found.value, 1.0)) + shift, -jnp.inf)
+
+
 def epsilon_ends(line: Line, moments: LineMoments, log_delta: jax.Array, start: jax.Array) -> Ends:
     """The epsilon at which delta is exp(`log_delta`) [L], bracketed; (0, inf) at worst.
 
