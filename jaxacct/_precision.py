@@ -31,9 +31,10 @@ import numpy as np
 _CHUNK_BYTES = 64 * 2**20
 
 # A first answer costs its compilation. Without LLVM's optimisation and XLA's fusion emitters a kernel compiles in a
-# quarter of the time and runs at half the speed (jaxlib 0.10.2): right for single questions, until
-# the same question has been asked often enough to be a loop.
+# quarter of the time and runs at half the speed (jaxlib 0.10.2): right for a few questions, until
+# they have been asked often enough to be a loop.
 _QUICK_OPTIONS: dict[str, str | bool] = {"xla_backend_optimization_level": "0", "xla_cpu_use_fusion_emitters": False}
+_QUICK_LANES = 4
 _NUM_QUICK_CALLS = 16
 
 # A program that is kept holds its machine code in tens of memory maps, and a process has only so many (65,530 on Linux,
@@ -104,8 +105,8 @@ class Kernel:
         return self._programs[key]
 
     def _is_quick(self, size: int, static: dict[str, Any]) -> bool:
-        """Whether a call is one of the first few single questions, which pay more to compile than to run."""
-        if size != 1 or _mesh.get() is not None or not _quick_compiles():
+        """Whether a call is one of the first few small ones, which pay more to compile than to run."""
+        if size > _QUICK_LANES or _mesh.get() is not None or not _quick_compiles():
             return False
         key = tuple(sorted(static.items()))
         self._single_calls[key] = self._single_calls.get(key, 0) + 1
