@@ -17,8 +17,8 @@ def _window(num_reports: int, p: float) -> tuple[int, int]:
     return max(1, int(mean - reach)), min(num_reports, int(mean + reach) + 2)
 
 
-def scipy_epsilon(num_reports: int, local_epsilon: float, delta: float) -> list[float]:
-    """[lower, upper] by 50 halvings; binomial distribution functions from scipy.stats."""
+def scipy_profile(num_reports: int, local_epsilon: float):
+    """(delta of an epsilon, the mass left out); binomial distribution functions from scipy.stats."""
     from scipy.stats import binom
 
     p = math.exp(-local_epsilon)
@@ -35,6 +35,12 @@ def scipy_epsilon(num_reports: int, local_epsilon: float, delta: float) -> list[
         excess = 0.5 * binom.pmf(k - 1, m - 1, 0.5)
         return float(np.dot(weights, np.maximum((1 + math.exp(epsilon)) * s * excess - math.expm1(epsilon) * tail, 0)))
 
+    return profile, missing
+
+
+def scipy_epsilon(num_reports: int, local_epsilon: float, delta: float) -> list[float]:
+    """[lower, upper] by 50 halvings."""
+    profile, missing = scipy_profile(num_reports, local_epsilon)
     ends = []
     for extra in (0.0, missing):
         low, high = 0.0, local_epsilon

@@ -1,21 +1,29 @@
-"""Compares jaxacct with its peers: ``python bench/run.py [--case NAME ...] [--slow] [--json FILE]``.
+"""Compares jaxacct with its peers: ``python bench/run.py [--case NAME ...] [--slow] [--device gpu] [--json FILE]``.
 
-CPU times (user + system) with wall times in brackets, medians, ours and the peer's interleaved in one run;
-ratios are of CPU times. Peers are listed in the `bench` extra; one that is missing is named, not skipped.
+CPU times (user + system) with wall times in brackets, medians, ours and the peer's interleaved in one run; ratios are
+of CPU times, on a GPU of wall times. Peers are listed in the extra `bench` (Opacus, which brings PyTorch, in
+`bench-opacus`); one that is missing is named, not skipped.
 
 * cold: a fresh process, from the interpreter's start to the first answer, and its peak memory;
   import, compile and run are its parts (compile = first call - second call: tracing, lowering, compiling).
 * warm: a call among many, after the program was compiled for speed, each with a new parameter.
+
+Then how our own cost grows with one parameter at a time (the families of `scaling`; `--case` names these too).
+``python bench/report.py FILE`` renders what --json wrote, of all cases or of some, as REPORT.md with its plots.
 """
 
 import argparse
+import datetime
 import importlib.metadata
 import json
 import os
 import platform
+import sys
 
 from cases import all_cases
-from harness import measure
+from harness import idle_mib, measure, run_child
+from limits import limits
+from scaling import FAMILIES, measure_family
 
 _PACKAGES = (
     "jaxacct",
@@ -26,6 +34,10 @@ _PACKAGES = (
     "dp-accounting",
     "random-allocation",
     "PLD_accounting",
+    "prv-accountant",
+    "opacus",
+    "torch",
+    "autodp",
     "numba",
 )
 
@@ -50,7 +62,8 @@ def _values(result: dict) -> str:
         if isinstance(value, list):
             parts.append(f"{side} [{value[0]:.10g}, {value[1]:.10g}], {100 * (value[1] / value[0] - 1):.3g}% wide")
         elif value is not None:
-            above = "" if lower is None else f", {100 * (value / lower - 1):.3g}% above our lower end"
+            bare = lower is None or lower <= 0.0
+            above = "" if bare else f", {100 * (value / lower - 1):.3g}% above our lower end"
             parts.append(f"{side} {value:.15g}{above}")
     return f"  value {'; '.join(parts)}"
 
@@ -77,7 +90,8 @@ def show(result: dict) -> str:
         lines.append("  peer  none")
     if "ratio" in result:
         kind = "cold" if result["cold_case"] else "warm"
-        lines.append(f"  ratio {result['ratio']:.4g} ({kind}, CPU)" + _verdict(result))
+        clock = {"cpu": "CPU", "wall": "wall"}[result["clock"]]
+        lines.append(f"  ratio {result['ratio']:.4g} ({kind}, {clock})" + _verdict(result))
         lines.append(_values(result))
     else:
         lines.append(_values(result) + _verdict(result))
@@ -96,6 +110,24 @@ def _verdict(result: dict) -> str:
     return f"; required {' and '.join(limits)}: {state}"
 
 
+def show_family(family: dict) -> str:
+    """One family, a line for each point."""
+    lines = [f"{family['family']}, by {family['parameter']}"]
+    for at in family["points"]:
+        times = f"first {_time(at['first'])}; warm {_both(at)}; peak {at['max_mib']:.0f} MiB"
+        lines.append(f"  {at['value']:>10,}  {times}")
+    return "\n".join(lines)
+
+
+def _first_in(path: str, key: str) -> str:
+    """The value of the first line `key: value`; empty where there is no such file."""
+    try:
+        with open(path) as file:
+            return next((line.partition(":")[2].strip() for line in file if line.startswith(key)), "")
+    except OSError:
+        return ""
+
+
 def machine() -> dict:
     """Where the numbers come from."""
     versions = {}
@@ -104,35 +136,64 @@ def machine() -> dict:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             versions[name] = None
+    memory = _first_in("/proc/meminfo", "MemTotal").split()
     return {
+        "date": datetime.date.today().isoformat(),
         "python": platform.python_version(),
         "machine": platform.machine(),
+        "cpu": _first_in("/proc/cpuinfo", "model name") or platform.processor(),
         "cpus": os.cpu_count(),
+        "memory_gib": int(memory[0]) / 2**20 if memory else None,
         "load": os.getloadavg(),
         "versions": versions,
     }
 
 
+_PLATFORM = "import jax; print(json.dumps(jax.default_backend()))"
+
+
+def use_device(name: str) -> str | None:
+    """Has every case's process compute on `name`; what is wrong, in words, where that cannot be."""
+    os.environ["JAX_PLATFORMS"] = "cpu" if name == "cpu" else ""
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # so that a card's peak memory is what was needed
+    found = run_child(_PLATFORM)[0]
+    return None if found == name else f"JAX sees no {name} here: its default backend is {found!r}"
+
+
 def main() -> None:
     cases = all_cases()
+    names = [case.name for case in cases] + [family.name for family in FAMILIES]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--case", nargs="+", metavar="NAME", help="; ".join(case.name for case in cases))
+    parser.add_argument("--case", nargs="+", metavar="NAME", help="; ".join(names))
     parser.add_argument("--json", metavar="FILE", help="write everything measured")
     parser.add_argument("--slow", action="store_true", help="also the cases that take minutes and gigabytes")
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="where jaxacct computes (default: cpu)")
     args = parser.parse_args()
-    unknown = set(args.case or ()) - {case.name for case in cases}
+    unknown = set(args.case or ()) - set(names)
     if unknown:
-        parser.error(f"no case named {sorted(unknown)}; there are {[case.name for case in cases]}")
+        parser.error(f"no case named {sorted(unknown)}; there are {names}")
+    if problem := use_device(args.device):
+        sys.exit(problem)
     wanted = [c for c in cases if (c.name in args.case if args.case else args.slow or not c.slow)]
-    left_out = [c.name for c in cases if c.slow and c not in wanted]
-    results = []
-    for case in wanted:
-        results.append(measure(case))
-        print(show(results[-1]), flush=True)
+    left_out = [c.name for c in cases if c.slow and c not in wanted and not args.case]
+    data = {"machine": machine(), "idle_mib": idle_mib(), "limits": limits(), "left_out": left_out}
+    data.update(results=[], scaling=[])
+
+    def add(where: str, found: dict, text: str) -> None:
+        data[where].append(found)
+        print(text, flush=True)
         if args.json:
             with open(args.json, "w") as file:
-                json.dump({"machine": machine(), "results": results}, file, indent=1)
-    if left_out and not args.case:
+                json.dump(data, file, indent=1)
+
+    for case in wanted:
+        found = measure(case, clock="wall" if args.device == "gpu" else "cpu")
+        add("results", found, show(found))
+    for family in FAMILIES:
+        if not args.case or family.name in args.case:
+            found = measure_family(family)
+            add("scaling", found, show_family(found))
+    if left_out:
         print(f"left out without --slow: {', '.join(left_out)}")
 
 

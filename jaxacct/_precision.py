@@ -42,6 +42,13 @@ _NUM_QUICK_CALLS = 16
 _MAX_PROGRAMS = 200
 
 
+@contextlib.contextmanager
+def _own_settings() -> Iterator[None]:
+    """float64, and dtypes promoted as kernels expect: float64 beside complex128, integers and truth values."""
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        yield
+
+
 class Rounding(enum.Enum):
     """Where a kernel's float64 result goes when the user's float type is narrower."""
 
@@ -121,7 +128,7 @@ class Kernel:
         lane_bytes = self._lane_bytes(**static) if callable(self._lane_bytes) else self._lane_bytes
         size = _across(min(_bucket(num_lanes), _num_devices() * _bucket(_CHUNK_BYTES // lane_bytes)))
         parts = []
-        with jax.enable_x64(True), jax.default_device(_device()):
+        with _own_settings(), jax.default_device(_device()):
             quick = self._is_quick(size, static)
             key = tuple(sorted(static.items()))
             program = _compiled_kernel(self, quick, len(flat), size, _mesh.get(), _device(), key)
@@ -148,7 +155,7 @@ class Kernel:
 
         @jax.custom_jvp
         def call(*traced: Any) -> Any:
-            with jax.enable_x64(True):
+            with _own_settings():
                 arrays = [jnp.asarray(a).astype(jnp.float64) for a in assemble(traced)]
                 shape = jnp.broadcast_shapes(*(a.shape for a in arrays))
                 out = program(*(jnp.broadcast_to(a, shape).reshape(-1) for a in arrays))
@@ -225,7 +232,7 @@ class HostProgram:
             raise ValueError(f"{self._fn.__name__} needs concrete numbers: it cannot run inside jit, vmap or grad")
         arrays = [a if isinstance(a, np.ndarray) else np.asarray(a, np.float64) for a in args]
         shapes = tuple((a.shape, a.dtype) for a in arrays)
-        with jax.enable_x64(True), jax.default_device(_device()):
+        with _own_settings(), jax.default_device(_device()):
             program = _compiled_host(self._fn, shapes, _device(), tuple(sorted(static.items())))
             return jax.tree.map(np.asarray, program(*arrays))
 

@@ -428,6 +428,7 @@ for ask in asked:
     assert np.max(np.abs(np.asarray(value, np.float64) / eager - 1)) < 1e-6
 ja.delta(ja.Gaussian(1.25), target_epsilon=1.0)
 assert np.isfinite(jax.jit(jax.grad(gaussian))(1.25))
+ja.epsilon_interval(ja.PoissonSampled(ja.Gaussian(1.25), 0.01, 1000), 1e-6)
 print("done")
 """
 

@@ -76,8 +76,13 @@ def scipy_series(top: int):
     return lambda i: float(allocation_rdp(noise_multiplier(i), NUM_STEPS, top, logsumexp)[-1])
 
 
+_RENYI = {"quantity": "Renyi divergence"}
+
+
 def _case(name: str, top: int, ours, peer_name: str, peer, required, **options) -> Case:
-    return Case(name, functools.partial(ours, top), peer_name, functools.partial(peer, top), required, **options)
+    return Case(
+        name, functools.partial(ours, top), peer_name, functools.partial(peer, top), required, **_RENYI, **options
+    )
 
 
 _PACKAGE = "random-allocation"

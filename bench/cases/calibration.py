@@ -71,6 +71,7 @@ def _case(kind: str, precision: float | None, accountant: str, *, rare: bool) ->
         warm_up=1,
         cold_runs=1,
         slow=accountant == "pld",
+        quantity="noise multiplier",
     )
 
 

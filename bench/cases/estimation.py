@@ -49,9 +49,12 @@ def random_allocation(method: str, direction: str, num_samples: int, num_steps: 
     return call
 
 
+_ESTIMATE = {"quantity": "delta", "estimates": "both"}
+
+
 def _case(name: str, *run, required=4, **options) -> Case:
     peer = functools.partial(random_allocation, *run)
-    options = {"calls": (3, 1), "rounds": 5, "warm_up": 2, "cold_runs": 1, **options}
+    options = {"calls": (3, 1), "rounds": 5, "warm_up": 2, "cold_runs": 1, **_ESTIMATE, **options}
     return Case(name, functools.partial(ours, *run), "random-allocation", peer, required, **options)
 
 
@@ -71,6 +74,13 @@ CASES = [
         max_mib=330,
         warm_up=0,
         cold_runs=1,
+        **_ESTIMATE,
     ),
-    Case("mc 4 of 100, 3e4 samples", functools.partial(ours, "naive", "remove", 32_768, 100, 4), rounds=3, warm_up=2),
+    Case(
+        "mc 4 of 100, 3e4 samples",
+        functools.partial(ours, "naive", "remove", 32_768, 100, 4),
+        rounds=3,
+        warm_up=2,
+        **_ESTIMATE,
+    ),
 ]

@@ -68,7 +68,7 @@ def log_normal_tail(x: jax.Array) -> jax.Array:
 
 
 def mills_difference(x: jax.Array, step: jax.Array) -> jax.Array:
-    """mills_ratio(x) - mills_ratio(x + step) for 0 < step <= 1/2 and x >= -1, to 1e-14 relative.
+    """mills_ratio(x) - mills_ratio(x + step) for 0 < step <= 1/2 and x >= -1, to 2e-14 relative.
 
     The difference of two ratios loses |x|/step of its digits; the integral
 
