@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from jaxacct._schemes import SCHEMES, Scheme, add_options, number
 
 _PRECISION = "relative width of the certified interval (default 0.01, of delta 0.1; inf: quick methods only)"
+_MOST_POINTS = 10**7  # of an axis
 _EXAMPLES = """examples:
   jaxacct epsilon allocation --noise-multiplier 1 --num-steps 1000 --num-epochs 10 --delta 1e-6
   jaxacct delta poisson --noise-multiplier 1 --sampling-prob 0.01 --num-steps 1000 --epsilon 2
@@ -44,7 +45,10 @@ def axis(text: str) -> Any:
     if len(rest) not in (2, 3) or rest[2:] not in ([], ["log"]):
         raise argparse.ArgumentTypeError(f"{text!r} must be a number, a,b,c or start:stop:count[:log]")
     space = np.geomspace if rest[2:] else np.linspace
-    return space(number(start), number(rest[0]), int(rest[1]))
+    count = int(rest[1])
+    if not 1 <= count <= _MOST_POINTS:
+        raise argparse.ArgumentTypeError(f"{text!r}: its count must be in [1, {_MOST_POINTS}]")
+    return space(number(start), number(rest[0]), count)
 
 
 def _add_targets(parser: argparse.ArgumentParser, command: str) -> None:
@@ -208,7 +212,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             answer = {"compare": _compare, "report": _report}.get(args.command, _statement)
             text = answer(args, mechanism, {**target, "precision": args.precision})
     except (ValueError, ImportError, OSError) as error:
-        parser.error(str(error))
+        message = str(error)
+        for option, field in scheme.renamed.items():
+            message = message.replace(f"{field}=", f"{option}=")
+        parser.error(message)
     except KeyboardInterrupt:
         return 130
     print(text)

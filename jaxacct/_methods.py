@@ -44,7 +44,9 @@ def _uses(mechanism: Any) -> Any:
 
 def _unamplified_floor(mechanism: Any, log_delta: np.ndarray) -> np.ndarray:
     # P[L > eps] >= delta with L ~ N(mu^2/2, mu^2), and the normal tail exceeds e^{-z^2/2 - z - 1}
-    mu = np.sqrt(np.asarray(_uses(mechanism), float)) / np.asarray(mechanism.mechanism.noise_multiplier, float)
+    # (a smaller mu has a smaller floor; its square is to be a double)
+    sigma = np.maximum(np.asarray(mechanism.mechanism.noise_multiplier, float), 1e-100)
+    mu = np.sqrt(np.asarray(_uses(mechanism), float)) / sigma
     z = np.sqrt(np.maximum(-2.0 * log_delta - 1.0, 0.0)) - 1.0
     return 0.5 * mu**2 + mu * (z - 1.5)
 
@@ -52,7 +54,7 @@ def _unamplified_floor(mechanism: Any, log_delta: np.ndarray) -> np.ndarray:
 def _closed_form_floor(mechanism: RandomAllocation, log_delta: np.ndarray) -> np.ndarray:
     uses = np.asarray(_uses(mechanism), float)
     size = np.floor(np.asarray(mechanism.num_steps, float) / np.asarray(mechanism.num_selected, float))
-    sigma = np.asarray(mechanism.mechanism.noise_multiplier, float)
+    sigma = np.clip(np.asarray(mechanism.mechanism.noise_multiplier, float), 1e-100, 1e100)
     return uses * (1.0 - 1.0 / size) / (2.0 * sigma**2) + 0.0 * log_delta
 
 

@@ -39,7 +39,7 @@ _NUM_QUICK_CALLS = 16
 
 # A program that is kept holds its machine code in tens of memory maps, and a process has only so many (65,530 on Linux,
 # where the compiler then crashes): the least recently used go.
-_MAX_PROGRAMS = 200
+_MAX_PROGRAMS = 128
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 import math
 import numbers
+import sys
 from typing import Any
 
 import jax
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 _PLAIN = (int, float)
+_LARGEST = sys.float_info.max
 
 
 def is_checkable(value: Any) -> bool:
@@ -23,7 +25,10 @@ def is_count(value: Any) -> Any:
     return (value >= 1) & (value <= 2.0**53) & (value == jnp.floor(value))
 
 
-def _checked_array(name: str, value: Any) -> np.ndarray:
+def checked_array(name: str, value: Any) -> np.ndarray:
+    """`value` as a NumPy array; raises ValueError unless it is concrete and of whole or real numbers."""
+    if type(value) is int and abs(value) >= 2**63:  # NumPy's would be an object
+        value = float(value) if abs(value) <= _LARGEST else math.inf if value > 0 else -math.inf
     try:
         array = np.asarray(value)
     except Exception as error:
@@ -42,10 +47,10 @@ def _require(ok: np.ndarray, name: str, array: np.ndarray, rule: str) -> None:
 
 def check_positive(name: str, value: Any) -> None:
     """Raises ValueError unless 0 < value < inf."""
-    if type(value) in _PLAIN and 0 < value < math.inf:  # array checks cost microseconds
+    if type(value) in _PLAIN and 0 < value <= _LARGEST:  # array checks cost microseconds
         return
     if is_checkable(value):
-        array = _checked_array(name, value)
+        array = checked_array(name, value)
         _require((array > 0) & np.isfinite(array), name, array, "> 0 and finite")
 
 
@@ -54,7 +59,7 @@ def check_probability(name: str, value: Any) -> None:
     if type(value) in _PLAIN and 0 <= value <= 1:  # array checks cost microseconds
         return
     if is_checkable(value):
-        array = _checked_array(name, value)
+        array = checked_array(name, value)
         _require((array >= 0) & (array <= 1), name, array, "in [0, 1]")
 
 
@@ -63,16 +68,16 @@ def check_delta(name: str, value: Any) -> None:
     if type(value) in _PLAIN and 0 < value < 1:  # array checks cost microseconds
         return
     if not isinstance(value, jax.core.Tracer):
-        array = _checked_array(name, value)
+        array = checked_array(name, value)
         _require((array > 0) & (array < 1), name, array, "in (0, 1)")
 
 
 def check_epsilon(name: str, value: Any) -> None:
     """Raises ValueError unless 0 <= value < inf."""
-    if type(value) in _PLAIN and 0 <= value < math.inf:  # array checks cost microseconds
+    if type(value) in _PLAIN and 0 <= value <= _LARGEST:  # array checks cost microseconds
         return
     if not isinstance(value, jax.core.Tracer):
-        array = _checked_array(name, value)
+        array = checked_array(name, value)
         _require((array >= 0) & np.isfinite(array), name, array, ">= 0 and finite")
 
 
@@ -81,7 +86,7 @@ def check_count(name: str, value: Any, *, largest: float = 2**53) -> None:
     if type(value) is int and 1 <= value <= largest:
         return
     if is_checkable(value):
-        array = _checked_array(name, value)
+        array = checked_array(name, value)
         with np.errstate(invalid="ignore"):
             whole = np.isfinite(array) & (array == np.floor(array))
         _require(whole & (array >= 1) & (array <= largest), name, array, f"a whole number in [1, {largest:.0f}]")
@@ -92,18 +97,37 @@ def check_at_most(name: str, value: Any, limit_name: str, limit: Any) -> None:
     if type(value) is int and type(limit) is int and value <= limit:
         return
     if is_checkable(value) and is_checkable(limit):
-        array, top = np.broadcast_arrays(_checked_array(name, value), _checked_array(limit_name, limit))
+        array, top = checked_array(name, value), checked_array(limit_name, limit)
+        try:
+            array, top = np.broadcast_arrays(array, top)
+        except ValueError as error:
+            message = f"{name} of shape {array.shape} and {limit_name} of shape {top.shape} must broadcast"
+            raise ValueError(message) from error
         if not np.all(array <= top):
             at = np.flatnonzero(~(array <= top).reshape(-1))[0]
             shown, cap = array.reshape(-1)[at], top.reshape(-1)[at]
             raise ValueError(f"{name}={shown} must be <= {limit_name}={cap}")
 
 
+def checked_number(name: str, value: Any) -> float:
+    """`value` as a float; raises ValueError unless it is one concrete number that is not nan."""
+    array = checked_array(name, value)
+    if array.ndim or np.isnan(array):
+        raise ValueError(f"{name}={value!r} must be a number")
+    return float(array)
+
+
+def check_precision(value: Any) -> None:
+    """Raises ValueError unless value is None or one number in (0, inf]."""
+    if value is not None and checked_number("precision", value) <= 0:
+        raise ValueError(f"precision={value!r} must be > 0")
+
+
 def check_orders(name: str, value: Any) -> np.ndarray:
     """The Renyi orders as a float64 array [A]; raises ValueError unless each is finite and > 1."""
     if isinstance(value, jax.core.Tracer):
         raise ValueError(f"{name} must be concrete numbers: the orders choose the program that is compiled")
-    array = np.atleast_1d(_checked_array(name, value)).astype(np.float64)
+    array = np.atleast_1d(checked_array(name, value)).astype(np.float64)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} of shape {array.shape} must be one-dimensional and not empty")
     _require((array > 1) & np.isfinite(array), name, array, "> 1 and finite")

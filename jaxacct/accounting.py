@@ -12,12 +12,22 @@ import numpy as np
 
 from jaxacct._answering import DELTA, EPSILON, Answer, Query, ask, decide, in_domain, lane_bytes
 from jaxacct._best import best, chosen_precision
+from jaxacct._checking import check_mechanism, check_question, check_scalars
 from jaxacct._host_methods import host_methods_for
 from jaxacct._method import Method
 from jaxacct._methods import best_rdp, has_methods, methods_for, relation_of, splits_unevenly
 from jaxacct._precision import Kernel, Rounding, float64_kernel, is_traced
 from jaxacct._types import Bound, Direction, NeighboringRelation
-from jaxacct._validate import check_at_most, check_count, check_delta, check_epsilon, check_orders, check_positive
+from jaxacct._validate import (
+    check_at_most,
+    check_count,
+    check_delta,
+    check_epsilon,
+    check_orders,
+    check_precision,
+    checked_array,
+    is_checkable,
+)
 from jaxacct.composition import allocation_groups, compose_rdp
 from jaxacct.conversion import curve_delta, curve_epsilon
 from jaxacct.curves import RdpCurve
@@ -118,6 +128,8 @@ def epsilon(
     if isinstance(mechanism, RdpCurve):
         _refuse_choices(method, direction)
         return _as_python(curve_epsilon(mechanism, target_delta))
+    check_question(mechanism, "target_delta", target_delta)
+    check_precision(precision)
     return _as_python(best(mechanism, EPSILON, target_delta, method, _directions(mechanism, direction), precision))
 
 
@@ -155,6 +167,8 @@ def delta(
     if isinstance(mechanism, RdpCurve):
         _refuse_choices(method, direction)
         return _as_python(curve_delta(mechanism, target_epsilon))
+    check_question(mechanism, "target_epsilon", target_epsilon)
+    check_precision(precision)
     return _as_python(best(mechanism, DELTA, target_epsilon, method, _directions(mechanism, direction), precision))
 
 
@@ -189,6 +203,7 @@ def rdp(mechanism: Any, orders: Any, *, direction: Direction | None = None) -> R
     [0.017037, 11.39483]
     """
     wanted = check_orders("orders", orders)
+    check_mechanism(mechanism)
     directions = _directions(mechanism, direction)
     methods = methods_for(mechanism)
     leaves, structure = jax.tree.flatten(mechanism)
@@ -232,9 +247,12 @@ def allocation_rdp(log_moments: Any, num_steps: Any, num_selected: Any = 1, num_
     >>> round(float(ja.allocation_rdp(gaussian, num_steps=100).values[0]), 6)
     0.017037
     """
-    moments = np.asarray(log_moments, np.float64)
+    moments = checked_array("log_moments", log_moments).astype(np.float64)
     if moments.ndim != 1 or moments.shape[0] < 3 or np.isnan(moments).any() or np.abs(moments[:2]).max() > 1e-9:
         raise ValueError(f"log_moments={log_moments!r} must be [A + 1] numbers, A >= 2, the first two of them 0")
+    for name, value in (("num_steps", num_steps), ("num_selected", num_selected), ("num_epochs", num_epochs)):
+        if not is_checkable(value):
+            raise ValueError(f"{name}={value!r} must be a number or an array of numbers, concrete")
     check_count("num_steps", num_steps, largest=2**40)
     check_count("num_selected", num_selected)
     check_at_most("num_selected", num_selected, "num_steps", num_steps)
@@ -275,9 +293,9 @@ def compare(
     rdp add 5.222
     """
     query, target = _only_target(target_delta, target_epsilon)
-    precision = 0.01 if precision is None else precision
-    if precision != math.inf:
-        check_positive("precision", precision)
+    check_question(mechanism, f"target_{'delta' if query is EPSILON else 'epsilon'}", target)
+    check_precision(precision)
+    precision = 0.01 if precision is None else float(precision)
     timed: dict[Method, tuple[Answer, float]] = {}
     entries = []
     methods = methods_for(mechanism) if has_methods(mechanism) else ()
@@ -336,8 +354,8 @@ def deciding(
     'direct'
     """
     query, target = _only_target(target_delta, target_epsilon)
-    if any(np.ndim(x) for x in (*jax.tree.leaves(mechanism), target)) or is_traced(mechanism, target):
-        raise ValueError(f"mechanism={mechanism!r} and its target must be concrete scalars")
+    check_scalars(mechanism, target)
+    check_precision(precision)
     width = chosen_precision(precision, query, mechanism, target)
     directions = _directions(mechanism, None)
     found: dict[Direction, Entry] = {}

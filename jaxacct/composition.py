@@ -1,6 +1,7 @@
 """How answers combine: the one place where a divergence is multiplied by a count."""
 
 import dataclasses
+import functools
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 from jaxacct._pld_composition import compose_plds
 from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Bound
-from jaxacct._validate import check_count
+from jaxacct._validate import check_count, checked_array
 from jaxacct.curves import Pld, RdpCurve
 from jaxacct.divergence._inversion import LineMoments
 
@@ -64,10 +65,13 @@ def compose_line_moments(parts: Iterable[tuple[LineMoments, jax.Array]]) -> Line
 
 def compose_gaussian_mu(parts: Iterable[tuple[jax.Array, jax.Array]]) -> jax.Array:
     """sqrt(sum count * mu^2), rounded up: Gaussian mechanisms compose to a Gaussian mechanism."""
+    pairs = list(parts)
+    largest = functools.reduce(jnp.maximum, (mu for mu, _ in pairs))
+    scale = jax.lax.stop_gradient(jnp.where((largest > 0) & (largest < jnp.inf), largest, 1.0))  # squares underflow
     total = jnp.zeros(())
-    for mu, count in parts:
-        total = total + count * mu * mu
-    return jnp.sqrt(total) * _ROUND_UP
+    for mu, count in pairs:
+        total = total + count * (mu / scale) * (mu / scale)
+    return jnp.sqrt(total) * scale * (1.0 + 2.0**-49)
 
 
 @float64_kernel(rounding=Rounding.UP)
@@ -94,15 +98,23 @@ def compose(curves: Any, counts: Any = 1) -> Any:
     >>> [round(float(v), 6) for v in ja.compose(curve, counts=8).values]
     [2.0, 3.0]
     """
-    parts = (curves,) if isinstance(curves, RdpCurve | Pld) else tuple(curves)
+    parts = tuple(curves) if isinstance(curves, Iterable) else (curves,)
+    for part in parts:
+        if not isinstance(part, RdpCurve | Pld) or type(part) is not type(parts[0]):
+            kinds = ", ".join(type(part).__name__ for part in parts)
+            raise ValueError(f"curves must be RdpCurves or Plds, all of one kind, not {kinds}")
     if not parts:
         raise ValueError("curves=() must hold at least one curve")
     times = tuple(counts) if isinstance(counts, tuple | list) else (counts,) * len(parts)
     if len(times) != len(parts):
         raise ValueError(f"counts has {len(times)} entries; must be one for each of {len(parts)} curves")
     for count in times:
+        if not isinstance(count, jax.core.Tracer):
+            checked_array("counts", count)
         check_count("counts", count)
-    if all(isinstance(part, Pld) for part in parts):
+    if isinstance(parts[0], Pld):
+        if any(np.ndim(count) or isinstance(count, jax.core.Tracer) for count in times):
+            raise ValueError(f"counts={counts!r} must be concrete whole numbers for privacy loss distributions")
         return compose_plds(list(zip(parts, (int(count) for count in times), strict=True)))
     first = parts[0]
     for part in parts:

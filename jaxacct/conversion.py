@@ -51,7 +51,7 @@ def log_delta_from_rdp(orders: jax.Array, rdp: jax.Array, epsilon: jax.Array) ->
     rounding = 2.0**-50 * ((orders - 1.0) * (rdp + epsilon) + jnp.abs(base) + jnp.abs(log_scale))
     log_delta = (orders - 1.0) * (rdp - epsilon) + base - log_scale + rounding
     best = _at_minimum(jnp.where(jnp.isnan(log_delta), jnp.inf, log_delta), orders)
-    return Optimum(jnp.minimum(best.value, 0.0), best.order)
+    return Optimum(jnp.clip(best.value, -1e308, 0.0), best.order)  # an overflow is no delta of 0
 
 
 def delta_from_log(log_delta: jax.Array) -> jax.Array:

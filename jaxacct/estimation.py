@@ -10,9 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._checking import check_scalars
 from jaxacct._precision import HostProgram, is_traced
 from jaxacct._types import Bound, Direction, NeighboringRelation
-from jaxacct._validate import check_count, check_epsilon
+from jaxacct._validate import check_count, check_delta, check_epsilon, checked_number
 from jaxacct.divergence import _allocation_importance as importance
 from jaxacct.divergence import _allocation_sampling as sampling
 from jaxacct.divergence._allocation_draws import stream
@@ -138,11 +139,12 @@ def estimate_delta(
     """
     sigma = _check_mechanism(mechanism, target_epsilon)
     check_epsilon("target_epsilon", target_epsilon)
+    checked_number("num_samples", num_samples)
     check_count("num_samples", num_samples)
+    checked_number("confidence", confidence)
+    check_delta("confidence", confidence)
     if not (isinstance(seed, int | np.integer) and 0 <= seed < 2**64):
         raise ValueError(f"seed={seed!r} must be a whole number in [0, 2^64)")
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence={confidence!r} must be in (0, 1)")
     if not isinstance(method, Sampler):
         raise ValueError(f"method={method!r} must be a Sampler")
     if direction is not None and not isinstance(direction, Direction):
@@ -179,8 +181,7 @@ def _check_mechanism(mechanism: Any, target_epsilon: Any) -> float:
         raise ValueError("estimate_delta needs concrete numbers: it cannot run inside jit, vmap or grad")
     if not (isinstance(mechanism, RandomAllocation) and isinstance(mechanism.mechanism, Gaussian)):
         raise ValueError(f"mechanism={mechanism!r} must be RandomAllocation of Gaussian")
-    if any(np.ndim(x) for x in jax.tree.leaves(mechanism)):
-        raise ValueError(f"mechanism={mechanism!r} must have scalar fields")
+    check_scalars(mechanism)
     sigma = float(mechanism.mechanism.noise_multiplier)
     if sigma < _LEAST_NOISE:
         raise ValueError(f"noise_multiplier={sigma} must be >= {_LEAST_NOISE} to be sampled")

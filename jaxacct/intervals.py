@@ -6,17 +6,16 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from jaxacct._answering import DELTA, EPSILON, Query, ask, decide
+from jaxacct._checking import check_scalars
 from jaxacct._host_methods import OVERLAP, exact_ends, has_exact, host_methods_for, worst
-from jaxacct._methods import has_methods, methods_for
+from jaxacct._methods import has_methods, methods_for, relation_of
 from jaxacct._pld_composition import ALL_DELTAS, compose_plds
-from jaxacct._precision import is_traced
 from jaxacct._shuffle_methods import PAIR_FROM_BELOW
 from jaxacct._types import Bound, Direction, TooFineError
-from jaxacct._validate import check_delta, check_epsilon, check_positive
+from jaxacct._validate import check_delta, check_epsilon, check_positive, checked_number
 from jaxacct.bounds._allocation_contour import ComposedProfile, composes
 from jaxacct.bounds._privacy_loss import loss_scale, parts_of, width_constant
 from jaxacct.bounds._shuffled_distribution import has_pair
@@ -25,7 +24,10 @@ from jaxacct.mechanisms import (
     CheckIn,
     Composed,
     DiscretePair,
+    FiniteRandomizer,
     Gaussian,
+    KaryRandomizedResponse,
+    LocalRandomizer,
     PartialAllocation,
     PoissonSampled,
     RandomAllocation,
@@ -39,6 +41,7 @@ _LAST_RESOLUTION = 768.0
 _MEMORY_LIMIT = 2**31
 _MAX_IDLE = 3  # rounds in a row
 _FINE = 1e-3  # a smaller width is met sooner by moments than by a grid
+_FINEST, _COARSEST = 2.0**-40, 16.0  # steps between losses: beyond them rounding, or overflow, is all there is
 _TAIL = 1e-7  # of delta, for what a discretisation step may cut off at either end
 
 
@@ -76,11 +79,15 @@ class PrecisionWarning(UserWarning):
 def _plds(
     mechanism: Any, resolution: float, bound: Bound, tail: float, deltas: Sequence[float]
 ) -> Callable[[Direction], Pld]:
-    scale, count = loss_scale(mechanism)
-    if scale <= 0.0:
-        raise ValueError(f"mechanism={mechanism!r} loses no privacy: it has no loss distribution to discretise")
-    of = parts_of(mechanism, math.sqrt(scale / count) / resolution, bound, tail)
     theorem = distribution_theorem(mechanism)
+    if _loses_nothing(mechanism):
+        relation = relation_of(mechanism)
+        return lambda direction: Pld(0.0, 2.0**-4, np.ones(1), 0.0, bound, direction, relation, theorem)
+    scale, count = loss_scale(mechanism)
+    step = min(math.sqrt(scale / count) / resolution, _COARSEST)
+    if step < _FINEST:
+        raise TooFineError(f"mechanism={mechanism!r} at resolution={resolution:g} asks for losses {step:.3g} apart")
+    of = parts_of(mechanism, step, bound, tail)
     return lambda direction: dataclasses.replace(compose_plds(of(direction), deltas), theorem=theorem)
 
 
@@ -103,7 +110,7 @@ def pld(
       direction: REMOVE or ADD.
       bound: UPPER or LOWER.
       resolution: grid points for one standard deviation of a part's loss, > 0.
-      tail: mass that a discretisation step may cut off at either end, on the safe side.
+      tail: mass in (0, 1) that a discretisation step may cut off at either end, on the safe side.
 
     Raises:
       ValueError: if an argument is out of range or traced, or the mechanism has no loss distribution here.
@@ -114,14 +121,16 @@ def pld(
     >>> round(loss.epsilon(1e-6), 2)
     0.86
     """
-    _check_scalar(mechanism, resolution)
+    check_scalars(mechanism)
+    checked_number("resolution", resolution)
     check_positive("resolution", resolution)
-    check_positive("tail", tail)
+    checked_number("tail", tail)
+    check_delta("tail", tail)
     if bound is Bound.ESTIMATE or not isinstance(bound, Bound):
         raise ValueError(f"bound={bound!r} must be Bound.UPPER or Bound.LOWER")
     if not isinstance(direction, Direction):
         raise ValueError(f"direction={direction!r} must be Direction.REMOVE or Direction.ADD")
-    return _plds(mechanism, float(resolution), bound, tail, (1.0, *ALL_DELTAS))(direction)
+    return _plds(mechanism, float(resolution), bound, float(tail), (1.0, *ALL_DELTAS))(direction)
 
 
 Progress = Callable[[int, float], None]
@@ -151,8 +160,10 @@ def epsilon_interval(
     True
     """
     check_delta("target_delta", target_delta)
-    _check_scalar(mechanism, target_delta)
-    return interval_of(mechanism, EPSILON, float(target_delta), 0.01 if precision is None else precision, progress)
+    check_scalars(mechanism, target_delta)
+    width = 0.01 if precision is None else precision
+    checked_number("precision", width)
+    return interval_of(mechanism, EPSILON, float(target_delta), width, progress)
 
 
 def delta_interval(
@@ -168,8 +179,10 @@ def delta_interval(
     True
     """
     check_epsilon("target_epsilon", target_epsilon)
-    _check_scalar(mechanism, target_epsilon)
-    return interval_of(mechanism, DELTA, float(target_epsilon), 0.1 if precision is None else precision, progress)
+    check_scalars(mechanism, target_epsilon)
+    width = 0.1 if precision is None else precision
+    checked_number("precision", width)
+    return interval_of(mechanism, DELTA, float(target_epsilon), width, progress)
 
 
 def interval_of(
@@ -192,12 +205,6 @@ def interval_of(
     if isinstance(mechanism, Composed) and holds_reports(mechanism):
         return _of_composed_reports(mechanism, query, target, precision, progress)
     upper, lower = dict.fromkeys(directions, query.worst), dict.fromkeys(directions, 0.0)
-    if loss_scale(mechanism)[0] <= 0.0:
-        if _loses_nothing(mechanism):
-            return Interval(0.0, 0.0, 0.0)
-        known = has_methods(mechanism)  # the scale of its loss underflows
-        high = float(decide(mechanism, query, target, directions, None).value) if known else query.worst
-        return Interval(0.0, high, 0.0)
     if has_exact(mechanism):
         for d in directions:
             ends = exact_ends(mechanism, query, target, d, precision)
@@ -229,9 +236,11 @@ def _loses_nothing(mechanism: Any) -> bool:
         return all(_loses_nothing(part) for part in mechanism.mechanisms)
     if isinstance(mechanism, PoissonSampled):
         return bool(mechanism.sampling_prob == 0) or _loses_nothing(mechanism.mechanism)
-    if isinstance(mechanism, RandomAllocation):
+    if isinstance(mechanism, RandomAllocation | PartialAllocation | Shuffled):
         return _loses_nothing(mechanism.mechanism)
-    return isinstance(mechanism, DiscretePair) and np.array_equal(*vars(mechanism).values())
+    if isinstance(mechanism, LocalRandomizer | KaryRandomizedResponse | FiniteRandomizer):
+        return mechanism.local_epsilon == 0 and getattr(mechanism, "local_delta", 0.0) == 0
+    return isinstance(mechanism, DiscretePair) and mechanism.p == mechanism.q
 
 
 def holds_reports(mechanism: Any) -> bool:
@@ -304,6 +313,19 @@ def refined(
 ) -> Interval:
     """The interval by privacy loss distributions, from a first bracket in each direction."""
     directions = tuple(upper)
+    if _loses_nothing(mechanism):
+        return Interval(0.0, 0.0, 0.0)
+    known = has_methods(mechanism)
+    try:
+        has_grid = loss_scale(mechanism)[0] > 0.0  # it may underflow
+    except TooFineError:
+        if not known and max(upper.values()) >= query.worst:
+            raise
+        has_grid = False
+    if not has_grid:
+        quick = float(decide(mechanism, query, target, directions, None).value) if known else query.worst
+        high, low = min(max(upper.values()), quick), max(lower.values())
+        return Interval(0.0 if _is_reduction(mechanism) else min(low, high), high, min(low, high))
     read, deltas = reader(query, target)
     # a coarse look tells which direction counts; then the resolution that the precision is likely to need
     goal = math.sqrt(width_constant(mechanism) / precision)
@@ -412,14 +434,3 @@ def _single(mechanism: Any) -> Any:
     if _is_reduction(mechanism):
         return RandomAllocation(mechanism.mechanism, mechanism.num_steps, 1, mechanism.num_epochs)
     return mechanism
-
-
-def _check_scalar(mechanism: Any, *targets: Any) -> None:
-    leaves = (*jax.tree.leaves(mechanism), *targets)
-    if is_traced(leaves):
-        raise ValueError("privacy loss distributions need concrete numbers: they cannot run inside jit, vmap or grad")
-    fields = [mechanism, *getattr(mechanism, "mechanisms", ()), getattr(mechanism, "mechanism", None)]
-    lists = [value for part in fields for value in getattr(part, "__dict__", {}).values() if isinstance(value, list)]
-    for leaf in (*leaves, *lists):
-        if np.ndim(leaf):
-            raise ValueError(f"mechanism={mechanism!r} and its targets must be scalars: call once for each point")

@@ -10,10 +10,11 @@ import numpy as np
 
 from jaxacct._answering import DELTA, EPSILON
 from jaxacct._best import best
+from jaxacct._checking import check_scalars
 from jaxacct._methods import has_methods, methods_for, relation_of
-from jaxacct._precision import Kernel, Rounding, is_traced
-from jaxacct._types import Direction, NeighboringRelation
-from jaxacct._validate import check_probability
+from jaxacct._precision import Kernel, Rounding
+from jaxacct._types import Direction, NeighboringRelation, TooFineError
+from jaxacct._validate import check_probability, checked_array
 from jaxacct.bounds._gaussian import unamplified_mu
 from jaxacct.bounds._profiles import profile_of
 from jaxacct.bounds._shuffled import concrete_pair
@@ -68,9 +69,8 @@ def tradeoff(mechanism: Any, false_positive_rate: Any) -> Any:
     0.0141
     """
     check_probability("false_positive_rate", false_positive_rate)
-    if is_traced(mechanism, false_positive_rate) or any(np.ndim(x) for x in jax.tree.leaves(mechanism)):
-        raise ValueError(f"mechanism={mechanism!r} and false_positive_rate must be concrete, the fields scalars")
-    error = np.asarray(false_positive_rate, np.float64)
+    check_scalars(mechanism)
+    error = checked_array("false_positive_rate", false_positive_rate).astype(np.float64)
     if _is_gaussian(mechanism):
         found = _GAUSSIAN(error, _mu(mechanism))
     elif _is_one_pair(mechanism):
@@ -97,8 +97,7 @@ def gdp(mechanism: Any) -> float:
     >>> round(ja.gdp(ja.Shuffled(ja.LocalRandomizer(1.0), num_reports=1000)), 4)
     0.0503
     """
-    if is_traced(mechanism) or any(np.ndim(x) for x in jax.tree.leaves(mechanism)):
-        raise ValueError(f"mechanism={mechanism!r} must have concrete scalar fields")
+    check_scalars(mechanism)
     if _is_gaussian(mechanism):
         return _mu(mechanism)
     if isinstance(mechanism, Shuffled) and has_pair(mechanism):
@@ -138,19 +137,23 @@ def _lines_to(last: float) -> np.ndarray:
 
 def _by_lines(mechanism: Any, error: np.ndarray) -> np.ndarray:
     """The envelope of the lines of finitely many epsilons, by the profile in the worse direction."""
+    both = relation_of(mechanism) is NeighboringRelation.ADD_OR_REMOVE_ONE
+    directions = tuple(Direction) if both else (Direction.REMOVE,)
+    losses: list[Pld] = []
     if isinstance(mechanism, Pld):
         losses = [mechanism]
     elif has_distribution(mechanism):
-        both = relation_of(mechanism) is NeighboringRelation.ADD_OR_REMOVE_ONE
-        losses = [pld(mechanism, direction=d) for d in (tuple(Direction) if both else (Direction.REMOVE,))]
-    else:
-        losses = []
+        try:
+            losses = [pld(mechanism, direction=d) for d in directions]
+        except TooFineError:
+            if not has_methods(mechanism):
+                raise
     if losses:
         last = max(loss.epsilon(_SMALLEST) for loss in losses)
         epsilons = _lines_to(last)
         delta = np.max([profile_of(loss)(epsilons) for loss in losses], axis=0)
-    else:  # one direction, by the methods on lanes
-        ask = functools.partial(best, method=None, directions=(Direction.REMOVE,), precision=math.inf)
+    else:  # by the methods on lanes
+        ask = functools.partial(best, method=None, directions=directions, precision=math.inf)
         last = float(ask(mechanism, EPSILON, _SMALLEST))
         epsilons = _lines_to(last)
         delta = ask(mechanism, DELTA, epsilons)

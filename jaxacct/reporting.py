@@ -172,7 +172,7 @@ def report(
     >>> print(text.splitlines()[0])
     epsilon = 0.1718 at delta = 1e-06  (certified upper bound)
     """
-    if style not in _STYLES:
+    if not isinstance(style, str) or style not in _STYLES:
         raise ValueError(f"style={style!r} must be one of {sorted(_STYLES)}")
     if (target_delta is None) == (target_epsilon is None):
         raise ValueError(f"target_delta={target_delta} and target_epsilon={target_epsilon}: exactly one must be given")

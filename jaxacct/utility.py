@@ -1,8 +1,14 @@
 """How accurate an answer stays under a sampling scheme: mean estimation."""
 
+import functools
 from typing import Any
 
-from jaxacct._validate import check_count, check_probability
+import jax
+import numpy as np
+
+from jaxacct._checking import check_mechanism
+from jaxacct._precision import is_traced
+from jaxacct._validate import check_count, check_positive, check_probability, checked_array
 from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
 
 
@@ -40,23 +46,37 @@ def mean_estimation_variance(
     >>> round(mean_estimation_variance(poisson, num_records=1000, success_prob=0.9), 8)
     0.001381
     """
+    if not isinstance(mechanism, RandomAllocation | PoissonSampled):
+        raise ValueError(f"mechanism={mechanism!r} must be RandomAllocation or PoissonSampled")
+    check_mechanism(mechanism)
+    if not isinstance(mechanism.mechanism, Gaussian):
+        raise ValueError(f"mechanism={mechanism!r} must add Gaussian noise")
     check_count("num_records", num_records)
     check_probability("success_prob", success_prob)
     check_count("dimension", dimension)
-    if not isinstance(mechanism.mechanism, Gaussian):
-        raise ValueError(f"mechanism={mechanism!r} must add Gaussian noise")
+    # whole numbers as floats, whose products do not wrap around
+    mechanism = jax.tree.map(functools.partial(_as_real, "mechanism"), mechanism)
+    records, dimension = _as_real("num_records", num_records), _as_real("dimension", dimension)
+    success_prob = _as_real("success_prob", success_prob)
+    uses: Any
     if isinstance(mechanism, RandomAllocation):
-        uses: Any = mechanism.num_selected * mechanism.num_epochs
+        uses = mechanism.num_selected * mechanism.num_epochs
         steps: Any = mechanism.num_steps * mechanism.num_epochs
         sampling: Any = 0.0
-    elif isinstance(mechanism, PoissonSampled):
-        uses, steps = mechanism.sampling_prob * mechanism.num_steps, mechanism.num_steps
-        sampling = success_prob * (1.0 - mechanism.sampling_prob) / (num_records * uses)
     else:
-        raise ValueError(f"mechanism={mechanism!r} must be RandomAllocation or PoissonSampled")
-    noise = mechanism.mechanism.noise_multiplier
-    return (
-        success_prob * (1.0 - success_prob) / num_records
-        + sampling
-        + steps * dimension * (noise / (num_records * uses)) ** 2
-    )
+        if not is_traced(mechanism.sampling_prob):
+            check_positive("sampling_prob", mechanism.sampling_prob)
+        uses, steps = mechanism.sampling_prob * mechanism.num_steps, mechanism.num_steps
+        sampling = success_prob * (1.0 - mechanism.sampling_prob) / (records * uses)
+    with np.errstate(over="ignore"):  # inf is the answer
+        each: Any = mechanism.mechanism.noise_multiplier / (records * uses)
+        noise: Any = steps * dimension * each * each
+    return success_prob * (1.0 - success_prob) / records + sampling + noise
+
+
+def _as_real(name: str, value: Any) -> Any:
+    """A float, a float64 array, or the tracer that it is."""
+    if is_traced(value):
+        return value
+    array = checked_array(name, value).astype(np.float64)
+    return array if array.ndim else float(array)

@@ -22,12 +22,20 @@ from jaxacct.bounds import _check_in_moments as moments
 from jaxacct.bounds import _check_in_profile as profile
 from jaxacct.bounds import _check_in_published as published
 from jaxacct.bounds import _check_in_renyi as renyi
+from jaxacct.bounds._allocation_types import types_delta
 from jaxacct.bounds._check_in_blocks import Layout
 from jaxacct.bounds._check_in_response import response_floor_log_delta
 from jaxacct.conversion import epsilon_from_rdp
 from jaxacct.divergence import _shuffled_gaussian as gaussian
 
-EXACT = Layout(1024, 16, 2048)  # blocks are single counts wherever the reference values come from
+
+def exact_layout(n, prob):
+    """Blocks of single counts to 12 standard deviations, of several for standard deviations above 1600; few sizes."""
+    scale = math.sqrt(n * prob * (1.0 - prob)) + 1.0
+    size = math.ceil(2.0 * math.asinh(40.0 / 3.0) * scale * math.hypot(3.0, 12.0))
+    return Layout(1024, 16, 1 << (min(max(size, 2**11), 2**17) - 1).bit_length())
+
+
 _SUMS = "sums of positive terms, their rounding booked: 2e-12"
 _ROUNDED_UP = "closed form, rounded up"
 _PRINTED = "the printed formula in double precision"
@@ -169,25 +177,28 @@ def _coupled_delta(a):
 
 
 def _exact_delta(a):
-    """From below by the pair of one record among equal ones, which is the worst of all at this size."""
+    """The worst over all data sets: each pair of laws by `types_delta`, enumerated as other tests do."""
     epsilon = math.log1p(real(a["gamma"]) * math.expm1(real(a["eps_base"])))
-    return math.exp(response_floor(epsilon, a["n"], real(a["gamma"]), real(a["eps0_local"]), window=64))
+    worst = 0.0
+    for ones in range(a["n"]):
+        laws = [check_in_law(a["n"], real(a["gamma"]), real(a["eps0_local"]), ones, bit) for bit in (False, True)]
+        p, q = ([law.get(key, 0.0) for key in sorted({*laws[0], *laws[1]})] for law in laws)
+        pair = ja.DiscretePair(p, q)
+        worst = max(worst, *(types_delta(pair, epsilon, direction, upper=False) for direction in ja.Direction))
+    return worst
 
 
 def _clones_rdp_answer(a):
+    layout = Layout(128, 4, 64)
     values = clones_rdp(
-        a["n"],
-        real(a["gamma"]),
-        real(a["eps0_local"]),
-        orders=(real(a["order"]),),
-        layout=Layout(64, 4, 64),
-        num_nodes=300,
+        a["n"], real(a["gamma"]), real(a["eps0_local"]), orders=(real(a["order"]),), layout=layout, num_nodes=300
     )
     return float(values[0])
 
 
 def _accounting_floor(a):
-    orders = tuple(float(i) for i in range(2, 65))
+    first, last = (int(x) for x in a["orders"].removesuffix(" integers").split(".."))
+    orders = tuple(float(i) for i in range(first, last + 1))
     rdp = gaussian_pair(a["n"], real(a["gamma"]), gap(a), orders=orders) * a["rounds"]
 
     @Kernel
@@ -206,10 +217,21 @@ def _whole(a):
 
 def _distributed(kind, capped=True):
     def evaluate(a):
-        static = {"max_order": int(a["order"]), "layout": EXACT, "kind": kind, "capped": capped}
+        layout = exact_layout(a["n"], real(a["gamma"]))
+        static = {"max_order": int(a["order"]), "layout": layout, "kind": kind, "capped": capped}
         return distributed_rdp(a["n"], real(a["gamma"]), gap(a), fewest=a.get("k_lo", 0), **static)[-1]
 
     return evaluate
+
+
+def _tail_terms(a):
+    """Far enough for a geometric rest below the last digit."""
+    return 1 << math.ceil(math.log2(1024.0 + 12.0 * math.sqrt(a["n"] * real(a["gamma"]))))
+
+
+def _clones_layout(a):
+    """Single counts for both laws up to 1000 users."""
+    return Layout(min(1 << a["n"].bit_length(), 1024), 16, 256)
 
 
 def _log_args(a):
@@ -256,7 +278,7 @@ def _approximate(index):
 
 def _true_epsilon(a):
     """From below: the pair itself, 100 rounds, by its privacy loss distribution."""
-    return response_interval(a["n"], real(a["gamma"]), real(a["eps0"]), a["rounds"], real(a["delta"])).lower
+    return response_interval(a["n"], real(a["gamma"]), real(a["eps0"]), a["rounds"], real(a["delta"]), 5e-3).lower
 
 
 def response_interval(num_users, prob, local, rounds, delta, precision=1e-3):
@@ -312,7 +334,7 @@ ANSWERS = {
     ("S8", "first_cut_eps_printed"): Quantity(_printed_first_cut(0), _PRINTED, side=Side.EITHER),
     ("S8", "first_cut_delta_printed"): Quantity(_printed_first_cut(1), _PRINTED, side=Side.EITHER),
     ("S8", "binomial_upper_tail"): Quantity(
-        lambda a: math.exp(upper_tail(a["n"], real(a["gamma"]), float(a["l"]), num_terms=1024)), _SUMS
+        lambda a: math.exp(upper_tail(a["n"], real(a["gamma"]), float(a["l"]), num_terms=_tail_terms(a))), _SUMS
     ),
     ("S9", "checkin_rdp_constant_base"): Quantity(
         lambda a: constant_base(a["n"], real(a["gamma"]), real(a["eps0"]), max_order=a["order"], sharper=False)[-1],
@@ -378,7 +400,7 @@ ANSWERS = {
     ("S23", "profile_direct_delta"): Quantity(_direct_delta, _ROUNDED_UP),
     ("S23", "profile_direct_delta_clones"): Quantity(
         lambda a: math.exp(
-            clones_delta(real(a["eps"]), a["n"], real(a["gamma"]), real(a["eps0_local"]), layout=Layout(64, 16, 256))
+            clones_delta(real(a["eps"]), a["n"], real(a["gamma"]), real(a["eps0_local"]), layout=_clones_layout(a))
         ),
         _SUMS,
     ),

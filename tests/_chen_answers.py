@@ -1,6 +1,7 @@
 """How jaxacct answers the reference values of Chen et al. and, for the clones pair, Renyi divergences."""
 
 import math
+from fractions import Fraction
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,9 +12,9 @@ from jaxacct._precision import Kernel
 from jaxacct.bounds import _chen as chen
 from jaxacct.divergence import _binary_response as binary
 from jaxacct.divergence._clones import clones_delta, clones_epsilon, lane_bytes, window_for
-from jaxacct.divergence._clones_renyi import clones_rdp, single_report_log_excess
+from jaxacct.divergence._clones_renyi import clones_rdp
 from jaxacct.divergence._clones_tradeoff import clones_gdp, clones_tradeoff, normal_upper_quantile
-from jaxacct.special import log_normal_tail, softplus
+from jaxacct.special import log_normal_tail
 
 _ROUNDING = "certified width: the rounding booked, 2e-13 and in proportion to the order"
 _SUMS = "sum of positive terms, each widened by its error: 2e-12 for n to 1e6"
@@ -35,12 +36,11 @@ _masses = Kernel(lambda *args: tuple(chen.pair_masses(*args)))
 _tradeoff = Kernel(clones_tradeoff, lane_bytes=lane_bytes)
 _delta, _epsilon = Kernel(clones_delta, lane_bytes=lane_bytes), Kernel(clones_epsilon, lane_bytes=lane_bytes)
 _epoch = Kernel(lambda n, block, eps, *, orders: tuple(chen.block_epoch_rdp(n, block, eps, orders=orders)))
-_single = Kernel(lambda power, eps: softplus(single_report_log_excess(power, eps)) / power)
 _laplace, _laplace_scale = Kernel(chen.laplace_rdp), Kernel(chen.laplace_scale)
 _asymptotic_gdp, _published_gdp = Kernel(chen.asymptotic_gdp), Kernel(chen.published_gdp)
 _asymptotic_rdp, _published_rdp = Kernel(chen.asymptotic_rdp), Kernel(chen.published_rdp)
 _published_local = Kernel(chen.published_local_epsilon)
-_binary_delta, _binary_rdp = Kernel(binary.binary_response_log_delta), Kernel(binary.binary_response_rdp)
+_binary_delta = Kernel(binary.binary_response_log_delta)
 _gaussian_tradeoff = Kernel(lambda alpha, mu: jnp.exp(log_normal_tail(mu - normal_upper_quantile(jnp.log(alpha)))))
 
 
@@ -67,12 +67,16 @@ def _mass(which):
 
 
 def _general_clone_prob(a):
-    assert a["p"] == "2/(exp(eps0)+1)"
-    return 2.0 / (math.exp(a["eps0"]) + 1.0)
+    named = {"2/(exp(eps0)+1)": 2.0 / (math.exp(local(a)) + 1.0), "exp(-eps0)": math.exp(-local(a))}
+    return named[a["p"]] if a["p"] in named else float(Fraction(a["p"]))
+
+
+def _fitting(a):
+    return window_for(a["n"], math.exp(-a["eps0"]), max_window=2**19)
 
 
 def _window(a):
-    return max(2**14, window_for(a["n"], math.exp(-a["eps0"]), max_window=2**19))  # one program for most
+    return max(2**14, _fitting(a))  # one program for most
 
 
 def _clones_delta(a):
@@ -106,21 +110,16 @@ def _curve(orders, values):
     return ja.RdpCurve(np.asarray(orders), values, ja.Bound.UPPER, ja.NeighboringRelation.REPLACE_ONE, "Chen et al.")
 
 
-def _single_report(a):
-    power = a["order"] - 1.0
-    return _single(power, a["eps0"])
-
-
 _CLONES_RDP = Quantity(_pure_rdp, _ROUNDING)
 
 CHEN_ANSWERS = {
     ("S1", "clone_rdp_general_p"): Quantity(
-        lambda a: clones_upper_rdp(a["n"], _general_clone_prob(a), a["eps0"], a["order"]), _ROUNDING
+        lambda a: clones_upper_rdp(a["n"], _general_clone_prob(a), local(a), a["order"]), _ROUNDING
     ),
     ("S2", "clone_pair_pmf_P"): Quantity(_mass(0), "two binomial probabilities", 1e-13, Side.EITHER),
     ("S2", "clone_pair_pmf_Q"): Quantity(_mass(1), "two binomial probabilities", 1e-13, Side.EITHER),
     ("S3", "clone_tradeoff"): Quantity(
-        lambda a: _tradeoff(a["alpha"], a["n"], math.exp(-a["eps0"]), a["eps0"], window=128),
+        lambda a: _tradeoff(a["alpha"], a["n"], math.exp(-a["eps0"]), a["eps0"], window=_fitting(a)),
         _SUMS,
         side=Side.NEVER_ABOVE,
     ),
@@ -149,11 +148,6 @@ CHEN_ANSWERS = {
         _SUMS,
         side=Side.NEVER_ABOVE,
     ),
-    ("S12", "rr2_rdp_reverse"): Quantity(
-        lambda a: _binary_rdp(a["n"], a["eps0"], orders=(float(a["order"]),), window=2048)[0],
-        "the larger of the two directions",
-        side=Side.NEVER_ABOVE,
-    ),
     ("S14", "laplace_rdp"): Quantity(
         lambda a: _laplace(a["eps0"], orders=(float(a["order"]),))[0], "closed form, rounded up by 2^-46"
     ),
@@ -178,11 +172,10 @@ CHEN_ANSWERS = {
     ("S17", "clone_delta"): Quantity(_clones_delta, _SUMS),
     ("S17", "clone_epsilon"): Quantity(_clones_epsilon, "least point found where delta is below the target", 1e-10),
     ("S18", "clone_gdp_mu_star"): Quantity(
-        lambda a: clones_gdp(a["n"], math.exp(-a["eps0"]), a["eps0"], window=128, tolerance=1e-9),
+        lambda a: clones_gdp(a["n"], math.exp(-a["eps0"]), a["eps0"], window=_fitting(a), tolerance=1e-9),
         "lines through the two tangents next to the best vertex",
         1e-8,
     ),
-    ("S19", "rr_local_rdp"): Quantity(_single_report, _CLOSED, 1e-13, Side.EITHER),
     ("S20", "clone_rdp_closed_lower"): Quantity(_cosh_end(0), _WIDENED, side=Side.NEVER_ABOVE),
     ("S20", "clone_rdp_closed_upper"): Quantity(_cosh_end(1), _WIDENED),
 }

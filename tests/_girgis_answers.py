@@ -17,6 +17,8 @@ from jaxacct.conversion import epsilon_from_rdp, log_delta_from_rdp
 from jaxacct.divergence import _special_pair as special
 from jaxacct.divergence._binary_response import binary_response_log_delta, binary_response_window
 from jaxacct.divergence._clones import clones_delta, window_for
+from jaxacct.divergence._clones_renyi import clones_rdp
+from jaxacct.divergence._histogram import MOST_CELLS, histogram_rdp
 from jaxacct.divergence._response_renyi import response_renyi, response_window
 from jaxacct.divergence._ternary_response import ternary_response_renyi, ternary_window
 
@@ -55,6 +57,8 @@ binary_delta = Kernel(binary_response_log_delta)
 pair_delta = Kernel(lambda e, n, local, *, window: clones_delta(e, n, np.e**-local, local, window=window).log_upper)
 converted = Kernel(lambda log_delta, *rdp, orders: epsilon_from_rdp(*_columns(orders, rdp), log_delta).value)
 converted_delta = Kernel(lambda epsilon, *rdp, orders: log_delta_from_rdp(*_columns(orders, rdp), epsilon).value)
+
+pair_rdp = Kernel(lambda n, p, local, *, orders: clones_rdp(orders, n, p, local).upper, lane_bytes=2**20)
 
 _SUMS = "sum of positive terms, each widened by its error"
 _CLOSED = "closed form, rounded up"
@@ -119,18 +123,19 @@ def k_ary_share(args):
     return (args["exp_eps0"] + 1.0) / (args["exp_eps0"] + args["k"] - 1.0)
 
 
+def k_ary_rdp(growth, k, data, other, order):
+    """From below, from the exact laws of the histograms; few reports and values."""
+    reports = (np.full((k, k), 1.0) + (growth - 1.0) * np.eye(k)) / (growth + k - 1.0)
+    if (len(data) + 1) ** (k - 1) > MOST_CELLS:
+        raise Declined("too many histograms")
+    return float(histogram_rdp(*(reports[list(values)] for values in (data, other)), orders=(order,))[0].lower)
+
+
 def _exact_shuffle(a):
-    data, other, k = a["data"], a["data_prime"], a["k"]
-    n, common, (x, y) = len(data), set(data[:-1]), (data[-1], other[-1])
-    if a["mechanism"] == "krr" and data[:-1] == other[:-1] and len(common) == 1:
-        (base,) = common
-        if k == 2 and base == y:
-            return response_at(n, local(a), (a["order"],))[0][0]
-        if k == 2 and base == x:
-            return response_at(n, local(a), (a["order"],), reverse=True)[0][0]
-        if k == 3 and base not in (x, y):
-            return ternary_at(n, local(a), (a["order"],))[0]
-    raise Declined
+    if a["mechanism"] != "krr":
+        raise Declined(f"mechanism {a['mechanism']}")
+    growth = float(a["exp_eps0"]) if "exp_eps0" in a else math.exp(a["eps0"])
+    return k_ary_rdp(growth, a["k"], a["data"], a["data_prime"], a["order"])
 
 
 def _thm1(a):
@@ -146,16 +151,22 @@ def _thm2(a):
 def _mixture(a):
     if a["special"] == "exact":
         return mixture_at(a["n"], a["eps0"], a["order"])
+    if a["special"] != "thm5":
+        raise Declined(f"special {a['special']}")
     sizes = mixture.mixture_statics(a["n"], a["eps0"], (a["order"],))
     return moment_mixture(a["n"], a["eps0"], orders=(a["order"],), nodes=sizes["nodes"])[0]
 
 
+_BASES = {"thm1": theorem1, "thm2": theorem2, "efm19": earlier, "simple": simple}
+
+
 def base_curve(a, orders):
     """The Renyi curve of one round that `base` names."""
-    if a["base"] == "thm1":
-        return theorem1(a["n"], a["eps0"], orders=orders)
-    lo, up = response_at(a["n"], a["eps0"], orders)
-    return up if a["base"] == "2rr_lower" else lo
+    if a["base"] == "2rr_lower":  # the upper end of its bracket: a curve from below converts to no bound anyway
+        return response_at(a["n"], a["eps0"], orders)[1]
+    if a["base"] not in _BASES:
+        raise Declined(f"base {a['base']}")
+    return _BASES[a["base"]](a["n"], a["eps0"], orders=orders)
 
 
 def _eps_composed(a):
@@ -207,7 +218,15 @@ def _kov(a):
 
 
 def _clones_delta(a):
-    return math.exp(pair_delta(a["eps"], a["n"], a["eps0"], window=window_for(a["n"], math.exp(-a["eps0"]))))
+    window = window_for(a["n"], math.exp(-a["eps0"]), max_window=2**19)
+    return math.exp(pair_delta(a["eps"], a["n"], a["eps0"], window=window))
+
+
+def _clones_rdp(a):
+    """With the weight named; 2/(E + 1) is proved for k-ary randomized response alone, and no bound for all."""
+    growth = math.exp(local(a))
+    weight = {"exp(-eps0)": 1.0 / growth, "2/(exp(eps0)+1)": 2.0 / (growth + 1.0)}[a["weight"]]
+    return at_order(lambda orders: pair_rdp(a["n"], weight, local(a), orders=orders), a["order"])
 
 
 def _lower(reverse):
@@ -215,9 +234,14 @@ def _lower(reverse):
 
 
 def _krr_lower(a):
-    if a["k"] != 3:
-        raise Declined
-    return ternary_at(a["n"], a["eps0"], (a["order"],))[0]
+    """The value 1 against 2 (0 and 1 here) among records of the last one."""
+    n, k = a["n"], a["k"]
+    if k == 2:
+        raise Declined("two values leave no third")
+    if k > 3:
+        others = [k - 1] * (n - 1)
+        return k_ary_rdp(math.exp(local(a)), k, [*others, 0], [*others, 1], a["order"])
+    return ternary_at(n, local(a), (a["order"],))[0]
 
 
 def _linear_curve(a):
@@ -226,7 +250,7 @@ def _linear_curve(a):
 
 
 ANSWERS = {
-    ("S1", "exact_shuffle_rdp"): Quantity(_exact_shuffle, _SUMS, side=Side.NEVER_ABOVE),
+    ("S1", "exact_shuffle_rdp"): Quantity(_exact_shuffle, "every histogram, rounding booked", side=Side.NEVER_ABOVE),
     ("S2", "rdp_upper_thm1"): Quantity(_thm1, _CLOSED),
     ("S3", "rdp_upper_simple"): Quantity(lambda a: simple(a["n"], a["eps0"], orders=(a["order"],))[0], _CLOSED),
     ("S4", "rdp_upper_thm1_real"): Quantity(
@@ -270,6 +294,7 @@ ANSWERS = {
         lambda a: simple_epsilon(a["eps"], a["rounds"], math.log(a["delta_slack"])), _CLOSED
     ),
     ("X3", "rdp_cap"): Quantity(lambda a: cap(a["eps0"], orders=(a["order"],))[0], _CLOSED),
+    ("X4", "clones_rdp"): Quantity(_clones_rdp, "certified width: the rounding booked"),
     ("X4", "rdp_lower_2rr_reverse"): Quantity(_lower(True), _COMBS, side=Side.NEVER_ABOVE),
     ("X4", "rdp_lower_krr"): Quantity(_krr_lower, _COMBS, side=Side.NEVER_ABOVE),
 }

@@ -33,7 +33,6 @@ from _reference_answers import (
     floor_rdp,
     gaussian_sigma,
     profile,
-    rdp_where_groups_are_exact,
     real,
     shuffle_gaussian_rdp,
 )
@@ -52,7 +51,8 @@ def importance_of(fn: Callable[..., float]) -> Callable[[dict[str, Any]], float]
 _ROUNDED_UP = "closed form, rounded up by some 2^-50 times the condition number"
 _CONVERSION = "closed form, rounded up by 2^-50 of its terms"
 _SERIES = "certified slack of the power series: 2e-12 up to order 256, in proportion above"
-_GRID = "loss distribution on a grid, refined until its own interval is this narrow"
+_GRID = "certified interval, refined until it is this narrow"
+_TYPES = "sums over types, rounded up"
 _ADDED_ERRORS = "certified quadrature, its errors added"
 
 _ALLOCATION = {
@@ -62,15 +62,13 @@ _ALLOCATION = {
     ("S2", "epsilon_from_rdp_unclipped"): Quantity(
         lambda a: epsilon_at_one_order(a["alpha"], a["rho"], a["delta"]), _CONVERSION
     ),
-    ("S3", "delta"): Quantity(profile(ja.delta, "epsilon", DELTA_PRECISION), _GRID, tolerance=DELTA_PRECISION),
-    ("S3", "epsilon"): Quantity(profile(ja.epsilon, "delta", EPSILON_PRECISION), _GRID, tolerance=EPSILON_PRECISION),
-    ("S3", "hockey_stick"): Quantity(exact_profile, "sums over types, rounded up"),
-    ("S4", "delta"): Quantity(profile(ja.delta, "epsilon", DELTA_PRECISION), _GRID, tolerance=DELTA_PRECISION),
-    ("S4", "delta_k_exact"): Quantity(profile(ja.delta, "epsilon", DELTA_PRECISION), _GRID, tolerance=DELTA_PRECISION),
-    ("S4", "hockey_stick_upper_floor_ceil"): Quantity(floor_ceil_profile, _GRID, tolerance=DELTA_PRECISION),
-    ("S5", "delta"): Quantity(profile(ja.delta, "epsilon", DELTA_PRECISION), _GRID, tolerance=DELTA_PRECISION),
-    ("S5", "hockey_stick"): Quantity(profile(ja.delta, "kappa", DELTA_PRECISION), _GRID, tolerance=DELTA_PRECISION),
-    ("S4", "rdp_k_exact"): Quantity(rdp_where_groups_are_exact, _SERIES),
+    ("S3", "delta"): Quantity(profile, _GRID, tolerance=DELTA_PRECISION),
+    ("S3", "epsilon"): Quantity(profile, _GRID, tolerance=EPSILON_PRECISION),
+    ("S3", "hockey_stick"): Quantity(exact_profile, _TYPES),
+    ("S4", "delta"): Quantity(profile, _GRID, tolerance=DELTA_PRECISION),
+    ("S4", "hockey_stick_upper_floor_ceil"): Quantity(floor_ceil_profile, _TYPES),
+    ("S5", "delta"): Quantity(profile, _GRID, tolerance=DELTA_PRECISION),
+    ("S5", "hockey_stick"): Quantity(exact_profile, _TYPES),
     ("S4", "rdp_upper_floor"): Quantity(floor_rdp, _SERIES),
     ("S4", "rdp_upper_floor_ceil"): Quantity(exact_rdp, _SERIES),
     ("S12", "rdp"): Quantity(discrete_rdp, "absolute slack of some 1e-13 on divergences above 0.01"),
@@ -81,9 +79,8 @@ _ALLOCATION = {
     ),
     ("S14", "epsilon"): Quantity(closed_form_epsilon, _ROUNDED_UP),
     ("S15", "rdp"): Quantity(chord_rdp, _SERIES),
-    ("X2", "rdp"): Quantity(exact_rdp, _ADDED_ERRORS),
     **QUANTITIES,
-    ("S4", "hockey_stick_upper_floor"): Quantity(floor_profile, _GRID, tolerance=DELTA_PRECISION),
+    ("S4", "hockey_stick_upper_floor"): Quantity(floor_profile, _TYPES),
     ("S17", "importance_threshold"): Quantity(importance_of(importance_threshold), "closed form", side=Side.EITHER),
     ("S17", "importance_mass"): Quantity(importance_of(importance_mass), "closed form", side=Side.EITHER),
     ("S19", "upper_confidence_bound"): Quantity(

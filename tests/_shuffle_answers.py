@@ -6,17 +6,23 @@ from fractions import Fraction
 import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
-from _reference import Quantity, Side
+from _girgis_answers import response_at
+from _reference import Declined, Quantity, Side
 
+import jaxacct as ja
 from jaxacct._precision import Kernel
 from jaxacct.bounds import _comparison_shuffle as comparison
 from jaxacct.bounds import _feldman_mcmillan_talwar as closed
 from jaxacct.bounds import _pure_composition as composition
 from jaxacct.bounds import _shuffle_reductions as reductions
+from jaxacct.bounds._allocation_types import has_types
+from jaxacct.bounds._chen import pair_masses
+from jaxacct.bounds._girgis import theorem1_rdp
 from jaxacct.divergence import _binary_response as binary
 from jaxacct.divergence import _multi_component as component
 from jaxacct.divergence import _multi_component_mean as mean
 from jaxacct.divergence._clones import clones_delta, clones_epsilon, lane_bytes, window_for
+from jaxacct.divergence._clones_blocks import block_delta
 from jaxacct.divergence._gaussian import gaussian_log_delta
 
 _ROUNDED_UP = "closed form, rounded up by 2^-46"
@@ -82,10 +88,10 @@ three_component_mean = mean_kernel(component.three_component_pair)
 k_ary_mean = mean_kernel(component.k_ary_blanket_pair)
 k_ary_elsewhere = mean_kernel(mean.k_ary_elsewhere_pair)
 binary_delta, binary_epsilon = Kernel(binary.binary_response_log_delta), Kernel(binary.binary_response_epsilon)
-binary_rdp, delta_floor = Kernel(binary.binary_response_rdp), Kernel(binary.clones_log_delta_floor)
+delta_floor = Kernel(binary.clones_log_delta_floor)
 simple_epsilon, optimal_log_delta = Kernel(composition.simple_epsilon), Kernel(composition.optimal_log_delta)
 optimal_epsilon, with_slack = Kernel(composition.optimal_epsilon), Kernel(composition.log_delta_with_slack)
-girgis_rdp, balle_delta = Kernel(comparison.girgis_rdp), Kernel(comparison.balle_blanket_delta)
+girgis_rdp, balle_delta = Kernel(theorem1_rdp), Kernel(comparison.balle_blanket_delta)
 replacement_epsilon = Kernel(comparison.sampling_with_replacement_epsilon)
 frequency_error = Kernel(reductions.frequency_mean_squared_error)
 frequency_epsilon = Kernel(reductions.frequency_local_epsilon)
@@ -156,14 +162,18 @@ def _compose_optimal(a):
     return math.exp(with_slack(math.log(a["delta"]), a["T"], slack))
 
 
+def _fitting(a):
+    return window_for(a["n"], math.exp(-a["eps0"]), max_window=2**19)
+
+
 def _eps_approx_local(a):
     logs = math.log(a["delta0"]), math.log(a["delta_total"])
-    window = window_for(a["n"], math.exp(-a["eps0"]))
+    window = _fitting(a)
     return approximate_epsilon(a["n"], a["eps0"], *logs, window=window)
 
 
 def _eps_shuffled_gaussian(a):
-    window = window_for(a["n"], math.exp(-a["eps0"]))
+    window = _fitting(a)
     return gaussian_epsilon(a["n"], a["eps0"], a["clip"] / a["sigma"], math.log(a["delta_total"]), window=window)
 
 
@@ -192,12 +202,36 @@ def _clones_epsilon(log_delta: float, num_reports: float, clone_prob: float, loc
     return float(_epsilon_kernel(log_delta, num_reports, clone_prob, local_epsilon, window=window).upper)
 
 
+_blocks = Kernel(block_delta, lane_bytes=lambda *, width, num_blocks: 1024 * (width + 2048))
+
+
+def _block_delta(a):
+    """The end that `bound` names."""
+    sizes = {"width": a["block"], "num_blocks": -(-a["n"] // a["block"])}
+    at = _blocks(exponent(a, "eps"), a["n"], math.exp(-exponent(a, "eps0")), exponent(a, "eps0"), **sizes)
+    return math.exp(at.log_lower if a["bound"] == "lower" else at.log_upper)
+
+
+def _delta_composed(a):
+    """Every outcome of the pair, `T` times: small n and T."""
+    n, local = int(a["n"]), exponent(a, "eps0")
+    outcomes = [(x, m - x) for m in range(1, n + 1) for x in range(m + 1)]
+    p, q = np.asarray([_masses(x, y, n, math.exp(-local), local) for x, y in outcomes]).T
+    run = ja.Composed((ja.DiscretePair(p, q),), (int(a["T"]),))
+    if not has_types(run):
+        raise Declined("more outcomes than can be enumerated")
+    return ja.delta(run, exponent(a, "eps"), method="exact")
+
+
+_masses = Kernel(lambda *args: tuple(pair_masses(*args)))
+
 ANSWERS = {
     ("S1", "eps_closed_form"): Quantity(_weighted(pure_form, _response_weight, "eps0"), _ROUNDED_UP),
     ("S1", "eps_closed_form_refined"): Quantity(
         lambda a: pure_form(a["n"], math.log(a["delta"]), a["eps0"]), _ROUNDED_UP
     ),
     ("S3", "eps_closed_form_clone_only"): Quantity(_weighted(clone_only_form, lambda a: 1.0, "p"), _ROUNDED_UP),
+    ("S4", "delta_blocks"): Quantity(_block_delta, _SUMS, side=Side.EITHER),
     ("S5", "eps_subsample"): Quantity(lambda a: subsampled(a["eps"], 0.0, a["q"])[0], _ROUNDED_UP),
     ("S7", "delta_total"): Quantity(
         lambda a: math.exp(
@@ -242,6 +276,7 @@ ANSWERS = {
         lambda a: sufficient_noise(a["eps0"], math.log(a["delta0"]), 1.0), _ROUNDED_UP
     ),
     ("S15", "compose_optimal_delta"): Quantity(_compose_optimal, _SUMS),
+    ("S15", "delta_composed_exact"): Quantity(_delta_composed, "sums over types, rounded up"),
     ("S15", "compose_simple_eps"): Quantity(
         lambda a: simple_epsilon(a["eps"], a["T"], math.log(a["slack"])), _ROUNDED_UP
     ),
@@ -252,7 +287,9 @@ ANSWERS = {
         side=Side.NEVER_ABOVE,
     ),
     ("S17", "rdp_2rr"): Quantity(
-        lambda a: binary_rdp(a["n"], a["eps0"], orders=(a["order"],), window=_binary_window(a))[0],
+        lambda a: max(
+            response_at(a["n"], a["eps0"], (a["order"],), reverse=reverse)[0][0] for reverse in (False, True)
+        ),
         _SUMS,
         side=Side.NEVER_ABOVE,
     ),
@@ -261,7 +298,7 @@ ANSWERS = {
     ),
     ("S19", "eps0_for_target"): Quantity(
         lambda a: largest_local_epsilon(
-            a["n"], a["eps"], math.log(a["delta"]), window=window_for(a["n"], math.exp(-a["eps"]))
+            a["n"], a["eps"], math.log(a["delta"]), window=window_for(a["n"], math.exp(-a["eps"]), max_window=2**19)
         ),
         _ROOT,
         side=Side.NEVER_ABOVE,
@@ -270,7 +307,7 @@ ANSWERS = {
         lambda a: balle_delta(a["eps"], a["n"], a["eps0"]), "a difference of powers", side=Side.EITHER
     ),
     ("S20", "rdp_gddsk_theorem1"): Quantity(
-        lambda a: girgis_rdp(a["n"], a["eps0"], orders=(a["order"],))[0], "rounded up by 2^-40"
+        lambda a: girgis_rdp(a["n"], a["eps0"], orders=(a["order"],))[0], "rounded up"
     ),
     ("S2", "delta"): Quantity(
         lambda a: math.exp(

@@ -149,15 +149,3 @@ def binary_response_divergence(n, local, epsilon):
     last = int(mp.ceil(n * (1 / factor - 1 / e) / (e - 1 / e))) - 1
     up = total(range(first, first + reach), lambda ratio: ratio - factor)
     return up, total(range(last - reach, last + 1), lambda ratio: 1 - factor * ratio)
-
-
-def binary_response_renyi(n, local, order):
-    e = mp.exp(mp.mpf(local))
-    r, order = 1 / (e + 1), mp.mpf(order)
-    moments, pmf = [mp.mpf(0), mp.mpf(0)], (1 - r) ** n
-    for c in range(n + 1):
-        ratio = (e * c + (n - c) / e) / n
-        moments[0] += pmf * ratio**order
-        moments[1] += pmf * ratio ** (1 - order)
-        pmf = pmf * (n - c) / (c + 1) * r / (1 - r)
-    return max(mp.log(moment) for moment in moments) / (order - 1)

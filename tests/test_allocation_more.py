@@ -83,6 +83,7 @@ def test_fractional_orders_lie_between_the_chords(sigma: float, num_steps: float
         assert beyond * (1.0 - 1e-11) <= rdp * (a - 1.0) <= chord * (1.0 + 1e-11)
 
 
+@pytest.mark.slow
 def test_fractional_orders_have_derivatives_and_lanes() -> None:
     orders, step = (1.3, 2.5), 1e-5
     sigmas = np.array([0.5, 0.5 - step, 0.5 + step])

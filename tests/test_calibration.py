@@ -229,6 +229,10 @@ def test_bad_arguments(field, args, message):
 def test_bad_options():
     with pytest.raises(ValueError, match="tolerance=0 must be"):
         calibrate(GAUSSIAN, "noise_multiplier", 1.0, 1e-6, tolerance=0)
+    with pytest.raises(ValueError, match="tolerance='a'"):
+        calibrate(GAUSSIAN, "noise_multiplier", 1.0, 1e-6, tolerance="a")
+    with pytest.raises(ValueError, match="precision="):
+        calibrate(GAUSSIAN, "noise_multiplier", 1.0, 1e-6, precision=np.ones(2))
     with pytest.raises(ValueError, match="method='nonsense' must be"):
         calibrate(GAUSSIAN, "noise_multiplier", 1.0, 1e-6, method="nonsense")
     with pytest.raises(ValueError, match="field='num_categories' cannot be calibrated"):

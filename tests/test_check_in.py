@@ -378,7 +378,7 @@ def test_answers_invert_each_other_and_rounds_compose():
     epsilon = ask(check_in.profile_upper_epsilon, one, math.log(1e-6))
     assert math.log(1e-6) - 2e-7 <= ask(check_in.profile_upper_log_delta, one, epsilon) <= math.log(1e-6)
     by_renyi = ask(check_in.composed_upper_epsilon, one, math.log(1e-6))
-    assert epsilon <= by_renyi <= 1.3 * epsilon
+    assert epsilon <= by_renyi <= 1.5 * epsilon
     back = ask(check_in.composed_upper_log_delta, one, by_renyi)
     assert back <= math.log(1e-6) + 1e-6
     curve = ask(check_in.profile_upper_rdp, CheckIn(ja.LocalRandomizer(2.0), 10**4, 0.01, 7), orders=(2.0, 3.5))
@@ -462,3 +462,15 @@ def test_published_approaches_are_below_the_truth():
     assert exact == pytest.approx(2.2121e-5, rel=1e-4)
     assert approach_1(*lanes, max_order=8, num_counts=300)[-1] < 0.8 * exact
     assert approach_2(*lanes, orders=(8.0,), num_counts=300)[0] < 1e-4 * exact
+
+
+@pytest.mark.parametrize(("users", "local", "log_delta", "rounds"), [(10**4, 4.0, -18.0, 1), (300, 3.0, -7.0, 20)])
+def test_a_larger_probability_is_never_much_safer(users, local, log_delta, rounds):
+    """Thinning the reports makes a smaller one of it: the bounds may fall by what the few probabilities tried miss."""
+    answers = check_in.profile_upper_epsilon if rounds == 1 else check_in.composed_upper_epsilon
+    probs = np.geomspace(0.02, 1.0, 9)
+    runs = [CheckIn(ja.LocalRandomizer(local), users, prob, rounds) for prob in probs]
+    found = np.asarray([ask(answers, run, log_delta) for run in runs])
+    assert np.all(found[:-1] <= 1.1 * found[1:])
+    below = [ask(check_in.response_lower_epsilon, run, log_delta, blocks=96) for run in runs]
+    assert np.all(found >= np.asarray(below))

@@ -12,9 +12,10 @@ from scipy import stats
 from jaxacct import _precision
 from jaxacct._precision import Kernel
 from jaxacct.bounds import _chen as chen
-from jaxacct.divergence._binary_response import binary_response_rdp, binary_response_window
+from jaxacct.bounds._girgis_below import response_lower_rdp
 from jaxacct.divergence._clones import window_for
 from jaxacct.divergence._clones_renyi import clones_rdp
+from jaxacct.divergence._response_renyi import response_window
 
 ORDERS = (1.1, 2.0, 4.0, 16.0, 64.0)
 WINDOW = 2**14
@@ -25,7 +26,7 @@ cosh_kernel = Kernel(
     lambda n, p, eps: tuple(chen.cosh_sandwich_rdp(n, p, eps, orders=ORDERS, window=WINDOW)), lane_bytes=2**21
 )
 epoch_kernel = Kernel(lambda n, block, eps, *, orders: tuple(chen.block_epoch_rdp(n, block, eps, orders=orders)))
-response_kernel = Kernel(binary_response_rdp)
+response_kernel = Kernel(response_lower_rdp)
 published_kernel, asymptotic_kernel = Kernel(chen.published_rdp), Kernel(chen.asymptotic_rdp)
 published_gdp, asymptotic_gdp = Kernel(chen.published_gdp), Kernel(chen.asymptotic_gdp)
 laplace_kernel, level_kernel = Kernel(chen.laplace_rdp), Kernel(chen.order_level_rdp)
@@ -102,7 +103,8 @@ def test_lower_tail():
 )
 def test_corollary_2_is_no_bound(n, local, order):
     # shuffled binary randomized response, a local randomizer like any other, exceeds it
-    response = response_kernel(n, local, orders=(order,), window=binary_response_window(n))[0]
+    window = response_window(n, local, 1.0 - order)
+    response = response_kernel(n, local, orders=(order,), window=window, reverse=True)[0]
     printed = published_kernel(n, local, orders=(order,))[0]
     assert response > 1.05 * printed
     assert pair_kernel(n, math.exp(-local), local, orders=(order,))[1][0] >= response

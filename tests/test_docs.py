@@ -21,7 +21,7 @@ _LAYERS = (
     ("_precision", "_validate", "_types"),
     ("special",),
     ("divergence", "curves", "mechanisms"),
-    ("bounds", "composition", "conversion", "_pld_composition"),
+    ("bounds", "composition", "conversion", "_pld_composition", "_checking"),
     (
         "_method",
         "_shuffle_methods",

@@ -506,7 +506,7 @@ def test_tracers_are_refused():
     [
         ({"mechanism": ja.Gaussian(1.0)}, "must be RandomAllocation of Gaussian"),
         ({"mechanism": ja.RandomAllocation(ja.Laplace(1.0), 10)}, "must be RandomAllocation of Gaussian"),
-        ({"mechanism": allocation(np.array([1.0, 2.0]), 10)}, "scalar fields"),
+        ({"mechanism": allocation(np.array([1.0, 2.0]), 10)}, "must be scalars"),
         ({"mechanism": allocation(0.01, 10)}, "noise_multiplier=0.01"),
         ({"mechanism": allocation(1.0, 2**31)}, "num_steps=2147483648"),
         ({"target_epsilon": -1.0}, "target_epsilon=-1.0"),

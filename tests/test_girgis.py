@@ -180,6 +180,7 @@ def mixture_at_all(n, local, orders):
 GRID = [(5, 0.5), (60, 3.0), (1000, 0.1), (10**4, 1.0), (10**5, 2.0), (10**6, 0.5)]
 
 
+@pytest.mark.slow
 def test_order_of_the_bounds():
     n, local = np.array(GRID).T
     orders = (2, 3, 8, 32)

@@ -611,7 +611,6 @@ def test_many_steps(num_steps: int) -> None:
         (lambda: ja.epsilon_interval("x", 1e-6), "mechanism='x'"),
         (lambda: ja.delta_interval(ja.Gaussian(1.0), math.nan), "target_epsilon=nan"),
         (lambda: ja.delta_interval(ja.Gaussian(1.0), 1.0, precision=0.0), "precision=0.0"),
-        (lambda: ja.pld(ja.PoissonSampled(ja.Gaussian(1.0), 0.0, 10)), "mechanism=.*loses no privacy"),
         (lambda: ja.pld(ja.PoissonSampled(ja.RandomAllocation(ja.Gaussian(1.0), 2), 0.1)), "mechanism="),
         (lambda: ja.pld(ja.Gaussian(1.0), resolution=0.0), "resolution=0.0"),
         (lambda: ja.pld(ja.Gaussian(1.0), tail=-1.0), "tail=-1.0"),
@@ -629,14 +628,15 @@ def test_bad_arguments_are_named(call: Any, message: str) -> None:
 
 
 def test_list_field_is_named() -> None:
-    with pytest.raises(ValueError, match=r"mechanism=.*must be scalars"):
+    with pytest.raises(ValueError, match=r"noise_multiplier=\[1.0, 2.0\] must be a number"):
         ja.epsilon_interval(ja.Gaussian([1.0, 2.0]), 1e-6)
 
 
 def test_unmet_precision_warns_and_stays_certified() -> None:
     with pytest.warns(ja.PrecisionWarning, match="interval holds"):
-        found = ja.epsilon_interval(ja.DiscretePair((0.7, 0.3), (0.4, 0.6)), 1e-6, precision=1e-12)
-    check_bracket(found.lower, math.log((0.6 - 1e-6) / 0.3), found.upper, ORACLE)
+        found = ja.epsilon_interval(ja.Laplace(1.0), 1e-6, precision=1e-12)
+    # delta(epsilon) = 1 - exp((epsilon - 1)/2) (Balle, Barthe & Gaboardi 2018)
+    check_bracket(found.lower, 1.0 + 2.0 * math.log1p(-1e-6), found.upper, ORACLE)
 
 
 def test_progress_sees_every_round() -> None:

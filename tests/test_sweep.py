@@ -208,6 +208,7 @@ def test_bad_arguments():
         with pytest.raises(ValueError, match=message):
             sweep(ALLOCATION, GRID, **{**SMALL, **change})
     for grid, message in (
+        (5, "grid=5 must be a mapping"),
         ({}, "must name at least one field"),
         ({"sigma": SIGMAS}, "field='sigma' is no field"),
         ({**GRID, "noise_multiplier": [[1.0]]}, "must be a one-dimensional array"),

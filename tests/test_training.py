@@ -351,6 +351,7 @@ def test_nothing_released_costs_nothing() -> None:
         assert _spent(mechanism, 0) == 0.0
 
 
+@pytest.mark.slow
 def test_unfinished_epoch_costs_at_most_the_whole() -> None:
     run = ja.RandomAllocation(ja.Gaussian(2.0), num_steps=20, num_selected=4)
     one, one_more, four, last, whole, next_one = (_spent(run, n) for n in (1, 2, 4, 19, 20, 21))

@@ -13,6 +13,7 @@ import numpy as np
 from jaxacct._pld_composition import compose_plds
 from jaxacct._types import Direction
 from jaxacct._validate import check_count, check_delta, check_epsilon
+from jaxacct.bounds._allocation_types import has_types, types_delta
 from jaxacct.bounds._poisson_profile import Runs, Steps, concrete_base, poisson_pld, runs_of
 from jaxacct.bounds._privacy_loss import loss_scale
 from jaxacct.bounds._profiles import Profile, dominating_pld, profile_of
@@ -85,7 +86,11 @@ def decomposition_delta(
     def at_rate(rate: float) -> float:
         share = _participation(steps, rate)
         inner = float(_inner_epsilon(eps, share, direction))
-        poisson = poisson_pld(base, (Steps(rate, steps),), direction, epsilon=inner).delta(inner)
+        sampled = PoissonSampled(base, rate, steps)
+        if has_types(sampled):
+            poisson = types_delta(sampled, inner, direction, upper=True)
+        else:
+            poisson = poisson_pld(base, (Steps(rate, steps),), direction, epsilon=inner).delta(inner)
         return min(1.0, float(_factor(eps, share, direction)) * poisson * _UP)
 
     return _least(at_rate, steps, sampling_prob)

@@ -1,11 +1,14 @@
-"""True k-out-of-t random allocation with Gaussian noise, without a reduction: Renyi divergences of order 2 and 3.
+"""True k-out-of-t random allocation with Gaussian noise, without a reduction: Renyi divergences of low whole orders.
 
 Add/remove adjacency, remove direction. E_Q X^a counts the overlaps of a independent uniform k-subsets I_1, .., I_a of
 the t steps: a step that lies in c of them contributes E_Q Y^c = q^{c(c-1)/2}, q = e^{1/sigma^2}, so that
 
     E_Q X^a = E q^{sum_{i<j} |I_i & I_j|}
 
-(Feldman and Shenfeld 2025, Theorem 3.1; spec S4). At order 2 this is what `overlap_remove_rdp` sums.
+(Feldman and Shenfeld 2025, Theorem 3.1; spec S4). At order 2 this is what `overlap_remove_rdp` sums. Orders 2 and 3 by
+the law of the overlaps; beyond, for small k, as a coefficient of a polynomial in one variable for each subset:
+
+    E_Q X^a = [z_1^k .. z_a^k] (sum_{S of 1..a} q^{|S|(|S|-1)/2} z^S)^t / C(t, k)^a.
 """
 
 import math
@@ -17,17 +20,19 @@ from jaxacct.bounds._poisson_profile import concrete_base, runs_of
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 
 _MAX_SELECTED = 256
+_MAX_CELLS = 4096  # coefficients of the polynomial
 _ROUND_UP = 1.0 + 2.0**-50
 
 Real = NDArray[np.float64]
 
 
 def exact_overlap_rdp(mechanism: RandomAllocation, *, order: int) -> float:
-    """Renyi divergence of order 2 or 3 of the epochs' composition, remove direction: exact, rounded up.
+    """Renyi divergence of a whole order >= 2 of the epochs' composition, remove direction: exact, rounded up.
 
-    Gaussian noise, 1 <= k <= t, k <= 256; inf elsewhere. Never above the reduction to 1-out-of-(t/k)
-    (Feldman and Shenfeld 2025, Lemma 3.2). All terms are positive, and E q^J - 1 is summed as such; what rounding can
-    do, some 1e-16 k log t relative, is added. Cost O(k^2) in vectors of k.
+    Gaussian noise, 1 <= k <= t, k <= 256, and from order 4 on (k + 1)^order <= 4096; inf elsewhere. Never above the
+    reduction to 1-out-of-(t/k) (Feldman and Shenfeld 2025, Lemma 3.2). All terms are positive. What rounding can do
+    is added: at orders 2 and 3, where E q^J - 1 is summed, some 1e-16 k log t relative at a cost of O(k^2) in vectors
+    of k; beyond, 2e-16 t (k + 1)^order absolute.
 
     >>> import jaxacct as ja
     >>> from jaxacct.bounds._allocation_overlap_exact import exact_overlap_rdp
@@ -38,9 +43,11 @@ def exact_overlap_rdp(mechanism: RandomAllocation, *, order: int) -> float:
     runs_of(mechanism)  # concrete, or an error
     base = concrete_base(mechanism)
     t, k, epochs = (int(x) for x in (mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs))
-    if not isinstance(base, Gaussian) or order not in (2, 3) or k > _MAX_SELECTED:
+    if not isinstance(base, Gaussian) or order < 2 or k > _MAX_SELECTED:
         return math.inf
     s2 = base.noise_multiplier**-2.0
+    if order > 3:
+        return epochs * _log_coefficient(t, k, float(s2), order) / (order - 1.0) * _ROUND_UP
     logs: list[Real] = []
     exponents: list[Real] = []
     pair = _log_hypergeometric(t, k, k)
@@ -66,6 +73,41 @@ def exact_overlap_rdp(mechanism: RandomAllocation, *, order: int) -> float:
     else:
         log_moment = top + math.log(math.fsum(np.exp(log_weight + x - top))) + size
     return epochs * log_moment / (order - 1.0) * _ROUND_UP
+
+
+def _log_coefficient(t: int, k: int, s2: float, order: int) -> float:
+    """log E_Q X^a by binary powering of the polynomial, rounded up; inf for too many coefficients."""
+    cells = (k + 1) ** order
+    if cells > _MAX_CELLS or s2 * order * (order - 1) > 1200.0:
+        return math.inf
+    power = np.zeros((k + 1,) * order)
+    for subset in np.ndindex((2,) * order):
+        power[subset] = math.exp(0.5 * s2 * sum(subset) * (sum(subset) - 1))
+    log_scale, log_power, total = 0.0, 0.0, np.zeros_like(power)
+    total[(0,) * order] = 1.0
+    for bit in reversed(bin(t)[2:]):
+        if bit == "1":
+            total, log_scale = _scaled(_truncated_product(total, power), log_scale + log_power)
+        power, log_power = _scaled(_truncated_product(power, power), 2.0 * log_power)
+    value = math.log(float(total[(k,) * order])) + log_scale
+    log_choose = math.lgamma(t + 1.0) - math.lgamma(k + 1.0) - math.lgamma(t - k + 1.0)
+    slack = 2.0**-52 * (t * (cells + 4.0) + 8.0 * (abs(value) + order * math.lgamma(t + 2.0)))
+    return max(0.0, value - order * log_choose) + slack
+
+
+def _truncated_product(a: Real, b: Real) -> Real:
+    """Of polynomials, without the powers beyond their shape."""
+    out = np.zeros_like(a)
+    for at in zip(*np.nonzero(a), strict=True):
+        out[tuple(slice(int(i), None) for i in at)] += (
+            a[at] * b[tuple(slice(None, n - int(i)) for i, n in zip(at, b.shape, strict=True))]
+        )
+    return out
+
+
+def _scaled(a: Real, log_scale: float) -> tuple[Real, float]:
+    top = float(a.max())
+    return a / top, log_scale + math.log(top)
 
 
 def _log_falling(n: int, count: int) -> Real:

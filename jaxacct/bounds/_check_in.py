@@ -3,6 +3,10 @@
 Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", by the sound replacements of its spec
 (S21, S23) over Feldman, McMillan and Talwar's clones pair. Replace-one adjacency; every upper bound covers both
 directions. Outside a regime an upper bound is inf (log delta 0), a lower one 0 (-inf).
+
+The truth does not fall as the probability q of a report grows: whoever drops each shuffled report of q' with
+probability 1 - q/q', by own coins, makes those of q < q'. The bounds do fall, by up to two thirds, about where the
+reports begin to hold log(1/delta) clones: so the least over a few larger probabilities is taken.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,6 +43,8 @@ _CURVE_REPORTS, _CURVE_CLONES, _NODES = Layout(24, 6, 56), Layout(12, 6, 128), 1
 _ORDERS = tuple((1.0 + np.geomspace(0.05, 2e5, 240)).tolist())
 _SHARES = (0.001, 0.01, 0.1, 0.5)  # of delta, for the cost of approximate randomizers
 _LOCAL_EPSILONS = tuple(np.geomspace(0.1, 10.0, 16).tolist())
+_WANTED = (15.0, 30.0, 60.0, 120.0)  # expected clones: about where, for some delta, a bound is the least of all
+_FEWEST = 0.5  # expected clones below which the bounds have not begun to fall
 _MOST_LOCAL = 300.0  # beyond, a pure randomizer is treated as if it told everything
 
 
@@ -86,6 +92,27 @@ def _lane_by_lane(fn: Callable[..., jax.Array], lanes: Any) -> jax.Array:
     return jnp.moveaxis(found[..., 0], 0, -1)
 
 
+def _least_answer(answer: Callable[..., jax.Array], worst: float) -> Callable[..., jax.Array]:
+    """`answer(at, target)`, one lane, or less by a larger probability of a report; `worst` is what any is below."""
+
+    def least(at: _Lanes, target: jax.Array) -> jax.Array:
+        clones = at.num_users * at.clone_prob
+
+        def step(best: jax.Array, wanted: jax.Array) -> tuple[jax.Array, None]:
+            prob = jnp.minimum(wanted / jnp.maximum(clones, 1e-300), 1.0)
+            # the last of those that come to 1 is enough
+            larger = (prob > at.prob) & (clones * at.prob > _FEWEST) & ((prob < 1) | (wanted == _WANTED[-1]))
+            there = at._replace(prob=jnp.where(larger, prob, at.prob))
+            use = (wanted == 0) | larger[0]
+            value = jax.lax.cond(use, lambda lanes: answer(lanes, target), lambda _: jnp.full_like(best, worst), there)
+            return jnp.minimum(best, value), None
+
+        first = jnp.full_like(at.num_users, worst)
+        return jax.lax.scan(step, first, jnp.asarray((0.0, *_WANTED), jnp.float64))[0]
+
+    return least
+
+
 def _pair(at: _Lanes, reports: Layout, clones: Layout) -> CheckInPair:
     usable = (at.local_epsilon <= _MOST_LOCAL) & (at.prob >= 0) & (at.prob <= 1) & (at.num_users >= 1)
     local = jnp.where(usable, at.local_epsilon, jnp.nan)  # fails closed
@@ -129,12 +156,12 @@ def profile_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array
 
     Approximate randomizers by Theorem 3.8, at the cost of the reports that are sent.
     """
-    return _lane_by_lane(lambda args: _one_epsilon(*args), (_lanes(mechanism), log_delta))
+    return _lane_by_lane(lambda args: _least_answer(_one_epsilon, jnp.inf)(*args), (_lanes(mechanism), log_delta))
 
 
 def profile_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
     """As `profile_upper_epsilon`, log delta; 0 for several rounds."""
-    return _lane_by_lane(lambda args: _one_log_delta(*args), (_lanes(mechanism), epsilon))
+    return _lane_by_lane(lambda args: _least_answer(_one_log_delta, 0.0)(*args), (_lanes(mechanism), epsilon))
 
 
 def _over_local_epsilons(mechanism: CheckIn, target: jax.Array, answer: Callable[..., jax.Array]) -> jax.Array:
@@ -149,12 +176,12 @@ def _over_local_epsilons(mechanism: CheckIn, target: jax.Array, answer: Callable
 
 def gaussian_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
     """As `profile_upper_epsilon` for Gaussian reports, purified (Lemma 3.7), over a grid of local epsilons."""
-    return _over_local_epsilons(mechanism, log_delta, _one_epsilon)
+    return _over_local_epsilons(mechanism, log_delta, _least_answer(_one_epsilon, jnp.inf))
 
 
 def gaussian_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
     """As `gaussian_upper_epsilon`, log delta."""
-    return _over_local_epsilons(mechanism, epsilon, _one_log_delta)
+    return _over_local_epsilons(mechanism, epsilon, _least_answer(_one_log_delta, 0.0))
 
 
 def _curve(at: _Lanes, orders: Sequence[float]) -> jax.Array:
@@ -177,7 +204,7 @@ def _curve(at: _Lanes, orders: Sequence[float]) -> jax.Array:
 def profile_upper_rdp(mechanism: CheckIn, *, orders: Sequence[float]) -> jax.Array:
     """Renyi divergences [A, L] of all rounds from the direct profile, any real order (spec S23); pure randomizers.
 
-    inf for others: no Renyi divergence of theirs is finite.
+    inf for others: no Renyi divergence of theirs is finite. At the probability asked for only.
     """
     lanes = _lanes(mechanism)
     values = _lane_by_lane(lambda at: _curve(at, orders), lanes)
@@ -214,22 +241,22 @@ def composed_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Arra
     For approximate randomizers delta is shared with (1 + e^epsilon) K, K the expected number of reports of all rounds
     times the total variation of one (Theorem 3.8).
     """
-    return _lane_by_lane(lambda args: _composed_epsilon(*args), (_lanes(mechanism), log_delta))
+    return _lane_by_lane(lambda args: _least_answer(_composed_epsilon, jnp.inf)(*args), (_lanes(mechanism), log_delta))
 
 
 def composed_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
     """As `composed_upper_epsilon`, log delta."""
-    return _lane_by_lane(lambda args: _composed_log_delta(*args), (_lanes(mechanism), epsilon))
+    return _lane_by_lane(lambda args: _least_answer(_composed_log_delta, 0.0)(*args), (_lanes(mechanism), epsilon))
 
 
 def gaussian_composed_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
     """As `composed_upper_epsilon` for Gaussian reports, purified, over a grid of local epsilons."""
-    return _over_local_epsilons(mechanism, log_delta, _composed_epsilon)
+    return _over_local_epsilons(mechanism, log_delta, _least_answer(_composed_epsilon, jnp.inf))
 
 
 def gaussian_composed_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
     """As `gaussian_composed_upper_epsilon`, log delta."""
-    return _over_local_epsilons(mechanism, epsilon, _composed_log_delta)
+    return _over_local_epsilons(mechanism, epsilon, _least_answer(_composed_log_delta, 0.0))
 
 
 def _response(mechanism: CheckIn) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -8,7 +8,7 @@ mechanism has at most the Renyi divergence below. It has at least that much (spe
 import jax
 import jax.numpy as jnp
 
-from jaxacct.divergence._binary_response import _log_power_excess
+from jaxacct.divergence._response_renyi import power_excess
 from jaxacct.special import logexpm1, softplus, solve_decreasing
 
 _NUM_HALVINGS = 90
@@ -52,6 +52,12 @@ def log_least_excess(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> 
     at_one = logexpm1((a - 1.0) * jnp.where(delta > 0, epsilon - top, 1.0))
     value = jnp.where(a * delta >= 1.0, at_one, jnp.logaddexp(up, down))
     return jnp.where(delta > 0, value, -jnp.inf)
+
+
+def _log_power_excess(power: jax.Array, x: jax.Array, log_ratio: jax.Array) -> jax.Array:
+    """log((1+x)^a - 1 - a x), less its error, for log_ratio = log(1+x)."""
+    value, high, error = power_excess(power, x, log_ratio)
+    return jnp.log(jnp.maximum(value, 1e-300)) + high - error
 
 
 def least_rdp(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> jax.Array:

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxacct.divergence._clones_renyi import clones_rdp, single_report_log_excess
+from jaxacct.divergence._clones_renyi import clones_rdp
 from jaxacct.divergence._multi_component import Enclosure
+from jaxacct.divergence._special_pair import single_log_excess
 from jaxacct.special import log1mexp, log_sum_exp, logexpm1, map_rows, softplus
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 
@@ -69,7 +70,7 @@ def _enclosed(
     log_lower: jax.Array, log_upper: jax.Array, powers: jax.Array, known: jax.Array, local_epsilon: jax.Array
 ) -> Enclosure:
     """From logs of e^(M D) - 1 to bounds on D, never above one report alone."""
-    single = single_report_log_excess(powers, jnp.where(known, local_epsilon, 1.0))
+    single = single_log_excess(jnp.where(known, local_epsilon, 1.0), powers)
     lower = softplus(jnp.minimum(log_lower, single) - _SLACK) / powers
     upper = softplus(jnp.minimum(log_upper, single) + _SLACK) / powers
     free = local_epsilon == 0
@@ -94,7 +95,7 @@ def moment_sandwich_rdp(
     q = jnp.where(some, p, 1.0)
     log_mean_inverse = jnp.where(some, log1mexp(n * jnp.log1p(-q)) - jnp.log(n * q), 0.0)
     log_first = jnp.log(2.0 * powers * (powers + 1.0)) + 2.0 * jnp.log(jnp.tanh(0.5 * local)) + log_mean_inverse
-    single = single_report_log_excess(powers, local)
+    single = single_log_excess(local, powers)
     agreeing = single + (n - 1.0) * jnp.log1p(-0.5 * p) * (1.0 + 2.0**-50)
     log_upper = single + jnp.minimum(log_mean_inverse, 0.0)
     return _enclosed(jnp.maximum(log_first, agreeing), log_upper, powers, known, local_epsilon)

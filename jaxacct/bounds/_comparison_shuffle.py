@@ -4,44 +4,8 @@ Not used for any answer. Each function says whether it is a bound of a paper at 
 statement was not checked against its source), or an estimate.
 """
 
-import math
-from collections.abc import Sequence
-
 import jax
 import jax.numpy as jnp
-import numpy as np
-
-from jaxacct.special import log_binomial_table, log_sum_exp, softplus
-
-
-def girgis_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
-    """Renyi divergences [A, L]: an upper bound, Girgis et al. 2021, Theorem 1. Integer orders >= 2; n >= 2.
-
-        e^((a-1) R_a) - 1 = C(a,2) (E-1)^2/(m E) + sum_{i=3..a} C(a,i) i Gamma(i/2) ((E^2-1)^2/(2 E^2 m))^(i/2)
-                            + e^(a eps - (n-1)/(8E)),    m = floor((n-1)/(2E)) + 1, E = e^eps.
-
-    Rounded up by 2^-40 of the sum. The floor of m is rounded down where it is in doubt.
-    """
-    e = local_epsilon
-    m = jnp.floor(0.5 * (num_reports - 1.0) * jnp.exp(-e) * (1.0 - 2.0**-46)) + 1.0
-    # (E-1)^2/E = 4 sinh(eps/2)^2 and (E^2-1)/E = 2 sinh(eps)
-    log_first = 2.0 * jnp.log(2.0 * jnp.sinh(0.5 * e)) - jnp.log(m)
-    log_ratio = jnp.log(2.0) + 2.0 * jnp.log(jnp.sinh(e)) - jnp.log(m)
-    top = max(orders)
-    log_binomial = log_binomial_table(top)
-    i = np.arange(3.0, top + 1.0)
-    log_gamma = np.asarray([math.log(j) + math.lgamma(0.5 * j) for j in i])
-    powers = 0.5 * jnp.asarray(i, jnp.float64)[:, None] * log_ratio
-
-    def row(order: int) -> jax.Array:
-        last = order * e - 0.125 * (num_reports - 1.0) * jnp.exp(-e)
-        terms = jnp.stack([math.log(0.5 * order * (order - 1.0)) + log_first, last])
-        if order > 2:
-            weights = jnp.asarray((log_binomial[order, 3:] + log_gamma)[: order - 2], jnp.float64)[:, None]
-            terms = jnp.concatenate([terms, weights + powers[: order - 2]])
-        return softplus(log_sum_exp(terms) + 2.0**-40) / (order - 1.0) * (1.0 + 2.0**-50)
-
-    return jnp.stack([row(int(order)) for order in orders])
 
 
 def balle_blanket_delta(epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:

@@ -14,6 +14,8 @@ from jaxacct.composition import compose_gaussian_mu
 from jaxacct.divergence._gaussian import gaussian_epsilon, gaussian_log_delta, gaussian_rdp
 from jaxacct.mechanisms import Composed, PoissonSampled, RandomAllocation
 
+_TINY = 2.2250738585072014e-308  # smaller numbers are flushed to 0
+
 
 def unamplified_mu(mechanism: Any) -> jax.Array:
     """mu [L] of the Gaussian N(mu, 1) against N(0, 1) that dominates when every use of a record is public.
@@ -29,7 +31,7 @@ def unamplified_mu(mechanism: Any) -> jax.Array:
     if isinstance(mechanism, Composed):
         parts = zip(mechanism.mechanisms, mechanism.counts, strict=True)
         return compose_gaussian_mu([(unamplified_mu(m), count) for m, count in parts])
-    return (1.0 + 2.0**-52) / mechanism.noise_multiplier
+    return jnp.maximum((1.0 + 2.0**-52) / mechanism.noise_multiplier, _TINY)
 
 
 def unamplified_log_delta(mechanism: Any, epsilon: jax.Array) -> jax.Array:

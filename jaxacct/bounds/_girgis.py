@@ -15,7 +15,7 @@ import numpy as np
 from jaxacct.divergence._special_pair import (
     exponential_log_moment,
     moment_bound_log_excess,
-    single_log_excess,
+    single_log_cap,
 )
 from jaxacct.special import log_binomial_table, log_sum_exp, logexpm1, map_rows, softplus
 
@@ -33,7 +33,7 @@ def cap_rdp(local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
     """
     a = jnp.asarray(orders, jnp.float64)[:, None]
     local = jnp.where(local_epsilon > 0, local_epsilon, 1.0)
-    value = jnp.minimum(softplus(single_log_excess(local, a)) / (a - 1.0) * _ROUND_UP, local)
+    value = jnp.minimum(softplus(single_log_cap(local, a)) / (a - 1.0) * _ROUND_UP, local)
     return jnp.where(local_epsilon > 0, value, jnp.where(local_epsilon == 0, 0.0, jnp.inf))
 
 

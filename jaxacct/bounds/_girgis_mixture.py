@@ -21,7 +21,7 @@ import numpy as np
 
 from jaxacct.divergence._lattice_comb import EXPONENT, gamma_reach, left_reach, log_aliases, right_reach, stride
 from jaxacct.divergence._response_renyi import LARGEST, response_log_excess, response_window
-from jaxacct.divergence._special_pair import moment_bound_log_excess, single_log_excess, special_pair_log_excess
+from jaxacct.divergence._special_pair import moment_bound_log_excess, single_log_cap, special_pair_log_excess
 from jaxacct.special import log_sum_exp, softplus
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 
@@ -204,7 +204,7 @@ def _mixture(
     log_total = log_sum_exp(weight + each, axis=1) + 2.0**-46
 
     a = jnp.asarray(orders, jnp.float64)[:, None]
-    cap = single_log_excess(local, a)
+    cap = single_log_cap(local, a)
     end = jnp.minimum(at.first + at.step * (nodes - 1.0), n - 1.0)
     log_left = _log_tail(at.first - 1.0, n - 1.0, q, rest, left=True)
     log_right = _log_tail(end + 1.0, n - 1.0, q, rest, left=False)

@@ -58,6 +58,16 @@ def side_of(bound: Bound, direction: Direction) -> Side:
     return Side.LOWER_REMOVE if direction is Direction.REMOVE else Side.LOWER_ADD
 
 
+def _check_fits(mechanism: str, low: float, high: float, step: float) -> None:
+    """Raises TooFineError unless a grid of `step` from the loss `low` to `high` can be held."""
+    size = (high - low) / step
+    if not size <= _MAX_CELLS:
+        raise TooFineError(
+            f"{mechanism}: a step of {step:.3g} between losses of {low:.3g} and {high:.3g} asks for {size:.2g} cells, "
+            f"more than {_MAX_CELLS}: ask for a lower resolution, or for the Renyi bound (no precision)"
+        )
+
+
 def _gaussian_law(noise_multiplier: float, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
     mu = 1.0 / noise_multiplier
     # Phi(-z) <= e^{-z^2/2}/2: what lies outside is below the tail that may be cut off anyway
@@ -73,15 +83,9 @@ def _gaussian_law(noise_multiplier: float, sampling_prob: float, step: float, si
     outside = max(outside, 2.0**-1000 * math.exp(min(reach + 0.5 * mu * mu, _MAX_LOSS)))
     top = reach + 0.5 * mu * mu  # Y there; P itself is centred mu^2 higher than Q
     high = top + math.log(sampling_prob + (1.0 - sampling_prob) * math.exp(-top))
-    if not math.isfinite(high - low):
-        raise TooFineError(f"noise_multiplier={noise_multiplier} loses more than a grid of losses can hold")
+    _check_fits(f"noise_multiplier={noise_multiplier}", low, high, step)
     first = math.floor(low / step) - 1  # so that the outer cells hold only what lies outside
     size = max(8, math.ceil(high / step) - first + 3)
-    if size > _MAX_CELLS:
-        raise TooFineError(
-            f"a step of {step:.3g} between losses of {low:.3g} and {high:.3g} asks for {size:.2g} cells, more than "
-            f"{_MAX_CELLS}: ask for a lower resolution, or for the Renyi bound (no precision)"
-        )
     padded = 1 << (size - 1).bit_length()
     size = padded if (first + padded) * step < _MAX_LOSS else size
 
@@ -110,6 +114,7 @@ def _gaussian_law(noise_multiplier: float, sampling_prob: float, step: float, si
 def _laplace_law(noise_multiplier: float, step: float, side: Side) -> RatioLaw:
     """Loss (|x| - |x - 1|)/b: atoms at -1/b (x <= 0) and 1/b (x >= 1), a density between."""
     top = 1.0 / noise_multiplier
+    _check_fits(f"noise_multiplier={noise_multiplier}", -top, top, step)
     first, last = math.floor(-top / step) - 1, math.ceil(top / step) + 1
     edges = np.clip(step * np.arange(first, last + 1), -top, top)
     # between the atoms x = (b l + 1)/2, with Q(x > .) = e^{-x/b}/2 and P(x < .) = e^{(x-1)/b}/2
@@ -124,6 +129,7 @@ def _discrete_law(pair: DiscretePair, step: float, side: Side) -> RatioLaw:
     p, q = np.asarray(pair.p), np.asarray(pair.q)
     both = (p > 0) & (q > 0)
     log_values = np.log(p[both]) - np.log(q[both])
+    _check_fits("mechanism=DiscretePair", log_values.min(initial=0.0), log_values.max(initial=0.0), step)
     return from_atoms(log_values, q[both], float(q[p == 0].sum()), float(p[q == 0].sum()), step, side)
 
 
@@ -136,6 +142,7 @@ def _interval_masses(cdf: np.ndarray, sf: np.ndarray, accuracy: float) -> tuple[
 
 
 def _continuous_law(pair: ContinuousPair, step: float, side: Side) -> RatioLaw:
+    _check_fits(f"lowest={pair.lowest}", pair.lowest, pair.highest, step)
     first, last = math.floor(pair.lowest / step), math.ceil(pair.highest / step)
     edges = step * np.arange(first, last + 1)
     (p, p_error), (q, q_error) = (

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from jaxacct._types import Bound, Direction
-from jaxacct._validate import check_positive
+from jaxacct._validate import check_positive, checked_array, checked_number
 from jaxacct.curves import Pld
 
 # delta, rounded to the safe side, at each of an array of epsilons.
@@ -102,8 +102,11 @@ def convex_envelope(epsilons: Sequence[float] | np.ndarray, deltas: Sequence[flo
       epsilons: float [E], increasing, >= 0.
       deltas: float [E], e.g. the least of several bounds at each epsilon.
     """
-    x, y = np.asarray(epsilons, np.float64), np.minimum.accumulate(np.asarray(deltas, np.float64))
-    if x.shape[0] == 0 or np.any(np.diff(x) <= 0) or x[0] < 0 or x[-1] > _MAX_EPSILON:
+    x, y = (checked_array(*z).astype(np.float64) for z in (("epsilons", epsilons), ("deltas", deltas)))
+    if x.ndim != 1 or x.shape != y.shape or np.isnan(y).any():
+        raise ValueError(f"deltas={deltas!r} must be a row of numbers, as many as epsilons")
+    y = np.minimum.accumulate(y)
+    if x.shape[0] == 0 or not (np.all(np.diff(x) > 0) and x[0] >= 0 and x[-1] <= _MAX_EPSILON):
         raise ValueError(f"epsilons must increase within [0, {_MAX_EPSILON:g}]")
     kept, _ = _hull(x, y)
     at = np.asarray(kept)
@@ -137,15 +140,12 @@ def dominating_pld(step: float, remove: np.ndarray, add: np.ndarray, direction: 
     >>> round(ja.compose(loss, 10).epsilon(1e-6), 3), round(ja.epsilon(ja.Gaussian(2.0 / 10**0.5), 1e-6), 3)
     (8.307, 8.306)
     """
+    remove, add = (checked_array(name, x).astype(np.float64) for name, x in (("remove", remove), ("add", add)))
     for name, values in (("remove", remove), ("add", add)):
-        if (
-            np.ndim(values) != 1
-            or np.size(values) == 0
-            or not np.all((np.asarray(values) >= 0) & (np.asarray(values) <= 1))
-        ):
+        if values.ndim != 1 or values.size == 0 or not np.all((values >= 0) & (values <= 1)):
             raise ValueError(f"{name}={values!r} must be a row of numbers in [0, 1]")
+    checked_number("step", step)
     check_positive("step", step)
-    remove, add = np.asarray(remove, np.float64), np.asarray(add, np.float64)
     if not isinstance(direction, Direction):
         raise ValueError(f"direction={direction!r} must be Direction.REMOVE or Direction.ADD")
     own, other = (np.minimum.accumulate(x) for x in ((remove, add) if direction is Direction.REMOVE else (add, remove)))

@@ -52,7 +52,8 @@ def _last_loss(
 def shuffled_scale(mechanism: Shuffled) -> tuple[float, int]:
     """(count times squared scale of a round's loss, count): 4 s^2 E[1/m] in the Gaussian limit."""
     n, p, local = concrete_pair(mechanism)
-    mean_inverse = -math.expm1(n * math.log1p(-p)) / (n * p) if p < 1.0 else 1.0 / n
+    some = -math.expm1(n * math.log1p(-p)) if p < 1.0 else 1.0
+    mean_inverse = some / (n * p) if n * p > 0.0 else 1.0
     rounds = int(mechanism.num_epochs)
     return rounds * 4.0 * math.tanh(0.5 * min(local, 1e3)) ** 2 * mean_inverse, rounds
 

@@ -12,7 +12,7 @@ from jaxacct._best import chosen_precision
 from jaxacct._methods import has_methods, methods_for
 from jaxacct._precision import is_traced
 from jaxacct._types import Direction, OrderEdgeWarning
-from jaxacct._validate import check_delta, check_epsilon
+from jaxacct._validate import check_delta, check_epsilon, check_precision, checked_number
 from jaxacct.accounting import _directions
 from jaxacct.bounds._allocation_exact import is_single_round
 from jaxacct.bounds._moment_inversion import inverts
@@ -82,6 +82,8 @@ def calibrate(
     """
     check_epsilon("target_epsilon", target_epsilon)
     check_delta("target_delta", target_delta)
+    check_precision(precision)
+    checked_number("tolerance", tolerance)
     if not 1e-12 <= tolerance <= 0.1:
         raise ValueError(f"tolerance={tolerance} must be in [1e-12, 0.1]")
     directions = _directions(mechanism, direction)

@@ -1,10 +1,12 @@
 """Privacy loss distributions on a uniform grid."""
 
 import dataclasses
+import math
 
 import numpy as np
 
 from jaxacct._types import Bound, Direction, NeighboringRelation
+from jaxacct._validate import check_delta, check_positive, checked_array, checked_number
 
 _ROUNDING = 2.0**-44  # relative, of a sum of non-negative terms over a grid
 
@@ -40,13 +42,34 @@ class Pld:
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
     theorem: str = ""
 
+    def __post_init__(self) -> None:
+        checked_number("step", self.step)
+        check_positive("step", self.step)
+        if not math.isfinite(checked_number("offset", self.offset)):
+            raise ValueError(f"offset={self.offset} must be finite")
+        if not 0 <= checked_number("infinite_mass", self.infinite_mass) < math.inf:
+            raise ValueError(f"infinite_mass={self.infinite_mass} must be >= 0")
+        masses = checked_array("masses", self.masses)
+        if masses.ndim != 1 or masses.size == 0 or not np.all((masses >= 0) & (masses < math.inf)):
+            raise ValueError(f"masses={masses!r} must be a row of finite numbers >= 0")
+        if self.bound not in (Bound.UPPER, Bound.LOWER):
+            raise ValueError(f"bound={self.bound!r} must be Bound.UPPER or Bound.LOWER")
+        if not isinstance(self.direction, Direction):
+            raise ValueError(f"direction={self.direction!r} must be Direction.REMOVE or Direction.ADD")
+
     @property
     def losses(self) -> np.ndarray:
         """float64 [N], nats."""
         return self.offset + self.step * np.arange(self.masses.shape[0])
 
     def delta(self, epsilon: float) -> float:
-        """sum over losses l > epsilon of (1 - e^(epsilon - l)) p(l), plus the mass at infinity, on the safe side."""
+        """sum over losses l > epsilon of (1 - e^(epsilon - l)) p(l), plus the mass at infinity, on the safe side.
+
+        `epsilon` may be any number > -inf.
+        """
+        epsilon = checked_number("epsilon", epsilon)
+        if epsilon == -math.inf:
+            raise ValueError("epsilon=-inf must be > -inf")
         place = (epsilon - self.offset) / self.step
         if place >= self.masses.shape[0]:
             return float(min(1.0, self.infinite_mass))
@@ -54,12 +77,14 @@ class Pld:
         gap = np.minimum(epsilon - (self.offset + self.step * np.arange(first, self.masses.shape[0])), 0.0)
         total = float(self.masses[first:] @ -np.expm1(gap)) + self.infinite_mass
         # the grid's own losses carry a few ulp of the largest
-        shift = 2.0**-50 * (abs(epsilon) + abs(self.offset) + self.step * self.masses.shape[0])
+        shift = 2.0**-50 * (abs(epsilon) + abs(self.offset) + self.step * (self.masses.shape[0] - 1))
         slack = _ROUNDING * total + shift * float(self.masses[first:].sum())
         return float(min(1.0, total + slack) if self.bound is Bound.UPPER else max(0.0, total - slack))
 
     def epsilon(self, delta: float) -> float:
-        """Least epsilon >= 0 at which `self.delta` is at most `delta`, on the safe side of its own rounding."""
+        """Least epsilon >= 0 at which `self.delta` is at most `delta` in (0, 1), on the safe side of its rounding."""
+        checked_number("delta", delta)
+        check_delta("delta", delta)
         upper = self.bound is Bound.UPPER
         if upper and self.infinite_mass * (1.0 + 2.0 * _ROUNDING) >= delta:
             return float("inf")

@@ -3,9 +3,11 @@
 import dataclasses
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxacct._types import Bound, NeighboringRelation
+from jaxacct._validate import check_orders, checked_array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,3 +36,12 @@ class RdpCurve:
     bound: Bound
     neighboring_relation: NeighboringRelation
     theorem: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "orders", check_orders("orders", self.orders))
+        if isinstance(self.values, jax.core.Tracer):
+            return
+        values = checked_array("values", self.values).astype(np.float64)
+        if values.shape[-1:] != self.orders.shape or not np.all(values >= 0):
+            raise ValueError(f"values={self.values!r} must be numbers >= 0, in the last axis one for each order")
+        object.__setattr__(self, "values", values)

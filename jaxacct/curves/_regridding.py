@@ -2,11 +2,12 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from jaxacct._types import Bound
+from jaxacct._validate import checked_array
 from jaxacct.curves._pld import Pld
 
 _SLACK = 2.0**-40  # on each mass, of the ratios' rounding at steps down to 1e-10
@@ -54,7 +55,8 @@ def mixture(plds: Sequence[Pld], weights: Sequence[float]) -> Pld:
     >>> round(mixed.delta(1.0), 4)
     0.0369
     """
-    parts, shares = tuple(plds), np.asarray(weights, np.float64)
+    parts: tuple[Pld, ...] = tuple(plds) if isinstance(plds, Iterable) else (plds,)
+    shares = checked_array("weights", weights).astype(np.float64)
     for part in parts:
         if not isinstance(part, Pld):
             raise ValueError(f"plds must be privacy loss distributions, not {type(part).__name__}")

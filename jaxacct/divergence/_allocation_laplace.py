@@ -51,11 +51,28 @@ def laplace_rdp(
     reach = 1.5 / (sigma * sigma) if min(exponents) < 0 else jnp.zeros_like(sigma)
     v_min = _V_MIN - jnp.minimum(reach, 40.0)
     h = (v_max - v_min) / (num_nodes - 1)
-    index = jnp.arange(num_nodes, dtype=jnp.float64)[:, None]
-    v = v_min + h * index
+    v = v_min + h * jnp.arange(num_nodes, dtype=jnp.float64)[:, None]
     # E X^-p is settled where every z is about -p/(sigma t)
     tilt = jnp.minimum(max(0.0, *exponents) / (sigma * t), 20.0)
     log_difference = _log_laplace_difference(v, sigma, t, tilt)
+    return bracketed_rdp(exponents, v_min, h, log_difference, log_variance, right)
+
+
+def bracketed_rdp(
+    exponents: Sequence[float],
+    v_min: jax.Array,
+    h: jax.Array,
+    log_difference: jax.Array,
+    log_variance: jax.Array,
+    right: jax.Array,
+) -> jax.Array:
+    """The sum over the grid v_min + h i of e^(p v) times the difference [N, L], its errors added: [len(p), L].
+
+    See `laplace_rdp`: `log_variance` is that of X, `right` the log of what lies beyond the grid, for each p.
+    """
+    p = jnp.asarray(exponents, jnp.float64)[:, None]
+    log_gamma = jnp.asarray([math.lgamma(x) for x in exponents], jnp.float64)[:, None]
+    v = v_min + h * jnp.arange(log_difference.shape[0], dtype=jnp.float64)[:, None]
 
     log_sum = map_rows(lambda e, lg: log_sum_exp(e * v + log_difference) - lg, p[:, 0], log_gamma[:, 0]) + jnp.log(h)
 
@@ -129,13 +146,13 @@ def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array, tilt: 
         below = u <= 1.0
         us = jnp.where(below, u, 1.0)
         x = us * w
-        small = jnp.abs(x) < 0.05
+        value = jnp.exp(-jnp.where(below, x, u * ratio))  # one exponential serves both
+        small = jnp.abs(x) < 0.5
         xs = jnp.where(small, x, 0.0)
         series = jnp.ones_like(xs)
-        for n in range(9, 2, -1):  # e^-x - 1 + x = x^2/2 (1 - x/3 (1 - x/4 (..)))
-            series = 1.0 - xs / n * series
-        far = jnp.expm1(-jnp.where(small, 1.0, x)) + jnp.where(small, 1.0, x)
-        integrand = jnp.where(small, 0.5 * xs * xs * series, far)
+        for n in range(16, 2, -1):  # e^-x - 1 + x = x^2/2 (1 - x/3 (1 - x/4 (..)))
+            series = 1.0 - xs * (1.0 / n) * series
+        integrand = jnp.where(small | ~below, 0.5 * xs * xs * series, value - 1.0 + x)
         c = jnp.sum(density * integrand, axis=0)
         half_square = 0.5 * us * us
         c = c + half_square * jnp.exp(log_strip + us) * (jnp.exp(jnp.minimum(s * s, 700.0)) + 3.0)
@@ -143,7 +160,7 @@ def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array, tilt: 
         b = t * jnp.log1p(c)
         total = us * t
         inner = logexpm1(b) - total + 2.0**-50 * (64.0 + 8.0 * b + total)
-        psi = jnp.sum(density * jnp.exp(-jnp.where(below, 1.0, u) * ratio), axis=0)
+        psi = jnp.sum(density * value, axis=0)
         right_tail = jnp.exp(log_tail - u)  # Y > 1 there
         psi = psi + right_tail + jnp.exp(log_strip) + jnp.exp(log_left_tail)
         log_phi = t * jnp.log(jnp.minimum(psi, 1.0))

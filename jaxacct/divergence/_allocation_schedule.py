@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct.divergence._allocation_laplace import _log_laplace_difference, _right_end
-from jaxacct.special import log1mexp, log_factorial_table, log_sum_exp, logexpm1, map_rows, softplus
+from jaxacct.divergence._allocation_laplace import _log_laplace_difference, _right_end, bracketed_rdp
+from jaxacct.special import log1mexp, log_factorial_table, log_sum_exp, logexpm1, softplus
 
 _V_MIN = -25.0  # left end in v = log s, at most
 
@@ -102,16 +102,7 @@ def scheduled_laplace_rdp(phases: Phases, *, exponents: Sequence[float], num_nod
     tilts = [jnp.minimum(max(0.0, p_max) / (sigma * t), 20.0) for sigma, _ in pairs]
     log_difference = _log_difference(v, pairs, t, tilts)
 
-    log_sum = map_rows(lambda e, lg: log_sum_exp(e * v + log_difference) - lg, p[:, 0], log_gamma[:, 0]) + jnp.log(h)
-    left = (p + 2.0) * (v_min - h) + log_variance - jnp.log(2.0) - log_gamma + jnp.log(h) - log1mexp(-(p + 2.0) * h)
-    y = 2.0 * jnp.pi / h
-    effective = jnp.where(p > 0, p, p + 2.0)
-    log_grid = jnp.log(2.1) - y * jnp.arctan(y / effective) + 0.5 * effective * jnp.log1p((y / effective) ** 2)
-    excess = log_sum_exp(jnp.stack([log_sum, left, right]))
-    grid = log_grid + jnp.log(2.3) + softplus(excess)
-    bound = jnp.where(log_grid < -3.0, jnp.logaddexp(excess, grid), jnp.inf)
-    order = np.asarray([x if x > 0 else -x - 1.0 for x in exponents])  # order - 1
-    return softplus(bound) * (1.0 + 2.0**-46) / jnp.asarray(order, jnp.float64)[:, None]
+    return bracketed_rdp(exponents, v_min, h, log_difference, log_variance, right)
 
 
 def _log_difference(

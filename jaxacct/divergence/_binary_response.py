@@ -11,19 +11,17 @@ replace-one adjacency. (Even for binary randomized response itself all zeros are
 """
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from jaxacct.special import log_sum_exp, map_rows, softplus, solve_decreasing
+from jaxacct.special import log_sum_exp, solve_decreasing
 from jaxacct.special._binomial import log_binomial_pmf
 
 _LARGEST = 700.0  # local epsilon beyond which its exponential overflows: nothing is claimed there
 _LARGEST_WINDOW = 2**15
 _TAIL_SDS = 9.5
-_NUM_PEAK_STEPS = 64
 
 
 def binary_response_window(num_reports: float) -> int:
@@ -155,72 +153,6 @@ def binary_response_epsilon(
     top = -jnp.log(jnp.clip(local_epsilon, 1e-300, _LARGEST))
     steps = solve_decreasing(shortfall, top, top + 60.0, log_delta, num_reports, local_epsilon)
     return jnp.exp(-steps) * (1.0 - 2.0**-50)
-
-
-def binary_response_rdp(
-    num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int
-) -> jax.Array:
-    """Larger Renyi divergence of c^0 and c^1 at each real order > 1, [A, L], rounded down.
-
-        e^((a-1) D_a(c^1 || c^0)) - 1 = E_0[L^a - 1 - a (L - 1)],  and with 1 - a for a in the other direction:
-
-    convex and positive, so that a sum over disjoint blocks, at their means, is below it: the first `window` counts,
-    and `2 window` blocks about the integrand's peak. Relative error below 1e-12 to n = 4e7, 1e-7 beyond.
-    """
-    setting = _setting(num_reports, local_epsilon)
-    mean, slope = setting.mean, setting.slope
-    valid = (num_reports >= 1) & (local_epsilon > 0) & (local_epsilon <= _LARGEST)
-
-    def ratio(count: jax.Array) -> jax.Array:
-        return jnp.exp(-jnp.minimum(local_epsilon, _LARGEST)) + slope * count
-
-    def terms(first: jax.Array, stride: jax.Array, power: jax.Array, size: int) -> jax.Array:
-        mass, count = _blocks(setting, first, stride, 1.0, size)
-        rounding = 2.0**-51 * mean + 2.0**-42 * (stride - 1.0)
-        distance = jnp.maximum(jnp.abs(count - mean) - rounding, 0.0)
-        excess = slope * jnp.sign(count - mean) * distance
-        log_ratio = jnp.where(jnp.abs(excess) < 0.25, jnp.log1p(jnp.clip(excess, -0.25, 0.25)), jnp.log(ratio(count)))
-        return jnp.where(valid, mass + _log_power_excess(power, excess, log_ratio), -jnp.inf)
-
-    def log_moment(power: jax.Array) -> jax.Array:
-        def tilted(_: int, peak: jax.Array) -> jax.Array:
-            return num_reports / (1.0 + jnp.exp(local_epsilon - power * slope / ratio(peak)))
-
-        peak = jax.lax.fori_loop(0, _NUM_PEAK_STEPS, tilted, mean)
-        variance = jnp.maximum(mean * setting.rest, peak * (1.0 - peak / num_reports))
-        width = jax.lax.stop_gradient(2.0 * _TAIL_SDS * jnp.sqrt(variance) + 40.0)
-        stride = _stride(jnp.minimum(width, num_reports), 2 * window)
-        first = jnp.clip(jnp.floor(jax.lax.stop_gradient(peak) - 0.5 * width), window, jnp.inf)
-        zero, one = jnp.zeros_like(mean), jnp.ones_like(mean)
-        both = jnp.concatenate([terms(zero, one, power, window), terms(first, stride, power, 2 * window)])
-        return softplus(log_sum_exp(both) - 2.0**-46)
-
-    def row(order: jax.Array) -> jax.Array:
-        return jnp.maximum(log_moment(order), log_moment(1.0 - order)) / (order - 1.0) * (1.0 - 2.0**-50)
-
-    return map_rows(row, jnp.asarray(orders, jnp.float64))
-
-
-def _log_power_excess(power: jax.Array, excess: jax.Array, log_ratio: jax.Array) -> jax.Array:
-    """log((1+x)^a - 1 - a x), less its error, for log_ratio = log(1+x): a > 1 or a < 0, x > -1.
-
-    A series where the terms would cancel; elsewhere w (e^(b log_ratio) - 1) - b x, where w = 1+x, b = a - 1 for a > 1
-    and w = 1, b = a for a < 0, so that every term vanishes with b.
-    """
-    small = (1.0 + jnp.abs(power)) * jnp.abs(excess) < 0.05
-    x = jnp.where(small, excess, 0.0)
-    series = jnp.ones_like(x)
-    for m in range(13, 2, -1):  # a(a-1)/2 x^2 (1 + (a-2)/3 x (1 + (a-3)/4 x (..)))
-        series = 1.0 + (power - m + 1.0) / m * x * series
-    x = jnp.where(small, 1.0, excess)
-    weight, slope = jnp.where(power > 0, 1.0 + x, 1.0), jnp.where(power > 0, power - 1.0, power)
-    exponent = slope * jnp.where(small, jnp.log(2.0), log_ratio)
-    growth = jnp.expm1(-jnp.abs(exponent))
-    high = jnp.maximum(exponent, 0.0)  # a factor e^high is taken out, since it may overflow
-    far = jnp.where(exponent > 0, -weight * growth, weight * growth) - jnp.exp(-high) * slope * x
-    value = jnp.where(small, 0.5 * power * (power - 1.0) * excess * excess * series, far)
-    error = 2.0**-44 * (1.0 + jnp.where(small, 0.0, jnp.abs(exponent)))
-    return jnp.log(jnp.maximum(value, 1e-300)) + jnp.where(small, 0.0, high) - error
 
 
 def amplification_limit(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:

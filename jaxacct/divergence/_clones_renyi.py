@@ -18,6 +18,7 @@ import numpy as np
 
 from jaxacct.divergence._clones_renyi_nodes import OutcomeGrid, Outcomes, outcome_grid, outcomes
 from jaxacct.divergence._multi_component import Enclosure
+from jaxacct.divergence._special_pair import single_log_excess
 from jaxacct.special import log1mexp, softplus
 
 _MAX_LOCAL_EPSILON = 500.0  # beyond, only the bounds of a single report are given
@@ -49,7 +50,7 @@ def clones_rdp(
     known = (num_reports >= 1) & (num_reports < jnp.inf) & (clone_prob >= 0) & (clone_prob <= 1) & (local_epsilon >= 0)
     positive = known & (local_epsilon > 0)
     local = jnp.where(positive, local_epsilon, 1.0)
-    single = jnp.minimum(softplus(single_report_log_excess(powers, local)) / powers * (1.0 + 1e-13), local)
+    single = jnp.minimum(softplus(single_log_excess(local, powers)) / powers * (1.0 + 1e-13), local)
     summed = positive & (local <= _MAX_LOCAL_EPSILON)
     n, p, local = (
         jnp.where(summed, x, 1.0) for x in (jnp.floor(num_reports), clone_prob, jnp.minimum(local, _MAX_LOCAL_EPSILON))
@@ -72,12 +73,6 @@ def clones_rdp(
     bracket = _monotone(orders, Enclosure(lower, upper))
     degenerate = known & (local_epsilon == 0)
     return Enclosure(*(jnp.where(degenerate, 0.0, end) for end in bracket))
-
-
-def single_report_log_excess(powers: jax.Array, local_epsilon: jax.Array) -> jax.Array:
-    """log(e^(M D) - 1) of binary randomized response, M = order - 1 > 0: psi at the loss local_epsilon > 0."""
-    growth = powers * local_epsilon
-    return growth + log1mexp(-growth) + log1mexp(-growth - local_epsilon) - softplus(-local_epsilon)
 
 
 def _monotone(orders: Sequence[float], bracket: Enclosure) -> Enclosure:

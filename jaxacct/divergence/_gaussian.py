@@ -5,6 +5,8 @@ import jax.numpy as jnp
 
 from jaxacct.special import log1mexp, log_normal_density, mills_difference, mills_ratio, solve_decreasing
 
+_TINY = 2.2250738585072014e-308  # smaller numbers are flushed to 0
+
 
 def gaussian_log_delta(epsilon: jax.Array, mu: jax.Array) -> jax.Array:
     """log H_{e^eps}(N(mu,1) || N(0,1)), any real epsilon, rounded up.
@@ -17,7 +19,7 @@ def gaussian_log_delta(epsilon: jax.Array, mu: jax.Array) -> jax.Array:
     near x = 10, growing with x^2, the conditioning in the arguments).
     """
     flipped = epsilon < 0
-    eps = jnp.abs(epsilon)
+    eps = jnp.minimum(jnp.abs(epsilon), 1e150 * mu)  # x^2 is a double; delta falls with eps
     x = eps / mu - 0.5 * mu
     narrow = mu < 0.5
     ratios = mills_ratio(jnp.stack([jnp.abs(x), jnp.abs(x + mu)]))
@@ -28,7 +30,7 @@ def gaussian_log_delta(epsilon: jax.Array, mu: jax.Array) -> jax.Array:
     outer = 1.0 - jnp.exp(density) * (ratios[0] + ratios[1])
     thin = mills_difference(jnp.where(narrow, x, 1.0), jnp.where(narrow, mu, 0.25))
     gap = jnp.where(narrow, thin, jnp.where(left, outer, inner))
-    log_delta = jnp.log(gap) + jnp.where(left, 0.0, density)
+    log_delta = jnp.log(jnp.maximum(gap, _TINY)) + jnp.where(left, 0.0, density)
     nonzero = flipped & (eps > 0)
     mirrored = jnp.logaddexp(log1mexp(-jnp.where(nonzero, eps, 1.0)), log_delta - eps)
     log_delta = jnp.where(nonzero, mirrored, log_delta)

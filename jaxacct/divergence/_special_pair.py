@@ -35,10 +35,18 @@ def largest_chi_square(local_epsilon: jax.Array) -> jax.Array:
     return 4.0 * half * half * (1.0 + 2.0**-48)
 
 
-def single_log_excess(local_epsilon: jax.Array, order: jax.Array) -> jax.Array:
-    """log((E^a + E^(1-a))/(E + 1) - 1) = log((E^a - 1)(1 - E^(1-a))/(E + 1)): one client, m = 1, rounded up."""
-    value = logexpm1(order * local_epsilon) + log1mexp((1.0 - order) * local_epsilon) - softplus(local_epsilon)
-    return value + 2.0**-47 + 2.0**-51 * order * local_epsilon
+def single_log_excess(local_epsilon: jax.Array, power: jax.Array) -> jax.Array:
+    """log((E^a + E^(1-a))/(E + 1) - 1) = log((E^a - 1)(1 - E^(1-a))/(E + 1)): one client, m = 1; M = a - 1 > 0.
+
+    To 2^-48 + 2^-52 a eps; keeps its digits as M falls to 0.
+    """
+    growth = power * local_epsilon
+    return growth + log1mexp(-growth) + log1mexp(-growth - local_epsilon) - softplus(-local_epsilon)
+
+
+def single_log_cap(local_epsilon: jax.Array, order: jax.Array) -> jax.Array:
+    """`single_log_excess` at the order a, rounded up."""
+    return single_log_excess(local_epsilon, order - 1.0) + 2.0**-47 + 2.0**-51 * order * local_epsilon
 
 
 def moment_bound_log_excess(

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
+from jaxacct._validate import checked_number
+
 _Function = Callable[[np.ndarray], np.ndarray]
 
 
@@ -46,12 +48,15 @@ class ContinuousPair:
     accuracy: float = dataclasses.field(default=1e-13, metadata={"static": True})
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.lowest) and math.isfinite(self.highest) and self.lowest < self.highest):
-            raise ValueError(f"lowest={self.lowest} must be finite and below highest={self.highest}")
-        if not 0 <= self.accuracy <= 1e-3:
-            raise ValueError(f"accuracy={self.accuracy} must be in [0, 1e-3]")
-        probe = np.linspace(self.lowest, self.highest, 257)
+        lowest, highest, accuracy = (checked_number(x, getattr(self, x)) for x in ("lowest", "highest", "accuracy"))
+        if not (math.isfinite(lowest) and math.isfinite(highest) and lowest < highest):
+            raise ValueError(f"lowest={lowest} must be finite and below highest={highest}")
+        if not 0 <= accuracy <= 1e-3:
+            raise ValueError(f"accuracy={accuracy} must be in [0, 1e-3]")
+        probe = np.linspace(lowest, highest, 257)
         for name, sign in (("cdf_p", 1.0), ("sf_p", -1.0), ("cdf_q", 1.0), ("sf_q", -1.0)):
+            if not callable(getattr(self, name)):
+                raise ValueError(f"{name}={getattr(self, name)!r} must be a function of an array of losses")
             values = np.asarray(getattr(self, name)(probe), np.float64)
             monotone = values.shape == probe.shape and np.all(np.diff(sign * values) >= -1e-3 * self.accuracy - 1e-15)
             if not (monotone and np.all((values >= 0) & (values <= 1))):

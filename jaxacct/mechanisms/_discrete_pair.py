@@ -6,6 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxacct._validate import checked_array
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +33,7 @@ class DiscretePair:
 
     def __post_init__(self) -> None:
         for name in ("p", "q"):
-            values = np.asarray(getattr(self, name), np.float64)
+            values = checked_array(name, getattr(self, name)).astype(np.float64)
             if values.ndim != 1 or not (np.all(values >= 0) and abs(values.sum() - 1.0) <= 1e-9):
                 raise ValueError(f"{name}={getattr(self, name)!r} must be probabilities that sum to 1")
             object.__setattr__(self, name, tuple(values.tolist()))

@@ -6,7 +6,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxacct._validate import check_count, check_epsilon, check_positive, check_probability, is_checkable, is_count
+from jaxacct._validate import (
+    check_count,
+    check_epsilon,
+    check_positive,
+    check_probability,
+    checked_array,
+    is_checkable,
+    is_count,
+)
 
 
 @jax.tree_util.register_dataclass
@@ -63,7 +71,7 @@ class KaryRandomizedResponse:
         if is_checkable(self.local_epsilon):
             check_epsilon("local_epsilon", self.local_epsilon)
         check_count("num_categories", self.num_categories)
-        if not isinstance(self.num_categories, jax.core.Tracer) and np.any(np.asarray(self.num_categories) < 2):
+        if is_checkable(self.num_categories) and np.any(np.asarray(self.num_categories) < 2):
             raise ValueError(f"num_categories={self.num_categories} must be >= 2")
 
     def in_domain(self) -> jax.Array:
@@ -116,7 +124,7 @@ class FiniteRandomizer:
     probabilities: Any = dataclasses.field(metadata={"static": True})
 
     def __post_init__(self) -> None:
-        rows = np.asarray(self.probabilities, np.float64)
+        rows = checked_array("probabilities", self.probabilities).astype(np.float64)
         if rows.ndim != 2 or rows.shape[0] < 2 or not np.all(rows >= 0) or np.any(abs(rows.sum(axis=1) - 1.0) > 1e-9):
             raise ValueError(f"probabilities={self.probabilities!r} must be two or more rows that each sum to 1")
         object.__setattr__(self, "probabilities", tuple(map(tuple, rows.tolist())))
@@ -132,7 +140,8 @@ class FiniteRandomizer:
         least = rows.min(axis=0)
         if not least.all():
             return float("inf")
-        return float(np.log(rows.max(axis=0) / least).max() * (1.0 + 2.0**-50))
+        with np.errstate(over="ignore"):  # inf where the ratio is no double
+            return float(np.log(rows.max(axis=0) / least).max() * (1.0 + 2.0**-50))
 
     @property
     def clone_prob(self) -> float:

@@ -16,10 +16,8 @@ from jaxacct.sweeping._progress import Progress
 from jaxacct.sweeping._question import Question, question
 from jaxacct.sweeping._result import Grid, Layout, SweepInterrupted, SweepResult
 
-_LANES, _POINTS = (
-    1024,
-    32,
-)  # points in a chunk: where one program answers them all, and where each is answered by itself
+# points in a chunk: where one program answers them all, and where each is answered by itself
+_LANES, _POINTS = 1024, 32
 
 __all__ = ["Layout", "SweepInterrupted", "SweepResult", "sweep"]
 
@@ -100,6 +98,8 @@ def sweep(
 
 
 def _grid(grid: Mapping[str, Any], layout: Layout) -> Grid:
+    if not isinstance(grid, Mapping):
+        raise ValueError(f"grid={grid!r} must be a mapping of field names to arrays")
     if not grid:
         raise ValueError("grid={} must name at least one field")
     if not isinstance(layout, Layout):
