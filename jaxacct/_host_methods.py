@@ -163,7 +163,9 @@ def host_methods_for(mechanism: Any) -> tuple[HostMethod, ...]:
     exact: tuple[HostMethod, ...] = ()
     if has_exact(mechanism):
         allocated = isinstance(mechanism, RandomAllocation | PartialAllocation)
-        theorem = f"{_FS}, Theorem 3.1" if allocated else "Zhu, Dong & Wang 2022, Theorem 11"
+        by_types = "by definition, over the types of the outputs"
+        by_moments = "Zhu, Dong & Wang 2022, Theorem 11"
+        theorem = f"{_FS}, Theorem 3.1" if allocated else by_types if has_types(mechanism) else by_moments
         exact = (_exact(Bound.UPPER, theorem), _exact(Bound.LOWER, theorem))
     if isinstance(mechanism, RandomAllocation) and isinstance(mechanism.mechanism, Gaussian):
         return (*exact, *_ALLOCATION)

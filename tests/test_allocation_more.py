@@ -382,8 +382,17 @@ def test_the_reduction_is_never_below_the_overlaps(num_steps: int, num_selected:
     np.testing.assert_allclose(exact_overlap_rdp(epochs, order=3), 7.0 * exact[1], rtol=1e-13)
 
 
+def test_overlaps_of_four_subsets() -> None:
+    """Order 4 by all 120^3 triples of subsets of size 3 beside a first one."""
+    members = np.array([[i in chosen for i in range(10)] for chosen in itertools.combinations(range(10), 3)], float)
+    factor = np.exp(members @ members.T)
+    mean = np.einsum("j,k,l,jk,kl,jl->", *[factor[0]] * 3, *[factor] * 3, optimize=True) / 120**3
+    found = exact_overlap_rdp(ja.RandomAllocation(ja.Gaussian(1.0), 10, 3), order=4)
+    assert found == pytest.approx(math.log(mean) / 3, rel=1e-12)
+
+
 def test_overlaps_fail_closed() -> None:
-    assert exact_overlap_rdp(ja.RandomAllocation(ja.Gaussian(1.0), 10, 3), order=4) == math.inf
+    assert exact_overlap_rdp(ja.RandomAllocation(ja.Gaussian(1.0), 20, 8), order=4) == math.inf
     assert exact_overlap_rdp(ja.RandomAllocation(ja.Laplace(1.0), 10, 3), order=2) == math.inf
 
 
