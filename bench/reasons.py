@@ -12,7 +12,11 @@ REASONS: dict[str, list[tuple[str, str]]] = {
         ("calibrate 100 poisson rdp", _ORDERS),
         ("poisson", _ORDERS),
     ],
-    "slower": [("poisson 1e4, Opacus GDP", _LIMIT)],
+    "slower": [
+        ("poisson 1e4, Opacus GDP", _LIMIT),
+        ("clones-eps-every-count", "Every count is summed, to a gap 1e5 times smaller; the default takes a window."),
+        ("poisson-epsilon cold", "Importing JAX, and compiling two programs."),
+    ],
     "cold": [
         ("", "Importing JAX and compiling cost it: the price of one program for sweeps, derivatives and devices.")
     ],

@@ -322,6 +322,7 @@ def main() -> None:
     args = parser.parse_args()
     with open(args.file) as file:
         data = json.load(file)
+    os.makedirs(args.out, exist_ok=True)
     with open(os.path.join(args.out, "REPORT.md"), "w") as file:
         file.write(render(data))
     plot_all(data, os.path.join(args.out, "plots"))
