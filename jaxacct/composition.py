@@ -71,7 +71,7 @@ def compose_gaussian_mu(parts: Iterable[tuple[jax.Array, jax.Array]]) -> jax.Arr
     total = jnp.zeros(())
     for mu, count in pairs:
         total = total + count * (mu / scale) * (mu / scale)
-    return jnp.sqrt(total) * scale * (1.0 + 2.0**-49)
+    return jnp.sqrt(total) * scale * (1.0 + 2.0**-52 * (len(pairs) + 8.0))
 
 
 @float64_kernel(rounding=Rounding.UP)

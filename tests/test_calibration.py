@@ -313,23 +313,17 @@ def test_traced_calibration_fails_closed():
 
 
 @pytest.mark.slow
-def test_exact_calibration_in_a_float32_program():
+@pytest.mark.parametrize(
+    ("run", "field", "epsilon", "method"),
+    [(poisson(), "noise_multiplier", 2.0, "exact"), (shuffled(), "local_epsilon", 0.125, "clones")],
+)
+def test_calibration_by_one_method_in_a_float32_program(run, field, epsilon, method):
     def fn(v, **k):
-        return calibrate(poisson(), "noise_multiplier", v, 1e-6, method="exact", **k)
+        return calibrate(run, field, v, 1e-6, method=method, **k)
 
-    value, slope = jax.jit(jax.value_and_grad(fn))(2.0)
-    np.testing.assert_allclose(value, fn(2.0), rtol=2 * TOLERANCE)
-    np.testing.assert_allclose(slope, central_difference(lambda v: fn(v, tolerance=1e-10), 2.0), rtol=TOL_KINKED)
-
-
-@pytest.mark.slow
-def test_local_epsilon_in_a_float32_program():
-    def fn(v, **k):
-        return calibrate(shuffled(), "local_epsilon", v, 1e-6, method="clones", **k)
-
-    value, slope = jax.jit(jax.value_and_grad(fn))(0.125)
-    np.testing.assert_allclose(value, fn(0.125), rtol=2 * TOLERANCE)
-    np.testing.assert_allclose(slope, central_difference(lambda v: fn(v, tolerance=1e-10), 0.125), rtol=TOL_KINKED)
+    value, slope = jax.jit(jax.value_and_grad(fn))(epsilon)
+    np.testing.assert_allclose(value, fn(epsilon), rtol=2 * TOLERANCE)
+    np.testing.assert_allclose(slope, central_difference(lambda v: fn(v, tolerance=1e-10), epsilon), rtol=TOL_KINKED)
 
 
 @pytest.mark.slow

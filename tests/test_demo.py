@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import json
 import math
 import signal
 import subprocess
@@ -24,7 +23,6 @@ for _package in ("flax", "sklearn", "tqdm", "matplotlib"):
     pytest.importorskip(_package)
 
 TINY = demo.Settings(target_epsilon=1.6, noise_multiplier=2.0, num_steps=4)  # two epochs
-NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "training.ipynb"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -351,24 +349,3 @@ def test_whole_demonstration_and_ctrl_c(tmp_path: Path) -> None:
     assert f"epsilon = {shown} at delta = 1e-05" in finished
     accuracy = float(finished.partition("test accuracy ")[2].partition(" %")[0])
     assert accuracy > 85.0
-
-
-# The notebook
-
-
-def test_notebook_is_stored_without_outputs() -> None:
-    cells = json.loads(NOTEBOOK.read_text())["cells"]
-    code = [cell for cell in cells if cell["cell_type"] == "code"]
-    assert "".join(code[0]["source"]).startswith("%pip install")
-    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
-
-
-@pytest.mark.slow
-def test_notebook_runs() -> None:
-    nbformat = pytest.importorskip("nbformat")
-    nbclient = pytest.importorskip("nbclient")
-    pytest.importorskip("ipykernel")
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    install = next(cell for cell in notebook.cells if cell.cell_type == "code")
-    notebook.cells.remove(install)  # it is installed, or this test would not run
-    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": NOTEBOOK.parent}}).execute()

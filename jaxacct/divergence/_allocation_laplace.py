@@ -124,7 +124,7 @@ def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array, tilt: 
       (u^2/2) (e^u Phi(-9.5) + e^{1/sigma^2} Phi(-9.5)), doubled for the sum.
     * u > 1: psi = E e^{-uY} itself; |e^{-uY}| <= 1 in the strip, so 2.1 e^{d^2/2 - 2 pi d/k} + Phi(low), and
       2 Phi(-9.5) e^{-u} on the right, where Y > 1. Less e^-s, which counts while t is small (phi >= e^-s by Jensen).
-    * rounding: 2^-50 of the exponents' sizes, added to the logarithm.
+    * rounding: a sum of M terms to 80 times 2^-50 relative, t times that in phi, and 2^-50 of the exponents' sizes.
     """
     s = 1.0 / sigma
     low, high = -_Z_TAIL - tilt, _Z_TAIL + 2.0 * s
@@ -159,12 +159,12 @@ def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array, tilt: 
         c = c + half_square * jnp.exp(log_tail) * (jnp.exp(us) + jnp.exp(jnp.minimum(s * s, 700.0)))
         b = t * jnp.log1p(c)
         total = us * t
-        inner = logexpm1(b) - total + 2.0**-50 * (64.0 + 8.0 * b + total)
+        inner = logexpm1(b) - total + 2.0**-50 * (80.0 * (1.0 + b) + total)
         psi = jnp.sum(density * value, axis=0)
         right_tail = jnp.exp(log_tail - u)  # Y > 1 there
         psi = psi + right_tail + jnp.exp(log_strip) + jnp.exp(log_left_tail)
         log_phi = t * jnp.log(jnp.minimum(psi, 1.0))
-        log_phi = log_phi + 2.0**-50 * (64.0 + 8.0 * jnp.abs(log_phi))
+        log_phi = log_phi + 2.0**-50 * (80.0 * t + 8.0 * jnp.abs(log_phi))
         outer = log_phi + log1mexp(jnp.minimum(-t * u - log_phi, -(2.0**-60)))
         return jnp.where(below, inner, outer)
 
