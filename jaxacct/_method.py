@@ -13,7 +13,8 @@ from jaxacct._types import Bound, Direction
 BOTH = (Direction.REMOVE, Direction.ADD)
 
 WHOLE = {top: tuple(float(a) for a in range(2, top + 1)) for top in (64, 256, 1024, 2048)}
-FRACTIONAL = tuple((1.0 + np.geomspace(0.02, 8.0, 60)).tolist())
+# the tenths to 10.9, as other accountants have them, and closer together towards 1
+FRACTIONAL = (*(1.0 + np.geomspace(0.02, 0.9, 24)).tolist(), *(1.0 + i / 10 for i in range(1, 100)))
 LOW = tuple(np.linspace(1.02, 1.98, 25).tolist())
 BETWEEN = (*LOW, *(n + i / 8 for n in range(2, 9) for i in range(1, 8)))
 SPARSE = {

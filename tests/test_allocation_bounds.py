@@ -51,8 +51,10 @@ from jaxacct.bounds._allocation_recursive import tied_tail, untied_tail
 from jaxacct.bounds._allocation_types import types_delta
 from jaxacct.bounds._chua import largest_output_delta, largest_output_epsilon
 from jaxacct.bounds._dong_chen_ozgur import overlap_remove_rdp
+from jaxacct.bounds._poisson_profile import runs_of
 from jaxacct.bounds._profiles import convex_envelope, dominating_pld, profile_of
-from jaxacct.bounds._truncated_poisson import posterior_rate, truncated_delta, truncated_epsilon
+from jaxacct.bounds._profiles_below import Bracketed, dominated_pld
+from jaxacct.bounds._truncated_poisson import _log_total, posterior_rate, truncated_delta, truncated_epsilon
 from jaxacct.utility import mean_estimation_variance
 
 cosh_tail = functools.partial(azuma_tail, width=Width.COSH)
@@ -355,6 +357,23 @@ def test_large_noise_corollary() -> None:
         assert large_noise_delta(ja.RandomAllocation(ja.Gaussian(60.0), 1001, 2), 0.02, direction) == 1.0
 
 
+def test_large_noise_corollary_pays_for_its_tail() -> None:
+    """Where Poisson sampling loses nothing: 2 k t e^(-sigma^2/64) for every epoch."""
+    run = ja.RandomAllocation(ja.Gaussian(40.0), 1000, num_selected=2, num_epochs=3)
+    least = 2.0 * 3 * 2 * 500 * math.exp(-(40.0**2) / 64.0)
+    for direction in ja.Direction:
+        assert least <= large_noise_delta(run, 30.0, direction) <= 3.0 * least
+
+
+def test_tails_of_several_runs_add_up() -> None:
+    run = ja.RandomAllocation(ja.Gaussian(1.0), 100, num_epochs=7)
+    runs = runs_of(run)
+    for direction in ja.Direction:
+        tail = doob_tail(run.mechanism, direction)
+        (one,) = (tail(r.num_steps, 2.0 / r.num_steps, 1.0) for r in runs)
+        assert _log_total(tail, runs, 2.0, 1.0) == pytest.approx(one + math.log(7.0), rel=1e-14)
+
+
 def test_sharper_tails_are_sharper() -> None:
     run = ja.RandomAllocation(ja.Gaussian(15.0), 2000)
     for direction in ja.Direction:
@@ -432,6 +451,34 @@ def test_dominating_distribution(direction: ja.Direction, noise: float) -> None:
     composed = compose_plds([(pld, 3)])
     for epsilon in np.linspace(0.0, 2.5, 11):
         assert composed.delta(float(epsilon)) >= pair_delta(Fraction(math.exp(epsilon)), direction, 3)
+
+
+def exact_profile(pld: ja.Pld, epsilon: float) -> Any:
+    """Of the masses and losses as they are."""
+    point = mp.mpf(float(epsilon))
+    terms = (
+        mp.mpf(float(m)) * -mp.expm1(point - mp.mpf(float(x)))
+        for m, x in zip(pld.masses, pld.losses, strict=True)
+        if x > epsilon
+    )
+    return mp.fsum(terms) + mp.mpf(pld.infinite_mass)
+
+
+@pytest.mark.parametrize("sigma", [0.5, 2.0])
+def test_every_rounding_of_a_distribution_made_of_a_profile(sigma: float) -> None:
+    """At the grid points of a convex curve, to the last digit: not below it, or not above."""
+    step, size = 0.125, 60
+    curve = np.asarray([gaussian_delta(step * j, sigma) for j in range(size)])
+    ends = Bracketed(curve, curve)
+    above, below = dominating_pld(step, curve, curve, REMOVE), dominated_pld(step, ends, ends, REMOVE)
+    with mp.workdps(50):
+        for j in range(size):
+            assert exact_profile(above, step * j) >= curve[j], j
+            assert exact_profile(below, step * j) <= curve[j], j
+        mirrored = [1 - mp.exp(-step * j) + mp.exp(-step * j) * mp.mpf(curve[j]) for j in range(1, size)]
+        for j, value in enumerate(mirrored, 1):
+            assert exact_profile(above, -step * j) >= value, -j
+            assert exact_profile(below, -step * j) <= value, -j
 
 
 def test_dominating_distribution_of_the_gaussian() -> None:

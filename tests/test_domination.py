@@ -20,10 +20,7 @@ from jaxacct.bounds._moment_inversion import inverts
 TOL_BRUTE = 1e-12  # relative error of a sum over all outputs in float64
 TOL_MASS = 1e-15  # its absolute error: differences of probabilities
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::jaxacct.OrderEdgeWarning", "ignore::jaxacct.PrecisionWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::jaxacct.OrderEdgeWarning", "ignore::jaxacct.PrecisionWarning")
 
 
 def above(upper, lower):
@@ -240,6 +237,7 @@ def test_no_method_contradicts_another(name):
 # Sampled, traced, and at the limits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", list(Direction))
 def test_true_k_of_t_is_not_above_the_bound(direction):
     for sigma, t, k, epochs in ((0.8, 6, 2, 1), (1.5, 10, 5, 2)):
@@ -249,6 +247,7 @@ def test_true_k_of_t_is_not_above_the_bound(direction):
         assert sampled.upper_confidence >= sampled.mean
 
 
+@pytest.mark.slow
 def test_a_traced_answer_is_not_below_the_interval():
     build = {
         "Gaussian": lambda s: ja.Gaussian(s),
@@ -293,10 +292,10 @@ def test_huge_noise_is_not_free(ask_it, noise_multiplier):
 
 SAME = ja.DiscretePair([0.5, 0.5], [0.5, 0.5])
 NOTHING_LOST = [
-    ja.PoissonSampled(ja.Gaussian(1.0), 0.0),
+    pytest.param(ja.PoissonSampled(ja.Gaussian(1.0), 0.0), marks=pytest.mark.slow),
     SAME,
     ja.RandomAllocation(SAME, 5, 2),
-    ja.Shuffled(ja.KaryRandomizedResponse(0.0, 3), 10, 2),
+    pytest.param(ja.Shuffled(ja.KaryRandomizedResponse(0.0, 3), 10, 2), marks=pytest.mark.slow),
 ]
 
 

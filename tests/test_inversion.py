@@ -12,7 +12,7 @@ import pytest
 import jaxacct as ja
 from jaxacct import intervals
 from jaxacct._answering import DELTA, EPSILON
-from jaxacct._inverting import invert
+from jaxacct._inverting import _kernel, invert
 from jaxacct._precision import Kernel
 from jaxacct.bounds._moment_inversion import SIZES, inverts
 from jaxacct.divergence._gaussian_line import gaussian_line
@@ -100,7 +100,14 @@ def test_moments_on_a_line_within_their_error(case: tuple[float, float, float, f
         _check_moments(case, add)
 
 
-def _check_moments(case: tuple[float, float, float, float], add: bool) -> None:
+@pytest.mark.parametrize("add", [False, True])
+def test_moments_of_too_few_nodes_within_their_error(add: bool) -> None:
+    """Where the rule does not resolve the moments, its error is booked."""
+    with mp.workdps(25), pytest.raises(AssertionError, match="resolved"):
+        _check_moments((0.7, 0.2, 5.2, 6.0), add, num_z=48)
+
+
+def _check_moments(case: tuple[float, float, float, float], add: bool, num_z: int = 512) -> None:
     sigma, prob, order, period = case
 
     def fn(sigma: jax.Array, prob: jax.Array, order: jax.Array, period: jax.Array) -> tuple[jax.Array, ...]:
@@ -115,7 +122,7 @@ def _check_moments(case: tuple[float, float, float, float], add: bool) -> None:
             highest_node(orders, sigma, flags, num_z=512),
             num_nodes=64,
         )
-        m = sampled_gaussian_line(line, sigma, prob, flags, num_z=512)
+        m = sampled_gaussian_line(line, sigma, prob, flags, num_z=num_z)
         return m.log_modulus, m.phase, m.error, line.heights, m.log_decay, line.edges, m.log_alias, line.alias_orders
 
     modulus, phase, error, heights, decay, edges, alias, alias_orders = (
@@ -127,6 +134,7 @@ def _check_moments(case: tuple[float, float, float, float], add: bool) -> None:
         truth = exact[k] = _moment(sigma, prob, 1 - s if add else s)
         found = mp.exp(mp.mpc(modulus[k], phase[k]))
         assert abs(found / truth - 1) <= math.expm1(error[k]), k
+    assert error[-1] < 1e-6, "not resolved"
     assert error[0] < 1e-12
     for k in range(4):
         truth = mp.log(_moment(sigma, prob, 1 - alias_orders[k] if add else alias_orders[k]).real)
@@ -168,6 +176,15 @@ def test_random_runs_against_renyi_and_distributions() -> None:
     # delta at the epsilon found is the delta asked for
     back = invert(mechanism, DELTA, ends.upper.max(axis=1))
     assert (back.lower.max(axis=1)[tight] <= np.exp(log_delta)[tight] * (1 + 1e-9)).all()
+
+
+def test_newton_stays_at_the_root() -> None:
+    """Rounding, not the same in programs compiled quickly and well, may point out of the bracket there."""
+    mechanism = _poisson(1.1, 0.01, 1000)
+    _kernel.cache_clear()
+    for delta in 1e-5 * np.arange(1.0, 17.0):
+        ends = invert(mechanism, EPSILON, float(delta))
+        assert ends.upper[1] - ends.lower[1] <= 1e-7 * ends.lower[1], delta
 
 
 def test_mixed_rounds_and_their_equivalents() -> None:

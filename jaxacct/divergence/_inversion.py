@@ -179,8 +179,9 @@ def epsilon_ends(line: Line, moments: LineMoments, log_delta: jax.Array, start: 
         too_far = ~usable | (residual < 0)
         low, high = jnp.where(too_far, low, epsilon), jnp.where(too_far, epsilon, high)
         moved = epsilon - residual * found.value / jnp.where(usable, found.slope, -1.0)
-        inside = usable & (moved >= low) & (moved <= high)
-        return low, high, jnp.where(inside, moved, 0.5 * (low + high))
+        # at the root itself rounding may point out of the bracket
+        inside = usable & (moved >= low * (1.0 - 2.0**-40)) & (moved <= high * (1.0 + 2.0**-40))
+        return low, high, jnp.where(inside, jnp.clip(moved, low, high), 0.5 * (low + high))
 
     root = jax.lax.fori_loop(0, _NUM_NEWTON, newton, (jnp.zeros_like(start), start, start))[2]
     found = _trapezoid(line, moments, root)

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.divergence._lattice_comb import EXPONENT, gamma_reach, left_reach, log_aliases, right_reach, stride
-from jaxacct.special import map_rows, softplus
+from jaxacct.special import map_rows, one_minus_exp, softplus
 from jaxacct.special._binomial import _product_error, binomial_rate, log_binomial_pmf
 
 LARGEST = 300.0  # local epsilon beyond which nothing is claimed
@@ -206,20 +206,12 @@ def power_excess(power: jax.Array, x: jax.Array, log_ratio: jax.Array) -> tuple[
     exponent = slope * jnp.where(small, jnp.log(2.0), log_ratio)
     size = jnp.abs(exponent)
     fallen = jnp.exp(-size)  # a factor e^max(exponent, 0) is taken out, since it may overflow
-    growth = weight * jnp.where(size < 0.35, -_one_minus_exp(jnp.minimum(size, 0.35)), fallen - 1.0)
+    growth = weight * jnp.where(size < 0.35, -one_minus_exp(jnp.minimum(size, 0.35)), fallen - 1.0)
     rising = exponent > 0
     far = jnp.where(rising, -growth - fallen * slope * y, growth - slope * y)
     value = jnp.where(small, 0.5 * power * (power - 1.0) * x * x * series, jnp.maximum(far, 0.0))
     error = jnp.where(small, 2.0**-47, 2.0**-44 + 2.0**-47 * size)
     return value, jnp.where(small | ~rising, 0.0, size), error
-
-
-def _one_minus_exp(t: jax.Array) -> jax.Array:
-    """1 - e^-t for 0 <= t <= 0.35, to 2^-51: XLA's expm1 takes four times an exponential."""
-    series = jnp.ones_like(t)
-    for m in range(13, 1, -1):
-        series = 1.0 - t / m * series
-    return t * series
 
 
 def response_renyi(

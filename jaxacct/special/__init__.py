@@ -5,7 +5,7 @@ Every function takes and returns float64 arrays and is meant to run inside the f
 """
 
 from jaxacct.special._combinatorics import log_binomial_table, log_factorial_table
-from jaxacct.special._logspace import log1mexp, log_sum_exp, logexpm1, map_rows, softplus
+from jaxacct.special._logspace import log1mexp, log_sum_exp, logexpm1, map_rows, one_minus_exp, softplus
 from jaxacct.special._normal import erfcx, log_normal_density, log_normal_tail, mills_difference, mills_ratio
 from jaxacct.special._roots import solve_decreasing
 from jaxacct.special._series import log_series_power, log_series_product
@@ -24,6 +24,7 @@ __all__ = [
     "map_rows",
     "mills_difference",
     "mills_ratio",
+    "one_minus_exp",
     "softplus",
     "solve_decreasing",
 ]

@@ -1,0 +1,282 @@
+"""The mutants of `mutants.py`: wrong signs and dropped terms on lines that soundness rests on."""
+
+from typing import NamedTuple
+
+
+class Mutant(NamedTuple):
+    """`old` in jaxacct/`file` becomes `new`; the quick ones of `tests` should fail."""
+
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+PROPERTIES = "tests/test_properties.py"
+INVERSION = "tests/test_inversion.py"
+MEMBERSHIP = "tests/test_membership.py"
+PROFILES = "tests/test_distributions.py tests/test_pld.py"
+PLD = "tests/test_pld.py tests/test_domination.py"
+DIVERGENCE = "tests/test_divergence.py"
+SAMPLED = "tests/test_divergence.py -k sampled"
+LAPLACE = "tests/test_divergence.py -k laplace"
+BOUNDS = "tests/test_allocation_bounds.py"
+CURVES = "tests/test_allocation_bounds.py -k distribution"
+MORE = "tests/test_allocation_more.py"
+EXACT = "tests/test_exact.py"
+FEW = "tests/test_few_outputs.py"
+CLONES = "tests/test_clones.py"
+CLONES_RENYI = "tests/test_clones_renyi.py"
+SHUFFLE = "tests/test_shuffle_kernels.py"
+SHUFFLE_BOUNDS = "tests/test_shuffle_bounds.py"
+GIRGIS = "tests/test_girgis.py"
+CHEN = "tests/test_chen.py"
+CHECK_IN = "tests/test_check_in.py"
+ESTIMATION = "tests/test_estimation.py"
+SPECIAL = "tests/test_special.py"
+
+_COMPOSED = (
+    # curves
+    Mutant("curves/_pld.py", "total + slack) if self.bound", "total - slack) if self.bound", PLD),
+    Mutant("curves/_pld.py", "+ self.infinite_mass\n        # the grid", "\n        # the grid", PLD),
+    Mutant("curves/_pld.py", "first = max(0, int(place))", "first = max(0, int(place) + 2)", PLD),
+    Mutant(
+        "curves/_pld.py", "guess + nudge if upper else guess - nudge", "guess - nudge if upper else guess + nudge", PLD
+    ),
+    Mutant(
+        "curves/_regridding.py", "upper = pld.bound is Bound.UPPER", "upper = pld.bound is not Bound.UPPER", PROFILES
+    ),
+    Mutant("curves/_regridding.py", "share * part.masses", "part.masses * share * share", PROFILES),
+    # composition of loss distributions
+    Mutant("_pld_composition.py", "np.maximum(result + error, 0.0)", "np.maximum(result - error, 0.0)", PLD),
+    Mutant("_pld_composition.py", "np.maximum(result - error, 0.0)", "np.maximum(result + error, 0.0)", PLD),
+    Mutant("_pld_composition.py", "(grow if upper else -grow)", "(-grow if upper else grow)", PLD),
+    Mutant("_pld_composition.py", "infinite = -math.expm1(log_finite) * (1.0 + 2.0**-45)", "infinite = 0.0", PLD),
+    Mutant("_pld_composition.py", "if end < full:", "if False:", PLD),
+    # laws of ratios
+    Mutant("divergence/_ratio_lattice.py", "masses * (1.0 + rounding), 0.0", "masses * (1.0 - rounding), 0.0", PLD),
+    Mutant("divergence/_ratio_lattice.py", "infinite += upper_p", "infinite += 0.0", PLD),
+    Mutant("divergence/_ratio_lattice.py", "kept[0] += lower_p / values[left]", "kept[0] += 0.0", PLD),
+    Mutant("divergence/_ratio_lattice.py", "zero_mass=a.zero_mass * b.zero_mass", "zero_mass=0.0", PLD),
+    Mutant("divergence/_ratio_lattice.py", "if still > 0:  # 0 + x = x", "if False:", PLD),
+    Mutant(
+        "bounds/_privacy_loss.py", "zero_mass=outside, infinite_mass=outside", "zero_mass=0.0, infinite_mass=0.0", PLD
+    ),
+    Mutant("bounds/_privacy_loss.py", "0.0, sampling_prob * law.infinite_mass", "0.0, 0.0", PLD),
+    Mutant(
+        "bounds/_privacy_loss.py",
+        "math.log1p(-sampling_prob)), np.append",
+        "math.log1p(sampling_prob)), np.append",
+        PLD,
+    ),
+    Mutant("bounds/_privacy_loss.py", "(selected - larger) * epochs", "(selected - larger)", PLD),
+    Mutant(
+        "bounds/_privacy_loss.py", "from_cells(q - high + error, high + error", "from_cells(q - high, high", PROFILES
+    ),
+    # profiles to distributions and back
+    Mutant(
+        "bounds/_profiles.py", "+ slope_error[1:] + slope_error[:-1]", "- slope_error[1:] - slope_error[:-1]", CURVES
+    ),
+    Mutant("bounds/_profiles.py", "np.minimum(value + slack, 1.0)", "np.minimum(value - slack, 1.0)", CURVES),
+    Mutant("bounds/_profiles_below.py", "- error[1:] - error[:-1]", "+ error[1:] + error[:-1]", CURVES),
+)
+
+_ANSWERS = (
+    Mutant("conversion.py", "rdp + base - tail + rounding)", "rdp + base - tail - rounding)", PROPERTIES),
+    Mutant("conversion.py", "rdp + base - tail + rounding)", "rdp + 2.0 * base - tail + rounding)", PROPERTIES),
+    Mutant("conversion.py", "+ base - log_scale + rounding", "+ base + log_scale + rounding", PROPERTIES),
+    Mutant("composition.py", "return Group(size, (num_selected", "return Group(size + 1.0, (num_selected", PROPERTIES),
+    Mutant("composition.py", "return total * _ROUND_UP", "return total / _ROUND_UP", PROPERTIES),
+    Mutant(
+        "_answering.py",
+        "worst = best if worst is None else _largest(worst, best)",
+        "worst = best if worst is None else _least(worst, best)",
+        PROPERTIES,
+    ),
+    Mutant(
+        "_answering.py",
+        "return jnp.where(ok, value, query.worst if upper else 0.0), order",
+        "return value, order",
+        PROPERTIES,
+    ),
+    Mutant(
+        "intervals.py",
+        "high, low = max(upper.values()), max(lower.values())\n        if high - low",
+        "high, low = min(upper.values()), max(lower.values())\n        if high - low",
+        "tests/test_intervals.py",
+    ),
+    Mutant(
+        "_precision.py",
+        "narrow.astype(y.dtype) < y if up",
+        "narrow.astype(y.dtype) > y if up",
+        "tests/test_precision.py",
+    ),
+    Mutant("membership.py", "mu - z + 1e-14", "mu - z - 1e-14", MEMBERSHIP),
+    Mutant(
+        "estimation.py", "scale * unit_mean, num_samples, error_prob", "scale * unit_mean, num_samples, 0.9", ESTIMATION
+    ),
+    Mutant("special/_roots.py", "jnp.where(good, jnp.minimum(x, high), high)", "jnp.minimum(x, high)", SPECIAL),
+)
+
+_GAUSSIAN = (
+    Mutant("divergence/_gaussian.py", "log_delta + slack, 0.0", "log_delta - slack, 0.0", DIVERGENCE),
+    Mutant("divergence/_gaussian.py", "mu * mu * (1.0 + 2.0**-50)", "mu * mu * (1.0 - 2.0**-50)", DIVERGENCE),
+    Mutant("divergence/_gaussian.py", "(ratios[0] + ratios[1])", "(ratios[0] - ratios[1])", DIVERGENCE),
+    Mutant("divergence/_sampled_gaussian.py", "* jnp.pi) + 2.0**-43 * (1", "* jnp.pi) - 2.0**-43 * (1", SAMPLED),
+    Mutant("divergence/_sampled_gaussian.py", "* fallen, -decay - a", "* fallen, -decay + a", SAMPLED),
+    Mutant("divergence/_sampled_gaussian.py", "chord = (1.0 - share) *", "chord = share *", SAMPLED),
+    Mutant(
+        "divergence/_sampled_gaussian_line.py",
+        "error = error + window(a, size) + grid(",
+        "error = 0.0 * grid(",
+        INVERSION,
+    ),
+    Mutant(
+        "divergence/_inversion.py",
+        "below = found.value - found.below - aliases",
+        "below = found.value - found.below",
+        INVERSION,
+    ),
+    Mutant("divergence/_inversion.py", "found.value, 0.0) + found.above", "found.value, 0.0) - found.above", INVERSION),
+    Mutant(
+        "divergence/_inversion.py",
+        "error = error + jnp.exp(jnp.max(moments.log_decay",
+        "error = error + 0.0 * jnp.exp(jnp.max(moments.log_decay",
+        INVERSION,
+    ),
+    Mutant("divergence/_inversion.py", "jnp.logaddexp(left - jnp.log(-jnp.expm1(left)), right)", "right", INVERSION),
+)
+
+_ALLOCATION = (
+    Mutant("divergence/_allocation.py", "1.0) * (1.0 + relative_slack", "1.0) * (1.0 - relative_slack", DIVERGENCE),
+    Mutant("divergence/_allocation.py", "log_s, 0.0) + slack)", "log_s, 0.0) - slack)", DIVERGENCE),
+    Mutant("divergence/_allocation_laplace.py", "- total + 2.0**-50 * (80", "- total - 2.0**-50 * (80", LAPLACE),
+    Mutant("divergence/_allocation_laplace.py", "1.0 - xs * (1.0 / n)", "1.0 + xs * (1.0 / n)", LAPLACE),
+    Mutant("divergence/_allocation_laplace.py", "log_phi + 2.0**-50 * (80", "log_phi - 2.0**-50 * (80", LAPLACE),
+    Mutant(
+        "divergence/_allocation_fractional.py", "jnp.exp(log_grid) + rounding", "jnp.exp(log_grid) - rounding", MORE
+    ),
+    Mutant("bounds/_allocation_schedule.py", "(1.0 + p / run", "(1.0 - p / run", MORE),
+    Mutant("bounds/_allocation_schedule.py", "parts.append(jnp.log(idle)", "parts.append(-800.0 + jnp.log(idle)", MORE),
+    Mutant("bounds/_allocation_partial.py", "+ 0.5 / sigma**2) * sigma", "- 0.5 / sigma**2) * sigma", MORE),
+    Mutant("bounds/_allocation_few_steps.py", "for spread in (False, True)", "for spread in (False, False)", MORE),
+    Mutant("bounds/_allocation_overlap_exact.py", "log_choose) + slack", "log_choose) - slack", FEW),
+    Mutant("bounds/_allocation_overlap_exact.py", "top))) + size", "top))) - size", MORE),
+    Mutant("bounds/_allocation_types.py", "(1.0 if upper else -1.0)", "(-1.0 if upper else 1.0)", FEW),
+    Mutant("bounds/_chua.py", "used * log_phi[1] + (total - used) * log_phi[0]", "total * log_phi[1]", BOUNDS),
+    Mutant("bounds/_allocation_by_poisson.py", "epsilon)) + tail) *", "epsilon))) *", BOUNDS),
+    Mutant("bounds/_allocation_by_poisson.py", "- 1.0 / (num_steps * rate) - 2", "- 2", BOUNDS),
+    Mutant("bounds/_allocation_by_poisson.py", "return up - down + 2", "return up - 2.0 * down + 2", BOUNDS),
+    Mutant("bounds/_allocation_recursive.py", "scale = -2.0 * inner", "scale = -4.0 * inner", BOUNDS),
+    Mutant("bounds/_allocation_recursive.py", "/ -np.expm1(at - top)", "/ 1.0", BOUNDS),
+    Mutant("bounds/_truncated_poisson.py", "(delta + tail) *", "delta *", BOUNDS),
+    Mutant("bounds/_truncated_poisson.py", "math.log(r.num_runs) + tail", "tail", BOUNDS),
+    Mutant(
+        "bounds/_allocation_decomposition.py", "direction)) * poisson * _UP)", "direction)) ** 2 * poisson)", BOUNDS
+    ),
+    Mutant("bounds/_dong_chen_ozgur.py", "epochs * v if a >= 2.0 else np.inf", "epochs * v", BOUNDS),
+    Mutant("bounds/_dong_chen_ozgur.py", "* (1.0 + 2.0 * error + size)", "* (1.0 - 2.0 * error - size)", BOUNDS),
+    Mutant("divergence/_allocation_profile.py", "found.above + moved, found.below + moved", "moved, moved", EXACT),
+    Mutant("divergence/_allocation_lines.py", "error + np.exp(centre * x + self.log_tail)", "error", EXACT),
+    Mutant("divergence/_allocation_lines.py", "error + self.copies(x, centre, self.period)", "error", EXACT),
+    Mutant("divergence/_allocation_grid.py", "rest + linear_error - square_error", "rest", EXACT),
+    Mutant("divergence/_moment_contour.py", "found) * (1.0 + relative_slack", "found) * (1.0 - relative_slack", EXACT),
+    Mutant("divergence/_allocation_prefix.py", "share * whole.infinite_mass", "0.0", MORE),
+)
+
+_SHUFFLED = (
+    Mutant("divergence/_clones.py", "exact.delta + exact.missing", "exact.delta", CLONES),
+    Mutant("divergence/_clones.py", "smooth.delta - error)", "smooth.delta + error)", CLONES),
+    Mutant("divergence/_clones.py", "smooth.delta + error\n", "smooth.delta - error\n", CLONES),
+    Mutant("divergence/_clones.py", "pair.log_scale - slack, logs", "pair.log_scale + slack, logs", CLONES),
+    Mutant("divergence/_clones.py", "logs[1] + pair.log_scale + slack", "logs[1] + pair.log_scale - slack", CLONES),
+    Mutant(
+        "divergence/_clones.py", "jnp.stack([lower, at.log_upper]) - safe", "jnp.stack([lower, at.log_upper])", CLONES
+    ),
+    Mutant("divergence/_clones_smooth.py", "(first + peaks + beyond)", "first", CLONES),
+    Mutant("divergence/_clones_tradeoff.py", "height - _ROUNDING", "height + _ROUNDING", CLONES),
+    Mutant(
+        "divergence/_clones_renyi.py",
+        "log_excess + rounding, log_error",
+        "log_excess - rounding, -jnp.inf",
+        CLONES_RENYI,
+    ),
+    Mutant(
+        "divergence/_clones_renyi.py",
+        "log_excess - rounding + log1mexp",
+        "log_excess + rounding + 0.0 * log1mexp",
+        CLONES_RENYI,
+    ),
+    Mutant(
+        "divergence/_clones_renyi_nodes.py", "log_end = jnp.log(4.0 * step + 4.0)", "log_end = -800.0", CLONES_RENYI
+    ),
+    Mutant("divergence/_multi_component.py", "* (1.0 + slack), 1.0)", "* (1.0 - slack), 1.0)", SHUFFLE),
+    Mutant("divergence/_multi_component.py", "lower * (1.0 - slack)", "lower * (1.0 + slack)", SHUFFLE),
+    Mutant("divergence/_multi_component_mean.py", "value + rounding + spread, 0.5", "value, 0.5", SHUFFLE),
+    Mutant("divergence/_binary_response.py", "* (mean + stride - 1.0) - 2.0**-47 * distance", "", SHUFFLE),
+    Mutant(
+        "divergence/_binary_response.py",
+        "log_sum_exp(terms) + scale - 2.0**-46",
+        "log_sum_exp(terms) + scale + 2.0**-46",
+        SHUFFLE,
+    ),
+    Mutant("bounds/_pure_composition.py", "log1mexp(-loss)), rest)", "log1mexp(-loss)), -jnp.inf)", SHUFFLE_BOUNDS),
+    Mutant("bounds/_pure_composition.py", "+ log1mexp(jnp.minimum(log_slack, 0.0))", "", SHUFFLE_BOUNDS),
+    Mutant(
+        "bounds/_shuffle_reductions.py",
+        "total = max(excess(high), lack(low))",
+        "total = min(excess(high), lack(low))",
+        SHUFFLE_BOUNDS,
+    ),
+    Mutant(
+        "bounds/_feldman_mcmillan_talwar.py",
+        "8.0 * jnp.sqrt(spread / clones)",
+        "6.0 * jnp.sqrt(spread / clones)",
+        SHUFFLE_BOUNDS,
+    ),
+    Mutant("divergence/_response_renyi.py", "log_total + spread, log_error)", "log_total - spread, log_error)", GIRGIS),
+    Mutant("divergence/_response_renyi.py", "lower = log_total - spread +", "lower = log_total + spread +", GIRGIS),
+    Mutant("divergence/_special_pair.py", "(weight + power) + error", "(weight + power) - error", GIRGIS),
+    Mutant("divergence/_special_pair.py", "series = 1.0 + z / k", "series = 1.0 - z / k", GIRGIS),
+    Mutant("bounds/_girgis.py", "jnp.logaddexp(excess, tail) + 2", "excess + 2", GIRGIS),
+    Mutant("bounds/_girgis.py", "(j - a) * (i - 1)", "(j - a) * i", GIRGIS),
+    Mutant("bounds/_girgis_mixture.py", "jnp.logaddexp(log_total, error)", "log_total", GIRGIS),
+    Mutant(
+        "bounds/_girgis_mixture.py",
+        "weight + jnp.log(at.step) + spread",
+        "weight + jnp.log(at.step) - 100.0 * spread",
+        GIRGIS,
+    ),
+    Mutant("bounds/_chen.py", "(x + fade * y)", "(x - fade * y)", CHEN),
+    Mutant("bounds/_chen.py", "single) + _SLACK", "single) - _SLACK", CHEN),
+    Mutant("bounds/_chen.py", "single) - _SLACK", "single) + _SLACK", CHEN),
+    Mutant("bounds/_chen.py", "(n - 1.0) * jnp.log1p(-0.5 * p)", "(n - 1.0) * jnp.log1p(-0.25 * p)", CHEN),
+)
+
+_CHECKED_IN = (
+    Mutant("bounds/_check_in_blocks.py", "+ log_sum + wide) + slack", "+ log_sum - wide) - slack", CHECK_IN),
+    Mutant("bounds/_check_in_blocks.py", "(reach + tilt) / span", "(reach - tilt) / span", CHECK_IN),
+    Mutant("bounds/_check_in_moments.py", "- log_width + slack", "- log_width - slack", CHECK_IN),
+    Mutant("bounds/_check_in_conversion.py", "1e-300)) + high - error", "1e-300)) + high + error", CHECK_IN),
+    Mutant("bounds/_check_in_conversion.py", "rdp - found + 4e-14", "rdp - found - 4e-14", CHECK_IN),
+    Mutant("bounds/_check_in_coupling.py", "(1.0 - share) * jnp.sum(moved", "0.0 * jnp.sum(moved", CHECK_IN),
+    Mutant("bounds/_check_in_profile.py", "(jnp.exp(log_fixed) + grown)", "grown", CHECK_IN),
+    Mutant("bounds/_check_in_clones.py", "log_delta + 2e-12 +", "log_delta - 2e-12 -", CHECK_IN),
+    Mutant("bounds/_check_in_distributed.py", "return value + 1e-13", "return value - 1e-13", CHECK_IN),
+    Mutant("bounds/_check_in_first_cut.py", "weight + at.log_delta, beyond[None]", "weight + at.log_delta", CHECK_IN),
+    Mutant("bounds/_check_in_renyi.py", "jnp.minimum(_LOG_4 + logexpm1", "jnp.minimum(logexpm1", CHECK_IN),
+    Mutant(
+        "divergence/_shuffled_gaussian.py",
+        "whole * (1.0 - _RELATIVE_SLACK)",
+        "whole * (1.0 + _RELATIVE_SLACK)",
+        CHECK_IN,
+    ),
+    Mutant(
+        "divergence/_ternary_response.py",
+        "log_excess = log_total - spread +",
+        "log_excess = log_total + spread +",
+        CHECK_IN,
+    ),
+)
+
+MUTANTS = _COMPOSED + _ANSWERS + _GAUSSIAN + _ALLOCATION + _SHUFFLED + _CHECKED_IN
