@@ -1,6 +1,8 @@
 """The command line: ``jaxacct {epsilon,delta,compare,calibrate,sweep,report} SCHEME ...`` and ``jaxacct demo``."""
 
 import argparse
+import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -77,7 +79,7 @@ def _add_own_options(parser: argparse.ArgumentParser, command: str, scheme: Sche
     if command == "compare":
         add("--plot", metavar="FILE.png", help="also draw the bounds")
     if command == "calibrate":
-        names = [option.flag.removeprefix("--") for option in scheme.options]
+        names = [option.flag.removeprefix("--") for option in scheme.options if option.is_solvable]
         default = scheme.calibrated.replace("_", "-")
         add("--field", choices=names, default=default, help=f"what to calibrate (default {default})")
 
@@ -145,6 +147,10 @@ def _calibrate(args: argparse.Namespace, scheme: Scheme) -> str:
     ]
     if missing:
         raise ValueError(f"{missing[0]} must be given: only --{args.field} is calibrated")
+    rival = {"local_epsilon": "noise_multiplier", "noise_multiplier": "local_epsilon"}.get(field)
+    if rival is not None and values.get(rival) is not None:  # of a randomizer, which has one of them
+        flag = "--" + rival.replace("_", "-")
+        raise ValueError(f"{flag} cannot be given where --{args.field} is calibrated: choose another --field")
     start = {"noise_multiplier": 1.0, "local_epsilon": 1.0, "sampling_prob": 0.5, "check_in_prob": 0.5}.get(field, 1)
     mechanism = scheme.build({**values, field: start})
     found = calibrate(mechanism, scheme.field(field), args.epsilon, args.delta, precision=args.precision)
@@ -168,8 +174,10 @@ def _budget(mechanism: Any, args: argparse.Namespace, shown: Any) -> str:
 def _sweep(args: argparse.Namespace, scheme: Scheme) -> str:
     import numpy as np
 
-    from jaxacct.sweeping import Layout, sweep
+    from jaxacct.sweeping import Layout, grid_of, sweep
 
+    if args.resume and args.out is None:
+        raise ValueError("--resume needs --out FILE.csv, the file to go on with")
     values = {option.name: vars(args)[option.name] for option in scheme.options}
     grid = {scheme.field(name): value for name, value in values.items() if np.ndim(value)}
     target: dict[str, Any] = {"target_delta": args.delta, "target_epsilon": args.epsilon}
@@ -182,13 +190,22 @@ def _sweep(args: argparse.Namespace, scheme: Scheme) -> str:
         {name: value.flat[0].item() if np.ndim(value) else value for name, value in values.items()}
     )
     layout = Layout.ZIPPED if args.side_by_side else Layout.PRODUCT
-    options: dict[str, Any] = {"layout": layout, "precision": args.precision, "progress": sys.stderr.isatty()}
-    found = sweep(mechanism, grid, **target, **options, out=args.out, resume=args.resume)
+    points: Any = grid_of(grid, layout, {field: option for option, field in scheme.renamed.items()})
+    options: dict[str, Any] = {"precision": args.precision, "progress": sys.stderr.isatty()}
+    found = sweep(mechanism, points, layout=layout, **target, **options, out=args.out, resume=args.resume)
     if args.out is not None:
         return f"{found.values.size} points in {args.out}"
     columns = found.columns()
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     return "\n".join([",".join(columns), *(",".join(map(repr, row)) for row in rows)])
+
+
+def _by_option(scheme: Scheme, message: str) -> str:
+    """An error's message with options in place of the mechanism's own names (file names stay)."""
+    for option, field in scheme.renamed.items():
+        for before, after in ((r"\b", "="), (r"\['", r"'\]"), (r"[{ ]'", r"':"), ("^no ", " meets ")):
+            message = re.sub(rf"(?<={before}){field}(?={after})", option, message)
+    return message
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -212,13 +229,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             answer = {"compare": _compare, "report": _report}.get(args.command, _statement)
             text = answer(args, mechanism, {**target, "precision": args.precision})
     except (ValueError, ImportError, OSError) as error:
-        message = str(error)
-        for option, field in scheme.renamed.items():
-            message = message.replace(f"{field}=", f"{option}=")
-        parser.error(message)
+        parser.error(_by_option(scheme, str(error)))
     except KeyboardInterrupt:
         return 130
-    print(text)
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:  # whoever read it has enough; nor may the interpreter flush at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

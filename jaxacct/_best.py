@@ -11,17 +11,32 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._answering import EPSILON, Query, decide
-from jaxacct._host_methods import HostMethod, named, worst
+from jaxacct._host_methods import HostMethod, host_methods_for, named, worst
 from jaxacct._inverting import invert
 from jaxacct._method import BOTH
 from jaxacct._methods import has_methods, methods_for
 from jaxacct._precision import is_traced
-from jaxacct._types import Direction
+from jaxacct._types import Bound, Direction
 from jaxacct._validate import check_positive
 from jaxacct.bounds._moment_inversion import SIZES, inverts
-from jaxacct.curves import Pld
-from jaxacct.intervals import PrecisionWarning, has_distribution, interval_of, pld, reader
+from jaxacct.intervals import PrecisionWarning, has_distribution, interval_of, refined
 from jaxacct.mechanisms import Shuffled
+
+_DISTRIBUTION = "loss distribution"
+
+
+def check_method(mechanism: Any, method: str | None) -> None:
+    """Raises ValueError unless `method` is None or names an upper bound of `mechanism`."""
+    if method is None:
+        return
+    on_lanes = methods_for(mechanism) if has_methods(mechanism) else ()
+    bounds = [(m.name, m.bound) for m in (*on_lanes, *host_methods_for(mechanism))]
+    if has_distribution(mechanism):
+        bounds.append((_DISTRIBUTION, Bound.UPPER))
+    upper = sorted({name for name, bound in bounds if bound is Bound.UPPER})
+    if method not in upper:
+        lower = "is a lower bound, listed by compare and sweep: it " if method in dict(bounds) else ""
+        raise ValueError(f"method={method!r} {lower}must be one of {upper}")
 
 
 def chosen_precision(precision: float | None, query: Query, mechanism: Any, target: Any) -> float:
@@ -59,6 +74,8 @@ def best(
 ) -> Any:
     """The answer of one method, or the least of all, to a relative width of `precision` where an engine gives one."""
     host = named(mechanism, method) if method is not None else None
+    if method == _DISTRIBUTION:
+        return _by_distribution(mechanism, query, target, directions, precision)
     if host is not None:
         return _by_host(host, mechanism, query, target, directions)
     if method is not None:
@@ -102,10 +119,17 @@ def _by_closed_forms(
 
 
 def _upper_end(mechanism: Any, query: Query, target: float, width: float, directions: tuple[Direction, ...]) -> float:
-    if any(isinstance(leaf, Pld) for leaf in jax.tree.leaves(mechanism)):  # known from above only, on its own grid
-        read, _ = reader(query, target)
-        return max(read(pld(mechanism, direction=direction)) for direction in directions)
     return interval_of(mechanism, query, target, width, None, directions).upper
+
+
+def _by_distribution(
+    mechanism: Any, query: Query, target: Any, directions: tuple[Direction, ...], precision: float | None
+) -> Any:
+    if is_traced(mechanism, target):
+        raise ValueError(f"method={_DISTRIBUTION!r} needs concrete numbers: it cannot run inside jit, vmap or grad")
+    width = chosen_precision(None if precision == math.inf else precision, query, mechanism, target)
+    ends = dict.fromkeys(directions, query.worst), dict.fromkeys(directions, 0.0)
+    return _each(mechanism, target, None, lambda m, x: refined(m, query, x, width, None, *map(dict, ends)).upper)
 
 
 def _by_host(method: HostMethod, mechanism: Any, query: Query, target: Any, directions: tuple[Direction, ...]) -> Any:

@@ -1,15 +1,21 @@
 """A mechanism in words: what was run, for whom, and what must hold. Public parameters only."""
 
+import enum
 from typing import Any
 
 from jaxacct._methods import relation_of
 from jaxacct._types import NeighboringRelation
+from jaxacct.curves import Pld
 from jaxacct.mechanisms import (
     CheckIn,
     Composed,
+    ContinuousPair,
+    DiscretePair,
+    FiniteRandomizer,
     Gaussian,
     GaussianReports,
     KaryRandomizedResponse,
+    Laplace,
     LocalRandomizer,
     PartialAllocation,
     PoissonSampled,
@@ -18,10 +24,21 @@ from jaxacct.mechanisms import (
     Shuffled,
 )
 
+_ADAPTIVE = "a step may depend on all earlier outputs"
 _GAUSSIAN_ASSUMPTION = (
     "each step releases a sum of contributions clipped to norm C plus Gaussian noise of standard deviation "
-    "noise_multiplier * C; a step may depend on all earlier outputs"
+    f"noise_multiplier * C; {_ADAPTIVE}"
 )
+_BASE_ASSUMPTIONS = {
+    Gaussian: _GAUSSIAN_ASSUMPTION,
+    Laplace: "each step releases a number that one record changes by at most C, plus Laplace noise of scale "
+    f"noise_multiplier * C; {_ADAPTIVE}",
+    DiscretePair: "each step's outputs with the record are no easier to tell from those without it than p from q; "
+    f"{_ADAPTIVE}",
+    ContinuousPair: "each step's outputs with the record are no easier to tell from those without it than P from Q, "
+    f"the pair of which the distribution functions of the privacy loss are given; {_ADAPTIVE}",
+    Pld: f"the stated privacy loss distribution bounds the privacy loss of each step; {_ADAPTIVE}",
+}
 _ALLOCATION_ASSUMPTION = (
     "each record's steps are a uniform set of the stated size, drawn independently of the other records and afresh "
     "in every epoch, and stay secret (a shuffled order of fixed batches is another scheme)"
@@ -44,6 +61,16 @@ def describe(mechanism: Any) -> str:
     """One line on what was run."""
     if isinstance(mechanism, Gaussian):
         return f"Gaussian noise, noise multiplier {mechanism.noise_multiplier}"
+    if isinstance(mechanism, Laplace):
+        return f"Laplace noise, noise multiplier {mechanism.noise_multiplier}"
+    if isinstance(mechanism, DiscretePair):
+        return f"one of {len(mechanism.p)} outputs, by its probabilities p with the record and q without"
+    if isinstance(mechanism, ContinuousPair):
+        losses = f"losses from {mechanism.lowest:g} to {mechanism.highest:g}"
+        return f"a pair given by the distribution functions of its privacy loss, {losses}"
+    if isinstance(mechanism, Pld):
+        origin = f", by {mechanism.theorem}" if mechanism.theorem else ""
+        return f"a privacy loss distribution of {mechanism.masses.size} losses{origin}"
     if isinstance(mechanism, RandomAllocation):
         epochs = "" if mechanism.num_epochs == 1 else f", {mechanism.num_epochs:.0f} epochs"
         scheme = f"random allocation, each record in {mechanism.num_selected:.0f} of {mechanism.num_steps:.0f} steps"
@@ -70,7 +97,11 @@ def describe(mechanism: Any) -> str:
     if isinstance(mechanism, Composed):
         parts = zip(mechanism.mechanisms, mechanism.counts, strict=True)
         return " + ".join(f"{count:.0f} x ({describe(part)})" for part, count in parts)
-    return repr(mechanism)
+    raise _unknown(mechanism)
+
+
+def _unknown(mechanism: Any) -> ValueError:
+    return ValueError(f"mechanism={mechanism!r}: a {type(mechanism).__name__} has no description here")
 
 
 def _describe_randomizer(randomizer: Any) -> str:
@@ -81,7 +112,9 @@ def _describe_randomizer(randomizer: Any) -> str:
         return f"{randomizer.num_categories:.0f}-ary randomized response of local epsilon {randomizer.local_epsilon:g}"
     if isinstance(randomizer, GaussianReports):
         return f"Gaussian noise, noise multiplier {randomizer.noise_multiplier:g}"
-    return f"each of local epsilon {randomizer.local_epsilon:.4g}, by its output probabilities"
+    if isinstance(randomizer, FiniteRandomizer):
+        return f"each of local epsilon {randomizer.local_epsilon:.4g}, by its output probabilities"
+    raise _unknown(randomizer)
 
 
 def assumptions(mechanism: Any) -> tuple[str, ...]:
@@ -98,7 +131,9 @@ def assumptions(mechanism: Any) -> tuple[str, ...]:
         return (_SHUFFLE_ASSUMPTION,)
     if isinstance(mechanism, PoissonSampled):
         return (_POISSON_ASSUMPTION, *assumptions(mechanism.mechanism))
-    return (_GAUSSIAN_ASSUMPTION,)
+    if type(mechanism) not in _BASE_ASSUMPTIONS:
+        raise _unknown(mechanism)
+    return (_BASE_ASSUMPTIONS[type(mechanism)],)
 
 
 def poisson_at_same_rate(mechanism: Any) -> PoissonSampled | None:
@@ -111,13 +146,19 @@ def poisson_at_same_rate(mechanism: Any) -> PoissonSampled | None:
 
 def parameters(mechanism: Any) -> dict[str, Any]:
     """The fields of a mechanism as plain values, ready for JSON."""
-    fields: dict[str, Any] = {"type": type(mechanism).__name__}
-    for name, value in vars(mechanism).items():
-        if isinstance(value, tuple):
-            fields[name] = [v if isinstance(v, int | float) else parameters(v) for v in value]
-        else:
-            fields[name] = value if isinstance(value, int | float) else parameters(value)
-    return fields
+    return {"type": type(mechanism).__name__, **{name: _plain(value) for name, value in vars(mechanism).items()}}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value]
+    if hasattr(value, "tolist"):  # an array, or a scalar of NumPy's
+        return value.tolist()
+    if isinstance(value, enum.Enum):
+        return value.value
+    if callable(value):
+        return getattr(value, "__name__", type(value).__name__)
+    return value if isinstance(value, int | float | str) else parameters(value)
 
 
 _UNITS = {
@@ -136,6 +177,8 @@ def releases(mechanism: Any) -> str:
     """What the adversary sees."""
     if isinstance(mechanism, Composed):
         return "; ".join(dict.fromkeys(releases(part) for part in mechanism.mechanisms))
+    if isinstance(mechanism, Pld):
+        return "what the privacy loss distribution was made for"
     if relation_of(mechanism) is NeighboringRelation.ADD_OR_REMOVE_ONE:
         return "the noisy output of every step, in order; not who took part in it"
     return "all reports, in the shuffled order"

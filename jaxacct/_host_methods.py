@@ -23,12 +23,13 @@ from jaxacct.bounds._allocation_recursive import untied_tail
 from jaxacct.bounds._allocation_types import has_types, types_delta, types_epsilon
 from jaxacct.bounds._chua import largest_output_delta, largest_output_epsilon
 from jaxacct.bounds._dong_chen_ozgur import overlap_remove_rdp
+from jaxacct.bounds._laplace import laplace_delta, laplace_epsilon
 from jaxacct.bounds._moment_inversion import SIZES, inverts
 from jaxacct.bounds._truncated_poisson import truncated_delta, truncated_epsilon
 from jaxacct.conversion import curve_delta, curve_epsilon
 from jaxacct.curves import RdpCurve
 from jaxacct.divergence._inversion import Ends
-from jaxacct.mechanisms import Gaussian, PartialAllocation, RandomAllocation
+from jaxacct.mechanisms import Gaussian, Laplace, PartialAllocation, RandomAllocation
 
 _FS = "Feldman & Shenfeld 2025"
 _TIGHT = 1e-9
@@ -70,6 +71,8 @@ def exact_ends(mechanism: Any, query: Query, target: float, direction: Direction
     if has_types(mechanism):
         of_types = types_delta if query is DELTA else types_epsilon
         return Ends(*(of_types(mechanism, target, direction, upper=upper) for upper in (False, True)))  # type: ignore[arg-type]
+    if isinstance(mechanism, Laplace):
+        return laplace_delta(mechanism, target) if query is DELTA else laplace_epsilon(mechanism, target)
     if is_single_round(mechanism) or is_partial_round(mechanism):
         answers: tuple[Any, Any] = (single_round_delta, single_round_epsilon)
         if not is_single_round(mechanism):
@@ -92,7 +95,8 @@ def exact_ends(mechanism: Any, query: Query, target: float, direction: Direction
 
 def has_exact(mechanism: Any) -> bool:
     """Whether `exact_ends` knows `mechanism`."""
-    return any(known(mechanism) for known in (inverts, is_single_round, is_partial_round, has_types))
+    known = (inverts, is_single_round, is_partial_round, has_types)
+    return isinstance(mechanism, Laplace) or any(knows(mechanism) for knows in known)
 
 
 def _exact(bound: Bound, theorem: str) -> HostMethod:
@@ -164,7 +168,8 @@ def host_methods_for(mechanism: Any) -> tuple[HostMethod, ...]:
     if has_exact(mechanism):
         allocated = isinstance(mechanism, RandomAllocation | PartialAllocation)
         by_types = "by definition, over the types of the outputs"
-        by_moments = "Zhu, Dong & Wang 2022, Theorem 11"
+        closed = "Balle, Barthe & Gaboardi 2018, Theorem 3"
+        by_moments = closed if isinstance(mechanism, Laplace) else "Zhu, Dong & Wang 2022, Theorem 11"
         theorem = f"{_FS}, Theorem 3.1" if allocated else by_types if has_types(mechanism) else by_moments
         exact = (_exact(Bound.UPPER, theorem), _exact(Bound.LOWER, theorem))
     if isinstance(mechanism, RandomAllocation) and isinstance(mechanism.mechanism, Gaussian):

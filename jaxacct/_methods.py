@@ -186,6 +186,7 @@ _TABLE: dict[tuple[type, ...], tuple[Method, ...]] = {
 }
 
 
+_ONLY_DISTRIBUTION = (Laplace, ContinuousPair, DiscretePair, Pld)
 _COMPOSED = tuple(_composed_method(direction) for direction in BOTH)
 
 
@@ -199,8 +200,7 @@ def has_methods(mechanism: Any) -> bool:
     """Whether `mechanism` has closed forms or Renyi divergences, not only a privacy loss distribution."""
     if isinstance(mechanism, Composed):
         return all(has_methods(part) for part in mechanism.mechanisms)
-    only_distribution = (Laplace, ContinuousPair, DiscretePair, Pld)
-    return not isinstance(getattr(mechanism, "mechanism", mechanism), only_distribution)
+    return not isinstance(getattr(mechanism, "mechanism", mechanism), _ONLY_DISTRIBUTION)
 
 
 def relation_of(mechanism: Any) -> NeighboringRelation:
@@ -228,6 +228,11 @@ def methods_for(mechanism: Any) -> tuple[Method, ...]:
         if value is None:
             raise ValueError(f"{name}=None must be a number or an array of numbers")
     if key not in _TABLE:
+        if key and key[-1] in _ONLY_DISTRIBUTION:
+            raise ValueError(
+                f"mechanism={mechanism!r} has a loss distribution only: no Renyi divergences, nothing inside jit; "
+                "ask for its epsilon, delta, pld or compare"
+            )
         known = ", ".join("(".join(t.__name__ for t in k) + ")" * (len(k) - 1) for k in (*_TABLE, (Composed,)))
         raise ValueError(f"mechanism={mechanism!r} has no analysis here; must be one of {known}")
     return _TABLE[key]

@@ -44,8 +44,12 @@ _MAX_PROGRAMS = 128
 
 @contextlib.contextmanager
 def _own_settings() -> Iterator[None]:
-    """float64, and dtypes promoted as kernels expect: float64 beside complex128, integers and truth values."""
-    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+    """float64, and dtypes promoted as kernels expect: float64 beside complex128, integers and truth values.
+
+    Compiled, and without checks for NaN: a kernel's own are part of its answer, as an order where there is none.
+    """
+    promotion = jax.numpy_dtype_promotion("standard")
+    with jax.enable_x64(True), promotion, jax.debug_nans(False), jax.debug_infs(False), jax.disable_jit(False):
         yield
 
 
@@ -113,7 +117,7 @@ class Kernel:
 
     def _is_quick(self, size: int, static: dict[str, Any]) -> bool:
         """Whether a call is one of the first few small ones, which pay more to compile than to run."""
-        if size > _QUICK_LANES or _mesh.get() is not None or not _quick_compiles():
+        if size > _QUICK_LANES or _steady.get() or _mesh.get() is not None or not _quick_compiles():
             return False
         key = tuple(sorted(static.items()))
         self._single_calls[key] = self._single_calls.get(key, 0) + 1
@@ -246,6 +250,19 @@ def _compiled_host(
 ) -> Callable[..., Any]:
     arrays = [jax.ShapeDtypeStruct(*shape) for shape in shapes]  # type: ignore[no-untyped-call]
     return jax.jit(functools.partial(fn, **dict(static))).lower(*arrays).compile()
+
+
+_steady: contextvars.ContextVar[bool] = contextvars.ContextVar("steady", default=False)
+
+
+@contextlib.contextmanager
+def one_program() -> Iterator[None]:
+    """The same program for every call, the first ones too: the same answers to the last bit."""
+    token = _steady.set(True)
+    try:
+        yield
+    finally:
+        _steady.reset(token)
 
 
 # The devices over which lanes are spread, if any: each gets its share of every chunk, and no lane needs another's.

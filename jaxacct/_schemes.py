@@ -8,13 +8,17 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """One number that describes a run; `default` None where it must be given."""
+    """One number that describes a run; `default` None where it must be given.
+
+    `is_solvable` says whether it can be calibrated.
+    """
 
     name: str
     metavar: str
     help: str
     default: int | float | None = None
     is_optional: bool = False
+    is_solvable: bool = True
 
     @property
     def flag(self) -> str:
@@ -103,6 +107,9 @@ def _randomizer(values: Mapping[str, Any]) -> Any:
     if (local_epsilon is None) == (noise_multiplier is None):
         raise ValueError("exactly one of --local-epsilon and --noise-multiplier must be given")
     if noise_multiplier is not None:
+        for name, default in (("local_delta", 0), ("num_categories", None)):
+            if values[name] != default:
+                raise ValueError(f"{name}={values[name]} must be left out: reports have Gaussian noise")
         return GaussianReports(noise_multiplier)
     if values["num_categories"] is None:
         return LocalRandomizer(local_epsilon, values["local_delta"])
@@ -114,7 +121,7 @@ def _randomizer(values: Mapping[str, Any]) -> Any:
 _RANDOMIZER = (
     Option("local_epsilon", "E0", "pure local privacy of one report, >= 0", is_optional=True),
     Option("local_delta", "D0", "approximate part of it (default 0)", 0.0),
-    Option("num_categories", "K", "reports are K-ary randomized response", is_optional=True),
+    Option("num_categories", "K", "reports are K-ary randomized response", is_optional=True, is_solvable=False),
     Option(
         "noise_multiplier", "SIGMA", "Gaussian reports instead: noise standard deviation over norm", is_optional=True
     ),
@@ -165,7 +172,9 @@ SCHEMES = {
             *_RANDOMIZER,
             Option("num_users", "N", "users that may join"),
             Option("check_in_prob", "Q", "probability to join a round, in [0, 1]"),
-            Option("dropout_prob", "R", "probability that who joined sends nothing (default 0)", 0.0),
+            Option(
+                "dropout_prob", "R", "probability that who joined sends nothing (default 0)", 0.0, is_solvable=False
+            ),
             Option("num_epochs", "E", "rounds (default 1)", 1),
         ),
         _check_in,

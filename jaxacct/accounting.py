@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._answering import DELTA, EPSILON, Answer, Query, ask, decide, in_domain, lane_bytes
-from jaxacct._best import best, chosen_precision
+from jaxacct._best import best, check_method, chosen_precision
 from jaxacct._checking import check_mechanism, check_question, check_scalars
 from jaxacct._host_methods import host_methods_for
 from jaxacct._method import Method
@@ -38,6 +38,7 @@ from jaxacct.intervals import (
     has_distribution,
     holds_reports,
     interval_of,
+    is_from_above,
     refined,
 )
 
@@ -105,7 +106,7 @@ def epsilon(
     Args:
       mechanism: a mechanism, or an `RdpCurve`. Array fields broadcast with each other and `target_delta`.
       target_delta: float in (0, 1).
-      method: a name from `compare`, to use that method only.
+      method: the name of an upper bound from `compare`, to use that method only.
       direction: to bound one direction only; None for the worse of both.
       precision: relative width of the interval behind the answer, as for `epsilon_interval`; None for 1 % where the
         numbers are concrete; inf for the quick methods only.
@@ -130,6 +131,7 @@ def epsilon(
         return _as_python(curve_epsilon(mechanism, target_delta))
     check_question(mechanism, "target_delta", target_delta)
     check_precision(precision)
+    check_method(mechanism, method)
     return _as_python(best(mechanism, EPSILON, target_delta, method, _directions(mechanism, direction), precision))
 
 
@@ -148,7 +150,7 @@ def delta(
     Args:
       mechanism: a mechanism, or an `RdpCurve`.
       target_epsilon: float >= 0.
-      method: a name from `compare`, to use that method only.
+      method: the name of an upper bound from `compare`, to use that method only.
       direction: to bound one direction only; None for the worse of both.
       precision: relative width of the interval behind the answer, as for `delta_interval`; None for 10 % where the
         numbers are concrete; inf for the quick methods only.
@@ -169,6 +171,7 @@ def delta(
         return _as_python(curve_delta(mechanism, target_epsilon))
     check_question(mechanism, "target_epsilon", target_epsilon)
     check_precision(precision)
+    check_method(mechanism, method)
     return _as_python(best(mechanism, DELTA, target_epsilon, method, _directions(mechanism, direction), precision))
 
 
@@ -332,7 +335,7 @@ def _host_entries(mechanism: Any, query: Query, target: float, direction: Direct
         seconds = time.perf_counter() - start
         theorem = distribution_theorem(mechanism)
         entries.append(line("loss distribution", theorem, found.upper, Bound.UPPER, seconds))
-        if not holds_reports(mechanism):
+        if not (holds_reports(mechanism) or is_from_above(mechanism)):
             entries.append(line("loss distribution", theorem, found.lower, Bound.LOWER, seconds))
     return entries
 

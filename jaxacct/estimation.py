@@ -217,7 +217,7 @@ def _plan(
     if k > 1:
         tile = Tile(16, _power_of_two(_RATIOS / k, 16, 8192))
         return _Plan(sampling.several_selected, (), {**static, "num_selected": k}, tile, no_scale)
-    if method is Sampler.NAIVE or (method is Sampler.ORDER_STATISTICS and t == 1):
+    if method is Sampler.NAIVE or epsilons.size == 0 or (method is Sampler.ORDER_STATISTICS and t == 1):
         return _Plan(sampling.naive, (), static, tile, no_scale)
     if method is Sampler.ORDER_STATISTICS:
         ranks = sampling.default_ranks(t, direction)

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from jaxacct._answering import DELTA, EPSILON, Query, ask, decide
@@ -17,6 +18,7 @@ from jaxacct._shuffle_methods import PAIR_FROM_BELOW
 from jaxacct._types import Bound, Direction, TooFineError
 from jaxacct._validate import check_delta, check_epsilon, check_positive, checked_number
 from jaxacct.bounds._allocation_contour import ComposedProfile, composes
+from jaxacct.bounds._largest_loss import largest_loss
 from jaxacct.bounds._privacy_loss import loss_scale, parts_of, width_constant
 from jaxacct.bounds._shuffled_distribution import has_pair
 from jaxacct.curves import Pld
@@ -70,7 +72,7 @@ class PrecisionWarning(UserWarning):
     >>> import warnings, jaxacct as ja
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
-    ...     wide = ja.epsilon_interval(ja.Laplace(1.0), target_delta=1e-6, precision=1e-12)
+    ...     wide = ja.epsilon_interval(ja.Composed(ja.Laplace(1.0), 5), target_delta=1e-3, precision=1e-12)
     >>> caught[-1].category.__name__
     'PrecisionWarning'
     """
@@ -243,6 +245,11 @@ def _loses_nothing(mechanism: Any) -> bool:
     return isinstance(mechanism, DiscretePair) and mechanism.p == mechanism.q
 
 
+def is_from_above(mechanism: Any) -> bool:
+    """Whether some part is a `Pld`: known from above only, and on its own grid."""
+    return any(isinstance(leaf, Pld) for leaf in jax.tree.leaves(mechanism))
+
+
 def holds_reports(mechanism: Any) -> bool:
     """Whether some part is analysed by a pair that dominates it, which bounds it from above only."""
     if isinstance(mechanism, Composed):
@@ -313,8 +320,15 @@ def refined(
 ) -> Interval:
     """The interval by privacy loss distributions, from a first bracket in each direction."""
     directions = tuple(upper)
-    if _loses_nothing(mechanism):
+    if is_from_above(mechanism):
+        read, _ = reader(query, target)
+        high = max(min(value, read(pld(mechanism, direction=d))) for d, value in upper.items())
+        return Interval(0.0, high, 0.0)
+    most = largest_loss(mechanism)
+    if _loses_nothing(mechanism) or (query is DELTA and target >= most):
         return Interval(0.0, 0.0, 0.0)
+    if query is EPSILON:
+        upper.update({d: min(value, most) for d, value in upper.items()})
     known = has_methods(mechanism)
     try:
         has_grid = loss_scale(mechanism)[0] > 0.0  # it may underflow

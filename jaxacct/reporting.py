@@ -3,15 +3,19 @@
 import importlib.metadata
 import json
 import math
+import re
 import textwrap
 import warnings
 from typing import Any
 
+import jax
 import numpy as np
 
+from jaxacct._checking import check_scalars
 from jaxacct._describing import assumptions, describe, parameters, poisson_at_same_rate, releases, unit_of_privacy
 from jaxacct._methods import relation_of
 from jaxacct._types import Bound, NeighboringRelation, OrderEdgeWarning
+from jaxacct._validate import check_precision
 from jaxacct.accounting import Entry, compare, deciding
 from jaxacct.intervals import PrecisionWarning, delta_interval, distribution_theorem, epsilon_interval
 from jaxacct.mechanisms import Shuffled
@@ -69,11 +73,16 @@ def _answer(mechanism: Any, target_delta: float | None, target_epsilon: float | 
         entries = deciding(mechanism, target_delta, target_epsilon=target_epsilon, precision=precision)
         return max(e.value for e in entries), entries, None
     if target_delta is not None:
-        interval = epsilon_interval(mechanism, target_delta, precision=precision or 0.01)
+        interval = epsilon_interval(mechanism, target_delta, precision=precision)
     else:
         assert target_epsilon is not None
-        interval = delta_interval(mechanism, target_epsilon, precision=precision or 0.1)
+        interval = delta_interval(mechanism, target_epsilon, precision=precision)
     return interval.upper, (), interval
+
+
+def _python_number(value: Any) -> Any:
+    """A NumPy or JAX scalar as the Python number that it holds, which JSON and a repr can show."""
+    return value.item() if isinstance(value, np.generic | np.ndarray | jax.Array) and np.ndim(value) == 0 else value
 
 
 def _reduction(mechanism: Any) -> str:
@@ -104,6 +113,10 @@ def statement(
       mechanism, description, assumptions, notes, jaxacct (the version), recompute, and for random allocation the
       Poisson answer at the same rate.
     """
+    check_precision(precision)
+    check_scalars(mechanism, *(x for x in (target_delta, target_epsilon) if x is not None))
+    mechanism = jax.tree.map(_python_number, mechanism)
+    target_delta, target_epsilon, precision = map(_python_number, (target_delta, target_epsilon, precision))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", OrderEdgeWarning)
         warnings.simplefilter("always", PrecisionWarning)
@@ -142,7 +155,8 @@ def statement(
         theorem = quick or distribution_theorem(baseline)
         result["poisson_at_same_rate"] = {"description": describe(baseline), "value": poisson, "theorem": theorem}
     result["jaxacct"] = importlib.metadata.version("jaxacct")
-    result["recompute"] = f"jaxacct.{solved}({mechanism!r}, {given}{width})"
+    run = re.sub(r" at 0x[0-9a-f]+", "", repr(mechanism))  # functions' addresses
+    result["recompute"] = f"jaxacct.{solved}({run}, {given}{width})"
     return result
 
 

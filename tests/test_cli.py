@@ -1,16 +1,24 @@
 """The command line, as a person would type it."""
 
+import contextlib
 import json
 import math
+import subprocess
+import sys
 
 import pytest
 
 import jaxacct as ja
 from jaxacct.__main__ import main
+from jaxacct._schemes import SCHEMES
+from jaxacct.calibration._batch import field_of
+from jaxacct.calibration._fields import find_field
 
 ALLOCATION = ["allocation", "--noise-multiplier", "1.0", "--num-steps", "100"]
 POISSON = ["poisson", "--noise-multiplier", "1", "--num-steps", "9"]
 QUICK = ["--precision", "inf"]
+BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
+GAUSSIAN_REPORTS = ["shuffle", "--noise-multiplier", "4", "--num-reports", "1000"]
 
 
 def run(capsys, *args):
@@ -104,10 +112,28 @@ def test_compare_lists_every_method(capsys):
                 "calibrate",
                 *["gaussian", "--noise-multiplier", "1", "--field", "num-steps", "--epsilon", ".1", "--delta", "1e-6"],
             ],
-            "no counts meets target_epsilon=0.1",
+            "no num_steps meets target_epsilon=0.1",
         ),
         (["sweep", *ALLOCATION, "--delta", "1e-6"], "at least one option must be a list"),
         (["sweep", "gaussian", "--noise-multiplier", "1:2", "--delta", "1e-6"], "start:stop:count"),
+        (["sweep", "gaussian", "--noise-multiplier", "1,2", "--delta", "1e-6", "--resume"], "--resume needs --out"),
+        (
+            ["sweep", "gaussian", "--noise-multiplier=1,2", "--num-steps=1,4,5", "--delta=1e-6", "--side-by-side"],
+            "'num_steps': 3",
+        ),
+        (
+            ["epsilon", *GAUSSIAN_REPORTS, "--num-categories", "5", "--delta", "1e-6"],
+            "num_categories=5 must be left out",
+        ),
+        (
+            ["epsilon", *GAUSSIAN_REPORTS, "--local-delta", "1e-8", "--delta", "1e-6"],
+            "local_delta=1e-08 must be left out",
+        ),
+        (["calibrate", *GAUSSIAN_REPORTS, *BUDGET], "choose another --field"),
+        (
+            ["calibrate", "shuffle", "--local-epsilon=1", "--num-reports=9", "--field=noise-multiplier", *BUDGET],
+            "--local-epsilon cannot be given where --noise-multiplier is calibrated",
+        ),
         (["compare", "gaussian", "--noise-multiplier", "1", "--delta", "1e-6", "--plot", "x.nonsense"], "nonsense"),
     ],
 )
@@ -181,7 +207,7 @@ def test_calibrated_value_meets_the_budget(capsys):
 def test_sweep_to_standard_output_and_to_a_file(capsys, tmp_path):
     grid = ["sweep", "gaussian", "--noise-multiplier", "1:4:3:log", "--num-steps", "1,2", "--delta", "1e-6"]
     lines = run(capsys, *grid).splitlines()
-    assert lines[0] == "noise_multiplier,counts,epsilon"
+    assert lines[0] == "noise_multiplier,num_steps,epsilon"
     table = [[float(x) for x in line.split(",")] for line in lines[1:]]
     assert [row[:2] for row in table] == [[s, t] for s in (1.0, 2.0, 4.0) for t in (1.0, 2.0)]
     for sigma, steps, value in table:
@@ -189,10 +215,33 @@ def test_sweep_to_standard_output_and_to_a_file(capsys, tmp_path):
     path = tmp_path / "sweep.csv"
     assert "6 points" in run(capsys, *grid, "--out", str(path))
     assert "6 points" in run(capsys, *grid, "--out", str(path), "--resume")
-    assert lines[1] in path.read_text()
+    assert path.read_text().splitlines()[1:] == lines
     beside = run(capsys, "sweep", "gaussian", "--noise-multiplier", "1,2", "--epsilon", ".1,1", "--side-by-side")
     assert beside.splitlines()[0] == "noise_multiplier,target_epsilon,delta"
     assert len(beside.splitlines()) == 3
+
+
+def test_who_reads_only_the_first_line_sees_no_traceback():
+    words = ["sweep", "gaussian", "--noise-multiplier", "1:2:2000", "--delta", "1e-6"]
+    command = [sys.executable, "-m", "jaxacct", *words]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    child.stdout.close()
+    assert child.communicate()[1] == ""
+    assert child.returncode == 0
+
+
+@pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
+def test_every_field_that_is_offered_can_be_calibrated(scheme):
+    values = {o.name: 1 if o.default is None and not o.is_optional else o.default for o in scheme.options}
+    for option in scheme.options:
+        given = {"noise_multiplier" if option.name == "noise_multiplier" else "local_epsilon": 1.0, option.name: 1}
+        given |= {"num_categories": 2} if option.name == "num_categories" else {}
+        mechanism = scheme.build({**values, **given})
+        keys = find_field(mechanism, scheme.field(option.name))
+        with (
+            contextlib.nullcontext() if option.is_solvable else pytest.raises(ValueError, match="cannot be calibrated")
+        ):
+            field_of(mechanism, keys)
 
 
 def test_report_and_picture(capsys, tmp_path):

@@ -526,6 +526,12 @@ def test_bad_arguments(change, message):
         estimate_delta(arguments.pop("mechanism"), arguments.pop("target_epsilon"), **arguments)
 
 
+@pytest.mark.parametrize("method", Sampler)
+def test_no_epsilons(method):
+    found = estimate_delta(allocation(1.0, 10), np.zeros((0, 2)), num_samples=10, seed=0, method=method)
+    assert [x.shape for x in found[:3]] == [(0, 2)] * 3
+
+
 def test_the_users_settings_do_not_matter():
     def ask(num_points):  # each number of points is another program
         epsilons = np.linspace(0.1, 0.2, num_points)

@@ -225,9 +225,13 @@ REFUSED = {
     "num_steps=.3, 4. must be": lambda: estimate(ja.RandomAllocation(NOISE, [3, 4])),
     "num_steps=None must be": lambda: ja.allocation_rdp([0.0, 0.0, 1.0], None),
     "log_moments='a' must be": lambda: ja.allocation_rdp("a", 3),
-    "noise_multiplier=1e-09": lambda: ja.epsilon(ja.Laplace(1e-9), 1e-6),
-    "noise_multiplier=5e-324": lambda: ja.delta(ja.Laplace(5e-324), 1.0),
+    "noise_multiplier=1e-09": lambda: ja.epsilon(ja.PoissonSampled(ja.Laplace(1e-9), 0.5), 1e-6),
+    "noise_multiplier=5e-324": lambda: ja.delta(ja.PoissonSampled(ja.Laplace(5e-324), 0.5), 1.0),
     "noise_multiplier=inf must be": lambda: ja.Gaussian(10**400),
+    "field='num_steps': what is built on a Pld": lambda: ja.calibrate(
+        ja.RandomAllocation(ja.pld(NOISE), None), "num_steps", 1.0, 1e-6
+    ),
+    "has a loss distribution only": lambda: ja.rdp(ja.Laplace(1.0), [2.0]),
     "noise_multiplier=.1.0, 2.0. must be": lambda: ja.epsilon(ja.Gaussian([1.0, 2.0]), 1e-6),
     "noise_multiplier={} must be": lambda: ja.epsilon(ja.Gaussian({}), 1e-6),
     "noise_multiplier=None must be": lambda: ja.epsilon(ja.PoissonSampled(ja.Laplace(None), 0.1), 1e-6),

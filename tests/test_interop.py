@@ -426,6 +426,7 @@ def test_interop_needs_dp_accounting_only_when_used() -> None:
 
 def test_public_names() -> None:
     assert list(interop.__all__) == sorted(interop.__all__)
+    assert set(interop.__all__) <= set(dir(interop))
     for name in interop.__all__:
         assert ">>>" in getattr(interop, name).__doc__
     with pytest.raises(AttributeError, match="no attribute"):

@@ -2,11 +2,13 @@
 
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 
 import jaxacct as ja
 from jaxacct import _pld_composition
+from jaxacct.bounds._largest_loss import largest_loss
 from jaxacct.divergence import _ratio_lattice as lattice
 
 D = ja.Direction
@@ -79,6 +81,46 @@ def test_pure_bases():
     assert ja.epsilon(ja.PoissonSampled(laplace, 0.1, 100), 1e-6) <= 100 / 1.3
     base = ja.pld(ja.Gaussian(1.0), resolution=50.0)
     assert ja.pld(ja.RandomAllocation(base, 100)).delta(0.5) >= ALLOCATION[0][3]
+
+
+@pytest.mark.parametrize("noise", [1e-9, 0.3, 1.0, 7.0, 1e200])
+def test_one_laplace_release_in_closed_form(noise):
+    """1 - e^((epsilon - 1/b)/2), to the last digits, 0 from 1/b on."""
+    run = ja.Laplace(noise)
+    with mp.workdps(40):
+        largest = 1 / mp.mpf(noise)
+        for epsilon in (0.0, 0.3, 3.0, float(largest) * 0.999, float(largest) * 1.001):
+            truth = max(mp.mpf(0), -mp.expm1((mp.mpf(epsilon) - largest) / 2))
+            found = ja.delta_interval(run, epsilon)
+            assert found.lower <= truth <= found.upper <= truth * (1 + mp.mpf(1e-9))
+            assert ja.delta(run, epsilon) == found.upper
+        for delta in (1e-300, 1e-6, 0.3):
+            truth = max(mp.mpf(0), largest + 2 * mp.log1p(-mp.mpf(delta)))
+            found = ja.epsilon_interval(run, delta)
+            assert found.lower <= truth <= found.upper <= truth * (1 + mp.mpf(1e-12))
+
+
+def test_no_answer_exceeds_the_largest_loss():
+    pair = ja.DiscretePair((0.75, 0.25), (0.25, 0.75))
+    laplace = ja.Laplace(2.0)
+    for run, most in (
+        (ja.Composed(laplace, 3), 1.5),
+        (ja.RandomAllocation(laplace, 10, 2, 3), 3.0),
+        (ja.PoissonSampled(laplace, 0.1, 20), 20 * math.log1p(0.1 * math.expm1(0.5))),
+        (ja.Composed((pair, laplace), (2, 1)), 2 * math.log(3.0) + 0.5),
+    ):
+        assert ja.epsilon(run, 1e-250) <= most * (1 + 1e-12)
+        assert ja.delta(run, most * (1 + 1e-12)) == 0.0 < ja.delta(run, 0.9 * most)
+    assert largest_loss(ja.Gaussian(1.0)) == largest_loss(ja.DiscretePair((1.0, 0.0), (0.5, 0.5))) == math.inf
+
+
+def test_what_is_built_on_a_distribution_is_known_from_above():
+    base = ja.pld(ja.Gaussian(1.0))
+    for run in (base, ja.PoissonSampled(base, 0.01, 100), ja.Composed(base, 4), ja.Composed((base, ja.Gaussian(2.0)))):
+        found = ja.epsilon_interval(run, 1e-6)
+        assert found.lower == found.analysis_lower == 0.0 < found.upper
+        assert {entry.bound for entry in ja.compare(run, 1e-6)} == {ja.Bound.UPPER}
+        assert max(entry.value for entry in ja.compare(run, 1e-6)) == found.upper == ja.epsilon(run, 1e-6)
 
 
 def test_composition_by_transform_equals_direct_convolution():

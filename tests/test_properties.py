@@ -370,8 +370,56 @@ def test_more_selected_than_steps():
         ja.RandomAllocation(GAUSSIAN, num_steps=np.array([10, 3]), num_selected=4)
 
 
+@pytest.mark.parametrize(
+    ("run", "name"),
+    [
+        (ja.RandomAllocation(ja.Gaussian(1.0), 100, 5), "largest output"),
+        (ja.RandomAllocation(ja.Gaussian(1.0), 100, 5), "exact, from below"),
+        (ja.Shuffled(ja.LocalRandomizer(1.0), 1000), "binary randomized response"),
+    ],
+)
+def test_a_lower_bound_is_not_taken_for_an_answer(run, name):
+    field = "noise_multiplier" if isinstance(run, ja.RandomAllocation) else "local_epsilon"
+    for ask in (
+        lambda: ja.epsilon(run, 1e-6, method=name),
+        lambda: ja.delta(run, 0.5, method=name),
+        lambda: ja.calibrate(run, field, 0.1, 1e-6, method=name),
+    ):
+        with pytest.raises(ValueError, match=f"method='{name}' "):
+            ask()
+
+
+def test_the_loss_distribution_is_a_method():
+    run = ja.RandomAllocation(ja.Gaussian(1.0), 10)
+    exact = ja.epsilon(run, 1e-6, method="exact")
+    assert exact <= ja.epsilon(run, 1e-6, method="loss distribution") <= 1.02 * exact
+
+
+@pytest.mark.parametrize("setting", [jax.debug_nans(True), jax.debug_infs(True), jax.disable_jit()])
+def test_debugging_does_not_change_answers(setting):
+    plain = epsilon_of(allocation(), 1e-6)
+    with setting:
+        assert epsilon_of(allocation(), 1e-6) == plain
+        assert ja.epsilon(ja.Gaussian(1.5), 1e-6) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise_multiplier", [1.3, 4.1, 4.3])
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda s: ja.ScheduledAllocation((s, 2.0), (10, 20)),
+        lambda s: ja.PartialAllocation(ja.Gaussian(s), 30, 30),
+        lambda s: ja.CheckIn(ja.GaussianReports(s), 1000, 0.1),
+    ],
+    ids=["schedule", "finished", "check-in"],
+)
+def test_gradients_are_numbers(build, noise_multiplier):
+    assert -np.inf < jax.grad(lambda s: ja.epsilon(build(s), 1e-6))(noise_multiplier) <= 0.0
+
+
 def test_bad_names():
-    with pytest.raises(ValueError, match=r"method='nonsense' must be one of \['exact', 'rdp'\]"):
+    with pytest.raises(ValueError, match=r"method='nonsense' must be one of \['exact', 'loss distribution', 'rdp'\]"):
         epsilon_of(GAUSSIAN, 1e-6, method="nonsense")
     with pytest.raises(ValueError, match="method='direct' must be one of"):
         epsilon_of(allocation(), 1e-6, method="direct", direction=Direction.ADD)

@@ -203,6 +203,11 @@ def test_bad_arguments():
         ({"orders": [0.5]}, "orders=0.5 in an array must be"),
         ({"method": "direct"}, "orders leave no choice"),
         ({"chunk_size": 0}, "chunk_size=0 must be"),
+        ({"chunk_size": 2.5}, "chunk_size=2.5 must be a whole number"),
+        ({"chunk_size": "2"}, "chunk_size='2' must be"),
+        ({"target_delta": np.array([1e-6, 1e-5])}, r"target_delta=array.* must be one number: .* the grid"),
+        ({"target_delta": [1e-6]}, r"target_delta=\[1e-06\] must be one number"),
+        ({"target_delta": "1e-6"}, "target_delta='1e-6' must be"),
         ({"layout": "zipped"}, "layout='zipped' must be"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -64,7 +64,8 @@ def _revealed_rdp(phases: Phases, orders: np.ndarray) -> jax.Array:
         for sigma, count in zip(phases.noise_multipliers, phases.counts, strict=True)
     ]
     idle = jnp.maximum(phases.num_steps - done, 0.0) / phases.num_steps
-    parts.append(jnp.log(idle) + 0.0 * a)
+    some = idle > 0
+    parts.append(jnp.where(some, jnp.log(jnp.where(some, idle, 1.0)), -jnp.inf) + 0.0 * a)
     terms = jnp.stack(parts)
     largest = jnp.max(terms, axis=0)
     return jnp.maximum(log_sum_exp(terms) + _ULPS * (16.0 + largest), 0.0) * _ROUND_UP / (a - 1.0)

@@ -131,7 +131,8 @@ def profile_epsilon(
     def _jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
         root = solve(*primals)
         inside = jnp.isfinite(root) & (root > 0)
-        at = jnp.where(inside, root, 0.5 * primals[2])
+        high = primals[2]
+        at = jnp.where(inside, root, jnp.where(high > 0, 0.5 * high, 1.0))  # a NaN there would reach the transpose
         point, drift = jax.jvp(lambda *p: profile(at, *p), primals[3:], tangents[3:])
         usable = inside & jnp.isfinite(point.slope) & (point.slope < 0)
         rate = (tangents[0] - drift.log_delta) / jnp.where(usable, point.slope, -1.0)

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from jaxacct._answering import EPSILON
-from jaxacct._best import chosen_precision
+from jaxacct._best import check_method, chosen_precision
 from jaxacct._methods import has_methods, methods_for
 from jaxacct._precision import is_traced
 from jaxacct._types import Direction, OrderEdgeWarning
@@ -22,7 +22,7 @@ from jaxacct.calibration._fields import UNKNOWN, find_field, with_fields
 from jaxacct.calibration._routes import engine_route
 from jaxacct.calibration._search import Found, search
 from jaxacct.calibration._traced import calibrate_traced
-from jaxacct.intervals import PrecisionWarning
+from jaxacct.intervals import PrecisionWarning, is_from_above
 
 # Of epsilon: the same question in a batch of another size may differ in its last digits.
 _MARGIN = 1e-9
@@ -88,7 +88,12 @@ def calibrate(
         raise ValueError(f"tolerance={tolerance} must be in [1e-12, 0.1]")
     directions = _directions(mechanism, direction)
     keys = find_field(mechanism, field)
-    is_whole = field_of(mechanism, keys).is_whole
+    field_known = field_of(mechanism, keys)
+    probe = with_fields(mechanism, {keys: field_known.start})
+    if is_from_above(probe):
+        raise ValueError(f"field={field!r}: what is built on a Pld, which is no number, cannot be calibrated")
+    check_method(probe, method)
+    is_whole = field_known.is_whole
     others = [leaf for leaf in jax.tree.leaves(with_fields(mechanism, {keys: UNKNOWN})) if leaf is not UNKNOWN]
     if is_traced(others, target_epsilon, target_delta):
         if is_whole or (precision is not None and not math.isinf(precision)):

@@ -11,7 +11,7 @@ from jaxacct._validate import check_delta, check_positive, checked_array, checke
 _ROUNDING = 2.0**-44  # relative, of a sum of non-negative terms over a grid
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)  # arrays have no truth value: == is identity
 class Pld:
     """A privacy loss distribution: `masses[j]` at the loss offset + j step, and `infinite_mass` at +infinity.
 
@@ -56,6 +56,11 @@ class Pld:
             raise ValueError(f"bound={self.bound!r} must be Bound.UPPER or Bound.LOWER")
         if not isinstance(self.direction, Direction):
             raise ValueError(f"direction={self.direction!r} must be Direction.REMOVE or Direction.ADD")
+
+    def __repr__(self) -> str:
+        grid = f"offset={self.offset:g}, step={self.step:g}, masses=<{np.size(self.masses)} numbers>"
+        end = f"infinite_mass={self.infinite_mass:g}, bound={self.bound}, direction={self.direction}"
+        return f"Pld({grid}, {end})"
 
     @property
     def losses(self) -> np.ndarray:

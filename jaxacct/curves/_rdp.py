@@ -10,7 +10,7 @@ from jaxacct._types import Bound, NeighboringRelation
 from jaxacct._validate import check_orders, checked_array
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)  # arrays have no truth value: == is identity
 class RdpCurve:
     """Renyi divergences at some orders, in nats: `values[..., i]` at `orders[i]`.
 

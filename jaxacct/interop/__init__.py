@@ -39,6 +39,10 @@ _MODULES = {
 }
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """What subclasses or calls dp_accounting, at first use."""
     if name not in _MODULES:

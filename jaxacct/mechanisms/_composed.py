@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxacct._validate import check_count, is_count
 
@@ -17,10 +18,11 @@ class Composed:
 
     Args:
       mechanisms: one mechanism, or a sequence of them.
-      counts: whole number >= 1 for each mechanism (a scalar is shared by all).
+      counts: whole number >= 1 for each mechanism, as a tuple or list (one number is shared by all). An array is a
+        batch of the count of one mechanism.
 
     Raises:
-      ValueError: if there is no mechanism, or a count is out of range.
+      ValueError: if there is no mechanism, a count is out of range, or several mechanisms share an array of counts.
 
     >>> from jaxacct import Gaussian, Composed
     >>> Composed(Gaussian(2.0), 10)
@@ -38,6 +40,9 @@ class Composed:
         counts = tuple(self.counts) if isinstance(self.counts, tuple | list) else (self.counts,) * len(mechanisms)
         if len(counts) != len(mechanisms):
             raise ValueError(f"counts has {len(counts)} entries; must be one for each of {len(mechanisms)} mechanisms")
+        if len(mechanisms) > 1 and not isinstance(self.counts, tuple | list) and np.ndim(self.counts):
+            wanted = f"a tuple, one entry for each of the {len(mechanisms)} mechanisms, or one number"
+            raise ValueError(f"counts={self.counts!r} must be {wanted}: an array is a batch")
         for count in counts:
             check_count("counts", count)
         object.__setattr__(self, "mechanisms", mechanisms)

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxacct._validate import check_count, check_positive, is_count
 
@@ -19,12 +20,14 @@ class ScheduledAllocation:
     The step of a record is drawn afresh in every epoch. Adjacency: add or remove one record.
 
     Args:
-      noise_multipliers: float > 0 for each phase, noise standard deviation over the clipping norm.
-      num_steps: whole number >= 1 for each phase (a scalar is shared by all).
+      noise_multipliers: float > 0 for each phase, noise standard deviation over the clipping norm; a tuple or list, or
+        one number for one phase. An array inside the tuple is a batch of the noise of that phase.
+      num_steps: whole number >= 1 for each phase, as a tuple or list (one number is shared by all).
       num_epochs: whole number >= 1.
 
     Raises:
-      ValueError: if there is no phase, the lengths differ, or a field is out of range.
+      ValueError: if there is no phase, the lengths differ, a field is out of range, or an array stands where a tuple
+        of phases belongs.
 
     >>> from jaxacct import ScheduledAllocation
     >>> ScheduledAllocation(noise_multipliers=(2.0, 1.0), num_steps=(100, 300))
@@ -38,6 +41,10 @@ class ScheduledAllocation:
     def __post_init__(self) -> None:
         several = isinstance(self.noise_multipliers, tuple | list)
         noises = tuple(self.noise_multipliers) if several else (self.noise_multipliers,)
+        for name, value in (("noise_multipliers", self.noise_multipliers), ("num_steps", self.num_steps)):
+            of_one = name == "num_steps" and len(noises) == 1  # a batch, not phases
+            if not isinstance(value, tuple | list) and np.ndim(value) and not of_one:
+                raise ValueError(f"{name}={value!r} must be a tuple of phases: an array is a batch of one phase")
         if not noises:
             raise ValueError("noise_multipliers=() must name at least one phase")
         counts = tuple(self.num_steps) if isinstance(self.num_steps, tuple | list) else (self.num_steps,) * len(noises)

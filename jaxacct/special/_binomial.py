@@ -28,6 +28,18 @@ def stirling_error(x: jax.Array) -> jax.Array:
     return _horner(_STIRLING_P, y) / (12.0 * x * _horner(_STIRLING_Q, y))
 
 
+@jax.custom_jvp
+def _log_quotient(x: jax.Array, y: jax.Array) -> jax.Array:
+    """log(x / y), x, y > 0; JAX's own derivative of the quotient squares y, which may underflow."""
+    return jnp.log(x / y)
+
+
+@_log_quotient.defjvp
+def _log_quotient_jvp(primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+    (x, y), (dx, dy) = primals, tangents
+    return _log_quotient(x, y), dx / x - dy / y
+
+
 def _deviance(x: jax.Array, mean: jax.Array, difference: jax.Array) -> jax.Array:
     """x log(x / mean) - difference, for difference = x - mean given to more digits than x and mean hold.
 
@@ -38,8 +50,8 @@ def _deviance(x: jax.Array, mean: jax.Array, difference: jax.Array) -> jax.Array
     w = jnp.where(near, v, 0.0)
     series = w * (difference + 2.0 * x * w * w * _horner(_ATANH_SERIES, w * w))
     far = ~near & (x > 0)
-    ratio = jnp.where(far, x, 1.0) / jnp.where(far, mean, 1.0)
-    return jnp.where(near, series, jnp.where(far, x, 0.0) * jnp.log(ratio) - difference)
+    log_ratio = _log_quotient(jnp.where(far, x, 1.0), jnp.where(far, mean, 1.0))
+    return jnp.where(near, series, jnp.where(far, x, 0.0) * log_ratio - difference)
 
 
 def _product_error(a: jax.Array, b: jax.Array) -> jax.Array:

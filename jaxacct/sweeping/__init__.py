@@ -10,7 +10,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxacct._precision import lanes_over, one_program
 from jaxacct._types import Bound, Direction
+from jaxacct._validate import check_count, checked_number
 from jaxacct.sweeping._file import SweepFile
 from jaxacct.sweeping._progress import Progress
 from jaxacct.sweeping._question import Question, question
@@ -75,14 +77,16 @@ def sweep(
     >>> found.values.shape, found.to_numpy().noise_multiplier[-1].item(), round(found.values[1, 2].item(), 4)
     ((2, 3), 1.0, 0.1717)
     """
-    points = _grid(grid, layout)
+    if chunk_size is not None:
+        checked_number("chunk_size", chunk_size)
+        check_count("chunk_size", chunk_size)
+        chunk_size = int(chunk_size)
+    points = grid_of(grid, layout)
     targets = {"target_delta": target_delta, "target_epsilon": target_epsilon}
     ask = question(mechanism, points, targets, method, direction, precision, orders)
     first = points.points(0, min(points.size, _LANES))
     on_lanes = ask.is_on_lanes(first)
     size = chunk_size if chunk_size is not None else _LANES if on_lanes else _POINTS
-    if size < 1:
-        raise ValueError(f"chunk_size={chunk_size} must be >= 1")
     for start in range(0, points.size, _LANES):  # before anything is computed
         ask.at(points.points(start, min(start + _LANES, points.size)))
     file = None
@@ -92,12 +96,15 @@ def sweep(
         }
         settings = {**ask.settings(), "grid": axes, "layout": layout.value, "chunk_size": size}
         file = SweepFile(out, settings, points, ask.query.name, size)
-    with _over(mesh):
+    with _over(mesh), one_program() if out is not None else contextlib.nullcontext():
         run = _Run(ask, points, min(size, points.size), filled=on_lanes, shared=mesh is not None)
         return run(Progress(progress, points.size), file, resume=resume)
 
 
-def _grid(grid: Mapping[str, Any], layout: Layout) -> Grid:
+def grid_of(grid: Any, layout: Layout, labels: Mapping[str, str] | None = None) -> Grid:
+    """The checked points of `grid`; those of a `Grid` as they are."""
+    if isinstance(grid, Grid):
+        return grid
     if not isinstance(grid, Mapping):
         raise ValueError(f"grid={grid!r} must be a mapping of field names to arrays")
     if not grid:
@@ -112,15 +119,11 @@ def _grid(grid: Mapping[str, Any], layout: Layout) -> Grid:
     lengths = {name: axis.shape[0] for name, axis in axes.items()}
     if layout is Layout.ZIPPED and len(set(lengths.values())) > 1:
         raise ValueError(f"grid has axes of lengths {lengths}: side by side they must be equal")
-    return Grid(axes, layout)
+    return Grid(axes, layout, labels or {})
 
 
 def _over(mesh: jax.sharding.Mesh | None) -> contextlib.AbstractContextManager[None]:
-    if mesh is None:
-        return contextlib.nullcontext()
-    from jaxacct._precision import lanes_over
-
-    return lanes_over(mesh)
+    return contextlib.nullcontext() if mesh is None else lanes_over(mesh)
 
 
 @dataclasses.dataclass(frozen=True)

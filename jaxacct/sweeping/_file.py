@@ -25,7 +25,7 @@ class SweepFile:
         self, path: str | os.PathLike[str], settings: dict[str, Any], grid: Grid, quantity: str, chunk_size: int
     ):
         self._path, self._settings, self._grid, self._chunk_size = os.fspath(path), settings, grid, chunk_size
-        names = ",".join((*grid.axes, quantity))
+        names = ",".join((*grid.columns, quantity))
         self._header = f"{_MARK}{json.dumps(settings, sort_keys=True)}\n{names}\n".encode()
 
     def begin(self, found: np.ndarray | None, *, resume: bool) -> None:

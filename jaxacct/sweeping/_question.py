@@ -9,12 +9,13 @@ import jax
 import numpy as np
 
 from jaxacct._answering import DELTA, EPSILON, Query
-from jaxacct._best import chosen_precision
+from jaxacct._best import best, chosen_precision
+from jaxacct._checking import check_question
 from jaxacct._host_methods import host_methods_for
 from jaxacct._methods import has_methods, methods_for
 from jaxacct._types import Bound, Direction
-from jaxacct._validate import check_delta, check_epsilon, check_orders
-from jaxacct.accounting import delta, epsilon, rdp
+from jaxacct._validate import check_delta, check_epsilon, check_orders, checked_number
+from jaxacct.accounting import _directions, delta, epsilon, rdp
 from jaxacct.calibration._fields import UNKNOWN, find_field, with_fields
 from jaxacct.sweeping._result import Grid
 
@@ -55,7 +56,11 @@ class Question:
         ask = epsilon if self.query is EPSILON else delta
         if self.orders is not None:
             return ask(rdp(mechanism, self.orders, direction=self.direction), target)
-        return ask(mechanism, target, method=self.method, direction=self.direction, precision=self.precision)
+        if self.method is None:
+            return ask(mechanism, target, direction=self.direction, precision=self.precision)
+        check_question(mechanism, f"target_{_other(self.query)}", target)
+        directions = _directions(mechanism, self.direction)
+        return best(mechanism, self.query, target, self.method, directions, self.precision)  # lower bounds too
 
     def bound(self, points: dict[str, np.ndarray]) -> Bound:
         """What the answers are, by the methods at one point."""
@@ -121,5 +126,8 @@ def question(
         raise ValueError(f"mechanism={mechanism!r} must have scalar fields where it is not swept")
     target = targets[given[0]]
     wanted = None if orders is None else tuple(check_orders("orders", orders).tolist())
-    target = None if target is None else float(target)
+    if target is not None:
+        if np.ndim(target):
+            raise ValueError(f"{given[0]}={target!r} must be one number: to sweep it, put it in the grid")
+        target = checked_number(given[0], target)
     return Question(mechanism, paths, _TARGETS[given[0]], target, method, direction, precision, wanted)

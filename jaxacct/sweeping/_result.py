@@ -3,7 +3,7 @@
 import dataclasses
 import enum
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,10 +25,14 @@ class Layout(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """The points of a sweep: named axes, in order; the last one varies fastest."""
+    """The points of a sweep: named axes, in order; the last one varies fastest.
+
+    `labels` are the names of columns where they are not those of the axes.
+    """
 
     axes: dict[str, np.ndarray]
     layout: Layout
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -40,6 +44,11 @@ class Grid:
     def size(self) -> int:
         """The number of points."""
         return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The axes' labels."""
+        return tuple(self.labels.get(name, name) for name in self.axes)
 
     def at(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
         """The axes' values at the points of these numbers."""
@@ -85,6 +94,7 @@ class SweepResult:
     def columns(self) -> dict[str, np.ndarray]:
         """The axes' values and the answer at every point that was reached, [num_done] each."""
         points = self.grid.points(0, self.num_done)
+        points = dict(zip(self.grid.columns, points.values(), strict=True))
         return {**points, self.quantity: self.values.reshape(-1)[: self.num_done]}
 
     def to_numpy(self) -> np.recarray[Any, Any]:

@@ -1,0 +1,142 @@
+"""Unusual input: NumPy and JAX scalars, arrays where a tuple belongs, mechanisms without Gaussian noise."""
+
+import json
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxacct as ja
+from jaxacct._describing import assumptions, describe, parameters
+
+GAUSSIAN, LAPLACE = ja.Gaussian(1.0), ja.Laplace(1.0)
+PAIR = ja.DiscretePair((0.75, 0.25), (0.25, 0.75))
+POINT_MASS = ja.ContinuousPair(*[lambda loss: 0.5 + 0.0 * loss] * 4, lowest=-1.0, highest=1.0)
+LOSS = ja.pld(PAIR)
+QUICK = math.inf
+
+BASES = {"Gaussian noise": GAUSSIAN, "Laplace noise": LAPLACE, "than p from q": PAIR}
+BASES |= {"than P from Q": POINT_MASS, "privacy loss distribution bounds": LOSS}
+
+
+# --- what a statement says of a mechanism ---
+
+
+@pytest.mark.parametrize("words", BASES)
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        lambda base: base,
+        lambda base: ja.PoissonSampled(base, 0.1),
+        lambda base: ja.RandomAllocation(base, 100),
+        lambda base: ja.PartialAllocation(base, 100, 10),
+        lambda base: ja.Composed([base, base]),
+    ],
+    ids=["alone", "poisson", "allocation", "partial", "composed"],
+)
+def test_each_mechanism_has_its_own_assumption(scheme, words):
+    mechanism = scheme(BASES[words])
+    said = assumptions(mechanism)
+    assert sum(words in line for line in said) == 1
+    assert not any(other in line for other in BASES if other != words for line in said)
+    assert "(" not in describe(BASES[words])  # no repr
+    json.dumps(parameters(mechanism))
+
+
+def test_parts_of_a_composition_are_described_one_by_one():
+    said = assumptions(ja.Composed([LAPLACE, GAUSSIAN]))
+    assert [name in line for name, line in zip(("Laplace", "Gaussian"), said, strict=True)] == [True, True]
+
+
+@pytest.mark.parametrize("ask", [describe, assumptions])
+def test_an_unknown_mechanism_is_not_described_as_another(ask):
+    with pytest.raises(ValueError, match="has no description"):
+        ask(ja.LocalRandomizer(1.0))
+
+
+@pytest.mark.parametrize("mechanism", [LAPLACE, PAIR, LOSS, ja.PoissonSampled(LOSS, 0.1)], ids=str)
+def test_reports_without_gaussian_noise(mechanism):
+    text = ja.report(mechanism, 1e-6)
+    assert "Gaussian" not in text
+    assert json.loads(ja.report(mechanism, 1e-6, style="json"))["epsilon"] == ja.epsilon(mechanism, 1e-6)
+    assert "delta = " in ja.report(mechanism, target_epsilon=0.5).splitlines()[0]
+
+
+def test_a_report_of_functions_names_no_addresses():
+    assert "0x" not in ja.report(POINT_MASS, 1e-6)
+
+
+def test_a_randomizer_by_its_probabilities_is_reported():
+    run = ja.Shuffled(ja.FiniteRandomizer([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]), 1000)
+    facts = json.loads(ja.report(run, 1e-6, style="json", precision=QUICK))
+    assert facts["mechanism"]["mechanism"]["probabilities"] == [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]
+
+
+# --- numbers of NumPy and JAX ---
+
+
+@pytest.mark.parametrize("style", ["text", "markdown", "json"])
+@pytest.mark.parametrize(
+    ("mechanism", "target", "same", "plain"),
+    [
+        (ja.RandomAllocation(GAUSSIAN, np.int64(100)), 1e-6, ja.RandomAllocation(GAUSSIAN, 100), 1e-6),
+        (ja.Gaussian(np.float32(1.5)), 1e-6, ja.Gaussian(1.5), 1e-6),
+        (GAUSSIAN, np.float32(0.5), GAUSSIAN, 0.5),
+        (ja.Gaussian(jnp.float32(1.5)), jnp.float32(0.5), ja.Gaussian(1.5), 0.5),
+        (ja.Composed(GAUSSIAN, jnp.int32(3)), np.array(0.5), ja.Composed(GAUSSIAN, 3), 0.5),
+    ],
+    ids=["int64", "float32", "target", "jax", "0-d"],
+)
+def test_scalars_of_any_kind_give_the_same_report(mechanism, target, same, plain, style):
+    found = ja.report(mechanism, target, style=style, precision=np.float32(QUICK))
+    assert found == ja.report(same, plain, style=style, precision=QUICK)
+
+
+@pytest.mark.parametrize("precision", [0, 0.0, -1, math.nan, "1"])
+def test_a_report_refuses_a_precision_that_is_none(precision):
+    with pytest.raises(ValueError, match="precision="):
+        ja.report(ja.RandomAllocation(GAUSSIAN, 100), 1e-6, precision=precision)
+
+
+# --- results are values without equality ---
+
+
+@pytest.mark.parametrize("ask", [ja.pld, lambda m: ja.rdp(m, [2.0, 3.0])], ids=["pld", "rdp"])
+def test_curves_are_equal_to_themselves_only(ask):
+    one, other = ask(GAUSSIAN), ask(GAUSSIAN)
+    assert one == one
+    assert one != other
+    assert len({one, other}) == 2
+    assert ja.Composed([one]) == ja.Composed([one])
+
+
+def test_a_loss_distribution_is_shown_in_a_line():
+    assert len(repr(LOSS)) < 200
+    assert f"{LOSS.masses.size} numbers" in repr(LOSS)
+
+
+# --- an array is a batch, not a tuple ---
+
+
+@pytest.mark.parametrize(
+    ("build", "name"),
+    [
+        (lambda a: ja.ScheduledAllocation(a), "noise_multipliers"),
+        (lambda a: ja.ScheduledAllocation(a, (100, 300)), "noise_multipliers"),
+        (lambda a: ja.ScheduledAllocation((2.0, 1.0), a), "num_steps"),
+        (lambda a: ja.Composed([ja.Gaussian(1.0), ja.Gaussian(2.0)], a), "counts"),
+    ],
+)
+@pytest.mark.parametrize("kind", [np.array, jnp.array])
+def test_an_array_where_a_tuple_belongs(build, name, kind):
+    with pytest.raises(ValueError, match=rf"{name}=.* must be a tuple"):
+        build(kind([1, 2]))
+
+
+def test_batches_of_one_part_stay():
+    counts = np.array([10, 1])
+    found = ja.epsilon(ja.Composed(ja.Gaussian(10.0), counts), 1e-6)
+    assert found.tolist() == [ja.epsilon(ja.Composed(ja.Gaussian(10.0), int(n)), 1e-6) for n in counts]
+    noises = ja.ScheduledAllocation((np.array([2.0, 1.0]),), np.array([100, 300]))
+    assert ja.epsilon(noises, 1e-6, precision=QUICK).shape == (2,)
