@@ -29,8 +29,8 @@ def check_method(mechanism: Any, method: str | None) -> None:
     """Raises ValueError unless `method` is None or names an upper bound of `mechanism`."""
     if method is None:
         return
-    on_lanes = methods_for(mechanism) if has_methods(mechanism) else ()
-    bounds = [(m.name, m.bound) for m in (*on_lanes, *host_methods_for(mechanism))]
+    bounds = [(m.name, m.bound) for m in (methods_for(mechanism) if has_methods(mechanism) else ())]
+    bounds += [(m.name, m.bound) for m in host_methods_for(mechanism)]
     if has_distribution(mechanism):
         bounds.append((_DISTRIBUTION, Bound.UPPER))
     upper = sorted({name for name, bound in bounds if bound is Bound.UPPER})

@@ -150,6 +150,23 @@ _CHECK_IN = (
     ),
 )
 _PURIFIED = f"{_FMT}, Lemma 3.7 (corrected) and Theorem 3.8"
+_LOCAL_NOISE = _method(
+    "no amplification",
+    "Balle & Wang 2018, Theorem 8",
+    shuffled.gaussian_local_upper_epsilon,
+    shuffled.gaussian_local_upper_log_delta,
+)
+
+
+def _everybody_checks_in(answer: Any) -> Any:
+    """`answer`, of check-ins, for shuffles, in which everybody does."""
+
+    def of_shuffle(mechanism: Shuffled, target: Any) -> Any:
+        return answer(CheckIn(mechanism.mechanism, mechanism.num_reports, 1.0, mechanism.num_epochs), target)
+
+    return of_shuffle
+
+
 _GAUSSIAN_CHECK_IN = (
     _method(
         "purified check-in",
@@ -165,6 +182,7 @@ _GAUSSIAN_CHECK_IN = (
         check_in.gaussian_composed_upper_log_delta,
         helps=_has_several_rounds,
     ),
+    _LOCAL_NOISE,
     _CHECK_IN[-1],
 )
 
@@ -210,11 +228,13 @@ SHUFFLE_METHODS: dict[tuple[type, ...], tuple[Method, ...]] = {
             statics=shuffled.clones_statics,
         ),
         _method(
-            "no amplification",
-            "Balle & Wang 2018, Theorem 8",
-            shuffled.gaussian_local_upper_epsilon,
-            shuffled.gaussian_local_upper_log_delta,
+            "purified clones, composed",
+            f"{_PURIFIED}; Mironov 2017, Proposition 1",
+            _everybody_checks_in(check_in.gaussian_composed_upper_epsilon),
+            _everybody_checks_in(check_in.gaussian_composed_upper_log_delta),
+            helps=_has_several_rounds,
         ),
+        _LOCAL_NOISE,
     ),
     (CheckIn, LocalRandomizer): _CHECK_IN,
     (CheckIn, FiniteRandomizer): _CHECK_IN[:-1],

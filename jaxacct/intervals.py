@@ -29,6 +29,7 @@ from jaxacct.mechanisms import (
     FiniteRandomizer,
     Gaussian,
     KaryRandomizedResponse,
+    Laplace,
     LocalRandomizer,
     PartialAllocation,
     PoissonSampled,
@@ -78,6 +79,15 @@ class PrecisionWarning(UserWarning):
     """
 
 
+def _atom(mechanism: Any) -> float:
+    """A loss that has mass by itself and should be on the grid, or 0: the largest of a Laplace release."""
+    if isinstance(mechanism, Laplace):
+        return 1.0 / max(float(mechanism.noise_multiplier), _FINEST)
+    if isinstance(mechanism, PoissonSampled):
+        return math.log1p(float(mechanism.sampling_prob) * math.expm1(min(_atom(mechanism.mechanism), 700.0)))
+    return max(map(_atom, mechanism.mechanisms), default=0.0) if isinstance(mechanism, Composed) else 0.0
+
+
 def _plds(
     mechanism: Any, resolution: float, bound: Bound, tail: float, deltas: Sequence[float]
 ) -> Callable[[Direction], Pld]:
@@ -87,6 +97,8 @@ def _plds(
         return lambda direction: Pld(0.0, 2.0**-4, np.ones(1), 0.0, bound, direction, relation, theorem)
     scale, count = loss_scale(mechanism)
     step = min(math.sqrt(scale / count) / resolution, _COARSEST)
+    if (atom := _atom(mechanism)) > 0.0:  # on the grid it is kept as it is
+        step = atom / math.ceil(atom / step)
     if step < _FINEST:
         raise TooFineError(f"mechanism={mechanism!r} at resolution={resolution:g} asks for losses {step:.3g} apart")
     of = parts_of(mechanism, step, bound, tail)

@@ -21,7 +21,7 @@ from jaxacct.bounds import _check_in_profile as profile
 from jaxacct.bounds import _check_in_published as published
 from jaxacct.bounds import _check_in_renyi as renyi
 from jaxacct.bounds._check_in_blocks import Layout, binomial_blocks, log_mixture
-from jaxacct.bounds._check_in_conversion import least_rdp, optimal_epsilon
+from jaxacct.bounds._check_in_conversion import least_rdp, log_least_excess, optimal_epsilon
 from jaxacct.bounds._check_in_response import response_floor_log_delta
 from jaxacct.conversion import epsilon_from_rdp
 from jaxacct.divergence import _shuffled_gaussian as gaussian
@@ -184,6 +184,27 @@ def test_no_map_from_one_guarantee_to_renyi_divergences():
         assert np.all(Kernel(least_rdp)(order, epsilon, delta) <= divergence * (1 + 1e-12))
 
 
+@pytest.mark.parametrize(
+    ("order", "epsilon", "delta"),
+    [(1.5, 0.0, 0.2), (2.0, 0.5, 0.1), (2.0, 0.1, 1e-5), (3.0, 2.0, 0.2), (8.0, 1.0, 1e-3), (64.0, 0.3, 1e-12)],
+)
+def test_least_excess_is_never_rounded_up(order, epsilon, delta):
+    """Against its minimum over r by golden sections."""
+    with mp.workdps(40):
+        a, delta_, rate = mp.mpf(order), mp.mpf(delta), mp.exp(-mp.mpf(epsilon))
+
+        def excess(v):  # r - delta = e^v
+            r, q = mp.exp(v) + delta_, mp.exp(v) * rate
+            return r**a * q ** (1 - a) + (1 - r) ** a * (1 - q) ** (1 - a) - 1
+
+        low, high, share = mp.mpf(-60), mp.log1p(-delta_), (mp.sqrt(5) - 1) / 2
+        for _ in range(110):
+            left, right = high - share * (high - low), low + share * (high - low)
+            low, high = (low, right) if excess(left) < excess(right) else (left, high)
+        truth = mp.log(excess((low + high) / 2))
+        assert truth - 1e-12 <= float(Kernel(log_least_excess)(order, epsilon, delta)) <= truth
+
+
 def test_optimal_conversion_is_never_above_the_closed_one():
     order, rdp, log_delta = (
         x.ravel() for x in np.meshgrid([1.5, 2.0, 8.0, 64.0], [1e-3, 0.1, 3.0], [-2.0, -12.0, -30.0])
@@ -308,6 +329,17 @@ def test_ternary_moments_of_gaussians():
         assert all(math.log(top[j]) <= sharp[j] + 1e-9 for j in top)
 
 
+def test_hyperbolic_sine_moments_are_never_rounded_down():
+    """Even powers are alternating sums of lognormal moments, which mpmath can add up."""
+    kernel = Kernel(distributed.log_sinh_moments)
+    with mp.workdps(60):
+        for s, values in zip(spreads := (1e-4, 0.1, 1.0, 9.0), kernel(np.array(spreads), max_order=12), strict=True):
+            for j in (2, 4, 8, 12):
+                terms = ((-1) ** i * mp.binomial(j, i) * mp.exp(mp.mpf(s) * (j - 2 * i) ** 2 / 8) for i in range(j + 1))
+                truth = mp.log(mp.fsum(terms)) + mp.mpf(s) * (mp.mpf(j * (j - 1)) / 2 - mp.mpf(j * j) / 8)
+                assert truth <= float(values[j]) <= truth + 3e-13 * (1 + abs(truth))
+
+
 def test_distributed_check_ins_keep_their_order():
     run = Kernel(distributed.distributed_rdp, lane_bytes=2**24)
     static = {"max_order": 8, "layout": Layout(64, 8, 128)}
@@ -394,6 +426,18 @@ def test_slightly_approximate_randomizers_cost_little():
         assert pure < cost < 1.05 * pure
 
 
+@pytest.mark.parametrize(
+    ("log_delta", "epsilon", "log_fixed", "log_rate"),
+    [(-20.0, 0.5, -18.0, -21.0), (-9.0, 1.0, -9.0, -30.0), (-30.0, 0.0, -31.0, -29.0), (-5.0, 0.2, -math.inf, -7.0)],
+)
+def test_costs_are_added_to_delta(log_delta, epsilon, log_fixed, log_rate):
+    kernel = Kernel(lambda v, *rest: profile.with_cost(profile.ProfilePoint(v, -jnp.ones_like(v)), *rest).log_delta)
+    found = float(kernel(log_delta, epsilon, log_fixed, log_rate))
+    with mp.workdps(40):
+        truth = mp.log(mp.exp(log_delta) + mp.exp(log_fixed) + mp.expm1(epsilon) * mp.exp(log_rate))
+        assert truth <= found <= truth + 1e-13
+
+
 @pytest.mark.slow
 def test_gaussian_reports_lie_between_their_bounds():
     run = CheckIn(ja.GaussianReports(4.0), 10**5, 0.01)
@@ -432,6 +476,16 @@ def test_first_cut_and_failures_are_above_the_direct_profile():
     assert np.all(direct <= rdp)
     assert math.exp(log_failure) < 2e-10
     assert Kernel(lambda *a: tuple(first_cut.first_cut(*a)))(10**4, 0.01, 150, 8.0, -9.0, -40.0)[1] == 0  # no regime
+
+
+def test_more_reports_than_are_counted_are_failures():
+    """n = 1000 at 1 in 100, and 15 counts: P[Bin(n, q) > 15] = 0.048 is most of what fails."""
+    kernel = Kernel(lambda *a: first_cut.approximate_rdp(*a, orders=(2.0,), num_counts=15).log_failure)
+    found = float(kernel(1000, 0.01, 1.0, math.log(1e-9), -math.inf))
+    with mp.workdps(40):
+        q = mp.mpf(0.01)
+        most = mp.fsum(mp.binomial(1000, k) * q**k * (1 - q) ** (1000 - k) for k in range(16))
+        assert mp.log(1 - most) <= found <= mp.log(1 - most + mp.mpf("1e-9"))
 
 
 # Table 2 of the paper: 100 rounds of 10^4 users, delta = 10^-4: (epsilon0, rate): baseline, approach 1, approach 2

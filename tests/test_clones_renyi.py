@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from jaxacct import _precision
 from jaxacct._precision import _QUICK_OPTIONS, Kernel, Rounding, _quick_compiles
@@ -153,6 +154,29 @@ def test_errors_of_coarse_grids_are_added(digits, monkeypatch):
         coarse_low, coarse_high = kernel(*point, orders=ORDERS)
         assert np.all(coarse_low <= high)
         assert np.all(low <= coarse_high)
+
+
+@Kernel
+def _missing(num_reports, clone_prob, local_epsilon, *, top_order):
+    grid = nodes.outcome_grid(num_reports, clone_prob, local_epsilon, top_order=top_order)
+    last_row = grid.first_row + grid.row_step * (grid.num_rows - 1.0)
+    return grid.first_row, last_row, grid.lowest, 1.0 * grid.strided, grid.log_missing
+
+
+@pytest.mark.parametrize(("n", "p", "local", "strided"), [(800, 0.3, 1.0, 0.0), (2000, 0.3, 1.2, 1.0)])
+def test_few_reports_on_one_label_are_within_their_bound(n, p, local, strided):
+    """E psi over what the rows leave out: fewer on the second label than are summed."""
+    order = 8.0
+    first, last, lowest, is_strided, log_missing = _missing(n, p, local, top_order=order)
+    assert is_strided == strided
+    b, m = np.arange(lowest), np.arange(first, min(last, n) + 1.0)[:, None]
+    inside = 2.0 * b < m
+    a = np.where(inside, m - b, 1.0)
+    half = 0.5 * np.log((a + math.exp(-local) * b) / (b + math.exp(-local) * a))
+    psi = np.where(inside, 2.0 * np.sinh(order * half) * np.sinh((order - 1.0) * half) / np.cosh(half), 0.0)
+    log_mass = binom.logpmf(m - 1.0, n - 1, p) + binom.logpmf(b, m, 0.5) + math.log(2.0)
+    missing = math.fsum((np.exp(log_mass) * psi).ravel())
+    assert 0.0 < missing <= math.exp(log_missing)
 
 
 def test_orders_in_any_order():

@@ -63,6 +63,25 @@ def test_truncated_range_and_rough_functions_stay_safe() -> None:
         assert ja.pld(pair, bound=ja.Bound.LOWER).delta(1.0) <= truth
 
 
+@pytest.mark.parametrize("direction", list(ja.Direction))
+def test_functions_that_err_by_all_of_their_accuracy(direction: ja.Direction) -> None:
+    """All of P read too low: to the remove direction the release looks safer than it is."""
+    good, accuracy = _gaussian_pair(1.0), 1e-3
+    pair = ja.ContinuousPair(
+        cdf_p=lambda loss: (1.0 - accuracy) * good.cdf_p(loss),
+        sf_p=lambda loss: (1.0 - accuracy) * good.sf_p(loss),
+        cdf_q=good.cdf_q,
+        sf_q=good.sf_q,
+        lowest=good.lowest,
+        highest=good.highest,
+        accuracy=accuracy,
+    )
+    upper, lower = (ja.pld(pair, direction=direction, bound=b) for b in (ja.Bound.UPPER, ja.Bound.LOWER))
+    for epsilon in (0.0, 1.0, 3.0):
+        truth = float(ja.delta(ja.Gaussian(1.0), epsilon))
+        assert lower.delta(epsilon) <= truth <= upper.delta(epsilon)
+
+
 def test_bad_pairs_are_refused() -> None:
     good = _gaussian_pair(1.0)
     with pytest.raises(ValueError, match="lowest"):

@@ -101,6 +101,23 @@ def test_more_small_cases_against_enumeration(seed):
     check_enumerated(seed)
 
 
+@pytest.mark.parametrize("direction", list(Direction))
+def test_outputs_that_only_one_of_them_has(direction):
+    """Ratios of 0 and of infinity go through sampling, and through an epoch that is unfinished."""
+    p, q = np.array([0.0, 0.5, 0.5]), np.array([0.3, 0.7, 0.0])
+    pair = ja.DiscretePair(p.tolist(), q.tolist())
+    first, nothing = allocated(p, q, 2, 1)
+    for mechanism, laws in (
+        (ja.PoissonSampled(pair, 0.3, 2), (product([0.3 * p + 0.7 * q] * 2), nothing)),
+        (ja.PartialAllocation(pair, 5, 2), (0.4 * first + 0.6 * nothing, nothing)),
+    ):
+        upper, lower = (ja.pld(mechanism, direction=direction, bound=b) for b in (Bound.UPPER, Bound.LOWER))
+        for epsilon in (0.0, 0.2, 3.0):
+            truth = divergence(*(laws if direction is Direction.REMOVE else laws[::-1]), epsilon)
+            assert above(upper.delta(epsilon), truth), (mechanism, epsilon)
+            assert above(truth, lower.delta(epsilon)), (mechanism, epsilon)
+
+
 def binary_delta(p, q, count, epsilon):
     terms = (
         math.comb(count, k)

@@ -19,6 +19,7 @@ from jaxacct.bounds._allocation_contour import ComposedProfile, composes
 from jaxacct.divergence._allocation_grid import (
     SHARPNESS,
     TABLE_ERROR,
+    ULP,
     cutoff,
     grid,
     largest_beyond,
@@ -286,6 +287,18 @@ def _cut(w):
     return 1 - mp.gammainc(SHARPNESS, 0, w, regularized=True)
 
 
+@pytest.mark.parametrize("sigma", [0.3, 0.7, 3.0])
+def test_ratios_of_one_step(sigma):
+    """To the 4 ulp that the tables allow for, however large the ratio."""
+    of = grid(sigma)
+    with mp.workdps(40):
+        s = 1 / mp.mpf(sigma)
+        for g, y, w in zip(of.g[::4], of.y[::4], of.w[::4], strict=True):
+            exponent = s * mp.mpf(float(g)) - s * s / 2
+            assert abs(mp.mpf(float(y)) / mp.exp(exponent) - 1) <= 4 * ULP
+            assert abs(mp.mpf(float(w)) / mp.expm1(exponent) - 1) <= 4 * ULP
+
+
 @pytest.mark.parametrize("rate", [0.02, 0.5, 40.0])
 def test_step_weights(rate):
     w = rate * np.geomspace(0.01, 1e4, 40)
@@ -447,6 +460,18 @@ def test_moments_at_integer_orders():
     truth = np.exp(integer_log_moments(sigma, steps)[[1, 2, 4]])
     assert np.all(np.abs(found[:, 0] - truth) <= error[:, 0] + 1e-11 * truth)
     assert np.all(np.abs(found[:, 0] / truth - 1) <= 1e-9)
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 3.0])
+def test_integer_moments_of_two_steps(sigma):
+    """E ((Y1 + Y2)/2)^a is a binomial sum, and what Markov's inequality uses lies above it."""
+    found = integer_log_moments(sigma, 2.0)
+    with mp.workdps(40):
+        for a in (2, 3, 8, 32, 128):
+            half = 1 / (2 * mp.mpf(sigma) ** 2)
+            terms = (mp.binomial(a, j) * mp.exp(half * (j * (j - 1) + (a - j) * (a - j - 1))) for j in range(a + 1))
+            truth = mp.log(mp.fsum(terms)) - a * mp.log(2)
+            assert truth <= mp.mpf(float(found[a - 1])) <= truth * (1 + 1e-11)
 
 
 def test_sampled_gaussian_decay():

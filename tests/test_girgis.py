@@ -13,11 +13,13 @@ from _girgis_answers import (
     cap,
     earlier,
     exact_mixture,
+    exponential,
     known_moment_bound,
     log_moments,
     lower_at,
     lower_simple,
     mixture_at,
+    moment_bound,
     moment_mixture,
     moment_tail,
     paper,
@@ -90,6 +92,23 @@ def test_lower_bounds_are_attained():
                 assert response_at(n, local, orders)[0][i] == pytest.approx(renyi(*laws[::-1], order), rel=1e-12)
             else:
                 assert ternary_at(n, local, orders)[i] == pytest.approx(renyi(*laws, order), rel=1e-12)
+
+
+@pytest.mark.parametrize(("n", "local"), [(1, 1.0), (3, 2.0), (12, 0.5), (20, 3.0)])
+def test_ternary_response_is_never_rounded_up(n, local):
+    """Against all counts of the first two values."""
+    orders = (1.5, 2.0, 8.0)
+    with mp.workdps(40):
+        e = mp.exp(mp.mpf(local))
+        outcomes = []
+        for h1, h2 in itertools.product(range(n + 1), repeat=2):
+            if (rest := n - h1 - h2) >= 0:
+                mass = mp.binomial(n, h1) * mp.binomial(n - h1, h2) * e**rest / (e + 2) ** n
+                outcomes.append((mass, (e * h1 + h2 + rest / e) / n, (h1 + e * h2 + rest / e) / n))
+        for order, value in zip(orders, ternary_at(n, local, orders), strict=True):
+            a = mp.mpf(order)
+            truth = mp.log(mp.fsum(w * x**a * y ** (1 - a) for w, x, y in outcomes)) / (a - 1)
+            assert truth * (1 - 1e-12) <= value <= truth
 
 
 # Binary response between its ends
@@ -274,6 +293,32 @@ def test_moments():
     np.testing.assert_allclose(
         log_moments(300, 2.0, 0.3, top=64)[2:], log_moments(300, 2.0, 0.3, top=64, num_bits=9)[2:], rtol=1e-12
     )
+
+
+@pytest.mark.parametrize(("m", "local"), [(1, 0.3), (50, 2.0), (10**6, 0.01)])
+def test_moment_bound_is_never_rounded_down(m, local):
+    """Theorem 5, term by term."""
+    orders = (2, 3, 8, 40)
+    with mp.workdps(40):
+        e, size = mp.mpf(local), 2 * mp.sinh(local) ** 2 / m
+        terms = [
+            4 * mp.sinh(e / 2) ** 2 / m,
+            *(i * mp.gamma(mp.mpf(i) / 2) * size ** (mp.mpf(i) / 2) for i in range(3, 41)),
+        ]
+        for order, value in zip(orders, moment_bound(m, local, orders=orders), strict=True):
+            truth = mp.log(mp.fsum(mp.binomial(order, i) * term for i, term in enumerate(terms, 2)))
+            assert truth <= value <= truth + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("m", "local", "order"), [(50, 0.5, 1.0), (100, 1.0, 2.0), (100, 1.0, 10.5), (10, 2.0, 3.0), (10**4, 0.1, 700.0)]
+)
+def test_exponential_moment_is_never_rounded_down(m, local, order):
+    """Theorem 6 and the line of its proof before."""
+    with mp.workdps(40):
+        y = order * mp.expm1(mp.mpf(local)) / m
+        for sharp, truth in ((False, m * y * y), (True, m * mp.log(mp.exp(y) - y))):
+            assert truth <= exponential(m, local, order, sharp=sharp) <= truth * (1 + 1e-14)
 
 
 def test_the_recurrence_below_its_order_is_refused():

@@ -418,6 +418,22 @@ def test_gradients_are_numbers(build, noise_multiplier):
     assert -np.inf < jax.grad(lambda s: ja.epsilon(build(s), 1e-6))(noise_multiplier) <= 0.0
 
 
+def test_gaussian_reports_are_never_worse_than_unshuffled():
+    reports = ja.GaussianReports(2.0)
+    for run in (ja.CheckIn(reports, 20, 0.5), ja.CheckIn(reports, 20, 1.0, 4), ja.Shuffled(reports, 20, 4)):
+        local = ja.Gaussian(1.0 / math.sqrt(run.num_epochs))
+        assert ja.epsilon(run, 1e-6) <= ja.epsilon(local, 1e-6) * (1 + TOL_ROUNDING)
+        assert ja.delta(run, 3.0) <= ja.delta(local, 3.0) * (1 + TOL_ROUNDING)
+
+
+@pytest.mark.slow
+def test_rounds_of_gaussian_reports_keep_their_amplification():
+    reports = ja.GaussianReports(4.0)
+    rounds = ja.epsilon(ja.Shuffled(reports, 10**5, 5), 1e-6)
+    assert rounds == ja.epsilon(ja.CheckIn(reports, 10**5, 1.0, 5), 1e-6)
+    assert rounds <= 5 * ja.epsilon(ja.Shuffled(reports, 10**5), 2e-7)
+
+
 def test_bad_names():
     with pytest.raises(ValueError, match=r"method='nonsense' must be one of \['exact', 'loss distribution', 'rdp'\]"):
         epsilon_of(GAUSSIAN, 1e-6, method="nonsense")

@@ -197,7 +197,7 @@ def test_component_kernel_transforms():
 # Binary randomized response (S16 to S18)
 
 BINARY = [(1, 1.0, 0.3), (2, 8.0, 7.9), (5, 0.01, 0.003), (20, 3.0, 0.3), (100, 3.0, 0.0), (1000, 4.0, 3.9),
-          (1000, 2.0, 1.99), (10**4, 0.1, 0.01), (10**5, 1.0, 0.05)]  # fmt: skip
+          (1000, 2.0, 1.99), (10**4, 0.1, 0.01), (10**5, 1.0, 0.05), (1, 300.0, 299.5)]  # fmt: skip
 
 
 @pytest.mark.parametrize(("n", "local", "epsilon"), BINARY)

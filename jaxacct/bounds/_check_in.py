@@ -92,8 +92,13 @@ def _lane_by_lane(fn: Callable[..., jax.Array], lanes: Any) -> jax.Array:
     return jnp.moveaxis(found[..., 0], 0, -1)
 
 
-def _least_answer(answer: Callable[..., jax.Array], worst: float) -> Callable[..., jax.Array]:
-    """`answer(at, target)`, one lane, or less by a larger probability of a report; `worst` is what any is below."""
+def _least_answer(
+    answer: Callable[..., jax.Array], worst: float, is_hopeless: Callable[..., jax.Array] | None = None
+) -> Callable[..., jax.Array]:
+    """`answer(at, target)`, one lane, or less by a larger probability of a report; `worst` is what any is below.
+
+    Not asked where ``is_hopeless(at, target)`` says that it is `worst`.
+    """
 
     def least(at: _Lanes, target: jax.Array) -> jax.Array:
         clones = at.num_users * at.clone_prob
@@ -104,6 +109,8 @@ def _least_answer(answer: Callable[..., jax.Array], worst: float) -> Callable[..
             larger = (prob > at.prob) & (clones * at.prob > _FEWEST) & ((prob < 1) | (wanted == _WANTED[-1]))
             there = at._replace(prob=jnp.where(larger, prob, at.prob))
             use = (wanted == 0) | larger[0]
+            if is_hopeless is not None:
+                use = use & ~is_hopeless(there, target)[0]
             value = jax.lax.cond(use, lambda lanes: answer(lanes, target), lambda _: jnp.full_like(best, worst), there)
             return jnp.minimum(best, value), None
 
@@ -176,7 +183,11 @@ def _over_local_epsilons(mechanism: CheckIn, target: jax.Array, answer: Callable
 
 def gaussian_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
     """As `profile_upper_epsilon` for Gaussian reports, purified (Lemma 3.7), over a grid of local epsilons."""
-    return _over_local_epsilons(mechanism, log_delta, _least_answer(_one_epsilon, jnp.inf))
+
+    def is_hopeless(at: _Lanes, log_delta: jax.Array) -> jax.Array:
+        return (_cost(at)[0] >= log_delta) | (at.rounds != 1)
+
+    return _over_local_epsilons(mechanism, log_delta, _least_answer(_one_epsilon, jnp.inf, is_hopeless))
 
 
 def gaussian_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
@@ -212,11 +223,16 @@ def profile_upper_rdp(mechanism: CheckIn, *, orders: Sequence[float]) -> jax.Arr
     return compose_rdp([(values, lanes.rounds)])
 
 
+def _log_total(at: _Lanes) -> jax.Array:
+    """log of K: what all reports of all rounds cost at most in delta is (1 + e^epsilon) K."""
+    return at.log_cost + _log(at.num_users * at.prob) + jnp.log(at.rounds)
+
+
 def _composed_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
     """Rounds compose by Renyi divergences, the pure randomizers' cost is added once; one lane."""
     rdp = compose_rdp([(_curve(at, _ORDERS), at.rounds)])
     orders = jnp.asarray(_ORDERS, jnp.float64)[:, None]
-    log_total = at.log_cost + _log(at.num_users * at.prob) + jnp.log(at.rounds)
+    log_total = _log_total(at)
     best = jnp.where(log_total > -jnp.inf, jnp.inf, epsilon_from_rdp(orders, rdp, log_delta).value)
     for share in _SHARES:
         epsilon = epsilon_from_rdp(orders, rdp, log_delta + float(np.log1p(-share)) - 2.0**-46).value
@@ -228,7 +244,7 @@ def _composed_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
 def _composed_log_delta(at: _Lanes, epsilon: jax.Array) -> jax.Array:
     rdp = compose_rdp([(_curve(at, _ORDERS), at.rounds)])
     orders = jnp.asarray(_ORDERS, jnp.float64)[:, None]
-    log_total = at.log_cost + _log(at.num_users * at.prob) + jnp.log(at.rounds)
+    log_total = _log_total(at)
     value = log_delta_from_rdp(orders, rdp, epsilon).value
     cost = softplus(epsilon) + log_total
     total = jnp.where(log_total > -jnp.inf, jnp.logaddexp(value, jnp.where(jnp.isfinite(cost), cost, 0.0)), value)
@@ -251,7 +267,8 @@ def composed_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Arra
 
 def gaussian_composed_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
     """As `composed_upper_epsilon` for Gaussian reports, purified, over a grid of local epsilons."""
-    return _over_local_epsilons(mechanism, log_delta, _least_answer(_composed_epsilon, jnp.inf))
+    answer = _least_answer(_composed_epsilon, jnp.inf, lambda at, log_delta: _log_total(at) >= log_delta)
+    return _over_local_epsilons(mechanism, log_delta, answer)
 
 
 def gaussian_composed_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
