@@ -20,7 +20,7 @@ from jaxacct._types import Bound, Direction
 from jaxacct._validate import check_positive
 from jaxacct.bounds._moment_inversion import SIZES, inverts
 from jaxacct.intervals import PrecisionWarning, has_distribution, interval_of, refined
-from jaxacct.mechanisms import Shuffled
+from jaxacct.mechanisms import Composed, Shuffled
 
 _DISTRIBUTION = "loss distribution"
 
@@ -82,7 +82,12 @@ def best(
         return decide(mechanism, query, target, directions, method).value
     width = chosen_precision(precision, query, mechanism, target)
     if math.isinf(width):
-        return decide(mechanism, query, target, directions, None).value
+        quick = decide(mechanism, query, target, directions, None).value
+        if not isinstance(mechanism, Composed) or is_traced(mechanism, target) or np.all(quick < query.worst):
+            return quick
+        todo = np.asarray(quick >= query.worst)  # parts without Renyi divergences
+        wide = 0.01 if query is EPSILON else 0.1
+        return np.minimum(quick, _each(mechanism, target, todo, lambda m, x: _upper_end(m, query, x, wide, directions)))
     upper = np.full(np.broadcast_shapes(*(np.shape(x) for x in (*jax.tree.leaves(mechanism), target))), query.worst)
     todo = np.ones(upper.shape, bool)
     if inverts(mechanism):

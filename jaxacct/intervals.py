@@ -273,11 +273,24 @@ def _of_composed_reports(
     mechanism: Composed, query: Query, target: float, precision: float, progress: Progress | None
 ) -> Interval:
     upper = float(decide(mechanism, query, target, (Direction.REMOVE,), None, is_final=False).value)
+    if upper >= query.worst:
+        upper = _part_by_part(mechanism, query, target, precision)
     lower = _largest_part(mechanism, query, target)
     if not has_distribution(mechanism):
         return Interval(min(lower, upper), upper, min(lower, upper))
     finer = refined(mechanism, query, target, precision, progress, {Direction.REMOVE: upper}, {Direction.REMOVE: 0.0})
     return Interval(min(lower, finer.upper), finer.upper, finer.analysis_lower)
+
+
+def _part_by_part(mechanism: Composed, query: Query, target: float, precision: float) -> float:
+    """From above, by basic composition: the runs share the target equally, their answers add up.
+
+    For parts without Renyi divergences, as approximate randomizers.
+    """
+    share = target / sum(mechanism.counts) * (1.0 - 2.0**-50)
+    parts = zip(mechanism.mechanisms, mechanism.counts, strict=True)
+    total = math.fsum(count * interval_of(part, query, share, precision).upper for part, count in parts)
+    return min(total * (1.0 + 2.0**-50), query.worst)
 
 
 def _largest_part(mechanism: Any, query: Query, target: float) -> float:

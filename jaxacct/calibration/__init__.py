@@ -88,12 +88,9 @@ def calibrate(
         raise ValueError(f"tolerance={tolerance} must be in [1e-12, 0.1]")
     directions = _directions(mechanism, direction)
     keys = find_field(mechanism, field)
-    field_known = field_of(mechanism, keys)
-    probe = with_fields(mechanism, {keys: field_known.start})
-    if is_from_above(probe):
+    is_whole = field_of(mechanism, keys).is_whole
+    if is_from_above(with_fields(mechanism, {keys: UNKNOWN})):
         raise ValueError(f"field={field!r}: what is built on a Pld, which is no number, cannot be calibrated")
-    check_method(probe, method)
-    is_whole = field_known.is_whole
     others = [leaf for leaf in jax.tree.leaves(with_fields(mechanism, {keys: UNKNOWN})) if leaf is not UNKNOWN]
     if is_traced(others, target_epsilon, target_delta):
         if is_whole or (precision is not None and not math.isinf(precision)):
@@ -139,6 +136,7 @@ def _solved(
     tolerance: float,
 ) -> Found:
     where, start = range_of(batch, keys)
+    check_method(batch.point(start, 0), method)
     target = batch.target_epsilon * (1.0 - _MARGIN)
     probe, *ends = (batch.mechanism(x) for x in (start, where.worst, where.best))
     methods = chosen(methods_for(probe), method, probe, *ends) if has_methods(probe) else []

@@ -74,7 +74,6 @@ def by_methods(
 
 
 def chosen(methods: Sequence[Method], name: str | None, *mechanisms: Any) -> list[Method]:
-    """Those that `name` asks for; where it is None the upper bounds that help one of `mechanisms`."""
-    if name is not None:
-        return [m for m in methods if m.name == name]
-    return [m for m in methods if m.bound is Bound.UPPER and any(map(m.helps, mechanisms))]
+    """The upper bounds that `name` asks for; where it is None those that help one of `mechanisms`."""
+    upper = [m for m in methods if m.bound is Bound.UPPER]
+    return [m for m in upper if (any(map(m.helps, mechanisms)) if name is None else m.name == name)]
