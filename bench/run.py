@@ -167,15 +167,17 @@ def main() -> None:
     parser.add_argument("--case", nargs="+", metavar="NAME", help="; ".join(names))
     parser.add_argument("--json", metavar="FILE", help="write everything measured")
     parser.add_argument("--slow", action="store_true", help="also the cases that take minutes and gigabytes")
+    parser.add_argument("--without", nargs="+", metavar="NAME", default=(), help="cases to leave out")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="where jaxacct computes (default: cpu)")
     args = parser.parse_args()
-    unknown = set(args.case or ()) - set(names)
+    unknown = {*(args.case or ()), *args.without} - set(names)
     if unknown:
         parser.error(f"no case named {sorted(unknown)}; there are {names}")
     if problem := use_device(args.device):
         sys.exit(problem)
     wanted = [c for c in cases if (c.name in args.case if args.case else args.slow or not c.slow)]
-    left_out = [c.name for c in cases if c.slow and c not in wanted and not args.case]
+    wanted = [c for c in wanted if c.name not in args.without]
+    left_out = [c.name for c in cases if c not in wanted and not args.case]
     data = {"machine": machine(), "idle_mib": idle_mib(), "limits": limits(), "left_out": left_out}
     data.update(results=[], scaling=[])
 
@@ -194,7 +196,7 @@ def main() -> None:
             found = measure_family(family)
             add("scaling", found, show_family(found))
     if left_out:
-        print(f"left out without --slow: {', '.join(left_out)}")
+        print(f"left out: {', '.join(left_out)}")
 
 
 if __name__ == "__main__":
