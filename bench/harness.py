@@ -163,7 +163,7 @@ def warm_run(case: Case) -> dict:
         result["peer_value"] = answers[0]
         if not case.calls[1]:
             peer_times.append(once)
-    result["warm_up_cpu"] = _timed(ours, range(case.warm_up))[0] * case.warm_up
+    result["warm_up_cpu"] = _timed(ours, range(case.warm_up))[0] * case.warm_up if case.warm_up else 0.0
     before = len(seen)
     for turn in range(case.rounds):
         first = case.warm_up + turn * max(case.calls)

@@ -54,7 +54,7 @@ _COMPOSED = (
     Mutant("_pld_composition.py", "np.maximum(result + error, 0.0)", "np.maximum(result - error, 0.0)", PLD),
     Mutant("_pld_composition.py", "np.maximum(result - error, 0.0)", "np.maximum(result + error, 0.0)", PLD),
     Mutant("_pld_composition.py", "(grow if upper else -grow)", "(-grow if upper else grow)", PLD),
-    Mutant("_pld_composition.py", "infinite = -math.expm1(log_finite) * (1.0 + 2.0**-45)", "infinite = 0.0", PLD),
+    Mutant("_pld_composition.py", "infinite = -math.expm1(log_finite) * (", "infinite = 0.0 * (", PLD),
     Mutant("_pld_composition.py", "if end < full:", "if False:", PLD),
     # laws of ratios
     Mutant("divergence/_ratio_lattice.py", "masses * (1.0 + rounding), 0.0", "masses * (1.0 - rounding), 0.0", PLD),

@@ -127,6 +127,10 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
     if len(parts) == 1 and parts[0][1] == 1:
         return parts[0][0]
     upper, step = first.bound is Bound.UPPER, first.step
+    log_finite = sum(count * math.log1p(-min(pld.infinite_mass, 1.0 - _ULP)) for pld, count in parts)
+    infinite = -math.expm1(log_finite) * (1.0 + (2.0**-45 if upper else -(2.0**-45)))
+    if not all((pld.masses > 0).any() for pld, _ in parts):  # nothing that both have
+        return dataclasses.replace(first, offset=0.0, masses=np.zeros(1), infinite_mass=min(infinite, 1.0))
     moments = _LogMoments(parts)
     tilts = _tilts(moments, sorted(deltas, reverse=True))
     origin = sum(count * pld.offset for pld, count in parts)
@@ -168,16 +172,12 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
             else:
                 masses = np.maximum(masses, np.maximum(result - error, 0.0) * scale)
     masses, losses = masses[: end - start + 1], losses[: end - start + 1]
-    log_finite = sum(count * math.log1p(-min(pld.infinite_mass, 1.0 - _ULP)) for pld, count in parts)
-    infinite = -math.expm1(log_finite) * (1.0 + 2.0**-45)
     if upper:
         if end < full:
             infinite += math.exp(min(0.0, moments(tilts[-1]) - tilts[-1] * (origin + step * end)))
         if start > 0:
             masses[0] += math.exp(_LOG_TAIL + max(0.0, moments(0.0)))
         masses = np.minimum(masses, 1.0)
-    else:
-        infinite = -math.expm1(log_finite) * (1.0 - 2.0**-45)
     return dataclasses.replace(first, offset=float(losses[0]), masses=masses, infinite_mass=infinite)
 
 
