@@ -166,6 +166,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", nargs="+", metavar="NAME", help="; ".join(names))
     parser.add_argument("--json", metavar="FILE", help="write everything measured")
+    parser.add_argument("--resume", action="store_true", help="keep what the file of --json holds, measure the rest")
     parser.add_argument("--slow", action="store_true", help="also the cases that take minutes and gigabytes")
     parser.add_argument("--without", nargs="+", metavar="NAME", default=(), help="cases to leave out")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="where jaxacct computes (default: cpu)")
@@ -179,7 +180,13 @@ def main() -> None:
     wanted = [c for c in wanted if c.name not in args.without]
     left_out = [c.name for c in cases if c not in wanted and not args.case]
     data = {"machine": machine(), "idle_mib": idle_mib(), "limits": limits(), "left_out": left_out}
-    data.update(results=[], scaling=[])
+    data.update(results=[], scaling=[], sittings=1)
+    if args.resume and args.json and os.path.exists(args.json):
+        with open(args.json) as file:
+            before = json.load(file)
+        data.update({key: before[key] for key in ("machine", "idle_mib", "limits", "results", "scaling")})
+        data["sittings"] = before["sittings"] + 1
+    done = {found["case"] for found in data["results"]} | {found["family"] for found in data["scaling"]}
 
     def add(where: str, found: dict, text: str) -> None:
         data[where].append(found)
@@ -188,11 +195,11 @@ def main() -> None:
             with open(args.json, "w") as file:
                 json.dump(data, file, indent=1)
 
-    for case in wanted:
+    for case in (c for c in wanted if c.name not in done):
         found = measure(case, clock="wall" if args.device == "gpu" else "cpu")
         add("results", found, show(found))
     for family in FAMILIES:
-        if not args.case or family.name in args.case:
+        if (not args.case or family.name in args.case) and family.name not in done:
             found = measure_family(family)
             add("scaling", found, show_family(found))
     if left_out:
