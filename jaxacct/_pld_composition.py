@@ -130,7 +130,7 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
     log_finite = sum(count * math.log1p(-min(pld.infinite_mass, 1.0 - _ULP)) for pld, count in parts)
     infinite = -math.expm1(log_finite) * (1.0 + (2.0**-45 if upper else -(2.0**-45)))
     if not all((pld.masses > 0).any() for pld, _ in parts):  # nothing that both have
-        return dataclasses.replace(first, offset=0.0, masses=np.zeros(1), infinite_mass=min(infinite, 1.0))
+        return dataclasses.replace(first, offset=0.0, masses=np.zeros(1), infinite_mass=1.0 if upper else infinite)
     moments = _LogMoments(parts)
     tilts = _tilts(moments, sorted(deltas, reverse=True))
     origin = sum(count * pld.offset for pld, count in parts)

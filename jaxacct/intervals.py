@@ -97,7 +97,7 @@ def _plds(
         return lambda direction: Pld(0.0, 2.0**-4, np.ones(1), 0.0, bound, direction, relation, theorem)
     scale, count = loss_scale(mechanism)
     step = min(math.sqrt(scale / count) / resolution, _COARSEST)
-    if (atom := _atom(mechanism)) > 0.0:  # on the grid it is kept as it is
+    if (atom := _atom(mechanism)) > step:  # on the grid it is kept as it is
         step = atom / math.ceil(atom / step)
     if step < _FINEST:
         raise TooFineError(f"mechanism={mechanism!r} at resolution={resolution:g} asks for losses {step:.3g} apart")

@@ -23,7 +23,8 @@ def laplace_delta(mechanism: Laplace, epsilon: float) -> Ends:
     error = 2.0**-51 * largest  # of 1/b, and of the difference
     lower, upper = (-math.expm1(-0.5 * max(gap + side * error, 0.0)) for side in (-1.0, 1.0))
     upper = 0.0 if gap < -error else upper
-    return Ends(lower * (1.0 - 2.0**-50), min(1.0, upper * (1.0 + 2.0**-50)))  # type: ignore[arg-type]
+    upper = min(1.0, math.nextafter(upper * (1.0 + 2.0**-50), 2.0)) if upper > 0.0 else 0.0  # subnormal numbers too
+    return Ends(max(0.0, math.nextafter(lower * (1.0 - 2.0**-50), -1.0)), upper)  # type: ignore[arg-type]
 
 
 def laplace_epsilon(mechanism: Laplace, delta: float) -> Ends:
@@ -31,4 +32,5 @@ def laplace_epsilon(mechanism: Laplace, delta: float) -> Ends:
     largest, fall = _largest(mechanism), 2.0 * math.log1p(-delta)
     error = 2.0**-50 * (largest - fall)
     upper = min(largest * (1.0 + 2.0**-50), largest + fall + error)
-    return Ends(max(0.0, largest + fall - error) if largest < math.inf else 0.0, max(0.0, upper))  # type: ignore[arg-type]
+    lower = max(0.0, math.nextafter(largest + fall - error, -1.0)) if largest < math.inf else 0.0
+    return Ends(lower, max(0.0, math.nextafter(upper, math.inf)))  # type: ignore[arg-type]

@@ -27,7 +27,9 @@ def largest_loss(mechanism: Any) -> float:
         p, q = np.asarray(mechanism.p), np.asarray(mechanism.q)
         some = (p > 0) | (q > 0)
         with np.errstate(divide="ignore"):
-            return float(np.abs(np.log(p[some]) - np.log(q[some])).max(initial=0.0)) * _ROUND_UP + 2.0**-50
+            logs = np.log(np.stack([p[some], q[some]]))
+        # each logarithm's rounding is of its own size, which the difference may be far below
+        return float((np.abs(logs[0] - logs[1]) + 2.0**-51 * np.abs(logs).sum(axis=0)).max(initial=0.0)) * _ROUND_UP
     if isinstance(mechanism, Composed):
         parts = zip(mechanism.mechanisms, mechanism.counts, strict=True)
         return math.fsum(_times(largest_loss(part), count) for part, count in parts) * _ROUND_UP
