@@ -128,8 +128,13 @@ _GAUSSIAN = (
     Mutant("divergence/_gaussian.py", "log_delta + slack, 0.0", "log_delta - slack, 0.0", DIVERGENCE),
     Mutant("divergence/_gaussian.py", "mu * mu * (1.0 + 2.0**-50)", "mu * mu * (1.0 - 2.0**-50)", DIVERGENCE),
     Mutant("divergence/_gaussian.py", "(ratios[0] + ratios[1])", "(ratios[0] - ratios[1])", DIVERGENCE),
-    Mutant("divergence/_sampled_gaussian.py", "* jnp.pi) + 2.0**-43 * (1", "* jnp.pi) - 2.0**-43 * (1", SAMPLED),
-    Mutant("divergence/_sampled_gaussian.py", "* fallen, -decay - a", "* fallen, -decay + a", SAMPLED),
+    Mutant(
+        "divergence/_sampled_gaussian.py",
+        "* jnp.pi) + 2.0**-43 * (1.0 + a) + 2",
+        "* jnp.pi) - 2.0**-43 * (1.0 + a) - 2",
+        SAMPLED,
+    ),
+    Mutant("divergence/_sampled_gaussian.py", "jnp.abs(x) - other * decay", "jnp.abs(x) + other * decay", SAMPLED),
     Mutant("divergence/_sampled_gaussian.py", "chord = (1.0 - share) *", "chord = share *", SAMPLED),
     Mutant(
         "divergence/_sampled_gaussian_line.py",

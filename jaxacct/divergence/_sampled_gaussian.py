@@ -67,6 +67,7 @@ class _Grid(NamedTuple):
 
     step: jax.Array  # [G, L]
     x: jax.Array  # q (Y - 1)
+    other: jax.Array  # x / (1 + x) for x > 0, else 1 + x
     log_ratio: jax.Array  # log(1 + x)
     log_weight: jax.Array  # -z^2/2
 
@@ -81,7 +82,9 @@ def _grids(tops: np.ndarray, noise_multiplier: jax.Array, sampling_prob: jax.Arr
     x = q * jnp.expm1(log_y)  # may overflow; log(1 + x) does not
     far = jnp.logaddexp(jnp.log1p(-q), jnp.log(q) + log_y)
     near = jnp.log1p(jnp.clip(x, -1.0 + 2.0**-53, 1.0))
-    return _Grid(step, jnp.minimum(x, 1e300), jnp.where(x > 1.0, far, near), -0.5 * z * z)
+    x = jnp.minimum(x, 1e300)
+    other = jnp.where(x > 0, x / (1.0 + jnp.maximum(x, 0.0)), 1.0 + x)
+    return _Grid(step, x, other, jnp.where(x > 1.0, far, near), -0.5 * z * z)
 
 
 def _real_log_moment(orders: np.ndarray, noise_multiplier: jax.Array, sampling_prob: jax.Array) -> jax.Array:
@@ -94,7 +97,9 @@ def _real_log_moment(orders: np.ndarray, noise_multiplier: jax.Array, sampling_p
       2 e^{d^2/2 - 2 pi d/h} / (1 - e^{-2 pi d/h}) (E[(1-q+qY)^a] + 1 + 2 a q), any d <= pi sigma;
     * right tail: (1-q+qY)^a <= 2^(a-1) (1 + (qY)^a), whose tails are normal tails;
     * left tail: the integrand is at most q^2 max(a-1, a(a-1)/2) there;
-    * summation and function rounding: 2^-43 (1 + a) relative.
+    * summation and function rounding: 2^-43 (1 + a) relative, and 2^-49 of the largest exponent. No term is large
+      beside the integrand: with b = a - 1 it is (1+x)^a (1 - e^-t - b x/(1+x) e^-t) for x > 0, else
+      b |x| - (1+x) (1 - e^-t), t = b |log(1+x)|, every term of order b; a series for a |x| < 0.05.
     """
     octaves, group = np.unique(np.ceil(np.log2(orders)), return_inverse=True)
     tops = np.asarray([orders[group == i].max() for i in range(len(octaves))])
@@ -102,24 +107,24 @@ def _real_log_moment(orders: np.ndarray, noise_multiplier: jax.Array, sampling_p
     s, q = 1.0 / noise_multiplier, sampling_prob
 
     def row(a: jax.Array, group: jax.Array) -> jax.Array:
-        h, x, log_ratio, log_weight = (jax.lax.dynamic_index_in_dim(v, group, keepdims=False) for v in grids)
+        h, x, other, log_ratio, log_weight = (jax.lax.dynamic_index_in_dim(v, group, keepdims=False) for v in grids)
         small = jnp.abs(x) * a < 0.05
         xs = jnp.where(small, x, 0.0)
         series = jnp.ones_like(xs)
         for m in range(13, 2, -1):  # (1+x)^a - 1 - a x = a(a-1)/2 x^2 (1 + (a-2)/3 x (1 + (a-3)/4 x (..)))
             series = 1.0 + (a - m + 1.0) / m * xs * series
-        # elsewhere e^y - 1 - a x with y = a log(1 + x), less a factor e^y when y > 0, since e^y overflows
-        y = a * log_ratio
-        size = jnp.abs(y)
-        fallen = jnp.exp(-size)
-        decay = jnp.where(size < 0.35, one_minus_exp(jnp.minimum(size, 0.35)), 1.0 - fallen)
-        rising = y > 0
-        far = jnp.where(rising, decay - a * x * fallen, -decay - a * jnp.minimum(x, 1.0))
+        t = (a - 1.0) * jnp.abs(log_ratio)
+        fallen = jnp.exp(-t)
+        decay = jnp.where(t < 0.35, one_minus_exp(jnp.minimum(t, 0.35)), 1.0 - fallen)
+        rising = x > 0
+        # a factor (1+x)^a is taken out where it may overflow
+        far = jnp.where(rising, decay - (a - 1.0) * other * fallen, (a - 1.0) * jnp.abs(x) - other * decay)
         value = jnp.maximum(jnp.where(small, 0.5 * a * (a - 1.0) * xs * xs * series, far), 1e-300)
-        exponent = log_weight + jnp.where(rising & ~small, y, 0.0)
+        exponent = log_weight + jnp.where(rising & ~small, a * log_ratio, 0.0)
         level = jax.lax.stop_gradient(jnp.max(exponent, axis=0))
         log_sum = jnp.log(jnp.sum(value * jnp.exp(exponent - level), axis=0)) + level
-        log_sum = log_sum + jnp.log(h) - 0.5 * jnp.log(2.0 * jnp.pi) + 2.0**-43 * (1.0 + a)
+        largest = a * s * (h * (_NUM_NODES - 1) - _TAIL_SDS)
+        log_sum = log_sum + jnp.log(h) - 0.5 * jnp.log(2.0 * jnp.pi) + 2.0**-43 * (1.0 + a) + 2.0**-49 * largest
         log_power = a * jnp.log(q) + 0.5 * a * (a - 1.0) * s * s  # log E (qY)^a
         right = (a - 1.0) * jnp.log(2.0) + _LOG_TAIL + softplus(log_power)
         left = 2.0 * jnp.log(q) + jnp.log(jnp.maximum(a - 1.0, 0.5 * a * (a - 1.0))) + _LOG_TAIL
