@@ -7,7 +7,7 @@ from typing import Any
 
 import jaxacct as ja
 from jaxacct import _host_methods, _methods
-from jaxacct.bounds._moment_inversion import inverts
+from jaxacct.bounds.poisson._exact import inverts
 from jaxacct.intervals import distribution_theorem, has_distribution
 
 REGIMES = {

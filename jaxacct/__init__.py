@@ -2,10 +2,10 @@
 
 from jaxacct._types import Bound, Direction, NeighboringRelation, OrderEdgeWarning
 from jaxacct.accounting import Entry, allocation_rdp, compare, deciding, delta, epsilon, rdp
-from jaxacct.bounds._profiles import dominating_pld
 from jaxacct.calibration import calibrate
 from jaxacct.composition import compose
 from jaxacct.curves import Pld, RdpCurve, mixture
+from jaxacct.curves._from_profile import dominating_pld
 from jaxacct.estimation import Estimate, Sampler, estimate_delta
 from jaxacct.intervals import Interval, PrecisionWarning, delta_interval, epsilon_interval, pld
 from jaxacct.mechanisms import (

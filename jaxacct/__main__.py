@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from jaxacct._schemes import SCHEMES, Scheme, add_options, number
+from jaxacct.cli._schemes import SCHEMES, Scheme, add_options, number
 
 _PRECISION = "relative width of the certified interval (default 0.01, of delta 0.1; inf: quick methods only)"
 _MOST_POINTS = 10**7  # of an axis

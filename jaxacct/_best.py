@@ -18,7 +18,7 @@ from jaxacct._methods import has_methods, methods_for
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
 from jaxacct._validate import check_positive
-from jaxacct.bounds._moment_inversion import SIZES, inverts
+from jaxacct.bounds.poisson._exact import SIZES, inverts
 from jaxacct.intervals import PrecisionWarning, has_distribution, interval_of, refined
 from jaxacct.mechanisms import Composed, Shuffled
 

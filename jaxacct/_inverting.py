@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from jaxacct._answering import DELTA, Query, in_domain
 from jaxacct._precision import Kernel, Rounding
-from jaxacct.bounds._moment_inversion import SIZES, Size, inverted_epsilon, inverted_log_delta
+from jaxacct.bounds.poisson._exact import SIZES, Size, inverted_epsilon, inverted_log_delta
 from jaxacct.conversion import delta_from_log, delta_from_log_down
 from jaxacct.divergence._inversion import Ends
 

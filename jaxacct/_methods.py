@@ -15,10 +15,10 @@ import numpy as np
 from jaxacct._method import BETWEEN, BOTH, LOW, SPARSE, WHOLE, Method, ignoring_split, mixed_orders
 from jaxacct._shuffle_methods import SHUFFLE_METHODS
 from jaxacct._types import Direction, NeighboringRelation
-from jaxacct.bounds import _allocation_schedule as schedule
-from jaxacct.bounds import _feldman_shenfeld as allocation
-from jaxacct.bounds import _gaussian as gaussian
-from jaxacct.bounds import _mironov_talwar_zhang as subsampled
+from jaxacct.bounds import gaussian
+from jaxacct.bounds.allocation import _renyi as allocation
+from jaxacct.bounds.allocation import _schedule as schedule
+from jaxacct.bounds.poisson import _renyi as subsampled
 from jaxacct.composition import compose_rdp
 from jaxacct.curves import Pld
 from jaxacct.mechanisms import (

@@ -9,8 +9,8 @@ import numpy as np
 from jaxacct._method import Method, ignoring_split
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
-from jaxacct.bounds import _check_in as check_in
-from jaxacct.bounds import _shuffled as shuffled
+from jaxacct.bounds.check_in import _by_randomizer as check_in
+from jaxacct.bounds.shuffle import _by_randomizer as shuffled
 from jaxacct.mechanisms import (
     CheckIn,
     FiniteRandomizer,

@@ -31,7 +31,7 @@ from jaxacct._validate import (
 from jaxacct.composition import allocation_groups, compose_rdp
 from jaxacct.conversion import curve_delta, curve_epsilon
 from jaxacct.curves import RdpCurve
-from jaxacct.divergence._allocation import general_rdp
+from jaxacct.divergence.allocation._powers import general_rdp
 from jaxacct.intervals import (
     PrecisionWarning,
     distribution_theorem,

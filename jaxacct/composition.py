@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._pld_composition import compose_plds
 from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Bound
 from jaxacct._validate import check_count, checked_array
 from jaxacct.curves import Pld, RdpCurve
+from jaxacct.curves._convolution import compose_plds
 from jaxacct.divergence._inversion import LineMoments
 
 _ROUND_UP = 1.0 + 2.0**-51

@@ -14,10 +14,10 @@ from jaxacct._checking import check_scalars
 from jaxacct._precision import HostProgram, is_traced
 from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import check_count, check_delta, check_epsilon, checked_number
-from jaxacct.divergence import _allocation_importance as importance
-from jaxacct.divergence import _allocation_sampling as sampling
-from jaxacct.divergence._allocation_draws import stream
-from jaxacct.divergence._allocation_sampling import Run, Tile
+from jaxacct.divergence.sampling import _allocation as sampling
+from jaxacct.divergence.sampling import _importance as importance
+from jaxacct.divergence.sampling._allocation import Run, Tile
+from jaxacct.divergence.sampling._draws import stream
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 
 _LEAST_NOISE = 1 / 16  # below it a likelihood ratio may overflow

@@ -13,15 +13,15 @@ from jaxacct._answering import DELTA, EPSILON, Query, ask, decide
 from jaxacct._checking import check_scalars
 from jaxacct._host_methods import OVERLAP, exact_ends, has_exact, host_methods_for, worst
 from jaxacct._methods import has_methods, methods_for, relation_of
-from jaxacct._pld_composition import ALL_DELTAS, compose_plds
 from jaxacct._shuffle_methods import PAIR_FROM_BELOW
 from jaxacct._types import Bound, Direction, TooFineError
 from jaxacct._validate import check_delta, check_epsilon, check_positive, checked_number
-from jaxacct.bounds._allocation_contour import ComposedProfile, composes
 from jaxacct.bounds._largest_loss import largest_loss
 from jaxacct.bounds._privacy_loss import loss_scale, parts_of, width_constant
-from jaxacct.bounds._shuffled_distribution import has_pair
+from jaxacct.bounds.allocation._contour import ComposedProfile, composes
+from jaxacct.bounds.shuffle._law import has_pair
 from jaxacct.curves import Pld
+from jaxacct.curves._convolution import ALL_DELTAS, compose_plds
 from jaxacct.mechanisms import (
     CheckIn,
     Composed,

@@ -15,13 +15,13 @@ from jaxacct._methods import has_methods, methods_for, relation_of
 from jaxacct._precision import Kernel, Rounding
 from jaxacct._types import Direction, NeighboringRelation, TooFineError
 from jaxacct._validate import check_probability, checked_array
-from jaxacct.bounds._gaussian import unamplified_mu
-from jaxacct.bounds._profiles import profile_of
-from jaxacct.bounds._shuffled import concrete_pair
-from jaxacct.bounds._shuffled_distribution import has_pair
+from jaxacct.bounds.gaussian import unamplified_mu
+from jaxacct.bounds.shuffle._by_randomizer import concrete_pair
+from jaxacct.bounds.shuffle._law import has_pair
 from jaxacct.curves import Pld
-from jaxacct.divergence._clones import lane_bytes, window_for
-from jaxacct.divergence._clones_tradeoff import clones_gdp, clones_tradeoff, normal_upper_quantile
+from jaxacct.curves._from_profile import profile_of
+from jaxacct.divergence.clones._profile import lane_bytes, window_for
+from jaxacct.divergence.clones._tradeoff import clones_gdp, clones_tradeoff, normal_upper_quantile
 from jaxacct.intervals import has_distribution, pld
 from jaxacct.mechanisms import Shuffled
 from jaxacct.special import log_normal_tail

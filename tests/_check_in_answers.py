@@ -14,19 +14,19 @@ from _reference import Declined, Quantity, Side
 
 import jaxacct as ja
 from jaxacct._precision import Kernel
-from jaxacct.bounds import _check_in_conversion as conversion
-from jaxacct.bounds import _check_in_coupling as coupling
-from jaxacct.bounds import _check_in_distributed as distributed
-from jaxacct.bounds import _check_in_first_cut as first_cut
-from jaxacct.bounds import _check_in_moments as moments
-from jaxacct.bounds import _check_in_profile as profile
-from jaxacct.bounds import _check_in_published as published
-from jaxacct.bounds import _check_in_renyi as renyi
-from jaxacct.bounds._allocation_types import types_delta
-from jaxacct.bounds._check_in_blocks import Layout
-from jaxacct.bounds._check_in_response import response_floor_log_delta
+from jaxacct.bounds.check_in import _profile as profile
+from jaxacct.bounds.discrete import types_delta
 from jaxacct.conversion import epsilon_from_rdp
-from jaxacct.divergence import _shuffled_gaussian as gaussian
+from jaxacct.divergence.check_in import _moments as moments
+from jaxacct.divergence.check_in._blocks import Layout
+from jaxacct.divergence.check_in._response import response_floor_log_delta
+from jaxacct.papers.check_ins import _conversion as conversion
+from jaxacct.papers.check_ins import _coupling as coupling
+from jaxacct.papers.check_ins import _distributed as distributed
+from jaxacct.papers.check_ins import _first_cut as first_cut
+from jaxacct.papers.check_ins import _published as published
+from jaxacct.papers.check_ins import _renyi as renyi
+from jaxacct.papers.check_ins import _shuffled_gaussian as gaussian
 
 
 def exact_layout(n, prob):

@@ -9,11 +9,11 @@ from _reference import Quantity, Side
 
 import jaxacct as ja
 from jaxacct._precision import Kernel
-from jaxacct.bounds import _chen as chen
-from jaxacct.divergence import _binary_response as binary
-from jaxacct.divergence._clones import clones_delta, clones_epsilon, lane_bytes, window_for
-from jaxacct.divergence._clones_renyi import clones_rdp
-from jaxacct.divergence._clones_tradeoff import clones_gdp, clones_tradeoff, normal_upper_quantile
+from jaxacct.divergence.clones._profile import clones_delta, clones_epsilon, lane_bytes, window_for
+from jaxacct.divergence.clones._renyi import clones_rdp
+from jaxacct.divergence.clones._tradeoff import clones_gdp, clones_tradeoff, normal_upper_quantile
+from jaxacct.divergence.response import _binary as binary
+from jaxacct.papers.chen import _bounds as chen
 from jaxacct.special import log_normal_tail
 
 _ROUNDING = "certified width: the rounding booked, 2e-13 and in proportion to the order"

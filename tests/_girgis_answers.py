@@ -9,18 +9,18 @@ from _reference import Declined, Quantity, Side
 
 import jaxacct as ja
 from jaxacct._precision import Kernel
-from jaxacct.bounds import _girgis as girgis
-from jaxacct.bounds import _girgis_below as below
-from jaxacct.bounds import _girgis_mixture as mixture
-from jaxacct.bounds import _pure_composition as composition
+from jaxacct.bounds.shuffle import _rounds as composition
+from jaxacct.bounds.shuffle import _special_pairs as girgis
+from jaxacct.bounds.shuffle import _special_pairs_exact as mixture
 from jaxacct.conversion import epsilon_from_rdp, log_delta_from_rdp
-from jaxacct.divergence import _special_pair as special
-from jaxacct.divergence._binary_response import binary_response_log_delta, binary_response_window
-from jaxacct.divergence._clones import clones_delta, window_for
-from jaxacct.divergence._clones_renyi import clones_rdp
-from jaxacct.divergence._histogram import MOST_CELLS, histogram_rdp
-from jaxacct.divergence._response_renyi import response_renyi, response_window
-from jaxacct.divergence._ternary_response import ternary_response_renyi, ternary_window
+from jaxacct.divergence.clones._profile import clones_delta, window_for
+from jaxacct.divergence.clones._renyi import clones_rdp
+from jaxacct.divergence.response import _special_pair as special
+from jaxacct.divergence.response._binary import binary_response_log_delta, binary_response_window
+from jaxacct.divergence.response._renyi import response_renyi, response_window
+from jaxacct.papers.girgis import _below as below
+from jaxacct.papers.girgis._histogram import MOST_CELLS, histogram_rdp
+from jaxacct.papers.girgis._ternary_response import ternary_response_renyi, ternary_window
 
 theorem1, theorem2 = Kernel(girgis.theorem1_rdp), Kernel(girgis.theorem2_rdp)
 theorem1_real = Kernel(

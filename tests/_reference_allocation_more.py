@@ -6,7 +6,7 @@ from _reference import Declined, Quantity, Side
 from _reference_answers import exact_rdp, profile, rdp_where_groups_are_exact, real
 
 import jaxacct as ja
-from jaxacct.bounds._allocation_few_steps import few_steps_delta, has_few_steps
+from jaxacct.papers.random_allocation._few_steps import few_steps_delta, has_few_steps
 
 
 def gaussian_run(args: dict[str, Any]) -> ja.RandomAllocation:

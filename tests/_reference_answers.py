@@ -16,16 +16,16 @@ from _reference import Declined
 
 import jaxacct as ja
 from jaxacct._precision import Rounding, float64_kernel
-from jaxacct.bounds import _feldman_shenfeld as allocation
-from jaxacct.bounds import _gaussian as gaussian
-from jaxacct.bounds._allocation_overlap_exact import exact_overlap_rdp
-from jaxacct.bounds._allocation_types import types_delta
-from jaxacct.bounds._girgis import at_real_orders
+from jaxacct.bounds import gaussian
+from jaxacct.bounds.allocation import _renyi as allocation
+from jaxacct.bounds.discrete import types_delta
+from jaxacct.bounds.shuffle._special_pairs import at_real_orders
 from jaxacct.composition import compose_gaussian_mu
 from jaxacct.conversion import curve_delta, curve_epsilon, delta_from_log
-from jaxacct.divergence._allocation import general_rdp
-from jaxacct.divergence._allocation_fractional import fractional_rdp
-from jaxacct.divergence._discrete import discrete_log_moments
+from jaxacct.divergence.allocation._fractional import fractional_rdp
+from jaxacct.divergence.allocation._powers import general_rdp
+from jaxacct.papers.random_allocation._discrete_moments import discrete_log_moments
+from jaxacct.papers.random_allocation._overlap_exact import exact_overlap_rdp
 
 Args = dict[str, Any]
 

@@ -39,7 +39,7 @@ from _reference_answers import (
 from _shuffle_answers import ANSWERS
 
 import jaxacct as ja
-from jaxacct.divergence._allocation_importance import importance_mass, importance_threshold
+from jaxacct.divergence.sampling._importance import importance_mass, importance_threshold
 from jaxacct.estimation import chernoff_upper_confidence
 
 

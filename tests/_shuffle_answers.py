@@ -11,19 +11,19 @@ from _reference import Declined, Quantity, Side
 
 import jaxacct as ja
 from jaxacct._precision import Kernel
-from jaxacct.bounds import _comparison_shuffle as comparison
-from jaxacct.bounds import _feldman_mcmillan_talwar as closed
-from jaxacct.bounds import _pure_composition as composition
-from jaxacct.bounds import _shuffle_reductions as reductions
-from jaxacct.bounds._allocation_types import has_types
-from jaxacct.bounds._chen import pair_masses
-from jaxacct.bounds._girgis import theorem1_rdp
-from jaxacct.divergence import _binary_response as binary
-from jaxacct.divergence import _multi_component as component
-from jaxacct.divergence import _multi_component_mean as mean
-from jaxacct.divergence._clones import clones_delta, clones_epsilon, lane_bytes, window_for
-from jaxacct.divergence._clones_blocks import block_delta
-from jaxacct.divergence._gaussian import gaussian_log_delta
+from jaxacct.bounds.discrete import has_types
+from jaxacct.bounds.shuffle import _approximate as reductions
+from jaxacct.bounds.shuffle import _closed_form as closed
+from jaxacct.bounds.shuffle import _rounds as composition
+from jaxacct.bounds.shuffle._special_pairs import theorem1_rdp
+from jaxacct.divergence.clones import _multi_component as component
+from jaxacct.divergence.clones import _multi_component_mean as mean
+from jaxacct.divergence.clones._profile import clones_delta, clones_epsilon, lane_bytes, window_for
+from jaxacct.divergence.gaussian._pair import gaussian_log_delta
+from jaxacct.divergence.response import _binary as binary
+from jaxacct.papers.chen._bounds import pair_masses
+from jaxacct.papers.clones import _comparison as comparison
+from jaxacct.papers.clones._blocks import block_delta
 
 _ROUNDED_UP = "closed form, rounded up by 2^-46"
 _SUMS = "sum of positive terms, each widened by its error: 2e-12 for n to 1e6"

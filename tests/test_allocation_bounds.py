@@ -31,8 +31,7 @@ from _reference_allocation import (
 from scipy.optimize import minimize_scalar
 
 import jaxacct as ja
-from jaxacct._pld_composition import compose_plds
-from jaxacct.bounds._allocation_by_poisson import (
+from jaxacct.bounds.allocation._by_poisson import (
     Width,
     azuma_tail,
     doob_log_tail,
@@ -40,21 +39,22 @@ from jaxacct.bounds._allocation_by_poisson import (
     large_noise_delta,
     truncation_rate,
 )
-from jaxacct.bounds._allocation_combined import combined_delta, combined_epsilon
-from jaxacct.bounds._allocation_decomposition import (
+from jaxacct.bounds.allocation._decomposition import (
     capped_poisson_delta,
     decomposition_delta,
     decomposition_epsilon,
     decomposition_pld,
 )
-from jaxacct.bounds._allocation_recursive import tied_tail, untied_tail
-from jaxacct.bounds._allocation_types import types_delta
-from jaxacct.bounds._chua import largest_output_delta, largest_output_epsilon
-from jaxacct.bounds._dong_chen_ozgur import overlap_remove_rdp
-from jaxacct.bounds._poisson_profile import runs_of
-from jaxacct.bounds._profiles import convex_envelope, dominating_pld, profile_of
-from jaxacct.bounds._profiles_below import Bracketed, dominated_pld
-from jaxacct.bounds._truncated_poisson import _log_total, posterior_rate, truncated_delta, truncated_epsilon
+from jaxacct.bounds.allocation._largest_output import largest_output_delta, largest_output_epsilon
+from jaxacct.bounds.allocation._overlap import overlap_remove_rdp
+from jaxacct.bounds.allocation._posterior_rate import _log_total, posterior_rate, truncated_delta, truncated_epsilon
+from jaxacct.bounds.allocation._recursive import tied_tail, untied_tail
+from jaxacct.bounds.discrete import types_delta
+from jaxacct.bounds.poisson._profile import runs_of
+from jaxacct.curves._convolution import compose_plds
+from jaxacct.curves._from_profile import convex_envelope, dominating_pld, profile_of
+from jaxacct.curves._from_profile_below import Bracketed, dominated_pld
+from jaxacct.papers.random_allocation._combined import combined_delta, combined_epsilon
 from jaxacct.utility import mean_estimation_variance
 
 cosh_tail = functools.partial(azuma_tail, width=Width.COSH)

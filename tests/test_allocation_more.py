@@ -14,21 +14,21 @@ import pytest
 import jaxacct as ja
 from jaxacct._precision import float64_kernel
 from jaxacct._types import Bound, Direction
-from jaxacct.bounds import _allocation_schedule as bounds
-from jaxacct.bounds import _feldman_shenfeld as plain
-from jaxacct.bounds._allocation_few_steps import few_steps_delta, has_few_steps
-from jaxacct.bounds._allocation_overlap_exact import exact_overlap_rdp
-from jaxacct.bounds._allocation_partial import partial_round_delta, partial_round_epsilon
-from jaxacct.bounds._gaussian import unamplified_log_delta
 from jaxacct.bounds._privacy_loss import _base_law, pld_of_law, side_of
-from jaxacct.divergence._allocation import gaussian_log_excess
-from jaxacct.divergence._allocation_fractional import fractional_rdp
-from jaxacct.divergence._allocation_laplace import laplace_rdp
-from jaxacct.divergence._allocation_prefix import partial_average, scheduled_average
-from jaxacct.divergence._allocation_profile import AllocationProfile
-from jaxacct.divergence._allocation_schedule import Phases, scheduled_laplace_rdp, scheduled_log_excess
+from jaxacct.bounds.allocation import _renyi as plain
+from jaxacct.bounds.allocation import _schedule as bounds
+from jaxacct.bounds.allocation._partial import partial_round_delta, partial_round_epsilon
+from jaxacct.bounds.gaussian import unamplified_log_delta
+from jaxacct.divergence.allocation._fractional import fractional_rdp
+from jaxacct.divergence.allocation._laplace import laplace_rdp
+from jaxacct.divergence.allocation._powers import gaussian_log_excess
+from jaxacct.divergence.allocation._profile import AllocationProfile
+from jaxacct.divergence.allocation._schedule import Phases, scheduled_laplace_rdp, scheduled_log_excess
+from jaxacct.divergence.lattice._prefix import partial_average, scheduled_average
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._scheduled_allocation import ScheduledAllocation
+from jaxacct.papers.random_allocation._few_steps import few_steps_delta, has_few_steps
+from jaxacct.papers.random_allocation._overlap_exact import exact_overlap_rdp
 
 REMOVE, ADD = Direction.REMOVE, Direction.ADD
 

@@ -13,20 +13,21 @@ from _check_in_answers import approach_1, approach_2, check_in_law, response_int
 
 import jaxacct as ja
 from jaxacct._precision import Kernel, Rounding
-from jaxacct.bounds import _check_in as check_in
-from jaxacct.bounds import _check_in_coupling as coupling
-from jaxacct.bounds import _check_in_distributed as distributed
-from jaxacct.bounds import _check_in_first_cut as first_cut
-from jaxacct.bounds import _check_in_profile as profile
-from jaxacct.bounds import _check_in_published as published
-from jaxacct.bounds import _check_in_renyi as renyi
-from jaxacct.bounds._check_in_blocks import Layout, binomial_blocks, log_mixture
-from jaxacct.bounds._check_in_conversion import least_rdp, log_least_excess, optimal_epsilon
-from jaxacct.bounds._check_in_response import response_floor_log_delta
+from jaxacct.bounds.check_in import _by_randomizer as check_in
+from jaxacct.bounds.check_in import _profile as profile
 from jaxacct.conversion import epsilon_from_rdp
-from jaxacct.divergence import _shuffled_gaussian as gaussian
-from jaxacct.divergence._clones import clones_delta, lane_bytes
+from jaxacct.divergence.check_in._blocks import Layout, binomial_blocks, log_mixture
+from jaxacct.divergence.check_in._response import response_floor_log_delta
+from jaxacct.divergence.clones._profile import clones_delta, lane_bytes
 from jaxacct.mechanisms._check_in import CheckIn
+from jaxacct.papers.check_ins import _coupling as coupling
+from jaxacct.papers.check_ins import _distributed as distributed
+from jaxacct.papers.check_ins import _first_cut as first_cut
+from jaxacct.papers.check_ins import _published as published
+from jaxacct.papers.check_ins import _renyi as renyi
+from jaxacct.papers.check_ins import _shuffled_gaussian as gaussian
+from jaxacct.papers.check_ins._conversion import least_rdp, log_least_excess, optimal_epsilon
+from jaxacct.papers.check_ins._floor import response_lower_rdp
 
 SMALL = Layout(6, 3, 16)
 EXACT = Layout(48, 4, 48)
@@ -117,7 +118,7 @@ def test_renyi_divergences_against_enumeration(num_users, prob, local):
     run = CheckIn(ja.LocalRandomizer(local), num_users, prob)
     orders = (1.5, 2.0, 3.0, 8.0)
     upper = ask(check_in.profile_upper_rdp, run, orders=orders)
-    lower = ask(check_in.response_lower_rdp, run, orders=orders)
+    lower = ask(response_lower_rdp, run, orders=orders)
     base = renyi_of_response(num_users, prob, local, max_order=8)
     for i, order in enumerate(orders):
         exact = max(
@@ -444,7 +445,7 @@ def test_gaussian_reports_lie_between_their_bounds():
     upper = ask(check_in.gaussian_upper_epsilon, run, math.log(1e-6))
     lower = ask(check_in.response_lower_epsilon, run, math.log(1e-6), blocks=64)
     assert 0 < lower < upper < 0.02
-    floor = ask(check_in.response_lower_rdp, run, orders=(2.0,))[0]
+    floor = ask(response_lower_rdp, run, orders=(2.0,))[0]
     assert floor == pytest.approx(math.log1p(0.01 * math.expm1(0.25) / 1e5), rel=1e-10)
 
 

@@ -11,11 +11,11 @@ from scipy import stats
 
 from jaxacct import _precision
 from jaxacct._precision import Kernel
-from jaxacct.bounds import _chen as chen
-from jaxacct.bounds._girgis_below import response_lower_rdp
-from jaxacct.divergence._clones import window_for
-from jaxacct.divergence._clones_renyi import clones_rdp
-from jaxacct.divergence._response_renyi import response_window
+from jaxacct.divergence.clones._profile import window_for
+from jaxacct.divergence.clones._renyi import clones_rdp
+from jaxacct.divergence.response._renyi import response_window
+from jaxacct.papers.chen import _bounds as chen
+from jaxacct.papers.girgis._below import response_lower_rdp
 
 ORDERS = (1.1, 2.0, 4.0, 16.0, 64.0)
 WINDOW = 2**14

@@ -13,7 +13,8 @@ import pytest
 
 from jaxacct import _precision
 from jaxacct._precision import _QUICK_OPTIONS, Kernel, Rounding, _quick_compiles
-from jaxacct.divergence._clones import (
+from jaxacct.divergence.clones._pair import clones_pair, count_window, window_sum
+from jaxacct.divergence.clones._profile import (
     TRACED_WINDOW,
     clones_delta,
     clones_epsilon,
@@ -21,9 +22,8 @@ from jaxacct.divergence._clones import (
     lane_bytes,
     window_for,
 )
-from jaxacct.divergence._clones_pair import clones_pair, count_window, window_sum
-from jaxacct.divergence._clones_smooth import smooth_error, smooth_sum
-from jaxacct.divergence._clones_tradeoff import clones_gdp, clones_tradeoff
+from jaxacct.divergence.clones._smooth import smooth_error, smooth_sum
+from jaxacct.divergence.clones._tradeoff import clones_gdp, clones_tradeoff
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 from jaxacct.special._fair_coins import fair_rate, log_fair_pmf, small_tail_ratios, tail_ratios
 

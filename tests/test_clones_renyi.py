@@ -12,8 +12,8 @@ from scipy.stats import binom
 
 from jaxacct import _precision
 from jaxacct._precision import _QUICK_OPTIONS, Kernel, Rounding, _quick_compiles
-from jaxacct.divergence import _clones_renyi_nodes as nodes
-from jaxacct.divergence._clones_renyi import clones_rdp
+from jaxacct.divergence.clones import _renyi_nodes as nodes
+from jaxacct.divergence.clones._renyi import clones_rdp
 
 ORDERS = (1.0, 1.01, 1.5, 2.0, 3.7, 8.0, 64.0, 256.0)
 ENDS = (Rounding.DOWN, Rounding.UP)

@@ -16,10 +16,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from jaxacct.divergence import _allocation as allocation
-from jaxacct.divergence import _allocation_laplace as laplace
-from jaxacct.divergence import _gaussian as gaussian
-from jaxacct.divergence import _sampled_gaussian as sampled
+from jaxacct.divergence.allocation import _laplace as laplace
+from jaxacct.divergence.allocation import _powers as allocation
+from jaxacct.divergence.gaussian import _pair as gaussian
+from jaxacct.divergence.gaussian import _sampled as sampled
 
 REFERENCE = json.loads((pathlib.Path(__file__).parent / "reference" / "random-allocation.json").read_text())
 

@@ -21,7 +21,7 @@ _LAYERS = (
     ("_precision", "_validate", "_types"),
     ("special",),
     ("divergence", "curves", "mechanisms"),
-    ("bounds", "composition", "conversion", "_pld_composition", "_checking"),
+    ("bounds", "composition", "conversion", "_checking"),
     (
         "_method",
         "_shuffle_methods",
@@ -37,7 +37,7 @@ _LAYERS = (
         "membership",
     ),
     ("sweeping", "calibration"),
-    ("_describing", "_schemes", "__main__", "demo", "plot", "interop", "training", "reporting"),
+    ("_describing", "cli", "__main__", "demo", "papers", "plot", "interop", "training", "reporting"),
 )
 _HEIGHT = {name: height for height, layer in enumerate(_LAYERS) for name in layer}
 _MODULES = sorted(_PACKAGE.rglob("*.py"))

@@ -15,7 +15,7 @@ from jaxacct import Bound, Direction
 from jaxacct._answering import DELTA, EPSILON, ask
 from jaxacct._inverting import invert
 from jaxacct._methods import methods_for
-from jaxacct.bounds._moment_inversion import inverts
+from jaxacct.bounds.poisson._exact import inverts
 
 TOL_BRUTE = 1e-12  # relative error of a sum over all outputs in float64
 TOL_MASS = 1e-15  # its absolute error: differences of probabilities

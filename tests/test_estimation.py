@@ -17,10 +17,10 @@ from scipy import special, stats
 import jaxacct as ja
 from jaxacct import estimation
 from jaxacct._precision import HostProgram
-from jaxacct.divergence import _allocation_draws as draws
-from jaxacct.divergence import _allocation_importance as importance
-from jaxacct.divergence import _allocation_sampling as sampling
-from jaxacct.divergence._allocation_sampling import Run, Tile
+from jaxacct.divergence.sampling import _allocation as sampling
+from jaxacct.divergence.sampling import _draws as draws
+from jaxacct.divergence.sampling import _importance as importance
+from jaxacct.divergence.sampling._allocation import Run, Tile
 from jaxacct.estimation import Estimate, Sampler, chernoff_upper_confidence, estimate_delta
 
 REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD

@@ -15,8 +15,8 @@ import pytest
 
 import jaxacct as ja
 from jaxacct._types import Bound, Direction
-from jaxacct.bounds._allocation_contour import ComposedProfile, composes
-from jaxacct.divergence._allocation_grid import (
+from jaxacct.bounds.allocation._contour import ComposedProfile, composes
+from jaxacct.divergence.allocation._grid import (
     SHARPNESS,
     TABLE_ERROR,
     ULP,
@@ -26,11 +26,11 @@ from jaxacct.divergence._allocation_grid import (
     normal_tail,
     step_weights,
 )
-from jaxacct.divergence._allocation_lines import Copies, plain_line, setting
-from jaxacct.divergence._allocation_profile import AllocationProfile
-from jaxacct.divergence._allocation_real import high_mass, log_cut_transform, log_decay, log_high_decay, log_transform
-from jaxacct.divergence._allocation_transform import centred_transform, weighted_transform
-from jaxacct.divergence._moment_contour import AllocationMoments, integer_log_moments, sampled_gaussian_decay
+from jaxacct.divergence.allocation._lines import Copies, plain_line, setting
+from jaxacct.divergence.allocation._moment_contour import AllocationMoments, integer_log_moments, sampled_gaussian_decay
+from jaxacct.divergence.allocation._profile import AllocationProfile
+from jaxacct.divergence.allocation._real import high_mass, log_cut_transform, log_decay, log_high_decay, log_transform
+from jaxacct.divergence.allocation._transform import centred_transform, weighted_transform
 
 REFERENCE = json.loads((pathlib.Path(__file__).parent / "reference" / "random-allocation.json").read_text())
 REMOVE, ADD = Direction.REMOVE, Direction.ADD

@@ -10,12 +10,12 @@ import pytest
 
 import jaxacct as ja
 from jaxacct._precision import Kernel
-from jaxacct.bounds._allocation_decomposition import decomposition_delta
-from jaxacct.bounds._allocation_overlap_exact import exact_overlap_rdp
-from jaxacct.bounds._allocation_types import has_types, types_delta
-from jaxacct.divergence._clones import clones_delta
-from jaxacct.divergence._clones_blocks import block_delta
-from jaxacct.divergence._histogram import histogram_law, histogram_rdp
+from jaxacct.bounds.allocation._decomposition import decomposition_delta
+from jaxacct.bounds.discrete import has_types, types_delta
+from jaxacct.divergence.clones._profile import clones_delta
+from jaxacct.papers.clones._blocks import block_delta
+from jaxacct.papers.girgis._histogram import histogram_law, histogram_rdp
+from jaxacct.papers.random_allocation._overlap_exact import exact_overlap_rdp
 
 REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD
 ROUNDING = 2e-12  # of sums over types: 2^-40 booked on the total, twice

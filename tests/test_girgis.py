@@ -39,10 +39,10 @@ from _shuffle_oracles import histogram_law, k_ary, local_epsilon, random_randomi
 from scipy.special import gammaln
 
 from jaxacct._precision import Kernel
-from jaxacct.bounds import _girgis as girgis
-from jaxacct.bounds import _girgis_mixture as mixture
-from jaxacct.divergence import _lattice_comb as comb
-from jaxacct.divergence._response_renyi import response_window
+from jaxacct.bounds.shuffle import _special_pairs as girgis
+from jaxacct.bounds.shuffle import _special_pairs_exact as mixture
+from jaxacct.divergence.response import _lattice_comb as comb
+from jaxacct.divergence.response._renyi import response_window
 
 NEVER = 1.0 + 1e-12  # how far rounding may carry an oracle in double precision
 

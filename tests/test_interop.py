@@ -12,7 +12,7 @@ import pytest
 
 import jaxacct as ja
 from jaxacct import interop
-from jaxacct.bounds._profiles import dominating_pld
+from jaxacct.curves._from_profile import dominating_pld
 
 dpa = pytest.importorskip("dp_accounting")
 from dp_accounting import privacy_accountant_test  # noqa: E402

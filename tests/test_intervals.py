@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
-from jaxacct import _pld_composition
 from jaxacct.bounds._largest_loss import largest_loss
-from jaxacct.divergence import _ratio_lattice as lattice
+from jaxacct.curves import _convolution as _pld_composition
+from jaxacct.divergence.lattice import _ratio as lattice
 
 D = ja.Direction
 UPPER, LOWER = ja.Bound.UPPER, ja.Bound.LOWER

@@ -14,8 +14,7 @@ from jaxacct import intervals
 from jaxacct._answering import DELTA, EPSILON
 from jaxacct._inverting import _kernel, invert
 from jaxacct._precision import Kernel
-from jaxacct.bounds._moment_inversion import SIZES, inverts
-from jaxacct.divergence._gaussian_line import gaussian_line
+from jaxacct.bounds.poisson._exact import SIZES, inverts
 from jaxacct.divergence._inversion import (
     _LOG_ALIAS,
     _aliases,
@@ -24,7 +23,8 @@ from jaxacct.divergence._inversion import (
     delta_ends,
     make_line,
 )
-from jaxacct.divergence._sampled_gaussian_line import highest_node, sampled_gaussian_line
+from jaxacct.divergence.gaussian._line import gaussian_line
+from jaxacct.divergence.gaussian._sampled_line import highest_node, sampled_gaussian_line
 
 RUNS = [
     # sigma, sampling probability, steps

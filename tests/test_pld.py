@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
-from jaxacct import _pld_composition as composition
 from jaxacct import intervals
 from jaxacct._answering import DELTA
-from jaxacct._pld_composition import compose_plds
-from jaxacct.divergence import _ratio_lattice as lattice
-from jaxacct.divergence._ratio_lattice import RatioLaw, Side, averages, from_atoms
+from jaxacct.curves import _convolution as composition
+from jaxacct.curves._convolution import compose_plds
+from jaxacct.divergence.lattice import _ratio as lattice
+from jaxacct.divergence.lattice._ratio import RatioLaw, Side, averages, from_atoms
 
 ADD, REMOVE = ja.Direction.ADD, ja.Direction.REMOVE
 UPPER, LOWER = ja.Bound.UPPER, ja.Bound.LOWER

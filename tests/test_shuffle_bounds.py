@@ -49,11 +49,11 @@ from _shuffle_oracles import (
 
 import jaxacct as ja
 from jaxacct._precision import Kernel
-from jaxacct.bounds import _comparison_shuffle as comparison
-from jaxacct.bounds import _feldman_mcmillan_talwar as closed
-from jaxacct.bounds import _pure_composition as composition
-from jaxacct.bounds import _shuffle_reductions as reductions
-from jaxacct.divergence._clones import clones_delta, clones_epsilon, window_for
+from jaxacct.bounds.shuffle import _approximate as reductions
+from jaxacct.bounds.shuffle import _closed_form as closed
+from jaxacct.bounds.shuffle import _rounds as composition
+from jaxacct.divergence.clones._profile import clones_delta, clones_epsilon, window_for
+from jaxacct.papers.clones import _comparison as comparison
 
 ROWS = json.loads((Path(__file__).parent / "reference" / "fmt-clones.json").read_text())
 ENTRIES = [

@@ -29,10 +29,10 @@ from _shuffle_oracles import (
 )
 
 from jaxacct._precision import Kernel
-from jaxacct.divergence import _binary_response as binary
-from jaxacct.divergence import _multi_component as component
-from jaxacct.divergence import _multi_component_mean as mean
-from jaxacct.divergence._clones import clones_delta
+from jaxacct.divergence.clones import _multi_component as component
+from jaxacct.divergence.clones import _multi_component_mean as mean
+from jaxacct.divergence.clones._profile import clones_delta
+from jaxacct.divergence.response import _binary as binary
 
 TOL_SUM = 4e-12  # both ends of a double sum, relative: twice what it documents for n < 1e6
 TOL_TAIL = 3e-12  # binary response: log delta below the truth, relative to 1 + |log delta|, n to 1e5

@@ -20,7 +20,7 @@ from scipy import optimize, stats
 import jaxacct as ja
 from jaxacct import training
 from jaxacct._types import Direction
-from jaxacct.divergence._allocation_profile import AllocationProfile
+from jaxacct.divergence.allocation._profile import AllocationProfile
 
 QUICK = math.inf  # precision: the closed forms and Renyi divergences are enough to test what is counted
 DELTA = 1e-6

@@ -29,7 +29,7 @@ def our_kernel(top: int):
     import numpy as np
 
     import jaxacct as ja
-    from jaxacct.bounds._feldman_shenfeld import direct_remove_rdp
+    from jaxacct.bounds.allocation._renyi import direct_remove_rdp
 
     orders = tuple(range(2, top + 1))
 

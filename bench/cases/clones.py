@@ -20,13 +20,13 @@ def sweep(i: int) -> tuple[list[float], list[float]]:
 
 def _kernel():
     from jaxacct._precision import Kernel, Rounding
-    from jaxacct.divergence._clones import clones_epsilon, lane_bytes
+    from jaxacct.divergence.clones._profile import clones_epsilon, lane_bytes
 
     return Kernel(clones_epsilon, (Rounding.DOWN, Rounding.UP), lane_bytes)
 
 
 def ours(max_window: int):
-    from jaxacct.divergence._clones import window_for
+    from jaxacct.divergence.clones._profile import window_for
 
     kernel = _kernel()
     window = window_for(NUM_REPORTS, math.exp(-local_epsilon(0)), max_window=max_window)

@@ -17,7 +17,7 @@ def noise_multiplier(base: float, i: int) -> float:
 
 def ours(sigma: float, num_steps: int, delta: float = DELTA):
     from jaxacct import Direction
-    from jaxacct.divergence._allocation_profile import AllocationProfile
+    from jaxacct.divergence.allocation._profile import AllocationProfile
 
     def call(i: int) -> list[float]:
         noise = noise_multiplier(sigma, i)
@@ -46,7 +46,7 @@ def many_epochs():
     import numpy as np
 
     import jaxacct as ja
-    from jaxacct.bounds._allocation_contour import ComposedProfile
+    from jaxacct.bounds.allocation._contour import ComposedProfile
 
     counts = np.unique(np.geomspace(2, 1000, 22).astype(int))[:20]
     epsilons = np.linspace(0.2, 4.0, 200)

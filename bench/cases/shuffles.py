@@ -29,7 +29,7 @@ def our_rdp(base: float):
 def our_girgis(base: float):
     """The printed theorem alone, behind the float64 boundary."""
     from jaxacct._precision import Kernel
-    from jaxacct.bounds._girgis import theorem1_rdp
+    from jaxacct.bounds.shuffle._special_pairs import theorem1_rdp
 
     kernel = Kernel(theorem1_rdp)
     orders = tuple(range(2, TOP + 1))

@@ -2,7 +2,7 @@
 
 Exact reductions (Feldman and Shenfeld 2025, Theorem 3.1 and Lemma 3.2; Poisson sampling by definition), discretised
 with certified rounding: Meiser and Mohammadi 2018, Koskela et al. 2020, in the second-order, mean-preserving form of
-`jaxacct.divergence._ratio_lattice`.
+`jaxacct.divergence.lattice._ratio`.
 """
 
 import dataclasses
@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from jaxacct._types import Bound, Direction, TooFineError
-from jaxacct.bounds._shuffled_distribution import shuffled_pld, shuffled_scale
+from jaxacct.bounds.shuffle._law import shuffled_pld, shuffled_scale
 from jaxacct.curves import Pld
-from jaxacct.divergence._allocation_prefix import partial_average, scheduled_average
-from jaxacct.divergence._continuous_cells import gaussian_cells
-from jaxacct.divergence._ratio_lattice import (
+from jaxacct.divergence.lattice._continuous_cells import gaussian_cells
+from jaxacct.divergence.lattice._prefix import partial_average, scheduled_average
+from jaxacct.divergence.lattice._ratio import (
     DEPTH,
     RatioLaw,
     Side,

@@ -14,8 +14,8 @@ from jaxacct._precision import is_traced
 from jaxacct._types import Direction, OrderEdgeWarning
 from jaxacct._validate import check_delta, check_epsilon, check_precision, checked_number
 from jaxacct.accounting import _directions
-from jaxacct.bounds._allocation_exact import is_single_round
-from jaxacct.bounds._moment_inversion import inverts
+from jaxacct.bounds.allocation._exact import is_single_round
+from jaxacct.bounds.poisson._exact import inverts
 from jaxacct.calibration._batch import Batch, batch_of, field_of, range_of
 from jaxacct.calibration._by_methods import by_methods, chosen
 from jaxacct.calibration._fields import UNKNOWN, find_field, with_fields

@@ -15,7 +15,7 @@ from jaxacct._host_methods import has_exact
 from jaxacct._inverting import invert
 from jaxacct._method import Method
 from jaxacct._types import Direction
-from jaxacct.bounds._moment_inversion import SIZES, inverts
+from jaxacct.bounds.poisson._exact import SIZES, inverts
 from jaxacct.calibration._batch import Batch
 from jaxacct.calibration._fields import UNKNOWN
 from jaxacct.intervals import PrecisionWarning

@@ -12,7 +12,7 @@ from jaxacct._method import Method
 from jaxacct._methods import splits_unevenly
 from jaxacct._precision import Kernel, Rounding
 from jaxacct._types import Direction
-from jaxacct.bounds._moment_inversion import SIZES, inverted_log_delta
+from jaxacct.bounds.poisson._exact import SIZES, inverted_log_delta
 from jaxacct.calibration._batch import Field, flattened
 from jaxacct.conversion import epsilon_from_rdp
 from jaxacct.special import solve_decreasing

@@ -13,8 +13,8 @@ from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution 
 
 from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import check_positive
-from jaxacct.bounds._profiles import dominating_pld
 from jaxacct.curves import Pld
+from jaxacct.curves._from_profile import dominating_pld
 
 _MASS_ROUNDING = 2.0**-40  # relative, of a share and of the sums over one grid point
 _LOSS_ROUNDING = 2.0**-48  # relative to the largest loss: of ours, and of theirs as multiples of the interval

@@ -1,0 +1,220 @@
+"""Random allocation from Poisson sampling with at least one participation.
+
+Feldman and Shenfeld 2025, "Privacy amplification by random allocation", Theorem 4.6, Corollary 4.7 and Appendix D.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jaxacct._types import Direction
+from jaxacct._validate import check_count, check_delta, check_epsilon
+from jaxacct.bounds._privacy_loss import loss_scale
+from jaxacct.bounds.discrete import has_types, types_delta
+from jaxacct.bounds.poisson._profile import Runs, Steps, concrete_base, poisson_pld, runs_of
+from jaxacct.curves import Pld
+from jaxacct.curves._convolution import compose_plds
+from jaxacct.curves._from_profile import Profile, dominating_pld, profile_of
+from jaxacct.mechanisms import PoissonSampled, RandomAllocation
+
+# Rates times t: the bound falls with the rate, until the grid's rounding, t^2/rate times magnified, takes over.
+_EXCESSES, _ALL_EXCESSES, _MANY_STEPS = (0.02, 0.1), (0.02, 0.1, 0.3, 1.0), 30_000
+_COMPOSED_EXCESS = 0.02
+_RESOLUTION = 24.0  # grid points of a composed part for one standard deviation of its loss
+_MAX_POINTS = 2**15
+_NEGLIGIBLE = 1e-28
+_NUM_BISECTIONS = 50
+_MAX_EPSILON = 650.0  # delta at larger ones is no larger
+_UP, _DOWN = 1.0 + 2.0**-48, 1.0 - 2.0**-48
+
+
+def _participation(num_steps: int, sampling_prob: float) -> float:
+    """1/gamma = 1 - (1 - lambda)^t, the probability of at least one participation, rounded down."""
+    return -math.expm1(num_steps * math.log1p(-sampling_prob)) * _DOWN if sampling_prob < 1.0 else 1.0
+
+
+def _inner_epsilon(epsilons: Any, participation: float, direction: Direction) -> Any:
+    """Where Theorem 4.6 reads the Poisson profile, rounded down."""
+    if direction is Direction.REMOVE:
+        return np.log1p(np.expm1(epsilons) * participation) * _DOWN
+    return -np.log1p(np.expm1(-epsilons) * participation) * _DOWN
+
+
+def _factor(epsilons: Any, participation: float, direction: Direction) -> Any:
+    """What Theorem 4.6 multiplies it by, rounded up."""
+    if direction is Direction.REMOVE:
+        return _UP / participation
+    return (1.0 + np.exp(epsilons) * (1.0 / participation - 1.0) * _UP) * _UP
+
+
+def decomposition_delta(
+    mechanism: RandomAllocation, epsilon: float, direction: Direction, *, sampling_prob: float | None = None
+) -> float:
+    """delta at `epsilon`, upper bound, from the profile of Poisson sampling at rate lambda (Theorem 4.6; spec S10, X5).
+
+    With 1/gamma = 1 - (1 - lambda)^t, for 1-out-of-t and one epoch:
+
+        remove:  gamma delta_P(eps'),                      eps' = log(1 + (e^eps - 1)/gamma),
+        add:     (1 + e^eps (gamma - 1)) delta_P(eps'),    eps' = -log(1 - (1 - e^-eps)/gamma).
+
+    Poisson sampling is a binomial mixture of j-out-of-t; given j >= 1 it dominates 1-out-of-t. The paper takes
+    lambda = 1/t; any rate in (0, 1] is valid and the bound is exact in the limit lambda -> 0. k > 1 or several
+    epochs: profiles of 1-out-of-n, turned into loss distributions, composed (`decomposition_pld`).
+    Any release with a loss distribution, epsilon >= 0.
+
+    Args:
+      mechanism: concrete scalars.
+      sampling_prob: lambda; None takes a small one.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.bounds.allocation._decomposition import decomposition_delta
+    >>> run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100)
+    >>> round(decomposition_delta(run, 0.5, ja.Direction.REMOVE, sampling_prob=0.01), 5)  # as in the paper
+    0.0015
+    >>> round(decomposition_delta(run, 0.5, ja.Direction.REMOVE), 6)  # exact: 4.409e-5
+    4.8e-05
+    """
+    check_epsilon("epsilon", epsilon)
+    runs, base, eps = runs_of(mechanism), concrete_base(mechanism), min(float(epsilon), _MAX_EPSILON)
+    if not _is_single(runs):
+        return decomposition_pld(mechanism, direction, sampling_prob=sampling_prob).delta(eps)
+    steps = runs[0].num_steps
+
+    def at_rate(rate: float) -> float:
+        share = _participation(steps, rate)
+        inner = float(_inner_epsilon(eps, share, direction))
+        sampled = PoissonSampled(base, rate, steps)
+        if has_types(sampled):
+            poisson = types_delta(sampled, inner, direction, upper=True)
+        else:
+            poisson = poisson_pld(base, (Steps(rate, steps),), direction, epsilon=inner).delta(inner)
+        return min(1.0, float(_factor(eps, share, direction)) * poisson * _UP)
+
+    return _least(at_rate, steps, sampling_prob)
+
+
+def decomposition_epsilon(
+    mechanism: RandomAllocation, delta: float, direction: Direction, *, sampling_prob: float | None = None
+) -> float:
+    """epsilon at `delta`, the inverse of `decomposition_delta`; inf where no epsilon is enough.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.bounds.allocation._decomposition import decomposition_epsilon
+    >>> run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100)
+    >>> round(decomposition_epsilon(run, 1e-6, ja.Direction.REMOVE), 2)  # exact: 0.857
+    0.87
+    """
+    check_delta("delta", delta)
+    runs, base = runs_of(mechanism), concrete_base(mechanism)
+    if not _is_single(runs):
+        return decomposition_pld(mechanism, direction, sampling_prob=sampling_prob).epsilon(delta)
+    steps = runs[0].num_steps
+
+    def at_rate(rate: float) -> float:
+        share = _participation(steps, rate)
+        pld = poisson_pld(base, (Steps(rate, steps),), direction, delta=delta * share)
+        if direction is Direction.REMOVE:
+            inner = pld.epsilon(delta * share * _DOWN)
+            return math.log1p(math.expm1(inner) / share * _UP) * _UP if inner < _MAX_EPSILON else math.inf
+
+        def fits(epsilon: float) -> bool:
+            poisson = pld.delta(float(_inner_epsilon(epsilon, share, direction)))
+            return float(_factor(epsilon, share, direction)) * poisson * _UP <= delta
+
+        if fits(0.0):
+            return 0.0
+        low, high = 0.0, 1.0
+        while not fits(high):
+            low, high = high, 2.0 * high
+            if high > _MAX_EPSILON:
+                return math.inf
+        for _ in range(_NUM_BISECTIONS):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if fits(middle) else (middle, high)
+        return high
+
+    return _least(at_rate, steps, sampling_prob)
+
+
+def _is_single(runs: tuple[Runs, ...]) -> bool:
+    return len(runs) == 1 and runs[0].num_runs == 1
+
+
+def _least(at_rate: Callable[[float], float], num_steps: int, sampling_prob: float | None) -> float:
+    if sampling_prob is not None:
+        return at_rate(float(sampling_prob))
+    excesses = _EXCESSES if num_steps < _MANY_STEPS else _ALL_EXCESSES
+    return min(at_rate(excess / num_steps) for excess in excesses)
+
+
+@functools.lru_cache(maxsize=4)
+def decomposition_profile(base: Any, num_steps: int, sampling_prob: float, direction: Direction) -> Profile:
+    """Theorem 4.6 as a curve of epsilon >= 0, from one loss distribution."""
+    poisson = profile_of(poisson_pld(base, (Steps(sampling_prob, num_steps),), direction))
+    share = _participation(num_steps, sampling_prob)
+
+    def profile(epsilons: np.ndarray) -> np.ndarray:
+        inner = _inner_epsilon(epsilons, share, direction)
+        return np.minimum(_factor(epsilons, share, direction) * poisson(inner) * _UP, 1.0)
+
+    return profile
+
+
+def decomposition_pld(mechanism: RandomAllocation, direction: Direction, *, sampling_prob: float | None = None) -> Pld:
+    """A loss distribution that dominates `mechanism`: each 1-out-of-n by Theorem 4.6, then composed (spec X9).
+
+    Upper bound, add/remove adjacency, k E runs of 1-out-of-n (Lemma 3.2).
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.bounds.allocation._decomposition import decomposition_pld
+    >>> run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100, num_epochs=10)
+    >>> round(decomposition_pld(run, ja.Direction.REMOVE).delta(1.0), 4)  # exact: 0.0020015
+    0.0022
+    """
+    runs, base = runs_of(mechanism), concrete_base(mechanism)
+    scale, count = loss_scale(mechanism)
+    step = math.sqrt(scale / count) / _RESOLUTION
+    theorem = "Feldman & Shenfeld 2025, Theorem 4.6 and Lemma 3.2"
+    parts = []
+    for steps, times in runs:
+        rate = _COMPOSED_EXCESS / steps if sampling_prob is None else float(sampling_prob)
+        remove, add = (
+            _on_grid(decomposition_profile(base, steps, rate, d), step) for d in (Direction.REMOVE, Direction.ADD)
+        )
+        parts.append((dominating_pld(step, remove, add, direction, theorem=theorem), times))
+    return compose_plds(parts)
+
+
+def _on_grid(profile: Profile, step: float) -> np.ndarray:
+    """`profile` at 0, step, 2 step, ... up to where it no longer falls."""
+    deltas = np.minimum.accumulate(profile(step * np.arange(min(_MAX_POINTS, int(_MAX_EPSILON / step)))))
+    settled = np.flatnonzero(deltas <= max(_NEGLIGIBLE, 1.01 * float(deltas[-1])))
+    return deltas[: int(settled[0]) + 1]
+
+
+def capped_poisson_delta(
+    mechanism: PoissonSampled, epsilon: float, direction: Direction, *, max_participations: int
+) -> float:
+    """delta at `epsilon`, upper bound, of Poisson sampling with a cap on participations (Corollary 4.7; spec S11).
+
+    A record drawn more than `max_participations` times takes part in only that many of those steps, uniformly chosen:
+
+        sum_{j < k} Bin(j) A_{t,j} + P(Bin >= k) A_{t,k},
+
+    whose profile is at most that of plain Poisson sampling, which is returned: the cap is free.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.bounds.allocation._decomposition import capped_poisson_delta
+    >>> run = ja.PoissonSampled(ja.Gaussian(1.0), sampling_prob=0.01, num_steps=100)
+    >>> round(capped_poisson_delta(run, 0.5, ja.Direction.REMOVE, max_participations=3), 5)
+    0.00013
+    """
+    check_epsilon("epsilon", epsilon)
+    check_count("max_participations", max_participations)
+    steps = (Steps(float(mechanism.sampling_prob), int(mechanism.num_steps)),)
+    if mechanism.sampling_prob == 0:
+        return 0.0
+    return poisson_pld(concrete_base(mechanism), steps, direction, epsilon=float(epsilon)).delta(float(epsilon))

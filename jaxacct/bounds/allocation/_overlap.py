@@ -1,0 +1,73 @@
+"""Renyi divergences of k-out-of-t random allocation by Dong, Chen and Ozgur, as Feldman and Shenfeld compare them.
+
+The remove direction only. The expression that circulates for the add direction is no upper bound: at sigma = 1,
+t = 100, order 3 it gives 0.02223 where the exact divergence is 0.02479 (spec P6).
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxacct.bounds.poisson._profile import concrete_base, runs_of
+from jaxacct.mechanisms import Gaussian, RandomAllocation
+
+_ROUND_UP = 1.0 + 2.0**-50
+
+
+def overlap_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float]) -> np.ndarray:
+    """Renyi divergences [A], remove direction, upper bound (spec S21):
+
+        R_a <= E log E exp(a J / (2 sigma^2)),
+
+    J the overlap of two independent k-subsets of t steps, hypergeometric, and E epochs; no reduction to 1-out-of-n.
+    Exact at a = 2. Gaussian noise, any 1 <= k <= t, real a >= 2; inf below 2, where it is invalid, and for other
+    releases. Cost O(k) an order.
+
+    The weights C(k, j) C(t-k, k-j) are products of their ratios, by compensated sums of logarithms, and where J is
+    mostly 0 the positive terms of E (e^{cJ} - 1) are summed. Every rounding is added: 1e-13 relative at k = 1, some
+    1e-16 k for k steps.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.bounds.allocation._overlap import overlap_remove_rdp
+    >>> run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100)
+    >>> [round(float(r), 9) for r in overlap_remove_rdp(run, orders=[1.5, 2, 8])]
+    [inf, 0.017036863, 0.429169591]
+    """
+    runs_of(mechanism)  # concrete, or an error
+    base = concrete_base(mechanism)
+    steps, selected, epochs = (int(x) for x in (mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs))
+    if not isinstance(base, Gaussian):
+        return np.full(len(orders), np.inf)
+    first = max(0, 2 * selected - steps)  # two subsets of more than half overlap at least so much
+    j = np.arange(first, selected, dtype=np.float64)
+    ratios = 2.0 * np.log(selected - j) - np.log(j + 1.0) - np.log(steps - 2.0 * selected + j + 1.0)
+    log_weights = np.concatenate([[0.0], _accurate_cumsum(ratios)])
+    log_weights -= log_weights.max()
+    weights = np.exp(log_weights)
+    weights /= weights.sum()
+    # of a weight: its logarithm, the ratios' own errors, and the sum
+    error = 2.0**-51 * (8.0 + float(np.abs(log_weights).max()) + 4.0 * selected + 2.0 * float(np.abs(ratios).sum()))
+    overlaps = np.arange(first, selected + 1, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(weights)
+    values = [_log_mean_exp(log_weights, 0.5 * float(a) / base.noise_multiplier**2 * overlaps, error) for a in orders]
+    return np.asarray([epochs * v if a >= 2.0 else np.inf for a, v in zip(orders, values, strict=True)]) * _ROUND_UP
+
+
+def _log_mean_exp(log_weights: np.ndarray, x: np.ndarray, error: float) -> float:
+    """log sum w e^x for x >= 0 and weights with relative errors up to `error` that sum to 1, rounded up."""
+    top = float((log_weights + x).max())
+    size = 2.0**-51 * (8.0 + x.shape[0])
+    if top < 0.0 and float(x.max()) < 600.0:
+        return math.log1p(float(np.exp(log_weights) @ np.expm1(x)) * (1.0 + 2.0 * error + size)) * _ROUND_UP
+    return top + math.log(float(np.exp(log_weights + x - top).sum())) + 2.0 * error + size + 2.0**-50 * float(x.max())
+
+
+def _accurate_cumsum(x: np.ndarray) -> np.ndarray:
+    """Cumulative sums with the roundings of the plain ones, known exactly, added back."""
+    plain = np.cumsum(x)
+    before = np.concatenate([[0.0], plain[:-1]])
+    part = plain - before
+    lost = (before - (plain - part)) + (x - part)
+    return plain + np.cumsum(lost)

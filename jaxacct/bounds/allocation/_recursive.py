@@ -1,0 +1,84 @@
+"""Tails of the posterior rate of random allocation from a bound on its own add profile.
+
+Feldman and Shenfeld 2025, "Privacy amplification by random allocation", Theorem 4.2; for `truncated_delta` and
+`truncated_epsilon`. The rate of 1-out-of-n exceeds eta where the loss of the outputs so far is above log(n eta), and
+Markov's inequality bounds that by the profile at a smaller loss.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jaxacct._types import Direction
+from jaxacct.bounds.allocation._decomposition import decomposition_profile
+from jaxacct.bounds.allocation._posterior_rate import Tail
+
+_INNER_EXCESS = 0.05  # rate of the inner decomposition, times n
+_NUM_THRESHOLDS = 256
+_UP = 1.0 + 2.0**-48
+
+# Upper bounds on the add profile of 1-out-of-n: from n and epsilons [E] to delta [E].
+AddProfile = Callable[[int, np.ndarray], np.ndarray]
+
+
+def decomposition_add_profile(base: Any) -> AddProfile:
+    """The add profile by Theorem 4.6 at a small rate."""
+    return lambda n, epsilons: decomposition_profile(base, n, _INNER_EXCESS / n, Direction.ADD)(epsilons)
+
+
+def recursive_rate(num_steps: int, inner_epsilon: float) -> float:
+    """eta = e^{2 eps'} / t of Theorem 4.2, rounded up; at most 1 (the theorem's text omits e^{2 eps'} <= t)."""
+    return min(1.0, math.exp(2.0 * inner_epsilon) / num_steps * (1.0 + 2.0**-50 * (4.0 + inner_epsilon)))
+
+
+def recursive_factor(inner_epsilon: float, direction: Direction) -> float:
+    """What multiplies the inner delta in Theorem 4.2, rounded up: tau = 1/(e^eps' (e^eps' - 1)), add e^{2 eps'} tau.
+
+    The proof's factor of 2, from a two-sided lemma, is not needed (spec T4): for one side
+    P(loss > 2 eps') <= delta(eps')/(1 - e^-eps').
+    """
+    scale = -2.0 * inner_epsilon if direction is Direction.REMOVE else 0.0
+    return math.exp(scale) / -math.expm1(-inner_epsilon) * (1.0 + 2.0**-50 * (4.0 + inner_epsilon))
+
+
+def tied_tail(base: Any, direction: Direction, *, add_profile: AddProfile | None = None) -> Tail:
+    """The tail of Theorem 4.2, with eps' = log(n eta)/2 both the threshold's half and where the profile is read:
+
+        remove:  tau delta_add(eps'),    add:  e^{2 eps'} tau delta_add(eps'),    tau = 1/(e^eps' (e^eps' - 1)).
+
+    Args:
+      base: what one step releases; any with a loss distribution.
+      direction: of the tail. The inner profile is that of the add direction either way.
+      add_profile: an upper bound on it; None takes Theorem 4.6.
+    """
+    profile = decomposition_add_profile(base) if add_profile is None else add_profile
+
+    def tail(num_steps: int, rate: float, epsilon: float) -> float:
+        inner = 0.5 * math.log(max(1.0, num_steps * rate)) * (1.0 - 2.0**-48)
+        if inner < 1e-12:
+            return 0.0
+        delta = float(profile(num_steps, np.asarray([inner]))[0])
+        return min(0.0, math.log(max(delta, 1e-300) * recursive_factor(inner, direction)) + 2.0**-45)
+
+    return tail
+
+
+def untied_tail(base: Any, direction: Direction, *, add_profile: AddProfile | None = None) -> Tail:
+    """The same with the profile read where it is best (spec X7), 1/(n eta) of it in the remove direction:
+
+    inf_{0 <= a < log(n eta)} delta_add(a) / (1 - e^a / (n eta)).
+    """
+    profile = decomposition_add_profile(base) if add_profile is None else add_profile
+
+    def tail(num_steps: int, rate: float, epsilon: float) -> float:
+        top = math.log(max(1.0, num_steps * rate)) * (1.0 - 2.0**-48)
+        if top < 1e-12:
+            return 0.0
+        at = top * np.arange(_NUM_THRESHOLDS) / _NUM_THRESHOLDS
+        deltas = np.maximum(profile(num_steps, at), 1e-300) / -np.expm1(at - top)
+        log_tail = math.log(float(np.min(deltas)) * _UP) - (top if direction is Direction.REMOVE else 0.0)
+        return min(0.0, log_tail + 2.0**-45)
+
+    return tail

@@ -1,0 +1,157 @@
+"""Random allocation with a noise schedule, and its unfinished epochs: Renyi divergences and closed forms.
+
+Feldman and Shenfeld 2025, Theorem 3.1, holds for steps that differ and for every prefix of the outputs: the likelihood
+ratio is the mean of t independent ratios Y_i, 1 for the steps not yet done. Add/remove adjacency, Gaussian noise, one
+step a record. `PartialAllocation` and `ScheduledAllocation`.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct.bounds.allocation._renyi import closed_form_add_epsilon, closed_form_add_log_delta
+from jaxacct.composition import compose_gaussian_mu, compose_rdp
+from jaxacct.divergence.allocation._powers import rdp_from_log_excess
+from jaxacct.divergence.allocation._schedule import Phases, scheduled_laplace_rdp, scheduled_log_excess
+from jaxacct.divergence.gaussian._pair import gaussian_epsilon, gaussian_log_delta
+from jaxacct.mechanisms import Gaussian, RandomAllocation
+from jaxacct.mechanisms._partial_allocation import PartialAllocation
+from jaxacct.mechanisms._scheduled_allocation import ScheduledAllocation
+from jaxacct.special import log_sum_exp
+
+_ROUND_UP = 1.0 + 2.0**-50
+_ULPS = 2.0**-50
+
+Scheduled = PartialAllocation | ScheduledAllocation
+
+
+class _Run(NamedTuple):
+    phases: Phases
+    num_epochs: jax.Array
+
+
+def _run(mechanism: Scheduled) -> _Run:
+    """What a mechanism of lanes (float64 [L] fields) consists of."""
+    if isinstance(mechanism, PartialAllocation):
+        t = mechanism.num_steps
+        return _Run(Phases((mechanism.mechanism.noise_multiplier,), (mechanism.steps_done,), t), jnp.ones_like(t))
+    total = sum(mechanism.num_steps[1:], start=mechanism.num_steps[0])
+    return _Run(Phases(mechanism.noise_multipliers, mechanism.num_steps, total), mechanism.num_epochs)
+
+
+def _chord(whole: jax.Array, orders: np.ndarray) -> jax.Array:
+    """The chord of (a - 1) R_a, convex in a, between integer orders; `whole` has orders 2, 3, .. (spec S15)."""
+    below = np.floor(orders).astype(int)
+    if (below == orders).all():
+        return whole[below - 2]
+    top = whole.shape[0] + 1
+    weights = jnp.arange(1, top + 1, dtype=jnp.float64)[:, None] - 1.0
+    log_moment = weights * jnp.concatenate([jnp.zeros_like(whole[:1]), whole])
+    share = jnp.asarray(orders - below, jnp.float64)[:, None]
+    chord = (1.0 - share) * log_moment[below - 1] + share * log_moment[np.minimum(below, top - 1)]
+    return chord * _ROUND_UP / jnp.asarray(orders - 1.0, jnp.float64)[:, None]
+
+
+def _revealed_rdp(phases: Phases, orders: np.ndarray) -> jax.Array:
+    """Renyi divergences where the record's step is public: log of the mean of e^{a (a - 1)/(2 sigma_i^2)}, [A, L]."""
+    a = jnp.asarray(orders, jnp.float64)[:, None]
+    done = sum(phases.counts[1:], start=phases.counts[0])
+    parts = [
+        0.5 * a * (a - 1.0) / (sigma * sigma) + jnp.log(count / phases.num_steps)
+        for sigma, count in zip(phases.noise_multipliers, phases.counts, strict=True)
+    ]
+    idle = jnp.maximum(phases.num_steps - done, 0.0) / phases.num_steps
+    some = idle > 0
+    parts.append(jnp.where(some, jnp.log(jnp.where(some, idle, 1.0)), -jnp.inf) + 0.0 * a)
+    terms = jnp.stack(parts)
+    largest = jnp.max(terms, axis=0)
+    return jnp.maximum(log_sum_exp(terms) + _ULPS * (16.0 + largest), 0.0) * _ROUND_UP / (a - 1.0)
+
+
+def scheduled_remove_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> jax.Array:
+    """Renyi divergences [A, L], remove direction (Feldman and Shenfeld 2025, Theorem 3.1; spec X1).
+
+    At integer orders exact up to a relative slack of 4e-12 (A/256), by the positive recursion in the cumulants of
+    X = (1/t) sum Y_i, which add over the steps; elsewhere the chord between them, an upper bound. Never above the mean
+    over the steps of e^{a (a - 1)/(2 sigma_i^2)}, the record's step public. Any schedule.
+    """
+    run, wanted = _run(mechanism), np.asarray(orders, np.float64)
+    top = max(2, int(np.ceil(wanted.max())))
+    whole = rdp_from_log_excess(scheduled_log_excess(run.phases, max_order=top))
+    best = jnp.minimum(_chord(whole, wanted), _revealed_rdp(run.phases, wanted))
+    return compose_rdp([(best, run.num_epochs)])
+
+
+def scheduled_low_order_remove_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> jax.Array:
+    """Renyi divergences [A, L], remove direction, orders in (1, 2), by the Laplace transform (spec X2); else inf."""
+    inside = [i for i, a in enumerate(orders) if 1.0 < a < 2.0]
+    run = _run(mechanism)
+    curve = jnp.full((len(orders), run.num_epochs.shape[0]), jnp.inf)
+    if not inside:
+        return curve
+    exact = scheduled_laplace_rdp(run.phases, exponents=[-float(orders[i]) for i in inside], num_nodes=512)
+    return curve.at[np.asarray(inside)].set(compose_rdp([(exact, run.num_epochs)]))
+
+
+def scheduled_add_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> jax.Array:
+    """Renyi divergences [A, L], add direction, any real order, exact up to certified errors (spec X2).
+
+        R_a = (1/(a-1)) log E_Q[((1/t) sum Y_i)^-(a-1)],
+
+    never above that of the geometric mean, (b/2) (1 + (a-1)/t) with b the mean of 1/sigma_i^2 (0 for steps not done).
+    """
+    run, exponents = _run(mechanism), [float(a) - 1.0 for a in orders]
+    num_nodes = 512 if max(exponents) <= 64 else 1024
+    exact = scheduled_laplace_rdp(run.phases, exponents=exponents, num_nodes=num_nodes)
+    p = jnp.asarray(exponents, jnp.float64)[:, None]
+    closed = 0.5 * run.phases.mean_precision * (1.0 + p / run.phases.num_steps) * _ROUND_UP
+    return compose_rdp([(jnp.minimum(exact, closed), run.num_epochs)])
+
+
+def _geometric(mechanism: Scheduled) -> RandomAllocation:
+    """Plain allocation whose ratios have the same geometric mean."""
+    run = _run(mechanism)
+    noise = (1.0 - 2.0**-50) / jnp.sqrt(run.phases.mean_precision)
+    return RandomAllocation(Gaussian(noise), run.phases.num_steps, jnp.ones_like(noise), run.num_epochs)
+
+
+def scheduled_closed_form_add_log_delta(mechanism: Scheduled, epsilon: jax.Array) -> jax.Array:
+    """log delta [L], add direction, by the geometric mean (Feldman and Shenfeld 2025, Theorem 4.9, corrected).
+
+    X is at least the geometric mean of the Y_i, as lognormal as with equal noise of the mean precision 1/sigma^2.
+    """
+    return closed_form_add_log_delta(_geometric(mechanism), epsilon, uneven=False)
+
+
+def scheduled_closed_form_add_epsilon(mechanism: Scheduled, log_delta: jax.Array) -> jax.Array:
+    """epsilon [L], the inverse of `scheduled_closed_form_add_log_delta`."""
+    return closed_form_add_epsilon(_geometric(mechanism), log_delta, uneven=False)
+
+
+def _revealed(mechanism: Scheduled) -> tuple[jax.Array, jax.Array]:
+    """log of the probability that a record was used at all, and mu of the worst of the steps, once for each epoch."""
+    run = _run(mechanism)
+    noises, counts = run.phases.noise_multipliers, run.phases.counts
+    done = sum(counts[1:], start=counts[0])
+    worst = jnp.min(jnp.stack(noises), axis=0)
+    log_share = jnp.where(run.num_epochs == 1, jnp.log(done / run.phases.num_steps) + _ULPS, 0.0)
+    return jnp.minimum(log_share, 0.0), compose_gaussian_mu([((1.0 + 2.0**-52) / worst, run.num_epochs)])
+
+
+def scheduled_unamplified_log_delta(mechanism: Scheduled, epsilon: jax.Array) -> jax.Array:
+    """log delta [L], both directions, where the record's step is public, and any step the one of least noise.
+
+    (n/t) delta_N(eps) after n of t steps of one epoch (Balle and Wang 2018, Theorem 8; convexity).
+    """
+    log_share, mu = _revealed(mechanism)
+    return log_share + gaussian_log_delta(epsilon, mu)
+
+
+def scheduled_unamplified_epsilon(mechanism: Scheduled, log_delta: jax.Array) -> jax.Array:
+    """epsilon [L], the inverse of `scheduled_unamplified_log_delta`."""
+    log_share, mu = _revealed(mechanism)
+    target = log_delta - log_share
+    return jnp.where(target < 0, gaussian_epsilon(jnp.minimum(target, -1e-12), mu), 0.0)

@@ -1,0 +1,317 @@
+"""Shuffled check-ins, each local randomizer by what holds for it: upper and lower bounds on lanes.
+
+Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", by the sound replacements of its spec
+(S21, S23) over Feldman, McMillan and Talwar's clones pair. Replace-one adjacency; every upper bound covers both
+directions. Outside a regime an upper bound is inf (log delta 0), a lower one 0 (-inf).
+
+The truth does not fall as the probability q of a report grows: whoever drops each shuffled report of q' with
+probability 1 - q/q', by own coins, makes those of q < q'. The bounds do fall, by up to two thirds, about where the
+reports begin to hold log(1/delta) clones: so the least over a few larger probabilities is taken.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct._precision import is_traced
+from jaxacct.bounds.check_in._profile import (
+    CheckInPair,
+    ProfilePoint,
+    check_in_pair,
+    check_in_profile,
+    profile_epsilon,
+    rough_epsilon,
+    with_cost,
+)
+from jaxacct.bounds.shuffle._by_randomizer import pair_of
+from jaxacct.composition import compose_rdp
+from jaxacct.conversion import epsilon_from_rdp, log_delta_from_rdp
+from jaxacct.divergence.check_in._blocks import Layout
+from jaxacct.divergence.check_in._moments import loss_nodes, rdp_from_profile
+from jaxacct.divergence.check_in._response import response_floor_epsilon, response_floor_log_delta
+from jaxacct.divergence.gaussian._pair import gaussian_log_delta
+from jaxacct.mechanisms import FiniteRandomizer, GaussianReports, KaryRandomizedResponse
+from jaxacct.mechanisms._check_in import CheckIn
+from jaxacct.special import log_normal_tail, softplus
+
+_REPORTS, _CLONES = Layout(32, 8, 96), Layout(16, 8, 256)
+_CURVE_REPORTS, _CURVE_CLONES, _NODES = Layout(24, 6, 56), Layout(12, 6, 128), 192
+_ORDERS = tuple((1.0 + np.geomspace(0.05, 2e5, 240)).tolist())
+_SHARES = (0.001, 0.01, 0.1, 0.5)  # of delta, for the cost of approximate randomizers
+_LOCAL_EPSILONS = tuple(np.geomspace(0.1, 10.0, 16).tolist())
+_WANTED = (15.0, 30.0, 60.0, 120.0)  # expected clones: about where, for some delta, a bound is the least of all
+_FEWEST = 0.5  # expected clones below which the bounds have not begun to fall
+_MOST_LOCAL = 300.0  # beyond, a pure randomizer is treated as if it told everything
+
+
+class _Lanes(NamedTuple):
+    """Float64 [L]: users, probability of a report, clone probability, local epsilon, log cost per report, rounds.
+
+    `log_cost` is the log of the total variation at which one report is replaced by a pure one; -inf if it is pure.
+    """
+
+    num_users: jax.Array
+    prob: jax.Array
+    clone_prob: jax.Array
+    local_epsilon: jax.Array
+    log_cost: jax.Array
+    rounds: jax.Array
+
+
+def _log(x: Any) -> jax.Array:
+    return jnp.where(x > 0, jnp.log(jnp.where(x > 0, x, 1.0)), -jnp.inf)
+
+
+def _lanes(mechanism: CheckIn, local_epsilon: jax.Array | None = None) -> _Lanes:
+    """`local_epsilon`: for Gaussian reports, that of the pure randomizers that replace them (Lemma 3.7)."""
+    n = jnp.asarray(mechanism.num_users, jnp.float64)
+    one = jnp.ones_like(n)
+    prob = mechanism.check_in_prob * (1.0 - mechanism.dropout_prob) * one
+    randomizer = mechanism.mechanism
+    if isinstance(randomizer, GaussianReports):
+        assert local_epsilon is not None
+        clone_prob, local = jnp.exp(-local_epsilon), local_epsilon
+        log_cost = gaussian_log_delta(0.5 * local_epsilon * one, 1.0 / randomizer.noise_multiplier * one)
+    else:
+        clone_prob, local = pair_of(randomizer)
+        delta = getattr(randomizer, "local_delta", 0.0)
+        log_cost = _log(delta * one) + jnp.log1p(0.5 * jnp.exp(-local * one))  # Theorem 3.8
+    return _Lanes(n, prob, clone_prob * one, local * one, log_cost * one + 2.0**-46, mechanism.num_epochs * one)
+
+
+def _lane_by_lane(fn: Callable[..., jax.Array], lanes: Any) -> jax.Array:
+    """``fn`` of one lane at a time, [.., 1] to [.., L]: the tables of one pair are as large as many lanes may be."""
+    size = jax.tree.leaves(lanes)[0].shape[0]
+    if size == 1:
+        return fn(lanes)
+    found = jax.lax.map(fn, jax.tree.map(lambda x: x.reshape(-1, 1), lanes))
+    return jnp.moveaxis(found[..., 0], 0, -1)
+
+
+def _least_answer(
+    answer: Callable[..., jax.Array], worst: float, is_hopeless: Callable[..., jax.Array] | None = None
+) -> Callable[..., jax.Array]:
+    """`answer(at, target)`, one lane, or less by a larger probability of a report; `worst` is what any is below.
+
+    Not asked where ``is_hopeless(at, target)`` says that it is `worst`.
+    """
+
+    def least(at: _Lanes, target: jax.Array) -> jax.Array:
+        clones = at.num_users * at.clone_prob
+
+        def step(best: jax.Array, wanted: jax.Array) -> tuple[jax.Array, None]:
+            prob = jnp.minimum(wanted / jnp.maximum(clones, 1e-300), 1.0)
+            # the last of those that come to 1 is enough
+            larger = (prob > at.prob) & (clones * at.prob > _FEWEST) & ((prob < 1) | (wanted == _WANTED[-1]))
+            there = at._replace(prob=jnp.where(larger, prob, at.prob))
+            use = (wanted == 0) | larger[0]
+            if is_hopeless is not None:
+                use = use & ~is_hopeless(there, target)[0]
+            value = jax.lax.cond(use, lambda lanes: answer(lanes, target), lambda _: jnp.full_like(best, worst), there)
+            return jnp.minimum(best, value), None
+
+        first = jnp.full_like(at.num_users, worst)
+        return jax.lax.scan(step, first, jnp.asarray((0.0, *_WANTED), jnp.float64))[0]
+
+    return least
+
+
+def _pair(at: _Lanes, reports: Layout, clones: Layout) -> CheckInPair:
+    usable = (at.local_epsilon <= _MOST_LOCAL) & (at.prob >= 0) & (at.prob <= 1) & (at.num_users >= 1)
+    local = jnp.where(usable, at.local_epsilon, jnp.nan)  # fails closed
+    return check_in_pair(at.num_users, at.prob, at.clone_prob, local, reports=reports, clones=clones)
+
+
+def _cost(at: _Lanes) -> tuple[jax.Array, jax.Array]:
+    """log of c 2 (q (1-q) + n q^2) and of c n q, for E (K/n) (1 + e^eps_K) K c, e^eps_K = 1 + (n/K)(e^eps - 1)."""
+    mean = at.num_users * at.prob
+    fixed = 2.0 * at.prob * (1.0 - at.prob + mean)
+    return _log(fixed) + at.log_cost, _log(mean) + at.log_cost
+
+
+def _profile(epsilon: jax.Array, at: _Lanes, pair: CheckInPair) -> ProfilePoint:
+    return with_cost(check_in_profile(epsilon, pair), epsilon, *_cost(at))
+
+
+def _one_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
+    """One round, one lane."""
+    pair = _pair(at, _REPORTS, _CLONES)
+    leaves, tree = jax.tree.flatten((at, pair))
+
+    def profile(epsilon: jax.Array, *leaves: jax.Array) -> ProfilePoint:
+        return _profile(epsilon, *jax.tree.unflatten(tree, leaves))
+
+    hopeless = jax.lax.stop_gradient(_cost(at)[0] >= log_delta) | ~(pair.local_epsilon >= 0)
+    high = jnp.where(hopeless, jnp.nan, at.local_epsilon)
+    start = rough_epsilon(log_delta, at.num_users, at.prob, at.clone_prob, at.local_epsilon)
+    value = profile_epsilon(profile, log_delta, jnp.where(jnp.isfinite(start), start, 0.0), high, *leaves)
+    return jnp.where(at.rounds == 1, value, jnp.inf)
+
+
+def _one_log_delta(at: _Lanes, epsilon: jax.Array) -> jax.Array:
+    pair = _pair(at, _REPORTS, _CLONES)
+    value = _profile(epsilon, at, pair).log_delta
+    return jnp.where((at.rounds == 1) & (pair.local_epsilon >= 0), value, 0.0)
+
+
+def profile_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
+    """One round by its direct profile (spec S23), the clones pair for each number of reports; inf for several.
+
+    Approximate randomizers by Theorem 3.8, at the cost of the reports that are sent.
+    """
+    return _lane_by_lane(lambda args: _least_answer(_one_epsilon, jnp.inf)(*args), (_lanes(mechanism), log_delta))
+
+
+def profile_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
+    """As `profile_upper_epsilon`, log delta; 0 for several rounds."""
+    return _lane_by_lane(lambda args: _least_answer(_one_log_delta, 0.0)(*args), (_lanes(mechanism), epsilon))
+
+
+def _over_local_epsilons(mechanism: CheckIn, target: jax.Array, answer: Callable[..., jax.Array]) -> jax.Array:
+    """The least answer over the pure randomizers that may replace Gaussian reports."""
+
+    def row(local: jax.Array) -> jax.Array:
+        lanes = _lanes(mechanism, jnp.broadcast_to(local, target.shape))
+        return _lane_by_lane(lambda args: answer(*args), (lanes, target))
+
+    return jnp.min(jax.lax.map(row, jnp.asarray(_LOCAL_EPSILONS, jnp.float64)), axis=0)
+
+
+def gaussian_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
+    """As `profile_upper_epsilon` for Gaussian reports, purified (Lemma 3.7), over a grid of local epsilons."""
+
+    def is_hopeless(at: _Lanes, log_delta: jax.Array) -> jax.Array:
+        return (_cost(at)[0] >= log_delta) | (at.rounds != 1)
+
+    return _over_local_epsilons(mechanism, log_delta, _least_answer(_one_epsilon, jnp.inf, is_hopeless))
+
+
+def gaussian_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
+    """As `gaussian_upper_epsilon`, log delta."""
+    return _over_local_epsilons(mechanism, epsilon, _least_answer(_one_log_delta, 0.0))
+
+
+def _curve(at: _Lanes, orders: Sequence[float]) -> jax.Array:
+    """Renyi divergences [A, 1] of one round of the pure randomizers, one lane."""
+    pair = _pair(at, _CURVE_REPORTS, _CURVE_CLONES)
+    local = jnp.where(pair.local_epsilon > 0, pair.local_epsilon, 1.0)
+    mean = jnp.maximum(at.num_users * at.prob, 1.0)
+    clones = mean * at.clone_prob
+    inverse = -jnp.expm1(-clones) / jnp.maximum(clones, 1e-300)
+    scale = 2.0 * jnp.tanh(0.5 * local) * mean / at.num_users * jnp.sqrt(inverse)
+    nodes = jax.lax.stop_gradient(loss_nodes(scale, local, _NODES))
+    log_delta = jax.lax.map(lambda epsilon: check_in_profile(epsilon, pair).log_delta, nodes[:-1])
+    log_delta = jnp.concatenate([log_delta, jnp.full_like(nodes[:1], -jnp.inf)])
+    values = rdp_from_profile(nodes, log_delta, orders=orders)
+    values = jnp.minimum(values, pair.local_epsilon)
+    zero = (pair.local_epsilon == 0) | ((at.prob == 0) & (pair.local_epsilon > 0))
+    return jnp.where(zero, 0.0, jnp.where(pair.local_epsilon > 0, values, jnp.inf))
+
+
+def profile_upper_rdp(mechanism: CheckIn, *, orders: Sequence[float]) -> jax.Array:
+    """Renyi divergences [A, L] of all rounds from the direct profile, any real order (spec S23); pure randomizers.
+
+    inf for others: no Renyi divergence of theirs is finite. At the probability asked for only.
+    """
+    lanes = _lanes(mechanism)
+    values = _lane_by_lane(lambda at: _curve(at, orders), lanes)
+    values = jnp.where(lanes.log_cost > -jnp.inf, jnp.inf, values)
+    return compose_rdp([(values, lanes.rounds)])
+
+
+def _log_total(at: _Lanes) -> jax.Array:
+    """log of K: what all reports of all rounds cost at most in delta is (1 + e^epsilon) K."""
+    return at.log_cost + _log(at.num_users * at.prob) + jnp.log(at.rounds)
+
+
+def _composed_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
+    """Rounds compose by Renyi divergences, the pure randomizers' cost is added once; one lane."""
+    rdp = compose_rdp([(_curve(at, _ORDERS), at.rounds)])
+    orders = jnp.asarray(_ORDERS, jnp.float64)[:, None]
+    log_total = _log_total(at)
+    best = jnp.where(log_total > -jnp.inf, jnp.inf, epsilon_from_rdp(orders, rdp, log_delta).value)
+    for share in _SHARES:
+        epsilon = epsilon_from_rdp(orders, rdp, log_delta + float(np.log1p(-share)) - 2.0**-46).value
+        needed = softplus(epsilon) + log_total + 2.0**-46
+        best = jnp.minimum(best, jnp.where(needed <= log_delta + float(np.log(share)), epsilon, jnp.inf))
+    return best
+
+
+def _composed_log_delta(at: _Lanes, epsilon: jax.Array) -> jax.Array:
+    rdp = compose_rdp([(_curve(at, _ORDERS), at.rounds)])
+    orders = jnp.asarray(_ORDERS, jnp.float64)[:, None]
+    log_total = _log_total(at)
+    value = log_delta_from_rdp(orders, rdp, epsilon).value
+    cost = softplus(epsilon) + log_total
+    total = jnp.where(log_total > -jnp.inf, jnp.logaddexp(value, jnp.where(jnp.isfinite(cost), cost, 0.0)), value)
+    return jnp.minimum(total + 2.0**-46, 0.0)
+
+
+def composed_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
+    """Several rounds: Renyi divergences of the direct profile (spec S23), added.
+
+    For approximate randomizers delta is shared with (1 + e^epsilon) K, K the expected number of reports of all rounds
+    times the total variation of one (Theorem 3.8).
+    """
+    return _lane_by_lane(lambda args: _least_answer(_composed_epsilon, jnp.inf)(*args), (_lanes(mechanism), log_delta))
+
+
+def composed_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
+    """As `composed_upper_epsilon`, log delta."""
+    return _lane_by_lane(lambda args: _least_answer(_composed_log_delta, 0.0)(*args), (_lanes(mechanism), epsilon))
+
+
+def gaussian_composed_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
+    """As `composed_upper_epsilon` for Gaussian reports, purified, over a grid of local epsilons."""
+    answer = _least_answer(_composed_epsilon, jnp.inf, lambda at, log_delta: _log_total(at) >= log_delta)
+    return _over_local_epsilons(mechanism, log_delta, answer)
+
+
+def gaussian_composed_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
+    """As `gaussian_composed_upper_epsilon`, log delta."""
+    return _over_local_epsilons(mechanism, epsilon, _least_answer(_composed_log_delta, 0.0))
+
+
+def setting_of(mechanism: CheckIn) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(n, q, local epsilon) [L] of binary randomized response that reports of `mechanism` can be turned into.
+
+    For k values, those who send a third one are as if they had not checked in; Gaussian reports by their sign along the
+    line between two data, 2 / noise_multiplier standard deviations apart. Nothing (epsilon 0) for finite randomizers.
+    """
+    n = jnp.asarray(mechanism.num_users, jnp.float64)
+    one = jnp.ones_like(n)
+    prob = mechanism.check_in_prob * (1.0 - mechanism.dropout_prob) * one
+    randomizer = mechanism.mechanism
+    if isinstance(randomizer, FiniteRandomizer):
+        return n, prob, 0.0 * one
+    if isinstance(randomizer, GaussianReports):
+        half = 1.0 / randomizer.noise_multiplier * one
+        return n, prob, (log_normal_tail(-half) - log_normal_tail(half)) * (1.0 - 2.0**-40)
+    local = randomizer.local_epsilon * one
+    if isinstance(randomizer, KaryRandomizedResponse):
+        growth = jnp.exp(jnp.minimum(local, 700.0))
+        prob = prob * jnp.minimum((growth + 1.0) / (growth + randomizer.num_categories - 1.0), 1.0) * (1.0 - 2.0**-48)
+    return n, prob, local
+
+
+def response_statics(mechanism: CheckIn) -> dict[str, Any]:
+    """Blocks of the number of reports and of ones."""
+    if is_traced(mechanism.num_users, mechanism.check_in_prob):
+        return {"blocks": 96}
+    mean = float(np.max(np.multiply(mechanism.num_users, mechanism.check_in_prob), initial=1.0))
+    return {"blocks": 64 if mean < 16 else 96}
+
+
+def response_lower_epsilon(mechanism: CheckIn, log_delta: jax.Array, *, blocks: int) -> jax.Array:
+    """Binary randomized response on one record among equal ones: no valid epsilon is lower (one of the rounds)."""
+    lanes = (*setting_of(mechanism), log_delta)
+    return _lane_by_lane(lambda a: response_floor_epsilon(a[3], *a[:3], window=blocks), lanes)
+
+
+def response_lower_log_delta(mechanism: CheckIn, epsilon: jax.Array, *, blocks: int) -> jax.Array:
+    """As `response_lower_epsilon`, log delta."""
+    lanes = (*setting_of(mechanism), epsilon)
+    return _lane_by_lane(lambda a: response_floor_log_delta(a[3], *a[:3], window=blocks), lanes)

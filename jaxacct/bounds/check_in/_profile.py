@@ -1,0 +1,151 @@
+"""The privacy profile of shuffled check-ins, from that of shuffled reports.
+
+Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", and its spec S23, S24. K ~ Bin(n, q) users
+check in. K is seen and the same for both neighbours; given K = k the users are a uniform k-subset, so that with D_k
+the profile of k shuffled reports, by advanced joint convexity,
+
+    delta(eps) <= sum_k w_k (k/n) D_k(log(1 + (n/k)(e^eps - 1))),   eps >= 0.
+
+Upper bound, replace-one adjacency, both directions; any D_k that bounds both and does not increase with k.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxacct.divergence.check_in._blocks import Blocks, Layout, binomial_blocks, log_mixture
+from jaxacct.divergence.check_in._clones import CountLaw, clones_upper, count_law
+from jaxacct.divergence.clones._profile import _gaussian_root as gaussian_root
+from jaxacct.special import log_sum_exp
+
+_ROUND_DOWN = 1.0 - 2.0**-49
+_AIM = 5e-8  # the root is sought this far below the target, and accepted within twice as much
+_MAX_STEPS = 60
+
+
+class ProfilePoint(NamedTuple):
+    """log delta, rounded up, and d log delta / d epsilon, which only steers; each [L]."""
+
+    log_delta: jax.Array
+    slope: jax.Array
+
+
+class CheckInPair(NamedTuple):
+    """What the profile is made of: n, the local epsilon [L], blocks of K, the law of clones at their first counts."""
+
+    num_users: jax.Array
+    local_epsilon: jax.Array
+    blocks: Blocks
+    law: CountLaw
+
+
+def check_in_pair(
+    num_users: jax.Array,
+    prob: jax.Array,
+    clone_prob: jax.Array,
+    local_epsilon: jax.Array,
+    *,
+    reports: Layout,
+    clones: Layout,
+) -> CheckInPair:
+    """The clones pair under check-ins with probability `prob`, parameters [L]; static layouts of K and of clones."""
+    blocks = binomial_blocks(num_users, prob, reports)
+    return CheckInPair(num_users, local_epsilon, blocks, count_law(blocks.first, clone_prob, clones))
+
+
+def check_in_profile(epsilon: jax.Array, pair: CheckInPair) -> ProfilePoint:
+    """The bound of spec S23 at `epsilon` [L] >= 0, D_k the clones pair.
+
+    For one pair of laws, k -> (k/n) D(log(1 + (n/k)(e^eps - 1))) = E[((k/n)(L - 1) - (e^eps - 1))_+] is convex: on a
+    block, D_k is replaced by D of its first count, and the sum by the chord's.
+    """
+    num_users, blocks = pair.num_users, pair.blocks
+    reach = jnp.expm1(epsilon)
+
+    def inner(count: jax.Array) -> jax.Array:
+        return jnp.log1p(num_users / count * reach) * _ROUND_DOWN
+
+    ends = jnp.concatenate([inner(blocks.first), inner(blocks.last)])
+    twice = CountLaw(*(jnp.concatenate([x, x], axis=1) for x in pair.law))
+    at = clones_upper(ends, pair.local_epsilon, twice)
+    log_share = jnp.log(jnp.concatenate([blocks.first, blocks.last]) / num_users)
+    half = blocks.first.shape[0]
+    values = log_share + at.log_delta
+    weights = jnp.concatenate([blocks.log_low, blocks.log_high])
+    tail = log_sum_exp(jnp.where(weights > -jnp.inf, weights + at.log_tail, -jnp.inf))
+    log_delta = jnp.minimum(log_mixture(blocks, values[:half], values[half:]), 0.0)
+    log_delta = jnp.where(jnp.isnan(log_delta), 0.0, log_delta)
+    return ProfilePoint(log_delta, -jnp.exp(jnp.minimum(epsilon + tail - log_delta, 700.0)))
+
+
+def with_cost(point: ProfilePoint, epsilon: jax.Array, log_fixed: jax.Array, log_rate: jax.Array) -> ProfilePoint:
+    """Adds exp(log_fixed) + (e^epsilon - 1) exp(log_rate) to delta, as for approximate randomizers."""
+    grown = jnp.expm1(epsilon) * jnp.exp(log_rate)
+    cost = (jnp.exp(log_fixed) + grown) * (1.0 + 2.0**-48)
+    some = cost > 0
+    total = jnp.where(some, jnp.logaddexp(point.log_delta, jnp.log(jnp.where(some, cost, 1.0))), point.log_delta)
+    total = jnp.where(some, total + 2.0**-48, total)
+    slope = jnp.exp(point.log_delta - total) * point.slope + jnp.exp(epsilon + log_rate - total)
+    return ProfilePoint(jnp.minimum(total, 0.0), jnp.where(some, slope, point.slope))
+
+
+def profile_epsilon(
+    profile: Callable[..., ProfilePoint], log_delta: jax.Array, start: jax.Array, high: jax.Array, *params: jax.Array
+) -> jax.Array:
+    """The least epsilon in [0, high] found with ``profile(epsilon, *params)`` at most `log_delta`; inf if none.
+
+    `profile` falls, or falls to one minimum and then rises. Newton's steps on log delta inside a bracket; the answer is
+    a point where the profile was evaluated, within 1e-7 of the target. Derivatives are those of the exact root.
+    """
+
+    @jax.custom_jvp
+    def solve(log_delta: jax.Array, start: jax.Array, high: jax.Array, *params: jax.Array) -> jax.Array:
+        first = jnp.clip(start, 0.0, high)
+
+        def step(state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+            turn, x, low, best, top, done = state
+            point = profile(x, *params)
+            residual = point.log_delta - log_delta
+            good, falling = residual <= 0, point.slope < 0
+            low = jnp.where(~good & falling, jnp.maximum(low, x), low)
+            # right of the minimum, the least epsilon lies to the left
+            top = jnp.where(good | ~falling, jnp.minimum(top, x), top)
+            best = jnp.where(good, jnp.minimum(best, x), best)
+            ahead = x - (residual + _AIM) / jnp.where(falling, point.slope, -1.0)
+            inside = falling & (ahead > low) & (ahead < top)
+            ahead = jnp.where(inside, ahead, 0.5 * (low + top))
+            # both ends first, then from `start`
+            ahead = jnp.where(turn == 0, high, jnp.where(turn == 1, first, ahead))
+            near = (good & (residual >= -2.0 * _AIM)) | (top - low <= 1e-9 * top)
+            done = done | jnp.where(turn == 0, good, jnp.where(turn == 1, (low >= high) | (high <= 0), near))
+            return turn + 1, jnp.where(done, x, ahead), low, best, top, done
+
+        zero = jnp.zeros_like(high)
+        begin: Any = (jnp.zeros((), jnp.int32), zero, zero, zero + jnp.inf, high, ~(log_delta < 0) | jnp.isnan(high))
+        last = jax.lax.while_loop(lambda s: (s[0] < _MAX_STEPS) & ~jnp.all(s[-1]), step, begin)
+        return jnp.where(log_delta >= 0, 0.0, last[3])
+
+    @solve.defjvp
+    def _jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+        root = solve(*primals)
+        inside = jnp.isfinite(root) & (root > 0)
+        high = primals[2]
+        at = jnp.where(inside, root, jnp.where(high > 0, 0.5 * high, 1.0))  # a NaN there would reach the transpose
+        point, drift = jax.jvp(lambda *p: profile(at, *p), primals[3:], tangents[3:])
+        usable = inside & jnp.isfinite(point.slope) & (point.slope < 0)
+        rate = (tangents[0] - drift.log_delta) / jnp.where(usable, point.slope, -1.0)
+        return root, jnp.where(usable, rate, 0.0)
+
+    return solve(log_delta, start, high, *params)
+
+
+def rough_epsilon(
+    log_delta: jax.Array, num_users: jax.Array, prob: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array
+) -> jax.Array:
+    """About the root, to start from: that of the pair at the mean number of check-ins, sub-sampled."""
+    q = jnp.clip(prob, 1e-300, 1.0)
+    mean = jnp.maximum(num_users * q, 1.0)
+    inner = gaussian_root(jnp.minimum(log_delta - jnp.log(q), -1e-3), mean, clone_prob, local_epsilon)
+    return jax.lax.stop_gradient(jnp.log1p(q * jnp.expm1(inner)))

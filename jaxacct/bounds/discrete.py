@@ -1,0 +1,187 @@
+"""The exact profiles of mechanisms with few outputs: true k-out-of-t random allocation, sampling, composition.
+
+Feldman and Shenfeld 2025, Theorem 3.1: the laws of the outputs depend on how often each output occurred only. With
+n_y of them and j_y of those from the record's k steps,
+
+    P-bar(n) = t!/prod n_y! / C(t, k) sum_{j: sum j_y = k} prod_y C(n_y, j_y) P(y)^j_y Q(y)^(n_y - j_y),
+
+a polynomial product over the outputs, and no reduction to one step at a time. Independent runs multiply, equal ones by
+their own types. Add/remove adjacency, both directions.
+"""
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jaxacct._precision import is_traced
+from jaxacct._types import Direction
+from jaxacct.mechanisms import Composed, DiscretePair, PoissonSampled, RandomAllocation
+from jaxacct.special import log_factorial_table
+
+_MOST_NUMBERS = 2**24
+_MOST_TYPES = 2**20
+
+
+class Types(NamedTuple):
+    """log probability of each type with the record and without it, and the relative error of either."""
+
+    log_p: NDArray[np.float64]
+    log_q: NDArray[np.float64]
+    error: float
+
+
+def has_types(mechanism: Any) -> bool:
+    """Whether `mechanism` is made of discrete pairs, allocated, sampled or composed, with few enough types."""
+    return not is_traced(mechanism) and _num_types(mechanism) <= _MOST_TYPES
+
+
+def _num_types(mechanism: Any) -> float:
+    """How many types there are to hold; inf for other mechanisms and for arrays of them."""
+    if isinstance(mechanism, DiscretePair):
+        return len(mechanism.p)
+    if isinstance(mechanism, Composed):
+        parts = zip(mechanism.mechanisms, mechanism.counts, strict=True)
+        return math.prod(_num_multisets(_num_types(part), count) for part, count in parts)
+    if not isinstance(getattr(mechanism, "mechanism", None), DiscretePair):
+        return math.inf
+    letters, t = len(mechanism.mechanism.p), mechanism.num_steps
+    if isinstance(mechanism, PoissonSampled):
+        return _num_multisets(letters, t) if np.ndim(mechanism.sampling_prob) == 0 else math.inf
+    if not isinstance(mechanism, RandomAllocation) or np.ndim(mechanism.num_selected) > 0:
+        return math.inf
+    single = _num_multisets(letters, t)
+    held = single * (int(mechanism.num_selected) + 1) * letters
+    return _num_multisets(single, mechanism.num_epochs) if held <= _MOST_NUMBERS else math.inf
+
+
+def _num_multisets(letters: float, count: Any) -> float:
+    """In how many ways `count` outputs fall on `letters` values; inf for too many."""
+    if np.ndim(count) > 0 or min(letters - 1, count) > 20 or letters * count > _MOST_NUMBERS:  # over 2^20 types
+        return math.inf
+    number = math.comb(int(count) + int(letters) - 1, int(letters) - 1)
+    return number if count == 1 or number * letters <= _MOST_NUMBERS else math.inf
+
+
+def _compositions(total: int, parts: int) -> NDArray[np.int64]:
+    """Every way to write `total` as an ordered sum of `parts` whole numbers >= 0, [N, parts]."""
+    if parts == 1:
+        return np.array([[total]])
+    if parts == 2:
+        return np.stack([np.arange(total + 1), np.arange(total, -1, -1)], axis=1)
+    rows = [np.insert(_compositions(total - first, parts - 1), 0, first, axis=1) for first in range(total + 1)]
+    return np.concatenate(rows)
+
+
+@functools.lru_cache(maxsize=8)
+def _types(mechanism: Any) -> Types:
+    if isinstance(mechanism, DiscretePair):
+        return _of_pair(np.asarray(mechanism.p), np.asarray(mechanism.q))
+    if isinstance(mechanism, PoissonSampled):
+        p, q = np.asarray(mechanism.mechanism.p), np.asarray(mechanism.mechanism.q)
+        rate = float(mechanism.sampling_prob)
+        return _repeated(_of_pair(rate * p + (1.0 - rate) * q, q), int(mechanism.num_steps))
+    if isinstance(mechanism, RandomAllocation):
+        return _repeated(_allocated(mechanism), int(mechanism.num_epochs))
+    parts = zip(mechanism.mechanisms, mechanism.counts, strict=True)
+    return functools.reduce(_product, (_repeated(_types(part), int(count)) for part, count in parts))
+
+
+def _of_pair(p: NDArray[np.float64], q: NDArray[np.float64]) -> Types:
+    with np.errstate(divide="ignore"):
+        log_p, log_q = np.log(p), np.log(q)
+    return Types(log_p, log_q, 2.0**-50 + _rounding(log_p, log_q))
+
+
+def _product(a: Types, b: Types) -> Types:
+    """Of two independent runs."""
+    log_p, log_q = (np.add.outer(x, y).ravel() for x, y in ((a.log_p, b.log_p), (a.log_q, b.log_q)))
+    return Types(log_p, log_q, a.error + b.error + _rounding(log_p, log_q))
+
+
+def _repeated(types: Types, count: int) -> Types:
+    """Of `count` independent runs: how often each type occurred."""
+    if count == 1:
+        return types
+    counts = _compositions(count, types.log_p.shape[0])
+    log_factorial = log_factorial_table(count)
+    log_many = log_factorial[count] - log_factorial[counts].sum(axis=1)
+    log_p, log_q = (
+        log_many + np.where(counts > 0, counts * np.where(counts > 0, x, 0.0), 0.0).sum(axis=1)
+        for x in (types.log_p, types.log_q)
+    )
+    size = log_factorial[-1] / 2.0**51 + count * _rounding(types.log_p, types.log_q)
+    return Types(log_p, log_q, count * types.error + (2.0 + counts.shape[1]) * size)
+
+
+def _rounding(*logs: NDArray[np.float64]) -> float:
+    """Relative error of e^x for x known to an ulp."""
+    return 2.0**-51 * max(1.0, *(float(np.abs(x[np.isfinite(x)]).max(initial=0.0)) for x in logs))
+
+
+def _allocated(mechanism: RandomAllocation) -> Types:
+    t, k = int(mechanism.num_steps), int(mechanism.num_selected)
+    pair: DiscretePair = mechanism.mechanism
+    counts = _compositions(t, len(pair.p))
+    log_factorial = log_factorial_table(t)
+    log_many = log_factorial[t] - log_factorial[counts].sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_p, log_q = np.log(np.asarray(pair.p)), np.log(np.asarray(pair.q))
+        product = np.full((counts.shape[0], k + 1), -np.inf)
+        product[:, 0] = 0.0
+        q_total = np.zeros(counts.shape[0])
+        for y in range(counts.shape[1]):
+            n = counts[:, y]
+            q_total += np.where(n > 0, n * log_q[y], 0.0)
+            grown = np.full_like(product, -np.inf)
+            for j in range(min(k, int(n.max())) + 1):
+                rest = n - j
+                inside = rest >= 0
+                binomial = log_factorial[n] - log_factorial[j] - log_factorial[np.maximum(rest, 0)]
+                own = (j * log_p[y] if j else 0.0) + np.where(rest > 0, rest * log_q[y], 0.0)
+                term = np.where(inside, binomial + own, -np.inf)
+                grown[:, j:] = np.logaddexp(grown[:, j:], product[:, : k + 1 - j] + term[:, None])
+            product = grown
+        log_choose = log_factorial[t] - log_factorial[k] - log_factorial[t - k]
+        log_bar = log_many - log_choose + product[:, k]
+        log_base = log_many + q_total
+    # sums of t logarithms, each of some log t, and logaddexps
+    size = 1.0 + float(np.abs(log_factorial[-1])) + t * float(np.abs(np.nan_to_num(log_q, neginf=0.0)).max())
+    return Types(log_bar, log_base, 2.0**-50 * (size + 8.0 * k * counts.shape[1] + t))
+
+
+def types_delta(mechanism: Any, epsilon: float, direction: Direction, *, upper: bool) -> float:
+    """delta at `epsilon` >= 0, rounded up or down; for mechanisms that `has_types` accepts.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.bounds.discrete import types_delta
+    >>> run = ja.RandomAllocation(ja.DiscretePair((0.75, 0.25), (0.25, 0.75)), num_steps=6, num_selected=3)
+    >>> round(types_delta(run, 0.22314355131421, ja.Direction.REMOVE, upper=True), 9)
+    0.476196289
+    """
+    found = _types(mechanism)
+    first, second = (found.log_p, found.log_q) if direction is Direction.REMOVE else (found.log_q, found.log_p)
+    a, b = np.exp(first), np.exp(second + epsilon)
+    slack = found.error * (a + b) * (1.0 if upper else -1.0)
+    total = float(np.maximum(a - b + slack, 0.0).sum())
+    return min(1.0, total * (1.0 + 2.0**-40)) if upper else max(0.0, total * (1.0 - 2.0**-40))
+
+
+def types_epsilon(mechanism: Any, delta: float, direction: Direction, *, upper: bool) -> float:
+    """epsilon at `delta`, rounded up or down: bisection that keeps the safe end; inf where no epsilon suffices."""
+    low, high = 0.0, 1.0
+    if types_delta(mechanism, 0.0, direction, upper=upper) <= delta:
+        return 0.0
+    while types_delta(mechanism, high, direction, upper=upper) > delta:
+        low, high = high, 2.0 * high
+        if high > 700.0:
+            return math.inf if upper else low
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if types_delta(mechanism, middle, direction, upper=upper) > delta:
+            low = middle
+        else:
+            high = middle
+    return high if upper else low

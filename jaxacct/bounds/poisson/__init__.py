@@ -1,0 +1,1 @@
+"""Bounds of Poisson-sampled steps."""

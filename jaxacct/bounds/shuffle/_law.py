@@ -1,0 +1,90 @@
+"""The privacy loss distribution of shuffled reports, from the profile of the clones pair.
+
+Feldman, McMillan and Talwar 2021, Theorem 3.2: the pair dominates a round, adaptively composed (spec S15, route C).
+Replace-one adjacency; the pair is symmetric, so one direction serves.
+"""
+
+import functools
+import math
+
+import jax
+import numpy as np
+
+from jaxacct._precision import Rounding, float64_kernel
+from jaxacct._types import Bound, Direction, NeighboringRelation, TooFineError
+from jaxacct.bounds.shuffle._by_randomizer import concrete_pair, is_pure
+from jaxacct.conversion import delta_from_log, delta_from_log_down
+from jaxacct.curves import Pld
+from jaxacct.curves._from_profile import dominating_pld
+from jaxacct.curves._from_profile_below import Bracketed, dominated_pld
+from jaxacct.divergence.clones._profile import clones_delta, clones_epsilon, window_for
+from jaxacct.mechanisms import GaussianReports, Shuffled
+
+_LOG_END = -60.0  # of delta: where the grid of losses stops
+_MAX_POINTS = 2**16
+_THEOREM = "Feldman, McMillan & Talwar 2021, Theorem 3.2"
+
+
+def has_pair(mechanism: Shuffled) -> bool:
+    """Whether one clones pair dominates it: pure randomizers."""
+    return is_pure(mechanism) and not isinstance(mechanism.mechanism, GaussianReports)
+
+
+def _lane_bytes(*, window: int) -> int:
+    return 400 * window
+
+
+@float64_kernel(rounding=Rounding.NEAREST, lane_bytes=_lane_bytes)
+def _delta_ends(
+    epsilon: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
+) -> tuple[jax.Array, jax.Array]:
+    found = clones_delta(epsilon, num_reports, clone_prob, local_epsilon, window=window)
+    return delta_from_log_down(found.log_lower), delta_from_log(found.log_upper)
+
+
+@float64_kernel(rounding=Rounding.UP, lane_bytes=_lane_bytes)
+def _last_loss(
+    log_delta: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
+) -> jax.Array:
+    return clones_epsilon(log_delta, num_reports, clone_prob, local_epsilon, window=window).upper
+
+
+def shuffled_scale(mechanism: Shuffled) -> tuple[float, int]:
+    """(count times squared scale of a round's loss, count): 4 s^2 E[1/m] in the Gaussian limit."""
+    n, p, local = concrete_pair(mechanism)
+    some = -math.expm1(n * math.log1p(-p)) if p < 1.0 else 1.0
+    mean_inverse = some / (n * p) if n * p > 0.0 else 1.0
+    rounds = int(mechanism.num_epochs)
+    return rounds * 4.0 * math.tanh(0.5 * min(local, 1e3)) ** 2 * mean_inverse, rounds
+
+
+@functools.lru_cache(maxsize=8)
+def _profile(n: float, clone_prob: float, local: float, step: float) -> Bracketed:
+    window = window_for(n, clone_prob)
+    last = float(_last_loss(_LOG_END, n, clone_prob, local, window=window))
+    size = math.ceil(min(last, local) / step) + 3
+    if size > _MAX_POINTS:
+        raise TooFineError(
+            f"a step of {step:.3g} up to a loss of {last:.3g} asks for {size} points: ask for less precision"
+        )
+    lower, upper = _delta_ends(step * np.arange(size), n, clone_prob, local, window=window)
+    return Bracketed(np.asarray(lower), np.asarray(upper))
+
+
+def shuffled_pld(mechanism: Shuffled, step: float, bound: Bound) -> Pld:
+    """One round's distribution, dominating or dominated; its error falls with the square of the step."""
+    profile = _profile(*concrete_pair(mechanism), step)
+    relation = NeighboringRelation.REPLACE_ONE
+    if bound is Bound.LOWER:
+        return dominated_pld(step, profile, profile, Direction.REMOVE, theorem=_THEOREM, relation=relation)
+    found = dominating_pld(step, profile.upper, profile.upper, Direction.REMOVE, theorem=_THEOREM)
+    return Pld(
+        found.offset,
+        found.step,
+        found.masses,
+        found.infinite_mass,
+        found.bound,
+        found.direction,
+        relation,
+        _THEOREM,
+    )

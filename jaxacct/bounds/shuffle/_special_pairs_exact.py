@@ -1,0 +1,237 @@
+"""Shuffled reports through special pairs: Girgis et al. 2021, Theorem 4, with the pair's exact worst case inside.
+
+For any eps-LDP randomizer, q = e^-eps, both directions, replace-one adjacency, real orders a > 1:
+
+    exp((a-1) R_a) <= E_m[ E*_{m+1}(a) ],   m ~ Bin(n-1, q),   E*_M(a) = E_k (1 + x_k)^a,  k ~ Bin(M, 1/(E+1)):
+
+m of the other reports are as if from the differing record's other value, and E*_M is the worst moment of M such reports
+(spec X1, X2; `_special_pair`, `_response_renyi`). Never above the paper's Theorems 1 and 2, whatever their split; to
+leading order a (E-1)^2/(2n), half of Theorem 1.
+
+The sum over m takes every h-th value (`_lattice_comb`): M^a E*_M is a positive combination of M (M-1) .. (M-j+1) z^M,
+j <= K = ceil(a), and M^-a = int u^(a-1) e^(-uM) du / Gamma(a).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct.divergence.response._lattice_comb import (
+    EXPONENT,
+    gamma_reach,
+    left_reach,
+    log_aliases,
+    right_reach,
+    stride,
+)
+from jaxacct.divergence.response._renyi import LARGEST, response_log_excess, response_window
+from jaxacct.divergence.response._special_pair import moment_bound_log_excess, single_log_cap, special_pair_log_excess
+from jaxacct.special import log_sum_exp, softplus
+from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
+
+_ROUND_UP = 1.0 + 2.0**-49
+_MAX_NODES = 2**13
+
+
+class _Layout(NamedTuple):
+    """Values of m: first, first + step, ..; the least variance and a bound on the mixture's cut."""
+
+    first: Any
+    step: Any
+    last: Any
+    variance: Any
+    log_cut: Any
+
+
+def _layout(xp: Any, n: Any, local_epsilon: Any, top: float, whole: bool) -> _Layout:
+    q, rest = xp.exp(-local_epsilon), -xp.expm1(-local_epsilon)
+    mean, rest_mean = (n - 1.0) * q, (n - 1.0) * rest
+    margin = EXPONENT + top * local_epsilon  # E*_1 <= e^(a eps)
+    below = xp.minimum(left_reach(mean, margin, xp), right_reach(rest_mean, margin, xp))
+    above = xp.minimum(right_reach(mean, EXPONENT, xp), left_reach(rest_mean, EXPONENT, xp))
+    first = xp.maximum(xp.floor(mean - below), 0.0)
+    last = xp.minimum(xp.ceil(mean + above), n - 1.0)
+    log_z = -gamma_reach(top, xp) / (first + 1.0)
+    log_cut = xp.zeros_like(n) - EXPONENT
+    if not whole:
+        # (S'/M)^-f = int t^(f-1) e^(-tS') dt / Gamma(f), S' = M (1 + X/M), cut at t0 >= 4 a / (e M): what is left has
+        # E[(S'/M)^a e^(-t0 S')] <= E e^(-t0 S'/2) = phi(t0/2)^M
+        cut = (4.0 * EXPONENT + 2.0 * top) / (first + 1.0)
+
+        def log_phi(t: Any) -> Any:
+            shift = (q * xp.expm1(-t * xp.exp(local_epsilon)) + xp.expm1(-t * q)) / (1.0 + q)
+            return xp.log1p(xp.maximum(shift, -0.5))  # so far only for few reports, which are summed one by one
+
+        log_cut = xp.maximum(log_cut, (first + 1.0) * log_phi(0.5 * cut))
+        log_z = log_z + log_phi(cut)
+        log_cut = xp.where(log_phi(cut) > np.log(0.5), log_cut, 0.0)
+    tilted = q * xp.exp(xp.maximum(log_z, -700.0))
+    least = xp.minimum(rest * tilted / ((rest + tilted) * (rest + tilted)), q * rest)
+    variance = xp.maximum(n - 1.0 - np.ceil(top), 0.0) * least
+    variance = xp.where(log_cut <= -0.9 * EXPONENT, variance, 0.0)
+    return _Layout(first, stride(xp, variance), last, variance, log_cut)
+
+
+def _is_whole(orders: Sequence[float]) -> bool:
+    return all(float(a).is_integer() for a in orders)
+
+
+def _usable(xp: Any, num_reports: Any, local_epsilon: Any) -> Any:
+    return (num_reports >= 1) & (num_reports < xp.inf) & (local_epsilon > 0) & (local_epsilon <= LARGEST)
+
+
+def mixture_statics(
+    num_reports: Any, local_epsilon: Any, orders: Sequence[float], *, max_nodes: int = _MAX_NODES
+) -> dict[str, int]:
+    """Static sizes `nodes` (values of m) and `window` (counts for each) for concrete arrays of reports.
+
+    Less is certified, too, only looser.
+    """
+    n, local = (np.asarray(v, np.float64) for v in np.broadcast_arrays(num_reports, local_epsilon))
+    usable = _usable(np, n, local)
+    n, local = np.where(usable, n, 1.0), np.where(usable, local, 1.0)
+    at = _layout(np, n, local, max(orders), _is_whole(orders))
+    needed = min(float(np.max((at.last - at.first) / at.step)) + 2.0, max_nodes)
+    nodes = 1 << max(4, int(np.ceil(np.log2(needed))))
+    m = np.minimum(at.first + at.step * np.arange(nodes).reshape(-1, *[1] * n.ndim), n - 1.0)
+    return {"nodes": nodes, "window": response_window(m + 1.0, local, max(orders))}
+
+
+def mixture_lane_bytes(*, orders: Sequence[float], nodes: int, window: int) -> int:
+    """For `Kernel`."""
+    return 64 * nodes * window
+
+
+def mixture_rdp(
+    num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], nodes: int, window: int
+) -> jax.Array:
+    """Renyi divergences [A, L] of shuffled eps-LDP reports, the module's formula: upper bound, real orders > 1, nats.
+
+    Replace-one adjacency, both directions, one round. At most the unshuffled report's. Rounding and truncation are
+    added: 4e-13 relative while `nodes` and `window` suffice. inf outside num_reports >= 1, local_epsilon >= 0.
+
+    Args:
+      num_reports, local_epsilon: float64 [L].
+      orders, nodes, window: static, the sizes from `mixture_statics`.
+
+    >>> import jax.numpy as jnp
+    >>> from jaxacct._precision import Kernel
+    >>> sizes = mixture_statics(10**6, 0.5, (4.0,))
+    >>> float(Kernel(mixture_rdp)(10**6, 0.5, orders=(4.0,), **sizes)[0]).__round__(13)
+    8.416779e-07
+    """
+
+    def special(clients: jax.Array, local: jax.Array) -> jax.Array:
+        return response_log_excess(clients, local, powers=orders, window=window).upper
+
+    return _mixture(special, num_reports, local_epsilon, orders=orders, nodes=nodes)
+
+
+def moment_mixture_rdp(
+    num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int], nodes: int
+) -> jax.Array:
+    """`mixture_rdp` with Theorem 5 in place of the exact special pair [A, L]: upper bound, integer orders. Looser."""
+
+    def special(clients: jax.Array, local: jax.Array) -> jax.Array:
+        return moment_bound_log_excess(clients, local, orders=orders)
+
+    return _mixture(special, num_reports, local_epsilon, orders=orders, nodes=nodes)
+
+
+def sampled_mixture_rdp(
+    num_reports: jax.Array,
+    local_epsilon: jax.Array,
+    sampling_prob: jax.Array,
+    *,
+    orders: Sequence[int],
+    nodes: int,
+    num_bits: int | None,
+) -> jax.Array:
+    """Renyi divergences [A, L] if each of n clients reports with probability s, independently: integer orders.
+
+    Upper bound, replace-one adjacency (n is public; who took part is not, how many may be). To stay silent is one more
+    message of a randomizer that is still eps-LDP: Theorem 4 holds for it, and in its special pairs xi is 0 with
+    probability 1 - s, else as before. To leading order s a (E-1)^2/(2n).
+
+    The same for any randomizer whose special pairs are such: shuffled k-ary randomized response is at most this at
+    s = (E + 1)/(E + k - 1), each report sent.
+
+    Args:
+      sampling_prob: s in (0, 1], float64 [L].
+      nodes, num_bits: static, from `sampled_mixture_statics`.
+    """
+    usable = (sampling_prob > 0) & (sampling_prob <= 1)
+    prob = jnp.where(usable, sampling_prob, 1.0)
+
+    def special(clients: jax.Array, local: jax.Array) -> jax.Array:
+        each = jnp.broadcast_to(prob, (nodes, *prob.shape)).reshape(-1)
+        return special_pair_log_excess(clients, local, each, orders=orders, num_bits=num_bits)
+
+    value = _mixture(special, num_reports, local_epsilon, orders=orders, nodes=nodes)
+    # nothing is sent without sampling, and more sampling never helps: the unsampled cap holds; s = 0 tells nothing
+    return jnp.where(usable, value, jnp.where(sampling_prob == 0, jnp.minimum(value, 0.0), jnp.inf))
+
+
+def sampled_mixture_statics(num_reports: Any, local_epsilon: Any, orders: Sequence[int]) -> dict[str, Any]:
+    """Static sizes for `sampled_mixture_rdp`: `num_bits` only where a special pair has fewer clients than an order."""
+    sizes = mixture_statics(num_reports, local_epsilon, orders)
+    n, local = (np.asarray(v, np.float64) for v in np.broadcast_arrays(num_reports, local_epsilon))
+    usable = _usable(np, n, local)
+    at = _layout(np, np.where(usable, n, 1e18), np.where(usable, local, 1e-3), max(orders), True)
+    bits = None if np.all(at.first + 1.0 >= max(orders)) else int(np.ceil(np.log2(np.max(n) + 1.0)))
+    return {"nodes": sizes["nodes"], "num_bits": bits}
+
+
+def _mixture(
+    special: Callable[[jax.Array, jax.Array], jax.Array],
+    num_reports: jax.Array,
+    local_epsilon: jax.Array,
+    *,
+    orders: Sequence[float],
+    nodes: int,
+) -> jax.Array:
+    """The sum over m of upper ends of log(E*_{m+1} - 1), and what it may miss."""
+    usable = _usable(jnp, num_reports, local_epsilon)
+    n, local = jnp.where(usable, num_reports, 1.0), jnp.where(usable, local_epsilon, 1.0)
+    at = _Layout(*jax.lax.stop_gradient(_layout(jnp, n, local, max(orders), _is_whole(orders))))
+    q, rest = jnp.exp(-local), -jnp.expm1(-local)
+    index = jnp.arange(nodes, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    m = at.first + at.step * index
+    inside = m <= n - 1.0
+    m = jnp.minimum(m, n - 1.0)
+    weight = log_binomial_pmf(m, n - 1.0, q, rest)
+    # that of the pmf, and of q, in which the sum is smooth: d log E / d log q is at most the order
+    spread = 2.0**-50 * (32.0 + max(orders)) + jnp.where(inside, 2.0**-50 * jnp.abs(weight), 0.0)
+    weight = jnp.where(inside, weight + jnp.log(at.step) + spread, -jnp.inf)
+    each = special(m.reshape(-1) + 1.0, jnp.broadcast_to(local, m.shape).reshape(-1))
+    each = each.reshape(len(orders), *m.shape)
+    log_total = log_sum_exp(weight + each, axis=1) + 2.0**-46
+
+    a = jnp.asarray(orders, jnp.float64)[:, None]
+    cap = single_log_cap(local, a)
+    end = jnp.minimum(at.first + at.step * (nodes - 1.0), n - 1.0)
+    log_left = _log_tail(at.first - 1.0, n - 1.0, q, rest, left=True)
+    log_right = _log_tail(end + 1.0, n - 1.0, q, rest, left=False)
+    beyond = jnp.minimum(each[:, -1], cap)  # E* falls with m
+    single = jnp.logaddexp(log_left + cap, log_right + beyond)
+    # every h-th m: the values outside count h times more, with E* itself; aliases of E* and of 1; the mixture's cuts
+    log_moment = softplus(jnp.minimum(log_total, cap))
+    tails = jnp.logaddexp(log_left + softplus(cap), log_right + softplus(beyond)) + jnp.log1p(at.step) + jnp.log(2.0)
+    comb = jnp.logaddexp(log_aliases(at.variance, at.step), at.log_cut) + jnp.log(4.0) + log_moment
+    error = jnp.where(at.step > 1.0, jnp.logaddexp(tails, comb), single)
+    value = softplus(jnp.minimum(jnp.logaddexp(log_total, error), cap)) / (a - 1.0) * _ROUND_UP
+    none = (local_epsilon == 0) & (num_reports >= 1)
+    huge = (local_epsilon > LARGEST) & (num_reports >= 1)
+    value = jnp.where(usable & ~jnp.isnan(value), value, jnp.where(huge, local_epsilon, jnp.inf))
+    return jnp.where(none, 0.0, value)
+
+
+def _log_tail(k: jax.Array, n: jax.Array, p: jax.Array, rest: jax.Array, *, left: bool) -> jax.Array:
+    """log of Chernoff's bound on P[Bin(n, p) <= k] or P[Bin(n, p) >= k]."""
+    possible = (k >= 0) if left else (k <= n)
+    at = jnp.clip(k, 0.0, n)
+    beyond = (at < n * p) if left else (at > n * p)
+    return jnp.where(possible, jnp.where(beyond, -binomial_rate(at, n, p, rest) + 2.0**-30, 0.0), -jnp.inf)

@@ -1,0 +1,98 @@
+"""From brackets of a privacy profile on a grid to a loss distribution that it dominates.
+
+A convex function lies above the chord of two of its points, prolonged. So between two grid points the profile lies
+above the prolonged chords of both neighbouring cells; half way (in epsilon) the lower of those two lines is taken, and
+chords between these half-way points stay below the profile: an error of the square of the step, as for the chords
+above it (`jaxacct.curves._from_profile`).
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxacct._types import Bound, Direction, NeighboringRelation
+from jaxacct.curves import Pld
+from jaxacct.curves._from_profile import _hull
+
+_ROUNDS = 12
+
+
+class Bracketed(NamedTuple):
+    """Lower and upper bounds on delta at epsilon = 0, step, 2 step, .., float64 [N]."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+
+
+def dominated_pld(
+    step: float,
+    own: Bracketed,
+    other: Bracketed,
+    direction: Direction,
+    *,
+    theorem: str = "",
+    relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+) -> Pld:
+    """A loss distribution whose profile is nowhere above any profile inside the given brackets.
+
+    Args:
+      step: of the grid, nats.
+      own, other: the profile in `direction` and in the other one, both on grids that reach as far as matters.
+      direction: of the result.
+    """
+    left, right = other.lower.shape[0] - 1, own.lower.shape[0] - 1
+    losses = step * np.arange(-left, right + 1)
+    ratio = np.exp(losses)
+    below = losses < 0
+
+    def excess(a: np.ndarray, b: np.ndarray, pick: np.ufunc, sign: float) -> np.ndarray:
+        """H - max(0, 1 - kappa) at the grid points; `sign` rounds outwards."""
+        values = np.concatenate([b[:0:-1] * ratio[below] * (1.0 + sign * 2.0**-50 * (8.0 - losses[below])), a])
+        values[left] = pick(a[0], b[0])
+        return values
+
+    low, high = excess(own.lower, other.lower, np.maximum, -1.0), excess(own.upper, other.upper, np.minimum, 1.0)
+    at = step * (np.arange(-left - 1, right + 1) + 0.5)
+    middles = np.zeros(at.shape[0])  # the first and the last stay 0: H >= max(0, 1 - kappa)
+    width = np.diff(ratio)
+    # slopes of the excess; over point 0 they change by 1
+    from_left = (low[1:] - high[:-1]) / width
+    from_right = (high[1:] - low[:-1]) / width
+    cell_left, cell_right = np.append(-1.0, from_left)[:-1], np.append(from_right, 0.0)[1:]
+    cell_left[left] -= 1.0 if left > 0 else 0.0
+    if left > 0:
+        cell_right[left - 1] += 1.0
+    centre = np.exp(at[1:-1])
+    with np.errstate(invalid="ignore"):
+        lines = np.minimum(
+            low[:-1] + cell_left * (centre - ratio[:-1]),
+            low[1:] - cell_right * (ratio[1:] - centre),
+        )
+    middles[1:-1] = np.maximum(lines, 0.0)
+    middles[1:-1] = np.where(np.isfinite(middles[1:-1]), middles[1:-1], 0.0)
+    place = np.exp(at)
+    share = (ratio - place[:-1]) / np.diff(place)
+    crossing = np.zeros_like(ratio)
+    crossing[left] = (1.0 - share[left]) * -math.expm1(-0.5 * step)  # H there is 1 - kappa more than its excess
+    for _ in range(_ROUNDS):
+        chord = (1.0 - share) * middles[:-1] + share * middles[1:] + crossing
+        over = np.maximum(chord - low * (1.0 - 2.0**-48), 0.0)
+        if not over.any():
+            break
+        middles[:-1] = np.maximum(middles[:-1] - 1.5 * over, 0.0)
+        middles[1:] = np.maximum(middles[1:] - 1.5 * over, 0.0)
+    else:
+        middles[:] = 0.0
+    if crossing[left] > low[left]:
+        return Pld(0.0, step, np.zeros(1), 0.0, Bound.LOWER, direction, relation, theorem)
+    kept, slopes = _hull(at, middles)
+    whole, rest = (np.asarray(column) for column in zip((-1.0, 0.0), *slopes, (0.0, 0.0), strict=True))
+    index = np.asarray(kept)
+    ends = np.abs(np.concatenate([[at[0]], at[index], [at[-1]]]))
+    error = 2.0**-48 * (8.0 + np.maximum(ends[:-1], ends[1:])) * np.abs(rest)
+    error += np.where(whole == 0.0, np.where(np.abs(rest) > 1e-3, 2.0**-50, 0.0), 0.0)
+    jump = np.diff(whole) + np.diff(rest) - error[1:] - error[:-1]
+    masses = np.zeros(at.shape[0])
+    masses[index] = np.exp(at[index]) * np.maximum(jump, 0.0) * (1.0 - 2.0**-46)
+    return Pld(float(at[0]), step, masses, 0.0, Bound.LOWER, direction, relation, theorem)

@@ -1,0 +1,169 @@
+"""Moments of X = (1/t) sum Y_i of every real order above 1, Gaussian pair, by a certified log-trapezoid.
+
+E_Q[X^a] is the moment of order a of the *remove* direction of 1-out-of-t random allocation. Between the integer orders,
+which have a sum of positive terms (`jaxacct.divergence.allocation._powers`), it takes a Laplace transform: the integer
+moments do not determine the others (the law is lognormal).
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct.divergence.allocation._laplace import _log_laplace_difference
+from jaxacct.divergence.allocation._powers import gaussian_log_excess, relative_slack
+from jaxacct.special import (
+    log1mexp,
+    log_factorial_table,
+    log_normal_tail,
+    log_series_product,
+    log_sum_exp,
+    map_rows,
+    softplus,
+)
+
+_NUM_V = 512  # nodes in v = log z
+_NUM_G = 1024  # nodes in the Gaussian variable, summed in blocks
+_BLOCK = 32
+_G_TAIL = 9.5
+_DECAY = 40.0  # what is cut off is e^-40 of the rest
+# orders that share a table: one that reaches to high orders is coarser at little noise
+_GROUPS = (3.0, 6.0, math.inf)
+_COSINES = (0.25, 0.6, 0.9, 0.98)
+_ULP = 2.0**-53
+
+
+def fractional_rdp(noise_multiplier: jax.Array, num_steps: jax.Array, *, orders: Sequence[float]) -> jax.Array:
+    """Upper bound on the Renyi divergences log E_Q[X^a] / (a - 1), real orders a > 1, [A, L].
+
+    With n = floor(a) + 2 and r = n - a in (1, 2] (spec X2),
+
+        E X^a = (1/Gamma(r)) int_0^inf z^(r-1) K_n(z) dz,   K_n(z) = E[X^n e^{-zX}],   z = e^v,
+
+    trapezoid in v. K_n is a sum of positive terms: with psi_p(u) = E[Y^p e^{-uY}], y_p = psi_p / psi_0 at u = z/t,
+
+        K_n = n! psi_0^t sum_{L<=n} (t)_L t^-L / L! [x^n] (sum_{p>=1} y_p t^(1-p) / p! x^p)^L.
+
+    psi_0^t is that of `jaxacct.divergence.allocation._laplace`, sharp to a few ulp for any t; the y_p enter to the
+    power n at most. Every error is added:
+
+    * v-grid: for each X the rule errs, relative to X^a, by at most 2.1 |Gamma(r + iy)/Gamma(r)|, which is at most
+      2.1 e^{-y atan(y/r)} (1 + y^2/r^2)^(r/2), y = 2 pi/h.
+    * left of the grid K_n <= E X^n, a moment of integer order.
+    * right of it, from Z on: X^a (zX)^r e^{-zX} / Gamma(r) sums to below 1e-15 X^a where Z X >= 45, and to some X^a
+      elsewhere, of which X >= G, the lognormal geometric mean, leaves little.
+    * the transforms psi_p: see `_log_transforms`.
+
+    Never above the chord of the integer orders, which is the better where (a - 1) R_a < 1e-13. Measured at t = 2
+    against mpmath, orders to 6.5: above log E X^a by 1e-13 to 6e-13 for sigma in [.4, 100], by 2e-12 at .3; at .2 only
+    the orders below 3 gain on the chord, to 3e-4. Any t >= 1.
+    """
+    a = np.asarray(orders, np.float64)
+    group = np.searchsorted(_GROUPS, a, side="right")
+    curve = jnp.full((len(a), noise_multiplier.shape[0]), jnp.inf)
+    for index in np.unique(group):
+        inside = np.flatnonzero(group == index)
+        curve = curve.at[inside].set(_group_rdp(noise_multiplier, num_steps, a[inside]))
+    return curve
+
+
+def _group_rdp(sigma: jax.Array, t: jax.Array, a: np.ndarray) -> jax.Array:
+    n = np.floor(a).astype(int) + 2
+    r = n - a
+    top = int(n.max())
+    whole = softplus(gaussian_log_excess(sigma, t, max_order=top)) * (1.0 + relative_slack(top))
+    whole = jnp.concatenate([jnp.zeros((2, *sigma.shape)), whole])  # log E X^c, c = 0..top
+    share = jnp.asarray(a - np.floor(a), jnp.float64)[:, None]
+    chord = (1.0 - share) * whole[n - 2] + share * whole[n - 1]
+
+    a_, r_ = (jnp.asarray(x, jnp.float64)[:, None] for x in (a, r))
+    log_gamma = jnp.asarray([math.lgamma(x) for x in r], jnp.float64)[:, None]
+    # convexity: at least the line through two integer orders above
+    least = jnp.maximum(whole[n - 1] - (1.0 - share) * (whole[n] - whole[n - 1]), 0.0)
+    v_min = -jnp.max((_DECAY + whole[n] - least) / r_, axis=0)
+    mean, tau = -0.5 / (sigma * sigma), 1.0 / (sigma * jnp.sqrt(t))
+    log_x = jnp.maximum(-_DECAY / float(a.min()), mean - 9.0 * tau)
+    v_max = math.log(45.0) - log_x
+    h = (v_max - v_min) / (_NUM_V - 1)
+    v = v_min + h * jnp.arange(_NUM_V, dtype=jnp.float64)[:, None]
+    log_k = _log_laplace_moments(v, sigma, t, top=top)
+
+    log_sum = map_rows(lambda e, lg, k: log_sum_exp(e * v + k) - lg, r_[:, 0], log_gamma[:, 0], log_k[n]) + jnp.log(h)
+    left = whole[n] + r_ * (v_min - h) + jnp.log(h) - log1mexp(-r_ * h) - log_gamma
+    right = a_ * log_x + log_normal_tail((mean - log_x) / tau) + 0.1
+    y = 2.0 * jnp.pi / h
+    log_grid = math.log(2.1) - y * jnp.arctan(y / r_) + 0.5 * r_ * jnp.log1p((y / r_) ** 2)
+    rounding = 4.0 * _ULP * (64.0 + 8.0 * top + top * (jnp.log(t) + 0.5 * top / (sigma * sigma)))
+    log_moment = log_sum_exp(jnp.stack([log_sum, left, right])) + 1.2 * jnp.exp(log_grid) + rounding + 1e-15
+    log_moment = jnp.where(log_grid < -3.0, jnp.maximum(log_moment, 0.0), jnp.inf)
+    return jnp.minimum(log_moment, chord) * (1.0 + 2.0**-50) / (a_ - 1.0)
+
+
+def _log_laplace_moments(v: jax.Array, sigma: jax.Array, t: jax.Array, *, top: int) -> jax.Array:
+    """Upper bound on log K_n at z = e^v, [top + 1, N, L] (rows 0 and 1 are not used)."""
+    log_phi = jnp.logaddexp(-jnp.exp(v), _log_laplace_difference(v, sigma, t, jnp.zeros_like(sigma)))
+    log_psi = _log_transforms(v - jnp.log(t), sigma, top=top)  # [N, top, L], psi_1 ..
+    p = jnp.arange(1, top + 1, dtype=jnp.float64)[:, None]
+    lf = jnp.asarray(log_factorial_table(top), jnp.float64)
+    # log phi / t in place of log psi_0: phi^(1 - L/t) is an upper bound where phi is
+    log_b = log_psi - (log_phi / t)[:, None] - (p - 1.0) * jnp.log(t) - lf[1:, None]
+    shape = (top + 1, v.size)
+    b = jnp.full(shape, -jnp.inf).at[1:].set(jnp.moveaxis(log_b, 1, 0).reshape(top, -1))
+    steps = jnp.broadcast_to(t, v.shape).reshape(-1)
+
+    def add(state: Any, count: jax.Array) -> tuple[Any, None]:
+        power, log_falling, total = state
+        number = count.astype(jnp.float64)
+        enough = number < steps
+        log_falling = log_falling + jnp.where(enough, jnp.log1p(-jnp.where(enough, number, 0.0) / steps), -jnp.inf)
+        power = log_series_product(power, b)
+        term = power + log_falling - lf[count + 1]
+        return (power, log_falling, log_sum_exp(jnp.stack([total, term]))), None
+
+    start = (b, jnp.zeros_like(steps), b)
+    (_, _, total), _ = jax.lax.scan(add, start, jnp.arange(1, top, dtype=jnp.int32))
+    return total.reshape(top + 1, *v.shape) + log_phi + lf[:, None, None]
+
+
+def _log_transforms(log_u: jax.Array, sigma: jax.Array, *, top: int) -> jax.Array:
+    """Upper bound on log psi_p, psi_p(u) = E[Y^p e^{-uY}], p = 1..top, [N, top, L].
+
+    psi_p = e^{p (p - 1)/(2 sigma^2)} rho_p, rho_p = E e^{-uY} where g has the mean p/sigma, by the trapezoid of step k
+    in g on [-9.5, 9.5 + top/sigma]. Errors added to rho_p:
+
+    * rule: on Im g = d, |e^{-uY}| <= e^{-c uY} with c = cos(d/sigma), whose mean is at most rho_p^c (Jensen):
+      C rho_p^c, C = 2 e^{d^2/2} / (e^{2 pi d/k} - 1), the least of some c; and rho_p is at most
+      max(2 (sum + tails), (2 C)^(1/(1-c))).
+    * window: Phi(-9.5 - p/sigma) on the left, at most Phi(-9.5) e^{-uY} on the right.
+    * rounding: the tilted mean of uY is at most -log rho_p, that of (g - p/sigma)^2 at most 1.4 - 4 log rho_p.
+    """
+    s = 1.0 / sigma
+    low, high = -_G_TAIL, _G_TAIL + top * s
+    k = (high - low) / (_NUM_G - 1)
+    g = low + k * jnp.arange(_NUM_G, dtype=jnp.float64)[:, None]
+    p = jnp.arange(1, top + 1, dtype=jnp.float64)[:, None]
+    exponent = s * g - 0.5 * s * s
+    weights = k * jnp.exp(-0.5 * (g[:, None] - p * s) ** 2) / math.sqrt(2.0 * math.pi)
+    blocks = weights.reshape(-1, _BLOCK, *weights.shape[1:])
+    left, right = jnp.exp(log_normal_tail(_G_TAIL + p * s)), math.erfc(_G_TAIL / math.sqrt(2.0))
+    per_loss = 16.0 + 4.0 * s * high + 4.0 * p * s
+
+    def node(row: jax.Array) -> jax.Array:
+        values = jnp.exp(-jnp.exp(jnp.minimum(row + exponent, 700.0))).reshape(-1, _BLOCK, *row.shape)
+        total = jnp.sum(jnp.einsum("bml,bmpl->bpl", values, blocks), axis=0) + left + right * values[-1, -1]
+        log_total = jnp.log(jnp.clip(total, 1e-290, 1.0))
+        best = jnp.full_like(total, jnp.inf)
+        for c in _COSINES:
+            d = jnp.minimum(math.acos(c) * sigma, 2.0 * jnp.pi / k)
+            decay = 2.0 * jnp.pi * d / k
+            log_c = math.log(2.0) + 0.5 * d * d - decay - jnp.log(-jnp.expm1(-decay))
+            most = jnp.maximum(math.log(2.0) + log_total, (math.log(2.0) + log_c) / (1.0 - c))
+            best = jnp.minimum(best, jnp.exp(log_c + c * jnp.minimum(most, 0.0) - log_total))
+        return log_total + jnp.log1p(best) + _ULP * (96.0 + 8.0 * p * s - per_loss * log_total)
+
+    lanes = sigma.shape[0]
+    log_rho = jax.lax.map(node, log_u, batch_size=max(1, 32 // lanes))
+    return jnp.minimum(log_rho, 0.0) + 0.5 * p * (p - 1.0) * s * s

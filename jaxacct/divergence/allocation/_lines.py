@@ -1,0 +1,184 @@
+"""Certified sums along vertical lines: E(x - (X-1))_+ and E(X-1-x)_+ of an average X of likelihood ratios.
+
+X - 1 = (1/t) sum_{j<=n} W_j. For Re z = c > 0, and likewise for Re z = c < 0,
+
+    E(x - (X-1))_+ = (1/2 pi i) int e^{zx} Phi(z) z^-2 dz,   E(X-1-x)_+ = the same,   Phi(z) = E e^{-z(X-1)}.
+
+With step h and period P = 2 pi/h the trapezoid is *exactly*, for every law and every positive measure of X,
+
+    sum_j e^{-|c| j P} E(a + jP)_+,   a = x - (X-1) or X-1-x:                                                  (1)
+
+the value and its shifted copies, all >= 0 (Poisson summation). `jaxacct.divergence.allocation._plans` chooses lines.
+"""
+
+import dataclasses
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxacct.divergence.allocation._grid import ULP, Complex, Cutoff, Grid, Real
+from jaxacct.divergence.allocation._transform import NODE_BLOCK, centred_transform, weighted_transform
+
+MAX_NODES = 2**14
+
+
+class Bracket(NamedTuple):
+    """A sum, its derivative in x, and how far the true value may lie above and below it; float64 [J]."""
+
+    value: Real
+    slope: Real
+    above: Real
+    below: Real
+
+
+class Setting(NamedTuple):
+    """What all lines of one question share: n steps of t are taken, `spread` bounds E|X - 1|."""
+
+    of: Grid
+    n: float
+    t: float
+    spread: float
+
+    @property
+    def reach(self) -> float:
+        """1 - X is at most this."""
+        return self.n / self.t
+
+
+def setting(of: Grid, num_steps: float, steps_done: float) -> Setting:
+    """The setting after `steps_done` of `num_steps`."""
+    spread = math.sqrt(math.expm1(min(of.s**2, 700.0)) * steps_done) / num_steps
+    return Setting(of, steps_done, num_steps, min(spread, 2.0 * steps_done / num_steps))
+
+
+@dataclasses.dataclass(frozen=True)
+class Copies:
+    """What bounds the sum over j != 0 in (1)."""
+
+    mass: float  # of the measure
+    excess: float  # at least its E(a)_+ at x = 0
+    far_centres: Real  # on the line's side, further from 0
+    far_logs: Real  # log of the measure's transform there, rounded up
+    reach: float  # a <= x + reach
+
+    def __call__(self, x: Real, centre: float, period: float) -> Real:
+        q = math.exp(-abs(centre) * period)
+        behind = q / (1.0 - q) * (self.mass * np.maximum(math.copysign(1.0, centre) * x, 0.0) + self.excess)
+        behind = behind + self.mass * period * q / (1.0 - q) ** 2
+        # (a)_+ <= e^{b a}/(e b), any b; 0.1 covers the rounding of n times a logarithm
+        gap = np.abs(self.far_centres - centre) * period
+        ahead = self.far_logs + self.far_centres * x[:, None] - gap - np.log(np.abs(self.far_centres) * -np.expm1(-gap))
+        ahead = np.exp(np.minimum(ahead - 0.9, 700.0)).min(1, initial=np.inf)
+        return behind + np.where(x + self.reach < period, 0.0, ahead)
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """The trapezoid (1) on one line: z [N], its terms e^{log_scale} terms at x = 0, and what bounds its errors."""
+
+    period: float
+    z: Complex
+    terms: Complex
+    log_scale: float
+    relative_error: Real
+    log_tail: float  # of what lies beyond the last node, at x = 0
+    shift: float  # the terms are e^{z (x + shift)}
+    copies: Copies
+
+    def __call__(self, x: Real) -> Bracket:
+        centre, moved = float(self.z[0].real), x + self.shift
+        # e^{(c + ikh) x} with k = a m + b is a product
+        inner = 1 << (len(self.z).bit_length() // 2)
+        terms = self.terms.reshape(-1, inner)
+        outer = np.exp(1j * self.z[::inner].imag * moved[:, None])
+        phases = np.exp(1j * self.z[:inner].imag * moved[:, None])
+        log_scale = centre * moved + self.log_scale
+        scale = np.exp(log_scale)
+        value, slope = (scale * ((outer @ t) * phases).sum(1).real for t in (terms, terms * self.z.reshape(-1, inner)))
+        sizes = np.abs(self.terms)
+        summing = ULP * (64.0 + 2.0 * sum(terms.shape) + 4.0 * np.abs(log_scale))
+        phase = 8.0 * ULP * np.abs(moved) * (sizes @ np.abs(self.z))
+        error = scale * (sizes @ self.relative_error + summing * sizes.sum() + phase)
+        error = error + np.exp(centre * x + self.log_tail)
+        return Bracket(value, slope, error, error + self.copies(x, centre, self.period))
+
+
+def num_nodes(period: float, log_sizes: Real, heights: Real, floor: float) -> tuple[int, float]:
+    """Enough nodes, in whole blocks, for the tail to fall below `floor`, and log of a bound on the tail.
+
+    `log_sizes` bounds log |Phi| from each height on. Beyond node N the sum of h/(pi y^2) is at most 1/(pi (y_N - h/2)).
+    """
+    logs = log_sizes - np.log(math.pi * heights)
+    good = np.flatnonzero(logs <= floor)
+    if len(good) == 0:
+        return NODE_BLOCK, math.inf
+    wanted = heights[good[0]] * period / (2.0 * math.pi) + 0.5
+    num = NODE_BLOCK * math.ceil(wanted / NODE_BLOCK)
+    return (num, float(logs[good[0]])) if num <= MAX_NODES else (NODE_BLOCK, math.inf)
+
+
+def _log1p(z: Complex) -> Complex:
+    """log(1 + z); the parts' absolute errors are a few ulp of |z| where it is small. NumPy's loses its digits there."""
+    x, y = z.real, z.imag
+    near = np.abs(x) + np.abs(y) < 0.5
+    small = np.where(near, 2.0 * x + x * x + y * y, 0.0)
+    modulus = np.maximum(np.hypot(1.0 + x, y), 1e-300)
+    return np.where(near, 0.5 * np.log1p(small), np.log(modulus)) + 1j * np.arctan2(y, 1.0 + x)
+
+
+def _expm1(z: Complex) -> Complex:
+    x, y = z.real, z.imag
+    return np.expm1(x) * np.cos(y) - 2.0 * np.sin(0.5 * y) ** 2 + 1j * np.exp(x) * np.sin(y)
+
+
+def _line(
+    centre: float, period: float, log_phi: Complex, error: Real, log_tail: float, shift: float, copies: Copies
+) -> Line:
+    spacing = 2.0 * math.pi / period
+    z = centre + 1j * spacing * np.arange(len(log_phi))
+    log_pole = 2.0 * np.log(z)
+    log_terms = log_phi - log_pole + math.log(spacing / math.pi)
+    log_terms[0] -= math.log(2.0)
+    error = error + 8.0 * ULP * (4.0 + np.abs(log_phi) + np.abs(log_pole))
+    log_scale = float(log_terms.real.max())
+    return Line(period, z, np.exp(log_terms - log_scale), log_scale, error, log_tail, shift, copies)
+
+
+def plain_line(
+    at: Setting, cut: Cutoff | None, centre: float, period: float, num: int, log_tail: float, copies: Copies
+) -> Line:
+    """The line of all steps weighted by Q of `cut`."""
+    u, spacing = centre / at.t, 2.0 * math.pi / (period * at.t)
+    if u > 1.0:  # e^{-uW} would lose what e^{-uY} keeps
+        base, error = weighted_transform(at.of, None, u, spacing, num)
+        log_base, size, shift = np.log(base), np.abs(base), at.reach
+        error = error + 16.0 * ULP * size
+    else:
+        excess, error = centred_transform(at.of, cut, u, spacing, num)
+        log_base, size, shift = _log1p(excess), np.abs(1.0 + excess), 0.0
+        error = error + 16.0 * ULP * (np.abs(excess) + np.where(size < 0.6, size, 0.0))
+    relative: Any = np.expm1(np.minimum(at.n * np.log1p(error / size), 700.0))
+    return _line(centre, period, at.n * log_base, relative, log_tail, shift, copies)
+
+
+def difference_line(
+    at: Setting, cut: Cutoff, centre: float, period: float, num: int, log_tail: float, copies: Copies
+) -> Line:
+    """The line of the whole law less that of all steps weighted by Q: A^n - (A - H)^n.
+
+    Its error by the derivatives n (A^(n-1) - (A - H)^(n-1)) and n (A - H)^(n-1), on the ball of the errors of A and H.
+    """
+    u, spacing = centre / at.t, 2.0 * math.pi / (period * at.t)
+    excess, error = centred_transform(at.of, None, u, spacing, num)
+    high, high_error = weighted_transform(at.of, cut, u, spacing, num)
+    whole = 1.0 + excess
+    log_whole, log_rest = _log1p(excess), _log1p(-high / whole)
+    phi = -np.exp(at.n * log_whole) * _expm1(at.n * log_rest)
+    top = np.maximum(np.abs(whole), np.abs(whole - high)) + error + high_error
+    power = at.n * np.exp((at.n - 1.0) * np.log(top))
+    rounding = ULP * (64.0 + 16.0 * at.n * (np.abs(excess) + np.abs(log_whole) + np.abs(log_rest)))
+    absolute = high_error + np.abs(high) * ((at.n - 1.0) * (error + high_error) / top + rounding)
+    log_phi = np.log(np.where(phi == 0, 1e-300, phi))
+    relative: Any = power * absolute / np.maximum(np.abs(phi), 1e-300)
+    return _line(centre, period, log_phi, relative, log_tail, 0.0, copies)

@@ -1,0 +1,260 @@
+"""Complex moments of a round of 1-out-of-t random allocation on a contour, certified, from its exact profile.
+
+The profile is an integral over the moments (`jaxacct.divergence._inversion`); read backwards, for the pair of either
+direction and every complex s,
+
+    M(s) = s (s - 1) ( int_0^inf delta(eps) e^{(s-1) eps} d eps + int_0^inf delta'(eps) e^{-s eps} d eps ) + 1,
+
+delta' the profile of the other direction. The two integrals and the 1 are one over the real line, where
+delta(-eps) = 1 - e^-eps + e^-eps delta'(eps); the trapezoid of step d on it commits the error
+
+    sum over j != 0 of M(s + 2 pi i j/d) s (s - 1)/((s + 2 pi i j/d)(s - 1 + 2 pi i j/d))
+
+exactly (Poisson summation), and these copies are small: the geometric mean of the t ratios is
+e^{tau g - 1/(2 sigma^2)}, tau = 1/(sigma sqrt t), independent of X over itself, so that
+|M(a + ib)| <= M(a) e^{-(tau b)^2/2}. The same bounds what lies beyond the last node of a contour. One set of samples of
+the profile serves every s: all counts and epsilons.
+"""
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct._precision import HostProgram
+from jaxacct._types import Direction
+from jaxacct.divergence._inversion import Line, LineMoments
+from jaxacct.divergence.allocation._grid import ULP, Complex, Real, grid
+from jaxacct.divergence.allocation._lines import setting
+from jaxacct.divergence.allocation._plans import saddles
+from jaxacct.divergence.allocation._powers import gaussian_log_excess, relative_slack
+from jaxacct.divergence.allocation._profile import AllocationProfile
+
+MAX_ORDER = 128  # of the integer moments behind Markov's inequality
+MAX_SAMPLES = 2048
+_MAX_PLANS = 100
+_MARGIN = 36.0  # copies are kept e^-36 below what they are added to
+_DEPTH = 30.0  # how far below their largest the tilted samples are followed
+
+
+class _Envelope(NamedTuple):
+    """Upper bounds on log delta of one direction, at increasing epsilon, and beyond them."""
+
+    epsilon: Real
+    log_delta: Real
+    order: float  # beyond: delta <= e^{log_moment - order epsilon}
+    log_moment: float
+
+
+_log_excess = HostProgram(lambda sigma, t: gaussian_log_excess(sigma, t, max_order=MAX_ORDER))
+
+
+@functools.lru_cache(maxsize=64)
+def integer_log_moments(noise_multiplier: float, num_steps: float) -> Real:
+    """Upper bounds on log M(a) of the remove direction, a = 1 .. MAX_ORDER."""
+    found = _log_excess(np.array([noise_multiplier]), np.array([num_steps]))[:, 0]
+    return np.concatenate([[0.0], np.logaddexp(0.0, found) * (1.0 + relative_slack(MAX_ORDER))])
+
+
+def _markov(log_moments: Real, epsilon: Real) -> Real:
+    """log of the bounds delta <= (1/a) (1 - 1/a)^(a-1) M(a) e^{-(a-1) eps}, the best of the orders a >= 2."""
+    a = np.arange(2.0, len(log_moments) + 1.0)
+    constant = log_moments[1:] - np.log(a) + (a - 1.0) * np.log1p(-1.0 / a)
+    return np.minimum((constant - (a - 1.0) * epsilon[:, None]).min(1), 0.0)
+
+
+@functools.lru_cache(maxsize=64)
+def _envelope(sigma: float, t: float, direction: Direction, top: float) -> _Envelope:
+    """An envelope that reaches as far as the exponents to `top` need."""
+    spread, tau = math.sqrt(math.expm1(min(sigma**-2.0, 700.0)) / t), 1.0 / (sigma * math.sqrt(t))
+    if direction is Direction.REMOVE:
+        moments = integer_log_moments(sigma, t)
+        order = MAX_ORDER - 1.0
+        last = (moments[-1] + 80.0) / max(order - top, 1.0)
+        epsilon = np.concatenate([[0.0], np.geomspace(1e-3 * spread, max(last, 50.0 * spread), 3000)])
+        return _Envelope(epsilon, _markov(moments, epsilon), order, float(moments[-1]))
+    # X is at least that geometric mean: E X^-p <= e^{p/(2 sigma^2) + (p tau)^2/2}
+    mean = 0.5 / sigma**2
+    last = mean + tau * (tau * top + 15.0)
+    epsilon = np.arange(0.0, last, min(last / 500.0, 0.5 / top))
+    guide = saddles(setting(grid(sigma), t, t))
+    logs = guide.logs - np.log(guide.c) - 0.9 + guide.c * np.expm1(-epsilon)[:, None]
+    order = (float(epsilon[-1]) - mean) / tau**2
+    return _Envelope(epsilon, np.minimum(epsilon + logs.min(1), 0.0), order, order * (mean + 0.5 * order * tau**2))
+
+
+def _ends(envelope: _Envelope, exponents: Real) -> Real:
+    """Where delta e^{exponent eps} has fallen to e^-30 of its largest value, for each exponent."""
+    tilted = envelope.log_delta + exponents[:, None] * envelope.epsilon
+    beyond = np.arange(tilted.shape[1]) > tilted.argmax(1)[:, None]
+    below = beyond & (tilted < tilted.max(1)[:, None] - _DEPTH)
+    return envelope.epsilon[np.where(below.any(1), below.argmax(1), tilted.shape[1] - 1)]
+
+
+def _step(sigma: float, t: float, height: float) -> float:
+    return 2.0 * math.pi / (height + math.sqrt(2.0 * _MARGIN) * sigma * math.sqrt(t))
+
+
+def num_samples(noise_multiplier: float, num_steps: float, exponents: Real, height: float) -> Real:
+    """How many samples of the remove profile the moments of orders 1 + `exponents` take, to `height`."""
+    envelope = _envelope(noise_multiplier, num_steps, Direction.REMOVE, float(exponents.max()))
+    return _ends(envelope, exponents) / _step(noise_multiplier, num_steps, height)
+
+
+class _Samples(NamedTuple):
+    epsilon: Real
+    value: Real
+    error: Real
+    envelope: _Envelope
+
+    def beyond(self, exponents: Real) -> Real:
+        """A bound on step sum delta e^{exponent eps} over the grid points past the last sample, for each exponent."""
+        envelope, step = self.envelope, self.epsilon[1]
+        start = np.searchsorted(envelope.epsilon, self.epsilon[-1], side="right") - 1
+        knots = np.maximum(envelope.epsilon[start:], self.epsilon[-1])
+        least, most = np.minimum(exponents, 0.0)[:, None], np.maximum(exponents, 0.0)[:, None]
+        pieces = envelope.log_delta[start:-1] + most * knots[1:] + least * knots[:-1]
+        pieces = (np.exp(np.minimum(pieces, 700.0)) * (np.diff(knots) + step)).sum(1)
+        slope = np.maximum(envelope.order - exponents, 1e-300)
+        last = np.exp(np.minimum(envelope.log_moment - slope * knots[-1], 700.0)) * (step + 1.0 / slope)
+        return pieces + np.where(envelope.order > exponents, last, np.inf)
+
+
+def _sampled(sigma: float, t: float, direction: Direction, step: float, exponents: Real, tolerance: float) -> _Samples:
+    """delta at multiples of the step, as far as delta e^{exponent eps} matters for the `exponents`."""
+    envelope = _envelope(sigma, t, direction, max(float(exponents.max()), 1.0))
+    count = min(2 + math.ceil(float(_ends(envelope, exponents).max()) / step), 2 * MAX_SAMPLES)
+    epsilon = step * np.arange(count)
+    # below this delta only the absolute error counts
+    peak = (envelope.log_delta + exponents[:, None] * envelope.epsilon).max(1)
+    scale = np.exp(np.minimum((peak[:, None] - exponents[:, None] * epsilon).min(0), 0.0))
+    tilt = float(exponents.max()) + 1.0 if direction is Direction.REMOVE else 0.0
+    profile = AllocationProfile(sigma, t, direction, tilt=tilt)
+    value, error = profile.sampled(epsilon, tolerance, scale, _MAX_PLANS)
+    upper = np.exp(envelope.log_delta[np.searchsorted(envelope.epsilon, epsilon, side="right") - 1]) * (1.0 + 1e-9)
+    return _Samples(epsilon, np.where(error > upper, 0.5 * upper, value), np.minimum(error, 0.5 * upper), envelope)
+
+
+def _transform_sums(weights: Any, epsilon: Any, b: Any, sign: Any) -> Any:
+    """sum_j weights[a, j] e^{i sign b_k epsilon_j}, [A, N]: products of e^{i b epsilon} for coarse and fine b."""
+    side = 1 << ((b.shape[0].bit_length() - 1) // 2)
+    fine = jnp.exp(1j * sign * epsilon[:, None] * b[:side])
+    coarse = jnp.exp(1j * sign * epsilon[:, None] * b[::side])
+    fine, coarse = jax.lax.optimization_barrier((fine, coarse))  # type: ignore[no-untyped-call]
+
+    def row(w: Any) -> Any:
+        blocks = (w[:, None] * coarse).reshape(32, -1, coarse.shape[1])
+        return jnp.sum(jnp.einsum("bjc,bjf->bcf", blocks, fine.reshape(32, -1, side)), 0).reshape(-1)
+
+    return jax.lax.map(row, weights)
+
+
+_transform = HostProgram(_transform_sums)
+
+
+class AllocationMoments:
+    """log M(s) of one epoch of 1-out-of-t allocation, Gaussian noise, one direction.
+
+    Args:
+      noise_multiplier: float > 0.
+      num_steps: t.
+      direction: whose pair M is of.
+      exponents: real parts of s - 1 that will be wanted, at least approximately.
+      height: the largest imaginary part.
+      tolerance: relative error of the samples of the profile.
+    """
+
+    def __init__(
+        self,
+        noise_multiplier: float,
+        num_steps: float,
+        direction: Direction,
+        exponents: Real,
+        height: float,
+        tolerance: float = 1e-8,
+    ):
+        self._tau = 1.0 / (noise_multiplier * math.sqrt(num_steps))
+        self._step = _step(noise_multiplier, num_steps, height)
+        other = Direction.ADD if direction is Direction.REMOVE else Direction.REMOVE
+        with np.errstate(all="ignore"):
+            self._own, self._other = (
+                _sampled(noise_multiplier, num_steps, d, self._step, e, tolerance)
+                for d, e in ((direction, exponents), (other, -1.0 - exponents))
+            )
+
+    def _at(self, order: Real, b: Real) -> tuple[Complex, Real]:
+        """M(order + ib), [A, N], and bounds on its error; b is equidistant from 0, a power of 2 of them."""
+        s, step = order[:, None] + 1j * b, self._step
+        factor = np.abs(s * (s - 1.0))
+        total = 0.5 * math.sinh(0.5 * step) / (np.sinh(0.5 * step * (s - 1.0)) * np.sinh(0.5 * step * s))
+        error = 32.0 * ULP * np.abs(total)
+        for samples, exponents, sign in ((self._own, order - 1.0, 1.0), (self._other, -order, -1.0)):
+            epsilon = samples.epsilon
+            tilts = np.exp(exponents[:, None] * epsilon)  # what overflows fails closed
+            if sign < 0:
+                tilts[:, 0] = 0.0  # both profiles are the same at 0, counted once
+            weights = tilts * np.maximum(samples.value, 0.0)
+            if len(b) == 1:
+                sums: Any = weights.sum(1)[:, None]
+            else:
+                size = (0, -len(epsilon) % 256)
+                sums = _transform(np.pad(weights, ((0, 0), size)), np.pad(epsilon, size), b, np.float64(sign))
+            rounding = ULP * (len(epsilon) / 16.0 + 128.0 + 8.0 * np.abs(exponents[:, None]) * epsilon)
+            total = total + sums
+            error = error + (tilts * samples.error + weights * rounding).sum(1)[:, None]
+            error = error + 4.0 * ULP * b * (weights * epsilon).sum(1)[:, None] + 32.0 * ULP * np.abs(sums)
+            error = error + samples.beyond(exponents)[:, None] / step
+        moment, error = s * (s - 1.0) * step * total, factor * step * error
+        most, omega = np.abs(moment[:, :1]) + error[:, :1], 2.0 * math.pi / step
+        heights = np.stack([j * omega + i * b for j in (1, 2, 3) for i in (-1, 1)])
+        copies = (np.exp(-0.5 * (self._tau * heights) ** 2) / heights**2).sum(0)
+        return moment, error + 1.02 * most * factor * copies
+
+    def on(self, line: Line) -> LineMoments:
+        """The moments on a line whose lanes have their nodes at the same heights."""
+        order, alias_orders = np.asarray(line.order), np.asarray(line.alias_orders)
+        with np.errstate(all="ignore"):
+            moment, error = self._at(order, np.asarray(line.heights)[:, 0])
+            # where the error exceeds M, another M of its own size does as well, to within four times that
+            size = np.abs(moment)
+            lost = ~(error < size)
+            size = np.where(lost, error, size)
+            log_error = np.where(lost, math.log(4.0), np.log1p(error / size))
+            sound = np.isfinite(size) & (error < 0.05 * size[:, :1])
+            alias, alias_error = self._at(alias_orders.ravel(), np.zeros(1))
+            log_alias = np.log(np.abs(alias[:, 0]) + alias_error[:, 0]).reshape(alias_orders.shape)
+            decay = -0.5 * (self._tau * np.asarray(line.edges)) ** 2
+        log_modulus = np.where(sound, np.log(np.where(sound & (size > 0), size, 1.0)), 0.0)
+        phase = np.where(sound, np.angle(np.where(sound, moment, 1.0)), 0.0)
+        log_alias = np.where(np.isnan(log_alias), np.inf, np.maximum(log_alias, 0.0) + 1e-12)
+        log_error = np.where(sound, log_error, np.inf)
+        return LineMoments(log_modulus.T, phase.T, log_error.T, log_alias, decay)  # type: ignore[arg-type]
+
+
+def sampled_gaussian_decay(noise_multiplier: float, sampling_prob: float, exponents: Real, height: float) -> Real:
+    """Upper bounds on log |E R^v / E R^c|, v = c + ib, for all b >= `height` and each real c of `exponents`.
+
+    R = 1 - q + q Y is one Poisson-sampled step's ratio. On the contour g + i eta sigma its argument lies in [0, eta],
+    so that |E R^v| <= e^{(eta sigma)^2/2} E |R|^c e^{-b arg R}, decreasing in b; the best of several eta.
+    """
+    sigma, s, q = noise_multiplier, 1.0 / noise_multiplier, sampling_prob
+    top = max(float(exponents.max()), 0.0) * s
+    g = np.arange(-9.5, top + math.sqrt(84.0 + top * top), min(0.05, 0.05 * sigma))
+    y = np.exp(np.minimum(s * g - 0.5 * s * s, 600.0))
+
+    def log_mean(modulus: Real, rest: Any) -> Real:
+        exponent = exponents[:, None] * np.log(modulus) - 0.5 * g * g + rest
+        peak = exponent.max(1)
+        return peak + np.log(np.exp(exponent - peak[:, None]).sum(1))
+
+    with np.errstate(under="ignore"):
+        base = log_mean(1.0 - q + q * y, 0.0)
+        best = np.zeros(len(exponents))
+        for eta in np.geomspace(1e-3, 0.9 * math.pi, 24):
+            x = 1.0 - q + q * y * complex(math.cos(eta), math.sin(eta))
+            rotated = log_mean(np.abs(x), 0.5 * (eta * sigma) ** 2 - height * np.angle(x))
+            best = np.minimum(best, rotated - base)
+    return best + 1e-6

@@ -1,0 +1,214 @@
+"""Which lines give E(X-1-x)_+ and E(x - (X-1))_+ near an argument, with relative precision.
+
+The left tail has exponential moments: one line through the saddle point (`plan_add`). The right tail of an average of
+lognormal variables has none. So every step is split smoothly, 1 = Q(Y) + (1 - Q)(Y) (`Cutoff`): with all steps weighted
+by Q the measure may be tilted, a line with c < 0; what is left, of small mass, is a line with c > 0 of the difference
+of two transforms (`plan_remove`). The terms of both are about as large as the value itself, whatever its size, and the
+difference falls as fast as the cutoff is smooth, however narrow the bulk of X is against its tail.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxacct.divergence.allocation._grid import SHARPNESS, ULP, Cutoff, Real, cutoff, step_weights
+from jaxacct.divergence.allocation._lines import (
+    MAX_NODES,
+    Bracket,
+    Copies,
+    Line,
+    Setting,
+    difference_line,
+    num_nodes,
+    plain_line,
+)
+from jaxacct.divergence.allocation._real import (
+    height_of_decay,
+    high_mass,
+    log_cut_transform,
+    log_decay,
+    log_high_decay,
+    log_transform,
+    real_rule,
+)
+
+_DIGITS = 13.0 * math.log(10.0)  # copies and tails are kept this far below the terms
+_MAX_LENGTH = math.pi * MAX_NODES  # period times height, with something to spare
+# Terms e^_SPARE above the smallest possible cost nothing; beyond, a line f times shorter is worth terms f^1.25 larger
+_SPARE, _PRICE = 3.0, 0.8
+# The cutoff falls near t times these times x + 2 E|X-1|; tilts, -c, as shares of what it allows
+_RATES = 2.0 ** np.linspace(-3.5, 3.0, 14)
+_TILTS = np.geomspace(0.02, 0.9, 14)
+_FAR = np.array([1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0])
+_HEIGHTS = 2.0 ** np.linspace(-1.0, 4.0, 16)
+
+
+class Remove(NamedTuple):
+    """E(X-1-x)_+ = low(x) + mean - x mass + high(x), x >= 0; of a line that is not needed a bound is kept."""
+
+    low: Line | None
+    low_centres: Real  # Chernoff bounds on low
+    low_logs: Real
+    high: Line | None
+    share: float  # a bound on all but low
+    mass: float  # of the measure behind `high`, and its E(X-1)
+    mean: float
+    mass_error: float  # relative, of both
+
+    def __call__(self, x: Real) -> Bracket:
+        zero = np.zeros_like(x)
+        low = high = Bracket(zero, zero, zero, zero)
+        if self.low is not None:
+            low = self.low(x)
+        else:
+            logs = self.low_logs + self.low_centres * x[:, None] - np.log(np.abs(self.low_centres)) - 0.9
+            low = low._replace(above=np.exp(np.minimum(logs, 700.0)).min(1))
+        if self.high is None:
+            high = high._replace(above=zero + self.share)
+        else:
+            line = self.high(x)
+            value, slope = line.value + self.mean - x * self.mass, line.slope - self.mass
+            rounding = self.mass_error * (self.mean + x * self.mass)
+            high = Bracket(value, slope, line.above + rounding, line.below + rounding)
+        return Bracket(*(a + b for a, b in zip(low, high, strict=True)))
+
+
+def _high_moments(at: Setting, mass: Real, mean: Real) -> tuple[Real, Real]:
+    """The mass and E(X-1) of the measure of at least one high step, from E[1 - Q] and E[W (1 - Q)]."""
+    log_low = np.log1p(-np.minimum(mass, 1.0 - 2.0**-53))
+    return -np.expm1(at.n * log_low), at.reach * np.exp((at.n - 1.0) * log_low) * mean
+
+
+def plan_remove(at: Setting, x: float) -> Remove:
+    """Lines for arguments near x >= 0. The cutoff's rate and the tilt are those of the shortest lines, at a price."""
+    of, n, t = at.of, at.n, at.t
+    y, w, density = real_rule(of)
+    rates = SHARPNESS / (t * (x + 2.0 * at.spread)) * _RATES
+    low, high = step_weights(rates[:, None] * y)
+    masses, means = high @ density + of.right(), (high * w) @ density + of.right(1.0)
+    mass, mean = _high_moments(at, masses, means)
+    # E[(X-1)_+; some step high] <= n E[|W_1|/t + E|X-1|; step 1 high]
+    shares = 1.01 * (at.reach * (means + 2.0 * masses) + n * masses * at.spread)
+    log_high = np.log(mass * (x + at.spread) + mean)
+    tilts = _TILTS * rates[:, None] * t
+    logs = n * log_cut_transform(of, rates, low[:, None, :], -tilts / t)
+    log_low = logs - tilts * x - np.log(2.0 * tilts)
+    best = float(np.maximum(log_low.min(1), log_high).min())
+    floor = best - _DIGITS
+
+    # the length of the low line for each rate and tilt
+    gap = tilts[:, None, :] - tilts[:, :, None]
+    ahead = logs[:, None, :] - (tilts * x)[:, None, :] - np.log(2.7 * tilts)[:, None, :] - floor
+    ahead = np.where(gap > 0, ahead / np.where(gap > 0, gap, 1.0), np.inf).min(2)
+    period_low = np.maximum((np.log(at.spread + 40.0 / tilts) - floor) / tilts, ahead)
+    height_low = t * height_of_decay(of, np.minimum(floor - log_low, -1.0) / n)
+    length_low = period_low * height_low
+    price = np.exp(np.minimum(_PRICE * np.maximum(log_low - best - _SPARE, 0.0), 300.0))
+    length_low = np.where(np.isfinite(logs) & (length_low < _MAX_LENGTH), length_low * price, np.inf)
+    tilt_index = length_low.argmin(1)
+    # and of the high line for each rate
+    centre = min(1.0 / at.spread, 2.0 / x if x > 0 else math.inf)
+    far = centre * _FAR
+    far_logs = n * log_transform(of, far / t)
+    ahead_high = float(((far_logs + far * x - np.log(far) - floor)[1:] / (far[1:] - centre)).min())
+    period_high = np.maximum((np.maximum(log_high - floor, 0.0) + 4.0) / centre, min(ahead_high, x + at.reach))
+    height_high = 12.0 * rates * t
+    without_low, without_high = log_low.min(1) < floor, np.log(shares) < floor
+    length = np.where(without_low, 0.0, length_low[np.arange(len(rates)), tilt_index])
+    length = length + np.where(without_high, 0.0, period_high * height_high)
+    length = length * np.exp(np.minimum(_PRICE * np.maximum(log_high - best - _SPARE, 0.0), 300.0))
+    i = int(np.where(np.isnan(length), np.inf, length).argmin())
+
+    cut, j = cutoff(of, float(rates[i])), int(tilt_index[i])
+    low_line = high_line = None
+    one_mass, one_mean, one_error = high_mass(of, cut)
+    whole_mass, whole_mean = _high_moments(at, np.asarray(one_mass), np.asarray(one_mean))
+    if not without_low[i]:
+        copies = Copies(1.0, at.spread, -tilts[i, j + 1 :], logs[i, j + 1 :], math.inf)
+        low_line = _low_line(at, cut, -float(tilts[i, j]), float(period_low[i, j]), x, floor, height_low[i, j], copies)
+    if not without_high[i]:
+        excess = min(at.spread, float(whole_mass) * at.reach)
+        copies = Copies(float(whole_mass), excess, far[1:], far_logs[1:], at.reach)
+        log_top = float(far_logs[0])
+        high_line = _high_line(at, cut, centre, float(period_high[i]), x, floor, height_high[i], log_top, copies)
+    return Remove(
+        low=low_line,
+        low_centres=-tilts[i],
+        low_logs=logs[i],
+        high=high_line,
+        share=float(shares[i]),
+        mass=float(whole_mass),
+        mean=float(whole_mean),
+        mass_error=one_error * (1.0 + (n - 1.0) * one_mass / max(1.0 - one_mass, ULP)) + 16.0 * ULP,
+    )
+
+
+def _low_line(
+    at: Setting, cut: Cutoff, centre: float, period: float, x: float, floor: float, height: float, copies: Copies
+) -> Line:
+    heights = height * _HEIGHTS
+    decay = at.n * log_decay(at.of, cut, centre / at.t, heights / at.t)
+    num, log_tail = num_nodes(period, decay, heights, floor - centre * x)
+    return plain_line(at, cut, centre, period, num, log_tail, copies)
+
+
+def _high_line(
+    at: Setting,
+    cut: Cutoff,
+    centre: float,
+    period: float,
+    x: float,
+    floor: float,
+    height: float,
+    log_top: float,
+    copies: Copies,
+) -> Line:
+    # |A^n - (A - H)^n| <= n |H| max^(n-1), and |A|, |A - H| are largest on the real axis
+    heights = height * _HEIGHTS
+    decay = log_high_decay(at.of, cut, centre / at.t, heights / at.t)
+    decay = decay + math.log(at.n) + (at.n - 1.0) / at.n * log_top + 1e-4
+    num, log_tail = num_nodes(period, decay, heights, floor - centre * x)
+    return difference_line(at, cut, centre, period, num, log_tail, copies)
+
+
+class Saddles(NamedTuple):
+    """The left tail along the real axis: log transforms at c, and x, log E(x - (X-1))_+ by the saddle point at c."""
+
+    c: Real
+    logs: Real
+    x: Real
+    log_value: Real
+
+
+def saddles(at: Setting) -> Saddles:
+    """Steering for `plan_add`; `logs` alone also enters its error bounds."""
+    y, w, density = real_rule(at.of)
+    c = np.geomspace(0.3 / at.spread, 1e6 * at.t, 128)
+    u = c / at.t
+    weight = np.exp(-u[:, None] * y) * density
+    total = np.maximum(weight.sum(1), 1e-300)
+    logs = at.n * log_transform(at.of, u)
+    mean = (weight @ w) / total
+    variance = (weight @ w**2) / total - mean**2
+    x = at.reach * mean + 2.0 / c
+    curvature = at.n / at.t**2 * variance + 2.0 / c**2
+    value = c * x + logs - 2.0 * np.log(c) - 0.5 * np.log(2.0 * math.pi * curvature)
+    keep = (total > 1e-20) & (x > -at.reach) & np.isfinite(value)
+    return Saddles(c[keep], logs[keep], x[keep], value[keep])
+
+
+def plan_add(at: Setting, guide: Saddles, x: float) -> Line:
+    """The line for arguments near x <= 0."""
+    j = int(np.abs(guide.x - x).argmin())
+    centre, floor = float(guide.c[j]), float(guide.log_value[j]) - _DIGITS
+    far = guide.c > 1.2 * centre
+    copies = Copies(1.0, at.spread, guide.c[far], guide.logs[far], at.reach)
+    ahead = (guide.logs[far] + guide.c[far] * x - np.log(guide.c[far]) - floor) / (guide.c[far] - centre)
+    period = (math.log(at.spread + 60.0 / centre) - floor) / centre
+    period = max(period, min(float(ahead.min(initial=math.inf)), x + at.reach))
+    level = min(floor - centre * x - float(guide.logs[j]), -1.0) / at.n
+    heights = at.t * height_of_decay(at.of, np.array(level)) * _HEIGHTS
+    decay = at.n * log_decay(at.of, None, centre / at.t, heights / at.t)
+    num, log_tail = num_nodes(period, decay, heights, floor - centre * x)
+    return plain_line(at, None, centre, period, num, log_tail, copies)

@@ -1,0 +1,197 @@
+"""The privacy profile of 1-out-of-t random allocation with Gaussian noise, one epoch: exact, certified on both sides.
+
+With X the average of t i.i.d. likelihood ratios under Q (Feldman and Shenfeld 2025, Theorem 3.1 and Lemma F.1),
+
+    remove: delta = E(X - e^eps)_+,        add: delta = e^eps E(e^-eps - X)_+.
+
+After n < t steps of the epoch the ratio is 1 + (1/t) sum_{j<=n} (Y_j - 1): the same sums with fewer terms, equal to
+(n/t) delta_n(log(1 + (t/n)(e^eps - 1))) with delta_n the remove profile of 1-out-of-n, and likewise to
+(1 - e^eps (1 - n/t)) delta_n(-log(1 - (t/n)(1 - e^-eps))), or 0 where this argument is not defined, for add.
+
+`jaxacct.divergence.allocation._lines` has the sums and what bounds their errors; nothing is a-posteriori. Where a bound
+is not tight the interval is wide, at worst [0, 1] for delta and [0, inf] for epsilon.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxacct._types import Direction
+from jaxacct.divergence.allocation._grid import ULP, Real, grid
+from jaxacct.divergence.allocation._lines import Bracket, Line, setting
+from jaxacct.divergence.allocation._plans import Remove, plan_add, plan_remove, saddles
+from jaxacct.divergence.allocation._real import real_rule
+
+_LEAST_NOISE, _MOST_NOISE = 0.2, 1e3  # outside, the grids would be long, or W within rounding of 0
+_MOST_STEPS = 2.0**40
+_MAX_PLANS = 4
+_MAX_NEWTON = 40
+_SETTLED = 0.3  # in log delta: lines planned this close to the root need no other
+_NEAR = 5.0  # in log delta: samples this close to where lines were planned gain little by lines of their own
+_WINDOW = 48  # samples tried on either side
+
+
+class Certified(NamedTuple):
+    """Bounds on a value; float64 arrays of the same shape."""
+
+    lower: Real
+    upper: Real
+
+
+class AllocationProfile:
+    """delta(epsilon) in one direction, for one noise multiplier and length of epoch.
+
+    Args:
+      noise_multiplier: float > 0; outside [0.2, 1e3] all bounds are trivial.
+      num_steps: steps t of the epoch.
+      direction: REMOVE or ADD.
+      steps_done: steps n <= t that have been taken; t by default.
+      tilt: the order of the moments that delta at large epsilon is wanted for.
+    """
+
+    def __init__(
+        self,
+        noise_multiplier: float,
+        num_steps: float,
+        direction: Direction,
+        steps_done: float | None = None,
+        tilt: float = 0.0,
+    ):
+        done = num_steps if steps_done is None else steps_done
+        self._valid = _LEAST_NOISE <= noise_multiplier <= _MOST_NOISE and 1 <= done <= num_steps <= _MOST_STEPS
+        self._removes = direction is Direction.REMOVE
+        if self._valid:
+            self._at = setting(grid(float(noise_multiplier), float(tilt)), float(num_steps), float(done))
+            with np.errstate(all="ignore"):
+                self._guide = None if self._removes else saddles(self._at)
+
+    def _planned(self, epsilon: float) -> Line | Remove:
+        """Lines whose bounds are tight near one epsilon >= 0."""
+        with np.errstate(all="ignore"):  # what overflows fails closed
+            if self._guide is None:
+                return plan_remove(self._at, math.expm1(epsilon))
+            return plan_add(self._at, self._guide, math.expm1(-epsilon))
+
+    def _evaluated(self, lines: Line | Remove, epsilon: Real) -> Bracket:
+        """delta, its derivative by epsilon, and its errors."""
+        with np.errstate(all="ignore"):
+            x = np.expm1(epsilon if self._removes else -epsilon)
+            found = lines(x)
+            moved = 4.0 * ULP * np.abs(x * found.slope)  # x is rounded
+            above, below = found.above + moved, found.below + moved
+            if self._removes:
+                return Bracket(found.value, found.slope * (1.0 + x), above, below)
+            scale = np.exp(epsilon)
+            rounding = 8.0 * ULP * scale * np.abs(found.value)
+            wide = scale * (1.0 + 8.0 * ULP)
+            slope = scale * found.value - found.slope
+            return Bracket(scale * found.value, slope, wide * above + rounding, wide * below + rounding)
+
+    def delta(self, epsilon: Real, tolerance: float = 1e-9) -> Certified:
+        """Bounds on delta at each epsilon >= 0, 1-d, of this relative width where that can be had."""
+        value, error = self.sampled(epsilon, tolerance)
+        return Certified(np.clip(value - error, 0.0, 1.0), np.clip(value + error, 0.0, 1.0))
+
+    def sampled(
+        self, epsilon: Real, tolerance: float, scale: Real | float = 0.0, max_plans: int = 1000
+    ) -> tuple[Real, Real]:
+        """delta at each epsilon >= 0, 1-d, increasing, and what it errs by at most, by the fewest lines that serve.
+
+        They serve where the error is `tolerance` relative to the larger of delta and `scale`; where none does, the best
+        of those tried is kept.
+        """
+        epsilon = np.asarray(epsilon, np.float64)
+        wanted = np.broadcast_to(scale, epsilon.shape)
+        value, error = np.full(epsilon.shape, 0.5), np.full(epsilon.shape, 0.5)
+        waiting, ahead = np.arange(len(epsilon) if self._valid else 0), _WINDOW
+        for _ in range(max_plans):
+            if not len(waiting):
+                break
+            # lines for a sample some way on, evaluated at those on either side of it
+            at = min(ahead, len(waiting) // 2)
+            here = waiting[max(0, at - _WINDOW) : at + _WINDOW + 1]
+            at = min(at, _WINDOW)
+            found = self._evaluated(self._planned(float(epsilon[here[at]])), epsilon[here])
+            width = np.maximum(found.above, found.below)
+            better = np.isfinite(found.value) & (width < error[here])
+            value[here] = np.where(better, found.value, value[here])
+            error[here] = np.where(better, width, error[here])
+            relative = error[here] / np.maximum(np.maximum(value[here], wanted[here]), 1e-300)
+            with np.errstate(all="ignore"):
+                near = np.abs(np.log(found.value / found.value[at])) < _NEAR
+            settled = (relative <= tolerance) | near & (relative <= 30.0 * relative[at])
+            settled[at] = True
+            ahead = min(2 * ahead, _WINDOW) if settled[:at].all() else ahead // 2
+            waiting = np.setdiff1d(waiting, here[settled], assume_unique=True)
+        return value, error
+
+    def epsilon(self, delta: float) -> Certified:
+        """Bounds on the least epsilon >= 0 with delta(epsilon) <= `delta`."""
+        if not self._valid or not 0.0 < delta < 1.0:
+            return Certified(np.zeros(()), np.asarray(0.0 if delta >= 1.0 else math.inf))
+        guess = self._guess(delta)
+        for _ in range(_MAX_PLANS):
+            lines = self._planned(guess)
+            root, slope = self._root(lines, guess, delta)
+            moved, guess = abs(slope * (root - guess)) / delta, root
+            if moved < _SETTLED and (root > 0.0 or moved == 0.0):
+                break
+        return self._confirmed(lines, root, slope, delta)
+
+    def _guess(self, delta: float) -> float:
+        target = math.log(delta)
+        if self._guide is not None:
+            x = np.minimum(self._guide.x, 0.0)
+            logs = self._guide.log_value - np.log1p(x)
+            order = np.argsort(logs)
+            return abs(float(np.log1p(np.interp(target, logs[order], x[order]))))
+        # a Gaussian plus a single large term
+        at, (_, w, density) = self._at, real_rule(self._at.of)
+        x = at.spread * np.geomspace(1e-3, max(40.0, float(w[-1]) / (at.t * at.spread)), 96)
+        jump = at.n * (np.maximum(w / at.t - x[:, None], 0.0) @ density)
+        bulk = np.array([at.spread * max(_normal_excess(float(a)), 0.0) for a in x / at.spread])
+        logs = np.log(np.maximum(np.minimum(jump, at.spread) + bulk, 1e-300))
+        return float(np.log1p(np.interp(-target, -logs, x)))
+
+    def _root(self, lines: Line | Remove, start: float, delta: float) -> tuple[float, float]:
+        """Where these lines give `delta`, or 0, and the slope there: Newton's method on log delta."""
+        x, slope = start, 0.0
+        for _ in range(_MAX_NEWTON):
+            found = self._evaluated(lines, np.array([x]))
+            value, slope = float(found.value[0]), float(found.slope[0])
+            if not (value > 0.0 and slope < 0.0 and math.isfinite(value)):
+                return x, min(slope, 0.0)
+            step = value / slope * math.log(value / delta)
+            new = max(0.0, x - max(-1.0, min(1.0, step)))
+            if abs(new - x) <= 1e-15 * (1e-3 + x):
+                break
+            x = new
+        return x, slope
+
+    def _confirmed(self, lines: Line | Remove, root: float, slope: float, delta: float) -> Certified:
+        """Arguments beside the root at which the bounds on delta are below, and above, `delta`."""
+        lower, upper = 0.0, math.inf
+        found = self._evaluated(lines, np.array([root]))
+        if root == 0.0 and found.value[0] + found.above[0] <= delta:
+            return Certified(np.zeros(()), np.zeros(()))
+        error = max(float(found.above[0]), float(found.below[0]))
+        step = 1.25 * error / max(-slope, 1e-300) + 4.0 * ULP * root
+        for _ in range(12):
+            if not math.isfinite(step):
+                break
+            ends = np.maximum(np.array([root - step, root + step]), 0.0)
+            found = self._evaluated(lines, ends)
+            if lower == 0.0 and found.value[0] - found.below[0] >= delta:
+                lower = float(ends[0])
+            if math.isinf(upper) and found.value[1] + found.above[1] <= delta:
+                upper = float(ends[1])
+            if math.isfinite(upper) and (lower > 0.0 or ends[0] == 0.0):
+                break
+            step *= 2.0
+        return Certified(np.asarray(lower), np.asarray(upper))
+
+
+def _normal_excess(x: float) -> float:
+    """E(g - x)_+."""
+    return math.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi) - 0.5 * x * math.erfc(x / math.sqrt(2.0))

@@ -1,0 +1,105 @@
+"""Real expectations of one step's likelihood ratio: transforms on the real axis, masses, bounds on decay.
+
+Positive functions of the real Y need every other node of the grid only: both strips are of width eta_top.
+"""
+
+import functools
+import math
+
+import numpy as np
+
+from jaxacct.divergence.allocation._grid import (
+    TABLE_ERROR,
+    ULP,
+    Cutoff,
+    Grid,
+    Real,
+    grid,
+    largest_beyond,
+)
+
+_EVERY_OTHER = slice(None, None, 2)
+
+
+def real_rule(of: Grid) -> tuple[Real, Real, Real]:
+    """Y, W and weights of the rule for real expectations."""
+    return of.y[_EVERY_OTHER], of.w[_EVERY_OTHER], 2.0 * of.density[_EVERY_OTHER]
+
+
+def log_transform(of: Grid, u: Real) -> Real:
+    """log E[e^{-uW}] for real u >= 0, any shape, rounded up, to some 1e-14."""
+    y, w, density = real_rule(of)
+    x = np.minimum(u, 1.0)[..., None] * w
+    near = np.log1p((np.exp(-x) - 1.0 + x) @ density)
+    far = u + np.log(np.exp(-np.maximum(u, 1.0)[..., None] * y) @ density + 2.0 * (of.left + of.right()))
+    return np.where(u > 1.0, far, near + 8.0 * (of.left + of.right()))
+
+
+def log_cut_transform(of: Grid, rates: Real, low: Real, u: Real) -> Real:
+    """log E[e^{-uW} Q(rate Y)] for -rate < u <= 0, [R, U], rounded up, to some 1e-14; `low` is Q on the real rule."""
+    _, w, density = real_rule(of)
+    x = u[..., None] * w
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        value = (np.where(low > 0, np.exp(np.log(low) - x), 0.0) - 1.0 + x) @ density
+        value = value + 2.0 * of.right() * largest_beyond((rates * of.y[-1])[:, None], 1.0 + u / rates[:, None])
+        return np.log1p(np.where(np.isfinite(value), np.maximum(value, -0.999), np.inf))
+
+
+def high_mass(of: Grid, cut: Cutoff) -> tuple[float, float, float]:
+    """E[1 - Q], E[W (1 - Q)], and their relative error."""
+    r = cut.bounds(of, of.eta_top, 0.0)[1]
+    rounding = of.density * (of.density_error + 4.0 * ULP) * cut.high
+    strip, left = 4.0 * of.strip(of.eta_top, 0.0) * of.density * r, cut.high[0] * of.left
+    mass, mean = math.fsum(of.density * cut.high), math.fsum(of.density * of.w * cut.high)
+    mass_error = float((rounding + strip).sum()) + 4.0 * (of.right() + left)
+    mean_error = float(((rounding + strip) * (1.0 + of.y)).sum()) + 4.0 * (of.right(1.0) + left)
+    return mass, mean, TABLE_ERROR + max(mass_error / mass, mean_error / mean)
+
+
+def _angles(of: Grid, heights: Real, count: int) -> Real:
+    """Contours to try for the bounds below, the small ones about height/sigma^2: [len(heights), count]."""
+    least = np.minimum(0.5 * heights / of.sigma**2, 0.5)[:, None]
+    return least * (1.45 / least) ** np.linspace(0.0, 1.0, count)
+
+
+def log_decay(of: Grid, cut: Cutoff | None, centre: float, heights: Real, num_angles: int = 24) -> Real:
+    """Upper bounds on log |E[e^{-uW} Q]|, u = centre + iy, for all y >= height.
+
+    On the contour of eta, |E[e^{-uY} Q]| <= e^{(eta sigma)^2/2} E[e^{-a Y - rate cos(eta) Y} sum_{j<m} (rate Y)^j/j!],
+    a = Re(u e^{-i eta}) = centre cos(eta) + y sin(eta), increasing in y: at the height, the best of some eta.
+    """
+    y, _, density = real_rule(of)
+    eta = _angles(of, heights, num_angles)
+    a = centre * np.cos(eta) + heights[:, None] * np.sin(eta)
+    exponent, beyond = -a[..., None] * y, np.ones(())
+    if cut is not None:
+        exponent = exponent - (cut.rate * np.cos(eta))[..., None] * y + cut.log_sum[_EVERY_OTHER]
+        beyond = largest_beyond(cut.rate * of.y[-1], np.cos(eta) + a / cut.rate)
+    size = np.exp(np.clip(exponent, -700.0, 700.0)) @ density + 2.0 * (of.left + beyond * of.right())
+    return np.min(centre + 0.5 * (eta * of.sigma) ** 2 + np.log(size), axis=-1) + 1e-14
+
+
+def log_high_decay(of: Grid, cut: Cutoff, centre: float, heights: Real, num_angles: int = 24) -> Real:
+    """The same for |E[e^{-uW} (1 - Q)]|, with r of `Cutoff.bounds`."""
+    y, _, density = real_rule(of)
+    high, log_sum = cut.high[_EVERY_OTHER], cut.log_sum[_EVERY_OTHER]
+    eta = _angles(of, heights, num_angles)
+    turn, w = np.cos(eta)[..., None], cut.rate * y
+    a = (centre * np.cos(eta) + heights[:, None] * np.sin(eta))[..., None]
+    r = np.minimum((1.0 - turn) * w + np.log(np.maximum(high, 1e-300)), np.logaddexp(0.0, log_sum - w * turn))
+    size = np.exp(np.clip(r - a * y, -700.0, 700.0)) @ density
+    beyond = (1.0 + largest_beyond(cut.rate * of.y[-1], np.cos(eta))) * np.exp(-a[..., 0] * of.y[-1])
+    size = size + 2.0 * (2.0 * cut.high[0] * of.left + beyond * of.right())
+    return np.min(centre + 0.5 * (eta * of.sigma) ** 2 + np.log(size), axis=-1) + 1e-14
+
+
+@functools.lru_cache(maxsize=64)
+def _decay_table(sigma: float) -> tuple[Real, Real]:
+    heights = np.geomspace(1e-8, 1e8, 49)
+    return np.log(heights), log_decay(grid(sigma), None, 0.0, heights, num_angles=8)
+
+
+def height_of_decay(of: Grid, log_level: Real) -> Real:
+    """Roughly, the height at which |E e^{-iyY}| has fallen to e^log_level < 1."""
+    log_heights, logs = _decay_table(of.sigma)
+    return np.exp(np.interp(np.log(-log_level), np.log(np.maximum(-logs, 1e-300)), log_heights))

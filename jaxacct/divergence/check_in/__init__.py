@@ -1,0 +1,1 @@
+"""Clones among the users who check in."""

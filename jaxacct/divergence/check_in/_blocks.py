@@ -1,0 +1,109 @@
+"""The visible number of check-ins, Bin(n, q), in blocks of consecutive counts with certified weights.
+
+Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins" (spec S9, 4.6). Every count 1..n lies in
+one of a static number of blocks: none is cut off, so that a divergence that rare small counts dominate is not missed.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct.divergence.response._binary import _langevin
+from jaxacct.special import log1mexp, log_sum_exp
+from jaxacct.special._binomial import log_binomial_pmf
+
+_SPREAD, _REACH = 3.0, 40.0  # the central blocks: even to 3 standard deviations, then growing, to 40
+_LEAST_STEP = 1e-12
+
+
+class Layout(NamedTuple):
+    """Static numbers of blocks that start at 1, 2, 3, ..; on a geometric grid of 1..n; and about the mean."""
+
+    singles: int
+    geometric: int
+    central: int
+
+
+class Blocks(NamedTuple):
+    """Blocks [B, L] of counts first..last and log weights on their two ends.
+
+    For a function convex in the count on each block, sum_k w_k f(k) <= sum_B low f(first) + high f(last), k = 1..n.
+    An empty block has weights -inf.
+    """
+
+    first: jax.Array
+    last: jax.Array
+    log_low: jax.Array
+    log_high: jax.Array
+
+
+def binomial_blocks(num_users: jax.Array, prob: jax.Array, layout: Layout) -> Blocks:
+    """The blocks of Bin(n, q) without the count 0.
+
+    The log pmf is concave, hence below each of its tangents: on a block the law is bounded by a geometric one, whose
+    mass and mean are closed. The tangent is at the block's middle, or in blocks wider than half a standard deviation
+    where the pmf is largest. Over-estimates the mass of a central block by about (width / sd)^2 / 24, relatively: 1e-3
+    with 128 central blocks, nothing where blocks are single counts.
+    """
+    n, q = num_users, jnp.clip(prob, 1e-300, 1.0)
+    rest = jnp.maximum(1.0 - q, 1e-300)
+    mean = jax.lax.stop_gradient(n * q)
+    scale = jnp.sqrt(mean * jnp.minimum(rest, 1.0)) + 1.0
+    first = jax.lax.stop_gradient(_starts(n, mean, scale, layout))
+    last = jnp.concatenate([first[1:] - 1.0, n[None]])
+    size = last - first + 1.0
+    filled = size >= 1.0
+    size = jnp.maximum(size, 1.0)
+    mode = jnp.clip(jnp.floor((n + 1.0) * jax.lax.stop_gradient(q)), first, jnp.maximum(last, first))
+    at = jnp.where(size <= 0.5 * scale, jnp.floor(0.5 * (first + last)), mode)
+    at = jnp.where(filled, at, first)
+    single = size == 1.0
+    log_odds = jnp.log(q) - jnp.log(rest)
+    # a slope between log w(at + 1)/w(at) and log w(at)/w(at - 1), at both ends of 1..n on the open side
+    inner = jnp.minimum(at, n - 1.0)
+    slope = jnp.log(jnp.maximum(n - inner, 1.0) / (inner + 1.0)) + log_odds
+    slope = jnp.where(jnp.abs(slope) < _LEAST_STEP, _LEAST_STEP, slope)
+    slope = jnp.where(single, 1.0, slope)
+    down = slope < 0
+    steep = jnp.abs(slope)
+    # sum_j e^{slope j} for j = 0..size-1, from its larger end
+    log_sum = log1mexp(-steep * size) - log1mexp(-steep)
+    end = jnp.where(down, first - at, last - at)
+    value = log_binomial_pmf(at, n, q, rest)
+    # of the pmf; of the slope, known to 2^-50 of its logarithms' size, over the block; of a slope moved off 0
+    slack = 2.0**-49 * (8.0 + jnp.abs(value))
+    wide = 2.0**-40 + size * (2.0**-50 * (1.0 + jnp.abs(log_odds)) + 2.0 * _LEAST_STEP)
+    log_mass = jnp.where(single, value, value + slope * end + log_sum + wide) + slack
+    log_mass = jnp.minimum(log_mass, 2.0**-40)
+    # mean of the geometric law, as a share of the way from first to last, each share with its own digits
+    reach = 0.5 * (size - 1.0)
+    tilt = 0.5 * (size * _langevin(0.5 * slope * size) - _langevin(0.5 * slope))
+    span = jnp.maximum(size - 1.0, 1.0)
+    high, low = jnp.clip((reach + tilt) / span, 0.0, 1.0) + 1e-13, jnp.clip((reach - tilt) / span, 0.0, 1.0) + 1e-13
+    log_mass = jnp.where(filled & (prob > 0), log_mass, -jnp.inf)
+    return Blocks(
+        first=first,
+        last=jnp.maximum(last, first),
+        log_low=log_mass + jnp.where(single, 0.0, jnp.log(low)),
+        log_high=jnp.where(single, -jnp.inf, log_mass + jnp.log(high)),
+    )
+
+
+def _starts(n: jax.Array, mean: jax.Array, scale: jax.Array, layout: Layout) -> jax.Array:
+    """First counts [B, L], increasing, repeated where blocks are empty; the least is 1."""
+    singles = jnp.arange(1, layout.singles + 1, dtype=jnp.int32).astype(jnp.float64)[:, None] + 0.0 * n
+    steps = np.arange(layout.geometric) / max(layout.geometric, 1)
+    geometric = jnp.exp(jnp.asarray(steps, jnp.float64)[:, None] * jnp.log(n))
+    turns = np.linspace(-1.0, 1.0, layout.central) * np.arcsinh(_REACH / _SPREAD)
+    central = mean + scale * jnp.asarray(_SPREAD * np.sinh(turns), jnp.float64)[:, None]
+    starts = jnp.floor(jnp.concatenate([jnp.ones_like(n)[None], singles, geometric, central]))
+    return jnp.sort(jnp.clip(starts, 1.0, n), axis=0)
+
+
+def log_mixture(blocks: Blocks, log_at_first: jax.Array, log_at_last: jax.Array) -> jax.Array:
+    """log of the bound on sum_k w_k f(k) from log f at the ends of blocks [B, L], to [L]; rounded up."""
+    low = jnp.where(blocks.log_low > -jnp.inf, log_at_first + blocks.log_low, -jnp.inf)
+    high = jnp.where(blocks.log_high > -jnp.inf, log_at_last + blocks.log_high, -jnp.inf)
+    return log_sum_exp(jnp.concatenate([low, high])) + 2.0**-46

@@ -1,0 +1,86 @@
+"""Shuffled check-ins of binary randomized response, one record among equal ones: a profile from below.
+
+With c ones among K = k reports, k ~ Bin(n, q) and c ~ Bin(k, r), r = 1/(E+1), E = e^local_epsilon, when all hold 0, the
+likelihood ratio of one record being 1 is 1 + (2 sinh(local_epsilon)/n) (c - k r). Hence
+
+    delta(eps) = E[(a (c - k r) - (e^eps - 1))_+],   a = 2 sinh(local_epsilon)/n,
+
+in the direction "mixture first", exactly (spec S21, S23 for this pair). A lower bound on the profile of any method
+that covers binary randomized response; replace-one adjacency.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from jaxacct.divergence.response._binary import _blocks, _Setting
+from jaxacct.special import log_sum_exp
+
+_LARGEST = 700.0
+_NUM_HALVINGS = 28
+_LOG_RANGE = 30.0
+_DEVIATIONS = 8.0
+
+
+def response_floor_log_delta(
+    epsilon: jax.Array, num_users: jax.Array, prob: jax.Array, local_epsilon: jax.Array, *, window: int
+) -> jax.Array:
+    """log delta [1], rounded down; -inf where it is 0 or nothing is claimed.
+
+    E[.. | k] grows with k (c - k r is a martingale), so that on a block of k its first count serves, with a mass below
+    the true one; of the ones, `window` blocks above the threshold, whose mass and mean are below the binomial law's.
+    Both are exact while blocks are single counts.
+    """
+    local = jnp.minimum(local_epsilon, _LARGEST)
+    growth = jnp.exp(local)
+    r, rest = 1.0 / (1.0 + growth), growth / (1.0 + growth)
+    slope = 2.0 * jnp.sinh(local) / num_users * (1.0 - 2.0**-48)
+    mean = num_users * prob
+    reach = _DEVIATIONS * jnp.sqrt(mean * (1.0 - prob)) + 16.0
+    low = jnp.maximum(jnp.floor(mean - reach), 1.0)
+    high = jnp.minimum(jnp.ceil(mean + reach), num_users)
+    stride = jnp.maximum(jnp.ceil(jax.lax.stop_gradient(high - low + 1.0) / window), 1.0)
+    visible = _Setting(num_users, prob, 1.0 - prob, slope)
+    log_mass, _ = _blocks(visible, jax.lax.stop_gradient(low), stride, 1.0, window)
+    counts = jax.lax.stop_gradient(low) + stride * jnp.arange(window, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    distance = jnp.expm1(epsilon) / jnp.where(slope > 0, slope, 1.0) * (1.0 + 2.0**-46)
+
+    def given(k: jax.Array) -> jax.Array:
+        """log E[(c - k r - distance)_+ | k]."""
+        centre = k * r
+        first = jnp.floor(jax.lax.stop_gradient(centre + distance)) + 1.0
+        width = jnp.minimum(_DEVIATIONS * jnp.sqrt(centre * rest) + 24.0, k)
+        step = jnp.maximum(jnp.ceil(jax.lax.stop_gradient(width) / window), 1.0)
+        first = jnp.where(jnp.isfinite(first), first, -1.0)
+        mass, ones = _blocks(_Setting(k, r, rest, slope), first, step, 1.0, window)
+        gap = (ones - centre) - distance - 2.0**-50 * (centre + step) - 2.0**-48 * distance
+        inside = (mass > -jnp.inf) & (gap > 0)
+        return log_sum_exp(jnp.where(inside, mass + jnp.log(jnp.where(inside, gap, 1.0)), -jnp.inf))
+
+    rows = jax.lax.map(given, jnp.minimum(counts, num_users))
+    usable = (log_mass > -jnp.inf) & (rows > -jnp.inf) & (counts <= num_users)
+    total = log_sum_exp(jnp.where(usable, log_mass + jnp.where(usable, rows, 0.0), -jnp.inf))
+    log_delta = total + jnp.log(jnp.where(slope > 0, slope, 1.0)) - 2.0**-44
+    valid = (epsilon >= 0) & (local_epsilon > epsilon) & (local_epsilon <= _LARGEST) & (prob > 0) & (num_users >= 1)
+    return jnp.where(valid, jnp.minimum(log_delta, 0.0), -jnp.inf)
+
+
+def response_floor_epsilon(
+    log_delta: jax.Array, num_users: jax.Array, prob: jax.Array, local_epsilon: jax.Array, *, window: int
+) -> jax.Array:
+    """An epsilon [1] at which delta still exceeds the target, by halving its logarithm to 1e-7; 0 if none is found."""
+
+    top = jnp.where((local_epsilon > 0) & (prob > 0), jnp.minimum(local_epsilon, _LARGEST), 0.0)
+
+    def halve(_: jax.Array, state: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
+        found, low, high = state  # of log(top / epsilon), where it holds from some point on
+        middle = 0.5 * (low + high)
+        epsilon = top * jnp.exp(-middle)
+        holds = response_floor_log_delta(epsilon, num_users, prob, local_epsilon, window=window) > log_delta
+        return (
+            jnp.where(holds, epsilon, found),
+            jnp.where(holds, low, middle),
+            jnp.where(holds, middle, high),
+        )
+
+    begin = (jnp.zeros_like(top), jnp.zeros_like(top), jnp.full_like(top, _LOG_RANGE))
+    return jax.lax.fori_loop(0, _NUM_HALVINGS, halve, begin)[0] * (1.0 - 2.0**-50)

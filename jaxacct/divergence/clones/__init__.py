@@ -1,0 +1,1 @@
+"""The clones pair of shuffled reports: profile, Renyi divergences, trade-off function."""

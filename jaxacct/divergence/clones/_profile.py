@@ -1,0 +1,282 @@
+"""Privacy profile of the clones pair: certified brackets of delta at epsilon and of epsilon at delta.
+
+Two methods meet in every answer, and the tighter end of each wins: the sum over every count in a static window
+(`_clones_pair`), and one contour integral whose work does not depend on n (`_clones_smooth`).
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct.divergence.clones._pair import ClonesPair, WindowSum, clones_pair, count_window, window_sum
+from jaxacct.divergence.clones._smooth import SmoothSum, smooth_error, smooth_sum
+from jaxacct.special import log1mexp
+
+_DEVIATIONS = 9.5  # a window reaches this far out: Chernoff's bound outside, 1e-19
+MAX_EPSILON = 500.0  # there and beyond, terms may underflow: an upper bound stays that of 500, a lower bound becomes 0
+_SMOOTH_STEPS = 2
+_MAX_STEPS = 64
+
+TRACED_WINDOW = 1024
+"""Window for traced arguments: every n p (1 - p) to 2,500 count by count, the contour above."""
+
+
+def lane_bytes(*, window: int) -> int:
+    """For `Kernel`: chunks in which an array of one value for each count and lane stays in the cache, half a MiB."""
+    return 1024 * max(window, 2048)
+
+
+class LogInterval(NamedTuple):
+    """Logarithms of a certified lower and upper bound on the divergence, and of Q[loss > epsilon] about there."""
+
+    log_lower: jax.Array
+    log_upper: jax.Array
+    log_tail: jax.Array
+
+
+def window_for(num_reports: Any, clone_prob: Any, *, max_window: int = 4096) -> int:
+    """The static window, a power of two, for concrete arrays of pairs.
+
+    Wide enough for every pair that some window up to `max_window` suffices for: these are exact to 1e-11 or better.
+    The others have n p (1 - p) > (max_window / 20)^2, and their contour brackets are narrow: at 4096, 3e-6 of delta
+    near epsilon = 0, 1e-6 and better from delta(0) / 2 down.
+    """
+    n, p = np.broadcast_arrays(np.asarray(num_reports, np.float64), np.asarray(clone_prob, np.float64))
+    # the window moves with epsilon, to a mean as low as p / (2 - p) of n: the largest variance on the way
+    least = p / (2.0 - p)
+    spread = np.clip(0.5, least, p)
+    variance = n * spread * (1.0 - spread)
+    z2 = _DEVIATIONS**2
+    needed = 2.0 * (z2 / 6.0 + np.sqrt(z2 * z2 / 36.0 + z2 * variance)) + 2.0  # Bernstein's inequality
+    needed = np.minimum(needed, n)
+    fitting = needed[needed <= max_window]
+    return 1 << max(7, math.ceil(math.log2(max(float(np.max(fitting, initial=1.0)), 1.0))))
+
+
+def clones_delta(
+    epsilon: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
+) -> LogInterval:
+    """Hockey-stick divergence D_{e^epsilon} of the clones pair, both directions at once, in logarithms.
+
+    Exact (bracketed) for the pair; hence an upper bound for n shuffled reports of any local_epsilon-DP randomizers
+    with clone_prob = e^{-local_epsilon}, replace-one adjacency (Feldman, McMillan, Talwar, Theorem 3.2); with
+    local_epsilon = inf and any clone_prob, the pair of Lemma 3.3. A lane too wide for `window` is answered by the
+    contour alone; where that fails too, by the bounds of randomized response and Chernoff above and 0 below.
+
+    Relative width of the bracket: 4e-12 + 2e-14 |log delta| where every count is summed (the rounding booked; measured
+    errors are 1e-15 at delta = 1e-6 and 1e-13 at 1e-30).
+
+    Args:
+      epsilon: any real; below 0 by the swap identity delta(-e) = 1 - exp(-e) + exp(-e) delta(e).
+      num_reports: >= 1.
+      clone_prob: in [0, 1].
+      local_epsilon: >= 0, or inf: the differing report's own randomized response.
+      window: static, how many counts are summed one by one, a power of two (`window_for`).
+    """
+    size = jnp.abs(epsilon)
+    pair = clones_pair(jnp.minimum(size, MAX_EPSILON), num_reports, clone_prob, local_epsilon)
+    smooth = smooth_sum(pair)
+    at = _bracket(pair, window_sum(pair, count_window(pair, window)), smooth, smooth_error(pair, smooth))
+    lower = jnp.where(size > MAX_EPSILON, -jnp.inf, at.log_lower)
+    negative = epsilon < 0
+    safe = jnp.where(negative, size, 1.0)
+    ends = jnp.logaddexp(log1mexp(-safe), jnp.stack([lower, at.log_upper]) - safe)
+    slack = 2e-15 * (1.0 + jnp.abs(ends))
+    # P[L > e] = delta + e^e Q[L > e], and the two laws of the loss mirror each other
+    log_p = jnp.logaddexp(at.log_upper, safe + at.log_tail)
+    return LogInterval(
+        jnp.where(negative, ends[0] - slack[0], lower),
+        jnp.where(negative, jnp.minimum(ends[1] + slack[1], 0.0), at.log_upper),
+        jnp.where(negative, log1mexp(jnp.minimum(log_p, 0.0)), at.log_tail),
+    )
+
+
+def _bracket(pair: ClonesPair, exact: WindowSum, smooth: SmoothSum, error: jax.Array) -> LogInterval:
+    """Both methods' brackets, met; rounding is booked here."""
+    slack = 2e-12 - 1e-14 * pair.log_unit
+    lower = jnp.maximum(exact.delta, smooth.delta - error)
+    upper, contour = exact.delta + exact.missing, smooth.delta + error
+    use_contour = contour < upper
+    upper = jnp.where(use_contour, contour, upper)
+    tail = jnp.where(use_contour, smooth.tail, exact.tail)
+    logs = _log(jnp.stack([lower, upper, tail])) + pair.log_unit
+    cap = jnp.minimum(jnp.minimum(pair.log_first, pair.log_chernoff) + slack, 0.0)
+    log_lower, log_upper = logs[0] + pair.log_scale - slack, logs[1] + pair.log_scale + slack
+    # written so that a NaN fails closed
+    return LogInterval(
+        jnp.where(pair.possible & (log_lower <= cap), log_lower, -jnp.inf),
+        jnp.where(pair.possible, jnp.where(log_upper <= cap, log_upper, cap), jnp.where(pair.zero, -jnp.inf, 0.0)),
+        jnp.where(pair.possible, logs[2], -jnp.inf),
+    )
+
+
+class TailMasses(NamedTuple):
+    """Logarithms of P[loss > epsilon] and Q[loss > epsilon]."""
+
+    log_p: jax.Array
+    log_q: jax.Array
+
+
+def clones_tails(
+    epsilon: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
+) -> TailMasses:
+    """Tails of the privacy loss of the clones pair, no bounds: arguments as for `clones_delta`.
+
+    To 1e-11 where every count is summed and no loss equals epsilon; from the contour, which smooths the steps of the
+    tail, to about 1e-3.
+    """
+    at = clones_delta(epsilon, num_reports, clone_prob, local_epsilon, window=window)
+    return TailMasses(jnp.logaddexp(at.log_upper, epsilon + at.log_tail), at.log_tail)
+
+
+def _log(x: jax.Array) -> jax.Array:
+    return jnp.where(x > 0, jnp.log(jnp.where(x > 0, x, 1.0)), -jnp.inf)
+
+
+class EpsilonInterval(NamedTuple):
+    """A certified lower and upper bound on the least epsilon with divergence at most the target."""
+
+    lower: jax.Array
+    upper: jax.Array
+
+
+def clones_epsilon(
+    log_delta: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
+) -> EpsilonInterval:
+    """epsilon(delta) of the clones pair: see `clones_delta`. In [0, local_epsilon]; differentiable.
+
+    Each end is a point at which the divergence was evaluated and lies on the safe side of the target. The
+    derivative is that of the exact root, -(d log delta / d parameter) / (d log delta / d epsilon).
+    """
+
+    @jax.custom_jvp
+    def solve(*params: jax.Array) -> EpsilonInterval:
+        return _solve(*params, window=window)
+
+    @solve.defjvp
+    def _jvp(primals: Any, tangents: Any) -> tuple[EpsilonInterval, EpsilonInterval]:
+        root = solve(*primals)
+        params, local = primals[1:], primals[3]
+        inside = (root.upper > 0) & (root.upper < jnp.minimum(local, MAX_EPSILON))
+        at = jnp.where(inside, root.upper, jnp.minimum(0.5 * local, 1.0))
+
+        value, drift = jax.jvp(lambda *p: clones_delta(at, *p, window=window), params, tangents[1:])
+        # d log delta / d eps = -e^eps Q / delta
+        slope = -jnp.exp(at + value.log_tail - value.log_upper)
+        usable = inside & jnp.isfinite(slope) & (slope < 0)
+        inner = (tangents[0] - drift.log_upper) / jnp.where(usable, slope, -1.0)
+        edge = jnp.where((root.upper > 0) & (root.upper >= local), tangents[3], 0.0)
+        rate = jnp.where(usable, inner, edge)
+        return root, EpsilonInterval(rate, rate)
+
+    return solve(log_delta, num_reports, clone_prob, local_epsilon)
+
+
+class _Search(NamedTuple):
+    """Points at which the divergence was evaluated.
+
+    Between them lie the roots: of the upper bound in (short, high], of the lower bound in [low, long).
+    """
+
+    turn: jax.Array
+    at: jax.Array
+    short: jax.Array
+    high: jax.Array
+    low: jax.Array
+    long: jax.Array
+    done: jax.Array
+
+
+def _solve(
+    log_delta: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
+) -> EpsilonInterval:
+    """Newton's steps on log delta inside a bracket of certified points, then one probe on either side of the root.
+
+    The first steps use the centre of the contour's bracket alone.
+    """
+    params = num_reports, clone_prob, local_epsilon
+    start = _gaussian_root(log_delta, *params)
+    counts = count_window(clones_pair(start, *params), window)
+
+    def step(state: _Search) -> _Search:
+        x, refine = state.at, state.turn >= _SMOOTH_STEPS
+        pair = clones_pair(x, *params)
+        smooth = smooth_sum(pair)
+        unknown = jnp.full_like(x, jnp.inf)
+        exact, error = jax.lax.cond(
+            refine,
+            lambda: (window_sum(pair, counts), smooth_error(pair, smooth)),
+            lambda: (WindowSum(jnp.zeros_like(x), unknown, jnp.zeros_like(x)), unknown),
+        )
+        at = _bracket(pair, exact, smooth, error)
+        too_short, too_long = at.log_upper > log_delta, at.log_lower < log_delta
+        high = jnp.where(too_short, state.high, jnp.minimum(state.high, x))
+        low = jnp.where(too_long, state.low, jnp.maximum(state.low, x))
+        short = jnp.where(refine & too_short, jnp.maximum(state.short, x), state.short)
+        long = jnp.where(refine & too_long, jnp.minimum(state.long, x), state.long)
+        rough = _log(jnp.stack([smooth.delta, smooth.tail])) + pair.log_unit
+        log_value = jnp.where(refine, at.log_upper, rough[0] + pair.log_scale)
+        # d log delta / d eps = -e^eps Q / delta
+        slope = jnp.exp(x + jnp.where(refine, at.log_tail, rough[1]) - log_value)
+        usable = jnp.isfinite(slope) & (slope > 0) & (refine | smooth.applies)
+        slope = jnp.where(usable, slope, 1.0)
+        residual = log_value - log_delta
+        width = jnp.where(jnp.isfinite(at.log_lower), at.log_upper - at.log_lower, 1.0)
+        # Newton on log delta, concave; where that overshoots, on delta, convex in e^eps: never past the root, but slow
+        upper_root = x + residual / slope
+        careful = x + jnp.log1p(-jnp.expm1(-jnp.maximum(residual, 0.0)) / slope)
+        careful = jnp.minimum(jnp.maximum(careful, 0.5 * (x + high)), high * (1.0 - 3e-16))
+        upper_root = jnp.where(upper_root < high, upper_root, jnp.where(residual > 0, careful, x))
+        lower_root = upper_root - width / slope
+        # how far the roots may be from these estimates: curvature, and the spacing of the floats
+        close = usable & (jnp.abs(residual) < 0.03)
+        doubt = (0.02 * width + residual * residual) / slope + 4e-16 * x
+        tight = close & (residual * residual < 0.5 * width + 1e-14)
+        least, most = jnp.maximum(short, 0.0), jnp.minimum(long, high)
+        upper_done = (tight & (high <= upper_root + 2.5 * doubt)) | (high - least <= 4e-16 * least)
+        lower_done = (tight & (low >= lower_root - 2.5 * doubt)) | (most - low <= 4e-16 * low)
+        upper_done, lower_done = upper_done | (least >= MAX_EPSILON), lower_done | (low >= MAX_EPSILON)
+        reach = jnp.where(close & refine, doubt, 0.0)
+        ahead = jnp.maximum(jnp.where(upper_done, lower_root - reach, upper_root + reach), 0.0)
+        left, right = jnp.where(upper_done, low, short), jnp.where(upper_done, most, high)
+        inside = usable & (ahead > left) & (ahead < right)
+        left = jnp.maximum(left, 0.0)
+        middle = jnp.where(jnp.isinf(right), 2.0 * left + 1.0, 0.5 * (left + right))
+        ahead = jnp.minimum(jnp.where(inside, ahead, jnp.where(refine, middle, x)), MAX_EPSILON)
+        done = state.done | (refine & upper_done & lower_done)
+        return _Search(state.turn + 1, jnp.where(done, x, ahead), short, high, low, long, done)
+
+    first = _Search(
+        turn=jnp.zeros((), jnp.int32),
+        at=start,
+        short=jnp.full_like(start, -1.0),
+        high=jnp.where(local_epsilon >= 0, local_epsilon, jnp.inf),
+        low=jnp.zeros_like(start),
+        long=jnp.full_like(start, jnp.inf),
+        done=~(jnp.isfinite(log_delta) & (local_epsilon > 0)),
+    )
+    last = jax.lax.while_loop(lambda s: (s.turn < _MAX_STEPS) & ~jnp.all(s.done), step, first)
+    free = (log_delta >= 0) | (local_epsilon == 0)
+    low = jnp.where(log_delta == -jnp.inf, local_epsilon, last.low)
+    return EpsilonInterval(jnp.where(free, 0.0, low), jnp.where(free, 0.0, last.high))
+
+
+def _gaussian_root(
+    log_delta: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array
+) -> jax.Array:
+    """About the root in the Gaussian limit, mu = 2 s sqrt(E[1/m]): delta ~ mu E[(N - a)_+], eps = mu (a + mu/2)."""
+    n, p = num_reports, jnp.clip(clone_prob, 1e-16, 1.0 - 1e-16)
+    mean_inverse = -jnp.expm1(n * jnp.log1p(-p)) / (n * p)
+    mu = 2.0 * jnp.tanh(0.5 * local_epsilon) * jnp.sqrt(mean_inverse)
+    level = jnp.log(mu) - jnp.maximum(log_delta, -1e6) - 0.92
+
+    def deviate(_: jax.Array, a: jax.Array) -> jax.Array:
+        # E[(N - a)_+] / phi(a) within 8 %
+        return jnp.sqrt(2.0 * jnp.maximum(level - jnp.log1p(a * (1.25 + 0.9 * a)), 0.0))
+
+    a = jax.lax.fori_loop(0, 4, deviate, jnp.zeros_like(level))
+    top = 0.9 * jnp.minimum(local_epsilon, MAX_EPSILON)
+    return jnp.clip(jnp.where(jnp.isfinite(a), mu * (a + 0.5 * mu), top), 0.0, top)

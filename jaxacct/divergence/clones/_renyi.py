@@ -1,0 +1,136 @@
+"""Renyi divergence of the clones pair at real orders, bracketed, with work that does not grow with the reports.
+
+With M = order - 1 and, for an outcome (a, b) of the pair, loss t = log((a + e b) / (b + e a)), e = e^-local_epsilon:
+
+    (order - 1) D = log(1 + E psi),   psi = 2 sinh((M + 1) t/2) sinh(M t/2) / cosh(t/2) >= 0,
+
+the mean over the pair's mean law (Chen et al., "Renyi Differential Privacy in the Shuffle Model: Enhanced Amplification
+Bounds", Theorem 1 and Corollary 1, about the pair of their Proposition 1; the formulas printed there are for another
+pair). Every term is positive, nothing cancels. `_clones_renyi_nodes` says which outcomes are summed.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct.divergence.clones._multi_component import Enclosure
+from jaxacct.divergence.clones._renyi_nodes import OutcomeGrid, Outcomes, outcome_grid, outcomes
+from jaxacct.divergence.response._special_pair import single_log_excess
+from jaxacct.special import log1mexp, softplus
+
+_MAX_LOCAL_EPSILON = 500.0  # beyond, only the bounds of a single report are given
+_ROWS, _COLUMNS = 8, 32  # of a tile
+_LARGEST_GRID = 2.0**26
+_LEAST_POWER = 2.0**-60  # M at order 1, where psi / M is that of the Kullback-Leibler divergence to the last digit
+
+
+def clones_rdp(
+    orders: Sequence[float], num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array
+) -> Enclosure:
+    """Renyi divergences [A, L] of the clones pair, both directions at once, in nats; order 1 is the KL divergence.
+
+    Bracketed for the pair; hence an upper bound for n shuffled reports of any local_epsilon-DP randomizers with
+    clone_prob = e^{-local_epsilon}, replace-one adjacency (Feldman, McMillan and Talwar, Theorem 3.2).
+
+    Relative width 2e-13 + 8e-15 (order - 1) local_epsilon and less, nearly all of it the rounding booked: values are
+    within 3e-14 of references to n = 1e8 and order 10,000. Never above the divergence of one report alone, which
+    answers where local_epsilon > 500 or the grid would exceed 7e7 outcomes (about: e^-local_epsilon n and
+    (order - 1) local_epsilon both beyond 1e5); both ends are monotone in the order. Outside the domain inf and 0.
+
+    Args:
+      orders: static, each >= 1, in any order.
+      num_reports: >= 1.
+      clone_prob: in [0, 1], taken as exact.
+      local_epsilon: >= 0.
+    """
+    powers = jnp.asarray([max(a - 1.0, _LEAST_POWER) for a in orders], jnp.float64)[:, None]
+    known = (num_reports >= 1) & (num_reports < jnp.inf) & (clone_prob >= 0) & (clone_prob <= 1) & (local_epsilon >= 0)
+    positive = known & (local_epsilon > 0)
+    local = jnp.where(positive, local_epsilon, 1.0)
+    single = jnp.minimum(softplus(single_log_excess(local, powers)) / powers * (1.0 + 1e-13), local)
+    summed = positive & (local <= _MAX_LOCAL_EPSILON)
+    n, p, local = (
+        jnp.where(summed, x, 1.0) for x in (jnp.floor(num_reports), clone_prob, jnp.minimum(local, _MAX_LOCAL_EPSILON))
+    )
+    grid = outcome_grid(n, p, local, top_order=max(orders))
+    size = grid.num_rows * grid.num_columns(grid.first_row + grid.row_step * grid.num_rows)
+    summed = summed & (size <= _LARGEST_GRID)
+    grid = grid._replace(num_rows=jnp.where(summed, grid.num_rows, 0.0))
+    # lane by lane: each takes its own time, and the memory is that of one
+    log_excess = jax.lax.map(lambda lane: _log_excess(powers[:, 0], lane), _Lane(grid, n, p, local)).T
+    # of the loss, M times over; of the weights, as large as that where they count; of one addition for each tile
+    rounding = 1e-13 + 4e-15 * powers * local + 1e-16 * jax.lax.stop_gradient(size) / _COLUMNS
+    log_error = jnp.logaddexp(grid.log_relative_error + softplus(log_excess), grid.log_missing)
+    log_error = log_error + jnp.log(jnp.minimum(powers, 1.0))
+    upper = softplus(jnp.logaddexp(log_excess + rounding, log_error)) / powers
+    gap = jnp.minimum(log_error - log_excess, -1e-9)
+    lower = softplus(log_excess - rounding + log1mexp(gap)) / powers
+    upper = jnp.where(summed & (upper <= single), upper, jnp.where(known, single, jnp.inf))
+    lower = jnp.where(summed & (log_error < log_excess), jnp.minimum(lower, upper), 0.0)
+    bracket = _monotone(orders, Enclosure(lower, upper))
+    degenerate = known & (local_epsilon == 0)
+    return Enclosure(*(jnp.where(degenerate, 0.0, end) for end in bracket))
+
+
+def _monotone(orders: Sequence[float], bracket: Enclosure) -> Enclosure:
+    """The divergence rises with the order: each end as tight as that allows."""
+    rising = np.argsort(np.asarray(orders), kind="stable")
+    back = np.argsort(rising, kind="stable")
+    lower = jax.lax.cummax(bracket.lower[rising], axis=0)[back]
+    upper = jax.lax.cummin(bracket.upper[rising], axis=0, reverse=True)[back]
+    return Enclosure(lower, upper)
+
+
+class _Lane(NamedTuple):
+    """One pair and the outcomes to sum, each a scalar."""
+
+    grid: OutcomeGrid
+    num_reports: jax.Array
+    clone_prob: jax.Array
+    local_epsilon: jax.Array
+
+
+class _Sums(NamedTuple):
+    """Sums of terms over e^top, the largest exponent so far: [A]."""
+
+    top: jax.Array
+    total: jax.Array
+
+
+def _log_excess(powers: jax.Array, lane: _Lane) -> jax.Array:
+    """log E psi over the grid, [A], tile by tile; a large negative number where the grid is empty."""
+    rows = jnp.arange(_ROWS, dtype=jnp.int32).astype(jnp.float64)
+    columns = jnp.arange(_COLUMNS, dtype=jnp.int32).astype(jnp.float64)
+    grid = lane.grid
+
+    def add(at: Outcomes, sums: _Sums) -> _Sums:
+        # outcomes last: XLA's CPU backend sums along the minor axis ten times faster than along the first
+        growth = powers[:, None] * at.loss
+        exponent = at.log_weight + growth
+        top = jax.lax.stop_gradient(jnp.maximum(sums.top, jnp.max(exponent, axis=-1)))
+        rise = -jnp.expm1(-growth)
+        terms = jnp.exp(exponent - top[:, None]) * rise * (jnp.exp(-at.loss) * rise - jnp.expm1(-at.loss))
+        return _Sums(top, sums.total * jnp.exp(sums.top - top) + jnp.sum(terms, axis=-1))
+
+    # a tile's outcomes wait one turn in the loop's state: else XLA computes them again for each order
+    def next_tile(row: jax.Array, column: jax.Array, state: tuple[Outcomes, _Sums]) -> tuple[Outcomes, _Sums]:
+        at = outcomes(grid, row + rows, column + columns, lane.num_reports, lane.clone_prob, lane.local_epsilon)
+        return at, add(*state)
+
+    def next_rows(block: jax.Array, state: tuple[Outcomes, _Sums]) -> tuple[Outcomes, _Sums]:
+        row = (block * _ROWS).astype(jnp.float64)
+        last = grid.first_row + grid.row_step * jnp.minimum(row + (_ROWS - 1.0), grid.num_rows - 1.0)
+        blocks = jnp.ceil(grid.num_columns(last) / _COLUMNS).astype(jnp.int32)
+        return jax.lax.fori_loop(
+            0, blocks, lambda k, state: next_tile(row, (k * _COLUMNS).astype(jnp.float64), state), state
+        )
+
+    none = jnp.zeros(_ROWS * _COLUMNS, jnp.float64)
+    start = Outcomes(none - jnp.inf, none), _Sums(jnp.full_like(powers, -1e5), jnp.zeros_like(powers))
+    blocks = jnp.ceil(grid.num_rows / _ROWS).astype(jnp.int32)
+    top, total = add(*jax.lax.fori_loop(0, blocks, next_rows, start))
+    some = total > 0
+    return jnp.where(some, top + jnp.log(jnp.where(some, total, 1.0)), -1e5)

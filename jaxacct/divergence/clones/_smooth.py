@@ -1,0 +1,167 @@
+"""The hockey-stick divergence of the clones pair as one contour integral: work that does not grow with n.
+
+Weighting a count m by 1/m turns Bin(n - 1, p) into Bin(n, p). So with Z the sum of n independent variables, each
+1 - u or -1 - u with probability p/2 and 0 with probability 1 - p,
+
+    delta(eps) = (A + B) / (n p) E[Z_+],    E[Z_+] = (1 / 2 pi i) int phi(z)^n dz / z^2   over Re z = lam > 0,
+    phi(z) = 1 - p + p e^{-u z} cosh z.
+
+The integrand has one large peak, of width 1 / sd(Z), and smaller ones near Im z = pi j, j = +-1, +-2, ..: the trace of
+the lattice that Z lives on. The first is summed, the others are bounded.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxacct.divergence.clones._pair import ClonesPair
+
+_NUM_NODES = 48
+_REACH = 9.6  # the nodes end this many standard deviations of phi^n out
+_NUM_PEAKS = 2048
+
+
+class SmoothSum(NamedTuple):
+    """The divergence and Q[loss > epsilon], in the pair's units, and by what rule: see `smooth_error`."""
+
+    delta: jax.Array  # times e^(log_unit + log_scale)
+    tail: jax.Array  # times e^log_unit
+    saddle: "Saddle"
+    step: jax.Array
+    unit: jax.Array  # phi(lam)^n / (n p), over e^log_unit
+    applies: jax.Array  # whether the nodes cover the peak, and nothing overflowed
+
+
+class Saddle(NamedTuple):
+    """lam, log phi(lam), and a term of Z tilted by e^{lam Z}: weights of 0, 1 - u and -1 - u, mean and variance."""
+
+    lam: jax.Array
+    log_phi: jax.Array
+    still: jax.Array
+    up: jax.Array
+    down: jax.Array
+    mean: jax.Array
+    variance: jax.Array
+
+
+def _log_phi(pair: ClonesPair, lam: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """log phi(lam), cosh(lam) - 1 and sinh(lam), for lam > 0."""
+    rise = jnp.expm1(lam)
+    half = 0.5 * rise / (1.0 + rise)
+    cosh_less_one, sinh = rise * half, 0.5 * rise + half
+    return (
+        jnp.log1p(pair.clone_prob * jnp.expm1(jnp.log1p(cosh_less_one) - pair.threshold * lam)),
+        cosh_less_one,
+        sinh,
+    )
+
+
+def _saddle(pair: ClonesPair) -> Saddle:
+    """Near the least lam^-2 phi(lam)^n: Z's tilted mean would be 2 / lam, by its moments at atanh(u), where it is 0."""
+    n, p, u, gap = pair.num_reports, pair.clone_prob, pair.threshold, 2.0 * pair.half_gap
+    centre = 0.5 * (jnp.log1p(u) - jnp.log(gap))
+    spread = jnp.maximum(n * pair.tilted_prob * gap * (1.0 + u), 0.25)  # of Z, at `centre`
+    lam = 0.5 * (centre + jnp.sqrt(centre * centre + 8.0 / spread))
+    lam = jax.lax.stop_gradient(lam)  # the integral does not depend on it
+    log_phi, cosh_less_one, sinh = _log_phi(pair, lam)
+    half = 0.5 * p * jnp.exp(-u * lam - log_phi)
+    up, down = half * (1.0 + cosh_less_one + sinh), half / (1.0 + cosh_less_one + sinh)
+    still = (1.0 - p) * jnp.exp(-log_phi)
+    mean = 2.0 * half * (sinh - u - u * cosh_less_one)
+    variance = still * (up * gap * gap + down * jnp.square(1.0 + u)) + 4.0 * up * down
+    return Saddle(lam, log_phi, still, up, down, mean, variance)
+
+
+def smooth_sum(pair: ClonesPair) -> SmoothSum:
+    """The divergence by the midpoint rule over the first peak: near it where n p (1 - p) is large and u away from 1."""
+    n, p = pair.num_reports, pair.clone_prob
+    at = _saddle(pair)
+    end = _REACH / jnp.sqrt(n * at.variance)
+    # angles stay below 1, the end of the series of _deficits
+    step = jax.lax.stop_gradient(jnp.minimum(end, 0.5) / _NUM_NODES)
+    y = (jnp.arange(_NUM_NODES, dtype=jnp.int32).astype(jnp.float64)[:, None] + 0.5) * step
+    jumps = jnp.stack([2.0 * pair.half_gap, -(1.0 + pair.threshold)])[:, None]
+    angles, weights = jumps * y, jnp.stack([at.up, at.down])[:, None]
+    one_less_cosine, angle_less_sine = _deficits(angles)
+    # phi(lam + i y) / phi(lam) - 1, its imaginary part without the cancellation of its linear terms
+    real = -jnp.sum(weights * one_less_cosine, axis=0)
+    imag = at.mean * y - jnp.sum(weights * angle_less_sine, axis=0)
+    log_unit = n * at.log_phi - pair.log_unit
+    unit = jnp.exp(jnp.minimum(log_unit, 600.0)) / (n * p)
+    size = jnp.exp(0.5 * n * jnp.log1p(2.0 * real + real * real + imag * imag))
+    turn = n * jnp.arctan2(imag, 1.0 + real)
+    cosine, sine = size * jnp.cos(turn), size * jnp.sin(turn)
+    norm = 1.0 / (at.lam * at.lam + y * y)
+    total = jnp.sum((cosine * (at.lam * at.lam - y * y) + 2.0 * at.lam * y * sine) * norm * norm, axis=0)
+    # Q: with the differing report's weights, (1 -+ s) in place of 1, in the last factor, and 1/z
+    weights = weights * jnp.stack([pair.one_minus_contrast, 1.0 + pair.contrast])[:, None] / p
+    last_real = jnp.sum(weights * (1.0 - one_less_cosine), axis=0)
+    last_imag = jnp.sum(weights * (angles - angle_less_sine), axis=0)
+    factor_real, factor_imag = at.lam * (1.0 + real) - y * imag, at.lam * imag + y * (1.0 + real)
+    scale = norm / (jnp.square(1.0 + real) + imag * imag)
+    inverse_real, inverse_imag = factor_real * scale, -factor_imag * scale  # 1 / (z phi(z) / phi(lam))
+    last_real, last_imag = (
+        last_real * inverse_real - last_imag * inverse_imag,
+        last_real * inverse_imag + last_imag * inverse_real,
+    )
+    tail = jnp.sum(cosine * last_real - sine * last_imag, axis=0)
+    return SmoothSum(
+        delta=unit * (step / math.pi) * total,
+        tail=unit * (n * p) * (step / math.pi) * tail,
+        saddle=at,
+        step=step,
+        unit=unit,
+        applies=(end < 0.5) & (log_unit < 600.0),
+    )
+
+
+def smooth_error(pair: ClonesPair, smooth: SmoothSum) -> jax.Array:
+    """A bound on the distance of `smooth.delta` from the divergence; +inf where the argument does not apply.
+
+    Of |E[Z_+] - its midpoint sum| / phi(lam)^n:
+
+    1. The rule's own error, by Poisson summation, with D = 2 pi / step:
+       ``sum_j e^{-lam j D} E(Z + j D)_+ + e^{lam j D} E(Z - j D)_+``; the first <= e^{-lam j D} (j D + sd Z), since
+       E Z <= 0; the second <= e^{-t j D} phi(lam + t)^n / (e (lam + t)) for any t > 0.
+    2. What lies beyond the nodes. With w0, w+, w- the weights of phi's terms at lam, |phi(lam + i y)/phi(lam)|^n <=
+       e^{-n g}, ``g = w0 w+ (1 - cos (1 - u) y) + w0 w- (1 - cos (1 + u) y) + w+ w- (1 - cos 2 y)``.
+       On pi (j - 1/2) <= y <= pi (j + 1/2), either one of the first two angles is more than 1 away from 2 pi Z and
+       g > .4596 w0 min(w+, w-), or every 1 - cos a >= .354 a^2 and g >= .354 (V (y - y_j)^2 + K psi_j^2), psi_j the
+       distance of pi (1 - u) j from 2 pi Z, V the variance, K = 4 w0 w+ w- / V. A sum over nodes of a function with one
+       peak is at most its integral and one peak.
+    """
+    pair, smooth = jax.lax.stop_gradient((pair, smooth))
+    n, p, u, at, step = pair.num_reports, pair.clone_prob, pair.threshold, smooth.saddle, smooth.step
+    shift = 2.0 * math.pi / step
+    ratio = jnp.exp(-at.lam * shift)
+    spread = jnp.sqrt(n * p * (1.0 + u * u * (1.0 - p)))
+    above = jnp.exp(-at.lam * shift - n * at.log_phi) / (1.0 - ratio) * (shift / (1.0 - ratio) + spread)
+    extra = 8.0 / jnp.sqrt(n * at.variance)
+    growth = n * (_log_phi(pair, at.lam + extra)[0] - at.log_phi)
+    below = jnp.exp(growth - extra * shift) / -jnp.expm1(-extra * shift) / (at.lam + extra)
+
+    end = _NUM_NODES * step
+    floor = (math.pi + step) * jnp.exp(-0.4596 * n * at.still * jnp.minimum(at.up, at.down))
+    rate = 0.354 * n * at.variance
+    width = jnp.sqrt(math.pi / rate) + step
+    first = (jnp.exp(-rate * end * end) / (2.0 * rate * end) + floor) / (end * end)
+    decay = 0.354 * n * 4.0 * at.still * at.up * at.down / at.variance
+    j = jnp.arange(1, _NUM_PEAKS + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    turns = pair.half_gap * j
+    psi = 2.0 * math.pi * (turns - jnp.round(turns))
+    peaks = jnp.sum((width * jnp.exp(-decay * psi * psi) + floor) / jnp.square(math.pi * (j - 0.5)), axis=0)
+    # the peaks beyond the last: sum_{j > J} (j - 1/2)^-2 <= 1/J
+    beyond = (width + floor) / (math.pi * math.pi * _NUM_PEAKS)
+    return jnp.where(smooth.applies, smooth.unit * (above + below + (first + peaks + beyond) / math.pi), jnp.inf)
+
+
+def _deficits(angle: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """1 - cos(angle) and angle - sin(angle) for |angle| <= 1, all digits."""
+    square = angle * angle
+    cosine = sine = jnp.ones_like(angle)
+    for k in range(8, 1, -1):
+        cosine = 1.0 - square / ((2 * k) * (2 * k - 1)) * cosine
+        sine = 1.0 - square / ((2 * k) * (2 * k + 1)) * sine
+    return 0.5 * square * cosine, angle * square / 6.0 * sine

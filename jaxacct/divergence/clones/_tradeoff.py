@@ -1,0 +1,164 @@
+"""Hypothesis testing on the clones pair: its trade-off function, and the Gaussian trade-off function below it.
+
+The trade-off function T(a), the least type II error of a test at type I error a, is convex, piecewise linear, its own
+inverse, and the envelope of lines given by the divergence: ``T(a) = max_eps 1 - delta(eps) - e^eps a``. So every
+epsilon at which delta is bounded from above gives a certified lower bound of T.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct._precision import Kernel
+from jaxacct.divergence.clones._profile import MAX_EPSILON, clones_delta, lane_bytes
+from jaxacct.special import log1mexp, log_normal_tail, logexpm1, mills_ratio
+
+_NUM_HALVINGS = 56
+_ROUNDING = 1e-15
+_BATCH = 64
+_MAX_PASSES = 60
+
+
+class _Search(NamedTuple):
+    low: jax.Array
+    high: jax.Array
+    mirrored: jax.Array
+    best_epsilon: jax.Array
+    best: jax.Array
+
+
+def clones_tradeoff(
+    type_one_error: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
+) -> jax.Array:
+    """T(a) for tests of P against Q (or Q against P: the same), a certified lower bound.
+
+    Within 4e-12 of it where `clones_delta` sums every count. A lower bound for every protocol that the pair dominates,
+    replace-one adjacency. In [0, 1]; 0 outside 0 <= a <= 1. Arguments as for `clones_delta`. (Chen et al., "Renyi
+    Differential Privacy in the Shuffle Model: Enhanced Amplification Bounds", Theorem 1, is about this function; the
+    formulas printed there are for another pair.)
+
+    The slope of T at a is -e^eps with Q[L > eps] = a; beyond its fixed point T is mirrored, slope -e^{-eps} with
+    P[L > eps] = 1 - a. Either epsilon is found by halving, the best line of all those met is the answer.
+    """
+    fixed = jax.lax.stop_gradient((type_one_error, num_reports, clone_prob, local_epsilon))
+
+    def line(eps: jax.Array, mirrored: jax.Array, args: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+        """The line's height at a, and whether its touching point lies on the near side of a."""
+        error, *params = args
+        at = clones_delta(eps, *params, window=window)
+        delta = jnp.exp(at.log_upper)
+        log_p = jnp.logaddexp(at.log_upper, eps + at.log_tail)
+        height = jnp.where(mirrored, jnp.exp(-eps) * ((1.0 - error) - delta), 1.0 - delta - jnp.exp(eps) * error)
+        target = jnp.log(jnp.where(mirrored, 1.0 - error, error))
+        return height, jnp.where(mirrored, log_p, at.log_tail) > target
+
+    def step(i: jax.Array, state: _Search) -> _Search:
+        middle = jnp.where(i == 0, 0.0, 0.5 * (state.low + state.high))
+        height, beyond = line(middle, state.mirrored, fixed)
+        # at eps = 0: T(a) >= height = 1 - delta(0) - a, with equality around the fixed point
+        mirrored = jnp.where(i == 0, fixed[0] > height, state.mirrored)
+        better = height > state.best
+        return _Search(
+            low=jnp.where(beyond & (i > 0), middle, state.low),
+            high=jnp.where(beyond | (i == 0), state.high, middle),
+            mirrored=mirrored,
+            best_epsilon=jnp.where(better, middle, state.best_epsilon),
+            best=jnp.where(better, height, state.best),
+        )
+
+    zero = jnp.zeros_like(fixed[0])
+    last = jax.lax.fori_loop(
+        0, _NUM_HALVINGS, step, _Search(zero, jnp.minimum(fixed[3], MAX_EPSILON), zero > 0, zero, zero - 1.0)
+    )
+    # once more, for the derivatives: those of the best line
+    height, _ = line(last.best_epsilon, last.mirrored, (type_one_error, num_reports, clone_prob, local_epsilon))
+    valid = (type_one_error >= 0) & (type_one_error <= 1) & (height > _ROUNDING)
+    return jnp.where(valid, height - _ROUNDING, 0.0)
+
+
+def normal_upper_quantile(log_p: jax.Array) -> jax.Array:
+    """z with P[N > z] = exp(log_p), to a few ulp of max(1, |z|); -inf at 0."""
+    far = log_p < -0.6931
+    log_tail = jnp.where(far, log_p, jnp.minimum(log1mexp(jnp.minimum(log_p, 0.0)), -0.6931))
+    size = -2.0 * log_tail
+    start = jnp.sqrt(jnp.maximum(size - jnp.log(1.0 + 2.0 * math.pi * size), 0.01))
+
+    def step(_: jax.Array, z: jax.Array) -> jax.Array:
+        return jnp.maximum(z + (log_normal_tail(z) - log_tail) * mills_ratio(z), 0.0)
+
+    z = jax.lax.fori_loop(0, 8, step, start)
+    return jnp.where(far, z, -z)
+
+
+def _vertex_mu(epsilon: jax.Array, log_delta: jax.Array, step: jax.Array, log_delta_next: jax.Array) -> jax.Array:
+    """mu of the Gaussian trade-off function through the point where the lines of `epsilon` and `epsilon + step` cross.
+
+    That point: ``a = (delta - delta') / (e^eps' - e^eps)``, 1 - b = delta + e^eps a; its mu is z(a) - z(1 - b).
+    """
+    log_a = log_delta + log1mexp(jnp.minimum(log_delta_next - log_delta, 0.0)) - epsilon - logexpm1(step)
+    log_power = jnp.minimum(jnp.logaddexp(log_delta, epsilon + log_a), 0.0)
+    return _mu(log_a, log_power)
+
+
+def _mu(log_a: jax.Array, log_power: jax.Array) -> jax.Array:
+    z = normal_upper_quantile(log_a)
+    flat = ~(log_power > log_a)  # no information there: also for a = 0
+    # the quantiles' own rounding, and that of their arguments
+    return jnp.where(flat, 0.0, z - normal_upper_quantile(log_power) + 1e-14 * (1.0 + jnp.abs(z)))
+
+
+_VERTEX_MU = Kernel(_vertex_mu, lane_bytes=2**12)
+_POINT_MU = Kernel(lambda log_a, log_power: _mu(log_a, log_power), lane_bytes=2**12)
+_DELTA = Kernel(clones_delta, lane_bytes=lane_bytes)
+
+
+def clones_gdp(
+    num_reports: float,
+    clone_prob: float,
+    local_epsilon: float,
+    *,
+    window: int,
+    delta_floor: float = 0.0,
+    tolerance: float = 1e-6,
+) -> float:
+    """The least mu for which the pair is mu-GDP, from above: T >= G_mu at this mu (concrete numbers only).
+
+    The lines of finitely many epsilons bound T from below, and G_mu, convex, could only pass above them where two
+    neighbours cross. The intervals with the largest mu are halved until the largest is within `tolerance` (relative) of
+    the mu of a vertex of T itself, or 60 rounds have passed. Often attained at astronomically small delta: `window`
+    should then fit the pair. +inf if local_epsilon > 500, unless a floor ends the comparison before.
+
+    With `delta_floor` > 0 only delta(eps) >= delta_floor is compared: then T >= G_mu - delta_floor.
+    """
+    if local_epsilon == 0.0:
+        return 0.0
+    params = num_reports, clone_prob, local_epsilon
+    log_floor = math.log(delta_floor) if delta_floor > 0 else -math.inf
+    edges = np.linspace(0.0, min(local_epsilon, MAX_EPSILON), 2 * _BATCH + 1)
+    delta = _DELTA(edges, *params, window=window)
+    log_upper, log_tail = np.array(delta.log_upper), np.array(delta.log_tail)
+    if log_upper[-1] > log_floor:
+        return math.inf
+    best = math.inf
+    for _ in range(_MAX_PASSES):
+        reached = np.append(True, log_upper[:-1] > log_floor)  # the first point at the floor is the last that counts
+        upper = np.where(reached[1:], _VERTEX_MU(edges[:-1], log_upper[:-1], np.diff(edges), log_upper[1:]), 0.0)
+        at_points = _POINT_MU(log_tail, np.minimum(np.logaddexp(log_upper, edges + log_tail), 0.0))
+        best = min(best, float(np.max(upper)))
+        split = np.argsort(-upper)[:_BATCH]
+        split = split[upper[split] > np.max(at_points, initial=0.0, where=reached) * (1.0 + tolerance)]
+        middles = 0.5 * (edges[split] + edges[split + 1])
+        split = split[(middles > edges[split]) & (middles < edges[split + 1])]
+        if split.size == 0:
+            break
+        middles = 0.5 * (edges[split] + edges[split + 1])
+        padded = np.concatenate([middles, np.full(_BATCH - middles.size, middles[0])])
+        delta = _DELTA(padded, *params, window=window)
+        order = np.argsort(np.concatenate([edges, middles]), kind="stable")
+        edges = np.concatenate([edges, middles])[order]
+        log_upper = np.concatenate([log_upper, delta.log_upper[: middles.size]])[order]
+        log_tail = np.concatenate([log_tail, delta.log_tail[: middles.size]])[order]
+    return best

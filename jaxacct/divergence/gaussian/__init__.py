@@ -1,0 +1,1 @@
+"""The Gaussian pair and its Poisson-sampled mixture."""

@@ -1,0 +1,1 @@
+"""Laws of likelihood ratios on a geometric lattice."""

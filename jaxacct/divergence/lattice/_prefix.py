@@ -1,0 +1,61 @@
+"""Laws of the average likelihood ratio of an epoch that is unfinished, or whose steps differ, on a geometric lattice.
+
+See `jaxacct.divergence.lattice._ratio`: a law of one side stays of that side under sums and under Y -> 1 - q + q Y.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from jaxacct._types import TooFineError
+from jaxacct.divergence.lattice._ratio import RatioLaw, averages, from_atoms, sum_of, trimmed
+
+Base = Callable[[float], RatioLaw]
+
+_MAX_CELLS = 2**23
+
+
+def partial_average(
+    base: Base, num_steps: int, steps_done: int, step: float, tail: float, *, coarsening: float
+) -> RatioLaw:
+    """The law of 1 - q + q X_n after n of t steps, q = n/t, X_n the average of n independent ratios.
+
+    The record's step is among the first n with probability q, uniform among them (Feldman and Shenfeld, Theorem 3.1;
+    spec S3). X_n is laid out on a step 1/q times larger, which near X = 1 is as fine.
+
+    Args:
+      base: ``base(step)``, the law of one ratio.
+      step: of the result.
+      tail: mass that may be cut off at either end.
+      coarsening: as for `averages`.
+    """
+    share = steps_done / num_steps
+    whole, _ = averages(base, steps_done, min(step / share, max(step, 0.1)), tail, coarsening=coarsening, both=False)
+    if steps_done == num_steps:
+        return whole
+    log_values = np.log1p(share * np.expm1(whole.log_values))
+    if (log_values[-1] - log_values[0]) / step > _MAX_CELLS:
+        raise TooFineError(f"a step of {step:.3g} asks for more than {_MAX_CELLS} cells: ask for a lower resolution")
+    masses = whole.masses
+    if whole.zero_mass > 0:
+        log_values = np.append(log_values, math.log1p(-share))
+        masses = np.append(masses, whole.zero_mass)
+    return from_atoms(log_values, masses, 0.0, share * whole.infinite_mass, step, whole.side)
+
+
+def scheduled_average(phases: Sequence[tuple[Base, int]], step: float, tail: float, *, coarsening: float) -> RatioLaw:
+    """The law of the average of all ratios, `phases` of (law of one ratio, number of steps), all of the same side."""
+    total = sum(count for _, count in phases)
+    sums: RatioLaw | None = None
+    done = 0
+    for base, count in phases:
+        mean, _ = averages(base, count, step, tail * count / total, coarsening=coarsening, both=False)
+        part = dataclasses.replace(mean, offset=mean.offset + math.log(count / total))
+        # an atom at infinity is that of P, the record in this phase: `sum_of` weighs it by the steps
+        sums = part if sums is None else sum_of(sums, part, weight_a=done, weight_b=count)
+        done += count
+        sums = trimmed(sums, done / total, tail)
+    assert sums is not None
+    return sums

@@ -1,0 +1,1 @@
+"""Shuffled binary randomized response and the special pairs."""

@@ -1,0 +1,241 @@
+"""Renyi divergences of shuffled binary randomized response, one record in n, between certified ends.
+
+All other records hold 0; k ~ Bin(n, p), p = 1/(E + 1), E = e^local_epsilon, is the number of ones if this one does
+too, and 1 + x, x = 2 sinh(local_epsilon) (k - n p)/n, the likelihood ratio of its holding 1 (Girgis et al. 2021,
+section 8; equation (11) at real orders). E x = 0, so that for every power a > 1 or a < 0
+
+    E (1 + x)^a - 1 = E[(1 + x)^a - 1 - a x]
+
+is a sum of positive terms: a = order is the forward divergence (1 against 0), a = 1 - order the reverse one. Summed
+over every h-th count (`_lattice_comb`): a few dozen nodes for any n. There (1 + x)^a has to be a mixture, and is,
+``(1+x)^a = int t^(f-1) e^(-t(1+x)) dt / Gamma(f) (1+x)^K``, K = ceil(a) (0 for a < 0), f = K - a, up to t0.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct.divergence.response._lattice_comb import (
+    EXPONENT,
+    gamma_reach,
+    left_reach,
+    log_aliases,
+    right_reach,
+    stride,
+)
+from jaxacct.special import map_rows, one_minus_exp, softplus
+from jaxacct.special._binomial import _product_error, binomial_rate, log_binomial_pmf
+
+LARGEST = 300.0  # local epsilon beyond which nothing is claimed
+_NUM_HALVINGS = 16
+_MAX_WINDOW = 2**15
+
+
+class LogEnclosure(NamedTuple):
+    """Logarithms of a certified lower and upper bound."""
+
+    lower: jax.Array
+    upper: jax.Array
+
+
+class Enclosure(NamedTuple):
+    """A certified lower and upper bound."""
+
+    lower: jax.Array
+    upper: jax.Array
+
+
+class _Layout(NamedTuple):
+    """Nodes first, first + step, .. as far as `last`, and the least variance of the mixture's tilted laws."""
+
+    first: Any
+    step: Any
+    last: Any
+    variance: Any
+
+
+def _layout(xp: Any, n: Any, local_epsilon: Any, top: float) -> _Layout:
+    """The nodes that serve all powers from 1 (or 0) to `top`."""
+    size = abs(top)
+    odds = xp.exp(-local_epsilon)
+    mean = n * odds / (1.0 + odds)
+    slope = 2.0 * xp.sinh(local_epsilon) / n
+    if top > 0:
+        margin, reach, degree = EXPONENT, EXPONENT, np.ceil(size)
+        # the integrand's peak solves k = n / (1 + exp(local_epsilon - a slope / (1 + x))), the right side falling in k
+        low, high = mean, n / (1.0 + xp.exp(xp.minimum(local_epsilon - size * slope, 700.0)))
+        for _ in range(_NUM_HALVINGS):
+            middle = xp.sqrt(low * high)
+            tilt = xp.minimum(local_epsilon - size * slope / (odds + slope * middle), 700.0)
+            below = n / (1.0 + xp.exp(tilt)) > middle
+            low, high = xp.where(below, middle, low), xp.where(below, high, middle)
+    else:
+        margin, reach, degree = EXPONENT + size * local_epsilon, gamma_reach(size, xp), 1.0
+        high = mean
+    first = xp.maximum(xp.floor(mean - left_reach(mean, margin, xp)), 0.0)
+    tilted = odds * xp.exp(-xp.minimum(slope * reach / (odds + slope * first), 700.0))
+    variance = xp.maximum(n - degree, 0.0) * tilted / ((1.0 + tilted) * (1.0 + tilted))
+    last = xp.minimum(xp.ceil(high + right_reach(high, EXPONENT, xp)), n)
+    return _Layout(first, stride(xp, variance), last, variance)
+
+
+def _usable(xp: Any, num_reports: Any, local_epsilon: Any) -> Any:
+    return (num_reports >= 1) & (num_reports < xp.inf) & (local_epsilon > 0) & (local_epsilon <= LARGEST)
+
+
+def response_window(num_reports: Any, local_epsilon: Any, top: float, *, max_window: int = _MAX_WINDOW) -> int:
+    """How many nodes the powers to `top` (order, or 1 - order) need, for concrete arrays of pairs: a power of two.
+
+    Less is still certified, only wider.
+    """
+    n, local = (np.asarray(v, np.float64) for v in np.broadcast_arrays(num_reports, local_epsilon))
+    usable = _usable(np, n, local)
+    at = _layout(np, np.where(usable, n, 1.0), np.where(usable, local, 1.0), top)
+    needed = min(float(np.max((at.last - at.first) / at.step)) + 2.0, max_window)
+    return 1 << max(4, int(np.ceil(np.log2(needed))))
+
+
+def response_log_excess(
+    num_reports: jax.Array, local_epsilon: jax.Array, *, powers: Sequence[float], window: int
+) -> LogEnclosure:
+    """log(E (1+x)^a - 1) [A, L] for each power a; all of them above 1, or all below 0.
+
+    Error of the ends: 1e-13 relative plus the rounding of the exponents involved, some 2^-50 times their size; 4e-12 in
+    all at n = 1e9. Outside num_reports >= 1, 0 < local_epsilon <= 300: (-inf, inf); local_epsilon = 0: (-inf, -inf).
+
+    Args:
+      num_reports, local_epsilon: float64 [L].
+      powers: static.
+      window: static, from `response_window` at the power furthest from 0; if too small the ends are further apart.
+    """
+    top = max(powers, key=abs)
+    usable = _usable(jnp, num_reports, local_epsilon)
+    n, local = jnp.where(usable, num_reports, 1.0), jnp.where(usable, local_epsilon, 1.0)
+    at = _Layout(*jax.lax.stop_gradient(_layout(jnp, n, local, top)))
+    odds = jnp.exp(-local)
+    prob, rest = odds / (1.0 + odds), 1.0 / (1.0 + odds)
+    slope = 2.0 * jnp.sinh(local) / n
+    index = jnp.arange(window, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    count = at.first + at.step * index
+    inside = count <= n
+    count = jnp.where(inside, count, 0.0)
+    log_mass = log_binomial_pmf(count, n, prob, rest)
+    # x from the rounded p, of which the sum is a smooth function: what its last digit moves, it moves in both
+    distance = (count - n * prob) - _product_error(n, prob)
+    x, ratio = slope * distance, odds + slope * count
+    near = jnp.abs(x) < 0.25
+    log_ratio = jnp.where(near, jnp.log1p(jnp.clip(x, -0.25, 0.25)), jnp.log(ratio))
+    error = 2.0**-50 * (16.0 + jnp.abs(log_mass)) + jnp.where(near, 0.0, 2.0**-51 * jnp.abs(distance))
+    log_mass = jnp.where(inside, log_mass + jnp.log(at.step), -jnp.inf)
+    outside = _Outside(
+        log_left=jnp.where(at.first > 0, -binomial_rate(jnp.maximum(at.first - 1.0, 0.0), n, prob, rest), -jnp.inf),
+        last=jnp.minimum(at.first + at.step * (window - 1.0), n),
+        log_aliases=log_aliases(at.variance, at.step),
+    )
+    setting = _Setting(n, local, prob, rest, slope)
+
+    def row(power: jax.Array) -> jax.Array:
+        value, high, value_error = power_excess(power, x, log_ratio)
+        level = jax.lax.stop_gradient(jnp.max(log_mass + high, axis=0))
+        terms = jnp.exp(log_mass + high - level) * value
+        total = jnp.sum(terms, axis=0)
+        log_total = level + jnp.log(total)
+        spread = jnp.sum(terms * (error + value_error), axis=0) / total
+        spread = spread + 2.0**-46 + 2.0**-51 * (jnp.abs(level) + jnp.abs(log_total) + jnp.abs(power))
+        log_error = _log_outside(setting, at, outside, power, softplus(log_total + spread), forward=top > 0)
+        upper = jnp.logaddexp(log_total + spread, log_error)
+        missing = jnp.where(at.step > 1.0, log_error - log_total + spread, -jnp.inf)
+        lower = log_total - spread + jnp.log1p(-jnp.exp(jnp.minimum(missing, -0.1)))
+        lower = jnp.where(usable & (total > 0) & (missing < -0.1), lower, -jnp.inf)
+        return jnp.stack([lower, jnp.where(usable, upper, jnp.where(local_epsilon == 0, -jnp.inf, jnp.inf))])
+
+    both = map_rows(row, jnp.asarray(powers, jnp.float64))
+    return LogEnclosure(both[:, 0], both[:, 1])
+
+
+class _Setting(NamedTuple):
+    num_reports: jax.Array
+    local_epsilon: jax.Array
+    prob: jax.Array
+    rest: jax.Array
+    slope: jax.Array
+
+
+class _Outside(NamedTuple):
+    log_left: jax.Array  # log of Chernoff's bound on the mass below the first node
+    last: jax.Array  # the last node
+    log_aliases: jax.Array
+
+
+def _log_outside(
+    setting: _Setting, at: _Layout, outside: _Outside, power: jax.Array, log_moment: jax.Array, *, forward: bool
+) -> jax.Array:
+    """log of what the nodes' sum may be off by, E (1+x)^a <= exp(log_moment).
+
+    Left of the nodes 1 + |a x| + (1+x)^a is at most 2 + a, or 2 - a + e^(-a local_epsilon); right of them at most
+    c (1+x)^b, (b, c) = (a, 2) or (1, 2 - a), a log-concave multiple of the masses: a geometric series. Where only every
+    h-th count is summed, the nodes outside count h times more, and there are the aliases, those of 1 and of a x
+    (|E x e^(iwk)| is at most twice that of e^(iwk)), and what the mixture's cut at t0 leaves.
+    """
+    n, local, prob, rest, slope = setting
+    size = jnp.abs(power)
+    log_left = outside.log_left + (jnp.log(2.0 + size) if forward else size * local + jnp.log(3.0 + size))
+    b, c = (power, jnp.full_like(power, 2.0)) if forward else (jnp.ones_like(power), 2.0 + size)
+    last = outside.last
+    ratio = jnp.exp(-local) + slope * last
+    decay = (n - last) / (last + 1.0) * jnp.exp(-local + b * jnp.log1p(slope / ratio))
+    ends = last >= n
+    falling = (decay < 0.999) & (last > n * prob)
+    decay = jnp.where(falling & ~ends, decay, 0.5)
+    log_right = jnp.log(c) + log_binomial_pmf(last, n, prob, rest) + b * jnp.log(ratio) + jnp.log(decay / (1.0 - decay))
+    log_right = jnp.where(ends, -jnp.inf, jnp.where(falling, log_right + 2.0**-20, jnp.inf))
+    log_tails = jnp.logaddexp(log_left, log_right)
+    comb = jnp.logaddexp(outside.log_aliases + jnp.log(2.0 + 2.0 * size), jnp.log(3.0) - EXPONENT) + log_moment
+    return jnp.where(at.step > 1.0, jnp.logaddexp(log_tails + jnp.log1p(at.step), comb), log_tails)
+
+
+def power_excess(power: jax.Array, x: jax.Array, log_ratio: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(v, h, relative error of v): (1+x)^a - 1 - a x = v e^h, for log_ratio = log(1+x), a > 1 or a < 0, x > -1.
+
+    A series where the terms would cancel; elsewhere w (e^(b log_ratio) - 1) - b x, where w = 1+x, b = a - 1 for a > 1
+    and w = 1, b = a for a < 0, so that every term vanishes with b.
+    """
+    small = (1.0 + jnp.abs(power)) * jnp.abs(x) < 0.05
+    y = jnp.where(small, x, 0.0)
+    series = jnp.ones_like(y)
+    for m in range(13, 2, -1):  # a(a-1)/2 x^2 (1 + (a-2)/3 x (1 + (a-3)/4 x (..)))
+        series = 1.0 + (power - m + 1.0) / m * y * series
+    y = jnp.where(small, 1.0, x)
+    weight, slope = jnp.where(power > 0, 1.0 + y, 1.0), jnp.where(power > 0, power - 1.0, power)
+    exponent = slope * jnp.where(small, jnp.log(2.0), log_ratio)
+    size = jnp.abs(exponent)
+    fallen = jnp.exp(-size)  # a factor e^max(exponent, 0) is taken out, since it may overflow
+    growth = weight * jnp.where(size < 0.35, -one_minus_exp(jnp.minimum(size, 0.35)), fallen - 1.0)
+    rising = exponent > 0
+    far = jnp.where(rising, -growth - fallen * slope * y, growth - slope * y)
+    value = jnp.where(small, 0.5 * power * (power - 1.0) * x * x * series, jnp.maximum(far, 0.0))
+    error = jnp.where(small, 2.0**-47, 2.0**-44 + 2.0**-47 * size)
+    return value, jnp.where(small | ~rising, 0.0, size), error
+
+
+def response_renyi(
+    num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int, reverse: bool = False
+) -> Enclosure:
+    """Renyi divergences [A, L] of shuffled binary randomized response at real orders > 1, in nats.
+
+    D_a(1 || 0) of the module's docstring, or with `reverse` D_a(0 || 1): never the smaller (spec X4). Lower ends are 0,
+    upper ends inf, outside num_reports >= 1, 0 <= local_epsilon <= 300.
+
+    Args:
+      num_reports, local_epsilon: float64 [L].
+      orders: static, each > 1.
+      window: static, from `response_window`, of the largest order a, or of 1 - a with `reverse`.
+    """
+    powers = tuple(1.0 - a if reverse else float(a) for a in orders)
+    logs = response_log_excess(num_reports, local_epsilon, powers=powers, window=window)
+    scale = 1.0 / (jnp.asarray(orders, jnp.float64)[:, None] - 1.0)
+    lower = softplus(logs.lower) * scale * (1.0 - 2.0**-49)
+    return Enclosure(lower, softplus(logs.upper) * scale * (1.0 + 2.0**-49))

@@ -1,0 +1,1 @@
+"""Monte Carlo samples of the privacy loss of random allocation."""

@@ -1,0 +1,226 @@
+"""Importance samplers of the privacy loss of 1-out-of-t allocation, Gaussian noise, for small delta.
+
+Protocol and notation of `_allocation_sampling`. Each comes with the host's choice of its parameters.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct._types import Direction
+from jaxacct.divergence.sampling._allocation import Losses, Run, Tile, log_average, log_ratio_sum, steps_total
+from jaxacct.divergence.sampling._draws import normals, survival_inverse, uniforms, word_uniforms
+from jaxacct.special import log1mexp, softplus
+
+
+def importance_threshold(sigma: float, num_steps: int, epsilon: float, direction: Direction) -> float:
+    """C such that the loss exceeds epsilon only in the event E_C (spec S17; Chua et al. 2024).
+
+    REMOVE: E_C = {max(x_1 - 1, x_2, .., x_t) >= C}, C = 1/2 + sigma^2 (eps - log1p(expm1(1/sigma^2)/t)).
+    ADD: E_C = {max x_i <= C}, C = 1/2 + sigma^2 (log t - eps).
+    """
+    if direction is Direction.ADD:
+        return 0.5 + sigma**2 * (math.log(num_steps) - epsilon)
+    return 0.5 + sigma**2 * (epsilon - math.log1p(math.expm1(1.0 / sigma**2) / num_steps))
+
+
+def log_normal_cdf(x: float) -> float:
+    """log Phi(x); -inf where Phi underflows."""
+    tail = 0.5 * math.erfc(abs(x) / math.sqrt(2.0))
+    return math.log1p(-tail) if x > 0 else math.log(tail) if tail else -math.inf
+
+
+def importance_mass(sigma: float, num_steps: int, epsilon: float, direction: Direction) -> float:
+    """P(E_C): Phi(C/sigma)^t for ADD, 1 - Phi(C/sigma)^t for REMOVE; 0 where it underflows."""
+    log_mass = num_steps * log_normal_cdf(importance_threshold(sigma, num_steps, epsilon, direction) / sigma)
+    return math.exp(log_mass) if direction is Direction.ADD else -math.expm1(log_mass)
+
+
+def conditioned(key: jax.Array, run: Run, log_cdf: jax.Array, *, direction: Direction, tile: Tile) -> Losses:
+    """The loss conditioned on E_C, whose threshold has log Phi(C/sigma) = `log_cdf` (scalar): spec S17.
+
+    ADD: every coordinate is drawn below C. REMOVE: the maximum m of the t noises by its inverse survival function
+    beyond C, at a uniform place, the others below m; then the record's own coordinate is shifted.
+    """
+    s = run.inverse_sigma
+    first, second, others = jax.random.split(key, 3)
+    log_mass = jnp.full(tile.lanes, run.num_steps * log_cdf)
+    if direction is Direction.ADD:
+        below = jnp.full(tile.lanes, log_cdf)
+        return -log_average(run, [log_ratio_sum(others, run, run.num_steps, tile, below)]), log_mass
+    log_mass = log1mexp(log_mass)
+    u, place = uniforms(first, 2, tile.lanes)
+    log_cdf_of_max = jnp.log1p(-jnp.exp(log_mass) * u) / run.num_steps
+    greatest = survival_inverse(log1mexp(log_cdf_of_max))
+    another = normals(second, 2, tile.lanes, log_cdf_of_max)[0].astype(jnp.float64)
+    own_is_greatest = place * run.num_steps < 1.0
+    own = jnp.where(own_is_greatest, greatest, another) + s
+    other = jnp.where(own_is_greatest, another, greatest)
+    rest = log_ratio_sum(others, run, jnp.maximum(run.num_steps - 2.0, 0.0), tile, log_cdf_of_max)
+    log_other = jnp.where(run.num_steps > 1.0, s * other, -jnp.inf)
+    return log_average(run, [s * own, log_other, rest]), log_mass
+
+
+_NUM_SHIFTS = 8
+_LARGEST_SHIFT = 20.0  # keeps e^(shift g) finite; a single such coordinate has probability 1e-89
+_LEAST_JUMPS = 0.2
+
+
+class Shifts(NamedTuple):
+    """Probabilities [9] of the shifts 0, d, .., 8 d of a coordinate, in units of sigma, and d = `spacing`."""
+
+    probabilities: np.ndarray
+    spacing: float
+
+
+def shifts_for(sigma: float, num_steps: int, epsilon: float) -> Shifts:
+    """The mixture of shifted normals nearest to the law of a coordinate where X is about e^eps.
+
+    X becomes large by a general drift and by single jumps, W_1 about B = t (e^eps - 1) + 1. Both are in the density
+    phi(g) e^(lambda min(W, B)) whose mean of W is e^eps; its best approximation (Kullback-Leibler, by
+    expectation-maximisation) is returned, with an expected 0.2 jumps of every size at least, as insurance.
+    """
+    s, excess = 1.0 / sigma, math.expm1(min(epsilon, 600.0))
+    if excess == 0.0:
+        return Shifts(np.eye(_NUM_SHIFTS + 1)[0], 1.0)
+    jump = num_steps * excess + 1.0
+    size = min((math.log(jump) + 0.5 * s * s) / s, _LARGEST_SHIFT)
+    # W itself is the shift by s
+    spacing = s if s >= 0.5 and size <= _NUM_SHIFTS * s <= _LARGEST_SHIFT else max(0.5, size / _NUM_SHIFTS)
+    g = np.linspace(-10.0, 10.0 + size, 1501)
+    w = np.exp(s * g - 0.5 * s * s)
+
+    def tilted(log_lam: float) -> np.ndarray:
+        log_density = math.exp(log_lam) * np.minimum(w, jump) - 0.5 * g * g
+        density = np.exp(log_density - log_density.max())
+        return density / density.sum()
+
+    wanted = tilted(bisect(lambda x: excess + 1.0 - float(tilted(x) @ w), -40.0, 40.0))
+    shift = spacing * np.arange(_NUM_SHIFTS + 1)[:, None]
+    ratios = np.exp(shift * g - 0.5 * shift**2)
+    probabilities = np.full(_NUM_SHIFTS + 1, 1.0 / (_NUM_SHIFTS + 1))
+    for _ in range(300):
+        probabilities = probabilities * (ratios @ (wanted / (probabilities @ ratios)))
+    probabilities[1:] = np.maximum(probabilities[1:], _LEAST_JUMPS / num_steps)
+    return Shifts(probabilities / probabilities.sum(), spacing)
+
+
+def shifted_remove(key: jax.Array, run: Run, probabilities: jax.Array, spacing: jax.Array, *, tile: Tile) -> Losses:
+    """Half the samples from P, half with every coordinate from the mixture of `shifts_for`, REMOVE.
+
+    With m(g) = sum_j p_j e^(jd g - (jd)^2/2) the proposal's ratio to Q is (X + prod_i m(g_i)) / 2, and that of P is X:
+    the weight is 2 X / (X + prod m), at most 2. Since every coordinate of every sample is judged by m, jumps of other
+    steps than the record's, and several at a time, are drawn as often as they matter.
+    """
+    s = run.inverse_sigma
+    first, others = jax.random.split(key)
+    half, noise, choice = uniforms(first, 3, tile.lanes)
+    shift = spacing * jnp.arange(_NUM_SHIFTS + 1, dtype=jnp.float64)
+    factors = probabilities * jnp.exp(-0.5 * shift * shift)
+    bounds = jnp.cumsum(probabilities)[:-1]
+    from_p = half < 0.5
+
+    def chosen(u: jax.Array) -> jax.Array:
+        """The shift, by one uniform number; none for samples from P."""
+        index = sum((u > bounds[j]).astype(jnp.float64) for j in range(_NUM_SHIFTS))
+        return jnp.where(from_p, 0.0, spacing * index)
+
+    def log_mixture(g: jax.Array) -> jax.Array:
+        z = jnp.exp(spacing * g)
+        value = jnp.full_like(z, factors[-1])
+        for j in range(_NUM_SHIFTS - 1, -1, -1):
+            value = value * z + factors[j]
+        return jnp.log(value)
+
+    def both(key: jax.Array) -> jax.Array:
+        first, second = jax.random.split(key)
+        g = normals(first, tile.rows, tile.lanes).astype(jnp.float64) + chosen(
+            word_uniforms(second, tile.rows, tile.lanes)
+        )
+        return jnp.stack([jnp.exp(s * g), log_mixture(g)])
+
+    own = survival_inverse(jnp.log(noise)) + jnp.where(from_p, s, chosen(choice))
+    total, log_product = steps_total(others, run.num_steps - 1.0, both, tile)
+    log_x = log_average(run, [s * own, jnp.log(total)])
+    excess = log_product + log_mixture(own) - log_x
+    return log_x, math.log(2.0) - softplus(excess)
+
+
+class ChernoffTilt(NamedTuple):
+    """lambda, log psi with psi = E_Q e^(-lambda W), and the mode of the density phi(g) e^(-lambda W) / psi."""
+
+    lam: float
+    log_psi: float
+    mode: float
+
+
+def chernoff_tilt(sigma: float, num_steps: int, epsilon: float) -> ChernoffTilt:
+    """The lambda that minimises the Chernoff bound (psi e^(lambda e^-eps))^t on Q[X <= e^-eps].
+
+    E[W e^(-lambda W)] / psi, decreasing in lambda from 1, equals e^-eps there: bisection in log lambda, as far as the
+    mode is above -10. Any lambda is valid. psi by the trapezoidal rule in g, error below 1e-15.
+    """
+    if epsilon <= 0.0:
+        return ChernoffTilt(0.0, 0.0, 0.0)
+    s = 1.0 / sigma
+    g = np.linspace(-20.0, 12.0, 6401)
+    density = np.exp(-0.5 * g * g) * ((g[1] - g[0]) / math.sqrt(2.0 * math.pi))
+    w = np.exp(s * g - 0.5 * s * s)
+
+    def mean_of_tilted(log_lam: float) -> float:
+        tilted = density * np.exp(-math.exp(log_lam) * w)
+        return float(tilted @ w) / float(tilted.sum())
+
+    largest = math.log(10.0 / s) + 10.0 * s + 0.5 * s * s
+    lam = math.exp(bisect(lambda x: mean_of_tilted(x) - math.exp(-epsilon), -40.0, largest))
+    below_one = float(density @ np.expm1(-lam * w))
+    log_psi = math.log1p(below_one) if below_one > -0.5 else math.log(float(density @ np.exp(-lam * w)))
+    mode = bisect(lambda x: -x - lam * s * math.exp(s * x - 0.5 * s * s), -11.0, 0.0)
+    return ChernoffTilt(lam, log_psi, mode)
+
+
+def bisect(fn: Callable[[float], float], low: float, high: float) -> float:
+    """Where the decreasing `fn` changes sign."""
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if fn(middle) > 0 else (low, middle)
+    return low
+
+
+def tilted_add(key: jax.Array, run: Run, tilt: jax.Array, *, tile: Tile) -> Losses:
+    """Every coordinate from the density phi(g) e^(-lambda W) / psi, ADD; `tilt` is a `ChernoffTilt` as an array [3].
+
+    By rejection, until each lane has t acceptances: W is convex in g, so about the mode m its tangent bounds the
+    density by a normal one of mean m, and g ~ N(m, 1) is accepted with probability
+    e^(-lambda (W(g) - W(m) (1 + s (g - m)))). The weight psi^t e^(lambda t X) is at most (psi e^(lambda e^-eps))^t
+    wherever the loss -log X exceeds eps.
+    """
+    s = run.inverse_sigma
+    lam, log_psi, mode = tilt
+    at_mode = jnp.exp(s * mode - 0.5 * s * s)
+    num_steps = run.num_steps.astype(jnp.int32)
+
+    def attempt(state: Any) -> Any:
+        i, count, total = state
+        first, second = jax.random.split(jax.random.fold_in(key, i))
+        z = normals(first, tile.rows, tile.lanes).astype(jnp.float64)
+        w = jnp.exp(s * (z + mode) - 0.5 * s * s)
+        u = word_uniforms(second, tile.rows, tile.lanes)
+        accept = u < jnp.exp(-lam * (w - at_mode * (1.0 + s * z)))
+        num = jnp.sum(accept, axis=0, dtype=jnp.int32)
+        # the first t acceptances count: only the last tiles have to look at their order
+        wanted = jax.lax.cond(
+            jnp.any(count + num > num_steps),
+            lambda: accept & (count + jnp.cumsum(accept, axis=0, dtype=jnp.int32) <= num_steps),
+            lambda: accept,
+        )
+        total += jnp.sum(jnp.where(wanted, w, 0.0), axis=0)
+        return i + 1, jnp.minimum(count + num, num_steps), total
+
+    start = (jnp.int32(0), jnp.zeros(tile.lanes, jnp.int32), jnp.zeros(tile.lanes, jnp.float64))
+    total = jax.lax.while_loop(lambda state: jnp.any(state[1] < num_steps), attempt, start)[2]
+    return jnp.log(run.num_steps) - jnp.log(total), run.num_steps * log_psi + lam * total

@@ -1,0 +1,1 @@
+"""Liew, Hasegawa & Takahashi 2022."""

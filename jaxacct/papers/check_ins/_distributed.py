@@ -1,0 +1,146 @@
+"""Distributed check-ins: only the sum of the reports, with their Gaussian noises, is seen.
+
+Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorem 4 with its missing term (spec S17,
+S24). The sum of k reports has noise of variance k sigma^2 and two data are `gap` noise deviations of one report apart:
+the base is a Gaussian with s_k = gap^2 / k. Upper bounds, replace-one adjacency, whole orders 2..A. Not monotone in the
+probability: fewer reports mean less noise.
+"""
+
+import enum
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct.divergence.check_in._blocks import Blocks, Layout, binomial_blocks
+from jaxacct.papers.check_ins._renyi import BaseMoments, gaussian_base, mixture_rdp
+from jaxacct.papers.check_ins._shuffled_gaussian import gaussian_log_moments
+from jaxacct.special import log1mexp, log_sum_exp
+from jaxacct.special._binomial import log_binomial_pmf
+
+_STEP, _HALF = 0.25, 56
+_LOG_2PI = 1.8378770664093454836
+
+
+class TernaryMoment(enum.Enum):
+    """How the ternary moment of Gaussians is bounded."""
+
+    GENERIC = "by the Renyi curve, as Theorem 4"
+    LOGNORMAL = "2^j times the central moment of a lognormal (Minkowski)"
+    SHARP = "the larger of three data at equal distances and of two"
+
+
+def log_sinh_moments(s: jax.Array, *, max_order: int) -> jax.Array:
+    """log T_j(s), rows j = 0..A (odd ones and 0 are -inf): e^(s (j(j-1)/2 - j^2/8)) E |2 sinh(sqrt(s) g/2)|^j.
+
+    The ternary moment E_R |(P - Q)/R|^j of three Gaussians at distance sqrt(s) from each other. By the trapezoid rule
+    around the integrand's peak: positive, where its alternating sum would lose every digit; error below 1e-13.
+    """
+    root = jnp.sqrt(s)
+    offsets = jnp.arange(-_HALF, _HALF + 1, dtype=jnp.int32).astype(jnp.float64)
+    offsets = offsets.reshape((-1,) + (1,) * s.ndim)
+
+    def row(j: jax.Array) -> jax.Array:
+        peak = jnp.maximum(jnp.sqrt(j), 0.5 * j * root)
+        # nodes at whole multiples of the step, on the positive half: the integrand is even and 0 at 0
+        x = _STEP * (jnp.floor(jax.lax.stop_gradient(peak) / _STEP) + offsets)
+        inside = x > 0
+        x = jnp.where(inside, x, 1.0)
+        log_sinh = 0.5 * root * x + log1mexp(-root * x)
+        total = log_sum_exp(jnp.where(inside, j * log_sinh - 0.5 * x * x, -jnp.inf))
+        value = total + np.log(2.0 * _STEP) - 0.5 * _LOG_2PI + s * (0.5 * j * (j - 1.0) - 0.125 * j * j)
+        return value + 1e-13 * (1.0 + jnp.abs(value))
+
+    j = jnp.arange(2, max_order + 1, 2, dtype=jnp.int32).astype(jnp.float64)
+    even = jax.lax.map(row, j)
+    rows = jnp.full((max_order + 1, *s.shape), -jnp.inf)
+    return rows.at[2::2].set(even)
+
+
+def _with_odd(even: jax.Array) -> jax.Array:
+    """Odd rows 3, 5, .. as geometric means of their neighbours (Cauchy-Schwarz); the last row is even."""
+    return even.at[3::2].set(0.5 * (even[2:-2:2] + even[4::2]))
+
+
+def distributed_base(gap: jax.Array, num_reports: jax.Array, kind: TernaryMoment, *, max_order: int) -> BaseMoments:
+    """The sum of `num_reports` [..] reports, rows j = 0..A."""
+    spread = gap / jnp.sqrt(num_reports)
+    generic = gaussian_base(spread, max_order=max_order)
+    if kind is TernaryMoment.GENERIC:
+        return generic
+    top = max(4, max_order + max_order % 2)  # odd rows need the even one above
+    flat = spread.reshape(-1)
+    central = gaussian_log_moments(flat, max_order=top).reshape(-1, *spread.shape)
+    j = jnp.arange(top + 1, dtype=jnp.int32).astype(jnp.float64).reshape((-1,) + (1,) * spread.ndim)
+    bound = jnp.where(j >= 2, j * np.log(2.0) + central, -jnp.inf)
+    if kind is TernaryMoment.SHARP:
+        sinh = log_sinh_moments(spread * spread, max_order=top)
+        bound = jnp.maximum(sinh, central + 1e-13 * (1.0 + jnp.abs(central)))
+    ternary = _with_odd(bound)[: max_order + 1] + 1e-12
+    return BaseMoments(jnp.minimum(ternary, generic.log_ternary), generic.log_excess)
+
+
+def distributed_rdp(
+    num_users: jax.Array,
+    prob: jax.Array,
+    gap: jax.Array,
+    *,
+    max_order: int,
+    layout: Layout,
+    kind: TernaryMoment,
+    capped: bool = True,
+    fewest: int = 0,
+) -> jax.Array:
+    """Renyi divergences [A - 1, L] of orders 2..A of one round; exact sums while the blocks are single counts.
+
+    With `fewest` = k_lo: given that at least k_lo users report; the chance of fewer, `low_participation_log_prob`, must
+    then be added to delta for each round (spec S24), or the server must discard such rounds.
+    """
+    blocks = binomial_blocks(num_users, prob, layout)
+    scale = jnp.zeros_like(num_users)
+    if fewest > 0:
+        blocks = _from(blocks, float(fewest))
+        failure = low_participation_log_prob(num_users, prob, fewest=fewest)
+        scale = -log1mexp(jnp.minimum(failure, -1e-300)) + 2.0**-46
+
+    def base(num_reports: jax.Array) -> BaseMoments:
+        return distributed_base(gap, num_reports, kind, max_order=max_order)
+
+    values = mixture_rdp(num_users, blocks, base, capped=capped, log_scale=scale)
+    return jnp.where(prob > 0, values, 0.0)
+
+
+def _from(blocks: Blocks, fewest: float) -> Blocks:
+    """The blocks that reach `fewest`, those that straddle it whole but from there on."""
+    keep = blocks.last >= fewest
+    first = jnp.where(keep, jnp.maximum(blocks.first, fewest), blocks.first)
+    # the law on a shortened block has its mean further up: all of it at the far end
+    cut = keep & (first > blocks.first)
+    mass = log_sum_exp(jnp.stack([blocks.log_low, blocks.log_high]))
+    low = jnp.where(keep, jnp.where(cut, -jnp.inf, blocks.log_low), -jnp.inf)
+    high = jnp.where(keep, jnp.where(cut, mass, blocks.log_high), -jnp.inf)
+    return Blocks(first, blocks.last, low, high)
+
+
+def low_participation_log_prob(num_users: jax.Array, prob: jax.Array, *, fewest: int) -> jax.Array:
+    """log P[Bin(n, q) < k_lo] [L], rounded up: terms of positive sign."""
+    k = jnp.arange(max(fewest, 1), dtype=jnp.int32).astype(jnp.float64)[:, None]
+    q = jnp.clip(prob, 1e-300, 1.0)
+    terms = log_binomial_pmf(jnp.minimum(k, num_users), num_users, q, jnp.maximum(1.0 - q, 1e-300))
+    terms = jnp.where(k <= num_users, terms + 2.0**-49 * (4.0 + jnp.abs(terms)), -jnp.inf)
+    total = jnp.minimum(log_sum_exp(terms) + 2.0**-46, 0.0)
+    return jnp.where(prob > 0, total, 0.0) if fewest > 0 else jnp.full_like(prob, -jnp.inf)
+
+
+def binomial_upper_tail_log(num_users: jax.Array, prob: jax.Array, least: jax.Array, *, num_terms: int) -> jax.Array:
+    """log P[Bin(n, q) >= l] [L], rounded up: `num_terms` terms from l on and a geometric bound on the rest; l > n q."""
+    k = least + jnp.arange(num_terms, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    inside = k <= num_users
+    terms = log_binomial_pmf(jnp.where(inside, k, num_users), num_users, prob, 1.0 - prob)
+    terms = jnp.where(inside, terms + 2.0**-49 * (4.0 + jnp.abs(terms)), -jnp.inf)
+    end = k[-1]
+    ratio = jnp.maximum(num_users - end, 0.0) / (end + 1.0) * prob / (1.0 - prob)
+    falls = ratio < 1.0
+    rest = terms[-1] + jnp.log(jnp.maximum(ratio, 1e-300)) - jnp.log1p(-jnp.where(falls, ratio, 0.5))
+    total = jnp.logaddexp(log_sum_exp(terms), jnp.where(terms[-1] > -jnp.inf, rest, -jnp.inf)) + 2.0**-46
+    return jnp.where(falls, jnp.minimum(total, 0.0), 0.0)

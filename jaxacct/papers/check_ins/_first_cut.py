@@ -1,0 +1,132 @@
+"""Check-ins by closed forms: shuffling, then sub-sampling; and Renyi divergences given that nothing fails.
+
+Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Lemmas 3 and 4, Theorem 1 with its slips
+corrected, and the sound replacement of its Approaches 1 and 2 (spec S5 to S8, S22). Upper bounds, replace-one
+adjacency.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxacct.bounds.shuffle._approximate import (
+    Guarantee,
+    log_replacement_cost,
+    subsampled,
+    with_replacement_cost,
+)
+from jaxacct.bounds.shuffle._closed_form import closed_form_epsilon, pure_parameters
+from jaxacct.papers.check_ins._distributed import binomial_upper_tail_log
+from jaxacct.papers.check_ins._renyi import log_response_excess
+from jaxacct.special import log_sum_exp, map_rows, softplus
+from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
+
+_ROUND_UP = 1.0 + 2.0**-44
+_TAIL_TERMS = 1024
+
+
+def shuffled_guarantee(
+    num_reports: jax.Array, local_epsilon: jax.Array, log_delta1: jax.Array, local_log_delta: jax.Array
+) -> Guarantee:
+    """(epsilon, delta) of k shuffled (eps0, delta0)-DP reports, for any delta1 in (0, 1] (spec S5):
+
+        epsilon = log(1 + tanh(eps0/2) (8 sqrt(E log(4/delta1)/k) + 8 E/k)),   E = e^eps0,
+        delta = delta1 + (e^epsilon + 1)(1 + e^-eps0/2) k delta0.
+
+    Where it does not hold (k < 16 E log(4/delta1)) or does not help: (eps0, delta0), which always holds.
+    """
+    contrast = jnp.tanh(0.5 * jnp.where(local_epsilon > 0, local_epsilon, 1.0))
+    epsilon = closed_form_epsilon(num_reports, pure_parameters(local_epsilon), log_delta1 + jnp.log(contrast))
+    some = local_epsilon > 0
+    helps = some & (epsilon < local_epsilon)
+    inner = Guarantee(jnp.where(helps, epsilon, 1.0), log_delta1)
+    cost = log_replacement_cost(num_reports, local_epsilon, local_log_delta, jnp.ones_like(num_reports))
+    total = with_replacement_cost(inner, cost).log_delta
+    return Guarantee(jnp.where(helps, epsilon, local_epsilon), jnp.where(helps, total, local_log_delta))
+
+
+def sampled_guarantee(
+    num_users: jax.Array,
+    num_reports: jax.Array,
+    local_epsilon: jax.Array,
+    log_delta1: jax.Array,
+    local_log_delta: jax.Array,
+) -> Guarantee:
+    """The same for a uniform k of n users (spec S6, S7): (log(1 + (k/n)(e^eps - 1)), (k/n) delta)."""
+    inner = shuffled_guarantee(num_reports, local_epsilon, log_delta1, local_log_delta)
+    return subsampled(inner, num_reports / num_users)
+
+
+def first_cut(
+    num_users: jax.Array,
+    prob: jax.Array,
+    cap: jax.Array,
+    local_epsilon: jax.Array,
+    log_delta1: jax.Array,
+    local_log_delta: jax.Array,
+) -> Guarantee:
+    """One round of check-ins with at most `cap` reports counted (Theorem 1, repaired): (eps_l, P[outside] + delta_l).
+
+    The paper's proof takes eps_k <= eps_l for all k <= l, which fails where the closed form does not hold: fewer
+    reports than that are added to delta, with those from l on. Both by Chernoff's bound. (inf, 1) where the form does
+    not hold at l, or l is not above the mean.
+    """
+    mean = num_users * prob
+    found = sampled_guarantee(num_users, cap, local_epsilon, log_delta1, local_log_delta)
+    least = jnp.ceil(16.0 * jnp.exp(local_epsilon) * (jnp.log(4.0) - log_delta1) * _ROUND_UP)
+    above = jnp.where(cap > mean, -binomial_rate(jnp.minimum(cap, num_users), num_users, prob, 1.0 - prob), 0.0)
+    few = jnp.maximum(least - 1.0, 0.0)
+    below = jnp.where(few < mean, -binomial_rate(jnp.minimum(few, num_users), num_users, prob, 1.0 - prob), 0.0)
+    log_delta = log_sum_exp(jnp.stack([found.log_delta, above, below])) + 2.0**-46
+    holds = (least <= cap) & (cap > mean) & (log_delta < 0)
+    return Guarantee(jnp.where(holds, found.epsilon, jnp.inf), jnp.where(holds, log_delta, 0.0))
+
+
+class ApproximateRdp(NamedTuple):
+    """Renyi divergences [A, L] given no failure, and the log probability [L] of one in a round, added to delta."""
+
+    rdp: jax.Array
+    log_failure: jax.Array
+
+
+def approximate_rdp(
+    num_users: jax.Array,
+    prob: jax.Array,
+    local_epsilon: jax.Array,
+    log_delta1: jax.Array,
+    local_log_delta: jax.Array,
+    *,
+    orders: Sequence[float],
+    num_counts: int,
+) -> ApproximateRdp:
+    """A sound form of the paper's Approaches 1 and 2 (spec S22), real orders > 1.
+
+    An (eps, delta)-DP pair is dominated by one that with probability delta tells all and else is randomized response at
+    eps. With (eps_k, delta_k) of `sampled_guarantee`,
+
+        f = sum_k w_k delta_k,   e^((a-1) R_a) = 1 + sum_k w_k (1 - delta_k)(e^((a-1) RR_a(eps_k)) - 1) / (1 - f).
+
+    More than `num_counts` reports count as failures. T rounds fail with probability 1 - (1 - f)^T <= T f.
+    """
+    k = jnp.arange(1, num_counts + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    inside = k <= num_users
+    count = jnp.minimum(k, num_users)
+    at = sampled_guarantee(num_users, count, local_epsilon, log_delta1, local_log_delta)
+    weight = log_binomial_pmf(count, num_users, prob, 1.0 - prob)
+    weight = jnp.where(inside, weight + 2.0**-49 * (4.0 + jnp.abs(weight)), -jnp.inf)
+    beyond = binomial_upper_tail_log(num_users, prob, jnp.full_like(prob, num_counts + 1.0), num_terms=_TAIL_TERMS)
+    beyond = jnp.where(num_counts >= num_users, -jnp.inf, beyond)
+    failure = log_sum_exp(jnp.concatenate([weight + at.log_delta, beyond[None]])) + 2.0**-46
+    works = failure < 0
+    keep = jnp.log1p(-jnp.exp(jnp.where(works, failure, -1.0)))
+    stays = jnp.log1p(-jnp.minimum(jnp.exp(at.log_delta), 1.0 - 2.0**-53))
+
+    def row(order: jax.Array) -> jax.Array:
+        log_excess = log_response_excess(at.epsilon, order)
+        terms = jnp.where((weight > -jnp.inf) & (log_excess > -jnp.inf), weight + stays + log_excess, -jnp.inf)
+        return softplus(log_sum_exp(terms) - keep) / (order - 1.0) * _ROUND_UP
+
+    values = map_rows(row, jnp.asarray(orders, jnp.float64))
+    return ApproximateRdp(jnp.where(works, values, jnp.inf), jnp.minimum(failure, 0.0))

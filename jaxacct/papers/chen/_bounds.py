@@ -1,0 +1,272 @@
+"""Chen et al., "Renyi Differential Privacy in the Shuffle Model: Enhanced Amplification Bounds", beside its exact pair.
+
+The divergence of the pair itself, an upper bound for every shuffled protocol of local_epsilon-DP randomizers, is
+`divergence._clones_renyi.clones_rdp`. Here: closed two-sided bounds on it, what is built on it, and the paper's closed
+forms, which are estimates and no bounds (the functions called `asymptotic` and `published`). Replace-one adjacency,
+lanes [L], orders static; every pair is symmetric, so that there is one direction. Outside its domain an upper bound
+is inf, a lower one 0. s = tanh(local_epsilon/2), M = order - 1, and m - 1 ~ Bin(n - 1, p) throughout.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxacct.divergence.clones._multi_component import Enclosure
+from jaxacct.divergence.clones._renyi import clones_rdp
+from jaxacct.divergence.response._special_pair import single_log_excess
+from jaxacct.special import log1mexp, log_sum_exp, logexpm1, map_rows, softplus
+from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
+
+_SLACK = 2.0**-40  # of logarithms; their own errors are some 2^-46
+_NUM_HALVINGS = 50
+
+ORDER_LEVELS = {
+    "Erlingsson et al. 2019": (1.0, 6.0),
+    "Girgis et al. 2021": (1.0, 2.0),
+    "Feldman et al. 2022": (64.0, 1.0),
+    "Feldman et al. 2023": (64.0, 1.0),
+    "Chen et al. 2024": (2.0, 1.0),
+    "lower bound": (1.0, 1.0),
+}
+"""Table 1: (c, g) of c e^(g local_epsilon) order / n, by name. Orders of growth, no bounds: see `order_level_rdp`."""
+
+
+class PairMasses(NamedTuple):
+    """Probabilities of one outcome under the two laws."""
+
+    first: jax.Array
+    second: jax.Array
+
+
+def pair_masses(
+    on_first: jax.Array,
+    on_second: jax.Array,
+    num_reports: jax.Array,
+    clone_prob: jax.Array,
+    local_epsilon: jax.Array,
+) -> PairMasses:
+    """P(a, b) and Q(a, b) [L] of the clones pair (Lemma A.2, completed; Feldman, McMillan and Talwar, Theorem 3.2).
+
+        w (1 + s (a-b)/m) and w (1 - s (a-b)/m),   w = P[Bin(n-1, p) = m-1] P[Bin(m, 1/2) = a],  m = a + b >= 1.
+
+    Relative error 1e-14. 0 outside the support.
+    """
+    m = on_first + on_second
+    half = jnp.full_like(m, 0.5)
+    log_weight = log_binomial_pmf(m - 1.0, num_reports - 1.0, clone_prob, 1.0 - clone_prob)
+    weight = 2.0 * jnp.exp(log_weight + log_binomial_pmf(on_first, m, half, half) - softplus(-local_epsilon))
+    fade, safe = jnp.exp(-local_epsilon), jnp.where(m > 0, m, 1.0)
+    return PairMasses(*(weight * (x + fade * y) / safe for x, y in ((on_first, on_second), (on_second, on_first))))
+
+
+def _in_domain(num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array) -> jax.Array:
+    finite = (num_reports < jnp.inf) & (local_epsilon < jnp.inf)
+    return finite & (num_reports >= 1) & (clone_prob >= 0) & (clone_prob <= 1) & (local_epsilon > 0)
+
+
+def _enclosed(
+    log_lower: jax.Array, log_upper: jax.Array, powers: jax.Array, known: jax.Array, local_epsilon: jax.Array
+) -> Enclosure:
+    """From logs of e^(M D) - 1 to bounds on D, never above one report alone."""
+    single = single_log_excess(jnp.where(known, local_epsilon, 1.0), powers)
+    lower = softplus(jnp.minimum(log_lower, single) - _SLACK) / powers
+    upper = softplus(jnp.minimum(log_upper, single) + _SLACK) / powers
+    free = local_epsilon == 0
+    return Enclosure(jnp.where(known, lower, 0.0), jnp.where(known, upper, jnp.where(free, 0.0, jnp.inf)))
+
+
+def moment_sandwich_rdp(
+    num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]
+) -> Enclosure:
+    """Lower and upper bounds [A, L] on the pair's Renyi divergences at orders > 1, in closed form.
+
+        log(1 + max(2 order M s^2 E[1/m], (1 - p/2)^(n-1) X)) / M  and  log(1 + E[1/m] X) / M,
+
+    X = e^(M D) - 1 of one report alone, E[1/m] = (1 - (1-p)^n) / (n p): the first term of the power series in s of
+    e^(M D) - 1 = E psi(s x), x a mean of m signs; the outcomes where every clone agrees with the report; and, the
+    coefficients of psi(s x) in x^2 being positive, psi(s x) <= x^2 psi(s) = x^2 X. Rounded outward by 2^-40.
+    """
+    known = _in_domain(num_reports, clone_prob, local_epsilon)
+    n, p, local = (jnp.where(known, x, 1.0) for x in (num_reports, clone_prob, local_epsilon))
+    powers = jnp.asarray([a - 1.0 for a in orders], jnp.float64)[:, None]
+    some = p > 1e-300
+    q = jnp.where(some, p, 1.0)
+    log_mean_inverse = jnp.where(some, log1mexp(n * jnp.log1p(-q)) - jnp.log(n * q), 0.0)
+    log_first = jnp.log(2.0 * powers * (powers + 1.0)) + 2.0 * jnp.log(jnp.tanh(0.5 * local)) + log_mean_inverse
+    single = single_log_excess(local, powers)
+    agreeing = single + (n - 1.0) * jnp.log1p(-0.5 * p) * (1.0 + 2.0**-50)
+    log_upper = single + jnp.minimum(log_mean_inverse, 0.0)
+    return _enclosed(jnp.maximum(log_first, agreeing), log_upper, powers, known, local_epsilon)
+
+
+def cosh_sandwich_rdp(
+    num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int
+) -> Enclosure:
+    """Lower and upper bounds [A, L] on the pair's Renyi divergences at orders > 1, one sum over the counts (spec S20).
+
+        e^(M D) between E H(2 M s) and E H(M local_epsilon),   H(k) = cosh(k/m)^m (1 + s tanh(k/m)),
+
+    from 2 s x <= 2 atanh(s x) <= local_epsilon x on [0, 1], and E cosh(k x) = cosh(k/m)^m for x a mean of m signs.
+    The upper bound is attained at n = 1. Outside the window, which is `_clones.window_for`'s, H falls with m, and
+    Chernoff bounds the mass; where the window is too small, the upper bound is loose. Rounded outward by 2^-40.
+    """
+    known = _in_domain(num_reports, clone_prob, local_epsilon)
+    n, p, local = (jnp.where(known, x, 1.0) for x in (num_reports, clone_prob, local_epsilon))
+    contrast, mean = jnp.tanh(0.5 * local), (n - 1.0) * p
+    first = jnp.clip(jnp.floor(1.0 + mean - 0.5 * window), 1.0, jnp.maximum(n - window + 1.0, 1.0))
+    counts = first + jnp.arange(window, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    log_weights = log_binomial_pmf(counts - 1.0, n - 1.0, p, 1.0 - p)
+
+    def log_tail(k: jax.Array, beyond: jax.Array) -> jax.Array:
+        """log of a bound on P[C at k or further out]; k is outside the support where there is nothing."""
+        rate = binomial_rate(jnp.clip(k, 0.0, n - 1.0), n - 1.0, p, 1.0 - p)
+        return jnp.where((k >= 0) & (k <= n - 1.0), jnp.where(beyond, -rate, 0.0), -jnp.inf)
+
+    below = log_tail(first - 2.0, first - 2.0 < mean)
+    above = log_tail(first + (window - 1.0), first + (window - 1.0) > mean)
+
+    def log_growth(k: jax.Array, m: jax.Array) -> jax.Array:
+        """log(H(k) - 1)."""
+        x = k / m
+        near = x < 1.0
+        log_cosh = jnp.where(
+            near, jnp.log1p(2.0 * jnp.square(jnp.sinh(0.5 * jnp.where(near, x, 0.5)))), x + jnp.log1p(jnp.exp(-2.0 * x))
+        )
+        return logexpm1(m * jnp.where(near, log_cosh, log_cosh - jnp.log(2.0)) + jnp.log1p(contrast * jnp.tanh(x)))
+
+    def row(power: jax.Array) -> jax.Array:
+        inner = log_sum_exp(log_weights + log_growth(2.0 * power * contrast, counts))
+        k = power * local
+        ends = jnp.stack([below + log_growth(k, jnp.ones_like(n)), above + log_growth(k, first + window)])
+        outer = log_sum_exp(jnp.concatenate([log_weights + log_growth(k, counts), ends]))
+        return jnp.stack([inner, outer])
+
+    powers = jnp.asarray([a - 1.0 for a in orders], jnp.float64)[:, None]
+    logs = map_rows(row, powers[:, 0])
+    return _enclosed(logs[:, 0], logs[:, 1], powers, known, local_epsilon)
+
+
+def block_epoch_rdp(
+    num_blocks: jax.Array, block_size: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]
+) -> Enclosure:
+    """Renyi divergences [A, L] of the pair that dominates one epoch of shuffled noisy SGD (Algorithm 1).
+
+    A fixed partition in `num_blocks` blocks of `block_size` records, processed in the order of a fresh permutation; a
+    replaced record changes its block's step by at most local_epsilon; all steps are public. The upper end is a bound
+    for the epoch, and adds over epochs. Theorem 3 claims far less for blocks of more than one record, and is false
+    there: another block is a clone with probability e^(-block_size local_epsilon), not e^-local_epsilon.
+    """
+    return clones_rdp(orders, num_blocks, jnp.exp(-block_size * local_epsilon), local_epsilon)
+
+
+def local_epsilon_for_slope(
+    num_reports: jax.Array, num_epochs: jax.Array, slope: jax.Array, highest: jax.Array, *, orders: Sequence[float]
+) -> jax.Array:
+    """Largest local epsilon [L] found in [0, highest] with num_epochs D <= slope order at all `orders` (spec S16).
+
+    D from above, for randomizers without further structure (clone probability e^-local_epsilon); by halving.
+    """
+    grid = jnp.asarray(orders, jnp.float64)[:, None]
+
+    def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        low, high = ends
+        middle = 0.5 * (low + high)
+        spent = num_epochs * clones_rdp(orders, num_reports, jnp.exp(-middle), middle).upper
+        fits = jnp.all(spent * (1.0 + 2.0**-50) <= slope * grid, axis=0)
+        return jnp.where(fits, middle, low), jnp.where(fits, high, middle)
+
+    start = jnp.zeros_like(highest), highest * (1.0 + 2.0**-50)
+    return jnp.minimum(jax.lax.fori_loop(0, _NUM_HALVINGS, halve, start)[0], highest)
+
+
+def laplace_rdp(local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
+    """Renyi divergences [A, L] of Laplace noise of scale sensitivity / local_epsilon, unshuffled, rounded up.
+
+        log((a e^(M eps) + M e^(-a eps)) / (2a - 1)) / M,  a the order; eps + e^-eps - 1 at a = 1
+
+    (Proposition 3's randomizer, eps-DP where the sensitivity is over all pairs of inputs of a user.)
+    """
+    powers = jnp.asarray([a - 1.0 for a in orders], jnp.float64)[:, None]
+    a = powers + 1.0
+    # a (e^x - 1 - x) + M (e^-y - 1 + y), x = M eps, y = a eps, over M: positive terms
+    rise, fall = powers * local_epsilon, a * local_epsilon
+    mean = (a * local_epsilon * _mean_rise(jnp.minimum(rise, 1.0)) + _excess(-fall)) / (2.0 * a - 1.0)
+    near = rise < 1.0
+    far = rise + jnp.log(a / (2.0 * a - 1.0)) + jnp.log1p(powers / a * jnp.exp(-rise - fall))
+    scale = jnp.where(powers > 0, powers, 1.0)
+    small = jnp.where(powers > 0, jnp.log1p(scale * jnp.where(near, mean, 0.0)) / scale, mean)
+    value = jnp.where(near, small, far / scale) * (1.0 + 2.0**-46)
+    return jnp.where(local_epsilon >= 0, jnp.minimum(value, local_epsilon), jnp.inf)
+
+
+def _excess(x: jax.Array) -> jax.Array:
+    """e^x - 1 - x, without cancellation."""
+    near = jnp.abs(x) < 0.5
+    y = jnp.where(near, x, 0.0)
+    series = jnp.ones_like(x)
+    for k in range(15, 2, -1):
+        series = 1.0 + y / k * series
+    return jnp.where(near, 0.5 * y * y * series, jnp.expm1(x) - x)
+
+
+def _mean_rise(x: jax.Array) -> jax.Array:
+    """(e^x - 1 - x) / x for 0 <= x, 0 at 0."""
+    some = x > 1e-300
+    return jnp.where(some, _excess(x) / jnp.where(some, x, 1.0), 0.0)
+
+
+def laplace_scale(clip: jax.Array, local_epsilon: jax.Array, num_blocks: jax.Array) -> jax.Array:
+    """2 clip / (local_epsilon num_blocks) [L]: Algorithm 1's noise, for one clipped gradient over num_blocks."""
+    return 2.0 * clip / (local_epsilon * num_blocks)
+
+
+def asymptotic_gdp(num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array) -> jax.Array:
+    """mu [L] = 2 s / sqrt(n p): an estimate, the pair's limit as n grows (Theorem 2, corrected); no bound."""
+    return 2.0 * jnp.tanh(0.5 * local_epsilon) / jnp.sqrt(num_reports * clone_prob)
+
+
+def asymptotic_rdp(
+    num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]
+) -> jax.Array:
+    """2 order s^2 / (n p) [A, L]: an estimate, the limit of the pair's divergence as n grows; no bound."""
+    return 0.5 * jnp.asarray(orders, jnp.float64)[:, None] * asymptotic_gdp(num_reports, clone_prob, local_epsilon) ** 2
+
+
+def published_gdp(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
+    """mu [L] = 2 e^(local_epsilon/2) / sqrt(n - 1), Theorem 2 as printed: an estimate, no bound; inf for n < 2.
+
+    The limit of another pair, whose Renyi divergences are infinite at every n.
+    """
+    valid = num_reports >= 2.0
+    return jnp.where(
+        valid, 2.0 * jnp.exp(0.5 * local_epsilon) / jnp.sqrt(jnp.where(valid, num_reports, 2.0) - 1.0), jnp.inf
+    )
+
+
+def published_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
+    """2 e^local_epsilon order / (n - 1) [A, L], Corollary 2 as printed: an estimate, no bound; inf for n < 2.
+
+    Claimed for every order >= 2 and every local epsilon; shuffled binary randomized response exceeds it for every
+    local epsilon above 2 sqrt 2 at large n and order n e^-local_epsilon / sqrt 2 (its reverse divergence is at least
+    local_epsilon - n log(1 + e^-local_epsilon) / M). For small ones it is coth(local_epsilon/2)^2 too large.
+    """
+    return 0.5 * jnp.asarray(orders, jnp.float64)[:, None] * published_gdp(num_reports, local_epsilon) ** 2
+
+
+def published_local_epsilon(num_reports: jax.Array, num_epochs: jax.Array, slope: jax.Array) -> jax.Array:
+    """log(slope (n - 1) / (2 num_epochs)) [L]: `published_rdp` inverted, an estimate; infeasible where negative."""
+    return jnp.log(0.5 * slope * (num_reports - 1.0) / num_epochs)
+
+
+def order_level_rdp(
+    num_reports: jax.Array, local_epsilon: jax.Array, *, name: str, orders: Sequence[float]
+) -> jax.Array:
+    """Table 1's orders of growth [A, L], for drawing: c e^(g local_epsilon) order / n of `ORDER_LEVELS`; no bounds.
+
+    Constants are the table's where it prints one, else 1; where each paper's bound holds is not stated.
+    """
+    constant, growth = ORDER_LEVELS[name]
+    rise = constant * jnp.exp(growth * local_epsilon) / num_reports
+    return jnp.asarray(orders, jnp.float64)[:, None] * rise

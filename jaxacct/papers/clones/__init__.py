@@ -1,0 +1,1 @@
+"""Feldman, McMillan & Talwar 2021."""

@@ -1,0 +1,80 @@
+"""What no bound for all eps-LDP randomizers can beat: Renyi divergences of three shuffled ones, from below.
+
+Girgis et al. 2021, Theorem 3 and Corollary 2; spec X4. Lower bounds on the worst shuffle of n eps-LDP reports,
+replace-one adjacency. A lower Renyi curve converted to (epsilon, delta) bounds nothing in either direction (spec 4.7).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxacct.divergence.response._renyi import LARGEST, response_renyi, response_window
+from jaxacct.papers.girgis._ternary_response import ternary_response_renyi, ternary_window
+
+
+def response_lower_rdp(
+    num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int, reverse: bool = False
+) -> jax.Array:
+    """Theorem 3, equation (11), at real orders > 1 [A, L], rounded down; with `reverse` the other direction (spec X4).
+
+    The paper believes the former tight (Remark 7): the latter is above it for n >= 2, up to 18 times.
+    """
+    return response_renyi(num_reports, local_epsilon, orders=orders, window=window, reverse=reverse).lower
+
+
+def simple_lower_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
+    """Corollary 2, equation (12) [A, L]: log(1 + C(a,2) (E-1)^2/(n E))/(a-1), integer orders >= 2, rounded down.
+
+    The first term of Theorem 3's sum of non-negative ones; all of it at order 2.
+    """
+    a = jnp.asarray(orders, jnp.float64)[:, None]
+    usable = (num_reports >= 1) & (local_epsilon > 0) & (local_epsilon <= LARGEST)
+    half = jnp.sinh(0.5 * jnp.where(usable, local_epsilon, 1.0))
+    excess = 2.0 * a * (a - 1.0) * half * half / jnp.where(usable, num_reports, 1.0)
+    return jnp.where(usable, jnp.log1p(excess * (1.0 - 2.0**-48)) / (a - 1.0) * (1.0 - 2.0**-50), 0.0)
+
+
+def lower_statics(num_reports: Any, local_epsilon: Any, orders: Sequence[float]) -> dict[str, int]:
+    """Static sizes for `lower_rdp`, for concrete arrays of reports."""
+    top = max(orders)
+    return {
+        "window": response_window(num_reports, local_epsilon, top),
+        "reverse_window": response_window(num_reports, local_epsilon, 1.0 - top),
+        "ternary": ternary_window(num_reports, local_epsilon, top),
+    }
+
+
+def lower_lane_bytes(*, orders: Sequence[float], window: int, reverse_window: int, ternary: int) -> int:
+    """For `Kernel`."""
+    return 64 * max(window, reverse_window, ternary * ternary)
+
+
+def lower_rdp(
+    num_reports: jax.Array,
+    local_epsilon: jax.Array,
+    *,
+    orders: Sequence[float],
+    window: int,
+    reverse_window: int,
+    ternary: int,
+) -> jax.Array:
+    """The largest of binary randomized response's two directions and ternary's [A, L], real orders > 1, rounded down.
+
+    0 outside num_reports >= 1, 0 < local_epsilon <= 300.
+
+    Args:
+      num_reports, local_epsilon: float64 [L].
+      orders, window, reverse_window, ternary: static, the sizes from `lower_statics`.
+
+    >>> from jaxacct._precision import Kernel
+    >>> sizes = lower_statics(50, 3.0, (32.0,))
+    >>> round(float(Kernel(lower_rdp)(50, 3.0, orders=(32.0,), **sizes)[0]), 10)  # `mixture_rdp`: 2.9216334
+    2.9216333039
+    """
+    binary = jnp.maximum(
+        response_lower_rdp(num_reports, local_epsilon, orders=orders, window=window),
+        response_lower_rdp(num_reports, local_epsilon, orders=orders, window=reverse_window, reverse=True),
+    )
+    return jnp.maximum(binary, ternary_response_renyi(num_reports, local_epsilon, orders=orders, window=ternary))

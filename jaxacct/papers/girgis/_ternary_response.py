@@ -1,0 +1,137 @@
+"""Renyi divergence of shuffled ternary randomized response, all other records at the third value: lower bound.
+
+Values 1 against 2 among n - 1 threes (spec X4). With b = 1/(E + 2), h ~ Multinomial(n; b, b, E b) and
+
+    A = (E h1 + h2 + h3/E)/n,   B = (h1 + E h2 + h3/E)/n,   E A = E B = 1:
+
+    E[A^a B^(1-a)] - 1 = E[B (r^a - 1 - a (r - 1))],   r - 1 = (A - B)/B = (E - 1)(h1 - h2)/(n B),
+
+positive terms at every real a > 1, symmetric in the two values. Every d-th h1 and every d-th h2 are summed, as in
+`_lattice_comb`: A^a B^(1-a) is a mixture of A^K e^(-tA - uB), K = ceil(a), whose two-dimensional aliases are below
+((1 + 3 e^(-2 v sin(pi/d)^2))^2 - 1) of it, v = (n - K) P_3 min(P_1, P_2) at the least tilted probabilities.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct.divergence.response._lattice_comb import (
+    EXPONENT,
+    gamma_reach,
+    left_reach,
+    log_aliases,
+    right_reach,
+    stride,
+)
+from jaxacct.divergence.response._renyi import LARGEST, power_excess
+from jaxacct.special import map_rows, softplus
+from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
+
+_OUTSIDE = 60.0  # exponent of what is cut off
+_MAX_WINDOW = 256
+
+
+class _Layout(NamedTuple):
+    first: Any
+    step: Any
+    variance: Any
+    reach: Any
+
+
+def _layout(xp: Any, n: Any, local_epsilon: Any, top: float, window: float) -> _Layout:
+    odds = xp.exp(-local_epsilon)
+    single = odds / (1.0 + 2.0 * odds)
+    mean = n * single
+    tilt = xp.minimum(top * xp.expm1(local_epsilon) * xp.sqrt(2.0 * single / n), 25.0)
+    below = left_reach(mean, _OUTSIDE, xp)
+    above = right_reach(mean, _OUTSIDE, xp) + tilt * xp.sqrt(mean)
+    first = xp.maximum(xp.floor(mean - below - tilt * xp.sqrt(mean)), 0.0)
+    third = odds + (xp.exp(local_epsilon) + 1.0 - 2.0 * odds) * first / n  # A and B are at least this
+    reach = (EXPONENT + gamma_reach(top - 1.0, xp)) / third
+    tilted = odds * xp.exp(-xp.minimum(reach * xp.exp(local_epsilon) / n, 700.0))
+    rest = 1.0 / (1.0 + 2.0 * odds)
+    variance = xp.maximum(n - np.ceil(top), 0.0) * rest * rest * tilted
+    step = stride(xp, variance)
+    reach = xp.minimum(mean + above, n) - first
+    # too few nodes for all of it: the middle
+    first = xp.maximum(first, xp.floor(first + 0.5 * (reach - step * window)))
+    return _Layout(first, step, variance, reach)
+
+
+def _usable(xp: Any, n: Any, local_epsilon: Any) -> Any:
+    return (n >= 1) & (n < xp.inf) & (local_epsilon > 0) & (local_epsilon <= 0.5 * LARGEST)
+
+
+def ternary_window(num_reports: Any, local_epsilon: Any, top: float) -> int:
+    """How many nodes on each axis orders to `top` need, at most 256, for concrete arrays: a power of two."""
+    n, local = (np.asarray(v, np.float64) for v in np.broadcast_arrays(num_reports, local_epsilon))
+    usable = _usable(np, n, local)
+    at = _layout(np, np.where(usable, n, 1.0), np.where(usable, local, 1.0), top, math.inf)
+    needed = min(float(np.max(at.reach / at.step)) + 2.0, _MAX_WINDOW)
+    return 1 << max(3, int(np.ceil(np.log2(needed))))
+
+
+def ternary_response_renyi(
+    num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int
+) -> jax.Array:
+    """The divergence [A, L] at real orders > 1, rounded down; 0 outside num_reports >= 1, 0 < local_epsilon <= 150.
+
+    Within 1e-11 while `window` suffices for all nodes; less elsewhere, still certified. To leading order
+    a (E-1)^2/((E+2) n), above binary randomized response's for E > 2.
+
+    Args:
+      num_reports, local_epsilon: float64 [L].
+      orders, window: static, the latter from `ternary_window` at the largest order.
+    """
+    top = max(orders)
+    usable = _usable(jnp, num_reports, local_epsilon)
+    n, local = jnp.where(usable, num_reports, 1.0), jnp.where(usable, local_epsilon, 1.0)
+    at = _Layout(*jax.lax.stop_gradient(_layout(jnp, n, local, top, float(window))))
+    odds = jnp.exp(-local)
+    single, rest = odds / (1.0 + 2.0 * odds), (1.0 + odds) / (1.0 + 2.0 * odds)
+    index = jnp.arange(window, dtype=jnp.int32).astype(jnp.float64)
+    h1 = (at.first + at.step * index[:, None])[:, None]
+    h2 = (at.first + at.step * index[:, None])[None]
+    inside = h1 + h2 <= n
+    h1, h2 = jnp.where(inside, h1, 0.0), jnp.where(inside, h2, 0.0)
+    first = log_binomial_pmf(h1, n, single, rest)
+    second = log_binomial_pmf(h2, n - h1, odds / (1.0 + odds), 1.0 / (1.0 + odds))
+    b = odds + ((1.0 - odds) * h1 + (jnp.exp(local) - odds) * h2) / n
+    x = jnp.expm1(local) * (h1 - h2) / (n * b)
+    log_ratio = jnp.where(jnp.abs(x) < 0.25, jnp.log1p(jnp.clip(x, -0.25, 0.25)), jnp.log(jnp.maximum(1.0 + x, 1e-300)))
+    # the last digits of both probabilities, and those of n - h1 times the second
+    distance = jnp.abs(h1 - n * single) + jnp.abs(h2 - (n - h1) * odds / (1.0 + odds))
+    error = 2.0**-49 * (32.0 + jnp.abs(first) + jnp.abs(second) + distance)
+    log_mass = jnp.where(inside, first + second + jnp.log(b) + 2.0 * jnp.log(at.step), -jnp.inf)
+
+    low, high = at.first - 1.0, at.first + at.step * window - 1.0
+    # where A is the density the counts are those of n - 1 threes and the single report
+    trials = jnp.maximum(n - 1.0, 0.0)
+    ends = jnp.stack([low, high])
+    beyond = jnp.stack([low < trials * single, high > trials * single])
+    possible = jnp.stack([low >= 0, high <= trials])
+    rate = binomial_rate(jnp.clip(ends, 0.0, trials), trials, single, rest)
+    outside = jnp.sum(jnp.where(possible, jnp.where(beyond, jnp.exp(-rate), 1.0), 0.0), axis=0)
+    log_outside = jnp.log(jnp.maximum(2.0 * outside, 1e-300)) + 2.0 * jnp.log(at.step) + 2.0**-20
+    aliases = log_aliases(at.variance, at.step) + jnp.log(3.0)
+
+    def row(order: jax.Array) -> jax.Array:
+        value, grown, value_error = power_excess(order, x, log_ratio)
+        level = jax.lax.stop_gradient(jnp.max(log_mass + grown, axis=(0, 1)))
+        terms = jnp.exp(log_mass + grown - level) * value
+        total = jnp.sum(terms, axis=(0, 1))
+        spread = jnp.sum(terms * (error + value_error), axis=(0, 1)) / total
+        log_total = level + jnp.log(total)
+        spread = spread + 2.0**-46 + 2.0**-50 * (jnp.abs(level) + jnp.abs(log_total))
+        comb = jnp.logaddexp(aliases, jnp.log(6.0) - EXPONENT) + jnp.log(3.0 * order) + softplus(log_total + spread)
+        log_error = jnp.logaddexp(comb, log_outside + jnp.log(order))
+        missing = jnp.where(at.step > 1.0, log_error - log_total + spread, -jnp.inf)
+        log_excess = log_total - spread + jnp.log1p(-jnp.exp(jnp.minimum(missing, -0.1)))
+        log_excess = jnp.where(usable & (total > 0) & (missing < -0.1), log_excess, -jnp.inf)
+        return softplus(log_excess) / (order - 1.0) * (1.0 - 2.0**-49)
+
+    return map_rows(row, jnp.asarray(orders, jnp.float64))

@@ -1,0 +1,1 @@
+"""Feldman & Shenfeld 2025."""

@@ -1,0 +1,106 @@
+"""The best of the published bounds on random allocation: "our methods combined" in the paper's figures.
+
+Feldman and Shenfeld 2025, "Privacy amplification by random allocation"; spec S16.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxacct._precision import Rounding, float64_kernel
+from jaxacct._types import Direction
+from jaxacct._validate import check_delta, check_epsilon
+from jaxacct.bounds.allocation._by_poisson import azuma_tail
+from jaxacct.bounds.allocation._decomposition import decomposition_delta, decomposition_epsilon
+from jaxacct.bounds.allocation._posterior_rate import truncated_delta, truncated_epsilon
+from jaxacct.bounds.allocation._recursive import tied_tail
+from jaxacct.bounds.allocation._renyi import closed_form_add_epsilon, closed_form_add_log_delta, direct_remove_rdp
+from jaxacct.bounds.gaussian import unamplified_epsilon, unamplified_log_delta
+from jaxacct.bounds.poisson._profile import concrete_base, runs_of
+from jaxacct.conversion import delta_from_log, epsilon_from_rdp, log_delta_from_rdp
+from jaxacct.mechanisms import Gaussian, RandomAllocation
+
+_ORDERS = tuple(float(a) for a in range(2, 257))
+
+
+@float64_kernel(rounding=Rounding.UP, lane_bytes=2**21)
+def _closed_delta(epsilon: jax.Array, *lanes: jax.Array, remove: bool) -> jax.Array:
+    run = _of_lanes(*lanes)
+    local = unamplified_log_delta(run, epsilon)
+    if remove:
+        orders = jnp.asarray(_ORDERS, jnp.float64)[:, None]
+        own = log_delta_from_rdp(orders, direct_remove_rdp(run, orders=_ORDERS), epsilon).value
+    else:
+        own = closed_form_add_log_delta(run, epsilon)
+    return delta_from_log(jnp.minimum(local, own))
+
+
+@float64_kernel(rounding=Rounding.UP, lane_bytes=2**21)
+def _closed_epsilon(delta: jax.Array, *lanes: jax.Array, remove: bool) -> jax.Array:
+    run, log_delta = _of_lanes(*lanes), jnp.log(delta)
+    local = unamplified_epsilon(run, log_delta)
+    if remove:
+        orders = jnp.asarray(_ORDERS, jnp.float64)[:, None]
+        own = epsilon_from_rdp(orders, direct_remove_rdp(run, orders=_ORDERS), log_delta).value
+    else:
+        own = closed_form_add_epsilon(run, log_delta)
+    return jnp.minimum(local, own)
+
+
+def _of_lanes(sigma: jax.Array, num_steps: jax.Array, num_selected: jax.Array, num_epochs: jax.Array) -> Any:
+    return RandomAllocation(Gaussian(sigma), num_steps, num_selected, num_epochs)
+
+
+def _lanes(mechanism: RandomAllocation) -> tuple[Any, ...]:
+    return mechanism.mechanism.noise_multiplier, mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs
+
+
+def _paper_rate(mechanism: RandomAllocation) -> float | None:
+    """1/t where Theorem 4.6 applies as it stands: one step of one epoch."""
+    single = mechanism.num_selected == mechanism.num_epochs == 1 and mechanism.num_steps > 1
+    return 1.0 / float(mechanism.num_steps) if single else None
+
+
+def combined_delta(mechanism: RandomAllocation, epsilon: float, direction: Direction) -> float:
+    """delta at `epsilon`, the least of the paper's upper bounds in one direction:
+
+    unamplified; Theorem 4.1 (with sinh); Theorem 4.2; Theorem 4.6 at rate 1/t, where k = E = 1; Corollary 4.10, by
+    Renyi divergences of order 2 to 256 (remove) or in closed form (add). The public guarantee is the larger of the two
+    directions, each bounded first. Gaussian noise, any k, E; concrete scalars.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.papers.random_allocation._combined import combined_delta
+    >>> run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100)
+    >>> round(combined_delta(run, 0.5, ja.Direction.REMOVE), 4)
+    0.0015
+    """
+    check_epsilon("epsilon", epsilon)
+    runs_of(mechanism)  # concrete, or an error
+    tails = (azuma_tail, tied_tail)
+    values = [truncated_delta(mechanism, epsilon, direction, tail_bound=tail) for tail in tails]
+    if (rate := _paper_rate(mechanism)) is not None:
+        values.append(decomposition_delta(mechanism, epsilon, direction, sampling_prob=rate))
+    if isinstance(concrete_base(mechanism), Gaussian):
+        values.append(float(_closed_delta(epsilon, *_lanes(mechanism), remove=direction is Direction.REMOVE)))
+    return min(values)
+
+
+def combined_epsilon(mechanism: RandomAllocation, delta: float, direction: Direction) -> float:
+    """epsilon at `delta`, the least of the paper's upper bounds in one direction; see `combined_delta`.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.papers.random_allocation._combined import combined_epsilon
+    >>> run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100)
+    >>> round(combined_epsilon(run, 1e-6, ja.Direction.REMOVE), 2)
+    1.32
+    """
+    check_delta("delta", delta)
+    runs_of(mechanism)  # concrete, or an error
+    tails = (azuma_tail, tied_tail)
+    values = [truncated_epsilon(mechanism, delta, direction, tail_bound=tail) for tail in tails]
+    if (rate := _paper_rate(mechanism)) is not None:
+        values.append(decomposition_epsilon(mechanism, delta, direction, sampling_prob=rate))
+    if isinstance(concrete_base(mechanism), Gaussian):
+        values.append(float(_closed_epsilon(delta, *_lanes(mechanism), remove=direction is Direction.REMOVE)))
+    return min(values)

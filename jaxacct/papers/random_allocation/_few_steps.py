@@ -1,0 +1,143 @@
+"""True k-out-of-t random allocation with Gaussian noise for two to four steps: the profile, bracketed, both directions.
+
+X = e_k(Y_1, .., Y_t) / C(t, k), e_k the elementary symmetric polynomial (Feldman and Shenfeld 2025, Theorem 3.1), is
+linear in each Y_i, so that
+
+    remove: delta = E_Q (X - e^eps)_+,        add: delta = e^eps E_Q (e^-eps - X)_+
+
+are expectations of functions convex in each Y_i. Spreading each Y_i to the ends of cells, mean kept, is an upper bound,
+contracting each cell to its mean a lower one (Jensen), apart by the square of the cells' width. One of the t
+integrals is in closed form. Add/remove adjacency; a check of the reduction to one step at a time.
+"""
+
+import functools
+import itertools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from jaxacct._precision import HostProgram
+from jaxacct._types import Direction
+from jaxacct.bounds.poisson._profile import concrete_base, runs_of
+from jaxacct.divergence._inversion import Ends
+from jaxacct.mechanisms import Gaussian, RandomAllocation
+
+_MAX_STEPS = 4
+_NUM_POINTS = 2**21  # of the product of lattices
+_MAX_CELLS = 4096
+_REACH = 9.0
+_LEAST_NOISE = 0.25  # below, Y leaves the range in which absolute errors stay small
+_SLACK = 1e-12  # rounding of sums of probabilities, and of the cells' means
+
+Real = NDArray[np.float64]
+
+
+def has_few_steps(mechanism: Any) -> bool:
+    """Whether `mechanism` is one epoch of Gaussian allocation in 2 to 4 steps."""
+    if not (isinstance(mechanism, RandomAllocation) and isinstance(mechanism.mechanism, Gaussian)):
+        return False
+    return bool(mechanism.num_epochs == 1 and 2 <= mechanism.num_steps <= _MAX_STEPS)
+
+
+def few_steps_delta(mechanism: RandomAllocation, epsilon: float, direction: Direction) -> Ends:
+    """Bracket of delta at `epsilon` >= 0; (0, 1) where `has_few_steps` says no, and below sigma = 0.25.
+
+    Width relative to delta: some 3e-6 for two steps, 4e-5 for three, 1e-2 for four.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.papers.random_allocation._few_steps import few_steps_delta
+    >>> run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=3, num_selected=2)
+    >>> ends = few_steps_delta(run, 0.5, ja.Direction.REMOVE)
+    >>> round(ends.lower, 4), round(ends.upper, 4)
+    (0.3157, 0.3157)
+    """
+    runs_of(mechanism)  # concrete, or an error
+    base = concrete_base(mechanism)
+    if not (has_few_steps(mechanism) and isinstance(base, Gaussian) and base.noise_multiplier >= _LEAST_NOISE):
+        return Ends(0.0, 1.0)  # type: ignore[arg-type]
+    t, k = int(mechanism.num_steps), int(mechanism.num_selected)
+    sigma = float(base.noise_multiplier)
+    size = min(_MAX_CELLS, int(_NUM_POINTS ** (1.0 / (t - 1))))
+    remove = direction is Direction.REMOVE
+    factor = 1.0 if remove else math.exp(epsilon)
+    level = math.exp(epsilon if remove else -epsilon)
+    slack = _SLACK * factor * (1.0 + level)
+    lower, upper = (
+        factor * _mean(_lattice(sigma, size, spread), t, k, level, 1.0 / sigma, remove=remove)
+        for spread in (False, True)
+    )
+    # what the spread law leaves out beyond the last point: X grows with slope k/t there, in each of t steps
+    upper += k * _normal(-_REACH) if remove else 0.0
+    return Ends(max(0.0, lower - slack), min(1.0, upper + slack))  # type: ignore[arg-type]
+
+
+def _normal(x: float) -> float:
+    return 0.5 * math.erfc(-x / math.sqrt(2.0))
+
+
+@functools.lru_cache(maxsize=16)
+def _lattice(sigma: float, size: int, spread: bool) -> tuple[Real, Real]:
+    """Values and masses of the law of Y, spread to the cells' ends (and 0), or contracted to their means."""
+    s = 1.0 / sigma
+    g = np.linspace(-_REACH, _REACH + s, size)
+    # from the nearer tail
+    q, p = (np.array([_normal(-abs(x)) for x in g - shift]) for shift in (0.0, s))
+    mass, mean = (_between(tail, g - shift) for tail, shift in ((q, 0.0), (p, s)))
+    y = np.exp(s * g - 0.5 * s * s)
+    if not spread:
+        value = np.clip(mean / mass, y[:-1], y[1:])
+        return value, mass
+    right = np.clip((mean - y[:-1] * mass) / np.diff(y), 0.0, mass)
+    first = min(p[0] / y[0], q[0])
+    weights = np.zeros(size + 1)
+    weights[0] = q[0] - first + q[-1]
+    weights[1] = first
+    weights[1:-1] += mass - right
+    weights[2:] += right
+    return np.concatenate([[0.0], y]), weights
+
+
+def _between(tail: Real, x: Real) -> Real:
+    """Normal mass of each cell, from the tails Phi(-|x|) at its ends."""
+    left, right = tail[:-1], tail[1:]
+    return np.where(x[1:] <= 0, right - left, np.where(x[:-1] >= 0, left - right, 1.0 - left - right))
+
+
+def _mean(law: tuple[Real, Real], t: int, k: int, level: float, s: float, *, remove: bool) -> float:
+    """E of the positive part, t - 1 of the Y_i under `law` and one lognormal."""
+    values, masses = law
+    # polynomials e_0, .., e_k and masses of all but the last two steps
+    rows, weights = np.zeros((1, k + 1)), np.ones(1)
+    rows[0, 0] = 1.0
+    for _ in itertools.repeat(None, t - 2):
+        grown = np.repeat(rows, len(values), axis=0)
+        y = np.tile(values, len(rows))
+        grown[:, 1:] += y[:, None] * np.repeat(rows, len(values), axis=0)[:, :-1]
+        rows, weights = grown, np.repeat(weights, len(values)) * np.tile(masses, len(weights))
+    scaled = rows / math.comb(t, k)
+    before = np.concatenate([np.zeros((len(rows), 2)), scaled], axis=1)  # e_{k-2} and e_{k-1} exist
+    means = _row_means(*(before[:, k + 2 - i] for i in range(3)), values, masses, np.float64(level), s, remove=remove)
+    return math.fsum(weights * means)
+
+
+def _rows(high: Any, middle: Any, low: Any, values: Any, masses: Any, level: Any, s: Any, *, remove: bool) -> Any:
+    """E (A + B Y - level)_+, or of its negative: A = e_k, B = e_{k-1} after the lattice's step, for each row."""
+
+    def row(parts: tuple[Any, Any, Any]) -> Any:
+        e_k, e_1, e_2 = parts
+        gap, slope = level - (e_k + values * e_1), e_1 + values * e_2
+        inside = (gap > 0) & (slope > 0)
+        ratio = jnp.log(jnp.where(inside, slope / jnp.where(inside, gap, 1.0), 1.0)) / s
+        up, down = (jax.scipy.special.ndtr(x if remove else -x) for x in (ratio + 0.5 * s, ratio - 0.5 * s))
+        signed = slope * up - gap * down
+        flat = jnp.where(gap > 0, 0.0, slope - gap) if remove else jnp.maximum(gap, 0.0)
+        return jnp.sum(masses * jnp.where(inside, signed if remove else -signed, flat))
+
+    return jax.lax.map(row, (high, middle, low), batch_size=16)
+
+
+_row_means = HostProgram(_rows)
