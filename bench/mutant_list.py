@@ -18,6 +18,7 @@ MEMBERSHIP = "tests/test_membership.py"
 PROFILES = "tests/test_distributions.py tests/test_pld.py"
 PLD = "tests/test_pld.py tests/test_domination.py"
 ONLY_ONE = "tests/test_domination.py -k only_one"
+BOOKED = "tests/test_pld.py -k booked"
 DIVERGENCE = "tests/test_divergence.py"
 SAMPLED = "tests/test_divergence.py -k sampled"
 LAPLACE = "tests/test_divergence.py -k laplace"
@@ -58,20 +59,36 @@ _COMPOSED = (
     Mutant("curves/_convolution.py", "if end < full:", "if False:", PLD),
     # laws of ratios
     Mutant("divergence/lattice/_ratio.py", "masses * (1.0 + rounding), 0.0", "masses * (1.0 - rounding), 0.0", PLD),
-    Mutant("divergence/lattice/_ratio.py", "infinite += upper_p", "infinite += 0.0", PLD),
-    Mutant("divergence/lattice/_ratio.py", "kept[0] += lower_p / values[left]", "kept[0] += 0.0", PLD),
-    Mutant("divergence/lattice/_ratio.py", "zero_mass=a.zero_mass * b.zero_mass", "zero_mass=0.0", PLD),
+    Mutant("divergence/lattice/_ratio.py", "sum_outward((infinite, upper_p), up=True)", "infinite", PLD),
+    Mutant("divergence/lattice/_ratio.py", "kept[0] += moved * grow", "kept[0] += 0.0", PLD),
+    Mutant("divergence/lattice/_ratio.py", "dataclasses.replace(law, zero_mass=zero,", "dataclasses.replace(law,", PLD),
+    # what is rounded once a step: the masses at 0 and at infinity
+    Mutant("divergence/lattice/_ratio.py", "b.zero_mass, up=up)\n", "b.zero_mass, up=not up)\n", BOOKED),
+    Mutant("divergence/lattice/_ratio.py", "b.zero_mass), up=up)\n", "b.zero_mass), up=not up)\n", BOOKED),
+    Mutant("divergence/lattice/_ratio.py", "b.infinite_mass), up=up)\n", "b.infinite_mass), up=not up)\n", BOOKED),
+    Mutant("divergence/lattice/_ratio.py", "for part in parts), up=up)", "for part in parts), up=not up)", BOOKED),
+    Mutant("divergence/lattice/_ratio.py", "law.infinite_mass, up=up)", "law.infinite_mass, up=not up)", BOOKED),
+    Mutant("divergence/lattice/_ratio.py", "(zero, lower_q * grow, -moved", "(zero, lower_q / grow, -moved", BOOKED),
+    Mutant("divergence/lattice/_ratio.py", "1.0 + rounding if law.side", "1.0 - rounding if law.side", BOOKED),
+    Mutant("divergence/lattice/_ratio.py", "np.log(rest + share *", "np.log1p(share - 1.0 + share *", BOOKED),
+    Mutant("bounds/_privacy_loss.py", "sum_outward(masses, up=side is", "sum_outward(masses, up=side is not", BOOKED),
+    Mutant("curves/_regridding.py", "part.infinite_mass, up=up)", "part.infinite_mass, up=not up)", BOOKED),
+    Mutant("curves/_regridding.py", "sum_outward(weighed, up=up)", "sum_outward(weighed, up=not up)", BOOKED),
+    Mutant("special/_outward.py", "math.inf if up else 0.0", "math.inf if not up else 0.0", BOOKED),
+    Mutant("special/_outward.py", "math.inf if up else -math.inf", "math.inf if not up else -math.inf", BOOKED),
+    Mutant("special/_outward.py", "if left > 0.0 and up:", "if left > 0.0 and not up:", BOOKED),
+    Mutant("special/_outward.py", "elif left < 0.0 and not up:", "elif left < 0.0 and up:", BOOKED),
     Mutant("divergence/lattice/_ratio.py", "if still > 0:  # 0 + x = x", "if False:", PLD),
     Mutant(
         "bounds/_privacy_loss.py", "zero_mass=outside, infinite_mass=outside", "zero_mass=0.0, infinite_mass=0.0", PLD
     ),
-    Mutant("bounds/_privacy_loss.py", "0.0, sampling_prob * law.infinite_mass", "0.0, 0.0", ONLY_ONE),
     Mutant(
-        "bounds/_privacy_loss.py",
-        "math.log1p(-sampling_prob)), np.append",
-        "math.log1p(sampling_prob)), np.append",
+        "divergence/lattice/_ratio.py",
+        "masses, 0.0, infinite, step, law.side",
+        "masses, 0.0, 0.0, step, law.side",
         ONLY_ONE,
     ),
+    Mutant("divergence/lattice/_ratio.py", "math.log(rest)), np.append", "math.log1p(share)), np.append", ONLY_ONE),
     Mutant("bounds/_privacy_loss.py", "(selected - larger) * epochs", "(selected - larger)", PLD),
     Mutant(
         "bounds/_privacy_loss.py",
@@ -211,7 +228,7 @@ _ALLOCATION = (
         "found) * (1.0 - relative_slack",
         f"{EXACT} -k integer_moments",
     ),
-    Mutant("divergence/lattice/_prefix.py", "share * whole.infinite_mass", "0.0", ONLY_ONE),
+    Mutant("divergence/lattice/_prefix.py", "(num_steps - steps_done) / num_steps", "1.0", ONLY_ONE),
 )
 
 _SHUFFLED = (

@@ -4,6 +4,7 @@ import json
 import math
 
 import jax.numpy as jnp
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -140,3 +141,34 @@ def test_batches_of_one_part_stay():
     assert found.tolist() == [ja.epsilon(ja.Composed(ja.Gaussian(10.0), int(n)), 1e-6) for n in counts]
     noises = ja.ScheduledAllocation((np.array([2.0, 1.0]),), np.array([100, 300]))
     assert ja.epsilon(noises, 1e-6, precision=QUICK).shape == (2,)
+
+
+OVERFLOWING = [
+    ja.RandomAllocation(ja.Gaussian(0.05), 100),
+    ja.RandomAllocation(ja.DiscretePair((1.0, 0.0), (1e-8, 1.0 - 1e-8)), 10**8),
+    ja.RandomAllocation(ja.Laplace(0.05), 10**8),
+    ja.RandomAllocation(ja.DiscretePair((1.0, 0.0), (0.7 / 3e6, 1.0 - 0.7 / 3e6)), 3 * 10**6),
+    ja.RandomAllocation(ja.DiscretePair((1.0, 0.0), (0.7 / 3e6, 1.0 - 0.7 / 3e6)), 10**7),
+]
+
+
+@pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning")
+@pytest.mark.parametrize("run", OVERFLOWING, ids=lambda run: f"{type(run.mechanism).__name__}-{run.num_steps}")
+def test_ratios_near_the_end_of_the_doubles(run):
+    """Points of a lattice without mass lie beyond e^709, a step at 10^8 terms too: an answer, and no warning."""
+    found = ja.epsilon_interval(run, 1e-6)
+    assert 0.0 <= found.lower <= found.upper == pytest.approx(ja.epsilon(run, 1e-6), rel=0.02)
+    between = ja.delta_interval(run, 2.0)
+    assert 0.0 < between.lower <= between.upper <= 1.0
+
+
+def test_distribution_of_an_allocation_near_the_end_of_the_doubles():
+    """(1 - q1)^t, what no step saw, exactly."""
+    for run in OVERFLOWING[1:2] + OVERFLOWING[3:]:
+        q2, t = run.mechanism.q[1], run.num_steps
+        epsilon = max(0.0, math.log(t * run.mechanism.q[0])) + 1.0
+        with mp.workdps(50):
+            truth = mp.mpf(q2) ** t
+            for bound, sign in ((ja.Bound.UPPER, 1), (ja.Bound.LOWER, -1)):
+                found = ja.pld(run, direction=ja.Direction.ADD, bound=bound).delta(epsilon)
+                assert sign * (found - truth) >= 0

@@ -21,6 +21,7 @@ from jaxacct.curves import _convolution as composition
 from jaxacct.curves._convolution import compose_plds
 from jaxacct.divergence.lattice import _ratio as lattice
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, averages, from_atoms
+from jaxacct.special import outward, product_outward, sum_outward
 
 ADD, REMOVE = ja.Direction.ADD, ja.Direction.REMOVE
 UPPER, LOWER = ja.Bound.UPPER, ja.Bound.LOWER
@@ -665,3 +666,173 @@ def test_rare_sampling_is_not_free():
     assert ja.delta(ja.PoissonSampled(ja.Gaussian(1.0), 1e-163), 0.0) >= 3.8e-164
     assert ja.delta(ja.PoissonSampled(ja.Laplace(1.0), 1e-163), 0.0) > 0
     assert ja.delta(ja.PoissonSampled(ja.Gaussian(1.0), 0.0), 0.0) == 0.0
+
+
+# ---- the masses at 0 and at infinity, rounded once a step
+
+
+def on_safe_side(bound: ja.Bound, found: float, truth: Any) -> bool:
+    """Without any tolerance: `truth` is a Fraction or has 50 digits."""
+    exact = Fraction(found) if isinstance(truth, Fraction) else mp.mpf(found)
+    return bool(exact >= truth if bound is UPPER else exact <= truth)
+
+
+def never_sampled(q2: float, num_steps: int) -> Any:
+    with mp.workdps(50):
+        return +(mp.mpf(q2) ** num_steps)
+
+
+@pytest.mark.parametrize(
+    ("num_steps", "q2", "epsilon"),
+    [
+        *((t, q2, math.log(t * (1.0 - q2)) + 2.0) for t in (2, 3, 5) for q2 in (0.4, 0.7, 0.9)),
+        (100, 0.9, math.log(10.0) + 2.0),
+        (4095, 0.9996283460206571, 1.4199746966692504),
+        (10**6, 0.999998845359711, 1.1437888574124953),
+        (3 * 10**6, 1.0 - 1.7 / 3e6, math.log(3e6 * (1.7 / 3e6)) + 1.0),
+        (10**7, 1.0 - 2.3e-7, math.log(2.3) + 1.0),
+    ],
+)
+def test_mass_at_zero_is_booked(num_steps: int, q2: float, epsilon: float) -> None:
+    """P = (1, 0): from epsilon = log(t q1) on the add direction's delta is q2^t, a mass squared at every doubling."""
+    run, truth = (
+        ja.RandomAllocation(ja.DiscretePair((1.0, 0.0), (1.0 - q2, q2)), num_steps),
+        never_sampled(q2, num_steps),
+    )
+    with mp.workdps(50):
+        for bound in (UPPER, LOWER):
+            assert on_safe_side(bound, ja.pld(run, direction=ADD, bound=bound).delta(epsilon), truth)
+        assert on_safe_side(UPPER, ja.delta(run, epsilon, direction=ADD, method="loss distribution"), truth)
+        found = intervals.interval_of(run, DELTA, epsilon, 0.1, None, (ADD,))
+        assert found.upper <= 1.1 * found.lower
+        assert on_safe_side(LOWER, found.lower, truth)
+        assert on_safe_side(UPPER, found.upper, truth)
+
+
+def test_mass_at_infinity_is_booked() -> None:
+    """Q = (0, 1): beyond every finite loss the remove direction's delta is what P holds alone, to the last digit."""
+    rng = np.random.default_rng(5)
+    for _ in range(25):
+        p0, q, weight = (float(x) for x in rng.uniform(size=3))
+        t, n = sorted(int(x) for x in rng.integers(2, 400, size=2))[::-1]
+        pair = ja.DiscretePair((p0, 1.0 - p0), (0.0, 1.0))
+        three = [float(x) for x in rng.uniform(0.0, 0.33, size=3)]
+        alone = ja.DiscretePair([*three, 1.0 - sum(three)], (0.0, 0.0, 0.0, 1.0))
+        mirrored = ja.DiscretePair((0.0, 0.0, 0.0, 1.0), [*three, 1.0 - sum(three)])
+        exact = Fraction(p0)
+        found = [
+            (ja.PoissonSampled(pair, q), Fraction(q) * exact, REMOVE),
+            (ja.PoissonSampled(pair, q, 3), 1 - (1 - Fraction(q) * exact) ** 3, REMOVE),
+            (ja.PartialAllocation(pair, t, n), Fraction(n, t) * exact, REMOVE),
+            (ja.RandomAllocation(pair, t), exact, REMOVE),
+            (alone, sum(map(Fraction, three)), REMOVE),
+            (mirrored, sum(map(Fraction, three)), ADD),
+        ]
+        for mechanism, truth, direction in found:
+            for bound in (UPPER, LOWER):
+                assert on_safe_side(bound, ja.pld(mechanism, direction=direction, bound=bound).delta(300.0), truth)
+        shares = [weight, 1.0 - weight]
+        truth = Fraction(shares[0]) * found[0][1] + Fraction(shares[1]) * found[2][1]
+        for bound in (UPPER, LOWER):
+            parts = [ja.pld(mechanism, bound=bound) for mechanism, _, _ in (found[0], found[2])]
+            assert on_safe_side(bound, ja.mixture(parts, shares).delta(300.0), truth)
+    unfinished = ja.PartialAllocation(ja.DiscretePair((0.42242960968888554, 0.5775703903111145), (0.0, 1.0)), 176, 163)
+    assert on_safe_side(
+        UPPER, ja.delta(unfinished, 60.0, direction=REMOVE), Fraction(163, 176) * Fraction(0.42242960968888554)
+    )
+
+
+def test_mixture_of_masses_at_infinity_is_booked() -> None:
+    """Given masses, so that it is the mixture's own rounding that shows."""
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        alone, weight = [float(x) for x in rng.uniform(size=3)], rng.dirichlet(np.ones(3))
+        truth = sum(Fraction(float(w)) * Fraction(x) for w, x in zip(weight, alone, strict=True))
+        for bound in (UPPER, LOWER):
+            parts = [ja.Pld(0.0, 0.5, np.array([1.0 - x]), x, bound, REMOVE) for x in alone]
+            assert on_safe_side(bound, ja.mixture(parts, weight).infinite_mass, truth)
+        one, two = (ja.Pld(0.0, 0.5, np.array([1.0 - x]), x, LOWER, REMOVE) for x in (0.3, 0.0))
+        exact = Fraction(weight[0]) * Fraction(0.3)
+        assert on_safe_side(LOWER, ja.mixture([one, two], [weight[0], 1.0 - weight[0]]).infinite_mass, exact)
+
+
+@pytest.mark.parametrize("side", [Side.UPPER, Side.LOWER_REMOVE, Side.LOWER_ADD])
+def test_sums_and_mixtures_of_laws_are_booked(side: Side) -> None:
+    """Masses that add up, are averaged and are moved: each against fractions, or 50 digits."""
+    rng, bound = np.random.default_rng(11), UPPER if side is Side.UPPER else LOWER
+    for _ in range(40):
+        masses, other = rng.uniform(size=(2, 7)) * 10.0 ** rng.uniform(-12.0, 0.0, size=(2, 7))
+        zeros, infinites = rng.uniform(size=(2, 2))
+        a = RatioLaw(0.1, 0.05, masses, float(zeros[0]), float(infinites[0]), side)
+        b = RatioLaw(float(rng.uniform(-3.0, 3.0)), 0.05, other, float(zeros[1]), float(infinites[1]), side)
+        x, y = (Fraction(float(value)) for value in infinites)
+        both = lattice.merged(a, b)
+        assert on_safe_side(bound, both.zero_mass, Fraction(a.zero_mass) + Fraction(b.zero_mass))
+        assert on_safe_side(bound, both.infinite_mass, x + y)
+        assert on_safe_side(bound, sum(map(Fraction, both.masses)), sum(map(Fraction, [*masses, *other])))
+        if side is not Side.LOWER_ADD:  # moved up there
+            with mp.workdps(50):
+                mean, given = mp.mpf(0), mp.mpf(0)
+                for law in (both, a, b):
+                    terms = (mp.mpf(m) * mp.exp(v) for m, v in zip(law.masses, law.log_values, strict=True))
+                    mean, given = (mp.fsum(terms), given) if law is both else (mean, given + mp.fsum(terms))
+                slack = mp.mpf(2) ** -50 * given  # the points' own rounding
+                assert mean >= given - slack if side is Side.UPPER else mean <= given + slack
+        weighed = lattice.sum_of(a, b, weight_a=3, weight_b=7)
+        assert on_safe_side(bound, weighed.infinite_mass, (3 * x + 7 * y) / 10)
+        assert on_safe_side(bound, weighed.zero_mass, Fraction(a.zero_mass) * Fraction(b.zero_mass))
+        share = float(rng.uniform())
+        mixed = lattice.mixed_with_one(a, share, 1.0 - share, 0.05)
+        assert on_safe_side(bound, mixed.infinite_mass, Fraction(share) * x)
+
+
+def test_cut_tails_are_booked() -> None:
+    """Of an upper law nothing is lost, under Q or under P: what is cut off comes back at 0 and at infinity."""
+    rng = np.random.default_rng(2)
+    for _ in range(40):
+        masses = rng.uniform(size=60) * np.exp(-0.5 * np.linspace(-6.0, 6.0, 60) ** 2)
+        law = RatioLaw(-3.0, 0.1, masses, 0.0, 0.0, Side.UPPER)
+        cut = lattice.trimmed(law, 1.0, 1e-2)
+        assert cut.masses.shape[0] < 60
+        assert cut.zero_mass > 0.0 < cut.infinite_mass
+        with mp.workdps(50):
+            assert mp.fsum([*cut.masses, cut.zero_mass]) >= mp.fsum(masses)
+            before, after = (
+                mp.fsum(mp.mpf(m) * mp.exp(v) for m, v in zip(x.masses, x.log_values, strict=True)) for x in (law, cut)
+            )
+            assert after + cut.infinite_mass >= before * (1 - mp.mpf(2) ** -48)  # the points' own rounding
+
+
+@pytest.mark.parametrize("done", [10**7 - 1, 10**4 - 1])
+def test_values_far_below_one_are_booked(done: int) -> None:
+    """After all but one step X is 1/t where no ratio is positive: 1 - n/t would carry an ulp of 1."""
+    law = RatioLaw(-40.0, 0.5, np.array([1.0]), 0.5, 0.0, Side.LOWER_REMOVE)
+    share, rest = done / (done + 1), 1.0 / (done + 1)
+    seen: list[np.ndarray] = []
+
+    def spy(log_values: np.ndarray, *args: Any) -> RatioLaw:
+        seen.append(log_values)
+        return from_atoms(log_values, *args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lattice, "from_atoms", spy)
+        lattice.mixed_with_one(law, share, rest, 0.5)
+    with mp.workdps(50):
+        truth = [mp.log(mp.mpf(rest) + mp.mpf(share) * mp.exp(-40)), mp.log(mp.mpf(rest))]
+    assert seen[0] == pytest.approx([float(x) for x in truth], rel=1e-15)
+
+
+def test_roundings_outward_are_booked() -> None:
+    """Of products, sums and single numbers, in both directions, ends of the doubles included."""
+    rng = np.random.default_rng(7)
+    for _ in range(200):
+        x, y, z = (float(v) for v in rng.uniform(size=3))
+        for up, bound in ((True, UPPER), (False, LOWER)):
+            assert on_safe_side(bound, product_outward(x, y, z, up=up), Fraction(x) * Fraction(y) * Fraction(z))
+            assert on_safe_side(
+                bound, sum_outward([x, y, -z * 0.1], up=up), Fraction(x) + Fraction(y) - Fraction(z * 0.1)
+            )
+            assert on_safe_side(bound, outward(x / 3.0, up=up), Fraction(x) / 3)
+    assert product_outward(0.0, 0.3, up=True) == 0.0 == sum_outward([], up=True) == outward(0.0, up=True)
+    assert product_outward(1.0, 0.3, up=True) == 0.3 == sum_outward([0.3], up=False)
+    assert product_outward(1e-200, 1e-200, up=True) > 0.0 == product_outward(1e-200, 1e-200, up=False)

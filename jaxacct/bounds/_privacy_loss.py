@@ -27,6 +27,7 @@ from jaxacct.divergence.lattice._ratio import (
     from_cells,
     from_masses,
     merged,
+    mixed_with_one,
     trimmed,
 )
 from jaxacct.mechanisms import (
@@ -41,6 +42,7 @@ from jaxacct.mechanisms import (
     ScheduledAllocation,
     Shuffled,
 )
+from jaxacct.special import outward, product_outward, sum_outward
 
 _MAX_CELLS = 2**23
 _MAX_LOSS = 600.0  # e^loss and the masses beside it are doubles
@@ -130,7 +132,8 @@ def _discrete_law(pair: DiscretePair, step: float, side: Side) -> RatioLaw:
     both = (p > 0) & (q > 0)
     log_values = np.log(p[both]) - np.log(q[both])
     _check_fits("mechanism=DiscretePair", log_values.min(initial=0.0), log_values.max(initial=0.0), step)
-    return from_atoms(log_values, q[both], float(q[p == 0].sum()), float(p[q == 0].sum()), step, side)
+    zero, infinite = (sum_outward(masses, up=side is Side.UPPER) for masses in (q[p == 0], p[q == 0]))
+    return from_atoms(log_values, q[both], zero, infinite, step, side)
 
 
 def _interval_masses(cdf: np.ndarray, sf: np.ndarray, accuracy: float) -> tuple[np.ndarray, np.ndarray]:
@@ -156,14 +159,15 @@ def _continuous_law(pair: ContinuousPair, step: float, side: Side) -> RatioLaw:
         low_mass, high_mass = np.maximum(q - high - error, 0.0), np.maximum(high - error, 0.0)
         return from_cells(low_mass, high_mass, first * step, step, side)
     law = from_cells(q - high + error, high + error, first * step, step, side)
-    grow = 1.0 + pair.accuracy
+    grow = outward(1.0 + pair.accuracy, up=True)
     (below_p, above_p), (below_q, above_q) = (
-        (float(cdf(edges[:1])[0]) * grow, float(sf(edges[-1:])[0]) * grow)
+        [product_outward(float(tail), grow, up=True) for tail in (cdf(edges[:1])[0], sf(edges[-1:])[0])]
         for cdf, sf in ((pair.cdf_p, pair.sf_p), (pair.cdf_q, pair.sf_q))
     )
     masses = law.masses.copy()
     masses[0] += below_p / float(left[0])  # the left tail, split between 0 and the first point
-    return dataclasses.replace(law, masses=masses, zero_mass=below_q + above_q, infinite_mass=above_p)
+    zero = sum_outward((below_q, above_q), up=True)
+    return dataclasses.replace(law, masses=masses, zero_mass=zero, infinite_mass=above_p)
 
 
 def _law_of_pld(pld: Pld, step: float, side: Side) -> RatioLaw:
@@ -187,11 +191,7 @@ def _law_of_pld(pld: Pld, step: float, side: Side) -> RatioLaw:
 
 def _sampled(law: RatioLaw, sampling_prob: float) -> RatioLaw:
     """The law of 1 - q + q Y: Poisson sampling with probability q."""
-    log_values = np.log1p(sampling_prob * np.expm1(law.log_values))
-    masses = law.masses
-    if law.zero_mass > 0:
-        log_values, masses = np.append(log_values, math.log1p(-sampling_prob)), np.append(masses, law.zero_mass)
-    return from_atoms(log_values, masses, 0.0, sampling_prob * law.infinite_mass, law.step, law.side)
+    return mixed_with_one(law, sampling_prob, 1.0 - sampling_prob, law.step)
 
 
 def _base_law(base: Any, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
@@ -268,7 +268,9 @@ def pld_of_law(law: RatioLaw, direction: Direction) -> Pld:
         return Pld(offset, law.step, kept[::-1], law.zero_mass, bound, direction)
     exponents = law.log_values
     rounding = 2.0**-50 * (4.0 + np.abs(exponents))
-    masses = kept * np.exp(exponents + (rounding if upper else -rounding))
+    # in two halves, either of which is a double
+    half = np.exp(0.5 * (exponents + (rounding if upper else -rounding)))
+    masses = kept * half * half
     return Pld(law.offset, law.step, masses, law.infinite_mass, bound, direction)
 
 

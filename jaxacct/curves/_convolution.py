@@ -127,7 +127,8 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
     if len(parts) == 1 and parts[0][1] == 1:
         return parts[0][0]
     upper, step = first.bound is Bound.UPPER, first.step
-    log_finite = sum(count * math.log1p(-min(pld.infinite_mass, 1.0 - _ULP)) for pld, count in parts)
+    # one rounding however many parts there are
+    log_finite = math.fsum(count * math.log1p(-min(pld.infinite_mass, 1.0 - _ULP)) for pld, count in parts)
     infinite = -math.expm1(log_finite) * (1.0 + (2.0**-45 if upper else -(2.0**-45)))
     if not all((pld.masses > 0).any() for pld, _ in parts):  # nothing that both have
         return dataclasses.replace(first, offset=0.0, masses=np.zeros(1), infinite_mass=1.0 if upper else infinite)

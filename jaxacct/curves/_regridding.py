@@ -9,6 +9,7 @@ import numpy as np
 from jaxacct._types import Bound
 from jaxacct._validate import checked_array
 from jaxacct.curves._pld import Pld
+from jaxacct.special import product_outward, sum_outward
 
 _SLACK = 2.0**-40  # on each mass, of the ratios' rounding at steps down to 1e-10
 
@@ -78,7 +79,9 @@ def mixture(plds: Sequence[Pld], weights: Sequence[float]) -> Pld:
     masses = np.zeros(size)
     for start, part, share in zip(starts, moved, shares, strict=True):
         masses[start - low : start - low + part.masses.shape[0]] += share * part.masses
-    infinite = float(shares @ [part.infinite_mass for part in parts])
+    up = first.bound is Bound.UPPER
+    weighed = (product_outward(share, part.infinite_mass, up=up) for share, part in zip(shares, parts, strict=True))
+    infinite = sum_outward(weighed, up=up)
     theorem = "; ".join(dict.fromkeys(part.theorem for part in parts))
     shift = moved[0].offset - (first.offset + starts[0] * step)
     return dataclasses.replace(

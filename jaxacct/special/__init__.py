@@ -1,12 +1,13 @@
 """Floating point and combinatorics that know nothing of privacy.
 
 Every function takes and returns float64 arrays and is meant to run inside the float64 boundary
-(`jaxacct._precision`).
+(`jaxacct._precision`), but for those that round outward: they take and return plain Python floats.
 """
 
 from jaxacct.special._combinatorics import log_binomial_table, log_factorial_table
 from jaxacct.special._logspace import log1mexp, log_sum_exp, logexpm1, map_rows, one_minus_exp, softplus
 from jaxacct.special._normal import erfcx, log_normal_density, log_normal_tail, mills_difference, mills_ratio
+from jaxacct.special._outward import outward, product_outward, sum_outward
 from jaxacct.special._roots import solve_decreasing
 from jaxacct.special._series import log_series_power, log_series_product
 
@@ -25,6 +26,9 @@ __all__ = [
     "mills_difference",
     "mills_ratio",
     "one_minus_exp",
+    "outward",
+    "product_outward",
     "softplus",
     "solve_decreasing",
+    "sum_outward",
 ]

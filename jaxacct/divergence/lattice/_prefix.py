@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from jaxacct._types import TooFineError
-from jaxacct.divergence.lattice._ratio import RatioLaw, averages, from_atoms, sum_of, trimmed
+from jaxacct.divergence.lattice._ratio import RatioLaw, averages, mixed_with_one, sum_of, trimmed
 
 Base = Callable[[float], RatioLaw]
 
@@ -35,14 +35,11 @@ def partial_average(
     whole, _ = averages(base, steps_done, min(step / share, max(step, 0.1)), tail, coarsening=coarsening, both=False)
     if steps_done == num_steps:
         return whole
-    log_values = np.log1p(share * np.expm1(whole.log_values))
-    if (log_values[-1] - log_values[0]) / step > _MAX_CELLS:
+    values = np.array([whole.log_values[0], whole.log_values[-1]])
+    low, high = np.log1p(share * np.expm1(values))
+    if (high - low) / step > _MAX_CELLS:
         raise TooFineError(f"a step of {step:.3g} asks for more than {_MAX_CELLS} cells: ask for a lower resolution")
-    masses = whole.masses
-    if whole.zero_mass > 0:
-        log_values = np.append(log_values, math.log1p(-share))
-        masses = np.append(masses, whole.zero_mass)
-    return from_atoms(log_values, masses, 0.0, share * whole.infinite_mass, step, whole.side)
+    return mixed_with_one(whole, share, (num_steps - steps_done) / num_steps, step)
 
 
 def scheduled_average(phases: Sequence[tuple[Base, int]], step: float, tail: float, *, coarsening: float) -> RatioLaw:

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._precision import HostProgram
+from jaxacct.special import outward, product_outward, sum_outward
 
 
 class Side(enum.Enum):
@@ -37,7 +38,8 @@ class Side(enum.Enum):
 class RatioLaw:
     """Law under Q of a ratio Y: mass `masses[j]` at exp(offset + j step), `zero_mass` at 0.
 
-    `infinite_mass` is what P holds where Q holds nothing. Masses of an UPPER law are rounded up, of a lower one down.
+    `infinite_mass` is what P holds where Q holds nothing. Masses of an UPPER law are rounded up, of a lower one down,
+    those at 0 and at infinity too: with more (less) mass anywhere every expectation here is larger (smaller).
     """
 
     offset: float
@@ -58,6 +60,12 @@ class RatioLaw:
 def _rounding(step: float) -> float:
     return 2.0**-46 * (1.0 + 1.0 / step)
 
+
+_LARGEST = 700.0  # logarithm of a ratio whose mass under P is still formed: no more of it is ever cut off
+_COARSEST = 16.0  # step: beyond it e^step overflows, and there is nothing to gain
+
+# Relative rounding of a tail's sum, and of its values exp(x) for |x| up to some 600.
+_TAIL_ROUNDING = 2.0**-42
 
 DEPTH = 4  # rounds of merging over wider and wider cells
 
@@ -186,24 +194,30 @@ def trimmed(law: RatioLaw, scale: float, tail: float) -> RatioLaw:
     left tail to 0 and the right one to the last kept point; LOWER_ADD the left one to the first kept point, and
     drops the right one, where the add direction loses nothing.
     """
-    q = law.masses
-    if not q.any():
+    used = np.flatnonzero(law.masses)
+    if not used.size:
         return law
-    values = np.exp(law.log_values - math.log(scale))
-    p = q * values
+    # points without mass may lie beyond the doubles, where a product is not a number
+    law = dataclasses.replace(
+        law, offset=law.offset + int(used[0]) * law.step, masses=law.masses[used[0] : used[-1] + 1]
+    )
+    q, log_values = law.masses, law.log_values - math.log(scale)
+    p = q * np.exp(np.minimum(log_values, _LARGEST))
     left = int(np.searchsorted(np.cumsum(np.maximum(q, p)), tail))
     right = q.shape[0] - int(np.searchsorted(np.cumsum(p[::-1]), tail))
     left, right = min(left, q.shape[0] - 1), max(right, left + 1)
     kept = q[left:right].copy()
-    lower_q, upper_q = q[:left].sum(), q[right:].sum()
-    lower_p, upper_p = p[:left].sum(), p[right:].sum()
+    up = law.side is Side.UPPER
+    grow = 1.0 + _TAIL_ROUNDING if up else 1.0 - _TAIL_ROUNDING
+    lower_q, upper_q = (float(q[cut].sum()) * grow for cut in (slice(left), slice(right, None)))
     zero, infinite = law.zero_mass, law.infinite_mass
-    if law.side is Side.UPPER:
-        kept[0] += lower_p / values[left]
-        zero += lower_q - lower_p / values[left] + upper_q
-        infinite += upper_p
+    if up:
+        upper_p, moved = float(p[right:].sum()) * grow, float(q[:left] @ np.exp(log_values[:left] - log_values[left]))
+        kept[0] += moved * grow
+        zero = sum_outward((zero, lower_q * grow, -moved, upper_q), up=True)
+        infinite = sum_outward((infinite, upper_p), up=True)
     elif law.side is Side.LOWER_REMOVE:
-        zero += lower_q
+        zero = sum_outward((zero, lower_q), up=False)
         kept[-1] += upper_q
     else:
         kept[0] += lower_q
@@ -220,7 +234,9 @@ def merged(a: RatioLaw, b: RatioLaw) -> RatioLaw:
     masses[before : before + a.masses.shape[0]] = a.masses
     offset = a.offset - before * a.step
     masses += _placed(b, offset, size)
-    zero, infinite = a.zero_mass + b.zero_mass, a.infinite_mass + b.infinite_mass
+    up = a.side is Side.UPPER
+    zero = sum_outward((a.zero_mass, b.zero_mass), up=up)
+    infinite = sum_outward((a.infinite_mass, b.infinite_mass), up=up)
     return dataclasses.replace(a, offset=offset, masses=masses, zero_mass=zero, infinite_mass=infinite)
 
 
@@ -283,15 +299,20 @@ def _padded(x: np.ndarray, size: int) -> np.ndarray:
 
 
 def _placed(law: RatioLaw, offset: float, size: int) -> np.ndarray:
-    """The masses of `law`, moved on its safe side to the lattice from `offset` on, [size], which covers it."""
+    """The masses of `law`, moved on its safe side to the lattice from `offset` on, [size], which covers it.
+
+    Booked on them: the few roundings of the shares, which carry an ulp of the logarithms, and of what is added up.
+    """
     place = (law.log_values - offset) / law.step
     cell = np.floor(place)
     share = np.clip(np.expm1((place - cell) * law.step) / np.expm1(law.step), 0.0, 1.0)
     if law.side is not Side.UPPER:
         share = np.where(share > 0.0, 1.0 if law.side is Side.LOWER_ADD else 0.0, 0.0)
     at = cell.astype(int)
-    whole = np.bincount(at, law.masses * (1.0 - share), minlength=size)
-    return whole + np.bincount(at + 1, law.masses * share, minlength=size)
+    rounding = 2.0**-50 * (8.0 + float(np.abs(law.log_values).max()) + abs(offset))
+    masses = law.masses * (1.0 + rounding if law.side is Side.UPPER else 1.0 - rounding)
+    whole = np.bincount(at, masses * (1.0 - share), minlength=size)
+    return whole + np.bincount(at + 1, masses * share, minlength=size)
 
 
 def sum_of(a: RatioLaw, b: RatioLaw, *, weight_a: float, weight_b: float) -> RatioLaw:
@@ -308,8 +329,30 @@ def sum_of(a: RatioLaw, b: RatioLaw, *, weight_a: float, weight_b: float) -> Rat
             law = merged(
                 law, dataclasses.replace(moving, masses=still * moving.masses, zero_mass=0.0, infinite_mass=0.0)
             )
-    infinite = (weight_a * a.infinite_mass + weight_b * b.infinite_mass) / (weight_a + weight_b)
-    return dataclasses.replace(law, zero_mass=a.zero_mass * b.zero_mass, infinite_mass=infinite)
+    up = a.side is Side.UPPER
+    zero = product_outward(a.zero_mass, b.zero_mass, up=up)
+    infinite = a.infinite_mass
+    if b.infinite_mass != infinite:
+        parts = ((weight_a, a.infinite_mass), (weight_b, b.infinite_mass))
+        total = sum_outward((product_outward(*part, up=up) for part in parts), up=up)
+        infinite = outward(total / (weight_a + weight_b), up=up)
+    return dataclasses.replace(law, zero_mass=zero, infinite_mass=infinite)
+
+
+def mixed_with_one(law: RatioLaw, share: float, rest: float, step: float) -> RatioLaw:
+    """The law of 1 - q + q Y on the lattice of `step`, for a probability q of which `share` and `rest` are q and 1 - q.
+
+    Both are rounded to nearest at most. A value far below 1 is the sum of its two positive parts: as log1p of what
+    it lacks to 1 it would carry an ulp of 1, not of its own.
+    """
+    low = law.log_values < -0.5
+    log_values = np.log1p(share * np.expm1(law.log_values))
+    log_values[low] = np.log(rest + share * np.exp(law.log_values[low]))
+    masses, up = law.masses, law.side is Side.UPPER
+    if law.zero_mass > 0:
+        log_values, masses = np.append(log_values, math.log(rest)), np.append(masses, law.zero_mass)
+    infinite = product_outward(outward(share, up=up), law.infinite_mass, up=up)
+    return from_atoms(log_values, masses, 0.0, infinite, step, law.side)
 
 
 def averages(
@@ -326,9 +369,10 @@ def averages(
       tail: mass that a level may cut off at either end.
     """
     bits = bin(num_steps)[3:]
+    most = math.log2(max(1.0, _COARSEST / step))
 
     def factor(n: int) -> int:
-        return 1 << max(0, int(coarsening * math.log2(num_steps / n)))
+        return 1 << max(0, int(min(coarsening * math.log2(num_steps / n), most)))
 
     current = factor(1)
     one = base(step * current)
