@@ -1,70 +1,267 @@
-"""What a method is: one way to bound one kind of mechanism. And the grids of Renyi orders that it is tried at."""
+"""What a method is: one way to bound one kind of mechanism, as a record of facts. Three kinds, one interface.
+
+A *lane* is one point of a batch: kernels take arrays with one entry for each lane, run inside the float64 boundary, and
+may be traced and differentiated. The *host* is the Python process: its methods take one concrete point at a time.
+"""
 
 import dataclasses
+import enum
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import jax
 import numpy as np
 
-from jaxacct._types import Bound, Direction
+from jaxacct._types import Bound, Direction, Progress
+from jaxacct.divergence._inversion import Ends
 
 BOTH = (Direction.REMOVE, Direction.ADD)
 
-WHOLE = {top: tuple(float(a) for a in range(2, top + 1)) for top in (64, 256, 1024, 2048)}
-# the tenths to 10.9, as other accountants have them, and closer together towards 1
-FRACTIONAL = (*(1.0 + np.geomspace(0.02, 0.9, 24)).tolist(), *(1.0 + i / 10 for i in range(1, 100)))
-LOW = tuple(np.linspace(1.02, 1.98, 25).tolist())
-BETWEEN = (*LOW, *(n + i / 8 for n in range(2, 9) for i in range(1, 8)))
-SPARSE = {
-    64: tuple((1.0 + np.geomspace(0.05, 64.0, 48)).tolist()),
-    256: tuple((1.0 + np.geomspace(0.05, 256.0, 56)).tolist()),
-    1024: tuple((1.0 + np.geomspace(0.05, 1024.0, 64)).tolist()),
-}
 
-
-def mixed_orders(top: int) -> tuple[float, ...]:
-    return tuple(sorted({*FRACTIONAL, *WHOLE[top]}))
-
-
-@dataclasses.dataclass(frozen=True)
-class Method:
-    """One way to bound one mechanism, by Renyi divergences (`rdp`) or by its profile (`epsilon`, `log_delta`).
+class Query(enum.Enum):
+    """What is asked: epsilon at a delta, or delta at an epsilon.
 
     Attributes:
-      name: short and stable, shown by `compare`, accepted by ``method=``.
-      theorem: paper and theorem.
-      directions: the directions that it bounds.
-      rdp: ``(mechanism of lanes, orders=, uneven=) -> [A, L]``.
-      grids: for `rdp`, grids of orders from small to large; the next is tried when the best order is the last.
-      log_delta, epsilon: ``(mechanism of lanes, epsilon or log delta [L], uneven=) -> [L]``.
-      floor: ``(mechanism, log delta) -> `` cheap guess from below at the epsilon it would give, to skip it.
-      helps: ``(mechanism) -> `` False where another method of the mechanism is never worse.
-      up_to_order: consult only where the best order so far is at most this, or none.
-      statics: ``(mechanism) -> `` further static arguments of `log_delta` and `epsilon`, as window sizes.
-      bound: LOWER methods are listed by `compare` and used for intervals, never for an upper bound.
+      value: "epsilon" or "delta".
+      worst: the upper bound that always holds.
+      width: relative width of the certified bracket behind an answer, where nothing else was asked for.
+    """
+
+    EPSILON = "epsilon"
+    DELTA = "delta"
+
+    @property
+    def worst(self) -> float:
+        return math.inf if self is Query.EPSILON else 1.0
+
+    @property
+    def width(self) -> float:
+        return 0.01 if self is Query.EPSILON else 0.1
+
+    @property
+    def given(self) -> str:
+        """The name of the target: what is held fixed."""
+        return "target_delta" if self is Query.EPSILON else "target_epsilon"
+
+    def allowed(self, target: Any) -> Any:
+        """Whether a target is in its range, elementwise."""
+        if self is Query.EPSILON:
+            return (target > 0) & (target < 1)
+        return (target >= 0) & (target < np.inf)
+
+
+class Cost(enum.IntEnum):
+    """About how long one point takes."""
+
+    MICROSECONDS = 0  # below a millisecond
+    MILLISECONDS = 1  # to 50 milliseconds
+    TENTHS = 2  # to half a second
+    SECONDS = 3  # beyond
+
+
+def always(mechanism: Any) -> bool:
+    """Every mechanism of the signature."""
+    del mechanism
+    return True
+
+
+def never(mechanism: Any) -> bool:
+    """No mechanism."""
+    del mechanism
+    return False
+
+
+def no_statics(mechanism: Any) -> dict[str, Any]:
+    """A kernel whose shapes do not depend on the mechanism."""
+    del mechanism
+    return {}
+
+
+def orders_bytes(*, orders: Sequence[float] = (), **statics: Any) -> int:
+    """Working memory of one lane of a Renyi kernel: the Laplace kernel holds 512 nodes for each of 32 rows."""
+    if statics:
+        raise TypeError(f"the memory of a lane is not known for the static arguments {sorted(statics)}")
+    return max(2**18, 80 * len(orders))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Lanes:
+    """How a kernel is called on lanes.
+
+    Attributes:
+      statics: ``(mechanism) -> `` its static arguments, such as window sizes; hashable.
+      bytes: ``(**statics) -> `` working memory of one lane; must know every static argument.
+    """
+
+    statics: Callable[[Any], dict[str, Any]] = no_statics
+    bytes: Callable[..., int] = orders_bytes
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Method:
+    """What all three kinds share. Every field is data; what a method computes is in the fields of its kind.
+
+    Methods are compared and hashed by identity: each stands once in the table.
+
+    Attributes:
+      name: short and stable: shown by `compare`, accepted by ``method=``, never compared with a literal.
+      theorem: paper and theorem; a function of the mechanism where it depends on the parts.
+      directions: the directions that it bounds. Where adjacency has one direction only, REMOVE stands for it.
+      ends: UPPER, LOWER, or both.
+      cost: of one point, once everything is compiled.
+      cold: of one point in a fresh process, compilation included. Plans for concrete questions ask the cheap first.
+      applies: ``(mechanism) -> `` whether the theorem covers its fields; elsewhere the method does not exist.
+      helps: ``(mechanism) -> `` False where another method is never worse: listed by `compare`, not asked by `epsilon`.
+      is_exact: the upper end is the mechanism's own value up to rounding: nothing can be tighter.
+      sharpens_reduction: may be sharper than the reduction that the others analyse, so it is asked even where the
+        reduction's value is known closely.
+      is_listed: whether `compare` shows it.
+      regime: in words, what `applies` and the theorem's conditions say, for the support matrix.
     """
 
     name: str
-    theorem: str
+    theorem: str | Callable[[Any], str]
     directions: tuple[Direction, ...]
-    rdp: Callable[..., jax.Array] | None = None
-    grids: tuple[tuple[float, ...], ...] = ()
-    log_delta: Callable[..., jax.Array] | None = None
-    epsilon: Callable[..., jax.Array] | None = None
-    floor: Callable[[Any, np.ndarray], np.ndarray] | None = None
-    helps: Callable[[Any], bool] = lambda mechanism: True
+    ends: frozenset[Bound] = frozenset({Bound.UPPER})
+    cost: Cost
+    cold: Cost
+    applies: Callable[[Any], bool] = always
+    helps: Callable[[Any], bool] = always
+    is_exact: bool = False
+    sharpens_reduction: bool = False
+    is_listed: bool = True
+    regime: str = ""
+
+    def source(self, mechanism: Any) -> str:
+        """The paper and theorem, for `mechanism`."""
+        return self.theorem if isinstance(self.theorem, str) else self.theorem(mechanism)
+
+    def name_of(self, bound: Bound) -> str:
+        """Its name as the method of one end."""
+        del bound
+        return self.name
+
+    def is_of_reduction(self, mechanism: Any) -> bool:
+        """Whether a lower end speaks only of a mechanism or pair that dominates `mechanism`."""
+        raise TypeError(f"method {self.name!r} does not say what its lower end bounds")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class LaneMethod(Method):
+    """A method that runs on lanes, and inside a user's traced program."""
+
+    lanes: Lanes = Lanes()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class RenyiMethod(LaneMethod):
+    """By Renyi divergences; upper bounds.
+
+    Attributes:
+      rdp: ``(mechanism of lanes, orders=, **statics) -> [A, L]``.
+      grids: grids of orders from small to large; the next is tried where the best order is the last.
+      up_to_order: asked only where the best order so far is at most this, or there is none.
+    """
+
+    rdp: Callable[..., jax.Array]
+    grids: tuple[tuple[float, ...], ...]
     up_to_order: float = math.inf
-    statics: Callable[[Any], dict[str, Any]] = lambda mechanism: {}
-    bound: Bound = Bound.UPPER
 
 
-def ignoring_split(fn: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
-    """For methods that do not split allocation into groups: drops ``uneven=``."""
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ProfileMethod(LaneMethod):
+    """By a privacy profile and its inverse; an upper or a lower bound.
 
-    def wrapped(*args: Any, uneven: bool = True, **kwargs: Any) -> jax.Array:
-        del uneven
-        return fn(*args, **kwargs)
+    Attributes:
+      log_delta, epsilon: ``(mechanism of lanes, epsilon or log delta [L], **statics) -> [L]``.
+      floor: ``(mechanism, log delta) -> `` a cheap guess from below at the epsilon it would give, to pass it over.
+      of_reduction: for a lower bound, whether it bounds only the pair that dominates the mechanism.
+    """
 
-    return wrapped
+    log_delta: Callable[..., jax.Array]
+    epsilon: Callable[..., jax.Array]
+    floor: Callable[[Any, np.ndarray], np.ndarray] | None = None
+    of_reduction: bool | None = None
+
+    def is_of_reduction(self, mechanism: Any) -> bool:
+        return super().is_of_reduction(mechanism) if self.of_reduction is None else self.of_reduction
+
+
+class Ask(Protocol):
+    """The whole loop, for a part of a mechanism: the ends of the worse direction."""
+
+    def __call__(self, mechanism: Any, query: Query, target: float, width: float, *, wants_lower: bool) -> Ends: ...
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bracketing:
+    """What a host's bracket method may use besides its question.
+
+    Attributes:
+      width: relative width to reach, upper against lower.
+      known: for each direction asked, the ends found so far for what is analysed.
+      wants_lower: whether the lower end is wanted for itself, and not only to know the width.
+      ask: the loop, for parts of the mechanism.
+      progress: to call after each refinement, or None.
+    """
+
+    width: float
+    known: Mapping[Direction, Ends]
+    wants_lower: bool
+    ask: Ask
+    progress: Progress | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class TwoEndedMethod(Method):
+    """A method that brackets the value.
+
+    Attributes:
+      reduction: ``(mechanism) -> `` whether what is analysed dominates the mechanism without being equal to it: then
+        the lower end bounds the analysis only. Must be said.
+      weaker: ``(mechanism) -> `` a mechanism that reveals no more, whose lower ends bound this one; None for none.
+      named_width: relative width to reach where the method is asked by name; None: that of the question.
+      name_below: its name as a lower bound, where it differs.
+    """
+
+    reduction: Callable[[Any], bool]
+    weaker: Callable[[Any], Any] | None = None
+    named_width: float | None = None
+    name_below: str | None = None
+
+    def name_of(self, bound: Bound) -> str:
+        return self.name_below if bound is Bound.LOWER and self.name_below is not None else self.name
+
+    def is_of_reduction(self, mechanism: Any) -> bool:
+        return self.reduction(mechanism)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class BracketMethod(TwoEndedMethod):
+    """By a certified bracket of the value, one concrete point at a time, on the host.
+
+    Attributes:
+      bracket: ``(mechanism, query, target, Bracketing) -> {direction: Ends}``, each at worst (0, inf or 1).
+      pays_below: asked only for relative widths below this.
+      is_last_resort: asked only where no other method has found a finite bound; then by quick questions too.
+    """
+
+    bracket: Callable[[Any, Query, float, Bracketing], Mapping[Direction, Ends]]
+    pays_below: float = math.inf
+    is_last_resort: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class LaneBracketMethod(TwoEndedMethod, LaneMethod):
+    """By a certified bracket of the value, on lanes, both directions at once.
+
+    Attributes:
+      bracket: ``(mechanism of lanes, query, target [L], size=) -> Ends`` of [2, L]: remove, then add.
+      sizes: static sizes of the kernel, from cheap to sharp.
+      traced_size: the one that is used inside a user's traced program.
+    """
+
+    bracket: Callable[..., Ends]
+    sizes: tuple[Any, ...]
+    traced_size: Any

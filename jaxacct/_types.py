@@ -1,6 +1,8 @@
-"""What every answer is tagged with."""
+"""What every answer is tagged with, and what an answer may say beside its number."""
 
 import enum
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 
 class Bound(enum.Enum):
@@ -56,3 +58,38 @@ class OrderEdgeWarning(UserWarning):
 
 class TooFineError(ValueError):
     """A privacy loss distribution would need more grid points than are worth holding."""
+
+
+class Interval(NamedTuple):
+    """A certified interval.
+
+    `lower` and `upper` bound the mechanism's own value. `analysis_lower` bounds from below the value of what was
+    analysed; it differs from `lower` only where the analysis is a reduction (random allocation of several steps,
+    shuffling), whose value may lie above the mechanism's. The precision asked for is met by `upper` against
+    `analysis_lower`. For a class of local randomizers `lower` is that of one of them.
+
+    >>> import jaxacct as ja
+    >>> found = ja.epsilon_interval(ja.Gaussian(1.0), target_delta=1e-6)
+    >>> 4.886554 <= found.lower <= found.upper <= 4.886555, found.lower == found.analysis_lower
+    (True, True)
+    """
+
+    lower: Any
+    upper: Any
+    analysis_lower: Any
+
+
+class PrecisionWarning(UserWarning):
+    """The interval holds, but is wider than the precision that was asked for.
+
+    >>> import warnings, jaxacct as ja
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     wide = ja.epsilon_interval(ja.Composed(ja.Laplace(1.0), 5), target_delta=1e-3, precision=1e-12)
+    >>> caught[-1].category.__name__
+    'PrecisionWarning'
+    """
+
+
+Progress = Callable[[int, float], None]
+"""Called with (round, relative width) after each refinement of a bracket."""

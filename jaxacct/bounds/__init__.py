@@ -1,6 +1,26 @@
-"""Theorems, one file for each paper, one function for each theorem.
+"""Theorems about mechanisms, and the one table of the methods that rest on them.
 
-A function takes a mechanism whose fields are float64 lanes [L] and returns a curve of one direction:
-Renyi divergences [A, L] at given orders, or log delta [L] at given epsilon and its inverse.
-None sees a target.
+A new bound is a function and a record in one folder; a new mechanism is a folder, and its table in the list of
+`jaxacct.bounds.composed.PARTS`.
 """
+
+from typing import Any
+
+from jaxacct._method import Method
+from jaxacct.bounds import composed
+from jaxacct.bounds._table import merged
+
+METHODS = merged(composed.PARTS, composed.METHODS)
+
+
+def methods_for(mechanism: Any) -> tuple[Method, ...]:
+    """Every method that covers `mechanism`, in declared order; raises ValueError if its signature has none."""
+    for part, _ in mechanism.parts() if mechanism.parts()[0][0] is not mechanism else ():
+        methods_for(part)
+    for name, value in mechanism.numbers():
+        if value is None:
+            raise ValueError(f"{name}=None must be a number or an array of numbers")
+    if mechanism.signature() not in METHODS:
+        known = ", ".join("(".join(t.__name__ for t in key) + ")" * (len(key) - 1) for key in METHODS)
+        raise ValueError(f"mechanism={mechanism!r} has no analysis here; must be one of {known}")
+    return composed.methods_of(mechanism)

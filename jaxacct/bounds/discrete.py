@@ -11,14 +11,19 @@ their own types. Add/remove adjacency, both directions.
 
 import functools
 import math
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
 from jaxacct._precision import is_traced
-from jaxacct._types import Direction
-from jaxacct.mechanisms import Composed, DiscretePair, PoissonSampled, RandomAllocation
+from jaxacct._types import Bound, Direction
+from jaxacct.bounds._distribution import loss_distribution, of_one_release
+from jaxacct.bounds.bases import BASES, spread
+from jaxacct.divergence._inversion import Ends
+from jaxacct.mechanisms import DiscretePair, PoissonSampled, RandomAllocation
 from jaxacct.special import log_factorial_table
 
 _MOST_NUMBERS = 2**24
@@ -40,19 +45,23 @@ def has_types(mechanism: Any) -> bool:
 
 def _num_types(mechanism: Any) -> float:
     """How many types there are to hold; inf for other mechanisms and for arrays of them."""
-    if isinstance(mechanism, DiscretePair):
-        return len(mechanism.p)
-    if isinstance(mechanism, Composed):
-        parts = zip(mechanism.mechanisms, mechanism.counts, strict=True)
-        return math.prod(_num_multisets(_num_types(part), count) for part, count in parts)
-    if not isinstance(getattr(mechanism, "mechanism", None), DiscretePair):
+    if mechanism.signature() in _COUNTS:
+        return _COUNTS[mechanism.signature()](mechanism)
+    if all(part is mechanism for part, _ in mechanism.parts()):
         return math.inf
-    letters, t = len(mechanism.mechanism.p), mechanism.num_steps
-    if isinstance(mechanism, PoissonSampled):
-        return _num_multisets(letters, t) if np.ndim(mechanism.sampling_prob) == 0 else math.inf
-    if not isinstance(mechanism, RandomAllocation) or np.ndim(mechanism.num_selected) > 0:
+    return math.prod(_num_multisets(_num_types(part), count) for part, count in mechanism.parts())
+
+
+def _num_of_sampled(mechanism: PoissonSampled) -> float:
+    letters = len(mechanism.mechanism.p)
+    return _num_multisets(letters, mechanism.num_steps) if np.ndim(mechanism.sampling_prob) == 0 else math.inf
+
+
+def _num_of_allocated(mechanism: RandomAllocation) -> float:
+    if np.ndim(mechanism.num_selected) > 0:
         return math.inf
-    single = _num_multisets(letters, t)
+    letters = len(mechanism.mechanism.p)
+    single = _num_multisets(letters, mechanism.num_steps)
     held = single * (int(mechanism.num_selected) + 1) * letters
     return _num_multisets(single, mechanism.num_epochs) if held <= _MOST_NUMBERS else math.inf
 
@@ -77,16 +86,15 @@ def _compositions(total: int, parts: int) -> NDArray[np.int64]:
 
 @functools.lru_cache(maxsize=8)
 def _types(mechanism: Any) -> Types:
-    if isinstance(mechanism, DiscretePair):
-        return _of_pair(np.asarray(mechanism.p), np.asarray(mechanism.q))
-    if isinstance(mechanism, PoissonSampled):
-        p, q = np.asarray(mechanism.mechanism.p), np.asarray(mechanism.mechanism.q)
-        rate = float(mechanism.sampling_prob)
-        return _repeated(_of_pair(rate * p + (1.0 - rate) * q, q), int(mechanism.num_steps))
-    if isinstance(mechanism, RandomAllocation):
-        return _repeated(_allocated(mechanism), int(mechanism.num_epochs))
-    parts = zip(mechanism.mechanisms, mechanism.counts, strict=True)
-    return functools.reduce(_product, (_repeated(_types(part), int(count)) for part, count in parts))
+    if mechanism.signature() in _TYPES:
+        return _TYPES[mechanism.signature()](mechanism)
+    return functools.reduce(_product, (_repeated(_types(part), int(count)) for part, count in mechanism.parts()))
+
+
+def _types_of_sampled(mechanism: PoissonSampled) -> Types:
+    p, q = np.asarray(mechanism.mechanism.p), np.asarray(mechanism.mechanism.q)
+    rate = float(mechanism.sampling_prob)
+    return _repeated(_of_pair(rate * p + (1.0 - rate) * q, q), int(mechanism.num_steps))
 
 
 def _of_pair(p: NDArray[np.float64], q: NDArray[np.float64]) -> Types:
@@ -152,6 +160,19 @@ def _allocated(mechanism: RandomAllocation) -> Types:
     return Types(log_bar, log_base, 2.0**-50 * (size + 8.0 * k * counts.shape[1] + t))
 
 
+# what there are types of, besides compositions
+_COUNTS: dict[tuple[type, ...], Callable[[Any], float]] = {
+    (DiscretePair,): lambda pair: len(pair.p),
+    (PoissonSampled, DiscretePair): _num_of_sampled,
+    (RandomAllocation, DiscretePair): _num_of_allocated,
+}
+_TYPES: dict[tuple[type, ...], Callable[[Any], Types]] = {
+    (DiscretePair,): lambda pair: _of_pair(np.asarray(pair.p), np.asarray(pair.q)),
+    (PoissonSampled, DiscretePair): _types_of_sampled,
+    (RandomAllocation, DiscretePair): lambda run: _repeated(_allocated(run), int(run.num_epochs)),
+}
+
+
 def types_delta(mechanism: Any, epsilon: float, direction: Direction, *, upper: bool) -> float:
     """delta at `epsilon` >= 0, rounded up or down; for mechanisms that `has_types` accepts.
 
@@ -185,3 +206,26 @@ def types_epsilon(mechanism: Any, delta: float, direction: Direction, *, upper: 
         else:
             high = middle
     return high if upper else low
+
+
+def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends]:
+    answer = types_delta if query is Query.DELTA else types_epsilon
+    return {d: Ends(*(answer(mechanism, target, d, upper=upper) for upper in (False, True))) for d in at.known}
+
+
+EXACT = BracketMethod(
+    name="exact",
+    name_below="exact, from below",
+    theorem="by definition, over the types of the outputs",
+    directions=BOTH,
+    ends=frozenset({Bound.UPPER, Bound.LOWER}),
+    cost=Cost.MILLISECONDS,
+    cold=Cost.MILLISECONDS,
+    applies=has_types,
+    bracket=_bracket,
+    reduction=lambda mechanism: False,
+    named_width=1e-9,
+)
+DISTRIBUTION = of_one_release(BASES[DiscretePair], "the pair's own loss distribution", spread)
+
+METHODS = {(DiscretePair,): (EXACT, loss_distribution(DISTRIBUTION))}

@@ -1,7 +1,12 @@
 """One release of the Laplace mechanism: its profile in closed form, the same in both directions."""
 
 import math
+from collections.abc import Mapping
 
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
+from jaxacct._types import Bound, Direction
+from jaxacct.bounds._distribution import loss_distribution, of_one_release
+from jaxacct.bounds.bases import BASES, spread
 from jaxacct.divergence._inversion import Ends
 from jaxacct.mechanisms import Laplace
 
@@ -34,3 +39,25 @@ def laplace_epsilon(mechanism: Laplace, delta: float) -> Ends:
     upper = min(largest * (1.0 + 2.0**-50), largest + fall + error)
     lower = max(0.0, math.nextafter(largest + fall - error, -1.0)) if largest < math.inf else 0.0
     return Ends(lower, max(0.0, math.nextafter(upper, math.inf)))  # type: ignore[arg-type]
+
+
+def _bracket(mechanism: Laplace, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends]:
+    answer = laplace_delta if query is Query.DELTA else laplace_epsilon
+    return dict.fromkeys(at.known, answer(mechanism, target))
+
+
+EXACT = BracketMethod(
+    name="exact",
+    name_below="exact, from below",
+    theorem="Balle, Barthe & Gaboardi 2018, Theorem 3",
+    directions=BOTH,
+    ends=frozenset({Bound.UPPER, Bound.LOWER}),
+    cost=Cost.MICROSECONDS,
+    cold=Cost.MICROSECONDS,
+    bracket=_bracket,
+    reduction=lambda mechanism: False,
+    named_width=1e-9,
+)
+DISTRIBUTION = of_one_release(BASES[Laplace], "the pair's own loss distribution", spread)
+
+METHODS = {(Laplace,): (EXACT, loss_distribution(DISTRIBUTION))}

@@ -1,1 +1,241 @@
-"""Bounds of random allocation."""
+"""Bounds of random allocation: each record in k of t steps, chosen uniformly; unfinished epochs; noise schedules."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jaxacct._method import (
+    BOTH,
+    Bracketing,
+    BracketMethod,
+    Cost,
+    Lanes,
+    Method,
+    ProfileMethod,
+    Query,
+    RenyiMethod,
+    never,
+)
+from jaxacct._types import Bound, Direction, TooFineError
+from jaxacct.bounds._distribution import loss_distribution
+from jaxacct.bounds._moments import moments
+from jaxacct.bounds._orders import BETWEEN, LOW, SPARSE, WHOLE
+from jaxacct.bounds.allocation import _renyi as renyi
+from jaxacct.bounds.allocation import _schedule as schedule
+from jaxacct.bounds.allocation._by_poisson import doob_tail
+from jaxacct.bounds.allocation._decomposition import decomposition_delta, decomposition_epsilon
+from jaxacct.bounds.allocation._exact import EXACT, PARTIAL_EXACT
+from jaxacct.bounds.allocation._largest_output import largest_output_delta, largest_output_epsilon
+from jaxacct.bounds.allocation._law import DISTRIBUTION, PARTIAL_DISTRIBUTION, SCHEDULED_DISTRIBUTION
+from jaxacct.bounds.allocation._overlap import overlap_delta, overlap_epsilon
+from jaxacct.bounds.allocation._posterior_rate import truncated_delta, truncated_epsilon
+from jaxacct.bounds.allocation._recursive import untied_tail
+from jaxacct.bounds.allocation._split import selects_several, single_step, split_statics
+from jaxacct.bounds.bases import BASES
+from jaxacct.bounds.discrete import EXACT as TYPES
+from jaxacct.bounds.gaussian import unamplified
+from jaxacct.divergence._inversion import Ends
+from jaxacct.mechanisms import DiscretePair, Gaussian, PartialAllocation, RandomAllocation, ScheduledAllocation
+
+_FS = "Feldman & Shenfeld 2025"
+_SPLIT = Lanes(statics=split_statics, bytes=renyi.lane_bytes)
+_COSTS: dict[str, Any] = {"cost": Cost.MILLISECONDS, "cold": Cost.SECONDS}
+_Function = Callable[[Any, float, Direction], float]
+
+
+def _published(
+    name: str,
+    theorem: str,
+    epsilon: _Function,
+    delta: _Function,
+    *,
+    ends: Bound = Bound.UPPER,
+    directions: tuple[Direction, ...] = BOTH,
+    **options: Any,
+) -> BracketMethod:
+    """A bound of a paper that answers in one direction at a time, from one side, on the host."""
+    is_upper = ends is Bound.UPPER
+
+    def bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> dict[Direction, Ends]:
+        def one(direction: Direction) -> float:
+            try:
+                return (epsilon if query is Query.EPSILON else delta)(mechanism, target, direction)
+            except TooFineError:
+                return query.worst if is_upper else 0.0
+
+        found = {d: one(d) for d in at.known}
+        return {d: Ends(0.0, x) if is_upper else Ends(x, query.worst) for d, x in found.items()}
+
+    return BracketMethod(
+        name=name,
+        theorem=theorem,
+        directions=directions,
+        ends=frozenset({ends}),
+        bracket=bracket,
+        reduction=never,
+        **{"cost": Cost.SECONDS, "cold": Cost.SECONDS, **options},
+    )
+
+
+def _closed_form_floor(mechanism: RandomAllocation, log_delta: np.ndarray) -> np.ndarray:
+    """The shift of Corollary 4.10's closed form, which lies above it."""
+    size = np.floor(np.asarray(mechanism.num_steps, float) / np.asarray(mechanism.num_selected, float))
+    sigma = np.clip(np.asarray(mechanism.mechanism.noise_multiplier, float), 1e-100, 1e100)
+    return np.asarray(renyi.uses(mechanism), float) * (1.0 - 1.0 / size) / (2.0 * sigma**2) + 0.0 * log_delta
+
+
+_RENYI = (
+    RenyiMethod(
+        name="direct",
+        theorem=f"{_FS}, Theorem 4.8 and Corollary 4.10",
+        directions=(Direction.REMOVE,),
+        rdp=renyi.direct_remove_rdp,
+        grids=tuple(WHOLE[top] for top in (64, 256, 1024, 2048)),
+        lanes=_SPLIT,
+        **_COSTS,
+    ),
+    RenyiMethod(
+        name="fractional orders",
+        theorem=f"{_FS}, Theorem 3.1, Renyi moments of fractional order",
+        directions=(Direction.REMOVE,),
+        rdp=renyi.fractional_remove_rdp,
+        grids=(BETWEEN, LOW),  # inside a user's jit the second, half the program
+        up_to_order=9.0,
+        lanes=_SPLIT,
+        **_COSTS,
+    ),
+    ProfileMethod(
+        name="geometric mean",
+        theorem=f"{_FS}, Theorem 4.9 (corrected) and Corollary 4.10",
+        directions=(Direction.ADD,),
+        log_delta=renyi.closed_form_add_log_delta,
+        epsilon=renyi.closed_form_add_epsilon,
+        floor=_closed_form_floor,
+        lanes=_SPLIT,
+        **_COSTS,
+    ),
+    RenyiMethod(
+        name="real orders",
+        theorem=f"{_FS}, Theorem 3.1, Renyi moments of real order",
+        directions=(Direction.ADD,),
+        rdp=renyi.laplace_add_rdp,
+        grids=tuple(SPARSE[top] for top in (64, 256, 1024)),
+        lanes=_SPLIT,
+        **_COSTS,
+    ),
+    unamplified(renyi.uses),
+)
+
+_PUBLISHED = (
+    _published(
+        "decomposition",
+        f"{_FS}, Theorem 4.6, its rate optimised",
+        decomposition_epsilon,
+        decomposition_delta,
+        helps=never,
+    ),
+    _published(
+        "truncated Poisson",
+        f"{_FS}, Lemma 4.3, the tail by Doob's inequality",
+        functools.partial(truncated_epsilon, tail_bound=doob_tail),
+        functools.partial(truncated_delta, tail_bound=doob_tail),
+        helps=never,
+    ),
+    _published(
+        "recursive",
+        f"{_FS}, Theorem 4.2, its threshold untied",
+        functools.partial(truncated_epsilon, tail_bound=untied_tail),
+        functools.partial(truncated_delta, tail_bound=untied_tail),
+        helps=never,
+    ),
+)
+_WITHOUT_REDUCTION = (
+    _published(
+        "overlap",
+        "Dong, Chen & Ozgur 2025, remove direction",
+        overlap_epsilon,
+        overlap_delta,
+        directions=(Direction.REMOVE,),
+        helps=selects_several,
+        sharpens_reduction=True,
+        regime="Renyi orders 2 and up",
+        cost=Cost.MILLISECONDS,
+    ),
+    _published(
+        "largest output",
+        "Chua et al. 2024, Theorem 4.2, threshold events",
+        largest_output_epsilon,
+        largest_output_delta,
+        ends=Bound.LOWER,
+        helps=selects_several,
+        sharpens_reduction=True,
+        regime="the test: was any output large?",
+        cost=Cost.TENTHS,
+    ),
+)
+
+_SCHEDULED = (
+    RenyiMethod(
+        name="direct",
+        theorem=f"{_FS}, Theorem 3.1; Theorem 4.8, cumulants added over the steps",
+        directions=(Direction.REMOVE,),
+        rdp=schedule.scheduled_remove_rdp,
+        grids=tuple(WHOLE[top] for top in (64, 256, 1024)),
+        **_COSTS,
+    ),
+    RenyiMethod(
+        name="low orders",
+        theorem=f"{_FS}, Theorem 3.1, Renyi moments of order 1 to 2",
+        directions=(Direction.REMOVE,),
+        rdp=schedule.scheduled_low_order_remove_rdp,
+        grids=(LOW,),
+        up_to_order=2.0,
+        **_COSTS,
+    ),
+    ProfileMethod(
+        name="geometric mean",
+        theorem=f"{_FS}, Theorem 4.9 (corrected) and Corollary 4.10",
+        directions=(Direction.ADD,),
+        log_delta=schedule.scheduled_closed_form_add_log_delta,
+        epsilon=schedule.scheduled_closed_form_add_epsilon,
+        **_COSTS,
+    ),
+    RenyiMethod(
+        name="real orders",
+        theorem=f"{_FS}, Theorem 3.1, Renyi moments of real order",
+        directions=(Direction.ADD,),
+        rdp=schedule.scheduled_add_rdp,
+        grids=tuple(SPARSE[top] for top in (64, 256, 1024)),
+        **_COSTS,
+    ),
+    ProfileMethod(
+        name="no amplification",
+        theorem="Balle & Wang 2018, Theorem 8",
+        directions=BOTH,
+        log_delta=schedule.scheduled_unamplified_log_delta,
+        epsilon=schedule.scheduled_unamplified_epsilon,
+        **_COSTS,
+    ),
+)
+
+_DISTRIBUTION = loss_distribution(DISTRIBUTION)
+_OF_PARTIAL = loss_distribution(PARTIAL_DISTRIBUTION)
+
+# in the order in which they are asked, after their cost: engines, then what is quick inside a user's program
+METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
+    **{(RandomAllocation, base): (_DISTRIBUTION,) for base in BASES if base not in (Gaussian, DiscretePair)},
+    **{(PartialAllocation, base): (_OF_PARTIAL,) for base in BASES if base is not Gaussian},
+    (RandomAllocation, DiscretePair): (TYPES, _DISTRIBUTION),
+    (RandomAllocation, Gaussian): (
+        EXACT,
+        moments(selects_several, single_step),
+        _DISTRIBUTION,
+        *_RENYI,
+        *_PUBLISHED,
+        *_WITHOUT_REDUCTION,
+    ),
+    (PartialAllocation, Gaussian): (PARTIAL_EXACT, _OF_PARTIAL, *_SCHEDULED),
+    (ScheduledAllocation,): (loss_distribution(SCHEDULED_DISTRIBUTION), *_SCHEDULED),
+}

@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct._types import Bound, Direction
+from jaxacct._types import Direction
 from jaxacct._validate import check_delta, check_epsilon, check_positive
-from jaxacct.bounds._privacy_loss import loss_scale, parts_of
 from jaxacct.bounds.allocation._posterior_rate import Tail
+from jaxacct.bounds.bases import law, spread
+from jaxacct.bounds.bases._base import pld_of_law
 from jaxacct.bounds.poisson._profile import Steps, concrete_base, poisson_pld, runs_of
 from jaxacct.curves._from_profile import profile_of
+from jaxacct.divergence.lattice._ratio import Side
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 
 _LAW_STEP = 2.0**-11
@@ -60,7 +62,7 @@ def _log_half_width(local_epsilon: Any, width: Width) -> Any:
 
 
 def _law_step(base: Any) -> float:
-    return _LAW_STEP * max(1.0, math.sqrt(loss_scale(base)[0]))
+    return _LAW_STEP * max(1.0, math.sqrt(math.log1p(spread(base))))
 
 
 class _Law(NamedTuple):
@@ -74,17 +76,17 @@ class _Law(NamedTuple):
 
 @functools.lru_cache(maxsize=16)
 def _law(base: Any) -> _Law:
-    of = parts_of(base, _law_step(base), Bound.UPPER, _LAW_TAIL)
-    (remove, _), (add, _) = of(Direction.REMOVE)[0], of(Direction.ADD)[0]
+    made = law(base, 1.0, _law_step(base), Side.UPPER, _LAW_TAIL)
+    remove, add = (pld_of_law(made, direction) for direction in (Direction.REMOVE, Direction.ADD))
     return _Law(np.exp(-add.losses), add.masses, add.infinite_mass, remove.infinite_mass)
 
 
 @functools.lru_cache(maxsize=16)
 def _local_delta(base: Any) -> np.ndarray:
     """delta0 at each of `_LOCAL_EPSILONS`, the larger of both directions."""
-    of = parts_of(base, _law_step(base), Bound.UPPER, _LAW_TAIL)
+    made = law(base, 1.0, _law_step(base), Side.UPPER, _LAW_TAIL)
     eps = np.asarray(_LOCAL_EPSILONS)
-    return np.maximum(*(profile_of(of(direction)[0][0])(eps) for direction in Direction))
+    return np.maximum(*(profile_of(pld_of_law(made, direction))(eps) for direction in Direction))
 
 
 def azuma_tail(base: Any, direction: Direction, *, width: Width = Width.SINH) -> Tail:

@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxacct._types import Direction
 from jaxacct._validate import check_count, check_delta, check_epsilon
-from jaxacct.bounds._privacy_loss import loss_scale
+from jaxacct.bounds.allocation._law import DISTRIBUTION
 from jaxacct.bounds.discrete import has_types, types_delta
 from jaxacct.bounds.poisson._profile import Runs, Steps, concrete_base, poisson_pld, runs_of
 from jaxacct.curves import Pld
@@ -175,7 +175,7 @@ def decomposition_pld(mechanism: RandomAllocation, direction: Direction, *, samp
     0.0022
     """
     runs, base = runs_of(mechanism), concrete_base(mechanism)
-    scale, count = loss_scale(mechanism)
+    scale, count = DISTRIBUTION.scale(mechanism)
     step = math.sqrt(scale / count) / _RESOLUTION
     theorem = "Feldman & Shenfeld 2025, Theorem 4.6 and Lemma 3.2"
     parts = []

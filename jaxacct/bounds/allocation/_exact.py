@@ -1,45 +1,108 @@
-"""The exact profile of one epoch of 1-out-of-t random allocation, both directions, certified.
+"""The exact profile of one epoch of 1-out-of-t random allocation, finished or not, both directions, certified.
 
 Feldman and Shenfeld 2025, Theorem 3.1 and Lemma F.1: the Gaussian mechanism's worst case at every step is attained.
-Add/remove adjacency. Host side; see `jaxacct.divergence.allocation._profile`.
+After the first n of t steps the likelihood ratio is X = 1 + (1/t) sum_{i<=n} (Y_i - 1). Add/remove adjacency. Host
+side; see `jaxacct.divergence.allocation._profile`.
 """
 
 import functools
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
 from jaxacct._precision import is_traced
-from jaxacct._types import Direction
+from jaxacct._types import Bound, Direction
 from jaxacct.divergence._inversion import Ends
 from jaxacct.divergence.allocation._profile import AllocationProfile
-from jaxacct.mechanisms import Gaussian, RandomAllocation
+from jaxacct.mechanisms import PartialAllocation, RandomAllocation
+
+_ROUND_UP = 1.0 + 2.0**-48  # of a few products and elementary functions
+_TINY = float(np.finfo(np.float64).tiny)  # delta may be below the doubles, but not 0
 
 
-def is_single_round(mechanism: Any) -> bool:
-    """Whether `mechanism` is one epoch of Gaussian steps of which each record joins one."""
-    if not (isinstance(mechanism, RandomAllocation) and isinstance(mechanism.mechanism, Gaussian)):
-        return False
+def is_single_round(mechanism: RandomAllocation) -> bool:
+    """Whether it is one epoch of which each record joins one step."""
     counts = (mechanism.num_selected, mechanism.num_epochs)
     return not is_traced(counts) and all(bool(np.all(np.equal(count, 1))) for count in counts)
 
 
 @functools.lru_cache(maxsize=64)
-def _profile(noise_multiplier: float, num_steps: int, direction: Direction) -> AllocationProfile:
-    return AllocationProfile(noise_multiplier, num_steps, direction)
+def _profile(noise_multiplier: float, num_steps: int, steps_done: int, direction: Direction) -> AllocationProfile:
+    return AllocationProfile(noise_multiplier, num_steps, direction, steps_done=steps_done)
 
 
-def _of(mechanism: RandomAllocation, direction: Direction) -> AllocationProfile:
-    return _profile(float(mechanism.mechanism.noise_multiplier), int(mechanism.num_steps), direction)
+def _largest_loss(num_steps: int, steps_done: int) -> float:
+    """Of the add direction: X is at least 1 - n/t."""
+    share = steps_done / num_steps
+    return -math.log1p(-share) * _ROUND_UP if share < 1.0 else math.inf
 
 
-def single_round_epsilon(mechanism: RandomAllocation, delta: float, direction: Direction) -> Ends:
-    """Bracket of epsilon at `delta`; (0, inf) at worst."""
-    found = _of(mechanism, direction).epsilon(delta)
-    return Ends(float(found.lower), float(found.upper))  # type: ignore[arg-type]
+def _left_tail(noise_multiplier: float, num_steps: int, steps_done: int, epsilon: float) -> float:
+    """Upper bound on delta, add direction: e^eps (gap) P[X < e^-eps], gap = e^-eps - (1 - n/t).
+
+    X - (1 - n/t) is n/t times an average, never below its geometric mean, which is lognormal.
+    """
+    share, most = steps_done / num_steps, _largest_loss(num_steps, steps_done)
+    gap = share + math.expm1(-epsilon) + 2.0**-50 * share
+    if gap <= 0.0 or epsilon >= most:
+        return 0.0 if epsilon >= most else math.exp(epsilon) * 2.0**-49 * share
+    z = (math.log(gap / share) + 0.5 / noise_multiplier**2) * noise_multiplier * math.sqrt(steps_done)
+    below = 0.5 * math.erfc(-z / math.sqrt(2.0)) * (1.0 + 2.0**-40 * (1.0 + z * z))
+    return min(1.0, math.exp(epsilon) * gap * below * _ROUND_UP)
 
 
-def single_round_delta(mechanism: RandomAllocation, epsilon: float, direction: Direction) -> Ends:
-    """Bracket of delta at `epsilon`; (0, 1) at worst."""
-    found = _of(mechanism, direction).delta(np.array([epsilon]))
-    return Ends(float(found.lower[0]), float(found.upper[0]))  # type: ignore[arg-type]
+def _ends(mechanism: Any, steps_done: int, query: Query, target: float, direction: Direction) -> Ends:
+    sigma, steps = float(mechanism.mechanism.noise_multiplier), int(mechanism.num_steps)
+    profile = _profile(sigma, steps, steps_done, direction)
+    is_add = direction is Direction.ADD
+    if query is Query.EPSILON:
+        found = profile.epsilon(target)
+        lower, upper = float(found.lower), float(found.upper)
+        upper = min(upper, _largest_loss(steps, steps_done)) if is_add else upper
+    else:
+        at = profile.delta(np.array([target]))
+        lower, upper = float(at.lower[0]), float(at.upper[0])
+        upper = min(upper, _left_tail(sigma, steps, steps_done, target)) if is_add else upper
+        upper = max(upper, _TINY)
+    return Ends(min(lower, upper), upper)
+
+
+def _bracket(mechanism: Any, steps_done: int, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends]:
+    try:
+        with np.errstate(all="ignore"):  # what overflows fails closed
+            return {d: _ends(mechanism, steps_done, query, target, d) for d in at.known}
+    except OverflowError:
+        return dict.fromkeys(at.known, Ends(0.0, query.worst))
+
+
+def _whole(mechanism: RandomAllocation, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends]:
+    """The ends of one whole epoch, in each direction."""
+    return _bracket(mechanism, int(mechanism.num_steps), query, target, at)
+
+
+def _unfinished(mechanism: PartialAllocation, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends]:
+    """The ends of an unfinished epoch, in each direction; add: epsilon is at most -log(1 - n/t)."""
+    return _bracket(mechanism, int(mechanism.steps_done), query, target, at)
+
+
+def _exact(bracket: Any, applies: Any) -> BracketMethod:
+    return BracketMethod(
+        name="exact",
+        name_below="exact, from below",
+        theorem="Feldman & Shenfeld 2025, Theorem 3.1",
+        directions=BOTH,
+        ends=frozenset({Bound.UPPER, Bound.LOWER}),
+        cost=Cost.MILLISECONDS,
+        cold=Cost.TENTHS,
+        applies=applies,
+        bracket=bracket,
+        reduction=lambda mechanism: False,
+        named_width=1e-9,
+    )
+
+
+EXACT = _exact(_whole, is_single_round)
+PARTIAL_EXACT = _exact(_unfinished, lambda mechanism: True)

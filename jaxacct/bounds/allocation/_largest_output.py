@@ -42,7 +42,7 @@ def largest_output_delta(mechanism: RandomAllocation, epsilon: float, direction:
     check_epsilon("epsilon", epsilon)
     runs_of(mechanism)  # concrete, or an error
     base = concrete_base(mechanism)
-    if not isinstance(base, Gaussian) or epsilon > _MAX_EPSILON:
+    if base.signature() != (Gaussian,) or epsilon > _MAX_EPSILON:
         return 0.0
     epochs, used = int(mechanism.num_epochs), int(mechanism.num_selected) * int(mechanism.num_epochs)
     total = int(mechanism.num_steps) * epochs

@@ -4,15 +4,20 @@ The remove direction only. The expression that circulates for the add direction 
 t = 100, order 3 it gives 0.02223 where the exact divergence is 0.02479 (spec P6).
 """
 
+import functools
 import math
 from collections.abc import Sequence
 
 import numpy as np
 
+from jaxacct._types import Bound, Direction
 from jaxacct.bounds.poisson._profile import concrete_base, runs_of
+from jaxacct.conversion import curve_delta, curve_epsilon
+from jaxacct.curves import RdpCurve
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 
 _ROUND_UP = 1.0 + 2.0**-50
+_ORDERS = np.unique(np.concatenate([2.0 + np.geomspace(0.01, 30.0, 40), np.arange(2, 65), [2.0, 96.0, 128.0]]))
 
 
 def overlap_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float]) -> np.ndarray:
@@ -37,7 +42,7 @@ def overlap_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float]) 
     runs_of(mechanism)  # concrete, or an error
     base = concrete_base(mechanism)
     steps, selected, epochs = (int(x) for x in (mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs))
-    if not isinstance(base, Gaussian):
+    if base.signature() != (Gaussian,):
         return np.full(len(orders), np.inf)
     first = max(0, 2 * selected - steps)  # two subsets of more than half overlap at least so much
     j = np.arange(first, selected, dtype=np.float64)
@@ -71,3 +76,21 @@ def _accurate_cumsum(x: np.ndarray) -> np.ndarray:
     part = plain - before
     lost = (before - (plain - part)) + (x - part)
     return plain + np.cumsum(lost)
+
+
+@functools.lru_cache(maxsize=64)
+def _curve(mechanism: RandomAllocation) -> RdpCurve:
+    values = overlap_remove_rdp(mechanism, orders=_ORDERS.tolist())
+    return RdpCurve(_ORDERS, values, Bound.UPPER, mechanism.relation, "Dong et al. 2025")
+
+
+def overlap_epsilon(mechanism: RandomAllocation, delta: float, direction: Direction) -> float:
+    """epsilon at `delta`, upper bound, remove direction: the least over the orders of `overlap_remove_rdp`."""
+    del direction
+    return float(curve_epsilon(_curve(mechanism), delta))
+
+
+def overlap_delta(mechanism: RandomAllocation, epsilon: float, direction: Direction) -> float:
+    """delta at `epsilon`, upper bound, remove direction: the least over the orders of `overlap_remove_rdp`."""
+    del direction
+    return float(curve_delta(_curve(mechanism), epsilon))

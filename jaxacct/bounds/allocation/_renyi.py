@@ -5,11 +5,13 @@ Lemma 3.2 turns k-out-of-t into compositions of 1-out-of-n (`allocation_groups`)
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._method import orders_bytes
 from jaxacct.bounds.gaussian import unamplified_rdp
 from jaxacct.composition import allocation_groups, compose_gaussian_mu, compose_rdp
 from jaxacct.divergence.allocation._fractional import fractional_rdp
@@ -19,6 +21,17 @@ from jaxacct.divergence.gaussian._pair import gaussian_epsilon, gaussian_log_del
 from jaxacct.mechanisms import RandomAllocation
 
 _ROUND_UP = 1.0 + 2.0**-50
+
+
+def uses(mechanism: RandomAllocation) -> Any:
+    """How often a record takes part: k in each of E epochs."""
+    return mechanism.num_selected * mechanism.num_epochs
+
+
+def lane_bytes(*, uneven: bool, orders: Sequence[float] = ()) -> int:
+    """Working memory of one lane; uneven groups are worked on one after the other."""
+    del uneven
+    return orders_bytes(orders=orders)
 
 
 def direct_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], uneven: bool = True) -> jax.Array:
@@ -47,7 +60,7 @@ def direct_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], u
         share = jnp.asarray(wanted - below, jnp.float64)[:, None]
         chord = (1.0 - share) * log_moment[below - 1] + share * log_moment[np.minimum(below, top - 1)]
         curve = chord * _ROUND_UP / jnp.asarray(wanted - 1.0, jnp.float64)[:, None]
-    return jnp.minimum(curve, unamplified_rdp(mechanism, orders=orders))
+    return jnp.minimum(curve, unamplified_rdp(mechanism.mechanism, uses(mechanism), orders=orders))
 
 
 def fractional_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], uneven: bool = True) -> jax.Array:
@@ -68,7 +81,11 @@ def fractional_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float
         curve = curve.at[high].set(compose_rdp(parts))
     if not low.size and not high.size:
         return curve
-    return jnp.where(jnp.isfinite(curve), jnp.minimum(curve, unamplified_rdp(mechanism, orders=orders)), curve)
+    return jnp.where(
+        jnp.isfinite(curve),
+        jnp.minimum(curve, unamplified_rdp(mechanism.mechanism, uses(mechanism), orders=orders)),
+        curve,
+    )
 
 
 def laplace_add_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], uneven: bool = True) -> jax.Array:

@@ -5,8 +5,8 @@ ratio is the mean of t independent ratios Y_i, 1 for the steps not yet done. Add
 step a record. `PartialAllocation` and `ScheduledAllocation`.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,13 +33,22 @@ class _Run(NamedTuple):
     num_epochs: jax.Array
 
 
-def _run(mechanism: Scheduled) -> _Run:
-    """What a mechanism of lanes (float64 [L] fields) consists of."""
-    if isinstance(mechanism, PartialAllocation):
-        t = mechanism.num_steps
-        return _Run(Phases((mechanism.mechanism.noise_multiplier,), (mechanism.steps_done,), t), jnp.ones_like(t))
+def _unfinished(mechanism: PartialAllocation) -> _Run:
+    t = mechanism.num_steps
+    return _Run(Phases((mechanism.mechanism.noise_multiplier,), (mechanism.steps_done,), t), jnp.ones_like(t))
+
+
+def _scheduled(mechanism: ScheduledAllocation) -> _Run:
     total = sum(mechanism.num_steps[1:], start=mechanism.num_steps[0])
     return _Run(Phases(mechanism.noise_multipliers, mechanism.num_steps, total), mechanism.num_epochs)
+
+
+_RUNS: dict[type, Callable[[Any], _Run]] = {PartialAllocation: _unfinished, ScheduledAllocation: _scheduled}
+
+
+def _run(mechanism: Scheduled) -> _Run:
+    """What a mechanism of lanes (float64 [L] fields) consists of."""
+    return _RUNS[type(mechanism)](mechanism)
 
 
 def _chord(whole: jax.Array, orders: np.ndarray) -> jax.Array:

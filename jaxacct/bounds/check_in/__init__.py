@@ -1,1 +1,106 @@
-"""Bounds of shuffled check-ins."""
+"""Bounds of shuffled check-ins: reports of the users who join a round by their own coins, in random order.
+
+Shuffled Gaussian reports stand here too: several rounds of them are check-ins of everybody. Bounds are symmetric in
+the two data sets: REMOVE stands for both directions.
+"""
+
+from typing import Any
+
+from jaxacct._method import Method, never
+from jaxacct._types import Bound
+from jaxacct.bounds.check_in import _by_randomizer as check_in
+from jaxacct.bounds.shuffle import (
+    LOCAL_NOISE,
+    PURIFIED,
+    PURIFIED_CLONES,
+    has_one_round,
+    has_several_rounds,
+    profile_method,
+    renyi_method,
+)
+from jaxacct.mechanisms import (
+    CheckIn,
+    FiniteRandomizer,
+    GaussianReports,
+    KaryRandomizedResponse,
+    LocalRandomizer,
+    Shuffled,
+)
+
+_FMT = "Feldman, McMillan & Talwar 2021"
+_VISIBLE = f"{_FMT}, Theorems 3.2 and 3.8, Lemma 2.3 over the visible number"
+_CHECK_IN = (
+    profile_method(
+        "check-in profile",
+        _VISIBLE,
+        check_in.profile_upper_epsilon,
+        check_in.profile_upper_log_delta,
+        helps=has_one_round,
+    ),
+    profile_method(
+        "check-in profile, composed",
+        f"{_VISIBLE}; Mironov 2017, Proposition 1",
+        check_in.composed_upper_epsilon,
+        check_in.composed_upper_log_delta,
+        helps=has_several_rounds,
+    ),
+    renyi_method(
+        "check-in rdp", f"{_VISIBLE}, Renyi divergences of the profile", check_in.profile_upper_rdp, helps=never
+    ),
+    profile_method(
+        "binary randomized response",
+        "Liew, Hasegawa & Takahashi 2022, the setting; the pair itself, in one round",
+        check_in.response_lower_epsilon,
+        check_in.response_lower_log_delta,
+        statics=check_in.response_statics,
+        ends=frozenset({Bound.LOWER}),
+        of_reduction=False,
+    ),
+)
+_GAUSSIAN_CHECK_IN = (
+    profile_method(
+        "purified check-in",
+        f"{PURIFIED}, Lemma 2.3 over the visible number",
+        check_in.gaussian_upper_epsilon,
+        check_in.gaussian_upper_log_delta,
+        helps=has_one_round,
+    ),
+    profile_method(
+        "purified check-in, composed",
+        f"{PURIFIED}, Lemma 2.3 over the visible number; Mironov 2017, Proposition 1",
+        check_in.gaussian_composed_upper_epsilon,
+        check_in.gaussian_composed_upper_log_delta,
+        helps=has_several_rounds,
+    ),
+    LOCAL_NOISE,
+    _CHECK_IN[-1],
+)
+
+
+def _everybody_checks_in(answer: Any) -> Any:
+    """`answer`, of check-ins, for shuffles, in which everybody does."""
+
+    def of_shuffle(mechanism: Shuffled, target: Any) -> Any:
+        return answer(CheckIn(mechanism.mechanism, mechanism.num_reports, 1.0, mechanism.num_epochs), target)
+
+    return of_shuffle
+
+
+# in the order in which they are asked, after their cost
+METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
+    (CheckIn, LocalRandomizer): _CHECK_IN,
+    (CheckIn, FiniteRandomizer): _CHECK_IN[:-1],
+    (CheckIn, KaryRandomizedResponse): _CHECK_IN,
+    (CheckIn, GaussianReports): _GAUSSIAN_CHECK_IN,
+    (Shuffled, GaussianReports): (
+        PURIFIED_CLONES,
+        profile_method(
+            "purified clones, composed",
+            f"{PURIFIED}; Mironov 2017, Proposition 1",
+            _everybody_checks_in(check_in.gaussian_composed_upper_epsilon),
+            _everybody_checks_in(check_in.gaussian_composed_upper_log_delta),
+            helps=has_several_rounds,
+        ),
+        LOCAL_NOISE,
+    ),
+}

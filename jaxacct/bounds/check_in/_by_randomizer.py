@@ -33,7 +33,7 @@ from jaxacct.divergence.check_in._blocks import Layout
 from jaxacct.divergence.check_in._moments import loss_nodes, rdp_from_profile
 from jaxacct.divergence.check_in._response import response_floor_epsilon, response_floor_log_delta
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
-from jaxacct.mechanisms import FiniteRandomizer, GaussianReports, KaryRandomizedResponse
+from jaxacct.mechanisms import FiniteRandomizer, GaussianReports, KaryRandomizedResponse, LocalRandomizer
 from jaxacct.mechanisms._check_in import CheckIn
 from jaxacct.special import log_normal_tail, softplus
 
@@ -71,8 +71,7 @@ def _lanes(mechanism: CheckIn, local_epsilon: jax.Array | None = None) -> _Lanes
     one = jnp.ones_like(n)
     prob = mechanism.check_in_prob * (1.0 - mechanism.dropout_prob) * one
     randomizer = mechanism.mechanism
-    if isinstance(randomizer, GaussianReports):
-        assert local_epsilon is not None
+    if local_epsilon is not None:
         clone_prob, local = jnp.exp(-local_epsilon), local_epsilon
         log_cost = gaussian_log_delta(0.5 * local_epsilon * one, 1.0 / randomizer.noise_multiplier * one)
     else:
@@ -275,26 +274,48 @@ def gaussian_composed_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) ->
     return _over_local_epsilons(mechanism, epsilon, _least_answer(_composed_log_delta, 0.0))
 
 
+_Response = tuple[jax.Array, jax.Array]
+
+
+def _response_of_finite(randomizer: FiniteRandomizer, prob: jax.Array) -> _Response:
+    del randomizer
+    return prob, jnp.zeros_like(prob)
+
+
+def _response_of_gaussian(randomizer: GaussianReports, prob: jax.Array) -> _Response:
+    """Their sign along the line between two data, which are 2 / noise_multiplier standard deviations apart."""
+    half = 1.0 / randomizer.noise_multiplier * jnp.ones_like(prob)
+    return prob, (log_normal_tail(-half) - log_normal_tail(half)) * (1.0 - 2.0**-40)
+
+
+def _response_of_k_ary(randomizer: KaryRandomizedResponse, prob: jax.Array) -> _Response:
+    """Those who send a third value are as if they had not checked in."""
+    local = randomizer.local_epsilon * jnp.ones_like(prob)
+    growth = jnp.exp(jnp.minimum(local, 700.0))
+    shown = jnp.minimum((growth + 1.0) / (growth + randomizer.num_categories - 1.0), 1.0) * (1.0 - 2.0**-48)
+    return prob * shown, local
+
+
+def _response_of_any(randomizer: LocalRandomizer, prob: jax.Array) -> _Response:
+    return prob, randomizer.local_epsilon * jnp.ones_like(prob)
+
+
+_RESPONSES: dict[type, Callable[[Any, jax.Array], _Response]] = {
+    FiniteRandomizer: _response_of_finite,
+    GaussianReports: _response_of_gaussian,
+    KaryRandomizedResponse: _response_of_k_ary,
+    LocalRandomizer: _response_of_any,
+}
+
+
 def setting_of(mechanism: CheckIn) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(n, q, local epsilon) [L] of binary randomized response that reports of `mechanism` can be turned into.
 
-    For k values, those who send a third one are as if they had not checked in; Gaussian reports by their sign along the
-    line between two data, 2 / noise_multiplier standard deviations apart. Nothing (epsilon 0) for finite randomizers.
+    Nothing (epsilon 0) for finite randomizers.
     """
     n = jnp.asarray(mechanism.num_users, jnp.float64)
-    one = jnp.ones_like(n)
-    prob = mechanism.check_in_prob * (1.0 - mechanism.dropout_prob) * one
-    randomizer = mechanism.mechanism
-    if isinstance(randomizer, FiniteRandomizer):
-        return n, prob, 0.0 * one
-    if isinstance(randomizer, GaussianReports):
-        half = 1.0 / randomizer.noise_multiplier * one
-        return n, prob, (log_normal_tail(-half) - log_normal_tail(half)) * (1.0 - 2.0**-40)
-    local = randomizer.local_epsilon * one
-    if isinstance(randomizer, KaryRandomizedResponse):
-        growth = jnp.exp(jnp.minimum(local, 700.0))
-        prob = prob * jnp.minimum((growth + 1.0) / (growth + randomizer.num_categories - 1.0), 1.0) * (1.0 - 2.0**-48)
-    return n, prob, local
+    prob = mechanism.check_in_prob * (1.0 - mechanism.dropout_prob) * jnp.ones_like(n)
+    return n, *_RESPONSES[type(mechanism.mechanism)](mechanism.mechanism, prob)
 
 
 def response_statics(mechanism: CheckIn) -> dict[str, Any]:

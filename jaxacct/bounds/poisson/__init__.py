@@ -1,1 +1,39 @@
-"""Bounds of Poisson-sampled steps."""
+"""Bounds of Poisson-sampled steps: each record joins each step with its own probability, independently."""
+
+from typing import Any
+
+from jaxacct._method import BOTH, Cost, Method, RenyiMethod
+from jaxacct.bounds import _inversion as inversion
+from jaxacct.bounds._distribution import loss_distribution
+from jaxacct.bounds._moments import MOMENTS
+from jaxacct.bounds._orders import MIXED
+from jaxacct.bounds.bases import BASES
+from jaxacct.bounds.discrete import EXACT as TYPES
+from jaxacct.bounds.gaussian import unamplified
+from jaxacct.bounds.poisson._law import DISTRIBUTION
+from jaxacct.bounds.poisson._renyi import poisson_rdp
+from jaxacct.mechanisms import DiscretePair, Gaussian, PoissonSampled
+
+_RENYI = RenyiMethod(
+    name="rdp",
+    theorem="Mironov, Talwar & Zhang 2019, Theorems 4 and 5",
+    directions=BOTH,
+    cost=Cost.MILLISECONDS,
+    cold=Cost.SECONDS,
+    rdp=poisson_rdp,
+    grids=MIXED,
+)
+_DISTRIBUTION = loss_distribution(DISTRIBUTION)
+
+# in the order in which they are asked, after their cost: engines, then what is quick inside a user's program
+METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
+    **{(PoissonSampled, base): (_DISTRIBUTION,) for base in BASES if base not in (Gaussian, DiscretePair)},
+    (PoissonSampled, DiscretePair): (TYPES, _DISTRIBUTION),
+    (PoissonSampled, Gaussian): (
+        inversion.EXACT,
+        MOMENTS,
+        _DISTRIBUTION,
+        _RENYI,
+        unamplified(lambda mechanism: mechanism.num_steps),
+    ),
+}

@@ -5,16 +5,18 @@ Certified loss distributions, as `jaxacct.pld` makes them, on a grid that scales
 
 import functools
 import math
+import numbers
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
-from jaxacct.bounds._privacy_loss import loss_scale, parts_of
+from jaxacct.bounds.poisson._law import DISTRIBUTION
 from jaxacct.curves import Pld
 from jaxacct.curves._convolution import ALL_DELTAS, compose_plds
-from jaxacct.mechanisms import Composed, Gaussian, PoissonSampled, RandomAllocation
+from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
 
 # Grid points for one standard deviation of a step's loss. An upper mass is rounded up by 2^-46 / step, once for each
 # step composed: where that would exceed the second number, a coarser grid is the tighter one.
@@ -27,6 +29,9 @@ _MAX_CELLS = {Direction.REMOVE: 2.0**15, Direction.ADD: 2.0**17}
 _TOP_POINTS = 512.0
 _TAIL = 1e-32
 _NUM_TILTS = 60
+
+
+_NUMBERS = (numbers.Real, np.ndarray, jax.Array)
 
 
 class Runs(NamedTuple):
@@ -45,8 +50,7 @@ class Steps(NamedTuple):
 
 def concrete_base(mechanism: Any) -> Any:
     """What one step of `mechanism` releases, with plain numbers."""
-    base = mechanism.mechanism
-    return Gaussian(float(base.noise_multiplier)) if isinstance(base, Gaussian) else base
+    return jax.tree.map(lambda x: float(x) if isinstance(x, _NUMBERS) else x, mechanism.mechanism)
 
 
 def runs_of(mechanism: RandomAllocation) -> tuple[Runs, ...]:
@@ -68,20 +72,20 @@ def runs_of(mechanism: RandomAllocation) -> tuple[Runs, ...]:
 @functools.lru_cache(maxsize=8)
 def _parts(base: Any, steps: tuple[Steps, ...], direction: Direction) -> list[tuple[Pld, int]] | None:
     """The steps' loss distributions; None where rounding would leave nothing of a bound."""
-    run = Composed(tuple(PoissonSampled(base, *s) for s in steps))
-    scale, count = loss_scale(run)
+    runs = [PoissonSampled(base, *s) for s in steps]
+    scale, count = (sum(x) for x in zip(*(DISTRIBUTION.scale(run) for run in runs), strict=True))
     deviation = math.sqrt(scale / count)
     resolution = min(_RESOLUTION, max(_MIN_RESOLUTION, _ROUNDING * deviation * 2.0**46 / count))
     step = deviation / resolution
     if direction is Direction.ADD:
         step = min(step, sum(s.sampling_prob * s.num_steps for s in steps) / _TOP_POINTS)
-    if isinstance(base, Gaussian):
+    if base.signature() == (Gaussian,):
         mu, rate = 1.0 / base.noise_multiplier, max(s.sampling_prob for s in steps)
         top = 10.0 * mu + 0.5 * mu * mu
         step = max(step, (top + math.log(rate + (1.0 - rate) * math.exp(-top))) / _MAX_CELLS[direction])
     if 2.0**-46 * count / step > _MAX_ROUNDING:
         return None
-    return parts_of(run, step, Bound.UPPER, _TAIL)(direction)
+    return [part for run in runs for part in DISTRIBUTION.parts(run, step, Bound.UPPER, _TAIL)(direction)]
 
 
 def _log_delta_guess(parts: list[tuple[Pld, int]], epsilon: float) -> float:

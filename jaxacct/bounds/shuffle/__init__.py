@@ -1,1 +1,202 @@
-"""Bounds of shuffled reports."""
+"""Bounds of shuffled reports: every user's report in a uniformly random order.
+
+Bounds are symmetric in the two data sets: REMOVE stands for both directions.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from jaxacct._method import Cost, Lanes, Method, ProfileMethod, RenyiMethod, never
+from jaxacct._precision import is_traced
+from jaxacct._types import Bound, Direction
+from jaxacct.bounds._distribution import loss_distribution
+from jaxacct.bounds._orders import OF_REPORTS
+from jaxacct.bounds.shuffle import _by_randomizer as shuffled
+from jaxacct.bounds.shuffle._law import DISTRIBUTION
+from jaxacct.bounds.shuffle._windows import window_bytes
+from jaxacct.mechanisms import FiniteRandomizer, KaryRandomizedResponse, LocalRandomizer, Shuffled
+
+
+def profile_method(name: str, theorem: str, epsilon: Any, log_delta: Any, **rest: Any) -> ProfileMethod:
+    """A method by a profile, in the one direction that there is; `statics` is that of its lanes."""
+    lanes = Lanes(statics=rest.pop("statics"), bytes=window_bytes) if "statics" in rest else Lanes()
+    return ProfileMethod(
+        name=name,
+        theorem=theorem,
+        directions=(Direction.REMOVE,),
+        log_delta=log_delta,
+        epsilon=epsilon,
+        lanes=lanes,
+        **{"cost": Cost.MILLISECONDS, "cold": Cost.SECONDS, **rest},
+    )
+
+
+def renyi_method(name: str, theorem: str, rdp: Any, **rest: Any) -> RenyiMethod:
+    """A method by Renyi divergences, in the one direction that there is; `statics` is that of its lanes."""
+    lanes = Lanes(statics=rest.pop("statics"), bytes=window_bytes) if "statics" in rest else Lanes()
+    return RenyiMethod(
+        name=name,
+        theorem=theorem,
+        directions=(Direction.REMOVE,),
+        rdp=rdp,
+        lanes=lanes,
+        **{"grids": OF_REPORTS, "cost": Cost.TENTHS, "cold": Cost.SECONDS, **rest},
+    )
+
+
+def has_several_rounds(mechanism: Any) -> bool:
+    """Whether some point has more than one round; assumed where their number is traced."""
+    return is_traced(mechanism.num_epochs) or bool(np.any(np.asarray(mechanism.num_epochs) > 1))
+
+
+def has_one_round(mechanism: Any) -> bool:
+    """Whether some point has one round; assumed where their number is traced."""
+    return is_traced(mechanism.num_epochs) or bool(np.any(np.asarray(mechanism.num_epochs) == 1))
+
+
+def _beyond_one_pure_round(mechanism: Any) -> bool:
+    """Whether the exact pair alone may not be the best."""
+    return has_several_rounds(mechanism) or not shuffled.is_pure(mechanism)
+
+
+_FMT = "Feldman, McMillan & Talwar 2021"
+_CLONES = profile_method(
+    "clones",
+    f"{_FMT}, Theorems 3.2 and 3.8",
+    shuffled.clones_upper_epsilon,
+    shuffled.clones_upper_log_delta,
+    statics=shuffled.clones_statics,
+    regime="one round; local delta small against delta / num_reports",
+)
+_COMPOSED_CLONES = profile_method(
+    "clones, composed",
+    f"{_FMT}, Theorem 3.2; Kairouz, Oh & Viswanath 2015, Theorem 3.3",
+    shuffled.composed_upper_epsilon,
+    shuffled.composed_upper_log_delta,
+    statics=shuffled.composed_statics,
+    helps=has_several_rounds,
+    regime="several rounds",
+)
+_CLOSED_CLONES = profile_method(
+    "closed form",
+    f"{_FMT}, Theorem 3.1",
+    shuffled.closed_upper_epsilon,
+    shuffled.closed_upper_log_delta,
+    helps=never,
+    regime="one round; log(4 s/delta) <= n e^-eps0 / 16, s = tanh(eps0/2)",
+)
+_CLONES_RDP = renyi_method(
+    "clones rdp",
+    f"{_FMT}, Theorem 3.2; Chen et al. 2024, Theorem 1 (corrected); Mironov 2017, Proposition 1",
+    shuffled.clones_upper_rdp,
+    helps=has_several_rounds,
+)
+_LOCAL = profile_method(
+    "no amplification",
+    "Kairouz, Oh & Viswanath 2015, Theorem 3.3",
+    shuffled.local_upper_epsilon,
+    shuffled.local_upper_log_delta,
+    statics=shuffled.unamplified_statics,
+    helps=_beyond_one_pure_round,
+)
+_RESPONSE = profile_method(
+    "binary randomized response",
+    f"{_FMT}, Appendix G",
+    shuffled.response_lower_epsilon,
+    shuffled.response_lower_log_delta,
+    statics=shuffled.response_statics,
+    ends=frozenset({Bound.LOWER}),
+    of_reduction=False,
+)
+# of the pair only: it says how tight the analysis is
+_PAIR_FROM_BELOW = profile_method(
+    "clones pair from below",
+    f"{_FMT}, Theorem 3.2, the pair itself",
+    shuffled.pair_lower_epsilon,
+    shuffled.pair_lower_log_delta,
+    statics=shuffled.clones_statics,
+    ends=frozenset({Bound.LOWER}),
+    of_reduction=True,
+    is_listed=False,
+    applies=shuffled.has_pair,
+)
+_GIRGIS = "Girgis, Data, Diggavi, Suresh & Kairouz 2021"
+_WHOLE_ORDERS = tuple(float(a) for a in range(2, 65))
+_PAPER_RDP = renyi_method(
+    "special pairs rdp",
+    f"{_GIRGIS}, Theorems 1 and 2",
+    shuffled.girgis_upper_rdp,
+    helps=never,
+    grids=(_WHOLE_ORDERS, tuple(float(a) for a in range(2, 257))),
+)
+_MIXTURE_RDP = renyi_method(
+    "special pairs rdp, exact",
+    f"{_GIRGIS}, Theorem 4, the pair's worst case",
+    shuffled.mixture_upper_rdp,
+    grids=(_WHOLE_ORDERS,),
+    helps=never,
+    statics=functools.partial(shuffled.mixture_sizes, orders=_WHOLE_ORDERS),
+)
+PURIFIED = f"{_FMT}, Lemma 3.7 (corrected) and Theorem 3.8"
+LOCAL_NOISE = profile_method(
+    "no amplification",
+    "Balle & Wang 2018, Theorem 8",
+    shuffled.gaussian_local_upper_epsilon,
+    shuffled.gaussian_local_upper_log_delta,
+)
+
+
+PURIFIED_CLONES = profile_method(
+    "purified clones",
+    PURIFIED,
+    shuffled.gaussian_upper_epsilon,
+    shuffled.gaussian_upper_log_delta,
+    statics=shuffled.clones_statics,
+    regime="one round",
+)
+_DISTRIBUTION = loss_distribution(DISTRIBUTION, helps=has_several_rounds)
+
+# in the order in which they are asked, after their cost; Gaussian reports: `jaxacct.bounds.check_in`
+METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
+    (Shuffled, LocalRandomizer): (
+        _CLONES,
+        _CLONES_RDP,
+        _LOCAL,
+        _CLOSED_CLONES,
+        _COMPOSED_CLONES,
+        _MIXTURE_RDP,
+        _PAPER_RDP,
+        _RESPONSE,
+        _PAIR_FROM_BELOW,
+        _DISTRIBUTION,
+    ),
+    (Shuffled, FiniteRandomizer): (_CLONES, _CLONES_RDP, _LOCAL, _COMPOSED_CLONES, _PAIR_FROM_BELOW, _DISTRIBUTION),
+    (Shuffled, KaryRandomizedResponse): (
+        profile_method(
+            "blanket",
+            f"{_FMT}, Theorem 4.1, extended to all values",
+            shuffled.blanket_upper_epsilon,
+            shuffled.blanket_upper_log_delta,
+            statics=shuffled.blanket_statics,
+            regime="one round",
+        ),
+        _CLONES,
+        _CLONES_RDP,
+        _LOCAL,
+        _COMPOSED_CLONES,
+        profile_method(
+            "nobody else",
+            "Randomized response where no other record holds the two values",
+            shuffled.elsewhere_lower_epsilon,
+            shuffled.elsewhere_lower_log_delta,
+            statics=shuffled.blanket_statics,
+            ends=frozenset({Bound.LOWER}),
+            of_reduction=False,
+            regime="one round; 3 categories or more",
+        ),
+        _PAIR_FROM_BELOW,
+        _DISTRIBUTION,
+    ),
+}

@@ -39,7 +39,7 @@ from jaxacct.divergence.response._binary import (
     binary_response_log_delta,
     binary_response_window,
 )
-from jaxacct.mechanisms import FiniteRandomizer, GaussianReports, KaryRandomizedResponse, Shuffled
+from jaxacct.mechanisms import FiniteRandomizer, KaryRandomizedResponse, LocalRandomizer, Shuffled
 from jaxacct.special import map_rows
 
 _SHARES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)  # of delta, for what a composition splits off
@@ -47,18 +47,42 @@ _TRACED_REPORTS = 1e9  # static windows are made for so many where the number is
 _LOCAL_EPSILONS = tuple(np.geomspace(0.05, 12.0, 40).tolist())
 
 
-def pair_of(randomizer: Any, exp: Callable[[Any], Any] = jnp.exp) -> tuple[Any, Any]:
+_Exp = Callable[[Any], Any]
+_DOWN = 1.0 - 2.0**-50  # of a few roundings
+
+
+def _pair_of_any(randomizer: LocalRandomizer, exp: _Exp) -> tuple[Any, Any]:
+    return exp(-randomizer.local_epsilon) * _DOWN, randomizer.local_epsilon
+
+
+def _pair_of_k_ary(randomizer: KaryRandomizedResponse, exp: _Exp) -> tuple[Any, Any]:
+    return 2.0 / (exp(randomizer.local_epsilon) + 1.0) * _DOWN, randomizer.local_epsilon
+
+
+def _pair_of_finite(randomizer: FiniteRandomizer, exp: _Exp) -> tuple[Any, Any]:
+    del exp
+    return randomizer.clone_prob, randomizer.local_epsilon
+
+
+_PAIRS: dict[type, Callable[[Any, _Exp], tuple[Any, Any]]] = {
+    FiniteRandomizer: _pair_of_finite,
+    KaryRandomizedResponse: _pair_of_k_ary,
+    LocalRandomizer: _pair_of_any,
+}
+
+
+def has_pair(mechanism: Shuffled) -> bool:
+    """Whether one clones pair dominates it: pure randomizers."""
+    return is_pure(mechanism) and type(mechanism.mechanism) in _PAIRS
+
+
+def pair_of(randomizer: Any, exp: _Exp = jnp.exp) -> tuple[Any, Any]:
     """(clone probability, local epsilon) of the clones pair that dominates reports of a pure randomizer (spec S2).
 
     e^-local_epsilon for any randomizer; for a known one the largest p with R(x) >= p (R(y) + R(z)) / 2. Rounded down.
     Outside the float64 boundary `exp` must be NumPy's.
     """
-    down = 1.0 - 2.0**-50
-    if isinstance(randomizer, KaryRandomizedResponse):
-        return 2.0 / (exp(randomizer.local_epsilon) + 1.0) * down, randomizer.local_epsilon
-    if isinstance(randomizer, FiniteRandomizer):
-        return randomizer.clone_prob, randomizer.local_epsilon
-    return exp(-randomizer.local_epsilon) * down, randomizer.local_epsilon
+    return _PAIRS[type(randomizer)](randomizer, exp)
 
 
 def concrete_pair(mechanism: Shuffled) -> tuple[float, float, float]:
@@ -82,7 +106,7 @@ def is_pure(mechanism: Shuffled) -> bool:
 
 def clones_statics(mechanism: Shuffled) -> dict[str, Any]:
     """Static sizes for the clones kernels, wide enough for every lane."""
-    if is_traced(mechanism) or isinstance(mechanism.mechanism, GaussianReports):
+    if is_traced(mechanism) or type(mechanism.mechanism) not in _PAIRS:
         return {"window": TRACED_WINDOW, "pure": is_pure(mechanism)}
     clone_prob, _ = pair_of(jax.tree.map(np.asarray, mechanism.mechanism), np.exp)
     return {"window": window_for(mechanism.num_reports, clone_prob), "pure": is_pure(mechanism)}

@@ -12,22 +12,19 @@ import numpy as np
 
 from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Bound, Direction, NeighboringRelation, TooFineError
-from jaxacct.bounds.shuffle._by_randomizer import concrete_pair, is_pure
+from jaxacct.bounds._distribution import Distribution, Parts
+from jaxacct.bounds.bases._base import unbounded
+from jaxacct.bounds.shuffle._by_randomizer import concrete_pair, has_pair
 from jaxacct.conversion import delta_from_log, delta_from_log_down
 from jaxacct.curves import Pld
 from jaxacct.curves._from_profile import dominating_pld
 from jaxacct.curves._from_profile_below import Bracketed, dominated_pld
 from jaxacct.divergence.clones._profile import clones_delta, clones_epsilon, window_for
-from jaxacct.mechanisms import GaussianReports, Shuffled
+from jaxacct.mechanisms import Shuffled
 
 _LOG_END = -60.0  # of delta: where the grid of losses stops
 _MAX_POINTS = 2**16
 _THEOREM = "Feldman, McMillan & Talwar 2021, Theorem 3.2"
-
-
-def has_pair(mechanism: Shuffled) -> bool:
-    """Whether one clones pair dominates it: pure randomizers."""
-    return is_pure(mechanism) and not isinstance(mechanism.mechanism, GaussianReports)
 
 
 def _lane_bytes(*, window: int) -> int:
@@ -88,3 +85,20 @@ def shuffled_pld(mechanism: Shuffled, step: float, bound: Bound) -> Pld:
         relation,
         _THEOREM,
     )
+
+
+def _parts(mechanism: Shuffled, step: float, bound: Bound, tail: float) -> Parts:
+    del tail  # nothing is cut off
+    return lambda direction: [(shuffled_pld(mechanism, step, bound), int(mechanism.num_epochs))]
+
+
+DISTRIBUTION = Distribution(
+    theorem=_THEOREM,
+    parts=_parts,
+    scale=shuffled_scale,
+    largest_loss=unbounded,
+    reduction=lambda mechanism: True,
+    width_constant=lambda mechanism: 0.5,
+    is_from_above=lambda mechanism: False,
+    exists=has_pair,
+)

@@ -15,7 +15,7 @@ from jaxacct.bounds.allocation._by_poisson import azuma_tail
 from jaxacct.bounds.allocation._decomposition import decomposition_delta, decomposition_epsilon
 from jaxacct.bounds.allocation._posterior_rate import truncated_delta, truncated_epsilon
 from jaxacct.bounds.allocation._recursive import tied_tail
-from jaxacct.bounds.allocation._renyi import closed_form_add_epsilon, closed_form_add_log_delta, direct_remove_rdp
+from jaxacct.bounds.allocation._renyi import closed_form_add_epsilon, closed_form_add_log_delta, direct_remove_rdp, uses
 from jaxacct.bounds.gaussian import unamplified_epsilon, unamplified_log_delta
 from jaxacct.bounds.poisson._profile import concrete_base, runs_of
 from jaxacct.conversion import delta_from_log, epsilon_from_rdp, log_delta_from_rdp
@@ -27,7 +27,7 @@ _ORDERS = tuple(float(a) for a in range(2, 257))
 @float64_kernel(rounding=Rounding.UP, lane_bytes=2**21)
 def _closed_delta(epsilon: jax.Array, *lanes: jax.Array, remove: bool) -> jax.Array:
     run = _of_lanes(*lanes)
-    local = unamplified_log_delta(run, epsilon)
+    local = unamplified_log_delta(run.mechanism, uses(run), epsilon)
     if remove:
         orders = jnp.asarray(_ORDERS, jnp.float64)[:, None]
         own = log_delta_from_rdp(orders, direct_remove_rdp(run, orders=_ORDERS), epsilon).value
@@ -39,7 +39,7 @@ def _closed_delta(epsilon: jax.Array, *lanes: jax.Array, remove: bool) -> jax.Ar
 @float64_kernel(rounding=Rounding.UP, lane_bytes=2**21)
 def _closed_epsilon(delta: jax.Array, *lanes: jax.Array, remove: bool) -> jax.Array:
     run, log_delta = _of_lanes(*lanes), jnp.log(delta)
-    local = unamplified_epsilon(run, log_delta)
+    local = unamplified_epsilon(run.mechanism, uses(run), log_delta)
     if remove:
         orders = jnp.asarray(_ORDERS, jnp.float64)[:, None]
         own = epsilon_from_rdp(orders, direct_remove_rdp(run, orders=_ORDERS), log_delta).value

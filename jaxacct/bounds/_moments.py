@@ -10,13 +10,15 @@ below 1e-9 at a small noise multiplier.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
 from jaxacct._precision import HostProgram
-from jaxacct._types import Direction
+from jaxacct._types import Bound, Direction
+from jaxacct.bounds._parts import flattened
 from jaxacct.composition import allocation_groups, compose_line_moments
 from jaxacct.divergence._inversion import ALIAS_FACTORS, Ends, Line, LineMoments, delta_ends, epsilon_ends
 from jaxacct.divergence.allocation._grid import Real
@@ -30,7 +32,7 @@ from jaxacct.divergence.allocation._moment_contour import (
 )
 from jaxacct.divergence.gaussian._line import gaussian_line
 from jaxacct.divergence.gaussian._sampled_line import highest_node, sampled_gaussian_line
-from jaxacct.mechanisms import Composed, Gaussian, PoissonSampled, RandomAllocation
+from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
 
 _NUM_LINES = 24
 _NUM_EDGES = 64
@@ -62,34 +64,40 @@ class _Round(NamedTuple):
         return 1.0 / (self.noise_multiplier**2 * self.num_steps)
 
 
+def _gaussian_rounds(mechanism: Gaussian) -> list[tuple[_Round, float]]:
+    return [(_Round(float(mechanism.noise_multiplier), 1.0, 1.0), 1.0)]
+
+
+def _poisson_rounds(mechanism: PoissonSampled) -> list[tuple[_Round, float]]:
+    sigma, q = float(mechanism.mechanism.noise_multiplier), float(mechanism.sampling_prob)
+    return [(_Round(sigma, 1.0, q), float(mechanism.num_steps))]
+
+
+def _allocation_rounds(mechanism: RandomAllocation) -> list[tuple[_Round, float]]:
+    fields = (np.float64(x) for x in (mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs))
+    sigma = float(mechanism.mechanism.noise_multiplier)
+    groups = allocation_groups(*fields, uneven=True)  # type: ignore[arg-type]
+    return [(_Round(sigma, float(group.num_steps), 1.0), float(group.num_runs)) for group in groups]
+
+
+_ROUNDS: dict[tuple[type, ...], Callable[[Any], list[tuple[_Round, float]]]] = {
+    (Gaussian,): _gaussian_rounds,
+    (PoissonSampled, Gaussian): _poisson_rounds,
+    (RandomAllocation, Gaussian): _allocation_rounds,
+}
+
+
 def composes(mechanism: Any) -> bool:
     """Whether `ComposedProfile` knows `mechanism` (scalar fields)."""
-    if isinstance(mechanism, Composed):
-        return all(composes(part) for part in mechanism.mechanisms)
-    if isinstance(mechanism, PoissonSampled | RandomAllocation):
-        return isinstance(mechanism.mechanism, Gaussian)
-    return isinstance(mechanism, Gaussian)
+    return all(part.signature() in _ROUNDS for part, _ in flattened(mechanism))
 
 
-def _rounds(mechanism: Any, count: float = 1.0) -> dict[_Round, float]:
+def _rounds(mechanism: Any) -> dict[_Round, float]:
     found: dict[_Round, float] = {}
-    parts: list[tuple[_Round, float]] = []
-    if isinstance(mechanism, Composed):
-        for inner, times in zip(mechanism.mechanisms, mechanism.counts, strict=True):
-            parts.extend(_rounds(inner, count * float(times)).items())
-    elif isinstance(mechanism, RandomAllocation):
-        fields = (np.float64(x) for x in (mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs))
-        sigma = float(mechanism.mechanism.noise_multiplier)
-        for group in allocation_groups(*fields, uneven=True):  # type: ignore[arg-type]
-            parts.append((_Round(sigma, float(group.num_steps), 1.0), count * float(group.num_runs)))
-    elif isinstance(mechanism, PoissonSampled):
-        sigma, q = float(mechanism.mechanism.noise_multiplier), float(mechanism.sampling_prob)
-        parts.append((_Round(sigma, 1.0, q), count * float(mechanism.num_steps)))
-    else:
-        parts.append((_Round(float(mechanism.noise_multiplier), 1.0, 1.0), count))
-    for of, times in parts:
-        if times > 0 and of.sampling_prob > 0:
-            found[of] = found.get(of, 0.0) + times
+    for part, count in flattened(mechanism):
+        for of, times in _ROUNDS[part.signature()](part):
+            if times > 0 and of.sampling_prob > 0:
+                found[of] = found.get(of, 0.0) + float(count) * times
     return found
 
 
@@ -258,3 +266,34 @@ class ComposedProfile:
                 guess = np.where(np.isfinite(upper), 0.5 * (lower + np.where(np.isfinite(upper), upper, 0.0)), guess)
         ends: Any = (lower, upper)
         return Ends(*ends)
+
+
+def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends]:
+    """The ends in each direction, no wider than those known."""
+    found: dict[Direction, Ends] = {}
+    for d, known in at.known.items():
+        profile = ComposedProfile([mechanism], [1.0], d)
+        ends = profile.epsilon(target) if query is Query.EPSILON else profile.delta(target)
+        found[d] = Ends(max(known.lower, float(np.max(ends.lower))), min(known.upper, float(np.min(ends.upper))))
+    return found
+
+
+def moments(reduction: Callable[[Any], bool], weaker: Callable[[Any], Any] | None) -> BracketMethod:
+    """The method, for a scheme whose parts are reductions where `reduction` says so."""
+    return BracketMethod(
+        name="complex moments",
+        theorem="Feldman & Shenfeld 2025, Theorem 3.1 and Lemma 3.2; Zhu, Dong & Wang 2022, Theorem 11",
+        directions=BOTH,
+        ends=frozenset({Bound.UPPER, Bound.LOWER}),
+        cost=Cost.TENTHS,
+        cold=Cost.SECONDS,
+        applies=composes,
+        bracket=_bracket,
+        reduction=reduction,
+        weaker=weaker,
+        pays_below=1e-3,  # a smaller width is met sooner by moments than by a grid
+        is_listed=False,
+    )
+
+
+MOMENTS = moments(lambda mechanism: False, None)

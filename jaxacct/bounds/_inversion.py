@@ -5,15 +5,20 @@ The pair of Zhu, Dong and Wang 2022, Theorem 11, composed and read off its compl
 heavy-tailed, as for a few steps at a small sampling probability: then a bracket is wide, at worst (0, inf).
 """
 
+import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._method import BOTH, Cost, LaneBracketMethod, Lanes, Query
+from jaxacct._types import Bound
+from jaxacct.bounds._parts import flattened
 from jaxacct.composition import compose_line_moments
-from jaxacct.conversion import epsilon_from_rdp, log_delta_from_rdp
+from jaxacct.conversion import delta_from_log, delta_from_log_down, epsilon_from_rdp, log_delta_from_rdp
 from jaxacct.divergence._inversion import (
     Ends,
     Line,
@@ -30,7 +35,7 @@ from jaxacct.divergence.gaussian._sampled_line import (
     rough_log_moments,
     sampled_gaussian_line,
 )
-from jaxacct.mechanisms import Composed, Gaussian, PoissonSampled
+from jaxacct.mechanisms import Gaussian, PoissonSampled
 
 
 class Size(NamedTuple):
@@ -43,53 +48,82 @@ class Size(NamedTuple):
 SIZES = (Size(64, 512), Size(256, 1024), Size(1024, 2048))
 # Orders tried for the line, about 1 over the standard deviation of the composed loss
 _SCALES = np.geomspace(1e-2, 1e2, 64)
+_MOST_EXPONENT = 600.0  # of a spread: e^600 and its squares are doubles
+
+
+class _Round(NamedTuple):
+    """What a round has to say: functions of the round's fields, on lanes.
+
+    Attributes:
+      rough: ``(round, orders, add) -> `` about log E_Q[(dP/dQ)^order].
+      on_line: ``(round, line, add, num_z) -> `` its complex moments on the line, with certified errors.
+      highest: ``(round, orders, add, num_z) -> `` the largest height up to which the moments are resolved.
+      variance: ``(round) -> `` about the variance of its loss.
+      count: ``(round) -> `` of how many steps it consists.
+    """
+
+    rough: Callable[[Any, jax.Array, jax.Array], jax.Array]
+    on_line: Callable[[Any, Line, jax.Array, int], LineMoments]
+    highest: Callable[[Any, jax.Array, jax.Array, int], jax.Array]
+    variance: Callable[[Any], jax.Array]
+    count: Callable[[Any], jax.Array]
+
+
+def _gaussian_rough(part: Gaussian, orders: jax.Array, add: jax.Array) -> jax.Array:
+    del add  # the pair is symmetric
+    return gaussian_log_moment(orders, part.noise_multiplier)
+
+
+def _gaussian_on_line(part: Gaussian, line: Line, add: jax.Array, num_z: int) -> LineMoments:
+    del add, num_z  # a closed form
+    return gaussian_line(line, part.noise_multiplier)
+
+
+def _gaussian_highest(part: Gaussian, orders: jax.Array, add: jax.Array, num_z: int) -> jax.Array:
+    del part, add, num_z
+    return jnp.full_like(orders[0], jnp.inf)
+
+
+def _gaussian_variance(part: Gaussian) -> jax.Array:
+    return part.noise_multiplier**-2.0
+
+
+def _sampled_rough(part: PoissonSampled, orders: jax.Array, add: jax.Array) -> jax.Array:
+    return rough_log_moments(orders, part.mechanism.noise_multiplier, part.sampling_prob, add)
+
+
+def _sampled_on_line(part: PoissonSampled, line: Line, add: jax.Array, num_z: int) -> LineMoments:
+    return sampled_gaussian_line(line, part.mechanism.noise_multiplier, part.sampling_prob, add, num_z=num_z)
+
+
+def _sampled_highest(part: PoissonSampled, orders: jax.Array, add: jax.Array, num_z: int) -> jax.Array:
+    return highest_node(orders, part.mechanism.noise_multiplier, add, num_z=num_z)
+
+
+def _sampled_variance(part: PoissonSampled) -> jax.Array:
+    spread = jnp.expm1(jnp.minimum(part.mechanism.noise_multiplier**-2.0, _MOST_EXPONENT))
+    return jnp.log1p(part.sampling_prob**2 * spread)
+
+
+_ROUNDS: dict[tuple[type, ...], _Round] = {
+    (Gaussian,): _Round(
+        _gaussian_rough, _gaussian_on_line, _gaussian_highest, _gaussian_variance, lambda part: jnp.ones(())
+    ),
+    (PoissonSampled, Gaussian): _Round(
+        _sampled_rough, _sampled_on_line, _sampled_highest, _sampled_variance, lambda part: part.num_steps
+    ),
+}
 
 
 def inverts(mechanism: Any) -> bool:
     """Whether `mechanism` consists of rounds whose complex moments are known here."""
-    if isinstance(mechanism, Composed):
-        return all(inverts(part) for part in mechanism.mechanisms)
-    if isinstance(mechanism, PoissonSampled):
-        return isinstance(mechanism.mechanism, Gaussian)
-    return isinstance(mechanism, Gaussian)
+    return all(part.signature() in _ROUNDS for part, _ in flattened(mechanism))
 
 
-def _rounds(mechanism: Any) -> list[tuple[Any, jax.Array]]:
-    """(round, how often)."""
-    if isinstance(mechanism, Composed):
-        return [
-            (part, times * count)
-            for inner, count in zip(mechanism.mechanisms, mechanism.counts, strict=True)
-            for part, times in _rounds(inner)
-        ]
-    if isinstance(mechanism, PoissonSampled):
-        return [(mechanism, mechanism.num_steps)]
-    return [(mechanism, jnp.ones(()))]
-
-
-def _rough(part: Any, orders: jax.Array, add: jax.Array) -> jax.Array:
-    if isinstance(part, Gaussian):
-        return gaussian_log_moment(orders, part.noise_multiplier)
-    return rough_log_moments(orders, part.mechanism.noise_multiplier, part.sampling_prob, add)
-
-
-def _on_line(part: Any, line: Line, add: jax.Array, num_z: int) -> LineMoments:
-    if isinstance(part, Gaussian):
-        return gaussian_line(line, part.noise_multiplier)
-    return sampled_gaussian_line(line, part.mechanism.noise_multiplier, part.sampling_prob, add, num_z=num_z)
-
-
-def _highest(part: Any, orders: jax.Array, add: jax.Array, num_z: int) -> jax.Array:
-    if isinstance(part, Gaussian):
-        return jnp.full_like(orders[0], jnp.inf)
-    return highest_node(orders, part.mechanism.noise_multiplier, add, num_z=num_z)
-
-
-def _variance(part: Any) -> jax.Array:
-    if isinstance(part, Gaussian):
-        return part.noise_multiplier**-2.0
-    spread = jnp.expm1(jnp.minimum(part.mechanism.noise_multiplier**-2.0, 600.0))
-    return jnp.log1p(part.sampling_prob**2 * spread)
+def _rounds(mechanism: Any) -> list[tuple[_Round, Any, jax.Array]]:
+    """(what it says, the round, how often it is run) for every round."""
+    found = [(_ROUNDS[part.signature()], part, count) for part, count in flattened(mechanism)]
+    return [(of, part, of.count(part) * count) for of, part, count in found]
 
 
 def _both_directions(x: Any) -> jax.Array:
@@ -102,9 +136,9 @@ def _prepared(mechanism: Any, target: jax.Array, *, is_delta: bool, size: Size) 
     add = jnp.arange(target.shape[0]) >= target.shape[0] // 2
 
     def rough(orders: jax.Array) -> jax.Array:
-        return sum((count * _rough(part, orders, add) for part, count in rounds), jnp.zeros(()))
+        return sum((count * of.rough(part, orders, add) for of, part, count in rounds), jnp.zeros(()))
 
-    scale = 1.0 / jnp.sqrt(sum((count * _variance(part) for part, count in rounds), jnp.zeros(())))
+    scale = 1.0 / jnp.sqrt(sum((count * of.variance(part) for of, part, count in rounds), jnp.zeros(())))
     orders = 1.0 + jnp.asarray(_SCALES, jnp.float64)[:, None] * scale
     curve = rough(orders) / (orders - 1.0)
     if is_delta:
@@ -118,11 +152,11 @@ def _prepared(mechanism: Any, target: jax.Array, *, is_delta: bool, size: Size) 
     guess = log_delta if is_delta else log_delta - 3.0
     about = jnp.maximum(epsilon - 3.0 / (order - 1.0), 0.0) if is_delta else epsilon
     above = alias_orders(order)
-    limits = [_highest(part, above, add, size.num_z) for part, _ in rounds]
+    limits = [of.highest(part, above, add, size.num_z) for of, part, _ in rounds]
     highest = functools.reduce(jnp.minimum, limits)
     # the integral does not depend on where the line is: nor do derivatives
     line = jax.lax.stop_gradient(make_line(order, about, guess, rough(above), highest, num_nodes=size.num_nodes))
-    moments = compose_line_moments((_on_line(part, line, add, size.num_z), count) for part, count in rounds)
+    moments = compose_line_moments((of.on_line(part, line, add, size.num_z), count) for of, part, count in rounds)
     return line, moments, epsilon
 
 
@@ -166,3 +200,38 @@ def inverted_log_delta(mechanism: Any, epsilon: jax.Array, *, size: Size) -> End
     target = _both_directions(epsilon)
     line, moments, _ = _prepared(jax.tree.map(_both_directions, mechanism), target, is_delta=False, size=size)
     return _split(delta_ends(line, moments, target))
+
+
+def _bracket(mechanism: Any, query: Query, target: jax.Array, *, size: Size) -> Ends:
+    """Bracket of epsilon at a delta, or of delta at an epsilon, [2, L]: remove, then add."""
+    if query is Query.EPSILON:
+        return inverted_epsilon(mechanism, jnp.log(target), size=size)
+    log_ends = inverted_log_delta(mechanism, target, size=size)
+    return Ends(delta_from_log_down(log_ends.lower), delta_from_log(log_ends.upper))
+
+
+def _lane_bytes(*, size: Size) -> int:
+    return 1024 * size.num_z
+
+
+EXACT = LaneBracketMethod(
+    name="exact",
+    name_below="exact, from below",
+    theorem="Zhu, Dong & Wang 2022, Theorem 11",
+    directions=BOTH,
+    ends=frozenset({Bound.UPPER, Bound.LOWER}),
+    cost=Cost.MILLISECONDS,
+    cold=Cost.SECONDS,
+    applies=inverts,
+    bracket=_bracket,
+    reduction=lambda mechanism: False,
+    sizes=SIZES,
+    traced_size=SIZES[1],
+    named_width=1e-9,
+    lanes=Lanes(bytes=_lane_bytes),
+)
+
+
+def from_below(applies: Callable[[Any], bool]) -> LaneBracketMethod:
+    """The lower end alone, for mechanisms whose upper end has a closed form."""
+    return dataclasses.replace(EXACT, name="exact, from below", ends=frozenset({Bound.LOWER}), applies=applies)

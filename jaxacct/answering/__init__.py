@@ -1,0 +1,21 @@
+"""How a question finds its answer: the only place that decides which method is asked.
+
+The words used here and in the messages:
+
+* A *question* names a mechanism, whether epsilon or delta is wanted, and the target at which (`_question`).
+* A *lane* is one point of a batch inside a kernel; a method *on lanes* answers many points with one program, also inside
+  a user's traced code. A method on the *host* takes one concrete point at a time.
+* A *direction* is one side of add-or-remove adjacency; the answer is the larger of both. Replace-one has one only.
+* A *quick* question leaves the host's methods out: it is asked with ``precision=inf``, or inside traced code.
+* An *exact* method's upper end is the mechanism's own value up to rounding.
+* A *reduction* is a mechanism or pair that dominates the one in question and is analysed in its place; a lower end of
+  its value is no lower end of the mechanism's.
+
+A *plan* is the list of methods to ask (`_plan`); the *loop* asks them until the bracket is narrow (`_loop`).
+"""
+
+from jaxacct.answering._loop import answer
+from jaxacct.answering._plan import plan
+from jaxacct.answering._question import Question, question_of
+
+__all__ = ["Question", "answer", "plan", "question_of"]

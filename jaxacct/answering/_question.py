@@ -1,0 +1,171 @@
+"""What is asked: a mechanism, epsilon or delta, at which target, how sharply."""
+
+import dataclasses
+import math
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxacct._method import Query
+from jaxacct._precision import is_traced
+from jaxacct._types import Direction, Progress
+from jaxacct._validate import check_positive, check_precision, checked_number
+from jaxacct.bounds.composed import has_lanes
+from jaxacct.mechanisms._base import Description, Mechanism
+from jaxacct.mechanisms._fields import UNKNOWN
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """One question, for one point or a batch of points.
+
+    Attributes:
+      mechanism: its fields broadcast with the target.
+      query: EPSILON or DELTA.
+      target: the delta, or the epsilon, at which.
+      directions: of which the answer is the larger.
+      width: relative width of the certified bracket to reach, upper against lower; inf for the quick methods alone.
+      method: the name of the only method to ask, or None.
+      wants_lower: whether the lower end is wanted too, as by the interval functions.
+      warns: whether a bracket that stays wider than `width` is worth a warning: somebody asked for it.
+      progress: called after each refinement of a bracket, or None.
+    """
+
+    mechanism: Any
+    query: Query
+    target: Any
+    directions: tuple[Direction, ...]
+    width: float
+    method: str | None = None
+    wants_lower: bool = False
+    warns: bool = False
+    progress: Progress | None = None
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether some number is a tracer: then only methods on lanes can answer."""
+        return is_traced(self.mechanism, self.target)
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the host's methods are left out."""
+        return math.isinf(self.width)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the batch."""
+        return np.broadcast_shapes(*(np.shape(x) for x in (*jax.tree.leaves(self.mechanism), self.target)))
+
+    def at(self, mechanism: Any, target: Any) -> "Question":
+        """The same question about one point of the batch."""
+        return dataclasses.replace(self, mechanism=mechanism, target=target)
+
+
+def directions_of(mechanism: Any, direction: Direction | None) -> tuple[Direction, ...]:
+    """The directions to bound: the one asked for, or all that the mechanism has."""
+    if direction is None:
+        return mechanism.directions
+    if len(mechanism.directions) == 1:
+        raise ValueError(f"direction={direction!r} must be None: {type(mechanism).__name__} has one direction only")
+    if not isinstance(direction, Direction):
+        raise ValueError(f"direction={direction!r} must be Direction.REMOVE, Direction.ADD or None")
+    return (direction,)
+
+
+def question_of(
+    mechanism: Any,
+    query: Query,
+    target: Any,
+    *,
+    method: str | None = None,
+    direction: Direction | None = None,
+    precision: float | None = None,
+) -> Question:
+    """The checked question behind `jaxacct.epsilon` and `jaxacct.delta`.
+
+    Raises:
+      ValueError: if an argument is out of range, shapes do not broadcast, or what is asked cannot run inside jit.
+    """
+    check_question(mechanism, query, target)
+    check_precision(precision)
+    width = _width(precision, query, mechanism, target)
+    warns = precision is not None and not math.isinf(precision)
+    return Question(mechanism, query, target, directions_of(mechanism, direction), width, method, warns=warns)
+
+
+def _width(precision: float | None, query: Query, mechanism: Any, target: Any) -> float:
+    """`precision` for `mechanism`; where None, 1 % of epsilon or 10 % of delta, and inf inside traced code."""
+    traced = is_traced(mechanism, target)
+    if not has_lanes(mechanism):
+        if traced:
+            raise ValueError(f"mechanism={mechanism!r} has a loss distribution only: it cannot run inside jit or grad")
+        precision = None if precision == math.inf else precision  # there is nothing quicker
+    elif traced:
+        if precision is not None and precision != math.inf:
+            raise ValueError(f"precision={precision} needs concrete numbers: inside jit, vmap or grad leave it out")
+        return math.inf
+    return query.width if precision is None else float(precision)
+
+
+def check_mechanism(mechanism: Any, name: str = "mechanism") -> None:
+    """Raises ValueError unless `mechanism` is one and none of its numbers is left out.
+
+    Its fields are looked at once more, since JAX rebuilds a mechanism around any numbers without a look at them.
+    """
+    if not isinstance(mechanism, Mechanism):
+        raise ValueError(f"{name}={mechanism!r} has no analysis here: it is no mechanism")
+    _check_complete(mechanism)
+
+
+def _check_complete(description: Description) -> None:
+    description.check()
+    for name, value in description.numbers():
+        if value is None or value is UNKNOWN:
+            raise ValueError(f"{name}={value!r} must be a number or a NumPy or JAX array of numbers")
+    for part in description.wrapped():
+        _check_complete(part)
+
+
+def check_question(mechanism: Any, query: Query, target: Any) -> None:
+    """Raises ValueError unless `mechanism` can be asked about `target`: numbers, whose shapes broadcast."""
+    check_mechanism(mechanism)
+    shapes = [np.shape(x) for x in (*jax.tree.leaves(mechanism), target)]
+    if not any(shapes):
+        return
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        message = f"mechanism={mechanism!r}: the shapes of its fields and of {query.given} must broadcast, not {shapes}"
+        raise ValueError(message) from error
+
+
+def check_scalars(mechanism: Any, *targets: Any) -> None:
+    """Raises ValueError unless `mechanism` is one, and its fields and the targets are concrete single numbers."""
+    check_mechanism(mechanism)
+    leaves = (*jax.tree.leaves(mechanism), *targets)
+    if is_traced(leaves):
+        raise ValueError("privacy loss distributions need concrete numbers: they cannot run inside jit, vmap or grad")
+    for leaf in leaves:
+        if np.ndim(leaf):
+            raise ValueError(f"mechanism={mechanism!r} and its targets must be scalars: call once for each point")
+
+
+def interval_question(
+    mechanism: Mechanism, query: Query, target: float, precision: float | None, progress: Progress | None
+) -> Question:
+    """The checked question behind `jaxacct.epsilon_interval` and `jaxacct.delta_interval`."""
+    check_scalars(mechanism, target)
+    width = query.width if precision is None else precision
+    checked_number("precision", width)
+    check_positive("precision", width)
+    return Question(
+        mechanism,
+        query,
+        float(target),
+        directions_of(mechanism, None),
+        float(width),
+        wants_lower=True,
+        warns=True,
+        progress=progress,
+    )

@@ -1,0 +1,263 @@
+"""Privacy loss distributions as a method: made from a declaration, finer and finer until the bracket is narrow."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
+from jaxacct._types import Bound, Direction, TooFineError
+from jaxacct.bounds.bases._base import Base, nothing, pld_of_law, side_of
+from jaxacct.curves import Pld
+from jaxacct.curves._convolution import ALL_DELTAS, compose_plds
+from jaxacct.divergence._inversion import Ends
+from jaxacct.divergence.lattice._ratio import RatioLaw, Side
+
+# Cells for one standard deviation of a part's loss: where refinement starts, and where it gives up.
+_FIRST_RESOLUTION = 4.0
+_LAST_RESOLUTION = 768.0
+_READ_RESOLUTION = 24.0  # where nothing is refined: a distribution known from above only
+_MEMORY_LIMIT = 2**31  # bytes
+_MAX_IDLE = 3  # rounds in a row without gain
+_GAIN = 0.8  # a round that leaves more than this share of the width has gained nothing
+FINEST, _COARSEST = 2.0**-40, 16.0  # steps between losses: beyond them rounding, or overflow, is all there is
+_TAIL = 1e-7  # of delta, for what a discretisation step may cut off at either end
+PLAIN_TAIL = 1e-22  # the same where no delta is asked for
+
+Parts = Callable[[Direction], list[tuple[Pld, int]]]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Distribution:
+    """Which privacy loss distributions a scheme is composed of. What is not declared here does not exist.
+
+    Attributes:
+      theorem: by which the distributions dominate the scheme; a function of the mechanism where it depends on parts.
+      parts: ``(mechanism, step, bound, tail) -> direction -> [(distribution, how often)]``.
+      scale: ``(mechanism) -> `` (sum of count times squared scale of the loss, sum of counts) over the parts: what a
+        step is measured against.
+      largest_loss: ``(mechanism) -> `` an epsilon at which it is purely epsilon-DP, rounded up; inf if none is known.
+      reduction: ``(mechanism) -> `` whether the distributions dominate the mechanism without being its own.
+      weaker: ``(mechanism) -> `` a mechanism that reveals no more, whose answers bound this one from below.
+      width_constant: ``(mechanism) -> `` c^2 times the relative width of epsilon at c points for one standard
+        deviation, measured.
+      atom: ``(mechanism) -> `` a loss that has mass by itself and should be on the grid, or 0.
+      is_from_above: ``(mechanism) -> `` whether some part is known from above only, on its own grid.
+      exists: ``(mechanism) -> `` whether it can be made for these fields.
+    """
+
+    theorem: str | Callable[[Any], str]
+    parts: Callable[[Any, float, Bound, float], Parts]
+    scale: Callable[[Any], tuple[float, int]]
+    largest_loss: Callable[[Any], float]
+    reduction: Callable[[Any], bool]
+    width_constant: Callable[[Any], float]
+    weaker: Callable[[Any], Any] | None = None
+    atom: Callable[[Any], float] = nothing
+    is_from_above: Callable[[Any], bool]
+    exists: Callable[[Any], bool]
+
+    def source(self, mechanism: Any) -> str:
+        """By which theorem the distributions dominate `mechanism`."""
+        return self.theorem if isinstance(self.theorem, str) else self.theorem(mechanism)
+
+
+def parts_by_laws(laws: Callable[[Any, float, Side, float], list[tuple[RatioLaw, int]]]) -> Callable[..., Parts]:
+    """`Distribution.parts` from laws of likelihood ratios; an upper bound's serve both directions and are made once."""
+
+    def parts(mechanism: Any, step: float, bound: Bound, tail: float) -> Parts:
+        made: dict[Side, list[tuple[RatioLaw, int]]] = {}
+
+        def of(direction: Direction) -> list[tuple[Pld, int]]:
+            side = side_of(bound, direction)
+            if side not in made:
+                made[side] = laws(mechanism, step, side, tail)
+            return [(pld_of_law(law, direction), count) for law, count in made[side] if count > 0]
+
+        return of
+
+    return parts
+
+
+def of_one_release(base: Base, theorem: str | Callable[[Any], str], spread: Callable[[Any], float]) -> Distribution:
+    """The distribution of a release by itself."""
+
+    def laws(release: Any, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
+        from jaxacct.bounds.bases import law
+
+        return [(law(release, 1.0, step, side, tail), 1)]
+
+    return Distribution(
+        theorem=theorem,
+        parts=parts_by_laws(laws),
+        scale=lambda release: (math.log1p(spread(release)), 1),
+        largest_loss=base.largest_loss,
+        reduction=lambda release: False,
+        width_constant=lambda release: 0.5,
+        atom=base.atom,
+        is_from_above=lambda release: base.is_from_above,
+        exists=lambda release: True,
+    )
+
+
+def step_for(distribution: Distribution, mechanism: Any, resolution: float) -> float:
+    """The step between losses at a resolution; raises TooFineError where it is below what doubles resolve."""
+    scale, count = distribution.scale(mechanism)
+    step = min(math.sqrt(scale / count) / resolution, _COARSEST)
+    if (atom := distribution.atom(mechanism)) > step:  # on the grid it is kept as it is
+        step = atom / math.ceil(atom / step)
+    if step < FINEST:
+        raise TooFineError(f"mechanism={mechanism!r} at resolution={resolution:g} asks for losses {step:.3g} apart")
+    return step
+
+
+def plds(
+    distribution: Distribution, mechanism: Any, resolution: float, bound: Bound, tail: float, deltas: Sequence[float]
+) -> Callable[[Direction], Pld]:
+    """``direction -> `` the composed distribution of `mechanism`, sharp around `deltas`."""
+    theorem = distribution.source(mechanism)
+    if mechanism.loses_nothing():
+        relation = mechanism.relation
+        return lambda direction: Pld(0.0, 2.0**-4, np.ones(1), 0.0, bound, direction, relation, theorem)
+    of = distribution.parts(mechanism, step_for(distribution, mechanism, resolution), bound, tail)
+    return lambda direction: dataclasses.replace(compose_plds(of(direction), deltas), theorem=theorem)
+
+
+def reader(query: Query, target: float) -> tuple[Callable[[Pld], float], tuple[float, ...]]:
+    """How a distribution answers, and the deltas around which it is to be sharp."""
+    if query is Query.EPSILON:
+        return lambda loss: loss.epsilon(target), (target,)
+    return lambda loss: loss.delta(target), (1.0, *ALL_DELTAS)
+
+
+def loss_distribution(distribution: Distribution, helps: Callable[[Any], bool] | None = None) -> BracketMethod:
+    """The method "loss distribution" of a scheme."""
+    options: dict[str, Any] = {} if helps is None else {"helps": helps}
+    return DistributionMethod(
+        name="loss distribution",
+        theorem=distribution.theorem,
+        directions=BOTH,
+        ends=frozenset({Bound.UPPER, Bound.LOWER}),
+        cost=Cost.TENTHS,
+        cold=Cost.SECONDS,
+        applies=distribution.exists,
+        bracket=functools.partial(_refined, distribution),
+        reduction=distribution.reduction,
+        weaker=distribution.weaker,
+        distribution=distribution,
+        **options,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class DistributionMethod(BracketMethod):
+    """A bracket that is read off privacy loss distributions, which `jaxacct.pld` gives to those who ask for them."""
+
+    distribution: Distribution
+
+    def ends_for(self, mechanism: Any) -> frozenset[Bound]:
+        """UPPER alone where a part is known from above only."""
+        return frozenset({Bound.UPPER}) if self.distribution.is_from_above(mechanism) else self.ends
+
+
+def _refined(
+    distribution: Distribution, mechanism: Any, query: Query, target: float, at: Bracketing
+) -> Mapping[Direction, Ends]:
+    """The ends in each direction by distributions of growing resolution, from what is known already."""
+    upper = {d: float(ends.upper) for d, ends in at.known.items()}
+    lower = {d: float(ends.lower) for d, ends in at.known.items()}
+    if mechanism.loses_nothing():
+        return dict.fromkeys(upper, Ends(0.0, 0.0))
+    read, deltas = reader(query, target)
+    if distribution.is_from_above(mechanism):
+        of = plds(distribution, mechanism, _READ_RESOLUTION, Bound.UPPER, PLAIN_TAIL, (1.0, *ALL_DELTAS))
+        return {d: Ends(0.0, min(value, read(of(d)))) for d, value in upper.items()}
+    most = distribution.largest_loss(mechanism)
+    if query is Query.DELTA and target >= most:
+        return dict.fromkeys(upper, Ends(0.0, 0.0))
+    if query is Query.EPSILON:
+        upper = {d: min(value, most) for d, value in upper.items()}
+    scale, count = distribution.scale(mechanism)
+    if scale > 0.0:  # it may underflow
+        _narrow(distribution, mechanism, at, read, deltas, upper, lower, _TAIL * min(deltas) / max(1, count))
+    return {d: Ends(min(lower[d], upper[d]), upper[d]) for d in upper}
+
+
+def _narrow(
+    distribution: Distribution,
+    mechanism: Any,
+    at: Bracketing,
+    read: Callable[[Pld], float],
+    deltas: Sequence[float],
+    upper: dict[Direction, float],
+    lower: dict[Direction, float],
+    tail: float,
+) -> None:
+    # a coarse look tells which direction counts; then the resolution that the width is likely to need
+    goal = math.sqrt(distribution.width_constant(mechanism) / at.width)
+    resolution, rounds = min(_FIRST_RESOLUTION, goal), 0
+    width, idle = math.inf, 0
+    while True:
+        fits = _tightened(distribution, mechanism, resolution, tail, read, deltas, upper, lower)
+        rounds += 1
+        high, low = max(upper.values()), max(lower.values())
+        before, width = width, (high - low) / low if low > 0 else (0.0 if high <= low else math.inf)
+        # without gain: below what the tails let a grid resolve (delta of 1e-20 or so), or at its rounding
+        idle = idle + 1 if width > _GAIN * before or math.isinf(width) else 0
+        if at.progress is not None:
+            at.progress(rounds, width)
+        if width <= at.width or idle >= _MAX_IDLE:
+            return
+        # the error falls with the square of the resolution
+        grow = 2.0 if not math.isfinite(width) else min(4.0, max(1.5, 1.1 * math.sqrt(width / at.width)))
+        finer = goal if rounds == 1 and goal > resolution else resolution * grow
+        # the coarse look itself may be too coarse for losses near the end of the doubles
+        if (
+            (not fits and rounds > 1)
+            or finer > _LAST_RESOLUTION
+            or _needed_bytes(distribution, mechanism, finer) > _MEMORY_LIMIT
+        ):
+            return
+        resolution = finer
+
+
+def _tightened(
+    distribution: Distribution,
+    mechanism: Any,
+    resolution: float,
+    tail: float,
+    read: Callable[[Pld], float],
+    deltas: Sequence[float],
+    upper: dict[Direction, float],
+    lower: dict[Direction, float],
+) -> bool:
+    """Narrows `upper` and `lower` by what distributions of a resolution say; False if they would be too large to hold.
+
+    Directions that can no longer be the worse one are left as they are.
+    """
+    try:
+        above = plds(distribution, mechanism, resolution, Bound.UPPER, tail, deltas)
+        below = plds(distribution, mechanism, resolution, Bound.LOWER, tail, deltas)
+        for d in lower:
+            if upper[d] > max(lower.values()):
+                upper[d] = min(upper[d], read(above(d)))
+                lower[d] = max(lower[d], read(below(d)))
+    except TooFineError:
+        return False
+    return True
+
+
+def _needed_bytes(distribution: Distribution, mechanism: Any, resolution: float) -> float:
+    """What a refinement would hold at once, roughly: a score of arrays over the composition's window."""
+    scale, count = distribution.scale(mechanism)
+    window = 40.0 * max(math.sqrt(scale), scale) + 30.0
+    return 200.0 * window / math.sqrt(scale / count) * resolution
+
+
+def holds_pld(mechanism: Any) -> bool:
+    """Whether some part is a `Pld`: known from above only, and on its own grid."""
+    return any(isinstance(leaf, Pld) for leaf in jax.tree.leaves(mechanism))

@@ -1,0 +1,97 @@
+"""The privacy loss distributions of random allocation: laws of averages of likelihood ratios.
+
+Feldman and Shenfeld 2025, Theorem 3.1 (the pair of 1-out-of-t) and Lemma 3.2 (k-out-of-t as runs of 1-out-of-n).
+"""
+
+import dataclasses
+import math
+
+from jaxacct.bounds._distribution import Distribution, holds_pld, parts_by_laws
+from jaxacct.bounds.allocation._split import selects_several, single_step
+from jaxacct.bounds.bases import base_of, law_maker, spread
+from jaxacct.bounds.bases._base import ROUND_UP, unbounded
+from jaxacct.divergence.lattice._prefix import partial_average, scheduled_average
+from jaxacct.divergence.lattice._ratio import RatioLaw, Side, averages
+from jaxacct.mechanisms import Gaussian, PartialAllocation, RandomAllocation, ScheduledAllocation
+
+# A level of n of t terms may use a step (t/n)^this times larger, since its error is averaged away.
+_COARSENING = 0.5
+_THEOREM = "Feldman & Shenfeld 2025, Theorem 3.1 and Lemma 3.2"
+
+
+def _laws(mechanism: RandomAllocation, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
+    steps, selected, epochs = (int(x) for x in (mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs))
+    base = law_maker(mechanism.mechanism, side, tail)
+    size, larger = divmod(steps, selected)
+    small, large = averages(base, size, step, tail, coarsening=_COARSENING, both=larger > 0)
+    return [(small, (selected - larger) * epochs), (large, larger * epochs)]
+
+
+def _scale(mechanism: RandomAllocation) -> tuple[float, int]:
+    count = int(mechanism.num_selected) * int(mechanism.num_epochs)
+    size = int(mechanism.num_steps) // int(mechanism.num_selected)
+    return count * math.log1p(spread(mechanism.mechanism) / size), count
+
+
+def _largest_loss(mechanism: RandomAllocation) -> float:
+    """k of t steps lose at most k L in an epoch, however they are drawn."""
+    one = base_of(mechanism.mechanism).largest_loss(mechanism.mechanism)
+    return one * float(mechanism.num_selected) * float(mechanism.num_epochs) * ROUND_UP
+
+
+DISTRIBUTION = Distribution(
+    theorem=_THEOREM,
+    parts=parts_by_laws(_laws),
+    scale=_scale,
+    largest_loss=_largest_loss,
+    reduction=selects_several,
+    weaker=single_step,
+    width_constant=lambda mechanism: 4.0,
+    is_from_above=holds_pld,
+    exists=lambda mechanism: True,
+)
+
+
+def _partial_laws(mechanism: PartialAllocation, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
+    base = law_maker(mechanism.mechanism, side, tail)
+    steps, done = int(mechanism.num_steps), int(mechanism.steps_done)
+    return [(partial_average(base, steps, done, step, tail, coarsening=_COARSENING), 1)]
+
+
+def _partial_scale(mechanism: PartialAllocation) -> tuple[float, int]:
+    share = int(mechanism.steps_done) / int(mechanism.num_steps)
+    return math.log1p(share * spread(mechanism.mechanism) / int(mechanism.num_steps)), 1
+
+
+PARTIAL_DISTRIBUTION = dataclasses.replace(
+    DISTRIBUTION,
+    parts=parts_by_laws(_partial_laws),
+    scale=_partial_scale,
+    largest_loss=lambda mechanism: base_of(mechanism.mechanism).largest_loss(mechanism.mechanism),
+    reduction=lambda mechanism: False,
+    weaker=None,
+)
+
+
+def _scheduled_laws(mechanism: ScheduledAllocation, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
+    phases = [
+        (law_maker(Gaussian(float(noise)), side, tail), int(count))
+        for noise, count in zip(mechanism.noise_multipliers, mechanism.num_steps, strict=True)
+    ]
+    return [(scheduled_average(phases, step, tail, coarsening=_COARSENING), int(mechanism.num_epochs))]
+
+
+def _scheduled_scale(mechanism: ScheduledAllocation) -> tuple[float, int]:
+    parts = zip(mechanism.noise_multipliers, mechanism.num_steps, strict=True)
+    whole = sum(int(count) * spread(Gaussian(float(noise))) for noise, count in parts)
+    epochs, length = int(mechanism.num_epochs), sum(int(count) for count in mechanism.num_steps)
+    return epochs * math.log1p(whole / length**2), epochs
+
+
+SCHEDULED_DISTRIBUTION = dataclasses.replace(
+    PARTIAL_DISTRIBUTION,
+    parts=parts_by_laws(_scheduled_laws),
+    scale=_scheduled_scale,
+    largest_loss=unbounded,
+    is_from_above=lambda mechanism: False,
+)

@@ -1,0 +1,48 @@
+"""What one release reveals: the laws from which the distributions of every scheme are made.
+
+A new base release is a file here and a line in the table.
+"""
+
+import functools
+from typing import Any
+
+from jaxacct.bounds.bases import _continuous, _discrete, _gaussian, _known, _laplace
+from jaxacct.bounds.bases._base import Base, law_of, spread_of
+from jaxacct.curves import Pld
+from jaxacct.divergence.lattice._ratio import RatioLaw, Side
+from jaxacct.mechanisms import ContinuousPair, DiscretePair, Gaussian, Laplace
+
+BASES: dict[type, Base] = {
+    ContinuousPair: _continuous.BASE,
+    DiscretePair: _discrete.BASE,
+    Gaussian: _gaussian.BASE,
+    Laplace: _laplace.BASE,
+    Pld: _known.BASE,
+}
+
+
+def base_of(release: Any) -> Base:
+    """What is known of a release; raises ValueError where it is none of those that schemes can be built on."""
+    if type(release) not in BASES:
+        known = ", ".join(t.__name__ for t in BASES)
+        raise ValueError(f"mechanism={release!r} has no privacy loss distribution here; must be one of {known}")
+    return BASES[type(release)]
+
+
+def law(release: Any, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
+    """The law of the likelihood ratio of one step of `release`, sampled with probability `sampling_prob`."""
+    return law_of(base_of(release), release, sampling_prob, step, side, tail)
+
+
+def law_maker(release: Any, side: Side, tail: float) -> functools.partial[RatioLaw]:
+    """``step -> `` the law of one step of `release` that is not sampled."""
+    return functools.partial(_unsampled, release, side, tail)
+
+
+def _unsampled(release: Any, side: Side, tail: float, step: float) -> RatioLaw:
+    return law(release, 1.0, step, side, tail)
+
+
+def spread(release: Any) -> float:
+    """About Var(dP/dQ) of one step, its finite part: what resolutions are chosen by."""
+    return spread_of(base_of(release), release)

@@ -1,0 +1,111 @@
+"""What one release has to say so that schemes can be built on it: the law of its likelihood ratio.
+
+A *law* is the distribution of the likelihood ratio of a dominating pair, discretised on a geometric lattice with
+certified rounding: Meiser and Mohammadi 2018, Koskela et al. 2020, in the second-order, mean-preserving form of
+`jaxacct.divergence.lattice._ratio`.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jaxacct._types import Bound, Direction, TooFineError
+from jaxacct.curves import Pld
+from jaxacct.divergence.lattice._ratio import RatioLaw, Side, mixed_with_one
+
+MAX_CELLS = 2**23  # of a lattice, some 200 MB
+MAX_LOSS = 600.0  # e^loss and the masses beside it are doubles
+SMALLEST = 1e-250  # smaller masses are near the end of the doubles: booked outside (upper) or dropped (lower)
+ROUND_UP = 1.0 + 2.0**-48  # of a product or quotient of a few doubles: at most 16 roundings
+_SPREAD_STEP = 1e-3  # of the lattice on which a spread is measured: it decides resolutions only
+
+
+def nothing(base: Any) -> float:
+    """No loss with mass by itself."""
+    del base
+    return 0.0
+
+
+def unbounded(base: Any) -> float:
+    """No largest loss."""
+    del base
+    return math.inf
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Base:
+    """One release, as the schemes that sample, allocate or repeat it see it.
+
+    Attributes:
+      law: ``(release, sampling_prob, step, side, tail) -> `` the law of 1 - q + q Y, Y the likelihood ratio.
+      largest_loss: ``(release) -> `` an epsilon at which it is purely epsilon-DP, rounded up; inf where none is known.
+      atom: ``(release) -> `` a loss that has mass by itself and should be on the grid, or 0.
+      spread: ``(release) -> `` about Var(dP/dQ), its finite part.
+      is_from_above: the release is known by a distribution that dominates it, on its own grid.
+    """
+
+    law: Callable[[Any, float, float, Side, float], RatioLaw]
+    largest_loss: Callable[[Any], float]
+    atom: Callable[[Any], float] = nothing
+    spread: Callable[[Any], float] | None = None
+    is_from_above: bool = False
+
+
+def side_of(bound: Bound, direction: Direction) -> Side:
+    """The rounding that a bound in a direction needs."""
+    if bound is Bound.UPPER:
+        return Side.UPPER
+    return Side.LOWER_REMOVE if direction is Direction.REMOVE else Side.LOWER_ADD
+
+
+def check_fits(mechanism: str, low: float, high: float, step: float) -> None:
+    """Raises TooFineError unless a grid of `step` from the loss `low` to `high` can be held."""
+    size = (high - low) / step
+    if not size <= MAX_CELLS:
+        raise TooFineError(
+            f"{mechanism}: a step of {step:.3g} between losses of {low:.3g} and {high:.3g} asks for {size:.2g} cells, "
+            f"more than {MAX_CELLS}: ask for a lower resolution, or for the Renyi bound (no precision)"
+        )
+
+
+def sampled(law: RatioLaw, sampling_prob: float) -> RatioLaw:
+    """The law of 1 - q + q Y: Poisson sampling with probability q."""
+    if sampling_prob == 1.0:
+        return law
+    return mixed_with_one(law, sampling_prob, 1.0 - sampling_prob, law.step)
+
+
+def law_of(base: Base, release: Any, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
+    """The ratio of one step of `release`, Poisson-sampled with probability `sampling_prob` (1: not sampled)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        law = base.law(release, sampling_prob, step, side, tail)
+    if law.log_values[-1] > MAX_LOSS or law.log_values[0] < -MAX_LOSS:
+        raise TooFineError(f"mechanism={release!r}: losses beyond {MAX_LOSS:g} are out of reach of a loss distribution")
+    return law
+
+
+def spread_of(base: Base, release: Any) -> float:
+    """Var(dP/dQ) of one step, finite part: its squared scale as seen by sampling and averaging."""
+    if base.spread is not None:
+        return base.spread(release)
+    law = law_of(base, release, 1.0, _SPREAD_STEP, Side.UPPER, 0.0)
+    return float(law.masses @ np.expm1(law.log_values) ** 2) + law.zero_mass
+
+
+def pld_of_law(law: RatioLaw, direction: Direction) -> Pld:
+    """The law of log Y under P (remove), or of -log Y under Q (add)."""
+    upper = law.side is Side.UPPER
+    bound = Bound.UPPER if upper else Bound.LOWER
+    kept = law.masses if upper else np.where(law.masses > SMALLEST, law.masses, 0.0)
+    if direction is Direction.ADD:
+        offset = -float(law.log_values[-1])
+        return Pld(offset, law.step, kept[::-1], law.zero_mass, bound, direction)
+    exponents = law.log_values
+    rounding = 2.0**-50 * (4.0 + np.abs(exponents))
+    # in two halves, either of which is a double
+    half = np.exp(0.5 * (exponents + (rounding if upper else -rounding)))
+    masses = kept * half * half
+    return Pld(law.offset, law.step, masses, law.infinite_mass, bound, direction)

@@ -1,0 +1,68 @@
+"""The likelihood ratio of one Gaussian step, sampled or not, on a lattice."""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from jaxacct.bounds.bases._base import MAX_LOSS, SMALLEST, Base, check_fits, unbounded
+from jaxacct.divergence.lattice._continuous_cells import gaussian_cells
+from jaxacct.divergence.lattice._ratio import DEPTH, RatioLaw, Side, from_cells, trimmed
+from jaxacct.mechanisms import Gaussian
+
+_Z_RANGE = 10.0  # of the Gaussian variable, in standard deviations
+_OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: booked at 0 and at infinity
+_NUM_SHIFTS = 8  # lattices tried for a lower bound of a sampled step
+_LEAST_NOISE = 1e-9  # below it a spread is not told from infinite
+
+
+def _law(release: Gaussian, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
+    """The law of one step: cells of the lattice, their masses split between their ends."""
+    noise_multiplier = float(release.noise_multiplier)
+    mu = 1.0 / noise_multiplier
+    # Phi(-z) <= e^{-z^2/2}/2: what lies outside is below the tail that may be cut off anyway
+    z_range = max(_Z_RANGE, math.sqrt(-2.0 * math.log(tail))) if tail > 0 else _Z_RANGE
+    outside = max(min(_OUTSIDE, tail), SMALLEST) if tail > 0 else _OUTSIDE
+    reach = z_range * mu
+    low = (
+        math.log1p(sampling_prob * math.expm1(-reach - 0.5 * mu * mu))
+        if sampling_prob < 1.0
+        else -reach - 0.5 * mu * mu
+    )
+    # a mass under Q that underflows takes its mass under P with it
+    outside = max(outside, 2.0**-1000 * math.exp(min(reach + 0.5 * mu * mu, MAX_LOSS)))
+    top = reach + 0.5 * mu * mu  # Y there; P itself is centred mu^2 higher than Q
+    high = top + math.log(sampling_prob + (1.0 - sampling_prob) * math.exp(-top))
+    check_fits(f"noise_multiplier={noise_multiplier}", low, high, step)
+    first = math.floor(low / step) - 1  # so that the outer cells hold only what lies outside
+    size = max(8, math.ceil(high / step) - first + 3)
+    padded = 1 << (size - 1).bit_length()
+    size = padded if (first + padded) * step < MAX_LOSS else size
+
+    def on_lattice(shift: float, depth: int = DEPTH) -> RatioLaw:
+        low_mass, high_mass = gaussian_cells(mu, sampling_prob, first + shift, step, size=size)
+        if side is Side.UPPER:
+            law = from_cells(low_mass, high_mass, (first + shift) * step, step, side)
+            return dataclasses.replace(law, zero_mass=outside, infinite_mass=outside)
+        ends = np.zeros_like(low_mass)  # the outer cells reach further than their ends: left out
+        ends[1:-1] = 1.0
+        return from_cells(low_mass * ends, high_mass * ends, (first + shift) * step, step, side, depth=depth)
+
+    if side is Side.UPPER or sampling_prob == 1.0:
+        return trimmed(on_lattice(0.0), 1.0, tail)
+    # Most of a sampled step's law may lie within a few cells: then one lattice loses much less than another.
+    sign = 1.0 if side is Side.LOWER_REMOVE else -1.0
+
+    def mean(shift: float) -> float:
+        law = on_lattice(shift, depth=0)
+        return sign * float(law.masses @ np.expm1(law.log_values))
+
+    best = max((-k / _NUM_SHIFTS for k in range(_NUM_SHIFTS)), key=mean)
+    return trimmed(on_lattice(best), 1.0, tail)
+
+
+def _spread(release: Gaussian) -> float:
+    return math.expm1(min(max(float(release.noise_multiplier), _LEAST_NOISE) ** -2.0, 700.0))
+
+
+BASE = Base(law=_law, largest_loss=unbounded, spread=_spread)

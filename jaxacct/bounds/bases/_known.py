@@ -1,0 +1,32 @@
+"""The likelihood ratio of a release that is known by a privacy loss distribution, from above, on a lattice."""
+
+import numpy as np
+
+from jaxacct._types import Bound, Direction
+from jaxacct.bounds.bases._base import Base, sampled, unbounded
+from jaxacct.curves import Pld
+from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms
+
+
+def _law(pld: Pld, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
+    """The law of one release, moved from its own grid to the lattice."""
+    del tail  # nothing is cut off
+    wanted = Bound.UPPER if side is Side.UPPER else Bound.LOWER
+    if pld.direction is not Direction.REMOVE or pld.bound is not wanted:
+        raise ValueError(f"mechanism: a base Pld must be the {wanted.value} of the remove direction")
+    if side is Side.LOWER_ADD:
+        raise ValueError("mechanism: a base Pld bounds the add direction from above only; give its discrete pair")
+    p, infinite, zero = pld.masses, pld.infinite_mass, 0.0
+    if side is Side.UPPER:
+        # masses rounded up add to more than 1: the excess leaves at the lowest losses, which keeps the profile above
+        # (it is linear there, and convex curves from 1 lie below their chords)
+        excess = float(p.sum()) + infinite - 1.0
+        p = p - np.clip(excess - (np.cumsum(p) - p), 0.0, p)
+        infinite += max(0.0, -excess)
+    masses = p * np.exp(-pld.losses)
+    if side is Side.UPPER:
+        zero = max(0.0, 1.0 - float(masses.sum())) + 2.0**-44  # the difference carries its rounding
+    return sampled(from_atoms(pld.losses, masses, zero, infinite, step, side), sampling_prob)
+
+
+BASE = Base(law=_law, largest_loss=unbounded, is_from_above=True)

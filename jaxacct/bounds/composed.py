@@ -1,0 +1,264 @@
+"""Every method of `Composed`, by folding over its parts.
+
+What is composed of Gaussian and Poisson-sampled rounds, of allocation, or of releases with few outputs has exact
+engines of its own; everything else composes by Renyi divergences and by loss distributions, part by part.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxacct._method import (
+    BOTH,
+    Bracketing,
+    BracketMethod,
+    Cost,
+    LaneMethod,
+    Lanes,
+    Method,
+    Query,
+    RenyiMethod,
+    orders_bytes,
+)
+from jaxacct._types import Bound, Direction, NeighboringRelation
+from jaxacct.bounds import _inversion as inversion
+from jaxacct.bounds import allocation, check_in, discrete, gaussian, given, laplace, poisson, shuffle
+from jaxacct.bounds._distribution import Distribution, DistributionMethod, Parts, loss_distribution
+from jaxacct.bounds._moments import moments
+from jaxacct.bounds._orders import MIXED
+from jaxacct.bounds._parts import flattened
+from jaxacct.bounds._table import merged
+from jaxacct.bounds.bases._base import ROUND_UP
+from jaxacct.composition import compose_rdp
+from jaxacct.divergence._inversion import Ends
+from jaxacct.mechanisms import Composed
+
+PARTS = merged(
+    gaussian.METHODS,
+    laplace.METHODS,
+    discrete.METHODS,
+    given.METHODS,
+    poisson.METHODS,
+    allocation.METHODS,
+    shuffle.METHODS,
+    check_in.METHODS,
+)
+_SHARE_DOWN = 1.0 - 2.0**-50  # of a quotient and a sum: fewer than four roundings
+_SUM_UP = 1.0 + 2.0**-50  # of a sum of products, added without error but for the last rounding
+_FRACTIONAL_TOP = 16.0  # orders above it are whole wherever a method of fractional orders is tried
+
+RenyiPlan = tuple[tuple[RenyiMethod, tuple[tuple[str, Any], ...]], ...]
+"""The Renyi methods to take the least of, each with its static arguments."""
+
+
+def methods_of(mechanism: Any) -> tuple[Method, ...]:
+    """The methods that cover `mechanism`, in declared order; () where its signature has none."""
+    table = METHODS if mechanism.signature() in METHODS else PARTS
+    return tuple(m for m in table.get(mechanism.signature(), ()) if m.applies(mechanism))
+
+
+def distribution_of(mechanism: Any) -> Distribution | None:
+    """The declaration of its loss distributions, if there is one."""
+    return next((m.distribution for m in methods_of(mechanism) if isinstance(m, DistributionMethod)), None)
+
+
+def has_lanes(mechanism: Any) -> bool:
+    """Whether it has closed forms or Renyi divergences, which run inside traced programs."""
+    if mechanism.signature() in METHODS:
+        return all(has_lanes(part) for part, _ in mechanism.parts())
+    return any(isinstance(m, LaneMethod) and Bound.UPPER in m.ends for m in methods_of(mechanism))
+
+
+# Renyi divergences
+
+
+def renyi_plan(mechanism: Any, direction: Direction) -> RenyiPlan:
+    """Which Renyi methods to take the least of in one direction; hashable, so that a kernel can be compiled for it."""
+    usable = [m for m in methods_of(mechanism) if isinstance(m, RenyiMethod) and direction in m.directions]
+    usable = [m for m in usable if m.helps(mechanism)] or usable[:1]
+    return tuple((m, tuple(sorted(m.lanes.statics(mechanism).items()))) for m in usable)
+
+
+def least_rdp(plan: RenyiPlan, mechanism: Any, *, orders: Sequence[float]) -> jax.Array:
+    """The least of the methods' Renyi divergences, [A, L]; inf where there is no method."""
+    if not any(a < _FRACTIONAL_TOP and a != int(a) for a in orders):
+        plan = tuple((m, static) for m, static in plan if math.isinf(m.up_to_order))
+    curves = [m.rdp(mechanism, orders=orders, **dict(static)) for m, static in plan]
+    return functools.reduce(jnp.minimum, curves, jnp.full((len(orders), 1), jnp.inf))
+
+
+def _rdp(mechanism: Composed, *, orders: Sequence[float], parts: tuple[RenyiPlan, ...]) -> jax.Array:
+    """Renyi divergences [A, L]: the sum over the parts of count times the least."""
+    return compose_rdp(
+        (least_rdp(plan, part, orders=orders), count)
+        for plan, (part, count) in zip(parts, mechanism.parts(), strict=True)
+    )
+
+
+def _renyi_statics(direction: Direction, mechanism: Composed) -> dict[str, Any]:
+    return {"parts": tuple(renyi_plan(part, direction) for part, _ in mechanism.parts())}
+
+
+def _renyi_bytes(*, parts: tuple[RenyiPlan, ...], orders: Sequence[float] = ()) -> int:
+    """Of the widest part: they are worked on one after the other."""
+    every = [m.lanes.bytes(orders=orders, **dict(static)) for plan in parts for m, static in plan]
+    return max(every, default=orders_bytes(orders=orders))
+
+
+def is_of_reports(mechanism: Any) -> bool:
+    """Whether its parts are shuffled reports and check-ins."""
+    return mechanism.relation is NeighboringRelation.REPLACE_ONE
+
+
+def _of_records(mechanism: Composed) -> bool:
+    return has_lanes(mechanism) and not is_of_reports(mechanism) and not gaussian.is_gaussian(mechanism)
+
+
+def _renyi(direction: Direction, applies: Any, **options: Any) -> RenyiMethod:
+    return RenyiMethod(
+        name=f"rdp ({direction.value})",
+        theorem="Mironov 2017, Proposition 1 over each part's Renyi curve",
+        directions=(direction,),
+        cost=Cost.MILLISECONDS,
+        cold=Cost.SECONDS,
+        applies=applies,
+        rdp=_rdp,
+        grids=MIXED,
+        lanes=Lanes(statics=functools.partial(_renyi_statics, direction), bytes=_renyi_bytes),
+        **options,
+    )
+
+
+# Loss distributions
+
+
+def _distributions(mechanism: Composed) -> list[tuple[Distribution, Any, int]]:
+    found = [(distribution_of(part), part, int(count)) for part, count in flattened(mechanism)]
+    return [(distribution, part, count) for distribution, part, count in found if distribution is not None]
+
+
+def _has_distributions(mechanism: Composed) -> bool:
+    return all(distribution_of(part) is not None for part, _ in flattened(mechanism))
+
+
+def _theorem(mechanism: Composed) -> str:
+    return "; ".join(dict.fromkeys(distribution.source(part) for distribution, part, _ in _distributions(mechanism)))
+
+
+def _loss_parts(mechanism: Composed, step: float, bound: Bound, tail: float) -> Parts:
+    made = [(of.parts(part, step, bound, tail), count) for of, part, count in _distributions(mechanism)]
+    return lambda direction: [(pld, times * count) for parts, count in made for pld, times in parts(direction)]
+
+
+def _scale(mechanism: Composed) -> tuple[float, int]:
+    scales = [(of.scale(part), count) for of, part, count in _distributions(mechanism)]
+    return sum(c * s for (s, _), c in scales), sum(c * n for (_, n), c in scales)
+
+
+def _largest_loss(mechanism: Composed) -> float:
+    """Losses add under composition."""
+    found = _distributions(mechanism)
+    return math.fsum(of.largest_loss(part) * count * ROUND_UP if count else 0.0 for of, part, count in found) * ROUND_UP
+
+
+def _is_reduction(mechanism: Composed) -> bool:
+    return any(of.reduction(part) for of, part, _ in _distributions(mechanism))
+
+
+def _weaker(mechanism: Composed) -> Composed | None:
+    """Each part that is analysed by a reduction replaced by what reveals less; None where some part has no such."""
+    parts = []
+    for of, part, count in _distributions(mechanism):
+        less = part if not of.reduction(part) else None if of.weaker is None else of.weaker(part)
+        if less is None:
+            return None
+        parts.append((less, count))
+    return Composed(tuple(part for part, _ in parts), tuple(count for _, count in parts))
+
+
+DISTRIBUTION = Distribution(
+    theorem=_theorem,
+    parts=_loss_parts,
+    scale=_scale,
+    largest_loss=_largest_loss,
+    reduction=_is_reduction,
+    weaker=_weaker,
+    width_constant=lambda mechanism: max(of.width_constant(part) for of, part, _ in _distributions(mechanism)),
+    atom=lambda mechanism: max(of.atom(part) for of, part, _ in _distributions(mechanism)),
+    is_from_above=lambda mechanism: any(of.is_from_above(part) for of, part, _ in _distributions(mechanism)),
+    exists=_has_distributions,
+)
+
+
+# Part by part
+
+
+def _added_up(mechanism: Composed, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends]:
+    """From above, by basic composition: the runs share the target equally, their answers add up."""
+    share = target / sum(int(count) for _, count in mechanism.parts()) * _SHARE_DOWN
+    every = [count * at.ask(part, query, share, at.width, wants_lower=False).upper for part, count in mechanism.parts()]
+    return dict.fromkeys(at.known, Ends(0.0, min(math.fsum(every) * _SUM_UP, query.worst)))
+
+
+def _largest_part(mechanism: Composed, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends]:
+    """From below: a composition reveals no less than any of its parts."""
+    every = [at.ask(part, query, target, math.inf, wants_lower=True).lower for part, _ in mechanism.parts()]
+    return dict.fromkeys(at.known, Ends(max(every), query.worst))
+
+
+_PART_BY_PART = BracketMethod(
+    name="part by part",
+    theorem="Dwork & Roth 2014, Theorem 3.16",
+    directions=BOTH,
+    cost=Cost.TENTHS,
+    cold=Cost.SECONDS,
+    applies=has_lanes,
+    is_listed=False,
+    is_last_resort=True,
+    bracket=_added_up,
+    reduction=lambda mechanism: True,
+)
+_LARGEST_PART = BracketMethod(
+    name="largest part",
+    theorem="a composition reveals no less than any of its parts",
+    directions=BOTH,
+    ends=frozenset({Bound.LOWER}),
+    cost=Cost.MILLISECONDS,
+    cold=Cost.SECONDS,
+    applies=is_of_reports,
+    sharpens_reduction=True,
+    bracket=_largest_part,
+    reduction=lambda mechanism: False,
+)
+
+
+
+def _is_sampled(mechanism: Composed) -> bool:
+    """Whether it is of Gaussian and Poisson-sampled rounds, some of them sampled."""
+    return inversion.inverts(mechanism) and not gaussian.is_gaussian(mechanism)
+
+
+# in the order in which they are asked, after their cost
+METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
+    (Composed,): (
+        gaussian.EXACT,
+        gaussian.FROM_BELOW,
+        *(_renyi(d, gaussian.is_gaussian, is_listed=False) for d in BOTH),
+        discrete.EXACT,
+        dataclasses.replace(
+            inversion.EXACT,
+            applies=lambda mechanism: inversion.inverts(mechanism) and not gaussian.is_gaussian(mechanism),
+        ),
+        *(_renyi(d, is_of_reports) for d in BOTH),
+        _PART_BY_PART,
+        _LARGEST_PART,
+        moments(_is_reduction, _weaker),
+        loss_distribution(DISTRIBUTION),
+        *(_renyi(d, _of_records) for d in BOTH),
+    )
+}

@@ -1,0 +1,51 @@
+"""The privacy loss distribution of Poisson-sampled steps: each step's pair is its worst case, by definition.
+
+Zhu, Dong and Wang 2022, "Optimal accounting of differential privacy via characteristic function", Theorem 11.
+"""
+
+import math
+
+from jaxacct.bounds._distribution import Distribution, holds_pld, parts_by_laws
+from jaxacct.bounds.bases import base_of, law, spread
+from jaxacct.bounds.bases._base import ROUND_UP
+from jaxacct.divergence.lattice._ratio import RatioLaw, Side
+from jaxacct.mechanisms import PoissonSampled
+
+_MOST_EXPONENT = 700.0  # of e^x that is a double
+
+
+def _laws(mechanism: PoissonSampled, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
+    sampled = law(mechanism.mechanism, float(mechanism.sampling_prob), step, side, tail)
+    return [(sampled, int(mechanism.num_steps))]
+
+
+def _scale(mechanism: PoissonSampled) -> tuple[float, int]:
+    steps, q = int(mechanism.num_steps), float(mechanism.sampling_prob)
+    return steps * math.log1p(q * q * spread(mechanism.mechanism)), steps
+
+
+def largest_loss(mechanism: PoissonSampled) -> float:
+    """What a record joins with probability q loses at most log(1 + q (e^L - 1)) in a step; steps add up."""
+    steps = float(mechanism.num_steps)
+    whole, prob = base_of(mechanism.mechanism).largest_loss(mechanism.mechanism), float(mechanism.sampling_prob)
+    if whole > _MOST_EXPONENT:
+        return whole * steps * ROUND_UP
+    return math.log1p(prob * math.expm1(whole)) * ROUND_UP * steps * ROUND_UP
+
+
+def _atom(mechanism: PoissonSampled) -> float:
+    whole = min(base_of(mechanism.mechanism).atom(mechanism.mechanism), _MOST_EXPONENT)
+    return math.log1p(float(mechanism.sampling_prob) * math.expm1(whole))
+
+
+DISTRIBUTION = Distribution(
+    theorem="Zhu, Dong & Wang 2022, Theorem 11",
+    parts=parts_by_laws(_laws),
+    scale=_scale,
+    largest_loss=largest_loss,
+    reduction=lambda mechanism: False,
+    width_constant=lambda mechanism: 0.5,
+    atom=_atom,
+    is_from_above=holds_pld,
+    exists=lambda mechanism: True,
+)
