@@ -161,12 +161,11 @@ def _calibrate(args: argparse.Namespace, scheme: Scheme) -> str:
 
 
 def _budget(mechanism: Any, args: argparse.Namespace, shown: Any) -> str:
-    from jaxacct._describing import describe
     from jaxacct.accounting import epsilon
 
     spent = epsilon(mechanism, args.delta, precision=args.precision)
     return (
-        f"  scheme      {describe(mechanism)}\n"
+        f"  scheme      {mechanism.describe()}\n"
         f"  budget      epsilon {args.epsilon} at delta {args.delta}; certified: epsilon <= {shown(spent, 6)}"
     )
 

@@ -1,39 +1,32 @@
 """Whether a question can be asked: checks of whole mechanisms at the public border."""
 
-import dataclasses
-import numbers
 from typing import Any
 
 import jax
 import numpy as np
 
 from jaxacct._precision import is_traced
-from jaxacct.curves import Pld, RdpCurve
-from jaxacct.mechanisms import Composed, ScheduledAllocation
-
-_ONE_NUMBER = (numbers.Real, np.ndarray, np.generic, jax.Array)
-_OF_SEVERAL = (Composed, ScheduledAllocation)  # whose fields are tuples
+from jaxacct.mechanisms._base import Description, Mechanism
+from jaxacct.mechanisms._fields import UNKNOWN
 
 
 def check_mechanism(mechanism: Any, name: str = "mechanism") -> None:
-    """Raises ValueError unless `mechanism` is one, filled with numbers and arrays of numbers.
+    """Raises ValueError unless `mechanism` is one and none of its numbers is left out.
 
-    Constructors let other things pass: JAX rebuilds mechanisms around placeholders, and what is to be calibrated is
-    left out.
+    Its fields are looked at once more, since JAX rebuilds a mechanism around any numbers without a look at them.
     """
-    if isinstance(mechanism, Pld):
-        return
-    if not dataclasses.is_dataclass(mechanism) or isinstance(mechanism, type | RdpCurve):
+    if not isinstance(mechanism, Mechanism):
         raise ValueError(f"{name}={mechanism!r} has no analysis here: it is no mechanism")
-    for field in dataclasses.fields(mechanism):
-        if field.metadata.get("static"):
-            continue
-        value = getattr(mechanism, field.name)
-        for one in value if isinstance(mechanism, _OF_SEVERAL) and isinstance(value, tuple) else (value,):
-            if field.name in ("mechanism", "mechanisms"):
-                check_mechanism(one, field.name)
-            elif not isinstance(one, _ONE_NUMBER):
-                raise ValueError(f"{field.name}={one!r} must be a number or a NumPy or JAX array of numbers")
+    _check_complete(mechanism)
+
+
+def _check_complete(description: Description) -> None:
+    description.check()
+    for name, value in description.numbers():
+        if value is None or value is UNKNOWN:
+            raise ValueError(f"{name}={value!r} must be a number or a NumPy or JAX array of numbers")
+    for part in description.wrapped():
+        _check_complete(part)
 
 
 def check_question(mechanism: Any, target_name: str, target: Any) -> None:

@@ -22,7 +22,6 @@ from jaxacct.bounds.poisson import _renyi as subsampled
 from jaxacct.composition import compose_rdp
 from jaxacct.curves import Pld
 from jaxacct.mechanisms import (
-    CheckIn,
     Composed,
     ContinuousPair,
     DiscretePair,
@@ -32,8 +31,8 @@ from jaxacct.mechanisms import (
     PoissonSampled,
     RandomAllocation,
     ScheduledAllocation,
-    Shuffled,
 )
+from jaxacct.mechanisms._base import Description, Mechanism
 
 
 def _uses(mechanism: Any) -> Any:
@@ -192,8 +191,7 @@ _COMPOSED = tuple(_composed_method(direction) for direction in BOTH)
 
 def signature(mechanism: Any) -> tuple[type, ...]:
     """The types of a mechanism and of what it wraps, the key of the table."""
-    inner = getattr(mechanism, "mechanism", None)
-    return (type(mechanism),) if inner is None else (type(mechanism), *signature(inner))
+    return mechanism.signature() if isinstance(mechanism, Description) else (type(mechanism),)
 
 
 def has_methods(mechanism: Any) -> bool:
@@ -205,15 +203,9 @@ def has_methods(mechanism: Any) -> bool:
 
 def relation_of(mechanism: Any) -> NeighboringRelation:
     """The adjacency in which `mechanism` is described."""
-    if isinstance(mechanism, Composed):
-        relations = {relation_of(part) for part in mechanism.mechanisms}
-        if len(relations) > 1:
-            raise ValueError(f"mechanism={mechanism!r}: its parts must share one adjacency")
-        return relations.pop()
-    if isinstance(mechanism, Pld):
-        return mechanism.neighboring_relation
-    reports = isinstance(mechanism, Shuffled | CheckIn)
-    return NeighboringRelation.REPLACE_ONE if reports else NeighboringRelation.ADD_OR_REMOVE_ONE
+    if not isinstance(mechanism, Mechanism):
+        raise ValueError(f"mechanism={mechanism!r} has no analysis here: it is no mechanism")
+    return mechanism.relation
 
 
 def methods_for(mechanism: Any) -> tuple[Method, ...]:

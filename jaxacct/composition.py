@@ -100,7 +100,7 @@ def compose(curves: Any, counts: Any = 1) -> Any:
     """
     parts = tuple(curves) if isinstance(curves, Iterable) else (curves,)
     for part in parts:
-        if not isinstance(part, RdpCurve | Pld) or type(part) is not type(parts[0]):
+        if type(part) not in (RdpCurve, Pld) or type(part) is not type(parts[0]):
             kinds = ", ".join(type(part).__name__ for part in parts)
             raise ValueError(f"curves must be RdpCurves or Plds, all of one kind, not {kinds}")
     if not parts:
@@ -112,7 +112,7 @@ def compose(curves: Any, counts: Any = 1) -> Any:
         if not isinstance(count, jax.core.Tracer):
             checked_array("counts", count)
         check_count("counts", count)
-    if isinstance(parts[0], Pld):
+    if type(parts[0]) is Pld:
         if any(np.ndim(count) or isinstance(count, jax.core.Tracer) for count in times):
             raise ValueError(f"counts={counts!r} must be concrete whole numbers for privacy loss distributions")
         return compose_plds(list(zip(parts, (int(count) for count in times), strict=True)))

@@ -19,6 +19,7 @@ from jaxacct.divergence.sampling import _importance as importance
 from jaxacct.divergence.sampling._allocation import Run, Tile
 from jaxacct.divergence.sampling._draws import stream
 from jaxacct.mechanisms import Gaussian, RandomAllocation
+from jaxacct.mechanisms._base import Mechanism
 
 _LEAST_NOISE = 1 / 16  # below it a likelihood ratio may overflow
 _MOST_STEPS = 2**30  # counted in int32
@@ -179,15 +180,16 @@ def _check_mechanism(mechanism: Any, target_epsilon: Any) -> float:
     """The noise multiplier."""
     if is_traced(mechanism, target_epsilon):
         raise ValueError("estimate_delta needs concrete numbers: it cannot run inside jit, vmap or grad")
-    if not (isinstance(mechanism, RandomAllocation) and isinstance(mechanism.mechanism, Gaussian)):
+    if not isinstance(mechanism, Mechanism) or mechanism.signature() != (RandomAllocation, Gaussian):
         raise ValueError(f"mechanism={mechanism!r} must be RandomAllocation of Gaussian")
     check_scalars(mechanism)
-    sigma = float(mechanism.mechanism.noise_multiplier)
+    run: Any = mechanism
+    sigma = float(run.mechanism.noise_multiplier)
     if sigma < _LEAST_NOISE:
         raise ValueError(f"noise_multiplier={sigma} must be >= {_LEAST_NOISE} to be sampled")
-    check_count("num_steps", mechanism.num_steps, largest=_MOST_STEPS)
-    check_count("num_epochs", mechanism.num_epochs, largest=_MOST_STEPS)
-    check_count("num_selected", mechanism.num_selected, largest=_MOST_SELECTED)
+    check_count("num_steps", run.num_steps, largest=_MOST_STEPS)
+    check_count("num_epochs", run.num_epochs, largest=_MOST_STEPS)
+    check_count("num_selected", run.num_selected, largest=_MOST_SELECTED)
     return sigma
 
 

@@ -25,12 +25,8 @@ from jaxacct.curves._convolution import ALL_DELTAS, compose_plds
 from jaxacct.mechanisms import (
     CheckIn,
     Composed,
-    DiscretePair,
-    FiniteRandomizer,
     Gaussian,
-    KaryRandomizedResponse,
     Laplace,
-    LocalRandomizer,
     PartialAllocation,
     PoissonSampled,
     RandomAllocation,
@@ -92,7 +88,7 @@ def _plds(
     mechanism: Any, resolution: float, bound: Bound, tail: float, deltas: Sequence[float]
 ) -> Callable[[Direction], Pld]:
     theorem = distribution_theorem(mechanism)
-    if _loses_nothing(mechanism):
+    if mechanism.loses_nothing():
         relation = relation_of(mechanism)
         return lambda direction: Pld(0.0, 2.0**-4, np.ones(1), 0.0, bound, direction, relation, theorem)
     scale, count = loss_scale(mechanism)
@@ -244,19 +240,6 @@ def interval_of(
     return Interval(min(low, high), high, min(found.analysis_lower, high))
 
 
-def _loses_nothing(mechanism: Any) -> bool:
-    """Whether the two neighbours cannot differ: nothing sampled, or one law on both sides."""
-    if isinstance(mechanism, Composed):
-        return all(_loses_nothing(part) for part in mechanism.mechanisms)
-    if isinstance(mechanism, PoissonSampled):
-        return bool(mechanism.sampling_prob == 0) or _loses_nothing(mechanism.mechanism)
-    if isinstance(mechanism, RandomAllocation | PartialAllocation | Shuffled):
-        return _loses_nothing(mechanism.mechanism)
-    if isinstance(mechanism, LocalRandomizer | KaryRandomizedResponse | FiniteRandomizer):
-        return mechanism.local_epsilon == 0 and getattr(mechanism, "local_delta", 0.0) == 0
-    return isinstance(mechanism, DiscretePair) and mechanism.p == mechanism.q
-
-
 def is_from_above(mechanism: Any) -> bool:
     """Whether some part is a `Pld`: known from above only, and on its own grid."""
     return any(isinstance(leaf, Pld) for leaf in jax.tree.leaves(mechanism))
@@ -350,7 +333,7 @@ def refined(
         high = max(min(value, read(pld(mechanism, direction=d))) for d, value in upper.items())
         return Interval(0.0, high, 0.0)
     most = largest_loss(mechanism)
-    if _loses_nothing(mechanism) or (query is DELTA and target >= most):
+    if mechanism.loses_nothing() or (query is DELTA and target >= most):
         return Interval(0.0, 0.0, 0.0)
     if query is EPSILON:
         upper.update({d: min(value, most) for d, value in upper.items()})

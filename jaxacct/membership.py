@@ -11,9 +11,9 @@ import numpy as np
 from jaxacct._answering import DELTA, EPSILON
 from jaxacct._best import best
 from jaxacct._checking import check_scalars
-from jaxacct._methods import has_methods, methods_for, relation_of
+from jaxacct._methods import has_methods, methods_for
 from jaxacct._precision import Kernel, Rounding
-from jaxacct._types import Direction, NeighboringRelation, TooFineError
+from jaxacct._types import TooFineError
 from jaxacct._validate import check_probability, checked_array
 from jaxacct.bounds.gaussian import unamplified_mu
 from jaxacct.bounds.shuffle._by_randomizer import concrete_pair
@@ -100,15 +100,14 @@ def gdp(mechanism: Any) -> float:
     check_scalars(mechanism)
     if _is_gaussian(mechanism):
         return _mu(mechanism)
-    if isinstance(mechanism, Shuffled) and has_pair(mechanism):
+    if _has_pair(mechanism):
         mu = clones_gdp(*concrete_pair(mechanism), window=_window(mechanism))
         return mu * math.sqrt(mechanism.num_epochs) * (1.0 + 2.0**-50)
     raise ValueError(f"mechanism={mechanism!r} has no Gaussian trade-off function here: ask for its tradeoff instead")
 
 
 def _is_gaussian(mechanism: Any) -> bool:
-    known = not isinstance(mechanism, Pld) and has_methods(mechanism)
-    return known and any(method.name == "exact" for method in methods_for(mechanism))
+    return has_methods(mechanism) and any(method.name == "exact" for method in methods_for(mechanism))
 
 
 @functools.lru_cache(maxsize=64)
@@ -121,8 +120,13 @@ def _mu(mechanism: Any) -> float:
     return float(_mu_kernel(structure)(*leaves)) * (1.0 + 2.0**-48)
 
 
+def _has_pair(mechanism: Any) -> bool:
+    """Whether one clones pair dominates each of its rounds."""
+    return mechanism.signature()[0] is Shuffled and has_pair(mechanism)
+
+
 def _is_one_pair(mechanism: Any) -> bool:
-    return isinstance(mechanism, Shuffled) and mechanism.num_epochs == 1 and has_pair(mechanism)
+    return _has_pair(mechanism) and mechanism.num_epochs == 1
 
 
 def _window(mechanism: Shuffled) -> int:
@@ -137,10 +141,9 @@ def _lines_to(last: float) -> np.ndarray:
 
 def _by_lines(mechanism: Any, error: np.ndarray) -> np.ndarray:
     """The envelope of the lines of finitely many epsilons, by the profile in the worse direction."""
-    both = relation_of(mechanism) is NeighboringRelation.ADD_OR_REMOVE_ONE
-    directions = tuple(Direction) if both else (Direction.REMOVE,)
+    directions = mechanism.directions
     losses: list[Pld] = []
-    if isinstance(mechanism, Pld):
+    if mechanism.signature() == (Pld,):
         losses = [mechanism]
     elif has_distribution(mechanism):
         try:

@@ -12,13 +12,11 @@ import jax
 import numpy as np
 
 from jaxacct._checking import check_scalars
-from jaxacct._describing import assumptions, describe, parameters, poisson_at_same_rate, releases, unit_of_privacy
-from jaxacct._methods import relation_of
 from jaxacct._types import Bound, NeighboringRelation, OrderEdgeWarning
 from jaxacct._validate import check_precision
-from jaxacct.accounting import Entry, compare, deciding
+from jaxacct.accounting import Entry, deciding
 from jaxacct.intervals import PrecisionWarning, delta_interval, distribution_theorem, epsilon_interval
-from jaxacct.mechanisms import Shuffled
+from jaxacct.mechanisms._base import Mechanism
 from jaxacct.membership import tradeoff
 
 _FALSE_POSITIVE_RATES = (1e-3, 1e-2, 1e-1)
@@ -67,7 +65,9 @@ def entry_fields(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _answer(mechanism: Any, target_delta: float | None, target_epsilon: float | None, precision: float | None) -> Any:
+def _answer(
+    mechanism: Mechanism, target_delta: float | None, target_epsilon: float | None, precision: float | None
+) -> Any:
     """(value, the quick methods' entries if they decide, interval or None)."""
     if precision == math.inf:
         entries = deciding(mechanism, target_delta, target_epsilon=target_epsilon, precision=precision)
@@ -85,14 +85,8 @@ def _python_number(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic | np.ndarray | jax.Array) and np.ndim(value) == 0 else value
 
 
-def _reduction(mechanism: Any) -> str:
-    if isinstance(mechanism, Shuffled):
-        return "the clones pair"
-    return "the reduction to one step at a time"
-
-
 def statement(
-    mechanism: Any,
+    mechanism: Mechanism,
     *,
     target_delta: float | None = None,
     target_epsilon: float | None = None,
@@ -121,7 +115,7 @@ def statement(
         warnings.simplefilter("always", OrderEdgeWarning)
         warnings.simplefilter("always", PrecisionWarning)
         value, entries, interval = _answer(mechanism, target_delta, target_epsilon, precision)
-        baseline = poisson_at_same_rate(mechanism)
+        baseline = mechanism.poisson_at_same_rate()
         if baseline is not None:
             poisson, poisson_entries, _ = _answer(baseline, target_delta, target_epsilon, precision)
     solved = "epsilon" if target_epsilon is None else "delta"
@@ -133,27 +127,27 @@ def statement(
         solved: value,
         "solved_for": solved,
         "bound": Bound.UPPER.value,
-        "neighboring_relation": relation_of(mechanism).value,
-        "unit_of_privacy": unit_of_privacy(mechanism),
-        "released": releases(mechanism),
-        "mechanism": parameters(mechanism),
-        "description": describe(mechanism),
-        "assumptions": list(assumptions(mechanism)),
+        "neighboring_relation": mechanism.relation.value,
+        "unit_of_privacy": mechanism.unit_of_privacy,
+        "released": mechanism.released,
+        "mechanism": mechanism.parameters(),
+        "description": mechanism.describe(),
+        "assumptions": list(mechanism.assumptions()),
         "notes": [str(w.message) for w in caught],
     }
     if interval is None:
         result["directions"] = [entry_fields(e) for e in entries]
     else:
         result["interval"] = {**interval._asdict(), "theorem": distribution_theorem(mechanism)}
-        if interval.lower < interval.analysis_lower:
-            result["interval"]["reduction"] = _reduction(mechanism)
+        if mechanism.reduction is not None and interval.lower < interval.analysis_lower:
+            result["interval"]["reduction"] = mechanism.reduction
         rates = tradeoff(mechanism, np.asarray(_FALSE_POSITIVE_RATES))
         pairs = zip(_FALSE_POSITIVE_RATES, rates.tolist(), strict=True)
         result["membership"] = [{"false_positive_rate": x, "true_positive_rate": 1.0 - y} for x, y in pairs]
     if baseline is not None:
         quick = max(poisson_entries, key=lambda e: e.value).theorem if poisson_entries else None
         theorem = quick or distribution_theorem(baseline)
-        result["poisson_at_same_rate"] = {"description": describe(baseline), "value": poisson, "theorem": theorem}
+        result["poisson_at_same_rate"] = {"description": baseline.describe(), "value": poisson, "theorem": theorem}
     result["jaxacct"] = importlib.metadata.version("jaxacct")
     run = re.sub(r" at 0x[0-9a-f]+", "", repr(mechanism))  # functions' addresses
     result["recompute"] = f"jaxacct.{solved}({run}, {given}{width})"
@@ -161,7 +155,7 @@ def statement(
 
 
 def report(
-    mechanism: Any,
+    mechanism: Mechanism,
     target_delta: float | None = None,
     *,
     target_epsilon: float | None = None,
@@ -298,9 +292,3 @@ def comparison_text(entries: tuple[Entry, ...], solved: str) -> str:
     for i, source in enumerate(sources, 1):
         lines += textwrap.wrap(source, 80, initial_indent=f"{f'[{i}]':<5}", subsequent_indent="     ")
     return "\n".join(lines)
-
-
-def compare_text(mechanism: Any, **target: Any) -> str:
-    """`jaxacct.compare` as a table."""
-    solved = "delta" if target.get("target_epsilon") is not None else "epsilon"
-    return comparison_text(compare(mechanism, **target), solved)

@@ -46,10 +46,10 @@ def mean_estimation_variance(
     >>> round(mean_estimation_variance(poisson, num_records=1000, success_prob=0.9), 8)
     0.001381
     """
-    if not isinstance(mechanism, RandomAllocation | PoissonSampled):
+    if type(mechanism) not in (RandomAllocation, PoissonSampled):
         raise ValueError(f"mechanism={mechanism!r} must be RandomAllocation or PoissonSampled")
     check_mechanism(mechanism)
-    if not isinstance(mechanism.mechanism, Gaussian):
+    if mechanism.signature()[1:] != (Gaussian,):
         raise ValueError(f"mechanism={mechanism!r} must add Gaussian noise")
     check_count("num_records", num_records)
     check_probability("success_prob", success_prob)
@@ -58,19 +58,13 @@ def mean_estimation_variance(
     mechanism = jax.tree.map(functools.partial(_as_real, "mechanism"), mechanism)
     records, dimension = _as_real("num_records", num_records), _as_real("dimension", dimension)
     success_prob = _as_real("success_prob", success_prob)
-    uses: Any
-    if isinstance(mechanism, RandomAllocation):
-        uses = mechanism.num_selected * mechanism.num_epochs
-        steps: Any = mechanism.num_steps * mechanism.num_epochs
-        sampling: Any = 0.0
-    else:
-        if not is_traced(mechanism.sampling_prob):
-            check_positive("sampling_prob", mechanism.sampling_prob)
-        uses, steps = mechanism.sampling_prob * mechanism.num_steps, mechanism.num_steps
-        sampling = success_prob * (1.0 - mechanism.sampling_prob) / (records * uses)
+    if hasattr(mechanism, "sampling_prob") and not is_traced(mechanism.sampling_prob):
+        check_positive("sampling_prob", mechanism.sampling_prob)  # at 0 no record takes part
+    joined = mechanism.participation()
+    sampling: Any = success_prob * joined.dispersion / (records * joined.uses)
     with np.errstate(over="ignore"):  # inf is the answer
-        each: Any = mechanism.mechanism.noise_multiplier / (records * uses)
-        noise: Any = steps * dimension * each * each
+        each: Any = mechanism.mechanism.noise_multiplier / (records * joined.uses)
+        noise: Any = joined.steps * dimension * each * each
     return success_prob * (1.0 - success_prob) / records + sampling + noise
 
 

@@ -9,9 +9,9 @@ import pytest
 
 import jaxacct as ja
 from jaxacct.calibration import calibrate
-from jaxacct.calibration._fields import find_field, with_fields
 from jaxacct.calibration._routes import Answered
 from jaxacct.calibration._search import Range, search
+from jaxacct.mechanisms._fields import find_field, with_fields
 
 TOLERANCE = 1e-6  # of a calibrated value, relative: the default
 TOL_F32 = 2e-7  # a value cast to float32, relative

@@ -11,8 +11,8 @@ import pytest
 import jaxacct as ja
 from jaxacct.__main__ import main
 from jaxacct.calibration._batch import field_of
-from jaxacct.calibration._fields import find_field
 from jaxacct.cli._schemes import SCHEMES
+from jaxacct.mechanisms._fields import find_field
 
 ALLOCATION = ["allocation", "--noise-multiplier", "1.0", "--num-steps", "100"]
 POISSON = ["poisson", "--noise-multiplier", "1", "--num-steps", "9"]

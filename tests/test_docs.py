@@ -37,7 +37,7 @@ _LAYERS = (
         "membership",
     ),
     ("sweeping", "calibration"),
-    ("_describing", "cli", "__main__", "demo", "papers", "plot", "interop", "training", "reporting"),
+    ("cli", "__main__", "demo", "papers", "plot", "interop", "training", "reporting"),
 )
 _HEIGHT = {name: height for height, layer in enumerate(_LAYERS) for name in layer}
 _MODULES = sorted(_PACKAGE.rglob("*.py"))

@@ -18,11 +18,11 @@ from jaxacct.bounds.allocation._exact import is_single_round
 from jaxacct.bounds.poisson._exact import inverts
 from jaxacct.calibration._batch import Batch, batch_of, field_of, range_of
 from jaxacct.calibration._by_methods import by_methods, chosen
-from jaxacct.calibration._fields import UNKNOWN, find_field, with_fields
 from jaxacct.calibration._routes import engine_route
 from jaxacct.calibration._search import Found, search
 from jaxacct.calibration._traced import calibrate_traced
 from jaxacct.intervals import PrecisionWarning, is_from_above
+from jaxacct.mechanisms._fields import UNKNOWN, find_field, with_fields
 
 # Of epsilon: the same question in a batch of another size may differ in its last digits.
 _MARGIN = 1e-9

@@ -6,56 +6,24 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxacct.calibration._fields import UNKNOWN, owner_of, with_fields
 from jaxacct.calibration._search import Range
-from jaxacct.mechanisms import PoissonSampled
+from jaxacct.mechanisms._base import Mechanism
+from jaxacct.mechanisms._fields import UNKNOWN, FieldSpec, number_fields, owner_of, spec_at, with_fields
 
 
-@dataclasses.dataclass(frozen=True)
-class Field:
-    """How privacy depends on a field.
-
-    Attributes:
-      worst, best: the ends of the range that is searched, from least to most private.
-      start: where to begin.
-      is_whole: whether it is a count.
-    """
-
-    worst: float
-    best: float
-    start: float
-    is_whole: bool = False
+def field_of(mechanism: Mechanism, keys: tuple[Any, ...]) -> FieldSpec:
+    """What is known of the field at `keys`; raises ValueError where it cannot be calibrated."""
+    spec = spec_at(mechanism, keys)
+    if not spec.is_solvable:
+        _, name = owner_of(mechanism, keys)
+        raise ValueError(f"field={name!r} cannot be calibrated; must be one of {_solvable(mechanism)}")
+    return spec
 
 
-_NOISE = Field(worst=1e-4, best=1e8, start=1.0)
-_PROB = Field(worst=1.0, best=1e-15, start=0.01)
-_RUNS = Field(worst=2.0**53, best=1.0, start=100.0, is_whole=True)
-_CROWD = Field(worst=1.0, best=2.0**53, start=1e5, is_whole=True)
-_HIDING = Field(worst=1.0, best=2.0**40, start=1000.0, is_whole=True)
-
-_FIELDS = {
-    "noise_multiplier": _NOISE,
-    "noise_multipliers": _NOISE,
-    "sampling_prob": _PROB,
-    "check_in_prob": _PROB,
-    "local_epsilon": Field(worst=1e3, best=1e-9, start=1.0),
-    "local_delta": Field(worst=1.0, best=1e-100, start=1e-9),
-    "num_epochs": _RUNS,
-    "counts": _RUNS,
-    "num_selected": _RUNS,
-    "steps_done": _RUNS,
-    "num_steps": _HIDING,  # of an allocation; Poisson-sampled steps are runs
-    "num_reports": _CROWD,
-    "num_users": _CROWD,
-}
-
-
-def field_of(mechanism: Any, keys: tuple[Any, ...]) -> Field:
-    """What is known of the field at `keys`; raises ValueError where nothing is."""
-    owner, name = owner_of(mechanism, keys)
-    if name not in _FIELDS:
-        raise ValueError(f"field={name!r} cannot be calibrated; must be one of {sorted(_FIELDS)}")
-    return _RUNS if name == "num_steps" and isinstance(owner, PoissonSampled) else _FIELDS[name]
+def _solvable(description: Any) -> list[str]:
+    """The names of all fields in `description` that can be calibrated, sorted."""
+    names = {name for name, spec in number_fields(type(description)).items() if spec.is_solvable}
+    return sorted(names.union(*(_solvable(part) for part in description.wrapped())))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,9 +75,9 @@ def range_of(batch: Batch, keys: tuple[Any, ...]) -> tuple[Range, np.ndarray]:
     field, (owner, name) = field_of(mechanism, keys), owner_of(mechanism, keys)
     ones = np.ones_like(batch.target_delta)
     worst, best = field.worst * ones, field.best * ones
-    if name in ("num_selected", "steps_done"):
-        worst = owner.num_steps * ones
-    for part in ("num_selected", "steps_done"):
-        if name == "num_steps" and hasattr(owner, part):
+    if field.most_field:
+        worst = getattr(owner, field.most_field) * ones
+    for part, other in number_fields(type(owner)).items():
+        if other.most_field == name:
             worst = np.maximum(worst, getattr(owner, part))
     return Range(worst, best, field.is_whole), np.clip(field.start, np.minimum(worst, best), np.maximum(worst, best))

@@ -17,8 +17,8 @@ from jaxacct._method import Method
 from jaxacct._types import Direction
 from jaxacct.bounds.poisson._exact import SIZES, inverts
 from jaxacct.calibration._batch import Batch
-from jaxacct.calibration._fields import UNKNOWN
 from jaxacct.intervals import PrecisionWarning
+from jaxacct.mechanisms._fields import UNKNOWN
 
 _CHUNK = 256  # lanes: a smaller batch is asked for whole, so that its programs are compiled once
 _GROUP = 8  # the same where a lane is dear

@@ -13,8 +13,9 @@ from jaxacct._methods import splits_unevenly
 from jaxacct._precision import Kernel, Rounding
 from jaxacct._types import Direction
 from jaxacct.bounds.poisson._exact import SIZES, inverted_log_delta
-from jaxacct.calibration._batch import Field, flattened
+from jaxacct.calibration._batch import flattened
 from jaxacct.conversion import epsilon_from_rdp
+from jaxacct.mechanisms._fields import FieldSpec
 from jaxacct.special import solve_decreasing
 
 
@@ -54,7 +55,7 @@ def _excess_by_inversion(
 def _kernel(
     structure: Any,
     unknown: int,
-    field: Field,
+    field: FieldSpec,
     methods: tuple[Method, ...],
     directions: tuple[Direction, ...],
     *,
@@ -97,7 +98,7 @@ def _kernel(
 def calibrate_traced(
     mechanism: Any,
     keys: tuple[Any, ...],
-    field: Field,
+    field: FieldSpec,
     target_epsilon: Any,
     target_delta: Any,
     methods: tuple[Method, ...],

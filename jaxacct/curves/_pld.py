@@ -7,12 +7,14 @@ import numpy as np
 
 from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import check_delta, check_positive, checked_array, checked_number
+from jaxacct.mechanisms._base import Mechanism, Parts
+from jaxacct.mechanisms._words import ADAPTIVE
 
 _ROUNDING = 2.0**-44  # relative, of a sum of non-negative terms over a grid
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # arrays have no truth value: == is identity
-class Pld:
+class Pld(Mechanism):
     """A privacy loss distribution: `masses[j]` at the loss offset + j step, and `infinite_mass` at +infinity.
 
     An upper bound dominates the mechanism in its direction at every epsilon, and so do its compositions; a lower
@@ -32,6 +34,10 @@ class Pld:
     >>> round(pld.delta(1.0), 4), round(pld.epsilon(0.12693673750664), 2)
     (0.1269, 1.0)
     """
+
+    scheme = "privacy loss distribution"
+    released = "what the privacy loss distribution was made for"
+    reduction = None
 
     offset: float
     step: float
@@ -61,6 +67,25 @@ class Pld:
         grid = f"offset={self.offset:g}, step={self.step:g}, masses=<{np.size(self.masses)} numbers>"
         end = f"infinite_mass={self.infinite_mass:g}, bound={self.bound}, direction={self.direction}"
         return f"Pld({grid}, {end})"
+
+    @property
+    def relation(self) -> NeighboringRelation:  # type: ignore[override]
+        """The adjacency that it was made for."""
+        return self.neighboring_relation
+
+    def describe(self) -> str:
+        origin = f", by {self.theorem}" if self.theorem else ""
+        return f"a privacy loss distribution of {self.masses.size} losses{origin}"
+
+    def assumptions(self) -> tuple[str, ...]:
+        return (f"the stated privacy loss distribution bounds the privacy loss of each step; {ADAPTIVE}",)
+
+    def loses_nothing(self) -> bool:
+        """Never known: what it bounds may lose anything up to it."""
+        return False
+
+    def releases(self, number: int) -> tuple[Parts, ...]:
+        return (((self, number),),)
 
     @property
     def losses(self) -> np.ndarray:

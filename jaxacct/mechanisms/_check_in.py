@@ -1,16 +1,15 @@
 """Shuffled check-ins."""
 
-import dataclasses
 from typing import Any
 
-import jax
+from jaxacct._types import NeighboringRelation
+from jaxacct.mechanisms._base import Mechanism, description
+from jaxacct.mechanisms._fields import Privacy, count, probability, randomizer
+from jaxacct.mechanisms._words import EVERY_REPORT, SHUFFLED_REPORTS, epochs
 
-from jaxacct._validate import check_count, check_probability, is_count
 
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class CheckIn:
+@description
+class CheckIn(Mechanism):
     """Rounds that each of `num_users` users joins by an own coin; reports are randomized by `mechanism`, then shuffled.
 
     The observer sees the reports of a round in uniformly random order, and so their number, which depends on no datum.
@@ -32,20 +31,36 @@ class CheckIn:
     1
     """
 
-    mechanism: Any
-    num_users: Any
-    check_in_prob: Any
-    num_epochs: Any = 1
-    dropout_prob: Any = 0.0
+    relation = NeighboringRelation.REPLACE_ONE
+    scheme = "shuffled check-ins, replace one"
+    released = EVERY_REPORT
+    reduction = None
 
-    def __post_init__(self) -> None:
-        check_count("num_users", self.num_users)
-        check_probability("check_in_prob", self.check_in_prob)
-        check_count("num_epochs", self.num_epochs)
-        check_probability("dropout_prob", self.dropout_prob)
+    mechanism: Any = randomizer()
+    num_users: Any = count("number of users", "N", help="users that may join", privacy=Privacy.GROWS, start=1e5)
+    check_in_prob: Any = probability(
+        "probability that a user joins a round",
+        "Q",
+        help="probability to join a round, in [0, 1]",
+        privacy=Privacy.FALLS,
+    )
+    num_epochs: Any = count("number of epochs", "E", help="rounds", privacy=Privacy.FALLS, default=1)
+    dropout_prob: Any = probability(
+        "probability that a report is lost", "R", help="probability that who joined sends nothing", default=0.0
+    )
 
-    def in_domain(self) -> jax.Array:
-        """Whether the fields are in range, elementwise (for traced fields, which cannot raise)."""
-        whole = is_count(self.num_users) & is_count(self.num_epochs)
-        joins = (self.check_in_prob >= 0) & (self.check_in_prob <= 1)
-        return whole & joins & (self.dropout_prob >= 0) & (self.dropout_prob <= 1)
+    def describe(self) -> str:
+        rounds = epochs(self.num_epochs, "round")
+        dropout = f", dropping out with probability {self.dropout_prob:g}" if self.dropout_prob else ""
+        joins = f"each of {self.num_users:.0f} users with probability {self.check_in_prob:g}{dropout}"
+        return f"shuffled check-ins, {joins}{rounds}; {self.mechanism.describe()}"
+
+    def assumptions(self) -> tuple[str, ...]:
+        check_in = (
+            "each user joins a round by an own coin of the stated probability, independently of the data and of the "
+            "other users; who joined stays secret, how many is seen"
+        )
+        return (check_in, SHUFFLED_REPORTS)
+
+    def loses_nothing(self) -> bool:
+        return bool(self.check_in_prob == 0) or self.mechanism.loses_nothing()

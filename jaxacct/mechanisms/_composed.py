@@ -1,19 +1,16 @@
 """Several runs on the same data."""
 
-import dataclasses
-import functools
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._validate import check_count, is_count
+from jaxacct._types import NeighboringRelation
+from jaxacct.mechanisms._base import Mechanism, Parts, description
+from jaxacct.mechanisms._fields import Privacy, base, count
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Composed:
+@description
+class Composed(Mechanism):
     """Adaptive composition: each of `mechanisms` run as often as `counts` says.
 
     Args:
@@ -29,8 +26,10 @@ class Composed:
     Composed(mechanisms=(Gaussian(noise_multiplier=2.0),), counts=(10,))
     """
 
-    mechanisms: Any
-    counts: Any = 1
+    mechanisms: Any = base(several=True)
+    counts: Any = count(
+        "number of runs", "T", help="releases of the whole data", privacy=Privacy.FALLS, several=True, default=1
+    )
 
     def __post_init__(self) -> None:
         several = isinstance(self.mechanisms, tuple | list)
@@ -43,11 +42,43 @@ class Composed:
         if len(mechanisms) > 1 and not isinstance(self.counts, tuple | list) and np.ndim(self.counts):
             wanted = f"a tuple, one entry for each of the {len(mechanisms)} mechanisms, or one number"
             raise ValueError(f"counts={self.counts!r} must be {wanted}: an array is a batch")
-        for count in counts:
-            check_count("counts", count)
         object.__setattr__(self, "mechanisms", mechanisms)
         object.__setattr__(self, "counts", counts)
+        super().__post_init__()
 
-    def in_domain(self) -> jax.Array:
-        """Whether the counts are in range, elementwise (for traced fields, which cannot raise)."""
-        return functools.reduce(jnp.logical_and, (is_count(count) for count in self.counts))
+    @property
+    def relation(self) -> NeighboringRelation:  # type: ignore[override]
+        """That of all parts; raises ValueError where they differ."""
+        relations = {part.relation for part in self.mechanisms}
+        if len(relations) > 1:
+            raise ValueError(f"mechanism={self!r}: its parts must share one adjacency")
+        return relations.pop()
+
+    @property
+    def scheme(self) -> str:  # type: ignore[override]
+        """That of its parts where they share one."""
+        schemes = {part.scheme for part in self.mechanisms}
+        return schemes.pop() if len(schemes) == 1 else "composition"
+
+    @property
+    def released(self) -> str:  # type: ignore[override]
+        """What each part releases."""
+        return "; ".join(dict.fromkeys(part.released for part in self.mechanisms))
+
+    @property
+    def reduction(self) -> str | None:  # type: ignore[override]
+        """Those of its parts."""
+        found = dict.fromkeys(part.reduction for part in self.mechanisms if part.reduction is not None)
+        return " and ".join(found) or None
+
+    def parts(self) -> Parts:
+        return tuple(zip(self.mechanisms, self.counts, strict=True))
+
+    def describe(self) -> str:
+        return " + ".join(f"{count:.0f} x ({part.describe()})" for part, count in self.parts())
+
+    def assumptions(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(line for part in self.mechanisms for line in part.assumptions()))
+
+    def loses_nothing(self) -> bool:
+        return all(part.loses_nothing() for part in self.mechanisms)

@@ -1,20 +1,21 @@
 """A mechanism given by the distribution functions of its privacy loss."""
 
-import dataclasses
 import math
 from collections.abc import Callable
 
-import jax
 import numpy as np
 
+from jaxacct._types import NeighboringRelation
 from jaxacct._validate import checked_number
+from jaxacct.mechanisms._base import Release, description
+from jaxacct.mechanisms._fields import fixed
+from jaxacct.mechanisms._words import ADAPTIVE, EVERY_STEP
 
 _Function = Callable[[np.ndarray], np.ndarray]
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class ContinuousPair:
+@description
+class ContinuousPair(Release):
     """One release whose worst-case pair (P, Q) is known by the distribution of its privacy loss L = log dP/dQ.
 
     Any mechanism with a closed-form loss. Adjacency: add or remove one record; P is with it, Q without.
@@ -39,13 +40,18 @@ class ContinuousPair:
     (0.118, 0.118)
     """
 
-    cdf_p: _Function = dataclasses.field(metadata={"static": True})
-    sf_p: _Function = dataclasses.field(metadata={"static": True})
-    cdf_q: _Function = dataclasses.field(metadata={"static": True})
-    sf_q: _Function = dataclasses.field(metadata={"static": True})
-    lowest: float = dataclasses.field(metadata={"static": True})
-    highest: float = dataclasses.field(metadata={"static": True})
-    accuracy: float = dataclasses.field(default=1e-13, metadata={"static": True})
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    scheme = "pair of distributions"
+    released = EVERY_STEP
+    reduction = None
+
+    cdf_p: _Function = fixed()
+    sf_p: _Function = fixed()
+    cdf_q: _Function = fixed()
+    sf_q: _Function = fixed()
+    lowest: float = fixed()
+    highest: float = fixed()
+    accuracy: float = fixed(default=1e-13)
 
     def __post_init__(self) -> None:
         lowest, highest, accuracy = (checked_number(x, getattr(self, x)) for x in ("lowest", "highest", "accuracy"))
@@ -61,3 +67,16 @@ class ContinuousPair:
             monotone = values.shape == probe.shape and np.all(np.diff(sign * values) >= -1e-3 * self.accuracy - 1e-15)
             if not (monotone and np.all((values >= 0) & (values <= 1))):
                 raise ValueError(f"{name} must map losses to monotone values in [0, 1]")
+
+    def describe(self) -> str:
+        losses = f"losses from {self.lowest:g} to {self.highest:g}"
+        return f"a pair given by the distribution functions of its privacy loss, {losses}"
+
+    def assumptions(self) -> tuple[str, ...]:
+        return (
+            "each step's outputs with the record are no easier to tell from those without it than P from Q, "
+            f"the pair of which the distribution functions of the privacy loss are given; {ADAPTIVE}",
+        )
+
+    def loses_nothing(self) -> bool:
+        return False

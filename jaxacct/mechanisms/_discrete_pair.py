@@ -1,17 +1,18 @@
 """A mechanism given by two distributions on a finite set."""
 
-import dataclasses
 from typing import Any
 
-import jax
 import numpy as np
 
+from jaxacct._types import NeighboringRelation
 from jaxacct._validate import checked_array
+from jaxacct.mechanisms._base import Release, description
+from jaxacct.mechanisms._fields import fixed
+from jaxacct.mechanisms._words import ADAPTIVE, EVERY_STEP
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class DiscretePair:
+@description
+class DiscretePair(Release):
     """One release whose worst-case outputs are distributed by `p` with the record and by `q` without it.
 
     Randomized response and other mechanisms on a finite set, or any mechanism through a discrete dominating pair.
@@ -28,8 +29,13 @@ class DiscretePair:
     2
     """
 
-    p: Any = dataclasses.field(metadata={"static": True})
-    q: Any = dataclasses.field(metadata={"static": True})
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    scheme = "pair of distributions"
+    released = EVERY_STEP
+    reduction = None
+
+    p: Any = fixed()
+    q: Any = fixed()
 
     def __post_init__(self) -> None:
         for name in ("p", "q"):
@@ -39,3 +45,13 @@ class DiscretePair:
             object.__setattr__(self, name, tuple(values.tolist()))
         if len(self.p) != len(self.q):
             raise ValueError(f"q has {len(self.q)} entries; must have as many as p, {len(self.p)}")
+
+    def describe(self) -> str:
+        return f"one of {len(self.p)} outputs, by its probabilities p with the record and q without"
+
+    def assumptions(self) -> tuple[str, ...]:
+        telling = "each step's outputs with the record are no easier to tell from those without it than p from q"
+        return (f"{telling}; {ADAPTIVE}",)
+
+    def loses_nothing(self) -> bool:
+        return bool(self.p == self.q)

@@ -1,17 +1,15 @@
 """The Gaussian mechanism."""
 
-import dataclasses
 from typing import Any
 
-import jax
-import jax.numpy as jnp
+from jaxacct._types import NeighboringRelation
+from jaxacct.mechanisms._base import Release, description
+from jaxacct.mechanisms._fields import Privacy, positive
+from jaxacct.mechanisms._words import EVERY_STEP, GAUSSIAN_STEPS
 
-from jaxacct._validate import check_positive
 
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Gaussian:
+@description
+class Gaussian(Release):
     """One release of a sum of vectors of norm at most C, plus N(0, (noise_multiplier C)^2 I).
 
     Adjacency: add or remove one record. Tightly dominated, in any dimension, by N(1, sigma^2) against
@@ -28,11 +26,24 @@ class Gaussian:
     Gaussian(noise_multiplier=1.1)
     """
 
-    noise_multiplier: Any
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    scheme = "Gaussian, no sampling"
+    released = EVERY_STEP
+    reduction = None
 
-    def __post_init__(self) -> None:
-        check_positive("noise_multiplier", self.noise_multiplier)
+    noise_multiplier: Any = positive(
+        "noise multiplier",
+        "SIGMA",
+        unit="noise std / clipping norm",
+        help="noise standard deviation over clipping norm, > 0",
+        privacy=Privacy.GROWS,
+    )
 
-    def in_domain(self) -> jax.Array:
-        """Whether the fields are in range, elementwise (for traced fields, which cannot raise)."""
-        return (self.noise_multiplier > 0) & (self.noise_multiplier < jnp.inf)
+    def describe(self) -> str:
+        return f"Gaussian noise, noise multiplier {self.noise_multiplier}"
+
+    def assumptions(self) -> tuple[str, ...]:
+        return (GAUSSIAN_STEPS,)
+
+    def loses_nothing(self) -> bool:
+        return False

@@ -1,17 +1,15 @@
 """The Laplace mechanism."""
 
-import dataclasses
 from typing import Any
 
-import jax
-import jax.numpy as jnp
+from jaxacct._types import NeighboringRelation
+from jaxacct.mechanisms._base import Release, description
+from jaxacct.mechanisms._fields import Privacy, positive
+from jaxacct.mechanisms._words import ADAPTIVE, EVERY_STEP
 
-from jaxacct._validate import check_positive
 
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Laplace:
+@description
+class Laplace(Release):
     """One release of a number of sensitivity C, plus Laplace noise of scale noise_multiplier C.
 
     Adjacency: add or remove one record. Dominated by Laplace(1, b) against Laplace(0, b), b the noise multiplier.
@@ -27,11 +25,25 @@ class Laplace:
     Laplace(noise_multiplier=2.0)
     """
 
-    noise_multiplier: Any
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    scheme = "Laplace, no sampling"
+    released = EVERY_STEP
+    reduction = None
 
-    def __post_init__(self) -> None:
-        check_positive("noise_multiplier", self.noise_multiplier)
+    noise_multiplier: Any = positive(
+        "noise multiplier",
+        "B",
+        unit="noise scale / sensitivity",
+        help="noise scale over sensitivity, > 0",
+        privacy=Privacy.GROWS,
+    )
 
-    def in_domain(self) -> jax.Array:
-        """Whether the fields are in range, elementwise (for traced fields, which cannot raise)."""
-        return (self.noise_multiplier > 0) & (self.noise_multiplier < jnp.inf)
+    def describe(self) -> str:
+        return f"Laplace noise, noise multiplier {self.noise_multiplier}"
+
+    def assumptions(self) -> tuple[str, ...]:
+        noise = "each step releases a number that one record changes by at most C, plus Laplace noise of scale"
+        return (f"{noise} noise_multiplier * C; {ADAPTIVE}",)
+
+    def loses_nothing(self) -> bool:
+        return False

@@ -1,25 +1,17 @@
 """What one user does to a datum before it is sent."""
 
-import dataclasses
 from typing import Any
 
-import jax
 import numpy as np
 
-from jaxacct._validate import (
-    check_count,
-    check_epsilon,
-    check_positive,
-    check_probability,
-    checked_array,
-    is_checkable,
-    is_count,
-)
+from jaxacct._precision import is_traced
+from jaxacct._validate import checked_array
+from jaxacct.mechanisms._base import Randomizer, description
+from jaxacct.mechanisms._fields import Privacy, count, fixed, non_negative, positive, probability
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class LocalRandomizer:
+@description
+class LocalRandomizer(Randomizer):
     """Any randomizer that is (local_epsilon, local_delta)-DP between any two data of one user.
 
     Args:
@@ -34,22 +26,34 @@ class LocalRandomizer:
     LocalRandomizer(local_epsilon=1.0, local_delta=0.0)
     """
 
-    local_epsilon: Any
-    local_delta: Any = 0.0
+    local_epsilon: Any = non_negative(
+        "local epsilon of one report", "E0", help="pure local privacy of one report, >= 0", privacy=Privacy.FALLS
+    )
+    local_delta: Any = probability(
+        "local delta",
+        "D0",
+        help="approximate part of it",
+        privacy=Privacy.FALLS,
+        start=1e-9,
+        lowest=1e-100,
+        default=0.0,
+    )
 
-    def __post_init__(self) -> None:
-        if is_checkable(self.local_epsilon):
-            check_epsilon("local_epsilon", self.local_epsilon)
-        check_probability("local_delta", self.local_delta)
+    @property
+    def is_pure(self) -> bool:  # type: ignore[override]
+        """Whether local_delta is known to be 0 everywhere."""
+        return not is_traced(self.local_delta) and not np.any(np.asarray(self.local_delta) > 0)
 
-    def in_domain(self) -> jax.Array:
-        """Whether the fields are in range, elementwise (for traced fields, which cannot raise)."""
-        return (self.local_epsilon >= 0) & (self.local_delta >= 0) & (self.local_delta <= 1)
+    def describe(self) -> str:
+        delta = f" and delta {self.local_delta:g}" if self.local_delta else ""
+        return f"each of local epsilon {self.local_epsilon:g}{delta}"
+
+    def loses_nothing(self) -> bool:
+        return bool(self.local_epsilon == 0 and self.local_delta == 0)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class KaryRandomizedResponse:
+@description
+class KaryRandomizedResponse(Randomizer):
     """Randomized response over `num_categories` values: the true one with odds e^local_epsilon to 1 against each other.
 
     Args:
@@ -64,24 +68,25 @@ class KaryRandomizedResponse:
     10
     """
 
-    local_epsilon: Any
-    num_categories: Any = 2
+    local_delta = 0.0
+    is_pure = True
 
-    def __post_init__(self) -> None:
-        if is_checkable(self.local_epsilon):
-            check_epsilon("local_epsilon", self.local_epsilon)
-        check_count("num_categories", self.num_categories)
-        if is_checkable(self.num_categories) and np.any(np.asarray(self.num_categories) < 2):
-            raise ValueError(f"num_categories={self.num_categories} must be >= 2")
+    local_epsilon: Any = non_negative(
+        "local epsilon of one report", "E0", help="pure local privacy of one report, >= 0", privacy=Privacy.FALLS
+    )
+    num_categories: Any = count(
+        "number of categories", "K", help="reports are K-ary randomized response", least=2, default=2
+    )
 
-    def in_domain(self) -> jax.Array:
-        """Whether the fields are in range, elementwise (for traced fields, which cannot raise)."""
-        return (self.local_epsilon >= 0) & is_count(self.num_categories) & (self.num_categories >= 2)
+    def describe(self) -> str:
+        return f"{self.num_categories:.0f}-ary randomized response of local epsilon {self.local_epsilon:g}"
+
+    def loses_nothing(self) -> bool:
+        return bool(self.local_epsilon == 0)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class GaussianReports:
+@description
+class GaussianReports(Randomizer):
     """A vector of norm at most C with Gaussian noise of standard deviation noise_multiplier * C in each coordinate.
 
     Args:
@@ -95,19 +100,25 @@ class GaussianReports:
     4.0
     """
 
-    noise_multiplier: Any
+    is_pure = False
 
-    def __post_init__(self) -> None:
-        check_positive("noise_multiplier", self.noise_multiplier)
+    noise_multiplier: Any = positive(
+        "noise multiplier",
+        "SIGMA",
+        unit="noise std / clipping norm",
+        help="Gaussian reports instead: noise standard deviation over norm",
+        privacy=Privacy.GROWS,
+    )
 
-    def in_domain(self) -> jax.Array:
-        """Whether the field is in range, elementwise (for traced fields, which cannot raise)."""
-        return self.noise_multiplier > 0
+    def describe(self) -> str:
+        return f"Gaussian noise, noise multiplier {self.noise_multiplier:g}"
+
+    def loses_nothing(self) -> bool:
+        return False
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class FiniteRandomizer:
+@description
+class FiniteRandomizer(Randomizer):
     """A randomizer given by its output probabilities: row x is the law of the report on datum x.
 
     Args:
@@ -121,7 +132,10 @@ class FiniteRandomizer:
     0.693147
     """
 
-    probabilities: Any = dataclasses.field(metadata={"static": True})
+    local_delta = 0.0
+    is_pure = True
+
+    probabilities: Any = fixed()
 
     def __post_init__(self) -> None:
         rows = checked_array("probabilities", self.probabilities).astype(np.float64)
@@ -150,6 +164,8 @@ class FiniteRandomizer:
         pair = rows[-1] + rows[-2]
         return float(min(1.0, (2.0 * rows[0] / pair).min()) * (1.0 - 2.0**-50))
 
-    def in_domain(self) -> bool:
-        """Always: the probabilities were checked when they were given."""
-        return True
+    def describe(self) -> str:
+        return f"each of local epsilon {self.local_epsilon:.4g}, by its output probabilities"
+
+    def loses_nothing(self) -> bool:
+        return self.local_epsilon == 0

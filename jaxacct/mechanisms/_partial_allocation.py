@@ -1,16 +1,15 @@
 """An unfinished epoch of random allocation."""
 
-import dataclasses
 from typing import Any
 
-import jax
+from jaxacct._types import NeighboringRelation
+from jaxacct.mechanisms._base import Mechanism, Parts, description
+from jaxacct.mechanisms._fields import Privacy, base, count
+from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS
 
-from jaxacct._validate import check_at_most, check_count, is_count
 
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class PartialAllocation:
+@description
+class PartialAllocation(Mechanism):
     """The first `steps_done` of an epoch of `num_steps` runs of `mechanism`; each record joins one uniform step of all.
 
     What an adversary has seen in mid-epoch, for whom the step of a record may be still to come. Adjacency: add or
@@ -29,15 +28,27 @@ class PartialAllocation:
     250
     """
 
-    mechanism: Any
-    num_steps: Any
-    steps_done: Any
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    scheme = "random allocation"
+    released = EVERY_STEP
+    reduction = None
 
-    def __post_init__(self) -> None:
-        check_count("num_steps", self.num_steps)
-        check_count("steps_done", self.steps_done)
-        check_at_most("steps_done", self.steps_done, "num_steps", self.num_steps)
+    mechanism: Any = base()
+    num_steps: Any = count(
+        "number of steps", "T", help="steps in one epoch", privacy=Privacy.GROWS, start=1000.0, highest=2.0**40
+    )
+    steps_done: Any = count("steps done of the epoch", "S", privacy=Privacy.FALLS, most_field="num_steps")
 
-    def in_domain(self) -> jax.Array:
-        """Whether the fields are in range, elementwise (for traced fields, which cannot raise)."""
-        return is_count(self.num_steps) & is_count(self.steps_done) & (self.steps_done <= self.num_steps)
+    def describe(self) -> str:
+        scheme = f"the first {self.steps_done:.0f} of {self.num_steps:.0f} steps of a random allocation"
+        return f"{scheme}, each record in 1 of them all; {self.mechanism.describe()}"
+
+    def assumptions(self) -> tuple[str, ...]:
+        return (UNIFORM_STEPS, *self.mechanism.assumptions())
+
+    def loses_nothing(self) -> bool:
+        return bool(self.mechanism.loses_nothing())
+
+    def releases(self, number: int) -> tuple[Parts, ...]:
+        """Each release at the price of the whole, of which it is a part."""
+        return (((self, number),),)

@@ -3,14 +3,14 @@
 import dataclasses
 from typing import Any
 
-import jax
+from jaxacct._types import NeighboringRelation
+from jaxacct.mechanisms._base import Mechanism, Participation, Parts, description
+from jaxacct.mechanisms._fields import Privacy, base, count, probability
+from jaxacct.mechanisms._words import EVERY_STEP
 
-from jaxacct._validate import check_count, check_probability, is_count
 
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class PoissonSampled:
+@description
+class PoissonSampled(Mechanism):
     """`num_steps` runs of `mechanism`, each record joining each step with probability `sampling_prob`.
 
     Adjacency: add or remove one record.
@@ -28,14 +28,31 @@ class PoissonSampled:
     1000
     """
 
-    mechanism: Any
-    sampling_prob: Any
-    num_steps: Any = 1
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    scheme = "Poisson sampling"
+    released = EVERY_STEP
+    reduction = None
 
-    def __post_init__(self) -> None:
-        check_probability("sampling_prob", self.sampling_prob)
-        check_count("num_steps", self.num_steps)
+    mechanism: Any = base()
+    sampling_prob: Any = probability(
+        "sampling probability", "Q", help="probability to join a step, in [0, 1]", privacy=Privacy.FALLS
+    )
+    num_steps: Any = count("number of steps", "T", help="steps in all", privacy=Privacy.FALLS, default=1)
 
-    def in_domain(self) -> jax.Array:
-        """Whether the fields are in range, elementwise (for traced fields, which cannot raise)."""
-        return (self.sampling_prob >= 0) & (self.sampling_prob <= 1) & is_count(self.num_steps)
+    def describe(self) -> str:
+        scheme = f"Poisson sampling, probability {self.sampling_prob:.6g}, {self.num_steps:.0f} steps"
+        return f"{scheme}; {self.mechanism.describe()}"
+
+    def assumptions(self) -> tuple[str, ...]:
+        sampling = "each record joins each step independently with the stated probability, and who joined stays secret"
+        return (sampling, *self.mechanism.assumptions())
+
+    def loses_nothing(self) -> bool:
+        return bool(self.sampling_prob == 0) or self.mechanism.loses_nothing()
+
+    def participation(self) -> Participation:
+        uses = self.sampling_prob * self.num_steps
+        return Participation(steps=self.num_steps, uses=uses, dispersion=1.0 - self.sampling_prob)
+
+    def releases(self, number: int) -> tuple[Parts, ...]:
+        return (((dataclasses.replace(self, num_steps=number), 1),),)

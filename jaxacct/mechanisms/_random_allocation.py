@@ -1,16 +1,17 @@
 """Random allocation: each record in k of t steps."""
 
-import dataclasses
 from typing import Any
 
-import jax
+from jaxacct._types import NeighboringRelation
+from jaxacct.mechanisms._base import Mechanism, Participation, Parts, description
+from jaxacct.mechanisms._fields import Privacy, base, count
+from jaxacct.mechanisms._partial_allocation import PartialAllocation
+from jaxacct.mechanisms._poisson_sampled import PoissonSampled
+from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS, epochs
 
-from jaxacct._validate import check_at_most, check_count, is_count
 
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class RandomAllocation:
+@description
+class RandomAllocation(Mechanism):
     """`num_epochs` epochs of `num_steps` runs of `mechanism`; in each, a record joins a uniform set of `num_selected`.
 
     Also known as balls and bins (num_selected = 1). Sets are drawn afresh in every epoch, independently
@@ -30,18 +31,63 @@ class RandomAllocation:
     1
     """
 
-    mechanism: Any
-    num_steps: Any
-    num_selected: Any = 1
-    num_epochs: Any = 1
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    scheme = "random allocation"
+    released = EVERY_STEP
+    reduction = "the reduction to one step at a time"
 
-    def __post_init__(self) -> None:
-        check_count("num_steps", self.num_steps)
-        check_count("num_selected", self.num_selected)
-        check_count("num_epochs", self.num_epochs)
-        check_at_most("num_selected", self.num_selected, "num_steps", self.num_steps)
+    mechanism: Any = base()
+    num_steps: Any = count(
+        "number of steps", "T", help="steps in one epoch", privacy=Privacy.GROWS, start=1000.0, highest=2.0**40
+    )
+    num_selected: Any = count(
+        "steps that a record joins in an epoch",
+        "K",
+        help="steps that a record joins",
+        privacy=Privacy.FALLS,
+        most_field="num_steps",
+        default=1,
+    )
+    num_epochs: Any = count("number of epochs", "E", help="epochs, allocated afresh", privacy=Privacy.FALLS, default=1)
 
-    def in_domain(self) -> jax.Array:
-        """Whether the fields are in range, elementwise (for traced fields, which cannot raise)."""
-        counts = is_count(self.num_steps) & is_count(self.num_selected) & is_count(self.num_epochs)
-        return counts & (self.num_selected <= self.num_steps)
+    def describe(self) -> str:
+        scheme = f"random allocation, each record in {self.num_selected:.0f} of {self.num_steps:.0f} steps"
+        return f"{scheme}{epochs(self.num_epochs)}; {self.mechanism.describe()}"
+
+    def assumptions(self) -> tuple[str, ...]:
+        return (UNIFORM_STEPS, *self.mechanism.assumptions())
+
+    def loses_nothing(self) -> bool:
+        return bool(self.mechanism.loses_nothing())
+
+    def poisson_at_same_rate(self) -> PoissonSampled:
+        rate = self.num_selected / self.num_steps
+        return PoissonSampled(self.mechanism, sampling_prob=rate, num_steps=self.num_steps * self.num_epochs)
+
+    def participation(self) -> Participation:
+        return Participation(self.num_steps * self.num_epochs, self.num_selected * self.num_epochs, dispersion=0.0)
+
+    def releases(self, number: int) -> tuple[Parts, ...]:
+        """Whole epochs; or, where one is unfinished, any of the following descriptions.
+
+        The last epoch at its full price; or, the first one with one step a record, by the law of its steps so far; or
+        without any amplification: whichever of them a record joined, so many releases that it did join are no less
+        private (joint convexity), and fewer than `num_selected` cost less.
+        """
+        finished, steps_done = divmod(number, self.releases_per_epoch)
+        if not steps_done:
+            return (self.epochs(finished),)
+        ways: tuple[Parts, ...] = (self.epochs(finished + 1),)
+        if self.num_selected == 1 and not finished:  # beside whole epochs its distribution costs more than it gains
+            ways += (((PartialAllocation(self.mechanism, self.num_steps, steps_done), 1),),)
+        if steps_done < self.num_selected:
+            ways += ((*(self.epochs(finished) if finished else ()), (self.mechanism, steps_done)),)
+        return ways
+
+    @property
+    def releases_per_epoch(self) -> int:
+        return int(self.num_steps)
+
+    def cheap_releases(self, epochs: int) -> int:
+        """Beyond the first epoch an unfinished one is charged whole, unless it joined fewer steps than it might."""
+        return int(self.num_selected if epochs else self.num_steps) - 1

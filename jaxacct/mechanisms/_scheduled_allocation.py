@@ -1,19 +1,17 @@
 """Random allocation whose steps differ in their noise."""
 
-import dataclasses
-import functools
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._validate import check_count, check_positive, is_count
+from jaxacct._types import NeighboringRelation
+from jaxacct.mechanisms._base import Mechanism, description
+from jaxacct.mechanisms._fields import Privacy, count, positive
+from jaxacct.mechanisms._words import EVERY_STEP, GAUSSIAN_STEPS, UNIFORM_STEPS, epochs
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class ScheduledAllocation:
+@description
+class ScheduledAllocation(Mechanism):
     """`num_epochs` epochs in phases of Gaussian steps; in each epoch, a record joins one uniform step of all of them.
 
     Phase i has `num_steps[i]` steps of noise multiplier `noise_multipliers[i]`, in any order: the schedule is public.
@@ -34,9 +32,18 @@ class ScheduledAllocation:
     ScheduledAllocation(noise_multipliers=(2.0, 1.0), num_steps=(100, 300), num_epochs=1)
     """
 
-    noise_multipliers: Any
-    num_steps: Any = 1
-    num_epochs: Any = 1
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    scheme = "random allocation"
+    released = EVERY_STEP
+    reduction = None
+
+    noise_multipliers: Any = positive(
+        "noise multiplier", "SIGMA", unit="noise std / clipping norm", privacy=Privacy.GROWS, several=True
+    )
+    num_steps: Any = count(
+        "number of steps", "T", privacy=Privacy.GROWS, start=1000.0, highest=2.0**40, several=True, default=1
+    )
+    num_epochs: Any = count("number of epochs", "E", privacy=Privacy.FALLS, default=1)
 
     def __post_init__(self) -> None:
         several = isinstance(self.noise_multipliers, tuple | list)
@@ -50,15 +57,17 @@ class ScheduledAllocation:
         counts = tuple(self.num_steps) if isinstance(self.num_steps, tuple | list) else (self.num_steps,) * len(noises)
         if len(counts) != len(noises):
             raise ValueError(f"num_steps has {len(counts)} entries; must be one for each of {len(noises)} phases")
-        for noise, count in zip(noises, counts, strict=True):
-            check_positive("noise_multipliers", noise)
-            check_count("num_steps", count)
-        check_count("num_epochs", self.num_epochs)
         object.__setattr__(self, "noise_multipliers", noises)
         object.__setattr__(self, "num_steps", counts)
+        super().__post_init__()
 
-    def in_domain(self) -> jax.Array:
-        """Whether the fields are in range, elementwise (for traced fields, which cannot raise)."""
-        noises = ((noise > 0) & (noise < jnp.inf) for noise in self.noise_multipliers)
-        counts = (is_count(count) for count in (*self.num_steps, self.num_epochs))
-        return functools.reduce(jnp.logical_and, (*noises, *counts))
+    def describe(self) -> str:
+        phases = zip(self.num_steps, self.noise_multipliers, strict=True)
+        steps = " + ".join(f"{count:.0f} (noise multiplier {noise:g})" for count, noise in phases)
+        return f"random allocation, each record in 1 step of {steps}{epochs(self.num_epochs)}; Gaussian noise"
+
+    def assumptions(self) -> tuple[str, ...]:
+        return (UNIFORM_STEPS, GAUSSIAN_STEPS)
+
+    def loses_nothing(self) -> bool:
+        return False

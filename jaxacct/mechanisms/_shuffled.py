@@ -1,16 +1,15 @@
 """Shuffled reports."""
 
-import dataclasses
 from typing import Any
 
-import jax
+from jaxacct._types import NeighboringRelation
+from jaxacct.mechanisms._base import Mechanism, description
+from jaxacct.mechanisms._fields import Privacy, count, randomizer
+from jaxacct.mechanisms._words import EVERY_REPORT, SHUFFLED_REPORTS, epochs
 
-from jaxacct._validate import check_count, is_count
 
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Shuffled:
+@description
+class Shuffled(Mechanism):
     """`num_reports` users' data in a uniformly random order, each randomized by `mechanism`; `num_epochs` such rounds.
 
     Later randomizers may depend on earlier reports. Only the shuffler knows who sent which. Adjacency: replace one
@@ -30,14 +29,23 @@ class Shuffled:
     1
     """
 
-    mechanism: Any
-    num_reports: Any
-    num_epochs: Any = 1
+    relation = NeighboringRelation.REPLACE_ONE
+    scheme = "shuffling, replace one"
+    released = EVERY_REPORT
+    reduction = "the clones pair"
 
-    def __post_init__(self) -> None:
-        check_count("num_reports", self.num_reports)
-        check_count("num_epochs", self.num_epochs)
+    mechanism: Any = randomizer()
+    num_reports: Any = count(
+        "number of reports in a round", "N", help="reports in one round", privacy=Privacy.GROWS, start=1e5
+    )
+    num_epochs: Any = count("number of epochs", "E", help="rounds, shuffled afresh", privacy=Privacy.FALLS, default=1)
 
-    def in_domain(self) -> jax.Array:
-        """Whether the fields are in range, elementwise (for traced fields, which cannot raise)."""
-        return is_count(self.num_reports) & is_count(self.num_epochs)
+    def describe(self) -> str:
+        rounds = epochs(self.num_epochs, "round")
+        return f"shuffle of {self.num_reports:.0f} reports{rounds}; {self.mechanism.describe()}"
+
+    def assumptions(self) -> tuple[str, ...]:
+        return (SHUFFLED_REPORTS,)
+
+    def loses_nothing(self) -> bool:
+        return bool(self.mechanism.loses_nothing())

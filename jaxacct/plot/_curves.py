@@ -85,7 +85,7 @@ def epsilon_curve(
     is_two_sided = _is_two_sided(runs[0], precision)
     ax = axes_or_new(ax)
     style = line_style(ax, look_of(runs[0]), label)
-    name_axes(ax, words_for(field), f"epsilon at delta = {tick_text(target_delta)}, at most")
+    name_axes(ax, words_for(runs[0], field), f"epsilon at delta = {tick_text(target_delta)}, at most")
     if is_two_sided:
         width = 0.01 if precision is None else precision
         ends = _intervals([(run, target_delta) for run in runs], epsilon_interval, width, precision)

@@ -3,33 +3,22 @@
 from collections.abc import Callable
 from typing import Any
 
-from jaxacct.calibration._fields import find_field, with_fields
-
-_WORDS = {
-    "check_in_prob": "probability that a user joins a round",
-    "counts": "number of runs",
-    "dropout_prob": "probability that a report is lost",
-    "local_delta": "local delta",
-    "local_epsilon": "local epsilon of one report",
-    "noise_multiplier": "noise multiplier (noise std / clipping norm)",
-    "num_categories": "number of categories",
-    "num_epochs": "number of epochs",
-    "num_reports": "number of reports in a round",
-    "num_selected": "steps that a record joins in an epoch",
-    "num_steps": "number of steps",
-    "num_users": "number of users",
-    "sampling_prob": "sampling probability",
-    "steps_done": "steps done of the epoch",
-}
+from jaxacct.mechanisms._base import Mechanism
+from jaxacct.mechanisms._fields import find_field, spec_at, with_fields
 
 
-def words_for(field: str) -> str:
-    """What an axis calls `field`.
+def words_for(mechanism: Mechanism, field: str) -> str:
+    """What an axis calls `field` of `mechanism`; where it has no such field, the name in words.
 
-    >>> words_for("num_steps"), words_for("my_field")
+    >>> from jaxacct.mechanisms import Gaussian, RandomAllocation
+    >>> run = RandomAllocation(Gaussian(1.0), num_steps=100)
+    >>> words_for(run, "num_steps"), words_for(run, "my_field")
     ('number of steps', 'my field')
     """
-    return _WORDS.get(field.rpartition(".")[2], field.replace("_", " "))
+    try:
+        return spec_at(mechanism, find_field(mechanism, field)).label
+    except ValueError:  # a function's argument may have any name
+        return field.replace("_", " ")
 
 
 def maker(mechanism: Any, field: str) -> Callable[[Any], Any]:

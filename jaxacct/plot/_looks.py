@@ -1,8 +1,9 @@
 """One name and one colour for each scheme, so that it looks the same in every picture."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jaxacct.curves import RdpCurve
+from jaxacct.mechanisms._base import Mechanism
 
 
 class Look(NamedTuple):
@@ -14,38 +15,28 @@ class Look(NamedTuple):
 
 # Names tell an adjacency other than adding or removing a record. Colours: Okabe and Ito's palette, told apart with any
 # of the usual kinds of colour vision.
-_ALLOCATION = Look("random allocation", "#0072B2")
 _UNAMPLIFIED = "#404040"
-_COMPOSED = Look("composition", "#E69F00")
 _OTHER = "#56B4E9"
-_BY_TYPE = {
-    "RandomAllocation": _ALLOCATION,
-    "PartialAllocation": _ALLOCATION,
-    "ScheduledAllocation": _ALLOCATION,
-    "PoissonSampled": Look("Poisson sampling", "#D55E00"),
-    "Shuffled": Look("shuffling, replace one", "#009E73"),
-    "CheckIn": Look("shuffled check-ins, replace one", "#CC79A7"),
-    "Gaussian": Look("Gaussian, no sampling", _UNAMPLIFIED),
-    "Laplace": Look("Laplace, no sampling", _UNAMPLIFIED),
-    "DiscretePair": Look("pair of distributions", _UNAMPLIFIED),
-    "ContinuousPair": Look("pair of distributions", _UNAMPLIFIED),
-    "Pld": Look("privacy loss distribution", _OTHER),
+_COLORS = {
+    "random allocation": "#0072B2",
+    "Poisson sampling": "#D55E00",
+    "shuffling, replace one": "#009E73",
+    "shuffled check-ins, replace one": "#CC79A7",
+    "Gaussian, no sampling": _UNAMPLIFIED,
+    "Laplace, no sampling": _UNAMPLIFIED,
+    "pair of distributions": _UNAMPLIFIED,
+    "composition": "#E69F00",
 }
 
 
-def look_of(mechanism: Any) -> Look:
-    """The look of `mechanism`; a composition of one scheme's runs has that scheme's."""
+def look_of(mechanism: Mechanism | RdpCurve) -> Look:
+    """The look of `mechanism`, by the name of its scheme."""
     if isinstance(mechanism, RdpCurve):
         return Look("Renyi curve", _OTHER)
-    parts = getattr(mechanism, "mechanisms", None)
-    if parts is not None:
-        looks = {look_of(part) for part in parts}
-        return looks.pop() if len(looks) == 1 else _COMPOSED
-    name = type(mechanism).__name__
-    return _BY_TYPE.get(name, Look(name, _OTHER))
+    return Look(mechanism.scheme, _COLORS.get(mechanism.scheme, _OTHER))
 
 
-def scheme_color(mechanism: Any) -> str:
+def scheme_color(mechanism: Mechanism | RdpCurve) -> str:
     """The colour in which `mechanism` is drawn, by its scheme: ``#rrggbb``.
 
     Random allocation is blue, Poisson sampling vermilion, shuffling green, shuffled check-ins purple, whole-data noise

@@ -16,7 +16,7 @@ from jaxacct._methods import has_methods, methods_for
 from jaxacct._types import Bound, Direction
 from jaxacct._validate import check_delta, check_epsilon, check_orders, checked_number
 from jaxacct.accounting import _directions, delta, epsilon, rdp
-from jaxacct.calibration._fields import UNKNOWN, find_field, with_fields
+from jaxacct.mechanisms._fields import UNKNOWN, find_field, with_fields
 from jaxacct.sweeping._result import Grid
 
 _TARGETS = {"target_delta": EPSILON, "target_epsilon": DELTA}

@@ -15,13 +15,12 @@ from jaxacct._types import OrderEdgeWarning
 from jaxacct._validate import check_count, check_delta, check_epsilon
 from jaxacct.accounting import epsilon
 from jaxacct.intervals import PrecisionWarning
-from jaxacct.mechanisms import Composed, PartialAllocation, PoissonSampled, RandomAllocation
+from jaxacct.mechanisms import Composed
+from jaxacct.mechanisms._base import Mechanism, Parts
 from jaxacct.training._counting import SATURATED, release_counts
 
 _LEAP = math.log(64.0)  # counts tried grow by no more at once
 _MAX_SAME_SIDE = 3  # evaluations on one side of the answer before the interval is bisected
-
-_Parts = tuple[tuple[Any, int], ...]  # (mechanism, how often it was run)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,74 +43,40 @@ class Epoch:
     100
     """
 
-    mechanism: Any
+    mechanism: Mechanism
     num_steps: int
 
     def __post_init__(self) -> None:
         check_count("num_steps", self.num_steps)
 
+    def releases(self, number: int) -> tuple[Parts, ...]:
+        """Every epoch begun at its full price: what an unfinished one released is post-processing of a whole one."""
+        return (self.mechanism.epochs(-(-number // self.releases_per_epoch)),)
 
-@functools.singledispatch
-def _ways(mechanism: Any, count: int) -> tuple[_Parts, ...]:
-    """Descriptions of `count` >= 1 releases, each valid by itself; here, of so many releases of one kind."""
-    if hasattr(mechanism, "num_epochs") or isinstance(mechanism, Composed):
-        raise ValueError(
-            f"mechanism={mechanism!r} does not say how many noise releases it consists of: wrap it in "
-            "training.Epoch(mechanism, num_steps=...); of a run of several phases give the parts, one for each phase"
-        )
-    return (((mechanism, count),),)
+    @property
+    def releases_per_epoch(self) -> int:
+        """The noise releases of one epoch."""
+        return int(self.num_steps)
 
-
-@_ways.register
-def _poisson_ways(mechanism: PoissonSampled, count: int) -> tuple[_Parts, ...]:
-    return (((dataclasses.replace(mechanism, num_steps=count), 1),),)
+    def cheap_releases(self, epochs: int) -> int:
+        """All but the last of an epoch: `releases` says what they cost."""
+        del epochs
+        return self.releases_per_epoch - 1
 
 
-@_ways.register
-def _allocation_ways(mechanism: RandomAllocation, count: int) -> tuple[_Parts, ...]:
-    num_steps = int(mechanism.num_steps)
-    return _partial(mechanism, *divmod(count, num_steps)) if count % num_steps else _epochs(mechanism, count, num_steps)
+_Phase = Mechanism | Epoch  # both say what their first noise releases are
 
 
-@_ways.register
-def _epoch_ways(mechanism: Epoch, count: int) -> tuple[_Parts, ...]:
-    return _epochs(mechanism.mechanism, count, int(mechanism.num_steps))
-
-
-def _epochs(mechanism: Any, count: int, num_steps: int) -> tuple[_Parts, ...]:
-    """Every epoch begun at its full price: what an unfinished one released is post-processing of a whole one."""
-    begun = -(-count // num_steps)
-    if hasattr(mechanism, "num_epochs"):
-        return (((dataclasses.replace(mechanism, num_epochs=begun), 1),),)
-    return (((mechanism, begun),),)
-
-
-def _partial(mechanism: RandomAllocation, epochs: int, steps_done: int) -> tuple[_Parts, ...]:
-    """Descriptions of `epochs` epochs and `steps_done` steps, in [1, num_steps), of another.
-
-    The last epoch at its full price; or, the first one with one step a record, by the law of its steps so far; or
-    without any amplification: whichever of them a record joined, so many releases that it did join are no less private
-    (joint convexity), and fewer than `num_selected` cost less.
-    """
-    ways = _epochs(mechanism, epochs + 1, 1)
-    finished = _epochs(mechanism, epochs, 1)[0] if epochs else ()
-    if mechanism.num_selected == 1 and not epochs:  # beside whole epochs its distribution costs more than it gains
-        ways += (((PartialAllocation(mechanism.mechanism, mechanism.num_steps, steps_done), 1),),)
-    if steps_done < mechanism.num_selected:
-        ways += ((*finished, (mechanism.mechanism, steps_done)),)
-    return ways
-
-
-def _described(parts: _Parts) -> Any:
+def _described(parts: Parts) -> Mechanism:
     (first, times), *others = parts
     return first if times == 1 and not others else Composed(*zip(*parts, strict=True))
 
 
 def _spent(
-    phases: Sequence[tuple[Any, int]],
+    phases: Sequence[tuple[_Phase, int]],
     target_delta: float,
     precision: float | None,
-    before: _Parts,
+    before: Parts,
     known: dict[Any, float] | None = None,
 ) -> float:
     """Epsilon of `before` and the releases of each phase; where a phase has several descriptions, by the cheapest.
@@ -119,7 +84,7 @@ def _spent(
     `known` keeps what was found, for a search that asks about the same epochs again and again.
     """
 
-    def cost(parts: _Parts) -> float:
+    def cost(parts: Parts) -> float:
         if not parts:
             return 0.0
         key = repr(parts), precision
@@ -135,7 +100,7 @@ def _spent(
     parts = before
     for mechanism, count in phases:
         if count:
-            ways = _ways(mechanism, count)
+            ways = mechanism.releases(count)
             # which of them is judged by itself: any choice is valid in the composition
             parts += ways[0] if len(ways) == 1 else min(ways, key=cost)
     return cost(parts)
@@ -235,12 +200,10 @@ def steps_affordable(
     check_epsilon("target_epsilon", target_epsilon)
     check_delta("target_delta", target_delta)
     _check_scalar(mechanism)
-    before: _Parts = ()
+    before: Parts = ()
     if after is not None:
         _check_scalar(after)
-        before = (
-            tuple(zip(after.mechanisms, after.counts, strict=True)) if isinstance(after, Composed) else ((after, 1),)
-        )
+        before = after.parts()
 
     known: dict[Any, float] = {}
 
@@ -249,7 +212,7 @@ def steps_affordable(
         count = num_epochs * unit + more
         return _spent([(mechanism, count)], target_delta, math.inf if quick else precision, before, known)
 
-    unit = int(mechanism.num_steps) if isinstance(mechanism, RandomAllocation | Epoch) else 1
+    unit = mechanism.releases_per_epoch
     if spent(0) > target_epsilon:
         raise ValueError(f"after={after!r} alone has epsilon={spent(0)} > target_epsilon={target_epsilon}")
     most = (SATURATED - 1) // unit
@@ -258,9 +221,7 @@ def steps_affordable(
             warnings.simplefilter("ignore", category)
         quick = _largest(functools.partial(spent, quick=True), target_epsilon, 0, most)  # a place to begin
         epochs = _largest(spent, target_epsilon, quick, most)
-        # beyond the first epoch an unfinished one is charged whole, unless it joined fewer steps than it might
-        few = epochs and isinstance(mechanism, RandomAllocation) and int(mechanism.num_selected)
-        left = min(few - 1 if few else unit - 1, SATURATED - 1 - epochs * unit)
+        left = min(mechanism.cheap_releases(epochs), SATURATED - 1 - epochs * unit)
         return epochs * unit + _largest(functools.partial(spent, epochs), target_epsilon, 0, left)
 
 
@@ -293,6 +254,9 @@ def _largest(value: Callable[[int], float], target: float, start: int, most: int
 
 
 def _check_scalar(mechanism: Any) -> None:
-    leaves = jax.tree.leaves(mechanism.mechanism if isinstance(mechanism, Epoch) else mechanism)
+    described = mechanism.mechanism if isinstance(mechanism, Epoch) else mechanism
+    if not isinstance(described, Mechanism):
+        raise ValueError(f"mechanism={described!r} has no analysis here: it is no mechanism")
+    leaves = jax.tree.leaves(described)
     if is_traced(*leaves) or any(np.ndim(leaf) for leaf in leaves):
         raise ValueError(f"mechanism={mechanism!r} must have concrete scalar fields")

@@ -1,0 +1,297 @@
+"""What every mechanism and every local randomizer is: fields with specifications, and facts that stand with them.
+
+A fact that a type does not declare does not exist: asking for it raises. There are no numerics here; a mechanism says
+what was run, never how its privacy is bounded.
+"""
+
+import dataclasses
+import enum
+import functools
+import operator
+from collections.abc import Iterator
+from typing import Any, TypeVar, dataclass_transform
+
+import jax
+
+from jaxacct._types import Direction, NeighboringRelation
+from jaxacct._validate import check_at_most
+from jaxacct.mechanisms._fields import (
+    base,
+    base_fields,
+    count,
+    fixed,
+    non_negative,
+    number_fields,
+    positive,
+    probability,
+    randomizer,
+)
+
+Parts = tuple[tuple["Mechanism", Any], ...]  # (mechanism, how often it was run)
+
+
+class UndeclaredError(TypeError, AttributeError):
+    """A fact was asked for that a type does not declare; to `hasattr` it does not exist either."""
+
+
+class _Undeclared:
+    """Stands in a base class for a fact that each type declares for itself."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, thing: Any, owner: type) -> Any:
+        if thing is None:
+            return self
+        raise undeclared(thing, self._name)
+
+
+def undeclared(thing: Any, fact: str) -> UndeclaredError:
+    """The error that says that the type of `thing` does not declare `fact`."""
+    return UndeclaredError(f"{type(thing).__name__} does not declare its {fact!r}")
+
+
+def _to_declare() -> Any:
+    return _Undeclared()
+
+
+class Description:
+    """What was run, or how one report is made, by its public parameters."""
+
+    def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
+        """Raises ValueError unless every field holds what it should; traced numbers and those left out pass."""
+        kind = type(self)
+        for name, wraps in base_fields(kind).items():
+            wanted = Mechanism if wraps.kind == "mechanism" else Randomizer
+            for part in wraps.values(getattr(self, name)):
+                if not isinstance(part, wanted):
+                    raise ValueError(f"{name}={part!r} has no analysis here: it is no {_KINDS[wanted]}")
+        fields = number_fields(kind)
+        for name, spec in fields.items():
+            spec.check(name, getattr(self, name))
+        for name, spec in fields.items():
+            if spec.most_field:
+                check_at_most(name, getattr(self, name), spec.most_field, getattr(self, spec.most_field))
+
+    def in_domain(self) -> Any:
+        """Whether the fields are in range, elementwise (for traced fields, which cannot raise)."""
+        fields = number_fields(type(self))
+        inside = [
+            spec.domain.holds(value) for name, spec in fields.items() for value in spec.values(getattr(self, name))
+        ]
+        inside += [
+            getattr(self, name) <= getattr(self, spec.most_field) for name, spec in fields.items() if spec.most_field
+        ]
+        return functools.reduce(operator.and_, inside, True)
+
+    def wrapped(self) -> tuple["Description", ...]:
+        """The mechanisms, or the randomizer, that it is made of; () for one that stands by itself."""
+        return tuple(
+            part for name, spec in base_fields(type(self)).items() for part in spec.values(getattr(self, name))
+        )
+
+    def numbers(self) -> Iterator[tuple[str, Any]]:
+        """(field, value) of all its own numbers, not of those of what it wraps."""
+        for name, spec in number_fields(type(self)).items():
+            for value in spec.values(getattr(self, name)):
+                yield name, value
+
+    def signature(self) -> tuple[type, ...]:
+        """Its type, and then the signature of the one that it wraps."""
+        own: tuple[type, ...] = (type(self),)
+        for spec, part in zip(base_fields(type(self)).values(), self.wrapped(), strict=False):
+            own += () if spec.is_several else part.signature()
+        return own
+
+    def parameters(self) -> dict[str, Any]:
+        """The fields as plain values, ready for JSON."""
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        return {"type": type(self).__name__, **{field.name: _plain(getattr(self, field.name)) for field in fields}}
+
+    def describe(self) -> str:
+        """One line on what was run, or how a report is made."""
+        raise undeclared(self, "describe")
+
+    def loses_nothing(self) -> bool:
+        """Whether the two neighbours cannot differ: nothing sampled, or one law on both sides; for concrete fields."""
+        raise undeclared(self, "loses_nothing")
+
+
+class Mechanism(Description):
+    """What was run on the data of many people.
+
+    Facts that each type declares:
+      relation: the adjacency in which it is described.
+      scheme: what a legend calls it.
+      released: what the adversary sees, in words.
+      reduction: in words, what is analysed in its place where that may lose more than it does; None if it is itself.
+      describe, assumptions, loses_nothing, releases: see there.
+    """
+
+    relation: NeighboringRelation = _to_declare()
+    scheme: str = _to_declare()
+    released: str = _to_declare()
+    reduction: str | None = _to_declare()
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """The sides of its adjacency: both where records come and go, one where neighbours may change places."""
+        if self.relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+            return (Direction.REMOVE, Direction.ADD)
+        return (Direction.REMOVE,)
+
+    @property
+    def unit_of_privacy(self) -> str:
+        """Whose data the guarantee hides, and from what change."""
+        return _UNITS[self.relation]
+
+    def assumptions(self) -> tuple[str, ...]:
+        """What must hold for its numbers to be true."""
+        raise undeclared(self, "assumptions")
+
+    def parts(self) -> Parts:
+        """The mechanisms that it composes, each with the number of times that it is run; itself where it is one."""
+        return ((self, 1),)
+
+    def poisson_at_same_rate(self) -> "Mechanism | None":
+        """The Poisson-sampled run in which each record takes part as often on average, where there is one."""
+        return None
+
+    def participation(self) -> "Participation":
+        """How often a record takes part, by numbers that may be arrays or traced."""
+        raise undeclared(self, "participation")
+
+    # What training, which counts noise releases, asks:
+
+    def releases(self, number: int) -> tuple[Parts, ...]:
+        """Descriptions of its first `number` >= 1 noise releases, each valid by itself."""
+        raise ValueError(
+            f"mechanism={self!r} does not say how many noise releases it consists of: wrap it in "
+            "training.Epoch(mechanism, num_steps=...); of a run of several phases give the parts, one for each phase"
+        )
+
+    @property
+    def releases_per_epoch(self) -> int:
+        """The noise releases of one epoch, the first of which costs as much as all; 1 where each has its own price."""
+        return 1
+
+    def cheap_releases(self, epochs: int) -> int:
+        """How many of the first releases after `epochs` whole epochs may cost less than another epoch."""
+        del epochs
+        return self.releases_per_epoch - 1
+
+    def epochs(self, number: int) -> Parts:
+        """So many of it, one after the other: with so many epochs where it has epochs, else run so often."""
+        if "num_epochs" in number_fields(type(self)):
+            return ((dataclasses.replace(self, num_epochs=number), 1),)  # type: ignore[type-var]
+        return ((self, number),)
+
+
+class Release(Mechanism):
+    """One noise release, in which every record takes part."""
+
+    def releases(self, number: int) -> tuple[Parts, ...]:
+        return (((self, number),),)
+
+
+class Randomizer(Description):
+    """What one user does to a datum before it is sent.
+
+    Facts that each type declares:
+      local_epsilon, local_delta: it is (local_epsilon, local_delta)-DP between any two data of one user.
+      is_pure: whether it is known to be so at a local_delta of 0.
+      describe, loses_nothing: see there.
+    """
+
+    local_epsilon: Any = _to_declare()
+    local_delta: Any = _to_declare()
+    is_pure: bool = _to_declare()
+
+
+@dataclasses.dataclass(frozen=True)
+class Participation:
+    """How often a record takes part in a run.
+
+    Attributes:
+      steps: noise releases in all.
+      uses: how many of them a record takes part in, on average.
+      dispersion: the variance of that number over its mean.
+    """
+
+    steps: Any
+    uses: Any
+    dispersion: Any
+
+
+_KINDS: dict[type, str] = {Mechanism: "mechanism", Randomizer: "local randomizer"}
+_FACTS: dict[type, tuple[str, ...]] = {
+    Mechanism: ("relation", "scheme", "released", "reduction", "describe", "assumptions", "loses_nothing"),
+    Randomizer: ("is_pure", "describe", "loses_nothing"),
+}
+_UNITS = {
+    NeighboringRelation.ADD_OR_REMOVE_ONE: "one record: everything that it contributes, present or absent",
+    NeighboringRelation.REPLACE_ONE: "one user: their datum, replaced by any other; the number of users is public",
+    NeighboringRelation.REPLACE_SPECIAL: "one record: replaced by the empty record",
+}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value]
+    if hasattr(value, "tolist"):  # an array, or a scalar of NumPy's
+        return value.tolist()
+    if isinstance(value, enum.Enum):
+        return value.value
+    if callable(value):
+        return getattr(value, "__name__", type(value).__name__)
+    return value.parameters() if isinstance(value, Description) else value
+
+
+_T = TypeVar("_T", bound=Description)
+
+
+@dataclass_transform(
+    frozen_default=True,
+    field_specifiers=(dataclasses.field, base, randomizer, fixed, count, probability, positive, non_negative),
+)
+def description(cls: type[_T]) -> type[_T]:
+    """Makes a frozen dataclass of `cls` and tells JAX how to take it apart: its fields are leaves, fixed ones are not.
+
+    Fields are checked where a description is made, by its constructor or `dataclasses.replace`. JAX rebuilds one around
+    whatever it likes (tracers, placeholders, batches), so there nothing is checked, and the constructor does not run.
+
+    Raises:
+      TypeError: if a field has no specification, or a fact is not declared.
+    """
+    made: Any = dataclasses.dataclass(frozen=True)(cls)
+    fields = dataclasses.fields(made)
+    for field in fields:
+        if "spec" not in field.metadata and not field.metadata.get("static"):
+            raise TypeError(f"{cls.__name__}.{field.name} has no specification")
+    kind = next(kind for kind in _FACTS if issubclass(cls, kind))
+    missing = [fact for fact in _FACTS[kind] if getattr(cls, fact) is getattr(kind, fact)]
+    if missing:
+        raise TypeError(f"{cls.__name__} does not declare its {', '.join(missing)}")
+    names = tuple(field.name for field in fields if "spec" in field.metadata)
+    fixed_names = tuple(field.name for field in fields if "spec" not in field.metadata)
+    keys = tuple(jax.tree_util.GetAttrKey(name) for name in names)
+
+    def flatten(thing: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        held = vars(thing)
+        return tuple(held[name] for name in names), tuple(held[name] for name in fixed_names)
+
+    def flatten_with_keys(thing: Any) -> tuple[tuple[tuple[Any, Any], ...], tuple[Any, ...]]:
+        leaves, fixed_values = flatten(thing)
+        return tuple(zip(keys, leaves, strict=True)), fixed_values
+
+    def unflatten(fixed_values: tuple[Any, ...], leaves: Any) -> Any:
+        thing = object.__new__(made)
+        vars(thing).update(zip(names, leaves, strict=True))
+        vars(thing).update(zip(fixed_names, fixed_values, strict=True))
+        return thing
+
+    jax.tree_util.register_pytree_with_keys(made, flatten_with_keys, unflatten, flatten)
+    return made

@@ -1,0 +1,28 @@
+"""Sentences that several mechanisms share."""
+
+ADAPTIVE = "a step may depend on all earlier outputs"
+
+EVERY_STEP = "the noisy output of every step, in order; not who took part in it"
+EVERY_REPORT = "all reports, in the shuffled order"
+
+GAUSSIAN_STEPS = (
+    "each step releases a sum of contributions clipped to norm C plus Gaussian noise of standard deviation "
+    f"noise_multiplier * C; {ADAPTIVE}"
+)
+UNIFORM_STEPS = (
+    "each record's steps are a uniform set of the stated size, drawn independently of the other records and afresh "
+    "in every epoch, and stay secret (a shuffled order of fixed batches is another scheme)"
+)
+SHUFFLED_REPORTS = (
+    "the users' data are in a uniformly random order, drawn afresh in every round and known to the shuffler alone; "
+    "each report is randomized as stated, and a randomizer may depend on earlier reports"
+)
+
+
+def epochs(number: float, one: str = "epoch") -> str:
+    """What follows a scheme that is run `number` times over, from a comma on; empty for once.
+
+    >>> epochs(1), epochs(10), epochs(3, "round")
+    ('', ', 10 epochs', ', 3 rounds')
+    """
+    return "" if number == 1 else f", {number:.0f} {one}s"
