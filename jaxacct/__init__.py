@@ -1,13 +1,23 @@
 """jaxacct: a numerical accountant for differential privacy, in JAX."""
 
-from jaxacct._types import Bound, Direction, NeighboringRelation, OrderEdgeWarning
-from jaxacct.accounting import Entry, allocation_rdp, compare, deciding, delta, epsilon, rdp
+from jaxacct._types import Bound, Direction, Interval, NeighboringRelation, OrderEdgeWarning, PrecisionWarning
+from jaxacct.accounting import (
+    Entry,
+    allocation_rdp,
+    compare,
+    deciding,
+    delta,
+    delta_interval,
+    epsilon,
+    epsilon_interval,
+    pld,
+    rdp,
+)
 from jaxacct.calibration import calibrate
 from jaxacct.composition import compose
 from jaxacct.curves import Pld, RdpCurve, mixture
 from jaxacct.curves._from_profile import dominating_pld
 from jaxacct.estimation import Estimate, Sampler, estimate_delta
-from jaxacct.intervals import Interval, PrecisionWarning, delta_interval, epsilon_interval, pld
 from jaxacct.mechanisms import (
     CheckIn,
     Composed,

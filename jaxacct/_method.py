@@ -142,6 +142,15 @@ class Method:
         del bound
         return self.name
 
+    def ends_at(self, name: str) -> Bound:
+        """Which end a name asks for: UPPER where it is the name of both."""
+        return next(bound for bound in (Bound.UPPER, Bound.LOWER) if bound in self.ends and self.name_of(bound) == name)
+
+    def ends_for(self, mechanism: Any) -> frozenset[Bound]:
+        """The ends that it gives for the value of `mechanism` itself."""
+        del mechanism
+        return self.ends
+
     def is_of_reduction(self, mechanism: Any) -> bool:
         """Whether a lower end speaks only of a mechanism or pair that dominates `mechanism`."""
         raise TypeError(f"method {self.name!r} does not say what its lower end bounds")
@@ -235,6 +244,11 @@ class TwoEndedMethod(Method):
 
     def is_of_reduction(self, mechanism: Any) -> bool:
         return self.reduction(mechanism)
+
+    def ends_for(self, mechanism: Any) -> frozenset[Bound]:
+        """Without the lower end of a reduction that nothing weaker stands for."""
+        says_nothing = Bound.LOWER in self.ends and self.weaker is None and self.reduction(mechanism)
+        return self.ends - {Bound.LOWER} if says_nothing else self.ends
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._checking import check_scalars
 from jaxacct._precision import HostProgram, is_traced
 from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import check_count, check_delta, check_epsilon, checked_number
+from jaxacct.answering._question import check_scalars
 from jaxacct.divergence.sampling import _allocation as sampling
 from jaxacct.divergence.sampling import _importance as importance
 from jaxacct.divergence.sampling._allocation import Run, Tile

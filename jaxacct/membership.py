@@ -8,21 +8,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._answering import DELTA, EPSILON
-from jaxacct._best import best
-from jaxacct._checking import check_scalars
-from jaxacct._methods import has_methods, methods_for
+from jaxacct._method import Query
 from jaxacct._precision import Kernel, Rounding
 from jaxacct._types import TooFineError
 from jaxacct._validate import check_probability, checked_array
-from jaxacct.bounds.gaussian import unamplified_mu
-from jaxacct.bounds.shuffle._by_randomizer import concrete_pair
-from jaxacct.bounds.shuffle._law import has_pair
+from jaxacct.accounting import pld
+from jaxacct.answering import answer, question_of
+from jaxacct.answering._question import check_scalars
+from jaxacct.bounds import methods_for
+from jaxacct.bounds.composed import distribution_of, has_lanes
+from jaxacct.bounds.gaussian import composed_mu, is_gaussian
+from jaxacct.bounds.shuffle._by_randomizer import concrete_pair, has_pair
 from jaxacct.curves import Pld
 from jaxacct.curves._from_profile import profile_of
 from jaxacct.divergence.clones._profile import lane_bytes, window_for
 from jaxacct.divergence.clones._tradeoff import clones_gdp, clones_tradeoff, normal_upper_quantile
-from jaxacct.intervals import has_distribution, pld
 from jaxacct.mechanisms import Shuffled
 from jaxacct.special import log_normal_tail
 
@@ -71,7 +71,7 @@ def tradeoff(mechanism: Any, false_positive_rate: Any) -> Any:
     check_probability("false_positive_rate", false_positive_rate)
     check_scalars(mechanism)
     error = checked_array("false_positive_rate", false_positive_rate).astype(np.float64)
-    if _is_gaussian(mechanism):
+    if is_gaussian(mechanism):
         found = _GAUSSIAN(error, _mu(mechanism))
     elif _is_one_pair(mechanism):
         found = _CLONES(error, *concrete_pair(mechanism), window=_window(mechanism))
@@ -98,7 +98,7 @@ def gdp(mechanism: Any) -> float:
     0.0503
     """
     check_scalars(mechanism)
-    if _is_gaussian(mechanism):
+    if is_gaussian(mechanism):
         return _mu(mechanism)
     if _has_pair(mechanism):
         mu = clones_gdp(*concrete_pair(mechanism), window=_window(mechanism))
@@ -106,13 +106,9 @@ def gdp(mechanism: Any) -> float:
     raise ValueError(f"mechanism={mechanism!r} has no Gaussian trade-off function here: ask for its tradeoff instead")
 
 
-def _is_gaussian(mechanism: Any) -> bool:
-    return has_methods(mechanism) and any(method.name == "exact" for method in methods_for(mechanism))
-
-
 @functools.lru_cache(maxsize=64)
 def _mu_kernel(structure: Any) -> Kernel:
-    return Kernel(lambda *lanes: unamplified_mu(jax.tree.unflatten(structure, lanes)), Rounding.UP)
+    return Kernel(lambda *lanes: composed_mu(jax.tree.unflatten(structure, lanes)), Rounding.UP)
 
 
 def _mu(mechanism: Any) -> float:
@@ -141,25 +137,24 @@ def _lines_to(last: float) -> np.ndarray:
 
 def _by_lines(mechanism: Any, error: np.ndarray) -> np.ndarray:
     """The envelope of the lines of finitely many epsilons, by the profile in the worse direction."""
-    directions = mechanism.directions
+    methods_for(mechanism)  # or an error in words
     losses: list[Pld] = []
     if mechanism.signature() == (Pld,):
         losses = [mechanism]
-    elif has_distribution(mechanism):
+    elif distribution_of(mechanism) is not None:
         try:
-            losses = [pld(mechanism, direction=d) for d in directions]
+            losses = [pld(mechanism, direction=d) for d in mechanism.directions]
         except TooFineError:
-            if not has_methods(mechanism):
+            if not has_lanes(mechanism):
                 raise
     if losses:
         last = max(loss.epsilon(_SMALLEST) for loss in losses)
         epsilons = _lines_to(last)
         delta = np.max([profile_of(loss)(epsilons) for loss in losses], axis=0)
     else:  # by the methods on lanes
-        ask = functools.partial(best, method=None, directions=directions, precision=math.inf)
-        last = float(ask(mechanism, EPSILON, _SMALLEST))
+        last = float(answer(question_of(mechanism, Query.EPSILON, _SMALLEST, precision=math.inf)).high)
         epsilons = _lines_to(last)
-        delta = ask(mechanism, DELTA, epsilons)
+        delta = answer(question_of(mechanism, Query.DELTA, epsilons, precision=math.inf)).high
     growth, level = np.exp(epsilons)[:, None], error.reshape(-1)
     kept = 1.0 - delta[:, None]
     heights = np.maximum(kept - growth * level, (kept - level) / growth)

@@ -11,11 +11,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxacct._checking import check_scalars
-from jaxacct._types import Bound, NeighboringRelation, OrderEdgeWarning
+from jaxacct._types import Bound, NeighboringRelation, OrderEdgeWarning, PrecisionWarning
 from jaxacct._validate import check_precision
-from jaxacct.accounting import Entry, deciding
-from jaxacct.intervals import PrecisionWarning, delta_interval, distribution_theorem, epsilon_interval
+from jaxacct.accounting import Entry, deciding, delta_interval, epsilon_interval
+from jaxacct.answering._question import check_scalars
+from jaxacct.bounds import analysis_theorem
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.membership import tradeoff
 
@@ -138,7 +138,7 @@ def statement(
     if interval is None:
         result["directions"] = [entry_fields(e) for e in entries]
     else:
-        result["interval"] = {**interval._asdict(), "theorem": distribution_theorem(mechanism)}
+        result["interval"] = {**interval._asdict(), "theorem": analysis_theorem(mechanism)}
         if mechanism.reduction is not None and interval.lower < interval.analysis_lower:
             result["interval"]["reduction"] = mechanism.reduction
         rates = tradeoff(mechanism, np.asarray(_FALSE_POSITIVE_RATES))
@@ -146,7 +146,7 @@ def statement(
         result["membership"] = [{"false_positive_rate": x, "true_positive_rate": 1.0 - y} for x, y in pairs]
     if baseline is not None:
         quick = max(poisson_entries, key=lambda e: e.value).theorem if poisson_entries else None
-        theorem = quick or distribution_theorem(baseline)
+        theorem = quick or analysis_theorem(baseline)
         result["poisson_at_same_rate"] = {"description": baseline.describe(), "value": poisson, "theorem": theorem}
     result["jaxacct"] = importlib.metadata.version("jaxacct")
     run = re.sub(r" at 0x[0-9a-f]+", "", repr(mechanism))  # functions' addresses

@@ -6,9 +6,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxacct._checking import check_mechanism
 from jaxacct._precision import is_traced
 from jaxacct._validate import check_count, check_positive, check_probability, checked_array
+from jaxacct.answering._question import check_mechanism
 from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
 
 

@@ -24,3 +24,9 @@ def methods_for(mechanism: Any) -> tuple[Method, ...]:
         known = ", ".join("(".join(t.__name__ for t in key) + ")" * (len(key) - 1) for key in METHODS)
         raise ValueError(f"mechanism={mechanism!r} has no analysis here; must be one of {known}")
     return composed.methods_of(mechanism)
+
+
+def analysis_theorem(mechanism: Any) -> str:
+    """By which theorem the pair that is analysed dominates `mechanism`."""
+    distribution = composed.distribution_of(mechanism)
+    return distribution.source(mechanism) if distribution is not None else methods_for(mechanism)[0].source(mechanism)

@@ -161,7 +161,8 @@ class DistributionMethod(BracketMethod):
 
     def ends_for(self, mechanism: Any) -> frozenset[Bound]:
         """UPPER alone where a part is known from above only."""
-        return frozenset({Bound.UPPER}) if self.distribution.is_from_above(mechanism) else self.ends
+        upper = frozenset({Bound.UPPER})
+        return upper if self.distribution.is_from_above(mechanism) else super().ends_for(mechanism)
 
 
 def _refined(

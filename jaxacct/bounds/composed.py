@@ -104,7 +104,7 @@ def _renyi_statics(direction: Direction, mechanism: Composed) -> dict[str, Any]:
     return {"parts": tuple(renyi_plan(part, direction) for part, _ in mechanism.parts())}
 
 
-def _renyi_bytes(*, parts: tuple[RenyiPlan, ...], orders: Sequence[float] = ()) -> int:
+def renyi_bytes(*, parts: tuple[RenyiPlan, ...], orders: Sequence[float] = ()) -> int:
     """Of the widest part: they are worked on one after the other."""
     every = [m.lanes.bytes(orders=orders, **dict(static)) for plan in parts for m, static in plan]
     return max(every, default=orders_bytes(orders=orders))
@@ -129,7 +129,7 @@ def _renyi(direction: Direction, applies: Any, **options: Any) -> RenyiMethod:
         applies=applies,
         rdp=_rdp,
         grids=MIXED,
-        lanes=Lanes(statics=functools.partial(_renyi_statics, direction), bytes=_renyi_bytes),
+        lanes=Lanes(statics=functools.partial(_renyi_statics, direction), bytes=renyi_bytes),
         **options,
     )
 
@@ -235,7 +235,6 @@ _LARGEST_PART = BracketMethod(
     bracket=_largest_part,
     reduction=lambda mechanism: False,
 )
-
 
 
 def _is_sampled(mechanism: Composed) -> bool:

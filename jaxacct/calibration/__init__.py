@@ -1,5 +1,6 @@
 """Inverse problems: the value of a field at which a privacy budget is just met."""
 
+import dataclasses
 import math
 import warnings
 from typing import Any
@@ -7,21 +8,19 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxacct._answering import EPSILON
-from jaxacct._best import check_method, chosen_precision
-from jaxacct._methods import has_methods, methods_for
+from jaxacct._method import Cost, LaneBracketMethod, LaneMethod, Method, Query
 from jaxacct._precision import is_traced
-from jaxacct._types import Direction, OrderEdgeWarning
+from jaxacct._types import Direction, OrderEdgeWarning, PrecisionWarning
 from jaxacct._validate import check_delta, check_epsilon, check_precision, checked_number
-from jaxacct.accounting import _directions
-from jaxacct.bounds.allocation._exact import is_single_round
-from jaxacct.bounds.poisson._exact import inverts
-from jaxacct.calibration._batch import Batch, batch_of, field_of, range_of
-from jaxacct.calibration._by_methods import by_methods, chosen
+from jaxacct.answering import Question, plan, question_of
+from jaxacct.answering._plan import one_sided
+from jaxacct.answering._question import directions_of
+from jaxacct.bounds._distribution import holds_pld
+from jaxacct.calibration._batch import Batch, batch_of, field_of, flattened, range_of
+from jaxacct.calibration._by_methods import by_methods
 from jaxacct.calibration._routes import engine_route
 from jaxacct.calibration._search import Found, search
 from jaxacct.calibration._traced import calibrate_traced
-from jaxacct.intervals import PrecisionWarning, is_from_above
 from jaxacct.mechanisms._fields import UNKNOWN, find_field, with_fields
 
 # Of epsilon: the same question in a batch of another size may differ in its last digits.
@@ -86,10 +85,10 @@ def calibrate(
     checked_number("tolerance", tolerance)
     if not 1e-12 <= tolerance <= 0.1:
         raise ValueError(f"tolerance={tolerance} must be in [1e-12, 0.1]")
-    directions = _directions(mechanism, direction)
+    directions = directions_of(mechanism, direction)
     keys = find_field(mechanism, field)
     is_whole = field_of(mechanism, keys).is_whole
-    if is_from_above(with_fields(mechanism, {keys: UNKNOWN})):
+    if holds_pld(with_fields(mechanism, {keys: UNKNOWN})):
         raise ValueError(f"field={field!r}: what is built on a Pld, which is no number, cannot be calibrated")
     others = [leaf for leaf in jax.tree.leaves(with_fields(mechanism, {keys: UNKNOWN})) if leaf is not UNKNOWN]
     if is_traced(others, target_epsilon, target_delta):
@@ -116,15 +115,17 @@ def _traced(
     directions: tuple[Direction, ...],
 ) -> Any:
     field = field_of(mechanism, keys)
-    probe = with_fields(mechanism, {keys: field.start})
-    every = methods_for(probe) if has_methods(probe) else ()
-    inverted = method == "exact" and not chosen(every, method) and inverts(probe)
-    methods = tuple(chosen(every, None if inverted else method, probe))
+    leaves, structure = flattened(mechanism, keys)
+    probe = jax.tree.unflatten(structure, [field.start if leaf is None else leaf for leaf in leaves])
+    asked = Question(probe, Query.EPSILON, target_delta, directions, math.inf, method)
+    steps = [step.method for step in plan(asked)]
+    bracket = next((m for m in steps if isinstance(m, LaneBracketMethod)), None)
+    if bracket is not None:
+        steps = [step.method for step in plan(dataclasses.replace(asked, method=None))]
+    methods = tuple(dict.fromkeys(m for m in steps if isinstance(m, LaneMethod) and one_sided(m)))
     if not methods:
         raise ValueError(f"method={method!r} needs concrete numbers: it cannot run inside jit, vmap or grad")
-    return calibrate_traced(
-        mechanism, keys, field, target_epsilon, target_delta, methods, directions, inverted=inverted
-    )
+    return calibrate_traced(mechanism, keys, field, target_epsilon, target_delta, methods, directions, bracket)
 
 
 def _solved(
@@ -136,18 +137,20 @@ def _solved(
     tolerance: float,
 ) -> Found:
     where, start = range_of(batch, keys)
-    check_method(batch.point(start, 0), method)
     target = batch.target_epsilon * (1.0 - _MARGIN)
-    probe, *ends = (batch.mechanism(x) for x in (start, where.worst, where.best))
-    methods = chosen(methods_for(probe), method, probe, *ends) if has_methods(probe) else []
-    width = chosen_precision(precision, EPSILON, probe, batch.target_delta)
-    if methods and (method is not None or math.isinf(width)):
+    asked = [
+        question_of(batch.mechanism(x), Query.EPSILON, batch.target_delta, method=method, precision=precision)
+        for x in (start, where.worst, where.best)
+    ]
+    quick = dict.fromkeys(m for question in asked for m in _quick_methods(question))
+    methods = tuple(m for m in quick if isinstance(m, LaneMethod))
+    if methods and (method is not None or asked[0].is_quick):
         found = by_methods(batch, methods, directions, target, where, start, tolerance)
         if np.any(found.asked["edge"] & found.is_affordable):
             message = "the calibrated value rests on the largest Renyi order tried: it is valid, but may be loose"
             warnings.warn(message, OrderEdgeWarning, stacklevel=3)
         return found
-    if methods and not _is_quick(batch, start):
+    if methods and plan(asked[0])[0].method.cold >= Cost.SECONDS:  # else no search nearby is worth its compilation
         near = by_methods(batch, methods, directions, target, where, start, _NEAR)
         start = np.where(near.is_affordable, near.value, start)
     found = search(
@@ -159,9 +162,10 @@ def _solved(
     return found
 
 
-def _is_quick(batch: Batch, start: np.ndarray) -> bool:
-    """Whether the engine answers every point at once, so that no search nearby is worth its compilation."""
-    return all(is_single_round(batch.point(start, i)) for i in range(start.size))
+def _quick_methods(question: Question) -> list[Method]:
+    """The methods on lanes that answer a question, or would if it were a quick one."""
+    quick = question if question.method is not None else dataclasses.replace(question, width=math.inf)
+    return [step.method for step in plan(quick) if one_sided(step.method)]
 
 
 def _impossible(field: str, batch: Batch, shape: tuple[int, ...], found: Found) -> str:

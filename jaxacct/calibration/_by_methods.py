@@ -1,14 +1,13 @@
 """Calibration by methods on lanes: each method alone, and only where it can still change the answer."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from jaxacct._method import Method
-from jaxacct._types import Bound, Direction
+from jaxacct._method import LaneMethod
+from jaxacct._types import Direction
 from jaxacct.calibration._batch import Batch
-from jaxacct.calibration._routes import is_hopeless, method_route
+from jaxacct.calibration._routes import is_hopeless, method_route, num_grids, up_to_order
 from jaxacct.calibration._search import Found, Range, search
 
 
@@ -20,7 +19,7 @@ def _less_private(values: np.ndarray, where: Range, tolerance: float) -> np.ndar
 
 def by_methods(
     batch: Batch,
-    methods: Sequence[Method],
+    methods: Sequence[LaneMethod],
     directions: Sequence[Direction],
     target: np.ndarray,
     where: Range,
@@ -29,9 +28,9 @@ def by_methods(
 ) -> Found:
     """The value nearest to the worst end at which some method in each direction confirms `target`.
 
-    epsilon is the larger over the directions of the least over the methods, all monotone: so the value is the more
-    private over the directions of the least private over the methods. A method is asked just beyond what another one
-    has reached, and dropped where it fails there.
+    Per direction: the least private value that some method certifies. Overall: the most private of these, since epsilon
+    is the larger over the directions of the least over the methods, all of them monotone. Each further method is first
+    asked one step beyond the best value so far; if it fails there it cannot improve it and is dropped.
     """
     sign = np.where(where.best >= where.worst, 1.0, -1.0)
     shape = target.shape
@@ -48,10 +47,10 @@ def by_methods(
         # first whether what has been found will do here too, by any method; then how far each gets
         tries = [(i, m, True) for i, m in usable if known] + [(i, m, False) for i, m in usable]
         for i, method, is_look in tries:
-            if np.all(order > method.up_to_order):
+            if np.all(order > up_to_order(method)):
                 continue
             todo = alive & ~is_hopeless(method, batch, np.where(reached, here, value if is_look else where.best))
-            for grid in range(max(len(method.grids), 1)):
+            for grid in range(num_grids(method)):
                 end = np.where(reached, _less_private(here, where, tolerance), value if is_look else where.best)
                 todo = todo & (sign * (end - value) >= 0)  # else it has come as far as it needs to
                 if not todo.any():
@@ -71,9 +70,3 @@ def by_methods(
         value, source = np.where(decides, here, value), np.where(decides, used, source)
         loose, known = np.where(decides, edge, loose), True
     return Found(value, alive, epsilon, {"edge": loose})
-
-
-def chosen(methods: Sequence[Method], name: str | None, *mechanisms: Any) -> list[Method]:
-    """The upper bounds that `name` asks for; where it is None those that help one of `mechanisms`."""
-    upper = [m for m in methods if m.bound is Bound.UPPER]
-    return [m for m in upper if (any(map(m.helps, mechanisms)) if name is None else m.name == name)]

@@ -6,15 +6,15 @@ from typing import Any
 import dp_accounting  # type: ignore[import-untyped]
 import numpy as np
 
-from jaxacct._methods import has_methods, methods_for, relation_of
-from jaxacct._types import Direction, NeighboringRelation
-from jaxacct.accounting import delta, epsilon, rdp
-from jaxacct.bounds._privacy_loss import loss_scale
+from jaxacct._method import RenyiMethod
+from jaxacct._types import NeighboringRelation
+from jaxacct.accounting import delta, epsilon, pld, rdp
+from jaxacct.bounds import methods_for
+from jaxacct.bounds.composed import distribution_of
 from jaxacct.composition import compose
 from jaxacct.curves import RdpCurve
 from jaxacct.interop._events import MechanismDpEvent, RdpCurveDpEvent, leaves_of, mechanism_of, releases_everything
 from jaxacct.interop._loss_distributions import to_privacy_loss_distribution
-from jaxacct.intervals import has_distribution, pld
 from jaxacct.mechanisms import Composed
 
 _Error = dp_accounting.PrivacyAccountant.CompositionErrorDetails
@@ -60,15 +60,13 @@ class PLDAccountant(dp_accounting.pld.PLDAccountant):  # type: ignore[misc]
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
         if not isinstance(event, MechanismDpEvent):
             return super()._maybe_compose(event, count, do_compose)
-        error = _relation_error(event, relation_of(event.mechanism), self.neighboring_relation)
-        if error is None and not has_distribution(event.mechanism):
+        error = _relation_error(event, event.mechanism.relation, self.neighboring_relation)
+        if error is None and distribution_of(event.mechanism) is None:
             error = _Error(event, f"{event.mechanism!r} has no privacy loss distribution")
         run = Composed(event.mechanism, count) if count > 0 else None
-        if error is None and do_compose and run is not None and loss_scale(run)[0] > 0.0:
-            one_direction = relation_of(run) is NeighboringRelation.REPLACE_ONE
-            directions = (Direction.REMOVE,) if one_direction else tuple(Direction)
+        if error is None and do_compose and run is not None and not run.loses_nothing():
             theirs = to_privacy_loss_distribution(
-                *(pld(run, direction=d) for d in directions),
+                *(pld(run, direction=d) for d in run.directions),
                 value_discretization_interval=self._value_discretization_interval,
             )
             self._pld = self._pld.compose(theirs)
@@ -113,9 +111,9 @@ class RdpAccountant(dp_accounting.rdp.RdpAccountant):  # type: ignore[misc]
     def _mechanism_error(self, event: MechanismDpEvent) -> Any:
         mechanism = event.mechanism
         parts = mechanism.mechanisms if isinstance(mechanism, Composed) else (mechanism,)
-        if not all(has_methods(part) and any(m.rdp for m in methods_for(part)) for part in parts):
+        if not all(any(isinstance(m, RenyiMethod) for m in methods_for(part)) for part in parts):
             return _Error(event, f"{mechanism!r} has no Renyi divergences here")
-        return _relation_error(event, relation_of(mechanism), self.neighboring_relation)
+        return _relation_error(event, mechanism.relation, self.neighboring_relation)
 
 
 class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
@@ -153,7 +151,7 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
                 continue
             try:
                 mechanism = mechanism_of(leaf)
-                error = _relation_error(leaf, relation_of(mechanism), self.neighboring_relation)
+                error = _relation_error(leaf, mechanism.relation, self.neighboring_relation)
             except ValueError as reason:
                 error = _Error(leaf, str(reason))
             if error is not None:

@@ -11,7 +11,6 @@ import numpy as np
 from dp_accounting import dp_event  # type: ignore[import-untyped]
 
 from jaxacct import mechanisms
-from jaxacct._methods import relation_of
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound
 from jaxacct.curves import RdpCurve
@@ -28,7 +27,7 @@ def _checked(mechanism: Any) -> Any:
     leaves = jax.tree.leaves(mechanism, is_leaf=lambda x: isinstance(x, list))
     if is_traced(leaves) or any(np.ndim(leaf) for leaf in leaves):
         raise ValueError(f"mechanism={mechanism!r} must have concrete scalar fields: one event for each point")
-    relation_of(mechanism)  # raises where parts differ
+    _ = mechanism.relation  # raises where parts differ
     return jax.tree.map(lambda leaf: np.asarray(leaf).item(), mechanism)
 
 

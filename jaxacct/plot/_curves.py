@@ -9,12 +9,11 @@ import jax
 import numpy as np
 from matplotlib.axes import Axes
 
-from jaxacct._methods import has_methods, methods_for
-from jaxacct._types import Bound
+from jaxacct._types import Bound, Interval, PrecisionWarning
 from jaxacct._validate import check_delta, check_epsilon, check_positive
-from jaxacct.accounting import delta, epsilon
+from jaxacct.accounting import delta, delta_interval, epsilon, epsilon_interval
+from jaxacct.bounds import methods_for
 from jaxacct.curves import RdpCurve
-from jaxacct.intervals import Interval, PrecisionWarning, delta_interval, epsilon_interval, has_distribution
 from jaxacct.plot._axes import (
     NO_BOUND,
     add_legend,
@@ -178,8 +177,7 @@ def _is_two_sided(mechanism: Any, precision: float | None) -> bool:
         check_positive("precision", precision)
     if isinstance(mechanism, RdpCurve):
         return False
-    from_below = has_methods(mechanism) and any(m.bound is Bound.LOWER for m in methods_for(mechanism))
-    return from_below or has_distribution(mechanism)
+    return any(Bound.LOWER in method.ends for method in methods_for(mechanism))
 
 
 def _stacked(runs: Sequence[Any]) -> Any:

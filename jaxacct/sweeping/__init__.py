@@ -95,7 +95,7 @@ def sweep(
             n: [x.shape[0], hashlib.sha256(x.astype(np.float64).tobytes()).hexdigest()] for n, x in points.axes.items()
         }
         settings = {**ask.settings(), "grid": axes, "layout": layout.value, "chunk_size": size}
-        file = SweepFile(out, settings, points, ask.query.name, size)
+        file = SweepFile(out, settings, points, ask.query.value, size)
     with _over(mesh), one_program() if out is not None else contextlib.nullcontext():
         run = _Run(ask, points, min(size, points.size), filled=on_lanes, shared=mesh is not None)
         return run(Progress(progress, points.size), file, resume=resume)
@@ -180,4 +180,4 @@ class _Run:
         return file if jax.process_index() == 0 else None
 
     def _result(self, values: np.ndarray, bound: Bound, done: int) -> SweepResult:
-        return SweepResult(self.ask.query.name, self.grid, values.reshape(self.grid.shape), bound, done)
+        return SweepResult(self.ask.query.value, self.grid, values.reshape(self.grid.shape), bound, done)

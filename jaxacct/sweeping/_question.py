@@ -2,24 +2,22 @@
 
 import dataclasses
 import importlib.metadata
-import math
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxacct._answering import DELTA, EPSILON, Query
-from jaxacct._best import best, chosen_precision
-from jaxacct._checking import check_question
-from jaxacct._host_methods import host_methods_for
-from jaxacct._methods import has_methods, methods_for
+from jaxacct._method import LaneMethod, Query
 from jaxacct._types import Bound, Direction
 from jaxacct._validate import check_delta, check_epsilon, check_orders, checked_number
-from jaxacct.accounting import _directions, delta, epsilon, rdp
+from jaxacct.accounting import delta, epsilon, rdp
+from jaxacct.answering import Question as Asked
+from jaxacct.answering import answer, plan, question_of
+from jaxacct.answering._plan import named
 from jaxacct.mechanisms._fields import UNKNOWN, find_field, with_fields
 from jaxacct.sweeping._result import Grid
 
-_TARGETS = {"target_delta": EPSILON, "target_epsilon": DELTA}
+_TARGETS = {"target_delta": Query.EPSILON, "target_epsilon": Query.DELTA}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,37 +45,46 @@ class Question:
         mechanism = with_fields(self.mechanism, {self.paths[n]: x for n, x in points.items() if n in self.paths})
         targets = [x for name, x in points.items() if name in _TARGETS]
         target = targets[0] if targets else self.target
-        (check_delta if self.query is EPSILON else check_epsilon)(f"target_{_other(self.query)}", target)
+        (check_delta if self.query is Query.EPSILON else check_epsilon)(self.query.given, target)
         return mechanism, target
 
     def __call__(self, points: dict[str, np.ndarray]) -> np.ndarray:
         """The answers at some points."""
         mechanism, target = self.at(points)
-        ask = epsilon if self.query is EPSILON else delta
+        ask = epsilon if self.query is Query.EPSILON else delta
         if self.orders is not None:
             return ask(rdp(mechanism, self.orders, direction=self.direction), target)
         if self.method is None:
             return ask(mechanism, target, direction=self.direction, precision=self.precision)
-        check_question(mechanism, f"target_{_other(self.query)}", target)
-        directions = _directions(mechanism, self.direction)
-        return best(mechanism, self.query, target, self.method, directions, self.precision)  # lower bounds too
+        question = self._asked(mechanism, target)
+        found = answer(question)
+        return found.high if named(question).ends_at(self.method) is Bound.UPPER else found.low
+
+    def _asked(self, mechanism: Any, target: Any) -> Asked:
+        """The question about some points; lower bounds may be named too."""
+        question = question_of(
+            mechanism,
+            self.query,
+            target,
+            method=self.method,
+            direction=self.direction,
+            precision=self.precision,
+        )
+        return dataclasses.replace(question, wants_lower=self.method is not None)
 
     def bound(self, points: dict[str, np.ndarray]) -> Bound:
         """What the answers are, by the methods at one point."""
         if self.method is None:
             return Bound.UPPER
-        mechanism, _ = self.at({name: values[0].item() for name, values in points.items()})
-        methods: list[Any] = [*(methods_for(mechanism) if has_methods(mechanism) else ()), *host_methods_for(mechanism)]
-        return next((m.bound for m in methods if m.name == self.method), Bound.UPPER)
+        mechanism, target = self.at({name: values[0].item() for name, values in points.items()})
+        return named(self._asked(mechanism, target)).ends_at(self.method)
 
     def is_on_lanes(self, points: dict[str, np.ndarray]) -> bool:
         """Whether one program answers many points at once."""
         mechanism, target = self.at(points)
         if self.orders is not None:
             return True
-        if self.method is not None:
-            return has_methods(mechanism) and any(m.name == self.method for m in methods_for(mechanism))
-        return math.isinf(chosen_precision(self.precision, self.query, mechanism, target))
+        return all(isinstance(step.method, LaneMethod) for step in plan(self._asked(mechanism, target)))
 
     def settings(self) -> dict[str, Any]:
         """What decides the answers besides the grid, as JSON."""
@@ -90,17 +97,13 @@ class Question:
             "version": version,
             "mechanism": str(structure),
             "numbers": ["swept" if x is UNKNOWN else float(x) for x in leaves],
-            "quantity": self.query.name,
+            "quantity": self.query.value,
             "target": self.target,
             "method": self.method,
             "direction": self.direction.value if self.direction else None,
             "precision": None if self.precision is None else repr(float(self.precision)),
             "orders": self.orders,
         }
-
-
-def _other(query: Query) -> str:
-    return "delta" if query is EPSILON else "epsilon"
 
 
 def question(

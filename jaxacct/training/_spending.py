@@ -11,10 +11,9 @@ import jax
 import numpy as np
 
 from jaxacct._precision import is_traced
-from jaxacct._types import OrderEdgeWarning
+from jaxacct._types import OrderEdgeWarning, PrecisionWarning
 from jaxacct._validate import check_count, check_delta, check_epsilon
 from jaxacct.accounting import epsilon
-from jaxacct.intervals import PrecisionWarning
 from jaxacct.mechanisms import Composed
 from jaxacct.mechanisms._base import Mechanism, Parts
 from jaxacct.training._counting import SATURATED, release_counts

@@ -24,8 +24,9 @@ def split_statics(mechanism: RandomAllocation) -> dict[str, Any]:
 
 
 def selects_several(mechanism: RandomAllocation) -> bool:
-    """Whether a record joins several steps but not all: then the runs of Lemma 3.2 may lie above the mechanism."""
-    return bool(1 < mechanism.num_selected < mechanism.num_steps)
+    """Whether a record joins several steps but not all, at some point: Lemma 3.2 may lie above the mechanism."""
+    selected = np.asarray(mechanism.num_selected)
+    return bool(np.any((selected > 1) & (selected < np.asarray(mechanism.num_steps))))
 
 
 def single_step(mechanism: RandomAllocation) -> RandomAllocation:

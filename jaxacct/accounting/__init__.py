@@ -1,0 +1,18 @@
+"""The functional API: questions about mechanisms, answered by the methods that apply."""
+
+from jaxacct.accounting._compare import Entry, compare, deciding
+from jaxacct.accounting._curves import allocation_rdp, pld, rdp
+from jaxacct.accounting._questions import delta, delta_interval, epsilon, epsilon_interval
+
+__all__ = [
+    "Entry",
+    "allocation_rdp",
+    "compare",
+    "deciding",
+    "delta",
+    "delta_interval",
+    "epsilon",
+    "epsilon_interval",
+    "pld",
+    "rdp",
+]

@@ -1,0 +1,172 @@
+"""Every method side by side, and which of them decides."""
+
+import math
+import time
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxacct._method import Method, Query
+from jaxacct._precision import is_traced
+from jaxacct._types import Bound, Direction, NeighboringRelation, TooFineError
+from jaxacct._validate import check_delta, check_epsilon, check_precision
+from jaxacct.accounting._questions import as_python
+from jaxacct.answering import Question, answer
+from jaxacct.answering._lanes import Answer, ask
+from jaxacct.answering._loop import alone
+from jaxacct.answering._plan import one_sided
+from jaxacct.answering._question import check_question, check_scalars, directions_of, question_of
+from jaxacct.bounds import methods_for
+
+
+class Entry(NamedTuple):
+    """One line of `compare`.
+
+    >>> import jaxacct as ja
+    >>> entry = ja.compare(ja.Gaussian(1.0), target_delta=1e-6)[0]
+    >>> entry.method, entry.direction.value, round(entry.value, 4)
+    ('exact', 'remove', 4.8866)
+    """
+
+    method: str
+    direction: Direction
+    value: Any
+    bound: Bound
+    neighboring_relation: NeighboringRelation
+    theorem: str
+    order: Any
+    at_order_edge: Any
+    seconds: float
+
+
+def compare(
+    mechanism: Any, target_delta: Any = None, *, target_epsilon: Any = None, precision: float | None = None
+) -> tuple[Entry, ...]:
+    """Every applicable method side by side, each direction by itself.
+
+    Args:
+      mechanism: a mechanism; array fields broadcast.
+      target_delta: float in (0, 1), to compare epsilons; or
+      target_epsilon: float >= 0, to compare deltas.
+      precision: relative width for the privacy loss distribution; None for 1 %; inf leaves it and the other engines
+        that need concrete scalars out.
+
+    Returns:
+      One `Entry` for each method and direction: method, direction, value, bound, neighboring_relation, theorem,
+      order (nan if none), at_order_edge, seconds (compilation included on a first call).
+
+    Raises:
+      ValueError: if not exactly one target is given, or an argument is out of range.
+
+    >>> import jaxacct as ja
+    >>> for entry in ja.compare(ja.Gaussian(noise_multiplier=1.0), target_delta=1e-6, precision=float("inf")):
+    ...     print(entry.method, entry.direction.value, f"{entry.value:.3f}")
+    exact remove 4.887
+    rdp remove 5.222
+    exact add 4.887
+    rdp add 5.222
+    """
+    query, target = _only_target(target_delta, target_epsilon)
+    check_question(mechanism, query, target)
+    check_precision(precision)
+    width = query.width if precision is None else float(precision)
+    every = [method for method in methods_for(mechanism) if method.is_listed]
+    lanes = [method for method in every if one_sided(method)]
+    scalar = not any(np.ndim(x) for x in (*jax.tree.leaves(mechanism), target))
+    hosts = (
+        [m for m in every if m not in lanes]
+        if width != math.inf and scalar and not is_traced(mechanism, target)
+        else []
+    )
+    timed: dict[Method, tuple[Answer, float]] = {}
+    entries = []
+    for direction in directions_of(mechanism, None):
+        for method in lanes:
+            if direction not in method.directions:
+                continue
+            if method not in timed:
+                start = time.perf_counter()
+                timed[method] = ask(method, mechanism, query, target), time.perf_counter() - start
+            entries.append(_entry(mechanism, method, direction, *timed[method]))
+        for method in hosts:
+            if direction in method.directions:
+                entries += _both_ends(Question(mechanism, query, target, (direction,), width), method)
+    return tuple(entries)
+
+
+def _both_ends(question: Question, method: Method) -> list[Entry]:
+    """The lines of a method that brackets, in one direction: the ends that bound the mechanism itself."""
+    (direction,) = question.directions
+    start = time.perf_counter()
+    try:
+        ends = alone(method, question)
+    except TooFineError:
+        return []
+    seconds = time.perf_counter() - start
+    values = {Bound.UPPER: ends.upper, Bound.LOWER: ends.lower}
+    return [
+        _line(question.mechanism, direction, method, bound, values[bound], seconds)
+        for bound in (Bound.UPPER, Bound.LOWER)
+        if bound in method.ends_for(question.mechanism)
+    ]
+
+
+def deciding(
+    mechanism: Any, target_delta: Any = None, *, target_epsilon: Any = None, precision: float | None = None
+) -> tuple[Entry, ...]:
+    """For a scalar question, the entry behind `epsilon` (or `delta`) in each direction.
+
+    The larger value is the answer. Methods that cannot change it are not run, so the smaller direction
+    may show a bound that `compare` would improve. Arguments and errors as for `epsilon`; array fields are refused.
+
+    >>> import jaxacct as ja
+    >>> run = ja.RandomAllocation(ja.Gaussian(noise_multiplier=1.0), num_steps=1000)
+    >>> remove, add = ja.deciding(run, target_delta=1e-6)
+    >>> remove.method, round(remove.value, 4)
+    ('exact', 0.1717)
+    >>> ja.deciding(run, target_delta=1e-6, precision=float("inf"))[0].method
+    'direct'
+    """
+    query, target = _only_target(target_delta, target_epsilon)
+    check_scalars(mechanism, target)
+    question = question_of(mechanism, query, target, precision=precision)
+    found = answer(question)
+    entries = []
+    for direction in question.directions:
+        method, result = found.asked[int(found.source[direction])]
+        value = float(found.upper[direction])
+        if one_sided(method):
+            entries.append(_entry(mechanism, method, direction, result._replace(value=value), math.nan))
+        else:
+            entries.append(_line(mechanism, direction, method, Bound.UPPER, value, math.nan))
+    return tuple(entries)
+
+
+def _only_target(target_delta: Any, target_epsilon: Any) -> tuple[Query, Any]:
+    if (target_delta is None) == (target_epsilon is None):
+        raise ValueError(f"target_delta={target_delta} and target_epsilon={target_epsilon}: exactly one must be given")
+    if target_epsilon is None:
+        check_delta("target_delta", target_delta)
+        return Query.EPSILON, target_delta
+    check_epsilon("target_epsilon", target_epsilon)
+    return Query.DELTA, target_epsilon
+
+
+def _line(mechanism: Any, direction: Direction, method: Method, bound: Bound, value: float, seconds: float) -> Entry:
+    theorem = method.source(mechanism)
+    return Entry(method.name_of(bound), direction, value, bound, mechanism.relation, theorem, math.nan, False, seconds)
+
+
+def _entry(mechanism: Any, method: Method, direction: Direction, found: Answer, seconds: float) -> Entry:
+    return Entry(
+        method=method.name,
+        direction=direction,
+        value=as_python(found.value),
+        bound=next(iter(method.ends)),
+        neighboring_relation=mechanism.relation,
+        theorem=method.source(mechanism),
+        order=as_python(found.order),
+        at_order_edge=found.at_edge if np.ndim(found.at_edge) else bool(found.at_edge),
+        seconds=seconds,
+    )

@@ -1,0 +1,166 @@
+"""The questions that people ask: epsilon and delta, from above or from both sides."""
+
+from typing import Any
+
+import numpy as np
+
+from jaxacct._method import Query
+from jaxacct._precision import is_traced
+from jaxacct._types import Direction, Interval, Progress
+from jaxacct._validate import check_delta, check_epsilon
+from jaxacct.answering import answer, question_of
+from jaxacct.answering._question import interval_question
+from jaxacct.conversion import curve_delta, curve_epsilon
+from jaxacct.curves import RdpCurve
+
+
+def as_python(value: Any) -> Any:
+    """A number as a Python float; arrays and tracers as they are."""
+    return value if is_traced(value) or np.ndim(value) else float(value)
+
+
+def _refuse_choices(method: str | None, direction: Direction | None) -> None:
+    """A curve is one bound in the directions that it was made for."""
+    for name, value in (("method", method), ("direction", direction)):
+        if value is not None:
+            raise ValueError(f"{name}={value!r} must be None for an RdpCurve")
+
+
+def epsilon(
+    mechanism: Any,
+    target_delta: Any,
+    *,
+    method: str | None = None,
+    direction: Direction | None = None,
+    precision: float | None = None,
+) -> Any:
+    """The epsilon that `mechanism` satisfies at `target_delta`: certified upper bound, best applicable method.
+
+    The larger of the two directions, in each the least over the methods at hand: closed forms and Renyi divergences,
+    then the exact engines and the privacy loss distribution, until the certified interval is as narrow as `precision`
+    says. Add/remove adjacency (replace-one for `Shuffled`, with one direction). inf where no method applies.
+
+    Traced arguments, and ``precision=math.inf``, get the closed forms and Renyi divergences alone: a millisecond a
+    point, vectorised and differentiable, valid but looser (``method="exact"`` is traced where there is such a kernel).
+
+    Args:
+      mechanism: a mechanism, or an `RdpCurve`. Array fields broadcast with each other and `target_delta`.
+      target_delta: float in (0, 1).
+      method: the name of an upper bound from `compare`, to use that method only.
+      direction: to bound one direction only; None for the worse of both.
+      precision: relative width of the interval behind the answer, as for `epsilon_interval`; None for 1 % where the
+        numbers are concrete; inf for the quick methods only.
+
+    Returns:
+      A float, or a NumPy float64 array of the broadcast shape; a tracer, rounded up to the user's
+      float type and differentiable, if an argument is one.
+
+    Raises:
+      ValueError: if an argument is out of range, or the mechanism has no analysis.
+
+    >>> import jaxacct as ja
+    >>> run = ja.RandomAllocation(ja.Gaussian(noise_multiplier=1.0), num_steps=1000, num_epochs=10)
+    >>> round(ja.epsilon(run, target_delta=1e-6), 2)
+    0.54
+    >>> round(ja.epsilon(run, target_delta=1e-6, precision=float("inf")), 4)
+    0.9763
+    """
+    check_delta("target_delta", target_delta)
+    if isinstance(mechanism, RdpCurve):
+        _refuse_choices(method, direction)
+        return as_python(curve_epsilon(mechanism, target_delta))
+    question = question_of(
+        mechanism, Query.EPSILON, target_delta, method=method, direction=direction, precision=precision
+    )
+    return as_python(answer(question).high)
+
+
+def delta(
+    mechanism: Any,
+    target_epsilon: Any,
+    *,
+    method: str | None = None,
+    direction: Direction | None = None,
+    precision: float | None = None,
+) -> Any:
+    """The delta that `mechanism` satisfies at `target_epsilon`: certified upper bound, best applicable method.
+
+    As `epsilon`, with the two exchanged.
+
+    Args:
+      mechanism: a mechanism, or an `RdpCurve`.
+      target_epsilon: float >= 0.
+      method: the name of an upper bound from `compare`, to use that method only.
+      direction: to bound one direction only; None for the worse of both.
+      precision: relative width of the interval behind the answer, as for `delta_interval`; None for 10 % where the
+        numbers are concrete; inf for the quick methods only.
+
+    Returns:
+      A float in [0, 1], or an array of the broadcast shape, as for `epsilon`.
+
+    Raises:
+      ValueError: if an argument is out of range, or the mechanism has no analysis.
+
+    >>> import jaxacct as ja
+    >>> round(ja.delta(ja.Gaussian(noise_multiplier=1.0), target_epsilon=1.0), 6)
+    0.126937
+    """
+    check_epsilon("target_epsilon", target_epsilon)
+    if isinstance(mechanism, RdpCurve):
+        _refuse_choices(method, direction)
+        return as_python(curve_delta(mechanism, target_epsilon))
+    question = question_of(
+        mechanism, Query.DELTA, target_epsilon, method=method, direction=direction, precision=precision
+    )
+    return as_python(answer(question).high)
+
+
+def epsilon_interval(
+    mechanism: Any, target_delta: float, *, precision: float | None = None, progress: Progress | None = None
+) -> Interval:
+    """A certified interval around the epsilon of `mechanism` at `target_delta`; the worse of both directions.
+
+    Args:
+      mechanism: `Gaussian`, `PoissonSampled`, `RandomAllocation`, or `Composed` of them; scalar fields, concrete.
+      target_delta: float in (0, 1).
+      precision: the relative width to reach, > 0, 1 % where None: upper - analysis_lower <= precision * analysis_lower.
+      progress: called with (round, relative width) after each refinement.
+
+    Returns:
+      An `Interval`. A `PrecisionWarning` says so if the width was not reached.
+
+    Raises:
+      ValueError: if an argument is out of range or traced.
+
+    >>> import jaxacct as ja
+    >>> run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=1000)
+    >>> interval = ja.epsilon_interval(run, target_delta=1e-6)
+    >>> 0.17172868 <= interval.lower <= interval.upper <= 0.17172869
+    True
+    """
+    check_delta("target_delta", target_delta)
+    return _interval(mechanism, Query.EPSILON, target_delta, precision, progress)
+
+
+def delta_interval(
+    mechanism: Any, target_epsilon: float, *, precision: float | None = None, progress: Progress | None = None
+) -> Interval:
+    """A certified interval around the delta of `mechanism` at `target_epsilon`; the worse of both directions.
+
+    Arguments and errors as for `epsilon_interval`; `precision` is the relative width of delta, 10 % where None.
+
+    >>> import jaxacct as ja
+    >>> interval = ja.delta_interval(ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100), target_epsilon=0.5)
+    >>> interval.lower <= 4.40890803386304e-5 <= interval.upper <= (1 + 1e-9) * interval.lower
+    True
+    """
+    check_epsilon("target_epsilon", target_epsilon)
+    return _interval(mechanism, Query.DELTA, target_epsilon, precision, progress)
+
+
+def _interval(
+    mechanism: Any, query: Query, target: float, precision: float | None, progress: Progress | None
+) -> Interval:
+    found = answer(interval_question(mechanism, query, target, precision, progress))
+    high = float(found.high)
+    return Interval(min(float(found.low), high), high, min(float(found.analysis_low), high))

@@ -1,0 +1,156 @@
+"""Methods on lanes: kernels behind the float64 boundary, one for each method, mechanism structure and query."""
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct._method import LaneBracketMethod, LaneMethod, ProfileMethod, Query, RenyiMethod
+from jaxacct._precision import Kernel, Rounding, is_traced
+from jaxacct._types import Bound
+from jaxacct.conversion import delta_from_log, delta_from_log_down, epsilon_from_rdp, log_delta_from_rdp
+from jaxacct.divergence._inversion import Ends
+
+# Inside a user's jit the grid of orders cannot grow with the data: this one of a method's grids is taken, or the last.
+_TRACED_GRID = 1
+
+
+class Answer(NamedTuple):
+    """One method's answer on lanes: the value; for Renyi methods the best order, and whether it is the grid's last."""
+
+    value: Any
+    order: Any
+    at_edge: Any
+
+
+def in_domain(mechanism: Any) -> jax.Array:
+    """bool [L]: whether every field of a mechanism of lanes is in its range."""
+    parts = [in_domain(part) for part in mechanism.wrapped()]
+    return functools.reduce(jnp.logical_and, parts, mechanism.in_domain())
+
+
+def traced_orders(method: RenyiMethod) -> tuple[float, ...]:
+    """The grid of orders that a method is tried at inside traced code."""
+    return method.grids[min(_TRACED_GRID, len(method.grids) - 1)]
+
+
+@functools.singledispatch
+def value_on_lanes(method: LaneMethod, mechanism: Any, query: Query, target: jax.Array, **static: Any) -> Any:
+    """(value, order) [L] of a method, inside a kernel; the order is nan where there is none."""
+    raise TypeError(f"method {method.name!r} does not answer on lanes")
+
+
+@value_on_lanes.register
+def _(method: RenyiMethod, mechanism: Any, query: Query, target: jax.Array, *, orders: Any, **static: Any) -> Any:
+    rdp = method.rdp(mechanism, orders=orders, **static)
+    column = jnp.asarray(orders, jnp.float64)[:, None]
+    if query is Query.EPSILON:
+        return tuple(epsilon_from_rdp(column, rdp, jnp.log(target)))
+    log_delta, order = log_delta_from_rdp(column, rdp, target)
+    return delta_from_log(log_delta), order
+
+
+@value_on_lanes.register
+def _(method: ProfileMethod, mechanism: Any, query: Query, target: jax.Array, **static: Any) -> Any:
+    if query is Query.EPSILON:
+        value = method.epsilon(mechanism, jnp.log(target), **static)
+    else:
+        log_delta = method.log_delta(mechanism, target, **static)
+        value = delta_from_log(log_delta) if Bound.UPPER in method.ends else delta_from_log_down(log_delta)
+    return value, jnp.full_like(value, jnp.nan)
+
+
+@functools.lru_cache(maxsize=256)
+def _kernel(method: LaneMethod, structure: Any, query: Query) -> Kernel:
+    upper = Bound.UPPER in method.ends
+
+    def answer(*lanes: jax.Array, **static: Any) -> Any:
+        mechanism, target = jax.tree.unflatten(structure, lanes[:-1]), lanes[-1]
+        value, order = value_on_lanes(method, mechanism, query, target, **static)
+        # Traced arguments were not checked: outside their range, and for any nan, fail closed.
+        ok = in_domain(mechanism) & query.allowed(target) & ~jnp.isnan(value)
+        return jnp.where(ok, value, query.worst if upper else 0.0), order
+
+    answer.__name__ = f"{method.name.replace(' ', '_')}_{query.value}"
+    return Kernel(answer, (Rounding.UP if upper else Rounding.DOWN, Rounding.NEAREST), method.lanes.bytes)
+
+
+@functools.singledispatch
+def ask(method: LaneMethod, mechanism: Any, query: Query, target: Any) -> Answer:
+    """One method's answer for every point of a batch."""
+    raise TypeError(f"method {method.name!r} does not answer on lanes")
+
+
+@ask.register
+def _(method: ProfileMethod, mechanism: Any, query: Query, target: Any) -> Answer:
+    leaves, structure = jax.tree.flatten(mechanism)
+    value, order = _kernel(method, structure, query)(*leaves, target, **method.lanes.statics(mechanism))
+    return Answer(value, order, np.zeros(np.shape(value), bool))
+
+
+@ask.register
+def _(method: RenyiMethod, mechanism: Any, query: Query, target: Any) -> Answer:
+    if is_traced(mechanism, target):
+        orders = traced_orders(method)
+        value, order = _at_orders(method, mechanism, query, target, orders)
+        return Answer(value, order, order >= orders[-1])
+    return _on_grids(method, mechanism, query, target, method.grids)
+
+
+def ask_at_grid(method: RenyiMethod, grid: int, mechanism: Any, query: Query, target: Any) -> Answer:
+    """The answer at one of the method's grids of orders, not extended."""
+    return _on_grids(method, mechanism, query, target, method.grids[grid : grid + 1])
+
+
+def _at_orders(method: RenyiMethod, mechanism: Any, query: Query, target: Any, orders: Sequence[float]) -> Any:
+    leaves, structure = jax.tree.flatten(mechanism)
+    return _kernel(method, structure, query)(*leaves, target, orders=orders, **method.lanes.statics(mechanism))
+
+
+def _on_grids(
+    method: RenyiMethod, mechanism: Any, query: Query, target: Any, grids: Sequence[tuple[float, ...]]
+) -> Answer:
+    """On a grid of orders that is extended, point by point, until the best order is inside it."""
+    leaves, structure = jax.tree.flatten(mechanism)
+    kernel, static = _kernel(method, structure, query), method.lanes.statics(mechanism)
+    arrays = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (*leaves, target)))
+    shape = arrays[0].shape
+    value, order, edge = np.full(arrays[0].size, np.inf), np.full(arrays[0].size, np.nan), np.ones(arrays[0].size, bool)
+    flat = [a.reshape(-1) for a in arrays]
+    for orders in grids:
+        todo = np.flatnonzero(edge)
+        new_value, new_order = kernel(*(a[todo] for a in flat), orders=orders, **static)
+        value[todo], order[todo] = np.minimum(new_value, value[todo]), new_order
+        # `up_to_order`: the orders above its last one are another method's
+        edge[todo] = (new_order >= orders[-1]) & (new_value > 0) & math.isinf(method.up_to_order)
+        if not edge.any():
+            break
+    return Answer(value.reshape(shape), order.reshape(shape), edge.reshape(shape))
+
+
+@functools.lru_cache(maxsize=64)
+def _bracket_kernel(method: LaneBracketMethod, structure: Any, query: Query) -> Kernel:
+    def ends(*lanes: jax.Array, size: Any) -> tuple[jax.Array, jax.Array]:
+        mechanism, target = jax.tree.unflatten(structure, lanes[:-1]), lanes[-1]
+        lower, upper = method.bracket(mechanism, query, target, size=size)
+        ok = in_domain(mechanism) & query.allowed(target)
+        lower = jnp.where(ok & ~jnp.isnan(lower), lower, 0.0)
+        return lower, jnp.where(ok & ~jnp.isnan(upper), upper, query.worst)
+
+    ends.__name__ = f"{method.name}_{query.value}"
+    return Kernel(ends, (Rounding.DOWN, Rounding.UP), method.lanes.bytes)
+
+
+def bracket_kernel(method: LaneBracketMethod, mechanism: Any, query: Query) -> Kernel:
+    """The compiled programs of a bracket on lanes, for mechanisms of one structure."""
+    return _bracket_kernel(method, jax.tree.structure(mechanism), query)
+
+
+def bracket_on_lanes(method: LaneBracketMethod, mechanism: Any, query: Query, target: Any, size: Any) -> Ends:
+    """Bracket of the answer at one size of the kernel, batch + [2]: remove, then add."""
+    leaves = jax.tree.leaves(mechanism)
+    return Ends(*bracket_kernel(method, mechanism, query)(*leaves, target, size=size))

@@ -1,0 +1,384 @@
+"""The one loop: asks the methods of a plan until the bracket is narrow, and remembers which of them gave each end."""
+
+import dataclasses
+import functools
+import itertools
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct._method import (
+    BOTH,
+    Bracketing,
+    BracketMethod,
+    LaneBracketMethod,
+    LaneMethod,
+    Method,
+    ProfileMethod,
+    Query,
+    RenyiMethod,
+    TwoEndedMethod,
+)
+from jaxacct._precision import is_traced
+from jaxacct._types import Bound, Direction, OrderEdgeWarning, PrecisionWarning, TooFineError
+from jaxacct.answering._lanes import Answer, ask, bracket_on_lanes
+from jaxacct.answering._plan import Step, one_sided, plan
+from jaxacct.answering._question import Question
+from jaxacct.bounds._distribution import DistributionMethod
+from jaxacct.divergence._inversion import Ends
+
+
+class Asked(NamedTuple):
+    """One method's part in an answer."""
+
+    method: Method
+    answer: Answer
+
+
+def _largest(values: Sequence[Any]) -> Any:
+    return functools.reduce(jnp.maximum if is_traced(values) else np.maximum, values)
+
+
+@dataclasses.dataclass
+class Found:
+    """What is known so far, for every point of the question.
+
+    Attributes:
+      upper: the least upper bound found in each direction.
+      lower: the largest lower bound on the mechanism itself, in each direction.
+      analysis: the largest lower bound on what was analysed, in each direction.
+      source: in each direction, which of `asked` gave `upper`; -1 for none.
+      asked: the methods asked, with their answers.
+      exact: the directions in which an exact method gave `upper`.
+      error: why a method gave nothing, if one failed.
+    """
+
+    question: Question
+    upper: dict[Direction, Any]
+    lower: dict[Direction, Any]
+    analysis: dict[Direction, Any]
+    source: dict[Direction, Any]
+    asked: list[Asked] = dataclasses.field(default_factory=list)
+    exact: set[Direction] = dataclasses.field(default_factory=set)
+    error: TooFineError | None = None
+
+    @classmethod
+    def nothing(cls, question: Question) -> "Found":
+        """What always holds."""
+        shape, every = question.shape, question.directions
+        return cls(
+            question,
+            {d: np.full(shape, question.query.worst) for d in every},
+            {d: np.zeros(shape) for d in every},
+            {d: np.zeros(shape) for d in every},
+            {d: np.full(shape, -1) for d in every},
+        )
+
+    @property
+    def high(self) -> Any:
+        """The answer from above: the larger of the directions."""
+        return _largest(list(self.upper.values()))
+
+    @property
+    def low(self) -> Any:
+        """The answer from below, of the mechanism itself."""
+        return _largest(list(self.lower.values()))
+
+    @property
+    def analysis_low(self) -> Any:
+        """The answer from below, of what was analysed."""
+        return _largest(list(self.analysis.values()))
+
+    def settled(self) -> Any:
+        """Where the bracket of what is analysed is as narrow as asked, bool of the question's shape."""
+        if self.question.is_traced or self.question.is_quick:
+            return np.zeros(self.question.shape, bool)
+        with np.errstate(invalid="ignore"):
+            return self.high - self.analysis_low <= self.question.width * self.analysis_low
+
+    def narrow(self, asked: Asked, direction: Direction) -> None:
+        """Takes in the upper bound of one method in one direction."""
+        value = asked.answer.value
+        number = next((i for i, known in enumerate(self.asked) if known is asked), len(self.asked))
+        if number == len(self.asked):
+            self.asked.append(asked)
+        if is_traced(value):
+            is_first = np.all(self.source[direction] < 0)
+            self.upper[direction] = value if is_first else jnp.minimum(self.upper[direction], value)
+            self.source[direction] = np.zeros(self.question.shape, int)
+            return
+        value = np.broadcast_to(value, self.question.shape)
+        gains = (value < self.upper[direction]) | (self.source[direction] < 0)
+        self.upper[direction] = np.minimum(self.upper[direction], value)
+        self.source[direction] = np.where(gains, number, self.source[direction])
+        if asked.method.is_exact:
+            self.exact.add(direction)
+
+    def raise_lower(self, value: Any, direction: Direction, *, of_reduction: bool) -> None:
+        """Takes in a lower bound; of a reduction it says nothing about the mechanism itself."""
+        self.analysis[direction] = np.maximum(self.analysis[direction], value)
+        if not of_reduction:
+            self.lower[direction] = np.maximum(self.lower[direction], value)
+
+
+def answer(question: Question) -> Found:
+    """What the methods of the plan find, asked one after the other as long as something is open."""
+    every = plan(question)
+    if question.method is not None:  # a method by itself speaks of its own directions
+        if not every:
+            wanted = " and ".join(d.value for d in question.directions)
+            raise ValueError(f"method={question.method!r} does not bound direction={wanted}")
+        own = tuple(d for d in question.directions if any(d in step.directions for step in every))
+        question = dataclasses.replace(question, directions=own)
+    found = Found.nothing(question)
+    for _, group in itertools.groupby(every, key=_kind_and_directions):
+        steps = list(group)
+        if one_sided(steps[0].method):
+            _ask_one_sided(steps, found)
+        else:
+            for step in steps:
+                _ask_two_sided(step, found)
+    if not question.is_traced:
+        _finish(found)
+    return found
+
+
+def _kind_and_directions(step: Step) -> tuple[bool, tuple[Direction, ...]]:
+    return one_sided(step.method), step.directions
+
+
+# Methods on lanes
+
+
+def _ask_one_sided(steps: Sequence[Step], found: Found) -> None:
+    """One direction by methods on lanes; those that may settle it against the other direction first."""
+    question, (direction,) = found.question, steps[0].directions
+    floors = _floors([step.method for step in steps], question)
+    before = [found.upper[d] for d in question.directions[: question.directions.index(direction)]]
+    least_order = 0.0
+    if before and not question.is_traced:
+        rival = _largest(before)
+        steps = sorted(steps, key=lambda step: bool(np.any(floors.get(step.method, -np.inf) > rival)))
+    for step in steps:
+        method = step.method
+        assert isinstance(method, LaneMethod)
+        if not question.is_traced and _is_hopeless(method, direction, floors, before, least_order, found):
+            continue
+        asked = next((known for known in found.asked if known.method is method), None)
+        asked = asked or Asked(method, ask(method, question.mechanism, question.query, question.target))
+        if Bound.UPPER not in method.ends:
+            found.raise_lower(asked.answer.value, direction, of_reduction=method.is_of_reduction(question.mechanism))
+            continue
+        found.narrow(asked, direction)
+        if not question.is_traced and isinstance(method, RenyiMethod):
+            least_order = float(np.min(np.nan_to_num(asked.answer.order, nan=0.0), initial=np.inf))
+
+
+def _floors(methods: Sequence[Method], question: Question) -> dict[Method, Any]:
+    """Cheap guesses from below at the epsilons that methods would give."""
+    if question.is_traced or question.query is not Query.EPSILON:
+        return {}
+    log_delta = np.log(np.asarray(question.target, np.float64))
+    with_floor = (m for m in methods if isinstance(m, ProfileMethod) and m.floor is not None)
+    return {m: m.floor(question.mechanism, log_delta) for m in with_floor if m.floor is not None}
+
+
+def _is_hopeless(
+    method: LaneMethod,
+    direction: Direction,
+    floors: dict[Method, Any],
+    before: Sequence[Any],
+    least_order: float,
+    found: Found,
+) -> bool:
+    """Whether asking a method on lanes cannot change the answer, or not by more than the width asked for."""
+    if Bound.UPPER not in method.ends or found.question.method is not None:
+        return False
+    if direction in found.exact:
+        return True
+    upper = found.upper[direction]
+    if np.all(found.settled()):  # closed forms are exact in the limits of a scheme, where a bracket may lie above them
+        return not (method in floors and method.directions == BOTH and np.any(floors[method] < found.high))
+    if np.all(found.source[direction] < 0):
+        return False
+    if before and np.all(upper <= _largest(before)):
+        return True
+    if isinstance(method, RenyiMethod) and least_order > method.up_to_order:
+        return True
+    return bool(np.all(floors.get(method, -np.inf) >= upper))
+
+
+# Methods that bracket
+
+
+def _ask_two_sided(step: Step, found: Found) -> None:
+    is_exact = found.exact.issuperset(step.directions)
+    if is_exact and not (found.question.wants_lower and Bound.LOWER in step.method.ends):
+        return
+    if isinstance(step.method, LaneBracketMethod):
+        _ask_lane_bracket(step.method, step.directions, found)
+    else:
+        assert isinstance(step.method, BracketMethod)
+        _ask_host(step.method, step.directions, found)
+
+
+def _ask_lane_bracket(method: LaneBracketMethod, directions: Sequence[Direction], found: Found) -> None:
+    """Larger and larger programs for the points that are still open."""
+    question = found.question
+    columns = {d: i for i, d in enumerate(Direction)}
+    if question.is_traced:
+        ends = bracket_on_lanes(method, question.mechanism, question.query, question.target, method.traced_size)
+        for d in directions:
+            found.narrow(Asked(method, Answer(ends.upper[..., columns[d]], jnp.nan, False)), d)
+        return
+    width = method.named_width if question.method is not None and method.named_width is not None else question.width
+    leaves, structure = jax.tree.flatten(question.mechanism)
+    points = [x.reshape(-1) for x in np.broadcast_arrays(*(np.asarray(x) for x in (*leaves, question.target)))]
+    upper = {d: np.full(points[0].size, question.query.worst) for d in directions}
+    lower = {d: np.zeros(points[0].size) for d in directions}
+    todo = np.flatnonzero(~np.asarray(found.settled()).reshape(-1))
+    for size in method.sizes:
+        if not todo.size:
+            break
+        *fields, target = (x[todo] if question.shape else x[0] for x in points)
+        ends = bracket_on_lanes(method, jax.tree.unflatten(structure, fields), question.query, target, size)
+        for d in directions:
+            upper[d][todo] = np.minimum(upper[d][todo], np.reshape(ends.upper, (-1, 2))[:, columns[d]])
+            lower[d][todo] = np.maximum(lower[d][todo], np.reshape(ends.lower, (-1, 2))[:, columns[d]])
+        high, low = (_largest(list(x.values())) for x in (upper, lower))
+        todo = todo[~(high[todo] - low[todo] <= width * low[todo])]
+    for d in directions:
+        if Bound.UPPER in method.ends:
+            found.narrow(Asked(method, Answer(upper[d].reshape(question.shape), np.nan, False)), d)
+        value = np.minimum(lower[d].reshape(question.shape), found.upper[d])
+        found.raise_lower(value, d, of_reduction=method.is_of_reduction(question.mechanism))
+
+
+def _points(question: Question, todo: Any) -> Iterator[tuple[Any, Question]]:
+    """(index, question) for each point of the batch that is `todo`."""
+    leaves, structure = jax.tree.flatten(question.mechanism)
+    points = np.broadcast_arrays(*(np.asarray(x) for x in (*leaves, question.target)))
+    for at in np.ndindex(question.shape):
+        if todo[at]:
+            *fields, target = (p[at].item() if isinstance(p[at], np.generic) else p[at] for p in points)
+            mechanism = question.mechanism if not question.shape else jax.tree.unflatten(structure, fields)
+            yield at, question.at(mechanism, float(target))
+
+
+def _ask_host(method: BracketMethod, directions: Sequence[Direction], found: Found) -> None:
+    """One point after the other, where it is still open."""
+    question = found.question
+    if question.is_traced:
+        raise ValueError(f"method={method.name!r} needs concrete numbers: it cannot run inside jit, vmap or grad")
+    if method.is_last_resort:
+        todo = np.asarray(found.high) >= question.query.worst
+    elif method.sharpens_reduction or question.method is not None:
+        todo = np.ones(question.shape, bool)
+    else:
+        todo = ~np.asarray(found.settled())
+    upper = {d: np.full(question.shape, question.query.worst) for d in directions}
+    for at, point in _points(question, todo):
+        if not (method.applies(point.mechanism) and (question.method is not None or method.helps(point.mechanism))):
+            continue
+        known = {d: Ends(float(found.analysis[d][at]), float(found.upper[d][at])) for d in directions}
+        try:
+            ends = bracket_on_host(method, point, known)
+        except TooFineError as error:
+            found.error = error
+            continue
+        of_reduction = method.is_of_reduction(point.mechanism) if Bound.LOWER in method.ends else True
+        for d, (low, high) in ends.items():
+            upper[d][at] = high if Bound.UPPER in method.ends else question.query.worst
+            if Bound.LOWER in method.ends:
+                _raise_at(found, d, at, min(low, float(found.upper[d][at]), high), of_reduction=of_reduction)
+    if Bound.UPPER in method.ends:
+        for d in directions:
+            found.narrow(Asked(method, Answer(upper[d], np.nan, False)), d)
+
+
+def _raise_at(found: Found, direction: Direction, at: Any, value: float, *, of_reduction: bool) -> None:
+    floor = np.zeros(found.question.shape)
+    floor[at] = value
+    found.raise_lower(floor, direction, of_reduction=of_reduction)
+
+
+def bracket_on_host(method: BracketMethod, question: Question, known: dict[Direction, Ends]) -> dict[Direction, Ends]:
+    """The ends that a host's method gives for one point, in the directions of `known`."""
+    width = question.width
+    if question.method is not None and method.named_width is not None:
+        width = method.named_width
+    at = Bracketing(
+        width=question.query.width if math.isinf(width) else width,
+        known=known,
+        wants_lower=question.wants_lower,
+        ask=_ask_part,
+        progress=question.progress,
+    )
+    return dict(method.bracket(question.mechanism, question.query, question.target, at))
+
+
+def _ask_part(mechanism: Any, query: Query, target: float, width: float, *, wants_lower: bool) -> Ends:
+    """The loop for a part of a mechanism, the larger of its directions."""
+    found = answer(Question(mechanism, query, target, mechanism.directions, width, wants_lower=wants_lower))
+    return Ends(float(min(found.low, found.high)), float(found.high))
+
+
+def alone(method: Method, question: Question) -> Ends:
+    """The ends of the mechanism's value by one bracket method alone, at a scalar question of one direction."""
+    own = dataclasses.replace(question, method=method.name, wants_lower=True)
+    found = Found.nothing(own)
+    _ask_two_sided(Step(method, own.directions), found)
+    if found.error is not None:
+        raise found.error
+    _ask_weaker(found)
+    return Ends(float(np.minimum(found.low, found.high)), float(found.high))
+
+
+# The end
+
+
+def _finish(found: Found) -> None:
+    """The lower end where only a reduction was analysed, and warnings of what is valid but loose."""
+    question = found.question
+    if found.error is not None and np.any(found.high >= question.query.worst):
+        raise found.error
+    if question.wants_lower:
+        _ask_weaker(found)
+    for method, result in found.asked:
+        if isinstance(method, RenyiMethod) and np.any(result.at_edge & (result.value <= found.high)):
+            message = (
+                f"{question.query.value} by {method.name!r} is best at order {method.grids[-1][-1]:g}, the largest "
+                "tried: a valid upper bound that may be loose"
+            )
+            warnings.warn(message, OrderEdgeWarning, stacklevel=4)
+    if question.warns and not np.all(found.settled()) and _was_refined(found):
+        low, high = float(np.max(found.analysis_low)), float(np.max(found.high))
+        width = (high - low) / low if low > 0 else math.inf
+        message = f"relative width {width:.3g} instead of {question.width:g}: the interval holds, but is wider"
+        warnings.warn(message, PrecisionWarning, stacklevel=4)
+
+
+def _was_refined(found: Found) -> bool:
+    """Whether loss distributions were asked to be narrow, and could have been."""
+    refined = [asked.method for asked in found.asked if isinstance(asked.method, DistributionMethod)]
+    return any(not method.distribution.is_from_above(found.question.mechanism) for method in refined)
+
+
+def _ask_weaker(found: Found) -> None:
+    """A lower end of the mechanism from one that reveals no more, where what was analysed is a reduction."""
+    question = found.question
+    brackets = [asked.method for asked in found.asked if isinstance(asked.method, TwoEndedMethod)]
+    for method in brackets:
+        if Bound.LOWER in method.ends and method.weaker is not None and method.is_of_reduction(question.mechanism):
+            weaker = method.weaker(question.mechanism)
+            if weaker is not None:
+                width = question.width if question.method is None else question.query.width
+                low = _ask_part(weaker, question.query, question.target, width, wants_lower=True).lower
+                for d in question.directions:
+                    found.lower[d] = np.maximum(found.lower[d], low)
+            return

@@ -1,0 +1,93 @@
+"""Which methods answer a question, and in which order: pure, printable, the same for every caller."""
+
+import itertools
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from jaxacct._method import BracketMethod, LaneBracketMethod, LaneMethod, Method
+from jaxacct._types import Bound, Direction
+from jaxacct.answering._question import Question
+from jaxacct.bounds import methods_for
+
+
+class Step(NamedTuple):
+    """One method, and the directions that it is asked for."""
+
+    method: Method
+    directions: tuple[Direction, ...]
+
+    def __str__(self) -> str:
+        method = self.method
+        runs = "lanes" if isinstance(method, LaneMethod) else "host"
+        ends = " and ".join(b.value.removesuffix(" bound") for b in Bound if b in method.ends)
+        sides = " and ".join(d.value for d in self.directions)
+        return (
+            f"{method.name}: {ends}, {sides}; on {runs}, {method.cost.name.lower()} ({method.cold.name.lower()} cold)"
+        )
+
+
+def one_sided(method: Method) -> bool:
+    """Whether it answers on lanes, each direction for itself."""
+    return isinstance(method, LaneMethod) and not isinstance(method, LaneBracketMethod)
+
+
+def named(question: Question) -> Method:
+    """The method that the question names, by the name of the end that it asks for; raises ValueError if there is none.
+
+    Upper bounds only, unless the question wants the lower end.
+    """
+    every = methods_for(question.mechanism)
+    bounds = (Bound.UPPER, Bound.LOWER) if question.wants_lower else (Bound.UPPER,)
+    found = {m.name_of(b): m for b in reversed(bounds) for m in reversed(every) if b in m.ends}
+    if question.method not in found:
+        below = {m.name_of(Bound.LOWER) for m in every if Bound.LOWER in m.ends}
+        lower = "is a lower bound, listed by compare and sweep: it " if question.method in below else ""
+        upper = sorted({m.name for m in every if Bound.UPPER in m.ends})
+        raise ValueError(f"method={question.method!r} {lower}must be one of {upper}")
+    return found[question.method]
+
+
+def plan(question: Question) -> tuple[Step, ...]:
+    """The methods to ask, in order. A later one is asked only if those before it leave something open.
+
+    Traced questions get the methods on lanes, quick ones these and the last resorts. Otherwise every method that helps,
+    after its cost in a fresh process and then as declared. Methods on lanes are asked direction by direction, so that
+    the second direction need not be sharper than the first.
+    """
+    if question.method is not None:
+        methods: list[Method] = [named(question)]
+    else:
+        methods = [m for m in methods_for(question.mechanism) if _is_wanted(m, question)]
+        if not (question.is_traced or question.is_quick):
+            methods.sort(key=lambda m: m.cold)
+            methods = _up_to_exact(methods, question)
+    return tuple(_steps(methods, question.directions))
+
+
+def _is_wanted(method: Method, question: Question) -> bool:
+    if Bound.UPPER not in method.ends and not question.wants_lower:
+        return False
+    if one_sided(method):
+        return Bound.UPPER not in method.ends or method.helps(question.mechanism)
+    if question.is_traced or not method.helps(question.mechanism):
+        return False
+    if isinstance(method, BracketMethod) and method.is_last_resort:
+        return True
+    if question.is_quick and not (question.wants_lower and Bound.UPPER not in method.ends):
+        return False
+    return not isinstance(method, BracketMethod) or question.width < method.pays_below
+
+
+def _up_to_exact(methods: list[Method], question: Question) -> list[Method]:
+    """Without upper bounds after an exact one, which they cannot improve."""
+    exact = next((i for i, m in enumerate(methods) if m.is_exact), len(methods))
+    return [m for i, m in enumerate(methods) if i <= exact or (question.wants_lower and Bound.LOWER in m.ends)]
+
+
+def _steps(methods: Iterable[Method], directions: tuple[Direction, ...]) -> Iterable[Step]:
+    for is_one_sided, run in itertools.groupby(methods, one_sided):
+        group = list(run)
+        if is_one_sided:
+            yield from (Step(m, (d,)) for d in directions for m in group if d in m.directions)
+        else:
+            yield from (Step(m, found) for m in group if (found := tuple(d for d in directions if d in m.directions)))
