@@ -42,6 +42,7 @@ from jaxacct.mechanisms import (
 _FIRST_RESOLUTION = 4.0
 _LAST_RESOLUTION = 768.0
 _MEMORY_LIMIT = 2**31
+_FIRST_STAGE = (0.1, 0.01)  # precision of delta, and of epsilon, that is reached before a finer one is tried
 _MAX_IDLE = 3  # rounds in a row
 _FINE = 1e-3  # a smaller width is met sooner by moments than by a grid
 _FINEST, _COARSEST = 2.0**-40, 16.0  # steps between losses: beyond them rounding, or overflow, is all there is
@@ -227,10 +228,16 @@ def interval_of(
         if high - low <= precision * low:
             return Interval(low, high, low)
     found = Interval(0.0, math.inf, 0.0)
+    # grids are chosen as if there were no moments: those of less precision are among them
+    moments = dict(upper), dict(lower)
     if precision < _FINE and composes(mechanism):
-        found = _by_moments(mechanism, query, target, upper, lower)
+        found = _by_moments(mechanism, query, target, *moments)
     if math.isinf(found.upper) or found.upper - found.analysis_lower > precision * found.analysis_lower:
-        found = refined(mechanism, query, target, precision, progress, upper, lower)
+        finer = refined(mechanism, query, target, precision, progress, upper, lower)
+        high = min(found.upper, finer.upper)
+        low, analysed = max(found.lower, finer.lower), max(found.analysis_lower, finer.analysis_lower)
+        found = Interval(min(low, high), high, min(analysed, high))
+    upper = {d: min(value, moments[0][d]) for d, value in upper.items()}
     if not isinstance(mechanism, RandomAllocation):
         return found
     # what does without the reduction
@@ -343,7 +350,11 @@ def refined(
     upper: dict[Direction, float],
     lower: dict[Direction, float],
 ) -> Interval:
-    """The interval by privacy loss distributions, from a first bracket in each direction."""
+    """The interval by privacy loss distributions, from a first bracket in each direction.
+
+    A fine precision is reached in stages, each a tenth of the one before, from the one that is meant by None: the
+    grids do not depend on the precision, but for when it is enough. So none finds less than a coarser one.
+    """
     directions = tuple(upper)
     if is_from_above(mechanism):
         read, _ = reader(query, target)
@@ -367,7 +378,9 @@ def refined(
         return Interval(0.0 if _is_reduction(mechanism) else min(low, high), high, min(low, high))
     read, deltas = reader(query, target)
     # a coarse look tells which direction counts; then the resolution that the precision is likely to need
-    goal = math.sqrt(width_constant(mechanism) / precision)
+    constant = width_constant(mechanism)
+    stage = max(precision, _FIRST_STAGE[query is EPSILON])
+    goal = math.sqrt(constant / stage)
     resolution, rounds = min(_FIRST_RESOLUTION, goal), 0
     tail = _TAIL * min(deltas) / max(1, loss_scale(mechanism)[1])
     width, idle = math.inf, 0
@@ -382,9 +395,15 @@ def refined(
             progress(rounds, width)
         if width <= precision:
             break
+        begins = rounds == 1
+        while width <= stage:
+            stage, begins = 0.1 * stage, True
         # the error falls with the square of the resolution
-        grow = 2.0 if not math.isfinite(width) else min(4.0, max(1.5, 1.1 * math.sqrt(width / precision)))
-        finer = goal if rounds == 1 and goal > resolution else resolution * grow
+        goal = math.sqrt(constant / stage)
+        grow = 2.0 if not math.isfinite(width) else min(4.0, max(1.5, 1.1 * math.sqrt(width / stage)))
+        finer = goal if begins and goal > resolution else resolution * grow
+        if resolution < 0.75 * _LAST_RESOLUTION:  # else the last one would add little
+            finer = min(finer, _LAST_RESOLUTION)
         # the coarse look itself may be too coarse for losses near the end of the doubles
         too_fine = (
             (not fits and rounds > 1) or finer > _LAST_RESOLUTION or _needed_bytes(mechanism, finer) > _MEMORY_LIMIT
