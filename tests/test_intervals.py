@@ -250,18 +250,19 @@ def test_grids_of_a_coarser_precision_come_first(monkeypatch):
     """Precision only says when to stop."""
     tried = {}
     tightened = intervals._tightened
-    for precision in (0.01, 3e-3, 1e-4):
+    for precision in (0.01, 3e-3, 3e-4):
         seen = tried[precision] = []
 
         def spy(mechanism, resolution, *args, seen=seen):
             seen.append(resolution)
             return tightened(mechanism, resolution, *args)
 
+        pair, direction = ja.DiscretePair((0.7, 0.2, 0.1), (0.3, 0.3, 0.4)), ja.Direction.REMOVE
         with monkeypatch.context() as patch:
             patch.setattr(intervals, "_tightened", spy)
-            ja.epsilon_interval(
-                ja.Composed(ja.DiscretePair((0.7, 0.2, 0.1), (0.3, 0.3, 0.4)), 40), 1e-5, precision=precision
-            )
+            ends = {direction: math.inf}, {direction: 0.0}
+            intervals.refined(ja.Composed(pair, 40), intervals.EPSILON, 1e-5, precision, None, *ends)
     coarse, middle, fine = tried.values()
+    assert len(coarse) < len(fine)
     assert middle[: len(coarse)] == coarse
     assert fine[: len(middle)] == middle
