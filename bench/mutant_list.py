@@ -66,9 +66,16 @@ _COMPOSED = (
     Mutant("divergence/lattice/_ratio.py", "b.zero_mass, up=up)\n", "b.zero_mass, up=not up)\n", BOOKED),
     Mutant("divergence/lattice/_ratio.py", "b.zero_mass), up=up)\n", "b.zero_mass), up=not up)\n", BOOKED),
     Mutant("divergence/lattice/_ratio.py", "b.infinite_mass), up=up)\n", "b.infinite_mass), up=not up)\n", BOOKED),
-    Mutant("divergence/lattice/_ratio.py", "for part in parts), up=up)", "for part in parts), up=not up)", BOOKED),
+    Mutant(
+        "divergence/lattice/_ratio.py",
+        "for part in parts), up=up)\n        infinite = outward(total / (weight_a + weight_b), up=up)",
+        "for part in parts), up=not up)\n        infinite = outward(total / (weight_a + weight_b), up=not up)",
+        BOOKED,
+    ),
     Mutant("divergence/lattice/_ratio.py", "law.infinite_mass, up=up)", "law.infinite_mass, up=not up)", BOOKED),
-    Mutant("divergence/lattice/_ratio.py", "(zero, lower_q * grow, -moved", "(zero, lower_q / grow, -moved", BOOKED),
+    Mutant(
+        "divergence/lattice/_ratio.py", "grow = 1.0 + _TAIL_ROUNDING if up", "grow = 1.0 - _TAIL_ROUNDING if up", BOOKED
+    ),
     Mutant("divergence/lattice/_ratio.py", "1.0 + rounding if law.side", "1.0 - rounding if law.side", BOOKED),
     Mutant("divergence/lattice/_ratio.py", "np.log(rest + share *", "np.log1p(share - 1.0 + share *", BOOKED),
     Mutant("bounds/_privacy_loss.py", "sum_outward(masses, up=side is", "sum_outward(masses, up=side is not", BOOKED),
@@ -130,6 +137,12 @@ _ANSWERS = (
         "high, low = max(upper.values()), max(lower.values())\n        if high - low",
         "high, low = min(upper.values()), max(lower.values())\n        if high - low",
         "tests/test_intervals.py",
+    ),
+    Mutant(
+        "intervals.py",
+        "stage = max(precision, _FIRST_STAGE[query is EPSILON])",
+        "stage = precision",
+        "tests/test_intervals.py -k coarser_precision",
     ),
     Mutant(
         "_precision.py",

@@ -257,7 +257,8 @@ class BracketMethod(TwoEndedMethod):
 
     Attributes:
       bracket: ``(mechanism, query, target, Bracketing) -> {direction: Ends}``, each at worst (0, inf or 1).
-      pays_below: asked only for relative widths below this.
+      pays_below: asked only for relative widths below this. What it finds is kept from the methods after it, so that
+        what they do does not depend on the width.
       is_last_resort: asked only where no other method has found a finite bound; then by quick questions too.
     """
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
+from jaxacct.curves import _convolution as _pld_composition
+from jaxacct import intervals
 from jaxacct.bounds._largest_loss import largest_loss
 from jaxacct.curves import _convolution as _pld_composition
 from jaxacct.divergence.lattice import _ratio as lattice
@@ -213,3 +215,56 @@ def test_limits_of_a_scheme_are_not_above_their_closed_form():
         ja.PoissonSampled(ja.Gaussian(8.0), 1.0, 1),
     ):
         assert ja.epsilon(run, 1e-5) <= ja.epsilon(run, 1e-5, method="no amplification")
+
+
+@pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning")
+@pytest.mark.parametrize(
+    ("ask", "truth", "close"),
+    [
+        (
+            # the closed form of the sampled pair in mpmath, 30 digits: 0.000201958373842715
+            lambda p: ja.delta(ja.PoissonSampled(ja.Gaussian(1.0), 0.2), 0.2, precision=p, direction=ja.Direction.ADD),
+            2.019583738427e-4,
+            1e-3,
+        ),
+        (
+            lambda p: (
+                ja.epsilon_interval(
+                    ja.RandomAllocation(ja.Gaussian(0.17845821397028766), 216, num_epochs=2),
+                    1.3167210153175338e-09,
+                    precision=p,
+                ).upper
+            ),
+            67.0794,  # as reported of an independent computation, to the digits shown; not recomputed here
+            1e-4,
+        ),
+    ],
+    ids=["delta-sampled", "epsilon-two-epochs"],
+)
+def test_finer_precision_is_never_looser(ask, truth, close):
+    """What no grid reaches is tried with the grids of a coarser precision too."""
+    found = [ask(p) for p in (None, 1e-3, 1e-8)]
+    assert found == sorted(found, reverse=True)
+    assert truth * (1.0 - 1e-5) <= found[-1] <= truth * (1.0 + close)
+
+
+def test_grids_of_a_coarser_precision_come_first(monkeypatch):
+    """Precision only says when to stop."""
+    tried = {}
+    tightened = intervals._tightened
+    for precision in (0.01, 3e-3, 3e-4):
+        seen = tried[precision] = []
+
+        def spy(mechanism, resolution, *args, seen=seen):
+            seen.append(resolution)
+            return tightened(mechanism, resolution, *args)
+
+        pair, direction = ja.DiscretePair((0.7, 0.2, 0.1), (0.3, 0.3, 0.4)), ja.Direction.REMOVE
+        with monkeypatch.context() as patch:
+            patch.setattr(intervals, "_tightened", spy)
+            ends = {direction: math.inf}, {direction: 0.0}
+            intervals.refined(ja.Composed(pair, 40), intervals.EPSILON, 1e-5, precision, None, *ends)
+    coarse, middle, fine = tried.values()
+    assert len(coarse) < len(fine)
+    assert middle[: len(coarse)] == coarse
+    assert fine[: len(middle)] == middle

@@ -52,6 +52,8 @@ class Found:
       upper: the least upper bound found in each direction.
       lower: the largest lower bound on the mechanism itself, in each direction.
       analysis: the largest lower bound on what was analysed, in each direction.
+      start: the ends, (analysis, upper) in each direction, from which the next host's method starts: without those
+        that were found only because a narrow bracket was asked for.
       source: in each direction, which of `asked` gave `upper`; -1 for none.
       asked: the methods asked, with their answers.
       exact: the directions in which an exact method gave `upper`.
@@ -62,6 +64,7 @@ class Found:
     upper: dict[Direction, Any]
     lower: dict[Direction, Any]
     analysis: dict[Direction, Any]
+    start: dict[Direction, tuple[Any, Any]]
     source: dict[Direction, Any]
     asked: list[Asked] = dataclasses.field(default_factory=list)
     exact: set[Direction] = dataclasses.field(default_factory=set)
@@ -76,6 +79,7 @@ class Found:
             {d: np.full(shape, question.query.worst) for d in every},
             {d: np.zeros(shape) for d in every},
             {d: np.zeros(shape) for d in every},
+            {d: (np.zeros(shape), np.full(shape, question.query.worst)) for d in every},
             {d: np.full(shape, -1) for d in every},
         )
 
@@ -175,6 +179,7 @@ def _ask_one_sided(steps: Sequence[Step], found: Found) -> None:
             found.raise_lower(asked.answer.value, direction, of_reduction=method.is_of_reduction(question.mechanism))
             continue
         found.narrow(asked, direction)
+        found.start[direction] = found.analysis[direction], found.upper[direction]
         if not question.is_traced and isinstance(method, RenyiMethod):
             least_order = float(np.min(np.nan_to_num(asked.answer.order, nan=0.0), initial=np.inf))
 
@@ -257,6 +262,7 @@ def _ask_lane_bracket(method: LaneBracketMethod, directions: Sequence[Direction]
             found.narrow(Asked(method, Answer(upper[d].reshape(question.shape), np.nan, False)), d)
         value = np.minimum(lower[d].reshape(question.shape), found.upper[d])
         found.raise_lower(value, d, of_reduction=method.is_of_reduction(question.mechanism))
+        found.start[d] = found.analysis[d], found.upper[d]
 
 
 def _points(question: Question, todo: Any) -> Iterator[tuple[Any, Question]]:
@@ -285,7 +291,7 @@ def _ask_host(method: BracketMethod, directions: Sequence[Direction], found: Fou
     for at, point in _points(question, todo):
         if not (method.applies(point.mechanism) and (question.method is not None or method.helps(point.mechanism))):
             continue
-        known = {d: Ends(float(found.analysis[d][at]), float(found.upper[d][at])) for d in directions}
+        known = {d: Ends(*(float(x[at]) for x in found.start[d])) for d in directions}
         try:
             ends = bracket_on_host(method, point, known)
         except TooFineError as error:
@@ -299,6 +305,8 @@ def _ask_host(method: BracketMethod, directions: Sequence[Direction], found: Fou
     if Bound.UPPER in method.ends:
         for d in directions:
             found.narrow(Asked(method, Answer(upper[d], np.nan, False)), d)
+    if math.isinf(method.pays_below):
+        found.start.update({d: (found.analysis[d], found.upper[d]) for d in directions})
 
 
 def _raise_at(found: Found, direction: Direction, at: Any, value: float, *, of_reduction: bool) -> None:

@@ -21,7 +21,9 @@ from jaxacct.divergence.lattice._ratio import RatioLaw, Side
 _FIRST_RESOLUTION = 4.0
 _LAST_RESOLUTION = 768.0
 _READ_RESOLUTION = 24.0  # where nothing is refined: a distribution known from above only
+_LAST_SHARE = 0.75  # below this share of the last resolution, that one is tried before giving up
 _MEMORY_LIMIT = 2**31  # bytes
+_STAGE = 0.1  # each stage's relative width, of the one before
 _MAX_IDLE = 3  # rounds in a row without gain
 _GAIN = 0.8  # a round that leaves more than this share of the width has gained nothing
 FINEST, _COARSEST = 2.0**-40, 16.0  # steps between losses: beyond them rounding, or overflow, is all there is
@@ -184,13 +186,14 @@ def _refined(
         upper = {d: min(value, most) for d, value in upper.items()}
     scale, count = distribution.scale(mechanism)
     if scale > 0.0:  # it may underflow
-        _narrow(distribution, mechanism, at, read, deltas, upper, lower, _TAIL * min(deltas) / max(1, count))
+        _narrow(distribution, mechanism, query, at, read, deltas, upper, lower, _TAIL * min(deltas) / max(1, count))
     return {d: Ends(min(lower[d], upper[d]), upper[d]) for d in upper}
 
 
 def _narrow(
     distribution: Distribution,
     mechanism: Any,
+    query: Query,
     at: Bracketing,
     read: Callable[[Pld], float],
     deltas: Sequence[float],
@@ -198,8 +201,11 @@ def _narrow(
     lower: dict[Direction, float],
     tail: float,
 ) -> None:
-    # a coarse look tells which direction counts; then the resolution that the width is likely to need
-    goal = math.sqrt(distribution.width_constant(mechanism) / at.width)
+    # A fine width is reached in stages, each a tenth of the one before, from the one that is meant where nothing is
+    # asked: the grids do not depend on the width asked for, but for when it is enough. So none finds less than a
+    # coarser one. A coarse look tells which direction counts; then the resolution that the stage is likely to need.
+    constant, stage = distribution.width_constant(mechanism), max(at.width, query.width)
+    goal = math.sqrt(constant / stage)
     resolution, rounds = min(_FIRST_RESOLUTION, goal), 0
     width, idle = math.inf, 0
     while True:
@@ -213,9 +219,15 @@ def _narrow(
             at.progress(rounds, width)
         if width <= at.width or idle >= _MAX_IDLE:
             return
+        begins = rounds == 1
+        while width <= stage:
+            stage, begins = _STAGE * stage, True
         # the error falls with the square of the resolution
-        grow = 2.0 if not math.isfinite(width) else min(4.0, max(1.5, 1.1 * math.sqrt(width / at.width)))
-        finer = goal if rounds == 1 and goal > resolution else resolution * grow
+        goal = math.sqrt(constant / stage)
+        grow = 2.0 if not math.isfinite(width) else min(4.0, max(1.5, 1.1 * math.sqrt(width / stage)))
+        finer = goal if begins and goal > resolution else resolution * grow
+        if resolution < _LAST_SHARE * _LAST_RESOLUTION:  # else the last one would add little
+            finer = min(finer, _LAST_RESOLUTION)
         # the coarse look itself may be too coarse for losses near the end of the doubles
         if (
             (not fits and rounds > 1)

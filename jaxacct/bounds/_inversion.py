@@ -59,14 +59,14 @@ class _Round(NamedTuple):
       on_line: ``(round, line, add, num_z) -> `` its complex moments on the line, with certified errors.
       highest: ``(round, orders, add, num_z) -> `` the largest height up to which the moments are resolved.
       variance: ``(round) -> `` about the variance of its loss.
-      count: ``(round) -> `` of how many steps it consists.
+      steps: ``(round) -> `` of how many steps it consists.
     """
 
     rough: Callable[[Any, jax.Array, jax.Array], jax.Array]
     on_line: Callable[[Any, Line, jax.Array, int], LineMoments]
     highest: Callable[[Any, jax.Array, jax.Array, int], jax.Array]
     variance: Callable[[Any], jax.Array]
-    count: Callable[[Any], jax.Array]
+    steps: Callable[[Any], jax.Array]
 
 
 def _gaussian_rough(part: Gaussian, orders: jax.Array, add: jax.Array) -> jax.Array:
@@ -123,7 +123,7 @@ def inverts(mechanism: Any) -> bool:
 def _rounds(mechanism: Any) -> list[tuple[_Round, Any, jax.Array]]:
     """(what it says, the round, how often it is run) for every round."""
     found = [(_ROUNDS[part.signature()], part, count) for part, count in flattened(mechanism)]
-    return [(of, part, of.count(part) * count) for of, part, count in found]
+    return [(of, part, of.steps(part) * count) for of, part, count in found]
 
 
 def _both_directions(x: Any) -> jax.Array:

@@ -214,7 +214,7 @@ def trimmed(law: RatioLaw, scale: float, tail: float) -> RatioLaw:
     if up:
         upper_p, moved = float(p[right:].sum()) * grow, float(q[:left] @ np.exp(log_values[:left] - log_values[left]))
         kept[0] += moved * grow
-        zero = sum_outward((zero, lower_q * grow, -moved, upper_q), up=True)
+        zero = sum_outward((zero, lower_q, -moved, upper_q), up=True)
         infinite = sum_outward((infinite, upper_p), up=True)
     elif law.side is Side.LOWER_REMOVE:
         zero = sum_outward((zero, lower_q), up=False)
