@@ -1,11 +1,11 @@
 """Golden answers: what every mechanism of the support matrix answers today, to compare with after a change.
 
-    python bench/golden.py record FILE.json [--only SUBSTRING] [--minutes NUMBER]
+    python bench/golden.py record FILE.json [--only SUBSTRING] [--minutes NUMBER] [--more]
     python bench/golden.py compare FILE.json [--only SUBSTRING]
 
 `record` asks with the jaxacct that can be imported, through its public names alone, and writes the file after each
-mechanism; with ``--only`` it replaces the rows of these mechanisms in a file that is there. At the end it lists what
-looks wrong within the record itself. `compare` asks the questions of the file again and prints each difference:
+mechanism; with ``--only`` it replaces the rows of these mechanisms in a file that is there, with ``--more`` (and the
+same code) it adds what there was no time for. At the end it lists what looks wrong within the record itself. `compare` asks the questions of the file again and prints each difference:
 
 * noise: within 1e-13 of the number before, in either direction;
 * tighter: an upper bound fell, or a lower bound rose;
@@ -30,6 +30,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from golden_mechanisms import mechanisms
 
 import jaxacct as ja
 
@@ -37,131 +38,9 @@ _NOISE = 1e-13  # relative; rounding of another order of the same operations
 _PATIENCE = 5.0  # seconds; a question that took longer is asked at no further target
 _MINUTES = 12.0  # to record; what a mechanism leaves of its share goes to the others
 _TARGETS = ((1.0, 1e-6), (4.0, 1e-10), (0.1, 1e-3))  # epsilon, delta
-_PRECISIONS = (None, math.inf, 1e-6)
+_PRECISIONS = (math.inf, None, 1e-6)
 _ORDERS = (1.5, 2.0, 3.7, 8.0, 32.0, 100.0)
 _LESS_IS_BETTER = ("noise_multiplier", "num_reports", "num_users")  # fields that calibrate bounds from above
-
-
-def _cdf_p(loss: Any) -> Any:
-    return np.where(loss < -0.5, 0.0, np.where(loss < 0.5, 0.5 * np.exp((loss - 0.5) / 2.0), 1.0))
-
-
-def _sf_p(loss: Any) -> Any:
-    return np.where(loss < -0.5, 1.0, np.where(loss < 0.5, 1.0 - 0.5 * np.exp((loss - 0.5) / 2.0), 0.0))
-
-
-def _cdf_q(loss: Any) -> Any:
-    return np.where(loss < -0.5, 0.0, np.where(loss < 0.5, 1.0 - 0.5 * np.exp(-(loss + 0.5) / 2.0), 1.0))
-
-
-def _sf_q(loss: Any) -> Any:
-    return np.where(loss < -0.5, 1.0, np.where(loss < 0.5, 0.5 * np.exp(-(loss + 0.5) / 2.0), 0.0))
-
-
-def _randomizers() -> dict[str, Any]:
-    return {
-        "local": ja.LocalRandomizer(1.0),
-        "finite": ja.FiniteRandomizer([[0.6, 0.4], [0.4, 0.6]]),
-        "k-ary": ja.KaryRandomizedResponse(1.0, 4),
-        "gaussian reports": ja.GaussianReports(4.0),
-    }
-
-
-def _releases() -> dict[str, tuple[Any, str]]:
-    """One release, and what is Poisson-sampled, each with the field to calibrate."""
-    noise, pure, pair = ja.Gaussian(1.0), ja.Laplace(1.0), ja.DiscretePair((0.75, 0.25), (0.25, 0.75))
-    pld = ja.pld(noise)
-    leaking = ja.DiscretePair((0.6, 0.3, 0.1), (0.3, 0.7, 0.0))
-    continuous = ja.ContinuousPair(_cdf_p, _sf_p, _cdf_q, _sf_q, lowest=-0.6, highest=0.6)
-    sampled = functools.partial(ja.PoissonSampled, noise)
-    return {
-        "gaussian": (noise, "noise_multiplier"),
-        "gaussian, tiny noise": (ja.Gaussian(0.01), "noise_multiplier"),
-        "gaussian, huge noise": (ja.Gaussian(1e4), "noise_multiplier"),
-        "laplace": (pure, "noise_multiplier"),
-        "laplace, tiny noise": (ja.Laplace(0.02), "noise_multiplier"),
-        "laplace, huge noise": (ja.Laplace(1e4), "noise_multiplier"),
-        "pair": (pair, "p"),
-        "pair, infinite loss": (leaking, "p"),
-        "pair, equal": (ja.DiscretePair((0.5, 0.5), (0.5, 0.5)), "p"),
-        "continuous pair": (continuous, "accuracy"),
-        "pld": (pld, "step"),
-        "poisson gaussian": (sampled(0.01, 100), "noise_multiplier"),
-        "poisson gaussian, one step": (sampled(0.01, 1), "sampling_prob"),
-        "poisson gaussian, prob 0": (sampled(0.0, 100), "noise_multiplier"),
-        "poisson gaussian, prob 1": (sampled(1.0, 10), "noise_multiplier"),
-        "poisson gaussian, tiny noise": (ja.PoissonSampled(ja.Gaussian(0.05), 0.01, 10), "noise_multiplier"),
-        "poisson gaussian, huge noise": (ja.PoissonSampled(ja.Gaussian(1e4), 0.01, 100), "num_steps"),
-        "poisson laplace": (ja.PoissonSampled(pure, 0.01, 100), "sampling_prob"),
-        "poisson pair": (ja.PoissonSampled(pair, 0.01, 100), "sampling_prob"),
-        "poisson continuous pair": (ja.PoissonSampled(continuous, 0.01, 100), "num_steps"),
-        "poisson pld": (ja.PoissonSampled(pld, 0.01, 100), "sampling_prob"),
-    }
-
-
-def _allocations() -> dict[str, tuple[Any, str]]:
-    noise, pure, pair = ja.Gaussian(1.0), ja.Laplace(1.0), ja.DiscretePair((0.75, 0.25), (0.25, 0.75))
-    allocated = functools.partial(ja.RandomAllocation, noise)
-    return {
-        "allocation gaussian": (allocated(100), "noise_multiplier"),
-        "allocation gaussian, epochs": (allocated(100, 1, 5), "noise_multiplier"),
-        "allocation gaussian, k uneven": (allocated(100, 3), "noise_multiplier"),
-        "allocation gaussian, k, epochs": (allocated(20, 6, 3), "num_epochs"),
-        "allocation gaussian, k = t": (allocated(10, 10), "noise_multiplier"),
-        "allocation gaussian, one step": (allocated(1), "noise_multiplier"),
-        "allocation gaussian, tiny noise": (ja.RandomAllocation(ja.Gaussian(0.05), 10), "noise_multiplier"),
-        "allocation gaussian, huge noise": (ja.RandomAllocation(ja.Gaussian(100.0), 10), "num_epochs"),
-        "allocation laplace": (ja.RandomAllocation(pure, 100), "noise_multiplier"),
-        "allocation laplace, k, epochs": (ja.RandomAllocation(pure, 20, 3, 2), "num_epochs"),
-        "allocation pair": (ja.RandomAllocation(pair, 10), "num_epochs"),
-        "allocation pair, k": (ja.RandomAllocation(pair, 10, 2), "num_epochs"),
-        "allocation pair, epochs": (ja.RandomAllocation(pair, 10, 1, 3), "num_epochs"),
-        "allocation pld": (ja.RandomAllocation(ja.pld(noise), 10), "num_epochs"),
-        "partial allocation": (ja.PartialAllocation(noise, 100, 50), "noise_multiplier"),
-        "partial allocation, all steps": (ja.PartialAllocation(noise, 10, 10), "noise_multiplier"),
-        "scheduled allocation": (ja.ScheduledAllocation((1.0, 2.0), (50, 50)), "num_epochs"),
-        "scheduled allocation, epochs": (ja.ScheduledAllocation((1.0, 2.0), (5, 10), 3), "num_epochs"),
-    }
-
-
-def _reports() -> dict[str, tuple[Any, str]]:
-    rows: dict[str, tuple[Any, str]] = {}
-    for name, randomizer in _randomizers().items():
-        rows[f"shuffled {name}"] = ja.Shuffled(randomizer, 1000), "num_reports"
-        rows[f"shuffled {name}, rounds"] = ja.Shuffled(randomizer, 1000, 4), "num_reports"
-        rows[f"check-in {name}"] = ja.CheckIn(randomizer, 1000, 0.1), "check_in_prob"
-    local = ja.LocalRandomizer(1.0)
-    rows["shuffled local, approximate"] = ja.Shuffled(ja.LocalRandomizer(1.0, 1e-9), 1000), "num_reports"
-    rows["shuffled local, no loss"] = ja.Shuffled(ja.LocalRandomizer(0.0), 1000), "local_epsilon"
-    rows["shuffled local, one report"] = ja.Shuffled(local, 1), "local_epsilon"
-    rows["shuffled local, large loss"] = ja.Shuffled(ja.LocalRandomizer(20.0), 1000), "local_epsilon"
-    rows["check-in local, rounds, dropout"] = ja.CheckIn(local, 1000, 0.1, 4, 0.2), "check_in_prob"
-    rows["check-in local, everybody"] = ja.CheckIn(local, 100, 1.0), "local_epsilon"
-    rows["check-in local, nobody"] = ja.CheckIn(local, 100, 0.0), "local_epsilon"
-    return rows
-
-
-def _compositions() -> dict[str, tuple[Any, str]]:
-    noise, local = ja.Gaussian(1.0), ja.LocalRandomizer(1.0)
-    sampled, allocated = ja.PoissonSampled(noise, 0.01, 100), ja.RandomAllocation(noise, 100, 1, 2)
-    shuffled, visits = ja.Shuffled(local, 1000), ja.CheckIn(local, 1000, 0.1)
-    approximate = ja.Shuffled(ja.LocalRandomizer(1.0, 1e-9), 1000)
-    first = "mechanisms.0."
-    return {
-        "composed gaussians": (ja.Composed((noise, ja.Gaussian(2.0)), (2, 3)), f"{first}noise_multiplier"),
-        "composed laplaces": (ja.Composed(ja.Laplace(1.0), 5), "noise_multiplier"),
-        "composed poisson, gaussian": (ja.Composed((sampled, noise)), f"{first}sampling_prob"),
-        "composed laplace, gaussian": (ja.Composed((ja.Laplace(2.0), noise)), f"{first}noise_multiplier"),
-        "composed allocation, poisson": (ja.Composed((allocated, sampled)), f"{first}num_epochs"),
-        "composed shuffles": (ja.Composed((shuffled, ja.Shuffled(local, 500)), (2, 1)), f"{first}num_reports"),
-        "composed reports": (ja.Composed((shuffled, visits)), f"{first}num_reports"),
-        "composed approximate reports": (ja.Composed((approximate, visits)), f"{first}num_reports"),
-    }
-
-
-def mechanisms() -> dict[str, tuple[Any, str]]:
-    """Every mechanism by name, with the field that is calibrated."""
-    return {**_releases(), **_allocations(), **_reports(), **_compositions()}
 
 
 def _row(question: str, **arguments: Any) -> dict[str, Any]:
@@ -178,24 +57,34 @@ def _listed(rows: list[dict[str, Any]], target: str) -> list[str]:
 def _plan(field: str, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """The questions about one mechanism, first those of most value; `rows` holds those answered so far."""
     for i, (epsilon, delta) in enumerate(_TARGETS):
-        by_delta, by_epsilon = {"target_delta": delta}, {"target_epsilon": epsilon}
+        of_epsilon, of_delta = {"target_delta": delta}, {"target_epsilon": epsilon}
+        for suffix, precision in (("", None), ("", math.inf), ("_interval", None)):
+            yield _row(f"epsilon{suffix}", **of_epsilon, precision=precision)
+            yield _row(f"delta{suffix}", **of_delta, precision=precision)
         for precision in _PRECISIONS:
-            for question in ("epsilon", "epsilon_interval", "compare", "deciding"):
-                yield _row(question, **by_delta, precision=precision)
-            for question in ("delta", "delta_interval", "compare", "deciding"):
-                yield _row(question, **by_epsilon, precision=precision)
-            yield _row("calibrate", field=field, **by_epsilon, **by_delta, precision=precision)
-        if i > 0:
-            continue
-        yield _row("rdp", orders=_ORDERS)
-        for direction in ("remove", "add"):
-            yield _row("rdp", orders=_ORDERS, direction=direction)
-            yield _row("epsilon", **by_delta, direction=direction)
-            yield _row("delta", **by_epsilon, direction=direction)
-        for method in _listed(rows, "target_delta"):
-            yield _row("epsilon", **by_delta, method=method)
-        for method in _listed(rows, "target_epsilon"):
-            yield _row("delta", **by_epsilon, method=method)
+            for question in ("deciding", "compare"):
+                yield _row(question, **of_epsilon, precision=precision)
+                yield _row(question, **of_delta, precision=precision)
+        if i == 0:
+            yield from _narrowed(of_epsilon, of_delta, rows)
+        for suffix, precision in (("", 1e-6), ("_interval", 1e-6), ("_interval", math.inf)):
+            yield _row(f"epsilon{suffix}", **of_epsilon, precision=precision)
+            yield _row(f"delta{suffix}", **of_delta, precision=precision)
+        for precision in _PRECISIONS:
+            yield _row("calibrate", field=field, **of_epsilon, **of_delta, precision=precision)
+
+
+def _narrowed(of_epsilon: Any, of_delta: Any, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Renyi divergences, one direction only, one method only."""
+    yield _row("rdp", orders=_ORDERS)
+    for direction in ("remove", "add"):
+        yield _row("rdp", orders=_ORDERS, direction=direction)
+        yield _row("epsilon", **of_epsilon, direction=direction)
+        yield _row("delta", **of_delta, direction=direction)
+    for method in _listed(rows, "target_delta"):
+        yield _row("epsilon", **of_epsilon, method=method)
+    for method in _listed(rows, "target_epsilon"):
+        yield _row("delta", **of_delta, method=method)
 
 
 def _number(label: str, value: Any, sense: str, **more: str) -> dict[str, Any]:
@@ -265,28 +154,25 @@ def _family(row: dict[str, Any]) -> str:
     return f"{row['question']} {varied}"
 
 
-def _asked(name: str, mechanism: Any, field: str, budget: float) -> list[dict[str, Any]]:
-    """The rows of one mechanism, within the budget."""
-    rows: list[dict[str, Any]] = []
+def _asked(name: str, mechanism: Any, field: str, budget: float, rows: list[dict[str, Any]]) -> None:
+    """Adds to `rows` of one mechanism those that it lacks, within the budget."""
+    known = {_title(row) for row in rows}
     slow: set[str] = set()
-    skipped, start = 0, time.perf_counter()
-    for row in _plan(field, rows):
-        if rows and (_family(row) in slow or time.perf_counter() - start > budget):
+    added, skipped, start = 0, 0, time.perf_counter()
+    for planned in _plan(field, rows):
+        row = {"mechanism": name, **planned}
+        if _title(row) in known:
+            continue
+        if added and (_family(row) in slow or time.perf_counter() - start > budget):
             skipped += 1
             continue
-        row = {"mechanism": name, **row}
         row["answer"] = _answer(mechanism, row)
         rows.append(row)
+        added += 1
         if row["answer"]["seconds"] > _PATIENCE:
             slow.add(_family(row))
     jax.clear_caches()  # each program holds memory maps, of which a process may have so many
-    worst = max(rows, key=lambda r: r["answer"]["seconds"])
-    took = time.perf_counter() - start
-    print(
-        f"{took:6.1f} s {len(rows):4d} rows, {skipped} skipped; {worst['answer']['seconds']} s {_title(worst)}",
-        flush=True,
-    )
-    return rows
+    print(f"{time.perf_counter() - start:6.1f} s {added:4d} rows, {skipped} skipped: {name}", flush=True)
 
 
 def _support_matrix() -> str | None:
@@ -303,20 +189,23 @@ def _support_matrix() -> str | None:
     return None
 
 
-def record(path: pathlib.Path, only: str, minutes: float) -> None:
-    """Writes the answers of today."""
-    rows: list[dict[str, Any]] = []
-    if only and path.exists():
-        rows = [r for r in json.loads(path.read_text())["rows"] if only not in r["mechanism"]]
+def record(path: pathlib.Path, only: str, minutes: float, *, is_more: bool) -> None:
+    """Writes the answers of today, beside those in the file about other mechanisms (`is_more`: about these too)."""
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in mechanisms()}
+    if (only or is_more) and path.exists():
+        for row in json.loads(path.read_text())["rows"]:
+            if is_more or only not in row["mechanism"]:
+                rows[row["mechanism"]].append(row)
     head = {"jax": jax.__version__, "numpy": np.__version__, "jaxacct": ja.__file__, "support": _support_matrix()}
     start = time.perf_counter()
     wanted = [(name, *rest) for name, rest in mechanisms().items() if only in name]
     for i, (name, mechanism, field) in enumerate(wanted):
         left = 60.0 * minutes - (time.perf_counter() - start)
-        rows += _asked(name, mechanism, field, 1.25 * left / (len(wanted) - i))
-        path.write_text(json.dumps({**head, "rows": rows}, indent=0))
-    print(f"{len(rows)} rows in {time.perf_counter() - start:.0f} s")
-    for line in oddities(rows):
+        _asked(name, mechanism, field, 1.25 * left / (len(wanted) - i), rows[name])
+        every = [row for here in rows.values() for row in here]
+        path.write_text(json.dumps({**head, "rows": every}, indent=0))
+    print(f"{len(every)} rows in {time.perf_counter() - start:.0f} s")
+    for line in oddities(every):
         print("strange:", line)
 
 
@@ -331,34 +220,60 @@ def _crossed(row: dict[str, Any]) -> Iterator[str]:
     numbers = row["answer"].get("numbers", ())
     yield from (f"{n['label']} is {n['value']}" for n in numbers if math.isnan(n["value"]))
     for side in ("remove", "add") if row["question"] == "compare" else ("",):
-        here = [n for n in numbers if side in n["label"]]
+        here = [n for n in numbers if not side or f" {side} " in n["label"]]
         upper = min((n["value"] for n in here if n["sense"] == "upper"), default=math.inf)
         above = [n for n in here if n["sense"] == "lower" and n["value"] > upper]
         yield from (f"{n['label']} {n['value']!r} is above upper {upper!r}" for n in above)
 
 
+def _looser(row: dict[str, Any], by_title: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Whether a finer question has a looser answer, or `deciding` another than the question that it explains."""
+    question, given, answer = row["question"], row["arguments"], row["answer"]
+    if question == "deciding":
+        explained = {**row, "question": "epsilon" if "target_delta" in given else "delta"}
+        said, decided = _value(by_title.get(_title(explained)), "value"), _value(row, "answer")
+        if abs(said - decided) > _NOISE * abs(said):
+            yield f"answer {decided!r} is not the {explained['question']} {said!r}"
+    precision = given.get("precision")
+    if precision == math.inf or "method" in given or "direction" in given:
+        return
+    coarser = math.inf if precision is None else None
+    coarse_row = {**row, **_row(question, **{**given, "precision": coarser})}
+    for number in answer.get("numbers", ()):
+        coarse = _value(by_title.get(_title(coarse_row)), number["label"])
+        if number["label"] in ("value", "upper") and _judge(coarse, number["value"], number["sense"]) == "violation":
+            yield f"{number['label']} {number['value']!r} is looser than {coarse!r} at precision {coarser}"
+
+
+def _contradictions(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Lower bounds above an upper bound that another question gave for the same number."""
+    lower: dict[str, tuple[float, str]] = {}
+    upper: dict[str, tuple[float, str]] = {}
+    for row in rows:
+        given = row["arguments"]
+        if row["question"] in ("calibrate", "rdp") or "direction" in given or "method" in given:
+            continue
+        key = f"{row['mechanism']} {given.get('target_epsilon')} {given.get('target_delta')}"
+        for n in row["answer"].get("numbers", ()):
+            said = n["value"], _title(row)
+            if n["sense"] == "lower" and n["label"] != "analysis_lower":
+                lower[key] = max(lower.get(key, said), said)
+            elif n["label"] in ("value", "upper", "answer"):  # of both directions
+                upper[key] = min(upper.get(key, said), said)
+    for key in lower.keys() & upper.keys():
+        if lower[key][0] > upper[key][0]:
+            yield f"lower {lower[key]} is above upper {upper[key]}"
+
+
 def oddities(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """What contradicts itself within a record: NaN, crossed bounds, looser answers to finer questions."""
+    """What is wrong within a record: NaN, crossed bounds, looser answers to finer questions, odd exceptions."""
     by_title = {_title(row): row for row in rows}
     for row in rows:
-        yield from (f"{_title(row)}: {text}" for text in _crossed(row))
         if row["answer"].get("is_value_error") is False:
             yield f"{_title(row)}: {row['answer']['error']}: {row['answer']['message']}"
-        given = row["arguments"]
-        coarser = {1e-6: None, None: math.inf}.get(given.get("precision"), 0)
-        label = "upper" if row["question"].endswith("interval") else "value"
-        if coarser != 0 and "method" not in given and "direction" not in given:
-            rest = {k: v for k, v in given.items() if k != "precision"}
-            other = {**row, **_row(row["question"], **rest, precision=coarser)}
-            fine, coarse = _value(row, label), _value(by_title.get(_title(other)), label)
-            sense = next((n["sense"] for n in row["answer"].get("numbers", ()) if n["label"] == label), "upper")
-            if _judge(coarse, fine, sense) == "violation":
-                yield f"{_title(row)}: {label} {fine!r} is looser than {coarse!r} at precision {coarser}"
-        if row["question"] == "deciding":
-            question = "epsilon" if "target_delta" in given else "delta"
-            said, answer = _value(by_title.get(_title({**row, "question": question})), "value"), _value(row, "answer")
-            if abs(said - answer) > _NOISE * abs(said):
-                yield f"{_title(row)}: answer {answer!r} is not the {question} {said!r}"
+        for text in (*_crossed(row), *_looser(row, by_title)):
+            yield f"{_title(row)}: {text}"
+    yield from _contradictions(rows)
 
 
 def _judge(before: float, after: float, sense: str) -> str:
@@ -394,6 +309,8 @@ def _changes(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Differen
         if label == "analysis_lower":  # of another analysis, which need not reach above its own upper end
             least = min(least, now["upper"]["value"])
         kind = _judge(least, new["value"], old["sense"])
+        if kind == "same" and old["value"] > new["value"]:
+            kind = "note"
         if kind != "same":
             yield kind, f"{label} {old['value']!r} -> {new['value']!r}"
         for name in ("method", "theorem"):
@@ -424,6 +341,9 @@ def compare(path: pathlib.Path, only: str) -> int:
         for kind, text in _changes(row["answer"], _answer(now()[last][0], row)):
             tell(kind, f"{_title(row)}: {text}")
     old, new = ((text or "").splitlines() for text in (saved["support"], _support_matrix()))
+    if not old or not new:
+        tell("note", "the support matrix cannot be made here, or could not before")
+        old = new = []
     for line in difflib.unified_diff(old, new, "before", "after", lineterm="", n=0):
         tell("note", f"support matrix: {line}")
     print(f"{len(rows)} rows: {dict(counts) or 'no difference'}")
@@ -437,9 +357,10 @@ def main() -> None:
     parser.add_argument("file", type=pathlib.Path)
     parser.add_argument("--only", default="", help="mechanisms whose name contains this")
     parser.add_argument("--minutes", type=float, default=_MINUTES, help="of the whole record")
+    parser.add_argument("--more", action="store_true", help="keep the rows of the file, and record those that it lacks")
     given = parser.parse_args()
     if given.command == "record":
-        record(given.file, given.only, given.minutes)
+        record(given.file, given.only, given.minutes, is_more=given.more)
     elif compare(given.file, given.only):
         sys.exit(1)
 
