@@ -5,7 +5,8 @@
 
 `record` asks with the jaxacct that can be imported, through its public names alone, and writes the file after each
 mechanism; with ``--only`` it replaces the rows of these mechanisms in a file that is there, with ``--more`` (and the
-same code) it adds what there was no time for. At the end it lists what looks wrong within the record itself. `compare` asks the questions of the file again and prints each difference:
+same code) it adds what there was no time for. At the end it lists what looks wrong within the record itself.
+`compare` asks the questions of the file again and prints each difference:
 
 * noise: within 1e-13 of the number before, in either direction;
 * tighter: an upper bound fell, or a lower bound rose;
