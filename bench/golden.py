@@ -37,7 +37,7 @@ import jaxacct as ja
 
 _NOISE = 1e-13  # relative; rounding of another order of the same operations
 _PATIENCE = 5.0  # seconds; a question that took longer is asked at no further target
-_MINUTES = 12.0  # to record; what a mechanism leaves of its share goes to the others
+_MINUTES = 12.0  # of CPU time, to record; what a mechanism leaves of its share goes to the others
 _TARGETS = ((1.0, 1e-6), (4.0, 1e-10), (0.1, 1e-3))  # epsilon, delta
 _PRECISIONS = (math.inf, None, 1e-6)
 _ORDERS = (1.5, 2.0, 3.7, 8.0, 32.0, 100.0)
@@ -159,12 +159,12 @@ def _asked(name: str, mechanism: Any, field: str, budget: float, rows: list[dict
     """Adds to `rows` of one mechanism those that it lacks, within the budget."""
     known = {_title(row) for row in rows}
     slow: set[str] = set()
-    added, skipped, start = 0, 0, time.perf_counter()
+    added, skipped, start = 0, 0, time.process_time()
     for planned in _plan(field, rows):
         row = {"mechanism": name, **planned}
         if _title(row) in known:
             continue
-        if added and (_family(row) in slow or time.perf_counter() - start > budget):
+        if added and (_family(row) in slow or time.process_time() - start > budget):
             skipped += 1
             continue
         row["answer"] = _answer(mechanism, row)
@@ -173,7 +173,7 @@ def _asked(name: str, mechanism: Any, field: str, budget: float, rows: list[dict
         if row["answer"]["seconds"] > _PATIENCE:
             slow.add(_family(row))
     jax.clear_caches()  # each program holds memory maps, of which a process may have so many
-    print(f"{time.perf_counter() - start:6.1f} s {added:4d} rows, {skipped} skipped: {name}", flush=True)
+    print(f"{time.process_time() - start:6.1f} s {added:4d} rows, {skipped} skipped: {name}", flush=True)
 
 
 def _support_matrix() -> str | None:
@@ -198,14 +198,16 @@ def record(path: pathlib.Path, only: str, minutes: float, *, is_more: bool) -> N
             if is_more or only not in row["mechanism"]:
                 rows[row["mechanism"]].append(row)
     head = {"jax": jax.__version__, "numpy": np.__version__, "jaxacct": ja.__file__, "support": _support_matrix()}
-    start = time.perf_counter()
+    start = time.process_time()
     wanted = [(name, *rest) for name, rest in mechanisms().items() if only in name]
     for i, (name, mechanism, field) in enumerate(wanted):
-        left = 60.0 * minutes - (time.perf_counter() - start)
+        left = 60.0 * minutes - (time.process_time() - start)
         _asked(name, mechanism, field, 1.25 * left / (len(wanted) - i), rows[name])
         every = [row for here in rows.values() for row in here]
-        path.write_text(json.dumps({**head, "rows": every}, indent=0))
-    print(f"{len(every)} rows in {time.perf_counter() - start:.0f} s")
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps({**head, "rows": every}, indent=0))
+        partial.replace(path)
+    print(f"{len(every)} rows in {time.process_time() - start:.0f} CPU seconds")
     for line in oddities(every):
         print("strange:", line)
 
@@ -357,7 +359,7 @@ def main() -> None:
     parser.add_argument("command", choices=("record", "compare"))
     parser.add_argument("file", type=pathlib.Path)
     parser.add_argument("--only", default="", help="mechanisms whose name contains this")
-    parser.add_argument("--minutes", type=float, default=_MINUTES, help="of the whole record")
+    parser.add_argument("--minutes", type=float, default=_MINUTES, help="CPU time of the whole record")
     parser.add_argument("--more", action="store_true", help="keep the rows of the file, and record those that it lacks")
     given = parser.parse_args()
     if given.command == "record":
