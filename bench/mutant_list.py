@@ -224,8 +224,8 @@ _SHUFFLED = (
     ),
     Mutant(
         "divergence/clones/_profile.py",
-        "jnp.stack([lower, at.log_upper]) - safe",
-        "jnp.stack([lower, at.log_upper])",
+        "jnp.stack([lower, at.log_delta.upper]) - safe",
+        "jnp.stack([lower, at.log_delta.upper])",
         CLONES,
     ),
     Mutant("divergence/clones/_smooth.py", "(first + peaks + beyond)", "first", CLONES),

@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxacct._answering import DELTA, EPSILON, Query
 from jaxacct._inverting import invert
-from jaxacct._types import Bound, Direction, NeighboringRelation, TooFineError
+from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct.bounds.allocation._by_poisson import doob_tail
 from jaxacct.bounds.allocation._decomposition import decomposition_delta, decomposition_epsilon
 from jaxacct.bounds.allocation._exact import is_single_round, single_round_delta, single_round_epsilon
@@ -28,7 +28,6 @@ from jaxacct.bounds.laplace import laplace_delta, laplace_epsilon
 from jaxacct.bounds.poisson._exact import SIZES, inverts
 from jaxacct.conversion import curve_delta, curve_epsilon
 from jaxacct.curves import RdpCurve
-from jaxacct.divergence._inversion import Ends
 from jaxacct.mechanisms import Gaussian, Laplace, PartialAllocation, RandomAllocation
 
 _FS = "Feldman & Shenfeld 2025"
@@ -65,12 +64,14 @@ class HostMethod:
             return query.worst if self.bound is Bound.UPPER else 0.0
 
 
-def exact_ends(mechanism: Any, query: Query, target: float, direction: Direction, precision: float = _TIGHT) -> Ends:
+def exact_ends(
+    mechanism: Any, query: Query, target: float, direction: Direction, precision: float = _TIGHT
+) -> Ends[float]:
     """Bracket of the answer without discretisation; (0, inf or 1) at worst. For mechanisms that `has_exact` accepts."""
     lower, upper = 0.0, query.worst
     if has_types(mechanism):
         of_types = types_delta if query is DELTA else types_epsilon
-        return Ends(*(of_types(mechanism, target, direction, upper=upper) for upper in (False, True)))  # type: ignore[arg-type]
+        return Ends(*(of_types(mechanism, target, direction, upper=upper) for upper in (False, True)))
     if isinstance(mechanism, Laplace):
         return laplace_delta(mechanism, target) if query is DELTA else laplace_epsilon(mechanism, target)
     if is_single_round(mechanism) or is_partial_round(mechanism):
@@ -81,16 +82,16 @@ def exact_ends(mechanism: Any, query: Query, target: float, direction: Direction
             with np.errstate(all="ignore"):  # what overflows fails closed
                 ends = answers[0 if query is DELTA else 1](mechanism, target, direction)
         except OverflowError:
-            return Ends(lower, upper)  # type: ignore[arg-type]
+            return Ends(lower, upper)
         # below the doubles, but not 0
-        return Ends(ends.lower, max(float(ends.upper), _TINY)) if query is DELTA else ends  # type: ignore[arg-type]
+        return Ends(ends.lower, max(float(ends.upper), _TINY)) if query is DELTA else ends
     at = 0 if direction is Direction.REMOVE else 1
     for size in SIZES:
         ends = invert(mechanism, query, target, size)
         lower, upper = max(lower, float(ends.lower[at])), min(upper, float(ends.upper[at]))
         if upper - lower <= precision * lower:
             break
-    return Ends(lower, upper)  # type: ignore[arg-type]
+    return Ends(lower, upper)
 
 
 def has_exact(mechanism: Any) -> bool:

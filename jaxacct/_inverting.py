@@ -8,9 +8,9 @@ import jax.numpy as jnp
 
 from jaxacct._answering import DELTA, Query, in_domain
 from jaxacct._precision import Kernel, Rounding
+from jaxacct._types import Ends
 from jaxacct.bounds.poisson._exact import SIZES, Size, inverted_epsilon, inverted_log_delta
 from jaxacct.conversion import delta_from_log, delta_from_log_down
-from jaxacct.divergence._inversion import Ends
 
 
 def _lane_bytes(*, size: Size) -> int:
@@ -34,7 +34,7 @@ def _kernel(structure: Any, query: Query) -> Kernel:
     return Kernel(ends, (Rounding.DOWN, Rounding.UP), _lane_bytes)
 
 
-def invert(mechanism: Any, query: Query, target: Any, size: Size = SIZES[0]) -> Ends:
+def invert(mechanism: Any, query: Query, target: Any, size: Size = SIZES[0]) -> Ends[Any]:
     """Bracket of the answer, batch + [2]: remove, then add. For mechanisms that `inverts` accepts."""
     leaves, structure = jax.tree.flatten(mechanism)
     return Ends(*_kernel(structure, query)(*leaves, target, size=size))

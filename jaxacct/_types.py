@@ -1,6 +1,9 @@
-"""What every answer is tagged with."""
+"""What every answer is tagged with, and the two ends between which a number lies."""
 
 import enum
+from typing import Generic, NamedTuple, TypeVar
+
+Number = TypeVar("Number")
 
 
 class Bound(enum.Enum):
@@ -40,6 +43,16 @@ class Direction(enum.Enum):
 
     REMOVE = "remove"
     ADD = "add"
+
+
+class Ends(NamedTuple, Generic[Number]):
+    """A certified lower and upper bound on a number: Python floats, or NumPy or JAX arrays of one shape.
+
+    Where they bound a logarithm, what holds them is named so: `log_ends`, `log_delta`.
+    """
+
+    lower: Number
+    upper: Number
 
 
 class OrderEdgeWarning(UserWarning):

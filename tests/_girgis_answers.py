@@ -54,7 +54,9 @@ log_moments, moment_tail = Kernel(special.log_moments), Kernel(special.log_momen
 chi_square = Kernel(special.largest_chi_square)
 simple_epsilon, optimal_log_delta = Kernel(composition.simple_epsilon), Kernel(composition.optimal_log_delta)
 binary_delta = Kernel(binary_response_log_delta)
-pair_delta = Kernel(lambda e, n, local, *, window: clones_delta(e, n, np.e**-local, local, window=window).log_upper)
+pair_delta = Kernel(
+    lambda e, n, local, *, window: clones_delta(e, n, np.e**-local, local, window=window).log_delta.upper
+)
 converted = Kernel(lambda log_delta, *rdp, orders: epsilon_from_rdp(*_columns(orders, rdp), log_delta).value)
 converted_delta = Kernel(lambda epsilon, *rdp, orders: log_delta_from_rdp(*_columns(orders, rdp), epsilon).value)
 

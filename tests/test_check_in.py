@@ -380,7 +380,7 @@ def test_everybody_checks_in_is_shuffling():
     for num_users, local, epsilon in ((1, 1.0, 0.5), (40, 1.0, 0.2), (10**4, 2.0, 0.05)):
         run = CheckIn(ja.LocalRandomizer(local), num_users, 1.0)
         value = float(ask(check_in.profile_upper_log_delta, run, epsilon))
-        exact = float(shuffled(epsilon, num_users, math.exp(-local), local, window=512).log_upper)
+        exact = float(shuffled(epsilon, num_users, math.exp(-local), local, window=512).log_delta.upper)
         assert exact - 1e-11 <= value <= exact + 0.02 * abs(exact)
 
 

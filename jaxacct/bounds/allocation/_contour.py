@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._precision import HostProgram
-from jaxacct._types import Direction
+from jaxacct._types import Direction, Ends
 from jaxacct.composition import allocation_groups, compose_line_moments
-from jaxacct.divergence._inversion import ALIAS_FACTORS, Ends, Line, LineMoments, delta_ends, epsilon_ends
+from jaxacct.divergence._inversion import ALIAS_FACTORS, Line, LineMoments, delta_ends, epsilon_ends
 from jaxacct.divergence.allocation._grid import Real
 from jaxacct.divergence.allocation._moment_contour import (
     MAX_ORDER,
@@ -230,17 +230,16 @@ class ComposedProfile:
         lower, upper = (np.concatenate([part[k] for part in out]) for k in (0, 1))
         return lower, upper
 
-    def delta(self, epsilon: Any) -> Ends:
+    def delta(self, epsilon: Any) -> Ends[np.ndarray]:
         """Brackets of delta at each epsilon >= 0, 1-d: [C, E]."""
         epsilon = np.atleast_1d(np.asarray(epsilon, np.float64))
         with np.errstate(all="ignore"):
             lanes = self._choice(epsilon)
             counts = np.repeat(self._counts, len(epsilon), axis=0)
             low, high = self._ask(_delta_program, lanes.ravel(), counts, np.tile(epsilon, len(self._counts)))
-            ends: Any = tuple(np.exp(x).reshape(lanes.shape) for x in (low, high))
-        return Ends(*ends)
+            return Ends(*(np.exp(x).reshape(lanes.shape) for x in (low, high)))
 
-    def epsilon(self, delta: float) -> Ends:
+    def epsilon(self, delta: float) -> Ends[np.ndarray]:
         """Brackets of epsilon at `delta`: [C]."""
         log_delta = np.full(len(self._counts), math.log(delta))
         with np.errstate(all="ignore"):
@@ -256,5 +255,4 @@ class ComposedProfile:
                 low, high = self._ask(_epsilon_program, lanes, self._counts, log_delta, start)
                 lower, upper = np.maximum(lower, low), np.minimum(upper, high)
                 guess = np.where(np.isfinite(upper), 0.5 * (lower + np.where(np.isfinite(upper), upper, 0.0)), guess)
-        ends: Any = (lower, upper)
-        return Ends(*ends)
+        return Ends(lower, upper)

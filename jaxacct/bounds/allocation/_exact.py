@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from jaxacct._precision import is_traced
-from jaxacct._types import Direction
-from jaxacct.divergence._inversion import Ends
+from jaxacct._types import Direction, Ends
 from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 
@@ -33,13 +32,13 @@ def _of(mechanism: RandomAllocation, direction: Direction) -> AllocationProfile:
     return _profile(float(mechanism.mechanism.noise_multiplier), int(mechanism.num_steps), direction)
 
 
-def single_round_epsilon(mechanism: RandomAllocation, delta: float, direction: Direction) -> Ends:
+def single_round_epsilon(mechanism: RandomAllocation, delta: float, direction: Direction) -> Ends[float]:
     """Bracket of epsilon at `delta`; (0, inf) at worst."""
     found = _of(mechanism, direction).epsilon(delta)
-    return Ends(float(found.lower), float(found.upper))  # type: ignore[arg-type]
+    return Ends(float(found.lower), float(found.upper))
 
 
-def single_round_delta(mechanism: RandomAllocation, epsilon: float, direction: Direction) -> Ends:
+def single_round_delta(mechanism: RandomAllocation, epsilon: float, direction: Direction) -> Ends[float]:
     """Bracket of delta at `epsilon`; (0, 1) at worst."""
     found = _of(mechanism, direction).delta(np.array([epsilon]))
-    return Ends(float(found.lower[0]), float(found.upper[0]))  # type: ignore[arg-type]
+    return Ends(float(found.lower[0]), float(found.upper[0]))

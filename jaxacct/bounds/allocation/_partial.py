@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._types import Direction
-from jaxacct.divergence._inversion import Ends
+from jaxacct._types import Direction, Ends
 from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.mechanisms import Gaussian
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
@@ -55,7 +54,7 @@ def _left_tail(mechanism: PartialAllocation, epsilon: float) -> float:
     return min(1.0, math.exp(epsilon) * gap * below * _ROUND_UP)
 
 
-def partial_round_delta(mechanism: PartialAllocation, epsilon: float, direction: Direction) -> Ends:
+def partial_round_delta(mechanism: PartialAllocation, epsilon: float, direction: Direction) -> Ends[float]:
     """Bracket of delta at `epsilon` >= 0; (0, 1) at worst. For mechanisms that `is_partial_round` accepts.
 
     >>> import jaxacct as ja
@@ -70,10 +69,10 @@ def partial_round_delta(mechanism: PartialAllocation, epsilon: float, direction:
     lower, upper = float(found.lower[0]), float(found.upper[0])
     if direction is Direction.ADD:
         upper = min(upper, _left_tail(mechanism, epsilon))
-    return Ends(min(lower, upper), upper)  # type: ignore[arg-type]
+    return Ends(min(lower, upper), upper)
 
 
-def partial_round_epsilon(mechanism: PartialAllocation, delta: float, direction: Direction) -> Ends:
+def partial_round_epsilon(mechanism: PartialAllocation, delta: float, direction: Direction) -> Ends[float]:
     """Bracket of epsilon at `delta`; (0, inf) at worst, and for the add direction at most -log(1 - n/t).
 
     For mechanisms that `is_partial_round` accepts.
@@ -82,4 +81,4 @@ def partial_round_epsilon(mechanism: PartialAllocation, delta: float, direction:
     lower, upper = float(found.lower), float(found.upper)
     if direction is Direction.ADD:
         upper = min(upper, _largest_loss(mechanism))
-    return Ends(min(lower, upper), upper)  # type: ignore[arg-type]
+    return Ends(min(lower, upper), upper)

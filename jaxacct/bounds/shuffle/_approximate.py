@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct.divergence.clones._profile import LogInterval, clones_delta
+from jaxacct.divergence.clones._profile import ProfileEnds, clones_delta
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.special import map_rows, softplus, solve_decreasing
 
@@ -20,13 +20,13 @@ _NUM_HALVINGS = 54
 
 # (epsilon, num_reports, local_epsilon), each [L], to a bracket of the pair's log delta: the upper end counts, the log
 # tail, that of -d delta / d e^epsilon, steers.
-Profile = Callable[[jax.Array, jax.Array, jax.Array], LogInterval]
+Profile = Callable[[jax.Array, jax.Array, jax.Array], ProfileEnds]
 
 
 def pure_profile(*, window: int) -> Profile:
     """The clones pair of arbitrary pure randomizers (Theorem 3.2), clone probability e^-local_epsilon."""
 
-    def profile(epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> LogInterval:
+    def profile(epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> ProfileEnds:
         return clones_delta(epsilon, num_reports, jnp.exp(-local_epsilon), local_epsilon, window=window)
 
     return profile
@@ -152,7 +152,7 @@ def total_epsilon(
         epsilon: jax.Array, target: jax.Array, log_cost: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         pure = profile(epsilon, num_reports, local_epsilon)
-        value = with_replacement_cost(Guarantee(epsilon, pure.log_upper), log_cost).log_delta
+        value = with_replacement_cost(Guarantee(epsilon, pure.log_delta.upper), log_cost).log_delta
         value = jnp.maximum(value, -1e4)
         slope = jnp.exp(epsilon + log_cost - value) - jnp.exp(jnp.minimum(epsilon + pure.log_tail - value, 700.0))
         return value - target, slope
@@ -254,7 +254,7 @@ def largest_local_epsilon(
         negated: jax.Array, target: jax.Array, num_reports: jax.Array, epsilon: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         def value(negated: jax.Array) -> jax.Array:
-            return jnp.maximum(profile(epsilon, num_reports, -negated).log_upper, -1e4) - target
+            return jnp.maximum(profile(epsilon, num_reports, -negated).log_delta.upper, -1e4) - target
 
         return jax.jvp(value, (negated,), (jnp.ones_like(negated),))
 
@@ -273,7 +273,7 @@ def fewest_reports(
     def step(_: int, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         low, high = state  # low is not enough; high is, or is one more than the highest
         middle = jnp.floor(0.5 * (low + high))
-        enough = profile(epsilon, middle, local_epsilon).log_upper <= log_delta
+        enough = profile(epsilon, middle, local_epsilon).log_delta.upper <= log_delta
         return jnp.where(enough, low, middle), jnp.where(enough, middle, high)
 
     ends = jnp.zeros_like(highest), highest + 1.0

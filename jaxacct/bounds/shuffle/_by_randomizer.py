@@ -106,7 +106,7 @@ def clones_upper_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, window: i
 def clones_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, window: int, pure: bool) -> jax.Array:
     """As `clones_upper_epsilon`, log delta."""
     n, clone_prob, local = _lanes(mechanism)
-    value = clones_delta(epsilon, n, clone_prob, local, window=window).log_upper
+    value = clones_delta(epsilon, n, clone_prob, local, window=window).log_delta.upper
     if not pure:
         cost = log_replacement_cost(n, local, _log(mechanism.mechanism.local_delta), jnp.ones_like(n))
         value = with_replacement_cost(Guarantee(epsilon, value), cost).log_delta
@@ -123,7 +123,7 @@ def pair_lower_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, window: int
 def pair_lower_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, window: int, pure: bool) -> jax.Array:
     """As `pair_lower_epsilon`, log delta."""
     n, clone_prob, local = _lanes(mechanism)
-    value = clones_delta(epsilon, n, clone_prob, local, window=window).log_lower
+    value = clones_delta(epsilon, n, clone_prob, local, window=window).log_delta.lower
     return _where_single(mechanism, value, -jnp.inf) if pure else jnp.full_like(value, -jnp.inf)
 
 
@@ -279,7 +279,7 @@ def gaussian_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, window:
         local = jnp.broadcast_to(local_epsilon, n.shape)
         cost = log_gaussian_replacement_cost(n, local, mu, jnp.ones_like(n))
         pair = clones_delta(epsilon, n, jnp.exp(-local), local, window=window)
-        return with_replacement_cost(Guarantee(epsilon, pair.log_upper), cost).log_delta
+        return with_replacement_cost(Guarantee(epsilon, pair.log_delta.upper), cost).log_delta
 
     value = jnp.min(map_rows(row, jnp.asarray(_LOCAL_EPSILONS, jnp.float64)), axis=0)
     return _where_single(mechanism, value, 0.0)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxacct.divergence.clones._multi_component import Enclosure
+from jaxacct._types import Ends
 from jaxacct.divergence.clones._renyi import clones_rdp
 from jaxacct.divergence.response._special_pair import single_log_excess
 from jaxacct.special import log1mexp, log_sum_exp, logexpm1, map_rows, softplus
@@ -68,18 +68,18 @@ def _in_domain(num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax
 
 def _enclosed(
     log_lower: jax.Array, log_upper: jax.Array, powers: jax.Array, known: jax.Array, local_epsilon: jax.Array
-) -> Enclosure:
+) -> Ends[jax.Array]:
     """From logs of e^(M D) - 1 to bounds on D, never above one report alone."""
     single = single_log_excess(jnp.where(known, local_epsilon, 1.0), powers)
     lower = softplus(jnp.minimum(log_lower, single) - _SLACK) / powers
     upper = softplus(jnp.minimum(log_upper, single) + _SLACK) / powers
     free = local_epsilon == 0
-    return Enclosure(jnp.where(known, lower, 0.0), jnp.where(known, upper, jnp.where(free, 0.0, jnp.inf)))
+    return Ends(jnp.where(known, lower, 0.0), jnp.where(known, upper, jnp.where(free, 0.0, jnp.inf)))
 
 
 def moment_sandwich_rdp(
     num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]
-) -> Enclosure:
+) -> Ends[jax.Array]:
     """Lower and upper bounds [A, L] on the pair's Renyi divergences at orders > 1, in closed form.
 
         log(1 + max(2 order M s^2 E[1/m], (1 - p/2)^(n-1) X)) / M  and  log(1 + E[1/m] X) / M,
@@ -103,7 +103,7 @@ def moment_sandwich_rdp(
 
 def cosh_sandwich_rdp(
     num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int
-) -> Enclosure:
+) -> Ends[jax.Array]:
     """Lower and upper bounds [A, L] on the pair's Renyi divergences at orders > 1, one sum over the counts (spec S20).
 
         e^(M D) between E H(2 M s) and E H(M local_epsilon),   H(k) = cosh(k/m)^m (1 + s tanh(k/m)),
@@ -150,7 +150,7 @@ def cosh_sandwich_rdp(
 
 def block_epoch_rdp(
     num_blocks: jax.Array, block_size: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]
-) -> Enclosure:
+) -> Ends[jax.Array]:
     """Renyi divergences [A, L] of the pair that dominates one epoch of shuffled noisy SGD (Algorithm 1).
 
     A fixed partition in `num_blocks` blocks of `block_size` records, processed in the order of a fresh permutation; a
