@@ -21,11 +21,18 @@ from jaxacct.divergence.response._renyi import response_renyi, response_window
 from jaxacct.papers.girgis import _below as below
 from jaxacct.papers.girgis._histogram import MOST_CELLS, histogram_rdp
 from jaxacct.papers.girgis._ternary_response import ternary_response_renyi, ternary_window
+from jaxacct.special import at_real_orders
 
 theorem1, theorem2 = Kernel(girgis.theorem1_rdp), Kernel(girgis.theorem2_rdp)
-theorem1_real = Kernel(
-    lambda n, e, *, orders: girgis.at_real_orders(lambda a: girgis.theorem1_rdp(n, e, orders=a), orders=orders)
-)
+
+
+def _theorem1_real(n, local_epsilon, *, orders):
+    """Equation (8): the chord between whole orders."""
+    known = tuple(range(2, max(2, math.ceil(max(orders))) + 1))
+    return at_real_orders(girgis.theorem1_rdp(n, local_epsilon, orders=known), known, orders)
+
+
+theorem1_real = Kernel(_theorem1_real)
 best_split, simple, earlier = (
     Kernel(girgis.best_split_rdp),
     Kernel(girgis.simple_rdp),

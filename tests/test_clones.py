@@ -321,8 +321,8 @@ def test_monotone_over_random_points():
     # brackets are narrow wherever one of the methods applies: the window fits, or it is far from fitting
     spread, positive = np.sqrt(args[1] * p * (1 - p)), args[0] < args[2]
     summed, smooth = positive & (spread < 20), positive & (spread > 150)
-    assert np.max(at[1][summed] - at[0][summed]) < 2e-11
-    assert np.max(at[1][smooth] - at[0][smooth]) < 3e-5
+    assert np.max(at.log_delta.upper[summed] - at.log_delta.lower[summed]) < 2e-11
+    assert np.max(at.log_delta.upper[smooth] - at.log_delta.lower[smooth]) < 3e-5
 
 
 def test_closed_sandwich():

@@ -4,6 +4,7 @@ Add/remove adjacency, Gaussian noise of multiplier sigma, t steps, k selected, E
 Lemma 3.2 turns k-out-of-t into compositions of 1-out-of-n (`allocation_groups`).
 """
 
+import math
 from collections.abc import Sequence
 
 import jax
@@ -17,6 +18,7 @@ from jaxacct.divergence.allocation._laplace import laplace_rdp
 from jaxacct.divergence.allocation._powers import gaussian_log_excess, rdp_from_log_excess
 from jaxacct.divergence.gaussian._pair import gaussian_epsilon, gaussian_log_delta
 from jaxacct.mechanisms import RandomAllocation
+from jaxacct.special import at_real_orders
 
 _ROUND_UP = 1.0 + 2.0**-50
 
@@ -29,24 +31,15 @@ def direct_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], u
         R_a = (1/(a-1)) log E_Q[((1/t) sum Y_i)^a],
 
     by a power of a power series (spec X1) where the paper sums over integer partitions. At other orders
-    the chord of (a-1) R_a, convex in a, between integers: an upper bound (spec S15), 0 at a = 1.
+    the chord of (a-1) R_a, convex in a, between integers: an upper bound (`at_real_orders`).
     Never above the unamplified Gaussian's. Any sigma > 0, 1 <= k <= t.
     """
-    wanted = np.asarray(orders, np.float64)
-    top = max(2, int(np.ceil(wanted.max())))
+    top = max(2, math.ceil(max(orders)))
     sigma = mechanism.mechanism.noise_multiplier
     groups = allocation_groups(mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs, uneven=uneven)
     rdps = [rdp_from_log_excess(gaussian_log_excess(sigma, g.num_steps, max_order=top)) for g in groups]
     whole = compose_rdp((rdp, g.num_runs) for rdp, g in zip(rdps, groups, strict=True))
-    below = np.floor(wanted).astype(int)
-    if (below == wanted).all():
-        curve = whole[below - 2]
-    else:
-        weights = jnp.arange(1, top + 1, dtype=jnp.float64)[:, None] - 1.0
-        log_moment = weights * jnp.concatenate([jnp.zeros_like(whole[:1]), whole])
-        share = jnp.asarray(wanted - below, jnp.float64)[:, None]
-        chord = (1.0 - share) * log_moment[below - 1] + share * log_moment[np.minimum(below, top - 1)]
-        curve = chord * _ROUND_UP / jnp.asarray(wanted - 1.0, jnp.float64)[:, None]
+    curve = at_real_orders(whole, range(2, top + 1), orders)
     return jnp.minimum(curve, unamplified_rdp(mechanism, orders=orders))
 
 

@@ -20,7 +20,7 @@ from jaxacct.divergence.gaussian._pair import gaussian_epsilon, gaussian_log_del
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._scheduled_allocation import ScheduledAllocation
-from jaxacct.special import log_sum_exp
+from jaxacct.special import at_real_orders, log_sum_exp
 
 _ROUND_UP = 1.0 + 2.0**-50
 _ULPS = 2.0**-50
@@ -40,19 +40,6 @@ def _run(mechanism: Scheduled) -> _Run:
         return _Run(Phases((mechanism.mechanism.noise_multiplier,), (mechanism.steps_done,), t), jnp.ones_like(t))
     total = sum(mechanism.num_steps[1:], start=mechanism.num_steps[0])
     return _Run(Phases(mechanism.noise_multipliers, mechanism.num_steps, total), mechanism.num_epochs)
-
-
-def _chord(whole: jax.Array, orders: np.ndarray) -> jax.Array:
-    """The chord of (a - 1) R_a, convex in a, between integer orders; `whole` has orders 2, 3, .. (spec S15)."""
-    below = np.floor(orders).astype(int)
-    if (below == orders).all():
-        return whole[below - 2]
-    top = whole.shape[0] + 1
-    weights = jnp.arange(1, top + 1, dtype=jnp.float64)[:, None] - 1.0
-    log_moment = weights * jnp.concatenate([jnp.zeros_like(whole[:1]), whole])
-    share = jnp.asarray(orders - below, jnp.float64)[:, None]
-    chord = (1.0 - share) * log_moment[below - 1] + share * log_moment[np.minimum(below, top - 1)]
-    return chord * _ROUND_UP / jnp.asarray(orders - 1.0, jnp.float64)[:, None]
 
 
 def _revealed_rdp(phases: Phases, orders: np.ndarray) -> jax.Array:
@@ -81,7 +68,7 @@ def scheduled_remove_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> ja
     run, wanted = _run(mechanism), np.asarray(orders, np.float64)
     top = max(2, int(np.ceil(wanted.max())))
     whole = rdp_from_log_excess(scheduled_log_excess(run.phases, max_order=top))
-    best = jnp.minimum(_chord(whole, wanted), _revealed_rdp(run.phases, wanted))
+    best = jnp.minimum(at_real_orders(whole, range(2, top + 1), orders), _revealed_rdp(run.phases, wanted))
     return compose_rdp([(best, run.num_epochs)])
 
 

@@ -5,8 +5,7 @@ adjacency, both directions. E = e^eps. None is below `mixture_rdp` (`_girgis_mix
 the paper's own, as printed where they are true. Raw unless said otherwise: cap and repair them by `repaired`.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -21,9 +20,6 @@ from jaxacct.special import log_binomial_table, log_sum_exp, logexpm1, map_rows,
 
 _ROUND_UP = 1.0 + 2.0**-49
 _NUM_HALVINGS = 40
-
-# integer orders to [A, L]
-IntegerRdp = Callable[[tuple[int, ...]], jax.Array]
 
 
 def cap_rdp(local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
@@ -153,25 +149,6 @@ def best_split_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: 
     excess = jnp.minimum(log_excess(best), log_excess(jnp.broadcast_to(half, best.shape)))
     value = jnp.minimum(softplus(excess) / (a - 1.0) * _ROUND_UP, cap_rdp(local_epsilon, orders=orders))
     return _fail_closed(value, num_reports, local_epsilon)
-
-
-def at_real_orders(integer_rdp: IntegerRdp, *, orders: Sequence[float]) -> jax.Array:
-    """Equation (8) [A, L]: an upper bound at integer orders carried to real orders > 1 (Remark 2).
-
-    (a - 1) R_a is convex in a, and 0 at 1: its chord between the neighbouring integers. Below 2 that is R_2. Not for
-    lower bounds.
-    """
-    low = [max(math.floor(a), 2) for a in orders]
-    high = [max(math.ceil(a), 2) for a in orders]
-    needed = tuple(sorted({*low, *high}))
-    rdp = integer_rdp(needed)
-    rows = []
-    for a, i, j in zip(orders, low, high, strict=True):
-        at_i, at_j = rdp[needed.index(i)], rdp[needed.index(j)]
-        weight = 0.0 if i == j else (j - a) * (i - 1) / (a - 1)
-        rest = 1.0 if i == j else (a - i) * (j - 1) / (a - 1)
-        rows.append((weight * at_i + rest * at_j) * _ROUND_UP)
-    return jnp.stack(rows)
 
 
 def repaired(rdp: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:

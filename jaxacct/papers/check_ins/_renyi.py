@@ -7,12 +7,12 @@ Given K = k, a uniform k-subset reports, so that with A_k = E_Q[(P/Q)^a] and rat
     A_k <= 1 + sum_{j=2..a} C(a,j) (k/n)^j zeta_k(j)^j   and   A_k <= 1 + (k/n) (e^((a-1) rho_k(a)) - 1),
 
 zeta the ternary moment of the mechanism with k reports, rho its Renyi curve; the second is joint convexity. Upper
-bounds, replace-one adjacency, whole orders; `at_real_orders` interpolates.
+bounds, replace-one adjacency, whole orders; `jaxacct.special.at_real_orders` interpolates.
 """
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -212,17 +212,3 @@ def _log_stirling(max_order: int) -> np.ndarray:
         last = rows[-1]
         rows.append([0] + [last[i - 1] + i * last[i] for i in range(1, max_order + 1)])
     return np.asarray([[math.log(v) if v else -np.inf for v in row] for row in rows])
-
-
-def at_real_orders(rdp: jax.Array, orders: Sequence[float]) -> jax.Array:
-    """Rows [A', L] at real orders > 1 from those of 2..A: (a-1) R_a is convex and 0 at a = 1. inf beyond A."""
-    top = rdp.shape[0] + 1
-    whole = jnp.arange(1, top, dtype=jnp.int32).astype(jnp.float64)[:, None]
-    moments = jnp.concatenate([jnp.zeros_like(rdp[:1]), rdp * whole])
-    a = np.asarray(orders, np.float64)
-    below = np.clip(np.floor(a), 1, top - 1).astype(np.int32)
-    share = jnp.asarray(a - below, jnp.float64)[:, None]
-    low, high = (jnp.take(moments, jnp.asarray(below - 1 + d, jnp.int32), axis=0) for d in (0, 1))
-    values = (jnp.where(share < 1, (1.0 - share) * low, 0.0) + jnp.where(share > 0, share * high, 0.0)) * _ROUND_UP
-    a_rows = jnp.asarray(a, jnp.float64)[:, None]
-    return jnp.where(a_rows <= top, values / (a_rows - 1.0), jnp.inf)
