@@ -72,7 +72,7 @@ _COMPOSED = (
         "math.log1p(sampling_prob)), np.append",
         ONLY_ONE,
     ),
-    Mutant("bounds/_privacy_loss.py", "(selected - larger) * epochs", "(selected - larger)", PLD),
+    Mutant("composition.py", "(k - larger) * epochs", "(k - larger)", PLD),
     Mutant(
         "bounds/_privacy_loss.py",
         "from_cells(q - high + error, high + error",
@@ -94,8 +94,13 @@ _ANSWERS = (
     Mutant("conversion.py", "rdp + base - tail + rounding)", "rdp + base - tail - rounding)", PROPERTIES),
     Mutant("conversion.py", "rdp + base - tail + rounding)", "rdp + 2.0 * base - tail + rounding)", PROPERTIES),
     Mutant("conversion.py", "+ base - log_scale + rounding", "+ base + log_scale + rounding", PROPERTIES),
-    Mutant("composition.py", "return Group(size, (num_selected", "return Group(size + 1.0, (num_selected", PROPERTIES),
-    Mutant("composition.py", "return total * _ROUND_UP", "return total / _ROUND_UP", PROPERTIES),
+    Mutant("composition.py", "return Group(size, (k - larger)", "return Group(size + 1, (k - larger)", PROPERTIES),
+    Mutant(
+        "composition.py",
+        "return up(total, 2 * (len(terms) + 1))",
+        "return total / up(1.0, 2 * (len(terms) + 1))",
+        PROPERTIES,
+    ),
     Mutant(
         "_answering.py",
         "worst = best if worst is None else _largest(worst, best)",
@@ -138,7 +143,6 @@ _GAUSSIAN = (
         SAMPLED,
     ),
     Mutant("divergence/gaussian/_sampled.py", "jnp.abs(x) - other * decay", "jnp.abs(x) + other * decay", SAMPLED),
-    Mutant("divergence/gaussian/_sampled.py", "chord = (1.0 - share) *", "chord = share *", SAMPLED),
     Mutant(
         "divergence/gaussian/_sampled_line.py",
         "error = error + window(a, size) + grid(",
@@ -197,7 +201,10 @@ _ALLOCATION = (
     Mutant("bounds/allocation/_posterior_rate.py", "(delta + tail) *", "delta *", BOUNDS),
     Mutant("bounds/allocation/_posterior_rate.py", "math.log(r.num_runs) + tail", "tail", BOUNDS),
     Mutant(
-        "bounds/allocation/_decomposition.py", "direction)) * poisson * _UP)", "direction)) ** 2 * poisson)", BOUNDS
+        "bounds/allocation/_decomposition.py",
+        "direction)) * poisson, _ULPS))",
+        "direction)) ** 2 * poisson, _ULPS))",
+        BOUNDS,
     ),
     Mutant("bounds/allocation/_overlap.py", "epochs * v if a >= 2.0 else np.inf", "epochs * v", BOUNDS),
     Mutant("bounds/allocation/_overlap.py", "* (1.0 + 2.0 * error + size)", "* (1.0 - 2.0 * error - size)", BOUNDS),
@@ -279,7 +286,8 @@ _SHUFFLED = (
     ),
     Mutant("divergence/response/_special_pair.py", "series = 1.0 + z / k", "series = 1.0 - z / k", GIRGIS_ROUNDED),
     Mutant("bounds/shuffle/_special_pairs.py", "jnp.logaddexp(excess, tail) + 2", "excess + 2", GIRGIS),
-    Mutant("bounds/shuffle/_special_pairs.py", "(j - a) * (i - 1)", "(j - a) * i", GIRGIS),
+    Mutant("special/_chord.py", "* ((i - 1.0) / (a - 1.0))", "* (i / (a - 1.0))", GIRGIS),
+    Mutant("special/_chord.py", "near, far = (j - a)", "near, far = (a - i)", SAMPLED),
     Mutant("bounds/shuffle/_special_pairs_exact.py", "jnp.logaddexp(log_total, error)", "log_total", GIRGIS),
     Mutant(
         "bounds/shuffle/_special_pairs_exact.py",

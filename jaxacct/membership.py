@@ -12,7 +12,7 @@ from jaxacct._answering import DELTA, EPSILON
 from jaxacct._best import best
 from jaxacct._checking import check_scalars
 from jaxacct._methods import has_methods, methods_for, relation_of
-from jaxacct._precision import Kernel, Rounding
+from jaxacct._precision import Kernel, KernelByStructure, Rounding
 from jaxacct._types import Direction, NeighboringRelation, TooFineError
 from jaxacct._validate import check_probability, checked_array
 from jaxacct.bounds.gaussian import unamplified_mu
@@ -24,7 +24,7 @@ from jaxacct.divergence.clones._profile import lane_bytes, window_for
 from jaxacct.divergence.clones._tradeoff import clones_gdp, clones_tradeoff, normal_upper_quantile
 from jaxacct.intervals import has_distribution, pld
 from jaxacct.mechanisms import Shuffled
-from jaxacct.special import log_normal_tail
+from jaxacct.special import log_normal_tail, up
 
 _NUM_LINES = 256  # of either spacing
 _SMALLEST = 1e-14  # delta at the last line
@@ -40,6 +40,7 @@ def _gaussian_errors(error: jax.Array, mu: jax.Array) -> jax.Array:
 
 
 _GAUSSIAN = Kernel(_gaussian_errors, Rounding.DOWN)
+_MU = KernelByStructure(unamplified_mu, Rounding.UP)
 _CLONES = Kernel(clones_tradeoff, Rounding.DOWN, lane_bytes)
 
 
@@ -102,7 +103,7 @@ def gdp(mechanism: Any) -> float:
         return _mu(mechanism)
     if isinstance(mechanism, Shuffled) and has_pair(mechanism):
         mu = clones_gdp(*concrete_pair(mechanism), window=_window(mechanism))
-        return mu * math.sqrt(mechanism.num_epochs) * (1.0 + 2.0**-50)
+        return up(mu * math.sqrt(mechanism.num_epochs), 8)  # the square root and its product
     raise ValueError(f"mechanism={mechanism!r} has no Gaussian trade-off function here: ask for its tradeoff instead")
 
 
@@ -111,14 +112,8 @@ def _is_gaussian(mechanism: Any) -> bool:
     return known and any(method.name == "exact" for method in methods_for(mechanism))
 
 
-@functools.lru_cache(maxsize=64)
-def _mu_kernel(structure: Any) -> Kernel:
-    return Kernel(lambda *lanes: unamplified_mu(jax.tree.unflatten(structure, lanes)), Rounding.UP)
-
-
 def _mu(mechanism: Any) -> float:
-    leaves, structure = jax.tree.flatten(mechanism)
-    return float(_mu_kernel(structure)(*leaves)) * (1.0 + 2.0**-48)
+    return up(float(_MU(mechanism)), 32)
 
 
 def _is_one_pair(mechanism: Any) -> bool:

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from jaxacct.mechanisms import Composed, DiscretePair, Laplace, PartialAllocation, PoissonSampled, RandomAllocation
+from jaxacct.special import log_or_minus_inf, up
 
-_ROUND_UP = 1.0 + 2.0**-48
+_ULPS = 32  # at most 16 roundings at a time: two functions of 4 each, and a few products
 
 
 def largest_loss(mechanism: Any) -> float:
@@ -22,26 +23,26 @@ def largest_loss(mechanism: Any) -> float:
     """
     if isinstance(mechanism, Laplace):
         scale = float(mechanism.noise_multiplier)
-        return _ROUND_UP / scale if scale > 1e-300 else math.inf
+        return up(1.0 / scale, _ULPS) if scale > 1e-300 else math.inf
     if isinstance(mechanism, DiscretePair):
         p, q = np.asarray(mechanism.p), np.asarray(mechanism.q)
         some = (p > 0) | (q > 0)
-        with np.errstate(divide="ignore"):
-            logs = np.log(np.stack([p[some], q[some]]))
+        logs = log_or_minus_inf(np.stack([p[some], q[some]]))
         # each logarithm's rounding is of its own size, which the difference may be far below
-        return float((np.abs(logs[0] - logs[1]) + 2.0**-51 * np.abs(logs).sum(axis=0)).max(initial=0.0)) * _ROUND_UP
+        largest = (np.abs(logs[0] - logs[1]) + 2.0**-51 * np.abs(logs).sum(axis=0)).max(initial=0.0)
+        return up(float(largest), _ULPS)
     if isinstance(mechanism, Composed):
         parts = zip(mechanism.mechanisms, mechanism.counts, strict=True)
-        return math.fsum(_times(largest_loss(part), count) for part, count in parts) * _ROUND_UP
+        return up(math.fsum(_times(largest_loss(part), count) for part, count in parts), _ULPS)
     if isinstance(mechanism, PoissonSampled):
         whole, prob = largest_loss(mechanism.mechanism), float(mechanism.sampling_prob)
         if whole > 700.0:
             return _times(whole, mechanism.num_steps)
-        return _times(math.log1p(prob * math.expm1(whole)) * _ROUND_UP, mechanism.num_steps)
+        return _times(up(math.log1p(prob * math.expm1(whole)), _ULPS), mechanism.num_steps)
     if isinstance(mechanism, RandomAllocation):
         return _times(largest_loss(mechanism.mechanism), float(mechanism.num_selected) * float(mechanism.num_epochs))
     return largest_loss(mechanism.mechanism) if isinstance(mechanism, PartialAllocation) else math.inf
 
 
 def _times(loss: float, count: Any) -> float:
-    return loss * float(count) * _ROUND_UP if count else 0.0
+    return up(loss * float(count), _ULPS) if count else 0.0

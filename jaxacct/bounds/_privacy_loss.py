@@ -15,6 +15,7 @@ import numpy as np
 
 from jaxacct._types import Bound, Direction, TooFineError
 from jaxacct.bounds.shuffle._law import shuffled_pld, shuffled_scale
+from jaxacct.composition import allocation_groups
 from jaxacct.curves import Pld
 from jaxacct.divergence.lattice._continuous_cells import gaussian_cells
 from jaxacct.divergence.lattice._prefix import partial_average, scheduled_average
@@ -238,9 +239,9 @@ def _parts(mechanism: Any, step: float, side: Side, tail: float) -> list[tuple[R
         def base(coarse: float) -> RatioLaw:
             return _base_law(mechanism.mechanism, 1.0, coarse, side, tail)
 
-        size, larger = divmod(steps, selected)
-        small, large = averages(base, size, step, tail, coarsening=_COARSENING, both=larger > 0)
-        return [(small, (selected - larger) * epochs), (large, larger * epochs)]
+        smaller, larger = allocation_groups(steps, selected, epochs, uneven=True)
+        laws = averages(base, smaller.num_steps, step, tail, coarsening=_COARSENING, both=larger.num_runs > 0)
+        return list(zip(laws, (smaller.num_runs, larger.num_runs), strict=True))
     if isinstance(mechanism, PartialAllocation):
         base_law = functools.partial(_single_law, mechanism.mechanism, side, tail)
         steps, done = int(mechanism.num_steps), int(mechanism.steps_done)
@@ -314,9 +315,10 @@ def loss_scale(mechanism: Any) -> tuple[float, int]:
         steps, q = int(mechanism.num_steps), float(mechanism.sampling_prob)
         return steps * math.log1p(q * q * _spread(mechanism.mechanism)), steps
     if isinstance(mechanism, RandomAllocation):
-        count = int(mechanism.num_selected) * int(mechanism.num_epochs)
-        size = int(mechanism.num_steps) // int(mechanism.num_selected)
-        return count * math.log1p(_spread(mechanism.mechanism) / size), count
+        steps, selected, epochs = (int(x) for x in (mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs))
+        smaller, larger = allocation_groups(steps, selected, epochs, uneven=True)
+        count = smaller.num_runs + larger.num_runs
+        return count * math.log1p(_spread(mechanism.mechanism) / smaller.num_steps), count
     if isinstance(mechanism, PartialAllocation):
         share = int(mechanism.steps_done) / int(mechanism.num_steps)
         return math.log1p(share * _spread(mechanism.mechanism) / int(mechanism.num_steps)), 1

@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 from jaxacct._precision import is_traced
 from jaxacct._types import Direction
 from jaxacct.mechanisms import Composed, DiscretePair, PoissonSampled, RandomAllocation
-from jaxacct.special import log_factorial_table
+from jaxacct.special import bisect, first_doubling, log_factorial_table
 
 _MOST_NUMBERS = 2**24
 _MOST_TYPES = 2**20
+_MAX_EPSILON = 700.0
+_NUM_HALVINGS = 60
 
 
 class Types(NamedTuple):
@@ -171,17 +173,17 @@ def types_delta(mechanism: Any, epsilon: float, direction: Direction, *, upper: 
 
 def types_epsilon(mechanism: Any, delta: float, direction: Direction, *, upper: bool) -> float:
     """epsilon at `delta`, rounded up or down: bisection that keeps the safe end; inf where no epsilon suffices."""
-    low, high = 0.0, 1.0
-    if types_delta(mechanism, 0.0, direction, upper=upper) <= delta:
+
+    def fits(epsilon: float) -> bool:
+        return types_delta(mechanism, epsilon, direction, upper=upper) <= delta
+
+    def above(epsilon: float) -> bool:
+        return types_delta(mechanism, epsilon, direction, upper=upper) > delta
+
+    if fits(0.0):
         return 0.0
-    while types_delta(mechanism, high, direction, upper=upper) > delta:
-        low, high = high, 2.0 * high
-        if high > 700.0:
-            return math.inf if upper else low
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        if types_delta(mechanism, middle, direction, upper=upper) > delta:
-            low = middle
-        else:
-            high = middle
-    return high if upper else low
+    low, high = first_doubling(fits, limit=_MAX_EPSILON)
+    if math.isinf(high):
+        return high if upper else low
+    ends = (fits, high, low) if upper else (above, low, high)
+    return bisect(*ends, num_steps=_NUM_HALVINGS)

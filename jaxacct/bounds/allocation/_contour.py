@@ -78,9 +78,9 @@ def _rounds(mechanism: Any, count: float = 1.0) -> dict[_Round, float]:
         for inner, times in zip(mechanism.mechanisms, mechanism.counts, strict=True):
             parts.extend(_rounds(inner, count * float(times)).items())
     elif isinstance(mechanism, RandomAllocation):
-        fields = (np.float64(x) for x in (mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs))
+        fields = (int(x) for x in (mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs))
         sigma = float(mechanism.mechanism.noise_multiplier)
-        for group in allocation_groups(*fields, uneven=True):  # type: ignore[arg-type]
+        for group in allocation_groups(*fields, uneven=True):
             parts.append((_Round(sigma, float(group.num_steps), 1.0), count * float(group.num_runs)))
     elif isinstance(mechanism, PoissonSampled):
         sigma, q = float(mechanism.mechanism.noise_multiplier), float(mechanism.sampling_prob)

@@ -11,8 +11,7 @@ import numpy as np
 
 from jaxacct.bounds.poisson._profile import concrete_base, runs_of
 from jaxacct.mechanisms import Gaussian, RandomAllocation
-
-_ROUND_UP = 1.0 + 2.0**-50
+from jaxacct.special import log_or_minus_inf, up
 
 
 def overlap_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float]) -> np.ndarray:
@@ -49,10 +48,10 @@ def overlap_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float]) 
     # of a weight: its logarithm, the ratios' own errors, and the sum
     error = 2.0**-51 * (8.0 + float(np.abs(log_weights).max()) + 4.0 * selected + 2.0 * float(np.abs(ratios).sum()))
     overlaps = np.arange(first, selected + 1, dtype=np.float64)
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(weights)
+    log_weights = log_or_minus_inf(weights)
     values = [_log_mean_exp(log_weights, 0.5 * float(a) / base.noise_multiplier**2 * overlaps, error) for a in orders]
-    return np.asarray([epochs * v if a >= 2.0 else np.inf for a, v in zip(orders, values, strict=True)]) * _ROUND_UP
+    rdp = [epochs * v if a >= 2.0 else np.inf for a, v in zip(orders, values, strict=True)]
+    return up(np.asarray(rdp), 8)  # a product
 
 
 def _log_mean_exp(log_weights: np.ndarray, x: np.ndarray, error: float) -> float:
@@ -60,7 +59,9 @@ def _log_mean_exp(log_weights: np.ndarray, x: np.ndarray, error: float) -> float
     top = float((log_weights + x).max())
     size = 2.0**-51 * (8.0 + x.shape[0])
     if top < 0.0 and float(x.max()) < 600.0:
-        return math.log1p(float(np.exp(log_weights) @ np.expm1(x)) * (1.0 + 2.0 * error + size)) * _ROUND_UP
+        return up(
+            math.log1p(float(np.exp(log_weights) @ np.expm1(x)) * (1.0 + 2.0 * error + size)), 8
+        )  # log1p 4, a sum
     return top + math.log(float(np.exp(log_weights + x - top).sum())) + 2.0 * error + size + 2.0**-50 * float(x.max())
 
 

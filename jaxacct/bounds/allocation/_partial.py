@@ -14,8 +14,7 @@ from jaxacct._types import Direction, Ends
 from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.mechanisms import Gaussian
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
-
-_ROUND_UP = 1.0 + 2.0**-48
+from jaxacct.special import up
 
 
 def is_partial_round(mechanism: Any) -> bool:
@@ -36,7 +35,7 @@ def _of(mechanism: PartialAllocation, direction: Direction) -> AllocationProfile
 def _largest_loss(mechanism: PartialAllocation) -> float:
     """Of the add direction: X is at least 1 - n/t."""
     share = float(mechanism.steps_done) / float(mechanism.num_steps)
-    return -math.log1p(-share) * _ROUND_UP if share < 1.0 else math.inf
+    return up(-math.log1p(-share), 32) if share < 1.0 else math.inf
 
 
 def _left_tail(mechanism: PartialAllocation, epsilon: float) -> float:
@@ -51,7 +50,7 @@ def _left_tail(mechanism: PartialAllocation, epsilon: float) -> float:
         return 0.0 if epsilon >= _largest_loss(mechanism) else math.exp(epsilon) * 2.0**-49 * share
     z = (math.log(gap / share) + 0.5 / sigma**2) * sigma * math.sqrt(n)
     below = 0.5 * math.erfc(-z / math.sqrt(2.0)) * (1.0 + 2.0**-40 * (1.0 + z * z))
-    return min(1.0, math.exp(epsilon) * gap * below * _ROUND_UP)
+    return min(1.0, up(math.exp(epsilon) * gap * below, 32))
 
 
 def partial_round_delta(mechanism: PartialAllocation, epsilon: float, direction: Direction) -> Ends[float]:

@@ -20,10 +20,7 @@ from jaxacct.divergence.gaussian._pair import gaussian_epsilon, gaussian_log_del
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._scheduled_allocation import ScheduledAllocation
-from jaxacct.special import at_real_orders, log_sum_exp
-
-_ROUND_UP = 1.0 + 2.0**-50
-_ULPS = 2.0**-50
+from jaxacct.special import ULP, at_real_orders, down, log_sum_exp, up
 
 Scheduled = PartialAllocation | ScheduledAllocation
 
@@ -55,7 +52,7 @@ def _revealed_rdp(phases: Phases, orders: np.ndarray) -> jax.Array:
     parts.append(jnp.where(some, jnp.log(jnp.where(some, idle, 1.0)), -jnp.inf) + 0.0 * a)
     terms = jnp.stack(parts)
     largest = jnp.max(terms, axis=0)
-    return jnp.maximum(log_sum_exp(terms) + _ULPS * (16.0 + largest), 0.0) * _ROUND_UP / (a - 1.0)
+    return up(jnp.maximum(log_sum_exp(terms) + 8.0 * ULP * (16.0 + largest), 0.0) / (a - 1.0), 8)  # the quotient
 
 
 def scheduled_remove_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> jax.Array:
@@ -94,14 +91,15 @@ def scheduled_add_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> jax.A
     num_nodes = 512 if max(exponents) <= 64 else 1024
     exact = scheduled_laplace_rdp(run.phases, exponents=exponents, num_nodes=num_nodes)
     p = jnp.asarray(exponents, jnp.float64)[:, None]
-    closed = 0.5 * run.phases.mean_precision * (1.0 + p / run.phases.num_steps) * _ROUND_UP
+    # besides the mean: a quotient, a sum, a product
+    closed = up(0.5 * run.phases.mean_precision * (1.0 + p / run.phases.num_steps), 8)
     return compose_rdp([(jnp.minimum(exact, closed), run.num_epochs)])
 
 
 def _geometric(mechanism: Scheduled) -> RandomAllocation:
     """Plain allocation whose ratios have the same geometric mean."""
     run = _run(mechanism)
-    noise = (1.0 - 2.0**-50) / jnp.sqrt(run.phases.mean_precision)
+    noise = down(1.0 / jnp.sqrt(run.phases.mean_precision), 8)
     return RandomAllocation(Gaussian(noise), run.phases.num_steps, jnp.ones_like(noise), run.num_epochs)
 
 
@@ -124,8 +122,8 @@ def _revealed(mechanism: Scheduled) -> tuple[jax.Array, jax.Array]:
     noises, counts = run.phases.noise_multipliers, run.phases.counts
     done = sum(counts[1:], start=counts[0])
     worst = jnp.min(jnp.stack(noises), axis=0)
-    log_share = jnp.where(run.num_epochs == 1, jnp.log(done / run.phases.num_steps) + _ULPS, 0.0)
-    return jnp.minimum(log_share, 0.0), compose_gaussian_mu([((1.0 + 2.0**-52) / worst, run.num_epochs)])
+    log_share = jnp.where(run.num_epochs == 1, jnp.log(done / run.phases.num_steps) + 8.0 * ULP, 0.0)
+    return jnp.minimum(log_share, 0.0), compose_gaussian_mu([(up(1.0 / worst, 4), run.num_epochs)])
 
 
 def scheduled_unamplified_log_delta(mechanism: Scheduled, epsilon: jax.Array) -> jax.Array:

@@ -12,6 +12,7 @@ import numpy as np
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
 from jaxacct.bounds._privacy_loss import loss_scale, parts_of
+from jaxacct.composition import Group, allocation_groups
 from jaxacct.curves import Pld
 from jaxacct.curves._convolution import ALL_DELTAS, compose_plds
 from jaxacct.mechanisms import Composed, Gaussian, PoissonSampled, RandomAllocation
@@ -29,13 +30,6 @@ _TAIL = 1e-32
 _NUM_TILTS = 60
 
 
-class Runs(NamedTuple):
-    """`num_runs` independent runs of 1-out-of-`num_steps` allocation."""
-
-    num_steps: int
-    num_runs: int
-
-
 class Steps(NamedTuple):
     """`num_steps` steps that each record joins with probability `sampling_prob`."""
 
@@ -49,8 +43,8 @@ def concrete_base(mechanism: Any) -> Any:
     return Gaussian(float(base.noise_multiplier)) if isinstance(base, Gaussian) else base
 
 
-def runs_of(mechanism: RandomAllocation) -> tuple[Runs, ...]:
-    """The 1-out-of-n runs whose composition dominates `mechanism` (Lemma 3.2, groups of size floor and ceil; spec S4).
+def runs_of(mechanism: RandomAllocation) -> tuple[Group[int], ...]:
+    """The 1-out-of-n runs whose composition dominates `mechanism` (`allocation_groups`), in plain numbers; none empty.
 
     Raises:
       ValueError: if a field is traced or an array.
@@ -60,9 +54,7 @@ def runs_of(mechanism: RandomAllocation) -> tuple[Runs, ...]:
     if is_traced((fields, noise)) or any(np.ndim(x) for x in (*fields, noise)):
         raise ValueError(f"mechanism={mechanism!r} must have concrete scalar fields")
     steps, selected, epochs = (int(x) for x in fields)
-    size, larger = divmod(steps, selected)
-    runs = (Runs(size, (selected - larger) * epochs), Runs(size + 1, larger * epochs))
-    return tuple(r for r in runs if r.num_runs > 0)
+    return tuple(group for group in allocation_groups(steps, selected, epochs, uneven=True) if group.num_runs > 0)
 
 
 @functools.lru_cache(maxsize=8)

@@ -17,10 +17,11 @@ import math
 import numpy as np
 
 from jaxacct._types import Direction, Ends
-from jaxacct.divergence.allocation._grid import ULP, Real, grid
+from jaxacct.divergence.allocation._grid import Real, grid
 from jaxacct.divergence.allocation._lines import Bracket, Line, setting
 from jaxacct.divergence.allocation._plans import Remove, plan_add, plan_remove, saddles
 from jaxacct.divergence.allocation._real import real_rule
+from jaxacct.special import ULP
 
 _LEAST_NOISE, _MOST_NOISE = 0.2, 1e3  # outside, the grids would be long, or W within rounding of 0
 _MOST_STEPS = 2.0**40

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxacct.divergence.response._binary import _blocks, _Setting
-from jaxacct.special import log_sum_exp
+from jaxacct.special import bisect_lanes, down, log_sum_exp
 
 _LARGEST = 700.0
 _NUM_HALVINGS = 28
@@ -71,16 +71,10 @@ def response_floor_epsilon(
 
     top = jnp.where((local_epsilon > 0) & (prob > 0), jnp.minimum(local_epsilon, _LARGEST), 0.0)
 
-    def halve(_: jax.Array, state: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
-        found, low, high = state  # of log(top / epsilon), where it holds from some point on
-        middle = 0.5 * (low + high)
-        epsilon = top * jnp.exp(-middle)
-        holds = response_floor_log_delta(epsilon, num_users, prob, local_epsilon, window=window) > log_delta
-        return (
-            jnp.where(holds, epsilon, found),
-            jnp.where(holds, low, middle),
-            jnp.where(holds, middle, high),
-        )
+    def above(log_fall: jax.Array) -> jax.Array:
+        epsilon = top * jnp.exp(-log_fall)
+        return response_floor_log_delta(epsilon, num_users, prob, local_epsilon, window=window) > log_delta
 
-    begin = (jnp.zeros_like(top), jnp.zeros_like(top), jnp.full_like(top, _LOG_RANGE))
-    return jax.lax.fori_loop(0, _NUM_HALVINGS, halve, begin)[0] * (1.0 - 2.0**-50)
+    log_fall = bisect_lanes(above, jnp.full_like(top, _LOG_RANGE), jnp.zeros_like(top), num_steps=_NUM_HALVINGS)
+    # the exponential once more, which another program may round otherwise: 4, and two products
+    return jnp.where(log_fall < _LOG_RANGE, down(top * jnp.exp(-log_fall), 8), 0.0)

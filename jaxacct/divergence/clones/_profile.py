@@ -14,7 +14,7 @@ import numpy as np
 from jaxacct._types import Ends
 from jaxacct.divergence.clones._pair import ClonesPair, WindowSum, clones_pair, count_window, window_sum
 from jaxacct.divergence.clones._smooth import SmoothSum, smooth_error, smooth_sum
-from jaxacct.special import log1mexp
+from jaxacct.special import log1mexp, log_or_minus_inf
 
 _DEVIATIONS = 9.5  # a window reaches this far out: Chernoff's bound outside, 1e-19
 MAX_EPSILON = 500.0  # there and beyond, terms may underflow: an upper bound stays that of 500, a lower bound becomes 0
@@ -102,7 +102,7 @@ def _bracket(pair: ClonesPair, exact: WindowSum, smooth: SmoothSum, error: jax.A
     use_contour = contour < upper
     upper = jnp.where(use_contour, contour, upper)
     tail = jnp.where(use_contour, smooth.tail, exact.tail)
-    logs = _log(jnp.stack([lower, upper, tail])) + pair.log_unit
+    logs = log_or_minus_inf(jnp.stack([lower, upper, tail])) + pair.log_unit
     cap = jnp.minimum(jnp.minimum(pair.log_first, pair.log_chernoff) + slack, 0.0)
     log_lower, log_upper = logs[0] + pair.log_scale - slack, logs[1] + pair.log_scale + slack
     # written so that a NaN fails closed
@@ -130,10 +130,6 @@ def clones_tails(
     """
     at = clones_delta(epsilon, num_reports, clone_prob, local_epsilon, window=window)
     return TailMasses(jnp.logaddexp(at.log_delta.upper, epsilon + at.log_tail), at.log_tail)
-
-
-def _log(x: jax.Array) -> jax.Array:
-    return jnp.where(x > 0, jnp.log(jnp.where(x > 0, x, 1.0)), -jnp.inf)
 
 
 def clones_epsilon(
@@ -210,7 +206,7 @@ def _solve(
         low = jnp.where(too_long, state.low, jnp.maximum(state.low, x))
         short = jnp.where(refine & too_short, jnp.maximum(state.short, x), state.short)
         long = jnp.where(refine & too_long, jnp.minimum(state.long, x), state.long)
-        rough = _log(jnp.stack([smooth.delta, smooth.tail])) + pair.log_unit
+        rough = log_or_minus_inf(jnp.stack([smooth.delta, smooth.tail])) + pair.log_unit
         log_value = jnp.where(refine, at.log_delta.upper, rough[0] + pair.log_scale)
         # d log delta / d eps = -e^eps Q / delta
         slope = jnp.exp(x + jnp.where(refine, at.log_tail, rough[1]) - log_value)

@@ -20,9 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.divergence.check_in._blocks import Blocks, log_mixture
-from jaxacct.special import log1mexp, log_binomial_table, log_sum_exp, logexpm1, softplus
+from jaxacct.special import log1mexp, log_binomial_table, log_sum_exp, logexpm1, softplus, up
 
-_ROUND_UP = 1.0 + 2.0**-44
+_ULPS = 512  # of a divergence made from the logarithm of its excess, whose own absolute error is some 2^-45
 _LOG_2, _LOG_4 = math.log(2.0), math.log(4.0)
 
 
@@ -87,7 +87,7 @@ def log_response_excess(local_epsilon: jax.Array, orders: jax.Array) -> jax.Arra
 
 def response_rdp(local_epsilon: jax.Array, orders: jax.Array) -> jax.Array:
     """Renyi divergences of binary randomized response, the most of all pure randomizers; orders broadcast, > 1."""
-    return softplus(log_response_excess(local_epsilon, orders)) / (orders - 1.0) * _ROUND_UP
+    return up(softplus(log_response_excess(local_epsilon, orders)) / (orders - 1.0), _ULPS)
 
 
 def response_base(local_epsilon: jax.Array, *, max_order: int, sharper: bool = True) -> BaseMoments:
@@ -129,7 +129,7 @@ def _each_order(row: Callable[[jax.Array, jax.Array], jax.Array], max_order: int
     chosen = jnp.asarray(_log_binomials(max_order)[2:], jnp.float64)
     orders = jnp.arange(2, max_order + 1, dtype=jnp.int32).astype(jnp.float64)
     log_excess = jax.lax.map(lambda args: row(*args), (orders, chosen))
-    return softplus(log_excess) / (orders[:, None] - 1.0) * _ROUND_UP
+    return up(softplus(log_excess) / (orders[:, None] - 1.0), _ULPS)
 
 
 def subset_rdp(rate: jax.Array, base: BaseMoments, *, capped: bool = True) -> jax.Array:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxacct._types import Ends
 from jaxacct.divergence.clones._renyi import clones_rdp
 from jaxacct.divergence.response._special_pair import single_log_excess
-from jaxacct.special import log1mexp, log_sum_exp, logexpm1, map_rows, softplus
+from jaxacct.special import bisect_lanes, log1mexp, log_sum_exp, logexpm1, map_rows, softplus, up
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 
 _SLACK = 2.0**-40  # of logarithms; their own errors are some 2^-46
@@ -170,15 +170,12 @@ def local_epsilon_for_slope(
     """
     grid = jnp.asarray(orders, jnp.float64)[:, None]
 
-    def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        low, high = ends
-        middle = 0.5 * (low + high)
-        spent = num_epochs * clones_rdp(orders, num_reports, jnp.exp(-middle), middle).upper
-        fits = jnp.all(spent * (1.0 + 2.0**-50) <= slope * grid, axis=0)
-        return jnp.where(fits, middle, low), jnp.where(fits, high, middle)
+    def fits(local: jax.Array) -> jax.Array:
+        spent = num_epochs * clones_rdp(orders, num_reports, jnp.exp(-local), local).upper
+        return jnp.all(up(spent, 8) <= slope * grid, axis=0)  # two products, spent and allowed
 
-    start = jnp.zeros_like(highest), highest * (1.0 + 2.0**-50)
-    return jnp.minimum(jax.lax.fori_loop(0, _NUM_HALVINGS, halve, start)[0], highest)
+    found = bisect_lanes(fits, jnp.zeros_like(highest), up(highest, 8), num_steps=_NUM_HALVINGS)
+    return jnp.minimum(found, highest)
 
 
 def laplace_rdp(local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
