@@ -310,8 +310,8 @@ _CHECKED_IN = (
     Mutant("papers/check_ins/_coupling.py", "(1.0 - share) * jnp.sum(moved", "0.0 * jnp.sum(moved", CHECK_IN),
     Mutant(
         "bounds/check_in/_profile.py",
-        "(jnp.exp(log_fixed) + grown)",
-        "grown",
+        "up(jnp.exp(log_fixed) + grown, 32)",
+        "up(grown, 32)",
         f"{CHECK_IN} -k costs",
     ),
     Mutant("divergence/check_in/_clones.py", "log_delta + 2e-12 +", "log_delta - 2e-12 -", CHECK_IN),

@@ -494,7 +494,7 @@ def test_unbooked_tails_are_caught(side: Side, monkeypatch: pytest.MonkeyPatch) 
 def test_turned_transform_error_is_caught(bound: ja.Bound, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [(0, 40, 0.0)]
     check_composition(parts, bound, deltas=(1.0, 1e-2))
-    monkeypatch.setattr(composition, "_ULP", -composition._ULP)
+    monkeypatch.setattr(composition, "ULP", -composition.ULP)
     with pytest.raises(AssertionError, match="below" if bound is UPPER else "above"):
         check_composition(parts, bound, deltas=(1.0, 1e-2))
 

@@ -59,9 +59,8 @@ def _log_mean_exp(log_weights: np.ndarray, x: np.ndarray, error: float) -> float
     top = float((log_weights + x).max())
     size = 2.0**-51 * (8.0 + x.shape[0])
     if top < 0.0 and float(x.max()) < 600.0:
-        return up(
-            math.log1p(float(np.exp(log_weights) @ np.expm1(x)) * (1.0 + 2.0 * error + size)), 8
-        )  # log1p 4, a sum
+        excess = float(np.exp(log_weights) @ np.expm1(x)) * (1.0 + 2.0 * error + size)
+        return up(math.log1p(excess), 8)  # log1p 4, a product
     return top + math.log(float(np.exp(log_weights + x - top).sum())) + 2.0 * error + size + 2.0**-50 * float(x.max())
 
 

@@ -4,7 +4,7 @@ Feldman, McMillan and Talwar 2021, "Hiding Among the Clones", sections 2.3, 3.1,
 S13, S19). Replace-one adjacency. The pair enters as a `Profile`, any valid upper bound on its divergence.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxacct.divergence.clones._profile import ProfileEnds, clones_delta
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
-from jaxacct.special import bisect, bisect_lanes, map_rows, softplus, solve_decreasing, up
+from jaxacct.special import bisect, bisect_lanes, softplus, solve_decreasing, up
 
 _ULPS = 32  # at most 16 roundings: two functions of 4 each, a square root, products
 _NUM_HALVINGS = 54
@@ -160,29 +160,6 @@ def total_epsilon(
     root = solve_decreasing(falling, jnp.zeros_like(local_epsilon), local_epsilon, *params)
     at = jnp.where(jnp.isfinite(root), root, local_epsilon)
     return jnp.where(total(at, *params)[0] <= 0, at, jnp.inf)
-
-
-def shuffled_gaussian_epsilon(
-    profile: Profile,
-    num_reports: jax.Array,
-    clip_over_sigma: jax.Array,
-    num_epochs: jax.Array,
-    log_delta: jax.Array,
-    *,
-    local_epsilons: Sequence[float],
-) -> jax.Array:
-    """epsilon [L] of shuffled clipped reports with Gaussian noise, the least over a static grid of local epsilons.
-
-    Shuffled DP-SGD (Algorithm 2, with clipped updates; spec S13 by way of S8): one step for each of n batches of a
-    fixed partition, in the order of a fresh permutation. `profile` is that of the composed epochs.
-    """
-
-    def row(local_epsilon: jax.Array) -> jax.Array:
-        local = jnp.broadcast_to(local_epsilon, log_delta.shape)
-        log_cost = log_gaussian_replacement_cost(num_reports, local, clip_over_sigma, num_epochs)
-        return total_epsilon(profile, num_reports, local, log_cost, log_delta)
-
-    return jnp.min(map_rows(row, jnp.asarray(local_epsilons, jnp.float64)), axis=0)
 
 
 def sufficient_gaussian_noise(
