@@ -134,7 +134,12 @@ _ANSWERS = (
 
 _GAUSSIAN = (
     Mutant("divergence/gaussian/_pair.py", "log_delta + slack, 0.0", "log_delta - slack, 0.0", DIVERGENCE),
-    Mutant("divergence/gaussian/_pair.py", "mu * mu * (1.0 + 2.0**-50)", "mu * mu * (1.0 - 2.0**-50)", DIVERGENCE),
+    Mutant(
+        "divergence/gaussian/_pair.py",
+        "return up(0.5 * orders",
+        "return up(0.5 * (1.0 - 2.0**-49) * orders",
+        DIVERGENCE,
+    ),
     Mutant("divergence/gaussian/_pair.py", "(ratios[0] + ratios[1])", "(ratios[0] - ratios[1])", DIVERGENCE),
     Mutant(
         "divergence/gaussian/_sampled.py",
@@ -193,12 +198,12 @@ _ALLOCATION = (
         "total * log_phi[1]",
         BOUNDS,
     ),
-    Mutant("bounds/allocation/_by_poisson.py", "epsilon)) + tail) *", "epsilon))) *", BOUNDS),
+    Mutant("bounds/allocation/_by_poisson.py", "epsilon)) + tail, 4)", "epsilon)), 4)", BOUNDS),
     Mutant("bounds/allocation/_by_poisson.py", "- 1.0 / (num_steps * rate) - 2", "- 2", BOUNDS),
-    Mutant("bounds/allocation/_by_poisson.py", "return up - down + 2", "return up - 2.0 * down + 2", BOUNDS),
+    Mutant("bounds/allocation/_by_poisson.py", "return rise - fall + 2", "return rise - 2.0 * fall + 2", BOUNDS),
     Mutant("bounds/allocation/_recursive.py", "scale = -2.0 * inner", "scale = -4.0 * inner", BOUNDS),
     Mutant("bounds/allocation/_recursive.py", "/ -np.expm1(at - top)", "/ 1.0", BOUNDS),
-    Mutant("bounds/allocation/_posterior_rate.py", "(delta + tail) *", "delta *", BOUNDS),
+    Mutant("bounds/allocation/_posterior_rate.py", "up(delta + tail, 4)", "up(delta, 4)", BOUNDS),
     Mutant("bounds/allocation/_posterior_rate.py", "math.log(r.num_runs) + tail", "tail", BOUNDS),
     Mutant(
         "bounds/allocation/_decomposition.py",

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from jaxacct._precision import is_traced
 from jaxacct._types import Direction
 from jaxacct.mechanisms import Composed, DiscretePair, PoissonSampled, RandomAllocation
-from jaxacct.special import bisect, first_doubling, log_factorial_table
+from jaxacct.special import bisect, down, first_doubling, log_factorial_table, up
 
 _MOST_NUMBERS = 2**24
 _MOST_TYPES = 2**20
 _MAX_EPSILON = 700.0
 _NUM_HALVINGS = 60
+_ULPS = 2**13  # of a sum of up to 2^20 terms
 
 
 class Types(NamedTuple):
@@ -168,7 +169,7 @@ def types_delta(mechanism: Any, epsilon: float, direction: Direction, *, upper: 
     a, b = np.exp(first), np.exp(second + epsilon)
     slack = found.error * (a + b) * (1.0 if upper else -1.0)
     total = float(np.maximum(a - b + slack, 0.0).sum())
-    return min(1.0, total * (1.0 + 2.0**-40)) if upper else max(0.0, total * (1.0 - 2.0**-40))
+    return min(1.0, up(total, _ULPS)) if upper else max(0.0, down(total, _ULPS))
 
 
 def types_epsilon(mechanism: Any, delta: float, direction: Direction, *, upper: bool) -> float:

@@ -4,6 +4,7 @@ import math
 
 from jaxacct._types import Ends
 from jaxacct.mechanisms import Laplace
+from jaxacct.special import down, up
 
 
 def _largest(mechanism: Laplace) -> float:
@@ -23,14 +24,14 @@ def laplace_delta(mechanism: Laplace, epsilon: float) -> Ends[float]:
     error = 2.0**-51 * largest  # of 1/b, and of the difference
     lower, upper = (-math.expm1(-0.5 * max(gap + side * error, 0.0)) for side in (-1.0, 1.0))
     upper = 0.0 if gap < -error else upper
-    upper = min(1.0, math.nextafter(upper * (1.0 + 2.0**-50), 2.0)) if upper > 0.0 else 0.0  # subnormal numbers too
-    return Ends(max(0.0, math.nextafter(lower * (1.0 - 2.0**-50), -1.0)), upper)
+    upper = min(1.0, math.nextafter(up(upper, 8), 2.0)) if upper > 0.0 else 0.0  # subnormal numbers too
+    return Ends(max(0.0, math.nextafter(down(lower, 8), -1.0)), upper)
 
 
 def laplace_epsilon(mechanism: Laplace, delta: float) -> Ends[float]:
     """Bracket of epsilon at `delta` in (0, 1): 1/b + 2 log(1 - delta), at least 0."""
     largest, fall = _largest(mechanism), 2.0 * math.log1p(-delta)
     error = 2.0**-50 * (largest - fall)
-    upper = min(largest * (1.0 + 2.0**-50), largest + fall + error)
+    upper = min(up(largest, 8), largest + fall + error)
     lower = max(0.0, math.nextafter(largest + fall - error, -1.0)) if largest < math.inf else 0.0
     return Ends(lower, max(0.0, math.nextafter(upper, math.inf)))

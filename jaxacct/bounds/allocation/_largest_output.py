@@ -13,7 +13,7 @@ from jaxacct._types import Direction
 from jaxacct._validate import check_delta, check_epsilon
 from jaxacct.bounds.poisson._profile import concrete_base, runs_of
 from jaxacct.mechanisms import Gaussian, RandomAllocation
-from jaxacct.special import bisect, first_doubling, log_normal_tail
+from jaxacct.special import bisect, down, first_doubling, log_normal_tail
 
 _NUM_THRESHOLDS = 512
 _NUM_ZOOMS = 4
@@ -67,7 +67,7 @@ def largest_output_delta(mechanism: RandomAllocation, epsilon: float, direction:
         at = int(np.argmax(gain))
         best = max(best, float(gain[at]))
         low, high = float(z[max(at - 2, 0)]), float(z[min(at + 2, _NUM_THRESHOLDS - 1)])
-    return best * (1.0 - 2.0**-50)
+    return down(best, 8)
 
 
 def largest_output_epsilon(mechanism: RandomAllocation, delta: float, direction: Direction) -> float:

@@ -15,7 +15,7 @@ from jaxacct.bounds.poisson._profile import Steps, concrete_base, poisson_pld, r
 from jaxacct.composition import Group
 from jaxacct.curves import Pld
 from jaxacct.mechanisms import RandomAllocation
-from jaxacct.special import bisect
+from jaxacct.special import bisect, down, up
 
 _LARGEST_RATE = 0.999  # nothing to gain beyond
 _NUM_BISECTIONS = 24
@@ -175,7 +175,7 @@ def truncated_epsilon(
             return math.inf
         if excess not in plds:
             plds[excess] = poisson_pld(base, _schedule(runs, excess), direction, delta=delta)
-        left = delta * (1.0 - 2.0**-50) - _sum_up(0.0, _log_total(tail, runs, excess, cap))
+        left = down(delta, 8) - _sum_up(0.0, _log_total(tail, runs, excess, cap))
         return plds[excess].epsilon(left) if left > 0.0 else math.inf
 
     def solve(share: float) -> float:
@@ -193,4 +193,4 @@ def truncated_epsilon(
 def _sum_up(delta: float, log_tail: float) -> float:
     """delta + exp(log_tail), rounded up."""
     tail = math.exp(min(log_tail, 0.0)) * (1.0 + 2.0**-50 * (2.0 + abs(log_tail))) if log_tail > -math.inf else 0.0
-    return min(1.0, (delta + tail) * (1.0 + 2.0**-52))
+    return min(1.0, up(delta + tail, 4))

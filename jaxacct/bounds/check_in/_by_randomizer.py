@@ -35,7 +35,7 @@ from jaxacct.divergence.check_in._response import response_floor_epsilon, respon
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.mechanisms import FiniteRandomizer, GaussianReports, KaryRandomizedResponse
 from jaxacct.mechanisms._check_in import CheckIn
-from jaxacct.special import log_normal_tail, log_or_minus_inf, softplus
+from jaxacct.special import down, log_normal_tail, log_or_minus_inf, softplus
 
 _REPORTS, _CLONES = Layout(32, 8, 96), Layout(16, 8, 256)
 _CURVE_REPORTS, _CURVE_CLONES, _NODES = Layout(24, 6, 56), Layout(12, 6, 128), 192
@@ -285,11 +285,11 @@ def setting_of(mechanism: CheckIn) -> tuple[jax.Array, jax.Array, jax.Array]:
         return n, prob, 0.0 * one
     if isinstance(randomizer, GaussianReports):
         half = 1.0 / randomizer.noise_multiplier * one
-        return n, prob, (log_normal_tail(-half) - log_normal_tail(half)) * (1.0 - 2.0**-40)
+        return n, prob, down(log_normal_tail(-half) - log_normal_tail(half), 2**13)
     local = randomizer.local_epsilon * one
     if isinstance(randomizer, KaryRandomizedResponse):
         growth = jnp.exp(jnp.minimum(local, 700.0))
-        prob = prob * jnp.minimum((growth + 1.0) / (growth + randomizer.num_categories - 1.0), 1.0) * (1.0 - 2.0**-48)
+        prob = down(prob * jnp.minimum((growth + 1.0) / (growth + randomizer.num_categories - 1.0), 1.0), 32)
     return n, prob, local
 
 

@@ -24,6 +24,7 @@ from jaxacct.special import (
     log_sum_exp,
     map_rows,
     softplus,
+    up,
 )
 
 _NUM_V = 512  # nodes in v = log z
@@ -99,7 +100,7 @@ def _group_rdp(sigma: jax.Array, t: jax.Array, a: np.ndarray) -> jax.Array:
     rounding = 4.0 * ULP * (64.0 + 8.0 * top + top * (jnp.log(t) + 0.5 * top / (sigma * sigma)))
     log_moment = log_sum_exp(jnp.stack([log_sum, left, right])) + 1.2 * jnp.exp(log_grid) + rounding + 1e-15
     log_moment = jnp.where(log_grid < -3.0, jnp.maximum(log_moment, 0.0), jnp.inf)
-    return jnp.minimum(log_moment, chord) * (1.0 + 2.0**-50) / (a_ - 1.0)
+    return up(jnp.minimum(log_moment, chord) / (a_ - 1.0), 8)
 
 
 def _log_laplace_moments(v: jax.Array, sigma: jax.Array, t: jax.Array, *, top: int) -> jax.Array:

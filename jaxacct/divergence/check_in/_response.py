@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxacct.divergence.response._binary import _blocks, _Setting
-from jaxacct.special import bisect_lanes, down, log_sum_exp
+from jaxacct.special import bisect_lanes, down, log_sum_exp, up
 
 _LARGEST = 700.0
 _NUM_HALVINGS = 28
@@ -33,7 +33,7 @@ def response_floor_log_delta(
     local = jnp.minimum(local_epsilon, _LARGEST)
     growth = jnp.exp(local)
     r, rest = 1.0 / (1.0 + growth), growth / (1.0 + growth)
-    slope = 2.0 * jnp.sinh(local) / num_users * (1.0 - 2.0**-48)
+    slope = down(2.0 * jnp.sinh(local) / num_users, 32)
     mean = num_users * prob
     reach = _DEVIATIONS * jnp.sqrt(mean * (1.0 - prob)) + 16.0
     low = jnp.maximum(jnp.floor(mean - reach), 1.0)
@@ -42,7 +42,7 @@ def response_floor_log_delta(
     visible = _Setting(num_users, prob, 1.0 - prob, slope)
     log_mass, _ = _blocks(visible, jax.lax.stop_gradient(low), stride, 1.0, window)
     counts = jax.lax.stop_gradient(low) + stride * jnp.arange(window, dtype=jnp.int32).astype(jnp.float64)[:, None]
-    distance = jnp.expm1(epsilon) / jnp.where(slope > 0, slope, 1.0) * (1.0 + 2.0**-46)
+    distance = up(jnp.expm1(epsilon) / jnp.where(slope > 0, slope, 1.0), 128)
 
     def given(k: jax.Array) -> jax.Array:
         """log E[(c - k r - distance)_+ | k]."""

@@ -27,7 +27,7 @@ from jaxacct.divergence.response._lattice_comb import (
     right_reach,
     stride,
 )
-from jaxacct.special import map_rows, one_minus_exp, softplus
+from jaxacct.special import down, map_rows, one_minus_exp, softplus, up
 from jaxacct.special._binomial import _product_error, binomial_rate, log_binomial_pmf
 
 LARGEST = 300.0  # local epsilon beyond which nothing is claimed
@@ -224,5 +224,5 @@ def response_renyi(
     powers = tuple(1.0 - a if reverse else float(a) for a in orders)
     logs = response_log_excess(num_reports, local_epsilon, powers=powers, window=window)
     scale = 1.0 / (jnp.asarray(orders, jnp.float64)[:, None] - 1.0)
-    lower = softplus(logs.lower) * scale * (1.0 - 2.0**-49)
-    return Ends(lower, softplus(logs.upper) * scale * (1.0 + 2.0**-49))
+    lower = down(softplus(logs.lower) * scale, 16)
+    return Ends(lower, up(softplus(logs.upper) * scale, 16))

@@ -194,7 +194,7 @@ def laplace_rdp(local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Arr
     far = rise + jnp.log(a / (2.0 * a - 1.0)) + jnp.log1p(powers / a * jnp.exp(-rise - fall))
     scale = jnp.where(powers > 0, powers, 1.0)
     small = jnp.where(powers > 0, jnp.log1p(scale * jnp.where(near, mean, 0.0)) / scale, mean)
-    value = jnp.where(near, small, far / scale) * (1.0 + 2.0**-46)
+    value = up(jnp.where(near, small, far / scale), 128)
     return jnp.where(local_epsilon >= 0, jnp.minimum(value, local_epsilon), jnp.inf)
 
 
