@@ -95,8 +95,7 @@ _COMPOSED = (
         "masses, 0.0, 0.0, step, law.side",
         ONLY_ONE,
     ),
-    Mutant("divergence/lattice/_ratio.py", "math.log(rest)), np.append", "math.log1p(share)), np.append", ONLY_ONE),
-    Mutant("bounds/_privacy_loss.py", "(selected - larger) * epochs", "(selected - larger)", PLD),
+    Mutant("composition.py", "(k - larger) * epochs", "(k - larger)", PLD),
     Mutant(
         "bounds/_privacy_loss.py",
         "from_cells(q - high + error, high + error",
@@ -118,8 +117,13 @@ _ANSWERS = (
     Mutant("conversion.py", "rdp + base - tail + rounding)", "rdp + base - tail - rounding)", PROPERTIES),
     Mutant("conversion.py", "rdp + base - tail + rounding)", "rdp + 2.0 * base - tail + rounding)", PROPERTIES),
     Mutant("conversion.py", "+ base - log_scale + rounding", "+ base + log_scale + rounding", PROPERTIES),
-    Mutant("composition.py", "return Group(size, (num_selected", "return Group(size + 1.0, (num_selected", PROPERTIES),
-    Mutant("composition.py", "return total * _ROUND_UP", "return total / _ROUND_UP", PROPERTIES),
+    Mutant("composition.py", "return Group(size, (k - larger)", "return Group(size + 1, (k - larger)", PROPERTIES),
+    Mutant(
+        "composition.py",
+        "return up(total, 2 * (len(terms) + 1))",
+        "return total / up(1.0, 2 * (len(terms) + 1))",
+        PROPERTIES,
+    ),
     Mutant(
         "_answering.py",
         "worst = best if worst is None else _largest(worst, best)",
@@ -159,7 +163,12 @@ _ANSWERS = (
 
 _GAUSSIAN = (
     Mutant("divergence/gaussian/_pair.py", "log_delta + slack, 0.0", "log_delta - slack, 0.0", DIVERGENCE),
-    Mutant("divergence/gaussian/_pair.py", "mu * mu * (1.0 + 2.0**-50)", "mu * mu * (1.0 - 2.0**-50)", DIVERGENCE),
+    Mutant(
+        "divergence/gaussian/_pair.py",
+        "return up(0.5 * orders",
+        "return up(0.5 * (1.0 - 2.0**-49) * orders",
+        DIVERGENCE,
+    ),
     Mutant("divergence/gaussian/_pair.py", "(ratios[0] + ratios[1])", "(ratios[0] - ratios[1])", DIVERGENCE),
     Mutant(
         "divergence/gaussian/_sampled.py",
@@ -168,7 +177,6 @@ _GAUSSIAN = (
         SAMPLED,
     ),
     Mutant("divergence/gaussian/_sampled.py", "jnp.abs(x) - other * decay", "jnp.abs(x) + other * decay", SAMPLED),
-    Mutant("divergence/gaussian/_sampled.py", "chord = (1.0 - share) *", "chord = share *", SAMPLED),
     Mutant(
         "divergence/gaussian/_sampled_line.py",
         "error = error + window(a, size) + grid(",
@@ -219,15 +227,18 @@ _ALLOCATION = (
         "total * log_phi[1]",
         BOUNDS,
     ),
-    Mutant("bounds/allocation/_by_poisson.py", "epsilon)) + tail) *", "epsilon))) *", BOUNDS),
+    Mutant("bounds/allocation/_by_poisson.py", "epsilon)) + tail, 4)", "epsilon)), 4)", BOUNDS),
     Mutant("bounds/allocation/_by_poisson.py", "- 1.0 / (num_steps * rate) - 2", "- 2", BOUNDS),
-    Mutant("bounds/allocation/_by_poisson.py", "return up - down + 2", "return up - 2.0 * down + 2", BOUNDS),
+    Mutant("bounds/allocation/_by_poisson.py", "return rise - fall + 2", "return rise - 2.0 * fall + 2", BOUNDS),
     Mutant("bounds/allocation/_recursive.py", "scale = -2.0 * inner", "scale = -4.0 * inner", BOUNDS),
     Mutant("bounds/allocation/_recursive.py", "/ -np.expm1(at - top)", "/ 1.0", BOUNDS),
-    Mutant("bounds/allocation/_posterior_rate.py", "(delta + tail) *", "delta *", BOUNDS),
+    Mutant("bounds/allocation/_posterior_rate.py", "up(delta + tail, 4)", "up(delta, 4)", BOUNDS),
     Mutant("bounds/allocation/_posterior_rate.py", "math.log(r.num_runs) + tail", "tail", BOUNDS),
     Mutant(
-        "bounds/allocation/_decomposition.py", "direction)) * poisson * _UP)", "direction)) ** 2 * poisson)", BOUNDS
+        "bounds/allocation/_decomposition.py",
+        "direction)) * poisson, _ULPS))",
+        "direction)) ** 2 * poisson, _ULPS))",
+        BOUNDS,
     ),
     Mutant("bounds/allocation/_overlap.py", "epochs * v if a >= 2.0 else np.inf", "epochs * v", BOUNDS),
     Mutant("bounds/allocation/_overlap.py", "* (1.0 + 2.0 * error + size)", "* (1.0 - 2.0 * error - size)", BOUNDS),
@@ -254,8 +265,8 @@ _SHUFFLED = (
     ),
     Mutant(
         "divergence/clones/_profile.py",
-        "jnp.stack([lower, at.log_upper]) - safe",
-        "jnp.stack([lower, at.log_upper])",
+        "jnp.stack([lower, at.log_delta.upper]) - safe",
+        "jnp.stack([lower, at.log_delta.upper])",
         CLONES,
     ),
     Mutant("divergence/clones/_smooth.py", "(first + peaks + beyond)", "first", CLONES),
@@ -309,7 +320,8 @@ _SHUFFLED = (
     ),
     Mutant("divergence/response/_special_pair.py", "series = 1.0 + z / k", "series = 1.0 - z / k", GIRGIS_ROUNDED),
     Mutant("bounds/shuffle/_special_pairs.py", "jnp.logaddexp(excess, tail) + 2", "excess + 2", GIRGIS),
-    Mutant("bounds/shuffle/_special_pairs.py", "(j - a) * (i - 1)", "(j - a) * i", GIRGIS),
+    Mutant("special/_chord.py", "* ((i - 1.0) / (a - 1.0))", "* (i / (a - 1.0))", GIRGIS),
+    Mutant("special/_chord.py", "near, far = (j - a)", "near, far = (a - i)", SAMPLED),
     Mutant("bounds/shuffle/_special_pairs_exact.py", "jnp.logaddexp(log_total, error)", "log_total", GIRGIS),
     Mutant(
         "bounds/shuffle/_special_pairs_exact.py",
@@ -332,8 +344,8 @@ _CHECKED_IN = (
     Mutant("papers/check_ins/_coupling.py", "(1.0 - share) * jnp.sum(moved", "0.0 * jnp.sum(moved", CHECK_IN),
     Mutant(
         "bounds/check_in/_profile.py",
-        "(jnp.exp(log_fixed) + grown)",
-        "grown",
+        "up(jnp.exp(log_fixed) + grown, 32)",
+        "up(grown, 32)",
         f"{CHECK_IN} -k costs",
     ),
     Mutant("divergence/check_in/_clones.py", "log_delta + 2e-12 +", "log_delta - 2e-12 -", CHECK_IN),

@@ -13,8 +13,7 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
-from jaxacct._types import Bound, Direction, Progress
-from jaxacct.divergence._inversion import Ends
+from jaxacct._types import Bound, Direction, Ends, Progress
 
 BOTH = (Direction.REMOVE, Direction.ADD)
 
@@ -200,7 +199,9 @@ class ProfileMethod(LaneMethod):
 class Ask(Protocol):
     """The whole loop, for a part of a mechanism: the ends of the worse direction."""
 
-    def __call__(self, mechanism: Any, query: Query, target: float, width: float, *, wants_lower: bool) -> Ends: ...
+    def __call__(
+        self, mechanism: Any, query: Query, target: float, width: float, *, wants_lower: bool
+    ) -> Ends[float]: ...
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -216,7 +217,7 @@ class Bracketing:
     """
 
     width: float
-    known: Mapping[Direction, Ends]
+    known: Mapping[Direction, Ends[float]]
     wants_lower: bool
     ask: Ask
     progress: Progress | None = None
@@ -262,7 +263,7 @@ class BracketMethod(TwoEndedMethod):
       is_last_resort: asked only where no other method has found a finite bound; then by quick questions too.
     """
 
-    bracket: Callable[[Any, Query, float, Bracketing], Mapping[Direction, Ends]]
+    bracket: Callable[[Any, Query, float, Bracketing], Mapping[Direction, Ends[float]]]
     pays_below: float = math.inf
     is_last_resort: bool = False
 
@@ -277,6 +278,6 @@ class LaneBracketMethod(TwoEndedMethod, LaneMethod):
       traced_size: the one that is used inside a user's traced program.
     """
 
-    bracket: Callable[..., Ends]
+    bracket: Callable[..., Ends[jax.Array]]
     sizes: tuple[Any, ...]
     traced_size: Any

@@ -221,6 +221,45 @@ def float64_kernel(
     return lambda fn: Kernel(fn, rounding, lane_bytes)
 
 
+class KernelByStructure:
+    """Kernels of a function of a mechanism, or of any tree of numbers: one for each structure it comes in.
+
+    Called with the tree, its leaves scalars, arrays or tracers that broadcast with the lanes behind it. A structure
+    holds all that is not a leaf: which mechanisms are composed, and their static fields.
+
+    Args:
+      fn: ``fn(tree, *lanes, **static)`` with float64 ``[L]`` for leaves and lanes, otherwise as for `Kernel`.
+      rounding, lane_bytes: as for `Kernel`.
+      maxsize: kernels kept, the last ones used; a kernel holds what was compiled for it.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        rounding: Rounding | tuple[Any, ...] = Rounding.NEAREST,
+        lane_bytes: int | Callable[..., int] = 2**16,
+        *,
+        maxsize: int = 64,
+    ):
+        def make(structure: Any) -> Kernel:
+            def of_leaves(*lanes: jax.Array, **static: Any) -> Any:
+                count = structure.num_leaves
+                return fn(jax.tree.unflatten(structure, lanes[:count]), *lanes[count:], **static)
+
+            of_leaves.__name__ = getattr(fn, "__name__", "kernel")
+            return Kernel(of_leaves, rounding, lane_bytes)
+
+        self._of = functools.lru_cache(maxsize=maxsize)(make)
+
+    def of(self, structure: Any) -> Kernel:
+        """The kernel of ``(*leaves, *lanes, **static)`` for one structure, as `jax.tree.flatten` gives it."""
+        return self._of(structure)
+
+    def __call__(self, tree: Any, *lanes: Any, **static: Any) -> Any:
+        leaves, structure = jax.tree.flatten(tree)
+        return self.of(structure)(*leaves, *lanes, **static)
+
+
 class HostProgram:
     """A float64 function of concrete arrays of any shape; NumPy in, NumPy out, compiled once for each shape.
 

@@ -2,7 +2,9 @@
 
 import enum
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
+
+Number = TypeVar("Number")
 
 
 class Bound(enum.Enum):
@@ -42,6 +44,16 @@ class Direction(enum.Enum):
 
     REMOVE = "remove"
     ADD = "add"
+
+
+class Ends(NamedTuple, Generic[Number]):
+    """A certified lower and upper bound on a number: Python floats, or NumPy or JAX arrays of one shape.
+
+    Where they bound a logarithm, what holds them is named so: `log_ends`, `log_delta`.
+    """
+
+    lower: Number
+    upper: Number
 
 
 class OrderEdgeWarning(UserWarning):

@@ -3,32 +3,31 @@
 import dataclasses
 import functools
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._precision import Rounding, float64_kernel
-from jaxacct._types import Bound
+from jaxacct._types import Bound, Number
 from jaxacct._validate import check_count, checked_array
 from jaxacct.curves import Pld, RdpCurve
 from jaxacct.curves._convolution import compose_plds
 from jaxacct.divergence._inversion import LineMoments
+from jaxacct.special import up
 
-_ROUND_UP = 1.0 + 2.0**-51
 
+class Group(NamedTuple, Generic[Number]):
+    """`num_runs` independent runs of 1-out-of-`num_steps` allocation: Python integers, or JAX arrays."""
 
-class Group(NamedTuple):
-    """`num_runs` independent runs of 1-out-of-`num_steps` allocation."""
-
-    num_steps: jax.Array
-    num_runs: jax.Array
+    num_steps: Number
+    num_runs: Number
 
 
 def allocation_groups(
-    num_steps: jax.Array, num_selected: jax.Array, num_epochs: jax.Array, *, uneven: bool
-) -> tuple[Group, ...]:
+    num_steps: Number, num_selected: Number, num_epochs: Number, *, uneven: bool
+) -> tuple[Group[Number], ...]:
     """The runs of 1-out-of-n whose composition dominates `num_epochs` epochs of k-out-of-t allocation.
 
     A uniform k-subset is a random split of the steps into k groups and one step from each (Feldman and
@@ -36,21 +35,26 @@ def allocation_groups(
     r = t mod k of them have one step more, which is never worse (spec S4).
 
     Args:
+      num_steps, num_selected, num_epochs: t, k and the epochs; Python integers, or JAX arrays (traced or not).
       uneven: static; False promises that k divides t everywhere, which halves the work.
+
+    >>> allocation_groups(11, 4, 3, uneven=True)
+    (Group(num_steps=2, num_runs=3), Group(num_steps=3, num_runs=9))
     """
-    size = jnp.floor(num_steps / num_selected)
-    larger = num_steps - size * num_selected
+    t, k, epochs = (cast(Any, x) for x in (num_steps, num_selected, num_epochs))
+    # the quotient of doubles below 2^40 never rounds up to a whole number
+    size = jnp.floor(t / k) if isinstance(t, jax.Array) else t // k
+    larger = t - size * k
     if not uneven:
-        return (Group(size, num_selected * num_epochs),)
-    return Group(size, (num_selected - larger) * num_epochs), Group(size + 1.0, larger * num_epochs)
+        return (Group(size, k * epochs),)
+    return Group(size, (k - larger) * epochs), Group(size + 1, larger * epochs)
 
 
 def compose_rdp(parts: Iterable[tuple[jax.Array, jax.Array]]) -> jax.Array:
     """sum count * rdp over (rdp [A, L], count [L]), rounded up: Renyi divergences add under composition."""
-    total = jnp.zeros(())
-    for rdp, count in parts:
-        total = total + jnp.where(count > 0, rdp, 0.0) * count
-    return total * _ROUND_UP
+    terms = [jnp.where(count > 0, rdp, 0.0) * count for rdp, count in parts]
+    total = functools.reduce(jnp.add, terms, jnp.zeros(()))
+    return up(total, 2 * (len(terms) + 1))  # a product, and a sum for each further part
 
 
 def compose_line_moments(parts: Iterable[tuple[LineMoments, jax.Array]]) -> LineMoments:
@@ -71,7 +75,7 @@ def compose_gaussian_mu(parts: Iterable[tuple[jax.Array, jax.Array]]) -> jax.Arr
     total = jnp.zeros(())
     for mu, count in pairs:
         total = total + count * (mu / scale) * (mu / scale)
-    return jnp.sqrt(total) * scale * (1.0 + 2.0**-52 * (len(pairs) + 8.0))
+    return up(jnp.sqrt(total) * scale, 2 * (len(pairs) + 8))
 
 
 @float64_kernel(rounding=Rounding.UP)

@@ -20,6 +20,7 @@ from jaxacct.divergence.sampling._allocation import Run, Tile
 from jaxacct.divergence.sampling._draws import stream
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.mechanisms._base import Mechanism
+from jaxacct.special import bisect_lanes
 
 _LEAST_NOISE = 1 / 16  # below it a likelihood ratio may overflow
 _MOST_STEPS = 2**30  # counted in int32
@@ -336,11 +337,12 @@ def chernoff_upper_confidence(mean: Any, num_samples: int, error_prob: float, sc
         np.divide(mean, scale, out=np.zeros(np.broadcast_shapes(np.shape(mean), scale.shape)), where=scale > 0), 0, 1
     )
     allowed = math.log(1.0 / error_prob) / num_samples
-    low, high = np.zeros_like(q), np.minimum(math.sqrt(2.0 * allowed) * np.sqrt(q) + 2.0 * allowed, 1.0 - q)
+    most = np.minimum(math.sqrt(2.0 * allowed) * np.sqrt(q) + 2.0 * allowed, 1.0 - q)
+
+    def outside(gap: np.ndarray) -> np.ndarray:
+        kl = -np.where(q > 0, q * np.log1p(gap / q), 0.0) - np.where(q < 1, (1 - q) * np.log1p(-gap / (1 - q)), 0.0)
+        return ~(kl <= allowed)
+
     with np.errstate(divide="ignore", invalid="ignore"):
-        for _ in range(120):
-            gap = 0.5 * (low + high)
-            kl = -np.where(q > 0, q * np.log1p(gap / q), 0.0) - np.where(q < 1, (1 - q) * np.log1p(-gap / (1 - q)), 0.0)
-            inside = kl <= allowed
-            low, high = np.where(inside, gap, low), np.where(inside, high, gap)
-    return scale * np.minimum(q + high, 1.0)
+        gap = bisect_lanes(outside, most, np.zeros_like(q), num_steps=120)
+    return scale * np.minimum(q + gap, 1.0)

@@ -1,6 +1,5 @@
 """What an adversary can tell: the errors of any test for whether one record took part."""
 
-import functools
 import math
 from typing import Any
 
@@ -9,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._method import Query
-from jaxacct._precision import Kernel, Rounding
+from jaxacct._precision import Kernel, KernelByStructure, Rounding
 from jaxacct._types import TooFineError
 from jaxacct._validate import check_probability, checked_array
 from jaxacct.accounting import pld
@@ -24,7 +23,7 @@ from jaxacct.curves._from_profile import profile_of
 from jaxacct.divergence.clones._profile import lane_bytes, window_for
 from jaxacct.divergence.clones._tradeoff import clones_gdp, clones_tradeoff, normal_upper_quantile
 from jaxacct.mechanisms import Shuffled
-from jaxacct.special import log_normal_tail
+from jaxacct.special import log_normal_tail, up
 
 _NUM_LINES = 256  # of either spacing
 _SMALLEST = 1e-14  # delta at the last line
@@ -40,6 +39,7 @@ def _gaussian_errors(error: jax.Array, mu: jax.Array) -> jax.Array:
 
 
 _GAUSSIAN = Kernel(_gaussian_errors, Rounding.DOWN)
+_MU = KernelByStructure(composed_mu, Rounding.UP)
 _CLONES = Kernel(clones_tradeoff, Rounding.DOWN, lane_bytes)
 
 
@@ -102,18 +102,12 @@ def gdp(mechanism: Any) -> float:
         return _mu(mechanism)
     if _has_pair(mechanism):
         mu = clones_gdp(*concrete_pair(mechanism), window=_window(mechanism))
-        return mu * math.sqrt(mechanism.num_epochs) * (1.0 + 2.0**-50)
+        return up(mu * math.sqrt(mechanism.num_epochs), 8)  # the square root and its product
     raise ValueError(f"mechanism={mechanism!r} has no Gaussian trade-off function here: ask for its tradeoff instead")
 
 
-@functools.lru_cache(maxsize=64)
-def _mu_kernel(structure: Any) -> Kernel:
-    return Kernel(lambda *lanes: composed_mu(jax.tree.unflatten(structure, lanes)), Rounding.UP)
-
-
 def _mu(mechanism: Any) -> float:
-    leaves, structure = jax.tree.flatten(mechanism)
-    return float(_mu_kernel(structure)(*leaves)) * (1.0 + 2.0**-48)
+    return up(float(_MU(mechanism)), 32)
 
 
 def _has_pair(mechanism: Any) -> bool:

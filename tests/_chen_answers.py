@@ -81,7 +81,7 @@ def _window(a):
 
 def _clones_delta(a):
     at = _delta(a["eps"], a["n"], math.exp(-a["eps0"]), a["eps0"], window=_window(a))
-    return math.exp(at.log_upper)
+    return math.exp(at.log_delta.upper)
 
 
 def _clones_epsilon(a):

@@ -21,11 +21,18 @@ from jaxacct.divergence.response._renyi import response_renyi, response_window
 from jaxacct.papers.girgis import _below as below
 from jaxacct.papers.girgis._histogram import MOST_CELLS, histogram_rdp
 from jaxacct.papers.girgis._ternary_response import ternary_response_renyi, ternary_window
+from jaxacct.special import at_real_orders
 
 theorem1, theorem2 = Kernel(girgis.theorem1_rdp), Kernel(girgis.theorem2_rdp)
-theorem1_real = Kernel(
-    lambda n, e, *, orders: girgis.at_real_orders(lambda a: girgis.theorem1_rdp(n, e, orders=a), orders=orders)
-)
+
+
+def _theorem1_real(n, local_epsilon, *, orders):
+    """Equation (8): the chord between whole orders."""
+    known = tuple(range(2, max(2, math.ceil(max(orders))) + 1))
+    return at_real_orders(girgis.theorem1_rdp(n, local_epsilon, orders=known), known, orders)
+
+
+theorem1_real = Kernel(_theorem1_real)
 best_split, simple, earlier = (
     Kernel(girgis.best_split_rdp),
     Kernel(girgis.simple_rdp),
@@ -54,7 +61,9 @@ log_moments, moment_tail = Kernel(special.log_moments), Kernel(special.log_momen
 chi_square = Kernel(special.largest_chi_square)
 simple_epsilon, optimal_log_delta = Kernel(composition.simple_epsilon), Kernel(composition.optimal_log_delta)
 binary_delta = Kernel(binary_response_log_delta)
-pair_delta = Kernel(lambda e, n, local, *, window: clones_delta(e, n, np.e**-local, local, window=window).log_upper)
+pair_delta = Kernel(
+    lambda e, n, local, *, window: clones_delta(e, n, np.e**-local, local, window=window).log_delta.upper
+)
 converted = Kernel(lambda log_delta, *rdp, orders: epsilon_from_rdp(*_columns(orders, rdp), log_delta).value)
 converted_delta = Kernel(lambda epsilon, *rdp, orders: log_delta_from_rdp(*_columns(orders, rdp), epsilon).value)
 

@@ -19,13 +19,13 @@ from jaxacct._precision import Rounding, float64_kernel
 from jaxacct.bounds import gaussian
 from jaxacct.bounds.allocation import _renyi as allocation
 from jaxacct.bounds.discrete import types_delta
-from jaxacct.bounds.shuffle._special_pairs import at_real_orders
 from jaxacct.composition import compose_gaussian_mu
 from jaxacct.conversion import curve_delta, curve_epsilon, delta_from_log
 from jaxacct.divergence.allocation._fractional import fractional_rdp
 from jaxacct.divergence.allocation._powers import general_rdp
 from jaxacct.papers.random_allocation._discrete_moments import discrete_log_moments
 from jaxacct.papers.random_allocation._overlap_exact import exact_overlap_rdp
+from jaxacct.special import at_real_orders
 
 Args = dict[str, Any]
 
@@ -81,10 +81,9 @@ def _of_lanes(sigma: jax.Array, num_steps: jax.Array, num_selected: jax.Array, n
 
 @float64_kernel(rounding=Rounding.UP)
 def _chord_rdp(*lanes: jax.Array, orders: tuple[float, ...]) -> jax.Array:
-    def whole_orders(orders: tuple[int, ...]) -> jax.Array:
-        return allocation.direct_remove_rdp(_of_lanes(*lanes), orders=orders, uneven=True)
-
-    return at_real_orders(whole_orders, orders=orders)
+    known = tuple(range(2, max(2, math.ceil(max(orders))) + 1))
+    whole_orders = allocation.direct_remove_rdp(_of_lanes(*lanes), orders=known, uneven=True)
+    return at_real_orders(whole_orders, known, orders)
 
 
 @float64_kernel(rounding=Rounding.UP, lane_bytes=2**22)

@@ -11,6 +11,7 @@ from _reference import Declined, Quantity, Side
 
 import jaxacct as ja
 from jaxacct._precision import Kernel
+from jaxacct._types import Ends
 from jaxacct.bounds.discrete import has_types
 from jaxacct.bounds.shuffle import _approximate as reductions
 from jaxacct.bounds.shuffle import _closed_form as closed
@@ -54,12 +55,12 @@ def component_kernel(pair):
     kernel = Kernel(fn)
 
     def evaluate(epsilon, num_reports, *args):
-        """component.Enclosure of Python floats."""
+        """Ends of Python floats."""
         at = pair(*(jnp.asarray(a, float) for a in args))
         sizes = component.component_windows(num_reports, float(at.clone_prob), float(at.rest_prob))
         sizes = [max(512, size) for size in sizes]  # one program for most
         windows = dict(zip(("num_clones", "num_rest", "num_heads"), sizes, strict=True))
-        return component.Enclosure(*(float(v) for v in kernel(epsilon, num_reports, *args, **windows)))
+        return Ends(*(float(v) for v in kernel(epsilon, num_reports, *args, **windows)))
 
     return evaluate
 
@@ -73,7 +74,7 @@ def mean_kernel(pair):
     def evaluate(epsilon, num_reports, *args):
         at = pair(*(jnp.asarray(a, float) for a in args))
         size = max(1024, component.component_windows(num_reports, float(at.clone_prob), float(at.rest_prob))[0])
-        return component.Enclosure(*(float(v) for v in kernel(epsilon, num_reports, *args, num_clones=size)))
+        return Ends(*(float(v) for v in kernel(epsilon, num_reports, *args, num_clones=size)))
 
     return evaluate
 
@@ -194,7 +195,7 @@ _epsilon_kernel = Kernel(clones_epsilon, lane_bytes=lane_bytes)
 def _clones_delta(epsilon: float, num_reports: float, clone_prob: float, local_epsilon: float) -> float:
     """log delta with every count summed."""
     window = window_for(num_reports, clone_prob, max_window=2**19)
-    return float(_delta_kernel(epsilon, num_reports, clone_prob, local_epsilon, window=window).log_upper)
+    return float(_delta_kernel(epsilon, num_reports, clone_prob, local_epsilon, window=window).log_delta.upper)
 
 
 def _clones_epsilon(log_delta: float, num_reports: float, clone_prob: float, local_epsilon: float) -> float:
@@ -209,7 +210,7 @@ def _block_delta(a):
     """The end that `bound` names."""
     sizes = {"width": a["block"], "num_blocks": -(-a["n"] // a["block"])}
     at = _blocks(exponent(a, "eps"), a["n"], math.exp(-exponent(a, "eps0")), exponent(a, "eps0"), **sizes)
-    return math.exp(at.log_lower if a["bound"] == "lower" else at.log_upper)
+    return math.exp(at.log_delta.lower if a["bound"] == "lower" else at.log_delta.upper)
 
 
 def _delta_composed(a):

@@ -31,6 +31,7 @@ from _reference_allocation import (
 from scipy.optimize import minimize_scalar
 
 import jaxacct as ja
+from jaxacct._types import Ends
 from jaxacct.bounds.allocation._by_poisson import (
     Width,
     azuma_tail,
@@ -53,7 +54,7 @@ from jaxacct.bounds.discrete import types_delta
 from jaxacct.bounds.poisson._profile import runs_of
 from jaxacct.curves._convolution import compose_plds
 from jaxacct.curves._from_profile import convex_envelope, dominating_pld, profile_of
-from jaxacct.curves._from_profile_below import Bracketed, dominated_pld
+from jaxacct.curves._from_profile_below import dominated_pld
 from jaxacct.papers.random_allocation._combined import combined_delta, combined_epsilon
 from jaxacct.utility import mean_estimation_variance
 
@@ -469,7 +470,7 @@ def test_every_rounding_of_a_distribution_made_of_a_profile(sigma: float) -> Non
     """At the grid points of a convex curve, to the last digit: not below it, or not above."""
     step, size = 0.125, 60
     curve = np.asarray([gaussian_delta(step * j, sigma) for j in range(size)])
-    ends = Bracketed(curve, curve)
+    ends = Ends(curve, curve)
     above, below = dominating_pld(step, curve, curve, REMOVE), dominated_pld(step, ends, ends, REMOVE)
     with mp.workdps(50):
         for j in range(size):

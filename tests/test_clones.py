@@ -30,7 +30,7 @@ from jaxacct.special._fair_coins import fair_rate, log_fair_pmf, small_tail_rati
 REFERENCE = Path(__file__).parent / "reference"
 ENDS = (Rounding.DOWN, Rounding.UP)
 
-delta_kernel = Kernel(clones_delta, (*ENDS, Rounding.NEAREST), lane_bytes)
+delta_kernel = Kernel(clones_delta, (ENDS, Rounding.NEAREST), lane_bytes)
 epsilon_kernel = Kernel(clones_epsilon, ENDS, lane_bytes)
 tails_kernel = Kernel(clones_tails, lane_bytes=lane_bytes)
 tradeoff_kernel = Kernel(clones_tradeoff, Rounding.DOWN, lane_bytes)
@@ -44,7 +44,7 @@ def _quick_compilations(monkeypatch):
 
 def log_delta(epsilon, num_reports, local_epsilon, *, window):
     """The upper end for local randomizers without further structure: clone_prob = e^{-local_epsilon}."""
-    return clones_delta(epsilon, num_reports, jnp.exp(-local_epsilon), local_epsilon, window=window).log_upper
+    return clones_delta(epsilon, num_reports, jnp.exp(-local_epsilon), local_epsilon, window=window).log_delta.upper
 
 
 def least_epsilon(log_delta, num_reports, local_epsilon, *, window):
@@ -62,8 +62,8 @@ def quick_jit(fn):
 
 def delta_interval(epsilon, num_reports, clone_prob, local_epsilon, window=128):
     """[lower, upper] in mpmath, which knows no underflow."""
-    at = delta_kernel(epsilon, num_reports, clone_prob, local_epsilon, window=window)
-    return mp.exp(mp.mpf(float(at[0]))), mp.exp(mp.mpf(float(at[1])))
+    log_delta = delta_kernel(epsilon, num_reports, clone_prob, local_epsilon, window=window).log_delta
+    return mp.exp(mp.mpf(float(log_delta.lower))), mp.exp(mp.mpf(float(log_delta.upper)))
 
 
 def epsilon_interval(delta, num_reports, clone_prob, local_epsilon, window=128):
@@ -225,7 +225,7 @@ def test_logarithms_far_below_the_smallest_float():
         e, x = mp.exp(mp.mpf(local)), mp.exp(mp.mpf(eps))
         want = mp.log((e - x) / (1 + e)) + (n - 1) * mp.log1p(-mp.mpf(p) / 2)
     assert want < -600
-    low, high, _ = delta_kernel(eps, n, p, local, window=1024)
+    (low, high), _ = delta_kernel(eps, n, p, local, window=1024)
     assert low <= want <= high
     assert high - low < 1e-10
     low, high = epsilon_kernel(float(want), n, p, local, window=1024)
@@ -311,18 +311,18 @@ def test_monotone_over_random_points():
     args = [np.concatenate(parts) for parts in zip(*variants, strict=True)]
     p = np.exp(-args[2])
     at = delta_kernel(args[0], args[1], p, args[2], window=512)
-    assert not np.isnan(np.stack(at)).any()
-    assert (at[0] <= at[1]).all()
-    assert (at[1] <= 0).all()
-    low, high = (end.reshape(4, size) for end in at[:2])
+    assert not np.isnan([*at.log_delta, at.log_tail]).any()
+    assert (at.log_delta.lower <= at.log_delta.upper).all()
+    assert (at.log_delta.upper <= 0).all()
+    low, high = (end.reshape(4, size) for end in at.log_delta)
     assert (low[1] <= high[0]).all()  # more reports
     assert (low[2] <= high[0]).all()  # larger epsilon
     assert (low[0] <= high[3]).all()  # larger local epsilon
     # brackets are narrow wherever one of the methods applies: the window fits, or it is far from fitting
     spread, positive = np.sqrt(args[1] * p * (1 - p)), args[0] < args[2]
     summed, smooth = positive & (spread < 20), positive & (spread > 150)
-    assert np.max(at[1][summed] - at[0][summed]) < 2e-11
-    assert np.max(at[1][smooth] - at[0][smooth]) < 3e-5
+    assert np.max(at.log_delta.upper[summed] - at.log_delta.lower[summed]) < 2e-11
+    assert np.max(at.log_delta.upper[smooth] - at.log_delta.lower[smooth]) < 3e-5
 
 
 def test_closed_sandwich():
@@ -431,9 +431,9 @@ def test_epsilon_round_trip():
         assert 0 <= low <= high <= local
         assert high - low <= 1e-3 * high
         # another program, another rounding; what is booked is far more
-        assert delta_kernel(high, n, p, local, window=1024)[1] <= log_target + 1e-13 * (1 - log_target)
+        assert delta_kernel(high, n, p, local, window=1024).log_delta.upper <= log_target + 1e-13 * (1 - log_target)
         if low > 0:
-            assert delta_kernel(low, n, p, local, window=1024)[0] >= log_target - 1e-13 * (1 - log_target)
+            assert delta_kernel(low, n, p, local, window=1024).log_delta.lower >= log_target - 1e-13 * (1 - log_target)
 
 
 def test_window_for():

@@ -5,11 +5,10 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
+from jaxacct.bounds._largest_loss import largest_loss
 
 import jaxacct as ja
-from jaxacct.curves import _convolution as _pld_composition
 from jaxacct import intervals
-from jaxacct.bounds._largest_loss import largest_loss
 from jaxacct.curves import _convolution as _pld_composition
 from jaxacct.divergence.lattice import _ratio as lattice
 

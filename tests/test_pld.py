@@ -13,10 +13,10 @@ import jax
 import mpmath as mp
 import numpy as np
 import pytest
+from jaxacct._answering import DELTA
 
 import jaxacct as ja
 from jaxacct import intervals
-from jaxacct._answering import DELTA
 from jaxacct.curves import _convolution as composition
 from jaxacct.curves._convolution import compose_plds
 from jaxacct.divergence.lattice import _ratio as lattice
@@ -495,7 +495,7 @@ def test_unbooked_tails_are_caught(side: Side, monkeypatch: pytest.MonkeyPatch) 
 def test_turned_transform_error_is_caught(bound: ja.Bound, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [(0, 40, 0.0)]
     check_composition(parts, bound, deltas=(1.0, 1e-2))
-    monkeypatch.setattr(composition, "_ULP", -composition._ULP)
+    monkeypatch.setattr(composition, "ULP", -composition.ULP)
     with pytest.raises(AssertionError, match="below" if bound is UPPER else "above"):
         check_composition(parts, bound, deltas=(1.0, 1e-2))
 

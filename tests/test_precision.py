@@ -14,7 +14,7 @@ import pytest
 
 import jaxacct as ja
 from jaxacct import _precision
-from jaxacct._precision import Kernel, Rounding, float64_kernel
+from jaxacct._precision import Kernel, KernelByStructure, Rounding, float64_kernel
 
 TOL_F32 = 2e-7  # a value or derivative cast to float32, relative
 TOL_F64 = 1e-14  # the same program compiled another way, relative
@@ -460,3 +460,22 @@ def test_kernels_keep_their_name():
     assert documented.__name__ == "documented"
     assert documented.__doc__ == "Its docstring."
     assert functools.reduce(max, documented(np.arange(3.0))) == 2.0
+
+
+def test_kernels_by_structure_are_made_once_for_each():
+    traced = []
+
+    def total(tree, scale, *, power):
+        traced.append(jax.tree.structure(tree))
+        return scale * sum(x**power for x in jax.tree.leaves(tree))
+
+    kernel = KernelByStructure(total, Rounding.UP)
+    with _precision.one_program():
+        assert kernel({"a": 1.0, "b": 2.0}, 3.0, power=2) == 15.0
+        assert kernel({"a": 2.0, "b": 2.0}, 1.0, power=2) == 8.0
+        assert kernel((1.0, 2.0), 3.0, power=2) == 15.0
+        assert len(traced) == 2
+        np.testing.assert_array_equal(kernel((1.0, np.array([2.0, 3.0])), 1.0, power=1), [3.0, 4.0])
+    structure = jax.tree.structure((0.0, 0.0))
+    assert kernel.of(structure) is kernel.of(structure)
+    assert jax.jit(lambda x: kernel((x, 1.0), 2.0, power=1))(1.0) == 4.0

@@ -1,5 +1,8 @@
 """jaxacct.special against mpmath, over the whole range of each function."""
 
+import math
+from fractions import Fraction
+
 import jax
 import jax.numpy as jnp
 import mpmath as mp
@@ -328,3 +331,88 @@ def test_derivatives_of_mills_difference():
     pairs = list(zip(exact(x), exact(step), strict=True))
     assert worst(dx, [slope(a) - slope(a + b) for a, b in pairs]) < TOL_GRADIENT
     assert worst(ds, [-slope(a + b) for a, b in pairs]) < TOL_GRADIENT
+
+
+# --- rounding, bisection, chords ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ulps", [4, 8, 16, 32, 128, 512])
+def test_rounding_covers_the_roundings_it_says(ulps):
+    unit = Fraction(1, 2**53)
+    worst = (1 - unit) ** (ulps - 1)  # as many as it covers, and its own
+    assert Fraction(special.up(1.0, ulps)) * worst >= 1
+    assert Fraction(special.down(1.0, ulps)) * (1 + unit) ** (ulps - 1) <= 1
+    assert special.up(1.0, ulps) <= 1 + 2 * ulps * special.ULP
+    assert special.up(0.0, ulps) == special.down(0.0, ulps) == 0.0
+    assert special.up(math.inf, ulps) == math.inf
+
+
+def test_log_or_minus_inf():
+    x = np.array([0.0, -1.0, 1e-300, 2.0, np.inf, np.nan])
+    want = np.array([-np.inf, -np.inf, math.log(1e-300), math.log(2.0), np.inf, np.nan])
+    np.testing.assert_allclose(special.log_or_minus_inf(x), want, rtol=1e-15)
+    np.testing.assert_allclose(x64(special.log_or_minus_inf, x), want, rtol=1e-15)
+    with jax.enable_x64(True):
+        assert jax.grad(special.log_or_minus_inf)(0.0) == 0.0
+        assert jax.grad(special.log_or_minus_inf)(4.0) == 0.25
+
+
+@pytest.mark.parametrize(("safe", "other"), [(0.0, 3.0), (3.0, 0.0)])
+def test_bisection_returns_a_point_where_it_was_asked(safe, other):
+    asked = {}
+
+    def holds(x):
+        asked[x] = (x * x < 2.0) == (safe == 0.0)
+        return asked[x]
+
+    found = special.bisect(holds, safe, other, num_steps=60)
+    assert asked[found]
+    assert abs(found - math.sqrt(2.0)) <= 1e-15
+    assert special.bisect(lambda x: False, safe, other, num_steps=5) == safe
+    lanes = x64(
+        lambda s, o: special.bisect_lanes(lambda x: (x * x < 2.0) == (safe == 0.0), s, o, num_steps=60),
+        [safe, safe],
+        [other, other],
+    )
+    arrays = special.bisect_lanes(
+        lambda x: (x * x < 2.0) == (safe == 0.0), np.array([safe, safe]), np.array([other, other]), num_steps=60
+    )
+    assert lanes.tolist() == arrays.tolist() == [found, found]
+
+
+@pytest.mark.parametrize("place", [1, 2, 7, 99, 100])
+def test_bisection_over_whole_numbers(place):
+    def above(x):
+        assert 0 < np.min(x) <= np.max(x) < 100
+        return x >= place
+
+    assert special.bisect_whole(above, 100, 0) == place
+    assert special.bisect_whole(lambda x: x < place, 0, 100) == place - 1
+    lanes = special.bisect_lanes(lambda x: x >= place, np.array([100.0]), np.array([0.0]), num_steps=8, whole=True)
+    assert lanes == place
+    # the ends are not asked about, even in steps beyond the last that is needed
+    never = x64(lambda s, o: special.bisect_lanes(lambda x: x <= 0.0, s, o, num_steps=20, whole=True), [5.0], [0.0])
+    assert never == 5.0
+
+
+def test_first_doubling():
+    assert special.first_doubling(lambda x: x >= 0.5, limit=512.0) == (0.0, 1.0)
+    assert special.first_doubling(lambda x: x >= 5.0, limit=512.0) == (4.0, 8.0)
+    assert special.first_doubling(lambda x: x >= 512.0, limit=512.0) == (256.0, 512.0)
+    assert special.first_doubling(lambda x: False, limit=512.0) == (512.0, np.inf)
+
+
+def test_chord_between_whole_orders():
+    """R_a = a (log of a Gaussian's moment, 1/2 each) at whole orders: the chord is above it, and exact by fractions."""
+    known, orders = (2, 3, 8), (1.25, 2.0, 2.5, 3.0, 1.0 + 2.0**-40, 5.7, 8.0, 8.5)
+    values = np.array([[2.0, np.inf], [3.0, 3.0], [8.0, 8.0]])
+    found = x64(lambda v: special.at_real_orders(v, known, orders), values)
+    assert found[:, 0].tolist()[:2] == [2.0, 2.0]  # below the first known order its own value
+    assert found[[3, 6], 0].tolist() == [3.0, 8.0]
+    assert found[7].tolist() == [np.inf, np.inf]
+    assert found[[0, 1, 2, 4], 1].tolist() == [np.inf] * 4
+    for row, (i, j) in ((2, (2, 3)), (5, (3, 8))):
+        a = Fraction(orders[row])
+        exact_chord = ((j - a) * (i - 1) * i + (a - i) * (j - 1) * j) / (j - i) / (a - 1)
+        assert exact_chord <= Fraction(float(found[row, 0])) <= exact_chord * (1 + 24 * Fraction(special.ULP))
+        assert found[row, 0] > orders[row]

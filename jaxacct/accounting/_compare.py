@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxacct._method import Method, Query
+from jaxacct._method import LaneMethod, Method, Query
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, NeighboringRelation, TooFineError
 from jaxacct._validate import check_delta, check_epsilon, check_precision
@@ -72,7 +72,7 @@ def compare(
     check_precision(precision)
     width = query.width if precision is None else float(precision)
     every = [method for method in methods_for(mechanism) if method.is_listed]
-    lanes = [method for method in every if one_sided(method)]
+    lanes = [method for method in every if isinstance(method, LaneMethod) and one_sided(method)]
     scalar = not any(np.ndim(x) for x in (*jax.tree.leaves(mechanism), target))
     hosts = (
         [m for m in every if m not in lanes]

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._precision import Kernel, Rounding, float64_kernel
+from jaxacct._precision import KernelByStructure, Rounding, float64_kernel
 from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import (
     check_at_most,
@@ -30,14 +30,13 @@ from jaxacct.curves._convolution import ALL_DELTAS
 from jaxacct.divergence.allocation._powers import general_rdp
 
 
-@functools.lru_cache(maxsize=64)
-def _rdp_kernel(structure: Any) -> Kernel:
-    def worst(*lanes: jax.Array, orders: tuple[float, ...], parts: tuple[RenyiPlan, ...]) -> jax.Array:
-        mechanism = jax.tree.unflatten(structure, lanes)
-        whole = functools.reduce(jnp.maximum, [least_rdp(plan, mechanism, orders=orders) for plan in parts])
-        return jnp.where(in_domain(mechanism) & ~jnp.isnan(whole), whole, jnp.inf)
+def _worst_rdp(mechanism: Any, *, orders: tuple[float, ...], parts: tuple[RenyiPlan, ...]) -> jax.Array:
+    """The larger over the directions' plans of the least Renyi divergences, [A, L]."""
+    whole = functools.reduce(jnp.maximum, [least_rdp(plan, mechanism, orders=orders) for plan in parts])
+    return jnp.where(in_domain(mechanism) & ~jnp.isnan(whole), whole, jnp.inf)
 
-    return Kernel(worst, Rounding.UP, renyi_bytes)
+
+_RDP = KernelByStructure(_worst_rdp, Rounding.UP, renyi_bytes)
 
 
 def rdp(mechanism: Any, orders: Any, *, direction: Direction | None = None) -> RdpCurve:
@@ -68,9 +67,8 @@ def rdp(mechanism: Any, orders: Any, *, direction: Direction | None = None) -> R
             f"mechanism={mechanism!r} has a loss distribution only: no Renyi divergences, nothing inside jit; "
             "ask for its epsilon, delta, pld or compare"
         )
-    leaves, structure = jax.tree.flatten(mechanism)
     plans = tuple(renyi_plan(mechanism, d) for d in directions)
-    values = _rdp_kernel(structure)(*leaves, orders=tuple(wanted.tolist()), parts=plans)
+    values = _RDP(mechanism, orders=tuple(wanted.tolist()), parts=plans)
     theorem = "; ".join(dict.fromkeys(method.source(mechanism) for plan in plans for method, _ in plan))
     return RdpCurve(wanted, values, Bound.UPPER, mechanism.relation, theorem)
 

@@ -10,10 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._method import LaneBracketMethod, LaneMethod, ProfileMethod, Query, RenyiMethod
-from jaxacct._precision import Kernel, Rounding, is_traced
-from jaxacct._types import Bound
+from jaxacct._precision import KernelByStructure, Rounding, is_traced
+from jaxacct._types import Bound, Ends
 from jaxacct.conversion import delta_from_log, delta_from_log_down, epsilon_from_rdp, log_delta_from_rdp
-from jaxacct.divergence._inversion import Ends
 
 # Inside a user's jit the grid of orders cannot grow with the data: this one of a method's grids is taken, or the last.
 _TRACED_GRID = 1
@@ -65,18 +64,17 @@ def _(method: ProfileMethod, mechanism: Any, query: Query, target: jax.Array, **
 
 
 @functools.lru_cache(maxsize=256)
-def _kernel(method: LaneMethod, structure: Any, query: Query) -> Kernel:
+def _kernel(method: LaneMethod, query: Query) -> KernelByStructure:
     upper = Bound.UPPER in method.ends
 
-    def answer(*lanes: jax.Array, **static: Any) -> Any:
-        mechanism, target = jax.tree.unflatten(structure, lanes[:-1]), lanes[-1]
+    def answer(mechanism: Any, target: jax.Array, **static: Any) -> Any:
         value, order = value_on_lanes(method, mechanism, query, target, **static)
         # Traced arguments were not checked: outside their range, and for any nan, fail closed.
         ok = in_domain(mechanism) & query.allowed(target) & ~jnp.isnan(value)
         return jnp.where(ok, value, query.worst if upper else 0.0), order
 
     answer.__name__ = f"{method.name.replace(' ', '_')}_{query.value}"
-    return Kernel(answer, (Rounding.UP if upper else Rounding.DOWN, Rounding.NEAREST), method.lanes.bytes)
+    return KernelByStructure(answer, (Rounding.UP if upper else Rounding.DOWN, Rounding.NEAREST), method.lanes.bytes)
 
 
 @functools.singledispatch
@@ -87,8 +85,7 @@ def ask(method: LaneMethod, mechanism: Any, query: Query, target: Any) -> Answer
 
 @ask.register
 def _(method: ProfileMethod, mechanism: Any, query: Query, target: Any) -> Answer:
-    leaves, structure = jax.tree.flatten(mechanism)
-    value, order = _kernel(method, structure, query)(*leaves, target, **method.lanes.statics(mechanism))
+    value, order = _kernel(method, query)(mechanism, target, **method.lanes.statics(mechanism))
     return Answer(value, order, np.zeros(np.shape(value), bool))
 
 
@@ -107,8 +104,7 @@ def ask_at_grid(method: RenyiMethod, grid: int, mechanism: Any, query: Query, ta
 
 
 def _at_orders(method: RenyiMethod, mechanism: Any, query: Query, target: Any, orders: Sequence[float]) -> Any:
-    leaves, structure = jax.tree.flatten(mechanism)
-    return _kernel(method, structure, query)(*leaves, target, orders=orders, **method.lanes.statics(mechanism))
+    return _kernel(method, query)(mechanism, target, orders=orders, **method.lanes.statics(mechanism))
 
 
 def _on_grids(
@@ -116,14 +112,15 @@ def _on_grids(
 ) -> Answer:
     """On a grid of orders that is extended, point by point, until the best order is inside it."""
     leaves, structure = jax.tree.flatten(mechanism)
-    kernel, static = _kernel(method, structure, query), method.lanes.statics(mechanism)
+    kernel, static = _kernel(method, query), method.lanes.statics(mechanism)
     arrays = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (*leaves, target)))
     shape = arrays[0].shape
     value, order, edge = np.full(arrays[0].size, np.inf), np.full(arrays[0].size, np.nan), np.ones(arrays[0].size, bool)
     flat = [a.reshape(-1) for a in arrays]
     for orders in grids:
         todo = np.flatnonzero(edge)
-        new_value, new_order = kernel(*(a[todo] for a in flat), orders=orders, **static)
+        *fields, goal = (a[todo] for a in flat)
+        new_value, new_order = kernel(jax.tree.unflatten(structure, fields), goal, orders=orders, **static)
         value[todo], order[todo] = np.minimum(new_value, value[todo]), new_order
         # `up_to_order`: the orders above its last one are another method's
         edge[todo] = (new_order >= orders[-1]) & (new_value > 0) & math.isinf(method.up_to_order)
@@ -133,24 +130,19 @@ def _on_grids(
 
 
 @functools.lru_cache(maxsize=64)
-def _bracket_kernel(method: LaneBracketMethod, structure: Any, query: Query) -> Kernel:
-    def ends(*lanes: jax.Array, size: Any) -> tuple[jax.Array, jax.Array]:
-        mechanism, target = jax.tree.unflatten(structure, lanes[:-1]), lanes[-1]
+def bracket_kernel(method: LaneBracketMethod, query: Query) -> KernelByStructure:
+    """The compiled programs of a bracket on lanes."""
+
+    def ends(mechanism: Any, target: jax.Array, size: Any) -> tuple[jax.Array, jax.Array]:
         lower, upper = method.bracket(mechanism, query, target, size=size)
         ok = in_domain(mechanism) & query.allowed(target)
         lower = jnp.where(ok & ~jnp.isnan(lower), lower, 0.0)
         return lower, jnp.where(ok & ~jnp.isnan(upper), upper, query.worst)
 
     ends.__name__ = f"{method.name}_{query.value}"
-    return Kernel(ends, (Rounding.DOWN, Rounding.UP), method.lanes.bytes)
+    return KernelByStructure(ends, (Rounding.DOWN, Rounding.UP), method.lanes.bytes)
 
 
-def bracket_kernel(method: LaneBracketMethod, mechanism: Any, query: Query) -> Kernel:
-    """The compiled programs of a bracket on lanes, for mechanisms of one structure."""
-    return _bracket_kernel(method, jax.tree.structure(mechanism), query)
-
-
-def bracket_on_lanes(method: LaneBracketMethod, mechanism: Any, query: Query, target: Any, size: Any) -> Ends:
+def bracket_on_lanes(method: LaneBracketMethod, mechanism: Any, query: Query, target: Any, size: Any) -> Ends[Any]:
     """Bracket of the answer at one size of the kernel, batch + [2]: remove, then add."""
-    leaves = jax.tree.leaves(mechanism)
-    return Ends(*bracket_kernel(method, mechanism, query)(*leaves, target, size=size))
+    return Ends(*bracket_kernel(method, query)(mechanism, target, size=size))

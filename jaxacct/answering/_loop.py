@@ -25,12 +25,11 @@ from jaxacct._method import (
     TwoEndedMethod,
 )
 from jaxacct._precision import is_traced
-from jaxacct._types import Bound, Direction, OrderEdgeWarning, PrecisionWarning, TooFineError
+from jaxacct._types import Bound, Direction, Ends, OrderEdgeWarning, PrecisionWarning, TooFineError
 from jaxacct.answering._lanes import Answer, ask, bracket_on_lanes
 from jaxacct.answering._plan import Step, one_sided, plan
 from jaxacct.answering._question import Question
 from jaxacct.bounds._distribution import DistributionMethod
-from jaxacct.divergence._inversion import Ends
 
 
 class Asked(NamedTuple):
@@ -315,7 +314,9 @@ def _raise_at(found: Found, direction: Direction, at: Any, value: float, *, of_r
     found.raise_lower(floor, direction, of_reduction=of_reduction)
 
 
-def bracket_on_host(method: BracketMethod, question: Question, known: dict[Direction, Ends]) -> dict[Direction, Ends]:
+def bracket_on_host(
+    method: BracketMethod, question: Question, known: dict[Direction, Ends[float]]
+) -> dict[Direction, Ends[float]]:
     """The ends that a host's method gives for one point, in the directions of `known`."""
     width = question.width
     if question.method is not None and method.named_width is not None:
@@ -330,13 +331,13 @@ def bracket_on_host(method: BracketMethod, question: Question, known: dict[Direc
     return dict(method.bracket(question.mechanism, question.query, question.target, at))
 
 
-def _ask_part(mechanism: Any, query: Query, target: float, width: float, *, wants_lower: bool) -> Ends:
+def _ask_part(mechanism: Any, query: Query, target: float, width: float, *, wants_lower: bool) -> Ends[float]:
     """The loop for a part of a mechanism, the larger of its directions."""
     found = answer(Question(mechanism, query, target, mechanism.directions, width, wants_lower=wants_lower))
     return Ends(float(min(found.low, found.high)), float(found.high))
 
 
-def alone(method: Method, question: Question) -> Ends:
+def alone(method: Method, question: Question) -> Ends[float]:
     """The ends of the mechanism's value by one bracket method alone, at a scalar question of one direction."""
     own = dataclasses.replace(question, method=method.name, wants_lower=True)
     found = Found.nothing(own)

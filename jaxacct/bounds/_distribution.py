@@ -10,11 +10,10 @@ import jax
 import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
-from jaxacct._types import Bound, Direction, TooFineError
+from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.bounds.bases._base import Base, nothing, pld_of_law, side_of
 from jaxacct.curves import Pld
 from jaxacct.curves._convolution import ALL_DELTAS, compose_plds
-from jaxacct.divergence._inversion import Ends
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
 
 # Cells for one standard deviation of a part's loss: where refinement starts, and where it gives up.
@@ -169,7 +168,7 @@ class DistributionMethod(BracketMethod):
 
 def _refined(
     distribution: Distribution, mechanism: Any, query: Query, target: float, at: Bracketing
-) -> Mapping[Direction, Ends]:
+) -> Mapping[Direction, Ends[float]]:
     """The ends in each direction by distributions of growing resolution, from what is known already."""
     upper = {d: float(ends.upper) for d, ends in at.known.items()}
     lower = {d: float(ends.lower) for d, ends in at.known.items()}

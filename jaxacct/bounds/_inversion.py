@@ -15,12 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._method import BOTH, Cost, LaneBracketMethod, Lanes, Query
-from jaxacct._types import Bound
+from jaxacct._types import Bound, Ends
 from jaxacct.bounds._parts import flattened
 from jaxacct.composition import compose_line_moments
 from jaxacct.conversion import delta_from_log, delta_from_log_down, epsilon_from_rdp, log_delta_from_rdp
 from jaxacct.divergence._inversion import (
-    Ends,
     Line,
     LineMoments,
     alias_orders,
@@ -160,11 +159,11 @@ def _prepared(mechanism: Any, target: jax.Array, *, is_delta: bool, size: Size) 
     return line, moments, epsilon
 
 
-def _split(ends: Ends) -> Ends:
+def _split(ends: Ends[jax.Array]) -> Ends[jax.Array]:
     return Ends(*(x.reshape(2, -1) for x in ends))
 
 
-def inverted_epsilon(mechanism: Any, log_delta: jax.Array, *, size: Size) -> Ends:
+def inverted_epsilon(mechanism: Any, log_delta: jax.Array, *, size: Size) -> Ends[jax.Array]:
     """Bracket of epsilon at delta = exp(log_delta), [2, L]: remove, then add.
 
     Both ends have the derivatives of the root of log delta(epsilon) - log_delta (implicit function theorem).
@@ -172,7 +171,7 @@ def inverted_epsilon(mechanism: Any, log_delta: jax.Array, *, size: Size) -> End
     leaves, structure = jax.tree.flatten(mechanism)
 
     @jax.custom_jvp
-    def ends(target: jax.Array, *leaves: jax.Array) -> Ends:
+    def ends(target: jax.Array, *leaves: jax.Array) -> Ends[jax.Array]:
         doubled = jax.tree.unflatten(structure, leaves)
         line, moments, start = _prepared(doubled, target, is_delta=True, size=size)
         return epsilon_ends(line, moments, target, start)
@@ -183,7 +182,9 @@ def inverted_epsilon(mechanism: Any, log_delta: jax.Array, *, size: Size) -> End
         )
 
     @ends.defjvp
-    def _jvp(primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]) -> tuple[Ends, Ends]:
+    def _jvp(
+        primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]
+    ) -> tuple[Ends[jax.Array], Ends[jax.Array]]:
         found = ends(*primals)
         at = jnp.where(jnp.isfinite(found.upper), found.upper, 1.0)
         _, slope = jax.jvp(lambda epsilon: profile(epsilon, *primals[1:]), (at,), (jnp.ones_like(at),))
@@ -195,14 +196,14 @@ def inverted_epsilon(mechanism: Any, log_delta: jax.Array, *, size: Size) -> End
     return _split(ends(_both_directions(log_delta), *map(_both_directions, leaves)))
 
 
-def inverted_log_delta(mechanism: Any, epsilon: jax.Array, *, size: Size) -> Ends:
+def inverted_log_delta(mechanism: Any, epsilon: jax.Array, *, size: Size) -> Ends[jax.Array]:
     """Bracket of log delta at epsilon, [2, L]: remove, then add."""
     target = _both_directions(epsilon)
     line, moments, _ = _prepared(jax.tree.map(_both_directions, mechanism), target, is_delta=False, size=size)
     return _split(delta_ends(line, moments, target))
 
 
-def _bracket(mechanism: Any, query: Query, target: jax.Array, *, size: Size) -> Ends:
+def _bracket(mechanism: Any, query: Query, target: jax.Array, *, size: Size) -> Ends[jax.Array]:
     """Bracket of epsilon at a delta, or of delta at an epsilon, [2, L]: remove, then add."""
     if query is Query.EPSILON:
         return inverted_epsilon(mechanism, jnp.log(target), size=size)

@@ -17,10 +17,10 @@ import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
 from jaxacct._precision import HostProgram
-from jaxacct._types import Bound, Direction
+from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._parts import flattened
 from jaxacct.composition import allocation_groups, compose_line_moments
-from jaxacct.divergence._inversion import ALIAS_FACTORS, Ends, Line, LineMoments, delta_ends, epsilon_ends
+from jaxacct.divergence._inversion import ALIAS_FACTORS, Line, LineMoments, delta_ends, epsilon_ends
 from jaxacct.divergence.allocation._grid import Real
 from jaxacct.divergence.allocation._moment_contour import (
     MAX_ORDER,
@@ -76,7 +76,7 @@ def _poisson_rounds(mechanism: PoissonSampled) -> list[tuple[_Round, float]]:
 def _allocation_rounds(mechanism: RandomAllocation) -> list[tuple[_Round, float]]:
     fields = (np.float64(x) for x in (mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs))
     sigma = float(mechanism.mechanism.noise_multiplier)
-    groups = allocation_groups(*fields, uneven=True)  # type: ignore[arg-type]
+    groups = allocation_groups(*fields, uneven=True)
     return [(_Round(sigma, float(group.num_steps), 1.0), float(group.num_runs)) for group in groups]
 
 
@@ -238,17 +238,16 @@ class ComposedProfile:
         lower, upper = (np.concatenate([part[k] for part in out]) for k in (0, 1))
         return lower, upper
 
-    def delta(self, epsilon: Any) -> Ends:
+    def delta(self, epsilon: Any) -> Ends[np.ndarray]:
         """Brackets of delta at each epsilon >= 0, 1-d: [C, E]."""
         epsilon = np.atleast_1d(np.asarray(epsilon, np.float64))
         with np.errstate(all="ignore"):
             lanes = self._choice(epsilon)
             counts = np.repeat(self._counts, len(epsilon), axis=0)
             low, high = self._ask(_delta_program, lanes.ravel(), counts, np.tile(epsilon, len(self._counts)))
-            ends: Any = tuple(np.exp(x).reshape(lanes.shape) for x in (low, high))
-        return Ends(*ends)
+            return Ends(*(np.exp(x).reshape(lanes.shape) for x in (low, high)))
 
-    def epsilon(self, delta: float) -> Ends:
+    def epsilon(self, delta: float) -> Ends[np.ndarray]:
         """Brackets of epsilon at `delta`: [C]."""
         log_delta = np.full(len(self._counts), math.log(delta))
         with np.errstate(all="ignore"):
@@ -268,9 +267,9 @@ class ComposedProfile:
         return Ends(*ends)
 
 
-def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends]:
+def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
     """The ends in each direction, no wider than those known."""
-    found: dict[Direction, Ends] = {}
+    found: dict[Direction, Ends[float]] = {}
     for d, known in at.known.items():
         profile = ComposedProfile([mechanism], [1.0], d)
         ends = profile.epsilon(target) if query is Query.EPSILON else profile.delta(target)

@@ -25,7 +25,7 @@ from jaxacct._method import (
     RenyiMethod,
     orders_bytes,
 )
-from jaxacct._types import Bound, Direction, NeighboringRelation
+from jaxacct._types import Bound, Direction, Ends, NeighboringRelation
 from jaxacct.bounds import _inversion as inversion
 from jaxacct.bounds import allocation, check_in, discrete, gaussian, given, laplace, poisson, shuffle
 from jaxacct.bounds._distribution import Distribution, DistributionMethod, Parts, loss_distribution
@@ -33,10 +33,9 @@ from jaxacct.bounds._moments import moments
 from jaxacct.bounds._orders import MIXED
 from jaxacct.bounds._parts import flattened
 from jaxacct.bounds._table import merged
-from jaxacct.bounds.bases._base import ROUND_UP
 from jaxacct.composition import compose_rdp
-from jaxacct.divergence._inversion import Ends
 from jaxacct.mechanisms import Composed
+from jaxacct.special import up
 
 PARTS = merged(
     gaussian.METHODS,
@@ -163,7 +162,7 @@ def _scale(mechanism: Composed) -> tuple[float, int]:
 def _largest_loss(mechanism: Composed) -> float:
     """Losses add under composition."""
     found = _distributions(mechanism)
-    return math.fsum(of.largest_loss(part) * count * ROUND_UP if count else 0.0 for of, part, count in found) * ROUND_UP
+    return up(math.fsum(up(of.largest_loss(part) * count, 32) if count else 0.0 for of, part, count in found), 32)
 
 
 def _is_reduction(mechanism: Composed) -> bool:
@@ -198,14 +197,14 @@ DISTRIBUTION = Distribution(
 # Part by part
 
 
-def _added_up(mechanism: Composed, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends]:
+def _added_up(mechanism: Composed, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
     """From above, by basic composition: the runs share the target equally, their answers add up."""
     share = target / sum(int(count) for _, count in mechanism.parts()) * _SHARE_DOWN
     every = [count * at.ask(part, query, share, at.width, wants_lower=False).upper for part, count in mechanism.parts()]
     return dict.fromkeys(at.known, Ends(0.0, min(math.fsum(every) * _SUM_UP, query.worst)))
 
 
-def _largest_part(mechanism: Composed, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends]:
+def _largest_part(mechanism: Composed, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
     """From below: a composition reveals no less than any of its parts."""
     every = [at.ask(part, query, target, math.inf, wants_lower=True).lower for part, _ in mechanism.parts()]
     return dict.fromkeys(at.known, Ends(max(every), query.worst))

@@ -19,15 +19,17 @@ from numpy.typing import NDArray
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
 from jaxacct._precision import is_traced
-from jaxacct._types import Bound, Direction
+from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import loss_distribution, of_one_release
 from jaxacct.bounds.bases import BASES, spread
-from jaxacct.divergence._inversion import Ends
 from jaxacct.mechanisms import DiscretePair, PoissonSampled, RandomAllocation
-from jaxacct.special import log_factorial_table
+from jaxacct.special import bisect, down, first_doubling, log_factorial_table, up
 
 _MOST_NUMBERS = 2**24
 _MOST_TYPES = 2**20
+_MAX_EPSILON = 700.0
+_NUM_HALVINGS = 60
+_ULPS = 2**13  # of a sum of up to 2^20 terms
 
 
 class Types(NamedTuple):
@@ -187,28 +189,28 @@ def types_delta(mechanism: Any, epsilon: float, direction: Direction, *, upper: 
     a, b = np.exp(first), np.exp(second + epsilon)
     slack = found.error * (a + b) * (1.0 if upper else -1.0)
     total = float(np.maximum(a - b + slack, 0.0).sum())
-    return min(1.0, total * (1.0 + 2.0**-40)) if upper else max(0.0, total * (1.0 - 2.0**-40))
+    return min(1.0, up(total, _ULPS)) if upper else max(0.0, down(total, _ULPS))
 
 
 def types_epsilon(mechanism: Any, delta: float, direction: Direction, *, upper: bool) -> float:
     """epsilon at `delta`, rounded up or down: bisection that keeps the safe end; inf where no epsilon suffices."""
-    low, high = 0.0, 1.0
-    if types_delta(mechanism, 0.0, direction, upper=upper) <= delta:
+
+    def fits(epsilon: float) -> bool:
+        return types_delta(mechanism, epsilon, direction, upper=upper) <= delta
+
+    def above(epsilon: float) -> bool:
+        return types_delta(mechanism, epsilon, direction, upper=upper) > delta
+
+    if fits(0.0):
         return 0.0
-    while types_delta(mechanism, high, direction, upper=upper) > delta:
-        low, high = high, 2.0 * high
-        if high > 700.0:
-            return math.inf if upper else low
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        if types_delta(mechanism, middle, direction, upper=upper) > delta:
-            low = middle
-        else:
-            high = middle
-    return high if upper else low
+    low, high = first_doubling(fits, limit=_MAX_EPSILON)
+    if math.isinf(high):
+        return high if upper else low
+    ends = (fits, high, low) if upper else (above, low, high)
+    return bisect(*ends, num_steps=_NUM_HALVINGS)
 
 
-def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends]:
+def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
     answer = types_delta if query is Query.DELTA else types_epsilon
     return {d: Ends(*(answer(mechanism, target, d, upper=upper) for upper in (False, True))) for d in at.known}
 

@@ -4,11 +4,11 @@ import math
 from collections.abc import Mapping
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
-from jaxacct._types import Bound, Direction
+from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import loss_distribution, of_one_release
 from jaxacct.bounds.bases import BASES, spread
-from jaxacct.divergence._inversion import Ends
 from jaxacct.mechanisms import Laplace
+from jaxacct.special import down, up
 
 
 def _largest(mechanism: Laplace) -> float:
@@ -16,32 +16,32 @@ def _largest(mechanism: Laplace) -> float:
     return 1.0 / scale if scale > 1e-300 else math.inf
 
 
-def laplace_delta(mechanism: Laplace, epsilon: float) -> Ends:
+def laplace_delta(mechanism: Laplace, epsilon: float) -> Ends[float]:
     """Bracket of delta at `epsilon` >= 0: 1 - e^((epsilon - 1/b)/2), 0 from 1/b on.
 
     Balle, Barthe and Gaboardi 2018, Theorem 3. Relative width 1e-14, more within some ulp of 1/b.
     """
     largest = _largest(mechanism)
     if math.isinf(largest):  # 1/b is at least 1e300
-        return Ends(1.0 - 2.0**-50 if epsilon < 1e299 else 0.0, 1.0)  # type: ignore[arg-type]
+        return Ends(1.0 - 2.0**-50 if epsilon < 1e299 else 0.0, 1.0)
     gap = largest - epsilon
     error = 2.0**-51 * largest  # of 1/b, and of the difference
     lower, upper = (-math.expm1(-0.5 * max(gap + side * error, 0.0)) for side in (-1.0, 1.0))
     upper = 0.0 if gap < -error else upper
-    upper = min(1.0, math.nextafter(upper * (1.0 + 2.0**-50), 2.0)) if upper > 0.0 else 0.0  # subnormal numbers too
-    return Ends(max(0.0, math.nextafter(lower * (1.0 - 2.0**-50), -1.0)), upper)  # type: ignore[arg-type]
+    upper = min(1.0, math.nextafter(up(upper, 8), 2.0)) if upper > 0.0 else 0.0  # subnormal numbers too
+    return Ends(max(0.0, math.nextafter(down(lower, 8), -1.0)), upper)
 
 
-def laplace_epsilon(mechanism: Laplace, delta: float) -> Ends:
+def laplace_epsilon(mechanism: Laplace, delta: float) -> Ends[float]:
     """Bracket of epsilon at `delta` in (0, 1): 1/b + 2 log(1 - delta), at least 0."""
     largest, fall = _largest(mechanism), 2.0 * math.log1p(-delta)
     error = 2.0**-50 * (largest - fall)
-    upper = min(largest * (1.0 + 2.0**-50), largest + fall + error)
+    upper = min(up(largest, 8), largest + fall + error)
     lower = max(0.0, math.nextafter(largest + fall - error, -1.0)) if largest < math.inf else 0.0
-    return Ends(lower, max(0.0, math.nextafter(upper, math.inf)))  # type: ignore[arg-type]
+    return Ends(lower, max(0.0, math.nextafter(upper, math.inf)))
 
 
-def _bracket(mechanism: Laplace, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends]:
+def _bracket(mechanism: Laplace, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
     answer = laplace_delta if query is Query.DELTA else laplace_epsilon
     return dict.fromkeys(at.known, answer(mechanism, target))
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from jaxacct._types import Bound, TooFineError
 from jaxacct.curves import Pld, on_grid
+from jaxacct.special import ULP, log_or_minus_inf
 
 # The composed masses are computed under several exponential tilts, each accurate around the losses where delta is
 # about this; point by point the best of them counts.
 ALL_DELTAS = (1e-3, 1e-6, 1e-9, 1e-12, 1e-16, 1e-20)
 _LOG_TAIL = math.log(1e-20)  # mass that may wrap around
-_ULP = 2.0**-53
 _MAX_SIZE = 2**24
 
 
@@ -37,11 +37,6 @@ class _LogMoments:
 
     def __call__(self, a: float) -> float:
         return self.both(a)[0]
-
-
-def _log(masses: np.ndarray) -> np.ndarray:
-    with np.errstate(divide="ignore"):
-        return np.log(masses)
 
 
 def _log_sum_exp(x: np.ndarray) -> float:
@@ -128,7 +123,7 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
         return parts[0][0]
     upper, step = first.bound is Bound.UPPER, first.step
     # one rounding however many parts there are
-    log_finite = math.fsum(count * math.log1p(-min(pld.infinite_mass, 1.0 - _ULP)) for pld, count in parts)
+    log_finite = math.fsum(count * math.log1p(-min(pld.infinite_mass, 1.0 - ULP)) for pld, count in parts)
     infinite = -math.expm1(log_finite) * (1.0 + (2.0**-45 if upper else -(2.0**-45)))
     if not all((pld.masses > 0).any() for pld, _ in parts):  # nothing that both have
         return dataclasses.replace(first, offset=0.0, masses=np.zeros(1), infinite_mass=1.0 if upper else infinite)
@@ -152,17 +147,17 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
 
     masses = np.full(size, np.inf if upper else 0.0)
     for tilt in tilts:
-        log_z = [_log_sum_exp(_log(pld.masses) + tilt * pld.losses) for pld, _ in parts]
+        log_z = [_log_sum_exp(log_or_minus_inf(pld.masses) + tilt * pld.losses) for pld, _ in parts]
         spectrum = np.ones(size // 2 + 1, complex)
         norms = 0.0
         for (pld, count), lz in zip(parts, log_z, strict=True):
-            tilted = np.exp(_log(pld.masses) + tilt * pld.losses - lz)
+            tilted = np.exp(log_or_minus_inf(pld.masses) + tilt * pld.losses - lz)
             norms += count * float(np.linalg.norm(tilted))
             spectrum *= _power(np.fft.rfft(_wrapped(tilted, size)), count)
         result = np.roll(np.fft.irfft(spectrum, size), -(start % size))
         total = sum(count for _, count in parts)
-        eta = 8.0 * _ULP * math.log2(size)
-        error = eta * norms + (5.0 * _ULP * total + eta) * float(np.linalg.norm(result)) + 2.0 * math.exp(_LOG_TAIL)
+        eta = 8.0 * ULP * math.log2(size)
+        error = eta * norms + (5.0 * ULP * total + eta) * float(np.linalg.norm(result)) + 2.0 * math.exp(_LOG_TAIL)
         log_scale = sum(count * lz for (_, count), lz in zip(parts, log_z, strict=True)) - tilt * losses
         # rounding of the exponent, and of the tilted masses that went in
         grow = 2.0**-50 * (16.0 + total + np.abs(log_scale) + tilt * reach)

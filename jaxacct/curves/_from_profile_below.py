@@ -7,28 +7,20 @@ above it (`jaxacct.curves._from_profile`).
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from jaxacct._types import Bound, Direction, NeighboringRelation
+from jaxacct._types import Bound, Direction, Ends, NeighboringRelation
 from jaxacct.curves import Pld
 from jaxacct.curves._from_profile import _hull
 
 _ROUNDS = 12
 
 
-class Bracketed(NamedTuple):
-    """Lower and upper bounds on delta at epsilon = 0, step, 2 step, .., float64 [N]."""
-
-    lower: np.ndarray
-    upper: np.ndarray
-
-
 def dominated_pld(
     step: float,
-    own: Bracketed,
-    other: Bracketed,
+    own: Ends[np.ndarray],
+    other: Ends[np.ndarray],
     direction: Direction,
     *,
     theorem: str = "",
@@ -38,7 +30,7 @@ def dominated_pld(
 
     Args:
       step: of the grid, nats.
-      own, other: the profile in `direction` and in the other one, both on grids that reach as far as matters.
+      own, other: delta [N] at epsilon = 0, step, 2 step, .., as far as matters: in `direction` and in the other one.
       direction: of the result.
     """
     left, right = other.lower.shape[0] - 1, own.lower.shape[0] - 1

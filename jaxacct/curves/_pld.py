@@ -9,6 +9,7 @@ from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import check_delta, check_positive, checked_array, checked_number
 from jaxacct.mechanisms._base import Mechanism, Parts
 from jaxacct.mechanisms._words import ADAPTIVE
+from jaxacct.special import bisect_whole
 
 _ROUNDING = 2.0**-44  # relative, of a sum of non-negative terms over a grid
 
@@ -128,12 +129,8 @@ class Pld(Mechanism):
                     high = cell
                 else:
                     low = cell
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.delta(self.offset + self.step * middle) <= delta:
-                high = middle
-            else:
-                low = middle
+        high = bisect_whole(lambda cell: self.delta(self.offset + self.step * cell) <= delta, high, low)
+        low = max(low, high - 1)
         base = self.offset + self.step * low
         # inside it delta = S - e^(eps - base) T
         above = self.masses[low + 1 :]

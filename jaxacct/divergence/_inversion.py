@@ -19,6 +19,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxacct._types import Ends
+
 _GROWTH = 1.25  # between the edges of the decay table
 _NUM_EDGES = 64
 ALIAS_FACTORS = (1.1, 1.25, 1.5, 2.0)  # of a - 1: orders whose Renyi moments bound the aliases on the right
@@ -54,13 +56,6 @@ class LineMoments(NamedTuple):
     error: jax.Array
     log_alias: jax.Array
     log_decay: jax.Array
-
-
-class Ends(NamedTuple):
-    """A certified bracket [L]."""
-
-    lower: jax.Array
-    upper: jax.Array
 
 
 def alias_orders(order: jax.Array) -> jax.Array:
@@ -142,7 +137,7 @@ def _aliases(line: Line, moments: LineMoments, epsilon: jax.Array) -> jax.Array:
     return jnp.logaddexp(left - jnp.log(-jnp.expm1(left)), right) + 1e-9
 
 
-def delta_ends(line: Line, moments: LineMoments, epsilon: jax.Array) -> Ends:
+def delta_ends(line: Line, moments: LineMoments, epsilon: jax.Array) -> Ends[jax.Array]:
     """log delta at `epsilon` [L], bracketed; (-inf, 0) at worst."""
     found = _trapezoid(line, moments, epsilon)
     shift = moments.log_modulus[0] + epsilon * (1.0 - line.order)
@@ -164,7 +159,7 @@ def delta_centre(line: Line, moments: LineMoments, epsilon: jax.Array) -> jax.Ar
     return jnp.where(positive, jnp.log(jnp.where(positive, found.value, 1.0)) + shift, -jnp.inf)
 
 
-def epsilon_ends(line: Line, moments: LineMoments, log_delta: jax.Array, start: jax.Array) -> Ends:
+def epsilon_ends(line: Line, moments: LineMoments, log_delta: jax.Array, start: jax.Array) -> Ends[jax.Array]:
     """The epsilon at which delta is exp(`log_delta`) [L], bracketed; (0, inf) at worst.
 
     Newton's method on log delta from `start`, then steps outward until the bracket of delta confirms each end.

@@ -4,20 +4,39 @@ Every function takes and returns float64 arrays and is meant to run inside the f
 (`jaxacct._precision`), but for those that round outward: they take and return plain Python floats.
 """
 
+from jaxacct.special._bisection import bisect, bisect_lanes, bisect_whole, first_doubling
+from jaxacct.special._chord import at_real_orders
 from jaxacct.special._combinatorics import log_binomial_table, log_factorial_table
-from jaxacct.special._logspace import log1mexp, log_sum_exp, logexpm1, map_rows, one_minus_exp, softplus
+from jaxacct.special._logspace import (
+    log1mexp,
+    log_or_minus_inf,
+    log_sum_exp,
+    logexpm1,
+    map_rows,
+    one_minus_exp,
+    softplus,
+)
 from jaxacct.special._normal import erfcx, log_normal_density, log_normal_tail, mills_difference, mills_ratio
 from jaxacct.special._outward import outward, product_outward, sum_outward
 from jaxacct.special._roots import solve_decreasing
+from jaxacct.special._rounding import ULP, down, up
 from jaxacct.special._series import log_series_power, log_series_product
 
 __all__ = [
+    "ULP",
+    "at_real_orders",
+    "bisect",
+    "bisect_lanes",
+    "bisect_whole",
+    "down",
     "erfcx",
+    "first_doubling",
     "log1mexp",
     "log_binomial_table",
     "log_factorial_table",
     "log_normal_density",
     "log_normal_tail",
+    "log_or_minus_inf",
     "log_series_power",
     "log_series_product",
     "log_sum_exp",
@@ -31,4 +50,5 @@ __all__ = [
     "softplus",
     "solve_decreasing",
     "sum_outward",
+    "up",
 ]

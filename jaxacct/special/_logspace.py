@@ -1,9 +1,11 @@
 """Elementary functions of logarithms, free of cancellation and with finite derivatives."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 
 def log1mexp(x: jax.Array) -> jax.Array:
@@ -26,6 +28,15 @@ def softplus(x: jax.Array) -> jax.Array:
     """log(1 + exp(x)), relative error below 1e-15 for x > -708 (it keeps e^x when x << 0; below that, 0)."""
     positive = x > 0
     return jnp.where(positive, x, 0.0) + jnp.log1p(jnp.exp(jnp.where(positive, -x, x)))
+
+
+def log_or_minus_inf(x: Any) -> Any:
+    """log(x), -inf at 0 and below, nan of nan; of a JAX array (with finite derivatives) or of NumPy numbers."""
+    if isinstance(x, jax.Array):
+        none = x <= 0
+        return jnp.where(none, -jnp.inf, jnp.log(jnp.where(none, 1.0, x)))
+    with np.errstate(divide="ignore"):
+        return np.log(np.maximum(x, 0.0))
 
 
 def one_minus_exp(t: jax.Array) -> jax.Array:

@@ -18,7 +18,7 @@ from jaxacct._method import (
     RenyiMethod,
     never,
 )
-from jaxacct._types import Bound, Direction, TooFineError
+from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._moments import moments
 from jaxacct.bounds._orders import BETWEEN, LOW, SPARSE, WHOLE
@@ -36,7 +36,6 @@ from jaxacct.bounds.allocation._split import selects_several, single_step, split
 from jaxacct.bounds.bases import BASES
 from jaxacct.bounds.discrete import EXACT as TYPES
 from jaxacct.bounds.gaussian import unamplified
-from jaxacct.divergence._inversion import Ends
 from jaxacct.mechanisms import DiscretePair, Gaussian, PartialAllocation, RandomAllocation, ScheduledAllocation
 
 _FS = "Feldman & Shenfeld 2025"
@@ -58,7 +57,7 @@ def _published(
     """A bound of a paper that answers in one direction at a time, from one side, on the host."""
     is_upper = ends is Bound.UPPER
 
-    def bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> dict[Direction, Ends]:
+    def bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> dict[Direction, Ends[float]]:
         def one(direction: Direction) -> float:
             try:
                 return (epsilon if query is Query.EPSILON else delta)(mechanism, target, direction)

@@ -21,6 +21,7 @@ from jaxacct.bounds.poisson._profile import Steps, concrete_base, poisson_pld, r
 from jaxacct.curves._from_profile import profile_of
 from jaxacct.divergence.lattice._ratio import Side
 from jaxacct.mechanisms import Gaussian, RandomAllocation
+from jaxacct.special import down, up
 
 _LAW_STEP = 2.0**-11
 _LAW_TAIL = 1e-30
@@ -50,8 +51,8 @@ def truncation_rate(num_steps: int, local_epsilon: float, tail_mass: float, widt
     check_positive("local_epsilon", local_epsilon)
     check_delta("tail_mass", tail_mass)
     half = _log_half_width(local_epsilon, width) + 0.5 * math.log(-2.0 * math.log(tail_mass) / num_steps)
-    gamma = math.exp(min(half, 0.0)) * (1.0 + 2.0**-48)
-    return min(1.0, 1.0 / (num_steps * (1.0 - gamma)) * (1.0 + 2.0**-50)) if gamma < 1.0 else 1.0
+    gamma = up(math.exp(min(half, 0.0)), 32)
+    return min(1.0, up(1.0 / (num_steps * (1.0 - gamma)), 8)) if gamma < 1.0 else 1.0
 
 
 def _log_half_width(local_epsilon: Any, width: Width) -> Any:
@@ -108,7 +109,7 @@ def azuma_tail(base: Any, direction: Direction, *, width: Width = Width.SINH) ->
         scale = math.log(num_steps)
         if width is Width.SINH:
             scale = math.log1p(num_steps * rate) + (epsilon if direction is Direction.ADD else 0.0)
-        log_tail = -0.5 * num_steps * gamma * gamma * np.exp(-log_c) * (1.0 - 2.0**-48)
+        log_tail = -down(0.5 * num_steps * gamma * gamma * np.exp(-log_c), 32)
         return min(
             0.0,
             float(np.min(np.logaddexp(scale + np.log(np.maximum(delta0, 1e-300)), log_tail)))
@@ -127,7 +128,7 @@ def _log_moment(base: Any, theta: float) -> float:
     x = theta * (1.0 - law.w)
     convex = float(law.masses @ (np.expm1(x) - x)) + law.zero * (math.expm1(theta) - theta)
     rounding = 2.0**-46 * (float(law.masses @ np.abs(x)) + law.zero * theta) + 2.0**-52 * (64 + x.shape[0]) * convex
-    return math.log1p(convex + theta * law.infinite + rounding) * (1.0 + 2.0**-50)
+    return up(math.log1p(convex + theta * law.infinite + rounding), 8)
 
 
 @functools.lru_cache(maxsize=16)
@@ -139,8 +140,8 @@ def _log_moments(base: Any) -> tuple[np.ndarray, np.ndarray]:
 def _exponent(num_steps: int, rate: float, thetas: Any, log_moments: Any) -> Any:
     """Doob's exponent at each theta, rounded up."""
     threshold = num_steps - 1.0 / rate - 2.0**-50 * num_steps
-    up, down = (num_steps - 1.0) * log_moments, thetas * max(threshold, 0.0)
-    return up - down + 2.0**-50 * (up + down)
+    rise, fall = (num_steps - 1.0) * log_moments, thetas * max(threshold, 0.0)
+    return rise - fall + 2.0**-50 * (rise + fall)
 
 
 def doob_log_tail(base: Any, num_steps: int, rate: float) -> float:
@@ -191,10 +192,10 @@ def large_noise_delta(mechanism: RandomAllocation, epsilon: float, direction: Di
     if others or not isinstance(base, Gaussian):
         return 1.0
     selected, epochs = int(mechanism.num_selected), int(mechanism.num_epochs)
-    eighth = base.noise_multiplier / 8.0 * (1.0 - 2.0**-50)
+    eighth = down(base.noise_multiplier / 8.0, 8)
     log_ratio = min(eighth**2, eighth * math.sqrt(steps))
-    tail = 2.0 * epochs * steps * selected * math.exp(-log_ratio) * (1.0 + 2.0**-48)
+    tail = up(2.0 * epochs * steps * selected * math.exp(-log_ratio), 32)
     if tail >= epochs or steps == 1:
         return 1.0
     poisson = poisson_pld(base, (Steps(min(1.0, 2.0 / steps), steps * num_runs),), direction, epsilon=float(epsilon))
-    return min(1.0, (poisson.delta(float(epsilon)) + tail) * (1.0 + 2.0**-52))
+    return min(1.0, up(poisson.delta(float(epsilon)) + tail, 4))

@@ -14,11 +14,13 @@ from jaxacct._types import Direction
 from jaxacct._validate import check_count, check_delta, check_epsilon
 from jaxacct.bounds.allocation._law import DISTRIBUTION
 from jaxacct.bounds.discrete import has_types, types_delta
-from jaxacct.bounds.poisson._profile import Runs, Steps, concrete_base, poisson_pld, runs_of
+from jaxacct.bounds.poisson._profile import Steps, concrete_base, poisson_pld, runs_of
+from jaxacct.composition import Group
 from jaxacct.curves import Pld
 from jaxacct.curves._convolution import compose_plds
 from jaxacct.curves._from_profile import Profile, dominating_pld, profile_of
 from jaxacct.mechanisms import PoissonSampled, RandomAllocation
+from jaxacct.special import bisect, down, first_doubling, up
 
 # Rates times t: the bound falls with the rate, until the grid's rounding, t^2/rate times magnified, takes over.
 _EXCESSES, _ALL_EXCESSES, _MANY_STEPS = (0.02, 0.1), (0.02, 0.1, 0.3, 1.0), 30_000
@@ -28,26 +30,26 @@ _MAX_POINTS = 2**15
 _NEGLIGIBLE = 1e-28
 _NUM_BISECTIONS = 50
 _MAX_EPSILON = 650.0  # delta at larger ones is no larger
-_UP, _DOWN = 1.0 + 2.0**-48, 1.0 - 2.0**-48
+_ULPS = 32  # at most 16 roundings at a time: two functions of 4 each, and products
 
 
 def _participation(num_steps: int, sampling_prob: float) -> float:
     """1/gamma = 1 - (1 - lambda)^t, the probability of at least one participation, rounded down."""
-    return -math.expm1(num_steps * math.log1p(-sampling_prob)) * _DOWN if sampling_prob < 1.0 else 1.0
+    return down(-math.expm1(num_steps * math.log1p(-sampling_prob)), _ULPS) if sampling_prob < 1.0 else 1.0
 
 
 def _inner_epsilon(epsilons: Any, participation: float, direction: Direction) -> Any:
     """Where Theorem 4.6 reads the Poisson profile, rounded down."""
     if direction is Direction.REMOVE:
-        return np.log1p(np.expm1(epsilons) * participation) * _DOWN
-    return -np.log1p(np.expm1(-epsilons) * participation) * _DOWN
+        return down(np.log1p(np.expm1(epsilons) * participation), _ULPS)
+    return down(-np.log1p(np.expm1(-epsilons) * participation), _ULPS)
 
 
 def _factor(epsilons: Any, participation: float, direction: Direction) -> Any:
     """What Theorem 4.6 multiplies it by, rounded up."""
     if direction is Direction.REMOVE:
-        return _UP / participation
-    return (1.0 + np.exp(epsilons) * (1.0 / participation - 1.0) * _UP) * _UP
+        return up(1.0 / participation, _ULPS)
+    return up(1.0 + up(np.exp(epsilons) * (1.0 / participation - 1.0), _ULPS), _ULPS)
 
 
 def decomposition_delta(
@@ -91,7 +93,7 @@ def decomposition_delta(
             poisson = types_delta(sampled, inner, direction, upper=True)
         else:
             poisson = poisson_pld(base, (Steps(rate, steps),), direction, epsilon=inner).delta(inner)
-        return min(1.0, float(_factor(eps, share, direction)) * poisson * _UP)
+        return min(1.0, up(float(_factor(eps, share, direction)) * poisson, _ULPS))
 
     return _least(at_rate, steps, sampling_prob)
 
@@ -117,29 +119,22 @@ def decomposition_epsilon(
         share = _participation(steps, rate)
         pld = poisson_pld(base, (Steps(rate, steps),), direction, delta=delta * share)
         if direction is Direction.REMOVE:
-            inner = pld.epsilon(delta * share * _DOWN)
-            return math.log1p(math.expm1(inner) / share * _UP) * _UP if inner < _MAX_EPSILON else math.inf
+            inner = pld.epsilon(down(delta * share, _ULPS))
+            return up(math.log1p(up(math.expm1(inner) / share, _ULPS)), _ULPS) if inner < _MAX_EPSILON else math.inf
 
         def fits(epsilon: float) -> bool:
             poisson = pld.delta(float(_inner_epsilon(epsilon, share, direction)))
-            return float(_factor(epsilon, share, direction)) * poisson * _UP <= delta
+            return up(float(_factor(epsilon, share, direction)) * poisson, _ULPS) <= delta
 
         if fits(0.0):
             return 0.0
-        low, high = 0.0, 1.0
-        while not fits(high):
-            low, high = high, 2.0 * high
-            if high > _MAX_EPSILON:
-                return math.inf
-        for _ in range(_NUM_BISECTIONS):
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if fits(middle) else (middle, high)
-        return high
+        low, high = first_doubling(fits, limit=_MAX_EPSILON)
+        return bisect(fits, high, low, num_steps=_NUM_BISECTIONS) if high < math.inf else math.inf
 
     return _least(at_rate, steps, sampling_prob)
 
 
-def _is_single(runs: tuple[Runs, ...]) -> bool:
+def _is_single(runs: tuple[Group[int], ...]) -> bool:
     return len(runs) == 1 and runs[0].num_runs == 1
 
 
@@ -158,7 +153,7 @@ def decomposition_profile(base: Any, num_steps: int, sampling_prob: float, direc
 
     def profile(epsilons: np.ndarray) -> np.ndarray:
         inner = _inner_epsilon(epsilons, share, direction)
-        return np.minimum(_factor(epsilons, share, direction) * poisson(inner) * _UP, 1.0)
+        return np.minimum(up(_factor(epsilons, share, direction) * poisson(inner), _ULPS), 1.0)
 
     return profile
 

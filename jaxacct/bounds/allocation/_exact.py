@@ -14,12 +14,11 @@ import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
 from jaxacct._precision import is_traced
-from jaxacct._types import Bound, Direction
-from jaxacct.divergence._inversion import Ends
+from jaxacct._types import Bound, Direction, Ends
 from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.mechanisms import PartialAllocation, RandomAllocation
+from jaxacct.special import up
 
-_ROUND_UP = 1.0 + 2.0**-48  # of a few products and elementary functions
 _TINY = float(np.finfo(np.float64).tiny)  # delta may be below the doubles, but not 0
 
 
@@ -37,7 +36,7 @@ def _profile(noise_multiplier: float, num_steps: int, steps_done: int, direction
 def _largest_loss(num_steps: int, steps_done: int) -> float:
     """Of the add direction: X is at least 1 - n/t."""
     share = steps_done / num_steps
-    return -math.log1p(-share) * _ROUND_UP if share < 1.0 else math.inf
+    return up(-math.log1p(-share), 32) if share < 1.0 else math.inf
 
 
 def _left_tail(noise_multiplier: float, num_steps: int, steps_done: int, epsilon: float) -> float:
@@ -51,10 +50,10 @@ def _left_tail(noise_multiplier: float, num_steps: int, steps_done: int, epsilon
         return 0.0 if epsilon >= most else math.exp(epsilon) * 2.0**-49 * share
     z = (math.log(gap / share) + 0.5 / noise_multiplier**2) * noise_multiplier * math.sqrt(steps_done)
     below = 0.5 * math.erfc(-z / math.sqrt(2.0)) * (1.0 + 2.0**-40 * (1.0 + z * z))
-    return min(1.0, math.exp(epsilon) * gap * below * _ROUND_UP)
+    return min(1.0, up(math.exp(epsilon) * gap * below, 32))
 
 
-def _ends(mechanism: Any, steps_done: int, query: Query, target: float, direction: Direction) -> Ends:
+def _ends(mechanism: Any, steps_done: int, query: Query, target: float, direction: Direction) -> Ends[float]:
     sigma, steps = float(mechanism.mechanism.noise_multiplier), int(mechanism.num_steps)
     profile = _profile(sigma, steps, steps_done, direction)
     is_add = direction is Direction.ADD
@@ -70,7 +69,9 @@ def _ends(mechanism: Any, steps_done: int, query: Query, target: float, directio
     return Ends(min(lower, upper), upper)
 
 
-def _bracket(mechanism: Any, steps_done: int, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends]:
+def _bracket(
+    mechanism: Any, steps_done: int, query: Query, target: float, at: Bracketing
+) -> Mapping[Direction, Ends[float]]:
     try:
         with np.errstate(all="ignore"):  # what overflows fails closed
             return {d: _ends(mechanism, steps_done, query, target, d) for d in at.known}
@@ -78,12 +79,14 @@ def _bracket(mechanism: Any, steps_done: int, query: Query, target: float, at: B
         return dict.fromkeys(at.known, Ends(0.0, query.worst))
 
 
-def _whole(mechanism: RandomAllocation, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends]:
+def _whole(mechanism: RandomAllocation, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
     """The ends of one whole epoch, in each direction."""
     return _bracket(mechanism, int(mechanism.num_steps), query, target, at)
 
 
-def _unfinished(mechanism: PartialAllocation, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends]:
+def _unfinished(
+    mechanism: PartialAllocation, query: Query, target: float, at: Bracketing
+) -> Mapping[Direction, Ends[float]]:
     """The ends of an unfinished epoch, in each direction; add: epsilon is at most -log(1 - n/t)."""
     return _bracket(mechanism, int(mechanism.steps_done), query, target, at)
 

@@ -4,6 +4,8 @@ Chua, Ghazi, Harrison, Leeman, Kamath, Kumar, Manurangsi, Sinha and Zhang 2024, 
 as Feldman and Shenfeld 2025 compare with it (Figure 2).
 """
 
+import math
+
 import numpy as np
 
 from jaxacct._precision import float64_kernel
@@ -11,7 +13,7 @@ from jaxacct._types import Direction
 from jaxacct._validate import check_delta, check_epsilon
 from jaxacct.bounds.poisson._profile import concrete_base, runs_of
 from jaxacct.mechanisms import Gaussian, RandomAllocation
-from jaxacct.special import log_normal_tail
+from jaxacct.special import bisect, down, first_doubling, log_normal_tail
 
 _NUM_THRESHOLDS = 512
 _NUM_ZOOMS = 4
@@ -65,7 +67,7 @@ def largest_output_delta(mechanism: RandomAllocation, epsilon: float, direction:
         at = int(np.argmax(gain))
         best = max(best, float(gain[at]))
         low, high = float(z[max(at - 2, 0)]), float(z[min(at + 2, _NUM_THRESHOLDS - 1)])
-    return best * (1.0 - 2.0**-50)
+    return down(best, 8)
 
 
 def largest_output_epsilon(mechanism: RandomAllocation, delta: float, direction: Direction) -> float:
@@ -78,15 +80,11 @@ def largest_output_epsilon(mechanism: RandomAllocation, delta: float, direction:
     0.6
     """
     check_delta("delta", delta)
-    if largest_output_delta(mechanism, 0.0, direction) <= delta:
+
+    def above(epsilon: float) -> bool:
+        return largest_output_delta(mechanism, epsilon, direction) > delta
+
+    if not above(0.0):
         return 0.0
-    low, high = 0.0, 1.0
-    while high < 512.0 and largest_output_delta(mechanism, high, direction) > delta:
-        low, high = high, 2.0 * high
-    for _ in range(_NUM_BISECTIONS):
-        middle = 0.5 * (low + high)
-        if largest_output_delta(mechanism, middle, direction) > delta:
-            low = middle
-        else:
-            high = middle
-    return low
+    low, high = first_doubling(lambda epsilon: not above(epsilon), limit=_MAX_EPSILON)
+    return bisect(above, low, high, num_steps=_NUM_BISECTIONS) if high < math.inf else low

@@ -9,10 +9,11 @@ import math
 from jaxacct.bounds._distribution import Distribution, holds_pld, parts_by_laws
 from jaxacct.bounds.allocation._split import selects_several, single_step
 from jaxacct.bounds.bases import base_of, law_maker, spread
-from jaxacct.bounds.bases._base import ROUND_UP, unbounded
+from jaxacct.bounds.bases._base import unbounded
 from jaxacct.divergence.lattice._prefix import partial_average, scheduled_average
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, averages
 from jaxacct.mechanisms import Gaussian, PartialAllocation, RandomAllocation, ScheduledAllocation
+from jaxacct.special import up
 
 # A level of n of t terms may use a step (t/n)^this times larger, since its error is averaged away.
 _COARSENING = 0.5
@@ -36,7 +37,7 @@ def _scale(mechanism: RandomAllocation) -> tuple[float, int]:
 def _largest_loss(mechanism: RandomAllocation) -> float:
     """k of t steps lose at most k L in an epoch, however they are drawn."""
     one = base_of(mechanism.mechanism).largest_loss(mechanism.mechanism)
-    return one * float(mechanism.num_selected) * float(mechanism.num_epochs) * ROUND_UP
+    return up(one * float(mechanism.num_selected) * float(mechanism.num_epochs), 32)
 
 
 DISTRIBUTION = Distribution(

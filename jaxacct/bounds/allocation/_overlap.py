@@ -15,8 +15,8 @@ from jaxacct.bounds.poisson._profile import concrete_base, runs_of
 from jaxacct.conversion import curve_delta, curve_epsilon
 from jaxacct.curves import RdpCurve
 from jaxacct.mechanisms import Gaussian, RandomAllocation
+from jaxacct.special import log_or_minus_inf, up
 
-_ROUND_UP = 1.0 + 2.0**-50
 _ORDERS = np.unique(np.concatenate([2.0 + np.geomspace(0.01, 30.0, 40), np.arange(2, 65), [2.0, 96.0, 128.0]]))
 
 
@@ -54,10 +54,10 @@ def overlap_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float]) 
     # of a weight: its logarithm, the ratios' own errors, and the sum
     error = 2.0**-51 * (8.0 + float(np.abs(log_weights).max()) + 4.0 * selected + 2.0 * float(np.abs(ratios).sum()))
     overlaps = np.arange(first, selected + 1, dtype=np.float64)
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(weights)
+    log_weights = log_or_minus_inf(weights)
     values = [_log_mean_exp(log_weights, 0.5 * float(a) / base.noise_multiplier**2 * overlaps, error) for a in orders]
-    return np.asarray([epochs * v if a >= 2.0 else np.inf for a, v in zip(orders, values, strict=True)]) * _ROUND_UP
+    rdp = [epochs * v if a >= 2.0 else np.inf for a, v in zip(orders, values, strict=True)]
+    return up(np.asarray(rdp), 8)  # a product
 
 
 def _log_mean_exp(log_weights: np.ndarray, x: np.ndarray, error: float) -> float:
@@ -65,7 +65,8 @@ def _log_mean_exp(log_weights: np.ndarray, x: np.ndarray, error: float) -> float
     top = float((log_weights + x).max())
     size = 2.0**-51 * (8.0 + x.shape[0])
     if top < 0.0 and float(x.max()) < 600.0:
-        return math.log1p(float(np.exp(log_weights) @ np.expm1(x)) * (1.0 + 2.0 * error + size)) * _ROUND_UP
+        excess = float(np.exp(log_weights) @ np.expm1(x)) * (1.0 + 2.0 * error + size)
+        return up(math.log1p(excess), 8)  # log1p 4, a product
     return top + math.log(float(np.exp(log_weights + x - top).sum())) + 2.0 * error + size + 2.0**-50 * float(x.max())
 
 

@@ -11,9 +11,11 @@ import numpy as np
 
 from jaxacct._types import Direction
 from jaxacct._validate import check_at_most, check_count, check_delta, check_epsilon
-from jaxacct.bounds.poisson._profile import Runs, Steps, concrete_base, poisson_pld, runs_of
+from jaxacct.bounds.poisson._profile import Steps, concrete_base, poisson_pld, runs_of
+from jaxacct.composition import Group
 from jaxacct.curves import Pld
 from jaxacct.mechanisms import RandomAllocation
+from jaxacct.special import bisect, down, up
 
 _LARGEST_RATE = 0.999  # nothing to gain beyond
 _NUM_BISECTIONS = 24
@@ -66,7 +68,7 @@ def _log_choose(n: int, j: int) -> float:
     return math.log(math.comb(n, j)) if 0 <= j <= n else -math.inf
 
 
-def _schedule(runs: tuple[Runs, ...], excess: float) -> tuple[Steps, ...]:
+def _schedule(runs: tuple[Group[int], ...], excess: float) -> tuple[Steps, ...]:
     """Poisson sampling at `excess` / n over the steps of runs of 1-out-of-n; a run of one step is not sampled."""
     return tuple(
         Steps(1.0 if r.num_steps == 1 else min(_LARGEST_RATE, excess / r.num_steps), r.num_steps * r.num_runs)
@@ -74,11 +76,11 @@ def _schedule(runs: tuple[Runs, ...], excess: float) -> tuple[Steps, ...]:
     )
 
 
-def _largest_excess(runs: tuple[Runs, ...]) -> float:
+def _largest_excess(runs: tuple[Group[int], ...]) -> float:
     return _LARGEST_RATE * min((r.num_steps for r in runs if r.num_steps > 1), default=1.0)
 
 
-def _log_total(tail: Tail, runs: tuple[Runs, ...], excess: float, epsilon: float) -> float:
+def _log_total(tail: Tail, runs: tuple[Group[int], ...], excess: float, epsilon: float) -> float:
     """log of the tails of all runs, added up."""
     logs = [
         math.log(r.num_runs) + tail(r.num_steps, step.sampling_prob, epsilon)
@@ -88,20 +90,18 @@ def _log_total(tail: Tail, runs: tuple[Runs, ...], excess: float, epsilon: float
     return float(np.logaddexp.reduce(logs)) if logs else -math.inf
 
 
-def _excess_for(tail: Tail, runs: tuple[Runs, ...], log_mass: float, epsilon: float) -> float | None:
+def _excess_for(tail: Tail, runs: tuple[Group[int], ...], log_mass: float, epsilon: float) -> float | None:
     """The least n eta (to a few digits) at which the tails add up to at most exp(log_mass); None if there is none."""
     if all(r.num_steps == 1 for r in runs):
         return 1.0
-    low, high = math.log(1e-9), math.log(max(_largest_excess(runs) - 1.0, 1e-9))
-    if _log_total(tail, runs, 1.0 + math.exp(high), epsilon) > log_mass:
+
+    def fits(log_excess: float) -> bool:
+        return _log_total(tail, runs, 1.0 + math.exp(log_excess), epsilon) <= log_mass
+
+    high = math.log(max(_largest_excess(runs) - 1.0, 1e-9))
+    if not fits(high):
         return None
-    for _ in range(_NUM_BISECTIONS):
-        middle = 0.5 * (low + high)
-        if _log_total(tail, runs, 1.0 + math.exp(middle), epsilon) > log_mass:
-            low = middle
-        else:
-            high = middle
-    return 1.0 + math.exp(high)
+    return 1.0 + math.exp(bisect(fits, high, math.log(1e-9), num_steps=_NUM_BISECTIONS))
 
 
 def truncated_delta(
@@ -175,7 +175,7 @@ def truncated_epsilon(
             return math.inf
         if excess not in plds:
             plds[excess] = poisson_pld(base, _schedule(runs, excess), direction, delta=delta)
-        left = delta * (1.0 - 2.0**-50) - _sum_up(0.0, _log_total(tail, runs, excess, cap))
+        left = down(delta, 8) - _sum_up(0.0, _log_total(tail, runs, excess, cap))
         return plds[excess].epsilon(left) if left > 0.0 else math.inf
 
     def solve(share: float) -> float:
@@ -193,4 +193,4 @@ def truncated_epsilon(
 def _sum_up(delta: float, log_tail: float) -> float:
     """delta + exp(log_tail), rounded up."""
     tail = math.exp(min(log_tail, 0.0)) * (1.0 + 2.0**-50 * (2.0 + abs(log_tail))) if log_tail > -math.inf else 0.0
-    return min(1.0, (delta + tail) * (1.0 + 2.0**-52))
+    return min(1.0, up(delta + tail, 4))

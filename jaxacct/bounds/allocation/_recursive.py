@@ -14,11 +14,10 @@ import numpy as np
 from jaxacct._types import Direction
 from jaxacct.bounds.allocation._decomposition import decomposition_profile
 from jaxacct.bounds.allocation._posterior_rate import Tail
+from jaxacct.special import down, up
 
 _INNER_EXCESS = 0.05  # rate of the inner decomposition, times n
 _NUM_THRESHOLDS = 256
-_UP = 1.0 + 2.0**-48
-
 # Upper bounds on the add profile of 1-out-of-n: from n and epsilons [E] to delta [E].
 AddProfile = Callable[[int, np.ndarray], np.ndarray]
 
@@ -56,7 +55,7 @@ def tied_tail(base: Any, direction: Direction, *, add_profile: AddProfile | None
     profile = decomposition_add_profile(base) if add_profile is None else add_profile
 
     def tail(num_steps: int, rate: float, epsilon: float) -> float:
-        inner = 0.5 * math.log(max(1.0, num_steps * rate)) * (1.0 - 2.0**-48)
+        inner = down(0.5 * math.log(max(1.0, num_steps * rate)), 32)
         if inner < 1e-12:
             return 0.0
         delta = float(profile(num_steps, np.asarray([inner]))[0])
@@ -73,12 +72,12 @@ def untied_tail(base: Any, direction: Direction, *, add_profile: AddProfile | No
     profile = decomposition_add_profile(base) if add_profile is None else add_profile
 
     def tail(num_steps: int, rate: float, epsilon: float) -> float:
-        top = math.log(max(1.0, num_steps * rate)) * (1.0 - 2.0**-48)
+        top = down(math.log(max(1.0, num_steps * rate)), 32)
         if top < 1e-12:
             return 0.0
         at = top * np.arange(_NUM_THRESHOLDS) / _NUM_THRESHOLDS
         deltas = np.maximum(profile(num_steps, at), 1e-300) / -np.expm1(at - top)
-        log_tail = math.log(float(np.min(deltas)) * _UP) - (top if direction is Direction.REMOVE else 0.0)
+        log_tail = math.log(up(float(np.min(deltas)), 32)) - (top if direction is Direction.REMOVE else 0.0)
         return min(0.0, log_tail + 2.0**-45)
 
     return tail

@@ -4,6 +4,7 @@ Add/remove adjacency, Gaussian noise of multiplier sigma, t steps, k selected, E
 Lemma 3.2 turns k-out-of-t into compositions of 1-out-of-n (`allocation_groups`).
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,8 +20,7 @@ from jaxacct.divergence.allocation._laplace import laplace_rdp
 from jaxacct.divergence.allocation._powers import gaussian_log_excess, rdp_from_log_excess
 from jaxacct.divergence.gaussian._pair import gaussian_epsilon, gaussian_log_delta
 from jaxacct.mechanisms import RandomAllocation
-
-_ROUND_UP = 1.0 + 2.0**-50
+from jaxacct.special import at_real_orders, up
 
 
 def uses(mechanism: RandomAllocation) -> Any:
@@ -42,24 +42,15 @@ def direct_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], u
         R_a = (1/(a-1)) log E_Q[((1/t) sum Y_i)^a],
 
     by a power of a power series (spec X1) where the paper sums over integer partitions. At other orders
-    the chord of (a-1) R_a, convex in a, between integers: an upper bound (spec S15), 0 at a = 1.
+    the chord of (a-1) R_a, convex in a, between integers: an upper bound (`at_real_orders`).
     Never above the unamplified Gaussian's. Any sigma > 0, 1 <= k <= t.
     """
-    wanted = np.asarray(orders, np.float64)
-    top = max(2, int(np.ceil(wanted.max())))
+    top = max(2, math.ceil(max(orders)))
     sigma = mechanism.mechanism.noise_multiplier
     groups = allocation_groups(mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs, uneven=uneven)
     rdps = [rdp_from_log_excess(gaussian_log_excess(sigma, g.num_steps, max_order=top)) for g in groups]
     whole = compose_rdp((rdp, g.num_runs) for rdp, g in zip(rdps, groups, strict=True))
-    below = np.floor(wanted).astype(int)
-    if (below == wanted).all():
-        curve = whole[below - 2]
-    else:
-        weights = jnp.arange(1, top + 1, dtype=jnp.float64)[:, None] - 1.0
-        log_moment = weights * jnp.concatenate([jnp.zeros_like(whole[:1]), whole])
-        share = jnp.asarray(wanted - below, jnp.float64)[:, None]
-        chord = (1.0 - share) * log_moment[below - 1] + share * log_moment[np.minimum(below, top - 1)]
-        curve = chord * _ROUND_UP / jnp.asarray(wanted - 1.0, jnp.float64)[:, None]
+    curve = at_real_orders(whole, range(2, top + 1), orders)
     return jnp.minimum(curve, unamplified_rdp(mechanism.mechanism, uses(mechanism), orders=orders))
 
 
@@ -114,7 +105,8 @@ def closed_form_add_rdp(mechanism: RandomAllocation, *, orders: Sequence[float],
     sigma = mechanism.mechanism.noise_multiplier
     groups = allocation_groups(mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs, uneven=uneven)
     single = 0.5 / (sigma * sigma)
-    return compose_rdp((single * (1.0 + (a - 1.0) / g.num_steps) * _ROUND_UP, g.num_runs) for g in groups)
+    # five roundings: a square, two quotients, a sum, a product
+    return compose_rdp((up(single * (1.0 + (a - 1.0) / g.num_steps), 8), g.num_runs) for g in groups)
 
 
 def _closed_form_pair(mechanism: RandomAllocation, *, uneven: bool) -> tuple[jax.Array, jax.Array]:
@@ -125,9 +117,10 @@ def _closed_form_pair(mechanism: RandomAllocation, *, uneven: bool) -> tuple[jax
     """
     sigma = mechanism.mechanism.noise_multiplier
     groups = allocation_groups(mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs, uneven=uneven)
-    mu = compose_gaussian_mu((_ROUND_UP / (sigma * jnp.sqrt(g.num_steps)), g.num_runs) for g in groups)
+    # three roundings in mu; five in the shift, whose difference loses no more than one (n = 1 gives 0)
+    mu = compose_gaussian_mu((up(1.0 / (sigma * jnp.sqrt(g.num_steps)), 8), g.num_runs) for g in groups)
     shift = compose_rdp(((0.5 * (1.0 - 1.0 / g.num_steps) / (sigma * sigma))[None], g.num_runs) for g in groups)
-    return mu, shift[0] * _ROUND_UP
+    return mu, up(shift[0], 8)
 
 
 def closed_form_add_log_delta(mechanism: RandomAllocation, epsilon: jax.Array, *, uneven: bool = True) -> jax.Array:
@@ -143,4 +136,4 @@ def closed_form_add_log_delta(mechanism: RandomAllocation, epsilon: jax.Array, *
 def closed_form_add_epsilon(mechanism: RandomAllocation, log_delta: jax.Array, *, uneven: bool = True) -> jax.Array:
     """epsilon [L], add direction: eps_N(delta) + shift, the inverse of `closed_form_add_log_delta`."""
     mu, shift = _closed_form_pair(mechanism, uneven=uneven)
-    return (gaussian_epsilon(log_delta, mu) + shift) * _ROUND_UP
+    return up(gaussian_epsilon(log_delta, mu) + shift, 8)  # the sum

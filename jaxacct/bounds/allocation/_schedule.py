@@ -20,10 +20,7 @@ from jaxacct.divergence.gaussian._pair import gaussian_epsilon, gaussian_log_del
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._scheduled_allocation import ScheduledAllocation
-from jaxacct.special import log_sum_exp
-
-_ROUND_UP = 1.0 + 2.0**-50
-_ULPS = 2.0**-50
+from jaxacct.special import ULP, at_real_orders, down, log_sum_exp, up
 
 Scheduled = PartialAllocation | ScheduledAllocation
 
@@ -51,19 +48,6 @@ def _run(mechanism: Scheduled) -> _Run:
     return _RUNS[type(mechanism)](mechanism)
 
 
-def _chord(whole: jax.Array, orders: np.ndarray) -> jax.Array:
-    """The chord of (a - 1) R_a, convex in a, between integer orders; `whole` has orders 2, 3, .. (spec S15)."""
-    below = np.floor(orders).astype(int)
-    if (below == orders).all():
-        return whole[below - 2]
-    top = whole.shape[0] + 1
-    weights = jnp.arange(1, top + 1, dtype=jnp.float64)[:, None] - 1.0
-    log_moment = weights * jnp.concatenate([jnp.zeros_like(whole[:1]), whole])
-    share = jnp.asarray(orders - below, jnp.float64)[:, None]
-    chord = (1.0 - share) * log_moment[below - 1] + share * log_moment[np.minimum(below, top - 1)]
-    return chord * _ROUND_UP / jnp.asarray(orders - 1.0, jnp.float64)[:, None]
-
-
 def _revealed_rdp(phases: Phases, orders: np.ndarray) -> jax.Array:
     """Renyi divergences where the record's step is public: log of the mean of e^{a (a - 1)/(2 sigma_i^2)}, [A, L]."""
     a = jnp.asarray(orders, jnp.float64)[:, None]
@@ -77,7 +61,7 @@ def _revealed_rdp(phases: Phases, orders: np.ndarray) -> jax.Array:
     parts.append(jnp.where(some, jnp.log(jnp.where(some, idle, 1.0)), -jnp.inf) + 0.0 * a)
     terms = jnp.stack(parts)
     largest = jnp.max(terms, axis=0)
-    return jnp.maximum(log_sum_exp(terms) + _ULPS * (16.0 + largest), 0.0) * _ROUND_UP / (a - 1.0)
+    return up(jnp.maximum(log_sum_exp(terms) + 8.0 * ULP * (16.0 + largest), 0.0) / (a - 1.0), 8)  # the quotient
 
 
 def scheduled_remove_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> jax.Array:
@@ -90,7 +74,7 @@ def scheduled_remove_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> ja
     run, wanted = _run(mechanism), np.asarray(orders, np.float64)
     top = max(2, int(np.ceil(wanted.max())))
     whole = rdp_from_log_excess(scheduled_log_excess(run.phases, max_order=top))
-    best = jnp.minimum(_chord(whole, wanted), _revealed_rdp(run.phases, wanted))
+    best = jnp.minimum(at_real_orders(whole, range(2, top + 1), orders), _revealed_rdp(run.phases, wanted))
     return compose_rdp([(best, run.num_epochs)])
 
 
@@ -116,14 +100,15 @@ def scheduled_add_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> jax.A
     num_nodes = 512 if max(exponents) <= 64 else 1024
     exact = scheduled_laplace_rdp(run.phases, exponents=exponents, num_nodes=num_nodes)
     p = jnp.asarray(exponents, jnp.float64)[:, None]
-    closed = 0.5 * run.phases.mean_precision * (1.0 + p / run.phases.num_steps) * _ROUND_UP
+    # besides the mean: a quotient, a sum, a product
+    closed = up(0.5 * run.phases.mean_precision * (1.0 + p / run.phases.num_steps), 8)
     return compose_rdp([(jnp.minimum(exact, closed), run.num_epochs)])
 
 
 def _geometric(mechanism: Scheduled) -> RandomAllocation:
     """Plain allocation whose ratios have the same geometric mean."""
     run = _run(mechanism)
-    noise = (1.0 - 2.0**-50) / jnp.sqrt(run.phases.mean_precision)
+    noise = down(1.0 / jnp.sqrt(run.phases.mean_precision), 8)
     return RandomAllocation(Gaussian(noise), run.phases.num_steps, jnp.ones_like(noise), run.num_epochs)
 
 
@@ -146,8 +131,8 @@ def _revealed(mechanism: Scheduled) -> tuple[jax.Array, jax.Array]:
     noises, counts = run.phases.noise_multipliers, run.phases.counts
     done = sum(counts[1:], start=counts[0])
     worst = jnp.min(jnp.stack(noises), axis=0)
-    log_share = jnp.where(run.num_epochs == 1, jnp.log(done / run.phases.num_steps) + _ULPS, 0.0)
-    return jnp.minimum(log_share, 0.0), compose_gaussian_mu([((1.0 + 2.0**-52) / worst, run.num_epochs)])
+    log_share = jnp.where(run.num_epochs == 1, jnp.log(done / run.phases.num_steps) + 8.0 * ULP, 0.0)
+    return jnp.minimum(log_share, 0.0), compose_gaussian_mu([(up(1.0 / worst, 4), run.num_epochs)])
 
 
 def scheduled_unamplified_log_delta(mechanism: Scheduled, epsilon: jax.Array) -> jax.Array:

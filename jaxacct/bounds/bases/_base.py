@@ -19,7 +19,6 @@ from jaxacct.divergence.lattice._ratio import RatioLaw, Side, mixed_with_one
 MAX_CELLS = 2**23  # of a lattice, some 200 MB
 MAX_LOSS = 600.0  # e^loss and the masses beside it are doubles
 SMALLEST = 1e-250  # smaller masses are near the end of the doubles: booked outside (upper) or dropped (lower)
-ROUND_UP = 1.0 + 2.0**-48  # of a product or quotient of a few doubles: at most 16 roundings
 _SPREAD_STEP = 1e-3  # of the lattice on which a spread is measured: it decides resolutions only
 
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from jaxacct.bounds.bases._base import ROUND_UP, Base, check_fits, sampled
+from jaxacct.bounds.bases._base import Base, check_fits, sampled
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms
 from jaxacct.mechanisms import DiscretePair
-from jaxacct.special import sum_outward
+from jaxacct.special import sum_outward, up
 
 
 def _law(pair: DiscretePair, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
@@ -25,7 +25,7 @@ def _largest_loss(pair: DiscretePair) -> float:
     with np.errstate(divide="ignore"):
         logs = np.log(np.stack([p[some], q[some]]))
     # each logarithm's rounding is of its own size, which the difference may be far below
-    return float((np.abs(logs[0] - logs[1]) + 2.0**-51 * np.abs(logs).sum(axis=0)).max(initial=0.0)) * ROUND_UP
+    return up(float((np.abs(logs[0] - logs[1]) + 2.0**-51 * np.abs(logs).sum(axis=0)).max(initial=0.0)), 32)
 
 
 BASE = Base(law=_law, largest_loss=_largest_loss)

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 
-from jaxacct.bounds.bases._base import ROUND_UP, Base, check_fits, sampled
+from jaxacct.bounds.bases._base import Base, check_fits, sampled
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms, from_masses, merged
 from jaxacct.mechanisms import Laplace
+from jaxacct.special import up
 
 _LEAST_NOISE = 2.0**-40  # a smaller scale has its atom beyond every grid
 
@@ -29,7 +30,7 @@ def _law(release: Laplace, sampling_prob: float, step: float, side: Side, tail: 
 
 def _largest_loss(release: Laplace) -> float:
     scale = float(release.noise_multiplier)
-    return ROUND_UP / scale if scale > 1e-300 else math.inf
+    return up(1.0 / scale, 32) if scale > 1e-300 else math.inf
 
 
 def _atom(release: Laplace) -> float:

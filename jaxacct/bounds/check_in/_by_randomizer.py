@@ -35,7 +35,7 @@ from jaxacct.divergence.check_in._response import response_floor_epsilon, respon
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.mechanisms import FiniteRandomizer, GaussianReports, KaryRandomizedResponse, LocalRandomizer
 from jaxacct.mechanisms._check_in import CheckIn
-from jaxacct.special import log_normal_tail, softplus
+from jaxacct.special import down, log_normal_tail, log_or_minus_inf, softplus
 
 _REPORTS, _CLONES = Layout(32, 8, 96), Layout(16, 8, 256)
 _CURVE_REPORTS, _CURVE_CLONES, _NODES = Layout(24, 6, 56), Layout(12, 6, 128), 192
@@ -61,10 +61,6 @@ class _Lanes(NamedTuple):
     rounds: jax.Array
 
 
-def _log(x: Any) -> jax.Array:
-    return jnp.where(x > 0, jnp.log(jnp.where(x > 0, x, 1.0)), -jnp.inf)
-
-
 def _lanes(mechanism: CheckIn, local_epsilon: jax.Array | None = None) -> _Lanes:
     """`local_epsilon`: for Gaussian reports, that of the pure randomizers that replace them (Lemma 3.7)."""
     n = jnp.asarray(mechanism.num_users, jnp.float64)
@@ -77,7 +73,7 @@ def _lanes(mechanism: CheckIn, local_epsilon: jax.Array | None = None) -> _Lanes
     else:
         clone_prob, local = pair_of(randomizer)
         delta = getattr(randomizer, "local_delta", 0.0)
-        log_cost = _log(delta * one) + jnp.log1p(0.5 * jnp.exp(-local * one))  # Theorem 3.8
+        log_cost = log_or_minus_inf(delta * one) + jnp.log1p(0.5 * jnp.exp(-local * one))  # Theorem 3.8
     return _Lanes(n, prob, clone_prob * one, local * one, log_cost * one + 2.0**-46, mechanism.num_epochs * one)
 
 
@@ -128,7 +124,7 @@ def _cost(at: _Lanes) -> tuple[jax.Array, jax.Array]:
     """log of c 2 (q (1-q) + n q^2) and of c n q, for E (K/n) (1 + e^eps_K) K c, e^eps_K = 1 + (n/K)(e^eps - 1)."""
     mean = at.num_users * at.prob
     fixed = 2.0 * at.prob * (1.0 - at.prob + mean)
-    return _log(fixed) + at.log_cost, _log(mean) + at.log_cost
+    return log_or_minus_inf(fixed) + at.log_cost, log_or_minus_inf(mean) + at.log_cost
 
 
 def _profile(epsilon: jax.Array, at: _Lanes, pair: CheckInPair) -> ProfilePoint:
@@ -223,7 +219,7 @@ def profile_upper_rdp(mechanism: CheckIn, *, orders: Sequence[float]) -> jax.Arr
 
 def _log_total(at: _Lanes) -> jax.Array:
     """log of K: what all reports of all rounds cost at most in delta is (1 + e^epsilon) K."""
-    return at.log_cost + _log(at.num_users * at.prob) + jnp.log(at.rounds)
+    return at.log_cost + log_or_minus_inf(at.num_users * at.prob) + jnp.log(at.rounds)
 
 
 def _composed_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
@@ -285,15 +281,15 @@ def _response_of_finite(randomizer: FiniteRandomizer, prob: jax.Array) -> _Respo
 def _response_of_gaussian(randomizer: GaussianReports, prob: jax.Array) -> _Response:
     """Their sign along the line between two data, which are 2 / noise_multiplier standard deviations apart."""
     half = 1.0 / randomizer.noise_multiplier * jnp.ones_like(prob)
-    return prob, (log_normal_tail(-half) - log_normal_tail(half)) * (1.0 - 2.0**-40)
+    return prob, down(log_normal_tail(-half) - log_normal_tail(half), 2**13)
 
 
 def _response_of_k_ary(randomizer: KaryRandomizedResponse, prob: jax.Array) -> _Response:
     """Those who send a third value are as if they had not checked in."""
     local = randomizer.local_epsilon * jnp.ones_like(prob)
     growth = jnp.exp(jnp.minimum(local, 700.0))
-    shown = jnp.minimum((growth + 1.0) / (growth + randomizer.num_categories - 1.0), 1.0) * (1.0 - 2.0**-48)
-    return prob * shown, local
+    shown = jnp.minimum((growth + 1.0) / (growth + randomizer.num_categories - 1.0), 1.0)
+    return down(prob * shown, 32), local
 
 
 def _response_of_any(randomizer: LocalRandomizer, prob: jax.Array) -> _Response:

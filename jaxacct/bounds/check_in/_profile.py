@@ -18,9 +18,8 @@ import jax.numpy as jnp
 from jaxacct.divergence.check_in._blocks import Blocks, Layout, binomial_blocks, log_mixture
 from jaxacct.divergence.check_in._clones import CountLaw, clones_upper, count_law
 from jaxacct.divergence.clones._profile import _gaussian_root as gaussian_root
-from jaxacct.special import log_sum_exp
+from jaxacct.special import down, log_sum_exp, up
 
-_ROUND_DOWN = 1.0 - 2.0**-49
 _AIM = 5e-8  # the root is sought this far below the target, and accepted within twice as much
 _MAX_STEPS = 60
 
@@ -65,7 +64,7 @@ def check_in_profile(epsilon: jax.Array, pair: CheckInPair) -> ProfilePoint:
     reach = jnp.expm1(epsilon)
 
     def inner(count: jax.Array) -> jax.Array:
-        return jnp.log1p(num_users / count * reach) * _ROUND_DOWN
+        return down(jnp.log1p(num_users / count * reach), 16)  # expm1 and log1p, 4 each, a quotient and a product
 
     ends = jnp.concatenate([inner(blocks.first), inner(blocks.last)])
     twice = CountLaw(*(jnp.concatenate([x, x], axis=1) for x in pair.law))
@@ -83,7 +82,7 @@ def check_in_profile(epsilon: jax.Array, pair: CheckInPair) -> ProfilePoint:
 def with_cost(point: ProfilePoint, epsilon: jax.Array, log_fixed: jax.Array, log_rate: jax.Array) -> ProfilePoint:
     """Adds exp(log_fixed) + (e^epsilon - 1) exp(log_rate) to delta, as for approximate randomizers."""
     grown = jnp.expm1(epsilon) * jnp.exp(log_rate)
-    cost = (jnp.exp(log_fixed) + grown) * (1.0 + 2.0**-48)
+    cost = up(jnp.exp(log_fixed) + grown, 32)
     some = cost > 0
     total = jnp.where(some, jnp.logaddexp(point.log_delta, jnp.log(jnp.where(some, cost, 1.0))), point.log_delta)
     total = jnp.where(some, total + 2.0**-48, total)

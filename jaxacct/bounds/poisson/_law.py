@@ -7,9 +7,9 @@ import math
 
 from jaxacct.bounds._distribution import Distribution, holds_pld, parts_by_laws
 from jaxacct.bounds.bases import base_of, law, spread
-from jaxacct.bounds.bases._base import ROUND_UP
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
 from jaxacct.mechanisms import PoissonSampled
+from jaxacct.special import up
 
 _MOST_EXPONENT = 700.0  # of e^x that is a double
 
@@ -29,8 +29,8 @@ def largest_loss(mechanism: PoissonSampled) -> float:
     steps = float(mechanism.num_steps)
     whole, prob = base_of(mechanism.mechanism).largest_loss(mechanism.mechanism), float(mechanism.sampling_prob)
     if whole > _MOST_EXPONENT:
-        return whole * steps * ROUND_UP
-    return math.log1p(prob * math.expm1(whole)) * ROUND_UP * steps * ROUND_UP
+        return up(whole * steps, 32)
+    return up(up(math.log1p(prob * math.expm1(whole)), 32) * steps, 32)
 
 
 def _atom(mechanism: PoissonSampled) -> float:

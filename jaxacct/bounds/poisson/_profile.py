@@ -14,6 +14,7 @@ import numpy as np
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
 from jaxacct.bounds.poisson._law import DISTRIBUTION
+from jaxacct.composition import Group, allocation_groups
 from jaxacct.curves import Pld
 from jaxacct.curves._convolution import ALL_DELTAS, compose_plds
 from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
@@ -34,13 +35,6 @@ _NUM_TILTS = 60
 _NUMBERS = (numbers.Real, np.ndarray, jax.Array)
 
 
-class Runs(NamedTuple):
-    """`num_runs` independent runs of 1-out-of-`num_steps` allocation."""
-
-    num_steps: int
-    num_runs: int
-
-
 class Steps(NamedTuple):
     """`num_steps` steps that each record joins with probability `sampling_prob`."""
 
@@ -53,8 +47,8 @@ def concrete_base(mechanism: Any) -> Any:
     return jax.tree.map(lambda x: float(x) if isinstance(x, _NUMBERS) else x, mechanism.mechanism)
 
 
-def runs_of(mechanism: RandomAllocation) -> tuple[Runs, ...]:
-    """The 1-out-of-n runs whose composition dominates `mechanism` (Lemma 3.2, groups of size floor and ceil; spec S4).
+def runs_of(mechanism: RandomAllocation) -> tuple[Group[int], ...]:
+    """The 1-out-of-n runs whose composition dominates `mechanism` (`allocation_groups`), in plain numbers; none empty.
 
     Raises:
       ValueError: if a field is traced or an array.
@@ -64,9 +58,7 @@ def runs_of(mechanism: RandomAllocation) -> tuple[Runs, ...]:
     if is_traced((fields, noise)) or any(np.ndim(x) for x in (*fields, noise)):
         raise ValueError(f"mechanism={mechanism!r} must have concrete scalar fields")
     steps, selected, epochs = (int(x) for x in fields)
-    size, larger = divmod(steps, selected)
-    runs = (Runs(size, (selected - larger) * epochs), Runs(size + 1, larger * epochs))
-    return tuple(r for r in runs if r.num_runs > 0)
+    return tuple(group for group in allocation_groups(steps, selected, epochs, uneven=True) if group.num_runs > 0)
 
 
 @functools.lru_cache(maxsize=8)

@@ -4,29 +4,29 @@ Feldman, McMillan and Talwar 2021, "Hiding Among the Clones", sections 2.3, 3.1,
 S13, S19). Replace-one adjacency. The pair enters as a `Profile`, any valid upper bound on its divergence.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct.divergence.clones._profile import LogInterval, clones_delta
+from jaxacct.divergence.clones._profile import ProfileEnds, clones_delta
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
-from jaxacct.special import map_rows, softplus, solve_decreasing
+from jaxacct.special import bisect, bisect_lanes, softplus, solve_decreasing, up
 
-_ROUND_UP = 1.0 + 2.0**-48
+_ULPS = 32  # at most 16 roundings: two functions of 4 each, a square root, products
 _NUM_HALVINGS = 54
 
 # (epsilon, num_reports, local_epsilon), each [L], to a bracket of the pair's log delta: the upper end counts, the log
 # tail, that of -d delta / d e^epsilon, steers.
-Profile = Callable[[jax.Array, jax.Array, jax.Array], LogInterval]
+Profile = Callable[[jax.Array, jax.Array, jax.Array], ProfileEnds]
 
 
 def pure_profile(*, window: int) -> Profile:
     """The clones pair of arbitrary pure randomizers (Theorem 3.2), clone probability e^-local_epsilon."""
 
-    def profile(epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> LogInterval:
+    def profile(epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> ProfileEnds:
         return clones_delta(epsilon, num_reports, jnp.exp(-local_epsilon), local_epsilon, window=window)
 
     return profile
@@ -45,7 +45,7 @@ def subsampled(guarantee: Guarantee, sampling_prob: jax.Array) -> Guarantee:
     From advanced joint convexity (Lemma 2.3): with a' = 1 + q (a - 1), D_a'((1-q) P_0 + q P_1 || (1-q) P_0 + q Q_1)
     is q D_a(P_1 || (1 - a'/a) P_0 + (a'/a) Q_1). Replace-one adjacency.
     """
-    epsilon = jnp.log1p(sampling_prob * jnp.expm1(guarantee.epsilon)) * _ROUND_UP
+    epsilon = up(jnp.log1p(sampling_prob * jnp.expm1(guarantee.epsilon)), _ULPS)
     log_delta = jnp.minimum(guarantee.log_delta + jnp.log(sampling_prob) + 2.0**-48, 0.0)
     return Guarantee(jnp.minimum(epsilon, guarantee.epsilon), log_delta)
 
@@ -121,18 +121,12 @@ def purified(probabilities: np.ndarray, reference: np.ndarray, epsilon: float) -
     def lack(factor: float) -> float:
         return float(np.maximum(factor * rho - r, 0.0).sum())
 
-    def halve(loss: Callable[[float], float], near: float, far: float, wanted: float) -> float:
-        for _ in range(_NUM_HALVINGS):
-            middle = 0.5 * (near + far)
-            near, far = (near, middle) if loss(middle) >= wanted else (middle, far)
-        return far
-
     total = max(excess(high), lack(low))
     if excess(high) > lack(low):
-        low = halve(lack, low, 1.0, total)
+        low = bisect(lambda factor: lack(factor) >= total, 1.0, low, num_steps=_NUM_HALVINGS)
     else:
-        high = halve(excess, high, 1.0, total)
-    return PurifiedLaw(np.clip(r, low * rho, high * rho), total * _ROUND_UP)
+        high = bisect(lambda factor: excess(factor) >= total, 1.0, high, num_steps=_NUM_HALVINGS)
+    return PurifiedLaw(np.clip(r, low * rho, high * rho), up(total, _ULPS))
 
 
 def total_epsilon(
@@ -152,7 +146,7 @@ def total_epsilon(
         epsilon: jax.Array, target: jax.Array, log_cost: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         pure = profile(epsilon, num_reports, local_epsilon)
-        value = with_replacement_cost(Guarantee(epsilon, pure.log_upper), log_cost).log_delta
+        value = with_replacement_cost(Guarantee(epsilon, pure.log_delta.upper), log_cost).log_delta
         value = jnp.maximum(value, -1e4)
         slope = jnp.exp(epsilon + log_cost - value) - jnp.exp(jnp.minimum(epsilon + pure.log_tail - value, 700.0))
         return value - target, slope
@@ -168,29 +162,6 @@ def total_epsilon(
     return jnp.where(total(at, *params)[0] <= 0, at, jnp.inf)
 
 
-def shuffled_gaussian_epsilon(
-    profile: Profile,
-    num_reports: jax.Array,
-    clip_over_sigma: jax.Array,
-    num_epochs: jax.Array,
-    log_delta: jax.Array,
-    *,
-    local_epsilons: Sequence[float],
-) -> jax.Array:
-    """epsilon [L] of shuffled clipped reports with Gaussian noise, the least over a static grid of local epsilons.
-
-    Shuffled DP-SGD (Algorithm 2, with clipped updates; spec S13 by way of S8): one step for each of n batches of a
-    fixed partition, in the order of a fresh permutation. `profile` is that of the composed epochs.
-    """
-
-    def row(local_epsilon: jax.Array) -> jax.Array:
-        local = jnp.broadcast_to(local_epsilon, log_delta.shape)
-        log_cost = log_gaussian_replacement_cost(num_reports, local, clip_over_sigma, num_epochs)
-        return total_epsilon(profile, num_reports, local, log_cost, log_delta)
-
-    return jnp.min(map_rows(row, jnp.asarray(local_epsilons, jnp.float64)), axis=0)
-
-
 def sufficient_gaussian_noise(
     local_epsilon: jax.Array, local_log_delta: jax.Array, sensitivity: jax.Array
 ) -> jax.Array:
@@ -202,14 +173,16 @@ def sufficient_gaussian_noise(
     """
     spread = 1.0 + jnp.sqrt(-2.0 * local_log_delta)
     valid = (local_epsilon > 0) & (local_epsilon <= 2.0 * spread * (1.0 - 2.0**-50))
-    return jnp.where(valid, sensitivity * spread / jnp.where(valid, local_epsilon, 1.0) * _ROUND_UP, jnp.inf)
+    noise = sensitivity * spread / jnp.where(valid, local_epsilon, 1.0)
+    return jnp.where(valid, up(noise, _ULPS), jnp.inf)
 
 
 def gaussian_noise(local_epsilon: jax.Array, local_log_delta: jax.Array, sensitivity: jax.Array) -> jax.Array:
     """Least sigma [L] with G(local_epsilon, sensitivity / sigma) <= local_delta; checked, rounded up."""
     spread = jnp.sqrt(-2.0 * local_log_delta)
     # Chernoff: mu^2/2 + mu spread <= epsilon suffices
-    high = sensitivity * (jnp.sqrt(spread * spread + 2.0 * local_epsilon) + spread) / (2.0 * local_epsilon) * _ROUND_UP
+    high = sensitivity * (jnp.sqrt(spread * spread + 2.0 * local_epsilon) + spread) / (2.0 * local_epsilon)
+    high = up(high, _ULPS)
 
     def excess(
         sigma: jax.Array, epsilon: jax.Array, target: jax.Array, sensitivity: jax.Array
@@ -254,7 +227,7 @@ def largest_local_epsilon(
         negated: jax.Array, target: jax.Array, num_reports: jax.Array, epsilon: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         def value(negated: jax.Array) -> jax.Array:
-            return jnp.maximum(profile(epsilon, num_reports, -negated).log_upper, -1e4) - target
+            return jnp.maximum(profile(epsilon, num_reports, -negated).log_delta.upper, -1e4) - target
 
         return jax.jvp(value, (negated,), (jnp.ones_like(negated),))
 
@@ -270,12 +243,8 @@ def fewest_reports(
     By halving between whole numbers: delta does not increase with the number of reports (spec S19).
     """
 
-    def step(_: int, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        low, high = state  # low is not enough; high is, or is one more than the highest
-        middle = jnp.floor(0.5 * (low + high))
-        enough = profile(epsilon, middle, local_epsilon).log_upper <= log_delta
-        return jnp.where(enough, low, middle), jnp.where(enough, middle, high)
+    def enough(num_reports: jax.Array) -> jax.Array:
+        return profile(epsilon, num_reports, local_epsilon).log_delta.upper <= log_delta
 
-    ends = jnp.zeros_like(highest), highest + 1.0
-    _, found = jax.lax.fori_loop(0, _NUM_HALVINGS, step, ends)
+    found = bisect_lanes(enough, highest + 1.0, jnp.zeros_like(highest), num_steps=_NUM_HALVINGS, whole=True)
     return jnp.where(found <= highest, found, jnp.inf)

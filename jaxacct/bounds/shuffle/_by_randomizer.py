@@ -40,23 +40,23 @@ from jaxacct.divergence.response._binary import (
     binary_response_window,
 )
 from jaxacct.mechanisms import FiniteRandomizer, KaryRandomizedResponse, LocalRandomizer, Shuffled
-from jaxacct.special import map_rows
+from jaxacct.special import bisect_lanes, down, log_or_minus_inf, map_rows, up
 
 _SHARES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)  # of delta, for what a composition splits off
+_NUM_HALVINGS = 44
 _TRACED_REPORTS = 1e9  # static windows are made for so many where the number is traced
 _LOCAL_EPSILONS = tuple(np.geomspace(0.05, 12.0, 40).tolist())
 
 
 _Exp = Callable[[Any], Any]
-_DOWN = 1.0 - 2.0**-50  # of a few roundings
 
 
 def _pair_of_any(randomizer: LocalRandomizer, exp: _Exp) -> tuple[Any, Any]:
-    return exp(-randomizer.local_epsilon) * _DOWN, randomizer.local_epsilon
+    return down(exp(-randomizer.local_epsilon), 8), randomizer.local_epsilon
 
 
 def _pair_of_k_ary(randomizer: KaryRandomizedResponse, exp: _Exp) -> tuple[Any, Any]:
-    return 2.0 / (exp(randomizer.local_epsilon) + 1.0) * _DOWN, randomizer.local_epsilon
+    return down(2.0 / (exp(randomizer.local_epsilon) + 1.0), 8), randomizer.local_epsilon
 
 
 def _pair_of_finite(randomizer: FiniteRandomizer, exp: _Exp) -> tuple[Any, Any]:
@@ -122,7 +122,7 @@ def clones_upper_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, window: i
     if pure:
         value = clones_epsilon(log_delta, n, clone_prob, local, window=window).upper
     else:
-        cost = log_replacement_cost(n, local, _log(mechanism.mechanism.local_delta), jnp.ones_like(n))
+        cost = log_replacement_cost(n, local, log_or_minus_inf(mechanism.mechanism.local_delta), jnp.ones_like(n))
         value = total_epsilon(pure_profile(window=window), n, local, cost, log_delta)
     return _where_single(mechanism, value, jnp.inf)
 
@@ -130,9 +130,9 @@ def clones_upper_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, window: i
 def clones_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, window: int, pure: bool) -> jax.Array:
     """As `clones_upper_epsilon`, log delta."""
     n, clone_prob, local = _lanes(mechanism)
-    value = clones_delta(epsilon, n, clone_prob, local, window=window).log_upper
+    value = clones_delta(epsilon, n, clone_prob, local, window=window).log_delta.upper
     if not pure:
-        cost = log_replacement_cost(n, local, _log(mechanism.mechanism.local_delta), jnp.ones_like(n))
+        cost = log_replacement_cost(n, local, log_or_minus_inf(mechanism.mechanism.local_delta), jnp.ones_like(n))
         value = with_replacement_cost(Guarantee(epsilon, value), cost).log_delta
     return _where_single(mechanism, value, 0.0)
 
@@ -147,12 +147,8 @@ def pair_lower_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, window: int
 def pair_lower_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, window: int, pure: bool) -> jax.Array:
     """As `pair_lower_epsilon`, log delta."""
     n, clone_prob, local = _lanes(mechanism)
-    value = clones_delta(epsilon, n, clone_prob, local, window=window).log_lower
+    value = clones_delta(epsilon, n, clone_prob, local, window=window).log_delta.lower
     return _where_single(mechanism, value, -jnp.inf) if pure else jnp.full_like(value, -jnp.inf)
-
-
-def _log(x: Any) -> jax.Array:
-    return jnp.where(x > 0, jnp.log(jnp.where(x > 0, x, 1.0)), -jnp.inf)
 
 
 def clones_upper_rdp(mechanism: Shuffled, *, orders: Sequence[float]) -> jax.Array:
@@ -227,7 +223,7 @@ def local_upper_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, rounds: in
     affordable = (gone == 0) | (left > 0)
     log_left = jnp.where(gone == 0, log_delta, jnp.log(jnp.where(left > 0, left, 1.0)))
     value = split_epsilon(lambda _: local, count, log_left, shares=(2.0**-40,), window=rounds)
-    value = jnp.minimum(value, count * local * (1.0 + 2.0**-50))
+    value = jnp.minimum(value, up(count * local, 8))
     return jnp.where(affordable, value, jnp.inf)
 
 
@@ -236,7 +232,7 @@ def local_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, rounds: in
     _, _, local = _lanes(mechanism)
     count = mechanism.num_epochs * jnp.ones_like(local)
     value, gone = optimal_log_delta(epsilon, local, count, window=rounds), _log_gone(mechanism, count)
-    lost = _log(-jnp.expm1(gone))
+    lost = log_or_minus_inf(-jnp.expm1(gone))
     return jnp.minimum(jnp.logaddexp(value + gone, lost) + 2.0**-48, 0.0)
 
 
@@ -263,7 +259,7 @@ def composed_upper_epsilon(
 
     if pure:
         return composed(log_delta)
-    cost = log_replacement_cost(n, local, _log(mechanism.mechanism.local_delta), count)
+    cost = log_replacement_cost(n, local, log_or_minus_inf(mechanism.mechanism.local_delta), count)
 
     def row(share: jax.Array) -> jax.Array:
         epsilon = composed(log_delta + jnp.log1p(-share) - 2.0**-46)
@@ -303,7 +299,7 @@ def gaussian_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, window:
         local = jnp.broadcast_to(local_epsilon, n.shape)
         cost = log_gaussian_replacement_cost(n, local, mu, jnp.ones_like(n))
         pair = clones_delta(epsilon, n, jnp.exp(-local), local, window=window)
-        return with_replacement_cost(Guarantee(epsilon, pair.log_upper), cost).log_delta
+        return with_replacement_cost(Guarantee(epsilon, pair.log_delta.upper), cost).log_delta
 
     value = jnp.min(map_rows(row, jnp.asarray(_LOCAL_EPSILONS, jnp.float64)), axis=0)
     return _where_single(mechanism, value, 0.0)
@@ -311,7 +307,7 @@ def gaussian_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, window:
 
 def _gaussian_local_mu(mechanism: Shuffled) -> jax.Array:
     """Of all rounds of one user's reports, unshuffled: two data are 2 clipping norms apart."""
-    single = 2.0 / mechanism.mechanism.noise_multiplier * (1.0 + 2.0**-50)
+    single = up(2.0 / mechanism.mechanism.noise_multiplier, 8)
     return compose_gaussian_mu([(single, mechanism.num_epochs)])
 
 
@@ -348,7 +344,7 @@ def blanket_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, num_clon
     n, _, local = _lanes(mechanism)
     pair = k_ary_blanket_pair(local, mechanism.mechanism.num_categories * jnp.ones_like(n))
     upper = mean_component_delta(epsilon, n, pair, num_clones=num_clones).upper
-    return _where_single(mechanism, _log(upper), 0.0)
+    return _where_single(mechanism, log_or_minus_inf(upper), 0.0)
 
 
 def elsewhere_lower_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, num_clones: int) -> jax.Array:
@@ -357,20 +353,17 @@ def elsewhere_lower_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, num_cl
     k = mechanism.mechanism.num_categories * jnp.ones_like(n)
     pair = k_ary_elsewhere_pair(local, jnp.maximum(k, 3.0))
     lower = mean_component_delta(epsilon, n, pair, num_clones=num_clones).lower
-    return jnp.where(k >= 3.0, _log(lower), -jnp.inf)
+    return jnp.where(k >= 3.0, log_or_minus_inf(lower), -jnp.inf)
 
 
 def elsewhere_lower_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, num_clones: int) -> jax.Array:
     """As `elsewhere_lower_log_delta`, epsilon: bisection that keeps the end where delta is larger."""
     _, _, local = _lanes(mechanism)
 
-    def halve(_: jax.Array, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        low, high = ends
-        middle = 0.5 * (low + high)
-        holds = elsewhere_lower_log_delta(mechanism, middle, num_clones=num_clones) > log_delta
-        return jnp.where(holds, middle, low), jnp.where(holds, high, middle)
+    def above(epsilon: jax.Array) -> jax.Array:
+        return elsewhere_lower_log_delta(mechanism, epsilon, num_clones=num_clones) > log_delta
 
-    return jax.lax.fori_loop(0, 44, halve, (jnp.zeros_like(local), local))[0]
+    return bisect_lanes(above, jnp.zeros_like(local), local, num_steps=_NUM_HALVINGS)
 
 
 def response_statics(mechanism: Shuffled) -> dict[str, Any]:

@@ -16,7 +16,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-_ROUND_UP = 1.0 + 2.0**-46
+from jaxacct.special import down, up
+
+_ULPS = 128  # some 20 roundings at most: three functions of 4 each, quotients and products
 
 
 class ClonesParameters(NamedTuple):
@@ -81,9 +83,9 @@ def closed_form_epsilon(num_reports: jax.Array, parameters: ClonesParameters, lo
     """epsilon [L] at `log_delta` <= 0, rounded up by 2^-46; inf where p n < 16 log(4 w / delta)."""
     clones = num_reports * parameters.clone_prob
     spread = jnp.maximum(_log_weight(parameters.weight) - log_delta, jnp.log(4.0))  # the total variation is at most w
-    valid = (16.0 * spread * _ROUND_UP <= clones) & (log_delta <= 0)
+    valid = (up(16.0 * spread, _ULPS) <= clones) & (log_delta <= 0)
     spread, clones = jnp.where(valid, spread, 1.0), jnp.where(valid, clones, 16.0)
-    epsilon = jnp.log1p(parameters.weight * (8.0 * jnp.sqrt(spread / clones) + 8.0 / clones)) * _ROUND_UP
+    epsilon = up(jnp.log1p(parameters.weight * (8.0 * jnp.sqrt(spread / clones) + 8.0 / clones)), _ULPS)
     return jnp.where(valid, jnp.minimum(epsilon, parameters.local_epsilon), jnp.inf)
 
 
@@ -95,8 +97,9 @@ def closed_form_log_delta(num_reports: jax.Array, parameters: ClonesParameters, 
     clones = num_reports * parameters.clone_prob
     weight = jnp.where(parameters.weight > 0, parameters.weight, 1e-300)
     clones = jnp.where(clones > 0, clones, 1e-300)
-    gap = jnp.minimum(jnp.expm1(epsilon) / (8.0 * weight * _ROUND_UP) - _ROUND_UP / clones, 1.0)  # 1/4 is the limit
-    spread = jnp.minimum(clones * gap * gap, clones / 16.0) / (_ROUND_UP * _ROUND_UP)
+    gap = jnp.expm1(epsilon) / up(8.0 * weight, _ULPS) - up(1.0 / clones, _ULPS)
+    gap = jnp.minimum(gap, 1.0)  # 1/4 is the limit
+    spread = down(jnp.minimum(clones * gap * gap, clones / 16.0), 2 * _ULPS)
     valid = (gap > 0) & (spread >= jnp.log(4.0))
     log_delta = jnp.minimum(_log_weight(parameters.weight) - spread + 2.0**-46, 0.0)
     return jnp.where(epsilon >= parameters.local_epsilon, -jnp.inf, jnp.where(valid, log_delta, 0.0))

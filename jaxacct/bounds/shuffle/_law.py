@@ -11,14 +11,14 @@ import jax
 import numpy as np
 
 from jaxacct._precision import Rounding, float64_kernel
-from jaxacct._types import Bound, Direction, NeighboringRelation, TooFineError
+from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct.bounds._distribution import Distribution, Parts
 from jaxacct.bounds.bases._base import unbounded
 from jaxacct.bounds.shuffle._by_randomizer import concrete_pair, has_pair
 from jaxacct.conversion import delta_from_log, delta_from_log_down
 from jaxacct.curves import Pld
 from jaxacct.curves._from_profile import dominating_pld
-from jaxacct.curves._from_profile_below import Bracketed, dominated_pld
+from jaxacct.curves._from_profile_below import dominated_pld
 from jaxacct.divergence.clones._profile import clones_delta, clones_epsilon, window_for
 from jaxacct.mechanisms import Shuffled
 
@@ -36,7 +36,7 @@ def _delta_ends(
     epsilon: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
 ) -> tuple[jax.Array, jax.Array]:
     found = clones_delta(epsilon, num_reports, clone_prob, local_epsilon, window=window)
-    return delta_from_log_down(found.log_lower), delta_from_log(found.log_upper)
+    return delta_from_log_down(found.log_delta.lower), delta_from_log(found.log_delta.upper)
 
 
 @float64_kernel(rounding=Rounding.UP, lane_bytes=_lane_bytes)
@@ -56,7 +56,7 @@ def shuffled_scale(mechanism: Shuffled) -> tuple[float, int]:
 
 
 @functools.lru_cache(maxsize=8)
-def _profile(n: float, clone_prob: float, local: float, step: float) -> Bracketed:
+def _profile(n: float, clone_prob: float, local: float, step: float) -> Ends[np.ndarray]:
     window = window_for(n, clone_prob)
     last = float(_last_loss(_LOG_END, n, clone_prob, local, window=window))
     size = math.ceil(min(last, local) / step) + 3
@@ -65,7 +65,7 @@ def _profile(n: float, clone_prob: float, local: float, step: float) -> Brackete
             f"a step of {step:.3g} up to a loss of {last:.3g} asks for {size} points: ask for less precision"
         )
     lower, upper = _delta_ends(step * np.arange(size), n, clone_prob, local, window=window)
-    return Bracketed(np.asarray(lower), np.asarray(upper))
+    return Ends(np.asarray(lower), np.asarray(upper))
 
 
 def shuffled_pld(mechanism: Shuffled, step: float, bound: Bound) -> Pld:

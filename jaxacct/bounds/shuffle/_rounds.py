@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 
-from jaxacct.special import log1mexp, log_sum_exp, map_rows, solve_decreasing
+from jaxacct.special import log1mexp, log_sum_exp, map_rows, solve_decreasing, up
 from jaxacct.special._binomial import log_binomial_pmf
 
-_ROUND_UP = 1.0 + 2.0**-46
+_ULPS = 128  # some 40 roundings at most: functions of 4 each, and products
 _LARGEST_WINDOW = 2**16
 
 
@@ -36,7 +36,7 @@ def simple_epsilon(step_epsilon: jax.Array, count: jax.Array, log_slack: jax.Arr
     mixed = jnp.logaddexp(1.0, jnp.log(positive) + 0.5 * jnp.log(count) - log_slack)
     spread = jnp.minimum(mixed, jnp.where(log_slack <= 0, -log_slack, jnp.inf))
     advanced = drift + step_epsilon * jnp.sqrt(2.0 * count * spread)
-    return jnp.minimum(whole, jnp.where(step_epsilon > 0, advanced, 0.0)) * _ROUND_UP
+    return up(jnp.minimum(whole, jnp.where(step_epsilon > 0, advanced, 0.0)), _ULPS)
 
 
 def log_delta_with_slack(step_log_delta: jax.Array, count: jax.Array, log_slack: jax.Array) -> jax.Array:
@@ -94,7 +94,7 @@ def optimal_epsilon(step_epsilon: jax.Array, count: jax.Array, log_slack: jax.Ar
 
     finite = jnp.isfinite(step_epsilon)
     step = jnp.where(finite, step_epsilon, 0.0)
-    root = solve_decreasing(excess, jnp.zeros_like(step), count * step * _ROUND_UP, log_slack, step, count)
+    root = solve_decreasing(excess, jnp.zeros_like(step), up(count * step, _ULPS), log_slack, step, count)
     return jnp.where(finite, root, jnp.inf)
 
 

@@ -5,8 +5,7 @@ adjacency, both directions. E = e^eps. None is below `mixture_rdp` (`_girgis_mix
 the paper's own, as printed where they are true. Raw unless said otherwise: cap and repair them by `repaired`.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -17,13 +16,10 @@ from jaxacct.divergence.response._special_pair import (
     moment_bound_log_excess,
     single_log_cap,
 )
-from jaxacct.special import log_binomial_table, log_sum_exp, logexpm1, map_rows, softplus
+from jaxacct.special import bisect_lanes, down, log_binomial_table, log_sum_exp, logexpm1, map_rows, softplus, up
 
-_ROUND_UP = 1.0 + 2.0**-49
-_NUM_HALVINGS = 40
-
-# integer orders to [A, L]
-IntegerRdp = Callable[[tuple[int, ...]], jax.Array]
+_ULPS = 16  # of a divergence made from its logarithm: softplus or log1p, 9, and a quotient or two
+_NUM_HALVINGS = 41
 
 
 def cap_rdp(local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
@@ -33,7 +29,7 @@ def cap_rdp(local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
     """
     a = jnp.asarray(orders, jnp.float64)[:, None]
     local = jnp.where(local_epsilon > 0, local_epsilon, 1.0)
-    value = jnp.minimum(softplus(single_log_cap(local, a)) / (a - 1.0) * _ROUND_UP, local)
+    value = jnp.minimum(up(softplus(single_log_cap(local, a)) / (a - 1.0), _ULPS), local)
     return jnp.where(local_epsilon > 0, value, jnp.where(local_epsilon == 0, 0.0, jnp.inf))
 
 
@@ -47,9 +43,9 @@ def _split(
     """(clients in the special pair [L], log of the tail's term [A, L]) of a Chernoff split, to the safe side."""
     mean = _mean_copies(num_reports, local_epsilon)
     # a floor whose argument rounds up to an integer would make the bound false
-    clients = jnp.floor((1.0 - split) * mean * (1.0 - 2.0**-49)) + 1.0
+    clients = jnp.floor(down((1.0 - split) * mean, _ULPS)) + 1.0
     rate = 0.5 * split * split * mean
-    return clients, orders * local_epsilon * (1.0 + 2.0**-51) - rate * (1.0 - 2.0**-49)
+    return clients, up(orders * local_epsilon, 4) - down(rate, _ULPS)
 
 
 def _fail_closed(value: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
@@ -69,7 +65,7 @@ def theorem1_rdp(
     a = jnp.asarray(orders, jnp.float64)[:, None]
     clients, tail = _split(num_reports, local_epsilon, a, split)
     excess = moment_bound_log_excess(clients, local_epsilon, orders=orders)
-    value = softplus(jnp.logaddexp(excess, tail) + 2.0**-50) / (a - 1.0) * _ROUND_UP
+    value = up(softplus(jnp.logaddexp(excess, tail) + 2.0**-50) / (a - 1.0), _ULPS)
     return _fail_closed(value, num_reports, local_epsilon)
 
 
@@ -92,7 +88,7 @@ def theorem2_rdp(
     moment = exponential_log_moment(clients, local_epsilon, a, sharp=sharp)
     # log(e^x + e^t) with its digits kept where both are small: log1p(e^x - 1 + e^t)
     excess = jnp.logaddexp(logexpm1(moment), tail) + 2.0**-49
-    return _fail_closed(softplus(excess) / (a - 1.0) * _ROUND_UP, num_reports, local_epsilon)
+    return _fail_closed(up(softplus(excess) / (a - 1.0), _ULPS), num_reports, local_epsilon)
 
 
 def simple_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
@@ -103,8 +99,9 @@ def simple_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequ
     """
     a = jnp.asarray(orders, jnp.float64)[:, None]
     growth = jnp.expm1(local_epsilon)
-    value = jnp.log1p(2.0 * a * (a - 1.0) * growth * growth / num_reports * _ROUND_UP) / (a - 1.0) * _ROUND_UP
-    holds = 9.0 * a**4 * jnp.exp(5.0 * local_epsilon) * (1.0 + 2.0**-46) < num_reports
+    moment = up(2.0 * a * (a - 1.0) * growth * growth / num_reports, _ULPS)
+    value = up(jnp.log1p(moment) / (a - 1.0), _ULPS)
+    holds = up(9.0 * a**4 * jnp.exp(5.0 * local_epsilon), 128) < num_reports
     return _fail_closed(jnp.where(holds, value, jnp.inf), num_reports, local_epsilon)
 
 
@@ -137,41 +134,19 @@ def best_split_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: 
     def log_excess(j: jax.Array) -> jax.Array:
         gap = mean - j
         rate = 0.5 * gap * gap / mean - 2.0**-49 * (jnp.abs(gap) + gap * gap / mean)
-        tail = jnp.where(gap > 0, a * local_epsilon * (1.0 + 2.0**-51) - rate, jnp.inf)
+        tail = jnp.where(gap > 0, up(a * local_epsilon, 4) - rate, jnp.inf)
         return jnp.logaddexp(moment_bound_log_excess(j + 1.0, local_epsilon, orders=orders), tail) + 2.0**-50
 
-    def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        low, high = ends
-        middle = jnp.floor(0.5 * (low + high))
-        falls = log_excess(middle + 1.0) < log_excess(middle)
-        return jnp.where(falls, middle + 1.0, low), jnp.where(falls, high, middle)
+    def rises(j: jax.Array) -> jax.Array:
+        return log_excess(j + 1.0) >= log_excess(j)
 
     top = jnp.broadcast_to(jnp.maximum(jnp.ceil(mean) - 1.0, 0.0), (len(orders), *mean.shape))
-    best, _ = jax.lax.stop_gradient(jax.lax.fori_loop(0, _NUM_HALVINGS, halve, (jnp.zeros_like(top), top)))
-    best = jnp.minimum(best, top)
-    half = jnp.floor(0.5 * mean * (1.0 - 2.0**-49))
+    best = bisect_lanes(rises, top, jnp.full_like(top, -1.0), num_steps=_NUM_HALVINGS, whole=True)
+    best = jax.lax.stop_gradient(best)
+    half = jnp.floor(down(0.5 * mean, _ULPS))
     excess = jnp.minimum(log_excess(best), log_excess(jnp.broadcast_to(half, best.shape)))
-    value = jnp.minimum(softplus(excess) / (a - 1.0) * _ROUND_UP, cap_rdp(local_epsilon, orders=orders))
+    value = jnp.minimum(up(softplus(excess) / (a - 1.0), _ULPS), cap_rdp(local_epsilon, orders=orders))
     return _fail_closed(value, num_reports, local_epsilon)
-
-
-def at_real_orders(integer_rdp: IntegerRdp, *, orders: Sequence[float]) -> jax.Array:
-    """Equation (8) [A, L]: an upper bound at integer orders carried to real orders > 1 (Remark 2).
-
-    (a - 1) R_a is convex in a, and 0 at 1: its chord between the neighbouring integers. Below 2 that is R_2. Not for
-    lower bounds.
-    """
-    low = [max(math.floor(a), 2) for a in orders]
-    high = [max(math.ceil(a), 2) for a in orders]
-    needed = tuple(sorted({*low, *high}))
-    rdp = integer_rdp(needed)
-    rows = []
-    for a, i, j in zip(orders, low, high, strict=True):
-        at_i, at_j = rdp[needed.index(i)], rdp[needed.index(j)]
-        weight = 0.0 if i == j else (j - a) * (i - 1) / (a - 1)
-        rest = 1.0 if i == j else (a - i) * (j - 1) / (a - 1)
-        rows.append((weight * at_i + rest * at_j) * _ROUND_UP)
-    return jnp.stack(rows)
 
 
 def repaired(rdp: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:

@@ -29,10 +29,9 @@ from jaxacct.divergence.response._lattice_comb import (
 )
 from jaxacct.divergence.response._renyi import LARGEST, response_log_excess, response_window
 from jaxacct.divergence.response._special_pair import moment_bound_log_excess, single_log_cap, special_pair_log_excess
-from jaxacct.special import log_sum_exp, softplus
+from jaxacct.special import log_sum_exp, softplus, up
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 
-_ROUND_UP = 1.0 + 2.0**-49
 _MAX_NODES = 2**13
 
 
@@ -222,7 +221,7 @@ def _mixture(
     tails = jnp.logaddexp(log_left + softplus(cap), log_right + softplus(beyond)) + jnp.log1p(at.step) + jnp.log(2.0)
     comb = jnp.logaddexp(log_aliases(at.variance, at.step), at.log_cut) + jnp.log(4.0) + log_moment
     error = jnp.where(at.step > 1.0, jnp.logaddexp(tails, comb), single)
-    value = softplus(jnp.minimum(jnp.logaddexp(log_total, error), cap)) / (a - 1.0) * _ROUND_UP
+    value = up(softplus(jnp.minimum(jnp.logaddexp(log_total, error), cap)) / (a - 1.0), 16)  # softplus 9, a quotient
     none = (local_epsilon == 0) & (num_reports >= 1)
     huge = (local_epsilon > LARGEST) & (num_reports >= 1)
     value = jnp.where(usable & ~jnp.isnan(value), value, jnp.where(huge, local_epsilon, jnp.inf))

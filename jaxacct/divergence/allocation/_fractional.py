@@ -16,6 +16,7 @@ import numpy as np
 from jaxacct.divergence.allocation._laplace import _log_laplace_difference
 from jaxacct.divergence.allocation._powers import gaussian_log_excess, relative_slack
 from jaxacct.special import (
+    ULP,
     log1mexp,
     log_factorial_table,
     log_normal_tail,
@@ -23,6 +24,7 @@ from jaxacct.special import (
     log_sum_exp,
     map_rows,
     softplus,
+    up,
 )
 
 _NUM_V = 512  # nodes in v = log z
@@ -33,7 +35,6 @@ _DECAY = 40.0  # what is cut off is e^-40 of the rest
 # orders that share a table: one that reaches to high orders is coarser at little noise
 _GROUPS = (3.0, 6.0, math.inf)
 _COSINES = (0.25, 0.6, 0.9, 0.98)
-_ULP = 2.0**-53
 
 
 def fractional_rdp(noise_multiplier: jax.Array, num_steps: jax.Array, *, orders: Sequence[float]) -> jax.Array:
@@ -96,10 +97,10 @@ def _group_rdp(sigma: jax.Array, t: jax.Array, a: np.ndarray) -> jax.Array:
     right = a_ * log_x + log_normal_tail((mean - log_x) / tau) + 0.1
     y = 2.0 * jnp.pi / h
     log_grid = math.log(2.1) - y * jnp.arctan(y / r_) + 0.5 * r_ * jnp.log1p((y / r_) ** 2)
-    rounding = 4.0 * _ULP * (64.0 + 8.0 * top + top * (jnp.log(t) + 0.5 * top / (sigma * sigma)))
+    rounding = 4.0 * ULP * (64.0 + 8.0 * top + top * (jnp.log(t) + 0.5 * top / (sigma * sigma)))
     log_moment = log_sum_exp(jnp.stack([log_sum, left, right])) + 1.2 * jnp.exp(log_grid) + rounding + 1e-15
     log_moment = jnp.where(log_grid < -3.0, jnp.maximum(log_moment, 0.0), jnp.inf)
-    return jnp.minimum(log_moment, chord) * (1.0 + 2.0**-50) / (a_ - 1.0)
+    return up(jnp.minimum(log_moment, chord) / (a_ - 1.0), 8)
 
 
 def _log_laplace_moments(v: jax.Array, sigma: jax.Array, t: jax.Array, *, top: int) -> jax.Array:
@@ -162,7 +163,7 @@ def _log_transforms(log_u: jax.Array, sigma: jax.Array, *, top: int) -> jax.Arra
             log_c = math.log(2.0) + 0.5 * d * d - decay - jnp.log(-jnp.expm1(-decay))
             most = jnp.maximum(math.log(2.0) + log_total, (math.log(2.0) + log_c) / (1.0 - c))
             best = jnp.minimum(best, jnp.exp(log_c + c * jnp.minimum(most, 0.0) - log_total))
-        return log_total + jnp.log1p(best) + _ULP * (96.0 + 8.0 * p * s - per_loss * log_total)
+        return log_total + jnp.log1p(best) + ULP * (96.0 + 8.0 * p * s - per_loss * log_total)
 
     lanes = sigma.shape[0]
     log_rho = jax.lax.map(node, log_u, batch_size=max(1, 32 // lanes))

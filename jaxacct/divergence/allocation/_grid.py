@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct.special import ULP
+
 Real = NDArray[Any]
 Complex = NDArray[Any]
 
-ULP = 2.0**-53
 SHARPNESS = 32  # m of the cutoff
 TABLE_ERROR = 2.0**-44  # relative, of its tables: m times the ratio's own 4 ulp, and some 100 ulp
 # e^-w w^m/m! is formed as e^-w (w/_SCALE)^m times this

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct.special import log1mexp, log_normal_tail, log_sum_exp, logexpm1, map_rows, softplus
+from jaxacct.special import log1mexp, log_normal_tail, log_sum_exp, logexpm1, map_rows, softplus, up
 
 _NUM_Z = 512  # nodes in the Gaussian variable
 _Z_TAIL = 9.5
@@ -85,7 +85,7 @@ def bracketed_rdp(
     grid = log_grid + jnp.log(2.3) + softplus(excess)
     bound = jnp.where(log_grid < -3.0, jnp.logaddexp(excess, grid), jnp.inf)
     order = np.asarray([x if x > 0 else -x - 1.0 for x in exponents])  # order - 1
-    return softplus(bound) * (1.0 + 2.0**-46) / jnp.asarray(order, jnp.float64)[:, None]
+    return up(softplus(bound) / jnp.asarray(order, jnp.float64)[:, None], 128)
 
 
 def _right_end(

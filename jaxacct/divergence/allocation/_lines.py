@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct.divergence.allocation._grid import ULP, Complex, Cutoff, Grid, Real
+from jaxacct.divergence.allocation._grid import Complex, Cutoff, Grid, Real
 from jaxacct.divergence.allocation._transform import NODE_BLOCK, centred_transform, weighted_transform
+from jaxacct.special import ULP
 
 MAX_NODES = 2**14
 

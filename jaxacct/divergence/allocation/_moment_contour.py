@@ -27,11 +27,12 @@ import numpy as np
 from jaxacct._precision import HostProgram
 from jaxacct._types import Direction
 from jaxacct.divergence._inversion import Line, LineMoments
-from jaxacct.divergence.allocation._grid import ULP, Complex, Real, grid
+from jaxacct.divergence.allocation._grid import Complex, Real, grid
 from jaxacct.divergence.allocation._lines import setting
 from jaxacct.divergence.allocation._plans import saddles
 from jaxacct.divergence.allocation._powers import gaussian_log_excess, relative_slack
 from jaxacct.divergence.allocation._profile import AllocationProfile
+from jaxacct.special import ULP
 
 MAX_ORDER = 128  # of the integer moments behind Markov's inequality
 MAX_SAMPLES = 2048

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxacct.divergence.allocation._grid import SHARPNESS, ULP, Cutoff, Real, cutoff, step_weights
+from jaxacct.divergence.allocation._grid import SHARPNESS, Cutoff, Real, cutoff, step_weights
 from jaxacct.divergence.allocation._lines import (
     MAX_NODES,
     Bracket,
@@ -32,6 +32,7 @@ from jaxacct.divergence.allocation._real import (
     log_transform,
     real_rule,
 )
+from jaxacct.special import ULP
 
 _DIGITS = 13.0 * math.log(10.0)  # copies and tails are kept this far below the terms
 _MAX_LENGTH = math.pi * MAX_NODES  # period times height, with something to spare

@@ -13,15 +13,15 @@ is not tight the interval is wide, at worst [0, 1] for delta and [0, inf] for ep
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from jaxacct._types import Direction
-from jaxacct.divergence.allocation._grid import ULP, Real, grid
+from jaxacct._types import Direction, Ends
+from jaxacct.divergence.allocation._grid import Real, grid
 from jaxacct.divergence.allocation._lines import Bracket, Line, setting
 from jaxacct.divergence.allocation._plans import Remove, plan_add, plan_remove, saddles
 from jaxacct.divergence.allocation._real import real_rule
+from jaxacct.special import ULP
 
 _LEAST_NOISE, _MOST_NOISE = 0.2, 1e3  # outside, the grids would be long, or W within rounding of 0
 _MOST_STEPS = 2.0**40
@@ -30,13 +30,6 @@ _MAX_NEWTON = 40
 _SETTLED = 0.3  # in log delta: lines planned this close to the root need no other
 _NEAR = 5.0  # in log delta: samples this close to where lines were planned gain little by lines of their own
 _WINDOW = 48  # samples tried on either side
-
-
-class Certified(NamedTuple):
-    """Bounds on a value; float64 arrays of the same shape."""
-
-    lower: Real
-    upper: Real
 
 
 class AllocationProfile:
@@ -88,10 +81,10 @@ class AllocationProfile:
             slope = scale * found.value - found.slope
             return Bracket(scale * found.value, slope, wide * above + rounding, wide * below + rounding)
 
-    def delta(self, epsilon: Real, tolerance: float = 1e-9) -> Certified:
+    def delta(self, epsilon: Real, tolerance: float = 1e-9) -> Ends[Real]:
         """Bounds on delta at each epsilon >= 0, 1-d, of this relative width where that can be had."""
         value, error = self.sampled(epsilon, tolerance)
-        return Certified(np.clip(value - error, 0.0, 1.0), np.clip(value + error, 0.0, 1.0))
+        return Ends(np.clip(value - error, 0.0, 1.0), np.clip(value + error, 0.0, 1.0))
 
     def sampled(
         self, epsilon: Real, tolerance: float, scale: Real | float = 0.0, max_plans: int = 1000
@@ -126,10 +119,10 @@ class AllocationProfile:
             waiting = np.setdiff1d(waiting, here[settled], assume_unique=True)
         return value, error
 
-    def epsilon(self, delta: float) -> Certified:
+    def epsilon(self, delta: float) -> Ends[Real]:
         """Bounds on the least epsilon >= 0 with delta(epsilon) <= `delta`."""
         if not self._valid or not 0.0 < delta < 1.0:
-            return Certified(np.zeros(()), np.asarray(0.0 if delta >= 1.0 else math.inf))
+            return Ends(np.zeros(()), np.asarray(0.0 if delta >= 1.0 else math.inf))
         guess = self._guess(delta)
         for _ in range(_MAX_PLANS):
             lines = self._planned(guess)
@@ -169,12 +162,12 @@ class AllocationProfile:
             x = new
         return x, slope
 
-    def _confirmed(self, lines: Line | Remove, root: float, slope: float, delta: float) -> Certified:
+    def _confirmed(self, lines: Line | Remove, root: float, slope: float, delta: float) -> Ends[Real]:
         """Arguments beside the root at which the bounds on delta are below, and above, `delta`."""
         lower, upper = 0.0, math.inf
         found = self._evaluated(lines, np.array([root]))
         if root == 0.0 and found.value[0] + found.above[0] <= delta:
-            return Certified(np.zeros(()), np.zeros(()))
+            return Ends(np.zeros(()), np.zeros(()))
         error = max(float(found.above[0]), float(found.below[0]))
         step = 1.25 * error / max(-slope, 1e-300) + 4.0 * ULP * root
         for _ in range(12):
@@ -189,7 +182,7 @@ class AllocationProfile:
             if math.isfinite(upper) and (lower > 0.0 or ends[0] == 0.0):
                 break
             step *= 2.0
-        return Certified(np.asarray(lower), np.asarray(upper))
+        return Ends(np.asarray(lower), np.asarray(upper))
 
 
 def _normal_excess(x: float) -> float:

@@ -10,13 +10,13 @@ import numpy as np
 
 from jaxacct.divergence.allocation._grid import (
     TABLE_ERROR,
-    ULP,
     Cutoff,
     Grid,
     Real,
     grid,
     largest_beyond,
 )
+from jaxacct.special import ULP
 
 _EVERY_OTHER = slice(None, None, 2)
 

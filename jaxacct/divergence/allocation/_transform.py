@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._precision import HostProgram
-from jaxacct.divergence.allocation._grid import TABLE_ERROR, ULP, Complex, Cutoff, Grid, Real
+from jaxacct.divergence.allocation._grid import TABLE_ERROR, Complex, Cutoff, Grid, Real
+from jaxacct.special import ULP
 
 NODE_BLOCK = 512  # nodes for which the programs are compiled
 _OUTER = 16

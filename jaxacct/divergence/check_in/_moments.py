@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct.special import log1mexp, log_sum_exp, logexpm1, map_rows, softplus
+from jaxacct.special import log1mexp, log_sum_exp, logexpm1, map_rows, softplus, up
 
 
 def loss_nodes(scale: jax.Array, highest: jax.Array, num_nodes: int) -> jax.Array:
@@ -53,7 +53,7 @@ def rdp_from_profile(nodes: jax.Array, log_delta: jax.Array, *, orders: Sequence
         log_rise = upper + log1mexp(jnp.where(wide, ratio, -1.0))
         slack = 2.0**-50 * size * (4.0 + jnp.abs(upper) + order * nodes[1:])
         terms = jnp.where(wide & some, log_fall + log_rise - log_width + slack, -jnp.inf)
-        return softplus(log_sum_exp(terms) + 2.0**-46) / (order - 1.0) * (1.0 + 2.0**-50)
+        return up(softplus(log_sum_exp(terms) + 2.0**-46) / (order - 1.0), 16)  # softplus 9, a quotient
 
     values = map_rows(row, jnp.asarray(orders, jnp.float64))
     return jnp.where(log_delta[-1] == -jnp.inf, values, jnp.inf)

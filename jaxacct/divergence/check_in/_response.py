@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxacct.divergence.response._binary import _blocks, _Setting
-from jaxacct.special import log_sum_exp
+from jaxacct.special import bisect_lanes, down, log_sum_exp, up
 
 _LARGEST = 700.0
 _NUM_HALVINGS = 28
@@ -33,7 +33,7 @@ def response_floor_log_delta(
     local = jnp.minimum(local_epsilon, _LARGEST)
     growth = jnp.exp(local)
     r, rest = 1.0 / (1.0 + growth), growth / (1.0 + growth)
-    slope = 2.0 * jnp.sinh(local) / num_users * (1.0 - 2.0**-48)
+    slope = down(2.0 * jnp.sinh(local) / num_users, 32)
     mean = num_users * prob
     reach = _DEVIATIONS * jnp.sqrt(mean * (1.0 - prob)) + 16.0
     low = jnp.maximum(jnp.floor(mean - reach), 1.0)
@@ -42,7 +42,7 @@ def response_floor_log_delta(
     visible = _Setting(num_users, prob, 1.0 - prob, slope)
     log_mass, _ = _blocks(visible, jax.lax.stop_gradient(low), stride, 1.0, window)
     counts = jax.lax.stop_gradient(low) + stride * jnp.arange(window, dtype=jnp.int32).astype(jnp.float64)[:, None]
-    distance = jnp.expm1(epsilon) / jnp.where(slope > 0, slope, 1.0) * (1.0 + 2.0**-46)
+    distance = up(jnp.expm1(epsilon) / jnp.where(slope > 0, slope, 1.0), 128)
 
     def given(k: jax.Array) -> jax.Array:
         """log E[(c - k r - distance)_+ | k]."""
@@ -71,16 +71,10 @@ def response_floor_epsilon(
 
     top = jnp.where((local_epsilon > 0) & (prob > 0), jnp.minimum(local_epsilon, _LARGEST), 0.0)
 
-    def halve(_: jax.Array, state: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
-        found, low, high = state  # of log(top / epsilon), where it holds from some point on
-        middle = 0.5 * (low + high)
-        epsilon = top * jnp.exp(-middle)
-        holds = response_floor_log_delta(epsilon, num_users, prob, local_epsilon, window=window) > log_delta
-        return (
-            jnp.where(holds, epsilon, found),
-            jnp.where(holds, low, middle),
-            jnp.where(holds, middle, high),
-        )
+    def above(log_fall: jax.Array) -> jax.Array:
+        epsilon = top * jnp.exp(-log_fall)
+        return response_floor_log_delta(epsilon, num_users, prob, local_epsilon, window=window) > log_delta
 
-    begin = (jnp.zeros_like(top), jnp.zeros_like(top), jnp.full_like(top, _LOG_RANGE))
-    return jax.lax.fori_loop(0, _NUM_HALVINGS, halve, begin)[0] * (1.0 - 2.0**-50)
+    log_fall = bisect_lanes(above, jnp.full_like(top, _LOG_RANGE), jnp.zeros_like(top), num_steps=_NUM_HALVINGS)
+    # the exponential once more, which another program may round otherwise: 4, and two products
+    return jnp.where(log_fall < _LOG_RANGE, down(top * jnp.exp(-log_fall), 8), 0.0)

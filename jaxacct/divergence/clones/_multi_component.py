@@ -16,6 +16,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxacct._types import Ends
 from jaxacct.special._binomial import log_binomial_pmf
 
 _TAIL_SDS = 9.0
@@ -44,13 +45,6 @@ class ComponentPair(NamedTuple):
     weight: jax.Array
     slope: jax.Array
     local_epsilon: jax.Array
-
-
-class Enclosure(NamedTuple):
-    """Two numbers with the truth between them."""
-
-    lower: jax.Array
-    upper: jax.Array
 
 
 def three_component_pair(component_prob: jax.Array, weight: jax.Array) -> ComponentPair:
@@ -174,13 +168,13 @@ def cut_at(prepared: Prepared, m: jax.Array, rest: jax.Array) -> Cut:
     return Cut(m + 1.0 - num_outcomes, reach - (num_outcomes - 1.0), 2.0**-49 * (gap + drift))
 
 
-def enclosure(prepared: Prepared, lower: jax.Array, upper: jax.Array) -> Enclosure:
+def enclosure(prepared: Prepared, lower: jax.Array, upper: jax.Array) -> Ends[jax.Array]:
     """The divergence from the two sums over m, each to its safe side; 0 and 1 outside the domain."""
     slack = relative_slack(prepared.trials)
     lower = prepared.scale * lower * (1.0 - slack)
     upper = jnp.minimum(prepared.scale * upper * (1.0 + slack), 1.0)
     upper = jnp.where(prepared.valid, jnp.where(prepared.possible, upper, 0.0), 1.0)
-    return Enclosure(jnp.where(prepared.possible, lower, 0.0), upper)
+    return Ends(jnp.where(prepared.possible, lower, 0.0), upper)
 
 
 def component_delta(
@@ -191,7 +185,7 @@ def component_delta(
     num_clones: int,
     num_rest: int,
     num_heads: int,
-) -> Enclosure:
+) -> Ends[jax.Array]:
     """delta [L] between a lower and an upper bound. Epsilon >= 0.
 
     Apart by 2^-39 + 2^-47 sqrt(n), relative, and by what the mass outside the windows could have. The double sum over m

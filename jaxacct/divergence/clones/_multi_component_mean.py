@@ -13,10 +13,10 @@ Bernstein's, exp(-h)/h', h = d^2/(2 V + 2 d/3): an upper bound, in relative term
 import jax
 import jax.numpy as jnp
 
+from jaxacct._types import Ends
 from jaxacct.divergence.clones._multi_component import (
     ComponentPair,
     Cut,
-    Enclosure,
     cut_at,
     enclosure,
     mass_outside,
@@ -61,7 +61,7 @@ def _fair_tails(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array, jax.A
 
 def _profile(
     epsilon: jax.Array, num_reports: jax.Array, pair: ComponentPair, num_clones: int
-) -> tuple[Enclosure, jax.Array]:
+) -> tuple[Ends[jax.Array], jax.Array]:
     """The bounds of `mean_component_delta` and d delta / d epsilon, the latter to steer by."""
     pre = prepare(epsilon, num_reports, pair)
     trials = pre.trials
@@ -89,7 +89,7 @@ def _profile(
 
 def mean_component_delta(
     epsilon: jax.Array, num_reports: jax.Array, pair: ComponentPair, *, num_clones: int
-) -> Enclosure:
+) -> Ends[jax.Array]:
     """delta [L] between a lower and an upper bound, see the module's docstring. Epsilon >= 0.
 
     Work proportional to num_clones, the first of `component_windows`. For k-ary randomized response the two bounds are

@@ -11,9 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._types import Ends
 from jaxacct.divergence.clones._pair import ClonesPair, WindowSum, clones_pair, count_window, window_sum
 from jaxacct.divergence.clones._smooth import SmoothSum, smooth_error, smooth_sum
-from jaxacct.special import log1mexp
+from jaxacct.special import log1mexp, log_or_minus_inf
 
 _DEVIATIONS = 9.5  # a window reaches this far out: Chernoff's bound outside, 1e-19
 MAX_EPSILON = 500.0  # there and beyond, terms may underflow: an upper bound stays that of 500, a lower bound becomes 0
@@ -29,11 +30,10 @@ def lane_bytes(*, window: int) -> int:
     return 1024 * max(window, 2048)
 
 
-class LogInterval(NamedTuple):
-    """Logarithms of a certified lower and upper bound on the divergence, and of Q[loss > epsilon] about there."""
+class ProfileEnds(NamedTuple):
+    """log delta between two ends, and log Q[loss > epsilon], about, which steers and gives slopes; each [L]."""
 
-    log_lower: jax.Array
-    log_upper: jax.Array
+    log_delta: Ends[jax.Array]
     log_tail: jax.Array
 
 
@@ -58,7 +58,7 @@ def window_for(num_reports: Any, clone_prob: Any, *, max_window: int = 4096) -> 
 
 def clones_delta(
     epsilon: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
-) -> LogInterval:
+) -> ProfileEnds:
     """Hockey-stick divergence D_{e^epsilon} of the clones pair, both directions at once, in logarithms.
 
     Exact (bracketed) for the pair; hence an upper bound for n shuffled reports of any local_epsilon-DP randomizers
@@ -80,21 +80,21 @@ def clones_delta(
     pair = clones_pair(jnp.minimum(size, MAX_EPSILON), num_reports, clone_prob, local_epsilon)
     smooth = smooth_sum(pair)
     at = _bracket(pair, window_sum(pair, count_window(pair, window)), smooth, smooth_error(pair, smooth))
-    lower = jnp.where(size > MAX_EPSILON, -jnp.inf, at.log_lower)
+    lower = jnp.where(size > MAX_EPSILON, -jnp.inf, at.log_delta.lower)
     negative = epsilon < 0
     safe = jnp.where(negative, size, 1.0)
-    ends = jnp.logaddexp(log1mexp(-safe), jnp.stack([lower, at.log_upper]) - safe)
+    ends = jnp.logaddexp(log1mexp(-safe), jnp.stack([lower, at.log_delta.upper]) - safe)
     slack = 2e-15 * (1.0 + jnp.abs(ends))
     # P[L > e] = delta + e^e Q[L > e], and the two laws of the loss mirror each other
-    log_p = jnp.logaddexp(at.log_upper, safe + at.log_tail)
-    return LogInterval(
+    log_p = jnp.logaddexp(at.log_delta.upper, safe + at.log_tail)
+    log_delta = Ends(
         jnp.where(negative, ends[0] - slack[0], lower),
-        jnp.where(negative, jnp.minimum(ends[1] + slack[1], 0.0), at.log_upper),
-        jnp.where(negative, log1mexp(jnp.minimum(log_p, 0.0)), at.log_tail),
+        jnp.where(negative, jnp.minimum(ends[1] + slack[1], 0.0), at.log_delta.upper),
     )
+    return ProfileEnds(log_delta, jnp.where(negative, log1mexp(jnp.minimum(log_p, 0.0)), at.log_tail))
 
 
-def _bracket(pair: ClonesPair, exact: WindowSum, smooth: SmoothSum, error: jax.Array) -> LogInterval:
+def _bracket(pair: ClonesPair, exact: WindowSum, smooth: SmoothSum, error: jax.Array) -> ProfileEnds:
     """Both methods' brackets, met; rounding is booked here."""
     slack = 2e-12 - 1e-14 * pair.log_unit
     lower = jnp.maximum(exact.delta, smooth.delta - error)
@@ -102,15 +102,15 @@ def _bracket(pair: ClonesPair, exact: WindowSum, smooth: SmoothSum, error: jax.A
     use_contour = contour < upper
     upper = jnp.where(use_contour, contour, upper)
     tail = jnp.where(use_contour, smooth.tail, exact.tail)
-    logs = _log(jnp.stack([lower, upper, tail])) + pair.log_unit
+    logs = log_or_minus_inf(jnp.stack([lower, upper, tail])) + pair.log_unit
     cap = jnp.minimum(jnp.minimum(pair.log_first, pair.log_chernoff) + slack, 0.0)
     log_lower, log_upper = logs[0] + pair.log_scale - slack, logs[1] + pair.log_scale + slack
     # written so that a NaN fails closed
-    return LogInterval(
+    log_delta = Ends(
         jnp.where(pair.possible & (log_lower <= cap), log_lower, -jnp.inf),
         jnp.where(pair.possible, jnp.where(log_upper <= cap, log_upper, cap), jnp.where(pair.zero, -jnp.inf, 0.0)),
-        jnp.where(pair.possible, logs[2], -jnp.inf),
     )
+    return ProfileEnds(log_delta, jnp.where(pair.possible, logs[2], -jnp.inf))
 
 
 class TailMasses(NamedTuple):
@@ -129,23 +129,12 @@ def clones_tails(
     tail, to about 1e-3.
     """
     at = clones_delta(epsilon, num_reports, clone_prob, local_epsilon, window=window)
-    return TailMasses(jnp.logaddexp(at.log_upper, epsilon + at.log_tail), at.log_tail)
-
-
-def _log(x: jax.Array) -> jax.Array:
-    return jnp.where(x > 0, jnp.log(jnp.where(x > 0, x, 1.0)), -jnp.inf)
-
-
-class EpsilonInterval(NamedTuple):
-    """A certified lower and upper bound on the least epsilon with divergence at most the target."""
-
-    lower: jax.Array
-    upper: jax.Array
+    return TailMasses(jnp.logaddexp(at.log_delta.upper, epsilon + at.log_tail), at.log_tail)
 
 
 def clones_epsilon(
     log_delta: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
-) -> EpsilonInterval:
+) -> Ends[jax.Array]:
     """epsilon(delta) of the clones pair: see `clones_delta`. In [0, local_epsilon]; differentiable.
 
     Each end is a point at which the divergence was evaluated and lies on the safe side of the target. The
@@ -153,11 +142,11 @@ def clones_epsilon(
     """
 
     @jax.custom_jvp
-    def solve(*params: jax.Array) -> EpsilonInterval:
+    def solve(*params: jax.Array) -> Ends[jax.Array]:
         return _solve(*params, window=window)
 
     @solve.defjvp
-    def _jvp(primals: Any, tangents: Any) -> tuple[EpsilonInterval, EpsilonInterval]:
+    def _jvp(primals: Any, tangents: Any) -> tuple[Ends[jax.Array], Ends[jax.Array]]:
         root = solve(*primals)
         params, local = primals[1:], primals[3]
         inside = (root.upper > 0) & (root.upper < jnp.minimum(local, MAX_EPSILON))
@@ -165,12 +154,12 @@ def clones_epsilon(
 
         value, drift = jax.jvp(lambda *p: clones_delta(at, *p, window=window), params, tangents[1:])
         # d log delta / d eps = -e^eps Q / delta
-        slope = -jnp.exp(at + value.log_tail - value.log_upper)
+        slope = -jnp.exp(at + value.log_tail - value.log_delta.upper)
         usable = inside & jnp.isfinite(slope) & (slope < 0)
-        inner = (tangents[0] - drift.log_upper) / jnp.where(usable, slope, -1.0)
+        inner = (tangents[0] - drift.log_delta.upper) / jnp.where(usable, slope, -1.0)
         edge = jnp.where((root.upper > 0) & (root.upper >= local), tangents[3], 0.0)
         rate = jnp.where(usable, inner, edge)
-        return root, EpsilonInterval(rate, rate)
+        return root, Ends(rate, rate)
 
     return solve(log_delta, num_reports, clone_prob, local_epsilon)
 
@@ -192,7 +181,7 @@ class _Search(NamedTuple):
 
 def _solve(
     log_delta: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
-) -> EpsilonInterval:
+) -> Ends[jax.Array]:
     """Newton's steps on log delta inside a bracket of certified points, then one probe on either side of the root.
 
     The first steps use the centre of the contour's bracket alone.
@@ -212,19 +201,19 @@ def _solve(
             lambda: (WindowSum(jnp.zeros_like(x), unknown, jnp.zeros_like(x)), unknown),
         )
         at = _bracket(pair, exact, smooth, error)
-        too_short, too_long = at.log_upper > log_delta, at.log_lower < log_delta
+        too_short, too_long = at.log_delta.upper > log_delta, at.log_delta.lower < log_delta
         high = jnp.where(too_short, state.high, jnp.minimum(state.high, x))
         low = jnp.where(too_long, state.low, jnp.maximum(state.low, x))
         short = jnp.where(refine & too_short, jnp.maximum(state.short, x), state.short)
         long = jnp.where(refine & too_long, jnp.minimum(state.long, x), state.long)
-        rough = _log(jnp.stack([smooth.delta, smooth.tail])) + pair.log_unit
-        log_value = jnp.where(refine, at.log_upper, rough[0] + pair.log_scale)
+        rough = log_or_minus_inf(jnp.stack([smooth.delta, smooth.tail])) + pair.log_unit
+        log_value = jnp.where(refine, at.log_delta.upper, rough[0] + pair.log_scale)
         # d log delta / d eps = -e^eps Q / delta
         slope = jnp.exp(x + jnp.where(refine, at.log_tail, rough[1]) - log_value)
         usable = jnp.isfinite(slope) & (slope > 0) & (refine | smooth.applies)
         slope = jnp.where(usable, slope, 1.0)
         residual = log_value - log_delta
-        width = jnp.where(jnp.isfinite(at.log_lower), at.log_upper - at.log_lower, 1.0)
+        width = jnp.where(jnp.isfinite(at.log_delta.lower), at.log_delta.upper - at.log_delta.lower, 1.0)
         # Newton on log delta, concave; where that overshoots, on delta, convex in e^eps: never past the root, but slow
         upper_root = x + residual / slope
         careful = x + jnp.log1p(-jnp.expm1(-jnp.maximum(residual, 0.0)) / slope)
@@ -261,7 +250,7 @@ def _solve(
     last = jax.lax.while_loop(lambda s: (s.turn < _MAX_STEPS) & ~jnp.all(s.done), step, first)
     free = (log_delta >= 0) | (local_epsilon == 0)
     low = jnp.where(log_delta == -jnp.inf, local_epsilon, last.low)
-    return EpsilonInterval(jnp.where(free, 0.0, low), jnp.where(free, 0.0, last.high))
+    return Ends(jnp.where(free, 0.0, low), jnp.where(free, 0.0, last.high))
 
 
 def _gaussian_root(

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct.divergence.clones._multi_component import Enclosure
+from jaxacct._types import Ends
 from jaxacct.divergence.clones._renyi_nodes import OutcomeGrid, Outcomes, outcome_grid, outcomes
 from jaxacct.divergence.response._special_pair import single_log_excess
 from jaxacct.special import log1mexp, softplus
@@ -29,7 +29,7 @@ _LEAST_POWER = 2.0**-60  # M at order 1, where psi / M is that of the Kullback-L
 
 def clones_rdp(
     orders: Sequence[float], num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array
-) -> Enclosure:
+) -> Ends[jax.Array]:
     """Renyi divergences [A, L] of the clones pair, both directions at once, in nats; order 1 is the KL divergence.
 
     Bracketed for the pair; hence an upper bound for n shuffled reports of any local_epsilon-DP randomizers with
@@ -70,18 +70,18 @@ def clones_rdp(
     lower = softplus(log_excess - rounding + log1mexp(gap)) / powers
     upper = jnp.where(summed & (upper <= single), upper, jnp.where(known, single, jnp.inf))
     lower = jnp.where(summed & (log_error < log_excess), jnp.minimum(lower, upper), 0.0)
-    bracket = _monotone(orders, Enclosure(lower, upper))
+    bracket = _monotone(orders, Ends(lower, upper))
     degenerate = known & (local_epsilon == 0)
-    return Enclosure(*(jnp.where(degenerate, 0.0, end) for end in bracket))
+    return Ends(*(jnp.where(degenerate, 0.0, end) for end in bracket))
 
 
-def _monotone(orders: Sequence[float], bracket: Enclosure) -> Enclosure:
+def _monotone(orders: Sequence[float], bracket: Ends[jax.Array]) -> Ends[jax.Array]:
     """The divergence rises with the order: each end as tight as that allows."""
     rising = np.argsort(np.asarray(orders), kind="stable")
     back = np.argsort(rising, kind="stable")
     lower = jax.lax.cummax(bracket.lower[rising], axis=0)[back]
     upper = jax.lax.cummin(bracket.upper[rising], axis=0, reverse=True)[back]
-    return Enclosure(lower, upper)
+    return Ends(lower, upper)
 
 
 class _Lane(NamedTuple):

@@ -49,8 +49,8 @@ def clones_tradeoff(
         """The line's height at a, and whether its touching point lies on the near side of a."""
         error, *params = args
         at = clones_delta(eps, *params, window=window)
-        delta = jnp.exp(at.log_upper)
-        log_p = jnp.logaddexp(at.log_upper, eps + at.log_tail)
+        delta = jnp.exp(at.log_delta.upper)
+        log_p = jnp.logaddexp(at.log_delta.upper, eps + at.log_tail)
         height = jnp.where(mirrored, jnp.exp(-eps) * ((1.0 - error) - delta), 1.0 - delta - jnp.exp(eps) * error)
         target = jnp.log(jnp.where(mirrored, 1.0 - error, error))
         return height, jnp.where(mirrored, log_p, at.log_tail) > target
@@ -139,7 +139,7 @@ def clones_gdp(
     log_floor = math.log(delta_floor) if delta_floor > 0 else -math.inf
     edges = np.linspace(0.0, min(local_epsilon, MAX_EPSILON), 2 * _BATCH + 1)
     delta = _DELTA(edges, *params, window=window)
-    log_upper, log_tail = np.array(delta.log_upper), np.array(delta.log_tail)
+    log_upper, log_tail = np.array(delta.log_delta.upper), np.array(delta.log_tail)
     if log_upper[-1] > log_floor:
         return math.inf
     best = math.inf
@@ -159,6 +159,6 @@ def clones_gdp(
         delta = _DELTA(padded, *params, window=window)
         order = np.argsort(np.concatenate([edges, middles]), kind="stable")
         edges = np.concatenate([edges, middles])[order]
-        log_upper = np.concatenate([log_upper, delta.log_upper[: middles.size]])[order]
+        log_upper = np.concatenate([log_upper, delta.log_delta.upper[: middles.size]])[order]
         log_tail = np.concatenate([log_tail, delta.log_tail[: middles.size]])[order]
     return best

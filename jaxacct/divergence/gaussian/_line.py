@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxacct.divergence._inversion import Line, LineMoments
+from jaxacct.special import down, up
 
 
 def gaussian_log_moment(orders: jax.Array, noise_multiplier: jax.Array) -> jax.Array:
@@ -17,5 +18,5 @@ def gaussian_line(line: Line, noise_multiplier: jax.Array) -> LineMoments:
     a, b = line.order, line.heights
     modulus, phase = (a * (a - 1.0) - b * b) * precision, b * (2.0 * a - 1.0) * precision
     error = 2.0**-50 * (jnp.abs(modulus) + jnp.abs(phase) + b * b * precision)
-    alias = gaussian_log_moment(line.alias_orders, noise_multiplier) * (1.0 + 2.0**-50)
-    return LineMoments(modulus, phase, error, alias, -line.edges * line.edges * precision * (1.0 - 2.0**-50))
+    alias = up(gaussian_log_moment(line.alias_orders, noise_multiplier), 8)
+    return LineMoments(modulus, phase, error, alias, -down(line.edges * line.edges * precision, 8))

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct.special import log_binomial_table, log_sum_exp, logexpm1, map_rows, one_minus_exp, softplus
+from jaxacct.special import at_real_orders, log_binomial_table, log_sum_exp, logexpm1, map_rows, one_minus_exp, softplus
 
 # Relative error of log E[(1-q+qY)^a] at integer orders: at most 1e-12 to order 256 and growing like
 # the order (log-binomials and exponents of size a^2/sigma^2); measured against mpmath.
@@ -29,23 +29,21 @@ def sampled_gaussian_rdp(
 
     Integer orders by the binomial sum of Mironov, Talwar and Zhang 2019, section 3.3, less its
     leading 1; others by quadrature (their section 3.3 uses two alternating series). A real order where the
-    quadrature's certificate is not tight falls back to the chord of (a-1) R_a between integers.
+    quadrature's certificate is not tight falls back to the chord between integers (`at_real_orders`).
     """
     wanted = np.asarray(orders, np.float64)
     whole = wanted == np.floor(wanted)
     top = int(np.ceil(wanted.max()))
     table = _integer_log_excess(noise_multiplier, sampling_prob, max_order=top)
     slack = 1.0 + _RELATIVE_SLACK * max(1.0, top / 256)
-    log_moment = jnp.concatenate([jnp.zeros_like(table[:1]), softplus(table) * slack])  # orders 1..top
-    below = np.floor(wanted).astype(int)
-    share = jnp.asarray(wanted - below, jnp.float64)[:, None]
-    chord = log_moment[below - 1]
-    if not whole.all():
-        chord = (1.0 - share) * chord + share * log_moment[np.minimum(below, top - 1)]
-        chord = chord * (1.0 + 2.0**-50)
-        exact = _real_log_moment(wanted[~whole], noise_multiplier, sampling_prob)
-        chord = chord.at[np.flatnonzero(~whole)].min(exact)
-    return chord / jnp.asarray(wanted - 1.0, jnp.float64)[:, None]
+    known = range(2, top + 1)
+    curve = softplus(table) * slack / (jnp.asarray(known, jnp.float64)[:, None] - 1.0)
+    curve = at_real_orders(curve, known, orders)
+    if whole.all():
+        return curve
+    exact = _real_log_moment(wanted[~whole], noise_multiplier, sampling_prob)
+    exact = exact / jnp.asarray(wanted[~whole] - 1.0, jnp.float64)[:, None]
+    return curve.at[np.flatnonzero(~whole)].min(exact)
 
 
 def _integer_log_excess(noise_multiplier: jax.Array, sampling_prob: jax.Array, *, max_order: int) -> jax.Array:

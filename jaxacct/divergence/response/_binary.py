@@ -16,7 +16,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxacct.special import log_sum_exp, solve_decreasing
+from jaxacct.special import down, log_sum_exp, solve_decreasing
 from jaxacct.special._binomial import log_binomial_pmf
 
 _LARGEST = 700.0  # local epsilon beyond which its exponential overflows: nothing is claimed there
@@ -152,7 +152,7 @@ def binary_response_epsilon(
 
     top = -jnp.log(jnp.clip(local_epsilon, 1e-300, _LARGEST))
     steps = solve_decreasing(shortfall, top, top + 60.0, log_delta, num_reports, local_epsilon)
-    return jnp.exp(-steps) * (1.0 - 2.0**-50)
+    return down(jnp.exp(-steps), 8)
 
 
 def amplification_limit(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._types import Ends
 from jaxacct.divergence.response._lattice_comb import (
     EXPONENT,
     gamma_reach,
@@ -26,26 +27,12 @@ from jaxacct.divergence.response._lattice_comb import (
     right_reach,
     stride,
 )
-from jaxacct.special import map_rows, one_minus_exp, softplus
+from jaxacct.special import down, map_rows, one_minus_exp, softplus, up
 from jaxacct.special._binomial import _product_error, binomial_rate, log_binomial_pmf
 
 LARGEST = 300.0  # local epsilon beyond which nothing is claimed
 _NUM_HALVINGS = 16
 _MAX_WINDOW = 2**15
-
-
-class LogEnclosure(NamedTuple):
-    """Logarithms of a certified lower and upper bound."""
-
-    lower: jax.Array
-    upper: jax.Array
-
-
-class Enclosure(NamedTuple):
-    """A certified lower and upper bound."""
-
-    lower: jax.Array
-    upper: jax.Array
 
 
 class _Layout(NamedTuple):
@@ -100,7 +87,7 @@ def response_window(num_reports: Any, local_epsilon: Any, top: float, *, max_win
 
 def response_log_excess(
     num_reports: jax.Array, local_epsilon: jax.Array, *, powers: Sequence[float], window: int
-) -> LogEnclosure:
+) -> Ends[jax.Array]:
     """log(E (1+x)^a - 1) [A, L] for each power a; all of them above 1, or all below 0.
 
     Error of the ends: 1e-13 relative plus the rounding of the exponents involved, some 2^-50 times their size; 4e-12 in
@@ -153,7 +140,7 @@ def response_log_excess(
         return jnp.stack([lower, jnp.where(usable, upper, jnp.where(local_epsilon == 0, -jnp.inf, jnp.inf))])
 
     both = map_rows(row, jnp.asarray(powers, jnp.float64))
-    return LogEnclosure(both[:, 0], both[:, 1])
+    return Ends(both[:, 0], both[:, 1])
 
 
 class _Setting(NamedTuple):
@@ -223,7 +210,7 @@ def power_excess(power: jax.Array, x: jax.Array, log_ratio: jax.Array) -> tuple[
 
 def response_renyi(
     num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int, reverse: bool = False
-) -> Enclosure:
+) -> Ends[jax.Array]:
     """Renyi divergences [A, L] of shuffled binary randomized response at real orders > 1, in nats.
 
     D_a(1 || 0) of the module's docstring, or with `reverse` D_a(0 || 1): never the smaller (spec X4). Lower ends are 0,
@@ -237,5 +224,5 @@ def response_renyi(
     powers = tuple(1.0 - a if reverse else float(a) for a in orders)
     logs = response_log_excess(num_reports, local_epsilon, powers=powers, window=window)
     scale = 1.0 / (jnp.asarray(orders, jnp.float64)[:, None] - 1.0)
-    lower = softplus(logs.lower) * scale * (1.0 - 2.0**-49)
-    return Enclosure(lower, softplus(logs.upper) * scale * (1.0 + 2.0**-49))
+    lower = down(softplus(logs.lower) * scale, 16)
+    return Ends(lower, up(softplus(logs.upper) * scale, 16))

@@ -21,6 +21,7 @@ from jaxacct.special import (
     logexpm1,
     map_rows,
     softplus,
+    up,
 )
 
 
@@ -32,7 +33,7 @@ def log_sinh(x: jax.Array) -> jax.Array:
 def largest_chi_square(local_epsilon: jax.Array) -> jax.Array:
     """sup sum_j p'_j^2/p_j - 1 = (E - 1)^2/E = 4 sinh(eps/2)^2 over all eps-LDP pairs [L] (Lemma 7), rounded up."""
     half = jnp.sinh(0.5 * local_epsilon)
-    return 4.0 * half * half * (1.0 + 2.0**-48)
+    return up(4.0 * half * half, 32)
 
 
 def single_log_excess(local_epsilon: jax.Array, power: jax.Array) -> jax.Array:
@@ -96,7 +97,7 @@ def exponential_log_moment(
     growth = jnp.expm1(local_epsilon)
     y = orders * growth / num_clients
     if not sharp:
-        return orders * growth * y * (1.0 + 2.0**-49)
+        return up(orders * growth * y, 16)
     small = y < 0.5
     z = jnp.where(small, y, 0.5)
     series = jnp.ones_like(z)
@@ -104,7 +105,7 @@ def exponential_log_moment(
         series = 1.0 + z / k * series
     big = jnp.where(small, 1.0, y)
     value = jnp.where(small, jnp.log1p(0.5 * z * z * series), big + jnp.log1p(-big * jnp.exp(-big)))
-    return num_clients * value * (1.0 + 2.0**-48)
+    return up(num_clients * value, 32)
 
 
 def log_moment_bound(num_clients: jax.Array, local_epsilon: jax.Array, *, index: int) -> jax.Array:

@@ -4,7 +4,6 @@ Protocol and notation of `_allocation_sampling`. Each comes with the host's choi
 """
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +13,7 @@ import numpy as np
 from jaxacct._types import Direction
 from jaxacct.divergence.sampling._allocation import Losses, Run, Tile, log_average, log_ratio_sum, steps_total
 from jaxacct.divergence.sampling._draws import normals, survival_inverse, uniforms, word_uniforms
-from jaxacct.special import log1mexp, softplus
+from jaxacct.special import bisect, log1mexp, softplus
 
 
 def importance_threshold(sigma: float, num_steps: int, epsilon: float, direction: Direction) -> float:
@@ -65,6 +64,7 @@ def conditioned(key: jax.Array, run: Run, log_cdf: jax.Array, *, direction: Dire
     return log_average(run, [s * own, log_other, rest]), log_mass
 
 
+_NUM_HALVINGS = 80
 _NUM_SHIFTS = 8
 _LARGEST_SHIFT = 20.0  # keeps e^(shift g) finite; a single such coordinate has probability 1e-89
 _LEAST_JUMPS = 0.2
@@ -99,7 +99,7 @@ def shifts_for(sigma: float, num_steps: int, epsilon: float) -> Shifts:
         density = np.exp(log_density - log_density.max())
         return density / density.sum()
 
-    wanted = tilted(bisect(lambda x: excess + 1.0 - float(tilted(x) @ w), -40.0, 40.0))
+    wanted = tilted(bisect(lambda x: float(tilted(x) @ w) < excess + 1.0, -40.0, 40.0, num_steps=_NUM_HALVINGS))
     shift = spacing * np.arange(_NUM_SHIFTS + 1)[:, None]
     ratios = np.exp(shift * g - 0.5 * shift**2)
     probabilities = np.full(_NUM_SHIFTS + 1, 1.0 / (_NUM_SHIFTS + 1))
@@ -176,19 +176,11 @@ def chernoff_tilt(sigma: float, num_steps: int, epsilon: float) -> ChernoffTilt:
         return float(tilted @ w) / float(tilted.sum())
 
     largest = math.log(10.0 / s) + 10.0 * s + 0.5 * s * s
-    lam = math.exp(bisect(lambda x: mean_of_tilted(x) - math.exp(-epsilon), -40.0, largest))
+    lam = math.exp(bisect(lambda x: mean_of_tilted(x) > math.exp(-epsilon), -40.0, largest, num_steps=_NUM_HALVINGS))
     below_one = float(density @ np.expm1(-lam * w))
     log_psi = math.log1p(below_one) if below_one > -0.5 else math.log(float(density @ np.exp(-lam * w)))
-    mode = bisect(lambda x: -x - lam * s * math.exp(s * x - 0.5 * s * s), -11.0, 0.0)
+    mode = bisect(lambda x: -x > lam * s * math.exp(s * x - 0.5 * s * s), -11.0, 0.0, num_steps=_NUM_HALVINGS)
     return ChernoffTilt(lam, log_psi, mode)
-
-
-def bisect(fn: Callable[[float], float], low: float, high: float) -> float:
-    """Where the decreasing `fn` changes sign."""
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if fn(middle) > 0 else (low, middle)
-    return low
 
 
 def tilted_add(key: jax.Array, run: Run, tilt: jax.Array, *, tile: Tile) -> Losses:

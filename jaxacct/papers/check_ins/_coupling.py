@@ -9,9 +9,10 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from jaxacct.special import up
 from jaxacct.special._binomial import log_binomial_pmf
 
-_ROUND_UP = 1.0 + 2.0**-44
+_ULPS = 512  # of a sum over some hundred reports
 
 # (epsilon [n, L], any real; numbers of reports [n, L]) to upper bounds on delta.
 Profiles = Callable[[jax.Array, jax.Array], jax.Array]
@@ -27,12 +28,12 @@ def direct_delta(epsilon: jax.Array, prob: jax.Array, profiles: Profiles, *, num
     """q sum_k P[Bin(n-1, q) = k-1] D_k(log(1 + (n/k)(e^eps - 1))) [L], eps >= 0."""
     k, others = _others(num_users, prob)
     inner = jnp.log1p(num_users / k * jnp.expm1(epsilon))
-    return jnp.minimum(prob * jnp.sum(others * profiles(inner, k), axis=0) * _ROUND_UP, 1.0)
+    return jnp.minimum(up(prob * jnp.sum(others * profiles(inner, k), axis=0), _ULPS), 1.0)
 
 
 def coupled_epsilon(inner: jax.Array, prob: jax.Array) -> jax.Array:
     """eps = log(1 + q (e^inner - 1)) [L], where `coupled_delta` holds."""
-    return jnp.log1p(prob * jnp.expm1(inner)) * _ROUND_UP
+    return up(jnp.log1p(prob * jnp.expm1(inner)), _ULPS)
 
 
 def coupled_delta(inner: jax.Array, prob: jax.Array, profiles: Profiles, *, num_users: int) -> jax.Array:
@@ -48,4 +49,5 @@ def coupled_delta(inner: jax.Array, prob: jax.Array, profiles: Profiles, *, num_
     first = jnp.sum(others * profiles(inner + 0.0 * k, k), axis=0)
     odds = prob / (1.0 - prob) * jnp.maximum(num_users / k - 1.0, 1e-300)
     moved = jnp.where(k < num_users, others * profiles(inner + jnp.log(odds), k), others)
-    return jnp.minimum(prob * (share * first + (1.0 - share) * jnp.sum(moved, axis=0)) * _ROUND_UP, 1.0)
+    total = prob * (share * first + (1.0 - share) * jnp.sum(moved, axis=0))
+    return jnp.minimum(up(total, _ULPS), 1.0)

@@ -20,10 +20,10 @@ from jaxacct.bounds.shuffle._approximate import (
 from jaxacct.bounds.shuffle._closed_form import closed_form_epsilon, pure_parameters
 from jaxacct.papers.check_ins._distributed import binomial_upper_tail_log
 from jaxacct.papers.check_ins._renyi import log_response_excess
-from jaxacct.special import log_sum_exp, map_rows, softplus
+from jaxacct.special import log_sum_exp, map_rows, softplus, up
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 
-_ROUND_UP = 1.0 + 2.0**-44
+_ULPS = 512  # of a divergence made from the logarithm of its excess, whose own absolute error is some 2^-45
 _TAIL_TERMS = 1024
 
 
@@ -75,7 +75,7 @@ def first_cut(
     """
     mean = num_users * prob
     found = sampled_guarantee(num_users, cap, local_epsilon, log_delta1, local_log_delta)
-    least = jnp.ceil(16.0 * jnp.exp(local_epsilon) * (jnp.log(4.0) - log_delta1) * _ROUND_UP)
+    least = jnp.ceil(up(16.0 * jnp.exp(local_epsilon) * (jnp.log(4.0) - log_delta1), _ULPS))
     above = jnp.where(cap > mean, -binomial_rate(jnp.minimum(cap, num_users), num_users, prob, 1.0 - prob), 0.0)
     few = jnp.maximum(least - 1.0, 0.0)
     below = jnp.where(few < mean, -binomial_rate(jnp.minimum(few, num_users), num_users, prob, 1.0 - prob), 0.0)
@@ -126,7 +126,7 @@ def approximate_rdp(
     def row(order: jax.Array) -> jax.Array:
         log_excess = log_response_excess(at.epsilon, order)
         terms = jnp.where((weight > -jnp.inf) & (log_excess > -jnp.inf), weight + stays + log_excess, -jnp.inf)
-        return softplus(log_sum_exp(terms) - keep) / (order - 1.0) * _ROUND_UP
+        return up(softplus(log_sum_exp(terms) - keep) / (order - 1.0), _ULPS)
 
     values = map_rows(row, jnp.asarray(orders, jnp.float64))
     return ApproximateRdp(jnp.where(works, values, jnp.inf), jnp.minimum(failure, 0.0))

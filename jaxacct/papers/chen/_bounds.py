@@ -13,10 +13,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxacct.divergence.clones._multi_component import Enclosure
+from jaxacct._types import Ends
 from jaxacct.divergence.clones._renyi import clones_rdp
 from jaxacct.divergence.response._special_pair import single_log_excess
-from jaxacct.special import log1mexp, log_sum_exp, logexpm1, map_rows, softplus
+from jaxacct.special import bisect_lanes, log1mexp, log_sum_exp, logexpm1, map_rows, softplus, up
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 
 _SLACK = 2.0**-40  # of logarithms; their own errors are some 2^-46
@@ -68,18 +68,18 @@ def _in_domain(num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax
 
 def _enclosed(
     log_lower: jax.Array, log_upper: jax.Array, powers: jax.Array, known: jax.Array, local_epsilon: jax.Array
-) -> Enclosure:
+) -> Ends[jax.Array]:
     """From logs of e^(M D) - 1 to bounds on D, never above one report alone."""
     single = single_log_excess(jnp.where(known, local_epsilon, 1.0), powers)
     lower = softplus(jnp.minimum(log_lower, single) - _SLACK) / powers
     upper = softplus(jnp.minimum(log_upper, single) + _SLACK) / powers
     free = local_epsilon == 0
-    return Enclosure(jnp.where(known, lower, 0.0), jnp.where(known, upper, jnp.where(free, 0.0, jnp.inf)))
+    return Ends(jnp.where(known, lower, 0.0), jnp.where(known, upper, jnp.where(free, 0.0, jnp.inf)))
 
 
 def moment_sandwich_rdp(
     num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]
-) -> Enclosure:
+) -> Ends[jax.Array]:
     """Lower and upper bounds [A, L] on the pair's Renyi divergences at orders > 1, in closed form.
 
         log(1 + max(2 order M s^2 E[1/m], (1 - p/2)^(n-1) X)) / M  and  log(1 + E[1/m] X) / M,
@@ -103,7 +103,7 @@ def moment_sandwich_rdp(
 
 def cosh_sandwich_rdp(
     num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int
-) -> Enclosure:
+) -> Ends[jax.Array]:
     """Lower and upper bounds [A, L] on the pair's Renyi divergences at orders > 1, one sum over the counts (spec S20).
 
         e^(M D) between E H(2 M s) and E H(M local_epsilon),   H(k) = cosh(k/m)^m (1 + s tanh(k/m)),
@@ -150,7 +150,7 @@ def cosh_sandwich_rdp(
 
 def block_epoch_rdp(
     num_blocks: jax.Array, block_size: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]
-) -> Enclosure:
+) -> Ends[jax.Array]:
     """Renyi divergences [A, L] of the pair that dominates one epoch of shuffled noisy SGD (Algorithm 1).
 
     A fixed partition in `num_blocks` blocks of `block_size` records, processed in the order of a fresh permutation; a
@@ -170,15 +170,12 @@ def local_epsilon_for_slope(
     """
     grid = jnp.asarray(orders, jnp.float64)[:, None]
 
-    def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        low, high = ends
-        middle = 0.5 * (low + high)
-        spent = num_epochs * clones_rdp(orders, num_reports, jnp.exp(-middle), middle).upper
-        fits = jnp.all(spent * (1.0 + 2.0**-50) <= slope * grid, axis=0)
-        return jnp.where(fits, middle, low), jnp.where(fits, high, middle)
+    def fits(local: jax.Array) -> jax.Array:
+        spent = num_epochs * clones_rdp(orders, num_reports, jnp.exp(-local), local).upper
+        return jnp.all(up(spent, 8) <= slope * grid, axis=0)  # two products, spent and allowed
 
-    start = jnp.zeros_like(highest), highest * (1.0 + 2.0**-50)
-    return jnp.minimum(jax.lax.fori_loop(0, _NUM_HALVINGS, halve, start)[0], highest)
+    found = bisect_lanes(fits, jnp.zeros_like(highest), up(highest, 8), num_steps=_NUM_HALVINGS)
+    return jnp.minimum(found, highest)
 
 
 def laplace_rdp(local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
@@ -197,7 +194,7 @@ def laplace_rdp(local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Arr
     far = rise + jnp.log(a / (2.0 * a - 1.0)) + jnp.log1p(powers / a * jnp.exp(-rise - fall))
     scale = jnp.where(powers > 0, powers, 1.0)
     small = jnp.where(powers > 0, jnp.log1p(scale * jnp.where(near, mean, 0.0)) / scale, mean)
-    value = jnp.where(near, small, far / scale) * (1.0 + 2.0**-46)
+    value = up(jnp.where(near, small, far / scale), 128)
     return jnp.where(local_epsilon >= 0, jnp.minimum(value, local_epsilon), jnp.inf)
 
 

@@ -11,7 +11,8 @@ h(c) the divergence of the pair with c clones for certain. S = 1 is the pair its
 import jax
 import jax.numpy as jnp
 
-from jaxacct.divergence.clones._profile import LogInterval, clones_delta
+from jaxacct._types import Ends
+from jaxacct.divergence.clones._profile import ProfileEnds, clones_delta
 from jaxacct.special import log_sum_exp
 from jaxacct.special._binomial import log_binomial_pmf
 
@@ -27,7 +28,7 @@ def block_delta(
     *,
     width: int,
     num_blocks: int,
-) -> LogInterval:
+) -> ProfileEnds:
     """Lower and upper ends [L] of log D_{e^epsilon} of the clones pair; `log_tail` is that of the upper end.
 
     Lower bound on the first, upper bound on the second end of the sums above; rounding of 4e-12 and less booked.
@@ -50,14 +51,14 @@ def block_delta(
             clones_delta(epsilon, c + 1.0, jnp.ones_like(clone_prob), local_epsilon, window=_WINDOW)
             for c in (jnp.minimum(start, last), jnp.minimum(start + (width - 1.0), last))
         )
-        return mass + end.log_lower, mass + first.log_upper, mass + first.log_tail
+        return mass + end.log_delta.lower, mass + first.log_delta.upper, mass + first.log_tail
 
     starts = width * jnp.arange(num_blocks, dtype=jnp.int32).astype(jnp.float64)
     lower, upper, tail = (log_sum_exp(x) for x in jax.lax.map(block, starts, batch_size=min(_BATCH, num_blocks)))
     slack = 2e-12 - 1e-14 * jnp.maximum(upper, -1e4)
     held = num_reports <= width * num_blocks
-    return LogInterval(
+    log_delta = Ends(
         jnp.where(held, lower - slack, -jnp.inf),
         jnp.where(held, jnp.minimum(upper + slack, 0.0), 0.0),
-        tail,
     )
+    return ProfileEnds(log_delta, tail)

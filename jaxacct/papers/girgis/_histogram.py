@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct.divergence._inversion import Ends
+from jaxacct._types import Ends
 
 MOST_CELLS = 2**22
 
@@ -42,7 +42,9 @@ def histogram_law(reports: NDArray[np.float64]) -> NDArray[np.float64]:
     return law
 
 
-def histogram_rdp(first: NDArray[np.float64], second: NDArray[np.float64], *, orders: Sequence[float]) -> list[Ends]:
+def histogram_rdp(
+    first: NDArray[np.float64], second: NDArray[np.float64], *, orders: Sequence[float]
+) -> list[Ends[float]]:
     """Bracket of D_a(first || second) for each real order > 1, between the histograms of two sets of reports [n, B].
 
     One direction of one pair of data sets: from below, a lower bound for the mechanism. The rounding of
@@ -53,7 +55,7 @@ def histogram_rdp(first: NDArray[np.float64], second: NDArray[np.float64], *, or
     seen = p > 0
     p, q = p[seen], q[seen]
     if np.any(q == 0):
-        return [Ends(np.float64(math.inf), np.float64(math.inf))] * len(orders)  # type: ignore[arg-type]
+        return [Ends(math.inf, math.inf)] * len(orders)
     log_ratio = np.log(p) - np.log(q)
     found = []
     for order in orders:
@@ -61,6 +63,5 @@ def histogram_rdp(first: NDArray[np.float64], second: NDArray[np.float64], *, or
         top = float(exponent.max())
         value = top + math.log(math.fsum(p * np.exp(exponent - top)))
         slack = 2.0**-51 * (2.0 * order * first.size + (order - 1.0) * (4.0 + float(np.abs(log_ratio).max())) + 8.0)
-        ends = (max(0.0, (value - slack) / (order - 1.0)), (value + slack) / (order - 1.0))
-        found.append(Ends(*(np.float64(x) for x in ends)))  # type: ignore[arg-type]
+        found.append(Ends(max(0.0, (value - slack) / (order - 1.0)), (value + slack) / (order - 1.0)))
     return found

@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._precision import HostProgram
-from jaxacct._types import Direction
+from jaxacct._types import Direction, Ends
 from jaxacct.bounds.poisson._profile import concrete_base, runs_of
-from jaxacct.divergence._inversion import Ends
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 
 _MAX_STEPS = 4
@@ -43,7 +42,7 @@ def has_few_steps(mechanism: Any) -> bool:
     return bool(mechanism.num_epochs == 1 and 2 <= mechanism.num_steps <= _MAX_STEPS)
 
 
-def few_steps_delta(mechanism: RandomAllocation, epsilon: float, direction: Direction) -> Ends:
+def few_steps_delta(mechanism: RandomAllocation, epsilon: float, direction: Direction) -> Ends[float]:
     """Bracket of delta at `epsilon` >= 0; (0, 1) where `has_few_steps` says no, and below sigma = 0.25.
 
     Width relative to delta: some 3e-6 for two steps, 4e-5 for three, 1e-2 for four.
@@ -58,7 +57,7 @@ def few_steps_delta(mechanism: RandomAllocation, epsilon: float, direction: Dire
     runs_of(mechanism)  # concrete, or an error
     base = concrete_base(mechanism)
     if not (has_few_steps(mechanism) and isinstance(base, Gaussian) and base.noise_multiplier >= _LEAST_NOISE):
-        return Ends(0.0, 1.0)  # type: ignore[arg-type]
+        return Ends(0.0, 1.0)
     t, k = int(mechanism.num_steps), int(mechanism.num_selected)
     sigma = float(base.noise_multiplier)
     size = min(_MAX_CELLS, int(_NUM_POINTS ** (1.0 / (t - 1))))
@@ -72,7 +71,7 @@ def few_steps_delta(mechanism: RandomAllocation, epsilon: float, direction: Dire
     )
     # what the spread law leaves out beyond the last point: X grows with slope k/t there, in each of t steps
     upper += k * _normal(-_REACH) if remove else 0.0
-    return Ends(max(0.0, lower - slack), min(1.0, upper + slack))  # type: ignore[arg-type]
+    return Ends(max(0.0, lower - slack), min(1.0, upper + slack))
 
 
 def _normal(x: float) -> float:

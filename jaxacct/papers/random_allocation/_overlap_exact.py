@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from jaxacct.bounds.poisson._profile import concrete_base, runs_of
 from jaxacct.mechanisms import Gaussian, RandomAllocation
+from jaxacct.special import up
 
 _MAX_SELECTED = 256
 _MAX_CELLS = 4096  # coefficients of the polynomial
-_ROUND_UP = 1.0 + 2.0**-50
 
 Real = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ def exact_overlap_rdp(mechanism: RandomAllocation, *, order: int) -> float:
         return math.inf
     s2 = base.noise_multiplier**-2.0
     if order > 3:
-        return epochs * _log_coefficient(t, k, float(s2), order) / (order - 1.0) * _ROUND_UP
+        return up(epochs * _log_coefficient(t, k, float(s2), order) / (order - 1.0), 8)
     logs: list[Real] = []
     exponents: list[Real] = []
     pair = _log_hypergeometric(t, k, k)
@@ -72,7 +72,7 @@ def exact_overlap_rdp(mechanism: RandomAllocation, *, order: int) -> float:
         log_moment = math.log1p(math.fsum(np.exp(log_weight) * np.expm1(x)) * (1.0 + 2.0 * size))
     else:
         log_moment = top + math.log(math.fsum(np.exp(log_weight + x - top))) + size
-    return epochs * log_moment / (order - 1.0) * _ROUND_UP
+    return up(epochs * log_moment / (order - 1.0), 8)
 
 
 def _log_coefficient(t: int, k: int, s2: float, order: int) -> float:

@@ -1,0 +1,83 @@
+"""Bisection that keeps the end which is known to be safe.
+
+A root lies between a point where a condition holds and one where it does not. What is returned is the first of the two,
+moved towards the other: never a point between them, so that no rounding of the condition makes the answer unsafe.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct._types import Ends
+
+
+def bisect(holds: Callable[[float], bool], safe: float, other: float, *, num_steps: int) -> float:
+    """The point nearest `other` at which `holds` was true, by halving what lies between `num_steps` times.
+
+    Either end may be the larger. `safe` is returned if no point between is found: it is not asked about. The distance
+    to the place where `holds` changes is at most 2^-num_steps of the whole, if it changes once.
+    """
+    for _ in range(num_steps):
+        middle = 0.5 * (safe + other)
+        if holds(middle):
+            safe = middle
+        else:
+            other = middle
+    return safe
+
+
+def bisect_whole(holds: Callable[[int], bool], safe: int, other: int) -> int:
+    """As `bisect`, over the whole numbers between two whole numbers, neither asked about, until they are neighbours."""
+    while abs(safe - other) > 1:
+        middle = (safe + other) // 2
+        if holds(middle):
+            safe = middle
+        else:
+            other = middle
+    return safe
+
+
+def bisect_lanes(holds: Callable[[Any], Any], safe: Any, other: Any, *, num_steps: int, whole: bool = False) -> Any:
+    """As `bisect`, for arrays, each entry by itself; JAX arrays inside a kernel, or NumPy arrays.
+
+    Args:
+      holds: from an array of points to an array of truth values of the same shape. JAX traces it once.
+      safe, other: float64 arrays that broadcast.
+      num_steps: static.
+      whole: over whole numbers between whole ends, of which neither is asked about: done after log2 of their distance.
+    """
+    xp = jnp if isinstance(safe, jax.Array) else np
+
+    def halve(_: Any, ends: tuple[Any, Any]) -> tuple[Any, Any]:
+        safe, other = ends
+        middle = 0.5 * (safe + other)
+        middle = xp.floor(middle) if whole else middle
+        moves = holds(middle)
+        if not whole:
+            return xp.where(moves, middle, safe), xp.where(moves, other, middle)
+        between = (middle != safe) & (middle != other)
+        return xp.where(between & moves, middle, safe), xp.where(between & ~moves, middle, other)
+
+    ends = tuple(xp.broadcast_arrays(safe, other))
+    if xp is jnp:
+        return jax.lax.fori_loop(0, num_steps, halve, ends)[0]
+    for step in range(num_steps):
+        ends = halve(step, ends)
+    return ends[0]
+
+
+def first_doubling(holds: Callable[[float], bool], *, limit: float) -> Ends[float]:
+    """Where `holds` first does among 1, 2, 4, .. up to `limit`: (the number before or 0, that number).
+
+    (the last one, inf) if it holds at none of them.
+    """
+    low, high = 0.0, 1.0
+    while high <= limit:
+        if holds(high):
+            return Ends(low, high)
+        low, high = high, 2.0 * high
+    return Ends(low, math.inf)

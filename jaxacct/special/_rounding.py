@@ -1,0 +1,35 @@
+"""Rounding to the safe side: how far, and why that is enough.
+
+Numbers here are float64. Each of +, -, *, / and the square root returns the true result times 1 + d with |d| <= ULP =
+2^-53. The exponential, the logarithm and their relatives err by some ULP more: 4 is taken for those of NumPy, XLA and
+the C library on arguments where they are well conditioned, and 9 for `softplus` and its like in `_logspace`, which
+state 1e-15 themselves.
+
+If a number >= 0 is made by steps that err by n ULP in all, with nothing cancelling between them, it is at least
+(1 - ULP)^n of the truth. `up` multiplies by 1 + k ULP and rounds once more itself, so that its result is no less than
+the truth where (1 + k ULP) (1 - ULP)^(n + 1) >= 1: k = n + 2 is enough for all n below 10^7. So ``up(x, 8)`` covers six
+roundings: say at the call what they are. `down` is the same in the other direction.
+
+What a number's own inputs may err by is not covered; nor is a subtraction whose operands are rounded, nor a result
+below the smallest normal number, 2^-1022, which XLA flushes to 0.
+"""
+
+from typing import Any
+
+ULP = 2.0**-53
+"""The most by which one correctly rounded operation errs, relative: half the spacing of the doubles above 1."""
+
+
+def up(x: Any, ulps: int) -> Any:
+    """`x` >= 0 times 1 + ulps * 2^-53: no less than what was meant if `x` is short of it by `ulps` - 2 roundings.
+
+    Args:
+      x: a float, or a NumPy or JAX float64 array; 0 and inf stay as they are.
+      ulps: even, so that the factor is a double.
+    """
+    return x * (1.0 + ulps * ULP)
+
+
+def down(x: Any, ulps: int) -> Any:
+    """`x` >= 0 times 1 - ulps * 2^-53: no more than what was meant if `x` is over it by `ulps` - 2 roundings."""
+    return x * (1.0 - ulps * ULP)
