@@ -16,6 +16,7 @@ from jaxacct._methods import has_methods, methods_for
 from jaxacct._types import Bound, Direction
 from jaxacct._validate import check_delta, check_epsilon, check_orders, checked_number
 from jaxacct.accounting import _directions, delta, epsilon, rdp
+from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import UNKNOWN, find_field, with_fields
 from jaxacct.sweeping._result import Grid
 
@@ -33,7 +34,7 @@ class Question:
       target: its fixed value; None where it is swept.
     """
 
-    mechanism: Any
+    mechanism: Mechanism
     paths: dict[str, tuple[Any, ...]]
     query: Query
     target: float | None
@@ -104,7 +105,7 @@ def _other(query: Query) -> str:
 
 
 def question(
-    mechanism: Any,
+    mechanism: Mechanism,
     grid: Grid,
     targets: dict[str, Any],
     method: str | None,
