@@ -9,6 +9,7 @@ import jaxacct as ja
 from jaxacct import _host_methods, _methods
 from jaxacct.bounds.poisson._exact import inverts
 from jaxacct.intervals import distribution_theorem, has_distribution
+from jaxacct.mechanisms._base import Description, Mechanism
 
 REGIMES = {
     "blanket": "one round",
@@ -21,6 +22,11 @@ REGIMES = {
     "purified clones": "one round",
 }
 """What holds beside what the tables say, by name of the method."""
+
+_FACTS = ", ".join(
+    sorted({fact for base in (Description, Mechanism) for fact in vars(base) if fact[0] != "_"} | {"is_pure"})
+)
+"""What stands with every mechanism for the rest of the package to read: not in the reference."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,7 +197,7 @@ def _directive(module: str, name: str) -> list[str]:
     if not isinstance(thing, type):
         return [f".. autofunction:: {module}.{name}", ""]
     has_members = not issubclass(thing, tuple | Exception) and not hasattr(thing, "__attrs_attrs__")
-    options = ["   :members:", "   :exclude-members: in_domain"] if has_members else []
+    options = ["   :members:", f"   :exclude-members: {_FACTS}"] if has_members else []
     return [f".. autoclass:: {module}.{name}", *options, ""]
 
 

@@ -1,7 +1,7 @@
 """What an adversary can tell: the errors of any test for whether one record took part."""
 
 import math
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,7 @@ from jaxacct.curves._from_profile import profile_of
 from jaxacct.divergence.clones._profile import lane_bytes, window_for
 from jaxacct.divergence.clones._tradeoff import clones_gdp, clones_tradeoff, normal_upper_quantile
 from jaxacct.mechanisms import Shuffled
+from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import log_normal_tail, up
 
 _NUM_LINES = 256  # of either spacing
@@ -43,7 +44,7 @@ _MU = KernelByStructure(composed_mu, Rounding.UP)
 _CLONES = Kernel(clones_tradeoff, Rounding.DOWN, lane_bytes)
 
 
-def tradeoff(mechanism: Any, false_positive_rate: Any) -> Any:
+def tradeoff(mechanism: Mechanism, false_positive_rate: Any) -> Any:
     """The least false negative rate of any test that tells two neighbours apart: a certified lower bound.
 
     ``T(a) = min {1 - power : tests of level a}``, the smaller over both orders of the neighbours (Dong, Roth and Su
@@ -80,7 +81,7 @@ def tradeoff(mechanism: Any, false_positive_rate: Any) -> Any:
     return found if error.ndim else float(found)
 
 
-def gdp(mechanism: Any) -> float:
+def gdp(mechanism: Mechanism) -> float:
     """The least mu found for which `mechanism` is mu-GDP: a certified upper bound.
 
     ``T(a) >= G_mu(a) = Phi(Phi^-1(1 - a) - mu)`` for every a (Dong, Roth and Su 2022, Definition 2.6). Exact for
@@ -110,12 +111,12 @@ def _mu(mechanism: Any) -> float:
     return up(float(_MU(mechanism)), 32)
 
 
-def _has_pair(mechanism: Any) -> bool:
+def _has_pair(mechanism: Mechanism) -> TypeGuard[Shuffled]:
     """Whether one clones pair dominates each of its rounds."""
-    return mechanism.signature()[0] is Shuffled and has_pair(mechanism)
+    return type(mechanism) is Shuffled and has_pair(mechanism)
 
 
-def _is_one_pair(mechanism: Any) -> bool:
+def _is_one_pair(mechanism: Mechanism) -> TypeGuard[Shuffled]:
     return _has_pair(mechanism) and mechanism.num_epochs == 1
 
 
@@ -129,11 +130,11 @@ def _lines_to(last: float) -> np.ndarray:
     return np.concatenate([np.linspace(0.0, last, _NUM_LINES), spread])
 
 
-def _by_lines(mechanism: Any, error: np.ndarray) -> np.ndarray:
+def _by_lines(mechanism: Mechanism, error: np.ndarray) -> np.ndarray:
     """The envelope of the lines of finitely many epsilons, by the profile in the worse direction."""
     methods_for(mechanism)  # or an error in words
     losses: list[Pld] = []
-    if mechanism.signature() == (Pld,):
+    if type(mechanism) is Pld:
         losses = [mechanism]
     elif distribution_of(mechanism) is not None:
         try:

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 import jaxacct as ja
-from jaxacct.__main__ import main
 from jaxacct.calibration._batch import field_of
+from jaxacct.cli import main
 from jaxacct.cli._schemes import SCHEMES
 from jaxacct.mechanisms._fields import find_field
 

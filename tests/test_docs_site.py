@@ -13,7 +13,7 @@ import pytest
 
 import jaxacct as ja
 from jaxacct import _host_methods, _methods
-from jaxacct.__main__ import main
+from jaxacct.cli import main
 
 pytestmark = pytest.mark.slow
 

@@ -94,8 +94,8 @@ def test_too_many_types_are_left_to_the_loss_distribution():
         ja.RandomAllocation(many, 30),
         ja.Composed((ja.Gaussian(1.0), many), 1),
         ja.PoissonSampled(ja.Gaussian(1.0), 0.1, 3),
-        ja.PoissonSampled(many, [0.1, 0.2], 1),
-        ja.RandomAllocation(pair(BINARY), [2, 3]),
+        ja.PoissonSampled(many, np.array([0.1, 0.2]), 1),
+        ja.RandomAllocation(pair(BINARY), np.array([2, 3])),
         ja.Composed(ja.RandomAllocation(many, 20), 10**9),
     ):
         assert not has_types(run)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import jaxacct as ja
 from jaxacct import Direction
-from jaxacct.__main__ import main
+from jaxacct.cli import main
 
 INF = math.inf
 

@@ -254,7 +254,7 @@ def test_mechanisms_without_an_event_are_refused_by_name(mechanism: Any) -> None
         interop.to_dp_event(mechanism)
 
 
-@pytest.mark.parametrize("mechanism", [ja.Gaussian([1.0, 2.0]), ja.Gaussian(np.ones(2)), "gaussian"])
+@pytest.mark.parametrize("mechanism", [ja.Gaussian(np.ones(2)), "gaussian"])
 def test_an_event_holds_one_mechanism(mechanism: Any) -> None:
     with pytest.raises(ValueError, match="mechanism="):
         interop.MechanismDpEvent(mechanism)

@@ -73,25 +73,19 @@ def compare(
     width = query.width if precision is None else float(precision)
     every = [method for method in methods_for(mechanism) if method.is_listed]
     lanes = [method for method in every if isinstance(method, LaneMethod) and one_sided(method)]
-    scalar = not any(np.ndim(x) for x in (*jax.tree.leaves(mechanism), target))
-    hosts = (
-        [m for m in every if m not in lanes]
-        if width != math.inf and scalar and not is_traced(mechanism, target)
-        else []
-    )
+    numbers = (*jax.tree.leaves(mechanism), target)
+    scalar = not is_traced(numbers) and not any(np.ndim(x) for x in numbers)
+    hosts = [m for m in every if m not in lanes] if width != math.inf and scalar else []
     timed: dict[Method, tuple[Answer, float]] = {}
     entries = []
     for direction in directions_of(mechanism, None):
-        for method in lanes:
-            if direction not in method.directions:
-                continue
+        for method in (m for m in lanes if direction in m.directions):
             if method not in timed:
                 start = time.perf_counter()
                 timed[method] = ask(method, mechanism, query, target), time.perf_counter() - start
             entries.append(_entry(mechanism, method, direction, *timed[method]))
-        for method in hosts:
-            if direction in method.directions:
-                entries += _both_ends(Question(mechanism, query, target, (direction,), width), method)
+        question = Question(mechanism, query, target, (direction,), width)
+        entries += [entry for m in hosts if direction in m.directions for entry in _both_ends(question, m)]
     return tuple(entries)
 
 

@@ -51,14 +51,14 @@ class Batch:
         return jax.tree.unflatten(self.structure, numbers)
 
 
-def flattened(mechanism: Any, keys: tuple[Any, ...]) -> tuple[list[Any], Any]:
+def flattened(mechanism: Mechanism, keys: tuple[Any, ...]) -> tuple[list[Any], Any]:
     """The leaves of `mechanism`, None in place of the field at `keys`, and its structure with that leaf."""
     leaves, structure = jax.tree.flatten(with_fields(mechanism, {keys: UNKNOWN}))
     return [None if leaf is UNKNOWN else leaf for leaf in leaves], structure
 
 
 def batch_of(
-    mechanism: Any, keys: tuple[Any, ...], target_epsilon: Any, target_delta: Any
+    mechanism: Mechanism, keys: tuple[Any, ...], target_epsilon: Any, target_delta: Any
 ) -> tuple[Batch, tuple[int, ...]]:
     """The batch of the other fields and both targets, broadcast, and its shape."""
     leaves, structure = flattened(mechanism, keys)

@@ -5,38 +5,73 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jaxacct.mechanisms import (
+    CheckIn,
+    Composed,
+    Gaussian,
+    GaussianReports,
+    KaryRandomizedResponse,
+    LocalRandomizer,
+    PoissonSampled,
+    RandomAllocation,
+    Shuffled,
+)
+from jaxacct.mechanisms._base import Mechanism, Randomizer
+from jaxacct.mechanisms._fields import FieldSpec, number_fields
+
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """One number that describes a run; `default` None where it must be given.
+    """One number that describes a run: a field of a mechanism, as the command line shows it.
 
-    `is_solvable` says whether it can be calibrated.
+    Attributes:
+      name: of the option, in the form of a Python name.
+      spec: what is known of the field.
+      default: None where the option must be given.
+      is_optional: whether it may be left out although it has no default.
     """
 
     name: str
-    metavar: str
-    help: str
+    spec: FieldSpec
     default: int | float | None = None
     is_optional: bool = False
-    is_solvable: bool = True
 
     @property
     def flag(self) -> str:
         return "--" + self.name.replace("_", "-")
+
+    @property
+    def help(self) -> str:
+        """What the field's specification says of it, and the default."""
+        return self.spec.help if self.default is None else f"{self.spec.help} (default {self.default:g})"
+
+    @property
+    def is_solvable(self) -> bool:
+        """Whether it can be calibrated."""
+        return self.spec.is_solvable
+
+
+def _option(owner: type, field: str, name: str = "", *, is_optional: bool = False) -> Option:
+    """The option for a field of a type of mechanism or randomizer, under the field's own name if not another one."""
+    default = None if is_optional else owner.__dataclass_fields__[field].default  # type: ignore[attr-defined]
+    default = None if default is dataclasses.MISSING else default
+    return Option(name or field, number_fields(owner)[field], default, is_optional)
 
 
 @dataclasses.dataclass(frozen=True)
 class Scheme:
     """How data are used: what it means, its options, and how to build its mechanism from their values.
 
-    `calibrated` is what is calibrated unless said otherwise; `renamed` the options that the mechanism calls otherwise.
+    `calibrated` is what is calibrated unless said otherwise; `renamed` the options that the mechanism calls otherwise;
+    `one_of` options of which exactly one must be given.
     """
 
     help: str
     options: tuple[Option, ...]
-    build: Callable[[Mapping[str, Any]], Any]
+    build: Callable[[Mapping[str, Any]], Mechanism]
     calibrated: str
     renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    one_of: tuple[str, ...] = ()
 
     def field(self, option: str) -> str:
         """The mechanism's own name for an option."""
@@ -56,41 +91,33 @@ def add_options(parser: argparse.ArgumentParser, scheme: Scheme, *, parse: Any =
     for option in scheme.options:
         needed = required and option.default is None and not option.is_optional
         parser.add_argument(
-            option.flag, type=parse, required=needed, default=option.default, metavar=option.metavar, help=option.help
+            option.flag,
+            type=parse,
+            required=needed,
+            default=option.default,
+            metavar=option.spec.symbol,
+            help=option.help,
         )
 
 
-_NOISE = Option("noise_multiplier", "SIGMA", "noise standard deviation over clipping norm, > 0")
-
-
-def _allocation(values: Mapping[str, Any]) -> Any:
-    from jaxacct.mechanisms import Gaussian, RandomAllocation
-
+def _allocation(values: Mapping[str, Any]) -> Mechanism:
     noise = Gaussian(values["noise_multiplier"])
     return RandomAllocation(noise, values["num_steps"], values["num_selected"], values["num_epochs"])
 
 
-def _poisson(values: Mapping[str, Any]) -> Any:
-    from jaxacct.mechanisms import Gaussian, PoissonSampled
-
+def _poisson(values: Mapping[str, Any]) -> Mechanism:
     return PoissonSampled(Gaussian(values["noise_multiplier"]), values["sampling_prob"], values["num_steps"])
 
 
-def _gaussian(values: Mapping[str, Any]) -> Any:
-    from jaxacct.mechanisms import Composed, Gaussian
-
+def _gaussian(values: Mapping[str, Any]) -> Mechanism:
     return Composed(Gaussian(values["noise_multiplier"]), values["num_steps"])
 
 
-def _shuffle(values: Mapping[str, Any]) -> Any:
-    from jaxacct.mechanisms import Shuffled
-
+def _shuffle(values: Mapping[str, Any]) -> Mechanism:
     return Shuffled(_randomizer(values), values["num_reports"], values["num_epochs"])
 
 
-def _check_in(values: Mapping[str, Any]) -> Any:
-    from jaxacct.mechanisms import CheckIn
-
+def _check_in(values: Mapping[str, Any]) -> Mechanism:
     return CheckIn(
         _randomizer(values),
         values["num_users"],
@@ -100,9 +127,7 @@ def _check_in(values: Mapping[str, Any]) -> Any:
     )
 
 
-def _randomizer(values: Mapping[str, Any]) -> Any:
-    from jaxacct.mechanisms import GaussianReports, KaryRandomizedResponse, LocalRandomizer
-
+def _randomizer(values: Mapping[str, Any]) -> Randomizer:
     local_epsilon, noise_multiplier = values["local_epsilon"], values["noise_multiplier"]
     if (local_epsilon is None) == (noise_multiplier is None):
         raise ValueError("exactly one of --local-epsilon and --noise-multiplier must be given")
@@ -118,24 +143,19 @@ def _randomizer(values: Mapping[str, Any]) -> Any:
     return KaryRandomizedResponse(local_epsilon, values["num_categories"])
 
 
+_NOISE = _option(Gaussian, "noise_multiplier")
 _RANDOMIZER = (
-    Option("local_epsilon", "E0", "pure local privacy of one report, >= 0", is_optional=True),
-    Option("local_delta", "D0", "approximate part of it (default 0)", 0.0),
-    Option("num_categories", "K", "reports are K-ary randomized response", is_optional=True, is_solvable=False),
-    Option(
-        "noise_multiplier", "SIGMA", "Gaussian reports instead: noise standard deviation over norm", is_optional=True
-    ),
+    _option(LocalRandomizer, "local_epsilon", is_optional=True),
+    _option(LocalRandomizer, "local_delta"),
+    _option(KaryRandomizedResponse, "num_categories", is_optional=True),
+    _option(GaussianReports, "noise_multiplier", is_optional=True),
 )
+_ONE_RANDOMIZER = ("local_epsilon", "noise_multiplier")
 
 SCHEMES = {
     "allocation": Scheme(
         "each record in K of T steps, uniformly",
-        (
-            _NOISE,
-            Option("num_steps", "T", "steps in one epoch"),
-            Option("num_selected", "K", "steps that a record joins (default 1)", 1),
-            Option("num_epochs", "E", "epochs, allocated afresh (default 1)", 1),
-        ),
+        (_NOISE, *(_option(RandomAllocation, name) for name in ("num_steps", "num_selected", "num_epochs"))),
         _allocation,
         "noise_multiplier",
     ),
@@ -143,41 +163,34 @@ SCHEMES = {
         "each record in each step with probability Q",
         (
             _NOISE,
-            Option("sampling_prob", "Q", "probability to join a step, in [0, 1]"),
-            Option("num_steps", "T", "steps in all"),
+            _option(PoissonSampled, "sampling_prob"),
+            dataclasses.replace(_option(PoissonSampled, "num_steps"), default=None),
         ),
         _poisson,
         "noise_multiplier",
     ),
     "gaussian": Scheme(
         "every record in every step",
-        (_NOISE, Option("num_steps", "T", "releases of the whole data (default 1)", 1)),
+        (_NOISE, _option(Composed, "counts", "num_steps")),
         _gaussian,
         "noise_multiplier",
         {"num_steps": "counts"},
     ),
     "shuffle": Scheme(
         "reports of N users, shuffled",
-        (
-            *_RANDOMIZER,
-            Option("num_reports", "N", "reports in one round"),
-            Option("num_epochs", "E", "rounds, shuffled afresh (default 1)", 1),
-        ),
+        (*_RANDOMIZER, _option(Shuffled, "num_reports"), _option(Shuffled, "num_epochs")),
         _shuffle,
         "local_epsilon",
+        one_of=_ONE_RANDOMIZER,
     ),
     "check-in": Scheme(
         "reports of the users who join a round by own coins, shuffled",
         (
             *_RANDOMIZER,
-            Option("num_users", "N", "users that may join"),
-            Option("check_in_prob", "Q", "probability to join a round, in [0, 1]"),
-            Option(
-                "dropout_prob", "R", "probability that who joined sends nothing (default 0)", 0.0, is_solvable=False
-            ),
-            Option("num_epochs", "E", "rounds (default 1)", 1),
+            *(_option(CheckIn, name) for name in ("num_users", "check_in_prob", "dropout_prob", "num_epochs")),
         ),
         _check_in,
         "local_epsilon",
+        one_of=_ONE_RANDOMIZER,
     ),
 }

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 
 from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct.accounting import Entry, compare
+from jaxacct.mechanisms._base import Mechanism
 from jaxacct.plot._axes import NO_BOUND, add_legend, axes_or_new, name_axes, scale_axis, set_log, tick_text
 from jaxacct.plot._looks import scheme_color
 from jaxacct.reporting import shown, shown_down
@@ -22,7 +23,7 @@ _SMALL = 1e-4  # what is smaller than the answer by this factor is told, not sho
 
 
 def comparison(
-    mechanism: Any,
+    mechanism: Mechanism,
     target_delta: float | None = None,
     *,
     target_epsilon: float | None = None,

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -14,6 +14,7 @@ from jaxacct._validate import check_delta, check_epsilon, check_positive
 from jaxacct.accounting import delta, delta_interval, epsilon, epsilon_interval
 from jaxacct.bounds import methods_for
 from jaxacct.curves import RdpCurve
+from jaxacct.mechanisms._base import Mechanism
 from jaxacct.plot._axes import (
     NO_BOUND,
     add_legend,
@@ -35,7 +36,7 @@ _FEW = 30  # values up to which the computed points are marked
 
 
 def epsilon_curve(
-    mechanism: Any,
+    mechanism: Mechanism | Callable[[Any], Mechanism],
     field: str,
     values: Any,
     target_delta: float,
@@ -99,7 +100,7 @@ def epsilon_curve(
 
 
 def delta_profile(
-    mechanism: Any,
+    mechanism: Mechanism | RdpCurve,
     epsilons: Any,
     *,
     precision: float | None = None,
@@ -169,7 +170,7 @@ def _intervals(questions: Sequence[tuple[Any, float]], ask: Any, width: float, p
     return Interval(*(np.array(ends, np.float64) for ends in zip(*found, strict=True)))
 
 
-def _is_two_sided(mechanism: Any, precision: float | None) -> bool:
+def _is_two_sided(mechanism: Mechanism | RdpCurve, precision: float | None) -> bool:
     """Whether intervals are wanted, and `mechanism` has something that bounds it from below."""
     if precision is not None:
         if precision == math.inf:
@@ -190,7 +191,7 @@ def _check_scalar(name: str, value: Any) -> None:
         raise ValueError(f"{name} of shape {np.shape(value)} must be a scalar")
 
 
-def _check_concrete(mechanism: Any) -> None:
+def _check_concrete(mechanism: Mechanism | RdpCurve) -> None:
     if isinstance(mechanism, RdpCurve):
         _check_scalar("mechanism.values[..., 0]", mechanism.values[..., 0])
         return

@@ -21,7 +21,7 @@ def words_for(mechanism: Mechanism, field: str) -> str:
         return field.replace("_", " ")
 
 
-def maker(mechanism: Any, field: str) -> Callable[[Any], Any]:
+def maker(mechanism: Mechanism | Callable[[Any], Mechanism], field: str) -> Callable[[Any], Mechanism]:
     """How a value of `field` makes a mechanism: `mechanism` itself if it is a function, else a copy with it set.
 
     Raises:

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from jaxacct._validate import check_delta
 from jaxacct.accounting import epsilon, rdp
 from jaxacct.curves import RdpCurve
+from jaxacct.mechanisms._base import Mechanism
 from jaxacct.plot._axes import (
     add_legend,
     axes_or_new,
@@ -24,7 +25,7 @@ from jaxacct.reporting import shown
 
 
 def rdp_curve(
-    mechanism: Any,
+    mechanism: Mechanism,
     orders: Any,
     *,
     target_delta: float | None = None,

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from jaxacct._validate import check_probability
+from jaxacct.mechanisms._base import Mechanism
 from jaxacct.membership import tradeoff
 from jaxacct.plot._axes import add_legend, axes_or_new, check_grid, line_style, name_axes, set_log
 from jaxacct.plot._looks import look_of
@@ -15,7 +16,7 @@ _LEAST_RATE = 1e-6
 
 
 def tradeoff_curve(
-    mechanism: Any, false_positive_rates: Any = None, *, label: str | None = None, ax: Axes | None = None
+    mechanism: Mechanism, false_positive_rates: Any = None, *, label: str | None = None, ax: Axes | None = None
 ) -> Axes:
     """The least false negative rate of any test for one record's part, against its false positive rate.
 
@@ -52,7 +53,7 @@ def tradeoff_curve(
 
 
 def roc_curve(
-    mechanism: Any, false_positive_rates: Any = None, *, label: str | None = None, ax: Axes | None = None
+    mechanism: Mechanism, false_positive_rates: Any = None, *, label: str | None = None, ax: Axes | None = None
 ) -> Axes:
     """The greatest true positive rate of any test for one record's part, on logarithmic axes.
 

@@ -13,6 +13,7 @@ import numpy as np
 from jaxacct._precision import lanes_over, one_program
 from jaxacct._types import Bound, Direction
 from jaxacct._validate import check_count, checked_number
+from jaxacct.mechanisms._base import Mechanism
 from jaxacct.sweeping._file import SweepFile
 from jaxacct.sweeping._progress import Progress
 from jaxacct.sweeping._question import Question, question
@@ -25,7 +26,7 @@ __all__ = ["Layout", "SweepInterrupted", "SweepResult", "sweep"]
 
 
 def sweep(
-    mechanism: Any,
+    mechanism: Mechanism,
     grid: Mapping[str, Any],
     *,
     target_delta: float | None = None,

@@ -14,6 +14,7 @@ from jaxacct.accounting import delta, epsilon, rdp
 from jaxacct.answering import Question as Asked
 from jaxacct.answering import answer, plan, question_of
 from jaxacct.answering._plan import named
+from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import UNKNOWN, find_field, with_fields
 from jaxacct.sweeping._result import Grid
 
@@ -31,7 +32,7 @@ class Question:
       target: its fixed value; None where it is swept.
     """
 
-    mechanism: Any
+    mechanism: Mechanism
     paths: dict[str, tuple[Any, ...]]
     query: Query
     target: float | None
@@ -107,7 +108,7 @@ class Question:
 
 
 def question(
-    mechanism: Any,
+    mechanism: Mechanism,
     grid: Grid,
     targets: dict[str, Any],
     method: str | None,

@@ -105,7 +105,9 @@ def _spent(
     return cost(parts)
 
 
-def privacy_spent(opt_state: Any, mechanism: Any, target_delta: float, *, precision: float | None = None) -> float:
+def privacy_spent(
+    opt_state: Any, mechanism: _Phase | Sequence[_Phase], target_delta: float, *, precision: float | None = None
+) -> float:
     """Epsilon of the noise releases counted in `opt_state`: certified upper bound at `target_delta`, on the host.
 
     How batches are drawn and noise is added is read from `mechanism`; how often, from the counts, which replace
@@ -167,7 +169,12 @@ def privacy_spent(opt_state: Any, mechanism: Any, target_delta: float, *, precis
 
 
 def steps_affordable(
-    mechanism: Any, target_epsilon: float, target_delta: float, *, after: Any = None, precision: float | None = None
+    mechanism: _Phase,
+    target_epsilon: float,
+    target_delta: float,
+    *,
+    after: Mechanism | None = None,
+    precision: float | None = None,
 ) -> int:
     """The most noise releases of `mechanism` that stay within (`target_epsilon`, `target_delta`).
 
@@ -252,7 +259,7 @@ def _largest(value: Callable[[int], float], target: float, start: int, most: int
     return low
 
 
-def _check_scalar(mechanism: Any) -> None:
+def _check_scalar(mechanism: _Phase) -> None:
     described = mechanism.mechanism if isinstance(mechanism, Epoch) else mechanism
     if not isinstance(described, Mechanism):
         raise ValueError(f"mechanism={described!r} has no analysis here: it is no mechanism")

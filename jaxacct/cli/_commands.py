@@ -1,0 +1,219 @@
+"""The commands: what each answers, and the options that are its own.
+
+What is slow to import, or not installed everywhere, is imported by the command that needs it.
+"""
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from jaxacct.cli._schemes import Scheme, number
+from jaxacct.mechanisms._base import Mechanism
+
+_PRECISION = "relative width of the certified interval (default 0.01, of delta 0.1; inf: quick methods only)"
+_MOST_POINTS = 10**7  # of an axis
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """What ``jaxacct NAME SCHEME ...`` does.
+
+    Attributes:
+      help: what it answers, in one line.
+      run: the text that it prints, given the parsed arguments and the scheme.
+      add_own_options: adds the options that only this command has.
+      targets: what is given, of delta and epsilon; where there are two, one of them is, or both.
+      needs_both: whether all targets must be given.
+      needs_all: whether every option that describes the scheme must be.
+      parse: reads the numbers.
+    """
+
+    help: str
+    run: Callable[[argparse.Namespace, Scheme], str]
+    add_own_options: Callable[[argparse.ArgumentParser, Scheme], None]
+    targets: tuple[str, ...] = ("delta", "epsilon")
+    needs_both: bool = False
+    needs_all: bool = True
+    parse: Callable[[str], Any] = number
+
+    def add_options(self, parser: argparse.ArgumentParser, scheme: Scheme) -> None:
+        """Adds every option but those that describe the scheme."""
+        group = parser if self.needs_both else parser.add_mutually_exclusive_group(required=True)
+        for name in self.targets:
+            flag, metavar, text = _TARGETS[name]
+            group.add_argument(flag, type=self.parse, metavar=metavar, help=text, required=self.needs_both)
+        parser.add_argument("--precision", type=number, metavar="P", help=_PRECISION)
+        self.add_own_options(parser, scheme)
+
+
+_TARGETS = {
+    "delta": ("--delta", "D", "target delta, in (0, 1)"),
+    "epsilon": ("--epsilon", "EPS", "target epsilon, >= 0"),
+}
+
+
+def axis(text: str) -> Any:
+    """One number; or several: ``0.5,1,2``, 16 evenly spaced ones ``0.5:2:16``, or ``0.5:2:16:log`` of even ratios."""
+    import numpy as np
+
+    start, *rest = text.split(":")
+    if not rest:
+        values = [number(part) for part in text.split(",")]
+        return values[0] if len(values) == 1 else np.asarray(values)
+    if len(rest) not in (2, 3) or rest[2:] not in ([], ["log"]):
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number, a,b,c or start:stop:count[:log]")
+    space = np.geomspace if rest[2:] else np.linspace
+    count = int(rest[1])
+    if not 1 <= count <= _MOST_POINTS:
+        raise argparse.ArgumentTypeError(f"{text!r}: its count must be in [1, {_MOST_POINTS}]")
+    return space(number(start), number(rest[0]), count)
+
+
+def _question(args: argparse.Namespace) -> dict[str, Any]:
+    """What was asked, as the library's own arguments."""
+    target = {"target_delta": getattr(args, "delta", None), "target_epsilon": getattr(args, "epsilon", None)}
+    return {**target, "precision": args.precision}
+
+
+def _json_option(parser: argparse.ArgumentParser, scheme: Scheme) -> None:
+    del scheme
+    parser.add_argument("--json", action="store_true", help="machine-readable output")
+
+
+def _statement(args: argparse.Namespace, scheme: Scheme) -> str:
+    from jaxacct.reporting import statement, statement_json, statement_text
+
+    facts = statement(scheme.build(vars(args)), **_question(args))
+    return statement_json(facts) if args.json else statement_text(facts)
+
+
+def _compare_options(parser: argparse.ArgumentParser, scheme: Scheme) -> None:
+    _json_option(parser, scheme)
+    parser.add_argument("--plot", metavar="FILE.png", help="also draw the bounds")
+
+
+def _compare(args: argparse.Namespace, scheme: Scheme) -> str:
+    from jaxacct.accounting import compare
+    from jaxacct.reporting import comparison_text, entry_fields, statement_json
+
+    mechanism = scheme.build(vars(args))
+    entries = compare(mechanism, **_question(args))
+    if args.plot is not None:
+        from jaxacct import plot
+
+        axes = plot.comparison(mechanism, args.delta, target_epsilon=args.epsilon, entries=entries)
+        axes.get_figure(root=True).savefig(args.plot)  # type: ignore[union-attr]
+    if args.json:
+        return statement_json([{**entry_fields(e), "seconds": e.seconds} for e in entries])
+    return comparison_text(entries, "epsilon" if args.epsilon is None else "delta")
+
+
+def _report_options(parser: argparse.ArgumentParser, scheme: Scheme) -> None:
+    del scheme
+    parser.add_argument("--style", choices=("text", "markdown", "json"), default="text", help="default text")
+
+
+def _report(args: argparse.Namespace, scheme: Scheme) -> str:
+    from jaxacct.reporting import report
+
+    return report(scheme.build(vars(args)), **_question(args), style=args.style)
+
+
+def _calibrate_options(parser: argparse.ArgumentParser, scheme: Scheme) -> None:
+    _json_option(parser, scheme)
+    names = [option.flag.removeprefix("--") for option in scheme.options if option.is_solvable]
+    default = scheme.calibrated.replace("_", "-")
+    parser.add_argument("--field", choices=names, default=default, help=f"what to calibrate (default {default})")
+
+
+def _calibrate(args: argparse.Namespace, scheme: Scheme) -> str:
+    from jaxacct.calibration import calibrate
+    from jaxacct.mechanisms._fields import UNKNOWN
+    from jaxacct.reporting import shown, statement_json
+
+    field = args.field.replace("-", "_")
+    values = vars(args)
+    missing = [
+        option.flag
+        for option in scheme.options
+        if option.name != field and values[option.name] is None and not option.is_optional
+    ]
+    if missing:
+        raise ValueError(f"{missing[0]} must be given: only --{args.field} is calibrated")
+    for rival in scheme.one_of if field in scheme.one_of else ():
+        if rival != field and values[rival] is not None:
+            flag = "--" + rival.replace("_", "-")
+            raise ValueError(f"{flag} cannot be given where --{args.field} is calibrated: choose another --field")
+    mechanism = scheme.build({**values, field: UNKNOWN})
+    found = calibrate(mechanism, scheme.field(field), args.epsilon, args.delta, precision=args.precision)
+    met = scheme.build({**values, field: found})
+    if args.json:
+        return statement_json({field: found, "epsilon": args.epsilon, "delta": args.delta})
+    return f"{field} = {found!r}\n\n{_budget(met, args, shown)}"
+
+
+def _budget(mechanism: Mechanism, args: argparse.Namespace, shown: Any) -> str:
+    from jaxacct.accounting import epsilon
+
+    spent = epsilon(mechanism, args.delta, precision=args.precision)
+    return (
+        f"  scheme      {mechanism.describe()}\n"
+        f"  budget      epsilon {args.epsilon} at delta {args.delta}; certified: epsilon <= {shown(spent, 6)}"
+    )
+
+
+def _sweep_options(parser: argparse.ArgumentParser, scheme: Scheme) -> None:
+    del scheme
+    add = parser.add_argument
+    add("--side-by-side", action="store_true", help="lists of one length, instead of every combination")
+    add("--out", metavar="FILE.csv", help="write there, chunk by chunk (default: standard output, at the end)")
+    add("--resume", action="store_true", help="go on where FILE.csv stops")
+
+
+def _sweep(args: argparse.Namespace, scheme: Scheme) -> str:
+    import numpy as np
+
+    from jaxacct.sweeping import Layout, grid_of, sweep
+
+    if args.resume and args.out is None:
+        raise ValueError("--resume needs --out FILE.csv, the file to go on with")
+    values = {option.name: vars(args)[option.name] for option in scheme.options}
+    grid = {scheme.field(name): value for name, value in values.items() if np.ndim(value)}
+    target: dict[str, Any] = {"target_delta": args.delta, "target_epsilon": args.epsilon}
+    for name, value in list(target.items()):
+        if np.ndim(value):
+            grid[name], target[name] = value, None
+    if not grid:
+        raise ValueError("at least one option must be a list: 0.5,1,2 or start:stop:count")
+    mechanism = scheme.build(
+        {name: value.flat[0].item() if np.ndim(value) else value for name, value in values.items()}
+    )
+    layout = Layout.ZIPPED if args.side_by_side else Layout.PRODUCT
+    points: Any = grid_of(grid, layout, {field: option for option, field in scheme.renamed.items()})
+    options: dict[str, Any] = {"precision": args.precision, "progress": sys.stderr.isatty()}
+    found = sweep(mechanism, points, layout=layout, **target, **options, out=args.out, resume=args.resume)
+    if args.out is not None:
+        return f"{found.values.size} points in {args.out}"
+    columns = found.columns()
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return "\n".join([",".join(columns), *(",".join(map(repr, row)) for row in rows)])
+
+
+COMMANDS = {
+    "epsilon": Command("epsilon at a given delta, with what it rests on", _statement, _json_option, ("delta",)),
+    "delta": Command("delta at a given epsilon, with what it rests on", _statement, _json_option, ("epsilon",)),
+    "compare": Command("every applicable bound side by side", _compare, _compare_options),
+    "calibrate": Command(
+        "the value of one option at which a budget of epsilon and delta is just met",
+        _calibrate,
+        _calibrate_options,
+        needs_both=True,
+        needs_all=False,
+    ),
+    "sweep": Command(
+        "epsilon (or delta) at every point of a grid, as comma-separated values", _sweep, _sweep_options, parse=axis
+    ),
+    "report": Command("a privacy statement to paste into a model card", _report, _report_options),
+}

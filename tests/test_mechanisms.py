@@ -1,0 +1,356 @@
+"""Every mechanism type has every fact; what is not declared raises; fields are checked where a mechanism is made."""
+
+import ast
+import copy
+import dataclasses
+import json
+import pickle
+from fractions import Fraction
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxacct as ja
+from jaxacct import mechanisms
+from jaxacct.mechanisms._base import Description, Mechanism, Randomizer, UndeclaredError, description
+from jaxacct.mechanisms._fields import UNKNOWN, Privacy, base_fields, find_field, number_fields, with_fields
+
+GAUSSIAN, LOCAL = ja.Gaussian(2.0), ja.LocalRandomizer(1.0)
+PAIR = ja.DiscretePair((0.75, 0.25), (0.25, 0.75))
+
+
+def half(loss):
+    return 0.5 + 0.0 * loss
+
+
+EXAMPLES = {
+    ja.Gaussian: GAUSSIAN,
+    ja.Laplace: ja.Laplace(2.0),
+    ja.DiscretePair: PAIR,
+    ja.ContinuousPair: ja.ContinuousPair(half, half, half, half, lowest=-1.0, highest=1.0),
+    ja.PoissonSampled: ja.PoissonSampled(GAUSSIAN, 0.1, 7),
+    ja.RandomAllocation: ja.RandomAllocation(GAUSSIAN, 100, 3, 2),
+    ja.PartialAllocation: ja.PartialAllocation(GAUSSIAN, 100, 10),
+    ja.ScheduledAllocation: ja.ScheduledAllocation((2.0, 1.0), (100, 300), 2),
+    ja.Shuffled: ja.Shuffled(LOCAL, 1000, 2),
+    ja.CheckIn: ja.CheckIn(LOCAL, 1000, 0.1, 2, 0.05),
+    ja.Composed: ja.Composed((GAUSSIAN, ja.PoissonSampled(GAUSSIAN, 0.1)), (2, 3)),
+    ja.Pld: ja.Pld(0.0, 0.5, np.ones(1), 0.0, ja.Bound.UPPER, ja.Direction.REMOVE),
+    ja.LocalRandomizer: ja.LocalRandomizer(1.0, 1e-9),
+    ja.KaryRandomizedResponse: ja.KaryRandomizedResponse(1.0, 3),
+    ja.GaussianReports: ja.GaussianReports(4.0),
+    ja.FiniteRandomizer: ja.FiniteRandomizer([[0.75, 0.25], [0.25, 0.75]]),
+}
+MECHANISMS = [kind for kind in EXAMPLES if issubclass(kind, Mechanism)]
+RANDOMIZERS = [kind for kind in EXAMPLES if issubclass(kind, Randomizer)]
+TREES = [kind for kind in EXAMPLES if kind is not ja.Pld]  # to JAX that one is a leaf
+NUMBERS = [(kind, name) for kind in EXAMPLES for name in number_fields(kind)]
+WRAPPED = [(kind, name) for kind in EXAMPLES for name in base_fields(kind)]
+
+FACTS = {
+    "relation": lambda m: isinstance(m.relation, ja.NeighboringRelation),
+    "directions": lambda m: m.directions[0] is ja.Direction.REMOVE and len(m.directions) <= 2,
+    "unit_of_privacy": lambda m: m.unit_of_privacy.startswith("one "),
+    "scheme": lambda m: 0 < len(m.scheme) < 40,
+    "released": lambda m: len(m.released) > 10,
+    "reduction": lambda m: m.reduction is None or len(m.reduction) > 5,
+    "assumptions": lambda m: m.assumptions() and all(len(line) > 20 for line in m.assumptions()),
+}
+SHARED_FACTS = {
+    "describe": lambda d: len(d.describe()) > 10 and "object at" not in d.describe(),
+    "loses_nothing": lambda d: d.loses_nothing() is False,
+    "signature": lambda d: d.signature()[0] is type(d),
+    "parameters": lambda d: json.dumps(d.parameters()),
+    "in_domain": lambda d: bool(d.in_domain()),
+    "check": lambda d: d.check() is None,
+}
+
+
+def each(fields):
+    return pytest.mark.parametrize(("kind", "name"), fields, ids=[f"{kind.__name__}.{name}" for kind, name in fields])
+
+
+# --- facts ---
+
+
+def test_every_public_type_is_walked():
+    public = {thing for thing in vars(ja).values() if isinstance(thing, type) and issubclass(thing, Description)}
+    assert public == set(EXAMPLES) == {getattr(mechanisms, name) for name in mechanisms.__all__} | {ja.Pld}
+
+
+@pytest.mark.parametrize("fact", FACTS)
+@pytest.mark.parametrize("kind", MECHANISMS)
+def test_every_mechanism_has_every_fact(kind, fact):
+    assert FACTS[fact](EXAMPLES[kind])
+
+
+@pytest.mark.parametrize("fact", SHARED_FACTS)
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_every_description_has_every_fact(kind, fact):
+    assert SHARED_FACTS[fact](EXAMPLES[kind])
+
+
+@pytest.mark.parametrize("kind", RANDOMIZERS)
+def test_randomizers_say_how_private_they_are(kind):
+    randomizer = EXAMPLES[kind]
+    assert randomizer.is_pure is (kind in (ja.KaryRandomizedResponse, ja.FiniteRandomizer))
+    if kind is ja.GaussianReports:  # it has no epsilon without a delta
+        assert not hasattr(randomizer, "local_epsilon")
+        with pytest.raises(TypeError, match="GaussianReports does not declare its 'local_epsilon'"):
+            _ = randomizer.local_epsilon
+    else:
+        assert randomizer.local_epsilon == pytest.approx(np.log(3.0) if kind is ja.FiniteRandomizer else 1.0)
+        assert randomizer.local_delta in (0.0, 1e-9)
+
+
+def test_approximate_randomizers_are_not_pure():
+    assert ja.LocalRandomizer(1.0).is_pure
+    assert not ja.LocalRandomizer(1.0, np.array([0.0, 1e-9])).is_pure
+    said = []
+    jax.jit(lambda delta: said.append(ja.LocalRandomizer(1.0, delta).is_pure))(0.0)
+    assert said == [False]  # a traced delta may be anything
+
+
+class Bare(Mechanism):
+    """Declares nothing."""
+
+
+class BareRandomizer(Randomizer):
+    """Declares nothing."""
+
+
+@pytest.mark.parametrize("fact", [*FACTS, "describe", "loses_nothing", "participation"])
+def test_what_a_mechanism_does_not_declare_raises(fact):
+    with pytest.raises(TypeError, match="Bare does not declare its '"):
+        getattr(Bare(), fact)()
+
+
+@pytest.mark.parametrize("fact", ["describe", "loses_nothing", "local_epsilon", "local_delta", "is_pure"])
+def test_what_a_randomizer_does_not_declare_raises(fact):
+    with pytest.raises(UndeclaredError, match=f"BareRandomizer does not declare its '{fact}'"):
+        getattr(BareRandomizer(), fact)()
+
+
+def test_a_mechanism_that_forgets_a_fact_cannot_be_made():
+    class Forgetful(ja.Gaussian):
+        relation = Mechanism.__dict__["relation"]
+
+    with pytest.raises(TypeError, match="Forgetful does not declare its relation"):
+        description(Forgetful)
+
+
+def test_a_field_without_a_specification_cannot_be_made():
+    class Vague(Bare):
+        amount: float
+
+    with pytest.raises(TypeError, match=r"Vague\.amount has no specification"):
+        description(Vague)
+
+
+def test_relations():
+    replaced = {kind for kind in MECHANISMS if EXAMPLES[kind].relation is ja.NeighboringRelation.REPLACE_ONE}
+    assert replaced == {ja.Shuffled, ja.CheckIn}
+    assert all(EXAMPLES[kind].directions == (ja.Direction.REMOVE,) for kind in replaced)
+    assert EXAMPLES[ja.Composed].directions == (ja.Direction.REMOVE, ja.Direction.ADD)
+    special = dataclasses.replace(EXAMPLES[ja.Pld], neighboring_relation=ja.NeighboringRelation.REPLACE_SPECIAL)
+    assert special.relation is ja.NeighboringRelation.REPLACE_SPECIAL
+    mixed = ja.Composed((GAUSSIAN, EXAMPLES[ja.Shuffled]))
+    with pytest.raises(ValueError, match="its parts must share one adjacency"):
+        _ = mixed.relation
+
+
+def test_signatures_and_parts():
+    assert EXAMPLES[ja.PoissonSampled].signature() == (ja.PoissonSampled, ja.Gaussian)
+    assert EXAMPLES[ja.CheckIn].signature() == (ja.CheckIn, ja.LocalRandomizer)
+    composed = EXAMPLES[ja.Composed]
+    assert composed.signature() == (ja.Composed,)
+    assert composed.parts() == ((GAUSSIAN, 2), (ja.PoissonSampled(GAUSSIAN, 0.1), 3))
+    assert composed.wrapped() == composed.mechanisms
+    assert GAUSSIAN.parts() == ((GAUSSIAN, 1),)
+
+
+SAME = ja.DiscretePair((0.5, 0.5), (0.5, 0.5))
+NOTHING = ja.LocalRandomizer(0.0)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        SAME,
+        ja.PoissonSampled(GAUSSIAN, 0.0),
+        ja.RandomAllocation(SAME, 10),
+        ja.PartialAllocation(SAME, 10, 5),
+        ja.Shuffled(NOTHING, 10),
+        ja.CheckIn(NOTHING, 10, 0.5),
+        ja.CheckIn(LOCAL, 10, 0.0),
+        ja.Composed((SAME, ja.PoissonSampled(GAUSSIAN, 0.0)), (2, 3)),
+        ja.FiniteRandomizer([[0.5, 0.5], [0.5, 0.5]]),
+        ja.KaryRandomizedResponse(0.0, 3),
+    ],
+    ids=str,
+)
+def test_what_loses_nothing(mechanism):
+    assert mechanism.loses_nothing()
+
+
+def test_releases_are_those_of_the_run():
+    """At the last release of the epochs that it describes, a run is itself."""
+    run = EXAMPLES[ja.RandomAllocation]
+    assert run.releases(200) == (((run, 1),),)
+    assert EXAMPLES[ja.PoissonSampled].releases(7) == (((EXAMPLES[ja.PoissonSampled], 1),),)
+    assert GAUSSIAN.releases(5) == (((GAUSSIAN, 5),),)
+    with pytest.raises(ValueError, match=r"training\.Epoch"):
+        EXAMPLES[ja.Shuffled].releases(5)
+
+
+# --- specifications ---
+
+
+@each(NUMBERS)
+def test_every_number_has_words_and_a_range(kind, name):
+    spec = number_fields(kind)[name]
+    assert spec.words
+    assert spec.symbol.isupper() or spec.symbol[1:].isdigit()
+    assert bool(spec.domain.holds(0.5)) is not spec.is_whole
+    if spec.is_solvable:
+        assert spec.lowest <= spec.start <= spec.highest
+        assert (spec.worst, spec.best)[:: 1 if spec.privacy is Privacy.GROWS else -1] == (spec.lowest, spec.highest)
+        for value in (spec.lowest, spec.start, spec.highest):
+            assert bool(spec.domain.holds(value))
+            spec.domain.check(name, value)
+
+
+@pytest.mark.parametrize("kind", TREES)
+def test_every_leaf_is_a_field_that_can_be_found(kind):
+    example = EXAMPLES[kind]
+    for path, _ in jax.tree_util.tree_flatten_with_path(example)[0]:
+        name = ".".join(str(getattr(key, "name", getattr(key, "idx", None))) for key in path)
+        if kind is not ja.ScheduledAllocation or "." in name or name == "num_epochs":
+            keys = find_field(example, name)
+            assert len(jax.tree.leaves(with_fields(example, {keys: UNKNOWN}))) == len(jax.tree.leaves(example))
+
+
+# --- construction ---
+
+
+def _with(kind, name, value):
+    """The example with `value` in a field, in each place of a tuple where it holds one."""
+    held = getattr(EXAMPLES[kind], name)
+    return dataclasses.replace(EXAMPLES[kind], **{name: (value,) * len(held) if isinstance(held, tuple) else value})
+
+
+@each(NUMBERS)
+@pytest.mark.parametrize(
+    "value", ["1", [1, 1], {}, object(), True, np.array([True]), np.array(["1"]), 1j, Fraction(1, 2)], ids=repr
+)
+def test_what_is_no_number_is_refused_when_made(kind, name, value):
+    with pytest.raises(ValueError, match=rf"{name}=.*must be (a number or|a whole|in \[0, 1\])"):
+        _with(kind, name, value)
+
+
+@each(NUMBERS)
+@pytest.mark.parametrize("value", [-1, np.nan, np.inf, np.array([0.5, -1.0]), jnp.array(-1.0)], ids=repr)
+def test_what_is_out_of_range_is_refused_when_made(kind, name, value):
+    with pytest.raises(ValueError, match=f"{name}="):
+        _with(kind, name, value)
+
+
+@each(NUMBERS)
+def test_a_field_may_be_left_out_but_not_asked_about(kind, name):
+    left_out = _with(kind, name, None)
+    assert left_out.check() is None
+    if issubclass(kind, Mechanism):
+        with pytest.raises(ValueError, match=f"{name}=None must be a number"):
+            ja.epsilon(left_out, 1e-6)
+
+
+@each(NUMBERS)
+def test_traced_numbers_pass(kind, name):
+    example = EXAMPLES[kind]
+    values = getattr(example, name)
+    value = values[0] if isinstance(values, tuple) else values
+    inside = jax.jit(lambda x: _with(kind, name, x).in_domain())
+    assert inside(value)
+    assert not inside(-1.0 if not number_fields(kind)[name].is_whole else 0)
+
+
+@each(WRAPPED)
+@pytest.mark.parametrize("value", ["x", 3, None, jnp.ones(2)], ids=repr)
+def test_what_wraps_takes_its_own_kind_only(kind, name, value):
+    other = GAUSSIAN if base_fields(kind)[name].kind == "randomizer" else LOCAL
+    for wrong in (value, other):
+        with pytest.raises(ValueError, match=f"{name}=.*has no analysis here: it is no "):
+            _with(kind, name, wrong)
+
+
+@pytest.mark.parametrize("thing", ["x", 3, None, LOCAL, ja.Gaussian], ids=repr)
+def test_a_question_about_no_mechanism(thing):
+    with pytest.raises(ValueError, match="has no analysis here"):
+        ja.epsilon(thing, 1e-6)
+
+
+def test_what_jax_rebuilt_is_checked_when_asked_about():
+    negative = jax.tree.map(lambda x: -x, GAUSSIAN)
+    assert negative.noise_multiplier == -2.0
+    with pytest.raises(ValueError, match=r"noise_multiplier=-2\.0 must be > 0"):
+        ja.epsilon(negative, 1e-6)
+
+
+# --- what JAX and Python do with descriptions ---
+
+
+@pytest.mark.parametrize("kind", TREES)
+@pytest.mark.parametrize("placeholder", [object(), None, "x", -1.0, ()], ids=repr)
+def test_trees_take_any_leaf(kind, placeholder):
+    leaves, structure = jax.tree.flatten(EXAMPLES[kind])
+    rebuilt = jax.tree.unflatten(structure, [placeholder] * len(leaves))
+    is_leaf = lambda x: x is placeholder  # noqa: E731
+    assert jax.tree.leaves(rebuilt, is_leaf=is_leaf) == [placeholder] * len(leaves)
+    assert jax.tree.unflatten(structure, leaves) == EXAMPLES[kind]
+    assert hash(structure) == hash(jax.tree.structure(EXAMPLES[kind]))
+
+
+@pytest.mark.parametrize("kind", TREES)
+def test_paths_name_the_fields(kind):
+    for path, leaf in jax.tree_util.tree_flatten_with_path(EXAMPLES[kind])[0]:
+        thing = EXAMPLES[kind]
+        for key in path:
+            thing = getattr(thing, key.name) if isinstance(key, jax.tree_util.GetAttrKey) else thing[key.idx]
+        assert thing == leaf
+
+
+@pytest.mark.parametrize("kind", TREES)
+def test_copies_are_equal(kind):
+    example = EXAMPLES[kind]
+    for same in (pickle.loads(pickle.dumps(example)), copy.copy(example), copy.deepcopy(example)):
+        assert type(same) is kind
+        assert same == example
+        assert hash(same) == hash(example)
+    assert dataclasses.replace(example) == example
+    assert repr(example).startswith(f"{kind.__name__}(")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        example.relation = None
+
+
+def test_a_mechanism_can_be_mapped_over():
+    runs = jax.vmap(lambda sigma: ja.RandomAllocation(ja.Gaussian(sigma), 100))(jnp.arange(1.0, 4.0))
+    assert runs.mechanism.noise_multiplier.shape == (3,)
+
+
+# --- who may ask for a type ---
+
+
+def test_types_are_asked_for_where_they_are_told_apart_only():
+    """Facts stand with mechanisms: elsewhere than in these places nobody needs to ask which one it is."""
+    types = {kind.__name__ for kind in EXAMPLES}
+    package = Path(ja.__file__).parent
+    for folder in ("reporting", "plot", "training", "demo", "membership", "estimation", "utility", "sweeping", "cli"):
+        paths = [package / f"{folder}.py"] if (package / f"{folder}.py").exists() else (package / folder).rglob("*.py")
+        for path in paths:
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
+                    asked = {name.id for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)}
+                    assert not asked & types, f"{path.name}, line {node.lineno}"
