@@ -6,22 +6,11 @@ import importlib.util
 from typing import Any
 
 import jaxacct as ja
-from jaxacct import _host_methods, _methods
-from jaxacct.bounds.poisson._exact import inverts
-from jaxacct.intervals import distribution_theorem, has_distribution
+from jaxacct._method import LaneMethod, Method, RenyiMethod
+from jaxacct.answering._plan import one_sided
+from jaxacct.bounds import methods_for
+from jaxacct.bounds._distribution import DistributionMethod
 from jaxacct.mechanisms._base import Description, Mechanism
-
-REGIMES = {
-    "blanket": "one round",
-    "clones": "one round; local delta small against delta / num_reports",
-    "clones, composed": "several rounds",
-    "closed form": "one round; log(4 s/delta) <= n e^-eps0 / 16, s = tanh(eps0/2)",
-    "largest output": "the test: was any output large?",
-    "nobody else": "one round; 3 categories or more",
-    "overlap": "Renyi orders 2 and up",
-    "purified clones": "one round",
-}
-"""What holds beside what the tables say, by name of the method."""
 
 _FACTS = ", ".join(
     sorted({fact for base in (Description, Mechanism) for fact in vars(base) if fact[0] != "_"} | {"is_pure"})
@@ -83,40 +72,52 @@ def _check_ins(randomizers: dict[str, Any]) -> list[Scheme]:
 
 @dataclasses.dataclass
 class _Line:
-    """One method of a scheme, or its two ends."""
+    """One end of a method of a scheme, or its two ends where they go by one name."""
 
-    method: Any
+    method: Method
     directions: set[ja.Direction]
     variants: list[str]
-    is_traced: bool
-
-
-def _in_jit(method: Any, example: Any, is_host: bool) -> bool:
-    return not is_host or (method.name == "exact" and inverts(example))
 
 
 def _lines(scheme: Scheme) -> dict[tuple[str, str, str], _Line]:
-    """Every method of every variant, by name, bound and theorem."""
+    """Every method of every variant, by name, ends and theorem."""
     lines: dict[tuple[str, str, str], _Line] = {}
     for label, example in scheme.variants.items():
-        own = _methods.methods_for(example) if _methods.has_methods(example) else ()
-        for method in (*own, *_host_methods.host_methods_for(example)):
-            name = method.name.removesuffix(" (remove)").removesuffix(" (add)")
-            traced = _in_jit(method, example, is_host=method not in own)
-            line = lines.setdefault((name, method.bound.value, method.theorem), _Line(method, set(), [], traced))
-            line.directions |= set(method.directions)
-            line.variants += [label] if label not in line.variants else []
+        for method in sorted((m for m in methods_for(example) if m.is_listed), key=_rank):
+            for name, ends in _names(method, example).items():
+                name = name.removesuffix(" (remove)").removesuffix(" (add)")
+                line = lines.setdefault((name, ends, method.source(example)), _Line(method, set(), []))
+                line.directions |= set(method.directions)
+                line.variants += [label] if label not in line.variants else []
     return lines
 
 
-def _regime(line: _Line, name: str, scheme: Scheme) -> str:
+def _rank(method: Method) -> int:
+    """Methods on lanes, then those on the host, then loss distributions."""
+    return 0 if one_sided(method) else 2 if isinstance(method, DistributionMethod) else 1
+
+
+def _runs_in_jit(method: Method, ends: str) -> bool:
+    """Whether a traced program may ask for these ends: a bracket on lanes gives its upper one there."""
+    return isinstance(method, LaneMethod) and (one_sided(method) or "upper" in ends)
+
+
+def _names(method: Method, example: Any) -> dict[str, str]:
+    """name -> "upper", "lower" or both, of the ends of a method."""
+    names: dict[str, list[str]] = {}
+    for bound in (ja.Bound.UPPER, ja.Bound.LOWER):
+        if bound in method.ends_for(example):
+            names.setdefault(method.name_of(bound), []).append(bound.value.removesuffix(" bound"))
+    return {name: " and ".join(ends) for name, ends in names.items()}
+
+
+def _regime(line: _Line, scheme: Scheme) -> str:
     parts = [] if len(line.variants) == len(scheme.variants) else [", or ".join(line.variants)]
-    grids = getattr(line.method, "grids", ())
-    if grids:
-        orders = sorted({order for grid in grids for order in grid})
+    if isinstance(line.method, RenyiMethod):
+        orders = sorted({order for grid in line.method.grids for order in grid})
         kind = "whole" if all(order == int(order) for order in orders) else "real"
         parts.append(f"Renyi orders {orders[0]:.4g} to {orders[-1]:.6g}, {kind}")
-    parts.append(REGIMES.get(name, ""))
+    parts.append(line.method.regime)
     return "; ".join(part for part in parts if part) or "all"
 
 
@@ -125,28 +126,22 @@ def _row(*cells: str) -> str:
 
 
 def _table(scheme: Scheme) -> list[str]:
-    example = next(iter(scheme.variants.values()))
-    two_sided = _methods.relation_of(example) is ja.NeighboringRelation.ADD_OR_REMOVE_ONE
+    two_sided = len(next(iter(scheme.variants.values())).directions) == 2
 
     def sides(directions: set[ja.Direction]) -> str:
         return "both" if not two_sided or len(directions) == 2 else "".join(d.value for d in directions)
 
-    rows = [
+    return [
         _row(
             name,
-            bound.removesuffix(" bound"),
+            ends,
             sides(line.directions),
-            "yes" if line.is_traced else "no",
-            _regime(line, name, scheme),
+            "yes" if _runs_in_jit(line.method, ends) else "no",
+            _regime(line, scheme),
             theorem,
         )
-        for (name, bound, theorem), line in _lines(scheme).items()
+        for (name, ends, theorem), line in _lines(scheme).items()
     ]
-    if has_distribution(example):
-        named = "; ".join(distribution_theorem(e) for e in scheme.variants.values()).split("; ")
-        theorems = "; ".join(dict.fromkeys(named))
-        rows.append(_row("loss distribution", "upper and lower", "both", "no", "all", theorems))
-    return rows
 
 
 def support_matrix() -> str:
@@ -154,7 +149,7 @@ def support_matrix() -> str:
     head = _row("method", "bound", "directions", "inside jit", "regime", "theorem")
     lines: list[str] = []
     for scheme in schemes():
-        relation = _methods.relation_of(next(iter(scheme.variants.values())))
+        relation = next(iter(scheme.variants.values())).relation
         lines += [f"## {scheme.title}", "", f"Adjacency: {relation.value}.", ""]
         lines += [head, "|---|---|---|---|---|---|", *_table(scheme), ""]
     return "\n".join(lines)

@@ -98,7 +98,7 @@ def _closed_form_add_delta(epsilon: jax.Array, *lanes: jax.Array) -> jax.Array:
 
 @float64_kernel(rounding=Rounding.UP)
 def _gaussian_delta(epsilon: jax.Array, sigma: jax.Array) -> jax.Array:
-    return delta_from_log(gaussian.unamplified_log_delta(ja.Gaussian(sigma), epsilon))
+    return delta_from_log(gaussian.unamplified_log_delta(ja.Gaussian(sigma), 1.0, epsilon))
 
 
 @float64_kernel(rounding=Rounding.UP)

@@ -10,14 +10,16 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
+from support.answers import DELTA, EPSILON, bracket_of
 
 import jaxacct as ja
 from jaxacct._precision import float64_kernel
 from jaxacct._types import Bound, Direction
-from jaxacct.bounds._privacy_loss import _base_law, pld_of_law, side_of
+from jaxacct.bounds import bases
 from jaxacct.bounds.allocation import _renyi as plain
 from jaxacct.bounds.allocation import _schedule as bounds
-from jaxacct.bounds.allocation._partial import partial_round_delta, partial_round_epsilon
+from jaxacct.bounds.allocation._exact import PARTIAL_EXACT
+from jaxacct.bounds.bases._base import pld_of_law, side_of
 from jaxacct.bounds.gaussian import unamplified_log_delta
 from jaxacct.divergence.allocation._fractional import fractional_rdp
 from jaxacct.divergence.allocation._laplace import laplace_rdp
@@ -194,6 +196,10 @@ AS_PARTIAL = PartialAllocation(ja.Gaussian(0.8), num_steps=60, steps_done=60)
 AS_SCHEDULE = ScheduledAllocation((0.8, 0.8), (20, 40))
 
 
+def _unamplified_log_delta(run: Any, epsilon: Any) -> Any:
+    return unamplified_log_delta(run.mechanism, plain.uses(run), epsilon)
+
+
 @pytest.mark.parametrize("same", [AS_PARTIAL, AS_SCHEDULE])
 def test_bounds_of_a_whole_even_epoch_are_those_of_allocation(same: Any) -> None:
     orders = (1.5, 2.0, 2.5, 7.0, 30.0)
@@ -202,10 +208,10 @@ def test_bounds_of_a_whole_even_epoch_are_those_of_allocation(same: Any) -> None
         (bounds.scheduled_add_rdp, plain.laplace_add_rdp, {"orders": orders}, ()),
         (bounds.scheduled_closed_form_add_log_delta, plain.closed_form_add_log_delta, {}, (1.0,)),
         (bounds.scheduled_closed_form_add_epsilon, plain.closed_form_add_epsilon, {}, (-12.0,)),
-        (bounds.scheduled_unamplified_log_delta, unamplified_log_delta, {}, (1.0,)),
+        (bounds.scheduled_unamplified_log_delta, _unamplified_log_delta, {}, (1.0,)),
     ]
     for ours, theirs, static, targets in pairs:
-        uneven = {"uneven": False} if theirs is not unamplified_log_delta else {}
+        uneven = {"uneven": False} if theirs is not _unamplified_log_delta else {}
         expected = _asked(theirs, WHOLE, *targets, **static, **uneven)
         np.testing.assert_allclose(_asked(ours, same, *targets, **static), expected, rtol=1e-11)
 
@@ -267,17 +273,20 @@ def test_partial_profile_is_that_of_a_sampled_shorter_epoch(num_steps: int, step
     run, share = PartialAllocation(ja.Gaussian(1.0), num_steps, steps_done), steps_done / num_steps
     inside = math.log1p(math.expm1(epsilon) / share)
     expected = share * _profile(1.0, steps_done, REMOVE).delta(np.array([inside])).upper[0]
-    found = partial_round_delta(run, epsilon, REMOVE)
+    found = bracket_of(PARTIAL_EXACT, run, DELTA, epsilon, REMOVE)
     assert found.upper - found.lower <= 1e-8 * found.upper
     np.testing.assert_allclose(found.upper, expected, rtol=1e-8)
     weight, outside = 1.0 - math.exp(epsilon) * (1.0 - share), -math.log1p(math.expm1(-epsilon) / share)
     expected = weight * _profile(1.0, steps_done, ADD).delta(np.array([outside])).upper[0]
-    np.testing.assert_allclose(partial_round_delta(run, epsilon, ADD).upper, expected, rtol=1e-8)
+    np.testing.assert_allclose(bracket_of(PARTIAL_EXACT, run, DELTA, epsilon, ADD).upper, expected, rtol=1e-8)
 
 
 @pytest.mark.parametrize("direction", list(Direction))
 def test_partial_epsilon_ends_at_the_whole_epoch(direction: Direction) -> None:
-    found = [partial_round_epsilon(PartialAllocation(ja.Gaussian(1.0), 100, n), 1e-6, direction) for n in (5, 50, 100)]
+    found = [
+        bracket_of(PARTIAL_EXACT, PartialAllocation(ja.Gaussian(1.0), 100, n), EPSILON, 1e-6, direction)
+        for n in (5, 50, 100)
+    ]
     assert all(low.upper < high.lower for low, high in itertools.pairwise(found))
     whole = _profile(1.0, 100, direction).epsilon(1e-6)
     np.testing.assert_allclose((found[-1].lower, found[-1].upper), (whole.lower, whole.upper), rtol=1e-12)
@@ -285,21 +294,21 @@ def test_partial_epsilon_ends_at_the_whole_epoch(direction: Direction) -> None:
 
 def test_add_direction_of_a_partial_epoch_has_a_largest_loss() -> None:
     run = PartialAllocation(ja.Gaussian(1.0), 1000, 1)
-    assert partial_round_delta(run, 0.0010006, ADD).upper == 0.0
-    assert partial_round_epsilon(run, 1e-30, ADD).upper <= 0.0010006
+    assert bracket_of(PARTIAL_EXACT, run, DELTA, 0.0010006, ADD).upper <= np.finfo(float).tiny
+    assert bracket_of(PARTIAL_EXACT, run, EPSILON, 1e-30, ADD).upper <= 0.0010006
     # one lognormal: E(1 - e^eps X)_+ with X = 1 + (Y - 1)/1000
     epsilon, share = 0.001, 1e-3
     k = (math.exp(-epsilon) - 1.0 + share) / share
     d = math.log(k)
     exact = math.exp(epsilon) * share * float(k * mp.ncdf(d + 0.5) - mp.ncdf(d - 0.5))
-    assert exact <= partial_round_delta(run, epsilon, ADD).upper <= 100.0 * exact
+    assert exact <= bracket_of(PARTIAL_EXACT, run, DELTA, epsilon, ADD).upper <= 100.0 * exact
 
 
 TAIL = 1e-20
 
 
 def _base(sigma: float, bound: Bound, direction: Direction) -> Any:
-    return lambda step: _base_law(ja.Gaussian(sigma), 1.0, step, side_of(bound, direction), TAIL)
+    return lambda step: bases.law(ja.Gaussian(sigma), 1.0, step, side_of(bound, direction), TAIL)
 
 
 @pytest.mark.parametrize("direction", list(Direction))
@@ -307,7 +316,9 @@ def _base(sigma: float, bound: Bound, direction: Direction) -> Any:
 def test_lattice_law_of_a_partial_epoch_brackets_it(
     num_steps: int, steps_done: int, epsilon: float, direction: Direction
 ) -> None:
-    exact = partial_round_delta(PartialAllocation(ja.Gaussian(1.0), num_steps, steps_done), epsilon, direction)
+    exact = bracket_of(
+        PARTIAL_EXACT, PartialAllocation(ja.Gaussian(1.0), DELTA, num_steps, steps_done), epsilon, direction
+    )
     step = math.sqrt(math.expm1(1.0) * steps_done) / num_steps / 24.0
     ends = []
     for bound in (Bound.LOWER, Bound.UPPER):

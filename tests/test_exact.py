@@ -15,7 +15,7 @@ import pytest
 
 import jaxacct as ja
 from jaxacct._types import Bound, Direction
-from jaxacct.bounds.allocation._contour import ComposedProfile, composes
+from jaxacct.bounds._moments import ComposedProfile, composes
 from jaxacct.divergence.allocation._grid import (
     SHARPNESS,
     TABLE_ERROR,

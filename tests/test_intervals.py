@@ -5,10 +5,11 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from jaxacct.bounds._largest_loss import largest_loss
+from support.answers import EPSILON, refined
 
 import jaxacct as ja
-from jaxacct import intervals
+from jaxacct.bounds import _distribution
+from jaxacct.bounds.composed import distribution_of
 from jaxacct.curves import _convolution as _pld_composition
 from jaxacct.divergence.lattice import _ratio as lattice
 
@@ -112,7 +113,8 @@ def test_no_answer_exceeds_the_largest_loss():
     ):
         assert ja.epsilon(run, 1e-250) <= most * (1 + 1e-12)
         assert ja.delta(run, most * (1 + 1e-12)) == 0.0 < ja.delta(run, 0.9 * most)
-    assert largest_loss(ja.Gaussian(1.0)) == largest_loss(ja.DiscretePair((1.0, 0.0), (0.5, 0.5))) == math.inf
+    for unbounded in (ja.Gaussian(1.0), ja.DiscretePair((1.0, 0.0), (0.5, 0.5))):
+        assert distribution_of(unbounded).largest_loss(unbounded) == math.inf
 
 
 def test_what_is_built_on_a_distribution_is_known_from_above():
@@ -250,19 +252,18 @@ def test_finer_precision_is_never_looser(ask, truth, close):
 def test_grids_of_a_coarser_precision_come_first(monkeypatch):
     """Precision only says when to stop."""
     tried = {}
-    tightened = intervals._tightened
+    tightened = _distribution._tightened
     for precision in (0.01, 3e-3, 3e-4):
         seen = tried[precision] = []
 
-        def spy(mechanism, resolution, *args, seen=seen):
+        def spy(distribution, mechanism, resolution, *args, seen=seen):
             seen.append(resolution)
-            return tightened(mechanism, resolution, *args)
+            return tightened(distribution, mechanism, resolution, *args)
 
         pair, direction = ja.DiscretePair((0.7, 0.2, 0.1), (0.3, 0.3, 0.4)), ja.Direction.REMOVE
         with monkeypatch.context() as patch:
-            patch.setattr(intervals, "_tightened", spy)
-            ends = {direction: math.inf}, {direction: 0.0}
-            intervals.refined(ja.Composed(pair, 40), intervals.EPSILON, 1e-5, precision, None, *ends)
+            patch.setattr(_distribution, "_tightened", spy)
+            refined(ja.Composed(pair, 40), EPSILON, 1e-5, precision, (direction,))
     coarse, middle, fine = tried.values()
     assert len(coarse) < len(fine)
     assert middle[: len(coarse)] == coarse

@@ -8,13 +8,11 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
+from support.answers import DELTA, EPSILON, forget_inversions, invert, refined
 
 import jaxacct as ja
-from jaxacct import intervals
-from jaxacct._answering import DELTA, EPSILON
-from jaxacct._inverting import _kernel, invert
 from jaxacct._precision import Kernel
-from jaxacct.bounds.poisson._exact import SIZES, inverts
+from jaxacct.bounds._inversion import SIZES, inverts
 from jaxacct.divergence._inversion import (
     _LOG_ALIAS,
     _aliases,
@@ -77,8 +75,7 @@ def test_ends_agree_with_the_loss_distribution(run: tuple[float, float, int]) ->
     assert found.upper - found.lower <= 1e-6 * found.lower
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        start = dict.fromkeys(ja.Direction, math.inf), dict.fromkeys(ja.Direction, 0.0)
-        other = intervals.refined(mechanism, EPSILON, 1e-6, 0.05, None, *start)
+        other = refined(mechanism, EPSILON, 1e-6, 0.05)
     assert other.lower <= found.upper
     assert found.lower <= other.upper
 
@@ -181,7 +178,7 @@ def test_random_runs_against_renyi_and_distributions() -> None:
 def test_newton_stays_at_the_root() -> None:
     """Rounding, not the same in programs compiled quickly and well, may point out of the bracket there."""
     mechanism = _poisson(1.1, 0.01, 1000)
-    _kernel.cache_clear()
+    forget_inversions()
     for delta in 1e-5 * np.arange(1.0, 17.0):
         ends = invert(mechanism, EPSILON, float(delta))
         assert ends.upper[1] - ends.lower[1] <= 1e-7 * ends.lower[1], delta

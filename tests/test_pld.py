@@ -13,10 +13,9 @@ import jax
 import mpmath as mp
 import numpy as np
 import pytest
-from jaxacct._answering import DELTA
+from support.answers import DELTA, interval_of
 
 import jaxacct as ja
-from jaxacct import intervals
 from jaxacct.curves import _convolution as composition
 from jaxacct.curves._convolution import compose_plds
 from jaxacct.divergence.lattice import _ratio as lattice
@@ -248,7 +247,7 @@ def test_interval_holds_exact_value_of_several_selected_steps(entry: dict[str, A
     """`lower` stays below the mechanism itself, not only below its reduction."""
     args = entry["args"]
     run, direction, epsilon = _allocation(args), ja.Direction(args["direction"]), float(args["epsilon"])
-    found = intervals.interval_of(run, DELTA, epsilon, 0.05, None, (direction,))
+    found = interval_of(run, DELTA, epsilon, 0.05, (direction,))
     check_bracket(found.lower, float(entry["value"]), found.upper, DIGITS["delta"])
 
 
@@ -703,7 +702,7 @@ def test_mass_at_zero_is_booked(num_steps: int, q2: float, epsilon: float) -> No
         for bound in (UPPER, LOWER):
             assert on_safe_side(bound, ja.pld(run, direction=ADD, bound=bound).delta(epsilon), truth)
         assert on_safe_side(UPPER, ja.delta(run, epsilon, direction=ADD, method="loss distribution"), truth)
-        found = intervals.interval_of(run, DELTA, epsilon, 0.1, None, (ADD,))
+        found = interval_of(run, DELTA, epsilon, 0.1, (ADD,))
         assert found.upper <= 1.1 * found.lower
         assert on_safe_side(LOWER, found.lower, truth)
         assert on_safe_side(UPPER, found.upper, truth)

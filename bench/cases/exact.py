@@ -46,7 +46,7 @@ def many_epochs():
     import numpy as np
 
     import jaxacct as ja
-    from jaxacct.bounds.allocation._contour import ComposedProfile
+    from jaxacct.bounds._moments import ComposedProfile
 
     counts = np.unique(np.geomspace(2, 1000, 22).astype(int))[:20]
     epsilons = np.linspace(0.2, 4.0, 200)
