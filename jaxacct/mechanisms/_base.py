@@ -66,15 +66,18 @@ class Description:
         kind = type(self)
         for name, wraps in base_fields(kind).items():
             wanted = Mechanism if wraps.kind == "mechanism" else Randomizer
-            for part in wraps.values(getattr(self, name)):
+            held = getattr(self, name)
+            for part in wraps.values(held):
                 if not isinstance(part, wanted):
                     raise ValueError(f"{name}={part!r} has no analysis here: it is no {_KINDS[wanted]}")
         fields = number_fields(kind)
+        limits = []
         for name, spec in fields.items():
             spec.check(name, getattr(self, name))
-        for name, spec in fields.items():
             if spec.most_field:
-                check_at_most(name, getattr(self, name), spec.most_field, getattr(self, spec.most_field))
+                limits.append((name, spec.most_field))
+        for name, limit in limits:
+            check_at_most(name, getattr(self, name), limit, getattr(self, limit))
 
     def in_domain(self) -> Any:
         """Whether the fields are in range, elementwise (for traced fields, which cannot raise)."""
@@ -279,18 +282,17 @@ def description(cls: type[_T]) -> type[_T]:
     fixed_names = tuple(field.name for field in fields if "spec" not in field.metadata)
     keys = tuple(jax.tree_util.GetAttrKey(name) for name in names)
 
-    def flatten(thing: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def flatten(thing: Any) -> tuple[list[Any], tuple[Any, ...]]:
         held = vars(thing)
-        return tuple(held[name] for name in names), tuple(held[name] for name in fixed_names)
+        return [held[name] for name in names], tuple([held[name] for name in fixed_names])
 
-    def flatten_with_keys(thing: Any) -> tuple[tuple[tuple[Any, Any], ...], tuple[Any, ...]]:
+    def flatten_with_keys(thing: Any) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
         leaves, fixed_values = flatten(thing)
-        return tuple(zip(keys, leaves, strict=True)), fixed_values
+        return list(zip(keys, leaves, strict=True)), fixed_values
 
     def unflatten(fixed_values: tuple[Any, ...], leaves: Any) -> Any:
         thing = object.__new__(made)
-        vars(thing).update(zip(names, leaves, strict=True))
-        vars(thing).update(zip(fixed_names, fixed_values, strict=True))
+        vars(thing).update(zip((*names, *fixed_names), (*leaves, *fixed_values), strict=True))
         return thing
 
     jax.tree_util.register_pytree_with_keys(made, flatten_with_keys, unflatten, flatten)

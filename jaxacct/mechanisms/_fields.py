@@ -129,6 +129,9 @@ class FieldSpec:
 
     def check(self, name: str, held: Any) -> None:
         """Raises ValueError unless the field holds numbers in range, traced ones, or what is still to be found."""
+        if type(held) in _PLAIN:  # most are, and descriptions are made often
+            self.domain.check(name, held)
+            return
         for value in self.values(held):
             if value is None or value is UNKNOWN or isinstance(value, jax.core.Tracer):
                 continue
