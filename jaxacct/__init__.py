@@ -1,23 +1,29 @@
-"""jaxacct: a numerical accountant for differential privacy, in JAX."""
+"""jaxacct: a numerical accountant for differential privacy, in JAX.
 
-from jaxacct._types import Bound, Direction, Interval, NeighboringRelation, OrderEdgeWarning, PrecisionWarning
-from jaxacct.accounting import (
-    Entry,
-    allocation_rdp,
-    compare,
-    deciding,
-    delta,
-    delta_interval,
-    epsilon,
-    epsilon_interval,
-    pld,
-    rdp,
-)
+What follows in ``dir(jaxacct)`` is what most people need: descriptions of what was run, and questions about them. The
+rest lives in named submodules, which load when they are first used: `accounting`, `composition`, `curves`,
+`estimation`, `interop`, `membership`, `papers`, `plot`, `sweeping`, `training`, `utility`.
+"""
+
+import importlib
+from types import ModuleType
+
+from jaxacct._types import Bound, Direction, Interval, NeighboringRelation
+from jaxacct._types import OrderEdgeWarning as OrderEdgeWarning
+from jaxacct._types import PrecisionWarning as PrecisionWarning
+from jaxacct.accounting import Entry as Entry
+from jaxacct.accounting import allocation_rdp as allocation_rdp
+from jaxacct.accounting import compare, delta, delta_interval, epsilon, epsilon_interval, pld, rdp
+from jaxacct.accounting import deciding as deciding
 from jaxacct.calibration import calibrate
-from jaxacct.composition import compose
-from jaxacct.curves import Pld, RdpCurve, mixture
-from jaxacct.curves._from_profile import dominating_pld
-from jaxacct.estimation import Estimate, Sampler, estimate_delta
+from jaxacct.composition import compose as compose
+from jaxacct.curves import Pld as Pld
+from jaxacct.curves import RdpCurve as RdpCurve
+from jaxacct.curves import dominating_pld as dominating_pld
+from jaxacct.curves import mixture as mixture
+from jaxacct.estimation import Estimate as Estimate
+from jaxacct.estimation import Sampler as Sampler
+from jaxacct.estimation import estimate_delta as estimate_delta
 from jaxacct.mechanisms import (
     CheckIn,
     Composed,
@@ -35,10 +41,14 @@ from jaxacct.mechanisms import (
     ScheduledAllocation,
     Shuffled,
 )
-from jaxacct.membership import gdp, tradeoff
+from jaxacct.membership import gdp as gdp
+from jaxacct.membership import tradeoff
 from jaxacct.reporting import report
-from jaxacct.sweeping import Layout, SweepInterrupted, SweepResult, sweep
-from jaxacct.utility import mean_estimation_variance
+from jaxacct.sweeping import Layout as Layout
+from jaxacct.sweeping import SweepInterrupted as SweepInterrupted
+from jaxacct.sweeping import SweepResult as SweepResult
+from jaxacct.sweeping import sweep
+from jaxacct.utility import mean_estimation_variance as mean_estimation_variance
 
 __version__ = "0.1.0"
 
@@ -49,46 +59,53 @@ __all__ = [
     "ContinuousPair",
     "Direction",
     "DiscretePair",
-    "Entry",
-    "Estimate",
     "FiniteRandomizer",
     "Gaussian",
     "GaussianReports",
     "Interval",
     "KaryRandomizedResponse",
     "Laplace",
-    "Layout",
     "LocalRandomizer",
     "NeighboringRelation",
-    "OrderEdgeWarning",
     "PartialAllocation",
-    "Pld",
     "PoissonSampled",
-    "PrecisionWarning",
     "RandomAllocation",
-    "RdpCurve",
-    "Sampler",
     "ScheduledAllocation",
     "Shuffled",
-    "SweepInterrupted",
-    "SweepResult",
-    "allocation_rdp",
     "calibrate",
     "compare",
-    "compose",
-    "deciding",
     "delta",
     "delta_interval",
-    "dominating_pld",
     "epsilon",
     "epsilon_interval",
-    "estimate_delta",
-    "gdp",
-    "mean_estimation_variance",
-    "mixture",
     "pld",
     "rdp",
     "report",
     "sweep",
     "tradeoff",
 ]
+
+_SUBMODULES = (
+    "accounting",
+    "composition",
+    "curves",
+    "estimation",
+    "interop",
+    "membership",
+    "papers",
+    "plot",
+    "sweeping",
+    "training",
+    "utility",
+)
+
+
+def __dir__() -> list[str]:
+    return sorted((*__all__, *_SUBMODULES, "__version__"))
+
+
+def __getattr__(name: str) -> ModuleType:
+    """A submodule, at its first use."""
+    if name in _SUBMODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

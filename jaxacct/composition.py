@@ -17,6 +17,8 @@ from jaxacct.curves._convolution import compose_plds
 from jaxacct.divergence._inversion import LineMoments
 from jaxacct.special import up
 
+__all__ = ["compose"]
+
 
 class Group(NamedTuple, Generic[Number]):
     """`num_runs` independent runs of 1-out-of-`num_steps` allocation: Python integers, or JAX arrays."""

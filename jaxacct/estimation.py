@@ -22,6 +22,8 @@ from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import bisect_lanes
 
+__all__ = ["Estimate", "Sampler", "estimate_delta"]
+
 _LEAST_NOISE = 1 / 16  # below it a likelihood ratio may overflow
 _MOST_STEPS = 2**30  # counted in int32
 _MOST_SELECTED = 2**16  # each with a number for every sample

@@ -26,6 +26,8 @@ from jaxacct.mechanisms import Shuffled
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import log_normal_tail, up
 
+__all__ = ["gdp", "tradeoff"]
+
 _NUM_LINES = 256  # of either spacing
 _SMALLEST = 1e-14  # delta at the last line
 _LAST_LINE = 500.0

@@ -11,6 +11,8 @@ from jaxacct._validate import check_count, check_positive, check_probability, ch
 from jaxacct.answering._question import check_mechanism
 from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
 
+__all__ = ["mean_estimation_variance"]
+
 
 def mean_estimation_variance(
     mechanism: RandomAllocation | PoissonSampled, *, num_records: Any, success_prob: Any, dimension: Any = 1

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtr
 
 import jaxacct as ja
-from jaxacct.curves import on_grid
+from jaxacct.curves._regridding import on_grid
 
 
 def _gaussian_pair(sigma: float, reach: float = 10.0) -> ja.ContinuousPair:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxacct._types import Bound, TooFineError
-from jaxacct.curves import Pld, on_grid
+from jaxacct.curves._pld import Pld
+from jaxacct.curves._regridding import on_grid
 from jaxacct.special import ULP, log_or_minus_inf
 
 # The composed masses are computed under several exponential tilts, each accurate around the losses where delta is

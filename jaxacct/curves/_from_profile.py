@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxacct._types import Bound, Direction
 from jaxacct._validate import check_positive, checked_array, checked_number
-from jaxacct.curves import Pld
+from jaxacct.curves._pld import Pld
 
 # delta, rounded to the safe side, at each of an array of epsilons.
 Profile = Callable[[np.ndarray], np.ndarray]

@@ -11,8 +11,8 @@ import math
 import numpy as np
 
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation
-from jaxacct.curves import Pld
 from jaxacct.curves._from_profile import _hull
+from jaxacct.curves._pld import Pld
 
 _ROUNDS = 12
 
