@@ -245,7 +245,7 @@ def _is_sampled(mechanism: Composed) -> bool:
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (Composed,): (
         gaussian.EXACT,
-        gaussian.FROM_BELOW,
+        gaussian.BOTH_ENDS,
         *(_renyi(d, gaussian.is_gaussian, is_listed=False) for d in BOTH),
         discrete.EXACT,
         dataclasses.replace(
