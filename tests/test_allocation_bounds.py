@@ -97,11 +97,11 @@ def test_reference(entry: Entry) -> None:
     assert disagreement(entry, quantity, quantity.evaluate(entry.args)) is None
 
 
-# What the spec found wrong in print, beside what is right
+# What is wrong in print, beside what is right
 
 
 def exact_gaussian(sigma: float, num_steps: int, epsilon: float, direction: ja.Direction) -> float:
-    """delta of the spec's anchor table (exact, 12 digits)."""
+    """delta of our specification's anchor table (exact, 12 digits)."""
     return {
         (1.0, 100, 0.5, REMOVE): 4.40890803386304e-5,
         (1.0, 100, 0.5, ADD): 5.92528369170911e-7,
@@ -311,7 +311,7 @@ def test_bounds_are_above_the_truth(
 def test_decomposition_tends_to_the_exact_value(
     sigma: float, steps: int, epsilon: float, direction: ja.Direction
 ) -> None:
-    """X5: increasing in the rate, near the exact value as it falls."""
+    """RA-X5: increasing in the rate, near the exact value as it falls."""
     run, exact = ja.RandomAllocation(ja.Gaussian(sigma), steps), exact_gaussian(sigma, steps, epsilon, direction)
     values = [decomposition_delta(run, epsilon, direction, sampling_prob=x / steps) for x in (0.02, 1.0)]
     assert exact <= values[0] <= 1.25 * exact
@@ -351,7 +351,7 @@ def test_large_noise_corollary() -> None:
     run = ja.RandomAllocation(ja.Gaussian(60.0), 1000, num_selected=2)
     for direction in ja.Direction:
         bound = large_noise_delta(run, 1e-3, direction)
-        # Corollary 4.5 is X6 at eta = 2k/t with a coarser tail
+        # Corollary 4.5 is RA-X6 at eta = 2k/t with a coarser tail
         assert truncated_delta(run, 1e-3, direction, tail_bound=doob_tail) <= bound < 1e-3
         assert large_noise_delta(ja.RandomAllocation(ja.Gaussian(5.0), 1000), 0.02, direction) == 1.0
         assert large_noise_delta(ja.RandomAllocation(ja.Gaussian(60.0), 1001, 2), 0.02, direction) == 1.0
@@ -482,7 +482,7 @@ def test_every_rounding_of_a_distribution_made_of_a_profile(sigma: float) -> Non
 
 
 def test_dominating_distribution_of_the_gaussian() -> None:
-    """X9 near the closed form, alone and composed."""
+    """RA-X9 near the closed form, alone and composed."""
     sigma, step, copies = 2.0, 0.02, 16
     curve = np.asarray([gaussian_delta(step * j, sigma) for j in range(250)])
     curve = np.maximum(curve * (1 + 1e-12) + 1e-16, 1e-18)

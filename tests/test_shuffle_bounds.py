@@ -78,7 +78,7 @@ def test_reference_value(entry):
     assert problem is None, problem
 
 
-# The pair's proof, on random randomizers (S6), and the paper's own procedure (S4)
+# The pair's proof, on random randomizers (CL-S6), and the paper's own procedure (CL-S4)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -131,7 +131,7 @@ def test_blocks_of_one_are_the_pair():
     assert log_lower - 1e-12 <= exact <= log_upper + 1e-12
 
 
-# Closed forms (S1, S3, S9 to S11)
+# Closed forms (CL-S1, CL-S3, CL-S9 to CL-S11)
 
 
 @pytest.mark.parametrize("log_delta", [math.log(0.3), math.log(1e-3), math.log(1e-9)])
@@ -231,7 +231,7 @@ def test_k_ary_closed_form_holds(n, local, k):
             assert k_ary_three_component(epsilon, n, local, k).upper <= math.exp(log_delta)
 
 
-# Reductions (S5, S7, S8, S12, S13, S19)
+# Reductions (CL-S5, CL-S7, CL-S8, CL-S12, CL-S13, CL-S19)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -310,7 +310,7 @@ def test_approximate_epsilon_over_its_budget():
 
 
 def test_purified_gaussian_costs_less():
-    """Its total variation is below .71 times the delta of S7 at the same local epsilon (S8)."""
+    """Its total variation is below .71 times the delta of CL-S7 at the same local epsilon (CL-S8)."""
     local, mu = np.meshgrid(np.linspace(0.2, 10.0, 15), np.linspace(0.05, 2.0, 14))
     ratio = gaussian_delta(0.5 * local, mu) - gaussian_delta(local, 2.0 * mu)
     assert np.all(ratio <= math.log(0.715))
@@ -354,7 +354,7 @@ def test_inverse_problems():
     assert fewest_reports(3.0, 1e-5, math.log(1e-12), window=WINDOW) == math.inf
 
 
-# Composition (S15)
+# Composition (CL-S15)
 
 
 def test_optimal_composition_by_enumeration():
@@ -409,7 +409,7 @@ def test_route_by_approximate_privacy():
     assert 0.7 * 4.443 < got < 4.443
 
 
-# Comparison curves (S20)
+# Comparison curves (CL-S20)
 
 
 def test_comparison_curves():

@@ -5,8 +5,8 @@ A profile kappa -> H_kappa(P || Q) is convex, falls from 1 at kappa = 0, and in 
     H_kappa(P || Q) = 1 - kappa + kappa H_{1/kappa}(Q || P).
 
 So upper bounds on both directions at epsilon >= 0 bound the whole profile, their lower convex envelope bounds it too
-(Feldman and Shenfeld 2025, "our methods combined"; spec S16), and the chords between its points are the profile of a
-discrete loss distribution, which composes (spec X9; "connect the dots" of Doroshenko et al. 2022).
+(Feldman and Shenfeld 2025, "our methods combined"; RA-S16), and the chords between its points are the profile of a
+discrete loss distribution, which composes (RA-X9; "connect the dots" of Doroshenko et al. 2022).
 """
 
 import math
@@ -94,7 +94,7 @@ def _hull(losses: np.ndarray, excess: np.ndarray) -> tuple[list[int], list[tuple
 
 
 def convex_envelope(epsilons: Sequence[float] | np.ndarray, deltas: Sequence[float] | np.ndarray) -> np.ndarray:
-    """The lower convex envelope in e^epsilon of upper bounds `deltas` of one direction, rounded up (spec S16).
+    """The lower convex envelope in e^epsilon of upper bounds `deltas` of one direction, rounded up (RA-S16).
 
     An upper bound too, never above `deltas`, at every point of `epsilons`.
 
@@ -119,7 +119,7 @@ def convex_envelope(epsilons: Sequence[float] | np.ndarray, deltas: Sequence[flo
 
 
 def dominating_pld(step: float, remove: np.ndarray, add: np.ndarray, direction: Direction, *, theorem: str = "") -> Pld:
-    """A loss distribution whose profile is nowhere below any profile that obeys the given bounds (spec X9).
+    """A loss distribution whose profile is nowhere below any profile that obeys the given bounds (RA-X9).
 
     With s_i the slope of the envelope of H left of grid ratio kappa_i, the mass there is kappa_i (s_{i+1} - s_i): the
     hockey-stick divergence is then the envelope's chords, which lie above a convex function that lies below it at

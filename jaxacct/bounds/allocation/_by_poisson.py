@@ -1,6 +1,6 @@
 """Tails of the posterior rate of random allocation, for `truncated_delta` and `truncated_epsilon`.
 
-Feldman and Shenfeld 2025, Theorem 4.1 and Corollary 4.5, and a sharper tail of ours (spec X6). With W_j the
+Feldman and Shenfeld 2025, Theorem 4.1 and Corollary 4.5, and a sharper tail of ours (RA-X6). With W_j the
 likelihood ratio of step j under Q, the rate of 1-out-of-n exceeds eta when the martingale S_i = sum_{j <= i} (1 - W_j)
 exceeds n - 1/eta at some i < n. Under the distribution with the record it does so n eta times less often.
 """
@@ -39,7 +39,7 @@ def truncation_rate(num_steps: int, local_epsilon: float, tail_mass: float, widt
         gamma = min(1, c(eps0) sqrt((2/t) log(1/delta'))),    eta = min(1, 1/(t (1 - gamma))).
 
     The theorem prints c = cosh; its proof gives c = sinh, smaller: likelihood ratios lie within [e^-eps0, e^eps0],
-    2 sinh(eps0) wide (spec T2). Both valid. From c sqrt(..) >= 1 - 1/t on eta is 1.
+    2 sinh(eps0) wide (RA-T2). Both valid. From c sqrt(..) >= 1 - 1/t on eta is 1.
 
     >>> from jaxacct.bounds.allocation._by_poisson import Width, truncation_rate
     >>> [round(truncation_rate(1000, 0.1, 1e-10, width), 6) for width in Width]
@@ -142,7 +142,7 @@ def _exponent(num_steps: int, rate: float, thetas: Any, log_moments: Any) -> Any
 
 
 def doob_log_tail(base: Any, num_steps: int, rate: float) -> float:
-    """log of a bound on Q(rate of 1-out-of-n ever exceeds `rate`), from Doob's inequality for e^{theta S_i} (spec X6):
+    """log of a bound on Q(rate of 1-out-of-n ever exceeds `rate`), from Doob's inequality for e^{theta S_i} (RA-X6):
 
         inf_{theta > 0}  -theta (n - 1/eta) + (n - 1) log E_Q e^{theta (1 - W)}.
 

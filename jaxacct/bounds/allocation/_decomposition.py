@@ -53,7 +53,8 @@ def _factor(epsilons: Any, participation: float, direction: Direction) -> Any:
 def decomposition_delta(
     mechanism: RandomAllocation, epsilon: float, direction: Direction, *, sampling_prob: float | None = None
 ) -> float:
-    """delta at `epsilon`, upper bound, from the profile of Poisson sampling at rate lambda (Theorem 4.6; spec S10, X5).
+    """delta at `epsilon`, upper bound, from the profile of Poisson sampling at rate lambda (Theorem 4.6;
+    RA-S10, RA-X5).
 
     With 1/gamma = 1 - (1 - lambda)^t, for 1-out-of-t and one epoch:
 
@@ -164,7 +165,7 @@ def decomposition_profile(base: Any, num_steps: int, sampling_prob: float, direc
 
 
 def decomposition_pld(mechanism: RandomAllocation, direction: Direction, *, sampling_prob: float | None = None) -> Pld:
-    """A loss distribution that dominates `mechanism`: each 1-out-of-n by Theorem 4.6, then composed (spec X9).
+    """A loss distribution that dominates `mechanism`: each 1-out-of-n by Theorem 4.6, then composed (RA-X9).
 
     Upper bound, add/remove adjacency, k E runs of 1-out-of-n (Lemma 3.2).
 
@@ -198,7 +199,7 @@ def _on_grid(profile: Profile, step: float) -> np.ndarray:
 def capped_poisson_delta(
     mechanism: PoissonSampled, epsilon: float, direction: Direction, *, max_participations: int
 ) -> float:
-    """delta at `epsilon`, upper bound, of Poisson sampling with a cap on participations (Corollary 4.7; spec S11).
+    """delta at `epsilon`, upper bound, of Poisson sampling with a cap on participations (Corollary 4.7; RA-S11).
 
     A record drawn more than `max_participations` times takes part in only that many of those steps, uniformly chosen:
 

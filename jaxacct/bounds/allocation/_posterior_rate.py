@@ -107,7 +107,7 @@ def _excess_for(tail: Tail, runs: tuple[Runs, ...], log_mass: float, epsilon: fl
 def truncated_delta(
     mechanism: RandomAllocation, epsilon: float, direction: Direction, *, tail_bound: TailBound
 ) -> float:
-    """delta at `epsilon`, upper bound, by capping the posterior rate at eta (Lemmas 4.3 and 3.2; spec S6):
+    """delta at `epsilon`, upper bound, by capping the posterior rate at eta (Lemmas 4.3 and 3.2; RA-S6):
 
         delta_A(eps) <= delta_{Poisson, eta over n m steps}(eps) + m beta(eta),
 

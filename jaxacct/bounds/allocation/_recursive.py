@@ -36,7 +36,7 @@ def recursive_rate(num_steps: int, inner_epsilon: float) -> float:
 def recursive_factor(inner_epsilon: float, direction: Direction) -> float:
     """What multiplies the inner delta in Theorem 4.2, rounded up: tau = 1/(e^eps' (e^eps' - 1)), add e^{2 eps'} tau.
 
-    The proof's factor of 2, from a two-sided lemma, is not needed (spec T4): for one side
+    The proof's factor of 2, from a two-sided lemma, is not needed (RA-T4): for one side
     P(loss > 2 eps') <= delta(eps')/(1 - e^-eps').
     """
     scale = -2.0 * inner_epsilon if direction is Direction.REMOVE else 0.0
@@ -66,7 +66,7 @@ def tied_tail(base: Any, direction: Direction, *, add_profile: AddProfile | None
 
 
 def untied_tail(base: Any, direction: Direction, *, add_profile: AddProfile | None = None) -> Tail:
-    """The same with the profile read where it is best (spec X7), 1/(n eta) of it in the remove direction:
+    """The same with the profile read where it is best (RA-X7), 1/(n eta) of it in the remove direction:
 
     inf_{0 <= a < log(n eta)} delta_add(a) / (1 - e^a / (n eta)).
     """

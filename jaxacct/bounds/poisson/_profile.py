@@ -50,7 +50,7 @@ def concrete_base(mechanism: Any) -> Any:
 
 
 def runs_of(mechanism: RandomAllocation) -> tuple[Runs, ...]:
-    """The 1-out-of-n runs whose composition dominates `mechanism` (Lemma 3.2, groups of size floor and ceil; spec S4).
+    """The 1-out-of-n runs whose composition dominates `mechanism` (Lemma 3.2, groups of size floor and ceil; RA-S4).
 
     Raises:
       ValueError: if a field is traced or an array.

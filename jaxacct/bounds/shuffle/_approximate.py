@@ -1,7 +1,7 @@
 """From the clones pair to what it is used for: approximate randomizers, subsampling, inverse problems.
 
-Feldman, McMillan and Talwar 2021, "Hiding Among the Clones", sections 2.3, 3.1, 5 and Appendix C (spec S5, S7, S8, S12,
-S13, S19). Replace-one adjacency. The pair enters as a `Profile`, any valid upper bound on its divergence.
+Feldman, McMillan and Talwar 2021, "Hiding Among the Clones", sections 2.3, 3.1, 5 and Appendix C (CL-S5, CL-S7, CL-S8,
+CL-S12, CL-S13, CL-S19). Replace-one adjacency. The pair enters as a `Profile`, any valid upper bound on its divergence.
 """
 
 from collections.abc import Callable, Sequence
@@ -179,7 +179,7 @@ def shuffled_gaussian_epsilon(
 ) -> jax.Array:
     """epsilon [L] of shuffled clipped reports with Gaussian noise, the least over a static grid of local epsilons.
 
-    Shuffled DP-SGD (Algorithm 2, with clipped updates; spec S13 by way of S8): one step for each of n batches of a
+    Shuffled DP-SGD (Algorithm 2, with clipped updates; CL-S13 by way of CL-S8): one step for each of n batches of a
     fixed partition, in the order of a fresh permutation. `profile` is that of the composed epochs.
     """
 
@@ -248,7 +248,7 @@ def frequency_local_epsilon(epsilon: jax.Array, num_reports: jax.Array, log_delt
 def largest_local_epsilon(
     profile: Profile, num_reports: jax.Array, epsilon: jax.Array, log_delta: jax.Array, highest: jax.Array
 ) -> jax.Array:
-    """Largest local epsilon [L] found in [epsilon, highest] whose shuffle is (epsilon, delta)-DP (spec S19)."""
+    """Largest local epsilon [L] found in [epsilon, highest] whose shuffle is (epsilon, delta)-DP (CL-S19)."""
 
     def excess(
         negated: jax.Array, target: jax.Array, num_reports: jax.Array, epsilon: jax.Array
@@ -267,7 +267,7 @@ def fewest_reports(
 ) -> jax.Array:
     """Least number of reports [L] in 1..highest found whose shuffle is (epsilon, delta)-DP; inf if none is.
 
-    By halving between whole numbers: delta does not increase with the number of reports (spec S19).
+    By halving between whole numbers: delta does not increase with the number of reports (CL-S19).
     """
 
     def step(_: int, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:

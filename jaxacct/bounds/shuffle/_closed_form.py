@@ -1,4 +1,4 @@
-"""Feldman, McMillan and Talwar 2021, "Hiding Among the Clones": the closed forms (spec S1, S3, S9, S10, S11).
+"""Feldman, McMillan and Talwar 2021, "Hiding Among the Clones": the closed forms (CL-S1, CL-S3, CL-S9, CL-S10, CL-S11).
 
 Every one is the same statement. `num_reports` reports are shuffled; a foreign report is, with probability
 `clone_prob` = p at least, a clone of one of the two candidate reports, each as likely; the differing record shows in
@@ -54,7 +54,7 @@ def three_component_parameters(component_prob: jax.Array, weight: jax.Array) -> 
 
 
 def rederived_parameters(local_epsilon: jax.Array) -> ClonesParameters:
-    """Pure randomizers by way of Theorem 4.1 (spec S11), p = e^-epsilon / 3: never better than `pure_parameters`."""
+    """Pure randomizers by way of Theorem 4.1 (CL-S11), p = e^-epsilon / 3: never better than `pure_parameters`."""
     pure = pure_parameters(local_epsilon)
     return pure._replace(clone_prob=2.0 / 3.0 * pure.clone_prob)
 

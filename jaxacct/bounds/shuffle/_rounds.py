@@ -1,7 +1,7 @@
 """Kairouz, Oh and Viswanath 2015, "The composition theorem for differential privacy", for `count` equal steps.
 
 Any adaptive composition of `count` mechanisms, each (step_epsilon, delta_1): upper bounds, any adjacency that all of
-them share. Route A of "Hiding Among the Clones", section 6.1 (spec S15): each step is one shuffle.
+them share. Route A of "Hiding Among the Clones", section 6.1 (CL-S15): each step is one shuffle.
 Everywhere delta_1 costs 1 - (1 - delta_1)^count (1 - slack) <= count delta_1 + slack.
 """
 

@@ -1,7 +1,7 @@
 """Girgis, Data, Diggavi, Suresh and Kairouz 2021, "On the Renyi Differential Privacy of the Shuffle Model".
 
 Upper bounds on the Renyi divergence of one shuffle of n reports, each from the same eps-LDP randomizer; replace-one
-adjacency, both directions. E = e^eps. None is below `mixture_rdp` (`_girgis_mixture`), which is what to use: these are
+adjacency, both directions. E = e^eps. None is below `mixture_rdp` (`_special_pairs_exact`), which is what to use: these are
 the paper's own, as printed where they are true. Raw unless said otherwise: cap and repair them by `repaired`.
 """
 
@@ -27,7 +27,7 @@ IntegerRdp = Callable[[tuple[int, ...]], jax.Array]
 
 
 def cap_rdp(local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
-    """log((E^a + E^(1-a))/(E + 1))/(a - 1) [A, L], rounded up: the report unshuffled, real orders > 1 (spec X3).
+    """log((E^a + E^(1-a))/(E + 1))/(a - 1) [A, L], rounded up: the report unshuffled, real orders > 1 (GI-X3).
 
     That of binary randomized response, the worst of all; at most min(eps, a eps^2/2). Caps every bound here.
     """
@@ -64,7 +64,7 @@ def theorem1_rdp(
         log(1 + C(a,2) 4 sinh(eps/2)^2/m + sum_{i=3..a} C(a,i) i Gamma(i/2) (2 sinh(eps)^2/m)^(i/2)
                 + e^(a eps - split^2 (n-1)/(2E))) / (a - 1),     m = floor((1 - split)(n-1)/E) + 1.
 
-    The paper takes split = 1/2; any in (0, 1) is valid (Remark 3, spec S6).
+    The paper takes split = 1/2; any in (0, 1) is valid (Remark 3, GI-S6).
     """
     a = jnp.asarray(orders, jnp.float64)[:, None]
     clients, tail = _split(num_reports, local_epsilon, a, split)
@@ -98,7 +98,7 @@ def theorem2_rdp(
 def simple_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
     """Corollary 1, equation (7) [A, L]: log(1 + C(a,2) 4 (E-1)^2/n)/(a-1), integer orders >= 2; else inf.
 
-    Upper bound where a^4 E^5 < n/9. Its proof fails for small eps, where Theorem 1 exceeds it (spec 4.6.5); wherever it
+    Upper bound where a^4 E^5 < n/9. Its proof fails for small eps, where Theorem 1 exceeds it; wherever it
     was checked the statement holds, `mixture_rdp` being a quarter of it to leading order.
     """
     a = jnp.asarray(orders, jnp.float64)[:, None]
@@ -123,7 +123,7 @@ def remark3_split(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array
 
 
 def best_split_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
-    """Theorem 1 [A, L] at the best integer split for each order (spec S6): never above it, about half for large n.
+    """Theorem 1 [A, L] at the best integer split for each order (GI-S6): never above it, about half for large n.
 
         min over 0 <= j < mu = (n-1)/E of log(1 + excess(j + 1) + e^(a eps - (mu - j)^2/(2 mu)))/(a - 1):
 
@@ -175,7 +175,7 @@ def at_real_orders(integer_rdp: IntegerRdp, *, orders: Sequence[float]) -> jax.A
 
 
 def repaired(rdp: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
-    """The least that a valid upper curve [A, L] implies: R_a does not fall with a, and is at most the cap (spec X5).
+    """The least that a valid upper curve [A, L] implies: R_a does not fall with a, and is at most the cap (GI-X5).
 
     min over a' >= a of the bound at a', among `orders`; the paper's bounds do fall where their tail term rules.
     """
@@ -187,7 +187,7 @@ def repaired(rdp: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float
 def paper_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
     """The least of Theorems 1 and 2 and of equation (10), repaired [A, L]: upper bound, integer orders >= 2.
 
-    The paper holds Theorem 1 for the best of the three; it is not for small eps (spec 4.6.8, 4.6.9).
+    The paper holds Theorem 1 for the best of the three; it is not for small eps.
     """
     both = jnp.minimum(
         theorem1_rdp(num_reports, local_epsilon, orders=orders),

@@ -5,7 +5,7 @@ For any eps-LDP randomizer, q = e^-eps, both directions, replace-one adjacency, 
     exp((a-1) R_a) <= E_m[ E*_{m+1}(a) ],   m ~ Bin(n-1, q),   E*_M(a) = E_k (1 + x_k)^a,  k ~ Bin(M, 1/(E+1)):
 
 m of the other reports are as if from the differing record's other value, and E*_M is the worst moment of M such reports
-(spec X1, X2; `_special_pair`, `_response_renyi`). Never above the paper's Theorems 1 and 2, whatever their split; to
+(GI-X1, GI-X2; `divergence.response`). Never above the paper's Theorems 1 and 2, whatever their split; to
 leading order a (E-1)^2/(2n), half of Theorem 1.
 
 The sum over m takes every h-th value (`_lattice_comb`): M^a E*_M is a positive combination of M (M-1) .. (M-j+1) z^M,

@@ -1,6 +1,6 @@
 """Hockey-stick divergence of pairs with clones of a third kind, every term summed.
 
-Feldman, McMillan and Talwar 2021, Theorem 4.1 and Corollary 4.2 (spec S9, S10). Among n - 1 other reports, m - 1 are
+Feldman, McMillan and Talwar 2021, Theorem 4.1 and Corollary 4.2 (CL-S9, CL-S10). Among n - 1 other reports, m - 1 are
 clones of one of the two candidate reports, each as likely, and c belong to the rest, which the differing record may
 also have given; given m, of which a are the first candidate's, the loss exceeds epsilon for x = (2a - m)/m above a
 threshold linear in c. With t = tanh(epsilon/2), s = tanh(local_epsilon/2), w the weight, and g the slope,
@@ -72,7 +72,7 @@ def k_ary_three_component_pair(local_epsilon: jax.Array, num_categories: jax.Arr
 def k_ary_blanket_pair(local_epsilon: jax.Array, num_categories: jax.Array) -> ComponentPair:
     """k-ary randomized response, its uniform part split over all k values: below `k_ary_three_component_pair`.
 
-    Upper bound for every data set (spec S10: an extension of Theorem 4.1, verified by enumeration). k >= 2.
+    Upper bound for every data set (CL-S10: an extension of Theorem 4.1, verified by enumeration). k >= 2.
     """
     growth = jnp.expm1(local_epsilon)
     single = 1.0 / (growth + num_categories)
@@ -195,7 +195,7 @@ def component_delta(
     """delta [L] between a lower and an upper bound. Epsilon >= 0.
 
     Apart by 2^-39 + 2^-47 sqrt(n), relative, and by what the mass outside the windows could have. The double sum over m
-    and c of spec S9, with all the tails over a that one m needs by two cumulative sums of one row of pmfs: work
+    and c of CL-S9, with all the tails over a that one m needs by two cumulative sums of one row of pmfs: work
     num_clones (num_rest + num_heads). Upper 1 and lower 0 outside the domain.
     """
     pre = prepare(epsilon, num_reports, pair)

@@ -226,7 +226,7 @@ def response_renyi(
 ) -> Enclosure:
     """Renyi divergences [A, L] of shuffled binary randomized response at real orders > 1, in nats.
 
-    D_a(1 || 0) of the module's docstring, or with `reverse` D_a(0 || 1): never the smaller (spec X4). Lower ends are 0,
+    D_a(1 || 0) of the module's docstring, or with `reverse` D_a(0 || 1): never the smaller (GI-X4). Lower ends are 0,
     upper ends inf, outside num_reports >= 1, 0 <= local_epsilon <= 300.
 
     Args:

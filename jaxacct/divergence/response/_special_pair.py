@@ -2,7 +2,7 @@
 
 The likelihood ratio of the two histograms is 1 + X/m, X = xi_1 + .. + xi_m independent, E xi = 0, e^-eps - 1 <= xi <=
 e^eps - 1 for any eps-LDP randomizer. Since (1 + X/m)^a is convex in each xi, the two-point law on the ends is worst:
-binary randomized response, p = 1/(E + 1), E = e^eps (spec X1). If a client reports with probability s only, xi is that
+binary randomized response, p = 1/(E + 1), E = e^eps (GI-X1). If a client reports with probability s only, xi is that
 law with probability s and 0 otherwise; k-ary randomized response is s = (E + 1)/(E + k - 1).
 """
 

@@ -1,7 +1,7 @@
 """Chen et al., "Renyi Differential Privacy in the Shuffle Model: Enhanced Amplification Bounds", beside its exact pair.
 
 The divergence of the pair itself, an upper bound for every shuffled protocol of local_epsilon-DP randomizers, is
-`divergence._clones_renyi.clones_rdp`. Here: closed two-sided bounds on it, what is built on it, and the paper's closed
+`divergence.clones._renyi.clones_rdp`. Here: closed two-sided bounds on it, what is built on it, and the paper's closed
 forms, which are estimates and no bounds (the functions called `asymptotic` and `published`). Replace-one adjacency,
 lanes [L], orders static; every pair is symmetric, so that there is one direction. Outside its domain an upper bound
 is inf, a lower one 0. s = tanh(local_epsilon/2), M = order - 1, and m - 1 ~ Bin(n - 1, p) throughout.
@@ -104,12 +104,12 @@ def moment_sandwich_rdp(
 def cosh_sandwich_rdp(
     num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int
 ) -> Enclosure:
-    """Lower and upper bounds [A, L] on the pair's Renyi divergences at orders > 1, one sum over the counts (spec S20).
+    """Lower and upper bounds [A, L] on the pair's Renyi divergences at orders > 1, one sum over the counts (CH-S20).
 
         e^(M D) between E H(2 M s) and E H(M local_epsilon),   H(k) = cosh(k/m)^m (1 + s tanh(k/m)),
 
     from 2 s x <= 2 atanh(s x) <= local_epsilon x on [0, 1], and E cosh(k x) = cosh(k/m)^m for x a mean of m signs.
-    The upper bound is attained at n = 1. Outside the window, which is `_clones.window_for`'s, H falls with m, and
+    The upper bound is attained at n = 1. Outside the window, which is `clones._profile.window_for`'s, H falls with m, and
     Chernoff bounds the mass; where the window is too small, the upper bound is loose. Rounded outward by 2^-40.
     """
     known = _in_domain(num_reports, clone_prob, local_epsilon)
@@ -164,7 +164,7 @@ def block_epoch_rdp(
 def local_epsilon_for_slope(
     num_reports: jax.Array, num_epochs: jax.Array, slope: jax.Array, highest: jax.Array, *, orders: Sequence[float]
 ) -> jax.Array:
-    """Largest local epsilon [L] found in [0, highest] with num_epochs D <= slope order at all `orders` (spec S16).
+    """Largest local epsilon [L] found in [0, highest] with num_epochs D <= slope order at all `orders` (CH-S16).
 
     D from above, for randomizers without further structure (clone probability e^-local_epsilon); by halving.
     """

@@ -1,6 +1,6 @@
 """The best of the published bounds on random allocation: "our methods combined" in the paper's figures.
 
-Feldman and Shenfeld 2025, "Privacy amplification by random allocation"; spec S16.
+Feldman and Shenfeld 2025, "Privacy amplification by random allocation"; RA-S16.
 """
 
 from typing import Any
