@@ -15,14 +15,12 @@ import numpy as np
 from jaxacct._answering import DELTA, EPSILON, Query
 from jaxacct._inverting import invert
 from jaxacct._types import Bound, Direction, NeighboringRelation, TooFineError
-from jaxacct.bounds.allocation._by_poisson import doob_tail
 from jaxacct.bounds.allocation._decomposition import decomposition_delta, decomposition_epsilon
 from jaxacct.bounds.allocation._exact import is_single_round, single_round_delta, single_round_epsilon
 from jaxacct.bounds.allocation._largest_output import largest_output_delta, largest_output_epsilon
 from jaxacct.bounds.allocation._overlap import overlap_remove_rdp
 from jaxacct.bounds.allocation._partial import is_partial_round, partial_round_delta, partial_round_epsilon
-from jaxacct.bounds.allocation._posterior_rate import truncated_delta, truncated_epsilon
-from jaxacct.bounds.allocation._recursive import untied_tail
+from jaxacct.bounds.allocation._posterior_rate import doob_tail, truncated_delta, truncated_epsilon, untied_tail
 from jaxacct.bounds.discrete import has_types, types_delta, types_epsilon
 from jaxacct.bounds.laplace import laplace_delta, laplace_epsilon
 from jaxacct.bounds.poisson._exact import SIZES, inverts

@@ -16,7 +16,7 @@ from jaxacct._describing import assumptions, describe, parameters, poisson_at_sa
 from jaxacct._methods import relation_of
 from jaxacct._types import Bound, NeighboringRelation, OrderEdgeWarning
 from jaxacct._validate import check_precision
-from jaxacct.accounting import Entry, compare, deciding
+from jaxacct.accounting import Entry, deciding
 from jaxacct.intervals import PrecisionWarning, delta_interval, distribution_theorem, epsilon_interval
 from jaxacct.mechanisms import Shuffled
 from jaxacct.membership import tradeoff
@@ -298,9 +298,3 @@ def comparison_text(entries: tuple[Entry, ...], solved: str) -> str:
     for i, source in enumerate(sources, 1):
         lines += textwrap.wrap(source, 80, initial_indent=f"{f'[{i}]':<5}", subsequent_indent="     ")
     return "\n".join(lines)
-
-
-def compare_text(mechanism: Any, **target: Any) -> str:
-    """`jaxacct.compare` as a table."""
-    solved = "delta" if target.get("target_epsilon") is not None else "epsilon"
-    return comparison_text(compare(mechanism, **target), solved)

@@ -19,11 +19,11 @@ from jaxacct._precision import Rounding, float64_kernel
 from jaxacct.bounds import gaussian
 from jaxacct.bounds.allocation import _renyi as allocation
 from jaxacct.bounds.discrete import types_delta
-from jaxacct.bounds.shuffle._special_pairs import at_real_orders
 from jaxacct.composition import compose_gaussian_mu
 from jaxacct.conversion import curve_delta, curve_epsilon, delta_from_log
 from jaxacct.divergence.allocation._fractional import fractional_rdp
 from jaxacct.divergence.allocation._powers import general_rdp
+from jaxacct.papers.girgis._upper import at_real_orders
 from jaxacct.papers.random_allocation._discrete_moments import discrete_log_moments
 from jaxacct.papers.random_allocation._overlap_exact import exact_overlap_rdp
 

@@ -31,30 +31,37 @@ from _reference_allocation import (
 from scipy.optimize import minimize_scalar
 
 import jaxacct as ja
-from jaxacct.bounds.allocation._by_poisson import (
-    Width,
-    azuma_tail,
-    doob_log_tail,
-    doob_tail,
-    large_noise_delta,
-    truncation_rate,
-)
 from jaxacct.bounds.allocation._decomposition import (
-    capped_poisson_delta,
     decomposition_delta,
     decomposition_epsilon,
     decomposition_pld,
 )
 from jaxacct.bounds.allocation._largest_output import largest_output_delta, largest_output_epsilon
 from jaxacct.bounds.allocation._overlap import overlap_remove_rdp
-from jaxacct.bounds.allocation._posterior_rate import _log_total, posterior_rate, truncated_delta, truncated_epsilon
-from jaxacct.bounds.allocation._recursive import tied_tail, untied_tail
+from jaxacct.bounds.allocation._posterior_rate import (
+    _log_total,
+    doob_tail,
+    truncated_delta,
+    truncated_epsilon,
+    untied_tail,
+)
 from jaxacct.bounds.discrete import types_delta
 from jaxacct.bounds.poisson._profile import runs_of
 from jaxacct.curves._convolution import compose_plds
-from jaxacct.curves._from_profile import convex_envelope, dominating_pld, profile_of
+from jaxacct.curves._from_profile import dominating_pld, profile_of
 from jaxacct.curves._from_profile_below import Bracketed, dominated_pld
+from jaxacct.papers.random_allocation._capped_poisson import capped_poisson_delta
 from jaxacct.papers.random_allocation._combined import combined_delta, combined_epsilon
+from jaxacct.papers.random_allocation._envelope import convex_envelope
+from jaxacct.papers.random_allocation._posterior_rate import posterior_rate
+from jaxacct.papers.random_allocation._recursive import tied_tail
+from jaxacct.papers.random_allocation._truncated_poisson import (
+    Width,
+    azuma_tail,
+    doob_log_tail,
+    large_noise_delta,
+    truncation_rate,
+)
 from jaxacct.utility import mean_estimation_variance
 
 cosh_tail = functools.partial(azuma_tail, width=Width.COSH)
@@ -191,7 +198,7 @@ def test_p5_the_shift_grows_with_the_copies() -> None:
     one_shift = gaussian_delta(epsilon - (1.0 - 1.0 / n) / (2.0 * sigma**2), sigma * math.sqrt(n / m))
     run = ja.RandomAllocation(ja.Gaussian(sigma), n, num_epochs=m)
     assert one_shift == pytest.approx(0.00853, abs=1e-5)
-    assert one_shift < 1.11219699606e-2  # exact, by the spec
+    assert one_shift < 1.11219699606e-2  # exact, from our specification
     assert ja.delta(run, epsilon, method="geometric mean", direction=ADD) > 1.11219699606e-2
 
 

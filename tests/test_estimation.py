@@ -32,7 +32,7 @@ REFERENCE = [
     if entry["system"] in ("S17", "S18", "S19")
 ]
 
-# sigma, t, epsilon, delta by direction: exact (Bromwich and Mellin-Barnes inversions, our specification's anchor numbers)
+# sigma, t, epsilon, delta by direction: exact (Bromwich and Mellin-Barnes inversions; anchors of our specification)
 EXACT = [
     (1.0, 100, 0.5, {REMOVE: 4.40890803386304e-5, ADD: 5.92528369170911e-7}),
     (2.0, 10, 0.5, {REMOVE: 1.13084995654202e-4, ADD: 7.17262403162757e-5}),

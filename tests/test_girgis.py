@@ -43,6 +43,7 @@ from jaxacct.bounds.shuffle import _special_pairs as girgis
 from jaxacct.bounds.shuffle import _special_pairs_exact as mixture
 from jaxacct.divergence.response import _lattice_comb as comb
 from jaxacct.divergence.response._renyi import response_window
+from jaxacct.papers.girgis import _mixture as mixtures
 
 NEVER = 1.0 + 1e-12  # how far rounding may carry an oracle in double precision
 
@@ -470,7 +471,7 @@ def test_sampled_reports(share):
 def test_sampled_mixture_at_its_ends():
     orders = (2, 4, 8)
     for n, local in ((50, 1.0), (10**5, 1.0)):
-        sizes = mixture.sampled_mixture_statics(n, local, orders)
+        sizes = mixtures.sampled_mixture_statics(n, local, orders)
         everyone = sampled_mixture(n, local, 1.0, orders=orders, **sizes)
         np.testing.assert_allclose(everyone, mixture_at_all(n, local, orders), rtol=1e-11)
         assert (sampled_mixture(n, local, 0.0, orders=orders, **sizes) == 0).all()
@@ -500,7 +501,7 @@ def test_published_sampling():
     assert tight[2][0] == pytest.approx(math.log1p(0.01 * math.expm1(base[0])), rel=1e-13)
     # at the expected number of clients it is an estimate; the certified bound, for all of them, is the smaller here
     published = published_sampled(0.1, n / 10, local, orders=orders, general=True)
-    sizes = mixture.sampled_mixture_statics(n, local, orders)
+    sizes = mixtures.sampled_mixture_statics(n, local, orders)
     assert (sampled_mixture(n, local, 0.1, orders=orders, **sizes) < published).all()
 
 

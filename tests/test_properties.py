@@ -290,7 +290,7 @@ def test_epsilon_is_never_below_the_exact_one(direction):
 
 
 def test_rdp_agrees_with_the_exact_anchors():
-    """Our specification's anchor numbers: both directions at sigma = 1, t = 100; remove at fractional orders by the chord."""
+    """Anchors of our specification: both directions at sigma = 1, t = 100; remove at fractional orders by the chord."""
     add = ja.rdp(allocation(1.0, 100), [1.5, 2.0, 3.0, 32.0], direction=Direction.ADD).values
     np.testing.assert_allclose(
         add, [0.0125255424190512, 0.0166413892131402, 0.0247933531222794, 0.235946210714721], rtol=1e-12

@@ -53,7 +53,9 @@ from jaxacct.bounds.shuffle import _approximate as reductions
 from jaxacct.bounds.shuffle import _closed_form as closed
 from jaxacct.bounds.shuffle import _rounds as composition
 from jaxacct.divergence.clones._profile import clones_delta, clones_epsilon, window_for
+from jaxacct.papers.clones import _closed_form as other_forms
 from jaxacct.papers.clones import _comparison as comparison
+from jaxacct.papers.clones import _reductions as results
 
 ROWS = json.loads((Path(__file__).parent / "reference" / "fmt-clones.json").read_text())
 ENTRIES = [
@@ -172,9 +174,9 @@ def test_stated_condition_is_harmless_and_the_formula_fails_later():
 def test_closed_form_domain_and_inverse(form, args):
     parameters = {
         pure_form: closed.pure_parameters,
-        clone_only_form: closed.clone_only_parameters,
-        three_component_form: closed.three_component_parameters,
-        k_ary_form: closed.k_ary_parameters,
+        clone_only_form: other_forms.clone_only_parameters,
+        three_component_form: other_forms.three_component_parameters,
+        k_ary_form: other_forms.k_ary_parameters,
     }[form]
     inverse = Kernel(lambda n, epsilon, *a: closed.closed_form_log_delta(n, parameters(*a), epsilon))
     for n in (1e3, 1e5, 1e8):
@@ -257,7 +259,7 @@ def test_deletion_does_not_double():
         assert worst(law, reference, 2.0) <= 0.01 + 1e-15
     attained = hockey_stick(p, q, 4.0)
     assert attained > 2 * 0.01
-    guarantee = Kernel(lambda e, d: tuple(reductions.replacement_from_deletion(reductions.Guarantee(e, d))))
+    guarantee = Kernel(lambda e, d: tuple(results.replacement_from_deletion(reductions.Guarantee(e, d))))
     epsilon, log_delta = guarantee(math.log(2.0), math.log(0.01))
     assert epsilon == 2 * math.log(2.0)
     assert attained * (1 - 1e-12) <= math.exp(log_delta) <= attained * (1 + 1e-12)
@@ -268,7 +270,7 @@ def test_purification(seed):
     rng = np.random.default_rng(seed)
     law, reference = rng.dirichlet(np.full(7, 0.3), 2)
     epsilon = rng.uniform(0.1, 1.5)
-    got = reductions.purified(law, reference, epsilon)
+    got = results.purified(law, reference, epsilon)
     assert math.isclose(got.probabilities.sum(), 1.0, rel_tol=1e-12)
     assert np.all(got.probabilities <= math.exp(epsilon) * reference * (1 + 1e-12))
     assert np.all(got.probabilities >= math.exp(-epsilon) * reference * (1 - 1e-12))

@@ -32,7 +32,7 @@ from jaxacct._precision import Kernel
 from jaxacct.divergence.clones import _multi_component as component
 from jaxacct.divergence.clones import _multi_component_mean as mean
 from jaxacct.divergence.clones._profile import clones_delta
-from jaxacct.divergence.response import _binary as binary
+from jaxacct.papers.clones._limits import amplification_limit
 
 TOL_SUM = 4e-12  # both ends of a double sum, relative: twice what it documents for n < 1e6
 TOL_TAIL = 3e-12  # binary response: log delta below the truth, relative to 1 + |log delta|, n to 1e5
@@ -262,7 +262,7 @@ def test_delta_floor_is_met_near_the_local_epsilon(n, local):
 
 
 def test_amplification_limit():
-    limit = Kernel(binary.amplification_limit)(1000.0, 4.0)
+    limit = Kernel(amplification_limit)(1000.0, 4.0)
     assert math.isclose(limit, -999 * math.log1p(-0.5 * math.exp(-4.0)), rel_tol=1e-14)
     assert math.isclose(limit, 1000 * math.exp(-4.0) / 2, rel_tol=0.01)
 

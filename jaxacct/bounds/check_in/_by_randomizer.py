@@ -1,6 +1,6 @@
 """Shuffled check-ins, each local randomizer by what holds for it: upper and lower bounds on lanes.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", by the sound replacements of its spec
+Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", by the sound replacements
 (CI-S21, CI-S23) over Feldman, McMillan and Talwar's clones pair. Replace-one adjacency; every upper bound covers both
 directions. Outside a regime an upper bound is inf (log delta 0), a lower one 0 (-inf).
 

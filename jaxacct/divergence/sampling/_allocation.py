@@ -3,8 +3,8 @@
 Every sampler is a function of a key and the run's parameters that returns, for L independent samples, the privacy loss
 and the log of an importance weight, float64 [L] each: delta(eps) is the mean of weight * (1 - e^(eps - loss))_+
 (RA-S17, RA-S18). Steps are drawn in tiles of `rows` x L coordinates and summed as they come. Coordinates are float32
-normals g, with likelihood ratio W = e^(s g - s^2/2), s = 1/sigma, summed in float64: an error of 5e-7 s |g| each, without
-bias to first order. REMOVE is P against Q, ADD is Q against P; under P the record is in step one, by symmetry.
+normals g, with likelihood ratio W = e^(s g - s^2/2), s = 1/sigma, summed in float64: an error of 5e-7 s |g| each,
+without bias to first order. REMOVE is P against Q, ADD is Q against P; under P the record is in step one, by symmetry.
 """
 
 from collections.abc import Callable, Sequence

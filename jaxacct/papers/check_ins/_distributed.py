@@ -2,8 +2,8 @@
 
 Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorem 4 with its missing term (CI-S17,
 CI-S24). The sum of k reports has noise of variance k sigma^2 and two data are `gap` noise deviations of one report
-apart: the base is a Gaussian with s_k = gap^2 / k. Upper bounds, replace-one adjacency, whole orders 2..A. Not monotone in the
-probability: fewer reports mean less noise.
+apart: the base is a Gaussian with s_k = gap^2 / k. Upper bounds, replace-one adjacency, whole orders 2..A. Not
+monotone in the probability: fewer reports mean less noise.
 """
 
 import enum

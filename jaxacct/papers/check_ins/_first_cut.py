@@ -14,12 +14,12 @@ import jax.numpy as jnp
 from jaxacct.bounds.shuffle._approximate import (
     Guarantee,
     log_replacement_cost,
-    subsampled,
     with_replacement_cost,
 )
 from jaxacct.bounds.shuffle._closed_form import closed_form_epsilon, pure_parameters
 from jaxacct.papers.check_ins._distributed import binomial_upper_tail_log
 from jaxacct.papers.check_ins._renyi import log_response_excess
+from jaxacct.papers.clones._reductions import subsampled
 from jaxacct.special import log_sum_exp, map_rows, softplus
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 

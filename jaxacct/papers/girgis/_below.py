@@ -10,7 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxacct.divergence.response._renyi import LARGEST, response_renyi, response_window
+from jaxacct.divergence.response._renyi import LARGEST, response_window
+from jaxacct.papers.girgis._response import response_renyi
 from jaxacct.papers.girgis._ternary_response import ternary_response_renyi, ternary_window
 
 
