@@ -14,6 +14,7 @@ from jaxacct.divergence.clones._renyi import clones_rdp
 from jaxacct.divergence.clones._tradeoff import clones_gdp, clones_tradeoff, normal_upper_quantile
 from jaxacct.divergence.response import _binary as binary
 from jaxacct.papers.chen import _bounds as chen
+from jaxacct.papers.chen import _estimates as estimates
 from jaxacct.special import log_normal_tail
 
 _ROUNDING = "certified width: the rounding booked, 2e-13 and in proportion to the order"
@@ -36,10 +37,10 @@ _masses = Kernel(lambda *args: tuple(chen.pair_masses(*args)))
 _tradeoff = Kernel(clones_tradeoff, lane_bytes=lane_bytes)
 _delta, _epsilon = Kernel(clones_delta, lane_bytes=lane_bytes), Kernel(clones_epsilon, lane_bytes=lane_bytes)
 _epoch = Kernel(lambda n, block, eps, *, orders: tuple(chen.block_epoch_rdp(n, block, eps, orders=orders)))
-_laplace, _laplace_scale = Kernel(chen.laplace_rdp), Kernel(chen.laplace_scale)
-_asymptotic_gdp, _published_gdp = Kernel(chen.asymptotic_gdp), Kernel(chen.published_gdp)
-_asymptotic_rdp, _published_rdp = Kernel(chen.asymptotic_rdp), Kernel(chen.published_rdp)
-_published_local = Kernel(chen.published_local_epsilon)
+_laplace, _laplace_scale = Kernel(chen.laplace_rdp), Kernel(estimates.laplace_scale)
+_asymptotic_gdp, _published_gdp = Kernel(estimates.asymptotic_gdp), Kernel(estimates.published_gdp)
+_asymptotic_rdp, _published_rdp = Kernel(estimates.asymptotic_rdp), Kernel(estimates.published_rdp)
+_published_local = Kernel(estimates.published_local_epsilon)
 _binary_delta = Kernel(binary.binary_response_log_delta)
 _gaussian_tradeoff = Kernel(lambda alpha, mu: jnp.exp(log_normal_tail(mu - normal_upper_quantile(jnp.log(alpha)))))
 

@@ -17,9 +17,15 @@ from jaxacct.divergence.clones._profile import clones_delta, window_for
 from jaxacct.divergence.clones._renyi import clones_rdp
 from jaxacct.divergence.response import _special_pair as special
 from jaxacct.divergence.response._binary import binary_response_log_delta, binary_response_window
-from jaxacct.divergence.response._renyi import response_renyi, response_window
+from jaxacct.divergence.response._renyi import response_window
+from jaxacct.papers.clones import _rounds as rounds
 from jaxacct.papers.girgis import _below as below
+from jaxacct.papers.girgis import _mixture as mixtures
+from jaxacct.papers.girgis import _published as estimate
+from jaxacct.papers.girgis import _special_pairs as pairs
+from jaxacct.papers.girgis import _upper as upper
 from jaxacct.papers.girgis._histogram import MOST_CELLS, histogram_rdp
+from jaxacct.papers.girgis._response import response_renyi
 from jaxacct.papers.girgis._ternary_response import ternary_response_renyi, ternary_window
 from jaxacct.special import at_real_orders
 
@@ -34,32 +40,32 @@ def _theorem1_real(n, local_epsilon, *, orders):
 
 theorem1_real = Kernel(_theorem1_real)
 best_split, simple, earlier = (
-    Kernel(girgis.best_split_rdp),
-    Kernel(girgis.simple_rdp),
+    Kernel(upper.best_split_rdp),
+    Kernel(upper.simple_rdp),
     Kernel(girgis.earlier_rdp),
 )
-cap, remark3, paper = Kernel(girgis.cap_rdp), Kernel(girgis.remark3_split), Kernel(girgis.paper_rdp)
+cap, remark3, paper = Kernel(girgis.cap_rdp), Kernel(upper.remark3_split), Kernel(girgis.paper_rdp)
 published_sampled = Kernel(
-    lambda s, n, e, *, orders, general: girgis.published_sampled_rdp(
+    lambda s, n, e, *, orders, general: estimate.published_sampled_rdp(
         girgis.theorem1_rdp(n, e, orders=tuple(range(2, max(orders) + 1))), s, orders=orders, general=general
     )
 )
 exact_mixture = Kernel(mixture.mixture_rdp, lane_bytes=mixture.mixture_lane_bytes)
-moment_mixture = Kernel(mixture.moment_mixture_rdp, lane_bytes=2**20)
-sampled_mixture = Kernel(mixture.sampled_mixture_rdp, lane_bytes=2**22)
+moment_mixture = Kernel(mixtures.moment_mixture_rdp, lane_bytes=2**20)
+sampled_mixture = Kernel(mixtures.sampled_mixture_rdp, lane_bytes=2**22)
 lower_response, lower_simple = Kernel(below.response_lower_rdp), Kernel(below.simple_lower_rdp)
 lower, ternary = Kernel(below.lower_rdp, lane_bytes=below.lower_lane_bytes), Kernel(ternary_response_renyi)
 response = Kernel(
     lambda n, e, *, orders, window, reverse: tuple(response_renyi(n, e, orders=orders, window=window, reverse=reverse))
 )
-moment_bound, special_excess = Kernel(special.moment_bound_log_excess), Kernel(special.special_pair_log_excess)
+moment_bound, special_excess = Kernel(special.moment_bound_log_excess), Kernel(pairs.special_pair_log_excess)
 known_moment_bound = Kernel(
     lambda m, e, chi2, *, orders: special.moment_bound_log_excess(m, e, orders=orders, log_chi_square=chi2)
 )
 exponential = Kernel(lambda m, e, a, *, sharp: special.exponential_log_moment(m, e, a, sharp=sharp))
-log_moments, moment_tail = Kernel(special.log_moments), Kernel(special.log_moment_bound)
-chi_square = Kernel(special.largest_chi_square)
-simple_epsilon, optimal_log_delta = Kernel(composition.simple_epsilon), Kernel(composition.optimal_log_delta)
+log_moments, moment_tail = Kernel(pairs.log_moments), Kernel(pairs.log_moment_bound)
+chi_square = Kernel(pairs.largest_chi_square)
+simple_epsilon, optimal_log_delta = Kernel(rounds.simple_epsilon), Kernel(composition.optimal_log_delta)
 binary_delta = Kernel(binary_response_log_delta)
 pair_delta = Kernel(
     lambda e, n, local, *, window: clones_delta(e, n, np.e**-local, local, window=window).log_delta.upper

@@ -24,7 +24,7 @@ def true_delta(args: dict[str, Any]) -> float:
 
 
 def all_ranks_delta(args: dict[str, Any]) -> float:
-    """With every rank kept, the order-statistics sample is the naive one, and its mean delta itself (spec S18)."""
+    """With every rank kept, the order-statistics sample is the naive one, and its mean delta itself (RA-S18)."""
     last = args["num_steps"] - (1 if args["direction"] == "remove" else 0)
     if list(args["orders"]) != list(range(1, last + 1)):
         raise Declined("some ranks are left out: the mean is above delta")

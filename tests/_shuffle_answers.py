@@ -23,7 +23,12 @@ from jaxacct.divergence.clones._profile import clones_delta, clones_epsilon, lan
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.divergence.response import _binary as binary
 from jaxacct.papers.chen._bounds import pair_masses
+from jaxacct.papers.clones import _closed_form as other_forms
 from jaxacct.papers.clones import _comparison as comparison
+from jaxacct.papers.clones import _limits as limits
+from jaxacct.papers.clones import _reductions as results
+from jaxacct.papers.clones import _rounds as rounds
+from jaxacct.papers.clones import _three_components as three
 from jaxacct.papers.clones._blocks import block_delta
 
 _ROUNDED_UP = "closed form, rounded up by 2^-46"
@@ -50,7 +55,7 @@ def closed_form(parameters):
 def component_kernel(pair):
     def fn(epsilon, num_reports, *args, num_clones, num_rest, num_heads):
         windows = {"num_clones": num_clones, "num_rest": num_rest, "num_heads": num_heads}
-        return tuple(component.component_delta(epsilon, num_reports, pair(*args), **windows))
+        return tuple(three.component_delta(epsilon, num_reports, pair(*args), **windows))
 
     kernel = Kernel(fn)
 
@@ -79,27 +84,30 @@ def mean_kernel(pair):
     return evaluate
 
 
-pure_form, rederived_form = closed_form(closed.pure_parameters), closed_form(closed.rederived_parameters)
-clone_only_form = closed_form(closed.clone_only_parameters)
-three_component_form, k_ary_form = closed_form(closed.three_component_parameters), closed_form(closed.k_ary_parameters)
-three_component = component_kernel(component.three_component_pair)
-k_ary_three_component = component_kernel(component.k_ary_three_component_pair)
+pure_form, rederived_form = closed_form(closed.pure_parameters), closed_form(other_forms.rederived_parameters)
+clone_only_form = closed_form(other_forms.clone_only_parameters)
+three_component_form, k_ary_form = (
+    closed_form(other_forms.three_component_parameters),
+    closed_form(other_forms.k_ary_parameters),
+)
+three_component = component_kernel(three.three_component_pair)
+k_ary_three_component = component_kernel(three.k_ary_three_component_pair)
 k_ary_blanket = component_kernel(component.k_ary_blanket_pair)
-three_component_mean = mean_kernel(component.three_component_pair)
+three_component_mean = mean_kernel(three.three_component_pair)
 k_ary_mean = mean_kernel(component.k_ary_blanket_pair)
 k_ary_elsewhere = mean_kernel(mean.k_ary_elsewhere_pair)
 binary_delta, binary_epsilon = Kernel(binary.binary_response_log_delta), Kernel(binary.binary_response_epsilon)
-delta_floor = Kernel(binary.clones_log_delta_floor)
-simple_epsilon, optimal_log_delta = Kernel(composition.simple_epsilon), Kernel(composition.optimal_log_delta)
-optimal_epsilon, with_slack = Kernel(composition.optimal_epsilon), Kernel(composition.log_delta_with_slack)
+delta_floor = Kernel(limits.clones_log_delta_floor)
+simple_epsilon, optimal_log_delta = Kernel(rounds.simple_epsilon), Kernel(composition.optimal_log_delta)
+optimal_epsilon, with_slack = Kernel(composition.optimal_epsilon), Kernel(rounds.log_delta_with_slack)
 girgis_rdp, balle_delta = Kernel(theorem1_rdp), Kernel(comparison.balle_blanket_delta)
 replacement_epsilon = Kernel(comparison.sampling_with_replacement_epsilon)
-frequency_error = Kernel(reductions.frequency_mean_squared_error)
-frequency_epsilon = Kernel(reductions.frequency_local_epsilon)
-sufficient_noise, least_noise = Kernel(reductions.sufficient_gaussian_noise), Kernel(reductions.gaussian_noise)
+frequency_error = Kernel(results.frequency_mean_squared_error)
+frequency_epsilon = Kernel(results.frequency_local_epsilon)
+sufficient_noise, least_noise = Kernel(results.sufficient_gaussian_noise), Kernel(results.gaussian_noise)
 gaussian_delta = Kernel(gaussian_log_delta)
 subsampled = Kernel(
-    lambda epsilon, log_delta, q: tuple(reductions.subsampled(reductions.Guarantee(epsilon, log_delta), q))
+    lambda epsilon, log_delta, q: tuple(results.subsampled(reductions.Guarantee(epsilon, log_delta), q))
 )
 
 
@@ -127,13 +135,13 @@ def gaussian_epsilon(num_reports, local_epsilon, clip_over_sigma, log_delta, *, 
 @Kernel
 def largest_local_epsilon(num_reports, epsilon, log_delta, *, window):
     profile = reductions.pure_profile(window=window)
-    return reductions.largest_local_epsilon(profile, num_reports, epsilon, log_delta, 10.0 + epsilon)
+    return results.largest_local_epsilon(profile, num_reports, epsilon, log_delta, 10.0 + epsilon)
 
 
 @Kernel
 def fewest_reports(local_epsilon, epsilon, log_delta, *, window):
     profile = reductions.pure_profile(window=window)
-    return reductions.fewest_reports(profile, local_epsilon, epsilon, log_delta, 1e9 + 0.0 * epsilon)
+    return results.fewest_reports(profile, local_epsilon, epsilon, log_delta, 1e9 + 0.0 * epsilon)
 
 
 def _weighted(form, weight, *names):
@@ -180,7 +188,7 @@ def _eps_shuffled_gaussian(a):
 
 def _clip_tv(a):
     laws = [np.asarray([number(v) for v in a[name]]) for name in ("rx", "rho")]
-    return reductions.purified(*laws, exponent(a, "eps")).total_variation
+    return results.purified(*laws, exponent(a, "eps")).total_variation
 
 
 def _gaussian_delta_at_paper_sigma(a):

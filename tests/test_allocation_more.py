@@ -407,7 +407,7 @@ def test_overlaps_fail_closed() -> None:
     assert exact_overlap_rdp(ja.RandomAllocation(ja.Laplace(1.0), 10, 3), order=2) == math.inf
 
 
-# spec S4: float64 trapezoid with a closed inner expectation
+# RA-S4: float64 trapezoid with a closed inner expectation
 @pytest.mark.parametrize(
     ("sigma", "num_selected", "epsilon", "direction", "exact"),
     [(1.0, 1, 0.5, ADD, 0.0980949441), (0.5, 2, 2.0, ADD, 0.520332643), (1.0, 2, 0.5, REMOVE, 0.315715709)],

@@ -1,6 +1,7 @@
 """Renyi divergences of check-ins by the number of reports: Theorem 2 and what it is made of.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorem 2 and Lemma 2 (spec S4, S9, S10).
+Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorem 2 and Lemma 2 (CI-S4, CI-S9,
+CI-S10).
 Given K = k, a uniform k-subset reports, so that with A_k = E_Q[(P/Q)^a] and rate k/n
 
     e^((a-1) R_a) <= sum_k w_k A_k,   A_0 = 1,
@@ -112,7 +113,7 @@ def _log_binomials(max_order: int) -> np.ndarray:
 def log_sampled_excess(
     base: BaseMoments, log_rate: jax.Array, order: jax.Array, log_choose: jax.Array, *, capped: bool = True
 ) -> jax.Array:
-    """log(A - 1) at one whole order for a uniform subset at rate e^log_rate (Theorem of S10); [..] of `base`."""
+    """log(A - 1) at one whole order for a uniform subset at rate e^log_rate (Theorem of CI-S10); [..] of `base`."""
     j = _whole(base.log_ternary)
     chosen = log_choose.reshape(j.shape)
     use = (j >= 2.0) & (j <= order) & (base.log_ternary > -jnp.inf) & (log_rate > -jnp.inf)
@@ -133,7 +134,7 @@ def _each_order(row: Callable[[jax.Array, jax.Array], jax.Array], max_order: int
 
 
 def subset_rdp(rate: jax.Array, base: BaseMoments, *, capped: bool = True) -> jax.Array:
-    """A uniform m of n users at rate m/n [L], orders 2..A, [A - 1, L] (spec S10); `base` [A + 1, L]."""
+    """A uniform m of n users at rate m/n [L], orders 2..A, [A - 1, L] (CI-S10); `base` [A + 1, L]."""
     log_rate = jnp.log(jnp.maximum(rate, 1e-300))
 
     def row(order: jax.Array, chosen: jax.Array) -> jax.Array:

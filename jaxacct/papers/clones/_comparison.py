@@ -1,4 +1,4 @@
-"""Earlier bounds on shuffling, to be drawn beside ours: "Hiding Among the Clones", section 7 and Figure 2 (spec S20).
+"""Earlier bounds on shuffling, to be drawn beside ours: "Hiding Among the Clones", section 7 and Figure 2 (CL-S20).
 
 Not used for any answer. Each function says whether it is a bound of a paper at hand, one that is only recalled (its
 statement was not checked against its source), or an estimate.

@@ -1,6 +1,6 @@
 """The best of the published bounds on random allocation: "our methods combined" in the paper's figures.
 
-Feldman and Shenfeld 2025, "Privacy amplification by random allocation"; spec S16.
+Feldman and Shenfeld 2025, "Privacy amplification by random allocation"; RA-S16.
 """
 
 from typing import Any
@@ -11,15 +11,15 @@ import jax.numpy as jnp
 from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Direction
 from jaxacct._validate import check_delta, check_epsilon
-from jaxacct.bounds.allocation._by_poisson import azuma_tail
 from jaxacct.bounds.allocation._decomposition import decomposition_delta, decomposition_epsilon
 from jaxacct.bounds.allocation._posterior_rate import truncated_delta, truncated_epsilon
-from jaxacct.bounds.allocation._recursive import tied_tail
 from jaxacct.bounds.allocation._renyi import closed_form_add_epsilon, closed_form_add_log_delta, direct_remove_rdp, uses
 from jaxacct.bounds.gaussian import unamplified_epsilon, unamplified_log_delta
 from jaxacct.bounds.poisson._profile import concrete_base, runs_of
 from jaxacct.conversion import delta_from_log, epsilon_from_rdp, log_delta_from_rdp
 from jaxacct.mechanisms import Gaussian, RandomAllocation
+from jaxacct.papers.random_allocation._recursive import tied_tail
+from jaxacct.papers.random_allocation._truncated_poisson import azuma_tail
 
 _ORDERS = tuple(float(a) for a in range(2, 257))
 

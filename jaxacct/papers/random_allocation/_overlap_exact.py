@@ -5,7 +5,7 @@ the t steps: a step that lies in c of them contributes E_Q Y^c = q^{c(c-1)/2}, q
 
     E_Q X^a = E q^{sum_{i<j} |I_i & I_j|}
 
-(Feldman and Shenfeld 2025, Theorem 3.1; spec S4). At order 2 this is what `overlap_remove_rdp` sums. Orders 2 and 3 by
+(Feldman and Shenfeld 2025, Theorem 3.1; RA-S4). At order 2 this is what `overlap_remove_rdp` sums. Orders 2 and 3 by
 the law of the overlaps; beyond, for small k, as a coefficient of a polynomial in one variable for each subset:
 
     E_Q X^a = [z_1^k .. z_a^k] (sum_{S of 1..a} q^{|S|(|S|-1)/2} z^S)^t / C(t, k)^a.

@@ -1,30 +1,18 @@
-"""Tails of the posterior rate of random allocation from a bound on its own add profile.
+"""BOUND, from above, on how often the posterior rate of random allocation exceeds a cap, from its own add profile.
 
-Feldman and Shenfeld 2025, "Privacy amplification by random allocation", Theorem 4.2; for `truncated_delta` and
+Feldman and Shenfeld 2025, "Privacy amplification by random allocation", Theorem 4.2 (RA-S8); for `truncated_delta` and
 `truncated_epsilon`. The rate of 1-out-of-n exceeds eta where the loss of the outputs so far is above log(n eta), and
 Markov's inequality bounds that by the profile at a smaller loss.
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from jaxacct._types import Direction
-from jaxacct.bounds.allocation._decomposition import decomposition_profile
-from jaxacct.bounds.allocation._posterior_rate import Tail
-from jaxacct.special import down, up
-
-_INNER_EXCESS = 0.05  # rate of the inner decomposition, times n
-_NUM_THRESHOLDS = 256
-# Upper bounds on the add profile of 1-out-of-n: from n and epsilons [E] to delta [E].
-AddProfile = Callable[[int, np.ndarray], np.ndarray]
-
-
-def decomposition_add_profile(base: Any) -> AddProfile:
-    """The add profile by Theorem 4.6 at a small rate."""
-    return lambda n, epsilons: decomposition_profile(base, n, _INNER_EXCESS / n, Direction.ADD)(epsilons)
+from jaxacct.bounds.allocation._posterior_rate import AddProfile, Tail, decomposition_add_profile
+from jaxacct.special import down
 
 
 def recursive_rate(num_steps: int, inner_epsilon: float) -> float:
@@ -35,7 +23,7 @@ def recursive_rate(num_steps: int, inner_epsilon: float) -> float:
 def recursive_factor(inner_epsilon: float, direction: Direction) -> float:
     """What multiplies the inner delta in Theorem 4.2, rounded up: tau = 1/(e^eps' (e^eps' - 1)), add e^{2 eps'} tau.
 
-    The proof's factor of 2, from a two-sided lemma, is not needed (spec T4): for one side
+    The proof's factor of 2, from a two-sided lemma, is not needed (RA-T4): for one side
     P(loss > 2 eps') <= delta(eps')/(1 - e^-eps').
     """
     scale = -2.0 * inner_epsilon if direction is Direction.REMOVE else 0.0
@@ -60,24 +48,5 @@ def tied_tail(base: Any, direction: Direction, *, add_profile: AddProfile | None
             return 0.0
         delta = float(profile(num_steps, np.asarray([inner]))[0])
         return min(0.0, math.log(max(delta, 1e-300) * recursive_factor(inner, direction)) + 2.0**-45)
-
-    return tail
-
-
-def untied_tail(base: Any, direction: Direction, *, add_profile: AddProfile | None = None) -> Tail:
-    """The same with the profile read where it is best (spec X7), 1/(n eta) of it in the remove direction:
-
-    inf_{0 <= a < log(n eta)} delta_add(a) / (1 - e^a / (n eta)).
-    """
-    profile = decomposition_add_profile(base) if add_profile is None else add_profile
-
-    def tail(num_steps: int, rate: float, epsilon: float) -> float:
-        top = down(math.log(max(1.0, num_steps * rate)), 32)
-        if top < 1e-12:
-            return 0.0
-        at = top * np.arange(_NUM_THRESHOLDS) / _NUM_THRESHOLDS
-        deltas = np.maximum(profile(num_steps, at), 1e-300) / -np.expm1(at - top)
-        log_tail = math.log(up(float(np.min(deltas)), 32)) - (top if direction is Direction.REMOVE else 0.0)
-        return min(0.0, log_tail + 2.0**-45)
 
     return tail
