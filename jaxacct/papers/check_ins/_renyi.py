@@ -1,4 +1,4 @@
-"""Renyi divergences of check-ins by the number of reports: Theorem 2 and what it is made of.
+"""BOUND, from above: Renyi divergences of check-ins by the number of reports, Theorem 2 and what it is made of.
 
 Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorem 2 and Lemma 2 (CI-S4, CI-S9,
 CI-S10).
@@ -8,12 +8,12 @@ Given K = k, a uniform k-subset reports, so that with A_k = E_Q[(P/Q)^a] and rat
     A_k <= 1 + sum_{j=2..a} C(a,j) (k/n)^j zeta_k(j)^j   and   A_k <= 1 + (k/n) (e^((a-1) rho_k(a)) - 1),
 
 zeta the ternary moment of the mechanism with k reports, rho its Renyi curve; the second is joint convexity. Upper
-bounds, replace-one adjacency, whole orders; `at_real_orders` interpolates.
+bounds, replace-one adjacency, whole orders; (a - 1) R_a is convex between them.
 """
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -89,14 +89,6 @@ def log_response_excess(local_epsilon: jax.Array, orders: jax.Array) -> jax.Arra
 def response_rdp(local_epsilon: jax.Array, orders: jax.Array) -> jax.Array:
     """Renyi divergences of binary randomized response, the most of all pure randomizers; orders broadcast, > 1."""
     return softplus(log_response_excess(local_epsilon, orders)) / (orders - 1.0) * _ROUND_UP
-
-
-def response_base(local_epsilon: jax.Array, *, max_order: int, sharper: bool = True) -> BaseMoments:
-    """Pure randomizers without amplification by shuffling."""
-    j = jnp.arange(max_order + 1, dtype=jnp.int32).astype(jnp.float64)
-    j = j.reshape((-1,) + (1,) * local_epsilon.ndim)
-    rdp = response_rdp(local_epsilon, jnp.maximum(j, 2.0))
-    return base_from_rdp(rdp, local_epsilon, sharper=sharper)
 
 
 def gaussian_base(gap: jax.Array, *, max_order: int) -> BaseMoments:
@@ -213,17 +205,3 @@ def _log_stirling(max_order: int) -> np.ndarray:
         last = rows[-1]
         rows.append([0] + [last[i - 1] + i * last[i] for i in range(1, max_order + 1)])
     return np.asarray([[math.log(v) if v else -np.inf for v in row] for row in rows])
-
-
-def at_real_orders(rdp: jax.Array, orders: Sequence[float]) -> jax.Array:
-    """Rows [A', L] at real orders > 1 from those of 2..A: (a-1) R_a is convex and 0 at a = 1. inf beyond A."""
-    top = rdp.shape[0] + 1
-    whole = jnp.arange(1, top, dtype=jnp.int32).astype(jnp.float64)[:, None]
-    moments = jnp.concatenate([jnp.zeros_like(rdp[:1]), rdp * whole])
-    a = np.asarray(orders, np.float64)
-    below = np.clip(np.floor(a), 1, top - 1).astype(np.int32)
-    share = jnp.asarray(a - below, jnp.float64)[:, None]
-    low, high = (jnp.take(moments, jnp.asarray(below - 1 + d, jnp.int32), axis=0) for d in (0, 1))
-    values = (jnp.where(share < 1, (1.0 - share) * low, 0.0) + jnp.where(share > 0, share * high, 0.0)) * _ROUND_UP
-    a_rows = jnp.asarray(a, jnp.float64)[:, None]
-    return jnp.where(a_rows <= top, values / (a_rows - 1.0), jnp.inf)

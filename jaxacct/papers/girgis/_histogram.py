@@ -1,4 +1,4 @@
-"""Shuffled reports of a finite randomizer on known data: the exact law of their histogram (Girgis et al. 2021, GI-S1).
+"""BOUND, from both sides: shuffled reports of a finite randomizer on known data, every histogram (GI-S1).
 
 The shuffled reports are their histogram h, whose law is Poisson-multinomial: one report after another,
 
