@@ -130,13 +130,13 @@ def test_renyi_divergences_against_enumeration(num_users, prob, local):
             assert exact <= base[int(order) - 2]
 
 
-@Kernel
 def response_base(local, *, max_order):
     """Pure randomizers without amplification by shuffling."""
     orders = jnp.maximum(jnp.arange(max_order + 1.0), 2.0).reshape((-1,) + (1,) * local.ndim)
     return renyi.base_from_rdp(renyi.response_rdp(local, orders), local)
 
 
+@Kernel
 def _response_mixture(num_users, prob, local, *, max_order, layout, capped):
     blocks = binomial_blocks(num_users, prob, layout)
 
