@@ -160,7 +160,7 @@ def _mixture(a):
 _BASES = {
     "thm1": girgis.theorem1_rdp,
     "thm2": girgis.theorem2_rdp,
-    "efm19": earlier,
+    "efm19": girgis.earlier_rdp,
     "simple": girgis.corollary1_rdp,
 }
 
@@ -276,7 +276,9 @@ ANSWERS = {
     ("S6", "rdp_upper_thm1_best_split"): Quantity(
         lambda a: girgis.best_split_rdp(a["n"], a["eps0"], orders=[a["order"]])[0], _CLOSED
     ),
-    ("S7", "rdp_upper_efm19"): Quantity(lambda a: earlier(a["n"], a["eps0"], orders=(a["order"],))[0], _CLOSED),
+    ("S7", "rdp_upper_efm19"): Quantity(
+        lambda a: girgis.earlier_rdp(a["n"], a["eps0"], orders=[a["order"]])[0], _CLOSED
+    ),
     ("S8", "rdp_lower_2rr"): Quantity(_lower(False), _COMBS, side=Side.NEVER_ABOVE),
     ("S8", "rdp_2rr_real"): Quantity(_lower(False), _COMBS, side=Side.NEVER_ABOVE),
     ("S9", "rdp_lower_simple"): Quantity(

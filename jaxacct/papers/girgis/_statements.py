@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxacct._precision import Kernel
+from jaxacct.bounds.shuffle._special_pairs import earlier_rdp as _earlier_lanes
 from jaxacct.bounds.shuffle._special_pairs import theorem1_rdp as _theorem1_lanes
 from jaxacct.bounds.shuffle._special_pairs import theorem2_rdp as _theorem2_lanes
 from jaxacct.bounds.shuffle._special_pairs_exact import mixture_lane_bytes, mixture_rdp, mixture_statics
@@ -32,6 +33,7 @@ from jaxacct.papers.girgis import _upper as upper
 
 _theorem1 = Kernel(lambda *a, orders: _theorem1_lanes(*a[:2], orders=orders, split=a[2]), lane_bytes=2**18)
 _theorem2 = Kernel(lambda *a, orders, sharp: _theorem2_lanes(*a[:2], orders=orders, split=a[2], sharp=sharp))
+_earlier = Kernel(_earlier_lanes)
 _corollary1, _best_split = Kernel(upper.simple_rdp), Kernel(upper.best_split_rdp, lane_bytes=2**20)
 _exact = Kernel(mixture_rdp, lane_bytes=mixture_lane_bytes)
 _moments = Kernel(mixtures.moment_mixture_rdp, lane_bytes=2**20)
@@ -141,6 +143,29 @@ def corollary1_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: 
     ['4.42e-06', 'inf']
     """
     return plain(_corollary1(*_reports(num_reports, local_epsilon), orders=whole_orders(orders)))
+
+
+def earlier_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike) -> Floats:
+    """Renyi divergences [A] of Erlingsson et al. 2019, equation (10): 2 a E^4 (E-1)^2/n (GI-S7).
+
+    Upper bound, real orders a > 1: a baseline. Below Theorem 1 for some small local epsilons.
+
+    Args:
+      num_reports: n, whole number >= 1.
+      local_epsilon: eps >= 0.
+      orders: real [A], each > 1.
+
+    Returns:
+      float64 [.., A], nats.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import girgis
+    >>> f"{girgis.earlier_rdp(10_000, 0.1, orders=[2])[0]:.4g}"
+    '6.6e-06'
+    """
+    return plain(_earlier(*_reports(num_reports, local_epsilon), orders=orders_of(orders)))
 
 
 def best_split_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike) -> Floats:
