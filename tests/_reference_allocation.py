@@ -18,9 +18,15 @@ from jaxacct.bounds.allocation._decomposition import decomposition_delta
 from jaxacct.bounds.allocation._largest_output import largest_output_delta
 from jaxacct.bounds.allocation._overlap import overlap_remove_rdp
 from jaxacct.bounds.discrete import types_delta
-from jaxacct.papers.random_allocation._posterior_rate import posterior_rate
-from jaxacct.papers.random_allocation._recursive import recursive_factor, recursive_rate, tied_tail
-from jaxacct.papers.random_allocation._truncated_poisson import Width, doob_log_tail, truncation_rate
+from jaxacct.papers.random_allocation import (
+    Width,
+    doob_log_tail,
+    posterior_rate,
+    recursive_factor,
+    recursive_rate,
+    truncation_rate,
+)
+from jaxacct.papers.random_allocation._recursive import tied_tail
 from jaxacct.utility import mean_estimation_variance
 
 REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD

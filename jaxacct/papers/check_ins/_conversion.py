@@ -1,4 +1,4 @@
-"""The least Renyi divergence of a given order among pairs with a given hockey-stick divergence, and its use.
+"""BOUND, from below: the least Renyi divergence among pairs with a given hockey-stick divergence, and its use.
 
 Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Lemma 1, states that an (eps, delta)-DP
 mechanism has at most the Renyi divergence below. It has at least that much (CI-S1): binary randomized response at eps

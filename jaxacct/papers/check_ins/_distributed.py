@@ -1,4 +1,4 @@
-"""Distributed check-ins: only the sum of the reports, with their Gaussian noises, is seen.
+"""BOUND, from above: distributed check-ins, where only the sum of the reports, with their Gaussian noises, is seen.
 
 Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorem 4 with its missing term (CI-S17,
 CI-S24). The sum of k reports has noise of variance k sigma^2 and two data are `gap` noise deviations of one report
@@ -23,7 +23,12 @@ _LOG_2PI = 1.8378770664093454836
 
 
 class TernaryMoment(enum.Enum):
-    """How the ternary moment of Gaussians is bounded."""
+    """How the ternary moment of Gaussians is bounded (CI-S17).
+
+    >>> from jaxacct.papers import check_ins
+    >>> check_ins.TernaryMoment.GENERIC.value
+    'by the Renyi curve, as Theorem 4'
+    """
 
     GENERIC = "by the Renyi curve, as Theorem 4"
     LOGNORMAL = "2^j times the central moment of a lognormal (Minkowski)"

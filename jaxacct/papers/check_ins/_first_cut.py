@@ -1,4 +1,4 @@
-"""Check-ins by closed forms: shuffling, then sub-sampling; and Renyi divergences given that nothing fails.
+"""BOUND, from above: check-ins by closed forms, shuffling, then sub-sampling; Renyi divergences if nothing fails.
 
 Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Lemmas 3 and 4, Theorem 1 with its slips
 corrected, and the sound replacement of its Approaches 1 and 2 (CI-S5 to CI-S8, CI-S22). Upper bounds, replace-one

@@ -1,4 +1,4 @@
-"""Statements of the check-in paper as printed, which are NOT BOUNDS: for reproducing its tables and figures only.
+"""NOT A BOUND: statements of the check-in paper as printed, for reproducing its tables and figures only.
 
 Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins": Approaches 1 and 2 and the composition of
 the baseline rest on Lemma 1 read as an upper bound (CI-S1, CI-S8, CI-S11, CI-S12); Theorem 1's delta takes the

@@ -1,4 +1,4 @@
-"""Renyi divergences of check-ins by the number of reports: Theorem 2 and what it is made of.
+"""BOUND, from above: Renyi divergences of check-ins by the number of reports, Theorem 2 and what it is made of.
 
 Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorem 2 and Lemma 2 (CI-S4, CI-S9,
 CI-S10).
@@ -89,14 +89,6 @@ def log_response_excess(local_epsilon: jax.Array, orders: jax.Array) -> jax.Arra
 def response_rdp(local_epsilon: jax.Array, orders: jax.Array) -> jax.Array:
     """Renyi divergences of binary randomized response, the most of all pure randomizers; orders broadcast, > 1."""
     return up(softplus(log_response_excess(local_epsilon, orders)) / (orders - 1.0), _ULPS)
-
-
-def response_base(local_epsilon: jax.Array, *, max_order: int, sharper: bool = True) -> BaseMoments:
-    """Pure randomizers without amplification by shuffling."""
-    j = jnp.arange(max_order + 1, dtype=jnp.int32).astype(jnp.float64)
-    j = j.reshape((-1,) + (1,) * local_epsilon.ndim)
-    rdp = response_rdp(local_epsilon, jnp.maximum(j, 2.0))
-    return base_from_rdp(rdp, local_epsilon, sharper=sharper)
 
 
 def gaussian_base(gap: jax.Array, *, max_order: int) -> BaseMoments:

@@ -1,4 +1,4 @@
-"""One differing report among n, each sent with probability q: Renyi divergences, mixture first, from below.
+"""BOUND, from below: one differing report among n, each sent with probability q; Renyi divergences, mixture first.
 
 Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorem 3 (q = 1); CI-S14, CI-S15, CI-S21.
 All other users hold x_0. With W the likelihood ratio of a report on x_1 against one on x_0, and b ~ Bern(q), the

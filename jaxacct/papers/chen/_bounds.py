@@ -1,10 +1,9 @@
-"""Chen et al., "Renyi Differential Privacy in the Shuffle Model: Enhanced Amplification Bounds", beside its exact pair.
+"""BOUND: what Chen et al. 2024 have beside the exact pair, closed two-sided bounds on it and what is built on it.
 
 The divergence of the pair itself, an upper bound for every shuffled protocol of local_epsilon-DP randomizers, is
-`divergence.clones._renyi.clones_rdp`. Here: closed two-sided bounds on it, what is built on it, and the paper's closed
-forms, which are estimates and no bounds (the functions called `asymptotic` and `published`). Replace-one adjacency,
-lanes [L], orders static; every pair is symmetric, so that there is one direction. Outside its domain an upper bound
-is inf, a lower one 0. s = tanh(local_epsilon/2), M = order - 1, and m - 1 ~ Bin(n - 1, p) throughout.
+`divergence.clones._renyi.clones_rdp`; the paper's closed forms, which are estimates, are in `_estimates`. Replace-one
+adjacency, lanes [L], orders static; every pair is symmetric, so that there is one direction. Outside its domain an
+upper bound is inf, a lower one 0. s = tanh(local_epsilon/2), M = order - 1, and m - 1 ~ Bin(n - 1, p) throughout.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What no bound for all eps-LDP randomizers can beat: Renyi divergences of three shuffled ones, from below.
+"""BOUND, from below: what no bound for all eps-LDP randomizers can beat, Renyi divergences of three shuffled ones.
 
 Girgis et al. 2021, Theorem 3 and Corollary 2; GI-X4. Lower bounds on the worst shuffle of n eps-LDP reports,
 replace-one adjacency. A lower Renyi curve converted to (epsilon, delta) bounds nothing in either direction.

@@ -12,13 +12,24 @@ from jaxacct.curves._from_profile import MAX_EPSILON, hull, loss_rounding
 
 
 def convex_envelope(epsilons: Sequence[float] | np.ndarray, deltas: Sequence[float] | np.ndarray) -> np.ndarray:
-    """The lower convex envelope in e^epsilon of upper bounds `deltas` of one direction, rounded up (RA-S16).
+    """The lower convex envelope in e^epsilon of upper bounds `deltas` of one direction, rounded up: ours (RA-S16).
 
-    An upper bound too, never above `deltas`, at every point of `epsilons`.
+    The profile is convex in e^epsilon, so that this is an upper bound too, never above `deltas`, at every point of
+    `epsilons`.
 
     Args:
-      epsilons: float [E], increasing, >= 0.
+      epsilons: float [E], increasing, in [0, 690].
       deltas: float [E], e.g. the least of several bounds at each epsilon.
+
+    Returns:
+      float64 [E].
+
+    Raises:
+      ValueError: if an argument is out of range, or the rows differ in length.
+
+    >>> from jaxacct.papers import random_allocation
+    >>> [round(float(d), 4) for d in random_allocation.convex_envelope([0.0, 0.5, 1.0], [0.2, 0.19, 0.05])]
+    [0.2, 0.1434, 0.05]
     """
     x, y = (checked_array(*z).astype(np.float64) for z in (("epsilons", epsilons), ("deltas", deltas)))
     if x.ndim != 1 or x.shape != y.shape or np.isnan(y).any():

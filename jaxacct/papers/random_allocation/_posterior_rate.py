@@ -12,21 +12,28 @@ from jaxacct._validate import check_at_most, check_count
 
 
 def posterior_rate(num_steps: int, log_ratios: Sequence[float] | np.ndarray, *, num_selected: int = 1) -> float:
-    """The probability that step i + 1 is one of a record's steps, given the outputs of the first i (Definition B.1).
+    """The probability that step i + 1 is one of a record's steps, given the outputs of the first i, exactly (RA-S6).
 
     With e_m the elementary symmetric polynomials of the likelihood ratios e^l_1, .., e^l_i seen so far,
 
         sum_m e_m C(t-i-1, k-m-1) / sum_m e_m C(t-i, k-m),    for k = 1:  1 / (t - i + sum_j e^l_j).
 
-    Random allocation is the scheme that uses the record with this probability in each step. Exact, to some 1e-13.
+    Random allocation is the scheme that uses the record with this probability in each step (Definition B.1). No bound:
+    to some 1e-13.
 
     Args:
-      num_steps: t, steps in all.
+      num_steps: t, whole number >= 1, steps in all.
       log_ratios: float [i], i < t, log dP/dQ of the outputs.
-      num_selected: k.
+      num_selected: k, whole number in 1..t.
 
-    >>> from jaxacct.papers.random_allocation._posterior_rate import posterior_rate
-    >>> posterior_rate(5, [0.0, 0.0])
+    Returns:
+      float in [0, 1].
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import random_allocation
+    >>> random_allocation.posterior_rate(5, [0.0, 0.0])
     0.2
     """
     check_count("num_steps", num_steps)

@@ -12,20 +12,57 @@ import numpy as np
 
 from jaxacct._types import Direction
 from jaxacct.bounds.allocation._posterior_rate import AddProfile, Tail, decomposition_add_profile
+from jaxacct.papers._asking import positive, whole
 from jaxacct.special import down
 
 
 def recursive_rate(num_steps: int, inner_epsilon: float) -> float:
-    """eta = e^{2 eps'} / t of Theorem 4.2, rounded up; at most 1 (the theorem's text omits e^{2 eps'} <= t)."""
+    """The rate eta = e^{2 eps'} / t at which Theorem 4.2 caps the posterior rate, rounded up (RA-S8).
+
+    A rate, any of which is valid; at most 1 (the theorem's text omits e^{2 eps'} <= t).
+
+    Args:
+      num_steps: t, whole number >= 1.
+      inner_epsilon: eps' > 0.
+
+    Returns:
+      float in (0, 1].
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import random_allocation
+    >>> round(random_allocation.recursive_rate(1000, 0.5), 6)
+    0.002718
+    """
+    num_steps, inner_epsilon = whole("num_steps", num_steps), float(positive("inner_epsilon", inner_epsilon))
+    if inner_epsilon > 350.0:  # where e^{2 eps'} overflows it exceeds every number of steps
+        return 1.0
     return min(1.0, math.exp(2.0 * inner_epsilon) / num_steps * (1.0 + 2.0**-50 * (4.0 + inner_epsilon)))
 
 
 def recursive_factor(inner_epsilon: float, direction: Direction) -> float:
-    """What multiplies the inner delta in Theorem 4.2, rounded up: tau = 1/(e^eps' (e^eps' - 1)), add e^{2 eps'} tau.
+    """What multiplies the inner delta in Theorem 4.2: tau = 1/(e^eps' (e^eps' - 1)), add e^{2 eps'} tau (RA-S8).
 
-    The proof's factor of 2, from a two-sided lemma, is not needed (RA-T4): for one side
-    P(loss > 2 eps') <= delta(eps')/(1 - e^-eps').
+    Rounded up. Upper bound on P(loss > 2 eps')/delta(eps'). The proof's factor of 2, from a two-sided lemma, is not
+    needed (RA-T4): for one side P(loss > 2 eps') <= delta(eps')/(1 - e^-eps').
+
+    Args:
+      inner_epsilon: eps' > 0.
+      direction: of add/remove adjacency.
+
+    Returns:
+      float > 0.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.papers import random_allocation
+    >>> [round(random_allocation.recursive_factor(0.5, direction), 6) for direction in ja.Direction]
+    [0.934963, 2.541494]
     """
+    inner_epsilon = float(positive("inner_epsilon", inner_epsilon))
     scale = -2.0 * inner_epsilon if direction is Direction.REMOVE else 0.0
     return math.exp(scale) / -math.expm1(-inner_epsilon) * (1.0 + 2.0**-50 * (4.0 + inner_epsilon))
 

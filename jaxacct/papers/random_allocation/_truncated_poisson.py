@@ -27,6 +27,7 @@ from jaxacct.bounds.poisson._profile import Steps, concrete_base, poisson_pld, r
 from jaxacct.curves._from_profile import profile_of
 from jaxacct.divergence.lattice._ratio import Side
 from jaxacct.mechanisms import Gaussian, RandomAllocation
+from jaxacct.papers._asking import direction_of, positive, probability, run_of, whole
 from jaxacct.special import down, up
 
 _NUM_REFINED = 20
@@ -36,24 +37,45 @@ _LOCAL_EPSILONS = tuple(float(x) for x in np.geomspace(1e-4, 100.0, 400))
 
 
 class Width(enum.Enum):
-    """What Theorem 4.1 takes half the width of [e^-eps0, e^eps0] to be, and its price for delta0."""
+    """What Theorem 4.1 takes half the width of [e^-eps0, e^eps0] to be, and its price for delta0 (RA-S7, RA-T2).
+
+    >>> from jaxacct.papers import random_allocation
+    >>> random_allocation.Width.SINH.value
+    'as proved'
+    """
 
     COSH = "as printed"
     SINH = "as proved"
 
 
 def truncation_rate(num_steps: int, local_epsilon: float, tail_mass: float, width: Width) -> float:
-    """The rate eta of Theorem 4.1, rounded up:
+    """The rate eta at which Theorem 4.1 caps the posterior rate, rounded up (RA-S7):
 
         gamma = min(1, c(eps0) sqrt((2/t) log(1/delta'))),    eta = min(1, 1/(t (1 - gamma))).
 
-    The theorem prints c = cosh; its proof gives c = sinh, smaller: likelihood ratios lie within [e^-eps0, e^eps0],
-    2 sinh(eps0) wide (RA-T2). Both valid. From c sqrt(..) >= 1 - 1/t on eta is 1.
+    A rate, any of which is valid: the bound on delta is `truncated_poisson_delta`. The theorem prints c = cosh; its
+    proof gives c = sinh, smaller: likelihood ratios lie within [e^-eps0, e^eps0], 2 sinh(eps0) wide (RA-T2). From c
+    sqrt(..) >= 1 - 1/t on eta is 1.
 
-    >>> from jaxacct.papers.random_allocation._truncated_poisson import Width, truncation_rate
-    >>> [round(truncation_rate(1000, 0.1, 1e-10, width), 6) for width in Width]
+    Args:
+      num_steps: t, whole number >= 1.
+      local_epsilon: eps0 > 0, of one step.
+      tail_mass: delta' in (0, 1).
+      width: which c.
+
+    Returns:
+      float in [1/t, 1].
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import random_allocation
+    >>> [round(random_allocation.truncation_rate(1000, 0.1, 1e-10, width), 6) for width in random_allocation.Width]
     [0.001275, 0.001022]
     """
+    num_steps = whole("num_steps", num_steps)
+    if not isinstance(width, Width):
+        raise ValueError(f"width={width!r} must be a Width")
     check_positive("local_epsilon", local_epsilon)
     check_delta("tail_mass", tail_mass)
     half = _log_half_width(local_epsilon, width) + 0.5 * math.log(-2.0 * math.log(tail_mass) / num_steps)
@@ -106,13 +128,31 @@ def azuma_tail(base: Any, direction: Direction, *, width: Width = Width.SINH) ->
 
 
 def doob_log_tail(base: Any, num_steps: int, rate: float) -> float:
-    """log of a bound on Q(rate of 1-out-of-n ever exceeds `rate`), from Doob's inequality for e^{theta S_i} (RA-X6):
+    """log of a bound on Q(rate of 1-out-of-n ever exceeds `rate`), from Doob's inequality: ours (RA-X6).
 
-        inf_{theta > 0}  -theta (n - 1/eta) + (n - 1) log E_Q e^{theta (1 - W)}.
+        inf_{theta > 0}  -theta (n - 1/eta) + (n - 1) log E_Q e^{theta (1 - W)},
 
-    No eps0 and no delta0: far below Theorem 4.1 for Gaussian noise. Upper bound, for any release with a privacy loss
-    distribution; 0 for rates up to 1/n. Some 1e-7 relative above the infimum (the law is a spread one).
+    W the likelihood ratio of one step. Upper bound, for any release with a privacy loss distribution; in the remove
+    direction n eta times less. No eps0 and no delta0: far below Theorem 4.1 for Gaussian noise. 0 for rates up to 1/n.
+    Some 1e-7 relative above the infimum (the law is a spread one).
+
+    Args:
+      base: what one step releases, as `jaxacct.Gaussian`.
+      num_steps: n, whole number >= 2.
+      rate: eta in (0, 1].
+
+    Returns:
+      float <= 0.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.papers import random_allocation
+    >>> round(random_allocation.doob_log_tail(ja.Gaussian(1.0), 1000, 0.0013), 4)
+    -22.1524
     """
+    num_steps, rate = whole("num_steps", num_steps, least=2), float(positive("rate", probability("rate", rate)))
     thetas, moments = doob_log_moments(base)
     values = doob_exponent(num_steps, rate, thetas, moments)
     at = int(np.argmin(values))
@@ -127,13 +167,31 @@ def doob_log_tail(base: Any, num_steps: int, rate: float) -> float:
 
 
 def large_noise_delta(mechanism: RandomAllocation, epsilon: float, direction: Direction) -> float:
-    """delta at `epsilon`, upper bound, by Corollary 4.5:
+    """delta at `epsilon` for large noise, Corollary 4.5 (RA-S9):
 
         delta_A(eps) <= delta_{Poisson, rate 2k/t over t steps}(eps) + 2 delta'
 
     for every delta' with sigma > 8 max(sqrt(log(t/delta')), sqrt(k/t) log(t/delta')), here the least; E epochs compose.
-    Gaussian noise, both directions, k dividing t. 1 where sigma is too small for any delta' < 1/2.
+    Upper bound, both directions, Gaussian noise, k dividing t. 1 where sigma is too small for any delta' < 1/2.
+
+    Args:
+      mechanism: RandomAllocation with concrete scalar fields and Gaussian noise.
+      epsilon: >= 0.
+      direction: of add/remove adjacency.
+
+    Returns:
+      float, delta in [0, 1].
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.papers import random_allocation
+    >>> run = ja.RandomAllocation(ja.Gaussian(50.0), num_steps=1000)
+    >>> f"{random_allocation.large_noise_delta(run, 0.01, ja.Direction.REMOVE):.4g}"
+    '2.17e-14'
     """
+    run_of(mechanism), direction_of(direction)
     check_epsilon("epsilon", epsilon)
     ((steps, num_runs), *others) = runs_of(mechanism)
     base = concrete_base(mechanism)
