@@ -78,7 +78,7 @@ _COMPOSED = (
     ),
     Mutant("divergence/lattice/_ratio.py", "1.0 + rounding if law.side", "1.0 - rounding if law.side", BOOKED),
     Mutant("divergence/lattice/_ratio.py", "np.log(rest + share *", "np.log1p(share - 1.0 + share *", BOOKED),
-    Mutant("bounds/_privacy_loss.py", "sum_outward(masses, up=side is", "sum_outward(masses, up=side is not", BOOKED),
+    Mutant("bounds/bases/_discrete.py", "sum_outward(masses, up=side is", "sum_outward(masses, up=side is not", BOOKED),
     Mutant("curves/_regridding.py", "part.infinite_mass, up=up)", "part.infinite_mass, up=not up)", BOOKED),
     Mutant("curves/_regridding.py", "sum_outward(weighed, up=up)", "sum_outward(weighed, up=not up)", BOOKED),
     Mutant("special/_outward.py", "math.inf if up else 0.0", "math.inf if not up else 0.0", BOOKED),
@@ -87,7 +87,7 @@ _COMPOSED = (
     Mutant("special/_outward.py", "elif left < 0.0 and not up:", "elif left < 0.0 and up:", BOOKED),
     Mutant("divergence/lattice/_ratio.py", "if still > 0:  # 0 + x = x", "if False:", PLD),
     Mutant(
-        "bounds/_privacy_loss.py", "zero_mass=outside, infinite_mass=outside", "zero_mass=0.0, infinite_mass=0.0", PLD
+        "bounds/bases/_gaussian.py", "zero_mass=outside, infinite_mass=outside", "zero_mass=0.0, infinite_mass=0.0", PLD
     ),
     Mutant(
         "divergence/lattice/_ratio.py",
@@ -97,7 +97,7 @@ _COMPOSED = (
     ),
     Mutant("composition.py", "(k - larger) * epochs", "(k - larger)", PLD),
     Mutant(
-        "bounds/_privacy_loss.py",
+        "bounds/bases/_continuous.py",
         "from_cells(q - high + error, high + error",
         "from_cells(q - high, high",
         "tests/test_distributions.py -k accuracy",
@@ -125,27 +125,27 @@ _ANSWERS = (
         PROPERTIES,
     ),
     Mutant(
-        "_answering.py",
-        "worst = best if worst is None else _largest(worst, best)",
-        "worst = best if worst is None else _least(worst, best)",
+        "answering/_loop.py",
+        "jnp.maximum if is_traced(values) else np.maximum, values)",
+        "jnp.minimum if is_traced(values) else np.minimum, values)",
         PROPERTIES,
     ),
     Mutant(
-        "_answering.py",
+        "answering/_lanes.py",
         "return jnp.where(ok, value, query.worst if upper else 0.0), order",
         "return value, order",
         PROPERTIES,
     ),
     Mutant(
-        "intervals.py",
-        "high, low = max(upper.values()), max(lower.values())\n        if high - low",
-        "high, low = min(upper.values()), max(lower.values())\n        if high - low",
+        "answering/_loop.py",
+        "return _largest(list(self.upper.values()))",
+        "return -_largest([-x for x in self.upper.values()])",
         "tests/test_intervals.py",
     ),
     Mutant(
-        "intervals.py",
-        "stage = max(precision, _FIRST_STAGE[query is EPSILON])",
-        "stage = precision",
+        "bounds/_distribution.py",
+        "max(at.width, query.width)",
+        "at.width",
         "tests/test_intervals.py -k coarser_precision",
     ),
     Mutant(
@@ -214,7 +214,7 @@ _ALLOCATION = (
     Mutant(
         "bounds/allocation/_schedule.py", "jnp.log(jnp.where(some, idle, 1.0)), -jnp.inf)", "-800.0, -jnp.inf)", MORE
     ),
-    Mutant("bounds/allocation/_partial.py", "+ 0.5 / sigma**2) * sigma", "- 0.5 / sigma**2) * sigma", MORE),
+    Mutant("bounds/allocation/_exact.py", "+ 0.5 / noise_multiplier**2)", "- 0.5 / noise_multiplier**2)", MORE),
     Mutant(
         "papers/random_allocation/_few_steps.py", "for spread in (False, True)", "for spread in (False, False)", MORE
     ),
