@@ -27,7 +27,8 @@ from jaxacct.special import (
     up,
 )
 
-# All but _BLOCK steer speed and tightness only: what they leave out is bounded and added.
+# They steer speed and tightness: what they leave out is bounded and added. The rounding that is booked does not depend
+# on the numbers of nodes: look at it before raising them.
 _NUM_V = 512  # nodes in v = log z
 _NUM_G = 1024  # nodes in the Gaussian variable g
 _BLOCK = 32  # nodes in g that are added up at a time; the rounding booked in `_log_transforms` relies on short sums

@@ -186,9 +186,8 @@ def largest_beyond(w: Real, a: Real) -> Real:
 class Cutoff:
     """What a cutoff on a grid is made of: the weight Q(rate Y) at its N nodes, and what bounds it on contours.
 
-    Q(w) = P[a Gamma(m) variable exceeds w] = e^-w sum_{j<m} w^j/j!, m = SHARPNESS. The weight
-    falls from 1 to 0 around Y = m/rate, is entire in Y, and falls like e^{-rate Y}: E[e^{-uY} Q(rate Y)] exists for
-    Re u > -rate.
+    Q(w) = P[a Gamma(m) variable exceeds w] = e^-w sum_{j<m} w^j/j!, m = SHARPNESS. The weight falls from 1 to 0 around
+    Y = m/rate, is entire in Y, and decays like e^{-rate Y}: E[e^{-uY} Q(rate Y)] exists for Re u > -rate.
     """
 
     rate: float

@@ -13,7 +13,8 @@ import numpy as np
 
 from jaxacct.special import log1mexp, log_normal_tail, log_sum_exp, logexpm1, map_rows, softplus, up
 
-# They steer speed and tightness only: what they leave out is bounded and added.
+# They steer speed and tightness: what they leave out is bounded and added. The rounding that is booked does not depend
+# on _NUM_Z, but is stated for it in `_log_laplace_difference`.
 _NUM_Z = 512  # nodes in the Gaussian variable z
 _Z_TAIL = 9.5  # standard deviations to which the window in z reaches, at least
 _LOG_Z_TAIL = math.log(0.5 * math.erfc(_Z_TAIL / math.sqrt(2.0)))  # log of the normal mass beyond, on one side

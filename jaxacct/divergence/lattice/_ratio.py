@@ -65,8 +65,8 @@ def _rounding(step: float) -> float:
     return 2.0**-46 * (1.0 + 1.0 / step)
 
 
-# log of a ratio: larger ones are clipped to it where mass under P is formed, as e^710 overflows. With any normal mass
-# under Q such a point has more than 1e-4 under P, more than a tail that is cut off may have: it is never cut off.
+# log of a ratio: larger ones are clipped to it where mass under P is formed, as e^710 overflows. With a normal mass
+# under Q such a point still has more than 1e-4 under P, so that no tail of less than that is cut off beyond it.
 _LARGEST = 700.0
 _COARSEST = 16.0  # the largest step, in log: wider cells gain nothing, and e^step would overflow in the end
 
@@ -242,7 +242,7 @@ def trimmed(law: RatioLaw, scale: float, tail: float) -> RatioLaw:
 
 
 def merged(a: RatioLaw, b: RatioLaw) -> RatioLaw:
-    """`RatioLaw` (masses [N]) on the lattice of `a` that holds the mass of both; `b` is moved there on its safe side."""
+    """`RatioLaw` (masses [N]) on the lattice of `a`, with the mass of both; `b` is moved there on its safe side."""
     low_end, high_end = min(a.offset, b.offset - b.step), max(a.log_values[-1], b.log_values[-1] + b.step)
     before = math.ceil((a.offset - low_end) / a.step - 1e-9)
     size = before + max(a.masses.shape[0], math.ceil((high_end - a.offset) / a.step) + 2)
