@@ -1,7 +1,7 @@
 """Floating point and combinatorics that know nothing of privacy.
 
-Functions take and return float64 arrays, [L] or [N, L] with one column a lane, and are meant to run inside the float64
-boundary (`jaxacct._precision`). On the host alone run the tables of factorials, the bisections of plain numbers, and
+Functions take and return float64 arrays, [L] or [N, L] with one column a lane where it matters, and are meant to run
+inside the float64 boundary (`jaxacct._precision`). On the host alone run the tables of factorials, the bisections of plain numbers, and
 what rounds outward, which takes and returns plain Python floats.
 """
 

@@ -66,7 +66,7 @@ def log_normal_density(x: jax.Array) -> jax.Array:
 
 
 def log_normal_tail(x: jax.Array) -> jax.Array:
-    """log(1 - Phi(x)) for real x of either sign, where 1 - Phi(x) is close to 0 as where it is close to 1."""
+    """log(1 - Phi(x)) to full relative accuracy for x of either sign, also where 1 - Phi(x) is close to 1."""
     tail = jnp.log(mills_ratio(jnp.abs(x))) + log_normal_density(x)
     return jnp.where(x >= 0, tail, log1mexp(tail))
 

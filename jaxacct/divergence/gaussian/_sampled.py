@@ -17,8 +17,8 @@ from jaxacct.special import at_real_orders, log_binomial_table, log_sum_exp, log
 # exponents of size a^2/sigma^2 do. It carries the certificate. Measured against mpmath: errors to 1e-12 to order 256.
 _RELATIVE_SLACK = 4e-12
 
-# The quadrature for real orders. They steer speed and tightness: the errors of the step and of the window are added. The
-# rounding that is booked does not depend on _NUM_NODES: look at it before raising that.
+# The quadrature for real orders. They steer speed and tightness: the errors of the step and of the window are added.
+# The rounding that is booked does not depend on _NUM_NODES: look at it before raising that.
 _NUM_NODES = 512  # nodes in z
 _TAIL_SDS = 9.5  # standard deviations to which the window reaches
 _LOG_TAIL = math.log(0.5 * math.erfc(_TAIL_SDS / math.sqrt(2.0)))  # log of the normal mass beyond, on one side
