@@ -41,8 +41,9 @@ _LEAST_STRIDED = 16.0  # counts from which only every `step`-th is summed; the e
 
 
 class OutcomeGrid(NamedTuple):
-    """The outcomes to sum: rows m = `first_row` + i `row_step`; in each, b = `lowest` + j or, strided, m/2 - `step` (j
-    + 1/2).
+    """The outcomes to sum: rows m = `first_row` + i `row_step`, and in each row some values of b.
+
+    These are b = `lowest` + j or, where `strided`, b = m/2 - `step` (j + 1/2).
     """
 
     first_row: jax.Array
@@ -156,8 +157,9 @@ def _log_ratio(a: jax.Array, b: jax.Array, local: jax.Array) -> jax.Array:
 
 
 class Outcomes(NamedTuple):
-    """Some outcomes: the log of W over 1 + e^-loss (times 2 for both labels, and the steps; -inf outside the grid), and
-    the loss.
+    """Some outcomes [R * X]: the log of their weight, -inf outside the grid, and their loss.
+
+    The weight is W over 1 + e^-loss, times 2 for both labels, times the steps.
     """
 
     log_weight: jax.Array

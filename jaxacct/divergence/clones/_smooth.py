@@ -37,8 +37,9 @@ class SmoothSum(NamedTuple):
 
 
 class Saddle(NamedTuple):
-    """The contour's place lam, log phi(lam), and one term of Z tilted by e^{lam Z}: the weights of 0, 1 - u and -1 - u
-    (`still`, `up`, `down`), its mean and its variance; each [L].
+    """The contour's place lam, log phi(lam), and the law of one term of Z tilted by e^{lam Z}, each [L].
+
+    The law is given by the weights of 0, 1 - u and -1 - u (`still`, `up`, `down`), its mean and its variance.
     """
 
     lam: jax.Array
