@@ -23,7 +23,7 @@ _SHORTEST = 6.0  # steps h below this are not taken: sin(pi/h) is then too far f
 
 
 def stride(xp: Any, variance: Any) -> Any:
-    """Steps h, floats of the shape of `variance`: the largest whose aliases are below 3 e^-90 for v = `variance`.
+    """Steps h, floats of the shape of `variance`: about the largest whose aliases are below 3 e^-90 for v = `variance`.
 
     1, every integer, where that would be below 6.
     """
@@ -46,13 +46,17 @@ def gamma_reach(shape: Any, xp: Any = jnp) -> Any:
 
 
 def right_reach(mean: Any, exponent: Any, xp: Any = jnp) -> Any:
-    """Floats d, of the arguments' shape, with P[Bin >= mean + d] <= e^-exponent: Bernstein, d^2 = 2 exponent (mean +
-    d/3).
+    """Floats d, of the arguments' shape, with P[Bin >= mean + d] <= e^-exponent, by Bernstein's inequality.
+
+    d^2 = 2 exponent (mean + d/3).
     """
     third = exponent / 3.0
     return third + xp.sqrt(third * third + 2.0 * exponent * mean)
 
 
 def left_reach(mean: Any, exponent: Any, xp: Any = jnp) -> Any:
-    """Floats d, of the arguments' shape, with P[Bin <= mean - d] <= e^-exponent: Chernoff, d^2 = 2 mean exponent."""
+    """Floats d, of the arguments' shape, with P[Bin <= mean - d] <= e^-exponent, by Chernoff's inequality.
+
+    d^2 = 2 mean exponent.
+    """
     return xp.sqrt(2.0 * mean * exponent)
