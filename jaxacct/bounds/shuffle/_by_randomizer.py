@@ -185,8 +185,8 @@ def clones_upper_rdp(mechanism: Shuffled, *, orders: Sequence[float]) -> jax.Arr
 def girgis_upper_rdp(mechanism: Shuffled, *, orders: Sequence[float]) -> jax.Array:
     """Renyi divergences [A, L] of all rounds, rounded up: Girgis et al. 2021, Theorems 1 and 2, added over rounds.
 
-    Upper bound, replace-one adjacency, both directions, integer orders >= 2 (static); inf where the local delta is not
-    0.
+    Upper bound, replace-one adjacency, both directions, integer orders >= 2 (static); inf where the local delta is
+    positive.
     """
     n, _, local = _lanes(mechanism)
     single = paper_rdp(n, local, orders=[int(a) for a in orders])
