@@ -242,8 +242,8 @@ def _curve(at: _Lanes, orders: Sequence[float]) -> jax.Array:
 def profile_upper_rdp(mechanism: CheckIn, *, orders: Sequence[float]) -> jax.Array:
     """Renyi divergences [A, L] of all rounds, rounded up, from the direct profile over the clones pair (CI-S23).
 
-    Upper bound, both directions, any real order > 1 (static), pure randomizers; inf for others, whose Renyi divergences
-    are infinite. At the probability asked for only, not the least over larger ones.
+    Upper bound, both directions, any real order > 1 (static), pure randomizers; inf for others, which need not have a
+    finite Renyi divergence. At the probability asked for only, not the least over larger ones.
     """
     lanes = _lanes(mechanism)
     values = _lane_by_lane(lambda at: _curve(at, orders), lanes)

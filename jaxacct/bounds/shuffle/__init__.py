@@ -20,7 +20,7 @@ from jaxacct.mechanisms import FiniteRandomizer, KaryRandomizedResponse, LocalRa
 
 
 def profile_method(name: str, theorem: str, epsilon: Any, log_delta: Any, **rest: Any) -> ProfileMethod:
-    """A method that answers by a privacy profile, a ProfileMethod, in the one direction that there is.
+    """A method that answers by a privacy profile (class ProfileMethod), in the one direction that there is.
 
     If `statics` is among `rest`, the method is one on lanes and `statics` gives their static sizes.
     """
@@ -37,7 +37,7 @@ def profile_method(name: str, theorem: str, epsilon: Any, log_delta: Any, **rest
 
 
 def renyi_method(name: str, theorem: str, rdp: Any, **rest: Any) -> RenyiMethod:
-    """A method that answers by Renyi divergences, a RenyiMethod, in the one direction that there is.
+    """A method that answers by Renyi divergences (class RenyiMethod), in the one direction that there is.
 
     If `statics` is among `rest`, the method is one on lanes and `statics` gives their static sizes.
     """

@@ -67,7 +67,7 @@ def k_ary_blanket_pair(local_epsilon: jax.Array, num_categories: jax.Array) -> C
 
 
 def component_windows(num_reports: float, clone_prob: float, rest_prob: float) -> tuple[int, int, int]:
-    """Three whole numbers, powers of two: how many values of m, of c and of a a sum over a pair's counts needs.
+    """Three static ints, powers of two: how many values of m, of c and of a a sum over a pair's counts needs.
 
     Nine standard deviations on either side of the mean; the mass outside is bounded (`mass_outside`), so that smaller
     windows are certified too, only looser. They are the arguments `num_clones`, `num_rest` and `num_heads` of

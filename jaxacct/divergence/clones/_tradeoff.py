@@ -85,9 +85,7 @@ def clones_tradeoff(
 
 
 def normal_upper_quantile(log_p: jax.Array) -> jax.Array:
-    """Numbers z, of the shape of `log_p`, with P[N > z] = exp(log_p), to a few ulp of max(1, |z|); -inf at log_p =
-    0.
-    """
+    """Floats z, of the shape of `log_p`, with P[N > z] = exp(log_p), to a few ulp of max(1, |z|); -inf at log_p = 0."""
     far = log_p < -0.6931
     log_tail = jnp.where(far, log_p, jnp.minimum(log1mexp(jnp.minimum(log_p, 0.0)), -0.6931))
     size = -2.0 * log_tail

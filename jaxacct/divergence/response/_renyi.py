@@ -191,7 +191,7 @@ def _log_outside(
 
 
 def power_excess(power: jax.Array, x: jax.Array, log_ratio: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(v, h, relative error of v), each of the shape of x: (1+x)^a - 1 - a x = v e^h, for a > 1 or a < 0 and x > -1.
+    """Three arrays [.., L], v, h and the relative error of v: (1+x)^a - 1 - a x = v e^h, for a > 1 or a < 0 and x > -1.
 
     `log_ratio` is log(1+x). A series where the terms would cancel; elsewhere w (e^(b log_ratio) - 1) - b x, where
     w = 1+x, b = a - 1 for a > 1 and w = 1, b = a for a < 0, so that every term vanishes with b.

@@ -24,12 +24,12 @@ from jaxacct.special import (
 
 
 def log_sinh(x: jax.Array) -> jax.Array:
-    """log sinh x, of the shape of x, for x > 0; -inf at 0."""
+    """Floats log sinh x, of the shape of x, for x > 0; -inf at 0."""
     return x + log1mexp(-2.0 * x) - math.log(2.0)
 
 
 def single_log_excess(local_epsilon: jax.Array, power: jax.Array) -> jax.Array:
-    """log(e^(M D) - 1), of the arguments' shape, D the Renyi divergence of one unshuffled report, order a = M + 1 > 1.
+    """Floats log(e^(M D) - 1), broadcast, D the Renyi divergence of one unshuffled report at order a = M + 1 > 1.
 
         log((E^a + E^(1-a))/(E + 1) - 1) = log((E^a - 1)(1 - E^(1-a))/(E + 1)):
 
@@ -41,9 +41,7 @@ def single_log_excess(local_epsilon: jax.Array, power: jax.Array) -> jax.Array:
 
 
 def single_log_cap(local_epsilon: jax.Array, order: jax.Array) -> jax.Array:
-    """log(e^((a-1) D) - 1) of one unshuffled report, of the arguments' shape, rounded up: `single_log_excess` at order
-    a.
-    """
+    """Floats log(e^((a-1) D) - 1), broadcast, of one unshuffled report, rounded up: `single_log_excess` at order a."""
     return single_log_excess(local_epsilon, order - 1.0) + 2.0**-47 + 2.0**-51 * order * local_epsilon
 
 

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 from jaxacct.divergence.response._renyi import power_excess
 from jaxacct.special import logexpm1, softplus, solve_decreasing
 
-_NUM_HALVINGS = 90
-_LEAST_LOG = -690.0
+_NUM_HALVINGS = 90  # of the interval of log(r - delta) that is searched
+_LEAST_LOG = -690.0  # nats: the least log(r - delta) that is tried; its exponential does not underflow
 
 
 def log_least_excess(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> jax.Array:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxacct.special import up
 from jaxacct.special._binomial import log_binomial_pmf
 
-_ULPS = 512  # of a sum over some hundred reports
+_ULPS = 512  # rounding that is added to a sum over some hundred reports
 
 # (epsilon [n, L], any real; numbers of reports [n, L]) to upper bounds on delta.
 Profiles = Callable[[jax.Array, jax.Array], jax.Array]

@@ -23,8 +23,8 @@ from jaxacct.papers.clones._reductions import subsampled
 from jaxacct.special import log_sum_exp, map_rows, softplus, up
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 
-_ULPS = 512  # of a divergence made from the logarithm of its excess, whose own absolute error is some 2^-45
-_TAIL_TERMS = 1024
+_ULPS = 512  # rounding of a divergence made from the log of its excess, whose own absolute error is some 2^-45
+_TAIL_TERMS = 1024  # terms of a binomial tail summed one by one; the rest is bounded, so that fewer are only looser
 
 
 def shuffled_guarantee(

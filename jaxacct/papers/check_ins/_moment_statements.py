@@ -30,6 +30,8 @@ from jaxacct.papers.check_ins import _distributed as sums
 from jaxacct.papers.check_ins import _renyi as lanes
 from jaxacct.papers.check_ins._distributed import TernaryMoment
 
+# Blocks of the number of reports: single ones from 1 on, on a geometric grid, and at most so many about the mean. Fewer
+# are certified too, only looser.
 _NUM_SINGLES, _NUM_GEOMETRIC, _MOST_CENTRAL = 1024, 16, 2**17
 
 

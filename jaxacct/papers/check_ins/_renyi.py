@@ -23,7 +23,7 @@ import numpy as np
 from jaxacct.divergence.check_in._blocks import Blocks, log_mixture
 from jaxacct.special import log1mexp, log_binomial_table, log_sum_exp, logexpm1, softplus, up
 
-_ULPS = 512  # of a divergence made from the logarithm of its excess, whose own absolute error is some 2^-45
+_ULPS = 512  # rounding of a divergence made from the log of its excess, whose own absolute error is some 2^-45
 _LOG_2, _LOG_4 = math.log(2.0), math.log(4.0)
 
 

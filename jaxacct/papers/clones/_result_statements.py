@@ -38,7 +38,7 @@ from jaxacct.papers._asking import (
 )
 from jaxacct.papers.clones import _reductions as lanes
 
-_LARGEST_WINDOW = 2**19
+_LARGEST_WINDOW = 2**19  # counts that are summed one by one at most; beyond, the contour's bracket is the answer
 
 
 def _both(guarantee: _Lanes) -> tuple[jax.Array, jax.Array]:

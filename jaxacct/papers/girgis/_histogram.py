@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from jaxacct._types import Ends
 
-MOST_CELLS = 2**22
+MOST_CELLS = 2**22  # histograms of one law, 32 MiB; larger ones are refused
 
 
 def histogram_law(reports: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -31,8 +31,8 @@ from jaxacct.divergence.response._renyi import LARGEST, power_excess
 from jaxacct.special import map_rows, softplus
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 
-_OUTSIDE = 60.0  # exponent of what is cut off
-_MAX_WINDOW = 256
+_OUTSIDE = 60.0  # nats: about e^-60 of the probability is cut off, which only lowers a lower bound
+_MAX_WINDOW = 256  # nodes on each axis at most; fewer are certified too, only looser
 
 
 class _Layout(NamedTuple):

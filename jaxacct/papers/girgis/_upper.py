@@ -13,8 +13,8 @@ from jaxacct.bounds.shuffle._special_pairs import cap_rdp, fail_closed, mean_cop
 from jaxacct.divergence.response._special_pair import moment_bound_log_excess
 from jaxacct.special import bisect_lanes, down, softplus, up
 
-_ULPS = 16  # of a divergence made from its logarithm: softplus or log1p, 9, and a quotient or two
-_NUM_HALVINGS = 41
+_ULPS = 16  # rounding, in ulp, of a divergence made from its logarithm: softplus or log1p, 9, and a quotient or two
+_NUM_HALVINGS = 41  # for the best of up to 2^41 splits, all of them certified; only tightness
 
 
 def simple_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:

@@ -26,12 +26,12 @@ from jaxacct.bounds.poisson._profile import concrete_base
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.papers._asking import direction_of, non_negative, number, run_of
 
-_MAX_STEPS = 4
-_NUM_POINTS = 2**21  # of the product of lattices
-_MAX_CELLS = 4096
-_REACH = 9.0
-_LEAST_NOISE = 0.25  # below, Y leaves the range in which absolute errors stay small
-_SLACK = 1e-12  # rounding of sums of probabilities, and of the cells' means
+_MAX_STEPS = 4  # steps of an allocation; for more the lattice would be too coarse
+_NUM_POINTS = 2**21  # points of the product of lattices: time against width
+_MAX_CELLS = 4096  # cells of the lattice of one step: time against width
+_REACH = 9.0  # standard deviations that the lattice covers on either side; what lies beyond is bounded
+_LEAST_NOISE = 0.25  # noise multiplier; below, Y leaves the range in which absolute errors stay small
+_SLACK = 1e-12  # absolute rounding, booked: of sums of probabilities, and of the cells' means
 
 Real = NDArray[np.float64]
 

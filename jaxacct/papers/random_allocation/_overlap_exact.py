@@ -21,8 +21,8 @@ from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.papers._asking import run_of, whole
 from jaxacct.special import up
 
-_MAX_SELECTED = 256
-_MAX_CELLS = 4096  # coefficients of the polynomial
+_MAX_SELECTED = 256  # steps for each record; the cost grows with their square in vectors of that length
+_MAX_CELLS = 4096  # coefficients of the polynomial; for more the answer is inf
 
 Real = NDArray[np.float64]
 

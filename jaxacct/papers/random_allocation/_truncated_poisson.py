@@ -30,9 +30,9 @@ from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.papers._asking import direction_of, positive, probability, run_of, whole
 from jaxacct.special import down, up
 
-_NUM_REFINED = 20
+_NUM_REFINED = 20  # steps of golden section for theta: any theta is certified
 
-
+# Values of eps0, in nats, that are tried: any is certified, the least tail is taken.
 _LOCAL_EPSILONS = tuple(float(x) for x in np.geomspace(1e-4, 100.0, 400))
 
 
