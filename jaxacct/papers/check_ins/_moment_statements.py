@@ -1,7 +1,8 @@
 """BOUND, from above: Renyi divergences of check-ins and of samples by ternary moments, whole orders.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorems 2 and 4 and Lemma 2. Replace-one
-adjacency, both directions. (a - 1) R_a is convex in a, so that `girgis.at_real_orders` carries a curve to real orders.
+Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Theorems 2 and 4 and Lemma 2.
+Replace-one adjacency, both directions. (a - 1) R_a is convex in a, so that `girgis.at_real_orders` carries a curve to
+real orders.
 """
 
 import math

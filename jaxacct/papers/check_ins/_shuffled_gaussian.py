@@ -1,10 +1,11 @@
 """BOUND, from below: one differing report among n, each sent with probability q; Renyi divergences, mixture first.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorem 3 (q = 1); CI-S14, CI-S15, CI-S21.
-All other users hold x_0. With W the likelihood ratio of a report on x_1 against one on x_0, and b ~ Bern(q), the
-likelihood ratio of what is seen is 1 + (1/n) sum_i b_i (W_i - 1), i = 1..n, whose moments need no sum over the number
-of reports. Exact for this pair and direction: hence a lower bound on the Renyi divergences of shuffled check-ins,
-replace-one adjacency, and the least that any Renyi accountant could certify. It says nothing of epsilon itself.
+Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Theorem 3 (q = 1); CI-S14, CI-S15,
+CI-S21. All other users hold x_0. With W the likelihood ratio of a report on x_1 against one on x_0, and b ~ Bern(q),
+the likelihood ratio of what is seen is 1 + (1/n) sum_i b_i (W_i - 1), i = 1..n, whose moments need no sum over the
+number of reports. Exact for this pair and direction: hence a lower bound on the Renyi divergences of shuffled
+check-ins, replace-one adjacency, and the least that any Renyi accountant could certify. It says nothing of epsilon
+itself.
 """
 
 import math

@@ -1,6 +1,6 @@
 """BOUND, from above: the closed forms of "Hiding Among the Clones" for other decompositions than the clones pair's.
 
-Feldman, McMillan and Talwar 2021 (CL-S3, CL-S9, CL-S10, CL-S11): parameters of `closed_form_epsilon`, which is common
+Feldman, McMillan & Talwar 2021 (CL-S3, CL-S9, CL-S10, CL-S11): parameters of `closed_form_epsilon`, which is common
 to all of them.
 """
 

@@ -1,6 +1,6 @@
 """BOUND, from below, on the clones pair: where its amplification stops (CL-S18).
 
-Feldman, McMillan and Talwar 2021, Appendix B.
+Feldman, McMillan & Talwar 2021, Appendix B.
 """
 
 import jax

@@ -1,6 +1,6 @@
 """BOUND: what follows from the clones pair or leads to it; frequency estimation and its calibration are NOT A BOUND.
 
-Feldman, McMillan and Talwar 2021, "Hiding Among the Clones", sections 2.3, 3.1 and 5 (CL-S5, CL-S8, CL-S12, CL-S13,
+Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", sections 2.3, 3.1 and 5 (CL-S5, CL-S8, CL-S12, CL-S13,
 CL-S19). Replace-one adjacency. The pair enters as a `Profile`, any valid upper bound on its divergence.
 """
 

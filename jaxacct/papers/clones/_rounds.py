@@ -1,6 +1,6 @@
 """BOUND, from above, on several rounds that are each (epsilon, delta)-DP, in closed form (CL-S15, route A; GI-S20).
 
-Kairouz, Oh and Viswanath 2015, "The composition theorem for differential privacy", Theorem 3.4;
+Kairouz, Oh & Viswanath 2015, "The composition theorem for differential privacy", Theorem 3.4;
 `bounds.shuffle._rounds` has the optimal composition.
 """
 

@@ -1,6 +1,6 @@
 """BOUND, from above and below, on the pairs with clones of a third kind, every term summed (CL-S9, CL-S10).
 
-Feldman, McMillan and Talwar 2021, Theorem 4.1 and Corollary 4.2; `divergence.clones._multi_component` has the formula.
+Feldman, McMillan & Talwar 2021, Theorem 4.1 and Corollary 4.2; `divergence.clones._multi_component` has the formula.
 """
 
 import jax
