@@ -91,9 +91,7 @@ def _lanes(mechanism: CheckIn, local_epsilon: jax.Array | None = None) -> _Lanes
 
 
 def _lane_by_lane(fn: Callable[..., jax.Array], lanes: Any) -> jax.Array:
-    """``fn`` of one lane at a time, [.., 1] to [.., L]: the tables of one pair alone are as large as many lanes may
-    be.
-    """
+    """``fn`` of one lane at a time, [.., 1] to [.., L]: the tables of one pair take as much memory as a batch may."""
     size = jax.tree.leaves(lanes)[0].shape[0]
     if size == 1:
         return fn(lanes)
@@ -257,7 +255,7 @@ def _log_total(at: _Lanes) -> jax.Array:
 
 
 def _composed_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
-    """Epsilon [1] of all rounds, one lane: rounds compose by Renyi divergences, the cost of replacing is added once."""
+    """Epsilon [1] of all rounds, one lane: rounds compose by Renyi divergences, replacing is paid once."""
     rdp = compose_rdp([(_curve(at, _ORDERS), at.rounds)])
     orders = jnp.asarray(_ORDERS, jnp.float64)[:, None]
     log_total = _log_total(at)
@@ -270,9 +268,7 @@ def _composed_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
 
 
 def _composed_log_delta(at: _Lanes, epsilon: jax.Array) -> jax.Array:
-    """Log delta [1] of all rounds, one lane: rounds compose by Renyi divergences, the cost of replacing is added
-    once.
-    """
+    """Log delta [1] of all rounds, one lane: rounds compose by Renyi divergences, replacing is paid once."""
     rdp = compose_rdp([(_curve(at, _ORDERS), at.rounds)])
     orders = jnp.asarray(_ORDERS, jnp.float64)[:, None]
     log_total = _log_total(at)
@@ -283,8 +279,7 @@ def _composed_log_delta(at: _Lanes, epsilon: jax.Array) -> jax.Array:
 
 
 def composed_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
-    """Epsilon [L] of several rounds of check-ins, rounded up, from added Renyi divergences of the direct profile
-    (CI-S23).
+    """Epsilon [L] of several rounds of check-ins, rounded up, from added Renyi divergences (CI-S23).
 
     Upper bound; Mironov 2017, Proposition 1. For approximate randomizers delta is shared with (1 + e^epsilon) K, K the
     expected number of reports of all rounds times the total variation of one (Feldman, McMillan & Talwar 2021, Theorem
@@ -294,7 +289,7 @@ def composed_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Arra
 
 
 def composed_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
-    """Log delta [L] of several rounds of check-ins, rounded up, from added Renyi divergences of the direct profile.
+    """Log delta [L] of several rounds of check-ins, rounded up, from added Renyi divergences (CI-S23).
 
     Upper bound, as `composed_upper_epsilon`.
     """
@@ -302,8 +297,7 @@ def composed_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Arra
 
 
 def gaussian_composed_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
-    """Epsilon [L] of several rounds of check-ins with Gaussian reports, rounded up: replaced by pure ones, then
-    composed.
+    """Epsilon [L] of several rounds of check-ins with Gaussian reports, rounded up: made pure, then composed.
 
     Upper bound, as `composed_upper_epsilon`, the least over a grid of local epsilons.
     """
@@ -312,8 +306,7 @@ def gaussian_composed_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) ->
 
 
 def gaussian_composed_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
-    """Log delta [L] of several rounds of check-ins with Gaussian reports, rounded up: replaced by pure ones, then
-    composed.
+    """Log delta [L] of several rounds of check-ins with Gaussian reports, rounded up: made pure, then composed.
 
     Upper bound, as `gaussian_composed_upper_epsilon`.
     """
@@ -329,9 +322,7 @@ def _response_of_finite(randomizer: FiniteRandomizer, prob: jax.Array) -> _Respo
 
 
 def _response_of_gaussian(randomizer: GaussianReports, prob: jax.Array) -> _Response:
-    """Their sign along the line between two data, which are 2 / noise_multiplier standard deviations apart: rounded
-    down.
-    """
+    """The reports' sign along the line between two data, which are 2 / noise_multiplier apart; rounded down."""
     half = 1.0 / randomizer.noise_multiplier * jnp.ones_like(prob)
     return prob, down(log_normal_tail(-half) - log_normal_tail(half), 2**13)
 

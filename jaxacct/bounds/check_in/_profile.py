@@ -32,9 +32,7 @@ class ProfilePoint(NamedTuple):
 
 
 class CheckInPair(NamedTuple):
-    """What the profile is made of: n and the local epsilon [L], blocks of K, and the law of clones at their first
-    counts.
-    """
+    """What the profile is made of: n and the local epsilon [L], blocks of K, the clones' law at their first counts."""
 
     num_users: jax.Array
     local_epsilon: jax.Array
@@ -161,9 +159,7 @@ def profile_epsilon(
 def rough_epsilon(
     log_delta: jax.Array, num_users: jax.Array, prob: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array
 ) -> jax.Array:
-    """Epsilon [L], an estimate to start a search from: that of the pair at the mean number of check-ins,
-    sub-sampled.
-    """
+    """Epsilon [L], an estimate to start a search from: that of the sub-sampled pair at the mean number of check-ins."""
     q = jnp.clip(prob, 1e-300, 1.0)
     mean = jnp.maximum(num_users * q, 1.0)
     inner = gaussian_root(jnp.minimum(log_delta - jnp.log(q), -1e-3), mean, clone_prob, local_epsilon)

@@ -366,10 +366,10 @@ def _gaussian_local_mu(mechanism: Shuffled) -> jax.Array:
 
 
 def gaussian_local_upper_epsilon(mechanism: Shuffled, log_delta: jax.Array) -> jax.Array:
-    """Epsilon [L] of Gaussian reports without amplification, rounded up, any number of rounds: Balle & Wang 2018,
-    Theorem 8.
+    """Epsilon [L] of Gaussian reports without amplification, rounded up, any number of rounds.
 
-    Upper bound, replace-one adjacency: composed exactly, the reports of one user are one Gaussian mechanism.
+    Balle & Wang 2018, Theorem 8. Upper bound, replace-one adjacency: composed exactly, the reports of one user are one
+    Gaussian mechanism.
     """
     return gaussian_epsilon(log_delta, _gaussian_local_mu(mechanism))
 
@@ -405,8 +405,7 @@ def blanket_upper_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, num_clon
 
 
 def blanket_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, num_clones: int) -> jax.Array:
-    """Log delta [L] of one round of k-ary randomized response, rounded up, by its privacy blanket split over all
-    values.
+    """Log delta [L] of one round of k-ary randomized response, rounded up, by its privacy blanket.
 
     Upper bound, as `blanket_upper_epsilon`; 0 for several rounds.
     """

@@ -36,8 +36,7 @@ class ClonesParameters(NamedTuple):
 
 
 def pure_parameters(local_epsilon: jax.Array) -> ClonesParameters:
-    """The closed form's parameters [L] for any randomizers of pure local epsilon >= 0: p = e^-epsilon, w =
-    tanh(epsilon/2).
+    """The closed form's parameters [L] for any pure randomizers: p = e^-epsilon, w = tanh(epsilon/2), epsilon >= 0.
 
     Feldman, McMillan & Talwar 2021, Theorem 3.1 and Lemma 3.5.
     """

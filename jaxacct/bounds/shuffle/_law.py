@@ -72,8 +72,7 @@ def _profile(n: float, clone_prob: float, local: float, step: float) -> Ends[np.
 
 
 def shuffled_pld(mechanism: Shuffled, step: float, bound: Bound) -> Pld:
-    """One round's privacy loss distribution, a Pld on a grid of `step` nats: dominating, or dominated for
-    `Bound.LOWER`.
+    """One round's privacy loss distribution, a Pld on a grid of `step` nats: dominating, or for LOWER dominated.
 
     Feldman, McMillan & Talwar 2021, Theorem 3.2, replace-one adjacency. Its error falls with the square of the step.
     """

@@ -23,8 +23,7 @@ _ULPS = 16  # rounding, in ulp, of a divergence made from its logarithm: softplu
 
 
 def cap_rdp(local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L] of the report unshuffled, rounded up, real orders a > 1 (static); they cap every bound
-    here.
+    """Renyi divergences [A, L] of the report unshuffled, rounded up, real orders a > 1 (static): a cap on all bounds.
 
         log((E^a + E^(1-a))/(E + 1))/(a - 1),
 
@@ -44,8 +43,8 @@ def mean_copies(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
 def _split(
     num_reports: jax.Array, local_epsilon: jax.Array, orders: jax.Array, split: jax.Array | float
 ) -> tuple[jax.Array, jax.Array]:
-    """(clients in the special pair [L], log of the tail's term [A, L]) of a Chernoff split, each rounded to its safe
-    side.
+    """(clients in the special pair [L], log of the tail's term [A, L]) of a Chernoff split, rounded to their safe
+    sides.
     """
     mean = mean_copies(num_reports, local_epsilon)
     # a floor whose argument rounds up to an integer would make the bound false
@@ -62,14 +61,13 @@ def fail_closed(value: jax.Array, num_reports: jax.Array, local_epsilon: jax.Arr
 def theorem1_rdp(
     num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int], split: float | jax.Array = 0.5
 ) -> jax.Array:
-    """Renyi divergences [A, L], rounded up (by 2e-12 to order 256): Girgis et al. 2021, Theorem 1, equation (6)
-    (GI-S2).
+    """Renyi divergences [A, L], rounded up: Girgis et al. 2021, Theorem 1, equation (6) (GI-S2).
 
         log(1 + C(a,2) 4 sinh(eps/2)^2/m + sum_{i=3..a} C(a,i) i Gamma(i/2) (2 sinh(eps)^2/m)^(i/2)
                 + e^(a eps - split^2 (n-1)/(2E))) / (a - 1),     m = floor((1 - split)(n-1)/E) + 1.
 
-    Upper bound, integer orders a >= 2 (static), any n >= 1. The paper takes split = 1/2; any in (0, 1) is valid
-    (Remark 3, GI-S6).
+    Upper bound, integer orders a >= 2 (static), any n >= 1; rounding adds 2e-12 to order 256. The paper takes
+    split = 1/2; any in (0, 1) is valid (Remark 3, GI-S6).
     """
     a = jnp.asarray(orders, jnp.float64)[:, None]
     clients, tail = _split(num_reports, local_epsilon, a, split)
@@ -102,10 +100,9 @@ def theorem2_rdp(
 
 
 def earlier_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L], rounded up: Erlingsson et al. 2019, 2 a E^4 (E-1)^2/n, as Girgis et al. 2021, equation
-    (10).
+    """Renyi divergences [A, L], rounded up, of Erlingsson et al. 2019: 2 a E^4 (E-1)^2/n.
 
-    Upper bound, real orders a > 1 (static): a baseline (GI-S7).
+    As quoted in Girgis et al. 2021, equation (10). Upper bound, real orders a > 1 (static): a baseline (GI-S7).
     """
     a = jnp.asarray(orders, jnp.float64)[:, None]
     growth = jnp.exp(2.0 * local_epsilon) * jnp.expm1(local_epsilon)
@@ -114,8 +111,7 @@ def earlier_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Seq
 
 
 def repaired(rdp: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L]: the least upper bounds that the valid ones `rdp` [A, L] at `orders` (static) imply
-    (GI-X5).
+    """Renyi divergences [A, L]: the least upper bounds that valid ones, `rdp` [A, L] at `orders`, imply (GI-X5).
 
     R_a does not fall with a, so that the least bound at any a' >= a among `orders` holds at a; and it is at most
     `cap_rdp`. The paper's bounds do fall with the order where their tail term rules.

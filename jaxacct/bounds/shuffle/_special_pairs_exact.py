@@ -36,9 +36,7 @@ _MAX_NODES = 2**13  # values of m that are summed at most; fewer are certified t
 
 
 class MixtureLayout(NamedTuple):
-    """Values of m: first, first + step, .., last; the least variance of the tilted laws, and the log of what the
-    mixture's cut leaves; each [L].
-    """
+    """Values of m, the least variance of the tilted laws, and the log of what the mixture's cut leaves; each [L]."""
 
     first: Any
     step: Any

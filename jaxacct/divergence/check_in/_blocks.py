@@ -21,9 +21,7 @@ _LEAST_STEP = 1e-12
 
 
 class Layout(NamedTuple):
-    """Static numbers of blocks: those that start at 1, 2, 3, ..; those on a geometric grid of 1..n; those about the
-    mean.
-    """
+    """Static numbers of blocks: those from 1, 2, 3, .. on, those on a geometric grid of 1..n, those about the mean."""
 
     singles: int
     geometric: int

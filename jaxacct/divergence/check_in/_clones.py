@@ -22,9 +22,7 @@ _CHUNK = 16  # numbers of reports, times lanes, that are computed together: memo
 
 
 class CountLaw(NamedTuple):
-    """Values of m and their log weights, each [M, R, L] for R numbers of reports; weights are upper bounds on blocks of
-    m.
-    """
+    """Values of m and log weights, each [M, R, L] for R numbers of reports: upper bounds on blocks of m."""
 
     counts: jax.Array
     log_weights: jax.Array
@@ -38,9 +36,7 @@ class UpperPoint(NamedTuple):
 
 
 def count_law(num_reports: jax.Array, clone_prob: jax.Array, layout: Layout) -> CountLaw:
-    """The law of m, [M, R, L], for numbers of reports [R, L] and clone probability [L]: blocks of C at their first
-    counts.
-    """
+    """The law of m, [M, R, L], for reports [R, L] and clone probability [L]: blocks of C at their first counts."""
     rows, lanes = num_reports.shape
     rest = (num_reports - 1.0).reshape(-1)
     p = jnp.broadcast_to(clone_prob, (rows, lanes)).reshape(-1)
@@ -54,8 +50,7 @@ def count_law(num_reports: jax.Array, clone_prob: jax.Array, layout: Layout) -> 
 
 
 def clones_upper(epsilon: jax.Array, local_epsilon: jax.Array, law: CountLaw) -> UpperPoint:
-    """Upper bounds [R, L] on log D_k(epsilon), the clones pair's divergence, for `epsilon` [R, L] >= 0 and the row's
-    law.
+    """Upper bounds [R, L] on log D_k(epsilon), the clones pair's divergence, at `epsilon` [R, L] >= 0, a law a row.
 
         h_m = (1 + e^eps) s (2/m) P[a = j] (f r0 + r1),   s = tanh(local/2),   u = tanh(eps/2)/s,
 
@@ -109,9 +104,7 @@ def _part(epsilon: jax.Array, local_epsilon: jax.Array, law: CountLaw) -> UpperP
 
 
 def _fair_tails(j: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(log P[a = j], P[a >= j] / P[a = j], E[(a - j)_+] / P[a = j]), each of the shape of j, a ~ Bin(m, 1/2), m/2 < j
-    <= m.
-    """
+    """(log P[a = j], P[a >= j] / P[a = j], E[(a - j)_+] / P[a = j]), shaped as j; a ~ Bin(m, 1/2), m/2 < j <= m."""
     small = m < SMALL_TOSSES
     size = float(SMALL_TOSSES)
     at = (jnp.where(small, m, 1.0) * size + jnp.where(small, j, 1.0)).astype(jnp.int32)

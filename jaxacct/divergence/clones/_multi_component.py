@@ -128,9 +128,7 @@ class Prepared(NamedTuple):
 
 
 def prepare(epsilon: jax.Array, num_reports: jax.Array, pair: ComponentPair) -> Prepared:
-    """The numbers [L] from which the kernels start, at `epsilon` >= 0; harmless ones where an argument is out of
-    range.
-    """
+    """The numbers [L] from which kernels start, at `epsilon` >= 0; harmless ones where an argument is out of range."""
     possible = (epsilon < pair.local_epsilon) & (pair.weight > 0)
     valid = (epsilon >= 0) & (num_reports >= 1) & (pair.clone_prob > 0) & (pair.rest_prob >= 0) & (pair.other_prob >= 0)
     valid = valid & (pair.weight >= 0) & (pair.local_epsilon >= 0)
@@ -155,9 +153,7 @@ def prepare(epsilon: jax.Array, num_reports: jax.Array, pair: ComponentPair) -> 
 
 
 class Cut(NamedTuple):
-    """Which values of a contribute, each field [W, L]: those of at least `first`, which is `above` the real
-    threshold.
-    """
+    """Which values of a contribute, fields [W, L]: those of at least `first`, `above` the real threshold by so much."""
 
     first: jax.Array  # m + 1 for none
     above: jax.Array  # first - threshold; below 0 for a threshold above m + 1

@@ -165,9 +165,7 @@ def _summed(pair: ClonesPair, window: CountWindow) -> WindowSum:
 
 
 def _outside(pair: ClonesPair, first: jax.Array, size: int) -> jax.Array:
-    """Upper bounds [L], by Chernoff's inequality, on P[C + 1 outside [first, first + size)], C ~ Bin(n - 1,
-    tilted_prob).
-    """
+    """Upper bounds [L], Chernoff's, on P[C + 1 outside [first, first + size)] for C ~ Bin(n - 1, tilted_prob)."""
     n = pair.num_reports - 1.0
     k = jnp.stack([first - 2.0, first + (size - 1.0)])
     rate = binomial_rate(jnp.clip(k, 0.0, n), n, pair.tilted_prob, pair.untilted_rest)

@@ -30,8 +30,7 @@ _LEAST_POWER = 2.0**-60  # M at order 1, where psi / M is that of the Kullback-L
 def clones_rdp(
     orders: Sequence[float], num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array
 ) -> Ends[jax.Array]:
-    """Lower and upper ends [A, L], nats, of the clones pair's Renyi divergences, both directions; order 1 is the KL
-    one.
+    """Lower and upper ends [A, L], nats, of the clones pair's Renyi divergences, both directions; order 1 is KL's.
 
     Feldman, McMillan & Talwar 2021, Theorem 3.2 (CL-S14): with clone_prob = e^{-local_epsilon} the upper end is an
     upper bound for n shuffled reports of any local_epsilon-DP randomizers, replace-one adjacency; the lower end is one

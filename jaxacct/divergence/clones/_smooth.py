@@ -24,9 +24,7 @@ _NUM_PEAKS = 2048  # peaks that are bounded one by one; all further ones are bou
 
 
 class SmoothSum(NamedTuple):
-    """The divergence and Q[loss > epsilon], each [L] in the pair's units, and the rule they come from
-    (`smooth_error`).
-    """
+    """The divergence and Q[loss > epsilon], each [L] in the pair's units, and the rule that gave them."""
 
     delta: jax.Array  # times e^(log_unit + log_scale)
     tail: jax.Array  # times e^log_unit

@@ -23,9 +23,7 @@ _MAX_PASSES = 60  # rounds of `clones_gdp`; fewer are certified too, only looser
 
 
 class _Search(NamedTuple):
-    """The state [L] of a search for the best line: the interval of epsilon, whether T is mirrored, the best line so
-    far.
-    """
+    """The state [L] of a search for the best line: an interval of epsilon, whether T is mirrored, the best so far."""
 
     low: jax.Array
     high: jax.Array
@@ -37,8 +35,7 @@ class _Search(NamedTuple):
 def clones_tradeoff(
     type_one_error: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
 ) -> jax.Array:
-    """Type II errors T(a) [L] at type I errors a, for tests of P against Q or of Q against P, which agree: lower
-    bounds.
+    """Type II errors T(a) [L] at type I errors a, lower bounds, for tests of P against Q or Q against P: they agree.
 
     A lower bound for every protocol that the pair dominates (Feldman, McMillan & Talwar 2021, Theorem 3.2), replace-one
     adjacency; within 4e-12 of T where `clones_delta` sums every count. In [0, 1]; 0 outside 0 <= a <= 1. Arguments as

@@ -127,8 +127,7 @@ def _profile(
 def binary_response_log_delta(
     epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array, *, window: int
 ) -> jax.Array:
-    """Log delta [L], rounded down: the larger hockey-stick divergence of c^0 and c^1 at `epsilon` >= 0; -inf where it
-    is 0.
+    """Log delta [L], rounded down: the larger divergence of c^0 and c^1 at `epsilon` >= 0; -inf where it is 0.
 
     Feldman, McMillan & Talwar 2021, Appendix G (CL-S16). Lower bound on every valid delta, replace-one adjacency. One
     binomial tail for each direction, from the threshold outward, all terms positive. With `binary_response_window`:

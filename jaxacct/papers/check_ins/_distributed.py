@@ -98,8 +98,7 @@ def distributed_rdp(
     capped: bool = True,
     fewest: int = 0,
 ) -> jax.Array:
-    """Renyi divergences [A - 1, L] of orders 2..A of one round, rounded up; exact sums while the blocks are single
-    counts.
+    """Renyi divergences [A - 1, L] of orders 2..A of one round, rounded up; exact sums over blocks of single counts.
 
     Upper bound: Liew, Hasegawa & Takahashi 2022, Theorem 4, corrected (CI-S17). With `fewest` = k_lo: given that at
     least k_lo users report. The chance of fewer, `low_participation_log_prob`, must then be added to delta for each
@@ -128,9 +127,7 @@ def distributed_rdp(
 
 
 def _from(blocks: Blocks, fewest: float) -> Blocks:
-    """The blocks that hold counts from `fewest` on; one that straddles it keeps its whole weight on the counts from
-    there.
-    """
+    """The blocks that hold counts from `fewest` on; one that straddles it keeps its whole weight, from there on."""
     keep = blocks.last >= fewest
     first = jnp.where(keep, jnp.maximum(blocks.first, fewest), blocks.first)
     # the law on a shortened block has its mean further up: all of it at the far end

@@ -152,9 +152,7 @@ def published_distributed_rdp(
 def published_subsampled_gaussian_rdp(
     num_users: jax.Array, num_reports: jax.Array, gap: jax.Array, *, max_order: int
 ) -> jax.Array:
-    """Renyi divergences [A - 1, L] of Theorem 5, orders 2..A, no bounds: the sampling bound fed with one pair's exact
-    ones.
-    """
+    """Renyi divergences [A - 1, L] of Theorem 5, orders 2..A, no bounds: an upper form fed with one pair's own."""
     sums = pair_log_sums(gaussian_log_moments(gap, max_order=max_order), num_reports, jnp.ones_like(gap))
     log_excess = pair_log_excess(sums, jnp.ones_like(gap))
     filler = jnp.full_like(log_excess[:2], -jnp.inf)

@@ -89,9 +89,7 @@ def log_response_excess(local_epsilon: jax.Array, orders: jax.Array) -> jax.Arra
 
 
 def response_rdp(local_epsilon: jax.Array, orders: jax.Array) -> jax.Array:
-    """Renyi divergences, broadcast, of binary randomized response, the most of all pure randomizers, orders > 1,
-    rounded up.
-    """
+    """Renyi divergences, broadcast, of binary randomized response, rounded up: the most of all pure randomizers."""
     return up(softplus(log_response_excess(local_epsilon, orders)) / (orders - 1.0), _ULPS)
 
 
@@ -148,8 +146,7 @@ def subset_rdp(rate: jax.Array, base: BaseMoments, *, capped: bool = True) -> ja
 def mixture_rdp(
     num_users: jax.Array, blocks: Blocks, base: Base, *, capped: bool = True, log_scale: jax.Array | None = None
 ) -> jax.Array:
-    """Renyi divergences [A - 1, L] of orders 2..A of check-ins, rounded up: Theorem 2 over blocks of their number
-    (CI-S9).
+    """Renyi divergences [A - 1, L] of orders 2..A of check-ins, rounded up: Theorem 2 over blocks of counts (CI-S9).
 
     Upper bound for any base. On a block the base is that of its first count; both bounds on A_k are then convex in k,
     and the block takes the lesser of their chords. `log_scale` [L] multiplies the weights, as 1 / P[K >= k_lo] where
@@ -181,8 +178,7 @@ def _chords(blocks: Blocks, at_first: jax.Array, at_last: jax.Array) -> jax.Arra
 
 
 def constant_base_rdp(num_users: jax.Array, prob: jax.Array, base: BaseMoments) -> jax.Array:
-    """Renyi divergences [A - 1, L] of orders 2..A, rounded up: Theorem 2 with the same base for every number of
-    reports.
+    """Renyi divergences [A - 1, L] of orders 2..A, rounded up: Theorem 2 with one base for all numbers of reports.
 
     Upper bound, without the cap (CI-S9). Only moments of the binomial law are needed, by Stirling numbers of the second
     kind:

@@ -185,8 +185,7 @@ def sampled_gaussian_pair_rdp(
 
 
 def gaussian_pair_sandwich(num_users: jax.Array, gap: jax.Array, orders: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Closed lower and upper bounds [A, L] on the divergences of `gaussian_pair_rdp` at q = 1, `orders` [A, 1]
-    (CI-S15).
+    """Closed lower and upper bounds [A, L] on `gaussian_pair_rdp` at q = 1, `orders` [A, 1] (CI-S15).
 
     max(a s/2 - log n, log(1 + C(a,2) (e^s - 1)/n)/(a-1)) <= R_a <= a s/2 (Corollary 1), s = gap^2.
     """

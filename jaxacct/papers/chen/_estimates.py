@@ -20,9 +20,7 @@ ORDER_LEVELS = {
 
 
 def laplace_scale(clip: jax.Array, local_epsilon: jax.Array, num_blocks: jax.Array) -> jax.Array:
-    """Scales [L] of Algorithm 1's Laplace noise: 2 clip / (local_epsilon num_blocks), for one gradient clipped to
-    `clip`.
-    """
+    """Scales [L] of Algorithm 1's Laplace noise: 2 clip / (local_epsilon num_blocks), for one clipped gradient."""
     return 2.0 * clip / (local_epsilon * num_blocks)
 
 

@@ -11,9 +11,7 @@ from jaxacct.bounds.shuffle._closed_form import ClonesParameters, pure_parameter
 
 
 def clone_only_parameters(clone_prob: jax.Array) -> ClonesParameters:
-    """The closed form's parameters [L] for clones of probability p, nothing known of the candidate reports (Lemma
-    A.1).
-    """
+    """The closed form's parameters [L] for clones of probability p, whatever the candidate reports (Lemma A.1)."""
     one = jnp.ones_like(clone_prob)
     return ClonesParameters(clone_prob, one, jnp.inf * one)
 

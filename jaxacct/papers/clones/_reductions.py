@@ -152,8 +152,7 @@ def largest_local_epsilon(
 def fewest_reports(
     profile: Profile, local_epsilon: jax.Array, epsilon: jax.Array, log_delta: jax.Array, highest: jax.Array
 ) -> jax.Array:
-    """The least number of reports [L], a whole number in 1..highest, found whose shuffle is (epsilon, delta)-DP; or
-    inf.
+    """The least number of reports [L] found in 1..highest whose shuffle is (epsilon, delta)-DP; inf if none is.
 
     By halving between whole numbers: delta does not increase with the number of reports (CL-S19).
     """

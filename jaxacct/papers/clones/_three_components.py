@@ -43,8 +43,7 @@ def component_delta(
     num_rest: int,
     num_heads: int,
 ) -> Ends[jax.Array]:
-    """Lower and upper ends [L] of delta of a pair with three kinds of clones, at `epsilon` >= 0, every term summed
-    (CL-S9).
+    """Lower and upper ends [L] of delta at `epsilon` >= 0 of a pair with three kinds of clones (CL-S9).
 
     Feldman, McMillan & Talwar 2021, Theorem 4.1. The double sum over m and c, with all the tails over a that one m
     needs by two cumulative sums of one row of probabilities: work num_clones (num_rest + num_heads). The ends are apart

@@ -18,8 +18,7 @@ from jaxacct.papers.girgis._ternary_response import ternary_response_renyi, tern
 def response_lower_rdp(
     num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int, reverse: bool = False
 ) -> jax.Array:
-    """Renyi divergences [A, L], rounded down, of shuffled binary randomized response: Girgis et al. 2021, equation
-    (11).
+    """Renyi divergences [A, L], rounded down, of shuffled binary randomized response: equation (11).
 
     Theorem 3 at real orders > 1; with `reverse` the other direction (GI-X4). The paper believes the former tight
     (Remark 7): the latter is above it for n >= 2, up to 18 times.
@@ -64,8 +63,7 @@ def lower_rdp(
     reverse_window: int,
     ternary: int,
 ) -> jax.Array:
-    """Renyi divergences [A, L], rounded down: the largest of both directions of binary randomized response and of
-    ternary.
+    """Renyi divergences [A, L], rounded down: the largest of binary (both directions) and ternary response.
 
     Lower bound (GI-X4), real orders > 1; 0 outside num_reports >= 1, 0 < local_epsilon <= 300.
 

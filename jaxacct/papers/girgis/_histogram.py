@@ -45,8 +45,7 @@ def histogram_law(reports: NDArray[np.float64]) -> NDArray[np.float64]:
 def histogram_rdp(
     first: NDArray[np.float64], second: NDArray[np.float64], *, orders: Sequence[float]
 ) -> list[Ends[float]]:
-    """Lower and upper ends, one for each real order > 1, of D_a(first || second) between the histograms of two data
-    sets.
+    """Lower and upper ends, one for each real order > 1, of D_a(first || second) between two histograms.
 
     `first` and `second` are the laws [n, B] of the reports. One direction of one pair of data sets: from below, a lower
     bound for the mechanism. The rounding of (a - 1) D = log sum P^a Q^(1-a), 2^-50 a (n B + |log r|) or so, is added;

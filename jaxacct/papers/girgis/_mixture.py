@@ -18,8 +18,7 @@ from jaxacct.papers.girgis._special_pairs import special_pair_log_excess
 def moment_mixture_rdp(
     num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int], nodes: int
 ) -> jax.Array:
-    """Renyi divergences [A, L], rounded up: Girgis et al. 2021, Theorem 4, with Theorem 5 for its special pairs
-    (GI-S12).
+    """Renyi divergences [A, L], rounded up: Girgis et al. 2021, Theorem 4, with Theorem 5 inside (GI-S12).
 
     Upper bound, integer orders; looser than `mixture_rdp`, which has the exact special pair.
     """
@@ -67,8 +66,9 @@ def sampled_mixture_rdp(
 
 
 def sampled_mixture_statics(num_reports: Any, local_epsilon: Any, orders: Sequence[int]) -> dict[str, Any]:
-    """A dict of static sizes for `sampled_mixture_rdp`; `num_bits` only where a special pair has fewer clients than an
-    order.
+    """A dict of static sizes for `sampled_mixture_rdp`.
+
+    `num_bits` is None unless a special pair has fewer clients than an order.
     """
     sizes = mixture_statics(num_reports, local_epsilon, orders)
     n, local = (np.asarray(v, np.float64) for v in np.broadcast_arrays(num_reports, local_epsilon))

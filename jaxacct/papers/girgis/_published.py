@@ -14,8 +14,7 @@ from jaxacct.special import log_binomial_table, log_sum_exp, map_rows, softplus
 def published_sampled_rdp(
     rdp: jax.Array, sampling_prob: jax.Array, *, orders: Sequence[int], general: bool = True
 ) -> jax.Array:
-    """Estimates [A, L] of the Renyi divergences of sampled clients, no bounds: as the paper has them (section 4, Figure
-    5).
+    """Estimates [A, L] of the Renyi divergences of sampled clients, no bounds: section 4 and Figure 5.
 
         log((1-s)^(a-1) (a s - s + 1) + C(a,2) s^2 (1-s)^(a-2) e^(R_2)
             + c sum_{l=3..a} C(a,l) (1-s)^(a-l) s^l e^((l-1) R_l)) / (a - 1),    c = 3, or 1 if not `general`.

@@ -36,9 +36,7 @@ _MAX_WINDOW = 256  # nodes on each axis at most; fewer are certified too, only l
 
 
 class _Layout(NamedTuple):
-    """Nodes of h1 and of h2, each [L]: the first, their step, the least variance of the tilted laws, and how far they
-    reach.
-    """
+    """Nodes of h1 and of h2, each [L]: first, step, least variance of the tilted laws, and how far they reach."""
 
     first: Any
     step: Any
@@ -72,9 +70,7 @@ def _usable(xp: Any, n: Any, local_epsilon: Any) -> Any:
 
 
 def ternary_window(num_reports: Any, local_epsilon: Any, top: float) -> int:
-    """A static int, a power of two, at most 256: how many nodes on each axis orders to `top` need, for concrete
-    arrays.
-    """
+    """A static int, a power of two, at most 256: nodes on each axis for orders to `top`, for concrete arrays."""
     n, local = (np.asarray(v, np.float64) for v in np.broadcast_arrays(num_reports, local_epsilon))
     usable = _usable(np, n, local)
     at = _layout(np, np.where(usable, n, 1.0), np.where(usable, local, 1.0), top, math.inf)

@@ -18,8 +18,7 @@ _NUM_HALVINGS = 41  # for the best of up to 2^41 splits, all of them certified; 
 
 
 def simple_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
-    """Renyi divergences [A, L], rounded up: Girgis et al. 2021, Corollary 1, equation (7), log(1 + C(a,2) 4
-    (E-1)^2/n)/(a-1).
+    """Renyi divergences [A, L], rounded up: Corollary 1, equation (7), log(1 + C(a,2) 4 (E-1)^2/n)/(a-1).
 
     Upper bound where a^4 E^5 < n/9, integer orders >= 2; inf elsewhere. Its proof fails for small eps, where Theorem 1
     exceeds it; wherever it was checked the statement holds, `mixture_rdp` being a quarter of it to leading order.
@@ -39,8 +38,7 @@ def remark3_split(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array
 
 
 def best_split_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
-    """Renyi divergences [A, L], rounded up: Girgis et al. 2021, Theorem 1, at the best integer split for each order
-    (GI-S6).
+    """Renyi divergences [A, L], rounded up: Theorem 1 at the best integer split for each order (GI-S6).
 
         min over 0 <= j < mu = (n-1)/E of log(1 + excess(j + 1) + e^(a eps - (mu - j)^2/(2 mu)))/(a - 1):
 

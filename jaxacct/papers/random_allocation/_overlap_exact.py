@@ -143,9 +143,7 @@ def _log_hypergeometric(t: int, marked: int, k: int) -> Real:
 
 
 def _log_splits(first: int, second: int, k: int) -> Real:
-    """log P [k + 1, first + 1] that of m = 0..k of first + second steps a = 0..first are among the first; -inf where
-    none.
-    """
+    """log P [k + 1, first + 1] that a of m steps are among the first, of first + second; -inf where impossible."""
     m, a = np.arange(k + 1)[:, None], np.arange(first + 1)
     lf = _log_factorials(first + second)
     b = m - a
