@@ -322,7 +322,7 @@ def _response_of_finite(randomizer: FiniteRandomizer, prob: jax.Array) -> _Respo
 
 
 def _response_of_gaussian(randomizer: GaussianReports, prob: jax.Array) -> _Response:
-    """The reports' sign along the line between two data, which are 2 / noise_multiplier apart; rounded down."""
+    """Their sign along the line between two data, 2 / noise_multiplier standard deviations apart; rounded down."""
     half = 1.0 / randomizer.noise_multiplier * jnp.ones_like(prob)
     return prob, down(log_normal_tail(-half) - log_normal_tail(half), 2**13)
 
