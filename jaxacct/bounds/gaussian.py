@@ -98,7 +98,7 @@ def _rdp(mechanism: Any, *, orders: Sequence[float]) -> jax.Array:
 
 
 def unamplified(uses: Callable[[Any], Any]) -> ProfileMethod:
-    """The method "no amplification" (a `ProfileMethod`) of a scheme over Gaussian steps.
+    """The method "no amplification" (class `ProfileMethod`) of a scheme over Gaussian steps.
 
     Its log delta [L] and epsilon [L] are upper bounds in both directions, by Balle & Wang 2018, Theorem 8, with
     mu = sqrt(uses)/sigma.

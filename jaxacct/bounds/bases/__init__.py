@@ -24,7 +24,7 @@ BASES: dict[type, Base] = {
 
 
 def base_of(release: Any) -> Base:
-    """The `Base` of a release, a record of functions that describe it.
+    """The `Base` of a release: a frozen class of functions that describe it.
 
     Raises:
       ValueError: if it is none of the releases that schemes can be built on.
