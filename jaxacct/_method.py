@@ -184,8 +184,8 @@ class ProfileMethod(LaneMethod):
 
     Attributes:
       log_delta, epsilon: ``(mechanism of lanes, epsilon or log delta [L], **statics) -> [L]``.
-      floor: ``(mechanism, log delta) -> `` a cheap guess, meant to be from below, at the epsilon that it would give; where
-        that is no gain the method is passed over, so a guess that is too large costs tightness only.
+      floor: ``(mechanism, log delta) -> `` a cheap guess, meant to be from below, at the epsilon that it would give;
+        where that is no gain the method is passed over, so a guess that is too large costs tightness only.
       of_reduction: for a lower bound, whether it bounds only the pair that dominates the mechanism.
     """
 
