@@ -316,9 +316,8 @@ def _base(sigma: float, bound: Bound, direction: Direction) -> Any:
 def test_lattice_law_of_a_partial_epoch_brackets_it(
     num_steps: int, steps_done: int, epsilon: float, direction: Direction
 ) -> None:
-    exact = bracket_of(
-        PARTIAL_EXACT, PartialAllocation(ja.Gaussian(1.0), DELTA, num_steps, steps_done), epsilon, direction
-    )
+    run = PartialAllocation(ja.Gaussian(1.0), num_steps, steps_done)
+    exact = bracket_of(PARTIAL_EXACT, run, DELTA, epsilon, direction)
     step = math.sqrt(math.expm1(1.0) * steps_done) / num_steps / 24.0
     ends = []
     for bound in (Bound.LOWER, Bound.UPPER):

@@ -145,7 +145,7 @@ def _solved(
     ]
     quick = dict.fromkeys(m for question in asked for m in _quick_methods(question))
     methods = tuple(m for m in quick if isinstance(m, LaneMethod))
-    if methods and (method is not None or asked[0].is_quick):
+    if methods and (asked[0].is_quick or all(one_sided(step.method) for step in plan(asked[0]))):
         found = by_methods(batch, methods, directions, target, where, start, tolerance)
         if np.any(found.asked["edge"] & found.is_affordable):
             message = "the calibrated value rests on the largest Renyi order tried: it is valid, but may be loose"
