@@ -49,6 +49,7 @@ def schemes() -> list[Scheme]:
         "KaryRandomizedResponse": ja.KaryRandomizedResponse(1.0, 4),
         "GaussianReports": ja.GaussianReports(4.0),
     }
+    of_reports = (ja.Shuffled(ja.LocalRandomizer(1.0), 1000), ja.CheckIn(ja.LocalRandomizer(1.0), 1000, 0.1))
     shuffled = [Scheme(f"Shuffled({name})", {"": ja.Shuffled(r, 1000)}) for name, r in randomizers.items()]
     return [
         Scheme("Gaussian", {"": noise}),
@@ -63,6 +64,7 @@ def schemes() -> list[Scheme]:
         Scheme("RandomAllocation of these", of_pairs),
         *shuffled,
         *_check_ins(randomizers),
+        Scheme("Composed of shuffled reports and check-ins", {"": ja.Composed(of_reports)}),
     ]
 
 
