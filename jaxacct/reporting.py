@@ -19,7 +19,7 @@ from jaxacct.bounds import analysis_theorem
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.membership import tradeoff
 
-_FALSE_POSITIVE_RATES = (1e-3, 1e-2, 1e-1)
+_FALSE_POSITIVE_RATES = (1e-3, 1e-2, 1e-1)  # rates at which a statement says what a membership test can reach
 
 
 def shown(value: float, digits: int = 4) -> str:

@@ -23,9 +23,10 @@ from jaxacct.calibration._search import Found, search
 from jaxacct.calibration._traced import calibrate_traced
 from jaxacct.mechanisms._fields import UNKNOWN, find_field, with_fields
 
-# Of epsilon: the same question in a batch of another size may differ in its last digits.
+# Share of the target epsilon that is kept as a margin: the same question in a batch of another size may differ in its
+# last digits.
 _MARGIN = 1e-9
-_NEAR = 0.02  # tolerance of the value at which an engine's search begins
+_NEAR = 0.02  # relative tolerance of a first search by methods on lanes, where the search by the host's methods begins
 
 
 def calibrate(
@@ -93,7 +94,7 @@ def calibrate(
     others = [leaf for leaf in jax.tree.leaves(with_fields(mechanism, {keys: UNKNOWN})) if leaf is not UNKNOWN]
     if is_traced(others, target_epsilon, target_delta):
         if is_whole or (precision is not None and not math.isinf(precision)):
-            raise ValueError(f"field={field!r}, precision={precision}: counts and engines need concrete numbers")
+            raise ValueError(f"field={field!r}, precision={precision}: counts and host methods need concrete numbers")
         return _traced(mechanism, keys, target_epsilon, target_delta, method, directions)
     batch, shape = batch_of(mechanism, keys, target_epsilon, target_delta)
     if batch.target_delta.size == 0:
