@@ -16,14 +16,20 @@ class Step(NamedTuple):
     method: Method
     directions: tuple[Direction, ...]
 
+    @property
+    def ends(self) -> str:
+        """Which ends the method gives, in words."""
+        return " and ".join(b.value.removesuffix(" bound") for b in Bound if b in self.method.ends)
+
+    @property
+    def runs(self) -> str:
+        """Where it runs: on lanes, for many points at once, or on the host, for one after the other."""
+        return "lanes" if isinstance(self.method, LaneMethod) else "host"
+
     def __str__(self) -> str:
-        method = self.method
-        runs = "lanes" if isinstance(method, LaneMethod) else "host"
-        ends = " and ".join(b.value.removesuffix(" bound") for b in Bound if b in method.ends)
         sides = " and ".join(d.value for d in self.directions)
-        return (
-            f"{method.name}: {ends}, {sides}; on {runs}, {method.cost.name.lower()} ({method.cold.name.lower()} cold)"
-        )
+        cost, cold = self.method.cost.name.lower(), self.method.cold.name.lower()
+        return f"{self.method.name}: {self.ends}, {sides}; on {self.runs}, {cost} ({cold} cold)"
 
 
 def one_sided(method: Method) -> bool:

@@ -15,12 +15,12 @@ from jaxacct._validate import check_delta, check_epsilon, check_precision, check
 from jaxacct.answering import Question, plan, question_of
 from jaxacct.answering._plan import one_sided
 from jaxacct.answering._question import directions_of
-from jaxacct.bounds._distribution import holds_pld
 from jaxacct.calibration._batch import Batch, batch_of, field_of, flattened, range_of
 from jaxacct.calibration._by_methods import by_methods
 from jaxacct.calibration._routes import engine_route
 from jaxacct.calibration._search import Found, search
 from jaxacct.calibration._traced import calibrate_traced
+from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import UNKNOWN, find_field, with_fields
 
 # Of epsilon: the same question in a batch of another size may differ in its last digits.
@@ -88,9 +88,9 @@ def calibrate(
     directions = directions_of(mechanism, direction)
     keys = find_field(mechanism, field)
     is_whole = field_of(mechanism, keys).is_whole
-    if holds_pld(with_fields(mechanism, {keys: UNKNOWN})):
-        raise ValueError(f"field={field!r}: what is built on a Pld, which is no number, cannot be calibrated")
     others = [leaf for leaf in jax.tree.leaves(with_fields(mechanism, {keys: UNKNOWN})) if leaf is not UNKNOWN]
+    if any(isinstance(leaf, Mechanism) for leaf in others):
+        raise ValueError(f"field={field!r}: what is built on a Pld, which is no number, cannot be calibrated")
     if is_traced(others, target_epsilon, target_delta):
         if is_whole or (precision is not None and not math.isinf(precision)):
             raise ValueError(f"field={field!r}, precision={precision}: counts and engines need concrete numbers")

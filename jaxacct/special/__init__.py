@@ -1,7 +1,7 @@
 """Floating point and combinatorics that know nothing of privacy.
 
 Every function takes and returns float64 arrays and is meant to run inside the float64 boundary
-(`jaxacct._precision`), but for those that round outward: they take and return plain Python floats.
+(`jaxacct._precision`), but for those that round outward or print: they take plain Python floats.
 """
 
 from jaxacct.special._bisection import bisect, bisect_lanes, bisect_whole, first_doubling
@@ -21,6 +21,7 @@ from jaxacct.special._outward import outward, product_outward, sum_outward
 from jaxacct.special._roots import solve_decreasing
 from jaxacct.special._rounding import ULP, down, up
 from jaxacct.special._series import log_series_power, log_series_product
+from jaxacct.special._shown import shown, shown_down
 
 __all__ = [
     "ULP",
@@ -47,6 +48,8 @@ __all__ = [
     "one_minus_exp",
     "outward",
     "product_outward",
+    "shown",
+    "shown_down",
     "softplus",
     "solve_decreasing",
     "sum_outward",

@@ -29,6 +29,11 @@ def base_of(release: Any) -> Base:
     return BASES[type(release)]
 
 
+def is_from_above(mechanism: Any) -> bool:
+    """Whether what `mechanism` samples or allocates is known from above only, on its own grid."""
+    return base_of(mechanism.mechanism).is_from_above
+
+
 def law(release: Any, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
     """The law of the likelihood ratio of one step of `release`, sampled with probability `sampling_prob`."""
     return law_of(base_of(release), release, sampling_prob, step, side, tail)

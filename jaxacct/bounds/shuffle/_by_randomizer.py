@@ -5,7 +5,7 @@ is one direction. Outside a theorem's regime an upper bound is inf (log delta 0)
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -40,6 +40,7 @@ from jaxacct.divergence.response._binary import (
     binary_response_window,
 )
 from jaxacct.mechanisms import FiniteRandomizer, KaryRandomizedResponse, LocalRandomizer, Shuffled
+from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import bisect_lanes, down, log_or_minus_inf, map_rows, up
 
 _SHARES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)  # of delta, for what a composition splits off
@@ -69,11 +70,12 @@ _PAIRS: dict[type, Callable[[Any, _Exp], tuple[Any, Any]]] = {
     KaryRandomizedResponse: _pair_of_k_ary,
     LocalRandomizer: _pair_of_any,
 }
+_PAIRED = frozenset((Shuffled, randomizer) for randomizer in _PAIRS)
 
 
-def has_pair(mechanism: Shuffled) -> bool:
-    """Whether one clones pair dominates it: pure randomizers."""
-    return is_pure(mechanism) and type(mechanism.mechanism) in _PAIRS
+def has_pair(mechanism: Mechanism) -> bool:
+    """Whether one clones pair dominates each of its rounds: shuffled reports of pure randomizers."""
+    return mechanism.signature() in _PAIRED and is_pure(cast(Shuffled, mechanism))
 
 
 def pair_of(randomizer: Any, exp: _Exp = jnp.exp) -> tuple[Any, Any]:

@@ -43,7 +43,7 @@ def exact_overlap_rdp(mechanism: RandomAllocation, *, order: int) -> float:
     runs_of(mechanism)  # concrete, or an error
     base = concrete_base(mechanism)
     t, k, epochs = (int(x) for x in (mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs))
-    if not isinstance(base, Gaussian) or order < 2 or k > _MAX_SELECTED:
+    if base.signature() != (Gaussian,) or order < 2 or k > _MAX_SELECTED:
         return math.inf
     s2 = base.noise_multiplier**-2.0
     if order > 3:
