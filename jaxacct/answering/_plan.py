@@ -57,8 +57,8 @@ def plan(question: Question) -> tuple[Step, ...]:
     """The methods to ask, in order. A later one is asked only if those before it leave something open.
 
     Traced questions get the methods on lanes, quick ones these and the last resorts. Otherwise every method that helps,
-    after its cost in a fresh process and then as declared. Methods on lanes are asked direction by direction, so that
-    the second direction need not be sharper than the first.
+    after its cost in a fresh process and then as declared; last resorts come last. Methods on lanes are asked direction
+    by direction, so that the second direction need not be sharper than the first.
     """
     if question.method is not None:
         methods: list[Method] = [named(question)]
@@ -67,6 +67,7 @@ def plan(question: Question) -> tuple[Step, ...]:
         if not (question.is_traced or question.is_quick):
             methods.sort(key=lambda m: m.cold)
             methods = _up_to_exact(methods, question)
+        methods.sort(key=_is_last_resort)
     return tuple(_steps(methods, question.directions))
 
 
@@ -77,11 +78,15 @@ def _is_wanted(method: Method, question: Question) -> bool:
         return Bound.UPPER not in method.ends or method.helps(question.mechanism)
     if question.is_traced or not method.helps(question.mechanism):
         return False
-    if isinstance(method, BracketMethod) and method.is_last_resort:
+    if _is_last_resort(method):
         return True
     if question.is_quick and not (question.wants_lower and Bound.UPPER not in method.ends):
         return False
     return not isinstance(method, BracketMethod) or question.width < method.pays_below
+
+
+def _is_last_resort(method: Method) -> bool:
+    return isinstance(method, BracketMethod) and method.is_last_resort
 
 
 def _up_to_exact(methods: list[Method], question: Question) -> list[Method]:
