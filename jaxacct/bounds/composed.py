@@ -37,16 +37,6 @@ from jaxacct.composition import compose_rdp
 from jaxacct.mechanisms import Composed
 from jaxacct.special import up
 
-PARTS = merged(
-    gaussian.METHODS,
-    laplace.METHODS,
-    discrete.METHODS,
-    given.METHODS,
-    poisson.METHODS,
-    allocation.METHODS,
-    shuffle.METHODS,
-    check_in.METHODS,
-)
 _SHARE_DOWN = 1.0 - 2.0**-50  # of a quotient and a sum: fewer than four roundings
 _SUM_UP = 1.0 + 2.0**-50  # of a sum of products, added without error but for the last rounding
 _FRACTIONAL_TOP = 16.0  # orders above it are whole wherever a method of fractional orders is tried
@@ -57,8 +47,7 @@ RenyiPlan = tuple[tuple[RenyiMethod, tuple[tuple[str, Any], ...]], ...]
 
 def methods_of(mechanism: Any) -> tuple[Method, ...]:
     """The methods that cover `mechanism`, in declared order; () where its signature has none."""
-    table = METHODS if mechanism.signature() in METHODS else PARTS
-    return tuple(m for m in table.get(mechanism.signature(), ()) if m.applies(mechanism))
+    return tuple(m for m in METHODS.get(mechanism.signature(), ()) if m.applies(mechanism))
 
 
 def distribution_of(mechanism: Any) -> Distribution | None:
@@ -68,7 +57,7 @@ def distribution_of(mechanism: Any) -> Distribution | None:
 
 def has_lanes(mechanism: Any) -> bool:
     """Whether it has closed forms or Renyi divergences, which run inside traced programs."""
-    if mechanism.signature() in METHODS:
+    if mechanism.signature() == (Composed,):
         return all(has_lanes(part) for part, _ in mechanism.parts())
     return any(isinstance(m, LaneMethod) and Bound.UPPER in m.ends for m in methods_of(mechanism))
 
@@ -242,7 +231,7 @@ def _is_sampled(mechanism: Composed) -> bool:
 
 
 # in the order in which they are asked, after their cost
-METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
+_OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (Composed,): (
         gaussian.EXACT,
         gaussian.FROM_BELOW,
@@ -260,3 +249,16 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         *(_renyi(d, _of_records) for d in BOTH),
     )
 }
+
+# Every mechanism's methods: the tables of the folders, a line for each, and what composes them.
+METHODS = merged(
+    gaussian.METHODS,
+    laplace.METHODS,
+    discrete.METHODS,
+    given.METHODS,
+    poisson.METHODS,
+    allocation.METHODS,
+    shuffle.METHODS,
+    check_in.METHODS,
+    _OF_COMPOSED,
+)
