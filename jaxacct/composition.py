@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, cast
 
 import jax
@@ -86,6 +86,29 @@ def _weighted_sum(*values_and_counts: jax.Array) -> jax.Array:
     return compose_rdp(zip(values_and_counts[:half], values_and_counts[half:], strict=True))
 
 
+def _convolved(parts: Sequence[Pld], times: Sequence[Any]) -> Pld:
+    if any(np.ndim(count) or isinstance(count, jax.core.Tracer) for count in times):
+        raise ValueError(f"counts={times!r} must be concrete whole numbers for privacy loss distributions")
+    return compose_plds(list(zip(parts, (int(count) for count in times), strict=True)))
+
+
+def _added(parts: Sequence[RdpCurve], times: Sequence[Any]) -> RdpCurve:
+    first = parts[0]
+    for part in parts:
+        if part.bound is not Bound.UPPER:
+            raise ValueError(f"curve.bound={part.bound.value!r} must be an upper bound")
+        if not np.array_equal(part.orders, first.orders):
+            raise ValueError("curves must share their orders; evaluate them at the same ones")
+        if part.neighboring_relation is not first.neighboring_relation:
+            raise ValueError("curves must share their neighboring_relation; convert first")
+    values = _weighted_sum(*(part.values for part in parts), *(np.expand_dims(c, -1) for c in times))
+    theorems = dict.fromkeys(part.theorem for part in parts)
+    return dataclasses.replace(first, values=values, theorem="; ".join(theorems))
+
+
+_COMPOSED: dict[type, Callable[[Any, Any], Any]] = {Pld: _convolved, RdpCurve: _added}
+
+
 def compose(curves: Any, counts: Any = 1) -> Any:
     """The curve of adaptively running each of `curves` as often as `counts` says.
 
@@ -106,7 +129,7 @@ def compose(curves: Any, counts: Any = 1) -> Any:
     """
     parts = tuple(curves) if isinstance(curves, Iterable) else (curves,)
     for part in parts:
-        if type(part) not in (RdpCurve, Pld) or type(part) is not type(parts[0]):
+        if type(part) not in _COMPOSED or type(part) is not type(parts[0]):
             kinds = ", ".join(type(part).__name__ for part in parts)
             raise ValueError(f"curves must be RdpCurves or Plds, all of one kind, not {kinds}")
     if not parts:
@@ -118,18 +141,4 @@ def compose(curves: Any, counts: Any = 1) -> Any:
         if not isinstance(count, jax.core.Tracer):
             checked_array("counts", count)
         check_count("counts", count)
-    if type(parts[0]) is Pld:
-        if any(np.ndim(count) or isinstance(count, jax.core.Tracer) for count in times):
-            raise ValueError(f"counts={counts!r} must be concrete whole numbers for privacy loss distributions")
-        return compose_plds(list(zip(parts, (int(count) for count in times), strict=True)))
-    first = parts[0]
-    for part in parts:
-        if part.bound is not Bound.UPPER:
-            raise ValueError(f"curve.bound={part.bound.value!r} must be an upper bound")
-        if not np.array_equal(part.orders, first.orders):
-            raise ValueError("curves must share their orders; evaluate them at the same ones")
-        if part.neighboring_relation is not first.neighboring_relation:
-            raise ValueError("curves must share their neighboring_relation; convert first")
-    values = _weighted_sum(*(part.values for part in parts), *(np.expand_dims(c, -1) for c in times))
-    theorems = dict.fromkeys(part.theorem for part in parts)
-    return dataclasses.replace(first, values=values, theorem="; ".join(theorems))
+    return _COMPOSED[type(parts[0])](parts, times)

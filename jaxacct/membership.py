@@ -1,7 +1,7 @@
 """What an adversary can tell: the errors of any test for whether one record took part."""
 
 import math
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 import jax
 import jax.numpy as jnp
@@ -116,7 +116,7 @@ def _mu(mechanism: Any) -> float:
 
 def _has_pair(mechanism: Mechanism) -> TypeGuard[Shuffled]:
     """Whether one clones pair dominates each of its rounds."""
-    return type(mechanism) is Shuffled and has_pair(mechanism)
+    return has_pair(mechanism)
 
 
 def _is_one_pair(mechanism: Mechanism) -> TypeGuard[Shuffled]:
@@ -137,9 +137,10 @@ def _by_lines(mechanism: Mechanism, error: np.ndarray) -> np.ndarray:
     """The envelope of the lines of finitely many epsilons, by the profile in the worse direction."""
     methods_for(mechanism)  # or an error in words
     losses: list[Pld] = []
-    if type(mechanism) is Pld:
-        losses = [mechanism]
-    elif distribution_of(mechanism) is not None:
+    distribution = distribution_of(mechanism)
+    if distribution is not None and distribution.is_given:
+        losses = [cast(Pld, mechanism)]
+    elif distribution is not None:
         try:
             losses = [pld(mechanism, direction=d) for d in mechanism.directions]
         except TooFineError:

@@ -6,6 +6,7 @@ import math
 import re
 import textwrap
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -14,42 +15,14 @@ import numpy as np
 from jaxacct._types import Bound, NeighboringRelation, OrderEdgeWarning, PrecisionWarning
 from jaxacct._validate import check_precision
 from jaxacct.accounting import Entry, deciding, delta_interval, epsilon_interval
+from jaxacct.answering._plan import Step
 from jaxacct.answering._question import check_scalars
 from jaxacct.bounds import analysis_theorem
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.membership import tradeoff
+from jaxacct.special import shown, shown_down
 
 _FALSE_POSITIVE_RATES = (1e-3, 1e-2, 1e-1)  # rates at which a statement says what a membership test can reach
-
-
-def shown(value: float, digits: int = 4) -> str:
-    """`value` to some significant digits, rounded up: what is printed is a bound too.
-
-    >>> shown(0.90551), shown(0.0), shown(float("inf")), shown(7.52e-07)
-    ('0.9056', '0', 'inf', '7.52e-07')
-    """
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    text = f"{value:.{digits}g}"
-    if float(text) < value:
-        unit = 10.0 ** (math.floor(math.log10(abs(value))) + 1 - digits)
-        text = f"{float(text) + unit:.{digits}g}"
-    return text
-
-
-def shown_down(value: float, digits: int = 4) -> str:
-    """`value` to some significant digits, rounded down, as a lower bound must be.
-
-    >>> shown_down(0.90559), shown_down(0.0)
-    ('0.9055', '0')
-    """
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    text = f"{value:.{digits}g}"
-    if float(text) > value:
-        unit = 10.0 ** (math.floor(math.log10(abs(value))) + 1 - digits)
-        text = f"{float(text) - unit:.{digits}g}"
-    return text
 
 
 def entry_fields(entry: Entry) -> dict[str, Any]:
@@ -262,6 +235,38 @@ def standard(value: Any) -> Any:
 _STYLES = {"text": statement_text, "markdown": statement_markdown, "json": statement_json}
 
 
+def step_fields(step: Step, mechanism: Mechanism) -> dict[str, Any]:
+    """A step of a plan as plain values, ready for JSON."""
+    method = step.method
+    return {
+        "method": method.name,
+        "ends": step.ends,
+        "directions": [d.value for d in step.directions],
+        "runs": step.runs,
+        "cost": method.cost.name.lower(),
+        "cold": method.cold.name.lower(),
+        "theorem": method.source(mechanism),
+    }
+
+
+def plan_text(steps: tuple[Step, ...], mechanism: Mechanism) -> str:
+    """The steps of a plan as a table, a line for each."""
+    two_sided = len(mechanism.directions) > 1
+    head = ("method", "ends", "direction", "runs on", "warm", "cold", "theorem")
+    rows = []
+    for fields in (step_fields(step, mechanism) for step in steps):
+        sides = " and ".join(fields["directions"]) if two_sided else "-"
+        names = ("method", "ends", "runs", "cost", "cold", "theorem")
+        name, ends, runs, cost, cold, theorem = (fields[key] for key in names)
+        rows.append((name, ends, sides, runs, cost, cold, theorem))
+    return "\n".join(_columns(head, rows))
+
+
+def _columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)]
+
+
 def comparison_text(entries: tuple[Entry, ...], solved: str) -> str:
     """The lines of `compare` as a table of 80 columns; values are rounded to the safe side."""
     sources = list(dict.fromkeys(e.theorem for e in entries))
@@ -278,8 +283,7 @@ def comparison_text(entries: tuple[Entry, ...], solved: str) -> str:
         )
         for e in entries
     ]
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)]
+    lines = _columns(head, rows)
     uppers = [e for e in entries if e.bound is Bound.UPPER]
     best = {d: min(e.value for e in uppers if e.direction is d) for d in dict.fromkeys(e.direction for e in uppers)}
     worst = max(best.values())

@@ -10,6 +10,7 @@ from jaxacct._precision import is_traced
 from jaxacct._validate import check_count, check_positive, check_probability, checked_array
 from jaxacct.answering._question import check_mechanism
 from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
+from jaxacct.mechanisms._base import UndeclaredError
 
 __all__ = ["mean_estimation_variance"]
 
@@ -48,11 +49,10 @@ def mean_estimation_variance(
     >>> round(mean_estimation_variance(poisson, num_records=1000, success_prob=0.9), 8)
     0.001381
     """
-    if type(mechanism) not in (RandomAllocation, PoissonSampled):
-        raise ValueError(f"mechanism={mechanism!r} must be RandomAllocation or PoissonSampled")
     check_mechanism(mechanism)
+    wanted = f"mechanism={mechanism!r} must be RandomAllocation or PoissonSampled of Gaussian noise"
     if mechanism.signature()[1:] != (Gaussian,):
-        raise ValueError(f"mechanism={mechanism!r} must add Gaussian noise")
+        raise ValueError(wanted)
     check_count("num_records", num_records)
     check_probability("success_prob", success_prob)
     check_count("dimension", dimension)
@@ -62,7 +62,12 @@ def mean_estimation_variance(
     success_prob = _as_real("success_prob", success_prob)
     if hasattr(mechanism, "sampling_prob") and not is_traced(mechanism.sampling_prob):
         check_positive("sampling_prob", mechanism.sampling_prob)  # at 0 no record takes part
-    joined = mechanism.participation()
+    try:
+        joined = mechanism.participation()
+    except UndeclaredError as error:
+        raise ValueError(
+            f"mechanism={mechanism!r} must be RandomAllocation or PoissonSampled of Gaussian noise"
+        ) from error
     sampling: Any = success_prob * joined.dispersion / (records * joined.uses)
     with np.errstate(over="ignore"):  # inf is the answer
         each: Any = mechanism.mechanism.noise_multiplier / (records * joined.uses)

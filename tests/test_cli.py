@@ -74,6 +74,44 @@ def test_compare_lists_every_method(capsys):
     assert {e["direction"] for e in entries} == {"remove", "add"}
 
 
+def test_a_plan_is_printed_instead_of_computed(capsys, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError("something was computed")
+
+    monkeypatch.setattr("jaxacct._precision.Kernel.__call__", refuse)
+    monkeypatch.setattr("jaxacct.answering._loop.bracket_on_host", refuse)
+    head, *lines = run(capsys, "compare", *ALLOCATION, "--delta", "1e-6", "--plan").splitlines()
+    steps = ja.accounting.plan(ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100), 1e-6)
+    assert head.split() == ["method", "ends", "direction", "runs", "on", "warm", "cold", "theorem"]
+    assert len(lines) == len(steps) > 2
+    for line, step in zip(lines, steps, strict=True):
+        assert line.startswith(step.method.name)
+        assert line.endswith(step.method.theorem)
+        assert " and ".join(d.value for d in step.directions) in line
+        assert f" {step.runs} " in line
+        assert step.method.cost.name.lower() in line
+    with pytest.raises(AssertionError, match="something was computed"):
+        main(["compare", *ALLOCATION, "--delta", "1e-6"])
+
+
+def test_a_plan_as_json_and_of_the_other_questions(capsys):
+    steps = json.loads(run(capsys, "compare", *ALLOCATION, "--epsilon", "1", "--plan", "--json"))
+    assert steps[0] == {
+        "method": "exact",
+        "ends": "upper and lower",
+        "directions": ["remove", "add"],
+        "runs": "host",
+        "cost": "milliseconds",
+        "cold": "tenths",
+        "theorem": "Feldman & Shenfeld 2025, Theorem 3.1",
+    }
+    quick = run(capsys, "compare", *ALLOCATION, "--delta", "1e-6", "--plan", *QUICK)
+    assert "host" not in quick
+    with pytest.raises(SystemExit):
+        main(["compare", *ALLOCATION, "--delta", "1e-6", "--plan", "--plot", "x.png"])
+    assert "not allowed with" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [

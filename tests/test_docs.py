@@ -17,28 +17,33 @@ from jaxacct.papers import check_ins, chen, clones, girgis, random_allocation
 _ROOT = Path(__file__).parents[1]
 _PACKAGE = _ROOT / "jaxacct"
 
-# From the bottom up; a module may import from its own layer's package and from the layers below.
+# From the bottom up: packages, and files where a package has an order of its own. A module may import from its own
+# layer and from the layers below; the longest name that begins its own says where it stands.
 _LAYERS = (
-    ("_precision", "_validate", "_types"),
-    ("special",),
-    ("divergence", "curves", "mechanisms"),
-    ("bounds", "composition", "conversion", "_checking"),
-    (
-        "_method",
-        "_shuffle_methods",
-        "_methods",
-        "_answering",
-        "_inverting",
-        "_host_methods",
-        "intervals",
-        "_best",
-        "accounting",
-        "estimation",
-        "utility",
-        "membership",
-    ),
-    ("sweeping", "calibration"),
-    ("cli", "__main__", "demo", "papers", "plot", "interop", "training", "reporting"),
+    ("_precision", "_types", "_validate"),
+    ("special", "mechanisms", "_method"),
+    ("curves", "divergence"),
+    ("composition", "conversion"),
+    ("bounds._orders", "bounds._parts", "bounds._table", "bounds.bases"),
+    ("bounds._distribution", "bounds._inversion", "bounds._moments"),
+    ("bounds.discrete", "bounds.gaussian", "bounds.given", "bounds.laplace", "bounds.shuffle"),
+    ("bounds.check_in", "bounds.poisson"),
+    ("bounds.allocation",),
+    ("bounds.composed",),
+    ("bounds",),
+    ("papers",),
+    ("answering._question",),
+    ("answering._plan",),
+    ("answering._lanes",),
+    ("answering._loop",),
+    ("answering",),
+    ("accounting", "calibration", "estimation", "utility"),
+    ("interop", "membership", "sweeping", "training"),
+    ("reporting",),
+    ("plot",),
+    ("demo",),
+    ("cli",),
+    ("__main__",),
 )
 _HEIGHT = {name: height for height, layer in enumerate(_LAYERS) for name in layer}
 _MODULES = sorted(_PACKAGE.rglob("*.py"))
@@ -59,6 +64,11 @@ def _name(path: Path) -> str:
     return "" if parts == ("__init__",) else parts[0]
 
 
+def _is_module(name: str) -> bool:
+    path = _ROOT.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
 def _imports(path: Path) -> list[str]:
     """Every module that a file names in an import, at any depth, in dotted form."""
     names = []
@@ -68,8 +78,9 @@ def _imports(path: Path) -> list[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import, line {node.lineno}"
             assert node.module is not None
-            # `from jaxacct import x` names the module jaxacct.x, or what the package re-exports
-            names += [f"{node.module}.{a.name}" for a in node.names] if node.module == "jaxacct" else [node.module]
+            # `from package import x` names the module package.x where there is one, or what the package re-exports
+            inner = [f"{node.module}.{alias.name}" for alias in node.names]
+            names += [name if node.module == "jaxacct" or _is_module(name) else node.module for name in inner]
     return names
 
 
@@ -107,21 +118,48 @@ def test_readme_examples_run() -> None:
         exec(compile(block, f"README.md, python block {number}", "exec"), namespace)
 
 
+def _height(module: str) -> int | None:
+    """The layer of a module below `jaxacct`, by its dotted name; None if it has none."""
+    parts = module.split(".")
+    names = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
+    return next((_HEIGHT[name] for name in names if name in _HEIGHT), None)
+
+
+def _upward(module: str, imported: list[str]) -> list[str]:
+    """What a module below `jaxacct` imports from above it, or from the package itself unless it is on top."""
+    own = _height(module)
+    assert own is not None, f"{module} has no layer: add it to _LAYERS and to the design"
+    found = []
+    for name in imported:
+        top, _, rest = name.partition(".")
+        if top == "jaxacct":
+            height = _height(rest) if rest else None
+            # the package itself gathers the public names of nearly every layer
+            found += [name] if (_HEIGHT["interop"] if height is None else height) > own else []
+    return found
+
+
 @pytest.mark.parametrize("path", _MODULES, ids=_relative)
 def test_imports_point_downward(path: Path) -> None:
-    place = _name(path)
-    if not place:
-        return  # the package's __init__ gathers the public names of every layer
-    assert place in _HEIGHT, f"{place} has no layer: add it to _LAYERS and to the design"
-    for imported in _imports(path):
-        top, _, rest = imported.partition(".")
-        if top != "jaxacct":
-            continue
-        target = rest.partition(".")[0]
-        if target not in _HEIGHT:  # the package itself, or a name that it re-exports
-            assert _HEIGHT[place] == len(_LAYERS) - 1, f"{_relative(path)} imports the package itself"
-            continue
-        assert _HEIGHT[target] <= _HEIGHT[place], f"{_relative(path)} imports {imported} from a layer above"
+    if _name(path):  # the package's __init__ gathers the public names of every layer
+        module = ".".join(path.relative_to(_PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+        assert _upward(module, _imports(path)) == []
+
+
+def test_an_import_that_points_upward_is_seen() -> None:
+    assert _upward("bounds.gaussian", ["jaxacct.bounds.composed", "jaxacct.curves._pld", "numpy"]) == [
+        "jaxacct.bounds.composed"
+    ]
+    assert _upward("answering._plan", ["jaxacct.answering._loop"])
+    assert _upward("accounting._questions", ["jaxacct"])
+    assert _upward("mechanisms._gaussian", ["jaxacct.Gaussian"])
+
+
+def test_every_package_and_every_part_of_answering_has_a_layer() -> None:
+    answering = {f"answering.{path.stem}" for path in (_PACKAGE / "answering").glob("_[a-z]*.py")}
+    parts = {f"bounds.{p.stem}" for p in (_PACKAGE / "bounds").iterdir() if not p.stem.startswith("__")}
+    tops = {path.stem for path in _PACKAGE.iterdir() if path.suffix in (".py", "") and path.stem != "__pycache__"}
+    assert set(_HEIGHT) == answering | parts | tops - {"__init__"}
 
 
 def test_only_precision_mentions_x64() -> None:

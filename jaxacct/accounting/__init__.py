@@ -2,6 +2,7 @@
 
 from jaxacct.accounting._compare import Entry, compare, deciding
 from jaxacct.accounting._curves import allocation_rdp, pld, rdp
+from jaxacct.accounting._plan import plan
 from jaxacct.accounting._questions import delta, delta_interval, epsilon, epsilon_interval
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "delta_interval",
     "epsilon",
     "epsilon_interval",
+    "plan",
     "pld",
     "rdp",
 ]

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxacct._method import LaneMethod, Method, Query
+from jaxacct._method import LaneMethod, Method
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, NeighboringRelation, TooFineError
-from jaxacct._validate import check_delta, check_epsilon, check_precision
-from jaxacct.accounting._questions import as_python
+from jaxacct._validate import check_precision
+from jaxacct.accounting._questions import as_python, only_target
 from jaxacct.answering import Question, answer
 from jaxacct.answering._lanes import Answer, ask
 from jaxacct.answering._loop import alone
@@ -69,7 +69,7 @@ def compare(
     exact add 4.887
     rdp add 5.222
     """
-    query, target = _only_target(target_delta, target_epsilon)
+    query, target = only_target(target_delta, target_epsilon)
     check_question(mechanism, query, target)
     check_precision(precision)
     width = _WIDTH if precision is None else float(precision)
@@ -125,7 +125,7 @@ def deciding(
     >>> ja.deciding(run, target_delta=1e-6, precision=float("inf"))[0].method
     'direct'
     """
-    query, target = _only_target(target_delta, target_epsilon)
+    query, target = only_target(target_delta, target_epsilon)
     check_scalars(mechanism, target)
     question = question_of(mechanism, query, target, precision=precision)
     found = answer(question)
@@ -138,16 +138,6 @@ def deciding(
         else:
             entries.append(_line(mechanism, direction, method, Bound.UPPER, value, math.nan))
     return tuple(entries)
-
-
-def _only_target(target_delta: Any, target_epsilon: Any) -> tuple[Query, Any]:
-    if (target_delta is None) == (target_epsilon is None):
-        raise ValueError(f"target_delta={target_delta} and target_epsilon={target_epsilon}: exactly one must be given")
-    if target_epsilon is None:
-        check_delta("target_delta", target_delta)
-        return Query.EPSILON, target_delta
-    check_epsilon("target_epsilon", target_epsilon)
-    return Query.DELTA, target_epsilon
 
 
 def _line(mechanism: Any, direction: Direction, method: Method, bound: Bound, value: float, seconds: float) -> Entry:

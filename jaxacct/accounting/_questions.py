@@ -19,6 +19,17 @@ def as_python(value: Any) -> Any:
     return value if is_traced(value) or np.ndim(value) else float(value)
 
 
+def only_target(target_delta: Any, target_epsilon: Any) -> tuple[Query, Any]:
+    """What is asked, and the target at which; raises ValueError unless exactly one target is given, and in range."""
+    if (target_delta is None) == (target_epsilon is None):
+        raise ValueError(f"target_delta={target_delta} and target_epsilon={target_epsilon}: exactly one must be given")
+    if target_epsilon is None:
+        check_delta("target_delta", target_delta)
+        return Query.EPSILON, target_delta
+    check_epsilon("target_epsilon", target_epsilon)
+    return Query.DELTA, target_epsilon
+
+
 def _refuse_choices(method: str | None, direction: Direction | None) -> None:
     """A curve is one bound in the directions that it was made for."""
     for name, value in (("method", method), ("direction", direction)):

@@ -16,14 +16,20 @@ class Step(NamedTuple):
     method: Method
     directions: tuple[Direction, ...]
 
+    @property
+    def ends(self) -> str:
+        """Which ends the method gives, in words."""
+        return " and ".join(b.value.removesuffix(" bound") for b in Bound if b in self.method.ends)
+
+    @property
+    def runs(self) -> str:
+        """Where it runs: on lanes, for many points at once, or on the host, for one after the other."""
+        return "lanes" if isinstance(self.method, LaneMethod) else "host"
+
     def __str__(self) -> str:
-        method = self.method
-        runs = "lanes" if isinstance(method, LaneMethod) else "host"
-        ends = " and ".join(b.value.removesuffix(" bound") for b in Bound if b in method.ends)
         sides = " and ".join(d.value for d in self.directions)
-        return (
-            f"{method.name}: {ends}, {sides}; on {runs}, {method.cost.name.lower()} ({method.cold.name.lower()} cold)"
-        )
+        cost, cold = self.method.cost.name.lower(), self.method.cold.name.lower()
+        return f"{self.method.name}: {self.ends}, {sides}; on {self.runs}, {cost} ({cold} cold)"
 
 
 def one_sided(method: Method) -> bool:
@@ -51,8 +57,8 @@ def plan(question: Question) -> tuple[Step, ...]:
     """The methods to ask, in order. A later one is asked only if those before it leave something open.
 
     Traced questions get the methods on lanes, quick ones these and the last resorts. Otherwise every method that helps,
-    after its cost in a fresh process and then as declared. Methods on lanes are asked direction by direction, so that
-    the second direction need not be sharper than the first.
+    after its cost in a fresh process and then as declared; last resorts come last. Methods on lanes are asked direction
+    by direction, so that the second direction need not be sharper than the first.
     """
     if question.method is not None:
         methods: list[Method] = [named(question)]
@@ -62,6 +68,7 @@ def plan(question: Question) -> tuple[Step, ...]:
             # where both ends are wanted, what gives both may spare the program of an exact upper one
             methods.sort(key=lambda m: (m.cold, question.wants_lower and m.is_exact))
             methods = _up_to_exact(methods, question)
+        methods.sort(key=_is_last_resort)
     return tuple(_steps(methods, question.directions))
 
 
@@ -72,11 +79,15 @@ def _is_wanted(method: Method, question: Question) -> bool:
         return Bound.UPPER not in method.ends or method.helps(question.mechanism)
     if question.is_traced or not method.helps(question.mechanism):
         return False
-    if isinstance(method, BracketMethod) and method.is_last_resort:
+    if _is_last_resort(method):
         return True
     if question.is_quick and not (question.wants_lower and Bound.UPPER not in method.ends):
         return False
     return not isinstance(method, BracketMethod) or question.width < method.pays_below
+
+
+def _is_last_resort(method: Method) -> bool:
+    return isinstance(method, BracketMethod) and method.is_last_resort
 
 
 def _up_to_exact(methods: list[Method], question: Question) -> list[Method]:

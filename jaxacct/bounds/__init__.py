@@ -1,16 +1,16 @@
 """Theorems about mechanisms, and the one table of the methods that rest on them.
 
 A new bound is a function and a record in one folder; a new mechanism is a folder, and its table in the list of
-`jaxacct.bounds.composed.PARTS`.
+`jaxacct.bounds.composed.METHODS`.
 """
 
 from typing import Any
 
 from jaxacct._method import Method
 from jaxacct.bounds import composed
-from jaxacct.bounds._table import merged
+from jaxacct.bounds.composed import METHODS
 
-METHODS = merged(composed.PARTS, composed.METHODS)
+__all__ = ["METHODS", "analysis_theorem", "methods_for"]
 
 
 def methods_for(mechanism: Any) -> tuple[Method, ...]:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
@@ -50,6 +49,7 @@ class Distribution:
       atom: ``(mechanism) -> `` a loss that has mass by itself and should be on the grid, or 0.
       is_from_above: ``(mechanism) -> `` whether some part is known from above only, on its own grid.
       exists: ``(mechanism) -> `` whether it can be made for these fields.
+      is_given: the mechanism is itself a distribution.
     """
 
     theorem: str | Callable[[Any], str]
@@ -62,6 +62,7 @@ class Distribution:
     atom: Callable[[Any], float] = nothing
     is_from_above: Callable[[Any], bool]
     exists: Callable[[Any], bool]
+    is_given: bool = False
 
     def source(self, mechanism: Any) -> str:
         """By which theorem the distributions dominate `mechanism`."""
@@ -288,8 +289,3 @@ def _needed_bytes(distribution: Distribution, mechanism: Any, resolution: float)
     scale, count = distribution.scale(mechanism)
     window = 40.0 * max(math.sqrt(scale), scale) + 30.0
     return 200.0 * window / math.sqrt(scale / count) * resolution
-
-
-def holds_pld(mechanism: Any) -> bool:
-    """bool: whether some part is a `Pld`: known from above only, and on its own grid."""
-    return any(isinstance(leaf, Pld) for leaf in jax.tree.leaves(mechanism))

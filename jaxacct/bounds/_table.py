@@ -19,8 +19,8 @@ def merged(*tables: Table) -> dict[tuple[Any, ...], tuple[Method, ...]]:
     """One dict of several: from a signature (a mechanism's type and the types that it wraps) to its methods.
 
     Raises:
-      TypeError: if a signature stands twice, a name stands twice under one signature, or a signature has no upper bound
-        in some direction: mistakes in the tables, found at import.
+      TypeError: if a signature stands twice, or has no upper bound in some direction: mistakes in the tables, found at
+        import.
     """
     found: dict[tuple[Any, ...], tuple[Method, ...]] = {}
     for table in tables:

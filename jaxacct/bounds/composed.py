@@ -37,16 +37,6 @@ from jaxacct.composition import compose_rdp
 from jaxacct.mechanisms import Composed
 from jaxacct.special import up
 
-PARTS = merged(
-    gaussian.METHODS,
-    laplace.METHODS,
-    discrete.METHODS,
-    given.METHODS,
-    poisson.METHODS,
-    allocation.METHODS,
-    shuffle.METHODS,
-    check_in.METHODS,
-)
 _SHARE_DOWN = 1.0 - 2.0**-50  # rounds a share of the target down: a quotient and a sum, fewer than four roundings
 _SUM_UP = 1.0 + 2.0**-50  # rounds a sum of products up, which was added without error but for the last rounding
 _FRACTIONAL_TOP = 16.0  # Renyi order: those above are whole wherever a method of fractional orders is tried
@@ -57,8 +47,7 @@ RenyiPlan = tuple[tuple[RenyiMethod, tuple[tuple[str, Any], ...]], ...]
 
 def methods_of(mechanism: Any) -> tuple[Method, ...]:
     """A tuple of the methods that cover `mechanism`, in declared order; () where its signature has none."""
-    table = METHODS if mechanism.signature() in METHODS else PARTS
-    return tuple(m for m in table.get(mechanism.signature(), ()) if m.applies(mechanism))
+    return tuple(m for m in METHODS.get(mechanism.signature(), ()) if m.applies(mechanism))
 
 
 def distribution_of(mechanism: Any) -> Distribution | None:
@@ -71,7 +60,7 @@ def has_lanes(mechanism: Any) -> bool:
 
     Then traced programs can ask for it.
     """
-    if mechanism.signature() in METHODS:
+    if mechanism.signature() == (Composed,):
         return all(has_lanes(part) for part, _ in mechanism.parts())
     return any(isinstance(m, LaneMethod) and Bound.UPPER in m.ends for m in methods_of(mechanism))
 
@@ -255,7 +244,7 @@ def _is_sampled(mechanism: Composed) -> bool:
 
 
 # in the order in which they are asked, after their cost
-METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
+_OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (Composed,): (
         gaussian.EXACT,
         gaussian.BOTH_ENDS,
@@ -270,3 +259,16 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         *(_renyi(d, _of_records) for d in BOTH),
     )
 }
+
+# Every mechanism's methods: the tables of the folders, a line for each, and what composes them.
+METHODS = merged(
+    gaussian.METHODS,
+    laplace.METHODS,
+    discrete.METHODS,
+    given.METHODS,
+    poisson.METHODS,
+    allocation.METHODS,
+    shuffle.METHODS,
+    check_in.METHODS,
+    _OF_COMPOSED,
+)

@@ -1,11 +1,15 @@
 """Releases that are given by their loss: distribution functions, or a privacy loss distribution."""
 
+import dataclasses
+
 from jaxacct.bounds._distribution import loss_distribution, of_one_release
 from jaxacct.bounds.bases import BASES, spread
 from jaxacct.curves import Pld
 from jaxacct.mechanisms import ContinuousPair
 
 CONTINUOUS = of_one_release(BASES[ContinuousPair], "the pair's own loss distribution", spread)
-KNOWN = of_one_release(BASES[Pld], lambda pld: pld.theorem or "the pair's own loss distribution", spread)
+KNOWN = dataclasses.replace(
+    of_one_release(BASES[Pld], lambda pld: pld.theorem or "the pair's own loss distribution", spread), is_given=True
+)
 
 METHODS = {(ContinuousPair,): (loss_distribution(CONTINUOUS),), (Pld,): (loss_distribution(KNOWN),)}

@@ -15,12 +15,12 @@ from jaxacct._validate import check_delta, check_epsilon, check_precision, check
 from jaxacct.answering import Question, plan, question_of
 from jaxacct.answering._plan import one_sided
 from jaxacct.answering._question import directions_of
-from jaxacct.bounds._distribution import holds_pld
 from jaxacct.calibration._batch import Batch, batch_of, field_of, flattened, range_of
 from jaxacct.calibration._by_methods import by_methods
 from jaxacct.calibration._routes import engine_route
 from jaxacct.calibration._search import Found, search
 from jaxacct.calibration._traced import calibrate_traced
+from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import UNKNOWN, find_field, with_fields
 
 # Share of the target epsilon that is kept as a margin: the same question in a batch of another size may differ in its
@@ -89,9 +89,9 @@ def calibrate(
     directions = directions_of(mechanism, direction)
     keys = find_field(mechanism, field)
     is_whole = field_of(mechanism, keys).is_whole
-    if holds_pld(with_fields(mechanism, {keys: UNKNOWN})):
-        raise ValueError(f"field={field!r}: what is built on a Pld, which is no number, cannot be calibrated")
     others = [leaf for leaf in jax.tree.leaves(with_fields(mechanism, {keys: UNKNOWN})) if leaf is not UNKNOWN]
+    if any(isinstance(leaf, Mechanism) for leaf in others):
+        raise ValueError(f"field={field!r}: what is built on a Pld, which is no number, cannot be calibrated")
     if is_traced(others, target_epsilon, target_delta):
         if is_whole or (precision is not None and not math.isinf(precision)):
             raise ValueError(f"field={field!r}, precision={precision}: counts and host methods need concrete numbers")
@@ -143,9 +143,10 @@ def _solved(
         question_of(batch.mechanism(x), Query.EPSILON, batch.target_delta, method=method, precision=precision)
         for x in (start, where.worst, where.best)
     ]
-    quick = dict.fromkeys(m for question in asked for m in _quick_methods(question))
+    on_lanes = all(one_sided(step.method) for question in asked for step in plan(question))
+    quick = dict.fromkeys(m for question in asked for m in _quick_methods(question, on_lanes))
     methods = tuple(m for m in quick if isinstance(m, LaneMethod))
-    if methods and (asked[0].is_quick or all(one_sided(step.method) for step in plan(asked[0]))):
+    if methods and (method is not None or asked[0].is_quick or on_lanes):
         found = by_methods(batch, methods, directions, target, where, start, tolerance)
         if np.any(found.asked["edge"] & found.is_affordable):
             message = "the calibrated value rests on the largest Renyi order tried: it is valid, but may be loose"
@@ -163,9 +164,9 @@ def _solved(
     return found
 
 
-def _quick_methods(question: Question) -> list[Method]:
+def _quick_methods(question: Question, on_lanes: bool) -> list[Method]:
     """The methods on lanes that answer a question, or would if it were a quick one."""
-    quick = question if question.method is not None else dataclasses.replace(question, width=math.inf)
+    quick = question if on_lanes or question.method is not None else dataclasses.replace(question, width=math.inf)
     return [step.method for step in plan(quick) if one_sided(step.method)]
 
 

@@ -91,7 +91,11 @@ def _statement(args: argparse.Namespace, scheme: Scheme) -> str:
 
 def _compare_options(parser: argparse.ArgumentParser, scheme: Scheme) -> None:
     _json_option(parser, scheme)
-    parser.add_argument("--plot", metavar="FILE.png", help="also draw the bounds")
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("--plot", metavar="FILE.png", help="also draw the bounds")
+    either.add_argument(
+        "--plan", action="store_true", help="the methods that would answer, in order, instead: nothing is computed"
+    )
 
 
 def _compare(args: argparse.Namespace, scheme: Scheme) -> str:
@@ -99,6 +103,8 @@ def _compare(args: argparse.Namespace, scheme: Scheme) -> str:
     from jaxacct.reporting import comparison_text, entry_fields, statement_json
 
     mechanism = scheme.build(vars(args))
+    if args.plan:
+        return _plan(mechanism, args)
     entries = compare(mechanism, **_question(args))
     if args.plot is not None:
         from jaxacct import plot
@@ -108,6 +114,16 @@ def _compare(args: argparse.Namespace, scheme: Scheme) -> str:
     if args.json:
         return statement_json([{**entry_fields(e), "seconds": e.seconds} for e in entries])
     return comparison_text(entries, "epsilon" if args.epsilon is None else "delta")
+
+
+def _plan(mechanism: Mechanism, args: argparse.Namespace) -> str:
+    from jaxacct.accounting import plan
+    from jaxacct.reporting import plan_text, statement_json, step_fields
+
+    steps = plan(mechanism, **_question(args))
+    if args.json:
+        return statement_json([step_fields(step, mechanism) for step in steps])
+    return plan_text(steps, mechanism)
 
 
 def _report_options(parser: argparse.ArgumentParser, scheme: Scheme) -> None:
@@ -131,7 +147,8 @@ def _calibrate_options(parser: argparse.ArgumentParser, scheme: Scheme) -> None:
 def _calibrate(args: argparse.Namespace, scheme: Scheme) -> str:
     from jaxacct.calibration import calibrate
     from jaxacct.mechanisms._fields import UNKNOWN
-    from jaxacct.reporting import shown, statement_json
+    from jaxacct.reporting import statement_json
+    from jaxacct.special import shown
 
     field = args.field.replace("-", "_")
     values = vars(args)

@@ -2,6 +2,8 @@
 
 import dataclasses
 import math
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -155,3 +157,10 @@ class Pld(Mechanism):
             above = s - np.where(t > 0, t / relative, 0.0) + self.infinite_mass > delta
         last = int(np.flatnonzero(above)[-1]) if above.any() else -1
         return last - 2, last + 3
+
+
+def check_plds(name: str, values: Iterable[Any]) -> None:
+    """Raises ValueError unless all `values` are privacy loss distributions."""
+    for value in values:
+        if not isinstance(value, Pld):
+            raise ValueError(f"{name} must be privacy loss distributions, not {type(value).__name__}")

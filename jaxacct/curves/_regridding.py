@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxacct._types import Bound
 from jaxacct._validate import checked_array
-from jaxacct.curves._pld import Pld
+from jaxacct.curves._pld import Pld, check_plds
 from jaxacct.special import product_outward, sum_outward
 
 _SLACK = 2.0**-40  # on each mass, of the ratios' rounding at steps down to 1e-10
@@ -58,9 +58,7 @@ def mixture(plds: Sequence[Pld], weights: Sequence[float]) -> Pld:
     """
     parts: tuple[Pld, ...] = tuple(plds) if isinstance(plds, Iterable) else (plds,)
     shares = checked_array("weights", weights).astype(np.float64)
-    for part in parts:
-        if not isinstance(part, Pld):
-            raise ValueError(f"plds must be privacy loss distributions, not {type(part).__name__}")
+    check_plds("plds", parts)
     if shares.shape != (len(parts),) or not parts or not np.all(shares >= 0) or abs(shares.sum() - 1.0) > 1e-9:
         raise ValueError(f"weights={weights!r} must be probabilities, one for each of {len(parts)} distributions")
     first = parts[0]

@@ -15,7 +15,8 @@ from jaxacct.demo._model import Programs, make_network, make_optimizer, make_pro
 from jaxacct.demo._picture import save_picture
 from jaxacct.demo._plan import Plan, Settings, make_plan
 from jaxacct.mechanisms import RandomAllocation
-from jaxacct.reporting import report, shown
+from jaxacct.reporting import report
+from jaxacct.special import shown
 
 
 class State(NamedTuple):

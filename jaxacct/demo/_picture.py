@@ -9,7 +9,7 @@ import numpy as np
 from jaxacct.accounting import epsilon
 from jaxacct.demo._plan import Plan, Settings
 from jaxacct.mechanisms import Composed, PoissonSampled
-from jaxacct.reporting import shown
+from jaxacct.special import shown
 
 _TICKS = tuple(digit * 10.0**exponent for exponent in range(-3, 4) for digit in (1, 2, 5))
 

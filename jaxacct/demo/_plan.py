@@ -9,7 +9,7 @@ from jaxacct import training
 from jaxacct._validate import check_count
 from jaxacct.accounting import epsilon
 from jaxacct.mechanisms import Gaussian, RandomAllocation
-from jaxacct.reporting import shown
+from jaxacct.special import shown
 
 
 @dataclasses.dataclass(frozen=True)

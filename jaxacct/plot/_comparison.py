@@ -13,7 +13,7 @@ from jaxacct.accounting import Entry, compare
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.plot._axes import NO_BOUND, add_legend, axes_or_new, name_axes, scale_axis, set_log, tick_text
 from jaxacct.plot._looks import scheme_color
-from jaxacct.reporting import shown, shown_down
+from jaxacct.special import shown, shown_down
 
 _BELOW_COLOR = "#777777"
 # The tip is the value, and points to where the truth is.

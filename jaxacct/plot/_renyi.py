@@ -21,7 +21,7 @@ from jaxacct.plot._axes import (
     tick_text,
 )
 from jaxacct.plot._looks import look_of
-from jaxacct.reporting import shown
+from jaxacct.special import shown
 
 
 def rdp_curve(

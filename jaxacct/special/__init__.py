@@ -22,6 +22,7 @@ from jaxacct.special._outward import outward, product_outward, sum_outward
 from jaxacct.special._roots import solve_decreasing
 from jaxacct.special._rounding import ULP, down, up
 from jaxacct.special._series import log_series_power, log_series_product
+from jaxacct.special._shown import shown, shown_down
 
 __all__ = [
     "ULP",
@@ -48,6 +49,8 @@ __all__ = [
     "one_minus_exp",
     "outward",
     "product_outward",
+    "shown",
+    "shown_down",
     "softplus",
     "solve_decreasing",
     "sum_outward",

@@ -6,9 +6,9 @@ Feldman & Shenfeld 2025, Theorem 3.1 (the pair of 1-out-of-t) and Lemma 3.2 (k-o
 import dataclasses
 import math
 
-from jaxacct.bounds._distribution import Distribution, holds_pld, parts_by_laws
+from jaxacct.bounds._distribution import Distribution, parts_by_laws
 from jaxacct.bounds.allocation._split import selects_several, single_step
-from jaxacct.bounds.bases import base_of, law_maker, spread
+from jaxacct.bounds.bases import base_of, is_from_above, law_maker, spread
 from jaxacct.bounds.bases._base import unbounded
 from jaxacct.divergence.lattice._prefix import partial_average, scheduled_average
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, averages
@@ -49,7 +49,7 @@ DISTRIBUTION = Distribution(
     reduction=selects_several,
     weaker=single_step,
     width_constant=lambda mechanism: 4.0,
-    is_from_above=holds_pld,
+    is_from_above=is_from_above,
     exists=lambda mechanism: True,
 )
 

@@ -35,6 +35,11 @@ def base_of(release: Any) -> Base:
     return BASES[type(release)]
 
 
+def is_from_above(mechanism: Any) -> bool:
+    """Whether what `mechanism` samples or allocates is known from above only, on its own grid."""
+    return base_of(mechanism.mechanism).is_from_above
+
+
 def law(release: Any, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
     """The law (`RatioLaw`) of the likelihood ratio of one step of `release`, sampled with probability `sampling_prob`.
 

@@ -5,8 +5,8 @@ Zhu, Dong & Wang 2022, "Optimal accounting of differential privacy via character
 
 import math
 
-from jaxacct.bounds._distribution import Distribution, holds_pld, parts_by_laws
-from jaxacct.bounds.bases import base_of, law, spread
+from jaxacct.bounds._distribution import Distribution, parts_by_laws
+from jaxacct.bounds.bases import base_of, is_from_above, law, spread
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
 from jaxacct.mechanisms import PoissonSampled
 from jaxacct.special import up
@@ -50,6 +50,6 @@ DISTRIBUTION = Distribution(
     reduction=lambda mechanism: False,
     width_constant=lambda mechanism: 0.5,
     atom=_atom,
-    is_from_above=holds_pld,
+    is_from_above=is_from_above,
     exists=lambda mechanism: True,
 )

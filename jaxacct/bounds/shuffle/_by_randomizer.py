@@ -7,7 +7,7 @@ delta 0), a lower one 0 (log delta -inf). `mechanism` holds lanes, `log_delta` i
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +42,7 @@ from jaxacct.divergence.response._binary import (
     binary_response_window,
 )
 from jaxacct.mechanisms import FiniteRandomizer, KaryRandomizedResponse, LocalRandomizer, Shuffled
+from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import bisect_lanes, down, log_or_minus_inf, map_rows, up
 
 # Parts of delta that go to the rounds of a composition: any is certified, the least answer is taken.
@@ -73,11 +74,12 @@ _PAIRS: dict[type, Callable[[Any, _Exp], tuple[Any, Any]]] = {
     KaryRandomizedResponse: _pair_of_k_ary,
     LocalRandomizer: _pair_of_any,
 }
+_PAIRED = frozenset((Shuffled, randomizer) for randomizer in _PAIRS)
 
 
-def has_pair(mechanism: Shuffled) -> bool:
-    """A bool: whether one clones pair dominates the mechanism, which is so for pure randomizers."""
-    return is_pure(mechanism) and type(mechanism.mechanism) in _PAIRS
+def has_pair(mechanism: Mechanism) -> bool:
+    """A bool: whether one clones pair dominates each of its rounds: shuffled reports of pure randomizers."""
+    return mechanism.signature() in _PAIRED and is_pure(cast(Shuffled, mechanism))
 
 
 def pair_of(randomizer: Any, exp: _Exp = jnp.exp) -> tuple[Any, Any]:

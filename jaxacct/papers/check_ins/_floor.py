@@ -16,7 +16,7 @@ def response_lower_rdp(mechanism: CheckIn, *, orders: Sequence[float]) -> jax.Ar
     Lower bound on the curve, real orders > 1, and no lower bound on epsilon at any delta.
     """
     n, prob, local = setting_of(mechanism)
-    if isinstance(mechanism.mechanism, GaussianReports):
+    if mechanism.signature() == (CheckIn, GaussianReports):
         gap = 2.0 / mechanism.mechanism.noise_multiplier * jnp.ones_like(n)
         values = gaussian_pair_rdp(n, prob, gap * (1.0 - 2.0**-50), orders=orders)
     else:

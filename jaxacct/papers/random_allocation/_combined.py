@@ -16,6 +16,7 @@ from jaxacct.bounds.allocation._posterior_rate import truncated_delta, truncated
 from jaxacct.bounds.allocation._renyi import closed_form_add_epsilon, closed_form_add_log_delta, direct_remove_rdp, uses
 from jaxacct.bounds.gaussian import unamplified_epsilon, unamplified_log_delta
 from jaxacct.bounds.poisson._profile import concrete_base
+from jaxacct.bounds.poisson._profile import runs_of
 from jaxacct.conversion import delta_from_log, epsilon_from_rdp, log_delta_from_rdp
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.papers._asking import direction_of, run_of
@@ -93,7 +94,7 @@ def combined_delta(mechanism: RandomAllocation, epsilon: float, direction: Direc
     values = [truncated_delta(mechanism, epsilon, direction, tail_bound=tail) for tail in tails]
     if (rate := _paper_rate(mechanism)) is not None:
         values.append(decomposition_delta(mechanism, epsilon, direction, sampling_prob=rate))
-    if isinstance(concrete_base(mechanism), Gaussian):
+    if mechanism.signature() == (RandomAllocation, Gaussian):
         values.append(float(_closed_delta(epsilon, *_lanes(mechanism), remove=direction is Direction.REMOVE)))
     return min(values)
 
@@ -126,6 +127,6 @@ def combined_epsilon(mechanism: RandomAllocation, delta: float, direction: Direc
     values = [truncated_epsilon(mechanism, delta, direction, tail_bound=tail) for tail in tails]
     if (rate := _paper_rate(mechanism)) is not None:
         values.append(decomposition_epsilon(mechanism, delta, direction, sampling_prob=rate))
-    if isinstance(concrete_base(mechanism), Gaussian):
+    if mechanism.signature() == (RandomAllocation, Gaussian):
         values.append(float(_closed_epsilon(delta, *_lanes(mechanism), remove=direction is Direction.REMOVE)))
     return min(values)

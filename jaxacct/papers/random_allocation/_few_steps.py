@@ -39,7 +39,7 @@ Real = NDArray[np.float64]
 
 def has_few_steps(mechanism: Any) -> bool:
     """Whether `mechanism` is one epoch of Gaussian allocation in 2 to 4 steps."""
-    if not (isinstance(mechanism, RandomAllocation) and isinstance(mechanism.mechanism, Gaussian)):
+    if mechanism.signature() != (RandomAllocation, Gaussian):
         return False
     return bool(mechanism.num_epochs == 1 and 2 <= mechanism.num_steps <= _MAX_STEPS)
 
@@ -74,7 +74,7 @@ def few_steps_delta(mechanism: RandomAllocation, epsilon: float, direction: Dire
     epsilon = float(non_negative("epsilon", number("epsilon", epsilon)))
     run_of(mechanism), direction_of(direction)
     base = concrete_base(mechanism)
-    if not (has_few_steps(mechanism) and isinstance(base, Gaussian) and base.noise_multiplier >= _LEAST_NOISE):
+    if not (has_few_steps(mechanism) and base.noise_multiplier >= _LEAST_NOISE):
         return Ends(0.0, 1.0)
     t, k = int(mechanism.num_steps), int(mechanism.num_selected)
     sigma = float(base.noise_multiplier)

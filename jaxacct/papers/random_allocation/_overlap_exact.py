@@ -57,7 +57,7 @@ def exact_overlap_rdp(mechanism: RandomAllocation, *, order: int) -> float:
     order = whole("order", order, least=2)
     base = concrete_base(mechanism)
     t, k, epochs = (int(x) for x in (mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs))
-    if not isinstance(base, Gaussian) or k > _MAX_SELECTED:
+    if base.signature() != (Gaussian,) or k > _MAX_SELECTED:
         return math.inf
     s2 = base.noise_multiplier**-2.0
     if order > 3:

@@ -1,0 +1,35 @@
+"""Numbers in print, rounded to the safe side: what is printed is a bound too."""
+
+import math
+
+
+def shown(value: float, digits: int = 4) -> str:
+    """`value` to some significant digits, rounded up, as an upper bound must be.
+
+    >>> from jaxacct.special import shown
+    >>> shown(0.90551), shown(0.0), shown(float("inf")), shown(7.52e-07)
+    ('0.9056', '0', 'inf', '7.52e-07')
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    text = f"{value:.{digits}g}"
+    if float(text) < value:
+        unit = 10.0 ** (math.floor(math.log10(abs(value))) + 1 - digits)
+        text = f"{float(text) + unit:.{digits}g}"
+    return text
+
+
+def shown_down(value: float, digits: int = 4) -> str:
+    """`value` to some significant digits, rounded down, as a lower bound must be.
+
+    >>> from jaxacct.special import shown_down
+    >>> shown_down(0.90559), shown_down(0.0)
+    ('0.9055', '0')
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    text = f"{value:.{digits}g}"
+    if float(text) > value:
+        unit = 10.0 ** (math.floor(math.log10(abs(value))) + 1 - digits)
+        text = f"{float(text) - unit:.{digits}g}"
+    return text

@@ -1,0 +1,184 @@
+"""The plan of a question: which methods are asked, for which directions and in which order, for all that is supported.
+
+A `+` joins the directions that one step is asked for. Replace-one adjacency has one direction, called remove.
+"""
+
+import gc
+import importlib
+import math
+from pathlib import Path
+
+import jax
+import pytest
+
+import jaxacct as ja
+from jaxacct._method import Query
+from jaxacct._precision import Kernel
+from jaxacct.answering import plan, question_of
+from jaxacct.answering._question import interval_question
+
+DELTA = 1e-6
+DISTRIBUTION = ["loss distribution remove+add"]
+BOTH_ENDS = ["exact remove+add"]
+GAUSSIAN = ["exact remove", "exact add"]
+POISSON = ["rdp remove", "no amplification remove", "rdp add", "no amplification add"]
+ALLOCATION_ADD = ["geometric mean add", "real orders add", "no amplification add"]
+ALLOCATION = ["direct remove", "fractional orders remove", "no amplification remove", *ALLOCATION_ADD]
+PHASES = ["direct remove", "low orders remove", "no amplification remove", *ALLOCATION_ADD]
+COMPOSED = ["rdp (remove) remove", "rdp (add) add"]
+RESORT = ["part by part remove+add"]
+FINITE = [*BOTH_ENDS, *DISTRIBUTION]
+PURIFIED = ["purified clones remove", "no amplification remove"]
+CHECK_IN = ["check-in profile remove"]
+PURIFIED_CHECK_IN = ["purified check-in remove", "no amplification remove"]
+RESPONSE = ["binary randomized response remove"]
+FROM_BELOW = ["clones pair from below remove"]
+REFUSED = None  # it has a loss distribution only
+
+
+def on_lanes(methods, below=()):
+    """Methods on lanes alone answer all questions; an interval's asks for lower bounds too."""
+    return methods, methods, methods, [*methods, *below]
+
+
+def on_host(methods):
+    """What has a loss distribution only: nothing is quicker, nothing runs inside traced code."""
+    return methods, methods, REFUSED, methods
+
+
+def host_first(host, lanes):
+    """Engines, then methods on lanes, which traced and quick questions ask alone."""
+    return [*host, *lanes], lanes, lanes, [*host, *lanes]
+
+
+# (title, variant) of a row of the support matrix: plans of a default, a quick, a traced and an interval question
+PLANS = {
+    ("Gaussian", ""): (
+        GAUSSIAN,
+        ["exact remove", "rdp remove", "exact add", "rdp add"],
+        ["exact remove", "rdp remove", "exact add", "rdp add"],
+        [*GAUSSIAN, "exact, from below remove+add", *DISTRIBUTION],
+    ),
+    ("PoissonSampled(Gaussian)", ""): host_first(FINITE, POISSON),
+    ("RandomAllocation(Gaussian)", "one epoch, one step a record"): host_first(FINITE, ALLOCATION),
+    ("RandomAllocation(Gaussian)", "several epochs"): host_first(DISTRIBUTION, ALLOCATION),
+    ("RandomAllocation(Gaussian)", "several steps a record"): (
+        [*DISTRIBUTION, *ALLOCATION, "overlap remove"],
+        ALLOCATION,
+        ALLOCATION,
+        [*DISTRIBUTION, *ALLOCATION, "overlap remove", "largest output remove+add"],
+    ),
+    ("PartialAllocation(Gaussian)", ""): host_first(FINITE, PHASES),
+    ("ScheduledAllocation", ""): host_first(DISTRIBUTION, PHASES),
+    ("Composed(Gaussian)", ""): (
+        GAUSSIAN,
+        ["exact remove", "rdp (remove) remove", "exact add", "rdp (add) add", *RESORT],
+        ["exact remove", "rdp (remove) remove", "exact add", "rdp (add) add"],
+        [*GAUSSIAN, "exact, from below remove+add", *DISTRIBUTION],
+    ),
+    ("Composed of the above", "without allocation"): (
+        [*FINITE, *COMPOSED, *RESORT],
+        [*COMPOSED, *RESORT],
+        COMPOSED,
+        [*FINITE, *COMPOSED, *RESORT],
+    ),
+    ("Composed of the above", "with allocation"): (
+        [*DISTRIBUTION, *COMPOSED, *RESORT],
+        [*COMPOSED, *RESORT],
+        COMPOSED,
+        [*DISTRIBUTION, *COMPOSED, *RESORT],
+    ),
+    ("Laplace, DiscretePair, ContinuousPair, Pld", ""): on_host(FINITE),
+    ("PoissonSampled of these", ""): on_host(DISTRIBUTION),
+    ("RandomAllocation of these", "any"): on_host(DISTRIBUTION),
+    ("RandomAllocation of these", "DiscretePair, one epoch"): on_host(FINITE),
+    ("Shuffled(LocalRandomizer)", ""): on_lanes(["clones remove"], below=[*RESPONSE, *FROM_BELOW]),
+    ("Shuffled(FiniteRandomizer)", ""): on_lanes(["clones remove"], below=FROM_BELOW),
+    ("Shuffled(KaryRandomizedResponse)", ""): on_lanes(
+        ["blanket remove", "clones remove"], below=["nobody else remove", *FROM_BELOW]
+    ),
+    ("Shuffled(GaussianReports)", ""): on_lanes(PURIFIED),
+    ("CheckIn(LocalRandomizer)", ""): on_lanes(CHECK_IN, below=RESPONSE),
+    ("CheckIn(FiniteRandomizer)", ""): on_lanes(CHECK_IN),
+    ("CheckIn(KaryRandomizedResponse)", ""): on_lanes(CHECK_IN, below=RESPONSE),
+    ("CheckIn(GaussianReports)", ""): on_lanes(PURIFIED_CHECK_IN, below=RESPONSE),
+}
+
+
+@pytest.fixture
+def rows(monkeypatch):
+    """(title, variant) -> example, of the support matrix."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "docs"))
+    schemes = importlib.import_module("_generate").schemes()
+    return {(s.title, variant): example for s in schemes for variant, example in s.variants.items()}
+
+
+def in_words(steps):
+    return [f"{step.method.name} {'+'.join(d.value for d in step.directions)}" for step in steps]
+
+
+def default(mechanism):
+    return plan(question_of(mechanism, Query.EPSILON, DELTA))
+
+
+def quick(mechanism):
+    return plan(question_of(mechanism, Query.EPSILON, DELTA, precision=math.inf))
+
+
+def interval(mechanism):
+    return plan(interval_question(mechanism, Query.EPSILON, DELTA, None, None))
+
+
+def traced(mechanism):
+    found = []
+
+    def inside(delta):
+        found.append(plan(question_of(mechanism, Query.EPSILON, delta)))
+        return delta
+
+    jax.eval_shape(inside, jax.ShapeDtypeStruct((), "float32"))
+    return found[0]
+
+
+def test_every_row_of_the_support_matrix_has_a_plan(rows):
+    assert set(PLANS) == set(rows)
+
+
+@pytest.mark.parametrize("row", PLANS, ids=lambda row: " ".join(filter(None, row)))
+def test_methods_are_asked_in_the_order_stated(rows, row):
+    wanted = dict(zip((default, quick, traced, interval), PLANS[row], strict=True))
+    for ask, methods in wanted.items():
+        if methods is REFUSED:
+            with pytest.raises(ValueError, match="loss distribution only"):
+                ask(rows[row])
+        else:
+            assert in_words(ask(rows[row])) == methods, ask.__name__
+
+
+def test_delta_is_planned_as_epsilon_is(rows):
+    for example in rows.values():
+        asked = plan(question_of(example, Query.DELTA, 1.0))
+        assert in_words(asked) == in_words(default(example))
+
+
+def test_the_public_plan_is_the_one_that_answers(rows):
+    for example in rows.values():
+        assert ja.accounting.plan(example, DELTA) == default(example)
+        assert ja.accounting.plan(example, DELTA, precision=math.inf) == quick(example)
+
+
+def _traces():
+    """The kernels that there are, and the programs traced for all of them."""
+    kernels = [thing for thing in gc.get_objects() if type(thing) is Kernel]
+    return len(kernels), sum(kernel.num_traces for kernel in kernels)
+
+
+def test_a_plan_is_pure(rows):
+    before = _traces()
+    for example in rows.values():
+        for ask in (default, quick, interval):
+            assert ask(example) == ask(example)
+    assert _traces() == before
+    ja.epsilon(ja.Laplace(1.0), DELTA)
+    ja.epsilon(ja.Composed(ja.Gaussian(1.0), 12345), DELTA, method="rdp (add)")
+    assert _traces() != before  # what is asked is traced, so the count would have shown it
