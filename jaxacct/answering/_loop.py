@@ -161,16 +161,15 @@ def _kind_and_directions(step: Step) -> tuple[bool, tuple[Direction, ...]]:
 def _ask_one_sided(steps: Sequence[Step], found: Found) -> None:
     """One direction by methods on lanes; those that may settle it against the other direction first."""
     question, (direction,) = found.question, steps[0].directions
-    floors = _floors([step.method for step in steps], question)
     before = [found.upper[d] for d in question.directions[: question.directions.index(direction)]]
     least_order = 0.0
     if before and not question.is_traced:
         rival = _largest(before)
-        steps = sorted(steps, key=lambda step: bool(np.any(floors.get(step.method, -np.inf) > rival)))
+        steps = sorted(steps, key=lambda step: bool(np.any(_lies_above(step.method, question, rival))))
     for step in steps:
         method = step.method
         assert isinstance(method, LaneMethod)
-        if not question.is_traced and _is_hopeless(method, direction, floors, before, least_order, found):
+        if not question.is_traced and _is_hopeless(method, direction, before, least_order, found):
             continue
         asked = next((known for known in found.asked if known.method is method), None)
         asked = asked or Asked(method, ask(method, question.mechanism, question.query, question.target))
@@ -183,19 +182,22 @@ def _ask_one_sided(steps: Sequence[Step], found: Found) -> None:
             least_order = float(np.min(np.nan_to_num(asked.answer.order, nan=0.0), initial=np.inf))
 
 
-def _floors(methods: Sequence[Method], question: Question) -> dict[Method, Any]:
-    """Cheap guesses from below at the epsilons that methods would give."""
-    if question.is_traced or question.query is not Query.EPSILON:
-        return {}
-    log_delta = np.log(np.asarray(question.target, np.float64))
-    with_floor = (m for m in methods if isinstance(m, ProfileMethod) and m.floor is not None)
-    return {m: m.floor(question.mechanism, log_delta) for m in with_floor if m.floor is not None}
+def _lies_above(method: Method, question: Question, value: Any) -> Any:
+    """Where a method's answer is at least `value` by its own cheap guess from below, bool; nowhere without a guess.
+
+    Of delta: where the epsilon that it would give at the delta `value` is at least the one that is asked about.
+    """
+    if not isinstance(method, ProfileMethod) or method.floor is None:
+        return np.zeros(question.shape, bool)
+    with np.errstate(divide="ignore"):
+        at, limit = (question.target, value) if question.query is Query.EPSILON else (value, question.target)
+        log_delta = np.log(np.asarray(at, np.float64))
+    return method.floor(question.mechanism, log_delta) >= limit
 
 
 def _is_hopeless(
     method: LaneMethod,
     direction: Direction,
-    floors: dict[Method, Any],
     before: Sequence[Any],
     least_order: float,
     found: Found,
@@ -207,14 +209,15 @@ def _is_hopeless(
         return True
     upper = found.upper[direction]
     if np.all(found.settled()):  # closed forms are exact in the limits of a scheme, where a bracket may lie above them
-        return not (method in floors and method.directions == BOTH and np.any(floors[method] < found.high))
+        has_guess = isinstance(method, ProfileMethod) and method.floor is not None and method.directions == BOTH
+        return not has_guess or bool(np.all(_lies_above(method, found.question, found.high)))
     if np.all(found.source[direction] < 0):
         return False
     if before and np.all(upper <= _largest(before)):
         return True
     if isinstance(method, RenyiMethod) and least_order > method.up_to_order:
         return True
-    return bool(np.all(floors.get(method, -np.inf) >= upper))
+    return bool(np.all(_lies_above(method, found.question, upper)))
 
 
 # Methods that bracket

@@ -237,8 +237,14 @@ def _narrow(
         idle = idle + 1 if width > _GAIN * before or math.isinf(width) else 0
         if at.progress is not None:
             at.progress(rounds, width)
-        if width <= at.width or idle >= _MAX_IDLE:
+        if width <= at.width:
             return
+        if idle >= _MAX_IDLE:  # what asks for more than is meant by default gets the last resolution too
+            wants_more = math.isfinite(width) and at.width < query.width and resolution < _LAST_RESOLUTION
+            if not wants_more or _needed_bytes(distribution, mechanism, _LAST_RESOLUTION) > _MEMORY_LIMIT:
+                return
+            resolution = _LAST_RESOLUTION
+            continue
         begins = rounds == 1
         while width <= stage:
             stage, begins = _STAGE * stage, True

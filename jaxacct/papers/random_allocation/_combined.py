@@ -15,8 +15,6 @@ from jaxacct.bounds.allocation._decomposition import decomposition_delta, decomp
 from jaxacct.bounds.allocation._posterior_rate import truncated_delta, truncated_epsilon
 from jaxacct.bounds.allocation._renyi import closed_form_add_epsilon, closed_form_add_log_delta, direct_remove_rdp, uses
 from jaxacct.bounds.gaussian import unamplified_epsilon, unamplified_log_delta
-from jaxacct.bounds.poisson._profile import concrete_base
-from jaxacct.bounds.poisson._profile import runs_of
 from jaxacct.conversion import delta_from_log, epsilon_from_rdp, log_delta_from_rdp
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.papers._asking import direction_of, run_of
