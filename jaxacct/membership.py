@@ -17,7 +17,7 @@ from jaxacct.answering._question import check_scalars
 from jaxacct.bounds import methods_for
 from jaxacct.bounds.composed import distribution_of, has_lanes
 from jaxacct.bounds.gaussian import composed_mu, is_gaussian
-from jaxacct.bounds.shuffle._by_randomizer import concrete_pair, has_pair
+from jaxacct.bounds.shuffle._pair import concrete_pair, has_pair
 from jaxacct.curves import Pld
 from jaxacct.curves._from_profile import profile_of
 from jaxacct.divergence.clones._profile import lane_bytes, window_for

@@ -55,9 +55,9 @@ def host_first(host, lanes):
 PLANS = {
     ("Gaussian", ""): (
         GAUSSIAN,
-        ["exact remove", "rdp remove", "exact add", "rdp add"],
-        ["exact remove", "rdp remove", "exact add", "rdp add"],
-        [*GAUSSIAN, "exact, from below remove+add", *DISTRIBUTION],
+        GAUSSIAN,
+        GAUSSIAN,
+        ["moment inversion remove+add", *DISTRIBUTION, *GAUSSIAN],
     ),
     ("PoissonSampled(Gaussian)", ""): host_first(FINITE, POISSON),
     ("RandomAllocation(Gaussian)", "one epoch, one step a record"): host_first(FINITE, ALLOCATION),
@@ -72,9 +72,15 @@ PLANS = {
     ("ScheduledAllocation", ""): host_first(DISTRIBUTION, PHASES),
     ("Composed(Gaussian)", ""): (
         GAUSSIAN,
-        ["exact remove", "rdp (remove) remove", "exact add", "rdp (add) add", *RESORT],
-        ["exact remove", "rdp (remove) remove", "exact add", "rdp (add) add"],
-        [*GAUSSIAN, "exact, from below remove+add", *DISTRIBUTION],
+        GAUSSIAN,
+        GAUSSIAN,
+        ["moment inversion remove+add", *DISTRIBUTION, *GAUSSIAN, *RESORT],
+    ),
+    ("Composed of shuffled reports and check-ins", ""): (
+        ["rdp (remove) remove", "part by part remove"],
+        ["rdp (remove) remove", "part by part remove"],
+        ["rdp (remove) remove"],
+        ["rdp (remove) remove", "largest part remove", "part by part remove"],
     ),
     ("Composed of the above", "without allocation"): (
         [*FINITE, *COMPOSED, *RESORT],

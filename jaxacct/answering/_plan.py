@@ -67,7 +67,7 @@ def plan(question: Question) -> tuple[Step, ...]:
         if not (question.is_traced or question.is_quick):
             # where both ends are wanted, what gives both may spare the program of an exact upper one
             methods.sort(key=lambda m: (m.cold, question.wants_lower and m.is_exact))
-            methods = _up_to_exact(methods, question)
+        methods = _up_to_exact(methods, question)
         methods.sort(key=_is_last_resort)
     return tuple(_steps(methods, question.directions))
 

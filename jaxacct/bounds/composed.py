@@ -23,6 +23,7 @@ from jaxacct._method import (
     Method,
     Query,
     RenyiMethod,
+    never,
     orders_bytes,
 )
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation
@@ -248,7 +249,7 @@ _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (Composed,): (
         gaussian.EXACT,
         gaussian.BOTH_ENDS,
-        *(_renyi(d, gaussian.is_gaussian, is_listed=False) for d in BOTH),
+        *(_renyi(d, gaussian.is_gaussian, helps=never, is_listed=False) for d in BOTH),
         discrete.EXACT,
         dataclasses.replace(inversion.EXACT, applies=_is_sampled),
         *(_renyi(d, is_of_reports) for d in BOTH),

@@ -22,6 +22,7 @@ from jaxacct._validate import (
 )
 from jaxacct.bounds.poisson._profile import runs_of
 from jaxacct.mechanisms import RandomAllocation
+from jaxacct.mechanisms._base import Mechanism
 
 Real = NDArray[np.float64]
 Floats: TypeAlias = float | Real
@@ -143,10 +144,19 @@ def direction_of(value: Direction) -> Direction:
     return value
 
 
+def mechanism_of(value: Mechanism, kind: type[Mechanism]) -> None:
+    """Raises ValueError unless `value` is a mechanism of this kind with no number left out."""
+    if type(value) is not kind:
+        raise ValueError(f"mechanism={value!r} must be a jaxacct.{kind.__name__}")
+    value.check()
+    for name, number_of in value.numbers():
+        if number_of is None:
+            raise ValueError(f"{name}=None must be a number")
+
+
 def run_of(value: RandomAllocation) -> RandomAllocation:
     """Random allocation with concrete scalar fields."""
-    if type(value) is not RandomAllocation:
-        raise ValueError(f"mechanism={value!r} must be a jaxacct.RandomAllocation")
+    mechanism_of(value, RandomAllocation)
     runs_of(value)  # raises where a field is traced or an array
     return value
 

@@ -36,7 +36,7 @@ def base_of(release: Any) -> Base:
 
 
 def is_from_above(mechanism: Any) -> bool:
-    """Whether what `mechanism` samples or allocates is known from above only, on its own grid."""
+    """bool: whether what `mechanism` samples or allocates is known from above only, on its own grid."""
     return base_of(mechanism.mechanism).is_from_above
 
 

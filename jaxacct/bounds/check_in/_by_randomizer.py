@@ -28,7 +28,7 @@ from jaxacct.bounds.check_in._profile import (
     rough_epsilon,
     with_cost,
 )
-from jaxacct.bounds.shuffle._by_randomizer import pair_of
+from jaxacct.bounds.shuffle._pair import pair_of
 from jaxacct.composition import compose_rdp
 from jaxacct.conversion import epsilon_from_rdp, log_delta_from_rdp
 from jaxacct.divergence.check_in._blocks import Layout

@@ -14,6 +14,9 @@ from jaxacct._types import Bound, Direction
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._orders import OF_REPORTS
 from jaxacct.bounds.shuffle import _by_randomizer as shuffled
+from jaxacct.bounds.shuffle import _gaussian_reports as gaussian_reports
+from jaxacct.bounds.shuffle import _k_ary as k_ary
+from jaxacct.bounds.shuffle import _pair as pair
 from jaxacct.bounds.shuffle._law import DISTRIBUTION
 from jaxacct.bounds.shuffle._windows import window_bytes
 from jaxacct.mechanisms import FiniteRandomizer, KaryRandomizedResponse, LocalRandomizer, Shuffled
@@ -64,7 +67,7 @@ def has_one_round(mechanism: Any) -> bool:
 
 def _beyond_one_pure_round(mechanism: Any) -> bool:
     """Whether the exact pair alone may not be the best answer: for several rounds, or approximate randomizers."""
-    return has_several_rounds(mechanism) or not shuffled.is_pure(mechanism)
+    return has_several_rounds(mechanism) or not pair.is_pure(mechanism)
 
 
 _FMT = "Feldman, McMillan & Talwar 2021"
@@ -73,7 +76,7 @@ _CLONES = profile_method(
     f"{_FMT}, Theorems 3.2 and 3.8",
     shuffled.clones_upper_epsilon,
     shuffled.clones_upper_log_delta,
-    statics=shuffled.clones_statics,
+    statics=pair.clones_statics,
     regime="one round; local delta small against delta / num_reports",
 )
 _COMPOSED_CLONES = profile_method(
@@ -122,11 +125,11 @@ _PAIR_FROM_BELOW = profile_method(
     f"{_FMT}, Theorem 3.2, the pair itself",
     shuffled.pair_lower_epsilon,
     shuffled.pair_lower_log_delta,
-    statics=shuffled.clones_statics,
+    statics=pair.clones_statics,
     ends=frozenset({Bound.LOWER}),
     of_reduction=True,
     is_listed=False,
-    applies=shuffled.has_pair,
+    applies=pair.has_pair,
 )
 _GIRGIS = "Girgis, Data, Diggavi, Suresh & Kairouz 2021"
 _WHOLE_ORDERS = tuple(float(a) for a in range(2, 65))
@@ -149,17 +152,17 @@ PURIFIED = f"{_FMT}, Lemma 3.7 (corrected) and Theorem 3.8"
 LOCAL_NOISE = profile_method(
     "no amplification",
     "Balle & Wang 2018, Theorem 8",
-    shuffled.gaussian_local_upper_epsilon,
-    shuffled.gaussian_local_upper_log_delta,
+    gaussian_reports.gaussian_local_upper_epsilon,
+    gaussian_reports.gaussian_local_upper_log_delta,
 )
 
 
 PURIFIED_CLONES = profile_method(
     "purified clones",
     PURIFIED,
-    shuffled.gaussian_upper_epsilon,
-    shuffled.gaussian_upper_log_delta,
-    statics=shuffled.clones_statics,
+    gaussian_reports.gaussian_upper_epsilon,
+    gaussian_reports.gaussian_upper_log_delta,
+    statics=pair.clones_statics,
     regime="one round",
 )
 _DISTRIBUTION = loss_distribution(DISTRIBUTION, helps=has_several_rounds)
@@ -183,9 +186,9 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         profile_method(
             "blanket",
             f"{_FMT}, Theorem 4.1, extended to all values",
-            shuffled.blanket_upper_epsilon,
-            shuffled.blanket_upper_log_delta,
-            statics=shuffled.blanket_statics,
+            k_ary.blanket_upper_epsilon,
+            k_ary.blanket_upper_log_delta,
+            statics=k_ary.blanket_statics,
             regime="one round",
         ),
         _CLONES,
@@ -195,9 +198,9 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         profile_method(
             "nobody else",
             "Randomized response where no other record holds the two values",
-            shuffled.elsewhere_lower_epsilon,
-            shuffled.elsewhere_lower_log_delta,
-            statics=shuffled.blanket_statics,
+            k_ary.elsewhere_lower_epsilon,
+            k_ary.elsewhere_lower_log_delta,
+            statics=k_ary.blanket_statics,
             ends=frozenset({Bound.LOWER}),
             of_reduction=False,
             regime="one round; 3 categories or more",

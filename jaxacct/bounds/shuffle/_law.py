@@ -14,7 +14,7 @@ from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct.bounds._distribution import Distribution, Parts
 from jaxacct.bounds.bases._base import unbounded
-from jaxacct.bounds.shuffle._by_randomizer import concrete_pair, has_pair
+from jaxacct.bounds.shuffle._pair import concrete_pair, has_pair
 from jaxacct.conversion import delta_from_log, delta_from_log_down
 from jaxacct.curves import Pld
 from jaxacct.curves._from_profile import dominating_pld

@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 
 from jaxacct._precision import Kernel, is_traced
 from jaxacct._types import Ends
-from jaxacct.answering._question import check_mechanism
 from jaxacct.mechanisms import CheckIn
 from jaxacct.papers._asking import (
     Bracket,
     Floats,
     counts,
+    mechanism_of,
     non_negative,
     orders_of,
     plain,
@@ -188,9 +188,7 @@ def floor_rdp(mechanism: CheckIn, *, orders: ArrayLike) -> Floats:
     >>> f"{check_ins.floor_rdp(run, orders=[8])[0]:.4g}"
     '0.002212'
     """
-    if not isinstance(mechanism, CheckIn):
-        raise ValueError(f"mechanism={mechanism!r} must be a jaxacct.CheckIn")
-    check_mechanism(mechanism)
+    mechanism_of(mechanism, CheckIn)
     leaves, treedef = jax.tree.flatten(mechanism)
     if is_traced(leaves):
         raise ValueError(

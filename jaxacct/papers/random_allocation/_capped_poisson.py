@@ -7,7 +7,7 @@ from jaxacct._types import Direction
 from jaxacct._validate import check_count, check_epsilon
 from jaxacct.bounds.poisson._profile import Steps, concrete_base, poisson_pld
 from jaxacct.mechanisms import PoissonSampled
-from jaxacct.papers._asking import direction_of
+from jaxacct.papers._asking import direction_of, mechanism_of
 
 
 def capped_poisson_delta(
@@ -40,8 +40,7 @@ def capped_poisson_delta(
     >>> round(random_allocation.capped_poisson_delta(run, 0.5, ja.Direction.REMOVE, max_participations=3), 5)
     0.00013
     """
-    if not isinstance(mechanism, PoissonSampled):
-        raise ValueError(f"mechanism={mechanism!r} must be a jaxacct.PoissonSampled")
+    mechanism_of(mechanism, PoissonSampled)
     direction_of(direction)
     check_epsilon("epsilon", epsilon)
     check_count("max_participations", max_participations)

@@ -196,7 +196,7 @@ def large_noise_delta(mechanism: RandomAllocation, epsilon: float, direction: Di
     check_epsilon("epsilon", epsilon)
     ((steps, num_runs), *others) = runs_of(mechanism)
     base = concrete_base(mechanism)
-    if others or not isinstance(base, Gaussian):
+    if others or base.signature() != (Gaussian,):
         return 1.0
     selected, epochs = int(mechanism.num_selected), int(mechanism.num_epochs)
     eighth = down(base.noise_multiplier / 8.0, 8)
