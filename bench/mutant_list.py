@@ -78,7 +78,7 @@ _COMPOSED = (
     ),
     Mutant("divergence/lattice/_ratio.py", "1.0 + rounding if law.side", "1.0 - rounding if law.side", BOOKED),
     Mutant("divergence/lattice/_ratio.py", "np.log(rest + share *", "np.log1p(share - 1.0 + share *", BOOKED),
-    Mutant("bounds/_privacy_loss.py", "sum_outward(masses, up=side is", "sum_outward(masses, up=side is not", BOOKED),
+    Mutant("bounds/bases/_discrete.py", "sum_outward(masses, up=side is", "sum_outward(masses, up=side is not", BOOKED),
     Mutant("curves/_regridding.py", "part.infinite_mass, up=up)", "part.infinite_mass, up=not up)", BOOKED),
     Mutant("curves/_regridding.py", "sum_outward(weighed, up=up)", "sum_outward(weighed, up=not up)", BOOKED),
     Mutant("special/_outward.py", "math.inf if up else 0.0", "math.inf if not up else 0.0", BOOKED),
@@ -87,7 +87,7 @@ _COMPOSED = (
     Mutant("special/_outward.py", "elif left < 0.0 and not up:", "elif left < 0.0 and up:", BOOKED),
     Mutant("divergence/lattice/_ratio.py", "if still > 0:  # 0 + x = x", "if False:", PLD),
     Mutant(
-        "bounds/_privacy_loss.py", "zero_mass=outside, infinite_mass=outside", "zero_mass=0.0, infinite_mass=0.0", PLD
+        "bounds/bases/_gaussian.py", "zero_mass=outside, infinite_mass=outside", "zero_mass=0.0, infinite_mass=0.0", PLD
     ),
     Mutant(
         "divergence/lattice/_ratio.py",
@@ -97,7 +97,7 @@ _COMPOSED = (
     ),
     Mutant("composition.py", "(k - larger) * epochs", "(k - larger)", PLD),
     Mutant(
-        "bounds/_privacy_loss.py",
+        "bounds/bases/_continuous.py",
         "from_cells(q - high + error, high + error",
         "from_cells(q - high, high",
         "tests/test_distributions.py -k accuracy",
@@ -125,27 +125,27 @@ _ANSWERS = (
         PROPERTIES,
     ),
     Mutant(
-        "_answering.py",
-        "worst = best if worst is None else _largest(worst, best)",
-        "worst = best if worst is None else _least(worst, best)",
+        "answering/_loop.py",
+        "jnp.maximum if is_traced(values) else np.maximum, values)",
+        "jnp.minimum if is_traced(values) else np.minimum, values)",
         PROPERTIES,
     ),
     Mutant(
-        "_answering.py",
+        "answering/_lanes.py",
         "return jnp.where(ok, value, query.worst if upper else 0.0), order",
         "return value, order",
         PROPERTIES,
     ),
     Mutant(
-        "intervals.py",
-        "high, low = max(upper.values()), max(lower.values())\n        if high - low",
-        "high, low = min(upper.values()), max(lower.values())\n        if high - low",
+        "answering/_loop.py",
+        "return _largest(list(self.upper.values()))",
+        "return -_largest([-x for x in self.upper.values()])",
         "tests/test_intervals.py",
     ),
     Mutant(
-        "intervals.py",
-        "stage = max(precision, _FIRST_STAGE[query is EPSILON])",
-        "stage = precision",
+        "bounds/_distribution.py",
+        "max(at.width, query.width)",
+        "at.width",
         "tests/test_intervals.py -k coarser_precision",
     ),
     Mutant(
@@ -214,7 +214,7 @@ _ALLOCATION = (
     Mutant(
         "bounds/allocation/_schedule.py", "jnp.log(jnp.where(some, idle, 1.0)), -jnp.inf)", "-800.0, -jnp.inf)", MORE
     ),
-    Mutant("bounds/allocation/_partial.py", "+ 0.5 / sigma**2) * sigma", "- 0.5 / sigma**2) * sigma", MORE),
+    Mutant("bounds/allocation/_exact.py", "+ 0.5 / noise_multiplier**2)", "- 0.5 / noise_multiplier**2)", MORE),
     Mutant(
         "papers/random_allocation/_few_steps.py", "for spread in (False, True)", "for spread in (False, False)", MORE
     ),
@@ -227,11 +227,11 @@ _ALLOCATION = (
         "total * log_phi[1]",
         BOUNDS,
     ),
-    Mutant("bounds/allocation/_by_poisson.py", "epsilon)) + tail, 4)", "epsilon)), 4)", BOUNDS),
-    Mutant("bounds/allocation/_by_poisson.py", "- 1.0 / (num_steps * rate) - 2", "- 2", BOUNDS),
-    Mutant("bounds/allocation/_by_poisson.py", "return rise - fall + 2", "return rise - 2.0 * fall + 2", BOUNDS),
-    Mutant("bounds/allocation/_recursive.py", "scale = -2.0 * inner", "scale = -4.0 * inner", BOUNDS),
-    Mutant("bounds/allocation/_recursive.py", "/ -np.expm1(at - top)", "/ 1.0", BOUNDS),
+    Mutant("papers/random_allocation/_truncated_poisson.py", "epsilon)) + tail, 4)", "epsilon)), 4)", BOUNDS),
+    Mutant("papers/random_allocation/_truncated_poisson.py", "- 1.0 / (num_steps * rate) - 2", "- 2", BOUNDS),
+    Mutant("bounds/allocation/_posterior_rate.py", "return rise - fall + 2", "return rise - 2.0 * fall + 2", BOUNDS),
+    Mutant("papers/random_allocation/_recursive.py", "scale = -2.0 * inner", "scale = -4.0 * inner", BOUNDS),
+    Mutant("bounds/allocation/_posterior_rate.py", "/ -np.expm1(at - top)", "/ 1.0", BOUNDS),
     Mutant("bounds/allocation/_posterior_rate.py", "up(delta + tail, 4)", "up(delta, 4)", BOUNDS),
     Mutant("bounds/allocation/_posterior_rate.py", "math.log(r.num_runs) + tail", "tail", BOUNDS),
     Mutant(
@@ -300,9 +300,9 @@ _SHUFFLED = (
         f"{SHUFFLE} -k binary_response_delta",
     ),
     Mutant("bounds/shuffle/_rounds.py", "log1mexp(-loss)), rest)", "log1mexp(-loss)), -jnp.inf)", SHUFFLE_BOUNDS),
-    Mutant("bounds/shuffle/_rounds.py", "+ log1mexp(jnp.minimum(log_slack, 0.0))", "", SHUFFLE_BOUNDS),
+    Mutant("papers/clones/_rounds.py", "+ log1mexp(jnp.minimum(log_slack, 0.0))", "", SHUFFLE_BOUNDS),
     Mutant(
-        "bounds/shuffle/_approximate.py",
+        "papers/clones/_reductions.py",
         "total = max(excess(high), lack(low))",
         "total = min(excess(high), lack(low))",
         SHUFFLE_BOUNDS,

@@ -176,6 +176,11 @@ _SUBPACKAGES = {
     "jaxacct.training": "Training",
     "jaxacct.interop": "Other accountants",
     "jaxacct.plot": "Plots",
+    "jaxacct.papers.random_allocation": "Statements of papers, random allocation",
+    "jaxacct.papers.clones": "Statements of papers, hiding among the clones",
+    "jaxacct.papers.girgis": "Statements of papers, Renyi divergences of the shuffle model",
+    "jaxacct.papers.chen": "Statements of papers, enhanced Renyi bounds",
+    "jaxacct.papers.check_ins": "Statements of papers, shuffled check-ins",
 }
 
 
@@ -189,6 +194,8 @@ def groups() -> dict[str, list[str]]:
 
 def _directive(module: str, name: str) -> list[str]:
     thing = getattr(importlib.import_module(module), name)
+    if not callable(thing):
+        return [f".. autodata:: {module}.{name}", "   :no-value:", ""]
     if not isinstance(thing, type):
         return [f".. autofunction:: {module}.{name}", ""]
     has_members = not issubclass(thing, tuple | Exception) and not hasattr(thing, "__attrs_attrs__")

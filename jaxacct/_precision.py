@@ -255,6 +255,10 @@ class KernelByStructure:
         """The kernel of ``(*leaves, *lanes, **static)`` for one structure, as `jax.tree.flatten` gives it."""
         return self._of(structure)
 
+    def forget(self) -> None:
+        """Drops every kernel, and with it what was compiled."""
+        self._of.cache_clear()
+
     def __call__(self, tree: Any, *lanes: Any, **static: Any) -> Any:
         leaves, structure = jax.tree.flatten(tree)
         return self.of(structure)(*leaves, *lanes, **static)

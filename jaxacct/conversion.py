@@ -28,7 +28,7 @@ def epsilon_from_rdp(orders: jax.Array, rdp: jax.Array, log_delta: jax.Array) ->
     """Least epsilon over the orders with delta at most exp(log_delta), rounded up, clipped at 0.
 
     epsilon <= R_a + log(1 - 1/a) - log(delta a)/(a - 1), upper bound in the direction of the divergence, any real
-    a > 1 (Canonne, Kamath and Steinke 2020, Proposition 12; spec S2).
+    a > 1 (Canonne, Kamath and Steinke 2020, Proposition 12; RA-S2).
 
     Args:
       orders: float64 [A, 1].  rdp: float64 [A, L], nats.  log_delta: float64 [L].

@@ -106,7 +106,7 @@ def estimate_delta(
     """Estimates the delta of random allocation with Gaussian noise from samples of the privacy loss.
 
     The mean of (1 - e^(eps - L))_+ over losses L drawn under the first of the two compared laws (Chua et al. 2024;
-    spec S17 to S19). k-of-t is sampled as it is, not through its reduction to 1-of-t; losses of epochs are
+    RA-S17 to RA-S19). k-of-t is sampled as it is, not through its reduction to 1-of-t; losses of epochs are
     independent and added. Add/remove adjacency. Unbiased, save for ORDER_STATISTICS (above) and for normal coordinates
     in float32 (1e-5 of delta).
 
@@ -324,7 +324,7 @@ def _moments(
 
 
 def chernoff_upper_confidence(mean: Any, num_samples: int, error_prob: float, scale: Any = 1.0) -> np.ndarray:
-    """Chernoff-KL bound on the expectation of values in [0, scale] from the mean of N independent ones (spec S19).
+    """Chernoff-KL bound on the expectation of values in [0, scale] from the mean of N independent ones (RA-S19).
 
     scale * max{p: N kl(mean/scale || p) <= log(1/error_prob)}, kl(q || p) = q log(q/p) + (1-q) log((1-q)/(1-p)):
     exceeded by the expectation with probability at most `error_prob` (Bernoulli values are extremal). By bisection of

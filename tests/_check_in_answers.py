@@ -1,6 +1,6 @@
 """How jaxacct answers the reference values of "Privacy Amplification via Shuffled Check-Ins".
 
-Statements that are no bounds are answered by `_check_in_published`, formula against formula.
+By the statements of `jaxacct.papers.check_ins`, what is no bound by those called `published`, formula against formula.
 """
 
 import itertools
@@ -19,22 +19,7 @@ from jaxacct.bounds.discrete import types_delta
 from jaxacct.conversion import epsilon_from_rdp
 from jaxacct.divergence.check_in import _moments as moments
 from jaxacct.divergence.check_in._blocks import Layout
-from jaxacct.divergence.check_in._response import response_floor_log_delta
-from jaxacct.papers.check_ins import _conversion as conversion
-from jaxacct.papers.check_ins import _coupling as coupling
-from jaxacct.papers.check_ins import _distributed as distributed
-from jaxacct.papers.check_ins import _first_cut as first_cut
-from jaxacct.papers.check_ins import _published as published
-from jaxacct.papers.check_ins import _renyi as renyi
-from jaxacct.papers.check_ins import _shuffled_gaussian as gaussian
-
-
-def exact_layout(n, prob):
-    """Blocks of single counts to 12 standard deviations, of several for standard deviations above 1600; few sizes."""
-    scale = math.sqrt(n * prob * (1.0 - prob)) + 1.0
-    size = math.ceil(2.0 * math.asinh(40.0 / 3.0) * scale * math.hypot(3.0, 12.0))
-    return Layout(1024, 16, 1 << (min(max(size, 2**11), 2**17) - 1).bit_length())
-
+from jaxacct.papers import check_ins
 
 _SUMS = "sums of positive terms, their rounding booked: 2e-12"
 _ROUNDED_UP = "closed form, rounded up"
@@ -48,40 +33,6 @@ def real(value):
 
 def gap(a):
     return real(a["sensitivity"]) / real(a["sigma"])
-
-
-distributed_rdp = Kernel(distributed.distributed_rdp, lane_bytes=2**26)
-low_participation, upper_tail = (
-    Kernel(distributed.low_participation_log_prob),
-    Kernel(distributed.binomial_upper_tail_log),
-)
-gaussian_pair, response_pair = Kernel(gaussian.gaussian_pair_rdp), Kernel(gaussian.response_pair_rdp)
-sampled_pair = Kernel(gaussian.sampled_gaussian_pair_rdp)
-least_rdp, optimal_epsilon = Kernel(conversion.least_rdp), Kernel(conversion.optimal_epsilon)
-shuffled = Kernel(lambda *lanes: tuple(first_cut.shuffled_guarantee(*lanes)))
-sampled = Kernel(lambda *lanes: tuple(first_cut.sampled_guarantee(*lanes)))
-approximate = Kernel(lambda *lanes, **static: tuple(first_cut.approximate_rdp(*lanes, **static)), lane_bytes=2**20)
-printed_first_cut = Kernel(lambda *lanes: tuple(published.published_first_cut(*lanes)))
-approach_1 = Kernel(published.published_approach_1, lane_bytes=2**26)
-approach_2 = Kernel(published.published_approach_2, lane_bytes=2**26)
-printed_distributed = Kernel(published.published_distributed_rdp, lane_bytes=2**24)
-printed_subsampled = Kernel(published.published_subsampled_gaussian_rdp)
-
-
-@Kernel
-def subset(rate, deviations, *, max_order, capped):
-    return renyi.subset_rdp(rate, renyi.gaussian_base(deviations, max_order=max_order), capped=capped)
-
-
-@Kernel
-def constant_base(num_users, prob, local, *, max_order, sharper):
-    base = renyi.response_base(local, max_order=max_order, sharper=sharper)
-    return renyi.constant_base_rdp(num_users, prob, base)
-
-
-@Kernel
-def ternary(rdp, highest, *, order, sharper):
-    return renyi.log_ternary_moments(jnp.tile(rdp, (order + 1, 1)), highest, sharper=sharper)[order]
 
 
 def pair_of(num_users, prob, local, layout):
@@ -101,7 +52,6 @@ def _clones_rdp(num_users, prob, local, *, orders, layout, num_nodes):
     return moments.rdp_from_profile(nodes, log_delta, orders=orders)
 
 
-response_floor = Kernel(response_floor_log_delta)
 clones_delta, clones_rdp = Kernel(_clones_delta, lane_bytes=2**26), Kernel(_clones_rdp, lane_bytes=2**26)
 
 
@@ -119,20 +69,15 @@ def response_laws(num_users, local):
 
 
 def response_profile(local, num_users):
-    """Largest divergence over all bits of k users, at any real epsilon; for `_check_in_coupling`."""
+    """Largest divergence over all bits of k users, at any real epsilon."""
     tables = [None, *(response_laws(k, local) for k in range(1, num_users + 1))]
 
-    def one(epsilon, k):
-        rows = tables[int(k)]
-        factor = jnp.exp(epsilon)
+    def profile(epsilon, num_reports):
+        rows, factor = tables[num_reports], math.exp(epsilon)
         pairs = [(x, y) for i in range(len(rows) - 1) for x, y in ((rows[i], rows[i + 1]), (rows[i + 1], rows[i]))]
-        return jnp.max(jnp.stack([jnp.sum(jnp.maximum(x - factor * y, 0.0)) for x, y in pairs]))
+        return max(float(np.maximum(x - factor * y, 0.0).sum()) for x, y in pairs) * (1.0 + 1e-15)
 
-    def profiles(epsilon, counts):
-        del counts
-        return jnp.stack([one(epsilon[k - 1, 0], k)[None] for k in range(1, num_users + 1)])
-
-    return profiles
+    return profile
 
 
 def check_in_law(num_users, prob, local, ones, first):
@@ -160,19 +105,14 @@ def _brute_base(a):
 
 def _direct_delta(a):
     local, n = _brute_base(a)
-
-    def fn(inner, q):
-        return coupling.direct_delta(coupling.coupled_epsilon(inner, q), q, response_profile(local, n), num_users=n)
-
-    return float(Kernel(fn)(real(a["eps_base"]), real(a["gamma"])))
+    epsilon = check_ins.coupled_epsilon(real(a["eps_base"]), check_in_prob=real(a["gamma"]))
+    return check_ins.direct_delta(response_profile(local, n), epsilon, num_users=n, check_in_prob=real(a["gamma"]))
 
 
 def _coupled_delta(a):
     local, n = _brute_base(a)
-    return float(
-        Kernel(lambda inner, q: coupling.coupled_delta(inner, q, response_profile(local, n), num_users=n))(
-            real(a["eps_base"]), real(a["gamma"])
-        )
+    return check_ins.coupled_delta(
+        response_profile(local, n), real(a["eps_base"]), num_users=n, check_in_prob=real(a["gamma"])
     )
 
 
@@ -199,7 +139,7 @@ def _clones_rdp_answer(a):
 def _accounting_floor(a):
     first, last = (int(x) for x in a["orders"].removesuffix(" integers").split(".."))
     orders = tuple(float(i) for i in range(first, last + 1))
-    rdp = gaussian_pair(a["n"], real(a["gamma"]), gap(a), orders=orders) * a["rounds"]
+    rdp = check_ins.gaussian_pair_rdp(a["n"], real(a["gamma"]), gap(a), orders=orders) * a["rounds"]
 
     @Kernel
     def convert(log_delta, *rows):
@@ -217,16 +157,10 @@ def _whole(a):
 
 def _distributed(kind, capped=True):
     def evaluate(a):
-        layout = exact_layout(a["n"], real(a["gamma"]))
-        static = {"max_order": int(a["order"]), "layout": layout, "kind": kind, "capped": capped}
-        return distributed_rdp(a["n"], real(a["gamma"]), gap(a), fewest=a.get("k_lo", 0), **static)[-1]
+        static = {"max_order": int(a["order"]), "kind": kind, "capped": capped, "fewest": a.get("k_lo", 0)}
+        return check_ins.distributed_rdp(a["n"], real(a["gamma"]), gap(a), **static)[-1]
 
     return evaluate
-
-
-def _tail_terms(a):
-    """Far enough for a geometric rest below the last digit."""
-    return 1 << math.ceil(math.log2(1024.0 + 12.0 * math.sqrt(a["n"] * real(a["gamma"]))))
 
 
 def _clones_layout(a):
@@ -234,44 +168,66 @@ def _clones_layout(a):
     return Layout(min(1 << a["n"].bit_length(), 1024), 16, 256)
 
 
-def _log_args(a):
-    delta0 = real(a["delta0"])
-    return math.log(real(a["delta1"])), math.log(delta0) if delta0 > 0 else -math.inf
+def _deltas(a):
+    return {"delta1": real(a["delta1"]), "local_delta": real(a["delta0"])}
 
 
 def _shuffled(index):
-    def evaluate(a):
-        found = shuffled(a["n"], real(a["eps0"]), *_log_args(a))
-        return (float(found[0]), math.exp(found[1]))[index]
-
-    return evaluate
+    return lambda a: check_ins.shuffled_guarantee(a["n"], real(a["eps0"]), **_deltas(a))[index]
 
 
 def _first_cut(index):
+    """Theorem 1 with the entry's own beta, and nothing for small numbers of reports."""
+
     def evaluate(a):
-        found = sampled(a["n"], a["l"], real(a["eps0"]), *_log_args(a))
-        return (float(found[0]), real(a["beta"]) + math.exp(found[1]))[index]
+        found = check_ins.sampled_guarantee(a["n"], a["l"], real(a["eps0"]), **_deltas(a))
+        return found.epsilon if index == 0 else real(a["beta"]) + found.delta
 
     return evaluate
 
 
 def _printed_first_cut(index):
-    def evaluate(a):
-        names = ("eps0", "delta1", "delta0", "beta")
-        return float(printed_first_cut(a["n"], a["l"], *(real(a[name]) for name in names))[index])
-
-    return evaluate
+    return lambda a: check_ins.published_theorem1(a["n"], a["l"], real(a["eps0"]), beta=real(a["beta"]), **_deltas(a))[
+        index
+    ]
 
 
 def _published(a):
-    return a["n"], real(a["gamma"]), real(a["eps0"]), real(a["delta1"]), real(a["delta0"])
+    return a["n"], real(a["gamma"]), real(a["eps0"])
 
 
 def _approximate(index):
     def evaluate(a):
-        lanes = (a["n"], real(a["gamma"]), real(a["eps0"]), *_log_args(a))
-        found = approximate(*lanes, orders=(real(a["order"]),), num_counts=int(a["k_max"]))
-        return (float(found[0][0]), math.exp(found[1]))[index]
+        static = {"orders": [real(a["order"])], "most_reports": int(a["k_max"])}
+        found = check_ins.approximate_rdp(*_published(a), **static, **_deltas(a))
+        return found.rdp[0] if index == 0 else found.failure_prob
+
+    return evaluate
+
+
+def _ternary(sharper):
+    def evaluate(a):
+        highest = real(a["eps_inf"]) if a["eps_inf"] is not None else None
+        if highest == 0.0:
+            raise Declined("a mechanism that tells nothing")
+        return check_ins.log_ternary_moment(real(a["rdp"]), order=a["order"], highest=highest, sharper=sharper)
+
+    return evaluate
+
+
+def _constant_base(sharper):
+    def evaluate(a):
+        local, orders = real(a["eps0"]), range(2, a["order"] + 1)
+        base = check_ins.response_rdp(local, orders=orders)
+        return check_ins.constant_base_rdp(a["n"], real(a["gamma"]), base, highest=local, sharper=sharper)[-1]
+
+    return evaluate
+
+
+def _subset(capped):
+    def evaluate(a):
+        curve = [0.5 * j * gap(a) ** 2 for j in range(2, a["order"] + 1)]
+        return check_ins.subset_rdp(curve, real(a["rate"]), capped=capped, sharper=False)[-1]
 
     return evaluate
 
@@ -310,20 +266,20 @@ def _binomial(n, p):
 
 ANSWERS = {
     ("S1", "min_renyi_given_hockey_stick"): Quantity(
-        lambda a: least_rdp(a["order"], real(a["eps"]), real(a["delta"])),
+        lambda a: check_ins.least_rdp(a["order"], real(a["eps"]), real(a["delta"])),
         "each term rounded down by 2^-44",
         side=Side.NEVER_ABOVE,
     ),
     ("S1", "eps_from_rdp_optimal"): Quantity(
-        lambda a: optimal_epsilon(a["order"], real(a["rho"]), math.log(real(a["delta"]))), "a root, rounded up"
+        lambda a: check_ins.optimal_epsilon(a["order"], real(a["rho"]), real(a["delta"])), "a root, rounded up"
     ),
     ("S4", "log_ternary_moment_bound"): Quantity(
-        lambda a: ternary(real(a["rdp"]), real(a["eps_inf"] or math.inf), order=a["order"], sharper=False),
+        _ternary(False),
         "closed form",
         side=Side.EITHER,
     ),
     ("S4", "log_ternary_moment_bound_improved"): Quantity(
-        lambda a: ternary(real(a["rdp"]), real(a["eps_inf"] or math.inf), order=a["order"], sharper=True),
+        _ternary(True),
         "closed form",
         side=Side.EITHER,
     ),
@@ -334,30 +290,26 @@ ANSWERS = {
     ("S8", "first_cut_eps_printed"): Quantity(_printed_first_cut(0), _PRINTED, side=Side.EITHER),
     ("S8", "first_cut_delta_printed"): Quantity(_printed_first_cut(1), _PRINTED, side=Side.EITHER),
     ("S8", "binomial_upper_tail"): Quantity(
-        lambda a: math.exp(upper_tail(a["n"], real(a["gamma"]), float(a["l"]), num_terms=_tail_terms(a))), _SUMS
+        lambda a: check_ins.binomial_upper_tail(a["n"], real(a["gamma"]), a["l"]), _SUMS
     ),
     ("S9", "checkin_rdp_constant_base"): Quantity(
-        lambda a: constant_base(a["n"], real(a["gamma"]), real(a["eps0"]), max_order=a["order"], sharper=False)[-1],
+        _constant_base(False),
         _SUMS,
     ),
     ("S9", "checkin_rdp_constant_base_improved"): Quantity(
-        lambda a: constant_base(a["n"], real(a["gamma"]), real(a["eps0"]), max_order=a["order"], sharper=True)[-1],
+        _constant_base(True),
         _SUMS,
     ),
-    ("S10", "wor_rdp"): Quantity(
-        lambda a: subset(real(a["rate"]), gap(a), max_order=a["order"], capped=False)[-1], _SUMS
-    ),
-    ("S10", "wor_rdp_capped"): Quantity(
-        lambda a: subset(real(a["rate"]), gap(a), max_order=a["order"], capped=True)[-1], _SUMS
-    ),
+    ("S10", "wor_rdp"): Quantity(_subset(False), _SUMS),
+    ("S10", "wor_rdp_capped"): Quantity(_subset(True), _SUMS),
     ("S11", "approach1_rdp_published"): Quantity(
-        lambda a: approach_1(*_published(a), max_order=a["order"], num_counts=a["n"])[-1],
+        lambda a: check_ins.published_approach1_rdp(*_published(a), max_order=a["order"], **_deltas(a))[-1],
         _PRINTED,
         1e-10,
         Side.EITHER,
     ),
     ("S12", "approach2_rdp_published"): Quantity(
-        lambda a: approach_2(*_published(a), orders=(real(a["order"]),), num_counts=a["n"])[0],
+        lambda a: check_ins.published_approach2_rdp(*_published(a), orders=[real(a["order"])], **_deltas(a))[0],
         _PRINTED,
         1e-10,
         Side.EITHER,
@@ -365,31 +317,35 @@ ANSWERS = {
     ("S12", "true_eps_of_rr_checkin"): Quantity(
         _true_epsilon, "the reference is 1e-4 wide, ours 1e-4 of it", 1e-2, Side.EITHER
     ),
-    ("S17", "distributed_checkin_rdp"): Quantity(_distributed(distributed.TernaryMoment.GENERIC, False), _SUMS),
-    ("S17", "distributed_checkin_rdp_moments"): Quantity(_distributed(distributed.TernaryMoment.LOGNORMAL), _SUMS),
-    ("S17", "distributed_checkin_rdp_sharp"): Quantity(_distributed(distributed.TernaryMoment.SHARP), _SUMS),
+    ("S17", "distributed_checkin_rdp"): Quantity(_distributed(check_ins.TernaryMoment.GENERIC, False), _SUMS),
+    ("S17", "distributed_checkin_rdp_moments"): Quantity(_distributed(check_ins.TernaryMoment.LOGNORMAL), _SUMS),
+    ("S17", "distributed_checkin_rdp_sharp"): Quantity(_distributed(check_ins.TernaryMoment.SHARP), _SUMS),
     ("S17", "distributed_checkin_rdp_printed"): Quantity(
-        lambda a: printed_distributed(
-            a["n"], real(a["gamma"]), gap(a), max_order=int(a["order"]), num_counts=int(a["n"])
-        )[-1],
+        lambda a: check_ins.published_distributed_rdp(a["n"], real(a["gamma"]), gap(a), max_order=int(a["order"]))[-1],
         _PRINTED,
         side=Side.EITHER,
     ),
     ("S18", "subsampled_shuffle_gaussian_rdp"): Quantity(
-        lambda a: printed_subsampled(a["n"], a["m"], gap(a), max_order=int(a["order"]))[-1], _PRINTED, side=Side.EITHER
+        lambda a: check_ins.published_subsampled_gaussian_rdp(a["n"], a["m"], gap(a), max_order=int(a["order"]))[-1],
+        _PRINTED,
+        side=Side.EITHER,
     ),
     ("S18", "subsampled_shuffle_gaussian_pair_rdp"): Quantity(
-        lambda a: sampled_pair(a["n"], a["m"], gap(a), orders=(_whole(a),))[0], _SUMS, side=Side.NEVER_ABOVE
+        lambda a: check_ins.sampled_gaussian_pair_rdp(a["n"], a["m"], gap(a), orders=(_whole(a),))[0],
+        _SUMS,
+        side=Side.NEVER_ABOVE,
     ),
     ("S19", "profile_coupling_eps"): Quantity(
-        lambda a: Kernel(coupling.coupled_epsilon)(real(a["eps_base"]), real(a["gamma"])), _ROUNDED_UP
+        lambda a: check_ins.coupled_epsilon(real(a["eps_base"]), check_in_prob=real(a["gamma"])), _ROUNDED_UP
     ),
     ("S19", "profile_coupling_delta"): Quantity(_coupled_delta, _ROUNDED_UP),
     ("S21", "checkin_gaussian_pair_rdp"): Quantity(
-        lambda a: gaussian_pair(a["n"], real(a["gamma"]), gap(a), orders=(_whole(a),))[0], _SUMS, side=Side.NEVER_ABOVE
+        lambda a: check_ins.gaussian_pair_rdp(a["n"], real(a["gamma"]), gap(a), orders=(_whole(a),))[0],
+        _SUMS,
+        side=Side.NEVER_ABOVE,
     ),
     ("S21", "checkin_rr_pair_rdp"): Quantity(
-        lambda a: response_pair(a["n"], real(a["gamma"]), real(a["eps0"]), orders=(_whole(a),))[0],
+        lambda a: check_ins.response_pair_rdp(a["n"], real(a["gamma"]), real(a["eps0"]), orders=(_whole(a),))[0],
         _SUMS,
         side=Side.NEVER_ABOVE,
     ),
@@ -405,8 +361,8 @@ ANSWERS = {
         _SUMS,
     ),
     ("S23", "profile_exact_delta"): Quantity(_exact_delta, _SUMS, side=Side.NEVER_ABOVE),
-    ("S24", "distributed_checkin_rdp_truncated"): Quantity(_distributed(distributed.TernaryMoment.LOGNORMAL), _SUMS),
+    ("S24", "distributed_checkin_rdp_truncated"): Quantity(_distributed(check_ins.TernaryMoment.LOGNORMAL), _SUMS),
     ("S24", "low_participation_probability"): Quantity(
-        lambda a: math.exp(low_participation(a["n"], real(a["gamma"]), fewest=a["k_lo"])), _SUMS
+        lambda a: check_ins.low_participation_prob(a["n"], real(a["gamma"]), fewest=a["k_lo"]), _SUMS
     ),
 }

@@ -13,7 +13,7 @@ from jaxacct.divergence.clones._profile import clones_delta, clones_epsilon, lan
 from jaxacct.divergence.clones._renyi import clones_rdp
 from jaxacct.divergence.clones._tradeoff import clones_gdp, clones_tradeoff, normal_upper_quantile
 from jaxacct.divergence.response import _binary as binary
-from jaxacct.papers.chen import _bounds as chen
+from jaxacct.papers import chen
 from jaxacct.special import log_normal_tail
 
 _ROUNDING = "certified width: the rounding booked, 2e-13 and in proportion to the order"
@@ -28,18 +28,8 @@ def local(a):
 
 
 _rdp = Kernel(lambda n, p, eps, *, orders: tuple(clones_rdp(orders, n, p, eps)), lane_bytes=2**20)
-_closed = Kernel(lambda n, p, eps, *, orders: tuple(chen.moment_sandwich_rdp(n, p, eps, orders=orders)))
-_cosh = Kernel(
-    lambda n, p, eps, *, orders, window: tuple(chen.cosh_sandwich_rdp(n, p, eps, orders=orders, window=window))
-)
-_masses = Kernel(lambda *args: tuple(chen.pair_masses(*args)))
 _tradeoff = Kernel(clones_tradeoff, lane_bytes=lane_bytes)
 _delta, _epsilon = Kernel(clones_delta, lane_bytes=lane_bytes), Kernel(clones_epsilon, lane_bytes=lane_bytes)
-_epoch = Kernel(lambda n, block, eps, *, orders: tuple(chen.block_epoch_rdp(n, block, eps, orders=orders)))
-_laplace, _laplace_scale = Kernel(chen.laplace_rdp), Kernel(chen.laplace_scale)
-_asymptotic_gdp, _published_gdp = Kernel(chen.asymptotic_gdp), Kernel(chen.published_gdp)
-_asymptotic_rdp, _published_rdp = Kernel(chen.asymptotic_rdp), Kernel(chen.published_rdp)
-_published_local = Kernel(chen.published_local_epsilon)
 _binary_delta = Kernel(binary.binary_response_log_delta)
 _gaussian_tradeoff = Kernel(lambda alpha, mu: jnp.exp(log_normal_tail(mu - normal_upper_quantile(jnp.log(alpha)))))
 
@@ -63,7 +53,7 @@ def _pure_rdp(a):
 
 
 def _mass(which):
-    return lambda a: _masses(a["a"], a["b"], a["n"], math.exp(-a["eps0"]), a["eps0"])[which]
+    return lambda a: chen.pair_masses(a["a"], a["b"], a["n"], math.exp(-a["eps0"]), a["eps0"])[which]
 
 
 def _general_clone_prob(a):
@@ -89,13 +79,11 @@ def _clones_epsilon(a):
 
 
 def _cosh_end(which):
-    return lambda a: _cosh(a["n"], math.exp(-a["eps0"]), a["eps0"], orders=(float(a["order"]),), window=_window(a))[
-        which
-    ][0]
+    return lambda a: chen.cosh_sandwich_rdp(a["n"], math.exp(-a["eps0"]), a["eps0"], orders=[a["order"]])[which][0]
 
 
 def _closed_end(which):
-    return lambda a: _closed(a["n"], math.exp(-a["eps0"]), a["eps0"], orders=(float(a["order"]),))[which][0]
+    return lambda a: chen.moment_sandwich_rdp(a["n"], math.exp(-a["eps0"]), a["eps0"], orders=[a["order"]])[which][0]
 
 
 def _composed_epsilon(a):
@@ -129,17 +117,17 @@ CHEN_ANSWERS = {
         lambda a: _gaussian_tradeoff(a["alpha"], a["mu"]), "a quantile and a tail", 1e-13, Side.EITHER
     ),
     ("S8", "corrected_gdp_mu"): Quantity(
-        lambda a: _asymptotic_gdp(a["n"], math.exp(-a["eps0"]), a["eps0"]), _CLOSED, 1e-14, Side.EITHER
+        lambda a: chen.limit_gdp(a["n"], math.exp(-a["eps0"]), a["eps0"]), _CLOSED, 1e-14, Side.EITHER
     ),
-    ("S8", "paper_gdp_mu"): Quantity(lambda a: _published_gdp(a["n"], a["eps0"]), _CLOSED, 1e-14, Side.EITHER),
+    ("S8", "paper_gdp_mu"): Quantity(lambda a: chen.published_gdp(a["n"], a["eps0"]), _CLOSED, 1e-14, Side.EITHER),
     ("S9", "corrected_rdp"): Quantity(
-        lambda a: _asymptotic_rdp(a["n"], math.exp(-a["eps0"]), a["eps0"], orders=(float(a["order"]),))[0],
+        lambda a: chen.limit_rdp(a["n"], math.exp(-a["eps0"]), a["eps0"], orders=[a["order"]])[0],
         _CLOSED,
         1e-14,
         Side.EITHER,
     ),
     ("S9", "paper_rdp"): Quantity(
-        lambda a: _published_rdp(a["n"], a["eps0"], orders=(float(a["order"]),))[0], _CLOSED, 1e-14, Side.EITHER
+        lambda a: chen.published_rdp(a["n"], a["eps0"], orders=[a["order"]])[0], _CLOSED, 1e-14, Side.EITHER
     ),
     ("S12", "rr2_delta"): Quantity(
         lambda a: math.exp(
@@ -149,25 +137,25 @@ CHEN_ANSWERS = {
         side=Side.NEVER_ABOVE,
     ),
     ("S14", "laplace_rdp"): Quantity(
-        lambda a: _laplace(a["eps0"], orders=(float(a["order"]),))[0], "closed form, rounded up by 2^-46"
+        lambda a: chen.laplace_rdp(a["eps0"], orders=[a["order"]])[0], "closed form, rounded up by 2^-46"
     ),
     ("S14", "laplace_scale"): Quantity(
-        lambda a: _laplace_scale(a["clip"], a["eps0"], a["m"]), _CLOSED, 1e-14, Side.EITHER
+        lambda a: chen.laplace_scale(a["clip"], a["eps0"], a["m"]), _CLOSED, 1e-14, Side.EITHER
     ),
     ("S15", "group_clone_rdp"): Quantity(
-        lambda a: _epoch(a["n_blocks"], a["block"], a["eps0"], orders=(float(a["order"]),))[1][0], _ROUNDING
+        lambda a: chen.block_epoch_rdp(a["n_blocks"], a["block"], a["eps0"], orders=[a["order"]]).upper[0], _ROUNDING
     ),
     ("S15", "sgd_paper_gdp_mu"): Quantity(
-        lambda a: math.sqrt(a["T"]) * _published_gdp(a["m"], a["eps0"]), _CLOSED, 1e-14, Side.EITHER
+        lambda a: math.sqrt(a["T"]) * chen.published_gdp(a["m"], a["eps0"]), _CLOSED, 1e-14, Side.EITHER
     ),
     ("S15", "sgd_paper_rdp"): Quantity(
-        lambda a: a["T"] * _published_rdp(a["m"], a["eps0"], orders=(float(a["order"]),))[0],
+        lambda a: a["T"] * chen.published_rdp(a["m"], a["eps0"], orders=[a["order"]])[0],
         _CLOSED,
         1e-14,
         Side.EITHER,
     ),
     ("S16", "sgd_paper_eps0_for_slope"): Quantity(
-        lambda a: _published_local(a["m"], a["T"], a["rho"]), _CLOSED, 1e-14, Side.EITHER
+        lambda a: chen.published_local_epsilon(a["m"], a["T"], a["rho"]), _CLOSED, 1e-14, Side.EITHER
     ),
     ("S17", "clone_delta"): Quantity(_clones_delta, _SUMS),
     ("S17", "clone_epsilon"): Quantity(_clones_epsilon, "least point found where delta is below the target", 1e-10),

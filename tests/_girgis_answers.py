@@ -10,56 +10,58 @@ from _reference import Declined, Quantity, Side
 import jaxacct as ja
 from jaxacct._precision import Kernel
 from jaxacct.bounds.shuffle import _rounds as composition
-from jaxacct.bounds.shuffle import _special_pairs as girgis
+from jaxacct.bounds.shuffle import _special_pairs as lanes
 from jaxacct.bounds.shuffle import _special_pairs_exact as mixture
 from jaxacct.conversion import epsilon_from_rdp, log_delta_from_rdp
 from jaxacct.divergence.clones._profile import clones_delta, window_for
 from jaxacct.divergence.clones._renyi import clones_rdp
 from jaxacct.divergence.response import _special_pair as special
 from jaxacct.divergence.response._binary import binary_response_log_delta, binary_response_window
-from jaxacct.divergence.response._renyi import response_renyi, response_window
+from jaxacct.divergence.response._renyi import response_window
+from jaxacct.papers import clones, girgis
 from jaxacct.papers.girgis import _below as below
-from jaxacct.papers.girgis._histogram import MOST_CELLS, histogram_rdp
+from jaxacct.papers.girgis import _mixture as mixtures
+from jaxacct.papers.girgis import _published as estimate
+from jaxacct.papers.girgis import _special_pairs as pairs
+from jaxacct.papers.girgis import _upper as upper
+from jaxacct.papers.girgis._histogram import MOST_CELLS
+from jaxacct.papers.girgis._response import response_renyi
 from jaxacct.papers.girgis._ternary_response import ternary_response_renyi, ternary_window
 from jaxacct.special import at_real_orders
 
-theorem1, theorem2 = Kernel(girgis.theorem1_rdp), Kernel(girgis.theorem2_rdp)
+# on lanes, for the tests of the kernels; the reference values are answered by the statements of `jaxacct.papers`
+theorem1, theorem2, paper = Kernel(lanes.theorem1_rdp), Kernel(lanes.theorem2_rdp), Kernel(lanes.paper_rdp)
 
 
 def _theorem1_real(n, local_epsilon, *, orders):
     """Equation (8): the chord between whole orders."""
     known = tuple(range(2, max(2, math.ceil(max(orders))) + 1))
-    return at_real_orders(girgis.theorem1_rdp(n, local_epsilon, orders=known), known, orders)
+    return at_real_orders(lanes.theorem1_rdp(n, local_epsilon, orders=known), known, orders)
 
 
 theorem1_real = Kernel(_theorem1_real)
-best_split, simple, earlier = (
-    Kernel(girgis.best_split_rdp),
-    Kernel(girgis.simple_rdp),
-    Kernel(girgis.earlier_rdp),
-)
-cap, remark3, paper = Kernel(girgis.cap_rdp), Kernel(girgis.remark3_split), Kernel(girgis.paper_rdp)
+best_split, simple, earlier = Kernel(upper.best_split_rdp), Kernel(upper.simple_rdp), Kernel(lanes.earlier_rdp)
+cap = Kernel(lanes.cap_rdp)
 published_sampled = Kernel(
-    lambda s, n, e, *, orders, general: girgis.published_sampled_rdp(
-        girgis.theorem1_rdp(n, e, orders=tuple(range(2, max(orders) + 1))), s, orders=orders, general=general
+    lambda s, n, e, *, orders, general: estimate.published_sampled_rdp(
+        lanes.theorem1_rdp(n, e, orders=tuple(range(2, max(orders) + 1))), s, orders=orders, general=general
     )
 )
 exact_mixture = Kernel(mixture.mixture_rdp, lane_bytes=mixture.mixture_lane_bytes)
-moment_mixture = Kernel(mixture.moment_mixture_rdp, lane_bytes=2**20)
-sampled_mixture = Kernel(mixture.sampled_mixture_rdp, lane_bytes=2**22)
-lower_response, lower_simple = Kernel(below.response_lower_rdp), Kernel(below.simple_lower_rdp)
+moment_mixture = Kernel(mixtures.moment_mixture_rdp, lane_bytes=2**20)
+sampled_mixture = Kernel(mixtures.sampled_mixture_rdp, lane_bytes=2**22)
+lower_simple = Kernel(below.simple_lower_rdp)
 lower, ternary = Kernel(below.lower_rdp, lane_bytes=below.lower_lane_bytes), Kernel(ternary_response_renyi)
 response = Kernel(
     lambda n, e, *, orders, window, reverse: tuple(response_renyi(n, e, orders=orders, window=window, reverse=reverse))
 )
-moment_bound, special_excess = Kernel(special.moment_bound_log_excess), Kernel(special.special_pair_log_excess)
+moment_bound, special_excess = Kernel(special.moment_bound_log_excess), Kernel(pairs.special_pair_log_excess)
 known_moment_bound = Kernel(
     lambda m, e, chi2, *, orders: special.moment_bound_log_excess(m, e, orders=orders, log_chi_square=chi2)
 )
 exponential = Kernel(lambda m, e, a, *, sharp: special.exponential_log_moment(m, e, a, sharp=sharp))
-log_moments, moment_tail = Kernel(special.log_moments), Kernel(special.log_moment_bound)
-chi_square = Kernel(special.largest_chi_square)
-simple_epsilon, optimal_log_delta = Kernel(composition.simple_epsilon), Kernel(composition.optimal_log_delta)
+log_moments, moment_tail = Kernel(pairs.log_moments), Kernel(pairs.log_moment_bound)
+optimal_log_delta = Kernel(composition.optimal_log_delta)
 binary_delta = Kernel(binary_response_log_delta)
 pair_delta = Kernel(
     lambda e, n, local, *, window: clones_delta(e, n, np.e**-local, local, window=window).log_delta.upper
@@ -137,7 +139,7 @@ def k_ary_rdp(growth, k, data, other, order):
     reports = (np.full((k, k), 1.0) + (growth - 1.0) * np.eye(k)) / (growth + k - 1.0)
     if (len(data) + 1) ** (k - 1) > MOST_CELLS:
         raise Declined("too many histograms")
-    return float(histogram_rdp(*(reports[list(values)] for values in (data, other)), orders=(order,))[0].lower)
+    return float(girgis.histogram_rdp(*(reports[list(values)] for values in (data, other)), orders=[order]).lower[0])
 
 
 def _exact_shuffle(a):
@@ -149,30 +151,33 @@ def _exact_shuffle(a):
 
 def _thm1(a):
     split = {"split": a["gamma"]} if "gamma" in a else {}
-    return at_order(lambda orders: theorem1(a["n"], a["eps0"], orders=orders, **split), a["order"])
+    return at_order(lambda orders: girgis.theorem1_rdp(a["n"], a["eps0"], orders=orders, **split), a["order"])
 
 
 def _thm2(a):
     split = {"split": a["gamma"]} if "gamma" in a else {}
-    return at_order(lambda orders: theorem2(a["n"], a["eps0"], orders=orders, **split), a["order"])
+    return at_order(lambda orders: girgis.theorem2_rdp(a["n"], a["eps0"], orders=orders, **split), a["order"])
 
 
 def _mixture(a):
-    if a["special"] == "exact":
-        return mixture_at(a["n"], a["eps0"], a["order"])
-    if a["special"] != "thm5":
+    pairs_of = {"exact": girgis.SpecialPair.EXACT, "thm5": girgis.SpecialPair.MOMENTS}
+    if a["special"] not in pairs_of:
         raise Declined(f"special {a['special']}")
-    sizes = mixture.mixture_statics(a["n"], a["eps0"], (a["order"],))
-    return moment_mixture(a["n"], a["eps0"], orders=(a["order"],), nodes=sizes["nodes"])[0]
+    return girgis.theorem4_rdp(a["n"], a["eps0"], orders=[a["order"]], special_pair=pairs_of[a["special"]])[0]
 
 
-_BASES = {"thm1": theorem1, "thm2": theorem2, "efm19": earlier, "simple": simple}
+_BASES = {
+    "thm1": girgis.theorem1_rdp,
+    "thm2": girgis.theorem2_rdp,
+    "efm19": girgis.earlier_rdp,
+    "simple": girgis.corollary1_rdp,
+}
 
 
 def base_curve(a, orders):
     """The Renyi curve of one round that `base` names."""
     if a["base"] == "2rr_lower":  # the upper end of its bracket: a curve from below converts to no bound anyway
-        return response_at(a["n"], a["eps0"], orders)[1]
+        return girgis.response_rdp(a["n"], a["eps0"], orders=orders).upper
     if a["base"] not in _BASES:
         raise Declined(f"base {a['base']}")
     return _BASES[a["base"]](a["n"], a["eps0"], orders=orders)
@@ -191,7 +196,8 @@ def _delta_composed(a):
 def _subsampled(a):
     general = a["variant"] == "general"
     orders = span(a["orders"]) if "orders" in a else (a["order"],)
-    return published_sampled(a["rate"], a["n"], a["eps0"], orders=orders, general=general)
+    base = girgis.theorem1_rdp(a["n"], a["eps0"], orders=range(2, max(orders) + 1))
+    return girgis.published_sampled_rdp(base, a["rate"], orders=orders, general=general)
 
 
 def _eps_composed_subsampled(a):
@@ -199,25 +205,20 @@ def _eps_composed_subsampled(a):
 
 
 def _special(a):
-    return np.log1p(np.exp(moment_bound(a["m"], a["eps0"], orders=(a["order"],))[0])) / (a["order"] - 1)
+    return girgis.theorem5_rdp(a["m"], a["eps0"], orders=[a["order"]])[0]
 
 
 def _exponential(sharp):
-    def evaluate(a):
-        return exponential(a["m"], a["eps0"], a["order"], sharp=sharp) / (a["order"] - 1)
-
-    return evaluate
+    return lambda a: girgis.theorem6_rdp(a["m"], a["eps0"], orders=[a["order"]], sharp=sharp)[0]
 
 
 def _mechanism_upper(a):
-    share = math.log(k_ary_share(a)) + math.log(chi_square(local(a)))
-    excess = known_moment_bound(a["m"], local(a), share, orders=(a["order"],))[0]
-    return math.log1p(math.exp(excess)) / (a["order"] - 1)
+    distance = k_ary_share(a) * girgis.largest_chi_square(local(a))
+    return girgis.theorem5_rdp(a["m"], local(a), orders=[a["order"]], chi_square=distance)[0]
 
 
 def _x_moment(a):
-    top = int(a["i"])
-    return math.exp(log_moments(a["m"], a["eps0"], 1.0, top=top, num_bits=int(a["m"]).bit_length())[top])
+    return girgis.largest_moment(a["m"], a["eps0"], index=int(a["i"]))
 
 
 def _kov(a):
@@ -239,7 +240,17 @@ def _clones_rdp(a):
 
 
 def _lower(reverse):
-    return lambda a: at_order(lambda orders: response_at(a["n"], a["eps0"], orders, reverse=reverse)[0], a["order"])
+    def evaluate(a):
+        return at_order(
+            lambda orders: girgis.response_rdp(a["n"], a["eps0"], orders=orders, reverse=reverse).lower, a["order"]
+        )
+
+    return evaluate
+
+
+def _at_real_order(a):
+    whole = girgis.theorem1_rdp(a["n"], a["eps0"], orders=range(2, max(2, math.ceil(a["order"])) + 1))
+    return girgis.at_real_orders(whole, orders=[a["order"]])[0]
 
 
 def _krr_lower(a):
@@ -250,7 +261,7 @@ def _krr_lower(a):
     if k > 3:
         others = [k - 1] * (n - 1)
         return k_ary_rdp(math.exp(local(a)), k, [*others, 0], [*others, 1], a["order"])
-    return ternary_at(n, local(a), (a["order"],))[0]
+    return girgis.ternary_response_rdp(n, local(a), orders=[a["order"]])[0]
 
 
 def _linear_curve(a):
@@ -261,22 +272,28 @@ def _linear_curve(a):
 ANSWERS = {
     ("S1", "exact_shuffle_rdp"): Quantity(_exact_shuffle, "every histogram, rounding booked", side=Side.NEVER_ABOVE),
     ("S2", "rdp_upper_thm1"): Quantity(_thm1, _CLOSED),
-    ("S3", "rdp_upper_simple"): Quantity(lambda a: simple(a["n"], a["eps0"], orders=(a["order"],))[0], _CLOSED),
-    ("S4", "rdp_upper_thm1_real"): Quantity(
-        lambda a: theorem1_real(a["n"], a["eps0"], orders=(a["order"],))[0], _CLOSED
+    ("S3", "rdp_upper_simple"): Quantity(
+        lambda a: girgis.corollary1_rdp(a["n"], a["eps0"], orders=[a["order"]])[0], _CLOSED
     ),
+    ("S4", "rdp_upper_thm1_real"): Quantity(_at_real_order, _CLOSED),
     ("S5", "rdp_upper_thm2"): Quantity(_thm2, _CLOSED),
     ("S6", "rdp_upper_thm1"): Quantity(_thm1, _CLOSED),
     ("S6", "rdp_upper_thm2"): Quantity(_thm2, _CLOSED),
-    ("S6", "remark3_gamma"): Quantity(lambda a: remark3(a["n"], a["eps0"]), "closed form", side=Side.EITHER),
-    ("S6", "rdp_upper_thm1_best_split"): Quantity(
-        lambda a: best_split(a["n"], a["eps0"], orders=(a["order"],))[0], _CLOSED
+    ("S6", "remark3_gamma"): Quantity(
+        lambda a: girgis.remark3_split(a["n"], a["eps0"]), "closed form", side=Side.EITHER
     ),
-    ("S7", "rdp_upper_efm19"): Quantity(lambda a: earlier(a["n"], a["eps0"], orders=(a["order"],))[0], _CLOSED),
+    ("S6", "rdp_upper_thm1_best_split"): Quantity(
+        lambda a: girgis.best_split_rdp(a["n"], a["eps0"], orders=[a["order"]])[0], _CLOSED
+    ),
+    ("S7", "rdp_upper_efm19"): Quantity(
+        lambda a: girgis.earlier_rdp(a["n"], a["eps0"], orders=[a["order"]])[0], _CLOSED
+    ),
     ("S8", "rdp_lower_2rr"): Quantity(_lower(False), _COMBS, side=Side.NEVER_ABOVE),
     ("S8", "rdp_2rr_real"): Quantity(_lower(False), _COMBS, side=Side.NEVER_ABOVE),
     ("S9", "rdp_lower_simple"): Quantity(
-        lambda a: lower_simple(a["n"], a["eps0"], orders=(a["order"],))[0], "rounded down", side=Side.NEVER_ABOVE
+        lambda a: girgis.corollary2_rdp(a["n"], a["eps0"], orders=[a["order"]])[0],
+        "rounded down",
+        side=Side.NEVER_ABOVE,
     ),
     ("S10", "eps_from_rdp"): Quantity(lambda a: ja.epsilon(_linear_curve(a), a["delta"]), _CLOSED),
     ("S10", "delta_from_rdp"): Quantity(lambda a: ja.delta(_linear_curve(a), a["eps"]), _CLOSED),
@@ -289,10 +306,11 @@ ANSWERS = {
     ("S14", "special_rdp_thm6"): Quantity(_exponential(False), _CLOSED),
     ("S14", "special_rdp_thm6_sharp"): Quantity(_exponential(True), _CLOSED),
     ("S15", "x_moment"): Quantity(_x_moment, _SERIES, side=Side.EITHER),
-    ("S15", "x_moment_upper"): Quantity(lambda a: math.exp(moment_tail(a["m"], a["eps0"], index=int(a["i"]))), _CLOSED),
-    ("S16", "chi2_max"): Quantity(lambda a: chi_square(a["eps0"]), _CLOSED),
+    ("S15", "x_moment_upper"): Quantity(lambda a: girgis.moment_bound(a["m"], a["eps0"], index=int(a["i"])), _CLOSED),
+    ("S16", "chi2_max"): Quantity(lambda a: girgis.largest_chi_square(a["eps0"]), _CLOSED),
     ("S17", "special_rdp_mechanism_exact"): Quantity(
-        lambda a: special_pair(a["m"], local(a), (a["order"],), k_ary_share(a))[0], _SERIES
+        lambda a: girgis.special_pair_rdp(a["m"], local(a), orders=[a["order"]], sampling_prob=k_ary_share(a))[0],
+        _SERIES,
     ),
     ("S17", "special_rdp_mechanism_upper"): Quantity(_mechanism_upper, _CLOSED),
     ("S19", "rdp_poisson_subsampled"): Quantity(lambda a: _subsampled(a)[0], "a published estimate", side=Side.EITHER),
@@ -300,7 +318,7 @@ ANSWERS = {
     ("S20", "kov_delta_i"): Quantity(_kov, _SUMS),
     ("S20", "clones_delta"): Quantity(_clones_delta, _SUMS),
     ("S20", "eps_kov_closed"): Quantity(
-        lambda a: simple_epsilon(a["eps"], a["rounds"], math.log(a["delta_slack"])), _CLOSED
+        lambda a: clones.simple_composition_epsilon(a["eps"], a["rounds"], a["delta_slack"]), _CLOSED
     ),
     ("X3", "rdp_cap"): Quantity(lambda a: cap(a["eps0"], orders=(a["order"],))[0], _CLOSED),
     ("X4", "clones_rdp"): Quantity(_clones_rdp, "certified width: the rounding booked"),

@@ -14,13 +14,19 @@ import numpy as np
 from _reference import Quantity, Side
 
 import jaxacct as ja
-from jaxacct.bounds.allocation._by_poisson import Width, doob_log_tail, truncation_rate
 from jaxacct.bounds.allocation._decomposition import decomposition_delta
 from jaxacct.bounds.allocation._largest_output import largest_output_delta
 from jaxacct.bounds.allocation._overlap import overlap_remove_rdp
-from jaxacct.bounds.allocation._posterior_rate import posterior_rate
-from jaxacct.bounds.allocation._recursive import recursive_factor, recursive_rate, tied_tail
 from jaxacct.bounds.discrete import types_delta
+from jaxacct.papers.random_allocation import (
+    Width,
+    doob_log_tail,
+    posterior_rate,
+    recursive_factor,
+    recursive_rate,
+    truncation_rate,
+)
+from jaxacct.papers.random_allocation._recursive import tied_tail
 from jaxacct.utility import mean_estimation_variance
 
 REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD

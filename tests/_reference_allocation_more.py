@@ -6,7 +6,8 @@ from _reference import Declined, Quantity, Side
 from _reference_answers import exact_rdp, profile, rdp_where_groups_are_exact, real
 
 import jaxacct as ja
-from jaxacct.papers.random_allocation._few_steps import few_steps_delta, has_few_steps
+from jaxacct.papers.random_allocation import few_steps_delta
+from jaxacct.papers.random_allocation._few_steps import has_few_steps
 
 
 def gaussian_run(args: dict[str, Any]) -> ja.RandomAllocation:
@@ -20,11 +21,11 @@ def true_delta(args: dict[str, Any]) -> float:
     if not has_few_steps(run):
         raise Declined("true k-of-t in more than four steps")
     directions = tuple(ja.Direction) if args["direction"] == "both" else (ja.Direction(args["direction"]),)
-    return max(float(few_steps_delta(run, real(args["epsilon"]), d).upper) for d in directions)  # type: ignore[arg-type]
+    return max(float(few_steps_delta(run, real(args["epsilon"]), d).upper) for d in directions)
 
 
 def all_ranks_delta(args: dict[str, Any]) -> float:
-    """With every rank kept, the order-statistics sample is the naive one, and its mean delta itself (spec S18)."""
+    """With every rank kept, the order-statistics sample is the naive one, and its mean delta itself (RA-S18)."""
     last = args["num_steps"] - (1 if args["direction"] == "remove" else 0)
     if list(args["orders"]) != list(range(1, last + 1)):
         raise Declined("some ranks are left out: the mean is above delta")

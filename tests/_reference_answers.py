@@ -10,7 +10,6 @@ from fractions import Fraction
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from _reference import Declined
 
@@ -22,10 +21,8 @@ from jaxacct.bounds.discrete import types_delta
 from jaxacct.composition import compose_gaussian_mu
 from jaxacct.conversion import curve_delta, curve_epsilon, delta_from_log
 from jaxacct.divergence.allocation._fractional import fractional_rdp
-from jaxacct.divergence.allocation._powers import general_rdp
-from jaxacct.papers.random_allocation._discrete_moments import discrete_log_moments
-from jaxacct.papers.random_allocation._overlap_exact import exact_overlap_rdp
-from jaxacct.special import at_real_orders
+from jaxacct.papers.girgis import at_real_orders
+from jaxacct.papers.random_allocation import discrete_remove_rdp, exact_overlap_rdp
 
 Args = dict[str, Any]
 
@@ -79,13 +76,6 @@ def _of_lanes(sigma: jax.Array, num_steps: jax.Array, num_selected: jax.Array, n
     return ja.RandomAllocation(ja.Gaussian(sigma), num_steps, num_selected, num_epochs)
 
 
-@float64_kernel(rounding=Rounding.UP)
-def _chord_rdp(*lanes: jax.Array, orders: tuple[float, ...]) -> jax.Array:
-    known = tuple(range(2, max(2, math.ceil(max(orders))) + 1))
-    whole_orders = allocation.direct_remove_rdp(_of_lanes(*lanes), orders=known, uneven=True)
-    return at_real_orders(whole_orders, known, orders)
-
-
 @float64_kernel(rounding=Rounding.UP, lane_bytes=2**22)
 def _fractional(sigma: jax.Array, num_steps: jax.Array, *, orders: tuple[float, ...]) -> jax.Array:
     return fractional_rdp(sigma, num_steps, orders=orders)
@@ -104,11 +94,6 @@ def _gaussian_delta(epsilon: jax.Array, sigma: jax.Array) -> jax.Array:
 @float64_kernel(rounding=Rounding.UP)
 def _composed_mu(*mus: jax.Array) -> jax.Array:
     return compose_gaussian_mu([(mu, 1.0) for mu in mus])
-
-
-@float64_kernel(rounding=Rounding.UP)
-def _general_rdp(num_steps: jax.Array, *log_moments: jax.Array, num_bits: int) -> jax.Array:
-    return general_rdp(jnp.stack(log_moments), num_steps, num_bits=num_bits)
 
 
 # Gaussian
@@ -196,7 +181,10 @@ def exact_rdp(args: Args) -> float:
 def chord_rdp(args: Args) -> float:
     if _direction(args) is not ja.Direction.REMOVE:
         raise Declined("the chord is for the remove direction")
-    return float(_chord_rdp(*_lanes(_allocation(args)), orders=(real(args["order"]),))[0])
+    order = real(args["order"])
+    whole_orders = range(2, max(2, math.ceil(order)) + 1)
+    curve = ja.rdp(_allocation(args), whole_orders, direction=ja.Direction.REMOVE).values
+    return float(at_real_orders(curve, orders=[order])[0])
 
 
 def floor_rdp(args: Args) -> float:
@@ -341,8 +329,7 @@ def discrete_rdp(args: Args) -> float:
         raise Declined("the moments are those of 1-out-of-t, remove")
     order, num_steps = whole(args["order"]), whole(args["num_steps"])
     p, q = ([real(x) for x in args["randomizer"][side]] for side in "PQ")
-    log_moments = discrete_log_moments(np.asarray(p), np.asarray(q), order)
-    rdp = _general_rdp(num_steps, *log_moments, num_bits=num_steps.bit_length())
+    rdp = discrete_remove_rdp(p, q, num_steps=num_steps, max_order=order)
     return whole(args.get("num_epochs", 1)) * float(rdp[order - 2])
 
 

@@ -6,7 +6,6 @@ from fractions import Fraction
 import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
-from _girgis_answers import response_at
 from _reference import Declined, Quantity, Side
 
 import jaxacct as ja
@@ -16,15 +15,18 @@ from jaxacct.bounds.discrete import has_types
 from jaxacct.bounds.shuffle import _approximate as reductions
 from jaxacct.bounds.shuffle import _closed_form as closed
 from jaxacct.bounds.shuffle import _rounds as composition
-from jaxacct.bounds.shuffle._special_pairs import theorem1_rdp
 from jaxacct.divergence.clones import _multi_component as component
 from jaxacct.divergence.clones import _multi_component_mean as mean
 from jaxacct.divergence.clones._profile import clones_delta, clones_epsilon, lane_bytes, window_for
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.divergence.response import _binary as binary
-from jaxacct.papers.chen._bounds import pair_masses
-from jaxacct.papers.clones import _comparison as comparison
-from jaxacct.papers.clones._blocks import block_delta
+from jaxacct.papers import clones, girgis
+from jaxacct.papers.chen import pair_masses
+from jaxacct.papers.clones import _closed_form as other_forms
+from jaxacct.papers.clones import _limits as limits
+from jaxacct.papers.clones import _reductions as results
+from jaxacct.papers.clones import _rounds as rounds
+from jaxacct.papers.clones import _three_components as three
 
 _ROUNDED_UP = "closed form, rounded up by 2^-46"
 _SUMS = "sum of positive terms, each widened by its error: 2e-12 for n to 1e6"
@@ -50,7 +52,7 @@ def closed_form(parameters):
 def component_kernel(pair):
     def fn(epsilon, num_reports, *args, num_clones, num_rest, num_heads):
         windows = {"num_clones": num_clones, "num_rest": num_rest, "num_heads": num_heads}
-        return tuple(component.component_delta(epsilon, num_reports, pair(*args), **windows))
+        return tuple(three.component_delta(epsilon, num_reports, pair(*args), **windows))
 
     kernel = Kernel(fn)
 
@@ -79,27 +81,27 @@ def mean_kernel(pair):
     return evaluate
 
 
-pure_form, rederived_form = closed_form(closed.pure_parameters), closed_form(closed.rederived_parameters)
-clone_only_form = closed_form(closed.clone_only_parameters)
-three_component_form, k_ary_form = closed_form(closed.three_component_parameters), closed_form(closed.k_ary_parameters)
-three_component = component_kernel(component.three_component_pair)
-k_ary_three_component = component_kernel(component.k_ary_three_component_pair)
+pure_form, rederived_form = closed_form(closed.pure_parameters), closed_form(other_forms.rederived_parameters)
+clone_only_form = closed_form(other_forms.clone_only_parameters)
+three_component_form, k_ary_form = (
+    closed_form(other_forms.three_component_parameters),
+    closed_form(other_forms.k_ary_parameters),
+)
+three_component = component_kernel(three.three_component_pair)
+k_ary_three_component = component_kernel(three.k_ary_three_component_pair)
 k_ary_blanket = component_kernel(component.k_ary_blanket_pair)
-three_component_mean = mean_kernel(component.three_component_pair)
+three_component_mean = mean_kernel(three.three_component_pair)
 k_ary_mean = mean_kernel(component.k_ary_blanket_pair)
 k_ary_elsewhere = mean_kernel(mean.k_ary_elsewhere_pair)
 binary_delta, binary_epsilon = Kernel(binary.binary_response_log_delta), Kernel(binary.binary_response_epsilon)
-delta_floor = Kernel(binary.clones_log_delta_floor)
-simple_epsilon, optimal_log_delta = Kernel(composition.simple_epsilon), Kernel(composition.optimal_log_delta)
-optimal_epsilon, with_slack = Kernel(composition.optimal_epsilon), Kernel(composition.log_delta_with_slack)
-girgis_rdp, balle_delta = Kernel(theorem1_rdp), Kernel(comparison.balle_blanket_delta)
-replacement_epsilon = Kernel(comparison.sampling_with_replacement_epsilon)
-frequency_error = Kernel(reductions.frequency_mean_squared_error)
-frequency_epsilon = Kernel(reductions.frequency_local_epsilon)
-sufficient_noise, least_noise = Kernel(reductions.sufficient_gaussian_noise), Kernel(reductions.gaussian_noise)
+delta_floor = Kernel(limits.clones_log_delta_floor)
+simple_epsilon, optimal_log_delta = Kernel(rounds.simple_epsilon), Kernel(composition.optimal_log_delta)
+optimal_epsilon, with_slack = Kernel(composition.optimal_epsilon), Kernel(rounds.log_delta_with_slack)
+frequency_epsilon = Kernel(results.frequency_local_epsilon)
+sufficient_noise, least_noise = Kernel(results.sufficient_gaussian_noise), Kernel(results.gaussian_noise)
 gaussian_delta = Kernel(gaussian_log_delta)
 subsampled = Kernel(
-    lambda epsilon, log_delta, q: tuple(reductions.subsampled(reductions.Guarantee(epsilon, log_delta), q))
+    lambda epsilon, log_delta, q: tuple(results.subsampled(reductions.Guarantee(epsilon, log_delta), q))
 )
 
 
@@ -117,23 +119,15 @@ def approximate_epsilon(num_reports, local_epsilon, local_log_delta, log_delta, 
 
 
 @Kernel
-def gaussian_epsilon(num_reports, local_epsilon, clip_over_sigma, log_delta, *, window):
-    one = jnp.ones_like(num_reports)
-    cost = reductions.log_gaussian_replacement_cost(num_reports, local_epsilon, clip_over_sigma, one)
-    profile = reductions.pure_profile(window=window)
-    return reductions.total_epsilon(profile, num_reports, local_epsilon, cost, log_delta)
-
-
-@Kernel
 def largest_local_epsilon(num_reports, epsilon, log_delta, *, window):
     profile = reductions.pure_profile(window=window)
-    return reductions.largest_local_epsilon(profile, num_reports, epsilon, log_delta, 10.0 + epsilon)
+    return results.largest_local_epsilon(profile, num_reports, epsilon, log_delta, 10.0 + epsilon)
 
 
 @Kernel
 def fewest_reports(local_epsilon, epsilon, log_delta, *, window):
     profile = reductions.pure_profile(window=window)
-    return reductions.fewest_reports(profile, local_epsilon, epsilon, log_delta, 1e9 + 0.0 * epsilon)
+    return results.fewest_reports(profile, local_epsilon, epsilon, log_delta, 1e9 + 0.0 * epsilon)
 
 
 def _weighted(form, weight, *names):
@@ -159,32 +153,24 @@ def _delta_2rr(a):
 
 def _compose_optimal(a):
     total = (a["T"] - 2 * a["i"]) * a["eps"]
-    slack = optimal_log_delta(total, a["eps"], a["T"], window=composition.composition_window(a["T"]))
-    return math.exp(with_slack(math.log(a["delta"]), a["T"], slack))
-
-
-def _fitting(a):
-    return window_for(a["n"], math.exp(-a["eps0"]), max_window=2**19)
+    return clones.optimal_composition_delta(total, a["eps"], a["delta"], num_steps=a["T"])
 
 
 def _eps_approx_local(a):
-    logs = math.log(a["delta0"]), math.log(a["delta_total"])
-    window = _fitting(a)
-    return approximate_epsilon(a["n"], a["eps0"], *logs, window=window)
+    return clones.approximate_epsilon(a["n"], a["eps0"], a["delta0"], a["delta_total"])
 
 
 def _eps_shuffled_gaussian(a):
-    window = _fitting(a)
-    return gaussian_epsilon(a["n"], a["eps0"], a["clip"] / a["sigma"], math.log(a["delta_total"]), window=window)
+    return clones.purified_gaussian_epsilon(a["n"], a["eps0"], a["sigma"] / a["clip"], a["delta_total"])
 
 
 def _clip_tv(a):
     laws = [np.asarray([number(v) for v in a[name]]) for name in ("rx", "rho")]
-    return reductions.purified(*laws, exponent(a, "eps")).total_variation
+    return clones.purified(*laws, exponent(a, "eps")).total_variation
 
 
 def _gaussian_delta_at_paper_sigma(a):
-    sigma = sufficient_noise(a["eps0"], math.log(a["delta0"]), 1.0)
+    sigma = clones.sufficient_gaussian_noise(a["eps0"], a["delta0"], sensitivity=1.0)
     return math.exp(gaussian_delta(a["eps0"], a["sensitivity"] / sigma))
 
 
@@ -203,83 +189,87 @@ def _clones_epsilon(log_delta: float, num_reports: float, clone_prob: float, loc
     return float(_epsilon_kernel(log_delta, num_reports, clone_prob, local_epsilon, window=window).upper)
 
 
-_blocks = Kernel(block_delta, lane_bytes=lambda *, width, num_blocks: 1024 * (width + 2048))
-
-
 def _block_delta(a):
     """The end that `bound` names."""
-    sizes = {"width": a["block"], "num_blocks": -(-a["n"] // a["block"])}
-    at = _blocks(exponent(a, "eps"), a["n"], math.exp(-exponent(a, "eps0")), exponent(a, "eps0"), **sizes)
-    return math.exp(at.log_delta.lower if a["bound"] == "lower" else at.log_delta.upper)
+    at = clones.blocks_delta(exponent(a, "eps"), a["n"], exponent(a, "eps0"), width=a["block"])
+    return at.lower if a["bound"] == "lower" else at.upper
 
 
 def _delta_composed(a):
     """Every outcome of the pair, `T` times: small n and T."""
     n, local = int(a["n"]), exponent(a, "eps0")
     outcomes = [(x, m - x) for m in range(1, n + 1) for x in range(m + 1)]
-    p, q = np.asarray([_masses(x, y, n, math.exp(-local), local) for x, y in outcomes]).T
+    p, q = np.asarray([pair_masses(x, y, n, math.exp(-local), local) for x, y in outcomes]).T
     run = ja.Composed((ja.DiscretePair(p, q),), (int(a["T"]),))
     if not has_types(run):
         raise Declined("more outcomes than can be enumerated")
     return ja.delta(run, exponent(a, "eps"), method="exact")
 
 
-_masses = Kernel(lambda *args: tuple(pair_masses(*args)))
-
 ANSWERS = {
     ("S1", "eps_closed_form"): Quantity(_weighted(pure_form, _response_weight, "eps0"), _ROUNDED_UP),
     ("S1", "eps_closed_form_refined"): Quantity(
         lambda a: pure_form(a["n"], math.log(a["delta"]), a["eps0"]), _ROUNDED_UP
     ),
-    ("S3", "eps_closed_form_clone_only"): Quantity(_weighted(clone_only_form, lambda a: 1.0, "p"), _ROUNDED_UP),
+    ("S3", "eps_closed_form_clone_only"): Quantity(
+        lambda a: clones.clone_only_epsilon(a["n"], a["p"], a["delta"]), _ROUNDED_UP
+    ),
     ("S4", "delta_blocks"): Quantity(_block_delta, _SUMS, side=Side.EITHER),
-    ("S5", "eps_subsample"): Quantity(lambda a: subsampled(a["eps"], 0.0, a["q"])[0], _ROUNDED_UP),
+    ("S5", "eps_subsample"): Quantity(
+        lambda a: clones.subsampled_guarantee(a["eps"], 1.0, a["q"]).epsilon, _ROUNDED_UP
+    ),
     ("S7", "delta_total"): Quantity(
-        lambda a: math.exp(
-            approximate_log_delta(a["eps"], math.log(a["delta"]), a["n"], a["eps0"], math.log(a["delta0"]))
-        ),
+        lambda a: clones.approximate_delta(a["eps"], a["delta"], a["n"], a["eps0"], a["delta0"]),
         _ROUNDED_UP,
     ),
     ("S7", "eps_approx_local"): Quantity(_eps_approx_local, _ROOT),
     ("S8", "clip_tv"): Quantity(_clip_tv, _ROUNDED_UP),
     ("S8", "eps_shuffled_gaussian"): Quantity(_eps_shuffled_gaussian, _ROOT),
     ("S9", "delta_three_component"): Quantity(
-        lambda a: three_component(exponent(a, "eps"), a["n"], number(a["p"]), number(a["q"])).upper, _SUMS
+        lambda a: clones.three_component_delta(exponent(a, "eps"), a["n"], number(a["p"]), number(a["q"])).upper, _SUMS
     ),
     ("S9", "eps_closed_form_three_component"): Quantity(
-        _weighted(three_component_form, lambda a: a["q"], "p", "q"), _ROUNDED_UP
+        lambda a: clones.three_component_epsilon(a["n"], a["p"], a["q"], a["q"] * a["delta"]), _ROUNDED_UP
     ),
-    ("S10", "delta_krr_blanket"): Quantity(lambda a: k_ary_blanket(a["eps"], a["n"], a["eps0"], a["k"]).upper, _SUMS),
+    ("S10", "delta_krr_blanket"): Quantity(
+        lambda a: clones.k_ary_blanket_delta(a["eps"], a["n"], a["eps0"], a["k"]).upper, _SUMS
+    ),
     ("S10", "delta_krr_elsewhere"): Quantity(
         lambda a: k_ary_elsewhere(a["eps"], a["n"], a["eps0"], a["k"]).lower, _SUMS, side=Side.NEVER_ABOVE
     ),
     ("S10", "delta_krr_three_component"): Quantity(
-        lambda a: k_ary_three_component(a["eps"], a["n"], a["eps0"], a["k"]).upper, _SUMS
+        lambda a: clones.k_ary_three_component_delta(a["eps"], a["n"], a["eps0"], a["k"]).upper, _SUMS
     ),
     ("S10", "eps_closed_form_krr"): Quantity(
-        _weighted(k_ary_form, lambda a: math.expm1(a["eps0"]) / (math.expm1(a["eps0"]) + a["k"]), "eps0", "k"),
+        lambda a: clones.k_ary_epsilon(
+            a["n"], a["eps0"], a["k"], a["delta"] * math.expm1(a["eps0"]) / (math.expm1(a["eps0"]) + a["k"])
+        ),
         _ROUNDED_UP,
     ),
-    ("S11", "eps_closed_form_rederived"): Quantity(_weighted(rederived_form, _response_weight, "eps0"), _ROUNDED_UP),
+    ("S11", "eps_closed_form_rederived"): Quantity(
+        lambda a: clones.rederived_epsilon(a["n"], a["eps0"], _response_weight(a) * a["delta"]), _ROUNDED_UP
+    ),
     ("S12", "eps0_calibration"): Quantity(
-        lambda a: frequency_epsilon(a["eps"], a["n"], math.log(a["delta"])), "closed form", side=Side.EITHER
+        lambda a: clones.frequency_local_epsilon(a["eps"], a["n"], a["delta"]), "closed form", side=Side.EITHER
     ),
     ("S12", "mse_bound"): Quantity(
-        lambda a: frequency_error(a["n"], a["eps0"], a["k"]), "closed form", side=Side.EITHER
+        lambda a: clones.frequency_mean_squared_error(a["n"], a["eps0"], a["k"]), "closed form", side=Side.EITHER
     ),
     ("S13", "eps_bst14_no_constant"): Quantity(
-        lambda a: replacement_epsilon(a["n"], a["eps0"], math.log(a["delta"])), "closed form", side=Side.EITHER
+        lambda a: clones.sampling_with_replacement_epsilon(a["n"], a["eps0"], a["delta"]),
+        "closed form",
+        side=Side.EITHER,
     ),
     ("S13", "gaussian_delta_at_paper_sigma"): Quantity(
         _gaussian_delta_at_paper_sigma, "the noise is rounded up, which lowers delta", side=Side.EITHER
     ),
     ("S13", "sgd_sigma_paper"): Quantity(
-        lambda a: sufficient_noise(a["eps0"], math.log(a["delta0"]), 1.0), _ROUNDED_UP
+        lambda a: clones.sufficient_gaussian_noise(a["eps0"], a["delta0"], sensitivity=1.0), _ROUNDED_UP
     ),
     ("S15", "compose_optimal_delta"): Quantity(_compose_optimal, _SUMS),
     ("S15", "delta_composed_exact"): Quantity(_delta_composed, "sums over types, rounded up"),
     ("S15", "compose_simple_eps"): Quantity(
-        lambda a: simple_epsilon(a["eps"], a["T"], math.log(a["slack"])), _ROUNDED_UP
+        lambda a: clones.simple_composition_epsilon(a["eps"], a["T"], a["slack"]), _ROUNDED_UP
     ),
     ("S16", "delta_2rr"): Quantity(_delta_2rr, _SUMS, side=Side.NEVER_ABOVE),
     ("S16", "eps_2rr"): Quantity(
@@ -289,26 +279,25 @@ ANSWERS = {
     ),
     ("S17", "rdp_2rr"): Quantity(
         lambda a: max(
-            response_at(a["n"], a["eps0"], (a["order"],), reverse=reverse)[0][0] for reverse in (False, True)
+            girgis.response_rdp(a["n"], a["eps0"], orders=[a["order"]], reverse=reverse).lower[0]
+            for reverse in (False, True)
         ),
         _SUMS,
         side=Side.NEVER_ABOVE,
     ),
     ("S18", "delta_all_agree"): Quantity(
-        lambda a: math.exp(delta_floor(a["eps"], a["n"], a["eps0"])), "closed form", side=Side.NEVER_ABOVE
+        lambda a: clones.floor_delta(a["eps"], a["n"], a["eps0"]), "closed form", side=Side.NEVER_ABOVE
     ),
     ("S19", "eps0_for_target"): Quantity(
-        lambda a: largest_local_epsilon(
-            a["n"], a["eps"], math.log(a["delta"]), window=window_for(a["n"], math.exp(-a["eps"]), max_window=2**19)
-        ),
+        lambda a: clones.largest_local_epsilon(a["n"], a["eps"], a["delta"]),
         _ROOT,
         side=Side.NEVER_ABOVE,
     ),
     ("S20", "delta_bbgn_bennett_generic"): Quantity(
-        lambda a: balle_delta(a["eps"], a["n"], a["eps0"]), "a difference of powers", side=Side.EITHER
+        lambda a: clones.balle_blanket_delta(a["eps"], a["n"], a["eps0"]), "a difference of powers", side=Side.EITHER
     ),
     ("S20", "rdp_gddsk_theorem1"): Quantity(
-        lambda a: girgis_rdp(a["n"], a["eps0"], orders=(a["order"],))[0], "rounded up"
+        lambda a: girgis.theorem1_rdp(a["n"], a["eps0"], orders=[a["order"]])[0], "rounded up"
     ),
     ("S2", "delta"): Quantity(
         lambda a: math.exp(

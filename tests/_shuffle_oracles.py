@@ -89,7 +89,7 @@ def simulated_law(randomizer, others, epsilon, bit):
 
 
 def inner_term(m, epsilon, local):
-    """h_m of spec S2, equal to the paper's inner term at c = m - 1, in mpmath."""
+    """h_m of CL-S2, equal to the paper's inner term at c = m - 1, in mpmath."""
     s, t = mp.tanh(local / 2), mp.tanh(epsilon / 2)
     k = int(mp.floor(m * (1 + t / s) / 2)) + 1
     if k > m:
@@ -129,7 +129,7 @@ def component_divergence(n, p, q, factor):
 
 
 def binary_response_divergence(n, local, epsilon):
-    """Both divergences of c^0 and c^1 (spec S16) by their tails."""
+    """Both divergences of c^0 and c^1 (CL-S16) by their tails."""
     e, factor = mp.exp(mp.mpf(local)), mp.exp(mp.mpf(epsilon))
     r = 1 / (e + 1)
 

@@ -32,30 +32,37 @@ from scipy.optimize import minimize_scalar
 
 import jaxacct as ja
 from jaxacct._types import Ends
-from jaxacct.bounds.allocation._by_poisson import (
-    Width,
-    azuma_tail,
-    doob_log_tail,
-    doob_tail,
-    large_noise_delta,
-    truncation_rate,
-)
 from jaxacct.bounds.allocation._decomposition import (
-    capped_poisson_delta,
     decomposition_delta,
     decomposition_epsilon,
     decomposition_pld,
 )
 from jaxacct.bounds.allocation._largest_output import largest_output_delta, largest_output_epsilon
 from jaxacct.bounds.allocation._overlap import overlap_remove_rdp
-from jaxacct.bounds.allocation._posterior_rate import _log_total, posterior_rate, truncated_delta, truncated_epsilon
-from jaxacct.bounds.allocation._recursive import tied_tail, untied_tail
+from jaxacct.bounds.allocation._posterior_rate import (
+    _log_total,
+    doob_tail,
+    truncated_delta,
+    truncated_epsilon,
+    untied_tail,
+)
 from jaxacct.bounds.discrete import types_delta
 from jaxacct.bounds.poisson._profile import runs_of
 from jaxacct.curves._convolution import compose_plds
-from jaxacct.curves._from_profile import convex_envelope, dominating_pld, profile_of
+from jaxacct.curves._from_profile import dominating_pld, profile_of
 from jaxacct.curves._from_profile_below import dominated_pld
+from jaxacct.papers.random_allocation._capped_poisson import capped_poisson_delta
 from jaxacct.papers.random_allocation._combined import combined_delta, combined_epsilon
+from jaxacct.papers.random_allocation._envelope import convex_envelope
+from jaxacct.papers.random_allocation._posterior_rate import posterior_rate
+from jaxacct.papers.random_allocation._recursive import tied_tail
+from jaxacct.papers.random_allocation._truncated_poisson import (
+    Width,
+    azuma_tail,
+    doob_log_tail,
+    large_noise_delta,
+    truncation_rate,
+)
 from jaxacct.utility import mean_estimation_variance
 
 cosh_tail = functools.partial(azuma_tail, width=Width.COSH)
@@ -98,11 +105,11 @@ def test_reference(entry: Entry) -> None:
     assert disagreement(entry, quantity, quantity.evaluate(entry.args)) is None
 
 
-# What the spec found wrong in print, beside what is right
+# What is wrong in print, beside what is right
 
 
 def exact_gaussian(sigma: float, num_steps: int, epsilon: float, direction: ja.Direction) -> float:
-    """delta of the spec's anchor table (exact, 12 digits)."""
+    """delta of our specification's anchor table (exact, 12 digits)."""
     return {
         (1.0, 100, 0.5, REMOVE): 4.40890803386304e-5,
         (1.0, 100, 0.5, ADD): 5.92528369170911e-7,
@@ -192,7 +199,7 @@ def test_p5_the_shift_grows_with_the_copies() -> None:
     one_shift = gaussian_delta(epsilon - (1.0 - 1.0 / n) / (2.0 * sigma**2), sigma * math.sqrt(n / m))
     run = ja.RandomAllocation(ja.Gaussian(sigma), n, num_epochs=m)
     assert one_shift == pytest.approx(0.00853, abs=1e-5)
-    assert one_shift < 1.11219699606e-2  # exact, by the spec
+    assert one_shift < 1.11219699606e-2  # exact, from our specification
     assert ja.delta(run, epsilon, method="geometric mean", direction=ADD) > 1.11219699606e-2
 
 
@@ -312,7 +319,7 @@ def test_bounds_are_above_the_truth(
 def test_decomposition_tends_to_the_exact_value(
     sigma: float, steps: int, epsilon: float, direction: ja.Direction
 ) -> None:
-    """X5: increasing in the rate, near the exact value as it falls."""
+    """RA-X5: increasing in the rate, near the exact value as it falls."""
     run, exact = ja.RandomAllocation(ja.Gaussian(sigma), steps), exact_gaussian(sigma, steps, epsilon, direction)
     values = [decomposition_delta(run, epsilon, direction, sampling_prob=x / steps) for x in (0.02, 1.0)]
     assert exact <= values[0] <= 1.25 * exact
@@ -352,7 +359,7 @@ def test_large_noise_corollary() -> None:
     run = ja.RandomAllocation(ja.Gaussian(60.0), 1000, num_selected=2)
     for direction in ja.Direction:
         bound = large_noise_delta(run, 1e-3, direction)
-        # Corollary 4.5 is X6 at eta = 2k/t with a coarser tail
+        # Corollary 4.5 is RA-X6 at eta = 2k/t with a coarser tail
         assert truncated_delta(run, 1e-3, direction, tail_bound=doob_tail) <= bound < 1e-3
         assert large_noise_delta(ja.RandomAllocation(ja.Gaussian(5.0), 1000), 0.02, direction) == 1.0
         assert large_noise_delta(ja.RandomAllocation(ja.Gaussian(60.0), 1001, 2), 0.02, direction) == 1.0
@@ -483,7 +490,7 @@ def test_every_rounding_of_a_distribution_made_of_a_profile(sigma: float) -> Non
 
 
 def test_dominating_distribution_of_the_gaussian() -> None:
-    """X9 near the closed form, alone and composed."""
+    """RA-X9 near the closed form, alone and composed."""
     sigma, step, copies = 2.0, 0.02, 16
     curve = np.asarray([gaussian_delta(step * j, sigma) for j in range(250)])
     curve = np.maximum(curve * (1 + 1e-12) + 1e-16, 1e-18)

@@ -316,9 +316,8 @@ def _base(sigma: float, bound: Bound, direction: Direction) -> Any:
 def test_lattice_law_of_a_partial_epoch_brackets_it(
     num_steps: int, steps_done: int, epsilon: float, direction: Direction
 ) -> None:
-    exact = bracket_of(
-        PARTIAL_EXACT, PartialAllocation(ja.Gaussian(1.0), DELTA, num_steps, steps_done), epsilon, direction
-    )
+    run = PartialAllocation(ja.Gaussian(1.0), num_steps, steps_done)
+    exact = bracket_of(PARTIAL_EXACT, run, DELTA, epsilon, direction)
     step = math.sqrt(math.expm1(1.0) * steps_done) / num_steps / 24.0
     ends = []
     for bound in (Bound.LOWER, Bound.UPPER):
@@ -407,7 +406,7 @@ def test_overlaps_fail_closed() -> None:
     assert exact_overlap_rdp(ja.RandomAllocation(ja.Laplace(1.0), 10, 3), order=2) == math.inf
 
 
-# spec S4: float64 trapezoid with a closed inner expectation
+# RA-S4: float64 trapezoid with a closed inner expectation
 @pytest.mark.parametrize(
     ("sigma", "num_selected", "epsilon", "direction", "exact"),
     [(1.0, 1, 0.5, ADD, 0.0980949441), (0.5, 2, 2.0, ADD, 0.520332643), (1.0, 2, 0.5, REMOVE, 0.315715709)],

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
-from _check_in_answers import approach_1, approach_2, check_in_law, response_interval, response_profile
+from _check_in_answers import check_in_law, response_interval, response_profile
 
 import jaxacct as ja
 from jaxacct._precision import Kernel, Rounding
@@ -20,7 +20,7 @@ from jaxacct.divergence.check_in._blocks import Layout, binomial_blocks, log_mix
 from jaxacct.divergence.check_in._response import response_floor_log_delta
 from jaxacct.divergence.clones._profile import clones_delta, lane_bytes
 from jaxacct.mechanisms._check_in import CheckIn
-from jaxacct.papers.check_ins import _coupling as coupling
+from jaxacct.papers import check_ins, girgis
 from jaxacct.papers.check_ins import _distributed as distributed
 from jaxacct.papers.check_ins import _first_cut as first_cut
 from jaxacct.papers.check_ins import _published as published
@@ -28,7 +28,6 @@ from jaxacct.papers.check_ins import _renyi as renyi
 from jaxacct.papers.check_ins import _shuffled_gaussian as gaussian
 from jaxacct.papers.check_ins._conversion import least_rdp, log_least_excess, optimal_epsilon
 from jaxacct.papers.check_ins._floor import response_lower_rdp
-from jaxacct.special import at_real_orders
 
 SMALL = Layout(6, 3, 16)
 EXACT = Layout(48, 4, 48)
@@ -131,12 +130,18 @@ def test_renyi_divergences_against_enumeration(num_users, prob, local):
             assert exact <= base[int(order) - 2]
 
 
+def response_base(local, *, max_order):
+    """Pure randomizers without amplification by shuffling."""
+    orders = jnp.maximum(jnp.arange(max_order + 1.0), 2.0).reshape((-1,) + (1,) * local.ndim)
+    return renyi.base_from_rdp(renyi.response_rdp(local, orders), local)
+
+
 @Kernel
 def _response_mixture(num_users, prob, local, *, max_order, layout, capped):
     blocks = binomial_blocks(num_users, prob, layout)
 
     def base(num_reports):
-        return renyi.response_base(local + 0.0 * num_reports, max_order=max_order)
+        return response_base(local + 0.0 * num_reports, max_order=max_order)
 
     return renyi.mixture_rdp(num_users, blocks, base, capped=capped)
 
@@ -147,7 +152,7 @@ def renyi_of_response(num_users, prob, local, *, max_order, capped=True):
 
 @Kernel
 def _constant_base(num_users, prob, local, *, max_order):
-    return renyi.constant_base_rdp(num_users, prob, renyi.response_base(local, max_order=max_order))
+    return renyi.constant_base_rdp(num_users, prob, response_base(local, max_order=max_order))
 
 
 def test_mixture_over_counts_is_the_closed_one_and_the_cap_is_sharp():
@@ -161,11 +166,11 @@ def test_mixture_over_counts_is_the_closed_one_and_the_cap_is_sharp():
 
 def test_real_orders_lie_above_convex_moments():
     whole = renyi_of_response(20, 0.3, 1.0, max_order=6)
-    orders = (1.25, 2.0, 2.5, 5.75, 6.0, 7.0)
-    values = Kernel(lambda *rows: at_real_orders(jnp.stack(rows), range(2, 7), orders))(*whole)
+    values = girgis.at_real_orders(whole, orders=(1.25, 2.0, 2.5, 5.75, 6.0))
     np.testing.assert_allclose(values[[1, 4]], whole[[0, 4]], rtol=1e-12)
-    assert np.isinf(values[-1])
-    assert np.all(np.diff(values[:-1]) >= 0)
+    assert np.all(np.diff(values) >= 0)
+    with pytest.raises(ValueError, match="must be <= 6"):
+        girgis.at_real_orders(whole, orders=[7.0])
     assert values[2] * 1.5 == pytest.approx(0.5 * (whole[0] + 2.0 * whole[1]), rel=1e-11)
 
 
@@ -367,8 +372,8 @@ def test_direct_profile_is_below_the_coupled_one(num_users, prob, local):
     base = response_profile(local, num_users)
     for inner in (0.05, 0.2, 0.4 * local):
         epsilon = math.log1p(prob * math.expm1(inner))
-        direct = float(Kernel(lambda e, q: coupling.direct_delta(e, q, base, num_users=num_users))(epsilon, prob))
-        coupled = float(Kernel(lambda e, q: coupling.coupled_delta(e, q, base, num_users=num_users))(inner, prob))
+        direct = check_ins.direct_delta(base, epsilon, num_users=num_users, check_in_prob=prob)
+        coupled = check_ins.coupled_delta(base, inner, num_users=num_users, check_in_prob=prob)
         exact = max(
             float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum()) for p, q in exact_laws(num_users, prob, local)
         )
@@ -513,11 +518,11 @@ def test_table_2(cell):
 
 def test_published_approaches_are_below_the_truth():
     """One round at order 8: both formulas lie below the exact divergence of one pair."""
-    lanes = 10**4, 1e-2, 2.0, 1e-4, 1e-8
+    at, deltas = (10**4, 1e-2, 2.0), {"delta1": 1e-4, "local_delta": 1e-8, "most_reports": 300}
     exact = response_pair(10**4, 1e-2, 2.0, orders=(8.0,))[0]
     assert exact == pytest.approx(2.2121e-5, rel=1e-4)
-    assert approach_1(*lanes, max_order=8, num_counts=300)[-1] < 0.8 * exact
-    assert approach_2(*lanes, orders=(8.0,), num_counts=300)[0] < 1e-4 * exact
+    assert check_ins.published_approach1_rdp(*at, max_order=8, **deltas)[-1] < 0.8 * exact
+    assert check_ins.published_approach2_rdp(*at, orders=[8], **deltas)[0] < 1e-4 * exact
 
 
 @pytest.mark.parametrize(("users", "local", "log_delta", "rounds"), [(10**4, 4.0, -18.0, 1), (300, 3.0, -7.0, 20)])

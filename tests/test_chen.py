@@ -15,6 +15,7 @@ from jaxacct.divergence.clones._profile import window_for
 from jaxacct.divergence.clones._renyi import clones_rdp
 from jaxacct.divergence.response._renyi import response_window
 from jaxacct.papers.chen import _bounds as chen
+from jaxacct.papers.chen import _estimates as estimates
 from jaxacct.papers.girgis._below import response_lower_rdp
 
 ORDERS = (1.1, 2.0, 4.0, 16.0, 64.0)
@@ -27,9 +28,9 @@ cosh_kernel = Kernel(
 )
 epoch_kernel = Kernel(lambda n, block, eps, *, orders: tuple(chen.block_epoch_rdp(n, block, eps, orders=orders)))
 response_kernel = Kernel(response_lower_rdp)
-published_kernel, asymptotic_kernel = Kernel(chen.published_rdp), Kernel(chen.asymptotic_rdp)
-published_gdp, asymptotic_gdp = Kernel(chen.published_gdp), Kernel(chen.asymptotic_gdp)
-laplace_kernel, level_kernel = Kernel(chen.laplace_rdp), Kernel(chen.order_level_rdp)
+published_kernel, asymptotic_kernel = Kernel(estimates.published_rdp), Kernel(estimates.asymptotic_rdp)
+published_gdp, asymptotic_gdp = Kernel(estimates.published_gdp), Kernel(estimates.asymptotic_gdp)
+laplace_kernel, level_kernel = Kernel(chen.laplace_rdp), Kernel(estimates.order_level_rdp)
 masses_kernel = Kernel(lambda *args: tuple(chen.pair_masses(*args)))
 
 
@@ -189,14 +190,14 @@ def test_slope():
 
     assert spent(found) <= 0.008 < spent(found * (1 + 1e-9))
     # the published form admits less, and nothing at all for 100 or 600 blocks
-    published = Kernel(chen.published_local_epsilon)
+    published = Kernel(estimates.published_local_epsilon)
     assert 1.56 < published(60000, 50, 0.008) < found
     assert published(100, 50, 0.008) < 0
     assert published(600, 50, 0.008) < 0
 
 
 def test_order_levels():
-    for name, (constant, growth) in chen.ORDER_LEVELS.items():
+    for name, (constant, growth) in estimates.ORDER_LEVELS.items():
         value = level_kernel(1000.0, 2.0, name=name, orders=(4.0,))[0]
         assert value == pytest.approx(constant * math.exp(2 * growth) * 4.0 / 1000.0, rel=1e-14)
 

@@ -26,7 +26,7 @@ REFERENCE = json.loads((pathlib.Path(__file__).parent / "reference" / "random-al
 # Each is how far above the truth a result may be.
 TOL_LOG_DELTA = 1.5  # gaussian_log_delta: in units of the slack it documents
 TOL_EPSILON = 1e-13  # gaussian_epsilon: relative, and relative to mu
-TOL_ALLOCATION = 1e-11  # integer orders to 256, relative, spec X1
+TOL_ALLOCATION = 1e-11  # integer orders to 256, relative, RA-X1
 TOL_SAMPLED = 1e-11  # integer orders to 256, relative
 TOL_SAMPLED_REAL = 1e-9  # real orders, where the quadrature's certificate holds, relative
 TOL_LAPLACE = 1e-9  # with enough nodes and t >= 50, relative

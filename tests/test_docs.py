@@ -12,6 +12,7 @@ import pytest
 
 import jaxacct as ja
 from jaxacct import interop, training
+from jaxacct.papers import check_ins, chen, clones, girgis, random_allocation
 
 _ROOT = Path(__file__).parents[1]
 _PACKAGE = _ROOT / "jaxacct"
@@ -30,13 +31,12 @@ _LAYERS = (
     ("bounds.allocation",),
     ("bounds.composed",),
     ("bounds",),
-    ("papers",),
     ("answering._question",),
     ("answering._plan",),
     ("answering._lanes",),
     ("answering._loop",),
     ("answering",),
-    ("accounting", "calibration", "estimation", "utility"),
+    ("accounting", "calibration", "estimation", "papers", "utility"),
     ("interop", "membership", "sweeping", "training"),
     ("reporting",),
     ("plot",),
@@ -87,10 +87,12 @@ def _relative(path: Path) -> str:
     return path.relative_to(_ROOT).as_posix()
 
 
-_NAMES = [(module, name) for module in (ja, training, interop) for name in module.__all__]
+_PAPERS = {"RA": random_allocation, "CL": clones, "GI": girgis, "CH": chen, "CI": check_ins}
+_PUBLIC = (ja, training, interop, *_PAPERS.values())
+_NAMES = [(module, name) for module in _PUBLIC for name in module.__all__ if callable(getattr(module, name))]
 
 
-@pytest.mark.parametrize(("module", "name"), _NAMES, ids=[name for _, name in _NAMES])
+@pytest.mark.parametrize(("module", "name"), _NAMES, ids=[f"{module.__name__}.{name}" for module, name in _NAMES])
 def test_public_name_has_a_docstring_with_an_example(module: ModuleType, name: str) -> None:
     thing = getattr(module, name)
     doc = thing.__doc__ or ""
@@ -99,7 +101,7 @@ def test_public_name_has_a_docstring_with_an_example(module: ModuleType, name: s
 
 
 def test_public_names_are_sorted() -> None:
-    for module in (ja, training, interop):
+    for module in _PUBLIC:
         assert list(module.__all__) == sorted(module.__all__)
 
 
@@ -175,3 +177,71 @@ def test_import_is_light() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "jaxacct" in loaded
     assert not {"scipy", "matplotlib", "optax", "dp_accounting"} & set(loaded)
+
+
+# S: a statement of a paper; X: one of ours; T: a correction of the paper; P: a trap
+_LABEL = re.compile(r"\b(RA|CL|GI|CH|CI)-([SXTP]\d+)\b")
+_DOCS = _ROOT / "docs"
+needs_docs = pytest.mark.skipif(not _DOCS.is_dir(), reason="a source distribution has no docs")
+
+
+def _listed() -> dict[str, str]:
+    """Each label's row in docs/papers."""
+    rows: dict[str, str] = {}
+    for path in sorted((_DOCS / "papers").glob("*.md")):
+        for line in path.read_text().splitlines():
+            if found := re.match(r"\| (\w\w-[SXTP]\d+) \|", line):
+                assert found[1] not in rows, f"{found[1]} is listed twice"
+                rows[found[1]] = line
+    return rows
+
+
+def _texts() -> dict[Path, str]:
+    """What a reader may meet a label in: this file apart, which has to name what it looks for."""
+    folders = ("jaxacct", "docs", "tests", "bench", "notebooks")
+    paths = [p for folder in folders for suffix in ("py", "md", "ipynb") for p in (_ROOT / folder).rglob(f"*.{suffix}")]
+    return {p: p.read_text() for p in [*paths, _ROOT / "README.md", _ROOT / "CHANGELOG.md"] if p != Path(__file__)}
+
+
+@needs_docs
+def test_every_label_is_listed_with_its_formula() -> None:
+    listed = _listed()
+    for label, row in listed.items():
+        assert len(re.split(r"(?<!\\)\|", row)) == 7, f"{label}: a row has a statement, formula, place, and bound"
+    used = {label[0]: path for path, text in _texts().items() for label in _LABEL.finditer(text)}
+    missing = {label: _relative(path) for label, path in used.items() if label not in listed}
+    assert not missing, f"labels that docs/papers does not list: {missing}"
+
+
+@needs_docs
+def test_no_label_lacks_its_paper() -> None:
+    bare = re.compile(r"\b[Ss]pecs?(ification)?,? [SXTP]\d|\((see )?[SX]\d+[,;)]")
+    found = [f"{_relative(p)}: {m[0]}" for p, text in _texts().items() for m in bare.finditer(text)]
+    assert not found
+
+
+_STATEMENTS = [
+    (prefix, module, name)
+    for prefix, module in _PAPERS.items()
+    for name in module.__all__
+    if callable(getattr(module, name)) and not isinstance(getattr(module, name), type)
+]
+
+
+@pytest.mark.parametrize(("prefix", "module", "name"), _STATEMENTS, ids=[f"{p}-{n}" for p, _, n in _STATEMENTS])
+def test_statement_of_a_paper_says_what_it_is(prefix: str, module: ModuleType, name: str) -> None:
+    doc = getattr(module, name).__doc__
+    labels = _LABEL.findall(doc.splitlines()[0])
+    assert labels, f"{name}: the first line of its docstring has no label"
+    for part in ("Args:", "Returns:", "Raises:"):
+        assert part in doc, f"{name}: no {part}"
+    assert f"from jaxacct.papers import {module.__name__.rpartition('.')[2]}" in doc
+    if _DOCS.is_dir():
+        rows = [_listed()[f"{paper}-{label}"] for paper, label in labels]
+        assert any(re.search(rf"\b{name}\b", row) for row in rows), f"{name} is in none of its rows"
+
+
+@pytest.mark.parametrize("path", sorted((_PACKAGE / "papers").glob("*/*.py")), ids=_relative)
+def test_file_of_a_paper_says_whether_it_bounds(path: Path) -> None:
+    if path.name != "__init__.py":
+        assert re.match(r'"""(NOT A )?BOUND\b', path.read_text())

@@ -94,7 +94,8 @@ def test_command_lines_run(path, capsys, tmp_path, monkeypatch):
 
 def test_reference_lists_every_public_name(generated):
     text = generated.api_reference()
-    for module in ("jaxacct", "jaxacct.training", "jaxacct.interop"):
+    papers = [f"jaxacct.papers.{name}" for name in ("random_allocation", "clones", "girgis", "chen", "check_ins")]
+    for module in ("jaxacct", "jaxacct.training", "jaxacct.interop", *papers):
         for name in importlib.import_module(module).__all__:
             assert f":: {module}.{name}\n" in text, name
 

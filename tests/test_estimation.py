@@ -32,7 +32,7 @@ REFERENCE = [
     if entry["system"] in ("S17", "S18", "S19")
 ]
 
-# sigma, t, epsilon, delta by direction: exact (Bromwich and Mellin-Barnes inversions of the spec, section 6)
+# sigma, t, epsilon, delta by direction: exact (Bromwich and Mellin-Barnes inversions; anchors of our specification)
 EXACT = [
     (1.0, 100, 0.5, {REMOVE: 4.40890803386304e-5, ADD: 5.92528369170911e-7}),
     (2.0, 10, 0.5, {REMOVE: 1.13084995654202e-4, ADD: 7.17262403162757e-5}),
@@ -325,7 +325,7 @@ def test_epochs(epsilon, epochs, direction, delta, method):
 
 
 def test_two_of_three():
-    """Anchor of the spec, by quadrature."""
+    """An anchor number of our specification, by quadrature."""
     found = estimate_delta(allocation(1.0, 3, 2), 0.5, num_samples=10**6, seed=0, direction=REMOVE)
     assert abs(found.mean - 0.3157157088) < MAX_ERRORS * found.standard_error
     assert found.standard_error < 5e-4

@@ -204,7 +204,7 @@ def test_falls_with_epsilon_steps_and_noise():
 
 @pytest.mark.parametrize("done", [1, 30, 80])
 def test_prefix_of_an_epoch(done):
-    """Both directions by the mixture identity of the first steps (specification, S3 and S10)."""
+    """Both directions by the mixture identity of the first steps (RA-S3 and RA-S10)."""
     sigma, steps, epsilon = 1.0, 100, 0.3
     share = done / steps
     lower, upper = _delta(sigma, steps, epsilon, REMOVE, done)

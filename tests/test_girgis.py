@@ -43,11 +43,12 @@ from jaxacct.bounds.shuffle import _special_pairs as girgis
 from jaxacct.bounds.shuffle import _special_pairs_exact as mixture
 from jaxacct.divergence.response import _lattice_comb as comb
 from jaxacct.divergence.response._renyi import response_window
+from jaxacct.papers.girgis import _mixture as mixtures
 
 NEVER = 1.0 + 1e-12  # how far rounding may carry an oracle in double precision
 
 
-# Explicit shuffles (S1): the law of the histogram is a product of polynomials
+# Explicit shuffles (GI-S1): the law of the histogram is a product of polynomials
 
 
 def renyi(p, q, order):
@@ -161,7 +162,7 @@ def test_a_short_window_only_widens():
 
 
 def closed_form_order_2(n, local):
-    """Spec X2: log(1 + (E - 1)^2 (1 - (1 - 1/E)^n)/n)."""
+    """GI-X2: log(1 + (E - 1)^2 (1 - (1 - 1/E)^n)/n)."""
     e = mp.exp(mp.mpf(local))
     return mp.log1p((e - 1) ** 2 * (1 - (1 - 1 / e) ** n) / n)
 
@@ -322,7 +323,7 @@ def test_exponential_moment_is_never_rounded_down(m, local, order):
 
 
 def test_the_recurrence_below_its_order_is_refused():
-    """k b_k = sum (i (m + 1) - k) a_i b_{k-i} cancels for k > m: the trap of spec S8."""
+    """k b_k = sum (i (m + 1) - k) a_i b_{k-i} cancels for k > m: the trap of GI-S8."""
     m, local, order = 10, 1.0, 256
     p, e = 1 / (math.exp(local) + 1), math.exp(local)
     a = [0.0, 0.0]
@@ -352,7 +353,7 @@ def test_series_and_sum_agree():
 
 
 def test_log_gammas_are_no_way_at_a_billion():
-    """The trap of spec 4.2: a pmf of gammaln differences is 8e-7 off there."""
+    """A trap: a pmf of gammaln differences is 8e-7 off there."""
     n, local, order = 10**9, 0.1, 256
     p = 1 / (math.exp(local) + 1)
     mean, deviation = n * p, math.sqrt(n * p * (1 - p))
@@ -368,7 +369,7 @@ def test_log_gammas_are_no_way_at_a_billion():
 
 
 def test_the_floor_is_never_rounded_up():
-    """(n - 1)/(2E) = 1 at E = 2, n = 5 (spec 4.4): one ulp up, and m = 2 would be claimed where only 1 is known."""
+    """(n - 1)/(2E) = 1 at E = 2, n = 5: one ulp up, and m = 2 would be claimed where only 1 is known."""
     for local in (math.log(2), math.nextafter(math.log(2), 1), 2 * math.log(2), math.log(3)):
         for n in (5, 9, 13, 17, 25):
             with mp.workdps(40):
@@ -379,7 +380,7 @@ def test_the_floor_is_never_rounded_up():
             assert theorem1(n, local, orders=(2,))[0] >= math.log1p(least + tail) * (1 - 1e-12)
 
 
-# Where the paper's statements are wrong or unproved (spec 4.6); none of them is offered as a bound
+# Where the paper's statements are wrong or unproved (docs/papers/girgis.md); none of them is offered as a bound
 
 
 def test_the_lower_bound_is_not_tight():
@@ -470,7 +471,7 @@ def test_sampled_reports(share):
 def test_sampled_mixture_at_its_ends():
     orders = (2, 4, 8)
     for n, local in ((50, 1.0), (10**5, 1.0)):
-        sizes = mixture.sampled_mixture_statics(n, local, orders)
+        sizes = mixtures.sampled_mixture_statics(n, local, orders)
         everyone = sampled_mixture(n, local, 1.0, orders=orders, **sizes)
         np.testing.assert_allclose(everyone, mixture_at_all(n, local, orders), rtol=1e-11)
         assert (sampled_mixture(n, local, 0.0, orders=orders, **sizes) == 0).all()
@@ -500,7 +501,7 @@ def test_published_sampling():
     assert tight[2][0] == pytest.approx(math.log1p(0.01 * math.expm1(base[0])), rel=1e-13)
     # at the expected number of clients it is an estimate; the certified bound, for all of them, is the smaller here
     published = published_sampled(0.1, n / 10, local, orders=orders, general=True)
-    sizes = mixture.sampled_mixture_statics(n, local, orders)
+    sizes = mixtures.sampled_mixture_statics(n, local, orders)
     assert (sampled_mixture(n, local, 0.1, orders=orders, **sizes) < published).all()
 
 

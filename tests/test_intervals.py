@@ -16,7 +16,7 @@ from jaxacct.divergence.lattice import _ratio as lattice
 D = ja.Direction
 UPPER, LOWER = ja.Bound.UPPER, ja.Bound.LOWER
 
-# Exact deltas of 1-out-of-t allocation (sigma, t, epsilon, remove, add): spec, section 6 "Anchor numbers"
+# Exact deltas of 1-out-of-t allocation (sigma, t, epsilon, remove, add): our specification's anchor numbers
 ALLOCATION = [
     (1.0, 100, 0.5, 4.40890803386304e-5, 5.92528369170911e-7),
     (1.0, 1000, 0.2, 2.03724929707738e-7, 2.01024326311673e-9),

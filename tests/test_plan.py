@@ -20,6 +20,7 @@ from jaxacct.answering._question import interval_question
 DELTA = 1e-6
 DISTRIBUTION = ["loss distribution remove+add"]
 BOTH_ENDS = ["exact remove+add"]
+INVERSION = ["moment inversion remove+add"]
 GAUSSIAN = ["exact remove", "exact add"]
 POISSON = ["rdp remove", "no amplification remove", "rdp add", "no amplification add"]
 ALLOCATION_ADD = ["geometric mean add", "real orders add", "no amplification add"]
@@ -53,12 +54,7 @@ def host_first(host, lanes):
 
 # (title, variant) of a row of the support matrix: plans of a default, a quick, a traced and an interval question
 PLANS = {
-    ("Gaussian", ""): (
-        GAUSSIAN,
-        ["exact remove", "rdp remove", "exact add", "rdp add"],
-        ["exact remove", "rdp remove", "exact add", "rdp add"],
-        [*GAUSSIAN, "exact, from below remove+add", *DISTRIBUTION],
-    ),
+    ("Gaussian", ""): (GAUSSIAN, GAUSSIAN, GAUSSIAN, [*INVERSION, *DISTRIBUTION, *GAUSSIAN]),
     ("PoissonSampled(Gaussian)", ""): host_first(FINITE, POISSON),
     ("RandomAllocation(Gaussian)", "one epoch, one step a record"): host_first(FINITE, ALLOCATION),
     ("RandomAllocation(Gaussian)", "several epochs"): host_first(DISTRIBUTION, ALLOCATION),
@@ -74,7 +70,7 @@ PLANS = {
         GAUSSIAN,
         ["exact remove", "rdp (remove) remove", "exact add", "rdp (add) add", *RESORT],
         ["exact remove", "rdp (remove) remove", "exact add", "rdp (add) add"],
-        [*GAUSSIAN, "exact, from below remove+add", *DISTRIBUTION],
+        [*INVERSION, *COMPOSED, *DISTRIBUTION, *GAUSSIAN, *RESORT],
     ),
     ("Composed of the above", "without allocation"): (
         [*FINITE, *COMPOSED, *RESORT],

@@ -44,7 +44,7 @@ def gaussian_delta(sigma: Any, epsilon: Any, kappa: Any = None) -> Any:
 
 
 def poisson_delta(sigma: float, prob: float, epsilon: float, direction: ja.Direction) -> Any:
-    """One step of Poisson sampling, closed form (specification of random allocation, S5)."""
+    """One step of Poisson sampling, closed form (RA-S5)."""
     with mp.workdps(50):
         prob, kappa = mp.mpf(prob), mp.exp(mp.mpf(epsilon))
         if direction is REMOVE:

@@ -14,7 +14,9 @@ import pytest
 
 import jaxacct as ja
 from jaxacct import _precision
+from jaxacct._method import Query
 from jaxacct._precision import Kernel, KernelByStructure, Rounding, float64_kernel
+from jaxacct.bounds import gaussian
 
 TOL_F32 = 2e-7  # a value or derivative cast to float32, relative
 TOL_F64 = 1e-14  # the same program compiled another way, relative
@@ -315,9 +317,9 @@ def test_a_gradient_is_traced_once():
 
 
 def test_public_sweeps_are_traced_once():
-    from jaxacct import _answering
+    from jaxacct.answering import _lanes
 
-    _answering._kernel.cache_clear()
+    _lanes._kernel.cache_clear()
     sigmas = np.linspace(0.7, 4.0, 50)
     for scale in (1.0, 1.1, 1.2):
         ja.epsilon(ja.Gaussian(scale * sigmas), target_delta=1e-5 * scale)
@@ -326,9 +328,8 @@ def test_public_sweeps_are_traced_once():
             target_delta=1e-5 * scale,
             precision=math.inf,
         )
-    method = _answering.methods_for(ja.Gaussian(1.0))[0]
-    structure = jax.tree.structure(ja.Gaussian(1.0))
-    assert _answering._kernel(method, structure, _answering.EPSILON).num_traces == 1
+    kernel = _lanes._kernel(gaussian.EXACT, Query.EPSILON).of(jax.tree.structure(ja.Gaussian(1.0)))
+    assert kernel.num_traces == 1
 
 
 def test_empty_batch():

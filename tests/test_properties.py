@@ -123,7 +123,7 @@ def test_amplification_never_hurts():
 
 
 def test_floor_and_ceil_are_never_worse_than_floor():
-    """The paper's k groups of floor(t/k) steps, against groups that use every step (spec S4)."""
+    """The paper's k groups of floor(t/k) steps, against groups that use every step (RA-S4)."""
     orders = [2.0, 3.0, 32.0]
     for t, k in ((7, 2), (100, 33), (11, 10)):
         ours, floor = (
@@ -234,7 +234,7 @@ def test_compare_lists_what_epsilon_chooses_from():
         assert epsilon_of(mechanism, 1e-6) == pytest.approx(max(by_direction.values()), rel=TOL_ROUNDING)
 
 
-# Exact values of 1-out-of-t allocation: spec, section 6 "Anchor numbers" (spectral inversion, 12 digits or more)
+# Exact values of 1-out-of-t allocation: our specification's anchor numbers (spectral inversion, 12 digits or more)
 EXACT_DELTAS = [
     # sigma, t, epsilon, epochs, remove, add
     (1.0, 100, 0.5, 1, 4.40890803386304e-5, 5.92528369170911e-7),
@@ -275,7 +275,7 @@ def test_delta_is_never_below_the_exact_one(direction):
     exact = np.array([v for _, v in rows])
     got = delta_of(allocation(sigma, t, 1, epochs), epsilon, direction=direction)
     assert np.all(got >= exact * (1 - 1e-11))
-    # the entry of spec section 6 for k = 2 of t = 3, exact over both directions
+    # our specification's anchor number for k = 2 of t = 3, exact over both directions
     assert delta_of(allocation(1.0, 3, 2), 0.5) >= 0.3157157088
 
 
@@ -290,7 +290,7 @@ def test_epsilon_is_never_below_the_exact_one(direction):
 
 
 def test_rdp_agrees_with_the_exact_anchors():
-    """Spec section 6: both directions at sigma = 1, t = 100; remove at fractional orders by the chord."""
+    """Anchors of our specification: both directions at sigma = 1, t = 100; remove at fractional orders by the chord."""
     add = ja.rdp(allocation(1.0, 100), [1.5, 2.0, 3.0, 32.0], direction=Direction.ADD).values
     np.testing.assert_allclose(
         add, [0.0125255424190512, 0.0166413892131402, 0.0247933531222794, 0.235946210714721], rtol=1e-12

@@ -53,7 +53,9 @@ from jaxacct.bounds.shuffle import _approximate as reductions
 from jaxacct.bounds.shuffle import _closed_form as closed
 from jaxacct.bounds.shuffle import _rounds as composition
 from jaxacct.divergence.clones._profile import clones_delta, clones_epsilon, window_for
+from jaxacct.papers.clones import _closed_form as other_forms
 from jaxacct.papers.clones import _comparison as comparison
+from jaxacct.papers.clones import _reductions as results
 
 ROWS = json.loads((Path(__file__).parent / "reference" / "fmt-clones.json").read_text())
 ENTRIES = [
@@ -63,7 +65,7 @@ ENTRIES = [
 ]  # fmt: skip
 
 WINDOW = 1024
-pure_delta = Kernel(lambda e, n, local: tuple(clones_delta(e, n, jnp.exp(-local), local, window=WINDOW)))
+pure_delta = Kernel(lambda e, n, local: clones_delta(e, n, jnp.exp(-local), local, window=WINDOW).log_delta)
 
 
 def pure_upper(epsilon, n, local):
@@ -78,7 +80,7 @@ def test_reference_value(entry):
     assert problem is None, problem
 
 
-# The pair's proof, on random randomizers (S6), and the paper's own procedure (S4)
+# The pair's proof, on random randomizers (CL-S6), and the paper's own procedure (CL-S4)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -116,7 +118,7 @@ def test_block_procedure(entry):
         arguments = a["n"], mp.mpf(a["eps"]), mp.mpf(a["eps0"])
         bounds = {w: block_bound(*arguments, w, a["bound"] == "upper") for w in (a["block"], a["block"] // 2)}
         assert abs(bounds[a["block"]] / mp.mpf(entry.value) - 1) < 1e-20
-    (log_lower, log_upper), _ = pure_delta(a["eps"], a["n"], a["eps0"])
+    log_lower, log_upper = pure_delta(a["eps"], a["n"], a["eps0"])
     halved, whole = float(bounds[a["block"] // 2]), float(bounds[a["block"]])
     if a["bound"] == "upper":
         assert math.exp(log_lower) < halved < whole
@@ -127,11 +129,11 @@ def test_block_procedure(entry):
 def test_blocks_of_one_are_the_pair():
     with mp.workdps(40):
         exact = mp.log(block_bound(60, mp.mpf("0.4"), mp.mpf(2), 1, True))
-    (log_lower, log_upper), _ = pure_delta(0.4, 60, 2.0)
+    log_lower, log_upper = pure_delta(0.4, 60, 2.0)
     assert log_lower - 1e-12 <= exact <= log_upper + 1e-12
 
 
-# Closed forms (S1, S3, S9 to S11)
+# Closed forms (CL-S1, CL-S3, CL-S9 to CL-S11)
 
 
 @pytest.mark.parametrize("log_delta", [math.log(0.3), math.log(1e-3), math.log(1e-9)])
@@ -172,9 +174,9 @@ def test_stated_condition_is_harmless_and_the_formula_fails_later():
 def test_closed_form_domain_and_inverse(form, args):
     parameters = {
         pure_form: closed.pure_parameters,
-        clone_only_form: closed.clone_only_parameters,
-        three_component_form: closed.three_component_parameters,
-        k_ary_form: closed.k_ary_parameters,
+        clone_only_form: other_forms.clone_only_parameters,
+        three_component_form: other_forms.three_component_parameters,
+        k_ary_form: other_forms.k_ary_parameters,
     }[form]
     inverse = Kernel(lambda n, epsilon, *a: closed.closed_form_log_delta(n, parameters(*a), epsilon))
     for n in (1e3, 1e5, 1e8):
@@ -231,7 +233,7 @@ def test_k_ary_closed_form_holds(n, local, k):
             assert k_ary_three_component(epsilon, n, local, k).upper <= math.exp(log_delta)
 
 
-# Reductions (S5, S7, S8, S12, S13, S19)
+# Reductions (CL-S5, CL-S7, CL-S8, CL-S12, CL-S13, CL-S19)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -257,7 +259,7 @@ def test_deletion_does_not_double():
         assert worst(law, reference, 2.0) <= 0.01 + 1e-15
     attained = hockey_stick(p, q, 4.0)
     assert attained > 2 * 0.01
-    guarantee = Kernel(lambda e, d: tuple(reductions.replacement_from_deletion(reductions.Guarantee(e, d))))
+    guarantee = Kernel(lambda e, d: tuple(results.replacement_from_deletion(reductions.Guarantee(e, d))))
     epsilon, log_delta = guarantee(math.log(2.0), math.log(0.01))
     assert epsilon == 2 * math.log(2.0)
     assert attained * (1 - 1e-12) <= math.exp(log_delta) <= attained * (1 + 1e-12)
@@ -268,7 +270,7 @@ def test_purification(seed):
     rng = np.random.default_rng(seed)
     law, reference = rng.dirichlet(np.full(7, 0.3), 2)
     epsilon = rng.uniform(0.1, 1.5)
-    got = reductions.purified(law, reference, epsilon)
+    got = results.purified(law, reference, epsilon)
     assert math.isclose(got.probabilities.sum(), 1.0, rel_tol=1e-12)
     assert np.all(got.probabilities <= math.exp(epsilon) * reference * (1 + 1e-12))
     assert np.all(got.probabilities >= math.exp(-epsilon) * reference * (1 - 1e-12))
@@ -310,7 +312,7 @@ def test_approximate_epsilon_over_its_budget():
 
 
 def test_purified_gaussian_costs_less():
-    """Its total variation is below .71 times the delta of S7 at the same local epsilon (S8)."""
+    """Its total variation is below .71 times the delta of CL-S7 at the same local epsilon (CL-S8)."""
     local, mu = np.meshgrid(np.linspace(0.2, 10.0, 15), np.linspace(0.05, 2.0, 14))
     ratio = gaussian_delta(0.5 * local, mu) - gaussian_delta(local, 2.0 * mu)
     assert np.all(ratio <= math.log(0.715))
@@ -354,7 +356,7 @@ def test_inverse_problems():
     assert fewest_reports(3.0, 1e-5, math.log(1e-12), window=WINDOW) == math.inf
 
 
-# Composition (S15)
+# Composition (CL-S15)
 
 
 def test_optimal_composition_by_enumeration():
@@ -409,7 +411,7 @@ def test_route_by_approximate_privacy():
     assert 0.7 * 4.443 < got < 4.443
 
 
-# Comparison curves (S20)
+# Comparison curves (CL-S20)
 
 
 def test_comparison_curves():

@@ -32,7 +32,7 @@ from jaxacct._precision import Kernel
 from jaxacct.divergence.clones import _multi_component as component
 from jaxacct.divergence.clones import _multi_component_mean as mean
 from jaxacct.divergence.clones._profile import clones_delta
-from jaxacct.divergence.response import _binary as binary
+from jaxacct.papers.clones._limits import amplification_limit
 
 TOL_SUM = 4e-12  # both ends of a double sum, relative: twice what it documents for n < 1e6
 TOL_TAIL = 3e-12  # binary response: log delta below the truth, relative to 1 + |log delta|, n to 1e5
@@ -51,7 +51,7 @@ def between(bounds, truth, tolerance=TOL_SUM):
     return truth * (1 - tolerance) <= bounds.lower <= truth <= bounds.upper <= truth * (1 + tolerance)
 
 
-# Three components (S9)
+# Three components (CL-S9)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_component_kernel_outside_its_domain():
     assert k_ary_mean(2.0, 100, 1.0, 5.0) == (0.0, 0.0)
 
 
-# k-ary randomized response (S10)
+# k-ary randomized response (CL-S10)
 
 
 @pytest.mark.parametrize(("k", "n", "growth"), [(3, 3, Fraction(1)), (4, 3, Fraction(6)), (3, 4, Fraction(2))])
@@ -116,7 +116,7 @@ def test_k_ary_on_every_data_set(k, n, growth, factor):
 
 
 def test_elsewhere_is_exact_for_three_values_only():
-    """The counts of the other values tell something too; the spec's "exact for those data" needs k = 3."""
+    """The counts of the other values tell something too; "exact for those data" (CL-S10) needs k = 3."""
     laws = k_ary(4, Fraction(2))
     p, q = (histogram_law([laws[x], *[laws[2]] * 4]) for x in (0, 1))
     truth, got = float(hockey_stick(p, q, Fraction(2))), k_ary_elsewhere(math.log(2), 5, math.log(3), 4)
@@ -194,7 +194,7 @@ def test_component_kernel_transforms():
         assert math.isclose(slope[i][0], (around[0] - around[1]) / 2e-5, rel_tol=1e-3)
 
 
-# Binary randomized response (S16 to S18)
+# Binary randomized response (CL-S16 to CL-S18)
 
 BINARY = [(1, 1.0, 0.3), (2, 8.0, 7.9), (5, 0.01, 0.003), (20, 3.0, 0.3), (100, 3.0, 0.0), (1000, 4.0, 3.9),
           (1000, 2.0, 1.99), (10**4, 0.1, 0.01), (10**5, 1.0, 0.05), (1, 300.0, 299.5)]  # fmt: skip
@@ -251,7 +251,7 @@ def test_ratio_to_binary_response():
 
 @pytest.mark.parametrize(("n", "local"), [(10, 2.0), (100, 4.0), (3, 0.3)])
 def test_delta_floor_is_met_near_the_local_epsilon(n, local):
-    """delta_RR (1 - p/2)^(n-1), equal for tanh(eps/2) >= (1 - 2/n) tanh(local/2) and below elsewhere (S18)."""
+    """delta_RR (1 - p/2)^(n-1), equal for tanh(eps/2) >= (1 - 2/n) tanh(local/2) and below elsewhere (CL-S18)."""
     edge = 2.0 * math.atanh((1.0 - 2.0 / n) * math.tanh(0.5 * local))
     p = math.exp(-local)
     for epsilon in np.linspace(edge * 1.000001, local * 0.999, 4):
@@ -262,13 +262,13 @@ def test_delta_floor_is_met_near_the_local_epsilon(n, local):
 
 
 def test_amplification_limit():
-    limit = Kernel(binary.amplification_limit)(1000.0, 4.0)
+    limit = Kernel(amplification_limit)(1000.0, 4.0)
     assert math.isclose(limit, -999 * math.log1p(-0.5 * math.exp(-4.0)), rel_tol=1e-14)
     assert math.isclose(limit, 1000 * math.exp(-4.0) / 2, rel_tol=0.01)
 
 
 def test_all_zeros_is_not_the_worst_data():
-    """n = 20, eps0 = 3, eps = 0.3: another data set of binary randomized response has 0.375 against 0.353 (S16)."""
+    """n = 20, eps0 = 3, eps = 0.3: another data set of binary randomized response has 0.375 against 0.353 (CL-S16)."""
     laws = k_ary(2, math.expm1(3.0))
     values = []
     for ones in range(20):

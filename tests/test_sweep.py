@@ -12,11 +12,12 @@ import subprocess
 import sys
 import time
 
+import jax
 import numpy as np
 import pytest
 
 import jaxacct as ja
-from jaxacct import accounting
+from jaxacct.accounting import _curves
 from jaxacct.sweeping import Layout, SweepInterrupted, sweep
 
 TOL_CLOSE = 1e-13  # the same lane in a program of another size or on another device, relative
@@ -71,10 +72,10 @@ def test_questions():
 
 
 def test_chunks_change_nothing_and_one_program_serves_them_all():
-    accounting._rdp_kernel.cache_clear()
+    _curves._RDP.forget()
     whole = sweep(ALLOCATION, GRID, chunk_size=4, **SMALL)
     single = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=10)
-    kernel = accounting._rdp_kernel(ja.rdp.__globals__["jax"].tree.structure(single), (ja.Direction.REMOVE,))
+    kernel = _curves._RDP.of(jax.tree.structure(single))
     assert kernel.num_traces == 1
     for chunk_size in (1, 7, 15, 1000):
         np.testing.assert_allclose(
@@ -330,7 +331,7 @@ def test_ten_thousand_points():
     """sigma x t, orders to 256: one program, bounded memory."""
     import resource
 
-    accounting._rdp_kernel.cache_clear()
+    _curves._RDP.forget()
     grid = {"noise_multiplier": np.geomspace(0.5, 5.0, 100), "num_steps": np.arange(1, 101) * 100}
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.process_time()

@@ -19,6 +19,8 @@ from jaxacct.answering._plan import one_sided
 from jaxacct.answering._question import check_question, check_scalars, directions_of, question_of
 from jaxacct.bounds import methods_for
 
+_WIDTH = 0.01  # relative, of the brackets that `compare` shows, of epsilon and of delta
+
 
 class Entry(NamedTuple):
     """One line of `compare`.
@@ -70,7 +72,7 @@ def compare(
     query, target = only_target(target_delta, target_epsilon)
     check_question(mechanism, query, target)
     check_precision(precision)
-    width = query.width if precision is None else float(precision)
+    width = _WIDTH if precision is None else float(precision)
     every = [method for method in methods_for(mechanism) if method.is_listed]
     lanes = [method for method in every if isinstance(method, LaneMethod) and one_sided(method)]
     numbers = (*jax.tree.leaves(mechanism), target)

@@ -65,7 +65,8 @@ def plan(question: Question) -> tuple[Step, ...]:
     else:
         methods = [m for m in methods_for(question.mechanism) if _is_wanted(m, question)]
         if not (question.is_traced or question.is_quick):
-            methods.sort(key=lambda m: m.cold)
+            # where both ends are wanted, what gives both may spare the program of an exact upper one
+            methods.sort(key=lambda m: (m.cold, question.wants_lower and m.is_exact))
             methods = _up_to_exact(methods, question)
         methods.sort(key=_is_last_resort)
     return tuple(_steps(methods, question.directions))

@@ -233,6 +233,6 @@ EXACT = LaneBracketMethod(
 )
 
 
-def from_below(applies: Callable[[Any], bool]) -> LaneBracketMethod:
-    """The lower end alone, for mechanisms whose upper end has a closed form."""
-    return dataclasses.replace(EXACT, name="exact, from below", ends=frozenset({Bound.LOWER}), applies=applies)
+def beside_closed_form(applies: Callable[[Any], bool]) -> LaneBracketMethod:
+    """For mechanisms whose upper end has a closed form: both ends by one program, asked where the lower is wanted."""
+    return dataclasses.replace(EXACT, name="moment inversion", name_below=None, applies=applies, is_listed=False)

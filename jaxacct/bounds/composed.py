@@ -234,13 +234,10 @@ def _is_sampled(mechanism: Composed) -> bool:
 _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (Composed,): (
         gaussian.EXACT,
-        gaussian.FROM_BELOW,
+        gaussian.BOTH_ENDS,
         *(_renyi(d, gaussian.is_gaussian, is_listed=False) for d in BOTH),
         discrete.EXACT,
-        dataclasses.replace(
-            inversion.EXACT,
-            applies=lambda mechanism: inversion.inverts(mechanism) and not gaussian.is_gaussian(mechanism),
-        ),
+        dataclasses.replace(inversion.EXACT, applies=_is_sampled),
         *(_renyi(d, is_of_reports) for d in BOTH),
         _PART_BY_PART,
         _LARGEST_PART,

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._method import BOTH, Cost, ProfileMethod, RenyiMethod
+from jaxacct._method import BOTH, Cost, ProfileMethod, RenyiMethod, never
 from jaxacct.bounds import _inversion as inversion
 from jaxacct.bounds._distribution import loss_distribution, of_one_release
 from jaxacct.bounds._orders import mixed
@@ -117,16 +117,17 @@ EXACT = ProfileMethod(
     log_delta=_log_delta,
     epsilon=_epsilon,
 )
-FROM_BELOW = inversion.from_below(applies=is_gaussian)
+BOTH_ENDS = inversion.beside_closed_form(applies=is_gaussian)
 _RDP = RenyiMethod(
     name="rdp",
     theorem="Mironov 2017, Proposition 7",
     directions=BOTH,
     cost=Cost.MICROSECONDS,
     cold=Cost.SECONDS,
+    helps=never,  # the closed form is exact
     rdp=_rdp,
     grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),
 )
 DISTRIBUTION = of_one_release(BASES[Gaussian], _THEOREM, spread)
 
-METHODS = {(Gaussian,): (EXACT, _RDP, FROM_BELOW, loss_distribution(DISTRIBUTION))}
+METHODS = {(Gaussian,): (EXACT, _RDP, BOTH_ENDS, loss_distribution(DISTRIBUTION))}

@@ -142,10 +142,9 @@ def _solved(
         question_of(batch.mechanism(x), Query.EPSILON, batch.target_delta, method=method, precision=precision)
         for x in (start, where.worst, where.best)
     ]
-    on_lanes = all(one_sided(step.method) for question in asked for step in plan(question))
-    quick = dict.fromkeys(m for question in asked for m in _quick_methods(question, on_lanes))
+    quick = dict.fromkeys(m for question in asked for m in _quick_methods(question))
     methods = tuple(m for m in quick if isinstance(m, LaneMethod))
-    if methods and (method is not None or asked[0].is_quick or on_lanes):
+    if methods and (asked[0].is_quick or all(one_sided(step.method) for step in plan(asked[0]))):
         found = by_methods(batch, methods, directions, target, where, start, tolerance)
         if np.any(found.asked["edge"] & found.is_affordable):
             message = "the calibrated value rests on the largest Renyi order tried: it is valid, but may be loose"
@@ -163,9 +162,9 @@ def _solved(
     return found
 
 
-def _quick_methods(question: Question, on_lanes: bool) -> list[Method]:
+def _quick_methods(question: Question) -> list[Method]:
     """The methods on lanes that answer a question, or would if it were a quick one."""
-    quick = question if on_lanes or question.method is not None else dataclasses.replace(question, width=math.inf)
+    quick = question if question.method is not None else dataclasses.replace(question, width=math.inf)
     return [step.method for step in plan(quick) if one_sided(step.method)]
 
 

@@ -5,12 +5,12 @@ A profile kappa -> H_kappa(P || Q) is convex, falls from 1 at kappa = 0, and in 
     H_kappa(P || Q) = 1 - kappa + kappa H_{1/kappa}(Q || P).
 
 So upper bounds on both directions at epsilon >= 0 bound the whole profile, their lower convex envelope bounds it too
-(Feldman and Shenfeld 2025, "our methods combined"; spec S16), and the chords between its points are the profile of a
-discrete loss distribution, which composes (spec X9; "connect the dots" of Doroshenko et al. 2022).
+(Feldman and Shenfeld 2025, "our methods combined"; RA-S16), and the chords between its points are the profile of a
+discrete loss distribution, which composes (RA-X9; "connect the dots" of Doroshenko et al. 2022).
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -21,10 +21,10 @@ from jaxacct.curves._pld import Pld
 # delta, rounded to the safe side, at each of an array of epsilons.
 Profile = Callable[[np.ndarray], np.ndarray]
 
-_MAX_EPSILON = 690.0  # e^epsilon is a float
+MAX_EPSILON = 690.0  # e^epsilon is a float
 
 
-def _rounding(losses: np.ndarray) -> np.ndarray:
+def loss_rounding(losses: np.ndarray) -> np.ndarray:
     """Relative error of a few operations on e^loss."""
     return 2.0**-50 * (8.0 + np.abs(losses))
 
@@ -78,7 +78,7 @@ def _slope(losses: np.ndarray, excess: np.ndarray, i: int, j: int) -> tuple[floa
     return (-1.0 if losses[i] < 0.0 else 0.0), rise / width
 
 
-def _hull(losses: np.ndarray, excess: np.ndarray) -> tuple[list[int], list[tuple[float, float]]]:
+def hull(losses: np.ndarray, excess: np.ndarray) -> tuple[list[int], list[tuple[float, float]]]:
     """Points of the lower convex envelope in kappa = e^loss, and the slopes of H between them."""
     kept: list[int] = [0]
     slopes: list[tuple[float, float]] = []
@@ -93,33 +93,8 @@ def _hull(losses: np.ndarray, excess: np.ndarray) -> tuple[list[int], list[tuple
     return kept, slopes
 
 
-def convex_envelope(epsilons: Sequence[float] | np.ndarray, deltas: Sequence[float] | np.ndarray) -> np.ndarray:
-    """The lower convex envelope in e^epsilon of upper bounds `deltas` of one direction, rounded up (spec S16).
-
-    An upper bound too, never above `deltas`, at every point of `epsilons`.
-
-    Args:
-      epsilons: float [E], increasing, >= 0.
-      deltas: float [E], e.g. the least of several bounds at each epsilon.
-    """
-    x, y = (checked_array(*z).astype(np.float64) for z in (("epsilons", epsilons), ("deltas", deltas)))
-    if x.ndim != 1 or x.shape != y.shape or np.isnan(y).any():
-        raise ValueError(f"deltas={deltas!r} must be a row of numbers, as many as epsilons")
-    y = np.minimum.accumulate(y)
-    if x.shape[0] == 0 or not (np.all(np.diff(x) > 0) and x[0] >= 0 and x[-1] <= _MAX_EPSILON):
-        raise ValueError(f"epsilons must increase within [0, {_MAX_EPSILON:g}]")
-    kept, _ = _hull(x, y)
-    at = np.asarray(kept)
-    left = np.clip(np.searchsorted(at, np.arange(x.shape[0]), side="right") - 1, 0, max(0, at.shape[0] - 2))
-    a, b = at[left], at[np.minimum(left + 1, at.shape[0] - 1)]
-    width = np.where(b > a, x[b] - x[a], 1.0)
-    share = np.where(b > a, np.expm1(x - x[a]) / np.expm1(width), 0.0)
-    between = (y[a] * (1.0 - share) + y[b] * share) * (1.0 + _rounding(x))
-    return np.minimum(np.where(np.isin(np.arange(x.shape[0]), at), y, between), y)
-
-
 def dominating_pld(step: float, remove: np.ndarray, add: np.ndarray, direction: Direction, *, theorem: str = "") -> Pld:
-    """A loss distribution whose profile is nowhere below any profile that obeys the given bounds (spec X9).
+    """A loss distribution whose profile is nowhere below any profile that obeys the given bounds (RA-X9).
 
     With s_i the slope of the envelope of H left of grid ratio kappa_i, the mass there is kappa_i (s_{i+1} - s_i): the
     hockey-stick divergence is then the envelope's chords, which lie above a convex function that lies below it at
@@ -149,8 +124,8 @@ def dominating_pld(step: float, remove: np.ndarray, add: np.ndarray, direction: 
     if not isinstance(direction, Direction):
         raise ValueError(f"direction={direction!r} must be Direction.REMOVE or Direction.ADD")
     own, other = (np.minimum.accumulate(x) for x in ((remove, add) if direction is Direction.REMOVE else (add, remove)))
-    if step * max(own.shape[0], other.shape[0]) > _MAX_EPSILON:
-        raise ValueError(f"profiles must end below epsilon = {_MAX_EPSILON:g}")
+    if step * max(own.shape[0], other.shape[0]) > MAX_EPSILON:
+        raise ValueError(f"profiles must end below epsilon = {MAX_EPSILON:g}")
     index = np.arange(1 - other.shape[0], own.shape[0])
     offset = -step * (other.shape[0] - 1)
     losses = offset + step * np.arange(index.shape[0])
@@ -158,17 +133,17 @@ def dominating_pld(step: float, remove: np.ndarray, add: np.ndarray, direction: 
     excess = np.empty(index.shape[0])
     excess[~below] = own
     excess[index == 0] = min(own[0], other[0])  # the two directions agree there
-    excess[below] = other[:0:-1] * np.exp(losses[below]) * (1.0 + _rounding(losses[below]))
+    excess[below] = other[:0:-1] * np.exp(losses[below]) * (1.0 + loss_rounding(losses[below]))
 
-    kept, slopes = _hull(losses, excess)
+    kept, slopes = hull(losses, excess)
     at = np.asarray(kept)
     # left of the first point H comes from 1 at kappa = 0, right of the last one it is constant
     first = (-1.0, excess[0] * math.exp(-losses[0])) if losses[0] < 0.0 else (0.0, excess[0] - 1.0)
     whole, rest = (np.asarray(column) for column in zip(first, *slopes, (0.0, 0.0), strict=True))
     ends = np.concatenate([[losses[0]], losses[at], [losses[-1]]])
-    slope_error = 2.0 * _rounding(np.maximum(np.abs(ends[:-1]), np.abs(ends[1:]))) * np.abs(rest)
+    slope_error = 2.0 * loss_rounding(np.maximum(np.abs(ends[:-1]), np.abs(ends[1:]))) * np.abs(rest)
     slope_error += np.where((ends[:-1] < 0.0) & (ends[1:] > 0.0), 2.0**-50, 0.0)  # they subtract 1 - kappa
     jump = np.diff(whole) + np.diff(rest) + slope_error[1:] + slope_error[:-1]
     masses = np.zeros(index.shape[0])
-    masses[at] = np.exp(losses[at]) * np.maximum(jump, 0.0) * (1.0 + _rounding(losses[at]))
+    masses[at] = np.exp(losses[at]) * np.maximum(jump, 0.0) * (1.0 + loss_rounding(losses[at]))
     return Pld(offset, step, masses, float(excess[-1]), Bound.UPPER, direction, theorem=theorem)

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation
-from jaxacct.curves._from_profile import _hull
+from jaxacct.curves._from_profile import hull
 from jaxacct.curves._pld import Pld
 
 _ROUNDS = 12
@@ -78,7 +78,7 @@ def dominated_pld(
         middles[:] = 0.0
     if crossing[left] > low[left]:
         return Pld(0.0, step, np.zeros(1), 0.0, Bound.LOWER, direction, relation, theorem)
-    kept, slopes = _hull(at, middles)
+    kept, slopes = hull(at, middles)
     whole, rest = (np.asarray(column) for column in zip((-1.0, 0.0), *slopes, (0.0, 0.0), strict=True))
     index = np.asarray(kept)
     ends = np.abs(np.concatenate([[at[0]], at[index], [at[-1]]]))

@@ -1,6 +1,6 @@
 """delta(epsilon) of a composition from the complex moments of its rounds, by one contour integral, certified.
 
-With M(s) = E_Q[(dP/dQ)^s] of the whole composition and a > 1 (spec of random allocation, X4),
+With M(s) = E_Q[(dP/dQ)^s] of the whole composition and a > 1 (RA-X4),
 
     delta(eps) = (1/2 pi i) int_{Re s = a} M(s) e^{eps (1 - s)} / (s (s - 1)) ds.
 

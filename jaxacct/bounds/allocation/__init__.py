@@ -24,14 +24,12 @@ from jaxacct.bounds._moments import moments
 from jaxacct.bounds._orders import BETWEEN, LOW, SPARSE, WHOLE
 from jaxacct.bounds.allocation import _renyi as renyi
 from jaxacct.bounds.allocation import _schedule as schedule
-from jaxacct.bounds.allocation._by_poisson import doob_tail
 from jaxacct.bounds.allocation._decomposition import decomposition_delta, decomposition_epsilon
 from jaxacct.bounds.allocation._exact import EXACT, PARTIAL_EXACT
 from jaxacct.bounds.allocation._largest_output import largest_output_delta, largest_output_epsilon
 from jaxacct.bounds.allocation._law import DISTRIBUTION, PARTIAL_DISTRIBUTION, SCHEDULED_DISTRIBUTION
 from jaxacct.bounds.allocation._overlap import overlap_delta, overlap_epsilon
-from jaxacct.bounds.allocation._posterior_rate import truncated_delta, truncated_epsilon
-from jaxacct.bounds.allocation._recursive import untied_tail
+from jaxacct.bounds.allocation._posterior_rate import doob_tail, truncated_delta, truncated_epsilon, untied_tail
 from jaxacct.bounds.allocation._split import selects_several, single_step, split_statics
 from jaxacct.bounds.bases import BASES
 from jaxacct.bounds.discrete import EXACT as TYPES

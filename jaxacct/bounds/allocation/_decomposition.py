@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jaxacct._types import Direction
-from jaxacct._validate import check_count, check_delta, check_epsilon
+from jaxacct._validate import check_delta, check_epsilon
 from jaxacct.bounds.allocation._law import DISTRIBUTION
 from jaxacct.bounds.discrete import has_types, types_delta
 from jaxacct.bounds.poisson._profile import Steps, concrete_base, poisson_pld, runs_of
@@ -55,7 +55,8 @@ def _factor(epsilons: Any, participation: float, direction: Direction) -> Any:
 def decomposition_delta(
     mechanism: RandomAllocation, epsilon: float, direction: Direction, *, sampling_prob: float | None = None
 ) -> float:
-    """delta at `epsilon`, upper bound, from the profile of Poisson sampling at rate lambda (Theorem 4.6; spec S10, X5).
+    """delta at `epsilon`, upper bound, from the profile of Poisson sampling at rate lambda (Theorem 4.6;
+    RA-S10, RA-X5).
 
     With 1/gamma = 1 - (1 - lambda)^t, for 1-out-of-t and one epoch:
 
@@ -159,7 +160,7 @@ def decomposition_profile(base: Any, num_steps: int, sampling_prob: float, direc
 
 
 def decomposition_pld(mechanism: RandomAllocation, direction: Direction, *, sampling_prob: float | None = None) -> Pld:
-    """A loss distribution that dominates `mechanism`: each 1-out-of-n by Theorem 4.6, then composed (spec X9).
+    """A loss distribution that dominates `mechanism`: each 1-out-of-n by Theorem 4.6, then composed (RA-X9).
 
     Upper bound, add/remove adjacency, k E runs of 1-out-of-n (Lemma 3.2).
 
@@ -188,28 +189,3 @@ def _on_grid(profile: Profile, step: float) -> np.ndarray:
     deltas = np.minimum.accumulate(profile(step * np.arange(min(_MAX_POINTS, int(_MAX_EPSILON / step)))))
     settled = np.flatnonzero(deltas <= max(_NEGLIGIBLE, 1.01 * float(deltas[-1])))
     return deltas[: int(settled[0]) + 1]
-
-
-def capped_poisson_delta(
-    mechanism: PoissonSampled, epsilon: float, direction: Direction, *, max_participations: int
-) -> float:
-    """delta at `epsilon`, upper bound, of Poisson sampling with a cap on participations (Corollary 4.7; spec S11).
-
-    A record drawn more than `max_participations` times takes part in only that many of those steps, uniformly chosen:
-
-        sum_{j < k} Bin(j) A_{t,j} + P(Bin >= k) A_{t,k},
-
-    whose profile is at most that of plain Poisson sampling, which is returned: the cap is free.
-
-    >>> import jaxacct as ja
-    >>> from jaxacct.bounds.allocation._decomposition import capped_poisson_delta
-    >>> run = ja.PoissonSampled(ja.Gaussian(1.0), sampling_prob=0.01, num_steps=100)
-    >>> round(capped_poisson_delta(run, 0.5, ja.Direction.REMOVE, max_participations=3), 5)
-    0.00013
-    """
-    check_epsilon("epsilon", epsilon)
-    check_count("max_participations", max_participations)
-    steps = (Steps(float(mechanism.sampling_prob), int(mechanism.num_steps)),)
-    if mechanism.sampling_prob == 0:
-        return 0.0
-    return poisson_pld(concrete_base(mechanism), steps, direction, epsilon=float(epsilon)).delta(float(epsilon))

@@ -25,7 +25,7 @@ _log_tail = float64_kernel()(log_normal_tail)
 
 
 def largest_output_delta(mechanism: RandomAllocation, epsilon: float, direction: Direction) -> float:
-    """delta at `epsilon`, lower bound, from the events {max_i y_i >= C} and their complements (spec S20):
+    """delta at `epsilon`, lower bound, from the events {max_i y_i >= C} and their complements (RA-S20):
 
         remove:  sup_C P(max >= C) - e^eps Q(max >= C),    add:  sup_C Q(max < C) - e^eps P(max < C),
         Q(max < C) = Phi(C/sigma)^N,    P(max < C) = Phi((C-1)/sigma)^{kE} Phi(C/sigma)^{N - kE},    N = tE.

@@ -1,7 +1,7 @@
 """Renyi divergences of k-out-of-t random allocation by Dong, Chen and Ozgur, as Feldman and Shenfeld compare them.
 
 The remove direction only. The expression that circulates for the add direction is no upper bound: at sigma = 1,
-t = 100, order 3 it gives 0.02223 where the exact divergence is 0.02479 (spec P6).
+t = 100, order 3 it gives 0.02223 where the exact divergence is 0.02479 (RA-P6).
 """
 
 import functools
@@ -21,7 +21,7 @@ _ORDERS = np.unique(np.concatenate([2.0 + np.geomspace(0.01, 30.0, 40), np.arang
 
 
 def overlap_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float]) -> np.ndarray:
-    """Renyi divergences [A], remove direction, upper bound (spec S21):
+    """Renyi divergences [A], remove direction, upper bound (RA-S21):
 
         R_a <= E log E exp(a J / (2 sigma^2)),
 

@@ -1,19 +1,28 @@
 """Random allocation as Poisson sampling with a posterior rate, and what capping that rate costs.
 
-Feldman and Shenfeld 2025, "Privacy amplification by random allocation", Section 4.1, Lemma 4.3 and Appendix B.
+Feldman and Shenfeld 2025, "Privacy amplification by random allocation", Section 4.1, Lemma 4.3 and Appendix B. Two
+bounds of ours on the probability that the rate exceeds a cap are below: Doob's inequality (RA-X6) and Markov's with an
+untied threshold (RA-X7). With W_j the likelihood ratio of step j under Q, the rate of 1-out-of-n exceeds eta when the
+martingale S_i = sum_{j <= i} (1 - W_j) exceeds n - 1/eta at some i < n, that is where the loss of the outputs so far
+is above log(n eta). Under the distribution with the record it does so n eta times less often.
 """
 
+import functools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxacct._types import Direction
-from jaxacct._validate import check_at_most, check_count, check_delta, check_epsilon
+from jaxacct._validate import check_delta, check_epsilon
+from jaxacct.bounds.allocation._decomposition import decomposition_profile
+from jaxacct.bounds.bases import law, spread
+from jaxacct.bounds.bases._base import pld_of_law
 from jaxacct.bounds.poisson._profile import Steps, concrete_base, poisson_pld, runs_of
 from jaxacct.composition import Group
 from jaxacct.curves import Pld
+from jaxacct.divergence.lattice._ratio import Side
 from jaxacct.mechanisms import RandomAllocation
 from jaxacct.special import bisect, down, up
 
@@ -21,51 +30,16 @@ _LARGEST_RATE = 0.999  # nothing to gain beyond
 _NUM_BISECTIONS = 24
 _NUM_RATES = 5
 _MAX_CAPS = 6
+_LAW_STEP = 2.0**-11
+LAW_TAIL = 1e-30
+_NUM_THETAS = 300
+_INNER_EXCESS = 0.05  # rate of the inner decomposition, times n
+_NUM_THRESHOLDS = 256
 
 # log of an upper bound on the probability that the posterior rate of 1-out-of-n ever exceeds a rate; what it is
 # compared with may be an epsilon no larger than the last argument. Made from what a step releases and a direction.
 Tail = Callable[[int, float, float], float]
 TailBound = Callable[[Any, Direction], Tail]
-
-
-def posterior_rate(num_steps: int, log_ratios: Sequence[float] | np.ndarray, *, num_selected: int = 1) -> float:
-    """The probability that step i + 1 is one of a record's steps, given the outputs of the first i (Definition B.1).
-
-    With e_m the elementary symmetric polynomials of the likelihood ratios e^l_1, .., e^l_i seen so far,
-
-        sum_m e_m C(t-i-1, k-m-1) / sum_m e_m C(t-i, k-m),    for k = 1:  1 / (t - i + sum_j e^l_j).
-
-    Random allocation is the scheme that uses the record with this probability in each step. Exact, to some 1e-13.
-
-    Args:
-      num_steps: t, steps in all.
-      log_ratios: float [i], i < t, log dP/dQ of the outputs.
-      num_selected: k.
-
-    >>> from jaxacct.bounds.allocation._posterior_rate import posterior_rate
-    >>> posterior_rate(5, [0.0, 0.0])
-    0.2
-    """
-    check_count("num_steps", num_steps)
-    check_count("num_selected", num_selected)
-    check_at_most("num_selected", num_selected, "num_steps", num_steps)
-    ratios = np.asarray(log_ratios, np.float64)
-    left = num_steps - ratios.shape[0]
-    check_at_most("num_seen", ratios.shape[0] + 1, "num_steps", num_steps)
-    if num_selected == 1:
-        top = max(0.0, float(ratios.max(initial=0.0)))
-        return math.exp(-top) / (left * math.exp(-top) + float(np.exp(ratios - top).sum()))
-    log_e = np.concatenate([[0.0], np.full(num_selected, -np.inf)])  # log e_m, m = 0..k
-    for ratio in ratios:
-        log_e[1:] = np.logaddexp(log_e[1:], log_e[:-1] + ratio)
-    m = range(num_selected + 1)
-    log_next = np.asarray([_log_choose(left - 1, num_selected - j - 1) for j in m]) + log_e
-    log_all = np.asarray([_log_choose(left, num_selected - j) for j in m]) + log_e
-    return float(np.exp(np.logaddexp.reduce(log_next) - np.logaddexp.reduce(log_all)))
-
-
-def _log_choose(n: int, j: int) -> float:
-    return math.log(math.comb(n, j)) if 0 <= j <= n else -math.inf
 
 
 def _schedule(runs: tuple[Group[int], ...], excess: float) -> tuple[Steps, ...]:
@@ -107,7 +81,7 @@ def _excess_for(tail: Tail, runs: tuple[Group[int], ...], log_mass: float, epsil
 def truncated_delta(
     mechanism: RandomAllocation, epsilon: float, direction: Direction, *, tail_bound: TailBound
 ) -> float:
-    """delta at `epsilon`, upper bound, by capping the posterior rate at eta (Lemmas 4.3 and 3.2; spec S6):
+    """delta at `epsilon`, upper bound, by capping the posterior rate at eta (Lemmas 4.3 and 3.2; RA-S6):
 
         delta_A(eps) <= delta_{Poisson, eta over n m steps}(eps) + m beta(eta),
 
@@ -120,8 +94,7 @@ def truncated_delta(
       tail_bound: the bound on beta, e.g. `doob_tail`.
 
     >>> import jaxacct as ja
-    >>> from jaxacct.bounds.allocation._by_poisson import doob_tail
-    >>> from jaxacct.bounds.allocation._posterior_rate import truncated_delta
+    >>> from jaxacct.bounds.allocation._posterior_rate import doob_tail, truncated_delta
     >>> run = ja.RandomAllocation(ja.Gaussian(2.0), num_steps=1000)
     >>> truncated_delta(run, 0.1, ja.Direction.REMOVE, tail_bound=doob_tail) < 1e-6
     True
@@ -158,8 +131,7 @@ def truncated_epsilon(
     """epsilon at `delta`, the inverse of `truncated_delta`, over a few ways to split delta; inf where none works.
 
     >>> import jaxacct as ja
-    >>> from jaxacct.bounds.allocation._by_poisson import doob_tail
-    >>> from jaxacct.bounds.allocation._posterior_rate import truncated_epsilon
+    >>> from jaxacct.bounds.allocation._posterior_rate import doob_tail, truncated_epsilon
     >>> run = ja.RandomAllocation(ja.Gaussian(2.0), num_steps=1000)
     >>> round(truncated_epsilon(run, 1e-6, ja.Direction.REMOVE, tail_bound=doob_tail), 2)
     0.07
@@ -194,3 +166,89 @@ def _sum_up(delta: float, log_tail: float) -> float:
     """delta + exp(log_tail), rounded up."""
     tail = math.exp(min(log_tail, 0.0)) * (1.0 + 2.0**-50 * (2.0 + abs(log_tail))) if log_tail > -math.inf else 0.0
     return min(1.0, up(delta + tail, 4))
+
+
+def law_step(base: Any) -> float:
+    return _LAW_STEP * max(1.0, math.sqrt(math.log1p(spread(base))))
+
+
+class _Law(NamedTuple):
+    """A mean-preserving spread of W under Q, with `zero` more mass at 0; P holds `infinite` where Q holds nothing."""
+
+    w: np.ndarray
+    masses: np.ndarray
+    zero: float
+    infinite: float
+
+
+@functools.lru_cache(maxsize=16)
+def _law(base: Any) -> _Law:
+    made = law(base, 1.0, law_step(base), Side.UPPER, LAW_TAIL)
+    remove, add = (pld_of_law(made, direction) for direction in (Direction.REMOVE, Direction.ADD))
+    return _Law(np.exp(-add.losses), add.masses, add.infinite_mass, remove.infinite_mass)
+
+
+def doob_log_moment(base: Any, theta: float) -> float:
+    """log E_Q e^{theta (1 - W)}, upper bound: a convex function of W, which a spread makes larger.
+
+    E e^x = 1 + E x + E (e^x - 1 - x), and E x = theta E (1 - W) is the mass that P holds where Q holds nothing.
+    """
+    law = _law(base)
+    x = theta * (1.0 - law.w)
+    convex = float(law.masses @ (np.expm1(x) - x)) + law.zero * (math.expm1(theta) - theta)
+    rounding = 2.0**-46 * (float(law.masses @ np.abs(x)) + law.zero * theta) + 2.0**-52 * (64 + x.shape[0]) * convex
+    return up(math.log1p(convex + theta * law.infinite + rounding), 8)
+
+
+@functools.lru_cache(maxsize=16)
+def doob_log_moments(base: Any) -> tuple[np.ndarray, np.ndarray]:
+    thetas = np.geomspace(1e-7, 500.0, _NUM_THETAS)
+    return thetas, np.asarray([doob_log_moment(base, float(theta)) for theta in thetas])
+
+
+def doob_exponent(num_steps: int, rate: float, thetas: Any, log_moments: Any) -> Any:
+    """Doob's exponent at each theta, rounded up."""
+    threshold = num_steps - 1.0 / rate - 2.0**-50 * num_steps
+    rise, fall = (num_steps - 1.0) * log_moments, thetas * max(threshold, 0.0)
+    return rise - fall + 2.0**-50 * (rise + fall)
+
+
+def doob_tail(base: Any, direction: Direction) -> Tail:
+    """`doob_log_tail` at the best of some thetas, and 1/(n eta) of it in the remove direction."""
+    thetas, moments = doob_log_moments(base)
+
+    def tail(num_steps: int, rate: float, epsilon: float) -> float:
+        log_add = float(np.min(doob_exponent(num_steps, rate, thetas, moments)))
+        if direction is Direction.REMOVE:
+            log_add += 2.0**-48 - math.log(max(1.0, num_steps * rate))
+        return min(0.0, log_add)
+
+    return tail
+
+
+# Upper bounds on the add profile of 1-out-of-n: from n and epsilons [E] to delta [E].
+AddProfile = Callable[[int, np.ndarray], np.ndarray]
+
+
+def decomposition_add_profile(base: Any) -> AddProfile:
+    """The add profile by Theorem 4.6 at a small rate."""
+    return lambda n, epsilons: decomposition_profile(base, n, _INNER_EXCESS / n, Direction.ADD)(epsilons)
+
+
+def untied_tail(base: Any, direction: Direction, *, add_profile: AddProfile | None = None) -> Tail:
+    """The same with the profile read where it is best (RA-X7), 1/(n eta) of it in the remove direction:
+
+    inf_{0 <= a < log(n eta)} delta_add(a) / (1 - e^a / (n eta)).
+    """
+    profile = decomposition_add_profile(base) if add_profile is None else add_profile
+
+    def tail(num_steps: int, rate: float, epsilon: float) -> float:
+        top = down(math.log(max(1.0, num_steps * rate)), 32)
+        if top < 1e-12:
+            return 0.0
+        at = top * np.arange(_NUM_THRESHOLDS) / _NUM_THRESHOLDS
+        deltas = np.maximum(profile(num_steps, at), 1e-300) / -np.expm1(at - top)
+        log_tail = math.log(up(float(np.min(deltas)), 32)) - (top if direction is Direction.REMOVE else 0.0)
+        return min(0.0, log_tail + 2.0**-45)
+
+    return tail

@@ -41,7 +41,7 @@ def direct_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], u
 
         R_a = (1/(a-1)) log E_Q[((1/t) sum Y_i)^a],
 
-    by a power of a power series (spec X1) where the paper sums over integer partitions. At other orders
+    by a power of a power series (RA-X1) where the paper sums over integer partitions. At other orders
     the chord of (a-1) R_a, convex in a, between integers: an upper bound (`at_real_orders`).
     Never above the unamplified Gaussian's. Any sigma > 0, 1 <= k <= t.
     """
@@ -55,7 +55,7 @@ def direct_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], u
 
 
 def fractional_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], uneven: bool = True) -> jax.Array:
-    """Renyi divergences [A, L], remove direction, at the orders that Theorem 4.8 leaves out (spec X2).
+    """Renyi divergences [A, L], remove direction, at the orders that Theorem 4.8 leaves out (RA-X2).
 
     By the Laplace transform of the average likelihood ratio, every error added: orders in (1, 2) for any sigma, those
     in (2, 16) where sigma >= 0.25 (looser below, never above the chord of the integer orders); inf at other orders.
@@ -80,7 +80,7 @@ def fractional_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float
 
 
 def laplace_add_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], uneven: bool = True) -> jax.Array:
-    """Renyi divergences [A, L], add direction, any real order (spec X2): exact up to certified errors.
+    """Renyi divergences [A, L], add direction, any real order (RA-X2): exact up to certified errors.
 
         R_a = (1/(a-1)) log E_Q[((1/t) sum Y_i)^-(a-1)],
 
@@ -113,7 +113,7 @@ def _closed_form_pair(mechanism: RandomAllocation, *, uneven: bool) -> tuple[jax
     """(mu, shift) of the Gaussian pair in `closed_form_add_log_delta`.
 
     Each of m groups of n steps gives N(1/(sigma sqrt n), 1) and a shift (1 - 1/n)/(2 sigma^2); both grow with m.
-    (The released code leaves the shift at one group: below the truth, spec P5.)
+    (The released code leaves the shift at one group: below the truth, RA-P5.)
     """
     sigma = mechanism.mechanism.noise_multiplier
     groups = allocation_groups(mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs, uneven=uneven)
@@ -124,7 +124,7 @@ def _closed_form_pair(mechanism: RandomAllocation, *, uneven: bool) -> tuple[jax
 
 
 def closed_form_add_log_delta(mechanism: RandomAllocation, epsilon: jax.Array, *, uneven: bool = True) -> jax.Array:
-    """log delta [L], add direction (Theorem 4.9 with its two slips corrected, Corollary 4.10; spec S14, T3).
+    """log delta [L], add direction (Theorem 4.9 with its two slips corrected, Corollary 4.10; RA-S14, RA-T3).
 
     delta(eps) <= delta of N(mu, 1) at eps - shift: the arithmetic mean of likelihood ratios is at least
     the geometric one. Any real epsilon; exact at t = 1; useless below the shift.

@@ -65,7 +65,7 @@ def _revealed_rdp(phases: Phases, orders: np.ndarray) -> jax.Array:
 
 
 def scheduled_remove_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L], remove direction (Feldman and Shenfeld 2025, Theorem 3.1; spec X1).
+    """Renyi divergences [A, L], remove direction (Feldman and Shenfeld 2025, Theorem 3.1; RA-X1).
 
     At integer orders exact up to a relative slack of 4e-12 (A/256), by the positive recursion in the cumulants of
     X = (1/t) sum Y_i, which add over the steps; elsewhere the chord between them, an upper bound. Never above the mean
@@ -79,7 +79,7 @@ def scheduled_remove_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> ja
 
 
 def scheduled_low_order_remove_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L], remove direction, orders in (1, 2), by the Laplace transform (spec X2); else inf."""
+    """Renyi divergences [A, L], remove direction, orders in (1, 2), by the Laplace transform (RA-X2); else inf."""
     inside = [i for i, a in enumerate(orders) if 1.0 < a < 2.0]
     run = _run(mechanism)
     curve = jnp.full((len(orders), run.num_epochs.shape[0]), jnp.inf)
@@ -90,7 +90,7 @@ def scheduled_low_order_remove_rdp(mechanism: Scheduled, *, orders: Sequence[flo
 
 
 def scheduled_add_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L], add direction, any real order, exact up to certified errors (spec X2).
+    """Renyi divergences [A, L], add direction, any real order, exact up to certified errors (RA-X2).
 
         R_a = (1/(a-1)) log E_Q[((1/t) sum Y_i)^-(a-1)],
 

@@ -1,7 +1,7 @@
 """Shuffled check-ins, each local randomizer by what holds for it: upper and lower bounds on lanes.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", by the sound replacements of its spec
-(S21, S23) over Feldman, McMillan and Talwar's clones pair. Replace-one adjacency; every upper bound covers both
+Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", by the sound replacements
+(CI-S21, CI-S23) over Feldman, McMillan and Talwar's clones pair. Replace-one adjacency; every upper bound covers both
 directions. Outside a regime an upper bound is inf (log delta 0), a lower one 0 (-inf).
 
 The truth does not fall as the probability q of a report grows: whoever drops each shuffled report of q' with
@@ -153,7 +153,7 @@ def _one_log_delta(at: _Lanes, epsilon: jax.Array) -> jax.Array:
 
 
 def profile_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
-    """One round by its direct profile (spec S23), the clones pair for each number of reports; inf for several.
+    """One round by its direct profile (CI-S23), the clones pair for each number of reports; inf for several.
 
     Approximate randomizers by Theorem 3.8, at the cost of the reports that are sent.
     """
@@ -207,7 +207,7 @@ def _curve(at: _Lanes, orders: Sequence[float]) -> jax.Array:
 
 
 def profile_upper_rdp(mechanism: CheckIn, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L] of all rounds from the direct profile, any real order (spec S23); pure randomizers.
+    """Renyi divergences [A, L] of all rounds from the direct profile, any real order (CI-S23); pure randomizers.
 
     inf for others: no Renyi divergence of theirs is finite. At the probability asked for only.
     """
@@ -246,7 +246,7 @@ def _composed_log_delta(at: _Lanes, epsilon: jax.Array) -> jax.Array:
 
 
 def composed_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
-    """Several rounds: Renyi divergences of the direct profile (spec S23), added.
+    """Several rounds: Renyi divergences of the direct profile (CI-S23), added.
 
     For approximate randomizers delta is shared with (1 + e^epsilon) K, K the expected number of reports of all rounds
     times the total variation of one (Theorem 3.8).

@@ -1,6 +1,6 @@
 """The privacy profile of shuffled check-ins, from that of shuffled reports.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", and its spec S23, S24. K ~ Bin(n, q) users
+Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", CI-S23 and CI-S24. K ~ Bin(n, q) users
 check in. K is seen and the same for both neighbours; given K = k the users are a uniform k-subset, so that with D_k
 the profile of k shuffled reports, by advanced joint convexity,
 
@@ -55,7 +55,7 @@ def check_in_pair(
 
 
 def check_in_profile(epsilon: jax.Array, pair: CheckInPair) -> ProfilePoint:
-    """The bound of spec S23 at `epsilon` [L] >= 0, D_k the clones pair.
+    """The bound of CI-S23 at `epsilon` [L] >= 0, D_k the clones pair.
 
     For one pair of laws, k -> (k/n) D(log(1 + (n/k)(e^eps - 1))) = E[((k/n)(L - 1) - (e^eps - 1))_+] is convex: on a
     block, D_k is replaced by D of its first count, and the sum by the chord's.

@@ -79,7 +79,7 @@ def has_pair(mechanism: Mechanism) -> bool:
 
 
 def pair_of(randomizer: Any, exp: _Exp = jnp.exp) -> tuple[Any, Any]:
-    """(clone probability, local epsilon) of the clones pair that dominates reports of a pure randomizer (spec S2).
+    """(clone probability, local epsilon) of the clones pair that dominates reports of a pure randomizer (CL-S2).
 
     e^-local_epsilon for any randomizer; for a known one the largest p with R(x) >= p (R(y) + R(z)) / 2. Rounded down.
     Outside the float64 boundary `exp` must be NumPy's.
@@ -334,7 +334,7 @@ def blanket_statics(mechanism: Shuffled) -> dict[str, Any]:
 
 
 def blanket_upper_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, num_clones: int) -> jax.Array:
-    """k-ary randomized response by its privacy blanket split over all values (spec S10); one round."""
+    """k-ary randomized response by its privacy blanket split over all values (CL-S10); one round."""
     n, _, local = _lanes(mechanism)
     pair = k_ary_blanket_pair(local, mechanism.mechanism.num_categories * jnp.ones_like(n))
     value = mean_component_epsilon(log_delta, n, pair, local, num_clones=num_clones)
@@ -350,7 +350,7 @@ def blanket_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, num_clon
 
 
 def elsewhere_lower_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, num_clones: int) -> jax.Array:
-    """k-ary randomized response when no other record holds the two values (spec S10), lower bound; k >= 3."""
+    """k-ary randomized response when no other record holds the two values (CL-S10), lower bound; k >= 3."""
     n, _, local = _lanes(mechanism)
     k = mechanism.mechanism.num_categories * jnp.ones_like(n)
     pair = k_ary_elsewhere_pair(local, jnp.maximum(k, 3.0))
@@ -375,7 +375,7 @@ def response_statics(mechanism: Shuffled) -> dict[str, Any]:
 
 
 def response_lower_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, blocks: int) -> jax.Array:
-    """Shuffled binary randomized response, one of the randomizers meant (spec S16): no bound for all can be lower."""
+    """Shuffled binary randomized response, one of the randomizers meant (CL-S16): no bound for all can be lower."""
     n, _, local = _lanes(mechanism)
     value = binary_response_epsilon(log_delta, n, local, window=blocks)
     return jnp.where(local > 0, value, 0.0)

@@ -1,4 +1,4 @@
-"""Feldman, McMillan and Talwar 2021, "Hiding Among the Clones": the closed forms (spec S1, S3, S9, S10, S11).
+"""Feldman, McMillan and Talwar 2021, "Hiding Among the Clones": the closed forms (CL-S1, CL-S3, CL-S9, CL-S10, CL-S11).
 
 Every one is the same statement. `num_reports` reports are shuffled; a foreign report is, with probability
 `clone_prob` = p at least, a clone of one of the two candidate reports, each as likely; the differing record shows in
@@ -35,43 +35,9 @@ class ClonesParameters(NamedTuple):
     local_epsilon: jax.Array
 
 
-def clone_only_parameters(clone_prob: jax.Array) -> ClonesParameters:
-    """Clones of probability p, nothing known of the candidate reports (Lemma A.1)."""
-    one = jnp.ones_like(clone_prob)
-    return ClonesParameters(clone_prob, one, jnp.inf * one)
-
-
 def pure_parameters(local_epsilon: jax.Array) -> ClonesParameters:
     """Any randomizers of pure local epsilon >= 0: p = e^-epsilon, w = tanh(epsilon/2) (Theorem 3.1, Lemma 3.5)."""
     return ClonesParameters(jnp.exp(-local_epsilon), jnp.tanh(0.5 * local_epsilon), local_epsilon)
-
-
-def three_component_parameters(component_prob: jax.Array, weight: jax.Array) -> ClonesParameters:
-    """Randomizers as Theorem 4.1 splits them, p Q_1(x_0) + p Q_1(x_1) + p Q_0 + ..: two of the three are clones.
-
-    Its closed form, (epsilon, q delta) with epsilon = log(1 + q (4 sqrt(2 log(4/delta)/(p n)) + 4/(p n))), is the
-    common one at clone probability 2p and weight q.
-    """
-    return ClonesParameters(2.0 * component_prob, weight, jnp.inf * jnp.ones_like(weight))
-
-
-def rederived_parameters(local_epsilon: jax.Array) -> ClonesParameters:
-    """Pure randomizers by way of Theorem 4.1 (spec S11), p = e^-epsilon / 3: never better than `pure_parameters`."""
-    pure = pure_parameters(local_epsilon)
-    return pure._replace(clone_prob=2.0 / 3.0 * pure.clone_prob)
-
-
-def k_ary_parameters(local_epsilon: jax.Array, num_categories: jax.Array) -> ClonesParameters:
-    """k-ary randomized response (Corollary 4.2): p = k / ((k+1)(E+k-1)), q = (E-1)/(E+k-1), E = e^epsilon.
-
-    The corollary's condition, epsilon <= log(n / (16 log(2/delta))), does not imply the one of Theorem 4.1 unless
-    E >= k + 1, and at n = 1000, k = 300, epsilon = 1.46, delta = 1e-6 its pair has 108 delta: not offered. The
-    condition on p n is checked instead.
-    """
-    k = num_categories
-    growth = jnp.expm1(local_epsilon)
-    parameters = three_component_parameters(k / ((k + 1.0) * (growth + k)), growth / (growth + k))
-    return parameters._replace(local_epsilon=local_epsilon)
 
 
 def _log_weight(weight: jax.Array) -> jax.Array:

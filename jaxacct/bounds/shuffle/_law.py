@@ -1,6 +1,6 @@
 """The privacy loss distribution of shuffled reports, from the profile of the clones pair.
 
-Feldman, McMillan and Talwar 2021, Theorem 3.2: the pair dominates a round, adaptively composed (spec S15, route C).
+Feldman, McMillan and Talwar 2021, Theorem 3.2: the pair dominates a round, adaptively composed (CL-S15, route C).
 Replace-one adjacency; the pair is symmetric, so one direction serves.
 """
 

@@ -1,7 +1,7 @@
 """Kairouz, Oh and Viswanath 2015, "The composition theorem for differential privacy", for `count` equal steps.
 
 Any adaptive composition of `count` mechanisms, each (step_epsilon, delta_1): upper bounds, any adjacency that all of
-them share. Route A of "Hiding Among the Clones", section 6.1 (spec S15): each step is one shuffle.
+them share. Route A of "Hiding Among the Clones", section 6.1 (CL-S15): each step is one shuffle.
 Everywhere delta_1 costs 1 - (1 - delta_1)^count (1 - slack) <= count delta_1 + slack.
 """
 
@@ -22,27 +22,6 @@ def composition_window(count: float) -> int:
     """How many outcomes `optimal_log_delta` sums, a power of two: all, or ten standard deviations either way."""
     size = min(count + 1.0, 10.0 * math.sqrt(count) + 64.0, _LARGEST_WINDOW)
     return 1 << max(0, math.ceil(size) - 1).bit_length()
-
-
-def simple_epsilon(step_epsilon: jax.Array, count: jax.Array, log_slack: jax.Array) -> jax.Array:
-    """epsilon [L] of `count` pure steps with delta `slack` (Theorem 3.4 of the paper), rounded up.
-
-    The least of T e, of T e tanh(e/2) + e sqrt(2 T log(1/slack)), and of the same with log(e_ + e sqrt(T)/slack),
-    e_ = 2.718..: never below `optimal_epsilon`.
-    """
-    whole = count * step_epsilon
-    drift = whole * jnp.tanh(0.5 * step_epsilon)
-    positive = jnp.where(step_epsilon > 0, step_epsilon, 1.0)
-    mixed = jnp.logaddexp(1.0, jnp.log(positive) + 0.5 * jnp.log(count) - log_slack)
-    spread = jnp.minimum(mixed, jnp.where(log_slack <= 0, -log_slack, jnp.inf))
-    advanced = drift + step_epsilon * jnp.sqrt(2.0 * count * spread)
-    return up(jnp.minimum(whole, jnp.where(step_epsilon > 0, advanced, 0.0)), _ULPS)
-
-
-def log_delta_with_slack(step_log_delta: jax.Array, count: jax.Array, log_slack: jax.Array) -> jax.Array:
-    """log(1 - (1 - delta_1)^count (1 - slack)) [L], rounded up."""
-    kept = count * log1mexp(jnp.minimum(step_log_delta, 0.0)) + log1mexp(jnp.minimum(log_slack, 0.0))
-    return jnp.minimum(log1mexp(jnp.minimum(kept, 0.0)) + 2.0**-46, 0.0)
 
 
 def _worst_case(

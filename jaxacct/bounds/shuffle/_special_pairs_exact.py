@@ -5,7 +5,7 @@ For any eps-LDP randomizer, q = e^-eps, both directions, replace-one adjacency, 
     exp((a-1) R_a) <= E_m[ E*_{m+1}(a) ],   m ~ Bin(n-1, q),   E*_M(a) = E_k (1 + x_k)^a,  k ~ Bin(M, 1/(E+1)):
 
 m of the other reports are as if from the differing record's other value, and E*_M is the worst moment of M such reports
-(spec X1, X2; `_special_pair`, `_response_renyi`). Never above the paper's Theorems 1 and 2, whatever their split; to
+(GI-X1, GI-X2; `divergence.response`). Never above the paper's Theorems 1 and 2, whatever their split; to
 leading order a (E-1)^2/(2n), half of Theorem 1.
 
 The sum over m takes every h-th value (`_lattice_comb`): M^a E*_M is a positive combination of M (M-1) .. (M-j+1) z^M,
@@ -28,14 +28,14 @@ from jaxacct.divergence.response._lattice_comb import (
     stride,
 )
 from jaxacct.divergence.response._renyi import LARGEST, response_log_excess, response_window
-from jaxacct.divergence.response._special_pair import moment_bound_log_excess, single_log_cap, special_pair_log_excess
+from jaxacct.divergence.response._special_pair import single_log_cap
 from jaxacct.special import log_sum_exp, softplus, up
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 
 _MAX_NODES = 2**13
 
 
-class _Layout(NamedTuple):
+class MixtureLayout(NamedTuple):
     """Values of m: first, first + step, ..; the least variance and a bound on the mixture's cut."""
 
     first: Any
@@ -45,7 +45,7 @@ class _Layout(NamedTuple):
     log_cut: Any
 
 
-def _layout(xp: Any, n: Any, local_epsilon: Any, top: float, whole: bool) -> _Layout:
+def mixture_layout(xp: Any, n: Any, local_epsilon: Any, top: float, whole: bool) -> MixtureLayout:
     q, rest = xp.exp(-local_epsilon), -xp.expm1(-local_epsilon)
     mean, rest_mean = (n - 1.0) * q, (n - 1.0) * rest
     margin = EXPONENT + top * local_epsilon  # E*_1 <= e^(a eps)
@@ -71,14 +71,14 @@ def _layout(xp: Any, n: Any, local_epsilon: Any, top: float, whole: bool) -> _La
     least = xp.minimum(rest * tilted / ((rest + tilted) * (rest + tilted)), q * rest)
     variance = xp.maximum(n - 1.0 - np.ceil(top), 0.0) * least
     variance = xp.where(log_cut <= -0.9 * EXPONENT, variance, 0.0)
-    return _Layout(first, stride(xp, variance), last, variance, log_cut)
+    return MixtureLayout(first, stride(xp, variance), last, variance, log_cut)
 
 
 def _is_whole(orders: Sequence[float]) -> bool:
     return all(float(a).is_integer() for a in orders)
 
 
-def _usable(xp: Any, num_reports: Any, local_epsilon: Any) -> Any:
+def is_usable(xp: Any, num_reports: Any, local_epsilon: Any) -> Any:
     return (num_reports >= 1) & (num_reports < xp.inf) & (local_epsilon > 0) & (local_epsilon <= LARGEST)
 
 
@@ -90,9 +90,9 @@ def mixture_statics(
     Less is certified, too, only looser.
     """
     n, local = (np.asarray(v, np.float64) for v in np.broadcast_arrays(num_reports, local_epsilon))
-    usable = _usable(np, n, local)
+    usable = is_usable(np, n, local)
     n, local = np.where(usable, n, 1.0), np.where(usable, local, 1.0)
-    at = _layout(np, n, local, max(orders), _is_whole(orders))
+    at = mixture_layout(np, n, local, max(orders), _is_whole(orders))
     needed = min(float(np.max((at.last - at.first) / at.step)) + 2.0, max_nodes)
     nodes = 1 << max(4, int(np.ceil(np.log2(needed))))
     m = np.minimum(at.first + at.step * np.arange(nodes).reshape(-1, *[1] * n.ndim), n - 1.0)
@@ -126,65 +126,10 @@ def mixture_rdp(
     def special(clients: jax.Array, local: jax.Array) -> jax.Array:
         return response_log_excess(clients, local, powers=orders, window=window).upper
 
-    return _mixture(special, num_reports, local_epsilon, orders=orders, nodes=nodes)
+    return mixture_of(special, num_reports, local_epsilon, orders=orders, nodes=nodes)
 
 
-def moment_mixture_rdp(
-    num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int], nodes: int
-) -> jax.Array:
-    """`mixture_rdp` with Theorem 5 in place of the exact special pair [A, L]: upper bound, integer orders. Looser."""
-
-    def special(clients: jax.Array, local: jax.Array) -> jax.Array:
-        return moment_bound_log_excess(clients, local, orders=orders)
-
-    return _mixture(special, num_reports, local_epsilon, orders=orders, nodes=nodes)
-
-
-def sampled_mixture_rdp(
-    num_reports: jax.Array,
-    local_epsilon: jax.Array,
-    sampling_prob: jax.Array,
-    *,
-    orders: Sequence[int],
-    nodes: int,
-    num_bits: int | None,
-) -> jax.Array:
-    """Renyi divergences [A, L] if each of n clients reports with probability s, independently: integer orders.
-
-    Upper bound, replace-one adjacency (n is public; who took part is not, how many may be). To stay silent is one more
-    message of a randomizer that is still eps-LDP: Theorem 4 holds for it, and in its special pairs xi is 0 with
-    probability 1 - s, else as before. To leading order s a (E-1)^2/(2n).
-
-    The same for any randomizer whose special pairs are such: shuffled k-ary randomized response is at most this at
-    s = (E + 1)/(E + k - 1), each report sent.
-
-    Args:
-      sampling_prob: s in (0, 1], float64 [L].
-      nodes, num_bits: static, from `sampled_mixture_statics`.
-    """
-    usable = (sampling_prob > 0) & (sampling_prob <= 1)
-    prob = jnp.where(usable, sampling_prob, 1.0)
-
-    def special(clients: jax.Array, local: jax.Array) -> jax.Array:
-        each = jnp.broadcast_to(prob, (nodes, *prob.shape)).reshape(-1)
-        return special_pair_log_excess(clients, local, each, orders=orders, num_bits=num_bits)
-
-    value = _mixture(special, num_reports, local_epsilon, orders=orders, nodes=nodes)
-    # nothing is sent without sampling, and more sampling never helps: the unsampled cap holds; s = 0 tells nothing
-    return jnp.where(usable, value, jnp.where(sampling_prob == 0, jnp.minimum(value, 0.0), jnp.inf))
-
-
-def sampled_mixture_statics(num_reports: Any, local_epsilon: Any, orders: Sequence[int]) -> dict[str, Any]:
-    """Static sizes for `sampled_mixture_rdp`: `num_bits` only where a special pair has fewer clients than an order."""
-    sizes = mixture_statics(num_reports, local_epsilon, orders)
-    n, local = (np.asarray(v, np.float64) for v in np.broadcast_arrays(num_reports, local_epsilon))
-    usable = _usable(np, n, local)
-    at = _layout(np, np.where(usable, n, 1e18), np.where(usable, local, 1e-3), max(orders), True)
-    bits = None if np.all(at.first + 1.0 >= max(orders)) else int(np.ceil(np.log2(np.max(n) + 1.0)))
-    return {"nodes": sizes["nodes"], "num_bits": bits}
-
-
-def _mixture(
+def mixture_of(
     special: Callable[[jax.Array, jax.Array], jax.Array],
     num_reports: jax.Array,
     local_epsilon: jax.Array,
@@ -193,9 +138,9 @@ def _mixture(
     nodes: int,
 ) -> jax.Array:
     """The sum over m of upper ends of log(E*_{m+1} - 1), and what it may miss."""
-    usable = _usable(jnp, num_reports, local_epsilon)
+    usable = is_usable(jnp, num_reports, local_epsilon)
     n, local = jnp.where(usable, num_reports, 1.0), jnp.where(usable, local_epsilon, 1.0)
-    at = _Layout(*jax.lax.stop_gradient(_layout(jnp, n, local, max(orders), _is_whole(orders))))
+    at = MixtureLayout(*jax.lax.stop_gradient(mixture_layout(jnp, n, local, max(orders), _is_whole(orders))))
     q, rest = jnp.exp(-local), -jnp.expm1(-local)
     index = jnp.arange(nodes, dtype=jnp.int32).astype(jnp.float64)[:, None]
     m = at.first + at.step * index

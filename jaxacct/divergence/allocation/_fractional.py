@@ -40,7 +40,7 @@ _COSINES = (0.25, 0.6, 0.9, 0.98)
 def fractional_rdp(noise_multiplier: jax.Array, num_steps: jax.Array, *, orders: Sequence[float]) -> jax.Array:
     """Upper bound on the Renyi divergences log E_Q[X^a] / (a - 1), real orders a > 1, [A, L].
 
-    With n = floor(a) + 2 and r = n - a in (1, 2] (spec X2),
+    With n = floor(a) + 2 and r = n - a in (1, 2] (RA-X2),
 
         E X^a = (1/Gamma(r)) int_0^inf z^(r-1) K_n(z) dz,   K_n(z) = E[X^n e^{-zX}],   z = e^v,
 

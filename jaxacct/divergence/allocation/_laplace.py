@@ -25,7 +25,7 @@ def laplace_rdp(
     """Upper bound on log E_Q[X^-p] / |p + [p < 0]|.., i.e. the Renyi divergence, for each p, [len(p), L].
 
     For p > 0 the order is 1 + p (add direction); for -2 < p < -1 it is -p (remove). With W = Y - 1, u = s/t,
-    phi(s) = E e^{-sX} and B(s) = t log1p(E[e^{-uW} - 1 + uW]) (algorithms part A', spec X2):
+    phi(s) = E e^{-sX} and B(s) = t log1p(E[e^{-uW} - 1 + uW]) (RA-X2):
 
         E X^-p - 1 = (1/Gamma(p)) int_0^inf s^(p-1) e^-s expm1(B(s)) ds,    s = e^v,
 

@@ -37,7 +37,7 @@ def gaussian_log_excess(noise_multiplier: jax.Array, num_steps: jax.Array, *, ma
 
         j_1 = 1,   j_{n+1} = (1/n) sum_{k=1..n} [k] j_k j_{n+1-k},   [k] = (q^k - 1)/(q - 1),
 
-    which cancels nothing at any sigma (spec X1 in cumulants; algorithms part A). With r = (q - 1)/t, the moments
+    which cancels nothing at any sigma (RA-X1 in cumulants). With r = (q - 1)/t, the moments
     H_n = E X^n / n! = 1/n! + D_n follow from the cumulants of X without forming and subtracting the 1:
 
         D_0 = D_1 = 0,   D_n = (1/n) (D_{n-1} + sum_{k=2..n} r^(k-1) j_k H_{n-k}),   E X^a - 1 = a! D_a
@@ -96,7 +96,7 @@ def general_rdp(log_moments: jax.Array, num_steps: jax.Array, *, num_bits: int) 
 
         E_Q[X^a] = a!/t^a [x^a] (sum_c m_c/c! x^c)^t,
 
-    the power of a power series in log space (spec S12, X1: equals the integer-partition sum of
+    the power of a power series in log space (RA-S12, RA-X1: equals the integer-partition sum of
     Feldman and Shenfeld, Theorem 4.8). All terms are positive; the 1 is not split off, so the
     rounding is absolute: the slack added to (a - 1) R_a is 2^-52 (log2 t + 3) (4 a + 2 max |log(m_c / (c! t^c))|).
     Infinite moments give infinite divergences.

@@ -1,6 +1,6 @@
 """The visible number of check-ins, Bin(n, q), in blocks of consecutive counts with certified weights.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins" (spec S9, 4.6). Every count 1..n lies in
+Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins" (CI-S9). Every count 1..n lies in
 one of a static number of blocks: none is cut off, so that a divergence that rare small counts dominate is not missed.
 """
 

@@ -1,6 +1,6 @@
 """Renyi divergences from a privacy profile, every order at once.
 
-Spec S23: a profile bound delta(eps), eps >= 0, that holds in both directions gives, at any real order a > 1,
+CI-S23: a profile bound delta(eps), eps >= 0, that holds in both directions gives, at any real order a > 1,
 
     e^((a-1) R_a) - 1 <= a (a-1) int_0^inf (e^((a-1) eps) + e^(-a eps)) delta(eps) d eps.
 """

@@ -5,7 +5,7 @@ likelihood ratio of one record being 1 is 1 + (2 sinh(local_epsilon)/n) (c - k r
 
     delta(eps) = E[(a (c - k r) - (e^eps - 1))_+],   a = 2 sinh(local_epsilon)/n,
 
-in the direction "mixture first", exactly (spec S21, S23 for this pair). A lower bound on the profile of any method
+in the direction "mixture first", exactly (CI-S21, CI-S23 for this pair). A lower bound on the profile of any method
 that covers binary randomized response; replace-one adjacency.
 """
 

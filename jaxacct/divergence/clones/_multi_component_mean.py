@@ -1,7 +1,7 @@
 """The divergence of `jaxacct.divergence.clones._multi_component` in one sum, for many reports.
 
 The inner expectation is convex in c, the size of the rest. At the mean of c given m it is a lower bound, and the
-truth where c is certain (k-ary randomized response when nobody else holds the two values, spec S10):
+truth where c is certain (k-ary randomized response when nobody else holds the two values, CL-S10):
 
     E[(x_a - u(c))_+] = (x_a - u(E c))_+ + (t g / m) E[(c - c_a)_+ or (c_a - c)_+],   u(c_a) = x_a,
 

@@ -113,25 +113,6 @@ def _bracket(pair: ClonesPair, exact: WindowSum, smooth: SmoothSum, error: jax.A
     return ProfileEnds(log_delta, jnp.where(pair.possible, logs[2], -jnp.inf))
 
 
-class TailMasses(NamedTuple):
-    """Logarithms of P[loss > epsilon] and Q[loss > epsilon]."""
-
-    log_p: jax.Array
-    log_q: jax.Array
-
-
-def clones_tails(
-    epsilon: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
-) -> TailMasses:
-    """Tails of the privacy loss of the clones pair, no bounds: arguments as for `clones_delta`.
-
-    To 1e-11 where every count is summed and no loss equals epsilon; from the contour, which smooths the steps of the
-    tail, to about 1e-3.
-    """
-    at = clones_delta(epsilon, num_reports, clone_prob, local_epsilon, window=window)
-    return TailMasses(jnp.logaddexp(at.log_delta.upper, epsilon + at.log_tail), at.log_tail)
-
-
 def clones_epsilon(
     log_delta: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
 ) -> Ends[jax.Array]:

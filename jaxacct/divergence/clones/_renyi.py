@@ -6,7 +6,7 @@ With M = order - 1 and, for an outcome (a, b) of the pair, loss t = log((a + e b
 
 the mean over the pair's mean law (Chen et al., "Renyi Differential Privacy in the Shuffle Model: Enhanced Amplification
 Bounds", Theorem 1 and Corollary 1, about the pair of their Proposition 1; the formulas printed there are for another
-pair). Every term is positive, nothing cancels. `_clones_renyi_nodes` says which outcomes are summed.
+pair). Every term is positive, nothing cancels. `_renyi_nodes` says which outcomes are summed.
 """
 
 from collections.abc import Sequence

@@ -53,5 +53,5 @@ def gaussian_epsilon(log_delta: jax.Array, mu: jax.Array) -> jax.Array:
 
 
 def gaussian_rdp(orders: jax.Array, mu: jax.Array) -> jax.Array:
-    """Renyi divergence of order alpha, both directions: alpha mu^2 / 2 (spec S1), rounded up."""
+    """Renyi divergence of order alpha, both directions: alpha mu^2 / 2 (RA-S1), rounded up."""
     return up(0.5 * orders * mu * mu, 8)  # three products

@@ -23,7 +23,7 @@ def partial_average(
     """The law of 1 - q + q X_n after n of t steps, q = n/t, X_n the average of n independent ratios.
 
     The record's step is among the first n with probability q, uniform among them (Feldman and Shenfeld, Theorem 3.1;
-    spec S3). X_n is laid out on a step 1/q times larger, which near X = 1 is as fine.
+    RA-S3). X_n is laid out on a step 1/q times larger, which near X = 1 is as fine.
 
     Args:
       base: ``base(step)``, the law of one ratio.

@@ -1,6 +1,6 @@
 """Shuffled binary randomized response, one record in n: what no general amplification bound can beat.
 
-Feldman, McMillan and Talwar 2021, Appendix G and section 6.1 (spec S16 to S18). All other records hold 0, so that the
+Feldman, McMillan and Talwar 2021, Appendix G and section 6.1 (CL-S16 to CL-S18). All other records hold 0, so that the
 number of ones is c^0 ~ Bin(n, r) when the differing record holds 0, r = 1/(E+1), E = e^local_epsilon. Against it, the
 likelihood ratio of c^1 is linear in the count c:
 
@@ -153,24 +153,3 @@ def binary_response_epsilon(
     top = -jnp.log(jnp.clip(local_epsilon, 1e-300, _LARGEST))
     steps = solve_decreasing(shortfall, top, top + 60.0, log_delta, num_reports, local_epsilon)
     return down(jnp.exp(-steps), 8)
-
-
-def amplification_limit(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
-    """log(1/delta) [L] beyond which the clones bound gives no amplification: -(n-1) log(1 - e^-local_epsilon / 2).
-
-    Spec S18. Randomized response itself stops at about n log(1 + e^-local_epsilon), twice that.
-    """
-    return -(num_reports - 1.0) * jnp.log1p(-0.5 * jnp.exp(-local_epsilon))
-
-
-def clones_log_delta_floor(epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
-    """log delta [L] that the clones pair has at least, rounded down: delta_RR(epsilon) (1 - e^-local_epsilon/2)^(n-1).
-
-    The report alone, where all its clones agree with it (spec S18); an equality for
-    tanh(epsilon/2) >= (1 - 2/n) tanh(local_epsilon/2). delta_RR = (E - e^epsilon)/(E + 1).
-    """
-    gap = local_epsilon - epsilon
-    some = jnp.where(gap > 0, gap, 1.0)
-    single = jnp.log(-jnp.expm1(-some)) - jnp.log1p(jnp.exp(-local_epsilon))
-    limit = amplification_limit(num_reports, local_epsilon)
-    return jnp.where(gap > 0, single - limit - 2.0**-48 * (1.0 + limit), -jnp.inf)

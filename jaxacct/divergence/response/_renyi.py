@@ -27,7 +27,7 @@ from jaxacct.divergence.response._lattice_comb import (
     right_reach,
     stride,
 )
-from jaxacct.special import down, map_rows, one_minus_exp, softplus, up
+from jaxacct.special import map_rows, one_minus_exp, softplus
 from jaxacct.special._binomial import _product_error, binomial_rate, log_binomial_pmf
 
 LARGEST = 300.0  # local epsilon beyond which nothing is claimed
@@ -206,23 +206,3 @@ def power_excess(power: jax.Array, x: jax.Array, log_ratio: jax.Array) -> tuple[
     value = jnp.where(small, 0.5 * power * (power - 1.0) * x * x * series, jnp.maximum(far, 0.0))
     error = jnp.where(small, 2.0**-47, 2.0**-44 + 2.0**-47 * size)
     return value, jnp.where(small | ~rising, 0.0, size), error
-
-
-def response_renyi(
-    num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int, reverse: bool = False
-) -> Ends[jax.Array]:
-    """Renyi divergences [A, L] of shuffled binary randomized response at real orders > 1, in nats.
-
-    D_a(1 || 0) of the module's docstring, or with `reverse` D_a(0 || 1): never the smaller (spec X4). Lower ends are 0,
-    upper ends inf, outside num_reports >= 1, 0 <= local_epsilon <= 300.
-
-    Args:
-      num_reports, local_epsilon: float64 [L].
-      orders: static, each > 1.
-      window: static, from `response_window`, of the largest order a, or of 1 - a with `reverse`.
-    """
-    powers = tuple(1.0 - a if reverse else float(a) for a in orders)
-    logs = response_log_excess(num_reports, local_epsilon, powers=powers, window=window)
-    scale = 1.0 / (jnp.asarray(orders, jnp.float64)[:, None] - 1.0)
-    lower = down(softplus(logs.lower) * scale, 16)
-    return Ends(lower, up(softplus(logs.upper) * scale, 16))

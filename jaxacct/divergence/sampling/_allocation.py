@@ -1,10 +1,10 @@
 """Samples of the privacy loss of random allocation with Gaussian noise, on the device, in O(samples) memory.
 
 Every sampler is a function of a key and the run's parameters that returns, for L independent samples, the privacy loss
-and the log of an importance weight, float64 [L] each: delta(eps) is the mean of weight * (1 - e^(eps - loss))_+ (spec
-S17, S18). Steps are drawn in tiles of `rows` x L coordinates and summed as they come. Coordinates are float32 normals
-g, with likelihood ratio W = e^(s g - s^2/2), s = 1/sigma, summed in float64: an error of 5e-7 s |g| each, without
-bias to first order. REMOVE is P against Q, ADD is Q against P; under P the record is in step one, by symmetry.
+and the log of an importance weight, float64 [L] each: delta(eps) is the mean of weight * (1 - e^(eps - loss))_+
+(RA-S17, RA-S18). Steps are drawn in tiles of `rows` x L coordinates and summed as they come. Coordinates are float32
+normals g, with likelihood ratio W = e^(s g - s^2/2), s = 1/sigma, summed in float64: an error of 5e-7 s |g| each,
+without bias to first order. REMOVE is P against Q, ADD is Q against P; under P the record is in step one, by symmetry.
 """
 
 from collections.abc import Callable, Sequence
@@ -196,7 +196,7 @@ def order_statistics(
     direction: Direction,
     tile: Tile,
 ) -> Losses:
-    """A loss never below the true one, from R order statistics of the coordinates (spec S18).
+    """A loss never below the true one, from R order statistics of the coordinates (RA-S18).
 
     With d = t - 1 (REMOVE) or t (ADD) uniforms, the survival probabilities of ranks k_r are partial sums of gamma
     variates, G_1 + .. + G_r over the sum of all R + 1, with shapes k_r - k_{r-1} and d + 1 - k_R (`gaps`). The

@@ -17,7 +17,7 @@ from jaxacct.special import bisect, log1mexp, softplus
 
 
 def importance_threshold(sigma: float, num_steps: int, epsilon: float, direction: Direction) -> float:
-    """C such that the loss exceeds epsilon only in the event E_C (spec S17; Chua et al. 2024).
+    """C such that the loss exceeds epsilon only in the event E_C (RA-S17; Chua et al. 2024).
 
     REMOVE: E_C = {max(x_1 - 1, x_2, .., x_t) >= C}, C = 1/2 + sigma^2 (eps - log1p(expm1(1/sigma^2)/t)).
     ADD: E_C = {max x_i <= C}, C = 1/2 + sigma^2 (log t - eps).
@@ -40,7 +40,7 @@ def importance_mass(sigma: float, num_steps: int, epsilon: float, direction: Dir
 
 
 def conditioned(key: jax.Array, run: Run, log_cdf: jax.Array, *, direction: Direction, tile: Tile) -> Losses:
-    """The loss conditioned on E_C, whose threshold has log Phi(C/sigma) = `log_cdf` (scalar): spec S17.
+    """The loss conditioned on E_C, whose threshold has log Phi(C/sigma) = `log_cdf` (scalar): RA-S17.
 
     ADD: every coordinate is drawn below C. REMOVE: the maximum m of the t noises by its inverse survival function
     beyond C, at a uniform place, the others below m; then the record's own coordinate is shifted.

@@ -1,7 +1,7 @@
-"""The least Renyi divergence of a given order among pairs with a given hockey-stick divergence, and its use.
+"""BOUND, from below: the least Renyi divergence among pairs with a given hockey-stick divergence, and its use.
 
 Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Lemma 1, states that an (eps, delta)-DP
-mechanism has at most the Renyi divergence below. It has at least that much (spec S1): binary randomized response at eps
+mechanism has at most the Renyi divergence below. It has at least that much (CI-S1): binary randomized response at eps
 = 0.5 is (0.5, 0)-DP, with 0 here and D_2 = 0.227. Read the right way round it is the best conversion of one order.
 """
 

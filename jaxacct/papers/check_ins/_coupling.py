@@ -1,7 +1,7 @@
-"""The profile of check-ins over any profiles of shuffled reports, summed number by number, for few users.
+"""BOUND, from above: check-ins over any profiles of shuffled reports, summed number by number, for few users.
 
 Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", appendix D.1 with its first term corrected
-(spec S19), and the direct profile that is never above it (spec S23). Upper bounds, replace-one adjacency.
+(CI-S19), and the direct profile that is never above it (CI-S23). Upper bounds, replace-one adjacency.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,9 @@
-"""Distributed check-ins: only the sum of the reports, with their Gaussian noises, is seen.
+"""BOUND, from above: distributed check-ins, where only the sum of the reports, with their Gaussian noises, is seen.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorem 4 with its missing term (spec S17,
-S24). The sum of k reports has noise of variance k sigma^2 and two data are `gap` noise deviations of one report apart:
-the base is a Gaussian with s_k = gap^2 / k. Upper bounds, replace-one adjacency, whole orders 2..A. Not monotone in the
-probability: fewer reports mean less noise.
+Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorem 4 with its missing term (CI-S17,
+CI-S24). The sum of k reports has noise of variance k sigma^2 and two data are `gap` noise deviations of one report
+apart: the base is a Gaussian with s_k = gap^2 / k. Upper bounds, replace-one adjacency, whole orders 2..A. Not
+monotone in the probability: fewer reports mean less noise.
 """
 
 import enum
@@ -23,7 +23,12 @@ _LOG_2PI = 1.8378770664093454836
 
 
 class TernaryMoment(enum.Enum):
-    """How the ternary moment of Gaussians is bounded."""
+    """How the ternary moment of Gaussians is bounded (CI-S17).
+
+    >>> from jaxacct.papers import check_ins
+    >>> check_ins.TernaryMoment.GENERIC.value
+    'by the Renyi curve, as Theorem 4'
+    """
 
     GENERIC = "by the Renyi curve, as Theorem 4"
     LOGNORMAL = "2^j times the central moment of a lognormal (Minkowski)"
@@ -94,7 +99,7 @@ def distributed_rdp(
     """Renyi divergences [A - 1, L] of orders 2..A of one round; exact sums while the blocks are single counts.
 
     With `fewest` = k_lo: given that at least k_lo users report; the chance of fewer, `low_participation_log_prob`, must
-    then be added to delta for each round (spec S24), or the server must discard such rounds.
+    then be added to delta for each round (CI-S24), or the server must discard such rounds.
     """
     blocks = binomial_blocks(num_users, prob, layout)
     scale = jnp.zeros_like(num_users)

@@ -1,7 +1,7 @@
-"""Check-ins by closed forms: shuffling, then sub-sampling; and Renyi divergences given that nothing fails.
+"""BOUND, from above: check-ins by closed forms, shuffling, then sub-sampling; Renyi divergences if nothing fails.
 
 Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Lemmas 3 and 4, Theorem 1 with its slips
-corrected, and the sound replacement of its Approaches 1 and 2 (spec S5 to S8, S22). Upper bounds, replace-one
+corrected, and the sound replacement of its Approaches 1 and 2 (CI-S5 to CI-S8, CI-S22). Upper bounds, replace-one
 adjacency.
 """
 
@@ -14,12 +14,12 @@ import jax.numpy as jnp
 from jaxacct.bounds.shuffle._approximate import (
     Guarantee,
     log_replacement_cost,
-    subsampled,
     with_replacement_cost,
 )
 from jaxacct.bounds.shuffle._closed_form import closed_form_epsilon, pure_parameters
 from jaxacct.papers.check_ins._distributed import binomial_upper_tail_log
 from jaxacct.papers.check_ins._renyi import log_response_excess
+from jaxacct.papers.clones._reductions import subsampled
 from jaxacct.special import log_sum_exp, map_rows, softplus, up
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 
@@ -30,7 +30,7 @@ _TAIL_TERMS = 1024
 def shuffled_guarantee(
     num_reports: jax.Array, local_epsilon: jax.Array, log_delta1: jax.Array, local_log_delta: jax.Array
 ) -> Guarantee:
-    """(epsilon, delta) of k shuffled (eps0, delta0)-DP reports, for any delta1 in (0, 1] (spec S5):
+    """(epsilon, delta) of k shuffled (eps0, delta0)-DP reports, for any delta1 in (0, 1] (CI-S5):
 
         epsilon = log(1 + tanh(eps0/2) (8 sqrt(E log(4/delta1)/k) + 8 E/k)),   E = e^eps0,
         delta = delta1 + (e^epsilon + 1)(1 + e^-eps0/2) k delta0.
@@ -54,7 +54,7 @@ def sampled_guarantee(
     log_delta1: jax.Array,
     local_log_delta: jax.Array,
 ) -> Guarantee:
-    """The same for a uniform k of n users (spec S6, S7): (log(1 + (k/n)(e^eps - 1)), (k/n) delta)."""
+    """The same for a uniform k of n users (CI-S6, CI-S7): (log(1 + (k/n)(e^eps - 1)), (k/n) delta)."""
     inner = shuffled_guarantee(num_reports, local_epsilon, log_delta1, local_log_delta)
     return subsampled(inner, num_reports / num_users)
 
@@ -101,7 +101,7 @@ def approximate_rdp(
     orders: Sequence[float],
     num_counts: int,
 ) -> ApproximateRdp:
-    """A sound form of the paper's Approaches 1 and 2 (spec S22), real orders > 1.
+    """A sound form of the paper's Approaches 1 and 2 (CI-S22), real orders > 1.
 
     An (eps, delta)-DP pair is dominated by one that with probability delta tells all and else is randomized response at
     eps. With (eps_k, delta_k) of `sampled_guarantee`,

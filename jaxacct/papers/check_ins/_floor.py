@@ -11,7 +11,7 @@ from jaxacct.papers.check_ins._shuffled_gaussian import gaussian_pair_rdp, respo
 
 
 def response_lower_rdp(mechanism: CheckIn, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L] of all rounds that no valid curve lies below (spec S21), rounded down.
+    """Renyi divergences [A, L] of all rounds that no valid curve lies below (CI-S21), rounded down.
 
     No lower bound on epsilon at any delta.
     """

@@ -1,9 +1,10 @@
-"""Statements of the check-in paper as printed, which are NOT BOUNDS: for reproducing its tables and figures only.
+"""NOT A BOUND: statements of the check-in paper as printed, for reproducing its tables and figures only.
 
 Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins": Approaches 1 and 2 and the composition of
-the baseline rest on Lemma 1 read as an upper bound (spec S1, S8, S11, S12); Theorem 1's delta takes the sub-sampled
-epsilon (S8); Theorem 4 leaves out the rounds without reports (S17); Theorem 5 puts a lower bound into an upper one
-(S18). Binary randomized response lies above several cells of Table 2. Nothing here may answer a question of privacy.
+the baseline rest on Lemma 1 read as an upper bound (CI-S1, CI-S8, CI-S11, CI-S12); Theorem 1's delta takes the
+sub-sampled epsilon (CI-S8); Theorem 4 leaves out the rounds without reports (CI-S17); Theorem 5 puts a lower bound into
+an upper one (CI-S18). Binary randomized response lies above several cells of Table 2. Nothing here may answer a
+question of privacy.
 """
 
 from collections.abc import Sequence
@@ -113,26 +114,6 @@ def published_approach_2(
         return _mixed(log_weight, log_least_excess(jnp.full_like(k, order), epsilon, delta), order)
 
     return map_rows(row, jnp.asarray(orders, jnp.float64))
-
-
-def published_baseline_rdp(
-    num_users: jax.Array,
-    cap: jax.Array,
-    local_epsilon: jax.Array,
-    delta1: jax.Array,
-    local_delta: jax.Array,
-    beta: jax.Array,
-    *,
-    orders: Sequence[float],
-) -> jax.Array:
-    """The baseline of Table 2 and Figure 2, real orders [A, L]: Theorem 1 (corrected), then Lemma 1 as printed."""
-    at = published_first_cut(num_users, cap, local_epsilon, delta1, local_delta, beta)
-    growth = jnp.exp(local_epsilon)
-    reach = 8.0 * jnp.sqrt(cap * growth * jnp.log(4.0 / delta1)) / num_users + 8.0 * growth / num_users
-    epsilon = jnp.log1p(jnp.tanh(0.5 * local_epsilon) * reach)
-    return map_rows(
-        lambda order: least_rdp(jnp.full_like(cap, order), epsilon, at.delta), jnp.asarray(orders, jnp.float64)
-    )
 
 
 def published_distributed_rdp(

@@ -1,6 +1,7 @@
-"""Renyi divergences of check-ins by the number of reports: Theorem 2 and what it is made of.
+"""BOUND, from above: Renyi divergences of check-ins by the number of reports, Theorem 2 and what it is made of.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorem 2 and Lemma 2 (spec S4, S9, S10).
+Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorem 2 and Lemma 2 (CI-S4, CI-S9,
+CI-S10).
 Given K = k, a uniform k-subset reports, so that with A_k = E_Q[(P/Q)^a] and rate k/n
 
     e^((a-1) R_a) <= sum_k w_k A_k,   A_0 = 1,
@@ -90,14 +91,6 @@ def response_rdp(local_epsilon: jax.Array, orders: jax.Array) -> jax.Array:
     return up(softplus(log_response_excess(local_epsilon, orders)) / (orders - 1.0), _ULPS)
 
 
-def response_base(local_epsilon: jax.Array, *, max_order: int, sharper: bool = True) -> BaseMoments:
-    """Pure randomizers without amplification by shuffling."""
-    j = jnp.arange(max_order + 1, dtype=jnp.int32).astype(jnp.float64)
-    j = j.reshape((-1,) + (1,) * local_epsilon.ndim)
-    rdp = response_rdp(local_epsilon, jnp.maximum(j, 2.0))
-    return base_from_rdp(rdp, local_epsilon, sharper=sharper)
-
-
 def gaussian_base(gap: jax.Array, *, max_order: int) -> BaseMoments:
     """Gaussians `gap` standard deviations apart, by their Renyi curve j gap^2 / 2."""
     j = jnp.arange(max_order + 1, dtype=jnp.int32).astype(jnp.float64)
@@ -112,7 +105,7 @@ def _log_binomials(max_order: int) -> np.ndarray:
 def log_sampled_excess(
     base: BaseMoments, log_rate: jax.Array, order: jax.Array, log_choose: jax.Array, *, capped: bool = True
 ) -> jax.Array:
-    """log(A - 1) at one whole order for a uniform subset at rate e^log_rate (Theorem of S10); [..] of `base`."""
+    """log(A - 1) at one whole order for a uniform subset at rate e^log_rate (Theorem of CI-S10); [..] of `base`."""
     j = _whole(base.log_ternary)
     chosen = log_choose.reshape(j.shape)
     use = (j >= 2.0) & (j <= order) & (base.log_ternary > -jnp.inf) & (log_rate > -jnp.inf)
@@ -133,7 +126,7 @@ def _each_order(row: Callable[[jax.Array, jax.Array], jax.Array], max_order: int
 
 
 def subset_rdp(rate: jax.Array, base: BaseMoments, *, capped: bool = True) -> jax.Array:
-    """A uniform m of n users at rate m/n [L], orders 2..A, [A - 1, L] (spec S10); `base` [A + 1, L]."""
+    """A uniform m of n users at rate m/n [L], orders 2..A, [A - 1, L] (CI-S10); `base` [A + 1, L]."""
     log_rate = jnp.log(jnp.maximum(rate, 1e-300))
 
     def row(order: jax.Array, chosen: jax.Array) -> jax.Array:

@@ -1,7 +1,7 @@
-"""One differing report among n, each sent with probability q: Renyi divergences, mixture first, from below.
+"""BOUND, from below: one differing report among n, each sent with probability q; Renyi divergences, mixture first.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorem 3 (q = 1) and its spec S14, S15,
-S21. All other users hold x_0. With W the likelihood ratio of a report on x_1 against one on x_0, and b ~ Bern(q), the
+Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorem 3 (q = 1); CI-S14, CI-S15, CI-S21.
+All other users hold x_0. With W the likelihood ratio of a report on x_1 against one on x_0, and b ~ Bern(q), the
 likelihood ratio of what is seen is 1 + (1/n) sum_i b_i (W_i - 1), i = 1..n, whose moments need no sum over the number
 of reports. Exact for this pair and direction: hence a lower bound on the Renyi divergences of shuffled check-ins,
 replace-one adjacency, and the least that any Renyi accountant could certify. It says nothing of epsilon itself.
@@ -168,7 +168,7 @@ def response_pair_rdp(
 def sampled_gaussian_pair_rdp(
     num_users: jax.Array, num_reports: jax.Array, gap: jax.Array, *, orders: Sequence[float], max_order: int = 256
 ) -> jax.Array:
-    """As `gaussian_pair_rdp`, exactly m of n users report, a uniform subset: rate m/n of the pair of m (spec S18)."""
+    """As `gaussian_pair_rdp`, exactly m of n users report, a uniform subset: rate m/n of the pair of m (CI-S18)."""
     top = max(3, min(max_order, math.floor(max(orders))))
     one = jnp.ones_like(gap)
     sums = pair_log_sums(gaussian_log_moments(gap, max_order=top), num_reports, one)
@@ -176,7 +176,7 @@ def sampled_gaussian_pair_rdp(
 
 
 def gaussian_pair_sandwich(num_users: jax.Array, gap: jax.Array, orders: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Closed lower and upper bounds on the divergences of `gaussian_pair_rdp` at q = 1, orders [A, 1] (spec S15).
+    """Closed lower and upper bounds on the divergences of `gaussian_pair_rdp` at q = 1, orders [A, 1] (CI-S15).
 
     max(a s/2 - log n, log(1 + C(a,2) (e^s - 1)/n)/(a-1)) <= R_a <= a s/2 (Corollary 1), s = gap^2.
     """

@@ -1,1 +1,41 @@
-"""Chen et al. 2024."""
+"""Statements of Chen et al. 2024, "Renyi Differential Privacy in the Shuffle Model: Enhanced Amplification Bounds".
+
+The divergence, trade-off function and Gaussian parameter of the clones pair answer questions about
+`jaxacct.Shuffled`; here is the rest: closed bounds on that divergence, and the paper's estimates, which are no bounds.
+"""
+
+from jaxacct.papers.chen._estimates import ORDER_LEVELS
+from jaxacct.papers.chen._formulas import (
+    laplace_scale,
+    limit_gdp,
+    limit_rdp,
+    order_level_rdp,
+    published_gdp,
+    published_local_epsilon,
+    published_rdp,
+)
+from jaxacct.papers.chen._statements import (
+    block_epoch_rdp,
+    cosh_sandwich_rdp,
+    laplace_rdp,
+    local_epsilon_for_slope,
+    moment_sandwich_rdp,
+    pair_masses,
+)
+
+__all__ = [
+    "ORDER_LEVELS",
+    "block_epoch_rdp",
+    "cosh_sandwich_rdp",
+    "laplace_rdp",
+    "laplace_scale",
+    "limit_gdp",
+    "limit_rdp",
+    "local_epsilon_for_slope",
+    "moment_sandwich_rdp",
+    "order_level_rdp",
+    "pair_masses",
+    "published_gdp",
+    "published_local_epsilon",
+    "published_rdp",
+]

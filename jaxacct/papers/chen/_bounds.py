@@ -1,10 +1,9 @@
-"""Chen et al., "Renyi Differential Privacy in the Shuffle Model: Enhanced Amplification Bounds", beside its exact pair.
+"""BOUND: what Chen et al. 2024 have beside the exact pair, closed two-sided bounds on it and what is built on it.
 
 The divergence of the pair itself, an upper bound for every shuffled protocol of local_epsilon-DP randomizers, is
-`divergence._clones_renyi.clones_rdp`. Here: closed two-sided bounds on it, what is built on it, and the paper's closed
-forms, which are estimates and no bounds (the functions called `asymptotic` and `published`). Replace-one adjacency,
-lanes [L], orders static; every pair is symmetric, so that there is one direction. Outside its domain an upper bound
-is inf, a lower one 0. s = tanh(local_epsilon/2), M = order - 1, and m - 1 ~ Bin(n - 1, p) throughout.
+`divergence.clones._renyi.clones_rdp`; the paper's closed forms, which are estimates, are in `_estimates`. Replace-one
+adjacency, lanes [L], orders static; every pair is symmetric, so that there is one direction. Outside its domain an
+upper bound is inf, a lower one 0. s = tanh(local_epsilon/2), M = order - 1, and m - 1 ~ Bin(n - 1, p) throughout.
 """
 
 from collections.abc import Sequence
@@ -21,16 +20,6 @@ from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 
 _SLACK = 2.0**-40  # of logarithms; their own errors are some 2^-46
 _NUM_HALVINGS = 50
-
-ORDER_LEVELS = {
-    "Erlingsson et al. 2019": (1.0, 6.0),
-    "Girgis et al. 2021": (1.0, 2.0),
-    "Feldman et al. 2022": (64.0, 1.0),
-    "Feldman et al. 2023": (64.0, 1.0),
-    "Chen et al. 2024": (2.0, 1.0),
-    "lower bound": (1.0, 1.0),
-}
-"""Table 1: (c, g) of c e^(g local_epsilon) order / n, by name. Orders of growth, no bounds: see `order_level_rdp`."""
 
 
 class PairMasses(NamedTuple):
@@ -104,13 +93,13 @@ def moment_sandwich_rdp(
 def cosh_sandwich_rdp(
     num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int
 ) -> Ends[jax.Array]:
-    """Lower and upper bounds [A, L] on the pair's Renyi divergences at orders > 1, one sum over the counts (spec S20).
+    """Lower and upper bounds [A, L] on the pair's Renyi divergences at orders > 1, one sum over the counts (CH-S20).
 
         e^(M D) between E H(2 M s) and E H(M local_epsilon),   H(k) = cosh(k/m)^m (1 + s tanh(k/m)),
 
     from 2 s x <= 2 atanh(s x) <= local_epsilon x on [0, 1], and E cosh(k x) = cosh(k/m)^m for x a mean of m signs.
-    The upper bound is attained at n = 1. Outside the window, which is `_clones.window_for`'s, H falls with m, and
-    Chernoff bounds the mass; where the window is too small, the upper bound is loose. Rounded outward by 2^-40.
+    The upper bound is attained at n = 1. Outside the window, which is `clones._profile.window_for`'s, H falls with m,
+    and Chernoff bounds the mass; where the window is too small, the upper bound is loose. Rounded outward by 2^-40.
     """
     known = _in_domain(num_reports, clone_prob, local_epsilon)
     n, p, local = (jnp.where(known, x, 1.0) for x in (num_reports, clone_prob, local_epsilon))
@@ -164,7 +153,7 @@ def block_epoch_rdp(
 def local_epsilon_for_slope(
     num_reports: jax.Array, num_epochs: jax.Array, slope: jax.Array, highest: jax.Array, *, orders: Sequence[float]
 ) -> jax.Array:
-    """Largest local epsilon [L] found in [0, highest] with num_epochs D <= slope order at all `orders` (spec S16).
+    """Largest local epsilon [L] found in [0, highest] with num_epochs D <= slope order at all `orders` (CH-S16).
 
     D from above, for randomizers without further structure (clone probability e^-local_epsilon); by halving.
     """
@@ -212,58 +201,3 @@ def _mean_rise(x: jax.Array) -> jax.Array:
     """(e^x - 1 - x) / x for 0 <= x, 0 at 0."""
     some = x > 1e-300
     return jnp.where(some, _excess(x) / jnp.where(some, x, 1.0), 0.0)
-
-
-def laplace_scale(clip: jax.Array, local_epsilon: jax.Array, num_blocks: jax.Array) -> jax.Array:
-    """2 clip / (local_epsilon num_blocks) [L]: Algorithm 1's noise, for one clipped gradient over num_blocks."""
-    return 2.0 * clip / (local_epsilon * num_blocks)
-
-
-def asymptotic_gdp(num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array) -> jax.Array:
-    """mu [L] = 2 s / sqrt(n p): an estimate, the pair's limit as n grows (Theorem 2, corrected); no bound."""
-    return 2.0 * jnp.tanh(0.5 * local_epsilon) / jnp.sqrt(num_reports * clone_prob)
-
-
-def asymptotic_rdp(
-    num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]
-) -> jax.Array:
-    """2 order s^2 / (n p) [A, L]: an estimate, the limit of the pair's divergence as n grows; no bound."""
-    return 0.5 * jnp.asarray(orders, jnp.float64)[:, None] * asymptotic_gdp(num_reports, clone_prob, local_epsilon) ** 2
-
-
-def published_gdp(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
-    """mu [L] = 2 e^(local_epsilon/2) / sqrt(n - 1), Theorem 2 as printed: an estimate, no bound; inf for n < 2.
-
-    The limit of another pair, whose Renyi divergences are infinite at every n.
-    """
-    valid = num_reports >= 2.0
-    return jnp.where(
-        valid, 2.0 * jnp.exp(0.5 * local_epsilon) / jnp.sqrt(jnp.where(valid, num_reports, 2.0) - 1.0), jnp.inf
-    )
-
-
-def published_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
-    """2 e^local_epsilon order / (n - 1) [A, L], Corollary 2 as printed: an estimate, no bound; inf for n < 2.
-
-    Claimed for every order >= 2 and every local epsilon; shuffled binary randomized response exceeds it for every
-    local epsilon above 2 sqrt 2 at large n and order n e^-local_epsilon / sqrt 2 (its reverse divergence is at least
-    local_epsilon - n log(1 + e^-local_epsilon) / M). For small ones it is coth(local_epsilon/2)^2 too large.
-    """
-    return 0.5 * jnp.asarray(orders, jnp.float64)[:, None] * published_gdp(num_reports, local_epsilon) ** 2
-
-
-def published_local_epsilon(num_reports: jax.Array, num_epochs: jax.Array, slope: jax.Array) -> jax.Array:
-    """log(slope (n - 1) / (2 num_epochs)) [L]: `published_rdp` inverted, an estimate; infeasible where negative."""
-    return jnp.log(0.5 * slope * (num_reports - 1.0) / num_epochs)
-
-
-def order_level_rdp(
-    num_reports: jax.Array, local_epsilon: jax.Array, *, name: str, orders: Sequence[float]
-) -> jax.Array:
-    """Table 1's orders of growth [A, L], for drawing: c e^(g local_epsilon) order / n of `ORDER_LEVELS`; no bounds.
-
-    Constants are the table's where it prints one, else 1; where each paper's bound holds is not stated.
-    """
-    constant, growth = ORDER_LEVELS[name]
-    rise = constant * jnp.exp(growth * local_epsilon) / num_reports
-    return jnp.asarray(orders, jnp.float64)[:, None] * rise

@@ -1,6 +1,6 @@
-"""The clones pair by blocks of counts: two-sided bounds that need no sum over every count.
+"""BOUND, from both sides, on the clones pair by blocks of counts, without a sum over every count.
 
-Feldman, McMillan and Talwar 2021, Appendix F, Algorithms 4 to 6, without their early exits (spec S4): given C clones
+Feldman, McMillan and Talwar 2021, Appendix F, Algorithms 4 to 6, without their early exits (CL-S4): given C clones
 the divergence does not rise with C, so that over the blocks [t S, t S + S) of C
 
     sum_t Pr[C in block] h(last C of block)  <=  delta  <=  sum_t Pr[C in block] h(first C of block),

@@ -1,7 +1,7 @@
-"""Earlier bounds on shuffling, to be drawn beside ours: "Hiding Among the Clones", section 7 and Figure 2 (spec S20).
+"""NOT A BOUND: earlier bounds on shuffling, recalled, to be drawn beside ours (CL-S13, CL-S20).
 
-Not used for any answer. Each function says whether it is a bound of a paper at hand, one that is only recalled (its
-statement was not checked against its source), or an estimate.
+"Hiding Among the Clones", section 7 and Figure 2. Not used for any answer. Each function says whether it is a bound of
+a paper at hand, one that is only recalled (its statement was not checked against its source), or an estimate.
 """
 
 import jax

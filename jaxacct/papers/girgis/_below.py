@@ -1,7 +1,7 @@
-"""What no bound for all eps-LDP randomizers can beat: Renyi divergences of three shuffled ones, from below.
+"""BOUND, from below: what no bound for all eps-LDP randomizers can beat, Renyi divergences of three shuffled ones.
 
-Girgis et al. 2021, Theorem 3 and Corollary 2; spec X4. Lower bounds on the worst shuffle of n eps-LDP reports,
-replace-one adjacency. A lower Renyi curve converted to (epsilon, delta) bounds nothing in either direction (spec 4.7).
+Girgis et al. 2021, Theorem 3 and Corollary 2; GI-X4. Lower bounds on the worst shuffle of n eps-LDP reports,
+replace-one adjacency. A lower Renyi curve converted to (epsilon, delta) bounds nothing in either direction.
 """
 
 from collections.abc import Sequence
@@ -10,14 +10,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxacct.divergence.response._renyi import LARGEST, response_renyi, response_window
+from jaxacct.divergence.response._renyi import LARGEST, response_window
+from jaxacct.papers.girgis._response import response_renyi
 from jaxacct.papers.girgis._ternary_response import ternary_response_renyi, ternary_window
 
 
 def response_lower_rdp(
     num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int, reverse: bool = False
 ) -> jax.Array:
-    """Theorem 3, equation (11), at real orders > 1 [A, L], rounded down; with `reverse` the other direction (spec X4).
+    """Theorem 3, equation (11), at real orders > 1 [A, L], rounded down; with `reverse` the other direction (GI-X4).
 
     The paper believes the former tight (Remark 7): the latter is above it for n >= 2, up to 18 times.
     """

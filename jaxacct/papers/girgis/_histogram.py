@@ -1,4 +1,4 @@
-"""Shuffled reports of a finite randomizer on known data: the exact law of their histogram (Girgis et al. 2021, S1).
+"""BOUND, from both sides: shuffled reports of a finite randomizer on known data, every histogram (GI-S1).
 
 The shuffled reports are their histogram h, whose law is Poisson-multinomial: one report after another,
 
@@ -45,7 +45,7 @@ def histogram_law(reports: NDArray[np.float64]) -> NDArray[np.float64]:
 def histogram_rdp(
     first: NDArray[np.float64], second: NDArray[np.float64], *, orders: Sequence[float]
 ) -> list[Ends[float]]:
-    """Bracket of D_a(first || second) for each real order > 1, between the histograms of two sets of reports [n, B].
+    """Ends of D_a(first || second) for each real order > 1, between the histograms of two sets of reports [n, B].
 
     One direction of one pair of data sets: from below, a lower bound for the mechanism. The rounding of
     (a - 1) D = log sum P^a Q^(1-a), 2^-50 a (n B + |log r|) or so, is booked; it is absolute, so that small divergences

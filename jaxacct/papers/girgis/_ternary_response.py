@@ -1,6 +1,6 @@
-"""Renyi divergence of shuffled ternary randomized response, all other records at the third value: lower bound.
+"""BOUND, from below: Renyi divergence of shuffled ternary randomized response, all other records at the third value.
 
-Values 1 against 2 among n - 1 threes (spec X4). With b = 1/(E + 2), h ~ Multinomial(n; b, b, E b) and
+Values 1 against 2 among n - 1 threes (GI-X4). With b = 1/(E + 2), h ~ Multinomial(n; b, b, E b) and
 
     A = (E h1 + h2 + h3/E)/n,   B = (h1 + E h2 + h3/E)/n,   E A = E B = 1:
 

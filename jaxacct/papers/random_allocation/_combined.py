@@ -1,6 +1,6 @@
-"""The best of the published bounds on random allocation: "our methods combined" in the paper's figures.
+"""BOUND, from above: the best of the published bounds on random allocation, "our methods combined" in its figures.
 
-Feldman and Shenfeld 2025, "Privacy amplification by random allocation"; spec S16.
+Feldman and Shenfeld 2025, "Privacy amplification by random allocation"; RA-S16.
 """
 
 from typing import Any
@@ -11,15 +11,15 @@ import jax.numpy as jnp
 from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Direction
 from jaxacct._validate import check_delta, check_epsilon
-from jaxacct.bounds.allocation._by_poisson import azuma_tail
 from jaxacct.bounds.allocation._decomposition import decomposition_delta, decomposition_epsilon
 from jaxacct.bounds.allocation._posterior_rate import truncated_delta, truncated_epsilon
-from jaxacct.bounds.allocation._recursive import tied_tail
 from jaxacct.bounds.allocation._renyi import closed_form_add_epsilon, closed_form_add_log_delta, direct_remove_rdp, uses
 from jaxacct.bounds.gaussian import unamplified_epsilon, unamplified_log_delta
-from jaxacct.bounds.poisson._profile import runs_of
 from jaxacct.conversion import delta_from_log, epsilon_from_rdp, log_delta_from_rdp
 from jaxacct.mechanisms import Gaussian, RandomAllocation
+from jaxacct.papers._asking import direction_of, run_of
+from jaxacct.papers.random_allocation._recursive import tied_tail
+from jaxacct.papers.random_allocation._truncated_poisson import azuma_tail
 
 _ORDERS = tuple(float(a) for a in range(2, 257))
 
@@ -63,20 +63,31 @@ def _paper_rate(mechanism: RandomAllocation) -> float | None:
 
 
 def combined_delta(mechanism: RandomAllocation, epsilon: float, direction: Direction) -> float:
-    """delta at `epsilon`, the least of the paper's upper bounds in one direction:
+    """delta at `epsilon`, the least of the paper's upper bounds in one direction, "our methods combined" (RA-S16):
 
     unamplified; Theorem 4.1 (with sinh); Theorem 4.2; Theorem 4.6 at rate 1/t, where k = E = 1; Corollary 4.10, by
-    Renyi divergences of order 2 to 256 (remove) or in closed form (add). The public guarantee is the larger of the two
-    directions, each bounded first. Gaussian noise, any k, E; concrete scalars.
+    Renyi divergences of order 2 to 256 (remove) or in closed form (add). Upper bound; the guarantee is the larger of
+    the two directions, each bounded first. Any k and E.
+
+    Args:
+      mechanism: RandomAllocation with concrete scalar fields.
+      epsilon: >= 0.
+      direction: of add/remove adjacency.
+
+    Returns:
+      float, delta in [0, 1].
+
+    Raises:
+      ValueError: if an argument is out of range.
 
     >>> import jaxacct as ja
-    >>> from jaxacct.papers.random_allocation._combined import combined_delta
+    >>> from jaxacct.papers import random_allocation
     >>> run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100)
-    >>> round(combined_delta(run, 0.5, ja.Direction.REMOVE), 4)
+    >>> round(random_allocation.combined_delta(run, 0.5, ja.Direction.REMOVE), 4)
     0.0015
     """
     check_epsilon("epsilon", epsilon)
-    runs_of(mechanism)  # concrete, or an error
+    run_of(mechanism), direction_of(direction)
     tails = (azuma_tail, tied_tail)
     values = [truncated_delta(mechanism, epsilon, direction, tail_bound=tail) for tail in tails]
     if (rate := _paper_rate(mechanism)) is not None:
@@ -87,16 +98,29 @@ def combined_delta(mechanism: RandomAllocation, epsilon: float, direction: Direc
 
 
 def combined_epsilon(mechanism: RandomAllocation, delta: float, direction: Direction) -> float:
-    """epsilon at `delta`, the least of the paper's upper bounds in one direction; see `combined_delta`.
+    """epsilon at `delta`, the least of the paper's upper bounds in one direction; see `combined_delta` (RA-S16).
+
+    Upper bound.
+
+    Args:
+      mechanism: RandomAllocation with concrete scalar fields.
+      delta: in (0, 1).
+      direction: of add/remove adjacency.
+
+    Returns:
+      float, epsilon; inf where the bound gives none.
+
+    Raises:
+      ValueError: if an argument is out of range.
 
     >>> import jaxacct as ja
-    >>> from jaxacct.papers.random_allocation._combined import combined_epsilon
+    >>> from jaxacct.papers import random_allocation
     >>> run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100)
-    >>> round(combined_epsilon(run, 1e-6, ja.Direction.REMOVE), 2)
+    >>> round(random_allocation.combined_epsilon(run, 1e-6, ja.Direction.REMOVE), 2)
     1.32
     """
     check_delta("delta", delta)
-    runs_of(mechanism)  # concrete, or an error
+    run_of(mechanism), direction_of(direction)
     tails = (azuma_tail, tied_tail)
     values = [truncated_epsilon(mechanism, delta, direction, tail_bound=tail) for tail in tails]
     if (rate := _paper_rate(mechanism)) is not None:

@@ -1,4 +1,4 @@
-"""Pairs of distributions on a finite set, on the host."""
+"""NOT A BOUND: moments of likelihood ratios on a finite set, on the host, for Theorem 4.8 (RA-S12)."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""True k-out-of-t random allocation with Gaussian noise for two to four steps: the profile, bracketed, both directions.
+"""BOUND, from both sides, on the profile of true k-out-of-t allocation with Gaussian noise in two to four steps.
 
 X = e_k(Y_1, .., Y_t) / C(t, k), e_k the elementary symmetric polynomial (Feldman and Shenfeld 2025, Theorem 3.1), is
 linear in each Y_i, so that
@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from jaxacct._precision import HostProgram
 from jaxacct._types import Direction, Ends
-from jaxacct.bounds.poisson._profile import concrete_base, runs_of
+from jaxacct.bounds.poisson._profile import concrete_base
 from jaxacct.mechanisms import Gaussian, RandomAllocation
+from jaxacct.papers._asking import direction_of, non_negative, number, run_of
 
 _MAX_STEPS = 4
 _NUM_POINTS = 2**21  # of the product of lattices
@@ -43,18 +44,34 @@ def has_few_steps(mechanism: Any) -> bool:
 
 
 def few_steps_delta(mechanism: RandomAllocation, epsilon: float, direction: Direction) -> Ends[float]:
-    """Bracket of delta at `epsilon` >= 0; (0, 1) where `has_few_steps` says no, and below sigma = 0.25.
+    """delta of true k-out-of-t allocation in two to four steps, bracketed: ours (RA-S3, RA-S4).
 
-    Width relative to delta: some 3e-6 for two steps, 4e-5 for three, 1e-2 for four.
+        remove: E_Q (X - e^eps)_+,   add: e^eps E_Q (e^-eps - X)_+,   X = e_k(Y_1, .., Y_t) / C(t, k),
+
+    upper and lower bounds by spreading each Y to the ends of cells, and by contracting it to their means. Width
+    relative to delta: some 3e-6 for two steps, 4e-5 for three, 1e-2 for four. (0, 1) unless it is one epoch of Gaussian
+    noise of at least 0.25 in 2 to 4 steps.
+
+    Args:
+      mechanism: RandomAllocation with concrete scalar fields.
+      epsilon: >= 0.
+      direction: of add/remove adjacency.
+
+    Returns:
+      Ends of floats, delta.
+
+    Raises:
+      ValueError: if an argument is out of range.
 
     >>> import jaxacct as ja
-    >>> from jaxacct.papers.random_allocation._few_steps import few_steps_delta
+    >>> from jaxacct.papers import random_allocation
     >>> run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=3, num_selected=2)
-    >>> ends = few_steps_delta(run, 0.5, ja.Direction.REMOVE)
+    >>> ends = random_allocation.few_steps_delta(run, 0.5, ja.Direction.REMOVE)
     >>> round(ends.lower, 4), round(ends.upper, 4)
     (0.3157, 0.3157)
     """
-    runs_of(mechanism)  # concrete, or an error
+    epsilon = float(non_negative("epsilon", number("epsilon", epsilon)))
+    run_of(mechanism), direction_of(direction)
     base = concrete_base(mechanism)
     if not (has_few_steps(mechanism) and base.noise_multiplier >= _LEAST_NOISE):
         return Ends(0.0, 1.0)

@@ -1,11 +1,11 @@
-"""True k-out-of-t random allocation with Gaussian noise, without a reduction: Renyi divergences of low whole orders.
+"""BOUND, from above and exact: low whole Renyi orders of true k-out-of-t allocation with Gaussian noise, unreduced.
 
 Add/remove adjacency, remove direction. E_Q X^a counts the overlaps of a independent uniform k-subsets I_1, .., I_a of
 the t steps: a step that lies in c of them contributes E_Q Y^c = q^{c(c-1)/2}, q = e^{1/sigma^2}, so that
 
     E_Q X^a = E q^{sum_{i<j} |I_i & I_j|}
 
-(Feldman and Shenfeld 2025, Theorem 3.1; spec S4). At order 2 this is what `overlap_remove_rdp` sums. Orders 2 and 3 by
+(Feldman and Shenfeld 2025, Theorem 3.1; RA-S4). At order 2 this is what `overlap_remove_rdp` sums. Orders 2 and 3 by
 the law of the overlaps; beyond, for small k, as a coefficient of a polynomial in one variable for each subset:
 
     E_Q X^a = [z_1^k .. z_a^k] (sum_{S of 1..a} q^{|S|(|S|-1)/2} z^S)^t / C(t, k)^a.
@@ -16,8 +16,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct.bounds.poisson._profile import concrete_base, runs_of
+from jaxacct.bounds.poisson._profile import concrete_base
 from jaxacct.mechanisms import Gaussian, RandomAllocation
+from jaxacct.papers._asking import run_of, whole
 from jaxacct.special import up
 
 _MAX_SELECTED = 256
@@ -27,23 +28,36 @@ Real = NDArray[np.float64]
 
 
 def exact_overlap_rdp(mechanism: RandomAllocation, *, order: int) -> float:
-    """Renyi divergence of a whole order >= 2 of the epochs' composition, remove direction: exact, rounded up.
+    """Renyi divergence of true k-out-of-t allocation at a whole order, remove direction, exactly: ours (RA-S4).
 
-    Gaussian noise, 1 <= k <= t, k <= 256, and from order 4 on (k + 1)^order <= 4096; inf elsewhere. Never above the
-    reduction to 1-out-of-(t/k) (Feldman and Shenfeld 2025, Lemma 3.2). All terms are positive. What rounding can do
-    is added: at orders 2 and 3, where E q^J - 1 is summed, some 1e-16 k log t relative at a cost of O(k^2) in vectors
-    of k; beyond, 2e-16 t (k + 1)^order absolute.
+        log E q^(sum_{i<j} |I_i & I_j|) / (a - 1),   q = e^{1/sigma^2},  I_1, .., I_a independent uniform k-subsets,
+
+    times the epochs. Upper bound: exact, rounded up. Gaussian noise, 1 <= k <= t, k <= 256, and from order 4 on (k +
+    1)^order <= 4096; inf elsewhere. Never above the reduction to 1-out-of-(t/k) (Lemma 3.2). All terms are positive.
+    What rounding can do is added: at orders 2 and 3, where E q^J - 1 is summed, some 1e-16 k log t relative at a cost
+    of O(k^2) in vectors of k; beyond, 2e-16 t (k + 1)^order absolute.
+
+    Args:
+      mechanism: RandomAllocation with concrete scalar fields.
+      order: a, whole number >= 2.
+
+    Returns:
+      float, nats.
+
+    Raises:
+      ValueError: if an argument is out of range.
 
     >>> import jaxacct as ja
-    >>> from jaxacct.papers.random_allocation._overlap_exact import exact_overlap_rdp
+    >>> from jaxacct.papers import random_allocation
     >>> run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=10, num_selected=3)
-    >>> round(exact_overlap_rdp(run, order=3), 9)
+    >>> round(random_allocation.exact_overlap_rdp(run, order=3), 9)
     1.802443836
     """
-    runs_of(mechanism)  # concrete, or an error
+    run_of(mechanism)
+    order = whole("order", order, least=2)
     base = concrete_base(mechanism)
     t, k, epochs = (int(x) for x in (mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs))
-    if base.signature() != (Gaussian,) or order < 2 or k > _MAX_SELECTED:
+    if base.signature() != (Gaussian,) or k > _MAX_SELECTED:
         return math.inf
     s2 = base.noise_multiplier**-2.0
     if order > 3:

@@ -1,53 +1,81 @@
-"""Tails of the posterior rate of random allocation, for `truncated_delta` and `truncated_epsilon`.
+"""BOUND, from above, on random allocation by Poisson sampling at a capped rate, and on how often the cap is exceeded.
 
-Feldman and Shenfeld 2025, Theorem 4.1 and Corollary 4.5, and a sharper tail of ours (spec X6). With W_j the
-likelihood ratio of step j under Q, the rate of 1-out-of-n exceeds eta when the martingale S_i = sum_{j <= i} (1 - W_j)
-exceeds n - 1/eta at some i < n. Under the distribution with the record it does so n eta times less often.
+Feldman and Shenfeld 2025, Theorem 4.1 (RA-S7) and Corollary 4.5 (RA-S9), and a sharper tail of ours (RA-X6).
+`bounds.allocation._posterior_rate` has the scheme, Lemma 4.3, and the notation.
 """
 
 import enum
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from jaxacct._types import Direction
 from jaxacct._validate import check_delta, check_epsilon, check_positive
-from jaxacct.bounds.allocation._posterior_rate import Tail
-from jaxacct.bounds.bases import law, spread
+from jaxacct.bounds.allocation._posterior_rate import (
+    LAW_TAIL,
+    Tail,
+    doob_exponent,
+    doob_log_moment,
+    doob_log_moments,
+    law_step,
+)
+from jaxacct.bounds.bases import law
 from jaxacct.bounds.bases._base import pld_of_law
 from jaxacct.bounds.poisson._profile import Steps, concrete_base, poisson_pld, runs_of
 from jaxacct.curves._from_profile import profile_of
 from jaxacct.divergence.lattice._ratio import Side
 from jaxacct.mechanisms import Gaussian, RandomAllocation
+from jaxacct.papers._asking import direction_of, positive, probability, run_of, whole
 from jaxacct.special import down, up
 
-_LAW_STEP = 2.0**-11
-_LAW_TAIL = 1e-30
-_NUM_THETAS, _NUM_REFINED = 300, 20
+_NUM_REFINED = 20
+
+
 _LOCAL_EPSILONS = tuple(float(x) for x in np.geomspace(1e-4, 100.0, 400))
 
 
 class Width(enum.Enum):
-    """What Theorem 4.1 takes half the width of [e^-eps0, e^eps0] to be, and its price for delta0."""
+    """What Theorem 4.1 takes half the width of [e^-eps0, e^eps0] to be, and its price for delta0 (RA-S7, RA-T2).
+
+    >>> from jaxacct.papers import random_allocation
+    >>> random_allocation.Width.SINH.value
+    'as proved'
+    """
 
     COSH = "as printed"
     SINH = "as proved"
 
 
 def truncation_rate(num_steps: int, local_epsilon: float, tail_mass: float, width: Width) -> float:
-    """The rate eta of Theorem 4.1, rounded up:
+    """The rate eta at which Theorem 4.1 caps the posterior rate, rounded up (RA-S7):
 
         gamma = min(1, c(eps0) sqrt((2/t) log(1/delta'))),    eta = min(1, 1/(t (1 - gamma))).
 
-    The theorem prints c = cosh; its proof gives c = sinh, smaller: likelihood ratios lie within [e^-eps0, e^eps0],
-    2 sinh(eps0) wide (spec T2). Both valid. From c sqrt(..) >= 1 - 1/t on eta is 1.
+    A rate, any of which is valid: the bound on delta is `truncated_poisson_delta`. The theorem prints c = cosh; its
+    proof gives c = sinh, smaller: likelihood ratios lie within [e^-eps0, e^eps0], 2 sinh(eps0) wide (RA-T2). From c
+    sqrt(..) >= 1 - 1/t on eta is 1.
 
-    >>> from jaxacct.bounds.allocation._by_poisson import Width, truncation_rate
-    >>> [round(truncation_rate(1000, 0.1, 1e-10, width), 6) for width in Width]
+    Args:
+      num_steps: t, whole number >= 1.
+      local_epsilon: eps0 > 0, of one step.
+      tail_mass: delta' in (0, 1).
+      width: which c.
+
+    Returns:
+      float in [1/t, 1].
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import random_allocation
+    >>> [round(random_allocation.truncation_rate(1000, 0.1, 1e-10, width), 6) for width in random_allocation.Width]
     [0.001275, 0.001022]
     """
+    num_steps = whole("num_steps", num_steps)
+    if not isinstance(width, Width):
+        raise ValueError(f"width={width!r} must be a Width")
     check_positive("local_epsilon", local_epsilon)
     check_delta("tail_mass", tail_mass)
     half = _log_half_width(local_epsilon, width) + 0.5 * math.log(-2.0 * math.log(tail_mass) / num_steps)
@@ -62,30 +90,10 @@ def _log_half_width(local_epsilon: Any, width: Width) -> Any:
     return local_epsilon + inner - math.log(2.0)
 
 
-def _law_step(base: Any) -> float:
-    return _LAW_STEP * max(1.0, math.sqrt(math.log1p(spread(base))))
-
-
-class _Law(NamedTuple):
-    """A mean-preserving spread of W under Q, with `zero` more mass at 0; P holds `infinite` where Q holds nothing."""
-
-    w: np.ndarray
-    masses: np.ndarray
-    zero: float
-    infinite: float
-
-
-@functools.lru_cache(maxsize=16)
-def _law(base: Any) -> _Law:
-    made = law(base, 1.0, _law_step(base), Side.UPPER, _LAW_TAIL)
-    remove, add = (pld_of_law(made, direction) for direction in (Direction.REMOVE, Direction.ADD))
-    return _Law(np.exp(-add.losses), add.masses, add.infinite_mass, remove.infinite_mass)
-
-
 @functools.lru_cache(maxsize=16)
 def _local_delta(base: Any) -> np.ndarray:
     """delta0 at each of `_LOCAL_EPSILONS`, the larger of both directions."""
-    made = law(base, 1.0, _law_step(base), Side.UPPER, _LAW_TAIL)
+    made = law(base, 1.0, law_step(base), Side.UPPER, LAW_TAIL)
     eps = np.asarray(_LOCAL_EPSILONS)
     return np.maximum(*(profile_of(pld_of_law(made, direction))(eps) for direction in Direction))
 
@@ -119,73 +127,71 @@ def azuma_tail(base: Any, direction: Direction, *, width: Width = Width.SINH) ->
     return tail
 
 
-def _log_moment(base: Any, theta: float) -> float:
-    """log E_Q e^{theta (1 - W)}, upper bound: a convex function of W, which a spread makes larger.
-
-    E e^x = 1 + E x + E (e^x - 1 - x), and E x = theta E (1 - W) is the mass that P holds where Q holds nothing.
-    """
-    law = _law(base)
-    x = theta * (1.0 - law.w)
-    convex = float(law.masses @ (np.expm1(x) - x)) + law.zero * (math.expm1(theta) - theta)
-    rounding = 2.0**-46 * (float(law.masses @ np.abs(x)) + law.zero * theta) + 2.0**-52 * (64 + x.shape[0]) * convex
-    return up(math.log1p(convex + theta * law.infinite + rounding), 8)
-
-
-@functools.lru_cache(maxsize=16)
-def _log_moments(base: Any) -> tuple[np.ndarray, np.ndarray]:
-    thetas = np.geomspace(1e-7, 500.0, _NUM_THETAS)
-    return thetas, np.asarray([_log_moment(base, float(theta)) for theta in thetas])
-
-
-def _exponent(num_steps: int, rate: float, thetas: Any, log_moments: Any) -> Any:
-    """Doob's exponent at each theta, rounded up."""
-    threshold = num_steps - 1.0 / rate - 2.0**-50 * num_steps
-    rise, fall = (num_steps - 1.0) * log_moments, thetas * max(threshold, 0.0)
-    return rise - fall + 2.0**-50 * (rise + fall)
-
-
 def doob_log_tail(base: Any, num_steps: int, rate: float) -> float:
-    """log of a bound on Q(rate of 1-out-of-n ever exceeds `rate`), from Doob's inequality for e^{theta S_i} (spec X6):
+    """log of a bound on Q(rate of 1-out-of-n ever exceeds `rate`), from Doob's inequality: ours (RA-X6).
 
-        inf_{theta > 0}  -theta (n - 1/eta) + (n - 1) log E_Q e^{theta (1 - W)}.
+        inf_{theta > 0}  -theta (n - 1/eta) + (n - 1) log E_Q e^{theta (1 - W)},
 
-    No eps0 and no delta0: far below Theorem 4.1 for Gaussian noise. Upper bound, for any release with a privacy loss
-    distribution; 0 for rates up to 1/n. Some 1e-7 relative above the infimum (the law is a spread one).
+    W the likelihood ratio of one step. Upper bound, for any release with a privacy loss distribution; in the remove
+    direction n eta times less. No eps0 and no delta0: far below Theorem 4.1 for Gaussian noise. 0 for rates up to 1/n.
+    Some 1e-7 relative above the infimum (the law is a spread one).
+
+    Args:
+      base: what one step releases, as `jaxacct.Gaussian`.
+      num_steps: n, whole number >= 2.
+      rate: eta in (0, 1].
+
+    Returns:
+      float <= 0.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.papers import random_allocation
+    >>> round(random_allocation.doob_log_tail(ja.Gaussian(1.0), 1000, 0.0013), 4)
+    -22.1524
     """
-    thetas, moments = _log_moments(base)
-    values = _exponent(num_steps, rate, thetas, moments)
+    num_steps, rate = whole("num_steps", num_steps, least=2), float(positive("rate", probability("rate", rate)))
+    thetas, moments = doob_log_moments(base)
+    values = doob_exponent(num_steps, rate, thetas, moments)
     at = int(np.argmin(values))
     best = float(values[at])
-    low, high = (math.log(float(thetas[i])) for i in (max(at - 1, 0), min(at + 1, _NUM_THETAS - 1)))
+    low, high = (math.log(float(thetas[i])) for i in (max(at - 1, 0), min(at + 1, len(thetas) - 1)))
     for _ in range(_NUM_REFINED):  # golden section on a convex function: any theta is valid
         a, b = high - 0.618 * (high - low), low + 0.618 * (high - low)
-        at_a, at_b = (_exponent(num_steps, rate, math.exp(x), _log_moment(base, math.exp(x))) for x in (a, b))
+        at_a, at_b = (doob_exponent(num_steps, rate, math.exp(x), doob_log_moment(base, math.exp(x))) for x in (a, b))
         best = min(best, at_a, at_b)
         low, high = (low, b) if at_a < at_b else (a, high)
     return min(0.0, best)
 
 
-def doob_tail(base: Any, direction: Direction) -> Tail:
-    """`doob_log_tail` at the best of some thetas, and 1/(n eta) of it in the remove direction."""
-    thetas, moments = _log_moments(base)
-
-    def tail(num_steps: int, rate: float, epsilon: float) -> float:
-        log_add = float(np.min(_exponent(num_steps, rate, thetas, moments)))
-        if direction is Direction.REMOVE:
-            log_add += 2.0**-48 - math.log(max(1.0, num_steps * rate))
-        return min(0.0, log_add)
-
-    return tail
-
-
 def large_noise_delta(mechanism: RandomAllocation, epsilon: float, direction: Direction) -> float:
-    """delta at `epsilon`, upper bound, by Corollary 4.5:
+    """delta at `epsilon` for large noise, Corollary 4.5 (RA-S9):
 
         delta_A(eps) <= delta_{Poisson, rate 2k/t over t steps}(eps) + 2 delta'
 
     for every delta' with sigma > 8 max(sqrt(log(t/delta')), sqrt(k/t) log(t/delta')), here the least; E epochs compose.
-    Gaussian noise, both directions, k dividing t. 1 where sigma is too small for any delta' < 1/2.
+    Upper bound, both directions, Gaussian noise, k dividing t. 1 where sigma is too small for any delta' < 1/2.
+
+    Args:
+      mechanism: RandomAllocation with concrete scalar fields and Gaussian noise.
+      epsilon: >= 0.
+      direction: of add/remove adjacency.
+
+    Returns:
+      float, delta in [0, 1].
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.papers import random_allocation
+    >>> run = ja.RandomAllocation(ja.Gaussian(50.0), num_steps=1000)
+    >>> f"{random_allocation.large_noise_delta(run, 0.01, ja.Direction.REMOVE):.4g}"
+    '2.17e-14'
     """
+    run_of(mechanism), direction_of(direction)
     check_epsilon("epsilon", epsilon)
     ((steps, num_runs), *others) = runs_of(mechanism)
     base = concrete_base(mechanism)

@@ -1,0 +1,157 @@
+"""How the statements of the papers are asked: concrete numbers in, float64 out, whatever the user's settings.
+
+Each function here checks one argument, under the name that an error shows, and returns it as float64.
+"""
+
+import math
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from jaxacct._precision import is_traced
+from jaxacct._types import Direction, Ends
+from jaxacct._validate import (
+    check_count,
+    check_delta,
+    check_epsilon,
+    check_orders,
+    check_positive,
+    check_probability,
+    checked_array,
+)
+from jaxacct.bounds.poisson._profile import runs_of
+from jaxacct.mechanisms import RandomAllocation
+from jaxacct.mechanisms._base import check_kind
+
+Real = NDArray[np.float64]
+Floats: TypeAlias = float | Real
+"""A float for scalar arguments; for arrays, which broadcast, float64 with their axes first."""
+
+
+Bracket: TypeAlias = Ends[Floats]
+"""Two numbers, or arrays of them, with the truth between."""
+
+
+class Guarantee(NamedTuple):
+    """(epsilon, delta)."""
+
+    epsilon: Floats
+    delta: Floats
+
+
+def plain(values: Any) -> Any:
+    """A float of a single number, else float64."""
+    array = np.asarray(values, np.float64)
+    return array if array.ndim else float(array)
+
+
+def _concrete(name: str, value: ArrayLike) -> Real:
+    if is_traced(value):
+        raise ValueError(f"{name} must be concrete numbers: a statement of a paper cannot be asked inside jit or grad")
+    return checked_array(name, value).astype(np.float64)
+
+
+def counts(name: str, value: ArrayLike, *, least: int = 1) -> Real:
+    """Whole numbers >= `least`, at most 2^53."""
+    array = _concrete(name, value)
+    check_count(name, array)
+    if np.any(array < least):
+        raise ValueError(f"{name}={value!r} must be >= {least}")
+    return array
+
+
+def whole(name: str, value: ArrayLike, *, least: int = 1) -> int:
+    """One whole number >= `least`, at most 2^53."""
+    array = _concrete(name, value)
+    if array.ndim:
+        raise ValueError(f"{name}={value!r} must be one whole number")
+    if not (least <= array <= 2.0**53 and array == np.floor(array)):
+        raise ValueError(f"{name}={value!r} must be a whole number >= {least}")
+    return int(array)
+
+
+def positive(name: str, value: ArrayLike) -> Real:
+    """In (0, inf)."""
+    array = _concrete(name, value)
+    check_positive(name, array)
+    return array
+
+
+def non_negative(name: str, value: ArrayLike) -> Real:
+    """In [0, inf)."""
+    array = _concrete(name, value)
+    check_epsilon(name, array)
+    return array
+
+
+def probability(name: str, value: ArrayLike) -> Real:
+    """In [0, 1]."""
+    array = _concrete(name, value)
+    check_probability(name, array)
+    return array
+
+
+def inner_probability(name: str, value: ArrayLike) -> Real:
+    """In (0, 1), as a target delta."""
+    array = _concrete(name, value)
+    check_delta(name, array)
+    return array
+
+
+def number(name: str, value: ArrayLike) -> float:
+    """One number that is not nan, inf included."""
+    array = _concrete(name, value)
+    if array.ndim or np.isnan(array):
+        raise ValueError(f"{name}={value!r} must be one number")
+    return float(array)
+
+
+def orders_of(value: ArrayLike, *, name: str = "orders") -> tuple[float, ...]:
+    """Real Renyi orders > 1."""
+    return tuple(float(a) for a in check_orders(name, value))
+
+
+def whole_orders(value: ArrayLike, *, name: str = "orders") -> tuple[int, ...]:
+    """Whole Renyi orders >= 2."""
+    orders = orders_of(value, name=name)
+    for a in orders:
+        if not a.is_integer():
+            raise ValueError(f"{name}={a} must be a whole number >= 2: the statement holds at whole orders only")
+    return tuple(int(a) for a in orders)
+
+
+def curve(name: str, value: ArrayLike) -> Real:
+    """Renyi divergences [A] or [A, ..], each >= 0 and not nan."""
+    array = np.atleast_1d(_concrete(name, value))
+    if not np.all(array >= 0):
+        raise ValueError(f"{name}={value!r} must be >= 0")
+    return array
+
+
+def law(name: str, value: ArrayLike) -> Real:
+    """Probabilities [n] that add up to 1, to 1e-9."""
+    array = _concrete(name, value)
+    if array.ndim != 1 or array.size == 0 or not (np.all(array >= 0) and abs(math.fsum(array) - 1.0) < 1e-9):
+        raise ValueError(f"{name}={value!r} must be a row of probabilities that add up to 1")
+    return array
+
+
+def direction_of(value: Direction) -> Direction:
+    """One direction of add/remove adjacency."""
+    if not isinstance(value, Direction):
+        raise ValueError(f"direction={value!r} must be a jaxacct.Direction")
+    return value
+
+
+def run_of(value: RandomAllocation) -> RandomAllocation:
+    """Random allocation with concrete scalar fields."""
+    check_kind(value, RandomAllocation)
+    runs_of(value)  # raises where a field is traced or an array
+    return value
+
+
+def log_of(values: Real) -> Real:
+    """Logarithms, -inf at 0."""
+    with np.errstate(divide="ignore"):
+        return np.log(values)

@@ -1,0 +1,250 @@
+"""NOT A BOUND: statements of the check-in paper as printed, for reproducing its tables and figures only.
+
+Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins". Approaches 1 and 2 rest on Lemma 1 read as
+an upper bound; binary randomized response lies above several cells of Table 2. docs/papers/check_ins.md has the rest.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from jaxacct._precision import Kernel
+from jaxacct.papers._asking import (
+    Floats,
+    Guarantee,
+    Real,
+    counts,
+    inner_probability,
+    non_negative,
+    orders_of,
+    plain,
+    positive,
+    probability,
+    whole,
+)
+from jaxacct.papers.check_ins import _published as lanes
+
+_shuffling = Kernel(lambda *args: tuple(lanes.published_shuffling(*args)))
+_first_cut = Kernel(lambda *args: tuple(lanes.published_first_cut(*args)))
+_first = Kernel(lanes.published_approach_1, lane_bytes=2**26)
+_second = Kernel(lanes.published_approach_2, lane_bytes=2**26)
+_distributed = Kernel(lanes.published_distributed_rdp, lane_bytes=2**24)
+_subsampled = Kernel(lanes.published_subsampled_gaussian_rdp, lane_bytes=2**22)
+
+
+def _local(local_epsilon: ArrayLike, delta1: ArrayLike, local_delta: ArrayLike) -> tuple[Real, Real, Real]:
+    return (
+        non_negative("local_epsilon", local_epsilon),
+        inner_probability("delta1", delta1),
+        probability("local_delta", local_delta),
+    )
+
+
+def _most(num_users: Real, most_reports: int | None) -> int:
+    """How many numbers of reports are summed."""
+    return int(np.max(num_users)) if most_reports is None else whole("most_reports", most_reports)
+
+
+def published_shuffling(
+    num_reports: ArrayLike, local_epsilon: ArrayLike, *, delta1: ArrayLike, local_delta: ArrayLike = 0.0
+) -> Guarantee:
+    """(epsilon, delta) of Lemma 3 under its own condition, 16 E log(2/delta1) <= k, which needs log 4 (CI-S5).
+
+    Formula value; else, or without gain, (eps0, delta0). Certified instead: `shuffled_guarantee`.
+
+    Args:
+      num_reports: k, whole number >= 1.
+      local_epsilon: eps0 >= 0.
+      delta1: in (0, 1).
+      local_delta: delta0 in [0, 1].
+
+    Returns:
+      Guarantee of floats, or of float64 of the arguments' common shape.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import check_ins
+    >>> round(check_ins.published_shuffling(2000, 2.0, delta1=1e-4).epsilon, 4)
+    0.8011
+    """
+    found = _shuffling(counts("num_reports", num_reports), *_local(local_epsilon, delta1, local_delta))
+    return Guarantee(*(plain(x) for x in found))
+
+
+def published_theorem1(
+    num_users: ArrayLike,
+    cap: ArrayLike,
+    local_epsilon: ArrayLike,
+    *,
+    delta1: ArrayLike,
+    beta: ArrayLike,
+    local_delta: ArrayLike = 0.0,
+) -> Guarantee:
+    """(epsilon, delta) of Theorem 1 as printed: (E-1)/E for (E-1)/(E+1), the sampled epsilon in delta (CI-S8).
+
+    Formula value: epsilon is loose, delta too small, and small numbers of reports are overlooked. Certified instead:
+    `theorem1_guarantee`.
+
+    Args:
+      num_users: n, whole number >= 1.
+      cap: l, whole number >= 1.
+      local_epsilon: eps0 >= 0.
+      delta1: in (0, 1).
+      beta: P[Bin(n, q) >= l] in [0, 1], see `binomial_upper_tail`.
+      local_delta: delta0 in [0, 1].
+
+    Returns:
+      Guarantee of floats, or of float64 of the arguments' common shape.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import check_ins
+    >>> round(check_ins.published_theorem1(60_000, 3000, 2.0, delta1=1e-4, beta=0.0).epsilon, 5)
+    0.05518
+    """
+    n, most = counts("num_users", num_users), counts("cap", cap)
+    found = _first_cut(n, most, *_local(local_epsilon, delta1, local_delta), probability("beta", beta))
+    return Guarantee(*(plain(x) for x in found))
+
+
+def published_approach1_rdp(
+    num_users: ArrayLike,
+    check_in_prob: ArrayLike,
+    local_epsilon: ArrayLike,
+    *,
+    delta1: ArrayLike,
+    max_order: int,
+    local_delta: ArrayLike = 0.0,
+    most_reports: int | None = None,
+) -> Floats:
+    """Renyi divergences of Approach 1, false as bounds: Lemma 3, Lemma 1 as printed, Theorem 2; orders 2..A (CI-S11).
+
+    Formula value. Certified instead: `approximate_rdp`, or `jaxacct.rdp` of `CheckIn`.
+
+    Args:
+      num_users: n, whole number >= 1.
+      check_in_prob: q in (0, 1).
+      local_epsilon: eps0 >= 0.
+      delta1: in (0, 1).
+      max_order: A, whole number >= 2.
+      local_delta: delta0 in [0, 1].
+      most_reports: how many numbers of reports are summed; None for all.
+
+    Returns:
+      float64 [.., A - 1], nats: orders 2, .., A.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import check_ins
+    >>> formula = check_ins.published_approach1_rdp(
+    ...     10_000, 0.01, 2.0, delta1=1e-4, max_order=8, local_delta=1e-8, most_reports=400
+    ... )
+    >>> true = check_ins.response_pair_rdp(10_000, 0.01, 2.0, orders=[8])
+    >>> f"{formula[6]:.3g} {true[0]:.3g}"
+    '1.67e-05 2.21e-05'
+    """
+    n, prob = counts("num_users", num_users), inner_probability("check_in_prob", check_in_prob)
+    static = {"max_order": whole("max_order", max_order, least=2), "num_counts": _most(n, most_reports)}
+    return plain(_first(n, prob, *_local(local_epsilon, delta1, local_delta), **static))
+
+
+def published_approach2_rdp(
+    num_users: ArrayLike,
+    check_in_prob: ArrayLike,
+    local_epsilon: ArrayLike,
+    *,
+    delta1: ArrayLike,
+    orders: ArrayLike,
+    local_delta: ArrayLike = 0.0,
+    most_reports: int | None = None,
+) -> Floats:
+    """Renyi divergences [A] of Approach 2, false as bounds: Lemmas 3 and 4, then Lemma 1 as printed (CI-S12).
+
+    Formula value. Certified instead: `approximate_rdp`, or `jaxacct.rdp` of `CheckIn`.
+
+    Args:
+      num_users: n, whole number >= 1.
+      check_in_prob: q in (0, 1).
+      local_epsilon: eps0 >= 0.
+      delta1: in (0, 1).
+      orders: real [A], each > 1.
+      local_delta: delta0 in [0, 1].
+      most_reports: how many numbers of reports are summed; None for all.
+
+    Returns:
+      float64 [.., A], nats.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import check_ins
+    >>> formula = check_ins.published_approach2_rdp(
+    ...     10_000, 0.01, 2.0, delta1=1e-4, orders=[8], local_delta=1e-8, most_reports=400
+    ... )
+    >>> f"{formula[0]:.3g}"
+    '1.33e-10'
+    """
+    n, prob = counts("num_users", num_users), inner_probability("check_in_prob", check_in_prob)
+    static = {"orders": orders_of(orders), "num_counts": _most(n, most_reports)}
+    return plain(_second(n, prob, *_local(local_epsilon, delta1, local_delta), **static))
+
+
+def published_distributed_rdp(
+    num_users: ArrayLike, check_in_prob: ArrayLike, gap: ArrayLike, *, max_order: int, most_reports: int | None = None
+) -> Floats:
+    """Renyi divergences of Theorem 4 as printed, without the rounds that nobody joins; orders 2..A (CI-S17).
+
+    Formula value, and may be negative. Certified instead: `distributed_rdp`.
+
+    Args:
+      num_users: n, whole number >= 1.
+      check_in_prob: q in (0, 1).
+      gap: > 0, 2/noise_multiplier for clip norm 1.
+      max_order: A, whole number >= 2.
+      most_reports: how many numbers of reports are summed; None for all.
+
+    Returns:
+      float64 [.., A - 1], nats: orders 2, .., A.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import check_ins
+    >>> round(float(check_ins.published_distributed_rdp(20, 0.01, 0.4, max_order=2)[0]), 4)
+    -1.7013
+    """
+    n, prob = counts("num_users", num_users), inner_probability("check_in_prob", check_in_prob)
+    static = {"max_order": whole("max_order", max_order, least=2), "num_counts": _most(n, most_reports)}
+    return plain(_distributed(n, prob, positive("gap", gap), **static))
+
+
+def published_subsampled_gaussian_rdp(
+    num_users: ArrayLike, num_reports: ArrayLike, gap: ArrayLike, *, max_order: int
+) -> Floats:
+    """Renyi divergences of Theorem 5: an upper bound for samples fed with a lower bound; orders 2..A (CI-S18).
+
+    Formula value, a bound in neither direction; the paper calls it optimistic. From below instead:
+    `sampled_gaussian_pair_rdp`.
+
+    Args:
+      num_users: n, whole number >= 1.
+      num_reports: m, whole number in 1..n.
+      gap: > 0, 2/noise_multiplier for clip norm 1.
+      max_order: A, whole number >= 2.
+
+    Returns:
+      float64 [.., A - 1], nats: orders 2, .., A.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import check_ins
+    >>> f"{check_ins.published_subsampled_gaussian_rdp(10**9, 10**6, 0.5, max_order=64)[-1]:.3g}"
+    '1.34e-06'
+    """
+    n, m = counts("num_users", num_users), counts("num_reports", num_reports)
+    if np.any(m > n):
+        raise ValueError(f"num_reports={num_reports!r} must be <= num_users={num_users!r}")
+    return plain(_subsampled(n, m, positive("gap", gap), max_order=whole("max_order", max_order, least=2)))

@@ -1,0 +1,127 @@
+"""BOUND, from above, on delta of check-ins over any profiles of shuffled reports, number by number, for few users.
+
+Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", appendix D.1 with its first term
+corrected, and the direct profile that is never above it. Replace-one adjacency.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import jax
+import numpy as np
+
+from jaxacct._precision import HostProgram
+from jaxacct.papers._asking import Floats, Real, inner_probability, non_negative, number, plain, probability, whole
+from jaxacct.papers.check_ins import _coupling as lanes
+
+Profile: TypeAlias = Callable[[float, int], float]
+"""From epsilon, any real number, and a number of reports >= 1 to an upper bound on their delta."""
+
+
+def _direct(epsilon: jax.Array, prob: jax.Array, values: jax.Array, *, num_users: int) -> jax.Array:
+    return lanes.direct_delta(epsilon, prob, lambda *_: values, num_users=num_users)
+
+
+def _coupled(inner: jax.Array, prob: jax.Array, first: jax.Array, moved: jax.Array, *, num_users: int) -> jax.Array:
+    values = iter((first, moved))
+    return lanes.coupled_delta(inner, prob, lambda *_: next(values), num_users=num_users)
+
+
+_direct_program, _coupled_program = HostProgram(_direct), HostProgram(_coupled)
+_epsilon_program = HostProgram(lanes.coupled_epsilon)
+
+
+def _column(values: Iterator[float]) -> Real:
+    column = np.asarray(list(values), np.float64)[:, None]
+    if not np.all((column >= 0) & (column <= 1)):
+        raise ValueError("profile must return numbers in [0, 1]")
+    return column
+
+
+def direct_delta(profile: Profile, epsilon: float, *, num_users: int, check_in_prob: float) -> Floats:
+    """delta of one round of check-ins at `epsilon`, over profiles D_k of the shuffle of k reports (CI-S23).
+
+        q sum_k P[Bin(n-1, q) = k-1] D_k(log(1 + (n/k)(e^eps - 1))).
+
+    Upper bound where each D_k is one, both directions; `jaxacct.delta` of `CheckIn` has it over the clones pair, in
+    blocks of k.
+
+    Args:
+      profile: D, from an epsilon >= 0 and a number of reports to delta.
+      epsilon: >= 0.
+      num_users: n, whole number >= 1; `profile` is asked for 1..n reports.
+      check_in_prob: q in [0, 1].
+
+    Returns:
+      float, at most 1.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> import math
+    >>> from jaxacct.papers import check_ins
+    >>> def alone(epsilon, num_reports):  # local epsilon 1, without amplification
+    ...     return max(0.0, (math.e - math.exp(epsilon)) / (math.e + 1.0))
+    >>> round(check_ins.direct_delta(alone, 0.1, num_users=10, check_in_prob=0.3), 6)
+    0.111149
+    """
+    n, prob = whole("num_users", num_users), float(probability("check_in_prob", number("check_in_prob", check_in_prob)))
+    at = float(non_negative("epsilon", number("epsilon", epsilon)))
+    values = _column(profile(float(np.log1p(n / k * np.expm1(at))), k) for k in range(1, n + 1))
+    return plain(_direct_program(np.asarray([at]), np.asarray([prob]), values, num_users=n)[0])
+
+
+def coupled_epsilon(inner_epsilon: float, *, check_in_prob: float) -> Floats:
+    """epsilon at which `coupled_delta` holds: log(1 + q (e^inner - 1)) (CI-S19).
+
+    Args:
+      inner_epsilon: >= 0.
+      check_in_prob: q in (0, 1).
+
+    Returns:
+      float, rounded up.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import check_ins
+    >>> round(check_ins.coupled_epsilon(0.5, check_in_prob=0.3), 6)
+    0.177825
+    """
+    at = non_negative("inner_epsilon", number("inner_epsilon", inner_epsilon))
+    return plain(_epsilon_program(at, inner_probability("check_in_prob", number("check_in_prob", check_in_prob))))
+
+
+def coupled_delta(profile: Profile, inner_epsilon: float, *, num_users: int, check_in_prob: float) -> Floats:
+    """delta of one round of check-ins at `coupled_epsilon`, by coupling those with and without the user (CI-S19).
+
+        q b sum_k o_k D_k(inner) + q (1-b) (sum_{k<n} o_k D_k(inner + log(q/(1-q) (n/k - 1))) + o_n),
+
+    b = e^(eps - inner), o_k = P[Bin(n-1, q) = k-1], D_k the profile of the shuffle of k reports. Upper bound where each
+    D_k is one, never below `direct_delta`. The paper's first term has the shuffle of no reports, and is violated.
+
+    Args:
+      profile: D, from any real epsilon and a number of reports to delta; epsilons may be negative.
+      inner_epsilon: >= 0.
+      num_users: n, whole number >= 1.
+      check_in_prob: q in (0, 1).
+
+    Returns:
+      float, at most 1.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> import math
+    >>> from jaxacct.papers import check_ins
+    >>> def alone(epsilon, num_reports):  # local epsilon 1, without amplification
+    ...     return max(0.0, 1.0 - math.exp(epsilon), (math.e - math.exp(epsilon)) / (math.e + 1.0))
+    >>> round(check_ins.coupled_delta(alone, 0.3, num_users=10, check_in_prob=0.3), 6)
+    0.112815
+    """
+    n, at = whole("num_users", num_users), float(non_negative("inner_epsilon", number("inner_epsilon", inner_epsilon)))
+    prob = float(inner_probability("check_in_prob", number("check_in_prob", check_in_prob)))
+    first = _column(profile(at, k) for k in range(1, n + 1))
+    odds = prob / (1.0 - prob)
+    moved = _column(profile(at + float(np.log(odds * (n / k - 1.0))), k) if k < n else 0.0 for k in range(1, n + 1))
+    return plain(_coupled_program(np.asarray([at]), np.asarray([prob]), first, moved, num_users=n)[0])

@@ -1,0 +1,74 @@
+"""NOT A BOUND: limits for many reports, and the paper's closed forms as printed (CH-S8, CH-S9, CH-S13, CH-S15, CH-S16).
+
+Chen et al. 2024, Theorems 2 and 3, Corollary 2, Table 1. The functions called `published` are false as bounds.
+"""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+
+ORDER_LEVELS = {
+    "Erlingsson et al. 2019": (1.0, 6.0),
+    "Girgis et al. 2021": (1.0, 2.0),
+    "Feldman et al. 2022": (64.0, 1.0),
+    "Feldman et al. 2023": (64.0, 1.0),
+    "Chen et al. 2024": (2.0, 1.0),
+    "lower bound": (1.0, 1.0),
+}
+"""Table 1: (c, g) of c e^(g local_epsilon) order / n, by name. Orders of growth, no bounds: see `order_level_rdp`."""
+
+
+def laplace_scale(clip: jax.Array, local_epsilon: jax.Array, num_blocks: jax.Array) -> jax.Array:
+    """2 clip / (local_epsilon num_blocks) [L]: Algorithm 1's noise, for one clipped gradient over num_blocks."""
+    return 2.0 * clip / (local_epsilon * num_blocks)
+
+
+def asymptotic_gdp(num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array) -> jax.Array:
+    """mu [L] = 2 s / sqrt(n p): an estimate, the pair's limit as n grows (Theorem 2, corrected); no bound."""
+    return 2.0 * jnp.tanh(0.5 * local_epsilon) / jnp.sqrt(num_reports * clone_prob)
+
+
+def asymptotic_rdp(
+    num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]
+) -> jax.Array:
+    """2 order s^2 / (n p) [A, L]: an estimate, the limit of the pair's divergence as n grows; no bound."""
+    return 0.5 * jnp.asarray(orders, jnp.float64)[:, None] * asymptotic_gdp(num_reports, clone_prob, local_epsilon) ** 2
+
+
+def published_gdp(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
+    """mu [L] = 2 e^(local_epsilon/2) / sqrt(n - 1), Theorem 2 as printed: an estimate, no bound; inf for n < 2.
+
+    The limit of another pair, whose Renyi divergences are infinite at every n.
+    """
+    valid = num_reports >= 2.0
+    return jnp.where(
+        valid, 2.0 * jnp.exp(0.5 * local_epsilon) / jnp.sqrt(jnp.where(valid, num_reports, 2.0) - 1.0), jnp.inf
+    )
+
+
+def published_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
+    """2 e^local_epsilon order / (n - 1) [A, L], Corollary 2 as printed: an estimate, no bound; inf for n < 2.
+
+    Claimed for every order >= 2 and every local epsilon; shuffled binary randomized response exceeds it for every
+    local epsilon above 2 sqrt 2 at large n and order n e^-local_epsilon / sqrt 2 (its reverse divergence is at least
+    local_epsilon - n log(1 + e^-local_epsilon) / M). For small ones it is coth(local_epsilon/2)^2 too large.
+    """
+    return 0.5 * jnp.asarray(orders, jnp.float64)[:, None] * published_gdp(num_reports, local_epsilon) ** 2
+
+
+def published_local_epsilon(num_reports: jax.Array, num_epochs: jax.Array, slope: jax.Array) -> jax.Array:
+    """log(slope (n - 1) / (2 num_epochs)) [L]: `published_rdp` inverted, an estimate; infeasible where negative."""
+    return jnp.log(0.5 * slope * (num_reports - 1.0) / num_epochs)
+
+
+def order_level_rdp(
+    num_reports: jax.Array, local_epsilon: jax.Array, *, name: str, orders: Sequence[float]
+) -> jax.Array:
+    """Table 1's orders of growth [A, L], for drawing: c e^(g local_epsilon) order / n of `ORDER_LEVELS`; no bounds.
+
+    Constants are the table's where it prints one, else 1; where each paper's bound holds is not stated.
+    """
+    constant, growth = ORDER_LEVELS[name]
+    rise = constant * jnp.exp(growth * local_epsilon) / num_reports
+    return jnp.asarray(orders, jnp.float64)[:, None] * rise

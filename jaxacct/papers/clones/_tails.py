@@ -1,0 +1,27 @@
+"""NOT A BOUND: how probable it is that the privacy loss of the clones pair exceeds epsilon, to some digits (CL-S2)."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxacct.divergence.clones._profile import clones_delta
+
+
+class TailMasses(NamedTuple):
+    """Logarithms of P[loss > epsilon] and Q[loss > epsilon]."""
+
+    log_p: jax.Array
+    log_q: jax.Array
+
+
+def clones_tails(
+    epsilon: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
+) -> TailMasses:
+    """Tails of the privacy loss of the clones pair, no bounds: arguments as for `clones_delta`.
+
+    To 1e-11 where every count is summed and no loss equals epsilon; from the contour, which smooths the steps of the
+    tail, to about 1e-3.
+    """
+    at = clones_delta(epsilon, num_reports, clone_prob, local_epsilon, window=window)
+    return TailMasses(jnp.logaddexp(at.log_delta.upper, epsilon + at.log_tail), at.log_tail)

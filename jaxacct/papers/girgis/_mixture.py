@@ -1,0 +1,70 @@
+"""BOUND, from above, on Renyi divergences of shuffled reports: Theorem 4 with other special pairs inside (GI-S12).
+
+Girgis et al. 2021; `bounds.shuffle._special_pairs_exact` has the theorem with the exact worst pair.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct.bounds.shuffle._special_pairs_exact import is_usable, mixture_layout, mixture_of, mixture_statics
+from jaxacct.divergence.response._special_pair import moment_bound_log_excess
+from jaxacct.papers.girgis._special_pairs import special_pair_log_excess
+
+
+def moment_mixture_rdp(
+    num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int], nodes: int
+) -> jax.Array:
+    """`mixture_rdp` with Theorem 5 in place of the exact special pair [A, L]: upper bound, integer orders. Looser."""
+
+    def special(clients: jax.Array, local: jax.Array) -> jax.Array:
+        return moment_bound_log_excess(clients, local, orders=orders)
+
+    return mixture_of(special, num_reports, local_epsilon, orders=orders, nodes=nodes)
+
+
+def sampled_mixture_rdp(
+    num_reports: jax.Array,
+    local_epsilon: jax.Array,
+    sampling_prob: jax.Array,
+    *,
+    orders: Sequence[int],
+    nodes: int,
+    num_bits: int | None,
+) -> jax.Array:
+    """Renyi divergences [A, L] if each of n clients reports with probability s, independently: integer orders.
+
+    Upper bound, replace-one adjacency (n is public; who took part is not, how many may be). To stay silent is one more
+    message of a randomizer that is still eps-LDP: Theorem 4 holds for it, and in its special pairs xi is 0 with
+    probability 1 - s, else as before. To leading order s a (E-1)^2/(2n).
+
+    The same for any randomizer whose special pairs are such: shuffled k-ary randomized response is at most this at
+    s = (E + 1)/(E + k - 1), each report sent.
+
+    Args:
+      sampling_prob: s in (0, 1], float64 [L].
+      nodes, num_bits: static, from `sampled_mixture_statics`.
+    """
+    usable = (sampling_prob > 0) & (sampling_prob <= 1)
+    prob = jnp.where(usable, sampling_prob, 1.0)
+
+    def special(clients: jax.Array, local: jax.Array) -> jax.Array:
+        each = jnp.broadcast_to(prob, (nodes, *prob.shape)).reshape(-1)
+        return special_pair_log_excess(clients, local, each, orders=orders, num_bits=num_bits)
+
+    value = mixture_of(special, num_reports, local_epsilon, orders=orders, nodes=nodes)
+    # nothing is sent without sampling, and more sampling never helps: the unsampled cap holds; s = 0 tells nothing
+    return jnp.where(usable, value, jnp.where(sampling_prob == 0, jnp.minimum(value, 0.0), jnp.inf))
+
+
+def sampled_mixture_statics(num_reports: Any, local_epsilon: Any, orders: Sequence[int]) -> dict[str, Any]:
+    """Static sizes for `sampled_mixture_rdp`: `num_bits` only where a special pair has fewer clients than an order."""
+    sizes = mixture_statics(num_reports, local_epsilon, orders)
+    n, local = (np.asarray(v, np.float64) for v in np.broadcast_arrays(num_reports, local_epsilon))
+    usable = is_usable(np, n, local)
+    at = mixture_layout(np, np.where(usable, n, 1e18), np.where(usable, local, 1e-3), max(orders), True)
+    bits = None if np.all(at.first + 1.0 >= max(orders)) else int(np.ceil(np.log2(np.max(n) + 1.0)))
+    return {"nodes": sizes["nodes"], "num_bits": bits}

@@ -1,0 +1,215 @@
+"""BOUND, from above, on special pairs, in which all other clients hold one value (Girgis et al. 2021, section 7).
+
+m clients with one value against m - 1 of them and one with another. The likelihood ratio of the two histograms is
+1 + X/m, X a sum of m independent terms of mean 0. E = e^local_epsilon.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from jaxacct._precision import Kernel
+from jaxacct.divergence.response._special_pair import exponential_log_moment, moment_bound_log_excess
+from jaxacct.papers._asking import (
+    Floats,
+    counts,
+    log_of,
+    non_negative,
+    orders_of,
+    plain,
+    positive,
+    probability,
+    whole,
+    whole_orders,
+)
+from jaxacct.papers.girgis import _special_pairs as lanes
+from jaxacct.special import softplus
+
+
+def _columns(orders: tuple[float, ...]) -> jax.Array:
+    return jnp.asarray(orders, jnp.float64)[:, None]
+
+
+def _theorem5(m: jax.Array, local: jax.Array, log_chi: jax.Array, *, orders: tuple[int, ...], own: bool) -> jax.Array:
+    excess = moment_bound_log_excess(m, local, orders=orders, log_chi_square=log_chi if own else None)
+    return softplus(excess) / (_columns(orders) - 1.0) * (1.0 + 2.0**-50)
+
+
+def _theorem6(m: jax.Array, local: jax.Array, *, orders: tuple[float, ...], sharp: bool) -> jax.Array:
+    log_moment = exponential_log_moment(m, local, _columns(orders), sharp=sharp)
+    return log_moment / (_columns(orders) - 1.0) * (1.0 + 2.0**-50)
+
+
+def _exact(m: jax.Array, local: jax.Array, s: jax.Array, *, orders: tuple[int, ...], num_bits: int) -> jax.Array:
+    excess = lanes.special_pair_log_excess(m, local, s, orders=orders, num_bits=num_bits)
+    return softplus(excess) / (_columns(orders) - 1.0) * (1.0 + 2.0**-50)
+
+
+_by_moments, _by_exponential = Kernel(_theorem5, lane_bytes=2**18), Kernel(_theorem6)
+_by_series = Kernel(_exact, lane_bytes=2**20)
+_chi_square, _tail = Kernel(lanes.largest_chi_square), Kernel(lanes.log_moment_bound)
+_log_moments = Kernel(lanes.log_moments, lane_bytes=2**18)
+
+
+def theorem5_rdp(
+    num_clients: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike, chi_square: ArrayLike | None = None
+) -> Floats:
+    """Renyi divergences [A] of a special pair of m clients by Theorem 5 (GI-S13), or equation (36) (GI-S17).
+
+        log(1 + C(a,2) chi2/m + sum_{i=3..a} C(a,i) i Gamma(i/2) (2 sinh(eps)^2/m)^(i/2)) / (a - 1),
+
+    upper bound for any eps-LDP randomizer with chi2 = 4 sinh(eps/2)^2, for one randomizer with its own chi-square
+    distance. Whole orders a >= 2; exact at 2 for binary randomized response.
+
+    Args:
+      num_clients: m, whole number >= 1.
+      local_epsilon: eps > 0.
+      orders: whole [A], each >= 2.
+      chi_square: sum_j p'_j^2/p_j - 1 > 0 of the randomizer; None for the largest.
+
+    Returns:
+      float64 [.., A], nats.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import girgis
+    >>> [round(float(r), 6) for r in girgis.theorem5_rdp(100, 1.0, orders=[2, 4])]
+    [0.010803, 0.036895]
+    """
+    own = chi_square is not None
+    log_chi = log_of(positive("chi_square", chi_square)) if chi_square is not None else np.zeros(())
+    lanes_ = counts("num_clients", num_clients), positive("local_epsilon", local_epsilon), log_chi
+    return plain(_by_moments(*lanes_, orders=whole_orders(orders), own=own))
+
+
+def theorem6_rdp(num_clients: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike, sharp: bool = False) -> Floats:
+    """Renyi divergences [A] of a special pair of m clients by Theorem 6: a^2 (E-1)^2/(m (a-1)) (GI-S14).
+
+    Upper bound for any eps-LDP randomizer, real orders a > 1.
+
+    Args:
+      num_clients: m, whole number >= 1.
+      local_epsilon: eps >= 0.
+      orders: real [A], each > 1.
+      sharp: m log(e^y - y)/(a-1), y = a (E-1)/m, the proof's line before; never larger.
+
+    Returns:
+      float64 [.., A], nats.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import girgis
+    >>> [round(float(girgis.theorem6_rdp(100, 1.0, orders=[2], sharp=sharp)[0]), 6) for sharp in (False, True)]
+    [0.1181, 0.059714]
+    """
+    m, local = counts("num_clients", num_clients), non_negative("local_epsilon", local_epsilon)
+    return plain(_by_exponential(m, local, orders=orders_of(orders), sharp=bool(sharp)))
+
+
+def special_pair_rdp(
+    num_clients: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike, sampling_prob: ArrayLike = 1.0
+) -> Floats:
+    """Renyi divergences [A] of the worst special pair of m clients: ours, Theorems 5 and 6 exactly (GI-X1, GI-S17).
+
+        log E_k[((k E + (m-k)/E)/m)^a] / (a - 1),   k ~ Bin(m, 1/(E+1)):
+
+    binary randomized response attains the supremum over all eps-LDP randomizers. Upper bound, rounded up, whole orders
+    a >= 2. With `sampling_prob` s < 1 each client's term is 0 with probability 1 - s: at s = (E+1)/(E+k-1) that is
+    k-ary randomized response, exactly.
+
+    Args:
+      num_clients: m, whole number >= 1.
+      local_epsilon: eps > 0.
+      orders: whole [A], each >= 2.
+      sampling_prob: s in (0, 1].
+
+    Returns:
+      float64 [.., A], nats.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import girgis
+    >>> [round(float(r), 6) for r in girgis.special_pair_rdp(100, 1.0, orders=[2, 4])]
+    [0.010803, 0.021303]
+    """
+    m, local = counts("num_clients", num_clients), positive("local_epsilon", local_epsilon)
+    s = positive("sampling_prob", probability("sampling_prob", sampling_prob))
+    bits = int(np.max(m)).bit_length()
+    return plain(_by_series(m, local, s, orders=whole_orders(orders), num_bits=bits))
+
+
+def largest_chi_square(local_epsilon: ArrayLike) -> Floats:
+    """The largest chi-square distance of two reports, sup sum_j p'_j^2/p_j - 1 = 4 sinh(eps/2)^2, Lemma 7 (GI-S16).
+
+    Upper bound over all eps-LDP randomizers, attained by binary randomized response; rounded up.
+
+    Args:
+      local_epsilon: eps >= 0.
+
+    Returns:
+      float, or float64 of the argument's shape.
+
+    Raises:
+      ValueError: if the argument is out of range.
+
+    >>> from jaxacct.papers import girgis
+    >>> round(girgis.largest_chi_square(1.0), 6)
+    1.086161
+    """
+    return plain(_chi_square(non_negative("local_epsilon", local_epsilon)))
+
+
+def moment_bound(num_clients: ArrayLike, local_epsilon: ArrayLike, *, index: int) -> Floats:
+    """Lemma 6's bound on E|X|^i: i Gamma(i/2) (2 m sinh(eps)^2)^(i/2), i >= 3 (GI-S15).
+
+    Upper bound for any eps-LDP randomizer, rounded up by 2^-44; inf where it overflows.
+
+    Args:
+      num_clients: m, whole number >= 1.
+      local_epsilon: eps > 0.
+      index: i, whole number >= 3.
+
+    Returns:
+      float, or float64 of the arguments' common shape.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import girgis
+    >>> f"{girgis.moment_bound(100, 1.0, index=4):.5g}"
+    '3.0519e+05'
+    """
+    m, local = counts("num_clients", num_clients), positive("local_epsilon", local_epsilon)
+    with np.errstate(over="ignore"):
+        return plain(np.exp(_tail(m, local, index=whole("index", index, least=3))) * (1.0 + 2.0**-50))
+
+
+def largest_moment(num_clients: ArrayLike, local_epsilon: ArrayLike, *, index: int) -> Floats:
+    """The worst E X^i of a special pair, that of binary randomized response, by a power series (GI-S15, GI-S8).
+
+    Neither an upper nor a lower bound: to 1e-12, relative, of the supremum over all eps-LDP randomizers.
+
+    Args:
+      num_clients: m, whole number >= 1.
+      local_epsilon: eps > 0.
+      index: i, whole number >= 2.
+
+    Returns:
+      float, or float64 of the arguments' common shape.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import girgis
+    >>> f"{girgis.largest_moment(100, 1.0, index=4):.5g}"
+    '35285'
+    """
+    m, local = counts("num_clients", num_clients), positive("local_epsilon", local_epsilon)
+    top = whole("index", index, least=2)
+    logs = _log_moments(m, local, np.ones(()), top=top, num_bits=int(np.max(m)).bit_length())
+    with np.errstate(over="ignore"):
+        return plain(np.exp(logs[..., top]))

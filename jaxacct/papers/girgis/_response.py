@@ -1,0 +1,33 @@
+"""BOUND, from below and above, on the Renyi divergences of shuffled binary randomized response (GI-S8, GI-X4).
+
+Girgis et al. 2021, Theorem 3, at real orders; `divergence.response._renyi` has the sums.
+"""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+
+from jaxacct._types import Ends
+from jaxacct.divergence.response._renyi import response_log_excess
+from jaxacct.special import down, softplus, up
+
+
+def response_renyi(
+    num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int, reverse: bool = False
+) -> Ends[jax.Array]:
+    """Renyi divergences [A, L] of shuffled binary randomized response at real orders > 1, in nats.
+
+    D_a(1 || 0) of the module's docstring, or with `reverse` D_a(0 || 1): never the smaller (GI-X4). Lower ends are 0,
+    upper ends inf, outside num_reports >= 1, 0 <= local_epsilon <= 300.
+
+    Args:
+      num_reports, local_epsilon: float64 [L].
+      orders: static, each > 1.
+      window: static, from `response_window`, of the largest order a, or of 1 - a with `reverse`.
+    """
+    powers = tuple(1.0 - a if reverse else float(a) for a in orders)
+    logs = response_log_excess(num_reports, local_epsilon, powers=powers, window=window)
+    scale = 1.0 / (jnp.asarray(orders, jnp.float64)[:, None] - 1.0)
+    lower = down(softplus(logs.lower) * scale, 16)
+    return Ends(lower, up(softplus(logs.upper) * scale, 16))

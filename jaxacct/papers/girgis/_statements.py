@@ -1,0 +1,295 @@
+"""BOUND, from above, on Renyi divergences of one shuffle of reports of an eps-LDP randomizer, as the paper states them.
+
+Girgis et al. 2021, "On the Renyi Differential Privacy of the Shuffle Model". Replace-one adjacency, both directions.
+None is below what `jaxacct.rdp` answers. E = e^local_epsilon throughout.
+"""
+
+import enum
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from jaxacct import special
+from jaxacct._precision import Kernel
+from jaxacct.bounds.shuffle._special_pairs import earlier_rdp as _earlier_lanes
+from jaxacct.bounds.shuffle._special_pairs import theorem1_rdp as _theorem1_lanes
+from jaxacct.bounds.shuffle._special_pairs import theorem2_rdp as _theorem2_lanes
+from jaxacct.bounds.shuffle._special_pairs_exact import mixture_lane_bytes, mixture_rdp, mixture_statics
+from jaxacct.papers._asking import (
+    Floats,
+    Real,
+    counts,
+    curve,
+    inner_probability,
+    non_negative,
+    orders_of,
+    plain,
+    probability,
+    whole_orders,
+)
+from jaxacct.papers.girgis import _mixture as mixtures
+from jaxacct.papers.girgis import _upper as upper
+
+_theorem1 = Kernel(lambda *a, orders: _theorem1_lanes(*a[:2], orders=orders, split=a[2]), lane_bytes=2**18)
+_theorem2 = Kernel(lambda *a, orders, sharp: _theorem2_lanes(*a[:2], orders=orders, split=a[2], sharp=sharp))
+_earlier = Kernel(_earlier_lanes)
+_corollary1, _best_split = Kernel(upper.simple_rdp), Kernel(upper.best_split_rdp, lane_bytes=2**20)
+_exact = Kernel(mixture_rdp, lane_bytes=mixture_lane_bytes)
+_moments = Kernel(mixtures.moment_mixture_rdp, lane_bytes=2**20)
+_sampled = Kernel(mixtures.sampled_mixture_rdp, lane_bytes=2**22)
+
+
+class SpecialPair(enum.Enum):
+    """What stands for the divergence of a special pair in Theorem 4 (GI-S12).
+
+    >>> from jaxacct.papers import girgis
+    >>> girgis.SpecialPair.MOMENTS.value
+    'Theorem 5'
+    """
+
+    EXACT = "the worst of all eps-LDP randomizers, binary randomized response"
+    MOMENTS = "Theorem 5"
+
+
+def _reports(num_reports: ArrayLike, local_epsilon: ArrayLike) -> tuple[Real, Real]:
+    return counts("num_reports", num_reports), non_negative("local_epsilon", local_epsilon)
+
+
+def theorem1_rdp(
+    num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike, split: ArrayLike = 0.5
+) -> Floats:
+    """Renyi divergences [A] of Theorem 1, equation (6), at any Chernoff split (GI-S2, GI-S6).
+
+        log(1 + C(a,2) 4 sinh(eps/2)^2/m + sum_{i=3..a} C(a,i) i Gamma(i/2) (2 sinh(eps)^2/m)^(i/2)
+                + e^(a eps - split^2 (n-1)/(2E))) / (a - 1),     m = floor((1 - split)(n-1)/E) + 1.
+
+    Upper bound, whole orders a >= 2, any n; neither capped nor monotone in the order. Rounded up (2e-12 to order 256).
+
+    Args:
+      num_reports: n, whole number >= 1.
+      local_epsilon: eps >= 0.
+      orders: whole [A], each >= 2.
+      split: in (0, 1); the paper has 1/2.
+
+    Returns:
+      float64 [.., A], nats: the arguments' common shape, then the orders.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import girgis
+    >>> round(float(girgis.theorem1_rdp(10_000, 3.0, orders=[10])[0]), 4)
+    0.9625
+    """
+    at = inner_probability("split", split)
+    return plain(_theorem1(*_reports(num_reports, local_epsilon), at, orders=whole_orders(orders)))
+
+
+def theorem2_rdp(
+    num_reports: ArrayLike,
+    local_epsilon: ArrayLike,
+    *,
+    orders: ArrayLike,
+    split: ArrayLike = 0.5,
+    sharp: bool = False,
+) -> Floats:
+    """Renyi divergences [A] of Theorem 2, equation (9), at any Chernoff split (GI-S5, GI-S6, CH-S11).
+
+        log(e^(a^2 (E-1)^2/m) + e^(a eps - split^2 (n-1)/(2E))) / (a - 1),     m = floor((1 - split)(n-1)/E) + 1.
+
+    Upper bound, real orders a > 1, rounded up; diverges as a falls to 1. Neither capped nor monotone in the order.
+
+    Args:
+      num_reports: n, whole number >= 1.
+      local_epsilon: eps >= 0.
+      orders: real [A], each > 1.
+      split: in (0, 1); the paper has 1/2.
+      sharp: take (e^y - y)^m, y = a (E-1)/m, the proof's line before, for the first power.
+
+    Returns:
+      float64 [.., A], nats.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import girgis
+    >>> [round(float(girgis.theorem2_rdp(10_000, 1.0, orders=[4], sharp=s)[0]), 6) for s in (False, True)]
+    [0.008558, 0.004284]
+    """
+    at = inner_probability("split", split)
+    return plain(_theorem2(*_reports(num_reports, local_epsilon), at, orders=orders_of(orders), sharp=bool(sharp)))
+
+
+def corollary1_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike) -> Floats:
+    """Renyi divergences [A] of Corollary 1, equation (7): log(1 + C(a,2) 4 (E-1)^2/n)/(a-1) (GI-S3).
+
+    Upper bound where a^4 E^5 < n/9, whole orders a >= 2; inf elsewhere. Its proof fails for small eps, where Theorem 1
+    exceeds it; wherever it was checked the statement holds.
+
+    Args:
+      num_reports: n, whole number >= 1.
+      local_epsilon: eps >= 0.
+      orders: whole [A], each >= 2.
+
+    Returns:
+      float64 [.., A], nats.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import girgis
+    >>> [f"{r:.3g}" for r in girgis.corollary1_rdp(10_000, 0.1, orders=[2, 8])]
+    ['4.42e-06', 'inf']
+    """
+    return plain(_corollary1(*_reports(num_reports, local_epsilon), orders=whole_orders(orders)))
+
+
+def earlier_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike) -> Floats:
+    """Renyi divergences [A] of Erlingsson et al. 2019, equation (10): 2 a E^4 (E-1)^2/n (GI-S7).
+
+    Upper bound, real orders a > 1: a baseline. Below Theorem 1 for some small local epsilons.
+
+    Args:
+      num_reports: n, whole number >= 1.
+      local_epsilon: eps >= 0.
+      orders: real [A], each > 1.
+
+    Returns:
+      float64 [.., A], nats.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import girgis
+    >>> f"{girgis.earlier_rdp(10_000, 0.1, orders=[2])[0]:.4g}"
+    '6.6e-06'
+    """
+    return plain(_earlier(*_reports(num_reports, local_epsilon), orders=orders_of(orders)))
+
+
+def best_split_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike) -> Floats:
+    """Renyi divergences [A] of Theorem 1 at the best whole split for each order (GI-S6).
+
+        min over 0 <= j < mu = (n-1)/E of log(1 + excess(j + 1) + e^(a eps - (mu - j)^2/(2 mu)))/(a - 1).
+
+    Upper bound, whole orders >= 2, never above Theorem 1 and about half of it for large n; capped by one report alone.
+
+    Args:
+      num_reports: n, whole number >= 1.
+      local_epsilon: eps >= 0.
+      orders: whole [A], each >= 2.
+
+    Returns:
+      float64 [.., A], nats.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import girgis
+    >>> round(float(girgis.best_split_rdp(10_000, 3.0, orders=[10])[0]), 4)
+    0.8611
+    """
+    return plain(_best_split(*_reports(num_reports, local_epsilon), orders=whole_orders(orders)))
+
+
+def at_real_orders(whole_rdp: ArrayLike, *, orders: ArrayLike) -> Real:
+    """Renyi divergences [A] at real orders from an upper bound at whole ones, Remark 2, equation (8) (GI-S4, RA-S15).
+
+    (a - 1) R_a is convex in a and 0 at 1: its chord between the neighbouring whole orders; below 2 that is R_2. Upper
+    bound in, upper bound out, in the direction of what is given; not for lower bounds.
+
+    Args:
+      whole_rdp: float [B], R_2, R_3, .., R_{B+1}, nats.
+      orders: real [A], each in (1, B + 1].
+
+    Returns:
+      float64 [A], nats.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import girgis
+    >>> [round(float(r), 3) for r in girgis.at_real_orders([0.2, 0.3], orders=[1.5, 2.5, 3])]
+    [0.2, 0.267, 0.3]
+    """
+    rdp, at = curve("whole_rdp", whole_rdp), orders_of(orders)
+    if rdp.ndim != 1 or max(at) > len(rdp) + 1:
+        raise ValueError(f"orders={max(at)} must be <= {len(rdp) + 1}, the last order of whole_rdp")
+    return np.asarray(_chords(*rdp, orders=at))
+
+
+@Kernel
+def _chords(*rdp: jax.Array, orders: tuple[float, ...]) -> jax.Array:
+    return special.at_real_orders(jnp.stack(rdp), range(2, len(rdp) + 2), orders)
+
+
+def theorem4_rdp(
+    num_reports: ArrayLike,
+    local_epsilon: ArrayLike,
+    *,
+    orders: ArrayLike,
+    special_pair: SpecialPair = SpecialPair.MOMENTS,
+) -> Floats:
+    """Renyi divergences [A] by Theorem 4, with what is chosen for its special pairs inside (GI-S12, GI-X2).
+
+        e^((a-1) R_a) <= E_m[1 + excess_{m+1}(a)],   m ~ Bin(n-1, 1/E),
+
+    upper bound, `SpecialPair.MOMENTS`: Theorem 5, whole orders >= 2; `SpecialPair.EXACT`: the exact worst pair, real
+    orders > 1, which is what `jaxacct.rdp` has. Never above the report alone.
+
+    Args:
+      num_reports: n, whole number >= 1.
+      local_epsilon: eps >= 0.
+      orders: [A], each > 1, whole for `MOMENTS`.
+      special_pair: what bounds the divergence of a special pair.
+
+    Returns:
+      float64 [.., A], nats.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import girgis
+    >>> [round(float(girgis.theorem4_rdp(10_000, 3.0, orders=[10], special_pair=s)[0]), 4) for s in girgis.SpecialPair]
+    [0.153, 0.7364]
+    """
+    if not isinstance(special_pair, SpecialPair):
+        raise ValueError(f"special_pair={special_pair!r} must be a SpecialPair")
+    n, local = _reports(num_reports, local_epsilon)
+    if special_pair is SpecialPair.EXACT:
+        real = orders_of(orders)
+        return plain(_exact(n, local, orders=real, **mixture_statics(n, local, real)))
+    at = whole_orders(orders)
+    return plain(_moments(n, local, orders=at, nodes=mixture_statics(n, local, at)["nodes"]))
+
+
+def sampled_rdp(
+    num_reports: ArrayLike, local_epsilon: ArrayLike, sampling_prob: ArrayLike, *, orders: ArrayLike
+) -> Floats:
+    """Renyi divergences [A] if each client reports with probability s, by Theorem 4: ours, sound for GI-S19.
+
+    Silence is one more message of a randomizer that is still eps-LDP; in its special pairs the likelihood ratio is 1
+    with probability 1 - s. Upper bound where n is public and who took part is not, whole orders >= 2. To leading order
+    s a (E-1)^2/(2n). The same for k-ary randomized response, every report sent, at s = (E + 1)/(E + k - 1).
+
+    Args:
+      num_reports: n, clients, whole number >= 1.
+      local_epsilon: eps >= 0.
+      sampling_prob: s in [0, 1].
+      orders: whole [A], each >= 2.
+
+    Returns:
+      float64 [.., A], nats.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import girgis
+    >>> f"{girgis.sampled_rdp(10_000, 1.0, 0.01, orders=[4])[0]:.4g}"
+    '5.906e-06'
+    """
+    n, local = _reports(num_reports, local_epsilon)
+    s, at = probability("sampling_prob", sampling_prob), whole_orders(orders)
+    return plain(_sampled(n, local, s, orders=at, **mixtures.sampled_mixture_statics(n, local, at)))

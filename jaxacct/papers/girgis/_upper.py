@@ -1,0 +1,67 @@
+"""BOUND, from above, on Renyi divergences of shuffled reports: the paper's forms that a sharper one of it replaces.
+
+Girgis et al. 2021, Corollary 1 (GI-S3), Remark 3 (GI-S6); `bounds.shuffle._special_pairs` has
+Theorems 1 and 2. Replace-one adjacency, both directions; E = e^eps.
+"""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+
+from jaxacct.bounds.shuffle._special_pairs import cap_rdp, fail_closed, mean_copies
+from jaxacct.divergence.response._special_pair import moment_bound_log_excess
+from jaxacct.special import bisect_lanes, down, softplus, up
+
+_ULPS = 16  # of a divergence made from its logarithm: softplus or log1p, 9, and a quotient or two
+_NUM_HALVINGS = 41
+
+
+def simple_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
+    """Corollary 1, equation (7) [A, L]: log(1 + C(a,2) 4 (E-1)^2/n)/(a-1), integer orders >= 2; else inf.
+
+    Upper bound where a^4 E^5 < n/9. Its proof fails for small eps, where Theorem 1 exceeds it; wherever it
+    was checked the statement holds, `mixture_rdp` being a quarter of it to leading order.
+    """
+    a = jnp.asarray(orders, jnp.float64)[:, None]
+    growth = jnp.expm1(local_epsilon)
+    moment = up(2.0 * a * (a - 1.0) * growth * growth / num_reports, _ULPS)
+    value = up(jnp.log1p(moment) / (a - 1.0), _ULPS)
+    holds = up(9.0 * a**4 * jnp.exp(5.0 * local_epsilon), 128) < num_reports
+    return fail_closed(jnp.where(holds, value, jnp.inf), num_reports, local_epsilon)
+
+
+def remark3_split(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
+    """Remark 3's split sqrt(2 eps E/(sqrt(n) log n)) [L]; valid only below 1, and poor for a > sqrt(n)/log n."""
+    growth = 2.0 * local_epsilon * jnp.exp(local_epsilon)
+    return jnp.sqrt(growth / (jnp.sqrt(num_reports) * jnp.log(num_reports)))
+
+
+def best_split_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
+    """Theorem 1 [A, L] at the best integer split for each order (GI-S6): never above it, about half for large n.
+
+        min over 0 <= j < mu = (n-1)/E of log(1 + excess(j + 1) + e^(a eps - (mu - j)^2/(2 mu)))/(a - 1):
+
+    the first falls with j, the second rises. Found by halving on the sign of the difference: any j is certified,
+    whether or not it is the best. Capped (n = 1 has no split).
+    """
+    a = jnp.asarray(orders, jnp.float64)[:, None]
+    mean = mean_copies(num_reports, local_epsilon)
+    mean = jnp.where(mean > 0, mean, 1.0)
+
+    def log_excess(j: jax.Array) -> jax.Array:
+        gap = mean - j
+        rate = 0.5 * gap * gap / mean - 2.0**-49 * (jnp.abs(gap) + gap * gap / mean)
+        tail = jnp.where(gap > 0, up(a * local_epsilon, 4) - rate, jnp.inf)
+        return jnp.logaddexp(moment_bound_log_excess(j + 1.0, local_epsilon, orders=orders), tail) + 2.0**-50
+
+    def rises(j: jax.Array) -> jax.Array:
+        return log_excess(j + 1.0) >= log_excess(j)
+
+    top = jnp.broadcast_to(jnp.maximum(jnp.ceil(mean) - 1.0, 0.0), (len(orders), *mean.shape))
+    best = bisect_lanes(rises, top, jnp.full_like(top, -1.0), num_steps=_NUM_HALVINGS, whole=True)
+    best = jax.lax.stop_gradient(best)
+    half = jnp.floor(down(0.5 * mean, _ULPS))
+    excess = jnp.minimum(log_excess(best), log_excess(jnp.broadcast_to(half, best.shape)))
+    value = jnp.minimum(up(softplus(excess) / (a - 1.0), _ULPS), cap_rdp(local_epsilon, orders=orders))
+    return fail_closed(value, num_reports, local_epsilon)

@@ -1,0 +1,89 @@
+"""BOUND, from above, on how often the posterior rate of random allocation exceeds a cap, from its own add profile.
+
+Feldman and Shenfeld 2025, "Privacy amplification by random allocation", Theorem 4.2 (RA-S8); for `truncated_delta` and
+`truncated_epsilon`. The rate of 1-out-of-n exceeds eta where the loss of the outputs so far is above log(n eta), and
+Markov's inequality bounds that by the profile at a smaller loss.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from jaxacct._types import Direction
+from jaxacct.bounds.allocation._posterior_rate import AddProfile, Tail, decomposition_add_profile
+from jaxacct.papers._asking import positive, whole
+from jaxacct.special import down
+
+
+def recursive_rate(num_steps: int, inner_epsilon: float) -> float:
+    """The rate eta = e^{2 eps'} / t at which Theorem 4.2 caps the posterior rate, rounded up (RA-S8).
+
+    A rate, any of which is valid; at most 1 (the theorem's text omits e^{2 eps'} <= t).
+
+    Args:
+      num_steps: t, whole number >= 1.
+      inner_epsilon: eps' > 0.
+
+    Returns:
+      float in (0, 1].
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import random_allocation
+    >>> round(random_allocation.recursive_rate(1000, 0.5), 6)
+    0.002718
+    """
+    num_steps, inner_epsilon = whole("num_steps", num_steps), float(positive("inner_epsilon", inner_epsilon))
+    if inner_epsilon > 350.0:  # where e^{2 eps'} overflows it exceeds every number of steps
+        return 1.0
+    return min(1.0, math.exp(2.0 * inner_epsilon) / num_steps * (1.0 + 2.0**-50 * (4.0 + inner_epsilon)))
+
+
+def recursive_factor(inner_epsilon: float, direction: Direction) -> float:
+    """What multiplies the inner delta in Theorem 4.2: tau = 1/(e^eps' (e^eps' - 1)), add e^{2 eps'} tau (RA-S8).
+
+    Rounded up. Upper bound on P(loss > 2 eps')/delta(eps'). The proof's factor of 2, from a two-sided lemma, is not
+    needed (RA-T4): for one side P(loss > 2 eps') <= delta(eps')/(1 - e^-eps').
+
+    Args:
+      inner_epsilon: eps' > 0.
+      direction: of add/remove adjacency.
+
+    Returns:
+      float > 0.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.papers import random_allocation
+    >>> [round(random_allocation.recursive_factor(0.5, direction), 6) for direction in ja.Direction]
+    [0.934963, 2.541494]
+    """
+    inner_epsilon = float(positive("inner_epsilon", inner_epsilon))
+    scale = -2.0 * inner_epsilon if direction is Direction.REMOVE else 0.0
+    return math.exp(scale) / -math.expm1(-inner_epsilon) * (1.0 + 2.0**-50 * (4.0 + inner_epsilon))
+
+
+def tied_tail(base: Any, direction: Direction, *, add_profile: AddProfile | None = None) -> Tail:
+    """The tail of Theorem 4.2, with eps' = log(n eta)/2 both the threshold's half and where the profile is read:
+
+        remove:  tau delta_add(eps'),    add:  e^{2 eps'} tau delta_add(eps'),    tau = 1/(e^eps' (e^eps' - 1)).
+
+    Args:
+      base: what one step releases; any with a loss distribution.
+      direction: of the tail. The inner profile is that of the add direction either way.
+      add_profile: an upper bound on it; None takes Theorem 4.6.
+    """
+    profile = decomposition_add_profile(base) if add_profile is None else add_profile
+
+    def tail(num_steps: int, rate: float, epsilon: float) -> float:
+        inner = down(0.5 * math.log(max(1.0, num_steps * rate)), 32)
+        if inner < 1e-12:
+            return 0.0
+        delta = float(profile(num_steps, np.asarray([inner]))[0])
+        return min(0.0, math.log(max(delta, 1e-300) * recursive_factor(inner, direction)) + 2.0**-45)
+
+    return tail
