@@ -49,6 +49,7 @@ def schemes() -> list[Scheme]:
         "KaryRandomizedResponse": ja.KaryRandomizedResponse(1.0, 4),
         "GaussianReports": ja.GaussianReports(4.0),
     }
+    of_reports = (ja.Shuffled(ja.LocalRandomizer(1.0), 1000), ja.CheckIn(ja.LocalRandomizer(1.0), 1000, 0.1))
     shuffled = [Scheme(f"Shuffled({name})", {"": ja.Shuffled(r, 1000)}) for name, r in randomizers.items()]
     return [
         Scheme("Gaussian", {"": noise}),
@@ -63,6 +64,7 @@ def schemes() -> list[Scheme]:
         Scheme("RandomAllocation of these", of_pairs),
         *shuffled,
         *_check_ins(randomizers),
+        Scheme("Composed of shuffled reports and check-ins", {"": ja.Composed(of_reports)}),
     ]
 
 
@@ -156,7 +158,7 @@ def support_matrix() -> str:
 
 
 _GROUPS = {
-    "Questions": "epsilon delta epsilon_interval delta_interval compare deciding report calibrate sweep",
+    "Questions": "epsilon delta epsilon_interval delta_interval compare accounting.deciding report calibrate sweep",
     "Mechanisms": (
         "Gaussian Laplace DiscretePair ContinuousPair PoissonSampled RandomAllocation PartialAllocation "
         "ScheduledAllocation Composed"
@@ -164,14 +166,20 @@ _GROUPS = {
     "Shuffling and check-ins": (
         "Shuffled CheckIn LocalRandomizer KaryRandomizedResponse FiniteRandomizer GaussianReports"
     ),
-    "Curves and what is made from them": "rdp pld RdpCurve Pld compose mixture dominating_pld allocation_rdp",
-    "Membership inference": "tradeoff gdp",
-    "Monte Carlo and utility": "estimate_delta Estimate Sampler mean_estimation_variance",
+    "Curves and what is made from them": (
+        "rdp pld accounting.allocation_rdp curves.RdpCurve curves.Pld curves.mixture curves.dominating_pld "
+        "composition.compose"
+    ),
+    "Membership inference": "tradeoff membership.gdp",
+    "Monte Carlo and utility": (
+        "estimation.estimate_delta estimation.Estimate estimation.Sampler utility.mean_estimation_variance"
+    ),
     "What answers carry": (
-        "Bound Direction NeighboringRelation Entry Interval SweepResult Layout OrderEdgeWarning PrecisionWarning "
-        "SweepInterrupted"
+        "Bound Direction NeighboringRelation Interval accounting.Entry sweeping.SweepResult sweeping.Layout "
+        "sweeping.SweepInterrupted OrderEdgeWarning PrecisionWarning"
     ),
 }
+"""Names on the first page of jaxacct, those of its submodules by their path, and two warnings."""
 _SUBPACKAGES = {
     "jaxacct.training": "Training",
     "jaxacct.interop": "Other accountants",
@@ -186,13 +194,14 @@ _SUBPACKAGES = {
 
 def groups() -> dict[str, list[str]]:
     """The public names of jaxacct in groups; those that no group names come last, under their own heading."""
-    grouped = {title: [n for n in names.split() if n in ja.__all__] for title, names in _GROUPS.items()}
+    grouped = {title: names.split() for title, names in _GROUPS.items()}
     known = {name for names in grouped.values() for name in names}
     rest = [name for name in ja.__all__ if name not in known]
     return {**grouped, **({"More": rest} if rest else {})}
 
 
 def _directive(module: str, name: str) -> list[str]:
+    module, _, name = f"{module}.{name}".rpartition(".")
     thing = getattr(importlib.import_module(module), name)
     if not callable(thing):
         return [f".. autodata:: {module}.{name}", "   :no-value:", ""]

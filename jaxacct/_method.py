@@ -1,7 +1,7 @@
 """What a method is: one way to bound one kind of mechanism, as a record of facts. Three kinds, one interface.
 
-A *lane* is one point of a batch: kernels take arrays with one entry for each lane, run inside the float64 boundary, and
-may be traced and differentiated. The *host* is the Python process: its methods take one concrete point at a time.
+The words *lane*, *host*, *quick*, *exact*, *reduction* and *direction* are defined in `jaxacct.answering`. Shapes here
+and in `jaxacct.bounds`: L is the number of lanes, A that of Renyi orders.
 """
 
 import dataclasses
@@ -15,6 +15,7 @@ import numpy as np
 
 from jaxacct._types import Bound, Direction, Ends, Progress
 
+# the directions of a method that bounds add-or-remove adjacency as a whole
 BOTH = (Direction.REMOVE, Direction.ADD)
 
 
@@ -51,7 +52,7 @@ class Query(enum.Enum):
 
 
 class Cost(enum.IntEnum):
-    """About how long one point takes."""
+    """About how long one point takes: in milliseconds below 1, to 50, to 500, beyond."""
 
     MICROSECONDS = 0  # below a millisecond
     MILLISECONDS = 1  # to 50 milliseconds
@@ -78,7 +79,7 @@ def no_statics(mechanism: Any) -> dict[str, Any]:
 
 
 def orders_bytes(*, orders: Sequence[float] = (), **statics: Any) -> int:
-    """Working memory of one lane of a Renyi kernel: the Laplace kernel holds 512 nodes for each of 32 rows."""
+    """Working memory of one lane of a Renyi kernel, bytes: the Laplace kernel holds 512 nodes for each of 32 rows."""
     if statics:
         raise TypeError(f"the memory of a lane is not known for the static arguments {sorted(statics)}")
     return max(2**18, 80 * len(orders))
@@ -90,7 +91,7 @@ class Lanes:
 
     Attributes:
       statics: ``(mechanism) -> `` its static arguments, such as window sizes; hashable.
-      bytes: ``(**statics) -> `` working memory of one lane; must know every static argument.
+      bytes: ``(**statics) -> `` working memory of one lane, in bytes; must know every static argument.
     """
 
     statics: Callable[[Any], dict[str, Any]] = no_statics
@@ -183,7 +184,8 @@ class ProfileMethod(LaneMethod):
 
     Attributes:
       log_delta, epsilon: ``(mechanism of lanes, epsilon or log delta [L], **statics) -> [L]``.
-      floor: ``(mechanism, log delta) -> `` a cheap guess from below at the epsilon it would give, to pass it over.
+      floor: ``(mechanism, log delta) -> `` a cheap guess, meant to be from below, at the epsilon that it would give;
+        where that is no gain the method is passed over, so a guess that is too large costs tightness only.
       of_reduction: for a lower bound, whether it bounds only the pair that dominates the mechanism.
     """
 

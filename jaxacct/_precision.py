@@ -28,18 +28,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-_CHUNK_BYTES = 64 * 2**20
+_CHUNK_BYTES = 64 * 2**20  # working memory that one call of a kernel may take: larger batches are cut into chunks
 
 # A first answer costs its compilation. Without LLVM's optimisation and XLA's fusion emitters a kernel compiles in a
 # quarter of the time and runs at half the speed (jaxlib 0.10.2): right for a few questions, until
-# they have been asked often enough to be a loop.
+# they have been asked often enough to be a loop. So programs are compiled quickly for calls of at most this many lanes,
+# the first so many times that a program of the same static arguments is called.
 _QUICK_OPTIONS: dict[str, str | bool] = {"xla_backend_optimization_level": "0", "xla_cpu_use_fusion_emitters": False}
-_QUICK_LANES = 4
-_NUM_QUICK_CALLS = 16
+_QUICK_LANES = 4  # lanes in a call
+_NUM_QUICK_CALLS = 16  # calls
 
 # A program that is kept holds its machine code in tens of memory maps, and a process has only so many (65,530 on Linux,
 # where the compiler then crashes): the least recently used go.
-_MAX_PROGRAMS = 128
+_MAX_PROGRAMS = 128  # compiled programs kept of a kind
 
 
 @contextlib.contextmanager

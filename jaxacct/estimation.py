@@ -24,12 +24,12 @@ from jaxacct.special import bisect_lanes
 
 __all__ = ["Estimate", "Sampler", "estimate_delta"]
 
-_LEAST_NOISE = 1 / 16  # below it a likelihood ratio may overflow
-_MOST_STEPS = 2**30  # counted in int32
-_MOST_SELECTED = 2**16  # each with a number for every sample
+_LEAST_NOISE = 1 / 16  # least noise multiplier: below it a likelihood ratio may overflow
+_MOST_STEPS = 2**30  # most steps, which are counted in int32
+_MOST_SELECTED = 2**16  # most steps that a record joins, each with a number for every sample
 _TILE = 2**17  # coordinates drawn at once, some megabytes: smaller tiles spend their time on making keys
 _CHUNK = 2**24  # coordinates in one call of the program, a tenth of a second, if that is more than a block of samples
-_MOST_BLOCKS = 16
+_MOST_BLOCKS = 16  # blocks of samples in one call of the program
 _RANKED = 2**16  # order statistics held at once
 _RATIOS = 2**15  # elementary symmetric ratios held at once
 

@@ -28,10 +28,11 @@ from jaxacct.special import log_normal_tail, up
 
 __all__ = ["gdp", "tradeoff"]
 
-_NUM_LINES = 256  # of either spacing
-_SMALLEST = 1e-14  # delta at the last line
-_LAST_LINE = 500.0
-_ROUNDING = 1e-15
+# The envelope of lines is a lower bound whichever epsilons they belong to; the first three steer its tightness.
+_NUM_LINES = 256  # epsilons with even steps, and as many with even ratios
+_SMALLEST = 1e-14  # delta at the largest of these epsilons
+_LAST_LINE = 500.0  # nats: no epsilon is larger
+_ROUNDING = 1e-15  # taken off a false negative rate, absolute, for the rounding of differences from 1
 
 
 def _gaussian_errors(error: jax.Array, mu: jax.Array) -> jax.Array:

@@ -22,7 +22,7 @@ from jaxacct.mechanisms._base import Mechanism
 from jaxacct.membership import tradeoff
 from jaxacct.special import shown, shown_down
 
-_FALSE_POSITIVE_RATES = (1e-3, 1e-2, 1e-1)
+_FALSE_POSITIVE_RATES = (1e-3, 1e-2, 1e-1)  # rates at which a statement says what a membership test can reach
 
 
 def entry_fields(entry: Entry) -> dict[str, Any]:

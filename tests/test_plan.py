@@ -84,6 +84,12 @@ PLANS = {
         COMPOSED,
         [*DISTRIBUTION, *COMPOSED, *RESORT],
     ),
+    ("Composed of shuffled reports and check-ins", ""): (
+        ["rdp (remove) remove", "part by part remove"],
+        ["rdp (remove) remove", "part by part remove"],
+        ["rdp (remove) remove"],
+        ["rdp (remove) remove", "largest part remove", "part by part remove"],
+    ),
     ("Laplace, DiscretePair, ContinuousPair, Pld", ""): on_host(FINITE),
     ("PoissonSampled of these", ""): on_host(DISTRIBUTION),
     ("RandomAllocation of these", "any"): on_host(DISTRIBUTION),

@@ -115,6 +115,7 @@ def test_names_of_methods_are_not_compared_with_literals():
 
 _LONG = {
     "_precision.py": "the float64 boundary: one promise, kept by parts that know each other",
+    "bounds/shuffle/_by_randomizer.py": "lanes of one signature after the other, each a few lines under its docstring",
     "divergence/lattice/_ratio.py": "one law, with every rounding that its operations need",
 }
 

@@ -51,8 +51,8 @@ def compare(
       mechanism: a mechanism; array fields broadcast.
       target_delta: float in (0, 1), to compare epsilons; or
       target_epsilon: float >= 0, to compare deltas.
-      precision: relative width for the privacy loss distribution; None for 1 %; inf leaves it and the other engines
-        that need concrete scalars out.
+      precision: relative width for the privacy loss distribution; None for 1 %; inf leaves it and the other methods
+        that bracket the value out.
 
     Returns:
       One `Entry` for each method and direction: method, direction, value, bound, neighboring_relation, theorem,
@@ -113,8 +113,9 @@ def deciding(
 ) -> tuple[Entry, ...]:
     """For a scalar question, the entry behind `epsilon` (or `delta`) in each direction.
 
-    The larger value is the answer. Methods that cannot change it are not run, so the smaller direction
-    may show a bound that `compare` would improve. Arguments and errors as for `epsilon`; array fields are refused.
+    It names the method that decided.     The larger value is the answer. Methods that cannot change it are not run, so
+    the smaller direction may show a bound that `compare` would improve. Arguments and errors as for `epsilon`; array
+    fields are refused.
 
     >>> import jaxacct as ja
     >>> run = ja.RandomAllocation(ja.Gaussian(noise_multiplier=1.0), num_steps=1000)

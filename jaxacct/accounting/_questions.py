@@ -48,7 +48,7 @@ def epsilon(
     """The epsilon that `mechanism` satisfies at `target_delta`: certified upper bound, best applicable method.
 
     The larger of the two directions, in each the least over the methods at hand: closed forms and Renyi divergences,
-    then the exact engines and the privacy loss distribution, until the certified interval is as narrow as `precision`
+    then the exact methods and the privacy loss distribution, until the certified interval is as narrow as `precision`
     says. Add/remove adjacency (replace-one for `Shuffled`, with one direction). inf where no method applies.
 
     Traced arguments, and ``precision=math.inf``, get the closed forms and Renyi divergences alone: a millisecond a

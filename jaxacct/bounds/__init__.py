@@ -14,7 +14,12 @@ __all__ = ["METHODS", "analysis_theorem", "methods_for"]
 
 
 def methods_for(mechanism: Any) -> tuple[Method, ...]:
-    """Every method that covers `mechanism`, in declared order; raises ValueError if its signature has none."""
+    """A tuple of every method that covers `mechanism`, in declared order.
+
+    Raises:
+      ValueError: if a number is left out, or if no method covers mechanisms of this signature (its type and the types
+        that it wraps).
+    """
     for part, _ in mechanism.parts() if mechanism.parts()[0][0] is not mechanism else ():
         methods_for(part)
     for name, value in mechanism.numbers():
@@ -27,6 +32,6 @@ def methods_for(mechanism: Any) -> tuple[Method, ...]:
 
 
 def analysis_theorem(mechanism: Any) -> str:
-    """By which theorem the pair that is analysed dominates `mechanism`."""
+    """A string: the theorem by which the pair that is analysed dominates `mechanism`, for reports and distributions."""
     distribution = composed.distribution_of(mechanism)
     return distribution.source(mechanism) if distribution is not None else methods_for(mechanism)[0].source(mechanism)

@@ -15,18 +15,19 @@ from jaxacct.curves import Pld
 from jaxacct.curves._convolution import ALL_DELTAS, compose_plds
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
 
-# Cells for one standard deviation of a part's loss: where refinement starts, and where it gives up.
-_FIRST_RESOLUTION = 4.0
-_LAST_RESOLUTION = 768.0
-_READ_RESOLUTION = 24.0  # where nothing is refined: a distribution known from above only
-_LAST_SHARE = 0.75  # below this share of the last resolution, that one is tried before giving up
-_MEMORY_LIMIT = 2**31  # bytes
-_STAGE = 0.1  # each stage's relative width, of the one before
-_MAX_IDLE = 3  # rounds in a row without gain
-_GAIN = 0.8  # a round that leaves more than this share of the width has gained nothing
-FINEST, _COARSEST = 2.0**-40, 16.0  # steps between losses: beyond them rounding, or overflow, is all there is
-_TAIL = 1e-7  # of delta, for what a discretisation step may cut off at either end
-PLAIN_TAIL = 1e-22  # the same where no delta is asked for
+# What follows steers running time and tightness; every distribution is certified at any resolution. A resolution is a
+# number of cells for one standard deviation of a part's loss.
+_FIRST_RESOLUTION = 4.0  # where refinement starts
+_LAST_RESOLUTION = 768.0  # where it gives up
+_READ_RESOLUTION = 24.0  # where nothing is refined: a distribution that is known from above only
+_LAST_SHARE = 0.75  # below this share of the last resolution, the last one is tried before giving up
+_MEMORY_LIMIT = 2**31  # bytes that a refinement may hold at once
+_STAGE = 0.1  # relative width that a stage aims at, as a share of the stage before
+_MAX_IDLE = 3  # refinements in a row without gain after which no more are tried
+_GAIN = 0.8  # a refinement that leaves more than this share of the width has gained nothing
+FINEST, _COARSEST = 2.0**-40, 16.0  # nats between losses: beyond them rounding, or overflow, is all there is
+_TAIL = 1e-7  # mass that discretising a part may take off the grid at either end, as a share of delta over the parts
+PLAIN_TAIL = 1e-22  # that mass itself where no delta is asked for
 
 Parts = Callable[[Direction], list[tuple[Pld, int]]]
 
@@ -69,7 +70,13 @@ class Distribution:
 
 
 def parts_by_laws(laws: Callable[[Any, float, Side, float], list[tuple[RatioLaw, int]]]) -> Callable[..., Parts]:
-    """`Distribution.parts` from laws of likelihood ratios; an upper bound's serve both directions and are made once."""
+    """A function for `Distribution.parts`, from one that gives the laws of likelihood ratios and their counts.
+
+    The laws for an upper bound serve both directions and are made once.
+
+    Args:
+      laws: ``(mechanism, step, side, tail) -> [(law, how often)]``.
+    """
 
     def parts(mechanism: Any, step: float, bound: Bound, tail: float) -> Parts:
         made: dict[Side, list[tuple[RatioLaw, int]]] = {}
@@ -86,7 +93,7 @@ def parts_by_laws(laws: Callable[[Any, float, Side, float], list[tuple[RatioLaw,
 
 
 def of_one_release(base: Base, theorem: str | Callable[[Any], str], spread: Callable[[Any], float]) -> Distribution:
-    """The distribution of a release by itself."""
+    """The declaration (`Distribution`, a class) for a release by itself, which every record takes part in."""
 
     def laws(release: Any, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
         from jaxacct.bounds.bases import law
@@ -107,7 +114,13 @@ def of_one_release(base: Base, theorem: str | Callable[[Any], str], spread: Call
 
 
 def step_for(distribution: Distribution, mechanism: Any, resolution: float) -> float:
-    """The step between losses at a resolution; raises TooFineError where it is below what doubles resolve."""
+    """float: the step between losses, in nats, at `resolution` cells for one standard deviation of a part's loss.
+
+    Where a loss has mass by itself, the step is a divisor of it, so that it lies on the grid.
+
+    Raises:
+      TooFineError: if the step is below what doubles resolve, `FINEST`.
+    """
     scale, count = distribution.scale(mechanism)
     step = min(math.sqrt(scale / count) / resolution, _COARSEST)
     if (atom := distribution.atom(mechanism)) > step:  # on the grid it is kept as it is
@@ -120,7 +133,10 @@ def step_for(distribution: Distribution, mechanism: Any, resolution: float) -> f
 def plds(
     distribution: Distribution, mechanism: Any, resolution: float, bound: Bound, tail: float, deltas: Sequence[float]
 ) -> Callable[[Direction], Pld]:
-    """``direction -> `` the composed distribution of `mechanism`, sharp around `deltas`."""
+    """A function ``direction -> Pld``: the composed distribution of `mechanism`, sharpest where delta is in `deltas`.
+
+    Upper or lower, as `bound` says; certified everywhere, also away from `deltas`.
+    """
     theorem = distribution.source(mechanism)
     if mechanism.loses_nothing():
         relation = mechanism.relation
@@ -130,14 +146,18 @@ def plds(
 
 
 def reader(query: Query, target: float) -> tuple[Callable[[Pld], float], tuple[float, ...]]:
-    """How a distribution answers, and the deltas around which it is to be sharp."""
+    """A function from a `Pld` to the float that answers `query` at `target`, and the deltas where it is to be sharp."""
     if query is Query.EPSILON:
         return lambda loss: loss.epsilon(target), (target,)
     return lambda loss: loss.delta(target), (1.0, *ALL_DELTAS)
 
 
 def loss_distribution(distribution: Distribution, helps: Callable[[Any], bool] | None = None) -> BracketMethod:
-    """The method "loss distribution" of a scheme."""
+    """The method "loss distribution" of a scheme (class `DistributionMethod`), from the scheme's declaration.
+
+    Args:
+      helps: as for `Method`; None where it always helps.
+    """
     options: dict[str, Any] = {} if helps is None else {"helps": helps}
     return DistributionMethod(
         name="loss distribution",
@@ -170,7 +190,7 @@ class DistributionMethod(BracketMethod):
 def _refined(
     distribution: Distribution, mechanism: Any, query: Query, target: float, at: Bracketing
 ) -> Mapping[Direction, Ends[float]]:
-    """The ends in each direction by distributions of growing resolution, from what is known already."""
+    """The ends in each direction, by distributions of growing resolution; they start from the ends known already."""
     upper = {d: float(ends.upper) for d, ends in at.known.items()}
     lower = {d: float(ends.lower) for d, ends in at.known.items()}
     if mechanism.loses_nothing():
@@ -265,7 +285,7 @@ def _tightened(
 
 
 def _needed_bytes(distribution: Distribution, mechanism: Any, resolution: float) -> float:
-    """What a refinement would hold at once, roughly: a score of arrays over the composition's window."""
+    """About how many bytes a refinement would hold at once: some twenty arrays over the window of composed losses."""
     scale, count = distribution.scale(mechanism)
     window = 40.0 * max(math.sqrt(scale), scale) + 30.0
     return 200.0 * window / math.sqrt(scale / count) * resolution

@@ -1,6 +1,7 @@
 """Exact profiles of compositions of Gaussian and Poisson-sampled Gaussian rounds, certified, both directions.
 
-The pair of Zhu, Dong and Wang 2022, Theorem 11, composed and read off its complex Renyi moments; see
+The pair of Zhu, Dong & Wang 2022, Theorem 11, composed: complex Renyi moments E_Q[(dP/dQ)^(a + ib)] of independent
+rounds multiply, and an integral over b, along a line of nodes at fixed a, gives delta; see
 `jaxacct.divergence._inversion`. Add/remove adjacency. Loose (never wrong) where the composed loss is nearly an atom or
 heavy-tailed, as for a few steps at a small sampling probability: then a bracket is wide, at worst (0, inf).
 """
@@ -38,16 +39,17 @@ from jaxacct.mechanisms import Gaussian, PoissonSampled
 
 
 class Size(NamedTuple):
-    """Nodes on the line, and of the rule behind each moment."""
+    """How large a program is: nodes on the line, and nodes of the quadrature rule behind each moment."""
 
     num_nodes: int
     num_z: int
 
 
+# from cheap to sharp: the next is asked where the bracket is still wide
 SIZES = (Size(64, 512), Size(256, 1024), Size(1024, 2048))
-# Orders tried for the line, about 1 over the standard deviation of the composed loss
+# Orders a tried for the line, less 1, in units of 1 over the standard deviation of the composed loss
 _SCALES = np.geomspace(1e-2, 1e2, 64)
-_MOST_EXPONENT = 600.0  # of a spread: e^600 and its squares are doubles
+_MOST_EXPONENT = 600.0  # largest exponent in a guess of a variance, so that e^600 is a double
 
 
 class _Round(NamedTuple):
@@ -115,12 +117,12 @@ _ROUNDS: dict[tuple[type, ...], _Round] = {
 
 
 def inverts(mechanism: Any) -> bool:
-    """Whether `mechanism` consists of rounds whose complex moments are known here."""
+    """bool: whether `mechanism` consists of rounds whose complex moments are known here."""
     return all(part.signature() in _ROUNDS for part, _ in flattened(mechanism))
 
 
 def _rounds(mechanism: Any) -> list[tuple[_Round, Any, jax.Array]]:
-    """(what it says, the round, how often it is run) for every round."""
+    """The independent rounds of `mechanism`: (functions of its type, the round, number of times it is run [L])."""
     found = [(_ROUNDS[part.signature()], part, count) for part, count in flattened(mechanism)]
     return [(of, part, of.steps(part) * count) for of, part, count in found]
 
@@ -164,9 +166,10 @@ def _split(ends: Ends[jax.Array]) -> Ends[jax.Array]:
 
 
 def inverted_epsilon(mechanism: Any, log_delta: jax.Array, *, size: Size) -> Ends[jax.Array]:
-    """Bracket of epsilon at delta = exp(log_delta), [2, L]: remove, then add.
+    """Certified lower and upper ends [2, L] of epsilon at delta = exp(`log_delta` [L]): remove, then add.
 
-    Both ends have the derivatives of the root of log delta(epsilon) - log_delta (implicit function theorem).
+    Zhu, Dong & Wang 2022, Theorem 11. At worst (0, inf). Both ends have the derivatives of the root of log
+    delta(epsilon) - log_delta (implicit function theorem).
     """
     leaves, structure = jax.tree.flatten(mechanism)
 
@@ -197,14 +200,17 @@ def inverted_epsilon(mechanism: Any, log_delta: jax.Array, *, size: Size) -> End
 
 
 def inverted_log_delta(mechanism: Any, epsilon: jax.Array, *, size: Size) -> Ends[jax.Array]:
-    """Bracket of log delta at epsilon, [2, L]: remove, then add."""
+    """Certified lower and upper ends [2, L] of log delta at `epsilon` [L]: remove, then add.
+
+    Zhu, Dong & Wang 2022, Theorem 11. At worst (-inf, 0).
+    """
     target = _both_directions(epsilon)
     line, moments, _ = _prepared(jax.tree.map(_both_directions, mechanism), target, is_delta=False, size=size)
     return _split(delta_ends(line, moments, target))
 
 
 def _bracket(mechanism: Any, query: Query, target: jax.Array, *, size: Size) -> Ends[jax.Array]:
-    """Bracket of epsilon at a delta, or of delta at an epsilon, [2, L]: remove, then add."""
+    """Lower and upper ends [2, L] of epsilon at a delta, or of delta at an epsilon: remove, then add."""
     if query is Query.EPSILON:
         return inverted_epsilon(mechanism, jnp.log(target), size=size)
     log_ends = inverted_log_delta(mechanism, target, size=size)
@@ -212,6 +218,7 @@ def _bracket(mechanism: Any, query: Query, target: jax.Array, *, size: Size) -> 
 
 
 def _lane_bytes(*, size: Size) -> int:
+    """Working memory of one lane, bytes."""
     return 1024 * size.num_z
 
 
@@ -234,5 +241,8 @@ EXACT = LaneBracketMethod(
 
 
 def beside_closed_form(applies: Callable[[Any], bool]) -> LaneBracketMethod:
-    """For mechanisms whose upper end has a closed form: both ends by one program, asked where the lower is wanted."""
+    """The method "moment inversion" (class `LaneBracketMethod`), for mechanisms whose upper end has a closed form.
+
+    One program gives both ends; it is asked where the lower one is wanted.
+    """
     return dataclasses.replace(EXACT, name="moment inversion", name_below=None, applies=applies, is_listed=False)

@@ -1,7 +1,7 @@
 """Exact profiles of compositions of allocation, Poisson-sampled and Gaussian rounds, many counts and epsilons at once.
 
-Each round's pair is the worst case of Feldman and Shenfeld 2025, Theorem 3.1 (allocation, Gaussian noise), or of Zhu,
-Dong and Wang 2022, Theorem 11. k-out-of-t is composed of runs of 1-out-of-n by Lemma 3.2, groups of floor and
+Each round's pair is the worst case of Feldman & Shenfeld 2025, Theorem 3.1 (allocation, Gaussian noise), or of Zhu,
+Dong & Wang 2022, Theorem 11. k-out-of-t is composed of runs of 1-out-of-n by Lemma 3.2, groups of floor and
 ceil(t/k): an upper bound on the mechanism, exact for what is analysed. Complex moments multiply, and one contour
 integral gives delta (`jaxacct.divergence._inversion`). Add/remove adjacency.
 
@@ -34,13 +34,14 @@ from jaxacct.divergence.gaussian._line import gaussian_line
 from jaxacct.divergence.gaussian._sampled_line import highest_node, sampled_gaussian_line
 from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
 
-_NUM_LINES = 24
-_NUM_EDGES = 64
+# These steer running time and tightness: what they leave out is bounded and added.
+_NUM_LINES = 24  # lines (Renyi orders a) prepared for one table of moments; each question takes the best of them
+_NUM_EDGES = 64  # points beyond the last node at which the moments' fall is bounded, each 1.25 times further
 _ALIASES = 34.0  # aliases on the left are e^-34 on the flattest line, and fall with the order as delta does
 _FALL = 36.0  # the product of moments is followed to e^-36 of its largest
-_MIN_NODES, _MAX_NODES = 512, 8192
-_NUM_Z = (512, 1024, 2048, 4096)
-_BLOCK = 2**18  # nodes times questions in one call
+_MIN_NODES, _MAX_NODES = 512, 8192  # nodes on a line
+_NUM_Z = (512, 1024, 2048, 4096)  # nodes of the quadrature behind a moment of a sampled step: the first that resolves
+_BLOCK = 2**18  # nodes times questions in one call: bounds its memory
 
 
 class _Round(NamedTuple):
@@ -52,7 +53,7 @@ class _Round(NamedTuple):
 
     @property
     def variance(self) -> float:
-        """Of the likelihood ratio, tamed: the square of the loss's scale where that is small."""
+        """log(1 + variance of the likelihood ratio): about the variance of the loss where that is small."""
         ratio = math.expm1(min(self.noise_multiplier**-2.0, 700.0))
         return math.log1p(self.sampling_prob**2 * ratio / self.num_steps)
 
@@ -88,11 +89,12 @@ _ROUNDS: dict[tuple[type, ...], Callable[[Any], list[tuple[_Round, float]]]] = {
 
 
 def composes(mechanism: Any) -> bool:
-    """Whether `ComposedProfile` knows `mechanism` (scalar fields)."""
+    """bool: whether `ComposedProfile` knows every part of `mechanism`; its fields must be scalars."""
     return all(part.signature() in _ROUNDS for part, _ in flattened(mechanism))
 
 
 def _rounds(mechanism: Any) -> dict[_Round, float]:
+    """The different rounds of `mechanism`, each with the number of times it is run."""
     found: dict[_Round, float] = {}
     for part, count in flattened(mechanism):
         for of, times in _ROUNDS[part.signature()](part):
@@ -137,7 +139,7 @@ _delta_program, _epsilon_program = HostProgram(_delta), HostProgram(_epsilon)
 
 
 class ComposedProfile:
-    """delta(epsilon) and epsilon(delta) of compositions of `mechanisms` in one direction, for many counts at once.
+    """Brackets of delta [C, E] and epsilon [C] of compositions of `mechanisms`, one direction, many counts at once.
 
     The table of moments is made once; it depends on the counts only through their range.
 
@@ -239,7 +241,7 @@ class ComposedProfile:
         return lower, upper
 
     def delta(self, epsilon: Any) -> Ends[np.ndarray]:
-        """Brackets of delta at each epsilon >= 0, 1-d: [C, E]."""
+        """Lower and upper ends [C, E] of delta at each `epsilon` >= 0, one-dimensional [E]."""
         epsilon = np.atleast_1d(np.asarray(epsilon, np.float64))
         with np.errstate(all="ignore"):
             lanes = self._choice(epsilon)
@@ -248,7 +250,7 @@ class ComposedProfile:
             return Ends(*(np.exp(x).reshape(lanes.shape) for x in (low, high)))
 
     def epsilon(self, delta: float) -> Ends[np.ndarray]:
-        """Brackets of epsilon at `delta`: [C]."""
+        """Lower and upper ends [C] of epsilon at `delta`."""
         log_delta = np.full(len(self._counts), math.log(delta))
         with np.errstate(all="ignore"):
             order = np.asarray(self._line.order)[:, None]
@@ -268,7 +270,7 @@ class ComposedProfile:
 
 
 def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """The ends in each direction, no wider than those known."""
+    """The ends in each direction asked, no wider than those known."""
     found: dict[Direction, Ends[float]] = {}
     for d, known in at.known.items():
         profile = ComposedProfile([mechanism], [1.0], d)
@@ -278,7 +280,13 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
 
 
 def moments(reduction: Callable[[Any], bool], weaker: Callable[[Any], Any] | None) -> BracketMethod:
-    """The method, for a scheme whose parts are reductions where `reduction` says so."""
+    """The method "complex moments" (class `BracketMethod`) of a scheme.
+
+    Args:
+      reduction: ``(mechanism) -> `` whether some part is analysed by a reduction, so that the lower end is the
+        reduction's only.
+      weaker: ``(mechanism) -> `` a mechanism that reveals no more, or None.
+    """
     return BracketMethod(
         name="complex moments",
         theorem="Feldman & Shenfeld 2025, Theorem 3.1 and Lemma 3.2; Zhu, Dong & Wang 2022, Theorem 11",

@@ -4,7 +4,10 @@ from typing import Any
 
 
 def flattened(mechanism: Any) -> list[tuple[Any, Any]]:
-    """(mechanism that is no composition, how often it is run) for every part, at any depth; itself where it is one."""
+    """A list of (part that is no composition, int: how often it is run), for every part at any depth.
+
+    A mechanism that is no composition is its own only part.
+    """
     found: list[tuple[Any, Any]] = []
     for part, count in mechanism.parts():
         if part is mechanism:

@@ -16,7 +16,7 @@ Table = Mapping[tuple[Any, ...], tuple[Method, ...]]
 
 
 def merged(*tables: Table) -> dict[tuple[Any, ...], tuple[Method, ...]]:
-    """One table of several: the methods of each signature, a mechanism's type and the types that it wraps.
+    """One dict of several: from a signature (a mechanism's type and the types that it wraps) to its methods.
 
     Raises:
       TypeError: if a signature stands twice, or has no upper bound in some direction: mistakes in the tables, found at

@@ -1,7 +1,7 @@
 """Every method of `Composed`, by folding over its parts.
 
-What is composed of Gaussian and Poisson-sampled rounds, of allocation, or of releases with few outputs has exact
-engines of its own; everything else composes by Renyi divergences and by loss distributions, part by part.
+Compositions of Gaussian and Poisson-sampled rounds, of allocation, or of releases with few outputs have exact methods
+of their own; everything else composes by adding Renyi divergences and by convolving loss distributions.
 """
 
 import dataclasses
@@ -37,26 +37,29 @@ from jaxacct.composition import compose_rdp
 from jaxacct.mechanisms import Composed
 from jaxacct.special import up
 
-_SHARE_DOWN = 1.0 - 2.0**-50  # of a quotient and a sum: fewer than four roundings
-_SUM_UP = 1.0 + 2.0**-50  # of a sum of products, added without error but for the last rounding
-_FRACTIONAL_TOP = 16.0  # orders above it are whole wherever a method of fractional orders is tried
+_SHARE_DOWN = 1.0 - 2.0**-50  # rounds a share of the target down: a quotient and a sum, fewer than four roundings
+_SUM_UP = 1.0 + 2.0**-50  # rounds a sum of products up, which was added without error but for the last rounding
+_FRACTIONAL_TOP = 16.0  # Renyi order: those above are whole wherever a method of fractional orders is tried
 
 RenyiPlan = tuple[tuple[RenyiMethod, tuple[tuple[str, Any], ...]], ...]
 """The Renyi methods to take the least of, each with its static arguments."""
 
 
 def methods_of(mechanism: Any) -> tuple[Method, ...]:
-    """The methods that cover `mechanism`, in declared order; () where its signature has none."""
+    """A tuple of the methods that cover `mechanism`, in declared order; () where its signature has none."""
     return tuple(m for m in METHODS.get(mechanism.signature(), ()) if m.applies(mechanism))
 
 
 def distribution_of(mechanism: Any) -> Distribution | None:
-    """The declaration of its loss distributions, if there is one."""
+    """The declaration (`Distribution`) of the loss distributions of `mechanism`; None where there is none."""
     return next((m.distribution for m in methods_of(mechanism) if isinstance(m, DistributionMethod)), None)
 
 
 def has_lanes(mechanism: Any) -> bool:
-    """Whether it has closed forms or Renyi divergences, which run inside traced programs."""
+    """bool: whether methods on lanes bound `mechanism` (of a composition, each part) from above.
+
+    Then traced programs can ask for it.
+    """
     if mechanism.signature() == (Composed,):
         return all(has_lanes(part) for part, _ in mechanism.parts())
     return any(isinstance(m, LaneMethod) and Bound.UPPER in m.ends for m in methods_of(mechanism))
@@ -66,14 +69,17 @@ def has_lanes(mechanism: Any) -> bool:
 
 
 def renyi_plan(mechanism: Any, direction: Direction) -> RenyiPlan:
-    """Which Renyi methods to take the least of in one direction; hashable, so that a kernel can be compiled for it."""
+    """A tuple of (Renyi method, its static arguments), of which to take the least in one direction.
+
+    Hashable, so that a kernel can be compiled for it. The first one alone where none helps.
+    """
     usable = [m for m in methods_of(mechanism) if isinstance(m, RenyiMethod) and direction in m.directions]
     usable = [m for m in usable if m.helps(mechanism)] or usable[:1]
     return tuple((m, tuple(sorted(m.lanes.statics(mechanism).items()))) for m in usable)
 
 
 def least_rdp(plan: RenyiPlan, mechanism: Any, *, orders: Sequence[float]) -> jax.Array:
-    """The least of the methods' Renyi divergences, [A, L]; inf where there is no method."""
+    """Renyi divergences [A, L], upper bound: the least over the methods of `plan`; inf [A, 1] where there is none."""
     if not any(a < _FRACTIONAL_TOP and a != int(a) for a in orders):
         plan = tuple((m, static) for m, static in plan if math.isinf(m.up_to_order))
     curves = [m.rdp(mechanism, orders=orders, **dict(static)) for m, static in plan]
@@ -81,7 +87,10 @@ def least_rdp(plan: RenyiPlan, mechanism: Any, *, orders: Sequence[float]) -> ja
 
 
 def _rdp(mechanism: Composed, *, orders: Sequence[float], parts: tuple[RenyiPlan, ...]) -> jax.Array:
-    """Renyi divergences [A, L]: the sum over the parts of count times the least."""
+    """Renyi divergences [A, L], upper bound: the sum over the parts of count times the least over their methods.
+
+    Mironov 2017, Proposition 1.
+    """
     return compose_rdp(
         (least_rdp(plan, part, orders=orders), count)
         for plan, (part, count) in zip(parts, mechanism.parts(), strict=True)
@@ -93,13 +102,13 @@ def _renyi_statics(direction: Direction, mechanism: Composed) -> dict[str, Any]:
 
 
 def renyi_bytes(*, parts: tuple[RenyiPlan, ...], orders: Sequence[float] = ()) -> int:
-    """Of the widest part: they are worked on one after the other."""
+    """int: working memory of one lane, bytes: that of the widest part, as parts are worked on one after the other."""
     every = [m.lanes.bytes(orders=orders, **dict(static)) for plan in parts for m, static in plan]
     return max(every, default=orders_bytes(orders=orders))
 
 
 def is_of_reports(mechanism: Any) -> bool:
-    """Whether its parts are shuffled reports and check-ins."""
+    """bool: whether its parts are shuffled reports and check-ins, whose adjacency is replace-one."""
     return mechanism.relation is NeighboringRelation.REPLACE_ONE
 
 
@@ -131,10 +140,12 @@ def _distributions(mechanism: Composed) -> list[tuple[Distribution, Any, int]]:
 
 
 def _has_distributions(mechanism: Composed) -> bool:
+    """Whether every part has loss distributions."""
     return all(distribution_of(part) is not None for part, _ in flattened(mechanism))
 
 
 def _theorem(mechanism: Composed) -> str:
+    """The theorems of the parts, each once."""
     return "; ".join(dict.fromkeys(distribution.source(part) for distribution, part, _ in _distributions(mechanism)))
 
 
@@ -144,6 +155,7 @@ def _loss_parts(mechanism: Composed, step: float, bound: Bound, tail: float) -> 
 
 
 def _scale(mechanism: Composed) -> tuple[float, int]:
+    """(sum of count times squared scale of the loss, sum of counts) over the parts."""
     scales = [(of.scale(part), count) for of, part, count in _distributions(mechanism)]
     return sum(c * s for (s, _), c in scales), sum(c * n for (_, n), c in scales)
 
@@ -155,6 +167,7 @@ def _largest_loss(mechanism: Composed) -> float:
 
 
 def _is_reduction(mechanism: Composed) -> bool:
+    """Whether some part is analysed by a reduction, so that lower ends are the reduction's only."""
     return any(of.reduction(part) for of, part, _ in _distributions(mechanism))
 
 
@@ -187,7 +200,7 @@ DISTRIBUTION = Distribution(
 
 
 def _added_up(mechanism: Composed, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """From above, by basic composition: the runs share the target equally, their answers add up."""
+    """From above, by basic composition: every run is asked at an equal share of the target, and the answers add up."""
     share = target / sum(int(count) for _, count in mechanism.parts()) * _SHARE_DOWN
     every = [count * at.ask(part, query, share, at.width, wants_lower=False).upper for part, count in mechanism.parts()]
     return dict.fromkeys(at.known, Ends(0.0, min(math.fsum(every) * _SUM_UP, query.worst)))

@@ -1,7 +1,7 @@
 """The exact profiles of mechanisms with few outputs: true k-out-of-t random allocation, sampling, composition.
 
-Feldman and Shenfeld 2025, Theorem 3.1: the laws of the outputs depend on how often each output occurred only. With
-n_y of them and j_y of those from the record's k steps,
+Feldman & Shenfeld 2025, Theorem 3.1: the laws of the outputs depend on how often each output occurred only, which is
+called their *type* here. Where output y occurred n_y times, j_y of them in the record's k steps,
 
     P-bar(n) = t!/prod n_y! / C(t, k) sum_{j: sum j_y = k} prod_y C(n_y, j_y) P(y)^j_y Q(y)^(n_y - j_y),
 
@@ -25,11 +25,11 @@ from jaxacct.bounds.bases import BASES, spread
 from jaxacct.mechanisms import DiscretePair, PoissonSampled, RandomAllocation
 from jaxacct.special import bisect, down, first_doubling, log_factorial_table, up
 
-_MOST_NUMBERS = 2**24
-_MOST_TYPES = 2**20
-_MAX_EPSILON = 700.0
-_NUM_HALVINGS = 60
-_ULPS = 2**13  # of a sum of up to 2^20 terms
+_MOST_NUMBERS = 2**24  # float64 numbers held at once, 128 MiB: more, and the method does not apply
+_MOST_TYPES = 2**20  # types held at once: more, and the method does not apply
+_MAX_EPSILON = 700.0  # nats: no larger epsilon is tried (e^700 is a double)
+_NUM_HALVINGS = 60  # of the bracket of an epsilon, which keeps its safe end
+_ULPS = 2**13  # units of 2^-53 by which a sum of up to 2^20 terms is rounded outwards
 
 
 class Types(NamedTuple):
@@ -41,7 +41,7 @@ class Types(NamedTuple):
 
 
 def has_types(mechanism: Any) -> bool:
-    """Whether `mechanism` is made of discrete pairs, allocated, sampled or composed, with few enough types."""
+    """bool: whether `mechanism` is made of discrete pairs, allocated, sampled or composed, with few enough types."""
     return not is_traced(mechanism) and _num_types(mechanism) <= _MOST_TYPES
 
 
@@ -88,6 +88,7 @@ def _compositions(total: int, parts: int) -> NDArray[np.int64]:
 
 @functools.lru_cache(maxsize=8)
 def _types(mechanism: Any) -> Types:
+    """The types of `mechanism`; those of its parts are multiplied."""
     if mechanism.signature() in _TYPES:
         return _TYPES[mechanism.signature()](mechanism)
     return functools.reduce(_product, (_repeated(_types(part), int(count)) for part, count in mechanism.parts()))
@@ -106,13 +107,13 @@ def _of_pair(p: NDArray[np.float64], q: NDArray[np.float64]) -> Types:
 
 
 def _product(a: Types, b: Types) -> Types:
-    """Of two independent runs."""
+    """The types of two independent runs: every pair of one type of each."""
     log_p, log_q = (np.add.outer(x, y).ravel() for x, y in ((a.log_p, b.log_p), (a.log_q, b.log_q)))
     return Types(log_p, log_q, a.error + b.error + _rounding(log_p, log_q))
 
 
 def _repeated(types: Types, count: int) -> Types:
-    """Of `count` independent runs: how often each type occurred."""
+    """The types of `count` equal independent runs: how often each type of one run occurred."""
     if count == 1:
         return types
     counts = _compositions(count, types.log_p.shape[0])
@@ -127,11 +128,12 @@ def _repeated(types: Types, count: int) -> Types:
 
 
 def _rounding(*logs: NDArray[np.float64]) -> float:
-    """Relative error of e^x for x known to an ulp."""
+    """Bound on the relative error of e^x, for finite x [..] that are known to an ulp."""
     return 2.0**-51 * max(1.0, *(float(np.abs(x[np.isfinite(x)]).max(initial=0.0)) for x in logs))
 
 
 def _allocated(mechanism: RandomAllocation) -> Types:
+    """The types of one epoch of k-out-of-t allocation, by the formula at the top of this file."""
     t, k = int(mechanism.num_steps), int(mechanism.num_selected)
     pair: DiscretePair = mechanism.mechanism
     counts = _compositions(t, len(pair.p))
@@ -162,7 +164,7 @@ def _allocated(mechanism: RandomAllocation) -> Types:
     return Types(log_bar, log_base, 2.0**-50 * (size + 8.0 * k * counts.shape[1] + t))
 
 
-# what there are types of, besides compositions
+# for each signature that has types besides compositions: how many there are, and what they are
 _COUNTS: dict[tuple[type, ...], Callable[[Any], float]] = {
     (DiscretePair,): lambda pair: len(pair.p),
     (PoissonSampled, DiscretePair): _num_of_sampled,
@@ -176,7 +178,9 @@ _TYPES: dict[tuple[type, ...], Callable[[Any], Types]] = {
 
 
 def types_delta(mechanism: Any, epsilon: float, direction: Direction, *, upper: bool) -> float:
-    """delta at `epsilon` >= 0, rounded up or down; for mechanisms that `has_types` accepts.
+    """float: delta at `epsilon` >= 0, rounded up or down, in one direction; exact but for rounding.
+
+    By definition, sum over the types of max(0, P - e^epsilon Q). For mechanisms that `has_types` accepts.
 
     >>> import jaxacct as ja
     >>> from jaxacct.bounds.discrete import types_delta
@@ -193,7 +197,10 @@ def types_delta(mechanism: Any, epsilon: float, direction: Direction, *, upper: 
 
 
 def types_epsilon(mechanism: Any, delta: float, direction: Direction, *, upper: bool) -> float:
-    """epsilon at `delta`, rounded up or down: bisection that keeps the safe end; inf where no epsilon suffices."""
+    """float: epsilon at `delta`, rounded up or down, in one direction: the inverse of `types_delta`.
+
+    By bisection that keeps the safe end. Where no epsilon up to 700 is enough, inf (rounded down: the last one tried).
+    """
 
     def fits(epsilon: float) -> bool:
         return types_delta(mechanism, epsilon, direction, upper=upper) <= delta
@@ -211,6 +218,7 @@ def types_epsilon(mechanism: Any, delta: float, direction: Direction, *, upper: 
 
 
 def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
+    """The ends in each direction asked: the same sum, rounded down and rounded up."""
     answer = types_delta if query is Query.DELTA else types_epsilon
     return {d: Ends(*(answer(mechanism, target, d, upper=upper) for upper in (False, True))) for d in at.known}
 

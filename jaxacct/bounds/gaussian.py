@@ -1,7 +1,8 @@
-"""The Gaussian mechanism, alone or with its amplification thrown away.
+"""The Gaussian mechanism, by itself, and schemes whose bounds do without the amplification by sampling.
 
-Balle and Wang 2018, "Improving the Gaussian mechanism for differential privacy", Theorem 8;
-Mironov 2017, "Renyi differential privacy", Proposition 7.
+Balle & Wang 2018, "Improving the Gaussian mechanism for differential privacy", Theorem 8;
+Mironov 2017, "Renyi differential privacy", Proposition 7. Shapes: L is the number of lanes (points of a batch), A the
+number of Renyi orders. mu is the distance of the two Gaussians, in standard deviations.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,73 +23,94 @@ from jaxacct.divergence.gaussian._pair import gaussian_epsilon, gaussian_log_del
 from jaxacct.mechanisms import Gaussian
 
 _TINY = 2.2250738585072014e-308  # the smallest normal double: smaller numbers are flushed to 0
-_LEAST_NOISE = 1e-100  # of a guess: a smaller mu has a smaller floor, and its square is to be a double
+_LEAST_NOISE = 1e-100  # noise multipliers below it count as this in a guess, so that the square of mu is a double
 _THEOREM = "Balle & Wang 2018, Theorem 8"
 
 
 def gaussian_mu(release: Gaussian) -> jax.Array:
-    """mu [L] of the Gaussian N(mu, 1) against N(0, 1) that dominates one release: 1/sigma, rounded up."""
+    """mu [L] of the pair N(mu, 1), N(0, 1) of one release: 1/sigma, rounded up, both directions."""
     return jnp.maximum((1.0 + 2.0**-52) / release.noise_multiplier, _TINY)
 
 
 def unamplified_mu(release: Gaussian, uses: Any) -> jax.Array:
-    """mu [L] of the Gaussian that dominates `uses` uses of a record whose steps are public: sqrt(uses)/sigma.
+    """mu [L] of the Gaussian pair that dominates `uses` uses of a record: sqrt(uses)/sigma, rounded up.
 
-    Revealing which steps used a record is a post-processing that can only help the adversary.
+    An upper bound for schemes that keep secret which steps used a record: here these steps are public. What a scheme
+    releases is a post-processing of that (the steps are forgotten), and post-processing loses no privacy.
     """
     return compose_gaussian_mu([(gaussian_mu(release), uses)])
 
 
 def unamplified_log_delta(release: Gaussian, uses: Any, epsilon: jax.Array) -> jax.Array:
-    """log delta [L], both directions, of `uses` uses of a record whose steps are public (Theorem 8); upper bound."""
+    """log delta [L] at `epsilon` [L], both directions, upper bound: `uses` uses of a record, its steps public.
+
+    Balle & Wang 2018, Theorem 8, at the mu of `unamplified_mu`.
+    """
     return gaussian_log_delta(epsilon, unamplified_mu(release, uses))
 
 
 def unamplified_epsilon(release: Gaussian, uses: Any, log_delta: jax.Array) -> jax.Array:
-    """epsilon [L], both directions: the inverse of `unamplified_log_delta`."""
+    """epsilon [L] at `log_delta` [L], both directions, upper bound: the inverse of `unamplified_log_delta`."""
     return gaussian_epsilon(log_delta, unamplified_mu(release, uses))
 
 
 def unamplified_rdp(release: Gaussian, uses: Any, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L], both directions, of `uses` uses (Proposition 7): alpha mu^2 / 2."""
+    """Renyi divergences [A, L], both directions, rounded up, of `uses` uses of a record, its steps public:
+
+        R_a = a mu^2 / 2.
+
+    Mironov 2017, Proposition 7. Any order a > 1.
+    """
     return gaussian_rdp(jnp.asarray(orders, jnp.float64)[:, None], unamplified_mu(release, uses))
 
 
 def is_gaussian(mechanism: Any) -> bool:
-    """Whether every part releases Gaussian noise in which every record takes part: again a Gaussian mechanism."""
+    """bool: whether every part is a plain Gaussian release, so that the composition is one too."""
     return all(part.signature() == (Gaussian,) for part, _ in flattened(mechanism))
 
 
 def composed_mu(mechanism: Any) -> jax.Array:
-    """mu [L] of Gaussian releases, composed: exact. For mechanisms that `is_gaussian` accepts."""
+    """mu [L] of Gaussian releases, composed: the root of the sum of 1/sigma_i^2, rounded up; else exact.
+
+    For mechanisms that `is_gaussian` accepts.
+    """
     if mechanism.signature() == (Gaussian,):
         return gaussian_mu(mechanism)
     return compose_gaussian_mu([(composed_mu(part), count) for part, count in mechanism.parts()])
 
 
 def _log_delta(mechanism: Any, epsilon: jax.Array) -> jax.Array:
-    """log delta [L] (Theorem 8): Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu)."""
+    """log delta [L], both directions, rounded up: Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu).
+
+    Balle & Wang 2018, Theorem 8.
+    """
     return gaussian_log_delta(epsilon, composed_mu(mechanism))
 
 
 def _epsilon(mechanism: Any, log_delta: jax.Array) -> jax.Array:
-    """epsilon [L]: the inverse of the profile."""
+    """epsilon [L], both directions, rounded up: the inverse of `_log_delta`."""
     return gaussian_epsilon(log_delta, composed_mu(mechanism))
 
 
 def _rdp(mechanism: Any, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L] (Proposition 7): alpha mu^2 / 2."""
+    """Renyi divergences [A, L], both directions, rounded up: a mu^2 / 2 (Mironov 2017, Proposition 7)."""
     return gaussian_rdp(jnp.asarray(orders, jnp.float64)[:, None], composed_mu(mechanism))
 
 
 def unamplified(uses: Callable[[Any], Any]) -> ProfileMethod:
-    """The method "no amplification" of a scheme over Gaussian steps in which a record takes part `uses` times.
+    """The method "no amplification" (class `ProfileMethod`) of a scheme over Gaussian steps.
 
-    log delta [L] and epsilon [L], both directions, upper bounds: Theorem 8 with mu = sqrt(uses)/sigma.
+    Its log delta [L] and epsilon [L] are upper bounds in both directions, by Balle & Wang 2018, Theorem 8, with
+    mu = sqrt(uses)/sigma.
+
+    Args:
+      uses: ``(mechanism) -> `` how many times a record takes part.
     """
 
     def floor(mechanism: Any, log_delta: np.ndarray) -> np.ndarray:
-        # P[L > eps] >= delta with L ~ N(mu^2/2, mu^2), and the normal tail exceeds e^{-z^2/2 - z - 1}
+        # A guess, not a bound: where P[L > eps] is delta, for the loss L ~ N(mu^2/2, mu^2), with e^{-z^2/2 - z - 1} for
+        # the normal tail, which is larger; less 1.5 standard deviations, since delta at eps is less than P[L > eps].
+        # It may lie above the epsilon of a tiny mu: then the method is passed over, which loses tightness only.
         sigma = np.maximum(np.asarray(mechanism.mechanism.noise_multiplier, float), _LEAST_NOISE)
         least_mu = np.sqrt(np.asarray(uses(mechanism), float)) / sigma
         z = np.sqrt(np.maximum(-2.0 * log_delta - 1.0, 0.0)) - 1.0

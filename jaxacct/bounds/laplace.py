@@ -12,14 +12,18 @@ from jaxacct.special import down, up
 
 
 def _largest(mechanism: Laplace) -> float:
+    """1/b: the largest loss, at which the release is purely epsilon-DP; inf where the quotient is no double."""
     scale = float(mechanism.noise_multiplier)
     return 1.0 / scale if scale > 1e-300 else math.inf
 
 
 def laplace_delta(mechanism: Laplace, epsilon: float) -> Ends[float]:
-    """Bracket of delta at `epsilon` >= 0: 1 - e^((epsilon - 1/b)/2), 0 from 1/b on.
+    """Two floats, the certified lower and upper end of delta at `epsilon` >= 0, for noise of scale b:
 
-    Balle, Barthe and Gaboardi 2018, Theorem 3. Relative width 1e-14, more within some ulp of 1/b.
+        delta(epsilon) = 1 - e^((epsilon - 1/b) / 2) for epsilon < 1/b, and 0 from there on.
+
+    Balle, Barthe & Gaboardi 2018, Theorem 3. The same in both directions. Relative width 1e-14, more within some ulp
+    of 1/b.
     """
     largest = _largest(mechanism)
     if math.isinf(largest):  # 1/b is at least 1e300
@@ -33,7 +37,12 @@ def laplace_delta(mechanism: Laplace, epsilon: float) -> Ends[float]:
 
 
 def laplace_epsilon(mechanism: Laplace, delta: float) -> Ends[float]:
-    """Bracket of epsilon at `delta` in (0, 1): 1/b + 2 log(1 - delta), at least 0."""
+    """Two floats, the certified lower and upper end of epsilon at `delta` in (0, 1), for noise of scale b:
+
+        epsilon(delta) = 1/b + 2 log(1 - delta), and at least 0.
+
+    The inverse of `laplace_delta`; the same in both directions.
+    """
     largest, fall = _largest(mechanism), 2.0 * math.log1p(-delta)
     error = 2.0**-50 * (largest - fall)
     upper = min(up(largest, 8), largest + fall + error)
@@ -42,6 +51,7 @@ def laplace_epsilon(mechanism: Laplace, delta: float) -> Ends[float]:
 
 
 def _bracket(mechanism: Laplace, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
+    """The ends in each direction asked: equal, since swapping the two distributions mirrors the loss."""
     answer = laplace_delta if query is Query.DELTA else laplace_epsilon
     return dict.fromkeys(at.known, answer(mechanism, target))
 

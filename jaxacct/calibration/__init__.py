@@ -23,9 +23,10 @@ from jaxacct.calibration._traced import calibrate_traced
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import UNKNOWN, find_field, with_fields
 
-# Of epsilon: the same question in a batch of another size may differ in its last digits.
+# Share of the target epsilon that is kept as a margin: the same question in a batch of another size may differ in its
+# last digits.
 _MARGIN = 1e-9
-_NEAR = 0.02  # tolerance of the value at which an engine's search begins
+_NEAR = 0.02  # relative tolerance of a first search by methods on lanes, where the search by the host's methods begins
 
 
 def calibrate(
@@ -93,7 +94,7 @@ def calibrate(
         raise ValueError(f"field={field!r}: what is built on a Pld, which is no number, cannot be calibrated")
     if is_traced(others, target_epsilon, target_delta):
         if is_whole or (precision is not None and not math.isinf(precision)):
-            raise ValueError(f"field={field!r}, precision={precision}: counts and engines need concrete numbers")
+            raise ValueError(f"field={field!r}, precision={precision}: counts and host methods need concrete numbers")
         return _traced(mechanism, keys, target_epsilon, target_delta, method, directions)
     batch, shape = batch_of(mechanism, keys, target_epsilon, target_delta)
     if batch.target_delta.size == 0:
@@ -142,9 +143,10 @@ def _solved(
         question_of(batch.mechanism(x), Query.EPSILON, batch.target_delta, method=method, precision=precision)
         for x in (start, where.worst, where.best)
     ]
-    quick = dict.fromkeys(m for question in asked for m in _quick_methods(question))
+    on_lanes = all(one_sided(step.method) for question in asked for step in plan(question))
+    quick = dict.fromkeys(m for question in asked for m in _quick_methods(question, on_lanes))
     methods = tuple(m for m in quick if isinstance(m, LaneMethod))
-    if methods and (asked[0].is_quick or all(one_sided(step.method) for step in plan(asked[0]))):
+    if methods and (method is not None or asked[0].is_quick or on_lanes):
         found = by_methods(batch, methods, directions, target, where, start, tolerance)
         if np.any(found.asked["edge"] & found.is_affordable):
             message = "the calibrated value rests on the largest Renyi order tried: it is valid, but may be loose"
@@ -162,9 +164,9 @@ def _solved(
     return found
 
 
-def _quick_methods(question: Question) -> list[Method]:
+def _quick_methods(question: Question, on_lanes: bool) -> list[Method]:
     """The methods on lanes that answer a question, or would if it were a quick one."""
-    quick = question if question.method is not None else dataclasses.replace(question, width=math.inf)
+    quick = question if on_lanes or question.method is not None else dataclasses.replace(question, width=math.inf)
     return [step.method for step in plan(quick) if one_sided(step.method)]
 
 

@@ -1,4 +1,4 @@
-"""How a search asks for epsilon: by one method at a time on lanes, or by the engines."""
+"""How a search asks for epsilon: by one method on lanes at a time, or as `jaxacct.epsilon` does, host's methods too."""
 
 import math
 import warnings
@@ -14,8 +14,8 @@ from jaxacct.answering._lanes import Answer, ask, ask_at_grid, bracket_on_lanes
 from jaxacct.calibration._batch import Batch
 from jaxacct.mechanisms._fields import UNKNOWN
 
-_CHUNK = 256  # lanes: a smaller batch is asked for whole, so that its programs are compiled once
-_GROUP = 8  # the same where a lane is dear
+_CHUNK = 256  # lanes in a call: a smaller batch is asked for whole, so that its programs are compiled once
+_GROUP = 8  # lanes in a call where a lane takes a tenth of a second or so
 # Relative widths of brackets:
 _EXACT = 1e-9  # asked of an exact method by name
 _CLOSE = 1e-6  # tried where nothing was asked, since more nodes are cheap

@@ -5,10 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-_MAX_ASKED = 200
-_OVERSHOOT, _LEAST_STEP, _FIRST_CAP = 1.1, 0.02, 1.5  # of steps towards a bracket, in the logarithm
-_OF_WIDTH = 0.1  # an answer that is wider than the tolerance need not be followed into its noise
-_STEEP = 4.0  # a log ratio beyond this says no more than where the root is not
+# These steer how many questions are asked: the value found is always one that was asked about and met its target.
+_MAX_ASKED = 200  # questions for one value: a search that needs more ends where it is
+# Steps towards a bracket, in the logarithm of the value: how much longer than the secant's, at least how much longer,
+# and the longest first step, which is doubled at every question.
+_OVERSHOOT, _LEAST_STEP, _FIRST_CAP = 1.1, 0.02, 1.5
+_OF_WIDTH = 0.1  # share of the relative width of an answer that counts as the tolerance, where that is larger
+_STEEP = 4.0  # log(epsilon / target) is clipped to this: larger ones only give the sign
 
 Ask = Callable[[np.ndarray, np.ndarray], Any]
 

@@ -15,7 +15,7 @@ from jaxacct.calibration._batch import flattened
 from jaxacct.mechanisms._fields import FieldSpec
 from jaxacct.special import solve_decreasing
 
-_LEAST = 1e-300  # of an epsilon or delta whose logarithm is taken
+_LEAST = 1e-300  # an epsilon or delta below it counts as this where its logarithm is taken
 
 
 def _epsilon_of(method: LaneMethod, mechanism: Any, delta: jax.Array) -> jax.Array:

@@ -13,7 +13,7 @@ from jaxacct.cli._schemes import Scheme, number
 from jaxacct.mechanisms._base import Mechanism
 
 _PRECISION = "relative width of the certified interval (default 0.01, of delta 0.1; inf: quick methods only)"
-_MOST_POINTS = 10**7  # of an axis
+_MOST_POINTS = 10**7  # most points of a range on one axis
 
 
 @dataclasses.dataclass(frozen=True)

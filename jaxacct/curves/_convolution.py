@@ -14,8 +14,8 @@ from jaxacct.special import ULP, log_or_minus_inf
 # The composed masses are computed under several exponential tilts, each accurate around the losses where delta is
 # about this; point by point the best of them counts.
 ALL_DELTAS = (1e-3, 1e-6, 1e-9, 1e-12, 1e-16, 1e-20)
-_LOG_TAIL = math.log(1e-20)  # mass that may wrap around
-_MAX_SIZE = 2**24
+_LOG_TAIL = math.log(1e-20)  # log of the mass that may wrap around: it is bounded and booked
+_MAX_SIZE = 2**24  # points of a composed grid, 128 MiB an array: more raise TooFineError
 
 
 class _LogMoments:

@@ -14,7 +14,7 @@ from jaxacct._types import Bound, Direction, Ends, NeighboringRelation
 from jaxacct.curves._from_profile import hull
 from jaxacct.curves._pld import Pld
 
-_ROUNDS = 12
+_ROUNDS = 12  # passes that push the chords below the profile; where they are not enough, the result is 0 everywhere
 
 
 def dominated_pld(

@@ -9,10 +9,10 @@ import optax  # type: ignore[import-untyped]
 
 from jaxacct import training
 
-CLIP_NORM = 1.0
-_HIDDEN = 32
-_LEARNING_RATE = 0.05
-_MOMENTUM = 0.9
+CLIP_NORM = 1.0  # largest Euclidean norm of one record's gradient, which the noise multiplier is relative to
+_HIDDEN = 32  # units of the hidden layer
+_LEARNING_RATE = 0.05  # of plain steps along the mean gradient
+_MOMENTUM = 0.9  # share of the last step that the next one keeps
 _ROUNDING = 1e-5  # relative, more than float32 loses in a norm and a product
 
 

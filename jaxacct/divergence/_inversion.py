@@ -1,6 +1,7 @@
 """delta(epsilon) of a composition from the complex moments of its rounds, by one contour integral, certified.
 
-With M(s) = E_Q[(dP/dQ)^s] of the whole composition and a > 1 (RA-X4),
+P and Q are the outputs of the whole composition on two neighbouring datasets, the delta bounded is that of P against
+Q, and M(s) = E_Q[(dP/dQ)^s] is the product of its rounds' moments. For a > 1 (RA-X4),
 
     delta(eps) = (1/2 pi i) int_{Re s = a} M(s) e^{eps (1 - s)} / (s (s - 1)) ds.
 
@@ -9,8 +10,9 @@ The trapezoid rule with step h = 2 pi / T commits no other error than aliases (P
 
     sum_j e^{(a - 1) j T} delta(eps + j T),    j over all integers,
 
-every term of which is non-negative and has an elementary bound. So the sum lies above delta, and a lower bound is the
-sum less those. What remains is what lies beyond the last node, at most |M| there, and rounding. Renyi accounting is the
+every term of which is non-negative. The term j = 0 is delta(eps); the others are the aliases, each with an elementary
+bound. So the sum is an upper bound, and the sum less the bounds on the aliases a lower one. Two errors remain: the
+nodes left out beyond the last one, bounded by how far |M| has decayed there, and rounding. Renyi accounting is the
 saddle-point bound on this integral.
 """
 
@@ -21,45 +23,38 @@ import jax.numpy as jnp
 
 from jaxacct._types import Ends
 
-_GROWTH = 1.25  # between the edges of the decay table
-_NUM_EDGES = 64
-ALIAS_FACTORS = (1.1, 1.25, 1.5, 2.0)  # of a - 1: orders whose Renyi moments bound the aliases on the right
-_LOG_ALIAS = -27.0  # what an alias may come to, over delta
-_NUM_NEWTON = 14
-_SLACKS = (1.0, 1e2, 1e4, 1e6)  # of the estimated error of epsilon, tried in turn
+# All of these steer speed and tightness only: every end is certified whatever they are.
+_GROWTH = 1.25  # ratio of each height in the decay table (`Line.edges`) to the one before
+_NUM_EDGES = 64  # heights in that table: it reaches 1.25^63, some 1e6 times the first
+ALIAS_FACTORS = (1.1, 1.25, 1.5, 2.0)  # (c - 1) / (a - 1): orders c whose moments bound the aliases j > 0
+_LOG_ALIAS = -27.0  # log of the largest alias aimed at, as a share of delta: it sets how far apart the nodes are
+_NUM_NEWTON = 14  # Newton's steps towards epsilon, the same number for every lane
+_SLACKS = (1.0, 1e2, 1e4, 1e6)  # distances from that root, over its estimated error, at which an end is tried
 
 
 class Line(NamedTuple):
-    """The contour: Re s = `order` [L], nodes order + i `heights` [N, L], 2 pi / `period` [L] apart; those `used` count.
+    """What the contour is made of: the vertical line Re s = `order` of L lanes, its N nodes, and where M is bounded."""
 
-    `edges` [K, L] are heights from the first beyond the last node on; `alias_orders` [J, L] real orders.
-    """
-
-    order: jax.Array
-    period: jax.Array
-    heights: jax.Array
-    used: jax.Array
-    edges: jax.Array
-    alias_orders: jax.Array
+    order: jax.Array  # [L], a > 1
+    period: jax.Array  # [L], T, in units of epsilon
+    heights: jax.Array  # [N, L]: the nodes are s = order + i heights, 2 pi / period apart, the first on the real axis
+    used: jax.Array  # bool [N, L]: the nodes that enter the sum
+    edges: jax.Array  # [K, L]: heights between which the decay of M is bounded; the first is the first node left out
+    alias_orders: jax.Array  # [J, L]: real orders c > a at which log M is wanted, to bound the aliases
 
 
 class LineMoments(NamedTuple):
-    """log M(s) on a `Line`.
+    """What is known of log M(s) on a `Line`. For independent rounds the entries of a kind add up."""
 
-    `log_modulus` and `phase` [N, L] of M at the nodes, |relative error of M| <= expm1(`error`) [N, L].
-    `log_alias` [J, L], at least log M at the alias orders. `log_decay` [K, L], at least log |M(a + ib) / M(a)|
-    for b between an edge and the next, and beyond the last one.
-    """
-
-    log_modulus: jax.Array
-    phase: jax.Array
-    error: jax.Array
-    log_alias: jax.Array
-    log_decay: jax.Array
+    log_modulus: jax.Array  # [N, L]: log |M| at the nodes
+    phase: jax.Array  # [N, L]: the argument of M at the nodes, radians, not reduced to (-pi, pi]
+    error: jax.Array  # [N, L]: the relative error of M at the nodes is at most expm1(error)
+    log_alias: jax.Array  # [J, L]: at least log M at the alias orders
+    log_decay: jax.Array  # [K, L]: at least log |M(a + ib) / M(a)|, b from an edge to the next, or beyond the last
 
 
 def alias_orders(order: jax.Array) -> jax.Array:
-    """[J, L], above `order`."""
+    """Real orders [J, L] above `order` [L] whose moments bound the aliases: c = 1 + `ALIAS_FACTORS` (order - 1)."""
     return 1.0 + jnp.asarray(ALIAS_FACTORS, jnp.float64)[:, None] * (order - 1.0)
 
 
@@ -72,9 +67,16 @@ def make_line(
     *,
     num_nodes: int,
 ) -> Line:
-    """The line through `order` > 1 whose nodes are as far apart as the aliases allow, none above `highest`.
+    """`Line` (nodes [N, L]) through `order` [L], its nodes as far apart as the aliases allow.
 
-    `epsilon`, `log_delta` and `log_alias` (log M at the alias orders) need only be about right.
+    What it is given need only be about right: the line steers tightness, and any line gives certified ends.
+
+    Args:
+      order: [L], a > 1, the abscissa of the line.
+      epsilon, log_delta: [L], the point of the profile that is asked for.
+      log_alias: [J, L], log M at `alias_orders(order)`; nan counts as unknown.
+      highest: [L], the height up to which moments can be had; no node above it is used.
+      num_nodes: static, N.
     """
     c = alias_orders(order)
     left = (-log_delta - _LOG_ALIAS) / (order - 1.0)
@@ -89,6 +91,8 @@ def make_line(
 
 
 class _Sum(NamedTuple):
+    """What a trapezoid sum is made of, [L] each: see `_trapezoid`."""
+
     value: jax.Array
     slope: jax.Array
     below: jax.Array
@@ -96,9 +100,9 @@ class _Sum(NamedTuple):
 
 
 def _trapezoid(line: Line, moments: LineMoments, epsilon: jax.Array) -> _Sum:
-    """The sum, its derivative in epsilon, and how far delta may lie below and above it; all over e^shift [L].
+    """The sum, its derivative in epsilon, and how far the exact sum, aliases included, may lie below and above it.
 
-    shift = log M(a) + eps (1 - a) keeps what is summed near 1.
+    All of it [L] and divided by e^shift: shift = log M(a) + eps (1 - a) keeps what is summed near 1.
     """
     a, b = line.order, line.heights
     angle = moments.phase - epsilon * b
@@ -117,7 +121,8 @@ def _trapezoid(line: Line, moments: LineMoments, epsilon: jax.Array) -> _Sum:
     rounding = 2.0**-50 * (16.0 + jnp.abs(moments.phase) + jnp.abs(epsilon) * b + jnp.abs(moments.log_modulus))
     spread = jnp.where(line.used, jnp.expm1(jnp.minimum(moments.error, 300.0)) + rounding, 0.0)
     error = scale * jnp.sum(modulus * spread, axis=0)
-    # beyond the last node: |M| decays, and the sum of 1/k^2 from N on is below 1/(N - 1/2)
+    # beyond the last node: |M| is at most the largest bound of the decay table, |1 / (s (s - 1))| at most 1 / b^2, and
+    # the sum of 1/k^2 from N on is below 1/(N - 1/2)
     first = line.edges[0] - jnp.pi / line.period
     error = error + jnp.exp(jnp.max(moments.log_decay, axis=0)) * scale * line.period / (2.0 * jnp.pi * first)
     return _Sum(scale * jnp.sum(term, axis=0), scale * jnp.sum(slope, axis=0), error, error)
@@ -126,7 +131,8 @@ def _trapezoid(line: Line, moments: LineMoments, epsilon: jax.Array) -> _Sum:
 def _aliases(line: Line, moments: LineMoments, epsilon: jax.Array) -> jax.Array:
     """log of a bound on sum over j != 0 of e^{(a-1) j T} delta(eps + j T), [L].
 
-    On the left delta <= 1. On the right delta(e) <= e^{log M(c) - (c-1) e} (1 - 1/c)^c / (c - 1), any c > a.
+    For j < 0 delta <= 1. For j > 0 delta(e) <= e^{log M(c) - (c-1) e} (1 - 1/c)^c / (c - 1) at any order c > 1, and
+    the sum over j converges for c > a: the least over the alias orders. 1e-9 covers the rounding of the logarithm.
     """
     a, period = line.order, line.period
     left = -(a - 1.0) * period
@@ -138,7 +144,7 @@ def _aliases(line: Line, moments: LineMoments, epsilon: jax.Array) -> jax.Array:
 
 
 def delta_ends(line: Line, moments: LineMoments, epsilon: jax.Array) -> Ends[jax.Array]:
-    """log delta at `epsilon` [L], bracketed; (-inf, 0) at worst."""
+    """`Ends` [L]: certified lower and upper bounds on log delta at `epsilon` [L]; (-inf, 0) where nothing is known."""
     found = _trapezoid(line, moments, epsilon)
     shift = moments.log_modulus[0] + epsilon * (1.0 - line.order)
     slack = 2.0**-48 * (1.0 + jnp.abs(shift))
@@ -152,7 +158,10 @@ def delta_ends(line: Line, moments: LineMoments, epsilon: jax.Array) -> Ends[jax
 
 
 def delta_centre(line: Line, moments: LineMoments, epsilon: jax.Array) -> jax.Array:
-    """log delta by the sum itself, without its error bounds: to be differentiated."""
+    """log delta [L] at `epsilon` [L] by the sum itself, -inf where that is not positive.
+
+    Without the error bounds, so not a certificate: this is what derivatives are taken of.
+    """
     found = _trapezoid(line, moments, epsilon)
     positive = found.value > 0
     shift = moments.log_modulus[0] + epsilon * (1.0 - line.order)
@@ -160,9 +169,12 @@ def delta_centre(line: Line, moments: LineMoments, epsilon: jax.Array) -> jax.Ar
 
 
 def epsilon_ends(line: Line, moments: LineMoments, log_delta: jax.Array, start: jax.Array) -> Ends[jax.Array]:
-    """The epsilon at which delta is exp(`log_delta`) [L], bracketed; (0, inf) at worst.
+    """`Ends` [L]: certified bounds on the least epsilon >= 0 with delta(epsilon) <= exp(`log_delta`) [L].
 
-    Newton's method on log delta from `start`, then steps outward until the bracket of delta confirms each end.
+    Newton's method on log delta from `start` [L] finds a root, which certifies nothing. Then `delta_ends` is asked at
+    several distances on either side of it, and at 0. The upper end is the least point at which the upper bound on delta
+    is at most the target, inf if there is none; the lower end is the largest at which the lower bound on delta is at
+    least the target, 0 if there is none.
     """
 
     def newton(_: int, state: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -28,7 +28,7 @@ _RELATIONS = {
     NeighboringRelation.REPLACE_ONE: (_Theirs.REPLACE_ONE,),
     NeighboringRelation.REPLACE_SPECIAL: (_Theirs.REPLACE_SPECIAL,),
 }
-_MAX_EPSILON = 600.0
+_MAX_EPSILON = 600.0  # nats: delta at a larger epsilon is answered by that at this one, which is no smaller
 
 
 def _relation_error(event: Any, own: NeighboringRelation, theirs: Any) -> Any:

@@ -20,7 +20,7 @@ _MASS_ROUNDING = 2.0**-40  # relative, of a share and of the sums over one grid 
 _LOSS_ROUNDING = 2.0**-48  # relative to the largest loss: of ours, and of theirs as multiples of the interval
 _SUM_ROUNDING = 2.0**-28  # relative, of their running sums of up to 2^24 masses
 _NEGLIGIBLE = 1e-24  # what delta may still fall by beyond the last point read: kept at infinity
-_MAX_EPSILON = 680.0
+_MAX_EPSILON = 680.0  # nats: losses beyond it are booked at infinity
 
 
 def _on_their_grid(pld: Pld, interval: float) -> dict[int, float]:

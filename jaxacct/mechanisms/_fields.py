@@ -18,7 +18,7 @@ import numpy as np
 
 from jaxacct._validate import check_count, check_epsilon, check_positive, check_probability, checked_array, is_count
 
-_LARGEST_COUNT = 2.0**53
+_LARGEST_COUNT = 2.0**53  # up to it every whole number is a double
 _NUMBERS = (numbers.Real, np.ndarray, np.generic, jax.Array)
 _PLAIN = (int, float)
 

@@ -1,10 +1,10 @@
 """Every statement of the five papers that answers no question by itself, one function a statement.
 
-    random_allocation   Feldman and Shenfeld 2025                     labels RA-
-    clones              Feldman, McMillan and Talwar 2021             labels CL-
+    random_allocation   Feldman & Shenfeld 2025                     labels RA-
+    clones              Feldman, McMillan & Talwar 2021             labels CL-
     girgis              Girgis et al. 2021                            labels GI-
     chen                Chen et al. 2024                              labels CH-
-    check_ins           Liew, Hasegawa and Takahashi 2022             labels CI-
+    check_ins           Liew, Hasegawa & Takahashi 2022             labels CI-
 
 For comparing, reproducing and checking: what they say of a mechanism's privacy is never better than what
 `jaxacct.epsilon` answers. A docstring begins with what comes out and ends its first sentence with the label under which

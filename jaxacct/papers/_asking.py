@@ -34,7 +34,7 @@ Bracket: TypeAlias = Ends[Floats]
 
 
 class Guarantee(NamedTuple):
-    """(epsilon, delta)."""
+    """What holds is (epsilon, delta)-differential privacy."""
 
     epsilon: Floats
     delta: Floats
@@ -53,7 +53,7 @@ def _concrete(name: str, value: ArrayLike) -> Real:
 
 
 def counts(name: str, value: ArrayLike, *, least: int = 1) -> Real:
-    """Whole numbers >= `least`, at most 2^53."""
+    """Whole numbers >= `least`, at most 2^53, as float64."""
     array = _concrete(name, value)
     check_count(name, array)
     if np.any(array < least):
@@ -72,28 +72,28 @@ def whole(name: str, value: ArrayLike, *, least: int = 1) -> int:
 
 
 def positive(name: str, value: ArrayLike) -> Real:
-    """In (0, inf)."""
+    """Numbers in (0, inf), as float64."""
     array = _concrete(name, value)
     check_positive(name, array)
     return array
 
 
 def non_negative(name: str, value: ArrayLike) -> Real:
-    """In [0, inf)."""
+    """Numbers in [0, inf), as float64."""
     array = _concrete(name, value)
     check_epsilon(name, array)
     return array
 
 
 def probability(name: str, value: ArrayLike) -> Real:
-    """In [0, 1]."""
+    """Numbers in [0, 1], as float64."""
     array = _concrete(name, value)
     check_probability(name, array)
     return array
 
 
 def inner_probability(name: str, value: ArrayLike) -> Real:
-    """In (0, 1), as a target delta."""
+    """Numbers in (0, 1), as a target delta, as float64."""
     array = _concrete(name, value)
     check_delta(name, array)
     return array
@@ -108,12 +108,12 @@ def number(name: str, value: ArrayLike) -> float:
 
 
 def orders_of(value: ArrayLike, *, name: str = "orders") -> tuple[float, ...]:
-    """Real Renyi orders > 1."""
+    """Real Renyi orders > 1, a tuple of floats."""
     return tuple(float(a) for a in check_orders(name, value))
 
 
 def whole_orders(value: ArrayLike, *, name: str = "orders") -> tuple[int, ...]:
-    """Whole Renyi orders >= 2."""
+    """Whole Renyi orders >= 2, a tuple of ints."""
     orders = orders_of(value, name=name)
     for a in orders:
         if not a.is_integer():
@@ -122,7 +122,7 @@ def whole_orders(value: ArrayLike, *, name: str = "orders") -> tuple[int, ...]:
 
 
 def curve(name: str, value: ArrayLike) -> Real:
-    """Renyi divergences [A] or [A, ..], each >= 0 and not nan."""
+    """Renyi divergences [A] or [A, ..], float64, each >= 0 and not nan."""
     array = np.atleast_1d(_concrete(name, value))
     if not np.all(array >= 0):
         raise ValueError(f"{name}={value!r} must be >= 0")
@@ -130,7 +130,7 @@ def curve(name: str, value: ArrayLike) -> Real:
 
 
 def law(name: str, value: ArrayLike) -> Real:
-    """Probabilities [n] that add up to 1, to 1e-9."""
+    """Probabilities [n], float64, that add up to 1, to 1e-9."""
     array = _concrete(name, value)
     if array.ndim != 1 or array.size == 0 or not (np.all(array >= 0) and abs(math.fsum(array) - 1.0) < 1e-9):
         raise ValueError(f"{name}={value!r} must be a row of probabilities that add up to 1")

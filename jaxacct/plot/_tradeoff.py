@@ -12,7 +12,7 @@ from jaxacct.plot._axes import add_legend, axes_or_new, check_grid, line_style, 
 from jaxacct.plot._looks import look_of
 
 _GUESSING = "guessing"
-_LEAST_RATE = 1e-6
+_LEAST_RATE = 1e-6  # least false positive rate drawn, unless rates are given; 0 is drawn besides where axes allow
 
 
 def tradeoff_curve(

@@ -1,7 +1,8 @@
 """Floating point and combinatorics that know nothing of privacy.
 
-Every function takes and returns float64 arrays and is meant to run inside the float64 boundary
-(`jaxacct._precision`), but for those that round outward or print: they take plain Python floats.
+Functions take and return float64 arrays, [L] or [N, L] with one column a lane where it matters, and are meant to run
+inside the float64 boundary (`jaxacct._precision`). On the host alone run the tables of factorials, the bisections of
+plain numbers, and what rounds outward, which takes and returns plain Python floats.
 """
 
 from jaxacct.special._bisection import bisect, bisect_lanes, bisect_whole, first_doubling

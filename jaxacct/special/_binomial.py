@@ -1,7 +1,7 @@
-"""Binomial probabilities by Loader's saddle-point form, to the last digits at any size.
+"""Binomial probabilities by Loader's saddle-point form, accurate to the last digits at any size.
 
 C. Loader, "Fast and accurate computation of binomial probabilities" (2000). Differences of log-gammas lose as many
-digits as n has; here every term is the size of the answer's own logarithm, or smaller.
+digits as n has; here no term is larger than the answer's own logarithm.
 """
 
 import jax
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from jaxacct.special._normal import _horner
 
-_LOG_2PI = 1.8378770664093454836
+_LOG_2PI = 1.8378770664093454836  # log(2 pi)
 
 # 12 x stirling_error(x) as a rational function of 1/x^2 with positive coefficients (it is a Stieltjes function),
 # interpolated at 17 Chebyshev nodes of [0, 1] in 60 digits; error of the quotient 5.7e-15. Highest power first.
@@ -19,18 +19,19 @@ _STIRLING_P = (0.024513963342390409348, 2.2205373343916458574, 30.88663314470658
 _STIRLING_Q = (0.0464556884432651171, 2.7792889939508228998, 34.224982591782305199, 146.70279670687631631,
                267.98083122395915071, 227.46956560468510907, 91.177489227162215254, 16.217858952289844587,
                1.0)  # fmt: skip
+# atanh(v) = v + v^3 (1/3 + v^2/5 + ..): the coefficients in v^2, highest power first, enough for |v| < 0.2.
 _ATANH_SERIES = tuple(1.0 / (2 * j + 1) for j in range(10, 0, -1))
 
 
 def stirling_error(x: jax.Array) -> jax.Array:
-    """log x! - (x log x - x + log(2 pi x) / 2) for real x >= 1, absolute error below 6e-16 / x."""
+    """What Stirling's formula lacks, log x! - (x log x - x + log(2 pi x) / 2), real x >= 1. Error 6e-16 / x."""
     y = 1.0 / (x * x)
     return _horner(_STIRLING_P, y) / (12.0 * x * _horner(_STIRLING_Q, y))
 
 
 @jax.custom_jvp
 def _log_quotient(x: jax.Array, y: jax.Array) -> jax.Array:
-    """log(x / y), x, y > 0; JAX's own derivative of the quotient squares y, which may underflow."""
+    """log(x / y) for x, y > 0, with derivatives of its own: JAX's of the quotient squares y, which may underflow."""
     return jnp.log(x / y)
 
 
@@ -55,7 +56,7 @@ def _deviance(x: jax.Array, mean: jax.Array, difference: jax.Array) -> jax.Array
 
 
 def _product_error(a: jax.Array, b: jax.Array) -> jax.Array:
-    """a b - fl(a b), exactly (Dekker's product)."""
+    """The true product a b less the rounded one, exactly (Dekker's product); derivatives 0."""
     a, b = jax.lax.stop_gradient((a, b))
     a_high, b_high = 134217729.0 * a, 134217729.0 * b
     a_high, b_high = a_high - (a_high - a), b_high - (b_high - b)
@@ -66,8 +67,8 @@ def _product_error(a: jax.Array, b: jax.Array) -> jax.Array:
 def binomial_rate(k: jax.Array, n: jax.Array, p: jax.Array, one_minus_p: jax.Array) -> jax.Array:
     """n KL(k/n || p) for 0 <= k <= n: the exponent of Chernoff's bound on the tail of Bin(n, p) from k outwards.
 
-    The smaller of `p` and `one_minus_p` is taken as exact, the other for its complement. Relative error 1e-15, also
-    where k is close to n p; inf for an impossible k.
+    `p` and `one_minus_p` add up to 1: the smaller is taken as exact, the other as 1 minus it. Relative error 1e-15,
+    also where k is close to n p. inf for an impossible k, as k > 0 where p = 0.
     """
     rest, mean, rest_mean = n - k, n * p, n * one_minus_p
     # k - n p to full accuracy: at n = 1e12 the rounding of n p alone would cost ten digits in the tails
@@ -82,14 +83,14 @@ def binomial_rate(k: jax.Array, n: jax.Array, p: jax.Array, one_minus_p: jax.Arr
 def log_binomial_pmf(k: jax.Array, n: jax.Array, p: jax.Array, one_minus_p: jax.Array) -> jax.Array:
     """log P[Bin(n, p) = k]; -inf outside the support.
 
-    ``e(n) - e(k) - e(n-k) + log(n / (2 pi k (n-k))) / 2 - n KL(k/n || p)``, e the Stirling error. Absolute error about
-    1e-15 (1 + |log pmf|), for n to 1e12 and beyond. Differentiable in `p` (with `one_minus_p` moving against it), with
-    finite derivatives everywhere.
+    ``e(n) - e(k) - e(n-k) + log(n / (2 pi k (n-k))) / 2 - n KL(k/n || p)``, e the `stirling_error`. Absolute error
+    about 1e-15 (1 + |log pmf|), for n to 1e12 and beyond. Differentiable in `p` (with `one_minus_p` moving against it),
+    with finite derivatives everywhere.
 
     Args:
       k: integers, in float64.
       n: integers >= 0, in float64.
-      p, one_minus_p: in [0, 1]; the smaller is taken as exact, the other for its complement.
+      p, one_minus_p: in [0, 1]; the smaller is taken as exact, the other as 1 minus it.
     """
     inside = (k >= 0) & (k <= n)
     k = jnp.where(inside, k, 0.0)

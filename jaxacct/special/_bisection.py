@@ -31,7 +31,7 @@ def bisect(holds: Callable[[float], bool], safe: float, other: float, *, num_ste
 
 
 def bisect_whole(holds: Callable[[int], bool], safe: int, other: int) -> int:
-    """As `bisect`, over the whole numbers between two whole numbers, neither asked about, until they are neighbours."""
+    """As `bisect`, over the whole numbers between two whole ends, until they are neighbours; no end is asked about."""
     while abs(safe - other) > 1:
         middle = (safe + other) // 2
         if holds(middle):
@@ -47,8 +47,9 @@ def bisect_lanes(holds: Callable[[Any], Any], safe: Any, other: Any, *, num_step
     Args:
       holds: from an array of points to an array of truth values of the same shape. JAX traces it once.
       safe, other: float64 arrays that broadcast.
-      num_steps: static.
-      whole: over whole numbers between whole ends, of which neither is asked about: done after log2 of their distance.
+      num_steps: static, how many times what lies between is halved.
+      whole: over whole numbers between whole ends, of which neither is asked about; they are neighbours after as many
+        steps as the log2 of their distance, rounded up.
     """
     xp = jnp if isinstance(safe, jax.Array) else np
 
@@ -71,9 +72,9 @@ def bisect_lanes(holds: Callable[[Any], Any], safe: Any, other: Any, *, num_step
 
 
 def first_doubling(holds: Callable[[float], bool], *, limit: float) -> Ends[float]:
-    """Where `holds` first does among 1, 2, 4, .. up to `limit`: (the number before or 0, that number).
+    """`Ends` of the first of 1, 2, 4, .. up to `limit` at which `holds` is true: the number before it, or 0, and it.
 
-    (the last one, inf) if it holds at none of them.
+    The last number asked about and inf, if it holds at none of them.
     """
     low, high = 0.0, 1.0
     while high <= limit:

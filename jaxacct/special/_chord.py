@@ -1,4 +1,4 @@
-"""From whole orders to real ones, where (a - 1) R(a) is convex in the order a and 0 at a = 1."""
+"""Bounds at real orders a from those at whole ones, for R with (a - 1) R(a) convex in a and 0 at a = 1."""
 
 from collections.abc import Sequence
 
@@ -21,8 +21,8 @@ def at_real_orders(values: jax.Array, known: Sequence[int], orders: Sequence[flo
 
     Args:
       values: float64 [K, L], >= 0; inf where nothing is known.
-      known: static, ascending.
-      orders: static, in any order.
+      known: static, K whole orders, ascending.
+      orders: static, A real orders, in any sequence.
     """
     at, wanted = np.asarray(known, np.float64), np.asarray(orders, np.float64)
     above = np.searchsorted(at, wanted, side="right")  # how many known orders are at most the one wanted

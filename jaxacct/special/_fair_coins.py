@@ -1,6 +1,6 @@
-"""Upper tails of Bin(m, 1/2), as multiples of the probability of their first outcome, to the last digits.
+"""Upper tails of Bin(m, 1/2), as multiples of the probability of their first outcome, accurate to the last digits.
 
-With d = 2k - m and b = m - k,
+With a ~ Bin(m, 1/2), d = 2k - m and b = m - k,
 
     P[a >= k] / P[a = k] = k (K0 + K1),    E[(a - k)_+] / P[a = k] = k b K1,
     K0 = int_0^inf e^{-d v} sech^m(v) dv,  K1 = int_0^inf e^{-d v} tanh(v) sech^m(v) dv,
@@ -17,15 +17,17 @@ import jax.numpy as jnp
 from jaxacct.special._binomial import stirling_error
 from jaxacct.special._normal import _horner
 
-SMALL_TOSSES = 256  # the expansions hold from here on; smaller m are summed term by term
-_ORDERS = 4
-_FURTHEST = (1000.0, 40.0, 16.0, 16.0)  # each order's largest x
-_LOG_2PI = 1.8378770664093454836
+SMALL_TOSSES = 256  # m from which the expansions are accurate as stated; smaller m are summed term by term
+_ORDERS = 4  # of the expansions in 1/m; the errors stated below were measured with it
+_FURTHEST = (1000.0, 40.0, 16.0, 16.0)  # for each order from 1 on, the largest x = d / sqrt m at which it is added
+_LOG_2PI = 1.8378770664093454836  # log(2 pi)
 _State = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
+# fair_rate(y) = y^2 (1/2 + y^2/12 + ..): the coefficients in y^2, highest power first, enough for y < 1/4.
 _ENTROPY_SERIES = tuple(1.0 / (2 * j * (2 * j - 1)) for j in range(12, 0, -1))
 
 # I_0(x) = P/Q (Mills' ratio) and I_1(x) = 1 - x I_0(x) = N/Q, where I_k(x) = int_0^inf w^k e^{-x w - w^2/2} dw, on
-# x >= 0: 24 nodes in 80 digits, P made from Q - N; positive coefficients; both to 3e-17 relative. Lowest power first.
+# x >= 0. Interpolated at 24 nodes in 80 digits, P made from Q - N; the coefficients are positive; both to 3e-17
+# relative. Lowest power first.
 _N = (1.0, 1.4792408222719829268, 1.1093323208613803885, 0.54530123189965942691, 0.19303244736957430986,
       0.051330050584466963173, 0.010425591435684397266, 0.0016154661580998068303, 0.00018731612495253398135,
       0.000015526832358026372437, 8.329256072473309692e-7, 2.2130652579118050028e-8)  # fmt: skip
@@ -43,7 +45,7 @@ _Q = (1.0, 2.732554959587483178, 3.5340820827039585197, 2.8687183776562045709, 1
 def _expansions() -> tuple[tuple[tuple[tuple[int, float], ...], ...], ...]:
     """Coefficients of sech^m(w/sqrt m) e^{w^2/2}, and of sqrt(m) tanh(w/sqrt m) times it.
 
-    For each of the two, for each order in 1/m: (power of w, coefficient) in turn.
+    For each of the two, for each order in 1/m: its terms, as pairs of a power of w and a coefficient.
     """
     tanh = [Fraction(1)]
     for j in range(1, _ORDERS + 1):
@@ -68,11 +70,12 @@ def _expansions() -> tuple[tuple[tuple[tuple[int, float], ...], ...], ...]:
 
 
 def tail_ratios(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(P[a >= k], E[(a - k)_+]) / P[a = k] for a ~ Bin(m, 1/2), real m >= 256 and m/2 < k <= m.
+    """P[a >= k] / P[a = k] and E[(a - k)_+] / P[a = k] for a ~ Bin(m, 1/2), real m >= 256 and m/2 < k <= m.
 
-    K0 and K1 in powers of 1/m, each order a combination of I_j(x), x = d / sqrt m, to order 4. Relative error below
-    4e-14 of the first at any k; of the second 3e-13 for x <= 12, 2e-12 beyond (measured to x = sqrt m = 1000). For
-    large x the higher orders are far below that, but not the rounding error of I_j's recurrence: left out in turn.
+    K0 and K1 in powers of 1/m to order 4, each order a combination of I_j(x), x = d / sqrt m. Measured relative error,
+    to x = sqrt m = 1000: of the first below 4e-14 at any k; of the second 3e-13 for x <= 12 and 2e-12 beyond. For large
+    x the higher orders are far below that, but the rounding error of the recurrence for I_j is not: from some x on
+    (_FURTHEST) they are left out.
     """
     b, scale = m - k, jnp.sqrt(m)
     x = (k - b) / scale
@@ -94,7 +97,7 @@ def tail_ratios(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def small_tail_ratios(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`tail_ratios` for integers m < 256: the sum itself, every term positive."""
+    """`tail_ratios` for whole m < 256: the sums themselves, every term positive."""
     b = m - k
 
     def step(state: _State) -> _State:
@@ -103,7 +106,8 @@ def small_tail_ratios(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array]
         return i + 1.0, term, tail + term, excess + (i + 1.0) * term
 
     def matters(state: _State) -> jax.Array:
-        # the ratio of terms falls, to 1/3 where this ends at the latest: what is left out is below 1e-17 of the excess
+        # the ratio of successive terms falls, and is 1/3 at most where this ends: what is left out is below 1e-17 of
+        # the excess
         i, term, _, excess = state
         return jnp.any((i + 1.0) * term > 1e-18 * excess)
 
@@ -122,7 +126,7 @@ def fair_rate(y: jax.Array, one_minus_y: jax.Array) -> jax.Array:
 
 
 def log_fair_pmf(k: jax.Array, m: jax.Array) -> jax.Array:
-    """log P[Bin(m, 1/2) = k] for real m >= 1 and m/2 < k <= m (m - k = 0 or >= 1), to 1e-15 (1 + its size)."""
+    """log P[Bin(m, 1/2) = k] for real m >= 1 and m/2 < k <= m, m - k = 0 or >= 1. Error 1e-15 (1 + its size)."""
     b = m - k
     y = (k - b) / m
     some = b > 0

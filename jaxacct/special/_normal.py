@@ -1,4 +1,7 @@
-"""The standard normal's tail, its Mills ratio, and differences of Mills ratios."""
+"""The standard normal's tail, its Mills ratio, and differences of Mills ratios.
+
+phi is the density, Phi the distribution function.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -6,10 +9,10 @@ import numpy as np
 
 from jaxacct.special._logspace import log1mexp
 
-_LOG_SQRT_2PI = 0.9189385332046727418
-_SQRT_HALF = 0.7071067811865475244
-_SQRT_HALF_PI = 1.2533141373155002512
-_INV_SQRT_PI = 0.5641895835477562869
+_LOG_SQRT_2PI = 0.9189385332046727418  # log sqrt(2 pi)
+_SQRT_HALF = 0.7071067811865475244  # sqrt(1/2)
+_SQRT_HALF_PI = 1.2533141373155002512  # sqrt(pi/2)
+_INV_SQRT_PI = 0.5641895835477562869  # 1 / sqrt(pi)
 
 # Rational approximations of erf and exp(x^2) erfc(x): W. J. Cody, "Rational Chebyshev approximations
 # for the error function", Math. Comp. 23 (1969); coefficients of his CALERF, highest power first.
@@ -28,6 +31,7 @@ _FAR_Q = (1.0, 2.56852019228982242, 1.87295284992346725, 5.27905102951428412e-1,
 
 
 def _horner(coefficients: tuple[float, ...], x: jax.Array) -> jax.Array:
+    """The polynomial with these coefficients, highest power first, at x."""
     value = jnp.full_like(x, coefficients[0])
     for c in coefficients[1:]:
         value = value * x + c
@@ -62,7 +66,7 @@ def log_normal_density(x: jax.Array) -> jax.Array:
 
 
 def log_normal_tail(x: jax.Array) -> jax.Array:
-    """log(1 - Phi(x)), both tails to full relative accuracy."""
+    """log(1 - Phi(x)) to full relative accuracy for x of either sign, also where 1 - Phi(x) is close to 1."""
     tail = jnp.log(mills_ratio(jnp.abs(x))) + log_normal_density(x)
     return jnp.where(x >= 0, tail, log1mexp(tail))
 

@@ -5,20 +5,21 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-_NUM_NEWTON = 40
-_NUM_PROBES = 8
+# They steer speed and tightness only: whatever they are, the answer is a point found to be on the safe side.
+_NUM_NEWTON = 40  # steps of Newton's method or bisection, the same number for every lane
+_NUM_PROBES = 8  # steps just above the root that follow: the distances are 2^-52, 2^-50, .. of it
 
 
 def solve_decreasing(
     fn: Callable[..., tuple[jax.Array, jax.Array]], low: jax.Array, high: jax.Array, *params: jax.Array
 ) -> jax.Array:
-    """The least x in [low, high] found with ``f(x) <= 0``; inf if ``f(high) > 0``.
+    """The least x in [low, high] that was found to have ``f(x) <= 0``, [L]; inf if ``f(high) > 0``.
 
-    ``fn(x, *params)`` returns f(x), decreasing in x lane by lane, and its slope (used to steer only).
+    ``fn(x, *params)`` returns f(x) [L], decreasing in x lane by lane, and its slope (used to steer only).
     Both ends are evaluated first. Then Newton's step where it stays inside the bracket, the midpoint
-    otherwise; the trip count is fixed so that a batch pays no worst lane. Newton converges from one side
-    and may never move the safe end, so the last steps probe just above the root. The answer is always a
-    point at which `fn` was evaluated and found <= 0, never the approximate root.
+    otherwise; the number of steps is fixed, so that a batch does not wait for its slowest lane. Newton's method
+    converges from one side and may never move the safe end, so the last steps probe just above the root. The answer
+    is always a point at which `fn` was evaluated and found <= 0, never the approximate root.
 
     Derivatives with respect to `params` are those of the exact root (implicit function theorem).
     `fn` is traced once, inside the loop: a second copy would double the compile time.

@@ -7,7 +7,7 @@ from jaxacct.special._logspace import log_sum_exp
 
 
 def log_series_product(a: jax.Array, b: jax.Array) -> jax.Array:
-    """log coefficients [N, L] of the product of two series, truncated to the same length N."""
+    """Log coefficients [N, L] of the product of the series `a` and `b` [N, L], truncated to the same length N."""
     size = a.shape[0]
     # reversed b behind -inf: the slice that starts at size - 1 - n holds b_n, b_{n-1}, .., b_0, -inf, ..
     tail = jnp.concatenate([b[::-1], jnp.full_like(b, -jnp.inf)])
@@ -19,7 +19,7 @@ def log_series_product(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def log_series_power(a: jax.Array, exponent: jax.Array, *, num_bits: int) -> jax.Array:
-    """log coefficients [N, L] of the series `a` to the integer power `exponent` [L] < 2**num_bits.
+    """Log coefficients [N, L] of the series `a` [N, L] to the whole power `exponent` [L] < 2**num_bits (static).
 
     Binary powering: sums of positive products only, so no digit is ever cancelled. Relative error of a
     coefficient <= about 2 N num_bits ulp, plus one ulp of the largest logarithm for each product.

@@ -56,8 +56,8 @@ def sweep(
       method, direction, precision: as for `jaxacct.epsilon`.
       orders: Renyi orders, to answer by `jaxacct.rdp` at these instead: one program, no other method.
       layout: whether every combination is a point, or the arrays are of one length and go side by side.
-      chunk_size: points in one chunk; None for 1024, or 32 where engines answer one by one. A chunk is the unit in
-        which results are saved.
+      chunk_size: points in one chunk; None for 1024, or 32 where each is answered by itself, on the host. A chunk is
+        the unit in which results are saved.
       mesh: devices over which the lanes of each chunk are spread, also of several processes (`jax.distributed`; every
         process makes the same call, process 0 writes).
       progress: True for a tqdm bar, or lines on standard error without tqdm; or a function of (done, total).

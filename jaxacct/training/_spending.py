@@ -18,7 +18,7 @@ from jaxacct.mechanisms import Composed
 from jaxacct.mechanisms._base import Mechanism, Parts
 from jaxacct.training._counting import SATURATED, release_counts
 
-_LEAP = math.log(64.0)  # counts tried grow by no more at once
+_LEAP = math.log(64.0)  # log of the largest factor by which the count tried grows at once
 _MAX_SAME_SIDE = 3  # evaluations on one side of the answer before the interval is bisected
 
 

@@ -52,7 +52,13 @@ def _published(
     directions: tuple[Direction, ...] = BOTH,
     **options: Any,
 ) -> BracketMethod:
-    """A bound of a paper that answers in one direction at a time, from one side, on the host."""
+    """A method (class `BracketMethod`) for a bound of a paper that gives one end, one direction at a time, on the host.
+
+    Args:
+      epsilon, delta: ``(mechanism, target, direction) -> float``; TooFineError means that nothing is known.
+      ends: whether they are upper or lower bounds.
+      options: further fields of the method.
+    """
     is_upper = ends is Bound.UPPER
 
     def bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> dict[Direction, Ends[float]]:
@@ -77,7 +83,7 @@ def _published(
 
 
 def _closed_form_floor(mechanism: RandomAllocation, log_delta: np.ndarray) -> np.ndarray:
-    """The shift of Corollary 4.10's closed form, which lies above it."""
+    """A cheap guess [L], from below, at the epsilon of "geometric mean": the shift in Corollary 4.10's closed form."""
     size = np.floor(np.asarray(mechanism.num_steps, float) / np.asarray(mechanism.num_selected, float))
     sigma = np.clip(np.asarray(mechanism.mechanism.noise_multiplier, float), 1e-100, 1e100)
     return np.asarray(renyi.uses(mechanism), float) * (1.0 - 1.0 / size) / (2.0 * sigma**2) + 0.0 * log_delta
@@ -220,7 +226,7 @@ _SCHEDULED = (
 _DISTRIBUTION = loss_distribution(DISTRIBUTION)
 _OF_PARTIAL = loss_distribution(PARTIAL_DISTRIBUTION)
 
-# in the order in which they are asked, after their cost: engines, then what is quick inside a user's program
+# in the order in which they are asked, after their cost: methods on the host, then those on lanes
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     **{(RandomAllocation, base): (_DISTRIBUTION,) for base in BASES if base not in (Gaussian, DiscretePair)},
     **{(PartialAllocation, base): (_OF_PARTIAL,) for base in BASES if base is not Gaussian},

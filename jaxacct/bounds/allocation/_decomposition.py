@@ -1,6 +1,6 @@
 """Random allocation from Poisson sampling with at least one participation.
 
-Feldman and Shenfeld 2025, "Privacy amplification by random allocation", Theorem 4.6, Corollary 4.7 and Appendix D.
+Feldman & Shenfeld 2025, "Privacy amplification by random allocation", Theorem 4.6, Corollary 4.7 and Appendix D.
 """
 
 import functools
@@ -22,15 +22,17 @@ from jaxacct.curves._from_profile import Profile, dominating_pld, profile_of
 from jaxacct.mechanisms import PoissonSampled, RandomAllocation
 from jaxacct.special import bisect, down, first_doubling, up
 
+# Every number here steers tightness and running time only, but for `_ULPS`.
 # Rates times t: the bound falls with the rate, until the grid's rounding, t^2/rate times magnified, takes over.
+# With fewer steps than the last number the first two are tried, else all four.
 _EXCESSES, _ALL_EXCESSES, _MANY_STEPS = (0.02, 0.1), (0.02, 0.1, 0.3, 1.0), 30_000
-_COMPOSED_EXCESS = 0.02
+_COMPOSED_EXCESS = 0.02  # the rate times t where several runs are composed
 _RESOLUTION = 24.0  # grid points of a composed part for one standard deviation of its loss
-_MAX_POINTS = 2**15
-_NEGLIGIBLE = 1e-28
-_NUM_BISECTIONS = 50
-_MAX_EPSILON = 650.0  # delta at larger ones is no larger
-_ULPS = 32  # at most 16 roundings at a time: two functions of 4 each, and products
+_MAX_POINTS = 2**15  # at which a profile is read
+_NEGLIGIBLE = 1e-28  # a delta beyond which a profile is not read
+_NUM_BISECTIONS = 50  # halvings of a bracket of epsilon, which keep its safe end
+_MAX_EPSILON = 650.0  # nats: delta at larger ones is no larger
+_ULPS = 32  # units of 2^-53; at most 16 roundings at a time: two functions of 4 each, and products
 
 
 def _participation(num_steps: int, sampling_prob: float) -> float:
@@ -39,14 +41,14 @@ def _participation(num_steps: int, sampling_prob: float) -> float:
 
 
 def _inner_epsilon(epsilons: Any, participation: float, direction: Direction) -> Any:
-    """Where Theorem 4.6 reads the Poisson profile, rounded down."""
+    """eps' [..] at which Theorem 4.6 reads the Poisson profile, rounded down (see `decomposition_delta`)."""
     if direction is Direction.REMOVE:
         return down(np.log1p(np.expm1(epsilons) * participation), _ULPS)
     return down(-np.log1p(np.expm1(-epsilons) * participation), _ULPS)
 
 
 def _factor(epsilons: Any, participation: float, direction: Direction) -> Any:
-    """What Theorem 4.6 multiplies it by, rounded up."""
+    """The factor [..] by which Theorem 4.6 multiplies the Poisson profile, rounded up (see `decomposition_delta`)."""
     if direction is Direction.REMOVE:
         return up(1.0 / participation, _ULPS)
     return up(1.0 + up(np.exp(epsilons) * (1.0 / participation - 1.0), _ULPS), _ULPS)
@@ -55,10 +57,10 @@ def _factor(epsilons: Any, participation: float, direction: Direction) -> Any:
 def decomposition_delta(
     mechanism: RandomAllocation, epsilon: float, direction: Direction, *, sampling_prob: float | None = None
 ) -> float:
-    """delta at `epsilon`, upper bound, from the profile of Poisson sampling at rate lambda (Theorem 4.6;
-    RA-S10, RA-X5).
+    """float: delta at `epsilon`, upper bound in one direction, from the profile of Poisson sampling at a rate lambda.
 
-    With 1/gamma = 1 - (1 - lambda)^t, for 1-out-of-t and one epoch:
+    Feldman & Shenfeld 2025, Theorem 4.6 (RA-S10, RA-X5). With 1/gamma = 1 - (1 - lambda)^t, for 1-out-of-t and one
+    epoch:
 
         remove:  gamma delta_P(eps'),                      eps' = log(1 + (e^eps - 1)/gamma),
         add:     (1 + e^eps (gamma - 1)) delta_P(eps'),    eps' = -log(1 - (1 - e^-eps)/gamma).
@@ -102,7 +104,7 @@ def decomposition_delta(
 def decomposition_epsilon(
     mechanism: RandomAllocation, delta: float, direction: Direction, *, sampling_prob: float | None = None
 ) -> float:
-    """epsilon at `delta`, the inverse of `decomposition_delta`; inf where no epsilon is enough.
+    """float: epsilon at `delta`, upper bound in one direction: the inverse of `decomposition_delta`; inf for none.
 
     >>> import jaxacct as ja
     >>> from jaxacct.bounds.allocation._decomposition import decomposition_epsilon
@@ -136,10 +138,12 @@ def decomposition_epsilon(
 
 
 def _is_single(runs: tuple[Group[int], ...]) -> bool:
+    """Whether it is one run of 1-out-of-t, which needs no composition."""
     return len(runs) == 1 and runs[0].num_runs == 1
 
 
 def _least(at_rate: Callable[[float], float], num_steps: int, sampling_prob: float | None) -> float:
+    """The bound at a given rate, or the least over some rates: it is valid at each."""
     if sampling_prob is not None:
         return at_rate(float(sampling_prob))
     excesses = _EXCESSES if num_steps < _MANY_STEPS else _ALL_EXCESSES
@@ -148,7 +152,10 @@ def _least(at_rate: Callable[[float], float], num_steps: int, sampling_prob: flo
 
 @functools.lru_cache(maxsize=4)
 def decomposition_profile(base: Any, num_steps: int, sampling_prob: float, direction: Direction) -> Profile:
-    """Theorem 4.6 as a curve of epsilon >= 0, from one loss distribution."""
+    """A function from epsilons [E] >= 0 to upper bounds [E] on delta of 1-out-of-`num_steps`, in one direction.
+
+    Feldman & Shenfeld 2025, Theorem 4.6, from one loss distribution of Poisson sampling.
+    """
     poisson = profile_of(poisson_pld(base, (Steps(sampling_prob, num_steps),), direction))
     share = _participation(num_steps, sampling_prob)
 
@@ -160,9 +167,9 @@ def decomposition_profile(base: Any, num_steps: int, sampling_prob: float, direc
 
 
 def decomposition_pld(mechanism: RandomAllocation, direction: Direction, *, sampling_prob: float | None = None) -> Pld:
-    """A loss distribution that dominates `mechanism`: each 1-out-of-n by Theorem 4.6, then composed (RA-X9).
+    """A `Pld` that dominates `mechanism`, in one direction: each run of 1-out-of-n by Theorem 4.6, then composed.
 
-    Upper bound, add/remove adjacency, k E runs of 1-out-of-n (Lemma 3.2).
+    Feldman & Shenfeld 2025, Theorem 4.6 and Lemma 3.2 (RA-X9): an upper bound, k E runs. Add/remove adjacency.
 
     >>> import jaxacct as ja
     >>> from jaxacct.bounds.allocation._decomposition import decomposition_pld

@@ -1,6 +1,6 @@
 """The exact profile of one epoch of 1-out-of-t random allocation, finished or not, both directions, certified.
 
-Feldman and Shenfeld 2025, Theorem 3.1 and Lemma F.1: the Gaussian mechanism's worst case at every step is attained.
+Feldman & Shenfeld 2025, Theorem 3.1 and Lemma F.1: the Gaussian mechanism's worst case at every step is attained.
 After the first n of t steps the likelihood ratio is X = 1 + (1/t) sum_{i<=n} (Y_i - 1). Add/remove adjacency. Host
 side; see `jaxacct.divergence.allocation._profile`.
 """
@@ -19,11 +19,11 @@ from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.mechanisms import PartialAllocation, RandomAllocation
 from jaxacct.special import up
 
-_TINY = float(np.finfo(np.float64).tiny)  # delta may be below the doubles, but not 0
+_TINY = float(np.finfo(np.float64).tiny)  # least upper end of a delta, which may be below the doubles but is not 0
 
 
 def is_single_round(mechanism: RandomAllocation) -> bool:
-    """Whether it is one epoch of which each record joins one step."""
+    """bool: whether it is one epoch, in which each record joins one step; False where that is traced."""
     counts = (mechanism.num_selected, mechanism.num_epochs)
     return not is_traced(counts) and all(bool(np.all(np.equal(count, 1))) for count in counts)
 
@@ -34,7 +34,7 @@ def _profile(noise_multiplier: float, num_steps: int, steps_done: int, direction
 
 
 def _largest_loss(num_steps: int, steps_done: int) -> float:
-    """Of the add direction: X is at least 1 - n/t."""
+    """The largest loss of the add direction, rounded up: -log(1 - n/t), since X is at least 1 - n/t."""
     share = steps_done / num_steps
     return up(-math.log1p(-share), 32) if share < 1.0 else math.inf
 

@@ -1,7 +1,7 @@
 """A lower bound on the privacy loss of random allocation from one test: was any output large?
 
-Chua, Ghazi, Harrison, Leeman, Kamath, Kumar, Manurangsi, Sinha and Zhang 2024, "Balls-and-bins sampling for DP-SGD",
-as Feldman and Shenfeld 2025 compare with it (Figure 2).
+Chua, Ghazi, Harrison, Leeman, Kamath, Kumar, Manurangsi, Sinha & Zhang 2024, "Balls-and-bins sampling for DP-SGD",
+as Feldman & Shenfeld 2025 compare with it (Figure 2).
 """
 
 import math
@@ -15,25 +15,26 @@ from jaxacct.bounds.poisson._profile import concrete_base, runs_of
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.special import bisect, down, first_doubling, log_normal_tail
 
-_NUM_THRESHOLDS = 512
-_NUM_ZOOMS = 4
-_LOWEST, _HIGHEST = -6.0, 38.0
-_NUM_BISECTIONS = 60
-_MAX_EPSILON = 700.0
+# Any threshold C gives a valid bound: these steer tightness and running time only.
+_NUM_THRESHOLDS = 512  # thresholds tried at a time
+_NUM_ZOOMS = 4  # times, each between the neighbours of the best threshold before
+_LOWEST, _HIGHEST = -6.0, 38.0  # thresholds over sigma, before 1/sigma is added to the larger
+_NUM_BISECTIONS = 60  # halvings of a bracket of epsilon, which keep its safe end
+_MAX_EPSILON = 700.0  # nats: delta beyond is answered by 0
 
 _log_tail = float64_kernel()(log_normal_tail)
 
 
 def largest_output_delta(mechanism: RandomAllocation, epsilon: float, direction: Direction) -> float:
-    """delta at `epsilon`, lower bound, from the events {max_i y_i >= C} and their complements (RA-S20):
+    """float: delta at `epsilon`, lower bound in one direction, from the events {max_i y_i >= C} and their complements:
 
         remove:  sup_C P(max >= C) - e^eps Q(max >= C),    add:  sup_C Q(max < C) - e^eps P(max < C),
         Q(max < C) = Phi(C/sigma)^N,    P(max < C) = Phi((C-1)/sigma)^{kE} Phi(C/sigma)^{N - kE},    N = tE.
 
-    Any event gives a lower bound, for each epsilon >= 0, 1 <= k <= t and E (the maximum over all epochs; exact in the
-    paper for k = E = 1). Gaussian noise; 0 for other releases. Near exact where one output gives the record away,
-    loose for large sigma. Rounded down: both probabilities from sums of log Phi, their errors and those of the
-    thresholds taken off.
+    Chua et al. 2024, Theorem 4.2 (RA-S20). Any event gives a lower bound, for each epsilon >= 0, 1 <= k <= t and E (the
+    maximum over all epochs; exact in the paper for k = E = 1). Gaussian noise; 0 for other releases. Near exact where
+    one output gives the record away, loose for large sigma. Rounded down: both probabilities from sums of log Phi,
+    their errors and those of the thresholds taken off.
 
     >>> import jaxacct as ja
     >>> from jaxacct.bounds.allocation._largest_output import largest_output_delta
@@ -71,7 +72,9 @@ def largest_output_delta(mechanism: RandomAllocation, epsilon: float, direction:
 
 
 def largest_output_epsilon(mechanism: RandomAllocation, delta: float, direction: Direction) -> float:
-    """epsilon at `delta`, lower bound: the largest found at which `largest_output_delta` is still above `delta`.
+    """float: epsilon at `delta`, lower bound in one direction: one at which `largest_output_delta` is above `delta`.
+
+    The largest found; no epsilon at which the mechanism's delta is more than `delta` can be enough.
 
     >>> import jaxacct as ja
     >>> from jaxacct.bounds.allocation._largest_output import largest_output_epsilon

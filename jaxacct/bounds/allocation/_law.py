@@ -1,6 +1,6 @@
 """The privacy loss distributions of random allocation: laws of averages of likelihood ratios.
 
-Feldman and Shenfeld 2025, Theorem 3.1 (the pair of 1-out-of-t) and Lemma 3.2 (k-out-of-t as runs of 1-out-of-n).
+Feldman & Shenfeld 2025, Theorem 3.1 (the pair of 1-out-of-t) and Lemma 3.2 (k-out-of-t as runs of 1-out-of-n).
 """
 
 import dataclasses
@@ -15,7 +15,8 @@ from jaxacct.divergence.lattice._ratio import RatioLaw, Side, averages
 from jaxacct.mechanisms import Gaussian, PartialAllocation, RandomAllocation, ScheduledAllocation
 from jaxacct.special import up
 
-# A level of n of t terms may use a step (t/n)^this times larger, since its error is averaged away.
+# The law of an average of t ratios is built level by level, from n = 1, 2, 4, .. ratios. The level of n may have losses
+# (t/n)^this times further apart, since its error is averaged away. Steers running time and tightness only.
 _COARSENING = 0.5
 _THEOREM = "Feldman & Shenfeld 2025, Theorem 3.1 and Lemma 3.2"
 

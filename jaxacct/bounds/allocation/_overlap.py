@@ -1,4 +1,4 @@
-"""Renyi divergences of k-out-of-t random allocation by Dong, Chen and Ozgur, as Feldman and Shenfeld compare them.
+"""Renyi divergences of k-out-of-t random allocation: Dong, Chen & Ozgur 2025, as Feldman & Shenfeld 2025 state them.
 
 The remove direction only. The expression that circulates for the add direction is no upper bound: at sigma = 1,
 t = 100, order 3 it gives 0.02223 where the exact divergence is 0.02479 (RA-P6).
@@ -17,17 +17,18 @@ from jaxacct.curves import RdpCurve
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.special import log_or_minus_inf, up
 
+# Renyi orders at which epsilon and delta are read: each is valid
 _ORDERS = np.unique(np.concatenate([2.0 + np.geomspace(0.01, 30.0, 40), np.arange(2, 65), [2.0, 96.0, 128.0]]))
 
 
 def overlap_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float]) -> np.ndarray:
-    """Renyi divergences [A], remove direction, upper bound (RA-S21):
+    """Renyi divergences [A], remove direction, rounded up:
 
-        R_a <= E log E exp(a J / (2 sigma^2)),
+        R_a <= E log E exp(a J / (2 sigma^2)).
 
-    J the overlap of two independent k-subsets of t steps, hypergeometric, and E epochs; no reduction to 1-out-of-n.
-    Exact at a = 2. Gaussian noise, any 1 <= k <= t, real a >= 2; inf below 2, where it is invalid, and for other
-    releases. Cost O(k) an order.
+    Dong, Chen & Ozgur 2025 (RA-S21). J is the overlap of two independent k-subsets of t steps, hypergeometric, and the
+    first E the epochs; no reduction to 1-out-of-n. Exact at a = 2. Gaussian noise, any 1 <= k <= t, real a >= 2; inf
+    below 2, where it is invalid, and for other releases. Cost O(k) an order.
 
     The weights C(k, j) C(t-k, k-j) are products of their ratios, by compensated sums of logarithms, and where J is
     mostly 0 the positive terms of E (e^{cJ} - 1) are summed. Every rounding is added: 1e-13 relative at k = 1, some
@@ -86,12 +87,18 @@ def _curve(mechanism: RandomAllocation) -> RdpCurve:
 
 
 def overlap_epsilon(mechanism: RandomAllocation, delta: float, direction: Direction) -> float:
-    """epsilon at `delta`, upper bound, remove direction: the least over the orders of `overlap_remove_rdp`."""
+    """float: epsilon at `delta`, upper bound, remove direction: the least over Renyi orders of `overlap_remove_rdp`.
+
+    Dong, Chen & Ozgur 2025 (RA-S21). `direction` is ignored: the method is declared for this one only.
+    """
     del direction
     return float(curve_epsilon(_curve(mechanism), delta))
 
 
 def overlap_delta(mechanism: RandomAllocation, epsilon: float, direction: Direction) -> float:
-    """delta at `epsilon`, upper bound, remove direction: the least over the orders of `overlap_remove_rdp`."""
+    """float: delta at `epsilon`, upper bound, remove direction: the least over Renyi orders of `overlap_remove_rdp`.
+
+    Dong, Chen & Ozgur 2025 (RA-S21). `direction` is ignored: the method is declared for this one only.
+    """
     del direction
     return float(curve_delta(_curve(mechanism), epsilon))

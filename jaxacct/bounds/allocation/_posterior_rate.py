@@ -1,6 +1,6 @@
 """Random allocation as Poisson sampling with a posterior rate, and what capping that rate costs.
 
-Feldman and Shenfeld 2025, "Privacy amplification by random allocation", Section 4.1, Lemma 4.3 and Appendix B. Two
+Feldman & Shenfeld 2025, "Privacy amplification by random allocation", Section 4.1, Lemma 4.3 and Appendix B. Two
 bounds of ours on the probability that the rate exceeds a cap are below: Doob's inequality (RA-X6) and Markov's with an
 untied threshold (RA-X7). With W_j the likelihood ratio of step j under Q, the rate of 1-out-of-n exceeds eta when the
 martingale S_i = sum_{j <= i} (1 - W_j) exceeds n - 1/eta at some i < n, that is where the loss of the outputs so far
@@ -26,15 +26,16 @@ from jaxacct.divergence.lattice._ratio import Side
 from jaxacct.mechanisms import RandomAllocation
 from jaxacct.special import bisect, down, up
 
-_LARGEST_RATE = 0.999  # nothing to gain beyond
-_NUM_BISECTIONS = 24
-_NUM_RATES = 5
-_MAX_CAPS = 6
-_LAW_STEP = 2.0**-11
-LAW_TAIL = 1e-30
-_NUM_THETAS = 300
+# Any rate, exponent or threshold gives a valid bound: these steer tightness and running time only.
+_LARGEST_RATE = 0.999  # at which a step is Poisson-sampled: beyond there is nothing to gain
+_NUM_BISECTIONS = 24  # halvings of log(n eta - 1) in the search of a rate eta
+_NUM_RATES = 5  # rates tried for one delta
+_MAX_CAPS = 6  # times that the largest epsilon is raised before the answer is inf
+_LAW_STEP = 2.0**-11  # nats between the losses of a step's law, where their spread is small
+LAW_TAIL = 1e-30  # mass that discretising a step may book at 0 and at infinity
+_NUM_THETAS = 300  # exponents theta of Doob's inequality tried, from 1e-7 to 500
 _INNER_EXCESS = 0.05  # rate of the inner decomposition, times n
-_NUM_THRESHOLDS = 256
+_NUM_THRESHOLDS = 256  # thresholds of Markov's inequality tried
 
 # log of an upper bound on the probability that the posterior rate of 1-out-of-n ever exceeds a rate; what it is
 # compared with may be an epsilon no larger than the last argument. Made from what a step releases and a direction.
@@ -81,13 +82,13 @@ def _excess_for(tail: Tail, runs: tuple[Group[int], ...], log_mass: float, epsil
 def truncated_delta(
     mechanism: RandomAllocation, epsilon: float, direction: Direction, *, tail_bound: TailBound
 ) -> float:
-    """delta at `epsilon`, upper bound, by capping the posterior rate at eta (Lemmas 4.3 and 3.2; RA-S6):
+    """float: delta at `epsilon`, upper bound in one direction, by capping the posterior rate at eta:
 
-        delta_A(eps) <= delta_{Poisson, eta over n m steps}(eps) + m beta(eta),
+        delta_A(eps) <= delta_{Poisson, eta over n m steps}(eps) + m beta(eta).
 
-    beta(eta) the probability that the rate of one run of 1-out-of-n ever exceeds eta, under the first distribution of
-    the pair, and m = k E runs. Add/remove adjacency, epsilon >= 0. eta is chosen here; any is valid. 1 where no
-    rate below 1 makes beta small.
+    Feldman & Shenfeld 2025, Lemmas 4.3 and 3.2 (RA-S6). beta(eta) is the probability that the rate of one run of
+    1-out-of-n ever exceeds eta, under the first distribution of the pair, and m = k E runs. Add/remove adjacency,
+    epsilon >= 0. eta is chosen here; any is valid. 1 where no rate below 1 makes beta small.
 
     Args:
       mechanism: concrete scalars.
@@ -128,7 +129,9 @@ def truncated_delta(
 def truncated_epsilon(
     mechanism: RandomAllocation, delta: float, direction: Direction, *, tail_bound: TailBound
 ) -> float:
-    """epsilon at `delta`, the inverse of `truncated_delta`, over a few ways to split delta; inf where none works.
+    """float: epsilon at `delta`, upper bound in one direction: the inverse of `truncated_delta`.
+
+    The least over a few ways to split delta between its two terms; inf where none of them works.
 
     >>> import jaxacct as ja
     >>> from jaxacct.bounds.allocation._posterior_rate import doob_tail, truncated_epsilon
@@ -169,6 +172,7 @@ def _sum_up(delta: float, log_tail: float) -> float:
 
 
 def law_step(base: Any) -> float:
+    """float: nats between the losses of the law of one step of `base`, coarser where their spread is large."""
     return _LAW_STEP * max(1.0, math.sqrt(math.log1p(spread(base))))
 
 
@@ -183,13 +187,16 @@ class _Law(NamedTuple):
 
 @functools.lru_cache(maxsize=16)
 def _law(base: Any) -> _Law:
+    """The law of W, the likelihood ratio of one step of `base`, rounded for an upper bound."""
     made = law(base, 1.0, law_step(base), Side.UPPER, LAW_TAIL)
     remove, add = (pld_of_law(made, direction) for direction in (Direction.REMOVE, Direction.ADD))
     return _Law(np.exp(-add.losses), add.masses, add.infinite_mass, remove.infinite_mass)
 
 
 def doob_log_moment(base: Any, theta: float) -> float:
-    """log E_Q e^{theta (1 - W)}, upper bound: a convex function of W, which a spread makes larger.
+    """float: log E_Q e^{theta (1 - W)}, upper bound, of one step of `base`.
+
+    A convex function of W, which a mean-preserving spread makes larger.
 
     E e^x = 1 + E x + E (e^x - 1 - x), and E x = theta E (1 - W) is the mass that P holds where Q holds nothing.
     """
@@ -202,19 +209,27 @@ def doob_log_moment(base: Any, theta: float) -> float:
 
 @functools.lru_cache(maxsize=16)
 def doob_log_moments(base: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The thetas tried [N] and `doob_log_moment` at each of them [N]."""
     thetas = np.geomspace(1e-7, 500.0, _NUM_THETAS)
     return thetas, np.asarray([doob_log_moment(base, float(theta)) for theta in thetas])
 
 
 def doob_exponent(num_steps: int, rate: float, thetas: Any, log_moments: Any) -> Any:
-    """Doob's exponent at each theta, rounded up."""
+    """log of Doob's bound at each theta [N], rounded up, on P_Q[max_{i < n} S_i >= n - 1/rate] (RA-X6):
+
+    (n - 1) log E_Q e^{theta (1 - W)} - theta (n - 1/rate).
+    """
     threshold = num_steps - 1.0 / rate - 2.0**-50 * num_steps
     rise, fall = (num_steps - 1.0) * log_moments, thetas * max(threshold, 0.0)
     return rise - fall + 2.0**-50 * (rise + fall)
 
 
 def doob_tail(base: Any, direction: Direction) -> Tail:
-    """`doob_log_tail` at the best of some thetas, and 1/(n eta) of it in the remove direction."""
+    """A function (n, rate eta, epsilon) -> float: log of an upper bound on beta(eta), see `truncated_delta`.
+
+    Doob's inequality (RA-X6), `doob_exponent` at the best of some thetas; in the remove direction 1/(n eta) of it.
+    `epsilon` is not used.
+    """
     thetas, moments = doob_log_moments(base)
 
     def tail(num_steps: int, rate: float, epsilon: float) -> float:
@@ -231,14 +246,20 @@ AddProfile = Callable[[int, np.ndarray], np.ndarray]
 
 
 def decomposition_add_profile(base: Any) -> AddProfile:
-    """The add profile by Theorem 4.6 at a small rate."""
+    """A function from n and epsilons [E] to upper bounds [E] on delta of 1-out-of-n, add direction.
+
+    Feldman & Shenfeld 2025, Theorem 4.6, at a small rate.
+    """
     return lambda n, epsilons: decomposition_profile(base, n, _INNER_EXCESS / n, Direction.ADD)(epsilons)
 
 
 def untied_tail(base: Any, direction: Direction, *, add_profile: AddProfile | None = None) -> Tail:
-    """The same with the profile read where it is best (RA-X7), 1/(n eta) of it in the remove direction:
+    """A function (n, rate eta, epsilon) -> float: log of an upper bound on beta(eta), see `truncated_delta`:
 
-    inf_{0 <= a < log(n eta)} delta_add(a) / (1 - e^a / (n eta)).
+        inf_{0 <= a < log(n eta)} delta_add(a) / (1 - e^a / (n eta)).
+
+    Markov's inequality with the add profile of 1-out-of-n read where it is best (RA-X7); in the remove direction
+    1/(n eta) of it. `epsilon` is not used.
     """
     profile = decomposition_add_profile(base) if add_profile is None else add_profile
 

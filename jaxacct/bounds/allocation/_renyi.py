@@ -1,7 +1,9 @@
-"""Feldman and Shenfeld 2025, "Privacy amplification by random allocation".
+"""Renyi divergences and closed forms of random allocation.
 
-Add/remove adjacency, Gaussian noise of multiplier sigma, t steps, k selected, E fresh epochs.
-Lemma 3.2 turns k-out-of-t into compositions of 1-out-of-n (`allocation_groups`).
+Feldman & Shenfeld 2025, "Privacy amplification by random allocation". Add/remove adjacency, Gaussian noise of
+multiplier sigma, t steps, k selected, E fresh epochs. Lemma 3.2 turns k-out-of-t into compositions of 1-out-of-n
+(`jaxacct.composition.allocation_groups`). Y_i is the likelihood ratio of step i, and Q the law without the record.
+Shapes: A Renyi orders, L lanes. ``uneven`` is static: False promises that k divides t, which halves the work.
 """
 
 import math
@@ -24,26 +26,25 @@ from jaxacct.special import at_real_orders, up
 
 
 def uses(mechanism: RandomAllocation) -> Any:
-    """How often a record takes part: k in each of E epochs."""
+    """A number or array [L]: how many times a record takes part, k in each of E epochs."""
     return mechanism.num_selected * mechanism.num_epochs
 
 
 def lane_bytes(*, uneven: bool, orders: Sequence[float] = ()) -> int:
-    """Working memory of one lane; uneven groups are worked on one after the other."""
+    """int: working memory of one lane, bytes; the same for uneven groups, which are worked on one after the other."""
     del uneven
     return orders_bytes(orders=orders)
 
 
 def direct_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], uneven: bool = True) -> jax.Array:
-    """Renyi divergences [A, L], remove direction (Theorem 4.8, Corollary 4.10; Lemma 3.2).
+    """Renyi divergences [A, L], remove direction, rounded up: of 1-out-of-t
 
-    At integer orders, 1-out-of-t, exact up to a relative slack of 4e-12 (A/256):
+        R_a = (1/(a-1)) log E_Q[((1/t) sum Y_i)^a].
 
-        R_a = (1/(a-1)) log E_Q[((1/t) sum Y_i)^a],
-
-    by a power of a power series (RA-X1) where the paper sums over integer partitions. At other orders
-    the chord of (a-1) R_a, convex in a, between integers: an upper bound (`at_real_orders`).
-    Never above the unamplified Gaussian's. Any sigma > 0, 1 <= k <= t.
+    Feldman & Shenfeld 2025, Theorem 4.8, Corollary 4.10 and Lemma 3.2. At integer orders, 1-out-of-t, exact up to a
+    relative slack of 4e-12 (A/256), by a power of a power series (RA-X1) where the paper sums over integer partitions.
+    At other orders the chord of (a-1) R_a, convex in a, between integers: an upper bound (`at_real_orders`). Never
+    above the unamplified Gaussian's. Any sigma > 0, 1 <= k <= t.
     """
     top = max(2, math.ceil(max(orders)))
     sigma = mechanism.mechanism.noise_multiplier
@@ -55,10 +56,11 @@ def direct_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], u
 
 
 def fractional_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], uneven: bool = True) -> jax.Array:
-    """Renyi divergences [A, L], remove direction, at the orders that Theorem 4.8 leaves out (RA-X2).
+    """Renyi divergences [A, L], remove direction, rounded up, at the orders that Theorem 4.8 leaves out.
 
-    By the Laplace transform of the average likelihood ratio, every error added: orders in (1, 2) for any sigma, those
-    in (2, 16) where sigma >= 0.25 (looser below, never above the chord of the integer orders); inf at other orders.
+    Feldman & Shenfeld 2025, Theorem 3.1 (RA-X2), by the Laplace transform of the average likelihood ratio, every error
+    added: orders in (1, 2) for any sigma, those in (2, 16) where sigma >= 0.25 (looser below, never above the chord of
+    the integer orders); inf at other orders.
     """
     a = np.asarray(orders, np.float64)
     low, high = np.flatnonzero((a > 1.0) & (a < 2.0)), np.flatnonzero((a > 2.0) & (a < 16.0) & (a != np.floor(a)))
@@ -80,11 +82,12 @@ def fractional_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float
 
 
 def laplace_add_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], uneven: bool = True) -> jax.Array:
-    """Renyi divergences [A, L], add direction, any real order (RA-X2): exact up to certified errors.
+    """Renyi divergences [A, L], add direction, rounded up, at any real order: of 1-out-of-t
 
-        R_a = (1/(a-1)) log E_Q[((1/t) sum Y_i)^-(a-1)],
+        R_a = (1/(a-1)) log E_Q[((1/t) sum Y_i)^-(a-1)].
 
-    never above the closed form of Corollary 4.10 as a Renyi curve, (1/(2 sigma^2)) (1 + (a-1)/t).
+    Feldman & Shenfeld 2025, Theorem 3.1 (RA-X2): exact up to certified errors, and never above the closed form of
+    Corollary 4.10 as a Renyi curve, (1/(2 sigma^2)) (1 + (a-1)/t).
     """
     exact = _laplace_rdp(mechanism, tuple(float(a) - 1.0 for a in orders), uneven=uneven)
     return jnp.minimum(exact, closed_form_add_rdp(mechanism, orders=orders, uneven=uneven))
@@ -100,7 +103,12 @@ def _laplace_rdp(mechanism: RandomAllocation, exponents: tuple[float, ...], *, u
 
 
 def closed_form_add_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], uneven: bool = True) -> jax.Array:
-    """Renyi divergences [A, L], add direction, from the geometric mean (Theorem 4.9): (1/(2 sigma^2)) (1 + (a-1)/n)."""
+    """Renyi divergences [A, L], add direction, rounded up, from the geometric mean: of each run of 1-out-of-n
+
+        R_a <= (1/(2 sigma^2)) (1 + (a-1)/n).
+
+    Feldman & Shenfeld 2025, Theorem 4.9. Upper bound; exact at n = 1. Any order a > 1.
+    """
     a = jnp.asarray(orders, jnp.float64)[:, None]
     sigma = mechanism.mechanism.noise_multiplier
     groups = allocation_groups(mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs, uneven=uneven)
@@ -110,7 +118,7 @@ def closed_form_add_rdp(mechanism: RandomAllocation, *, orders: Sequence[float],
 
 
 def _closed_form_pair(mechanism: RandomAllocation, *, uneven: bool) -> tuple[jax.Array, jax.Array]:
-    """(mu, shift) of the Gaussian pair in `closed_form_add_log_delta`.
+    """mu [L] and shift [L] of the Gaussian pair in `closed_form_add_log_delta`, both rounded up.
 
     Each of m groups of n steps gives N(1/(sigma sqrt n), 1) and a shift (1 - 1/n)/(2 sigma^2); both grow with m.
     (The released code leaves the shift at one group: below the truth, RA-P5.)
@@ -124,16 +132,20 @@ def _closed_form_pair(mechanism: RandomAllocation, *, uneven: bool) -> tuple[jax
 
 
 def closed_form_add_log_delta(mechanism: RandomAllocation, epsilon: jax.Array, *, uneven: bool = True) -> jax.Array:
-    """log delta [L], add direction (Theorem 4.9 with its two slips corrected, Corollary 4.10; RA-S14, RA-T3).
+    """log delta [L] at `epsilon` [L], add direction, upper bound: that of N(mu, 1) at epsilon - shift.
 
-    delta(eps) <= delta of N(mu, 1) at eps - shift: the arithmetic mean of likelihood ratios is at least
-    the geometric one. Any real epsilon; exact at t = 1; useless below the shift.
+    Feldman & Shenfeld 2025, Theorem 4.9 with its two slips corrected, and Corollary 4.10 (RA-S14, RA-T3): the
+    arithmetic mean of likelihood ratios is at least the geometric one. Any real epsilon; exact at t = 1; useless below
+    the shift.
     """
     mu, shift = _closed_form_pair(mechanism, uneven=uneven)
     return gaussian_log_delta(epsilon - shift, mu)
 
 
 def closed_form_add_epsilon(mechanism: RandomAllocation, log_delta: jax.Array, *, uneven: bool = True) -> jax.Array:
-    """epsilon [L], add direction: eps_N(delta) + shift, the inverse of `closed_form_add_log_delta`."""
+    """epsilon [L] at `log_delta` [L], add direction, upper bound: that of N(mu, 1), plus the shift.
+
+    The inverse of `closed_form_add_log_delta`.
+    """
     mu, shift = _closed_form_pair(mechanism, uneven=uneven)
     return up(gaussian_epsilon(log_delta, mu) + shift, 8)  # the sum

@@ -1,6 +1,6 @@
 """Random allocation with a noise schedule, and its unfinished epochs: Renyi divergences and closed forms.
 
-Feldman and Shenfeld 2025, Theorem 3.1, holds for steps that differ and for every prefix of the outputs: the likelihood
+Feldman & Shenfeld 2025, Theorem 3.1, holds for steps that differ and for every prefix of the outputs: the likelihood
 ratio is the mean of t independent ratios Y_i, 1 for the steps not yet done. Add/remove adjacency, Gaussian noise, one
 step a record. `PartialAllocation` and `ScheduledAllocation`.
 """
@@ -44,12 +44,12 @@ _RUNS: dict[type, Callable[[Any], _Run]] = {PartialAllocation: _unfinished, Sche
 
 
 def _run(mechanism: Scheduled) -> _Run:
-    """What a mechanism of lanes (float64 [L] fields) consists of."""
+    """The phases (noise, number of steps) of an epoch of a mechanism of lanes (float64 [L] fields), and the epochs."""
     return _RUNS[type(mechanism)](mechanism)
 
 
 def _revealed_rdp(phases: Phases, orders: np.ndarray) -> jax.Array:
-    """Renyi divergences where the record's step is public: log of the mean of e^{a (a - 1)/(2 sigma_i^2)}, [A, L]."""
+    """Renyi divergences [A, L] where the record's step is public: log of the mean of e^{a (a - 1)/(2 sigma_i^2)}."""
     a = jnp.asarray(orders, jnp.float64)[:, None]
     done = sum(phases.counts[1:], start=phases.counts[0])
     parts = [
@@ -65,11 +65,12 @@ def _revealed_rdp(phases: Phases, orders: np.ndarray) -> jax.Array:
 
 
 def scheduled_remove_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L], remove direction (Feldman and Shenfeld 2025, Theorem 3.1; RA-X1).
+    """Renyi divergences [A, L], remove direction, rounded up, of the average X of the steps' likelihood ratios.
 
-    At integer orders exact up to a relative slack of 4e-12 (A/256), by the positive recursion in the cumulants of
-    X = (1/t) sum Y_i, which add over the steps; elsewhere the chord between them, an upper bound. Never above the mean
-    over the steps of e^{a (a - 1)/(2 sigma_i^2)}, the record's step public. Any schedule.
+    Feldman & Shenfeld 2025, Theorem 3.1 (RA-X1). At integer orders exact up to a relative slack of 4e-12 (A/256), by
+    the positive recursion in the cumulants of X = (1/t) sum Y_i, which add over the steps; elsewhere the chord between
+    them, an upper bound. Never above the mean over the steps of e^{a (a - 1)/(2 sigma_i^2)}, the record's step public.
+    Any schedule.
     """
     run, wanted = _run(mechanism), np.asarray(orders, np.float64)
     top = max(2, int(np.ceil(wanted.max())))
@@ -79,7 +80,11 @@ def scheduled_remove_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> ja
 
 
 def scheduled_low_order_remove_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L], remove direction, orders in (1, 2), by the Laplace transform (RA-X2); else inf."""
+    """Renyi divergences [A, L], remove direction, rounded up, at orders in (1, 2); inf at other orders.
+
+    Feldman & Shenfeld 2025, Theorem 3.1, by the Laplace transform of the average likelihood ratio (RA-X2). Any
+    schedule.
+    """
     inside = [i for i, a in enumerate(orders) if 1.0 < a < 2.0]
     run = _run(mechanism)
     curve = jnp.full((len(orders), run.num_epochs.shape[0]), jnp.inf)
@@ -90,11 +95,12 @@ def scheduled_low_order_remove_rdp(mechanism: Scheduled, *, orders: Sequence[flo
 
 
 def scheduled_add_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L], add direction, any real order, exact up to certified errors (RA-X2).
+    """Renyi divergences [A, L], add direction, rounded up, at any real order:
 
-        R_a = (1/(a-1)) log E_Q[((1/t) sum Y_i)^-(a-1)],
+        R_a = (1/(a-1)) log E_Q[((1/t) sum Y_i)^-(a-1)].
 
-    never above that of the geometric mean, (b/2) (1 + (a-1)/t) with b the mean of 1/sigma_i^2 (0 for steps not done).
+    Feldman & Shenfeld 2025, Theorem 3.1 (RA-X2): exact up to certified errors, and never above that of the geometric
+    mean, (b/2) (1 + (a-1)/t) with b the mean of 1/sigma_i^2 (0 for steps not done).
     """
     run, exponents = _run(mechanism), [float(a) - 1.0 for a in orders]
     num_nodes = 512 if max(exponents) <= 64 else 1024
@@ -113,20 +119,24 @@ def _geometric(mechanism: Scheduled) -> RandomAllocation:
 
 
 def scheduled_closed_form_add_log_delta(mechanism: Scheduled, epsilon: jax.Array) -> jax.Array:
-    """log delta [L], add direction, by the geometric mean (Feldman and Shenfeld 2025, Theorem 4.9, corrected).
+    """log delta [L] at `epsilon` [L], add direction, upper bound, by the geometric mean.
 
-    X is at least the geometric mean of the Y_i, as lognormal as with equal noise of the mean precision 1/sigma^2.
+    Feldman & Shenfeld 2025, Theorem 4.9 (corrected): X is at least the geometric mean of the Y_i, as lognormal as with
+    equal noise of the mean precision 1/sigma^2.
     """
     return closed_form_add_log_delta(_geometric(mechanism), epsilon, uneven=False)
 
 
 def scheduled_closed_form_add_epsilon(mechanism: Scheduled, log_delta: jax.Array) -> jax.Array:
-    """epsilon [L], the inverse of `scheduled_closed_form_add_log_delta`."""
+    """epsilon [L] at `log_delta` [L], add direction, upper bound: `scheduled_closed_form_add_log_delta` inverted."""
     return closed_form_add_epsilon(_geometric(mechanism), log_delta, uneven=False)
 
 
 def _revealed(mechanism: Scheduled) -> tuple[jax.Array, jax.Array]:
-    """log of the probability that a record was used at all, and mu of the worst of the steps, once for each epoch."""
+    """log of the probability [L] that a record was used at all, and mu [L] of the least noise, composed over epochs.
+
+    The probability is counted for one epoch only; for several the logarithm is 0.
+    """
     run = _run(mechanism)
     noises, counts = run.phases.noise_multipliers, run.phases.counts
     done = sum(counts[1:], start=counts[0])
@@ -136,16 +146,16 @@ def _revealed(mechanism: Scheduled) -> tuple[jax.Array, jax.Array]:
 
 
 def scheduled_unamplified_log_delta(mechanism: Scheduled, epsilon: jax.Array) -> jax.Array:
-    """log delta [L], both directions, where the record's step is public, and any step the one of least noise.
+    """log delta [L] at `epsilon` [L], both directions, upper bound: the record's step is public, its noise the least.
 
-    (n/t) delta_N(eps) after n of t steps of one epoch (Balle and Wang 2018, Theorem 8; convexity).
+    Balle & Wang 2018, Theorem 8; after n of t steps of one epoch (n/t) delta_N(epsilon), by convexity.
     """
     log_share, mu = _revealed(mechanism)
     return log_share + gaussian_log_delta(epsilon, mu)
 
 
 def scheduled_unamplified_epsilon(mechanism: Scheduled, log_delta: jax.Array) -> jax.Array:
-    """epsilon [L], the inverse of `scheduled_unamplified_log_delta`."""
+    """epsilon [L] at `log_delta` [L], both directions, upper bound: `scheduled_unamplified_log_delta` inverted."""
     log_share, mu = _revealed(mechanism)
     target = log_delta - log_share
     return jnp.where(target < 0, gaussian_epsilon(jnp.minimum(target, -1e-12), mu), 0.0)

@@ -1,6 +1,8 @@
-"""What one release reveals: the laws from which the distributions of every scheme are made.
+"""What one release reveals: the laws from which the loss distributions of every scheme are made.
 
-A new base release is a file here and a line in the table.
+A *release* is what one step puts out when every record takes part: Gaussian noise, Laplace noise, a discrete or a
+continuous pair of distributions, or a privacy loss distribution. A *law* is the distribution of its likelihood ratio
+(`jaxacct.bounds.bases._base`). A new release is a file here and a line in the table.
 """
 
 import functools
@@ -22,7 +24,11 @@ BASES: dict[type, Base] = {
 
 
 def base_of(release: Any) -> Base:
-    """What is known of a release; raises ValueError where it is none of those that schemes can be built on."""
+    """The `Base` of a release: a frozen class of functions that describe it.
+
+    Raises:
+      ValueError: if it is none of the releases that schemes can be built on.
+    """
     if type(release) not in BASES:
         known = ", ".join(t.__name__ for t in BASES)
         raise ValueError(f"mechanism={release!r} has no privacy loss distribution here; must be one of {known}")
@@ -35,12 +41,15 @@ def is_from_above(mechanism: Any) -> bool:
 
 
 def law(release: Any, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
-    """The law of the likelihood ratio of one step of `release`, sampled with probability `sampling_prob`."""
+    """The law (`RatioLaw`) of the likelihood ratio of one step of `release`, sampled with probability `sampling_prob`.
+
+    Arguments as for `law_of`.
+    """
     return law_of(base_of(release), release, sampling_prob, step, side, tail)
 
 
 def law_maker(release: Any, side: Side, tail: float) -> functools.partial[RatioLaw]:
-    """``step -> `` the law of one step of `release` that is not sampled."""
+    """A function ``step -> `` the law of one step of `release` that is not sampled, with losses `step` apart."""
     return functools.partial(_unsampled, release, side, tail)
 
 
@@ -49,5 +58,5 @@ def _unsampled(release: Any, side: Side, tail: float, step: float) -> RatioLaw:
 
 
 def spread(release: Any) -> float:
-    """About Var(dP/dQ) of one step, its finite part: what resolutions are chosen by."""
+    """float: about Var(dP/dQ) of one step, its finite part. It decides resolutions only, never a bound."""
     return spread_of(base_of(release), release)

@@ -1,8 +1,8 @@
 """What one release has to say so that schemes can be built on it: the law of its likelihood ratio.
 
 A *law* is the distribution of the likelihood ratio of a dominating pair, discretised on a geometric lattice with
-certified rounding: Meiser and Mohammadi 2018, Koskela et al. 2020, in the second-order, mean-preserving form of
-`jaxacct.divergence.lattice._ratio`.
+certified rounding: Meiser & Mohammadi 2018, Koskela et al. 2020, in the second-order, mean-preserving form of
+`jaxacct.divergence.lattice._ratio`. Losses, and the steps between them, are in nats.
 """
 
 import dataclasses
@@ -17,19 +17,19 @@ from jaxacct.curves import Pld
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, mixed_with_one
 
 MAX_CELLS = 2**23  # of a lattice, some 200 MB
-MAX_LOSS = 600.0  # e^loss and the masses beside it are doubles
+MAX_LOSS = 600.0  # nats: up to it e^loss and the masses beside it are doubles
 SMALLEST = 1e-250  # smaller masses are near the end of the doubles: booked outside (upper) or dropped (lower)
-_SPREAD_STEP = 1e-3  # of the lattice on which a spread is measured: it decides resolutions only
+_SPREAD_STEP = 1e-3  # nats, of the lattice on which a spread is measured: it decides resolutions only
 
 
 def nothing(base: Any) -> float:
-    """No loss with mass by itself."""
+    """The float 0: for releases of which no loss has mass by itself."""
     del base
     return 0.0
 
 
 def unbounded(base: Any) -> float:
-    """No largest loss."""
+    """The float inf: for releases without a largest loss."""
     del base
     return math.inf
 
@@ -54,14 +54,18 @@ class Base:
 
 
 def side_of(bound: Bound, direction: Direction) -> Side:
-    """The rounding that a bound in a direction needs."""
+    """The `Side`, a member of an enum, to which the law behind a bound in a direction must be rounded."""
     if bound is Bound.UPPER:
         return Side.UPPER
     return Side.LOWER_REMOVE if direction is Direction.REMOVE else Side.LOWER_ADD
 
 
 def check_fits(mechanism: str, low: float, high: float, step: float) -> None:
-    """Raises TooFineError unless a grid of `step` from the loss `low` to `high` can be held."""
+    """None, if a grid of losses `step` apart from `low` to `high` (nats) can be held.
+
+    Raises:
+      TooFineError: if it would have more than `MAX_CELLS` cells.
+    """
     size = (high - low) / step
     if not size <= MAX_CELLS:
         raise TooFineError(
@@ -71,14 +75,25 @@ def check_fits(mechanism: str, low: float, high: float, step: float) -> None:
 
 
 def sampled(law: RatioLaw, sampling_prob: float) -> RatioLaw:
-    """The law of 1 - q + q Y: Poisson sampling with probability q."""
+    """The law of 1 - q + q Y, from that of Y: Poisson sampling with probability q."""
     if sampling_prob == 1.0:
         return law
     return mixed_with_one(law, sampling_prob, 1.0 - sampling_prob, law.step)
 
 
 def law_of(base: Base, release: Any, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
-    """The ratio of one step of `release`, Poisson-sampled with probability `sampling_prob` (1: not sampled)."""
+    """The law (`RatioLaw`) of the likelihood ratio of one step of `release`, rounded to `side`.
+
+    Args:
+      sampling_prob: of Poisson sampling; 1 for none.
+      step: between neighbouring losses, nats.
+      side: which bound the law is for.
+      tail: mass that may be taken off the grid at either end: for an upper bound it is booked at 0 and at infinity, for
+        a lower one dropped.
+
+    Raises:
+      TooFineError: if the grid would be too large, or reaches beyond `MAX_LOSS`.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         law = base.law(release, sampling_prob, step, side, tail)
     if law.log_values[-1] > MAX_LOSS or law.log_values[0] < -MAX_LOSS:
@@ -87,7 +102,7 @@ def law_of(base: Base, release: Any, sampling_prob: float, step: float, side: Si
 
 
 def spread_of(base: Base, release: Any) -> float:
-    """Var(dP/dQ) of one step, finite part: its squared scale as seen by sampling and averaging."""
+    """float: about Var(dP/dQ) of one step, its finite part: the squared scale that sampling and averaging see."""
     if base.spread is not None:
         return base.spread(release)
     law = law_of(base, release, 1.0, _SPREAD_STEP, Side.UPPER, 0.0)
@@ -95,7 +110,10 @@ def spread_of(base: Base, release: Any) -> float:
 
 
 def pld_of_law(law: RatioLaw, direction: Direction) -> Pld:
-    """The law of log Y under P (remove), or of -log Y under Q (add)."""
+    """The `Pld` of a law of Y = dP/dQ: log Y under P (remove), or -log Y under Q (add), an upper or a lower bound.
+
+    Which of the two bounds is the law's own `side`.
+    """
     upper = law.side is Side.UPPER
     bound = Bound.UPPER if upper else Bound.LOWER
     kept = law.masses if upper else np.where(law.masses > SMALLEST, law.masses, 0.0)

@@ -26,6 +26,7 @@ def _law(pair: ContinuousPair, sampling_prob: float, step: float, side: Side, ta
 
 
 def _unsampled(pair: ContinuousPair, step: float, side: Side) -> RatioLaw:
+    """The law of the likelihood ratio where the record takes part for certain."""
     check_fits(f"lowest={pair.lowest}", pair.lowest, pair.highest, step)
     first, last = math.floor(pair.lowest / step), math.ceil(pair.highest / step)
     edges = step * np.arange(first, last + 1)

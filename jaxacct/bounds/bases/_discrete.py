@@ -20,6 +20,7 @@ def _law(pair: DiscretePair, sampling_prob: float, step: float, side: Side, tail
 
 
 def _largest_loss(pair: DiscretePair) -> float:
+    """max |log p - log q| over the outputs, rounded up; inf where an output has one of the two only."""
     p, q = np.asarray(pair.p), np.asarray(pair.q)
     some = (p > 0) | (q > 0)
     with np.errstate(divide="ignore"):

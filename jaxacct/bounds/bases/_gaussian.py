@@ -10,10 +10,10 @@ from jaxacct.divergence.lattice._continuous_cells import gaussian_cells
 from jaxacct.divergence.lattice._ratio import DEPTH, RatioLaw, Side, from_cells, trimmed
 from jaxacct.mechanisms import Gaussian
 
-_Z_RANGE = 10.0  # of the Gaussian variable, in standard deviations
+_Z_RANGE = 10.0  # the Gaussian variable is followed this far from its mean, in standard deviations, or further
 _OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: booked at 0 and at infinity
-_NUM_SHIFTS = 8  # lattices tried for a lower bound of a sampled step
-_LEAST_NOISE = 1e-9  # below it a spread is not told from infinite
+_NUM_SHIFTS = 8  # shifted lattices tried for a lower bound of a sampled step: the tightest is kept
+_LEAST_NOISE = 1e-9  # noise multipliers below it count as this in a spread, which decides resolutions only
 
 
 def _law(release: Gaussian, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
@@ -62,6 +62,7 @@ def _law(release: Gaussian, sampling_prob: float, step: float, side: Side, tail:
 
 
 def _spread(release: Gaussian) -> float:
+    """Var(dP/dQ) = e^(1/sigma^2) - 1, with the exponent held below the end of the doubles."""
     return math.expm1(min(max(float(release.noise_multiplier), _LEAST_NOISE) ** -2.0, 700.0))
 
 

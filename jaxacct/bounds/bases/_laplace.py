@@ -9,7 +9,7 @@ from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms, from_m
 from jaxacct.mechanisms import Laplace
 from jaxacct.special import up
 
-_LEAST_NOISE = 2.0**-40  # a smaller scale has its atom beyond every grid
+_LEAST_NOISE = 2.0**-40  # smaller scales count as this where the atom is placed: it is beyond every grid anyway
 
 
 def _law(release: Laplace, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
@@ -29,11 +29,13 @@ def _law(release: Laplace, sampling_prob: float, step: float, side: Side, tail: 
 
 
 def _largest_loss(release: Laplace) -> float:
+    """1/b, rounded up; inf where it is no double."""
     scale = float(release.noise_multiplier)
     return up(1.0 / scale, 32) if scale > 1e-300 else math.inf
 
 
 def _atom(release: Laplace) -> float:
+    """1/b: the loss that half of P has, and half of Q its negative."""
     return 1.0 / max(float(release.noise_multiplier), _LEAST_NOISE)
 
 

@@ -1,7 +1,7 @@
 """Bounds of shuffled check-ins: reports of the users who join a round by their own coins, in random order.
 
 Shuffled Gaussian reports stand here too: several rounds of them are check-ins of everybody. Bounds are symmetric in
-the two data sets: REMOVE stands for both directions.
+the two data sets: the direction REMOVE stands for both.
 """
 
 from typing import Any
@@ -78,7 +78,7 @@ _GAUSSIAN_CHECK_IN = (
 
 
 def _everybody_checks_in(answer: Any) -> Any:
-    """`answer`, of check-ins, for shuffles, in which everybody does."""
+    """The function `answer` of check-ins as one of shuffles, in which everybody checks in."""
 
     def of_shuffle(mechanism: Shuffled, target: Any) -> Any:
         return answer(CheckIn(mechanism.mechanism, mechanism.num_reports, 1.0, mechanism.num_epochs), target)

@@ -1,12 +1,14 @@
 """Shuffled check-ins, each local randomizer by what holds for it: upper and lower bounds on lanes.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", by the sound replacements
-(CI-S21, CI-S23) over Feldman, McMillan and Talwar's clones pair. Replace-one adjacency; every upper bound covers both
-directions. Outside a regime an upper bound is inf (log delta 0), a lower one 0 (-inf).
+Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", by sound replacements of its statements
+(CI-S21, CI-S23) over the clones pair of Feldman, McMillan & Talwar 2021. Replace-one adjacency; every upper bound
+covers both directions. Outside a regime an upper bound is inf (log delta 0), a lower one 0 (log delta -inf).
+`mechanism` holds lanes, `log_delta` is the log of the target, and both `log_delta` and `epsilon` are [L].
 
-The truth does not fall as the probability q of a report grows: whoever drops each shuffled report of q' with
-probability 1 - q/q', by own coins, makes those of q < q'. The bounds do fall, by up to two thirds, about where the
-reports begin to hold log(1/delta) clones: so the least over a few larger probabilities is taken.
+A round at probability q is a round at a larger q' whose reports are each dropped with probability 1 - q/q'. Dropping is
+post-processing, so that a bound at q' holds at q. The bounds themselves do not always grow with q: they fall, by up to
+two thirds, about where the reports begin to hold log(1/delta) clones. So the least bound over q and a few larger
+probabilities is taken.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,18 +39,25 @@ from jaxacct.mechanisms import FiniteRandomizer, GaussianReports, KaryRandomized
 from jaxacct.mechanisms._check_in import CheckIn
 from jaxacct.special import down, log_normal_tail, log_or_minus_inf, softplus
 
+# Numbers of blocks of counts, for one epsilon or delta, and for a Renyi curve, which asks at `_NODES` epsilons. Every
+# layout and number of nodes is certified; more of them are tighter and slower.
 _REPORTS, _CLONES = Layout(32, 8, 96), Layout(16, 8, 256)
 _CURVE_REPORTS, _CURVE_CLONES, _NODES = Layout(24, 6, 56), Layout(12, 6, 128), 192
+# Renyi orders at which several rounds are composed: from 1.05 to 2e5, geometric above 1; only tightness.
 _ORDERS = tuple((1.0 + np.geomspace(0.05, 2e5, 240)).tolist())
-_SHARES = (0.001, 0.01, 0.1, 0.5)  # of delta, for the cost of approximate randomizers
+# Parts of delta that pay for replacing approximate randomizers: any is certified, the least answer is taken.
+_SHARES = (0.001, 0.01, 0.1, 0.5)
+# Local epsilons, in nats, of the pure reports that replace Gaussian ones: any is certified, the least answer is taken.
 _LOCAL_EPSILONS = tuple(np.geomspace(0.1, 10.0, 16).tolist())
-_WANTED = (15.0, 30.0, 60.0, 120.0)  # expected clones: about where, for some delta, a bound is the least of all
-_FEWEST = 0.5  # expected clones below which the bounds have not begun to fall
-_MOST_LOCAL = 300.0  # beyond, a pure randomizer is treated as if it told everything
+# Expected clones at the larger probabilities that are tried: about where, for some delta, a bound is the least of all.
+_WANTED = (15.0, 30.0, 60.0, 120.0)
+# Below 0.5 expected clones the bound still grows with the probability of a report: larger probabilities are not tried.
+_FEWEST = 0.5
+_MOST_LOCAL = 300.0  # local epsilon beyond which no bound is given: a pure randomizer then tells nearly everything
 
 
 class _Lanes(NamedTuple):
-    """Float64 [L]: users, probability of a report, clone probability, local epsilon, log cost per report, rounds.
+    """Of each lane, float64 [L]: users, probability of a report, the clones pair, the cost of a report, and rounds.
 
     `log_cost` is the log of the total variation at which one report is replaced by a pure one; -inf if it is pure.
     """
@@ -62,7 +71,11 @@ class _Lanes(NamedTuple):
 
 
 def _lanes(mechanism: CheckIn, local_epsilon: jax.Array | None = None) -> _Lanes:
-    """`local_epsilon`: for Gaussian reports, that of the pure randomizers that replace them (Lemma 3.7)."""
+    """The lanes of `mechanism`.
+
+    For Gaussian reports `local_epsilon` [L] is that of the pure randomizers that replace them (Feldman, McMillan &
+    Talwar 2021, Lemma 3.7); None otherwise.
+    """
     n = jnp.asarray(mechanism.num_users, jnp.float64)
     one = jnp.ones_like(n)
     prob = mechanism.check_in_prob * (1.0 - mechanism.dropout_prob) * one
@@ -78,7 +91,7 @@ def _lanes(mechanism: CheckIn, local_epsilon: jax.Array | None = None) -> _Lanes
 
 
 def _lane_by_lane(fn: Callable[..., jax.Array], lanes: Any) -> jax.Array:
-    """``fn`` of one lane at a time, [.., 1] to [.., L]: the tables of one pair are as large as many lanes may be."""
+    """``fn`` of one lane at a time, [.., 1] to [.., L]: the tables of one pair take as much memory as a batch may."""
     size = jax.tree.leaves(lanes)[0].shape[0]
     if size == 1:
         return fn(lanes)
@@ -89,9 +102,10 @@ def _lane_by_lane(fn: Callable[..., jax.Array], lanes: Any) -> jax.Array:
 def _least_answer(
     answer: Callable[..., jax.Array], worst: float, is_hopeless: Callable[..., jax.Array] | None = None
 ) -> Callable[..., jax.Array]:
-    """`answer(at, target)`, one lane, or less by a larger probability of a report; `worst` is what any is below.
+    """A function of one lane: the least of ``answer(at, target)`` [1] over its probability of a report and larger ones.
 
-    Not asked where ``is_hopeless(at, target)`` says that it is `worst`.
+    `worst` is what every answer is at most. Where ``is_hopeless(at, target)`` says that the answer is `worst`, it is
+    not asked.
     """
 
     def least(at: _Lanes, target: jax.Array) -> jax.Array:
@@ -99,7 +113,7 @@ def _least_answer(
 
         def step(best: jax.Array, wanted: jax.Array) -> tuple[jax.Array, None]:
             prob = jnp.minimum(wanted / jnp.maximum(clones, 1e-300), 1.0)
-            # the last of those that come to 1 is enough
+            # of the wanted numbers that need probability 1, the last is enough
             larger = (prob > at.prob) & (clones * at.prob > _FEWEST) & ((prob < 1) | (wanted == _WANTED[-1]))
             there = at._replace(prob=jnp.where(larger, prob, at.prob))
             use = (wanted == 0) | larger[0]
@@ -115,24 +129,29 @@ def _least_answer(
 
 
 def _pair(at: _Lanes, reports: Layout, clones: Layout) -> CheckInPair:
+    """The clones pair under check-ins, of one lane; the local epsilon is NaN, which fails closed, out of range."""
     usable = (at.local_epsilon <= _MOST_LOCAL) & (at.prob >= 0) & (at.prob <= 1) & (at.num_users >= 1)
     local = jnp.where(usable, at.local_epsilon, jnp.nan)  # fails closed
     return check_in_pair(at.num_users, at.prob, at.clone_prob, local, reports=reports, clones=clones)
 
 
 def _cost(at: _Lanes) -> tuple[jax.Array, jax.Array]:
-    """log of c 2 (q (1-q) + n q^2) and of c n q, for E (K/n) (1 + e^eps_K) K c, e^eps_K = 1 + (n/K)(e^eps - 1)."""
+    """(log of c 2 (q (1-q) + n q^2), log of c n q), each [L], c the cost of one report.
+
+    They bound E (K/n) (1 + e^eps_K) K c, the expected cost of K reports, where e^eps_K = 1 + (n/K)(e^eps - 1).
+    """
     mean = at.num_users * at.prob
     fixed = 2.0 * at.prob * (1.0 - at.prob + mean)
     return log_or_minus_inf(fixed) + at.log_cost, log_or_minus_inf(mean) + at.log_cost
 
 
 def _profile(epsilon: jax.Array, at: _Lanes, pair: CheckInPair) -> ProfilePoint:
+    """The profile [L] of one round at `epsilon`, the cost of replacing reports included."""
     return with_cost(check_in_profile(epsilon, pair), epsilon, *_cost(at))
 
 
 def _one_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
-    """One round, one lane."""
+    """Epsilon [1] of one round, one lane, rounded up; inf for several rounds."""
     pair = _pair(at, _REPORTS, _CLONES)
     leaves, tree = jax.tree.flatten((at, pair))
 
@@ -147,26 +166,31 @@ def _one_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
 
 
 def _one_log_delta(at: _Lanes, epsilon: jax.Array) -> jax.Array:
+    """Log delta [1] of one round, one lane, rounded up; 0 for several rounds."""
     pair = _pair(at, _REPORTS, _CLONES)
     value = _profile(epsilon, at, pair).log_delta
     return jnp.where((at.rounds == 1) & (pair.local_epsilon >= 0), value, 0.0)
 
 
 def profile_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
-    """One round by its direct profile (CI-S23), the clones pair for each number of reports; inf for several.
+    """Epsilon [L] of one round of check-ins, rounded up, by its direct profile over the clones pair (CI-S23).
 
-    Approximate randomizers by Theorem 3.8, at the cost of the reports that are sent.
+    Feldman, McMillan & Talwar 2021, Theorem 3.2 and Lemma 2.3 over the visible number of reports. Upper bound; inf for
+    several rounds. Approximate randomizers pay the cost of Theorem 3.8, for the reports that are sent.
     """
     return _lane_by_lane(lambda args: _least_answer(_one_epsilon, jnp.inf)(*args), (_lanes(mechanism), log_delta))
 
 
 def profile_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
-    """As `profile_upper_epsilon`, log delta; 0 for several rounds."""
+    """Log delta [L] of one round of check-ins, rounded up, by its direct profile over the clones pair (CI-S23).
+
+    Upper bound, as `profile_upper_epsilon`; 0 for several rounds.
+    """
     return _lane_by_lane(lambda args: _least_answer(_one_log_delta, 0.0)(*args), (_lanes(mechanism), epsilon))
 
 
 def _over_local_epsilons(mechanism: CheckIn, target: jax.Array, answer: Callable[..., jax.Array]) -> jax.Array:
-    """The least answer over the pure randomizers that may replace Gaussian reports."""
+    """The least answer [L] over the pure randomizers that may replace Gaussian reports."""
 
     def row(local: jax.Array) -> jax.Array:
         lanes = _lanes(mechanism, jnp.broadcast_to(local, target.shape))
@@ -176,7 +200,11 @@ def _over_local_epsilons(mechanism: CheckIn, target: jax.Array, answer: Callable
 
 
 def gaussian_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
-    """As `profile_upper_epsilon` for Gaussian reports, purified (Lemma 3.7), over a grid of local epsilons."""
+    """Epsilon [L] of one round of check-ins with Gaussian reports, rounded up: replaced by pure ones, then CI-S23.
+
+    Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8 (CL-S8). Upper bound, the least over a grid
+    of local epsilons; inf for several rounds.
+    """
 
     def is_hopeless(at: _Lanes, log_delta: jax.Array) -> jax.Array:
         return (_cost(at)[0] >= log_delta) | (at.rounds != 1)
@@ -185,12 +213,15 @@ def gaussian_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Arra
 
 
 def gaussian_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
-    """As `gaussian_upper_epsilon`, log delta."""
+    """Log delta [L] of one round of check-ins with Gaussian reports, rounded up: replaced by pure ones, then CI-S23.
+
+    Upper bound, as `gaussian_upper_epsilon`; 0 for several rounds.
+    """
     return _over_local_epsilons(mechanism, epsilon, _least_answer(_one_log_delta, 0.0))
 
 
 def _curve(at: _Lanes, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, 1] of one round of the pure randomizers, one lane."""
+    """Renyi divergences [A, 1] of one round of the pure randomizers, one lane, rounded up."""
     pair = _pair(at, _CURVE_REPORTS, _CURVE_CLONES)
     local = jnp.where(pair.local_epsilon > 0, pair.local_epsilon, 1.0)
     mean = jnp.maximum(at.num_users * at.prob, 1.0)
@@ -207,9 +238,10 @@ def _curve(at: _Lanes, orders: Sequence[float]) -> jax.Array:
 
 
 def profile_upper_rdp(mechanism: CheckIn, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L] of all rounds from the direct profile, any real order (CI-S23); pure randomizers.
+    """Renyi divergences [A, L] of all rounds, rounded up, from the direct profile over the clones pair (CI-S23).
 
-    inf for others: no Renyi divergence of theirs is finite. At the probability asked for only.
+    Upper bound, both directions, any real order > 1 (static), pure randomizers; inf for others, which need not have a
+    finite Renyi divergence. At the probability asked for only, not the least over larger ones.
     """
     lanes = _lanes(mechanism)
     values = _lane_by_lane(lambda at: _curve(at, orders), lanes)
@@ -218,12 +250,12 @@ def profile_upper_rdp(mechanism: CheckIn, *, orders: Sequence[float]) -> jax.Arr
 
 
 def _log_total(at: _Lanes) -> jax.Array:
-    """log of K: what all reports of all rounds cost at most in delta is (1 + e^epsilon) K."""
+    """Log of K [L]: replacing all reports of all rounds by pure ones adds at most (1 + e^epsilon) K to delta."""
     return at.log_cost + log_or_minus_inf(at.num_users * at.prob) + jnp.log(at.rounds)
 
 
 def _composed_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
-    """Rounds compose by Renyi divergences, the pure randomizers' cost is added once; one lane."""
+    """Epsilon [1] of all rounds, one lane: rounds compose by Renyi divergences, replacing is paid once."""
     rdp = compose_rdp([(_curve(at, _ORDERS), at.rounds)])
     orders = jnp.asarray(_ORDERS, jnp.float64)[:, None]
     log_total = _log_total(at)
@@ -236,6 +268,7 @@ def _composed_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
 
 
 def _composed_log_delta(at: _Lanes, epsilon: jax.Array) -> jax.Array:
+    """Log delta [1] of all rounds, one lane: rounds compose by Renyi divergences, replacing is paid once."""
     rdp = compose_rdp([(_curve(at, _ORDERS), at.rounds)])
     orders = jnp.asarray(_ORDERS, jnp.float64)[:, None]
     log_total = _log_total(at)
@@ -246,27 +279,37 @@ def _composed_log_delta(at: _Lanes, epsilon: jax.Array) -> jax.Array:
 
 
 def composed_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
-    """Several rounds: Renyi divergences of the direct profile (CI-S23), added.
+    """Epsilon [L] of several rounds of check-ins, rounded up, from added Renyi divergences (CI-S23).
 
-    For approximate randomizers delta is shared with (1 + e^epsilon) K, K the expected number of reports of all rounds
-    times the total variation of one (Theorem 3.8).
+    Upper bound; Mironov 2017, Proposition 1. For approximate randomizers delta is shared with (1 + e^epsilon) K, K the
+    expected number of reports of all rounds times the total variation of one (Feldman, McMillan & Talwar 2021, Theorem
+    3.8).
     """
     return _lane_by_lane(lambda args: _least_answer(_composed_epsilon, jnp.inf)(*args), (_lanes(mechanism), log_delta))
 
 
 def composed_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
-    """As `composed_upper_epsilon`, log delta."""
+    """Log delta [L] of several rounds of check-ins, rounded up, from added Renyi divergences (CI-S23).
+
+    Upper bound, as `composed_upper_epsilon`.
+    """
     return _lane_by_lane(lambda args: _least_answer(_composed_log_delta, 0.0)(*args), (_lanes(mechanism), epsilon))
 
 
 def gaussian_composed_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
-    """As `composed_upper_epsilon` for Gaussian reports, purified, over a grid of local epsilons."""
+    """Epsilon [L] of several rounds of check-ins with Gaussian reports, rounded up: made pure, then composed.
+
+    Upper bound, as `composed_upper_epsilon`, the least over a grid of local epsilons.
+    """
     answer = _least_answer(_composed_epsilon, jnp.inf, lambda at, log_delta: _log_total(at) >= log_delta)
     return _over_local_epsilons(mechanism, log_delta, answer)
 
 
 def gaussian_composed_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
-    """As `gaussian_composed_upper_epsilon`, log delta."""
+    """Log delta [L] of several rounds of check-ins with Gaussian reports, rounded up: made pure, then composed.
+
+    Upper bound, as `gaussian_composed_upper_epsilon`.
+    """
     return _over_local_epsilons(mechanism, epsilon, _least_answer(_composed_log_delta, 0.0))
 
 
@@ -279,13 +322,13 @@ def _response_of_finite(randomizer: FiniteRandomizer, prob: jax.Array) -> _Respo
 
 
 def _response_of_gaussian(randomizer: GaussianReports, prob: jax.Array) -> _Response:
-    """Their sign along the line between two data, which are 2 / noise_multiplier standard deviations apart."""
+    """Their sign along the line between two data, 2 / noise_multiplier standard deviations apart; rounded down."""
     half = 1.0 / randomizer.noise_multiplier * jnp.ones_like(prob)
     return prob, down(log_normal_tail(-half) - log_normal_tail(half), 2**13)
 
 
 def _response_of_k_ary(randomizer: KaryRandomizedResponse, prob: jax.Array) -> _Response:
-    """Those who send a third value are as if they had not checked in."""
+    """Two values of them: whoever sends a third value is as if not checked in."""
     local = randomizer.local_epsilon * jnp.ones_like(prob)
     growth = jnp.exp(jnp.minimum(local, 700.0))
     shown = jnp.minimum((growth + 1.0) / (growth + randomizer.num_categories - 1.0), 1.0)
@@ -305,9 +348,9 @@ _RESPONSES: dict[type, Callable[[Any, jax.Array], _Response]] = {
 
 
 def setting_of(mechanism: CheckIn) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(n, q, local epsilon) [L] of binary randomized response that reports of `mechanism` can be turned into.
+    """(n, q, local epsilon), each [L], of binary randomized response into which the mechanism's reports can be turned.
 
-    Nothing (epsilon 0) for finite randomizers.
+    Local epsilon 0, which claims nothing, for finite randomizers.
     """
     n = jnp.asarray(mechanism.num_users, jnp.float64)
     prob = mechanism.check_in_prob * (1.0 - mechanism.dropout_prob) * jnp.ones_like(n)
@@ -315,7 +358,7 @@ def setting_of(mechanism: CheckIn) -> tuple[jax.Array, jax.Array, jax.Array]:
 
 
 def response_statics(mechanism: CheckIn) -> dict[str, Any]:
-    """Blocks of the number of reports and of ones."""
+    """A dict with the static number of blocks, both of the number of reports and of ones."""
     if is_traced(mechanism.num_users, mechanism.check_in_prob):
         return {"blocks": 96}
     mean = float(np.max(np.multiply(mechanism.num_users, mechanism.check_in_prob), initial=1.0))
@@ -323,12 +366,19 @@ def response_statics(mechanism: CheckIn) -> dict[str, Any]:
 
 
 def response_lower_epsilon(mechanism: CheckIn, log_delta: jax.Array, *, blocks: int) -> jax.Array:
-    """Binary randomized response on one record among equal ones: no valid epsilon is lower (one of the rounds)."""
+    """Epsilon [L] of one round of binary randomized response on one record among equal ones, rounded down (CI-S21).
+
+    Lower bound on the mechanism, one round of however many, replace-one adjacency: no valid epsilon at that delta is
+    lower. The setting is that of Liew, Hasegawa & Takahashi 2022.
+    """
     lanes = (*setting_of(mechanism), log_delta)
     return _lane_by_lane(lambda a: response_floor_epsilon(a[3], *a[:3], window=blocks), lanes)
 
 
 def response_lower_log_delta(mechanism: CheckIn, epsilon: jax.Array, *, blocks: int) -> jax.Array:
-    """As `response_lower_epsilon`, log delta."""
+    """Log delta [L] of one round of binary randomized response on one record among equal ones, rounded down (CI-S21).
+
+    Lower bound, as `response_lower_epsilon`; -inf where nothing is claimed.
+    """
     lanes = (*setting_of(mechanism), epsilon)
     return _lane_by_lane(lambda a: response_floor_log_delta(a[3], *a[:3], window=blocks), lanes)

@@ -1,12 +1,12 @@
 """The privacy profile of shuffled check-ins, from that of shuffled reports.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", CI-S23 and CI-S24. K ~ Bin(n, q) users
-check in. K is seen and the same for both neighbours; given K = k the users are a uniform k-subset, so that with D_k
-the profile of k shuffled reports, by advanced joint convexity,
+Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins" (CI-S23, CI-S24). K ~ Bin(n, q) users
+check in. K is seen, and its law is the same for both neighbours. Given K = k, those who check in are a uniform
+k-subset. With D_k the profile of k shuffled reports, advanced joint convexity therefore gives
 
-    delta(eps) <= sum_k w_k (k/n) D_k(log(1 + (n/k)(e^eps - 1))),   eps >= 0.
+    delta(eps) <= sum_k w_k (k/n) D_k(log(1 + (n/k)(e^eps - 1))),   eps >= 0,   w_k = P[K = k].
 
-Upper bound, replace-one adjacency, both directions; any D_k that bounds both and does not increase with k.
+Upper bound, replace-one adjacency, both directions, for any D_k that bounds both and does not increase with k.
 """
 
 from collections.abc import Callable
@@ -20,19 +20,19 @@ from jaxacct.divergence.check_in._clones import CountLaw, clones_upper, count_la
 from jaxacct.divergence.clones._profile import _gaussian_root as gaussian_root
 from jaxacct.special import down, log_sum_exp, up
 
-_AIM = 5e-8  # the root is sought this far below the target, and accepted within twice as much
-_MAX_STEPS = 60
+_AIM = 5e-8  # in log delta: the root is sought this far below the target, and accepted within twice as much
+_MAX_STEPS = 60  # of a search for epsilon: where it ends, the least certified point so far is the answer
 
 
 class ProfilePoint(NamedTuple):
-    """log delta, rounded up, and d log delta / d epsilon, which only steers; each [L]."""
+    """Log delta, rounded up, and d log delta / d epsilon, which only steers; each [L]."""
 
     log_delta: jax.Array
     slope: jax.Array
 
 
 class CheckInPair(NamedTuple):
-    """What the profile is made of: n, the local epsilon [L], blocks of K, the law of clones at their first counts."""
+    """What the profile is made of: n and the local epsilon [L], blocks of K, the clones' law at their first counts."""
 
     num_users: jax.Array
     local_epsilon: jax.Array
@@ -49,16 +49,21 @@ def check_in_pair(
     reports: Layout,
     clones: Layout,
 ) -> CheckInPair:
-    """The clones pair under check-ins with probability `prob`, parameters [L]; static layouts of K and of clones."""
+    """The clones pair under check-ins with probability `prob`, its parameters [L].
+
+    Args:
+      num_users, prob, clone_prob, local_epsilon: float64 [L].
+      reports, clones: static layouts of the blocks of K and of the numbers of clones.
+    """
     blocks = binomial_blocks(num_users, prob, reports)
     return CheckInPair(num_users, local_epsilon, blocks, count_law(blocks.first, clone_prob, clones))
 
 
 def check_in_profile(epsilon: jax.Array, pair: CheckInPair) -> ProfilePoint:
-    """The bound of CI-S23 at `epsilon` [L] >= 0, D_k the clones pair.
+    """Upper bounds [L] on log delta at `epsilon` [L] >= 0, and their slope: CI-S23, with D_k the clones pair.
 
-    For one pair of laws, k -> (k/n) D(log(1 + (n/k)(e^eps - 1))) = E[((k/n)(L - 1) - (e^eps - 1))_+] is convex: on a
-    block, D_k is replaced by D of its first count, and the sum by the chord's.
+    For one pair of laws, k -> (k/n) D(log(1 + (n/k)(e^eps - 1))) = E[((k/n)(L - 1) - (e^eps - 1))_+] is convex. On a
+    block, D_k is therefore replaced by D of the first count, and the function of k by its chord.
     """
     num_users, blocks = pair.num_users, pair.blocks
     reach = jnp.expm1(epsilon)
@@ -80,7 +85,10 @@ def check_in_profile(epsilon: jax.Array, pair: CheckInPair) -> ProfilePoint:
 
 
 def with_cost(point: ProfilePoint, epsilon: jax.Array, log_fixed: jax.Array, log_rate: jax.Array) -> ProfilePoint:
-    """Adds exp(log_fixed) + (e^epsilon - 1) exp(log_rate) to delta, as for approximate randomizers."""
+    """The profile point [L] whose delta is larger by exp(log_fixed) + (e^epsilon - 1) exp(log_rate), rounded up.
+
+    That is what replacing approximate randomizers by pure ones costs; both logs are [L], -inf for nothing.
+    """
     grown = jnp.expm1(epsilon) * jnp.exp(log_rate)
     cost = up(jnp.exp(log_fixed) + grown, 32)
     some = cost > 0
@@ -93,10 +101,18 @@ def with_cost(point: ProfilePoint, epsilon: jax.Array, log_fixed: jax.Array, log
 def profile_epsilon(
     profile: Callable[..., ProfilePoint], log_delta: jax.Array, start: jax.Array, high: jax.Array, *params: jax.Array
 ) -> jax.Array:
-    """The least epsilon in [0, high] found with ``profile(epsilon, *params)`` at most `log_delta`; inf if none.
+    """The least epsilon [L] found in [0, high] with ``profile(epsilon, *params)`` at most `log_delta`; inf if none.
 
-    `profile` falls, or falls to one minimum and then rises. Newton's steps on log delta inside a bracket; the answer is
-    a point where the profile was evaluated, within 1e-7 of the target. Derivatives are those of the exact root.
+    Upper bound: the profile was evaluated at the answer, and is within 1e-7 of the target there unless steps ran out.
+    It must fall, or fall to one minimum and then rise. Newton's steps on log delta inside a bracket. Derivatives are
+    those of the exact root.
+
+    Args:
+      profile: from epsilon [L] and `params` to a point of the profile.
+      log_delta: log of the target delta, [L].
+      start: where the search begins, [L].
+      high: where it ends, [L]; NaN asks nothing and gives inf.
+      params: arrays on which `profile` depends, for derivatives.
     """
 
     @jax.custom_jvp
@@ -131,7 +147,7 @@ def profile_epsilon(
         root = solve(*primals)
         inside = jnp.isfinite(root) & (root > 0)
         high = primals[2]
-        at = jnp.where(inside, root, jnp.where(high > 0, 0.5 * high, 1.0))  # a NaN there would reach the transpose
+        at = jnp.where(inside, root, jnp.where(high > 0, 0.5 * high, 1.0))  # a NaN would reach the derivatives
         point, drift = jax.jvp(lambda *p: profile(at, *p), primals[3:], tangents[3:])
         usable = inside & jnp.isfinite(point.slope) & (point.slope < 0)
         rate = (tangents[0] - drift.log_delta) / jnp.where(usable, point.slope, -1.0)
@@ -143,7 +159,7 @@ def profile_epsilon(
 def rough_epsilon(
     log_delta: jax.Array, num_users: jax.Array, prob: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array
 ) -> jax.Array:
-    """About the root, to start from: that of the pair at the mean number of check-ins, sub-sampled."""
+    """Epsilon [L], an estimate to start a search from: that of the sub-sampled pair at the mean number of check-ins."""
     q = jnp.clip(prob, 1e-300, 1.0)
     mean = jnp.maximum(num_users * q, 1.0)
     inner = gaussian_root(jnp.minimum(log_delta - jnp.log(q), -1e-3), mean, clone_prob, local_epsilon)

@@ -25,7 +25,7 @@ _RENYI = RenyiMethod(
 )
 _DISTRIBUTION = loss_distribution(DISTRIBUTION)
 
-# in the order in which they are asked, after their cost: engines, then what is quick inside a user's program
+# in the order in which they are asked, after their cost: methods on the host, then those on lanes
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     **{(PoissonSampled, base): (_DISTRIBUTION,) for base in BASES if base not in (Gaussian, DiscretePair)},
     (PoissonSampled, DiscretePair): (TYPES, _DISTRIBUTION),

@@ -1,6 +1,6 @@
-"""The privacy loss distribution of Poisson-sampled steps: each step's pair is its worst case, by definition.
+"""The privacy loss distribution of Poisson-sampled steps: the law of 1 - q + q Y, once for each step.
 
-Zhu, Dong and Wang 2022, "Optimal accounting of differential privacy via characteristic function", Theorem 11.
+Zhu, Dong & Wang 2022, "Optimal accounting of differential privacy via characteristic function", Theorem 11.
 """
 
 import math
@@ -11,7 +11,7 @@ from jaxacct.divergence.lattice._ratio import RatioLaw, Side
 from jaxacct.mechanisms import PoissonSampled
 from jaxacct.special import up
 
-_MOST_EXPONENT = 700.0  # of e^x that is a double
+_MOST_EXPONENT = 700.0  # largest x, nats, of which e^x is taken
 
 
 def _laws(mechanism: PoissonSampled, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
@@ -25,7 +25,10 @@ def _scale(mechanism: PoissonSampled) -> tuple[float, int]:
 
 
 def largest_loss(mechanism: PoissonSampled) -> float:
-    """What a record joins with probability q loses at most log(1 + q (e^L - 1)) in a step; steps add up."""
+    """float: an epsilon at which the run is purely epsilon-DP, rounded up: T log(1 + q (e^L - 1)); inf where L is.
+
+    T steps, each joined with probability q, of a release whose largest loss is L.
+    """
     steps = float(mechanism.num_steps)
     whole, prob = base_of(mechanism.mechanism).largest_loss(mechanism.mechanism), float(mechanism.sampling_prob)
     if whole > _MOST_EXPONENT:
@@ -34,6 +37,7 @@ def largest_loss(mechanism: PoissonSampled) -> float:
 
 
 def _atom(mechanism: PoissonSampled) -> float:
+    """The loss with mass in a sampled step: log(1 + q (e^l - 1)) for the loss l of the release; 0 where it has none."""
     whole = min(base_of(mechanism.mechanism).atom(mechanism.mechanism), _MOST_EXPONENT)
     return math.log1p(float(mechanism.sampling_prob) * math.expm1(whole))
 

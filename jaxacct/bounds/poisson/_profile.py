@@ -27,10 +27,9 @@ _ROUNDING, _MAX_ROUNDING = 1e-2, 1.0
 # distribution's, a finer one costs more in rounding of its transform than it gains (measured); it is also slower.
 _MAX_CELLS = {Direction.REMOVE: 2.0**15, Direction.ADD: 2.0**17}
 # In the add direction the loss is at most -T log(1 - q), and with few steps large epsilons are read just below it.
-_TOP_POINTS = 512.0
-_TAIL = 1e-32
-_NUM_TILTS = 60
-
+_TOP_POINTS = 512.0  # grid points wanted up to about that largest loss
+_TAIL = 1e-32  # mass that discretising a step may book at 0 and at infinity
+_NUM_TILTS = 60  # exponents tried in a guess of log delta, which decides only where a distribution is sharp
 
 _NUMBERS = (numbers.Real, np.ndarray, jax.Array)
 
@@ -43,12 +42,14 @@ class Steps(NamedTuple):
 
 
 def concrete_base(mechanism: Any) -> Any:
-    """What one step of `mechanism` releases, with plain numbers."""
+    """The release of one step of `mechanism`, a mechanism whose numbers are Python floats."""
     return jax.tree.map(lambda x: float(x) if isinstance(x, _NUMBERS) else x, mechanism.mechanism)
 
 
 def runs_of(mechanism: RandomAllocation) -> tuple[Group[int], ...]:
-    """The 1-out-of-n runs whose composition dominates `mechanism` (`allocation_groups`), in plain numbers; none empty.
+    """A tuple of the 1-out-of-n runs (n, how many) whose composition dominates `mechanism`, in plain ints; none empty.
+
+    Feldman & Shenfeld 2025, Lemma 3.2 (`jaxacct.composition.allocation_groups`).
 
     Raises:
       ValueError: if a field is traced or an array.
@@ -111,10 +112,11 @@ def poisson_pld(
     delta: float | None = None,
     epsilon: float | None = None,
 ) -> Pld:
-    """A loss distribution that dominates Poisson-sampled steps of `base`, rate after rate, in one direction.
+    """A `Pld` that dominates Poisson-sampled steps of `base`, rate after rate, in one direction: an upper bound.
 
-    Sharp where delta is about `delta`, or at `epsilon`; given neither, everywhere (slower). Where rounding leaves
-    nothing (sum of steps over the standard deviation of a step's loss above 7e13) all mass is at infinity.
+    Zhu, Dong & Wang 2022, Theorem 11. Sharp where delta is about `delta`, or at `epsilon`; given neither, everywhere
+    (slower). Where rounding leaves nothing (sum of steps over the standard deviation of a step's loss above 7e13) all
+    mass is at infinity.
     """
     parts = _parts(base, steps, direction)
     if parts is None:

@@ -1,4 +1,7 @@
-"""Mironov, Talwar and Zhang 2019, "Renyi differential privacy of the sampled Gaussian mechanism"."""
+"""Renyi divergences of Poisson-sampled Gaussian steps.
+
+Mironov, Talwar & Zhang 2019, "Renyi differential privacy of the sampled Gaussian mechanism".
+"""
 
 from collections.abc import Sequence
 
@@ -10,11 +13,13 @@ from jaxacct.mechanisms import PoissonSampled
 
 
 def poisson_rdp(mechanism: PoissonSampled, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L] of Poisson-sampled Gaussian steps, upper bound, both directions.
+    """Renyi divergences [A, L], both directions, rounded up, of T Poisson-sampled Gaussian steps:
 
-    Section 3.3: D_a((1-q) N(0, s^2) + q N(1, s^2) || N(0, s^2)) in each step, exact at integer orders up to
-    its rounding slack, certified at real ones. Theorems 4 and 5: this direction (remove) is the larger
-    of the two, and one dimension is the worst. Add/remove adjacency; any sigma > 0, 0 <= q <= 1.
+        R_a = T D_a((1-q) N(0, s^2) + q N(1, s^2) || N(0, s^2)).
+
+    Mironov, Talwar & Zhang 2019, Section 3.3: exact at integer orders up to the rounding slack, certified at real ones.
+    Theorems 4 and 5: this direction (remove) is the larger of the two, and one dimension is the worst. Add/remove
+    adjacency; any s > 0, 0 <= q <= 1.
     """
     rdp = sampled_gaussian_rdp(mechanism.mechanism.noise_multiplier, mechanism.sampling_prob, orders=orders)
     return compose_rdp([(rdp, mechanism.num_steps)])

@@ -1,6 +1,6 @@
 """Bounds of shuffled reports: every user's report in a uniformly random order.
 
-Bounds are symmetric in the two data sets: REMOVE stands for both directions.
+Bounds are symmetric in the two data sets: the direction REMOVE stands for both.
 """
 
 import functools
@@ -20,7 +20,10 @@ from jaxacct.mechanisms import FiniteRandomizer, KaryRandomizedResponse, LocalRa
 
 
 def profile_method(name: str, theorem: str, epsilon: Any, log_delta: Any, **rest: Any) -> ProfileMethod:
-    """A method by a profile, in the one direction that there is; `statics` is that of its lanes."""
+    """A method that answers by a privacy profile (class ProfileMethod), in the one direction that there is.
+
+    If `statics` is among `rest`, the method is one on lanes and `statics` gives their static sizes.
+    """
     lanes = Lanes(statics=rest.pop("statics"), bytes=window_bytes) if "statics" in rest else Lanes()
     return ProfileMethod(
         name=name,
@@ -34,7 +37,10 @@ def profile_method(name: str, theorem: str, epsilon: Any, log_delta: Any, **rest
 
 
 def renyi_method(name: str, theorem: str, rdp: Any, **rest: Any) -> RenyiMethod:
-    """A method by Renyi divergences, in the one direction that there is; `statics` is that of its lanes."""
+    """A method that answers by Renyi divergences (class RenyiMethod), in the one direction that there is.
+
+    If `statics` is among `rest`, the method is one on lanes and `statics` gives their static sizes.
+    """
     lanes = Lanes(statics=rest.pop("statics"), bytes=window_bytes) if "statics" in rest else Lanes()
     return RenyiMethod(
         name=name,
@@ -47,17 +53,17 @@ def renyi_method(name: str, theorem: str, rdp: Any, **rest: Any) -> RenyiMethod:
 
 
 def has_several_rounds(mechanism: Any) -> bool:
-    """Whether some point has more than one round; assumed where their number is traced."""
+    """A bool: whether some point of the batch has more than one round; assumed where their number is traced."""
     return is_traced(mechanism.num_epochs) or bool(np.any(np.asarray(mechanism.num_epochs) > 1))
 
 
 def has_one_round(mechanism: Any) -> bool:
-    """Whether some point has one round; assumed where their number is traced."""
+    """A bool: whether some point of the batch has one round; assumed where their number is traced."""
     return is_traced(mechanism.num_epochs) or bool(np.any(np.asarray(mechanism.num_epochs) == 1))
 
 
 def _beyond_one_pure_round(mechanism: Any) -> bool:
-    """Whether the exact pair alone may not be the best."""
+    """Whether the exact pair alone may not be the best answer: for several rounds, or approximate randomizers."""
     return has_several_rounds(mechanism) or not shuffled.is_pure(mechanism)
 
 
@@ -110,7 +116,7 @@ _RESPONSE = profile_method(
     ends=frozenset({Bound.LOWER}),
     of_reduction=False,
 )
-# of the pair only: it says how tight the analysis is
+# a lower bound on the pair only, which is a reduction: it says how tight the analysis by clones is
 _PAIR_FROM_BELOW = profile_method(
     "clones pair from below",
     f"{_FMT}, Theorem 3.2, the pair itself",

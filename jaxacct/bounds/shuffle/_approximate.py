@@ -1,6 +1,6 @@
-"""From the clones pair to what it is used for: approximate randomizers, subsampling, inverse problems.
+"""From the clones pair of pure randomizers to approximate ones: what it costs in delta to replace their reports.
 
-Feldman, McMillan and Talwar 2021, "Hiding Among the Clones", sections 2.3, 3.1, 5 and Appendix C (CL-S5, CL-S7, CL-S8,
+Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", sections 2.3, 3.1, 5 and Appendix C (CL-S5, CL-S7, CL-S8,
 CL-S12, CL-S13, CL-S19). Replace-one adjacency. The pair enters as a `Profile`, any valid upper bound on its divergence.
 """
 
@@ -14,13 +14,16 @@ from jaxacct.divergence.clones._profile import ProfileEnds, clones_delta
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.special import softplus, solve_decreasing
 
-# (epsilon, num_reports, local_epsilon), each [L], to a bracket of the pair's log delta: the upper end counts, the log
-# tail, that of -d delta / d e^epsilon, steers.
+# From (epsilon, num_reports, local_epsilon), each [L], to a bracket of the pair's log delta. Its upper end is used; the
+# log tail, that of -d delta / d e^epsilon, only steers a search.
 Profile = Callable[[jax.Array, jax.Array, jax.Array], ProfileEnds]
 
 
 def pure_profile(*, window: int) -> Profile:
-    """The clones pair of arbitrary pure randomizers (Theorem 3.2), clone probability e^-local_epsilon."""
+    """A function: the profile of the clones pair of any pure randomizers, clone probability e^-local_epsilon.
+
+    Feldman, McMillan & Talwar 2021, Theorem 3.2; `window` (static) is that of `clones_delta`.
+    """
 
     def profile(epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> ProfileEnds:
         return clones_delta(epsilon, num_reports, jnp.exp(-local_epsilon), local_epsilon, window=window)
@@ -29,7 +32,7 @@ def pure_profile(*, window: int) -> Profile:
 
 
 class Guarantee(NamedTuple):
-    """(epsilon, exp(log_delta)) [L]."""
+    """What holds is (epsilon, exp(log_delta)); each [L]."""
 
     epsilon: jax.Array
     log_delta: jax.Array
@@ -38,12 +41,20 @@ class Guarantee(NamedTuple):
 def log_replacement_cost(
     num_reports: jax.Array, local_epsilon: jax.Array, local_log_delta: jax.Array, num_epochs: jax.Array
 ) -> jax.Array:
-    """log K [L] of (local_epsilon, local_delta)-DP randomizers: delta grows by (1 + e^eps) K (Theorem 3.8), rounded up.
+    """Log K [L], rounded up: with (local_epsilon, local_delta)-DP randomizers delta grows by (1 + e^epsilon) K.
 
-        K = T n (1 + e^-local_epsilon / 2) local_delta:
+    Feldman, McMillan & Talwar 2021, Theorem 3.8 (CL-S7):
 
-    the total variation at which pure randomizers replace all reports of T shuffles. It is added once, after the T
+        K = T n (1 + e^-local_epsilon / 2) local_delta,
+
+    the total variation at which pure randomizers replace all n reports of all T shuffles. It is added once, after the T
     pure shuffles were composed; it has no place in a Renyi divergence.
+
+    Args:
+      num_reports: n, [L].
+      local_epsilon: [L].
+      local_log_delta: log of local_delta, [L]; -inf for pure randomizers.
+      num_epochs: T, [L].
     """
     each = local_log_delta + jnp.log1p(0.5 * jnp.exp(-local_epsilon))
     return jnp.log(num_reports) + jnp.log(num_epochs) + each + 2.0**-46
@@ -52,20 +63,31 @@ def log_replacement_cost(
 def log_gaussian_replacement_cost(
     num_reports: jax.Array, local_epsilon: jax.Array, clip_over_sigma: jax.Array, num_epochs: jax.Array
 ) -> jax.Array:
-    """log K [L] for reports x + N(0, sigma^2 I), |x| <= clip, replaced by pure ones of `local_epsilon`, rounded up.
+    """Log K [L], rounded up, for Gaussian reports that pure ones of `local_epsilon` replace.
+
+    The reports are x + N(0, sigma^2 I), |x| <= clip; delta grows by (1 + e^epsilon) K:
 
         K = T n G(local_epsilon / 2, clip / sigma),   G(e, mu) = Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu).
 
-    Each report is deletion (local_epsilon/2, G)-DP with respect to N(0, sigma^2 I), and clipping its density to within
-    e^(+-local_epsilon/2) of that moves it by G (Lemma 3.7; `purified`). Less than `log_replacement_cost` at the same
-    local epsilon, whose delta is G(local_epsilon, 2 mu).
+    Each report is deletion (local_epsilon/2, G)-DP with respect to N(0, sigma^2 I). Clipping its density to within
+    e^(+-local_epsilon/2) of that moves it by G (Feldman, McMillan & Talwar 2021, Lemma 3.7; CL-S8). K is less than
+    `log_replacement_cost` at the same local epsilon, whose local delta is G(local_epsilon, 2 mu).
+
+    Args:
+      num_reports: n, [L].
+      local_epsilon: that of the pure reports, [L].
+      clip_over_sigma: [L]; the inverse of the noise multiplier.
+      num_epochs: T, [L].
     """
     single = gaussian_log_delta(0.5 * local_epsilon, clip_over_sigma)
     return jnp.log(num_reports) + jnp.log(num_epochs) + single + 2.0**-46
 
 
 def with_replacement_cost(guarantee: Guarantee, log_cost: jax.Array) -> Guarantee:
-    """(epsilon, delta + (1 + e^epsilon) K) from the pure (epsilon, delta) [L] (Lemma C.1), rounded up."""
+    """(epsilon, delta + (1 + e^epsilon) K) [L], rounded up, from the (epsilon, delta) of pure reports.
+
+    Feldman, McMillan & Talwar 2021, Lemma C.1; `log_cost` is log K.
+    """
     total = jnp.logaddexp(guarantee.log_delta, softplus(guarantee.epsilon) + log_cost) + 2.0**-46
     return Guarantee(guarantee.epsilon, jnp.minimum(total, 0.0))
 
@@ -77,10 +99,16 @@ def total_epsilon(
     log_cost: jax.Array,
     log_delta: jax.Array,
 ) -> jax.Array:
-    """Least epsilon [L] with pure delta + (1 + e^epsilon) K at most exp(log_delta); inf if there is none.
+    """The least epsilon [L] found at which pure delta + (1 + e^epsilon) K is at most exp(log_delta); inf if none is.
 
-    The sum is convex in e^epsilon and not monotone: it must be met on its decreasing branch, and is below
-    2 K nowhere. Checked at the answer.
+    Upper bound: the sum was evaluated at the answer. It is convex in e^epsilon and not monotone, so that it must meet
+    the target on its decreasing branch; it is nowhere below 2 K. Searched in [0, local_epsilon].
+
+    Args:
+      profile: of the pure reports.
+      num_reports, local_epsilon: arguments of `profile`, [L].
+      log_cost: log K, [L].
+      log_delta: log of the target delta, [L].
     """
 
     def total(

@@ -1,14 +1,14 @@
-"""Feldman, McMillan and Talwar 2021, "Hiding Among the Clones": the closed forms (CL-S1, CL-S3, CL-S9, CL-S10, CL-S11).
+"""Feldman, McMillan & Talwar 2021, "Hiding Among the Clones": the closed forms (CL-S1, CL-S3, CL-S9, CL-S10, CL-S11).
 
-Every one is the same statement. `num_reports` reports are shuffled; a foreign report is, with probability
+Every one is the same statement. `num_reports` = n reports are shuffled; a foreign report is, with probability
 `clone_prob` = p at least, a clone of one of the two candidate reports, each as likely; the differing record shows in
 its own report with probability `weight` = w at most. Then the two laws are (epsilon, delta)-indistinguishable for
 
     epsilon = log(1 + w (8 sqrt(L / (p n)) + 8 / (p n))),   L = log(4 w / delta) <= p n / 16:
 
-Lemma 3.3 and Lemma A.1 for w = 1, and for the weight advanced joint convexity (Lemma 2.3), as in Lemma 3.5, whose
-proof ends with w delta. Upper bound, replace-one adjacency, adaptive sequences of randomizers.
-The paper states p n >= 16 log(2/delta); its proof uses log(4/delta), and so do we.
+Lemma 3.3 and Lemma A.1 for w = 1. The weight comes from advanced joint convexity (Lemma 2.3), as in Lemma 3.5, whose
+proof ends with w delta. Upper bound, replace-one adjacency, adaptive sequences of randomizers. The paper states
+p n >= 16 log(2/delta); its proof uses log(4/delta), and so do we.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from jaxacct.special import down, up
 
-_ULPS = 128  # some 20 roundings at most: three functions of 4 each, quotients and products
+_ULPS = 128  # the certificate's rounding, in ulp; some 20 occur at most: three functions of 4, quotients and products
 
 
 class ClonesParameters(NamedTuple):
@@ -36,17 +36,23 @@ class ClonesParameters(NamedTuple):
 
 
 def pure_parameters(local_epsilon: jax.Array) -> ClonesParameters:
-    """Any randomizers of pure local epsilon >= 0: p = e^-epsilon, w = tanh(epsilon/2) (Theorem 3.1, Lemma 3.5)."""
+    """The closed form's parameters [L] for any pure randomizers: p = e^-epsilon, w = tanh(epsilon/2), epsilon >= 0.
+
+    Feldman, McMillan & Talwar 2021, Theorem 3.1 and Lemma 3.5.
+    """
     return ClonesParameters(jnp.exp(-local_epsilon), jnp.tanh(0.5 * local_epsilon), local_epsilon)
 
 
 def _log_weight(weight: jax.Array) -> jax.Array:
-    """log(4 w), kept finite at w = 0, where every delta is met."""
+    """log(4 w) [L], kept finite at w = 0, where every delta is met."""
     return jnp.log(4.0 * jnp.where(weight > 0, weight, 1e-300))
 
 
 def closed_form_epsilon(num_reports: jax.Array, parameters: ClonesParameters, log_delta: jax.Array) -> jax.Array:
-    """epsilon [L] at `log_delta` <= 0, rounded up by 2^-46; inf where p n < 16 log(4 w / delta)."""
+    """Epsilon [L] at `log_delta` <= 0, the module's formula, rounded up; inf where p n < 16 log(4 w / delta).
+
+    Upper bound, replace-one adjacency, both directions; at most the local epsilon. Relative rounding added: 2^-46.
+    """
     clones = num_reports * parameters.clone_prob
     spread = jnp.maximum(_log_weight(parameters.weight) - log_delta, jnp.log(4.0))  # the total variation is at most w
     valid = (up(16.0 * spread, _ULPS) <= clones) & (log_delta <= 0)
@@ -56,9 +62,11 @@ def closed_form_epsilon(num_reports: jax.Array, parameters: ClonesParameters, lo
 
 
 def closed_form_log_delta(num_reports: jax.Array, parameters: ClonesParameters, epsilon: jax.Array) -> jax.Array:
-    """log delta [L] at `epsilon` >= 0, the inverse of `closed_form_epsilon`, rounded up; 0 where it says nothing.
+    """Log delta [L] at `epsilon` >= 0, the inverse of `closed_form_epsilon`, rounded up; 0 where it says nothing.
 
-    L = p n ((e^epsilon - 1)/(8 w) - 1/(p n))^2, at most p n / 16;   delta = 4 w e^-L.
+        L = p n ((e^epsilon - 1)/(8 w) - 1/(p n))^2, at most p n / 16;   delta = 4 w e^-L.
+
+    Upper bound, replace-one adjacency, both directions; -inf from the local epsilon on.
     """
     clones = num_reports * parameters.clone_prob
     weight = jnp.where(parameters.weight > 0, parameters.weight, 1e-300)

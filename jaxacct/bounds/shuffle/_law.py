@@ -1,6 +1,6 @@
 """The privacy loss distribution of shuffled reports, from the profile of the clones pair.
 
-Feldman, McMillan and Talwar 2021, Theorem 3.2: the pair dominates a round, adaptively composed (CL-S15, route C).
+Feldman, McMillan & Talwar 2021, Theorem 3.2: the pair dominates a round, adaptively composed (CL-S15, route C).
 Replace-one adjacency; the pair is symmetric, so one direction serves.
 """
 
@@ -22,8 +22,8 @@ from jaxacct.curves._from_profile_below import dominated_pld
 from jaxacct.divergence.clones._profile import clones_delta, clones_epsilon, window_for
 from jaxacct.mechanisms import Shuffled
 
-_LOG_END = -60.0  # of delta: where the grid of losses stops
-_MAX_POINTS = 2**16
+_LOG_END = -60.0  # log delta at which the grid of losses stops; all of that delta is booked as an infinite loss
+_MAX_POINTS = 2**16  # losses on a grid; a step that needs more is refused: memory and time
 _THEOREM = "Feldman, McMillan & Talwar 2021, Theorem 3.2"
 
 
@@ -47,7 +47,10 @@ def _last_loss(
 
 
 def shuffled_scale(mechanism: Shuffled) -> tuple[float, int]:
-    """(count times squared scale of a round's loss, count): 4 s^2 E[1/m] in the Gaussian limit."""
+    """(count times squared scale of one round's loss, count), a float and an int; 4 s^2 E[1/m] in the Gaussian limit.
+
+    No bound: it says how fine a grid of losses should be.
+    """
     n, p, local = concrete_pair(mechanism)
     some = -math.expm1(n * math.log1p(-p)) if p < 1.0 else 1.0
     mean_inverse = some / (n * p) if n * p > 0.0 else 1.0
@@ -69,7 +72,10 @@ def _profile(n: float, clone_prob: float, local: float, step: float) -> Ends[np.
 
 
 def shuffled_pld(mechanism: Shuffled, step: float, bound: Bound) -> Pld:
-    """One round's distribution, dominating or dominated; its error falls with the square of the step."""
+    """One round's privacy loss distribution, a Pld on a grid of `step` nats: dominating, or for LOWER dominated.
+
+    Feldman, McMillan & Talwar 2021, Theorem 3.2, replace-one adjacency. Its error falls with the square of the step.
+    """
     profile = _profile(*concrete_pair(mechanism), step)
     relation = NeighboringRelation.REPLACE_ONE
     if bound is Bound.LOWER:

@@ -1,8 +1,9 @@
-"""Kairouz, Oh and Viswanath 2015, "The composition theorem for differential privacy", for `count` equal steps.
+"""Kairouz, Oh & Viswanath 2015, "The composition theorem for differential privacy", for `count` equal steps.
 
-Any adaptive composition of `count` mechanisms, each (step_epsilon, delta_1): upper bounds, any adjacency that all of
-them share. Route A of "Hiding Among the Clones", section 6.1 (CL-S15): each step is one shuffle.
-Everywhere delta_1 costs 1 - (1 - delta_1)^count (1 - slack) <= count delta_1 + slack.
+Upper bounds on any adaptive composition of `count` mechanisms, each (step_epsilon, delta_1)-DP, for any adjacency that
+all of them share. Route A of "Hiding Among the Clones", section 6.1 (CL-S15): each step is one shuffle. Everywhere
+delta_1 costs 1 - (1 - delta_1)^count (1 - slack) <= count delta_1 + slack, where the slack is the delta of the
+composition of pure steps.
 """
 
 import math
@@ -14,12 +15,15 @@ import jax.numpy as jnp
 from jaxacct.special import log1mexp, log_sum_exp, map_rows, solve_decreasing, up
 from jaxacct.special._binomial import log_binomial_pmf
 
-_ULPS = 128  # some 40 roundings at most: functions of 4 each, and products
-_LARGEST_WINDOW = 2**16
+_ULPS = 128  # the certificate's rounding, in ulp; some 40 occur at most: functions of 4 each, and products
+_LARGEST_WINDOW = 2**16  # outcomes that are summed at most; the rest is bounded
 
 
 def composition_window(count: float) -> int:
-    """How many outcomes `optimal_log_delta` sums, a power of two: all, or ten standard deviations either way."""
+    """A static int, a power of two: how many outcomes `optimal_log_delta` sums.
+
+    All of them, or ten standard deviations on either side; the rest is bounded.
+    """
     size = min(count + 1.0, 10.0 * math.sqrt(count) + 64.0, _LARGEST_WINDOW)
     return 1 << max(0, math.ceil(size) - 1).bit_length()
 
@@ -27,7 +31,7 @@ def composition_window(count: float) -> int:
 def _worst_case(
     epsilon: jax.Array, step_epsilon: jax.Array, count: jax.Array, window: int
 ) -> tuple[jax.Array, jax.Array]:
-    """(`optimal_log_delta`, its derivative in epsilon, to steer by)."""
+    """(`optimal_log_delta`, its derivative in epsilon), each [L]; the derivative only steers a search."""
     valid = (step_epsilon > 0) & (count >= 1) & (epsilon >= 0)
     step, times = jnp.where(valid, step_epsilon, 1.0), jnp.where(valid, count, 1.0)
     bad, good = 1.0 / (1.0 + jnp.exp(step)), 1.0 / (1.0 + jnp.exp(-step))
@@ -50,20 +54,30 @@ def _worst_case(
 
 
 def optimal_log_delta(epsilon: jax.Array, step_epsilon: jax.Array, count: jax.Array, *, window: int) -> jax.Array:
-    """log of the least slack [L] for which `count` pure steps are (epsilon, slack), rounded up. Any epsilon >= 0.
+    """Log of the least slack [L] for which `count` pure steps are (epsilon, slack)-DP, rounded up; any epsilon >= 0.
 
-    Theorem 3.3: the composition of randomized responses is the worst case, so with l of T answers against the odds
+    Kairouz, Oh & Viswanath 2015, Theorem 3.3. The composition of randomized responses is the worst case, so that with
+    l of T answers against the odds and e the epsilon of a step
 
         slack = sum over l, (T - 2l) e > epsilon, of P[Bin(T, 1/(1 + exp e)) = l] (1 - exp(epsilon - (T - 2l) e)):
 
-    positive terms, `window` of them from the largest l down, the rest bounded by a geometric series. At
+    positive terms, `window` (static) of them from the largest l down, the rest bounded by a geometric series. At
     epsilon = (T - 2i) e it is the theorem's delta_i.
+
+    Args:
+      epsilon: of the whole, [L].
+      step_epsilon: e, [L].
+      count: T, [L].
+      window: static, from `composition_window`.
     """
     return _worst_case(epsilon, step_epsilon, count, window)[0]
 
 
 def optimal_epsilon(step_epsilon: jax.Array, count: jax.Array, log_slack: jax.Array, *, window: int) -> jax.Array:
-    """Least epsilon [L] with `optimal_log_delta` at most `log_slack`: never above `simple_epsilon`."""
+    """The least epsilon [L] found with `optimal_log_delta` at most `log_slack`; inf for an infinite step epsilon.
+
+    Upper bound (Kairouz, Oh & Viswanath 2015, Theorem 3.3), never above `jaxacct.papers.clones._rounds.simple_epsilon`.
+    """
 
     def excess(
         epsilon: jax.Array, target: jax.Array, step_epsilon: jax.Array, count: jax.Array
@@ -85,13 +99,17 @@ def split_epsilon(
     shares: Sequence[float],
     window: int,
 ) -> jax.Array:
-    """epsilon [L] at `log_delta`, the least over how the delta is split between the steps and the slack.
+    """Epsilon [L] at `log_delta`, rounded up, the least over how delta is split between the steps and the slack.
 
-    The paper does not say how; a share of 1/2 for the steps is near the best.
+    Kairouz, Oh & Viswanath 2015, Theorem 3.3. Upper bound for every split. The paper does not say how to split; a share
+    of 1/2 for the steps is near the best.
 
     Args:
       step_epsilon: from the log delta [L] of one step to its epsilon [L], upper bound.
+      count: number of steps, [L].
+      log_delta: log of the target delta, [L].
       shares: static, each in (0, 1): the part of delta that goes to the steps.
+      window: static, from `composition_window`.
     """
 
     def row(share: jax.Array) -> jax.Array:

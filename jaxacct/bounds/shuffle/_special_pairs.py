@@ -1,8 +1,9 @@
-"""Girgis, Data, Diggavi, Suresh and Kairouz 2021, "On the Renyi Differential Privacy of the Shuffle Model".
+"""Girgis, Data, Diggavi, Suresh & Kairouz 2021, "On the Renyi Differential Privacy of the Shuffle Model".
 
 Upper bounds on the Renyi divergence of one shuffle of n reports, each from the same eps-LDP randomizer; replace-one
-adjacency, both directions. E = e^eps. None is below `mixture_rdp` (`_special_pairs_exact`), which is what to use:
-these are the paper's own, as printed where they are true. Raw unless said otherwise: cap and repair them by `repaired`.
+adjacency, both directions. E = e^eps. These are the paper's own bounds, as printed where they are true. None is below
+`mixture_rdp` (`_special_pairs_exact`), which is what to use. Unless a docstring says otherwise a bound is neither
+capped by the unshuffled report nor monotone in the order; `repaired` makes it both.
 """
 
 from collections.abc import Sequence
@@ -18,13 +19,15 @@ from jaxacct.divergence.response._special_pair import (
 )
 from jaxacct.special import down, logexpm1, softplus, up
 
-_ULPS = 16  # of a divergence made from its logarithm: softplus or log1p, 9, and a quotient or two
+_ULPS = 16  # rounding, in ulp, of a divergence made from its logarithm: softplus or log1p, 9, and a quotient or two
 
 
 def cap_rdp(local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
-    """log((E^a + E^(1-a))/(E + 1))/(a - 1) [A, L], rounded up: the report unshuffled, real orders > 1 (GI-X3).
+    """Renyi divergences [A, L] of the report unshuffled, rounded up, real orders a > 1 (static): a cap on all bounds.
 
-    That of binary randomized response, the worst of all; at most min(eps, a eps^2/2). Caps every bound here.
+        log((E^a + E^(1-a))/(E + 1))/(a - 1),
+
+    that of binary randomized response, the largest of all eps-LDP randomizers (GI-X3); at most min(eps, a eps^2/2).
     """
     a = jnp.asarray(orders, jnp.float64)[:, None]
     local = jnp.where(local_epsilon > 0, local_epsilon, 1.0)
@@ -33,13 +36,16 @@ def cap_rdp(local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
 
 
 def mean_copies(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
+    """The mean number [L] of other reports that are as if from the differing record's other value, (n - 1)/E."""
     return (num_reports - 1.0) * jnp.exp(-local_epsilon)
 
 
 def _split(
     num_reports: jax.Array, local_epsilon: jax.Array, orders: jax.Array, split: jax.Array | float
 ) -> tuple[jax.Array, jax.Array]:
-    """(clients in the special pair [L], log of the tail's term [A, L]) of a Chernoff split, to the safe side."""
+    """(clients in the special pair [L], log of the tail's term [A, L]) of a Chernoff split, rounded to their safe
+    sides.
+    """
     mean = mean_copies(num_reports, local_epsilon)
     # a floor whose argument rounds up to an integer would make the bound false
     clients = jnp.floor(down((1.0 - split) * mean, _ULPS)) + 1.0
@@ -48,18 +54,20 @@ def _split(
 
 
 def fail_closed(value: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
+    """`value` [A, L] where num_reports >= 1 and local_epsilon >= 0; inf elsewhere and for NaN."""
     return jnp.where((num_reports >= 1) & (local_epsilon >= 0) & ~jnp.isnan(value), value, jnp.inf)
 
 
 def theorem1_rdp(
     num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int], split: float | jax.Array = 0.5
 ) -> jax.Array:
-    """Theorem 1, equation (6) [A, L]: upper bound, integer orders >= 2, any n >= 1, rounded up (2e-12 to order 256).
+    """Renyi divergences [A, L], rounded up: Girgis et al. 2021, Theorem 1, equation (6) (GI-S2).
 
         log(1 + C(a,2) 4 sinh(eps/2)^2/m + sum_{i=3..a} C(a,i) i Gamma(i/2) (2 sinh(eps)^2/m)^(i/2)
                 + e^(a eps - split^2 (n-1)/(2E))) / (a - 1),     m = floor((1 - split)(n-1)/E) + 1.
 
-    The paper takes split = 1/2; any in (0, 1) is valid (Remark 3, GI-S6).
+    Upper bound, integer orders a >= 2 (static), any n >= 1; rounding adds 2e-12 to order 256. The paper takes
+    split = 1/2; any in (0, 1) is valid (Remark 3, GI-S6).
     """
     a = jnp.asarray(orders, jnp.float64)[:, None]
     clients, tail = _split(num_reports, local_epsilon, a, split)
@@ -76,11 +84,12 @@ def theorem2_rdp(
     split: float | jax.Array = 0.5,
     sharp: bool = False,
 ) -> jax.Array:
-    """Theorem 2, equation (9) [A, L]: upper bound, real orders > 1, rounded up.
+    """Renyi divergences [A, L], rounded up: Girgis et al. 2021, Theorem 2, equation (9) (GI-S5).
 
         log(e^(a^2 (E-1)^2/m) + e^(a eps - split^2 (n-1)/(2E))) / (a - 1),     m = floor((1 - split)(n-1)/E) + 1.
 
-    `sharp`: with (e^y - y)^m, y = a (E-1)/m, for the first power. Diverges as a falls to 1.
+    Upper bound, real orders a > 1 (static); diverges as a falls to 1. `sharp` (static) takes (e^y - y)^m,
+    y = a (E-1)/m, for the first power, which is never larger. Any split in (0, 1) is valid (GI-S6).
     """
     a = jnp.asarray(orders, jnp.float64)[:, None]
     clients, tail = _split(num_reports, local_epsilon, a, split)
@@ -91,7 +100,10 @@ def theorem2_rdp(
 
 
 def earlier_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
-    """Erlingsson et al. 2019, equation (10) [A, L]: 2 a E^4 (E-1)^2/n, upper bound, real orders > 1. A baseline."""
+    """Renyi divergences [A, L], rounded up, of Erlingsson et al. 2019: 2 a E^4 (E-1)^2/n.
+
+    As quoted in Girgis et al. 2021, equation (10). Upper bound, real orders a > 1 (static): a baseline (GI-S7).
+    """
     a = jnp.asarray(orders, jnp.float64)[:, None]
     growth = jnp.exp(2.0 * local_epsilon) * jnp.expm1(local_epsilon)
     value = 2.0 * a * growth * growth / num_reports * (1.0 + 2.0**-47 * (1.0 + local_epsilon))
@@ -99,9 +111,10 @@ def earlier_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Seq
 
 
 def repaired(rdp: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
-    """The least that a valid upper curve [A, L] implies: R_a does not fall with a, and is at most the cap (GI-X5).
+    """Renyi divergences [A, L]: the least upper bounds that valid ones, `rdp` [A, L] at `orders`, imply (GI-X5).
 
-    min over a' >= a of the bound at a', among `orders`; the paper's bounds do fall where their tail term rules.
+    R_a does not fall with a, so that the least bound at any a' >= a among `orders` holds at a; and it is at most
+    `cap_rdp`. The paper's bounds do fall with the order where their tail term rules.
     """
     order = np.argsort(np.asarray(orders, np.float64), kind="stable")
     rising = jax.lax.cummin(rdp[order], axis=0, reverse=True)[np.argsort(order, kind="stable")]
@@ -109,9 +122,10 @@ def repaired(rdp: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float
 
 
 def paper_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
-    """The least of Theorems 1 and 2 and of equation (10), repaired [A, L]: upper bound, integer orders >= 2.
+    """Renyi divergences [A, L], upper bounds: the least of Theorems 1 and 2 and of equation (10), repaired.
 
-    The paper holds Theorem 1 for the best of the three; it is not for small eps.
+    Girgis et al. 2021, integer orders >= 2 (static). The paper calls Theorem 1 the best of the three; it is not for
+    small eps.
     """
     both = jnp.minimum(
         theorem1_rdp(num_reports, local_epsilon, orders=orders),

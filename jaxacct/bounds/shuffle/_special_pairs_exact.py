@@ -32,11 +32,11 @@ from jaxacct.divergence.response._special_pair import single_log_cap
 from jaxacct.special import log_sum_exp, softplus, up
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 
-_MAX_NODES = 2**13
+_MAX_NODES = 2**13  # values of m that are summed at most; fewer are certified too, only looser
 
 
 class MixtureLayout(NamedTuple):
-    """Values of m: first, first + step, ..; the least variance and a bound on the mixture's cut."""
+    """Values of m, the least variance of the tilted laws, and the log of what the mixture's cut leaves; each [L]."""
 
     first: Any
     step: Any
@@ -46,6 +46,10 @@ class MixtureLayout(NamedTuple):
 
 
 def mixture_layout(xp: Any, n: Any, local_epsilon: Any, top: float, whole: bool) -> MixtureLayout:
+    """Which values of m serve all orders up to `top`, and what the rest may add, each [L]; NumPy or JAX arrays by `xp`.
+
+    `whole` (static): whether all orders are whole, so that nothing has to be cut.
+    """
     q, rest = xp.exp(-local_epsilon), -xp.expm1(-local_epsilon)
     mean, rest_mean = (n - 1.0) * q, (n - 1.0) * rest
     margin = EXPONENT + top * local_epsilon  # E*_1 <= e^(a eps)
@@ -79,15 +83,16 @@ def _is_whole(orders: Sequence[float]) -> bool:
 
 
 def is_usable(xp: Any, num_reports: Any, local_epsilon: Any) -> Any:
+    """A bool for each lane [L]: whether its arguments are within the range of the kernel."""
     return (num_reports >= 1) & (num_reports < xp.inf) & (local_epsilon > 0) & (local_epsilon <= LARGEST)
 
 
 def mixture_statics(
     num_reports: Any, local_epsilon: Any, orders: Sequence[float], *, max_nodes: int = _MAX_NODES
 ) -> dict[str, int]:
-    """Static sizes `nodes` (values of m) and `window` (counts for each) for concrete arrays of reports.
+    """A dict of static sizes, `nodes` (values of m) and `window` (counts for each), for concrete arrays of reports.
 
-    Less is certified, too, only looser.
+    Smaller sizes are certified too, only looser.
     """
     n, local = (np.asarray(v, np.float64) for v in np.broadcast_arrays(num_reports, local_epsilon))
     usable = is_usable(np, n, local)
@@ -100,17 +105,18 @@ def mixture_statics(
 
 
 def mixture_lane_bytes(*, orders: Sequence[float], nodes: int, window: int) -> int:
-    """For `Kernel`."""
+    """Bytes of one lane, an int, for `Kernel`."""
     return 64 * nodes * window
 
 
 def mixture_rdp(
     num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], nodes: int, window: int
 ) -> jax.Array:
-    """Renyi divergences [A, L] of shuffled eps-LDP reports, the module's formula: upper bound, real orders > 1, nats.
+    """Renyi divergences [A, L] of one round of shuffled eps-LDP reports, nats, rounded up: the module's formula.
 
-    Replace-one adjacency, both directions, one round. At most the unshuffled report's. Rounding and truncation are
-    added: 4e-13 relative while `nodes` and `window` suffice. inf outside num_reports >= 1, local_epsilon >= 0.
+    Girgis et al. 2021, Theorem 4, with the exact worst special pair (GI-X1, GI-X2). Upper bound, replace-one adjacency,
+    both directions, real orders > 1; at most the unshuffled report's. Rounding and truncation are added: 4e-13 relative
+    while `nodes` and `window` suffice. inf outside num_reports >= 1, local_epsilon >= 0.
 
     Args:
       num_reports, local_epsilon: float64 [L].
@@ -137,7 +143,16 @@ def mixture_of(
     orders: Sequence[float],
     nodes: int,
 ) -> jax.Array:
-    """The sum over m of upper ends of log(E*_{m+1} - 1), and what it may miss."""
+    """Renyi divergences [A, L], rounded up: the sum over m of what `special` gives, and what that sum may miss.
+
+    Upper bound where `special` gives upper ends of log(E*_{m+1} - 1) [A, K] for clients and local epsilons [K];
+    Girgis et al. 2021, Theorem 4.
+
+    Args:
+      special: from (clients [K], local epsilon [K]) to [A, K].
+      num_reports, local_epsilon: float64 [L].
+      orders, nodes: static, the latter from `mixture_statics`.
+    """
     usable = is_usable(jnp, num_reports, local_epsilon)
     n, local = jnp.where(usable, num_reports, 1.0), jnp.where(usable, local_epsilon, 1.0)
     at = MixtureLayout(*jax.lax.stop_gradient(mixture_layout(jnp, n, local, max(orders), _is_whole(orders))))
@@ -147,7 +162,7 @@ def mixture_of(
     inside = m <= n - 1.0
     m = jnp.minimum(m, n - 1.0)
     weight = log_binomial_pmf(m, n - 1.0, q, rest)
-    # that of the pmf, and of q, in which the sum is smooth: d log E / d log q is at most the order
+    # rounding of the pmf, and of q, in which the sum is smooth: d log E / d log q is at most the order
     spread = 2.0**-50 * (32.0 + max(orders)) + jnp.where(inside, 2.0**-50 * jnp.abs(weight), 0.0)
     weight = jnp.where(inside, weight + jnp.log(at.step) + spread, -jnp.inf)
     each = special(m.reshape(-1) + 1.0, jnp.broadcast_to(local, m.shape).reshape(-1))
@@ -174,7 +189,7 @@ def mixture_of(
 
 
 def _log_tail(k: jax.Array, n: jax.Array, p: jax.Array, rest: jax.Array, *, left: bool) -> jax.Array:
-    """log of Chernoff's bound on P[Bin(n, p) <= k] or P[Bin(n, p) >= k]."""
+    """Log of Chernoff's bound [L] on P[Bin(n, p) <= k] (`left`) or P[Bin(n, p) >= k]."""
     possible = (k >= 0) if left else (k <= n)
     at = jnp.clip(k, 0.0, n)
     beyond = (at < n * p) if left else (at > n * p)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from jaxacct._method import orders_bytes
 
-_WINDOW_BYTES = 400  # of one count
-_TABLE_BYTES = 64  # of one count and node, where a kernel holds a table of both
+_WINDOW_BYTES = 400  # bytes of working memory for one count
+_TABLE_BYTES = 64  # bytes for one count and node, where a kernel holds a table of both
 
 
 def window_bytes(
@@ -18,7 +18,7 @@ def window_bytes(
     nodes: int = 0,
     pure: bool = False,
 ) -> int:
-    """Bytes of one lane, from the kernels' static arguments."""
+    """Bytes of working memory of one lane, an int, from the kernels' static arguments."""
     del pure
     widest = max(window, rounds, num_clones, blocks)
     return max(orders_bytes(orders=orders), _WINDOW_BYTES * widest, _TABLE_BYTES * nodes * widest)

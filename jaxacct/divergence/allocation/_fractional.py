@@ -1,4 +1,4 @@
-"""Moments of X = (1/t) sum Y_i of every real order above 1, Gaussian pair, by a certified log-trapezoid.
+"""Moments of X = (1/t) sum Y_i of every real order above 1, Gaussian pair, by a certified trapezoid in a logarithm.
 
 E_Q[X^a] is the moment of order a of the *remove* direction of 1-out-of-t random allocation. Between the integer orders,
 which have a sum of positive terms (`jaxacct.divergence.allocation._powers`), it takes a Laplace transform: the integer
@@ -27,20 +27,22 @@ from jaxacct.special import (
     up,
 )
 
+# They steer speed and tightness: what they leave out is bounded and added. The rounding that is booked does not depend
+# on the numbers of nodes: look at it before raising them.
 _NUM_V = 512  # nodes in v = log z
-_NUM_G = 1024  # nodes in the Gaussian variable, summed in blocks
-_BLOCK = 32
-_G_TAIL = 9.5
-_DECAY = 40.0  # what is cut off is e^-40 of the rest
-# orders that share a table: one that reaches to high orders is coarser at little noise
-_GROUPS = (3.0, 6.0, math.inf)
-_COSINES = (0.25, 0.6, 0.9, 0.98)
+_NUM_G = 1024  # nodes in the Gaussian variable g
+_BLOCK = 32  # nodes in g that are added up at a time; the rounding booked in `_log_transforms` relies on short sums
+_G_TAIL = 9.5  # standard deviations to which the window in g reaches
+_DECAY = 40.0  # the grid in v ends where about e^-40 of the rest is left out
+_GROUPS = (3.0, 6.0, math.inf)  # orders between two of these share a table; one for high orders is coarser at low noise
+_COSINES = (0.25, 0.6, 0.9, 0.98)  # cos(d / sigma) of the strips |Im g| <= d tried; the least bound is kept
 
 
 def fractional_rdp(noise_multiplier: jax.Array, num_steps: jax.Array, *, orders: Sequence[float]) -> jax.Array:
-    """Upper bound on the Renyi divergences log E_Q[X^a] / (a - 1), real orders a > 1, [A, L].
+    """Renyi divergences [A, L], rounded up: log E_Q[X^a] / (a - 1) at real `orders` a > 1, remove direction.
 
-    With n = floor(a) + 2 and r = n - a in (1, 2] (RA-X2),
+    `noise_multiplier` [L] is sigma, `num_steps` [L] is t >= 1, `orders` is static. With n = floor(a) + 2 and
+    r = n - a in (1, 2] (RA-X2),
 
         E X^a = (1/Gamma(r)) int_0^inf z^(r-1) K_n(z) dz,   K_n(z) = E[X^n e^{-zX}],   z = e^v,
 
@@ -49,18 +51,19 @@ def fractional_rdp(noise_multiplier: jax.Array, num_steps: jax.Array, *, orders:
         K_n = n! psi_0^t sum_{L<=n} (t)_L t^-L / L! [x^n] (sum_{p>=1} y_p t^(1-p) / p! x^p)^L.
 
     psi_0^t is that of `jaxacct.divergence.allocation._laplace`, sharp to a few ulp for any t; the y_p enter to the
-    power n at most. Every error is added:
+    power n at most. Every error is bounded and added:
 
     * v-grid: for each X the rule errs, relative to X^a, by at most 2.1 |Gamma(r + iy)/Gamma(r)|, which is at most
       2.1 e^{-y atan(y/r)} (1 + y^2/r^2)^(r/2), y = 2 pi/h.
     * left of the grid K_n <= E X^n, a moment of integer order.
-    * right of it, from Z on: X^a (zX)^r e^{-zX} / Gamma(r) sums to below 1e-15 X^a where Z X >= 45, and to some X^a
-      elsewhere, of which X >= G, the lognormal geometric mean, leaves little.
+    * right of it, from Z on: X^a (zX)^r e^{-zX} / Gamma(r) sums to below 1e-15 X^a where Z X >= 45. Elsewhere it sums
+      to at most e^0.1 X^a, X < 45/Z, and that has at most the probability of G < 45/Z: G is the geometric mean of the
+      Y_i, which is lognormal and never above X.
     * the transforms psi_p: see `_log_transforms`.
 
-    Never above the chord of the integer orders, which is the better where (a - 1) R_a < 1e-13. Measured at t = 2
-    against mpmath, orders to 6.5: above log E X^a by 1e-13 to 6e-13 for sigma in [.4, 100], by 2e-12 at .3; at .2 only
-    the orders below 3 gain on the chord, to 3e-4. Any t >= 1.
+    Never above the chord between the integer orders, which is the better bound where (a - 1) R_a < 1e-13. Measured
+    against mpmath at t = 2, orders to 6.5: above log E X^a by 1e-13 to 6e-13 for sigma in [.4, 100], by 2e-12 at .3; at
+    .2 only the orders below 3 gain on the chord, and are above by up to 3e-4. It holds for any t >= 1.
     """
     a = np.asarray(orders, np.float64)
     group = np.searchsorted(_GROUPS, a, side="right")
@@ -72,6 +75,7 @@ def fractional_rdp(noise_multiplier: jax.Array, num_steps: jax.Array, *, orders:
 
 
 def _group_rdp(sigma: jax.Array, t: jax.Array, a: np.ndarray) -> jax.Array:
+    """`fractional_rdp` at the orders `a` [A], all in one of `_GROUPS`: they share the table of log K_n."""
     n = np.floor(a).astype(int) + 2
     r = n - a
     top = int(n.max())
@@ -104,7 +108,7 @@ def _group_rdp(sigma: jax.Array, t: jax.Array, a: np.ndarray) -> jax.Array:
 
 
 def _log_laplace_moments(v: jax.Array, sigma: jax.Array, t: jax.Array, *, top: int) -> jax.Array:
-    """Upper bound on log K_n at z = e^v, [top + 1, N, L] (rows 0 and 1 are not used)."""
+    """Upper bounds [top + 1, N, L] on log K_n at z = e^v, n = 0..top (rows 0 and 1 are not used), `v` [N, L]."""
     log_phi = jnp.logaddexp(-jnp.exp(v), _log_laplace_difference(v, sigma, t, jnp.zeros_like(sigma)))
     log_psi = _log_transforms(v - jnp.log(t), sigma, top=top)  # [N, top, L], psi_1 ..
     p = jnp.arange(1, top + 1, dtype=jnp.float64)[:, None]
@@ -130,7 +134,7 @@ def _log_laplace_moments(v: jax.Array, sigma: jax.Array, t: jax.Array, *, top: i
 
 
 def _log_transforms(log_u: jax.Array, sigma: jax.Array, *, top: int) -> jax.Array:
-    """Upper bound on log psi_p, psi_p(u) = E[Y^p e^{-uY}], p = 1..top, [N, top, L].
+    """Upper bounds [N, top, L] on log psi_p at u, psi_p(u) = E[Y^p e^{-uY}], p = 1..top, `log_u` [N, L].
 
     psi_p = e^{p (p - 1)/(2 sigma^2)} rho_p, rho_p = E e^{-uY} where g has the mean p/sigma, by the trapezoid of step k
     in g on [-9.5, 9.5 + top/sigma]. Errors added to rho_p:

@@ -1,6 +1,7 @@
 """The likelihood ratio of one Gaussian step on a grid, whole and smoothly cut off: tables with certified errors.
 
-Y = exp(s g - s^2/2), s = 1/sigma, g standard normal under Q; W = Y - 1.
+Y = exp(s g - s^2/2), s = 1/sigma, g standard normal under Q; W = Y - 1. A cutoff is a weight Q(rate Y) between 0 and 1
+that falls smoothly around Y = SHARPNESS/rate (`Cutoff`); as a function it is never to be confused with the measure Q.
 """
 
 import dataclasses
@@ -16,33 +17,34 @@ from jaxacct.special import ULP
 Real = NDArray[Any]
 Complex = NDArray[Any]
 
-SHARPNESS = 32  # m of the cutoff
-TABLE_ERROR = 2.0**-44  # relative, of its tables: m times the ratio's own 4 ulp, and some 100 ulp
-# e^-w w^m/m! is formed as e^-w (w/_SCALE)^m times this
+SHARPNESS = 32  # m of the cutoff: the larger, the narrower its fall; the series below are sized for this value
+TABLE_ERROR = 2.0**-44  # relative error booked for the cutoff's tables: m times the ratio's 4 ulp, some 100 ulp more
+# e^-w w^m/m! is formed as e^-w (w/_SCALE)^m times _LEADING, so that the power does not overflow
 _SCALE = 13.0
 _LEADING = math.exp(SHARPNESS * math.log(_SCALE) - math.lgamma(SHARPNESS + 1.0))
-_LARGEST = 2000.0  # w beyond which e^-w times a power counts as 0
+_LARGEST = 2000.0  # w is clipped to this before e^-w and a power of w are formed: beyond, their product is 0 in doubles
 
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """Trapezoid in g, of step k, on the contour g - i eta sigma, on which Y has the argument -eta.
+    """What one noise multiplier's trapezoid rule in g is made of: N nodes of step k on the real line and on a contour.
 
-    On it e^{-uY} does not oscillate where arg u is near eta, and the rule converges like e^{-2 pi d/k} with d the
-    distance in which the integrand stays bounded: on the contours of eta' in [0, eta_top] |e^{-uY}| <= 1 for u in the
-    first quadrant. k is a multiple of 2^-12, so that the nodes are exact.
+    The contour is g - i eta sigma, on which Y has the argument -eta. On it e^{-uY} does not oscillate where arg u is
+    near eta, and the rule converges like e^{-2 pi d/k} with d the distance in which the integrand stays bounded: on the
+    contours of eta' in [0, eta_top] |e^{-uY}| <= 1 for u in the first quadrant. k is a multiple of 2^-12, so that the
+    nodes are exact.
     """
 
     sigma: float
-    step: float
-    eta: float
-    eta_top: float
-    g: Real
+    step: float  # k
+    eta: float  # radians
+    eta_top: float  # radians
+    g: Real  # [N], as all below
     density: Real  # k phi(g)
-    y: Real
-    w: Real
-    density_error: Real  # relative
-    rotated_y: Complex
+    y: Real  # Y at g
+    w: Real  # W at g
+    density_error: Real  # relative, of `density` and `rotated_density`
+    rotated_y: Complex  # on the contour, as all below
     rotated_w: Complex
     rotated_density: Complex
 
@@ -57,22 +59,28 @@ class Grid:
         return normal_tail(-float(self.g[0]))
 
     def right(self, tilt: float = 0.0) -> float:
-        """P[g > the last node] when g has the mean `tilt` s: E[Y^tilt; beyond] e^{-tilt (tilt - 1) s^2/2}."""
+        """P[g > the last node] when g has the mean `tilt` s.
+
+        That is E[Y^tilt; g beyond the last node] e^{-tilt (tilt - 1) s^2/2}.
+        """
         return normal_tail(float(self.g[-1]) - tilt * self.s)
 
     def strip(self, eta_end: float, eta: float) -> float:
-        """What the rule on the contour `eta` errs by for each unit of the integrand's modulus on `eta_end`."""
+        """The error of the rule on the contour `eta`, over the integrand's mean modulus on the contour `eta_end`.
+
+        The integrand has to be analytic between the two; the error is the sum over an `eta_end` on either side.
+        """
         decay = 2.0 * math.pi * abs(eta_end - eta) * self.sigma / self.step
         return math.exp(0.5 * (eta_end * self.sigma) ** 2 - decay) / -math.expm1(-decay)
 
 
 def normal_tail(x: float) -> float:
-    """P[g > x]."""
+    """Float: P[g > x], g standard normal."""
     return 0.5 * math.erfc(x / math.sqrt(2.0))
 
 
 def _product(a: Any, b: Any) -> tuple[Any, Any]:
-    """a b and its rounding error, exactly (Dekker 1971)."""
+    """The rounded product a b, and what it lacks to the true one, exactly (Dekker 1971)."""
 
     def halves(x: Any) -> tuple[Any, Any]:
         upper = 134217729.0 * x
@@ -84,7 +92,10 @@ def _product(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _log_ratio(sigma: float, g: Real) -> tuple[Real, Real]:
-    """s g - s^2/2, s = 1/sigma, as a sum of two: else Y would be off by as many ulp as its logarithm is large."""
+    """s g - s^2/2, s = 1/sigma, as an unevaluated sum of two doubles.
+
+    With one double Y would have a relative error of as many ulp as its logarithm is large.
+    """
     s = 1.0 / sigma
     back, back_error = _product(s, sigma)
     s_low = -((back - 1.0) + back_error) / sigma
@@ -98,9 +109,10 @@ def _log_ratio(sigma: float, g: Real) -> tuple[Real, Real]:
 
 @functools.lru_cache(maxsize=64)
 def grid(sigma: float, tilt: float = 0.0) -> Grid:
-    """The grid for one noise multiplier; a power of two of nodes, for which 2 pi d/k is 42 or more.
+    """`Grid` (nodes [N], N a power of two) for one noise multiplier, so fine that 2 pi d/k is 42 or more.
 
-    It reaches far enough for E[Y^2], deltas to 1e-25, and moments of Y to the order `tilt`.
+    It is meant to reach far enough for E[Y^2], for deltas to 1e-25, and for moments of Y to the order `tilt`. No
+    certificate rests on that: what lies outside is bounded by whoever uses the grid.
     """
     s = 1.0 / sigma
     eta = min(0.14 * math.pi, 1.5 * s)
@@ -132,7 +144,7 @@ def grid(sigma: float, tilt: float = 0.0) -> Grid:
 
 
 def _step_series(w: Any) -> Any:
-    """1 - Q(w) = e^-w sum_{j>=m} w^j/j!, for |w| <= m, where 70 terms are enough."""
+    """1 - Q(w) = e^-w sum_{j>=m} w^j/j!, for real or complex |w| <= m, where 70 terms are enough."""
     total = np.ones_like(w)
     for j in range(70, 0, -1):
         total = 1.0 + w / (SHARPNESS + j) * total
@@ -140,7 +152,7 @@ def _step_series(w: Any) -> Any:
 
 
 def _partial_exponential(w: Any) -> Any:
-    """sum_{j<m} w^j/j!."""
+    """sum_{j<m} w^j/j!, real or complex w."""
     total = np.ones_like(w)
     for j in range(SHARPNESS - 1, 0, -1):
         total = 1.0 + w / j * total
@@ -148,7 +160,11 @@ def _partial_exponential(w: Any) -> Any:
 
 
 def step_weights(w: Real) -> tuple[Real, Real]:
-    """Q(w) and 1 - Q(w), each to a relative error of `TABLE_ERROR`; Q is 0 where it is below e^-600."""
+    """Two float arrays of the shape of `w` >= 0: Q(w) and 1 - Q(w).
+
+    Each has a relative error of at most `TABLE_ERROR` where nothing underflows: for Q to w = 708, where it is about
+    e^-580 (not far beyond it counts as 0), for 1 - Q from w = 1e-8 on.
+    """
     inner = w < SHARPNESS
     outer = np.clip(w, 1.0, 800.0)
     low, high = np.exp(-outer) * _partial_exponential(outer), _step_series(np.where(inner, w, 0.0))
@@ -156,7 +172,10 @@ def step_weights(w: Real) -> tuple[Real, Real]:
 
 
 def largest_beyond(w: Real, a: Real) -> Real:
-    """The largest e^{-a v} sum_{j<m} v^j/j! over v >= w, a > 0: it falls from v = m/a on, and is at most sum_j a^-j."""
+    """Float array: upper bounds on e^{-a v} sum_{j<m} v^j/j! over all v >= `w`, `a` > 0, which broadcast together.
+
+    From v = m/a on it falls; before, it is at most sum_{j<m} a^-j.
+    """
     v = np.minimum(w, _LARGEST)
     falling = np.exp(np.log(_partial_exponential(v)) - a * v)
     with np.errstate(over="ignore"):
@@ -165,28 +184,29 @@ def largest_beyond(w: Real, a: Real) -> Real:
 
 @dataclasses.dataclass(frozen=True)
 class Cutoff:
-    """The weight Q(rate Y), Q(w) = P[a Gamma(m) variable exceeds w] = e^-w sum_{j<m} w^j/j!, m = SHARPNESS.
+    """What a cutoff on a grid is made of: the weight Q(rate Y) at its N nodes, and what bounds it on contours.
 
-    It falls from 1 to 0 around Y = m/rate, is entire in Y, and falls like e^{-rate Y}: E[e^{-uY} Q(rate Y)] exists for
-    Re u > -rate. `low` is Q, `high` is 1 - Q.
+    Q(w) = P[a Gamma(m) variable exceeds w] = e^-w sum_{j<m} w^j/j!, m = SHARPNESS. The weight falls from 1 to 0 around
+    Y = m/rate, is entire in Y, and decays like e^{-rate Y}: E[e^{-uY} Q(rate Y)] exists for Re u > -rate.
     """
 
     rate: float
-    low: Real
-    high: Real
-    log_sum: Real  # log of sum_{j<m} w^j/j!
-    rotated_high: Complex
+    low: Real  # [N], as all below: Q(rate Y) at the nodes
+    high: Real  # 1 - Q
+    log_sum: Real  # log of sum_{j<m} w^j/j!, w = rate Y
+    rotated_high: Complex  # 1 - Q on the grid's contour
     rotated_shift: Complex  # where it is not 0, Q is e^{-shift} rotated_factor
     rotated_factor: Complex
 
     def bounds(self, of: Grid, eta_end: float, centre: float) -> tuple[Real, Real]:
-        """On the contour of `eta_end`, for Re u = `centre` (above -rate):
+        """Two float64 arrays [N], q and r: bounds on the weight on the contour of eta' = `eta_end`.
 
-            q = e^{-(rate + Re u) cos(eta') Y} sum_{j<m} (rate Y)^j/j!,  at least |Q| and, times e^{-Re u}, |e^{-uW} Q|,
-            r = min(e^{(1 - cos eta') rate Y} (1 - Q)(rate Y), 1 + q at Re u = 0),  at least |1 - Q|;
+            q = e^{-(rate + Re u) cos(eta') Y} sum_{j<m} (rate Y)^j/j!,
+            r = min(e^{(1 - cos eta') rate Y} (1 - Q)(rate Y), 1 + q at Re u = 0).
 
-        the first for Re u <= 0.
-        """  # fmt: skip
+        Here Re u = `centre`, above -rate. q is at least |e^{-uY} Q| = e^{-Re u} |e^{-uW} Q|, and where Re u <= 0 it is
+        at least |Q| as well; r is at least |1 - Q|.
+        """
         w, turn = self.rate * of.y, math.cos(eta_end)
         with np.errstate(over="ignore", divide="ignore"):
             q = np.exp(self.log_sum - (w + centre * of.y) * turn)
@@ -194,13 +214,13 @@ class Cutoff:
         return q, r
 
     def beyond(self, of: Grid, eta_end: float, centre: float) -> float:
-        """The largest q beyond the last node."""
+        """At least every q of `bounds` beyond the last node."""
         a = (1.0 + centre / self.rate) * math.cos(eta_end)
         return float(largest_beyond(self.rate * of.y[-1], np.asarray(a)))
 
 
 def cutoff(of: Grid, rate: float) -> Cutoff:
-    """The tables of the weight on a grid."""
+    """`Cutoff` (tables [N]) of the weight Q(`rate` Y) on a grid of N nodes."""
     w = rate * of.y
     low, high = step_weights(w)
     shift = rate * of.rotated_y

@@ -1,4 +1,4 @@
-"""Real-order moments of X = (1/t) sum Y_i by a certified log-trapezoid, Gaussian pair.
+"""Moments of real order of X = (1/t) sum Y_i, Gaussian pair, by a certified trapezoid in a logarithm.
 
 E_Q[X^-p], p > 0, is the moment of order a = 1 + p of the *add* direction of 1-out-of-t random allocation
 (Q^t against P-bar); E_Q[X^a], 1 < a < 2, the remove direction below the integer orders.
@@ -13,23 +13,27 @@ import numpy as np
 
 from jaxacct.special import log1mexp, log_normal_tail, log_sum_exp, logexpm1, map_rows, softplus, up
 
-_NUM_Z = 512  # nodes in the Gaussian variable
-_Z_TAIL = 9.5
-_LOG_Z_TAIL = math.log(0.5 * math.erfc(_Z_TAIL / math.sqrt(2.0)))
-_V_MIN = -25.0  # left end in v = log s, at most
+# They steer speed and tightness: what they leave out is bounded and added. The rounding that is booked does not depend
+# on _NUM_Z, but is stated for it in `_log_laplace_difference`.
+_NUM_Z = 512  # nodes in the Gaussian variable z
+_Z_TAIL = 9.5  # standard deviations to which the window in z reaches, at least
+_LOG_Z_TAIL = math.log(0.5 * math.erfc(_Z_TAIL / math.sqrt(2.0)))  # log of the normal mass beyond, on one side
+_V_MIN = -25.0  # the grid in v = log s begins here, or further left
 
 
 def laplace_rdp(
     noise_multiplier: jax.Array, num_steps: jax.Array, *, exponents: Sequence[float], num_nodes: int
 ) -> jax.Array:
-    """Upper bound on log E_Q[X^-p] / |p + [p < 0]|.., i.e. the Renyi divergence, for each p, [len(p), L].
+    """Renyi divergences [P, L], rounded up, one row for each exponent p.
 
-    For p > 0 the order is 1 + p (add direction); for -2 < p < -1 it is -p (remove). With W = Y - 1, u = s/t,
+    For p > 0 it is log E_Q[X^-p] / p, of order 1 + p in the add direction; for -2 < p < -1 it is
+    log E_Q[X^-p] / (-p - 1), of order -p in the remove direction. `noise_multiplier` [L] is sigma, `num_steps` [L] is
+    t; the P `exponents` and `num_nodes` (N) are static. With W = Y - 1, u = s/t,
     phi(s) = E e^{-sX} and B(s) = t log1p(E[e^{-uW} - 1 + uW]) (RA-X2):
 
         E X^-p - 1 = (1/Gamma(p)) int_0^inf s^(p-1) e^-s expm1(B(s)) ds,    s = e^v,
 
-    trapezoid in v (N nodes of step h), B by the trapezoid in z. Every error is added on the safe side:
+    by the trapezoid in v with N nodes of step h, and B by the trapezoid in z. Every error is added on the safe side:
 
     * v-grid. Poisson summation of s^p e^{-sx} at each x: relative error of x^-p at most
       2.1 |Gamma(p + iy)/Gamma(p)| <= 2.1 exp(-y atan(y/p) + (p/2) log1p(y^2/p^2)), y = 2 pi/h
@@ -38,7 +42,7 @@ def laplace_rdp(
     * right of the grid: X is at least the geometric mean G of the Y_i, lognormal; see `_right_end`.
     * z-grid and window: see `_laplace_exponent`.
 
-    Where a certificate is not tight the result is a valid but looser bound, at worst inf.
+    Where a bound on an error is not tight the result is a valid but looser bound, at worst inf.
     """
     p = jnp.asarray(exponents, jnp.float64)[:, None]
     log_gamma = jnp.asarray([math.lgamma(x) for x in exponents], jnp.float64)[:, None]
@@ -66,9 +70,14 @@ def bracketed_rdp(
     log_variance: jax.Array,
     right: jax.Array,
 ) -> jax.Array:
-    """The sum over the grid v_min + h i of e^(p v) times the difference [N, L], its errors added: [len(p), L].
+    """Renyi divergences [P, L], rounded up, from the sums over v of e^(p v) times a difference: see `laplace_rdp`.
 
-    See `laplace_rdp`: `log_variance` is that of X, `right` the log of what lies beyond the grid, for each p.
+    Args:
+      exponents: static, the P exponents p.
+      v_min, h: [L], the grid v_min + h i, i = 0..N - 1.
+      log_difference: [N, L], upper bounds on log(phi(s) - e^-s) on it, s = e^v.
+      log_variance: [L], log Var X.
+      right: [P, L], log of a bound on the part of each sum beyond the grid.
     """
     p = jnp.asarray(exponents, jnp.float64)[:, None]
     log_gamma = jnp.asarray([math.lgamma(x) for x in exponents], jnp.float64)[:, None]
@@ -91,13 +100,13 @@ def bracketed_rdp(
 def _right_end(
     p_max: float, p: jax.Array, log_gamma: jax.Array, sigma: jax.Array, t: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """The end v_max of the grid, and log of a bound on the part of each sum beyond it.
+    """The end v_max [L] of the grid, and log of a bound [P, L] on the part of each sum beyond it.
 
     For s >= S: s^p e^{-sx} <= e^{-Sx/2} s^p e^{-sx/2}, so what lies beyond S is at most
     1.1 E[(X/2)^-p e^{-SX/2}], decreasing in X; X >= G = exp(m + tau z), m = -1/(2 sigma^2),
     tau = 1/(sigma sqrt t), z standard normal. Split at z0: below it the tilted normal tail
     E[G^-p; z < z0] = e^{-pm + p^2 tau^2/2} Phi(z0 + p tau), above it the exponential at G(z0).
-    For p < 0: s^p <= S^p leaves e^{-Sx} S^p / (1 - e^{p h}), and x >= G(z0) but for Phi(z0).
+    For p < 0: s^p <= S^p leaves e^{-Sx} h S^p / (1 - e^{p h}), and x >= G(z0) but for a probability Phi(z0).
     """
     m, tau = -0.5 * 1.0 / (sigma * sigma), 1.0 / (sigma * jnp.sqrt(t))
     growth = -p_max * m + 0.5 * (p_max * tau) ** 2
@@ -113,7 +122,7 @@ def _right_end(
 
 
 def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array, tilt: jax.Array) -> jax.Array:
-    """Upper bound on log(phi(s) - e^-s) at s = e^v, [N, L], phi(s) = (E e^{-sY/t})^t.
+    """Upper bounds [N, L] on log(phi(s) - e^-s) at s = e^v, phi(s) = (E e^{-sY/t})^t.
 
     Trapezoid in z, Y = exp(z/sigma - 1/(2 sigma^2)), M nodes of step k on [-9.5 - tilt, 9.5 + 2/sigma].
 

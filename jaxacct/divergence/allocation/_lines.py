@@ -1,6 +1,6 @@
 """Certified sums along vertical lines: E(x - (X-1))_+ and E(X-1-x)_+ of an average X of likelihood ratios.
 
-X - 1 = (1/t) sum_{j<=n} W_j. For Re z = c > 0, and likewise for Re z = c < 0,
+X - 1 = (1/t) sum_{j<=n} W_j: n of t steps of an epoch have been taken. For Re z = c > 0, and likewise for Re z = c < 0,
 
     E(x - (X-1))_+ = (1/2 pi i) int e^{zx} Phi(z) z^-2 dz,   E(X-1-x)_+ = the same,   Phi(z) = E e^{-z(X-1)}.
 
@@ -8,7 +8,8 @@ With step h and period P = 2 pi/h the trapezoid is *exactly*, for every law and 
 
     sum_j e^{-|c| j P} E(a + jP)_+,   a = x - (X-1) or X-1-x:                                                  (1)
 
-the value and its shifted copies, all >= 0 (Poisson summation). `jaxacct.divergence.allocation._plans` chooses lines.
+the value (j = 0) and its shifted copies, all >= 0 (Poisson summation). `jaxacct.divergence.allocation._plans` chooses
+lines. Everything here runs on the host; [J] are arguments x, [N] nodes of a line.
 """
 
 import dataclasses
@@ -21,49 +22,53 @@ from jaxacct.divergence.allocation._grid import Complex, Cutoff, Grid, Real
 from jaxacct.divergence.allocation._transform import NODE_BLOCK, centred_transform, weighted_transform
 from jaxacct.special import ULP
 
-MAX_NODES = 2**14
+MAX_NODES = 2**14  # a line that wants more gives the trivial bound: it limits time and memory, and any value is valid
 
 
 class Bracket(NamedTuple):
-    """A sum, its derivative in x, and how far the true value may lie above and below it; float64 [J]."""
+    """What an answer at J arguments is made of: a value, its derivative in x, and bounds on its error, float64 [J]."""
 
     value: Real
     slope: Real
-    above: Real
-    below: Real
+    above: Real  # the true value is at most value + above
+    below: Real  # and at least value - below
 
 
 class Setting(NamedTuple):
-    """What all lines of one question share: n steps of t are taken, `spread` bounds E|X - 1|."""
+    """What all lines for one noise multiplier and one prefix of an epoch share."""
 
     of: Grid
-    n: float
-    t: float
-    spread: float
+    n: float  # steps taken
+    t: float  # steps of the epoch
+    spread: float  # at least E|X - 1|
 
     @property
     def reach(self) -> float:
-        """1 - X is at most this."""
+        """Float: 1 - X is at most this."""
         return self.n / self.t
 
 
 def setting(of: Grid, num_steps: float, steps_done: float) -> Setting:
-    """The setting after `steps_done` of `num_steps`."""
+    """`Setting`, floats: after `steps_done` steps of an epoch of `num_steps`.
+
+    E|X - 1| is at most the standard deviation of X, and at most 2 n/t.
+    """
     spread = math.sqrt(math.expm1(min(of.s**2, 700.0)) * steps_done) / num_steps
     return Setting(of, steps_done, num_steps, min(spread, 2.0 * steps_done / num_steps))
 
 
 @dataclasses.dataclass(frozen=True)
 class Copies:
-    """What bounds the sum over j != 0 in (1)."""
+    """What bounds the sum over j != 0 in (1), the copies, for the measure of X behind one line."""
 
     mass: float  # of the measure
     excess: float  # at least its E(a)_+ at x = 0
-    far_centres: Real  # on the line's side, further from 0
-    far_logs: Real  # log of the measure's transform there, rounded up
+    far_centres: Real  # [F]: real z on the line's side of 0, further from 0 than the line
+    far_logs: Real  # [F]: log of the measure's transform there, rounded up
     reach: float  # a <= x + reach
 
     def __call__(self, x: Real, centre: float, period: float) -> Real:
+        """Upper bounds [J] on the sum of the copies at arguments `x` [J]: those with j > 0, then those with j < 0."""
         q = math.exp(-abs(centre) * period)
         behind = q / (1.0 - q) * (self.mass * np.maximum(math.copysign(1.0, centre) * x, 0.0) + self.excess)
         behind = behind + self.mass * period * q / (1.0 - q) ** 2
@@ -76,18 +81,19 @@ class Copies:
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """The trapezoid (1) on one line: z [N], its terms e^{log_scale} terms at x = 0, and what bounds its errors."""
+    """What the trapezoid (1) on one vertical line is made of: its nodes, its terms, and what bounds its errors."""
 
-    period: float
-    z: Complex
-    terms: Complex
+    period: float  # P
+    z: Complex  # [N], the nodes
+    terms: Complex  # [N]: at x the terms are e^{log_scale} e^{z (x + shift)} terms
     log_scale: float
-    relative_error: Real
-    log_tail: float  # of what lies beyond the last node, at x = 0
-    shift: float  # the terms are e^{z (x + shift)}
+    relative_error: Real  # [N], of the terms
+    log_tail: float  # log of a bound on what lies beyond the last node, at x = 0
+    shift: float
     copies: Copies
 
     def __call__(self, x: Real) -> Bracket:
+        """The bracket [J] at arguments `x` [J]."""
         centre, moved = float(self.z[0].real), x + self.shift
         # e^{(c + ikh) x} with k = a m + b is a product
         inner = 1 << (len(self.z).bit_length() // 2)
@@ -106,9 +112,10 @@ class Line:
 
 
 def num_nodes(period: float, log_sizes: Real, heights: Real, floor: float) -> tuple[int, float]:
-    """Enough nodes, in whole blocks, for the tail to fall below `floor`, and log of a bound on the tail.
+    """Int and float: how many nodes, in whole blocks, the tail needs to fall below e^floor; log of a bound on the tail.
 
-    `log_sizes` bounds log |Phi| from each height on. Beyond node N the sum of h/(pi y^2) is at most 1/(pi (y_N - h/2)).
+    `log_sizes` [K] bounds log |Phi| from each of the `heights` [K] on. Beyond node N the sum of h/(pi y^2) is at most
+    1/(pi (y_N - h/2)). The bound is inf where that would take more than MAX_NODES.
     """
     logs = log_sizes - np.log(math.pi * heights)
     good = np.flatnonzero(logs <= floor)
@@ -120,7 +127,7 @@ def num_nodes(period: float, log_sizes: Real, heights: Real, floor: float) -> tu
 
 
 def _log1p(z: Complex) -> Complex:
-    """log(1 + z); the parts' absolute errors are a few ulp of |z| where it is small. NumPy's loses its digits there."""
+    """log(1 + z). Where |z| is small each part errs by a few ulp of |z|; NumPy's log1p loses its digits there."""
     x, y = z.real, z.imag
     near = np.abs(x) + np.abs(y) < 0.5
     small = np.where(near, 2.0 * x + x * x + y * y, 0.0)
@@ -129,6 +136,7 @@ def _log1p(z: Complex) -> Complex:
 
 
 def _expm1(z: Complex) -> Complex:
+    """e^z - 1, without cancellation where z is small."""
     x, y = z.real, z.imag
     return np.expm1(x) * np.cos(y) - 2.0 * np.sin(0.5 * y) ** 2 + 1j * np.exp(x) * np.sin(y)
 
@@ -136,6 +144,7 @@ def _expm1(z: Complex) -> Complex:
 def _line(
     centre: float, period: float, log_phi: Complex, error: Real, log_tail: float, shift: float, copies: Copies
 ) -> Line:
+    """The line through `centre` from log Phi [N] at its nodes and the relative error [N] of Phi."""
     spacing = 2.0 * math.pi / period
     z = centre + 1j * spacing * np.arange(len(log_phi))
     log_pole = 2.0 * np.log(z)
@@ -149,7 +158,10 @@ def _line(
 def plain_line(
     at: Setting, cut: Cutoff | None, centre: float, period: float, num: int, log_tail: float, copies: Copies
 ) -> Line:
-    """The line of all steps weighted by Q of `cut`."""
+    """`Line` of `num` nodes for all n steps weighted by Q of `cut`, or, without cutoff, for the whole law.
+
+    `log_tail` is log of a bound on what lies beyond the last node, at x = 0.
+    """
     u, spacing = centre / at.t, 2.0 * math.pi / (period * at.t)
     if u > 1.0:  # e^{-uW} would lose what e^{-uY} keeps
         base, error = weighted_transform(at.of, None, u, spacing, num)
@@ -166,9 +178,10 @@ def plain_line(
 def difference_line(
     at: Setting, cut: Cutoff, centre: float, period: float, num: int, log_tail: float, copies: Copies
 ) -> Line:
-    """The line of the whole law less that of all steps weighted by Q: A^n - (A - H)^n.
+    """`Line` of `num` nodes for the whole law less that of all steps weighted by Q: Phi = A^n - (A - H)^n.
 
-    Its error by the derivatives n (A^(n-1) - (A - H)^(n-1)) and n (A - H)^(n-1), on the ball of the errors of A and H.
+    A = E e^{-uW} and H = E[e^{-uW} (1 - Q)]. The error is bounded by the derivatives, n (A^(n-1) - (A - H)^(n-1)) in A
+    and n (A - H)^(n-1) in H, over all values within the errors of A and H.
     """
     u, spacing = centre / at.t, 2.0 * math.pi / (period * at.t)
     excess, error = centred_transform(at.of, None, u, spacing, num)

@@ -1,19 +1,20 @@
 """Complex moments of a round of 1-out-of-t random allocation on a contour, certified, from its exact profile.
 
-The profile is an integral over the moments (`jaxacct.divergence._inversion`); read backwards, for the pair of either
-direction and every complex s,
+The profile is an integral over the moments (`jaxacct.divergence._inversion`). Conversely, for the pair of either
+direction and every complex s, the moments are integrals over the profile,
 
     M(s) = s (s - 1) ( int_0^inf delta(eps) e^{(s-1) eps} d eps + int_0^inf delta'(eps) e^{-s eps} d eps ) + 1,
 
-delta' the profile of the other direction. The two integrals and the 1 are one over the real line, where
-delta(-eps) = 1 - e^-eps + e^-eps delta'(eps); the trapezoid of step d on it commits the error
+delta' the profile of the other direction. The two integrals and the 1 are together one integral of
+delta(eps) e^{(s-1) eps} over the real line, since delta(-eps) = 1 - e^-eps + e^-eps delta'(eps). The trapezoid rule of
+step d on it commits the error
 
     sum over j != 0 of M(s + 2 pi i j/d) s (s - 1)/((s + 2 pi i j/d)(s - 1 + 2 pi i j/d))
 
-exactly (Poisson summation), and these copies are small: the geometric mean of the t ratios is
-e^{tau g - 1/(2 sigma^2)}, tau = 1/(sigma sqrt t), independent of X over itself, so that
+exactly (Poisson summation), and these copies of M are small: the geometric mean of the t ratios is
+e^{tau g - 1/(2 sigma^2)}, tau = 1/(sigma sqrt t), and X over it is independent of it, so that
 |M(a + ib)| <= M(a) e^{-(tau b)^2/2}. The same bounds what lies beyond the last node of a contour. One set of samples of
-the profile serves every s: all counts and epsilons.
+the profile serves every s, and so any number of epochs and any epsilon.
 """
 
 import functools
@@ -34,19 +35,20 @@ from jaxacct.divergence.allocation._powers import gaussian_log_excess, relative_
 from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.special import ULP
 
-MAX_ORDER = 128  # of the integer moments behind Markov's inequality
-MAX_SAMPLES = 2048
-_MAX_PLANS = 100
-_MARGIN = 36.0  # copies are kept e^-36 below what they are added to
-_DEPTH = 30.0  # how far below their largest the tilted samples are followed
+# They steer speed and tightness only: what is left out or missed is bounded, whatever they are.
+MAX_ORDER = 128  # largest order of the integer moments behind Markov's inequality
+MAX_SAMPLES = 2048  # samples of a profile beyond which a contour is not tried; twice as many at the very most
+_MAX_PLANS = 100  # sets of lines planned for one set of samples of the profile
+_MARGIN = 36.0  # in log: the step of the samples keeps the copies of M this far below M
+_DEPTH = 30.0  # in log: samples of delta e^{exponent eps} are taken until they are this far below the largest
 
 
 class _Envelope(NamedTuple):
-    """Upper bounds on log delta of one direction, at increasing epsilon, and beyond them."""
+    """What an upper bound on one direction's delta is made of: values at K epsilons, and an exponential beyond."""
 
-    epsilon: Real
-    log_delta: Real
-    order: float  # beyond: delta <= e^{log_moment - order epsilon}
+    epsilon: Real  # [K], increasing from 0
+    log_delta: Real  # [K], at least log delta from there on
+    order: float  # beyond the last epsilon: delta <= e^{log_moment - order epsilon}
     log_moment: float
 
 
@@ -55,13 +57,13 @@ _log_excess = HostProgram(lambda sigma, t: gaussian_log_excess(sigma, t, max_ord
 
 @functools.lru_cache(maxsize=64)
 def integer_log_moments(noise_multiplier: float, num_steps: float) -> Real:
-    """Upper bounds on log M(a) of the remove direction, a = 1 .. MAX_ORDER."""
+    """Upper bounds [A] on log M(a) of the remove direction, one epoch, at the whole orders a = 1 .. A = MAX_ORDER."""
     found = _log_excess(np.array([noise_multiplier]), np.array([num_steps]))[:, 0]
     return np.concatenate([[0.0], np.logaddexp(0.0, found) * (1.0 + relative_slack(MAX_ORDER))])
 
 
 def _markov(log_moments: Real, epsilon: Real) -> Real:
-    """log of the bounds delta <= (1/a) (1 - 1/a)^(a-1) M(a) e^{-(a-1) eps}, the best of the orders a >= 2."""
+    """log of the least of Markov's bounds delta <= (1/a) (1 - 1/a)^(a-1) M(a) e^{-(a-1) eps} over the orders a >= 2."""
     a = np.arange(2.0, len(log_moments) + 1.0)
     constant = log_moments[1:] - np.log(a) + (a - 1.0) * np.log1p(-1.0 / a)
     return np.minimum((constant - (a - 1.0) * epsilon[:, None]).min(1), 0.0)
@@ -69,7 +71,7 @@ def _markov(log_moments: Real, epsilon: Real) -> Real:
 
 @functools.lru_cache(maxsize=64)
 def _envelope(sigma: float, t: float, direction: Direction, top: float) -> _Envelope:
-    """An envelope that reaches as far as the exponents to `top` need."""
+    """The envelope of one direction, reaching as far as delta e^{exponent eps} matters for exponents to `top`."""
     spread, tau = math.sqrt(math.expm1(min(sigma**-2.0, 700.0)) / t), 1.0 / (sigma * math.sqrt(t))
     if direction is Direction.REMOVE:
         moments = integer_log_moments(sigma, t)
@@ -77,7 +79,7 @@ def _envelope(sigma: float, t: float, direction: Direction, top: float) -> _Enve
         last = (moments[-1] + 80.0) / max(order - top, 1.0)
         epsilon = np.concatenate([[0.0], np.geomspace(1e-3 * spread, max(last, 50.0 * spread), 3000)])
         return _Envelope(epsilon, _markov(moments, epsilon), order, float(moments[-1]))
-    # X is at least that geometric mean: E X^-p <= e^{p/(2 sigma^2) + (p tau)^2/2}
+    # X is at least the geometric mean of the ratios: E X^-p <= e^{p/(2 sigma^2) + (p tau)^2/2}
     mean = 0.5 / sigma**2
     last = mean + tau * (tau * top + 15.0)
     epsilon = np.arange(0.0, last, min(last / 500.0, 0.5 / top))
@@ -88,7 +90,7 @@ def _envelope(sigma: float, t: float, direction: Direction, top: float) -> _Enve
 
 
 def _ends(envelope: _Envelope, exponents: Real) -> Real:
-    """Where delta e^{exponent eps} has fallen to e^-30 of its largest value, for each exponent."""
+    """The epsilons [E] where delta e^{exponent eps} has fallen to e^-30 of its largest value, `exponents` [E]."""
     tilted = envelope.log_delta + exponents[:, None] * envelope.epsilon
     beyond = np.arange(tilted.shape[1]) > tilted.argmax(1)[:, None]
     below = beyond & (tilted < tilted.max(1)[:, None] - _DEPTH)
@@ -96,23 +98,29 @@ def _ends(envelope: _Envelope, exponents: Real) -> Real:
 
 
 def _step(sigma: float, t: float, height: float) -> float:
+    """The step d of the samples in epsilon: for imaginary parts to `height` the copies are e^-_MARGIN of M."""
     return 2.0 * math.pi / (height + math.sqrt(2.0 * _MARGIN) * sigma * math.sqrt(t))
 
 
 def num_samples(noise_multiplier: float, num_steps: float, exponents: Real, height: float) -> Real:
-    """How many samples of the remove profile the moments of orders 1 + `exponents` take, to `height`."""
+    """Floats [E]: about how many samples of the remove profile the moments of orders 1 + `exponents` [E] take.
+
+    `height` is the largest imaginary part that is wanted.
+    """
     envelope = _envelope(noise_multiplier, num_steps, Direction.REMOVE, float(exponents.max()))
     return _ends(envelope, exponents) / _step(noise_multiplier, num_steps, height)
 
 
 class _Samples(NamedTuple):
-    epsilon: Real
-    value: Real
-    error: Real
+    """What is known of one direction's profile: delta at N multiples of a step, and an envelope beyond them."""
+
+    epsilon: Real  # [N], from 0
+    value: Real  # [N], delta
+    error: Real  # [N], by which it errs at most
     envelope: _Envelope
 
     def beyond(self, exponents: Real) -> Real:
-        """A bound on step sum delta e^{exponent eps} over the grid points past the last sample, for each exponent."""
+        """Upper bounds [E] on step sum delta e^{exponent eps} over the grid points past the last sample."""
         envelope, step = self.envelope, self.epsilon[1]
         start = np.searchsorted(envelope.epsilon, self.epsilon[-1], side="right") - 1
         knots = np.maximum(envelope.epsilon[start:], self.epsilon[-1])
@@ -125,7 +133,7 @@ class _Samples(NamedTuple):
 
 
 def _sampled(sigma: float, t: float, direction: Direction, step: float, exponents: Real, tolerance: float) -> _Samples:
-    """delta at multiples of the step, as far as delta e^{exponent eps} matters for the `exponents`."""
+    """Samples at multiples of `step`, as far as delta e^{exponent eps} matters for the `exponents` [E]."""
     envelope = _envelope(sigma, t, direction, max(float(exponents.max()), 1.0))
     count = min(2 + math.ceil(float(_ends(envelope, exponents).max()) / step), 2 * MAX_SAMPLES)
     epsilon = step * np.arange(count)
@@ -140,7 +148,10 @@ def _sampled(sigma: float, t: float, direction: Direction, step: float, exponent
 
 
 def _transform_sums(weights: Any, epsilon: Any, b: Any, sign: Any) -> Any:
-    """sum_j weights[a, j] e^{i sign b_k epsilon_j}, [A, N]: products of e^{i b epsilon} for coarse and fine b."""
+    """sum_j weights[a, j] e^{i sign b_k epsilon_j}, [A, N], for equidistant b [N] from 0, N a power of 2.
+
+    e^{i b epsilon} is the product of a coarse and a fine one, some sqrt N each, so the sum is a matrix product.
+    """
     side = 1 << ((b.shape[0].bit_length() - 1) // 2)
     fine = jnp.exp(1j * sign * epsilon[:, None] * b[:side])
     coarse = jnp.exp(1j * sign * epsilon[:, None] * b[::side])
@@ -157,15 +168,17 @@ _transform = HostProgram(_transform_sums)
 
 
 class AllocationMoments:
-    """log M(s) of one epoch of 1-out-of-t allocation, Gaussian noise, one direction.
+    """log M(s) of one epoch of 1-out-of-t allocation with Gaussian noise, one direction: `LineMoments` of any line.
+
+    Making it takes the samples of both directions' profiles; `on` evaluates.
 
     Args:
       noise_multiplier: float > 0.
-      num_steps: t.
-      direction: whose pair M is of.
-      exponents: real parts of s - 1 that will be wanted, at least approximately.
-      height: the largest imaginary part.
-      tolerance: relative error of the samples of the profile.
+      num_steps: t, steps of the epoch.
+      direction: the one whose moments are wanted.
+      exponents: float64 [E], real parts of s - 1 that will be wanted, at least approximately.
+      height: the largest imaginary part of s that will be wanted.
+      tolerance: relative error aimed at for the samples of the profile.
     """
 
     def __init__(
@@ -187,7 +200,7 @@ class AllocationMoments:
             )
 
     def _at(self, order: Real, b: Real) -> tuple[Complex, Real]:
-        """M(order + ib), [A, N], and bounds on its error; b is equidistant from 0, a power of 2 of them."""
+        """M(order + ib) [A, N] and bounds [A, N] on its absolute error; b [N] is equidistant from 0, N a power of 2."""
         s, step = order[:, None] + 1j * b, self._step
         factor = np.abs(s * (s - 1.0))
         total = 0.5 * math.sinh(0.5 * step) / (np.sinh(0.5 * step * (s - 1.0)) * np.sinh(0.5 * step * s))
@@ -215,7 +228,7 @@ class AllocationMoments:
         return moment, error + 1.02 * most * factor * copies
 
     def on(self, line: Line) -> LineMoments:
-        """The moments on a line whose lanes have their nodes at the same heights."""
+        """`LineMoments` of one epoch on a line whose lanes have their nodes at the same heights."""
         order, alias_orders = np.asarray(line.order), np.asarray(line.alias_orders)
         with np.errstate(all="ignore"):
             moment, error = self._at(order, np.asarray(line.heights)[:, 0])
@@ -236,10 +249,11 @@ class AllocationMoments:
 
 
 def sampled_gaussian_decay(noise_multiplier: float, sampling_prob: float, exponents: Real, height: float) -> Real:
-    """Upper bounds on log |E R^v / E R^c|, v = c + ib, for all b >= `height` and each real c of `exponents`.
+    """Upper bounds [E] on log |E R^v / E R^c|, v = c + ib, for all b >= `height` and each real c of `exponents` [E].
 
     R = 1 - q + q Y is one Poisson-sampled step's ratio. On the contour g + i eta sigma its argument lies in [0, eta],
-    so that |E R^v| <= e^{(eta sigma)^2/2} E |R|^c e^{-b arg R}, decreasing in b; the best of several eta.
+    so that |E R^v| <= e^{(eta sigma)^2/2} E |R|^c e^{-b arg R}, decreasing in b; the least over several eta. 1e-6 is
+    added for the errors of the sums over g, which are not bounded one by one.
     """
     sigma, s, q = noise_multiplier, 1.0 / noise_multiplier, sampling_prob
     top = max(float(exponents.max()), 0.0) * s

@@ -1,10 +1,12 @@
 """Which lines give E(X-1-x)_+ and E(x - (X-1))_+ near an argument, with relative precision.
 
-The left tail has exponential moments: one line through the saddle point (`plan_add`). The right tail of an average of
-lognormal variables has none. So every step is split smoothly, 1 = Q(Y) + (1 - Q)(Y) (`Cutoff`): with all steps weighted
+A line is a vertical contour Re z = c with its nodes (`jaxacct.divergence.allocation._lines`). The left tail has
+exponential moments: one line through the saddle point (`plan_add`). The right tail of an average of lognormal variables
+has none. So every step is split smoothly, 1 = Q(Y) + (1 - Q)(Y) (`Cutoff`): with all steps weighted
 by Q the measure may be tilted, a line with c < 0; what is left, of small mass, is a line with c > 0 of the difference
 of two transforms (`plan_remove`). The terms of both are about as large as the value itself, whatever its size, and the
-difference falls as fast as the cutoff is smooth, however narrow the bulk of X is against its tail.
+difference decays along the line as fast as the cutoff is smooth, however narrow the bulk of X is against its tail. In
+what follows a step is low or high by the share Q or 1 - Q of it.
 """
 
 import math
@@ -34,30 +36,33 @@ from jaxacct.divergence.allocation._real import (
 )
 from jaxacct.special import ULP
 
-_DIGITS = 13.0 * math.log(10.0)  # copies and tails are kept this far below the terms
-_MAX_LENGTH = math.pi * MAX_NODES  # period times height, with something to spare
-# Terms e^_SPARE above the smallest possible cost nothing; beyond, a line f times shorter is worth terms f^1.25 larger
+# All of these steer speed and tightness only: every line's errors are bounded, however it was chosen.
+_DIGITS = 13.0 * math.log(10.0)  # in log: copies and tails are kept this far below the terms
+_MAX_LENGTH = math.pi * MAX_NODES  # longest line tried, as period times height: half of what MAX_NODES allow
+# Choosing a line trades its number of nodes against the size of its terms, which is what rounding is relative to.
+# Terms up to e^_SPARE above the least possible are free; beyond, a line with f times fewer nodes may have terms
+# f^(1/_PRICE) = f^1.25 times larger.
 _SPARE, _PRICE = 3.0, 0.8
-# The cutoff falls near t times these times x + 2 E|X-1|; tilts, -c, as shares of what it allows
-_RATES = 2.0 ** np.linspace(-3.5, 3.0, 14)
-_TILTS = np.geomspace(0.02, 0.9, 14)
-_FAR = np.array([1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0])
-_HEIGHTS = 2.0 ** np.linspace(-1.0, 4.0, 16)
+_RATES = 2.0 ** np.linspace(-3.5, 3.0, 14)  # cutoffs tried: they fall around Y = t (x + 2 E|X-1|) divided by these
+_TILTS = np.geomspace(0.02, 0.9, 14)  # tilts -c tried, as shares of t times the rate, up to which the moments exist
+_FAR = np.array([1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0])  # over the high line's c: where transforms bound its copies
+_HEIGHTS = 2.0 ** np.linspace(-1.0, 4.0, 16)  # over a first guess of the line's height: where its decay is bounded
 
 
 class Remove(NamedTuple):
-    """E(X-1-x)_+ = low(x) + mean - x mass + high(x), x >= 0; of a line that is not needed a bound is kept."""
+    """What E(X-1-x)_+ = low(x) + mean - x mass + high(x), x >= 0, is made of; for a line not needed, a bound on it."""
 
-    low: Line | None
-    low_centres: Real  # Chernoff bounds on low
-    low_logs: Real
-    high: Line | None
-    share: float  # a bound on all but low
-    mass: float  # of the measure behind `high`, and its E(X-1)
-    mean: float
+    low: Line | None  # all steps weighted by Q
+    low_centres: Real  # [K], c < 0 of Chernoff bounds on low
+    low_logs: Real  # [K], log of its transform there
+    high: Line | None  # the rest: at least one high step
+    share: float  # at least mean - x mass + high(x)
+    mass: float  # of the measure behind `high`
+    mean: float  # E(X-1) of that measure
     mass_error: float  # relative, of both
 
     def __call__(self, x: Real) -> Bracket:
+        """The bracket [J] of E(X-1-x)_+ at arguments `x` [J]."""
         zero = np.zeros_like(x)
         low = high = Bracket(zero, zero, zero, zero)
         if self.low is not None:
@@ -82,7 +87,11 @@ def _high_moments(at: Setting, mass: Real, mean: Real) -> tuple[Real, Real]:
 
 
 def plan_remove(at: Setting, x: float) -> Remove:
-    """Lines for arguments near x >= 0. The cutoff's rate and the tilt are those of the shortest lines, at a price."""
+    """`Remove` (two lines, or bounds on them) for arguments near one float `x` >= 0.
+
+    Of the rates of the cutoff and the tilts tried, those are taken whose lines have the fewest nodes, larger terms
+    counting as more nodes (_PRICE).
+    """
     of, n, t = at.of, at.n, at.t
     y, w, density = real_rule(of)
     rates = SHARPNESS / (t * (x + 2.0 * at.spread)) * _RATES
@@ -148,6 +157,7 @@ def plan_remove(at: Setting, x: float) -> Remove:
 def _low_line(
     at: Setting, cut: Cutoff, centre: float, period: float, x: float, floor: float, height: float, copies: Copies
 ) -> Line:
+    """The line for all steps low, about `height` high: as many nodes as the tail needs to fall below e^floor."""
     heights = height * _HEIGHTS
     decay = at.n * log_decay(at.of, cut, centre / at.t, heights / at.t)
     num, log_tail = num_nodes(period, decay, heights, floor - centre * x)
@@ -165,6 +175,7 @@ def _high_line(
     log_top: float,
     copies: Copies,
 ) -> Line:
+    """The line for at least one high step; `log_top` is log |Phi| of the whole law at `centre`."""
     # |A^n - (A - H)^n| <= n |H| max^(n-1), and |A|, |A - H| are largest on the real axis
     heights = height * _HEIGHTS
     decay = log_high_decay(at.of, cut, centre / at.t, heights / at.t)
@@ -174,16 +185,16 @@ def _high_line(
 
 
 class Saddles(NamedTuple):
-    """The left tail along the real axis: log transforms at c, and x, log E(x - (X-1))_+ by the saddle point at c."""
+    """What steers the left tail: transforms at K points c of the real axis, and the arguments whose lines they suit."""
 
-    c: Real
-    logs: Real
-    x: Real
-    log_value: Real
+    c: Real  # [K], > 0
+    logs: Real  # [K], log E e^{-c (X-1)}
+    x: Real  # [K], the argument whose saddle point is c
+    log_value: Real  # [K], roughly log E(x - (X-1))_+ there, by the saddle point
 
 
 def saddles(at: Setting) -> Saddles:
-    """Steering for `plan_add`; `logs` alone also enters its error bounds."""
+    """`Saddles`, arrays [K]: steering for `plan_add`. Only its `logs` also enter error bounds, as Chernoff bounds."""
     y, w, density = real_rule(at.of)
     c = np.geomspace(0.3 / at.spread, 1e6 * at.t, 128)
     u = c / at.t
@@ -200,7 +211,7 @@ def saddles(at: Setting) -> Saddles:
 
 
 def plan_add(at: Setting, guide: Saddles, x: float) -> Line:
-    """The line for arguments near x <= 0."""
+    """`Line` for E(x - (X-1))_+ at arguments near one float `x` <= 0, chosen by `guide`."""
     j = int(np.abs(guide.x - x).argmin())
     centre, floor = float(guide.c[j]), float(guide.log_value[j]) - _DIGITS
     far = guide.c > 1.2 * centre

@@ -1,6 +1,6 @@
 """The privacy profile of 1-out-of-t random allocation with Gaussian noise, one epoch: exact, certified on both sides.
 
-With X the average of t i.i.d. likelihood ratios under Q (Feldman and Shenfeld 2025, Theorem 3.1 and Lemma F.1),
+With X the average of t i.i.d. likelihood ratios under Q (Feldman & Shenfeld 2025, Theorem 3.1 and Lemma F.1),
 
     remove: delta = E(X - e^eps)_+,        add: delta = e^eps E(e^-eps - X)_+.
 
@@ -8,8 +8,8 @@ After n < t steps of the epoch the ratio is 1 + (1/t) sum_{j<=n} (Y_j - 1): the 
 (n/t) delta_n(log(1 + (t/n)(e^eps - 1))) with delta_n the remove profile of 1-out-of-n, and likewise to
 (1 - e^eps (1 - n/t)) delta_n(-log(1 - (t/n)(1 - e^-eps))), or 0 where this argument is not defined, for add.
 
-`jaxacct.divergence.allocation._lines` has the sums and what bounds their errors; nothing is a-posteriori. Where a bound
-is not tight the interval is wide, at worst [0, 1] for delta and [0, inf] for epsilon.
+`jaxacct.divergence.allocation._lines` has the sums and what bounds their errors; no error is estimated from the numbers
+found. Where a bound is not tight the interval is wide, at worst [0, 1] for delta and [0, inf] for epsilon.
 """
 
 import math
@@ -23,24 +23,28 @@ from jaxacct.divergence.allocation._plans import Remove, plan_add, plan_remove, 
 from jaxacct.divergence.allocation._real import real_rule
 from jaxacct.special import ULP
 
-_LEAST_NOISE, _MOST_NOISE = 0.2, 1e3  # outside, the grids would be long, or W within rounding of 0
-_MOST_STEPS = 2.0**40
-_MAX_PLANS = 4
-_MAX_NEWTON = 40
+# The range that is answered; outside it the bounds are trivial.
+_LEAST_NOISE, _MOST_NOISE = 0.2, 1e3  # noise multipliers: below, the grids would be long; above, W within rounding of 0
+_MOST_STEPS = 2.0**40  # steps of an epoch
+# These steer speed and tightness only: every bound is certified whatever they are.
+_MAX_PLANS = 4  # sets of lines planned for one epsilon
+_MAX_NEWTON = 40  # Newton's steps on one set of lines
 _SETTLED = 0.3  # in log delta: lines planned this close to the root need no other
 _NEAR = 5.0  # in log delta: samples this close to where lines were planned gain little by lines of their own
-_WINDOW = 48  # samples tried on either side
+_WINDOW = 48  # samples, on either side of the one that lines are planned for, at which those lines are evaluated
 
 
 class AllocationProfile:
-    """delta(epsilon) in one direction, for one noise multiplier and length of epoch.
+    """delta(epsilon) in one direction, for one noise multiplier and length of epoch, as certified `Ends`.
+
+    On the host, for concrete numbers.
 
     Args:
       noise_multiplier: float > 0; outside [0.2, 1e3] all bounds are trivial.
-      num_steps: steps t of the epoch.
+      num_steps: steps t of the epoch; beyond 2^40 all bounds are trivial.
       direction: REMOVE or ADD.
       steps_done: steps n <= t that have been taken; t by default.
-      tilt: the order of the moments that delta at large epsilon is wanted for.
+      tilt: the largest order of moments for which delta at large epsilon will be used; 0 for the profile alone.
     """
 
     def __init__(
@@ -60,14 +64,14 @@ class AllocationProfile:
                 self._guide = None if self._removes else saddles(self._at)
 
     def _planned(self, epsilon: float) -> Line | Remove:
-        """Lines whose bounds are tight near one epsilon >= 0."""
+        """Lines planned for one epsilon >= 0: their bounds hold anywhere and are meant to be tight near it."""
         with np.errstate(all="ignore"):  # what overflows fails closed
             if self._guide is None:
                 return plan_remove(self._at, math.expm1(epsilon))
             return plan_add(self._at, self._guide, math.expm1(-epsilon))
 
     def _evaluated(self, lines: Line | Remove, epsilon: Real) -> Bracket:
-        """delta, its derivative by epsilon, and its errors."""
+        """delta, its derivative by epsilon, and its errors, at each epsilon [J]."""
         with np.errstate(all="ignore"):
             x = np.expm1(epsilon if self._removes else -epsilon)
             found = lines(x)
@@ -82,17 +86,21 @@ class AllocationProfile:
             return Bracket(scale * found.value, slope, wide * above + rounding, wide * below + rounding)
 
     def delta(self, epsilon: Real, tolerance: float = 1e-9) -> Ends[Real]:
-        """Bounds on delta at each epsilon >= 0, 1-d, of this relative width where that can be had."""
+        """`Ends` [J]: certified bounds on delta at each `epsilon` [J] >= 0, increasing.
+
+        They are aimed at a width of `tolerance` relative to delta, and wider where that cannot be had.
+        """
         value, error = self.sampled(epsilon, tolerance)
         return Ends(np.clip(value - error, 0.0, 1.0), np.clip(value + error, 0.0, 1.0))
 
     def sampled(
         self, epsilon: Real, tolerance: float, scale: Real | float = 0.0, max_plans: int = 1000
     ) -> tuple[Real, Real]:
-        """delta at each epsilon >= 0, 1-d, increasing, and what it errs by at most, by the fewest lines that serve.
+        """Two float64 arrays [J]: delta at each `epsilon` [J] >= 0, increasing, and what it errs by at most.
 
-        They serve where the error is `tolerance` relative to the larger of delta and `scale`; where none does, the best
-        of those tried is kept.
+        Lines planned for one epsilon are used for its neighbours too, so that few are made. A sample is done when its
+        error is at most `tolerance` times the larger of delta and `scale` (a float or [J]); otherwise, after
+        `max_plans` sets of lines, the least error found is kept.
         """
         epsilon = np.asarray(epsilon, np.float64)
         wanted = np.broadcast_to(scale, epsilon.shape)
@@ -120,7 +128,7 @@ class AllocationProfile:
         return value, error
 
     def epsilon(self, delta: float) -> Ends[Real]:
-        """Bounds on the least epsilon >= 0 with delta(epsilon) <= `delta`."""
+        """`Ends` of two scalars: certified bounds on the least epsilon >= 0 with delta(epsilon) <= `delta`."""
         if not self._valid or not 0.0 < delta < 1.0:
             return Ends(np.zeros(()), np.asarray(0.0 if delta >= 1.0 else math.inf))
         guess = self._guess(delta)
@@ -133,13 +141,14 @@ class AllocationProfile:
         return self._confirmed(lines, root, slope, delta)
 
     def _guess(self, delta: float) -> float:
+        """About the epsilon of `delta`: steering only."""
         target = math.log(delta)
         if self._guide is not None:
             x = np.minimum(self._guide.x, 0.0)
             logs = self._guide.log_value - np.log1p(x)
             order = np.argsort(logs)
             return abs(float(np.log1p(np.interp(target, logs[order], x[order]))))
-        # a Gaussian plus a single large term
+        # X - 1 as a Gaussian bulk plus a single large term
         at, (_, w, density) = self._at, real_rule(self._at.of)
         x = at.spread * np.geomspace(1e-3, max(40.0, float(w[-1]) / (at.t * at.spread)), 96)
         jump = at.n * (np.maximum(w / at.t - x[:, None], 0.0) @ density)
@@ -148,7 +157,7 @@ class AllocationProfile:
         return float(np.log1p(np.interp(-target, -logs, x)))
 
     def _root(self, lines: Line | Remove, start: float, delta: float) -> tuple[float, float]:
-        """Where these lines give `delta`, or 0, and the slope there: Newton's method on log delta."""
+        """The epsilon >= 0 at which these lines give `delta`, by Newton's method on log delta, and the slope there."""
         x, slope = start, 0.0
         for _ in range(_MAX_NEWTON):
             found = self._evaluated(lines, np.array([x]))
@@ -163,7 +172,7 @@ class AllocationProfile:
         return x, slope
 
     def _confirmed(self, lines: Line | Remove, root: float, slope: float, delta: float) -> Ends[Real]:
-        """Arguments beside the root at which the bounds on delta are below, and above, `delta`."""
+        """Ends beside the root: below it delta was found to be at least `delta`, above it at most `delta`."""
         lower, upper = 0.0, math.inf
         found = self._evaluated(lines, np.array([root]))
         if root == 0.0 and found.value[0] + found.above[0] <= delta:
@@ -186,5 +195,5 @@ class AllocationProfile:
 
 
 def _normal_excess(x: float) -> float:
-    """E(g - x)_+."""
+    """E(g - x)_+, g standard normal."""
     return math.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi) - 0.5 * x * math.erfc(x / math.sqrt(2.0))

@@ -1,6 +1,8 @@
 """Real expectations of one step's likelihood ratio: transforms on the real axis, masses, bounds on decay.
 
-Positive functions of the real Y need every other node of the grid only: both strips are of width eta_top.
+Positive functions of the real Y are summed over every other node of the grid: on the real axis the rule has strips of
+width eta_top on both sides, on the grid's own contour a narrower one. Throughout, Q and 1 - Q are the weights of a
+`Cutoff`.
 """
 
 import functools
@@ -22,12 +24,16 @@ _EVERY_OTHER = slice(None, None, 2)
 
 
 def real_rule(of: Grid) -> tuple[Real, Real, Real]:
-    """Y, W and weights of the rule for real expectations."""
+    """Three float64 arrays [N/2]: Y, W and the weights of the rule for real expectations."""
     return of.y[_EVERY_OTHER], of.w[_EVERY_OTHER], 2.0 * of.density[_EVERY_OTHER]
 
 
 def log_transform(of: Grid, u: Real) -> Real:
-    """log E[e^{-uW}] for real u >= 0, any shape, rounded up, to some 1e-14."""
+    """Float array of the shape of `u` (real, >= 0): log E[e^{-uW}].
+
+    What lies outside the window is added, so it is an upper bound but for rounding of some 1e-14, which whoever uses it
+    has to cover.
+    """
     y, w, density = real_rule(of)
     x = np.minimum(u, 1.0)[..., None] * w
     near = np.log1p((np.exp(-x) - 1.0 + x) @ density)
@@ -36,7 +42,11 @@ def log_transform(of: Grid, u: Real) -> Real:
 
 
 def log_cut_transform(of: Grid, rates: Real, low: Real, u: Real) -> Real:
-    """log E[e^{-uW} Q(rate Y)] for -rate < u <= 0, [R, U], rounded up, to some 1e-14; `low` is Q on the real rule."""
+    """log E[e^{-uW} Q(rate Y)] [R, U] at `u` [R, U] with -rate < u <= 0, for each of the `rates` [R].
+
+    What lies beyond the window on the right is added, so it is an upper bound but for rounding of some 1e-14, which
+    whoever uses it has to cover; inf where it overflows. `low` [R, 1, N/2] is Q at the nodes of `real_rule`.
+    """
     _, w, density = real_rule(of)
     x = u[..., None] * w
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -46,7 +56,7 @@ def log_cut_transform(of: Grid, rates: Real, low: Real, u: Real) -> Real:
 
 
 def high_mass(of: Grid, cut: Cutoff) -> tuple[float, float, float]:
-    """E[1 - Q], E[W (1 - Q)], and their relative error."""
+    """Three floats: E[1 - Q], E[W (1 - Q)], and a bound on the relative error of both."""
     r = cut.bounds(of, of.eta_top, 0.0)[1]
     rounding = of.density * (of.density_error + 4.0 * ULP) * cut.high
     strip, left = 4.0 * of.strip(of.eta_top, 0.0) * of.density * r, cut.high[0] * of.left
@@ -57,16 +67,20 @@ def high_mass(of: Grid, cut: Cutoff) -> tuple[float, float, float]:
 
 
 def _angles(of: Grid, heights: Real, count: int) -> Real:
-    """Contours to try for the bounds below, the small ones about height/sigma^2: [len(heights), count]."""
+    """Contours eta [K, count], radians, to try for the bounds below at `heights` [K], from half height/sigma^2 on."""
     least = np.minimum(0.5 * heights / of.sigma**2, 0.5)[:, None]
     return least * (1.45 / least) ** np.linspace(0.0, 1.0, count)
 
 
 def log_decay(of: Grid, cut: Cutoff | None, centre: float, heights: Real, num_angles: int = 24) -> Real:
-    """Upper bounds on log |E[e^{-uW} Q]|, u = centre + iy, for all y >= height.
+    """Upper bounds [K] on log |E[e^{-uW} Q]|, u = centre + iy, for all y >= height, for each of the `heights` [K].
 
-    On the contour of eta, |E[e^{-uY} Q]| <= e^{(eta sigma)^2/2} E[e^{-a Y - rate cos(eta) Y} sum_{j<m} (rate Y)^j/j!],
-    a = Re(u e^{-i eta}) = centre cos(eta) + y sin(eta), increasing in y: at the height, the best of some eta.
+    Without cutoff Q is 1. On the contour of eta,
+
+        |E[e^{-uY} Q]| <= e^{(eta sigma)^2/2} E[e^{-a Y - rate cos(eta) Y} sum_{j<m} (rate Y)^j/j!],
+
+    a = Re(u e^{-i eta}) = centre cos(eta) + y sin(eta), which increases in y. The bound is taken at the height, and of
+    `num_angles` eta the least is kept.
     """
     y, _, density = real_rule(of)
     eta = _angles(of, heights, num_angles)
@@ -80,7 +94,7 @@ def log_decay(of: Grid, cut: Cutoff | None, centre: float, heights: Real, num_an
 
 
 def log_high_decay(of: Grid, cut: Cutoff, centre: float, heights: Real, num_angles: int = 24) -> Real:
-    """The same for |E[e^{-uW} (1 - Q)]|, with r of `Cutoff.bounds`."""
+    """Upper bounds [K] on log |E[e^{-uW} (1 - Q)]|, as `log_decay`, with r of `Cutoff.bounds` for the weight."""
     y, _, density = real_rule(of)
     high, log_sum = cut.high[_EVERY_OTHER], cut.log_sum[_EVERY_OTHER]
     eta = _angles(of, heights, num_angles)
@@ -95,11 +109,12 @@ def log_high_decay(of: Grid, cut: Cutoff, centre: float, heights: Real, num_angl
 
 @functools.lru_cache(maxsize=64)
 def _decay_table(sigma: float) -> tuple[Real, Real]:
+    """log of 49 heights, and `log_decay` there at u = i height, without cutoff."""
     heights = np.geomspace(1e-8, 1e8, 49)
     return np.log(heights), log_decay(grid(sigma), None, 0.0, heights, num_angles=8)
 
 
 def height_of_decay(of: Grid, log_level: Real) -> Real:
-    """Roughly, the height at which |E e^{-iyY}| has fallen to e^log_level < 1."""
+    """Float array, shape of `log_level` < 0: heights y at which |E e^{-iyY}| has roughly fallen to e^log_level."""
     log_heights, logs = _decay_table(of.sigma)
     return np.exp(np.interp(np.log(-log_level), np.log(np.maximum(-logs, 1e-300)), log_heights))

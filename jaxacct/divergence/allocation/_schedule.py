@@ -16,32 +16,36 @@ import numpy as np
 from jaxacct.divergence.allocation._laplace import _log_laplace_difference, _right_end, bracketed_rdp
 from jaxacct.special import log1mexp, log_factorial_table, log_sum_exp, logexpm1, softplus
 
-_V_MIN = -25.0  # left end in v = log s, at most
+_V_MIN = -25.0  # the grid in v = log s begins here, or further left; any value is valid
 
 
 class Phases(NamedTuple):
-    """Noise multipliers and numbers of the steps done, [L] for each phase; steps in the whole epoch, [L]."""
+    """What an epoch whose noise changes is made of: phases of equal noise, each with its steps done, for L lanes."""
 
-    noise_multipliers: tuple[jax.Array, ...]
-    counts: tuple[jax.Array, ...]
-    num_steps: jax.Array
+    noise_multipliers: tuple[jax.Array, ...]  # [L] for each phase: sigma_j
+    counts: tuple[jax.Array, ...]  # [L] for each phase: n_j, steps done with that noise
+    num_steps: jax.Array  # [L]: t, steps of the whole epoch
 
     @property
     def mean_precision(self) -> jax.Array:
-        """Mean of 1/sigma^2 over the epoch's steps, 0 for those not done: that of the ratios' geometric mean."""
+        """Mean [L] of 1/sigma^2 over the epoch's t steps, with 0 for those not done.
+
+        The geometric mean of all t ratios has the logarithm -mean/2 on average.
+        """
         parts = (n / (s * s) for s, n in zip(self.noise_multipliers, self.counts, strict=True))
         return functools.reduce(jnp.add, parts) / self.num_steps
 
 
 def scheduled_log_excess(phases: Phases, *, max_order: int) -> jax.Array:
-    """log(E_Q[X^a] - 1) for a = 2..A, [A - 1, L], Gaussian pairs.
+    """log(E_Q[X^a] - 1) [A - 1, L] for orders a = 2..A (`max_order`, static), Gaussian pairs of different noise.
 
     The recursions of `jaxacct.divergence.allocation._powers.gaussian_log_excess` with the cumulants of X added over the
     steps,
 
         kappa_k = (1/t) sum_j n_j ((q_j - 1)/t)^(k-1) J_k(q_j),   q_j = exp(1/sigma_j^2),
 
-    positive terms throughout, relative error as there. Cost O(phases A^2).
+    positive terms throughout. `relative_slack` of that file is taken to cover the rounding here too. The cost is
+    O(A^2) for each phase.
     """
     size, t = max_order + 1, phases.num_steps
     s2 = jnp.stack([1.0 / (s * s) for s in phases.noise_multipliers])  # [J, L]
@@ -79,9 +83,10 @@ def scheduled_log_excess(phases: Phases, *, max_order: int) -> jax.Array:
 
 
 def scheduled_laplace_rdp(phases: Phases, *, exponents: Sequence[float], num_nodes: int) -> jax.Array:
-    """Upper bound on the Renyi divergence of order 1 + p (add, p > 0) or -p (remove, -2 < p < -1), [len(p), L].
+    """Renyi divergences [P, L], rounded up: of order 1 + p (add direction, p > 0) or -p (remove, -2 < p < -1).
 
-    As `jaxacct.divergence.allocation._laplace.laplace_rdp`, whose certificates hold word for word, with
+    One row for each of the P `exponents` p (static). As `jaxacct.divergence.allocation._laplace.laplace_rdp`, whose
+    error bounds hold word for word, with
 
         B(s) = sum_j n_j log1p(E[e^{-u W_j} - 1 + u W_j]),   u = s/t,
 
@@ -109,10 +114,11 @@ def scheduled_laplace_rdp(phases: Phases, *, exponents: Sequence[float], num_nod
 def _log_difference(
     v: jax.Array, pairs: Sequence[tuple[jax.Array, jax.Array]], t: jax.Array, tilts: Sequence[jax.Array]
 ) -> jax.Array:
-    """Upper bound on log(E e^{-sX} - e^{-s}) at s = e^v, [N, L].
+    """Upper bounds [N, L] on log(E e^{-sX} - e^{-s}) at s = e^v, `v` [N, L].
 
     From each phase's own d_j = log(psi_j^{n_j} - e^{-u n_j}), the lesser of two: by the sum of
-    B_j = log1p(e^{d_j + u n_j}), in which nothing cancels, and, where s is too large for that, by the sum of log psi_j.
+    B_j = log1p(e^{d_j + u n_j}), in which nothing cancels, and, where s is too large for that, by the sum of the
+    n_j log psi_j.
     """
     s = jnp.exp(v)
     near, log_phi, done = jnp.zeros_like(v), jnp.zeros_like(v), jnp.zeros_like(t)

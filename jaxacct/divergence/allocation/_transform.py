@@ -1,6 +1,8 @@
 """Certified sums over the Gaussian variable: the transform of one step's likelihood ratio at complex arguments.
 
-`jaxacct.divergence.allocation._lines` needs E[e^{-uW}], also with the ratio cut off smoothly, on vertical lines of u.
+`jaxacct.divergence.allocation._lines` needs E[e^{-uW}], also with the ratio cut off smoothly, at equidistant u on a
+vertical line. A node there is the sum u = a + b of one of a few outer points a and one of several inner points b, and
+e^{-uW} the product of two factors: the sums over the grid become matrix products.
 """
 
 import math
@@ -14,10 +16,11 @@ from jaxacct._precision import HostProgram
 from jaxacct.divergence.allocation._grid import TABLE_ERROR, Complex, Cutoff, Grid, Real
 from jaxacct.special import ULP
 
-NODE_BLOCK = 512  # nodes for which the programs are compiled
-_OUTER = 16
-_NUM_BLOCKS = 32
-_SMALL = 0.1  # where e^-x - 1 + x is summed as a series
+NODE_BLOCK = 512  # nodes u of one call of the compiled programs
+_OUTER = 16  # of these, outer points a; the other factor of NODE_BLOCK are inner points b. Speed only
+_NUM_BLOCKS = 32  # partial sums over the grid; `_dot_error` books the rounding that belongs to this number
+_SMALL = 0.1  # |x| below which e^-x - 1 + x is summed as a series, whose length is sized for this
+# Coefficients of fdlibm's polynomials for sine and cosine on [-pi/4, pi/4], highest power first.
 _SINE = (1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06,
          -1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01)  # fmt: skip
 _COSINE = (-1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07,
@@ -30,9 +33,10 @@ def _barrier(x: Any) -> Any:
 
 
 def _exp(z: Any) -> Any:
-    """e^z for complex z: two ulp, for |Im z| to 1e6, at a fifth of the time of XLA's (its sine is scalar on the CPU).
+    """e^z for complex z, to two ulp for |Im z| to 1e6; XLA's takes five times as long (its sine is scalar on the CPU).
 
-    Im z less a multiple n of pi/2 (in three parts, n times the first two exact), then the polynomials of fdlibm.
+    A multiple n of pi/2 is subtracted from Im z in three parts, of which n times the first two is exact. The rest goes
+    through the polynomials of fdlibm.
     """
     y = z.imag
     n = jnp.round(y * 0.6366197723675814)
@@ -53,12 +57,12 @@ def _exp(z: Any) -> Any:
 
 
 def _size(z: Any) -> Any:
-    """At least |z|, at most sqrt 2 times it, and much faster."""
+    """Between |z| and sqrt 2 |z|, and much faster than |z|."""
     return jnp.abs(z.real) + jnp.abs(z.imag)
 
 
 def _excess(x: Any, shift: Any, factor: Any, high: Any) -> tuple[Any, Any]:
-    """e^-x Q - 1 + x and its rounding error, x and the shift known to 8 ulp.
+    """e^-x Q - 1 + x and a bound on its rounding error, where x and the shift are known to 8 ulp.
 
     Nothing cancels where x is small and Q near 1. Q is 1 - high where the shift is 0, e^-shift factor elsewhere.
     """
@@ -80,7 +84,7 @@ def _excess(x: Any, shift: Any, factor: Any, high: Any) -> tuple[Any, Any]:
 
 
 def _dot(a: Any, b: Any) -> Any:
-    """sum over the leading axis (a multiple of 32) of a[:, :, None] b[:, None, :]."""
+    """The sum over the leading axis, a multiple of 32 long, of a[:, :, None] b[:, None, :]."""
     return jnp.sum(jnp.einsum("bga,bgc->bac", _blocks(a), _blocks(b)), 0)
 
 
@@ -90,6 +94,7 @@ def _block_sums(a: Any) -> Any:
 
 
 def _blocks(a: Any) -> Any:
+    """The leading axis cut into _NUM_BLOCKS: [blocks, length of one, columns]."""
     return a.reshape(_NUM_BLOCKS, -1, a.shape[-1])
 
 
@@ -101,10 +106,11 @@ def _dot_error(size: int) -> float:
 def _centred_sums(
     u: Any, is_outer: Any, w: Any, density: Any, density_error: Any, shift: Any, factor: Any, high: Any
 ) -> tuple[Any, Any]:
-    """E[e^{-uW} Q - 1 + uW] at u = a + b, a of the outer points, b of the inner ones, and its rounding error.
+    """E[e^{-uW} Q - 1 + uW] [outer, inner] at u = a + b, and a bound on its rounding error.
 
-    e^{-(a+b)} Q - 1 + a + b = A + B + (A - a)(B - b) with A = e^-a Q - 1 + a and B = e^-b - 1 + b: nothing cancels,
-    and all of it is one matrix product.
+    `u` holds the outer points and then the inner ones, and `is_outer` is 1.0 or 0.0 accordingly. With a and b in place
+    of aW and bW, e^{-(a+b)} Q - 1 + a + b = A + B + (A - a)(B - b) with A = e^-a Q - 1 + a and B = e^-b - 1 + b:
+    nothing cancels, and all of it is one matrix product.
     """
     w, density, relative, shift, factor, high = (v[:, None] for v in (w, density, density_error, shift, factor, high))
     x = w * u
@@ -122,7 +128,7 @@ def _centred_sums(
 
 
 def _weighted_sums(u: Any, is_outer: Any, v: Any, weight: Any, weight_error: Any) -> tuple[Any, Any]:
-    """sum weight e^{-uV} at u = a + b, and its rounding error."""
+    """The sum of weight e^{-uV} [outer, inner] at u = a + b, and a bound on its rounding error."""
     v, weight, relative = (x[:, None] for x in (v, weight, weight_error))
     x = v * u
     loss = (8.0 + 10.0 * _size(x)) * ULP + (relative + _dot_error(v.shape[0])) * is_outer
@@ -138,7 +144,10 @@ _weighted_program = HostProgram(_weighted_sums)
 
 
 def _on_line(program: HostProgram, centre: float, spacing: float, num_nodes: int, *tables: Any) -> tuple[Complex, Real]:
-    """The program at u = centre + i k spacing, k < num_nodes, a block of nodes at a time: one shape to compile."""
+    """The program's value and error [num_nodes] at u = centre + i k spacing.
+
+    It is called for NODE_BLOCK nodes at a time, so that one shape is compiled.
+    """
     is_outer = np.repeat([1.0, 0.0], [_OUTER, NODE_BLOCK // _OUTER])
     inner = 1j * spacing * np.arange(NODE_BLOCK // _OUTER)
     outer = centre + 1j * (spacing * len(inner)) * np.arange(num_nodes // len(inner))
@@ -151,12 +160,13 @@ def _on_line(program: HostProgram, centre: float, spacing: float, num_nodes: int
 def centred_transform(
     of: Grid, cut: Cutoff | None, centre: float, spacing: float, num_nodes: int
 ) -> tuple[Complex, Real]:
-    """E[e^{-uW} Q(rate Y)] - 1 at u = centre + i k spacing, and a bound on its error.
+    """Complex [N]: E[e^{-uW} Q(rate Y)] - 1 at u = centre + i k spacing, k < N; and bounds [N] on its absolute error.
 
-    Without cutoff centre >= 0; with it -rate < centre <= 0. Besides rounding, the error is that of the rule and of the
-    window. The integrand e^{-uW} Q - 1 + uW is, on the contour of eta', without cutoff at most
+    Without cutoff Q is 1 and centre >= 0; with it -rate < centre <= 0. N is `num_nodes`, a multiple of NODE_BLOCK.
+    Besides rounding, the error is that of the rule and of the window. On the contour of eta' the integrand
+    e^{-uW} Q - 1 + uW is, without cutoff, at most either of
 
-        (|u|^2/2) (1 + Y)^2 e^{Re u},  and  e^{Re u} + 1 + |u| (1 + Y);
+        (|u|^2/2) (1 + Y)^2 e^{Re u},    e^{Re u} + 1 + |u| (1 + Y);
 
     with it, |e^{-uW} Q - 1 + uW| <= |e^{-x} - 1 + x| |Q| + |1 - Q| (1 + |x|), x = uW, is at most
 
@@ -190,9 +200,10 @@ def centred_transform(
 def weighted_transform(
     of: Grid, cut: Cutoff | None, centre: float, spacing: float, num_nodes: int
 ) -> tuple[Complex, Real]:
-    """E[e^{-uW} (1 - Q)(rate Y)], without cutoff E[e^{-uY}], at u = centre + i k spacing, centre >= 0, and its error.
+    """Complex [N]: E[e^{-uW} (1 - Q)(rate Y)], or without cutoff E[e^{-uY}]; and bounds [N] on its absolute error.
 
-    On the contour of eta' the integrand is at most e^{Re u} r (see `Cutoff.bounds`), or e^{-Re u cos(eta') Y}.
+    At u = centre + i k spacing, k < N, centre >= 0; N is `num_nodes`, a multiple of NODE_BLOCK. On the contour of eta'
+    the integrand is at most e^{Re u} r (see `Cutoff.bounds`), or e^{-Re u cos(eta') Y} without cutoff.
     """
     tilt = math.exp(0.5 * (of.eta * of.sigma) ** 2)
     ends = (0.0, of.eta_top)

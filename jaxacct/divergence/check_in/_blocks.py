@@ -1,7 +1,7 @@
 """The visible number of check-ins, Bin(n, q), in blocks of consecutive counts with certified weights.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins" (CI-S9). Every count 1..n lies in
-one of a static number of blocks: none is cut off, so that a divergence that rare small counts dominate is not missed.
+Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins" (CI-S9). Every count 1..n lies in one of
+a static number of blocks. No count is cut off, so that a divergence which rare small counts dominate is not missed.
 """
 
 from typing import NamedTuple
@@ -14,12 +14,14 @@ from jaxacct.divergence.response._binary import _langevin
 from jaxacct.special import log1mexp, log_sum_exp
 from jaxacct.special._binomial import log_binomial_pmf
 
-_SPREAD, _REACH = 3.0, 40.0  # the central blocks: even to 3 standard deviations, then growing, to 40
+# Standard deviations about the mean: the central blocks are even to 3, then they grow, and end at 40. Only tightness.
+_SPREAD, _REACH = 3.0, 40.0
+# Slopes of the log pmf, in nats a count, are moved at least so far from 0; what that changes is added to the weights.
 _LEAST_STEP = 1e-12
 
 
 class Layout(NamedTuple):
-    """Static numbers of blocks that start at 1, 2, 3, ..; on a geometric grid of 1..n; and about the mean."""
+    """Static numbers of blocks: those from 1, 2, 3, .. on, those on a geometric grid of 1..n, those about the mean."""
 
     singles: int
     geometric: int
@@ -40,7 +42,7 @@ class Blocks(NamedTuple):
 
 
 def binomial_blocks(num_users: jax.Array, prob: jax.Array, layout: Layout) -> Blocks:
-    """The blocks of Bin(n, q) without the count 0.
+    """The blocks [B, L] of Bin(n, q) without the count 0, with weights that are upper bounds.
 
     The log pmf is concave, hence below each of its tangents: on a block the law is bounded by a geometric one, whose
     mass and mean are closed. The tangent is at the block's middle, or in blocks wider than half a standard deviation
@@ -72,7 +74,7 @@ def binomial_blocks(num_users: jax.Array, prob: jax.Array, layout: Layout) -> Bl
     log_sum = log1mexp(-steep * size) - log1mexp(-steep)
     end = jnp.where(down, first - at, last - at)
     value = log_binomial_pmf(at, n, q, rest)
-    # of the pmf; of the slope, known to 2^-50 of its logarithms' size, over the block; of a slope moved off 0
+    # rounding of the pmf; of the slope, known to 2^-50 of its logarithms' size, over the block; a slope moved off 0
     slack = 2.0**-49 * (8.0 + jnp.abs(value))
     wide = 2.0**-40 + size * (2.0**-50 * (1.0 + jnp.abs(log_odds)) + 2.0 * _LEAST_STEP)
     log_mass = jnp.where(single, value, value + slope * end + log_sum + wide) + slack
@@ -103,7 +105,7 @@ def _starts(n: jax.Array, mean: jax.Array, scale: jax.Array, layout: Layout) -> 
 
 
 def log_mixture(blocks: Blocks, log_at_first: jax.Array, log_at_last: jax.Array) -> jax.Array:
-    """log of the bound on sum_k w_k f(k) from log f at the ends of blocks [B, L], to [L]; rounded up."""
+    """Upper bounds [L] on log sum_k w_k f(k), from log f at both ends of the blocks, each [B, L]; rounded up."""
     low = jnp.where(blocks.log_low > -jnp.inf, log_at_first + blocks.log_low, -jnp.inf)
     high = jnp.where(blocks.log_high > -jnp.inf, log_at_last + blocks.log_high, -jnp.inf)
     return log_sum_exp(jnp.concatenate([low, high])) + 2.0**-46

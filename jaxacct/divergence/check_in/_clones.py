@@ -1,8 +1,9 @@
 """The clones pair at many numbers of reports and thresholds at once, from above.
 
-Feldman, McMillan and Talwar 2021, Theorem 3.2: with C ~ Bin(k - 1, p) clones, m = C + 1 and h_m the pair's divergence
+Feldman, McMillan & Talwar 2021, Theorem 3.2: with C ~ Bin(k - 1, p) clones, m = C + 1 and h_m the pair's divergence
 given m, D_k(eps) = E h_m(eps). h_m falls with m (more clones are post-processing), so that on a block of counts its
-first bounds all: work and memory do not grow with k. `_clones` is sharper for one k, and twenty times slower for many.
+value at the first bounds all: work and memory do not grow with k. `jaxacct.divergence.clones._profile` is sharper for
+one k, and twenty times slower for many.
 """
 
 import functools
@@ -17,25 +18,25 @@ from jaxacct.divergence.clones._profile import MAX_EPSILON
 from jaxacct.special import log1mexp, log_sum_exp, softplus
 from jaxacct.special._fair_coins import SMALL_TOSSES, log_fair_pmf, tail_ratios
 
-_CHUNK = 16  # rows of numbers of reports, times lanes, in one piece
+_CHUNK = 16  # numbers of reports, times lanes, that are computed together: memory only
 
 
 class CountLaw(NamedTuple):
-    """Counts m and log weights [M, R, L], for R numbers of reports; log weights of upper bounds on blocks of m."""
+    """Values of m and log weights, each [M, R, L] for R numbers of reports: upper bounds on blocks of m."""
 
     counts: jax.Array
     log_weights: jax.Array
 
 
 class UpperPoint(NamedTuple):
-    """log D_k(epsilon), rounded up, and log Q[loss > epsilon], about; each [R, L]."""
+    """Log D_k(epsilon), rounded up, and the log of about Q[loss > epsilon], each [R, L]; the latter only steers."""
 
     log_delta: jax.Array
     log_tail: jax.Array
 
 
 def count_law(num_reports: jax.Array, clone_prob: jax.Array, layout: Layout) -> CountLaw:
-    """The law of m for numbers of reports [R, L] and clone probability [L], blocks of C at their first counts."""
+    """The law of m, [M, R, L], for reports [R, L] and clone probability [L]: blocks of C at their first counts."""
     rows, lanes = num_reports.shape
     rest = (num_reports - 1.0).reshape(-1)
     p = jnp.broadcast_to(clone_prob, (rows, lanes)).reshape(-1)
@@ -49,12 +50,14 @@ def count_law(num_reports: jax.Array, clone_prob: jax.Array, layout: Layout) -> 
 
 
 def clones_upper(epsilon: jax.Array, local_epsilon: jax.Array, law: CountLaw) -> UpperPoint:
-    """The pair's divergence at `epsilon` [R, L] >= 0, local epsilon [L], for the law of each row.
+    """Upper bounds [R, L] on log D_k(epsilon), the clones pair's divergence, at `epsilon` [R, L] >= 0, a law a row.
 
         h_m = (1 + e^eps) s (2/m) P[a = j] (f r0 + r1),   s = tanh(local/2),   u = tanh(eps/2)/s,
 
-    a ~ Bin(m, 1/2), j the least count above m (1 + u)/2, f the distance, r0 and r1 its tail and excess over P[a = j].
-    Zero from the local epsilon on. Relative rounding, booked: 2e-12 + 1e-14 |log D|.
+    Feldman, McMillan & Talwar 2021, Theorem 3.2, replace-one adjacency, both directions. Here a ~ Bin(m, 1/2), j is the
+    least count above m (1 + u)/2, f its distance from that, and r0 and r1 are the tail and the excess beyond j over
+    P[a = j]. `local_epsilon` is [L]; the divergence is zero from there on. Relative rounding, added: 2e-12 + 1e-14
+    |log D|.
     """
     rows, lanes = epsilon.shape
     chunk = max(1, min(rows, _CHUNK // lanes))
@@ -101,7 +104,7 @@ def _part(epsilon: jax.Array, local_epsilon: jax.Array, law: CountLaw) -> UpperP
 
 
 def _fair_tails(j: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """log P[a = j], P[a >= j] / P[a = j], E[(a - j)_+] / P[a = j] for a ~ Bin(m, 1/2), m/2 < j <= m."""
+    """(log P[a = j], P[a >= j] / P[a = j], E[(a - j)_+] / P[a = j]), shaped as j; a ~ Bin(m, 1/2), m/2 < j <= m."""
     small = m < SMALL_TOSSES
     size = float(SMALL_TOSSES)
     at = (jnp.where(small, m, 1.0) * size + jnp.where(small, j, 1.0)).astype(jnp.int32)
@@ -121,7 +124,7 @@ def _fair_tails(j: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array, jax.A
 
 @functools.cache
 def _small_tails() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What `_fair_tails` returns at index m * SMALL_TOSSES + j, every term positive."""
+    """What `_fair_tails` returns for small m, at index m * SMALL_TOSSES + j: three tables; every term positive."""
     size = SMALL_TOSSES
     m = np.arange(size, dtype=np.float64)[:, None]
     log_factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, size)))])

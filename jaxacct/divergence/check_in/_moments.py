@@ -15,21 +15,21 @@ from jaxacct.special import log1mexp, log_sum_exp, logexpm1, map_rows, softplus,
 
 
 def loss_nodes(scale: jax.Array, highest: jax.Array, num_nodes: int) -> jax.Array:
-    """Epsilons [G, L] from 0 to `highest`, dense to a few `scale`, then geometric."""
+    """Epsilons [G, L] from 0 to `highest` [L], dense to a few `scale` [L], then geometric; `num_nodes` is static."""
     steps = jnp.asarray(np.linspace(0.0, 1.0, num_nodes), jnp.float64)[:, None]
     unit = jnp.minimum(2.0 * scale, highest)
     return jnp.minimum(unit * jnp.sinh(steps * jnp.arcsinh(highest / unit)), highest).at[-1].set(highest)
 
 
 def rdp_from_profile(nodes: jax.Array, log_delta: jax.Array, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L], upper bound, from log delta at increasing `nodes` [G, L] from 0 to where it is -inf.
+    """Renyi divergences [A, L], upper bounds, from log delta at rising `nodes` [G, L], from 0 to where it is -inf.
 
-    The profile is convex in t = e^eps and falls: its chords bound it, and for them the integral is the sum of positive
-    terms
+    CI-S23: the module's integral. The profile is convex in t = e^eps and falls. Its chords therefore bound it, and for
+    them the integral is the sum of positive terms
 
         sum_i (delta_i - delta_{i+1}) (psi_{i+1} - psi_i) / (t_{i+1} - t_i),   psi = t^a + t^(1-a) - t - 1.
 
-    The rounding of each term is booked; inf where the last delta is not 0.
+    Real orders a > 1 (static). What the rounding of each term can do is added; inf where the last delta is not 0.
     """
     log_delta = jax.lax.cummin(log_delta, axis=0)
     size = nodes.shape[0]

@@ -1,7 +1,7 @@
 """Shuffled check-ins of binary randomized response, one record among equal ones: a profile from below.
 
-With c ones among K = k reports, k ~ Bin(n, q) and c ~ Bin(k, r), r = 1/(E+1), E = e^local_epsilon, when all hold 0, the
-likelihood ratio of one record being 1 is 1 + (2 sinh(local_epsilon)/n) (c - k r). Hence
+There are k reports, k ~ Bin(n, q), and c ones among them, c ~ Bin(k, r) when all records hold 0; r = 1/(E+1),
+E = e^local_epsilon. The likelihood ratio of one record being 1 is then 1 + (2 sinh(local_epsilon)/n) (c - k r). Hence
 
     delta(eps) = E[(a (c - k r) - (e^eps - 1))_+],   a = 2 sinh(local_epsilon)/n,
 
@@ -15,20 +15,21 @@ import jax.numpy as jnp
 from jaxacct.divergence.response._binary import _blocks, _Setting
 from jaxacct.special import bisect_lanes, down, log_sum_exp, up
 
-_LARGEST = 700.0
-_NUM_HALVINGS = 28
-_LOG_RANGE = 30.0
-_DEVIATIONS = 8.0
+_LARGEST = 700.0  # local epsilon beyond which its exponential overflows: nothing is claimed there
+_NUM_HALVINGS = 28  # of `_LOG_RANGE`: epsilon is found to 1e-7, relatively; only tightness
+_LOG_RANGE = 30.0  # nats: epsilon is sought down to e^-30 of the local epsilon, and is 0 below
+_DEVIATIONS = 8.0  # standard deviations about a mean that are summed; what is left out only lowers a lower bound
 
 
 def response_floor_log_delta(
     epsilon: jax.Array, num_users: jax.Array, prob: jax.Array, local_epsilon: jax.Array, *, window: int
 ) -> jax.Array:
-    """log delta [1], rounded down; -inf where it is 0 or nothing is claimed.
+    """Log delta [1] at `epsilon`, rounded down; -inf where delta is 0 or nothing is claimed. Lower bound, the module's.
 
-    E[.. | k] grows with k (c - k r is a martingale), so that on a block of k its first count serves, with a mass below
-    the true one; of the ones, `window` blocks above the threshold, whose mass and mean are below the binomial law's.
-    Both are exact while blocks are single counts.
+    Given k, the expectation grows with k (c - k r is a martingale). On a block of k its value at the first count
+    therefore serves, with a mass below the true one. Of the ones, `window` (static) blocks above the threshold are
+    summed, whose mass and mean are below the binomial law's. Both are exact while blocks are single counts. Nothing is
+    claimed outside num_users >= 1, prob > 0, epsilon >= 0 and local_epsilon <= 700.
     """
     local = jnp.minimum(local_epsilon, _LARGEST)
     growth = jnp.exp(local)
@@ -67,7 +68,10 @@ def response_floor_log_delta(
 def response_floor_epsilon(
     log_delta: jax.Array, num_users: jax.Array, prob: jax.Array, local_epsilon: jax.Array, *, window: int
 ) -> jax.Array:
-    """An epsilon [1] at which delta still exceeds the target, by halving its logarithm to 1e-7; 0 if none is found."""
+    """Epsilon [1] at which delta still exceeds exp(log_delta), by halving its logarithm to 1e-7; 0 if none is found.
+
+    Lower bound on every valid epsilon at that delta; arguments as for `response_floor_log_delta`.
+    """
 
     top = jnp.where((local_epsilon > 0) & (prob > 0), jnp.minimum(local_epsilon, _LARGEST), 0.0)
 
@@ -76,5 +80,5 @@ def response_floor_epsilon(
         return response_floor_log_delta(epsilon, num_users, prob, local_epsilon, window=window) > log_delta
 
     log_fall = bisect_lanes(above, jnp.full_like(top, _LOG_RANGE), jnp.zeros_like(top), num_steps=_NUM_HALVINGS)
-    # the exponential once more, which another program may round otherwise: 4, and two products
+    # the exponential is computed once more, and another program may round it otherwise: 4 ulp, and two products
     return jnp.where(log_fall < _LOG_RANGE, down(top * jnp.exp(-log_fall), 8), 0.0)

@@ -1,13 +1,15 @@
-"""Hockey-stick divergence of pairs with clones of a third kind, every term summed.
+"""Hockey-stick divergence of pairs with three kinds of clones: the pairs, their windows and what their sums share.
 
-Feldman, McMillan and Talwar 2021, Theorem 4.1 and Corollary 4.2 (CL-S9, CL-S10). Among n - 1 other reports, m - 1 are
-clones of one of the two candidate reports, each as likely, and c belong to the rest, which the differing record may
-also have given; given m, of which a are the first candidate's, the loss exceeds epsilon for x = (2a - m)/m above a
-threshold linear in c. With t = tanh(epsilon/2), s = tanh(local_epsilon/2), w the weight, and g the slope,
+Feldman, McMillan & Talwar 2021, Theorem 4.1 and Corollary 4.2 (CL-S9, CL-S10). Among n - 1 other reports, m - 1 are
+clones of one of the two candidate reports, each as likely, and c belong to the rest: reports that the differing record
+may also have given. Of the m candidate reports, a are the first candidate's. Given m and c, the loss exceeds epsilon
+where x = (2a - m)/m is above a threshold linear in c. With t = tanh(epsilon/2), s = tanh(local_epsilon/2), w the
+weight and g the slope,
 
     delta = w (1 + e^epsilon) E E[(x - t (1/s + g c/m))_+ | m, c],   a ~ Bin(m, 1/2),
 
-where (m - 1, c) are two counts of a multinomial of n - 1 trials. Both directions are equal.
+where (m - 1, c) are two counts of a multinomial of n - 1 trials. Both directions are equal. The sums themselves are in
+`_multi_component_mean` (over m only) and in `jaxacct.papers.clones._three_components` (over m and c).
 """
 
 import math
@@ -19,11 +21,16 @@ import jax.numpy as jnp
 from jaxacct._types import Ends
 from jaxacct.special._binomial import log_binomial_pmf
 
-_TAIL_SDS = 9.0
+_TAIL_SDS = 9.0  # standard deviations on either side that a window covers; the mass outside is bounded
 
 
 def relative_slack(trials: jax.Array) -> jax.Array:
-    """Error of a term: three pmfs of 1e-15 (1 + |log|) each and sums; and some ulp of p, as 9 sd/p of them."""
+    """Relative errors [L] that one term of a sum over `trials` reports may have; they are part of the certificate.
+
+    The first summand covers three probabilities, each within 1e-15 (1 + |log|), and their sums. The second covers the
+    last digits of the clone probability, which matter the more the further a count is from its mean: here up to nine
+    standard deviations.
+    """
     return 2.0**-40 + 2.0**-48 * jnp.sqrt(trials)
 
 
@@ -48,9 +55,10 @@ class ComponentPair(NamedTuple):
 
 
 def k_ary_blanket_pair(local_epsilon: jax.Array, num_categories: jax.Array) -> ComponentPair:
-    """k-ary randomized response, its uniform part split over all k values: below `k_ary_three_component_pair`.
+    """The pair [L] of k-ary randomized response, whose uniform part is split over all k values.
 
-    Upper bound for every data set (CL-S10: an extension of Theorem 4.1, verified by enumeration). k >= 2.
+    Upper bound for every data set, k >= 2: an extension of Feldman, McMillan & Talwar 2021, Theorem 4.1, verified by
+    enumeration (CL-S10). Its divergence is below that of Corollary 4.2's pair, `k_ary_three_component_pair`.
     """
     growth = jnp.expm1(local_epsilon)
     single = 1.0 / (growth + num_categories)
@@ -59,7 +67,12 @@ def k_ary_blanket_pair(local_epsilon: jax.Array, num_categories: jax.Array) -> C
 
 
 def component_windows(num_reports: float, clone_prob: float, rest_prob: float) -> tuple[int, int, int]:
-    """(num_clones, num_rest, num_heads) for `component_delta`: nine standard deviations, in powers of two."""
+    """Three static ints, powers of two: how many values of m, of c and of a a sum over a pair's counts needs.
+
+    Nine standard deviations on either side of the mean; the mass outside is bounded (`mass_outside`), so that smaller
+    windows are certified too, only looser. They are the arguments `num_clones`, `num_rest` and `num_heads` of
+    `jaxacct.papers.clones._three_components.component_delta`; the first alone is that of `mean_component_delta`.
+    """
 
     def size(variance: float, limit: float) -> int:
         width = min(limit, 2.0 * _TAIL_SDS * math.sqrt(max(variance, 0.0)) + 80.0)
@@ -76,7 +89,10 @@ def component_windows(num_reports: float, clone_prob: float, rest_prob: float) -
 
 
 def mass_outside(low: jax.Array, high: jax.Array, trials: jax.Array, prob: jax.Array, rest: jax.Array) -> jax.Array:
-    """Upper bound on P[Bin(trials, prob) outside [low, high]] [L], by geometric series where these converge."""
+    """Upper bounds [L] on P[Bin(trials, prob) outside [low, high]], by geometric series where these converge.
+
+    `rest` is 1 - prob, to its own relative accuracy.
+    """
 
     def tail(count: jax.Array, ratio: jax.Array) -> jax.Array:
         inside = (count >= 0) & (count <= trials)
@@ -92,27 +108,27 @@ def mass_outside(low: jax.Array, high: jax.Array, trials: jax.Array, prob: jax.A
 
 
 def window_start(mean: jax.Array, trials: jax.Array, size: int) -> jax.Array:
-    """First of `size` counts about the mean, within 0..trials where they fit."""
+    """The first of `size` consecutive counts about `mean` [L]: within 0..trials where so many fit."""
     return jnp.clip(jnp.floor(jax.lax.stop_gradient(mean)) - size // 2, 0.0, jnp.maximum(trials - size + 1.0, 0.0))
 
 
 class Prepared(NamedTuple):
-    """What both kernels need of a pair, [L], finite everywhere: `valid` says where it means anything."""
+    """What both kernels need of a pair, float64 [L], finite in every lane; `valid` says where it means anything."""
 
     valid: jax.Array
     possible: jax.Array  # whether the divergence is positive
-    trials: jax.Array
+    trials: jax.Array  # n - 1, the other reports
     half_gap: jax.Array  # (1 - t/s) / 2, to its own relative accuracy; E[(x - u)_+ | m] is at most that
     half_drift: jax.Array  # t g / 2
     clone_prob: jax.Array
-    not_clone: jax.Array
+    not_clone: jax.Array  # 1 - clone_prob
     share: jax.Array  # of the rest among what is no clone
-    share_rest: jax.Array
-    scale: jax.Array
+    share_rest: jax.Array  # 1 - share, to its own relative accuracy
+    scale: jax.Array  # w (1 + e^epsilon)
 
 
 def prepare(epsilon: jax.Array, num_reports: jax.Array, pair: ComponentPair) -> Prepared:
-    """Checks the domain and replaces what lies outside."""
+    """The numbers [L] from which kernels start, at `epsilon` >= 0; harmless ones where an argument is out of range."""
     possible = (epsilon < pair.local_epsilon) & (pair.weight > 0)
     valid = (epsilon >= 0) & (num_reports >= 1) & (pair.clone_prob > 0) & (pair.rest_prob >= 0) & (pair.other_prob >= 0)
     valid = valid & (pair.weight >= 0) & (pair.local_epsilon >= 0)
@@ -137,7 +153,7 @@ def prepare(epsilon: jax.Array, num_reports: jax.Array, pair: ComponentPair) -> 
 
 
 class Cut(NamedTuple):
-    """Which outcomes a count: those of at least `first`, at `above` and more above the real threshold."""
+    """Which values of a contribute, fields [W, L]: those of at least `first`, `above` the real threshold by so much."""
 
     first: jax.Array  # m + 1 for none
     above: jax.Array  # first - threshold; below 0 for a threshold above m + 1
@@ -145,7 +161,10 @@ class Cut(NamedTuple):
 
 
 def cut_at(prepared: Prepared, m: jax.Array, rest: jax.Array) -> Cut:
-    """The threshold m - (m (1 - u)/2 - t g rest / 2) of a, whose last digits matter where few outcomes count."""
+    """The least a [W, L] above the threshold m - (m (1 - u)/2 - t g rest / 2), u = t/s, for `rest` reports of the rest.
+
+    The bracket is formed first: where few values of a contribute, the last digits matter.
+    """
     gap, drift = m * prepared.half_gap, prepared.half_drift * rest
     reach = gap - drift
     num_outcomes = jnp.maximum(jnp.ceil(jax.lax.stop_gradient(reach)), 0.0)
@@ -153,7 +172,10 @@ def cut_at(prepared: Prepared, m: jax.Array, rest: jax.Array) -> Cut:
 
 
 def enclosure(prepared: Prepared, lower: jax.Array, upper: jax.Array) -> Ends[jax.Array]:
-    """The divergence from the two sums over m, each to its safe side; 0 and 1 outside the domain."""
+    """Lower and upper ends [L] of the divergence from the two sums over m, each rounded to its safe side.
+
+    The ends are 0 and 1 where an argument is out of range.
+    """
     slack = relative_slack(prepared.trials)
     lower = prepared.scale * lower * (1.0 - slack)
     upper = jnp.minimum(prepared.scale * upper * (1.0 + slack), 1.0)

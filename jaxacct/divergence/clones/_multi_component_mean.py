@@ -1,13 +1,15 @@
-"""The divergence of `jaxacct.divergence.clones._multi_component` in one sum, for many reports.
+"""The divergence of the pairs of `jaxacct.divergence.clones._multi_component` in a single sum, for many reports.
 
-The inner expectation is convex in c, the size of the rest. At the mean of c given m it is a lower bound, and the
-truth where c is certain (k-ary randomized response when nobody else holds the two values, CL-S10):
+Given m, the expectation is convex in c, the number of reports that belong to the rest. Taken at the mean of c it is a
+lower bound, and the exact value where c is certain (k-ary randomized response when nobody else holds the two values,
+CL-S10). What the spread of c adds is
 
     E[(x_a - u(c))_+] = (x_a - u(E c))_+ + (t g / m) E[(c - c_a)_+ or (c_a - c)_+],   u(c_a) = x_a,
 
-the second term for a above or below the threshold at E c. It is small beyond a few a, and bounded there by Scarf's
-inequality (V the variance of c, d = |c_a - E c|), E[(c - c_a)_+] <= (sqrt(V + d^2) - d)/2, or by the integral of
-Bernstein's, exp(-h)/h', h = d^2/(2 V + 2 d/3): an upper bound, in relative terms O(1/n) above the truth.
+with the first expectation for a above the threshold at E c and the second for a below it. The added term is small
+except at a few a. It is bounded there by Scarf's inequality (V the variance of c, d = |c_a - E c|),
+E[(c - c_a)_+] <= (sqrt(V + d^2) - d)/2, or by the integral of Bernstein's inequality, exp(-h)/h',
+h = d^2/(2 V + 2 d/3). This gives an upper bound whose relative distance from the exact value is O(1/n).
 """
 
 import jax
@@ -27,14 +29,16 @@ from jaxacct.special import solve_decreasing
 from jaxacct.special._binomial import log_binomial_pmf
 from jaxacct.special._fair_coins import SMALL_TOSSES, log_fair_pmf, small_tail_ratios, tail_ratios
 
+# Values of a on either side of the threshold at which the spread of c is bounded one by one; further ones are bounded
+# together. Fewer are certified too, only looser.
 _MOST_NEIGHBOURS = 256.0
 
 
 def k_ary_elsewhere_pair(local_epsilon: jax.Array, num_categories: jax.Array) -> ComponentPair:
-    """k-ary randomized response when no other record holds the two values; k >= 3.
+    """The pair [L] of k-ary randomized response where no other record holds the two values in question; k >= 3.
 
-    Lower bound on the divergence for the worst data set: with the other k - 2 values lumped together, every
-    other report is a clone with probability 2r, r = 1/(E+k-1), or else one of the rest. Exact for k = 3.
+    Lower bound on the divergence for the worst data set (CL-S10): with the other k - 2 values lumped together, every
+    other report is a clone with probability 2r, r = 1/(E+k-1), or else belongs to the rest. Exact for k = 3.
     """
     growth = jnp.expm1(local_epsilon)
     single = 1.0 / (growth + num_categories)
@@ -44,7 +48,7 @@ def k_ary_elsewhere_pair(local_epsilon: jax.Array, num_categories: jax.Array) ->
 
 
 def _fair_tails(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(P[a = k], P[a >= k], E[(a - k)_+]), a ~ Bin(m, 1/2), m/2 < k; 0 for k > m."""
+    """(P[a = k], P[a >= k], E[(a - k)_+]) for a ~ Bin(m, 1/2), each of the shape of k and m; m/2 < k, 0 for k > m."""
     inside = k <= m
     m, k = jnp.where(inside, m, SMALL_TOSSES), jnp.where(inside, k, SMALL_TOSSES)
     few = m < SMALL_TOSSES
@@ -62,7 +66,7 @@ def _fair_tails(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array, jax.A
 def _profile(
     epsilon: jax.Array, num_reports: jax.Array, pair: ComponentPair, num_clones: int
 ) -> tuple[Ends[jax.Array], jax.Array]:
-    """The bounds of `mean_component_delta` and d delta / d epsilon, the latter to steer by."""
+    """(the bounds of `mean_component_delta`, d delta / d epsilon), each [L]; the derivative only steers a search."""
     pre = prepare(epsilon, num_reports, pair)
     trials = pre.trials
     start = window_start(trials * pre.clone_prob, trials, num_clones)
@@ -90,11 +94,11 @@ def _profile(
 def mean_component_delta(
     epsilon: jax.Array, num_reports: jax.Array, pair: ComponentPair, *, num_clones: int
 ) -> Ends[jax.Array]:
-    """delta [L] between a lower and an upper bound, see the module's docstring. Epsilon >= 0.
+    """Lower and upper ends [L] of delta at `epsilon` >= 0: the module's formula, by one sum over the number of clones.
 
-    Work proportional to num_clones, the first of `component_windows`. For k-ary randomized response the two bounds are
-    2e-3 apart, in relative terms, at n = 2e4 and delta = 1e-7, and 1e-5 at n = 1e6. Upper 1, lower 0 outside its
-    domain.
+    Feldman, McMillan & Talwar 2021, Theorem 4.1, both directions. The work is proportional to `num_clones` (static, the
+    first of `component_windows`). For k-ary randomized response the ends are apart by 2e-3, relatively, at n = 2e4 and
+    delta = 1e-7, and by 1e-5 at n = 1e6. They are 0 and 1 where an argument is out of range.
     """
     return _profile(epsilon, num_reports, pair, num_clones)[0]
 
@@ -107,7 +111,17 @@ def mean_component_epsilon(
     *,
     num_clones: int,
 ) -> jax.Array:
-    """Least epsilon [L] in [0, highest] whose upper bound on delta is at most exp(log_delta); inf if none is."""
+    """The least epsilon [L] found in [0, highest] at which delta's upper end is at most exp(log_delta); inf if none is.
+
+    Upper bound: delta was evaluated at the answer (`mean_component_delta`).
+
+    Args:
+      log_delta: log of the target delta, [L].
+      num_reports: n, [L].
+      pair: what dominates the reports, lanes [L].
+      highest: where the search ends, [L].
+      num_clones: static, the first of `component_windows`.
+    """
 
     def excess(
         epsilon: jax.Array, target: jax.Array, num_reports: jax.Array, *fields: jax.Array
@@ -122,11 +136,11 @@ def mean_component_epsilon(
 def _spread(
     half_drift: jax.Array, variance: jax.Array, cut: Cut, m: jax.Array, pmf: jax.Array, tail: jax.Array
 ) -> jax.Array:
-    """Upper bound on m/2 times what the spread of c adds, [W, L].
+    """Upper bounds [W, L] on m/2 times what the spread of c adds to the expectation given m.
 
-    The sum over a of P[a] h D(|a - cut| / h), h the half drift, with the log-concave P[a] below its geometric
-    continuation from the first outcome k upward and from k - 1 downward (k = m + 1 where the cut at the mean of c is m
-    or more).
+    This is the sum over a of P[a] h D(|a - cut| / h), with h the half drift and D(d) the bound on E[(c - E c - d)_+].
+    P[a] is log-concave. It is replaced by its geometric continuation, which lies above it, from the first contributing
+    value k upward and from k - 1 downward (k = m + 1 where the threshold at the mean of c is m or more).
     """
     some = (half_drift > 0) & (variance > 0)
     scale, k = jnp.where(half_drift > 0, half_drift, 1.0), cut.first
@@ -135,7 +149,7 @@ def _spread(
     def deviation(steps: jax.Array) -> jax.Array:
         d = steps / scale
         scarf = 0.5 * variance / (jnp.sqrt(variance + d * d) + d)
-        # Scarf's is the smaller below half a standard deviation, where Bernstein's slope would vanish
+        # Below half a standard deviation Scarf's bound is the smaller one, and Bernstein's slope would vanish.
         far = jnp.clip(d, 0.5 * jnp.sqrt(variance), 1e100)
         wide = variance + far / 3.0
         slope = far * (2.0 * variance + far / 3.0) / (2.0 * wide * wide)

@@ -19,10 +19,11 @@ from jaxacct.special._fair_coins import SMALL_TOSSES, fair_rate, log_fair_pmf, s
 
 
 class ClonesPair(NamedTuple):
-    """The pair at one threshold epsilon >= 0: what every way of computing its divergence starts from.
+    """The pair at one threshold epsilon >= 0, float64 [L]: what every way of computing its divergence starts from.
 
     The divergence is E[(2/m) (a A - (m - a) B)_+], with A = P[D = 1] - e^eps P[D = 0] and B = e^eps P[D = 1] -
-    P[D = 0]: an outcome counts if x > u = (B - A)/(A + B). Results are multiples of e^log_unit: none underflows.
+    P[D = 0]. An outcome contributes if x > u = (B - A)/(A + B). Sums are kept as multiples of e^log_unit, so that none
+    underflows: these are "the pair's units".
     """
 
     num_reports: jax.Array
@@ -34,21 +35,21 @@ class ClonesPair(NamedTuple):
     log_scale: jax.Array  # log(A + B) = log((1 + e^eps) s)
     log_first: jax.Array  # log A, the divergence without any clone
     contrast: jax.Array  # s
-    one_minus_contrast: jax.Array
+    one_minus_contrast: jax.Array  # 1 - s, to its own relative accuracy
     tilted_prob: jax.Array  # of a clone, under the law with density e^{-I C}
     untilted_rest: jax.Array  # its complement
     log_unit: jax.Array  # log E e^{-I (C + 1)}, constant under differentiation
 
     @property
     def log_chernoff(self) -> jax.Array:
-        """log of an upper bound: E[(x - u)_+ | m] <= (1 - u) e^{-m I}, I = I(u) the rate of a mean of signs."""
+        """Upper bounds [L] on log delta: E[(x - u)_+ | m] <= (1 - u) e^{-m I}, I = I(u) the rate of a mean of signs."""
         return jnp.log(2.0) + self.log_first + self.log_unit
 
 
 def clones_pair(
     epsilon: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array
 ) -> ClonesPair:
-    """The pair at `epsilon` >= 0; every number finite, also in lanes where the divergence is 0."""
+    """The pair [L] at `epsilon` >= 0; every number is finite, also in lanes where the divergence is 0."""
     valid = (clone_prob >= 0) & (clone_prob <= 1) & (num_reports >= 1) & (num_reports < jnp.inf)
     possible = valid & (epsilon < local_epsilon)
     eps, local = jnp.where(possible, epsilon, 0.0), jnp.where(possible, local_epsilon, 1.0)
@@ -86,10 +87,10 @@ class CountWindow(NamedTuple):
 
 
 def count_window(pair: ClonesPair, size: int) -> CountWindow:
-    """The `size` values of m around the mean of C under e^{-I C}, from where the divergence comes.
+    """A window of counts [255 + size, L]: `size` (static) values of m about the mean of C under the law e^{-I C}.
 
-    A window that misses much of it is worth its sum only where the contour integral does not apply: at a small
-    variance.
+    That is where the divergence comes from. A window that misses much of it is summed only where the contour integral
+    (`_smooth`) does not apply, which is at a small variance.
     """
     n, p = pair.num_reports, pair.clone_prob
     centre = 1.0 + (n - 1.0) * pair.tilted_prob
@@ -111,7 +112,7 @@ def count_window(pair: ClonesPair, size: int) -> CountWindow:
 
 
 class WindowSum(NamedTuple):
-    """The divergence from a window of counts, a bound on the rest, and Q[loss > epsilon], in the pair's units."""
+    """The divergence from a window of counts, a bound on the rest, and Q[loss > epsilon]: [L], in the pair's units."""
 
     delta: jax.Array  # times e^(log_unit + log_scale)
     missing: jax.Array  # times e^(log_unit + log_scale)
@@ -119,14 +120,15 @@ class WindowSum(NamedTuple):
 
 
 def window_sum(pair: ClonesPair, window: CountWindow) -> WindowSum:
-    """The divergence from the counts in `window`.
+    """The divergence [L] from the counts in `window`, with an upper bound on what the other counts add.
 
-    ``sum_m w_m h_m, h_m = (A + B) (2/m) P[a = k] (f r0 + r1)``, k the least count above m (1 + u)/2, f the distance, r0
-    and r1 the tail and excess of Bin(m, 1/2) beyond k over P[a = k]; all terms positive. Likewise
-    ``Q[L > eps] = sum_m w_m P[a = k] (r0 - s k/m)``.
+    The sum is ``sum_m w_m h_m, h_m = (A + B) (2/m) P[a = k] (f r0 + r1)``. Here k is the least count above m (1 + u)/2,
+    f its distance from that, and r0 and r1 are the tail and the excess of Bin(m, 1/2) beyond k, over P[a = k]. All
+    terms are positive. Likewise ``Q[L > eps] = sum_m w_m P[a = k] (r0 - s k/m)``.
 
-    Missing: h_m <= 2 A e^{-m I}, so the counts outside add up to at most 2 A E[e^{-I (C+1)}] P'[C outside], P' the
-    binomial law tilted by e^{-I C}, itself below Chernoff's bound. Infinite where the window is not summed.
+    Missing: h_m <= 2 A e^{-m I}, so that the counts outside add up to at most 2 A E[e^{-I (C+1)}] P'[C outside], where
+    P' is the binomial law tilted by e^{-I C}, and its mass outside is below Chernoff's bound. Infinite where the window
+    is not summed.
     """
     nothing = WindowSum(
         jnp.zeros_like(window.first), jnp.full_like(window.first, jnp.inf), jnp.zeros_like(window.first)
@@ -163,7 +165,7 @@ def _summed(pair: ClonesPair, window: CountWindow) -> WindowSum:
 
 
 def _outside(pair: ClonesPair, first: jax.Array, size: int) -> jax.Array:
-    """Chernoff's bound on the mass of C + 1 outside [first, first + size), C ~ Bin(n - 1, tilted_prob)."""
+    """Upper bounds [L], Chernoff's, on P[C + 1 outside [first, first + size)] for C ~ Bin(n - 1, tilted_prob)."""
     n = pair.num_reports - 1.0
     k = jnp.stack([first - 2.0, first + (size - 1.0)])
     rate = binomial_rate(jnp.clip(k, 0.0, n), n, pair.tilted_prob, pair.untilted_rest)

@@ -1,7 +1,7 @@
 """Privacy profile of the clones pair: certified brackets of delta at epsilon and of epsilon at delta.
 
-Two methods meet in every answer, and the tighter end of each wins: the sum over every count in a static window
-(`_clones_pair`), and one contour integral whose work does not depend on n (`_clones_smooth`).
+Two ways of computing delta meet in every answer, and the tighter end of each wins: the sum over every count in a static
+window (`_pair`), and one contour integral whose work does not depend on n (`_smooth`).
 """
 
 import math
@@ -16,33 +16,40 @@ from jaxacct.divergence.clones._pair import ClonesPair, WindowSum, clones_pair, 
 from jaxacct.divergence.clones._smooth import SmoothSum, smooth_error, smooth_sum
 from jaxacct.special import log1mexp, log_or_minus_inf
 
-_DEVIATIONS = 9.5  # a window reaches this far out: Chernoff's bound outside, 1e-19
-MAX_EPSILON = 500.0  # there and beyond, terms may underflow: an upper bound stays that of 500, a lower bound becomes 0
-_SMOOTH_STEPS = 2
-_MAX_STEPS = 64
+_DEVIATIONS = 9.5  # standard deviations that a window covers; Chernoff's bound on the mass outside is then 1e-19
+# From this epsilon on, terms may underflow: an upper bound stays that of 500, a lower bound becomes 0.
+MAX_EPSILON = 500.0
+_SMOOTH_STEPS = 2  # first steps of a search for epsilon: they use the contour's centre only, and only steer
+_MAX_STEPS = 64  # of a search for epsilon: where it ends, the certified points found so far are the answer
 
 TRACED_WINDOW = 1024
-"""Window for traced arguments: every n p (1 - p) to 2,500 count by count, the contour above."""
+"""Counts summed one by one for traced arguments: enough for n p (1 - p) up to 2,500; the contour answers above."""
 
 
 def lane_bytes(*, window: int) -> int:
-    """For `Kernel`: chunks in which an array of one value for each count and lane stays in the cache, half a MiB."""
+    """Bytes of one lane, an int, for `Kernel`.
+
+    Chunks of lanes are then such that an array of one value for each count and lane stays in the cache, half a MiB.
+    """
     return 1024 * max(window, 2048)
 
 
 class ProfileEnds(NamedTuple):
-    """log delta between two ends, and log Q[loss > epsilon], about, which steers and gives slopes; each [L]."""
+    """Log delta between two ends, and the log of about Q[loss > epsilon], each [L].
+
+    The latter steers searches and gives slopes.
+    """
 
     log_delta: Ends[jax.Array]
     log_tail: jax.Array
 
 
 def window_for(num_reports: Any, clone_prob: Any, *, max_window: int = 4096) -> int:
-    """The static window, a power of two, for concrete arrays of pairs.
+    """A static int, a power of two: the window for `clones_delta` of concrete arrays of pairs.
 
-    Wide enough for every pair that some window up to `max_window` suffices for: these are exact to 1e-11 or better.
-    The others have n p (1 - p) > (max_window / 20)^2, and their contour brackets are narrow: at 4096, 3e-6 of delta
-    near epsilon = 0, 1e-6 and better from delta(0) / 2 down.
+    Wide enough for every pair for which some window up to `max_window` suffices; their brackets are exact to 1e-11 or
+    better. The other pairs have n p (1 - p) > (max_window / 20)^2, and the contour's bracket is narrow there: at
+    max_window = 4096, 3e-6 of delta near epsilon = 0, and 1e-6 or better from delta(0) / 2 down.
     """
     n, p = np.broadcast_arrays(np.asarray(num_reports, np.float64), np.asarray(clone_prob, np.float64))
     # the window moves with epsilon, to a mean as low as p / (2 - p) of n: the largest variance on the way
@@ -59,21 +66,22 @@ def window_for(num_reports: Any, clone_prob: Any, *, max_window: int = 4096) -> 
 def clones_delta(
     epsilon: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
 ) -> ProfileEnds:
-    """Hockey-stick divergence D_{e^epsilon} of the clones pair, both directions at once, in logarithms.
+    """Lower and upper ends [L] of the log of the clones pair's hockey-stick divergence D_{e^epsilon}, both directions.
 
-    Exact (bracketed) for the pair; hence an upper bound for n shuffled reports of any local_epsilon-DP randomizers
-    with clone_prob = e^{-local_epsilon}, replace-one adjacency (Feldman, McMillan, Talwar, Theorem 3.2); with
-    local_epsilon = inf and any clone_prob, the pair of Lemma 3.3. A lane too wide for `window` is answered by the
-    contour alone; where that fails too, by the bounds of randomized response and Chernoff above and 0 below.
+    Feldman, McMillan & Talwar 2021, Theorem 3.2 (CL-S2): with clone_prob = e^{-local_epsilon} the upper end is an upper
+    bound for n shuffled reports of any local_epsilon-DP randomizers, replace-one adjacency; the lower end is one for
+    the pair only. With local_epsilon = inf and any clone_prob it is the pair of Lemma 3.3. A lane whose counts `window`
+    does not hold is answered by the contour alone; where that fails too, by the bounds of randomized response and
+    Chernoff above and 0 below.
 
     Relative width of the bracket: 4e-12 + 2e-14 |log delta| where every count is summed (the rounding booked; measured
     errors are 1e-15 at delta = 1e-6 and 1e-13 at 1e-30).
 
     Args:
-      epsilon: any real; below 0 by the swap identity delta(-e) = 1 - exp(-e) + exp(-e) delta(e).
-      num_reports: >= 1.
-      clone_prob: in [0, 1].
-      local_epsilon: >= 0, or inf: the differing report's own randomized response.
+      epsilon: any real, [L]; below 0 by the swap identity delta(-e) = 1 - exp(-e) + exp(-e) delta(e).
+      num_reports: n >= 1, [L].
+      clone_prob: p in [0, 1], [L].
+      local_epsilon: >= 0, or inf, [L]: that of the differing report's own randomized response.
       window: static, how many counts are summed one by one, a power of two (`window_for`).
     """
     size = jnp.abs(epsilon)
@@ -95,7 +103,7 @@ def clones_delta(
 
 
 def _bracket(pair: ClonesPair, exact: WindowSum, smooth: SmoothSum, error: jax.Array) -> ProfileEnds:
-    """Both methods' brackets, met; rounding is booked here."""
+    """The brackets of both ways of computing delta, intersected, [L]; what rounding can do is added here."""
     slack = 2e-12 - 1e-14 * pair.log_unit
     lower = jnp.maximum(exact.delta, smooth.delta - error)
     upper, contour = exact.delta + exact.missing, smooth.delta + error
@@ -116,10 +124,11 @@ def _bracket(pair: ClonesPair, exact: WindowSum, smooth: SmoothSum, error: jax.A
 def clones_epsilon(
     log_delta: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
 ) -> Ends[jax.Array]:
-    """epsilon(delta) of the clones pair: see `clones_delta`. In [0, local_epsilon]; differentiable.
+    """Lower and upper ends [L] of the clones pair's epsilon at delta, both directions; in [0, local_epsilon].
 
-    Each end is a point at which the divergence was evaluated and lies on the safe side of the target. The
-    derivative is that of the exact root, -(d log delta / d parameter) / (d log delta / d epsilon).
+    Feldman, McMillan & Talwar 2021, Theorem 3.2 (CL-S2); arguments and regime as for `clones_delta`, with `log_delta`
+    the log of the target. Each end is a point at which the divergence was evaluated and lies on the safe side of the
+    target. Derivatives are those of the exact root, -(d log delta / d parameter) / (d log delta / d epsilon).
     """
 
     @jax.custom_jvp
@@ -146,9 +155,9 @@ def clones_epsilon(
 
 
 class _Search(NamedTuple):
-    """Points at which the divergence was evaluated.
+    """Points [L] at which the divergence was evaluated.
 
-    Between them lie the roots: of the upper bound in (short, high], of the lower bound in [low, long).
+    Between them lie the roots: that of the upper bound in (short, high], that of the lower bound in [low, long).
     """
 
     turn: jax.Array
@@ -163,9 +172,10 @@ class _Search(NamedTuple):
 def _solve(
     log_delta: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
 ) -> Ends[jax.Array]:
-    """Newton's steps on log delta inside a bracket of certified points, then one probe on either side of the root.
+    """Lower and upper ends [L] of epsilon: Newton's steps on log delta inside a bracket of certified points.
 
-    The first steps use the centre of the contour's bracket alone.
+    The first steps use the centre of the contour's bracket alone; at the end one point on either side of the root is
+    probed.
     """
     params = num_reports, clone_prob, local_epsilon
     start = _gaussian_root(log_delta, *params)
@@ -237,7 +247,10 @@ def _solve(
 def _gaussian_root(
     log_delta: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array
 ) -> jax.Array:
-    """About the root in the Gaussian limit, mu = 2 s sqrt(E[1/m]): delta ~ mu E[(N - a)_+], eps = mu (a + mu/2)."""
+    """About the root [L] in the Gaussian limit, mu = 2 s sqrt(E[1/m]): delta ~ mu E[(N - a)_+], eps = mu (a + mu/2).
+
+    No bound: a search starts here.
+    """
     n, p = num_reports, jnp.clip(clone_prob, 1e-16, 1.0 - 1e-16)
     mean_inverse = -jnp.expm1(n * jnp.log1p(-p)) / (n * p)
     mu = 2.0 * jnp.tanh(0.5 * local_epsilon) * jnp.sqrt(mean_inverse)

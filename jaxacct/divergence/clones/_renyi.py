@@ -4,9 +4,9 @@ With M = order - 1 and, for an outcome (a, b) of the pair, loss t = log((a + e b
 
     (order - 1) D = log(1 + E psi),   psi = 2 sinh((M + 1) t/2) sinh(M t/2) / cosh(t/2) >= 0,
 
-the mean over the pair's mean law (Chen et al., "Renyi Differential Privacy in the Shuffle Model: Enhanced Amplification
-Bounds", Theorem 1 and Corollary 1, about the pair of their Proposition 1; the formulas printed there are for another
-pair). Every term is positive, nothing cancels. `_renyi_nodes` says which outcomes are summed.
+the mean over the pair's mean law (Chen et al. 2024, "Renyi Differential Privacy in the Shuffle Model: Enhanced
+Amplification Bounds", Theorem 1 and Corollary 1, about the pair of their Proposition 1; the formulas printed there are
+for another pair). Every term is positive, so that nothing cancels. `_renyi_nodes` says which outcomes are summed.
 """
 
 from collections.abc import Sequence
@@ -22,29 +22,31 @@ from jaxacct.divergence.response._special_pair import single_log_excess
 from jaxacct.special import log1mexp, softplus
 
 _MAX_LOCAL_EPSILON = 500.0  # beyond, only the bounds of a single report are given
-_ROWS, _COLUMNS = 8, 32  # of a tile
-_LARGEST_GRID = 2.0**26
+_ROWS, _COLUMNS = 8, 32  # counts m, and values of b, of one tile: the outcomes that are summed at a time
+_LARGEST_GRID = 2.0**26  # outcomes; a pair that needs more gets the bounds of a single report
 _LEAST_POWER = 2.0**-60  # M at order 1, where psi / M is that of the Kullback-Leibler divergence to the last digit
 
 
 def clones_rdp(
     orders: Sequence[float], num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array
 ) -> Ends[jax.Array]:
-    """Renyi divergences [A, L] of the clones pair, both directions at once, in nats; order 1 is the KL divergence.
+    """Lower and upper ends [A, L], nats, of the clones pair's Renyi divergences, both directions; order 1 is KL's.
 
-    Bracketed for the pair; hence an upper bound for n shuffled reports of any local_epsilon-DP randomizers with
-    clone_prob = e^{-local_epsilon}, replace-one adjacency (Feldman, McMillan and Talwar, Theorem 3.2).
+    Feldman, McMillan & Talwar 2021, Theorem 3.2 (CL-S14): with clone_prob = e^{-local_epsilon} the upper end is an
+    upper bound for n shuffled reports of any local_epsilon-DP randomizers, replace-one adjacency; the lower end is one
+    for the pair only.
 
     Relative width 2e-13 + 8e-15 (order - 1) local_epsilon and less, nearly all of it the rounding booked: values are
     within 3e-14 of references to n = 1e8 and order 10,000. Never above the divergence of one report alone, which
     answers where local_epsilon > 500 or the grid would exceed 7e7 outcomes (about: e^-local_epsilon n and
-    (order - 1) local_epsilon both beyond 1e5); both ends are monotone in the order. Outside the domain inf and 0.
+    (order - 1) local_epsilon both beyond 1e5). Both ends are monotone in the order. Outside the domain they are 0 and
+    inf.
 
     Args:
       orders: static, each >= 1, in any order.
-      num_reports: >= 1.
-      clone_prob: in [0, 1], taken as exact.
-      local_epsilon: >= 0.
+      num_reports: n >= 1, [L].
+      clone_prob: p in [0, 1], [L], taken as exact.
+      local_epsilon: >= 0, [L].
     """
     powers = jnp.asarray([max(a - 1.0, _LEAST_POWER) for a in orders], jnp.float64)[:, None]
     known = (num_reports >= 1) & (num_reports < jnp.inf) & (clone_prob >= 0) & (clone_prob <= 1) & (local_epsilon >= 0)
@@ -76,7 +78,7 @@ def clones_rdp(
 
 
 def _monotone(orders: Sequence[float], bracket: Ends[jax.Array]) -> Ends[jax.Array]:
-    """The divergence rises with the order: each end as tight as that allows."""
+    """The bracket [A, L], each end as tight as it is because the divergence rises with the order."""
     rising = np.argsort(np.asarray(orders), kind="stable")
     back = np.argsort(rising, kind="stable")
     lower = jax.lax.cummax(bracket.lower[rising], axis=0)[back]
@@ -94,14 +96,14 @@ class _Lane(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Sums of terms over e^top, the largest exponent so far: [A]."""
+    """Sums [A] of terms, as multiples of e^top, the largest exponent so far."""
 
     top: jax.Array
     total: jax.Array
 
 
 def _log_excess(powers: jax.Array, lane: _Lane) -> jax.Array:
-    """log E psi over the grid, [A], tile by tile; a large negative number where the grid is empty."""
+    """Log of E psi over the grid, [A], summed tile by tile; a large negative number where the grid is empty."""
     rows = jnp.arange(_ROWS, dtype=jnp.int32).astype(jnp.float64)
     columns = jnp.arange(_COLUMNS, dtype=jnp.int32).astype(jnp.float64)
     grid = lane.grid

@@ -35,13 +35,16 @@ from jaxacct.special import softplus
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 from jaxacct.special._fair_coins import log_fair_pmf
 
-_DIGITS = 40.0  # windows and steps are chosen for errors of about e^-40 of the smallest divergence
-_NUM_SLICES = 96
-_LEAST_STRIDED = 16.0  # fewer than that, and every one is summed
+_DIGITS = 40.0  # natural logarithms: windows and steps are chosen for errors of e^-40 of the smallest divergence
+_NUM_SLICES = 96  # slices in which the outcomes below the grid are bounded: more let the grid start a little later
+_LEAST_STRIDED = 16.0  # counts from which only every `step`-th is summed; the errors of that are bounded
 
 
 class OutcomeGrid(NamedTuple):
-    """Rows m = `first_row` + i `row_step`; in each, b = `lowest` + j or, strided, m/2 - `step` (j + 1/2)."""
+    """The outcomes to sum: rows m = `first_row` + i `row_step`, and in each row some values of b.
+
+    These are b = `lowest` + j or, where `strided`, b = m/2 - `step` (j + 1/2).
+    """
 
     first_row: jax.Array
     row_step: jax.Array
@@ -53,20 +56,23 @@ class OutcomeGrid(NamedTuple):
     log_missing: jax.Array  # b below `lowest`: an upper bound at the highest order, as a multiple of min(1, M)
 
     def num_columns(self, row: jax.Array) -> jax.Array:
-        """How many b each row m has."""
+        """How many values of b each row m has."""
         strided = jnp.floor((0.5 * row - self.lowest) / self.step + 1.0)
         return jnp.maximum(jnp.where(self.strided, strided, jnp.ceil(0.5 * row) - self.lowest), 0.0)
 
 
 def _deviation(digits: jax.Array, variance: jax.Array) -> jax.Array:
-    """Bernstein's inequality: P[X - E X >= t] <= e^-digits for a sum of independent variables in [0, 1]."""
+    """A t with P[X - E X >= t] <= e^-digits for a sum X of independent variables in [0, 1]: Bernstein's inequality."""
     return digits / 3.0 + jnp.sqrt(digits * digits / 9.0 + 2.0 * digits * variance)
 
 
 def outcome_grid(
     num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, top_order: float
 ) -> OutcomeGrid:
-    """The outcomes to sum for all orders up to `top_order`; constant under differentiation."""
+    """The outcomes to sum, scalars or [L], for all orders up to `top_order` (static); constant under differentiation.
+
+    Its `log_relative_error` and `log_missing` bound what the other outcomes add: they are part of the certificate.
+    """
     n, p, local = jax.lax.stop_gradient((num_reports, clone_prob, local_epsilon))
     power = max(top_order, 2.0) - 1.0
     others, contrast = n - 1.0, jnp.tanh(0.5 * local)
@@ -77,7 +83,7 @@ def outcome_grid(
     high = jnp.minimum(jnp.ceil(1.0 + mean + _deviation(digits, variance)), n)
 
     def below(mean: jax.Array, variance: jax.Array, digits: jax.Array) -> jax.Array:
-        # for a lower tail also t^2 / (2 mean)
+        # the exponent of a lower tail is also at least t^2 / (2 mean)
         least = mean - jnp.minimum(_deviation(digits, variance), jnp.sqrt(2.0 * digits * mean))
         return jnp.maximum(jnp.floor(least), 0.0)
 
@@ -125,9 +131,10 @@ def _lowest(
     digits: jax.Array,
     power: float,
 ) -> tuple[jax.Array, jax.Array]:
-    """(b_lo, log of what b < b_lo adds): the largest found for which that is below e^-digits, or 0.
+    """(b_lo, log of what b < b_lo adds): the largest b_lo found for which that is below e^-digits, or 0.
 
-    Slices between candidates at geometric distances from the mean of b; P[b < x] <= P[Bin(n - 1, p/2) < x].
+    The outcomes below are bounded in slices, between candidates at geometric distances from the mean of b, with
+    P[b < x] <= P[Bin(n - 1, p/2) < x].
     """
     mean = 0.5 * others * p
     index = jnp.arange(_NUM_SLICES + 1, dtype=jnp.int32).astype(jnp.float64)[:, None] / _NUM_SLICES
@@ -150,7 +157,10 @@ def _log_ratio(a: jax.Array, b: jax.Array, local: jax.Array) -> jax.Array:
 
 
 class Outcomes(NamedTuple):
-    """For some outcomes: log of W (both labels, and the steps) over 1 + e^-loss, -inf outside the grid; the loss."""
+    """Some outcomes [R * X]: the log of their weight, -inf outside the grid, and their loss.
+
+    The weight is W over 1 + e^-loss, times 2 for both labels, times the steps.
+    """
 
     log_weight: jax.Array
     loss: jax.Array
@@ -164,7 +174,7 @@ def outcomes(
     clone_prob: jax.Array,
     local_epsilon: jax.Array,
 ) -> Outcomes:
-    """The outcomes [R * X] of one pair at some rows [R] and columns [X], indices in float64; all else scalar."""
+    """The outcomes [R * X] of one pair at some rows [R] and columns [X], indices in float64; all else is scalar."""
     i, j = rows[:, None], columns[None, :]
     m = jnp.minimum(grid.first_row + grid.row_step * i, num_reports)
     offset = grid.step * (j + 0.5)

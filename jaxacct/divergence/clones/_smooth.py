@@ -18,13 +18,13 @@ import jax.numpy as jnp
 
 from jaxacct.divergence.clones._pair import ClonesPair
 
-_NUM_NODES = 48
-_REACH = 9.6  # the nodes end this many standard deviations of phi^n out
-_NUM_PEAKS = 2048
+_NUM_NODES = 48  # of the midpoint rule on half of the first peak: fewer widen the bracket
+_REACH = 9.6  # where the nodes end, in standard deviations of phi^n
+_NUM_PEAKS = 2048  # peaks that are bounded one by one; all further ones are bounded together
 
 
 class SmoothSum(NamedTuple):
-    """The divergence and Q[loss > epsilon], in the pair's units, and by what rule: see `smooth_error`."""
+    """The divergence and Q[loss > epsilon], each [L] in the pair's units, and the rule that gave them."""
 
     delta: jax.Array  # times e^(log_unit + log_scale)
     tail: jax.Array  # times e^log_unit
@@ -35,7 +35,10 @@ class SmoothSum(NamedTuple):
 
 
 class Saddle(NamedTuple):
-    """lam, log phi(lam), and a term of Z tilted by e^{lam Z}: weights of 0, 1 - u and -1 - u, mean and variance."""
+    """The contour's place lam, log phi(lam), and the law of one term of Z tilted by e^{lam Z}, each [L].
+
+    The law is given by the weights of 0, 1 - u and -1 - u (`still`, `up`, `down`), its mean and its variance.
+    """
 
     lam: jax.Array
     log_phi: jax.Array
@@ -47,7 +50,7 @@ class Saddle(NamedTuple):
 
 
 def _log_phi(pair: ClonesPair, lam: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """log phi(lam), cosh(lam) - 1 and sinh(lam), for lam > 0."""
+    """(log phi(lam), cosh(lam) - 1, sinh(lam)), each [L], for lam > 0."""
     rise = jnp.expm1(lam)
     half = 0.5 * rise / (1.0 + rise)
     cosh_less_one, sinh = rise * half, 0.5 * rise + half
@@ -59,7 +62,11 @@ def _log_phi(pair: ClonesPair, lam: jax.Array) -> tuple[jax.Array, jax.Array, ja
 
 
 def _saddle(pair: ClonesPair) -> Saddle:
-    """Near the least lam^-2 phi(lam)^n: Z's tilted mean would be 2 / lam, by its moments at atanh(u), where it is 0."""
+    """The contour's place [L] near the least lam^-2 phi(lam)^n, where Z's tilted mean would be 2 / lam.
+
+    The moments of Z at atanh(u), where its tilted mean is 0, give lam to the accuracy that is needed: any lam > 0 is
+    certified.
+    """
     n, p, u, gap = pair.num_reports, pair.clone_prob, pair.threshold, 2.0 * pair.half_gap
     centre = 0.5 * (jnp.log1p(u) - jnp.log(gap))
     spread = jnp.maximum(n * pair.tilted_prob * gap * (1.0 + u), 0.25)  # of Z, at `centre`
@@ -75,7 +82,10 @@ def _saddle(pair: ClonesPair) -> Saddle:
 
 
 def smooth_sum(pair: ClonesPair) -> SmoothSum:
-    """The divergence by the midpoint rule over the first peak: near it where n p (1 - p) is large and u away from 1."""
+    """The divergence [L] by the midpoint rule over the first peak of the contour integral; see the module.
+
+    Close to the divergence where n p (1 - p) is large and u is not near 1; `smooth_error` bounds the distance.
+    """
     n, p = pair.num_reports, pair.clone_prob
     at = _saddle(pair)
     end = _REACH / jnp.sqrt(n * at.variance)
@@ -118,9 +128,9 @@ def smooth_sum(pair: ClonesPair) -> SmoothSum:
 
 
 def smooth_error(pair: ClonesPair, smooth: SmoothSum) -> jax.Array:
-    """A bound on the distance of `smooth.delta` from the divergence; +inf where the argument does not apply.
+    """Upper bounds [L] on the distance of `smooth.delta` from the divergence; +inf where the argument does not apply.
 
-    Of |E[Z_+] - its midpoint sum| / phi(lam)^n:
+    They add up the following parts of |E[Z_+] - its midpoint sum| / phi(lam)^n:
 
     1. The rule's own error, by Poisson summation, with D = 2 pi / step:
        ``sum_j e^{-lam j D} E(Z + j D)_+ + e^{lam j D} E(Z - j D)_+``; the first <= e^{-lam j D} (j D + sd Z), since
@@ -158,7 +168,7 @@ def smooth_error(pair: ClonesPair, smooth: SmoothSum) -> jax.Array:
 
 
 def _deficits(angle: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """1 - cos(angle) and angle - sin(angle) for |angle| <= 1, all digits."""
+    """(1 - cos(angle), angle - sin(angle)) for |angle| <= 1, of its shape, by power series: no digits cancel."""
     square = angle * angle
     cosine = sine = jnp.ones_like(angle)
     for k in range(8, 1, -1):

@@ -1,7 +1,7 @@
 """Hypothesis testing on the clones pair: its trade-off function, and the Gaussian trade-off function below it.
 
-The trade-off function T(a), the least type II error of a test at type I error a, is convex, piecewise linear, its own
-inverse, and the envelope of lines given by the divergence: ``T(a) = max_eps 1 - delta(eps) - e^eps a``. So every
+The trade-off function T(a) is the least type II error of a test at type I error a. It is convex, piecewise linear, its
+own inverse, and the envelope of lines given by the divergence: ``T(a) = max_eps 1 - delta(eps) - e^eps a``. So every
 epsilon at which delta is bounded from above gives a certified lower bound of T.
 """
 
@@ -16,13 +16,15 @@ from jaxacct._precision import Kernel
 from jaxacct.divergence.clones._profile import MAX_EPSILON, clones_delta, lane_bytes
 from jaxacct.special import log1mexp, log_normal_tail, logexpm1, mills_ratio
 
-_NUM_HALVINGS = 56
-_ROUNDING = 1e-15
-_BATCH = 64
-_MAX_PASSES = 60
+_NUM_HALVINGS = 56  # of the interval of epsilons; fewer are certified too, only looser
+_ROUNDING = 1e-15  # absolute rounding error of a line's height, subtracted: part of the certificate
+_BATCH = 64  # intervals of epsilon that are halved in one round of `clones_gdp`
+_MAX_PASSES = 60  # rounds of `clones_gdp`; fewer are certified too, only looser
 
 
 class _Search(NamedTuple):
+    """The state [L] of a search for the best line: an interval of epsilon, whether T is mirrored, the best so far."""
+
     low: jax.Array
     high: jax.Array
     mirrored: jax.Array
@@ -33,15 +35,15 @@ class _Search(NamedTuple):
 def clones_tradeoff(
     type_one_error: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
 ) -> jax.Array:
-    """T(a) for tests of P against Q (or Q against P: the same), a certified lower bound.
+    """Type II errors T(a) [L] at type I errors a, lower bounds, for tests of P against Q or Q against P: they agree.
 
-    Within 4e-12 of it where `clones_delta` sums every count. A lower bound for every protocol that the pair dominates,
-    replace-one adjacency. In [0, 1]; 0 outside 0 <= a <= 1. Arguments as for `clones_delta`. (Chen et al., "Renyi
-    Differential Privacy in the Shuffle Model: Enhanced Amplification Bounds", Theorem 1, is about this function; the
-    formulas printed there are for another pair.)
+    A lower bound for every protocol that the pair dominates (Feldman, McMillan & Talwar 2021, Theorem 3.2), replace-one
+    adjacency; within 4e-12 of T where `clones_delta` sums every count. In [0, 1]; 0 outside 0 <= a <= 1. Arguments as
+    for `clones_delta`. (Chen et al. 2024, "Renyi Differential Privacy in the Shuffle Model: Enhanced Amplification
+    Bounds", Theorem 1, is about this function; the formulas printed there are for another pair.)
 
     The slope of T at a is -e^eps with Q[L > eps] = a; beyond its fixed point T is mirrored, slope -e^{-eps} with
-    P[L > eps] = 1 - a. Either epsilon is found by halving, the best line of all those met is the answer.
+    P[L > eps] = 1 - a. Either epsilon is found by halving, and the best line of all those met is the answer.
     """
     fixed = jax.lax.stop_gradient((type_one_error, num_reports, clone_prob, local_epsilon))
 
@@ -80,7 +82,7 @@ def clones_tradeoff(
 
 
 def normal_upper_quantile(log_p: jax.Array) -> jax.Array:
-    """z with P[N > z] = exp(log_p), to a few ulp of max(1, |z|); -inf at 0."""
+    """Floats z, of the shape of `log_p`, with P[N > z] = exp(log_p), to a few ulp of max(1, |z|); -inf at log_p = 0."""
     far = log_p < -0.6931
     log_tail = jnp.where(far, log_p, jnp.minimum(log1mexp(jnp.minimum(log_p, 0.0)), -0.6931))
     size = -2.0 * log_tail
@@ -94,9 +96,10 @@ def normal_upper_quantile(log_p: jax.Array) -> jax.Array:
 
 
 def _vertex_mu(epsilon: jax.Array, log_delta: jax.Array, step: jax.Array, log_delta_next: jax.Array) -> jax.Array:
-    """mu of the Gaussian trade-off function through the point where the lines of `epsilon` and `epsilon + step` cross.
+    """The mu, of the arguments' shape, of the Gaussian trade-off function through the point where two lines cross.
 
-    That point: ``a = (delta - delta') / (e^eps' - e^eps)``, 1 - b = delta + e^eps a; its mu is z(a) - z(1 - b).
+    The lines are those of `epsilon` and `epsilon + step`. They cross at ``a = (delta - delta') / (e^eps' - e^eps)``,
+    1 - b = delta + e^eps a; its mu is z(a) - z(1 - b).
     """
     log_a = log_delta + log1mexp(jnp.minimum(log_delta_next - log_delta, 0.0)) - epsilon - logexpm1(step)
     log_power = jnp.minimum(jnp.logaddexp(log_delta, epsilon + log_a), 0.0)
@@ -104,6 +107,7 @@ def _vertex_mu(epsilon: jax.Array, log_delta: jax.Array, step: jax.Array, log_de
 
 
 def _mu(log_a: jax.Array, log_power: jax.Array) -> jax.Array:
+    """z(a) - z(1 - b) from log a and log(1 - b), rounded up; 0 where the point says nothing."""
     z = normal_upper_quantile(log_a)
     flat = ~(log_power > log_a)  # no information there: also for a = 0
     # the quantiles' own rounding, and that of their arguments
@@ -124,14 +128,21 @@ def clones_gdp(
     delta_floor: float = 0.0,
     tolerance: float = 1e-6,
 ) -> float:
-    """The least mu for which the pair is mu-GDP, from above: T >= G_mu at this mu (concrete numbers only).
+    """A float, the least mu found for which the pair is mu-GDP, rounded up: T >= G_mu there (concrete numbers only).
 
-    The lines of finitely many epsilons bound T from below, and G_mu, convex, could only pass above them where two
-    neighbours cross. The intervals with the largest mu are halved until the largest is within `tolerance` (relative) of
-    the mu of a vertex of T itself, or 60 rounds have passed. Often attained at astronomically small delta: `window`
-    should then fit the pair. +inf if local_epsilon > 500, unless a floor ends the comparison before.
+    Upper bound, replace-one adjacency. The lines of finitely many epsilons bound T from below, and G_mu, which is
+    convex, could only pass above them where two neighbours cross. The intervals with the largest mu are halved until
+    the largest is within `tolerance` (relative) of the mu of a vertex of T itself, or 60 rounds have passed. Often
+    attained at astronomically small delta, so that `window` should fit the pair. +inf if local_epsilon > 500, unless a
+    floor ends the comparison before.
 
     With `delta_floor` > 0 only delta(eps) >= delta_floor is compared: then T >= G_mu - delta_floor.
+
+    Args:
+      num_reports, clone_prob, local_epsilon: floats, as for `clones_delta`.
+      window: static, as for `clones_delta`.
+      delta_floor: in [0, 1].
+      tolerance: relative; only how tight mu is.
     """
     if local_epsilon == 0.0:
         return 0.0

@@ -8,12 +8,20 @@ from jaxacct.special import down, up
 
 
 def gaussian_log_moment(orders: jax.Array, noise_multiplier: jax.Array) -> jax.Array:
-    """log M(a) = a (a - 1) / (2 sigma^2), the same in both directions."""
+    """Logarithms [J, L] of M(a) = e^{a (a - 1) / (2 sigma^2)}, the same in both directions, rounded to nearest.
+
+    `orders` [J, L] are real; `noise_multiplier` [L] is sigma, in units of the sensitivity.
+    """
     return 0.5 * orders * (orders - 1.0) / (noise_multiplier * noise_multiplier)
 
 
 def gaussian_line(line: Line, noise_multiplier: jax.Array) -> LineMoments:
-    """log M(a + ib) = (a (a - 1) - b^2 + i b (2a - 1)) / (2 sigma^2), to 2^-50 of its size."""
+    """`LineMoments` of one Gaussian step on `line`, noise multiplier sigma [L], in closed form:
+
+        log M(a + ib) = (a (a - 1) - b^2 + i b (2a - 1)) / (2 sigma^2),   |M(a + ib)| = M(a) e^{-b^2 / (2 sigma^2)}.
+
+    Rounding is booked as 2^-50 of the sizes of what is added.
+    """
     precision = 0.5 / (noise_multiplier * noise_multiplier)
     a, b = line.order, line.heights
     modulus, phase = (a * (a - 1.0) - b * b) * precision, b * (2.0 * a - 1.0) * precision

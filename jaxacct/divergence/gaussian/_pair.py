@@ -1,22 +1,26 @@
-"""N(mu, 1) against N(0, 1): hockey-stick divergence, its inverse, Renyi divergence."""
+"""N(mu, 1) against N(0, 1): hockey-stick divergence, its inverse, Renyi divergence.
+
+mu is the sensitivity over the standard deviation of the noise: 1 over the noise multiplier, times sqrt k after k steps.
+"""
 
 import jax
 import jax.numpy as jnp
 
 from jaxacct.special import log1mexp, log_normal_density, mills_difference, mills_ratio, solve_decreasing, up
 
-_TINY = 2.2250738585072014e-308  # smaller numbers are flushed to 0
+_TINY = 2.2250738585072014e-308  # the least normal double: XLA flushes smaller numbers to 0
 
 
 def gaussian_log_delta(epsilon: jax.Array, mu: jax.Array) -> jax.Array:
-    """log H_{e^eps}(N(mu,1) || N(0,1)), any real epsilon, rounded up.
+    """log delta [L], rounded up: log H_{e^eps}(N(mu, 1) || N(0, 1)), any real `epsilon` [L], `mu` [L] > 0.
 
     With x = |eps|/mu - mu/2 and the Mills ratio m:  delta = phi(x) (m(x) - m(x + mu)), because
-    e^eps phi(x + mu) = phi(x) (Balle and Wang 2018, Theorem 8, in a form that does not cancel).
-    For x < 0, m(x) = (1 - phi(x) m(-x)) / phi(x); for mu < 1/2 the difference, which the ratios would
-    lose, by its integral. Negative epsilon by H_{1/k} = 1 - 1/k + H_k / k.
-    The slack covers the measured error for mu in [1e-6, 100] and delta >= 1e-300 (about 2e-13 relative
-    near x = 10, growing with x^2, the conditioning in the arguments).
+    e^eps phi(x + mu) = phi(x) (Balle & Wang 2018, Theorem 8, in a form that does not cancel).
+    For x < 0, m(x) = (1 - phi(x) m(-x)) / phi(x). For mu < 1/2 the two ratios are nearly equal, and their difference is
+    formed by an integral (`mills_difference`). Negative epsilon by H_{1/k} = 1 - 1/k + H_k / k.
+
+    Measured error for mu in [1e-6, 100] and delta >= 1e-300: about 2e-13 relative near x = 10, growing like x^2, as
+    the logarithm is conditioned in the arguments. The slack that is added covers it.
     """
     flipped = epsilon < 0
     eps = jnp.minimum(jnp.abs(epsilon), 1e150 * mu)  # x^2 is a double; delta falls with eps
@@ -39,7 +43,11 @@ def gaussian_log_delta(epsilon: jax.Array, mu: jax.Array) -> jax.Array:
 
 
 def gaussian_epsilon(log_delta: jax.Array, mu: jax.Array) -> jax.Array:
-    """Least epsilon >= 0 with log H_{e^eps} <= log_delta; re-checked, so never below the true value."""
+    """epsilon [L], rounded up: the least epsilon >= 0 with log H_{e^eps} <= `log_delta` [L], for `mu` [L] > 0.
+
+    Never below the true value: `gaussian_log_delta`, an upper bound, was found to be at most `log_delta` at the number
+    returned.
+    """
 
     def excess(eps: jax.Array, target: jax.Array, mu: jax.Array) -> tuple[jax.Array, jax.Array]:
         value = gaussian_log_delta(eps, mu)
@@ -53,5 +61,5 @@ def gaussian_epsilon(log_delta: jax.Array, mu: jax.Array) -> jax.Array:
 
 
 def gaussian_rdp(orders: jax.Array, mu: jax.Array) -> jax.Array:
-    """Renyi divergence of order alpha, both directions: alpha mu^2 / 2 (RA-S1), rounded up."""
+    """Renyi divergences [A, L], rounded up, the same in both directions: `orders` mu^2 / 2 (RA-S1), orders [A, 1]."""
     return up(0.5 * orders * mu * mu, 8)  # three products

@@ -13,23 +13,30 @@ import numpy as np
 
 from jaxacct.special import at_real_orders, log_binomial_table, log_sum_exp, logexpm1, map_rows, one_minus_exp, softplus
 
-# Relative error of log E[(1-q+qY)^a] at integer orders: at most 1e-12 to order 256 and growing like
-# the order (log-binomials and exponents of size a^2/sigma^2); measured against mpmath.
+# Relative slack of log E[(1-q+qY)^a] at integer orders to 256; beyond, it grows like the order, as log-binomials and
+# exponents of size a^2/sigma^2 do. It carries the certificate. Measured against mpmath: errors to 1e-12 to order 256.
 _RELATIVE_SLACK = 4e-12
 
-_NUM_NODES = 512
-_TAIL_SDS = 9.5
-_LOG_TAIL = math.log(0.5 * math.erfc(_TAIL_SDS / math.sqrt(2.0)))
+# The quadrature for real orders. They steer speed and tightness: the errors of the step and of the window are added.
+# The rounding that is booked does not depend on _NUM_NODES: look at it before raising that.
+_NUM_NODES = 512  # nodes in z
+_TAIL_SDS = 9.5  # standard deviations to which the window reaches
+_LOG_TAIL = math.log(0.5 * math.erfc(_TAIL_SDS / math.sqrt(2.0)))  # log of the normal mass beyond, on one side
 
 
 def sampled_gaussian_rdp(
     noise_multiplier: jax.Array, sampling_prob: jax.Array, *, orders: Sequence[float]
 ) -> jax.Array:
-    """Renyi divergence of the mixture from N(0, sigma^2), each real order > 1, [A, L], rounded up.
+    """Renyi divergences [A, L], rounded up: of the mixture from N(0, sigma^2) (remove direction), real `orders` > 1.
 
-    Integer orders by the binomial sum of Mironov, Talwar and Zhang 2019, section 3.3, less its
-    leading 1; others by quadrature (their section 3.3 uses two alternating series). A real order where the
-    quadrature's certificate is not tight falls back to the chord between integers (`at_real_orders`).
+    Integer orders by the binomial sum of Mironov, Talwar & Zhang 2019, section 3.3, less its leading 1; others by
+    quadrature (`_real_log_moment`; their section 3.3 uses two alternating series). Where the quadrature's error bound
+    is not tight, a real order takes the chord between integer orders (`at_real_orders`).
+
+    Args:
+      noise_multiplier: float64 [L], sigma, > 0.
+      sampling_prob: float64 [L], q in (0, 1].
+      orders: static, A of them.
     """
     wanted = np.asarray(orders, np.float64)
     whole = wanted == np.floor(wanted)
@@ -47,7 +54,10 @@ def sampled_gaussian_rdp(
 
 
 def _integer_log_excess(noise_multiplier: jax.Array, sampling_prob: jax.Array, *, max_order: int) -> jax.Array:
-    """log(E[(1-q+qY)^a] - 1), a = 2..A: log sum_{j>=2} C(a,j) (1-q)^(a-j) q^j (e^{j(j-1)/(2 sigma^2)} - 1)."""
+    """log(E[(1-q+qY)^a] - 1) [A - 1, L] for a = 2..A, to rounding:
+
+    log sum_{j>=2} C(a,j) (1-q)^(a-j) q^j (e^{j(j-1)/(2 sigma^2)} - 1).
+    """
     j = jnp.arange(2, max_order + 1, dtype=jnp.float64)[:, None]
     in_terms = logexpm1(0.5 * j * (j - 1.0) / (noise_multiplier * noise_multiplier)) + j * jnp.log(sampling_prob)
     log_rest = jnp.log1p(-sampling_prob)
@@ -61,7 +71,7 @@ def _integer_log_excess(noise_multiplier: jax.Array, sampling_prob: jax.Array, *
 
 
 class _Grid(NamedTuple):
-    """Nodes z of the trapezoid rule, and what they need whatever the order: [G, N, L] for G windows."""
+    """What is computed once at the N nodes z of the trapezoid rule, for all orders: [G, N, L] for G windows."""
 
     step: jax.Array  # [G, L]
     x: jax.Array  # q (Y - 1)
@@ -71,7 +81,7 @@ class _Grid(NamedTuple):
 
 
 def _grids(tops: np.ndarray, noise_multiplier: jax.Array, sampling_prob: jax.Array) -> _Grid:
-    """Windows [-9.5, 9.5 + top/sigma], one for each of `tops`."""
+    """The grids on the windows [-9.5, 9.5 + top/sigma], one for each of `tops` [G], the largest order that uses it."""
     s, q = 1.0 / noise_multiplier, sampling_prob
     length = 2.0 * _TAIL_SDS + jnp.asarray(tops, jnp.float64)[:, None] * s
     step = length / (_NUM_NODES - 1)
@@ -89,7 +99,8 @@ def _real_log_moment(orders: np.ndarray, noise_multiplier: jax.Array, sampling_p
     """Upper bound on log E[(1-q+qY)^a], real a > 1, [A, L].
 
     E[(1+x)^a - 1 - a x], x = q(Y-1), has a non-negative integrand: trapezoid rule in z, N nodes of step h on
-    [-9.5, 9.5 + b/sigma], b the largest of the orders between the same powers of 2. Added on the safe side:
+    [-9.5, 9.5 + b/sigma], b the largest of the orders that share a grid, those between the same powers of 2. Errors
+    added on the safe side:
 
     * discretisation: |1-q+qY(z+iy)| <= 1-q+qY(z) for |y| < pi sigma, so the error is at most
       2 e^{d^2/2 - 2 pi d/h} / (1 - e^{-2 pi d/h}) (E[(1-q+qY)^a] + 1 + 2 a q), any d <= pi sigma;

@@ -1,7 +1,9 @@
 """Complex moments of the sampled Gaussian pair on a line, with certified errors.
 
 R = 1 - q + q Y, Y = exp(z/sigma - 1/(2 sigma^2)), z standard normal under Q, L = log R. The remove direction needs
-M(s) = E[R^s], the add direction M(s) = E[R^(1-s)]; both as E[e^{wL} - 1 - w (R - 1)], w = s or 1 - s.
+M(s) = E[R^s], the add direction M(s) = E[R^(1-s)]; both as E[e^{wL} - 1 - w (R - 1)], w = s or 1 - s. In arguments
+here `noise_multiplier` is sigma > 0, `sampling_prob` is q in (0, 1), and `add` says for each lane whether the direction
+is ADD; all three are [L].
 """
 
 import math
@@ -12,15 +14,16 @@ import jax.numpy as jnp
 from jaxacct.divergence._inversion import Line, LineMoments
 from jaxacct.special import log_normal_tail
 
-_REACH = 10.0
-_LOG_TAIL = math.log(0.5 * math.erfc(_REACH / math.sqrt(2.0)))
-# Intervals of the tilted law between these quantiles: a lower bound on how much it spreads, whatever the rest does.
+_REACH = 10.0  # standard deviations to which the window in z reaches; any value is valid, what lies beyond is added
+_LOG_TAIL = math.log(0.5 * math.erfc(_REACH / math.sqrt(2.0)))  # log of the normal mass beyond, on one side
+# The intervals of z tried by `_log_decay` lie between the quantiles c - h and c + h of the tilted law (probabilities),
+# c a centre and h a half-width. Each gives a valid bound and the least is kept: they steer tightness only.
 _CENTRES = (0.1, 0.3, 0.5, 0.7, 0.9)
 _HALF_WIDTHS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.45, 0.495)
 
 
 def _log_ratio(z: jax.Array, mu: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(R - 1, log R)."""
+    """R - 1 and log R at z, without cancellation in either."""
     exponent = jnp.minimum(mu * z - 0.5 * mu * mu, 690.0)
     excess = q * jnp.expm1(exponent)
     far = excess < -0.25  # there the sum of its positive parts is the accurate one
@@ -31,7 +34,7 @@ def _log_ratio(z: jax.Array, mu: jax.Array, q: jax.Array) -> tuple[jax.Array, ja
 def rough_log_moments(
     orders: jax.Array, noise_multiplier: jax.Array, sampling_prob: jax.Array, add: jax.Array
 ) -> jax.Array:
-    """About log M at real orders [A, L]: to choose a contour by, without a certificate."""
+    """log M [A, L] at real `orders` [A, L] > 1, roughly: to choose a contour, certifying nothing. inf if too large."""
     mu, q = 1.0 / noise_multiplier, sampling_prob
     num = 160
     high = _REACH - 0.5 + jnp.where(add, 0.0, orders * mu)
@@ -48,7 +51,10 @@ def rough_log_moments(
 
 
 def highest_node(orders: jax.Array, noise_multiplier: jax.Array, add: jax.Array, *, num_z: int) -> jax.Array:
-    """The height up to which the rule of `num_z` nodes resolves the moments on a line with those alias orders, [L]."""
+    """Heights [L] up to which, roughly, the rule of `num_z` nodes resolves the moments on a line.
+
+    `orders` [J, L] are the line's alias orders, ascending: the largest sets the window. Steers tightness only.
+    """
     mu = 1.0 / noise_multiplier
     frequency = 2.0 * math.pi * (num_z - 1) / (2.0 * _REACH + jnp.where(add, 0.0, orders[-1] * mu))
     strip = jnp.minimum(0.5 * math.pi / mu, 10.0)
@@ -58,16 +64,17 @@ def highest_node(orders: jax.Array, noise_multiplier: jax.Array, add: jax.Array,
 def sampled_gaussian_line(
     line: Line, noise_multiplier: jax.Array, sampling_prob: jax.Array, add: jax.Array, *, num_z: int
 ) -> LineMoments:
-    """One round's moments on `line`, every error bounded.
+    """`LineMoments` ([N, L]) of one Poisson-sampled Gaussian step on `line`, every error bounded.
 
-    Trapezoid rule in z, N nodes of step k on [-10, 10 + c/sigma], c the largest order (remove) or 0 (add).
+    Where a bound is not tight it is inf (for the decay 0), which is valid. Trapezoid rule in z with `num_z` (static)
+    nodes of step k on [-10, 10 + c/sigma], c the largest order (remove) or 0 (add):
 
     * grid: in the strip |Im z| <= d <= pi sigma/2, |1 - q + q e^{x + iy}| lies between R cos(y/2) and R and its
       argument below d/sigma, so the rule errs by at most
       2.1 e^{d^2/2 - 2 pi d/k} (C M(a) e^{b d/sigma} + 1 + 2 |w|), C = cos(d/(2 sigma))^(1-a) (add), 1 (remove);
     * window: on the left R <= 1 and the integrand is at most 2 + |w|, or (1-q)^(1-a) + |w| (add). On the right, for
       remove, R^a <= 1 - q + q Y^a and R^a <= e + a^(a-1) (q Y)^a by convexity, with normal tails;
-    * rounding: 2^-50 of the sizes of what is subtracted, and of the exponents.
+    * rounding: 2^-50 of the sizes of what is subtracted, and of the exponents' own.
     """
     mu, q = 1.0 / noise_multiplier, sampling_prob
     a, c = line.order, line.alias_orders
@@ -152,15 +159,18 @@ def sampled_gaussian_line(
 def _log_decay(
     line: Line, z: jax.Array, f: jax.Array, log_ratio: jax.Array, mu: jax.Array, q: jax.Array, k: jax.Array
 ) -> jax.Array:
-    """Upper bound on log |E e^{ibL}| under the tilted density f between the line's edges, [K, L].
+    """Upper bounds [K, L] on log |E e^{ibL}| under the tilted density f, for b between neighbours of the line's edges.
 
-    For any interval I of z, of mass P, over which L covers a width W, f restricted to it being what follows:
+    Let an interval of z have the mass P, let L = log R cover a width W over it, and let E_I be expectations restricted
+    to it (not divided by P):
 
-    * |E e^{ibL}|^2 = 1 - E[1 - cos b(L - L')] <= 1 - (4/pi^2) b^2 (P E L^2 - (E L)^2) while b W <= pi;
-    * with g = f / L', by parts, |E e^{ibL}| <= 1 - P + (g at both ends + total variation of g) / b, any b.
+    * |E e^{ibL}|^2 = 1 - E[1 - cos b(L - M)], M an independent copy of L, is at most
+      1 - (4/pi^2) b^2 (P E_I L^2 - (E_I L)^2) while b W <= pi;
+    * with g = f / (dL/dz), by parts, |E e^{ibL}| <= 1 - P + (g at both ends + total variation of g) / b, any b.
 
-    Sums over cells stand for integrals: log f and log g bend by at most max(1, (a + 1) mu^2 / 4), so within a cell
-    they leave the chord of its ends by eta = k^2/8 of that, and g turns at most three times.
+    Sums over cells stand for integrals: the second derivatives of log f and log g are at most
+    max(1, (a + 1) mu^2 / 4), so within a cell they leave the chord of its ends by at most eta = k^2/8 times that; and g
+    is taken to turn at most three times.
     """
     eta = 0.125 * k * k * jnp.maximum(1.0, 0.25 * (line.order + 1.0) * mu * mu)
     mass = jnp.cumsum(f, axis=0) * k

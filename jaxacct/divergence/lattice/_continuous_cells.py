@@ -8,7 +8,10 @@ from jaxacct.special import log_normal_tail
 
 
 def _cell_masses(z: jax.Array) -> jax.Array:
-    """Standard normal mass between neighbouring z, each from the tail on its own side."""
+    """Standard normal mass [N - 1] between neighbours of z [N], ascending.
+
+    Each is the difference of two tails on the side of 0 where it lies; no tail is formed as 1 minus the other.
+    """
     right = z[:-1] > 0
     upper = jnp.exp(log_normal_tail(jnp.where(right, z[:-1], -z[1:])))
     lower = jnp.exp(log_normal_tail(jnp.where(right, z[1:], -z[:-1])))
@@ -19,11 +22,12 @@ def _cell_masses(z: jax.Array) -> jax.Array:
 def gaussian_cells(
     mu: jax.Array, sampling_prob: jax.Array, first: jax.Array, step: jax.Array, *, size: int
 ) -> tuple[jax.Array, jax.Array]:
-    """(low, high) [size] of R = 1 - q + q Y, Y = exp(mu z - mu^2/2), z standard normal under Q, on the cells
-    from exp((first + k) step) to exp((first + k + 1) step), split as `from_cells` wants.
+    """Two float64 arrays [size], `low` and `high`: the mass under Q of R = 1 - q + q Y in each cell, split in two.
 
-    The first cell takes all that lies left of it, the last all that lies right. Poisson sampling with probability q;
-    q = 1 is the Gaussian pair itself.
+    Y = exp(mu z - mu^2/2), z standard normal under Q, mu = 1 over the noise multiplier: one Gaussian step under Poisson
+    sampling with probability q = `sampling_prob`; q = 1 is the Gaussian pair itself. Cell k reaches from
+    exp((first + k) step) to exp((first + k + 1) step); the first takes all that lies left of it too, the last all that
+    lies right. `low` and `high` go to a cell's left and right end, in the shares that keep its mean: see `from_cells`.
     """
     edges = (first + jnp.arange(1.0, size, dtype=jnp.float64)) * step
     y = (jnp.expm1(edges) + sampling_prob) / sampling_prob

@@ -14,20 +14,22 @@ from jaxacct.divergence.lattice._ratio import RatioLaw, averages, mixed_with_one
 
 Base = Callable[[float], RatioLaw]
 
-_MAX_CELLS = 2**23
+_MAX_CELLS = 2**23  # most cells of one law, some 64 MiB an array; beyond, `TooFineError`
 
 
 def partial_average(
     base: Base, num_steps: int, steps_done: int, step: float, tail: float, *, coarsening: float
 ) -> RatioLaw:
-    """The law of 1 - q + q X_n after n of t steps, q = n/t, X_n the average of n independent ratios.
+    """`RatioLaw` (masses [N]) of 1 - q + q X_n after n of t steps, q = n/t, X_n the average of n independent ratios.
 
-    The record's step is among the first n with probability q, uniform among them (Feldman and Shenfeld, Theorem 3.1;
-    RA-S3). X_n is laid out on a step 1/q times larger, which near X = 1 is as fine.
+    The record's step is among the first n with probability q, and uniform among them (Feldman & Shenfeld 2025,
+    Theorem 3.1; RA-S3). X_n is laid out on a step 1/q times larger, which near X = 1 is as fine for the result.
 
     Args:
-      base: ``base(step)``, the law of one ratio.
-      step: of the result.
+      base: ``base(step)``, the law of one step's ratio on a lattice of that step.
+      num_steps: t.
+      steps_done: n >= 1.
+      step: of the result's lattice, in log.
       tail: mass that may be cut off at either end.
       coarsening: as for `averages`.
     """
@@ -38,12 +40,19 @@ def partial_average(
     values = np.array([whole.log_values[0], whole.log_values[-1]])
     low, high = np.log1p(share * np.expm1(values))
     if (high - low) / step > _MAX_CELLS:
-        raise TooFineError(f"a step of {step:.3g} asks for more than {_MAX_CELLS} cells: ask for a lower resolution")
+        raise TooFineError(f"a lattice step of {step:.3g} needs over {_MAX_CELLS} cells: ask for a lower resolution")
     return mixed_with_one(whole, share, (num_steps - steps_done) / num_steps, step)
 
 
 def scheduled_average(phases: Sequence[tuple[Base, int]], step: float, tail: float, *, coarsening: float) -> RatioLaw:
-    """The law of the average of all ratios, `phases` of (law of one ratio, number of steps), all of the same side."""
+    """`RatioLaw` (masses [N]) of the average of all ratios of an epoch whose steps differ.
+
+    Args:
+      phases: (law of one ratio as a function of the lattice step, number of steps) of each phase, all of one side.
+      step: of the lattices, in log.
+      tail: mass that may be cut off at either end.
+      coarsening: as for `averages`.
+    """
     total = sum(count for _, count in phases)
     sums: RatioLaw | None = None
     done = 0

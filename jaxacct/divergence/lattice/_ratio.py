@@ -1,15 +1,16 @@
 """Laws of likelihood ratios on a geometric lattice, and of averages of independent ratios.
 
-For a pair (P, Q) the ratio Y = dP/dQ under Q tells everything: delta in the remove direction is
-E(Y - K)_+, in the add direction E(1 - K Y)_+, both expectations of convex functions. Hence
+For a pair (P, Q) the law under Q of the ratio Y = dP/dQ (its distribution, given by masses) tells everything: with
+K = e^epsilon delta in the remove direction is E(Y - K)_+, in the add direction E(1 - K Y)_+, both expectations of
+convex functions. Hence
 
 * a mean-preserving *spread* of Y dominates the pair in both directions at once (UPPER);
-* a *contraction* of Y, then moved down, is dominated in the remove direction (LOWER_REMOVE);
-  then moved up, in the add direction (LOWER_ADD).
+* a *contraction* of Y, which merges masses into their mean, then moved down, is dominated in the remove direction
+  (LOWER_REMOVE); then moved up, in the add direction (LOWER_ADD).
 
-Each holds for any number of independent ratios, averaged (random allocation) or multiplied (composition).
-Spreading a value to the two ends of its lattice cell, or contracting a cell to its mean, errs by the square of the
-step, where rounding to one side errs by the step.
+Each holds for any number of independent ratios, averaged (random allocation) or multiplied (composition). A lattice
+cell lies between two neighbouring lattice points. Spreading a value to the two ends of its cell, or contracting a cell
+to its mean, errs by the square of the step, where rounding to one side errs by the step.
 """
 
 import dataclasses
@@ -27,7 +28,7 @@ from jaxacct.special import outward, product_outward, sum_outward
 
 
 class Side(enum.Enum):
-    """Which curve a law stays on the safe side of."""
+    """Which values of delta a law bounds: from above in both directions, or from below in one."""
 
     UPPER = "upper, both directions"
     LOWER_REMOVE = "lower, remove direction"
@@ -36,17 +37,17 @@ class Side(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class RatioLaw:
-    """Law under Q of a ratio Y: mass `masses[j]` at exp(offset + j step), `zero_mass` at 0.
+    """What the law under Q of a ratio Y is made of: masses at N lattice points exp(offset + j step), at 0, at infinity.
 
-    `infinite_mass` is what P holds where Q holds nothing. Masses of an UPPER law are rounded up, of a lower one down,
-    those at 0 and at infinity too: with more (less) mass anywhere every expectation here is larger (smaller).
+    Masses of an UPPER law are rounded up, of a lower one down, those at 0 and at infinity too: with more (less) mass
+    anywhere every expectation here is larger (smaller).
     """
 
-    offset: float
-    step: float
-    masses: np.ndarray
-    zero_mass: float
-    infinite_mass: float
+    offset: float  # log Y at the first point
+    step: float  # in log
+    masses: np.ndarray  # float64 [N], under Q
+    zero_mass: float  # under Q, at Y = 0
+    infinite_mass: float  # what P holds where Q holds nothing
     side: Side
 
     @property
@@ -55,28 +56,34 @@ class RatioLaw:
         return self.offset + self.step * np.arange(self.masses.shape[0])
 
 
-# Relative rounding of one pass over a lattice: a few hundred positive additions and the cell fractions,
-# which carry some ulp / step, times the slope of the tail. Booked outwards on every mass.
 def _rounding(step: float) -> float:
+    """Relative rounding of one pass over a lattice, which is booked outwards on every mass.
+
+    It comes from a few hundred positive additions and from the cells' shares, which carry some ulp / step, times the
+    slope of the tail.
+    """
     return 2.0**-46 * (1.0 + 1.0 / step)
 
 
-_LARGEST = 700.0  # logarithm of a ratio whose mass under P is still formed: no more of it is ever cut off
-_COARSEST = 16.0  # step: beyond it e^step overflows, and there is nothing to gain
+# log of a ratio: larger ones are clipped to it where mass under P is formed, as e^710 overflows. With a normal mass
+# under Q such a point still has more than 1e-4 under P, so that no tail of less than that is cut off beyond it.
+_LARGEST = 700.0
+_COARSEST = 16.0  # the largest step, in log: wider cells gain nothing, and e^step would overflow in the end
 
-# Relative rounding of a tail's sum, and of its values exp(x) for |x| up to some 600.
+# Relative rounding of a tail's sum, and of its values exp(x) for |x| up to some 600. It carries the certificate.
 _TAIL_ROUNDING = 2.0**-42
 
-DEPTH = 4  # rounds of merging over wider and wider cells
+DEPTH = 4  # rounds of merging over wider and wider cells, for lower laws: tightness only, any value >= 0 is valid
 
 
 def from_cells(
     low: np.ndarray, high: np.ndarray, offset: float, step: float, side: Side, *, depth: int = DEPTH
 ) -> RatioLaw:
-    """The law whose cell k, from exp(offset + k step) on, holds `low[k]` + `high[k]`.
+    """`RatioLaw` on N + 1 points, the ends of N cells, of which cell k holds the mass `low[k]` + `high[k]` inside.
 
-    `low` is the mass that a mean-preserving split sends to the cell's left end, `high` to its right end: the
-    UPPER law. A lower law merges mass from both sides of a lattice point into that point instead; see `_contracted`.
+    Cell k begins at exp(offset + k step). `low` [N] is the mass that a mean-preserving split of the cell sends to its
+    left end, `high` [N] to its right end: that is the UPPER law. A lower law merges mass from both sides of a lattice
+    point into that point instead, in `depth` more rounds; see `_contracted`.
     """
     rounding = _rounding(step)
     if side is Side.UPPER:
@@ -90,7 +97,10 @@ def from_cells(
 def from_atoms(
     log_values: np.ndarray, masses: np.ndarray, zero_mass: float, infinite_mass: float, step: float, side: Side
 ) -> RatioLaw:
-    """The law of a ratio with mass `masses[i]` under Q at exp(log_values[i]), on the lattice of `step`."""
+    """`RatioLaw` on the lattice of `step` of a ratio with mass `masses[i]` under Q at exp(log_values[i]), arrays [M].
+
+    `zero_mass` and `infinite_mass` are taken as they are: the caller rounds them to the safe side.
+    """
     kept = masses > 0
     log_values, masses = log_values[kept], masses[kept]
     if not masses.size:
@@ -106,7 +116,10 @@ def from_atoms(
 
 
 def from_masses(q: np.ndarray, p: np.ndarray, offset: float, step: float, side: Side) -> RatioLaw:
-    """The law whose cell k holds mass q[k] under Q and p[k] under P, all of it inside the cell."""
+    """`RatioLaw` on N + 1 points of a ratio whose cell k holds the mass q[k] under Q and p[k] under P, arrays [N].
+
+    All of it lies inside the cell, which begins at exp(offset + k step).
+    """
     left = np.exp(offset + step * np.arange(q.shape[0]))
     high = np.clip((p / left - q) / math.expm1(step), 0.0, q)
     return from_cells(q - high, high, offset, step, side)
@@ -117,8 +130,8 @@ def _matched(masses: jax.Array, ratios: jax.Array) -> Any:
     """Merges across the points between neighbouring cells, from the first cell on.
 
     Of cell k the mass that was not taken by the point on its left is offered to the point on its right, which needs
-    `ratios[k]` as much from cell k + 1 to keep the mean. Returns, for each k: taken from cell k by its left point,
-    given by cell k to its right point, and offered but not matched.
+    `ratios[k]` times as much from cell k + 1 to keep the mean. Returns three arrays [N], for each cell: what its left
+    point took, what it gave to its right point, and what it offered in vain.
     """
 
     def step(taken: jax.Array, here: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, tuple[jax.Array, ...]]:
@@ -134,12 +147,13 @@ def _matched(masses: jax.Array, ratios: jax.Array) -> Any:
 
 
 def _contracted(low: np.ndarray, high: np.ndarray, step: float, side: Side, *, depth: int) -> tuple[np.ndarray, float]:
-    """Masses [N + 1] at the cells' ends of a contraction of the cells' means, moved to the safe side where it must be.
+    """Masses [N + 1] at the cells' ends of a contraction of the law of the cells' means, and how far the mean moved.
 
     Point k + 1, between cells k and k + 1, takes mass from both in the proportion that keeps the mean. Working from
-    each tail towards the mode this recursion is stable; where the two meet, and wherever a cell has no partner
-    (lumps), what is left is tried again on every second point, and moves to the safe end of its cell at last.
-    The meeting cell is the one that leaves the least. Also returns how far the mean moved, over the last point.
+    each tail towards the mode this recursion is stable. Where the two passes meet, and wherever a cell has no partner
+    (a lump of mass), something is left over. That is tried again on every second point, `depth` times over; what is
+    left at last moves to the end of its cell that is safe for `side`. The two passes meet in the cell that leaves the
+    least. The distance that the mean moved is in units of the last point's value.
     """
     count = low.shape[0]
     mass = low + high
@@ -188,11 +202,13 @@ def _contracted(low: np.ndarray, high: np.ndarray, step: float, side: Side, *, d
 
 
 def trimmed(law: RatioLaw, scale: float, tail: float) -> RatioLaw:
-    """`law` without its two tails: Q-mass `tail` on the left, P-mass `tail` on the right (ratio = value / scale).
+    """`RatioLaw` on the points that are left when the two tails of `law` are cut off to its safe side.
 
-    UPPER spreads the left tail to 0 and the first kept point, the right tail to 0 and infinity. LOWER_REMOVE moves the
-    left tail to 0 and the right one to the last kept point; LOWER_ADD the left one to the first kept point, and
-    drops the right one, where the add direction loses nothing.
+    The values of `law` are `scale` times ratios, as in a sum of `scale` ratios. About `tail` of mass goes at either
+    end: on the left under both Q and P, on the right under P. UPPER spreads the left tail to 0 and the first point
+    kept, the right tail to 0 and infinity. LOWER_REMOVE moves the left tail to 0 and the right one to the last point
+    kept. LOWER_ADD moves the left one to the first point kept and drops the right one, where the add direction loses
+    next to nothing.
     """
     used = np.flatnonzero(law.masses)
     if not used.size:
@@ -226,7 +242,7 @@ def trimmed(law: RatioLaw, scale: float, tail: float) -> RatioLaw:
 
 
 def merged(a: RatioLaw, b: RatioLaw) -> RatioLaw:
-    """The law that holds the mass of both, on the lattice of `a`; `b` is moved to it on its safe side."""
+    """`RatioLaw` (masses [N]) on the lattice of `a`, with the mass of both; `b` is moved there on its safe side."""
     low_end, high_end = min(a.offset, b.offset - b.step), max(a.log_values[-1], b.log_values[-1] + b.step)
     before = math.ceil((a.offset - low_end) / a.step - 1e-9)
     size = before + max(a.masses.shape[0], math.ceil((high_end - a.offset) / a.step) + 2)
@@ -241,7 +257,7 @@ def merged(a: RatioLaw, b: RatioLaw) -> RatioLaw:
 
 
 def refined(law: RatioLaw, factor: int) -> RatioLaw:
-    """The same law on a lattice `factor` times finer."""
+    """`RatioLaw`: the same law on a lattice `factor` times finer, whose new points hold nothing."""
     if factor == 1:
         return law
     masses = np.zeros((law.masses.shape[0] - 1) * factor + 1)
@@ -255,8 +271,8 @@ def _sum_cells(p: jax.Array, q: jax.Array, shift: jax.Array, step: jax.Array, sa
 
     Point j of p and point i = j - d of q, d >= 0, add up to e^{step j} (1 + e^{shift - step d}): a fixed number of
     cells above j, at a fixed place in its cell, for each d. So 2N vector operations add all N^2 pairs; N if `same`
-    (1.0, else 0.0) says that p is q and the shift 0.
-    Returns (low [2N], high [2N], first): split as `from_cells` wants, cell 0 starting at e^{step first}.
+    (1.0, else 0.0) says that p is q and the shift 0. Returns low and high [2N + 8] of the cells, split as `from_cells`
+    wants, and `first`, in cells: cell 0 starts at e^{step first}.
     """
     size = p.shape[0]
     width = jnp.expm1(step)
@@ -290,18 +306,20 @@ def _sum_cells(p: jax.Array, q: jax.Array, shift: jax.Array, step: jax.Array, sa
 
 
 def _bucket(size: int) -> int:
-    """The next power of two, at least 512: few shapes to compile."""
+    """The next power of two from `size` on, at least 512, so that few shapes are compiled."""
     return 1 << max(9, (size - 1).bit_length())
 
 
 def _padded(x: np.ndarray, size: int) -> np.ndarray:
+    """`x` followed by zeros, [size]."""
     return np.concatenate([x, np.zeros(size - x.shape[0])])
 
 
 def _placed(law: RatioLaw, offset: float, size: int) -> np.ndarray:
-    """The masses of `law`, moved on its safe side to the lattice from `offset` on, [size], which covers it.
+    """The masses [size] of `law`, moved on its safe side to the lattice of the same step from `offset` on.
 
-    Booked on them: the few roundings of the shares, which carry an ulp of the logarithms, and of what is added up.
+    That lattice has to cover the law. Booked on the masses is the rounding of the shares, which carry an ulp of the
+    logarithms, and of the sums.
     """
     place = (law.log_values - offset) / law.step
     cell = np.floor(place)
@@ -316,7 +334,11 @@ def _placed(law: RatioLaw, offset: float, size: int) -> np.ndarray:
 
 
 def sum_of(a: RatioLaw, b: RatioLaw, *, weight_a: float, weight_b: float) -> RatioLaw:
-    """The law of A + B, independent, on the same step; `infinite_mass` averaged by the weights."""
+    """`RatioLaw` (masses [N]) of A + B for independent A and B on lattices of the same step and of the same side.
+
+    A and B are sums of ratios, `weight_a` and `weight_b` of them: `infinite_mass` is the average by these weights, as
+    the record is in one of the steps at random.
+    """
     size = _bucket(max(a.masses.shape[0], b.masses.shape[0]))
     shift, same = b.offset - a.offset, float(a is b)
     low, high, first = _sum_cells(_padded(a.masses, size), _padded(b.masses, size), shift, a.step, same)
@@ -340,10 +362,10 @@ def sum_of(a: RatioLaw, b: RatioLaw, *, weight_a: float, weight_b: float) -> Rat
 
 
 def mixed_with_one(law: RatioLaw, share: float, rest: float, step: float) -> RatioLaw:
-    """The law of 1 - q + q Y on the lattice of `step`, for a probability q of which `share` and `rest` are q and 1 - q.
+    """`RatioLaw` of 1 - q + q Y on the lattice of `step`, Y of law `law`; `share` is q and `rest` is 1 - q.
 
-    Both are rounded to nearest at most. A value far below 1 is the sum of its two positive parts: as log1p of what
-    it lacks to 1 it would carry an ulp of 1, not of its own.
+    Both may be rounded to nearest. A value far below 1 is formed as the sum of its two positive parts: as log1p of what
+    it lacks to 1 it would carry an ulp of 1 instead of its own.
     """
     low = law.log_values < -0.5
     log_values = np.log1p(share * np.expm1(law.log_values))
@@ -358,15 +380,19 @@ def mixed_with_one(law: RatioLaw, share: float, rest: float, step: float) -> Rat
 def averages(
     base: Callable[[float], RatioLaw], num_steps: int, step: float, tail: float, *, coarsening: float, both: bool
 ) -> tuple[RatioLaw, RatioLaw]:
-    """Laws of the averages of t and (if `both`; else t's again) of t + 1 independent ratios.
+    """Two `RatioLaw` (masses [N]), of the averages of t and of t + 1 independent ratios.
 
-    Doubling: from the sums of n and n + 1 terms to those of 2n, 2n + 1 or 2n + 2, so log2(t) levels of two sums
-    each. A level of n terms may use a step (t/n)^coarsening times larger, since its error is averaged away.
+    By doubling, from the sums of n and n + 1 terms to two of those of 2n, 2n + 1 and 2n + 2: about log2(t) levels of
+    two sums each.
 
     Args:
-      base: ``base(step)``, the law of one ratio on a lattice of that step, all of the same side.
-      step: the last level's step.
-      tail: mass that a level may cut off at either end.
+      base: ``base(step)``, the law of one ratio on a lattice of that step, always of the same side.
+      num_steps: t.
+      step: of the last level's lattice, in log.
+      tail: mass that the last level may cut off at either end; earlier levels cut off less.
+      coarsening: a level of n terms uses a step up to (t/n)^coarsening times larger, as its error is averaged away.
+        Tightness and speed only.
+      both: whether t + 1 is wanted; otherwise the second law is not to be used.
     """
     bits = bin(num_steps)[3:]
     most = math.log2(max(1.0, _COARSEST / step))

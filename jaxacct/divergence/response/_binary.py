@@ -1,8 +1,8 @@
 """Shuffled binary randomized response, one record in n: what no general amplification bound can beat.
 
-Feldman, McMillan and Talwar 2021, Appendix G and section 6.1 (CL-S16 to CL-S18). All other records hold 0, so that the
-number of ones is c^0 ~ Bin(n, r) when the differing record holds 0, r = 1/(E+1), E = e^local_epsilon. Against it, the
-likelihood ratio of c^1 is linear in the count c:
+Feldman, McMillan & Talwar 2021, Appendix G and section 6.1 (CL-S16 to CL-S18). All other records hold 0, so that the
+number of ones is c^0 ~ Bin(n, r) when the differing record holds 0, r = 1/(E+1), E = e^local_epsilon. If it holds 1,
+the number of ones is c^1, whose likelihood ratio against c^0 is linear in the count c:
 
     L(c) = 1 + 2 sinh(local_epsilon) (c - n r) / n.
 
@@ -20,18 +20,18 @@ from jaxacct.special import down, log_sum_exp, solve_decreasing
 from jaxacct.special._binomial import log_binomial_pmf
 
 _LARGEST = 700.0  # local epsilon beyond which its exponential overflows: nothing is claimed there
-_LARGEST_WINDOW = 2**15
-_TAIL_SDS = 9.5
+_LARGEST_WINDOW = 2**15  # blocks of counts that are summed at most: fewer are certified too, only looser
+_TAIL_SDS = 9.5  # standard deviations beyond the mean where a sum ends; what is left out only lowers a lower bound
 
 
 def binary_response_window(num_reports: float) -> int:
-    """How many blocks of counts to sum: single counts to n = 4e7, a power of two."""
+    """A static int, a power of two: how many blocks of counts to sum; up to n = 4e7 each block is a single count."""
     size = min(num_reports + 1.0, 0.5 * _TAIL_SDS * math.sqrt(num_reports) + 64.0, _LARGEST_WINDOW)
     return 1 << max(0, math.ceil(size) - 1).bit_length()
 
 
 class _Setting(NamedTuple):
-    """n, r, 1 - r and the slope of L in the count, each [L]."""
+    """Of one lane, each [L]: n, the probability r of a one, 1 - r, and the slope of L in the count."""
 
     size: jax.Array
     prob: jax.Array
@@ -56,11 +56,11 @@ def _stride(width: jax.Array, window: int) -> jax.Array:
 def _blocks(
     setting: _Setting, first: jax.Array, stride: jax.Array, sign: float, window: int
 ) -> tuple[jax.Array, jax.Array]:
-    """(log mass, mean count) [W, L] of laws that lie below Bin(n, r) on disjoint blocks of `stride` counts.
+    """(log mass, mean count), each [W, L], of laws that lie below Bin(n, r) on disjoint blocks of `stride` counts.
 
     Block i starts at `first` + sign i stride. The log pmf is concave, so that it lies above its chords between
     the blocks' first counts: on a block the law is geometric, with closed mass and mean. The last block before the
-    end of the support, or of the window, is its first count only. A stride of 1 is the pmf itself.
+    end of the support, or of the window, is its first count only. With a stride of 1 the law is the pmf itself.
 
     Subtracted: the pmf's error, that of its evaluation and that of r, whose last digit moves it by c - n r.
     """
@@ -82,7 +82,7 @@ def _blocks(
 
 
 def _langevin(z: jax.Array) -> jax.Array:
-    """coth z - 1/z, absolute error 1e-15."""
+    """coth z - 1/z, of the shape of z, with absolute error 1e-15."""
     small = jnp.abs(z) < 0.1
     x = jnp.where(small, z, 0.0)
     y = x * x
@@ -94,7 +94,7 @@ def _langevin(z: jax.Array) -> jax.Array:
 def _profile(
     epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array, window: int
 ) -> tuple[jax.Array, jax.Array]:
-    """(log delta, d log delta / d epsilon) [L]; the slope only steers."""
+    """(log delta, d log delta / d epsilon), each [L], the former rounded down; the slope only steers a search."""
     setting = _setting(num_reports, local_epsilon)
     mean, slope = setting.mean, setting.slope
     stride = _stride(jnp.minimum(_TAIL_SDS * jnp.sqrt(mean * setting.rest) + 40.0, num_reports), window)
@@ -105,7 +105,8 @@ def _profile(
         threshold = jax.lax.stop_gradient(mean + sign * distance)
         first = jnp.floor(threshold) + 1.0 if sign > 0 else jnp.ceil(threshold) - 1.0
         mass, count = _blocks(setting, jnp.where(jnp.isfinite(first), first, -1.0), stride, sign, window)
-        # linear in the count: a block's mean is enough. Less the rounding, of the distance that of exp, expm1 and sinh
+        # linear in the count: a block's mean is enough. Subtracted is the rounding, in the distance that of exp, expm1
+        # and sinh
         gap = sign * (count - mean) - distance - 2.0**-50 * (mean + stride - 1.0) - 2.0**-47 * distance
         inside = (mass > -jnp.inf) & (gap > 0)
         mass = jnp.where(inside, mass, -jnp.inf)
@@ -126,11 +127,13 @@ def _profile(
 def binary_response_log_delta(
     epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array, *, window: int
 ) -> jax.Array:
-    """log of the larger hockey-stick divergence of c^0 and c^1 [L], rounded down; -inf where it is 0. Epsilon >= 0.
+    """Log delta [L], rounded down: the larger divergence of c^0 and c^1 at `epsilon` >= 0; -inf where it is 0.
 
-    One binomial tail for each direction, from the threshold outward, all terms positive. With
-    `binary_response_window`: within 3e-11 |log delta| of the truth, in the logarithm, while blocks are single counts
-    (n to 4e7), and 1e-7 beyond; more where epsilon nearly meets the local epsilon, by the rounding of their difference.
+    Feldman, McMillan & Talwar 2021, Appendix G (CL-S16). Lower bound on every valid delta, replace-one adjacency. One
+    binomial tail for each direction, from the threshold outward, all terms positive. With `binary_response_window`:
+    within 3e-11 |log delta| of the truth, in the logarithm, while blocks are single counts (n to 4e7), and 1e-7 beyond;
+    more where epsilon nearly meets the local epsilon, by the rounding of their difference. -inf outside
+    num_reports >= 1, 0 <= local_epsilon <= 700.
     """
     return _profile(epsilon, num_reports, local_epsilon, window)[0]
 
@@ -138,15 +141,16 @@ def binary_response_log_delta(
 def binary_response_epsilon(
     log_delta: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array, *, window: int
 ) -> jax.Array:
-    """An epsilon [L] whose divergence still exceeds `log_delta`, the largest that was found; 0 if there is none.
+    """Epsilon [L] at which delta still exceeds exp(log_delta), the largest that was found; 0 if there is none.
 
-    Hence no (epsilon', delta) with epsilon' below it holds.
+    Lower bound on every valid epsilon at that delta, replace-one adjacency (CL-S16): `binary_response_log_delta` was
+    evaluated at the answer.
     """
 
     def shortfall(
         steps: jax.Array, target: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        epsilon = jnp.exp(-steps)  # a decreasing function of -log epsilon: the found end is where delta >= target
+        epsilon = jnp.exp(-steps)  # f decreases in -log epsilon: the end that is found is one where delta >= target
         value, slope = _profile(epsilon, num_reports, local_epsilon, window)
         return target - value, epsilon * slope
 

@@ -6,9 +6,10 @@ section 8; equation (11) at real orders). E x = 0, so that for every power a > 1
 
     E (1 + x)^a - 1 = E[(1 + x)^a - 1 - a x]
 
-is a sum of positive terms: a = order is the forward divergence (1 against 0), a = 1 - order the reverse one. Summed
-over every h-th count (`_lattice_comb`): a few dozen nodes for any n. There (1 + x)^a has to be a mixture, and is,
-``(1+x)^a = int t^(f-1) e^(-t(1+x)) dt / Gamma(f) (1+x)^K``, K = ceil(a) (0 for a < 0), f = K - a, up to t0.
+is a sum of positive terms: a = order is the forward divergence (1 against 0), a = 1 - order the reverse one. Every h-th
+count is summed (`_lattice_comb`): a few dozen nodes for any n. That needs (1 + x)^a to be a mixture of the kind named
+there, and it is one up to t0, ``(1+x)^a = int t^(f-1) e^(-t(1+x)) dt / Gamma(f) (1+x)^K``, K = ceil(a) (0 for a < 0),
+f = K - a.
 """
 
 from collections.abc import Sequence
@@ -31,12 +32,12 @@ from jaxacct.special import map_rows, one_minus_exp, softplus
 from jaxacct.special._binomial import _product_error, binomial_rate, log_binomial_pmf
 
 LARGEST = 300.0  # local epsilon beyond which nothing is claimed
-_NUM_HALVINGS = 16
-_MAX_WINDOW = 2**15
+_NUM_HALVINGS = 16  # for the integrand's peak, which only says where the nodes end: what lies beyond is bounded
+_MAX_WINDOW = 2**15  # nodes that are summed at most; fewer are certified too, only looser
 
 
 class _Layout(NamedTuple):
-    """Nodes first, first + step, .. as far as `last`, and the least variance of the mixture's tilted laws."""
+    """Nodes first, first + step, .. as far as `last`, and the least variance of the mixture's tilted laws; each [L]."""
 
     first: Any
     step: Any
@@ -45,7 +46,7 @@ class _Layout(NamedTuple):
 
 
 def _layout(xp: Any, n: Any, local_epsilon: Any, top: float) -> _Layout:
-    """The nodes that serve all powers from 1 (or 0) to `top`."""
+    """The nodes [L] that serve all powers from 1 (or 0) to `top`."""
     size = abs(top)
     odds = xp.exp(-local_epsilon)
     mean = n * odds / (1.0 + odds)
@@ -74,9 +75,9 @@ def _usable(xp: Any, num_reports: Any, local_epsilon: Any) -> Any:
 
 
 def response_window(num_reports: Any, local_epsilon: Any, top: float, *, max_window: int = _MAX_WINDOW) -> int:
-    """How many nodes the powers to `top` (order, or 1 - order) need, for concrete arrays of pairs: a power of two.
+    """A static int, a power of two: how many nodes the powers to `top` (the order, or 1 - order) need.
 
-    Less is still certified, only wider.
+    For concrete arrays of pairs. A smaller window is certified too, only looser.
     """
     n, local = (np.asarray(v, np.float64) for v in np.broadcast_arrays(num_reports, local_epsilon))
     usable = _usable(np, n, local)
@@ -88,10 +89,11 @@ def response_window(num_reports: Any, local_epsilon: Any, top: float, *, max_win
 def response_log_excess(
     num_reports: jax.Array, local_epsilon: jax.Array, *, powers: Sequence[float], window: int
 ) -> Ends[jax.Array]:
-    """log(E (1+x)^a - 1) [A, L] for each power a; all of them above 1, or all below 0.
+    """Lower and upper ends [A, L] of log(E (1+x)^a - 1) for each power a; all of them above 1, or all below 0.
 
-    Error of the ends: 1e-13 relative plus the rounding of the exponents involved, some 2^-50 times their size; 4e-12 in
-    all at n = 1e9. Outside num_reports >= 1, 0 < local_epsilon <= 300: (-inf, inf); local_epsilon = 0: (-inf, -inf).
+    Girgis et al. 2021, equation (11), at real orders. Both ends are certified. Their error is 1e-13 relative plus the
+    rounding of the exponents involved, some 2^-50 times their size; 4e-12 in all at n = 1e9. Outside num_reports >= 1,
+    0 < local_epsilon <= 300 they are (-inf, inf); at local_epsilon = 0 (-inf, -inf).
 
     Args:
       num_reports, local_epsilon: float64 [L].
@@ -144,6 +146,8 @@ def response_log_excess(
 
 
 class _Setting(NamedTuple):
+    """Of one lane, each [L]: n, local epsilon, p, 1 - p, and the slope of x in the count."""
+
     num_reports: jax.Array
     local_epsilon: jax.Array
     prob: jax.Array
@@ -152,6 +156,8 @@ class _Setting(NamedTuple):
 
 
 class _Outside(NamedTuple):
+    """What the nodes leave out, each [L]."""
+
     log_left: jax.Array  # log of Chernoff's bound on the mass below the first node
     last: jax.Array  # the last node
     log_aliases: jax.Array
@@ -160,11 +166,11 @@ class _Outside(NamedTuple):
 def _log_outside(
     setting: _Setting, at: _Layout, outside: _Outside, power: jax.Array, log_moment: jax.Array, *, forward: bool
 ) -> jax.Array:
-    """log of what the nodes' sum may be off by, E (1+x)^a <= exp(log_moment).
+    """Log of what the nodes' sum may be off by, [L], where E (1+x)^a <= exp(log_moment).
 
-    Left of the nodes 1 + |a x| + (1+x)^a is at most 2 + a, or 2 - a + e^(-a local_epsilon); right of them at most
+    Left of the nodes 1 + |a x| + (1+x)^a is at most 2 + a, or 2 - a + e^(-a local_epsilon). Right of them it is at most
     c (1+x)^b, (b, c) = (a, 2) or (1, 2 - a), a log-concave multiple of the masses: a geometric series. Where only every
-    h-th count is summed, the nodes outside count h times more, and there are the aliases, those of 1 and of a x
+    h-th count is summed, the nodes outside count h times more. Added are then the aliases, those of 1 and of a x
     (|E x e^(iwk)| is at most twice that of e^(iwk)), and what the mixture's cut at t0 leaves.
     """
     n, local, prob, rest, slope = setting
@@ -185,10 +191,10 @@ def _log_outside(
 
 
 def power_excess(power: jax.Array, x: jax.Array, log_ratio: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(v, h, relative error of v): (1+x)^a - 1 - a x = v e^h, for log_ratio = log(1+x), a > 1 or a < 0, x > -1.
+    """Three arrays [.., L], v, h and the relative error of v: (1+x)^a - 1 - a x = v e^h, for a > 1 or a < 0 and x > -1.
 
-    A series where the terms would cancel; elsewhere w (e^(b log_ratio) - 1) - b x, where w = 1+x, b = a - 1 for a > 1
-    and w = 1, b = a for a < 0, so that every term vanishes with b.
+    `log_ratio` is log(1+x). A series where the terms would cancel; elsewhere w (e^(b log_ratio) - 1) - b x, where
+    w = 1+x, b = a - 1 for a > 1 and w = 1, b = a for a < 0, so that every term vanishes with b.
     """
     small = (1.0 + jnp.abs(power)) * jnp.abs(x) < 0.05
     y = jnp.where(small, x, 0.0)

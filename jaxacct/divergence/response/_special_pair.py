@@ -1,9 +1,9 @@
 """A special pair: m clients with one value against m - 1 of them and one with another (Girgis et al. 2021, section 7).
 
 The likelihood ratio of the two histograms is 1 + X/m, X = xi_1 + .. + xi_m independent, E xi = 0, e^-eps - 1 <= xi <=
-e^eps - 1 for any eps-LDP randomizer. Since (1 + X/m)^a is convex in each xi, the two-point law on the ends is worst:
-binary randomized response, p = 1/(E + 1), E = e^eps (GI-X1). If a client reports with probability s only, xi is that
-law with probability s and 0 otherwise; k-ary randomized response is s = (E + 1)/(E + k - 1).
+e^eps - 1 for any eps-LDP randomizer. Since (1 + X/m)^a is convex in each xi, the law on the two end points is the
+worst: binary randomized response, p = 1/(E + 1), E = e^eps (GI-X1). If a client reports with probability s only, xi is
+that law with probability s and 0 otherwise; k-ary randomized response is s = (E + 1)/(E + k - 1).
 """
 
 import math
@@ -24,31 +24,42 @@ from jaxacct.special import (
 
 
 def log_sinh(x: jax.Array) -> jax.Array:
-    """log sinh x for x > 0; -inf at 0."""
+    """Floats log sinh x, of the shape of x, for x > 0; -inf at 0."""
     return x + log1mexp(-2.0 * x) - math.log(2.0)
 
 
 def single_log_excess(local_epsilon: jax.Array, power: jax.Array) -> jax.Array:
-    """log((E^a + E^(1-a))/(E + 1) - 1) = log((E^a - 1)(1 - E^(1-a))/(E + 1)): one client, m = 1; M = a - 1 > 0.
+    """Floats log(e^(M D) - 1), broadcast, D the Renyi divergence of one unshuffled report at order a = M + 1 > 1.
 
-    To 2^-48 + 2^-52 a eps; keeps its digits as M falls to 0.
+        log((E^a + E^(1-a))/(E + 1) - 1) = log((E^a - 1)(1 - E^(1-a))/(E + 1)):
+
+    a special pair of one client, m = 1 (GI-X3). Absolute error 2^-48 + 2^-52 a eps; it keeps its digits as M falls to
+    0.
     """
     growth = power * local_epsilon
     return growth + log1mexp(-growth) + log1mexp(-growth - local_epsilon) - softplus(-local_epsilon)
 
 
 def single_log_cap(local_epsilon: jax.Array, order: jax.Array) -> jax.Array:
-    """`single_log_excess` at the order a, rounded up."""
+    """Floats log(e^((a-1) D) - 1), broadcast, of one unshuffled report, rounded up: `single_log_excess` at order a."""
     return single_log_excess(local_epsilon, order - 1.0) + 2.0**-47 + 2.0**-51 * order * local_epsilon
 
 
 def moment_bound_log_excess(
     num_clients: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int], log_chi_square: jax.Array | None = None
 ) -> jax.Array:
-    """log of C(a,2) chi2/m + sum_{i=3..a} C(a,i) i Gamma(i/2) (2 sinh(eps)^2/m)^(i/2) [A, L], rounded up: Theorem 5.
+    """Log of an upper bound on E(1 + X/m)^a - 1, [A, L], rounded up: Girgis et al. 2021, Theorem 5.
 
-    Bounds E(1 + X/m)^a - 1 for any eps-LDP randomizer, integer a >= 2, with chi2 = 4 sinh(eps/2)^2; with a randomizer's
-    own chi-square distance (`log_chi_square`) for that randomizer: equation (36). `num_clients` [L] or [A, L].
+        C(a,2) chi2/m + sum_{i=3..a} C(a,i) i Gamma(i/2) (2 sinh(eps)^2/m)^(i/2),   chi2 = 4 sinh(eps/2)^2,
+
+    for any eps-LDP randomizer, integer orders a >= 2. With a randomizer's own chi-square distance (`log_chi_square`) it
+    is equation (36), which holds for that randomizer.
+
+    Args:
+      num_clients: m, [L] or [A, L].
+      local_epsilon: eps, [L]; -inf is returned at 0.
+      orders: static.
+      log_chi_square: [L]; None for the largest, that of binary randomized response.
     """
     top = max(orders)
     local = jnp.where(local_epsilon > 0, local_epsilon, 1.0)
@@ -72,7 +83,7 @@ def moment_bound_log_excess(
 
     clients = jnp.broadcast_to(num_clients, (len(orders), *local_epsilon.shape))
     weight, order, size = (jnp.asarray(v, jnp.float64) for v in (weights, orders, largest))
-    if local_epsilon.shape[-1] == 1:  # the orders as lanes: the minor axis is what is vectorised
+    if local_epsilon.shape[-1] == 1:  # one pair: the orders take the lanes' place, since XLA vectorises the minor axis
         value = summed(weight.T, order, size, clients[:, 0])[:, None]
     else:
         value = map_rows(lambda w, *rest: summed(w[:, None], *rest), weight, order, size, clients)
@@ -82,9 +93,10 @@ def moment_bound_log_excess(
 def exponential_log_moment(
     num_clients: jax.Array, local_epsilon: jax.Array, orders: jax.Array, *, sharp: bool = False
 ) -> jax.Array:
-    """a^2 (E - 1)^2/m [A, L], rounded up: bounds log E(1 + X/m)^a at real a >= 1 (Theorem 6).
+    """Upper bounds [A, L] on log E(1 + X/m)^a, rounded up: a^2 (E - 1)^2/m, real orders a >= 1.
 
-    `sharp`: m log(e^y - y), y = a (E - 1)/m, the proof's line before; never larger. `orders` [A, 1].
+    Girgis et al. 2021, Theorem 6. `sharp` (static): m log(e^y - y), y = a (E - 1)/m, which the proof has one line
+    before and which is never larger. `orders` is [A, 1].
     """
     growth = jnp.expm1(local_epsilon)
     y = orders * growth / num_clients

@@ -1,1 +1,1 @@
-"""Monte Carlo samples of the privacy loss of random allocation."""
+"""Monte Carlo samples of the privacy loss of random allocation: estimates, not bounds."""

@@ -1,10 +1,13 @@
 """Samples of the privacy loss of random allocation with Gaussian noise, on the device, in O(samples) memory.
 
-Every sampler is a function of a key and the run's parameters that returns, for L independent samples, the privacy loss
-and the log of an importance weight, float64 [L] each: delta(eps) is the mean of weight * (1 - e^(eps - loss))_+
-(RA-S17, RA-S18). Steps are drawn in tiles of `rows` x L coordinates and summed as they come. Coordinates are float32
-normals g, with likelihood ratio W = e^(s g - s^2/2), s = 1/sigma, summed in float64: an error of 5e-7 s |g| each,
-without bias to first order. REMOVE is P against Q, ADD is Q against P; under P the record is in step one, by symmetry.
+They estimate delta and certify nothing. Every sampler is a function of a key and the run's parameters that returns
+`Losses`, two float64 arrays [L] for L independent samples (one a lane): the privacy loss and the log of an importance
+weight, so that delta(eps) is the mean of weight * (1 - e^(eps - loss))_+ (RA-S17, RA-S18).
+
+A coordinate is the output of one of the t steps of an epoch, divided by sigma. Coordinates are drawn in tiles of
+`rows` x L and summed as they come. They are float32 normals g, with likelihood ratio W = e^(s g - s^2/2), s = 1/sigma,
+summed in float64: an error of 5e-7 s |g| each, without bias to first order. X is the average of the t ratios W. REMOVE
+is P against Q, ADD is Q against P; under P the record is in step one, by symmetry.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,18 +32,18 @@ Losses = tuple[jax.Array, jax.Array]
 
 
 class Run(NamedTuple):
-    """float64 scalars: 1/sigma, t and the number of epochs."""
+    """What the mechanism to be sampled is made of, as float64 scalars."""
 
-    inverse_sigma: jax.Array
-    num_steps: jax.Array
+    inverse_sigma: jax.Array  # s = 1/sigma
+    num_steps: jax.Array  # t, of one epoch
     num_epochs: jax.Array
 
 
 class Tile(NamedTuple):
-    """Static: coordinates drawn at once (at least 2), samples drawn together, and the type in which e^(s g) is formed.
+    """What the sizes of one draw are made of, all static: `rows` coordinates (at least 2) for `lanes` samples at once.
 
-    float32 saves a quarter of the time. It needs 9.3 s < 88, and its errors, 1e-7 each and 1e-8 in the mean, are
-    to be small against the standard deviation of X, about s / sqrt(t).
+    `ratio_dtype` is the type in which e^(s g) is formed. float32 saves a quarter of the time. It needs 9.3 s < 88, and
+    its errors, 1e-7 each and 1e-8 in the mean, have to be small against the standard deviation of X, about s / sqrt(t).
     """
 
     rows: int
@@ -49,7 +52,7 @@ class Tile(NamedTuple):
 
 
 def steps_total(key: jax.Array, num: jax.Array, terms: Callable[[jax.Array], jax.Array], tile: Tile) -> jax.Array:
-    """Sum over `num` steps [..., L] of terms(key) [..., rows, L], which are drawn a tile at a time."""
+    """Sums [..., L] over `num` (scalar) steps of terms(key) [..., rows, L], which are drawn a tile at a time."""
     num = num.astype(jnp.int32)
     shape = jax.eval_shape(terms, key).shape
 
@@ -62,7 +65,10 @@ def steps_total(key: jax.Array, num: jax.Array, terms: Callable[[jax.Array], jax
 
 
 def log_ratio_sum(key: jax.Array, run: Run, num: jax.Array, tile: Tile, log_cdf: jax.Array | None = None) -> jax.Array:
-    """log of the sum of e^(s g) over `num` steps [L]; each g below the point whose log Phi is `log_cdf` [L], if any."""
+    """log [L] of the sum of e^(s g) over `num` (scalar) steps.
+
+    Each g is standard normal, or conditioned to lie below the point c with log Phi(c) = `log_cdf` [L].
+    """
 
     dtype = tile.ratio_dtype
 
@@ -74,7 +80,7 @@ def log_ratio_sum(key: jax.Array, run: Run, num: jax.Array, tile: Tile, log_cdf:
 
 
 def _over_epochs(key: jax.Array, run: Run, tile: Tile, one_epoch: Callable[[jax.Array], jax.Array]) -> Losses:
-    """Losses of independent epochs add; no weight."""
+    """`Losses` [L] of a run whose losses add over independent epochs, without importance weights (log weight 0)."""
 
     def step(epoch: jax.Array, total: jax.Array) -> jax.Array:
         return total + one_epoch(jax.random.fold_in(key, epoch))
@@ -84,17 +90,23 @@ def _over_epochs(key: jax.Array, run: Run, tile: Tile, one_epoch: Callable[[jax.
 
 
 def log_average(run: Run, log_terms: Sequence[jax.Array]) -> jax.Array:
-    """log X = log((1/t) sum of e^(s g - s^2/2)), from logs of parts of sum e^(s g)."""
+    """log X [L], X = (1/t) sum of e^(s g - s^2/2): from the logs `log_terms`, [L] each, of parts of sum e^(s g)."""
     return log_sum_exp(jnp.stack(log_terms)) - 0.5 * run.inverse_sigma**2 - jnp.log(run.num_steps)
 
 
 def special_noise(key: jax.Array, tile: Tile) -> jax.Array:
-    """float64 [L], standard normal from 52 bits: for the record's own coordinate, on which a sample depends most."""
+    """float64 [L], standard normal from 52 random bits.
+
+    For the record's own coordinate, on which a sample depends most.
+    """
     return survival_inverse(jnp.log(uniforms(key, 1, tile.lanes)[0]))
 
 
 def naive(key: jax.Array, run: Run, *, direction: Direction, tile: Tile) -> Losses:
-    """One selected step: L = log((1/t) sum W_i) under P, or its negative under Q."""
+    """`Losses` [L] for one selected step: log X under P (REMOVE), minus that under Q (ADD), X = (1/t) sum W_i.
+
+    Drawn from P and Q themselves, so without weights.
+    """
     s = run.inverse_sigma
 
     def one_epoch(key: jax.Array) -> jax.Array:
@@ -108,10 +120,12 @@ def naive(key: jax.Array, run: Run, *, direction: Direction, tile: Tile) -> Loss
 
 
 def append_coordinate(ratios: jax.Array, w: jax.Array, count: jax.Array) -> jax.Array:
-    """The ratios [k, L] of elementary symmetric averages with coordinate number `count` (from 1), `w` [L], included.
+    """Ratios rho_j [k, L], j = 1..k, of elementary symmetric averages after one more coordinate.
 
-    The averages x_j = e_j / C(i, j) over i coordinates obey x_j <- (1 - j/i) x_j + (j/i) w x_{j-1}. Their ratios
-    rho_j = x_j / x_{j-1} always lie between the least and the greatest coordinate: with
+    `ratios` [k, L] are those before it, `w` [L] is its likelihood ratio and `count` its number, from 1. The averages
+    x_j = e_j / C(i, j) over i coordinates, e_j the elementary symmetric polynomials, obey
+    x_j <- (1 - j/i) x_j + (j/i) w x_{j-1}. Their ratios rho_j = x_j / x_{j-1} always lie between the least and the
+    greatest coordinate: with
     N_j = (1 - j/i) rho_j + (j/i) w,
 
         rho_j <- N_j (rho_{j-1} / N_{j-1}),   rho_0 / N_0 = 1,
@@ -126,9 +140,10 @@ def append_coordinate(ratios: jax.Array, w: jax.Array, count: jax.Array) -> jax.
 
 
 def several_selected(key: jax.Array, run: Run, *, num_selected: int, direction: Direction, tile: Tile) -> Losses:
-    """k selected steps: X = e_k(W_1, .., W_t) / C(t, k), log X = sum_j log rho_j.
+    """`Losses` [L] for k = `num_selected` selected steps: log X under P (REMOVE), minus that under Q (ADD); no weight.
 
-    No W overflows where sigma >= 1/16.
+    X = e_k(W_1, .., W_t) / C(t, k), e_k the elementary symmetric polynomial; log X = sum_j log rho_j, see
+    `append_coordinate`. No W overflows where sigma >= 1/16.
     """
     s, k = run.inverse_sigma, num_selected
     num_steps = run.num_steps.astype(jnp.int32)
@@ -155,7 +170,10 @@ def several_selected(key: jax.Array, run: Run, *, num_selected: int, direction: 
 
 
 def default_ranks(num_steps: int, direction: Direction) -> tuple[int, ...]:
-    """The ranks of Feldman and Shenfeld's experiments; every rank where t < 100 (then nothing is lost)."""
+    """Tuple of ints, increasing from 1: which order statistics to draw, counted from the largest coordinate.
+
+    Those of the experiments of Feldman & Shenfeld 2025; every rank where t < 100, and then nothing is lost.
+    """
     t = num_steps
     if t < 100:
         return tuple(range(1, t + (direction is Direction.ADD)))
@@ -164,7 +182,7 @@ def default_ranks(num_steps: int, direction: Direction) -> tuple[int, ...]:
 
 
 def rank_weights(ranks: Sequence[int], num_steps: int, direction: Direction) -> np.ndarray:
-    """float64 [R]: how many coordinates each rank stands for, so that the loss is never below the true one.
+    """float64 [R]: how many coordinates each of R ranks stands for, so that the loss is never below the true one.
 
     REMOVE: a rank stands for itself and those below it until the next rank. ADD: for itself and those above it since
     the previous rank; coordinates below the last rank are dropped. `ranks` count from the largest, the first is 1.
@@ -175,7 +193,7 @@ def rank_weights(ranks: Sequence[int], num_steps: int, direction: Direction) -> 
 
 
 def rank_loss(run: Run, special: jax.Array | None, ranked: jax.Array, weights: jax.Array) -> jax.Array:
-    """The loss [L] from coordinates `ranked` [R, L] (standard normals), each counted `weights` [R] times.
+    """float64 [L]: the loss from coordinates `ranked` [R, L] (standard normals), each counted `weights` [R] times.
 
     REMOVE with the record's own coordinate `special` [L], in units of sigma; ADD where it is None.
     """
@@ -196,11 +214,12 @@ def order_statistics(
     direction: Direction,
     tile: Tile,
 ) -> Losses:
-    """A loss never below the true one, from R order statistics of the coordinates (RA-S18).
+    """`Losses` [L], never below the true ones, from R order statistics of the coordinates (RA-S18); no weight.
 
-    With d = t - 1 (REMOVE) or t (ADD) uniforms, the survival probabilities of ranks k_r are partial sums of gamma
-    variates, G_1 + .. + G_r over the sum of all R + 1, with shapes k_r - k_{r-1} and d + 1 - k_R (`gaps`). The
-    first `num_consecutive` ranks are 1, 2, ..: exponential variates.
+    `weights` [R] are those of `rank_weights`. With d = t - 1 (REMOVE) or t (ADD) uniforms, the survival probabilities
+    of ranks k_r are partial sums of gamma variates, G_1 + .. + G_r over the sum of all R + 1, with shapes k_r - k_{r-1}
+    and d + 1 - k_R (`gaps` [R + 1]). The first `num_consecutive` (static) ranks are 1, 2, ..: their variates are
+    exponential.
     """
     num_ranks = weights.shape[0]
 

@@ -1,6 +1,7 @@
 """Importance samplers of the privacy loss of 1-out-of-t allocation, Gaussian noise, for small delta.
 
-Protocol and notation of `_allocation_sampling`. Each comes with the host's choice of its parameters.
+Notation and results as in `jaxacct.divergence.sampling._allocation`. Each sampler comes with the function that chooses
+its parameters, on the host.
 """
 
 import math
@@ -17,7 +18,9 @@ from jaxacct.special import bisect, log1mexp, softplus
 
 
 def importance_threshold(sigma: float, num_steps: int, epsilon: float, direction: Direction) -> float:
-    """C such that the loss exceeds epsilon only in the event E_C (RA-S17; Chua et al. 2024).
+    """Float: the C such that the loss exceeds epsilon only in the event E_C (RA-S17; Chua et al. 2024).
+
+    With x_i the output of step i, the record in step one under P:
 
     REMOVE: E_C = {max(x_1 - 1, x_2, .., x_t) >= C}, C = 1/2 + sigma^2 (eps - log1p(expm1(1/sigma^2)/t)).
     ADD: E_C = {max x_i <= C}, C = 1/2 + sigma^2 (log t - eps).
@@ -28,22 +31,23 @@ def importance_threshold(sigma: float, num_steps: int, epsilon: float, direction
 
 
 def log_normal_cdf(x: float) -> float:
-    """log Phi(x); -inf where Phi underflows."""
+    """Float: log Phi(x); -inf where Phi underflows."""
     tail = 0.5 * math.erfc(abs(x) / math.sqrt(2.0))
     return math.log1p(-tail) if x > 0 else math.log(tail) if tail else -math.inf
 
 
 def importance_mass(sigma: float, num_steps: int, epsilon: float, direction: Direction) -> float:
-    """P(E_C): Phi(C/sigma)^t for ADD, 1 - Phi(C/sigma)^t for REMOVE; 0 where it underflows."""
+    """Float: P(E_C), which is Phi(C/sigma)^t for ADD, 1 - Phi(C/sigma)^t for REMOVE; 0 where it underflows."""
     log_mass = num_steps * log_normal_cdf(importance_threshold(sigma, num_steps, epsilon, direction) / sigma)
     return math.exp(log_mass) if direction is Direction.ADD else -math.expm1(log_mass)
 
 
 def conditioned(key: jax.Array, run: Run, log_cdf: jax.Array, *, direction: Direction, tile: Tile) -> Losses:
-    """The loss conditioned on E_C, whose threshold has log Phi(C/sigma) = `log_cdf` (scalar): RA-S17.
+    """`Losses` [L] conditioned on the event E_C (RA-S17); the weight is its probability.
 
-    ADD: every coordinate is drawn below C. REMOVE: the maximum m of the t noises by its inverse survival function
-    beyond C, at a uniform place, the others below m; then the record's own coordinate is shifted.
+    `log_cdf` (scalar) is log Phi(C/sigma), C of `importance_threshold`. ADD: every coordinate is drawn below C. REMOVE:
+    the maximum m of the t noises is drawn beyond C, by its inverse survival function, and put at a uniformly random
+    place; the others are drawn below m; then the record's own coordinate is shifted.
     """
     s = run.inverse_sigma
     first, second, others = jax.random.split(key, 3)
@@ -64,25 +68,27 @@ def conditioned(key: jax.Array, run: Run, log_cdf: jax.Array, *, direction: Dire
     return log_average(run, [s * own, log_other, rest]), log_mass
 
 
-_NUM_HALVINGS = 80
-_NUM_SHIFTS = 8
-_LARGEST_SHIFT = 20.0  # keeps e^(shift g) finite; a single such coordinate has probability 1e-89
-_LEAST_JUMPS = 0.2
+# They steer the variance of the estimates only.
+_NUM_HALVINGS = 80  # of the bisections: more than doubles can tell apart
+_NUM_SHIFTS = 8  # shifts of a coordinate besides 0
+_LARGEST_SHIFT = 20.0  # in units of sigma; it keeps e^(shift g) finite. One such coordinate has probability 1e-89
+_LEAST_JUMPS = 0.2  # expected coordinates of each shift in a sample, at least: insurance against a bad fit
 
 
 class Shifts(NamedTuple):
-    """Probabilities [9] of the shifts 0, d, .., 8 d of a coordinate, in units of sigma, and d = `spacing`."""
+    """What a mixture of shifted normals is made of: the law of the shift of one coordinate, in units of sigma."""
 
-    probabilities: np.ndarray
-    spacing: float
+    probabilities: np.ndarray  # float64 [9], of the shifts 0, d, .., 8 d
+    spacing: float  # d
 
 
 def shifts_for(sigma: float, num_steps: int, epsilon: float) -> Shifts:
-    """The mixture of shifted normals nearest to the law of a coordinate where X is about e^eps.
+    """`Shifts` (probabilities [9]): the mixture of normals nearest to the law of a coordinate where X is about e^eps.
 
     X becomes large by a general drift and by single jumps, W_1 about B = t (e^eps - 1) + 1. Both are in the density
-    phi(g) e^(lambda min(W, B)) whose mean of W is e^eps; its best approximation (Kullback-Leibler, by
-    expectation-maximisation) is returned, with an expected 0.2 jumps of every size at least, as insurance.
+    proportional to phi(g) e^(lambda min(W, B)) with lambda such that the mean of W is e^eps. Its best approximation
+    (Kullback-Leibler, by expectation-maximisation) is returned, but with at least 0.2 expected jumps of every size in a
+    sample, as insurance.
     """
     s, excess = 1.0 / sigma, math.expm1(min(epsilon, 600.0))
     if excess == 0.0:
@@ -110,11 +116,12 @@ def shifts_for(sigma: float, num_steps: int, epsilon: float) -> Shifts:
 
 
 def shifted_remove(key: jax.Array, run: Run, probabilities: jax.Array, spacing: jax.Array, *, tile: Tile) -> Losses:
-    """Half the samples from P, half with every coordinate from the mixture of `shifts_for`, REMOVE.
+    """`Losses` [L], REMOVE: half the samples from P, half with every coordinate from the mixture of `shifts_for`.
 
-    With m(g) = sum_j p_j e^(jd g - (jd)^2/2) the proposal's ratio to Q is (X + prod_i m(g_i)) / 2, and that of P is X:
-    the weight is 2 X / (X + prod m), at most 2. Since every coordinate of every sample is judged by m, jumps of other
-    steps than the record's, and several at a time, are drawn as often as they matter.
+    `probabilities` [9] and d = `spacing` (scalar) are those of the `Shifts`. With
+    m(g) = sum_j p_j e^(jd g - (jd)^2/2) the proposal's ratio to Q is (X + prod_i m(g_i)) / 2, and that of P is X: the
+    weight is 2 X / (X + prod m), at most 2. Since every coordinate of every sample is judged by m, jumps of other steps
+    than the record's, and several at a time, are drawn as often as they matter.
     """
     s = run.inverse_sigma
     first, others = jax.random.split(key)
@@ -151,18 +158,19 @@ def shifted_remove(key: jax.Array, run: Run, probabilities: jax.Array, spacing: 
 
 
 class ChernoffTilt(NamedTuple):
-    """lambda, log psi with psi = E_Q e^(-lambda W), and the mode of the density phi(g) e^(-lambda W) / psi."""
+    """What the tilted density phi(g) e^(-lambda W) / psi of one coordinate is made of, psi = E_Q e^(-lambda W)."""
 
-    lam: float
+    lam: float  # lambda
     log_psi: float
-    mode: float
+    mode: float  # the g where the density is largest
 
 
 def chernoff_tilt(sigma: float, num_steps: int, epsilon: float) -> ChernoffTilt:
-    """The lambda that minimises the Chernoff bound (psi e^(lambda e^-eps))^t on Q[X <= e^-eps].
+    """`ChernoffTilt` of floats, its lambda the one that minimises the Chernoff bound on Q[X <= e^-eps].
 
-    E[W e^(-lambda W)] / psi, decreasing in lambda from 1, equals e^-eps there: bisection in log lambda, as far as the
-    mode is above -10. Any lambda is valid. psi by the trapezoidal rule in g, error below 1e-15.
+    That bound is (psi e^(lambda e^-eps))^t. At its least E[W e^(-lambda W)] / psi, which decreases in lambda from 1,
+    equals e^-eps: bisection in log lambda, as far as the mode is above -10. Any lambda is valid, for the bound as for
+    `tilted_add`. psi by the trapezoidal rule in g, error below 1e-15.
     """
     if epsilon <= 0.0:
         return ChernoffTilt(0.0, 0.0, 0.0)
@@ -184,12 +192,12 @@ def chernoff_tilt(sigma: float, num_steps: int, epsilon: float) -> ChernoffTilt:
 
 
 def tilted_add(key: jax.Array, run: Run, tilt: jax.Array, *, tile: Tile) -> Losses:
-    """Every coordinate from the density phi(g) e^(-lambda W) / psi, ADD; `tilt` is a `ChernoffTilt` as an array [3].
+    """`Losses` [L], ADD: every coordinate from the density phi(g) e^(-lambda W) / psi.
 
-    By rejection, until each lane has t acceptances: W is convex in g, so about the mode m its tangent bounds the
-    density by a normal one of mean m, and g ~ N(m, 1) is accepted with probability
-    e^(-lambda (W(g) - W(m) (1 + s (g - m)))). The weight psi^t e^(lambda t X) is at most (psi e^(lambda e^-eps))^t
-    wherever the loss -log X exceeds eps.
+    `tilt` is a `ChernoffTilt` as an array [3]. By rejection, until each lane has t acceptances: W is convex in g, so
+    about the mode m its tangent bounds the density by a normal one of mean m, and g ~ N(m, 1) is accepted with
+    probability e^(-lambda (W(g) - W(m) (1 + s (g - m)))). The weight psi^t e^(lambda t X) is at most
+    (psi e^(lambda e^-eps))^t wherever the loss -log X exceeds eps.
     """
     s = run.inverse_sigma
     lam, log_psi, mode = tilt

@@ -1,4 +1,4 @@
-"""Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", statement by statement.
+"""Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", statement by statement.
 
 The direct profile over the clones pair, and its Renyi curve, answer questions about `jaxacct.CheckIn`; here is the
 rest: the paper's statements with their slips corrected, sound forms of those that are false, what is below any valid

@@ -1,8 +1,9 @@
 """BOUND, from below: the least Renyi divergence among pairs with a given hockey-stick divergence, and its use.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Lemma 1, states that an (eps, delta)-DP
+Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Lemma 1, states that an (eps, delta)-DP
 mechanism has at most the Renyi divergence below. It has at least that much (CI-S1): binary randomized response at eps
-= 0.5 is (0.5, 0)-DP, with 0 here and D_2 = 0.227. Read the right way round it is the best conversion of one order.
+= 0.5 is (0.5, 0)-DP, for which the expression is 0, and has D_2 = 0.227. Read the right way round it is the best
+conversion of one order.
 """
 
 import jax
@@ -11,12 +12,12 @@ import jax.numpy as jnp
 from jaxacct.divergence.response._renyi import power_excess
 from jaxacct.special import logexpm1, softplus, solve_decreasing
 
-_NUM_HALVINGS = 90
-_LEAST_LOG = -690.0
+_NUM_HALVINGS = 90  # of the interval of log(r - delta) that is searched
+_LEAST_LOG = -690.0  # nats: the least log(r - delta) that is tried; its exponential does not underflow
 
 
 def log_least_excess(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> jax.Array:
-    """log of the least E_Q[(P/Q)^a] - 1 [..] among all pairs with D_{e^eps}(P || Q) = delta; -inf at delta = 0.
+    """Log of the least E_Q[(P/Q)^a] - 1, broadcast, among all pairs with D_{e^eps}(P || Q) = delta; -inf at delta = 0.
 
     Attained by P = (r, 1-r), Q = ((r - delta) e^-eps, ..), r in (delta, 1) such that h(x) = h(y),
 
@@ -61,7 +62,7 @@ def _log_power_excess(power: jax.Array, x: jax.Array, log_ratio: jax.Array) -> j
 
 
 def least_rdp(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> jax.Array:
-    """The least D_a(P || Q) [..] among all pairs with D_{e^eps}(P || Q) = delta; see `log_least_excess`.
+    """The least D_a(P || Q), broadcast, among all pairs with D_{e^eps}(P || Q) = delta; see `log_least_excess`.
 
     epsilon + log(M)/(a-1),  M = min_r r^a (r - delta)^(1-a) + (1-r)^a (e^eps - r + delta)^(1-a).
     """
@@ -69,10 +70,10 @@ def least_rdp(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> jax.Arr
 
 
 def optimal_epsilon(order: jax.Array, rdp: jax.Array, log_delta: jax.Array) -> jax.Array:
-    """Least epsilon [L] that an (a, rdp) Renyi guarantee of one order implies at delta < 1, rounded up; 0 at best.
+    """The least epsilon [L] that an (a, rdp) Renyi guarantee of one order implies at delta < 1, rounded up; 0 at best.
 
-    The least epsilon >= 0 with `least_rdp` >= rdp: never above the closed conversion, 10.227 to 7.875 at a = 2, rdp =
-    0.1, delta = 1e-5. The direction of the divergence's.
+    Upper bound, in the direction of the divergence: the least epsilon >= 0 with `least_rdp` >= rdp. Never above the
+    closed conversion; at a = 2, rdp = 0.1, delta = 1e-5 it is 7.875 where that gives 10.227.
     """
     delta = jnp.exp(log_delta) * (1.0 - 2.0**-48)
 

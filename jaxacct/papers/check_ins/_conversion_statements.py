@@ -1,6 +1,6 @@
 """BOUND: the least Renyi divergence that a hockey-stick divergence implies, and the optimal conversion of one order.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Lemma 1, which states the former as an
+Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Lemma 1, which states the former as an
 upper bound: it is a lower one.
 """
 

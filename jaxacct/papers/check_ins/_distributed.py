@@ -1,8 +1,8 @@
 """BOUND, from above: distributed check-ins, where only the sum of the reports, with their Gaussian noises, is seen.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorem 4 with its missing term (CI-S17,
-CI-S24). The sum of k reports has noise of variance k sigma^2 and two data are `gap` noise deviations of one report
-apart: the base is a Gaussian with s_k = gap^2 / k. Upper bounds, replace-one adjacency, whole orders 2..A. Not
+Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Theorem 4 with its missing term
+(CI-S17, CI-S24). The sum of k reports has noise of variance k sigma^2, and two data are `gap` noise deviations of one
+report apart: the base is a Gaussian with s_k = gap^2 / k. Upper bounds, replace-one adjacency, whole orders 2..A. Not
 monotone in the probability: fewer reports mean less noise.
 """
 
@@ -18,8 +18,9 @@ from jaxacct.papers.check_ins._shuffled_gaussian import gaussian_log_moments
 from jaxacct.special import log1mexp, log_sum_exp
 from jaxacct.special._binomial import log_binomial_pmf
 
+# The trapezoid rule's step, in standard deviations, and its nodes on either side of the peak: error below 1e-13.
 _STEP, _HALF = 0.25, 56
-_LOG_2PI = 1.8378770664093454836
+_LOG_2PI = 1.8378770664093454836  # log(2 pi), a number
 
 
 class TernaryMoment(enum.Enum):
@@ -36,10 +37,11 @@ class TernaryMoment(enum.Enum):
 
 
 def log_sinh_moments(s: jax.Array, *, max_order: int) -> jax.Array:
-    """log T_j(s), rows j = 0..A (odd ones and 0 are -inf): e^(s (j(j-1)/2 - j^2/8)) E |2 sinh(sqrt(s) g/2)|^j.
+    """Log T_j(s) [A + 1, ..], j = 0..A, of e^(s (j(j-1)/2 - j^2/8)) E |2 sinh(sqrt(s) g/2)|^j, g normal, rounded up.
 
-    The ternary moment E_R |(P - Q)/R|^j of three Gaussians at distance sqrt(s) from each other. By the trapezoid rule
-    around the integrand's peak: positive, where its alternating sum would lose every digit; error below 1e-13.
+    The ternary moment E_R |(P - Q)/R|^j of three Gaussians at distance sqrt(s) from each other; odd rows and row 0 are
+    -inf. By the trapezoid rule around the integrand's peak, whose terms are positive where its alternating sum would
+    lose every digit; error below 1e-13.
     """
     root = jnp.sqrt(s)
     offsets = jnp.arange(-_HALF, _HALF + 1, dtype=jnp.int32).astype(jnp.float64)
@@ -63,12 +65,12 @@ def log_sinh_moments(s: jax.Array, *, max_order: int) -> jax.Array:
 
 
 def _with_odd(even: jax.Array) -> jax.Array:
-    """Odd rows 3, 5, .. as geometric means of their neighbours (Cauchy-Schwarz); the last row is even."""
+    """The rows with odd ones 3, 5, .. as geometric means of their neighbours (Cauchy-Schwarz); the last row is even."""
     return even.at[3::2].set(0.5 * (even[2:-2:2] + even[4::2]))
 
 
 def distributed_base(gap: jax.Array, num_reports: jax.Array, kind: TernaryMoment, *, max_order: int) -> BaseMoments:
-    """The sum of `num_reports` [..] reports, rows j = 0..A."""
+    """Moments [A + 1, ..] of the sum of `num_reports` [..] reports, j = 0..A."""
     spread = gap / jnp.sqrt(num_reports)
     generic = gaussian_base(spread, max_order=max_order)
     if kind is TernaryMoment.GENERIC:
@@ -96,10 +98,19 @@ def distributed_rdp(
     capped: bool = True,
     fewest: int = 0,
 ) -> jax.Array:
-    """Renyi divergences [A - 1, L] of orders 2..A of one round; exact sums while the blocks are single counts.
+    """Renyi divergences [A - 1, L] of orders 2..A of one round, rounded up; exact sums over blocks of single counts.
 
-    With `fewest` = k_lo: given that at least k_lo users report; the chance of fewer, `low_participation_log_prob`, must
-    then be added to delta for each round (CI-S24), or the server must discard such rounds.
+    Upper bound: Liew, Hasegawa & Takahashi 2022, Theorem 4, corrected (CI-S17). With `fewest` = k_lo: given that at
+    least k_lo users report. The chance of fewer, `low_participation_log_prob`, must then be added to delta for each
+    round (CI-S24), or the server must discard such rounds.
+
+    Args:
+      num_users, prob, gap: float64 [L].
+      max_order: static, A.
+      layout: static, blocks of the number of reports.
+      kind: static, how the ternary moment is bounded.
+      capped: static, whether joint convexity is used too.
+      fewest: static, k_lo; 0 for none.
     """
     blocks = binomial_blocks(num_users, prob, layout)
     scale = jnp.zeros_like(num_users)
@@ -116,7 +127,7 @@ def distributed_rdp(
 
 
 def _from(blocks: Blocks, fewest: float) -> Blocks:
-    """The blocks that reach `fewest`, those that straddle it whole but from there on."""
+    """The blocks that hold counts from `fewest` on; one that straddles it keeps its whole weight, from there on."""
     keep = blocks.last >= fewest
     first = jnp.where(keep, jnp.maximum(blocks.first, fewest), blocks.first)
     # the law on a shortened block has its mean further up: all of it at the far end
@@ -128,7 +139,7 @@ def _from(blocks: Blocks, fewest: float) -> Blocks:
 
 
 def low_participation_log_prob(num_users: jax.Array, prob: jax.Array, *, fewest: int) -> jax.Array:
-    """log P[Bin(n, q) < k_lo] [L], rounded up: terms of positive sign."""
+    """Upper bounds [L] on log P[Bin(n, q) < k_lo], rounded up: a sum of positive terms."""
     k = jnp.arange(max(fewest, 1), dtype=jnp.int32).astype(jnp.float64)[:, None]
     q = jnp.clip(prob, 1e-300, 1.0)
     terms = log_binomial_pmf(jnp.minimum(k, num_users), num_users, q, jnp.maximum(1.0 - q, 1e-300))
@@ -138,7 +149,10 @@ def low_participation_log_prob(num_users: jax.Array, prob: jax.Array, *, fewest:
 
 
 def binomial_upper_tail_log(num_users: jax.Array, prob: jax.Array, least: jax.Array, *, num_terms: int) -> jax.Array:
-    """log P[Bin(n, q) >= l] [L], rounded up: `num_terms` terms from l on and a geometric bound on the rest; l > n q."""
+    """Upper bounds [L] on log P[Bin(n, q) >= l], rounded up, for l > n q; 0 elsewhere.
+
+    `num_terms` (static) terms from l on, and a geometric bound on the rest.
+    """
     k = least + jnp.arange(num_terms, dtype=jnp.int32).astype(jnp.float64)[:, None]
     inside = k <= num_users
     terms = log_binomial_pmf(jnp.where(inside, k, num_users), num_users, prob, 1.0 - prob)

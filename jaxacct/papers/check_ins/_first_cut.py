@@ -1,7 +1,7 @@
 """BOUND, from above: check-ins by closed forms, shuffling, then sub-sampling; Renyi divergences if nothing fails.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Lemmas 3 and 4, Theorem 1 with its slips
-corrected, and the sound replacement of its Approaches 1 and 2 (CI-S5 to CI-S8, CI-S22). Upper bounds, replace-one
+Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Lemmas 3 and 4, Theorem 1 with its
+slips corrected, and the sound replacement of its Approaches 1 and 2 (CI-S5 to CI-S8, CI-S22). Upper bounds, replace-one
 adjacency.
 """
 
@@ -23,14 +23,14 @@ from jaxacct.papers.clones._reductions import subsampled
 from jaxacct.special import log_sum_exp, map_rows, softplus, up
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 
-_ULPS = 512  # of a divergence made from the logarithm of its excess, whose own absolute error is some 2^-45
-_TAIL_TERMS = 1024
+_ULPS = 512  # rounding of a divergence made from the log of its excess, whose own absolute error is some 2^-45
+_TAIL_TERMS = 1024  # terms of a binomial tail summed one by one; the rest is bounded, so that fewer are only looser
 
 
 def shuffled_guarantee(
     num_reports: jax.Array, local_epsilon: jax.Array, log_delta1: jax.Array, local_log_delta: jax.Array
 ) -> Guarantee:
-    """(epsilon, delta) of k shuffled (eps0, delta0)-DP reports, for any delta1 in (0, 1] (CI-S5):
+    """(epsilon, delta) [L] of k shuffled (eps0, delta0)-DP reports, rounded up, for any delta1 in (0, 1] (CI-S5):
 
         epsilon = log(1 + tanh(eps0/2) (8 sqrt(E log(4/delta1)/k) + 8 E/k)),   E = e^eps0,
         delta = delta1 + (e^epsilon + 1)(1 + e^-eps0/2) k delta0.
@@ -54,7 +54,10 @@ def sampled_guarantee(
     log_delta1: jax.Array,
     local_log_delta: jax.Array,
 ) -> Guarantee:
-    """The same for a uniform k of n users (CI-S6, CI-S7): (log(1 + (k/n)(e^eps - 1)), (k/n) delta)."""
+    """(epsilon, delta) [L] of a uniform k of n users shuffled, rounded up: (log(1 + (k/n)(e^eps - 1)), (k/n) delta).
+
+    From `shuffled_guarantee` (CI-S6, CI-S7).
+    """
     inner = shuffled_guarantee(num_reports, local_epsilon, log_delta1, local_log_delta)
     return subsampled(inner, num_reports / num_users)
 
@@ -67,11 +70,15 @@ def first_cut(
     log_delta1: jax.Array,
     local_log_delta: jax.Array,
 ) -> Guarantee:
-    """One round of check-ins with at most `cap` reports counted (Theorem 1, repaired): (eps_l, P[outside] + delta_l).
+    """(eps_l, P[outside] + delta_l) [L] of one round of check-ins with at most `cap` = l reports counted, rounded up.
 
-    The paper's proof takes eps_k <= eps_l for all k <= l, which fails where the closed form does not hold: fewer
-    reports than that are added to delta, with those from l on. Both by Chernoff's bound. (inf, 1) where the form does
-    not hold at l, or l is not above the mean.
+    Upper bound: Theorem 1, repaired (CI-S8). The paper's proof takes eps_k <= eps_l for all k <= l, which fails where
+    the closed form does not hold: fewer reports than that are added to delta, with those from l on. Both by Chernoff's
+    bound. (inf, 1) where the form does not hold at l, or l is not above the mean.
+
+    Args:
+      num_users, prob, cap: n, q and l, [L].
+      local_epsilon, log_delta1, local_log_delta: arguments of `sampled_guarantee`, [L].
     """
     mean = num_users * prob
     found = sampled_guarantee(num_users, cap, local_epsilon, log_delta1, local_log_delta)
@@ -85,7 +92,10 @@ def first_cut(
 
 
 class ApproximateRdp(NamedTuple):
-    """Renyi divergences [A, L] given no failure, and the log probability [L] of one in a round, added to delta."""
+    """Renyi divergences [A, L] given that a round does not fail, and the log probability [L] that it does.
+
+    That probability is added to delta.
+    """
 
     rdp: jax.Array
     log_failure: jax.Array
@@ -101,14 +111,20 @@ def approximate_rdp(
     orders: Sequence[float],
     num_counts: int,
 ) -> ApproximateRdp:
-    """A sound form of the paper's Approaches 1 and 2 (CI-S22), real orders > 1.
+    """Renyi divergences [A, L], rounded up, of a round that does not fail, and the log probability [L] that it does.
 
-    An (eps, delta)-DP pair is dominated by one that with probability delta tells all and else is randomized response at
-    eps. With (eps_k, delta_k) of `sampled_guarantee`,
+    A sound form of the paper's Approaches 1 and 2 (CI-S22), real orders > 1. An (eps, delta)-DP pair is dominated by
+    one that with probability delta tells all and else is randomized response at eps. With (eps_k, delta_k) of
+    `sampled_guarantee`,
 
         f = sum_k w_k delta_k,   e^((a-1) R_a) = 1 + sum_k w_k (1 - delta_k)(e^((a-1) RR_a(eps_k)) - 1) / (1 - f).
 
     More than `num_counts` reports count as failures. T rounds fail with probability 1 - (1 - f)^T <= T f.
+
+    Args:
+      num_users, prob: n and q, [L].
+      local_epsilon, log_delta1, local_log_delta: arguments of `sampled_guarantee`, [L].
+      orders, num_counts: static.
     """
     k = jnp.arange(1, num_counts + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
     inside = k <= num_users

@@ -11,9 +11,9 @@ from jaxacct.papers.check_ins._shuffled_gaussian import gaussian_pair_rdp, respo
 
 
 def response_lower_rdp(mechanism: CheckIn, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L] of all rounds that no valid curve lies below (CI-S21), rounded down.
+    """Renyi divergences [A, L] of all rounds that no valid curve lies below, rounded down (CI-S21).
 
-    No lower bound on epsilon at any delta.
+    Lower bound on the curve, real orders > 1, and no lower bound on epsilon at any delta.
     """
     n, prob, local = setting_of(mechanism)
     if mechanism.signature() == (CheckIn, GaussianReports):

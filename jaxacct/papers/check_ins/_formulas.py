@@ -1,7 +1,8 @@
 """NOT A BOUND: statements of the check-in paper as printed, for reproducing its tables and figures only.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins". Approaches 1 and 2 rest on Lemma 1 read as
-an upper bound; binary randomized response lies above several cells of Table 2. docs/papers/check_ins.md has the rest.
+Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins". Approaches 1 and 2 rest on Lemma 1 read
+as an upper bound; binary randomized response lies above several cells of Table 2. docs/papers/check_ins.md has the
+rest.
 """
 
 import numpy as np

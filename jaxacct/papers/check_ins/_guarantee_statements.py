@@ -1,7 +1,7 @@
 """BOUND, from above: check-ins by closed forms, and Renyi divergences given that nothing fails.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Lemmas 3 and 4, Theorem 1 with its slips
-corrected, and a sound form of Approaches 1 and 2. Replace-one adjacency, both directions; E = e^eps0.
+Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Lemmas 3 and 4, Theorem 1 with its
+slips corrected, and a sound form of Approaches 1 and 2. Replace-one adjacency, both directions; E = e^eps0.
 """
 
 import math

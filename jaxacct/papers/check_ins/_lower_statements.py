@@ -1,7 +1,7 @@
 """BOUND, from below, on Renyi divergences of shuffled check-ins: one differing record, mixture first.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorem 3 and Corollary 1. Exact for the
-pair and direction, hence the least that any Renyi accountant could certify; it says nothing of epsilon itself.
+Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Theorem 3 and Corollary 1. Exact for
+the pair and direction, hence the least that any Renyi accountant could certify; it says nothing of epsilon itself.
 """
 
 from typing import Any

@@ -1,7 +1,8 @@
 """BOUND, from above: Renyi divergences of check-ins and of samples by ternary moments, whole orders.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorems 2 and 4 and Lemma 2. Replace-one
-adjacency, both directions. (a - 1) R_a is convex in a, so that `girgis.at_real_orders` carries a curve to real orders.
+Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Theorems 2 and 4 and Lemma 2.
+Replace-one adjacency, both directions. (a - 1) R_a is convex in a, so that `girgis.at_real_orders` carries a curve to
+real orders.
 """
 
 import math
@@ -30,6 +31,8 @@ from jaxacct.papers.check_ins import _distributed as sums
 from jaxacct.papers.check_ins import _renyi as lanes
 from jaxacct.papers.check_ins._distributed import TernaryMoment
 
+# Blocks of the number of reports: single ones from 1 on, on a geometric grid, and at most so many about the mean. Fewer
+# are certified too, only looser.
 _NUM_SINGLES, _NUM_GEOMETRIC, _MOST_CENTRAL = 1024, 16, 2**17
 
 

@@ -1,6 +1,6 @@
 """BOUND, from above, on delta of check-ins over any profiles of shuffled reports, number by number, for few users.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", appendix D.1 with its first term
+Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", appendix D.1 with its first term
 corrected, and the direct profile that is never above it. Replace-one adjacency.
 """
 

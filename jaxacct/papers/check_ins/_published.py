@@ -1,7 +1,7 @@
 """NOT A BOUND: statements of the check-in paper as printed, for reproducing its tables and figures only.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins": Approaches 1 and 2 and the composition of
-the baseline rest on Lemma 1 read as an upper bound (CI-S1, CI-S8, CI-S11, CI-S12); Theorem 1's delta takes the
+Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins": Approaches 1 and 2 and the composition
+of the baseline rest on Lemma 1 read as an upper bound (CI-S1, CI-S8, CI-S11, CI-S12); Theorem 1's delta takes the
 sub-sampled epsilon (CI-S8); Theorem 4 leaves out the rounds without reports (CI-S17); Theorem 5 puts a lower bound into
 an upper one (CI-S18). Binary randomized response lies above several cells of Table 2. Nothing here may answer a
 question of privacy.
@@ -22,7 +22,7 @@ from jaxacct.special._binomial import log_binomial_pmf
 
 
 class PublishedGuarantee(NamedTuple):
-    """(epsilon, delta) as printed: no bound."""
+    """(epsilon, delta) as printed, each [L]: no bound."""
 
     epsilon: jax.Array
     delta: jax.Array
@@ -31,7 +31,10 @@ class PublishedGuarantee(NamedTuple):
 def published_shuffling(
     num_reports: jax.Array, local_epsilon: jax.Array, delta1: jax.Array, local_delta: jax.Array
 ) -> PublishedGuarantee:
-    """Lemma 3 under its own condition, eps0 <= log(k/(16 log(2/delta1))); else, or without gain, (eps0, delta0)."""
+    """(epsilon, delta) [L] of Lemma 3 under its own condition, eps0 <= log(k/(16 log(2/delta1))): no bound.
+
+    Else, or without gain, (eps0, delta0).
+    """
     growth = jnp.exp(local_epsilon)
     holds = 16.0 * growth * jnp.log(2.0 / delta1) <= num_reports
     reach = 8.0 * jnp.sqrt(growth * jnp.log(4.0 / delta1) / num_reports) + 8.0 * growth / num_reports
@@ -49,7 +52,10 @@ def published_first_cut(
     local_delta: jax.Array,
     beta: jax.Array,
 ) -> PublishedGuarantee:
-    """Theorem 1 as printed: (E-1)/E for (E-1)/(E+1) in epsilon, which is only loose; delta is too small."""
+    """(epsilon, delta) [L] of Theorem 1 as printed, no bound: delta is too small.
+
+    Epsilon has (E-1)/E for (E-1)/(E+1), which is only loose.
+    """
     growth = jnp.exp(local_epsilon)
     reach = 8.0 * jnp.sqrt(cap * growth * jnp.log(4.0 / delta1)) / num_users + 8.0 * growth / num_users
     loose = jnp.log1p(-jnp.expm1(-local_epsilon) * reach)
@@ -58,7 +64,7 @@ def published_first_cut(
 
 
 def _each_count(num_users: jax.Array, prob: jax.Array, num_counts: int) -> tuple[jax.Array, jax.Array]:
-    """k = 1..num_counts and log w_k [K, L]."""
+    """(k = 1..num_counts, log w_k), each [K, L]."""
     k = jnp.arange(1, num_counts + 1, dtype=jnp.int32).astype(jnp.float64)[:, None] + 0.0 * num_users
     return k, log_binomial_pmf(k, num_users, prob, 1.0 - prob)
 
@@ -79,7 +85,10 @@ def published_approach_1(
     max_order: int,
     num_counts: int,
 ) -> jax.Array:
-    """Approach 1 (shuffling conversion), whole orders 2..A, [A - 1, L]: Lemma 3, Lemma 1 as printed, Theorem 2."""
+    """Renyi divergences [A - 1, L] of Approach 1 (shuffling conversion), whole orders 2..A, false as bounds.
+
+    Lemma 3, Lemma 1 as printed, Theorem 2 (CI-S11).
+    """
     k, log_weight = _each_count(num_users, prob, num_counts)
     at = published_shuffling(k, local_epsilon, delta1, local_delta)
     j = jnp.arange(max_order + 1, dtype=jnp.int32).astype(jnp.float64)
@@ -105,7 +114,10 @@ def published_approach_2(
     orders: Sequence[float],
     num_counts: int,
 ) -> jax.Array:
-    """Approach 2 (sub-sampled shuffling conversion), real orders, [A, L]: Lemma 4, then Lemma 1 as printed."""
+    """Renyi divergences [A, L] of Approach 2 (sub-sampled shuffling conversion), real orders, false as bounds.
+
+    Lemma 4, then Lemma 1 as printed (CI-S12).
+    """
     k, log_weight = _each_count(num_users, prob, num_counts)
     at = published_shuffling(k, local_epsilon, delta1, local_delta)
     epsilon, delta = jnp.log1p(k / num_users * jnp.expm1(at.epsilon)), k / num_users * at.delta
@@ -119,7 +131,10 @@ def published_approach_2(
 def published_distributed_rdp(
     num_users: jax.Array, prob: jax.Array, gap: jax.Array, *, max_order: int, num_counts: int
 ) -> jax.Array:
-    """Theorem 4 as printed, without the rounds that nobody joins, orders 2..A, [A - 1, L]; may be negative."""
+    """Renyi divergences [A - 1, L] of Theorem 4 as printed, orders 2..A, no bounds; they may be negative.
+
+    The rounds that nobody joins are left out (CI-S17).
+    """
     k, log_weight = _each_count(num_users, prob, num_counts)
     base = distributed_base(gap, k, TernaryMoment.GENERIC, max_order=max_order)
     chosen = jnp.asarray(log_binomial_table(max_order)[2:], jnp.float64)
@@ -137,7 +152,7 @@ def published_distributed_rdp(
 def published_subsampled_gaussian_rdp(
     num_users: jax.Array, num_reports: jax.Array, gap: jax.Array, *, max_order: int
 ) -> jax.Array:
-    """Theorem 5, orders 2..A, [A - 1, L]: the sampling bound fed with one pair's exact divergences."""
+    """Renyi divergences [A - 1, L] of Theorem 5, orders 2..A, no bounds: an upper form fed with one pair's own."""
     sums = pair_log_sums(gaussian_log_moments(gap, max_order=max_order), num_reports, jnp.ones_like(gap))
     log_excess = pair_log_excess(sums, jnp.ones_like(gap))
     filler = jnp.full_like(log_excess[:2], -jnp.inf)

@@ -1,8 +1,7 @@
 """BOUND, from above: Renyi divergences of check-ins by the number of reports, Theorem 2 and what it is made of.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorem 2 and Lemma 2 (CI-S4, CI-S9,
-CI-S10).
-Given K = k, a uniform k-subset reports, so that with A_k = E_Q[(P/Q)^a] and rate k/n
+Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Theorem 2 and Lemma 2 (CI-S4, CI-S9,
+CI-S10). Given K = k, those who report are a uniform k-subset, so that with A_k = E_Q[(P/Q)^a] and rate k/n
 
     e^((a-1) R_a) <= sum_k w_k A_k,   A_0 = 1,
     A_k <= 1 + sum_{j=2..a} C(a,j) (k/n)^j zeta_k(j)^j   and   A_k <= 1 + (k/n) (e^((a-1) rho_k(a)) - 1),
@@ -23,12 +22,12 @@ import numpy as np
 from jaxacct.divergence.check_in._blocks import Blocks, log_mixture
 from jaxacct.special import log1mexp, log_binomial_table, log_sum_exp, logexpm1, softplus, up
 
-_ULPS = 512  # of a divergence made from the logarithm of its excess, whose own absolute error is some 2^-45
-_LOG_2, _LOG_4 = math.log(2.0), math.log(4.0)
+_ULPS = 512  # rounding of a divergence made from the log of its excess, whose own absolute error is some 2^-45
+_LOG_2, _LOG_4 = math.log(2.0), math.log(4.0)  # numbers
 
 
 class BaseMoments(NamedTuple):
-    """Of the mechanism with k reports, rows for j = 0..A (0 and 1 unused), each [A + 1, ..].
+    """Moments of the mechanism with k reports, rows for j = 0..A (0 and 1 unused), each [A + 1, ..].
 
     Attributes:
       log_ternary: log of a bound on zeta(j)^j.
@@ -39,18 +38,18 @@ class BaseMoments(NamedTuple):
     log_excess: jax.Array
 
 
-# Numbers of reports [..] to their moments; neither may increase with the number.
+# From numbers of reports [..] to their moments [A + 1, ..]; neither may increase with the number.
 Base = Callable[[jax.Array], BaseMoments]
 
 
 def log_ternary_moments(rdp: jax.Array, highest: jax.Array, *, sharper: bool = True) -> jax.Array:
-    """log of bounds on sup E_R |(P - Q)/R|^j for three neighbours, rows j = 0..A of `rdp` [A + 1, ..] (Lemma 2).
+    """Logs of upper bounds [A + 1, ..] on sup E_R |(P - Q)/R|^j for three neighbours, rows j = 0..A of `rdp` (Lemma 2).
 
         zeta(2)^2 <= min{4 (e^rho(2) - 1), e^rho(2) min{2, (e^h - 1)^2}},
         zeta(j)^j <= e^((j-1) rho(j)) min{2, (e^h - 1)^j},   j >= 3,
 
     h = `highest` the Renyi divergence of infinite order, inf if unknown. The paper prints e^(h-1) for e^h - 1.
-    `sharper` adds 2 (1 - e^-h)^j, since P - Q <= (1 - e^-h) P where it is positive.
+    `sharper` (static) adds 2 (1 - e^-h)^j, since P - Q <= (1 - e^-h) P where it is positive.
     """
     j = _whole(rdp)
     known = jnp.isfinite(highest)
@@ -69,7 +68,7 @@ def _whole(rows: jax.Array) -> jax.Array:
 
 
 def base_from_rdp(rdp: jax.Array, highest: jax.Array, *, sharper: bool = True) -> BaseMoments:
-    """Any mechanism by its Renyi curve at whole orders, rows j = 0..A (rows 0 and 1 unused)."""
+    """Moments [A + 1, ..] of any mechanism, by its Renyi curve at whole orders, rows j = 0..A (0 and 1 unused)."""
     j = _whole(rdp)
     excess = (j - 1.0) * rdp
     some = excess > 0
@@ -78,7 +77,10 @@ def base_from_rdp(rdp: jax.Array, highest: jax.Array, *, sharper: bool = True) -
 
 
 def log_response_excess(local_epsilon: jax.Array, orders: jax.Array) -> jax.Array:
-    """log of (e^(a e) + e^((1-a) e))/(1 + e^e) - 1 = (e^((a-1) e) - 1)(e^e - e^((1-a) e))/(1 + e^e), e the epsilon."""
+    """Log of e^((a-1) D_a) - 1, broadcast, for binary randomized response of epsilon e, order a:
+
+    (e^(a e) + e^((1-a) e))/(1 + e^e) - 1 = (e^((a-1) e) - 1)(e^e - e^((1-a) e))/(1 + e^e).
+    """
     some = local_epsilon > 0
     local = jnp.where(some, local_epsilon, 1.0)
     rise = (orders - 1.0) * local
@@ -87,12 +89,12 @@ def log_response_excess(local_epsilon: jax.Array, orders: jax.Array) -> jax.Arra
 
 
 def response_rdp(local_epsilon: jax.Array, orders: jax.Array) -> jax.Array:
-    """Renyi divergences of binary randomized response, the most of all pure randomizers; orders broadcast, > 1."""
+    """Renyi divergences, broadcast, of binary randomized response, rounded up: the most of all pure randomizers."""
     return up(softplus(log_response_excess(local_epsilon, orders)) / (orders - 1.0), _ULPS)
 
 
 def gaussian_base(gap: jax.Array, *, max_order: int) -> BaseMoments:
-    """Gaussians `gap` standard deviations apart, by their Renyi curve j gap^2 / 2."""
+    """Moments [A + 1, ..] of Gaussians `gap` [..] standard deviations apart, by their Renyi curve j gap^2 / 2."""
     j = jnp.arange(max_order + 1, dtype=jnp.int32).astype(jnp.float64)
     return base_from_rdp(0.5 * j.reshape((-1,) + (1,) * gap.ndim) * gap * gap, jnp.full_like(gap, jnp.inf))
 
@@ -105,7 +107,10 @@ def _log_binomials(max_order: int) -> np.ndarray:
 def log_sampled_excess(
     base: BaseMoments, log_rate: jax.Array, order: jax.Array, log_choose: jax.Array, *, capped: bool = True
 ) -> jax.Array:
-    """log(A - 1) at one whole order for a uniform subset at rate e^log_rate (Theorem of CI-S10); [..] of `base`."""
+    """Upper bounds on log(A - 1), of the shape [..] of `base`, at one whole order for a uniform subset (CI-S10).
+
+    The rate is e^log_rate; A is E_Q[(P/Q)^a].
+    """
     j = _whole(base.log_ternary)
     chosen = log_choose.reshape(j.shape)
     use = (j >= 2.0) & (j <= order) & (base.log_ternary > -jnp.inf) & (log_rate > -jnp.inf)
@@ -118,7 +123,7 @@ def log_sampled_excess(
 
 
 def _each_order(row: Callable[[jax.Array, jax.Array], jax.Array], max_order: int) -> jax.Array:
-    """Renyi divergences [A - 1, L] of whole orders 2..A from log(A - 1), rounded up."""
+    """Renyi divergences [A - 1, L] of whole orders 2..A, rounded up, from log(A - 1) of each."""
     chosen = jnp.asarray(_log_binomials(max_order)[2:], jnp.float64)
     orders = jnp.arange(2, max_order + 1, dtype=jnp.int32).astype(jnp.float64)
     log_excess = jax.lax.map(lambda args: row(*args), (orders, chosen))
@@ -126,7 +131,10 @@ def _each_order(row: Callable[[jax.Array, jax.Array], jax.Array], max_order: int
 
 
 def subset_rdp(rate: jax.Array, base: BaseMoments, *, capped: bool = True) -> jax.Array:
-    """A uniform m of n users at rate m/n [L], orders 2..A, [A - 1, L] (CI-S10); `base` [A + 1, L]."""
+    """Renyi divergences [A - 1, L] of orders 2..A for a uniform m of n users, rate m/n [L], rounded up (CI-S10).
+
+    Upper bound; `base` is [A + 1, L], the mechanism on m users.
+    """
     log_rate = jnp.log(jnp.maximum(rate, 1e-300))
 
     def row(order: jax.Array, chosen: jax.Array) -> jax.Array:
@@ -138,10 +146,11 @@ def subset_rdp(rate: jax.Array, base: BaseMoments, *, capped: bool = True) -> ja
 def mixture_rdp(
     num_users: jax.Array, blocks: Blocks, base: Base, *, capped: bool = True, log_scale: jax.Array | None = None
 ) -> jax.Array:
-    """Theorem 2: check-ins over the blocks of their number, any per-number base, orders 2..A, [A - 1, L].
+    """Renyi divergences [A - 1, L] of orders 2..A of check-ins, rounded up: Theorem 2 over blocks of counts (CI-S9).
 
-    On a block the base is that of its first count; both bounds on A_k are then convex in k, and the block takes the
-    lesser of their chords. `log_scale` [L] multiplies the weights, as 1 / P[K >= k_lo] where fewer are failures.
+    Upper bound for any base. On a block the base is that of its first count; both bounds on A_k are then convex in k,
+    and the block takes the lesser of their chords. `log_scale` [L] multiplies the weights, as 1 / P[K >= k_lo] where
+    fewer are failures.
     """
     found = base(blocks.first)
     scale = jnp.zeros_like(num_users) if log_scale is None else log_scale
@@ -162,16 +171,17 @@ def mixture_rdp(
 
 
 def _chords(blocks: Blocks, at_first: jax.Array, at_last: jax.Array) -> jax.Array:
-    """Each block's bound [B, L]."""
+    """Upper bounds [B, L], each block's own, from the logs at its first and its last count."""
     return jax.vmap(lambda b, x, y: log_mixture(Blocks(*(v[None] for v in b)), x[None], y[None]))(
         blocks, at_first, at_last
     )
 
 
 def constant_base_rdp(num_users: jax.Array, prob: jax.Array, base: BaseMoments) -> jax.Array:
-    """Theorem 2 with the same base for every number >= 1 of reports, orders 2..A, [A - 1, L]; no cap.
+    """Renyi divergences [A - 1, L] of orders 2..A, rounded up: Theorem 2 with one base for all numbers of reports.
 
-    Only moments of the binomial law are needed, by Stirling numbers of the second kind:
+    Upper bound, without the cap (CI-S9). Only moments of the binomial law are needed, by Stirling numbers of the second
+    kind:
 
         E (K/n)^j = n^-j sum_i S(j,i) n (n-1) .. (n-i+1) q^i.
     """
@@ -199,7 +209,7 @@ def constant_base_rdp(num_users: jax.Array, prob: jax.Array, base: BaseMoments) 
 
 @functools.cache
 def _log_stirling(max_order: int) -> np.ndarray:
-    """log S(j, i), Stirling numbers of the second kind, [A + 1, A + 1]."""
+    """log S(j, i) [A + 1, A + 1], Stirling numbers of the second kind."""
     rows = [[1] + [0] * max_order]
     for _ in range(max_order):
         last = rows[-1]

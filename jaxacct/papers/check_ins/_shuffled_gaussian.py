@@ -1,10 +1,11 @@
 """BOUND, from below: one differing report among n, each sent with probability q; Renyi divergences, mixture first.
 
-Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins", Theorem 3 (q = 1); CI-S14, CI-S15, CI-S21.
-All other users hold x_0. With W the likelihood ratio of a report on x_1 against one on x_0, and b ~ Bern(q), the
-likelihood ratio of what is seen is 1 + (1/n) sum_i b_i (W_i - 1), i = 1..n, whose moments need no sum over the number
-of reports. Exact for this pair and direction: hence a lower bound on the Renyi divergences of shuffled check-ins,
-replace-one adjacency, and the least that any Renyi accountant could certify. It says nothing of epsilon itself.
+Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Theorem 3 (q = 1); CI-S14, CI-S15,
+CI-S21. All other users hold x_0. With W the likelihood ratio of a report on x_1 against one on x_0, and b ~ Bern(q),
+the likelihood ratio of what is seen is 1 + (1/n) sum_i b_i (W_i - 1), i = 1..n, whose moments need no sum over the
+number of reports. Exact for this pair and direction: hence a lower bound on the Renyi divergences of shuffled
+check-ins, replace-one adjacency, and the least that any Renyi accountant could certify. It says nothing of epsilon
+itself.
 """
 
 import math
@@ -16,11 +17,11 @@ import numpy as np
 
 from jaxacct.special import log_binomial_table, log_factorial_table, log_series_power, log_sum_exp, logexpm1, softplus
 
-_RELATIVE_SLACK = 2e-12  # measured: 6e-14 for orders to 256, n to 1e9, gaps of .01 to 10
+_RELATIVE_SLACK = 2e-12  # rounding that is booked; measured: 6e-14 for orders to 256, n to 1e9, gaps of .01 to 10
 
 
 def gaussian_log_moments(gap: jax.Array, *, max_order: int) -> jax.Array:
-    """log E (W - 1)^j for j = 0..A, [A + 1, L], -inf at j = 1: Gaussians `gap` standard deviations apart.
+    """log E (W - 1)^j [A + 1, L] for j = 0..A, -inf at j = 1: Gaussians `gap` standard deviations apart.
 
     With s = gap^2 and u = e^s - 1, a recurrence of positive terms, where the alternating sum over the moments
     e^(s j (j-1)/2) would lose every digit:
@@ -49,7 +50,7 @@ def gaussian_log_moments(gap: jax.Array, *, max_order: int) -> jax.Array:
 
 
 def response_log_moments(local_epsilon: jax.Array, *, max_order: int) -> jax.Array:
-    """log E (W - 1)^j for j = 0..A, [A + 1, L]: binary randomized response, the most of all pure randomizers.
+    """log E (W - 1)^j [A + 1, L] for j = 0..A: binary randomized response, the most of all pure randomizers.
 
     E (W-1)^j = (E - 1)^j / (1 + E) (1 + (-1)^j E^(1-j)),   E = e^local_epsilon.
     """
@@ -67,7 +68,7 @@ def _log1mexp_or_zero(x: jax.Array) -> jax.Array:
 
 
 def pair_log_sums(log_moments: jax.Array, num_users: jax.Array, prob: jax.Array) -> jax.Array:
-    """log of E Y^r / r! for Y = (1/n) sum b_i (W_i - 1), r = 0..A, [A + 1, L], from log E (W-1)^j [A + 1, L].
+    """log of E Y^r / r! [A + 1, L], r = 0..A, for Y = (1/n) sum b_i (W_i - 1), from log E (W-1)^j [A + 1, L].
 
     With f_j = q E(W-1)^j / (j! n^j), the coefficients of f^n:
 
@@ -110,7 +111,7 @@ def pair_log_sums(log_moments: jax.Array, num_users: jax.Array, prob: jax.Array)
 
 
 def pair_log_excess(log_sums: jax.Array, rate: jax.Array) -> jax.Array:
-    """log(E (1 + rate Y)^a - 1) for a = 2..A, [A - 1, L], from `pair_log_sums`."""
+    """log(E (1 + rate Y)^a - 1) [A - 1, L] for a = 2..A, from `pair_log_sums`."""
     max_order = log_sums.shape[0] - 1
     j = jnp.arange(max_order + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
     scaled = jnp.where(j > 1, log_sums + j * jnp.log(rate), -jnp.inf)
@@ -125,7 +126,7 @@ def pair_log_excess(log_sums: jax.Array, rate: jax.Array) -> jax.Array:
 
 
 def _rdp_from_below(log_excess: jax.Array, orders: Sequence[float]) -> jax.Array:
-    """Rows for each real order > 1: the divergence of the whole order below it (0 below 2), rounded down."""
+    """Renyi divergences [A, L] at real orders > 1, rounded down: that of the whole order below each, 0 below 2."""
     top = log_excess.shape[0] + 1
     whole = jnp.arange(1, top, dtype=jnp.int32).astype(jnp.float64)[:, None]
     values = softplus(log_excess) / whole * (1.0 - _RELATIVE_SLACK)
@@ -137,15 +138,17 @@ def _rdp_from_below(log_excess: jax.Array, orders: Sequence[float]) -> jax.Array
 def gaussian_pair_rdp(
     num_users: jax.Array, prob: jax.Array, gap: jax.Array, *, orders: Sequence[float], max_order: int = 256
 ) -> jax.Array:
-    """Renyi divergences [A, L] of the pair with Gaussian reports, from below; see the module. Any n, q in [0, 1].
+    """Renyi divergences [A, L] of the pair with Gaussian reports, rounded down; see the module. Any n, q in [0, 1].
 
-    q = 1 is the shuffle Gaussian mechanism's pair (Theorem 3, equation 8; the paper has the direction reversed). Orders
-    beyond `max_order` get its value: R_a increases with a. Relative error below 2e-12, booked.
+    Lower bound. q = 1 is the shuffle Gaussian mechanism's pair (Theorem 3, equation 8; the paper has the direction
+    reversed). Orders beyond `max_order` get its value: R_a increases with a. The relative error, below 2e-12, is
+    subtracted.
 
     Args:
-      num_users: n >= 1.
-      prob: q, of a report.
-      gap: distance of x_0 and x_1 over the noise's standard deviation; 2 / noise_multiplier for two clipped vectors.
+      num_users: n >= 1, [L].
+      prob: q, of a report, [L].
+      gap: distance of x_0 and x_1 over the noise's standard deviation, [L]; 2 / noise_multiplier for two clipped
+        vectors.
       orders: static, real, > 1.
       max_order: static, the largest whole order.
     """
@@ -157,7 +160,10 @@ def gaussian_pair_rdp(
 def response_pair_rdp(
     num_users: jax.Array, prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], max_order: int = 256
 ) -> jax.Array:
-    """As `gaussian_pair_rdp` with binary randomized response: what any bound for every pure randomizer is above."""
+    """Renyi divergences [A, L] of the pair with binary randomized response, rounded down; as `gaussian_pair_rdp`.
+
+    Lower bound: any bound for every pure randomizer is above it.
+    """
     top = max(3, min(max_order, math.floor(max(orders))))
     local = jnp.where(local_epsilon > 0, local_epsilon, 1.0)
     sums = pair_log_sums(response_log_moments(local, max_order=top), num_users, prob)
@@ -168,7 +174,10 @@ def response_pair_rdp(
 def sampled_gaussian_pair_rdp(
     num_users: jax.Array, num_reports: jax.Array, gap: jax.Array, *, orders: Sequence[float], max_order: int = 256
 ) -> jax.Array:
-    """As `gaussian_pair_rdp`, exactly m of n users report, a uniform subset: rate m/n of the pair of m (CI-S18)."""
+    """Renyi divergences [A, L] where exactly m of n users report, rounded down: rate m/n of the pair of m (CI-S18).
+
+    Lower bound, a uniform subset; else as `gaussian_pair_rdp`.
+    """
     top = max(3, min(max_order, math.floor(max(orders))))
     one = jnp.ones_like(gap)
     sums = pair_log_sums(gaussian_log_moments(gap, max_order=top), num_reports, one)
@@ -176,7 +185,7 @@ def sampled_gaussian_pair_rdp(
 
 
 def gaussian_pair_sandwich(num_users: jax.Array, gap: jax.Array, orders: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Closed lower and upper bounds on the divergences of `gaussian_pair_rdp` at q = 1, orders [A, 1] (CI-S15).
+    """Closed lower and upper bounds [A, L] on `gaussian_pair_rdp` at q = 1, `orders` [A, 1] (CI-S15).
 
     max(a s/2 - log n, log(1 + C(a,2) (e^s - 1)/n)/(a-1)) <= R_a <= a s/2 (Corollary 1), s = gap^2.
     """

@@ -1,4 +1,5 @@
-"""BOUND: what Chen et al. 2024 have beside the exact pair, closed two-sided bounds on it and what is built on it.
+"""BOUND: what Chen et al. 2024 have beside the exact pair: closed bounds on it from both sides, and what is built on
+it.
 
 The divergence of the pair itself, an upper bound for every shuffled protocol of local_epsilon-DP randomizers, is
 `divergence.clones._renyi.clones_rdp`; the paper's closed forms, which are estimates, are in `_estimates`. Replace-one
@@ -18,12 +19,12 @@ from jaxacct.divergence.response._special_pair import single_log_excess
 from jaxacct.special import bisect_lanes, log1mexp, log_sum_exp, logexpm1, map_rows, softplus, up
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 
-_SLACK = 2.0**-40  # of logarithms; their own errors are some 2^-46
-_NUM_HALVINGS = 50
+_SLACK = 2.0**-40  # by which logarithms are rounded outward; their own errors are some 2^-46
+_NUM_HALVINGS = 50  # of the interval of local epsilons that is searched; only tightness
 
 
 class PairMasses(NamedTuple):
-    """Probabilities of one outcome under the two laws."""
+    """Probabilities [L] of one outcome under the two laws."""
 
     first: jax.Array
     second: jax.Array
@@ -36,11 +37,11 @@ def pair_masses(
     clone_prob: jax.Array,
     local_epsilon: jax.Array,
 ) -> PairMasses:
-    """P(a, b) and Q(a, b) [L] of the clones pair (Lemma A.2, completed; Feldman, McMillan and Talwar, Theorem 3.2).
+    """Probabilities P(a, b) and Q(a, b), each [L], of one outcome of the clones pair, to a relative error of 1e-14.
 
         w (1 + s (a-b)/m) and w (1 - s (a-b)/m),   w = P[Bin(n-1, p) = m-1] P[Bin(m, 1/2) = a],  m = a + b >= 1.
 
-    Relative error 1e-14. 0 outside the support.
+    Chen et al. 2024, Lemma A.2, completed; Feldman, McMillan & Talwar 2021, Theorem 3.2. 0 outside the support.
     """
     m = on_first + on_second
     half = jnp.full_like(m, 0.5)
@@ -58,7 +59,7 @@ def _in_domain(num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax
 def _enclosed(
     log_lower: jax.Array, log_upper: jax.Array, powers: jax.Array, known: jax.Array, local_epsilon: jax.Array
 ) -> Ends[jax.Array]:
-    """From logs of e^(M D) - 1 to bounds on D, never above one report alone."""
+    """Lower and upper ends [A, L] of D, never above one report alone, from bounds on log(e^(M D) - 1)."""
     single = single_log_excess(jnp.where(known, local_epsilon, 1.0), powers)
     lower = softplus(jnp.minimum(log_lower, single) - _SLACK) / powers
     upper = softplus(jnp.minimum(log_upper, single) + _SLACK) / powers
@@ -69,13 +70,14 @@ def _enclosed(
 def moment_sandwich_rdp(
     num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]
 ) -> Ends[jax.Array]:
-    """Lower and upper bounds [A, L] on the pair's Renyi divergences at orders > 1, in closed form.
+    """Lower and upper bounds [A, L], nats, on the clones pair's Renyi divergences at orders > 1, in closed form.
 
         log(1 + max(2 order M s^2 E[1/m], (1 - p/2)^(n-1) X)) / M  and  log(1 + E[1/m] X) / M,
 
-    X = e^(M D) - 1 of one report alone, E[1/m] = (1 - (1-p)^n) / (n p): the first term of the power series in s of
-    e^(M D) - 1 = E psi(s x), x a mean of m signs; the outcomes where every clone agrees with the report; and, the
-    coefficients of psi(s x) in x^2 being positive, psi(s x) <= x^2 psi(s) = x^2 X. Rounded outward by 2^-40.
+    X = e^(M D) - 1 of one report alone, E[1/m] = (1 - (1-p)^n) / (n p) (CL-S14). The lower bounds are the first term of
+    the power series in s of e^(M D) - 1 = E psi(s x), x a mean of m signs, and the outcomes where every clone agrees
+    with the report. The upper one holds since the coefficients of psi(s x) in x^2 are positive, so that
+    psi(s x) <= x^2 psi(s) = x^2 X. Rounded outward by 2^-40.
     """
     known = _in_domain(num_reports, clone_prob, local_epsilon)
     n, p, local = (jnp.where(known, x, 1.0) for x in (num_reports, clone_prob, local_epsilon))
@@ -93,13 +95,14 @@ def moment_sandwich_rdp(
 def cosh_sandwich_rdp(
     num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int
 ) -> Ends[jax.Array]:
-    """Lower and upper bounds [A, L] on the pair's Renyi divergences at orders > 1, one sum over the counts (CH-S20).
+    """Lower and upper bounds [A, L], nats, on the clones pair's Renyi divergences at orders > 1, by one sum (CH-S20).
 
         e^(M D) between E H(2 M s) and E H(M local_epsilon),   H(k) = cosh(k/m)^m (1 + s tanh(k/m)),
 
-    from 2 s x <= 2 atanh(s x) <= local_epsilon x on [0, 1], and E cosh(k x) = cosh(k/m)^m for x a mean of m signs.
-    The upper bound is attained at n = 1. Outside the window, which is `clones._profile.window_for`'s, H falls with m,
-    and Chernoff bounds the mass; where the window is too small, the upper bound is loose. Rounded outward by 2^-40.
+    from 2 s x <= 2 atanh(s x) <= local_epsilon x on [0, 1], and E cosh(k x) = cosh(k/m)^m for x a mean of m signs. The
+    upper bound is attained at n = 1. The sum is over the counts in `window` (static, from
+    `divergence.clones._profile.window_for`). Outside it H falls with m and Chernoff bounds the mass; where the window
+    is too small, the upper bound is loose. Rounded outward by 2^-40.
     """
     known = _in_domain(num_reports, clone_prob, local_epsilon)
     n, p, local = (jnp.where(known, x, 1.0) for x in (num_reports, clone_prob, local_epsilon))
@@ -140,12 +143,13 @@ def cosh_sandwich_rdp(
 def block_epoch_rdp(
     num_blocks: jax.Array, block_size: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]
 ) -> Ends[jax.Array]:
-    """Renyi divergences [A, L] of the pair that dominates one epoch of shuffled noisy SGD (Algorithm 1).
+    """Lower and upper ends [A, L], nats, of the Renyi divergences of the pair that dominates an epoch of noisy SGD.
 
-    A fixed partition in `num_blocks` blocks of `block_size` records, processed in the order of a fresh permutation; a
-    replaced record changes its block's step by at most local_epsilon; all steps are public. The upper end is a bound
-    for the epoch, and adds over epochs. Theorem 3 claims far less for blocks of more than one record, and is false
-    there: another block is a clone with probability e^(-block_size local_epsilon), not e^-local_epsilon.
+    Chen et al. 2024, Algorithm 1 (CH-S15): a fixed partition in `num_blocks` blocks of `block_size` records, processed
+    in the order of a fresh permutation; a replaced record changes its block's step by at most local_epsilon; all steps
+    are public. The upper end is a bound for the epoch, and adds over epochs. Theorem 3 claims far less for blocks of
+    more than one record, and is false there: another block is a clone with probability e^(-block_size local_epsilon),
+    not e^-local_epsilon.
     """
     return clones_rdp(orders, num_blocks, jnp.exp(-block_size * local_epsilon), local_epsilon)
 
@@ -153,9 +157,9 @@ def block_epoch_rdp(
 def local_epsilon_for_slope(
     num_reports: jax.Array, num_epochs: jax.Array, slope: jax.Array, highest: jax.Array, *, orders: Sequence[float]
 ) -> jax.Array:
-    """Largest local epsilon [L] found in [0, highest] with num_epochs D <= slope order at all `orders` (CH-S16).
+    """The largest local epsilon [L] found in [0, highest] with num_epochs D <= slope order at all `orders` (CH-S16).
 
-    D from above, for randomizers without further structure (clone probability e^-local_epsilon); by halving.
+    D is taken from above, for randomizers without further structure (clone probability e^-local_epsilon). By halving.
     """
     grid = jnp.asarray(orders, jnp.float64)[:, None]
 
@@ -168,11 +172,11 @@ def local_epsilon_for_slope(
 
 
 def laplace_rdp(local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L] of Laplace noise of scale sensitivity / local_epsilon, unshuffled, rounded up.
+    """Renyi divergences [A, L], nats, rounded up, of Laplace noise of scale sensitivity / local_epsilon, unshuffled.
 
         log((a e^(M eps) + M e^(-a eps)) / (2a - 1)) / M,  a the order; eps + e^-eps - 1 at a = 1
 
-    (Proposition 3's randomizer, eps-DP where the sensitivity is over all pairs of inputs of a user.)
+    (Chen et al. 2024, Proposition 3's randomizer, eps-DP where the sensitivity is over all pairs of a user's inputs).
     """
     powers = jnp.asarray([a - 1.0 for a in orders], jnp.float64)[:, None]
     a = powers + 1.0

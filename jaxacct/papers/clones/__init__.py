@@ -1,4 +1,4 @@
-"""Feldman, McMillan and Talwar 2021, "Hiding Among the Clones", statement by statement.
+"""Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", statement by statement.
 
 The clones pair itself, Theorem 3.1, the privacy blanket and the purified Gaussian answer questions about
 `jaxacct.Shuffled`; here is what answers none by itself.

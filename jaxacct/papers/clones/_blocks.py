@@ -1,11 +1,12 @@
 """BOUND, from both sides, on the clones pair by blocks of counts, without a sum over every count.
 
-Feldman, McMillan and Talwar 2021, Appendix F, Algorithms 4 to 6, without their early exits (CL-S4): given C clones
-the divergence does not rise with C, so that over the blocks [t S, t S + S) of C
+Feldman, McMillan & Talwar 2021, Appendix F, Algorithms 4 to 6, without their early exits (CL-S4). The divergence given
+C clones does not rise with C. Over the blocks [t S, t S + S) of C therefore
 
     sum_t Pr[C in block] h(last C of block)  <=  delta  <=  sum_t Pr[C in block] h(first C of block),
 
-h(c) the divergence of the pair with c clones for certain. S = 1 is the pair itself. A cross-check of `clones_delta`.
+with h(c) the divergence of the pair with c clones for certain. S = 1 is the pair itself. A cross-check of
+`clones_delta`.
 """
 
 import jax
@@ -16,8 +17,8 @@ from jaxacct.divergence.clones._profile import ProfileEnds, clones_delta
 from jaxacct.special import log_sum_exp
 from jaxacct.special._binomial import log_binomial_pmf
 
-_WINDOW = 128  # one count only
-_BATCH = 256
+_WINDOW = 128  # counts of `clones_delta`, of which only one is needed: the number of clones is certain here
+_BATCH = 256  # blocks that are computed together: memory only
 
 
 def block_delta(
@@ -31,11 +32,11 @@ def block_delta(
 ) -> ProfileEnds:
     """Lower and upper ends [L] of log D_{e^epsilon} of the clones pair; `log_tail` is that of the upper end.
 
-    Lower bound on the first, upper bound on the second end of the sums above; rounding of 4e-12 and less booked.
-    (-inf, 0) where `num_blocks` blocks do not hold every count.
+    The two sums of the module, with their rounding, 4e-12 and less, added. (-inf, 0) where `num_blocks` blocks do not
+    hold every count.
 
     Args:
-      epsilon: >= 0.
+      epsilon: >= 0, [L].
       num_reports, clone_prob, local_epsilon: as for `clones_delta`.
       width: static, S >= 1.
       num_blocks: static, at least num_reports / width.

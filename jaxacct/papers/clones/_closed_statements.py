@@ -1,6 +1,6 @@
 """BOUND, from above: epsilon in closed form for other decompositions than the clones pair's, and for several rounds.
 
-Feldman, McMillan and Talwar 2021, "Hiding Among the Clones"; Kairouz, Oh and Viswanath 2015. Replace-one adjacency,
+Feldman, McMillan & Talwar 2021, "Hiding Among the Clones"; Kairouz, Oh & Viswanath 2015. Replace-one adjacency,
 adaptive sequences of randomizers, both directions. Where a closed form does not hold the answer is inf.
 """
 
@@ -167,7 +167,7 @@ def simple_composition_epsilon(step_epsilon: ArrayLike, num_steps: ArrayLike, sl
 
         min of T e, T e tanh(e/2) + e sqrt(2 T log(1/slack)), and the same with log(2.718.. + e sqrt(T)/slack).
 
-    Kairouz, Oh and Viswanath 2015, Theorem 3.4. Upper bound, any adjacency; never below the optimal composition.
+    Kairouz, Oh & Viswanath 2015, Theorem 3.4. Upper bound, any adjacency; never below the optimal composition.
 
     Args:
       step_epsilon: e >= 0.
@@ -195,7 +195,7 @@ def optimal_composition_delta(
 
         1 - (1 - delta_1)^T (1 - slack),   slack = sum_l P[Bin(T, 1/(1 + e^e1)) = l] (1 - e^(eps - (T-2l) e1))_+.
 
-    Kairouz, Oh and Viswanath 2015, Theorem 3.3. Upper bound, any adjacency, the least that (epsilon_1, delta_1) for
+    Kairouz, Oh & Viswanath 2015, Theorem 3.3. Upper bound, any adjacency, the least that (epsilon_1, delta_1) for
     each step implies.
 
     Args:

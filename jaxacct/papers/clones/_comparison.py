@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 
 def balle_blanket_delta(epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
-    """delta [L]: recalled, Balle et al. 2019 ("Bennett, Generic", from its authors' code, in closed form), at most 1.
+    """Delta [L], at most 1: recalled, Balle et al. 2019 ("Bennett, Generic", from its authors' code, in closed form).
 
     With g = e^-eps0, h = e^(eps - 2 eps0), a = e^eps - 1, b = E (1 - h), c = E (e^(2 eps) + 1) - 2 g h and
     k = (c/b^2) phi(a b/c), phi(z) = (1+z) log(1+z) - z:
@@ -29,7 +29,7 @@ def balle_blanket_delta(epsilon: jax.Array, num_reports: jax.Array, local_epsilo
 
 
 def cheu_binary_epsilon(num_reports: jax.Array, local_epsilon: jax.Array, log_delta: jax.Array) -> jax.Array:
-    """epsilon [L]: recalled, Cheu et al. 2019, binary randomized response; inf where 2n/(E+1) < 14 log(4/delta)."""
+    """Epsilon [L]: recalled, Cheu et al. 2019, binary randomized response; inf where 2n/(E+1) < 14 log(4/delta)."""
     blanket = 2.0 * num_reports / (jnp.exp(local_epsilon) + 1.0)
     four = jnp.log(4.0) - log_delta
     valid = blanket >= 14.0 * four
@@ -38,7 +38,7 @@ def cheu_binary_epsilon(num_reports: jax.Array, local_epsilon: jax.Array, log_de
 
 
 def balle_adaptive_epsilon(num_reports: jax.Array, local_epsilon: jax.Array, log_delta: jax.Array) -> jax.Array:
-    """epsilon [L]: recalled, Balle et al. 2020: e^(3 e)(e^e - 1)^2/(2n) + e^(3e/2)(e^e - 1) sqrt(2 log(1/delta)/n)."""
+    """Epsilon [L]: recalled, Balle et al. 2020: e^(3 e)(e^e - 1)^2/(2n) + e^(3e/2)(e^e - 1) sqrt(2 log(1/delta)/n)."""
     excess = jnp.exp(1.5 * local_epsilon) * jnp.expm1(local_epsilon)
     return 0.5 * excess * excess / num_reports + excess * jnp.sqrt(-2.0 * log_delta / num_reports)
 
@@ -46,7 +46,7 @@ def balle_adaptive_epsilon(num_reports: jax.Array, local_epsilon: jax.Array, log
 def sampling_with_replacement_epsilon(
     num_reports: jax.Array, local_epsilon: jax.Array, log_delta: jax.Array
 ) -> jax.Array:
-    """epsilon [L]: an estimate, equation (13) with 1 for its unknown constant: n samples with replacement instead.
+    """Epsilon [L] of n samples with replacement, an estimate: equation (13) with 1 for its unknown constant.
 
     sqrt(n log(1/delta)) e_1 + (E - 1) e_1, e_1 = log(1 + (E-1)/n).
     """

@@ -1,6 +1,6 @@
 """NOT A BOUND: tails of the pair's loss, earlier curves recalled, and calibration of frequency estimation.
 
-Feldman, McMillan and Talwar 2021, "Hiding Among the Clones", section 5, section 7 and Figure 2. Each function says
+Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", section 5, section 7 and Figure 2. Each function says
 whether it is a bound of a paper at hand, one that is only recalled (its statement was not checked against its source),
 or an estimate; none may be relied on.
 """
@@ -194,7 +194,7 @@ def frequency_mean_squared_error(num_reports: ArrayLike, local_epsilon: ArrayLik
 
 
 def frequency_local_epsilon(epsilon: ArrayLike, num_reports: ArrayLike, delta: ArrayLike) -> Floats:
-    """Theorem 5.2's local epsilon for a central (epsilon, delta), for reproduction only (CL-S12).
+    """The local epsilon of Theorem 5.2 for a central (epsilon, delta), for reproduction only (CL-S12).
 
         eps sqrt(n/L)/16 for eps <= sqrt(L/n), else log(eps^2 n/(100 L)) for eps < 1;   L = log(1/delta).
 

@@ -1,6 +1,6 @@
 """BOUND, from below, on the clones pair: where its amplification stops (CL-S18).
 
-Feldman, McMillan and Talwar 2021, Appendix B.
+Feldman, McMillan & Talwar 2021, Appendix B.
 """
 
 import jax
@@ -10,16 +10,17 @@ import jax.numpy as jnp
 def amplification_limit(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
     """log(1/delta) [L] beyond which the clones bound gives no amplification: -(n-1) log(1 - e^-local_epsilon / 2).
 
-    CL-S18. Randomized response itself stops at about n log(1 + e^-local_epsilon), twice that.
+    Feldman, McMillan & Talwar 2021, Appendix B (CL-S18). Randomized response itself stops at about
+    n log(1 + e^-local_epsilon), twice that.
     """
     return -(num_reports - 1.0) * jnp.log1p(-0.5 * jnp.exp(-local_epsilon))
 
 
 def clones_log_delta_floor(epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
-    """log delta [L] that the clones pair has at least, rounded down: delta_RR(epsilon) (1 - e^-local_epsilon/2)^(n-1).
+    """Log delta [L] that the clones pair has at least, rounded down: delta_RR(epsilon) (1 - e^-local_epsilon/2)^(n-1).
 
-    The report alone, where all its clones agree with it (CL-S18); an equality for
-    tanh(epsilon/2) >= (1 - 2/n) tanh(local_epsilon/2). delta_RR = (E - e^epsilon)/(E + 1).
+    Lower bound on the pair only (CL-S18): the report alone, delta_RR = (E - e^epsilon)/(E + 1), where all its clones
+    agree with it. An equality for tanh(epsilon/2) >= (1 - 2/n) tanh(local_epsilon/2).
     """
     gap = local_epsilon - epsilon
     some = jnp.where(gap > 0, gap, 1.0)

@@ -1,6 +1,6 @@
 """BOUND, from above and below, on delta of the clones pair and of pairs with three kinds of clones, every term summed.
 
-Feldman, McMillan and Talwar 2021, "Hiding Among the Clones". Replace-one adjacency, both directions equal. The upper
+Feldman, McMillan & Talwar 2021, "Hiding Among the Clones". Replace-one adjacency, both directions equal. The upper
 end bounds the shuffled protocol, the lower one the pair only.
 """
 

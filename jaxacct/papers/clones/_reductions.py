@@ -1,6 +1,6 @@
 """BOUND: what follows from the clones pair or leads to it; frequency estimation and its calibration are NOT A BOUND.
 
-Feldman, McMillan and Talwar 2021, "Hiding Among the Clones", sections 2.3, 3.1 and 5 (CL-S5, CL-S8, CL-S12, CL-S13,
+Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", sections 2.3, 3.1 and 5 (CL-S5, CL-S8, CL-S12, CL-S13,
 CL-S19). Replace-one adjacency. The pair enters as a `Profile`, any valid upper bound on its divergence.
 """
 
@@ -14,15 +14,16 @@ from jaxacct.bounds.shuffle._approximate import Guarantee, Profile
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.special import bisect, bisect_lanes, softplus, solve_decreasing, up
 
-_ULPS = 32  # at most 16 roundings: two functions of 4 each, a square root, products
-_NUM_HALVINGS = 54
+_ULPS = 32  # the certificate's rounding; at most 16 ulp occur: two functions of 4 each, a square root, products
+_NUM_HALVINGS = 54  # of a factor in [e^-epsilon, e^epsilon], to its last digits, or of a number of reports
 
 
 def subsampled(guarantee: Guarantee, sampling_prob: jax.Array) -> Guarantee:
-    """A mechanism run on a uniform m of n records, q = m/n: (log(1 + q (e^eps - 1)), q delta), rounded up.
+    """The guarantee [L], rounded up, of a mechanism run on a uniform m of n records: (log(1 + q (e^eps - 1)), q delta).
 
-    From advanced joint convexity (Lemma 2.3): with a' = 1 + q (a - 1), D_a'((1-q) P_0 + q P_1 || (1-q) P_0 + q Q_1)
-    is q D_a(P_1 || (1 - a'/a) P_0 + (a'/a) Q_1). Replace-one adjacency.
+    Upper bound, replace-one adjacency, q = m/n, from advanced joint convexity (Feldman, McMillan & Talwar 2021, Lemma
+    2.3): with a' = 1 + q (a - 1), D_a'((1-q) P_0 + q P_1 || (1-q) P_0 + q Q_1) is
+    q D_a(P_1 || (1 - a'/a) P_0 + (a'/a) Q_1).
     """
     epsilon = up(jnp.log1p(sampling_prob * jnp.expm1(guarantee.epsilon)), _ULPS)
     log_delta = jnp.minimum(guarantee.log_delta + jnp.log(sampling_prob) + 2.0**-48, 0.0)
@@ -30,10 +31,10 @@ def subsampled(guarantee: Guarantee, sampling_prob: jax.Array) -> Guarantee:
 
 
 def replacement_from_deletion(guarantee: Guarantee) -> Guarantee:
-    """Replace-one guarantee of a deletion (epsilon, delta)-DP randomizer: (2 epsilon, (1 + e^epsilon) delta).
+    """The replace-one guarantee [L] of a deletion (epsilon, delta)-DP randomizer: (2 epsilon, (1 + e^epsilon) delta).
 
-    The paper's (2 epsilon, 2 delta), section 3.1, is false: for rho = (.01, .99), P = (.03, .97), P' = (0, 1), both
-    (log 2, .01)-close to rho, D_4(P || P') = .03. This one is attained there.
+    Upper bound. The paper's (2 epsilon, 2 delta), section 3.1, is false: for rho = (.01, .99), P = (.03, .97),
+    P' = (0, 1), both (log 2, .01)-close to rho, D_4(P || P') = .03. This one is attained there.
     """
     log_delta = guarantee.log_delta + softplus(guarantee.epsilon) + 2.0**-48
     return Guarantee(2.0 * guarantee.epsilon, jnp.minimum(log_delta, 0.0))
@@ -47,10 +48,11 @@ class PurifiedLaw(NamedTuple):
 
 
 def purified(probabilities: np.ndarray, reference: np.ndarray, epsilon: float) -> PurifiedLaw:
-    """The law nearest to `probabilities` among those within e^(+-epsilon) of `reference` (Lemma 3.7), on the host.
+    """The law [n] nearest to `probabilities` among those within e^(+-epsilon) of `reference`, with its distance.
 
-    Clip to [e^-epsilon, e^epsilon] times the reference, then move the one factor towards 1 whose side lost less, until
-    both sides lost the same. The total variation is the larger of D_{e^eps}(r || rho) and e^-eps D_{e^eps}(rho || r).
+    Feldman, McMillan & Talwar 2021, Lemma 3.7 (CL-S8), on the host. Clip to [e^-epsilon, e^epsilon] times the
+    reference, then move the one factor towards 1 whose side lost less, until both sides lost the same. The total
+    variation is the larger of D_{e^eps}(r || rho) and e^-eps D_{e^eps}(rho || r), rounded up.
 
     Args:
       probabilities, reference: float64 [n], each of sum 1.
@@ -76,11 +78,12 @@ def purified(probabilities: np.ndarray, reference: np.ndarray, epsilon: float) -
 def sufficient_gaussian_noise(
     local_epsilon: jax.Array, local_log_delta: jax.Array, sensitivity: jax.Array
 ) -> jax.Array:
-    """sigma [L] = sensitivity (1 + sqrt(2 L)) / local_epsilon, L = log(1/local_delta), of Proposition 5.3.
+    """Standard deviations sigma [L] = sensitivity (1 + sqrt(2 L)) / local_epsilon, L = log(1/local_delta), rounded up.
 
-    Makes a step (local_epsilon, local_delta)-DP, for local_epsilon <= 2 (1 + sqrt(2 L)) (Chernoff: P[loss > epsilon] is
-    at most exp(-L)); inf elsewhere. The paper takes sensitivity 1 for clip norm 1, where replace-one has 2: its true
-    deltas are 126 (local_delta = 1e-6, local_epsilon = 1) to 2e8 times what is claimed.
+    Feldman, McMillan & Talwar 2021, Proposition 5.3 (CL-S13). Makes a step (local_epsilon, local_delta)-DP, for
+    local_epsilon <= 2 (1 + sqrt(2 L)) (Chernoff: P[loss > epsilon] is at most exp(-L)); inf elsewhere. The paper takes
+    sensitivity 1 for clip norm 1, where replace-one has 2: its true deltas are 126 (local_delta = 1e-6,
+    local_epsilon = 1) to 2e8 times what is claimed.
     """
     spread = 1.0 + jnp.sqrt(-2.0 * local_log_delta)
     valid = (local_epsilon > 0) & (local_epsilon <= 2.0 * spread * (1.0 - 2.0**-50))
@@ -89,7 +92,7 @@ def sufficient_gaussian_noise(
 
 
 def gaussian_noise(local_epsilon: jax.Array, local_log_delta: jax.Array, sensitivity: jax.Array) -> jax.Array:
-    """Least sigma [L] with G(local_epsilon, sensitivity / sigma) <= local_delta; checked, rounded up."""
+    """The least sigma [L] found with G(local_epsilon, sensitivity / sigma) <= local_delta; checked, rounded up."""
     spread = jnp.sqrt(-2.0 * local_log_delta)
     # Chernoff: mu^2/2 + mu spread <= epsilon suffices
     high = sensitivity * (jnp.sqrt(spread * spread + 2.0 * local_epsilon) + spread) / (2.0 * local_epsilon)
@@ -107,9 +110,9 @@ def gaussian_noise(local_epsilon: jax.Array, local_log_delta: jax.Array, sensiti
 def frequency_mean_squared_error(
     num_reports: jax.Array, local_epsilon: jax.Array, num_categories: jax.Array
 ) -> jax.Array:
-    """1/n + 4 k E / (n (E-1)^2) [L]: error of local frequency estimation (Theorem 5.1), the quoted constant.
+    """Mean squared errors [L] of local frequency estimation, an estimate: 1/n + 4 k E / (n (E-1)^2) (Theorem 5.1).
 
-    An estimate of what low-communication protocols attain, for local_epsilon <= log k.
+    With the quoted constant: what low-communication protocols attain, for local_epsilon <= log k.
     """
     # E / (E-1)^2 = 1 / (4 sinh(eps/2)^2)
     half = jnp.sinh(0.5 * local_epsilon)
@@ -117,11 +120,11 @@ def frequency_mean_squared_error(
 
 
 def frequency_local_epsilon(epsilon: jax.Array, num_reports: jax.Array, log_delta: jax.Array) -> jax.Array:
-    """Theorem 5.2's local epsilon [L] for a central (epsilon, delta), 0 where it has none that is safe.
+    """Local epsilons [L] of Theorem 5.2 for a central (epsilon, delta); 0 where it has none that is safe.
 
     eps sqrt(n / L) / 16 for eps <= sqrt(L/n), L = log(1/delta); else log(eps^2 n / (100 L)) for eps < 1. The second is
-    negative below 10 sqrt(L/n), where the paper's statement is void. For reproduction: 5 to 200 times
-    below what `largest_local_epsilon` finds. delta > 0.05 is refused, since there Theorem 3.1 need not confirm it.
+    negative below 10 sqrt(L/n), where the paper's statement is void. For reproduction only: 5 to 200 times below what
+    `largest_local_epsilon` finds. delta > 0.05 is refused, since there Theorem 3.1 need not confirm it.
     """
     ratio = epsilon * jnp.sqrt(num_reports / jnp.where(log_delta < 0, -log_delta, 1.0))
     first, second = ratio / 16.0, 2.0 * jnp.log(jnp.where(ratio > 0, ratio, 1.0) / 10.0)
@@ -132,7 +135,7 @@ def frequency_local_epsilon(epsilon: jax.Array, num_reports: jax.Array, log_delt
 def largest_local_epsilon(
     profile: Profile, num_reports: jax.Array, epsilon: jax.Array, log_delta: jax.Array, highest: jax.Array
 ) -> jax.Array:
-    """Largest local epsilon [L] found in [epsilon, highest] whose shuffle is (epsilon, delta)-DP (CL-S19)."""
+    """The largest local epsilon [L] found in [epsilon, highest] whose shuffle is (epsilon, delta)-DP (CL-S19)."""
 
     def excess(
         negated: jax.Array, target: jax.Array, num_reports: jax.Array, epsilon: jax.Array
@@ -149,7 +152,7 @@ def largest_local_epsilon(
 def fewest_reports(
     profile: Profile, local_epsilon: jax.Array, epsilon: jax.Array, log_delta: jax.Array, highest: jax.Array
 ) -> jax.Array:
-    """Least number of reports [L] in 1..highest found whose shuffle is (epsilon, delta)-DP; inf if none is.
+    """The least number of reports [L] found in 1..highest whose shuffle is (epsilon, delta)-DP; inf if none is.
 
     By halving between whole numbers: delta does not increase with the number of reports (CL-S19).
     """

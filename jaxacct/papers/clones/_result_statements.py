@@ -1,6 +1,6 @@
 """BOUND, from above: approximate randomizers, sampling, purification, sufficient noise, and inverse problems.
 
-Feldman, McMillan and Talwar 2021, "Hiding Among the Clones", sections 2.3, 3.1 and 5, Appendix C. Replace-one
+Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", sections 2.3, 3.1 and 5, Appendix C. Replace-one
 adjacency. The pair that enters is that of arbitrary pure randomizers, clone probability e^-local_epsilon.
 """
 
@@ -38,7 +38,7 @@ from jaxacct.papers._asking import (
 )
 from jaxacct.papers.clones import _reductions as lanes
 
-_LARGEST_WINDOW = 2**19
+_LARGEST_WINDOW = 2**19  # counts that are summed one by one at most; beyond, the contour's bracket is the answer
 
 
 def _both(guarantee: _Lanes) -> tuple[jax.Array, jax.Array]:

@@ -1,6 +1,6 @@
 """BOUND, from above, on several rounds that are each (epsilon, delta)-DP, in closed form (CL-S15, route A; GI-S20).
 
-Kairouz, Oh and Viswanath 2015, "The composition theorem for differential privacy", Theorem 3.4;
+Kairouz, Oh & Viswanath 2015, "The composition theorem for differential privacy", Theorem 3.4;
 `bounds.shuffle._rounds` has the optimal composition.
 """
 
@@ -9,14 +9,14 @@ import jax.numpy as jnp
 
 from jaxacct.special import log1mexp, up
 
-_ULPS = 128  # some 40 roundings at most: functions of 4 each, and products
+_ULPS = 128  # the certificate's rounding, in ulp; some 40 occur at most: functions of 4 each, and products
 
 
 def simple_epsilon(step_epsilon: jax.Array, count: jax.Array, log_slack: jax.Array) -> jax.Array:
-    """epsilon [L] of `count` pure steps with delta `slack` (Theorem 3.4 of the paper), rounded up.
+    """Epsilon [L] of `count` pure steps with delta `slack`, rounded up: Kairouz, Oh & Viswanath 2015, Theorem 3.4.
 
-    The least of T e, of T e tanh(e/2) + e sqrt(2 T log(1/slack)), and of the same with log(e_ + e sqrt(T)/slack),
-    e_ = 2.718..: never below `optimal_epsilon`.
+    Upper bound: the least of T e, of T e tanh(e/2) + e sqrt(2 T log(1/slack)), and of the same with
+    log(e_ + e sqrt(T)/slack), e_ = 2.718..: never below `optimal_epsilon`.
     """
     whole = count * step_epsilon
     drift = whole * jnp.tanh(0.5 * step_epsilon)
@@ -28,6 +28,6 @@ def simple_epsilon(step_epsilon: jax.Array, count: jax.Array, log_slack: jax.Arr
 
 
 def log_delta_with_slack(step_log_delta: jax.Array, count: jax.Array, log_slack: jax.Array) -> jax.Array:
-    """log(1 - (1 - delta_1)^count (1 - slack)) [L], rounded up."""
+    """Log delta [L] of `count` approximate steps, rounded up: log(1 - (1 - delta_1)^count (1 - slack))."""
     kept = count * log1mexp(jnp.minimum(step_log_delta, 0.0)) + log1mexp(jnp.minimum(log_slack, 0.0))
     return jnp.minimum(log1mexp(jnp.minimum(kept, 0.0)) + 2.0**-46, 0.0)

@@ -9,7 +9,7 @@ from jaxacct.divergence.clones._profile import clones_delta
 
 
 class TailMasses(NamedTuple):
-    """Logarithms of P[loss > epsilon] and Q[loss > epsilon]."""
+    """Logarithms [L] of P[loss > epsilon] and Q[loss > epsilon]."""
 
     log_p: jax.Array
     log_q: jax.Array
@@ -18,7 +18,7 @@ class TailMasses(NamedTuple):
 def clones_tails(
     epsilon: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
 ) -> TailMasses:
-    """Tails of the privacy loss of the clones pair, no bounds: arguments as for `clones_delta`.
+    """Tails [L] of the privacy loss of the clones pair, no bounds; arguments as for `clones_delta`.
 
     To 1e-11 where every count is summed and no loss equals epsilon; from the contour, which smooths the steps of the
     tail, to about 1e-3.

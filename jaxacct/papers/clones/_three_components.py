@@ -1,6 +1,6 @@
 """BOUND, from above and below, on the pairs with clones of a third kind, every term summed (CL-S9, CL-S10).
 
-Feldman, McMillan and Talwar 2021, Theorem 4.1 and Corollary 4.2; `divergence.clones._multi_component` has the formula.
+Feldman, McMillan & Talwar 2021, Theorem 4.1 and Corollary 4.2; `divergence.clones._multi_component` has the formula.
 """
 
 import jax
@@ -19,7 +19,7 @@ from jaxacct.special._binomial import log_binomial_pmf
 
 
 def three_component_pair(component_prob: jax.Array, weight: jax.Array) -> ComponentPair:
-    """Theorem 4.1's tau_0 and tau_1: component probability p in (0, 1/3], weight q in (0, 1]."""
+    """Theorem 4.1's tau_0 and tau_1, a pair [L]: component probability p in (0, 1/3], weight q in (0, 1]."""
     p = component_prob
     slope = 2.0 * (1.0 - weight) / weight
     other = jnp.where(p > 1.0 / 3.0, jnp.nan, 1.0 - 3.0 * p)
@@ -27,7 +27,7 @@ def three_component_pair(component_prob: jax.Array, weight: jax.Array) -> Compon
 
 
 def k_ary_three_component_pair(local_epsilon: jax.Array, num_categories: jax.Array) -> ComponentPair:
-    """Theorem 4.1 for k-ary randomized response, p = k/((k+1)(E+k-1)), q = (E-1)/(E+k-1) (Corollary 4.2)."""
+    """Theorem 4.1's pair [L] for k-ary randomized response, p = k/((k+1)(E+k-1)), q = (E-1)/(E+k-1) (Corollary 4.2)."""
     growth = jnp.expm1(local_epsilon)
     k = num_categories
     pair = three_component_pair(k / ((k + 1.0) * (growth + k)), growth / (growth + k))
@@ -43,11 +43,17 @@ def component_delta(
     num_rest: int,
     num_heads: int,
 ) -> Ends[jax.Array]:
-    """delta [L] between a lower and an upper bound. Epsilon >= 0.
+    """Lower and upper ends [L] of delta at `epsilon` >= 0 of a pair with three kinds of clones (CL-S9).
 
-    Apart by 2^-39 + 2^-47 sqrt(n), relative, and by what the mass outside the windows could have. The double sum over m
-    and c of CL-S9, with all the tails over a that one m needs by two cumulative sums of one row of pmfs: work
-    num_clones (num_rest + num_heads). Upper 1 and lower 0 outside the domain.
+    Feldman, McMillan & Talwar 2021, Theorem 4.1. The double sum over m and c, with all the tails over a that one m
+    needs by two cumulative sums of one row of probabilities: work num_clones (num_rest + num_heads). The ends are apart
+    by 2^-39 + 2^-47 sqrt(n), relatively, and by what the mass outside the windows could have. They are 0 and 1 outside
+    the domain.
+
+    Args:
+      epsilon, num_reports: float64 [L].
+      pair: lanes [L].
+      num_clones, num_rest, num_heads: static, from `component_windows`.
     """
     pre = prepare(epsilon, num_reports, pair)
     trials = pre.trials

@@ -18,17 +18,19 @@ from jaxacct.papers.girgis._ternary_response import ternary_response_renyi, tern
 def response_lower_rdp(
     num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int, reverse: bool = False
 ) -> jax.Array:
-    """Theorem 3, equation (11), at real orders > 1 [A, L], rounded down; with `reverse` the other direction (GI-X4).
+    """Renyi divergences [A, L], rounded down, of shuffled binary randomized response: equation (11).
 
-    The paper believes the former tight (Remark 7): the latter is above it for n >= 2, up to 18 times.
+    Theorem 3 at real orders > 1; with `reverse` the other direction (GI-X4). The paper believes the former tight
+    (Remark 7): the latter is above it for n >= 2, up to 18 times.
     """
     return response_renyi(num_reports, local_epsilon, orders=orders, window=window, reverse=reverse).lower
 
 
 def simple_lower_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
-    """Corollary 2, equation (12) [A, L]: log(1 + C(a,2) (E-1)^2/(n E))/(a-1), integer orders >= 2, rounded down.
+    """Renyi divergences [A, L], rounded down: Corollary 2, equation (12), log(1 + C(a,2) (E-1)^2/(n E))/(a-1).
 
-    The first term of Theorem 3's sum of non-negative ones; all of it at order 2.
+    Lower bound, integer orders a >= 2: the first term of Theorem 3's sum of non-negative ones, and all of it at order
+    2.
     """
     a = jnp.asarray(orders, jnp.float64)[:, None]
     usable = (num_reports >= 1) & (local_epsilon > 0) & (local_epsilon <= LARGEST)
@@ -38,7 +40,7 @@ def simple_lower_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders
 
 
 def lower_statics(num_reports: Any, local_epsilon: Any, orders: Sequence[float]) -> dict[str, int]:
-    """Static sizes for `lower_rdp`, for concrete arrays of reports."""
+    """A dict of static sizes for `lower_rdp`, for concrete arrays of reports."""
     top = max(orders)
     return {
         "window": response_window(num_reports, local_epsilon, top),
@@ -48,7 +50,7 @@ def lower_statics(num_reports: Any, local_epsilon: Any, orders: Sequence[float])
 
 
 def lower_lane_bytes(*, orders: Sequence[float], window: int, reverse_window: int, ternary: int) -> int:
-    """For `Kernel`."""
+    """Bytes of one lane, an int, for `Kernel`."""
     return 64 * max(window, reverse_window, ternary * ternary)
 
 
@@ -61,9 +63,9 @@ def lower_rdp(
     reverse_window: int,
     ternary: int,
 ) -> jax.Array:
-    """The largest of binary randomized response's two directions and ternary's [A, L], real orders > 1, rounded down.
+    """Renyi divergences [A, L], rounded down: the largest of binary (both directions) and ternary response.
 
-    0 outside num_reports >= 1, 0 < local_epsilon <= 300.
+    Lower bound (GI-X4), real orders > 1; 0 outside num_reports >= 1, 0 < local_epsilon <= 300.
 
     Args:
       num_reports, local_epsilon: float64 [L].

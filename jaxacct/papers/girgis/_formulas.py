@@ -46,7 +46,7 @@ def published_sampled_rdp(
         log((1-s)^(a-1) (a s - s + 1) + C(a,2) s^2 (1-s)^(a-2) e^(R_2)
             + c sum_{l=3..a} C(a,l) (1-s)^(a-l) s^l e^((l-1) R_l)) / (a - 1),    c = 3, or 1 if not `general`:
 
-    Zhu and Wang 2019, Theorem 6, which needs add/remove adjacency where a shuffle has replace-one; and R is the curve
+    Zhu & Wang 2019, Theorem 6, which needs add/remove adjacency where a shuffle has replace-one; and R is the curve
     of the expected number of participants. Certified instead: `sampled_rdp`.
 
     Args:

@@ -1,10 +1,10 @@
 """BOUND, from both sides: shuffled reports of a finite randomizer on known data, every histogram (GI-S1).
 
-The shuffled reports are their histogram h, whose law is Poisson-multinomial: one report after another,
+The shuffled reports are their histogram h, whose law is Poisson-multinomial and is built one report after another:
 
     F_i(h) = sum_j p_ij F_{i-1}(h - e_j).
 
-Host side, few values and reports; for tests, and for one mechanism on one pair of data sets.
+On the host, for few values and reports: for tests, and for one mechanism on one pair of data sets.
 """
 
 import math
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from jaxacct._types import Ends
 
-MOST_CELLS = 2**22
+MOST_CELLS = 2**22  # histograms of one law, 32 MiB; larger ones are refused
 
 
 def histogram_law(reports: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Law of the counts of all values but the last [n + 1, .., n + 1]: each mass to 2 n ulp relative, unless tiny.
+    """Probabilities [n + 1, .., n + 1] of the counts of all values but the last, each to 2 n ulp relative unless tiny.
 
     Args:
       reports: float64 [n, B], the law of each report.
@@ -45,11 +45,11 @@ def histogram_law(reports: NDArray[np.float64]) -> NDArray[np.float64]:
 def histogram_rdp(
     first: NDArray[np.float64], second: NDArray[np.float64], *, orders: Sequence[float]
 ) -> list[Ends[float]]:
-    """Ends of D_a(first || second) for each real order > 1, between the histograms of two sets of reports [n, B].
+    """Lower and upper ends, one for each real order > 1, of D_a(first || second) between two histograms.
 
-    One direction of one pair of data sets: from below, a lower bound for the mechanism. The rounding of
-    (a - 1) D = log sum P^a Q^(1-a), 2^-50 a (n B + |log r|) or so, is booked; it is absolute, so that small divergences
-    lose digits. inf where an outcome is possible under the first only.
+    `first` and `second` are the laws [n, B] of the reports. One direction of one pair of data sets: from below, a lower
+    bound for the mechanism. The rounding of (a - 1) D = log sum P^a Q^(1-a), 2^-50 a (n B + |log r|) or so, is added;
+    it is absolute, so that small divergences lose digits. inf where an outcome is possible under the first only.
     """
     p, q = histogram_law(first).ravel(), histogram_law(second).ravel()
     seen = p > 0

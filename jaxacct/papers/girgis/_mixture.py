@@ -18,7 +18,10 @@ from jaxacct.papers.girgis._special_pairs import special_pair_log_excess
 def moment_mixture_rdp(
     num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int], nodes: int
 ) -> jax.Array:
-    """`mixture_rdp` with Theorem 5 in place of the exact special pair [A, L]: upper bound, integer orders. Looser."""
+    """Renyi divergences [A, L], rounded up: Girgis et al. 2021, Theorem 4, with Theorem 5 inside (GI-S12).
+
+    Upper bound, integer orders; looser than `mixture_rdp`, which has the exact special pair.
+    """
 
     def special(clients: jax.Array, local: jax.Array) -> jax.Array:
         return moment_bound_log_excess(clients, local, orders=orders)
@@ -35,17 +38,19 @@ def sampled_mixture_rdp(
     nodes: int,
     num_bits: int | None,
 ) -> jax.Array:
-    """Renyi divergences [A, L] if each of n clients reports with probability s, independently: integer orders.
+    """Renyi divergences [A, L], rounded up, if each of n clients reports with probability s, independently.
 
-    Upper bound, replace-one adjacency (n is public; who took part is not, how many may be). To stay silent is one more
-    message of a randomizer that is still eps-LDP: Theorem 4 holds for it, and in its special pairs xi is 0 with
-    probability 1 - s, else as before. To leading order s a (E-1)^2/(2n).
+    Upper bound, integer orders, replace-one adjacency (n is public; who took part is not, how many may be). To stay
+    silent is one more message of a randomizer that is still eps-LDP: Girgis et al. 2021, Theorem 4, holds for it, and
+    in its special pairs xi is 0 with probability 1 - s, else as before. To leading order s a (E-1)^2/(2n).
 
     The same for any randomizer whose special pairs are such: shuffled k-ary randomized response is at most this at
     s = (E + 1)/(E + k - 1), each report sent.
 
     Args:
+      num_reports, local_epsilon: float64 [L].
       sampling_prob: s in (0, 1], float64 [L].
+      orders: static.
       nodes, num_bits: static, from `sampled_mixture_statics`.
     """
     usable = (sampling_prob > 0) & (sampling_prob <= 1)
@@ -56,12 +61,15 @@ def sampled_mixture_rdp(
         return special_pair_log_excess(clients, local, each, orders=orders, num_bits=num_bits)
 
     value = mixture_of(special, num_reports, local_epsilon, orders=orders, nodes=nodes)
-    # nothing is sent without sampling, and more sampling never helps: the unsampled cap holds; s = 0 tells nothing
+    # whoever is not drawn sends nothing, so that the cap of the unsampled report holds; s = 0 tells nothing
     return jnp.where(usable, value, jnp.where(sampling_prob == 0, jnp.minimum(value, 0.0), jnp.inf))
 
 
 def sampled_mixture_statics(num_reports: Any, local_epsilon: Any, orders: Sequence[int]) -> dict[str, Any]:
-    """Static sizes for `sampled_mixture_rdp`: `num_bits` only where a special pair has fewer clients than an order."""
+    """A dict of static sizes for `sampled_mixture_rdp`.
+
+    `num_bits` is None unless a special pair has fewer clients than an order.
+    """
     sizes = mixture_statics(num_reports, local_epsilon, orders)
     n, local = (np.asarray(v, np.float64) for v in np.broadcast_arrays(num_reports, local_epsilon))
     usable = is_usable(np, n, local)

@@ -14,17 +14,19 @@ from jaxacct.special import log_binomial_table, log_sum_exp, map_rows, softplus
 def published_sampled_rdp(
     rdp: jax.Array, sampling_prob: jax.Array, *, orders: Sequence[int], general: bool = True
 ) -> jax.Array:
-    """How the paper samples clients (section 4, Figure 5): Zhu and Wang 2019, Theorem 6, at integer orders [A, L].
+    """Estimates [A, L] of the Renyi divergences of sampled clients, no bounds: section 4 and Figure 5.
 
         log((1-s)^(a-1) (a s - s + 1) + C(a,2) s^2 (1-s)^(a-2) e^(R_2)
             + c sum_{l=3..a} C(a,l) (1-s)^(a-l) s^l e^((l-1) R_l)) / (a - 1),    c = 3, or 1 if not `general`.
 
-    An estimate, not a bound: that theorem needs add/remove adjacency, a shuffle has replace-one, and the paper's curve
-    R is that of the expected number of participants. Certified instead: `sampled_mixture_rdp`.
+    Zhu & Wang 2019, Theorem 6, at integer orders. That theorem needs add/remove adjacency, a shuffle has replace-one,
+    and the paper's curve R is that of the expected number of participants. Certified instead: `sampled_mixture_rdp`.
 
     Args:
       rdp: R_2, .., R_a for the largest of `orders`, float64 [a - 1, L].
       sampling_prob: s, float64 [L].
+      orders: static, integers.
+      general: static, whether c = 3.
     """
     top = max(orders)
     usable = (sampling_prob > 0) & (sampling_prob < 1)

@@ -16,15 +16,17 @@ from jaxacct.special import down, softplus, up
 def response_renyi(
     num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int, reverse: bool = False
 ) -> Ends[jax.Array]:
-    """Renyi divergences [A, L] of shuffled binary randomized response at real orders > 1, in nats.
+    """Lower and upper ends [A, L], nats, of Renyi divergences of shuffled binary randomized response, real orders > 1.
 
-    D_a(1 || 0) of the module's docstring, or with `reverse` D_a(0 || 1): never the smaller (GI-X4). Lower ends are 0,
-    upper ends inf, outside num_reports >= 1, 0 <= local_epsilon <= 300.
+    Girgis et al. 2021, Theorem 3. D_a(1 || 0), in the notation of `divergence.response._renyi`, or with `reverse`
+    D_a(0 || 1): never the smaller (GI-X4). Lower ends are 0, upper ends inf, outside num_reports >= 1,
+    0 <= local_epsilon <= 300.
 
     Args:
       num_reports, local_epsilon: float64 [L].
       orders: static, each > 1.
       window: static, from `response_window`, of the largest order a, or of 1 - a with `reverse`.
+      reverse: static, which direction.
     """
     powers = tuple(1.0 - a if reverse else float(a) for a in orders)
     logs = response_log_excess(num_reports, local_epsilon, powers=powers, window=window)

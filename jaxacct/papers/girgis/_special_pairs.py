@@ -24,13 +24,16 @@ from jaxacct.special import (
 
 
 def largest_chi_square(local_epsilon: jax.Array) -> jax.Array:
-    """sup sum_j p'_j^2/p_j - 1 = (E - 1)^2/E = 4 sinh(eps/2)^2 over all eps-LDP pairs [L] (Lemma 7), rounded up."""
+    """The largest chi-square distance [L] of two eps-LDP reports, rounded up: (E - 1)^2/E = 4 sinh(eps/2)^2 (Lemma 7).
+
+    This is sup sum_j p'_j^2/p_j - 1 over all eps-LDP pairs.
+    """
     half = jnp.sinh(0.5 * local_epsilon)
     return up(4.0 * half * half, 32)
 
 
 def log_moment_bound(num_clients: jax.Array, local_epsilon: jax.Array, *, index: int) -> jax.Array:
-    """log(i Gamma(i/2) (2 m sinh(eps)^2)^(i/2)) [L], i >= 3, rounded up: bounds E|X|^i (Lemma 6)."""
+    """Upper bounds [L] on log E|X|^i, i >= 3, rounded up: log(i Gamma(i/2) (2 m sinh(eps)^2)^(i/2)) (Lemma 6)."""
     log_variance = math.log(2.0) + jnp.log(num_clients) + 2.0 * log_sinh(local_epsilon)
     return math.log(index) + math.lgamma(0.5 * index) + 0.5 * index * log_variance + 2.0**-44
 
@@ -87,7 +90,7 @@ def log_moments(
     top: int,
     num_bits: int | None = None,
 ) -> jax.Array:
-    """log E X^k [top + 1, L], k = 0..top, of the worst randomizer; inf for m < top without `num_bits`. To 1e-12."""
+    """log E X^k [top + 1, L], k = 0..top, of the worst randomizer, to 1e-12; inf for m < top without `num_bits`."""
     value, log_r = _log_coefficients(num_clients, local_epsilon, sampling_prob, top=top, num_bits=num_bits)
     index = jnp.arange(top + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
     factorial = jnp.asarray(log_factorial_table(top), jnp.float64)[:, None]
@@ -102,15 +105,19 @@ def special_pair_log_excess(
     orders: Sequence[int],
     num_bits: int | None = None,
 ) -> jax.Array:
-    """log(E (1 + X/m)^a - 1) [A, L] of the worst randomizer, integer orders a >= 2, rounded up.
+    """Upper bounds [A, L] on log(E (1 + X/m)^a - 1), the worst randomizer's own, rounded up; integer orders a >= 2.
 
         sum_{i=2..a} a!/(a-i)! E X^i / (i! m^i),
 
-    all orders from one series. Without `num_bits` by its recurrence, for m at least the largest order (inf below); with
-    it by binary powering, for any m < 2^num_bits. Error booked: 2^-52 (i + 8) (i + 16 + ..) of the i-th term.
+    all orders from one series. Without `num_bits` it is found by its recurrence, for m at least the largest order (inf
+    below); with it by binary powering, for any m < 2^num_bits. The error added to the i-th term is
+    2^-52 (i + 8) (i + 16 + ..).
 
     Args:
-      num_clients: m, float64 [L].  local_epsilon: float64 [L], > 0 (-inf at 0).  sampling_prob: s, in (0, 1].
+      num_clients: m, float64 [L].
+      local_epsilon: float64 [L], > 0 (-inf at 0).
+      sampling_prob: s, in (0, 1], float64 [L].
+      orders, num_bits: static.
     """
     top = max(orders)
     local = jnp.where(local_epsilon > 0, local_epsilon, 1.0)

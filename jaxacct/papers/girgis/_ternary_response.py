@@ -31,11 +31,13 @@ from jaxacct.divergence.response._renyi import LARGEST, power_excess
 from jaxacct.special import map_rows, softplus
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 
-_OUTSIDE = 60.0  # exponent of what is cut off
-_MAX_WINDOW = 256
+_OUTSIDE = 60.0  # nats: about e^-60 of the probability is cut off, which only lowers a lower bound
+_MAX_WINDOW = 256  # nodes on each axis at most; fewer are certified too, only looser
 
 
 class _Layout(NamedTuple):
+    """Nodes of h1 and of h2, each [L]: first, step, least variance of the tilted laws, and how far they reach."""
+
     first: Any
     step: Any
     variance: Any
@@ -43,6 +45,7 @@ class _Layout(NamedTuple):
 
 
 def _layout(xp: Any, n: Any, local_epsilon: Any, top: float, window: float) -> _Layout:
+    """The nodes that serve all orders to `top`, at most `window` on each axis."""
     odds = xp.exp(-local_epsilon)
     single = odds / (1.0 + 2.0 * odds)
     mean = n * single
@@ -67,7 +70,7 @@ def _usable(xp: Any, n: Any, local_epsilon: Any) -> Any:
 
 
 def ternary_window(num_reports: Any, local_epsilon: Any, top: float) -> int:
-    """How many nodes on each axis orders to `top` need, at most 256, for concrete arrays: a power of two."""
+    """A static int, a power of two, at most 256: nodes on each axis for orders to `top`, for concrete arrays."""
     n, local = (np.asarray(v, np.float64) for v in np.broadcast_arrays(num_reports, local_epsilon))
     usable = _usable(np, n, local)
     at = _layout(np, np.where(usable, n, 1.0), np.where(usable, local, 1.0), top, math.inf)
@@ -78,10 +81,11 @@ def ternary_window(num_reports: Any, local_epsilon: Any, top: float) -> int:
 def ternary_response_renyi(
     num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int
 ) -> jax.Array:
-    """The divergence [A, L] at real orders > 1, rounded down; 0 outside num_reports >= 1, 0 < local_epsilon <= 150.
+    """Renyi divergences [A, L], rounded down, of shuffled ternary randomized response: the module's formula (GI-X4).
 
-    Within 1e-11 while `window` suffices for all nodes; less elsewhere, still certified. To leading order
-    a (E-1)^2/((E+2) n), above binary randomized response's for E > 2.
+    Lower bound, real orders > 1; 0 outside num_reports >= 1, 0 < local_epsilon <= 150. Within 1e-11 while `window`
+    suffices for all nodes; less elsewhere, still certified. To leading order a (E-1)^2/((E+2) n), above binary
+    randomized response's for E > 2.
 
     Args:
       num_reports, local_epsilon: float64 [L].

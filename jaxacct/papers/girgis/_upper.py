@@ -13,15 +13,15 @@ from jaxacct.bounds.shuffle._special_pairs import cap_rdp, fail_closed, mean_cop
 from jaxacct.divergence.response._special_pair import moment_bound_log_excess
 from jaxacct.special import bisect_lanes, down, softplus, up
 
-_ULPS = 16  # of a divergence made from its logarithm: softplus or log1p, 9, and a quotient or two
-_NUM_HALVINGS = 41
+_ULPS = 16  # rounding, in ulp, of a divergence made from its logarithm: softplus or log1p, 9, and a quotient or two
+_NUM_HALVINGS = 41  # for the best of up to 2^41 splits, all of them certified; only tightness
 
 
 def simple_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
-    """Corollary 1, equation (7) [A, L]: log(1 + C(a,2) 4 (E-1)^2/n)/(a-1), integer orders >= 2; else inf.
+    """Renyi divergences [A, L], rounded up: Corollary 1, equation (7), log(1 + C(a,2) 4 (E-1)^2/n)/(a-1).
 
-    Upper bound where a^4 E^5 < n/9. Its proof fails for small eps, where Theorem 1 exceeds it; wherever it
-    was checked the statement holds, `mixture_rdp` being a quarter of it to leading order.
+    Upper bound where a^4 E^5 < n/9, integer orders >= 2; inf elsewhere. Its proof fails for small eps, where Theorem 1
+    exceeds it; wherever it was checked the statement holds, `mixture_rdp` being a quarter of it to leading order.
     """
     a = jnp.asarray(orders, jnp.float64)[:, None]
     growth = jnp.expm1(local_epsilon)
@@ -32,18 +32,19 @@ def simple_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequ
 
 
 def remark3_split(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
-    """Remark 3's split sqrt(2 eps E/(sqrt(n) log n)) [L]; valid only below 1, and poor for a > sqrt(n)/log n."""
+    """Remark 3's split [L], sqrt(2 eps E/(sqrt(n) log n)); valid only below 1, and poor for a > sqrt(n)/log n."""
     growth = 2.0 * local_epsilon * jnp.exp(local_epsilon)
     return jnp.sqrt(growth / (jnp.sqrt(num_reports) * jnp.log(num_reports)))
 
 
 def best_split_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
-    """Theorem 1 [A, L] at the best integer split for each order (GI-S6): never above it, about half for large n.
+    """Renyi divergences [A, L], rounded up: Theorem 1 at the best integer split for each order (GI-S6).
 
         min over 0 <= j < mu = (n-1)/E of log(1 + excess(j + 1) + e^(a eps - (mu - j)^2/(2 mu)))/(a - 1):
 
-    the first falls with j, the second rises. Found by halving on the sign of the difference: any j is certified,
-    whether or not it is the best. Capped (n = 1 has no split).
+    the first term falls with j, the second rises. The best j is found by halving on the sign of the difference; any j
+    is certified, whether or not it is the best. Never above Theorem 1, about half of it for large n; capped (n = 1 has
+    no split).
     """
     a = jnp.asarray(orders, jnp.float64)[:, None]
     mean = mean_copies(num_reports, local_epsilon)

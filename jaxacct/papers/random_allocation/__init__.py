@@ -1,4 +1,4 @@
-"""Feldman and Shenfeld 2025, "Privacy amplification by random allocation", statement by statement.
+"""Feldman & Shenfeld 2025, "Privacy amplification by random allocation", statement by statement.
 
 Theorems 4.6, 4.8 for Gaussian noise and 4.9, and the exact profile, answer questions about `jaxacct.RandomAllocation`;
 here are the statements that others replace, and true k-out-of-t allocation, unreduced.

@@ -1,6 +1,6 @@
 """BOUND, from above, on Poisson sampling with a cap on how often a record takes part (RA-S11).
 
-Feldman and Shenfeld 2025, "Privacy amplification by random allocation", Corollary 4.7.
+Feldman & Shenfeld 2025, "Privacy amplification by random allocation", Corollary 4.7.
 """
 
 from jaxacct._types import Direction

@@ -1,6 +1,6 @@
 """BOUND, from above: the best of the published bounds on random allocation, "our methods combined" in its figures.
 
-Feldman and Shenfeld 2025, "Privacy amplification by random allocation"; RA-S16.
+Feldman & Shenfeld 2025, "Privacy amplification by random allocation"; RA-S16.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ from jaxacct.papers._asking import direction_of, run_of
 from jaxacct.papers.random_allocation._recursive import tied_tail
 from jaxacct.papers.random_allocation._truncated_poisson import azuma_tail
 
-_ORDERS = tuple(float(a) for a in range(2, 257))
+_ORDERS = tuple(float(a) for a in range(2, 257))  # Renyi orders of Corollary 4.10: any is certified
 
 
 @float64_kernel(rounding=Rounding.UP, lane_bytes=2**21)
@@ -57,7 +57,7 @@ def _lanes(mechanism: RandomAllocation) -> tuple[Any, ...]:
 
 
 def _paper_rate(mechanism: RandomAllocation) -> float | None:
-    """1/t where Theorem 4.6 applies as it stands: one step of one epoch."""
+    """1/t, a float, where Theorem 4.6 applies as it stands: one step of one epoch; else None."""
     single = mechanism.num_selected == mechanism.num_epochs == 1 and mechanism.num_steps > 1
     return 1.0 / float(mechanism.num_steps) if single else None
 

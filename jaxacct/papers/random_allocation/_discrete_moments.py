@@ -4,7 +4,7 @@ import numpy as np
 
 
 def discrete_log_moments(p: np.ndarray, q: np.ndarray, max_order: int) -> np.ndarray:
-    """log E_q[(p/q)^c] for c = 0..max_order, float64 [max_order + 1].
+    """log E_q[(p/q)^c] for c = 0..max_order, float64 [max_order + 1], on the host.
 
     Args:
       p, q: float64 [n], probabilities. Where q is 0 and p is not, moments above the first are inf.

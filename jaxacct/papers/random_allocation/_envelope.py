@@ -1,6 +1,6 @@
 """BOUND, from above, on a whole profile from bounds at a few epsilons: their lower convex envelope (RA-S16).
 
-Feldman and Shenfeld 2025, "Privacy amplification by random allocation", "our methods combined", as a curve.
+Feldman & Shenfeld 2025, "Privacy amplification by random allocation", "our methods combined", as a curve.
 """
 
 from collections.abc import Sequence

@@ -1,13 +1,14 @@
 """BOUND, from both sides, on the profile of true k-out-of-t allocation with Gaussian noise in two to four steps.
 
-X = e_k(Y_1, .., Y_t) / C(t, k), e_k the elementary symmetric polynomial (Feldman and Shenfeld 2025, Theorem 3.1), is
-linear in each Y_i, so that
+The likelihood ratio is X = e_k(Y_1, .., Y_t) / C(t, k), e_k the elementary symmetric polynomial (Feldman & Shenfeld
+2025, Theorem 3.1). It is linear in each Y_i, so that
 
     remove: delta = E_Q (X - e^eps)_+,        add: delta = e^eps E_Q (e^-eps - X)_+
 
-are expectations of functions convex in each Y_i. Spreading each Y_i to the ends of cells, mean kept, is an upper bound,
-contracting each cell to its mean a lower one (Jensen), apart by the square of the cells' width. One of the t
-integrals is in closed form. Add/remove adjacency; a check of the reduction to one step at a time.
+are expectations of functions convex in each Y_i. The lognormal law of Y_i is cut into cells. By Jensen's inequality,
+spreading each cell's mass to its ends, mean kept, gives an upper bound, and moving it to the cell's mean a lower one;
+they are apart by the square of the cells' width. One of the t integrals is in closed form. Add/remove adjacency; a
+check of the reduction to one step at a time.
 """
 
 import functools
@@ -26,12 +27,12 @@ from jaxacct.bounds.poisson._profile import concrete_base
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.papers._asking import direction_of, non_negative, number, run_of
 
-_MAX_STEPS = 4
-_NUM_POINTS = 2**21  # of the product of lattices
-_MAX_CELLS = 4096
-_REACH = 9.0
-_LEAST_NOISE = 0.25  # below, Y leaves the range in which absolute errors stay small
-_SLACK = 1e-12  # rounding of sums of probabilities, and of the cells' means
+_MAX_STEPS = 4  # steps of an allocation; for more the lattice would be too coarse
+_NUM_POINTS = 2**21  # points of the product of lattices: time against width
+_MAX_CELLS = 4096  # cells of the lattice of one step: time against width
+_REACH = 9.0  # standard deviations that the lattice covers on either side; what lies beyond is bounded
+_LEAST_NOISE = 0.25  # noise multiplier; below, Y leaves the range in which absolute errors stay small
+_SLACK = 1e-12  # absolute rounding, booked: of sums of probabilities, and of the cells' means
 
 Real = NDArray[np.float64]
 
@@ -97,7 +98,7 @@ def _normal(x: float) -> float:
 
 @functools.lru_cache(maxsize=16)
 def _lattice(sigma: float, size: int, spread: bool) -> tuple[Real, Real]:
-    """Values and masses of the law of Y, spread to the cells' ends (and 0), or contracted to their means."""
+    """(values, masses) of the law of Y, spread to the cells' ends (and 0), or contracted to their means."""
     s = 1.0 / sigma
     g = np.linspace(-_REACH, _REACH + s, size)
     # from the nearer tail
@@ -124,7 +125,7 @@ def _between(tail: Real, x: Real) -> Real:
 
 
 def _mean(law: tuple[Real, Real], t: int, k: int, level: float, s: float, *, remove: bool) -> float:
-    """E of the positive part, t - 1 of the Y_i under `law` and one lognormal."""
+    """E of the positive part, t - 1 of the Y_i under `law` and the last one lognormal."""
     values, masses = law
     # polynomials e_0, .., e_k and masses of all but the last two steps
     rows, weights = np.zeros((1, k + 1)), np.ones(1)
@@ -141,7 +142,7 @@ def _mean(law: tuple[Real, Real], t: int, k: int, level: float, s: float, *, rem
 
 
 def _rows(high: Any, middle: Any, low: Any, values: Any, masses: Any, level: Any, s: Any, *, remove: bool) -> Any:
-    """E (A + B Y - level)_+, or of its negative: A = e_k, B = e_{k-1} after the lattice's step, for each row."""
+    """E (A + B Y - level)_+, or of its negative, for each row: A = e_k and B = e_{k-1} after the lattice's step."""
 
     def row(parts: tuple[Any, Any, Any]) -> Any:
         e_k, e_1, e_2 = parts

@@ -5,7 +5,7 @@ the t steps: a step that lies in c of them contributes E_Q Y^c = q^{c(c-1)/2}, q
 
     E_Q X^a = E q^{sum_{i<j} |I_i & I_j|}
 
-(Feldman and Shenfeld 2025, Theorem 3.1; RA-S4). At order 2 this is what `overlap_remove_rdp` sums. Orders 2 and 3 by
+(Feldman & Shenfeld 2025, Theorem 3.1; RA-S4). At order 2 this is what `overlap_remove_rdp` sums. Orders 2 and 3 by
 the law of the overlaps; beyond, for small k, as a coefficient of a polynomial in one variable for each subset:
 
     E_Q X^a = [z_1^k .. z_a^k] (sum_{S of 1..a} q^{|S|(|S|-1)/2} z^S)^t / C(t, k)^a.
@@ -21,8 +21,8 @@ from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.papers._asking import run_of, whole
 from jaxacct.special import up
 
-_MAX_SELECTED = 256
-_MAX_CELLS = 4096  # coefficients of the polynomial
+_MAX_SELECTED = 256  # steps for each record; the cost grows with their square in vectors of that length
+_MAX_CELLS = 4096  # coefficients of the polynomial; for more the answer is inf
 
 Real = NDArray[np.float64]
 
@@ -90,7 +90,7 @@ def exact_overlap_rdp(mechanism: RandomAllocation, *, order: int) -> float:
 
 
 def _log_coefficient(t: int, k: int, s2: float, order: int) -> float:
-    """log E_Q X^a by binary powering of the polynomial, rounded up; inf for too many coefficients."""
+    """Log of E_Q X^a, rounded up, by binary powering of the polynomial; inf for too many coefficients."""
     cells = (k + 1) ** order
     if cells > _MAX_CELLS or s2 * order * (order - 1) > 1200.0:
         return math.inf
@@ -110,7 +110,7 @@ def _log_coefficient(t: int, k: int, s2: float, order: int) -> float:
 
 
 def _truncated_product(a: Real, b: Real) -> Real:
-    """Of polynomials, without the powers beyond their shape."""
+    """The product of two polynomials, without the powers beyond their shape."""
     out = np.zeros_like(a)
     for at in zip(*np.nonzero(a), strict=True):
         out[tuple(slice(int(i), None) for i in at)] += (
@@ -125,7 +125,7 @@ def _scaled(a: Real, log_scale: float) -> tuple[Real, float]:
 
 
 def _log_falling(n: int, count: int) -> Real:
-    """log n (n-1) .. (n-m+1) for m = 0..count; -inf where m > n."""
+    """log n (n-1) .. (n-m+1) [count + 1], m = 0..count; -inf where m > n."""
     with np.errstate(divide="ignore"):
         return np.concatenate([[0.0], np.cumsum(np.log(np.maximum(n - np.arange(float(count)), 0.0)))])
 
@@ -135,7 +135,7 @@ def _log_factorials(count: int) -> Real:
 
 
 def _log_hypergeometric(t: int, marked: int, k: int) -> Real:
-    """log P of m = 0..k marked ones in a uniform k-subset of t steps."""
+    """log P [k + 1] of m = 0..k marked steps in a uniform k-subset of t steps."""
     m = np.arange(k + 1)
     lf = _log_factorials(k)
     rest = _log_falling(t - marked, k)[::-1]  # k - m of the others
@@ -143,7 +143,7 @@ def _log_hypergeometric(t: int, marked: int, k: int) -> Real:
 
 
 def _log_splits(first: int, second: int, k: int) -> Real:
-    """log P that of m of first + second steps a are among the first, [m = 0..k, a = 0..first]; -inf where none."""
+    """log P [k + 1, first + 1] that a of m steps are among the first, of first + second; -inf where impossible."""
     m, a = np.arange(k + 1)[:, None], np.arange(first + 1)
     lf = _log_factorials(first + second)
     b = m - a

@@ -1,6 +1,6 @@
 """NOT A BOUND: the probability with which random allocation uses a record in the next step, exactly (RA-S6).
 
-Feldman and Shenfeld 2025, "Privacy amplification by random allocation", Definition B.1.
+Feldman & Shenfeld 2025, "Privacy amplification by random allocation", Definition B.1.
 """
 
 import math

@@ -1,6 +1,6 @@
 """BOUND, from above, on how often the posterior rate of random allocation exceeds a cap, from its own add profile.
 
-Feldman and Shenfeld 2025, "Privacy amplification by random allocation", Theorem 4.2 (RA-S8); for `truncated_delta` and
+Feldman & Shenfeld 2025, "Privacy amplification by random allocation", Theorem 4.2 (RA-S8); for `truncated_delta` and
 `truncated_epsilon`. The rate of 1-out-of-n exceeds eta where the loss of the outputs so far is above log(n eta), and
 Markov's inequality bounds that by the profile at a smaller loss.
 """
@@ -68,9 +68,11 @@ def recursive_factor(inner_epsilon: float, direction: Direction) -> float:
 
 
 def tied_tail(base: Any, direction: Direction, *, add_profile: AddProfile | None = None) -> Tail:
-    """The tail of Theorem 4.2, with eps' = log(n eta)/2 both the threshold's half and where the profile is read:
+    """A function, the tail of Theorem 4.2; eps' = log(n eta)/2 is half the threshold and where the profile is read:
 
         remove:  tau delta_add(eps'),    add:  e^{2 eps'} tau delta_add(eps'),    tau = 1/(e^eps' (e^eps' - 1)).
+
+    Feldman & Shenfeld 2025 (RA-S8).
 
     Args:
       base: what one step releases; any with a loss distribution.

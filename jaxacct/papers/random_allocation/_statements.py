@@ -1,6 +1,6 @@
 """BOUND, from above, on random allocation: Theorems 4.1, 4.2 and 4.8, each by itself.
 
-Feldman and Shenfeld 2025, "Privacy amplification by random allocation". Add/remove adjacency.
+Feldman & Shenfeld 2025, "Privacy amplification by random allocation". Add/remove adjacency.
 """
 
 import functools

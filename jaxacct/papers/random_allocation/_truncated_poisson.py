@@ -1,6 +1,6 @@
 """BOUND, from above, on random allocation by Poisson sampling at a capped rate, and on how often the cap is exceeded.
 
-Feldman and Shenfeld 2025, Theorem 4.1 (RA-S7) and Corollary 4.5 (RA-S9), and a sharper tail of ours (RA-X6).
+Feldman & Shenfeld 2025, Theorem 4.1 (RA-S7) and Corollary 4.5 (RA-S9), and a sharper tail of ours (RA-X6).
 `bounds.allocation._posterior_rate` has the scheme, Lemma 4.3, and the notation.
 """
 
@@ -30,9 +30,9 @@ from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.papers._asking import direction_of, positive, probability, run_of, whole
 from jaxacct.special import down, up
 
-_NUM_REFINED = 20
+_NUM_REFINED = 20  # steps of golden section for theta: any theta is certified
 
-
+# Values of eps0, in nats, that are tried: any is certified, the least tail is taken.
 _LOCAL_EPSILONS = tuple(float(x) for x in np.geomspace(1e-4, 100.0, 400))
 
 
@@ -84,7 +84,7 @@ def truncation_rate(num_steps: int, local_epsilon: float, tail_mass: float, widt
 
 
 def _log_half_width(local_epsilon: Any, width: Width) -> Any:
-    """log cosh or log sinh, without overflow."""
+    """log cosh or log sinh of eps0, of its shape, without overflow."""
     tail = np.exp(-2.0 * local_epsilon)
     inner = np.log1p(tail) if width is Width.COSH else np.log(-np.expm1(-2.0 * local_epsilon))
     return local_epsilon + inner - math.log(2.0)
@@ -99,14 +99,15 @@ def _local_delta(base: Any) -> np.ndarray:
 
 
 def azuma_tail(base: Any, direction: Direction, *, width: Width = Width.SINH) -> Tail:
-    """The tail of Theorem 4.1 for an (eps0, delta0)-DP step, least over eps0:
+    """A function, the log of the tail of Theorem 4.1 for an (eps0, delta0)-DP step, the least over eps0:
 
         COSH, as printed:  n delta0 + delta',             delta' = exp(-n gamma^2 / (2 cosh(eps0)^2)),
         SINH, as proved:   c (1 + n eta) delta0 + delta', delta' = exp(-n gamma^2 / (2 sinh(eps0)^2)),
 
-    gamma = 1 - 1/(n eta), c = 1 (remove) or e^epsilon (add). Where the theorem pays delta0 in each of n steps: cap
-    dP/dQ to [e^-eps0, e^eps0], which moves at most delta0 of P. A run of 1-out-of-n uses P once, and n steps of
-    Poisson sampling use it n eta times on average; the tail itself is one of Q, untouched.
+    gamma = 1 - 1/(n eta), c = 1 (remove) or e^epsilon (add). Feldman & Shenfeld 2025 (RA-S7). The theorem pays delta0
+    in each of n steps. As proved it is paid for capping dP/dQ to [e^-eps0, e^eps0], which moves at most delta0 of P: a
+    run of 1-out-of-n uses P once, and n steps of Poisson sampling use it n eta times on average; the tail itself is one
+    of Q, untouched.
     """
     log_c, delta0 = 2.0 * _log_half_width(np.asarray(_LOCAL_EPSILONS), width), _local_delta(base)
 
