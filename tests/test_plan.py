@@ -20,6 +20,7 @@ from jaxacct.answering._question import interval_question
 DELTA = 1e-6
 DISTRIBUTION = ["loss distribution remove+add"]
 BOTH_ENDS = ["exact remove+add"]
+INVERSION = ["moment inversion remove+add"]
 GAUSSIAN = ["exact remove", "exact add"]
 POISSON = ["rdp remove", "no amplification remove", "rdp add", "no amplification add"]
 ALLOCATION_ADD = ["geometric mean add", "real orders add", "no amplification add"]

@@ -22,7 +22,7 @@ from jaxacct._validate import (
 )
 from jaxacct.bounds.poisson._profile import runs_of
 from jaxacct.mechanisms import RandomAllocation
-from jaxacct.mechanisms._base import Mechanism
+from jaxacct.mechanisms._base import Mechanism, check_kind
 
 Real = NDArray[np.float64]
 Floats: TypeAlias = float | Real
@@ -146,8 +146,7 @@ def direction_of(value: Direction) -> Direction:
 
 def mechanism_of(value: Mechanism, kind: type[Mechanism]) -> None:
     """Raises ValueError unless `value` is a mechanism of this kind with no number left out."""
-    if type(value) is not kind:
-        raise ValueError(f"mechanism={value!r} must be a jaxacct.{kind.__name__}")
+    check_kind(value, kind)
     value.check()
     for name, number_of in value.numbers():
         if number_of is None:
