@@ -1,6 +1,7 @@
 """What is asked: a mechanism, epsilon or delta, at which target, how sharply."""
 
 import dataclasses
+import functools
 import math
 from typing import Any
 
@@ -42,7 +43,7 @@ class Question:
     warns: bool = False
     progress: Progress | None = None
 
-    @property
+    @functools.cached_property
     def is_traced(self) -> bool:
         """Whether some number is a tracer: then only methods on lanes can answer."""
         return is_traced(self.mechanism, self.target)
@@ -52,7 +53,7 @@ class Question:
         """Whether the host's methods are left out."""
         return math.isinf(self.width)
 
-    @property
+    @functools.cached_property
     def shape(self) -> tuple[int, ...]:
         """Of the batch."""
         return np.broadcast_shapes(*(np.shape(x) for x in (*jax.tree.leaves(self.mechanism), self.target)))
