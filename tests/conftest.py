@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 import pytest
-from _reference import OUTCOME, Entry, read_folder
+from support.reference import OUTCOME, Entry, read_folder
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,7 +45,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def _print_paper(terminalreporter: Any, paper: str, entries: list[Entry], outcomes: dict[str, str]) -> None:
-    from _reference_table import TABLE
+    from support.reference_table import TABLE
 
     status = {e.label: outcomes.get(e.label, "not run" if e.key in TABLE else "uncovered") for e in entries}
     count = Counter(status.values())
