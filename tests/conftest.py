@@ -1,6 +1,8 @@
 """The option and the summary of the reference values; see `test_reference`."""
 
+import os
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,13 @@ from support.reference import OUTCOME, Entry, read_folder
 def pytest_addoption(parser: pytest.Parser) -> None:
     default = Path(__file__).parent / "reference"
     parser.addoption("--reference-dir", type=Path, default=default, help="folder of reference values (*.json)")
+
+
+@pytest.fixture(autouse=True)
+def _strict_promotion() -> Iterator[None]:
+    """Dtypes are promoted strictly, as a user may have set it: everything must work so (`.ci/matrix` sets its own)."""
+    with jax.numpy_dtype_promotion(os.environ.get("JAX_NUMPY_DTYPE_PROMOTION", "strict")):
+        yield
 
 
 _MAX_MAPS = 20_000
