@@ -13,31 +13,31 @@ class Mutant(NamedTuple):
 
 
 PROPERTIES = "tests/test_properties.py"
-INVERSION = "tests/test_inversion.py"
+INVERSION = "tests/bounds/test_inversion.py"
 MEMBERSHIP = "tests/test_membership.py"
-PROFILES = "tests/test_distributions.py tests/test_pld.py"
-PLD = "tests/test_pld.py tests/test_domination.py"
+PROFILES = "tests/curves/test_distributions.py tests/curves/test_pld.py"
+PLD = "tests/curves/test_pld.py tests/test_domination.py"
 ONLY_ONE = "tests/test_domination.py -k only_one"
-BOOKED = "tests/test_pld.py -k booked"
-DIVERGENCE = "tests/test_divergence.py"
-SAMPLED = "tests/test_divergence.py -k sampled"
-LAPLACE = "tests/test_divergence.py -k laplace"
-BOUNDS = "tests/test_allocation_bounds.py"
-CURVES = "tests/test_allocation_bounds.py -k distribution"
-MORE = "tests/test_allocation_more.py"
-EXACT = "tests/test_exact.py"
-FEW = "tests/test_few_outputs.py"
-CLONES = "tests/test_clones.py"
-CLONES_RENYI = "tests/test_clones_renyi.py"
-SHUFFLE = "tests/test_shuffle_kernels.py"
-SHUFFLE_BOUNDS = "tests/test_shuffle_bounds.py"
-GIRGIS = "tests/test_girgis.py"
-GIRGIS_ROUNDED = "tests/test_girgis.py -k rounded"
-CHEN = "tests/test_chen.py"
-CHECK_IN = "tests/test_check_in.py"
-CHECK_IN_ROUNDED = "tests/test_check_in.py -k rounded"
+BOOKED = "tests/curves/test_pld.py -k booked"
+DIVERGENCE = "tests/divergence/test_divergence.py"
+SAMPLED = "tests/divergence/test_divergence.py -k sampled"
+LAPLACE = "tests/divergence/test_divergence.py -k laplace"
+BOUNDS = "tests/bounds/test_allocation_bounds.py"
+CURVES = "tests/bounds/test_allocation_bounds.py -k distribution"
+MORE = "tests/bounds/test_allocation_more.py"
+EXACT = "tests/divergence/test_exact.py"
+FEW = "tests/bounds/test_few_outputs.py"
+CLONES = "tests/divergence/test_clones.py"
+CLONES_RENYI = "tests/divergence/test_clones_renyi.py"
+SHUFFLE = "tests/divergence/test_shuffle_kernels.py"
+SHUFFLE_BOUNDS = "tests/bounds/test_shuffle_bounds.py"
+GIRGIS = "tests/papers/test_girgis.py"
+GIRGIS_ROUNDED = "tests/papers/test_girgis.py -k rounded"
+CHEN = "tests/papers/test_chen.py"
+CHECK_IN = "tests/bounds/test_check_in.py"
+CHECK_IN_ROUNDED = "tests/bounds/test_check_in.py -k rounded"
 ESTIMATION = "tests/test_estimation.py"
-SPECIAL = "tests/test_special.py"
+SPECIAL = "tests/special/test_special.py"
 
 _COMPOSED = (
     # curves
@@ -100,7 +100,7 @@ _COMPOSED = (
         "bounds/bases/_continuous.py",
         "from_cells(q - high + error, high + error",
         "from_cells(q - high, high",
-        "tests/test_distributions.py -k accuracy",
+        "tests/curves/test_distributions.py -k accuracy",
     ),
     # profiles to distributions and back
     Mutant(
@@ -140,13 +140,13 @@ _ANSWERS = (
         "answering/_loop.py",
         "return _largest(list(self.upper.values()))",
         "return -_largest([-x for x in self.upper.values()])",
-        "tests/test_intervals.py",
+        "tests/accounting/test_intervals.py",
     ),
     Mutant(
         "bounds/_distribution.py",
         "max(at.width, query.width)",
         "at.width",
-        "tests/test_intervals.py -k coarser_precision",
+        "tests/accounting/test_intervals.py -k coarser_precision",
     ),
     Mutant(
         "_precision.py",

@@ -1,17 +1,26 @@
 """The option and the summary of the reference values; see `test_reference`."""
 
+import os
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
 import pytest
-from _reference import OUTCOME, Entry, read_folder
+from support.reference import OUTCOME, Entry, read_folder
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     default = Path(__file__).parent / "reference"
     parser.addoption("--reference-dir", type=Path, default=default, help="folder of reference values (*.json)")
+
+
+@pytest.fixture(autouse=True)
+def _strict_promotion() -> Iterator[None]:
+    """Dtypes are promoted strictly, as a user may have set it: everything must work so (`.ci/matrix` sets its own)."""
+    with jax.numpy_dtype_promotion(os.environ.get("JAX_NUMPY_DTYPE_PROMOTION", "strict")):
+        yield
 
 
 _MAX_MAPS = 20_000
@@ -45,7 +54,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def _print_paper(terminalreporter: Any, paper: str, entries: list[Entry], outcomes: dict[str, str]) -> None:
-    from _reference_table import TABLE
+    from support.reference_table import TABLE
 
     status = {e.label: outcomes.get(e.label, "not run" if e.key in TABLE else "uncovered") for e in entries}
     count = Counter(status.values())

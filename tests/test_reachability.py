@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from _reachability import unreached
+from support.reachability import unreached
 
 import jaxacct as ja
 from jaxacct import demo, interop, papers, training

@@ -11,7 +11,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from _reference import Quantity, Side
 
 import jaxacct as ja
 from jaxacct.bounds.allocation._decomposition import decomposition_delta
@@ -28,6 +27,7 @@ from jaxacct.papers.random_allocation import (
 )
 from jaxacct.papers.random_allocation._recursive import tied_tail
 from jaxacct.utility import mean_estimation_variance
+from support.reference import Quantity, Side
 
 REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD
 P, Q = (Fraction(1, 2), Fraction(3, 10), Fraction(1, 5)), (Fraction(1, 5), Fraction(3, 10), Fraction(1, 2))

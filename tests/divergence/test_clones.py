@@ -27,7 +27,7 @@ from jaxacct.papers.clones._tails import clones_tails
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 from jaxacct.special._fair_coins import fair_rate, log_fair_pmf, small_tail_ratios, tail_ratios
 
-REFERENCE = Path(__file__).parent / "reference"
+REFERENCE = Path(__file__).parents[1] / "reference"
 ENDS = (Rounding.DOWN, Rounding.UP)
 
 delta_kernel = Kernel(clones_delta, (ENDS, Rounding.NEAREST), lane_bytes)

@@ -115,7 +115,7 @@ PLANS = {
 @pytest.fixture
 def rows(monkeypatch):
     """(title, variant) -> example, of the support matrix."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "docs"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "docs"))
     schemes = importlib.import_module("_generate").schemes()
     return {(s.title, variant): example for s in schemes for variant, example in s.variants.items()}
 

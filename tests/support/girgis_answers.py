@@ -5,7 +5,6 @@ import math
 import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
-from _reference import Declined, Quantity, Side
 
 import jaxacct as ja
 from jaxacct._precision import Kernel
@@ -28,6 +27,7 @@ from jaxacct.papers.girgis._histogram import MOST_CELLS
 from jaxacct.papers.girgis._response import response_renyi
 from jaxacct.papers.girgis._ternary_response import ternary_response_renyi, ternary_window
 from jaxacct.special import at_real_orders
+from support.reference import Declined, Quantity, Side
 
 # on lanes, for the tests of the kernels; the reference values are answered by the statements of `jaxacct.papers`
 theorem1, theorem2, paper = Kernel(lanes.theorem1_rdp), Kernel(lanes.theorem2_rdp), Kernel(lanes.paper_rdp)

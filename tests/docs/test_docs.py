@@ -14,7 +14,7 @@ import jaxacct as ja
 from jaxacct import interop, training
 from jaxacct.papers import check_ins, chen, clones, girgis, random_allocation
 
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 _PACKAGE = _ROOT / "jaxacct"
 
 # From the bottom up: packages, and files where a package has an order of its own. A module may import from its own

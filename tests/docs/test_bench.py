@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-BENCH = Path(__file__).parents[1] / "bench"
+BENCH = Path(__file__).parents[2] / "bench"
 pytest.importorskip("matplotlib")
 
 
@@ -84,3 +84,10 @@ def test_report_of_a_run(bench, tmp_path):
 
 def test_no_mutant_is_stale():
     subprocess.run([sys.executable, BENCH / "mutants.py", "--list"], check=True, capture_output=True)
+
+
+def test_mutants_name_tests_that_exist(bench):
+    words = {word for mutant in bench("mutant_list").MUTANTS for word in mutant.tests.split()}
+    named = {word for word in words if word.endswith(".py")}
+    assert named
+    assert [name for name in named if not (BENCH.parent / name).is_file()] == []

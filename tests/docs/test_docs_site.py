@@ -17,7 +17,7 @@ from jaxacct.cli import main
 
 pytestmark = pytest.mark.slow
 
-_DOCS = Path(__file__).parent.parent / "docs"
+_DOCS = Path(__file__).parents[2] / "docs"
 if not _DOCS.is_dir():
     pytest.skip("a source distribution has no docs", allow_module_level=True)
 _PAGES = sorted(path for path in _DOCS.rglob("*.md") if not path.name.startswith("_"))

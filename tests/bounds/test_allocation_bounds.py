@@ -12,8 +12,9 @@ import jax
 import mpmath as mp
 import numpy as np
 import pytest
-from _reference import Entry, disagreement, read_folder
-from _reference_allocation import (
+from scipy.optimize import minimize_scalar
+from support.reference import Entry, disagreement, read_folder
+from support.reference_allocation import (
     ADD,
     GRID,
     PAIR,
@@ -28,7 +29,6 @@ from _reference_allocation import (
     hockey_stick,
     only,
 )
-from scipy.optimize import minimize_scalar
 
 import jaxacct as ja
 from jaxacct._types import Ends
@@ -90,7 +90,7 @@ BOUNDS: dict[str, tuple[Callable[..., float], Callable[..., float]]] = {
 
 ENTRIES = [
     e
-    for e in read_folder(Path(__file__).parent / "reference")
+    for e in read_folder(Path(__file__).parents[1] / "reference")
     if e.paper == "random-allocation" and (e.system, e.quantity) in QUANTITIES
 ]
 

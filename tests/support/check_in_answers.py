@@ -10,7 +10,6 @@ from fractions import Fraction
 import jax
 import jax.numpy as jnp
 import numpy as np
-from _reference import Declined, Quantity, Side
 
 import jaxacct as ja
 from jaxacct._precision import Kernel
@@ -20,6 +19,7 @@ from jaxacct.conversion import epsilon_from_rdp
 from jaxacct.divergence.check_in import _moments as moments
 from jaxacct.divergence.check_in._blocks import Layout
 from jaxacct.papers import check_ins
+from support.reference import Declined, Quantity, Side
 
 _SUMS = "sums of positive terms, their rounding booked: 2e-12"
 _ROUNDED_UP = "closed form, rounded up"

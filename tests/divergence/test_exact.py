@@ -32,7 +32,7 @@ from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.divergence.allocation._real import high_mass, log_cut_transform, log_decay, log_high_decay, log_transform
 from jaxacct.divergence.allocation._transform import centred_transform, weighted_transform
 
-REFERENCE = json.loads((pathlib.Path(__file__).parent / "reference" / "random-allocation.json").read_text())
+REFERENCE = json.loads((pathlib.Path(__file__).parents[1] / "reference" / "random-allocation.json").read_text())
 REMOVE, ADD = Direction.REMOVE, Direction.ADD
 
 TOL_DELTA = 1e-10  # relative, of exact profiles against reference values of 12 digits or more

@@ -26,7 +26,7 @@ ADD, REMOVE = ja.Direction.ADD, ja.Direction.REMOVE
 UPPER, LOWER = ja.Bound.UPPER, ja.Bound.LOWER
 # Of the oracle, not of the bounds: rounding of double-precision closed forms and of enumeration.
 ORACLE = 1e-11
-REFERENCE = json.loads((Path(__file__).parent / "reference" / "random-allocation.json").read_text())
+REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "random-allocation.json").read_text())
 
 
 # ---- oracles

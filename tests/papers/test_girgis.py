@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
-from _girgis_answers import (
+from scipy.special import gammaln
+from support.girgis_answers import (
     best_split,
     cap,
     earlier,
@@ -35,8 +36,7 @@ from _girgis_answers import (
     theorem1_real,
     theorem2,
 )
-from _shuffle_oracles import histogram_law, k_ary, local_epsilon, random_randomizer
-from scipy.special import gammaln
+from support.shuffle_oracles import histogram_law, k_ary, local_epsilon, random_randomizer
 
 from jaxacct._precision import Kernel
 from jaxacct.bounds.shuffle import _special_pairs as girgis

@@ -1,6 +1,6 @@
 """Every reference value that jaxacct can answer, through its own code.
 
-    pytest tests/test_reference.py [--reference-dir DIR]
+    pytest tests/papers/test_reference.py [--reference-dir DIR]
 
 One test for each entry whose quantity is in the table. An entry outside the table, or declined by its callable (shown
 as skipped), is not covered: it is counted in the summary at the end and nowhere as passed. A callable that raises
@@ -10,8 +10,8 @@ fails.
 from collections.abc import Callable
 
 import pytest
-from _reference import OUTCOME, Declined, Entry, Quantity, Side, disagreement, read_folder
-from _reference_table import TABLE
+from support.reference import OUTCOME, Declined, Entry, Quantity, Side, disagreement, read_folder
+from support.reference_table import TABLE
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

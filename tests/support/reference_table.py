@@ -6,14 +6,17 @@ A quantity that is not here is not covered. Add it here when jaxacct can answer 
 from collections.abc import Callable
 from typing import Any
 
-from _check_in_answers import ANSWERS as CHECK_IN_ANSWERS
-from _chen_answers import CHEN_ANSWERS, FMT_ANSWERS
-from _girgis_answers import ANSWERS as GIRGIS_ANSWERS
-from _girgis_answers import CHEN_ANSWERS as GIRGIS_CHEN_ANSWERS
-from _reference import Quantity, Side
-from _reference_allocation import QUANTITIES
-from _reference_allocation_more import MORE
-from _reference_answers import (
+import jaxacct as ja
+from jaxacct.divergence.sampling._importance import importance_mass, importance_threshold
+from jaxacct.estimation import chernoff_upper_confidence
+from support.check_in_answers import ANSWERS as CHECK_IN_ANSWERS
+from support.chen_answers import CHEN_ANSWERS, FMT_ANSWERS
+from support.girgis_answers import ANSWERS as GIRGIS_ANSWERS
+from support.girgis_answers import CHEN_ANSWERS as GIRGIS_CHEN_ANSWERS
+from support.reference import Quantity, Side
+from support.reference_allocation import QUANTITIES
+from support.reference_allocation_more import MORE
+from support.reference_answers import (
     DELTA_PRECISION,
     EPSILON_PRECISION,
     chord_rdp,
@@ -36,11 +39,7 @@ from _reference_answers import (
     real,
     shuffle_gaussian_rdp,
 )
-from _shuffle_answers import ANSWERS
-
-import jaxacct as ja
-from jaxacct.divergence.sampling._importance import importance_mass, importance_threshold
-from jaxacct.estimation import chernoff_upper_confidence
+from support.shuffle_answers import ANSWERS
 
 
 def importance_of(fn: Callable[..., float]) -> Callable[[dict[str, Any]], float]:

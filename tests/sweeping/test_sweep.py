@@ -21,7 +21,7 @@ from jaxacct.accounting import _curves
 from jaxacct.sweeping import Layout, SweepInterrupted, sweep
 
 TOL_CLOSE = 1e-13  # the same lane in a program of another size or on another device, relative
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[2]
 SIGMAS, STEPS = np.linspace(1.0, 2.0, 5), np.array([10, 100, 1000])
 ALLOCATION = ja.RandomAllocation(ja.Gaussian(None), num_steps=None)
 GRID = {"noise_multiplier": SIGMAS, "num_steps": STEPS}

@@ -8,7 +8,7 @@ import jax
 import mpmath as mp
 import numpy as np
 import pytest
-from _shuffle_answers import (
+from support.shuffle_answers import (
     binary_delta,
     binary_epsilon,
     delta_floor,
@@ -19,7 +19,7 @@ from _shuffle_answers import (
     three_component,
     three_component_mean,
 )
-from _shuffle_oracles import (
+from support.shuffle_oracles import (
     binary_response_divergence,
     component_divergence,
     histogram_law,

@@ -21,7 +21,7 @@ from jaxacct.divergence.allocation import _powers as allocation
 from jaxacct.divergence.gaussian import _pair as gaussian
 from jaxacct.divergence.gaussian import _sampled as sampled
 
-REFERENCE = json.loads((pathlib.Path(__file__).parent / "reference" / "random-allocation.json").read_text())
+REFERENCE = json.loads((pathlib.Path(__file__).parents[1] / "reference" / "random-allocation.json").read_text())
 
 # Each is how far above the truth a result may be.
 TOL_LOG_DELTA = 1.5  # gaussian_log_delta: in units of the slack it documents

@@ -11,7 +11,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from _reference import Declined
 
 import jaxacct as ja
 from jaxacct._precision import Rounding, float64_kernel
@@ -23,6 +22,7 @@ from jaxacct.conversion import curve_delta, curve_epsilon, delta_from_log
 from jaxacct.divergence.allocation._fractional import fractional_rdp
 from jaxacct.papers.girgis import at_real_orders
 from jaxacct.papers.random_allocation import discrete_remove_rdp, exact_overlap_rdp
+from support.reference import Declined
 
 Args = dict[str, Any]
 

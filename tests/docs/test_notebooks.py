@@ -10,7 +10,7 @@ import pytest
 
 import jaxacct as ja
 
-NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 
 
 def _code_cells(path: Path) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ from fractions import Fraction
 
 import jax.numpy as jnp
 import numpy as np
-from _reference import Quantity, Side
 
 import jaxacct as ja
 from jaxacct._precision import Kernel
@@ -15,6 +14,7 @@ from jaxacct.divergence.clones._tradeoff import clones_gdp, clones_tradeoff, nor
 from jaxacct.divergence.response import _binary as binary
 from jaxacct.papers import chen
 from jaxacct.special import log_normal_tail
+from support.reference import Quantity, Side
 
 _ROUNDING = "certified width: the rounding booked, 2e-13 and in proportion to the order"
 _SUMS = "sum of positive terms, each widened by its error: 2e-12 for n to 1e6"

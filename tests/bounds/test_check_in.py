@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
-from _check_in_answers import check_in_law, response_interval, response_profile
+from support.check_in_answers import check_in_law, response_interval, response_profile
 
 import jaxacct as ja
 from jaxacct._precision import Kernel, Rounding

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
-from _reference import Entry, disagreement
-from _shuffle_answers import (
+from support.reference import Entry, disagreement
+from support.shuffle_answers import (
     ANSWERS,
     approximate_epsilon,
     approximate_log_delta,
@@ -35,7 +35,7 @@ from _shuffle_answers import (
     three_component_form,
     with_slack,
 )
-from _shuffle_oracles import (
+from support.shuffle_oracles import (
     block_bound,
     histogram_law,
     hockey_stick,
@@ -57,7 +57,7 @@ from jaxacct.papers.clones import _closed_form as other_forms
 from jaxacct.papers.clones import _comparison as comparison
 from jaxacct.papers.clones import _reductions as results
 
-ROWS = json.loads((Path(__file__).parent / "reference" / "fmt-clones.json").read_text())
+ROWS = json.loads((Path(__file__).parents[1] / "reference" / "fmt-clones.json").read_text())
 ENTRIES = [
     Entry("fmt-clones", "fmt-clones", i, *(row[name] for name in ("system", "quantity", "kind", "value", "args")),
           rational=row.get("rational"))

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from _reference import Declined, Quantity, Side
-from _reference_answers import exact_rdp, profile, rdp_where_groups_are_exact, real
-
 import jaxacct as ja
 from jaxacct.papers.random_allocation import few_steps_delta
 from jaxacct.papers.random_allocation._few_steps import has_few_steps
+from support.reference import Declined, Quantity, Side
+from support.reference_answers import exact_rdp, profile, rdp_where_groups_are_exact, real
 
 
 def gaussian_run(args: dict[str, Any]) -> ja.RandomAllocation:

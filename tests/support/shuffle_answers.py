@@ -6,7 +6,6 @@ from fractions import Fraction
 import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
-from _reference import Declined, Quantity, Side
 
 import jaxacct as ja
 from jaxacct._precision import Kernel
@@ -27,6 +26,7 @@ from jaxacct.papers.clones import _limits as limits
 from jaxacct.papers.clones import _reductions as results
 from jaxacct.papers.clones import _rounds as rounds
 from jaxacct.papers.clones import _three_components as three
+from support.reference import Declined, Quantity, Side
 
 _ROUNDED_UP = "closed form, rounded up by 2^-46"
 _SUMS = "sum of positive terms, each widened by its error: 2e-12 for n to 1e6"
