@@ -390,7 +390,8 @@ def _ask_weaker(found: Found) -> None:
             weaker = method.weaker(question.mechanism)
             if weaker is not None:
                 width = question.width if question.method is None else question.query.width
-                low = _ask_part(weaker, question.query, question.target, width, wants_lower=True).lower
+                of = question.at(weaker, question.target)
+                less = answer(dataclasses.replace(of, width=width, method=None, wants_lower=True, warns=False))
                 for d in question.directions:
-                    found.lower[d] = np.maximum(found.lower[d], low)
+                    found.lower[d] = np.maximum(found.lower[d], less.lower[d])
             return

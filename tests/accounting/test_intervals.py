@@ -8,7 +8,7 @@ import pytest
 from support.answers import EPSILON, refined
 
 import jaxacct as ja
-from jaxacct.bounds import _distribution
+from jaxacct.bounds import _distribution, methods_for
 from jaxacct.bounds.composed import distribution_of
 from jaxacct.curves import _convolution as _pld_composition
 from jaxacct.divergence.lattice import _ratio as lattice
@@ -268,3 +268,13 @@ def test_grids_of_a_coarser_precision_come_first(monkeypatch):
     assert len(coarse) < len(fine)
     assert middle[: len(coarse)] == coarse
     assert fine[: len(middle)] == middle
+
+
+def test_lower_ends_of_several_steps_are_those_of_one_step_in_the_same_direction():
+    """The reduction of k-out-of-t says nothing from below; one step a record does, each direction for itself."""
+    several, one = ja.RandomAllocation(ja.Gaussian(1.0), 100, 4), ja.RandomAllocation(ja.Gaussian(1.0), 100)
+    (method,) = {m for m in methods_for(several) if isinstance(m, _distribution.DistributionMethod)}
+    found = [e for e in ja.compare(several, 1e-6) if e.method == method.name and e.bound is LOWER]
+    assert {entry.direction for entry in found} == set(D)
+    for entry in found:
+        assert 0.0 < entry.value <= ja.epsilon(one, 1e-6, direction=entry.direction)
