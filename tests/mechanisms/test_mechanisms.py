@@ -1,10 +1,8 @@
 """Every mechanism type has every fact; what is not declared raises; fields are checked where a mechanism is made."""
 
 import ast
-import copy
 import dataclasses
 import json
-import pickle
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,41 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.mechanisms import EXAMPLES, GAUSSIAN, LOCAL, MECHANISMS, RANDOMIZERS, TREES
 
 import jaxacct as ja
 from jaxacct import mechanisms
 from jaxacct.mechanisms._base import Description, Mechanism, Randomizer, UndeclaredError, description
 from jaxacct.mechanisms._fields import UNKNOWN, Privacy, base_fields, find_field, number_fields, with_fields
 
-GAUSSIAN, LOCAL = ja.Gaussian(2.0), ja.LocalRandomizer(1.0)
-PAIR = ja.DiscretePair((0.75, 0.25), (0.25, 0.75))
-
-
-def half(loss):
-    return 0.5 + 0.0 * loss
-
-
-EXAMPLES = {
-    ja.Gaussian: GAUSSIAN,
-    ja.Laplace: ja.Laplace(2.0),
-    ja.DiscretePair: PAIR,
-    ja.ContinuousPair: ja.ContinuousPair(half, half, half, half, lowest=-1.0, highest=1.0),
-    ja.PoissonSampled: ja.PoissonSampled(GAUSSIAN, 0.1, 7),
-    ja.RandomAllocation: ja.RandomAllocation(GAUSSIAN, 100, 3, 2),
-    ja.PartialAllocation: ja.PartialAllocation(GAUSSIAN, 100, 10),
-    ja.ScheduledAllocation: ja.ScheduledAllocation((2.0, 1.0), (100, 300), 2),
-    ja.Shuffled: ja.Shuffled(LOCAL, 1000, 2),
-    ja.CheckIn: ja.CheckIn(LOCAL, 1000, 0.1, 2, 0.05),
-    ja.Composed: ja.Composed((GAUSSIAN, ja.PoissonSampled(GAUSSIAN, 0.1)), (2, 3)),
-    ja.Pld: ja.Pld(0.0, 0.5, np.ones(1), 0.0, ja.Bound.UPPER, ja.Direction.REMOVE),
-    ja.LocalRandomizer: ja.LocalRandomizer(1.0, 1e-9),
-    ja.KaryRandomizedResponse: ja.KaryRandomizedResponse(1.0, 3),
-    ja.GaussianReports: ja.GaussianReports(4.0),
-    ja.FiniteRandomizer: ja.FiniteRandomizer([[0.75, 0.25], [0.25, 0.75]]),
-}
-MECHANISMS = [kind for kind in EXAMPLES if issubclass(kind, Mechanism)]
-RANDOMIZERS = [kind for kind in EXAMPLES if issubclass(kind, Randomizer)]
-TREES = [kind for kind in EXAMPLES if kind is not ja.Pld]  # to JAX that one is a leaf
 NUMBERS = [(kind, name) for kind in EXAMPLES for name in number_fields(kind)]
 WRAPPED = [(kind, name) for kind in EXAMPLES for name in base_fields(kind)]
 
@@ -302,39 +272,6 @@ def test_what_jax_rebuilt_is_checked_when_asked_about():
 
 
 # --- what JAX and Python do with descriptions ---
-
-
-@pytest.mark.parametrize("kind", TREES)
-@pytest.mark.parametrize("placeholder", [object(), None, "x", -1.0, ()], ids=lambda value: type(value).__name__)
-def test_trees_take_any_leaf(kind, placeholder):
-    leaves, structure = jax.tree.flatten(EXAMPLES[kind])
-    rebuilt = jax.tree.unflatten(structure, [placeholder] * len(leaves))
-    is_leaf = lambda x: x is placeholder  # noqa: E731
-    assert jax.tree.leaves(rebuilt, is_leaf=is_leaf) == [placeholder] * len(leaves)
-    assert jax.tree.unflatten(structure, leaves) == EXAMPLES[kind]
-    assert hash(structure) == hash(jax.tree.structure(EXAMPLES[kind]))
-
-
-@pytest.mark.parametrize("kind", TREES)
-def test_paths_name_the_fields(kind):
-    for path, leaf in jax.tree_util.tree_flatten_with_path(EXAMPLES[kind])[0]:
-        thing = EXAMPLES[kind]
-        for key in path:
-            thing = getattr(thing, key.name) if isinstance(key, jax.tree_util.GetAttrKey) else thing[key.idx]
-        assert thing == leaf
-
-
-@pytest.mark.parametrize("kind", TREES)
-def test_copies_are_equal(kind):
-    example = EXAMPLES[kind]
-    for same in (pickle.loads(pickle.dumps(example)), copy.copy(example), copy.deepcopy(example)):
-        assert type(same) is kind
-        assert same == example
-        assert hash(same) == hash(example)
-    assert dataclasses.replace(example) == example
-    assert repr(example).startswith(f"{kind.__name__}(")
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        example.relation = None
 
 
 def test_a_mechanism_can_be_mapped_over():

@@ -1,0 +1,71 @@
+"""One table of every public kind of mechanism and local randomizer, for properties that are stated over all of them."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import jaxacct as ja
+from jaxacct.mechanisms._base import Mechanism, Randomizer
+from jaxacct.mechanisms._fields import FieldSpec, _paths, spec_at
+
+GAUSSIAN, LOCAL = ja.Gaussian(2.0), ja.LocalRandomizer(1.0)
+
+
+def half(loss: Any) -> Any:
+    """The distribution function of a pair that loses nothing."""
+    return 0.5 + 0.0 * loss
+
+
+EXAMPLES = {
+    ja.Gaussian: GAUSSIAN,
+    ja.Laplace: ja.Laplace(2.0),
+    ja.DiscretePair: ja.DiscretePair((0.75, 0.25), (0.25, 0.75)),
+    ja.ContinuousPair: ja.ContinuousPair(half, half, half, half, lowest=-1.0, highest=1.0),
+    ja.PoissonSampled: ja.PoissonSampled(GAUSSIAN, 0.1, 7),
+    ja.RandomAllocation: ja.RandomAllocation(GAUSSIAN, 100, 3, 2),
+    ja.PartialAllocation: ja.PartialAllocation(GAUSSIAN, 100, 10),
+    ja.ScheduledAllocation: ja.ScheduledAllocation((2.0, 1.0), (100, 300), 2),
+    ja.Shuffled: ja.Shuffled(LOCAL, 1000, 2),
+    ja.CheckIn: ja.CheckIn(LOCAL, 1000, 0.1, 2, 0.05),
+    ja.Composed: ja.Composed((GAUSSIAN, ja.PoissonSampled(GAUSSIAN, 0.1)), (2, 3)),
+    ja.Pld: ja.Pld(0.0, 0.5, np.ones(1), 0.0, ja.Bound.UPPER, ja.Direction.REMOVE),
+    ja.LocalRandomizer: ja.LocalRandomizer(1.0, 1e-9),
+    ja.KaryRandomizedResponse: ja.KaryRandomizedResponse(1.0, 3),
+    ja.GaussianReports: ja.GaussianReports(4.0),
+    ja.FiniteRandomizer: ja.FiniteRandomizer([[0.75, 0.25], [0.25, 0.75]]),
+}
+"""One of each kind."""
+MECHANISMS = [kind for kind in EXAMPLES if issubclass(kind, Mechanism)]
+RANDOMIZERS = [kind for kind in EXAMPLES if issubclass(kind, Randomizer)]
+TREES = [kind for kind in EXAMPLES if kind is not ja.Pld]  # to JAX that one is a leaf
+
+ASKED = {kind.__name__: EXAMPLES[kind] for kind in MECHANISMS} | {
+    f"Shuffled({kind.__name__})": ja.Shuffled(EXAMPLES[kind], 1000) for kind in RANDOMIZERS
+}
+"""What questions are asked about: every mechanism, and every randomizer shuffled."""
+TRACED = {
+    name: mechanism
+    for name, mechanism in ASKED.items()
+    if name not in ("Laplace", "DiscretePair", "ContinuousPair", "Pld")  # loss distributions only
+}
+"""Those that a traced program may ask about."""
+
+
+class Field(NamedTuple):
+    """A field of numbers of a mechanism, or of what it wraps."""
+
+    name: str
+    keys: tuple[Any, ...]
+    value: Any
+    spec: FieldSpec
+
+
+def fields_of(mechanism: Any) -> list[Field]:
+    """Every field of numbers of a mechanism and of what it wraps."""
+    found = []
+    for name, keys in _paths(mechanism):
+        value = mechanism
+        for key in keys:
+            value = value[key] if isinstance(key, int) else getattr(value, key)
+        found.append(Field(name, keys, value, spec_at(mechanism, keys)))
+    return found
