@@ -42,7 +42,7 @@ def named(question: Question) -> Method:
 
     Upper bounds only, unless the question wants the lower end.
     """
-    every = methods_for(question.mechanism)
+    every = methods_for(question.mechanism, is_batch=question.is_batch)
     bounds = (Bound.UPPER, Bound.LOWER) if question.wants_lower else (Bound.UPPER,)
     found = {m.name_of(b): m for b in reversed(bounds) for m in reversed(every) if b in m.ends}
     if question.method not in found:
@@ -63,7 +63,8 @@ def plan(question: Question) -> tuple[Step, ...]:
     if question.method is not None:
         methods: list[Method] = [named(question)]
     else:
-        methods = [m for m in methods_for(question.mechanism) if _is_wanted(m, question)]
+        every = methods_for(question.mechanism, is_batch=question.is_batch)
+        methods = [m for m in every if _is_wanted(m, question)]
         if not (question.is_traced or question.is_quick):
             # where both ends are wanted, what gives both may spare the program of an exact upper one
             methods.sort(key=lambda m: (m.cold, question.wants_lower and m.is_exact))

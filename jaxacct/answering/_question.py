@@ -58,6 +58,11 @@ class Question:
         """Of the batch."""
         return np.broadcast_shapes(*(np.shape(x) for x in (*jax.tree.leaves(self.mechanism), self.target)))
 
+    @property
+    def is_batch(self) -> bool:
+        """Whether it is about several concrete points."""
+        return bool(self.shape) and not self.is_traced
+
     def at(self, mechanism: Any, target: Any) -> "Question":
         """The same question about one point of the batch."""
         return dataclasses.replace(self, mechanism=mechanism, target=target)

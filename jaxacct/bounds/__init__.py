@@ -13,8 +13,8 @@ from jaxacct.bounds.composed import METHODS
 __all__ = ["METHODS", "analysis_theorem", "methods_for"]
 
 
-def methods_for(mechanism: Any) -> tuple[Method, ...]:
-    """A tuple of every method that covers `mechanism`, in declared order.
+def methods_for(mechanism: Any, *, is_batch: bool = False) -> tuple[Method, ...]:
+    """A tuple of every method that covers `mechanism`, in declared order; of a batch those that may cover some points.
 
     Raises:
       ValueError: if a number is left out, or if no method covers mechanisms of this signature (its type and the types
@@ -28,7 +28,7 @@ def methods_for(mechanism: Any) -> tuple[Method, ...]:
     if mechanism.signature() not in METHODS:
         known = ", ".join("(".join(t.__name__ for t in key) + ")" * (len(key) - 1) for key in METHODS)
         raise ValueError(f"mechanism={mechanism!r} has no analysis here; must be one of {known}")
-    return composed.methods_of(mechanism)
+    return composed.methods_of(mechanism, is_batch=is_batch)
 
 
 def analysis_theorem(mechanism: Any) -> str:

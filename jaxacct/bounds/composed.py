@@ -46,9 +46,13 @@ RenyiPlan = tuple[tuple[RenyiMethod, tuple[tuple[str, Any], ...]], ...]
 """The Renyi methods to take the least of, each with its static arguments."""
 
 
-def methods_of(mechanism: Any) -> tuple[Method, ...]:
-    """A tuple of the methods that cover `mechanism`, in declared order; () where its signature has none."""
-    return tuple(m for m in METHODS.get(mechanism.signature(), ()) if m.applies(mechanism))
+def methods_of(mechanism: Any, *, is_batch: bool = False) -> tuple[Method, ...]:
+    """A tuple of the methods that cover `mechanism`, in declared order; () where its signature has none.
+
+    Of a batch (array fields) also those on the host that cover some points only: they are looked at point by point.
+    """
+    every = METHODS.get(mechanism.signature(), ())
+    return tuple(m for m in every if (is_batch and not isinstance(m, LaneMethod)) or m.applies(mechanism))
 
 
 def distribution_of(mechanism: Any) -> Distribution | None:

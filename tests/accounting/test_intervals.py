@@ -278,3 +278,10 @@ def test_lower_ends_of_several_steps_are_those_of_one_step_in_the_same_direction
     assert {entry.direction for entry in found} == set(D)
     for entry in found:
         assert 0.0 < entry.value <= ja.epsilon(one, 1e-6, direction=entry.direction)
+
+
+def test_each_point_of_a_batch_has_the_methods_that_cover_it():
+    """One epoch has an exact profile, two have not: side by side in one array they are answered as alone."""
+    runs = [ja.RandomAllocation(ja.Gaussian(2.0), 4, 1, epochs) for epochs in (1, 2)]
+    batch = ja.RandomAllocation(ja.Gaussian(2.0), 4, 1, np.array([1, 2]))
+    assert ja.epsilon(batch, 1e-5).tolist() == [ja.epsilon(run, 1e-5) for run in runs]
