@@ -250,8 +250,10 @@ class TwoEndedMethod(Method):
 
     def ends_for(self, mechanism: Any) -> frozenset[Bound]:
         """Without the lower end of a reduction that nothing weaker stands for."""
-        says_nothing = Bound.LOWER in self.ends and self.weaker is None and self.reduction(mechanism)
-        return self.ends - {Bound.LOWER} if says_nothing else self.ends
+        if Bound.LOWER not in self.ends or not self.reduction(mechanism):
+            return self.ends
+        is_known = self.weaker is not None and self.weaker(mechanism) is not None
+        return self.ends if is_known else self.ends - {Bound.LOWER}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

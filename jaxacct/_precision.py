@@ -250,15 +250,8 @@ class KernelByStructure:
             of_leaves.__name__ = getattr(fn, "__name__", "kernel")
             return Kernel(of_leaves, rounding, lane_bytes)
 
-        self._of = functools.lru_cache(maxsize=maxsize)(make)
-
-    def of(self, structure: Any) -> Kernel:
-        """The kernel of ``(*leaves, *lanes, **static)`` for one structure, as `jax.tree.flatten` gives it."""
-        return self._of(structure)
-
-    def forget(self) -> None:
-        """Drops every kernel, and with it what was compiled."""
-        self._of.cache_clear()
+        # the kernel of ``(*leaves, *lanes, **static)`` for one structure, as `jax.tree.flatten` gives it
+        self.of = functools.lru_cache(maxsize=maxsize)(make)
 
     def __call__(self, tree: Any, *lanes: Any, **static: Any) -> Any:
         leaves, structure = jax.tree.flatten(tree)

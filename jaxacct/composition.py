@@ -88,7 +88,8 @@ def _weighted_sum(*values_and_counts: jax.Array) -> jax.Array:
 
 def _convolved(parts: Sequence[Pld], times: Sequence[Any]) -> Pld:
     if any(np.ndim(count) or isinstance(count, jax.core.Tracer) for count in times):
-        raise ValueError(f"counts={times!r} must be concrete whole numbers for privacy loss distributions")
+        wrong = times[0] if len(times) == 1 else times
+        raise ValueError(f"counts={wrong!r} must be concrete whole numbers for privacy loss distributions")
     return compose_plds(list(zip(parts, (int(count) for count in times), strict=True)))
 
 

@@ -216,7 +216,7 @@ REFUSED = {
     "weights=.nan. must be": lambda: ja.mixture([ja.pld(NOISE)], [math.nan]),
     "weights='a' must be": lambda: ja.mixture([ja.pld(NOISE)], "a"),
     "mechanism=Gaussian.* must be RandomAllocation": lambda: variance(NOISE),
-    "mechanism=None must be RandomAllocation": lambda: variance(None),
+    "mechanism=None has no analysis here": lambda: variance(None),
     "sampling_prob=0.0 must be > 0": lambda: variance(ja.PoissonSampled(NOISE, 0.0)),
     "success_prob='a' must be": lambda: variance(success_prob="a"),
     "dimension=None must be": lambda: variance(dimension=None),

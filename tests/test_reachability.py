@@ -9,14 +9,26 @@ import pytest
 from support.reachability import unreached
 
 import jaxacct as ja
-from jaxacct import demo, interop, papers, training
+from jaxacct import demo, papers
 
+_LAZY = (
+    "accounting",
+    "composition",
+    "curves",
+    "estimation",
+    "interop",
+    "membership",
+    "sweeping",
+    "training",
+    "utility",
+)
 _PACKAGE = Path(ja.__file__).parent
 _PAPERS = [f"jaxacct.papers.{module.name}" for module in pkgutil.iter_modules(papers.__path__) if module.ispkg]
 
 
 def _public() -> list[tuple[str, str]]:
-    modules = [ja, demo, interop, training, *(importlib.import_module(name) for name in _PAPERS)]
+    lazy = [importlib.import_module(f"jaxacct.{name}") for name in dir(ja) if name in _LAZY]
+    modules = [ja, demo, *lazy, *(importlib.import_module(name) for name in _PAPERS)]
     try:
         modules.append(importlib.import_module("jaxacct.plot"))
     except ImportError:

@@ -5,7 +5,7 @@ import functools
 import itertools
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -101,7 +101,7 @@ class Found:
         """Where the bracket of what is analysed is as narrow as asked, bool of the question's shape."""
         if self.question.is_traced or self.question.is_quick:
             return np.zeros(self.question.shape, bool)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             return self.high - self.analysis_low <= self.question.width * self.analysis_low
 
     def narrow(self, asked: Asked, direction: Direction) -> None:
@@ -133,9 +133,6 @@ def answer(question: Question) -> Found:
     """What the methods of the plan find, asked one after the other as long as something is open."""
     every = plan(question)
     if question.method is not None:  # a method by itself speaks of its own directions
-        if not every:
-            wanted = " and ".join(d.value for d in question.directions)
-            raise ValueError(f"method={question.method!r} does not bound direction={wanted}")
         own = tuple(d for d in question.directions if any(d in step.directions for step in every))
         question = dataclasses.replace(question, directions=own)
     found = Found.nothing(question)
@@ -258,24 +255,14 @@ def _ask_lane_bracket(method: LaneBracketMethod, directions: Sequence[Direction]
             upper[d][todo] = np.minimum(upper[d][todo], np.reshape(ends.upper, (-1, 2))[:, columns[d]])
             lower[d][todo] = np.maximum(lower[d][todo], np.reshape(ends.lower, (-1, 2))[:, columns[d]])
         high, low = (_largest(list(x.values())) for x in (upper, lower))
-        todo = todo[~(high[todo] - low[todo] <= width * low[todo])]
+        with np.errstate(over="ignore"):
+            todo = todo[~(high[todo] - low[todo] <= width * low[todo])]
     for d in directions:
         if Bound.UPPER in method.ends:
             found.narrow(Asked(method, Answer(upper[d].reshape(question.shape), np.nan, False)), d)
         value = np.minimum(lower[d].reshape(question.shape), found.upper[d])
         found.raise_lower(value, d, of_reduction=method.is_of_reduction(question.mechanism))
         found.start[d] = found.analysis[d], found.upper[d]
-
-
-def _points(question: Question, todo: Any) -> Iterator[tuple[Any, Question]]:
-    """(index, question) for each point of the batch that is `todo`."""
-    leaves, structure = jax.tree.flatten(question.mechanism)
-    points = np.broadcast_arrays(*(np.asarray(x) for x in (*leaves, question.target)))
-    for at in np.ndindex(question.shape):
-        if todo[at]:
-            *fields, target = (p[at].item() if isinstance(p[at], np.generic) else p[at] for p in points)
-            mechanism = question.mechanism if not question.shape else jax.tree.unflatten(structure, fields)
-            yield at, question.at(mechanism, float(target))
 
 
 def _ask_host(method: BracketMethod, directions: Sequence[Direction], found: Found) -> None:
@@ -290,9 +277,13 @@ def _ask_host(method: BracketMethod, directions: Sequence[Direction], found: Fou
     else:
         todo = ~np.asarray(found.settled())
     upper = {d: np.full(question.shape, question.query.worst) for d in directions}
-    for at, point in _points(question, todo):
-        if not (method.applies(point.mechanism) and (question.method is not None or method.helps(point.mechanism))):
+    asked = False
+    for at, point in question.points():
+        if not (todo[at] and method.applies(point.mechanism)):
             continue
+        if question.method is None and not method.helps(point.mechanism):
+            continue
+        asked = True
         known = {d: Ends(*(float(x[at]) for x in found.start[d])) for d in directions}
         try:
             ends = bracket_on_host(method, point, known)
@@ -304,7 +295,7 @@ def _ask_host(method: BracketMethod, directions: Sequence[Direction], found: Fou
             upper[d][at] = high if Bound.UPPER in method.ends else question.query.worst
             if Bound.LOWER in method.ends:
                 _raise_at(found, d, at, min(low, float(found.upper[d][at]), high), of_reduction=of_reduction)
-    if Bound.UPPER in method.ends:
+    if Bound.UPPER in method.ends and asked:
         for d in directions:
             found.narrow(Asked(method, Answer(upper[d], np.nan, False)), d)
     if math.isinf(method.pays_below):
@@ -362,7 +353,9 @@ def _finish(found: Found) -> None:
     if question.wants_lower:
         _ask_weaker(found)
     for method, result in found.asked:
-        if isinstance(method, RenyiMethod) and np.any(result.at_edge & (result.value <= found.high)):
+        if isinstance(method, RenyiMethod) and np.any(
+            result.at_edge & (result.value <= found.high) & (found.high < question.query.worst)
+        ):
             message = (
                 f"{question.query.value} by {method.name!r} is best at order {method.grids[-1][-1]:g}, the largest "
                 "tried: a valid upper bound that may be loose"

@@ -42,7 +42,7 @@ def named(question: Question) -> Method:
 
     Upper bounds only, unless the question wants the lower end.
     """
-    every = methods_for(question.mechanism, is_batch=question.is_batch)
+    every = _covering(methods_for(question.mechanism, is_batch=question.is_batch), question)
     bounds = (Bound.UPPER, Bound.LOWER) if question.wants_lower else (Bound.UPPER,)
     found = {m.name_of(b): m for b in reversed(bounds) for m in reversed(every) if b in m.ends}
     if question.method not in found:
@@ -59,18 +59,36 @@ def plan(question: Question) -> tuple[Step, ...]:
     Traced questions get the methods on lanes, quick ones these and the last resorts. Otherwise every method that helps,
     after its cost in a fresh process and then as declared; last resorts come last. Methods on lanes are asked direction
     by direction, so that the second direction need not be sharper than the first.
+
+    Raises:
+      ValueError: if the method that the question names does not answer it, or none of its directions.
     """
     if question.method is not None:
         methods: list[Method] = [named(question)]
     else:
         every = methods_for(question.mechanism, is_batch=question.is_batch)
         methods = [m for m in every if _is_wanted(m, question)]
+        if question.is_batch:
+            methods = _covering(methods, question)
         if not (question.is_traced or question.is_quick):
             # where both ends are wanted, what gives both may spare the program of an exact upper one
             methods.sort(key=lambda m: (m.cold, question.wants_lower and m.is_exact))
         methods = _up_to_exact(methods, question)
         methods.sort(key=_is_last_resort)
-    return tuple(_steps(methods, question.directions))
+    steps = tuple(_steps(methods, question.directions))
+    if question.method is not None and not steps:
+        wanted = " and ".join(d.value for d in question.directions)
+        raise ValueError(f"method={question.method!r} does not bound direction={wanted}")
+    return steps
+
+
+def _covering(methods: Iterable[Method], question: Question) -> list[Method]:
+    """Those that cover some point of a batch; all of them where there is no batch, which they were chosen for."""
+    if not question.is_batch or 0 in question.shape:
+        return list(methods)
+    return [
+        m for m in methods if isinstance(m, LaneMethod) or any(m.applies(x.mechanism) for _, x in question.points())
+    ]
 
 
 def _is_wanted(method: Method, question: Question) -> bool:

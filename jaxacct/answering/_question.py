@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -66,6 +67,14 @@ class Question:
     def at(self, mechanism: Any, target: Any) -> "Question":
         """The same question about one point of the batch."""
         return dataclasses.replace(self, mechanism=mechanism, target=target)
+
+    def points(self) -> Iterator[tuple[tuple[int, ...], "Question"]]:
+        """(index, question of Python's numbers) for each point of the batch."""
+        leaves, structure = jax.tree.flatten(self.mechanism)
+        points = np.broadcast_arrays(*(np.asarray(x) for x in (*leaves, self.target)))
+        for at in np.ndindex(self.shape):
+            *fields, target = (p[at].item() if isinstance(p[at], np.generic) else p[at] for p in points)
+            yield at, self.at(jax.tree.unflatten(structure, fields), float(target))
 
 
 def directions_of(mechanism: Any, direction: Direction | None) -> tuple[Direction, ...]:

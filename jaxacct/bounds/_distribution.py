@@ -204,9 +204,13 @@ def _refined(
         return dict.fromkeys(upper, Ends(0.0, 0.0))
     if query is Query.EPSILON:
         upper = {d: min(value, most) for d, value in upper.items()}
-    scale, count = distribution.scale(mechanism)
-    if scale > 0.0:  # it may underflow
-        _narrow(distribution, mechanism, query, at, read, deltas, upper, lower, _TAIL * min(deltas) / max(1, count))
+    try:
+        scale, count = distribution.scale(mechanism)
+        if scale > 0.0:  # it may underflow
+            _narrow(distribution, mechanism, query, at, read, deltas, upper, lower, _TAIL * min(deltas) / max(1, count))
+    except TooFineError:
+        if not max(upper.values()) < query.worst:  # else the largest loss answers, or what is known already
+            raise
     return {d: Ends(min(lower[d], upper[d]), upper[d]) for d in upper}
 
 

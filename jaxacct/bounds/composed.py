@@ -139,8 +139,8 @@ def _renyi(direction: Direction, applies: Any, **options: Any) -> RenyiMethod:
 # Loss distributions
 
 
-def _distributions(mechanism: Composed) -> list[tuple[Distribution, Any, int]]:
-    found = [(distribution_of(part), part, int(count)) for part, count in flattened(mechanism)]
+def _distributions(mechanism: Composed) -> list[tuple[Distribution, Any, Any]]:
+    found = [(distribution_of(part), part, count) for part, count in flattened(mechanism)]
     return [(distribution, part, count) for distribution, part, count in found if distribution is not None]
 
 
@@ -155,13 +155,13 @@ def _theorem(mechanism: Composed) -> str:
 
 
 def _loss_parts(mechanism: Composed, step: float, bound: Bound, tail: float) -> Parts:
-    made = [(of.parts(part, step, bound, tail), count) for of, part, count in _distributions(mechanism)]
+    made = [(of.parts(part, step, bound, tail), int(count)) for of, part, count in _distributions(mechanism)]
     return lambda direction: [(pld, times * count) for parts, count in made for pld, times in parts(direction)]
 
 
 def _scale(mechanism: Composed) -> tuple[float, int]:
     """(sum of count times squared scale of the loss, sum of counts) over the parts."""
-    scales = [(of.scale(part), count) for of, part, count in _distributions(mechanism)]
+    scales = [(of.scale(part), int(count)) for of, part, count in _distributions(mechanism)]
     return sum(c * s for (s, _), c in scales), sum(c * n for (_, n), c in scales)
 
 
@@ -243,6 +243,11 @@ _LARGEST_PART = BracketMethod(
 )
 
 
+def _of_reports_on_lanes(mechanism: Composed) -> bool:
+    """Whether it is of reports, all of which have Renyi curves: those given as loss distributions have none."""
+    return is_of_reports(mechanism) and has_lanes(mechanism)
+
+
 def _is_sampled(mechanism: Composed) -> bool:
     """Whether it is of Gaussian and Poisson-sampled rounds, some of them sampled."""
     return inversion.inverts(mechanism) and not gaussian.is_gaussian(mechanism)
@@ -256,7 +261,7 @@ _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
         *(_renyi(d, gaussian.is_gaussian, helps=never, is_listed=False) for d in BOTH),
         discrete.EXACT,
         dataclasses.replace(inversion.EXACT, applies=_is_sampled),
-        *(_renyi(d, is_of_reports) for d in BOTH),
+        *(_renyi(d, _of_reports_on_lanes) for d in BOTH),
         _PART_BY_PART,
         _LARGEST_PART,
         moments(_is_reduction, _weaker),

@@ -140,7 +140,10 @@ def _solved(
     where, start = range_of(batch, keys)
     target = batch.target_epsilon * (1.0 - _MARGIN)
     asked = [
-        question_of(batch.mechanism(x), Query.EPSILON, batch.target_delta, method=method, precision=precision)
+        dataclasses.replace(
+            question_of(batch.mechanism(x), Query.EPSILON, batch.target_delta, method=method, precision=precision),
+            directions=directions,
+        )
         for x in (start, where.worst, where.best)
     ]
     on_lanes = all(one_sided(step.method) for question in asked for step in plan(question))
@@ -156,7 +159,12 @@ def _solved(
         near = by_methods(batch, methods, directions, target, where, start, _NEAR)
         start = np.where(near.is_affordable, near.value, start)
     found = search(
-        engine_route(batch, method, directions, precision), target, where, start, np.ones(target.shape, bool), tolerance
+        engine_route(batch, method, directions, precision, start),
+        target,
+        where,
+        start,
+        np.ones(target.shape, bool),
+        tolerance,
     )
     if precision is not None and np.any(found.asked["wide"] & found.is_affordable):
         message = f"the calibrated value rests on an interval wider than precision={precision:g}: it is valid"

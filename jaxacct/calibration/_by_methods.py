@@ -69,4 +69,4 @@ def by_methods(
         decides = sign * (here - value) > 0 if known else np.ones(shape, bool)
         value, source = np.where(decides, here, value), np.where(decides, used, source)
         loose, known = np.where(decides, edge, loose), True
-    return Found(value, alive, epsilon, {"edge": loose})
+    return Found(value, alive & known, epsilon, {"edge": loose})

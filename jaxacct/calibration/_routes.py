@@ -12,7 +12,6 @@ from jaxacct._types import Direction, PrecisionWarning
 from jaxacct.answering import Question, answer, plan, question_of
 from jaxacct.answering._lanes import Answer, ask, ask_at_grid, bracket_on_lanes
 from jaxacct.calibration._batch import Batch
-from jaxacct.mechanisms._fields import UNKNOWN
 
 _CHUNK = 256  # lanes in a call: a smaller batch is asked for whole, so that its programs are compiled once
 _GROUP = 8  # lanes in a call where a lane takes a tenth of a second or so
@@ -75,12 +74,20 @@ def method_route(method: LaneMethod, grid: int, batch: Batch) -> Route:
     return route
 
 
-def engine_route(batch: Batch, method: str | None, directions: tuple[Direction, ...], precision: float | None) -> Route:
-    """As `jaxacct.epsilon` answers point by point; moment inversion for all points at once, where it knows them."""
-    probe = batch.mechanism(UNKNOWN)
+def engine_route(
+    batch: Batch,
+    method: str | None,
+    directions: tuple[Direction, ...],
+    precision: float | None,
+    start: np.ndarray,
+) -> Route:
+    """As `jaxacct.epsilon` answers point by point; moment inversion for all points at once, where it knows them.
+
+    Which methods there are is asked at the values `start`.
+    """
+    probe = batch.mechanism(start)
     options: dict[str, Any] = {"method": method, "precision": precision}
     options["direction"] = None if directions == probe.directions else directions[0]
-    # the plan does not depend on the numbers of a batch: lanes know them all
     steps = plan(Question(probe, Query.EPSILON, batch.target_delta, directions, _WIDE, method))
     inversion = next((step.method for step in steps if isinstance(step.method, LaneBracketMethod)), None)
 

@@ -72,7 +72,7 @@ def test_questions():
 
 
 def test_chunks_change_nothing_and_one_program_serves_them_all():
-    _curves._RDP.forget()
+    _curves._RDP.of.cache_clear()
     whole = sweep(ALLOCATION, GRID, chunk_size=4, **SMALL)
     single = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=10)
     kernel = _curves._RDP.of(jax.tree.structure(single))
@@ -331,7 +331,7 @@ def test_ten_thousand_points():
     """sigma x t, orders to 256: one program, bounded memory."""
     import resource
 
-    _curves._RDP.forget()
+    _curves._RDP.of.cache_clear()
     grid = {"noise_multiplier": np.geomspace(0.5, 5.0, 100), "num_steps": np.arange(1, 101) * 100}
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.process_time()

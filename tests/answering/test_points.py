@@ -1,0 +1,91 @@
+"""Questions about several points, and about numbers that are not Python's own."""
+
+import warnings
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxacct as ja
+
+PAIR = ja.DiscretePair(np.array([0.7, 0.3]), np.array([0.4, 0.6]))
+REPORTS = ja.Shuffled(ja.LocalRandomizer(1.0), 1000)
+MIXED = ja.Composed((ja.Gaussian(3.0), ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 10)))
+
+
+@pytest.mark.parametrize("number", [jnp.float32, np.array])
+def test_scalars_of_jax_and_numpy_are_numbers(number):
+    allocation = ja.RandomAllocation(ja.Gaussian(number(1.0)), 100, 2)
+    plain = ja.RandomAllocation(ja.Gaussian(1.0), 100, 2)
+    assert ja.epsilon(allocation, 1e-6) == ja.epsilon(plain, 1e-6)
+    assert ja.epsilon_interval(allocation, 1e-6) == ja.epsilon_interval(plain, 1e-6)
+    assert ja.delta(allocation, number(1.0)) == ja.delta(plain, 1.0)
+
+
+def test_whole_numbers_of_numpy_are_numbers():
+    allocation = ja.RandomAllocation(PAIR, np.array(6), np.array(3))
+    assert ja.epsilon(allocation, 1e-3) == ja.epsilon(ja.RandomAllocation(PAIR, 6, 3), 1e-3)
+
+
+def test_largest_loss_answers_where_a_grid_cannot_be_fine_enough():
+    scales = np.array([1.0, 1e-3])
+    found = ja.epsilon(ja.PoissonSampled(ja.Laplace(scales), 0.01, 10), 1e-6)
+    assert found[0] == ja.epsilon(ja.PoissonSampled(ja.Laplace(1.0), 0.01, 10), 1e-6)
+    assert 9000.0 < found[1] <= 10000.0 * (1.0 + 1e-12)  # ten rounds that lose log(1 + q (e^1000 - 1)) at most
+
+
+def test_composed_loss_distributions_of_reports():
+    pld = ja.pld(REPORTS)
+    found = ja.epsilon_interval(ja.Composed(pld, 3), 1e-6)
+    assert found.lower == 0.0
+    assert found.upper == pytest.approx(ja.epsilon(ja.compose(pld, 3), 1e-6), rel=1e-3)
+    assert found.upper == pytest.approx(ja.epsilon(ja.Composed(REPORTS, 3), 1e-6), rel=0.05)
+
+
+def test_a_batch_of_counts_may_stay_wider_than_asked():
+    with pytest.warns(ja.PrecisionWarning):
+        found = ja.epsilon(ja.Composed(ja.Laplace(1.0), np.array([5, 6])), 1e-3, precision=1e-9)
+    assert found[0] < 5.0
+    assert found[1] < 6.0
+
+
+def test_named_on_a_batch_is_the_method_that_covers_it():
+    deltas = np.array([1e-5, 1e-6])
+    found = ja.epsilon(MIXED, deltas, method="exact")
+    assert found.tolist() == [ja.epsilon(MIXED, delta, method="exact") for delta in deltas.tolist()]
+    uncovered = ja.RandomAllocation(ja.Gaussian(1.0), 100, 1, 10)
+    with pytest.raises(ValueError, match="method='exact' must be one of"):
+        ja.epsilon(uncovered, deltas, method="exact")
+
+
+def test_a_batch_warns_of_methods_that_were_asked_only():
+    reports = ja.Composed(ja.CheckIn(ja.LocalRandomizer(1.0), 1000, 0.1), 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.all(ja.epsilon(reports, np.array([1e-5, 1e-6]), precision=0.01) < 0.2)
+
+
+@pytest.mark.parametrize(
+    ("method", "direction"), [("direct", ja.Direction.ADD), ("geometric mean", ja.Direction.REMOVE)]
+)
+def test_calibration_refuses_a_method_that_does_not_bound_the_direction(method, direction):
+    run = ja.RandomAllocation(ja.Gaussian(None), 100)
+    with pytest.raises(ValueError, match="does not bound direction"):
+        ja.calibrate(run, "noise_multiplier", 1.0, 1e-6, method=method, direction=direction)
+
+
+@pytest.mark.parametrize(
+    ("part", "budget", "delta"),
+    [(ja.Laplace(5.0), 3.0, 1e-3), (ja.PoissonSampled(ja.Gaussian(2.0), 0.01, 10), 1.0, 1e-6), (PAIR, 4.0, 1e-3)],
+)
+def test_counts_of_any_composition_are_calibrated(part, budget, delta):
+    count = ja.calibrate(ja.Composed(part, None), "counts", budget, delta)
+    assert ja.epsilon(ja.Composed(part, count), delta) <= budget < ja.epsilon(ja.Composed(part, count + 1), delta)
+
+
+def test_calibration_of_composed_gaussians_is_exact():
+    budgets = np.array([0.3, 3.0])
+    noise = ja.calibrate(ja.Composed(ja.Gaussian(None), 7), "noise_multiplier", budgets, 1e-6)
+    reached = ja.epsilon(ja.Composed(ja.Gaussian(noise), 7), 1e-6)
+    assert np.all(reached <= budgets)
+    assert np.all(reached >= budgets * (1.0 - 1e-5))
