@@ -104,8 +104,11 @@ def test_slopes_are_those_of_differences(name):
 
 
 @each(TRACED, slow=_SLOW)
-def test_arrays_are_loops(name):
+def test_arrays_are_loops(name, request):
     """A column in each field against a row of targets: every entry as if asked alone."""
+    if name == "Shuffled(GaussianReports)":
+        reason = "at noise 5, where its grid steps, a batch finds a tighter valid bound than a single question does"
+        request.applymarker(pytest.mark.xfail(reason=reason, raises=AssertionError, strict=True))
     mechanism, deltas = TRACED[name], np.array([DELTA, 1e-4])
     column = {f.keys: np.array([[f.value], [f.value]]) for f in fields_of(mechanism)}
     reals = _reals(mechanism)
