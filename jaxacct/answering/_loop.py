@@ -284,14 +284,18 @@ def _ask_host(method: BracketMethod, directions: Sequence[Direction], found: Fou
         if question.method is None and not method.helps(point.mechanism):
             continue
         asked = True
+        of_reduction = Bound.LOWER not in method.ends or method.is_of_reduction(point.mechanism)
         known = {d: Ends(*(float(x[at]) for x in found.start[d])) for d in directions}
+        if not of_reduction:  # it may hand a known lower end on, as one of the mechanism itself
+            known = {d: Ends(min(ends.lower, float(found.lower[d][at])), ends.upper) for d, ends in known.items()}
         try:
             ends = bracket_on_host(method, point, known)
         except TooFineError as error:
             found.error = error
             continue
-        of_reduction = method.is_of_reduction(point.mechanism) if Bound.LOWER in method.ends else True
         for d, (low, high) in ends.items():
+            if math.isnan(low) or math.isnan(high):  # says nothing
+                continue
             upper[d][at] = high if Bound.UPPER in method.ends else question.query.worst
             if Bound.LOWER in method.ends:
                 _raise_at(found, d, at, min(low, float(found.upper[d][at]), high), of_reduction=of_reduction)

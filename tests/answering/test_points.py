@@ -1,5 +1,6 @@
 """Questions about several points, and about numbers that are not Python's own."""
 
+import math
 import warnings
 
 import jax.numpy as jnp
@@ -7,6 +8,10 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
+from jaxacct._method import BracketMethod, Cost, Query
+from jaxacct._types import Ends
+from jaxacct.answering import _loop
+from jaxacct.answering._question import interval_question
 
 PAIR = ja.DiscretePair(np.array([0.7, 0.3]), np.array([0.4, 0.6]))
 REPORTS = ja.Shuffled(ja.LocalRandomizer(1.0), 1000)
@@ -89,3 +94,35 @@ def test_calibration_of_composed_gaussians_is_exact():
     reached = ja.epsilon(ja.Composed(ja.Gaussian(noise), 7), 1e-6)
     assert np.all(reached <= budgets)
     assert np.all(reached >= budgets * (1.0 - 1e-5))
+
+
+def test_a_bracket_that_is_not_a_number_says_nothing(monkeypatch):
+    run = ja.PoissonSampled(ja.Laplace(1.0), 0.01, 10)
+    nothing = dict.fromkeys(ja.Direction, Ends(math.nan, math.nan))
+    monkeypatch.setattr(_loop, "bracket_on_host", lambda *of: nothing)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ja.PrecisionWarning)
+        found = ja.epsilon_interval(run, 1e-6)
+    assert found.lower == 0.0
+    assert found.upper > 0.0  # of the methods on lanes, or infinite
+
+
+def test_a_lower_end_of_a_reduction_is_not_handed_on_as_the_mechanisms():
+    """A method of the mechanism itself that returns the lower end it was told must not turn that into its own."""
+    question = interval_question(ja.PoissonSampled(ja.Laplace(1.0), 0.01, 10), Query.EPSILON, 1e-6, None, None)
+    found = _loop.Found.nothing(question)
+    for d in question.directions:
+        found.start[d] = np.asarray(0.5), np.asarray(2.0)  # 0.5 is known of the reduction alone
+    method = BracketMethod(
+        name="hands on",
+        theorem="none",
+        directions=question.directions,
+        ends=frozenset({ja.Bound.UPPER, ja.Bound.LOWER}),
+        cost=Cost.TENTHS,
+        cold=Cost.TENTHS,
+        reduction=lambda mechanism: False,
+        bracket=lambda mechanism, query, target, at: at.known,
+    )
+    _loop._ask_host(method, question.directions, found)
+    assert found.low == 0.0
+    assert found.high == 2.0
