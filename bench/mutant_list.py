@@ -185,18 +185,18 @@ _GAUSSIAN = (
     ),
     Mutant(
         "divergence/_inversion.py",
-        "below = found.value - found.below - aliases",
-        "below = found.value - found.below",
+        "below = found.value - found.error - aliases",
+        "below = found.value - found.error",
         INVERSION,
     ),
-    Mutant("divergence/_inversion.py", "found.value, 0.0) + found.above", "found.value, 0.0) - found.above", INVERSION),
+    Mutant("divergence/_inversion.py", "found.value, 0.0) + found.error", "found.value, 0.0) - found.error", INVERSION),
     Mutant(
         "divergence/_inversion.py",
-        "error = error + jnp.exp(jnp.max(moments.log_decay",
-        "error = error + 0.0 * jnp.exp(jnp.max(moments.log_decay",
+        "error = error + xp.exp(xp.max(moments.log_decay",
+        "error = error + 0.0 * xp.exp(xp.max(moments.log_decay",
         INVERSION,
     ),
-    Mutant("divergence/_inversion.py", "jnp.logaddexp(left - jnp.log(-jnp.expm1(left)), right)", "right", INVERSION),
+    Mutant("divergence/_inversion.py", "xp.logaddexp(left - xp.log(-xp.expm1(left)), right)", "right", INVERSION),
 )
 
 _ALLOCATION = (

@@ -280,8 +280,11 @@ class LaneBracketMethod(TwoEndedMethod, LaneMethod):
       bracket: ``(mechanism of lanes, query, target [L], size=) -> Ends`` of [2, L]: remove, then add.
       sizes: static sizes of the kernel, from cheap to sharp.
       traced_size: the one that is used inside a user's traced program.
+      on_host: the same bracket of one concrete point on the host, which is asked where the numbers are concrete; None
+        where the programs on lanes serve these too.
     """
 
     bracket: Callable[..., Ends[jax.Array]]
     sizes: tuple[Any, ...]
     traced_size: Any
+    on_host: BracketMethod | None = None

@@ -225,7 +225,10 @@ def _ask_two_sided(step: Step, found: Found) -> None:
     if is_exact and not (found.question.wants_lower and Bound.LOWER in step.method.ends):
         return
     if isinstance(step.method, LaneBracketMethod):
-        _ask_lane_bracket(step.method, step.directions, found)
+        if step.method.on_host is not None and not found.question.is_traced:
+            _ask_host(step.method.on_host, step.directions, found)
+        else:
+            _ask_lane_bracket(step.method, step.directions, found)
     else:
         assert isinstance(step.method, BracketMethod)
         _ask_host(step.method, step.directions, found)

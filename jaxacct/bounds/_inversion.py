@@ -8,18 +8,20 @@ heavy-tailed, as for a few steps at a small sampling probability: then a bracket
 
 import dataclasses
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._method import BOTH, Cost, LaneBracketMethod, Lanes, Query
-from jaxacct._types import Bound, Ends
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, LaneBracketMethod, Lanes, Query
+from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._parts import flattened
 from jaxacct.composition import compose_line_moments
 from jaxacct.conversion import delta_from_log, delta_from_log_down, epsilon_from_rdp, log_delta_from_rdp
+from jaxacct.divergence._contour import Round, bracket
 from jaxacct.divergence._inversion import (
     Line,
     LineMoments,
@@ -29,13 +31,15 @@ from jaxacct.divergence._inversion import (
     epsilon_ends,
     make_line,
 )
-from jaxacct.divergence.gaussian._line import gaussian_line, gaussian_log_moment
+from jaxacct.divergence.gaussian._line import GaussianStep, gaussian_line, gaussian_log_moment
 from jaxacct.divergence.gaussian._sampled_line import (
     highest_node,
     rough_log_moments,
     sampled_gaussian_line,
 )
+from jaxacct.divergence.gaussian._sampled_step import SampledStep
 from jaxacct.mechanisms import Gaussian, PoissonSampled
+from jaxacct.special import down, up
 
 
 class Size(NamedTuple):
@@ -61,6 +65,7 @@ class _Round(NamedTuple):
       highest: ``(round, orders, add, num_z) -> `` the largest height up to which the moments are resolved.
       variance: ``(round) -> `` about the variance of its loss.
       steps: ``(round) -> `` of how many steps it consists.
+      on_host: ``(round, direction) -> `` one step of it on the host; None where that loses nothing.
     """
 
     rough: Callable[[Any, jax.Array, jax.Array], jax.Array]
@@ -68,6 +73,7 @@ class _Round(NamedTuple):
     highest: Callable[[Any, jax.Array, jax.Array, int], jax.Array]
     variance: Callable[[Any], jax.Array]
     steps: Callable[[Any], jax.Array]
+    on_host: Callable[[Any, Direction], Round | None]
 
 
 def _gaussian_rough(part: Gaussian, orders: jax.Array, add: jax.Array) -> jax.Array:
@@ -106,12 +112,34 @@ def _sampled_variance(part: PoissonSampled) -> jax.Array:
     return jnp.log1p(part.sampling_prob**2 * spread)
 
 
+def _gaussian_on_host(part: Gaussian, direction: Direction) -> Round:
+    del direction
+    return GaussianStep(float(part.noise_multiplier))
+
+
+def _sampled_on_host(part: PoissonSampled, direction: Direction) -> Round | None:
+    sigma, prob = float(part.mechanism.noise_multiplier), float(part.sampling_prob)
+    if prob == 0.0:
+        return None
+    return GaussianStep(sigma) if prob == 1.0 else SampledStep(sigma, prob, direction)
+
+
 _ROUNDS: dict[tuple[type, ...], _Round] = {
     (Gaussian,): _Round(
-        _gaussian_rough, _gaussian_on_line, _gaussian_highest, _gaussian_variance, lambda part: jnp.ones(())
+        _gaussian_rough,
+        _gaussian_on_line,
+        _gaussian_highest,
+        _gaussian_variance,
+        lambda part: jnp.ones(()),
+        _gaussian_on_host,
     ),
     (PoissonSampled, Gaussian): _Round(
-        _sampled_rough, _sampled_on_line, _sampled_highest, _sampled_variance, lambda part: part.num_steps
+        _sampled_rough,
+        _sampled_on_line,
+        _sampled_highest,
+        _sampled_variance,
+        lambda part: part.num_steps,
+        _sampled_on_host,
     ),
 }
 
@@ -217,6 +245,30 @@ def _bracket(mechanism: Any, query: Query, target: jax.Array, *, size: Size) -> 
     return Ends(delta_from_log_down(log_ends.lower), delta_from_log(log_ends.upper))
 
 
+def _bracket_on_host(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
+    """The ends in each direction asked, no wider than those known."""
+    found: dict[Direction, Ends[float]] = {}
+    for direction, known in at.known.items():
+        rounds: dict[Round, float] = {}
+        for part, count in flattened(mechanism):
+            of = _ROUNDS[part.signature()]
+            step, times = of.on_host(part, direction), float(of.steps(part)) * float(count)
+            if step is not None and times > 0.0:
+                rounds[step] = rounds.get(step, 0.0) + times
+        ends = _ends(list(rounds.items()), query, target, at.width)
+        found[direction] = Ends(max(known.lower, ends.lower), min(known.upper, ends.upper))
+    return found
+
+
+def _ends(rounds: list[tuple[Round, float]], query: Query, target: float, width: float) -> Ends[float]:
+    if not rounds:
+        return Ends(0.0, 0.0)
+    if query is Query.EPSILON:
+        return bracket(rounds, log_delta=math.log(target), width=width)
+    ends = bracket(rounds, epsilon=target, width=width)
+    return Ends(down(math.exp(ends.lower), 8), min(up(math.exp(ends.upper), 8), 1.0))
+
+
 def _lane_bytes(*, size: Size) -> int:
     """Working memory of one lane, bytes."""
     return 1024 * size.num_z
@@ -237,6 +289,19 @@ EXACT = LaneBracketMethod(
     traced_size=SIZES[1],
     named_width=1e-9,
     lanes=Lanes(bytes=_lane_bytes),
+    on_host=BracketMethod(
+        name="exact",
+        name_below="exact, from below",
+        theorem="Zhu, Dong & Wang 2022, Theorem 11",
+        directions=BOTH,
+        ends=frozenset({Bound.UPPER, Bound.LOWER}),
+        cost=Cost.MILLISECONDS,
+        cold=Cost.MILLISECONDS,
+        applies=inverts,
+        bracket=_bracket_on_host,
+        reduction=lambda mechanism: False,
+        named_width=1e-9,
+    ),
 )
 
 

@@ -14,12 +14,15 @@ every term of which is non-negative. The term j = 0 is delta(eps); the others ar
 bound. So the sum is an upper bound, and the sum less the bounds on the aliases a lower one. Two errors remain: the
 nodes left out beyond the last one, bounded by how far |M| has decayed there, and rounding. Renyi accounting is the
 saddle-point bound on this integral.
+
+The sum and its ends are written once, for JAX arrays inside a kernel and for NumPy arrays on the host.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxacct._types import Ends
 
@@ -29,6 +32,8 @@ _NUM_EDGES = 64  # heights in that table: it reaches 1.25^63, some 1e6 times the
 ALIAS_FACTORS = (1.1, 1.25, 1.5, 2.0)  # (c - 1) / (a - 1): orders c whose moments bound the aliases j > 0
 _LOG_ALIAS = -27.0  # log of the largest alias aimed at, as a share of delta: it sets how far apart the nodes are
 _NUM_NEWTON = 14  # Newton's steps towards epsilon, the same number for every lane
+_MOST_NEWTON = 60  # the same on the host, which stops earlier
+_STANDS_STILL = 1e-13  # relative: a smaller step ends Newton's method on the host
 _SLACKS = (1.0, 1e2, 1e4, 1e6)  # distances from that root, over its estimated error, at which an end is tried
 
 
@@ -95,37 +100,63 @@ class _Sum(NamedTuple):
 
     value: jax.Array
     slope: jax.Array
-    below: jax.Array
-    above: jax.Array
+    error: jax.Array
 
 
-def _trapezoid(line: Line, moments: LineMoments, epsilon: jax.Array) -> _Sum:
-    """The sum, its derivative in epsilon, and how far the exact sum, aliases included, may lie below and above it.
+class _Summands(NamedTuple):
+    """What of the trapezoid sum does not depend on epsilon; divided by M(a), which keeps what is summed near 1."""
 
-    All of it [L] and divided by e^shift: shift = log M(a) + eps (1 - a) keeps what is summed near 1.
-    """
+    log_scale: jax.Array  # [L], log M(a)
+    phase: jax.Array  # [N, L]
+    real: jax.Array  # [N, L]: M(s) / (s (s - 1)) without the phase of M, times the step over pi
+    imag: jax.Array  # [N, L]
+    error: jax.Array  # [L]: how far rounding, the moments' errors and the nodes left out may move the sum
+    error_rate: jax.Array  # [L]: the same, for each unit of epsilon
+
+
+def _namespace(x: Any) -> Any:
+    return jnp if isinstance(x, jax.Array) else np
+
+
+def _summands(line: Line, moments: LineMoments) -> _Summands:
     a, b = line.order, line.heights
-    angle = moments.phase - epsilon * b
-    size = jnp.exp(moments.log_modulus - moments.log_modulus[0]) * jnp.where(b == 0, 0.5, 1.0)
-    size = jnp.where(line.used, size, 0.0)
+    xp = _namespace(a)
+    size = xp.exp(moments.log_modulus - moments.log_modulus[0]) * xp.where(b == 0, 0.5, 1.0)
+    size = xp.where(line.used, size, 0.0) * (2.0 / line.period)
     # 1 / (s (s - 1)) = (a - ib)(a - 1 - ib) / (|s|^2 |s - 1|^2)
     weight = size / ((a * a + b * b) * ((a - 1.0) ** 2 + b * b))
-    real, imag = a * (a - 1.0) - b * b, -b * (2.0 * a - 1.0)
-    cos, sin = jnp.cos(angle), jnp.sin(angle)
-    term = weight * (real * cos - imag * sin)
-    # times 1 - s for the slope: (1 - a) - ib
-    other = weight * (real * sin + imag * cos)
-    slope = (1.0 - a) * term + b * other
-    scale = 2.0 / line.period
-    modulus = weight * jnp.hypot(real, imag)
-    rounding = 2.0**-50 * (16.0 + jnp.abs(moments.phase) + jnp.abs(epsilon) * b + jnp.abs(moments.log_modulus))
-    spread = jnp.where(line.used, jnp.expm1(jnp.minimum(moments.error, 300.0)) + rounding, 0.0)
-    error = scale * jnp.sum(modulus * spread, axis=0)
+    real, imag = weight * (a * (a - 1.0) - b * b), -weight * b * (2.0 * a - 1.0)
+    modulus = xp.hypot(real, imag)
+    rounding = 2.0**-50 * (16.0 + xp.abs(moments.phase) + xp.abs(moments.log_modulus))
+    spread = xp.where(line.used, xp.expm1(xp.minimum(moments.error, 300.0)) + rounding, 0.0)
+    error = xp.sum(modulus * spread, axis=0)
     # beyond the last node: |M| is at most the largest bound of the decay table, |1 / (s (s - 1))| at most 1 / b^2, and
     # the sum of 1/k^2 from N on is below 1/(N - 1/2)
-    first = line.edges[0] - jnp.pi / line.period
-    error = error + jnp.exp(jnp.max(moments.log_decay, axis=0)) * scale * line.period / (2.0 * jnp.pi * first)
-    return _Sum(scale * jnp.sum(term, axis=0), scale * jnp.sum(slope, axis=0), error, error)
+    first = line.edges[0] - xp.pi / line.period
+    error = error + xp.exp(xp.max(moments.log_decay, axis=0)) / (xp.pi * first)
+    rate = 2.0**-50 * xp.sum(modulus * b, axis=0)
+    return _Summands(moments.log_modulus[0], moments.phase, real, imag, error, rate)
+
+
+def _trapezoid(line: Line, of: _Summands, epsilon: jax.Array) -> _Sum:
+    """The sum, its derivative in epsilon, and how far the exact sum, aliases included, may lie from it.
+
+    All of it [L] and divided by e^shift (`_shift`).
+    """
+    xp = _namespace(line.order)
+    angle = of.phase - epsilon * line.heights
+    cos, sin = xp.cos(angle), xp.sin(angle)
+    term = of.real * cos - of.imag * sin
+    # times 1 - s for the slope: (1 - a) - ib
+    other = of.real * sin + of.imag * cos
+    value = xp.sum(term, axis=0)
+    slope = (1.0 - line.order) * value + xp.sum(line.heights * other, axis=0)
+    return _Sum(value, slope, of.error + xp.abs(epsilon) * of.error_rate)
+
+
+def _shift(line: Line, of: _Summands, epsilon: jax.Array) -> jax.Array:
+    """log M(a) + eps (1 - a), [L]: the logarithm of the size of what is summed."""
+    return of.log_scale + epsilon * (1.0 - line.order)
 
 
 def _aliases(line: Line, moments: LineMoments, epsilon: jax.Array) -> jax.Array:
@@ -134,27 +165,32 @@ def _aliases(line: Line, moments: LineMoments, epsilon: jax.Array) -> jax.Array:
     For j < 0 delta <= 1. For j > 0 delta(e) <= e^{log M(c) - (c-1) e} (1 - 1/c)^c / (c - 1) at any order c > 1, and
     the sum over j converges for c > a: the least over the alias orders. 1e-9 covers the rounding of the logarithm.
     """
+    xp = _namespace(line.order)
     a, period = line.order, line.period
     left = -(a - 1.0) * period
     c = line.alias_orders
     ratio = -(c - a) * period
-    bound = moments.log_alias - (c - 1.0) * epsilon + c * jnp.log1p(-1.0 / c) - jnp.log(c - 1.0) + ratio
-    right = jnp.min(bound - jnp.log(-jnp.expm1(ratio)), axis=0)
-    return jnp.logaddexp(left - jnp.log(-jnp.expm1(left)), right) + 1e-9
+    bound = moments.log_alias - (c - 1.0) * epsilon + c * xp.log1p(-1.0 / c) - xp.log(c - 1.0) + ratio
+    right = xp.min(bound - xp.log(-xp.expm1(ratio)), axis=0)
+    return xp.logaddexp(left - xp.log(-xp.expm1(left)), right) + 1e-9
 
 
 def delta_ends(line: Line, moments: LineMoments, epsilon: jax.Array) -> Ends[jax.Array]:
     """`Ends` [L]: certified lower and upper bounds on log delta at `epsilon` [L]; (-inf, 0) where nothing is known."""
-    found = _trapezoid(line, moments, epsilon)
-    shift = moments.log_modulus[0] + epsilon * (1.0 - line.order)
-    slack = 2.0**-48 * (1.0 + jnp.abs(shift))
-    above = jnp.maximum(found.value, 0.0) + found.above
-    aliases = jnp.exp(jnp.minimum(_aliases(line, moments, epsilon) - shift, 700.0))
-    below = found.value - found.below - aliases
-    upper = jnp.where(above < jnp.inf, jnp.log(above) + shift + slack, 0.0)
-    lower = jnp.where(below > 0, jnp.log(jnp.where(below > 0, below, 1.0)) + shift - slack, -jnp.inf)
-    ok = ~jnp.isnan(upper) & ~jnp.isnan(lower)
-    return Ends(jnp.where(ok, jnp.minimum(lower, 0.0), -jnp.inf), jnp.where(ok, jnp.minimum(upper, 0.0), 0.0))
+    return _delta_ends(line, moments, _summands(line, moments), epsilon)
+
+
+def _delta_ends(line: Line, moments: LineMoments, of: _Summands, epsilon: jax.Array) -> Ends[jax.Array]:
+    xp = _namespace(line.order)
+    found, shift = _trapezoid(line, of, epsilon), _shift(line, of, epsilon)
+    slack = 2.0**-48 * (1.0 + xp.abs(shift))
+    above = xp.maximum(found.value, 0.0) + found.error
+    aliases = xp.exp(xp.minimum(_aliases(line, moments, epsilon) - shift, 700.0))
+    below = found.value - found.error - aliases
+    upper = xp.where(above < xp.inf, xp.log(above) + shift + slack, 0.0)
+    lower = xp.where(below > 0, xp.log(xp.where(below > 0, below, 1.0)) + shift - slack, -xp.inf)
+    ok = ~xp.isnan(upper) & ~xp.isnan(lower)
+    return Ends(xp.where(ok, xp.minimum(lower, 0.0), -xp.inf), xp.where(ok, xp.minimum(upper, 0.0), 0.0))
 
 
 def delta_centre(line: Line, moments: LineMoments, epsilon: jax.Array) -> jax.Array:
@@ -162,10 +198,10 @@ def delta_centre(line: Line, moments: LineMoments, epsilon: jax.Array) -> jax.Ar
 
     Without the error bounds, so not a certificate: this is what derivatives are taken of.
     """
-    found = _trapezoid(line, moments, epsilon)
+    of = _summands(line, moments)
+    found = _trapezoid(line, of, epsilon)
     positive = found.value > 0
-    shift = moments.log_modulus[0] + epsilon * (1.0 - line.order)
-    return jnp.where(positive, jnp.log(jnp.where(positive, found.value, 1.0)) + shift, -jnp.inf)
+    return jnp.where(positive, jnp.log(jnp.where(positive, found.value, 1.0)) + _shift(line, of, epsilon), -jnp.inf)
 
 
 def epsilon_ends(line: Line, moments: LineMoments, log_delta: jax.Array, start: jax.Array) -> Ends[jax.Array]:
@@ -176,32 +212,50 @@ def epsilon_ends(line: Line, moments: LineMoments, log_delta: jax.Array, start: 
     is at most the target, inf if there is none; the lower end is the largest at which the lower bound on delta is at
     least the target, 0 if there is none.
     """
+    xp = _namespace(line.order)
+    of = _summands(line, moments)
 
     def newton(_: int, state: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
         low, high, epsilon = state
-        found = _trapezoid(line, moments, epsilon)
-        shift = moments.log_modulus[0] + epsilon * (1.0 - line.order)
+        found = _trapezoid(line, of, epsilon)
         usable = (found.value > 0) & (found.slope < 0)
-        residual = jnp.log(jnp.where(usable, found.value, 1.0)) + shift - log_delta
+        residual = xp.log(xp.where(usable, found.value, 1.0)) + _shift(line, of, epsilon) - log_delta
         too_far = ~usable | (residual < 0)
-        low, high = jnp.where(too_far, low, epsilon), jnp.where(too_far, epsilon, high)
-        moved = epsilon - residual * found.value / jnp.where(usable, found.slope, -1.0)
+        low, high = xp.where(too_far, low, epsilon), xp.where(too_far, epsilon, high)
+        moved = epsilon - residual * found.value / xp.where(usable, found.slope, -1.0)
         # at the root itself rounding may point out of the bracket
         inside = usable & (moved >= low * (1.0 - 2.0**-40)) & (moved <= high * (1.0 + 2.0**-40))
-        return low, high, jnp.where(inside, jnp.clip(moved, low, high), 0.5 * (low + high))
+        return low, high, xp.where(inside, xp.clip(moved, low, high), 0.5 * (low + high))
 
-    root = jax.lax.fori_loop(0, _NUM_NEWTON, newton, (jnp.zeros_like(start), start, start))[2]
-    found = _trapezoid(line, moments, root)
-    shift = moments.log_modulus[0] + root * (1.0 - line.order)
-    aliases = jnp.exp(jnp.minimum(_aliases(line, moments, root) - shift, 700.0))
-    error = (found.above + aliases) / jnp.maximum(-found.slope, 1e-300)
-    error = error + 2.0**-46 * (1.0 + jnp.abs(shift)) * found.value / jnp.maximum(-found.slope, 1e-300)
+    if xp is jnp:
+        root = jax.lax.fori_loop(0, _NUM_NEWTON, newton, (xp.zeros_like(start), start, start))[2]
+    else:  # there the start may lie below the root
+        root = _newton_on_host(newton, (np.zeros_like(start), 8.0 * start + 64.0 / (line.order - 1.0), start))
+    found, shift = _trapezoid(line, of, root), _shift(line, of, root)
+    aliases = xp.exp(xp.minimum(_aliases(line, moments, root) - shift, 700.0))
+    error = (found.error + aliases) / xp.maximum(-found.slope, 1e-300)
+    error = error + 2.0**-46 * (1.0 + xp.abs(shift)) * found.value / xp.maximum(-found.slope, 1e-300)
     error = 1.1 * error + 2.0**-50 * root
-    slacks = jnp.asarray(_SLACKS, jnp.float64)[:, None]
-    outer = jnp.concatenate([jnp.zeros_like(root)[None], root + slacks * error])
-    inner = jnp.maximum(root - slacks * error, 0.0)
-    tried = jax.lax.map(lambda e: delta_ends(line, moments, e), jnp.concatenate([outer, inner]))
-    fits = tried.upper[: outer.shape[0]] <= log_delta
-    holds = tried.lower[outer.shape[0] :] >= log_delta
-    upper = jnp.min(jnp.where(fits, outer, jnp.inf), axis=0)
-    return Ends(jnp.max(jnp.where(holds, inner, 0.0), axis=0), upper)
+    slacks = xp.asarray(_SLACKS, xp.float64)[:, None]
+    outer = xp.concatenate([xp.zeros_like(root)[None], root + slacks * error])
+    inner = xp.maximum(root - slacks * error, 0.0)
+    tried = xp.concatenate([outer, inner])
+
+    def ends(epsilon: jax.Array) -> Ends[jax.Array]:
+        return _delta_ends(line, moments, of, epsilon)
+
+    log_ends = jax.lax.map(ends, tried) if xp is jnp else Ends(*map(np.stack, zip(*map(ends, tried), strict=True)))
+    fits = log_ends.upper[: outer.shape[0]] <= log_delta
+    holds = log_ends.lower[outer.shape[0] :] >= log_delta
+    upper = xp.min(xp.where(fits, outer, xp.inf), axis=0)
+    return Ends(xp.max(xp.where(holds, inner, 0.0), axis=0), upper)
+
+
+def _newton_on_host(step: Any, state: Any) -> Any:
+    """The last point of Newton's method, stopped where it stands still."""
+    for i in range(_MOST_NEWTON):
+        before = state[2]
+        state = step(i, state)
+        if np.all(np.abs(state[2] - before) <= _STANDS_STILL * before):
+            break
+    return state[2]

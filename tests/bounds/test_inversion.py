@@ -16,6 +16,7 @@ from jaxacct.bounds._inversion import SIZES, inverts
 from jaxacct.divergence._inversion import (
     _LOG_ALIAS,
     _aliases,
+    _summands,
     _trapezoid,
     alias_orders,
     delta_ends,
@@ -254,12 +255,12 @@ def _gaussian_sum(period: float, num_nodes: int, epsilon: float = 2.0) -> tuple[
         line = line._replace(period=period, heights=2.0 * jnp.pi / period * jnp.arange(num_nodes, dtype=float)[:, None])
         line = line._replace(edges=num_nodes * 2.0 * jnp.pi / period * 1.25 ** jnp.arange(64, dtype=float)[:, None])
         moments = gaussian_line(line, jnp.ones_like(period))
-        found = _trapezoid(line, moments, epsilon)
+        found = _trapezoid(line, _summands(line, moments), epsilon)
         shift = moments.log_modulus[0] + epsilon * (1.0 - order)
         ends = delta_ends(line, moments, epsilon)
         scale = jnp.exp(shift)
         aliases = jnp.exp(_aliases(line, moments, epsilon))
-        return found.value * scale, found.above * scale, aliases, jnp.exp(ends.lower), jnp.exp(ends.upper)
+        return found.value * scale, found.error * scale, aliases, jnp.exp(ends.lower), jnp.exp(ends.upper)
 
     with mp.workdps(40):
         half = mp.mpf(1) / 2

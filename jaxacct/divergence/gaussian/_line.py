@@ -1,10 +1,15 @@
 """Complex moments of the Gaussian pair on a line: closed form."""
 
+import math
+from typing import Any, NamedTuple
+
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from jaxacct.divergence._inversion import Line, LineMoments
 from jaxacct.special import down, up
+
+Real = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def gaussian_log_moment(orders: jax.Array, noise_multiplier: jax.Array) -> jax.Array:
@@ -25,6 +30,41 @@ def gaussian_line(line: Line, noise_multiplier: jax.Array) -> LineMoments:
     precision = 0.5 / (noise_multiplier * noise_multiplier)
     a, b = line.order, line.heights
     modulus, phase = (a * (a - 1.0) - b * b) * precision, b * (2.0 * a - 1.0) * precision
-    error = 2.0**-50 * (jnp.abs(modulus) + jnp.abs(phase) + b * b * precision)
+    error = 2.0**-50 * (abs(modulus) + abs(phase) + b * b * precision)
     alias = up(gaussian_log_moment(line.alias_orders, noise_multiplier), 8)
     return LineMoments(modulus, phase, error, alias, -down(line.edges * line.edges * precision, 8))
+
+
+class GaussianStep(NamedTuple):
+    """One Gaussian step, noise multiplier sigma > 0, as a round of a contour (`jaxacct.divergence._contour.Round`)."""
+
+    noise_multiplier: float
+
+    @property
+    def variance(self) -> float:
+        """The variance of the loss, 1 / sigma^2."""
+        return self.noise_multiplier**-2.0
+
+    @property
+    def largest_order(self) -> float:
+        """inf: every moment is finite and in closed form."""
+        return math.inf
+
+    def rough(self, orders: Real) -> Real:
+        """log M [A] at real `orders` [A]."""
+        return 0.5 * orders * (orders - 1.0) * self.variance
+
+    def rough_modulus(self, orders: Real, heights: Real) -> Real:
+        """log |M(a + ib)| [A, H] at `orders` [A] and `heights` [H]."""
+        return self.rough(orders)[:, None] - 0.5 * heights * heights * self.variance
+
+    def decay(self, order: float, heights: Real, log_tolerance: float) -> Real:
+        """Upper bounds [K] on log |M(a + iy) / M(a)| for y >= `heights` [K]: -b^2 / (2 sigma^2), rounded up."""
+        del order, log_tolerance
+        return -down(0.5 * heights * heights * self.variance, 8)
+
+    def on_line(self, line: Line, log_tolerance: float) -> LineMoments:
+        """`LineMoments` [N, 1] on a line with one lane; nothing is left out, whatever `log_tolerance` is."""
+        del log_tolerance
+        sigma: Any = np.asarray([self.noise_multiplier])
+        return gaussian_line(line, sigma)

@@ -1,0 +1,190 @@
+"""The contour integral for one question, on the host: where to put the line, how long to make it, and the ends.
+
+The integral of `jaxacct.divergence._inversion` does not depend on the line Re s = a, its cost does: the nodes are
+2 pi / T apart, T such that the aliases vanish, and reach to where |M(a + ib)| has fallen. Where few steps matter (rare
+participation) the saddle point of the integrand is not the best place. So lines are compared by the number of nodes
+that they need, roughly and without a certificate; then everything is bounded on the one that was chosen.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from jaxacct._types import Ends
+from jaxacct.divergence._inversion import Line, LineMoments, delta_ends, epsilon_ends
+
+Real = np.ndarray[Any, np.dtype[np.float64]]
+
+# All of these steer cost and tightness only: every end is certified whatever they are.
+_NUM_ORDERS, _NUM_LINES = 48, 12  # orders whose moments are looked at, and lines that are compared
+_ORDERS = (1e-2, 1e2)  # range of the orders less 1, in units of 1 over the standard deviation of the composed loss
+_HEIGHTS = 9.0 * 2.0 ** np.arange(-3.0, 12.0)  # heights looked at, in the same units
+_LOG_ALIAS = -25.0  # log of the largest alias aimed at, as a share of delta
+_LOG_TAIL = -17.0  # log of what may lie beyond the last node, as a share of delta
+_LOG_STEP = -37.0  # log of what the rules behind a moment may leave out, for all rounds together
+_LONGER = np.array([0.5, 0.6, 0.72, 0.85, 1.0, 1.25, 1.6, 2.0, 2.6, 3.5, 5.0])  # lengths tried, in units of the guess
+_LOG_CONDITION = 15.0  # log of |integrand| / delta above which rounding begins to show
+_BUDGET = 12_000  # nodes on a line: with more the line is cut, and the ends are wider
+_NODE_BITS = 20  # the distance of the nodes has so few bits that every node is an exact double
+_PASSES = 3  # lines tried: a later one knows better where the answer is
+_GOAL = 1e-6  # relative width at which no other line is tried; or the width asked for, if that is less
+
+
+class Round(Protocol):
+    """What a contour has to know of a run's independent round, in one direction. Only `on_line` and `decay` certify."""
+
+    @property
+    def variance(self) -> float:
+        """About the variance of its loss."""
+
+    @property
+    def largest_order(self) -> float:
+        """About the largest order at which its moment is of use."""
+
+    def rough(self, orders: Real) -> Real:
+        """About log M [A] at real `orders` [A] > 1."""
+
+    def rough_modulus(self, orders: Real, heights: Real) -> Real:
+        """About log |M(a + ib)| [A, H] at `orders` [A] and `heights` [H]."""
+
+    def decay(self, order: float, heights: Real, log_tolerance: float) -> Real:
+        """Upper bounds [K] on log |M(a + iy) / M(a)| for all y >= `heights` [K]."""
+
+    def on_line(self, line: Line, log_tolerance: float) -> LineMoments:
+        """Its moments [N, 1] on a line of one lane, certified."""
+
+
+Rounds = Sequence[tuple[Round, float]]  # each with how often it is run
+
+
+class _Choice(NamedTuple):
+    """A line: its order a, its period T, an order above a that bounds the aliases, and about where it may end.
+
+    With it about where the answer is: epsilon and log delta, and log |integrand| on the real axis there.
+    """
+
+    order: float
+    period: float
+    alias_order: float
+    height: float
+    epsilon: float
+    log_delta: float
+    log_size: float
+
+
+def _sum(parts: Any) -> Any:
+    return sum(parts, np.zeros(()))
+
+
+def _choose(rounds: Rounds, epsilon: float | None, log_delta: float | None) -> _Choice | None:
+    """The line that should need the fewest nodes, near the point that is known; None if no order is of use."""
+    scale = 1.0 / math.sqrt(sum(count * of.variance for of, count in rounds))
+    largest = min(of.largest_order for of, _ in rounds)
+    low, high = (min(x * scale, largest) for x in _ORDERS)
+    excess = np.geomspace(min(low, 0.01 * high), high, _NUM_ORDERS)
+    orders = 1.0 + excess
+    log_moments = _sum(count * of.rough(orders) for of, count in rounds)
+    if epsilon is None:
+        assert log_delta is not None
+        bounds = (log_moments - log_delta - np.log(orders)) / excess + np.log1p(-1.0 / orders)
+        at = int(np.nanargmin(bounds))
+        epsilon = max(float(bounds[at]) - 2.0 / float(excess[at]), 0.05 * float(bounds[at]), 0.0)
+    log_sizes = log_moments - excess * epsilon
+    if log_delta is None:
+        at = int(np.nanargmin(log_sizes))
+        log_delta = min(float(log_sizes[at] - math.log(orders[at])) - 3.0, -1e-9)
+    left = (-log_delta - _LOG_ALIAS) / excess
+    right = log_moments - excess * epsilon - np.log(excess) - log_delta - _LOG_ALIAS
+    right = right / (excess - excess[:, None])
+    right = np.where(excess > 1.02 * excess[:, None], right, np.inf)
+    aliases = right.argmin(1)
+    period = np.maximum(left, right.min(1))
+    usable = np.flatnonzero(np.isfinite(period) & (log_sizes < np.nanmin(log_sizes) + 12.0))
+    if not usable.size:
+        return None
+    lines = usable[np.unique(np.linspace(0, usable.size - 1, _NUM_LINES).astype(int))]
+    heights = _HEIGHTS * scale
+    modulus = _sum(count * of.rough_modulus(orders[lines], heights) for of, count in rounds)
+    largest_beyond = np.maximum.accumulate(modulus[:, ::-1], axis=1)[:, ::-1]
+    falls = largest_beyond - (excess * epsilon)[lines, None] - np.log(heights) < log_delta + _LOG_TAIL
+    height = np.where(falls.any(1), heights[falls.argmax(1)], 100.0 * heights[-1])
+    nodes = height * period[lines] / (2.0 * math.pi)
+    cost = np.log(nodes + 40.0) + 0.5 * np.maximum(log_sizes[lines] - log_delta - _LOG_CONDITION, 0.0)
+    best = int(np.argmin(cost))
+    at = int(lines[best])
+    return _Choice(
+        float(orders[at]),
+        float(period[at]),
+        float(orders[aliases[at]]),
+        float(height[best]),
+        float(epsilon),
+        float(log_delta),
+        float(log_sizes[at]),
+    )
+
+
+def _on_line(rounds: Rounds, choice: _Choice) -> tuple[Any, LineMoments]:
+    """The line and the certified moments on it; as long as the certified decay wants it, or as the budget allows."""
+    tolerance = _LOG_STEP - math.log1p(sum(count for _, count in rounds))
+    mantissa, exponent = math.frexp(2.0 * math.pi / choice.period)
+    step = math.ldexp(math.floor(math.ldexp(mantissa, _NODE_BITS)), exponent - _NODE_BITS)
+    heights = choice.height * _LONGER
+    decay = _sum(count * of.decay(choice.order, heights, tolerance) for of, count in rounds)
+    short = choice.log_size + decay - np.log(heights) < choice.log_delta + _LOG_TAIL
+    height = float(heights[short.argmax()] if short.any() else heights[-1])
+    num = min(max(math.ceil(height / step), 4), _BUDGET)
+    nodes = step * np.arange(num)[:, None]
+    order, period = np.array([choice.order]), np.array([2.0 * math.pi / step])
+    columns: Any = (order, period, nodes, nodes >= 0, np.array([[step * num]]), np.array([[choice.alias_order]]))
+    line = Line(*columns)
+    parts = [(of.on_line(line, tolerance), count) for of, count in rounds]
+    moments = (_sum(count * x[k] for x, count in parts) for k in range(len(LineMoments._fields)))
+    return line, LineMoments(*moments)
+
+
+def bracket(
+    rounds: Rounds, *, epsilon: float | None = None, log_delta: float | None = None, width: float
+) -> Ends[float]:
+    """Certified `Ends` of log delta at `epsilon`, or of epsilon at `log_delta`: one of the two is given.
+
+    At worst (-inf, 0) and (0, inf). Several lines are tried, until the ends are as close as `width` and 1e-6, relative
+    to epsilon or to delta.
+    """
+    with np.errstate(all="ignore"):
+        return _bracket(rounds, epsilon, log_delta, min(width, _GOAL))
+
+
+def _bracket(rounds: Rounds, epsilon: float | None, log_delta: float | None, width: float) -> Ends[float]:
+    asks_delta = epsilon is not None
+    found: Any
+
+    def at(x: Any) -> Any:
+        return np.array([x])
+
+    low, high = (-math.inf, 0.0) if asks_delta else (0.0, math.inf)
+    near_epsilon, near_delta = epsilon, log_delta
+    for _ in range(_PASSES):
+        choice = _choose(rounds, near_epsilon, near_delta)
+        if choice is None:
+            break
+        line, moments = _on_line(rounds, choice)
+        if asks_delta:
+            found = delta_ends(line, moments, at(epsilon))
+        else:
+            found = epsilon_ends(line, moments, at(log_delta), at(choice.epsilon))
+        low, high = max(low, float(found.lower[0])), min(high, float(found.upper[0]))
+        if high - low <= (width if asks_delta else width * low) or not high > low:
+            break
+        before = near_delta if asks_delta else near_epsilon
+        if asks_delta:
+            near_delta = high if low == -math.inf else 0.5 * (low + high)
+        else:
+            near_epsilon = high if low == 0.0 or math.isinf(high) else 0.5 * (low + high)
+            if math.isinf(near_epsilon):
+                break
+        after = near_delta if asks_delta else near_epsilon
+        if before is not None and after is not None and abs(after - before) <= 1e-3 * abs(before):
+            break
+    return Ends(min(low, high), high)
