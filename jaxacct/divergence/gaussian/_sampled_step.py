@@ -31,6 +31,7 @@ _ANGLES = {Direction.REMOVE: (1.4, 1.2, 1.0), Direction.ADD: (1.15, 1.0, 0.785)}
 _LARGEST_SHIFT = 2.0  # largest eta of the rule: rounding is magnified by e^{eta^2/2}
 _STEP_BITS = 12  # the step of the rule has so few bits that its nodes are exact doubles
 _LARGEST_POWER = 200.0  # larger log |R^alpha| are split between weight and value, so that neither overflows
+_MOST_NODES = 2**13  # a rule with more says nothing
 _DECAY_CELLS = 1200  # cells in z behind a bound of the decay: its exponent is about 3 % short with as many
 _DECAY_ANGLES, _DECAY_SHARES = (0.42, 0.95), (0.6, 1.0)  # largest tan(t/2) < 1 of the path, and its slope (`decay`)
 _LARGEST_PATH = 1.5  # half the largest shift of the path
@@ -104,7 +105,13 @@ class SampledStep(NamedTuple):
 
     @property
     def largest_order(self) -> float:
-        """An order a beyond which M(a) is huge: q^a e^{a^2 mu^2/2}, from z near a mu, outgrows 1 at 2 log(1/q)/mu^2."""
+        """An order a beyond which M(a) is huge, or the rule behind it would be long.
+
+        In the remove direction q^a e^{a^2 mu^2/2}, from z near a mu, outgrows 1 at 2 log(1/q)/mu^2; in the add
+        direction the least ratio, 1 - q, has the power 1 - a.
+        """
+        if self.direction is Direction.ADD:
+            return min(_FAR / self._mu, 1.0 - _LARGEST_POWER / math.log1p(-self.sampling_prob))
         far = 1.0 - 2.0 * math.log(self.sampling_prob) / self._mu**2
         return max(_FAR / self._mu, 0.95 * far)
 
@@ -170,6 +177,8 @@ class SampledStep(NamedTuple):
         * sums of n products, and the terms' own: 2^-52 (n + 32 + x^2 + |x| eta) |W| (|U| + |V| + |U| |V|).
         """
         rule = self._rule(order, log_tolerance)
+        if rule is None:
+            return np.zeros(num), np.zeros(num), np.full(num, np.inf)
         power = self._power(order)
         x, level, angle = rule.nodes, rule.level, rule.angle
         split = np.maximum(power * level - _LARGEST_POWER, 0.0)
@@ -194,8 +203,8 @@ class SampledStep(NamedTuple):
             total = total.conj()
         return _polar(total, error)
 
-    def _rule(self, order: float, log_tolerance: float) -> _Rule:
-        """A `_Rule` for E[R^w - 1], |w - i b| = |alpha|, with the error of its step and of its window.
+    def _rule(self, order: float, log_tolerance: float) -> _Rule | None:
+        """A `_Rule` for E[R^w - 1], w = alpha + ib, with the error of its step and window; None if it is too long.
 
         * step: the integrand is analytic for 0 <= Im z <= 2 eta, since R = 0 only at Im z = pi/mu, so the sum errs by
           at most (A + B) / (e^{2 pi eta / k} - 1), A and B the integrals of |integrand| on the two edges (Trefethen &
@@ -223,6 +232,8 @@ class SampledStep(NamedTuple):
         reach = math.sqrt(2.0 * (inflated - log_tolerance))
         end, right = (reach, 0.0) if is_add else self._right(order, reach, step, log_tolerance - inflated)
         first, last = -math.ceil(reach / step), math.ceil(end / step)
+        if last - first >= _MOST_NODES:
+            return None
         x: Real = step * np.arange(first, last + 1, dtype=np.float64)
         sides = math.exp(_log_tail(-float(x[0]))) + math.exp(_log_tail(float(x[-1])))
         window = 2.0 * math.exp(min(inflated, 600.0)) * sides + math.exp(0.5 * eta * eta) * right
