@@ -32,6 +32,7 @@ from jaxacct.divergence._inversion import (
     make_line,
 )
 from jaxacct.divergence.gaussian._line import GaussianStep, gaussian_line, gaussian_log_moment
+from jaxacct.divergence.gaussian._one_sampled_step import one_step_delta, one_step_epsilon
 from jaxacct.divergence.gaussian._sampled_line import (
     highest_node,
     rough_log_moments,
@@ -53,6 +54,7 @@ class Size(NamedTuple):
 SIZES = (Size(64, 512), Size(256, 1024), Size(1024, 2048))
 # Orders a tried for the line, less 1, in units of 1 over the standard deviation of the composed loss
 _SCALES = np.geomspace(1e-2, 1e2, 64)
+_NOISE = (1e-3, 1e9)  # noise multipliers for which the contour is tried on the host
 _MOST_EXPONENT = 600.0  # largest exponent in a guess of a variance, so that e^600 is a double
 
 
@@ -245,6 +247,14 @@ def _bracket(mechanism: Any, query: Query, target: jax.Array, *, size: Size) -> 
     return Ends(delta_from_log_down(log_ends.lower), delta_from_log(log_ends.upper))
 
 
+def _inverts_on_host(mechanism: Any) -> bool:
+    """Whether the host's contour can be tried: scalar fields, and noise that it knows how to handle."""
+    if not inverts(mechanism):
+        return False
+    noises = [getattr(part, "mechanism", part).noise_multiplier for part, _ in flattened(mechanism)]
+    return all(np.ndim(sigma) == 0 and _NOISE[0] <= sigma <= _NOISE[1] for sigma in noises)
+
+
 def _bracket_on_host(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
     """The ends in each direction asked, no wider than those known."""
     found: dict[Direction, Ends[float]] = {}
@@ -263,6 +273,9 @@ def _bracket_on_host(mechanism: Any, query: Query, target: float, at: Bracketing
 def _ends(rounds: list[tuple[Round, float]], query: Query, target: float, width: float) -> Ends[float]:
     if not rounds:
         return Ends(0.0, 0.0)
+    (step, times), *others = rounds
+    if times == 1.0 and not others and isinstance(step, SampledStep):
+        return one_step_epsilon(step, target) if query is Query.EPSILON else one_step_delta(step, target)
     if query is Query.EPSILON:
         return bracket(rounds, log_delta=math.log(target), width=width)
     ends = bracket(rounds, epsilon=target, width=width)
@@ -297,7 +310,7 @@ EXACT = LaneBracketMethod(
         ends=frozenset({Bound.UPPER, Bound.LOWER}),
         cost=Cost.MILLISECONDS,
         cold=Cost.MILLISECONDS,
-        applies=inverts,
+        applies=_inverts_on_host,
         bracket=_bracket_on_host,
         reduction=lambda mechanism: False,
         named_width=1e-9,

@@ -28,6 +28,7 @@ _LONGER = np.array([0.5, 0.6, 0.72, 0.85, 1.0, 1.25, 1.6, 2.0, 2.6, 3.5, 5.0])  
 _LOG_CONDITION = 15.0  # log of |integrand| / delta above which rounding begins to show
 _BUDGET = 12_000  # nodes on a line: with more the line is cut, and the ends are wider
 _NODE_BITS = 20  # the distance of the nodes has so few bits that every node is an exact double
+_HOPELESS = 1e3  # an upper end beyond so many times 1 + the epsilon expected is no answer
 _PASSES = 3  # lines tried: a later one knows better where the answer is
 _GOAL = 1e-6  # relative width at which no other line is tried; or the width asked for, if that is less
 
@@ -174,7 +175,10 @@ def _bracket(rounds: Rounds, epsilon: float | None, log_delta: float | None, wid
             found = delta_ends(line, moments, at(epsilon))
         else:
             found = epsilon_ends(line, moments, at(log_delta), at(choice.epsilon))
-        low, high = max(low, float(found.lower[0])), min(high, float(found.upper[0]))
+        upper = float(found.upper[0])
+        if not asks_delta and upper > _HOPELESS * (1.0 + choice.epsilon):
+            upper = math.inf
+        low, high = max(low, float(found.lower[0])), min(high, upper)
         if high - low <= (width if asks_delta else width * low) or not high > low:
             break
         before = near_delta if asks_delta else near_epsilon

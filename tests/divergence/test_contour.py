@@ -11,6 +11,7 @@ from jaxacct._types import Direction
 from jaxacct.bounds._inversion import EXACT
 from jaxacct.divergence._contour import bracket
 from jaxacct.divergence.gaussian._line import GaussianStep
+from jaxacct.divergence.gaussian._one_sampled_step import one_step_delta
 from jaxacct.divergence.gaussian._sampled_step import SampledStep
 
 STEPS = [
@@ -193,3 +194,39 @@ def test_mixed_rounds_and_their_equivalents() -> None:
     every = ja.epsilon_interval(ja.PoissonSampled(ja.Gaussian(1.0), 1.0, 7), 1e-6)
     assert every.lower <= ja.epsilon(ja.Composed(ja.Gaussian(1.0), 7), 1e-6) <= every.upper * (1 + 1e-9)
     assert ja.epsilon(ja.PoissonSampled(ja.Gaussian(1e-3), 0.0, 7), 1e-6) == 0.0
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_one_step_in_closed_form(direction: Direction) -> None:
+    """At any noise and epsilon both ends hold and are close, and delta stays below q."""
+    rng = np.random.default_rng(5)
+    with mp.workdps(60):
+        for _ in range(80):
+            sigma, q = 10.0 ** rng.uniform(-2.5, 3), 10.0 ** rng.uniform(-12, -0.01)
+            epsilon = float(rng.choice([0.0, 10.0 ** rng.uniform(-6, 1.5)]))
+            truth = _one_step(sigma, q, epsilon, direction)
+            ends = one_step_delta(SampledStep(sigma, q, direction), epsilon)
+            assert ends.lower <= truth <= ends.upper
+            assert ends.upper <= q * (1 + 1e-12)
+            if truth > 1e-200 and truth > 1e-6 * q:
+                assert ends.upper - ends.lower <= 1e-8 * ends.lower
+
+
+def test_one_step_by_name_and_by_interval() -> None:
+    step = ja.PoissonSampled(ja.Gaussian(1.0), 0.2)
+    found = ja.epsilon_interval(step, 1e-6)
+    assert found.upper - found.lower <= 1e-9 * found.lower
+    assert ja.delta(step, found.upper) <= 1e-6
+    assert ja.delta(step, 0.2, direction=Direction.ADD) == pytest.approx(2.01958e-4, rel=1e-5)
+    assert ja.delta(step, 0.2, direction=Direction.ADD, precision=1e-8) <= ja.delta(step, 0.2, direction=Direction.ADD)
+
+
+@pytest.mark.parametrize("noise", [0.0011, 0.02, 0.03, 0.1])
+@pytest.mark.parametrize("steps", [1, 3])
+def test_delta_is_at_most_the_probability_to_join(noise: float, steps: int) -> None:
+    run = ja.PoissonSampled(ja.Gaussian(noise), 0.1, steps)
+    joins = 1 - 0.9**steps
+    for precision in (None, math.inf):
+        assert ja.delta(run, 1.0, precision=precision) <= joins * (1 + 1e-13)
+        assert ja.epsilon(run, joins * (1 + 1e-12), precision=precision) == 0.0
+    assert ja.delta(run, 1.0) >= 0.09

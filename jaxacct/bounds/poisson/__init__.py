@@ -11,6 +11,7 @@ from jaxacct.bounds.bases import BASES
 from jaxacct.bounds.discrete import EXACT as TYPES
 from jaxacct.bounds.gaussian import unamplified
 from jaxacct.bounds.poisson._law import DISTRIBUTION
+from jaxacct.bounds.poisson._participation import PARTICIPATION
 from jaxacct.bounds.poisson._renyi import poisson_rdp
 from jaxacct.mechanisms import DiscretePair, Gaussian, PoissonSampled
 
@@ -27,13 +28,16 @@ _DISTRIBUTION = loss_distribution(DISTRIBUTION)
 
 # in the order in which they are asked, after their cost: methods on the host, then those on lanes
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
-    **{(PoissonSampled, base): (_DISTRIBUTION,) for base in BASES if base not in (Gaussian, DiscretePair)},
-    (PoissonSampled, DiscretePair): (TYPES, _DISTRIBUTION),
+    **{
+        (PoissonSampled, base): (_DISTRIBUTION, PARTICIPATION) for base in BASES if base not in (Gaussian, DiscretePair)
+    },
+    (PoissonSampled, DiscretePair): (TYPES, _DISTRIBUTION, PARTICIPATION),
     (PoissonSampled, Gaussian): (
         inversion.EXACT,
         MOMENTS,
         _DISTRIBUTION,
         _RENYI,
         unamplified(lambda mechanism: mechanism.num_steps),
+        PARTICIPATION,
     ),
 }

@@ -277,10 +277,10 @@ class SampledStep(NamedTuple):
             edges = np.append(edges, np.geomspace(near, last, 200)[1:])
         log_ratio = _log_ratio(edges, mu, q)
         log_cells = order * log_ratio[1:] - 0.5 * edges[:-1] ** 2 - _LOG_ROOT_TWO_PI
-        cells = (np.diff(edges) + step) * np.exp(np.minimum(log_cells, 710.0))
+        cells = (np.diff(edges) + step) * np.exp(log_cells)
         slope = order * mu
         beyond = order * (float(log_ratio[-1]) - mu * last) + 0.5 * slope * slope + _log_tail(last - slope)
-        tails = 1.001 * (np.append(np.cumsum(cells[::-1])[::-1], 0.0) + math.exp(min(beyond, 710.0)))
+        tails = 1.001 * (np.append(np.cumsum(cells[::-1])[::-1], 0.0) + float(np.exp(beyond)))
         fits = np.flatnonzero(tails <= math.exp(log_goal))
         at = int(fits[0]) if fits.size else len(edges) - 1
         return float(edges[at]), float(tails[at])
@@ -317,6 +317,8 @@ class SampledStep(NamedTuple):
             right = math.exp(_log_tail(top))
         else:
             top, right = self._right(order, 9.5, 0.0, -45.0 - max(most))
+        if top > 6.0 * _FAR:
+            return np.zeros(len(heights))
         x = np.linspace(-9.0, top, max(_DECAY_CELLS, int(40.0 * (top + 9.0))))
         log_ratio = _log_ratio(x, mu, q)
         p = np.minimum(q * np.exp(np.minimum(mu * x - 0.5 * mu * mu - log_ratio, 700.0)), 1.0)

@@ -1,0 +1,46 @@
+"""Poisson-sampled steps: with probability (1 - q)^T the record joins none of them, whatever they release."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct._method import BOTH, Cost, ProfileMethod
+from jaxacct.mechanisms import PoissonSampled
+from jaxacct.special import up
+
+
+def participation_log_delta(mechanism: PoissonSampled, epsilon: jax.Array) -> jax.Array:
+    """log delta [L] at `epsilon` [L], both directions, upper bound: delta(epsilon) <= 1 - (1 - q)^T.
+
+    The outputs with and without the record are mixtures with a common part of mass (1 - q)^T, so that their total
+    variation, and with it every hockey-stick divergence at epsilon >= 0, is at most what is left.
+    """
+    log_none = mechanism.num_steps * jnp.log1p(-mechanism.sampling_prob)
+    some = up(-jnp.expm1(up(log_none, 8)), 16)  # log1p, a product and expm1
+    return jnp.broadcast_to(jnp.minimum(jnp.log(some) + 2.0**-48 * (1.0 + jnp.abs(jnp.log(some))), 0.0), epsilon.shape)
+
+
+def _epsilon(mechanism: PoissonSampled, log_delta: jax.Array) -> jax.Array:
+    """epsilon [L]: 0 where that much delta covers every participation, inf elsewhere."""
+    covers = participation_log_delta(mechanism, log_delta) <= log_delta
+    return jnp.where(covers, 0.0, jnp.inf)
+
+
+def _floor(mechanism: Any, log_delta: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore"):
+        some = -np.expm1(np.asarray(mechanism.num_steps, float) * np.log1p(-np.asarray(mechanism.sampling_prob, float)))
+    return np.where(np.log(np.maximum(some, 1e-300)) <= log_delta, 0.0, np.inf)
+
+
+PARTICIPATION = ProfileMethod(
+    name="participation",
+    theorem="total variation: with probability (1 - q)^T the record joins no step",
+    directions=BOTH,
+    cost=Cost.MICROSECONDS,
+    cold=Cost.SECONDS,
+    log_delta=participation_log_delta,
+    epsilon=_epsilon,
+    floor=_floor,
+)
