@@ -279,7 +279,7 @@ def _ends(rounds: list[tuple[Round, float]], query: Query, target: float, width:
     if query is Query.EPSILON:
         return bracket(rounds, log_delta=math.log(target), width=width)
     ends = bracket(rounds, epsilon=target, width=width)
-    return Ends(down(math.exp(ends.lower), 8), min(up(math.exp(ends.upper), 8), 1.0))
+    return Ends(down(math.exp(ends.lower), 8), min(math.nextafter(up(math.exp(ends.upper), 8), 1.0), 1.0))
 
 
 def _lane_bytes(*, size: Size) -> int:

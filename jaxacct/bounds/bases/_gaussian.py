@@ -11,6 +11,9 @@ from jaxacct.divergence.lattice._ratio import DEPTH, RatioLaw, Side, from_cells,
 from jaxacct.mechanisms import Gaussian
 
 _Z_RANGE = 10.0  # the Gaussian variable is followed this far from its mean, in standard deviations, or further
+# Up to this z a cell's mass under Q is a normal double (phi(36) is 1e-282), and so is Y = e^{mu z - mu^2/2}, at most
+# e^648, whatever mu is.
+_SURE_Z = 36.0
 _OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: booked at 0 and at infinity
 _NUM_SHIFTS = 8  # shifted lattices tried for a lower bound of a sampled step: the tightest is kept
 _LEAST_NOISE = 1e-9  # noise multipliers below it count as this in a spread, which decides resolutions only
@@ -29,8 +32,10 @@ def _law(release: Gaussian, sampling_prob: float, step: float, side: Side, tail:
         if sampling_prob < 1.0
         else -reach - 0.5 * mu * mu
     )
-    # a mass under Q that underflows takes its mass under P with it
-    outside = max(outside, 2.0**-1000 * math.exp(min(reach + 0.5 * mu * mu, MAX_LOSS)))
+    # a cell's share under Q that underflows takes at most 2^-1022 Y under P with it, Y <= e^{z mu - mu^2/2}
+    outside = max(outside, 2.0**-1000 * math.exp(_SURE_Z * min(mu, _SURE_Z) - 0.5 * min(mu, _SURE_Z) ** 2))
+    # beyond, whole cells do, or Y itself overflows
+    beyond = sampling_prob * 0.5 * math.erfc((_SURE_Z - mu) / math.sqrt(2.0)) * (1.0 + 2.0**-40)
     top = reach + 0.5 * mu * mu  # Y there; P itself is centred mu^2 higher than Q
     high = top + math.log(sampling_prob + (1.0 - sampling_prob) * math.exp(-top))
     check_fits(f"noise_multiplier={noise_multiplier}", low, high, step)
@@ -43,7 +48,7 @@ def _law(release: Gaussian, sampling_prob: float, step: float, side: Side, tail:
         low_mass, high_mass = gaussian_cells(mu, sampling_prob, first + shift, step, size=size)
         if side is Side.UPPER:
             law = from_cells(low_mass, high_mass, (first + shift) * step, step, side)
-            return dataclasses.replace(law, zero_mass=outside, infinite_mass=outside)
+            return dataclasses.replace(law, zero_mass=outside, infinite_mass=min(1.0, outside + beyond))
         ends = np.zeros_like(low_mass)  # the outer cells reach further than their ends: left out
         ends[1:-1] = 1.0
         return from_cells(low_mass * ends, high_mass * ends, (first + shift) * step, step, side, depth=depth)

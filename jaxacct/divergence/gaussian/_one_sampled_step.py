@@ -15,7 +15,7 @@ from jaxacct._precision import float64_kernel
 from jaxacct._types import Direction, Ends
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.divergence.gaussian._sampled_step import SampledStep
-from jaxacct.special import bisect, down, first_doubling, up
+from jaxacct.special import bisect, down, first_doubling, product_outward, up
 
 _gaussian_log_delta = float64_kernel()(gaussian_log_delta)
 _MOST_EPSILON = 600.0  # nats: e^eps is formed up to here; beyond, nothing is said
@@ -32,7 +32,7 @@ def _gaussian(log_threshold: float, mu: float, *, is_upper: bool) -> float:
     log_threshold, mu = log_threshold * (1.0 + sign * 2.0**-48), mu * (1.0 - sign * 2.0**-50)
     log_delta = float(_gaussian_log_delta(log_threshold, mu))
     if is_upper:
-        return min(up(math.exp(log_delta), 8), 1.0)
+        return min(math.nextafter(up(math.exp(log_delta), 8), 1.0), 1.0)  # a subnormal number too
     x = abs(log_threshold / mu - 0.5 * mu)
     return down(math.exp(log_delta - 2.0**-48 * (64.0 + x * (x + mu + log_threshold / mu))), 8)
 
@@ -54,7 +54,7 @@ def one_step_delta(step: SampledStep, epsilon: float) -> Ends[float]:
         log_threshold = math.log1p(grown / q)
         return Ends(
             down(q * _gaussian(log_threshold, mu, is_upper=False), 8),
-            up(q * _gaussian(log_threshold, mu, is_upper=True), 8),
+            product_outward(q, _gaussian(log_threshold, mu, is_upper=True), up=True),
         )
     # c, which increases delta, with the rounding of its two terms
     kept, error = q - grown * (1.0 - q), 2.0**-50 * (q + grown)
@@ -65,8 +65,7 @@ def one_step_delta(step: SampledStep, epsilon: float) -> Ends[float]:
             ends.append(0.0)
             continue
         log_threshold = max(math.log((1.0 + grown) * q / c), 0.0)
-        value = c * _gaussian(log_threshold, mu, is_upper=sign > 0.0)
-        ends.append(up(value, 8) if sign > 0.0 else down(value, 8))
+        ends.append(product_outward(c, _gaussian(log_threshold, mu, is_upper=sign > 0.0), up=sign > 0.0))
     return Ends(*ends)
 
 
