@@ -6,7 +6,6 @@ rounds multiply, and an integral over b, along a line of nodes at fixed a, gives
 heavy-tailed, as for a few steps at a small sampling probability: then a bracket is wide, at worst (0, inf).
 """
 
-import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping
@@ -247,10 +246,8 @@ def _bracket(mechanism: Any, query: Query, target: jax.Array, *, size: Size) -> 
     return Ends(delta_from_log_down(log_ends.lower), delta_from_log(log_ends.upper))
 
 
-def _inverts_on_host(mechanism: Any) -> bool:
+def _is_within_reach(mechanism: Any) -> bool:
     """Whether the host's contour can be tried: scalar fields, and noise that it knows how to handle."""
-    if not inverts(mechanism):
-        return False
     noises = [getattr(part, "mechanism", part).noise_multiplier for part, _ in flattened(mechanism)]
     return all(np.ndim(sigma) == 0 and _NOISE[0] <= sigma <= _NOISE[1] for sigma in noises)
 
@@ -287,40 +284,39 @@ def _lane_bytes(*, size: Size) -> int:
     return 1024 * size.num_z
 
 
-EXACT = LaneBracketMethod(
-    name="exact",
-    name_below="exact, from below",
-    theorem="Zhu, Dong & Wang 2022, Theorem 11",
-    directions=BOTH,
-    ends=frozenset({Bound.UPPER, Bound.LOWER}),
-    cost=Cost.MILLISECONDS,
-    cold=Cost.SECONDS,
-    applies=inverts,
-    bracket=_bracket,
-    reduction=lambda mechanism: False,
-    sizes=SIZES,
-    traced_size=SIZES[1],
-    named_width=1e-9,
-    lanes=Lanes(bytes=_lane_bytes),
-    on_host=BracketMethod(
-        name="exact",
-        name_below="exact, from below",
-        theorem="Zhu, Dong & Wang 2022, Theorem 11",
-        directions=BOTH,
-        ends=frozenset({Bound.UPPER, Bound.LOWER}),
-        cost=Cost.MILLISECONDS,
-        cold=Cost.MILLISECONDS,
-        applies=_inverts_on_host,
-        bracket=_bracket_on_host,
-        reduction=lambda mechanism: False,
-        named_width=1e-9,
-    ),
-)
+def _method(name: str, name_below: str | None, applies: Callable[[Any], bool], *, is_listed: bool) -> LaneBracketMethod:
+    facts: dict[str, Any] = {
+        "name": name,
+        "name_below": name_below,
+        "theorem": "Zhu, Dong & Wang 2022, Theorem 11",
+        "directions": BOTH,
+        "ends": frozenset({Bound.UPPER, Bound.LOWER}),
+        "cost": Cost.MILLISECONDS,
+        "cold": Cost.MILLISECONDS,
+        "reduction": lambda mechanism: False,
+        "named_width": 1e-9,
+        "is_listed": is_listed,
+    }
+    on_host = BracketMethod(
+        applies=lambda mechanism: applies(mechanism) and _is_within_reach(mechanism), bracket=_bracket_on_host, **facts
+    )
+    return LaneBracketMethod(
+        applies=applies,
+        bracket=_bracket,
+        sizes=SIZES,
+        traced_size=SIZES[1],
+        lanes=Lanes(bytes=_lane_bytes),
+        on_host=on_host,
+        **facts,
+    )
+
+
+EXACT = _method("exact", "exact, from below", inverts, is_listed=True)
 
 
 def beside_closed_form(applies: Callable[[Any], bool]) -> LaneBracketMethod:
     """The method "moment inversion" (class `LaneBracketMethod`), for mechanisms whose upper end has a closed form.
 
-    One program gives both ends; it is asked where the lower one is wanted.
+    One contour gives both ends; it is asked where the lower one is wanted.
     """
-    return dataclasses.replace(EXACT, name="moment inversion", name_below=None, applies=applies, is_listed=False)
+    return _method("moment inversion", None, applies, is_listed=False)

@@ -7,17 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct._method import LaneBracketMethod, LaneMethod, ProfileMethod, Query, RenyiMethod, TwoEndedMethod
+from jaxacct._method import LaneMethod, ProfileMethod, Query, RenyiMethod
 from jaxacct._types import Direction, PrecisionWarning
-from jaxacct.answering import Question, answer, plan, question_of
-from jaxacct.answering._lanes import Answer, ask, ask_at_grid, bracket_on_lanes
+from jaxacct.answering import answer, question_of
+from jaxacct.answering._lanes import Answer, ask, ask_at_grid
 from jaxacct.calibration._batch import Batch
 
 _CHUNK = 256  # lanes in a call: a smaller batch is asked for whole, so that its programs are compiled once
 _GROUP = 8  # lanes in a call where a lane takes a tenth of a second or so
 # Relative widths of brackets:
-_EXACT = 1e-9  # asked of an exact method by name
-_CLOSE = 1e-6  # tried where nothing was asked, since more nodes are cheap
+_CLOSE = 1e-6  # so close that the answer counts as exact
 _WIDE = 0.01  # accepted where nothing was asked
 
 
@@ -75,79 +74,26 @@ def method_route(method: LaneMethod, grid: int, batch: Batch) -> Route:
 
 
 def engine_route(
-    batch: Batch,
-    method: str | None,
-    directions: tuple[Direction, ...],
-    precision: float | None,
-    start: np.ndarray,
+    batch: Batch, method: str | None, directions: tuple[Direction, ...], precision: float | None, start: np.ndarray
 ) -> Route:
-    """As `jaxacct.epsilon` answers point by point; moment inversion for all points at once, where it knows them.
-
-    Which methods there are is asked at the values `start`.
-    """
-    probe = batch.mechanism(start)
+    """As `jaxacct.epsilon` answers, point by point."""
     options: dict[str, Any] = {"method": method, "precision": precision}
-    options["direction"] = None if directions == probe.directions else directions[0]
-    steps = plan(Question(probe, Query.EPSILON, batch.target_delta, directions, _WIDE, method))
-    inversion = next((step.method for step in steps if isinstance(step.method, LaneBracketMethod)), None)
-
-    def is_sharp(point: Question) -> bool:
-        return any(isinstance(s.method, TwoEndedMethod) and s.method.named_width is not None for s in plan(point))
+    options["direction"] = None if directions == batch.mechanism(start).directions else directions[0]
 
     def route(values: np.ndarray, wanted: np.ndarray) -> Answered:
         epsilon, wide, widths = np.full(values.shape, np.inf), np.zeros(values.shape, bool), np.zeros(values.shape)
-        left = wanted
-        if inversion is not None:
-            width = _EXACT if method is not None else _CLOSE if precision is None else precision
-            enough = _WIDE if method is None and precision is None else width
-            epsilon, is_settled = _inverted(inversion, batch, values, wanted, directions, width, enough)
-            left = wanted & ~is_settled
-        for i in np.flatnonzero(left).tolist():
+        for i in np.flatnonzero(wanted).tolist():
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 point = question_of(batch.point(values, i), Query.EPSILON, float(batch.target_delta[i]), **options)
-                epsilon[i] = min(epsilon[i], float(answer(point).high))
+                found = answer(point)
+            epsilon[i], low = float(found.high), float(found.analysis_low)
             wide[i] = any(issubclass(w.category, PrecisionWarning) for w in caught)
-            if method is None and (inversion is not None or not is_sharp(point)):
+            if method is None and not epsilon[i] - low <= _CLOSE * low:
                 widths[i] = _WIDE if precision is None else precision
         return Answered(epsilon, {"wide": wide}, widths)
 
     return route
-
-
-def _inverted(
-    method: LaneBracketMethod,
-    batch: Batch,
-    values: np.ndarray,
-    wanted: np.ndarray,
-    directions: tuple[Direction, ...],
-    width: float,
-    enough: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Upper ends by moment inversion, and whether nothing better need be asked.
-
-    More nodes where the bracket contains the target and is wider than `width`; most nodes only if wider than `enough`.
-    """
-    columns = [i for i, d in enumerate(Direction) if d in directions]
-    upper, lower = np.full((values.size, len(columns)), np.inf), np.zeros((values.size, len(columns)))
-    high, low = upper[:, 0], lower[:, 0]
-    decided = np.zeros(values.shape, bool)
-    for size in method.sizes:
-        todo = wanted & ~decided
-        if not todo.any():
-            continue
-        for at in [_lanes(todo, _CHUNK)] if size is method.sizes[0] else _groups(todo):
-            ends = bracket_on_lanes(
-                method, batch.mechanism(values[at], at), Query.EPSILON, batch.target_delta[at], size
-            )
-            new_upper, new_lower = (np.asarray(x)[:, columns] for x in (ends.upper, ends.lower))
-            open_ = ~(upper[at] - lower[at] <= width * lower[at])
-            upper[at] = np.where(open_, np.minimum(upper[at], new_upper), upper[at])
-            lower[at] = np.where(open_, np.maximum(lower[at], new_lower), lower[at])
-        high, low = upper.max(axis=1), lower.max(axis=1)
-        sided = (high <= batch.target_epsilon * (1.0 - _CLOSE)) | (low > batch.target_epsilon)
-        decided = sided | (high - low <= (width if size is method.sizes[0] else max(width, enough)) * low)
-    return high, decided
 
 
 def is_hopeless(method: LaneMethod, batch: Batch, values: np.ndarray) -> np.ndarray:
