@@ -24,7 +24,7 @@ _HEIGHTS = 9.0 * 2.0 ** np.arange(-3.0, 12.0)  # heights looked at, in the same 
 _LOG_ALIAS = -25.0  # log of the largest alias aimed at, as a share of delta
 _LOG_TAIL = -17.0  # log of what may lie beyond the last node, as a share of delta
 _LOG_STEP = -37.0  # log of what the rules behind a moment may leave out, for all rounds together
-_LONGER = np.array([0.5, 0.6, 0.72, 0.85, 1.0, 1.25, 1.6, 2.0, 2.6, 3.5, 5.0])  # lengths tried, in units of the guess
+_LONGER = np.array([0.5, 0.65, 0.8, 1.0, 1.25, 1.6, 2.2, 3.5])  # lengths tried, in units of the guess
 _LOG_CONDITION = 15.0  # log of |integrand| / delta above which rounding begins to show
 _BUDGET = 12_000  # nodes on a line: with more the line is cut, and the ends are wider
 _NODE_BITS = 20  # the distance of the nodes has so few bits that every node is an exact double
@@ -131,18 +131,18 @@ def _on_line(rounds: Rounds, choice: _Choice) -> tuple[Any, LineMoments]:
     tolerance = _LOG_STEP - math.log1p(sum(count for _, count in rounds))
     mantissa, exponent = math.frexp(2.0 * math.pi / choice.period)
     step = math.ldexp(math.floor(math.ldexp(mantissa, _NODE_BITS)), exponent - _NODE_BITS)
-    heights = choice.height * _LONGER
+    heights = np.minimum(choice.height * _LONGER, step * _BUDGET)
     decay = _sum(count * of.decay(choice.order, heights, tolerance) for of, count in rounds)
     short = choice.log_size + decay - np.log(heights) < choice.log_delta + _LOG_TAIL
-    height = float(heights[short.argmax()] if short.any() else heights[-1])
-    num = min(max(math.ceil(height / step), 4), _BUDGET)
+    at = int(short.argmax()) if short.any() else len(heights) - 1
+    num = max(math.ceil(float(heights[at]) / step), 4)
     nodes = step * np.arange(num)[:, None]
     order, period = np.array([choice.order]), np.array([2.0 * math.pi / step])
     columns: Any = (order, period, nodes, nodes >= 0, np.array([[step * num]]), np.array([[choice.alias_order]]))
     line = Line(*columns)
     parts = [(of.on_line(line, tolerance), count) for of, count in rounds]
     moments = (_sum(count * x[k] for x, count in parts) for k in range(len(LineMoments._fields)))
-    return line, LineMoments(*moments)
+    return line, LineMoments(*moments)._replace(log_decay=decay[at].reshape(1, 1))
 
 
 def bracket(

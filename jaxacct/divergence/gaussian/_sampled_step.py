@@ -31,9 +31,10 @@ _ANGLES = {Direction.REMOVE: (1.4, 1.2, 1.0), Direction.ADD: (1.15, 1.0, 0.785)}
 _LARGEST_SHIFT = 2.0  # largest eta of the rule: rounding is magnified by e^{eta^2/2}
 _STEP_BITS = 12  # the step of the rule has so few bits that its nodes are exact doubles
 _LARGEST_POWER = 200.0  # larger log |R^alpha| are split between weight and value, so that neither overflows
+_SMALL_PRODUCT = 2**17  # multiplications in one product of matrices
 _MOST_NODES = 2**13  # a rule with more says nothing
 _DECAY_CELLS = 1200  # cells in z behind a bound of the decay: its exponent is about 3 % short with as many
-_DECAY_ANGLES, _DECAY_SHARES = (0.42, 0.95), (0.6, 1.0)  # largest tan(t/2) < 1 of the path, and its slope (`decay`)
+_LARGEST_TURN = 0.7  # h, the largest tan(t/2) of that path: any value below 1
 _LARGEST_PATH = 1.5  # half the largest shift of the path
 _FAR = 100.0  # standard deviations beyond which no mass is looked for when contours are compared
 
@@ -58,6 +59,22 @@ def _expm1(real: Real, imag: Real) -> Complex:
     sin, grown = np.sin(half), np.expm1(real)
     twice = 2.0 * (1.0 + grown) * sin
     return (grown - twice * sin) + 1j * (twice * np.cos(half))
+
+
+def _product(left: Any, right: Any) -> Any:
+    """left @ right.T, real or complex, by real products so small that no BLAS starts threads: these cost more here."""
+    if not np.iscomplexobj(left):
+        rows = max(1, _SMALL_PRODUCT // right.size)
+        return np.concatenate([left[i : i + rows] @ right.T for i in range(0, len(left), rows)])
+    n, m = len(left), len(right)
+    all_four = _product(np.concatenate([left.real, left.imag]), np.concatenate([right.real, right.imag]))
+    return all_four[:n, :m] - all_four[n:, m:] + 1j * (all_four[:n, m:] + all_four[n:, :m])
+
+
+def _table(u: Any, v: Any, weight: Any) -> Any:
+    """sum over nodes of weight ((1 + u_i)(1 + v_j) - 1) for every row i of `u` and j of `v`, flat."""
+    by_u, by_v = (u * weight).sum(1), (v * weight).sum(1)
+    return (by_u[:, None] + by_v + _product(u, weight * v)).ravel()
 
 
 class _Rule(NamedTuple):
@@ -143,7 +160,8 @@ class SampledStep(NamedTuple):
         grown = np.expm1(np.minimum(mu * x - 0.5 * mu * mu, _MOST_EXPONENT))
         log_ratio = np.log(1.0 + q * (grown * turn + (turn - 1.0)))
         weight = step * np.exp(0.5 * eta * eta - 0.5 * x * x - 1j * eta * x) / math.sqrt(2.0 * math.pi)
-        sums = (np.exp(self._power(orders)[:, None] * log_ratio) * weight) @ np.exp(1j * heights[:, None] * log_ratio).T
+        turned = np.exp(1j * heights[:, None] * log_ratio)
+        sums = _product(np.exp(self._power(orders)[:, None] * log_ratio) * weight, turned)
         return np.log(np.maximum(np.abs(sums), 1e-300))
 
     # What is certified
@@ -151,8 +169,8 @@ class SampledStep(NamedTuple):
     def on_line(self, line: Line, log_tolerance: float) -> LineMoments:
         """`LineMoments` [N, 1] on a line of equally spaced nodes with one lane, every error bounded.
 
-        `log_tolerance` < 0 is the logarithm of the error that the rule may leave in a moment: any value is valid. The
-        table of decay has one entry, which bounds every height beyond the last node.
+        `log_tolerance` < 0 is the logarithm of the error that the rule may leave in a moment: any value is valid. Of
+        the decay it only says that |M(a + ib)| <= M(a): `decay` knows more.
         """
         order, heights = float(line.order[0]), np.asarray(line.heights)[:, 0]
         step = float(heights[1]) if len(heights) > 1 else 0.0
@@ -161,8 +179,7 @@ class SampledStep(NamedTuple):
         for c in np.asarray(line.alias_orders)[:, 0]:
             log_moment, _, slack = self.moments(float(c), 0.0, 1, log_tolerance)
             alias.append(float(log_moment[0] + slack[0]))
-        decay = self.decay(order, np.asarray(line.edges)[:1, 0], log_tolerance)
-        columns: Any = (modulus, phase, error, np.asarray(alias), decay)
+        columns: Any = (modulus, phase, error, np.asarray(alias), np.zeros(1))
         return LineMoments(*(x[:, None] for x in columns))
 
     def moments(self, order: float, step: float, num: int, log_tolerance: float) -> tuple[Real, Real, Real]:
@@ -189,11 +206,11 @@ class SampledStep(NamedTuple):
         fine = step * np.arange(rows)[:, None]
         u = _expm1(power * level - split - coarse * angle, power * angle + coarse * level)
         v = _expm1(-fine * angle, fine * level)
-        total = ((u @ weight)[:, None] + (v @ weight)[None, :] + u @ (weight * v).T).ravel()[:num]
+        total = _table(u, v, weight)[:num]
 
         heavy = size * (len(x) + 32.0 + x * x + np.abs(x) * rule.shift + split)
         u, v = np.abs(u), np.abs(v)
-        sizes = ((u @ heavy)[:, None] + (v @ heavy)[None, :] + u @ (heavy * v).T).ravel()[:num]
+        sizes = _table(u, v, heavy)[:num]
         heights = step * np.arange(num)
         term = np.exp(rule.log_size + power * level)
         rate = 2.0**-50 * float(term @ (rule.blur + np.hypot(level, angle)))
@@ -295,7 +312,7 @@ class SampledStep(NamedTuple):
 
         where alpha' = 0 (remove: that modulus is at most 1) or a - 1 (add), and e^{-y theta} <= e^{-b theta}. So M(a)
         less the bound is at least E[R^alpha (1 - e^psi)]. The path: tan(t/2) = tau = A p r mu / 2, where
-        r = h / (h + A p mu / 2) <= 1 and A = c b mu / (1 + mu^2). For small p it is nearly the best, eta = A p; tau
+        r = h / (h + A p mu / 2) <= 1 and A = b mu / (1 + mu^2). For small p it is nearly the best, eta = A p; tau
         stays below h. Then eta <= 2 tau / mu, eta' <= (2 / mu) tau' = A r^2 p', p' = mu p (1 - p),
         sin t = 2 tau / (1 + tau^2) and 1 - cos t = tau sin t.
 
@@ -308,16 +325,18 @@ class SampledStep(NamedTuple):
         """
         mu, q, power = self._mu, self.sampling_prob, self._power(order)
         is_add = self.direction is Direction.ADD
-        angles = [min(angle, _LARGEST_PATH * mu) for angle in _DECAY_ANGLES]
-        # log of the most that e^psi can be, without theta
+        largest = min(_LARGEST_TURN, _LARGEST_PATH * mu)
         turned = 0.5 * (order - 1.0) if is_add else 0.0
-        most = [2.0 * (h / mu) ** 2 + h * h / 8.0 + turned * math.log1p(h * h) for h in angles]
+        # log of the most that e^psi can be, without theta
+        most = 2.0 * (largest / mu) ** 2 + largest * largest / 8.0 + turned * math.log1p(largest * largest)
         if is_add:
-            top = min(math.sqrt(90.0 + 2.0 * max(most)), 0.6 * _FAR)
+            top = min(math.sqrt(90.0 + 2.0 * most), 0.6 * _FAR)
             right = math.exp(_log_tail(top))
         else:
-            top, right = self._right(order, 9.5, 0.0, -45.0 - max(most))
-        if top > 6.0 * _FAR:
+            top, right = self._right(order, 9.5, 0.0, -45.0 - most)
+        modulus, _, slack = self.moments(order, 0.0, 1, log_tolerance)
+        log_moment = float(modulus[0] + slack[0])
+        if top > 6.0 * _FAR or not log_moment < 600.0:
             return np.zeros(len(heights))
         x = np.linspace(-9.0, top, max(_DECAY_CELLS, int(40.0 * (top + 9.0))))
         log_ratio = _log_ratio(x, mu, q)
@@ -327,34 +346,27 @@ class SampledStep(NamedTuple):
         bend = 0.125 * width * width * (1.0 + 0.25 * abs(power) * mu * mu)
         low = width * np.exp(np.minimum(log_weight[:-1], log_weight[1:]) - bend)
         high = width * np.exp(np.maximum(log_weight[:-1], log_weight[1:]) + bend)
+
         b = heights[:, None]
-        modulus, _, slack = self.moments(order, 0.0, 1, log_tolerance)
-        gain = np.zeros(len(heights))
-        for share in _DECAY_SHARES:
-            slope = share * b * mu / (1.0 + mu * mu)
-            for largest, rises in zip(angles, most, strict=True):
-                r = largest / (largest + 0.5 * mu * slope * p)
-                tau = 0.5 * mu * slope * p * r
-                sin = 2.0 * tau / (1.0 + tau * tau)
-                theta = np.arctan2(p * sin, 1.0 - p * tau * sin)
-                rise = slope * (r[:, :-1] ** 2) * (mu * p[1:] * (1.0 - p[:-1]))
-                psi = 2.0 * (tau[:, 1:] / mu) ** 2 + 0.5 * rise * rise - b * theta[:, :-1]
-                first = p[0]
-                beyond = right * np.exp(np.maximum(rises - b[:, 0] * theta[:, -1], 0.0))
-                # left: theta >= p sin t (1 - p^2/3), sin t >= 2 tau (1 - tau^2), tau = slope p mu r / 2
-                kept = r[:, 0] * (1.0 - tau[:, 0] ** 2) * (1.0 - first * first / 3.0)
-                loss = 0.5 * slope[:, 0] * (1.0 + mu * mu)
-                if is_add:
-                    drop = 2.0 * p[1:] * (1.0 - p[:-1]) * (tau * sin)[:, 1:]
-                    psi = psi - turned * np.log1p(-np.minimum(drop, 1.0))
-                    loss = loss + 0.6 * (order - 1.0) * first * slope[:, 0] * mu * mu
-                sound = (kept * b[:, 0] * mu >= loss) & (tau[:, 0] < 0.1)
-                found = -np.sum(np.expm1(psi) * np.where(psi < 0.0, low, high), axis=1) - beyond
-                gain = np.maximum(gain, np.where(sound, np.nan_to_num(found), 0.0))
-        log_moment = float(modulus[0] + slack[0])
-        if log_moment > 600.0:
-            return np.zeros(len(heights))
-        return np.log1p(-np.clip((1.0 - 2.0**-30) * gain * math.exp(-log_moment), 0.0, 1.0 - 2.0**-30))
+        slope = b * mu / (1.0 + mu * mu)
+        r = largest / (largest + 0.5 * mu * slope * p)
+        tau = 0.5 * mu * slope * p * r
+        sin = 2.0 * tau / (1.0 + tau * tau)
+        theta = np.arctan2(p * sin, 1.0 - p * tau * sin)
+        rise = slope * (r[:, :-1] ** 2) * (mu * p[1:] * (1.0 - p[:-1]))
+        psi = 2.0 * (tau[:, 1:] / mu) ** 2 + 0.5 * rise * rise - b * theta[:, :-1]
+        # on the left theta >= p sin t (1 - p^2/3) and sin t >= 2 tau (1 - tau^2), tau = A p mu r / 2
+        kept = r[:, 0] * (1.0 - tau[:, 0] ** 2) * (1.0 - p[0] * p[0] / 3.0) * heights * mu
+        loss = 0.5 * slope[:, 0] * (1.0 + mu * mu)
+        if is_add:
+            drop = 2.0 * p[1:] * (1.0 - p[:-1]) * (tau * sin)[:, 1:]
+            psi = psi - turned * np.log1p(-np.minimum(drop, 1.0))
+            loss = loss + 0.6 * (order - 1.0) * p[0] * slope[:, 0] * mu * mu
+        sound = (kept >= loss) & (tau[:, 0] < 0.1)
+        beyond = right * np.exp(np.maximum(most - heights * theta[:, -1], 0.0))
+        gain = -np.sum(np.expm1(psi) * np.where(psi < 0.0, low, high), axis=1) - beyond
+        lost = np.where(sound, np.nan_to_num(gain, nan=0.0), 0.0) * ((1.0 - 2.0**-30) * math.exp(-log_moment))
+        return np.log1p(-np.clip(lost, 0.0, 1.0 - 2.0**-30))
 
 
 def _polar(total: Complex, error: Real) -> tuple[Real, Real, Real]:
