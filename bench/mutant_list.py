@@ -13,6 +13,9 @@ class Mutant(NamedTuple):
 
 
 PROPERTIES = "tests/test_properties.py"
+CONTOUR = "tests/divergence/test_contour.py -k moments"
+JOINS = "tests/divergence/test_contour.py -k join"
+ONE_STEP = "tests/divergence/test_contour.py -k closed_form"
 INVERSION = "tests/bounds/test_inversion.py"
 MEMBERSHIP = "tests/test_membership.py"
 PROFILES = "tests/curves/test_distributions.py tests/curves/test_pld.py"
@@ -86,9 +89,9 @@ _COMPOSED = (
     Mutant("special/_outward.py", "if left > 0.0 and up:", "if left > 0.0 and not up:", BOOKED),
     Mutant("special/_outward.py", "elif left < 0.0 and not up:", "elif left < 0.0 and up:", BOOKED),
     Mutant("divergence/lattice/_ratio.py", "if still > 0:  # 0 + x = x", "if False:", PLD),
-    Mutant(
-        "bounds/bases/_gaussian.py", "zero_mass=outside, infinite_mass=outside", "zero_mass=0.0, infinite_mass=0.0", PLD
-    ),
+    Mutant("bounds/bases/_gaussian.py", "zero_mass=outside, inf", "zero_mass=0.0, inf", PLD),
+    Mutant("bounds/bases/_gaussian.py", "min(1.0, outside + beyond)", "min(1.0, beyond)", PLD),
+    Mutant("bounds/bases/_gaussian.py", "min(1.0, outside + beyond)", "outside", JOINS),
     Mutant(
         "divergence/lattice/_ratio.py",
         "masses, 0.0, infinite, step, law.side",
@@ -197,6 +200,27 @@ _GAUSSIAN = (
         INVERSION,
     ),
     Mutant("divergence/_inversion.py", "xp.logaddexp(left - xp.log(-xp.expm1(left)), right)", "right", INVERSION),
+    Mutant("divergence/gaussian/_sampled_step.py", "error = grid * math", "error = 0.0 * math", CONTOUR),
+    Mutant("divergence/gaussian/_sampled_step.py", "eta / step) + window", "eta / step)", CONTOUR),
+    Mutant("divergence/gaussian/_sampled_step.py", "2.0 * (tau[:, 1:] / mu) ** 2 + 0.5", "0.5", CONTOUR),
+    Mutant("divergence/gaussian/_sampled_step.py", "+ 0.5 * rise * rise - b", "- b", CONTOUR),
+    Mutant(
+        "divergence/gaussian/_sampled_step.py", "psi = psi - turned * np.log1p", "psi = psi + 0.0 * np.log1p", CONTOUR
+    ),
+    Mutant("divergence/gaussian/_sampled_step.py", "b * theta[:, :-1]", "1.5 * b * theta[:, :-1]", CONTOUR),
+    Mutant(
+        "divergence/gaussian/_one_sampled_step.py",
+        "return down(math.exp(log_delta - ",
+        "return up(math.exp(log_delta + ",
+        ONE_STEP,
+    ),
+    Mutant("divergence/gaussian/_one_sampled_step.py", "c = kept + sign * error", "c = kept - sign * error", ONE_STEP),
+    Mutant(
+        "bounds/poisson/_participation.py",
+        "some = up(-jnp.expm1(up(log_none, 8)), 16)",
+        "some = -0.9 * jnp.expm1(log_none)",
+        JOINS,
+    ),
 )
 
 _ALLOCATION = (

@@ -284,7 +284,9 @@ def _lane_bytes(*, size: Size) -> int:
     return 1024 * size.num_z
 
 
-def _method(name: str, name_below: str | None, applies: Callable[[Any], bool], *, is_listed: bool) -> LaneBracketMethod:
+def _method(
+    name: str, name_below: str | None, applies: Callable[[Any], bool], *, cold: Cost, is_listed: bool
+) -> LaneBracketMethod:
     facts: dict[str, Any] = {
         "name": name,
         "name_below": name_below,
@@ -292,7 +294,7 @@ def _method(name: str, name_below: str | None, applies: Callable[[Any], bool], *
         "directions": BOTH,
         "ends": frozenset({Bound.UPPER, Bound.LOWER}),
         "cost": Cost.MILLISECONDS,
-        "cold": Cost.MILLISECONDS,
+        "cold": cold,
         "reduction": lambda mechanism: False,
         "named_width": 1e-9,
         "is_listed": is_listed,
@@ -311,12 +313,12 @@ def _method(name: str, name_below: str | None, applies: Callable[[Any], bool], *
     )
 
 
-EXACT = _method("exact", "exact, from below", inverts, is_listed=True)
+EXACT = _method("exact", "exact, from below", inverts, cold=Cost.MILLISECONDS, is_listed=True)
 
 
 def beside_closed_form(applies: Callable[[Any], bool]) -> LaneBracketMethod:
     """The method "moment inversion" (class `LaneBracketMethod`), for mechanisms whose upper end has a closed form.
 
-    One contour gives both ends; it is asked where the lower one is wanted.
+    One contour gives both ends. It is asked where the lower one is wanted: the closed form is planned to cost as much.
     """
-    return _method("moment inversion", None, applies, is_listed=False)
+    return _method("moment inversion", None, applies, cold=Cost.SECONDS, is_listed=False)

@@ -55,7 +55,7 @@ def test_moments_within_their_error(case: tuple[float, ...], direction: Directio
 
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize("log_tolerance", [-2.0, -6.0, -12.0])
-def test_a_coarse_rule_books_what_it_leaves_out(direction: Direction, log_tolerance: float) -> None:
+def test_moments_by_a_coarse_rule_book_what_it_leaves_out(direction: Direction, log_tolerance: float) -> None:
     """With a tolerance so large the rule itself errs, by far more than rounding, and says so."""
     seen = 0.0
     with mp.workdps(30):
@@ -72,7 +72,7 @@ def test_a_coarse_rule_books_what_it_leaves_out(direction: Direction, log_tolera
 
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize("case", STEPS)
-def test_decay_holds_from_its_height_on(case: tuple[float, ...], direction: Direction) -> None:
+def test_moments_decay_from_a_height_on(case: tuple[float, ...], direction: Direction) -> None:
     sigma, q, order, distance, num = case
     step = SampledStep(sigma, q, direction)
     heights = distance * num * np.array([0.05, 0.3, 1.0])

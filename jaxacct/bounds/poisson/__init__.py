@@ -28,10 +28,8 @@ _DISTRIBUTION = loss_distribution(DISTRIBUTION)
 
 # in the order in which they are asked, after their cost: methods on the host, then those on lanes
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
-    **{
-        (PoissonSampled, base): (_DISTRIBUTION, PARTICIPATION) for base in BASES if base not in (Gaussian, DiscretePair)
-    },
-    (PoissonSampled, DiscretePair): (TYPES, _DISTRIBUTION, PARTICIPATION),
+    **{(PoissonSampled, base): (_DISTRIBUTION,) for base in BASES if base not in (Gaussian, DiscretePair)},
+    (PoissonSampled, DiscretePair): (TYPES, _DISTRIBUTION),
     (PoissonSampled, Gaussian): (
         inversion.EXACT,
         MOMENTS,
