@@ -1,0 +1,245 @@
+"""Our certified intervals over a map of random settings, beside a peer's answers: cost and gap at every point.
+
+    python bench/map.py FAMILY [FAMILY ...] [--points N] [--seed S] [--no-peer] [--json FILE] [--picture FILE]
+
+Each setting is drawn from the family's ranges (uniform in the logarithm), then asked of jaxacct
+(`epsilon_interval`, its defaults) and of the peer in turn, in one process, each timed in CPU seconds. The first few
+settings are asked once before, unrecorded, so that what has to be compiled is compiled. A line for each point; then,
+for each family: points where we are slower than the peer and than 20 ms, looser than it by more than 0.01 %, the widest
+gap, the median and the worst time. A width is (upper - lower) / lower of what was analysed, per direction together.
+"""
+
+import argparse
+import json
+import math
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import jaxacct as ja
+
+SLOW = 0.02  # CPU seconds that are never called slow
+LOOSER = 1e-4  # relative
+WARM_UP = 3  # settings asked before, unrecorded
+
+
+class Family(NamedTuple):
+    """A map: how a setting is drawn, what it asks of us, and what a peer answers (raises ImportError without it)."""
+
+    draw: Callable[[np.random.Generator], dict[str, float]]
+    mechanism: Callable[..., Any]
+    peer_name: str = ""
+    peer: Callable[..., float] | None = None
+
+
+def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
+    return math.exp(rng.uniform(math.log(low), math.log(high)))
+
+
+def _whole(rng: np.random.Generator, low: float, high: float) -> int:
+    return round(_log_uniform(rng, low, high))
+
+
+def _poisson(rng: np.random.Generator) -> dict[str, float]:
+    return {
+        "sigma": _log_uniform(rng, 0.56, 5.0),
+        "q": _log_uniform(rng, 1e-4, 0.2),
+        "steps": _whole(rng, 100, 300_000),
+        "delta": _log_uniform(rng, 1e-10, 1e-4),
+    }
+
+
+def _poisson_peer(sigma: float, q: float, steps: int, delta: float) -> float:
+    from dp_accounting import dp_event
+    from dp_accounting.pld import PLDAccountant
+
+    accountant = PLDAccountant()
+    accountant.compose(dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(sigma)), steps)
+    return accountant.get_epsilon(delta)
+
+
+def _allocation(rng: np.random.Generator) -> dict[str, float]:
+    steps = _whole(rng, 10, 1e5)
+    return {
+        "sigma": _log_uniform(rng, 0.5, 5.0),
+        "t": steps,
+        "k": min(_whole(rng, 1, 10), steps),
+        "epochs": _whole(rng, 1, 300),
+        "delta": _log_uniform(rng, 1e-10, 1e-4),
+    }
+
+
+def _clones(rng: np.random.Generator) -> dict[str, float]:
+    return {
+        "n": _whole(rng, 100, 1e9),
+        "local": _log_uniform(rng, 0.01, 8.0),
+        "rounds": 1 if rng.random() < 0.5 else _whole(rng, 2, 1e4),
+        "delta": _log_uniform(rng, 1e-10, 1e-4),
+    }
+
+
+def _check_in(rng: np.random.Generator) -> dict[str, float]:
+    return {
+        "n": _whole(rng, 100, 1e7),
+        "q": _log_uniform(rng, 1e-3, 1.0),
+        "local": _log_uniform(rng, 0.1, 8.0),
+        "delta": _log_uniform(rng, 1e-10, 1e-4),
+    }
+
+
+def _laplace(rng: np.random.Generator) -> dict[str, float]:
+    return {
+        "scale": _log_uniform(rng, 0.3, 20.0),
+        "q": 1.0 if rng.random() < 0.5 else _log_uniform(rng, 1e-3, 0.5),
+        "steps": _whole(rng, 1, 1e4),
+        "delta": _log_uniform(rng, 1e-10, 1e-4),
+    }
+
+
+def _laplace_run(scale: float, q: float, steps: int) -> Any:
+    return ja.Composed(ja.Laplace(scale), steps) if q == 1.0 else ja.PoissonSampled(ja.Laplace(scale), q, steps)
+
+
+def _laplace_peer(scale: float, q: float, steps: int, delta: float) -> float:
+    from dp_accounting import dp_event
+    from dp_accounting.pld import PLDAccountant
+
+    accountant, event = PLDAccountant(), dp_event.LaplaceDpEvent(scale)
+    accountant.compose(event if q == 1.0 else dp_event.PoissonSampledDpEvent(q, event), steps)
+    return accountant.get_epsilon(delta)
+
+
+def _pair(rng: np.random.Generator) -> dict[str, float]:
+    return {
+        "p": rng.uniform(0.05, 0.95),
+        "q": rng.uniform(0.05, 0.95),
+        "steps": _whole(rng, 1, 1e4),
+        "delta": _log_uniform(rng, 1e-10, 1e-4),
+    }
+
+
+FAMILIES = {
+    "poisson": Family(
+        _poisson,
+        lambda sigma, q, steps: ja.PoissonSampled(ja.Gaussian(sigma), q, steps),
+        "dp_accounting PLD",
+        _poisson_peer,
+    ),
+    "allocation": Family(
+        _allocation,
+        lambda sigma, t, k, epochs: ja.RandomAllocation(ja.Gaussian(sigma), t, k, epochs),
+    ),
+    "clones": Family(_clones, lambda n, local, rounds: ja.Shuffled(ja.LocalRandomizer(local), n, rounds)),
+    "check-in": Family(_check_in, lambda n, q, local: ja.CheckIn(ja.LocalRandomizer(local), n, q)),
+    "laplace": Family(_laplace, _laplace_run, "dp_accounting PLD", _laplace_peer),
+    "pair": Family(_pair, lambda p, q, steps: ja.Composed(ja.DiscretePair((p, 1 - p), (q, 1 - q)), steps)),
+}
+
+
+def _timed(ask: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.process_time()
+    answer = ask()
+    return answer, time.process_time() - start
+
+
+def _ours(family: Family, setting: dict[str, float]) -> Any:
+    fields = {name: value for name, value in setting.items() if name != "delta"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ja.epsilon_interval(family.mechanism(**fields), setting["delta"])
+
+
+def _width(found: Any) -> float:
+    if found.upper == found.analysis_lower:
+        return 0.0
+    return (found.upper - found.analysis_lower) / found.analysis_lower if found.analysis_lower > 0.0 else math.inf
+
+
+def run(name: str, num_points: int, seed: int, *, with_peer: bool) -> list[dict[str, Any]]:
+    """Asks and prints every point of one family."""
+    family, rng = FAMILIES[name], np.random.default_rng(seed)
+    settings = [family.draw(rng) for _ in range(num_points)]
+    for setting in settings[:WARM_UP]:
+        _ours(family, setting)
+    points = []
+    for setting in settings:
+        found, seconds = _timed(lambda setting=setting: _ours(family, setting))
+        point = {**setting, "lower": found.analysis_lower, "upper": found.upper, "width": _width(found), "cpu": seconds}
+        if with_peer and family.peer is not None:
+            try:
+                point["peer"], point["peer_cpu"] = _timed(lambda setting=setting: family.peer(**setting))
+            except ImportError:
+                with_peer = False
+        points.append(point)
+        values = "  ".join(f"{k} {v:.4g}" for k, v in point.items())
+        print(f"{name}: {values}", flush=True)
+    return points
+
+
+def summary(name: str, points: list[dict[str, Any]]) -> str:
+    """Counts and extremes of one family's points."""
+    cpu, width = (np.array([p[k] for p in points]) for k in ("cpu", "width"))
+    parts = [
+        f"{name}: {len(points)} points",
+        f"CPU ms median {1e3 * np.median(cpu):.1f}, worst {1e3 * cpu.max():.0f}",
+        f"width median {np.median(width):.1e}, widest {width.max():.1e}, above 0.1 %: {int((width > 1e-3).sum())}, "
+        f"above 1e-6: {int((width > 1e-6).sum())}",
+    ]
+    beside = [p for p in points if "peer" in p]
+    if beside:
+        slower = sum(p["cpu"] > max(p["peer_cpu"], SLOW) for p in beside)
+        looser = sum(p["upper"] > p["peer"] * (1.0 + LOOSER) for p in beside)
+        ratio = float(np.median([p["peer_cpu"] / p["cpu"] for p in beside]))
+        parts.append(
+            f"{FAMILIES[name].peer_name}: slower at {slower}, looser at {looser}, its time over ours {ratio:.1f}"
+        )
+    return "; ".join(parts)
+
+
+def picture(maps: dict[str, list[dict[str, Any]]], path: str) -> None:
+    """Time against width, a panel for each family, the peer's time beside."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    figure, rows = plt.subplots(1, len(maps), figsize=(4.2 * len(maps), 3.6), squeeze=False)
+    for axes, (name, points) in zip(rows[0], maps.items(), strict=True):
+        width = [min(max(p["width"], 1e-14), 10.0) for p in points]
+        axes.loglog(width, [p["cpu"] for p in points], ".", label="jaxacct")
+        beside = [p for p in points if "peer" in p]
+        if beside:
+            gap = [min(max(p["peer"] / p["lower"] - 1.0, 1e-14), 10.0) if p["lower"] > 0 else 10.0 for p in beside]
+            axes.loglog(gap, [p["peer_cpu"] for p in beside], "x", label=FAMILIES[name].peer_name)
+        axes.set_title(name)
+        axes.set_xlabel("gap to our lower end, relative")
+        axes.set_ylabel("CPU seconds, warm")
+        axes.legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=100, metadata={"Software": None})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("families", nargs="+", choices=FAMILIES)
+    parser.add_argument("--points", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--no-peer", action="store_true")
+    parser.add_argument("--json", help="where to write every point")
+    parser.add_argument("--picture", help="where to write the picture, as PNG")
+    args = parser.parse_args()
+    maps = {name: run(name, args.points, args.seed, with_peer=not args.no_peer) for name in args.families}
+    for name, points in maps.items():
+        print(summary(name, points))
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump(maps, file, indent=1)
+    if args.picture:
+        picture(maps, args.picture)
+
+
+if __name__ == "__main__":
+    main()
