@@ -244,7 +244,8 @@ def epsilon_ends(line: Line, moments: LineMoments, log_delta: jax.Array, start: 
     def ends(epsilon: jax.Array) -> Ends[jax.Array]:
         return _delta_ends(line, moments, of, epsilon)
 
-    log_ends = jax.lax.map(ends, tried) if xp is jnp else Ends(*map(np.stack, zip(*map(ends, tried), strict=True)))
+    # the one lane of the host broadcasts with all points
+    log_ends = jax.lax.map(ends, tried) if xp is jnp else Ends(*(x[:, None] for x in ends(tried[:, 0])))
     fits = log_ends.upper[: outer.shape[0]] <= log_delta
     holds = log_ends.lower[outer.shape[0] :] >= log_delta
     upper = xp.min(xp.where(fits, outer, xp.inf), axis=0)
