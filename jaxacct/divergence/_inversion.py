@@ -159,11 +159,18 @@ def _shift(line: Line, of: _Summands, epsilon: jax.Array) -> jax.Array:
     return of.log_scale + epsilon * (1.0 - line.order)
 
 
+def _slack(line: Line, of: _Summands, epsilon: jax.Array) -> jax.Array:
+    """What rounding may do to the shift and to a logarithm near it, [L]: its two terms may be far larger than it is."""
+    xp = _namespace(line.order)
+    return 2.0**-48 * (1.0 + xp.abs(of.log_scale) + xp.abs(epsilon) * (line.order - 1.0))
+
+
 def _aliases(line: Line, moments: LineMoments, epsilon: jax.Array) -> jax.Array:
     """log of a bound on sum over j != 0 of e^{(a-1) j T} delta(eps + j T), [L].
 
     For j < 0 delta <= 1. For j > 0 delta(e) <= e^{log M(c) - (c-1) e} (1 - 1/c)^c / (c - 1) at any order c > 1, and
-    the sum over j converges for c > a: the least over the alias orders. 1e-9 covers the rounding of the logarithm.
+    the sum over j converges for c > a: the least over the alias orders. 1e-9, and 2^-48 of what is subtracted, cover
+    the rounding of the logarithm.
     """
     xp = _namespace(line.order)
     a, period = line.order, line.period
@@ -171,6 +178,7 @@ def _aliases(line: Line, moments: LineMoments, epsilon: jax.Array) -> jax.Array:
     c = line.alias_orders
     ratio = -(c - a) * period
     bound = moments.log_alias - (c - 1.0) * epsilon + c * xp.log1p(-1.0 / c) - xp.log(c - 1.0) + ratio
+    bound = bound + 2.0**-48 * (xp.abs(moments.log_alias) + (c - 1.0) * xp.abs(epsilon))
     right = xp.min(bound - xp.log(-xp.expm1(ratio)), axis=0)
     return xp.logaddexp(left - xp.log(-xp.expm1(left)), right) + 1e-9
 
@@ -183,7 +191,7 @@ def delta_ends(line: Line, moments: LineMoments, epsilon: jax.Array) -> Ends[jax
 def _delta_ends(line: Line, moments: LineMoments, of: _Summands, epsilon: jax.Array) -> Ends[jax.Array]:
     xp = _namespace(line.order)
     found, shift = _trapezoid(line, of, epsilon), _shift(line, of, epsilon)
-    slack = 2.0**-48 * (1.0 + xp.abs(shift))
+    slack = _slack(line, of, epsilon)
     above = xp.maximum(found.value, 0.0) + found.error
     aliases = xp.exp(xp.minimum(_aliases(line, moments, epsilon) - shift, 700.0))
     below = found.value - found.error - aliases
@@ -234,7 +242,7 @@ def epsilon_ends(line: Line, moments: LineMoments, log_delta: jax.Array, start: 
     found, shift = _trapezoid(line, of, root), _shift(line, of, root)
     aliases = xp.exp(xp.minimum(_aliases(line, moments, root) - shift, 700.0))
     error = (found.error + aliases) / xp.maximum(-found.slope, 1e-300)
-    error = error + 2.0**-46 * (1.0 + xp.abs(shift)) * found.value / xp.maximum(-found.slope, 1e-300)
+    error = error + 4.0 * _slack(line, of, root) * found.value / xp.maximum(-found.slope, 1e-300)
     error = 1.1 * error + 2.0**-50 * root
     slacks = xp.asarray(_SLACKS, xp.float64)[:, None]
     outer = xp.concatenate([xp.zeros_like(root)[None], root + slacks * error])

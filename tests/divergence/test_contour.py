@@ -230,3 +230,18 @@ def test_delta_is_at_most_the_probability_to_join(noise: float, steps: int) -> N
         assert ja.delta(run, 1.0, precision=precision) <= joins * (1 + 1e-13)
         assert ja.epsilon(run, joins * (1 + 1e-12), precision=precision) == 0.0
     assert ja.delta(run, 1.0) >= 0.09
+
+
+def test_rounding_of_large_exponents_is_booked() -> None:
+    """log M and (a - 1) epsilon may be 10^9 while log delta is -20: their rounding is that of 10^9."""
+    with mp.workdps(60):
+        for count in (1e10, 1e13, 1e15):
+            mu, rounds = mp.sqrt(mp.mpf(count)), [(GaussianStep(1.0), count)]
+            found = bracket(rounds, log_delta=-20.0, width=1e-9)
+            if found.upper < math.inf:
+                assert _gaussian_delta(mu, found.upper) <= mp.exp(-20)
+            if found.lower > 0.0:
+                assert _gaussian_delta(mu, found.lower) >= mp.exp(-20)
+            ends = bracket(rounds, epsilon=float(mu * (mu / 2 + 5)), width=1e-9)
+            truth = mp.log(_gaussian_delta(mu, float(mu * (mu / 2 + 5))))
+            assert ends.lower <= truth <= ends.upper

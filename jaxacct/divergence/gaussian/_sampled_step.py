@@ -169,8 +169,8 @@ class SampledStep(NamedTuple):
     def on_line(self, line: Line, log_tolerance: float) -> LineMoments:
         """`LineMoments` [N, 1] on a line of equally spaced nodes with one lane, every error bounded.
 
-        `log_tolerance` < 0 is the logarithm of the error that the rule may leave in a moment: any value is valid. Of
-        the decay it only says that |M(a + ib)| <= M(a): `decay` knows more.
+        `log_tolerance` is the logarithm of the error that the rule may leave in a moment: any value up to -2 is valid.
+        Of the decay it only says that |M(a + ib)| <= M(a): `decay` knows more.
         """
         order, heights = float(line.order[0]), np.asarray(line.heights)[:, 0]
         step = float(heights[1]) if len(heights) > 1 else 0.0
@@ -271,9 +271,9 @@ class SampledStep(NamedTuple):
         if is_add:
             inside = math.exp(min(least, 600.0)) + 1.0
         else:
-            # E[R^alpha] by the same nodes on the real line: there the strip is 2 eta wide, the rule right to e^-60
+            # E[R^alpha] by the same nodes on the real line; the strip is 2 eta wide there: right to 2 e^(2 log_tolerance)
             total = float(np.exp(log_size - 0.5 * eta * eta + power * _log_ratio(x, mu, q)).sum())
-            inside = 1.02 * (total + right + 2.0)
+            inside = 1.1 * (total + right + 2.0)
         grid = 1.01 * (inside + math.exp(min(edge, 600.0)) * (2.0 if is_add else inside))
         error = grid * math.exp(-2.0 * math.pi * eta / step) + window
         return _Rule(step, eta, x, level, argument, log_size, blur, error)
