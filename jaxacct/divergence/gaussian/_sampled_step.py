@@ -271,7 +271,7 @@ class SampledStep(NamedTuple):
         if is_add:
             inside = math.exp(min(least, 600.0)) + 1.0
         else:
-            # E[R^alpha] by the same nodes on the real line; the strip is 2 eta wide there: right to 2 e^(2 log_tolerance)
+            # E[R^alpha] by the same nodes on the real line, whose strip is 2 eta wide: right to 2 e^(2 log_tolerance)
             total = float(np.exp(log_size - 0.5 * eta * eta + power * _log_ratio(x, mu, q)).sum())
             inside = 1.1 * (total + right + 2.0)
         grid = 1.01 * (inside + math.exp(min(edge, 600.0)) * (2.0 if is_add else inside))
