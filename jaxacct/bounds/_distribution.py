@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.bounds.bases._base import Base, nothing, pld_of_law, side_of
 from jaxacct.curves import Pld
@@ -49,6 +49,7 @@ class Distribution:
       atom: ``(mechanism) -> `` a loss that has mass by itself and should be on the grid, or 0.
       is_from_above: ``(mechanism) -> `` whether some part is known from above only, on its own grid.
       exists: ``(mechanism) -> `` whether it can be made for these fields.
+      is_symmetric: ``(mechanism) -> `` whether both directions have the same profile, so that one serves for both.
       is_given: the mechanism is itself a distribution.
     """
 
@@ -62,6 +63,7 @@ class Distribution:
     atom: Callable[[Any], float] = nothing
     is_from_above: Callable[[Any], bool]
     exists: Callable[[Any], bool]
+    is_symmetric: Callable[[Any], bool] = never
     is_given: bool = False
 
     def source(self, mechanism: Any) -> str:
@@ -110,6 +112,7 @@ def of_one_release(base: Base, theorem: str | Callable[[Any], str], spread: Call
         atom=base.atom,
         is_from_above=lambda release: base.is_from_above,
         exists=lambda release: True,
+        is_symmetric=lambda release: base.is_symmetric,
     )
 
 
@@ -285,6 +288,11 @@ def _tightened(
     try:
         above = plds(distribution, mechanism, resolution, Bound.UPPER, tail, deltas)
         below = plds(distribution, mechanism, resolution, Bound.LOWER, tail, deltas)
+        if distribution.is_symmetric(mechanism):
+            high, low = read(above(Direction.REMOVE)), read(below(Direction.REMOVE))
+            upper.update({d: min(value, high) for d, value in upper.items()})
+            lower.update({d: max(value, low) for d, value in lower.items()})
+            return True
         for d in lower:
             if upper[d] > max(lower.values()):
                 upper[d] = min(upper[d], read(above(d)))

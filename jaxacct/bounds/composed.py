@@ -197,6 +197,7 @@ DISTRIBUTION = Distribution(
     width_constant=lambda mechanism: max(of.width_constant(part) for of, part, _ in _distributions(mechanism)),
     atom=lambda mechanism: max(of.atom(part) for of, part, _ in _distributions(mechanism)),
     is_from_above=lambda mechanism: any(of.is_from_above(part) for of, part, _ in _distributions(mechanism)),
+    is_symmetric=lambda mechanism: all(of.is_symmetric(part) for of, part, _ in _distributions(mechanism)),
     exists=_has_distributions,
 )
 

@@ -18,6 +18,9 @@ _LOG_TAIL = math.log(1e-20)  # log of the mass that may wrap around: it is bound
 _MAX_SIZE = 2**24  # points of a composed grid, 128 MiB an array: more raise TooFineError
 
 
+_SHARE_OF_TOP = 0.7  # of the log of the mass at the largest loss: steers tightness only
+
+
 class _LogMoments:
     """K(a) = sum_i count_i log sum_j p_ij e^(a l_ij), over the finite masses; and its derivative."""
 
@@ -39,6 +42,10 @@ class _LogMoments:
     def __call__(self, a: float) -> float:
         return self.both(a)[0]
 
+    def log_top(self) -> float:
+        """The logarithm of the mass at the largest composed loss: what K(a) - a K'(a) falls to as a grows."""
+        return sum(count * float(log_p[-1]) for _, log_p, count in self._parts)
+
 
 def _log_sum_exp(x: np.ndarray) -> float:
     top = float(x.max())
@@ -54,8 +61,10 @@ def _tilts(moments: _LogMoments, deltas: Sequence[float]) -> list[float]:
 
     tilts: list[float] = []
     low, high = 0.0, 1.0
+    # a tilt that leaves little but the largest loss is sharp nowhere else
+    least = _SHARE_OF_TOP * moments.log_top()
     for delta in deltas:
-        target = math.log(delta)
+        target = max(math.log(delta), least)
         if target >= 0.0:
             tilts.append(0.0)
             continue

@@ -835,3 +835,10 @@ def test_roundings_outward_are_booked() -> None:
     assert product_outward(0.0, 0.3, up=True) == 0.0 == sum_outward([], up=True) == outward(0.0, up=True)
     assert product_outward(1.0, 0.3, up=True) == 0.3 == sum_outward([0.3], up=False)
     assert product_outward(1e-200, 1e-200, up=True) > 0.0 == product_outward(1e-200, 1e-200, up=False)
+
+
+def test_distributions_near_the_largest_loss_are_sharp():
+    """20 Laplace releases at a delta that little but the largest loss, of mass 2^-20, decides; both directions alike."""
+    found = ja.epsilon_interval(ja.Composed(ja.Laplace(3.0), 20), 1e-6)
+    assert found.upper - found.lower <= 1e-3 * found.lower
+    assert found.lower <= 6.33758 <= found.upper

@@ -44,6 +44,7 @@ class Base:
       atom: ``(release) -> `` a loss that has mass by itself and should be on the grid, or 0.
       spread: ``(release) -> `` about Var(dP/dQ), its finite part.
       is_from_above: the release is known by a distribution that dominates it, on its own grid.
+      is_symmetric: swapping P and Q gives the same law of the loss, so that both directions have one profile.
     """
 
     law: Callable[[Any, float, float, Side, float], RatioLaw]
@@ -51,6 +52,7 @@ class Base:
     atom: Callable[[Any], float] = nothing
     spread: Callable[[Any], float] | None = None
     is_from_above: bool = False
+    is_symmetric: bool = False
 
 
 def side_of(bound: Bound, direction: Direction) -> Side:

@@ -71,4 +71,4 @@ def _spread(release: Gaussian) -> float:
     return math.expm1(min(max(float(release.noise_multiplier), _LEAST_NOISE) ** -2.0, 700.0))
 
 
-BASE = Base(law=_law, largest_loss=unbounded, spread=_spread)
+BASE = Base(law=_law, largest_loss=unbounded, spread=_spread, is_symmetric=True)

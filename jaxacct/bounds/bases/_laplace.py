@@ -39,4 +39,4 @@ def _atom(release: Laplace) -> float:
     return 1.0 / max(float(release.noise_multiplier), _LEAST_NOISE)
 
 
-BASE = Base(law=_law, largest_loss=_largest_loss, atom=_atom)
+BASE = Base(law=_law, largest_loss=_largest_loss, atom=_atom, is_symmetric=True)
