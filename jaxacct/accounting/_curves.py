@@ -28,9 +28,10 @@ from jaxacct.composition import allocation_groups, compose_rdp
 from jaxacct.curves import Pld, RdpCurve
 from jaxacct.curves._convolution import ALL_DELTAS
 from jaxacct.divergence.allocation._powers import general_rdp
+from jaxacct.mechanisms._base import Mechanism
 
 
-def _worst_rdp(mechanism: Any, *, orders: tuple[float, ...], parts: tuple[RenyiPlan, ...]) -> jax.Array:
+def _worst_rdp(mechanism: Mechanism, *, orders: tuple[float, ...], parts: tuple[RenyiPlan, ...]) -> jax.Array:
     """The larger over the directions' plans of the least Renyi divergences, [A, L]."""
     whole = functools.reduce(jnp.maximum, [least_rdp(plan, mechanism, orders=orders) for plan in parts])
     return jnp.where(in_domain(mechanism) & ~jnp.isnan(whole), whole, jnp.inf)
@@ -39,7 +40,7 @@ def _worst_rdp(mechanism: Any, *, orders: tuple[float, ...], parts: tuple[RenyiP
 _RDP = KernelByStructure(_worst_rdp, Rounding.UP, renyi_bytes)
 
 
-def rdp(mechanism: Any, orders: Any, *, direction: Direction | None = None) -> RdpCurve:
+def rdp(mechanism: Mechanism, orders: Any, *, direction: Direction | None = None) -> RdpCurve:
     """Renyi divergences of `mechanism` at `orders`: certified upper bounds, the worse of both directions.
 
     Args:
@@ -125,7 +126,7 @@ def allocation_rdp(log_moments: Any, num_steps: Any, num_selected: Any = 1, num_
 
 
 def pld(
-    mechanism: Any,
+    mechanism: Mechanism,
     *,
     direction: Direction = Direction.REMOVE,
     bound: Bound = Bound.UPPER,

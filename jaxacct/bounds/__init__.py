@@ -4,16 +4,15 @@ A new bound is a function and a record in one folder; a new mechanism is a folde
 `jaxacct.bounds.composed.METHODS`.
 """
 
-from typing import Any
-
 from jaxacct._method import Method
 from jaxacct.bounds import composed
 from jaxacct.bounds.composed import METHODS
+from jaxacct.mechanisms._base import Mechanism
 
 __all__ = ["METHODS", "analysis_theorem", "methods_for"]
 
 
-def methods_for(mechanism: Any, *, is_batch: bool = False) -> tuple[Method, ...]:
+def methods_for(mechanism: Mechanism, *, is_batch: bool = False) -> tuple[Method, ...]:
     """A tuple of every method that covers `mechanism`, in declared order; of a batch those that may cover some points.
 
     Raises:
@@ -31,7 +30,7 @@ def methods_for(mechanism: Any, *, is_batch: bool = False) -> tuple[Method, ...]
     return composed.methods_of(mechanism, is_batch=is_batch)
 
 
-def analysis_theorem(mechanism: Any) -> str:
+def analysis_theorem(mechanism: Mechanism) -> str:
     """A string: the theorem by which the pair that is analysed dominates `mechanism`, for reports and distributions."""
     distribution = composed.distribution_of(mechanism)
     return distribution.source(mechanism) if distribution is not None else methods_for(mechanism)[0].source(mechanism)
