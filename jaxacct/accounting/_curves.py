@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._method import RenyiMethod
 from jaxacct._precision import KernelByStructure, Rounding, float64_kernel
 from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import (
@@ -62,13 +63,13 @@ def rdp(mechanism: Mechanism, orders: Any, *, direction: Direction | None = None
     wanted = check_orders("orders", orders)
     check_mechanism(mechanism)
     directions = directions_of(mechanism, direction)
-    methods_for(mechanism)
-    if not has_lanes(mechanism):
+    methods_for(mechanism, RenyiMethod)  # or an error in words
+    plans = tuple(renyi_plan(mechanism, d) for d in directions)
+    if not any(plans) and not has_lanes(mechanism):
         raise ValueError(
             f"mechanism={mechanism!r} has a loss distribution only: no Renyi divergences, nothing inside jit; "
             "ask for its epsilon, delta, pld or compare"
         )
-    plans = tuple(renyi_plan(mechanism, d) for d in directions)
     values = _RDP(mechanism, orders=tuple(wanted.tolist()), parts=plans)
     theorem = "; ".join(dict.fromkeys(method.source(mechanism) for plan in plans for method, _ in plan))
     return RdpCurve(wanted, values, Bound.UPPER, mechanism.relation, theorem)

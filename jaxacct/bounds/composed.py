@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -43,22 +43,24 @@ _SHARE_DOWN = 1.0 - 2.0**-50  # rounds a share of the target down: a quotient an
 _SUM_UP = 1.0 + 2.0**-50  # rounds a sum of products up, which was added without error but for the last rounding
 _FRACTIONAL_TOP = 16.0  # Renyi order: those above are whole wherever a method of fractional orders is tried
 
+_Kind = TypeVar("_Kind", bound=Method)
+
 RenyiPlan = tuple[tuple[RenyiMethod, tuple[tuple[str, Any], ...]], ...]
 """The Renyi methods to take the least of, each with its static arguments."""
 
 
-def methods_of(mechanism: Mechanism, *, is_batch: bool = False) -> tuple[Method, ...]:
-    """A tuple of the methods that cover `mechanism`, in declared order; () where its signature has none.
+def methods_of(mechanism: Mechanism, kind: type[_Kind], *, is_batch: bool = False) -> tuple[_Kind, ...]:
+    """A tuple of the methods of a kind that cover `mechanism`, in declared order; () where its signature has none.
 
     Of a batch (array fields) also those on the host that cover some points only: they are looked at point by point.
     """
-    every = METHODS.get(mechanism.signature(), ())
+    every = [m for m in METHODS.get(mechanism.signature(), ()) if isinstance(m, kind)]
     return tuple(m for m in every if (is_batch and not isinstance(m, LaneMethod)) or m.applies(mechanism))
 
 
 def distribution_of(mechanism: Mechanism) -> Distribution | None:
     """The declaration (`Distribution`) of the loss distributions of `mechanism`; None where there is none."""
-    return next((m.distribution for m in methods_of(mechanism) if isinstance(m, DistributionMethod)), None)
+    return next((m.distribution for m in methods_of(mechanism, DistributionMethod)), None)
 
 
 def has_lanes(mechanism: Mechanism) -> bool:
@@ -68,7 +70,7 @@ def has_lanes(mechanism: Mechanism) -> bool:
     """
     if mechanism.signature() == (Composed,):
         return all(has_lanes(part) for part, _ in mechanism.parts())
-    return any(isinstance(m, LaneMethod) and Bound.UPPER in m.ends for m in methods_of(mechanism))
+    return any(Bound.UPPER in m.ends for m in methods_of(mechanism, LaneMethod))
 
 
 # Renyi divergences
@@ -79,7 +81,7 @@ def renyi_plan(mechanism: Mechanism, direction: Direction) -> RenyiPlan:
 
     Hashable, so that a kernel can be compiled for it. The first one alone where none helps.
     """
-    usable = [m for m in methods_of(mechanism) if isinstance(m, RenyiMethod) and direction in m.directions]
+    usable = [m for m in methods_of(mechanism, RenyiMethod) if direction in m.directions]
     usable = [m for m in usable if m.helps(mechanism)] or usable[:1]
     return tuple((m, tuple(sorted(m.lanes.statics(mechanism).items()))) for m in usable)
 
