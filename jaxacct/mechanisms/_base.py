@@ -110,8 +110,8 @@ class Description:
     def signature(self) -> tuple[type, ...]:
         """Its type, and then the signature of the one that it wraps."""
         own: tuple[type, ...] = (type(self),)
-        for spec, part in zip(base_fields(type(self)).values(), self.wrapped(), strict=False):
-            own += () if spec.is_several else part.signature()
+        for name, spec in base_fields(type(self)).items():
+            own += () if spec.is_several else getattr(self, name).signature()
         return own
 
     def parameters(self) -> dict[str, Any]:
