@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from jaxacct._types import Bound, Direction, Ends, Progress
+from jaxacct.mechanisms._base import Mechanism
 
 # the directions of a method that bounds add-or-remove adjacency as a whole
 BOTH = (Direction.REMOVE, Direction.ADD)
@@ -60,19 +61,19 @@ class Cost(enum.IntEnum):
     SECONDS = 3  # beyond
 
 
-def always(mechanism: Any) -> bool:
+def always(mechanism: Mechanism) -> bool:
     """Every mechanism of the signature."""
     del mechanism
     return True
 
 
-def never(mechanism: Any) -> bool:
+def never(mechanism: Mechanism) -> bool:
     """No mechanism."""
     del mechanism
     return False
 
 
-def no_statics(mechanism: Any) -> dict[str, Any]:
+def no_statics(mechanism: Mechanism) -> dict[str, Any]:
     """A kernel whose shapes do not depend on the mechanism."""
     del mechanism
     return {}
@@ -133,7 +134,7 @@ class Method:
     is_listed: bool = True
     regime: str = ""
 
-    def source(self, mechanism: Any) -> str:
+    def source(self, mechanism: Mechanism) -> str:
         """The paper and theorem, for `mechanism`."""
         return self.theorem if isinstance(self.theorem, str) else self.theorem(mechanism)
 
@@ -146,12 +147,12 @@ class Method:
         """Which end a name asks for: UPPER where it is the name of both."""
         return next(bound for bound in (Bound.UPPER, Bound.LOWER) if bound in self.ends and self.name_of(bound) == name)
 
-    def ends_for(self, mechanism: Any) -> frozenset[Bound]:
+    def ends_for(self, mechanism: Mechanism) -> frozenset[Bound]:
         """The ends that it gives for the value of `mechanism` itself."""
         del mechanism
         return self.ends
 
-    def is_of_reduction(self, mechanism: Any) -> bool:
+    def is_of_reduction(self, mechanism: Mechanism) -> bool:
         """Whether a lower end speaks only of a mechanism or pair that dominates `mechanism`."""
         raise TypeError(f"method {self.name!r} does not say what its lower end bounds")
 
@@ -194,7 +195,7 @@ class ProfileMethod(LaneMethod):
     floor: Callable[[Any, np.ndarray], np.ndarray] | None = None
     of_reduction: bool | None = None
 
-    def is_of_reduction(self, mechanism: Any) -> bool:
+    def is_of_reduction(self, mechanism: Mechanism) -> bool:
         return super().is_of_reduction(mechanism) if self.of_reduction is None else self.of_reduction
 
 
@@ -202,7 +203,7 @@ class Ask(Protocol):
     """The whole loop, for a part of a mechanism: the ends of the worse direction."""
 
     def __call__(
-        self, mechanism: Any, query: Query, target: float, width: float, *, wants_lower: bool
+        self, mechanism: Mechanism, query: Query, target: float, width: float, *, wants_lower: bool
     ) -> Ends[float]: ...
 
 
@@ -245,10 +246,10 @@ class TwoEndedMethod(Method):
     def name_of(self, bound: Bound) -> str:
         return self.name_below if bound is Bound.LOWER and self.name_below is not None else self.name
 
-    def is_of_reduction(self, mechanism: Any) -> bool:
+    def is_of_reduction(self, mechanism: Mechanism) -> bool:
         return self.reduction(mechanism)
 
-    def ends_for(self, mechanism: Any) -> frozenset[Bound]:
+    def ends_for(self, mechanism: Mechanism) -> frozenset[Bound]:
         """Without the lower end of a reduction that nothing weaker stands for."""
         if Bound.LOWER not in self.ends or not self.reduction(mechanism):
             return self.ends

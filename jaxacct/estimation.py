@@ -179,7 +179,7 @@ def estimate_delta(
     return Estimate(mean, error, upper, confidence, num_samples, method)
 
 
-def _check_mechanism(mechanism: Any, target_epsilon: Any) -> float:
+def _check_mechanism(mechanism: object, target_epsilon: Any) -> float:
     """The noise multiplier."""
     if is_traced(mechanism, target_epsilon):
         raise ValueError("estimate_delta needs concrete numbers: it cannot run inside jit, vmap or grad")

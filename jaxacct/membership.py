@@ -110,7 +110,7 @@ def gdp(mechanism: Mechanism) -> float:
     raise ValueError(f"mechanism={mechanism!r} has no Gaussian trade-off function here: ask for its tradeoff instead")
 
 
-def _mu(mechanism: Any) -> float:
+def _mu(mechanism: Mechanism) -> float:
     return up(float(_MU(mechanism)), 32)
 
 

@@ -18,6 +18,7 @@ from jaxacct.answering._loop import alone
 from jaxacct.answering._plan import one_sided
 from jaxacct.answering._question import check_question, check_scalars, directions_of, question_of
 from jaxacct.bounds import methods_for
+from jaxacct.mechanisms._base import Mechanism
 
 _WIDTH = 0.01  # relative, of the brackets that `compare` shows, of epsilon and of delta
 
@@ -43,7 +44,7 @@ class Entry(NamedTuple):
 
 
 def compare(
-    mechanism: Any, target_delta: Any = None, *, target_epsilon: Any = None, precision: float | None = None
+    mechanism: Mechanism, target_delta: Any = None, *, target_epsilon: Any = None, precision: float | None = None
 ) -> tuple[Entry, ...]:
     """Every applicable method side by side, each direction by itself.
 
@@ -109,11 +110,11 @@ def _both_ends(question: Question, method: Method) -> list[Entry]:
 
 
 def deciding(
-    mechanism: Any, target_delta: Any = None, *, target_epsilon: Any = None, precision: float | None = None
+    mechanism: Mechanism, target_delta: Any = None, *, target_epsilon: Any = None, precision: float | None = None
 ) -> tuple[Entry, ...]:
     """For a scalar question, the entry behind `epsilon` (or `delta`) in each direction.
 
-    It names the method that decided.     The larger value is the answer. Methods that cannot change it are not run, so
+    It names the method that decided. The larger value is the answer. Methods that cannot change it are not run, so
     the smaller direction may show a bound that `compare` would improve. Arguments and errors as for `epsilon`; array
     fields are refused.
 
@@ -140,12 +141,14 @@ def deciding(
     return tuple(entries)
 
 
-def _line(mechanism: Any, direction: Direction, method: Method, bound: Bound, value: float, seconds: float) -> Entry:
+def _line(
+    mechanism: Mechanism, direction: Direction, method: Method, bound: Bound, value: float, seconds: float
+) -> Entry:
     theorem = method.source(mechanism)
     return Entry(method.name_of(bound), direction, value, bound, mechanism.relation, theorem, math.nan, False, seconds)
 
 
-def _entry(mechanism: Any, method: Method, direction: Direction, found: Answer, seconds: float) -> Entry:
+def _entry(mechanism: Mechanism, method: Method, direction: Direction, found: Answer, seconds: float) -> Entry:
     return Entry(
         method=method.name,
         direction=direction,

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._method import RenyiMethod
 from jaxacct._precision import KernelByStructure, Rounding, float64_kernel
 from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import (
@@ -28,9 +29,10 @@ from jaxacct.composition import allocation_groups, compose_rdp
 from jaxacct.curves import Pld, RdpCurve
 from jaxacct.curves._convolution import ALL_DELTAS
 from jaxacct.divergence.allocation._powers import general_rdp
+from jaxacct.mechanisms._base import Mechanism
 
 
-def _worst_rdp(mechanism: Any, *, orders: tuple[float, ...], parts: tuple[RenyiPlan, ...]) -> jax.Array:
+def _worst_rdp(mechanism: Mechanism, *, orders: tuple[float, ...], parts: tuple[RenyiPlan, ...]) -> jax.Array:
     """The larger over the directions' plans of the least Renyi divergences, [A, L]."""
     whole = functools.reduce(jnp.maximum, [least_rdp(plan, mechanism, orders=orders) for plan in parts])
     return jnp.where(in_domain(mechanism) & ~jnp.isnan(whole), whole, jnp.inf)
@@ -39,7 +41,7 @@ def _worst_rdp(mechanism: Any, *, orders: tuple[float, ...], parts: tuple[RenyiP
 _RDP = KernelByStructure(_worst_rdp, Rounding.UP, renyi_bytes)
 
 
-def rdp(mechanism: Any, orders: Any, *, direction: Direction | None = None) -> RdpCurve:
+def rdp(mechanism: Mechanism, orders: Any, *, direction: Direction | None = None) -> RdpCurve:
     """Renyi divergences of `mechanism` at `orders`: certified upper bounds, the worse of both directions.
 
     Args:
@@ -61,13 +63,13 @@ def rdp(mechanism: Any, orders: Any, *, direction: Direction | None = None) -> R
     wanted = check_orders("orders", orders)
     check_mechanism(mechanism)
     directions = directions_of(mechanism, direction)
-    methods_for(mechanism)
-    if not has_lanes(mechanism):
+    methods_for(mechanism, RenyiMethod)  # or an error in words
+    plans = tuple(renyi_plan(mechanism, d) for d in directions)
+    if not any(plans) and not has_lanes(mechanism):
         raise ValueError(
             f"mechanism={mechanism!r} has a loss distribution only: no Renyi divergences, nothing inside jit; "
             "ask for its epsilon, delta, pld or compare"
         )
-    plans = tuple(renyi_plan(mechanism, d) for d in directions)
     values = _RDP(mechanism, orders=tuple(wanted.tolist()), parts=plans)
     theorem = "; ".join(dict.fromkeys(method.source(mechanism) for plan in plans for method, _ in plan))
     return RdpCurve(wanted, values, Bound.UPPER, mechanism.relation, theorem)
@@ -125,7 +127,7 @@ def allocation_rdp(log_moments: Any, num_steps: Any, num_selected: Any = 1, num_
 
 
 def pld(
-    mechanism: Any,
+    mechanism: Mechanism,
     *,
     direction: Direction = Direction.REMOVE,
     bound: Bound = Bound.UPPER,

@@ -6,10 +6,11 @@ from jaxacct.accounting._questions import only_target
 from jaxacct.answering import plan as plan_of
 from jaxacct.answering import question_of
 from jaxacct.answering._plan import Step
+from jaxacct.mechanisms._base import Mechanism
 
 
 def plan(
-    mechanism: Any, target_delta: Any = None, *, target_epsilon: Any = None, precision: float | None = None
+    mechanism: Mechanism, target_delta: Any = None, *, target_epsilon: Any = None, precision: float | None = None
 ) -> tuple[Step, ...]:
     """The steps in which `epsilon` (or `delta`) would be answered, in the order asked; nothing is computed.
 

@@ -12,6 +12,7 @@ from jaxacct.answering import answer, question_of
 from jaxacct.answering._question import interval_question
 from jaxacct.conversion import curve_delta, curve_epsilon
 from jaxacct.curves import RdpCurve
+from jaxacct.mechanisms._base import Mechanism
 
 
 def as_python(value: Any) -> Any:
@@ -38,7 +39,7 @@ def _refuse_choices(method: str | None, direction: Direction | None) -> None:
 
 
 def epsilon(
-    mechanism: Any,
+    mechanism: Mechanism | RdpCurve,
     target_delta: Any,
     *,
     method: str | None = None,
@@ -87,7 +88,7 @@ def epsilon(
 
 
 def delta(
-    mechanism: Any,
+    mechanism: Mechanism | RdpCurve,
     target_epsilon: Any,
     *,
     method: str | None = None,
@@ -127,7 +128,7 @@ def delta(
 
 
 def epsilon_interval(
-    mechanism: Any, target_delta: float, *, precision: float | None = None, progress: Progress | None = None
+    mechanism: Mechanism, target_delta: float, *, precision: float | None = None, progress: Progress | None = None
 ) -> Interval:
     """A certified interval around the epsilon of `mechanism` at `target_delta`; the worse of both directions.
 
@@ -154,7 +155,7 @@ def epsilon_interval(
 
 
 def delta_interval(
-    mechanism: Any, target_epsilon: float, *, precision: float | None = None, progress: Progress | None = None
+    mechanism: Mechanism, target_epsilon: float, *, precision: float | None = None, progress: Progress | None = None
 ) -> Interval:
     """A certified interval around the delta of `mechanism` at `target_epsilon`; the worse of both directions.
 
@@ -170,7 +171,7 @@ def delta_interval(
 
 
 def _interval(
-    mechanism: Any, query: Query, target: float, precision: float | None, progress: Progress | None
+    mechanism: Mechanism, query: Query, target: float, precision: float | None, progress: Progress | None
 ) -> Interval:
     found = answer(interval_question(mechanism, query, target, precision, progress))
     high = float(found.high)

@@ -13,6 +13,7 @@ from jaxacct._method import LaneBracketMethod, LaneMethod, ProfileMethod, Query,
 from jaxacct._precision import KernelByStructure, Rounding, is_traced
 from jaxacct._types import Bound, Ends
 from jaxacct.conversion import delta_from_log, delta_from_log_down, epsilon_from_rdp, log_delta_from_rdp
+from jaxacct.mechanisms._base import Description, Mechanism
 
 # Inside a user's jit the grid of orders cannot grow with the data: this one of a method's grids is taken, or the last.
 _TRACED_GRID = 1
@@ -26,8 +27,8 @@ class Answer(NamedTuple):
     at_edge: Any
 
 
-def in_domain(mechanism: Any) -> jax.Array:
-    """bool [L]: whether every field of a mechanism of lanes is in its range."""
+def in_domain(mechanism: Description) -> jax.Array:
+    """bool [L]: whether every field of a mechanism of lanes, or of its randomizer, is in its range."""
     parts = [in_domain(part) for part in mechanism.wrapped()]
     return functools.reduce(jnp.logical_and, parts, mechanism.in_domain())
 
@@ -38,13 +39,13 @@ def traced_orders(method: RenyiMethod) -> tuple[float, ...]:
 
 
 @functools.singledispatch
-def value_on_lanes(method: LaneMethod, mechanism: Any, query: Query, target: jax.Array, **static: Any) -> Any:
+def value_on_lanes(method: LaneMethod, mechanism: Mechanism, query: Query, target: jax.Array, **static: Any) -> Any:
     """(value, order) [L] of a method, inside a kernel; the order is nan where there is none."""
     raise TypeError(f"method {method.name!r} does not answer on lanes")
 
 
 @value_on_lanes.register
-def _(method: RenyiMethod, mechanism: Any, query: Query, target: jax.Array, *, orders: Any, **static: Any) -> Any:
+def _(method: RenyiMethod, mechanism: Mechanism, query: Query, target: jax.Array, *, orders: Any, **static: Any) -> Any:
     rdp = method.rdp(mechanism, orders=orders, **static)
     column = jnp.asarray(orders, jnp.float64)[:, None]
     if query is Query.EPSILON:
@@ -54,7 +55,7 @@ def _(method: RenyiMethod, mechanism: Any, query: Query, target: jax.Array, *, o
 
 
 @value_on_lanes.register
-def _(method: ProfileMethod, mechanism: Any, query: Query, target: jax.Array, **static: Any) -> Any:
+def _(method: ProfileMethod, mechanism: Mechanism, query: Query, target: jax.Array, **static: Any) -> Any:
     if query is Query.EPSILON:
         value = method.epsilon(mechanism, jnp.log(target), **static)
     else:
@@ -67,7 +68,7 @@ def _(method: ProfileMethod, mechanism: Any, query: Query, target: jax.Array, **
 def _kernel(method: LaneMethod, query: Query) -> KernelByStructure:
     upper = Bound.UPPER in method.ends
 
-    def answer(mechanism: Any, target: jax.Array, **static: Any) -> Any:
+    def answer(mechanism: Mechanism, target: jax.Array, **static: Any) -> Any:
         value, order = value_on_lanes(method, mechanism, query, target, **static)
         # Traced arguments were not checked: outside their range, and for any nan, fail closed.
         ok = in_domain(mechanism) & query.allowed(target) & ~jnp.isnan(value)
@@ -78,19 +79,19 @@ def _kernel(method: LaneMethod, query: Query) -> KernelByStructure:
 
 
 @functools.singledispatch
-def ask(method: LaneMethod, mechanism: Any, query: Query, target: Any) -> Answer:
+def ask(method: LaneMethod, mechanism: Mechanism, query: Query, target: Any) -> Answer:
     """One method's answer for every point of a batch."""
     raise TypeError(f"method {method.name!r} does not answer on lanes")
 
 
 @ask.register
-def _(method: ProfileMethod, mechanism: Any, query: Query, target: Any) -> Answer:
+def _(method: ProfileMethod, mechanism: Mechanism, query: Query, target: Any) -> Answer:
     value, order = _kernel(method, query)(mechanism, target, **method.lanes.statics(mechanism))
     return Answer(value, order, np.zeros(np.shape(value), bool))
 
 
 @ask.register
-def _(method: RenyiMethod, mechanism: Any, query: Query, target: Any) -> Answer:
+def _(method: RenyiMethod, mechanism: Mechanism, query: Query, target: Any) -> Answer:
     if is_traced(mechanism, target):
         orders = traced_orders(method)
         value, order = _at_orders(method, mechanism, query, target, orders)
@@ -98,17 +99,17 @@ def _(method: RenyiMethod, mechanism: Any, query: Query, target: Any) -> Answer:
     return _on_grids(method, mechanism, query, target, method.grids)
 
 
-def ask_at_grid(method: RenyiMethod, grid: int, mechanism: Any, query: Query, target: Any) -> Answer:
+def ask_at_grid(method: RenyiMethod, grid: int, mechanism: Mechanism, query: Query, target: Any) -> Answer:
     """The answer at one of the method's grids of orders, not extended."""
     return _on_grids(method, mechanism, query, target, method.grids[grid : grid + 1])
 
 
-def _at_orders(method: RenyiMethod, mechanism: Any, query: Query, target: Any, orders: Sequence[float]) -> Any:
+def _at_orders(method: RenyiMethod, mechanism: Mechanism, query: Query, target: Any, orders: Sequence[float]) -> Any:
     return _kernel(method, query)(mechanism, target, orders=orders, **method.lanes.statics(mechanism))
 
 
 def _on_grids(
-    method: RenyiMethod, mechanism: Any, query: Query, target: Any, grids: Sequence[tuple[float, ...]]
+    method: RenyiMethod, mechanism: Mechanism, query: Query, target: Any, grids: Sequence[tuple[float, ...]]
 ) -> Answer:
     """On a grid of orders that is extended, point by point, until the best order is inside it."""
     leaves, structure = jax.tree.flatten(mechanism)
@@ -133,7 +134,7 @@ def _on_grids(
 def bracket_kernel(method: LaneBracketMethod, query: Query) -> KernelByStructure:
     """The compiled programs of a bracket on lanes."""
 
-    def ends(mechanism: Any, target: jax.Array, size: Any) -> tuple[jax.Array, jax.Array]:
+    def ends(mechanism: Mechanism, target: jax.Array, size: Any) -> tuple[jax.Array, jax.Array]:
         lower, upper = method.bracket(mechanism, query, target, size=size)
         ok = in_domain(mechanism) & query.allowed(target)
         lower = jnp.where(ok & ~jnp.isnan(lower), lower, 0.0)
@@ -143,6 +144,8 @@ def bracket_kernel(method: LaneBracketMethod, query: Query) -> KernelByStructure
     return KernelByStructure(ends, (Rounding.DOWN, Rounding.UP), method.lanes.bytes)
 
 
-def bracket_on_lanes(method: LaneBracketMethod, mechanism: Any, query: Query, target: Any, size: Any) -> Ends[Any]:
+def bracket_on_lanes(
+    method: LaneBracketMethod, mechanism: Mechanism, query: Query, target: Any, size: Any
+) -> Ends[Any]:
     """Bracket of the answer at one size of the kernel, batch + [2]: remove, then add."""
     return Ends(*bracket_kernel(method, query)(mechanism, target, size=size))

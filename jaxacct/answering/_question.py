@@ -34,7 +34,7 @@ class Question:
       progress: called after each refinement of a bracket, or None.
     """
 
-    mechanism: Any
+    mechanism: Mechanism
     query: Query
     target: Any
     directions: tuple[Direction, ...]
@@ -64,7 +64,7 @@ class Question:
         """Whether it is about several concrete points."""
         return bool(self.shape) and not self.is_traced
 
-    def at(self, mechanism: Any, target: Any) -> "Question":
+    def at(self, mechanism: Mechanism, target: Any) -> "Question":
         """The same question about one point of the batch."""
         return dataclasses.replace(self, mechanism=mechanism, target=target)
 
@@ -77,7 +77,7 @@ class Question:
             yield at, self.at(jax.tree.unflatten(structure, fields), float(target))
 
 
-def directions_of(mechanism: Any, direction: Direction | None) -> tuple[Direction, ...]:
+def directions_of(mechanism: Mechanism, direction: Direction | None) -> tuple[Direction, ...]:
     """The directions to bound: the one asked for, or all that the mechanism has."""
     if direction is None:
         return mechanism.directions
@@ -89,7 +89,7 @@ def directions_of(mechanism: Any, direction: Direction | None) -> tuple[Directio
 
 
 def question_of(
-    mechanism: Any,
+    mechanism: Mechanism,
     query: Query,
     target: Any,
     *,
@@ -109,7 +109,7 @@ def question_of(
     return Question(mechanism, query, target, directions_of(mechanism, direction), width, method, warns=warns)
 
 
-def _width(precision: float | None, query: Query, mechanism: Any, target: Any) -> float:
+def _width(precision: float | None, query: Query, mechanism: Mechanism, target: Any) -> float:
     """`precision` for `mechanism`; where None, 1 % of epsilon or 10 % of delta, and inf inside traced code."""
     traced = is_traced(mechanism, target)
     if not has_lanes(mechanism):
@@ -123,7 +123,7 @@ def _width(precision: float | None, query: Query, mechanism: Any, target: Any) -
     return query.width if precision is None else float(precision)
 
 
-def check_mechanism(mechanism: Any, name: str = "mechanism") -> None:
+def check_mechanism(mechanism: object, name: str = "mechanism") -> None:
     """Raises ValueError unless `mechanism` is one and none of its numbers is left out.
 
     Its fields are looked at once more, since JAX rebuilds a mechanism around any numbers without a look at them.
@@ -142,7 +142,7 @@ def _check_complete(description: Description) -> None:
         _check_complete(part)
 
 
-def check_question(mechanism: Any, query: Query, target: Any) -> None:
+def check_question(mechanism: object, query: Query, target: Any) -> None:
     """Raises ValueError unless `mechanism` can be asked about `target`: numbers, whose shapes broadcast."""
     check_mechanism(mechanism)
     shapes = [np.shape(x) for x in (*jax.tree.leaves(mechanism), target)]
@@ -155,7 +155,7 @@ def check_question(mechanism: Any, query: Query, target: Any) -> None:
         raise ValueError(message) from error
 
 
-def check_scalars(mechanism: Any, *targets: Any) -> None:
+def check_scalars(mechanism: object, *targets: Any) -> None:
     """Raises ValueError unless `mechanism` is one, and its fields and the targets are concrete single numbers."""
     check_mechanism(mechanism)
     leaves = (*jax.tree.leaves(mechanism), *targets)

@@ -4,34 +4,33 @@ A new bound is a function and a record in one folder; a new mechanism is a folde
 `jaxacct.bounds.composed.METHODS`.
 """
 
-from typing import Any
-
 from jaxacct._method import Method
 from jaxacct.bounds import composed
 from jaxacct.bounds.composed import METHODS
+from jaxacct.mechanisms._base import Mechanism
 
 __all__ = ["METHODS", "analysis_theorem", "methods_for"]
 
 
-def methods_for(mechanism: Any, *, is_batch: bool = False) -> tuple[Method, ...]:
-    """A tuple of every method that covers `mechanism`, in declared order; of a batch those that may cover some points.
+def methods_for(mechanism: Mechanism, kind: type[Method] = Method, *, is_batch: bool = False) -> tuple[Method, ...]:
+    """A tuple of the methods of a kind that cover `mechanism`, in declared order; of a batch, some of its points.
 
     Raises:
       ValueError: if a number is left out, or if no method covers mechanisms of this signature (its type and the types
         that it wraps).
     """
     for part, _ in mechanism.parts() if mechanism.parts()[0][0] is not mechanism else ():
-        methods_for(part)
+        methods_for(part, kind)
     for name, value in mechanism.numbers():
         if value is None:
             raise ValueError(f"{name}=None must be a number or an array of numbers")
     if mechanism.signature() not in METHODS:
         known = ", ".join("(".join(t.__name__ for t in key) + ")" * (len(key) - 1) for key in METHODS)
         raise ValueError(f"mechanism={mechanism!r} has no analysis here; must be one of {known}")
-    return composed.methods_of(mechanism, is_batch=is_batch)
+    return composed.methods_of(mechanism, kind, is_batch=is_batch)
 
 
-def analysis_theorem(mechanism: Any) -> str:
+def analysis_theorem(mechanism: Mechanism) -> str:
     """A string: the theorem by which the pair that is analysed dominates `mechanism`, for reports and distributions."""
     distribution = composed.distribution_of(mechanism)
     return distribution.source(mechanism) if distribution is not None else methods_for(mechanism)[0].source(mechanism)

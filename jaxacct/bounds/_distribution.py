@@ -14,6 +14,7 @@ from jaxacct.bounds.bases._base import Base, nothing, pld_of_law, side_of
 from jaxacct.curves import Pld
 from jaxacct.curves._convolution import ALL_DELTAS, compose_plds
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
+from jaxacct.mechanisms._base import Mechanism
 
 # What follows steers running time and tightness; every distribution is certified at any resolution. A resolution is a
 # number of cells for one standard deviation of a part's loss.
@@ -66,7 +67,7 @@ class Distribution:
     is_symmetric: Callable[[Any], bool] = never
     is_given: bool = False
 
-    def source(self, mechanism: Any) -> str:
+    def source(self, mechanism: Mechanism) -> str:
         """By which theorem the distributions dominate `mechanism`."""
         return self.theorem if isinstance(self.theorem, str) else self.theorem(mechanism)
 
@@ -80,7 +81,7 @@ def parts_by_laws(laws: Callable[[Any, float, Side, float], list[tuple[RatioLaw,
       laws: ``(mechanism, step, side, tail) -> [(law, how often)]``.
     """
 
-    def parts(mechanism: Any, step: float, bound: Bound, tail: float) -> Parts:
+    def parts(mechanism: Mechanism, step: float, bound: Bound, tail: float) -> Parts:
         made: dict[Side, list[tuple[RatioLaw, int]]] = {}
 
         def of(direction: Direction) -> list[tuple[Pld, int]]:
@@ -116,7 +117,7 @@ def of_one_release(base: Base, theorem: str | Callable[[Any], str], spread: Call
     )
 
 
-def step_for(distribution: Distribution, mechanism: Any, resolution: float) -> float:
+def step_for(distribution: Distribution, mechanism: Mechanism, resolution: float) -> float:
     """float: the step between losses, in nats, at `resolution` cells for one standard deviation of a part's loss.
 
     Where a loss has mass by itself, the step is a divisor of it, so that it lies on the grid.
@@ -134,7 +135,12 @@ def step_for(distribution: Distribution, mechanism: Any, resolution: float) -> f
 
 
 def plds(
-    distribution: Distribution, mechanism: Any, resolution: float, bound: Bound, tail: float, deltas: Sequence[float]
+    distribution: Distribution,
+    mechanism: Mechanism,
+    resolution: float,
+    bound: Bound,
+    tail: float,
+    deltas: Sequence[float],
 ) -> Callable[[Direction], Pld]:
     """A function ``direction -> Pld``: the composed distribution of `mechanism`, sharpest where delta is in `deltas`.
 
@@ -184,14 +190,14 @@ class DistributionMethod(BracketMethod):
 
     distribution: Distribution
 
-    def ends_for(self, mechanism: Any) -> frozenset[Bound]:
+    def ends_for(self, mechanism: Mechanism) -> frozenset[Bound]:
         """UPPER alone where a part is known from above only."""
         upper = frozenset({Bound.UPPER})
         return upper if self.distribution.is_from_above(mechanism) else super().ends_for(mechanism)
 
 
 def _refined(
-    distribution: Distribution, mechanism: Any, query: Query, target: float, at: Bracketing
+    distribution: Distribution, mechanism: Mechanism, query: Query, target: float, at: Bracketing
 ) -> Mapping[Direction, Ends[float]]:
     """The ends in each direction, by distributions of growing resolution; they start from the ends known already."""
     upper = {d: float(ends.upper) for d, ends in at.known.items()}
@@ -219,7 +225,7 @@ def _refined(
 
 def _narrow(
     distribution: Distribution,
-    mechanism: Any,
+    mechanism: Mechanism,
     query: Query,
     at: Bracketing,
     read: Callable[[Pld], float],
@@ -273,7 +279,7 @@ def _narrow(
 
 def _tightened(
     distribution: Distribution,
-    mechanism: Any,
+    mechanism: Mechanism,
     resolution: float,
     tail: float,
     read: Callable[[Pld], float],
@@ -302,7 +308,7 @@ def _tightened(
     return True
 
 
-def _needed_bytes(distribution: Distribution, mechanism: Any, resolution: float) -> float:
+def _needed_bytes(distribution: Distribution, mechanism: Mechanism, resolution: float) -> float:
     """About how many bytes a refinement would hold at once: some twenty arrays over the window of composed losses."""
     scale, count = distribution.scale(mechanism)
     window = 40.0 * max(math.sqrt(scale), scale) + 30.0

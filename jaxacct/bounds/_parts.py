@@ -2,13 +2,15 @@
 
 from typing import Any
 
+from jaxacct.mechanisms._base import Mechanism
 
-def flattened(mechanism: Any) -> list[tuple[Any, Any]]:
+
+def flattened(mechanism: Mechanism) -> list[tuple[Mechanism, Any]]:
     """A list of (part that is no composition, int: how often it is run), for every part at any depth.
 
     A mechanism that is no composition is its own only part.
     """
-    found: list[tuple[Any, Any]] = []
+    found: list[tuple[Mechanism, Any]] = []
     for part, count in mechanism.parts():
         if part is mechanism:
             return [(mechanism, count)]

@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -36,54 +36,57 @@ from jaxacct.bounds._parts import flattened
 from jaxacct.bounds._table import merged
 from jaxacct.composition import compose_rdp
 from jaxacct.mechanisms import Composed
+from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import up
 
 _SHARE_DOWN = 1.0 - 2.0**-50  # rounds a share of the target down: a quotient and a sum, fewer than four roundings
 _SUM_UP = 1.0 + 2.0**-50  # rounds a sum of products up, which was added without error but for the last rounding
 _FRACTIONAL_TOP = 16.0  # Renyi order: those above are whole wherever a method of fractional orders is tried
 
+_Kind = TypeVar("_Kind", bound=Method)
+
 RenyiPlan = tuple[tuple[RenyiMethod, tuple[tuple[str, Any], ...]], ...]
 """The Renyi methods to take the least of, each with its static arguments."""
 
 
-def methods_of(mechanism: Any, *, is_batch: bool = False) -> tuple[Method, ...]:
-    """A tuple of the methods that cover `mechanism`, in declared order; () where its signature has none.
+def methods_of(mechanism: Mechanism, kind: type[_Kind], *, is_batch: bool = False) -> tuple[_Kind, ...]:
+    """A tuple of the methods of a kind that cover `mechanism`, in declared order; () where its signature has none.
 
     Of a batch (array fields) also those on the host that cover some points only: they are looked at point by point.
     """
-    every = METHODS.get(mechanism.signature(), ())
+    every = [m for m in METHODS.get(mechanism.signature(), ()) if isinstance(m, kind)]
     return tuple(m for m in every if (is_batch and not isinstance(m, LaneMethod)) or m.applies(mechanism))
 
 
-def distribution_of(mechanism: Any) -> Distribution | None:
+def distribution_of(mechanism: Mechanism) -> Distribution | None:
     """The declaration (`Distribution`) of the loss distributions of `mechanism`; None where there is none."""
-    return next((m.distribution for m in methods_of(mechanism) if isinstance(m, DistributionMethod)), None)
+    return next((m.distribution for m in methods_of(mechanism, DistributionMethod)), None)
 
 
-def has_lanes(mechanism: Any) -> bool:
+def has_lanes(mechanism: Mechanism) -> bool:
     """bool: whether methods on lanes bound `mechanism` (of a composition, each part) from above.
 
     Then traced programs can ask for it.
     """
     if mechanism.signature() == (Composed,):
         return all(has_lanes(part) for part, _ in mechanism.parts())
-    return any(isinstance(m, LaneMethod) and Bound.UPPER in m.ends for m in methods_of(mechanism))
+    return any(Bound.UPPER in m.ends for m in methods_of(mechanism, LaneMethod))
 
 
 # Renyi divergences
 
 
-def renyi_plan(mechanism: Any, direction: Direction) -> RenyiPlan:
+def renyi_plan(mechanism: Mechanism, direction: Direction) -> RenyiPlan:
     """A tuple of (Renyi method, its static arguments), of which to take the least in one direction.
 
     Hashable, so that a kernel can be compiled for it. The first one alone where none helps.
     """
-    usable = [m for m in methods_of(mechanism) if isinstance(m, RenyiMethod) and direction in m.directions]
+    usable = [m for m in methods_of(mechanism, RenyiMethod) if direction in m.directions]
     usable = [m for m in usable if m.helps(mechanism)] or usable[:1]
     return tuple((m, tuple(sorted(m.lanes.statics(mechanism).items()))) for m in usable)
 
 
-def least_rdp(plan: RenyiPlan, mechanism: Any, *, orders: Sequence[float]) -> jax.Array:
+def least_rdp(plan: RenyiPlan, mechanism: Mechanism, *, orders: Sequence[float]) -> jax.Array:
     """Renyi divergences [A, L], upper bound: the least over the methods of `plan`; inf [A, 1] where there is none."""
     if not any(a < _FRACTIONAL_TOP and a != int(a) for a in orders):
         plan = tuple((m, static) for m, static in plan if math.isinf(m.up_to_order))
@@ -112,7 +115,7 @@ def renyi_bytes(*, parts: tuple[RenyiPlan, ...], orders: Sequence[float] = ()) -
     return max(every, default=orders_bytes(orders=orders))
 
 
-def is_of_reports(mechanism: Any) -> bool:
+def is_of_reports(mechanism: Mechanism) -> bool:
     """bool: whether its parts are shuffled reports and check-ins, whose adjacency is replace-one."""
     return mechanism.relation is NeighboringRelation.REPLACE_ONE
 

@@ -23,6 +23,7 @@ from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import loss_distribution, of_one_release
 from jaxacct.bounds.bases import BASES, spread
 from jaxacct.mechanisms import DiscretePair, PoissonSampled, RandomAllocation
+from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import bisect, down, first_doubling, log_factorial_table, up
 
 _MOST_NUMBERS = 2**24  # float64 numbers held at once, 128 MiB: more, and the method does not apply
@@ -40,12 +41,12 @@ class Types(NamedTuple):
     error: float
 
 
-def has_types(mechanism: Any) -> bool:
+def has_types(mechanism: Mechanism) -> bool:
     """bool: whether `mechanism` is made of discrete pairs, allocated, sampled or composed, with few enough types."""
     return not is_traced(mechanism) and _num_types(mechanism) <= _MOST_TYPES
 
 
-def _num_types(mechanism: Any) -> float:
+def _num_types(mechanism: Mechanism) -> float:
     """How many types there are to hold; inf for other mechanisms and for arrays of them."""
     if mechanism.signature() in _COUNTS:
         return _COUNTS[mechanism.signature()](mechanism)
@@ -87,7 +88,7 @@ def _compositions(total: int, parts: int) -> NDArray[np.int64]:
 
 
 @functools.lru_cache(maxsize=8)
-def _types(mechanism: Any) -> Types:
+def _types(mechanism: Mechanism) -> Types:
     """The types of `mechanism`; those of its parts are multiplied."""
     if mechanism.signature() in _TYPES:
         return _TYPES[mechanism.signature()](mechanism)
@@ -177,7 +178,7 @@ _TYPES: dict[tuple[type, ...], Callable[[Any], Types]] = {
 }
 
 
-def types_delta(mechanism: Any, epsilon: float, direction: Direction, *, upper: bool) -> float:
+def types_delta(mechanism: Mechanism, epsilon: float, direction: Direction, *, upper: bool) -> float:
     """float: delta at `epsilon` >= 0, rounded up or down, in one direction; exact but for rounding.
 
     By definition, sum over the types of max(0, P - e^epsilon Q). For mechanisms that `has_types` accepts.
@@ -196,7 +197,7 @@ def types_delta(mechanism: Any, epsilon: float, direction: Direction, *, upper: 
     return min(1.0, up(total, _ULPS)) if upper else max(0.0, down(total, _ULPS))
 
 
-def types_epsilon(mechanism: Any, delta: float, direction: Direction, *, upper: bool) -> float:
+def types_epsilon(mechanism: Mechanism, delta: float, direction: Direction, *, upper: bool) -> float:
     """float: epsilon at `delta`, rounded up or down, in one direction: the inverse of `types_delta`.
 
     By bisection that keeps the safe end. Where no epsilon up to 700 is enough, inf (rounded down: the last one tried).
@@ -217,7 +218,7 @@ def types_epsilon(mechanism: Any, delta: float, direction: Direction, *, upper: 
     return bisect(*ends, num_steps=_NUM_HALVINGS)
 
 
-def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
+def _bracket(mechanism: Mechanism, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
     """The ends in each direction asked: the same sum, rounded down and rounded up."""
     answer = types_delta if query is Query.DELTA else types_epsilon
     return {d: Ends(*(answer(mechanism, target, d, upper=upper) for upper in (False, True))) for d in at.known}

@@ -6,7 +6,7 @@ number of Renyi orders. mu is the distance of the two Gaussians, in standard dev
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,8 @@ from jaxacct.bounds._parts import flattened
 from jaxacct.bounds.bases import BASES, spread
 from jaxacct.composition import compose_gaussian_mu
 from jaxacct.divergence.gaussian._pair import gaussian_epsilon, gaussian_log_delta, gaussian_rdp
-from jaxacct.mechanisms import Gaussian
+from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
+from jaxacct.mechanisms._base import Mechanism
 
 _TINY = 2.2250738585072014e-308  # the smallest normal double: smaller numbers are flushed to 0
 _LEAST_NOISE = 1e-100  # noise multipliers below it count as this in a guess, so that the square of mu is a double
@@ -64,22 +65,22 @@ def unamplified_rdp(release: Gaussian, uses: Any, *, orders: Sequence[float]) ->
     return gaussian_rdp(jnp.asarray(orders, jnp.float64)[:, None], unamplified_mu(release, uses))
 
 
-def is_gaussian(mechanism: Any) -> bool:
+def is_gaussian(mechanism: Mechanism) -> bool:
     """bool: whether every part is a plain Gaussian release, so that the composition is one too."""
     return all(part.signature() == (Gaussian,) for part, _ in flattened(mechanism))
 
 
-def composed_mu(mechanism: Any) -> jax.Array:
+def composed_mu(mechanism: Mechanism) -> jax.Array:
     """mu [L] of Gaussian releases, composed: the root of the sum of 1/sigma_i^2, rounded up; else exact.
 
     For mechanisms that `is_gaussian` accepts.
     """
     if mechanism.signature() == (Gaussian,):
-        return gaussian_mu(mechanism)
+        return gaussian_mu(cast(Gaussian, mechanism))
     return compose_gaussian_mu([(composed_mu(part), count) for part, count in mechanism.parts()])
 
 
-def _log_delta(mechanism: Any, epsilon: jax.Array) -> jax.Array:
+def _log_delta(mechanism: Mechanism, epsilon: jax.Array) -> jax.Array:
     """log delta [L], both directions, rounded up: Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu).
 
     Balle & Wang 2018, Theorem 8.
@@ -87,12 +88,12 @@ def _log_delta(mechanism: Any, epsilon: jax.Array) -> jax.Array:
     return gaussian_log_delta(epsilon, composed_mu(mechanism))
 
 
-def _epsilon(mechanism: Any, log_delta: jax.Array) -> jax.Array:
+def _epsilon(mechanism: Mechanism, log_delta: jax.Array) -> jax.Array:
     """epsilon [L], both directions, rounded up: the inverse of `_log_delta`."""
     return gaussian_epsilon(log_delta, composed_mu(mechanism))
 
 
-def _rdp(mechanism: Any, *, orders: Sequence[float]) -> jax.Array:
+def _rdp(mechanism: Mechanism, *, orders: Sequence[float]) -> jax.Array:
     """Renyi divergences [A, L], both directions, rounded up: a mu^2 / 2 (Mironov 2017, Proposition 7)."""
     return gaussian_rdp(jnp.asarray(orders, jnp.float64)[:, None], composed_mu(mechanism))
 
@@ -107,7 +108,7 @@ def unamplified(uses: Callable[[Any], Any]) -> ProfileMethod:
       uses: ``(mechanism) -> `` how many times a record takes part.
     """
 
-    def floor(mechanism: Any, log_delta: np.ndarray) -> np.ndarray:
+    def floor(mechanism: PoissonSampled | RandomAllocation, log_delta: np.ndarray) -> np.ndarray:
         # A guess, not a bound: where P[L > eps] is delta, for the loss L ~ N(mu^2/2, mu^2), with e^{-z^2/2 - z - 1} for
         # the normal tail, which is larger; less 1.5 standard deviations, since delta at eps is less than P[L > eps].
         # It may lie above the epsilon of a tiny mu: then the method is passed over, which loses tightness only.

@@ -30,7 +30,7 @@ _NEAR = 0.02  # relative tolerance of a first search by methods on lanes, where 
 
 
 def calibrate(
-    mechanism: Any,
+    mechanism: Mechanism,
     field: str,
     target_epsilon: Any,
     target_delta: Any,
@@ -108,7 +108,7 @@ def calibrate(
 
 
 def _traced(
-    mechanism: Any,
+    mechanism: Mechanism,
     keys: tuple[Any, ...],
     target_epsilon: Any,
     target_delta: Any,

@@ -12,6 +12,7 @@ from jaxacct._types import Direction, PrecisionWarning
 from jaxacct.answering import answer, question_of
 from jaxacct.answering._lanes import Answer, ask, ask_at_grid
 from jaxacct.calibration._batch import Batch
+from jaxacct.mechanisms._base import Mechanism
 
 _CHUNK = 256  # lanes in a call: a smaller batch is asked for whole, so that its programs are compiled once
 _GROUP = 8  # lanes in a call where a lane takes a tenth of a second or so
@@ -53,7 +54,7 @@ def up_to_order(method: LaneMethod) -> float:
     return method.up_to_order if isinstance(method, RenyiMethod) else math.inf
 
 
-def _ask(method: LaneMethod, grid: int, mechanism: Any, target: np.ndarray) -> Answer:
+def _ask(method: LaneMethod, grid: int, mechanism: Mechanism, target: np.ndarray) -> Answer:
     if isinstance(method, RenyiMethod):
         return ask_at_grid(method, grid, mechanism, Query.EPSILON, target)
     return ask(method, mechanism, Query.EPSILON, target)

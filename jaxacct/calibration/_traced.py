@@ -12,13 +12,14 @@ from jaxacct._precision import Kernel, Rounding
 from jaxacct._types import Direction
 from jaxacct.answering._lanes import in_domain, traced_orders, value_on_lanes
 from jaxacct.calibration._batch import flattened
+from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import FieldSpec
 from jaxacct.special import solve_decreasing
 
 _LEAST = 1e-300  # an epsilon or delta below it counts as this where its logarithm is taken
 
 
-def _epsilon_of(method: LaneMethod, mechanism: Any, delta: jax.Array) -> jax.Array:
+def _epsilon_of(method: LaneMethod, mechanism: Mechanism, delta: jax.Array) -> jax.Array:
     """One method's epsilon, as it is answered for traced arguments."""
     static = method.lanes.statics(mechanism)
     if isinstance(method, RenyiMethod):
@@ -27,7 +28,11 @@ def _epsilon_of(method: LaneMethod, mechanism: Any, delta: jax.Array) -> jax.Arr
 
 
 def _excess_by_methods(
-    methods: Sequence[LaneMethod], directions: Sequence[Direction], mechanism: Any, epsilon: jax.Array, delta: jax.Array
+    methods: Sequence[LaneMethod],
+    directions: Sequence[Direction],
+    mechanism: Mechanism,
+    epsilon: jax.Array,
+    delta: jax.Array,
 ) -> jax.Array:
     """log of the methods' epsilon over the target."""
     asked = {i: _epsilon_of(m, mechanism, delta) for i, m in enumerate(methods)}
@@ -40,7 +45,11 @@ def _excess_by_methods(
 
 
 def _excess_by_bracket(
-    method: LaneBracketMethod, directions: Sequence[Direction], mechanism: Any, epsilon: jax.Array, delta: jax.Array
+    method: LaneBracketMethod,
+    directions: Sequence[Direction],
+    mechanism: Mechanism,
+    epsilon: jax.Array,
+    delta: jax.Array,
 ) -> jax.Array:
     """log of the bracketed delta's upper end over the target."""
     upper = method.bracket(mechanism, Query.DELTA, epsilon, size=method.traced_size).upper
@@ -92,7 +101,7 @@ def _kernel(
 
 
 def calibrate_traced(
-    mechanism: Any,
+    mechanism: Mechanism,
     keys: tuple[Any, ...],
     field: FieldSpec,
     target_epsilon: Any,

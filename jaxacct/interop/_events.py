@@ -15,12 +15,13 @@ from jaxacct._precision import is_traced
 from jaxacct._types import Bound
 from jaxacct.curves import RdpCurve
 from jaxacct.mechanisms import Composed, ContinuousPair, DiscretePair, Gaussian, Laplace, PoissonSampled
+from jaxacct.mechanisms._base import Mechanism
 
 _BASES = (Gaussian, Laplace, DiscretePair, ContinuousPair)  # what Poisson sampling takes
 _MECHANISM_TYPES = tuple(getattr(mechanisms, name) for name in mechanisms.__all__)
 
 
-def _checked(mechanism: Any) -> Any:
+def _checked(mechanism: object) -> Any:
     """The mechanism with Python numbers, which compare and hash."""
     if not isinstance(mechanism, _MECHANISM_TYPES):
         raise ValueError(f"mechanism={mechanism!r} must be a mechanism of jaxacct")
@@ -49,7 +50,7 @@ class MechanismDpEvent(dp_event.DpEvent):  # type: ignore[misc]
     2.04
     """
 
-    mechanism: Any = attr.ib(converter=_checked)
+    mechanism: Mechanism = attr.ib(converter=_checked)
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True, eq=False)
@@ -117,7 +118,7 @@ def mechanism_of(event: Any) -> Any:
     return _MECHANISMS[type(event)](event)
 
 
-def _run(mechanism: Any, count: int) -> tuple[Any, int]:
+def _run(mechanism: Mechanism, count: int) -> tuple[Any, int]:
     """A Poisson-sampled mechanism counts its own steps."""
     if isinstance(mechanism, PoissonSampled):
         return dataclasses.replace(mechanism, num_steps=mechanism.num_steps * count), 1
@@ -152,7 +153,7 @@ def _repeated(event: Any, count: Any) -> Any:
     return event if count == 1 else dp_event.SelfComposedDpEvent(event, int(count))
 
 
-def to_dp_event(mechanism: Any) -> Any:
+def to_dp_event(mechanism: Mechanism) -> Any:
     """The dp_accounting event for a mechanism that dp_accounting itself can express.
 
     `Gaussian`, `Laplace`, `PoissonSampled` and `Composed` of them, with concrete scalar fields. Any other goes into a

@@ -29,6 +29,11 @@ from jaxacct.mechanisms._fields import (
 
 Parts = tuple[tuple["Mechanism", Any], ...]  # (mechanism, how often it was run)
 
+# What one description holds of another. Its own type is a part of the holder's signature, and what is written for a
+# signature reads the fields of that type, which no type of the field could name.
+WrappedMechanism = Any  # a Mechanism
+WrappedRandomizer = Any  # a Randomizer
+
 
 class UndeclaredError(TypeError, AttributeError):
     """A fact was asked for that a type does not declare; to `hasattr` it does not exist either."""
@@ -105,8 +110,8 @@ class Description:
     def signature(self) -> tuple[type, ...]:
         """Its type, and then the signature of the one that it wraps."""
         own: tuple[type, ...] = (type(self),)
-        for spec, part in zip(base_fields(type(self)).values(), self.wrapped(), strict=False):
-            own += () if spec.is_several else part.signature()
+        for name, spec in base_fields(type(self)).items():
+            own += () if spec.is_several else getattr(self, name).signature()
         return own
 
     def parameters(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from jaxacct._types import NeighboringRelation
-from jaxacct.mechanisms._base import Mechanism, description
+from jaxacct.mechanisms._base import Mechanism, WrappedRandomizer, description
 from jaxacct.mechanisms._fields import Privacy, count, probability, randomizer
 from jaxacct.mechanisms._words import EVERY_REPORT, SHUFFLED_REPORTS, epochs
 
@@ -36,7 +36,7 @@ class CheckIn(Mechanism):
     released = EVERY_REPORT
     reduction = None
 
-    mechanism: Any = randomizer()
+    mechanism: WrappedRandomizer = randomizer()
     num_users: Any = count("number of users", "N", help="users that may join", privacy=Privacy.GROWS, start=1e5)
     check_in_prob: Any = probability(
         "probability that a user joins a round",

@@ -22,6 +22,8 @@ _LARGEST_COUNT = 2.0**53  # up to it every whole number is a double
 _NUMBERS = (numbers.Real, np.ndarray, np.generic, jax.Array)
 _PLAIN = (int, float)
 
+Part = Any  # a description, or a tuple of them; their classes are built on this module
+
 
 class _Unknown:
     """Stands for a field whose value does not matter: a leaf, as None would not be, and in every range."""
@@ -254,7 +256,7 @@ def base_fields(kind: Any) -> dict[str, BaseSpec]:
     return _fields_of(kind)[1]
 
 
-def _paths(thing: Any, name: str = "", keys: tuple[Any, ...] = ()) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def _paths(thing: Part, name: str = "", keys: tuple[Any, ...] = ()) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """(dotted name, keys) of every field that holds numbers, below a description."""
     held: tuple[tuple[str, FieldSpec | BaseSpec], ...]
     held = (*base_fields(type(thing)).items(), *number_fields(type(thing)).items())
@@ -271,7 +273,7 @@ def _paths(thing: Any, name: str = "", keys: tuple[Any, ...] = ()) -> Iterator[t
                 yield from _paths(one, whole, here)
 
 
-def find_field(mechanism: Any, field: str) -> tuple[Any, ...]:
+def find_field(mechanism: Part, field: str) -> tuple[Any, ...]:
     """The keys that lead to the field called `field`, or whose dotted name ends so ("mechanisms.0.noise_multiplier").
 
     Raises:
@@ -288,7 +290,7 @@ def find_field(mechanism: Any, field: str) -> tuple[Any, ...]:
     raise ValueError(f"field={field!r} {problem} mechanism={mechanism!r}; must be one of {names}")
 
 
-def owner_of(mechanism: Any, keys: tuple[Any, ...]) -> tuple[Any, str]:
+def owner_of(mechanism: Part, keys: tuple[Any, ...]) -> tuple[Any, str]:
     """The mechanism that has the field, and the field's own name."""
     owner, name = mechanism, ""
     thing = mechanism
@@ -299,13 +301,13 @@ def owner_of(mechanism: Any, keys: tuple[Any, ...]) -> tuple[Any, str]:
     return owner, name
 
 
-def spec_at(mechanism: Any, keys: tuple[Any, ...]) -> FieldSpec:
+def spec_at(mechanism: Part, keys: tuple[Any, ...]) -> FieldSpec:
     """The specification of the field at `keys`, which `find_field` found."""
     owner, name = owner_of(mechanism, keys)
     return number_fields(type(owner))[name]
 
 
-def with_fields(mechanism: Any, values: dict[tuple[Any, ...], Any]) -> Any:
+def with_fields(mechanism: Part, values: dict[tuple[Any, ...], Any]) -> Any:
     """`mechanism` with each value at its keys; checked when all of them are in place."""
     if () in values:
         return values[()]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from jaxacct._types import NeighboringRelation
-from jaxacct.mechanisms._base import Mechanism, Parts, description
+from jaxacct.mechanisms._base import Mechanism, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count
 from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS
 
@@ -33,7 +33,7 @@ class PartialAllocation(Mechanism):
     released = EVERY_STEP
     reduction = None
 
-    mechanism: Any = base()
+    mechanism: WrappedMechanism = base()
     num_steps: Any = count(
         "number of steps", "T", help="steps in one epoch", privacy=Privacy.GROWS, start=1000.0, highest=2.0**40
     )

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from jaxacct._types import NeighboringRelation
-from jaxacct.mechanisms._base import Mechanism, Participation, Parts, description
+from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count, probability
 from jaxacct.mechanisms._words import EVERY_STEP
 
@@ -33,7 +33,7 @@ class PoissonSampled(Mechanism):
     released = EVERY_STEP
     reduction = None
 
-    mechanism: Any = base()
+    mechanism: WrappedMechanism = base()
     sampling_prob: Any = probability(
         "sampling probability", "Q", help="probability to join a step, in [0, 1]", privacy=Privacy.FALLS
     )

@@ -3,7 +3,7 @@
 from typing import Any
 
 from jaxacct._types import NeighboringRelation
-from jaxacct.mechanisms._base import Mechanism, Participation, Parts, description
+from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
@@ -36,7 +36,7 @@ class RandomAllocation(Mechanism):
     released = EVERY_STEP
     reduction = "the reduction to one step at a time"
 
-    mechanism: Any = base()
+    mechanism: WrappedMechanism = base()
     num_steps: Any = count(
         "number of steps", "T", help="steps in one epoch", privacy=Privacy.GROWS, start=1000.0, highest=2.0**40
     )

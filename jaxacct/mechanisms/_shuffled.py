@@ -3,7 +3,7 @@
 from typing import Any
 
 from jaxacct._types import NeighboringRelation
-from jaxacct.mechanisms._base import Mechanism, description
+from jaxacct.mechanisms._base import Mechanism, WrappedRandomizer, description
 from jaxacct.mechanisms._fields import Privacy, count, randomizer
 from jaxacct.mechanisms._words import EVERY_REPORT, SHUFFLED_REPORTS, epochs
 
@@ -34,7 +34,7 @@ class Shuffled(Mechanism):
     released = EVERY_REPORT
     reduction = "the clones pair"
 
-    mechanism: Any = randomizer()
+    mechanism: WrappedRandomizer = randomizer()
     num_reports: Any = count(
         "number of reports in a round", "N", help="reports in one round", privacy=Privacy.GROWS, start=1e5
     )

@@ -61,7 +61,7 @@ class Question:
         found = answer(question)
         return found.high if named(question).ends_at(self.method) is Bound.UPPER else found.low
 
-    def _asked(self, mechanism: Any, target: Any) -> Asked:
+    def _asked(self, mechanism: Mechanism, target: Any) -> Asked:
         """The question about some points; lower bounds may be named too."""
         question = question_of(
             mechanism,

@@ -12,7 +12,15 @@ from jaxacct.bounds.bases import _continuous, _discrete, _gaussian, _known, _lap
 from jaxacct.bounds.bases._base import Base, law_of, spread_of
 from jaxacct.curves import Pld
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
-from jaxacct.mechanisms import ContinuousPair, DiscretePair, Gaussian, Laplace
+from jaxacct.mechanisms import (
+    ContinuousPair,
+    DiscretePair,
+    Gaussian,
+    Laplace,
+    PartialAllocation,
+    PoissonSampled,
+    RandomAllocation,
+)
 
 BASES: dict[type, Base] = {
     ContinuousPair: _continuous.BASE,
@@ -35,7 +43,7 @@ def base_of(release: Any) -> Base:
     return BASES[type(release)]
 
 
-def is_from_above(mechanism: Any) -> bool:
+def is_from_above(mechanism: PoissonSampled | RandomAllocation | PartialAllocation) -> bool:
     """bool: whether what `mechanism` samples or allocates is known from above only, on its own grid."""
     return base_of(mechanism.mechanism).is_from_above
 

@@ -41,7 +41,7 @@ class Steps(NamedTuple):
     num_steps: int
 
 
-def concrete_base(mechanism: Any) -> Any:
+def concrete_base(mechanism: PoissonSampled | RandomAllocation) -> Any:
     """The release of one step of `mechanism`, a mechanism whose numbers are Python floats."""
     return jax.tree.map(lambda x: float(x) if isinstance(x, _NUMBERS) else x, mechanism.mechanism)
 

@@ -19,7 +19,7 @@ from jaxacct.bounds.shuffle import _k_ary as k_ary
 from jaxacct.bounds.shuffle import _pair as pair
 from jaxacct.bounds.shuffle._law import DISTRIBUTION
 from jaxacct.bounds.shuffle._windows import window_bytes
-from jaxacct.mechanisms import FiniteRandomizer, KaryRandomizedResponse, LocalRandomizer, Shuffled
+from jaxacct.mechanisms import CheckIn, FiniteRandomizer, KaryRandomizedResponse, LocalRandomizer, Shuffled
 
 
 def profile_method(name: str, theorem: str, epsilon: Any, log_delta: Any, **rest: Any) -> ProfileMethod:
@@ -55,17 +55,17 @@ def renyi_method(name: str, theorem: str, rdp: Any, **rest: Any) -> RenyiMethod:
     )
 
 
-def has_several_rounds(mechanism: Any) -> bool:
+def has_several_rounds(mechanism: Shuffled | CheckIn) -> bool:
     """A bool: whether some point of the batch has more than one round; assumed where their number is traced."""
     return is_traced(mechanism.num_epochs) or bool(np.any(np.asarray(mechanism.num_epochs) > 1))
 
 
-def has_one_round(mechanism: Any) -> bool:
+def has_one_round(mechanism: Shuffled | CheckIn) -> bool:
     """A bool: whether some point of the batch has one round; assumed where their number is traced."""
     return is_traced(mechanism.num_epochs) or bool(np.any(np.asarray(mechanism.num_epochs) == 1))
 
 
-def _beyond_one_pure_round(mechanism: Any) -> bool:
+def _beyond_one_pure_round(mechanism: Shuffled) -> bool:
     """Whether the exact pair alone may not be the best answer: for several rounds, or approximate randomizers."""
     return has_several_rounds(mechanism) or not pair.is_pure(mechanism)
 

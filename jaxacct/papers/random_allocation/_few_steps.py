@@ -37,7 +37,7 @@ _SLACK = 1e-12  # absolute rounding, booked: of sums of probabilities, and of th
 Real = NDArray[np.float64]
 
 
-def has_few_steps(mechanism: Any) -> bool:
+def has_few_steps(mechanism: RandomAllocation) -> bool:
     """Whether `mechanism` is one epoch of Gaussian allocation in 2 to 4 steps."""
     if mechanism.signature() != (RandomAllocation, Gaussian):
         return False
