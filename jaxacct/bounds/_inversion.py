@@ -39,6 +39,7 @@ from jaxacct.divergence.gaussian._sampled_line import (
 )
 from jaxacct.divergence.gaussian._sampled_step import SampledStep
 from jaxacct.mechanisms import Gaussian, PoissonSampled
+from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import down, up
 
 
@@ -246,9 +247,14 @@ def _bracket(mechanism: Any, query: Query, target: jax.Array, *, size: Size) -> 
     return Ends(delta_from_log_down(log_ends.lower), delta_from_log(log_ends.upper))
 
 
-def _is_within_reach(mechanism: Any) -> bool:
+def _noise(part: Any) -> Any:
+    """The noise multiplier of a Gaussian release, or of the one that is sampled."""
+    return getattr(part, "mechanism", part).noise_multiplier
+
+
+def _is_within_reach(mechanism: Mechanism) -> bool:
     """Whether the host's contour can be tried: scalar fields, and noise that it knows how to handle."""
-    noises = [getattr(part, "mechanism", part).noise_multiplier for part, _ in flattened(mechanism)]
+    noises = [_noise(part) for part, _ in flattened(mechanism)]
     return all(np.ndim(sigma) == 0 and _NOISE[0] <= sigma <= _NOISE[1] for sigma in noises)
 
 

@@ -838,7 +838,7 @@ def test_roundings_outward_are_booked() -> None:
 
 
 def test_distributions_near_the_largest_loss_are_sharp():
-    """20 Laplace releases at a delta that little but the largest loss, of mass 2^-20, decides; both directions alike."""
+    """20 Laplace releases at a delta that little but the largest loss, of mass 2^-20, decides; in both directions."""
     found = ja.epsilon_interval(ja.Composed(ja.Laplace(3.0), 20), 1e-6)
     assert found.upper - found.lower <= 1e-3 * found.lower
     assert found.lower <= 6.33758 <= found.upper
