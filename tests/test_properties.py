@@ -435,7 +435,10 @@ def test_rounds_of_gaussian_reports_keep_their_amplification():
 
 
 def test_bad_names():
-    with pytest.raises(ValueError, match=r"method='nonsense' must be one of \['exact', 'loss distribution', 'moment inversion', 'rdp'\]"):
+    with pytest.raises(
+        ValueError,
+        match=r"method='nonsense' must be one of \['exact', 'loss distribution', 'moment inversion', 'rdp'\]",
+    ):
         epsilon_of(GAUSSIAN, 1e-6, method="nonsense")
     with pytest.raises(ValueError, match="method='direct' must be one of"):
         epsilon_of(allocation(), 1e-6, method="direct", direction=Direction.ADD)
