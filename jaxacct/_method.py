@@ -263,13 +263,10 @@ class BracketMethod(TwoEndedMethod):
 
     Attributes:
       bracket: ``(mechanism, query, target, Bracketing) -> {direction: Ends}``, each at worst (0, inf or 1).
-      pays_below: asked only for relative widths below this. What it finds is kept from the methods after it, so that
-        what they do does not depend on the width.
       is_last_resort: asked only where no other method has found a finite bound; then by quick questions too.
     """
 
     bracket: Callable[[Any, Query, float, Bracketing], Mapping[Direction, Ends[float]]]
-    pays_below: float = math.inf
     is_last_resort: bool = False
 
 

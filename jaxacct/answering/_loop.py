@@ -51,8 +51,7 @@ class Found:
       upper: the least upper bound found in each direction.
       lower: the largest lower bound on the mechanism itself, in each direction.
       analysis: the largest lower bound on what was analysed, in each direction.
-      start: the ends, (analysis, upper) in each direction, from which the next host's method starts: without those
-        that were found only because a narrow bracket was asked for.
+      start: the ends, (analysis, upper) in each direction, from which the next host's method starts.
       source: in each direction, which of `asked` gave `upper`; -1 for none.
       asked: the methods asked, with their answers.
       exact: the directions in which an exact method gave `upper`.
@@ -305,8 +304,7 @@ def _ask_host(method: BracketMethod, directions: Sequence[Direction], found: Fou
     if Bound.UPPER in method.ends and asked:
         for d in directions:
             found.narrow(Asked(method, Answer(upper[d], np.nan, False)), d)
-    if math.isinf(method.pays_below):
-        found.start.update({d: (found.analysis[d], found.upper[d]) for d in directions})
+    found.start.update({d: (found.analysis[d], found.upper[d]) for d in directions})
 
 
 def _raise_at(found: Found, direction: Direction, at: Any, value: float, *, of_reduction: bool) -> None:

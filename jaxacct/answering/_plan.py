@@ -100,9 +100,7 @@ def _is_wanted(method: Method, question: Question) -> bool:
         return False
     if _is_last_resort(method):
         return True
-    if question.is_quick and not (question.wants_lower and Bound.UPPER not in method.ends):
-        return False
-    return not isinstance(method, BracketMethod) or question.width < method.pays_below
+    return not question.is_quick or (question.wants_lower and Bound.UPPER not in method.ends)
 
 
 def _is_last_resort(method: Method) -> bool:

@@ -29,6 +29,7 @@ PHASES = ["direct remove", "low orders remove", "no amplification remove", *ALLO
 COMPOSED = ["rdp (remove) remove", "rdp (add) add"]
 RESORT = ["part by part remove+add"]
 FINITE = [*BOTH_ENDS, *DISTRIBUTION]
+MOMENTS = ["complex moments remove+add", *DISTRIBUTION]
 PURIFIED = ["purified clones remove", "no amplification remove"]
 CHECK_IN = ["check-in profile remove"]
 PURIFIED_CHECK_IN = ["purified check-in remove", "no amplification remove"]
@@ -60,14 +61,14 @@ PLANS = {
         GAUSSIAN,
         ["moment inversion remove+add", *DISTRIBUTION, *GAUSSIAN],
     ),
-    ("PoissonSampled(Gaussian)", ""): host_first(FINITE, POISSON),
-    ("RandomAllocation(Gaussian)", "one epoch, one step a record"): host_first(FINITE, ALLOCATION),
-    ("RandomAllocation(Gaussian)", "several epochs"): host_first(DISTRIBUTION, ALLOCATION),
+    ("PoissonSampled(Gaussian)", ""): host_first([*BOTH_ENDS, *MOMENTS], POISSON),
+    ("RandomAllocation(Gaussian)", "one epoch, one step a record"): host_first([*BOTH_ENDS, *MOMENTS], ALLOCATION),
+    ("RandomAllocation(Gaussian)", "several epochs"): host_first(MOMENTS, ALLOCATION),
     ("RandomAllocation(Gaussian)", "several steps a record"): (
-        [*DISTRIBUTION, *ALLOCATION, "overlap remove"],
+        [*MOMENTS, *ALLOCATION, "overlap remove"],
         ALLOCATION,
         ALLOCATION,
-        [*DISTRIBUTION, *ALLOCATION, "overlap remove", "largest output remove+add"],
+        [*MOMENTS, *ALLOCATION, "overlap remove", "largest output remove+add"],
     ),
     ("PartialAllocation(Gaussian)", ""): host_first(FINITE, PHASES),
     ("ScheduledAllocation", ""): host_first(DISTRIBUTION, PHASES),
@@ -75,7 +76,7 @@ PLANS = {
         GAUSSIAN,
         GAUSSIAN,
         GAUSSIAN,
-        ["moment inversion remove+add", *DISTRIBUTION, *GAUSSIAN, *RESORT],
+        ["moment inversion remove+add", *MOMENTS, *GAUSSIAN, *RESORT],
     ),
     ("Composed of shuffled reports and check-ins", ""): (
         ["rdp (remove) remove", "part by part remove"],
@@ -84,16 +85,16 @@ PLANS = {
         ["rdp (remove) remove", "largest part remove", "part by part remove"],
     ),
     ("Composed of the above", "without allocation"): (
-        [*FINITE, *COMPOSED, *RESORT],
+        [*BOTH_ENDS, *MOMENTS, *COMPOSED, *RESORT],
         [*COMPOSED, *RESORT],
         COMPOSED,
-        [*FINITE, *COMPOSED, *RESORT],
+        [*BOTH_ENDS, *MOMENTS, *COMPOSED, *RESORT],
     ),
     ("Composed of the above", "with allocation"): (
-        [*DISTRIBUTION, *COMPOSED, *RESORT],
+        [*MOMENTS, *COMPOSED, *RESORT],
         [*COMPOSED, *RESORT],
         COMPOSED,
-        [*DISTRIBUTION, *COMPOSED, *RESORT],
+        [*MOMENTS, *COMPOSED, *RESORT],
     ),
     ("Laplace, DiscretePair, ContinuousPair, Pld", ""): on_host(FINITE),
     ("PoissonSampled of these", ""): on_host(DISTRIBUTION),

@@ -25,6 +25,8 @@ _LAYERS = (
     ("curves", "divergence"),
     ("composition", "conversion"),
     ("bounds._orders", "bounds._parts", "bounds._table", "bounds.bases"),
+    ("bounds._line_parts",),
+    ("bounds._one_line",),
     ("bounds._distribution", "bounds._inversion", "bounds._moments"),
     ("bounds.discrete", "bounds.gaussian", "bounds.given", "bounds.laplace", "bounds.shuffle"),
     ("bounds.check_in", "bounds.poisson"),

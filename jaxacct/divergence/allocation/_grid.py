@@ -79,8 +79,8 @@ def normal_tail(x: float) -> float:
     return 0.5 * math.erfc(x / math.sqrt(2.0))
 
 
-def _product(a: Any, b: Any) -> tuple[Any, Any]:
-    """The rounded product a b, and what it lacks to the true one, exactly (Dekker 1971)."""
+def product(a: Any, b: Any) -> tuple[Any, Any]:
+    """A tuple: the rounded product a b, and what it lacks to the true one, exactly (Dekker 1971)."""
 
     def halves(x: Any) -> tuple[Any, Any]:
         upper = 134217729.0 * x
@@ -91,16 +91,16 @@ def _product(a: Any, b: Any) -> tuple[Any, Any]:
     return product, ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2
 
 
-def _log_ratio(sigma: float, g: Real) -> tuple[Real, Real]:
-    """s g - s^2/2, s = 1/sigma, as an unevaluated sum of two doubles.
+def log_ratio(sigma: float, g: Real) -> tuple[Real, Real]:
+    """A tuple of two arrays of the shape of `g`: s g - s^2/2, s = 1/sigma, as an unevaluated sum.
 
     With one double Y would have a relative error of as many ulp as its logarithm is large.
     """
     s = 1.0 / sigma
-    back, back_error = _product(s, sigma)
+    back, back_error = product(s, sigma)
     s_low = -((back - 1.0) + back_error) / sigma
-    linear, linear_error = _product(s, g)
-    square, square_error = _product(s, 0.5 * s)
+    linear, linear_error = product(s, g)
+    square, square_error = product(s, 0.5 * s)
     total = linear - square
     away = total - linear
     rest = (linear - (total - away)) + (-square - away)
@@ -122,7 +122,7 @@ def grid(sigma: float, tilt: float = 0.0) -> Grid:
     size = 1 << max(8, math.ceil(math.log2((high - low) / wanted + 2.0)))
     step = math.floor(min(wanted, max(30.0, high - low) / (size - 2)) * 2**12) / 2**12
     g = step * np.arange(math.floor(low / step), math.floor(low / step) + size)
-    exponent, rest = _log_ratio(sigma, g)
+    exponent, rest = log_ratio(sigma, g)
     y = np.exp(exponent) * (1.0 + rest)
     w = np.expm1(exponent) + np.exp(exponent) * rest
     density = step * np.exp(-0.5 * g * g) / math.sqrt(2.0 * math.pi)

@@ -30,7 +30,7 @@ from jaxacct._types import Direction
 from jaxacct.divergence._inversion import Line, LineMoments
 from jaxacct.divergence.allocation._grid import Complex, Real, grid
 from jaxacct.divergence.allocation._lines import setting
-from jaxacct.divergence.allocation._plans import saddles
+from jaxacct.divergence.allocation._plans import plan_left, saddles
 from jaxacct.divergence.allocation._powers import gaussian_log_excess, relative_slack
 from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.special import ULP
@@ -40,6 +40,10 @@ MAX_ORDER = 128  # largest order of the integer moments behind Markov's inequali
 MAX_SAMPLES = 2048  # samples of a profile beyond which a contour is not tried; twice as many at the very most
 _MAX_PLANS = 100  # sets of lines planned for one set of samples of the profile
 _MARGIN = 36.0  # in log: the step of the samples keeps the copies of M this far below M
+_GROWTH = 10.0  # in log: by which errors may grow from where a line is sharpest
+_DIGITS = 28.0  # in log: what is left out of such a line is this far below its largest value
+_MOST_KNOTS = 4000.0  # of an envelope
+_MOST_NODES = 4096  # of a line for samples of both profiles
 _DEPTH = 30.0  # in log: samples of delta e^{exponent eps} are taken until they are this far below the largest
 
 
@@ -82,11 +86,13 @@ def _envelope(sigma: float, t: float, direction: Direction, top: float) -> _Enve
     # X is at least the geometric mean of the ratios: E X^-p <= e^{p/(2 sigma^2) + (p tau)^2/2}
     mean = 0.5 / sigma**2
     last = mean + tau * (tau * top + 15.0)
-    epsilon = np.arange(0.0, last, min(last / 500.0, 0.5 / top))
+    epsilon = np.linspace(0.0, last, math.ceil(min(max(500.0, 2.0 * top * last), _MOST_KNOTS)))
     guide = saddles(setting(grid(sigma), t, t))
     logs = guide.logs - np.log(guide.c) - 0.9 + guide.c * np.expm1(-epsilon)[:, None]
     order = (float(epsilon[-1]) - mean) / tau**2
-    return _Envelope(epsilon, np.minimum(epsilon + logs.min(1), 0.0), order, order * (mean + 0.5 * order * tau**2))
+    return _Envelope(
+        epsilon, np.minimum(epsilon + logs.min(1, initial=math.inf), 0.0), order, order * (mean + 0.5 * order * tau**2)
+    )
 
 
 def _ends(envelope: _Envelope, exponents: Real) -> Real:
@@ -143,8 +149,47 @@ def _sampled(sigma: float, t: float, direction: Direction, step: float, exponent
     tilt = float(exponents.max()) + 1.0 if direction is Direction.REMOVE else 0.0
     profile = AllocationProfile(sigma, t, direction, tilt=tilt)
     value, error = profile.sampled(epsilon, tolerance, scale, _MAX_PLANS)
+    return _within(envelope, epsilon, value, error)
+
+
+def _left(sigma: float, t: float, step: float, order: float) -> tuple[_Samples, _Samples] | None:
+    """`_Samples` of delta, add direction, for the exponent order - 1, and of remove, for the exponent -order.
+
+    Both are read off one line, E(x - (X-1))_+ on either side of x = 0, since E(X-1-x)_+ = E(x - (X-1))_+ - x: what
+    is weighted down need not be known relative to itself. None where the range is too wide for that.
+    """
+    p, directions = order - 1.0, (Direction.ADD, Direction.REMOVE)
+    envelopes = [_envelope(sigma, t, d, top) for d, top in zip(directions, (max(2.0 * p, 1.0), 1.0), strict=True)]
+    ends = [float(_ends(e, np.array([x]))[0]) for e, x in zip(envelopes, (2.0 * p, -order), strict=True)]
+    own, other = (step * np.arange(min(2 + math.ceil(end / step), 2 * MAX_SAMPLES)) for end in ends)
+    tries = np.geomspace(2.0 * order, 1e-3 * order, 48)[:, None]
+    # errors are e^{c x} times those at 0, and weighted by e^{p eps} or e^{-a eps}
+    right = (tries * np.expm1(other) - order * other).max(1)
+    losses = np.maximum(right, (tries * np.expm1(-own) + p * own).max(1))
+    at = int(losses.argmin())
+    if losses[at] > _GROWTH:
+        return None
+    place = setting(grid(sigma), t, t)
+    x = float(np.expm1(other[-1]))
+    floor = math.log(place.spread) - _DIGITS - float(losses[at])
+    line = plan_left(place, saddles(place), float(tries[at, 0]), x, floor, _MOST_NODES)
+    if line is None:
+        return None
+    found = line(np.expm1(other))
+    moved = 4.0 * ULP * np.abs(np.expm1(other)) * (1.0 + np.abs(found.slope))
+    error = np.maximum(found.above, found.below) + moved + 2.0 * ULP * found.value
+    remove = _within(envelopes[1], other, found.value - np.expm1(other), error)
+    found = line(np.expm1(-own))
+    moved = 4.0 * ULP * np.abs(np.expm1(-own) * found.slope) + 8.0 * ULP * np.abs(found.value)
+    error = (np.maximum(found.above, found.below) + moved) * np.exp(own) * (1.0 + 8.0 * ULP)
+    return _within(envelopes[0], own, np.exp(own) * found.value, error), remove
+
+
+def _within(envelope: _Envelope, epsilon: Real, value: Real, error: Real) -> _Samples:
+    """`_Samples`, those that are known worse than by the envelope replaced by it."""
     upper = np.exp(envelope.log_delta[np.searchsorted(envelope.epsilon, epsilon, side="right") - 1]) * (1.0 + 1e-9)
-    return _Samples(epsilon, np.where(error > upper, 0.5 * upper, value), np.minimum(error, 0.5 * upper), envelope)
+    known = error <= upper  # false for nan
+    return _Samples(epsilon, np.where(known, value, 0.5 * upper), np.where(known, error, 0.5 * upper), envelope)
 
 
 def _transform_sums(weights: Any, epsilon: Any, b: Any, sign: Any) -> Any:
@@ -179,6 +224,7 @@ class AllocationMoments:
       exponents: float64 [E], real parts of s - 1 that will be wanted, at least approximately.
       height: the largest imaginary part of s that will be wanted.
       tolerance: relative error aimed at for the samples of the profile.
+      samples: None to take them; of `direction`, then of the other.
     """
 
     def __init__(
@@ -189,11 +235,15 @@ class AllocationMoments:
         exponents: Real,
         height: float,
         tolerance: float = 1e-8,
+        samples: tuple[_Samples, _Samples] | None = None,
     ):
         self._tau = 1.0 / (noise_multiplier * math.sqrt(num_steps))
         self._step = _step(noise_multiplier, num_steps, height)
         other = Direction.ADD if direction is Direction.REMOVE else Direction.REMOVE
         with np.errstate(all="ignore"):
+            if samples is not None:
+                self._own, self._other = samples
+                return
             self._own, self._other = (
                 _sampled(noise_multiplier, num_steps, d, self._step, e, tolerance)
                 for d, e in ((direction, exponents), (other, -1.0 - exponents))
@@ -227,6 +277,13 @@ class AllocationMoments:
         copies = (np.exp(-0.5 * (self._tau * heights) ** 2) / heights**2).sum(0)
         return moment, error + 1.02 * most * factor * copies
 
+    def real(self, orders: Real) -> Real:
+        """At least log M [A] at real orders [A]; inf where nothing is known."""
+        with np.errstate(all="ignore"):
+            moment, error = self._at(orders, np.zeros(1))
+            found = np.log(np.abs(moment[:, 0]) + error[:, 0])
+        return np.where(error[:, 0] < 0.5 * np.abs(moment[:, 0]), np.maximum(found, 0.0) + 1e-12, np.inf)
+
     def on(self, line: Line) -> LineMoments:
         """`LineMoments` of one epoch on a line whose lanes have their nodes at the same heights."""
         order, alias_orders = np.asarray(line.order), np.asarray(line.alias_orders)
@@ -246,6 +303,19 @@ class AllocationMoments:
         log_alias = np.where(np.isnan(log_alias), np.inf, np.maximum(log_alias, 0.0) + 1e-12)
         log_error = np.where(sound, log_error, np.inf)
         return LineMoments(log_modulus.T, phase.T, log_error.T, log_alias, decay)  # type: ignore[arg-type]
+
+
+def added_moments(noise_multiplier: float, num_steps: float, order: float, height: float) -> AllocationMoments | None:
+    """`AllocationMoments` of the add direction near one order, by one line; None where its range is too wide for that.
+
+    `height` is the largest imaginary part that will be wanted.
+    """
+    with np.errstate(all="ignore"):
+        samples = _left(noise_multiplier, num_steps, _step(noise_multiplier, num_steps, height), order)
+    if samples is None:
+        return None
+    exponents = np.array([order - 1.0])
+    return AllocationMoments(noise_multiplier, num_steps, Direction.ADD, exponents, height, samples=samples)
 
 
 def sampled_gaussian_decay(noise_multiplier: float, sampling_prob: float, exponents: Real, height: float) -> Real:

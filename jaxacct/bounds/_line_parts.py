@@ -1,0 +1,342 @@
+"""Rounds of a composition on one vertical line of moments: Gaussian steps and runs of random allocation.
+
+What `jaxacct.bounds._one_line` puts together. Each kind says what it can do by a `Part`.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from jaxacct._precision import HostProgram
+from jaxacct.divergence._inversion import ALIAS_FACTORS, Line, LineMoments
+from jaxacct.divergence.allocation._clipped_moments import (
+    ClippedMoments,
+    Clipping,
+    clipped_guess,
+    clipping,
+    lengthened,
+    log_moment_guess,
+    markov,
+    plan,
+)
+from jaxacct.divergence.allocation._grid import Real, grid
+from jaxacct.divergence.allocation._moment_contour import AllocationMoments, added_moments, integer_log_moments
+from jaxacct.divergence.allocation._ray_moments import MOST_NODES, POWERS, RayMoments
+from jaxacct.divergence.gaussian._line import gaussian_line
+
+# Of moments on rays, below each of `POWERS`: steers running time and tightness.
+_MOST_ORDERS = tuple(0.8 * j for j in POWERS)
+_MOST_ORDER = _MOST_ORDERS[-1]
+
+
+def _gaussian(*arrays: Any) -> LineMoments:
+    return gaussian_line(Line(*arrays[:-1]), arrays[-1])
+
+
+gaussian_program = HostProgram(_gaussian)
+
+
+class Round(NamedTuple):
+    """A run of 1-out-of-`num_steps`, run `count` times."""
+
+    noise_multiplier: float
+    num_steps: float
+    times: float
+
+
+class Contour(NamedTuple):
+    """The nodes of the line for one question."""
+
+    order: float
+    step: float
+    num_nodes: int
+
+    @property
+    def height(self) -> float:
+        return self.step * self.num_nodes
+
+    def line(self) -> Line:
+        """`Line` of one lane, its nodes padded to a power of two; negative heights stand for none."""
+        size = max(32, 1 << (self.num_nodes - 1).bit_length())
+        number = np.arange(size)[:, None]
+        heights = np.where(number < self.num_nodes, self.step * number, -1.0)
+        order = np.array([self.order])
+        edges = self.height * 1.25 ** np.arange(4)[:, None]
+        alias_orders = 1.0 + np.asarray(ALIAS_FACTORS)[:, None] * (order - 1.0)
+        arrays: Any = (order, np.array([2.0 * math.pi / self.step]), heights, heights >= 0, edges, alias_orders)
+        return Line(*arrays)
+
+
+def _padded(
+    line: Line, found: tuple[Real, Real, Real], alias: Real, log_fall: Callable[[float], float], height: float
+) -> LineMoments:
+    """`LineMoments` of one lane.
+
+    Args:
+      found: log |M|, its phase and relative error at the nodes.
+      alias: at least log M at the alias orders.
+      log_fall: of a height, at least log |M/M(a)| there and beyond.
+      height: beyond the last node.
+    """
+    logs, phase, relative = found
+    most = np.full_like(logs, np.inf)
+    for k in np.flatnonzero(~(relative < 0.3)):
+        most[k] = logs[0] + relative[0] + min(log_fall(float(np.asarray(line.heights)[k, 0])), 0.0)
+    decay = min(log_fall(height), 0.0)
+    with np.errstate(all="ignore"):
+        # where little is known, M and another of no larger modulus than it can have differ by at most twice that
+        lost = ~(relative < 0.3)
+        logs = np.where(lost, np.fmin(logs + np.log1p(relative), most), logs)
+        error = np.where(lost, math.log(3.0), -np.log1p(-np.minimum(relative, 0.5)))
+        error = np.where(np.isfinite(logs) & np.isfinite(phase), error, np.inf)
+    size = len(line.heights) - len(logs)
+    logs, phase = (np.where(np.isfinite(error), x, 0.0) for x in (logs, phase))
+    logs, phase, error = (np.pad(x, (0, size))[:, None] for x in (logs, phase, error))
+    of: Any = (logs, phase, error, np.asarray(alias)[:, None], np.full((len(line.edges), 1), decay))
+    return LineMoments(*of)
+
+
+class Part(Protocol):
+    """Rounds of a composition whose moments are had together."""
+
+    @property
+    def counts(self) -> list[float]:
+        """How often each round is run."""
+
+    @property
+    def falls(self) -> float:
+        """log |M| of all rounds together falls by about this times b^2/2, or more."""
+
+    @property
+    def dropped(self) -> float:
+        """At least what delta lacks by what was taken away from the rounds."""
+
+    def guess(self, orders: Real) -> Real:
+        """About log of the moments [A] of all rounds together; inf where they cannot be had."""
+
+    def prepare(self, order: float, height: float) -> bool:
+        """Makes the tables for moments near one order, imaginary parts to `height`; False where it would take long."""
+
+    def real(self, orders: Real) -> Real:
+        """log of the moments [A] of all rounds together at real orders near the one prepared for; inf if unknown."""
+
+    def on(self, contour: Contour, line: Line) -> list[LineMoments]:
+        """`LineMoments` of each round on the contour."""
+
+
+class Clipped:
+    """The rounds of one noise multiplier, remove direction, without their largest ratios.
+
+    Args:
+      rounds: of one noise multiplier.
+      mass: the probability that may be taken away, over all of them.
+    """
+
+    def __init__(self, rounds: Sequence[Round], mass: float):
+        self.rounds, self.counts = rounds, [of.times for of in rounds]
+        uses = sum(self.counts)
+        self._at = [clipping(of.noise_multiplier, of.num_steps, mass / uses) for of in rounds]
+        self.dropped = sum(of.times * at.dropped for of, at in zip(rounds, self._at, strict=True))
+        self._tables: list[ClippedMoments] = []
+
+    @property
+    def falls(self) -> float:
+        return sum(of.times * at.falls for of, at in zip(self.rounds, self._at, strict=True))
+
+    def guess(self, orders: Real) -> Real:
+        each = (of.times * clipped_guess(at, orders) for of, at in zip(self.rounds, self._at, strict=True))
+        return sum(each, np.zeros_like(orders))
+
+    def prepare(self, order: float, height: float) -> bool:
+        line = plan(self._at[0], order, height)
+        for at in self._at:
+            line = None if line is None else lengthened(at, order, line)
+        if line is None or not math.isfinite(line.period):
+            return False
+        num, self._tables = 0, []
+        for at in self._at:
+            self._tables.append(ClippedMoments(at, order, height, line, num))
+            num = self._tables[-1].num_nodes
+        return True
+
+    def real(self, orders: Real) -> Real:
+        total = np.zeros_like(orders)
+        for of, table, at in zip(self.rounds, self._tables, self._at, strict=True):
+            total += of.times * _least_logs(table, at, orders)
+        return total
+
+    def on(self, contour: Contour, line: Line) -> list[LineMoments]:
+        out = []
+        for table, at in zip(self._tables, self._at, strict=True):
+            found = table(contour.order, contour.step, contour.num_nodes)
+            alias = _least_logs(table, at, np.asarray(line.alias_orders)[:, 0])
+            least = float(found[0][0]) - 2.0 * float(found[2][0])
+            fall = functools.partial(table.log_decay, contour.order, log_moment=least)
+            out.append(_padded(line, found, np.maximum(alias, 0.0), fall, contour.height))
+        return out
+
+
+def _least_logs(table: ClippedMoments, at: Clipping, orders: Real) -> Real:
+    """At least log M [A] at real orders: far from the order of the table by Markov's inequality."""
+    return np.minimum(np.array([_log_real(table, float(a)) for a in orders]), markov(orders, at).min(1))
+
+
+def _log_real(table: Any, order: float) -> float:
+    """At least log M at one real order; inf where nothing is known."""
+    value, _, error = table(order, 0.0, 1)
+    return float(value[0] + np.log1p(error[0])) + 1e-12 if error[0] < 0.5 else math.inf
+
+
+class Rays:
+    """The rounds of one noise multiplier, remove direction, whole; orders to `_MOST_ORDER`.
+
+    Args:
+      rounds: of one noise multiplier.
+    """
+
+    dropped = 0.0
+
+    def __init__(self, rounds: Sequence[Round]):
+        self.rounds, self.counts = rounds, [of.times for of in rounds]
+        self._tables: list[RayMoments] = []
+        self._most = 0.0
+
+    @property
+    def falls(self) -> float:
+        return sum(of.times / (of.noise_multiplier**2 * of.num_steps) for of in self.rounds)
+
+    def guess(self, orders: Real) -> Real:
+        of = grid(self.rounds[0].noise_multiplier, float(POWERS[-1]))
+        within = np.minimum(orders, _MOST_ORDER)
+        each = (r.times * log_moment_guess(of, 1.0, r.num_steps, within) for r in self.rounds)
+        return np.where(orders <= _MOST_ORDER, sum(each, np.zeros_like(orders)), np.inf)
+
+    def prepare(self, order: float, height: float) -> bool:
+        # moments of orders above it are wanted too, against the copies
+        index = int(np.searchsorted(_MOST_ORDERS, 1.0 + 1.25 * (order - 1.0)))
+        if index == len(POWERS):
+            return False
+        self._most = min(max(2.0 * order - 1.0, order), _MOST_ORDERS[index])
+        ends = (0.5 * (1.0 + order), self._most)
+        ray, self._tables = None, []
+        for of in sorted(self.rounds, key=lambda r: -r.num_steps):
+            table = RayMoments(of.noise_multiplier, of.num_steps, POWERS[index], height, ends, ray)
+            ray = table.ray
+            if ray.num_nodes > MOST_NODES:
+                return False
+            self._tables.append(table)
+        self._tables.sort(key=lambda table: [r.num_steps for r in self.rounds].index(table.num_steps))
+        return True
+
+    def real(self, orders: Real) -> Real:
+        each = (of.times * self._least(of, table, orders) for of, table in zip(self.rounds, self._tables, strict=True))
+        return sum(each, np.zeros_like(orders))
+
+    def _least(self, of: Round, table: RayMoments, orders: Real) -> Real:
+        """At least log M [A] at real orders: where rays do not reach by the chord between whole ones; it is convex."""
+        whole = integer_log_moments(of.noise_multiplier, of.num_steps)
+        chord = np.interp(orders, np.arange(1.0, len(whole) + 1.0), whole, right=math.inf) + 1e-12
+        own = [_log_real(table, float(a)) if a <= self._most else math.inf for a in orders]
+        return np.maximum(np.minimum(own, chord), 0.0)
+
+    def on(self, contour: Contour, line: Line) -> list[LineMoments]:
+        out = []
+        for of, table in zip(self.rounds, self._tables, strict=True):
+            found = table(contour.order, contour.step, contour.num_nodes)
+            alias = self._least(of, table, np.asarray(line.alias_orders)[:, 0])
+            out.append(_padded(line, found, alias, table.log_decay, contour.height))
+        return out
+
+
+class Gaussians:
+    """Gaussian steps, either direction."""
+
+    dropped = 0.0
+
+    def __init__(self, rounds: Sequence[Round]):
+        self.falls = sum(of.times / of.noise_multiplier**2 for of in rounds)
+        self._rounds, self.counts = rounds, [of.times for of in rounds]
+
+    def guess(self, orders: Real) -> Real:
+        return 0.5 * orders * (orders - 1.0) * self.falls
+
+    def prepare(self, order: float, height: float) -> bool:
+        del order, height
+        return True
+
+    real = guess
+
+    def on(self, contour: Contour, line: Line) -> list[LineMoments]:
+        del contour
+        return [gaussian_program(*line, np.array([of.noise_multiplier])) for of in self._rounds]
+
+
+class _AddedRay:
+    """One round in the add direction by a ray: where its losses spread over many scales."""
+
+    def __init__(self, of: Round, order: float, height: float):
+        p = order - 1.0
+        self._table = RayMoments(of.noise_multiplier, of.num_steps, 0, height, (-1.6 * p, -0.4 * p))
+        self.is_long = self._table.ray.num_nodes > MOST_NODES
+
+    def real(self, orders: Real) -> Real:
+        return np.array([_log_real(self._table, 1.0 - float(a)) for a in orders])
+
+    def on(self, contour: Contour, line: Line) -> LineMoments:
+        logs, phase, relative = self._table(1.0 - contour.order, contour.step, contour.num_nodes)
+        alias = self.real(np.asarray(line.alias_orders)[:, 0])
+        found = logs, -phase, relative
+        return _padded(line, found, np.maximum(alias, 0.0), self._table.log_decay, contour.height)
+
+
+class _AddedLine:
+    """One round in the add direction by samples of its profiles."""
+
+    def __init__(self, table: AllocationMoments):
+        self._table = table
+
+    def real(self, orders: Real) -> Real:
+        return self._table.real(orders)
+
+    def on(self, contour: Contour, line: Line) -> LineMoments:
+        every: Any = contour.step * np.arange(len(line.heights))[:, None]
+        return self._table.on(line._replace(heights=every))
+
+
+class Added:
+    """Allocation rounds, add direction."""
+
+    dropped = 0.0
+
+    def __init__(self, rounds: Sequence[Round]):
+        self.rounds, self.counts = rounds, [of.times for of in rounds]
+        self.falls = sum(of.times / (of.noise_multiplier**2 * of.num_steps) for of in rounds)
+        self._tables: list[_AddedLine | _AddedRay] = []
+
+    def guess(self, orders: Real) -> Real:
+        each = (
+            r.times * log_moment_guess(grid(r.noise_multiplier), 1.0, r.num_steps, 1.0 - orders) for r in self.rounds
+        )
+        return sum(each, np.zeros_like(orders))
+
+    def prepare(self, order: float, height: float) -> bool:
+        self._tables = []
+        for of in self.rounds:
+            table = added_moments(of.noise_multiplier, of.num_steps, order, height)
+            if table is not None:
+                self._tables.append(_AddedLine(table))
+                continue
+            ray = _AddedRay(of, order, height)
+            if ray.is_long:
+                return False
+            self._tables.append(ray)
+        return True
+
+    def real(self, orders: Real) -> Real:
+        return sum((r.times * t.real(orders) for r, t in zip(self.rounds, self._tables, strict=True)), 0.0 * orders)
+
+    def on(self, contour: Contour, line: Line) -> list[LineMoments]:
+        return [table.on(contour, line) for table in self._tables]

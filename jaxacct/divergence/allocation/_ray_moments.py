@@ -1,0 +1,317 @@
+"""Complex moments E[X^s], Re s < j, of one round of 1-out-of-t allocation, by its Laplace transform on a ray.
+
+For laws with a tail too heavy for `jaxacct.divergence.allocation._clipped_moments`: few steps at little noise. The
+orders are above 1 (remove direction), or negative with j = 0 (add direction, moments of order 1 - s). With
+K(u) = E[X^j e^{-uX}] and u = e^{v - i theta}, 0 <= theta < pi/2,
+
+    M(s) = E X^s = (1/Gamma(j - s)) int u^{j - 1 - s} K(u) du,
+
+by the trapezoid of step h in v. For each X the transform of e^{(j - s) v} e^{-uX} in v is a Gamma function: the sum is
+*exactly* (Poisson summation) Gamma(j - s) M(s) and its copies, for w = 2 pi k/h, k != 0,
+
+    e^{theta w} Gamma(j - s - iw) M(s + iw),    |M(a + ib)| <= M(a) e^{-b^2/(2 sigma^2 t)}
+
+(`jaxacct.divergence.allocation._moment_contour`). The transforms psi_i(u) = E[Y^i e^{-uY}] of one ratio at u/t, with
+r_i = psi_i/psi_0 and X = (1/t) sum Y_i, give by the recurrence for a power of a power series
+
+    K(u) = psi_0^t j! d_j,    sum_n d_n x^n = (sum_i c_i x^i)^t,    c_i = r_i/(i! t^i),
+    n d_n = sum_{i=1}^n ((t + 1) i - n) c_i d_{n-i}.
+
+On the grid in v the sums over the Gaussian variable are correlations: u Y is a function of v + g/sigma alone.
+"""
+
+import functools
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxacct.divergence.allocation._clipped_moments import Nodes, log_gamma
+from jaxacct.divergence.allocation._grid import Complex, Grid, Real, grid, log_ratio, product
+from jaxacct.divergence.allocation._lines import _log1p
+from jaxacct.divergence.allocation._moment_contour import integer_log_moments
+from jaxacct.divergence.allocation._real import log_transform
+from jaxacct.special import ULP
+
+POWERS = (3, 6, 9, 12)  # j: moments of orders below one of them are had
+# They steer speed and tightness only: what is left out is bounded.
+_DIGITS = 36.0  # in log: copies, and what lies beyond the grid's ends, are kept this far below the moment
+_LOSS = 5.0  # in log: by which the terms may exceed the moment at the largest height
+MOST_NODES = 40000
+_ETA = 0.1  # share of the exponent that pays for X^3 beyond the grid
+
+
+class _Sums(NamedTuple):
+    """psi_0 - 1 and psi_1 .. psi_j at the nodes, [j + 1, N], with bounds on their absolute errors; and psi_0 itself."""
+
+    value: Complex
+    error: Real
+    base: Complex  # [N]
+    base_error: Real
+
+
+def _correlated(table: Complex | Real, weights: Complex | Real, every: int, count: int) -> Complex | Real:
+    """sum_m weights[m] table[n + every m], n < `count`."""
+    out = np.empty(-(-count // every) * every, np.result_type(table, weights))
+    for r in range(every):
+        column = table[r::every][: len(weights) - 1 + len(out) // every]
+        out[r::every] = np.correlate(column, np.conj(weights), "valid")
+    return out[:count]
+
+
+def _remainder(v: Complex) -> Complex:
+    """e^-v - 1 + v, without cancellation where v is small."""
+    small = np.abs(v) < 0.2
+    x = np.where(small, v, 0.0)
+    series = np.ones_like(x)
+    for n in range(14, 2, -1):
+        series = 1.0 - x * (1.0 / n) * series
+    return np.where(small, 0.5 * x * x * series, np.exp(-v) - 1.0 + v)
+
+
+def _exponents(of: Grid, first: float, every: int, count: int) -> tuple[Real, Real]:
+    """first + s g_0 - s^2/2 + n h, n < `count`, h = s (step of the grid)/every, as a sum of two doubles [count].
+
+    With one double e^exponent would have a relative error of as many ulp as its parts are large.
+    """
+    s, k = of.s, of.step
+    back, back_error = product(s, of.sigma)
+    s_low = -((back - 1.0) + back_error) / of.sigma
+    whole, whole_error = product(s, k)
+    h = whole / every
+    again, again_error = product(h, float(every))
+    h_low = (((whole - again) - again_error) + whole_error + s_low * k) / every
+    start, start_low = log_ratio(of.sigma, of.g[:1])
+    base = first + float(start[0])
+    away = base - first
+    base_low = (first - (base - away)) + (float(start[0]) - away) + float(start_low[0])
+    n = np.arange(count, dtype=np.float64)
+    moved, moved_error = product(h, n)
+    total = base + moved
+    away = total - base
+    rest = (base - (total - away)) + (moved - away)
+    return total, rest + moved_error + h_low * n + base_low
+
+
+@functools.lru_cache(maxsize=4)
+def _sums(noise_multiplier: float, power: int, first: float, every: int, count: int, angle: float) -> _Sums:
+    """`_Sums` at u = e^{first + i angle + n h}, h = (step of the grid)/(sigma every), 0 <= angle <= pi/2.
+
+    On the grid's contour uY has the argument angle - eta. On every contour of eta' in [0, eta_top], |e^{-uY}| <= 1 and
+    |e^{-uY} - 1 + uY| <= |uY|^2/2, so the rule errs by at most the strips' share of E Y^i, and of |u|^2 E Y^2 / 2.
+    """
+    of = grid(noise_multiplier, float(power))
+    s, size = of.s, len(of.g)
+    length = (size - 1) * every + -(-count // every) * every
+    exponent, rest = _exponents(of, first, every, length)
+    modulus = np.exp(exponent) * (1.0 + rest)
+    v = modulus * complex(math.cos(angle - of.eta), math.sin(angle - of.eta))
+    slip = 16.0 * ULP  # of v and of u, relative
+    # e^-300 stands for all that is less: products of subnormal numbers are slow
+    moduli = np.exp(-np.minimum(v.real, 300.0))
+    fall = moduli * np.exp(-1j * v.imag)
+    centred = _remainder(v)
+    # |1 - e^-v| <= min(|v|, 2)
+    centred_error = np.minimum(modulus, 2.0) * modulus * slip
+    centred_error = centred_error + ULP * np.where(modulus < 0.2, 40.0 * modulus**2, 8.0 * (1.0 + modulus))
+    fall_error = moduli * (np.minimum(modulus, 1e4) * slip + 8.0 * ULP) + 2.0 * (v.real > 300.0) * math.exp(-300.0)
+    u = modulus[:count] * math.exp(0.5 * s * s - s * float(of.g[0]))
+    weights = of.rotated_density
+    sizes = np.abs(weights)
+    rounding = ULP * (64.0 + 2.0 * size) + of.density_error
+    turned = math.exp(0.5 * (of.eta * of.sigma) ** 2)
+    strips = of.strip(0.0, of.eta) + of.strip(of.eta_top, of.eta)
+    square = math.exp(s * s)
+    complex_u = u * complex(math.cos(angle), math.sin(angle))
+    values, errors = [], []
+    value = _correlated(centred, weights, every, count) - complex_u
+    error = _correlated(centred_error, sizes, every, count)
+    error = error + _correlated(np.abs(centred), sizes * rounding, every, count) + slip * u
+    values.append(value)
+    errors.append(error + u**2 * square * (strips + turned * (of.left + of.right(2.0))))
+    for i in range(1, power + 1):
+        powers = weights * of.rotated_y**i
+        own = np.abs(powers)
+        error = _correlated(fall_error, own, every, count)
+        error = error + _correlated(moduli, own * (rounding + 8.0 * i * ULP), every, count)
+        values.append(_correlated(fall, powers, every, count))
+        moment = math.exp(0.5 * i * (i - 1) * s * s)
+        errors.append(error + moment * (2.0 * strips + turned * (of.left + of.right(float(i)))))
+    base, base_error = 1.0 + values[0], errors[0] + 2.0 * ULP * (1.0 + u)
+    # where u is large, psi_0 is small beside what the centred sum is made of
+    own = _correlated(fall_error, sizes, every, count) + _correlated(moduli, sizes * rounding, every, count)
+    own = own + 2.0 * strips + turned * (of.left + of.right())
+    base = np.where(own < base_error, _correlated(fall, weights, every, count), base)
+    return _Sums(np.stack(values), np.stack(errors), base, np.minimum(own, base_error))
+
+
+def _power_coefficient(r: Complex, r_error: Real, t: float) -> tuple[Complex, Real]:
+    """j! d_j [N] of the module's recurrence from r_1 .. r_j [j, N], and a bound on its absolute error."""
+    j = len(r)
+    if j == 0:
+        return np.ones(r.shape[1], np.complex128), np.zeros(r.shape[1])
+    factor, c, c_error = 1.0, [], []
+    for i in range(1, j + 1):
+        factor = factor * i * t
+        c.append(r[i - 1] / factor)
+        c_error.append(r_error[i - 1] / factor + 8.0 * ULP * (i + 2.0) * np.abs(c[-1]))
+    d, d_error = [np.ones_like(r[0])], [np.zeros_like(r_error[0])]
+    for n in range(1, j + 1):
+        value, error = np.zeros_like(r[0]), np.zeros_like(r_error[0])
+        for i in range(1, n + 1):
+            weight = ((t + 1.0) * i - n) / n
+            term = c[i - 1] * d[n - i]
+            value = value + weight * term
+            spread = (np.abs(c[i - 1]) + c_error[i - 1]) * d_error[n - i] + c_error[i - 1] * np.abs(d[n - i])
+            error = error + abs(weight) * (spread + ULP * (24.0 + 4.0 * n) * np.abs(term))
+        d.append(value)
+        d_error.append(error)
+    whole = math.factorial(j)
+    return whole * d[j], whole * (d_error[j] + 8.0 * ULP * np.abs(d[j]))
+
+
+class Ray(NamedTuple):
+    """A grid in v - log t, which rounds of other lengths may share."""
+
+    first: float  # its first node
+    every: int  # steps of it in a step of the grid in the Gaussian variable, over sigma
+    num_nodes: int
+    angle: float  # theta
+
+
+def _best_angle(p: float, height: float) -> float:
+    """The angle at which the terms of sum u^{p + ib} e^{-u} exceed Gamma(p + ib) least, for b from 0 to `height`."""
+    angles = np.linspace(0.0, 0.49 * math.pi, 64)
+    ends = log_gamma(np.array([p, p + 1j * height]))[0].real
+    at_zero = -p * np.log(np.cos(angles))
+    return float(angles[np.maximum(at_zero, at_zero - angles * height + ends[0] - ends[1]).argmin()])
+
+
+class RayMoments:
+    """M(s) of one round for s = a + ib, 1 < a < j, or a < 0 = j.
+
+    Args:
+      noise_multiplier, num_steps: sigma and t >= 2.
+      power: j, one of `POWERS`, or 0.
+      height: the largest b that will be wanted.
+      orders: the least and the largest a.
+      ray: None to choose one.
+    """
+
+    def __init__(
+        self,
+        noise_multiplier: float,
+        num_steps: float,
+        power: int,
+        height: float,
+        orders: tuple[float, float],
+        ray: Ray | None = None,
+    ):
+        sigma, t = noise_multiplier, float(num_steps)
+        self._t, self._tau = t, 1.0 / (sigma * math.sqrt(t))
+        of = self._of = grid(sigma, float(power))
+        self._power = power
+        self._log_whole = float(integer_log_moments(sigma, t)[power - 1]) if power > 0 else 0.0
+        if ray is None:
+            angle = 0.5 * math.pi - min(_LOSS / max(height, 1e-300), 0.5 * math.pi)
+            if power == 0:
+                angle = _best_angle(-0.5 * sum(orders), height)
+            wanted = 2.0 * math.pi / (height + math.sqrt(2.0 * _DIGITS) / self._tau)
+            every = max(1, math.ceil(of.s * of.step / wanted))
+            low, high = orders
+            self._h = of.s * of.step / every
+            left = -(_DIGITS + 6.0 + self._log_whole) / (power - high)
+            v = np.linspace(0.0, math.log(80.0 / self._tau + 4e4) + (2.0 / sigma**2 if power == 0 else 0.0), 160)
+            spent = np.flatnonzero(self._log_tails(v, angle, low) <= -_DIGITS - 4.0)
+            right = float(v[spent[0] if len(spent) else -1])
+            ray = Ray(left - math.log(t), every, math.ceil((right - left) / self._h), angle)
+        self.ray, self.num_steps = ray, num_steps
+        self._angle, self._h = ray.angle, of.s * of.step / ray.every
+        self._left = ray.first + math.log(t) - self._h
+        if ray.num_nodes <= MOST_NODES:
+            self._nodes = self._terms(_sums(sigma, power, ray.first, ray.every, ray.num_nodes, ray.angle))
+
+    @property
+    def _right(self) -> float:
+        return self._left + self._h * self.ray.num_nodes
+
+    def _log_tails(self, v: Real, angle: float, order: float) -> Real:
+        """log of at least the terms' sum beyond each `v`, but for e^{-angle b}, at one real order a.
+
+        Turning all g_i by the same i phi sigma leaves e^{t (phi sigma)^2/2} E[X^j e^{-rho c X}], rho >= 1 and
+        c = |u| cos(angle - phi). For j > 0, X^j e^{-rho c X} <= (j/(e eta rho c))^j e^{-(1 - eta) c X}, and the sum of
+        h rho^{-a} over the nodes beyond is below 1/a. For j = 0 and p = -a the sum of h rho^p e^{-rho c X} is below
+        e^{-cX} where cX >= p + 1, and elsewhere at most (cX)^{-p} (Gamma(p) + h (p/e)^p). X is at least G, lognormal:
+        m = -1/(2 sigma^2), E[G^-p; G < x] = e^{-pm + (p tau)^2/2} Phi((log x - m)/tau + p tau).
+        """
+        turns = np.minimum(np.exp(v)[:, None] * self._tau**2 * np.array([0.0, 0.6, 0.8, 1.0]), angle)
+        c = np.exp(v)[:, None] * np.cos(angle - turns)
+        eta = _ETA if self._power > 0 else 0.0
+        logs = self._t * log_transform(self._of, (1.0 - eta) * c / self._t) - (1.0 - eta) * c + 1e-9 + 1e-13 * self._t
+        if self._power > 0:
+            logs = logs + self._power * (np.log(self._power / (_ETA * c)) - 1.0) - math.log(order)
+        else:
+            p, mean = -order, -0.5 / self._of.sigma**2
+            z = (np.log((p + 1.0) / c) - mean) / self._tau + p * self._tau
+            tail = np.log(np.maximum([[0.5 * math.erfc(-x / math.sqrt(2.0)) for x in row] for row in z], 1e-300))
+            whole = np.logaddexp(math.lgamma(p), math.log(self._h) + p * (math.log(p) - 1.0))
+            logs = np.logaddexp(logs, tail + whole - p * (np.log(c) + mean) + 0.5 * (p * self._tau) ** 2)
+        return (logs + 0.5 * (turns / self._tau) ** 2).min(1) + (self._power - order) * v
+
+    def _terms(self, sums: _Sums) -> Nodes:
+        t, (value, error, base, small) = self._t, sums
+        with np.errstate(all="ignore"):
+            size = np.abs(base)
+            is_near = np.abs(value[0]) < 0.5
+            small = np.where(is_near, error[0] + 16.0 * ULP * np.abs(value[0]), small + 16.0 * ULP * size)
+            r = value[1:] / base
+            r_error = 1.1 * (error[1:] / size + np.abs(r) * (small / size + 8.0 * ULP))
+            log_base = t * np.where(is_near, _log1p(value[0]), np.log(base))
+            total, absolute = _power_coefficient(r, r_error, t)
+            whole = absolute / np.abs(total)
+            log_k = log_base + np.log(total)
+            rounding = 8.0 * ULP * (4.0 + np.abs(log_base))
+            whole = whole + np.expm1(np.minimum(t * np.log1p(1.1 * small / size), 700.0)) + rounding
+            # what is known badly is at most what it can be: |K| <= |psi_0|^t max(1, |r_i|)^j, and E X^j
+            bad = ~(whole < 0.05)
+            largest = np.maximum(1.1 * (np.abs(r) + r_error).max(0, initial=0.0), 1.0)
+            most = self._power * np.log(largest) + t * np.log(size + small) + 1e-9 * t
+            most = np.where((small < 0.1 * size) | (self._power == 0), most, self._log_whole)
+            most = np.minimum(most, self._log_whole)
+            log_k, whole = np.where(bad, most, log_k), np.where(bad, 2.1, whole)
+        v = self._left + self._h * np.arange(1, len(log_k) + 1)
+        log_u = v + 1j * self._angle
+        return Nodes(log_u.conj(), (log_k + self._power * log_u + math.log(self._h)).conj(), whole)
+
+    def __call__(self, order: float, step: float, count: int) -> tuple[Real, Real, Real]:
+        """log |M|, its phase, and the relative error of M, at s = order + ib, b = k `step`, k < `count`: [count] each.
+
+        Where the relative error is 1 or more, the value is of no use.
+        """
+        b = step * np.arange(count)
+        total, error, log_scale = self._nodes.powers(order, step, count, -self._angle)
+        log_factor, factor_error = log_gamma(self._power - order - 1j * b)
+        size = np.maximum(np.abs(total), 1e-300)
+        rest = self._power - order
+        # e^{-s (v - i angle)} has the modulus e^{-a v - angle b}, as the scale has
+        ends = self._log_whole + rest * self._left + math.log(self._h) - math.log(-math.expm1(-rest * self._h))
+        tail = float(self._log_tails(np.array([self._right]), self._angle, order)[0])
+        beyond = np.exp(np.minimum(np.logaddexp(ends, tail) - self._angle * b - log_scale, 700.0))
+        relative = (error + beyond) / size + factor_error + 16.0 * ULP
+        log_modulus = log_scale + np.log(size) - log_factor.real
+        relative = relative + self._copies(order, b, log_factor.real, log_modulus - float(log_modulus[0]))
+        return log_modulus, np.angle(total) - log_factor.imag, relative
+
+    def _copies(self, order: float, b: Real, log_gammas: Real, log_fall: Real) -> Real:
+        """The copies over Gamma(3 - s) M(s): k = -3 .. 3, of which the outermost are doubled for the rest."""
+        out = np.zeros_like(b)
+        for k in (-3, -2, -1, 1, 2, 3):
+            w = 2.0 * math.pi * k / self._h
+            logs = log_gamma(self._power - order - 1j * (b + w))[0].real - log_gammas + self._angle * w
+            logs = logs - 0.5 * (self._tau * (b + w)) ** 2 - log_fall
+            out = out + np.exp(np.minimum(logs, 700.0)) * (2.0 if abs(k) == 3 else 1.0)
+        return 1.1 * out
+
+    def log_decay(self, height: float) -> float:
+        """At least log |M(a + ib)/M(a)|, for every a and b >= `height`."""
+        return -0.5 * (self._tau * height) ** 2

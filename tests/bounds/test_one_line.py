@@ -1,0 +1,108 @@
+"""Compositions with allocation by one line of complex moments, against tables of lines and loss distributions."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import jaxacct as ja
+from jaxacct._method import Query
+from jaxacct._types import Bound, Direction
+from jaxacct.bounds._line_parts import Round
+from jaxacct.bounds._moments import ComposedProfile, _bracket
+from jaxacct.bounds._one_line import ends
+
+REMOVE, ADD = Direction.REMOVE, Direction.ADD
+
+# (noise multiplier, steps, selected, epochs, delta): drawn at random over the map of the benchmark, seed 3
+_MAP = [
+    (4.4424, 1115, 9, 2, 7.43e-9),
+    (0.7988, 652, 1, 10, 3.75e-9),
+    (0.7238, 7928, 3, 5, 6.6e-5),
+    (0.5532, 73, 1, 33, 1.64e-10),
+    (3.3808, 63, 2, 1, 8.45e-10),
+    (0.8463, 7758, 3, 37, 1.34e-10),
+    (4.4391, 51623, 1, 2, 5.39e-7),
+    (0.6702, 13, 7, 14, 2.73e-6),
+    (1.6292, 11, 4, 92, 2.27e-6),
+    (1.6677, 45021, 6, 149, 3.12e-5),
+]
+
+
+def _rounds(sigma, steps, selected, epochs):
+    size, larger = divmod(steps, selected)
+    every = [Round(sigma, float(size), float((selected - larger) * epochs))]
+    every.append(Round(sigma, float(size + 1), float(larger * epochs)))
+    return [of for of in every if of.times > 0]
+
+
+@pytest.mark.parametrize("args", _MAP)
+@pytest.mark.parametrize("direction", [REMOVE, ADD])
+def test_the_ends_are_narrow_and_hold_each_other(args, direction):
+    *fields, delta = args
+    rounds = _rounds(*fields)
+    found = ends(rounds, [], direction, Query.EPSILON, delta)
+    assert 0 < found.lower <= found.upper <= found.lower * (1 + 1e-3)
+    # delta at the ends of epsilon: another line
+    below = ends(rounds, [], direction, Query.DELTA, found.lower)
+    above = ends(rounds, [], direction, Query.DELTA, found.upper)
+    assert below.upper >= delta * (1 - 1e-9)
+    assert above.lower <= delta * (1 + 1e-9)
+    assert above.upper <= 1.2 * above.lower
+
+
+@pytest.mark.parametrize("args", _MAP[:6])
+def test_loss_distributions_agree(args):
+    sigma, steps, selected, epochs, delta = args
+    run = ja.RandomAllocation(ja.Gaussian(sigma), steps, selected, epochs)
+    for direction in (REMOVE, ADD):
+        found = ends(_rounds(sigma, steps, selected, epochs), [], direction, Query.EPSILON, delta)
+        above = ja.pld(run, direction=direction, bound=Bound.UPPER, resolution=4.0).epsilon(delta)
+        below = ja.pld(run, direction=direction, bound=Bound.LOWER, resolution=4.0).epsilon(delta)
+        assert found.lower <= above
+        assert found.upper >= below
+
+
+@pytest.mark.parametrize("direction", [REMOVE, ADD])
+def test_mixtures_agree_with_the_table_of_lines(direction):
+    """Rounds of two noise multipliers, Gaussian steps and sampled ones together."""
+    parts = (
+        ja.RandomAllocation(ja.Gaussian(1.0), 200, 3),
+        ja.RandomAllocation(ja.Gaussian(2.0), 50),
+        ja.Gaussian(20.0),
+        ja.PoissonSampled(ja.Gaussian(1.5), 0.01),
+    )
+    counts = (3, 2, 4, 10)
+    run = ja.Composed(parts, counts)
+    table = ComposedProfile(parts, [counts], direction).epsilon(1e-6)
+    known = {direction: ja._types.Ends(0.0, math.inf)}
+    at = ja._method.Bracketing(width=1e-3, known=known, wants_lower=True, ask=None)
+    found = _bracket(run, Query.EPSILON, 1e-6, at)[direction]
+    assert found.lower <= float(table.upper[0])
+    assert found.upper >= float(table.lower[0])
+    assert found.upper <= found.lower * (1 + 1e-3)
+
+
+def test_gaussian_rounds_are_closed():
+    found = ends([Round(3.0, 1.0, 9.0)], [], REMOVE, Query.DELTA, 0.5)
+    truth = ja.delta_interval(ja.Composed(ja.Gaussian(3.0), 9), 0.5)
+    assert found.lower <= truth.upper
+    assert found.upper >= truth.lower
+    assert found.upper <= found.lower * (1 + 1e-9)
+
+
+def test_ends_fall_with_the_noise_and_rise_with_the_epochs():
+    delta = 1e-7
+    by_noise = [ends([Round(s, 500.0, 10.0)], [], REMOVE, Query.EPSILON, delta) for s in np.geomspace(0.6, 4.0, 8)]
+    assert all(a.upper > b.lower for a, b in itertools.pairwise(by_noise))
+    assert all(a.lower > b.upper for a, b in itertools.pairwise(by_noise))
+    by_epochs = [ends([Round(0.9, 300.0, float(n))], [], REMOVE, Query.EPSILON, delta) for n in (2, 3, 5, 20, 100)]
+    assert all(a.upper < b.lower for a, b in itertools.pairwise(by_epochs))
+
+
+def test_what_is_out_of_range_says_nothing():
+    found = ends([Round(0.05, 10.0, 2.0)], [], REMOVE, Query.EPSILON, 1e-6)
+    assert (found.lower, found.upper) == (0.0, math.inf)
+    found = ends([Round(0.05, 10.0, 2.0)], [], ADD, Query.DELTA, 1.0)
+    assert (found.lower, found.upper) == (0.0, 1.0)

@@ -1,0 +1,119 @@
+"""Complex moments of one round of random allocation on one line or ray, against mpmath and against each other."""
+
+import math
+
+import numpy as np
+import pytest
+from mpmath import mp
+
+from jaxacct.divergence.allocation._clipped_moments import (
+    ClippedMoments,
+    clipped_guess,
+    clipping,
+    log_gamma,
+    plan,
+)
+from jaxacct.divergence.allocation._moment_contour import added_moments, integer_log_moments
+from jaxacct.divergence.allocation._ray_moments import RayMoments
+
+
+def test_log_gamma():
+    z = np.array([0.01, 0.5, 1.0 + 3j, 4.2 - 900j, 2500.0 + 7000j, 0.02 - 55j])
+    found, error = log_gamma(z)
+    with mp.workdps(40):
+        for value, bound, at in zip(found, error, z, strict=True):
+            truth = mp.loggamma(mp.mpc(at))
+            away = abs(mp.mpc(value) - truth)
+            # the branch of the logarithm does not matter
+            turns = mp.nint((mp.mpc(value) - truth).imag / (2 * mp.pi))
+            assert abs(mp.mpc(value) - truth - 2j * mp.pi * turns) <= bound or away <= bound
+            assert bound <= 1e-12 * (1 + abs(truth))
+
+
+def _two_steps(sigma, s):
+    """E ((Y1 + Y2)/2)^s by quadrature in two Gaussian variables: X = G cosh(h/(sigma sqrt 2)), G and h independent."""
+    with mp.workdps(30):
+        sigma, s = mp.mpf(sigma), mp.mpc(s)
+        tau = 1 / (sigma * mp.sqrt(2))
+        mean = mp.exp(-s / (2 * sigma**2) + (s * tau) ** 2 / 2)
+        integrand = lambda h: mp.cosh(h * tau) ** s * mp.npdf(h)  # noqa: E731
+        edge = 14 + abs(s.real) * tau
+        return complex(mean * mp.quad(integrand, mp.linspace(-edge, edge, 33)))
+
+
+@pytest.mark.parametrize(
+    ("sigma", "order", "width"), [(1.0, 1.5, 1e-8), (0.6, 1.2, 1e-8), (2.0, 2.3, 1e-8), (1.0, 4.0, 1e-3)]
+)
+def test_rays_of_two_steps(sigma, order, width):
+    step, count = 0.5, 6
+    power = 3 if order < 2.5 else 6
+    logs, phase, relative = RayMoments(sigma, 2.0, power, 3.0, (order, order + 0.3))(order, step, count)
+    for k in range(count):
+        truth = _two_steps(sigma, order + 1j * step * k)
+        assert abs(np.exp(logs[k] + 1j * phase[k]) / truth - 1) <= relative[k] + 1e-13
+    assert relative.max() <= width
+
+
+@pytest.mark.parametrize(("sigma", "order"), [(1.0, 0.5), (0.6, 0.3), (3.0, 4.0)])
+def test_rays_of_two_steps_in_the_add_direction(sigma, order):
+    """Moments of the negative orders -order + ib."""
+    step, count = 0.4, 6
+    logs, phase, relative = RayMoments(sigma, 2.0, 0, 2.0, (-1.6 * order, -0.4 * order))(-order, step, count)
+    for k in range(count):
+        truth = _two_steps(sigma, -order + 1j * step * k)
+        assert abs(np.exp(logs[k] + 1j * phase[k]) / truth - 1) <= relative[k] + 1e-13
+    assert relative.max() <= 1e-9
+
+
+@pytest.mark.parametrize(("sigma", "steps"), [(0.5, 20.0), (0.8, 650.0), (1.0, 5.0)])
+def test_rays_at_whole_orders(sigma, steps):
+    logs, _, relative = RayMoments(sigma, steps, 3, 5.0, (1.5, 2.3))(2.0, 0.0, 1)
+    assert abs(logs[0] - integer_log_moments(sigma, steps)[1]) <= 2.0 * relative[0] + 1e-11
+
+
+@pytest.mark.parametrize(("sigma", "steps", "order"), [(2.0, 100.0, 12.0), (4.0, 1000.0, 60.0), (1.5, 5e4, 300.0)])
+def test_clipped_moments_approach_the_whole_ones(sigma, steps, order):
+    """Where next to nothing is taken away; and the moments do not depend on the line that they are read off."""
+    at = clipping(sigma, steps, 1e-18)
+    assert 0 < at.dropped < 1e-17
+    height = 1.0 / (math.sqrt(math.expm1(sigma**-2) / steps))
+    line = plan(at, order, height)
+    moments = ClippedMoments(at, order, height, line)
+    logs, phase, relative = moments(order, height / 8, 9)
+    assert relative.max() <= 1e-6
+    if order <= 60:
+        whole = integer_log_moments(sigma, steps)[int(order) - 1]
+        assert logs[0] <= whole + relative[0] + 1e-11
+        assert logs[0] >= whole - 1e-3
+    other = line._replace(centre=0.8 * line.centre, period=1.5 * line.period)
+    again, turned, less = ClippedMoments(at, order, height, other)(order, height / 8, 9)
+    size = np.exp(logs - again + 1j * (phase - turned))
+    assert np.all(np.abs(size - 1) <= 1.1 * (relative + less))
+    least = float(logs[0] - relative[0])
+    for k in range(1, 9):
+        assert logs[k] - logs[0] <= moments.log_decay(order, k * height / 8, log_moment=least) + 1e-9
+
+
+def test_clipped_moments_agree_with_rays():
+    """At few steps of little noise the two routes, which share no formula but the transform, meet."""
+    sigma, steps, order = 1.0, 60.0, 2.2
+    at = clipping(sigma, steps, 1e-15)
+    assert clipped_guess(at, np.array([order])) == pytest.approx(0.037, rel=0.1)
+    line = plan(at, order, 10.0)
+    clipped, phase, relative = ClippedMoments(at, order, 10.0, line)(order, 1.0, 10)
+    whole, turned, less = RayMoments(sigma, steps, 3, 10.0, (2.0, 2.3))(order, 1.0, 10)
+    # what is taken away: E[X^a; the largest ratio beyond the cutoff]
+    away = np.abs(np.exp(clipped + 1j * phase) - np.exp(whole + 1j * turned))
+    assert np.all(away <= (relative + less) * np.exp(whole) + 1e-8)
+
+
+@pytest.mark.parametrize(("sigma", "steps", "order"), [(1.0, 50.0, 3.0), (3.0, 400.0, 40.0), (0.6, 1000.0, 5.0)])
+def test_added_moments_agree_with_rays(sigma, steps, order):
+    table = added_moments(sigma, steps, order, 4.0)
+    found, error = table._at(np.array([order]), np.arange(8) * 0.5)
+    p = order - 1.0
+    logs, phase, relative = RayMoments(sigma, steps, 0, 4.0, (-1.6 * p, -0.4 * p))(1.0 - order, 0.5, 8)
+    ray = np.exp(logs - 1j * phase)
+    assert np.all(np.abs(found[0] - ray) <= error[0] + relative * np.abs(ray))
+    assert np.all(error[0] <= 1e-6 * np.abs(found[0]))
+    assert np.all(relative <= 1e-6)
