@@ -4,7 +4,7 @@ Chua, Ghazi, Harrison, Leeman, Kamath, Kumar, Manurangsi, Sinha & Zhang 2024, "B
 as Feldman & Shenfeld 2025 compare with it (Figure 2).
 """
 
-import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,32 +43,66 @@ def largest_output_delta(mechanism: RandomAllocation, epsilon: float, direction:
     5.115
     """
     check_epsilon("epsilon", epsilon)
-    runs_of(mechanism)  # concrete, or an error
-    base = concrete_base(mechanism)
-    if base.signature() != (Gaussian,) or epsilon > _MAX_EPSILON:
+    run = _run_of(mechanism)
+    if run is None or epsilon > _MAX_EPSILON:
         return 0.0
-    epochs, used = int(mechanism.num_epochs), int(mechanism.num_selected) * int(mechanism.num_epochs)
-    total = int(mechanism.num_steps) * epochs
-    mu, factor = 1.0 / base.noise_multiplier, float(np.exp(epsilon)) * (1.0 + 2.0**-50 * (2.0 + epsilon))
-    low, high, best = _LOWEST, _HIGHEST + mu, 0.0
+    low, high, best = _LOWEST, _HIGHEST + run.mu, 0.0
     for _ in range(_NUM_ZOOMS):
-        z = np.linspace(low, high, _NUM_THRESHOLDS)
-        ends = np.stack([z, z - mu])
-        tails = _log_tail(np.stack([-ends, ends]))  # log Phi, log (1 - Phi)
-        log_phi = tails[0]
-        # of a log Phi: the function, and the threshold's own rounding times the density's growth
-        error = 2.0**-50 * (8.0 + (np.abs(z) + mu) ** 2)
-        log_q = total * log_phi[0]
-        log_p = used * log_phi[1] + (total - used) * log_phi[0]
-        if direction is Direction.REMOVE:
-            gain = -np.expm1(log_p) * (1.0 - error) + factor * np.expm1(log_q) * (1.0 + error)
-        else:
-            gain = np.exp(log_q * (1.0 + error)) - factor * np.exp(log_p * (1.0 - error))
-            gain -= 2.0**-50 * (np.exp(log_q) + factor * np.exp(log_p))
+        tests = _tests(run, low, high)
+        gain = tests.gain(epsilon, direction)
         at = int(np.argmax(gain))
         best = max(best, float(gain[at]))
-        low, high = float(z[max(at - 2, 0)]), float(z[min(at + 2, _NUM_THRESHOLDS - 1)])
+        low, high = tests.around(at)
     return down(best, 8)
+
+
+class _Run(NamedTuple):
+    """1/sigma, the outputs in all, and how many of them hold the record."""
+
+    mu: float
+    total: int
+    used: int
+
+
+class _Tests(NamedTuple):
+    """The events {max_i y_i < C} at thresholds C = sigma z: log Q and log P of them, and their relative error."""
+
+    z: np.ndarray
+    log_q: np.ndarray
+    log_p: np.ndarray
+    error: np.ndarray
+
+    def gain(self, epsilon: float, direction: Direction) -> np.ndarray:
+        """A lower bound on delta at `epsilon` from each test."""
+        factor = float(np.exp(epsilon)) * (1.0 + 2.0**-50 * (2.0 + epsilon))
+        if direction is Direction.REMOVE:
+            return -np.expm1(self.log_p) * (1.0 - self.error) + factor * np.expm1(self.log_q) * (1.0 + self.error)
+        gain = np.exp(self.log_q * (1.0 + self.error)) - factor * np.exp(self.log_p * (1.0 - self.error))
+        return gain - 2.0**-50 * (np.exp(self.log_q) + factor * np.exp(self.log_p))
+
+    def around(self, at: int) -> tuple[float, float]:
+        """Thresholds between which the best one lies, if it is near the one with this number."""
+        return float(self.z[max(at - 2, 0)]), float(self.z[min(at + 2, len(self.z) - 1)])
+
+
+def _run_of(mechanism: RandomAllocation) -> _Run | None:
+    """None for releases that are not Gaussian; raises ValueError for fields that are no concrete numbers."""
+    runs_of(mechanism)
+    base = concrete_base(mechanism)
+    if base.signature() != (Gaussian,):
+        return None
+    epochs, used = int(mechanism.num_epochs), int(mechanism.num_selected) * int(mechanism.num_epochs)
+    return _Run(1.0 / base.noise_multiplier, int(mechanism.num_steps) * epochs, used)
+
+
+def _tests(run: _Run, low: float, high: float) -> _Tests:
+    z = np.linspace(low, high, _NUM_THRESHOLDS)
+    ends = np.stack([z, z - run.mu])
+    log_phi = _log_tail(np.stack([-ends, ends]))[0]  # log Phi
+    # of a log Phi: the function, and the threshold's own rounding times the density's growth
+    error = 2.0**-50 * (8.0 + (np.abs(z) + run.mu) ** 2)
+    log_q, log_p = run.total * log_phi[0], run.used * log_phi[1] + (run.total - run.used) * log_phi[0]
+    return _Tests(z, log_q, log_p, error)
 
 
 def largest_output_epsilon(mechanism: RandomAllocation, delta: float, direction: Direction) -> float:
@@ -84,10 +118,19 @@ def largest_output_epsilon(mechanism: RandomAllocation, delta: float, direction:
     """
     check_delta("delta", delta)
 
-    def above(epsilon: float) -> bool:
-        return largest_output_delta(mechanism, epsilon, direction) > delta
-
-    if not above(0.0):
+    run = _run_of(mechanism)
+    if run is None:
         return 0.0
-    low, high = first_doubling(lambda epsilon: not above(epsilon), limit=_MAX_EPSILON)
-    return bisect(above, low, high, num_steps=_NUM_BISECTIONS) if high < math.inf else low
+    low, high, best = _LOWEST, _HIGHEST + run.mu, 0.0
+    for _ in range(_NUM_ZOOMS):  # at the same few tests for every epsilon, then at those around the best of them
+        tests = _tests(run, low, high)
+
+        def above(epsilon: float, tests: _Tests = tests) -> bool:
+            return down(float(tests.gain(epsilon, direction).max()), 8) > delta
+
+        if not above(best):
+            break
+        _, end = first_doubling(lambda epsilon: not above(epsilon), limit=_MAX_EPSILON)
+        best = bisect(above, best, min(max(end, best), _MAX_EPSILON), num_steps=_NUM_BISECTIONS)
+        low, high = tests.around(int(np.argmax(tests.gain(best, direction))))
+    return best
