@@ -19,6 +19,7 @@ from jaxacct.special._logspace import (
 )
 from jaxacct.special._normal import erfcx, log_normal_density, log_normal_tail, mills_difference, mills_ratio
 from jaxacct.special._outward import outward, product_outward, sum_outward
+from jaxacct.special._products import rows_times, rows_times_rows
 from jaxacct.special._roots import solve_decreasing
 from jaxacct.special._rounding import ULP, down, up
 from jaxacct.special._series import log_series_power, log_series_product
@@ -49,6 +50,8 @@ __all__ = [
     "one_minus_exp",
     "outward",
     "product_outward",
+    "rows_times",
+    "rows_times_rows",
     "shown",
     "shown_down",
     "softplus",

@@ -39,7 +39,7 @@ from jaxacct.divergence.allocation._grid import (
 from jaxacct.divergence.allocation._lines import MAX_NODES, _log1p
 from jaxacct.divergence.allocation._real import height_of_decay, high_mass, log_cut_transform, log_decay, real_rule
 from jaxacct.divergence.allocation._transform import NODE_BLOCK, centred_transform
-from jaxacct.special import ULP
+from jaxacct.special import ULP, rows_times, rows_times_rows
 
 # All of these steer speed and tightness only: every error is bounded, whatever they are.
 _NUM_TILTS = 200  # tilts l at which the transform is taken
@@ -48,7 +48,6 @@ _ALIASES = 34.0  # copies are e^-34 of the moment
 _SHARES = np.array([1.0, 0.8, 0.6, 0.45, 0.33, 0.25, 0.18, 0.12, 0.08, 0.05])  # c tried, over the order
 _MOST_LOSS = 12.0  # in log: terms larger than the moment by more are not tried
 _MOST_LENGTH = 4096.0  # nodes
-_UNTHREADED = 2**17  # products of numbers in a matrix product that is done by one thread
 _SMALL = 100.0  # in log: terms this far below the largest are not told apart
 
 
@@ -75,7 +74,7 @@ def clipping(noise_multiplier: float, num_steps: float, mass: float) -> Clipping
     # Q falls around Y = m / rate
     rates = SHARPNESS / np.geomspace(float(y[-1]), 1.0, 128)
     high = step_weights(rates[:, None] * y)[1]
-    taken = (high * density) @ (t - 1.0 + y)
+    taken = rows_times(high, density * (t - 1.0 + y))
     index = max(int(np.searchsorted(taken, mass)) - 1, 0)
     rate = float(rates[index])
     cut = cutoff(of, rate)
@@ -104,7 +103,7 @@ def log_moment_guess(of: Grid, weights: Real | float, num_steps: float, orders: 
     logs = np.log1p(np.maximum(x, -1.0 + 1e-300))
     exponents = orders[:, None] * logs
     powers = np.expm1(np.minimum(exponents, 600.0)) - orders[:, None] * x
-    found = num_steps * np.log1p(np.maximum((powers * weights) @ density, 0.0))
+    found = num_steps * np.log1p(np.maximum(rows_times(powers, weights * density), 0.0))
     return np.where((exponents * (density > 0) < 600.0).all(1), found, np.inf)
 
 
@@ -185,12 +184,6 @@ def log_gamma(z: Complex) -> tuple[Complex, Real]:
     return main - total, 16.0 * ULP * size
 
 
-def _product(a: Any, b: Any) -> Any:
-    """The matrix product, in pieces so small that no linear algebra library starts threads for them."""
-    piece = max(16, _UNTHREADED // (len(a) * b.shape[1]))
-    return sum(a[:, i : i + piece] @ b[i : i + piece] for i in range(0, len(b), piece))
-
-
 class Nodes(NamedTuple):
     """Terms of a sum over nodes: sum_n e^{log_terms_n} z_n^{-s}."""
 
@@ -213,14 +206,16 @@ class Nodes(NamedTuple):
         keep = (first.real - shift[:, None]).max(0) > -_SMALL
         keep = keep | ~keep.any()  # all of them where nothing is a number
         base, first = base[keep], first[:, keep]
-        fine = np.exp(-1j * step * np.arange(inner)[:, None] * base).T
+        fine = np.exp(-1j * step * np.arange(inner)[:, None] * base)
         coarse = np.exp(np.maximum(first.real - shift[:, None], -_SMALL) + 1j * first.imag)
-        total = _product(coarse, fine).reshape(-1)[:count]
+        total = rows_times_rows(coarse, fine).reshape(-1)[:count]
         # of the exponents, of products and of sums in any order
         small, size = np.abs(fine), np.abs(coarse)
         log_terms = np.abs(self.log_terms[keep]) + order * np.abs(self.log_z[keep])
         own = self.relative[keep] + ULP * (64.0 + len(base) + 8.0 * (log_terms + np.abs(shift).max()))
-        errors = np.stack([_product(size * x, small) for x in (own, 8.0 * ULP * (2.0 + np.abs(base)))]).reshape(2, -1)
+        errors = np.stack([rows_times_rows(size * x, small) for x in (own, 8.0 * ULP * (2.0 + np.abs(base)))]).reshape(
+            2, -1
+        )
         b = step * np.arange(count)
         lost = 2.0 * math.exp(-_SMALL) * float(small.max()) * len(keep)
         return total, errors[0, :count] + errors[1, :count] * b + lost, np.repeat(shift, inner)[:count] + turn * b

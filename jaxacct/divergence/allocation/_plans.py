@@ -34,7 +34,7 @@ from jaxacct.divergence.allocation._real import (
     log_transform,
     real_rule,
 )
-from jaxacct.special import ULP
+from jaxacct.special import ULP, rows_times
 
 # All of these steer speed and tightness only: every line's errors are bounded, however it was chosen.
 _DIGITS = 13.0 * math.log(10.0)  # in log: copies and tails are kept this far below the terms
@@ -96,7 +96,8 @@ def plan_remove(at: Setting, x: float) -> Remove:
     y, w, density = real_rule(of)
     rates = SHARPNESS / (t * (x + 2.0 * at.spread)) * _RATES
     low, high = step_weights(rates[:, None] * y)
-    masses, means = high @ density + of.right(), (high * w) @ density + of.right(1.0)
+    masses = rows_times(high, density) + of.right()
+    means = rows_times(high, w * density) + of.right(1.0)
     mass, mean = _high_moments(at, masses, means)
     # E[(X-1)_+; some step high] <= n E[|W_1|/t + E|X-1|; step 1 high]
     shares = 1.01 * (at.reach * (means + 2.0 * masses) + n * masses * at.spread)
@@ -201,8 +202,8 @@ def saddles(at: Setting) -> Saddles:
     weight = np.exp(-u[:, None] * y) * density
     total = np.maximum(weight.sum(1), 1e-300)
     logs = at.n * log_transform(at.of, u)
-    mean = (weight @ w) / total
-    variance = (weight @ w**2) / total - mean**2
+    mean = rows_times(weight, w) / total
+    variance = rows_times(weight, w**2) / total - mean**2
     x = at.reach * mean + 2.0 / c
     curvature = at.n / at.t**2 * variance + 2.0 / c**2
     value = c * x + logs - 2.0 * np.log(c) - 0.5 * np.log(2.0 * math.pi * curvature)

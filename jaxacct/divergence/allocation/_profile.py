@@ -21,7 +21,7 @@ from jaxacct.divergence.allocation._grid import Real, grid
 from jaxacct.divergence.allocation._lines import Bracket, Line, setting
 from jaxacct.divergence.allocation._plans import Remove, plan_add, plan_remove, saddles
 from jaxacct.divergence.allocation._real import real_rule
-from jaxacct.special import ULP
+from jaxacct.special import ULP, rows_times
 
 # The range that is answered; outside it the bounds are trivial.
 _LEAST_NOISE, _MOST_NOISE = 0.2, 1e3  # noise multipliers: below, the grids would be long; above, W within rounding of 0
@@ -151,7 +151,7 @@ class AllocationProfile:
         # X - 1 as a Gaussian bulk plus a single large term
         at, (_, w, density) = self._at, real_rule(self._at.of)
         x = at.spread * np.geomspace(1e-3, max(40.0, float(w[-1]) / (at.t * at.spread)), 96)
-        jump = at.n * (np.maximum(w / at.t - x[:, None], 0.0) @ density)
+        jump = at.n * rows_times(np.maximum(w / at.t - x[:, None], 0.0), density)
         bulk = np.array([at.spread * max(_normal_excess(float(a)), 0.0) for a in x / at.spread])
         logs = np.log(np.maximum(np.minimum(jump, at.spread) + bulk, 1e-300))
         return float(np.log1p(np.interp(-target, -logs, x)))

@@ -18,7 +18,7 @@ from jaxacct.divergence.allocation._grid import (
     grid,
     largest_beyond,
 )
-from jaxacct.special import ULP
+from jaxacct.special import ULP, rows_times
 
 _EVERY_OTHER = slice(None, None, 2)
 
@@ -36,8 +36,9 @@ def log_transform(of: Grid, u: Real) -> Real:
     """
     y, w, density = real_rule(of)
     x = np.minimum(u, 1.0)[..., None] * w
-    near = np.log1p((np.exp(-x) - 1.0 + x) @ density)
-    far = u + np.log(np.exp(-np.maximum(u, 1.0)[..., None] * y) @ density + 2.0 * (of.left + of.right()))
+    near = np.log1p(rows_times(np.exp(-x) - 1.0 + x, density))
+    far = rows_times(np.exp(-np.maximum(u, 1.0)[..., None] * y), density)
+    far = u + np.log(far + 2.0 * (of.left + of.right()))
     return np.where(u > 1.0, far, near + 8.0 * (of.left + of.right()))
 
 
@@ -50,7 +51,7 @@ def log_cut_transform(of: Grid, rates: Real, low: Real, u: Real) -> Real:
     _, w, density = real_rule(of)
     x = u[..., None] * w
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        value = (np.where(low > 0, np.exp(np.log(low) - x), 0.0) - 1.0 + x) @ density
+        value = rows_times(np.where(low > 0, np.exp(np.log(low) - x), 0.0) - 1.0 + x, density)
         value = value + 2.0 * of.right() * largest_beyond((rates * of.y[-1])[:, None], 1.0 + u / rates[:, None])
         return np.log1p(np.where(np.isfinite(value), np.maximum(value, -0.999), np.inf))
 
@@ -89,7 +90,7 @@ def log_decay(of: Grid, cut: Cutoff | None, centre: float, heights: Real, num_an
     if cut is not None:
         exponent = exponent - (cut.rate * np.cos(eta))[..., None] * y + cut.log_sum[_EVERY_OTHER]
         beyond = largest_beyond(cut.rate * of.y[-1], np.cos(eta) + a / cut.rate)
-    size = np.exp(np.clip(exponent, -700.0, 700.0)) @ density + 2.0 * (of.left + beyond * of.right())
+    size = rows_times(np.exp(np.clip(exponent, -700.0, 700.0)), density) + 2.0 * (of.left + beyond * of.right())
     return np.min(centre + 0.5 * (eta * of.sigma) ** 2 + np.log(size), axis=-1) + 1e-14
 
 
@@ -101,7 +102,7 @@ def log_high_decay(of: Grid, cut: Cutoff, centre: float, heights: Real, num_angl
     turn, w = np.cos(eta)[..., None], cut.rate * y
     a = (centre * np.cos(eta) + heights[:, None] * np.sin(eta))[..., None]
     r = np.minimum((1.0 - turn) * w + np.log(np.maximum(high, 1e-300)), np.logaddexp(0.0, log_sum - w * turn))
-    size = np.exp(np.clip(r - a * y, -700.0, 700.0)) @ density
+    size = rows_times(np.exp(np.clip(r - a * y, -700.0, 700.0)), density)
     beyond = (1.0 + largest_beyond(cut.rate * of.y[-1], np.cos(eta))) * np.exp(-a[..., 0] * of.y[-1])
     size = size + 2.0 * (2.0 * cut.high[0] * of.left + beyond * of.right())
     return np.min(centre + 0.5 * (eta * of.sigma) ** 2 + np.log(size), axis=-1) + 1e-14

@@ -20,6 +20,7 @@ import numpy as np
 
 from jaxacct._types import Direction
 from jaxacct.divergence._inversion import Line, LineMoments
+from jaxacct.special import rows_times, rows_times_rows
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 Complex = np.ndarray[Any, np.dtype[np.complex128]]
@@ -31,7 +32,6 @@ _ANGLES = {Direction.REMOVE: (1.4, 1.2, 1.0), Direction.ADD: (1.15, 1.0, 0.785)}
 _LARGEST_SHIFT = 2.0  # largest eta of the rule: rounding is magnified by e^{eta^2/2}
 _STEP_BITS = 12  # the step of the rule has so few bits that its nodes are exact doubles
 _LARGEST_POWER = 200.0  # larger log |R^alpha| are split between weight and value, so that neither overflows
-_SMALL_PRODUCT = 2**17  # multiplications in one product of matrices
 _MOST_NODES = 2**13  # a rule with more says nothing
 _DECAY_CELLS = 1200  # cells in z behind a bound of the decay: its exponent is about 3 % short with as many
 _LARGEST_TURN = 0.7  # h, the largest tan(t/2) of that path: any value below 1
@@ -61,20 +61,10 @@ def _expm1(real: Real, imag: Real) -> Complex:
     return (grown - twice * sin) + 1j * (twice * np.cos(half))
 
 
-def _product(left: Any, right: Any) -> Any:
-    """left @ right.T, real or complex, by real products so small that no BLAS starts threads: these cost more here."""
-    if not np.iscomplexobj(left):
-        rows = max(1, _SMALL_PRODUCT // right.size)
-        return np.concatenate([left[i : i + rows] @ right.T for i in range(0, len(left), rows)])
-    n, m = len(left), len(right)
-    all_four = _product(np.concatenate([left.real, left.imag]), np.concatenate([right.real, right.imag]))
-    return all_four[:n, :m] - all_four[n:, m:] + 1j * (all_four[:n, m:] + all_four[n:, :m])
-
-
 def _table(u: Any, v: Any, weight: Any) -> Any:
     """sum over nodes of weight ((1 + u_i)(1 + v_j) - 1) for every row i of `u` and j of `v`, flat."""
-    by_u, by_v = (u * weight).sum(1), (v * weight).sum(1)
-    return (by_u[:, None] + by_v + _product(u, weight * v)).ravel()
+    by_u, by_v = rows_times(u, weight), rows_times(v, weight)
+    return (by_u[:, None] + by_v + rows_times_rows(u, weight * v)).ravel()
 
 
 class _Rule(NamedTuple):
@@ -161,7 +151,7 @@ class SampledStep(NamedTuple):
         log_ratio = np.log(1.0 + q * (grown * turn + (turn - 1.0)))
         weight = step * np.exp(0.5 * eta * eta - 0.5 * x * x - 1j * eta * x) / math.sqrt(2.0 * math.pi)
         turned = np.exp(1j * heights[:, None] * log_ratio)
-        sums = _product(np.exp(self._power(orders)[:, None] * log_ratio) * weight, turned)
+        sums = rows_times_rows(np.exp(self._power(orders)[:, None] * log_ratio) * weight, turned)
         return np.log(np.maximum(np.abs(sums), 1e-300))
 
     # What is certified
