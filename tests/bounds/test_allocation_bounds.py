@@ -561,7 +561,7 @@ def test_lower_bound_against_mpmath(direction: ja.Direction) -> None:
     # an inverse that stays below
     low = largest_output_epsilon(run, 0.01, direction)
     assert low <= upper.epsilon(0.01)
-    assert largest_output_delta(run, max(0.0, low), direction) >= 0.01 or low == 0.0
+    assert largest_output_delta(run, max(0.0, low), direction) >= 0.01 * (1 - 1e-9) or low == 0.0
 
 
 def test_lower_bound_of_other_releases_is_nothing() -> None:

@@ -293,7 +293,7 @@ class SampledStep(NamedTuple):
         return float(edges[at]), float(tails[at])
 
     def decay(self, order: float, heights: Real, log_tolerance: float) -> Real:
-        """Upper bounds [K] on log |M(a + iy) / M(a)|, each for every y >= its height b.
+        """Upper bounds [K] on log |M(a + iy) / M(a)|, each for every y >= its height b, `heights` [K] ascending.
 
         On the path z = x + i eta(x), with 0 <= mu eta = t < pi/2 and eta differentiable, |M(a + iy)| is at most
         E[R^alpha e^psi],
@@ -356,7 +356,8 @@ class SampledStep(NamedTuple):
         beyond = right * np.exp(np.maximum(most - heights * theta[:, -1], 0.0))
         gain = -np.sum(np.expm1(psi) * np.where(psi < 0.0, low, high), axis=1) - beyond
         lost = np.where(sound, np.nan_to_num(gain, nan=0.0), 0.0) * ((1.0 - 2.0**-30) * math.exp(-log_moment))
-        return np.log1p(-np.clip(lost, 0.0, 1.0 - 2.0**-30))
+        # what holds from one height on holds from the next on
+        return np.minimum.accumulate(np.log1p(-np.clip(lost, 0.0, 1.0 - 2.0**-30)))
 
 
 def _polar(total: Complex, error: Real) -> tuple[Real, Real, Real]:
