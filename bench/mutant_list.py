@@ -247,7 +247,7 @@ _ALLOCATION = (
     Mutant("bounds/discrete.py", "(1.0 if upper else -1.0)", "(-1.0 if upper else 1.0)", FEW),
     Mutant(
         "bounds/allocation/_largest_output.py",
-        "used * log_phi[1] + (total - used) * log_phi[0]",
+        "run.used * log_phi[1] + (run.total - run.used) * log_phi[0]",
         "total * log_phi[1]",
         BOUNDS,
     ),
