@@ -43,6 +43,8 @@ _FALL = 36.0  # the product of moments is followed to e^-36 of its largest
 _MIN_NODES, _MAX_NODES = 512, 8192  # nodes on a line
 _NUM_Z = (512, 1024, 2048, 4096)  # nodes of the quadrature behind a moment of a sampled step: the first that resolves
 _WIDEST = 1e-3  # relative width of one line's ends beyond which the table of lines is asked as well
+_LEAST_NOISE = 1e-100  # noise multipliers below it count as this where moments are guessed, so that squares are doubles
+_TINY = 2.2250738585072014e-308  # the least normal double: an upper end of delta is not smaller
 _BLOCK = 2**18  # nodes times questions in one call: bounds its memory
 
 
@@ -56,7 +58,7 @@ class _Round(NamedTuple):
     @property
     def variance(self) -> float:
         """log(1 + variance of the likelihood ratio): about the variance of the loss where that is small."""
-        ratio = math.expm1(min(self.noise_multiplier**-2.0, 700.0))
+        ratio = math.expm1(min(max(self.noise_multiplier, _LEAST_NOISE) ** -2.0, 700.0))
         return math.log1p(self.sampling_prob**2 * ratio / self.num_steps)
 
     @property
@@ -64,7 +66,7 @@ class _Round(NamedTuple):
         """log |M(a + ib)/M(a)| is at most -decay b^2/2; about so for a sampled step."""
         if self.sampling_prob < 1.0:
             return self.variance
-        return 1.0 / (self.noise_multiplier**2 * self.num_steps)
+        return 1.0 / (max(self.noise_multiplier, _LEAST_NOISE) ** 2 * self.num_steps)
 
 
 def _gaussian_rounds(mechanism: Gaussian) -> list[tuple[_Round, float]]:
@@ -305,7 +307,7 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
             profile = ComposedProfile([mechanism], [1.0], d)
             table = profile.epsilon(target) if query is Query.EPSILON else profile.delta(target)
             low, high = max(low, float(np.max(table.lower))), min(high, float(np.min(table.upper)))
-        found[d] = Ends(low, high)
+        found[d] = Ends(low, high if query is Query.EPSILON else max(high, _TINY))
     return found
 
 

@@ -722,3 +722,11 @@ def test_types_against_enumeration_and_the_reduction(steps: int, selected: int, 
                 truth += max(a - math.exp(epsilon) * b, 0.0)
             assert lower <= truth * (1 + 1e-12)
             assert truth <= upper * (1 + 1e-12)
+
+
+def test_lower_bound_where_tails_underflow() -> None:
+    """At epsilon 200 delta is about e^-20000: a tail under Q that underflows must not look like 0."""
+    run = ja.RandomAllocation(ja.Gaussian(1.0), 10, 2, 3)
+    for epsilon in (60.0, 150.0, 200.0, 600.0):
+        assert largest_output_delta(run, epsilon, REMOVE) <= math.exp(max(-0.45 * (epsilon - 3) ** 2 / 6, -745.0)) * 6
+    assert largest_output_delta(run, 200.0, REMOVE) == 0.0

@@ -86,7 +86,9 @@ def _closed_form_floor(mechanism: RandomAllocation, log_delta: np.ndarray) -> np
     """A cheap guess [L], from below, at the epsilon of "geometric mean": the shift in Corollary 4.10's closed form."""
     size = np.floor(np.asarray(mechanism.num_steps, float) / np.asarray(mechanism.num_selected, float))
     sigma = np.clip(np.asarray(mechanism.mechanism.noise_multiplier, float), 1e-100, 1e100)
-    return np.asarray(renyi.uses(mechanism), float) * (1.0 - 1.0 / size) / (2.0 * sigma**2) + 0.0 * log_delta
+    return np.asarray(renyi.uses(mechanism), float) * (1.0 - 1.0 / size) / (2.0 * sigma**2) + np.zeros(
+        np.shape(log_delta)
+    )
 
 
 _RENYI = (

@@ -65,8 +65,9 @@ class _Run(NamedTuple):
 
 
 class _Tests(NamedTuple):
-    """The events {max_i y_i < C} at thresholds C = sigma z: log Q and log P of them, and their relative error."""
+    """The events {max_i y_i < C} of `total` outputs, C = sigma z: log Q and log P of them, and their relative error."""
 
+    total: int
     z: np.ndarray
     log_q: np.ndarray
     log_p: np.ndarray
@@ -76,7 +77,10 @@ class _Tests(NamedTuple):
         """A lower bound on delta at `epsilon` from each test."""
         factor = float(np.exp(epsilon)) * (1.0 + 2.0**-50 * (2.0 + epsilon))
         if direction is Direction.REMOVE:
-            return -np.expm1(self.log_p) * (1.0 - self.error) + factor * np.expm1(self.log_q) * (1.0 + self.error)
+            # a tail that underflows may be 2^-1022 short, for each of the outputs
+            lost = factor * self.total * 2.0**-1021
+            gain = -np.expm1(self.log_p) * (1.0 - self.error) - lost
+            return gain + factor * np.expm1(self.log_q) * (1.0 + self.error)
         gain = np.exp(self.log_q * (1.0 + self.error)) - factor * np.exp(self.log_p * (1.0 - self.error))
         return gain - 2.0**-50 * (np.exp(self.log_q) + factor * np.exp(self.log_p))
 
@@ -102,7 +106,7 @@ def _tests(run: _Run, low: float, high: float) -> _Tests:
     # of a log Phi: the function, and the threshold's own rounding times the density's growth
     error = 2.0**-50 * (8.0 + (np.abs(z) + run.mu) ** 2)
     log_q, log_p = run.total * log_phi[0], run.used * log_phi[1] + (run.total - run.used) * log_phi[0]
-    return _Tests(z, log_q, log_p, error)
+    return _Tests(run.total, z, log_q, log_p, error)
 
 
 def largest_output_epsilon(mechanism: RandomAllocation, delta: float, direction: Direction) -> float:
