@@ -245,3 +245,17 @@ def test_rounding_of_large_exponents_is_booked() -> None:
             ends = bracket(rounds, epsilon=float(mu * (mu / 2 + 5)), width=1e-9)
             truth = mp.log(_gaussian_delta(mu, float(mu * (mu / 2 + 5))))
             assert ends.lower <= truth <= ends.upper
+
+
+def test_probability_to_join_is_rounded_up() -> None:
+    """Where XLA's log1p errs by hundreds of units in the last place, at tiny and at large probabilities."""
+    rng = np.random.default_rng(6)
+    q = np.concatenate(
+        [rng.uniform(0.36, 0.42, 60), 10.0 ** rng.uniform(-15, 0, 60), 1.0 - 10.0 ** rng.uniform(-12, -1, 20)]
+    )
+    steps = np.floor(10.0 ** rng.uniform(0, 1.5, q.size))
+    found = ja.delta(ja.PoissonSampled(ja.Gaussian(1e-4), q, steps), 1e-9, method="participation")
+    with mp.workdps(50):
+        for value, prob, count in zip(found, q, steps, strict=True):
+            truth = 1 - (1 - mp.mpf(float(prob))) ** int(count)
+            assert truth <= value <= min(truth * (1 + mp.mpf(10) ** -12), 1)

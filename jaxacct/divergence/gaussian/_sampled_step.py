@@ -34,8 +34,8 @@ _STEP_BITS = 12  # the step of the rule has so few bits that its nodes are exact
 _LARGEST_POWER = 200.0  # larger log |R^alpha| are split between weight and value, so that neither overflows
 _MOST_NODES = 2**13  # a rule with more says nothing
 _DECAY_CELLS = 1200  # cells in z behind a bound of the decay: its exponent is about 3 % short with as many
-_LARGEST_TURN = 0.7  # h, the largest tan(t/2) of that path: any value below 1
-_LARGEST_PATH = 1.5  # half the largest shift of the path
+_LARGEST_TURN = 0.7  # h, the largest tan(t/2) of the path in `decay`: any value below 1
+_LARGEST_PATH = 1.5  # half the largest eta of that path
 _FAR = 100.0  # standard deviations beyond which no mass is looked for when contours are compared
 
 
@@ -49,7 +49,7 @@ def _log_ratio(x: Real, mu: float, q: float) -> Real:
 
 
 def _log_tail(x: float) -> float:
-    """At least log(1 - Phi(x)): of the lesser of 1/2 and phi(x)/x for x > 0, and of 1 elsewhere."""
+    """At least log(1 - Phi(x)): that of the lesser of e^{-x^2/2}/2 and phi(x)/x for x > 0, and of 1 elsewhere."""
     return -0.5 * x * x - max(math.log(2.0), math.log(x) + _LOG_ROOT_TWO_PI) if x > 0.0 else 0.0
 
 
