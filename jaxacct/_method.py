@@ -276,13 +276,10 @@ class LaneBracketMethod(TwoEndedMethod, LaneMethod):
 
     Attributes:
       bracket: ``(mechanism of lanes, query, target [L], size=) -> Ends`` of [2, L]: remove, then add.
-      sizes: static sizes of the kernel, from cheap to sharp.
-      traced_size: the one that is used inside a user's traced program.
-      on_host: the same bracket of one concrete point on the host, which is asked where the numbers are concrete; None
-        where the programs on lanes serve these too.
+      traced_size: static size of the kernel inside a user's traced program.
+      on_host: the same bracket of one concrete point on the host, which is asked where the numbers are concrete.
     """
 
     bracket: Callable[..., Ends[jax.Array]]
-    sizes: tuple[Any, ...]
     traced_size: Any
-    on_host: BracketMethod | None = None
+    on_host: BracketMethod

@@ -261,7 +261,7 @@ def test_the_memory_of_a_lane_is_known_for_every_static(examples):
         for method in (m for m in methods_for(example) if isinstance(m, LaneMethod)):
             static = method.lanes.statics(example)
             static |= {"orders": method.grids[-1]} if isinstance(method, RenyiMethod) else {}
-            static |= {"size": method.sizes[-1]} if isinstance(method, LaneBracketMethod) else {}
+            static |= {"size": method.traced_size} if isinstance(method, LaneBracketMethod) else {}
             assert method.lanes.bytes(**static) > 0, method.name
             with pytest.raises(TypeError):
                 method.lanes.bytes(**static, unknown=1)

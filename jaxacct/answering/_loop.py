@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -224,47 +223,22 @@ def _ask_two_sided(step: Step, found: Found) -> None:
     if is_exact and not (found.question.wants_lower and Bound.LOWER in step.method.ends):
         return
     if isinstance(step.method, LaneBracketMethod):
-        if step.method.on_host is not None and not found.question.is_traced:
-            _ask_host(step.method.on_host, step.directions, found)
+        if found.question.is_traced:
+            _ask_traced(step.method, step.directions, found)
         else:
-            _ask_lane_bracket(step.method, step.directions, found)
+            _ask_host(step.method.on_host, step.directions, found)
     else:
         assert isinstance(step.method, BracketMethod)
         _ask_host(step.method, step.directions, found)
 
 
-def _ask_lane_bracket(method: LaneBracketMethod, directions: Sequence[Direction], found: Found) -> None:
-    """Larger and larger programs for the points that are still open."""
+def _ask_traced(method: LaneBracketMethod, directions: Sequence[Direction], found: Found) -> None:
+    """Upper ends inside a user's program, at the one size that serves there."""
     question = found.question
-    columns = {d: i for i, d in enumerate(Direction)}
-    if question.is_traced:
-        ends = bracket_on_lanes(method, question.mechanism, question.query, question.target, method.traced_size)
-        for d in directions:
-            found.narrow(Asked(method, Answer(ends.upper[..., columns[d]], jnp.nan, False)), d)
-        return
-    width = method.named_width if question.method is not None and method.named_width is not None else question.width
-    leaves, structure = jax.tree.flatten(question.mechanism)
-    points = [x.reshape(-1) for x in np.broadcast_arrays(*(np.asarray(x) for x in (*leaves, question.target)))]
-    upper = {d: np.full(points[0].size, question.query.worst) for d in directions}
-    lower = {d: np.zeros(points[0].size) for d in directions}
-    todo = np.flatnonzero(~np.asarray(found.settled()).reshape(-1))
-    for size in method.sizes:
-        if not todo.size:
-            break
-        *fields, target = (x[todo] if question.shape else x[0] for x in points)
-        ends = bracket_on_lanes(method, jax.tree.unflatten(structure, fields), question.query, target, size)
-        for d in directions:
-            upper[d][todo] = np.minimum(upper[d][todo], np.reshape(ends.upper, (-1, 2))[:, columns[d]])
-            lower[d][todo] = np.maximum(lower[d][todo], np.reshape(ends.lower, (-1, 2))[:, columns[d]])
-        high, low = (_largest(list(x.values())) for x in (upper, lower))
-        with np.errstate(over="ignore"):
-            todo = todo[~(high[todo] - low[todo] <= width * low[todo])]
-    for d in directions:
-        if Bound.UPPER in method.ends:
-            found.narrow(Asked(method, Answer(upper[d].reshape(question.shape), np.nan, False)), d)
-        value = np.minimum(lower[d].reshape(question.shape), found.upper[d])
-        found.raise_lower(value, d, of_reduction=method.is_of_reduction(question.mechanism))
-        found.start[d] = found.analysis[d], found.upper[d]
+    ends = bracket_on_lanes(method, question.mechanism, question.query, question.target, method.traced_size)
+    for column, d in enumerate(Direction):
+        if d in directions:
+            found.narrow(Asked(method, Answer(ends.upper[..., column], jnp.nan, False)), d)
 
 
 def _ask_host(method: BracketMethod, directions: Sequence[Direction], found: Found) -> None:

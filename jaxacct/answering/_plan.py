@@ -23,8 +23,9 @@ class Step(NamedTuple):
 
     @property
     def runs(self) -> str:
-        """Where it runs: on lanes, for many points at once, or on the host, for one after the other."""
-        return "lanes" if isinstance(self.method, LaneMethod) else "host"
+        """Where it runs: on lanes, for many points at once, or on the host, for one concrete point after the other."""
+        on_lanes = isinstance(self.method, LaneMethod) and not isinstance(self.method, LaneBracketMethod)
+        return "lanes" if on_lanes else "host"
 
     def __str__(self) -> str:
         sides = " and ".join(d.value for d in self.directions)

@@ -50,7 +50,7 @@ class Size(NamedTuple):
     num_z: int
 
 
-# from cheap to sharp: the next is asked where the bracket is still wide
+# from cheap to sharp; inside a user's program the second
 SIZES = (Size(64, 512), Size(256, 1024), Size(1024, 2048))
 # Orders a tried for the line, less 1, in units of 1 over the standard deviation of the composed loss
 _SCALES = np.geomspace(1e-2, 1e2, 64)
@@ -311,7 +311,6 @@ def _method(
     return LaneBracketMethod(
         applies=applies,
         bracket=_bracket,
-        sizes=SIZES,
         traced_size=SIZES[1],
         lanes=Lanes(bytes=_lane_bytes),
         on_host=on_host,

@@ -34,6 +34,7 @@ from jaxacct.divergence.allocation._moment_contour import (
 )
 from jaxacct.divergence.gaussian._sampled_line import highest_node, sampled_gaussian_line
 from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
+from jaxacct.special import down, up
 
 # These steer running time and tightness: what they leave out is bounded and added.
 _NUM_LINES = 24  # lines (Renyi orders a) prepared for one table of moments; each question takes the best of them
@@ -231,7 +232,8 @@ class ComposedProfile:
             lanes = self._choice(epsilon)
             counts = np.repeat(self._counts, len(epsilon), axis=0)
             low, high = self._ask(delta_program, lanes.ravel(), counts, np.tile(epsilon, len(self._counts)))
-            return Ends(*(np.exp(x).reshape(lanes.shape) for x in (low, high)))
+            lower, upper = (np.exp(x).reshape(lanes.shape) for x in (low, high))
+            return Ends(down(lower, 8), np.minimum(up(upper, 8), 1.0))
 
     def epsilon(self, delta: float) -> Ends[np.ndarray]:
         """Lower and upper ends [C] of epsilon at `delta`."""

@@ -16,6 +16,7 @@ from jaxacct.bounds._line_parts import Added, Clipped, Contour, Gaussians, Part,
 from jaxacct.composition import compose_line_moments
 from jaxacct.divergence._inversion import ALIAS_FACTORS, Line, LineMoments, delta_ends, epsilon_ends
 from jaxacct.divergence.allocation._grid import Real
+from jaxacct.special import down, up
 
 # These steer running time and tightness: what they leave out is bounded and added.
 _ORDERS = 1.0 + np.geomspace(0.005, 1e6, 320)  # orders a among which the line is chosen
@@ -200,7 +201,8 @@ def line_ends(
         stacked = [np.stack([np.asarray(m[k]) for m in moments]) for k in range(len(LineMoments._fields))]
         if query is Query.DELTA:
             low, high = delta_program(np.array([target]), *arrays, counts, *stacked)
-            return Ends(float(np.exp(low[0])), min(float(np.exp(high[0])) * (1.0 + 2.0**-50) + dropped, 1.0))
+            upper = up(up(float(np.exp(high[0])), 8) + dropped, 4)
+            return Ends(down(float(np.exp(low[0])), 8), min(upper, 1.0))
         targets = np.log(np.array([target, max(target * (1.0 - 2.0**-50) - dropped, 1e-300)]))
         start = (float(counts[:, 0] @ stacked[0][:, 0, 0]) - targets) / (float(np.asarray(line.order)[0]) - 1.0)
         two = [np.repeat(np.asarray(x), 2, axis=-1) for x in (*arrays[1:], counts, *stacked)]
