@@ -245,6 +245,7 @@ _ALLOCATION = (
     Mutant("papers/random_allocation/_overlap_exact.py", "log_choose) + slack", "log_choose) - slack", FEW),
     Mutant("papers/random_allocation/_overlap_exact.py", "top))) + size", "top))) - size", MORE),
     Mutant("bounds/discrete.py", "(1.0 if upper else -1.0)", "(-1.0 if upper else 1.0)", FEW),
+    Mutant("bounds/discrete.py", "np.maximum(masses * (1.0 + 2.0 * found.error), _LEAST)", "masses", FEW),
     Mutant(
         "bounds/allocation/_largest_output.py",
         "run.used * log_phi[1] + (run.total - run.used) * log_phi[0]",

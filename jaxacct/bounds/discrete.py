@@ -28,8 +28,9 @@ from jaxacct.special import bisect, down, first_doubling, log_factorial_table, u
 
 _MOST_NUMBERS = 2**24  # float64 numbers held at once, 128 MiB: more, and the method does not apply
 _MOST_TYPES = 2**20  # types held at once: more, and the method does not apply
-_MAX_EPSILON = 700.0  # nats: no larger epsilon is tried (e^700 is a double)
+_MAX_EPSILON = 2.0**40  # nats: no larger epsilon is tried
 _NUM_HALVINGS = 60  # of the bracket of an epsilon, which keeps its safe end
+_LEAST = 2.0**-1022  # the least normal number
 _ULPS = 2**13  # units of 2^-53 by which a sum of up to 2^20 terms is rounded outwards
 
 
@@ -181,7 +182,8 @@ _TYPES: dict[tuple[type, ...], Callable[[Any], Types]] = {
 def types_delta(mechanism: Mechanism, epsilon: float, direction: Direction, *, upper: bool) -> float:
     """float: delta at `epsilon` >= 0, rounded up or down, in one direction; exact but for rounding.
 
-    By definition, sum over the types of max(0, P - e^epsilon Q). For mechanisms that `has_types` accepts.
+    By definition, sum over the types of max(0, P - e^epsilon Q), each taken as P (1 - e^(epsilon - loss)), so that no
+    exponential overflows. For mechanisms that `has_types` accepts.
 
     >>> import jaxacct as ja
     >>> from jaxacct.bounds.discrete import types_delta
@@ -191,16 +193,27 @@ def types_delta(mechanism: Mechanism, epsilon: float, direction: Direction, *, u
     """
     found = _types(mechanism)
     first, second = (found.log_p, found.log_q) if direction is Direction.REMOVE else (found.log_q, found.log_p)
-    a, b = np.exp(first), np.exp(second + epsilon)
-    slack = found.error * (a + b) * (1.0 if upper else -1.0)
-    total = float(np.maximum(a - b + slack, 0.0).sum())
-    return min(1.0, up(total, _ULPS)) if upper else max(0.0, down(total, _ULPS))
+    held = first > -np.inf
+    first, second = first[held], second[held]
+    # of the two logarithms, of epsilon and of their differences
+    sizes = np.abs(first) + np.where(second > -np.inf, np.abs(second), 0.0) + epsilon
+    error = (2.0 * found.error + 2.0**-51 * sizes) * (1.0 if upper else -1.0)
+    gap = np.maximum((first - second) - epsilon + error, 0.0)
+    masses = np.exp(first)
+    if upper:  # below the normal numbers the exponential has lost its digits
+        masses = np.where(gap > 0.0, np.maximum(masses * (1.0 + 2.0 * found.error), _LEAST), 0.0)
+    else:
+        masses = np.where(masses > 2.0 * _LEAST, masses * max(0.0, 1.0 - 2.0 * found.error), 0.0)
+    total = float((masses * -np.expm1(-gap)).sum())
+    if upper:
+        return min(1.0, math.nextafter(up(total, _ULPS), 2.0)) if bool((gap > 0.0).any()) else 0.0
+    return max(0.0, math.nextafter(down(total, _ULPS), -1.0))
 
 
 def types_epsilon(mechanism: Mechanism, delta: float, direction: Direction, *, upper: bool) -> float:
     """float: epsilon at `delta`, rounded up or down, in one direction: the inverse of `types_delta`.
 
-    By bisection that keeps the safe end. Where no epsilon up to 700 is enough, inf (rounded down: the last one tried).
+    By bisection that keeps the safe end. Where no epsilon up to 2^40 is enough, inf (rounded down: the last one tried).
     """
 
     def fits(epsilon: float) -> bool:

@@ -111,6 +111,34 @@ def test_many_rounds_by_types():
     assert ja.pld(run, direction=REMOVE, bound=ja.Bound.LOWER).delta(0.5) <= upper
 
 
+@pytest.mark.parametrize(
+    ("p", "q", "steps", "delta"), [(0.7, 0.06, 1033, 1e-7), (0.06, 0.9, 3000, 1e-200), (0.6, 0.4, 9000, 1e-290)]
+)
+@pytest.mark.parametrize("direction", list(ja.Direction))
+def test_losses_beyond_the_end_of_the_exponential(p, q, steps, delta, direction):
+    """e^epsilon is no double there: each term is P (1 - e^(epsilon - loss))."""
+    run = ja.Composed(ja.DiscretePair((p, 1 - p), (q, 1 - q)), steps)
+    epsilon = ja.epsilon(run, delta, direction=direction, method="exact")
+    assert epsilon > 700.0
+    lower, upper = (types_delta(run, epsilon, direction, upper=end) for end in (False, True))
+    with mp.workdps(60):
+        (a, c), (b, d) = (tuple(map(mp.mpf, (x, 1 - x))) for x in ((p, q) if direction is REMOVE else (q, p)))
+        terms = (
+            mp.binomial(steps, n) * (a**n * c ** (steps - n) - mp.exp(epsilon) * b**n * d ** (steps - n))
+            for n in range(steps + 1)
+        )
+        truth = mp.fsum(term for term in terms if term > 0)
+        assert lower <= truth <= upper <= delta
+        assert upper - lower <= 1e-5 * truth
+
+
+def test_masses_that_underflow_are_not_free():
+    run = ja.Composed(ja.DiscretePair((0.6, 0.4), (0.4, 0.6)), 2000)
+    largest = 2000 * math.log(1.5)
+    lower, upper = (types_delta(run, largest * (1 - 1e-6), REMOVE, upper=end) for end in (False, True))
+    assert lower == 0.0 < upper < 1e-300
+
+
 def test_decomposition_of_few_outputs_is_exact():
     """Theorem 4.6 on the exact Poisson profile, in rational arithmetic."""
     steps, rate, kappa = 4, Fraction(1, 50), Fraction(3, 2)
