@@ -1,54 +1,55 @@
 """jaxacct: a numerical accountant for differential privacy, in JAX.
 
 What follows in ``dir(jaxacct)`` is what most people need: descriptions of what was run, and questions about them. The
-rest lives in named submodules, which load when they are first used: `accounting`, `composition`, `curves`,
-`estimation`, `interop`, `membership`, `papers`, `plot`, `sweeping`, `training`, `utility`.
+rest lives in named submodules: `accounting`, `composition`, `curves`, `estimation`, `interop`, `membership`, `papers`,
+`plot`, `sweeping`, `training`, `utility`. Names and submodules load when they are first used.
 """
 
 import importlib
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from jaxacct._types import Bound, Direction, Interval, NeighboringRelation
-from jaxacct._types import OrderEdgeWarning as OrderEdgeWarning
-from jaxacct._types import PrecisionWarning as PrecisionWarning
-from jaxacct.accounting import Entry as Entry
-from jaxacct.accounting import allocation_rdp as allocation_rdp
-from jaxacct.accounting import compare, delta, delta_interval, epsilon, epsilon_interval, pld, rdp
-from jaxacct.accounting import deciding as deciding
-from jaxacct.calibration import calibrate
-from jaxacct.composition import compose as compose
-from jaxacct.curves import Pld as Pld
-from jaxacct.curves import RdpCurve as RdpCurve
-from jaxacct.curves import dominating_pld as dominating_pld
-from jaxacct.curves import mixture as mixture
-from jaxacct.estimation import Estimate as Estimate
-from jaxacct.estimation import Sampler as Sampler
-from jaxacct.estimation import estimate_delta as estimate_delta
-from jaxacct.mechanisms import (
-    CheckIn,
-    Composed,
-    ContinuousPair,
-    DiscretePair,
-    FiniteRandomizer,
-    Gaussian,
-    GaussianReports,
-    KaryRandomizedResponse,
-    Laplace,
-    LocalRandomizer,
-    PartialAllocation,
-    PoissonSampled,
-    RandomAllocation,
-    ScheduledAllocation,
-    Shuffled,
-)
-from jaxacct.membership import gdp as gdp
-from jaxacct.membership import tradeoff
-from jaxacct.reporting import report
-from jaxacct.sweeping import Layout as Layout
-from jaxacct.sweeping import SweepInterrupted as SweepInterrupted
-from jaxacct.sweeping import SweepResult as SweepResult
-from jaxacct.sweeping import sweep
-from jaxacct.utility import mean_estimation_variance as mean_estimation_variance
+if TYPE_CHECKING:
+    from jaxacct._types import Bound, Direction, Interval, NeighboringRelation
+    from jaxacct._types import OrderEdgeWarning as OrderEdgeWarning
+    from jaxacct._types import PrecisionWarning as PrecisionWarning
+    from jaxacct.accounting import Entry as Entry
+    from jaxacct.accounting import allocation_rdp as allocation_rdp
+    from jaxacct.accounting import compare, delta, delta_interval, epsilon, epsilon_interval, pld, rdp
+    from jaxacct.accounting import deciding as deciding
+    from jaxacct.calibration import calibrate
+    from jaxacct.composition import compose as compose
+    from jaxacct.curves import Pld as Pld
+    from jaxacct.curves import RdpCurve as RdpCurve
+    from jaxacct.curves import dominating_pld as dominating_pld
+    from jaxacct.curves import mixture as mixture
+    from jaxacct.estimation import Estimate as Estimate
+    from jaxacct.estimation import Sampler as Sampler
+    from jaxacct.estimation import estimate_delta as estimate_delta
+    from jaxacct.mechanisms import (
+        CheckIn,
+        Composed,
+        ContinuousPair,
+        DiscretePair,
+        FiniteRandomizer,
+        Gaussian,
+        GaussianReports,
+        KaryRandomizedResponse,
+        Laplace,
+        LocalRandomizer,
+        PartialAllocation,
+        PoissonSampled,
+        RandomAllocation,
+        ScheduledAllocation,
+        Shuffled,
+    )
+    from jaxacct.membership import gdp as gdp
+    from jaxacct.membership import tradeoff
+    from jaxacct.reporting import report
+    from jaxacct.sweeping import Layout as Layout
+    from jaxacct.sweeping import SweepInterrupted as SweepInterrupted
+    from jaxacct.sweeping import SweepResult as SweepResult
+    from jaxacct.sweeping import sweep
+    from jaxacct.utility import mean_estimation_variance as mean_estimation_variance
 
 __version__ = "0.1.0"
 
@@ -85,6 +86,29 @@ __all__ = [
     "tradeoff",
 ]
 
+_HOMES = {  # where each public name lives; what is not in `__all__` is for those who know it
+    "_types": ("Bound", "Direction", "Interval", "NeighboringRelation", "OrderEdgeWarning", "PrecisionWarning"),
+    "accounting": (
+        *("Entry", "allocation_rdp", "compare", "deciding", "delta", "delta_interval", "epsilon", "epsilon_interval"),
+        *("pld", "rdp"),
+    ),
+    "calibration": ("calibrate",),
+    "composition": ("compose",),
+    "curves": ("Pld", "RdpCurve", "dominating_pld", "mixture"),
+    "estimation": ("Estimate", "Sampler", "estimate_delta"),
+    "mechanisms": (
+        *("CheckIn", "Composed", "ContinuousPair", "DiscretePair", "FiniteRandomizer", "Gaussian", "GaussianReports"),
+        *("KaryRandomizedResponse", "Laplace", "LocalRandomizer", "PartialAllocation", "PoissonSampled"),
+        *("RandomAllocation", "ScheduledAllocation", "Shuffled"),
+    ),
+    "membership": ("gdp", "tradeoff"),
+    "reporting": ("report",),
+    "sweeping": ("Layout", "SweepInterrupted", "SweepResult", "sweep"),
+    "utility": ("mean_estimation_variance",),
+}
+
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
 _SUBMODULES = (
     "accounting",
     "composition",
@@ -104,8 +128,12 @@ def __dir__() -> list[str]:
     return sorted((*__all__, *_SUBMODULES, "__version__"))
 
 
-def __getattr__(name: str) -> ModuleType:
-    """A submodule, at its first use."""
-    if name in _SUBMODULES:
+def __getattr__(name: str) -> Any:
+    """A public name or a submodule, at its first use."""
+    if name in _SUBMODULES or name in _HOMES:
         return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = found
+    return found

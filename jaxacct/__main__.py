@@ -2,7 +2,7 @@
 
 import sys
 
-from jaxacct.cli import main
+from jaxacct.cli import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run())

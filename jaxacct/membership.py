@@ -7,12 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._method import Query
+from jaxacct._method import BracketMethod, Cost, LaneBracketMethod, Query
 from jaxacct._precision import Kernel, KernelByStructure, Rounding
 from jaxacct._types import TooFineError
 from jaxacct._validate import check_probability, checked_array
 from jaxacct.accounting import pld
 from jaxacct.answering import answer, question_of
+from jaxacct.answering._plan import plan
 from jaxacct.answering._question import check_scalars
 from jaxacct.bounds import methods_for
 from jaxacct.bounds.composed import distribution_of, has_lanes
@@ -32,6 +33,10 @@ __all__ = ["gdp", "tradeoff"]
 _NUM_LINES = 256  # epsilons with even steps, and as many with even ratios
 _SMALLEST = 1e-14  # delta at the largest of these epsilons
 _LAST_LINE = 500.0  # nats: no epsilon is larger
+_FEW_RATES = 8  # rates for which epsilons are chosen one by one, where delta costs milliseconds
+_FEW_LINES = 8  # epsilons in a row
+_NUM_ROUNDS = 3  # of choosing, each some 5 times finer than the last
+_ABOUT = 1e-3  # relative width of the deltas behind them
 _ROUNDING = 1e-15  # taken off a false negative rate, absolute, for the rounding of differences from 1
 
 
@@ -79,6 +84,8 @@ def tradeoff(mechanism: Mechanism, false_positive_rate: Any) -> Any:
         found = _GAUSSIAN(error, _mu(mechanism))
     elif _is_one_pair(mechanism):
         found = _CLONES(error, *concrete_pair(mechanism), window=_window(mechanism))
+    elif error.size <= _FEW_RATES and _is_cheap(mechanism):
+        found = _best_lines(mechanism, error)
     else:
         found = _by_lines(mechanism, error)
     return found if error.ndim else float(found)
@@ -127,6 +134,40 @@ def _window(mechanism: Shuffled) -> int:
     return window_for(*concrete_pair(mechanism)[:2])
 
 
+def _is_cheap(mechanism: Mechanism) -> bool:
+    """Whether what answers first for delta costs milliseconds at each epsilon, from the first one on."""
+    first = plan(question_of(mechanism, Query.DELTA, 1.0))[0].method
+    return isinstance(first, BracketMethod | LaneBracketMethod) and first.cold is Cost.MILLISECONDS
+
+
+def _best_lines(mechanism: Mechanism, error: np.ndarray) -> np.ndarray:
+    """The largest of the lines of few epsilons, chosen for each rate: first ones far apart, then around the best."""
+    last = min(float(answer(question_of(mechanism, Query.EPSILON, _SMALLEST, precision=_ABOUT)).high), _LAST_LINE)
+    level = error.reshape(-1)
+    at, kept = np.zeros(0), np.zeros(0)
+    new = np.concatenate([np.linspace(0.0, last, _FEW_LINES), np.geomspace(1e-3, 1.0, _FEW_LINES)[:-1] * last])
+    for _ in range(_NUM_ROUNDS):
+        new = np.setdiff1d(new, at)
+        delta = np.asarray(answer(question_of(mechanism, Query.DELTA, new, precision=_ABOUT)).high)
+        order = np.argsort(np.concatenate([at, new]))
+        at, kept = np.concatenate([at, new])[order], np.concatenate([kept, 1.0 - delta])[order]
+        best = np.concatenate([x.argmax(axis=0) for x in _heights(at, kept, level)])
+        beside = at[np.maximum(best - 1, 0)], at[np.minimum(best + 1, at.size - 1)]
+        new = np.unique(np.linspace(*beside, _FEW_LINES)[1:-1])
+    return _below(np.maximum(*_heights(at, kept, level)).max(axis=0)).reshape(error.shape)
+
+
+def _heights(epsilons: np.ndarray, kept: np.ndarray, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both kinds of lines at each rate, [epsilons, rates]; `kept` is 1 - delta."""
+    growth = np.exp(epsilons)[:, None]
+    return kept[:, None] - growth * level, (kept[:, None] - level) / growth
+
+
+def _below(heights: np.ndarray) -> np.ndarray:
+    """Heights less the rounding of their few operations, at least 0."""
+    return np.maximum(heights * (1.0 - 2.0**-40) - _ROUNDING, 0.0)
+
+
 def _lines_to(last: float) -> np.ndarray:
     last = min(last, _LAST_LINE)
     spread = np.geomspace(1e-6, 1.0, _NUM_LINES) * last
@@ -154,7 +195,5 @@ def _by_lines(mechanism: Mechanism, error: np.ndarray) -> np.ndarray:
         last = float(answer(question_of(mechanism, Query.EPSILON, _SMALLEST, precision=math.inf)).high)
         epsilons = _lines_to(last)
         delta = answer(question_of(mechanism, Query.DELTA, epsilons, precision=math.inf)).high
-    growth, level = np.exp(epsilons)[:, None], error.reshape(-1)
-    kept = 1.0 - delta[:, None]
-    heights = np.maximum(kept - growth * level, (kept - level) / growth)
-    return np.maximum(heights.max(axis=0) * (1.0 - 2.0**-40) - _ROUNDING, 0.0).reshape(error.shape)
+    heights = np.maximum(*_heights(epsilons, 1.0 - delta, error.reshape(-1)))
+    return _below(heights.max(axis=0)).reshape(error.shape)

@@ -22,7 +22,7 @@ from jaxacct.mechanisms._base import Mechanism
 from jaxacct.membership import tradeoff
 from jaxacct.special import shown, shown_down
 
-_FALSE_POSITIVE_RATES = (1e-3, 1e-2, 1e-1)  # rates at which a statement says what a membership test can reach
+FALSE_POSITIVE_RATES = (1e-3, 1e-2, 1e-1)  # rates at which a statement says what a membership test can reach
 
 
 def entry_fields(entry: Entry) -> dict[str, Any]:
@@ -64,6 +64,7 @@ def statement(
     target_delta: float | None = None,
     target_epsilon: float | None = None,
     precision: float | None = None,
+    false_positive_rates: Sequence[float] = FALSE_POSITIVE_RATES,
 ) -> dict[str, Any]:
     """The certified answer to one scalar question with everything that it rests on, ready for JSON.
 
@@ -73,6 +74,7 @@ def statement(
       target_epsilon: to state delta.
       precision: relative width of the certified interval, 1 % of epsilon or 10 % of delta where None; inf leaves the
         interval out: quick methods only.
+      false_positive_rates: in (0, 1), at which the statement says what membership tests can reach; none where empty.
 
     Returns:
       A dict: epsilon, delta, bound, neighboring_relation, unit_of_privacy, released, interval (or directions: by which
@@ -114,8 +116,8 @@ def statement(
         result["interval"] = {**interval._asdict(), "theorem": analysis_theorem(mechanism)}
         if mechanism.reduction is not None and interval.lower < interval.analysis_lower:
             result["interval"]["reduction"] = mechanism.reduction
-        rates = tradeoff(mechanism, np.asarray(_FALSE_POSITIVE_RATES))
-        pairs = zip(_FALSE_POSITIVE_RATES, rates.tolist(), strict=True)
+        missed = tradeoff(mechanism, np.asarray(false_positive_rates)) if len(false_positive_rates) else np.zeros(0)
+        pairs = zip(false_positive_rates, missed.tolist(), strict=True)
         result["membership"] = [{"false_positive_rate": x, "true_positive_rate": 1.0 - y} for x, y in pairs]
     if baseline is not None:
         quick = max(poisson_entries, key=lambda e: e.value).theorem if poisson_entries else None
@@ -134,6 +136,7 @@ def report(
     target_epsilon: float | None = None,
     precision: float | None = None,
     style: str = "text",
+    false_positive_rates: Sequence[float] = FALSE_POSITIVE_RATES,
 ) -> str:
     """A privacy statement to paste into a model card: the number, what it rests on, and how to recompute it.
 
@@ -144,6 +147,7 @@ def report(
       precision: relative width of the certified interval; None for 1 % of epsilon or 10 % of delta; inf for the quick
         methods only.
       style: "text", "markdown" or "json".
+      false_positive_rates: in (0, 1), at which it says what membership tests can reach; none where empty.
 
     Raises:
       ValueError: if an argument is out of range, or the mechanism has no analysis.
@@ -157,7 +161,8 @@ def report(
         raise ValueError(f"style={style!r} must be one of {sorted(_STYLES)}")
     if (target_delta is None) == (target_epsilon is None):
         raise ValueError(f"target_delta={target_delta} and target_epsilon={target_epsilon}: exactly one must be given")
-    facts = statement(mechanism, target_delta=target_delta, target_epsilon=target_epsilon, precision=precision)
+    question = {"target_delta": target_delta, "target_epsilon": target_epsilon, "precision": precision}
+    facts = statement(mechanism, **question, false_positive_rates=false_positive_rates)
     return _STYLES[style](facts)
 
 

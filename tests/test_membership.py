@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import jaxacct as ja
+from jaxacct import membership
 
 LEVELS = np.array([0.0, 1e-8, 1e-3, 0.01, 0.1, 0.5, 0.9, 1.0])
 
@@ -90,3 +91,26 @@ def test_refusals():
         ja.tradeoff(ja.Gaussian(np.array([1.0, 2.0])), 0.1)
     with pytest.raises(ValueError, match="no Gaussian trade-off function"):
         ja.gdp(ja.PoissonSampled(ja.Gaussian(1.0), 0.1, 10))
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 10_000),
+        ja.PoissonSampled(ja.Gaussian(0.7), 0.001, 100),
+        ja.Composed([ja.Gaussian(3.0), ja.PoissonSampled(ja.Gaussian(1.0), 0.1, 10)], 2),
+    ],
+)
+def test_chosen_lines_lie_no_lower_than_many(run):
+    rates = np.array([1e-4, 1e-2, 0.3])
+    chosen, many = membership._best_lines(run, rates), membership._by_lines(run, rates)
+    assert (chosen >= many * (1.0 - 1e-4)).all()
+    assert (chosen <= many * (1.0 + 1e-2)).all()
+
+
+def test_chosen_lines_of_a_gaussian_lie_just_below_it():
+    rates, run = np.array([1e-3, 0.05, 0.5]), ja.Composed(ja.Gaussian(2.0), 4)
+    exact = ja.tradeoff(run, rates)
+    lines = membership._best_lines(run, rates)
+    assert (lines <= exact).all()
+    assert (lines >= exact * (1.0 - 1e-3)).all()

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import jaxacct
 import jaxacct as ja
 from jaxacct import bounds, mechanisms
 from jaxacct._method import LaneBracketMethod, LaneMethod, Method, ProfileMethod, RenyiMethod
@@ -125,6 +126,18 @@ def test_files_are_short():
 
 
 # Imports
+
+
+def test_names_that_load_when_used_are_those_that_type_checkers_see():
+    guarded = next(node for node in ast.parse(_FILES["__init__.py"]).body if isinstance(node, ast.If))
+    seen = {
+        (str(node.module).removeprefix("jaxacct."), alias.name)
+        for node in ast.walk(guarded)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen == {(home, name) for name, home in jaxacct._HOME.items()}
+    assert set(jaxacct.__all__) <= set(jaxacct._HOME)
 
 
 def _modules(files: dict[str, str]) -> dict[str, str]:
@@ -314,7 +327,8 @@ def _running(ask, kernel):
 
 def test_a_question_is_near_its_kernel():
     run = ja.RandomAllocation(ja.Gaussian(1.0), 1000)
-    chain, above = _running(lambda: ja.epsilon(run, 1e-6), AllocationProfile.epsilon)
+    epsilon = ja.epsilon  # it loads at its first use
+    chain, above = _running(lambda: epsilon(run, 1e-6), AllocationProfile.epsilon)
     shown = "\n".join(f"{file}: {name}" for file, name in chain)
     assert chain[0] == ("accounting/_questions.py", "epsilon")
     assert len({file for file, _ in chain}) <= 4, f"the chain is in too many files:\n{shown}"

@@ -5,12 +5,16 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from jaxacct.cli._commands import COMMANDS
-from jaxacct.cli._schemes import SCHEMES, Scheme, add_options
+import jaxacct
+from jaxacct.cli._commands import COMMANDS, Command
+from jaxacct.cli._working import INTERRUPTED, end_at_once, watch_interrupts
 
-__all__ = ["main"]
+if TYPE_CHECKING:
+    from jaxacct.cli._schemes import Scheme
+
+__all__ = ["main", "run"]
 
 _EXAMPLES = """examples:
   jaxacct epsilon allocation --noise-multiplier 1 --num-steps 1000 --num-epochs 10 --delta 1e-6
@@ -29,26 +33,35 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message}\n")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(asked: str | None) -> argparse.ArgumentParser:
+    """Every command; of the one that is `asked`, also its schemes with their options, for which JAX is imported."""
     parser = _Parser(
         prog="jaxacct",
         description="Certified differential-privacy accounting in JAX.",
         epilog=f"{_EXAMPLES}\n\nExit status: 0, or 2 for a wrong argument, 130 if interrupted.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"jaxacct {jaxacct.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
         branch = commands.add_parser(name, help=command.help, description=command.help)
-        schemes = branch.add_subparsers(dest="scheme", required=True, metavar="{" + ",".join(SCHEMES) + "}")
-        for scheme_name, scheme in SCHEMES.items():
-            leaf = schemes.add_parser(scheme_name, help=scheme.help, description=f"{command.help}: {scheme.help}")
-            add_options(leaf, scheme, parse=command.parse, required=command.needs_all)
-            command.add_options(leaf, scheme)
+        if name == asked:
+            _add_schemes(branch, command)
     commands.add_parser("demo", help="train a small network with a privacy budget, live", add_help=False)
     return parser
 
 
-def _by_option(scheme: Scheme, message: str) -> str:
+def _add_schemes(branch: argparse.ArgumentParser, command: Command) -> None:
+    from jaxacct.cli._schemes import SCHEMES, add_options
+
+    schemes = branch.add_subparsers(dest="scheme", required=True, metavar="{" + ",".join(SCHEMES) + "}")
+    for name, scheme in SCHEMES.items():
+        leaf = schemes.add_parser(name, help=scheme.help, description=f"{command.help}: {scheme.help}")
+        add_options(leaf, scheme, parse=command.parse, required=command.needs_all)
+        command.add_options(leaf, scheme)
+
+
+def _by_option(scheme: "Scheme", message: str) -> str:
     """An error's message with options in place of the mechanism's own names (file names stay)."""
     for option, field in scheme.renamed.items():
         for before, after in ((r"\b", "="), (r"\['", r"'\]"), (r"[{ ]'", r"':"), ("^no ", " meets ")):
@@ -56,24 +69,41 @@ def _by_option(scheme: Scheme, message: str) -> str:
     return message
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit status (2 for a wrong argument, 130 if interrupted)."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+def _answer(arguments: list[str]) -> int:
     if arguments[:1] == ["demo"]:
         from jaxacct.demo import main as demo
 
         return demo(arguments[1:])
-    parser = _parser()
+    parser = _parser(next((word for word in arguments if not word.startswith("-")), None))
     args = parser.parse_args(arguments)
+
+    from jaxacct.cli._schemes import SCHEMES
+
     scheme = SCHEMES[args.scheme]
     try:
         text = COMMANDS[args.command].run(args, scheme)
     except (ValueError, ImportError, OSError) as error:
         parser.error(_by_option(scheme, str(error)))
-    except KeyboardInterrupt:
-        return 130
     try:
         print(text, flush=True)
     except BrokenPipeError:  # whoever read it has enough; nor may the interpreter flush at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit status (2 for a wrong argument, 130 if interrupted)."""
+    try:
+        return _answer(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt as stopped:
+        print(f"jaxacct: {str(stopped) or 'interrupted'}", file=sys.stderr, flush=True)
+        return INTERRUPTED
+
+
+def run() -> int:
+    """The command line as a process of its own: Ctrl-C ends it at once, whatever runs."""
+    watch_interrupts()
+    status = main()
+    if status == INTERRUPTED:
+        end_at_once(status)
+    return status

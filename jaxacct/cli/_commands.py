@@ -7,13 +7,18 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jaxacct.cli._schemes import Scheme, number
-from jaxacct.mechanisms._base import Mechanism
+from jaxacct.cli._numbers import axis, number, rates
+from jaxacct.cli._working import shown_working
+
+if TYPE_CHECKING:
+    from jaxacct.cli._schemes import Scheme
+    from jaxacct.mechanisms._base import Mechanism
+    from jaxacct.sweeping import SweepResult
 
 _PRECISION = "relative width of the certified interval (default 0.01, of delta 0.1; inf: quick methods only)"
-_MOST_POINTS = 10**7  # most points of a range on one axis
+_RATES = "false-positive rates R,... of membership tests that it speaks of (default 0.001,0.01,0.1), or none"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,14 +36,14 @@ class Command:
     """
 
     help: str
-    run: Callable[[argparse.Namespace, Scheme], str]
-    add_own_options: Callable[[argparse.ArgumentParser, Scheme], None]
+    run: "Callable[[argparse.Namespace, Scheme], str]"
+    add_own_options: "Callable[[argparse.ArgumentParser, Scheme], None]"
     targets: tuple[str, ...] = ("delta", "epsilon")
     needs_both: bool = False
     needs_all: bool = True
     parse: Callable[[str], Any] = number
 
-    def add_options(self, parser: argparse.ArgumentParser, scheme: Scheme) -> None:
+    def add_options(self, parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
         """Adds every option but those that describe the scheme."""
         group = parser if self.needs_both else parser.add_mutually_exclusive_group(required=True)
         for name in self.targets:
@@ -54,42 +59,41 @@ _TARGETS = {
 }
 
 
-def axis(text: str) -> Any:
-    """One number; or several: ``0.5,1,2``, 16 evenly spaced ones ``0.5:2:16``, or ``0.5:2:16:log`` of even ratios."""
-    import numpy as np
-
-    start, *rest = text.split(":")
-    if not rest:
-        values = [number(part) for part in text.split(",")]
-        return values[0] if len(values) == 1 else np.asarray(values)
-    if len(rest) not in (2, 3) or rest[2:] not in ([], ["log"]):
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number, a,b,c or start:stop:count[:log]")
-    space = np.geomspace if rest[2:] else np.linspace
-    count = int(rest[1])
-    if not 1 <= count <= _MOST_POINTS:
-        raise argparse.ArgumentTypeError(f"{text!r}: its count must be in [1, {_MOST_POINTS}]")
-    return space(number(start), number(rest[0]), count)
-
-
 def _question(args: argparse.Namespace) -> dict[str, Any]:
     """What was asked, as the library's own arguments."""
     target = {"target_delta": getattr(args, "delta", None), "target_epsilon": getattr(args, "epsilon", None)}
     return {**target, "precision": args.precision}
 
 
-def _json_option(parser: argparse.ArgumentParser, scheme: Scheme) -> None:
+def _json_option(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     del scheme
     parser.add_argument("--json", action="store_true", help="machine-readable output")
 
 
-def _statement(args: argparse.Namespace, scheme: Scheme) -> str:
+def _rates_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rates", type=rates, metavar="R", help=_RATES)
+
+
+def _shown_rates(args: argparse.Namespace) -> dict[str, Any]:
+    """The rates that were chosen, as the library's own argument; nothing where none were."""
+    return {} if args.rates is None else {"false_positive_rates": args.rates}
+
+
+def _statement_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
+    _json_option(parser, scheme)
+    _rates_option(parser)
+
+
+def _statement(args: argparse.Namespace, scheme: "Scheme") -> str:
     from jaxacct.reporting import statement, statement_json, statement_text
 
-    facts = statement(scheme.build(vars(args)), **_question(args))
+    mechanism = scheme.build(vars(args))
+    with shown_working():
+        facts = statement(mechanism, **_question(args), **_shown_rates(args))
     return statement_json(facts) if args.json else statement_text(facts)
 
 
-def _compare_options(parser: argparse.ArgumentParser, scheme: Scheme) -> None:
+def _compare_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     _json_option(parser, scheme)
     either = parser.add_mutually_exclusive_group()
     either.add_argument("--plot", metavar="FILE.png", help="also draw the bounds")
@@ -98,25 +102,33 @@ def _compare_options(parser: argparse.ArgumentParser, scheme: Scheme) -> None:
     )
 
 
-def _compare(args: argparse.Namespace, scheme: Scheme) -> str:
+def _compare(args: argparse.Namespace, scheme: "Scheme") -> str:
     from jaxacct.accounting import compare
     from jaxacct.reporting import comparison_text, entry_fields, statement_json
 
     mechanism = scheme.build(vars(args))
     if args.plan:
         return _plan(mechanism, args)
-    entries = compare(mechanism, **_question(args))
+    if args.plot is not None:  # before the work: matplotlib may be missing, and so may the directory
+        from jaxacct.plot._files import check_path
+
+        check_path("--plot", args.plot)
+    with shown_working():
+        entries = compare(mechanism, **_question(args))
     if args.plot is not None:
         from jaxacct import plot
 
         axes = plot.comparison(mechanism, args.delta, target_epsilon=args.epsilon, entries=entries)
-        axes.get_figure(root=True).savefig(args.plot)  # type: ignore[union-attr]
+        try:
+            axes.get_figure(root=True).savefig(args.plot)  # type: ignore[union-attr]
+        except OSError as error:
+            print(f"jaxacct compare: no picture: {error}", file=sys.stderr)
     if args.json:
         return statement_json([{**entry_fields(e), "seconds": e.seconds} for e in entries])
     return comparison_text(entries, "epsilon" if args.epsilon is None else "delta")
 
 
-def _plan(mechanism: Mechanism, args: argparse.Namespace) -> str:
+def _plan(mechanism: "Mechanism", args: argparse.Namespace) -> str:
     from jaxacct.accounting import plan
     from jaxacct.reporting import plan_text, statement_json, step_fields
 
@@ -126,25 +138,28 @@ def _plan(mechanism: Mechanism, args: argparse.Namespace) -> str:
     return plan_text(steps, mechanism)
 
 
-def _report_options(parser: argparse.ArgumentParser, scheme: Scheme) -> None:
+def _report_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     del scheme
     parser.add_argument("--style", choices=("text", "markdown", "json"), default="text", help="default text")
+    _rates_option(parser)
 
 
-def _report(args: argparse.Namespace, scheme: Scheme) -> str:
+def _report(args: argparse.Namespace, scheme: "Scheme") -> str:
     from jaxacct.reporting import report
 
-    return report(scheme.build(vars(args)), **_question(args), style=args.style)
+    mechanism = scheme.build(vars(args))
+    with shown_working():
+        return report(mechanism, **_question(args), style=args.style, **_shown_rates(args))
 
 
-def _calibrate_options(parser: argparse.ArgumentParser, scheme: Scheme) -> None:
+def _calibrate_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     _json_option(parser, scheme)
     names = [option.flag.removeprefix("--") for option in scheme.options if option.is_solvable]
     default = scheme.calibrated.replace("_", "-")
     parser.add_argument("--field", choices=names, default=default, help=f"what to calibrate (default {default})")
 
 
-def _calibrate(args: argparse.Namespace, scheme: Scheme) -> str:
+def _calibrate(args: argparse.Namespace, scheme: "Scheme") -> str:
     from jaxacct.calibration import calibrate
     from jaxacct.mechanisms._fields import UNKNOWN
     from jaxacct.reporting import statement_json
@@ -164,14 +179,15 @@ def _calibrate(args: argparse.Namespace, scheme: Scheme) -> str:
             flag = "--" + rival.replace("_", "-")
             raise ValueError(f"{flag} cannot be given where --{args.field} is calibrated: choose another --field")
     mechanism = scheme.build({**values, field: UNKNOWN})
-    found = calibrate(mechanism, scheme.field(field), args.epsilon, args.delta, precision=args.precision)
+    with shown_working():
+        found = calibrate(mechanism, scheme.field(field), args.epsilon, args.delta, precision=args.precision)
     met = scheme.build({**values, field: found})
     if args.json:
         return statement_json({field: found, "epsilon": args.epsilon, "delta": args.delta})
     return f"{field} = {found!r}\n\n{_budget(met, args, shown)}"
 
 
-def _budget(mechanism: Mechanism, args: argparse.Namespace, shown: Any) -> str:
+def _budget(mechanism: "Mechanism", args: argparse.Namespace, shown: Any) -> str:
     from jaxacct.accounting import epsilon
 
     spent = epsilon(mechanism, args.delta, precision=args.precision)
@@ -181,7 +197,7 @@ def _budget(mechanism: Mechanism, args: argparse.Namespace, shown: Any) -> str:
     )
 
 
-def _sweep_options(parser: argparse.ArgumentParser, scheme: Scheme) -> None:
+def _sweep_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     del scheme
     add = parser.add_argument
     add("--side-by-side", action="store_true", help="lists of one length, instead of every combination")
@@ -189,10 +205,10 @@ def _sweep_options(parser: argparse.ArgumentParser, scheme: Scheme) -> None:
     add("--resume", action="store_true", help="go on where FILE.csv stops")
 
 
-def _sweep(args: argparse.Namespace, scheme: Scheme) -> str:
+def _sweep(args: argparse.Namespace, scheme: "Scheme") -> str:
     import numpy as np
 
-    from jaxacct.sweeping import Layout, grid_of, sweep
+    from jaxacct.sweeping import Layout, SweepInterrupted, grid_of, sweep
 
     if args.resume and args.out is None:
         raise ValueError("--resume needs --out FILE.csv, the file to go on with")
@@ -210,17 +226,25 @@ def _sweep(args: argparse.Namespace, scheme: Scheme) -> str:
     layout = Layout.ZIPPED if args.side_by_side else Layout.PRODUCT
     points: Any = grid_of(grid, layout, {field: option for option, field in scheme.renamed.items()})
     options: dict[str, Any] = {"precision": args.precision, "progress": sys.stderr.isatty()}
-    found = sweep(mechanism, points, layout=layout, **target, **options, out=args.out, resume=args.resume)
-    if args.out is not None:
-        return f"{found.values.size} points in {args.out}"
+    try:
+        found = sweep(mechanism, points, layout=layout, **target, **options, out=args.out, resume=args.resume)
+    except SweepInterrupted as stopped:
+        if args.out is not None:
+            raise KeyboardInterrupt(f"{stopped}: {args.out} holds them, --resume goes on") from None
+        print(_table(stopped.partial), flush=True)
+        raise
+    return f"{found.values.size} points in {args.out}" if args.out is not None else _table(found)
+
+
+def _table(found: "SweepResult") -> str:
     columns = found.columns()
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     return "\n".join([",".join(columns), *(",".join(map(repr, row)) for row in rows)])
 
 
 COMMANDS = {
-    "epsilon": Command("epsilon at a given delta, with what it rests on", _statement, _json_option, ("delta",)),
-    "delta": Command("delta at a given epsilon, with what it rests on", _statement, _json_option, ("epsilon",)),
+    "epsilon": Command("epsilon at a given delta, with what it rests on", _statement, _statement_options, ("delta",)),
+    "delta": Command("delta at a given epsilon, with what it rests on", _statement, _statement_options, ("epsilon",)),
     "compare": Command("every applicable bound side by side", _compare, _compare_options),
     "calibrate": Command(
         "the value of one option at which a budget of epsilon and delta is just met",

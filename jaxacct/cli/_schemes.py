@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jaxacct.cli._numbers import number
 from jaxacct.mechanisms import (
     CheckIn,
     Composed,
@@ -76,14 +77,6 @@ class Scheme:
     def field(self, option: str) -> str:
         """The mechanism's own name for an option."""
         return self.renamed.get(option, option)
-
-
-def number(text: str) -> int | float:
-    """An int where the text is one, else a float."""
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
 
 
 def add_options(parser: argparse.ArgumentParser, scheme: Scheme, *, parse: Any = number, required: bool = True) -> None:

@@ -3,8 +3,10 @@
 import contextlib
 import json
 import math
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -302,3 +304,102 @@ def test_help_teaches(capsys, command):
         main([*command, "--help"])
     assert stop.value.code == 0
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 110
+
+
+_LAZY = """
+import sys
+{code}
+assert "jax" not in sys.modules and "numpy" not in sys.modules, sorted(sys.modules)
+"""
+
+
+@pytest.mark.parametrize("code", ["import jaxacct", "import jaxacct.cli"])
+def test_importing_loads_no_jax(code):
+    subprocess.run([sys.executable, "-c", _LAZY.format(code=code)], check=True)
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_version_and_help_load_no_jax(option):
+    found = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "jaxacct", option], capture_output=True, text=True, check=True
+    )
+    loaded = {line.rpartition("|")[2].strip() for line in found.stderr.splitlines()}
+    assert "jaxacct.cli" in loaded
+    assert not loaded & {"jax", "numpy"}
+    assert "jaxacct" in found.stdout
+
+
+def test_rates_of_a_statement_are_chosen(capsys):
+    run_of = ["epsilon", "gaussian", "--noise-multiplier", "3", "--delta", "1e-5"]
+    facts = json.loads(run(capsys, *run_of, "--json", "--rates", "0.02,0.5"))
+    missed = ja.tradeoff(ja.Composed(ja.Gaussian(3.0), 1), [0.02, 0.5]).tolist()
+    assert facts["membership"] == [
+        {"false_positive_rate": rate, "true_positive_rate": 1.0 - miss}
+        for rate, miss in zip((0.02, 0.5), missed, strict=True)
+    ]
+    assert "inference" not in run(capsys, *run_of, "--rates", "none")
+
+
+@pytest.mark.parametrize("path", ["/nonexistent/x.png", "x.nothing"])
+def test_where_a_picture_goes_is_checked_before_the_work(capsys, monkeypatch, path):
+    monkeypatch.setattr("jaxacct.accounting.compare", lambda *args, **options: pytest.fail("computed first"))
+    with pytest.raises(SystemExit) as stopped:
+        main(["compare", "gaussian", "--noise-multiplier", "3", "--delta", "1e-5", "--plot", path])
+    assert stopped.value.code == 2
+    assert path in capsys.readouterr().err
+
+
+def _interrupted(code, *args):
+    """What a process says and returns that gets Ctrl-C as soon as it has written a line of standard output."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    return err, process.returncode
+
+
+_BUSY = """
+import sys
+from jaxacct.cli import _working, run
+from jaxacct.cli._commands import COMMANDS
+import dataclasses
+def work(args, scheme):
+    print("begun", flush=True)
+    {work}
+    print("ended", file=sys.stderr)
+COMMANDS["epsilon"] = dataclasses.replace(COMMANDS["epsilon"], run=work)
+sys.argv = ["jaxacct", "epsilon", "gaussian", "--noise-multiplier", "3", "--delta", "1e-5"]
+sys.exit(run())
+"""
+_DEAF = "import ctypes; ctypes.CDLL(None).sleep(30); ctypes.CDLL(None).sleep(30)"  # as a compiler: no bytecode runs
+
+
+@pytest.mark.parametrize("work", ["import time; time.sleep(60)", "while True: pass", _DEAF])
+def test_an_interrupt_ends_a_command_at_once(work):
+    began = time.monotonic()
+    assert _interrupted(_BUSY.format(work=work)) == ("jaxacct: interrupted\n", 130)
+    assert time.monotonic() - began < 25
+
+
+def test_an_interrupted_sweep_says_where_its_rows_are(tmp_path):
+    path = tmp_path / "rows.csv"
+    code = """
+import sys
+from jaxacct.sweeping import _file
+from jaxacct.cli import run
+append = _file.SweepFile.append
+def announced(self, *args):
+    append(self, *args)
+    print("begun", flush=True)
+_file.SweepFile.append = announced
+sys.argv = ["jaxacct", *sys.argv[1:]]
+sys.exit(run())
+"""
+    steps = ["--num-steps", "10", "--sampling-prob", "0.001:0.01:20000", "--delta", "1e-6", "--out", str(path)]
+    err, status = _interrupted(code, "sweep", "poisson", "--noise-multiplier", "1", *steps)
+    assert status == 130
+    assert "interrupted after" in err
+    assert "--resume goes on" in err
+    assert len(path.read_text().splitlines()) > 2

@@ -1,0 +1,78 @@
+"""What a person sees of work that takes long, and how Ctrl-C ends it."""
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from types import FrameType
+
+INTERRUPTED = 130  # exit status
+_QUIET = 2.0  # seconds without a word
+_GRACE = 1.0  # seconds in which what runs may answer Ctrl-C by itself
+
+
+@contextlib.contextmanager
+def shown_working() -> Iterator[None]:
+    """Shows on a terminal, on one line of standard error, for how long the work has taken; erased at its end."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    done, begun = threading.Event(), time.monotonic()
+
+    def show() -> None:
+        pause = _QUIET
+        while not done.wait(pause):
+            pause = 1.0
+            print(f"\rworking: {time.monotonic() - begun:.0f} s", end="", file=sys.stderr, flush=True)
+
+    clock = threading.Thread(target=show, daemon=True)
+    clock.start()
+    try:
+        yield
+    finally:
+        done.set()
+        clock.join()
+        if time.monotonic() - begun > _QUIET:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def end_at_once(status: int) -> None:
+    """Ends this process without waiting for other threads: compilers among them crash when Python goes first."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def watch_interrupts() -> None:
+    """Lets Ctrl-C end this process even while a compiler runs, which Python's own handler would wait for.
+
+    Python raises KeyboardInterrupt as always. Where that is not seen within a second, the process ends with one line
+    and status 130. Only for the main thread of a process that is the command line's own.
+    """
+    seen = threading.Event()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        seen.set()
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, handle)
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+
+    def watch() -> None:
+        while received := ours.recv(1):
+            if received[0] == signal.SIGINT and not seen.wait(_GRACE):
+                print("jaxacct: interrupted", file=sys.stderr, flush=True)
+                end_at_once(INTERRUPTED)
+            seen.clear()
+
+    threading.Thread(target=watch, daemon=True).start()
+    _KEPT.append(theirs)
+
+
+_KEPT: list[socket.socket] = []  # the interpreter writes to its descriptor until the end
