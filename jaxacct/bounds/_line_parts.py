@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from jaxacct._precision import HostProgram
 from jaxacct.divergence._inversion import ALIAS_FACTORS, Line, LineMoments
 from jaxacct.divergence.allocation._clipped_moments import (
     ClippedMoments,
@@ -25,18 +24,11 @@ from jaxacct.divergence.allocation._clipped_moments import (
 from jaxacct.divergence.allocation._grid import Real, grid
 from jaxacct.divergence.allocation._moment_contour import AllocationMoments, added_moments, integer_log_moments
 from jaxacct.divergence.allocation._ray_moments import MOST_NODES, POWERS, RayMoments
-from jaxacct.divergence.gaussian._line import gaussian_line
+from jaxacct.divergence.gaussian._line import GaussianStep
 
 # Of moments on rays, below each of `POWERS`: steers running time and tightness.
 _MOST_ORDERS = tuple(0.8 * j for j in POWERS)
 _MOST_ORDER = _MOST_ORDERS[-1]
-
-
-def _gaussian(*arrays: Any) -> LineMoments:
-    return gaussian_line(Line(*arrays[:-1]), arrays[-1])
-
-
-gaussian_program = HostProgram(_gaussian)
 
 
 class Round(NamedTuple):
@@ -59,10 +51,8 @@ class Contour(NamedTuple):
         return self.step * self.num_nodes
 
     def line(self) -> Line:
-        """`Line` of one lane, its nodes padded to a power of two; negative heights stand for none."""
-        size = max(32, 1 << (self.num_nodes - 1).bit_length())
-        number = np.arange(size)[:, None]
-        heights = np.where(number < self.num_nodes, self.step * number, -1.0)
+        """`Line` of one lane."""
+        heights = self.step * np.arange(self.num_nodes)[:, None]
         order = np.array([self.order])
         edges = self.height * 1.25 ** np.arange(4)[:, None]
         alias_orders = 1.0 + np.asarray(ALIAS_FACTORS)[:, None] * (order - 1.0)
@@ -92,9 +82,8 @@ def _padded(
         logs = np.where(lost, np.fmin(logs + np.log1p(relative), most), logs)
         error = np.where(lost, math.log(3.0), -np.log1p(-np.minimum(relative, 0.5)))
         error = np.where(np.isfinite(logs) & np.isfinite(phase), error, np.inf)
-    size = len(line.heights) - len(logs)
     logs, phase = (np.where(np.isfinite(error), x, 0.0) for x in (logs, phase))
-    logs, phase, error = (np.pad(x, (0, size))[:, None] for x in (logs, phase, error))
+    logs, phase, error = (x[:, None] for x in (logs, phase, error))
     of: Any = (logs, phase, error, np.asarray(alias)[:, None], np.full((len(line.edges), 1), decay))
     return LineMoments(*of)
 
@@ -271,7 +260,7 @@ class Gaussians:
 
     def on(self, contour: Contour, line: Line) -> list[LineMoments]:
         del contour
-        return [gaussian_program(*line, np.array([of.noise_multiplier])) for of in self._rounds]
+        return [GaussianStep(of.noise_multiplier).on_line(line, 0.0) for of in self._rounds]
 
 
 class _AddedRay:
@@ -302,8 +291,8 @@ class _AddedLine:
         return self._table.real(orders)
 
     def on(self, contour: Contour, line: Line) -> LineMoments:
-        every: Any = contour.step * np.arange(len(line.heights))[:, None]
-        return self._table.on(line._replace(heights=every))
+        del contour
+        return self._table.on(line)
 
 
 class Added:

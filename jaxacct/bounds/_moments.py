@@ -18,11 +18,11 @@ import numpy as np
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
 from jaxacct._precision import HostProgram
 from jaxacct._types import Bound, Direction, Ends
-from jaxacct.bounds._line_parts import Contour, Round, gaussian_program
-from jaxacct.bounds._one_line import delta_program, ends, epsilon_program, reaches
+from jaxacct.bounds._line_parts import Contour, Round
+from jaxacct.bounds._one_line import ends, reaches
 from jaxacct.bounds._parts import flattened
-from jaxacct.composition import allocation_groups
-from jaxacct.divergence._inversion import ALIAS_FACTORS, Line, LineMoments
+from jaxacct.composition import allocation_groups, compose_line_moments
+from jaxacct.divergence._inversion import ALIAS_FACTORS, Line, LineMoments, delta_ends, epsilon_ends
 from jaxacct.divergence.allocation._grid import Real
 from jaxacct.divergence.allocation._moment_contour import (
     MAX_ORDER,
@@ -32,6 +32,7 @@ from jaxacct.divergence.allocation._moment_contour import (
     num_samples,
     sampled_gaussian_decay,
 )
+from jaxacct.divergence.gaussian._line import gaussian_line
 from jaxacct.divergence.gaussian._sampled_line import highest_node, sampled_gaussian_line
 from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
 from jaxacct.special import down, up
@@ -106,6 +107,28 @@ def _rounds(mechanism: Any) -> dict[_Round, float]:
             if times > 0 and of.sampling_prob > 0:
                 found[of] = found.get(of, 0.0) + float(count) * times
     return found
+
+
+def _composed(
+    heights: Any, order: Any, period: Any, edges: Any, alias_orders: Any, counts: Any, *moments: Any
+) -> tuple[Line, LineMoments]:
+    heights = heights[:, None] + 0.0 * order
+    line = Line(order, period, heights, heights >= 0, edges, alias_orders)
+    parts = [LineMoments(*(x[i] for x in moments)) for i in range(counts.shape[0])]
+    return line, compose_line_moments(zip(parts, counts, strict=True))
+
+
+def _delta(epsilon: Any, *arrays: Any) -> tuple[Any, ...]:
+    line, moments = _composed(*arrays)
+    return tuple(delta_ends(line, moments, epsilon))
+
+
+def _epsilon(log_delta: Any, start: Any, *arrays: Any) -> tuple[Any, ...]:
+    line, moments = _composed(*arrays)
+    return tuple(epsilon_ends(line, moments, log_delta, start))
+
+
+_delta_program, _epsilon_program = HostProgram(_delta), HostProgram(_epsilon)
 
 
 def _poisson(*arrays: Any, num_z: int) -> LineMoments:
@@ -190,7 +213,7 @@ class ComposedProfile:
         if of.sampling_prob < 1.0:
             return _sampled_on(of, line, self._direction)
         if of.num_steps == 1:
-            return gaussian_program(*line, of.noise_multiplier * lanes)
+            return gaussian_line(line, of.noise_multiplier * lanes)
         exponents, height = np.asarray(line.order) - 1.0, float(line.heights[-1, 0])
         table = AllocationMoments(of.noise_multiplier, of.num_steps, self._direction, exponents, height, tolerance)
         return table.on(line)
@@ -231,7 +254,7 @@ class ComposedProfile:
         with np.errstate(all="ignore"):
             lanes = self._choice(epsilon)
             counts = np.repeat(self._counts, len(epsilon), axis=0)
-            low, high = self._ask(delta_program, lanes.ravel(), counts, np.tile(epsilon, len(self._counts)))
+            low, high = self._ask(_delta_program, lanes.ravel(), counts, np.tile(epsilon, len(self._counts)))
             lower, upper = (np.exp(x).reshape(lanes.shape) for x in (low, high))
             return Ends(down(lower, 8), np.minimum(up(upper, 8), 1.0))
 
@@ -248,7 +271,7 @@ class ComposedProfile:
             guess = start
             for _ in range(2):
                 lanes = np.diagonal(self._choice(guess)).copy()
-                low, high = self._ask(epsilon_program, lanes, self._counts, log_delta, start)
+                low, high = self._ask(_epsilon_program, lanes, self._counts, log_delta, start)
                 lower, upper = np.maximum(lower, low), np.minimum(upper, high)
                 guess = np.where(np.isfinite(upper), 0.5 * (lower + np.where(np.isfinite(upper), upper, 0.0)), guess)
         ends: Any = (lower, upper)

@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._method import Query
-from jaxacct._precision import HostProgram
 from jaxacct._types import Direction, Ends
 from jaxacct.bounds._line_parts import Added, Clipped, Contour, Gaussians, Part, Rays, Round
-from jaxacct.composition import compose_line_moments
 from jaxacct.divergence._inversion import ALIAS_FACTORS, Line, LineMoments, delta_ends, epsilon_ends
 from jaxacct.divergence.allocation._grid import Real
 from jaxacct.special import down, up
@@ -32,28 +30,6 @@ _NARROW = 5e-4  # relative width of ends that are not improved on
 
 
 _AROUND = np.array([0.35, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0])  # a - 1 over the last one, where moments are taken
-
-
-def _composed(
-    heights: Any, order: Any, period: Any, edges: Any, alias_orders: Any, counts: Any, *moments: Any
-) -> tuple[Line, LineMoments]:
-    heights = heights[:, None] + 0.0 * order
-    line = Line(order, period, heights, heights >= 0, edges, alias_orders)
-    parts = [LineMoments(*(x[i] for x in moments)) for i in range(counts.shape[0])]
-    return line, compose_line_moments(zip(parts, counts, strict=True))
-
-
-def _delta(epsilon: Any, *arrays: Any) -> tuple[Any, ...]:
-    line, moments = _composed(*arrays)
-    return tuple(delta_ends(line, moments, epsilon))
-
-
-def _epsilon(log_delta: Any, start: Any, *arrays: Any) -> tuple[Any, ...]:
-    line, moments = _composed(*arrays)
-    return tuple(epsilon_ends(line, moments, log_delta, start))
-
-
-delta_program, epsilon_program = HostProgram(_delta), HostProgram(_epsilon)
 
 
 class _Choice(NamedTuple):
@@ -197,14 +173,22 @@ def line_ends(
     `dropped` is at least what delta lacks: the true one lies between what the moments give and that more.
     """
     with np.errstate(all="ignore"):
-        arrays = (line.heights[:, 0], line.order, line.period, line.edges, line.alias_orders)
-        stacked = [np.stack([np.asarray(m[k]) for m in moments]) for k in range(len(LineMoments._fields))]
+        each = (zip(moments, counts[:, 0], strict=True) for _ in LineMoments._fields)
+        kinds: Any = (sum(count * np.asarray(m[k]) for m, count in pairs) for k, pairs in enumerate(each))
+        total = LineMoments(*kinds)
         if query is Query.DELTA:
-            low, high = delta_program(np.array([target]), *arrays, counts, *stacked)
-            upper = up(up(float(np.exp(high[0])), 8) + dropped, 4)
-            return Ends(down(float(np.exp(low[0])), 8), min(upper, 1.0))
-        targets = np.log(np.array([target, max(target * (1.0 - 2.0**-50) - dropped, 1e-300)]))
-        start = (float(counts[:, 0] @ stacked[0][:, 0, 0]) - targets) / (float(np.asarray(line.order)[0]) - 1.0)
-        two = [np.repeat(np.asarray(x), 2, axis=-1) for x in (*arrays[1:], counts, *stacked)]
-        low, high = epsilon_program(targets, np.maximum(start, 1e-300) * (1.0 + 1e-9), arrays[0], *two)
-        return Ends(float(low[0]), float(high[1]))
+            found: Any = delta_ends(line, total, np.array([target]))  # type: ignore[arg-type]
+            upper = up(up(float(np.exp(found.upper[0])), 8) + dropped, 4)
+            return Ends(down(float(np.exp(found.lower[0])), 8), min(upper, 1.0))
+        size, excess = float(total.log_modulus[0, 0]), float(line.order[0]) - 1.0
+
+        def solved(log_target: float, start: float) -> Any:
+            return epsilon_ends(line, total, *(np.array([x]) for x in (log_target, start)))  # type: ignore[arg-type]
+
+        found = solved(math.log(target), max((size - math.log(target)) / excess, 1e-300))
+        lower, upper = float(found.lower[0]), float(found.upper[0])
+        if dropped > 0.0:
+            less = max(target * (1.0 - 2.0**-50) - dropped, 1e-300)
+            start = upper if upper < math.inf else (size - math.log(less)) / excess
+            upper = float(solved(math.log(less), max(start, 1e-300)).upper[0])
+        return Ends(lower, upper)

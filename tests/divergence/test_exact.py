@@ -467,7 +467,7 @@ def test_integer_moments_of_two_steps(sigma):
     """E ((Y1 + Y2)/2)^a is a binomial sum, and what Markov's inequality uses lies above it."""
     found = integer_log_moments(sigma, 2.0)
     with mp.workdps(40):
-        for a in (2, 3, 8, 32, 128):
+        for a in (2, 3, 8, 32, 64):
             half = 1 / (2 * mp.mpf(sigma) ** 2)
             terms = (mp.binomial(a, j) * mp.exp(half * (j * (j - 1) + (a - j) * (a - j - 1))) for j in range(a + 1))
             truth = mp.log(mp.fsum(terms)) - a * mp.log(2)

@@ -21,22 +21,20 @@ import functools
 import math
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._precision import HostProgram
 from jaxacct._types import Direction
 from jaxacct.divergence._inversion import Line, LineMoments
 from jaxacct.divergence.allocation._grid import Complex, Real, grid
 from jaxacct.divergence.allocation._lines import setting
 from jaxacct.divergence.allocation._plans import plan_left, saddles
-from jaxacct.divergence.allocation._powers import gaussian_log_excess, relative_slack
+from jaxacct.divergence.allocation._powers import host_log_excess, relative_slack
 from jaxacct.divergence.allocation._profile import AllocationProfile
+from jaxacct.divergence.allocation._transform import dot, dot_error
 from jaxacct.special import ULP
 
 # They steer speed and tightness only: what is left out or missed is bounded, whatever they are.
-MAX_ORDER = 128  # largest order of the integer moments behind Markov's inequality
+MAX_ORDER = 64  # largest order of the integer moments behind Markov's inequality
 MAX_SAMPLES = 2048  # samples of a profile beyond which a contour is not tried; twice as many at the very most
 _MAX_PLANS = 100  # sets of lines planned for one set of samples of the profile
 _MARGIN = 36.0  # in log: the step of the samples keeps the copies of M this far below M
@@ -56,13 +54,10 @@ class _Envelope(NamedTuple):
     log_moment: float
 
 
-_log_excess = HostProgram(lambda sigma, t: gaussian_log_excess(sigma, t, max_order=MAX_ORDER))
-
-
 @functools.lru_cache(maxsize=64)
 def integer_log_moments(noise_multiplier: float, num_steps: float) -> Real:
     """Upper bounds [A] on log M(a) of the remove direction, one epoch, at the whole orders a = 1 .. A = MAX_ORDER."""
-    found = _log_excess(np.array([noise_multiplier]), np.array([num_steps]))[:, 0]
+    found = host_log_excess(noise_multiplier, num_steps, MAX_ORDER)
     return np.concatenate([[0.0], np.logaddexp(0.0, found) * (1.0 + relative_slack(MAX_ORDER))])
 
 
@@ -81,7 +76,7 @@ def _envelope(sigma: float, t: float, direction: Direction, top: float) -> _Enve
         moments = integer_log_moments(sigma, t)
         order = MAX_ORDER - 1.0
         last = (moments[-1] + 80.0) / max(order - top, 1.0)
-        epsilon = np.concatenate([[0.0], np.geomspace(1e-3 * spread, max(last, 50.0 * spread), 3000)])
+        epsilon = np.concatenate([[0.0], np.geomspace(1e-3 * spread, max(last, 50.0 * spread), 800)])
         return _Envelope(epsilon, _markov(moments, epsilon), order, float(moments[-1]))
     # X is at least the geometric mean of the ratios: E X^-p <= e^{p/(2 sigma^2) + (p tau)^2/2}
     mean = 0.5 / sigma**2
@@ -192,24 +187,24 @@ def _within(envelope: _Envelope, epsilon: Real, value: Real, error: Real) -> _Sa
     return _Samples(epsilon, np.where(known, value, 0.5 * upper), np.where(known, error, 0.5 * upper), envelope)
 
 
-def _transform_sums(weights: Any, epsilon: Any, b: Any, sign: Any) -> Any:
-    """sum_j weights[a, j] e^{i sign b_k epsilon_j}, [A, N], for equidistant b [N] from 0, N a power of 2.
+def _turned_sums(weights: Real, epsilon: Real, step: float, count: int) -> Complex:
+    """sum_j weights[a, j] e^{i k step epsilon_j}, k < `count`, [A, count].
 
-    e^{i b epsilon} is the product of a coarse and a fine one, some sqrt N each, so the sum is a matrix product.
+    e^{i b epsilon} is the product of a coarse and a fine one, some sqrt(count) each, so the sum is a matrix product.
     """
-    side = 1 << ((b.shape[0].bit_length() - 1) // 2)
-    fine = jnp.exp(1j * sign * epsilon[:, None] * b[:side])
-    coarse = jnp.exp(1j * sign * epsilon[:, None] * b[::side])
-    fine, coarse = jax.lax.optimization_barrier((fine, coarse))  # type: ignore[no-untyped-call]
-
-    def row(w: Any) -> Any:
-        blocks = (w[:, None] * coarse).reshape(32, -1, coarse.shape[1])
-        return jnp.sum(jnp.einsum("bjc,bjf->bcf", blocks, fine.reshape(32, -1, side)), 0).reshape(-1)
-
-    return jax.lax.map(row, weights)
+    side = max(4, math.isqrt(count))
+    rows = 1 << (side.bit_length() // 2)
+    side = rows * -(-side // rows)
+    fine = _turns(epsilon, step, rows, side)
+    coarse = _turns(epsilon, step * side, rows, -(-count // side))
+    return np.stack([dot(w * coarse, fine).ravel()[:count] for w in weights])
 
 
-_transform = HostProgram(_transform_sums)
+def _turns(epsilon: Real, step: float, rows: int, count: int) -> Complex:
+    """e^{i k step epsilon}, k < `count`, [count, N]: products of two, so that few exponentials are taken."""
+    inner = np.exp(1j * step * np.arange(rows)[:, None] * epsilon)
+    outer = np.exp(1j * step * rows * np.arange(-(-count // rows))[:, None] * epsilon)
+    return (outer[:, None] * inner).reshape(-1, len(epsilon))[:count]
 
 
 class AllocationMoments:
@@ -250,7 +245,7 @@ class AllocationMoments:
             )
 
     def _at(self, order: Real, b: Real) -> tuple[Complex, Real]:
-        """M(order + ib) [A, N] and bounds [A, N] on its absolute error; b [N] is equidistant from 0, N a power of 2."""
+        """M(order + ib) [A, N] and bounds [A, N] on its absolute error; b [N] is equidistant from 0."""
         s, step = order[:, None] + 1j * b, self._step
         factor = np.abs(s * (s - 1.0))
         total = 0.5 * math.sinh(0.5 * step) / (np.sinh(0.5 * step * (s - 1.0)) * np.sinh(0.5 * step * s))
@@ -264,9 +259,8 @@ class AllocationMoments:
             if len(b) == 1:
                 sums: Any = weights.sum(1)[:, None]
             else:
-                size = (0, -len(epsilon) % 256)
-                sums = _transform(np.pad(weights, ((0, 0), size)), np.pad(epsilon, size), b, np.float64(sign))
-            rounding = ULP * (len(epsilon) / 16.0 + 128.0 + 8.0 * np.abs(exponents[:, None]) * epsilon)
+                sums = _turned_sums(weights, sign * epsilon, float(b[1]), len(b))
+            rounding = dot_error(len(epsilon)) + ULP * (64.0 + 8.0 * np.abs(exponents[:, None]) * epsilon)
             total = total + sums
             error = error + (tilts * samples.error + weights * rounding).sum(1)[:, None]
             error = error + 4.0 * ULP * b * (weights * epsilon).sum(1)[:, None] + 32.0 * ULP * np.abs(sums)

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxacct.divergence.allocation._grid import Real
 from jaxacct.special import log_factorial_table, log_series_power, log_sum_exp, logexpm1, softplus
 
 # Relative slack of log E_Q[X^a], every order to A <= 256. It carries the certificate. Measured against mpmath: errors
@@ -81,6 +82,30 @@ def gaussian_log_excess(noise_multiplier: jax.Array, num_steps: jax.Array, *, ma
         )
         parts.append(part)
     return jnp.concatenate(parts)[1:] + log_scale[2:, None]
+
+
+def host_log_excess(noise_multiplier: float, num_steps: float, max_order: int) -> Real:
+    """`gaussian_log_excess` [A - 1] of one round on the host: the same recursions in NumPy, nothing compiled."""
+    s2, k = noise_multiplier**-2.0, np.arange(1.0, max_order + 1.0)
+
+    def log_expm1(x: Any) -> Any:
+        return x + np.log(-np.expm1(-x))
+
+    def log_sum(terms: Real) -> float:
+        peak = terms.max()
+        return float(peak + np.log(np.exp(terms - peak).sum()))
+
+    log_v = log_expm1(s2)
+    log_bracket, log_power = log_expm1(k * s2) - log_v, (k - 1.0) * (log_v - math.log(num_steps))
+    j, d, h = np.zeros(max_order + 1), np.full(max_order + 1, -np.inf), np.zeros(max_order + 1)
+    for n in range(1, max_order):  # j[k] from 1, h[k] from 0
+        j[n + 1] = log_sum(log_bracket[:n] + j[1 : n + 1] + j[n:0:-1]) - math.log(n)
+    weights = log_power[1:] + j[2:]
+    for n in range(2, max_order + 1):
+        rest = np.append(weights[: n - 1] + h[n - 2 :: -1], d[n - 1])
+        d[n] = log_sum(rest) - math.log(n)
+        h[n] = np.logaddexp(d[n], -math.lgamma(n + 1.0))
+    return d[2:] + np.array([math.lgamma(n + 1.0) for n in range(2, max_order + 1)])
 
 
 def rdp_from_log_excess(log_excess: jax.Array) -> jax.Array:

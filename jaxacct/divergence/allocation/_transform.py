@@ -2,159 +2,155 @@
 
 `jaxacct.divergence.allocation._lines` needs E[e^{-uW}], also with the ratio cut off smoothly, at equidistant u on a
 vertical line. A node there is the sum u = a + b of one of a few outer points a and one of several inner points b, and
-e^{-uW} the product of two factors: the sums over the grid become matrix products.
+e^{-uW} the product of two factors: the sums over the grid become matrix products. The factors themselves are products
+of two, so that few exponentials are taken. NumPy: nothing is compiled.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._precision import HostProgram
 from jaxacct.divergence.allocation._grid import TABLE_ERROR, Complex, Cutoff, Grid, Real
-from jaxacct.special import ULP
+from jaxacct.special import ULP, rows_times, rows_times_rows
 
-NODE_BLOCK = 512  # nodes u of one call of the compiled programs
-_OUTER = 16  # of these, outer points a; the other factor of NODE_BLOCK are inner points b. Speed only
-_NUM_BLOCKS = 32  # partial sums over the grid; `_dot_error` books the rounding that belongs to this number
+NODE_BLOCK = 128  # nodes on a line are a multiple of it
+_OUTER = 32  # outer points a at a time: bounds memory
+_PIECE = 64  # nodes of the grid in one product of matrices, or a 32nd of them if that is more
 _SMALL = 0.1  # |x| below which e^-x - 1 + x is summed as a series, whose length is sized for this
-# Coefficients of fdlibm's polynomials for sine and cosine on [-pi/4, pi/4], highest power first.
-_SINE = (1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06,
-         -1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01)  # fmt: skip
-_COSINE = (-1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07,
-           2.48015872894767294178e-05, -1.38888888888741095749e-03, 4.16666666666666019037e-02)  # fmt: skip
 
 
-def _barrier(x: Any) -> Any:
-    # without it what lies before is computed again in each use (XLA CPU, jaxlib 0.10.2)
-    return jax.lax.optimization_barrier(x)  # type: ignore[no-untyped-call]
+def _size(z: Complex) -> Real:
+    """Between |z| and sqrt 2 |z|."""
+    return np.abs(z.real) + np.abs(z.imag)
 
 
-def _exp(z: Any) -> Any:
-    """e^z for complex z, to two ulp for |Im z| to 1e6; XLA's takes five times as long (its sine is scalar on the CPU).
+class _Excess(NamedTuple):
+    """f = e^-x Q - 1 + x and e = e^-x Q - 1 for one u a row, [U, N] as all below; bounds on what they err by."""
 
-    A multiple n of pi/2 is subtracted from Im z in three parts, of which n times the first two is exact. The rest goes
-    through the polynomials of fdlibm.
+    f: Complex
+    e: Complex
+    f_error: Real
+    e_error: Real
+
+    def times(self, other: "_Excess") -> "_Excess":
+        """Those of every sum of an argument here and one of `other`, the latter without Q: [U V, N].
+
+        e^{-(x+y)} Q - 1 + x + y = f_x + f_y + e_x e_y, and without the last two terms of the left e_x + e_y + e_x e_y.
+        Nothing cancels where x and y are small.
+        """
+        a, b = (_Excess(*(x[:, None] for x in self)), _Excess(*(y[None] for y in other)))
+        joint = a.e * b.e
+        sizes = _size(a.e), _size(b.e)
+        spread = sizes[0] * b.e_error + a.e_error * (sizes[1] + b.e_error) + 8.0 * ULP * sizes[0] * sizes[1]
+        f, e = a.f + b.f + joint, a.e + b.e + joint
+        f_error = a.f_error + b.f_error + spread + 4.0 * ULP * (_size(a.f) + _size(b.f) + _size(joint))
+        e_error = a.e_error + b.e_error + spread + 4.0 * ULP * (sizes[0] + sizes[1] + _size(joint))
+        return _Excess(*(x.reshape(-1, x.shape[-1]) for x in (f, e, f_error, e_error)))
+
+
+def _excess(u: Complex, w: Complex, cut: Cutoff | None = None) -> _Excess:
+    """`_Excess` at x = uW for `u` [U] and `w` [N]; Q is 1 without `cut`.
+
+    Q is 1 - high where the cutoff's shift is 0, e^-shift factor elsewhere; x and the shift are known to 8 units.
     """
-    y = z.imag
-    n = jnp.round(y * 0.6366197723675814)
-    r = ((y - n * 1.57079632673412561417) - n * 6.07710050630396597660e-11) - n * 2.02226624879595063154e-21
-    r = jnp.clip(r, -1.0, 1.0)  # beyond 1e6
-    r2 = r * r
-    sine, cosine = jnp.full_like(r, _SINE[0]), jnp.full_like(r, _COSINE[0])
-    for a, b in zip(_SINE[1:], _COSINE[1:], strict=True):
-        sine, cosine = sine * r2 + a, cosine * r2 + b
-    sine, cosine = r + r * r2 * sine, 1.0 - 0.5 * r2 + r2 * r2 * cosine
-    quadrant = n - 4.0 * jnp.floor(0.25 * n)
-    odd = (quadrant == 1.0) | (quadrant == 3.0)
-    turned = jnp.where(odd, cosine, sine), jnp.where(odd, sine, cosine)
-    modulus = jnp.exp(z.real)
-    imag = modulus * jnp.where(quadrant >= 2.0, -turned[0], turned[0])
-    real = modulus * jnp.where((quadrant == 1.0) | (quadrant == 2.0), -turned[1], turned[1])
-    return jax.lax.complex(real, imag)
-
-
-def _size(z: Any) -> Any:
-    """Between |z| and sqrt 2 |z|, and much faster than |z|."""
-    return jnp.abs(z.real) + jnp.abs(z.imag)
-
-
-def _excess(x: Any, shift: Any, factor: Any, high: Any) -> tuple[Any, Any]:
-    """e^-x Q - 1 + x and a bound on its rounding error, where x and the shift are known to 8 ulp.
-
-    Nothing cancels where x is small and Q near 1. Q is 1 - high where the shift is 0, e^-shift factor elsewhere.
-    """
-    value = _exp(-x - shift)
+    x = u[:, None] * w
     size = _size(x)
-    small = (size < _SMALL) & (shift == 0)
-    xs = jnp.where(small, x, 0.0)
-    series = jnp.ones_like(xs)
+    small = size < _SMALL
+    value = np.exp(-x if cut is None else -x - cut.rotated_shift)
+    modulus = _size(value)
+    far, weight, exponent, tables = value, modulus, size, np.zeros_like(size)
+    if cut is not None:
+        small = small & (cut.rotated_shift == 0)
+        far, weight = value * cut.rotated_factor, modulus * _size(cut.rotated_factor)
+        exponent = size + _size(cut.rotated_shift)
+        tables = np.where(cut.rotated_shift == 0, modulus * _size(cut.rotated_high), weight) * TABLE_ERROR
+    far = far - 1.0 + x
+    error = ULP * (weight * (8.0 + 10.0 * exponent) + 2.0 + 10.0 * size)
+    xs = x[small]
+    series = np.ones_like(xs)
     for n in range(11, 2, -1):
         series = 1.0 - xs * (1.0 / n) * series
-    near = 0.5 * xs * xs * series - value * high
-    far = value * factor - 1.0 + x
-    modulus = _size(value)
-    weight = modulus * _size(factor)
-    near_error = 40.0 * ULP * size * size
-    far_error = ULP * (weight * (8.0 + 10.0 * (size + _size(shift))) + 2.0 + 10.0 * size)
-    tables = jnp.where(shift == 0, modulus * _size(high), weight) * TABLE_ERROR
-    return jnp.where(small, near, far), jnp.where(small, near_error, far_error) + tables
+    near = 0.5 * xs * xs * series
+    if cut is not None:
+        near = near - value[small] * np.broadcast_to(cut.rotated_high, x.shape)[small]
+    far[small], error[small] = near, 40.0 * ULP * size[small] ** 2
+    error = error + tables
+    return _Excess(far, far - x, error, error + 10.0 * ULP * size)
 
 
-def _dot(a: Any, b: Any) -> Any:
-    """The sum over the leading axis, a multiple of 32 long, of a[:, :, None] b[:, None, :]."""
-    return jnp.sum(jnp.einsum("bga,bgc->bac", _blocks(a), _blocks(b)), 0)
+def dot(a: Any, b: Any) -> Any:
+    """Sums over N of a[U, N] b[V, N], [U, V], in pieces: `dot_error` has their rounding."""
+    size = max(_PIECE, a.shape[1] // 32)
+    return sum(rows_times_rows(a[:, i : i + size], b[:, i : i + size]) for i in range(0, a.shape[1], size))
 
 
-def _block_sums(a: Any) -> Any:
-    """The sum over the leading axis, with the rounding of `_dot`."""
-    return jnp.sum(_barrier(jnp.sum(_blocks(a), 1)), 0)
+def dot_error(size: int) -> float:
+    """The relative rounding error of `_dot` on complex numbers: of a sum of pieces' sums, each in any order."""
+    piece = max(_PIECE, size // 32)
+    return 2.0 * ULP * (piece + size // piece + 1.0)
 
 
-def _blocks(a: Any) -> Any:
-    """The leading axis cut into _NUM_BLOCKS: [blocks, length of one, columns]."""
-    return a.reshape(_NUM_BLOCKS, -1, a.shape[-1])
+def _points(num_nodes: int) -> tuple[int, int, int]:
+    """Inner points, and the counts that they and `_OUTER` outer points are the products of: rows of exponentials."""
+    inner = 16 if num_nodes <= 512 else 32 if num_nodes <= 4096 else 64
+    return inner, 4 if inner < 64 else 8, 4
 
 
-def _dot_error(size: int) -> float:
-    """The relative rounding error of `_dot` on complex numbers: of a sum of blocks' sums, each in any order."""
-    return 2.0 * ULP * (size / _NUM_BLOCKS + _NUM_BLOCKS)
+def _centred_sums(of: Grid, cut: Cutoff | None, centre: float, spacing: float, num_nodes: int) -> tuple[Complex, Real]:
+    """E[e^{-uW} Q - 1 + uW] [num_nodes] at u = centre + i k spacing, and a bound on its rounding error.
 
-
-def _centred_sums(
-    u: Any, is_outer: Any, w: Any, density: Any, density_error: Any, shift: Any, factor: Any, high: Any
-) -> tuple[Any, Any]:
-    """E[e^{-uW} Q - 1 + uW] [outer, inner] at u = a + b, and a bound on its rounding error.
-
-    `u` holds the outer points and then the inner ones, and `is_outer` is 1.0 or 0.0 accordingly. With a and b in place
-    of aW and bW, e^{-(a+b)} Q - 1 + a + b = A + B + (A - a)(B - b) with A = e^-a Q - 1 + a and B = e^-b - 1 + b:
-    nothing cancels, and all of it is one matrix product.
+    With a and b in place of aW and bW, e^{-(a+b)} Q - 1 + a + b = A + B + (A - a)(B - b) with A = e^-a Q - 1 + a and
+    B = e^-b - 1 + b: nothing cancels, and all of it is one matrix product.
     """
-    w, density, relative, shift, factor, high = (v[:, None] for v in (w, density, density_error, shift, factor, high))
-    x = w * u
-    f, f_error = _excess(x, shift * is_outer, 1.0 + (factor - 1.0) * is_outer, high * is_outer)
-    x, f, f_error = _barrier((x, f, f_error))
-    e, e_error = f - x, f_error + 10.0 * ULP * _size(x)
-    relative = relative + _dot_error(w.shape[0])
-    weight = _size(density)
-    alone, alone_error = _block_sums(density * f), _block_sums(weight * (f_error + relative * _size(f)))
-    left, right = density * e, e[:, _OUTER:]
-    size, loss = weight * _size(e), weight * (e_error + relative * _size(e))
-    joint_error = _dot(loss[:, :_OUTER], _size(right)) + _dot(size[:, :_OUTER], e_error[:, _OUTER:])
-    total = alone[:_OUTER, None] + alone[_OUTER:] + _dot(left[:, :_OUTER], right)
-    return total, alone_error[:_OUTER, None] + alone_error[_OUTER:] + joint_error
+    inner, inner_rows, outer_rows = _points(num_nodes)
+    w, density, weight = of.rotated_w, of.rotated_density, _size(of.rotated_density)
+    relative = of.density_error + dot_error(len(w)) + 4.0 * ULP
+    fine = 1j * spacing * np.arange(inner_rows)
+    b = _excess(1j * spacing * inner_rows * np.arange(inner // inner_rows), w).times(_excess(fine, w))
+    b_alone, b_lost = rows_times(b.f, density), rows_times(b.f_error + relative * _size(b.f), weight)
+    b_size, total, error = _size(b.e), [], []
+    step = spacing * inner
+    fine_a = _excess(1j * step * np.arange(outer_rows), w)
+    for start in range(0, num_nodes // inner, _OUTER):
+        count = min(_OUTER, num_nodes // inner - start)
+        coarse = centre + 1j * step * (start + outer_rows * np.arange(-(-count // outer_rows)))
+        a = _Excess(*(x[:count] for x in _excess(coarse, w, cut).times(fine_a)))
+        alone, lost = rows_times(a.f, density), rows_times(a.f_error + relative * _size(a.f), weight)
+        size = weight * _size(a.e)
+        pairs = np.concatenate([weight * a.e_error + relative * size, size], axis=1)
+        joint = rows_times_rows(pairs, np.concatenate([b_size + b.e_error, b.e_error + relative * b_size], axis=1))
+        total.append(alone[:, None] + b_alone + dot(a.e * density, b.e))
+        error.append(lost[:, None] + b_lost + joint)
+    return np.concatenate(total).ravel(), np.concatenate(error).ravel() * (1.0 + 2.0**-30)
 
 
-def _weighted_sums(u: Any, is_outer: Any, v: Any, weight: Any, weight_error: Any) -> tuple[Any, Any]:
-    """The sum of weight e^{-uV} [outer, inner] at u = a + b, and a bound on its rounding error."""
-    v, weight, relative = (x[:, None] for x in (v, weight, weight_error))
-    x = v * u
-    loss = (8.0 + 10.0 * _size(x)) * ULP + (relative + _dot_error(v.shape[0])) * is_outer
-    value = _exp(-x)
-    left, right = (weight * value)[:, :_OUTER], value[:, _OUTER:]
-    left_size, right_size = _size(left), _size(right)
-    error = _dot(left_size * loss[:, :_OUTER], right_size) + _dot(left_size, right_size * loss[:, _OUTER:])
-    return _dot(left, right), error
+def _weighted_sums(
+    v: Complex, weight: Complex, weight_error: Real, centre: float, spacing: float, num_nodes: int
+) -> tuple[Complex, Real]:
+    """The sum of weight e^{-uV} [num_nodes] at u = centre + i k spacing, and a bound on its rounding error."""
+    inner, inner_rows, outer_rows = _points(num_nodes)
+    b, b_loss = _exponentials(1j * spacing * inner_rows * np.arange(inner // inner_rows), 1j * spacing, inner_rows, v)
+    b_size, total, error, step = _size(b), [], [], spacing * inner
+    relative = weight_error + dot_error(len(v)) + 4.0 * ULP
+    for start in range(0, num_nodes // inner, _OUTER):
+        count = min(_OUTER, num_nodes // inner - start)
+        coarse = centre + 1j * step * (start + outer_rows * np.arange(-(-count // outer_rows)))
+        a, a_loss = (x[:count] for x in _exponentials(coarse, 1j * step, outer_rows, v))
+        a = a * weight
+        a_size = _size(a)
+        pairs = np.concatenate([a_size * (a_loss + relative), a_size], axis=1)
+        error.append(rows_times_rows(pairs, np.concatenate([b_size, b_size * b_loss], axis=1)))
+        total.append(dot(a, b))
+    return np.concatenate(total).ravel(), np.concatenate(error).ravel() * (1.0 + 2.0**-30)
 
 
-_centred_program = HostProgram(_centred_sums)
-_weighted_program = HostProgram(_weighted_sums)
-
-
-def _on_line(program: HostProgram, centre: float, spacing: float, num_nodes: int, *tables: Any) -> tuple[Complex, Real]:
-    """The program's value and error [num_nodes] at u = centre + i k spacing.
-
-    It is called for NODE_BLOCK nodes at a time, so that one shape is compiled.
-    """
-    is_outer = np.repeat([1.0, 0.0], [_OUTER, NODE_BLOCK // _OUTER])
-    inner = 1j * spacing * np.arange(NODE_BLOCK // _OUTER)
-    outer = centre + 1j * (spacing * len(inner)) * np.arange(num_nodes // len(inner))
-    starts = range(0, len(outer), _OUTER)
-    parts = [program(np.concatenate([outer[i : i + _OUTER], inner]), is_outer, *tables) for i in starts]
-    total, error = (np.concatenate([part[k].ravel() for part in parts]) for k in (0, 1))
-    return total, error
+def _exponentials(coarse: Complex, step: complex, rows: int, v: Complex) -> tuple[Complex, Real]:
+    """e^{-uV} [U rows, N] at u = coarse + k step, k < `rows`, and bounds on their relative errors."""
+    x, y = coarse[:, None, None] * v, (step * np.arange(rows))[:, None] * v
+    loss = (24.0 + 10.0 * (_size(x) + _size(y))) * ULP
+    value = np.exp(-x) * np.exp(-y)
+    return value.reshape(-1, len(v)), loss.reshape(-1, len(v))
 
 
 def centred_transform(
@@ -174,10 +170,7 @@ def centred_transform(
 
     Expectations of these are taken on the same grid, and doubled.
     """
-    zero = np.zeros_like(of.rotated_y)
-    tables = (zero, zero + 1.0, zero) if cut is None else (cut.rotated_shift, cut.rotated_factor, cut.rotated_high)
-    args = (of.rotated_w, of.rotated_density, of.density_error)
-    total, error = _on_line(_centred_program, centre, spacing, num_nodes, *args, *tables)
+    total, error = _centred_sums(of, cut, centre, spacing, num_nodes)
     size, growth = np.hypot(centre, spacing * np.arange(num_nodes)), math.exp(max(centre, 0.0))
     variance = math.exp(of.s**2)
     tilt = math.exp(0.5 * (of.eta * of.sigma) ** 2)
@@ -215,6 +208,6 @@ def weighted_transform(
         v, weight, growth, extra = of.rotated_w, of.rotated_density * cut.rotated_high, math.exp(centre), TABLE_ERROR
         sizes = [float(of.density @ cut.bounds(of, e, 0.0)[1]) for e in ends]
         window = (2.0 + cut.beyond(of, of.eta, 0.0)) * of.right() + 2.0 * cut.high[0] * of.left
-    total, error = _on_line(_weighted_program, centre, spacing, num_nodes, v, weight, of.density_error + extra)
+    total, error = _weighted_sums(v, weight, of.density_error + extra, centre, spacing, num_nodes)
     bound = 2.0 * sum(of.strip(e, of.eta) * size for e, size in zip(ends, sizes, strict=True))
     return total, error + growth * (bound + 2.0 * tilt * window)
