@@ -213,7 +213,8 @@ class ComposedProfile:
         if of.sampling_prob < 1.0:
             return _sampled_on(of, line, self._direction)
         if of.num_steps == 1:
-            return gaussian_line(line, of.noise_multiplier * lanes)
+            noise: Any = of.noise_multiplier * lanes
+            return gaussian_line(line, noise)
         exponents, height = np.asarray(line.order) - 1.0, float(line.heights[-1, 0])
         table = AllocationMoments(of.noise_multiplier, of.num_steps, self._direction, exponents, height, tolerance)
         return table.on(line)
