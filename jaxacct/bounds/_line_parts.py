@@ -170,13 +170,7 @@ class Clipped:
 
 def _least_logs(table: ClippedMoments, at: Clipping, orders: Real) -> Real:
     """At least log M [A] at real orders: far from the order of the table by Markov's inequality."""
-    return np.minimum(np.array([_log_real(table, float(a)) for a in orders]), markov(orders, at).min(1))
-
-
-def _log_real(table: Any, order: float) -> float:
-    """At least log M at one real order; inf where nothing is known."""
-    value, _, error = table(order, 0.0, 1)
-    return float(value[0] + np.log1p(error[0])) + 1e-12 if error[0] < 0.5 else math.inf
+    return np.minimum(table.real(orders), markov(orders, at).min(1))
 
 
 class Rays:
@@ -228,7 +222,7 @@ class Rays:
         """At least log M [A] at real orders: where rays do not reach by the chord between whole ones; it is convex."""
         whole = integer_log_moments(of.noise_multiplier, of.num_steps)
         chord = np.interp(orders, np.arange(1.0, len(whole) + 1.0), whole, right=math.inf) + 1e-12
-        own = [_log_real(table, float(a)) if a <= self._most else math.inf for a in orders]
+        own = np.where(orders <= self._most, table.real(np.minimum(orders, self._most)), np.inf)
         return np.maximum(np.minimum(own, chord), 0.0)
 
     def on(self, contour: Contour, line: Line) -> list[LineMoments]:
@@ -272,7 +266,7 @@ class _AddedRay:
         self.is_long = self._table.ray.num_nodes > MOST_NODES
 
     def real(self, orders: Real) -> Real:
-        return np.array([_log_real(self._table, 1.0 - float(a)) for a in orders])
+        return self._table.real(1.0 - orders)
 
     def on(self, contour: Contour, line: Line) -> LineMoments:
         logs, phase, relative = self._table(1.0 - contour.order, contour.step, contour.num_nodes)

@@ -17,7 +17,7 @@ from jaxacct.divergence.allocation._grid import Real
 from jaxacct.special import down, up
 
 # These steer running time and tightness: what they leave out is bounded and added.
-_ORDERS = 1.0 + np.geomspace(0.005, 1e6, 320)  # orders a among which the line is chosen
+_ORDERS = 1.0 + np.geomspace(0.005, 1e6, 120)  # orders a among which the line is chosen
 # What is tried one after the other: a share of delta that clipping the likelihood ratios may take away, and how far
 # the order is pulled towards 1, where the moments depend less on the largest ratios; then rays.
 _CLIPPED, _RAYS = ((1e-8, 1.0), (1e-8, 0.6), (1e-6, 0.4)), (0.7, 0.45)

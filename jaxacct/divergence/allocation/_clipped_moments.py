@@ -42,12 +42,13 @@ from jaxacct.divergence.allocation._transform import NODE_BLOCK, centred_transfo
 from jaxacct.special import ULP, rows_times, rows_times_rows
 
 # All of these steer speed and tightness only: every error is bounded, whatever they are.
-_NUM_TILTS = 200  # tilts l at which the transform is taken
+_NUM_TILTS = 96  # tilts l at which the transform is taken
 _HEIGHTS = 2.0 ** np.linspace(-1.0, 4.0, 16)  # over a first guess of the line's height: where its decay is bounded
 _ALIASES = 34.0  # copies are e^-34 of the moment
 _SHARES = np.array([1.0, 0.8, 0.6, 0.45, 0.33, 0.25, 0.18, 0.12, 0.08, 0.05])  # c tried, over the order
 _MOST_LOSS = 12.0  # in log: terms larger than the moment by more are not tried
 _MOST_LENGTH = 4096.0  # nodes
+_HALVINGS = 9  # of the range of the logarithm of the rate, some 10 wide
 _SMALL = 100.0  # in log: terms this far below the largest are not told apart
 
 
@@ -67,23 +68,32 @@ class Clipping(NamedTuple):
         return 1.0 / (self.t * (self.of.sigma**2 + self.cut.rate))
 
 
+@functools.cache
+def _rough_step() -> tuple[Real, Real]:
+    """log w at 800 places and log(1 - Q(w)) there: steering only."""
+    log_w = np.linspace(-12.0, 6.0, 800)
+    return log_w, np.log(np.maximum(step_weights(np.exp(log_w))[1], 1e-300))
+
+
+@functools.lru_cache(maxsize=64)
 def clipping(noise_multiplier: float, num_steps: float, mass: float) -> Clipping:
     """The `Clipping` (a class) that takes away a probability of about `mass`."""
     of, t = grid(noise_multiplier), float(num_steps)
     y, _, density = real_rule(of)
-    # Q falls around Y = m / rate
-    rates = SHARPNESS / np.geomspace(float(y[-1]), 1.0, 128)
-    high = step_weights(rates[:, None] * y)[1]
-    taken = rows_times(high, density * (t - 1.0 + y))
-    index = max(int(np.searchsorted(taken, mass)) - 1, 0)
-    rate = float(rates[index])
+    # Q falls around Y = m / rate; what is taken away grows with the rate
+    log_y, weight, (log_w, log_high) = np.log(np.maximum(y, 1e-300)), density * (t - 1.0 + y), _rough_step()
+    low_log, high_log = math.log(SHARPNESS / float(y[-1])), math.log(SHARPNESS)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low_log + high_log)
+        taken = float(np.exp(np.interp(middle + log_y, log_w, log_high)) @ weight)
+        low_log, high_log = (middle, high_log) if taken < mass else (low_log, middle)
+    rate = math.exp(low_log)
     cut = cutoff(of, rate)
     one_mass, one_mean, error = high_mass(of, cut)
     # E_P[1 - prod Q] <= (t - 1) E[1 - Q] + E[Y (1 - Q)]
     dropped = (t * one_mass + one_mean) * (1.0 + error + 2.0**-40) + 1e-300
     tilts = np.geomspace(min(1e-3 * rate, 1e-2 / t), 0.95 * rate, _NUM_TILTS) * t
-    low = step_weights(rate * y)[0]
-    logs = t * log_cut_transform(of, np.array([rate]), low[None, None], -tilts[None] / t)[0]
+    logs = t * log_cut_transform(of, np.array([rate]), cut.low[None, None, ::2], -tilts[None] / t)[0]
     return Clipping(of, t, cut, dropped, tilts, logs * (1.0 + 2.0**-30) + tilts + 1e-13 * t)
 
 
@@ -109,8 +119,7 @@ def log_moment_guess(of: Grid, weights: Real | float, num_steps: float, orders: 
 
 def clipped_guess(at: Clipping, orders: Real) -> Real:
     """About log M [A] of what is left of a round, at real orders [A]: steering only."""
-    low = step_weights(at.cut.rate * real_rule(at.of)[0])[0]
-    return np.minimum(log_moment_guess(at.of, low, at.t, orders), markov(orders, at).min(1))
+    return np.minimum(log_moment_guess(at.of, at.cut.low[::2], at.t, orders), markov(orders, at).min(1))
 
 
 class ClippedLine(NamedTuple):
@@ -191,6 +200,19 @@ class Nodes(NamedTuple):
     log_terms: Complex  # [N]
     relative: Real  # [N], the relative errors of the terms
 
+    def real(self, orders: Real) -> tuple[Real, Real, Real]:
+        """The sums at real orders [A], which must be real, over e^log_scale; their errors; and log_scale, [A] each."""
+        sizes = self.log_terms.real - orders[:, None] * self.log_z.real
+        shift = sizes.max(1)
+        keep = (sizes - shift[:, None]).max(0) > -_SMALL
+        keep = keep | ~keep.any()
+        log_z, log_terms = self.log_z[keep], self.log_terms[keep]
+        terms = np.exp(np.maximum(sizes[:, keep] - shift[:, None], -_SMALL))
+        total = (terms * np.cos(log_terms.imag - orders[:, None] * log_z.imag)).sum(1)
+        own = self.relative[keep] + ULP * (64.0 + len(log_z) + 8.0 * np.abs(log_terms))
+        rest = 8.0 * ULP * (rows_times(terms, np.abs(log_z)) * orders + np.abs(shift) * terms.sum(1))
+        return total, rows_times(terms, own) + rest + 2.0 * math.exp(-_SMALL) * len(keep), shift
+
     def powers(self, order: float, step: float, count: int, turn: float) -> tuple[Complex, Real, Real]:
         """The sum at s = a + ib, b = k `step`, k < `count`, over e^log_scale; its error; and log_scale, [count] each.
 
@@ -219,6 +241,11 @@ class Nodes(NamedTuple):
         b = step * np.arange(count)
         lost = 2.0 * math.exp(-_SMALL) * float(small.max()) * len(keep)
         return total, errors[0, :count] + errors[1, :count] * b + lost, np.repeat(shift, inner)[:count] + turn * b
+
+
+def _rounded_up(log_value: Real, relative: Real) -> Real:
+    """At least the logarithm of what is known to a relative error; inf where that is large."""
+    return np.where(relative < 0.5, log_value + np.log1p(relative) + 1e-12, np.inf)
 
 
 class ClippedMoments:
@@ -263,13 +290,13 @@ class ClippedMoments:
         halves = [(log_z.conj(), terms.conj(), relative), (log_z[1:], terms[1:], relative[1:])]
         self._nodes = Nodes(*(np.concatenate(x) for x in zip(*halves, strict=True)))
 
-    def _copies(self, order: float) -> float:
-        """log of a bound on the sum of the copies at one real order."""
+    def _copies(self, orders: Real) -> Real:
+        """log of bounds [A] on the sums of the copies at real orders [A]."""
         gaps = np.abs(self._at.tilts - self._c) * self._period
         with np.errstate(divide="ignore"):
-            logs = markov(np.array([order]), self._at)[0] - gaps - np.log(-np.expm1(-gaps))
+            logs = markov(orders, self._at) - gaps - np.log(-np.expm1(-gaps))
         right = self._at.tilts > self._c
-        return float(np.logaddexp(logs[right].min(initial=math.inf), logs[~right].min(initial=math.inf)))
+        return np.logaddexp(logs[:, right].min(1, initial=math.inf), logs[:, ~right].min(1, initial=math.inf))
 
     def __call__(self, order: float, step: float, count: int) -> tuple[Real, Real, Real]:
         """log |M|, its phase, and the relative error of M, at s = order + ib, b = k `step`, k < `count`: [count] each.
@@ -285,8 +312,18 @@ class ClippedMoments:
         size = np.maximum(np.abs(total), 1e-300)
         scale = log_factor.real + log_scale
         relative = (error + np.exp(np.minimum(tail - log_scale, 700.0))) / size + factor_error + 16.0 * ULP
-        relative = relative + np.exp(np.minimum(self._copies(order) - scale - np.log(size), 700.0))
+        relative = relative + np.exp(np.minimum(self._copies(np.array([order])) - scale - np.log(size), 700.0))
         return scale + np.log(size), np.angle(total) + log_factor.imag, relative
+
+    def real(self, orders: Real) -> Real:
+        """At least log M [A] at real orders [A]; inf where nothing is known."""
+        total, error, log_scale = self._nodes.real(orders)
+        log_factor, factor_error = log_gamma(orders + 1.0 + 0j)
+        tail = self._log_beyond - np.log(math.pi * orders) - orders * math.log(self._first)
+        size, scale = np.maximum(np.abs(total), 1e-300), log_factor.real + log_scale
+        relative = (error + np.exp(np.minimum(tail - log_scale, 700.0))) / size + factor_error + 16.0 * ULP
+        relative = relative + np.exp(np.minimum(self._copies(orders) - scale - np.log(size), 700.0))
+        return _rounded_up(scale + np.log(size), relative)
 
     def log_decay(self, order: float, height: float, log_moment: float) -> float:
         """At least log |M(order + ib)/M(order)|, for every b >= `height`; `log_moment` is at most log M(order).

@@ -20,7 +20,7 @@ import numpy as np
 
 from jaxacct.divergence.allocation._grid import Complex, Cutoff, Grid, Real
 from jaxacct.divergence.allocation._transform import NODE_BLOCK, centred_transform, weighted_transform
-from jaxacct.special import ULP
+from jaxacct.special import ULP, rows_times_rows
 
 MAX_NODES = 2**14  # a line that wants more gives the trivial bound: it limits time and memory, and any value is valid
 
@@ -79,6 +79,11 @@ class Copies:
         return behind + np.where(x + self.reach < period, 0.0, ahead)
 
 
+def _real_dots(a: Complex, b: Complex) -> Real:
+    """The real parts of the sums over each row of a b."""
+    return np.einsum("ij,ij->i", a.real, b.real) - np.einsum("ij,ij->i", a.imag, b.imag)
+
+
 @dataclasses.dataclass(frozen=True)
 class Line:
     """What the trapezoid (1) on one vertical line is made of: its nodes, its terms, and what bounds its errors."""
@@ -102,7 +107,9 @@ class Line:
         phases = np.exp(1j * self.z[:inner].imag * moved[:, None])
         log_scale = centre * moved + self.log_scale
         scale = np.exp(log_scale)
-        value, slope = (scale * ((outer @ t) * phases).sum(1).real for t in (terms, terms * self.z.reshape(-1, inner)))
+        both = np.concatenate([terms, terms * self.z.reshape(-1, inner)], axis=1)
+        inner_sums = rows_times_rows(outer, both.T)
+        value, slope = (scale * _real_dots(s, phases) for s in (inner_sums[:, :inner], inner_sums[:, inner:]))
         sizes = np.abs(self.terms)
         summing = ULP * (64.0 + 2.0 * sum(terms.shape) + 4.0 * np.abs(log_scale))
         phase = 8.0 * ULP * np.abs(moved) * (sizes @ np.abs(self.z))

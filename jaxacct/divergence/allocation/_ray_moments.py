@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxacct.divergence.allocation._clipped_moments import Nodes, log_gamma
+from jaxacct.divergence.allocation._clipped_moments import Nodes, _rounded_up, log_gamma
 from jaxacct.divergence.allocation._grid import Complex, Grid, Real, grid, log_ratio, product
 from jaxacct.divergence.allocation._lines import _log1p
 from jaxacct.divergence.allocation._moment_contour import integer_log_moments
@@ -302,15 +302,30 @@ class RayMoments:
         relative = relative + self._copies(order, b, log_factor.real, log_modulus - float(log_modulus[0]))
         return log_modulus, np.angle(total) - log_factor.imag, relative
 
+    def real(self, orders: Real) -> Real:
+        """At least log M [A] at real orders [A]; inf where nothing is known."""
+        total, error, log_scale = self._nodes.real(orders)
+        rest = self._power - orders
+        log_factor, factor_error = log_gamma(rest + 0j)
+        ends = self._log_whole + rest * self._left + math.log(self._h) - np.log(-np.expm1(-rest * self._h))
+        right = np.array([self._right])
+        tail = np.array([float(self._log_tails(right, self._angle, float(a))[0]) for a in orders])
+        size, zero = np.maximum(np.abs(total), 1e-300), np.zeros(1)
+        beyond = np.exp(np.minimum(np.logaddexp(ends, tail) - log_scale, 700.0))
+        relative = (error + beyond) / size + factor_error + 16.0 * ULP
+        gammas = log_factor.real
+        copies = [
+            float(self._copies(float(a), zero, np.array([g]), zero)[0]) for a, g in zip(orders, gammas, strict=True)
+        ]
+        return _rounded_up(log_scale + np.log(size) - gammas, relative + np.array(copies))
+
     def _copies(self, order: float, b: Real, log_gammas: Real, log_fall: Real) -> Real:
         """The copies over Gamma(3 - s) M(s): k = -3 .. 3, of which the outermost are doubled for the rest."""
-        out = np.zeros_like(b)
-        for k in (-3, -2, -1, 1, 2, 3):
-            w = 2.0 * math.pi * k / self._h
-            logs = log_gamma(self._power - order - 1j * (b + w))[0].real - log_gammas + self._angle * w
-            logs = logs - 0.5 * (self._tau * (b + w)) ** 2 - log_fall
-            out = out + np.exp(np.minimum(logs, 700.0)) * (2.0 if abs(k) == 3 else 1.0)
-        return 1.1 * out
+        k = np.array([-3.0, -2.0, -1.0, 1.0, 2.0, 3.0])[:, None]
+        w = 2.0 * math.pi * k / self._h
+        logs = log_gamma(self._power - order - 1j * (b + w))[0].real - log_gammas + self._angle * w
+        logs = logs - 0.5 * (self._tau * (b + w)) ** 2 - log_fall
+        return 1.1 * (np.exp(np.minimum(logs, 700.0)) * np.where(np.abs(k) == 3.0, 2.0, 1.0)).sum(0)
 
     def log_decay(self, height: float) -> float:
         """At least log |M(a + ib)/M(a)|, for every a and b >= `height`."""

@@ -61,9 +61,14 @@ def high_mass(of: Grid, cut: Cutoff) -> tuple[float, float, float]:
     r = cut.bounds(of, of.eta_top, 0.0)[1]
     rounding = of.density * (of.density_error + 4.0 * ULP) * cut.high
     strip, left = 4.0 * of.strip(of.eta_top, 0.0) * of.density * r, cut.high[0] * of.left
-    mass, mean = math.fsum(of.density * cut.high), math.fsum(of.density * of.w * cut.high)
+    mass, mean = float((of.density * cut.high).sum()), float((of.density * of.w * cut.high).sum())
     mass_error = float((rounding + strip).sum()) + 4.0 * (of.right() + left)
     mean_error = float(((rounding + strip) * (1.0 + of.y)).sum()) + 4.0 * (of.right(1.0) + left)
+    summing = ULP * (len(of.y) + 8.0)  # of terms >= 0, and of W = Y - 1
+    mass_error, mean_error = (
+        mass_error + summing * mass,
+        mean_error + summing * float((of.density * cut.high) @ (1.0 + of.y)),
+    )
     return mass, mean, TABLE_ERROR + max(mass_error / mass, mean_error / mean)
 
 
