@@ -80,7 +80,8 @@ def _envelope(sigma: float, t: float, direction: Direction, top: float) -> _Enve
         return _Envelope(epsilon, _markov(moments, epsilon), order, float(moments[-1]))
     # X is at least the geometric mean of the ratios: E X^-p <= e^{p/(2 sigma^2) + (p tau)^2/2}
     mean = 0.5 / sigma**2
-    last = mean + tau * (tau * top + 15.0)
+    # there that bound is e^{-x^2/2}, x = (last - mean)/tau, and e^{top last} times it e^-112
+    last = mean + tau * (tau * top + math.sqrt((tau * top) ** 2 + 2.0 * top * mean + 225.0))
     epsilon = np.linspace(0.0, last, math.ceil(min(max(500.0, 2.0 * top * last), _MOST_KNOTS)))
     guide = saddles(setting(grid(sigma), t, t))
     logs = guide.logs - np.log(guide.c) - 0.9 + guide.c * np.expm1(-epsilon)[:, None]

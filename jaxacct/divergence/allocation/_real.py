@@ -6,7 +6,6 @@ width eta_top on both sides, on the grid's own contour a narrower one. Throughou
 """
 
 import functools
-import math
 
 import numpy as np
 

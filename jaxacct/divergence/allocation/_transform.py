@@ -80,13 +80,13 @@ def _excess(u: Complex, w: Complex, cut: Cutoff | None = None) -> _Excess:
 
 
 def dot(a: Any, b: Any) -> Any:
-    """Sums over N of a[U, N] b[V, N], [U, V], in pieces: `dot_error` has their rounding."""
+    """Array [U, V]: the sums over N of `a` [U, N] times `b` [V, N], in pieces; `dot_error` has their rounding."""
     size = max(_PIECE, a.shape[1] // 32)
     return sum(rows_times_rows(a[:, i : i + size], b[:, i : i + size]) for i in range(0, a.shape[1], size))
 
 
 def dot_error(size: int) -> float:
-    """The relative rounding error of `_dot` on complex numbers: of a sum of pieces' sums, each in any order."""
+    """Float: the relative rounding error of `dot` on complex numbers: of a sum of pieces' sums, each in any order."""
     piece = max(_PIECE, size // 32)
     return 2.0 * ULP * (piece + size // piece + 1.0)
 
