@@ -17,10 +17,10 @@ from jaxacct.divergence.allocation._grid import Real
 from jaxacct.special import down, up
 
 # These steer running time and tightness: what they leave out is bounded and added.
-_ORDERS = 1.0 + np.geomspace(0.005, 1e6, 120)  # orders a among which the line is chosen
-# What is tried one after the other: a share of delta that clipping the likelihood ratios may take away, and how far
-# the order is pulled towards 1, where the moments depend less on the largest ratios; then rays.
-_CLIPPED, _RAYS = ((1e-8, 1.0), (1e-8, 0.6), (1e-6, 0.4)), (0.7, 0.45)
+_ORDERS = 1.0 + np.geomspace(0.005, 1e6, 320)  # orders a among which the line is chosen
+# What is tried one after the other: a share of delta that clipping the likelihood ratios may take away, or 0 for rays,
+# and how far the order is pulled towards 1, where the moments depend less on the largest ratios.
+_TRIED = ((1e-8, 1.0), (0.0, 0.7), (1e-8, 0.6), (1e-6, 0.4), (0.0, 0.45))
 _FALL = 30.0  # the moments are followed until the rest is e^-30 of delta
 _ALIASES = 26.0  # copies of delta on the left are e^-26 of it
 _MOST_NODES = 4096  # nodes of the line
@@ -147,11 +147,9 @@ def ends(
     if query is Query.DELTA:
         logs = _guessed([*parts, *(Clipped(family, 1e-40) for family in families)])
         delta = math.exp(max(_chosen(query, target, _ORDERS, logs).log_delta - 3.0, -600.0))
-    heavy: list[int] = []  # the families that clipping does not serve
-    for share, pull in (*_CLIPPED, *((0.0, pull) for pull in _RAYS)):
-        if share == 0.0 and not heavy:  # what was found is still wide
-            heavy = list(range(len(families)))
-        mass = (share or _CLIPPED[-1][0]) * delta / max(len(families), 1)
+    heavy = list(range(len(families)))  # those that clipping does not serve, or where what was found is still wide
+    for share, pull in _TRIED:
+        mass = (share or _TRIED[0][0]) * delta / max(len(families), 1)
         now: list[Part] = [
             Rays(family) if share == 0.0 and i in heavy else Clipped(family, mass) for i, family in enumerate(families)
         ]
@@ -160,6 +158,7 @@ def ends(
             whole = Ends(max(whole.lower, found.lower), min(whole.upper, found.upper))
             if whole.upper - whole.lower <= _NARROW * whole.lower or not families:
                 break
+            heavy = list(range(len(families)))
         elif share > 0.0:
             heavy = [i for i, part in enumerate(now) if any(part is x for x in found)]
     return whole

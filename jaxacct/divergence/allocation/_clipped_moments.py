@@ -42,7 +42,7 @@ from jaxacct.divergence.allocation._transform import NODE_BLOCK, centred_transfo
 from jaxacct.special import ULP, rows_times, rows_times_rows
 
 # All of these steer speed and tightness only: every error is bounded, whatever they are.
-_NUM_TILTS = 96  # tilts l at which the transform is taken
+_NUM_TILTS = 120  # tilts l at which the transform is taken
 _HEIGHTS = 2.0 ** np.linspace(-1.0, 4.0, 16)  # over a first guess of the line's height: where its decay is bounded
 _ALIASES = 34.0  # copies are e^-34 of the moment
 _SHARES = np.array([1.0, 0.8, 0.6, 0.45, 0.33, 0.25, 0.18, 0.12, 0.08, 0.05])  # c tried, over the order

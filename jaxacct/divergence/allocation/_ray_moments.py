@@ -33,10 +33,10 @@ from jaxacct.divergence.allocation._moment_contour import integer_log_moments
 from jaxacct.divergence.allocation._real import log_transform
 from jaxacct.special import ULP
 
-POWERS = (3, 6, 9, 12)  # j: moments of orders below one of them are had
+POWERS = (3, 4, 5, 6, 7, 8, 9, 10, 12)  # j: moments of orders below one of them are had
 # They steer speed and tightness only: what is left out is bounded.
 _DIGITS = 36.0  # in log: copies, and what lies beyond the grid's ends, are kept this far below the moment
-_LOSS = 5.0  # in log: by which the terms may exceed the moment at the largest height
+_LOSS = 22.0  # in log: by which the terms may exceed the moment at the largest height, where little is wanted of it
 MOST_NODES = 40000
 _ETA = 0.1  # share of the exponent that pays for X^3 beyond the grid
 
@@ -216,12 +216,14 @@ class RayMoments:
             angle = 0.5 * math.pi - min(_LOSS / max(height, 1e-300), 0.5 * math.pi)
             if power == 0:
                 angle = _best_angle(-0.5 * sum(orders), height)
-            wanted = 2.0 * math.pi / (height + math.sqrt(2.0 * _DIGITS) / self._tau)
+            # the copies fall by the moments, or, like e^{-(pi/2 - angle) w}, by the Gamma function
+            by_gamma = max((_DIGITS + 10.0) / (0.5 * math.pi - angle), height + 20.0)
+            wanted = 2.0 * math.pi / min(height + math.sqrt(2.0 * _DIGITS) / self._tau, by_gamma)
             every = max(1, math.ceil(of.s * of.step / wanted))
             low, high = orders
             self._h = of.s * of.step / every
             left = -(_DIGITS + 6.0 + self._log_whole) / (power - high)
-            v = np.linspace(0.0, math.log(80.0 / self._tau + 4e4) + (2.0 / sigma**2 if power == 0 else 0.0), 160)
+            v = np.linspace(0.0, math.log(80.0 / self._tau + 4e4) + (2.0 / sigma**2 if power == 0 else 0.0), 60)
             spent = np.flatnonzero(self._log_tails(v, angle, low) <= -_DIGITS - 4.0)
             right = float(v[spent[0] if len(spent) else -1])
             ray = Ray(left - math.log(t), every, math.ceil((right - left) / self._h), angle)
@@ -309,7 +311,11 @@ class RayMoments:
         log_factor, factor_error = log_gamma(rest + 0j)
         ends = self._log_whole + rest * self._left + math.log(self._h) - np.log(-np.expm1(-rest * self._h))
         right = np.array([self._right])
-        tail = np.array([float(self._log_tails(right, self._angle, float(a))[0]) for a in orders])
+        if self._power > 0:
+            first, a = float(orders[0]), orders
+            tail = float(self._log_tails(right, self._angle, first)[0]) + np.log(first / a) + (first - a) * self._right
+        else:
+            tail = np.array([float(self._log_tails(right, self._angle, float(a))[0]) for a in orders])
         size, zero = np.maximum(np.abs(total), 1e-300), np.zeros(1)
         beyond = np.exp(np.minimum(np.logaddexp(ends, tail) - log_scale, 700.0))
         relative = (error + beyond) / size + factor_error + 16.0 * ULP
