@@ -22,7 +22,12 @@ from jaxacct.divergence.allocation._clipped_moments import (
     plan,
 )
 from jaxacct.divergence.allocation._grid import Real, grid
-from jaxacct.divergence.allocation._moment_contour import AllocationMoments, added_moments, integer_log_moments
+from jaxacct.divergence.allocation._moment_contour import (
+    AllocationMoments,
+    added_guess,
+    added_moments,
+    integer_log_moments,
+)
 from jaxacct.divergence.allocation._ray_moments import MOST_NODES, POWERS, RayMoments
 from jaxacct.divergence.gaussian._line import GaussianStep
 
@@ -300,9 +305,7 @@ class Added:
         self._tables: list[_AddedLine | _AddedRay] = []
 
     def guess(self, orders: Real) -> Real:
-        each = (
-            r.times * log_moment_guess(grid(r.noise_multiplier), 1.0, r.num_steps, 1.0 - orders) for r in self.rounds
-        )
+        each = (r.times * added_guess(r.noise_multiplier, r.num_steps, orders) for r in self.rounds)
         return sum(each, np.zeros_like(orders))
 
     def prepare(self, order: float, height: float) -> bool:

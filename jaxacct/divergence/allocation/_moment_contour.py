@@ -30,15 +30,16 @@ from jaxacct.divergence.allocation._lines import setting
 from jaxacct.divergence.allocation._plans import plan_left, saddles
 from jaxacct.divergence.allocation._powers import host_log_excess, relative_slack
 from jaxacct.divergence.allocation._profile import AllocationProfile
+from jaxacct.divergence.allocation._real import log_transform, real_rule
 from jaxacct.divergence.allocation._transform import dot, dot_error
-from jaxacct.special import ULP
+from jaxacct.special import ULP, rows_times
 
 # They steer speed and tightness only: what is left out or missed is bounded, whatever they are.
 MAX_ORDER = 64  # largest order of the integer moments behind Markov's inequality
 MAX_SAMPLES = 2048  # samples of a profile beyond which a contour is not tried; twice as many at the very most
 _MAX_PLANS = 100  # sets of lines planned for one set of samples of the profile
 _MARGIN = 36.0  # in log: the step of the samples keeps the copies of M this far below M
-_GROWTH = 10.0  # in log: by which errors may grow from where a line is sharpest
+_GROWTH = 18.0  # in log: by which errors may grow from where a line is sharpest
 _DIGITS = 28.0  # in log: what is left out of such a line is this far below its largest value
 _MOST_KNOTS = 4000.0  # of an envelope
 _MOST_NODES = 4096  # of a line for samples of both profiles
@@ -298,6 +299,31 @@ class AllocationMoments:
         log_alias = np.where(np.isnan(log_alias), np.inf, np.maximum(log_alias, 0.0) + 1e-12)
         log_error = np.where(sound, log_error, np.inf)
         return LineMoments(log_modulus.T, phase.T, log_error.T, log_alias, decay)  # type: ignore[arg-type]
+
+
+@functools.lru_cache(maxsize=64)
+def _saddles_of_powers(sigma: float, t: float) -> tuple[Real, Real]:
+    """Powers p [K], increasing, and about log E X^-p there: steering only.
+
+    E X^-p is the integral of u^{p-1} E e^{-uX} over Gamma(p); the saddle point u of either, beside that at X = 1.
+    """
+    y, w, density = real_rule(grid(sigma))
+    u = np.geomspace(1e-3, 1e8, 160)
+    weight = np.exp(-np.maximum(u / t, 0.0)[:, None] * y) * density
+    total = np.maximum(weight.sum(1), 1e-300)
+    mean = rows_times(weight, w) / total
+    variance = rows_times(weight, w * w) / total - mean**2
+    k = t * log_transform(grid(sigma), u / t)
+    p = u * (1.0 + mean)
+    logs = p * np.log(u / p) - u + p + k + 0.5 * np.log(p / np.maximum(p - u * u * variance / t, 1e-3 * p))
+    keep = (total > 1e-20) & (p > np.concatenate([[0.0], np.maximum.accumulate(p)[:-1]]))
+    return p[keep], np.maximum(logs[keep], 0.0)
+
+
+def added_guess(noise_multiplier: float, num_steps: float, orders: Real) -> Real:
+    """About log M [A] of the add direction at real `orders` [A] > 1; inf where nothing is known. Steering only."""
+    p, logs = _saddles_of_powers(noise_multiplier, num_steps)
+    return np.interp(orders - 1.0, p, logs, right=math.inf)
 
 
 def added_moments(noise_multiplier: float, num_steps: float, order: float, height: float) -> AllocationMoments | None:
