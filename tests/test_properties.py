@@ -374,6 +374,7 @@ def test_more_selected_than_steps():
     ("run", "name"),
     [
         (ja.RandomAllocation(ja.Gaussian(1.0), 100, 5), "largest output"),
+        (ja.RandomAllocation(ja.Gaussian(1.0), 100, 5), "threshold test"),
         (ja.RandomAllocation(ja.Gaussian(1.0), 100, 5), "exact, from below"),
         (ja.Shuffled(ja.LocalRandomizer(1.0), 1000), "binary randomized response"),
     ],

@@ -30,6 +30,8 @@ from jaxacct.answering._plan import Step, one_sided, plan
 from jaxacct.answering._question import Question
 from jaxacct.bounds._distribution import DistributionMethod
 
+_CLOSE = 0.9  # lower end of the mechanism over the upper end from which on nothing weaker is asked about
+
 
 class Asked(NamedTuple):
     """One method's part in an answer."""
@@ -354,8 +356,13 @@ def _was_refined(found: Found) -> bool:
 
 
 def _ask_weaker(found: Found) -> None:
-    """A lower end of the mechanism from one that reveals no more, where what was analysed is a reduction."""
+    """A lower end of the mechanism from one that reveals no more, where what was analysed is a reduction.
+
+    Not where the mechanism itself is known closely already: what reveals less is hardly as close.
+    """
     question = found.question
+    if np.all(found.low >= _CLOSE * found.high):
+        return
     brackets = [asked.method for asked in found.asked if isinstance(asked.method, TwoEndedMethod)]
     for method in brackets:
         if Bound.LOWER in method.ends and method.weaker is not None and method.is_of_reduction(question.mechanism):

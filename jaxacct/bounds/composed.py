@@ -23,6 +23,7 @@ from jaxacct._method import (
     Method,
     Query,
     RenyiMethod,
+    always,
     never,
     orders_bytes,
 )
@@ -34,6 +35,7 @@ from jaxacct.bounds._moments import moments
 from jaxacct.bounds._orders import MIXED
 from jaxacct.bounds._parts import flattened
 from jaxacct.bounds._table import merged
+from jaxacct.bounds.allocation._threshold_test import THRESHOLD_TEST, has_several_steps
 from jaxacct.composition import compose_rdp
 from jaxacct.mechanisms import Composed
 from jaxacct.mechanisms._base import Mechanism
@@ -269,6 +271,7 @@ _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
         _PART_BY_PART,
         _LARGEST_PART,
         moments(_is_reduction, _weaker),
+        dataclasses.replace(THRESHOLD_TEST, applies=has_several_steps, helps=always),
         loss_distribution(DISTRIBUTION),
         *(_renyi(d, _of_records) for d in BOTH),
     )

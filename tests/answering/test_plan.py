@@ -68,7 +68,7 @@ PLANS = {
         [*MOMENTS, *ALLOCATION, "overlap remove"],
         ALLOCATION,
         ALLOCATION,
-        [*MOMENTS, *ALLOCATION, "overlap remove", "largest output remove+add"],
+        ["threshold test remove+add", *MOMENTS, *ALLOCATION, "overlap remove", "largest output remove+add"],
     ),
     ("PartialAllocation(Gaussian)", ""): host_first(FINITE, PHASES),
     ("ScheduledAllocation", ""): host_first(DISTRIBUTION, PHASES),

@@ -31,6 +31,7 @@ from jaxacct.bounds.allocation._law import DISTRIBUTION, PARTIAL_DISTRIBUTION, S
 from jaxacct.bounds.allocation._overlap import overlap_delta, overlap_epsilon
 from jaxacct.bounds.allocation._posterior_rate import doob_tail, truncated_delta, truncated_epsilon, untied_tail
 from jaxacct.bounds.allocation._split import selects_several, single_step, split_statics
+from jaxacct.bounds.allocation._threshold_test import THRESHOLD_TEST
 from jaxacct.bounds.bases import BASES
 from jaxacct.bounds.discrete import EXACT as TYPES
 from jaxacct.bounds.gaussian import unamplified
@@ -240,6 +241,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         *_RENYI,
         *_PUBLISHED,
         *_WITHOUT_REDUCTION,
+        THRESHOLD_TEST,
     ),
     (PartialAllocation, Gaussian): (PARTIAL_EXACT, _OF_PARTIAL, *_SCHEDULED),
     (ScheduledAllocation,): (loss_distribution(SCHEDULED_DISTRIBUTION), *_SCHEDULED),

@@ -63,6 +63,14 @@ class GaussianStep(NamedTuple):
         del order, log_tolerance
         return -down(0.5 * heights * heights * self.variance, 8)
 
+    def moments(self, order: float, step: float, num: int, log_tolerance: float) -> tuple[Real, Real, Real]:
+        """(log |M|, arg M, e) [num] at s = order + i step n, n < num: M is right to a factor in e^{+-e}."""
+        del log_tolerance
+        b: Real = step * np.arange(num, dtype=np.float64)
+        half = 0.5 * self.variance
+        modulus, phase = (order * (order - 1.0) - b * b) * half, b * (2.0 * order - 1.0) * half
+        return modulus, phase, 2.0**-50 * (np.abs(modulus) + np.abs(phase) + (order * order + b * b) * half)
+
     def on_line(self, line: Line, log_tolerance: float) -> LineMoments:
         """`LineMoments` [N, 1] on a line with one lane; nothing is left out, whatever `log_tolerance` is."""
         del log_tolerance

@@ -173,10 +173,16 @@ class SampledStep(NamedTuple):
         return LineMoments(*(x[:, None] for x in columns))
 
     def moments(self, order: float, step: float, num: int, log_tolerance: float) -> tuple[Real, Real, Real]:
-        """(log |M|, arg M, e) [num] at s = order + i step n, n < num: M is right to a factor in e^{+-e}; e may be inf.
+        """(log |M|, arg M, e) [num] at s = order + i step n, n < num: M errs by a factor in e^{+-e}, e at most inf."""
+        total, error = self.excess(order, step, num, log_tolerance)
+        return polar(total.conj() if self.direction is Direction.ADD else total, error)
 
-        The heights factor as n = n1 B + n2: e^{w L} - 1 = U + V + U V, with U for order and n1, V for n2, so that three
-        products of matrices take the place of num times as many exponentials. Rounding booked, with weights W:
+    def excess(self, order: float, step: float, num: int, log_tolerance: float) -> tuple[Complex, Real]:
+        """E[R^w] - 1 [num] at w = alpha + i step n, n < num, and what it may err by, at worst inf.
+
+        alpha is `order` > 0 (remove) or 1 - `order` < 0 (add). The heights factor as n = n1 B + n2:
+        e^{w L} - 1 = U + V + U V, with U for order and n1, V for n2, so that three products of matrices take the place
+        of num times as many exponentials. Rounding booked, with weights W:
 
         * the exponent w L, |w| of which is at most |alpha| + b: 2^-50 |L| for the product and for L's own rounding,
           and 2^-50 (8 + mu |x| + mu^2) (|R - 1| + q) / |R| for that of R - 1, of mu x - mu^2/2, of mu and of mu eta;
@@ -185,7 +191,7 @@ class SampledStep(NamedTuple):
         """
         rule = self._rule(order, log_tolerance)
         if rule is None:
-            return np.zeros(num), np.zeros(num), np.full(num, np.inf)
+            return np.zeros(num, np.complex128), np.full(num, np.inf)
         power = self._power(order)
         x, level, angle = rule.nodes, rule.level, rule.angle
         split = np.maximum(power * level - _LARGEST_POWER, 0.0)
@@ -206,9 +212,7 @@ class SampledStep(NamedTuple):
         rate = 2.0**-50 * float(term @ (rule.blur + np.hypot(level, angle)))
         error = (abs(power) + heights) * rate + 2.0**-52 * (sizes + np.abs(total)) + rule.error
         error = error + float(size[split > 0].sum())  # there W e^split was subtracted, for W
-        if self.direction is Direction.ADD:
-            total = total.conj()
-        return _polar(total, error)
+        return total, error
 
     def _rule(self, order: float, log_tolerance: float) -> _Rule | None:
         """A `_Rule` for E[R^w - 1], w = alpha + ib, with the error of its step and window; None if it is too long.
@@ -360,8 +364,15 @@ class SampledStep(NamedTuple):
         return np.minimum.accumulate(np.log1p(-np.clip(lost, 0.0, 1.0 - 2.0**-30)))
 
 
-def _polar(total: Complex, error: Real) -> tuple[Real, Real, Real]:
-    """log |M|, arg M and the error of log M, of M = 1 + `total`, which errs by at most `error`."""
+def polar(total: Complex, error: Real) -> tuple[Real, Real, Real]:
+    """log |M|, arg M and the error of log M [N], of M = 1 + `total`, which errs by at most `error`."""
+    log_modulus, phase, relative = relative_polar(total, error)
+    known = relative < 0.5
+    return log_modulus, phase, np.where(known, -np.log1p(-np.where(known, relative, 0.0)), np.inf)
+
+
+def relative_polar(total: Complex, error: Real) -> tuple[Real, Real, Real]:
+    """log |M|, arg M and the relative error [N] of M = 1 + `total`, which errs by at most `error`."""
     square = 2.0 * total.real + total.real**2 + total.imag**2  # |M|^2 - 1
     near = np.abs(square) < 0.25
     size = np.maximum(np.hypot(1.0 + total.real, total.imag), 1e-300)
@@ -369,5 +380,4 @@ def _polar(total: Complex, error: Real) -> tuple[Real, Real, Real]:
     phase = np.arctan2(total.imag, 1.0 + total.real)
     relative = (error + 2.0**-51 * np.abs(total)) * np.exp(-log_modulus)
     relative = np.nan_to_num(relative, nan=np.inf) + 2.0**-50 * (np.abs(log_modulus) + np.abs(phase))
-    known = relative < 0.5
-    return log_modulus, phase, np.where(known, -np.log1p(-np.where(known, relative, 0.0)), np.inf)
+    return log_modulus, phase, relative

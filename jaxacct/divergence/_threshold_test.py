@@ -1,0 +1,307 @@
+"""Lower bounds on delta and epsilon from the test "is a sum T of independent terms above a threshold?", certified.
+
+Any event S bounds the mechanism from below: delta(eps) >= A(S) - e^eps B(S), where A and B are the outputs with and
+without the record (remove), or without and with it (add). Here S = {T > tau}; the laws of T under A and B are known by
+their complex moments, and so A(T > tau) from below and B(T > tau) from above by `jaxacct.divergence._tail`.
+
+Which statistic, which threshold and which contour: everything here chooses them roughly, and certifies what was chosen.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from jaxacct.divergence._tail import Beyond, Moments, Nodes, log_beyond, tail_ends
+from jaxacct.special import down
+
+Real = np.ndarray[Any, np.dtype[np.float64]]
+
+# All of these steer cost and tightness only: every bound is certified whatever they are.
+_NUM_ORDERS = 64  # orders x whose moments are looked at
+_ORDERS = (2e-2, 40.0)  # their range, in units of 1 over the standard deviation of T
+_TUNINGS = (1.0, 0.55, 1.6)  # tunings of the statistic tried first
+_OTHERS = (0.2, 0.05)  # and where these give nothing
+_MOST_TUNINGS = 9  # tried in all: the further ones close in on the best
+_LOG_PREFACTOR = -2.5  # log of a tail over the bound of Chernoff, about
+_FIRST = 0.3  # the first guess of the threshold, as a share of the one that this gives
+_LOG_ABOVE = 1.0  # log of A(S) / delta at the best threshold, about
+_LOG_CONDITION = 11.0  # log of M(x) e^{-x tau} over the tail above which rounding begins to show
+_LOG_ALIAS = -15.0  # log of the largest alias aimed at, as a share of the tail
+_LOG_TAIL = -14.0  # log of what may lie beyond the last node, as a share of the tail
+_LOG_STEP = -34.0  # log of what the rules behind a moment may leave out, for all terms together
+_BLURS = (1e-4, 1e-3, 1e-2, 3e-2, 6e-2)  # blurs tried, times the order x
+_BUDGET = 4096  # nodes on a line: a blur that needs more is passed over
+_EDGES = 0.5 * 1.5 ** np.arange(0.0, 28.0)  # heights at which the fall of the moments is bounded, times that deviation
+_NODE_BITS = 20  # the distance of the nodes has so few bits that every node is an exact double
+_WIDE, _NARROW = 4.0, 1.0  # how far from a guess thresholds are looked for, as a share of it: at first, and later
+_DEVIATIONS = 2.0  # or so many times the standard deviation of T, if that is more
+_NUM_THRESHOLDS, _NUM_SCANS = 33, 3  # thresholds tried at a time, and times, each between the best one's neighbours
+_NEAR = 2.0  # logarithms by which a plan's guesses may be wrong before it is made again
+_MOST_PLANS = 3  # lines tried for one statistic
+
+
+class Term(Protocol):
+    """A term of the statistic T, in one direction. In the add direction T is minus the logarithms that are added up.
+
+    On a line Re s = x > 0 its moments E_A[e^{sT}] are needed, and on Re s = x + 1 its moments E_B[e^{sT}].
+    """
+
+    @property
+    def variance(self) -> float:
+        """About the variance of the term."""
+
+    @property
+    def largest_order(self) -> float:
+        """About the largest order x at which the moments are of use."""
+
+    def rough(self, orders: Real) -> tuple[Real, Real]:
+        """About log E_A[e^{xT}] and log E_B[e^{(x + 1)T}] [O] at `orders` [O]."""
+
+    def on_line(self, nodes: Nodes, log_tolerance: float) -> tuple[Moments, Moments]:
+        """`Moments` [N] under A at x + ib, and under B at x + 1 + ib."""
+
+    def beyond(self, order: float, heights: Real, log_tolerance: float) -> tuple[Real, Real]:
+        """Bounds [K] on log |E_A[e^{(x + iy)T}]| and log |E_B[e^{(x + 1 + iy)T}]|, each for all y >= its height."""
+
+
+Terms = Sequence[tuple[Term, float]]  # each with how many independent ones there are
+Tuned = Callable[[float], Terms]  # the terms of a statistic that has a tuning, best near 1
+
+
+class _Goal(NamedTuple):
+    """About where the best event is: its threshold, log A(S) and log B(S); and how far the threshold may be off."""
+
+    threshold: float
+    log_a: float
+    log_b: float
+    reach: float
+
+
+class _Plan(NamedTuple):
+    """Where the line is put: its order x and period, and an order above x that bounds the aliases."""
+
+    order: float
+    period: float
+    alias_order: float
+    deviation: float  # about the standard deviation of T
+
+
+def _rough(terms: Terms) -> tuple[Real, Real, Real]:
+    """Orders x, and about log E_A[e^{xT}] and log E_B[e^{(x + 1)T}] at them, where they are known."""
+    scale = 1.0 / _deviation(terms)
+    largest = min(of.largest_order for of, _ in terms)
+    low, high = (min(x * scale, largest) for x in _ORDERS)
+    x = np.geomspace(min(low, 0.01 * high), high, _NUM_ORDERS)
+    rough = [(of.rough(x), count) for of, count in terms]
+    log_a, log_b = (sum((count * pair[i] for pair, count in rough), np.zeros_like(x)) for i in (0, 1))
+    known = np.isfinite(log_a) & np.isfinite(log_b)
+    return x[known], log_a[known], log_b[known]
+
+
+def _deviation(terms: Terms) -> float:
+    return math.sqrt(sum(count * of.variance for of, count in terms))
+
+
+def _goal(terms: Terms, log_delta: float | None, epsilon: float | None) -> _Goal | None:
+    """A first guess, from Chernoff's bounds on both tails."""
+    x, log_a, _ = _rough(terms)
+    if len(x) < 8:
+        return None
+    if log_delta is None:
+        assert epsilon is not None
+        log_delta = float((log_a - x * epsilon - np.log1p(x)).min()) + _LOG_PREFACTOR
+    size = min(log_delta + _LOG_ABOVE, -0.1)
+    most = float(((log_a - size + _LOG_PREFACTOR) / x).min())
+    reach = max(_WIDE * _FIRST * most, _DEVIATIONS * _deviation(terms))
+    if epsilon is None:
+        return _Goal(_FIRST * most, size, size - most, reach)
+    return _Goal(max(_FIRST * most, epsilon), size, size - epsilon, max(reach, epsilon))
+
+
+def _plan(terms: Terms, goal: _Goal) -> _Plan | None:
+    """The line with the least period among those on which rounding does no harm; None if there is none."""
+    x, log_a, log_b = _rough(terms)
+    if len(x) < 8:
+        return None
+    over_a, over_b = log_a - x * goal.threshold - goal.log_a, log_b - (x + 1.0) * goal.threshold - goal.log_b
+    left = np.maximum((-goal.log_a - _LOG_ALIAS) / x, (-goal.log_b - _LOG_ALIAS) / (x + 1.0))
+    far = x - x[:, None]
+    right_a, right_b = (np.where(far > 0.03 * x[:, None], (y - _LOG_ALIAS) / far, np.inf) for y in (over_a, over_b))
+    aliases = right_a.argmin(1)
+    period = np.maximum(np.maximum(left, right_a.min(1)), right_b.min(1))
+    condition = np.maximum(over_a, over_b)
+    cost = np.log(period) + np.maximum(condition - max(_LOG_CONDITION, float(condition.min()) + 1.0), 0.0)
+    best = int(cost.argmin())
+    if not math.isfinite(float(cost[best])):
+        return None
+    order, alias_order = float(x[best]), float(x[aliases[best]])
+    return _Plan(order, float(period[best]), alias_order, _deviation(terms))
+
+
+class _Line(NamedTuple):
+    """The two lines, what is known on them, and what lies beyond their last nodes; the alias bound under A."""
+
+    nodes: tuple[Nodes, Nodes]
+    moments: tuple[Moments, Moments]
+    log_rest: tuple[float, float]
+    alias_order: float
+    log_alias: float
+
+    def tails(self, thresholds: Real) -> tuple[Real, Real]:
+        """At most log A(T > tau), and at least log B(T > tau), at `thresholds`."""
+        (a, b), (of_a, of_b) = self.nodes, self.moments
+        low = tail_ends(a, of_a, self.log_rest[0], self.alias_order, self.log_alias, thresholds).lower
+        # aliases only add to the sum: the upper bound needs none of them
+        high = tail_ends(b, of_b, self.log_rest[1], 2.0 * b.order, math.inf, thresholds).upper
+        return low, high
+
+
+def _composed(terms: Terms, nodes: Nodes, log_tolerance: float) -> tuple[Moments, Moments]:
+    """The moments of T under A and under B."""
+    found = [(of.on_line(nodes, log_tolerance), count) for of, count in terms]
+    first, second = (functools.reduce(Moments.plus, (x[i].times(n) for x, n in found)) for i in (0, 1))
+    return first, second
+
+
+def _line(terms: Terms, plan: _Plan, goal: _Goal) -> _Line:
+    """The moments on the two lines, as far as they matter."""
+    tolerance = _LOG_STEP - math.log1p(sum(count for _, count in terms))
+    mantissa, exponent = math.frexp(2.0 * math.pi / plan.period)
+    step = math.ldexp(math.floor(math.ldexp(mantissa, _NODE_BITS)), exponent - _NODE_BITS)
+    edges = _EDGES / plan.deviation
+    falls = [(of.beyond(plan.order, edges, tolerance), count) for of, count in terms]
+    bounds = [sum((count * pair[i] for pair, count in falls), np.zeros_like(edges)) for i in (0, 1)]
+    bounds = [
+        x + 2.0**-48 * sum(count * (1.0 + np.abs(pair[i])) for pair, count in falls) for i, x in enumerate(bounds)
+    ]
+    wanted = (goal.log_a + plan.order * goal.threshold, goal.log_b + (plan.order + 1.0) * goal.threshold)
+    relative = np.maximum(bounds[0] - wanted[0], bounds[1] - wanted[1])
+
+    def shortest(blur: float) -> int:
+        """Nodes up to where the moments, blurred, are small."""
+        heights = np.append(edges, math.sqrt(2.0 * max(float(relative[0]) - _LOG_TAIL, 1.0)) / blur)
+        fall = np.append(relative, -np.inf) - 0.5 * (blur * heights) ** 2
+        return max(math.ceil(float(heights[fall < _LOG_TAIL].min()) / step), 4)
+
+    blurs = [share / plan.order for share in _BLURS]
+    blur = next((w for w in blurs if shortest(w) <= _BUDGET), blurs[-1])
+    num = min(shortest(blur), _BUDGET)
+    nodes = Nodes(plan.order, step, num, blur), Nodes(plan.order + 1.0, step, num, blur)
+    rests = [log_beyond(of, Beyond(edges, x)) for of, x in zip(nodes, bounds, strict=True)]
+    moments = _composed(terms, nodes[0], tolerance)
+    alias, _ = _composed(terms, Nodes(plan.alias_order, 0.0, 1, blur), tolerance)
+    log_alias = float(alias.log_modulus[0] + alias.error[0] + 2.0**-48 * alias.size[0])
+    return _Line(nodes, moments, (rests[0], rests[1]), plan.alias_order, log_alias)
+
+
+def epsilon_below(tuned: Tuned, delta: float) -> float:
+    """float: epsilon at `delta`, lower bound: log((A(S) - delta) / B(S)) for the best event S = {T > tau} found, or 0.
+
+    At a smaller epsilon delta(epsilon) >= A(S) - e^epsilon B(S) is more than `delta`.
+    """
+
+    def gains(low: Real, high: Real) -> Real:
+        tail = np.exp(np.minimum(low, 0.0)) * (1.0 - 2.0**-50 * (2.0 + np.abs(low)))
+        left = down(np.maximum(tail - delta, 0.0), 4)
+        log_left = np.log(np.where(left > 0.0, left, 1.0))
+        return np.where(left > 0.0, log_left - high - 2.0**-50 * (2.0 + np.abs(log_left) + np.abs(high)), 0.0)
+
+    return _best(tuned, gains, math.log(delta), None)
+
+
+def delta_below(tuned: Tuned, epsilon: float) -> float:
+    """float: delta at `epsilon`, lower bound: A(S) - e^epsilon B(S) for the best event S = {T > tau} found, or 0."""
+
+    def gains(low: Real, high: Real) -> Real:
+        won = np.exp(np.minimum(low, 0.0)) * (1.0 - 2.0**-50 * (2.0 + np.abs(low)))
+        lost = np.exp(np.minimum(epsilon + high, 600.0)) * (1.0 + 2.0**-50 * (2.0 + np.abs(high) + 2.0 * epsilon))
+        return down(np.maximum(won - lost, 0.0), 4)
+
+    return _best(tuned, gains, None, epsilon)
+
+
+class _Found(NamedTuple):
+    """A certified gain, and about where it is."""
+
+    gain: float
+    goal: _Goal
+
+
+def _scanned(terms: Terms, gains: Callable[[Real, Real], Real], goal: _Goal) -> _Found:
+    """The best of many thresholds on a pair of lines; on another one where the first was made for others."""
+    best = _Found(0.0, goal)
+    for _ in range(_MOST_PLANS):
+        plan = _plan(terms, goal)
+        if plan is None:
+            break
+        found = _on_lines(_line(terms, plan, goal), gains, goal)
+        if found.gain >= best.gain:
+            best = found
+        if found.gain <= 0.0:  # perhaps the tails are smaller than was guessed
+            goal = goal._replace(threshold=0.7 * goal.threshold, log_a=1.8 * goal.log_a, log_b=1.8 * goal.log_b)
+            continue
+        before, goal = goal, found.goal
+        moved = plan.order * (goal.threshold - before.threshold)
+        if max(abs(moved), abs(goal.log_a - before.log_a), abs(goal.log_b - before.log_b)) < _NEAR:
+            break
+    return best
+
+
+def _on_lines(line: _Line, gains: Callable[[Real, Real], Real], goal: _Goal) -> _Found:
+    best, centre, reach = _Found(0.0, goal), goal.threshold, goal.reach
+    for _ in range(_NUM_SCANS):
+        thresholds = np.linspace(centre - reach, centre + reach, _NUM_THRESHOLDS)
+        low, high = line.tails(thresholds)
+        found = np.nan_to_num(gains(low, high), nan=0.0, posinf=0.0, neginf=0.0)
+        at = int(found.argmax())
+        centre = float(thresholds[at])
+        if found[at] > best.gain:
+            best = _Found(float(found[at]), _Goal(centre, float(low[at]), float(high[at]), _NARROW * abs(centre)))
+        if 0 < at < _NUM_THRESHOLDS - 1:
+            reach *= 2.0 / (_NUM_THRESHOLDS - 1)
+    return best
+
+
+def _best(tuned: Tuned, gains: Callable[[Real, Real], Real], log_delta: float | None, epsilon: float | None) -> float:
+    """The largest gain found: tunings around the best are tried, each of which certifies what it gives."""
+    with np.errstate(all="ignore"):
+        goal = _goal(tuned(1.0), log_delta, epsilon)
+        if goal is None:
+            return 0.0
+        found: dict[float, float] = {}
+        for _ in range(_MOST_TUNINGS):
+            tuning = _next(found)
+            if tuning is None:
+                break
+            one = _scanned(tuned(tuning), gains, goal)
+            if one.gain > max(found.values(), default=0.0):
+                goal = one.goal
+            found[tuning] = one.gain
+        return max(found.values())
+
+
+def _next(found: dict[float, float]) -> float | None:
+    """The tuning to try next: those of the list, then outwards or the top of the parabola through the best three."""
+    for tuning in _TUNINGS:
+        if tuning not in found:
+            return tuning
+    if not any(found.values()):
+        return next((tuning for tuning in _OTHERS if tuning not in found), None)
+    every = sorted(found)
+    at = max(range(len(every)), key=lambda i: found[every[i]])
+    if at == 0 or at == len(every) - 1:
+        return every[at] * (0.6 if at == 0 else 1.6)
+    x = np.log(every[at - 1 : at + 2])
+    y = np.array([found[tuning] for tuning in every[at - 1 : at + 2]])
+    if y[1] <= 0.0 or (x[2] - x[0] < 0.25 or y[1] - min(y[0], y[2]) < 1e-4 * y[1]):
+        return None
+    rise, fall = (y[1] - y[0]) / (x[1] - x[0]), (y[1] - y[2]) / (x[2] - x[1])
+    top = x[1] + 0.5 * (rise * (x[2] - x[1]) - fall * (x[1] - x[0])) / (rise + fall) if rise + fall > 0 else x[1]
+    nearest = float(np.abs(top - x).min())
+    if nearest < 0.05:  # halve the wider side instead
+        left, right = x[1] - x[0], x[2] - x[1]
+        top = x[1] - 0.4 * left if left > right else x[1] + 0.4 * right
+    return float(np.exp(top))

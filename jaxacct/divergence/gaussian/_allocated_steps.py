@@ -1,0 +1,140 @@
+"""The terms of a threshold test for Gaussian steps: allocated, Poisson-sampled, or taken by every record.
+
+With W_i = dP_1/dQ_1 of step i and 0 < c < 1, Y_i = 1 - c + c W_i is the likelihood ratio of a step that is sampled with
+probability c. The sum of log Y_i over an epoch is symmetric in the steps; under k-out-of-t allocation exactly k of them
+have the law P_1, and which ones does not matter, so that with M(s) = E_Q[Y^s] and
+
+    M_P(s) = E_Q[W Y^s] = (M(s + 1) - (1 - c) M(s)) / c
+
+the moments of the sum are M(s)^t without the record and M(s)^(t - k) M_P(s)^k with it.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxacct._types import Direction
+from jaxacct.divergence._tail import Moments, Nodes, moments_of
+from jaxacct.divergence.gaussian._line import GaussianStep
+from jaxacct.divergence.gaussian._sampled_step import Complex, SampledStep, relative_polar
+
+Real = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class AllocatedSteps(NamedTuple):
+    """One epoch: the record is in `num_selected` of `num_steps` steps; `rate` is c. Fewer steps are selected than run.
+
+    In the remove direction A is the law with the record, T is the sum of log Y_i, and M(x), M(x + 1) are needed; in the
+    add direction A is that without it, T is minus the sum, and M(-x), M(-x - 1) are needed. `near` and `far` below.
+    """
+
+    noise_multiplier: float
+    num_steps: float
+    num_selected: float
+    rate: float
+    direction: Direction
+
+    @property
+    def _step(self) -> SampledStep:
+        return SampledStep(self.noise_multiplier, self.rate, self.direction)
+
+    def _orders(self, order: Any) -> tuple[Any, Any]:
+        """What `SampledStep` calls the orders of M at `near` and `far`."""
+        return (order, order + 1.0) if self.direction is Direction.REMOVE else (order + 1.0, order + 2.0)
+
+    @property
+    def variance(self) -> float:
+        return self.num_steps * self._step.variance
+
+    @property
+    def largest_order(self) -> float:
+        return self._step.largest_order
+
+    def _composed(self, near: Any, far: Any, with_record: Any) -> tuple[Any, Any]:
+        """What A and B make of logarithms of M at `near` and `far`, and of M_P at the one of them that needs it."""
+        few, rest = self.num_selected, self.num_steps - self.num_selected
+        if self.direction is Direction.REMOVE:
+            return rest * near + few * with_record, self.num_steps * far
+        return self.num_steps * near, rest * far + few * with_record
+
+    def _excess_with_record(self, near: Any, far: Any) -> Any:
+        """M_P - 1 from M - 1 at `near` and `far`."""
+        low, high = (near, far) if self.direction is Direction.REMOVE else (far, near)
+        return (high - (1.0 - self.rate) * low) / self.rate
+
+    def rough(self, orders: Real) -> tuple[Real, Real]:
+        near, far = (self._step.rough(x) for x in self._orders(orders))
+        excess = self._excess_with_record(np.expm1(near), np.expm1(far))
+        a, b = self._composed(near, far, np.log1p(np.maximum(excess, -1.0)))
+        return a, b
+
+    def on_line(self, nodes: Nodes, log_tolerance: float) -> tuple[Moments, Moments]:
+        found = self._moments(nodes, log_tolerance)
+        near, far, with_record = (moments_of(*relative_polar(total, error)) for total, error in found)
+        few, rest = self.num_selected, self.num_steps - self.num_selected
+        if self.direction is Direction.REMOVE:
+            return near.times(rest).plus(with_record.times(few)), far.times(self.num_steps)
+        return near.times(self.num_steps), far.times(rest).plus(with_record.times(few))
+
+    def _moments(self, nodes: Nodes, log_tolerance: float) -> list[tuple[Complex, Real]]:
+        """M - 1 at `near` and `far` and M_P - 1, [N] each, with what each may err by.
+
+        The division by c magnifies the errors of M, which are no larger than a few units of 2^-52 of c |s| themselves.
+        """
+        tolerance = log_tolerance + float(np.log(self.rate / self.num_selected))
+        every = [self._step.excess(x, nodes.step, nodes.num, tolerance) for x in self._orders(nodes.order)]
+        if self.direction is Direction.ADD:
+            every = [(total.conj(), error) for total, error in every]
+        (near, error_near), (far, error_far) = every
+        blur = error_near + error_far + 2.0**-50 * (np.abs(near) + np.abs(far))
+        return [*every, (self._excess_with_record(near, far), blur / self.rate)]
+
+    def beyond(self, order: float, heights: Real, log_tolerance: float) -> tuple[Real, Real]:
+        """Where M falls; |M_P| is at most its value on the real axis, and at most what its formula gives."""
+        tolerance = log_tolerance + float(np.log(self.rate / self.num_selected))
+        found = [relative_polar(*x) for x in self._moments(Nodes(order, 0.0, 1, 0.0), log_tolerance)]
+        near, far, with_record = (float(modulus[0] + np.log1p(error[0])) for modulus, _, error in found)
+        falls = (self._step.decay(x, heights, tolerance) for x in self._orders(order))
+        near_falls, far_falls = (top + fall for top, fall in zip((near, far), falls, strict=True))
+        low, high = (near_falls, far_falls) if self.direction is Direction.REMOVE else (far_falls, near_falls)
+        apart = np.logaddexp(high, low + np.log1p(-self.rate)) - np.log(self.rate) + 1e-12
+        a, b = self._composed(near_falls, far_falls, np.minimum(with_record, apart))
+        return a, b
+
+
+class LossSteps(NamedTuple):
+    """A step whose term is its own loss: one that every record joins, or each with some probability.
+
+    E_P[e^{sT}] = E_Q[e^{(s + 1)T}] there, so that the moments under A at x and under B at x + 1 are the same: those of
+    Renyi order x + 1.
+    """
+
+    step: SampledStep | GaussianStep
+
+    @property
+    def variance(self) -> float:
+        return self.step.variance
+
+    @property
+    def largest_order(self) -> float:
+        return self.step.largest_order - 1.0
+
+    def rough(self, orders: Real) -> tuple[Real, Real]:
+        found = self.step.rough(orders + 1.0)
+        return found, found
+
+    def on_line(self, nodes: Nodes, log_tolerance: float) -> tuple[Moments, Moments]:
+        order = nodes.order + 1.0
+        if isinstance(self.step, SampledStep):
+            total, error = self.step.excess(order, nodes.step, nodes.num, log_tolerance)
+            total = total.conj() if self.step.direction is Direction.ADD else total
+            found = moments_of(*relative_polar(total, error))
+        else:
+            modulus, phase, error = self.step.moments(order, nodes.step, nodes.num, log_tolerance)
+            found = moments_of(modulus, phase, np.expm1(error))
+        return found, found
+
+    def beyond(self, order: float, heights: Real, log_tolerance: float) -> tuple[Real, Real]:
+        modulus, _, error = self.step.moments(order + 1.0, 0.0, 1, log_tolerance)
+        found = float(modulus[0] + error[0]) + self.step.decay(order + 1.0, heights, log_tolerance)
+        return found, found

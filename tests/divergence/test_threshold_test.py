@@ -1,0 +1,145 @@
+"""The test by a threshold: tails by the contour, the moments behind them, and the lower bounds, each by an oracle."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import jaxacct as ja
+from jaxacct._types import Direction
+from jaxacct.divergence._tail import Beyond, Moments, Nodes, log_beyond, moments_of, tail_ends
+from jaxacct.divergence._threshold_test import Terms, delta_below, epsilon_below
+from jaxacct.divergence.gaussian._allocated_steps import AllocatedSteps, LossSteps
+from jaxacct.divergence.gaussian._line import GaussianStep
+from jaxacct.divergence.gaussian._sampled_step import SampledStep
+from jaxacct.papers.random_allocation import few_steps_delta
+
+EPOCHS = [
+    # sigma, t, k, c, order, distance of the heights, their number
+    (1.0, 100, 3, 0.05, 2.5, 0.7, 12),
+    (0.6, 20, 2, 0.3, 0.4, 0.2, 9),
+    (3.0, 5000, 7, 1e-3, 15.0, 9.0, 12),
+    (0.4, 6, 5, 0.8, 0.9, 0.5, 8),
+]
+
+
+def _moment(of: AllocatedSteps, s: mp.mpc, *, with_record: bool) -> mp.mpc:
+    """E[Y^s] or E[W Y^s] under Q, by a trapezoid rule on the real line."""
+    sigma, c = mp.mpf(of.noise_multiplier), mp.mpf(of.rate)
+    total, width = mp.mpc(0), mp.mpf(1) / 24
+    for i in range(-11 * 24, int((11 + (abs(s.real) + 1) / of.noise_multiplier) * 24)):
+        z = width * i
+        w = mp.exp(z / sigma - 1 / (2 * sigma**2))
+        total += mp.npdf(z) * (w if with_record else 1) * mp.exp(s * mp.log(1 - c + c * w))
+    return width * total
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize("case", EPOCHS)
+def test_moments_with_and_without_the_record(case: tuple[float, ...], direction: Direction) -> None:
+    sigma, steps, selected, rate, order, distance, num = case
+    of = AllocatedSteps(sigma, steps, selected, rate, direction)
+    found = of.on_line(Nodes(order, distance, int(num), 0.1), -36.0)
+    heights = distance * np.arange(1, int(num))
+    bounds = of.beyond(order, heights, -36.0)
+    removes = direction is Direction.REMOVE
+    with mp.workdps(22):
+        for n in (0, int(num) - 1):
+            for i, (x, moments, bound) in enumerate(zip((order, order + 1.0), found, bounds, strict=True)):
+                s = mp.mpc(x, distance * n) if removes else -mp.mpc(x, distance * n)
+                without = _moment(of, s, with_record=False)
+                held = selected if removes == (i == 0) else 0
+                truth = without ** (steps - held) * _moment(of, s, with_record=True) ** held
+                given = mp.exp(mp.mpc(moments.log_modulus[n], moments.phase[n]))
+                rounding = math.log1p(1e-15 * float(moments.size[n]))
+                assert abs(truth / given - 1) <= mp.expm1(moments.error[n] + rounding)
+                if n:
+                    assert np.all(mp.log(abs(truth)) <= bound[:n])
+    assert found[0].error.max() < 1e-6
+
+
+def _gaussian(mean: float, spread: float, nodes: Nodes) -> Moments:
+    s = nodes.order + 1j * nodes.heights
+    log = mean * s + 0.5 * spread**2 * s * s
+    return moments_of(log.real, log.imag, 2.0**-48 * (1.0 + np.abs(log)))
+
+
+def test_tails_enclose_those_of_a_normal_law() -> None:
+    mean, spread, blur, order = 0.3, 0.8, 0.05, 4.0
+    nodes = Nodes(order, 0.5, 40, blur)
+    edges = nodes.step * nodes.num * 1.3 ** np.arange(30)
+    rest = log_beyond(nodes, Beyond(edges, mean * order + 0.5 * spread**2 * (order**2 - edges**2)))
+    tau = np.linspace(-1.0, 5.0, 9)
+    log_alias = mean * 8.0 + 0.5 * spread**2 * 64.0
+    found = tail_ends(nodes, _gaussian(mean, spread, nodes), rest, 8.0, log_alias, tau)
+    for i, x in enumerate(tau):
+        truth = float(mp.log(mp.ncdf((mean - x) / math.hypot(spread, blur))))
+        assert found.lower[i] <= truth <= found.upper[i]
+        assert found.upper[i] - found.lower[i] < 1e-6
+
+
+def test_tails_book_nodes_left_out_and_aliases() -> None:
+    """With few nodes, or nodes far apart, the sum itself is wrong by far more than rounding, and the ends say so."""
+    mean, spread, order, tau = 0.0, 1.0, 2.0, np.array([1.5, 2.5, 3.5])
+    truth = np.array([float(mp.log(mp.ncdf(-x / math.hypot(spread, 0.1)))) for x in tau])
+    for step, num in ((0.3, 5), (0.5, 4), (2.5, 20), (1.8, 20), (1.2, 3)):
+        nodes = Nodes(order, step, num, 0.1)
+        edges = np.append(step * num, step * num * 1.3 ** np.arange(1, 30))
+        rest = log_beyond(nodes, Beyond(edges, 0.5 * spread**2 * (order**2 - edges**2)))
+        found = tail_ends(nodes, _gaussian(mean, spread, nodes), rest, 4.0, 0.5 * 16.0, tau)
+        assert np.all(found.lower <= truth)
+        assert np.all(truth <= found.upper)
+
+
+def test_what_lies_beyond_the_last_node_is_at_least_the_sum() -> None:
+    nodes = Nodes(1.5, 0.25, 12, 0.02)
+    edges = np.array([2.0, 5.0, 20.0, 60.0])
+    bound = np.array([0.3, 0.1, -0.4, -1.0])
+    heights = nodes.step * np.arange(nodes.num, 200_000)
+    value = bound[np.searchsorted(edges, heights, side="right") - 1]
+    terms = np.exp(value + 0.5 * nodes.blur**2 * (nodes.order**2 - heights**2)) / np.hypot(nodes.order, heights)
+    assert log_beyond(nodes, Beyond(edges, bound)) >= math.log(nodes.step / math.pi * terms.sum())
+    assert log_beyond(nodes, Beyond(edges[1:], bound[1:])) == math.inf  # nothing is said of the first ones
+
+
+def _allocated(sigma: float, steps: int, selected: int, direction: Direction, tuning: float) -> Terms:
+    share = selected / steps
+    rate = tuning * share / (1.0 - share + tuning * share)
+    return [(AllocatedSteps(sigma, float(steps), float(selected), rate, direction), 1.0)]
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize("case", [(1.0, 1000, 1e-6), (2.5, 675, 4e-9), (1.3, 7, 7e-6), (4.0, 3, 1e-6)])
+def test_one_step_a_record_lies_below_the_exact_profile_and_near(
+    case: tuple[float, int, float], direction: Direction
+) -> None:
+    sigma, steps, delta = case
+    run = ja.RandomAllocation(ja.Gaussian(sigma), steps)
+    exact = ja.epsilon(run, delta, direction=direction, method="exact", precision=1e-9)
+    found = epsilon_below(lambda tuning: _allocated(sigma, steps, 1, direction, tuning), delta)
+    assert 0.99 * exact < found <= exact
+    below = delta_below(lambda tuning: _allocated(sigma, steps, 1, direction, tuning), exact)
+    assert 0.95 * delta < below <= delta * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize("case", [(1.0, 3, 2, 0.8), (0.7, 2, 1, 2.0), (2.0, 3, 2, 0.3), (0.5, 3, 2, 4.0)])
+def test_below_true_allocation_in_few_steps(case: tuple[float, int, int, float], direction: Direction) -> None:
+    """The truth by quadrature in as many dimensions as there are steps."""
+    sigma, steps, selected, epsilon = case
+    run = ja.RandomAllocation(ja.Gaussian(sigma), steps, selected)
+    truth = few_steps_delta(run, epsilon, direction)
+    found = delta_below(lambda tuning: _allocated(sigma, steps, selected, direction, tuning), epsilon)
+    assert 0.7 * truth.lower < found <= truth.upper
+    back = epsilon_below(lambda tuning: _allocated(sigma, steps, selected, direction, tuning), truth.upper)
+    assert back <= epsilon
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_steps_whose_terms_are_their_losses_give_the_exact_profile(direction: Direction) -> None:
+    terms: Terms = [(LossSteps(SampledStep(1.0, 0.01, direction)), 500.0), (LossSteps(GaussianStep(4.0)), 3.0)]
+    run = ja.Composed((ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 500), ja.Gaussian(4.0)), (1, 3))
+    exact = ja.epsilon(run, 1e-6, direction=direction, precision=1e-9)
+    found = epsilon_below(lambda tuning: terms, 1e-6)
+    assert (1.0 - 1e-3) * exact < found <= exact
