@@ -22,6 +22,7 @@ PROFILES = "tests/curves/test_distributions.py tests/curves/test_pld.py"
 PLD = "tests/curves/test_pld.py tests/test_domination.py"
 ONLY_ONE = "tests/test_domination.py -k only_one"
 BOOKED = "tests/curves/test_pld.py -k booked"
+ATOMS = "tests/curves/test_atoms.py"
 DIVERGENCE = "tests/divergence/test_divergence.py"
 SAMPLED = "tests/divergence/test_divergence.py -k sampled"
 LAPLACE = "tests/divergence/test_divergence.py -k laplace"
@@ -81,13 +82,26 @@ _COMPOSED = (
     ),
     Mutant("divergence/lattice/_ratio.py", "1.0 + rounding if law.side", "1.0 - rounding if law.side", BOOKED),
     Mutant("divergence/lattice/_ratio.py", "np.log(rest + share *", "np.log1p(share - 1.0 + share *", BOOKED),
-    Mutant("bounds/bases/_discrete.py", "sum_outward(masses, up=side is", "sum_outward(masses, up=side is not", BOOKED),
+    Mutant("bounds/bases/_discrete.py", "masses[~there], up=up)", "masses[~there], up=not up)", BOOKED),
+    Mutant("bounds/bases/_discrete.py", "alone, up=up)", "alone, up=not up)", BOOKED),
     Mutant("curves/_regridding.py", "part.infinite_mass, up=up)", "part.infinite_mass, up=not up)", BOOKED),
     Mutant("curves/_regridding.py", "sum_outward(weighed, up=up)", "sum_outward(weighed, up=not up)", BOOKED),
     Mutant("special/_outward.py", "math.inf if up else 0.0", "math.inf if not up else 0.0", BOOKED),
     Mutant("special/_outward.py", "math.inf if up else -math.inf", "math.inf if not up else -math.inf", BOOKED),
     Mutant("special/_outward.py", "if left > 0.0 and up:", "if left > 0.0 and not up:", BOOKED),
     Mutant("special/_outward.py", "elif left < 0.0 and not up:", "elif left < 0.0 and up:", BOOKED),
+    Mutant(
+        "bounds/bases/_base.py", "law.reach) * (1.0 if upper else -1.0)", "law.reach) * (-1.0 if upper else 1.0)", ATOMS
+    ),
+    Mutant(
+        "divergence/lattice/_ratio.py",
+        "end = 1.0 if side is Side.LOWER_ADD",
+        "end = 1.0 if side is Side.LOWER_REMOVE",
+        ATOMS,
+    ),
+    Mutant("divergence/lattice/_ratio.py", "sum_outward((zero, lost), up=True)", "zero", ATOMS),
+    Mutant("divergence/lattice/_ratio.py", "mixed[low] = np.log(rest +", "mixed[low] = np.log1p(share * 0.0 +", ATOMS),
+    Mutant("bounds/bases/_laplace.py", "+ sampling_prob * p_between", "+ sampling_prob * q_between", ATOMS),
     Mutant("divergence/lattice/_ratio.py", "if still > 0:  # 0 + x = x", "if False:", PLD),
     Mutant("bounds/bases/_gaussian.py", "zero_mass=outside, inf", "zero_mass=0.0, inf", PLD),
     Mutant("bounds/bases/_gaussian.py", "min(1.0, outside + beyond)", "min(1.0, beyond)", PLD),

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
 from jaxacct._types import Bound, Direction, Ends, TooFineError
-from jaxacct.bounds.bases._base import Base, nothing, pld_of_law, side_of
+from jaxacct.bounds.bases._base import Base, pld_of_law, side_of
 from jaxacct.curves import Pld
 from jaxacct.curves._convolution import ALL_DELTAS, compose_plds
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
@@ -19,6 +19,8 @@ from jaxacct.mechanisms._base import Mechanism
 # What follows steers running time and tightness; every distribution is certified at any resolution. A resolution is a
 # number of cells for one standard deviation of a part's loss.
 _FIRST_RESOLUTION = 4.0  # where refinement starts
+_FINE_FIRST = 32.0  # where it starts, at most, if a law costs next to nothing
+_FEW_CELLS = 2.0**14  # and the composed one has no more cells than this, or a coarser start
 _LAST_RESOLUTION = 768.0  # where it gives up
 _READ_RESOLUTION = 24.0  # where nothing is refined: a distribution that is known from above only
 _LAST_SHARE = 0.75  # below this share of the last resolution, the last one is tried before giving up
@@ -31,6 +33,12 @@ _TAIL = 1e-7  # mass that discretising a part may take off the grid at either en
 PLAIN_TAIL = 1e-22  # that mass itself where no delta is asked for
 
 Parts = Callable[[Direction], list[tuple[Pld, int]]]
+
+
+def no_gap(mechanism: Any) -> float:
+    """The float 0: no loss has mass by itself."""
+    del mechanism
+    return 0.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,7 +55,8 @@ class Distribution:
       weaker: ``(mechanism) -> `` a mechanism that reveals no more, whose answers bound this one from below.
       width_constant: ``(mechanism) -> `` c^2 times the relative width of epsilon at c points for one standard
         deviation, measured.
-      atom: ``(mechanism) -> `` a loss that has mass by itself and should be on the grid, or 0.
+      gap: ``(mechanism) -> `` the distance of two losses that have mass by themselves and should be on the grid, or 0.
+      is_light: ``(mechanism) -> `` whether its laws cost next to nothing to make, at any resolution.
       is_from_above: ``(mechanism) -> `` whether some part is known from above only, on its own grid.
       exists: ``(mechanism) -> `` whether it can be made for these fields.
       is_symmetric: ``(mechanism) -> `` whether both directions have the same profile, so that one serves for both.
@@ -61,7 +70,8 @@ class Distribution:
     reduction: Callable[[Any], bool]
     width_constant: Callable[[Any], float]
     weaker: Callable[[Any], Any] | None = None
-    atom: Callable[[Any], float] = nothing
+    gap: Callable[[Any], float] = no_gap
+    is_light: Callable[[Any], bool] = never
     is_from_above: Callable[[Any], bool]
     exists: Callable[[Any], bool]
     is_symmetric: Callable[[Any], bool] = never
@@ -110,7 +120,8 @@ def of_one_release(base: Base, theorem: str | Callable[[Any], str], spread: Call
         largest_loss=base.largest_loss,
         reduction=lambda release: False,
         width_constant=lambda release: 0.5,
-        atom=base.atom,
+        gap=lambda release: base.gap(release, 1.0),
+        is_light=lambda release: base.is_light,
         is_from_above=lambda release: base.is_from_above,
         exists=lambda release: True,
         is_symmetric=lambda release: base.is_symmetric,
@@ -120,15 +131,15 @@ def of_one_release(base: Base, theorem: str | Callable[[Any], str], spread: Call
 def step_for(distribution: Distribution, mechanism: Mechanism, resolution: float) -> float:
     """float: the step between losses, in nats, at `resolution` cells for one standard deviation of a part's loss.
 
-    Where a loss has mass by itself, the step is a divisor of it, so that it lies on the grid.
+    Where losses have mass by themselves, the step divides their distance, so that they lie on the grid.
 
     Raises:
       TooFineError: if the step is below what doubles resolve, `FINEST`.
     """
     scale, count = distribution.scale(mechanism)
     step = min(math.sqrt(scale / count) / resolution, _COARSEST)
-    if (atom := distribution.atom(mechanism)) > step:  # on the grid it is kept as it is
-        step = atom / math.ceil(atom / step)
+    if (gap := distribution.gap(mechanism)) > 2.0 * step:  # on the grid they are kept as they are
+        step = gap / (2 * math.ceil(0.5 * gap / step))  # an even number: cells merge in pairs where a bound is lower
     if step < FINEST:
         raise TooFineError(f"mechanism={mechanism!r} at resolution={resolution:g} asks for losses {step:.3g} apart")
     return step
@@ -240,6 +251,9 @@ def _narrow(
     constant, stage = distribution.width_constant(mechanism), max(at.width, query.width)
     goal = math.sqrt(constant / stage)
     resolution, rounds = min(_FIRST_RESOLUTION, goal), 0
+    if distribution.is_light(mechanism):
+        cells = _num_cells(distribution, mechanism)  # at resolution 1
+        resolution = max(resolution, min(_FINE_FIRST, _FEW_CELLS / cells))
     width, idle = math.inf, 0
     while True:
         fits = _tightened(distribution, mechanism, resolution, tail, read, deltas, upper, lower)
@@ -306,6 +320,13 @@ def _tightened(
     except TooFineError:
         return False
     return True
+
+
+def _num_cells(distribution: Distribution, mechanism: Mechanism) -> float:
+    """About how many cells the composed losses spread over at resolution 1: ten standard deviations to either side."""
+    scale, count = distribution.scale(mechanism)
+    largest = distribution.largest_loss(mechanism)
+    return max(1.0, min(20.0 * math.sqrt(scale) + 2.0 * largest / count, 2.0 * largest) / math.sqrt(scale / count))
 
 
 def _needed_bytes(distribution: Distribution, mechanism: Mechanism, resolution: float) -> float:

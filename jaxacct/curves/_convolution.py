@@ -9,7 +9,7 @@ import numpy as np
 from jaxacct._types import Bound, TooFineError
 from jaxacct.curves._pld import Pld
 from jaxacct.curves._regridding import on_grid
-from jaxacct.special import ULP, log_or_minus_inf
+from jaxacct.special import ULP, log_or_minus_inf, rows_times
 
 # The composed masses are computed under several exponential tilts, each accurate around the losses where delta is
 # about this; point by point the best of them counts.
@@ -36,7 +36,7 @@ class _LogMoments:
             weights = np.exp(x - top)
             total = float(weights.sum())
             value += count * (top + math.log(total))
-            slope += count * float(weights @ losses) / total
+            slope += count * float(rows_times(weights, losses)) / total
         return value, slope
 
     def __call__(self, a: float) -> float:
@@ -153,7 +153,7 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
         )
     losses = origin + step * np.arange(start, start + size)
     # a loss is a sum that carries some ulp of its largest term: it may lie near 0 though the grids begin far away
-    reach = sum(count * (abs(pld.offset) + step * pld.masses.shape[0]) for pld, count in parts)
+    reach = sum(count * (abs(pld.offset) + step * (pld.masses.shape[0] - 1)) for pld, count in parts)
 
     masses = np.full(size, np.inf if upper else 0.0)
     for tilt in tilts:
@@ -162,12 +162,12 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
         norms = 0.0
         for (pld, count), lz in zip(parts, log_z, strict=True):
             tilted = np.exp(log_or_minus_inf(pld.masses) + tilt * pld.losses - lz)
-            norms += count * float(np.linalg.norm(tilted))
+            norms += count * _norm(tilted)
             spectrum *= _power(np.fft.rfft(_wrapped(tilted, size)), count)
         result = np.roll(np.fft.irfft(spectrum, size), -(start % size))
         total = sum(count for _, count in parts)
         eta = 8.0 * ULP * math.log2(size)
-        error = eta * norms + (5.0 * ULP * total + eta) * float(np.linalg.norm(result)) + 2.0 * math.exp(_LOG_TAIL)
+        error = eta * norms + (5.0 * ULP * total + eta) * _norm(result) + 2.0 * math.exp(_LOG_TAIL)
         log_scale = sum(count * lz for (_, count), lz in zip(parts, log_z, strict=True)) - tilt * losses
         # rounding of the exponent, and of the tilted masses that went in
         grow = 2.0**-50 * (16.0 + total + np.abs(log_scale) + tilt * reach)
@@ -180,11 +180,21 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
     masses, losses = masses[: end - start + 1], losses[: end - start + 1]
     if upper:
         if end < full:
-            infinite += math.exp(min(0.0, moments(tilts[-1]) - tilts[-1] * (origin + step * end)))
+            # at most e^_LOG_TAIL of the tilted law lies there, and the tilt is undone by no more than at the end
+            value = moments(tilts[-1])
+            exponent = value - tilts[-1] * (origin + step * end) + 2.0**-46 * (1.0 + abs(value) + tilts[-1] * reach)
+            infinite += math.exp(min(0.0, exponent + _LOG_TAIL))
         if start > 0:
             masses[0] += math.exp(_LOG_TAIL + max(0.0, moments(0.0)))
         masses = np.minimum(masses, 1.0)
-    return dataclasses.replace(first, offset=float(losses[0]), masses=masses, infinite_mass=infinite)
+    # where the losses are not known to the last digit, they move to the safe side
+    shift = 2.0**-50 * reach * (1.0 if upper else -1.0)
+    return dataclasses.replace(first, offset=float(losses[0]) + shift, masses=masses, infinite_mass=infinite)
+
+
+def _norm(x: np.ndarray) -> float:
+    """The Euclidean norm; that of NumPy starts threads."""
+    return math.sqrt(float(np.square(x).sum()))
 
 
 def _wrapped(masses: np.ndarray, size: int) -> np.ndarray:

@@ -30,6 +30,7 @@ def on_grid(pld: Pld, step: float, origin: float = 0.0) -> Pld:
         grow = 1.0 + _SLACK
     else:
         share, grow = np.zeros_like(place), 1.0 - _SLACK
+    grow += (grow - 1.0) * 2.0**-12 * place.shape[0]  # additions into one cell, an ulp each at most
     first = int(cell[0])
     at = (cell - first).astype(int)
     masses = np.bincount(at, pld.masses * (1.0 - share), minlength=int(at[-1]) + 2)

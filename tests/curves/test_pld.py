@@ -426,11 +426,11 @@ def test_mixed_parts_do_not_compose() -> None:
 # ---- every rounding direction matters: turn each around and the same checks fail
 
 
-def _floored(low: Any, high: Any, offset: float, step: float, side: Side, *, depth: int = 4) -> RatioLaw:
+def _floored(low: Any, high: Any, offset: float, step: float, side: Side, **unused: int) -> RatioLaw:
     return RatioLaw(offset, step, np.append(low + high, 0.0), 0.0, 0.0, side)
 
 
-def _raised(low: Any, high: Any, offset: float, step: float, side: Side, *, depth: int = 4) -> RatioLaw:
+def _raised(low: Any, high: Any, offset: float, step: float, side: Side, **unused: int) -> RatioLaw:
     return RatioLaw(offset, step, np.append(0.0, low + high), 0.0, 0.0, side)
 
 

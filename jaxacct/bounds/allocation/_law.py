@@ -5,8 +5,9 @@ Feldman & Shenfeld 2025, Theorem 3.1 (the pair of 1-out-of-t) and Lemma 3.2 (k-o
 
 import dataclasses
 import math
+from typing import Any
 
-from jaxacct.bounds._distribution import Distribution, parts_by_laws
+from jaxacct.bounds._distribution import Distribution, no_gap, parts_by_laws
 from jaxacct.bounds.allocation._split import selects_several, single_step
 from jaxacct.bounds.bases import base_of, is_from_above, law_maker, spread
 from jaxacct.bounds.bases._base import unbounded
@@ -35,6 +36,15 @@ def _scale(mechanism: RandomAllocation) -> tuple[float, int]:
     return count * math.log1p(spread(mechanism.mechanism) / size), count
 
 
+def _gap_of(release: Any, num_steps: int) -> float:
+    """The gap of the release in steps of the last level, of which one of the first level has a power of two."""
+    return base_of(release).gap(release, 1.0) / 2.0 ** int(_COARSENING * math.log2(num_steps))
+
+
+def _gap(mechanism: RandomAllocation) -> float:
+    return _gap_of(mechanism.mechanism, int(mechanism.num_steps) // int(mechanism.num_selected))
+
+
 def _largest_loss(mechanism: RandomAllocation) -> float:
     """k of t steps lose at most k L in an epoch, however they are drawn."""
     one = base_of(mechanism.mechanism).largest_loss(mechanism.mechanism)
@@ -49,6 +59,7 @@ DISTRIBUTION = Distribution(
     reduction=selects_several,
     weaker=single_step,
     width_constant=lambda mechanism: 4.0,
+    gap=_gap,
     is_from_above=is_from_above,
     exists=lambda mechanism: True,
 )
@@ -72,6 +83,7 @@ PARTIAL_DISTRIBUTION = dataclasses.replace(
     largest_loss=lambda mechanism: base_of(mechanism.mechanism).largest_loss(mechanism.mechanism),
     reduction=lambda mechanism: False,
     weaker=None,
+    gap=no_gap,
 )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from jaxacct._types import Bound, Direction, TooFineError
 from jaxacct.curves import Pld
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, mixed_with_one
+from jaxacct.special import rows_times
 
 MAX_CELLS = 2**23  # of a lattice, some 200 MB
 MAX_LOSS = 600.0  # nats: up to it e^loss and the masses beside it are doubles
@@ -22,9 +23,9 @@ SMALLEST = 1e-250  # smaller masses are near the end of the doubles: booked outs
 _SPREAD_STEP = 1e-3  # nats, of the lattice on which a spread is measured: it decides resolutions only
 
 
-def nothing(base: Any) -> float:
+def no_gap(base: Any, sampling_prob: float) -> float:
     """The float 0: for releases of which no loss has mass by itself."""
-    del base
+    del base, sampling_prob
     return 0.0
 
 
@@ -41,18 +42,21 @@ class Base:
     Attributes:
       law: ``(release, sampling_prob, step, side, tail) -> `` the law of 1 - q + q Y, Y the likelihood ratio.
       largest_loss: ``(release) -> `` an epsilon at which it is purely epsilon-DP, rounded up; inf where none is known.
-      atom: ``(release) -> `` a loss that has mass by itself and should be on the grid, or 0.
+      gap: ``(release, sampling_prob) -> `` how far apart the least and the largest log of 1 - q + q Y are that have
+        mass by themselves: the law puts both on the lattice where its step divides the gap. 0 where there are none.
       spread: ``(release) -> `` about Var(dP/dQ), its finite part.
       is_from_above: the release is known by a distribution that dominates it, on its own grid.
       is_symmetric: swapping P and Q gives the same law of the loss, so that both directions have one profile.
+      is_light: its law costs next to nothing to make, at any resolution.
     """
 
     law: Callable[[Any, float, float, Side, float], RatioLaw]
     largest_loss: Callable[[Any], float]
-    atom: Callable[[Any], float] = nothing
+    gap: Callable[[Any, float], float] = no_gap
     spread: Callable[[Any], float] | None = None
     is_from_above: bool = False
     is_symmetric: bool = False
+    is_light: bool = False
 
 
 def side_of(bound: Bound, direction: Direction) -> Side:
@@ -108,7 +112,7 @@ def spread_of(base: Base, release: Any) -> float:
     if base.spread is not None:
         return base.spread(release)
     law = law_of(base, release, 1.0, _SPREAD_STEP, Side.UPPER, 0.0)
-    return float(law.masses @ np.expm1(law.log_values) ** 2) + law.zero_mass
+    return float(rows_times(law.masses, np.expm1(law.log_values) ** 2)) + law.zero_mass
 
 
 def pld_of_law(law: RatioLaw, direction: Direction) -> Pld:
@@ -119,12 +123,14 @@ def pld_of_law(law: RatioLaw, direction: Direction) -> Pld:
     upper = law.side is Side.UPPER
     bound = Bound.UPPER if upper else Bound.LOWER
     kept = law.masses if upper else np.where(law.masses > SMALLEST, law.masses, 0.0)
+    # where the points are not known to the last digit, losses move to the safe side
+    shift = (law.blur + 2.0**-51 * law.reach) * (1.0 if upper else -1.0)
     if direction is Direction.ADD:
-        offset = -float(law.log_values[-1])
+        offset = -float(law.log_values[-1]) + shift
         return Pld(offset, law.step, kept[::-1], law.zero_mass, bound, direction)
     exponents = law.log_values
-    rounding = 2.0**-50 * (4.0 + np.abs(exponents))
+    rounding = law.blur + 2.0**-50 * (4.0 + np.abs(exponents))
     # in two halves, either of which is a double
     half = np.exp(0.5 * (exponents + (rounding if upper else -rounding)))
     masses = kept * half * half
-    return Pld(law.offset, law.step, masses, law.infinite_mass, bound, direction)
+    return Pld(law.offset + shift, law.step, masses, law.infinite_mass, bound, direction)

@@ -2,21 +2,51 @@
 
 import numpy as np
 
-from jaxacct.bounds.bases._base import Base, check_fits, sampled
-from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms
+from jaxacct.bounds.bases._base import Base, check_fits
+from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms, log_mixed_with_one
 from jaxacct.mechanisms import DiscretePair
-from jaxacct.special import sum_outward, up
+from jaxacct.special import product_outward, sum_outward, up
+
+
+def _log_ratios(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """log(p/q) [N] of positive numbers, with an error of some ulp of itself."""
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        ratio = p / q
+        near = np.log1p(np.where(np.abs(p - q) < 0.5 * q, (p - q) / q, 0.0))  # the difference is exact
+        tame = (ratio > 1e-300) & (ratio < 1e300)
+        far = np.where(tame, np.log(np.where(tame, ratio, 1.0)), np.log(p) - np.log(q))
+    return np.where(np.abs(p - q) < 0.5 * q, near, far)
+
+
+def _points(pair: DiscretePair, sampling_prob: float) -> tuple[np.ndarray, np.ndarray]:
+    """log of 1 - q + q Y at the outputs that Q has, and their masses under Q; -inf where P has none and q = 1."""
+    p, q = (np.asarray(x)[np.asarray(pair.q) > 0] for x in (pair.p, pair.q))
+    log_values = np.full(p.shape, -np.inf)
+    log_values[p > 0] = _log_ratios(p[p > 0], q[p > 0])
+    return log_mixed_with_one(log_values, sampling_prob, 1.0 - sampling_prob), q
+
+
+def _gap(pair: DiscretePair, sampling_prob: float) -> float:
+    log_values, _ = _points(pair, sampling_prob)
+    finite = log_values[log_values > -np.inf]
+    return float(finite.max() - finite.min()) if finite.size else 0.0
 
 
 def _law(pair: DiscretePair, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
     """The law of one release: an atom for each output that both distributions have."""
     del tail  # nothing is cut off
-    p, q = np.asarray(pair.p), np.asarray(pair.q)
-    both = (p > 0) & (q > 0)
-    log_values = np.log(p[both]) - np.log(q[both])
-    check_fits("mechanism=DiscretePair", log_values.min(initial=0.0), log_values.max(initial=0.0), step)
-    zero, infinite = (sum_outward(masses, up=side is Side.UPPER) for masses in (q[p == 0], p[q == 0]))
-    return sampled(from_atoms(log_values, q[both], zero, infinite, step, side), sampling_prob)
+    up = side is Side.UPPER
+    log_values, masses = _points(pair, sampling_prob)
+    there = log_values > -np.inf
+    finite = log_values[there]
+    check_fits("mechanism=DiscretePair", finite.min(initial=0.0), finite.max(initial=0.0), step)
+    zero = sum_outward(masses[~there], up=up)
+    alone = sum_outward(np.asarray(pair.p)[np.asarray(pair.q) == 0], up=up)
+    infinite = product_outward(sampling_prob, alone, up=up)
+    origin = 0.0
+    if finite.size:  # the value that decides the direction is on the lattice, its opposite is where the step divides
+        origin = float(finite.min() if side is Side.LOWER_ADD else finite.max())
+    return from_atoms(finite, masses[there], zero, infinite, step, side, origin=origin)
 
 
 def _largest_loss(pair: DiscretePair) -> float:
@@ -29,4 +59,4 @@ def _largest_loss(pair: DiscretePair) -> float:
     return up(float((np.abs(logs[0] - logs[1]) + 2.0**-51 * np.abs(logs).sum(axis=0)).max(initial=0.0)), 32)
 
 
-BASE = Base(law=_law, largest_loss=_largest_loss)
+BASE = Base(law=_law, largest_loss=_largest_loss, gap=_gap, is_light=True)

@@ -9,6 +9,7 @@ from jaxacct.bounds.bases._base import MAX_LOSS, SMALLEST, Base, check_fits, unb
 from jaxacct.divergence.lattice._continuous_cells import gaussian_cells
 from jaxacct.divergence.lattice._ratio import DEPTH, RatioLaw, Side, from_cells, trimmed
 from jaxacct.mechanisms import Gaussian
+from jaxacct.special import rows_times
 
 _Z_RANGE = 10.0  # the Gaussian variable is followed this far from its mean, in standard deviations, or further
 # Up to this z a cell's mass under Q is a normal double (phi(36) is 1e-282), and so is Y = e^{mu z - mu^2/2}, at most
@@ -60,7 +61,7 @@ def _law(release: Gaussian, sampling_prob: float, step: float, side: Side, tail:
 
     def mean(shift: float) -> float:
         law = on_lattice(shift, depth=0)
-        return sign * float(law.masses @ np.expm1(law.log_values))
+        return sign * float(rows_times(law.masses, np.expm1(law.log_values)))
 
     best = max((-k / _NUM_SHIFTS for k in range(_NUM_SHIFTS)), key=mean)
     return trimmed(on_lattice(best), 1.0, tail)

@@ -7,6 +7,8 @@ from jaxacct.bounds.bases._base import Base, sampled, unbounded
 from jaxacct.curves import Pld
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms
 
+_SUMS = 2.0**-44  # rounding of sums of masses and of a difference to 1
+
 
 def _law(pld: Pld, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
     """The law of one release, moved from its own grid to the lattice."""
@@ -21,12 +23,12 @@ def _law(pld: Pld, sampling_prob: float, step: float, side: Side, tail: float) -
         # masses rounded up add to more than 1: the excess leaves at the lowest losses, which keeps the profile above
         # (it is linear there, and convex curves from 1 lie below their chords)
         excess = float(p.sum()) + infinite - 1.0
-        p = p - np.clip(excess - (np.cumsum(p) - p), 0.0, p)
+        p = p - np.clip(excess - _SUMS - (np.cumsum(p) - p), 0.0, p)
         infinite += max(0.0, -excess)
     masses = p * np.exp(-pld.losses)
     if side is Side.UPPER:
-        zero = max(0.0, 1.0 - float(masses.sum())) + 2.0**-44  # the difference carries its rounding
-    return sampled(from_atoms(pld.losses, masses, zero, infinite, step, side), sampling_prob)
+        zero = max(0.0, 1.0 - float(masses.sum())) + _SUMS  # the difference carries its rounding
+    return sampled(from_atoms(pld.losses, masses, zero, infinite, step, side, origin=pld.offset), sampling_prob)
 
 
 BASE = Base(law=_law, largest_loss=unbounded, is_from_above=True)

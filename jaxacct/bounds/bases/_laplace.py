@@ -4,28 +4,51 @@ import math
 
 import numpy as np
 
-from jaxacct.bounds.bases._base import Base, check_fits, sampled
-from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms, from_masses, merged
+from jaxacct.bounds.bases._base import Base, check_fits
+from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms, from_masses, log_mixed_with_one, merged
 from jaxacct.mechanisms import Laplace
 from jaxacct.special import up
 
 _LEAST_NOISE = 2.0**-40  # smaller scales count as this where the atom is placed: it is beyond every grid anyway
+_ON_POINT = 1e-9  # of a step: an atom this near a point counts as on it where cells are counted, tightness only
+
+
+def _ends(release: Laplace, sampling_prob: float) -> tuple[float, float]:
+    """The least and the largest log of 1 - q + q Y: an atom each."""
+    top = 1.0 / max(float(release.noise_multiplier), _LEAST_NOISE)
+    low, high = log_mixed_with_one(np.array([-top, top]), sampling_prob, 1.0 - sampling_prob)
+    return float(low), float(high)
+
+
+def _gap(release: Laplace, sampling_prob: float) -> float:
+    low, high = _ends(release, sampling_prob)
+    return high - low
 
 
 def _law(release: Laplace, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
-    """Loss (|x| - |x - 1|)/b: atoms at -1/b (x <= 0) and 1/b (x >= 1), a density between."""
+    """The loss l = (|x| - |x - 1|)/b has atoms at -1/b (x <= 0) and 1/b (x >= 1), a density between.
+
+    Cells of 1 - q + q e^l itself, whose masses under P and Q are differences of exponentials: no law of l is moved.
+    """
     del tail  # nothing is cut off
     noise_multiplier = float(release.noise_multiplier)
     top = 1.0 / noise_multiplier
-    check_fits(f"noise_multiplier={noise_multiplier}", -top, top, step)
-    first, last = math.floor(-top / step) - 1, math.ceil(top / step) + 1
-    edges = np.clip(step * np.arange(first, last + 1), -top, top)
+    low, high = _ends(release, sampling_prob)
+    check_fits(f"noise_multiplier={noise_multiplier}", low, high, step)
+    # the atom that decides the direction is on the lattice, both are where the step divides the gap
+    origin = low if side is Side.LOWER_ADD else high
+    first, last = math.floor((low - origin) / step + _ON_POINT), math.ceil((high - origin) / step - _ON_POINT)
+    inner = origin + step * np.arange(first + 1, last)
+    losses = inner if sampling_prob == 1.0 else np.log1p(np.maximum(np.expm1(inner) / sampling_prob, -1.0))
+    edges = np.concatenate([[-top], np.clip(losses, -top, top), [top]])
     # between the atoms x = (b l + 1)/2, with Q(x > .) = e^{-x/b}/2 and P(x < .) = e^{(x-1)/b}/2
-    q_above, p_below = 0.5 * np.exp(-(edges + top) / 2.0), 0.5 * np.exp((edges - top) / 2.0)
-    law = from_masses(-np.diff(q_above), np.diff(p_below), first * step, step, side)
+    q_between = 0.5 * np.exp(-(edges[:-1] + top) / 2.0) * -np.expm1(-0.5 * np.diff(edges))
+    p_between = 0.5 * np.exp((edges[1:] - top) / 2.0) * -np.expm1(-0.5 * np.diff(edges))
+    p_between = (1.0 - sampling_prob) * q_between + sampling_prob * p_between
+    law = from_masses(q_between, p_between, origin + first * step, step, side)
     q_atoms = np.array([0.5, 0.5 * math.exp(-top)])
-    atoms = from_atoms(np.array([-top, top]), q_atoms, 0.0, 0.0, step, side)
-    return sampled(merged(law, atoms), sampling_prob)
+    atoms = from_atoms(np.array([low, high]), q_atoms, 0.0, 0.0, step, side, origin=origin)
+    return merged(law, atoms)
 
 
 def _largest_loss(release: Laplace) -> float:
@@ -34,9 +57,4 @@ def _largest_loss(release: Laplace) -> float:
     return up(1.0 / scale, 32) if scale > 1e-300 else math.inf
 
 
-def _atom(release: Laplace) -> float:
-    """1/b: the loss that half of P has, and half of Q its negative."""
-    return 1.0 / max(float(release.noise_multiplier), _LEAST_NOISE)
-
-
-BASE = Base(law=_law, largest_loss=_largest_loss, atom=_atom, is_symmetric=True)
+BASE = Base(law=_law, largest_loss=_largest_loss, gap=_gap, is_light=True, is_symmetric=True)

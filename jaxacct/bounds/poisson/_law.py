@@ -36,10 +36,8 @@ def largest_loss(mechanism: PoissonSampled) -> float:
     return up(up(math.log1p(prob * math.expm1(whole)), 32) * steps, 32)
 
 
-def _atom(mechanism: PoissonSampled) -> float:
-    """The loss with mass in a sampled step: log(1 + q (e^l - 1)) for the loss l of the release; 0 where it has none."""
-    whole = min(base_of(mechanism.mechanism).atom(mechanism.mechanism), _MOST_EXPONENT)
-    return math.log1p(float(mechanism.sampling_prob) * math.expm1(whole))
+def _gap(mechanism: PoissonSampled) -> float:
+    return base_of(mechanism.mechanism).gap(mechanism.mechanism, float(mechanism.sampling_prob))
 
 
 DISTRIBUTION = Distribution(
@@ -49,7 +47,8 @@ DISTRIBUTION = Distribution(
     largest_loss=largest_loss,
     reduction=lambda mechanism: False,
     width_constant=lambda mechanism: 0.5,
-    atom=_atom,
+    gap=_gap,
+    is_light=lambda mechanism: base_of(mechanism.mechanism).is_light,
     is_from_above=is_from_above,
     exists=lambda mechanism: True,
 )

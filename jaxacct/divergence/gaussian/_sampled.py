@@ -87,10 +87,11 @@ def _grids(tops: np.ndarray, noise_multiplier: jax.Array, sampling_prob: jax.Arr
     step = length / (_NUM_NODES - 1)
     z = -_TAIL_SDS + step[:, None] * jnp.arange(_NUM_NODES, dtype=jnp.int32).astype(jnp.float64)[:, None]
     log_y = s * z - 0.5 * s * s
-    x = q * jnp.expm1(log_y)  # may overflow; log(1 + x) does not
+    # where x is large it counts in x / (1 + x) only, and neither x^2 nor a derivative may overflow
+    big = log_y > 250.0
+    x = jnp.where(big, jnp.exp(jnp.minimum(jnp.log(q) + log_y, 300.0)), q * jnp.expm1(jnp.where(big, 0.0, log_y)))
     far = jnp.logaddexp(jnp.log1p(-q), jnp.log(q) + log_y)
     near = jnp.log1p(jnp.clip(x, -1.0 + 2.0**-53, 1.0))
-    x = jnp.minimum(x, 1e300)
     other = jnp.where(x > 0, x / (1.0 + jnp.maximum(x, 0.0)), 1.0 + x)
     return _Grid(step, x, other, jnp.where(x > 1.0, far, near), -0.5 * z * z)
 

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._precision import HostProgram
-from jaxacct.special import outward, product_outward, sum_outward
+from jaxacct.special import ULP, outward, product_outward, sum_outward
 
 
 class Side(enum.Enum):
@@ -49,11 +49,17 @@ class RatioLaw:
     zero_mass: float  # under Q, at Y = 0
     infinite_mass: float  # what P holds where Q holds nothing
     side: Side
+    blur: float = 0.0  # how far, in log, the values meant may lie from the points: rounding of logarithms
 
     @property
     def log_values(self) -> np.ndarray:
         """float64 [N]: log Y at the lattice points."""
         return self.offset + self.step * np.arange(self.masses.shape[0])
+
+    @property
+    def reach(self) -> float:
+        """The largest |log Y| of a lattice point."""
+        return max(abs(self.offset), abs(self.offset + self.step * (self.masses.shape[0] - 1)))
 
 
 def _rounding(step: float) -> float:
@@ -73,19 +79,32 @@ _COARSEST = 16.0  # the largest step, in log: wider cells gain nothing, and e^st
 # Relative rounding of a tail's sum, and of its values exp(x) for |x| up to some 600. It carries the certificate.
 _TAIL_ROUNDING = 2.0**-42
 
+# Relative to the largest |log Y| of a law: what a logarithm, or a point of the lattice, errs by. A value no further
+# from a point than that is taken to be on it.
+_BLUR = 2.0**-50
+_NORMAL = 2.0**-1022  # a product of masses below it is flushed to 0
+
 DEPTH = 4  # rounds of merging over wider and wider cells, for lower laws: tightness only, any value >= 0 is valid
 
 
 def from_cells(
-    low: np.ndarray, high: np.ndarray, offset: float, step: float, side: Side, *, depth: int = DEPTH
+    low: np.ndarray,
+    high: np.ndarray,
+    offset: float,
+    step: float,
+    side: Side,
+    *,
+    depth: int = DEPTH,
+    additions: int = 0,
 ) -> RatioLaw:
     """`RatioLaw` on N + 1 points, the ends of N cells, of which cell k holds the mass `low[k]` + `high[k]` inside.
 
     Cell k begins at exp(offset + k step). `low` [N] is the mass that a mean-preserving split of the cell sends to its
     left end, `high` [N] to its right end: that is the UPPER law. A lower law merges mass from both sides of a lattice
-    point into that point instead, in `depth` more rounds; see `_contracted`.
+    point into that point instead, in `depth` more rounds; see `_contracted`. `additions` says how many terms a mass is
+    the sum of at most, where they are many.
     """
-    rounding = _rounding(step)
+    rounding = _rounding(step) + ULP * additions
     if side is Side.UPPER:
         masses = np.append(low, 0.0)
         masses[1:] += high
@@ -95,24 +114,46 @@ def from_cells(
 
 
 def from_atoms(
-    log_values: np.ndarray, masses: np.ndarray, zero_mass: float, infinite_mass: float, step: float, side: Side
+    log_values: np.ndarray,
+    masses: np.ndarray,
+    zero_mass: float,
+    infinite_mass: float,
+    step: float,
+    side: Side,
+    *,
+    origin: float = 0.0,
 ) -> RatioLaw:
-    """`RatioLaw` on the lattice of `step` of a ratio with mass `masses[i]` under Q at exp(log_values[i]), arrays [M].
+    """`RatioLaw` on the points origin + j step of a ratio with mass `masses[i]` under Q at exp(log_values[i]), [M].
 
-    `zero_mass` and `infinite_mass` are taken as they are: the caller rounds them to the safe side.
+    `zero_mass` and `infinite_mass` are taken as they are: the caller rounds them to the safe side. The values may err
+    by 2^-51 of the largest of them, in log.
     """
     kept = masses > 0
     log_values, masses = log_values[kept], masses[kept]
     if not masses.size:
-        return RatioLaw(0.0, step, np.zeros(1), zero_mass, infinite_mass, side)
-    place = log_values / step
-    cell = np.floor(place)
-    share = np.clip(np.expm1((place - cell) * step) / math.expm1(step), 0.0, 1.0)
+        return RatioLaw(origin, step, np.zeros(1), zero_mass, infinite_mass, side)
+    blur = _BLUR * max(float(np.abs(log_values).max()), abs(origin))
+    cell, share = _split(log_values, origin, step, side, blur)
     first = int(cell.min())
     at = (cell - first).astype(int)
     low, high = (np.bincount(at, weights=masses * w, minlength=at.max() + 1) for w in (1.0 - share, share))
-    law = from_cells(low, high, first * step, step, side)
-    return dataclasses.replace(law, zero_mass=zero_mass, infinite_mass=infinite_mass)
+    law = from_cells(low, high, origin + first * step, step, side, additions=masses.size)
+    return dataclasses.replace(law, zero_mass=zero_mass, infinite_mass=infinite_mass, blur=3.0 * blur)
+
+
+def _split(
+    log_values: np.ndarray, origin: float, step: float, side: Side, blur: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The cell [M] of the lattice origin + j step that holds each value, and the share [M] for its right end.
+
+    A value within `blur` of a point is taken to be on it: at that end of a cell from which `side` does not move it.
+    """
+    place = (log_values - origin) / step
+    whole = np.rint(place)
+    on_point = np.abs(place - whole) * step <= blur
+    end = 1.0 if side is Side.LOWER_ADD else 0.0
+    cell = np.where(on_point, whole - end, np.floor(place))
+    return cell, np.where(on_point, end, np.clip(np.expm1((place - cell) * step) / math.expm1(step), 0.0, 1.0))
 
 
 def from_masses(q: np.ndarray, p: np.ndarray, offset: float, step: float, side: Side) -> RatioLaw:
@@ -228,7 +269,10 @@ def trimmed(law: RatioLaw, scale: float, tail: float) -> RatioLaw:
     lower_q, upper_q = (float(q[cut].sum()) * grow for cut in (slice(left), slice(right, None)))
     zero, infinite = law.zero_mass, law.infinite_mass
     if up:
-        upper_p, moved = float(p[right:].sum()) * grow, float(q[:left] @ np.exp(log_values[:left] - log_values[left]))
+        upper_p, moved = (
+            float(p[right:].sum()) * grow,
+            float((q[:left] * np.exp(log_values[:left] - log_values[left])).sum()),
+        )
         kept[0] += moved * grow
         zero = sum_outward((zero, lower_q, -moved, upper_q), up=True)
         infinite = sum_outward((infinite, upper_p), up=True)
@@ -253,7 +297,8 @@ def merged(a: RatioLaw, b: RatioLaw) -> RatioLaw:
     up = a.side is Side.UPPER
     zero = sum_outward((a.zero_mass, b.zero_mass), up=up)
     infinite = sum_outward((a.infinite_mass, b.infinite_mass), up=up)
-    return dataclasses.replace(a, offset=offset, masses=masses, zero_mass=zero, infinite_mass=infinite)
+    law = dataclasses.replace(a, offset=offset, masses=masses, zero_mass=zero, infinite_mass=infinite)
+    return dataclasses.replace(law, blur=max(a.blur, b.blur) + 2.0 * _BLUR * law.reach)
 
 
 def refined(law: RatioLaw, factor: int) -> RatioLaw:
@@ -321,13 +366,11 @@ def _placed(law: RatioLaw, offset: float, size: int) -> np.ndarray:
     That lattice has to cover the law. Booked on the masses is the rounding of the shares, which carry an ulp of the
     logarithms, and of the sums.
     """
-    place = (law.log_values - offset) / law.step
-    cell = np.floor(place)
-    share = np.clip(np.expm1((place - cell) * law.step) / np.expm1(law.step), 0.0, 1.0)
+    cell, share = _split(law.log_values, offset, law.step, law.side, _BLUR * max(law.reach, abs(offset)))
     if law.side is not Side.UPPER:
         share = np.where(share > 0.0, 1.0 if law.side is Side.LOWER_ADD else 0.0, 0.0)
     at = cell.astype(int)
-    rounding = 2.0**-50 * (8.0 + float(np.abs(law.log_values).max()) + abs(offset))
+    rounding = 2.0**-50 * (8.0 + law.reach + abs(offset)) + ULP * law.masses.size
     masses = law.masses * (1.0 + rounding if law.side is Side.UPPER else 1.0 - rounding)
     whole = np.bincount(at, masses * (1.0 - share), minlength=size)
     return whole + np.bincount(at + 1, masses * share, minlength=size)
@@ -345,7 +388,8 @@ def sum_of(a: RatioLaw, b: RatioLaw, *, weight_a: float, weight_b: float) -> Rat
     used = np.flatnonzero(low + high)
     begin, end = (int(used[0]), int(used[-1]) + 1) if used.size else (0, 1)
     offset = a.offset + (float(first) + begin) * a.step
-    law = from_cells(low[begin:end], high[begin:end], offset, a.step, a.side)
+    law = from_cells(low[begin:end], high[begin:end], offset, a.step, a.side, additions=2 * size)
+    law = dataclasses.replace(law, blur=max(a.blur, b.blur) + _BLUR * max(a.reach, b.reach, law.reach))
     for still, moving in ((a.zero_mass, b), (b.zero_mass, a)):
         if still > 0:  # 0 + x = x
             law = merged(
@@ -358,23 +402,38 @@ def sum_of(a: RatioLaw, b: RatioLaw, *, weight_a: float, weight_b: float) -> Rat
         parts = ((weight_a, a.infinite_mass), (weight_b, b.infinite_mass))
         total = sum_outward((product_outward(*part, up=up) for part in parts), up=up)
         infinite = outward(total / (weight_a + weight_b), up=up)
+    if up:  # what products of masses that underflow would have held, under Q and under P
+        lost = size * size * _NORMAL
+        zero = sum_outward((zero, lost), up=True)
+        infinite = sum_outward((infinite, lost * 2.0 * math.exp(min(_LARGEST, max(a.reach, b.reach)))), up=True)
     return dataclasses.replace(law, zero_mass=zero, infinite_mass=infinite)
 
 
-def mixed_with_one(law: RatioLaw, share: float, rest: float, step: float) -> RatioLaw:
-    """`RatioLaw` of 1 - q + q Y on the lattice of `step`, Y of law `law`; `share` is q and `rest` is 1 - q.
+def log_mixed_with_one(log_values: np.ndarray, share: float, rest: float) -> np.ndarray:
+    """log(1 - q + q Y) [N] for log Y [N], -inf allowed; `share` is q and `rest` is 1 - q, of positive sum.
 
     Both may be rounded to nearest. A value far below 1 is formed as the sum of its two positive parts: as log1p of what
     it lacks to 1 it would carry an ulp of 1 instead of its own.
     """
-    low = law.log_values < -0.5
-    log_values = np.log1p(share * np.expm1(law.log_values))
-    log_values[low] = np.log(rest + share * np.exp(law.log_values[low]))
-    masses, up = law.masses, law.side is Side.UPPER
+    if share == 0.0 or rest == 0.0:
+        return np.zeros_like(log_values) if share == 0.0 else np.asarray(log_values)
+    high = log_values > _LARGEST
+    lacks = share * np.expm1(np.where(high, 0.0, log_values))
+    mixed = np.log1p(lacks)
+    low = lacks < -0.5
+    mixed[low] = np.log(rest + share * np.exp(log_values[low]))
+    mixed[high] = np.logaddexp(math.log(rest), log_values[high] + math.log(share))
+    return mixed
+
+
+def mixed_with_one(law: RatioLaw, share: float, rest: float, step: float) -> RatioLaw:
+    """`RatioLaw` of 1 - q + q Y on the lattice of `step`, Y of law `law`; `share` is q and `rest` is 1 - q."""
+    log_values, masses, up = law.log_values, law.masses, law.side is Side.UPPER
     if law.zero_mass > 0:
-        log_values, masses = np.append(log_values, math.log(rest)), np.append(masses, law.zero_mass)
+        log_values, masses = np.append(log_values, -np.inf), np.append(masses, law.zero_mass)
     infinite = product_outward(outward(share, up=up), law.infinite_mass, up=up)
-    return from_atoms(log_values, masses, 0.0, infinite, step, law.side)
+    mixed = from_atoms(log_mixed_with_one(log_values, share, rest), masses, 0.0, infinite, step, law.side)
+    return dataclasses.replace(mixed, blur=mixed.blur + law.blur)
 
 
 def averages(
@@ -424,6 +483,6 @@ def averages(
         here = tail * (n / num_steps) ** 2
         small, large = trimmed(small, n, here), trimmed(large, n + 1.0, here)
     return (
-        dataclasses.replace(small, offset=small.offset - math.log(n)),
-        dataclasses.replace(large, offset=large.offset - math.log(n + 1)),
+        dataclasses.replace(small, offset=small.offset - math.log(n), blur=small.blur + _BLUR * math.log(n)),
+        dataclasses.replace(large, offset=large.offset - math.log(n + 1), blur=large.blur + _BLUR * math.log(n + 1)),
     )

@@ -1,0 +1,173 @@
+"""Losses that have mass by themselves: on the lattice, near the largest loss, and where logarithms round."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import jaxacct as ja
+from jaxacct.bounds.bases._discrete import _log_ratios
+from jaxacct.bounds.discrete import types_delta
+from jaxacct.divergence.lattice import _ratio as lattice
+from jaxacct.divergence.lattice._ratio import RatioLaw, Side, log_mixed_with_one
+
+REMOVE, ADD, UPPER, LOWER = ja.Direction.REMOVE, ja.Direction.ADD, ja.Bound.UPPER, ja.Bound.LOWER
+QUADRATURE = mp.mpf(10) ** -20  # relative error of the reference, in 30 digits
+
+
+class SampledLaplace:
+    """delta of one and of two sampled Laplace steps: H_g = E_Q (R - g)_+ (remove), E_Q (1 - g R)_+ (add), any g > 0.
+
+    Under Q the loss l of the release has the mass 1/2 at -1/b and e^{-1/b}/2 at 1/b, and the density
+    e^{-(l + 1/b)/2}/4 between; R = 1 - q + q e^l. A second step is an integral over the first.
+    """
+
+    def __init__(self, scale: float, sampling_prob: float) -> None:
+        self.q, self.top = mp.mpf(sampling_prob), 1 / mp.mpf(scale)
+
+    def ratio(self, loss):
+        return 1 - self.q + self.q * mp.exp(loss)
+
+    def one(self, g, direction):
+        q, top = self.q, self.top
+        inside = (g if direction is REMOVE else 1 / g) - (1 - q)
+        split = max(-top, min(top, mp.log(inside / q))) if inside > 0 else -top
+        sign = 1 if direction is REMOVE else -1
+
+        def gain(loss):
+            return max(mp.mpf(0), self.ratio(loss) - g if direction is REMOVE else 1 - g * self.ratio(loss))
+
+        def primitive(loss):  # of (constant + slope e^l) e^{-(l + top)/2} / 4
+            constant, slope = (1 - q - g, q) if direction is REMOVE else (1 - g * (1 - q), -g * q)
+            return mp.exp(-top / 2) / 4 * (-2 * constant * mp.exp(-loss / 2) + 2 * slope * mp.exp(loss / 2))
+
+        end = top if direction is REMOVE else -top
+        between = sign * (primitive(end) - primitive(split))
+        return gain(-top) / 2 + gain(top) * mp.exp(-top) / 2 + between
+
+    def two(self, g, direction):
+        q, top = self.q, self.top
+
+        def rest(loss):
+            r = self.ratio(loss)
+            return r * self.one(g / r, REMOVE) if direction is REMOVE else self.one(g * r, ADD)
+
+        kinks = []
+        for end in (self.ratio(top), self.ratio(-top)):
+            inside = ((g / end if direction is REMOVE else 1 / (g * end)) - (1 - q)) / q
+            kinks += [mp.log(inside)] if mp.exp(-top) < inside < mp.exp(top) else []
+        density = mp.quad(lambda loss: mp.exp(-(loss + top) / 2) / 4 * rest(loss), sorted([-top, top, *kinks]))
+        return rest(-top) / 2 + rest(top) * mp.exp(-top) / 2 + density
+
+    def largest(self, direction):
+        return mp.log(self.ratio(self.top)) if direction is REMOVE else -mp.log(self.ratio(-self.top))
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+@pytest.mark.parametrize("direction", list(ja.Direction))
+def test_sampled_laplace_against_quadrature(steps, direction):
+    """At any sampling probability, up to a few ulp below the largest loss."""
+    rng = np.random.default_rng(steps)
+    with mp.workdps(30):
+        for sampling_prob in (1.0, 0.3, 0.01, float(np.exp(rng.uniform(-20.0, 0.0)))):
+            scale = float(np.exp(rng.uniform(-2.0, 2.0)))
+            truth = SampledLaplace(scale, sampling_prob)
+            run = ja.PoissonSampled(ja.Laplace(scale), sampling_prob, steps)
+            run = ja.Composed(ja.Laplace(scale), steps) if sampling_prob == 1.0 else run
+            most = float(steps * truth.largest(direction))
+            losses = {
+                bound: ja.pld(run, direction=direction, bound=bound, resolution=res)
+                for bound, res in ((UPPER, 8.0), (LOWER, 8.0))
+            }
+            for share in (0.0, 0.6, 1.0 - 1e-5, 1.0 - 3e-14):
+                g = mp.exp(mp.mpf(most * share))
+                exact = truth.one(g, direction) if steps == 1 else truth.two(g, direction)
+                assert losses[UPPER].delta(most * share) >= exact * (1 - QUADRATURE)
+                assert losses[LOWER].delta(most * share) <= exact * (1 + QUADRATURE)
+
+
+def test_delta_near_the_largest_loss_is_sharp():
+    """Three steps lose at most 2.46964; what is left at 2.469 was 24 times the value when neither atom was placed."""
+    run = ja.PoissonSampled(ja.Laplace(0.5), 0.2, 3)
+    found = ja.delta_interval(run, 2.469)
+    assert 2.355e-6 <= found.lower <= found.upper <= 1.1 * found.lower
+    fine = ja.delta_interval(run, 2.469, precision=1e-3)
+    assert found.lower <= fine.upper <= 2.37e-6
+    assert fine.upper <= 1.001 * fine.lower
+
+
+@pytest.mark.parametrize("direction", list(ja.Direction))
+def test_two_outputs_stay_where_they_are(direction):
+    """Both losses of a pair are on the lattice, at any resolution: its compositions are known up to rounding."""
+    rng = np.random.default_rng(8)
+    for _ in range(8):
+        p, q, prob = (float(x) for x in rng.uniform(0.1, 0.9, size=3))
+        run = ja.PoissonSampled(ja.DiscretePair((p, 1 - p), (q, 1 - q)), prob, int(rng.integers(1, 300)))
+        upper, lower = (ja.pld(run, direction=direction, bound=bound, resolution=4.0) for bound in (UPPER, LOWER))
+        for delta in (0.1, 1e-5):
+            epsilon = upper.epsilon(delta)
+            truth = [types_delta(run, epsilon, direction, upper=end) for end in (False, True)]
+            assert truth[0] * (1 - 1e-7) - 1e-14 <= lower.delta(epsilon) <= truth[1]
+            assert truth[0] <= upper.delta(epsilon) <= truth[1] * (1 + 1e-7) + 1e-14
+
+
+def test_logarithms_of_ratios_near_one_keep_their_digits():
+    """log p - log q would carry an ulp of log p, 4e-14 at 1e-100, where the loss is 1e-10."""
+    rng = np.random.default_rng(9)
+    p = 10.0 ** rng.uniform(-300.0, 0.0, size=200)
+    q = p * (1.0 + rng.choice([-1.0, 1.0], size=200) * 10.0 ** rng.uniform(-15.0, 3.0, size=200).clip(max=0.9))
+    q = np.abs(q)
+    with mp.workdps(50):
+        for a, b, found in zip(p, q, _log_ratios(p, q), strict=True):
+            truth = mp.log(mp.mpf(float(a)) / mp.mpf(float(b)))
+            assert abs(mp.mpf(float(found)) - truth) <= mp.mpf(2) ** -51 * abs(truth)
+
+
+@pytest.mark.parametrize("share", [1e-14, 1e-6, 0.3, 1.0 - 1e-9])
+def test_sampled_logarithms_keep_their_digits(share):
+    values = np.array([-600.0, -40.0, -3.0, -0.4, -1e-9, 1e-9, 0.7, 30.0, 650.0, 900.0])
+    rest = 1.0 - share
+    with mp.workdps(50):
+        for value, found in zip(values, log_mixed_with_one(values, share, rest), strict=True):
+            truth = mp.log(mp.mpf(rest) + mp.mpf(share) * mp.exp(mp.mpf(float(value))))
+            if abs(truth) < 1e-3:  # there 1 - q is as exact as q
+                truth = mp.log1p(mp.mpf(share) * mp.expm1(mp.mpf(float(value))))
+            assert abs(mp.mpf(float(found)) - truth) <= mp.mpf(2) ** -50 * abs(truth)
+
+
+@pytest.mark.parametrize("side", list(Side))
+def test_places_that_round_are_booked(side):
+    """A value within some ulp of a point is put there; the law says how far, and losses move to the safe side."""
+    rng = np.random.default_rng(10)
+    for _ in range(20):
+        top, count = float(rng.uniform(0.1, 30.0)), int(rng.integers(2, 40))
+        law = lattice.from_atoms(
+            np.array([-top, top]), np.array([0.5, 0.3]), 0.0, 0.0, 2 * top / count, side, origin=top
+        )
+        used = law.log_values[law.masses > 1e-9]
+        assert used == pytest.approx([-top, top], abs=law.blur)
+        assert 0.0 < law.blur < 1e-13
+        both = lattice.sum_of(law, law, weight_a=1, weight_b=1)
+        assert both.blur >= law.blur
+        assert lattice.merged(law, both).blur >= both.blur
+        assert lattice.mixed_with_one(law, 0.3, 0.7, 0.01).blur >= law.blur
+
+
+@pytest.mark.parametrize("direction", list(ja.Direction))
+def test_blurred_laws_move_to_the_safe_side(direction):
+    from jaxacct.bounds.bases._base import pld_of_law
+
+    for side in (Side.UPPER, Side.LOWER_REMOVE if direction is REMOVE else Side.LOWER_ADD):
+        sharp, blurred = (
+            pld_of_law(RatioLaw(-1.0, 0.5, np.full(5, 0.2), 0.0, 0.0, side, blur), direction) for blur in (0.0, 1e-3)
+        )
+        moved = (blurred.offset - sharp.offset) * (1.0 if side is Side.UPPER else -1.0)
+        assert math.isclose(moved, 1e-3, rel_tol=1e-6)
+
+
+def test_products_that_underflow_are_booked():
+    """What is flushed to 0 under Q may weigh more under P: it is added at 0 and at infinity."""
+    law = RatioLaw(-1.0, 0.5, np.array([1e-200, 1.0, 1e-200]), 0.0, 0.0, Side.UPPER)
+    both = lattice.sum_of(law, law, weight_a=1, weight_b=1)
+    assert both.zero_mass > 0.0 < both.infinite_mass < 1e-290
