@@ -38,7 +38,7 @@ class Query(enum.Enum):
 
     @property
     def width(self) -> float:
-        return 0.01 if self is Query.EPSILON else 0.1
+        return 1e-3 if self is Query.EPSILON else 1e-2
 
     @property
     def given(self) -> str:

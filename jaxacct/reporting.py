@@ -72,7 +72,7 @@ def statement(
       mechanism: a mechanism with scalar fields.
       target_delta: to state epsilon; or
       target_epsilon: to state delta.
-      precision: relative width of the certified interval, 1 % of epsilon or 10 % of delta where None; inf leaves the
+      precision: relative width of the certified interval, 0.1 % of epsilon or 1 % of delta where None; inf leaves the
         interval out: quick methods only.
       false_positive_rates: in (0, 1), at which the statement says what membership tests can reach; none where empty.
 
@@ -144,7 +144,7 @@ def report(
       mechanism: a mechanism with scalar fields.
       target_delta: float in (0, 1), to state epsilon; or
       target_epsilon: float >= 0, to state delta.
-      precision: relative width of the certified interval; None for 1 % of epsilon or 10 % of delta; inf for the quick
+      precision: relative width of the certified interval; None for 0.1 % of epsilon or 1 % of delta; inf for the quick
         methods only.
       style: "text", "markdown" or "json".
       false_positive_rates: in (0, 1), at which it says what membership tests can reach; none where empty.

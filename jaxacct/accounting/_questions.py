@@ -60,7 +60,7 @@ def epsilon(
       target_delta: float in (0, 1).
       method: the name of an upper bound from `compare`, to use that method only.
       direction: to bound one direction only; None for the worse of both.
-      precision: relative width of the interval behind the answer, as for `epsilon_interval`; None for 1 % where the
+      precision: relative width of the interval behind the answer, as for `epsilon_interval`; None for 0.1 % where the
         numbers are concrete; inf for the quick methods only.
 
     Returns:
@@ -104,7 +104,7 @@ def delta(
       target_epsilon: float >= 0.
       method: the name of an upper bound from `compare`, to use that method only.
       direction: to bound one direction only; None for the worse of both.
-      precision: relative width of the interval behind the answer, as for `delta_interval`; None for 10 % where the
+      precision: relative width of the interval behind the answer, as for `delta_interval`; None for 1 % where the
         numbers are concrete; inf for the quick methods only.
 
     Returns:
@@ -135,7 +135,7 @@ def epsilon_interval(
     Args:
       mechanism: `Gaussian`, `PoissonSampled`, `RandomAllocation`, or `Composed` of them; scalar fields, concrete.
       target_delta: float in (0, 1).
-      precision: the relative width to reach, > 0, 1 % where None: upper - analysis_lower <= precision * analysis_lower.
+      precision: the relative width to reach, > 0, 0.1 % where None: upper - analysis_lower <= precision * analysis_lower.
       progress: called with (round, relative width) after each refinement.
 
     Returns:
@@ -159,7 +159,7 @@ def delta_interval(
 ) -> Interval:
     """A certified interval around the delta of `mechanism` at `target_epsilon`; the worse of both directions.
 
-    Arguments and errors as for `epsilon_interval`; `precision` is the relative width of delta, 10 % where None.
+    Arguments and errors as for `epsilon_interval`; `precision` is the relative width of delta, 1 % where None.
 
     >>> import jaxacct as ja
     >>> interval = ja.delta_interval(ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100), target_epsilon=0.5)

@@ -110,7 +110,7 @@ def question_of(
 
 
 def _width(precision: float | None, query: Query, mechanism: Mechanism, target: Any) -> float:
-    """`precision` for `mechanism`; where None, 1 % of epsilon or 10 % of delta, and inf inside traced code."""
+    """`precision` for `mechanism`; where None, 0.1 % of epsilon or 1 % of delta, and inf inside traced code."""
     traced = is_traced(mechanism, target)
     if not has_lanes(mechanism):
         if traced:

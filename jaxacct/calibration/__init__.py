@@ -46,7 +46,7 @@ def calibrate(
     local epsilon or number of runs (num_steps of `PoissonSampled`, num_epochs, num_selected, counts). The value itself
     was asked about: `jaxacct.epsilon` with the same `method`, `direction` and `precision` is at most `target_epsilon`
     there. A value that loses more privacy, by a factor of 1 + `tolerance` or by the next whole number, was seen to
-    miss the target. Where privacy loss distributions answer, to a relative width of `precision` (None: 1 %), the best
+    miss the target. Where privacy loss distributions answer, to a relative width of `precision` (None: 0.1 %), the best
     value may lie as far away, and the factor is 1 plus a tenth of that width.
 
     Traced arguments give a real field by the closed forms and Renyi divergences (``method="exact"``: by moment

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jaxacct.mechanisms._base import Mechanism
     from jaxacct.sweeping import SweepResult
 
-_PRECISION = "relative width of the certified interval (default 0.01, of delta 0.1; inf: quick methods only)"
+_PRECISION = "relative width of the certified interval (default 0.001, of delta 0.01; inf: quick methods only)"
 _RATES = "false-positive rates R,... of membership tests that it speaks of (default 0.001,0.01,0.1), or none"
 
 

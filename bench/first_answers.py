@@ -1,0 +1,130 @@
+"""What a first answer costs in a fresh process, beyond `import jax`: what a newcomer waits for.
+
+    python bench/first_answers.py [--rounds N] [--only TEXT] [--json FILE]
+
+CPU seconds (user + system) of each command, from the interpreter's start to its end, less those of `python -c "import
+jax"` in the same round; medians over rounds, in which every command has its turn. `MiB` is the peak of resident memory
+beyond the same process's. A peer's own first answer to the Poisson question stands beside ours where dp_accounting is
+installed. JAX's cache of compiled programs is left out.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import statistics
+import subprocess
+import sys
+from typing import NamedTuple
+
+UNIT = "import jax"
+_CACHES = ("JAXACCT_CACHE", "JAX_COMPILATION_CACHE_DIR")
+
+
+class First(NamedTuple):
+    """A command in a fresh process; `limit`: seconds beyond `import jax` that it is meant to stay within."""
+
+    arguments: tuple[str, ...]
+    limit: float | None = None
+
+
+def _python(code: str, limit: float | None = None) -> First:
+    return First(("-c", code), limit)
+
+
+def _asked(mechanism: str, limit: float, question: str = "epsilon(run, 1e-6)") -> First:
+    return _python(f"import jaxacct as ja; run = {mechanism}; ja.{question}", limit)
+
+
+def _typed(text: str, limit: float | None) -> First:
+    return First(("-m", "jaxacct", *text.split()), limit)
+
+
+_PEER = """
+from dp_accounting import dp_event
+from dp_accounting.rdp import RdpAccountant
+accountant = RdpAccountant()
+accountant.compose(dp_event.PoissonSampledDpEvent(.01, dp_event.GaussianDpEvent(1.)), 10_000)
+accountant.get_epsilon(1e-6)
+"""
+
+COMMANDS = {
+    UNIT: _python("import jax"),
+    "import jaxacct": _python("import jaxacct", 0.15),
+    "jaxacct --help": _typed("--help", None),
+    "epsilon, Poisson": _asked("ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 10_000)", 0.6),
+    "epsilon, allocation": _asked("ja.RandomAllocation(ja.Gaussian(1.0), 1000)", 0.6),
+    "epsilon, allocation, 10 epochs": _asked("ja.RandomAllocation(ja.Gaussian(1.0), 1000, num_epochs=10)", 0.6),
+    "epsilon, shuffle": _asked("ja.Shuffled(ja.LocalRandomizer(1.0), 1_000_000)", 0.6),
+    "epsilon, check-in": _asked("ja.CheckIn(ja.LocalRandomizer(2.0), 10_000, 0.01)", 0.6),
+    "epsilon, ten rounds of a shuffle": _asked("ja.Shuffled(ja.LocalRandomizer(1.0), 1_000_000, 10)", 1.5),
+    "calibrate, Poisson": _asked(
+        "ja.PoissonSampled(ja.Gaussian(None), 0.01, 1000)", 1.5, "calibrate(run, 'noise_multiplier', 1.0, 1e-6)"
+    ),
+    "jaxacct epsilon allocation, 10 epochs": _typed(
+        "epsilon allocation --noise-multiplier 1 --num-steps 1000 --num-epochs 10 --delta 1e-6", 1.0
+    ),
+    "jaxacct epsilon poisson": _typed(
+        "epsilon poisson --noise-multiplier 1 --sampling-prob .01 --num-steps 1000 --delta 1e-6", 1.0
+    ),
+    "jaxacct epsilon shuffle": _typed("epsilon shuffle --local-epsilon 1 --num-reports 1000000 --delta 1e-6", 1.0),
+    "jaxacct epsilon check-in": _typed(
+        "epsilon check-in --local-epsilon 2 --num-users 10000 --check-in-prob .01 --delta 1e-6", 1.5
+    ),
+    "jaxacct compare allocation": _typed("compare allocation --noise-multiplier 1 --num-steps 1000 --delta 1e-6", 5.0),
+}
+
+
+def once(first: First) -> tuple[float, float]:
+    """(CPU seconds, peak MiB) of one fresh process."""
+    environment = {name: value for name, value in os.environ.items() if name not in _CACHES}
+    process = subprocess.Popen([sys.executable, *first.arguments], env=environment, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, process.args)
+    kibibytes = used.ru_maxrss if sys.platform != "darwin" else used.ru_maxrss / 1024
+    return used.ru_utime + used.ru_stime, kibibytes / 1024
+
+
+def measure(commands: dict[str, First], rounds: int) -> dict[str, dict[str, float]]:
+    """Medians of seconds and MiB beyond those of `import jax`; of this one itself where it is the command."""
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+    for _ in range(rounds):
+        base = once(COMMANDS[UNIT])
+        for name, first in commands.items():
+            used = once(first)
+            found[name].append(used if name == UNIT else (used[0] - base[0], used[1] - base[1]))
+    return {
+        name: {
+            "seconds": statistics.median(seconds for seconds, _ in runs),
+            "mib": statistics.median(mib for _, mib in runs),
+        }
+        for name, runs in found.items()
+    }
+
+
+def main() -> None:
+    """Prints a line for each command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="commands whose name holds this")
+    parser.add_argument("--json", metavar="FILE")
+    args = parser.parse_args()
+    commands = dict(COMMANDS)
+    if importlib.util.find_spec("dp_accounting") is not None:
+        commands["dp_accounting's RDP accountant, Poisson"] = _python(_PEER)
+    commands = {name: first for name, first in commands.items() if args.only in name or name == UNIT}
+    found = measure(commands, args.rounds)
+    for name, row in found.items():
+        limit = commands[name].limit
+        beyond = "" if name == UNIT else "+"
+        judged = "" if limit is None else f"  (at most +{limit:g}: {'met' if row['seconds'] <= limit else 'not met'})"
+        print(f"{name:<42} {beyond}{row['seconds']:.2f} s  {beyond}{row['mib']:.0f} MiB{judged}", flush=True)
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump(found, file, indent=2)
+
+
+if __name__ == "__main__":
+    main()
