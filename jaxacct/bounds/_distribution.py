@@ -245,10 +245,10 @@ def _narrow(
     lower: dict[Direction, float],
     tail: float,
 ) -> None:
-    # A fine width is reached in stages, each a tenth of the one before, from the one that is meant where nothing is
-    # asked: the grids do not depend on the width asked for, but for when it is enough. So none finds less than a
+    # A fine width is reached in stages, each a tenth of the one before, from ten times the one that is meant where
+    # nothing is asked: the grids do not depend on the width asked for, but for when it is enough. So none finds less than a
     # coarser one. A coarse look tells which direction counts; then the resolution that the stage is likely to need.
-    constant, stage = distribution.width_constant(mechanism), max(at.width, query.width)
+    constant, stage = distribution.width_constant(mechanism), max(at.width, query.width / _STAGE)
     goal = math.sqrt(constant / stage)
     resolution, rounds = min(_FIRST_RESOLUTION, goal), 0
     if distribution.is_light(mechanism):
