@@ -34,6 +34,7 @@ from jaxacct.divergence.gaussian._line import GaussianStep
 # Of moments on rays, below each of `POWERS`: steers running time and tightness.
 _MOST_ORDERS = tuple(0.8 * j for j in POWERS)
 _MOST_ORDER = _MOST_ORDERS[-1]
+_NEARER, _LOOSE = 6.0, 1e4  # small heights get a ray of their own where the loss at one for all would be large
 
 
 class Round(NamedTuple):
@@ -190,6 +191,7 @@ class Rays:
     def __init__(self, rounds: Sequence[Round]):
         self.rounds, self.counts = rounds, [of.times for of in rounds]
         self._tables: list[RayMoments] = []
+        self._near_tables: list[RayMoments] = []
         self._most = 0.0
 
     @property
@@ -208,16 +210,22 @@ class Rays:
         if index == len(POWERS):
             return False
         self._most = min(max(2.0 * order - 1.0, order), _MOST_ORDERS[index])
-        ends = (0.5 * (1.0 + order), self._most)
-        ray, self._tables = None, []
+        # a ray for large heights is less precise at small ones, by a factor of about height^(j - order)
+        self._near = height / _NEARER
+        is_loose = self._near ** (POWERS[index] - order) * sum(self.counts) > _LOOSE
+        self._tables = self._rays(POWERS[index], height, order)
+        self._near_tables = self._rays(POWERS[index], self._near, order) if is_loose and self._tables else []
+        return bool(self._tables)
+
+    def _rays(self, power: int, height: float, order: float) -> list[RayMoments]:
+        """The tables of all rounds, on one ray; none of them where that would be long."""
+        ray, tables, ends = None, {}, (0.5 * (1.0 + order), self._most)
         for of in sorted(self.rounds, key=lambda r: -r.num_steps):
-            table = RayMoments(of.noise_multiplier, of.num_steps, POWERS[index], height, ends, ray)
-            ray = table.ray
+            tables[of.num_steps] = RayMoments(of.noise_multiplier, of.num_steps, power, height, ends, ray)
+            ray = tables[of.num_steps].ray
             if ray.num_nodes > MOST_NODES:
-                return False
-            self._tables.append(table)
-        self._tables.sort(key=lambda table: [r.num_steps for r in self.rounds].index(table.num_steps))
-        return True
+                return []
+        return [tables[of.num_steps] for of in self.rounds]
 
     def real(self, orders: Real) -> Real:
         each = (of.times * self._least(of, table, orders) for of, table in zip(self.rounds, self._tables, strict=True))
@@ -232,8 +240,14 @@ class Rays:
 
     def on(self, contour: Contour, line: Line) -> list[LineMoments]:
         out = []
-        for of, table in zip(self.rounds, self._tables, strict=True):
+        for i, (of, table) in enumerate(zip(self.rounds, self._tables, strict=True)):
             found = table(contour.order, contour.step, contour.num_nodes)
+            if self._near_tables:
+                count = min(int(self._near / contour.step) + 1, contour.num_nodes)
+                near = self._near_tables[i](contour.order, contour.step, count)
+                better = near[2] < found[2][:count]
+                for old, new in zip(found, near, strict=True):
+                    old[:count] = np.where(better, new, old[:count])
             alias = self._least(of, table, np.asarray(line.alias_orders)[:, 0])
             out.append(_padded(line, found, alias, table.log_decay, contour.height))
         return out
