@@ -32,7 +32,7 @@ from jaxacct.divergence.allocation._ray_moments import MOST_NODES, POWERS, RayMo
 from jaxacct.divergence.gaussian._line import GaussianStep
 
 # Of moments on rays, below each of `POWERS`: steers running time and tightness.
-_MOST_ORDERS = tuple(0.8 * j for j in POWERS)
+_MOST_ORDERS = tuple(0.9 * j for j in POWERS)
 _MOST_ORDER = _MOST_ORDERS[-1]
 _NEARER, _LOOSE = 6.0, 1e4  # small heights get a ray of their own where the loss at one for all would be large
 
@@ -206,7 +206,7 @@ class Rays:
 
     def prepare(self, order: float, height: float) -> bool:
         # moments of orders above it are wanted too, against the copies
-        index = int(np.searchsorted(_MOST_ORDERS, 1.0 + 1.25 * (order - 1.0)))
+        index = int(np.searchsorted(_MOST_ORDERS, 1.0 + 1.02 * (order - 1.0)))
         if index == len(POWERS):
             return False
         self._most = min(max(2.0 * order - 1.0, order), _MOST_ORDERS[index])

@@ -20,7 +20,7 @@ from jaxacct.special import down, up
 _ORDERS = 1.0 + np.geomspace(0.005, 1e6, 320)  # orders a among which the line is chosen
 # What is tried one after the other: a share of delta that clipping the likelihood ratios may take away, or 0 for rays,
 # and how far the order is pulled towards 1, where the moments depend less on the largest ratios.
-_TRIED = ((1e-8, 1.0), (0.0, 0.7), (1e-8, 0.6), (1e-6, 0.4), (0.0, 0.45))
+_TRIED = ((1e-8, 1.0), (0.0, 0.7), (1e-8, 0.6), (1e-6, 0.4), (0.0, 0.85), (0.0, 0.45))
 _FALL = 30.0  # the moments are followed until the rest is e^-30 of delta
 _ALIASES = 26.0  # copies of delta on the left are e^-26 of it
 _MOST_NODES = 4096  # nodes of the line
