@@ -90,8 +90,20 @@ def _refined(
     return chosen, fine, smooth
 
 
-def _guessed(parts: Sequence[Part]) -> Real:
-    return sum((part.guess(_ORDERS) for part in parts), np.zeros_like(_ORDERS))
+def _guessed(parts: Sequence[Part], query: Query, target: float) -> tuple[_Choice, Real, Real]:
+    """The choice by guessed moments; and orders, close to each other where it matters, and logarithms of moments."""
+
+    def guess(orders: Real) -> Real:
+        return sum((part.guess(orders) for part in parts), np.zeros_like(orders))
+
+    coarse, every = np.arange(0, len(_ORDERS), 6), np.full(len(_ORDERS), np.nan)
+    every[coarse] = guess(_ORDERS[coarse])
+    best = int(np.searchsorted(_ORDERS, _chosen(query, target, _ORDERS[coarse], every[coarse]).order))
+    near = np.arange(max(best - 20, 0), min(best + 20, len(_ORDERS)))
+    every[near] = guess(_ORDERS[near])
+    known = ~np.isnan(every)
+    orders, logs = _ORDERS[known], every[known]
+    return _chosen(query, target, orders, logs), orders, logs
 
 
 def _answered(parts: Sequence[Part], query: Query, target: float, pull: float = 1.0) -> Ends[float] | list[Part]:
@@ -99,11 +111,10 @@ def _answered(parts: Sequence[Part], query: Query, target: float, pull: float = 
 
     Its order a is about the best one's distance from 1 times `pull`.
     """
-    logs = _guessed(parts)
-    chosen = _chosen(query, target, _ORDERS, logs)
+    chosen, orders, logs = _guessed(parts, query, target)
     chosen = chosen._replace(order=1.0 + (chosen.order - 1.0) * pull)
     falls = sum(part.falls for part in parts)
-    first = _contour(chosen, _ORDERS, logs, falls)
+    first = _contour(chosen, orders, logs, falls)
     if first.num_nodes > _MOST_CLIPPED and (failed := [part for part in parts if part.dropped > 0]):
         return failed
     if failed := [part for part in parts if not part.prepare(chosen.order, first.height)]:
@@ -145,8 +156,8 @@ def ends(
     ]
     delta = target
     if query is Query.DELTA:
-        logs = _guessed([*parts, *(Clipped(family, 1e-40) for family in families)])
-        delta = math.exp(max(_chosen(query, target, _ORDERS, logs).log_delta - 3.0, -600.0))
+        guessed = _guessed([*parts, *(Clipped(family, 1e-40) for family in families)], query, target)[0]
+        delta = math.exp(max(guessed.log_delta - 3.0, -600.0))
     heavy = list(range(len(families)))  # those that clipping does not serve, or where what was found is still wide
     for share, pull in _TRIED:
         mass = (share or _TRIED[0][0]) * delta / max(len(families), 1)

@@ -27,7 +27,7 @@ from jaxacct._types import Direction
 from jaxacct.divergence._inversion import Line, LineMoments
 from jaxacct.divergence.allocation._grid import Complex, Real, grid
 from jaxacct.divergence.allocation._lines import setting
-from jaxacct.divergence.allocation._plans import plan_left, saddles
+from jaxacct.divergence.allocation._plans import Saddles, plan_left, saddles
 from jaxacct.divergence.allocation._powers import host_log_excess, relative_slack
 from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.divergence.allocation._real import log_transform, real_rule
@@ -35,7 +35,7 @@ from jaxacct.divergence.allocation._transform import dot, dot_error
 from jaxacct.special import ULP, rows_times
 
 # They steer speed and tightness only: what is left out or missed is bounded, whatever they are.
-MAX_ORDER = 64  # largest order of the integer moments behind Markov's inequality
+MAX_ORDER = 48  # largest order of the integer moments behind Markov's inequality
 MAX_SAMPLES = 2048  # samples of a profile beyond which a contour is not tried; twice as many at the very most
 _MAX_PLANS = 100  # sets of lines planned for one set of samples of the profile
 _MARGIN = 36.0  # in log: the step of the samples keeps the copies of M this far below M
@@ -70,6 +70,11 @@ def _markov(log_moments: Real, epsilon: Real) -> Real:
 
 
 @functools.lru_cache(maxsize=64)
+def _guide(sigma: float, t: float) -> Saddles:
+    return saddles(setting(grid(sigma), t, t))
+
+
+@functools.lru_cache(maxsize=64)
 def _envelope(sigma: float, t: float, direction: Direction, top: float) -> _Envelope:
     """The envelope of one direction, reaching as far as delta e^{exponent eps} matters for exponents to `top`."""
     spread, tau = math.sqrt(math.expm1(min(sigma**-2.0, 700.0)) / t), 1.0 / (sigma * math.sqrt(t))
@@ -84,7 +89,7 @@ def _envelope(sigma: float, t: float, direction: Direction, top: float) -> _Enve
     # there that bound is e^{-x^2/2}, x = (last - mean)/tau, and e^{top last} times it e^-112
     last = mean + tau * (tau * top + math.sqrt((tau * top) ** 2 + 2.0 * top * mean + 225.0))
     epsilon = np.linspace(0.0, last, math.ceil(min(max(500.0, 2.0 * top * last), _MOST_KNOTS)))
-    guide = saddles(setting(grid(sigma), t, t))
+    guide = _guide(sigma, t)
     logs = guide.logs - np.log(guide.c) - 0.9 + guide.c * np.expm1(-epsilon)[:, None]
     order = (float(epsilon[-1]) - mean) / tau**2
     return _Envelope(
@@ -169,7 +174,7 @@ def _left(sigma: float, t: float, step: float, order: float) -> tuple[_Samples, 
     place = setting(grid(sigma), t, t)
     x = float(np.expm1(other[-1]))
     floor = math.log(place.spread) - _DIGITS - float(losses[at])
-    line = plan_left(place, saddles(place), float(tries[at, 0]), x, floor, _MOST_NODES)
+    line = plan_left(place, _guide(sigma, t), float(tries[at, 0]), x, floor, _MOST_NODES)
     if line is None:
         return None
     found = line(np.expm1(other))

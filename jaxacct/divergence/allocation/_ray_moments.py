@@ -118,28 +118,26 @@ def _sums(noise_multiplier: float, power: int, first: float, every: int, count: 
     u = modulus[:count] * math.exp(0.5 * s * s - s * float(of.g[0]))
     weights = of.rotated_density
     sizes = np.abs(weights)
-    rounding = ULP * (64.0 + 2.0 * size) + of.density_error
+    rounding = ULP * (64.0 + 2.0 * size) + float(of.density_error.max())
     turned = math.exp(0.5 * (of.eta * of.sigma) ** 2)
     strips = of.strip(0.0, of.eta) + of.strip(of.eta_top, of.eta)
     square = math.exp(s * s)
     complex_u = u * complex(math.cos(angle), math.sin(angle))
     values, errors = [], []
     value = _correlated(centred, weights, every, count) - complex_u
-    error = _correlated(centred_error, sizes, every, count)
-    error = error + _correlated(np.abs(centred), sizes * rounding, every, count) + slip * u
+    error = _correlated(centred_error + rounding * np.abs(centred), sizes, every, count) + slip * u
     values.append(value)
     errors.append(error + u**2 * square * (strips + turned * (of.left + of.right(2.0))))
     for i in range(1, power + 1):
         powers = weights * of.rotated_y**i
         own = np.abs(powers)
-        error = _correlated(fall_error, own, every, count)
-        error = error + _correlated(moduli, own * (rounding + 8.0 * i * ULP), every, count)
+        error = _correlated(fall_error + (rounding + 8.0 * i * ULP) * moduli, own, every, count)
         values.append(_correlated(fall, powers, every, count))
         moment = math.exp(0.5 * i * (i - 1) * s * s)
         errors.append(error + moment * (2.0 * strips + turned * (of.left + of.right(float(i)))))
     base, base_error = 1.0 + values[0], errors[0] + 2.0 * ULP * (1.0 + u)
     # where u is large, psi_0 is small beside what the centred sum is made of
-    own = _correlated(fall_error, sizes, every, count) + _correlated(moduli, sizes * rounding, every, count)
+    own = _correlated(fall_error + rounding * moduli, sizes, every, count)
     own = own + 2.0 * strips + turned * (of.left + of.right())
     base = np.where(own < base_error, _correlated(fall, weights, every, count), base)
     return _Sums(np.stack(values), np.stack(errors), base, np.minimum(own, base_error))
