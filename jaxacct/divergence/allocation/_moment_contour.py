@@ -35,7 +35,7 @@ from jaxacct.divergence.allocation._transform import dot, dot_error
 from jaxacct.special import ULP, rows_times
 
 # They steer speed and tightness only: what is left out or missed is bounded, whatever they are.
-MAX_ORDER = 48  # largest order of the integer moments behind Markov's inequality
+MAX_ORDER = 64  # largest order of the integer moments behind Markov's inequality
 MAX_SAMPLES = 2048  # samples of a profile beyond which a contour is not tried; twice as many at the very most
 _MAX_PLANS = 100  # sets of lines planned for one set of samples of the profile
 _MARGIN = 36.0  # in log: the step of the samples keeps the copies of M this far below M
