@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from jaxacct._types import Direction
 from jaxacct.divergence._inversion import ALIAS_FACTORS, Line, LineMoments
 from jaxacct.divergence.allocation._clipped_moments import (
     ClippedMoments,
@@ -30,10 +31,12 @@ from jaxacct.divergence.allocation._moment_contour import (
 )
 from jaxacct.divergence.allocation._ray_moments import MOST_NODES, POWERS, RayMoments
 from jaxacct.divergence.gaussian._line import GaussianStep
+from jaxacct.divergence.gaussian._sampled_step import SampledStep
 
 # Of moments on rays, below each of `POWERS`: steers running time and tightness.
 _MOST_ORDERS = tuple(0.9 * j for j in POWERS)
 _MOST_ORDER = _MOST_ORDERS[-1]
+_STEP_DIGITS = 37.0  # in log: what the rule behind a sampled step's moment may leave out, for all of them
 _NEARER, _LOOSE = 6.0, 1e4  # small heights get a ray of their own where the loss at one for all would be large
 
 
@@ -274,6 +277,39 @@ class Gaussians:
     def on(self, contour: Contour, line: Line) -> list[LineMoments]:
         del contour
         return [GaussianStep(of.noise_multiplier).on_line(line, 0.0) for of in self._rounds]
+
+
+class Sampled:
+    """Poisson-sampled Gaussian steps, one direction.
+
+    Args:
+      rounds: noise multiplier, sampling probability and number of each.
+    """
+
+    dropped = 0.0
+
+    def __init__(self, rounds: Sequence[tuple[float, float, float]], direction: Direction):
+        self._steps, self.counts = [SampledStep(sigma, q, direction) for sigma, q, _ in rounds], [n for *_, n in rounds]
+        self.falls = sum(count * of.variance for of, count in zip(self._steps, self.counts, strict=True))
+
+    def guess(self, orders: Real) -> Real:
+        return sum(
+            (n * of.rough(orders) for of, n in zip(self._steps, self.counts, strict=True)), np.zeros_like(orders)
+        )
+
+    real = guess
+
+    def prepare(self, order: float, height: float) -> bool:
+        del order, height
+        return True
+
+    def on(self, contour: Contour, line: Line) -> list[LineMoments]:
+        tolerance, edges = -_STEP_DIGITS - math.log1p(sum(self.counts)), np.asarray(line.edges)[:, 0]
+        out = []
+        for of in self._steps:
+            decay: Any = of.decay(contour.order, edges, tolerance)[:, None]
+            out.append(of.on_line(line, tolerance)._replace(log_decay=decay))
+        return out
 
 
 class _AddedRay:

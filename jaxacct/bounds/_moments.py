@@ -18,7 +18,7 @@ import numpy as np
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
 from jaxacct._precision import HostProgram
 from jaxacct._types import Bound, Direction, Ends
-from jaxacct.bounds._line_parts import Contour, Round
+from jaxacct.bounds._line_parts import Round, Sampled
 from jaxacct.bounds._one_line import ends, reaches
 from jaxacct.bounds._parts import flattened
 from jaxacct.composition import allocation_groups, compose_line_moments
@@ -279,47 +279,11 @@ class ComposedProfile:
         return Ends(*ends)
 
 
-class _Sampled:
-    """Poisson-sampled steps among the rounds of one question."""
-
-    dropped = 0.0
-
-    def __init__(self, rounds: Mapping[_Round, float], direction: Direction):
-        self._rounds, self._direction = list(rounds), direction
-        self.counts = list(rounds.values())
-        self.falls = sum(count * of.decay for of, count in rounds.items())
-
-    def guess(self, orders: Real) -> Real:
-        powers = 1.0 - orders if self._direction is Direction.ADD else orders
-        each = (count * _sampled_log_moment(of, powers) for of, count in zip(self._rounds, self.counts, strict=True))
-        return sum(each, np.zeros_like(orders))
-
-    real = guess
-
-    def prepare(self, order: float, height: float) -> bool:
-        del order, height
-        return True
-
-    def on(self, contour: Contour, line: Line) -> list[LineMoments]:
-        del contour
-        return [_sampled_on(of, line, self._direction) for of in self._rounds]
-
-
-def _sampled_log_moment(of: _Round, orders: Real) -> Real:
-    """About log E[(1 - q + q Y)^a] [A] at real orders: steering only."""
-    s = 1.0 / of.noise_multiplier
-    g = np.linspace(-9.0, 9.0 + min(float(orders.max()), 200.0) * s, 1024)
-    loss = np.log1p(of.sampling_prob * np.expm1(np.minimum(s * g - 0.5 * s * s, 600.0)))
-    density = math.exp(-0.5 * math.log(2.0 * math.pi)) * (g[1] - g[0]) * np.exp(-0.5 * g * g)
-    excess = np.expm1(np.minimum(orders[:, None] * loss, 600.0)) - orders[:, None] * np.expm1(loss)
-    return np.log1p(np.maximum(excess @ density, 0.0))
-
-
 def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
     """The ends in each direction asked, no wider than those known."""
     rounds = _rounds(mechanism)
     plain = [Round(of.noise_multiplier, of.num_steps, n) for of, n in rounds.items() if of.sampling_prob == 1.0]
-    sampled = {of: n for of, n in rounds.items() if of.sampling_prob < 1.0}
+    sampled = [(of.noise_multiplier, of.sampling_prob, n) for of, n in rounds.items() if of.sampling_prob < 1.0]
     allocates = any(of.num_steps > 1 for of in plain)
     is_known = reaches([of for of in plain if of.num_steps > 1]) and sum(n * of.decay for of, n in rounds.items()) > 0.0
     if not (is_known and (allocates or at.width < _WIDEST)):
@@ -327,7 +291,7 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
     found: dict[Direction, Ends[float]] = {}
     for d, known in at.known.items():
         with np.errstate(all="ignore"):
-            one = ends(plain, [_Sampled(sampled, d)] if sampled else [], d, query, target)
+            one = ends(plain, [Sampled(sampled, d)] if sampled else [], d, query, target)
         low, high = max(known.lower, one.lower), min(known.upper, one.upper)
         if not high - low <= _WIDEST * low:
             profile = ComposedProfile([mechanism], [1.0], d)
