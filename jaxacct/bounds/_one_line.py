@@ -21,6 +21,7 @@ _ORDERS = 1.0 + np.geomspace(0.005, 1e6, 320)  # orders a among which the line i
 # What is tried one after the other: a share of delta that clipping the likelihood ratios may take away, or 0 for rays,
 # and how far the order is pulled towards 1, where the moments depend less on the largest ratios.
 _TRIED = ((1e-8, 1.0), (0.0, 0.7), (1e-8, 0.6), (1e-6, 0.4), (0.0, 0.85), (0.0, 0.45))
+_SPARED = 2.0  # in log: for fewer nodes the line may lie where what is summed is larger by as much
 _FALL = 30.0  # the moments are followed until the rest is e^-30 of delta
 _ALIASES = 26.0  # copies of delta on the left are e^-26 of it
 _MOST_NODES = 4096  # nodes of the line
@@ -48,8 +49,11 @@ def _chosen(query: Query, target: float, orders: Real, logs: Real) -> _Choice:
         found = (logs - math.log(target) - constant) / (orders - 1.0)
     else:
         found = logs - (orders - 1.0) * target - constant
-    at = int(np.where(np.isfinite(found), found, np.inf).argmin())
+    found = np.where(np.isfinite(found), found, np.inf)
+    at = int(found.argmin())
     value = float(found[at])
+    if query is Query.DELTA:  # the larger the order, the fewer nodes
+        at = int(np.flatnonzero(found <= value + _SPARED)[-1])
     if query is Query.EPSILON:
         return _Choice(float(orders[at]), max(value, 0.0), math.log(target))
     return _Choice(float(orders[at]), target, min(value, 0.0))
@@ -189,7 +193,7 @@ def line_ends(
         if query is Query.DELTA:
             found: Any = delta_ends(line, total, np.array([target]))  # type: ignore[arg-type]
             upper = up(up(float(np.exp(found.upper[0])), 8) + dropped, 4)
-            return Ends(down(float(np.exp(found.lower[0])), 8), min(upper, 1.0))
+            return Ends(down(float(np.exp(found.lower[0])), 8), min(float(upper), 1.0))
         size, excess = float(total.log_modulus[0, 0]), float(line.order[0]) - 1.0
 
         def solved(log_target: float, start: float) -> Any:
