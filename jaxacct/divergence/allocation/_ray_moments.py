@@ -328,7 +328,7 @@ class RayMoments:
 
         With p = j - a, |Gamma(p - iy)| falls from y to y' > y by e^{-(pi/2)(y' - y)} (y'/y)^p or more, since
         Im psi(p + iy) >= pi/2 - arctan(p/y). For b up to w = 2 pi/h y'/y is at most 3/2, so that beyond k = 3 each copy
-        is less than half the one before where (pi/2 - theta) w + 5/2 (tau w)^2 >= 2 + 0.45 p; elsewhere nothing is known.
+        is below half the one before where (pi/2 - theta) w + 5/2 (tau w)^2 >= 2 + 0.45 p; elsewhere nothing is known.
         """
         spacing = 2.0 * math.pi / self._h
         falls = (0.5 * math.pi - self._angle) * spacing + 2.5 * (self._tau * spacing) ** 2
