@@ -1,6 +1,6 @@
 """Lower bounds on delta and epsilon from the test "is a sum T of independent terms above a threshold?", certified.
 
-Any event S bounds the mechanism from below: delta(eps) >= A(S) - e^eps B(S), where A and B are the outputs with and
+RA-X10. Any event S bounds the mechanism from below: delta(eps) >= A(S) - e^eps B(S), where A and B are the outputs with and
 without the record (remove), or without and with it (add). Here S = {T > tau}; the laws of T under A and B are known by
 their complex moments, and so A(T > tau) from below and B(T > tau) from above by `jaxacct.divergence._tail`.
 
