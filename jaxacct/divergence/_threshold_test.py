@@ -1,8 +1,8 @@
 """Lower bounds on delta and epsilon from the test "is a sum T of independent terms above a threshold?", certified.
 
-RA-X10. Any event S bounds the mechanism from below: delta(eps) >= A(S) - e^eps B(S), where A and B are the outputs with and
-without the record (remove), or without and with it (add). Here S = {T > tau}; the laws of T under A and B are known by
-their complex moments, and so A(T > tau) from below and B(T > tau) from above by `jaxacct.divergence._tail`.
+RA-X10. Any event S bounds the mechanism from below: delta(eps) >= A(S) - e^eps B(S), where A and B are the outputs with
+and without the record (remove), or without and with it (add). Here S = {T > tau}; the laws of T under A and B are known
+by their complex moments, and so A(T > tau) from below and B(T > tau) from above by `jaxacct.divergence._tail`.
 
 Which statistic, which threshold and which contour: everything here chooses them roughly, and certifies what was chosen.
 """
@@ -24,7 +24,7 @@ _NUM_ORDERS = 64  # orders x whose moments are looked at
 _ORDERS = (2e-2, 40.0)  # their range, in units of 1 over the standard deviation of T
 _TUNINGS = (1.0, 0.55, 1.6)  # tunings of the statistic tried first
 _OTHERS = (0.2, 0.05)  # and where these give nothing
-_MOST_TUNINGS = 9  # tried in all: the further ones close in on the best
+_MOST_TUNINGS = 8  # tried in all: the further ones close in on the best
 _LOG_PREFACTOR = -2.5  # log of a tail over the bound of Chernoff, about
 _FIRST = 0.3  # the first guess of the threshold, as a share of the one that this gives
 _LOG_ABOVE = 1.0  # log of A(S) / delta at the best threshold, about
@@ -32,14 +32,14 @@ _LOG_CONDITION = 11.0  # log of M(x) e^{-x tau} over the tail above which roundi
 _LOG_ALIAS = -15.0  # log of the largest alias aimed at, as a share of the tail
 _LOG_TAIL = -14.0  # log of what may lie beyond the last node, as a share of the tail
 _LOG_STEP = -34.0  # log of what the rules behind a moment may leave out, for all terms together
-_BLURS = (1e-4, 1e-3, 1e-2, 3e-2, 6e-2)  # blurs tried, times the order x
-_BUDGET = 4096  # nodes on a line: a blur that needs more is passed over
-_EDGES = 0.5 * 1.5 ** np.arange(0.0, 28.0)  # heights at which the fall of the moments is bounded, times that deviation
+_BLURS = (1e-4, 1e-3, 3e-3, 1e-2, 2e-2, 4e-2, 8e-2)  # blurs tried, times the order x
+_BUDGET = 2048  # nodes on a line: a blur that needs more is passed over
+_EDGES = 0.5 * 1.8 ** np.arange(0.0, 16.0)  # heights at which the fall of the moments is bounded, times that deviation
 _NODE_BITS = 20  # the distance of the nodes has so few bits that every node is an exact double
 _WIDE, _NARROW = 4.0, 1.0  # how far from a guess thresholds are looked for, as a share of it: at first, and later
 _DEVIATIONS = 2.0  # or so many times the standard deviation of T, if that is more
-_NUM_THRESHOLDS, _NUM_SCANS = 33, 3  # thresholds tried at a time, and times, each between the best one's neighbours
-_NEAR = 2.0  # logarithms by which a plan's guesses may be wrong before it is made again
+_NUM_THRESHOLDS = (33, 13, 9)  # thresholds tried at a time, each time between the best one's neighbours
+_NEAR = 3.0  # logarithms by which a plan's guesses may be wrong before it is made again
 _MOST_PLANS = 3  # lines tried for one statistic
 
 
@@ -252,16 +252,16 @@ def _scanned(terms: Terms, gains: Callable[[Real, Real], Real], goal: _Goal) -> 
 
 def _on_lines(line: _Line, gains: Callable[[Real, Real], Real], goal: _Goal) -> _Found:
     best, centre, reach = _Found(0.0, goal), goal.threshold, goal.reach
-    for _ in range(_NUM_SCANS):
-        thresholds = np.linspace(centre - reach, centre + reach, _NUM_THRESHOLDS)
+    for num in _NUM_THRESHOLDS:
+        thresholds = np.linspace(centre - reach, centre + reach, num)
         low, high = line.tails(thresholds)
         found = np.nan_to_num(gains(low, high), nan=0.0, posinf=0.0, neginf=0.0)
         at = int(found.argmax())
         centre = float(thresholds[at])
         if found[at] > best.gain:
             best = _Found(float(found[at]), _Goal(centre, float(low[at]), float(high[at]), _NARROW * abs(centre)))
-        if 0 < at < _NUM_THRESHOLDS - 1:
-            reach *= 2.0 / (_NUM_THRESHOLDS - 1)
+        if 0 < at < num - 1:
+            reach *= 2.0 / (num - 1)
     return best
 
 
@@ -296,7 +296,7 @@ def _next(found: dict[float, float]) -> float | None:
         return every[at] * (0.6 if at == 0 else 1.6)
     x = np.log(every[at - 1 : at + 2])
     y = np.array([found[tuning] for tuning in every[at - 1 : at + 2]])
-    if y[1] <= 0.0 or (x[2] - x[0] < 0.25 or y[1] - min(y[0], y[2]) < 1e-4 * y[1]):
+    if y[1] <= 0.0 or (x[2] - x[0] < 0.25 or y[1] - min(y[0], y[2]) < 4e-4 * y[1]):
         return None
     rise, fall = (y[1] - y[0]) / (x[1] - x[0]), (y[1] - y[2]) / (x[2] - x[1])
     top = x[1] + 0.5 * (rise * (x[2] - x[1]) - fall * (x[1] - x[0])) / (rise + fall) if rise + fall > 0 else x[1]
