@@ -23,6 +23,7 @@ PLD = "tests/curves/test_pld.py tests/test_domination.py"
 ONLY_ONE = "tests/test_domination.py -k only_one"
 BOOKED = "tests/curves/test_pld.py -k booked"
 ATOMS = "tests/curves/test_atoms.py"
+BINARY = "tests/bounds/test_many_binary_rounds.py"
 DIVERGENCE = "tests/divergence/test_divergence.py"
 SAMPLED = "tests/divergence/test_divergence.py -k sampled"
 LAPLACE = "tests/divergence/test_divergence.py -k laplace"
@@ -259,6 +260,8 @@ _ALLOCATION = (
     Mutant("papers/random_allocation/_overlap_exact.py", "log_choose) + slack", "log_choose) - slack", FEW),
     Mutant("papers/random_allocation/_overlap_exact.py", "top))) + size", "top))) - size", MORE),
     Mutant("bounds/discrete.py", "(1.0 if upper else -1.0)", "(-1.0 if upper else 1.0)", FEW),
+    Mutant("bounds/discrete.py", "chosen * ratios[0] + (num_steps - chosen)", "chosen * ratios[0] + num_steps", BINARY),
+    Mutant("special/_binomial_window.py", "own - other - lacks, error", "own - other + 1e-6, error", BINARY),
     Mutant("bounds/discrete.py", "np.maximum(masses * (1.0 + 2.0 * found.error), _LEAST)", "masses", FEW),
     Mutant(
         "bounds/allocation/_largest_output.py",

@@ -176,7 +176,7 @@ class Kernel:
             tangent_out = jax.tree.map(jnp.zeros_like, out)
             for partial, i in zip(values[1:], active, strict=True):
                 tangent_out = jax.tree.map(
-                    lambda acc, d, t=tangents[i]: acc + d * _expand(t, d.ndim), tangent_out, partial
+                    lambda acc, d, t=tangents[i]: acc + d * _expand(t, d.ndim).astype(d.dtype), tangent_out, partial
                 )
             return out, tangent_out
 

@@ -429,6 +429,10 @@ for ask in asked:
     assert np.max(np.abs(np.asarray(value, np.float64) / eager - 1)) < 1e-6
 ja.delta(ja.Gaussian(1.25), target_epsilon=1.0)
 assert np.isfinite(jax.jit(jax.grad(gaussian))(1.25))
+for narrow in (jnp.bfloat16, jnp.float16):
+    slope = jax.grad(gaussian)(narrow(1.25))
+    assert slope.dtype == narrow
+    assert np.isfinite(np.asarray(slope, np.float64))
 ja.epsilon_interval(ja.PoissonSampled(ja.Gaussian(1.25), 0.01, 1000), 1e-6)
 print("done")
 """

@@ -24,22 +24,42 @@ from jaxacct.bounds._distribution import loss_distribution, of_one_release
 from jaxacct.bounds.bases import BASES, spread
 from jaxacct.mechanisms import DiscretePair, PoissonSampled, RandomAllocation
 from jaxacct.mechanisms._base import Mechanism
-from jaxacct.special import bisect, down, first_doubling, log_factorial_table, up
+from jaxacct.special import (
+    binomial_window,
+    bisect,
+    down,
+    first_doubling,
+    log_binomial_weights,
+    log_factorial_table,
+    up,
+)
 
 _MOST_NUMBERS = 2**24  # float64 numbers held at once, 128 MiB: more, and the method does not apply
 _MOST_TYPES = 2**20  # types held at once: more, and the method does not apply
 _MAX_EPSILON = 2.0**40  # nats: no larger epsilon is tried
 _NUM_HALVINGS = 60  # of the bracket of an epsilon, which keeps its safe end
+_LONG = 2**16  # runs of two letters: beyond, their types are looked at in a window only
+_LOG_TAIL = 700.0  # minus the log of what a window leaves out at either end; with _OUTSIDE it carries the certificate
+_OUTSIDE = 1e-303  # 2 e^-_LOG_TAIL for the record in and out, rounded up: it carries the certificate
 _LEAST = 2.0**-1022  # the least normal number
 _ULPS = 2**13  # units of 2^-53 by which a sum of up to 2^20 terms is rounded outwards
 
 
 class Types(NamedTuple):
-    """log probability of each type with the record and without it, and the relative error of either."""
+    """log probability of each type with the record and without it, and what they lack.
+
+    Attributes:
+      log_p, log_q: float64 [N].
+      error: the relative error of either probability.
+      apart: the error of log_p - log_q, which is smaller where both are made with the same factor.
+      outside: a bound on the probability of the types that are left out.
+    """
 
     log_p: NDArray[np.float64]
     log_q: NDArray[np.float64]
     error: float
+    apart: float
+    outside: float = 0.0
 
 
 def has_types(mechanism: Mechanism) -> bool:
@@ -53,18 +73,32 @@ def _num_types(mechanism: Mechanism) -> float:
         return _COUNTS[mechanism.signature()](mechanism)
     if all(part is mechanism for part, _ in mechanism.parts()):
         return math.inf
-    return math.prod(_num_multisets(_num_types(part), count) for part, count in mechanism.parts())
+    return math.prod(_num_repeated(part, count) for part, count in mechanism.parts())
+
+
+def _num_repeated(part: Any, count: Any) -> float:
+    if part.signature() == (DiscretePair,) and len(part.p) == 2 and _is_long(count):
+        return len(_window(int(count), part.p, part.q))
+    return _num_multisets(_num_types(part), count)
 
 
 def _num_of_sampled(mechanism: PoissonSampled) -> float:
     letters = len(mechanism.mechanism.p)
-    return _num_multisets(letters, mechanism.num_steps) if np.ndim(mechanism.sampling_prob) == 0 else math.inf
+    if np.ndim(mechanism.sampling_prob) > 0:
+        return math.inf
+    if letters == 2 and _is_long(mechanism.num_steps):
+        return len(_window(int(mechanism.num_steps), *_sampled(mechanism)))
+    return _num_multisets(letters, mechanism.num_steps)
 
 
 def _num_of_allocated(mechanism: RandomAllocation) -> float:
     if np.ndim(mechanism.num_selected) > 0:
         return math.inf
     letters = len(mechanism.mechanism.p)
+    if letters == 2 and _is_long(mechanism.num_steps) and int(mechanism.num_selected) == 1:
+        if min(mechanism.mechanism.q) == 0.0:
+            return math.inf
+        return _num_multisets(len(_window(int(mechanism.num_steps), mechanism.mechanism.q)), mechanism.num_epochs)
     single = _num_multisets(letters, mechanism.num_steps)
     held = single * (int(mechanism.num_selected) + 1) * letters
     return _num_multisets(single, mechanism.num_epochs) if held <= _MOST_NUMBERS else math.inf
@@ -76,6 +110,24 @@ def _num_multisets(letters: float, count: Any) -> float:
         return math.inf
     number = math.comb(int(count) + int(letters) - 1, int(letters) - 1)
     return number if count == 1 or number * letters <= _MOST_NUMBERS else math.inf
+
+
+def _is_long(count: Any) -> bool:
+    """Whether `count` equal runs of two letters have their types looked at in a window only."""
+    return np.ndim(count) == 0 and count > _LONG
+
+
+def _window(count: int, *laws: Any) -> NDArray[np.float64]:
+    """How often the first of two letters occurs [N] in `count` runs, all but e^-700 or so of each of the laws."""
+    return np.unique(np.concatenate([binomial_window(count, law[0], law[1], _LOG_TAIL) for law in laws]))
+
+
+def _log_weights(count: int, law: Any, counts: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """log of the binomial weights [N] of a law of two letters, and their error; -inf where a letter never occurs."""
+    if min(law[0], law[1]) > 0.0:
+        return log_binomial_weights(count, law[0], law[1], counts)
+    certain = count * math.log(max(law[0], law[1]))
+    return np.where(counts == (count if law[0] > 0.0 else 0), certain, -np.inf), 2.0**-50 * (1.0 + abs(certain))
 
 
 def _compositions(total: int, parts: int) -> NDArray[np.int64]:
@@ -97,27 +149,40 @@ def _types(mechanism: Mechanism) -> Types:
 
 
 def _types_of_sampled(mechanism: PoissonSampled) -> Types:
+    return _repeated(_of_pair(*_sampled(mechanism)), int(mechanism.num_steps))
+
+
+def _sampled(mechanism: PoissonSampled) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The laws of one sampled step, with the record and without it."""
     p, q = np.asarray(mechanism.mechanism.p), np.asarray(mechanism.mechanism.q)
     rate = float(mechanism.sampling_prob)
-    return _repeated(_of_pair(rate * p + (1.0 - rate) * q, q), int(mechanism.num_steps))
+    return rate * p + (1.0 - rate) * q, q
 
 
 def _of_pair(p: NDArray[np.float64], q: NDArray[np.float64]) -> Types:
     with np.errstate(divide="ignore"):
         log_p, log_q = np.log(p), np.log(q)
-    return Types(log_p, log_q, 2.0**-50 + _rounding(log_p, log_q))
+    error = 2.0**-50 + _rounding(log_p, log_q)
+    return Types(log_p, log_q, error, 2.0 * error)
 
 
 def _product(a: Types, b: Types) -> Types:
     """The types of two independent runs: every pair of one type of each."""
     log_p, log_q = (np.add.outer(x, y).ravel() for x, y in ((a.log_p, b.log_p), (a.log_q, b.log_q)))
-    return Types(log_p, log_q, a.error + b.error + _rounding(log_p, log_q))
+    rounding = _rounding(log_p, log_q)
+    return Types(log_p, log_q, a.error + b.error + rounding, a.apart + b.apart + 2.0 * rounding, a.outside + b.outside)
 
 
 def _repeated(types: Types, count: int) -> Types:
     """The types of `count` equal independent runs: how often each type of one run occurred."""
     if count == 1:
         return types
+    if len(types.log_p) == 2 and count > _LONG:
+        p, q = np.exp(types.log_p), np.exp(types.log_q)
+        chosen = _window(count, p, q)
+        (log_p, p_error), (log_q, q_error) = (_log_weights(count, law, chosen) for law in (p, q))
+        error = count * (types.error + _rounding(types.log_p, types.log_q)) + max(p_error, q_error)
+        return Types(log_p, log_q, error, 2.0 * error, count * types.outside + _OUTSIDE)
     counts = _compositions(count, types.log_p.shape[0])
     log_factorial = log_factorial_table(count)
     log_many = log_factorial[count] - log_factorial[counts].sum(axis=1)
@@ -125,8 +190,10 @@ def _repeated(types: Types, count: int) -> Types:
         log_many + np.where(counts > 0, counts * np.where(counts > 0, x, 0.0), 0.0).sum(axis=1)
         for x in (types.log_p, types.log_q)
     )
-    size = log_factorial[-1] / 2.0**51 + count * _rounding(types.log_p, types.log_q)
-    return Types(log_p, log_q, count * types.error + (2.0 + counts.shape[1]) * size)
+    sums = (2.0 + counts.shape[1]) * count * _rounding(types.log_p, types.log_q)
+    error = count * types.error + (2.0 + counts.shape[1]) * log_factorial[-1] / 2.0**51 + sums
+    apart = count * types.apart + 2.0 * sums + 2.0 * _rounding(log_p, log_q)
+    return Types(log_p, log_q, error, apart, count * types.outside)
 
 
 def _rounding(*logs: NDArray[np.float64]) -> float:
@@ -138,6 +205,8 @@ def _allocated(mechanism: RandomAllocation) -> Types:
     """The types of one epoch of k-out-of-t allocation, by the formula at the top of this file."""
     t, k = int(mechanism.num_steps), int(mechanism.num_selected)
     pair: DiscretePair = mechanism.mechanism
+    if len(pair.p) == 2 and k == 1 and t > _LONG:
+        return _long_epoch(pair, t)
     counts = _compositions(t, len(pair.p))
     log_factorial = log_factorial_table(t)
     log_many = log_factorial[t] - log_factorial[counts].sum(axis=1)
@@ -163,7 +232,19 @@ def _allocated(mechanism: RandomAllocation) -> Types:
         log_base = log_many + q_total
     # sums of t logarithms, each of some log t, and logaddexps
     size = 1.0 + float(np.abs(log_factorial[-1])) + t * float(np.abs(np.nan_to_num(log_q, neginf=0.0)).max())
-    return Types(log_bar, log_base, 2.0**-50 * (size + 8.0 * k * counts.shape[1] + t))
+    error = 2.0**-50 * (size + 8.0 * k * counts.shape[1] + t)
+    return Types(log_bar, log_base, error, 2.0 * error)
+
+
+def _long_epoch(pair: DiscretePair, num_steps: int) -> Types:
+    """The types of one epoch of two letters, the record in one of many steps: P-bar over Q is the average ratio."""
+    chosen = _window(num_steps, pair.q)
+    log_q, error = _log_weights(num_steps, pair.q, chosen)
+    ratios = [p / q for p, q in zip(pair.p, pair.q, strict=True)]
+    with np.errstate(divide="ignore"):
+        log_p = log_q + np.log((chosen * ratios[0] + (num_steps - chosen) * ratios[1]) / num_steps)
+    rounding = _rounding(log_p, log_q)
+    return Types(log_p, log_q, error + 2.0**-49 + rounding, 2.0**-49 + 2.0 * rounding, max(1.0, *ratios) * _OUTSIDE)
 
 
 # for each signature that has types besides compositions: how many there are, and what they are
@@ -177,6 +258,20 @@ _TYPES: dict[tuple[type, ...], Callable[[Any], Types]] = {
     (PoissonSampled, DiscretePair): _types_of_sampled,
     (RandomAllocation, DiscretePair): lambda run: _repeated(_allocated(run), int(run.num_epochs)),
 }
+# how often a run of each uses the pair at most
+_USES: dict[tuple[type, ...], Callable[[Any], float]] = {
+    (PoissonSampled, DiscretePair): lambda run: float(run.num_steps),
+    (RandomAllocation, DiscretePair): lambda run: float(run.num_selected) * float(run.num_epochs),
+}
+
+
+def _largest(mechanism: Any) -> float:
+    """An epsilon at which it is purely epsilon-DP: losses add, and a run loses no more than the steps it is in."""
+    if mechanism.signature() == (DiscretePair,):
+        return BASES[DiscretePair].largest_loss(mechanism)
+    if mechanism.signature() in _USES:
+        return up(_largest(mechanism.mechanism) * _USES[mechanism.signature()](mechanism), 4)
+    return up(math.fsum(up(_largest(part) * count, 4) for part, count in mechanism.parts()), 4)
 
 
 def types_delta(mechanism: Mechanism, epsilon: float, direction: Direction, *, upper: bool) -> float:
@@ -197,7 +292,7 @@ def types_delta(mechanism: Mechanism, epsilon: float, direction: Direction, *, u
     first, second = first[held], second[held]
     # of the two logarithms, of epsilon and of their differences
     sizes = np.abs(first) + np.where(second > -np.inf, np.abs(second), 0.0) + epsilon
-    error = (2.0 * found.error + 2.0**-51 * sizes) * (1.0 if upper else -1.0)
+    error = (found.apart + 2.0**-51 * sizes) * (1.0 if upper else -1.0)
     gap = np.maximum((first - second) - epsilon + error, 0.0)
     masses = np.exp(first)
     if upper:  # below the normal numbers the exponential has lost its digits
@@ -206,7 +301,8 @@ def types_delta(mechanism: Mechanism, epsilon: float, direction: Direction, *, u
         masses = np.where(masses > 2.0 * _LEAST, masses * max(0.0, 1.0 - 2.0 * found.error), 0.0)
     total = float((masses * -np.expm1(-gap)).sum())
     if upper:
-        return min(1.0, math.nextafter(up(total, _ULPS), 2.0)) if bool((gap > 0.0).any()) else 0.0
+        total += found.outside if found.outside > 0.0 and epsilon < _largest(mechanism) else 0.0
+        return min(1.0, math.nextafter(up(total, _ULPS), 2.0)) if bool((gap > 0.0).any()) or total > 0.0 else 0.0
     return max(0.0, math.nextafter(down(total, _ULPS), -1.0))
 
 

@@ -5,6 +5,7 @@ inside the float64 boundary (`jaxacct._precision`). On the host alone run the ta
 plain numbers, and what rounds outward, which takes and returns plain Python floats.
 """
 
+from jaxacct.special._binomial_window import binomial_window, log_binomial_weights
 from jaxacct.special._bisection import bisect, bisect_lanes, bisect_whole, first_doubling
 from jaxacct.special._chord import at_real_orders
 from jaxacct.special._combinatorics import log_binomial_table, log_factorial_table
@@ -28,6 +29,7 @@ from jaxacct.special._shown import shown, shown_down
 __all__ = [
     "ULP",
     "at_real_orders",
+    "binomial_window",
     "bisect",
     "bisect_lanes",
     "bisect_whole",
@@ -36,6 +38,7 @@ __all__ = [
     "first_doubling",
     "log1mexp",
     "log_binomial_table",
+    "log_binomial_weights",
     "log_factorial_table",
     "log_normal_density",
     "log_normal_tail",

@@ -13,10 +13,10 @@ _LOG_2PI = 1.8378770664093454836  # log(2 pi)
 
 # 12 x stirling_error(x) as a rational function of 1/x^2 with positive coefficients (it is a Stieltjes function),
 # interpolated at 17 Chebyshev nodes of [0, 1] in 60 digits; error of the quotient 5.7e-15. Highest power first.
-_STIRLING_P = (0.024513963342390409348, 2.2205373343916458574, 30.886633144706589897, 139.42603953082007334,
+STIRLING_P = (0.024513963342390409348, 2.2205373343916458574, 30.886633144706589897, 139.42603953082007334,
                261.16112762882405341, 224.57762893548853171, 90.646417737720526211, 16.184525618961304034,
                0.99999999999999204031)  # fmt: skip
-_STIRLING_Q = (0.0464556884432651171, 2.7792889939508228998, 34.224982591782305199, 146.70279670687631631,
+STIRLING_Q = (0.0464556884432651171, 2.7792889939508228998, 34.224982591782305199, 146.70279670687631631,
                267.98083122395915071, 227.46956560468510907, 91.177489227162215254, 16.217858952289844587,
                1.0)  # fmt: skip
 # atanh(v) = v + v^3 (1/3 + v^2/5 + ..): the coefficients in v^2, highest power first, enough for |v| < 0.2.
@@ -26,7 +26,7 @@ _ATANH_SERIES = tuple(1.0 / (2 * j + 1) for j in range(10, 0, -1))
 def stirling_error(x: jax.Array) -> jax.Array:
     """What Stirling's formula lacks, log x! - (x log x - x + log(2 pi x) / 2), real x >= 1. Error 6e-16 / x."""
     y = 1.0 / (x * x)
-    return _horner(_STIRLING_P, y) / (12.0 * x * _horner(_STIRLING_Q, y))
+    return _horner(STIRLING_P, y) / (12.0 * x * _horner(STIRLING_Q, y))
 
 
 @jax.custom_jvp
