@@ -26,6 +26,7 @@ from jaxacct.bounds.allocation import _renyi as renyi
 from jaxacct.bounds.allocation import _schedule as schedule
 from jaxacct.bounds.allocation._decomposition import decomposition_delta, decomposition_epsilon
 from jaxacct.bounds.allocation._exact import EXACT, PARTIAL_EXACT
+from jaxacct.bounds.allocation._how_many import HOW_MANY
 from jaxacct.bounds.allocation._largest_output import largest_output_delta, largest_output_epsilon
 from jaxacct.bounds.allocation._law import DISTRIBUTION, PARTIAL_DISTRIBUTION, SCHEDULED_DISTRIBUTION
 from jaxacct.bounds.allocation._overlap import overlap_delta, overlap_epsilon
@@ -241,6 +242,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         *_RENYI,
         *_PUBLISHED,
         *_WITHOUT_REDUCTION,
+        HOW_MANY,
         THRESHOLD_TEST,
     ),
     (PartialAllocation, Gaussian): (PARTIAL_EXACT, _OF_PARTIAL, *_SCHEDULED),

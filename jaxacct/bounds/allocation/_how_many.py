@@ -1,0 +1,229 @@
+"""An upper bound on k-out-of-t allocation that keeps how many steps a record joined, one epoch, remove direction.
+
+With W_i = dP_1/dQ_1 of step i, any 0 < q < 1, R_i = 1 - q + q W_i and p_i = q W_i / R_i, the likelihood ratio of
+k-out-of-t allocation (Feldman & Shenfeld 2025, Theorem 3.1) is
+
+    L = e_k(W) / C(t, k) = prod_i R_i Pr[B = k] / b,    b = C(t, k) q^k (1 - q)^(t - k),
+
+where B is a sum of independent Bernoulli variables with probabilities p_i. By Fourier inversion, as
+|1 - p + p e^{iv}|^2 = 1 - 2 p (1 - p) (1 - cos v), and with U = sum_i p_i (1 - p_i),
+
+    Pr[B = k] <= (1/pi) int_0^pi e^{-U (1 - cos v)} dv.
+
+e^{-U c} is convex in c: on cells of v it lies below its chord in c = 1 - cos v, which leaves finitely many c_j with
+weights v_j >= 0. So L <= sum_j A_j Y_j, where A_j = v_j m_j^t / b, and Y_j is a product of t independent factors
+R_i e^{-c_j p_i (1 - p_i)} / m_j of mean at most 1, a likelihood ratio. For any numbers eps_j, by convexity of (.)_+,
+
+    delta(log sum_j A_j e^{eps_j}) <= sum_j A_j E_Q (Y_j - e^{eps_j})_+,
+
+and each expectation is the profile of a composition of t equal pairs (RA-X11).
+"""
+
+import functools
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxacct._method import Bracketing, BracketMethod, Cost, Query
+from jaxacct._types import Bound, Direction, Ends, TooFineError
+from jaxacct.bounds.allocation._split import selects_several
+from jaxacct.bounds.bases._base import pld_of_law
+from jaxacct.curves import Pld
+from jaxacct.curves._convolution import compose_plds
+from jaxacct.divergence.lattice._ratio import Side, from_atoms
+from jaxacct.mechanisms import RandomAllocation
+from jaxacct.special import down, up
+
+Real = np.ndarray[Any, np.dtype[np.float64]]
+
+# Any value of these is valid: they steer speed and tightness.
+_ANGLES = math.pi * np.linspace(0.0, 1.0, 10) ** 1.3  # ends of the cells of v
+_TUNINGS = (0.12, 0.16, 0.21, 0.27, 0.34, 0.42, 0.5, 0.6, 0.72, 0.86, 1.0)  # q in units of k/t
+_FIRST = (5, 7)  # which of them are tried first; then on from the better one as long as it gains
+_HOPELESS = 1.15  # an upper end of epsilon so many times the one that is known is not improved on
+_CELLS = 2**15  # cells of one output, in standard deviations from -_REACH to _REACH + 1/sigma
+_REACH = 9.5  # standard deviations; what lies beyond is booked
+_STEP = 4e-3  # nats between the losses of a composition, at most; times the square root of 2 for 1/sigma of 2
+_DELTAS = (1.0, 1e-2, 1e-4, 1e-6, 1e-9)  # where the compositions are sharp
+_NOISE, _MOST_STEPS = (0.3, 3.0), 4096  # sigma and t for which this is tried
+_SPARSE = 8.0  # where t/k is more than so many times e^{1/sigma^2}, one step at a time is better
+_SLACKS = (1e-9, 1e-7, 1e-5, 1e-3, 1e-2)  # what is added to every eps_j until delta is small enough
+
+
+class _Part(NamedTuple):
+    """At least log A_j, and the composed law of log Y_j."""
+
+    log_weight: float
+    law: Pld
+
+
+def _weights() -> tuple[Real, Real]:
+    """c_j and v_j: on a cell of v the chord in c keeps the integrals of 1 and of c."""
+    c = 1.0 - np.cos(_ANGLES)
+    length = np.diff(_ANGLES)
+    right = (length - np.diff(np.sin(_ANGLES)) - c[:-1] * length) / np.diff(c)
+    v = np.append(length - right, 0.0) + np.append(0.0, right)
+    return c, v / math.pi + 1e-13  # rounded up
+
+
+def _normal_tail(x: Real) -> Real:
+    return 0.5 * np.array([math.erfc(y / math.sqrt(2.0)) for y in x])
+
+
+@functools.lru_cache(maxsize=32)
+def _parts(sigma: float, steps: int, selected: int, tuning: float) -> tuple[_Part, ...]:
+    mu, q = 1.0 / sigma, tuning * selected / steps
+    log_b = math.lgamma(steps + 1) - math.lgamma(selected + 1) - math.lgamma(steps - selected + 1)
+    log_b += selected * math.log(q) + (steps - selected) * math.log1p(-q)
+    log_b -= 1e-12 * (1.0 + math.lgamma(steps + 1) - selected * math.log(q))
+    z = np.linspace(-_REACH, _REACH + mu, _CELLS + 1)
+    tail = _normal_tail(np.abs(z))
+    # a cell's mass under Q, rounded up: from the nearer tails, each of which errs by some 2^-50 (1 + z^2)
+    across = (z[:-1] < 0.0) & (z[1:] >= 0.0)
+    mass = np.where(across, 1.0 - tail[:-1] - tail[1:], np.abs(np.diff(tail)))
+    mass = mass + 2.0**-48 * (1.0 + z[-1] ** 2) * (tail[:-1] + tail[1:])
+    mass = np.append(tail[0] * (1.0 + 1e-9), mass)
+    # of R under Q, beyond the last cell
+    beyond = ((1.0 - q) * float(tail[-1]) + 0.5 * q * math.erfc(_REACH / math.sqrt(2.0))) * (1.0 + 1e-9)
+    ratio = 1.0 - q + q * np.exp(mu * z - 0.5 * mu * mu)
+    posterior = 1.0 - (1.0 - q) / ratio
+    spread = posterior * (1.0 - posterior)
+    # of a cell the largest R and the least p (1 - p), which is concave in p; left of all cells R at their end, and 0
+    log_ratio = np.log(ratio)
+    least = np.append(0.0, np.maximum(np.minimum(spread[:-1], spread[1:]) - 2.0**-48, 0.0))
+    found = []
+    for c, v in zip(*_weights(), strict=True):
+        log_factor = log_ratio - c * least + 2.0**-44
+        total = up(float(mass @ np.exp(log_factor)) + beyond, 2**18)
+        law = from_atoms(log_factor - math.log(total), mass, 0.0, up(beyond / total, 8), _STEP, Side.UPPER)
+        composed = compose_plds([(pld_of_law(law, Direction.REMOVE), steps)], _DELTAS)
+        log_weight = math.log(v) + steps * math.log(total) - log_b
+        log_weight += 1e-11 + 2.0**-46 * (abs(log_b) + steps * abs(math.log(total)))
+        found.append(_Part(log_weight, composed))
+    return tuple(found)
+
+
+class _Curve(NamedTuple):
+    """About P(log Y > l), and log Q(log Y > l) [N], at the losses l of one part; not certified."""
+
+    losses: Real
+    above: Real
+    log_tail: Real
+
+    def at(self, log_tail: float) -> float:
+        """The loss beyond which Q has about this tail."""
+        return float(np.interp(-log_tail, -self.log_tail, self.losses))
+
+    def delta(self, loss: float) -> float:
+        """About E_Q (Y - e^loss)_+."""
+        tail = math.exp(loss + float(np.interp(loss, self.losses, self.log_tail)))
+        return max(float(np.interp(loss, self.losses, self.above)) - tail, 0.0)
+
+
+def _curve(law: Pld) -> _Curve:
+    losses, masses = law.losses, law.masses
+    top = float(losses[-1])
+    above = np.cumsum(masses[::-1])[::-1] + law.infinite_mass
+    tail = np.cumsum((masses * np.exp(np.minimum(top - losses, 600.0)))[::-1])[::-1]
+    return _Curve(losses, above, np.log(np.maximum(tail, 1e-300)) - top)
+
+
+def _thresholds(parts: tuple[_Part, ...], query: Query, target: float) -> Real:
+    """About the best eps_j: those with one tail under Q."""
+    curves = [_curve(part.law) for part in parts]
+    low, high = -600.0, 0.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        eps = [curve.at(middle) for curve in curves]
+        if query is Query.DELTA:
+            is_far = _log_level(parts, np.array(eps)) > target
+        else:
+            values = (
+                math.exp(part.log_weight) * curve.delta(e) for part, curve, e in zip(parts, curves, eps, strict=True)
+            )
+            is_far = sum(values) < target
+        low, high = (middle, high) if is_far else (low, middle)
+    return np.array([curve.at(high) for curve in curves])
+
+
+def _log_level(parts: tuple[_Part, ...], eps: Real) -> float:
+    """log sum_j A_j e^{eps_j}."""
+    logs = np.array([part.log_weight for part in parts]) + eps
+    return float(logs.max() + np.log(np.exp(logs - logs.max()).sum()))
+
+
+def _delta(parts: tuple[_Part, ...], eps: Real) -> float:
+    """sum_j A_j E_Q (Y_j - e^{eps_j})_+, rounded up."""
+    terms = [math.exp(part.log_weight) * part.law.delta(float(e)) for part, e in zip(parts, eps, strict=True)]
+    return math.fsum(terms) * (1.0 + 2.0**-40)
+
+
+def _one(mechanism: RandomAllocation, tuning: float, query: Query, target: float) -> float:
+    """The upper end with one q."""
+    sigma = float(mechanism.mechanism.noise_multiplier)
+    parts = _parts(sigma, int(mechanism.num_steps), int(mechanism.num_selected), tuning)
+    eps = _thresholds(parts, query, target)
+    sizes = 1.0 + abs(target) + float(np.abs(eps).max()) + max(abs(part.log_weight) for part in parts)
+    if query is Query.DELTA:
+        return min(_delta(parts, eps + (target - _log_level(parts, eps)) - 2.0**-44 * sizes), 1.0)
+    for slack in _SLACKS:
+        if _delta(parts, eps + slack) <= down(target, 4):
+            return max(_log_level(parts, eps + slack) + 2.0**-44 * sizes, 0.0)
+    return math.inf
+
+
+def how_many_upper(mechanism: RandomAllocation, query: Query, target: float, known: float = math.inf) -> float:
+    """float: epsilon at a delta, or delta at an epsilon, upper bound, remove direction; the best of several q.
+
+    RA-X11. Given up early where it is far above what is `known`.
+    """
+    found = {i: _one(mechanism, _TUNINGS[i], query, target) for i in _FIRST}
+    best = min(found, key=lambda i: found[i])
+    if query is Query.EPSILON and found[best] > _HOPELESS * known:
+        return found[best]
+    for way in (-1, 1):
+        at = best + way
+        while 0 <= at < len(_TUNINGS) and at not in found:
+            found[at] = _one(mechanism, _TUNINGS[at], query, target)
+            if found[at] >= found[best]:
+                break
+            best, at = at, at + way
+    return found[best]
+
+
+def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
+    if not _is_tried(mechanism):
+        return dict.fromkeys(at.known, Ends(0.0, query.worst))
+    with np.errstate(all="ignore"):
+        try:
+            known = min((ends.upper for ends in at.known.values()), default=math.inf)
+            found = how_many_upper(mechanism, query, target, known)
+        except (OverflowError, TooFineError):
+            found = math.inf
+    end = min(found, query.worst) if not math.isnan(found) else query.worst
+    return dict.fromkeys(at.known, Ends(0.0, end))
+
+
+def _is_tried(mechanism: RandomAllocation) -> bool:
+    """Whether it is one epoch, not too long, of moderate noise, in which a record joins a large share of the steps."""
+    steps, selected, sigma = int(mechanism.num_steps), int(mechanism.num_selected), mechanism.mechanism.noise_multiplier
+    if mechanism.num_epochs != 1 or not (selected < steps <= _MOST_STEPS and _NOISE[0] <= sigma <= _NOISE[1]):
+        return False
+    return bool(steps <= _SPARSE * math.exp(sigma**-2.0) * selected)
+
+
+HOW_MANY = BracketMethod(
+    name="how many steps",
+    theorem="Feldman & Shenfeld 2025, Theorem 3.1; the number of steps joined, by Fourier inversion",
+    directions=(Direction.REMOVE,),
+    ends=frozenset({Bound.UPPER}),
+    cost=Cost.SECONDS,
+    cold=Cost.SECONDS,
+    helps=selects_several,
+    sharpens_reduction=True,
+    bracket=_bracket,
+    reduction=lambda mechanism: True,
+    regime="one epoch, few steps for each of several that a record joins",
+)

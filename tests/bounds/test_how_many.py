@@ -1,0 +1,53 @@
+"""The upper bound that keeps how many steps a record joined: not below the truth, and sharper for large shares."""
+
+import math
+
+import numpy as np
+import pytest
+
+import jaxacct as ja
+from jaxacct._method import Query
+from jaxacct._types import Direction
+from jaxacct.bounds.allocation import _how_many as module
+from jaxacct.bounds.allocation._how_many import how_many_upper
+from jaxacct.divergence._threshold_test import epsilon_below
+from jaxacct.divergence.gaussian._allocated_steps import AllocatedSteps
+from jaxacct.papers.random_allocation import few_steps_delta
+
+
+def test_cells_of_the_angle_lie_above_the_integral() -> None:
+    c, v = module._weights()
+    angles = math.pi * (np.arange(20_000) + 0.5) / 20_000
+    for spread in (0.0, 0.1, 0.7, 2.0, 8.0, 50.0, 400.0):
+        exact = float(np.exp(-spread * (1.0 - np.cos(angles))).mean())
+        found = float(v @ np.exp(-spread * c))
+        assert exact <= found + 1e-9
+        assert found <= 1.15 * exact or spread > 10.0
+
+
+@pytest.mark.parametrize(
+    ("sigma", "steps", "selected", "epsilon"), [(1.0, 3, 2, 0.8), (0.6, 3, 2, 3.0), (2.0, 3, 2, 0.4), (0.5, 4, 3, 6.0)]
+)
+def test_not_below_true_allocation_in_few_steps(sigma: float, steps: int, selected: int, epsilon: float) -> None:
+    run = ja.RandomAllocation(ja.Gaussian(sigma), steps, selected)
+    truth = few_steps_delta(run, epsilon, Direction.REMOVE)
+    for tuning in (0.16, 0.42, 0.86):
+        found = module._one(run, tuning, Query.DELTA, epsilon)
+        assert truth.lower <= found
+        assert epsilon <= module._one(run, tuning, Query.EPSILON, truth.lower)
+    assert how_many_upper(run, Query.DELTA, epsilon) <= 6.0 * truth.upper
+
+
+@pytest.mark.parametrize(
+    ("sigma", "steps", "selected", "delta", "most"), [(0.776, 37, 5, 1e-6, 8.65), (0.55, 391, 5, 1.25e-5, 7.22)]
+)
+def test_between_the_test_from_below_and_the_goal(
+    sigma: float, steps: int, selected: int, delta: float, most: float
+) -> None:
+    run = ja.RandomAllocation(ja.Gaussian(sigma), steps, selected)
+    upper = how_many_upper(run, Query.EPSILON, delta)
+    share = 0.4 * selected / steps
+    term = AllocatedSteps(sigma, float(steps), float(selected), share, Direction.REMOVE)
+    assert 0.9 * most < epsilon_below(lambda tuning: [(term, 1.0)], delta) <= upper <= most
+    assert how_many_upper(run, Query.DELTA, upper) <= delta * (1.0 + 1e-3)
+    assert ja.epsilon(run, delta, direction=Direction.REMOVE) <= most
