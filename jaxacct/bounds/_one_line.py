@@ -27,7 +27,7 @@ _ALIASES = 26.0  # copies of delta on the left are e^-26 of it
 _MOST_NODES = 4096  # nodes of the line
 _MOST_CLIPPED = 400  # and where rounds are clipped: beyond, rays are better
 _NOISE, _MOST_STEPS = (0.2, 1e3), 2.0**40  # rounds outside are left to others: their grids would be long
-_NARROW = 5e-4  # relative width of ends that are not improved on
+_NARROW = 9e-4  # relative width of ends that are not improved on
 
 
 _AROUND = np.array([0.35, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0])  # a - 1 over the last one, where moments are taken

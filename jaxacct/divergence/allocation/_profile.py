@@ -24,7 +24,10 @@ from jaxacct.divergence.allocation._real import real_rule
 from jaxacct.special import ULP, rows_times
 
 # The range that is answered; outside it the bounds are trivial.
-_LEAST_NOISE, _MOST_NOISE = 0.2, 1e3  # noise multipliers: below, the grids would be long; above, W within rounding of 0
+_LEAST_NOISE, _MOST_NOISE = (
+    0.08,
+    1e3,
+)  # noise multipliers: below, the grids would be long; above, W within rounding of 0
 _MOST_STEPS = 2.0**40  # steps of an epoch
 # These steer speed and tightness only: every bound is certified whatever they are.
 _MAX_PLANS = 4  # sets of lines planned for one epsilon
@@ -40,7 +43,7 @@ class AllocationProfile:
     On the host, for concrete numbers.
 
     Args:
-      noise_multiplier: float > 0; outside [0.2, 1e3] all bounds are trivial.
+      noise_multiplier: float > 0; outside [0.08, 1e3] all bounds are trivial, near 0.08 some.
       num_steps: steps t of the epoch; beyond 2^40 all bounds are trivial.
       direction: REMOVE or ADD.
       steps_done: steps n <= t that have been taken; t by default.
@@ -62,6 +65,7 @@ class AllocationProfile:
             self._at = setting(grid(float(noise_multiplier), float(tilt)), float(num_steps), float(done))
             with np.errstate(all="ignore"):
                 self._guide = None if self._removes else saddles(self._at)
+            self._valid = self._guide is None or len(self._guide.c) > 1
 
     def _planned(self, epsilon: float) -> Line | Remove:
         """Lines planned for one epsilon >= 0: their bounds hold anywhere and are meant to be tight near it."""
@@ -154,7 +158,7 @@ class AllocationProfile:
         jump = at.n * rows_times(np.maximum(w / at.t - x[:, None], 0.0), density)
         bulk = np.array([at.spread * max(_normal_excess(float(a)), 0.0) for a in x / at.spread])
         logs = np.log(np.maximum(np.minimum(jump, at.spread) + bulk, 1e-300))
-        return float(np.log1p(np.interp(-target, -logs, x)))
+        return float(np.log1p(np.exp(np.interp(-target, -logs, np.log(x)))))
 
     def _root(self, lines: Line | Remove, start: float, delta: float) -> tuple[float, float]:
         """The epsilon >= 0 at which these lines give `delta`, by Newton's method on log delta, and the slope there."""
