@@ -33,7 +33,7 @@ from jaxacct.divergence.allocation._moment_contour import integer_log_moments
 from jaxacct.divergence.allocation._real import log_transform
 from jaxacct.special import ULP
 
-POWERS = (3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16)  # j: moments of orders below one of them are had
+POWERS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16)  # j: moments of orders below one of them are had
 # They steer speed and tightness only: what is left out is bounded.
 _DIGITS = 36.0  # in log: copies, and what lies beyond the grid's ends, are kept this far below the moment
 _LOSS = 22.0  # in log: by which the terms may exceed the moment at the largest height, where little is wanted of it
