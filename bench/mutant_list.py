@@ -31,6 +31,7 @@ BOUNDS = "tests/bounds/test_allocation_bounds.py"
 CURVES = "tests/bounds/test_allocation_bounds.py -k distribution"
 MORE = "tests/bounds/test_allocation_more.py"
 EXACT = "tests/divergence/test_exact.py"
+LANES = "tests/bounds/test_epoch_on_lanes.py"
 FEW = "tests/bounds/test_few_outputs.py"
 CLONES = "tests/divergence/test_clones.py"
 CLONES_RENYI = "tests/divergence/test_clones_renyi.py"
@@ -285,6 +286,17 @@ _ALLOCATION = (
     Mutant("bounds/allocation/_overlap.py", "epochs * v if a >= 2.0 else np.inf", "epochs * v", BOUNDS),
     Mutant("bounds/allocation/_overlap.py", "* (1.0 + 2.0 * error + size)", "* (1.0 - 2.0 * error - size)", BOUNDS),
     Mutant("divergence/allocation/_profile.py", "found.above + moved, found.below + moved", "moved, moved", EXACT),
+    Mutant("divergence/allocation/_epoch_lanes.py", "jnp.maximum(value - error - found.excess, 0.0)", "value", LANES),
+    Mutant(
+        "divergence/allocation/_epoch_lanes.py", "turning * of.size_z) + beyond", "turning * of.size_z) - beyond", LANES
+    ),
+    Mutant(
+        "divergence/allocation/_epoch_lanes.py",
+        "0.5 * square[:, None] * z * z",
+        "-0.5 * square[:, None] * z * z",
+        LANES,
+    ),
+    Mutant("divergence/allocation/_lane_rule.py", "+ of.strip[:, None] * crude + window", "", LANES),
     Mutant("divergence/allocation/_lines.py", "error + np.exp(centre * x + self.log_tail)", "error", EXACT),
     Mutant("divergence/allocation/_lines.py", "error + self.copies(x, centre, self.period)", "error", EXACT),
     Mutant("divergence/allocation/_grid.py", "rest + linear_error - square_error", "rest", f"{EXACT} -k ratios"),

@@ -278,8 +278,15 @@ class LaneBracketMethod(TwoEndedMethod, LaneMethod):
       bracket: ``(mechanism of lanes, query, target [L], size=) -> Ends`` of [2, L]: remove, then add.
       traced_size: static size of the kernel inside a user's traced program.
       on_host: the same bracket of one concrete point on the host, which is asked where the numbers are concrete.
+      quick_sizes: sizes of the kernel, from cheap to sharp, that quick questions about many points try; () for none.
     """
 
     bracket: Callable[..., Ends[jax.Array]]
     traced_size: Any
     on_host: BracketMethod
+    quick_sizes: tuple[Any, ...] = ()
+
+
+def one_sided(method: Method) -> bool:
+    """Whether it answers on lanes, each direction for itself."""
+    return isinstance(method, LaneMethod) and not isinstance(method, LaneBracketMethod)

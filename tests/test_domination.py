@@ -13,8 +13,8 @@ from support.answers import DELTA, EPSILON, invert
 
 import jaxacct as ja
 from jaxacct import Bound, Direction
+from jaxacct._method import one_sided
 from jaxacct.answering._lanes import ask
-from jaxacct.answering._plan import one_sided
 from jaxacct.bounds import methods_for
 from jaxacct.bounds._inversion import inverts
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxacct._method import LaneMethod, Method
+from jaxacct._method import LaneMethod, Method, one_sided
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, NeighboringRelation, TooFineError
 from jaxacct._validate import check_precision
@@ -15,7 +15,6 @@ from jaxacct.accounting._questions import as_python, only_target
 from jaxacct.answering import Question, answer
 from jaxacct.answering._lanes import Answer, ask
 from jaxacct.answering._loop import alone
-from jaxacct.answering._plan import one_sided
 from jaxacct.answering._question import check_question, check_scalars, directions_of, question_of
 from jaxacct.bounds import methods_for
 from jaxacct.mechanisms._base import Mechanism

@@ -52,8 +52,9 @@ def epsilon(
     then the exact methods and the privacy loss distribution, until the certified interval is as narrow as `precision`
     says. Add/remove adjacency (replace-one for `Shuffled`, with one direction). inf where no method applies.
 
-    Traced arguments, and ``precision=math.inf``, get the closed forms and Renyi divergences alone: a millisecond a
-    point, vectorised and differentiable, valid but looser (``method="exact"`` is traced where there is such a kernel).
+    Traced arguments, and ``precision=math.inf``, get the closed forms and Renyi divergences alone: some milliseconds a
+    point, vectorised and differentiable, valid but looser (``method="exact"`` is traced where there is such a kernel;
+    of one epoch of allocation concrete quick questions use it).
 
     Args:
       mechanism: a mechanism, or an `RdpCurve`. Array fields broadcast with each other and `target_delta`.

@@ -17,6 +17,10 @@ from jaxacct.mechanisms._base import Description, Mechanism
 
 # Inside a user's jit the grid of orders cannot grow with the data: this one of a method's grids is taken, or the last.
 _TRACED_GRID = 1
+# Points that are still open are asked about by themselves, a power of this number of them: few programs are compiled.
+_GROWTH = 4
+# lanes of the least program for a bracket of many points
+_FEWEST_LANES = 32
 
 
 class Answer(NamedTuple):
@@ -149,3 +153,55 @@ def bracket_on_lanes(
 ) -> Ends[Any]:
     """Bracket of the answer at one size of the kernel, batch + [2]: remove, then add."""
     return Ends(*bracket_kernel(method, query)(mechanism, target, size=size))
+
+
+def _points_at(mechanism: Mechanism, target: Any, shape: tuple[int, ...], at: np.ndarray) -> tuple[Mechanism, Any]:
+    """The mechanism and target of some points of a batch, by number."""
+    leaves, structure = jax.tree.flatten(mechanism)
+    *fields, target = (np.broadcast_to(x, shape).reshape(-1)[at] for x in (*leaves, target))
+    return jax.tree.unflatten(structure, fields), target
+
+
+def ask_where(todo: np.ndarray, method: LaneMethod, mechanism: Mechanism, query: Query, target: Any) -> Answer:
+    """One method's answer at the points of a batch that `todo` marks; elsewhere the worst one.
+
+    A method of both directions answers everywhere, since the other direction takes the same answer.
+    """
+    at, size = np.flatnonzero(todo), 1
+    while size < len(at):
+        size *= _GROWTH
+    if size >= todo.size or len(method.directions) > 1:
+        return ask(method, mechanism, query, target)
+    at = np.resize(at, size)  # repeated
+    fields, goal = _points_at(mechanism, target, todo.shape, at)
+    every = np.full(todo.size, query.worst), np.full(todo.size, np.nan), np.zeros(todo.size, bool)
+    for whole, of in zip(every, ask(method, fields, query, goal), strict=True):
+        whole[at] = of
+    return Answer(*(x.reshape(todo.shape) for x in every))
+
+
+def bracket_many(
+    method: LaneBracketMethod, mechanism: Mechanism, query: Query, target: Any, columns: Sequence[int], goal: float
+) -> Ends[Any]:
+    """Brackets of many points, [directions] + batch; a larger size for those that are wider than `goal`, relative.
+
+    Args:
+      columns: the directions wanted, 0 for remove, 1 for add; the larger of them is what has to be narrow.
+    """
+    shape = np.broadcast_shapes(*(np.shape(x) for x in (*jax.tree.leaves(mechanism), target)))
+    num = math.prod(shape)
+    lower, upper = np.zeros((len(columns), num)), np.full((len(columns), num), query.worst)
+    todo = np.ones(num, bool)
+    for size in method.quick_sizes:
+        at = np.flatnonzero(todo)
+        at = np.resize(at, max(len(at), min(num, _FEWEST_LANES)))
+        fields, asked = _points_at(mechanism, target, shape, at)
+        found = bracket_on_lanes(method, fields, query, asked, size)
+        lower[:, at] = np.maximum(lower[:, at], found.lower.T[list(columns)])
+        upper[:, at] = np.minimum(upper[:, at], found.upper.T[list(columns)])
+        low = lower.max(0)
+        with np.errstate(invalid="ignore"):
+            todo = ~(upper.max(0) - low <= goal * low)
+        if not todo.any():
+            break
+    return Ends(*(x.reshape((len(columns), *shape)) for x in (lower, upper)))

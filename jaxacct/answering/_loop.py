@@ -22,15 +22,21 @@ from jaxacct._method import (
     Query,
     RenyiMethod,
     TwoEndedMethod,
+    one_sided,
 )
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends, OrderEdgeWarning, PrecisionWarning, TooFineError
-from jaxacct.answering._lanes import Answer, ask, bracket_on_lanes
-from jaxacct.answering._plan import Step, one_sided, plan
+from jaxacct.answering._lanes import Answer, ask, ask_where, bracket_many, bracket_on_lanes
+from jaxacct.answering._plan import Step, plan
 from jaxacct.answering._question import Question
 from jaxacct.bounds._distribution import DistributionMethod
 
 _CLOSE = 0.9  # lower end of the mechanism over the upper end from which on nothing weaker is asked about
+# relative width at which a quick question tries no larger program for a bracket, and the one at which it asks no other
+# method: Renyi divergences come no closer to an exact value than some 2 % (a random map)
+_QUICK_GOAL, _QUICK_WIDTH = 1e-3, 1e-2
+# with fewer points a quick question asks the host for a bracket, which needs no compilation
+_FEW_POINTS = 8
 
 
 class Asked(NamedTuple):
@@ -99,10 +105,11 @@ class Found:
 
     def settled(self) -> Any:
         """Where the bracket of what is analysed is as narrow as asked, bool of the question's shape."""
-        if self.question.is_traced or self.question.is_quick:
+        if self.question.is_traced:
             return np.zeros(self.question.shape, bool)
+        width = _QUICK_WIDTH if self.question.is_quick else self.question.width
         with np.errstate(invalid="ignore", over="ignore"):
-            return self.high - self.analysis_low <= self.question.width * self.analysis_low
+            return self.high - self.analysis_low <= width * self.analysis_low
 
     def narrow(self, asked: Asked, direction: Direction) -> None:
         """Takes in the upper bound of one method in one direction."""
@@ -159,24 +166,28 @@ def _ask_one_sided(steps: Sequence[Step], found: Found) -> None:
     """One direction by methods on lanes; those that may settle it against the other direction first."""
     question, (direction,) = found.question, steps[0].directions
     before = [found.upper[d] for d in question.directions[: question.directions.index(direction)]]
-    least_order = 0.0
+    least_order: Any = np.zeros(question.shape)
     if before and not question.is_traced:
         rival = _largest(before)
         steps = sorted(steps, key=lambda step: bool(np.any(_lies_above(step.method, question, rival))))
     for step in steps:
         method = step.method
         assert isinstance(method, LaneMethod)
-        if not question.is_traced and _is_hopeless(method, direction, before, least_order, found):
-            continue
+        todo = np.ones(question.shape, bool)
+        if not question.is_traced:
+            todo = _is_open(method, direction, before, least_order, found)
+            if todo.size and not todo.any():
+                continue
         asked = next((known for known in found.asked if known.method is method), None)
-        asked = asked or Asked(method, ask(method, question.mechanism, question.query, question.target))
+        at = question.mechanism, question.query, question.target
+        asked = asked or Asked(method, ask(method, *at) if question.is_traced else ask_where(todo, method, *at))
         if Bound.UPPER not in method.ends:
             found.raise_lower(asked.answer.value, direction, of_reduction=method.is_of_reduction(question.mechanism))
             continue
         found.narrow(asked, direction)
         found.start[direction] = found.analysis[direction], found.upper[direction]
         if not question.is_traced and isinstance(method, RenyiMethod):
-            least_order = float(np.min(np.nan_to_num(asked.answer.order, nan=0.0), initial=np.inf))
+            least_order = np.nan_to_num(asked.answer.order, nan=0.0)
 
 
 def _lies_above(method: Method, question: Question, value: Any) -> Any:
@@ -192,29 +203,24 @@ def _lies_above(method: Method, question: Question, value: Any) -> Any:
     return method.floor(question.mechanism, log_delta) >= limit
 
 
-def _is_hopeless(
-    method: LaneMethod,
-    direction: Direction,
-    before: Sequence[Any],
-    least_order: float,
-    found: Found,
-) -> bool:
-    """Whether asking a method on lanes cannot change the answer, or not by more than the width asked for."""
+def _is_open(method: LaneMethod, direction: Direction, before: Sequence[Any], least_order: Any, found: Found) -> Any:
+    """Where asking a method on lanes may change the answer by more than the width asked for, bool."""
+    shape = found.question.shape
     if Bound.UPPER not in method.ends or found.question.method is not None:
-        return False
+        return np.ones(shape, bool)
     if direction in found.exact:
-        return True
-    upper = found.upper[direction]
-    if np.all(found.settled()):  # closed forms are exact in the limits of a scheme, where a bracket may lie above them
-        has_guess = isinstance(method, ProfileMethod) and method.floor is not None and method.directions == BOTH
-        return not has_guess or bool(np.all(_lies_above(method, found.question, found.high)))
-    if np.all(found.source[direction] < 0):
-        return False
-    if before and np.all(upper <= _largest(before)):
-        return True
-    if isinstance(method, RenyiMethod) and least_order > method.up_to_order:
-        return True
-    return bool(np.all(_lies_above(method, found.question, upper)))
+        return np.zeros(shape, bool)
+    upper, settled = found.upper[direction], np.asarray(found.settled())
+    hopeless = np.asarray(_lies_above(method, found.question, upper))
+    if before:
+        hopeless = hopeless | (upper <= _largest(before))
+    if isinstance(method, RenyiMethod):
+        hopeless = hopeless | (least_order > method.up_to_order)
+    todo = ~settled & ~(hopeless & (found.source[direction] >= 0))
+    # closed forms are exact in the limits of a scheme, where a bracket may lie above them
+    if isinstance(method, ProfileMethod) and method.floor is not None and method.directions == BOTH and settled.any():
+        todo = todo | (settled & ~np.asarray(_lies_above(method, found.question, found.high)))
+    return todo
 
 
 # Methods that bracket
@@ -227,6 +233,10 @@ def _ask_two_sided(step: Step, found: Found) -> None:
     if isinstance(step.method, LaneBracketMethod):
         if found.question.is_traced:
             _ask_traced(step.method, step.directions, found)
+        elif (
+            found.question.is_quick and found.question.method is None and math.prod(found.question.shape) >= _FEW_POINTS
+        ):
+            _ask_lanes(step.method, step.directions, found)
         else:
             _ask_host(step.method.on_host, step.directions, found)
     else:
@@ -241,6 +251,18 @@ def _ask_traced(method: LaneBracketMethod, directions: Sequence[Direction], foun
     for column, d in enumerate(Direction):
         if d in directions:
             found.narrow(Asked(method, Answer(ends.upper[..., column], jnp.nan, False)), d)
+
+
+def _ask_lanes(method: LaneBracketMethod, directions: Sequence[Direction], found: Found) -> None:
+    """Both ends of many concrete points, as narrow as a quick question wants them."""
+    question = found.question
+    columns = [list(Direction).index(d) for d in directions]
+    ends = bracket_many(method, question.mechanism, question.query, question.target, columns, _QUICK_GOAL)
+    of_reduction = method.is_of_reduction(question.mechanism)
+    for lower, upper, d in zip(ends.lower, ends.upper, directions, strict=True):
+        found.raise_lower(np.minimum(lower, upper), d, of_reduction=of_reduction)
+        found.narrow(Asked(method, Answer(upper, np.nan, False)), d)
+        found.start[d] = found.analysis[d], found.upper[d]
 
 
 def _ask_host(method: BracketMethod, directions: Sequence[Direction], found: Found) -> None:

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from jaxacct._method import BracketMethod, LaneBracketMethod, LaneMethod, Method
+from jaxacct._method import BracketMethod, LaneBracketMethod, Method, one_sided
 from jaxacct._types import Bound, Direction
 from jaxacct.answering._question import Question
 from jaxacct.bounds import methods_for
@@ -24,18 +24,12 @@ class Step(NamedTuple):
     @property
     def runs(self) -> str:
         """Where it runs: on lanes, for many points at once, or on the host, for one concrete point after the other."""
-        on_lanes = isinstance(self.method, LaneMethod) and not isinstance(self.method, LaneBracketMethod)
-        return "lanes" if on_lanes else "host"
+        return "lanes" if one_sided(self.method) else "host"
 
     def __str__(self) -> str:
         sides = " and ".join(d.value for d in self.directions)
         cost, cold = self.method.cost.name.lower(), self.method.cold.name.lower()
         return f"{self.method.name}: {self.ends}, {sides}; on {self.runs}, {cost} ({cold} cold)"
-
-
-def one_sided(method: Method) -> bool:
-    """Whether it answers on lanes, each direction for itself."""
-    return isinstance(method, LaneMethod) and not isinstance(method, LaneBracketMethod)
 
 
 def named(question: Question) -> Method:
@@ -57,7 +51,8 @@ def named(question: Question) -> Method:
 def plan(question: Question) -> tuple[Step, ...]:
     """The methods to ask, in order. A later one is asked only if those before it leave something open.
 
-    Traced questions get the methods on lanes, quick ones these and the last resorts. Otherwise every method that helps,
+    Traced questions get the methods on lanes, quick ones these, brackets that have a program for quick questions, and
+    the last resorts. Otherwise every method that helps,
     after its cost in a fresh process and then as declared; last resorts come last. Methods on lanes are asked direction
     by direction, so that the second direction need not be sharper than the first.
 
@@ -87,9 +82,7 @@ def _covering(methods: Iterable[Method], question: Question) -> list[Method]:
     """Those that cover some point of a batch; all of them where there is no batch, which they were chosen for."""
     if not question.is_batch or 0 in question.shape:
         return list(methods)
-    return [
-        m for m in methods if isinstance(m, LaneMethod) or any(m.applies(x.mechanism) for _, x in question.points())
-    ]
+    return [m for m in methods if one_sided(m) or any(m.applies(x.mechanism) for _, x in question.points())]
 
 
 def _is_wanted(method: Method, question: Question) -> bool:
@@ -99,7 +92,7 @@ def _is_wanted(method: Method, question: Question) -> bool:
         return Bound.UPPER not in method.ends or method.helps(question.mechanism)
     if question.is_traced or not method.helps(question.mechanism):
         return False
-    if _is_last_resort(method):
+    if _is_last_resort(method) or (isinstance(method, LaneBracketMethod) and method.quick_sizes):
         return True
     return not question.is_quick or (question.wants_lower and Bound.UPPER not in method.ends)
 

@@ -25,6 +25,7 @@ from jaxacct._method import (
     RenyiMethod,
     always,
     never,
+    one_sided,
     orders_bytes,
 )
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation
@@ -57,7 +58,7 @@ def methods_of(mechanism: Mechanism, kind: type[_Kind], *, is_batch: bool = Fals
     Of a batch (array fields) also those on the host that cover some points only: they are looked at point by point.
     """
     every = [m for m in METHODS.get(mechanism.signature(), ()) if isinstance(m, kind)]
-    return tuple(m for m in every if (is_batch and not isinstance(m, LaneMethod)) or m.applies(mechanism))
+    return tuple(m for m in every if (is_batch and not one_sided(m)) or m.applies(mechanism))
 
 
 def distribution_of(mechanism: Mechanism) -> Distribution | None:

@@ -8,12 +8,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxacct._method import Cost, LaneBracketMethod, LaneMethod, Method, Query
+from jaxacct._method import Cost, LaneBracketMethod, LaneMethod, Method, Query, one_sided
 from jaxacct._precision import is_traced
 from jaxacct._types import Direction, OrderEdgeWarning, PrecisionWarning
 from jaxacct._validate import check_delta, check_epsilon, check_precision, checked_number
 from jaxacct.answering import Question, plan, question_of
-from jaxacct.answering._plan import one_sided
 from jaxacct.answering._question import directions_of
 from jaxacct.calibration._batch import Batch, batch_of, field_of, flattened, range_of
 from jaxacct.calibration._by_methods import by_methods

@@ -62,7 +62,12 @@ PLANS = {
         ["moment inversion remove+add", *DISTRIBUTION, *GAUSSIAN],
     ),
     ("PoissonSampled(Gaussian)", ""): host_first([*BOTH_ENDS, *MOMENTS], POISSON),
-    ("RandomAllocation(Gaussian)", "one epoch, one step a record"): host_first([*BOTH_ENDS, *MOMENTS], ALLOCATION),
+    ("RandomAllocation(Gaussian)", "one epoch, one step a record"): (
+        [*BOTH_ENDS, *MOMENTS, *ALLOCATION],
+        [*BOTH_ENDS, *ALLOCATION],  # on lanes where there are many points
+        ALLOCATION,
+        [*BOTH_ENDS, *MOMENTS, *ALLOCATION],
+    ),
     ("RandomAllocation(Gaussian)", "several epochs"): host_first(MOMENTS, ALLOCATION),
     ("RandomAllocation(Gaussian)", "several steps a record"): (
         [*MOMENTS, *ALLOCATION, "overlap remove", "how many steps remove"],
