@@ -163,7 +163,7 @@ _ANSWERS = (
     ),
     Mutant(
         "bounds/_distribution.py",
-        "max(at.width, query.width)",
+        "max(at.width, query.width / _STAGE)",
         "at.width",
         "tests/accounting/test_intervals.py -k coarser_precision",
     ),
