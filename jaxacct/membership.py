@@ -33,10 +33,12 @@ __all__ = ["gdp", "tradeoff"]
 _NUM_LINES = 256  # epsilons with even steps, and as many with even ratios
 _SMALLEST = 1e-14  # delta at the largest of these epsilons
 _LAST_LINE = 500.0  # nats: no epsilon is larger
-_FEW_RATES = 8  # rates for which epsilons are chosen one by one, where delta costs milliseconds
-_FEW_LINES = 8  # epsilons in a row
-_NUM_ROUNDS = 3  # of choosing, each some 5 times finer than the last
-_ABOUT = 1e-3  # relative width of the deltas behind them
+_FEW_RATES = 8  # rates for which epsilons are chosen one by one, where delta costs little
+_FEW_LINES = 7  # epsilons to begin with
+_DEGREE = 5  # of the polynomial that tells where to look next
+_NUM_ROUNDS = 3  # of looking
+_NEGLIGIBLE = 1e-3  # delta at the largest epsilon, in units of the smallest rate
+_ABOUT = 1e-3  # relative width of the deltas
 _ROUNDING = 1e-15  # taken off a false negative rate, absolute, for the rounding of differences from 1
 
 
@@ -135,26 +137,35 @@ def _window(mechanism: Shuffled) -> int:
 
 
 def _is_cheap(mechanism: Mechanism) -> bool:
-    """Whether what answers first for delta costs milliseconds at each epsilon, from the first one on."""
+    """Whether what answers first for delta takes some milliseconds at each epsilon, from the first one on."""
     first = plan(question_of(mechanism, Query.DELTA, 1.0))[0].method
-    return isinstance(first, BracketMethod | LaneBracketMethod) and first.cold is Cost.MILLISECONDS
+    return isinstance(first, BracketMethod | LaneBracketMethod) and max(first.cost, first.cold) <= Cost.TENTHS
 
 
 def _best_lines(mechanism: Mechanism, error: np.ndarray) -> np.ndarray:
-    """The largest of the lines of few epsilons, chosen for each rate: first ones far apart, then around the best."""
-    last = min(float(answer(question_of(mechanism, Query.EPSILON, _SMALLEST, precision=_ABOUT)).high), _LAST_LINE)
+    """The largest of the lines of few epsilons: some evenly spaced, then those that look best for each rate."""
     level = error.reshape(-1)
+    smallest = _NEGLIGIBLE * max(level[level > 0].min(initial=1.0), _SMALLEST)
+    last = min(float(answer(question_of(mechanism, Query.EPSILON, smallest, precision=_ABOUT)).high), _LAST_LINE)
     at, kept = np.zeros(0), np.zeros(0)
-    new = np.concatenate([np.linspace(0.0, last, _FEW_LINES), np.geomspace(1e-3, 1.0, _FEW_LINES)[:-1] * last])
+    new = np.linspace(0.0, last, _FEW_LINES)
     for _ in range(_NUM_ROUNDS):
         new = np.setdiff1d(new, at)
         delta = np.asarray(answer(question_of(mechanism, Query.DELTA, new, precision=_ABOUT)).high)
-        order = np.argsort(np.concatenate([at, new]))
-        at, kept = np.concatenate([at, new])[order], np.concatenate([kept, 1.0 - delta])[order]
-        best = np.concatenate([x.argmax(axis=0) for x in _heights(at, kept, level)])
-        beside = at[np.maximum(best - 1, 0)], at[np.minimum(best + 1, at.size - 1)]
-        new = np.unique(np.linspace(*beside, _FEW_LINES)[1:-1])
+        at, kept = np.concatenate([at, new]), np.concatenate([kept, 1.0 - delta])
+        new = _promising(at, kept, level)
     return _below(np.maximum(*_heights(at, kept, level)).max(axis=0)).reshape(error.shape)
+
+
+def _promising(epsilons: np.ndarray, kept: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """Epsilons whose lines are the highest if log delta is the polynomial through what is known: a guess."""
+    seen = kept < 1.0
+    if np.count_nonzero(seen) < _DEGREE + 1:
+        return np.zeros(0)
+    fine = np.linspace(0.0, epsilons.max(), _NUM_LINES)
+    log_delta = np.polynomial.Polynomial.fit(epsilons[seen], np.log1p(-kept[seen]), _DEGREE)
+    guess = -np.expm1(np.minimum(log_delta(fine), 0.0))
+    return np.unique(fine[np.concatenate([x.argmax(axis=0) for x in _heights(fine, guess, level)])])
 
 
 def _heights(epsilons: np.ndarray, kept: np.ndarray, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -136,7 +136,8 @@ def epsilon_interval(
     Args:
       mechanism: `Gaussian`, `PoissonSampled`, `RandomAllocation`, or `Composed` of them; scalar fields, concrete.
       target_delta: float in (0, 1).
-      precision: the relative width to reach, > 0, 0.1 % where None: upper - analysis_lower <= precision * analysis_lower.
+      precision: the relative width to reach, > 0, 0.1 % where None:
+        ``upper - analysis_lower <= precision * analysis_lower``.
       progress: called with (round, relative width) after each refinement.
 
     Returns:

@@ -246,8 +246,9 @@ def _narrow(
     tail: float,
 ) -> None:
     # A fine width is reached in stages, each a tenth of the one before, from ten times the one that is meant where
-    # nothing is asked: the grids do not depend on the width asked for, but for when it is enough. So none finds less than a
-    # coarser one. A coarse look tells which direction counts; then the resolution that the stage is likely to need.
+    # nothing is asked: the grids do not depend on the width asked for, but for when it is enough. So none finds less
+    # than a coarser one. A coarse look tells which direction counts; then the resolution that the stage is likely to
+    # need.
     constant, stage = distribution.width_constant(mechanism), max(at.width, query.width / _STAGE)
     goal = math.sqrt(constant / stage)
     resolution, rounds = min(_FIRST_RESOLUTION, goal), 0

@@ -315,7 +315,7 @@ def moments(reduction: Callable[[Any], bool], weaker: Callable[[Any], Any] | Non
         directions=BOTH,
         ends=frozenset({Bound.UPPER, Bound.LOWER}),
         cost=Cost.TENTHS,
-        cold=Cost.SECONDS,
+        cold=Cost.TENTHS,
         applies=composes,
         bracket=_bracket,
         reduction=reduction,
