@@ -78,10 +78,16 @@ def test_rounds_add_in_squares():
 
 
 def test_one_direction_of_a_distribution():
-    run = ja.RandomAllocation(ja.Gaussian(1.0), 50)
+    run = ja.RandomAllocation(ja.Laplace(1.0), 50)
     both = ja.tradeoff(run, 0.05)
     sides = [ja.tradeoff(ja.pld(run, direction=d), 0.05) for d in ja.Direction]
     assert both == pytest.approx(min(sides), rel=1e-9)
+
+
+def test_the_profile_of_both_directions_catches_no_more_than_their_distributions():
+    run = ja.RandomAllocation(ja.Gaussian(1.0), 50)
+    sides = [ja.tradeoff(ja.pld(run, direction=d), 0.05) for d in ja.Direction]
+    assert min(sides) <= ja.tradeoff(run, 0.05) <= min(sides) * (1.0 + 1e-3)
 
 
 def test_refusals():

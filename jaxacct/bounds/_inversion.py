@@ -326,4 +326,4 @@ def beside_closed_form(applies: Callable[[Any], bool]) -> LaneBracketMethod:
 
     One contour gives both ends. It is asked where the lower one is wanted: the closed form is planned to cost as much.
     """
-    return _method("moment inversion", None, applies, cold=Cost.SECONDS, is_listed=False)
+    return _method("moment inversion", None, applies, cold=Cost.TENTHS, is_listed=False)

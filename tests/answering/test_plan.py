@@ -59,7 +59,7 @@ PLANS = {
         GAUSSIAN,
         GAUSSIAN,
         GAUSSIAN,
-        ["moment inversion remove+add", *DISTRIBUTION, *GAUSSIAN],
+        [*INVERSION, *GAUSSIAN, *DISTRIBUTION],
     ),
     ("PoissonSampled(Gaussian)", ""): host_first([*BOTH_ENDS, *MOMENTS], POISSON),
     ("RandomAllocation(Gaussian)", "one epoch, one step a record"): (
@@ -74,8 +74,9 @@ PLANS = {
         ALLOCATION,
         ALLOCATION,
         [
+            MOMENTS[0],
             "threshold test remove+add",
-            *MOMENTS,
+            *DISTRIBUTION,
             *ALLOCATION,
             "overlap remove",
             "largest output remove+add",
@@ -88,7 +89,7 @@ PLANS = {
         GAUSSIAN,
         GAUSSIAN,
         GAUSSIAN,
-        ["moment inversion remove+add", *MOMENTS, *GAUSSIAN, *RESORT],
+        [*INVERSION, MOMENTS[0], *GAUSSIAN, *DISTRIBUTION],
     ),
     ("Composed of shuffled reports and check-ins", ""): (
         ["rdp (remove) remove", "part by part remove"],
