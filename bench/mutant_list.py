@@ -34,6 +34,7 @@ EXACT = "tests/divergence/test_exact.py"
 LANES = "tests/bounds/test_epoch_on_lanes.py"
 FEW = "tests/bounds/test_few_outputs.py"
 CLONES = "tests/divergence/test_clones.py"
+COMPOSED = "tests/divergence/test_clones_composed.py"
 CLONES_RENYI = "tests/divergence/test_clones_renyi.py"
 SHUFFLE = "tests/divergence/test_shuffle_kernels.py"
 SHUFFLE_BOUNDS = "tests/bounds/test_shuffle_bounds.py"
@@ -151,7 +152,7 @@ _ANSWERS = (
     ),
     Mutant(
         "answering/_lanes.py",
-        "return jnp.where(ok, value, query.worst if upper else 0.0), order",
+        "return xp.where(ok, value, query.worst if upper else 0.0), order",
         "return value, order",
         PROPERTIES,
     ),
@@ -177,7 +178,7 @@ _ANSWERS = (
     Mutant(
         "estimation.py", "scale * unit_mean, num_samples, error_prob", "scale * unit_mean, num_samples, 0.9", ESTIMATION
     ),
-    Mutant("special/_roots.py", "jnp.where(good, jnp.minimum(x, high), high)", "jnp.minimum(x, high)", SPECIAL),
+    Mutant("special/_roots.py", "xp.where(good, xp.minimum(x, high), high)", "jnp.minimum(x, high)", SPECIAL),
 )
 
 _GAUSSIAN = (
@@ -319,11 +320,15 @@ _SHUFFLED = (
     ),
     Mutant(
         "divergence/clones/_profile.py",
-        "jnp.stack([lower, at.log_delta.upper]) - safe",
+        "xp.stack([lower, at.log_delta.upper]) - safe",
         "jnp.stack([lower, at.log_delta.upper])",
         CLONES,
     ),
     Mutant("divergence/clones/_smooth.py", "(first + peaks + beyond)", "first", CLONES),
+    Mutant("divergence/clones/_composed.py", "(k - 1.0)\n", "(k - 1.0) + ends[1] - ends[0]\n", COMPOSED),
+    Mutant("divergence/clones/_composed.py", "max(tail, -0.5 * v * edge * edge)", "tail - 30.0", COMPOSED),
+    Mutant("divergence/clones/_composed.py", "_THETA * math.exp(", "1.5 * _THETA * math.exp(", COMPOSED),
+    Mutant("divergence/clones/_moments.py", "1.1 * (share * (size + 1.0) + sides + edges)", "0.0", COMPOSED),
     Mutant("divergence/clones/_tradeoff.py", "height - _ROUNDING", "height + _ROUNDING", CLONES),
     Mutant(
         "divergence/clones/_renyi.py",
@@ -349,8 +354,8 @@ _SHUFFLED = (
     Mutant("divergence/response/_binary.py", "* (mean + stride - 1.0) - 2.0**-47 * distance", "", SHUFFLE),
     Mutant(
         "divergence/response/_binary.py",
-        "value - 2.0**-50 * (16.0 + jnp.abs(value)",
-        "value + 2.0**-50 * (16.0 + jnp.abs(value)",
+        "value - 2.0**-50 * (16.0 + xp.abs(value)",
+        "value + 2.0**-50 * (16.0 + xp.abs(value)",
         f"{SHUFFLE} -k binary_response_delta",
     ),
     Mutant("bounds/shuffle/_rounds.py", "log1mexp(-loss)), rest)", "log1mexp(-loss)), -jnp.inf)", SHUFFLE_BOUNDS),
@@ -363,8 +368,8 @@ _SHUFFLED = (
     ),
     Mutant(
         "bounds/shuffle/_closed_form.py",
-        "8.0 * jnp.sqrt(spread / clones)",
-        "6.0 * jnp.sqrt(spread / clones)",
+        "8.0 * xp.sqrt(spread / clones)",
+        "6.0 * xp.sqrt(spread / clones)",
         SHUFFLE_BOUNDS,
     ),
     Mutant("divergence/response/_renyi.py", "log_total + spread, log_error)", "log_total - spread, log_error)", GIRGIS),
@@ -398,7 +403,7 @@ _CHECKED_IN = (
     Mutant("papers/check_ins/_coupling.py", "(1.0 - share) * jnp.sum(moved", "0.0 * jnp.sum(moved", CHECK_IN),
     Mutant(
         "bounds/check_in/_profile.py",
-        "up(jnp.exp(log_fixed) + grown, 32)",
+        "up(xp.exp(log_fixed) + grown, 32)",
         "up(grown, 32)",
         f"{CHECK_IN} -k costs",
     ),

@@ -93,10 +93,12 @@ class Lanes:
     Attributes:
       statics: ``(mechanism) -> `` its static arguments, such as window sizes; hashable.
       bytes: ``(**statics) -> `` working memory of one lane, in bytes; must know every static argument.
+      on_host: whether it takes NumPy arrays too, by which one concrete question is then answered.
     """
 
     statics: Callable[[Any], dict[str, Any]] = no_statics
     bytes: Callable[..., int] = orders_bytes
+    on_host: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -38,6 +38,10 @@ _QUICK_OPTIONS: dict[str, str | bool] = {"xla_backend_optimization_level": "0", 
 _QUICK_LANES = 4  # lanes in a call
 _NUM_QUICK_CALLS = 16  # calls
 
+# A kernel that takes NumPy arrays too answers calls of so many lanes there, for ever: it starts at once, and one lane
+# gains nothing by compilation but the cost of NumPy's calls.
+_HOST_LANES = 1
+
 # A program that is kept holds its machine code in tens of memory maps, and a process has only so many (65,530 on Linux,
 # where the compiler then crashes): the least recently used go.
 _MAX_PROGRAMS = 128  # compiled programs kept of a kind
@@ -78,6 +82,8 @@ class Kernel:
         for a tuple of outputs.
       lane_bytes: working memory of one lane, in bytes (or a function of the static arguments);
         a batch is cut into chunks of at most 64 MiB.
+      on_host: whether `fn` takes NumPy arrays too: then a single concrete question is answered by NumPy, which compiles
+        nothing.
     """
 
     def __init__(
@@ -85,8 +91,11 @@ class Kernel:
         fn: Callable[..., Any],
         rounding: Rounding | tuple[Any, ...] = Rounding.NEAREST,
         lane_bytes: int | Callable[..., int] = 2**16,
+        *,
+        on_host: bool = False,
     ):
         self._fn = fn
+        self._on_host = on_host
         self._rounding = rounding
         self._lane_bytes = lane_bytes
         self._programs: dict[Any, Any] = {}
@@ -130,6 +139,12 @@ class Kernel:
         num_lanes = math.prod(shape)
         # broadcast_to and moveaxis cost as much as a small kernel: spared where the shapes agree, as for one question
         flat = [(a if a.shape == shape else np.broadcast_to(a, shape)).reshape(-1) for a in arrays]
+        if self._on_host and 1 <= num_lanes <= _HOST_LANES and not _steady.get() and _mesh.get() is None:
+            with np.errstate(all="ignore"):
+                found = self._fn(*flat, **static)
+            if any(isinstance(y, jax.Array) for y in jax.tree.leaves(found)):  # of the user's own precision
+                raise TypeError(f"{getattr(self, '__name__', 'kernel')} mixes arrays of JAX into an answer by NumPy")
+            return jax.tree.map(lambda y: np.moveaxis(np.asarray(y), -1, 0).reshape(shape + np.shape(y)[:-1]), found)
         lane_bytes = self._lane_bytes(**static) if callable(self._lane_bytes) else self._lane_bytes
         size = _across(min(_bucket(num_lanes), _num_devices() * _bucket(_CHUNK_BYTES // lane_bytes)))
         parts = []
@@ -230,7 +245,7 @@ class KernelByStructure:
 
     Args:
       fn: ``fn(tree, *lanes, **static)`` with float64 ``[L]`` for leaves and lanes, otherwise as for `Kernel`.
-      rounding, lane_bytes: as for `Kernel`.
+      rounding, lane_bytes, on_host: as for `Kernel`.
       maxsize: kernels kept, the last ones used; a kernel holds what was compiled for it.
     """
 
@@ -240,6 +255,7 @@ class KernelByStructure:
         rounding: Rounding | tuple[Any, ...] = Rounding.NEAREST,
         lane_bytes: int | Callable[..., int] = 2**16,
         *,
+        on_host: bool = False,
         maxsize: int = 64,
     ):
         def make(structure: Any) -> Kernel:
@@ -248,7 +264,7 @@ class KernelByStructure:
                 return fn(jax.tree.unflatten(structure, lanes[:count]), *lanes[count:], **static)
 
             of_leaves.__name__ = getattr(fn, "__name__", "kernel")
-            return Kernel(of_leaves, rounding, lane_bytes)
+            return Kernel(of_leaves, rounding, lane_bytes, on_host=on_host)
 
         # the kernel of ``(*leaves, *lanes, **static)`` for one structure, as `jax.tree.flatten` gives it
         self.of = functools.lru_cache(maxsize=maxsize)(make)

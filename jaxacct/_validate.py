@@ -6,7 +6,6 @@ import sys
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 _PLAIN = (int, float)
@@ -22,7 +21,7 @@ def is_checkable(value: Any) -> bool:
 
 def is_count(value: Any) -> Any:
     """Elementwise, for arrays and tracers: whether value is a whole number in [1, 2^53]."""
-    return (value >= 1) & (value <= 2.0**53) & (value == jnp.floor(value))
+    return (value >= 1) & (value <= 2.0**53) & (value % 1.0 == 0.0)
 
 
 def checked_array(name: str, value: Any) -> np.ndarray:

@@ -16,6 +16,7 @@ from jaxacct.curves import Pld, RdpCurve
 from jaxacct.curves._convolution import compose_plds
 from jaxacct.divergence._inversion import LineMoments
 from jaxacct.special import up
+from jaxacct.special._namespace import stop_gradient, xp
 
 __all__ = ["compose"]
 
@@ -54,8 +55,8 @@ def allocation_groups(
 
 def compose_rdp(parts: Iterable[tuple[jax.Array, jax.Array]]) -> jax.Array:
     """sum count * rdp over (rdp [A, L], count [L]), rounded up: Renyi divergences add under composition."""
-    terms = [jnp.where(count > 0, rdp, 0.0) * count for rdp, count in parts]
-    total = functools.reduce(jnp.add, terms, jnp.zeros(()))
+    terms = [xp.where(count > 0, rdp, 0.0) * count for rdp, count in parts]
+    total = sum(terms, np.zeros(()))
     return up(total, 2 * (len(terms) + 1))  # a product, and a sum for each further part
 
 
@@ -63,7 +64,7 @@ def compose_line_moments(parts: Iterable[tuple[LineMoments, jax.Array]]) -> Line
     """sum count * log M over (moments, count [L]): complex moments multiply, and so do their relative errors."""
     total: LineMoments | None = None
     for moments, count in parts:
-        times = LineMoments(*(jnp.where(count > 0, x, 0.0) * count for x in moments))
+        times = LineMoments(*(xp.where(count > 0, x, 0.0) * count for x in moments))
         total = times if total is None else LineMoments(*(x + y for x, y in zip(total, times, strict=True)))
     assert total is not None
     return total
@@ -72,12 +73,12 @@ def compose_line_moments(parts: Iterable[tuple[LineMoments, jax.Array]]) -> Line
 def compose_gaussian_mu(parts: Iterable[tuple[jax.Array, jax.Array]]) -> jax.Array:
     """sqrt(sum count * mu^2), rounded up: Gaussian mechanisms compose to a Gaussian mechanism."""
     pairs = list(parts)
-    largest = functools.reduce(jnp.maximum, (mu for mu, _ in pairs))
-    scale = jax.lax.stop_gradient(jnp.where((largest > 0) & (largest < jnp.inf), largest, 1.0))  # squares underflow
-    total = jnp.zeros(())
+    largest = functools.reduce(lambda x, y: xp.maximum(x, y), (mu for mu, _ in pairs))
+    scale = stop_gradient(xp.where((largest > 0) & (largest < xp.inf), largest, 1.0))  # squares underflow
+    total = xp.zeros(())
     for mu, count in pairs:
         total = total + count * (mu / scale) * (mu / scale)
-    return up(jnp.sqrt(total) * scale, 2 * (len(pairs) + 8))
+    return up(xp.sqrt(total) * scale, 2 * (len(pairs) + 8))
 
 
 @float64_kernel(rounding=Rounding.UP)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Bound
 from jaxacct.curves import RdpCurve
+from jaxacct.special._namespace import xp
 
 
 class Optimum(NamedTuple):
@@ -18,10 +19,10 @@ class Optimum(NamedTuple):
 
 
 def _at_minimum(values: jax.Array, orders: jax.Array) -> Optimum:
-    best = jnp.min(values, axis=0)
+    best = xp.min(values, axis=0)
     # not argmin: its lowering breaks inside a user's float32 program
-    order = jnp.min(jnp.where(values == best, orders, jnp.inf), axis=0)
-    return Optimum(best, jnp.where(jnp.isfinite(best), order, jnp.nan))
+    order = xp.min(xp.where(values == best, orders, xp.inf), axis=0)
+    return Optimum(best, xp.where(xp.isfinite(best), order, xp.nan))
 
 
 def epsilon_from_rdp(orders: jax.Array, rdp: jax.Array, log_delta: jax.Array) -> Optimum:
@@ -33,13 +34,13 @@ def epsilon_from_rdp(orders: jax.Array, rdp: jax.Array, log_delta: jax.Array) ->
     Args:
       orders: float64 [A, 1].  rdp: float64 [A, L], nats.  log_delta: float64 [L].
     """
-    base, log_a = jnp.log1p(-1.0 / orders), jnp.log(orders)
+    base, log_a = xp.log1p(-1.0 / orders), xp.log(orders)
     tail = (log_delta + log_a) / (orders - 1.0)
-    rounding = 2.0**-50 * (rdp + jnp.abs(base) + (jnp.abs(log_delta) + log_a) / (orders - 1.0))
-    epsilon = jnp.where(jnp.isnan(rdp), jnp.inf, rdp + base - tail + rounding)
+    rounding = 2.0**-50 * (rdp + xp.abs(base) + (xp.abs(log_delta) + log_a) / (orders - 1.0))
+    epsilon = xp.where(xp.isnan(rdp), xp.inf, rdp + base - tail + rounding)
     best = _at_minimum(epsilon, orders)
     vacuous = log_delta >= 0
-    return Optimum(jnp.where(vacuous, 0.0, jnp.maximum(best.value, 0.0)), best.order)
+    return Optimum(xp.where(vacuous, 0.0, xp.maximum(best.value, 0.0)), best.order)
 
 
 def log_delta_from_rdp(orders: jax.Array, rdp: jax.Array, epsilon: jax.Array) -> Optimum:
@@ -47,23 +48,23 @@ def log_delta_from_rdp(orders: jax.Array, rdp: jax.Array, epsilon: jax.Array) ->
 
     delta <= exp((a-1)(R_a - epsilon)) (1 - 1/a)^a / (a - 1), the inverse of `epsilon_from_rdp`.
     """
-    base, log_scale = orders * jnp.log1p(-1.0 / orders), jnp.log(orders - 1.0)
-    rounding = 2.0**-50 * ((orders - 1.0) * (rdp + epsilon) + jnp.abs(base) + jnp.abs(log_scale))
+    base, log_scale = orders * xp.log1p(-1.0 / orders), xp.log(orders - 1.0)
+    rounding = 2.0**-50 * ((orders - 1.0) * (rdp + epsilon) + xp.abs(base) + xp.abs(log_scale))
     log_delta = (orders - 1.0) * (rdp - epsilon) + base - log_scale + rounding
-    best = _at_minimum(jnp.where(jnp.isnan(log_delta), jnp.inf, log_delta), orders)
-    return Optimum(jnp.clip(best.value, -1e308, 0.0), best.order)  # an overflow is no delta of 0
+    best = _at_minimum(xp.where(xp.isnan(log_delta), xp.inf, log_delta), orders)
+    return Optimum(xp.clip(best.value, -1e308, 0.0), best.order)  # an overflow is no delta of 0
 
 
 def delta_from_log(log_delta: jax.Array) -> jax.Array:
     """exp(log_delta) rounded up: in [2.3e-308, 1] even where the exponential underflows; 0 only for -inf."""
-    delta = jnp.exp(log_delta) * (1.0 + 2.0**-50 * (1.0 + jnp.abs(jnp.maximum(log_delta, -800.0))))
-    return jnp.where(jnp.isneginf(log_delta), 0.0, jnp.clip(delta, 2.2250738585072014e-308, 1.0))
+    delta = xp.exp(log_delta) * (1.0 + 2.0**-50 * (1.0 + xp.abs(xp.maximum(log_delta, -800.0))))
+    return xp.where(xp.isneginf(log_delta), 0.0, xp.clip(delta, 2.2250738585072014e-308, 1.0))
 
 
 def delta_from_log_down(log_delta: jax.Array) -> jax.Array:
     """exp(log_delta) rounded down, in [0, 1]."""
-    delta = jnp.exp(log_delta) * (1.0 - 2.0**-50 * (1.0 + jnp.abs(jnp.maximum(log_delta, -800.0))))
-    return jnp.clip(delta, 0.0, 1.0)
+    delta = xp.exp(log_delta) * (1.0 - 2.0**-50 * (1.0 + xp.abs(xp.maximum(log_delta, -800.0))))
+    return xp.clip(delta, 0.0, 1.0)
 
 
 @float64_kernel(rounding=Rounding.UP)

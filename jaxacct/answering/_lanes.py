@@ -2,6 +2,7 @@
 
 import functools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from jaxacct._precision import KernelByStructure, Rounding, is_traced
 from jaxacct._types import Bound, Ends
 from jaxacct.conversion import delta_from_log, delta_from_log_down, epsilon_from_rdp, log_delta_from_rdp
 from jaxacct.mechanisms._base import Description, Mechanism
+from jaxacct.special._namespace import xp
 
 # Inside a user's jit the grid of orders cannot grow with the data: this one of a method's grids is taken, or the last.
 _TRACED_GRID = 1
@@ -34,7 +36,7 @@ class Answer(NamedTuple):
 def in_domain(mechanism: Description) -> jax.Array:
     """bool [L]: whether every field of a mechanism of lanes, or of its randomizer, is in its range."""
     parts = [in_domain(part) for part in mechanism.wrapped()]
-    return functools.reduce(jnp.logical_and, parts, mechanism.in_domain())
+    return functools.reduce(operator.and_, parts, mechanism.in_domain())
 
 
 def traced_orders(method: RenyiMethod) -> tuple[float, ...]:
@@ -61,11 +63,11 @@ def _(method: RenyiMethod, mechanism: Mechanism, query: Query, target: jax.Array
 @value_on_lanes.register
 def _(method: ProfileMethod, mechanism: Mechanism, query: Query, target: jax.Array, **static: Any) -> Any:
     if query is Query.EPSILON:
-        value = method.epsilon(mechanism, jnp.log(target), **static)
+        value = method.epsilon(mechanism, xp.log(target), **static)
     else:
         log_delta = method.log_delta(mechanism, target, **static)
         value = delta_from_log(log_delta) if Bound.UPPER in method.ends else delta_from_log_down(log_delta)
-    return value, jnp.full_like(value, jnp.nan)
+    return value, xp.full_like(value, xp.nan)
 
 
 @functools.lru_cache(maxsize=256)
@@ -75,11 +77,12 @@ def _kernel(method: LaneMethod, query: Query) -> KernelByStructure:
     def answer(mechanism: Mechanism, target: jax.Array, **static: Any) -> Any:
         value, order = value_on_lanes(method, mechanism, query, target, **static)
         # Traced arguments were not checked: outside their range, and for any nan, fail closed.
-        ok = in_domain(mechanism) & query.allowed(target) & ~jnp.isnan(value)
-        return jnp.where(ok, value, query.worst if upper else 0.0), order
+        ok = in_domain(mechanism) & query.allowed(target) & ~xp.isnan(value)
+        return xp.where(ok, value, query.worst if upper else 0.0), order
 
     answer.__name__ = f"{method.name.replace(' ', '_')}_{query.value}"
-    return KernelByStructure(answer, (Rounding.UP if upper else Rounding.DOWN, Rounding.NEAREST), method.lanes.bytes)
+    rounding = (Rounding.UP if upper else Rounding.DOWN, Rounding.NEAREST)
+    return KernelByStructure(answer, rounding, method.lanes.bytes, on_host=method.lanes.on_host)
 
 
 @functools.singledispatch

@@ -79,7 +79,7 @@ def _sum(parts: Any) -> Any:
     return sum(parts, np.zeros(()))
 
 
-def _choose(rounds: Rounds, epsilon: float | None, log_delta: float | None) -> _Choice | None:
+def choose_line(rounds: Rounds, epsilon: float | None, log_delta: float | None) -> _Choice | None:
     """The line that should need the fewest nodes, near the point that is known; None if no order is of use."""
     scale = 1.0 / math.sqrt(sum(count * of.variance for of, count in rounds))
     largest = min(of.largest_order for of, _ in rounds)
@@ -167,7 +167,7 @@ def _bracket(rounds: Rounds, epsilon: float | None, log_delta: float | None, wid
     low, high = (-math.inf, 0.0) if asks_delta else (0.0, math.inf)
     near_epsilon, near_delta = epsilon, log_delta
     for _ in range(_PASSES):
-        choice = _choose(rounds, near_epsilon, near_delta)
+        choice = choose_line(rounds, near_epsilon, near_delta)
         if choice is None:
             break
         line, moments = _on_line(rounds, choice)

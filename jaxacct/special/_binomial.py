@@ -5,8 +5,8 @@ digits as n has; here no term is larger than the answer's own logarithm.
 """
 
 import jax
-import jax.numpy as jnp
 
+from jaxacct.special._namespace import is_jax, stop_gradient, xp
 from jaxacct.special._normal import _horner
 
 _LOG_2PI = 1.8378770664093454836  # log(2 pi)
@@ -29,10 +29,13 @@ def stirling_error(x: jax.Array) -> jax.Array:
     return _horner(STIRLING_P, y) / (12.0 * x * _horner(STIRLING_Q, y))
 
 
-@jax.custom_jvp
-def _log_quotient(x: jax.Array, y: jax.Array) -> jax.Array:
-    """log(x / y) for x, y > 0, with derivatives of its own: JAX's of the quotient squares y, which may underflow."""
-    return jnp.log(x / y)
+def _plain_log_quotient(x: jax.Array, y: jax.Array) -> jax.Array:
+    """log(x / y) for x, y > 0."""
+    return xp.log(x / y)
+
+
+# with derivatives of its own: JAX's of the quotient squares y, which may underflow
+_log_quotient = jax.custom_jvp(_plain_log_quotient)
 
 
 @_log_quotient.defjvp
@@ -47,17 +50,18 @@ def _deviance(x: jax.Array, mean: jax.Array, difference: jax.Array) -> jax.Array
     Near x = mean the two terms cancel: there log(x/mean) = 2 atanh(v), v = difference / (x + mean), as a series.
     """
     v = difference / (x + mean)
-    near = jnp.abs(v) < 0.2
-    w = jnp.where(near, v, 0.0)
+    near = xp.abs(v) < 0.2
+    w = xp.where(near, v, 0.0)
     series = w * (difference + 2.0 * x * w * w * _horner(_ATANH_SERIES, w * w))
     far = ~near & (x > 0)
-    log_ratio = _log_quotient(jnp.where(far, x, 1.0), jnp.where(far, mean, 1.0))
-    return jnp.where(near, series, jnp.where(far, x, 0.0) * log_ratio - difference)
+    quotient = _log_quotient if is_jax(x, mean) else _plain_log_quotient
+    log_ratio = quotient(xp.where(far, x, 1.0), xp.where(far, mean, 1.0))
+    return xp.where(near, series, xp.where(far, x, 0.0) * log_ratio - difference)
 
 
 def _product_error(a: jax.Array, b: jax.Array) -> jax.Array:
     """The true product a b less the rounded one, exactly (Dekker's product); derivatives 0."""
-    a, b = jax.lax.stop_gradient((a, b))
+    a, b = stop_gradient((a, b))
     a_high, b_high = 134217729.0 * a, 134217729.0 * b
     a_high, b_high = a_high - (a_high - a), b_high - (b_high - b)
     a_low, b_low = a - a_high, b - b_high
@@ -72,12 +76,12 @@ def binomial_rate(k: jax.Array, n: jax.Array, p: jax.Array, one_minus_p: jax.Arr
     """
     rest, mean, rest_mean = n - k, n * p, n * one_minus_p
     # k - n p to full accuracy: at n = 1e12 the rounding of n p alone would cost ten digits in the tails
-    difference = jnp.where(
+    difference = xp.where(
         p <= one_minus_p, (k - mean) - _product_error(n, p), (rest_mean - rest) + _product_error(n, one_minus_p)
     )
     possible = ((mean > 0) | (k == 0)) & ((rest_mean > 0) | (rest == 0))
-    mean, rest_mean = jnp.where(mean > 0, mean, 0.5 * (k == 0)), jnp.where(rest_mean > 0, rest_mean, 0.5 * (rest == 0))
-    return jnp.where(possible, _deviance(k, mean, difference) + _deviance(rest, rest_mean, -difference), jnp.inf)
+    mean, rest_mean = xp.where(mean > 0, mean, 0.5 * (k == 0)), xp.where(rest_mean > 0, rest_mean, 0.5 * (rest == 0))
+    return xp.where(possible, _deviance(k, mean, difference) + _deviance(rest, rest_mean, -difference), xp.inf)
 
 
 def log_binomial_pmf(k: jax.Array, n: jax.Array, p: jax.Array, one_minus_p: jax.Array) -> jax.Array:
@@ -93,11 +97,11 @@ def log_binomial_pmf(k: jax.Array, n: jax.Array, p: jax.Array, one_minus_p: jax.
       p, one_minus_p: in [0, 1]; the smaller is taken as exact, the other as 1 minus it.
     """
     inside = (k >= 0) & (k <= n)
-    k = jnp.where(inside, k, 0.0)
+    k = xp.where(inside, k, 0.0)
     rest = n - k
     interior = (k > 0) & (rest > 0)
-    k1, rest1, n1 = jnp.where(interior, k, 1.0), jnp.where(interior, rest, 1.0), jnp.where(interior, n, 2.0)
+    k1, rest1, n1 = xp.where(interior, k, 1.0), xp.where(interior, rest, 1.0), xp.where(interior, n, 2.0)
     stirling = stirling_error(n1) - stirling_error(k1) - stirling_error(rest1)
-    stirling = stirling + 0.5 * (jnp.log(n1 / (k1 * rest1)) - _LOG_2PI)
-    log_pmf = jnp.where(interior, stirling, 0.0) - binomial_rate(k, n, p, one_minus_p)
-    return jnp.where(inside, log_pmf, -jnp.inf)
+    stirling = stirling + 0.5 * (xp.log(n1 / (k1 * rest1)) - _LOG_2PI)
+    log_pmf = xp.where(interior, stirling, 0.0) - binomial_rate(k, n, p, one_minus_p)
+    return xp.where(inside, log_pmf, -xp.inf)

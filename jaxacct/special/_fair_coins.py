@@ -12,9 +12,10 @@ import functools
 from fractions import Fraction
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from jaxacct.special._binomial import stirling_error
+from jaxacct.special._namespace import is_jax, while_loop, xp
 from jaxacct.special._normal import _horner
 
 SMALL_TOSSES = 256  # m from which the expansions are accurate as stated; smaller m are summed term by term
@@ -77,7 +78,7 @@ def tail_ratios(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array]:
     x the higher orders are far below that, but the rounding error of the recurrence for I_j is not: from some x on
     (_FURTHEST) they are left out.
     """
-    b, scale = m - k, jnp.sqrt(m)
+    b, scale = m - k, xp.sqrt(m)
     x = (k - b) / scale
     q = _horner(_Q[::-1], x)
     integrals = [_horner(_P[::-1], x) / q, _horner(_N[::-1], x) / q]
@@ -87,42 +88,45 @@ def tail_ratios(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array]:
     sums = []
     for rows in _expansions():
         total = sum(c * integrals[j] for j, c in rows[0])
-        power = jnp.ones_like(m)
+        power = xp.ones_like(m)
         for row, furthest in zip(rows[1:], _FURTHEST, strict=True):
             power = power * step
-            total = total + jnp.where(x < furthest, power * sum(c * integrals[j] for j, c in row), 0.0)
+            total = total + xp.where(x < furthest, power * sum(c * integrals[j] for j, c in row), 0.0)
         sums.append(total)
     k0, k1 = sums[0] / scale, sums[1] / m
     return k * (k0 + k1), k * b * k1
 
 
 def small_tail_ratios(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`tail_ratios` for whole m < 256: the sums themselves, every term positive."""
+    """`tail_ratios` for whole m < 256: the sums themselves, every term positive; on the host from a table of them."""
+    if not is_jax(k, m):
+        at = (m * SMALL_TOSSES + k).astype(int)
+        return small_tails()[1][at], small_tails()[2][at]
     b = m - k
 
     def step(state: _State) -> _State:
         i, term, tail, excess = state
-        term = term * jnp.maximum(b - i, 0.0) / (k + 1.0 + i)
+        term = term * xp.maximum(b - i, 0.0) / (k + 1.0 + i)
         return i + 1.0, term, tail + term, excess + (i + 1.0) * term
 
     def matters(state: _State) -> jax.Array:
         # the ratio of successive terms falls, and is 1/3 at most where this ends: what is left out is below 1e-17 of
         # the excess
         i, term, _, excess = state
-        return jnp.any((i + 1.0) * term > 1e-18 * excess)
+        return xp.any((i + 1.0) * term > 1e-18 * excess)
 
-    one = jnp.ones_like(k)
-    _, _, tail, excess = jax.lax.while_loop(matters, step, (jnp.zeros((), jnp.float64), one, one, jnp.zeros_like(k)))
+    one = xp.ones_like(k)
+    _, _, tail, excess = while_loop(matters, step, (xp.zeros((), xp.float64), one, one, xp.zeros_like(k)))
     return tail, excess
 
 
 def fair_rate(y: jax.Array, one_minus_y: jax.Array) -> jax.Array:
     """((1 + y) log(1 + y) + (1 - y) log(1 - y)) / 2 for 0 <= y <= 1: P[mean of m signs >= y] <= exp(-m rate)."""
     near = y < 0.25
-    w = jnp.where(near, y * y, 0.0)
-    rest = jnp.where(near | (one_minus_y <= 0), 0.5, one_minus_y)
-    far = 0.5 * ((1.0 + y) * jnp.log1p(y) + jnp.where(one_minus_y > 0, rest * jnp.log(rest), 0.0))
-    return jnp.where(near, w * _horner(_ENTROPY_SERIES, w), far)
+    w = xp.where(near, y * y, 0.0)
+    rest = xp.where(near | (one_minus_y <= 0), 0.5, one_minus_y)
+    far = 0.5 * ((1.0 + y) * xp.log1p(y) + xp.where(one_minus_y > 0, rest * xp.log(rest), 0.0))
+    return xp.where(near, w * _horner(_ENTROPY_SERIES, w), far)
 
 
 def log_fair_pmf(k: jax.Array, m: jax.Array) -> jax.Array:
@@ -130,10 +134,30 @@ def log_fair_pmf(k: jax.Array, m: jax.Array) -> jax.Array:
     b = m - k
     y = (k - b) / m
     some = b > 0
-    b1 = jnp.where(some, b, 1.0)
+    b1 = xp.where(some, b, 1.0)
     near = y < 0.25
-    w = jnp.where(near, y * y, 0.0)
+    w = xp.where(near, y * y, 0.0)
     series = (k - b) * y * _horner(_ENTROPY_SERIES, w)
-    far = k * jnp.log(2.0 * k / m) + b * jnp.log(2.0 * b1 / m)
-    rest = jnp.where(some, stirling_error(b1) + 0.5 * _LOG_2PI, 0.0)
-    return stirling_error(m) - stirling_error(k) - rest + 0.5 * jnp.log(m / (k * b1)) - jnp.where(near, series, far)
+    far = k * xp.log(2.0 * k / m) + b * xp.log(2.0 * b1 / m)
+    rest = xp.where(some, stirling_error(b1) + 0.5 * _LOG_2PI, 0.0)
+    return stirling_error(m) - stirling_error(k) - rest + 0.5 * xp.log(m / (k * b1)) - xp.where(near, series, far)
+
+
+@functools.cache
+def small_tails() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(log P[a = j], P[a >= j] / P[a = j], E[(a - j)_+] / P[a = j]), a ~ Bin(m, 1/2), at index m * SMALL_TOSSES + j.
+
+    Three tables for small m; every term is positive.
+    """
+    size = SMALL_TOSSES
+    m = np.arange(size, dtype=np.float64)[:, None]
+    log_factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, size)))])
+    j = np.arange(size)
+    rest = np.maximum(m.astype(int) - j, 0)
+    log_pmf = log_factorials[:, None] - log_factorials[j] - log_factorials[rest] - m * np.log(2.0)
+    tail, excess = np.ones((size, size)), np.zeros((size, size))
+    for at in range(size - 2, -1, -1):
+        ratio = np.maximum(m[:, 0] - at, 0.0) / (at + 1.0)
+        tail[:, at] = 1.0 + ratio * tail[:, at + 1]
+        excess[:, at] = ratio * (excess[:, at + 1] + tail[:, at + 1])
+    return log_pmf.reshape(-1), tail.reshape(-1), excess.reshape(-1)

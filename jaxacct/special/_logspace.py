@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+
+from jaxacct.special._namespace import is_jax, lane_map, stop_gradient, xp
 
 
 def log1mexp(x: jax.Array) -> jax.Array:
@@ -15,8 +16,8 @@ def log1mexp(x: jax.Array) -> jax.Array:
     They change over at -1.25, not at -log 2: XLA's log1p on the CPU errs by 2.7e-14 on [-.4143, -.366] (jaxlib 0.10.2).
     """
     near = x > -1.25
-    far = jnp.log1p(-jnp.exp(jnp.where(near, -2.0, x)))
-    return jnp.where(near, jnp.log(-jnp.expm1(jnp.where(near, x, -0.5))), far)
+    far = xp.log1p(-xp.exp(xp.where(near, -2.0, x)))
+    return xp.where(near, xp.log(-xp.expm1(xp.where(near, x, -0.5))), far)
 
 
 def logexpm1(x: jax.Array) -> jax.Array:
@@ -27,21 +28,21 @@ def logexpm1(x: jax.Array) -> jax.Array:
 def softplus(x: jax.Array) -> jax.Array:
     """log(1 + exp(x)), relative error below 1e-15 for x > -708 (it keeps e^x when x << 0; below that, 0)."""
     positive = x > 0
-    return jnp.where(positive, x, 0.0) + jnp.log1p(jnp.exp(jnp.where(positive, -x, x)))
+    return xp.where(positive, x, 0.0) + xp.log1p(xp.exp(xp.where(positive, -x, x)))
 
 
 def log_or_minus_inf(x: Any) -> Any:
     """log(x), -inf at 0 and below, nan of nan; of a JAX array (with finite derivatives) or of NumPy numbers."""
     if isinstance(x, jax.Array):
         none = x <= 0
-        return jnp.where(none, -jnp.inf, jnp.log(jnp.where(none, 1.0, x)))
+        return xp.where(none, -xp.inf, xp.log(xp.where(none, 1.0, x)))
     with np.errstate(divide="ignore"):
         return np.log(np.maximum(x, 0.0))
 
 
 def one_minus_exp(t: jax.Array) -> jax.Array:
     """1 - e^-t for 0 <= t <= 0.35, relative error 2^-51, by a series: XLA's expm1 takes four times an exponential."""
-    series = jnp.ones_like(t)
+    series = xp.ones_like(t)
     for m in range(13, 1, -1):
         series = 1.0 - t / m * series
     return t * series
@@ -49,19 +50,21 @@ def one_minus_exp(t: jax.Array) -> jax.Array:
 
 def log_sum_exp(x: jax.Array, axis: int = 0) -> jax.Array:
     """log(sum(exp(x))) along `axis`, shifted by the maximum; -inf where all terms are -inf."""
-    top = jax.lax.stop_gradient(jnp.max(x, axis=axis, keepdims=True))
-    top = jnp.where(jnp.isfinite(top), top, 0.0)
-    total = jnp.sum(jnp.exp(x - top), axis=axis)
+    top = stop_gradient(xp.max(x, axis=axis, keepdims=True))
+    top = xp.where(xp.isfinite(top), top, 0.0)
+    total = xp.sum(xp.exp(x - top), axis=axis)
     empty = total == 0
-    return jnp.where(empty, -jnp.inf, jnp.log(jnp.where(empty, 1.0, total)) + jnp.squeeze(top, axis))
+    return xp.where(empty, -xp.inf, xp.log(xp.where(empty, 1.0, total)) + xp.squeeze(top, axis))
 
 
-def map_rows(row: Callable[..., jax.Array], *tables: jax.Array) -> jax.Array:
+def map_rows(row: Callable[..., jax.Array], *tables: jax.Array, lanes: jax.Array | None = None) -> jax.Array:
     """``row(*(t[i] for t in tables))`` [L] for each i, stacked: [R, L].
 
     For one lane all rows at once, which is the smaller program; for many lanes row by row, in the memory of one row.
+    `lanes`, if given, is an array [L] on which `row` depends: if it is NumPy's, so is the answer.
     """
-    lanes = jax.eval_shape(row, *(t[0] for t in tables)).shape[-1]
-    if lanes == 1:
+    if lanes is not None and not is_jax(lanes):
+        return lane_map(lambda args: row(*args), tables)
+    if jax.eval_shape(row, *(t[0] for t in tables)).shape[-1] == 1:
         return jax.vmap(row)(*tables)
     return jax.lax.map(lambda args: row(*args), tables)

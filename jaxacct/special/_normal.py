@@ -4,10 +4,10 @@ phi is the density, Phi the distribution function.
 """
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.special._logspace import log1mexp
+from jaxacct.special._namespace import is_jax, xp
 
 _LOG_SQRT_2PI = 0.9189385332046727418  # log sqrt(2 pi)
 _SQRT_HALF = 0.7071067811865475244  # sqrt(1/2)
@@ -32,27 +32,32 @@ _FAR_Q = (1.0, 2.56852019228982242, 1.87295284992346725, 5.27905102951428412e-1,
 
 def _horner(coefficients: tuple[float, ...], x: jax.Array) -> jax.Array:
     """The polynomial with these coefficients, highest power first, at x."""
-    value = jnp.full_like(x, coefficients[0])
-    for c in coefficients[1:]:
-        value = value * x + c
+    value = xp.full_like(x, coefficients[0])
+    if is_jax(x):
+        for c in coefficients[1:]:
+            value = value * x + c
+        return value
+    for c in coefficients[1:]:  # in place: a long array would be allocated twice for each term
+        value *= x
+        value += c
     return value
 
 
 def erfcx(x: jax.Array) -> jax.Array:
     """exp(x^2) erfc(x); relative error below 1e-15 for x >= 0, inf below -26.6."""
-    y = jnp.abs(x)
+    y = xp.abs(x)
     small, mid = y <= 0.46875, y <= 4.0
-    ys = jnp.where(small, x, 0.0)
-    near = jnp.exp(ys * ys) * (1.0 - ys * _horner(_ERF_P, ys * ys) / _horner(_ERF_Q, ys * ys))
-    ym = jnp.where(mid, y, 1.0)
+    ys = xp.where(small, x, 0.0)
+    near = xp.exp(ys * ys) * (1.0 - ys * _horner(_ERF_P, ys * ys) / _horner(_ERF_Q, ys * ys))
+    ym = xp.where(mid, y, 1.0)
     middle = _horner(_MID_P, ym) / _horner(_MID_Q, ym)
-    yf = jnp.where(mid, 8.0, y)
+    yf = xp.where(mid, 8.0, y)
     r = 1.0 / (yf * yf)
     far = (_INV_SQRT_PI - r * _horner(_FAR_P, r) / _horner(_FAR_Q, r)) / yf
-    right = jnp.where(mid, middle, far)
+    right = xp.where(mid, middle, far)
     reflect = (x < 0) & ~small
-    left = 2.0 * jnp.exp(jnp.where(reflect, x * x, 0.0)) - right
-    return jnp.where(small, near, jnp.where(reflect, left, right))
+    left = 2.0 * xp.exp(xp.where(reflect, x * x, 0.0)) - right
+    return xp.where(small, near, xp.where(reflect, left, right))
 
 
 def mills_ratio(x: jax.Array) -> jax.Array:
@@ -67,8 +72,8 @@ def log_normal_density(x: jax.Array) -> jax.Array:
 
 def log_normal_tail(x: jax.Array) -> jax.Array:
     """log(1 - Phi(x)) to full relative accuracy for x of either sign, also where 1 - Phi(x) is close to 1."""
-    tail = jnp.log(mills_ratio(jnp.abs(x))) + log_normal_density(x)
-    return jnp.where(x >= 0, tail, log1mexp(tail))
+    tail = xp.log(mills_ratio(xp.abs(x))) + log_normal_density(x)
+    return xp.where(x >= 0, tail, log1mexp(tail))
 
 
 def mills_difference(x: jax.Array, step: jax.Array) -> jax.Array:
@@ -82,9 +87,9 @@ def mills_difference(x: jax.Array, step: jax.Array) -> jax.Array:
     (entire integrand: error below 1e-15, measured against mpmath).
     """
     nodes, weights = np.polynomial.legendre.leggauss(40)
-    shape = (-1,) + (1,) * jnp.ndim(x)
-    v = jnp.asarray(0.5 * (nodes + 1.0), jnp.float64).reshape(shape)
-    w = jnp.asarray(0.5 * weights, jnp.float64).reshape(shape)
-    cut = 88.0 / (jnp.sqrt(x * x + 88.0) + x)  # the positive root of x u + u^2/2 = 44
+    shape = (-1,) + (1,) * xp.ndim(x)
+    v = xp.asarray(0.5 * (nodes + 1.0), xp.float64).reshape(shape)
+    w = xp.asarray(0.5 * weights, xp.float64).reshape(shape)
+    cut = 88.0 / (xp.sqrt(x * x + 88.0) + x)  # the positive root of x u + u^2/2 = 44
     u = cut * v
-    return cut * jnp.sum(w * jnp.exp(-x * u - 0.5 * u * u) * -jnp.expm1(-step * u), axis=0)
+    return cut * xp.sum(w * xp.exp(-x * u - 0.5 * u * u) * -xp.expm1(-step * u), axis=0)

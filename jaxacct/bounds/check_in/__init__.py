@@ -43,6 +43,7 @@ _CHECK_IN = (
         check_in.composed_upper_epsilon,
         check_in.composed_upper_log_delta,
         helps=has_several_rounds,
+        on_host=False,
     ),
     renyi_method(
         "check-in rdp", f"{_VISIBLE}, Renyi divergences of the profile", check_in.profile_upper_rdp, helps=never
@@ -71,6 +72,7 @@ _GAUSSIAN_CHECK_IN = (
         check_in.gaussian_composed_upper_epsilon,
         check_in.gaussian_composed_upper_log_delta,
         helps=has_several_rounds,
+        on_host=False,
     ),
     LOCAL_NOISE,
     _CHECK_IN[-1],
@@ -100,6 +102,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             _everybody_checks_in(check_in.gaussian_composed_upper_epsilon),
             _everybody_checks_in(check_in.gaussian_composed_upper_log_delta),
             helps=has_several_rounds,
+            on_host=False,
         ),
         LOCAL_NOISE,
     ),

@@ -38,6 +38,7 @@ from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.mechanisms import FiniteRandomizer, GaussianReports, KaryRandomizedResponse, LocalRandomizer
 from jaxacct.mechanisms._check_in import CheckIn
 from jaxacct.special import down, log_normal_tail, log_or_minus_inf, softplus
+from jaxacct.special._namespace import cond, is_jax, lane_map, stop_gradient, xp
 
 # Numbers of blocks of counts, for one epsilon or delta, and for a Renyi curve, which asks at `_NODES` epsilons. Every
 # layout and number of nodes is certified; more of them are tighter and slower.
@@ -76,17 +77,17 @@ def _lanes(mechanism: CheckIn, local_epsilon: jax.Array | None = None) -> _Lanes
     For Gaussian reports `local_epsilon` [L] is that of the pure randomizers that replace them (Feldman, McMillan &
     Talwar 2021, Lemma 3.7); None otherwise.
     """
-    n = jnp.asarray(mechanism.num_users, jnp.float64)
-    one = jnp.ones_like(n)
+    n = xp.asarray(mechanism.num_users, xp.float64)
+    one = xp.ones_like(n)
     prob = mechanism.check_in_prob * (1.0 - mechanism.dropout_prob) * one
     randomizer = mechanism.mechanism
     if local_epsilon is not None:
-        clone_prob, local = jnp.exp(-local_epsilon), local_epsilon
+        clone_prob, local = xp.exp(-local_epsilon), local_epsilon
         log_cost = gaussian_log_delta(0.5 * local_epsilon * one, 1.0 / randomizer.noise_multiplier * one)
     else:
         clone_prob, local = pair_of(randomizer)
         delta = getattr(randomizer, "local_delta", 0.0)
-        log_cost = log_or_minus_inf(delta * one) + jnp.log1p(0.5 * jnp.exp(-local * one))  # Theorem 3.8
+        log_cost = log_or_minus_inf(delta * one) + xp.log1p(0.5 * xp.exp(-local * one))  # Theorem 3.8
     return _Lanes(n, prob, clone_prob * one, local * one, log_cost * one + 2.0**-46, mechanism.num_epochs * one)
 
 
@@ -95,8 +96,8 @@ def _lane_by_lane(fn: Callable[..., jax.Array], lanes: Any) -> jax.Array:
     size = jax.tree.leaves(lanes)[0].shape[0]
     if size == 1:
         return fn(lanes)
-    found = jax.lax.map(fn, jax.tree.map(lambda x: x.reshape(-1, 1), lanes))
-    return jnp.moveaxis(found[..., 0], 0, -1)
+    found = lane_map(fn, jax.tree.map(lambda x: x.reshape(-1, 1), lanes))
+    return xp.moveaxis(found[..., 0], 0, -1)
 
 
 def _least_answer(
@@ -111,19 +112,23 @@ def _least_answer(
     def least(at: _Lanes, target: jax.Array) -> jax.Array:
         clones = at.num_users * at.clone_prob
 
-        def step(best: jax.Array, wanted: jax.Array) -> tuple[jax.Array, None]:
-            prob = jnp.minimum(wanted / jnp.maximum(clones, 1e-300), 1.0)
+        def step(best: jax.Array, wanted: Any) -> tuple[jax.Array, None]:
+            prob = xp.minimum(wanted / xp.maximum(clones, 1e-300), 1.0)
             # of the wanted numbers that need probability 1, the last is enough
             larger = (prob > at.prob) & (clones * at.prob > _FEWEST) & ((prob < 1) | (wanted == _WANTED[-1]))
-            there = at._replace(prob=jnp.where(larger, prob, at.prob))
+            there = at._replace(prob=xp.where(larger, prob, at.prob))
             use = (wanted == 0) | larger[0]
             if is_hopeless is not None:
                 use = use & ~is_hopeless(there, target)[0]
-            value = jax.lax.cond(use, lambda lanes: answer(lanes, target), lambda _: jnp.full_like(best, worst), there)
-            return jnp.minimum(best, value), None
+            value = cond(use, lambda lanes: answer(lanes, target), lambda _: xp.full_like(best, worst), there)
+            return xp.minimum(best, value), None
 
-        first = jnp.full_like(at.num_users, worst)
-        return jax.lax.scan(step, first, jnp.asarray((0.0, *_WANTED), jnp.float64))[0]
+        first = xp.full_like(at.num_users, worst)
+        if is_jax(first):
+            return jax.lax.scan(step, first, jnp.asarray((0.0, *_WANTED), jnp.float64))[0]
+        for wanted in (0.0, *_WANTED):
+            first, _ = step(first, wanted)
+        return first
 
     return least
 
@@ -131,7 +136,7 @@ def _least_answer(
 def _pair(at: _Lanes, reports: Layout, clones: Layout) -> CheckInPair:
     """The clones pair under check-ins, of one lane; the local epsilon is NaN, which fails closed, out of range."""
     usable = (at.local_epsilon <= _MOST_LOCAL) & (at.prob >= 0) & (at.prob <= 1) & (at.num_users >= 1)
-    local = jnp.where(usable, at.local_epsilon, jnp.nan)  # fails closed
+    local = xp.where(usable, at.local_epsilon, xp.nan)  # fails closed
     return check_in_pair(at.num_users, at.prob, at.clone_prob, local, reports=reports, clones=clones)
 
 
@@ -158,18 +163,18 @@ def _one_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
     def profile(epsilon: jax.Array, *leaves: jax.Array) -> ProfilePoint:
         return _profile(epsilon, *jax.tree.unflatten(tree, leaves))
 
-    hopeless = jax.lax.stop_gradient(_cost(at)[0] >= log_delta) | ~(pair.local_epsilon >= 0)
-    high = jnp.where(hopeless, jnp.nan, at.local_epsilon)
+    hopeless = stop_gradient(_cost(at)[0] >= log_delta) | ~(pair.local_epsilon >= 0)
+    high = xp.where(hopeless, xp.nan, at.local_epsilon)
     start = rough_epsilon(log_delta, at.num_users, at.prob, at.clone_prob, at.local_epsilon)
-    value = profile_epsilon(profile, log_delta, jnp.where(jnp.isfinite(start), start, 0.0), high, *leaves)
-    return jnp.where(at.rounds == 1, value, jnp.inf)
+    value = profile_epsilon(profile, log_delta, xp.where(xp.isfinite(start), start, 0.0), high, *leaves)
+    return xp.where(at.rounds == 1, value, xp.inf)
 
 
 def _one_log_delta(at: _Lanes, epsilon: jax.Array) -> jax.Array:
     """Log delta [1] of one round, one lane, rounded up; 0 for several rounds."""
     pair = _pair(at, _REPORTS, _CLONES)
     value = _profile(epsilon, at, pair).log_delta
-    return jnp.where((at.rounds == 1) & (pair.local_epsilon >= 0), value, 0.0)
+    return xp.where((at.rounds == 1) & (pair.local_epsilon >= 0), value, 0.0)
 
 
 def profile_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
@@ -178,7 +183,7 @@ def profile_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array
     Feldman, McMillan & Talwar 2021, Theorem 3.2 and Lemma 2.3 over the visible number of reports. Upper bound; inf for
     several rounds. Approximate randomizers pay the cost of Theorem 3.8, for the reports that are sent.
     """
-    return _lane_by_lane(lambda args: _least_answer(_one_epsilon, jnp.inf)(*args), (_lanes(mechanism), log_delta))
+    return _lane_by_lane(lambda args: _least_answer(_one_epsilon, xp.inf)(*args), (_lanes(mechanism), log_delta))
 
 
 def profile_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
@@ -193,10 +198,10 @@ def _over_local_epsilons(mechanism: CheckIn, target: jax.Array, answer: Callable
     """The least answer [L] over the pure randomizers that may replace Gaussian reports."""
 
     def row(local: jax.Array) -> jax.Array:
-        lanes = _lanes(mechanism, jnp.broadcast_to(local, target.shape))
+        lanes = _lanes(mechanism, xp.broadcast_to(local, target.shape))
         return _lane_by_lane(lambda args: answer(*args), (lanes, target))
 
-    return jnp.min(jax.lax.map(row, jnp.asarray(_LOCAL_EPSILONS, jnp.float64)), axis=0)
+    return xp.min(lane_map(row, xp.asarray(_LOCAL_EPSILONS, xp.float64)), axis=0)
 
 
 def gaussian_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
@@ -209,7 +214,7 @@ def gaussian_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Arra
     def is_hopeless(at: _Lanes, log_delta: jax.Array) -> jax.Array:
         return (_cost(at)[0] >= log_delta) | (at.rounds != 1)
 
-    return _over_local_epsilons(mechanism, log_delta, _least_answer(_one_epsilon, jnp.inf, is_hopeless))
+    return _over_local_epsilons(mechanism, log_delta, _least_answer(_one_epsilon, xp.inf, is_hopeless))
 
 
 def gaussian_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
@@ -223,18 +228,18 @@ def gaussian_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Arra
 def _curve(at: _Lanes, orders: Sequence[float]) -> jax.Array:
     """Renyi divergences [A, 1] of one round of the pure randomizers, one lane, rounded up."""
     pair = _pair(at, _CURVE_REPORTS, _CURVE_CLONES)
-    local = jnp.where(pair.local_epsilon > 0, pair.local_epsilon, 1.0)
-    mean = jnp.maximum(at.num_users * at.prob, 1.0)
+    local = xp.where(pair.local_epsilon > 0, pair.local_epsilon, 1.0)
+    mean = xp.maximum(at.num_users * at.prob, 1.0)
     clones = mean * at.clone_prob
-    inverse = -jnp.expm1(-clones) / jnp.maximum(clones, 1e-300)
-    scale = 2.0 * jnp.tanh(0.5 * local) * mean / at.num_users * jnp.sqrt(inverse)
-    nodes = jax.lax.stop_gradient(loss_nodes(scale, local, _NODES))
-    log_delta = jax.lax.map(lambda epsilon: check_in_profile(epsilon, pair).log_delta, nodes[:-1])
-    log_delta = jnp.concatenate([log_delta, jnp.full_like(nodes[:1], -jnp.inf)])
+    inverse = -xp.expm1(-clones) / xp.maximum(clones, 1e-300)
+    scale = 2.0 * xp.tanh(0.5 * local) * mean / at.num_users * xp.sqrt(inverse)
+    nodes = stop_gradient(loss_nodes(scale, local, _NODES))
+    log_delta = lane_map(lambda epsilon: check_in_profile(epsilon, pair).log_delta, nodes[:-1])
+    log_delta = xp.concatenate([log_delta, xp.full_like(nodes[:1], -xp.inf)])
     values = rdp_from_profile(nodes, log_delta, orders=orders)
-    values = jnp.minimum(values, pair.local_epsilon)
+    values = xp.minimum(values, pair.local_epsilon)
     zero = (pair.local_epsilon == 0) | ((at.prob == 0) & (pair.local_epsilon > 0))
-    return jnp.where(zero, 0.0, jnp.where(pair.local_epsilon > 0, values, jnp.inf))
+    return xp.where(zero, 0.0, xp.where(pair.local_epsilon > 0, values, xp.inf))
 
 
 def profile_upper_rdp(mechanism: CheckIn, *, orders: Sequence[float]) -> jax.Array:
@@ -245,37 +250,37 @@ def profile_upper_rdp(mechanism: CheckIn, *, orders: Sequence[float]) -> jax.Arr
     """
     lanes = _lanes(mechanism)
     values = _lane_by_lane(lambda at: _curve(at, orders), lanes)
-    values = jnp.where(lanes.log_cost > -jnp.inf, jnp.inf, values)
+    values = xp.where(lanes.log_cost > -xp.inf, xp.inf, values)
     return compose_rdp([(values, lanes.rounds)])
 
 
 def _log_total(at: _Lanes) -> jax.Array:
     """Log of K [L]: replacing all reports of all rounds by pure ones adds at most (1 + e^epsilon) K to delta."""
-    return at.log_cost + log_or_minus_inf(at.num_users * at.prob) + jnp.log(at.rounds)
+    return at.log_cost + log_or_minus_inf(at.num_users * at.prob) + xp.log(at.rounds)
 
 
 def _composed_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
     """Epsilon [1] of all rounds, one lane: rounds compose by Renyi divergences, replacing is paid once."""
     rdp = compose_rdp([(_curve(at, _ORDERS), at.rounds)])
-    orders = jnp.asarray(_ORDERS, jnp.float64)[:, None]
+    orders = xp.asarray(_ORDERS, xp.float64)[:, None]
     log_total = _log_total(at)
-    best = jnp.where(log_total > -jnp.inf, jnp.inf, epsilon_from_rdp(orders, rdp, log_delta).value)
+    best = xp.where(log_total > -xp.inf, xp.inf, epsilon_from_rdp(orders, rdp, log_delta).value)
     for share in _SHARES:
         epsilon = epsilon_from_rdp(orders, rdp, log_delta + float(np.log1p(-share)) - 2.0**-46).value
         needed = softplus(epsilon) + log_total + 2.0**-46
-        best = jnp.minimum(best, jnp.where(needed <= log_delta + float(np.log(share)), epsilon, jnp.inf))
+        best = xp.minimum(best, xp.where(needed <= log_delta + float(np.log(share)), epsilon, xp.inf))
     return best
 
 
 def _composed_log_delta(at: _Lanes, epsilon: jax.Array) -> jax.Array:
     """Log delta [1] of all rounds, one lane: rounds compose by Renyi divergences, replacing is paid once."""
     rdp = compose_rdp([(_curve(at, _ORDERS), at.rounds)])
-    orders = jnp.asarray(_ORDERS, jnp.float64)[:, None]
+    orders = xp.asarray(_ORDERS, xp.float64)[:, None]
     log_total = _log_total(at)
     value = log_delta_from_rdp(orders, rdp, epsilon).value
     cost = softplus(epsilon) + log_total
-    total = jnp.where(log_total > -jnp.inf, jnp.logaddexp(value, jnp.where(jnp.isfinite(cost), cost, 0.0)), value)
-    return jnp.minimum(total + 2.0**-46, 0.0)
+    total = xp.where(log_total > -xp.inf, xp.logaddexp(value, xp.where(xp.isfinite(cost), cost, 0.0)), value)
+    return xp.minimum(total + 2.0**-46, 0.0)
 
 
 def composed_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
@@ -285,7 +290,7 @@ def composed_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Arra
     expected number of reports of all rounds times the total variation of one (Feldman, McMillan & Talwar 2021, Theorem
     3.8).
     """
-    return _lane_by_lane(lambda args: _least_answer(_composed_epsilon, jnp.inf)(*args), (_lanes(mechanism), log_delta))
+    return _lane_by_lane(lambda args: _least_answer(_composed_epsilon, xp.inf)(*args), (_lanes(mechanism), log_delta))
 
 
 def composed_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
@@ -301,7 +306,7 @@ def gaussian_composed_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) ->
 
     Upper bound, as `composed_upper_epsilon`, the least over a grid of local epsilons.
     """
-    answer = _least_answer(_composed_epsilon, jnp.inf, lambda at, log_delta: _log_total(at) >= log_delta)
+    answer = _least_answer(_composed_epsilon, xp.inf, lambda at, log_delta: _log_total(at) >= log_delta)
     return _over_local_epsilons(mechanism, log_delta, answer)
 
 
@@ -318,25 +323,25 @@ _Response = tuple[jax.Array, jax.Array]
 
 def _response_of_finite(randomizer: FiniteRandomizer, prob: jax.Array) -> _Response:
     del randomizer
-    return prob, jnp.zeros_like(prob)
+    return prob, xp.zeros_like(prob)
 
 
 def _response_of_gaussian(randomizer: GaussianReports, prob: jax.Array) -> _Response:
     """Their sign along the line between two data, 2 / noise_multiplier standard deviations apart; rounded down."""
-    half = 1.0 / randomizer.noise_multiplier * jnp.ones_like(prob)
+    half = 1.0 / randomizer.noise_multiplier * xp.ones_like(prob)
     return prob, down(log_normal_tail(-half) - log_normal_tail(half), 2**13)
 
 
 def _response_of_k_ary(randomizer: KaryRandomizedResponse, prob: jax.Array) -> _Response:
     """Two values of them: whoever sends a third value is as if not checked in."""
-    local = randomizer.local_epsilon * jnp.ones_like(prob)
-    growth = jnp.exp(jnp.minimum(local, 700.0))
-    shown = jnp.minimum((growth + 1.0) / (growth + randomizer.num_categories - 1.0), 1.0)
+    local = randomizer.local_epsilon * xp.ones_like(prob)
+    growth = xp.exp(xp.minimum(local, 700.0))
+    shown = xp.minimum((growth + 1.0) / (growth + randomizer.num_categories - 1.0), 1.0)
     return down(prob * shown, 32), local
 
 
 def _response_of_any(randomizer: LocalRandomizer, prob: jax.Array) -> _Response:
-    return prob, randomizer.local_epsilon * jnp.ones_like(prob)
+    return prob, randomizer.local_epsilon * xp.ones_like(prob)
 
 
 _RESPONSES: dict[type, Callable[[Any, jax.Array], _Response]] = {
@@ -352,8 +357,8 @@ def setting_of(mechanism: CheckIn) -> tuple[jax.Array, jax.Array, jax.Array]:
 
     Local epsilon 0, which claims nothing, for finite randomizers.
     """
-    n = jnp.asarray(mechanism.num_users, jnp.float64)
-    prob = mechanism.check_in_prob * (1.0 - mechanism.dropout_prob) * jnp.ones_like(n)
+    n = xp.asarray(mechanism.num_users, xp.float64)
+    prob = mechanism.check_in_prob * (1.0 - mechanism.dropout_prob) * xp.ones_like(n)
     return n, *_RESPONSES[type(mechanism.mechanism)](mechanism.mechanism, prob)
 
 

@@ -13,14 +13,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from jaxacct.divergence.check_in._blocks import Blocks, Layout, binomial_blocks, log_mixture
-from jaxacct.divergence.check_in._clones import CountLaw, clones_upper, count_law
+from jaxacct.divergence.check_in._clones import CountLaw, UpperPoint, clones_upper, count_law
 from jaxacct.divergence.clones._profile import _gaussian_root as gaussian_root
 from jaxacct.special import down, log_sum_exp, up
+from jaxacct.special._namespace import is_jax, stop_gradient, while_loop, xp
 
 _AIM = 5e-8  # in log delta: the root is sought this far below the target, and accepted within twice as much
+_LIGHT = -120.0  # log of the weight up to which a block's delta is not worth computing
 _MAX_STEPS = 60  # of a search for epsilon: where it ends, the least certified point so far is the answer
 
 
@@ -66,22 +67,33 @@ def check_in_profile(epsilon: jax.Array, pair: CheckInPair) -> ProfilePoint:
     block, D_k is therefore replaced by D of the first count, and the function of k by its chord.
     """
     num_users, blocks = pair.num_users, pair.blocks
-    reach = jnp.expm1(epsilon)
+    reach = xp.expm1(epsilon)
 
     def inner(count: jax.Array) -> jax.Array:
-        return down(jnp.log1p(num_users / count * reach), 16)  # expm1 and log1p, 4 each, a quotient and a product
+        return down(xp.log1p(num_users / count * reach), 16)  # expm1 and log1p, 4 each, a quotient and a product
 
-    ends = jnp.concatenate([inner(blocks.first), inner(blocks.last)])
-    twice = CountLaw(*(jnp.concatenate([x, x], axis=1) for x in pair.law))
-    at = clones_upper(ends, pair.local_epsilon, twice)
-    log_share = jnp.log(jnp.concatenate([blocks.first, blocks.last]) / num_users)
+    ends = xp.concatenate([inner(blocks.first), inner(blocks.last)])
+    twice = CountLaw(*(xp.concatenate([x, x], axis=1) for x in pair.law))
+    weights = xp.concatenate([blocks.log_low, blocks.log_high])
+    at = _where_heavy(weights, ends, pair.local_epsilon, twice)
+    log_share = xp.log(xp.concatenate([blocks.first, blocks.last]) / num_users)
     half = blocks.first.shape[0]
     values = log_share + at.log_delta
-    weights = jnp.concatenate([blocks.log_low, blocks.log_high])
-    tail = log_sum_exp(jnp.where(weights > -jnp.inf, weights + at.log_tail, -jnp.inf))
-    log_delta = jnp.minimum(log_mixture(blocks, values[:half], values[half:]), 0.0)
-    log_delta = jnp.where(jnp.isnan(log_delta), 0.0, log_delta)
-    return ProfilePoint(log_delta, -jnp.exp(jnp.minimum(epsilon + tail - log_delta, 700.0)))
+    tail = log_sum_exp(xp.where(weights > -xp.inf, weights + at.log_tail, -xp.inf))
+    log_delta = xp.minimum(log_mixture(blocks, values[:half], values[half:]), 0.0)
+    log_delta = xp.where(xp.isnan(log_delta), 0.0, log_delta)
+    return ProfilePoint(log_delta, -xp.exp(xp.minimum(epsilon + tail - log_delta, 700.0)))
+
+
+def _where_heavy(weights: jax.Array, epsilon: jax.Array, local_epsilon: jax.Array, law: CountLaw) -> UpperPoint:
+    """`clones_upper`; on the host, for one lane, only in rows of some weight: elsewhere delta <= 1 is enough."""
+    if is_jax(epsilon) or epsilon.shape[1] > 1:
+        return clones_upper(epsilon, local_epsilon, law)
+    rows = weights[:, 0] > _LIGHT
+    found = UpperPoint(xp.zeros_like(epsilon), xp.full_like(epsilon, -xp.inf))
+    heavy = clones_upper(epsilon[rows], local_epsilon, CountLaw(*(x[:, rows] for x in law)))
+    found.log_delta[rows], found.log_tail[rows] = heavy
+    return found
 
 
 def with_cost(point: ProfilePoint, epsilon: jax.Array, log_fixed: jax.Array, log_rate: jax.Array) -> ProfilePoint:
@@ -89,13 +101,13 @@ def with_cost(point: ProfilePoint, epsilon: jax.Array, log_fixed: jax.Array, log
 
     That is what replacing approximate randomizers by pure ones costs; both logs are [L], -inf for nothing.
     """
-    grown = jnp.expm1(epsilon) * jnp.exp(log_rate)
-    cost = up(jnp.exp(log_fixed) + grown, 32)
+    grown = xp.expm1(epsilon) * xp.exp(log_rate)
+    cost = up(xp.exp(log_fixed) + grown, 32)
     some = cost > 0
-    total = jnp.where(some, jnp.logaddexp(point.log_delta, jnp.log(jnp.where(some, cost, 1.0))), point.log_delta)
-    total = jnp.where(some, total + 2.0**-48, total)
-    slope = jnp.exp(point.log_delta - total) * point.slope + jnp.exp(epsilon + log_rate - total)
-    return ProfilePoint(jnp.minimum(total, 0.0), jnp.where(some, slope, point.slope))
+    total = xp.where(some, xp.logaddexp(point.log_delta, xp.log(xp.where(some, cost, 1.0))), point.log_delta)
+    total = xp.where(some, total + 2.0**-48, total)
+    slope = xp.exp(point.log_delta - total) * point.slope + xp.exp(epsilon + log_rate - total)
+    return ProfilePoint(xp.minimum(total, 0.0), xp.where(some, slope, point.slope))
 
 
 def profile_epsilon(
@@ -115,52 +127,56 @@ def profile_epsilon(
       params: arrays on which `profile` depends, for derivatives.
     """
 
-    @jax.custom_jvp
-    def solve(log_delta: jax.Array, start: jax.Array, high: jax.Array, *params: jax.Array) -> jax.Array:
-        first = jnp.clip(start, 0.0, high)
+    def plain(log_delta: jax.Array, start: jax.Array, high: jax.Array, *params: jax.Array) -> jax.Array:
+        first = xp.clip(start, 0.0, high)
 
         def step(state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
             turn, x, low, best, top, done = state
             point = profile(x, *params)
             residual = point.log_delta - log_delta
             good, falling = residual <= 0, point.slope < 0
-            low = jnp.where(~good & falling, jnp.maximum(low, x), low)
+            low = xp.where(~good & falling, xp.maximum(low, x), low)
             # right of the minimum, the least epsilon lies to the left
-            top = jnp.where(good | ~falling, jnp.minimum(top, x), top)
-            best = jnp.where(good, jnp.minimum(best, x), best)
-            ahead = x - (residual + _AIM) / jnp.where(falling, point.slope, -1.0)
+            top = xp.where(good | ~falling, xp.minimum(top, x), top)
+            best = xp.where(good, xp.minimum(best, x), best)
+            ahead = x - (residual + _AIM) / xp.where(falling, point.slope, -1.0)
             inside = falling & (ahead > low) & (ahead < top)
-            ahead = jnp.where(inside, ahead, 0.5 * (low + top))
+            ahead = xp.where(inside, ahead, 0.5 * (low + top))
             # both ends first, then from `start`
-            ahead = jnp.where(turn == 0, high, jnp.where(turn == 1, first, ahead))
+            ahead = xp.where(turn == 0, high, xp.where(turn == 1, first, ahead))
             near = (good & (residual >= -2.0 * _AIM)) | (top - low <= 1e-9 * top)
-            done = done | jnp.where(turn == 0, good, jnp.where(turn == 1, (low >= high) | (high <= 0), near))
-            return turn + 1, jnp.where(done, x, ahead), low, best, top, done
+            done = done | xp.where(turn == 0, good, xp.where(turn == 1, (low >= high) | (high <= 0), near))
+            return turn + 1, xp.where(done, x, ahead), low, best, top, done
 
-        zero = jnp.zeros_like(high)
-        begin: Any = (jnp.zeros((), jnp.int32), zero, zero, zero + jnp.inf, high, ~(log_delta < 0) | jnp.isnan(high))
-        last = jax.lax.while_loop(lambda s: (s[0] < _MAX_STEPS) & ~jnp.all(s[-1]), step, begin)
-        return jnp.where(log_delta >= 0, 0.0, last[3])
+        zero = xp.zeros_like(high)
+        begin: Any = (xp.zeros((), xp.int32), zero, zero, zero + xp.inf, high, ~(log_delta < 0) | xp.isnan(high))
+        last = while_loop(lambda s: (s[0] < _MAX_STEPS) & ~xp.all(s[-1]), step, begin)
+        return xp.where(log_delta >= 0, 0.0, last[3])
+
+    arguments = (log_delta, start, high, *params)
+    if not is_jax(*arguments):
+        return plain(*arguments)
+    solve = jax.custom_jvp(plain)
 
     @solve.defjvp
     def _jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
         root = solve(*primals)
-        inside = jnp.isfinite(root) & (root > 0)
+        inside = xp.isfinite(root) & (root > 0)
         high = primals[2]
-        at = jnp.where(inside, root, jnp.where(high > 0, 0.5 * high, 1.0))  # a NaN would reach the derivatives
+        at = xp.where(inside, root, xp.where(high > 0, 0.5 * high, 1.0))  # a NaN would reach the derivatives
         point, drift = jax.jvp(lambda *p: profile(at, *p), primals[3:], tangents[3:])
-        usable = inside & jnp.isfinite(point.slope) & (point.slope < 0)
-        rate = (tangents[0] - drift.log_delta) / jnp.where(usable, point.slope, -1.0)
-        return root, jnp.where(usable, rate, 0.0)
+        usable = inside & xp.isfinite(point.slope) & (point.slope < 0)
+        rate = (tangents[0] - drift.log_delta) / xp.where(usable, point.slope, -1.0)
+        return root, xp.where(usable, rate, 0.0)
 
-    return solve(log_delta, start, high, *params)
+    return solve(*arguments)
 
 
 def rough_epsilon(
     log_delta: jax.Array, num_users: jax.Array, prob: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array
 ) -> jax.Array:
     """Epsilon [L], an estimate to start a search from: that of the sub-sampled pair at the mean number of check-ins."""
-    q = jnp.clip(prob, 1e-300, 1.0)
-    mean = jnp.maximum(num_users * q, 1.0)
-    inner = gaussian_root(jnp.minimum(log_delta - jnp.log(q), -1e-3), mean, clone_prob, local_epsilon)
-    return jax.lax.stop_gradient(jnp.log1p(q * jnp.expm1(inner)))
+    q = xp.clip(prob, 1e-300, 1.0)
+    mean = xp.maximum(num_users * q, 1.0)
+    inner = gaussian_root(xp.minimum(log_delta - xp.log(q), -1e-3), mean, clone_prob, local_epsilon)
+    return stop_gradient(xp.log1p(q * xp.expm1(inner)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._method import Cost, Lanes, Method, ProfileMethod, RenyiMethod, never
+from jaxacct._method import Cost, Lanes, Method, ProfileMethod, RenyiMethod, never, no_statics
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
 from jaxacct.bounds._distribution import loss_distribution
@@ -17,6 +17,7 @@ from jaxacct.bounds.shuffle import _by_randomizer as shuffled
 from jaxacct.bounds.shuffle import _gaussian_reports as gaussian_reports
 from jaxacct.bounds.shuffle import _k_ary as k_ary
 from jaxacct.bounds.shuffle import _pair as pair
+from jaxacct.bounds.shuffle._composed import COMPOSED
 from jaxacct.bounds.shuffle._law import DISTRIBUTION
 from jaxacct.bounds.shuffle._windows import window_bytes
 from jaxacct.mechanisms import CheckIn, FiniteRandomizer, KaryRandomizedResponse, LocalRandomizer, Shuffled
@@ -25,9 +26,11 @@ from jaxacct.mechanisms import CheckIn, FiniteRandomizer, KaryRandomizedResponse
 def profile_method(name: str, theorem: str, epsilon: Any, log_delta: Any, **rest: Any) -> ProfileMethod:
     """A method that answers by a privacy profile (class ProfileMethod), in the one direction that there is.
 
-    If `statics` is among `rest`, the method is one on lanes and `statics` gives their static sizes.
+    If `statics` is among `rest`, it gives the static sizes of the lanes; `on_host` False has single questions compiled
+    too, where NumPy would take longer than a program that is asked twice.
     """
-    lanes = Lanes(statics=rest.pop("statics"), bytes=window_bytes) if "statics" in rest else Lanes()
+    on_host = rest.pop("on_host", True)
+    lanes = Lanes(statics=rest.pop("statics", no_statics), bytes=window_bytes, on_host=on_host)
     return ProfileMethod(
         name=name,
         theorem=theorem,
@@ -171,6 +174,7 @@ _DISTRIBUTION = loss_distribution(DISTRIBUTION, helps=has_several_rounds)
 # which spares the others. Gaussian reports: `jaxacct.bounds.check_in`
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (Shuffled, LocalRandomizer): (
+        COMPOSED,
         _DISTRIBUTION,
         _CLONES,
         _CLONES_RDP,
@@ -183,6 +187,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         _PAIR_FROM_BELOW,
     ),
     (Shuffled, FiniteRandomizer): (
+        COMPOSED,
         _DISTRIBUTION,
         _CLONES,
         _CLONES_RDP,
@@ -191,6 +196,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         _PAIR_FROM_BELOW,
     ),
     (Shuffled, KaryRandomizedResponse): (
+        COMPOSED,
         _DISTRIBUTION,
         profile_method(
             "blanket",

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from jaxacct.divergence.clones._profile import ProfileEnds, clones_delta
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.special import softplus, solve_decreasing
+from jaxacct.special._namespace import xp
 
 # From (epsilon, num_reports, local_epsilon), each [L], to a bracket of the pair's log delta. Its upper end is used; the
 # log tail, that of -d delta / d e^epsilon, only steers a search.
@@ -26,7 +26,7 @@ def pure_profile(*, window: int) -> Profile:
     """
 
     def profile(epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> ProfileEnds:
-        return clones_delta(epsilon, num_reports, jnp.exp(-local_epsilon), local_epsilon, window=window)
+        return clones_delta(epsilon, num_reports, xp.exp(-local_epsilon), local_epsilon, window=window)
 
     return profile
 
@@ -56,8 +56,8 @@ def log_replacement_cost(
       local_log_delta: log of local_delta, [L]; -inf for pure randomizers.
       num_epochs: T, [L].
     """
-    each = local_log_delta + jnp.log1p(0.5 * jnp.exp(-local_epsilon))
-    return jnp.log(num_reports) + jnp.log(num_epochs) + each + 2.0**-46
+    each = local_log_delta + xp.log1p(0.5 * xp.exp(-local_epsilon))
+    return xp.log(num_reports) + xp.log(num_epochs) + each + 2.0**-46
 
 
 def log_gaussian_replacement_cost(
@@ -80,7 +80,7 @@ def log_gaussian_replacement_cost(
       num_epochs: T, [L].
     """
     single = gaussian_log_delta(0.5 * local_epsilon, clip_over_sigma)
-    return jnp.log(num_reports) + jnp.log(num_epochs) + single + 2.0**-46
+    return xp.log(num_reports) + xp.log(num_epochs) + single + 2.0**-46
 
 
 def with_replacement_cost(guarantee: Guarantee, log_cost: jax.Array) -> Guarantee:
@@ -88,8 +88,8 @@ def with_replacement_cost(guarantee: Guarantee, log_cost: jax.Array) -> Guarante
 
     Feldman, McMillan & Talwar 2021, Lemma C.1; `log_cost` is log K.
     """
-    total = jnp.logaddexp(guarantee.log_delta, softplus(guarantee.epsilon) + log_cost) + 2.0**-46
-    return Guarantee(guarantee.epsilon, jnp.minimum(total, 0.0))
+    total = xp.logaddexp(guarantee.log_delta, softplus(guarantee.epsilon) + log_cost) + 2.0**-46
+    return Guarantee(guarantee.epsilon, xp.minimum(total, 0.0))
 
 
 def total_epsilon(
@@ -116,16 +116,16 @@ def total_epsilon(
     ) -> tuple[jax.Array, jax.Array]:
         pure = profile(epsilon, num_reports, local_epsilon)
         value = with_replacement_cost(Guarantee(epsilon, pure.log_delta.upper), log_cost).log_delta
-        value = jnp.maximum(value, -1e4)
-        slope = jnp.exp(epsilon + log_cost - value) - jnp.exp(jnp.minimum(epsilon + pure.log_tail - value, 700.0))
+        value = xp.maximum(value, -1e4)
+        slope = xp.exp(epsilon + log_cost - value) - xp.exp(xp.minimum(epsilon + pure.log_tail - value, 700.0))
         return value - target, slope
 
     def falling(epsilon: jax.Array, *params: jax.Array) -> tuple[jax.Array, jax.Array]:
         # beyond the minimum the root, if any, lies to the left, as it does from where the target is met
         value, slope = total(epsilon, *params)
-        return jnp.where(slope < 0, value, jnp.minimum(value, 0.0)), slope
+        return xp.where(slope < 0, value, xp.minimum(value, 0.0)), slope
 
     params = (log_delta, log_cost, num_reports, local_epsilon)
-    root = solve_decreasing(falling, jnp.zeros_like(local_epsilon), local_epsilon, *params)
-    at = jnp.where(jnp.isfinite(root), root, local_epsilon)
-    return jnp.where(total(at, *params)[0] <= 0, at, jnp.inf)
+    root = solve_decreasing(falling, xp.zeros_like(local_epsilon), local_epsilon, *params)
+    at = xp.where(xp.isfinite(root), root, local_epsilon)
+    return xp.where(total(at, *params)[0] <= 0, at, xp.inf)

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._precision import is_traced
@@ -36,6 +35,7 @@ from jaxacct.divergence.response._binary import (
 )
 from jaxacct.mechanisms import Shuffled
 from jaxacct.special import log_or_minus_inf, map_rows, up
+from jaxacct.special._namespace import xp
 
 # Parts of delta that go to the rounds of a composition: any is certified, the least answer is taken.
 _SHARES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
@@ -51,9 +51,9 @@ def clones_upper_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, window: i
     if pure:
         value = clones_epsilon(log_delta, n, clone_prob, local, window=window).upper
     else:
-        cost = log_replacement_cost(n, local, log_or_minus_inf(mechanism.mechanism.local_delta), jnp.ones_like(n))
+        cost = log_replacement_cost(n, local, log_or_minus_inf(mechanism.mechanism.local_delta), xp.ones_like(n))
         value = total_epsilon(pure_profile(window=window), n, local, cost, log_delta)
-    return where_single(mechanism, value, jnp.inf)
+    return where_single(mechanism, value, xp.inf)
 
 
 def clones_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, window: int, pure: bool) -> jax.Array:
@@ -65,7 +65,7 @@ def clones_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, window: i
     n, clone_prob, local = pair_lanes(mechanism)
     value = clones_delta(epsilon, n, clone_prob, local, window=window).log_delta.upper
     if not pure:
-        cost = log_replacement_cost(n, local, log_or_minus_inf(mechanism.mechanism.local_delta), jnp.ones_like(n))
+        cost = log_replacement_cost(n, local, log_or_minus_inf(mechanism.mechanism.local_delta), xp.ones_like(n))
         value = with_replacement_cost(Guarantee(epsilon, value), cost).log_delta
     return where_single(mechanism, value, 0.0)
 
@@ -78,7 +78,7 @@ def pair_lower_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, window: int
     """
     n, clone_prob, local = pair_lanes(mechanism)
     value = clones_epsilon(log_delta, n, clone_prob, local, window=window).lower
-    return where_single(mechanism, value, 0.0) if pure else jnp.zeros_like(value)
+    return where_single(mechanism, value, 0.0) if pure else xp.zeros_like(value)
 
 
 def pair_lower_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, window: int, pure: bool) -> jax.Array:
@@ -88,7 +88,7 @@ def pair_lower_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, window: int
     """
     n, clone_prob, local = pair_lanes(mechanism)
     value = clones_delta(epsilon, n, clone_prob, local, window=window).log_delta.lower
-    return where_single(mechanism, value, -jnp.inf) if pure else jnp.full_like(value, -jnp.inf)
+    return where_single(mechanism, value, -xp.inf) if pure else xp.full_like(value, -xp.inf)
 
 
 def clones_upper_rdp(mechanism: Shuffled, *, orders: Sequence[float]) -> jax.Array:
@@ -98,7 +98,7 @@ def clones_upper_rdp(mechanism: Shuffled, *, orders: Sequence[float]) -> jax.Arr
     inf where the local delta is not 0.
     """
     n, clone_prob, local = pair_lanes(mechanism)
-    single = jnp.where(_local_delta(mechanism) > 0, jnp.inf, clones_rdp(orders, n, clone_prob, local).upper)
+    single = xp.where(_local_delta(mechanism) > 0, xp.inf, clones_rdp(orders, n, clone_prob, local).upper)
     return compose_rdp([(single, mechanism.num_epochs)])
 
 
@@ -110,7 +110,7 @@ def girgis_upper_rdp(mechanism: Shuffled, *, orders: Sequence[float]) -> jax.Arr
     """
     n, _, local = pair_lanes(mechanism)
     single = paper_rdp(n, local, orders=[int(a) for a in orders])
-    single = jnp.where(_local_delta(mechanism) > 0, jnp.inf, single)
+    single = xp.where(_local_delta(mechanism) > 0, xp.inf, single)
     return compose_rdp([(single, mechanism.num_epochs)])
 
 
@@ -129,7 +129,7 @@ def mixture_upper_rdp(mechanism: Shuffled, *, orders: Sequence[float], nodes: in
     """
     n, _, local = pair_lanes(mechanism)
     single = mixture_rdp(n, local, orders=orders, nodes=nodes, window=window)
-    single = jnp.where(_local_delta(mechanism) > 0, jnp.inf, single)
+    single = xp.where(_local_delta(mechanism) > 0, xp.inf, single)
     return compose_rdp([(single, mechanism.num_epochs)])
 
 
@@ -141,7 +141,7 @@ def closed_upper_epsilon(mechanism: Shuffled, log_delta: jax.Array) -> jax.Array
     """
     n, _, local = pair_lanes(mechanism)
     value = closed_form_epsilon(n, pure_parameters(local), log_delta)
-    return where_single(mechanism, jnp.where(_local_delta(mechanism) > 0, jnp.inf, value), jnp.inf)
+    return where_single(mechanism, xp.where(_local_delta(mechanism) > 0, xp.inf, value), xp.inf)
 
 
 def closed_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array) -> jax.Array:
@@ -151,7 +151,7 @@ def closed_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array) -> jax.Array
     """
     n, _, local = pair_lanes(mechanism)
     value = closed_form_log_delta(n, pure_parameters(local), epsilon)
-    return where_single(mechanism, jnp.where(_local_delta(mechanism) > 0, 0.0, value), 0.0)
+    return where_single(mechanism, xp.where(_local_delta(mechanism) > 0, 0.0, value), 0.0)
 
 
 def _local_delta(mechanism: Shuffled) -> Any:
@@ -168,7 +168,7 @@ def unamplified_statics(mechanism: Shuffled) -> dict[str, Any]:
 
 def _log_gone(mechanism: Shuffled, count: jax.Array) -> jax.Array:
     """Log of (1 - local_delta)^count [L], at most 0."""
-    return count * jnp.log1p(-_local_delta(mechanism) * jnp.ones_like(count))
+    return count * xp.log1p(-_local_delta(mechanism) * xp.ones_like(count))
 
 
 def local_upper_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, rounds: int) -> jax.Array:
@@ -179,14 +179,14 @@ def local_upper_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, rounds: in
     where nothing is left.
     """
     _, _, local = pair_lanes(mechanism)
-    count = mechanism.num_epochs * jnp.ones_like(local)
-    gone, delta = _log_gone(mechanism, count), jnp.exp(log_delta)
-    left = -jnp.expm1(jnp.log1p(-delta) - gone) - 2.0**-48 * delta
+    count = mechanism.num_epochs * xp.ones_like(local)
+    gone, delta = _log_gone(mechanism, count), xp.exp(log_delta)
+    left = -xp.expm1(xp.log1p(-delta) - gone) - 2.0**-48 * delta
     affordable = (gone == 0) | (left > 0)
-    log_left = jnp.where(gone == 0, log_delta, jnp.log(jnp.where(left > 0, left, 1.0)))
+    log_left = xp.where(gone == 0, log_delta, xp.log(xp.where(left > 0, left, 1.0)))
     value = split_epsilon(lambda _: local, count, log_left, shares=(2.0**-40,), window=rounds)
-    value = jnp.minimum(value, up(count * local, 8))
-    return jnp.where(affordable, value, jnp.inf)
+    value = xp.minimum(value, up(count * local, 8))
+    return xp.where(affordable, value, xp.inf)
 
 
 def local_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, rounds: int) -> jax.Array:
@@ -195,10 +195,10 @@ def local_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, rounds: in
     Kairouz, Oh & Viswanath 2015, Theorem 3.3. Upper bound, any number of rounds, approximate reports included.
     """
     _, _, local = pair_lanes(mechanism)
-    count = mechanism.num_epochs * jnp.ones_like(local)
+    count = mechanism.num_epochs * xp.ones_like(local)
     value, gone = optimal_log_delta(epsilon, local, count, window=rounds), _log_gone(mechanism, count)
-    lost = log_or_minus_inf(-jnp.expm1(gone))
-    return jnp.minimum(jnp.logaddexp(value + gone, lost) + 2.0**-48, 0.0)
+    lost = log_or_minus_inf(-xp.expm1(gone))
+    return xp.minimum(xp.logaddexp(value + gone, lost) + 2.0**-48, 0.0)
 
 
 def composed_statics(mechanism: Shuffled) -> dict[str, Any]:
@@ -216,7 +216,7 @@ def composed_upper_epsilon(
     into a share of its own; inf where it does not.
     """
     n, clone_prob, local = pair_lanes(mechanism)
-    count = mechanism.num_epochs * jnp.ones_like(local)
+    count = mechanism.num_epochs * xp.ones_like(local)
 
     def step(log_step_delta: jax.Array) -> jax.Array:
         return clones_epsilon(log_step_delta, n, clone_prob, local, window=window).upper
@@ -229,16 +229,16 @@ def composed_upper_epsilon(
     cost = log_replacement_cost(n, local, log_or_minus_inf(mechanism.mechanism.local_delta), count)
 
     def row(share: jax.Array) -> jax.Array:
-        epsilon = composed(log_delta + jnp.log1p(-share) - 2.0**-46)
-        needed = jnp.logaddexp(0.0, epsilon) + cost
-        return jnp.where(needed <= log_delta + jnp.log(share), epsilon, jnp.inf)
+        epsilon = composed(log_delta + xp.log1p(-share) - 2.0**-46)
+        needed = xp.logaddexp(0.0, epsilon) + cost
+        return xp.where(needed <= log_delta + xp.log(share), epsilon, xp.inf)
 
-    return jnp.min(map_rows(row, jnp.asarray((0.001, 0.01, 0.1, 0.5), jnp.float64)), axis=0)
+    return xp.min(map_rows(row, xp.asarray((0.001, 0.01, 0.1, 0.5), xp.float64), lanes=n), axis=0)
 
 
 def composed_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, **_: Any) -> jax.Array:
     """Log delta [L], always 0 (delta <= 1): this bound gives epsilon only. For delta the loss distribution is asked."""
-    return jnp.zeros_like(epsilon)
+    return xp.zeros_like(epsilon)
 
 
 def response_statics(mechanism: Shuffled) -> dict[str, Any]:
@@ -255,7 +255,7 @@ def response_lower_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, blocks:
     """
     n, _, local = pair_lanes(mechanism)
     value = binary_response_epsilon(log_delta, n, local, window=blocks)
-    return jnp.where(local > 0, value, 0.0)
+    return xp.where(local > 0, value, 0.0)
 
 
 def response_lower_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, blocks: int) -> jax.Array:
@@ -264,4 +264,4 @@ def response_lower_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, blocks:
     Lower bound, as `response_lower_epsilon`; -inf where nothing is claimed.
     """
     n, _, local = pair_lanes(mechanism)
-    return jnp.where(local > 0, binary_response_log_delta(epsilon, n, local, window=blocks), -jnp.inf)
+    return xp.where(local > 0, binary_response_log_delta(epsilon, n, local, window=blocks), -xp.inf)

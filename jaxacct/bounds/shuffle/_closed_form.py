@@ -14,9 +14,9 @@ p n >= 16 log(2/delta); its proof uses log(4/delta), and so do we.
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from jaxacct.special import down, up
+from jaxacct.special._namespace import xp
 
 _ULPS = 128  # the certificate's rounding, in ulp; some 20 occur at most: three functions of 4, quotients and products
 
@@ -40,12 +40,12 @@ def pure_parameters(local_epsilon: jax.Array) -> ClonesParameters:
 
     Feldman, McMillan & Talwar 2021, Theorem 3.1 and Lemma 3.5.
     """
-    return ClonesParameters(jnp.exp(-local_epsilon), jnp.tanh(0.5 * local_epsilon), local_epsilon)
+    return ClonesParameters(xp.exp(-local_epsilon), xp.tanh(0.5 * local_epsilon), local_epsilon)
 
 
 def _log_weight(weight: jax.Array) -> jax.Array:
     """log(4 w) [L], kept finite at w = 0, where every delta is met."""
-    return jnp.log(4.0 * jnp.where(weight > 0, weight, 1e-300))
+    return xp.log(4.0 * xp.where(weight > 0, weight, 1e-300))
 
 
 def closed_form_epsilon(num_reports: jax.Array, parameters: ClonesParameters, log_delta: jax.Array) -> jax.Array:
@@ -54,11 +54,11 @@ def closed_form_epsilon(num_reports: jax.Array, parameters: ClonesParameters, lo
     Upper bound, replace-one adjacency, both directions; at most the local epsilon. Relative rounding added: 2^-46.
     """
     clones = num_reports * parameters.clone_prob
-    spread = jnp.maximum(_log_weight(parameters.weight) - log_delta, jnp.log(4.0))  # the total variation is at most w
+    spread = xp.maximum(_log_weight(parameters.weight) - log_delta, xp.log(4.0))  # the total variation is at most w
     valid = (up(16.0 * spread, _ULPS) <= clones) & (log_delta <= 0)
-    spread, clones = jnp.where(valid, spread, 1.0), jnp.where(valid, clones, 16.0)
-    epsilon = up(jnp.log1p(parameters.weight * (8.0 * jnp.sqrt(spread / clones) + 8.0 / clones)), _ULPS)
-    return jnp.where(valid, jnp.minimum(epsilon, parameters.local_epsilon), jnp.inf)
+    spread, clones = xp.where(valid, spread, 1.0), xp.where(valid, clones, 16.0)
+    epsilon = up(xp.log1p(parameters.weight * (8.0 * xp.sqrt(spread / clones) + 8.0 / clones)), _ULPS)
+    return xp.where(valid, xp.minimum(epsilon, parameters.local_epsilon), xp.inf)
 
 
 def closed_form_log_delta(num_reports: jax.Array, parameters: ClonesParameters, epsilon: jax.Array) -> jax.Array:
@@ -69,11 +69,11 @@ def closed_form_log_delta(num_reports: jax.Array, parameters: ClonesParameters, 
     Upper bound, replace-one adjacency, both directions; -inf from the local epsilon on.
     """
     clones = num_reports * parameters.clone_prob
-    weight = jnp.where(parameters.weight > 0, parameters.weight, 1e-300)
-    clones = jnp.where(clones > 0, clones, 1e-300)
-    gap = jnp.expm1(epsilon) / up(8.0 * weight, _ULPS) - up(1.0 / clones, _ULPS)
-    gap = jnp.minimum(gap, 1.0)  # 1/4 is the limit
-    spread = down(jnp.minimum(clones * gap * gap, clones / 16.0), 2 * _ULPS)
-    valid = (gap > 0) & (spread >= jnp.log(4.0))
-    log_delta = jnp.minimum(_log_weight(parameters.weight) - spread + 2.0**-46, 0.0)
-    return jnp.where(epsilon >= parameters.local_epsilon, -jnp.inf, jnp.where(valid, log_delta, 0.0))
+    weight = xp.where(parameters.weight > 0, parameters.weight, 1e-300)
+    clones = xp.where(clones > 0, clones, 1e-300)
+    gap = xp.expm1(epsilon) / up(8.0 * weight, _ULPS) - up(1.0 / clones, _ULPS)
+    gap = xp.minimum(gap, 1.0)  # 1/4 is the limit
+    spread = down(xp.minimum(clones * gap * gap, clones / 16.0), 2 * _ULPS)
+    valid = (gap > 0) & (spread >= xp.log(4.0))
+    log_delta = xp.minimum(_log_weight(parameters.weight) - spread + 2.0**-46, 0.0)
+    return xp.where(epsilon >= parameters.local_epsilon, -xp.inf, xp.where(valid, log_delta, 0.0))

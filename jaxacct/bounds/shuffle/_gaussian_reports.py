@@ -4,7 +4,6 @@ Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8. Replace-
 """
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.bounds.shuffle._approximate import (
@@ -20,6 +19,7 @@ from jaxacct.divergence.clones._profile import clones_delta
 from jaxacct.divergence.gaussian._pair import gaussian_epsilon, gaussian_log_delta
 from jaxacct.mechanisms import Shuffled
 from jaxacct.special import map_rows, up
+from jaxacct.special._namespace import xp
 
 # Local epsilons, in nats, of the pure reports that replace Gaussian ones: any is certified, the least answer is taken.
 _LOCAL_EPSILONS = tuple(np.geomspace(0.05, 12.0, 40).tolist())
@@ -32,16 +32,16 @@ def gaussian_upper_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, window:
     the least over a grid of local epsilons; inf for several rounds.
     """
     del pure
-    n = jnp.asarray(mechanism.num_reports, jnp.float64)
+    n = xp.asarray(mechanism.num_reports, xp.float64)
     mu = 1.0 / mechanism.mechanism.noise_multiplier
 
     def row(local_epsilon: jax.Array) -> jax.Array:
-        local = jnp.broadcast_to(local_epsilon, n.shape)
-        cost = log_gaussian_replacement_cost(n, local, mu, jnp.ones_like(n))
+        local = xp.broadcast_to(local_epsilon, n.shape)
+        cost = log_gaussian_replacement_cost(n, local, mu, xp.ones_like(n))
         return total_epsilon(pure_profile(window=window), n, local, cost, log_delta)
 
-    value = jnp.min(map_rows(row, jnp.asarray(_LOCAL_EPSILONS, jnp.float64)), axis=0)
-    return where_single(mechanism, value, jnp.inf)
+    value = xp.min(map_rows(row, xp.asarray(_LOCAL_EPSILONS, xp.float64), lanes=n), axis=0)
+    return where_single(mechanism, value, xp.inf)
 
 
 def gaussian_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, window: int, pure: bool) -> jax.Array:
@@ -50,16 +50,16 @@ def gaussian_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, window:
     Upper bound, as `gaussian_upper_epsilon`; 0 for several rounds.
     """
     del pure
-    n = jnp.asarray(mechanism.num_reports, jnp.float64)
+    n = xp.asarray(mechanism.num_reports, xp.float64)
     mu = 1.0 / mechanism.mechanism.noise_multiplier
 
     def row(local_epsilon: jax.Array) -> jax.Array:
-        local = jnp.broadcast_to(local_epsilon, n.shape)
-        cost = log_gaussian_replacement_cost(n, local, mu, jnp.ones_like(n))
-        pair = clones_delta(epsilon, n, jnp.exp(-local), local, window=window)
+        local = xp.broadcast_to(local_epsilon, n.shape)
+        cost = log_gaussian_replacement_cost(n, local, mu, xp.ones_like(n))
+        pair = clones_delta(epsilon, n, xp.exp(-local), local, window=window)
         return with_replacement_cost(Guarantee(epsilon, pair.log_delta.upper), cost).log_delta
 
-    value = jnp.min(map_rows(row, jnp.asarray(_LOCAL_EPSILONS, jnp.float64)), axis=0)
+    value = xp.min(map_rows(row, xp.asarray(_LOCAL_EPSILONS, xp.float64), lanes=n), axis=0)
     return where_single(mechanism, value, 0.0)
 
 

@@ -6,7 +6,6 @@ Feldman, McMillan & Talwar 2021, Theorem 4.1, extended to all values. Replace-on
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._precision import is_traced
@@ -19,6 +18,7 @@ from jaxacct.divergence.clones._multi_component_mean import (
 )
 from jaxacct.mechanisms import Shuffled
 from jaxacct.special import bisect_lanes, log_or_minus_inf
+from jaxacct.special._namespace import xp
 
 _NUM_HALVINGS = 44  # of [0, local epsilon]: a lower bound on epsilon is found to 2^-44 of that; only tightness
 
@@ -40,9 +40,9 @@ def blanket_upper_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, num_clon
     inf for several rounds.
     """
     n, _, local = pair_lanes(mechanism)
-    pair = k_ary_blanket_pair(local, mechanism.mechanism.num_categories * jnp.ones_like(n))
+    pair = k_ary_blanket_pair(local, mechanism.mechanism.num_categories * xp.ones_like(n))
     value = mean_component_epsilon(log_delta, n, pair, local, num_clones=num_clones)
-    return where_single(mechanism, value, jnp.inf)
+    return where_single(mechanism, value, xp.inf)
 
 
 def blanket_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, num_clones: int) -> jax.Array:
@@ -51,7 +51,7 @@ def blanket_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, num_clon
     Upper bound, as `blanket_upper_epsilon`; 0 for several rounds.
     """
     n, _, local = pair_lanes(mechanism)
-    pair = k_ary_blanket_pair(local, mechanism.mechanism.num_categories * jnp.ones_like(n))
+    pair = k_ary_blanket_pair(local, mechanism.mechanism.num_categories * xp.ones_like(n))
     upper = mean_component_delta(epsilon, n, pair, num_clones=num_clones).upper
     return where_single(mechanism, log_or_minus_inf(upper), 0.0)
 
@@ -62,10 +62,10 @@ def elsewhere_lower_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, num_cl
     Lower bound on the mechanism, one round of however many, replace-one adjacency, for k >= 3; -inf for k = 2.
     """
     n, _, local = pair_lanes(mechanism)
-    k = mechanism.mechanism.num_categories * jnp.ones_like(n)
-    pair = k_ary_elsewhere_pair(local, jnp.maximum(k, 3.0))
+    k = mechanism.mechanism.num_categories * xp.ones_like(n)
+    pair = k_ary_elsewhere_pair(local, xp.maximum(k, 3.0))
     lower = mean_component_delta(epsilon, n, pair, num_clones=num_clones).lower
-    return jnp.where(k >= 3.0, log_or_minus_inf(lower), -jnp.inf)
+    return xp.where(k >= 3.0, log_or_minus_inf(lower), -xp.inf)
 
 
 def elsewhere_lower_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, num_clones: int) -> jax.Array:
@@ -78,4 +78,4 @@ def elsewhere_lower_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, num_cl
     def above(epsilon: jax.Array) -> jax.Array:
         return elsewhere_lower_log_delta(mechanism, epsilon, num_clones=num_clones) > log_delta
 
-    return bisect_lanes(above, jnp.zeros_like(local), local, num_steps=_NUM_HALVINGS)
+    return bisect_lanes(above, xp.zeros_like(local), local, num_steps=_NUM_HALVINGS)

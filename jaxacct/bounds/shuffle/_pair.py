@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._precision import is_traced
@@ -15,27 +14,24 @@ from jaxacct.divergence.clones._profile import TRACED_WINDOW, window_for
 from jaxacct.mechanisms import FiniteRandomizer, KaryRandomizedResponse, LocalRandomizer, Shuffled
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import down
+from jaxacct.special._namespace import xp
 
 TRACED_REPORTS = 1e9  # reports for which static windows are made where their number is traced
 
 
-_Exp = Callable[[Any], Any]
+def _pair_of_any(randomizer: LocalRandomizer) -> tuple[Any, Any]:
+    return down(xp.exp(-randomizer.local_epsilon), 8), randomizer.local_epsilon
 
 
-def _pair_of_any(randomizer: LocalRandomizer, exp: _Exp) -> tuple[Any, Any]:
-    return down(exp(-randomizer.local_epsilon), 8), randomizer.local_epsilon
+def _pair_of_k_ary(randomizer: KaryRandomizedResponse) -> tuple[Any, Any]:
+    return down(2.0 / (xp.exp(randomizer.local_epsilon) + 1.0), 8), randomizer.local_epsilon
 
 
-def _pair_of_k_ary(randomizer: KaryRandomizedResponse, exp: _Exp) -> tuple[Any, Any]:
-    return down(2.0 / (exp(randomizer.local_epsilon) + 1.0), 8), randomizer.local_epsilon
-
-
-def _pair_of_finite(randomizer: FiniteRandomizer, exp: _Exp) -> tuple[Any, Any]:
-    del exp
+def _pair_of_finite(randomizer: FiniteRandomizer) -> tuple[Any, Any]:
     return randomizer.clone_prob, randomizer.local_epsilon
 
 
-_PAIRS: dict[type, Callable[[Any, _Exp], tuple[Any, Any]]] = {
+_PAIRS: dict[type, Callable[[Any], tuple[Any, Any]]] = {
     FiniteRandomizer: _pair_of_finite,
     KaryRandomizedResponse: _pair_of_k_ary,
     LocalRandomizer: _pair_of_any,
@@ -48,26 +44,26 @@ def has_pair(mechanism: Mechanism) -> bool:
     return mechanism.signature() in _PAIRED and is_pure(cast(Shuffled, mechanism))
 
 
-def pair_of(randomizer: Any, exp: _Exp = jnp.exp) -> tuple[Any, Any]:
+def pair_of(randomizer: Any) -> tuple[Any, Any]:
     """(clone probability, local epsilon), each [L], of the clones pair that dominates reports of a pure randomizer.
 
     The probability is e^-local_epsilon for any randomizer (Theorem 3.2, CL-S2), and for a known one the largest p with
-    R(x) >= p (R(y) + R(z)) / 2; rounded down. Outside the float64 boundary `exp` must be NumPy's.
+    R(x) >= p (R(y) + R(z)) / 2; rounded down.
     """
-    return _PAIRS[type(randomizer)](randomizer, exp)
+    return _PAIRS[type(randomizer)](randomizer)
 
 
 def concrete_pair(mechanism: Shuffled) -> tuple[float, float, float]:
     """(num_reports, clone_prob, local_epsilon), floats, of a mechanism with concrete scalar fields."""
-    clone_prob, local_epsilon = pair_of(mechanism.mechanism, np.exp)
+    clone_prob, local_epsilon = pair_of(mechanism.mechanism)
     return float(mechanism.num_reports), float(clone_prob), float(local_epsilon)
 
 
 def pair_lanes(mechanism: Shuffled) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(num_reports, clone_prob, local_epsilon), each float64 [L]."""
     clone_prob, local = pair_of(mechanism.mechanism)
-    n = jnp.asarray(mechanism.num_reports, jnp.float64)
-    return n, clone_prob * jnp.ones_like(n), local * jnp.ones_like(n)
+    n = xp.asarray(mechanism.num_reports, xp.float64)
+    return n, clone_prob * xp.ones_like(n), local * xp.ones_like(n)
 
 
 def is_pure(mechanism: Shuffled) -> bool:
@@ -80,10 +76,10 @@ def clones_statics(mechanism: Shuffled) -> dict[str, Any]:
     """A dict of static sizes for the clones kernels, wide enough for every lane, and whether the randomizer is pure."""
     if is_traced(mechanism) or type(mechanism.mechanism) not in _PAIRS:
         return {"window": TRACED_WINDOW, "pure": is_pure(mechanism)}
-    clone_prob, _ = pair_of(jax.tree.map(np.asarray, mechanism.mechanism), np.exp)
+    clone_prob, _ = pair_of(jax.tree.map(np.asarray, mechanism.mechanism))
     return {"window": window_for(mechanism.num_reports, clone_prob), "pure": is_pure(mechanism)}
 
 
 def where_single(mechanism: Shuffled, value: jax.Array, otherwise: float) -> jax.Array:
     """`value` [L] where there is one round, else `otherwise`."""
-    return jnp.where(mechanism.num_epochs == 1, value, otherwise)
+    return xp.where(mechanism.num_epochs == 1, value, otherwise)

@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 
 import jax
-import jax.numpy as jnp
 
 from jaxacct.special import log1mexp, log_sum_exp, map_rows, solve_decreasing, up
 from jaxacct.special._binomial import log_binomial_pmf
+from jaxacct.special._namespace import stop_gradient, xp
 
 _ULPS = 128  # the certificate's rounding, in ulp; some 40 occur at most: functions of 4 each, and products
 _LARGEST_WINDOW = 2**16  # outcomes that are summed at most; the rest is bounded
@@ -33,23 +33,23 @@ def _worst_case(
 ) -> tuple[jax.Array, jax.Array]:
     """(`optimal_log_delta`, its derivative in epsilon), each [L]; the derivative only steers a search."""
     valid = (step_epsilon > 0) & (count >= 1) & (epsilon >= 0)
-    step, times = jnp.where(valid, step_epsilon, 1.0), jnp.where(valid, count, 1.0)
-    bad, good = 1.0 / (1.0 + jnp.exp(step)), 1.0 / (1.0 + jnp.exp(-step))
-    last = jnp.ceil(jax.lax.stop_gradient(0.5 * (times - epsilon / step)))  # its term is 0, or it would round to one
-    against = last - jnp.arange(window, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    step, times = xp.where(valid, step_epsilon, 1.0), xp.where(valid, count, 1.0)
+    bad, good = 1.0 / (1.0 + xp.exp(step)), 1.0 / (1.0 + xp.exp(-step))
+    last = xp.ceil(stop_gradient(0.5 * (times - epsilon / step)))  # its term is 0, or it would round to one
+    against = last - xp.arange(window, dtype=xp.int32).astype(xp.float64)[:, None]
     loss = (times - 2.0 * against) * step - epsilon + 2.0**-50 * (times * step + epsilon)
     inside = (against >= 0) & (loss > 0)
-    log_pmf = log_binomial_pmf(jnp.where(inside, against, 0.0), times, bad, good)
-    log_pmf = log_pmf + 2.0**-50 * (16.0 + jnp.abs(log_pmf) + jnp.abs(against - times * bad))
-    log_pmf, loss = jnp.where(inside, log_pmf, -jnp.inf), jnp.where(inside, loss, 1.0)
+    log_pmf = log_binomial_pmf(xp.where(inside, against, 0.0), times, bad, good)
+    log_pmf = log_pmf + 2.0**-50 * (16.0 + xp.abs(log_pmf) + xp.abs(against - times * bad))
+    log_pmf, loss = xp.where(inside, log_pmf, -xp.inf), xp.where(inside, loss, 1.0)
     # P[l - 1] / P[l], decreasing as l falls, at the last term that is summed
     ratio = against[-1] * good / ((times - against[-1] + 1.0) * bad)
-    falling = jnp.where(ratio < 0.999999, ratio, 0.5)
-    rest = jnp.where(ratio < 0.999999, log_pmf[-1] + jnp.log(falling / (1.0 - falling)), 0.0)
-    rest = jnp.where(against[-1] > 0, rest, -jnp.inf)
-    log_delta = jnp.logaddexp(log_sum_exp(log_pmf + log1mexp(-loss)), rest) + 2.0**-46
-    slope = -jnp.exp(jnp.minimum(log_sum_exp(log_pmf - loss) - jnp.maximum(log_delta, -1e6), 700.0))
-    log_delta = jnp.where(valid, jnp.minimum(log_delta, 0.0), jnp.where(step_epsilon == 0, -jnp.inf, 0.0))
+    falling = xp.where(ratio < 0.999999, ratio, 0.5)
+    rest = xp.where(ratio < 0.999999, log_pmf[-1] + xp.log(falling / (1.0 - falling)), 0.0)
+    rest = xp.where(against[-1] > 0, rest, -xp.inf)
+    log_delta = xp.logaddexp(log_sum_exp(log_pmf + log1mexp(-loss)), rest) + 2.0**-46
+    slope = -xp.exp(xp.minimum(log_sum_exp(log_pmf - loss) - xp.maximum(log_delta, -1e6), 700.0))
+    log_delta = xp.where(valid, xp.minimum(log_delta, 0.0), xp.where(step_epsilon == 0, -xp.inf, 0.0))
     return log_delta, slope
 
 
@@ -85,10 +85,10 @@ def optimal_epsilon(step_epsilon: jax.Array, count: jax.Array, log_slack: jax.Ar
         value, slope = _worst_case(epsilon, step_epsilon, count, window)
         return value - target, slope
 
-    finite = jnp.isfinite(step_epsilon)
-    step = jnp.where(finite, step_epsilon, 0.0)
-    root = solve_decreasing(excess, jnp.zeros_like(step), up(count * step, _ULPS), log_slack, step, count)
-    return jnp.where(finite, root, jnp.inf)
+    finite = xp.isfinite(step_epsilon)
+    step = xp.where(finite, step_epsilon, 0.0)
+    root = solve_decreasing(excess, xp.zeros_like(step), up(count * step, _ULPS), log_slack, step, count)
+    return xp.where(finite, root, xp.inf)
 
 
 def split_epsilon(
@@ -113,7 +113,7 @@ def split_epsilon(
     """
 
     def row(share: jax.Array) -> jax.Array:
-        step = step_epsilon(log_delta + jnp.log(share) - jnp.log(count) - 2.0**-46)
-        return optimal_epsilon(step, count, log_delta + jnp.log1p(-share) - 2.0**-46, window=window)
+        step = step_epsilon(log_delta + xp.log(share) - xp.log(count) - 2.0**-46)
+        return optimal_epsilon(step, count, log_delta + xp.log1p(-share) - 2.0**-46, window=window)
 
-    return jnp.min(map_rows(row, jnp.asarray(shares, jnp.float64)), axis=0)
+    return xp.min(map_rows(row, xp.asarray(shares, xp.float64), lanes=count), axis=0)

@@ -7,12 +7,12 @@ a static number of blocks. No count is cut off, so that a divergence which rare 
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.divergence.response._binary import _langevin
 from jaxacct.special import log1mexp, log_sum_exp
 from jaxacct.special._binomial import log_binomial_pmf
+from jaxacct.special._namespace import stop_gradient, xp
 
 # Standard deviations about the mean: the central blocks are even to 3, then they grow, and end at 40. Only tightness.
 _SPREAD, _REACH = 3.0, 40.0
@@ -49,63 +49,63 @@ def binomial_blocks(num_users: jax.Array, prob: jax.Array, layout: Layout) -> Bl
     where the pmf is largest. Over-estimates the mass of a central block by about (width / sd)^2 / 24, relatively: 1e-3
     with 128 central blocks, nothing where blocks are single counts.
     """
-    n, q = num_users, jnp.clip(prob, 1e-300, 1.0)
-    rest = jnp.maximum(1.0 - q, 1e-300)
-    mean = jax.lax.stop_gradient(n * q)
-    scale = jnp.sqrt(mean * jnp.minimum(rest, 1.0)) + 1.0
-    first = jax.lax.stop_gradient(_starts(n, mean, scale, layout))
-    last = jnp.concatenate([first[1:] - 1.0, n[None]])
+    n, q = num_users, xp.clip(prob, 1e-300, 1.0)
+    rest = xp.maximum(1.0 - q, 1e-300)
+    mean = stop_gradient(n * q)
+    scale = xp.sqrt(mean * xp.minimum(rest, 1.0)) + 1.0
+    first = stop_gradient(_starts(n, mean, scale, layout))
+    last = xp.concatenate([first[1:] - 1.0, n[None]])
     size = last - first + 1.0
     filled = size >= 1.0
-    size = jnp.maximum(size, 1.0)
-    mode = jnp.clip(jnp.floor((n + 1.0) * jax.lax.stop_gradient(q)), first, jnp.maximum(last, first))
-    at = jnp.where(size <= 0.5 * scale, jnp.floor(0.5 * (first + last)), mode)
-    at = jnp.where(filled, at, first)
+    size = xp.maximum(size, 1.0)
+    mode = xp.clip(xp.floor((n + 1.0) * stop_gradient(q)), first, xp.maximum(last, first))
+    at = xp.where(size <= 0.5 * scale, xp.floor(0.5 * (first + last)), mode)
+    at = xp.where(filled, at, first)
     single = size == 1.0
-    log_odds = jnp.log(q) - jnp.log(rest)
+    log_odds = xp.log(q) - xp.log(rest)
     # a slope between log w(at + 1)/w(at) and log w(at)/w(at - 1), at both ends of 1..n on the open side
-    inner = jnp.minimum(at, n - 1.0)
-    slope = jnp.log(jnp.maximum(n - inner, 1.0) / (inner + 1.0)) + log_odds
-    slope = jnp.where(jnp.abs(slope) < _LEAST_STEP, _LEAST_STEP, slope)
-    slope = jnp.where(single, 1.0, slope)
+    inner = xp.minimum(at, n - 1.0)
+    slope = xp.log(xp.maximum(n - inner, 1.0) / (inner + 1.0)) + log_odds
+    slope = xp.where(xp.abs(slope) < _LEAST_STEP, _LEAST_STEP, slope)
+    slope = xp.where(single, 1.0, slope)
     down = slope < 0
-    steep = jnp.abs(slope)
+    steep = xp.abs(slope)
     # sum_j e^{slope j} for j = 0..size-1, from its larger end
     log_sum = log1mexp(-steep * size) - log1mexp(-steep)
-    end = jnp.where(down, first - at, last - at)
+    end = xp.where(down, first - at, last - at)
     value = log_binomial_pmf(at, n, q, rest)
     # rounding of the pmf; of the slope, known to 2^-50 of its logarithms' size, over the block; a slope moved off 0
-    slack = 2.0**-49 * (8.0 + jnp.abs(value))
-    wide = 2.0**-40 + size * (2.0**-50 * (1.0 + jnp.abs(log_odds)) + 2.0 * _LEAST_STEP)
-    log_mass = jnp.where(single, value, value + slope * end + log_sum + wide) + slack
-    log_mass = jnp.minimum(log_mass, 2.0**-40)
+    slack = 2.0**-49 * (8.0 + xp.abs(value))
+    wide = 2.0**-40 + size * (2.0**-50 * (1.0 + xp.abs(log_odds)) + 2.0 * _LEAST_STEP)
+    log_mass = xp.where(single, value, value + slope * end + log_sum + wide) + slack
+    log_mass = xp.minimum(log_mass, 2.0**-40)
     # mean of the geometric law, as a share of the way from first to last, each share with its own digits
     reach = 0.5 * (size - 1.0)
     tilt = 0.5 * (size * _langevin(0.5 * slope * size) - _langevin(0.5 * slope))
-    span = jnp.maximum(size - 1.0, 1.0)
-    high, low = jnp.clip((reach + tilt) / span, 0.0, 1.0) + 1e-13, jnp.clip((reach - tilt) / span, 0.0, 1.0) + 1e-13
-    log_mass = jnp.where(filled & (prob > 0), log_mass, -jnp.inf)
+    span = xp.maximum(size - 1.0, 1.0)
+    high, low = xp.clip((reach + tilt) / span, 0.0, 1.0) + 1e-13, xp.clip((reach - tilt) / span, 0.0, 1.0) + 1e-13
+    log_mass = xp.where(filled & (prob > 0), log_mass, -xp.inf)
     return Blocks(
         first=first,
-        last=jnp.maximum(last, first),
-        log_low=log_mass + jnp.where(single, 0.0, jnp.log(low)),
-        log_high=jnp.where(single, -jnp.inf, log_mass + jnp.log(high)),
+        last=xp.maximum(last, first),
+        log_low=log_mass + xp.where(single, 0.0, xp.log(low)),
+        log_high=xp.where(single, -xp.inf, log_mass + xp.log(high)),
     )
 
 
 def _starts(n: jax.Array, mean: jax.Array, scale: jax.Array, layout: Layout) -> jax.Array:
     """First counts [B, L], increasing, repeated where blocks are empty; the least is 1."""
-    singles = jnp.arange(1, layout.singles + 1, dtype=jnp.int32).astype(jnp.float64)[:, None] + 0.0 * n
+    singles = xp.arange(1, layout.singles + 1, dtype=xp.int32).astype(xp.float64)[:, None] + 0.0 * n
     steps = np.arange(layout.geometric) / max(layout.geometric, 1)
-    geometric = jnp.exp(jnp.asarray(steps, jnp.float64)[:, None] * jnp.log(n))
+    geometric = xp.exp(xp.asarray(steps, xp.float64)[:, None] * xp.log(n))
     turns = np.linspace(-1.0, 1.0, layout.central) * np.arcsinh(_REACH / _SPREAD)
-    central = mean + scale * jnp.asarray(_SPREAD * np.sinh(turns), jnp.float64)[:, None]
-    starts = jnp.floor(jnp.concatenate([jnp.ones_like(n)[None], singles, geometric, central]))
-    return jnp.sort(jnp.clip(starts, 1.0, n), axis=0)
+    central = mean + scale * xp.asarray(_SPREAD * np.sinh(turns), xp.float64)[:, None]
+    starts = xp.floor(xp.concatenate([xp.ones_like(n)[None], singles, geometric, central]))
+    return xp.sort(xp.clip(starts, 1.0, n), axis=0)
 
 
 def log_mixture(blocks: Blocks, log_at_first: jax.Array, log_at_last: jax.Array) -> jax.Array:
     """Upper bounds [L] on log sum_k w_k f(k), from log f at both ends of the blocks, each [B, L]; rounded up."""
-    low = jnp.where(blocks.log_low > -jnp.inf, log_at_first + blocks.log_low, -jnp.inf)
-    high = jnp.where(blocks.log_high > -jnp.inf, log_at_last + blocks.log_high, -jnp.inf)
-    return log_sum_exp(jnp.concatenate([low, high])) + 2.0**-46
+    low = xp.where(blocks.log_low > -xp.inf, log_at_first + blocks.log_low, -xp.inf)
+    high = xp.where(blocks.log_high > -xp.inf, log_at_last + blocks.log_high, -xp.inf)
+    return log_sum_exp(xp.concatenate([low, high])) + 2.0**-46

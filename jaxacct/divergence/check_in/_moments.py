@@ -6,19 +6,21 @@ CI-S23: a profile bound delta(eps), eps >= 0, that holds in both directions give
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.special import log1mexp, log_sum_exp, logexpm1, map_rows, softplus, up
+from jaxacct.special._namespace import is_jax, xp
 
 
 def loss_nodes(scale: jax.Array, highest: jax.Array, num_nodes: int) -> jax.Array:
     """Epsilons [G, L] from 0 to `highest` [L], dense to a few `scale` [L], then geometric; `num_nodes` is static."""
-    steps = jnp.asarray(np.linspace(0.0, 1.0, num_nodes), jnp.float64)[:, None]
-    unit = jnp.minimum(2.0 * scale, highest)
-    return jnp.minimum(unit * jnp.sinh(steps * jnp.arcsinh(highest / unit)), highest).at[-1].set(highest)
+    steps = xp.asarray(np.linspace(0.0, 1.0, num_nodes), xp.float64)[:, None]
+    unit = xp.minimum(2.0 * scale, highest)
+    nodes = xp.minimum(unit * xp.sinh(steps * xp.arcsinh(highest / unit)), highest)
+    return xp.concatenate([nodes[:-1], highest[None]])
 
 
 def rdp_from_profile(nodes: jax.Array, log_delta: jax.Array, *, orders: Sequence[float]) -> jax.Array:
@@ -31,17 +33,18 @@ def rdp_from_profile(nodes: jax.Array, log_delta: jax.Array, *, orders: Sequence
 
     Real orders a > 1 (static). What the rounding of each term can do is added; inf where the last delta is not 0.
     """
-    log_delta = jax.lax.cummin(log_delta, axis=0)
+    falling: Any = jax.lax.cummin if is_jax(log_delta) else np.minimum.accumulate
+    log_delta = falling(log_delta, axis=0)
     size = nodes.shape[0]
     at, following = log_delta[:-1], log_delta[1:]
-    some = at > -jnp.inf
-    at_safe = jnp.where(some, at, 0.0)
-    fall = jnp.where(following > -jnp.inf, jnp.where(some, following, 0.0), -1e6) - at_safe
-    fall = jnp.minimum(fall, 0.0) - 2.0**-48 * (1.0 + jnp.abs(at_safe))
-    log_fall = jnp.where(some, at_safe + log1mexp(fall) - fall * (fall > -1e-9), -jnp.inf)
+    some = at > -xp.inf
+    at_safe = xp.where(some, at, 0.0)
+    fall = xp.where(following > -xp.inf, xp.where(some, following, 0.0), -1e6) - at_safe
+    fall = xp.minimum(fall, 0.0) - 2.0**-48 * (1.0 + xp.abs(at_safe))
+    log_fall = xp.where(some, at_safe + log1mexp(fall) - fall * (fall > -1e-9), -xp.inf)
     width = nodes[1:] - nodes[:-1]
     wide = width > 0
-    log_width = nodes[:-1] + logexpm1(jnp.where(wide, width, 1.0))
+    log_width = nodes[:-1] + logexpm1(xp.where(wide, width, 1.0))
 
     def row(order: jax.Array) -> jax.Array:
         def log_psi(eps: jax.Array) -> jax.Array:
@@ -49,11 +52,11 @@ def rdp_from_profile(nodes: jax.Array, log_delta: jax.Array, *, orders: Sequence
             return order * eps + log1mexp(-order * eps) + log1mexp((1.0 - order) * eps)
 
         upper = log_psi(nodes[1:])
-        ratio = jnp.where(nodes[:-1] > 0, log_psi(jnp.where(nodes[:-1] > 0, nodes[:-1], 1.0)) - upper, -1e6)
-        log_rise = upper + log1mexp(jnp.where(wide, ratio, -1.0))
-        slack = 2.0**-50 * size * (4.0 + jnp.abs(upper) + order * nodes[1:])
-        terms = jnp.where(wide & some, log_fall + log_rise - log_width + slack, -jnp.inf)
+        ratio = xp.where(nodes[:-1] > 0, log_psi(xp.where(nodes[:-1] > 0, nodes[:-1], 1.0)) - upper, -1e6)
+        log_rise = upper + log1mexp(xp.where(wide, ratio, -1.0))
+        slack = 2.0**-50 * size * (4.0 + xp.abs(upper) + order * nodes[1:])
+        terms = xp.where(wide & some, log_fall + log_rise - log_width + slack, -xp.inf)
         return up(softplus(log_sum_exp(terms) + 2.0**-46) / (order - 1.0), 16)  # softplus 9, a quotient
 
-    values = map_rows(row, jnp.asarray(orders, jnp.float64))
-    return jnp.where(log_delta[-1] == -jnp.inf, values, jnp.inf)
+    values = map_rows(row, xp.asarray(orders, xp.float64), lanes=log_delta)
+    return xp.where(log_delta[-1] == -xp.inf, values, xp.inf)

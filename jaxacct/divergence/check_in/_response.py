@@ -10,10 +10,10 @@ that covers binary randomized response; replace-one adjacency.
 """
 
 import jax
-import jax.numpy as jnp
 
 from jaxacct.divergence.response._binary import _blocks, _Setting
 from jaxacct.special import bisect_lanes, down, log_sum_exp, up
+from jaxacct.special._namespace import is_jax, lane_map, stop_gradient, xp
 
 _LARGEST = 700.0  # local epsilon beyond which its exponential overflows: nothing is claimed there
 _NUM_HALVINGS = 28  # of `_LOG_RANGE`: epsilon is found to 1e-7, relatively; only tightness
@@ -31,38 +31,40 @@ def response_floor_log_delta(
     summed, whose mass and mean are below the binomial law's. Both are exact while blocks are single counts. Nothing is
     claimed outside num_users >= 1, prob > 0, epsilon >= 0 and local_epsilon <= 700.
     """
-    local = jnp.minimum(local_epsilon, _LARGEST)
-    growth = jnp.exp(local)
+    local = xp.minimum(local_epsilon, _LARGEST)
+    growth = xp.exp(local)
     r, rest = 1.0 / (1.0 + growth), growth / (1.0 + growth)
-    slope = down(2.0 * jnp.sinh(local) / num_users, 32)
+    slope = down(2.0 * xp.sinh(local) / num_users, 32)
     mean = num_users * prob
-    reach = _DEVIATIONS * jnp.sqrt(mean * (1.0 - prob)) + 16.0
-    low = jnp.maximum(jnp.floor(mean - reach), 1.0)
-    high = jnp.minimum(jnp.ceil(mean + reach), num_users)
-    stride = jnp.maximum(jnp.ceil(jax.lax.stop_gradient(high - low + 1.0) / window), 1.0)
+    reach = _DEVIATIONS * xp.sqrt(mean * (1.0 - prob)) + 16.0
+    low = xp.maximum(xp.floor(mean - reach), 1.0)
+    high = xp.minimum(xp.ceil(mean + reach), num_users)
+    stride = xp.maximum(xp.ceil(stop_gradient(high - low + 1.0) / window), 1.0)
     visible = _Setting(num_users, prob, 1.0 - prob, slope)
-    log_mass, _ = _blocks(visible, jax.lax.stop_gradient(low), stride, 1.0, window)
-    counts = jax.lax.stop_gradient(low) + stride * jnp.arange(window, dtype=jnp.int32).astype(jnp.float64)[:, None]
-    distance = up(jnp.expm1(epsilon) / jnp.where(slope > 0, slope, 1.0), 128)
+    log_mass, _ = _blocks(visible, stop_gradient(low), stride, 1.0, window)
+    counts = stop_gradient(low) + stride * xp.arange(window, dtype=xp.int32).astype(xp.float64)[:, None]
+    distance = up(xp.expm1(epsilon) / xp.where(slope > 0, slope, 1.0), 128)
 
     def given(k: jax.Array) -> jax.Array:
         """log E[(c - k r - distance)_+ | k]."""
         centre = k * r
-        first = jnp.floor(jax.lax.stop_gradient(centre + distance)) + 1.0
-        width = jnp.minimum(_DEVIATIONS * jnp.sqrt(centre * rest) + 24.0, k)
-        step = jnp.maximum(jnp.ceil(jax.lax.stop_gradient(width) / window), 1.0)
-        first = jnp.where(jnp.isfinite(first), first, -1.0)
+        first = xp.floor(stop_gradient(centre + distance)) + 1.0
+        width = xp.minimum(_DEVIATIONS * xp.sqrt(centre * rest) + 24.0, k)
+        step = xp.maximum(xp.ceil(stop_gradient(width) / window), 1.0)
+        first = xp.where(xp.isfinite(first), first, -1.0)
         mass, ones = _blocks(_Setting(k, r, rest, slope), first, step, 1.0, window)
         gap = (ones - centre) - distance - 2.0**-50 * (centre + step) - 2.0**-48 * distance
-        inside = (mass > -jnp.inf) & (gap > 0)
-        return log_sum_exp(jnp.where(inside, mass + jnp.log(jnp.where(inside, gap, 1.0)), -jnp.inf))
+        inside = (mass > -xp.inf) & (gap > 0)
+        return log_sum_exp(xp.where(inside, mass + xp.log(xp.where(inside, gap, 1.0)), -xp.inf))
 
-    rows = jax.lax.map(given, jnp.minimum(counts, num_users))
-    usable = (log_mass > -jnp.inf) & (rows > -jnp.inf) & (counts <= num_users)
-    total = log_sum_exp(jnp.where(usable, log_mass + jnp.where(usable, rows, 0.0), -jnp.inf))
-    log_delta = total + jnp.log(jnp.where(slope > 0, slope, 1.0)) - 2.0**-44
+    every = xp.minimum(counts, num_users)
+    # on the host all numbers of reports at once, as lanes
+    rows = lane_map(given, every) if is_jax(every) else given(every[:, 0])[:, None]
+    usable = (log_mass > -xp.inf) & (rows > -xp.inf) & (counts <= num_users)
+    total = log_sum_exp(xp.where(usable, log_mass + xp.where(usable, rows, 0.0), -xp.inf))
+    log_delta = total + xp.log(xp.where(slope > 0, slope, 1.0)) - 2.0**-44
     valid = (epsilon >= 0) & (local_epsilon > epsilon) & (local_epsilon <= _LARGEST) & (prob > 0) & (num_users >= 1)
-    return jnp.where(valid, jnp.minimum(log_delta, 0.0), -jnp.inf)
+    return xp.where(valid, xp.minimum(log_delta, 0.0), -xp.inf)
 
 
 def response_floor_epsilon(
@@ -73,12 +75,12 @@ def response_floor_epsilon(
     Lower bound on every valid epsilon at that delta; arguments as for `response_floor_log_delta`.
     """
 
-    top = jnp.where((local_epsilon > 0) & (prob > 0), jnp.minimum(local_epsilon, _LARGEST), 0.0)
+    top = xp.where((local_epsilon > 0) & (prob > 0), xp.minimum(local_epsilon, _LARGEST), 0.0)
 
     def above(log_fall: jax.Array) -> jax.Array:
-        epsilon = top * jnp.exp(-log_fall)
+        epsilon = top * xp.exp(-log_fall)
         return response_floor_log_delta(epsilon, num_users, prob, local_epsilon, window=window) > log_delta
 
-    log_fall = bisect_lanes(above, jnp.full_like(top, _LOG_RANGE), jnp.zeros_like(top), num_steps=_NUM_HALVINGS)
+    log_fall = bisect_lanes(above, xp.full_like(top, _LOG_RANGE), xp.zeros_like(top), num_steps=_NUM_HALVINGS)
     # the exponential is computed once more, and another program may round it otherwise: 4 ulp, and two products
-    return jnp.where(log_fall < _LOG_RANGE, down(top * jnp.exp(-log_fall), 8), 0.0)
+    return xp.where(log_fall < _LOG_RANGE, down(top * xp.exp(-log_fall), 8), 0.0)

@@ -16,10 +16,10 @@ import math
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from jaxacct._types import Ends
 from jaxacct.special._binomial import log_binomial_pmf
+from jaxacct.special._namespace import stop_gradient, xp
 
 _TAIL_SDS = 9.0  # standard deviations on either side that a window covers; the mass outside is bounded
 
@@ -31,7 +31,7 @@ def relative_slack(trials: jax.Array) -> jax.Array:
     last digits of the clone probability, which matter the more the further a count is from its mean: here up to nine
     standard deviations.
     """
-    return 2.0**-40 + 2.0**-48 * jnp.sqrt(trials)
+    return 2.0**-40 + 2.0**-48 * xp.sqrt(trials)
 
 
 class ComponentPair(NamedTuple):
@@ -60,7 +60,7 @@ def k_ary_blanket_pair(local_epsilon: jax.Array, num_categories: jax.Array) -> C
     Upper bound for every data set, k >= 2: an extension of Feldman, McMillan & Talwar 2021, Theorem 4.1, verified by
     enumeration (CL-S10). Its divergence is below that of Corollary 4.2's pair, `k_ary_three_component_pair`.
     """
-    growth = jnp.expm1(local_epsilon)
+    growth = xp.expm1(local_epsilon)
     single = 1.0 / (growth + num_categories)
     rest, excess = (num_categories - 2.0) * single, growth * single
     return ComponentPair(2.0 * single, rest, excess, excess, 2.0 / growth, local_epsilon)
@@ -96,20 +96,20 @@ def mass_outside(low: jax.Array, high: jax.Array, trials: jax.Array, prob: jax.A
 
     def tail(count: jax.Array, ratio: jax.Array) -> jax.Array:
         inside = (count >= 0) & (count <= trials)
-        log_pmf = log_binomial_pmf(jnp.where(inside, count, 0.0), trials, prob, rest)
-        bound = jnp.exp(log_pmf) / jnp.maximum(1.0 - ratio, 1e-300) * (1.0 + relative_slack(trials))
-        return jnp.where(inside, jnp.where(ratio < 1.0, jnp.minimum(bound, 1.0), 1.0), 0.0)
+        log_pmf = log_binomial_pmf(xp.where(inside, count, 0.0), trials, prob, rest)
+        bound = xp.exp(log_pmf) / xp.maximum(1.0 - ratio, 1e-300) * (1.0 + relative_slack(trials))
+        return xp.where(inside, xp.where(ratio < 1.0, xp.minimum(bound, 1.0), 1.0), 0.0)
 
     # P[k-1]/P[k], at its largest at k = low - 1; P[k+1]/P[k], at k = high + 1
     below, above = low - 1.0, high + 1.0
-    left = below * rest / jnp.maximum((trials - below + 1.0) * prob, 1e-300)
-    right = (trials - above) * prob / jnp.maximum((above + 1.0) * rest, 1e-300)
+    left = below * rest / xp.maximum((trials - below + 1.0) * prob, 1e-300)
+    right = (trials - above) * prob / xp.maximum((above + 1.0) * rest, 1e-300)
     return tail(below, left) + tail(above, right)
 
 
 def window_start(mean: jax.Array, trials: jax.Array, size: int) -> jax.Array:
     """The first of `size` consecutive counts about `mean` [L]: within 0..trials where so many fit."""
-    return jnp.clip(jnp.floor(jax.lax.stop_gradient(mean)) - size // 2, 0.0, jnp.maximum(trials - size + 1.0, 0.0))
+    return xp.clip(xp.floor(stop_gradient(mean)) - size // 2, 0.0, xp.maximum(trials - size + 1.0, 0.0))
 
 
 class Prepared(NamedTuple):
@@ -132,23 +132,23 @@ def prepare(epsilon: jax.Array, num_reports: jax.Array, pair: ComponentPair) -> 
     possible = (epsilon < pair.local_epsilon) & (pair.weight > 0)
     valid = (epsilon >= 0) & (num_reports >= 1) & (pair.clone_prob > 0) & (pair.rest_prob >= 0) & (pair.other_prob >= 0)
     valid = valid & (pair.weight >= 0) & (pair.local_epsilon >= 0)
-    valid = valid & (~possible | (jnp.isfinite(pair.slope) & (pair.slope >= 0)))
+    valid = valid & (~possible | (xp.isfinite(pair.slope) & (pair.slope >= 0)))
     possible = valid & possible
-    eps, local = jnp.where(possible, epsilon, 0.0), jnp.where(possible, pair.local_epsilon, 1.0)
-    not_clone = jnp.where(possible, pair.rest_prob + pair.other_prob, 0.5)
+    eps, local = xp.where(possible, epsilon, 0.0), xp.where(possible, pair.local_epsilon, 1.0)
+    not_clone = xp.where(possible, pair.rest_prob + pair.other_prob, 0.5)
     some = possible & (not_clone > 0)
-    divisor = jnp.where(some, not_clone, 1.0)
+    divisor = xp.where(some, not_clone, 1.0)
     return Prepared(
         valid=valid,
         possible=possible,
-        trials=jnp.where(possible, num_reports - 1.0, 0.0),
-        half_gap=jnp.expm1(eps - local) / jnp.expm1(-local) / (1.0 + jnp.exp(eps)),
-        half_drift=0.5 * jnp.tanh(0.5 * eps) * jnp.where(possible, pair.slope, 0.0),
-        clone_prob=jnp.where(possible, pair.clone_prob, 0.5),
+        trials=xp.where(possible, num_reports - 1.0, 0.0),
+        half_gap=xp.expm1(eps - local) / xp.expm1(-local) / (1.0 + xp.exp(eps)),
+        half_drift=0.5 * xp.tanh(0.5 * eps) * xp.where(possible, pair.slope, 0.0),
+        clone_prob=xp.where(possible, pair.clone_prob, 0.5),
         not_clone=not_clone,
-        share=jnp.where(some, pair.rest_prob / divisor, 0.0),
-        share_rest=jnp.where(some, pair.other_prob / divisor, 1.0),
-        scale=jnp.where(possible, pair.weight, 0.0) * (1.0 + jnp.exp(eps)),
+        share=xp.where(some, pair.rest_prob / divisor, 0.0),
+        share_rest=xp.where(some, pair.other_prob / divisor, 1.0),
+        scale=xp.where(possible, pair.weight, 0.0) * (1.0 + xp.exp(eps)),
     )
 
 
@@ -167,7 +167,7 @@ def cut_at(prepared: Prepared, m: jax.Array, rest: jax.Array) -> Cut:
     """
     gap, drift = m * prepared.half_gap, prepared.half_drift * rest
     reach = gap - drift
-    num_outcomes = jnp.maximum(jnp.ceil(jax.lax.stop_gradient(reach)), 0.0)
+    num_outcomes = xp.maximum(xp.ceil(stop_gradient(reach)), 0.0)
     return Cut(m + 1.0 - num_outcomes, reach - (num_outcomes - 1.0), 2.0**-49 * (gap + drift))
 
 
@@ -178,6 +178,6 @@ def enclosure(prepared: Prepared, lower: jax.Array, upper: jax.Array) -> Ends[ja
     """
     slack = relative_slack(prepared.trials)
     lower = prepared.scale * lower * (1.0 - slack)
-    upper = jnp.minimum(prepared.scale * upper * (1.0 + slack), 1.0)
-    upper = jnp.where(prepared.valid, jnp.where(prepared.possible, upper, 0.0), 1.0)
-    return Ends(jnp.where(prepared.possible, lower, 0.0), upper)
+    upper = xp.minimum(prepared.scale * upper * (1.0 + slack), 1.0)
+    upper = xp.where(prepared.valid, xp.where(prepared.possible, upper, 0.0), 1.0)
+    return Ends(xp.where(prepared.possible, lower, 0.0), upper)

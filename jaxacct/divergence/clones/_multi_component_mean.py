@@ -13,7 +13,6 @@ h = d^2/(2 V + 2 d/3). This gives an upper bound whose relative distance from th
 """
 
 import jax
-import jax.numpy as jnp
 
 from jaxacct._types import Ends
 from jaxacct.divergence.clones._multi_component import (
@@ -28,6 +27,7 @@ from jaxacct.divergence.clones._multi_component import (
 from jaxacct.special import solve_decreasing
 from jaxacct.special._binomial import log_binomial_pmf
 from jaxacct.special._fair_coins import SMALL_TOSSES, log_fair_pmf, small_tail_ratios, tail_ratios
+from jaxacct.special._namespace import cond, fori_loop, stop_gradient, xp
 
 # Values of a on either side of the threshold at which the spread of c is bounded one by one; further ones are bounded
 # together. Fewer are certified too, only looser.
@@ -40,26 +40,26 @@ def k_ary_elsewhere_pair(local_epsilon: jax.Array, num_categories: jax.Array) ->
     Lower bound on the divergence for the worst data set (CL-S10): with the other k - 2 values lumped together, every
     other report is a clone with probability 2r, r = 1/(E+k-1), or else belongs to the rest. Exact for k = 3.
     """
-    growth = jnp.expm1(local_epsilon)
+    growth = xp.expm1(local_epsilon)
     single = 1.0 / (growth + num_categories)
     rest = (growth + num_categories - 2.0) * single
     slope = 2.0 * (num_categories - 2.0) / (growth * (growth + num_categories - 2.0))
-    return ComponentPair(2.0 * single, rest, jnp.zeros_like(rest), growth * single, slope, local_epsilon)
+    return ComponentPair(2.0 * single, rest, xp.zeros_like(rest), growth * single, slope, local_epsilon)
 
 
 def _fair_tails(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(P[a = k], P[a >= k], E[(a - k)_+]) for a ~ Bin(m, 1/2), each of the shape of k and m; m/2 < k, 0 for k > m."""
     inside = k <= m
-    m, k = jnp.where(inside, m, SMALL_TOSSES), jnp.where(inside, k, SMALL_TOSSES)
+    m, k = xp.where(inside, m, SMALL_TOSSES), xp.where(inside, k, SMALL_TOSSES)
     few = m < SMALL_TOSSES
-    tail, excess = tail_ratios(jnp.where(few, SMALL_TOSSES, k), jnp.where(few, SMALL_TOSSES, m))
+    tail, excess = tail_ratios(xp.where(few, SMALL_TOSSES, k), xp.where(few, SMALL_TOSSES, m))
 
     def with_few(ratios: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         small = small_tail_ratios(k, m)
-        return jnp.where(few, small[0], ratios[0]), jnp.where(few, small[1], ratios[1])
+        return xp.where(few, small[0], ratios[0]), xp.where(few, small[1], ratios[1])
 
-    tail, excess = jax.lax.cond(jnp.any(few), with_few, lambda ratios: ratios, (tail, excess))
-    pmf = jnp.where(inside, jnp.exp(log_fair_pmf(k, m)), 0.0)
+    tail, excess = cond(xp.any(few), with_few, lambda ratios: ratios, (tail, excess))
+    pmf = xp.where(inside, xp.exp(log_fair_pmf(k, m)), 0.0)
     return pmf, pmf * tail, pmf * excess
 
 
@@ -70,24 +70,24 @@ def _profile(
     pre = prepare(epsilon, num_reports, pair)
     trials = pre.trials
     start = window_start(trials * pre.clone_prob, trials, num_clones)
-    clones = start + jnp.arange(num_clones, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    clones = start + xp.arange(num_clones, dtype=xp.int32).astype(xp.float64)[:, None]
     inside = clones <= trials
-    clones = jnp.minimum(clones, trials)
+    clones = xp.minimum(clones, trials)
     m, rest_trials = clones + 1.0, trials - clones
     mean_rest = rest_trials * pre.share
     cut = cut_at(pre, m, mean_rest)
     pmf, tail, excess = _fair_tails(cut.first, m)
     # m/2 E[(x - u)_+ | m] = E[(a - cut)_+]
-    value, rounding = jnp.maximum(cut.above, 0.0) * tail + excess, cut.rounding * tail
+    value, rounding = xp.maximum(cut.above, 0.0) * tail + excess, cut.rounding * tail
     spread = _spread(pre.half_drift, mean_rest * pre.share_rest, cut, m, pmf, tail)
-    weight = jnp.where(inside, jnp.exp(log_binomial_pmf(clones, trials, pre.clone_prob, pre.not_clone)), 0.0) * 2.0 / m
-    lower = jnp.sum(weight * jnp.maximum(value - rounding, 0.0), axis=0)
-    upper = jnp.sum(weight * jnp.minimum(value + rounding + spread, 0.5 * m * pre.half_gap), axis=0)
+    weight = xp.where(inside, xp.exp(log_binomial_pmf(clones, trials, pre.clone_prob, pre.not_clone)), 0.0) * 2.0 / m
+    lower = xp.sum(weight * xp.maximum(value - rounding, 0.0), axis=0)
+    upper = xp.sum(weight * xp.minimum(value + rounding + spread, 0.5 * m * pre.half_gap), axis=0)
     ends = start, start + (num_clones - 1.0)
     upper = upper + pre.half_gap * mass_outside(*ends, trials, pre.clone_prob, pre.not_clone)
     # (1 + e^eps)(x - t v), v = 1/s + g c/m, has the derivative e^eps (x - v)
-    level = 0.5 * (m / jnp.tanh(0.5 * pair.local_epsilon) + pair.slope * mean_rest)
-    slope = jnp.sum(weight * ((cut.first - 0.5 * m - level) * tail + excess), axis=0) * pair.weight * jnp.exp(epsilon)
+    level = 0.5 * (m / xp.tanh(0.5 * pair.local_epsilon) + pair.slope * mean_rest)
+    slope = xp.sum(weight * ((cut.first - 0.5 * m - level) * tail + excess), axis=0) * pair.weight * xp.exp(epsilon)
     return enclosure(pre, lower, upper), slope
 
 
@@ -127,10 +127,10 @@ def mean_component_epsilon(
         epsilon: jax.Array, target: jax.Array, num_reports: jax.Array, *fields: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         bounds, slope = _profile(epsilon, num_reports, ComponentPair(*fields), num_clones)
-        upper = jnp.maximum(bounds.upper, 1e-300)
-        return jnp.log(upper) - target, slope / upper
+        upper = xp.maximum(bounds.upper, 1e-300)
+        return xp.log(upper) - target, slope / upper
 
-    return solve_decreasing(excess, jnp.zeros_like(highest), highest, log_delta, num_reports, *pair)
+    return solve_decreasing(excess, xp.zeros_like(highest), highest, log_delta, num_reports, *pair)
 
 
 def _spread(
@@ -143,32 +143,32 @@ def _spread(
     value k upward and from k - 1 downward (k = m + 1 where the threshold at the mean of c is m or more).
     """
     some = (half_drift > 0) & (variance > 0)
-    scale, k = jnp.where(half_drift > 0, half_drift, 1.0), cut.first
-    variance = jnp.where(some, variance, 1.0)
+    scale, k = xp.where(half_drift > 0, half_drift, 1.0), cut.first
+    variance = xp.where(some, variance, 1.0)
 
     def deviation(steps: jax.Array) -> jax.Array:
         d = steps / scale
-        scarf = 0.5 * variance / (jnp.sqrt(variance + d * d) + d)
+        scarf = 0.5 * variance / (xp.sqrt(variance + d * d) + d)
         # Below half a standard deviation Scarf's bound is the smaller one, and Bernstein's slope would vanish.
-        far = jnp.clip(d, 0.5 * jnp.sqrt(variance), 1e100)
+        far = xp.clip(d, 0.5 * xp.sqrt(variance), 1e100)
         wide = variance + far / 3.0
         slope = far * (2.0 * variance + far / 3.0) / (2.0 * wide * wide)
-        bernstein = jnp.exp(-0.5 * far * far / wide) / slope
-        return scale * jnp.minimum(scarf, bernstein)
+        bernstein = xp.exp(-0.5 * far * far / wide) / slope
+        return scale * xp.minimum(scarf, bernstein)
 
-    up, down = jnp.maximum(m - k, 0.0) / (k + 1.0), (k - 1.0) / (m - k + 2.0)
-    below = jnp.where(k > m, jnp.exp(-m * jnp.log(2.0)), pmf * k / jnp.maximum(m - k + 1.0, 1.0))
-    over, under = jnp.maximum(cut.above - cut.rounding, 0.0), jnp.maximum(1.0 - cut.above - cut.rounding, 0.0)
-    reach = jnp.max(jnp.where(some, jax.lax.stop_gradient(9.0 * scale * jnp.sqrt(variance)), 0.0))
-    count = jnp.clip(jnp.ceil(reach) + 2.0, 1.0, _MOST_NEIGHBOURS).astype(jnp.int32)
+    up, down = xp.maximum(m - k, 0.0) / (k + 1.0), (k - 1.0) / (m - k + 2.0)
+    below = xp.where(k > m, xp.exp(-m * xp.log(2.0)), pmf * k / xp.maximum(m - k + 1.0, 1.0))
+    over, under = xp.maximum(cut.above - cut.rounding, 0.0), xp.maximum(1.0 - cut.above - cut.rounding, 0.0)
+    reach = xp.max(xp.where(some, stop_gradient(9.0 * scale * xp.sqrt(variance)), 0.0))
+    count = xp.clip(xp.ceil(reach) + 2.0, 1.0, _MOST_NEIGHBOURS).astype(xp.int32)
 
     def add(j: jax.Array, state: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
         total, above, below = state
-        steps = j.astype(jnp.float64)
+        steps = j.astype(xp.float64)
         total = total + above * deviation(over + steps) + below * deviation(under + steps)
         return total, above * up, below * down
 
-    total, _, _ = jax.lax.fori_loop(0, count, add, (jnp.zeros_like(pmf), pmf, below))
-    beyond = count.astype(jnp.float64)
+    total, _, _ = fori_loop(0, count, add, (xp.zeros_like(pmf), pmf, below))
+    beyond = count.astype(xp.float64)
     total = total + tail * deviation(over + beyond) + deviation(under + beyond)
-    return jnp.where(some, total * (1.0 + 2.0**-40), 0.0)
+    return xp.where(some, total * (1.0 + 2.0**-40), 0.0)

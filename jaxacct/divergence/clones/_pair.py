@@ -11,11 +11,11 @@ symmetric, so both directions of every divergence agree.
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from jaxacct.special import log1mexp, softplus
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 from jaxacct.special._fair_coins import SMALL_TOSSES, fair_rate, log_fair_pmf, small_tail_ratios, tail_ratios
+from jaxacct.special._namespace import cond, stop_gradient, xp
 
 
 class ClonesPair(NamedTuple):
@@ -43,23 +43,23 @@ class ClonesPair(NamedTuple):
     @property
     def log_chernoff(self) -> jax.Array:
         """Upper bounds [L] on log delta: E[(x - u)_+ | m] <= (1 - u) e^{-m I}, I = I(u) the rate of a mean of signs."""
-        return jnp.log(2.0) + self.log_first + self.log_unit
+        return xp.log(2.0) + self.log_first + self.log_unit
 
 
 def clones_pair(
     epsilon: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array
 ) -> ClonesPair:
     """The pair [L] at `epsilon` >= 0; every number is finite, also in lanes where the divergence is 0."""
-    valid = (clone_prob >= 0) & (clone_prob <= 1) & (num_reports >= 1) & (num_reports < jnp.inf)
+    valid = (clone_prob >= 0) & (clone_prob <= 1) & (num_reports >= 1) & (num_reports < xp.inf)
     possible = valid & (epsilon < local_epsilon)
-    eps, local = jnp.where(possible, epsilon, 0.0), jnp.where(possible, local_epsilon, 1.0)
-    n, p = jnp.where(possible, num_reports, 1.0), jnp.where(possible, clone_prob, 1.0)
-    contrast = jnp.tanh(0.5 * local)
-    threshold = jnp.tanh(0.5 * eps) / contrast
+    eps, local = xp.where(possible, epsilon, 0.0), xp.where(possible, local_epsilon, 1.0)
+    n, p = xp.where(possible, num_reports, 1.0), xp.where(possible, clone_prob, 1.0)
+    contrast = xp.tanh(0.5 * local)
+    threshold = xp.tanh(0.5 * eps) / contrast
     log_sum = softplus(eps)
-    half_gap = jnp.expm1(eps - local) / jnp.expm1(-local) * jnp.exp(-log_sum)
+    half_gap = xp.expm1(eps - local) / xp.expm1(-local) * xp.exp(-log_sum)
     rate = fair_rate(threshold, 2.0 * half_gap)
-    log_tilt = jnp.log1p(p * jnp.expm1(-rate))
+    log_tilt = xp.log1p(p * xp.expm1(-rate))
     return ClonesPair(
         num_reports=n,
         clone_prob=p,
@@ -67,13 +67,13 @@ def clones_pair(
         zero=valid & (epsilon >= local_epsilon),
         threshold=threshold,
         half_gap=half_gap,
-        log_scale=log_sum + jnp.log(contrast),
-        log_first=log1mexp(eps - local) - jnp.log1p(jnp.exp(-local)),
+        log_scale=log_sum + xp.log(contrast),
+        log_first=log1mexp(eps - local) - xp.log1p(xp.exp(-local)),
         contrast=contrast,
-        one_minus_contrast=2.0 * jnp.exp(-softplus(local)),
-        tilted_prob=p * jnp.exp(-rate - log_tilt),
-        untilted_rest=(1.0 - p) * jnp.exp(-log_tilt),
-        log_unit=jax.lax.stop_gradient((n - 1.0) * log_tilt - rate),
+        one_minus_contrast=2.0 * xp.exp(-softplus(local)),
+        tilted_prob=p * xp.exp(-rate - log_tilt),
+        untilted_rest=(1.0 - p) * xp.exp(-log_tilt),
+        log_unit=stop_gradient((n - 1.0) * log_tilt - rate),
     )
 
 
@@ -94,21 +94,21 @@ def count_window(pair: ClonesPair, size: int) -> CountWindow:
     """
     n, p = pair.num_reports, pair.clone_prob
     centre = 1.0 + (n - 1.0) * pair.tilted_prob
-    first = jnp.clip(jnp.floor(centre - 0.5 * size), 1.0, jnp.maximum(n - size + 1.0, 1.0))
-    first = jax.lax.stop_gradient(first)
+    first = xp.clip(xp.floor(centre - 0.5 * size), 1.0, xp.maximum(n - size + 1.0, 1.0))
+    first = stop_gradient(first)
     # int32 first: int64 indices break under vmap in a float32 program
-    index = jnp.arange(1, SMALL_TOSSES + size, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    index = xp.arange(1, SMALL_TOSSES + size, dtype=xp.int32).astype(xp.float64)[:, None]
     small = index < SMALL_TOSSES
-    counts = jnp.where(small, index, first + (index - SMALL_TOSSES))
+    counts = xp.where(small, index, first + (index - SMALL_TOSSES))
     variance = n * pair.tilted_prob * 4.0 * pair.half_gap * (1.0 - pair.half_gap)
-    useful = jnp.any((_outside(pair, first, size) < 1e-3) | (variance < 1000.0))
+    useful = xp.any((_outside(pair, first, size) < 1e-3) | (variance < 1000.0))
 
     def log_weights(counts: jax.Array, n: jax.Array, p: jax.Array) -> jax.Array:
-        return jnp.where(twice, -jnp.inf, log_binomial_pmf(counts - 1.0, n - 1.0, p, 1.0 - p))
+        return xp.where(twice, -xp.inf, log_binomial_pmf(counts - 1.0, n - 1.0, p, 1.0 - p))
 
     twice = ~small & (counts < SMALL_TOSSES)
-    weights = jax.lax.cond(useful, log_weights, lambda counts, *_: jnp.full_like(counts, -jnp.inf), counts, n, p)
-    return CountWindow(useful, first, jnp.where(twice, float(SMALL_TOSSES), counts), weights)
+    weights = cond(useful, log_weights, lambda counts, *_: xp.full_like(counts, -xp.inf), counts, n, p)
+    return CountWindow(useful, first, xp.where(twice, float(SMALL_TOSSES), counts), weights)
 
 
 class WindowSum(NamedTuple):
@@ -130,10 +130,8 @@ def window_sum(pair: ClonesPair, window: CountWindow) -> WindowSum:
     P' is the binomial law tilted by e^{-I C}, and its mass outside is below Chernoff's bound. Infinite where the window
     is not summed.
     """
-    nothing = WindowSum(
-        jnp.zeros_like(window.first), jnp.full_like(window.first, jnp.inf), jnp.zeros_like(window.first)
-    )
-    total: WindowSum = jax.lax.cond(window.useful, _summed, lambda *_: nothing, pair, window)
+    nothing = WindowSum(xp.zeros_like(window.first), xp.full_like(window.first, xp.inf), xp.zeros_like(window.first))
+    total: WindowSum = cond(window.useful, _summed, lambda *_: nothing, pair, window)
     return total
 
 
@@ -141,34 +139,34 @@ def _summed(pair: ClonesPair, window: CountWindow) -> WindowSum:
     m = window.counts
     # either way of finding k keeps the digits of the smaller part; a tie lost to rounding contributes nothing
     wide = pair.threshold < 0.5
-    from_middle = jnp.floor(0.5 * (m + pair.threshold * m)) + 1.0
-    k = jnp.where(wide, from_middle, m - jnp.maximum(jnp.ceil(m * pair.half_gap) - 1.0, 0.0))
-    above = jnp.where(wide, 0.5 * ((2.0 * k - m) - m * pair.threshold), m * pair.half_gap - (m - k))
-    mass = jnp.exp(window.log_weights + log_fair_pmf(k, m) - pair.log_unit)
+    from_middle = xp.floor(0.5 * (m + pair.threshold * m)) + 1.0
+    k = xp.where(wide, from_middle, m - xp.maximum(xp.ceil(m * pair.half_gap) - 1.0, 0.0))
+    above = xp.where(wide, 0.5 * ((2.0 * k - m) - m * pair.threshold), m * pair.half_gap - (m - k))
+    mass = xp.exp(window.log_weights + log_fair_pmf(k, m) - pair.log_unit)
     split = SMALL_TOSSES - 1
     far = tail_ratios(k[split:], m[split:])
-    near = jax.lax.cond(
-        jnp.any(window.first < SMALL_TOSSES),
+    near = cond(
+        xp.any(window.first < SMALL_TOSSES),
         small_tail_ratios,
-        lambda k, m: (jnp.ones_like(k), jnp.zeros_like(k)),  # of counts that hold no mass
+        lambda k, m: (xp.ones_like(k), xp.zeros_like(k)),  # of counts that hold no mass
         k[:split],
         m[:split],
     )
-    tail, excess = (jnp.concatenate(parts) for parts in zip(near, far, strict=True))
+    tail, excess = (xp.concatenate(parts) for parts in zip(near, far, strict=True))
     share = k / m
     outside = _outside(pair, window.first, m.shape[0] - split)
     return WindowSum(
-        delta=2.0 * jnp.sum(mass * (above * tail + excess) / m, axis=0),
+        delta=2.0 * xp.sum(mass * (above * tail + excess) / m, axis=0),
         missing=2.0 * pair.half_gap * outside,
-        tail=jnp.sum(mass * (tail - share + pair.one_minus_contrast * share), axis=0),
+        tail=xp.sum(mass * (tail - share + pair.one_minus_contrast * share), axis=0),
     )
 
 
 def _outside(pair: ClonesPair, first: jax.Array, size: int) -> jax.Array:
     """Upper bounds [L], Chernoff's, on P[C + 1 outside [first, first + size)] for C ~ Bin(n - 1, tilted_prob)."""
     n = pair.num_reports - 1.0
-    k = jnp.stack([first - 2.0, first + (size - 1.0)])
-    rate = binomial_rate(jnp.clip(k, 0.0, n), n, pair.tilted_prob, pair.untilted_rest)
-    beyond = jnp.stack([k[0] < n * pair.tilted_prob, k[1] > n * pair.tilted_prob])
+    k = xp.stack([first - 2.0, first + (size - 1.0)])
+    rate = binomial_rate(xp.clip(k, 0.0, n), n, pair.tilted_prob, pair.untilted_rest)
+    beyond = xp.stack([k[0] < n * pair.tilted_prob, k[1] > n * pair.tilted_prob])
     inside = (k >= 0) & (k <= n)
-    return jax.lax.stop_gradient(jnp.sum(jnp.where(inside, jnp.where(beyond, jnp.exp(-rate), 1.0), 0.0), axis=0))
+    return stop_gradient(xp.sum(xp.where(inside, xp.where(beyond, xp.exp(-rate), 1.0), 0.0), axis=0))

@@ -4,17 +4,19 @@ Two ways of computing delta meet in every answer, and the tighter end of each wi
 window (`_pair`), and one contour integral whose work does not depend on n (`_smooth`).
 """
 
+import functools
 import math
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._types import Ends
 from jaxacct.divergence.clones._pair import ClonesPair, WindowSum, clones_pair, count_window, window_sum
 from jaxacct.divergence.clones._smooth import SmoothSum, smooth_error, smooth_sum
+from jaxacct.divergence.gaussian._pair import rough_gaussian_epsilon
 from jaxacct.special import log1mexp, log_or_minus_inf
+from jaxacct.special._namespace import cond, is_jax, while_loop, xp
 
 _DEVIATIONS = 9.5  # standard deviations that a window covers; Chernoff's bound on the mass outside is then 1e-19
 # From this epsilon on, terms may underflow: an upper bound stays that of 500, a lower bound becomes 0.
@@ -84,41 +86,41 @@ def clones_delta(
       local_epsilon: >= 0, or inf, [L]: that of the differing report's own randomized response.
       window: static, how many counts are summed one by one, a power of two (`window_for`).
     """
-    size = jnp.abs(epsilon)
-    pair = clones_pair(jnp.minimum(size, MAX_EPSILON), num_reports, clone_prob, local_epsilon)
+    size = xp.abs(epsilon)
+    pair = clones_pair(xp.minimum(size, MAX_EPSILON), num_reports, clone_prob, local_epsilon)
     smooth = smooth_sum(pair)
     at = _bracket(pair, window_sum(pair, count_window(pair, window)), smooth, smooth_error(pair, smooth))
-    lower = jnp.where(size > MAX_EPSILON, -jnp.inf, at.log_delta.lower)
+    lower = xp.where(size > MAX_EPSILON, -xp.inf, at.log_delta.lower)
     negative = epsilon < 0
-    safe = jnp.where(negative, size, 1.0)
-    ends = jnp.logaddexp(log1mexp(-safe), jnp.stack([lower, at.log_delta.upper]) - safe)
-    slack = 2e-15 * (1.0 + jnp.abs(ends))
+    safe = xp.where(negative, size, 1.0)
+    ends = xp.logaddexp(log1mexp(-safe), xp.stack([lower, at.log_delta.upper]) - safe)
+    slack = 2e-15 * (1.0 + xp.abs(ends))
     # P[L > e] = delta + e^e Q[L > e], and the two laws of the loss mirror each other
-    log_p = jnp.logaddexp(at.log_delta.upper, safe + at.log_tail)
+    log_p = xp.logaddexp(at.log_delta.upper, safe + at.log_tail)
     log_delta = Ends(
-        jnp.where(negative, ends[0] - slack[0], lower),
-        jnp.where(negative, jnp.minimum(ends[1] + slack[1], 0.0), at.log_delta.upper),
+        xp.where(negative, ends[0] - slack[0], lower),
+        xp.where(negative, xp.minimum(ends[1] + slack[1], 0.0), at.log_delta.upper),
     )
-    return ProfileEnds(log_delta, jnp.where(negative, log1mexp(jnp.minimum(log_p, 0.0)), at.log_tail))
+    return ProfileEnds(log_delta, xp.where(negative, log1mexp(xp.minimum(log_p, 0.0)), at.log_tail))
 
 
 def _bracket(pair: ClonesPair, exact: WindowSum, smooth: SmoothSum, error: jax.Array) -> ProfileEnds:
     """The brackets of both ways of computing delta, intersected, [L]; what rounding can do is added here."""
     slack = 2e-12 - 1e-14 * pair.log_unit
-    lower = jnp.maximum(exact.delta, smooth.delta - error)
+    lower = xp.maximum(exact.delta, smooth.delta - error)
     upper, contour = exact.delta + exact.missing, smooth.delta + error
     use_contour = contour < upper
-    upper = jnp.where(use_contour, contour, upper)
-    tail = jnp.where(use_contour, smooth.tail, exact.tail)
-    logs = log_or_minus_inf(jnp.stack([lower, upper, tail])) + pair.log_unit
-    cap = jnp.minimum(jnp.minimum(pair.log_first, pair.log_chernoff) + slack, 0.0)
+    upper = xp.where(use_contour, contour, upper)
+    tail = xp.where(use_contour, smooth.tail, exact.tail)
+    logs = log_or_minus_inf(xp.stack([lower, upper, tail])) + pair.log_unit
+    cap = xp.minimum(xp.minimum(pair.log_first, pair.log_chernoff) + slack, 0.0)
     log_lower, log_upper = logs[0] + pair.log_scale - slack, logs[1] + pair.log_scale + slack
     # written so that a NaN fails closed
     log_delta = Ends(
-        jnp.where(pair.possible & (log_lower <= cap), log_lower, -jnp.inf),
-        jnp.where(pair.possible, jnp.where(log_upper <= cap, log_upper, cap), jnp.where(pair.zero, -jnp.inf, 0.0)),
+        xp.where(pair.possible & (log_lower <= cap), log_lower, -xp.inf),
+        xp.where(pair.possible, xp.where(log_upper <= cap, log_upper, cap), xp.where(pair.zero, -xp.inf, 0.0)),
     )
-    return ProfileEnds(log_delta, jnp.where(pair.possible, logs[2], -jnp.inf))
+    return ProfileEnds(log_delta, xp.where(pair.possible, logs[2], -xp.inf))
 
 
 def clones_epsilon(
@@ -131,6 +133,12 @@ def clones_epsilon(
     target. Derivatives are those of the exact root, -(d log delta / d parameter) / (d log delta / d epsilon).
     """
 
+    params = log_delta, num_reports, clone_prob, local_epsilon
+    if not is_jax(*params):
+        if np.size(log_delta) == 1:
+            return _solved(*(float(x[0]) for x in params), window=window)
+        return _solve(*params, window=window)
+
     @jax.custom_jvp
     def solve(*params: jax.Array) -> Ends[jax.Array]:
         return _solve(*params, window=window)
@@ -139,19 +147,26 @@ def clones_epsilon(
     def _jvp(primals: Any, tangents: Any) -> tuple[Ends[jax.Array], Ends[jax.Array]]:
         root = solve(*primals)
         params, local = primals[1:], primals[3]
-        inside = (root.upper > 0) & (root.upper < jnp.minimum(local, MAX_EPSILON))
-        at = jnp.where(inside, root.upper, jnp.minimum(0.5 * local, 1.0))
+        inside = (root.upper > 0) & (root.upper < xp.minimum(local, MAX_EPSILON))
+        at = xp.where(inside, root.upper, xp.minimum(0.5 * local, 1.0))
 
         value, drift = jax.jvp(lambda *p: clones_delta(at, *p, window=window), params, tangents[1:])
         # d log delta / d eps = -e^eps Q / delta
-        slope = -jnp.exp(at + value.log_tail - value.log_delta.upper)
-        usable = inside & jnp.isfinite(slope) & (slope < 0)
-        inner = (tangents[0] - drift.log_delta.upper) / jnp.where(usable, slope, -1.0)
-        edge = jnp.where((root.upper > 0) & (root.upper >= local), tangents[3], 0.0)
-        rate = jnp.where(usable, inner, edge)
+        slope = -xp.exp(at + value.log_tail - value.log_delta.upper)
+        usable = inside & xp.isfinite(slope) & (slope < 0)
+        inner = (tangents[0] - drift.log_delta.upper) / xp.where(usable, slope, -1.0)
+        edge = xp.where((root.upper > 0) & (root.upper >= local), tangents[3], 0.0)
+        rate = xp.where(usable, inner, edge)
         return root, Ends(rate, rate)
 
-    return solve(log_delta, num_reports, clone_prob, local_epsilon)
+    return solve(*params)
+
+
+@functools.lru_cache(maxsize=64)
+def _solved(*params: float, window: int) -> Ends[Any]:
+    """`_solve` of one lane on the host; remembered, since both ends of an interval ask for it."""
+    lanes: Any = [np.array([x]) for x in params]
+    return _solve(*lanes, window=window)
 
 
 class _Search(NamedTuple):
@@ -185,63 +200,63 @@ def _solve(
         x, refine = state.at, state.turn >= _SMOOTH_STEPS
         pair = clones_pair(x, *params)
         smooth = smooth_sum(pair)
-        unknown = jnp.full_like(x, jnp.inf)
-        exact, error = jax.lax.cond(
+        unknown = xp.full_like(x, xp.inf)
+        exact, error = cond(
             refine,
             lambda: (window_sum(pair, counts), smooth_error(pair, smooth)),
-            lambda: (WindowSum(jnp.zeros_like(x), unknown, jnp.zeros_like(x)), unknown),
+            lambda: (WindowSum(xp.zeros_like(x), unknown, xp.zeros_like(x)), unknown),
         )
         at = _bracket(pair, exact, smooth, error)
         too_short, too_long = at.log_delta.upper > log_delta, at.log_delta.lower < log_delta
-        high = jnp.where(too_short, state.high, jnp.minimum(state.high, x))
-        low = jnp.where(too_long, state.low, jnp.maximum(state.low, x))
-        short = jnp.where(refine & too_short, jnp.maximum(state.short, x), state.short)
-        long = jnp.where(refine & too_long, jnp.minimum(state.long, x), state.long)
-        rough = log_or_minus_inf(jnp.stack([smooth.delta, smooth.tail])) + pair.log_unit
-        log_value = jnp.where(refine, at.log_delta.upper, rough[0] + pair.log_scale)
+        high = xp.where(too_short, state.high, xp.minimum(state.high, x))
+        low = xp.where(too_long, state.low, xp.maximum(state.low, x))
+        short = xp.where(refine & too_short, xp.maximum(state.short, x), state.short)
+        long = xp.where(refine & too_long, xp.minimum(state.long, x), state.long)
+        rough = log_or_minus_inf(xp.stack([smooth.delta, smooth.tail])) + pair.log_unit
+        log_value = xp.where(refine, at.log_delta.upper, rough[0] + pair.log_scale)
         # d log delta / d eps = -e^eps Q / delta
-        slope = jnp.exp(x + jnp.where(refine, at.log_tail, rough[1]) - log_value)
-        usable = jnp.isfinite(slope) & (slope > 0) & (refine | smooth.applies)
-        slope = jnp.where(usable, slope, 1.0)
+        slope = xp.exp(x + xp.where(refine, at.log_tail, rough[1]) - log_value)
+        usable = xp.isfinite(slope) & (slope > 0) & (refine | smooth.applies)
+        slope = xp.where(usable, slope, 1.0)
         residual = log_value - log_delta
-        width = jnp.where(jnp.isfinite(at.log_delta.lower), at.log_delta.upper - at.log_delta.lower, 1.0)
+        width = xp.where(xp.isfinite(at.log_delta.lower), at.log_delta.upper - at.log_delta.lower, 1.0)
         # Newton on log delta, concave; where that overshoots, on delta, convex in e^eps: never past the root, but slow
         upper_root = x + residual / slope
-        careful = x + jnp.log1p(-jnp.expm1(-jnp.maximum(residual, 0.0)) / slope)
-        careful = jnp.minimum(jnp.maximum(careful, 0.5 * (x + high)), high * (1.0 - 3e-16))
-        upper_root = jnp.where(upper_root < high, upper_root, jnp.where(residual > 0, careful, x))
+        careful = x + xp.log1p(-xp.expm1(-xp.maximum(residual, 0.0)) / slope)
+        careful = xp.minimum(xp.maximum(careful, 0.5 * (x + high)), high * (1.0 - 3e-16))
+        upper_root = xp.where(upper_root < high, upper_root, xp.where(residual > 0, careful, x))
         lower_root = upper_root - width / slope
         # how far the roots may be from these estimates: curvature, and the spacing of the floats
-        close = usable & (jnp.abs(residual) < 0.03)
+        close = usable & (xp.abs(residual) < 0.03)
         doubt = (0.02 * width + residual * residual) / slope + 4e-16 * x
         tight = close & (residual * residual < 0.5 * width + 1e-14)
-        least, most = jnp.maximum(short, 0.0), jnp.minimum(long, high)
+        least, most = xp.maximum(short, 0.0), xp.minimum(long, high)
         upper_done = (tight & (high <= upper_root + 2.5 * doubt)) | (high - least <= 4e-16 * least)
         lower_done = (tight & (low >= lower_root - 2.5 * doubt)) | (most - low <= 4e-16 * low)
         upper_done, lower_done = upper_done | (least >= MAX_EPSILON), lower_done | (low >= MAX_EPSILON)
-        reach = jnp.where(close & refine, doubt, 0.0)
-        ahead = jnp.maximum(jnp.where(upper_done, lower_root - reach, upper_root + reach), 0.0)
-        left, right = jnp.where(upper_done, low, short), jnp.where(upper_done, most, high)
+        reach = xp.where(close & refine, doubt, 0.0)
+        ahead = xp.maximum(xp.where(upper_done, lower_root - reach, upper_root + reach), 0.0)
+        left, right = xp.where(upper_done, low, short), xp.where(upper_done, most, high)
         inside = usable & (ahead > left) & (ahead < right)
-        left = jnp.maximum(left, 0.0)
-        middle = jnp.where(jnp.isinf(right), 2.0 * left + 1.0, 0.5 * (left + right))
-        ahead = jnp.minimum(jnp.where(inside, ahead, jnp.where(refine, middle, x)), MAX_EPSILON)
+        left = xp.maximum(left, 0.0)
+        middle = xp.where(xp.isinf(right), 2.0 * left + 1.0, 0.5 * (left + right))
+        ahead = xp.minimum(xp.where(inside, ahead, xp.where(refine, middle, x)), MAX_EPSILON)
         done = state.done | (refine & upper_done & lower_done)
-        return _Search(state.turn + 1, jnp.where(done, x, ahead), short, high, low, long, done)
+        return _Search(state.turn + 1, xp.where(done, x, ahead), short, high, low, long, done)
 
     first = _Search(
-        turn=jnp.zeros((), jnp.int32),
+        turn=xp.zeros((), xp.int32),
         at=start,
-        short=jnp.full_like(start, -1.0),
-        high=jnp.where(local_epsilon >= 0, local_epsilon, jnp.inf),
-        low=jnp.zeros_like(start),
-        long=jnp.full_like(start, jnp.inf),
-        done=~(jnp.isfinite(log_delta) & (local_epsilon > 0)),
+        short=xp.full_like(start, -1.0),
+        high=xp.where(local_epsilon >= 0, local_epsilon, xp.inf),
+        low=xp.zeros_like(start),
+        long=xp.full_like(start, xp.inf),
+        done=~(xp.isfinite(log_delta) & (local_epsilon > 0)),
     )
-    last = jax.lax.while_loop(lambda s: (s.turn < _MAX_STEPS) & ~jnp.all(s.done), step, first)
+    last = while_loop(lambda s: (s.turn < _MAX_STEPS) & ~xp.all(s.done), step, first)
     free = (log_delta >= 0) | (local_epsilon == 0)
-    low = jnp.where(log_delta == -jnp.inf, local_epsilon, last.low)
-    return Ends(jnp.where(free, 0.0, low), jnp.where(free, 0.0, last.high))
+    low = xp.where(log_delta == -xp.inf, local_epsilon, last.low)
+    return Ends(xp.where(free, 0.0, low), xp.where(free, 0.0, last.high))
 
 
 def _gaussian_root(
@@ -251,15 +266,9 @@ def _gaussian_root(
 
     No bound: a search starts here.
     """
-    n, p = num_reports, jnp.clip(clone_prob, 1e-16, 1.0 - 1e-16)
-    mean_inverse = -jnp.expm1(n * jnp.log1p(-p)) / (n * p)
-    mu = 2.0 * jnp.tanh(0.5 * local_epsilon) * jnp.sqrt(mean_inverse)
-    level = jnp.log(mu) - jnp.maximum(log_delta, -1e6) - 0.92
-
-    def deviate(_: jax.Array, a: jax.Array) -> jax.Array:
-        # E[(N - a)_+] / phi(a) within 8 %
-        return jnp.sqrt(2.0 * jnp.maximum(level - jnp.log1p(a * (1.25 + 0.9 * a)), 0.0))
-
-    a = jax.lax.fori_loop(0, 4, deviate, jnp.zeros_like(level))
-    top = 0.9 * jnp.minimum(local_epsilon, MAX_EPSILON)
-    return jnp.clip(jnp.where(jnp.isfinite(a), mu * (a + 0.5 * mu), top), 0.0, top)
+    n, p = num_reports, xp.clip(clone_prob, 1e-16, 1.0 - 1e-16)
+    mean_inverse = -xp.expm1(n * xp.log1p(-p)) / (n * p)
+    mu = 2.0 * xp.tanh(0.5 * local_epsilon) * xp.sqrt(mean_inverse)
+    top = 0.9 * xp.minimum(local_epsilon, MAX_EPSILON)
+    rough = rough_gaussian_epsilon(log_delta, mu)
+    return xp.clip(xp.where(xp.isfinite(rough), rough, top), 0.0, top)

@@ -14,9 +14,9 @@ import math
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from jaxacct.divergence.clones._pair import ClonesPair
+from jaxacct.special._namespace import stop_gradient, xp
 
 _NUM_NODES = 48  # of the midpoint rule on half of the first peak: fewer widen the bracket
 _REACH = 9.6  # where the nodes end, in standard deviations of phi^n
@@ -51,11 +51,11 @@ class Saddle(NamedTuple):
 
 def _log_phi(pair: ClonesPair, lam: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(log phi(lam), cosh(lam) - 1, sinh(lam)), each [L], for lam > 0."""
-    rise = jnp.expm1(lam)
+    rise = xp.expm1(lam)
     half = 0.5 * rise / (1.0 + rise)
     cosh_less_one, sinh = rise * half, 0.5 * rise + half
     return (
-        jnp.log1p(pair.clone_prob * jnp.expm1(jnp.log1p(cosh_less_one) - pair.threshold * lam)),
+        xp.log1p(pair.clone_prob * xp.expm1(xp.log1p(cosh_less_one) - pair.threshold * lam)),
         cosh_less_one,
         sinh,
     )
@@ -68,16 +68,16 @@ def _saddle(pair: ClonesPair) -> Saddle:
     certified.
     """
     n, p, u, gap = pair.num_reports, pair.clone_prob, pair.threshold, 2.0 * pair.half_gap
-    centre = 0.5 * (jnp.log1p(u) - jnp.log(gap))
-    spread = jnp.maximum(n * pair.tilted_prob * gap * (1.0 + u), 0.25)  # of Z, at `centre`
-    lam = 0.5 * (centre + jnp.sqrt(centre * centre + 8.0 / spread))
-    lam = jax.lax.stop_gradient(lam)  # the integral does not depend on it
+    centre = 0.5 * (xp.log1p(u) - xp.log(gap))
+    spread = xp.maximum(n * pair.tilted_prob * gap * (1.0 + u), 0.25)  # of Z, at `centre`
+    lam = 0.5 * (centre + xp.sqrt(centre * centre + 8.0 / spread))
+    lam = stop_gradient(lam)  # the integral does not depend on it
     log_phi, cosh_less_one, sinh = _log_phi(pair, lam)
-    half = 0.5 * p * jnp.exp(-u * lam - log_phi)
+    half = 0.5 * p * xp.exp(-u * lam - log_phi)
     up, down = half * (1.0 + cosh_less_one + sinh), half / (1.0 + cosh_less_one + sinh)
-    still = (1.0 - p) * jnp.exp(-log_phi)
+    still = (1.0 - p) * xp.exp(-log_phi)
     mean = 2.0 * half * (sinh - u - u * cosh_less_one)
-    variance = still * (up * gap * gap + down * jnp.square(1.0 + u)) + 4.0 * up * down
+    variance = still * (up * gap * gap + down * xp.square(1.0 + u)) + 4.0 * up * down
     return Saddle(lam, log_phi, still, up, down, mean, variance)
 
 
@@ -88,35 +88,35 @@ def smooth_sum(pair: ClonesPair) -> SmoothSum:
     """
     n, p = pair.num_reports, pair.clone_prob
     at = _saddle(pair)
-    end = _REACH / jnp.sqrt(n * at.variance)
+    end = _REACH / xp.sqrt(n * at.variance)
     # angles stay below 1, the end of the series of _deficits
-    step = jax.lax.stop_gradient(jnp.minimum(end, 0.5) / _NUM_NODES)
-    y = (jnp.arange(_NUM_NODES, dtype=jnp.int32).astype(jnp.float64)[:, None] + 0.5) * step
-    jumps = jnp.stack([2.0 * pair.half_gap, -(1.0 + pair.threshold)])[:, None]
-    angles, weights = jumps * y, jnp.stack([at.up, at.down])[:, None]
+    step = stop_gradient(xp.minimum(end, 0.5) / _NUM_NODES)
+    y = (xp.arange(_NUM_NODES, dtype=xp.int32).astype(xp.float64)[:, None] + 0.5) * step
+    jumps = xp.stack([2.0 * pair.half_gap, -(1.0 + pair.threshold)])[:, None]
+    angles, weights = jumps * y, xp.stack([at.up, at.down])[:, None]
     one_less_cosine, angle_less_sine = _deficits(angles)
     # phi(lam + i y) / phi(lam) - 1, its imaginary part without the cancellation of its linear terms
-    real = -jnp.sum(weights * one_less_cosine, axis=0)
-    imag = at.mean * y - jnp.sum(weights * angle_less_sine, axis=0)
+    real = -xp.sum(weights * one_less_cosine, axis=0)
+    imag = at.mean * y - xp.sum(weights * angle_less_sine, axis=0)
     log_unit = n * at.log_phi - pair.log_unit
-    unit = jnp.exp(jnp.minimum(log_unit, 600.0)) / (n * p)
-    size = jnp.exp(0.5 * n * jnp.log1p(2.0 * real + real * real + imag * imag))
-    turn = n * jnp.arctan2(imag, 1.0 + real)
-    cosine, sine = size * jnp.cos(turn), size * jnp.sin(turn)
+    unit = xp.exp(xp.minimum(log_unit, 600.0)) / (n * p)
+    size = xp.exp(0.5 * n * xp.log1p(2.0 * real + real * real + imag * imag))
+    turn = n * xp.arctan2(imag, 1.0 + real)
+    cosine, sine = size * xp.cos(turn), size * xp.sin(turn)
     norm = 1.0 / (at.lam * at.lam + y * y)
-    total = jnp.sum((cosine * (at.lam * at.lam - y * y) + 2.0 * at.lam * y * sine) * norm * norm, axis=0)
+    total = xp.sum((cosine * (at.lam * at.lam - y * y) + 2.0 * at.lam * y * sine) * norm * norm, axis=0)
     # Q: with the differing report's weights, (1 -+ s) in place of 1, in the last factor, and 1/z
-    weights = weights * jnp.stack([pair.one_minus_contrast, 1.0 + pair.contrast])[:, None] / p
-    last_real = jnp.sum(weights * (1.0 - one_less_cosine), axis=0)
-    last_imag = jnp.sum(weights * (angles - angle_less_sine), axis=0)
+    weights = weights * xp.stack([pair.one_minus_contrast, 1.0 + pair.contrast])[:, None] / p
+    last_real = xp.sum(weights * (1.0 - one_less_cosine), axis=0)
+    last_imag = xp.sum(weights * (angles - angle_less_sine), axis=0)
     factor_real, factor_imag = at.lam * (1.0 + real) - y * imag, at.lam * imag + y * (1.0 + real)
-    scale = norm / (jnp.square(1.0 + real) + imag * imag)
+    scale = norm / (xp.square(1.0 + real) + imag * imag)
     inverse_real, inverse_imag = factor_real * scale, -factor_imag * scale  # 1 / (z phi(z) / phi(lam))
     last_real, last_imag = (
         last_real * inverse_real - last_imag * inverse_imag,
         last_real * inverse_imag + last_imag * inverse_real,
     )
-    tail = jnp.sum(cosine * last_real - sine * last_imag, axis=0)
+    tail = xp.sum(cosine * last_real - sine * last_imag, axis=0)
     return SmoothSum(
         delta=unit * (step / math.pi) * total,
         tail=unit * (n * p) * (step / math.pi) * tail,
@@ -142,35 +142,35 @@ def smooth_error(pair: ClonesPair, smooth: SmoothSum) -> jax.Array:
        distance of pi (1 - u) j from 2 pi Z, V the variance, K = 4 w0 w+ w- / V. A sum over nodes of a function with one
        peak is at most its integral and one peak.
     """
-    pair, smooth = jax.lax.stop_gradient((pair, smooth))
+    pair, smooth = stop_gradient((pair, smooth))
     n, p, u, at, step = pair.num_reports, pair.clone_prob, pair.threshold, smooth.saddle, smooth.step
     shift = 2.0 * math.pi / step
-    ratio = jnp.exp(-at.lam * shift)
-    spread = jnp.sqrt(n * p * (1.0 + u * u * (1.0 - p)))
-    above = jnp.exp(-at.lam * shift - n * at.log_phi) / (1.0 - ratio) * (shift / (1.0 - ratio) + spread)
-    extra = 8.0 / jnp.sqrt(n * at.variance)
+    ratio = xp.exp(-at.lam * shift)
+    spread = xp.sqrt(n * p * (1.0 + u * u * (1.0 - p)))
+    above = xp.exp(-at.lam * shift - n * at.log_phi) / (1.0 - ratio) * (shift / (1.0 - ratio) + spread)
+    extra = 8.0 / xp.sqrt(n * at.variance)
     growth = n * (_log_phi(pair, at.lam + extra)[0] - at.log_phi)
-    below = jnp.exp(growth - extra * shift) / -jnp.expm1(-extra * shift) / (at.lam + extra)
+    below = xp.exp(growth - extra * shift) / -xp.expm1(-extra * shift) / (at.lam + extra)
 
     end = _NUM_NODES * step
-    floor = (math.pi + step) * jnp.exp(-0.4596 * n * at.still * jnp.minimum(at.up, at.down))
+    floor = (math.pi + step) * xp.exp(-0.4596 * n * at.still * xp.minimum(at.up, at.down))
     rate = 0.354 * n * at.variance
-    width = jnp.sqrt(math.pi / rate) + step
-    first = (jnp.exp(-rate * end * end) / (2.0 * rate * end) + floor) / (end * end)
+    width = xp.sqrt(math.pi / rate) + step
+    first = (xp.exp(-rate * end * end) / (2.0 * rate * end) + floor) / (end * end)
     decay = 0.354 * n * 4.0 * at.still * at.up * at.down / at.variance
-    j = jnp.arange(1, _NUM_PEAKS + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    j = xp.arange(1, _NUM_PEAKS + 1, dtype=xp.int32).astype(xp.float64)[:, None]
     turns = pair.half_gap * j
-    psi = 2.0 * math.pi * (turns - jnp.round(turns))
-    peaks = jnp.sum((width * jnp.exp(-decay * psi * psi) + floor) / jnp.square(math.pi * (j - 0.5)), axis=0)
+    psi = 2.0 * math.pi * (turns - xp.round(turns))
+    peaks = xp.sum((width * xp.exp(-decay * psi * psi) + floor) / xp.square(math.pi * (j - 0.5)), axis=0)
     # the peaks beyond the last: sum_{j > J} (j - 1/2)^-2 <= 1/J
     beyond = (width + floor) / (math.pi * math.pi * _NUM_PEAKS)
-    return jnp.where(smooth.applies, smooth.unit * (above + below + (first + peaks + beyond) / math.pi), jnp.inf)
+    return xp.where(smooth.applies, smooth.unit * (above + below + (first + peaks + beyond) / math.pi), xp.inf)
 
 
 def _deficits(angle: jax.Array) -> tuple[jax.Array, jax.Array]:
     """(1 - cos(angle), angle - sin(angle)) for |angle| <= 1, of its shape, by power series: no digits cancel."""
     square = angle * angle
-    cosine = sine = jnp.ones_like(angle)
+    cosine = sine = xp.ones_like(angle)
     for k in range(8, 1, -1):
         cosine = 1.0 - square / ((2 * k) * (2 * k - 1)) * cosine
         sine = 1.0 - square / ((2 * k) * (2 * k + 1)) * sine

@@ -4,9 +4,9 @@ mu is the sensitivity over the standard deviation of the noise: 1 over the noise
 """
 
 import jax
-import jax.numpy as jnp
 
 from jaxacct.special import log1mexp, log_normal_density, mills_difference, mills_ratio, solve_decreasing, up
+from jaxacct.special._namespace import fori_loop, xp
 
 _TINY = 2.2250738585072014e-308  # the least normal double: XLA flushes smaller numbers to 0
 
@@ -23,23 +23,23 @@ def gaussian_log_delta(epsilon: jax.Array, mu: jax.Array) -> jax.Array:
     the logarithm is conditioned in the arguments. The slack that is added covers it.
     """
     flipped = epsilon < 0
-    eps = jnp.minimum(jnp.abs(epsilon), 1e150 * mu)  # x^2 is a double; delta falls with eps
+    eps = xp.minimum(xp.abs(epsilon), 1e150 * mu)  # x^2 is a double; delta falls with eps
     x = eps / mu - 0.5 * mu
     narrow = mu < 0.5
-    ratios = mills_ratio(jnp.stack([jnp.abs(x), jnp.abs(x + mu)]))
+    ratios = mills_ratio(xp.stack([xp.abs(x), xp.abs(x + mu)]))
     density = log_normal_density(x)
     # delta / phi(x), or for x < 0 delta itself: 1 - phi(x) (m(-x) + m(x + mu)); mu >= 1/2 keeps it off 0
     left = (x < 0) & ~narrow
     inner = ratios[0] - ratios[1]
-    outer = 1.0 - jnp.exp(density) * (ratios[0] + ratios[1])
-    thin = mills_difference(jnp.where(narrow, x, 1.0), jnp.where(narrow, mu, 0.25))
-    gap = jnp.where(narrow, thin, jnp.where(left, outer, inner))
-    log_delta = jnp.log(jnp.maximum(gap, _TINY)) + jnp.where(left, 0.0, density)
+    outer = 1.0 - xp.exp(density) * (ratios[0] + ratios[1])
+    thin = mills_difference(xp.where(narrow, x, 1.0), xp.where(narrow, mu, 0.25))
+    gap = xp.where(narrow, thin, xp.where(left, outer, inner))
+    log_delta = xp.log(xp.maximum(gap, _TINY)) + xp.where(left, 0.0, density)
     nonzero = flipped & (eps > 0)
-    mirrored = jnp.logaddexp(log1mexp(-jnp.where(nonzero, eps, 1.0)), log_delta - eps)
-    log_delta = jnp.where(nonzero, mirrored, log_delta)
-    slack = 2.0**-50 * (64.0 + jnp.abs(x) * (jnp.abs(x) + mu + eps / mu))
-    return jnp.minimum(log_delta + slack, 0.0)
+    mirrored = xp.logaddexp(log1mexp(-xp.where(nonzero, eps, 1.0)), log_delta - eps)
+    log_delta = xp.where(nonzero, mirrored, log_delta)
+    slack = 2.0**-50 * (64.0 + xp.abs(x) * (xp.abs(x) + mu + eps / mu))
+    return xp.minimum(log_delta + slack, 0.0)
 
 
 def gaussian_epsilon(log_delta: jax.Array, mu: jax.Array) -> jax.Array:
@@ -52,12 +52,26 @@ def gaussian_epsilon(log_delta: jax.Array, mu: jax.Array) -> jax.Array:
     def excess(eps: jax.Array, target: jax.Array, mu: jax.Array) -> tuple[jax.Array, jax.Array]:
         value = gaussian_log_delta(eps, mu)
         x = eps / mu + 0.5 * mu  # d delta / d eps = -e^eps (1 - Phi(x)) ; steering only, so the tail is crude
-        tail = log_normal_density(x) - jnp.log(0.5 * (x + jnp.sqrt(x * x + 3.0)))
-        return value - target, -jnp.exp(jnp.minimum(eps + tail - value, 700.0))
+        tail = log_normal_density(x) - xp.log(0.5 * (x + xp.sqrt(x * x + 3.0)))
+        return value - target, -xp.exp(xp.minimum(eps + tail - value, 700.0))
 
     # The Chernoff bound on the privacy loss, N(mu^2/2, mu^2), is a valid upper end; 1 covers its rounding.
-    high = 0.5 * mu * mu + mu * (jnp.sqrt(-2.0 * jnp.minimum(log_delta, 0.0)) + 1.0)
-    return solve_decreasing(excess, jnp.zeros_like(mu), high, log_delta, mu)
+    high = 0.5 * mu * mu + mu * (xp.sqrt(-2.0 * xp.minimum(log_delta, 0.0)) + 1.0)
+    return solve_decreasing(excess, xp.zeros_like(mu), high, log_delta, mu)
+
+
+def rough_gaussian_epsilon(log_delta: jax.Array, mu: jax.Array) -> jax.Array:
+    """About the epsilon of N(mu, 1) against N(0, 1), [L]: delta ~ mu E[(N - a)_+], eps = mu (a + mu/2).
+
+    No bound: a search starts here.
+    """
+    level = xp.log(mu) - xp.maximum(log_delta, -1e6) - 0.92
+
+    def deviate(_: jax.Array, a: jax.Array) -> jax.Array:
+        # E[(N - a)_+] / phi(a) within 8 %
+        return xp.sqrt(2.0 * xp.maximum(level - xp.log1p(a * (1.25 + 0.9 * a)), 0.0))
+
+    return mu * (fori_loop(0, 4, deviate, xp.zeros_like(level)) + 0.5 * mu)
 
 
 def gaussian_rdp(orders: jax.Array, mu: jax.Array) -> jax.Array:

@@ -11,16 +11,19 @@ replace-one adjacency. (Even for binary randomized response itself all zeros are
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
+from jaxacct.divergence.gaussian._pair import rough_gaussian_epsilon
 from jaxacct.special import down, log_sum_exp, solve_decreasing
 from jaxacct.special._binomial import log_binomial_pmf
+from jaxacct.special._namespace import is_jax, stop_gradient, xp
 
 _LARGEST = 700.0  # local epsilon beyond which its exponential overflows: nothing is claimed there
 _LARGEST_WINDOW = 2**15  # blocks of counts that are summed at most: fewer are certified too, only looser
+_FALL = 44.0  # natural logarithms by which the mass has fallen where a sum on the host ends
 _TAIL_SDS = 9.5  # standard deviations beyond the mean where a sum ends; what is left out only lowers a lower bound
 
 
@@ -44,13 +47,13 @@ class _Setting(NamedTuple):
 
 
 def _setting(num_reports: jax.Array, local_epsilon: jax.Array) -> _Setting:
-    growth = jnp.exp(jnp.minimum(local_epsilon, _LARGEST))
-    slope = 2.0 * jnp.sinh(jnp.minimum(local_epsilon, _LARGEST)) / num_reports
+    growth = xp.exp(xp.minimum(local_epsilon, _LARGEST))
+    slope = 2.0 * xp.sinh(xp.minimum(local_epsilon, _LARGEST)) / num_reports
     return _Setting(num_reports, 1.0 / (1.0 + growth), growth / (1.0 + growth), slope)
 
 
 def _stride(width: jax.Array, window: int) -> jax.Array:
-    return jnp.maximum(jnp.ceil(jax.lax.stop_gradient(width) / window), 1.0)
+    return xp.maximum(xp.ceil(stop_gradient(width) / window), 1.0)
 
 
 def _blocks(
@@ -64,64 +67,96 @@ def _blocks(
 
     Subtracted: the pmf's error, that of its evaluation and that of r, whose last digit moves it by c - n r.
     """
-    index = jnp.arange(window, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    index = xp.arange(window, dtype=xp.int32).astype(xp.float64)[:, None]
     count = first + sign * stride * index
     inside = (count >= 0) & (count <= setting.size)
-    value = log_binomial_pmf(jnp.where(inside, count, 0.0), setting.size, setting.prob, setting.rest)
-    value = value - 2.0**-50 * (16.0 + jnp.abs(value) + jnp.abs(count - setting.mean))
-    start = jnp.where(inside, value, -jnp.inf)
+    value = log_binomial_pmf(xp.where(inside, count, 0.0), setting.size, setting.prob, setting.rest)
+    value = value - 2.0**-50 * (16.0 + xp.abs(value) + xp.abs(count - setting.mean))
+    start = xp.where(inside, value, -xp.inf)
     whole = inside[:-1] & inside[1:]
-    rise = jnp.concatenate([jnp.where(whole, value[1:] - value[:-1], 0.0), jnp.zeros_like(value[:1])])
-    whole = jnp.concatenate([whole, jnp.zeros_like(whole[:1])])
+    rise = xp.concatenate([xp.where(whole, value[1:] - value[:-1], 0.0), xp.zeros_like(value[:1])])
+    whole = xp.concatenate([whole, xp.zeros_like(whole[:1])])
     # a lower end than the true one only lowers the law
-    rise = jnp.where(jnp.abs(rise) > 1e-12, jnp.minimum(rise, 700.0), -1e-12)
+    rise = xp.where(xp.abs(rise) > 1e-12, xp.minimum(rise, 700.0), -1e-12)
     step = rise / stride
-    mass = start + jnp.where(whole, jnp.log(jnp.expm1(rise) / jnp.expm1(step)), 0.0) - 2.0**-48
+    mass = start + xp.where(whole, xp.log(xp.expm1(rise) / xp.expm1(step)), 0.0) - 2.0**-48
     offset = 0.5 * (stride - 1.0 + stride * _langevin(0.5 * rise) - _langevin(0.5 * step))
-    return mass, count + sign * jnp.where(whole, offset, 0.0)
+    return mass, count + sign * xp.where(whole, offset, 0.0)
+
+
+def _counts_on_host(setting: _Setting, local: float, first: Any, sign: float) -> tuple[Any, Any]:
+    """`_blocks` of single counts, one lane: the pmf at `first`, and from there quotients of neighbours, multiplied.
+
+    Each quotient, of exact whole numbers and of r/(1 - r) = e^-`local`, and its product with the one before err by some
+    8 roundings, 2^-50, so that the mass of a count j steps away errs by 2^-50 j: twice that is subtracted, beside the
+    error of the first. The counts end where the mass has
+    fallen by e^-44, or has become 0.
+    """
+    n, k = float(setting.size[0]), float(first[0])
+    mean, deviation = float(setting.mean[0]), math.sqrt(float(setting.mean[0] * setting.rest[0]))
+    if not 0.0 <= k <= n:
+        return np.full((1, 1), -np.inf), np.full((1, 1), k)
+    z = max(sign * (k - mean) / max(deviation, 1e-300), 0.0)
+    reach = (math.sqrt(z * z + 2.0 * _FALL) - z) * deviation + _FALL
+    steps = np.arange(min(int(reach) + 1, int(n - k if sign > 0 else k)), dtype=np.float64)
+    odds = math.exp(-local)  # r/(1 - r)
+    quotients = (n - k - steps) / (k + 1.0 + steps) * odds if sign > 0 else (k - steps) / (n - k + 1.0 + steps) / odds
+    shares = np.concatenate([[1.0], np.cumprod(quotients)])[:, None]
+    value = log_binomial_pmf(first, setting.size, setting.prob, setting.rest)
+    value = value - 2.0**-50 * (17.0 + np.abs(value) + np.abs(first - setting.mean))
+    index = np.arange(len(shares))[:, None]
+    return value + np.log(shares) - 2.0**-49 * (2.0 + index), first + sign * index
 
 
 def _langevin(z: jax.Array) -> jax.Array:
     """coth z - 1/z, of the shape of z, with absolute error 1e-15."""
-    small = jnp.abs(z) < 0.1
-    x = jnp.where(small, z, 0.0)
+    small = xp.abs(z) < 0.1
+    x = xp.where(small, z, 0.0)
     y = x * x
     series = x * (1.0 / 3.0 - y * (1.0 / 45.0 - y * (2.0 / 945.0 - y * (1.0 / 4725.0 - y * 2.0 / 93555.0))))
-    far = jnp.where(small, 1.0, z)
-    return jnp.where(small, series, 1.0 / jnp.tanh(far) - 1.0 / far)
+    far = xp.where(small, 1.0, z)
+    return xp.where(small, series, 1.0 / xp.tanh(far) - 1.0 / far)
 
 
 def _profile(
-    epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array, window: int
+    epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array, window: int, only: float = 0.0
 ) -> tuple[jax.Array, jax.Array]:
-    """(log delta, d log delta / d epsilon), each [L], the former rounded down; the slope only steers a search."""
+    """(log delta, d log delta / d epsilon), each [L], the former rounded down; the slope only steers a search.
+
+    The larger of both directions, or that of `only` one, 1 or -1.
+    """
     setting = _setting(num_reports, local_epsilon)
     mean, slope = setting.mean, setting.slope
-    stride = _stride(jnp.minimum(_TAIL_SDS * jnp.sqrt(mean * setting.rest) + 40.0, num_reports), window)
+    on_host = not is_jax(epsilon, num_reports, local_epsilon)
+    stride = _stride(xp.minimum(_TAIL_SDS * xp.sqrt(mean * setting.rest) + 40.0, num_reports), window)
 
     def direction(sign: float) -> tuple[jax.Array, jax.Array]:
         # c^1 against c^0 sums L - e^eps over the counts above where it is 0; c^0 against c^1 sums 1 - e^eps L below
-        distance = sign * jnp.expm1(sign * epsilon) / slope
-        threshold = jax.lax.stop_gradient(mean + sign * distance)
-        first = jnp.floor(threshold) + 1.0 if sign > 0 else jnp.ceil(threshold) - 1.0
-        mass, count = _blocks(setting, jnp.where(jnp.isfinite(first), first, -1.0), stride, sign, window)
+        distance = sign * xp.expm1(sign * epsilon) / slope
+        threshold = stop_gradient(mean + sign * distance)
+        first = xp.floor(threshold) + 1.0 if sign > 0 else xp.ceil(threshold) - 1.0
+        first = xp.where(xp.isfinite(first), first, -1.0)
+        if on_host and first.size == 1:
+            mass, count = _counts_on_host(setting, float(local_epsilon[0]), first, sign)
+        else:
+            mass, count = _blocks(setting, first, stride, sign, window)
         # linear in the count: a block's mean is enough. Subtracted is the rounding, in the distance that of exp, expm1
         # and sinh
         gap = sign * (count - mean) - distance - 2.0**-50 * (mean + stride - 1.0) - 2.0**-47 * distance
-        inside = (mass > -jnp.inf) & (gap > 0)
-        mass = jnp.where(inside, mass, -jnp.inf)
-        terms = jnp.where(inside, mass + jnp.log(jnp.where(inside, gap, 1.0)), -jnp.inf)
-        scale = jnp.log(jnp.where(slope > 0, slope, 1.0)) + (0.0 if sign > 0 else epsilon)
+        inside = (mass > -xp.inf) & (gap > 0)
+        mass = xp.where(inside, mass, -xp.inf)
+        terms = xp.where(inside, mass + xp.log(xp.where(inside, gap, 1.0)), -xp.inf)
+        scale = xp.log(xp.where(slope > 0, slope, 1.0)) + (0.0 if sign > 0 else epsilon)
         log_delta = log_sum_exp(terms) + scale - 2.0**-46
         # d delta / d eps is -e^eps P_0[above] or delta - P_0[below]
-        drop = jnp.exp(jnp.clip(log_sum_exp(mass) - log_delta, -700.0, 700.0))
-        return log_delta, -jnp.exp(epsilon) * drop if sign > 0 else 1.0 - drop
+        drop = xp.exp(xp.clip(log_sum_exp(mass) - log_delta, -700.0, 700.0))
+        return log_delta, -xp.exp(epsilon) * drop if sign > 0 else 1.0 - drop
 
-    up, up_slope = direction(1.0)
-    down, down_slope = direction(-1.0)
-    log_delta = jnp.minimum(jnp.maximum(up, down), 0.0)
+    up, up_slope = direction(only or 1.0)
+    down, down_slope = (up, up_slope) if only else direction(-1.0)
+    log_delta = xp.minimum(xp.maximum(up, down), 0.0)
     valid = (epsilon >= 0) & (local_epsilon > epsilon) & (local_epsilon <= _LARGEST) & (num_reports >= 1)
-    return jnp.where(valid, log_delta, -jnp.inf), jnp.where(up > down, up_slope, down_slope)
+    return xp.where(valid, log_delta, -xp.inf), xp.where(up > down, up_slope, down_slope)
 
 
 def binary_response_log_delta(
@@ -150,10 +185,19 @@ def binary_response_epsilon(
     def shortfall(
         steps: jax.Array, target: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        epsilon = jnp.exp(-steps)  # f decreases in -log epsilon: the end that is found is one where delta >= target
-        value, slope = _profile(epsilon, num_reports, local_epsilon, window)
+        epsilon = xp.exp(-steps)  # f decreases in -log epsilon: the end that is found is one where delta >= target
+        value, slope = _profile(epsilon, num_reports, local_epsilon, window, only)
         return target - value, epsilon * slope
 
-    top = -jnp.log(jnp.clip(local_epsilon, 1e-300, _LARGEST))
-    steps = solve_decreasing(shortfall, top, top + 60.0, log_delta, num_reports, local_epsilon)
-    return down(jnp.exp(-steps), 8)
+    top = -xp.log(xp.clip(local_epsilon, 1e-300, _LARGEST))
+    start, only = None, 0.0
+    if not is_jax(log_delta, num_reports, local_epsilon):
+        setting = _setting(num_reports, local_epsilon)
+        mu = setting.slope * np.sqrt(setting.mean * setting.rest)
+        near: Any = np.clip(rough_gaussian_epsilon(log_delta, mu), 1e-300, 0.99 * local_epsilon)
+        start = -np.log(near)
+        if near.size == 1:  # the direction that is larger there is searched, which is certified whichever it is
+            rising, falling = (_profile(near, num_reports, local_epsilon, window, sign)[0] for sign in (1.0, -1.0))
+            only = 1.0 if rising[0] >= falling[0] else -1.0
+    steps = solve_decreasing(shortfall, top, top + 60.0, log_delta, num_reports, local_epsilon, start=start)
+    return down(xp.exp(-steps), 8)

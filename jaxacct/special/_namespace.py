@@ -1,0 +1,85 @@
+"""One source for two places: inside a traced program by JAX, for a single question on the host by NumPy.
+
+A kernel that is written with `xp`, and with the loops below in place of those of `jax.lax`, takes either kind of array.
+NumPy arrays alone give NumPy arrays, at once and without any compilation; one JAX array among the arguments makes the
+operation JAX's. What is made of constants only is NumPy's, which a program takes as a constant.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def is_jax(*values: Any) -> bool:
+    """Whether any leaf of `values` is an array of JAX, traced or not."""
+    for value in values:
+        if isinstance(value, jax.Array):
+            return True
+        if isinstance(value, (tuple, list)) and is_jax(*value):
+            return True
+    return False
+
+
+class _Namespace:
+    """`jax.numpy` where an argument is an array of JAX, else `numpy`; constants and types are NumPy's."""
+
+    def __getattr__(self, name: str) -> Any:
+        on_host = getattr(np, name)
+        if not callable(on_host) or isinstance(on_host, type):
+            found = on_host
+        else:
+            on_device = getattr(jnp, name)
+
+            @functools.wraps(on_host)
+            def found(*args: Any, **rest: Any) -> Any:
+                return on_device(*args, **rest) if is_jax(args) else on_host(*args, **rest)
+
+        setattr(self, name, found)  # next time without this function
+        return found
+
+
+xp: Any = _Namespace()
+"""Functions of `numpy` and `jax.numpy`, by the kind of their positional arguments."""
+
+
+def stop_gradient(x: Any) -> Any:
+    """`x`, a tree, constant under differentiation."""
+    return jax.lax.stop_gradient(x) if is_jax(*jax.tree.leaves(x)) else x
+
+
+def cond(holds: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *args: Any) -> Any:
+    """``then(*args)`` if the scalar `holds`, else ``otherwise(*args)``; JAX may compute both under `vmap`."""
+    if is_jax(holds):
+        return jax.lax.cond(holds, then, otherwise, *args)
+    return then(*args) if holds else otherwise(*args)
+
+
+def while_loop(goes_on: Callable[[Any], Any], step: Callable[[Any], Any], state: Any) -> Any:
+    """``state = step(state)`` while ``goes_on(state)``; JAX where a leaf of the first state is its array."""
+    if is_jax(*jax.tree.leaves(state)):
+        return jax.lax.while_loop(goes_on, step, state)
+    while goes_on(state):
+        state = step(state)
+    return state
+
+
+def fori_loop(low: int, high: int, step: Callable[[Any, Any], Any], state: Any) -> Any:
+    """``state = step(i, state)`` for i from `low` to `high` - 1; JAX where a leaf of the first state is its array."""
+    if is_jax(*jax.tree.leaves(state)):
+        return jax.lax.fori_loop(low, high, step, state)
+    for i in range(low, int(high)):
+        state = step(np.int32(i), state)
+    return state
+
+
+def lane_map(fn: Callable[[Any], Any], rows: Any) -> Any:
+    """``fn`` of each row of a tree of arrays, the answers stacked: `jax.lax.map`, or a loop on the host."""
+    leaves, tree = jax.tree.flatten(rows)
+    if is_jax(*leaves):
+        return jax.lax.map(fn, rows)
+    found = [fn(jax.tree.unflatten(tree, [leaf[i] for leaf in leaves])) for i in range(len(leaves[0]))]
+    return jax.tree.map(lambda *parts: np.stack(parts), *found)
