@@ -100,7 +100,8 @@ def tail_ratios(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array]:
 def small_tail_ratios(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array]:
     """`tail_ratios` for whole m < 256: the sums themselves, every term positive; on the host from a table of them."""
     if not is_jax(k, m):
-        at = (m * SMALL_TOSSES + k).astype(int)
+        last = SMALL_TOSSES - 1.0  # larger m, of which nothing is wanted, have some value too
+        at = (np.minimum(m, last) * SMALL_TOSSES + np.minimum(k, last)).astype(int)
         return small_tails()[1][at], small_tails()[2][at]
     b = m - k
 

@@ -69,6 +69,7 @@ class _Lanes(NamedTuple):
     local_epsilon: jax.Array
     log_cost: jax.Array
     rounds: jax.Array
+    highest: jax.Array
 
 
 def _lanes(mechanism: CheckIn, local_epsilon: jax.Array | None = None) -> _Lanes:
@@ -88,7 +89,9 @@ def _lanes(mechanism: CheckIn, local_epsilon: jax.Array | None = None) -> _Lanes
         clone_prob, local = pair_of(randomizer)
         delta = getattr(randomizer, "local_delta", 0.0)
         log_cost = log_or_minus_inf(delta * one) + xp.log1p(0.5 * xp.exp(-local * one))  # Theorem 3.8
-    return _Lanes(n, prob, clone_prob * one, local * one, log_cost * one + 2.0**-46, mechanism.num_epochs * one)
+    return _Lanes(
+        n, prob, clone_prob * one, local * one, log_cost * one + 2.0**-46, mechanism.num_epochs * one, xp.inf * one
+    )
 
 
 def _lane_by_lane(fn: Callable[..., jax.Array], lanes: Any) -> jax.Array:
@@ -116,7 +119,8 @@ def _least_answer(
             prob = xp.minimum(wanted / xp.maximum(clones, 1e-300), 1.0)
             # of the wanted numbers that need probability 1, the last is enough
             larger = (prob > at.prob) & (clones * at.prob > _FEWEST) & ((prob < 1) | (wanted == _WANTED[-1]))
-            there = at._replace(prob=xp.where(larger, prob, at.prob))
+            there = at if is_jax(best) else at._replace(highest=best)  # an answer above the best one is of no use
+            there = there._replace(prob=xp.where(larger, prob, at.prob))
             use = (wanted == 0) | larger[0]
             if is_hopeless is not None:
                 use = use & ~is_hopeless(there, target)[0]
@@ -164,7 +168,7 @@ def _one_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
         return _profile(epsilon, *jax.tree.unflatten(tree, leaves))
 
     hopeless = stop_gradient(_cost(at)[0] >= log_delta) | ~(pair.local_epsilon >= 0)
-    high = xp.where(hopeless, xp.nan, at.local_epsilon)
+    high = xp.where(hopeless, xp.nan, xp.minimum(at.local_epsilon, at.highest))
     start = rough_epsilon(log_delta, at.num_users, at.prob, at.clone_prob, at.local_epsilon)
     value = profile_epsilon(profile, log_delta, xp.where(xp.isfinite(start), start, 0.0), high, *leaves)
     return xp.where(at.rounds == 1, value, xp.inf)
@@ -201,7 +205,8 @@ def _over_local_epsilons(mechanism: CheckIn, target: jax.Array, answer: Callable
         lanes = _lanes(mechanism, xp.broadcast_to(local, target.shape))
         return _lane_by_lane(lambda args: answer(*args), (lanes, target))
 
-    return xp.min(lane_map(row, xp.asarray(_LOCAL_EPSILONS, xp.float64)), axis=0)
+    every = jnp.asarray(_LOCAL_EPSILONS, jnp.float64) if is_jax(target) else np.asarray(_LOCAL_EPSILONS)
+    return xp.min(lane_map(row, every), axis=0)
 
 
 def gaussian_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
