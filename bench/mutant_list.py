@@ -45,6 +45,10 @@ CHECK_IN = "tests/bounds/test_check_in.py"
 CHECK_IN_ROUNDED = "tests/bounds/test_check_in.py -k rounded"
 ESTIMATION = "tests/test_estimation.py"
 SPECIAL = "tests/special/test_special.py"
+TAILS = "tests/divergence/test_threshold_test.py -k tails"
+HELD = "tests/divergence/test_threshold_test.py -k with_and_without"
+BEYOND = "tests/divergence/test_threshold_test.py -k lies_beyond"
+HOW_MANY = "tests/bounds/test_how_many.py"
 
 _COMPOSED = (
     # curves
@@ -217,6 +221,17 @@ _GAUSSIAN = (
         INVERSION,
     ),
     Mutant("divergence/_inversion.py", "xp.logaddexp(left - xp.log(-xp.expm1(left)), right)", "right", INVERSION),
+    Mutant("divergence/_tail.py", "below = value - error - np.exp", "below = value - error - 0.0 * np.exp", TAILS),
+    Mutant("divergence/_tail.py", "error = error + np.exp", "error = error + 0.0 * np.exp", TAILS),
+    Mutant("divergence/_tail.py", "shares[-1] += ", "shares[-1] += 0.0 * ", BEYOND),
+    Mutant(
+        "divergence/_tail.py",
+        "np.append(np.diff(edges) + nodes.step, nodes.step)",
+        "np.append(np.diff(edges), 0.0)",
+        BEYOND,
+    ),
+    Mutant("divergence/gaussian/_allocated_steps.py", "(high - (1.0 - self.rate) * low)", "(high - low)", HELD),
+    Mutant("bounds/allocation/_how_many.py", "+ steps * math.log(total) - log_b", "- log_b", HOW_MANY),
     Mutant("divergence/gaussian/_sampled_step.py", "error = grid * math", "error = 0.0 * math", CONTOUR),
     Mutant("divergence/gaussian/_sampled_step.py", "eta / step) + window", "eta / step)", CONTOUR),
     Mutant("divergence/gaussian/_sampled_step.py", "2.0 * (tau[:, 1:] / mu) ** 2 + 0.5", "0.5", CONTOUR),

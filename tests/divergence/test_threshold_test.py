@@ -92,15 +92,26 @@ def test_tails_book_nodes_left_out_and_aliases() -> None:
         assert np.all(truth <= found.upper)
 
 
-def test_what_lies_beyond_the_last_node_is_at_least_the_sum() -> None:
-    nodes = Nodes(1.5, 0.25, 12, 0.02)
-    edges = np.array([2.0, 5.0, 20.0, 60.0])
-    bound = np.array([0.3, 0.1, -0.4, -1.0])
-    heights = nodes.step * np.arange(nodes.num, 200_000)
-    value = bound[np.searchsorted(edges, heights, side="right") - 1]
+@pytest.mark.parametrize(
+    ("step", "num", "edges", "bound"),
+    [
+        (0.25, 12, (2.0, 5.0, 20.0, 60.0), (0.3, 0.1, -0.4, -1.0)),
+        (0.25, 12, (2.0, 2.9), (0.1, 0.0)),  # most of it lies beyond the last edge
+        (1.0, 2, (1.9, 2.2, 2.9), (0.0, -40.0, -50.0)),  # fewer nodes than edges
+    ],
+)
+def test_what_lies_beyond_the_last_node_is_at_least_the_sum(
+    step: float, num: int, edges: tuple[float, ...], bound: tuple[float, ...]
+) -> None:
+    nodes = Nodes(1.5, step, num, 0.02)
+    heights = step * np.arange(num, 200_000)
+    value = np.array(bound)[np.searchsorted(edges, heights, side="right") - 1]
     terms = np.exp(value + 0.5 * nodes.blur**2 * (nodes.order**2 - heights**2)) / np.hypot(nodes.order, heights)
-    assert log_beyond(nodes, Beyond(edges, bound)) >= math.log(nodes.step / math.pi * terms.sum())
-    assert log_beyond(nodes, Beyond(edges[1:], bound[1:])) == math.inf  # nothing is said of the first ones
+    assert log_beyond(nodes, Beyond(np.array(edges), np.array(bound))) >= math.log(step / math.pi * terms.sum())
+
+
+def test_nothing_is_said_of_nodes_below_the_first_edge() -> None:
+    assert log_beyond(Nodes(1.5, 0.25, 12, 0.02), Beyond(np.array([5.0]), np.array([0.1]))) == math.inf
 
 
 def _allocated(sigma: float, steps: int, selected: int, direction: Direction, tuning: float) -> Terms:

@@ -34,7 +34,7 @@ from jaxacct.curves import Pld
 from jaxacct.curves._convolution import compose_plds
 from jaxacct.divergence.lattice._ratio import Side, from_atoms
 from jaxacct.mechanisms import RandomAllocation
-from jaxacct.special import down, up
+from jaxacct.special import down, rows_times, up
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -46,7 +46,7 @@ _HOPELESS = 1.15  # an upper end of epsilon so many times the one that is known 
 _CELLS = 2**15  # cells of one output, in standard deviations from -_REACH to _REACH + 1/sigma
 _REACH = 9.5  # standard deviations; what lies beyond is booked
 _STEP = 4e-3  # nats between the losses of a composition, at most; times the square root of 2 for 1/sigma of 2
-_DELTAS = (1.0, 1e-2, 1e-4, 1e-6, 1e-9)  # where the compositions are sharp
+_DELTAS = (1.0, 1e-3, 1e-7)  # where the compositions are sharp
 _NOISE, _MOST_STEPS = (0.3, 3.0), 4096  # sigma and t for which this is tried
 _SPARSE = 8.0  # where t/k is more than so many times e^{1/sigma^2}, one step at a time is better
 _SLACKS = (1e-9, 1e-7, 1e-5, 1e-3, 1e-2)  # what is added to every eps_j until delta is small enough
@@ -96,7 +96,7 @@ def _parts(sigma: float, steps: int, selected: int, tuning: float) -> tuple[_Par
     found = []
     for c, v in zip(*_weights(), strict=True):
         log_factor = log_ratio - c * least + 2.0**-44
-        total = up(float(mass @ np.exp(log_factor)) + beyond, 2**18)
+        total = up(float(rows_times(mass, np.exp(log_factor))) + beyond, 2**18)
         law = from_atoms(log_factor - math.log(total), mass, 0.0, up(beyond / total, 8), _STEP, Side.UPPER)
         composed = compose_plds([(pld_of_law(law, Direction.REMOVE), steps)], _DELTAS)
         log_weight = math.log(v) + steps * math.log(total) - log_b
