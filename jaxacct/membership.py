@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._method import BracketMethod, Cost, LaneBracketMethod, Query
+from jaxacct._method import BracketMethod, Cost, LaneBracketMethod, LaneMethod, Method, Query
 from jaxacct._precision import Kernel, KernelByStructure, Rounding
 from jaxacct._types import TooFineError
 from jaxacct._validate import check_probability, checked_array
@@ -36,8 +36,10 @@ _LAST_LINE = 500.0  # nats: no epsilon is larger
 _FEW_RATES = 8  # rates for which epsilons are chosen one by one, where delta costs little
 _FEW_LINES = 7  # epsilons to begin with
 _DEGREE = 5  # of the polynomial that tells where to look next
-_NUM_ROUNDS = 3  # of looking
+_NUM_VERTICES = 2  # looks after that one: at the vertex of the parabola through the best three heights
+_GAIN = 1e-5  # relative: a vertex that would be no higher is not looked at
 _NEGLIGIBLE = 1e-3  # delta at the largest epsilon, in units of the smallest rate
+_HIGHER = 10.0  # factor of that delta where no epsilon gives it
 _ABOUT = 1e-3  # relative width of the deltas
 _ROUNDING = 1e-15  # taken off a false negative rate, absolute, for the rounding of differences from 1
 
@@ -51,7 +53,7 @@ def _gaussian_errors(error: jax.Array, mu: jax.Array) -> jax.Array:
 
 _GAUSSIAN = Kernel(_gaussian_errors, Rounding.DOWN)
 _MU = KernelByStructure(composed_mu, Rounding.UP)
-_CLONES = Kernel(clones_tradeoff, Rounding.DOWN, lane_bytes)
+_CLONES = Kernel(clones_tradeoff, Rounding.DOWN, lane_bytes, on_host=True)
 
 
 def tradeoff(mechanism: Mechanism, false_positive_rate: Any) -> Any:
@@ -85,7 +87,7 @@ def tradeoff(mechanism: Mechanism, false_positive_rate: Any) -> Any:
     if is_gaussian(mechanism):
         found = _GAUSSIAN(error, _mu(mechanism))
     elif _is_one_pair(mechanism):
-        found = _CLONES(error, *concrete_pair(mechanism), window=_window(mechanism))
+        found = _of_pair(mechanism, error)
     elif error.size <= _FEW_RATES and _is_cheap(mechanism):
         found = _best_lines(mechanism, error)
     else:
@@ -136,24 +138,46 @@ def _window(mechanism: Shuffled) -> int:
     return window_for(*concrete_pair(mechanism)[:2])
 
 
+def _of_pair(mechanism: Shuffled, error: np.ndarray) -> Any:
+    """The trade-off function of the clones pair; few rates one after the other, on the host, where nothing compiles."""
+    pair, window = concrete_pair(mechanism), _window(mechanism)
+    if error.size > _FEW_RATES:
+        return _CLONES(error, *pair, window=window)
+    return np.array([_CLONES(rate, *pair, window=window) for rate in error.flat]).reshape(error.shape)
+
+
 def _is_cheap(mechanism: Mechanism) -> bool:
     """Whether what answers first for delta takes some milliseconds at each epsilon, from the first one on."""
     first = plan(question_of(mechanism, Query.DELTA, 1.0))[0].method
-    return isinstance(first, BracketMethod | LaneBracketMethod) and max(first.cost, first.cold) <= Cost.TENTHS
+    on_host = isinstance(first, BracketMethod | LaneBracketMethod) or _is_of_lanes(first)
+    return on_host and max(first.cost, first.cold) <= Cost.TENTHS
+
+
+def _is_of_lanes(method: Method) -> TypeGuard[LaneMethod]:
+    """Whether it is a method on lanes that answers one concrete question on the host."""
+    return isinstance(method, LaneMethod) and not isinstance(method, LaneBracketMethod) and method.lanes.on_host
+
+
+def _deltas(mechanism: Mechanism, epsilons: np.ndarray) -> np.ndarray:
+    """Delta at each epsilon, a certified upper bound; one question after the other, which compiles nothing."""
+    found = [answer(question_of(mechanism, Query.DELTA, x, precision=_ABOUT)).high for x in epsilons.tolist()]
+    return np.asarray(found, np.float64)
 
 
 def _best_lines(mechanism: Mechanism, error: np.ndarray) -> np.ndarray:
     """The largest of the lines of few epsilons: some evenly spaced, then those that look best for each rate."""
     level = error.reshape(-1)
     smallest = _NEGLIGIBLE * max(level[level > 0].min(initial=1.0), _SMALLEST)
-    last = min(float(answer(question_of(mechanism, Query.EPSILON, smallest, precision=_ABOUT)).high), _LAST_LINE)
+    last = _LAST_LINE
+    while last == _LAST_LINE and smallest < 1.0:  # where delta does not fall so far, to where it does
+        last = min(float(answer(question_of(mechanism, Query.EPSILON, smallest, precision=_ABOUT)).high), _LAST_LINE)
+        smallest *= _HIGHER
     at, kept = np.zeros(0), np.zeros(0)
     new = np.linspace(0.0, last, _FEW_LINES)
-    for _ in range(_NUM_ROUNDS):
+    for look in (_promising, *[_at_vertices] * _NUM_VERTICES, None):
         new = np.setdiff1d(new, at)
-        delta = np.asarray(answer(question_of(mechanism, Query.DELTA, new, precision=_ABOUT)).high)
-        at, kept = np.concatenate([at, new]), np.concatenate([kept, 1.0 - delta])
-        new = _promising(at, kept, level)
+        at, kept = np.concatenate([at, new]), np.concatenate([kept, 1.0 - _deltas(mechanism, new)])
+        new = np.zeros(0) if look is None else look(at, kept, level)
     return _below(np.maximum(*_heights(at, kept, level)).max(axis=0)).reshape(error.shape)
 
 
@@ -166,6 +190,25 @@ def _promising(epsilons: np.ndarray, kept: np.ndarray, level: np.ndarray) -> np.
     log_delta = np.polynomial.Polynomial.fit(epsilons[seen], np.log1p(-kept[seen]), _DEGREE)
     guess = -np.expm1(np.minimum(log_delta(fine), 0.0))
     return np.unique(fine[np.concatenate([x.argmax(axis=0) for x in _heights(fine, guess, level)])])
+
+
+def _at_vertices(epsilons: np.ndarray, kept: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """For each rate, where the parabola through the highest line and its two neighbours is highest: a guess."""
+    if len(epsilons) < 3:
+        return np.zeros(0)
+    order = np.argsort(epsilons)
+    x, heights = epsilons[order], np.stack(_heights(epsilons[order], kept[order], level))
+    kind = heights.max(axis=1).argmax(axis=0)
+    best = heights[kind, :, np.arange(level.size)]  # [rates, epsilons]
+    i = np.clip(best.argmax(axis=1), 1, len(x) - 2)
+    rate = np.arange(level.size)
+    before, after = x[i] - x[i - 1], x[i + 1] - x[i]
+    left, right = (best[rate, i] - best[rate, i - 1]) / before, (best[rate, i + 1] - best[rate, i]) / after
+    slope, bend = (left * after + right * before) / (before + after), (left - right) / (before + after)
+    bent = bend > 0
+    steps = slope / (2.0 * np.where(bent, bend, 1.0))
+    helps = bent & (0.5 * slope * steps > _GAIN * best[rate, i])
+    return np.unique(np.clip(x[i] + steps, x[i - 1], x[i + 1])[helps])
 
 
 def _heights(epsilons: np.ndarray, kept: np.ndarray, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

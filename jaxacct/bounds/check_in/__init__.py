@@ -6,7 +6,7 @@ the two data sets: the direction REMOVE stands for both.
 
 from typing import Any
 
-from jaxacct._method import Method, never
+from jaxacct._method import Cost, Method, never
 from jaxacct._types import Bound
 from jaxacct.bounds.check_in import _by_randomizer as check_in
 from jaxacct.bounds.shuffle import (
@@ -35,6 +35,8 @@ _CHECK_IN = (
         _VISIBLE,
         check_in.profile_upper_epsilon,
         check_in.profile_upper_log_delta,
+        cost=Cost.TENTHS,
+        cold=Cost.TENTHS,
         helps=has_one_round,
     ),
     profile_method(
@@ -64,6 +66,8 @@ _GAUSSIAN_CHECK_IN = (
         f"{PURIFIED}, Lemma 2.3 over the visible number",
         check_in.gaussian_upper_epsilon,
         check_in.gaussian_upper_log_delta,
+        cost=Cost.TENTHS,
+        cold=Cost.TENTHS,
         helps=has_one_round,
     ),
     profile_method(

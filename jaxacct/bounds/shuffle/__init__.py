@@ -79,6 +79,7 @@ _CLONES = profile_method(
     f"{_FMT}, Theorems 3.2 and 3.8",
     shuffled.clones_upper_epsilon,
     shuffled.clones_upper_log_delta,
+    cold=Cost.TENTHS,
     statics=pair.clones_statics,
     regime="one round; local delta small against delta / num_reports",
 )
@@ -165,6 +166,8 @@ PURIFIED_CLONES = profile_method(
     PURIFIED,
     gaussian_reports.gaussian_upper_epsilon,
     gaussian_reports.gaussian_upper_log_delta,
+    cost=Cost.TENTHS,
+    cold=Cost.TENTHS,
     statics=pair.clones_statics,
     regime="one round",
 )
@@ -203,6 +206,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             f"{_FMT}, Theorem 4.1, extended to all values",
             k_ary.blanket_upper_epsilon,
             k_ary.blanket_upper_log_delta,
+            cold=Cost.TENTHS,
             statics=k_ary.blanket_statics,
             regime="one round",
         ),

@@ -15,6 +15,7 @@ import numpy as np
 from jaxacct._precision import Kernel
 from jaxacct.divergence.clones._profile import MAX_EPSILON, clones_delta, lane_bytes
 from jaxacct.special import log1mexp, log_normal_tail, logexpm1, mills_ratio
+from jaxacct.special._namespace import fori_loop, stop_gradient, xp
 
 _NUM_HALVINGS = 56  # of the interval of epsilons; fewer are certified too, only looser
 _ROUNDING = 1e-15  # absolute rounding error of a line's height, subtracted: part of the certificate
@@ -45,40 +46,40 @@ def clones_tradeoff(
     The slope of T at a is -e^eps with Q[L > eps] = a; beyond its fixed point T is mirrored, slope -e^{-eps} with
     P[L > eps] = 1 - a. Either epsilon is found by halving, and the best line of all those met is the answer.
     """
-    fixed = jax.lax.stop_gradient((type_one_error, num_reports, clone_prob, local_epsilon))
+    fixed = stop_gradient((type_one_error, num_reports, clone_prob, local_epsilon))
 
     def line(eps: jax.Array, mirrored: jax.Array, args: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
         """The line's height at a, and whether its touching point lies on the near side of a."""
         error, *params = args
         at = clones_delta(eps, *params, window=window)
-        delta = jnp.exp(at.log_delta.upper)
-        log_p = jnp.logaddexp(at.log_delta.upper, eps + at.log_tail)
-        height = jnp.where(mirrored, jnp.exp(-eps) * ((1.0 - error) - delta), 1.0 - delta - jnp.exp(eps) * error)
-        target = jnp.log(jnp.where(mirrored, 1.0 - error, error))
-        return height, jnp.where(mirrored, log_p, at.log_tail) > target
+        delta = xp.exp(at.log_delta.upper)
+        log_p = xp.logaddexp(at.log_delta.upper, eps + at.log_tail)
+        height = xp.where(mirrored, xp.exp(-eps) * ((1.0 - error) - delta), 1.0 - delta - xp.exp(eps) * error)
+        target = xp.log(xp.where(mirrored, 1.0 - error, error))
+        return height, xp.where(mirrored, log_p, at.log_tail) > target
 
     def step(i: jax.Array, state: _Search) -> _Search:
-        middle = jnp.where(i == 0, 0.0, 0.5 * (state.low + state.high))
+        middle = xp.where(i == 0, 0.0, 0.5 * (state.low + state.high))
         height, beyond = line(middle, state.mirrored, fixed)
         # at eps = 0: T(a) >= height = 1 - delta(0) - a, with equality around the fixed point
-        mirrored = jnp.where(i == 0, fixed[0] > height, state.mirrored)
+        mirrored = xp.where(i == 0, fixed[0] > height, state.mirrored)
         better = height > state.best
         return _Search(
-            low=jnp.where(beyond & (i > 0), middle, state.low),
-            high=jnp.where(beyond | (i == 0), state.high, middle),
+            low=xp.where(beyond & (i > 0), middle, state.low),
+            high=xp.where(beyond | (i == 0), state.high, middle),
             mirrored=mirrored,
-            best_epsilon=jnp.where(better, middle, state.best_epsilon),
-            best=jnp.where(better, height, state.best),
+            best_epsilon=xp.where(better, middle, state.best_epsilon),
+            best=xp.where(better, height, state.best),
         )
 
-    zero = jnp.zeros_like(fixed[0])
-    last = jax.lax.fori_loop(
-        0, _NUM_HALVINGS, step, _Search(zero, jnp.minimum(fixed[3], MAX_EPSILON), zero > 0, zero, zero - 1.0)
+    zero = xp.zeros_like(fixed[0])
+    last = fori_loop(
+        0, _NUM_HALVINGS, step, _Search(zero, xp.minimum(fixed[3], MAX_EPSILON), zero > 0, zero, zero - 1.0)
     )
     # once more, for the derivatives: those of the best line
     height, _ = line(last.best_epsilon, last.mirrored, (type_one_error, num_reports, clone_prob, local_epsilon))
     valid = (type_one_error >= 0) & (type_one_error <= 1) & (height > _ROUNDING)
-    return jnp.where(valid, height - _ROUNDING, 0.0)
+    return xp.where(valid, height - _ROUNDING, 0.0)
 
 
 def normal_upper_quantile(log_p: jax.Array) -> jax.Array:
