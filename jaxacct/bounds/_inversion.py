@@ -40,7 +40,7 @@ from jaxacct.divergence.gaussian._sampled_line import (
 from jaxacct.divergence.gaussian._sampled_step import SampledStep
 from jaxacct.mechanisms import Gaussian, PoissonSampled
 from jaxacct.mechanisms._base import Mechanism
-from jaxacct.special import down, up
+from jaxacct.special import down, log1p, up
 
 
 class Size(NamedTuple):
@@ -111,7 +111,7 @@ def _sampled_highest(part: PoissonSampled, orders: jax.Array, add: jax.Array, nu
 
 def _sampled_variance(part: PoissonSampled) -> jax.Array:
     spread = jnp.expm1(jnp.minimum(part.mechanism.noise_multiplier**-2.0, _MOST_EXPONENT))
-    return jnp.log1p(part.sampling_prob**2 * spread)
+    return log1p(part.sampling_prob**2 * spread)
 
 
 def _gaussian_on_host(part: Gaussian, direction: Direction) -> Round:

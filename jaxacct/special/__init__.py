@@ -18,6 +18,7 @@ from jaxacct.special._logspace import (
     one_minus_exp,
     softplus,
 )
+from jaxacct.special._namespace import log1p, sinh, tanh
 from jaxacct.special._normal import erfcx, log_normal_density, log_normal_tail, mills_difference, mills_ratio
 from jaxacct.special._outward import outward, product_outward, sum_outward
 from jaxacct.special._products import rows_times, rows_times_rows
@@ -37,6 +38,7 @@ __all__ = [
     "erfcx",
     "first_doubling",
     "log1mexp",
+    "log1p",
     "log_binomial_table",
     "log_binomial_weights",
     "log_factorial_table",
@@ -57,8 +59,10 @@ __all__ = [
     "rows_times_rows",
     "shown",
     "shown_down",
+    "sinh",
     "softplus",
     "solve_decreasing",
     "sum_outward",
+    "tanh",
     "up",
 ]

@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxacct.special import _elementary
+
 
 def is_jax(*values: Any) -> bool:
     """Whether any leaf of `values` is an array of JAX, traced or not."""
@@ -24,6 +26,9 @@ def is_jax(*values: Any) -> bool:
     return False
 
 
+_OWN = {"log1p": _elementary.log1p, "sinh": _elementary.sinh, "tanh": _elementary.tanh}  # in place of XLA's
+
+
 class _Namespace:
     """`jax.numpy` where an argument is an array of JAX, else `numpy`; constants and types are NumPy's."""
 
@@ -32,7 +37,7 @@ class _Namespace:
         if not callable(on_host) or isinstance(on_host, type):
             found = on_host
         else:
-            on_device = getattr(jnp, name)
+            on_device = _OWN.get(name) or getattr(jnp, name)
 
             @functools.wraps(on_host)
             def found(*args: Any, **rest: Any) -> Any:
@@ -44,6 +49,9 @@ class _Namespace:
 
 xp: Any = _Namespace()
 """Functions of `numpy` and `jax.numpy`, by the kind of their positional arguments."""
+
+
+log1p, sinh, tanh = xp.log1p, xp.sinh, xp.tanh
 
 
 def stop_gradient(x: Any) -> Any:

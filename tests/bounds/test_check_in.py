@@ -212,6 +212,37 @@ def test_least_excess_is_never_rounded_up(order, epsilon, delta):
         assert truth - 1e-12 <= float(Kernel(log_least_excess)(order, epsilon, delta)) <= truth
 
 
+def least_by_search(order, epsilon, delta):
+    """`least_rdp` by golden sections over log((r - delta)/(1 - r)), in 50 digits; at r = 1 in closed form."""
+    a, e, d = mp.mpf(order), mp.mpf(epsilon), mp.mpf(delta)
+    if a * d >= 1:
+        return e - mp.log1p(-d)
+
+    def moment(u):
+        first, second = (1 - d) / (1 + mp.exp(-u)), (1 - d) / (1 + mp.exp(u))
+        return (d + first) ** a * first ** (1 - a) + second**a * (mp.exp(e) - 1 + d + second) ** (1 - a)
+
+    low, high, share = mp.mpf(-90), mp.mpf(90), (mp.sqrt(5) - 1) / 2
+    for _ in range(150):
+        left, right = high - share * (high - low), low + share * (high - low)
+        low, high = (low, right) if moment(left) < moment(right) else (left, high)
+    return e + mp.log(moment((low + high) / 2)) / (a - 1)
+
+
+def test_the_least_divergence_is_rounded_down_everywhere():
+    """Also where r = 1 is best, as at order 4, epsilon 1, delta 0.3, and near order 1 with a large epsilon."""
+    rng = np.random.default_rng(3)
+    points = [(4.0, 1.0, 0.3), (1.0023182360974794, 31.329864578569655, 0.1842571543471182), (400.0, 30.0, 0.5)]
+    for _ in range(60):
+        delta = rng.uniform(0.0, 1.0) if rng.uniform() < 0.5 else 10.0 ** rng.uniform(-8.0, 0.0)
+        points.append((1.0 + 10.0 ** rng.uniform(-3.0, 2.5), 10.0 ** rng.uniform(-3.0, 1.5), delta))
+    found = Kernel(least_rdp)(*np.array(points).T)
+    with mp.workdps(50):
+        for point, value in zip(points, found, strict=True):
+            truth = least_by_search(*point)
+            assert truth * (1 - mp.mpf(2e-13)) <= mp.mpf(float(value)) <= truth, point
+
+
 def test_optimal_conversion_is_never_above_the_closed_one():
     order, rdp, log_delta = (
         x.ravel() for x in np.meshgrid([1.5, 2.0, 8.0, 64.0], [1e-3, 0.1, 3.0], [-2.0, -12.0, -30.0])

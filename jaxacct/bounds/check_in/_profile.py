@@ -70,7 +70,7 @@ def check_in_profile(epsilon: jax.Array, pair: CheckInPair) -> ProfilePoint:
     reach = xp.expm1(epsilon)
 
     def inner(count: jax.Array) -> jax.Array:
-        return down(xp.log1p(num_users / count * reach), 16)  # expm1 and log1p, 4 each, a quotient and a product
+        return down(xp.log1p(num_users / count * reach), 16)  # expm1 5 and log1p 4, a quotient and a product
 
     ends = xp.concatenate([inner(blocks.first), inner(blocks.last)])
     twice = CountLaw(*(xp.concatenate([x, x], axis=1) for x in pair.law))

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxacct._method import BOTH, Cost, ProfileMethod
 from jaxacct.mechanisms import PoissonSampled
-from jaxacct.special import up
+from jaxacct.special import log1p, up
 
 
 def participation_log_delta(mechanism: PoissonSampled, epsilon: jax.Array) -> jax.Array:
@@ -17,12 +17,10 @@ def participation_log_delta(mechanism: PoissonSampled, epsilon: jax.Array) -> ja
     The outputs with and without the record are mixtures with a common part of mass (1 - q)^T, so that their total
     variation, and with it every hockey-stick divergence at epsilon >= 0, is at most what is left. Any base.
 
-    XLA's log1p errs by hundreds of units in the last place near -0.4: from q = 1/4 on log(1 - q) takes its place, whose
-    argument is rounded by 2^-53 relative to 1 - q <= 3/4, so that the logarithm is right to 8 units. At q = 1 delta is
-    at most 1, at q = 0 it is 0.
+    At q = 1 delta is at most 1, at q = 0 it is 0.
     """
     q = mechanism.sampling_prob
-    log_rest = jnp.where(q < 0.25, jnp.log1p(-jnp.where(q < 0.25, q, 0.0)), jnp.log(1.0 - q))
+    log_rest = log1p(-q)
     some = up(-jnp.expm1(up(mechanism.num_steps * log_rest, 32)), 16)
     log_some = jnp.log(jnp.where(some > 0, some, 1.0))
     log_delta = jnp.where(some > 0, log_some + 2.0**-48 * (1.0 + jnp.abs(log_some)), -jnp.inf)

@@ -29,7 +29,7 @@ from jaxacct.divergence.response._lattice_comb import (
 )
 from jaxacct.divergence.response._renyi import LARGEST, response_log_excess, response_window
 from jaxacct.divergence.response._special_pair import single_log_cap
-from jaxacct.special import log_sum_exp, softplus, up
+from jaxacct.special import log1p, log_sum_exp, softplus, up
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 
 _MAX_NODES = 2**13  # values of m that are summed at most; fewer are certified too, only looser
@@ -178,7 +178,7 @@ def mixture_of(
     single = jnp.logaddexp(log_left + cap, log_right + beyond)
     # every h-th m: the values outside count h times more, with E* itself; aliases of E* and of 1; the mixture's cuts
     log_moment = softplus(jnp.minimum(log_total, cap))
-    tails = jnp.logaddexp(log_left + softplus(cap), log_right + softplus(beyond)) + jnp.log1p(at.step) + jnp.log(2.0)
+    tails = jnp.logaddexp(log_left + softplus(cap), log_right + softplus(beyond)) + log1p(at.step) + jnp.log(2.0)
     comb = jnp.logaddexp(log_aliases(at.variance, at.step), at.log_cut) + jnp.log(4.0) + log_moment
     error = jnp.where(at.step > 1.0, jnp.logaddexp(tails, comb), single)
     value = up(softplus(jnp.minimum(jnp.logaddexp(log_total, error), cap)) / (a - 1.0), 16)  # softplus 9, a quotient

@@ -22,15 +22,15 @@ from jaxacct.divergence.allocation._lane_rule import (
     INNER,
     Rule,
     centred_transform,
+    complex_log1p,
     exp,
     expm1,
-    log1p,
     log_decay,
     log_transform,
     rule,
     size_of,
 )
-from jaxacct.special import ULP
+from jaxacct.special import ULP, log1p
 
 # The rest steers tightness: every end is certified whatever they are.
 _DIGITS = 10.0  # in log: copies and what lies beyond the last node are kept this far below delta
@@ -149,11 +149,9 @@ def _saddles(of: Rule, steps: Any) -> tuple[Any, ...]:
 def _plan_add(of: Rule, steps: Any, target: Any, *, is_delta: bool) -> _Plan:
     c, logs, x, value, spread = _saddles(of, steps)
     if is_delta:
-        off = jnp.abs(value - jnp.log1p(jnp.maximum(x, -1.0 + 1e-12)) - target[:, None]) + jnp.where(
-            x > 0, 1e3 * x, 0.0
-        )
+        off = jnp.abs(value - log1p(jnp.maximum(x, -1.0 + 1e-12)) - target[:, None]) + jnp.where(x > 0, 1e3 * x, 0.0)
     else:
-        off = jnp.abs(jnp.log1p(jnp.maximum(x, -1.0 + 1e-12)) + target[:, None])
+        off = jnp.abs(log1p(jnp.maximum(x, -1.0 + 1e-12)) + target[:, None])
     off = jnp.where(jnp.isfinite(value), off, jnp.inf)
     at = off <= jnp.min(off, axis=1, keepdims=True)
     pick = at & (jnp.cumsum(at.astype(jnp.int32), axis=1) == 1)
@@ -185,7 +183,7 @@ def _sum(of: Rule, steps: Any, plan: _Plan, num_nodes: int) -> Sum:
     relative = jnp.expm1(jnp.minimum(1.01 * steps[:, None] * error / jnp.maximum(size, 1e-300), 600.0))
     y = step[:, None] * jnp.arange(num_nodes, dtype=jnp.float64)
     z = jax.lax.complex(jnp.broadcast_to(centre[:, None], y.shape), y)
-    log_phi = steps[:, None] * log1p(excess) + 0.5 * square[:, None] * z * z
+    log_phi = steps[:, None] * complex_log1p(excess) + 0.5 * square[:, None] * z * z
     log_pole = 2.0 * jax.lax.complex(0.5 * jnp.log(centre[:, None] ** 2 + y * y), jnp.arctan2(y, centre[:, None]))
     log_terms = log_phi - log_pole + jnp.log(step / jnp.pi)[:, None]
     relative = relative + 2.0**-49 * (8.0 + size_of(log_phi) + size_of(log_pole))
@@ -269,7 +267,7 @@ def _delta(of: Sum, add: Any, x: Any) -> tuple[Any, Any, Any]:
 def _loss(add: Any, x: Any) -> Any:
     """|log(1 + x)|, to a few ulp."""
     near = jnp.abs(x) < 0.3
-    return jnp.abs(jnp.where(near, jnp.log1p(jnp.where(near, x, 0.0)), jnp.log(jnp.where(near, 1.0, 1.0 + x))))
+    return jnp.abs(jnp.where(near, log1p(jnp.where(near, x, 0.0)), jnp.log(jnp.where(near, 1.0, 1.0 + x))))
 
 
 def epoch_delta(sigma: Any, steps: Any, add: Any, epsilon: Any, *, num_nodes: int, num_z: int) -> tuple[Any, Ends[Any]]:

@@ -18,6 +18,7 @@ from jaxacct.divergence.allocation._powers import gaussian_log_excess, relative_
 from jaxacct.special import (
     ULP,
     log1mexp,
+    log1p,
     log_factorial_table,
     log_normal_tail,
     log_series_product,
@@ -100,7 +101,7 @@ def _group_rdp(sigma: jax.Array, t: jax.Array, a: np.ndarray) -> jax.Array:
     left = whole[n] + r_ * (v_min - h) + jnp.log(h) - log1mexp(-r_ * h) - log_gamma
     right = a_ * log_x + log_normal_tail((mean - log_x) / tau) + 0.1
     y = 2.0 * jnp.pi / h
-    log_grid = math.log(2.1) - y * jnp.arctan(y / r_) + 0.5 * r_ * jnp.log1p((y / r_) ** 2)
+    log_grid = math.log(2.1) - y * jnp.arctan(y / r_) + 0.5 * r_ * log1p((y / r_) ** 2)
     rounding = 4.0 * ULP * (64.0 + 8.0 * top + top * (jnp.log(t) + 0.5 * top / (sigma * sigma)))
     log_moment = log_sum_exp(jnp.stack([log_sum, left, right])) + 1.2 * jnp.exp(log_grid) + rounding + 1e-15
     log_moment = jnp.where(log_grid < -3.0, jnp.maximum(log_moment, 0.0), jnp.inf)
@@ -123,7 +124,7 @@ def _log_laplace_moments(v: jax.Array, sigma: jax.Array, t: jax.Array, *, top: i
         power, log_falling, total = state
         number = count.astype(jnp.float64)
         enough = number < steps
-        log_falling = log_falling + jnp.where(enough, jnp.log1p(-jnp.where(enough, number, 0.0) / steps), -jnp.inf)
+        log_falling = log_falling + jnp.where(enough, log1p(-jnp.where(enough, number, 0.0) / steps), -jnp.inf)
         power = log_series_product(power, b)
         term = power + log_falling - lf[count + 1]
         return (power, log_falling, log_sum_exp(jnp.stack([total, term]))), None
@@ -167,7 +168,7 @@ def _log_transforms(log_u: jax.Array, sigma: jax.Array, *, top: int) -> jax.Arra
             log_c = math.log(2.0) + 0.5 * d * d - decay - jnp.log(-jnp.expm1(-decay))
             most = jnp.maximum(math.log(2.0) + log_total, (math.log(2.0) + log_c) / (1.0 - c))
             best = jnp.minimum(best, jnp.exp(log_c + c * jnp.minimum(most, 0.0) - log_total))
-        return log_total + jnp.log1p(best) + ULP * (96.0 + 8.0 * p * s - per_loss * log_total)
+        return log_total + log1p(best) + ULP * (96.0 + 8.0 * p * s - per_loss * log_total)
 
     lanes = sigma.shape[0]
     log_rho = jax.lax.map(node, log_u, batch_size=max(1, 32 // lanes))

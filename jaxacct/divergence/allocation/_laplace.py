@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct.special import log1mexp, log_normal_tail, log_sum_exp, logexpm1, map_rows, softplus, up
+from jaxacct.special import log1mexp, log1p, log_normal_tail, log_sum_exp, logexpm1, map_rows, softplus, up
 
 # They steer speed and tightness: what they leave out is bounded and added. The rounding that is booked does not depend
 # on _NUM_Z, but is stated for it in `_log_laplace_difference`.
@@ -88,7 +88,7 @@ def bracketed_rdp(
     left = (p + 2.0) * (v_min - h) + log_variance - jnp.log(2.0) - log_gamma + jnp.log(h) - log1mexp(-(p + 2.0) * h)
     y = 2.0 * jnp.pi / h
     effective = jnp.where(p > 0, p, p + 2.0)
-    log_grid = jnp.log(2.1) - y * jnp.arctan(y / effective) + 0.5 * effective * jnp.log1p((y / effective) ** 2)
+    log_grid = jnp.log(2.1) - y * jnp.arctan(y / effective) + 0.5 * effective * log1p((y / effective) ** 2)
     excess = log_sum_exp(jnp.stack([log_sum, left, right]))
     # relative to the true moment, which the bracket bounds once the relative error is below 1/8
     grid = log_grid + jnp.log(2.3) + softplus(excess)
@@ -166,7 +166,7 @@ def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array, tilt: 
         half_square = 0.5 * us * us
         c = c + half_square * jnp.exp(log_strip + us) * (jnp.exp(jnp.minimum(s * s, 700.0)) + 3.0)
         c = c + half_square * jnp.exp(log_tail) * (jnp.exp(us) + jnp.exp(jnp.minimum(s * s, 700.0)))
-        b = t * jnp.log1p(c)
+        b = t * log1p(c)
         total = us * t
         inner = logexpm1(b) - total + 2.0**-50 * (80.0 * (1.0 + b) + total)
         psi = jnp.sum(density * value, axis=0)

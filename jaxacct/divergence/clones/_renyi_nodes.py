@@ -31,7 +31,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxacct.special import softplus
+from jaxacct.special import log1p, softplus, tanh
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 from jaxacct.special._fair_coins import log_fair_pmf
 
@@ -75,10 +75,10 @@ def outcome_grid(
     """
     n, p, local = jax.lax.stop_gradient((num_reports, clone_prob, local_epsilon))
     power = max(top_order, 2.0) - 1.0
-    others, contrast = n - 1.0, jnp.tanh(0.5 * local)
+    others, contrast = n - 1.0, tanh(0.5 * local)
     # E psi at order 2 is about 4 s^2 E[1/m] and at least a quarter of that for all others, over min(1, M)
     smallest = jnp.maximum(contrast * contrast / (1.0 + others * p), 1e-60)
-    digits = _DIGITS + jnp.log1p(1.0 / smallest) + 0.5 * jnp.log1p(others * p)
+    digits = _DIGITS + log1p(1.0 / smallest) + 0.5 * log1p(others * p)
     mean, variance = others * p, others * p * (1.0 - p)
     high = jnp.minimum(jnp.ceil(1.0 + mean + _deviation(digits, variance)), n)
 
@@ -153,7 +153,7 @@ def _lowest(
 
 def _log_ratio(a: jax.Array, b: jax.Array, local: jax.Array) -> jax.Array:
     """log((a + e b) / (b + e a)), e = exp(-local_epsilon), for a >= b: the privacy loss, and 2 atanh(u)."""
-    return jnp.log1p(-jnp.expm1(-local) * (a - b) / (b + jnp.exp(-local) * a))
+    return log1p(-jnp.expm1(-local) * (a - b) / (b + jnp.exp(-local) * a))
 
 
 class Outcomes(NamedTuple):

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxacct.divergence._inversion import Line, LineMoments
-from jaxacct.special import log_normal_tail
+from jaxacct.special import log1p, log_normal_tail
 
 _REACH = 10.0  # standard deviations to which the window in z reaches; any value is valid, what lies beyond is added
 _LOG_TAIL = math.log(0.5 * math.erfc(_REACH / math.sqrt(2.0)))  # log of the normal mass beyond, on one side
@@ -27,7 +27,7 @@ def _log_ratio(z: jax.Array, mu: jax.Array, q: jax.Array) -> tuple[jax.Array, ja
     exponent = jnp.minimum(mu * z - 0.5 * mu * mu, 690.0)
     excess = q * jnp.expm1(exponent)
     far = excess < -0.25  # there the sum of its positive parts is the accurate one
-    near = jnp.log1p(jnp.where(far, 0.0, excess))
+    near = log1p(jnp.where(far, 0.0, excess))
     return excess, jnp.where(far, jnp.log((1.0 - q) + q * jnp.exp(exponent)), near)
 
 
@@ -47,7 +47,7 @@ def rough_log_moments(
         return jnp.exp(-0.5 * z * z) * (jnp.expm1(jnp.minimum(w * log_ratio, 690.0)) - w * excess)
 
     total = jnp.sum(jax.vmap(node)(jnp.arange(num, dtype=jnp.float64)), axis=0) * step / math.sqrt(2.0 * math.pi)
-    return jnp.where((total < 1e280) & (step < 0.6), jnp.log1p(jnp.clip(total, 0.0, 1e280)), jnp.inf)
+    return jnp.where((total < 1e280) & (step < 0.6), log1p(jnp.clip(total, 0.0, 1e280)), jnp.inf)
 
 
 def highest_node(orders: jax.Array, noise_multiplier: jax.Array, add: jax.Array, *, num_z: int) -> jax.Array:
@@ -97,7 +97,7 @@ def sampled_gaussian_line(
         return value, k * jnp.abs(v) * jnp.sum(density * blur * sizes, axis=0)
 
     def window(order: jax.Array, size: jax.Array) -> jax.Array:
-        left = jnp.exp(jnp.where(add, jnp.minimum((1.0 - order) * jnp.log1p(-q), 690.0), 0.0))
+        left = jnp.exp(jnp.where(add, jnp.minimum((1.0 - order) * log1p(-q), 690.0), 0.0))
         beyond = log_normal_tail(high - order * mu) + 0.5 * order * (order - 1.0) * mu * mu
         right = jnp.minimum(
             jnp.log(q) + beyond,
@@ -136,18 +136,18 @@ def sampled_gaussian_line(
     square = 2.0 * real + real * real + imag * imag  # |M|^2 - 1
     near = square > -0.25
     size = jnp.hypot(1.0 + jnp.where(near, 0.0, real), jnp.where(near, 0.0, imag))
-    log_modulus = jnp.where(near, 0.5 * jnp.log1p(jnp.where(near, square, 0.0)), jnp.log(jnp.maximum(size, 1e-300)))
+    log_modulus = jnp.where(near, 0.5 * log1p(jnp.where(near, square, 0.0)), jnp.log(jnp.maximum(size, 1e-300)))
     phase = jnp.arctan2(imag, 1.0 + real)
     relative = (error + 2.0**-51 * (jnp.abs(real) + jnp.abs(imag))) * jnp.exp(-log_modulus)
     relative = relative + 2.0**-50 * (jnp.abs(log_modulus) + jnp.abs(phase))
-    log_error = -jnp.log1p(-jnp.minimum(relative, 0.5)) + jnp.where(relative < 0.5, 0.0, jnp.inf)
+    log_error = -log1p(-jnp.minimum(relative, 0.5)) + jnp.where(relative < 0.5, 0.0, jnp.inf)
 
     def alias(order: jax.Array) -> jax.Array:
         value, blurred = real_moment(order)
         size = jnp.where(add, order - 1.0, order)
         rest = blurred + window(order, size) + grid(order, jnp.zeros_like(order), size, 1.0 + value)
         ok = jnp.all(jnp.where(density > 0, order * jnp.abs(log_ratio), 0.0) < 690.0, axis=0)
-        return jnp.where(ok & (rest < 0.5 * (1.0 + value)), jnp.log1p(value + 2.0 * rest), jnp.inf)
+        return jnp.where(ok & (rest < 0.5 * (1.0 + value)), log1p(value + 2.0 * rest), jnp.inf)
 
     log_alias = jax.lax.map(alias, c)
     tilted = density * jnp.exp(jnp.minimum(w * log_ratio, 690.0)) / moment
@@ -203,7 +203,7 @@ def _log_decay(
         edges = line.edges
         following = jnp.concatenate([edges[1:], jnp.full_like(edges[:1], jnp.inf)])
         loss = jnp.minimum((4.0 / math.pi**2) * edges * edges * spread, 0.999)
-        quadratic = jnp.where(following * width <= math.pi, 0.5 * jnp.log1p(-loss), 0.0)
+        quadratic = jnp.where(following * width <= math.pi, 0.5 * log1p(-loss), 0.0)
         parts = jnp.where(some, jnp.log(jnp.clip(1.0 - 0.999 * p + variation / edges, 1e-300, 1.0)), 0.0)
         return jnp.minimum(quadratic, parts)
 

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._precision import HostProgram
-from jaxacct.special import ULP, outward, product_outward, sum_outward
+from jaxacct.special import ULP, log1p, outward, product_outward, sum_outward
 
 
 class Side(enum.Enum):
@@ -323,7 +323,7 @@ def _sum_cells(p: jax.Array, q: jax.Array, shift: jax.Array, step: jax.Array, sa
     width = jnp.expm1(step)
 
     def position(d: jax.Array | int, base: jax.Array, shift: jax.Array) -> tuple[jax.Array, jax.Array]:
-        rise = (base + jnp.log1p(jnp.exp(shift - step * d))) / step
+        rise = (base + log1p(jnp.exp(shift - step * d))) / step
         cell = jnp.floor(rise)
         return cell, jnp.clip(jnp.expm1((rise - cell) * step) / width, 0.0, 1.0)
 

@@ -28,7 +28,7 @@ from jaxacct.divergence.response._lattice_comb import (
     right_reach,
     stride,
 )
-from jaxacct.special import map_rows, one_minus_exp, softplus
+from jaxacct.special import log1p, map_rows, one_minus_exp, sinh, softplus
 from jaxacct.special._binomial import _product_error, binomial_rate, log_binomial_pmf
 
 LARGEST = 300.0  # local epsilon beyond which nothing is claimed
@@ -106,7 +106,7 @@ def response_log_excess(
     at = _Layout(*jax.lax.stop_gradient(_layout(jnp, n, local, top)))
     odds = jnp.exp(-local)
     prob, rest = odds / (1.0 + odds), 1.0 / (1.0 + odds)
-    slope = 2.0 * jnp.sinh(local) / n
+    slope = 2.0 * sinh(local) / n
     index = jnp.arange(window, dtype=jnp.int32).astype(jnp.float64)[:, None]
     count = at.first + at.step * index
     inside = count <= n
@@ -116,7 +116,7 @@ def response_log_excess(
     distance = (count - n * prob) - _product_error(n, prob)
     x, ratio = slope * distance, odds + slope * count
     near = jnp.abs(x) < 0.25
-    log_ratio = jnp.where(near, jnp.log1p(jnp.clip(x, -0.25, 0.25)), jnp.log(ratio))
+    log_ratio = jnp.where(near, log1p(jnp.clip(x, -0.25, 0.25)), jnp.log(ratio))
     error = 2.0**-50 * (16.0 + jnp.abs(log_mass)) + jnp.where(near, 0.0, 2.0**-51 * jnp.abs(distance))
     log_mass = jnp.where(inside, log_mass + jnp.log(at.step), -jnp.inf)
     outside = _Outside(
@@ -137,7 +137,7 @@ def response_log_excess(
         log_error = _log_outside(setting, at, outside, power, softplus(log_total + spread), forward=top > 0)
         upper = jnp.logaddexp(log_total + spread, log_error)
         missing = jnp.where(at.step > 1.0, log_error - log_total + spread, -jnp.inf)
-        lower = log_total - spread + jnp.log1p(-jnp.exp(jnp.minimum(missing, -0.1)))
+        lower = log_total - spread + log1p(-jnp.exp(jnp.minimum(missing, -0.1)))
         lower = jnp.where(usable & (total > 0) & (missing < -0.1), lower, -jnp.inf)
         return jnp.stack([lower, jnp.where(usable, upper, jnp.where(local_epsilon == 0, -jnp.inf, jnp.inf))])
 
@@ -179,7 +179,7 @@ def _log_outside(
     b, c = (power, jnp.full_like(power, 2.0)) if forward else (jnp.ones_like(power), 2.0 + size)
     last = outside.last
     ratio = jnp.exp(-local) + slope * last
-    decay = (n - last) / (last + 1.0) * jnp.exp(-local + b * jnp.log1p(slope / ratio))
+    decay = (n - last) / (last + 1.0) * jnp.exp(-local + b * log1p(slope / ratio))
     ends = last >= n
     falling = (decay < 0.999) & (last > n * prob)
     decay = jnp.where(falling & ~ends, decay, 0.5)
@@ -187,7 +187,7 @@ def _log_outside(
     log_right = jnp.where(ends, -jnp.inf, jnp.where(falling, log_right + 2.0**-20, jnp.inf))
     log_tails = jnp.logaddexp(log_left, log_right)
     comb = jnp.logaddexp(outside.log_aliases + jnp.log(2.0 + 2.0 * size), jnp.log(3.0) - EXPONENT) + log_moment
-    return jnp.where(at.step > 1.0, jnp.logaddexp(log_tails + jnp.log1p(at.step), comb), log_tails)
+    return jnp.where(at.step > 1.0, jnp.logaddexp(log_tails + log1p(at.step), comb), log_tails)
 
 
 def power_excess(power: jax.Array, x: jax.Array, log_ratio: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:

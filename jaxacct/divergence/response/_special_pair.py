@@ -13,14 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct.special import (
-    log1mexp,
-    log_factorial_table,
-    log_sum_exp,
-    map_rows,
-    softplus,
-    up,
-)
+from jaxacct.special import log1mexp, log1p, log_factorial_table, log_sum_exp, map_rows, softplus, up
 
 
 def log_sinh(x: jax.Array) -> jax.Array:
@@ -108,5 +101,5 @@ def exponential_log_moment(
     for k in range(18, 2, -1):  # e^y - 1 - y = y^2/2 (1 + y/3 (1 + y/4 (..)))
         series = 1.0 + z / k * series
     big = jnp.where(small, 1.0, y)
-    value = jnp.where(small, jnp.log1p(0.5 * z * z * series), big + jnp.log1p(-big * jnp.exp(-big)))
+    value = jnp.where(small, log1p(0.5 * z * z * series), big + log1p(-big * jnp.exp(-big)))
     return up(num_clients * value, 32)

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxacct.special import log1mexp
+from jaxacct.special import log1mexp, log1p
 
 # With p = 2(1 - Phi(g)) and r = sqrt(-2 log p): g = r^2 P(r) / Q(r) to 1.8e-7 max(1, g) for r in [0, 38.6], that is p
 # down to 1e-323. Fitted to SciPy's ndtri_exp by least squares, re-weighted towards the least maximal error. Highest
@@ -50,7 +50,7 @@ def word_uniforms(key: jax.Array, rows: int, lanes: int) -> jax.Array:
 
 def exponentials(key: jax.Array, rows: int, lanes: int) -> jax.Array:
     """float64 [rows, lanes], standard exponential, relatively accurate near 0 (the largest order statistics)."""
-    return -jnp.log1p(-word_uniforms(key, rows, lanes))
+    return -log1p(-word_uniforms(key, rows, lanes))
 
 
 def tail_inverse(log_p: jax.Array) -> jax.Array:

@@ -14,7 +14,7 @@ import numpy as np
 from jaxacct._types import Direction
 from jaxacct.divergence.sampling._allocation import Losses, Run, Tile, log_average, log_ratio_sum, steps_total
 from jaxacct.divergence.sampling._draws import normals, survival_inverse, uniforms, word_uniforms
-from jaxacct.special import bisect, log1mexp, softplus
+from jaxacct.special import bisect, log1mexp, log1p, softplus
 
 
 def importance_threshold(sigma: float, num_steps: int, epsilon: float, direction: Direction) -> float:
@@ -57,7 +57,7 @@ def conditioned(key: jax.Array, run: Run, log_cdf: jax.Array, *, direction: Dire
         return -log_average(run, [log_ratio_sum(others, run, run.num_steps, tile, below)]), log_mass
     log_mass = log1mexp(log_mass)
     u, place = uniforms(first, 2, tile.lanes)
-    log_cdf_of_max = jnp.log1p(-jnp.exp(log_mass) * u) / run.num_steps
+    log_cdf_of_max = log1p(-jnp.exp(log_mass) * u) / run.num_steps
     greatest = survival_inverse(log1mexp(log_cdf_of_max))
     another = normals(second, 2, tile.lanes, log_cdf_of_max)[0].astype(jnp.float64)
     own_is_greatest = place * run.num_steps < 1.0

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 
 from jaxacct.divergence.response._renyi import power_excess
-from jaxacct.special import logexpm1, softplus, solve_decreasing
+from jaxacct.special import down, log1p, logexpm1, softplus, solve_decreasing
 
-_NUM_HALVINGS = 90  # of the interval of log(r - delta) that is searched
-_LEAST_LOG = -690.0  # nats: the least log(r - delta) that is tried; its exponential does not underflow
+_NUM_HALVINGS = 90  # of the interval of log((r - delta)/(1 - r)) that is searched
+_LEAST_LOG = -690.0  # nats: the least log of that ratio, or of its inverse, that is tried: no underflow
 
 
 def log_least_excess(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> jax.Array:
@@ -23,35 +23,40 @@ def log_least_excess(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> 
 
         h(t) = t^(a-1) (a - (a-1) t),   x = r/(r - delta) > 1,   y = (1-r)/(e^eps - r + delta) < 1,
 
-    found by halving in log(r - delta), or r = 1 where a delta >= 1. The two atoms' terms are positive; each is rounded
-    down by 2^-44. Real a > 1, epsilon >= 0, 0 <= delta < 1.
+    found by halving in log((r - delta)/(1 - r)), or r = 1 where a delta >= 1. The two atoms' terms are positive; each
+    is rounded down by 2^-44, and e^y - 1 at r = 1 by 2^-48 (1 + y), y = (a-1) (eps - log(1 - delta)), which errs by
+    seven roundings. Real a > 1, epsilon >= 0, 0 <= delta < 1.
     """
     a = order
-    top = jnp.log1p(-delta)
+    top = log1p(-delta)
     reach = jnp.expm1(epsilon) + delta
 
-    def rest_of(v: jax.Array) -> jax.Array:  # 1 - r, where r - delta = e^v
-        return jnp.maximum(-jnp.expm1(v - top) * (1.0 - delta), 1e-300)
+    def parts(u: jax.Array) -> tuple[jax.Array, jax.Array]:  # log(r - delta), and 1 - r to all its digits
+        return top - softplus(-u), jnp.maximum(jnp.exp(top - softplus(u)), 1e-300)
 
-    def log_h(w: jax.Array) -> jax.Array:  # at 1 + w; -inf where it is not positive
+    def log_h(w: jax.Array, log_t: jax.Array) -> jax.Array:  # at t = 1 + w; -inf where it is not positive
         inner = 1.0 - (a - 1.0) * w
-        return jnp.where(inner > 0, (a - 1.0) * jnp.log1p(w) + jnp.log1p(jnp.maximum(-(a - 1.0) * w, -1.0)), -jnp.inf)
+        return jnp.where(inner > 0, (a - 1.0) * log_t + log1p(jnp.maximum(-(a - 1.0) * w, -1.0)), -jnp.inf)
 
     def halve(_: jax.Array, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         low, high = ends
         middle = 0.5 * (low + high)
+        v, rest = parts(middle)
         # the objective rises in r where h(x) > h(y)
-        rises = log_h(delta * jnp.exp(-middle)) > log_h(-reach / (reach + rest_of(middle)))
+        x, y = delta * jnp.exp(-v), -reach / (reach + rest)  # less 1
+        rises = log_h(x, log1p(x)) > log_h(y, jnp.log(rest) - jnp.log(reach + rest))
         return jnp.where(rises, low, middle), jnp.where(rises, middle, high)
 
-    ends = jnp.full_like(a + top + epsilon, _LEAST_LOG), top + 0.0 * (a + epsilon)
-    v = jax.lax.stop_gradient(jnp.mean(jnp.stack(jax.lax.fori_loop(0, _NUM_HALVINGS, halve, ends)), axis=0))
+    ends = jnp.full_like(a + top + epsilon, _LEAST_LOG), jnp.full_like(a + top + epsilon, -_LEAST_LOG)
+    u = jax.lax.stop_gradient(jnp.mean(jnp.stack(jax.lax.fori_loop(0, _NUM_HALVINGS, halve, ends)), axis=0))
+    v, rest = parts(u)
     excess = delta - jnp.exp(v) * jnp.expm1(-epsilon)  # P - Q at the first atom, Q - P at the second
-    first, second = jnp.exp(v - epsilon), (reach + rest_of(v)) * jnp.exp(-epsilon)
-    up = jnp.log(first) + _log_power_excess(a, excess / first, jnp.log1p(excess / first))
-    down = jnp.log(second) + _log_power_excess(a, -excess / second, jnp.log(rest_of(v)) - jnp.log(second))
-    at_one = logexpm1((a - 1.0) * jnp.where(delta > 0, epsilon - top, 1.0))
-    value = jnp.where(a * delta >= 1.0, at_one, jnp.logaddexp(up, down))
+    first, second = jnp.exp(v - epsilon), (reach + rest) * jnp.exp(-epsilon)
+    above = jnp.log(first) + _log_power_excess(a, excess / first, log1p(excess / first))
+    below = jnp.log(second) + _log_power_excess(a, -excess / second, jnp.log(rest) - jnp.log(second))
+    exponent = (a - 1.0) * jnp.where(delta > 0, epsilon - top, 1.0)  # seven roundings, none cancelling: top <= 0
+    at_one = logexpm1(exponent) - 2.0**-48 * (1.0 + exponent)
+    value = jnp.where(a * delta >= 1.0, at_one, jnp.logaddexp(above, below))
     return jnp.where(delta > 0, value, -jnp.inf)
 
 
@@ -66,7 +71,7 @@ def least_rdp(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> jax.Arr
 
     epsilon + log(M)/(a-1),  M = min_r r^a (r - delta)^(1-a) + (1-r)^a (e^eps - r + delta)^(1-a).
     """
-    return softplus(log_least_excess(order, epsilon, delta)) / (order - 1.0)
+    return down(softplus(log_least_excess(order, epsilon, delta)) / (order - 1.0), 32)  # softplus 9, two roundings
 
 
 def optimal_epsilon(order: jax.Array, rdp: jax.Array, log_delta: jax.Array) -> jax.Array:

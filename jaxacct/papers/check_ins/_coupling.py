@@ -9,7 +9,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from jaxacct.special import up
+from jaxacct.special import log1p, up
 from jaxacct.special._binomial import log_binomial_pmf
 
 _ULPS = 512  # rounding that is added to a sum over some hundred reports
@@ -30,13 +30,13 @@ def direct_delta(epsilon: jax.Array, prob: jax.Array, profiles: Profiles, *, num
     q sum_k P[Bin(n-1, q) = k-1] D_k(log(1 + (n/k)(e^eps - 1))).
     """
     k, others = _others(num_users, prob)
-    inner = jnp.log1p(num_users / k * jnp.expm1(epsilon))
+    inner = log1p(num_users / k * jnp.expm1(epsilon))
     return jnp.minimum(up(prob * jnp.sum(others * profiles(inner, k), axis=0), _ULPS), 1.0)
 
 
 def coupled_epsilon(inner: jax.Array, prob: jax.Array) -> jax.Array:
     """Epsilon [L] at which `coupled_delta` holds, rounded up: log(1 + q (e^inner - 1))."""
-    return up(jnp.log1p(prob * jnp.expm1(inner)), _ULPS)
+    return up(log1p(prob * jnp.expm1(inner)), _ULPS)
 
 
 def coupled_delta(inner: jax.Array, prob: jax.Array, profiles: Profiles, *, num_users: int) -> jax.Array:

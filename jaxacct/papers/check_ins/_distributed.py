@@ -15,7 +15,7 @@ import numpy as np
 from jaxacct.divergence.check_in._blocks import Blocks, Layout, binomial_blocks
 from jaxacct.papers.check_ins._renyi import BaseMoments, gaussian_base, mixture_rdp
 from jaxacct.papers.check_ins._shuffled_gaussian import gaussian_log_moments
-from jaxacct.special import log1mexp, log_sum_exp
+from jaxacct.special import log1mexp, log1p, log_sum_exp
 from jaxacct.special._binomial import log_binomial_pmf
 
 # The trapezoid rule's step, in standard deviations, and its nodes on either side of the peak: error below 1e-13.
@@ -160,6 +160,6 @@ def binomial_upper_tail_log(num_users: jax.Array, prob: jax.Array, least: jax.Ar
     end = k[-1]
     ratio = jnp.maximum(num_users - end, 0.0) / (end + 1.0) * prob / (1.0 - prob)
     falls = ratio < 1.0
-    rest = terms[-1] + jnp.log(jnp.maximum(ratio, 1e-300)) - jnp.log1p(-jnp.where(falls, ratio, 0.5))
+    rest = terms[-1] + jnp.log(jnp.maximum(ratio, 1e-300)) - log1p(-jnp.where(falls, ratio, 0.5))
     total = jnp.logaddexp(log_sum_exp(terms), jnp.where(terms[-1] > -jnp.inf, rest, -jnp.inf)) + 2.0**-46
     return jnp.where(falls, jnp.minimum(total, 0.0), 0.0)

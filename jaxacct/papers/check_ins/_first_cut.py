@@ -20,7 +20,7 @@ from jaxacct.bounds.shuffle._closed_form import closed_form_epsilon, pure_parame
 from jaxacct.papers.check_ins._distributed import binomial_upper_tail_log
 from jaxacct.papers.check_ins._renyi import log_response_excess
 from jaxacct.papers.clones._reductions import subsampled
-from jaxacct.special import log_sum_exp, map_rows, softplus, up
+from jaxacct.special import log1p, log_sum_exp, map_rows, softplus, tanh, up
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 
 _ULPS = 512  # rounding of a divergence made from the log of its excess, whose own absolute error is some 2^-45
@@ -37,7 +37,7 @@ def shuffled_guarantee(
 
     Where it does not hold (k < 16 E log(4/delta1)) or does not help: (eps0, delta0), which always holds.
     """
-    contrast = jnp.tanh(0.5 * jnp.where(local_epsilon > 0, local_epsilon, 1.0))
+    contrast = tanh(0.5 * jnp.where(local_epsilon > 0, local_epsilon, 1.0))
     epsilon = closed_form_epsilon(num_reports, pure_parameters(local_epsilon), log_delta1 + jnp.log(contrast))
     some = local_epsilon > 0
     helps = some & (epsilon < local_epsilon)
@@ -136,8 +136,8 @@ def approximate_rdp(
     beyond = jnp.where(num_counts >= num_users, -jnp.inf, beyond)
     failure = log_sum_exp(jnp.concatenate([weight + at.log_delta, beyond[None]])) + 2.0**-46
     works = failure < 0
-    keep = jnp.log1p(-jnp.exp(jnp.where(works, failure, -1.0)))
-    stays = jnp.log1p(-jnp.minimum(jnp.exp(at.log_delta), 1.0 - 2.0**-53))
+    keep = log1p(-jnp.exp(jnp.where(works, failure, -1.0)))
+    stays = log1p(-jnp.minimum(jnp.exp(at.log_delta), 1.0 - 2.0**-53))
 
     def row(order: jax.Array) -> jax.Array:
         log_excess = log_response_excess(at.epsilon, order)

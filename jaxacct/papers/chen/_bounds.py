@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxacct._types import Ends
 from jaxacct.divergence.clones._renyi import clones_rdp
 from jaxacct.divergence.response._special_pair import single_log_excess
-from jaxacct.special import bisect_lanes, log1mexp, log_sum_exp, logexpm1, map_rows, softplus, up
+from jaxacct.special import bisect_lanes, log1mexp, log1p, log_sum_exp, logexpm1, map_rows, sinh, softplus, tanh, up
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 
 _SLACK = 2.0**-40  # by which logarithms are rounded outward; their own errors are some 2^-46
@@ -84,10 +84,10 @@ def moment_sandwich_rdp(
     powers = jnp.asarray([a - 1.0 for a in orders], jnp.float64)[:, None]
     some = p > 1e-300
     q = jnp.where(some, p, 1.0)
-    log_mean_inverse = jnp.where(some, log1mexp(n * jnp.log1p(-q)) - jnp.log(n * q), 0.0)
-    log_first = jnp.log(2.0 * powers * (powers + 1.0)) + 2.0 * jnp.log(jnp.tanh(0.5 * local)) + log_mean_inverse
+    log_mean_inverse = jnp.where(some, log1mexp(n * log1p(-q)) - jnp.log(n * q), 0.0)
+    log_first = jnp.log(2.0 * powers * (powers + 1.0)) + 2.0 * jnp.log(tanh(0.5 * local)) + log_mean_inverse
     single = single_log_excess(local, powers)
-    agreeing = single + (n - 1.0) * jnp.log1p(-0.5 * p) * (1.0 + 2.0**-50)
+    agreeing = single + (n - 1.0) * log1p(-0.5 * p) * (1.0 + 2.0**-50)
     log_upper = single + jnp.minimum(log_mean_inverse, 0.0)
     return _enclosed(jnp.maximum(log_first, agreeing), log_upper, powers, known, local_epsilon)
 
@@ -106,7 +106,7 @@ def cosh_sandwich_rdp(
     """
     known = _in_domain(num_reports, clone_prob, local_epsilon)
     n, p, local = (jnp.where(known, x, 1.0) for x in (num_reports, clone_prob, local_epsilon))
-    contrast, mean = jnp.tanh(0.5 * local), (n - 1.0) * p
+    contrast, mean = tanh(0.5 * local), (n - 1.0) * p
     first = jnp.clip(jnp.floor(1.0 + mean - 0.5 * window), 1.0, jnp.maximum(n - window + 1.0, 1.0))
     counts = first + jnp.arange(window, dtype=jnp.int32).astype(jnp.float64)[:, None]
     log_weights = log_binomial_pmf(counts - 1.0, n - 1.0, p, 1.0 - p)
@@ -124,9 +124,9 @@ def cosh_sandwich_rdp(
         x = k / m
         near = x < 1.0
         log_cosh = jnp.where(
-            near, jnp.log1p(2.0 * jnp.square(jnp.sinh(0.5 * jnp.where(near, x, 0.5)))), x + jnp.log1p(jnp.exp(-2.0 * x))
+            near, log1p(2.0 * jnp.square(sinh(0.5 * jnp.where(near, x, 0.5)))), x + log1p(jnp.exp(-2.0 * x))
         )
-        return logexpm1(m * jnp.where(near, log_cosh, log_cosh - jnp.log(2.0)) + jnp.log1p(contrast * jnp.tanh(x)))
+        return logexpm1(m * jnp.where(near, log_cosh, log_cosh - jnp.log(2.0)) + log1p(contrast * tanh(x)))
 
     def row(power: jax.Array) -> jax.Array:
         inner = log_sum_exp(log_weights + log_growth(2.0 * power * contrast, counts))
@@ -184,9 +184,9 @@ def laplace_rdp(local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Arr
     rise, fall = powers * local_epsilon, a * local_epsilon
     mean = (a * local_epsilon * _mean_rise(jnp.minimum(rise, 1.0)) + _excess(-fall)) / (2.0 * a - 1.0)
     near = rise < 1.0
-    far = rise + jnp.log(a / (2.0 * a - 1.0)) + jnp.log1p(powers / a * jnp.exp(-rise - fall))
+    far = rise + jnp.log(a / (2.0 * a - 1.0)) + log1p(powers / a * jnp.exp(-rise - fall))
     scale = jnp.where(powers > 0, powers, 1.0)
-    small = jnp.where(powers > 0, jnp.log1p(scale * jnp.where(near, mean, 0.0)) / scale, mean)
+    small = jnp.where(powers > 0, log1p(scale * jnp.where(near, mean, 0.0)) / scale, mean)
     value = up(jnp.where(near, small, far / scale), 128)
     return jnp.where(local_epsilon >= 0, jnp.minimum(value, local_epsilon), jnp.inf)
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 
+from jaxacct.special import tanh
+
 ORDER_LEVELS = {
     "Erlingsson et al. 2019": (1.0, 6.0),
     "Girgis et al. 2021": (1.0, 2.0),
@@ -26,7 +28,7 @@ def laplace_scale(clip: jax.Array, local_epsilon: jax.Array, num_blocks: jax.Arr
 
 def asymptotic_gdp(num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array) -> jax.Array:
     """Estimates of mu [L], no bounds: 2 s / sqrt(n p), the clones pair's limit as n grows (Theorem 2, corrected)."""
-    return 2.0 * jnp.tanh(0.5 * local_epsilon) / jnp.sqrt(num_reports * clone_prob)
+    return 2.0 * tanh(0.5 * local_epsilon) / jnp.sqrt(num_reports * clone_prob)
 
 
 def asymptotic_rdp(

@@ -7,6 +7,8 @@ a paper at hand, one that is only recalled (its statement was not checked agains
 import jax
 import jax.numpy as jnp
 
+from jaxacct.special import log1p
+
 
 def balle_blanket_delta(epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
     """Delta [L], at most 1: recalled, Balle et al. 2019 ("Bennett, Generic", from its authors' code, in closed form).
@@ -22,9 +24,9 @@ def balle_blanket_delta(epsilon: jax.Array, num_reports: jax.Array, local_epsilo
     valid = (epsilon > 0) & (epsilon < local_epsilon)
     b, c = jnp.where(valid, b, 1.0), jnp.where(valid, c, 1.0)
     z = jnp.where(valid, jnp.expm1(epsilon), 1.0) * b / c
-    k = c / (b * b) * ((1.0 + z) * jnp.log1p(z) - z)
-    difference = jnp.exp(num_reports * jnp.log1p(g * jnp.expm1(-k))) - jnp.exp(num_reports * jnp.log1p(-g))
-    delta = b / (g * num_reports * jnp.log1p(z)) * difference
+    k = c / (b * b) * ((1.0 + z) * log1p(z) - z)
+    difference = jnp.exp(num_reports * log1p(g * jnp.expm1(-k))) - jnp.exp(num_reports * log1p(-g))
+    delta = b / (g * num_reports * log1p(z)) * difference
     return jnp.where(valid, jnp.clip(delta, 0.0, 1.0), jnp.where(epsilon >= local_epsilon, 0.0, 1.0))
 
 
@@ -51,5 +53,5 @@ def sampling_with_replacement_epsilon(
     sqrt(n log(1/delta)) e_1 + (E - 1) e_1, e_1 = log(1 + (E-1)/n).
     """
     growth = jnp.expm1(local_epsilon)
-    single = jnp.log1p(growth / num_reports)
+    single = log1p(growth / num_reports)
     return (jnp.sqrt(-num_reports * log_delta) + growth) * single

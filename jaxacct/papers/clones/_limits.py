@@ -6,6 +6,8 @@ Feldman, McMillan & Talwar 2021, Appendix B.
 import jax
 import jax.numpy as jnp
 
+from jaxacct.special import log1p
+
 
 def amplification_limit(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
     """log(1/delta) [L] beyond which the clones bound gives no amplification: -(n-1) log(1 - e^-local_epsilon / 2).
@@ -13,7 +15,7 @@ def amplification_limit(num_reports: jax.Array, local_epsilon: jax.Array) -> jax
     Feldman, McMillan & Talwar 2021, Appendix B (CL-S18). Randomized response itself stops at about
     n log(1 + e^-local_epsilon), twice that.
     """
-    return -(num_reports - 1.0) * jnp.log1p(-0.5 * jnp.exp(-local_epsilon))
+    return -(num_reports - 1.0) * log1p(-0.5 * jnp.exp(-local_epsilon))
 
 
 def clones_log_delta_floor(epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
@@ -24,6 +26,6 @@ def clones_log_delta_floor(epsilon: jax.Array, num_reports: jax.Array, local_eps
     """
     gap = local_epsilon - epsilon
     some = jnp.where(gap > 0, gap, 1.0)
-    single = jnp.log(-jnp.expm1(-some)) - jnp.log1p(jnp.exp(-local_epsilon))
+    single = jnp.log(-jnp.expm1(-some)) - log1p(jnp.exp(-local_epsilon))
     limit = amplification_limit(num_reports, local_epsilon)
     return jnp.where(gap > 0, single - limit - 2.0**-48 * (1.0 + limit), -jnp.inf)

@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxacct.bounds.shuffle._approximate import Guarantee, Profile
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
-from jaxacct.special import bisect, bisect_lanes, softplus, solve_decreasing, up
+from jaxacct.special import bisect, bisect_lanes, log1p, sinh, softplus, solve_decreasing, up
 
 _ULPS = 32  # the certificate's rounding; at most 16 ulp occur: two functions of 4 each, a square root, products
 _NUM_HALVINGS = 54  # of a factor in [e^-epsilon, e^epsilon], to its last digits, or of a number of reports
@@ -25,7 +25,7 @@ def subsampled(guarantee: Guarantee, sampling_prob: jax.Array) -> Guarantee:
     2.3): with a' = 1 + q (a - 1), D_a'((1-q) P_0 + q P_1 || (1-q) P_0 + q Q_1) is
     q D_a(P_1 || (1 - a'/a) P_0 + (a'/a) Q_1).
     """
-    epsilon = up(jnp.log1p(sampling_prob * jnp.expm1(guarantee.epsilon)), _ULPS)
+    epsilon = up(log1p(sampling_prob * jnp.expm1(guarantee.epsilon)), _ULPS)
     log_delta = jnp.minimum(guarantee.log_delta + jnp.log(sampling_prob) + 2.0**-48, 0.0)
     return Guarantee(jnp.minimum(epsilon, guarantee.epsilon), log_delta)
 
@@ -115,7 +115,7 @@ def frequency_mean_squared_error(
     With the quoted constant: what low-communication protocols attain, for local_epsilon <= log k.
     """
     # E / (E-1)^2 = 1 / (4 sinh(eps/2)^2)
-    half = jnp.sinh(0.5 * local_epsilon)
+    half = sinh(0.5 * local_epsilon)
     return (1.0 + num_categories / (half * half)) / num_reports
 
 

@@ -7,7 +7,7 @@ Kairouz, Oh & Viswanath 2015, "The composition theorem for differential privacy"
 import jax
 import jax.numpy as jnp
 
-from jaxacct.special import log1mexp, up
+from jaxacct.special import log1mexp, tanh, up
 
 _ULPS = 128  # the certificate's rounding, in ulp; some 40 occur at most: functions of 4 each, and products
 
@@ -19,7 +19,7 @@ def simple_epsilon(step_epsilon: jax.Array, count: jax.Array, log_slack: jax.Arr
     log(e_ + e sqrt(T)/slack), e_ = 2.718..: never below `optimal_epsilon`.
     """
     whole = count * step_epsilon
-    drift = whole * jnp.tanh(0.5 * step_epsilon)
+    drift = whole * tanh(0.5 * step_epsilon)
     positive = jnp.where(step_epsilon > 0, step_epsilon, 1.0)
     mixed = jnp.logaddexp(1.0, jnp.log(positive) + 0.5 * jnp.log(count) - log_slack)
     spread = jnp.minimum(mixed, jnp.where(log_slack <= 0, -log_slack, jnp.inf))

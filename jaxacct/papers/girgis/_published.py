@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 
-from jaxacct.special import log_binomial_table, log_sum_exp, map_rows, softplus
+from jaxacct.special import log1p, log_binomial_table, log_sum_exp, map_rows, softplus
 
 
 def published_sampled_rdp(
@@ -39,7 +39,7 @@ def published_sampled_rdp(
     log_binomial = jnp.asarray(log_binomial_table(top), jnp.float64)
 
     def row(order: jax.Array) -> jax.Array:
-        weight = log_binomial[order, 2:][:, None] + index * jnp.log(s) + (order - index) * jnp.log1p(-s)
+        weight = log_binomial[order, 2:][:, None] + index * jnp.log(s) + (order - index) * log1p(-s)
         return softplus(log_sum_exp(jnp.where(index <= order, weight + log_gain, -jnp.inf))) / (order - 1.0)
 
     value = map_rows(row, jnp.asarray(orders, jnp.int32))

@@ -13,11 +13,13 @@ import jax.numpy as jnp
 from jaxacct.divergence.response._special_pair import log_sinh
 from jaxacct.special import (
     log1mexp,
+    log1p,
     log_factorial_table,
     log_series_power,
     log_sum_exp,
     logexpm1,
     map_rows,
+    sinh,
     softplus,
     up,
 )
@@ -28,7 +30,7 @@ def largest_chi_square(local_epsilon: jax.Array) -> jax.Array:
 
     This is sup sum_j p'_j^2/p_j - 1 over all eps-LDP pairs.
     """
-    half = jnp.sinh(0.5 * local_epsilon)
+    half = sinh(0.5 * local_epsilon)
     return up(4.0 * half * half, 32)
 
 
@@ -58,7 +60,7 @@ def _log_coefficients(
     j = jnp.arange(top + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
     even = jnp.arange(top + 1, dtype=jnp.int32)[:, None] % 2 == 0
     decay = -jnp.maximum(j - 1.0, 1.0) * local_epsilon
-    sign = jnp.where(even, jnp.log1p(jnp.exp(decay)), log1mexp(decay))
+    sign = jnp.where(even, log1p(jnp.exp(decay)), log1mexp(decay))
     log_a = jnp.log(sampling_prob) - softplus(local_epsilon) + j * logexpm1(local_epsilon) + sign
     log_a = log_a - jnp.asarray(log_factorial_table(top), jnp.float64)[:, None]
     log_m = jnp.log(num_clients)

@@ -28,7 +28,7 @@ from jaxacct.divergence.response._lattice_comb import (
     stride,
 )
 from jaxacct.divergence.response._renyi import LARGEST, power_excess
-from jaxacct.special import map_rows, softplus
+from jaxacct.special import log1p, map_rows, softplus
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 
 _OUTSIDE = 60.0  # nats: about e^-60 of the probability is cut off, which only lowers a lower bound
@@ -106,7 +106,7 @@ def ternary_response_renyi(
     second = log_binomial_pmf(h2, n - h1, odds / (1.0 + odds), 1.0 / (1.0 + odds))
     b = odds + ((1.0 - odds) * h1 + (jnp.exp(local) - odds) * h2) / n
     x = jnp.expm1(local) * (h1 - h2) / (n * b)
-    log_ratio = jnp.where(jnp.abs(x) < 0.25, jnp.log1p(jnp.clip(x, -0.25, 0.25)), jnp.log(jnp.maximum(1.0 + x, 1e-300)))
+    log_ratio = jnp.where(jnp.abs(x) < 0.25, log1p(jnp.clip(x, -0.25, 0.25)), jnp.log(jnp.maximum(1.0 + x, 1e-300)))
     # the last digits of both probabilities, and those of n - h1 times the second
     distance = jnp.abs(h1 - n * single) + jnp.abs(h2 - (n - h1) * odds / (1.0 + odds))
     error = 2.0**-49 * (32.0 + jnp.abs(first) + jnp.abs(second) + distance)
@@ -134,7 +134,7 @@ def ternary_response_renyi(
         comb = jnp.logaddexp(aliases, jnp.log(6.0) - EXPONENT) + jnp.log(3.0 * order) + softplus(log_total + spread)
         log_error = jnp.logaddexp(comb, log_outside + jnp.log(order))
         missing = jnp.where(at.step > 1.0, log_error - log_total + spread, -jnp.inf)
-        log_excess = log_total - spread + jnp.log1p(-jnp.exp(jnp.minimum(missing, -0.1)))
+        log_excess = log_total - spread + log1p(-jnp.exp(jnp.minimum(missing, -0.1)))
         log_excess = jnp.where(usable & (total > 0) & (missing < -0.1), log_excess, -jnp.inf)
         return softplus(log_excess) / (order - 1.0) * (1.0 - 2.0**-49)
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from jaxacct.bounds.shuffle._special_pairs import cap_rdp, fail_closed, mean_copies
 from jaxacct.divergence.response._special_pair import moment_bound_log_excess
-from jaxacct.special import bisect_lanes, down, softplus, up
+from jaxacct.special import bisect_lanes, down, log1p, softplus, up
 
 _ULPS = 16  # rounding, in ulp, of a divergence made from its logarithm: softplus or log1p, 9, and a quotient or two
 _NUM_HALVINGS = 41  # for the best of up to 2^41 splits, all of them certified; only tightness
@@ -26,7 +26,7 @@ def simple_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequ
     a = jnp.asarray(orders, jnp.float64)[:, None]
     growth = jnp.expm1(local_epsilon)
     moment = up(2.0 * a * (a - 1.0) * growth * growth / num_reports, _ULPS)
-    value = up(jnp.log1p(moment) / (a - 1.0), _ULPS)
+    value = up(log1p(moment) / (a - 1.0), _ULPS)
     holds = up(9.0 * a**4 * jnp.exp(5.0 * local_epsilon), 128) < num_reports
     return fail_closed(jnp.where(holds, value, jnp.inf), num_reports, local_epsilon)
 

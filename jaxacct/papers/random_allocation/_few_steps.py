@@ -26,6 +26,7 @@ from jaxacct._types import Direction, Ends
 from jaxacct.bounds.poisson._profile import concrete_base
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.papers._asking import direction_of, non_negative, number, run_of
+from jaxacct.special import log_normal_tail
 
 _MAX_STEPS = 4  # steps of an allocation; for more the lattice would be too coarse
 _NUM_POINTS = 2**21  # points of the product of lattices: time against width
@@ -149,7 +150,7 @@ def _rows(high: Any, middle: Any, low: Any, values: Any, masses: Any, level: Any
         gap, slope = level - (e_k + values * e_1), e_1 + values * e_2
         inside = (gap > 0) & (slope > 0)
         ratio = jnp.log(jnp.where(inside, slope / jnp.where(inside, gap, 1.0), 1.0)) / s
-        up, down = (jax.scipy.special.ndtr(x if remove else -x) for x in (ratio + 0.5 * s, ratio - 0.5 * s))
+        up, down = (jnp.exp(log_normal_tail(-x if remove else x)) for x in (ratio + 0.5 * s, ratio - 0.5 * s))
         signed = slope * up - gap * down
         flat = jnp.where(gap > 0, 0.0, slope - gap) if remove else jnp.maximum(gap, 0.0)
         return jnp.sum(masses * jnp.where(inside, signed if remove else -signed, flat))

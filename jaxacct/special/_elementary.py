@@ -1,0 +1,35 @@
+"""Elementary functions of JAX's arrays where XLA's own err by more than a few units in the last place.
+
+Measured on XLA's CPU backend (jaxlib 0.10.2) in units of 2^-53, relative: log1p 240 between -0.4143 and -0.36, sinh and
+cosh 500 near 700, tanh 7 near 20. `_namespace.xp` calls these in their place, on NumPy arrays NumPy's. What is booked
+for each holds given that XLA's functions err by no more than is booked for them (docs/numerics.md).
+"""
+
+import jax
+import jax.numpy as jnp
+
+
+def log1p(x: jax.Array) -> jax.Array:
+    """log(1 + x), within 4 units.
+
+    Below -1/4 it is the logarithm of 1 + x, a sum that is exact below -1/2 and elsewhere errs by 2^-54 at most, which
+    moves a logarithm of at least 0.28 in size by at most 2.4 units of it.
+    """
+    far = x < -0.25
+    return jnp.where(far, jnp.log(jnp.where(far, 1.0 + x, 1.0)), jnp.log1p(jnp.where(far, 0.0, x)))
+
+
+def sinh(x: jax.Array) -> jax.Array:
+    """sinh x, within 6 units; infinite beyond 709.78: above 1 from e^x itself, since x - log 2 would be rounded."""
+    size = jnp.abs(x)
+    far = size > 1.0
+    half = 0.5 * jnp.exp(jnp.where(far, size, 1.0))
+    return jnp.where(far, jnp.sign(x) * (half - 0.25 / half), jnp.sinh(jnp.where(far, 0.0, x)))
+
+
+def tanh(x: jax.Array) -> jax.Array:
+    """tanh x, within 5 units: beyond 1 from e^(-2x), which is small there."""
+    size = jnp.abs(x)
+    far = size > 1.0
+    rest = jnp.exp(-2.0 * jnp.where(far, size, 1.0))
+    return jnp.where(far, jnp.sign(x) * ((1.0 - rest) / (1.0 + rest)), jnp.tanh(jnp.where(far, 0.0, x)))
