@@ -28,6 +28,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxacct import _ground
+
 _CHUNK_BYTES = 64 * 2**20  # working memory that one call of a kernel may take: larger batches are cut into chunks
 
 # A first answer costs its compilation. Without LLVM's optimisation and XLA's fusion emitters a kernel compiles in a
@@ -139,33 +141,51 @@ class Kernel:
         num_lanes = math.prod(shape)
         # broadcast_to and moveaxis cost as much as a small kernel: spared where the shapes agree, as for one question
         flat = [(a if a.shape == shape else np.broadcast_to(a, shape)).reshape(-1) for a in arrays]
-        if self._on_host and 1 <= num_lanes <= _HOST_LANES and not _steady.get() and _mesh.get() is None:
-            with np.errstate(all="ignore"):
-                found = self._fn(*flat, **static)
-            if any(isinstance(y, jax.Array) for y in jax.tree.leaves(found)):  # of the user's own precision
-                raise TypeError(f"{getattr(self, '__name__', 'kernel')} mixes arrays of JAX into an answer by NumPy")
-            return jax.tree.map(lambda y: np.moveaxis(np.asarray(y), -1, 0).reshape(shape + np.shape(y)[:-1]), found)
+        on_host = self._on_host and _mesh.get() is None
+        if on_host and 1 <= num_lanes <= _HOST_LANES and not _steady.get():
+            parts = [self._by_numpy(flat, static)]
+        else:
+            with _own_settings():
+                device = _device(has_host=on_host)
+                if device is False:  # no backend to be trusted: lane by lane, as single questions are answered
+                    lanes = ([_padded(a[i : i + 1], 1) for a in flat] for i in range(max(num_lanes, 1)))
+                    parts = [self._by_numpy(lane, static) for lane in lanes]
+                else:
+                    parts = self._by_program(flat, num_lanes, device, static)
+        whole = parts[0] if len(parts) == 1 else jax.tree.map(lambda *ys: np.concatenate(ys, axis=-1), *parts)
+        return jax.tree.map(
+            lambda y: (y if num_lanes == 1 else np.moveaxis(y[..., :num_lanes], -1, 0)).reshape(shape + y.shape[:-1]),
+            whole,
+        )
+
+    def _by_numpy(self, flat: Sequence[np.ndarray], static: dict[str, Any]) -> Any:
+        with np.errstate(all="ignore"):
+            found = self._fn(*flat, **static)
+        if any(isinstance(y, jax.Array) for y in jax.tree.leaves(found)):  # of the user's own precision
+            raise TypeError(f"{getattr(self, '__name__', 'kernel')} mixes arrays of JAX into an answer by NumPy")
+        return jax.tree.map(np.asarray, found)
+
+    def _by_program(self, flat: Sequence[np.ndarray], num_lanes: int, device: Any, static: dict[str, Any]) -> list[Any]:
         lane_bytes = self._lane_bytes(**static) if callable(self._lane_bytes) else self._lane_bytes
         size = _across(min(_bucket(num_lanes), _num_devices() * _bucket(_CHUNK_BYTES // lane_bytes)))
         parts = []
-        with _own_settings(), jax.default_device(_device()):
+        with jax.default_device(device):
             quick = self._is_quick(size, static)
             key = tuple(sorted(static.items()))
-            program = _compiled_kernel(self, quick, len(flat), size, _mesh.get(), _device(), key)
+            program = _compiled_kernel(self, quick, len(flat), size, _mesh.get(), device, key)
             for start in range(0, max(num_lanes, 1), size):
                 out = program(*(_placed(_padded(a[start : start + size], size)) for a in flat))
                 keep = min(size, num_lanes - start)
                 parts.append(jax.tree.map(lambda y, keep=keep: _gathered(y)[..., :keep], out))
-        whole = parts[0] if len(parts) == 1 else jax.tree.map(lambda *ys: np.concatenate(ys, axis=-1), *parts)
-        return jax.tree.map(
-            lambda y: (y if num_lanes == 1 else np.moveaxis(y, -1, 0)).reshape(shape + y.shape[:-1]), whole
-        )
+        return parts
 
     def _call_traced(self, args: Sequence[Any], traced_at: tuple[int, ...], static: dict[str, Any]) -> Any:
         # Concrete arguments stay NumPy float64 constants: as arguments of the custom_jvp function
         # they would be cut to the user's float32.
         constants = {i: np.asarray(a, np.float64) for i, a in enumerate(args) if i not in traced_at}
         user_dtype = jnp.result_type(float)
+        with _own_settings():
+            _check_traced()
         program = self._traced_program(static)
 
         def assemble(traced: Sequence[Any]) -> list[Any]:
@@ -289,8 +309,8 @@ class HostProgram:
             raise ValueError(f"{self._fn.__name__} needs concrete numbers: it cannot run inside jit, vmap or grad")
         arrays = [a if isinstance(a, np.ndarray) else np.asarray(a, np.float64) for a in args]
         shapes = tuple((a.shape, a.dtype) for a in arrays)
-        with _own_settings(), jax.default_device(_device()):
-            program = _compiled_host(self._fn, shapes, _device(), tuple(sorted(static.items())))
+        with _own_settings(), jax.default_device(device := _device()):
+            program = _compiled_host(self._fn, shapes, device, tuple(sorted(static.items())))
             return jax.tree.map(np.asarray, program(*arrays))
 
 
@@ -393,8 +413,29 @@ def _tpu_fallback() -> Any:
     return jax.local_devices(backend="cpu")[0] if jax.default_backend() == "tpu" else None
 
 
-def _device() -> Any:
-    return _tpu_fallback() or getattr(jax.config, "jax_default_device")  # noqa: B009  (not in its stubs)
+def _asked_device() -> Any:
+    """The device, or platform, that the user chose; None for JAX's own choice."""
+    mesh = _mesh.get()
+    return getattr(jax.config, "jax_default_device") if mesh is None else mesh.devices.flat[0]  # noqa: B009  (no stub)
+
+
+def _check_options() -> dict[str, str | bool]:
+    return _QUICK_OPTIONS if _quick_compiles() else {}
+
+
+def _device(*, has_host: bool = False) -> Any:
+    """Where to compute: what the user chose if that can be trusted; False for NumPy, where there is that choice."""
+    fallback = _tpu_fallback()
+    device = getattr(jax.config, "jax_default_device") if fallback is None else fallback  # noqa: B009
+    if _mesh.get() is not None:
+        _check_traced()
+        return device
+    return _ground.sound_device(device, _check_options(), has_host=has_host)
+
+
+def _check_traced() -> None:
+    """Refuses what runs where the user's program or mesh says, if that cannot be trusted: nothing takes its place."""
+    _ground.refuse_unsound(_asked_device(), _check_options())
 
 
 def _unflatten(y: jax.Array, shape: tuple[int, ...]) -> jax.Array:
