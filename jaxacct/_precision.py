@@ -438,6 +438,23 @@ def _check_traced() -> None:
     _ground.refuse_unsound(_asked_device(), _check_options())
 
 
+def look_at_backends() -> dict[str, list[_ground.Finding]]:
+    """What a look finds on the host's CPU and on JAX's default platform, by platform and way of compiling."""
+    quick, found = _check_options(), {}
+    ways: list[tuple[str, str, Any]] = [("cpu", "cpu", None)]
+    if quick:
+        ways.append(("cpu, compiled quickly", "cpu", quick))
+    if jax.default_backend() != "cpu":
+        ways.append((jax.default_backend(), jax.default_backend(), None))
+    for where, platform, options in ways:
+        with _own_settings():
+            try:
+                found[where] = _ground.look(jax.local_devices(backend=platform)[0], options)
+            except RuntimeError as error:
+                found[where] = [_ground.Finding(f"compiling ({error})", math.inf, 0.0)]
+    return found
+
+
 def _unflatten(y: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return jnp.moveaxis(y, -1, 0).reshape(shape + y.shape[:-1])
 

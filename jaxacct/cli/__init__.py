@@ -1,4 +1,4 @@
-"""The command line: ``jaxacct {epsilon,delta,compare,calibrate,sweep,report} SCHEME ...`` and ``jaxacct demo``."""
+"""The command line: ``jaxacct {epsilon,delta,compare,calibrate,sweep,report} SCHEME ..``, ``jaxacct {demo,doctor}``."""
 
 import argparse
 import os
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import jaxacct
 from jaxacct.cli._commands import COMMANDS, Command
-from jaxacct.cli._working import INTERRUPTED, end_at_once, watch_interrupts
+from jaxacct.cli._working import INTERRUPTED, end_at_once, shown_working, watch_interrupts
 
 if TYPE_CHECKING:
     from jaxacct.cli._schemes import Scheme
@@ -24,7 +24,8 @@ _EXAMPLES = """examples:
   jaxacct calibrate shuffle --num-reports 1000000 --epsilon 0.1 --delta 1e-6
   jaxacct sweep allocation --noise-multiplier 0.6:2:15 --num-steps 100,1000 --delta 1e-6 --out sweep.csv
   jaxacct report allocation --noise-multiplier 1 --num-steps 1000 --delta 1e-6 --style markdown
-  jaxacct demo"""
+  jaxacct demo
+  jaxacct doctor"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -38,7 +39,7 @@ def _parser(asked: str | None) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="jaxacct",
         description="Certified differential-privacy accounting in JAX.",
-        epilog=f"{_EXAMPLES}\n\nExit status: 0, or 2 for a wrong argument, 130 if interrupted.",
+        epilog=f"{_EXAMPLES}\n\nExit status: 0, 2 for a wrong argument, 130 if interrupted.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"jaxacct {jaxacct.__version__}")
@@ -48,6 +49,7 @@ def _parser(asked: str | None) -> argparse.ArgumentParser:
         if name == asked:
             _add_schemes(branch, command)
     commands.add_parser("demo", help="train a small network with a privacy budget, live", add_help=False)
+    commands.add_parser("doctor", help="whether answers on this machine can be trusted", add_help=False)
     return parser
 
 
@@ -74,6 +76,11 @@ def _answer(arguments: list[str]) -> int:
         from jaxacct.demo import main as demo
 
         return demo(arguments[1:])
+    if arguments[:1] == ["doctor"]:
+        from jaxacct.cli._doctor import main as doctor
+
+        with shown_working():
+            return doctor(arguments[1:])
     parser = _parser(next((word for word in arguments if not word.startswith("-")), None))
     args = parser.parse_args(arguments)
 

@@ -403,3 +403,30 @@ sys.exit(run())
     assert "interrupted after" in err
     assert "--resume goes on" in err
     assert len(path.read_text().splitlines()) > 2
+
+
+def test_doctor_finds_nothing_off_here(capsys):
+    assert main(["doctor"]) == 0
+    said = capsys.readouterr().out
+    assert said.endswith("nothing is off\n")
+    assert "OFF" not in said
+    for word in ("jaxlib", "devices", "log1p", "error-free products", "Fourier transform", "random allocation"):
+        assert word in said
+
+
+def test_doctor_says_what_is_off(capsys, monkeypatch):
+    from jaxacct import _ground
+
+    first, *rest = _ground.PRIMITIVES
+    off = first._replace(on_backend=lambda x: first.on_backend(x) * (1.0 + 1e-14))
+    monkeypatch.setattr(_ground, "PRIMITIVES", (off, *rest))
+    assert main(["doctor"]) == 1
+    said = capsys.readouterr().out
+    assert any(line.split()[:2] == ["OFF", "exp"] for line in said.splitlines())
+    assert said.endswith("something is off: see the lines marked OFF\n")
+
+
+def test_doctor_takes_no_options(capsys):
+    with pytest.raises(SystemExit):
+        main(["doctor", "--fast"])
+    assert "unrecognized arguments" in capsys.readouterr().err
