@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 import jaxacct
+from jaxacct.cli._cache import keep_compiled
 from jaxacct.cli._commands import COMMANDS, Command
 from jaxacct.cli._working import INTERRUPTED, end_at_once, shown_working, watch_interrupts
 
@@ -109,6 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run() -> int:
     """The command line as a process of its own: Ctrl-C ends it at once, whatever runs."""
+    keep_compiled(os.environ)
     watch_interrupts()
     status = main()
     if status == INTERRUPTED:

@@ -3,6 +3,8 @@
 phi is the density, Phi the distribution function.
 """
 
+from typing import Any
+
 import jax
 import numpy as np
 
@@ -70,7 +72,7 @@ def log_normal_density(x: jax.Array) -> jax.Array:
     return -0.5 * x * x - _LOG_SQRT_2PI
 
 
-def log_normal_tail(x: jax.Array) -> jax.Array:
+def log_normal_tail(x: Any) -> Any:
     """log(1 - Phi(x)) to full relative accuracy for x of either sign, also where 1 - Phi(x) is close to 1."""
     tail = xp.log(mills_ratio(xp.abs(x))) + log_normal_density(x)
     return xp.where(x >= 0, tail, log1mexp(tail))

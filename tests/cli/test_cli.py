@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 import jaxacct as ja
 from jaxacct.calibration._batch import field_of
 from jaxacct.cli import main
+from jaxacct.cli._cache import keep_compiled
 from jaxacct.cli._schemes import SCHEMES
 from jaxacct.mechanisms._fields import find_field
 
@@ -430,3 +432,31 @@ def test_doctor_takes_no_options(capsys):
     with pytest.raises(SystemExit):
         main(["doctor", "--fast"])
     assert "unrecognized arguments" in capsys.readouterr().err
+
+
+def test_compiled_programs_are_kept_where_that_is_asked_for():
+    asked = {"JAXACCT_CACHE": "1", "XDG_CACHE_HOME": "/caches"}
+    keep_compiled(asked)
+    assert asked["JAX_COMPILATION_CACHE_DIR"] == "/caches/jaxacct"
+    own = {"JAXACCT_CACHE": "/a", "JAX_COMPILATION_CACHE_DIR": "/b"}
+    keep_compiled(own)
+    assert own["JAX_COMPILATION_CACHE_DIR"] == "/b"
+    for off in ({}, {"JAXACCT_CACHE": "0"}, {"JAXACCT_CACHE": ""}):
+        before = dict(off)
+        keep_compiled(off)
+        assert off == before
+
+
+def test_a_second_command_finds_what_the_first_one_compiled(tmp_path):
+    question = ["compare", "gaussian", "--noise-multiplier", "3", "--delta", "1e-5", "--precision", "inf"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    environment["JAXACCT_CACHE"] = str(tmp_path / "kept")
+    texts, files = [], []
+    for _ in range(2):
+        found = subprocess.run(
+            [sys.executable, "-m", "jaxacct", *question], env=environment, capture_output=True, text=True, check=True
+        )
+        texts.append([line.split()[:4] for line in found.stdout.splitlines()])
+        files.append(sorted(path.name for path in (tmp_path / "kept").iterdir()))
+    assert texts[0] == texts[1]
+    assert files[0] == files[1] != []

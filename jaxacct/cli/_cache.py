@@ -1,0 +1,21 @@
+"""Compiled programs that are kept from one command to the next, if the person wants them to be."""
+
+from collections.abc import MutableMapping
+from pathlib import Path
+
+_OWN = "JAXACCT_CACHE"
+_SECONDS = "0.1"  # what compiled faster is not worth a file
+
+
+def keep_compiled(environment: MutableMapping[str, str]) -> None:
+    """Turns on JAX's cache of compiled programs where JAXACCT_CACHE asks for it, before JAX is imported.
+
+    JAXACCT_CACHE is a directory, or 1 for `jaxacct` in the user's own cache directory; 0 or nothing leaves it off.
+    What JAX's variables say already, stays.
+    """
+    wanted = environment.get(_OWN, "0")
+    if wanted in ("", "0"):
+        return
+    base = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    environment.setdefault("JAX_COMPILATION_CACHE_DIR", str(base / "jaxacct") if wanted == "1" else wanted)
+    environment.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", _SECONDS)
