@@ -6,9 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jax
-import pytest
-from support.reference import OUTCOME, Entry, read_folder
+# Workers, processes that tests start, and the next run share what was compiled; JAX reads this when it is imported.
+_CACHE = Path(__file__).parents[1] / ".pytest_cache" / "compiled"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+import jax  # noqa: E402
+import pytest  # noqa: E402
+from support.reference import OUTCOME, Entry, read_folder  # noqa: E402
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
