@@ -406,7 +406,7 @@ _SHUFFLED = (
     Mutant("papers/chen/_bounds.py", "(x + fade * y)", "(x - fade * y)", CHEN),
     Mutant("papers/chen/_bounds.py", "single) + _SLACK", "single) - _SLACK", CHEN),
     Mutant("papers/chen/_bounds.py", "single) - _SLACK", "single) + _SLACK", CHEN),
-    Mutant("papers/chen/_bounds.py", "(n - 1.0) * jnp.log1p(-0.5 * p)", "(n - 1.0) * jnp.log1p(-0.25 * p)", CHEN),
+    Mutant("papers/chen/_bounds.py", "(n - 1.0) * log1p(-0.5 * p)", "(n - 1.0) * log1p(-0.25 * p)", CHEN),
 )
 
 _CHECKED_IN = (
