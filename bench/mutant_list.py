@@ -262,7 +262,8 @@ _ALLOCATION = (
     Mutant("divergence/allocation/_powers.py", "log_s, 0.0) + slack)", "log_s, 0.0) - slack)", DIVERGENCE),
     Mutant("divergence/allocation/_laplace.py", "- total + 2.0**-50 * (80", "- total - 2.0**-50 * (80", LAPLACE),
     Mutant("divergence/allocation/_laplace.py", "1.0 - xs * (1.0 / n)", "1.0 + xs * (1.0 / n)", LAPLACE),
-    Mutant("divergence/allocation/_laplace.py", "log_phi + 2.0**-50 * (80", "log_phi - 2.0**-50 * (80", LAPLACE),
+    Mutant("divergence/allocation/_laplace.py", "log_phi + 2.0**-50 * ((64", "log_phi - 2.0**-50 * ((64", LAPLACE),
+    Mutant("divergence/allocation/_laplace.py", "moved * (reach - 0.5 * moved)", "-moved * reach", LAPLACE),
     Mutant(
         "divergence/allocation/_fractional.py", "jnp.exp(log_grid) + rounding", "jnp.exp(log_grid) - rounding", MORE
     ),

@@ -548,6 +548,18 @@ def test_laplace_rdp_agrees_with_the_reference_file():
     assert checked >= 6
 
 
+@pytest.mark.parametrize("sigma", [0.4, 1.188, 7.0])
+def test_laplace_rdp_at_large_orders_of_few_steps(sigma):
+    """Where the shifts of two Gaussian variables by -p/(2 sigma) make up the moment."""
+    for p in (2.0, 19.0, 99.0):
+        exact = two_step_rdp(sigma, p)
+        for num_nodes in (128, 512):
+            above = excess(laplace_rdp(sigma, 2.0, (p,), num_nodes=num_nodes)[0, 0], exact)
+            assert above >= 0
+            if num_nodes == 512 and p <= 60.0 * sigma:
+                assert above <= 1e-8
+
+
 def test_laplace_rdp_meets_the_integer_orders():
     """The remove direction just below order 2 against the power series at 2; both sides of the add at t = 1e9."""
     got = laplace_rdp(1.0, 1000.0, (-1.999999, -1.9))[:, 0]

@@ -24,6 +24,9 @@ from jaxacct.divergence.gaussian._pair import gaussian_epsilon, gaussian_log_del
 from jaxacct.mechanisms import RandomAllocation
 from jaxacct.special import at_real_orders, up
 
+# Exponents up to each of these share a grid in log s, of as many nodes as below.
+_LAST_OF_GRID, _NODES_OF_GRID = (8.0, 64.0), (256, 384, 768)
+
 
 def uses(mechanism: RandomAllocation) -> Any:
     """A number or array [L]: how many times a record takes part, k in each of E epochs."""
@@ -96,10 +99,22 @@ def laplace_add_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], une
 def _laplace_rdp(mechanism: RandomAllocation, exponents: tuple[float, ...], *, uneven: bool) -> jax.Array:
     sigma = mechanism.mechanism.noise_multiplier
     groups = allocation_groups(mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs, uneven=uneven)
-    # The grid in log s must resolve Gamma(p + iy): its step shrinks like 1/sqrt(p).
-    num_nodes = 512 if max(exponents) <= 64 else 1024
-    parts = [(laplace_rdp(sigma, g.num_steps, exponents=exponents, num_nodes=num_nodes), g.num_runs) for g in groups]
+    parts = [(_on_grids(sigma, g.num_steps, exponents), g.num_runs) for g in groups]
     return compose_rdp(parts)
+
+
+def _on_grids(sigma: jax.Array, num_steps: jax.Array, exponents: tuple[float, ...]) -> jax.Array:
+    """`laplace_rdp` [P, L], exponents that are far apart on different grids in log s.
+
+    A grid must resolve Gamma(p + iy), so that its step shrinks like 1/sqrt(p), and reaches to about p/(sigma^2 t).
+    """
+    p = np.asarray(exponents)
+    of, curve = np.searchsorted(_LAST_OF_GRID, p), jnp.zeros((len(p), sigma.shape[0]))
+    for i in np.unique(of):
+        at = np.flatnonzero(of == i)
+        found = laplace_rdp(sigma, num_steps, exponents=tuple(p[at].tolist()), num_nodes=_NODES_OF_GRID[i])
+        curve = curve.at[at].set(found)
+    return curve
 
 
 def closed_form_add_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], uneven: bool = True) -> jax.Array:

@@ -110,7 +110,7 @@ def _group_rdp(sigma: jax.Array, t: jax.Array, a: np.ndarray) -> jax.Array:
 
 def _log_laplace_moments(v: jax.Array, sigma: jax.Array, t: jax.Array, *, top: int) -> jax.Array:
     """Upper bounds [top + 1, N, L] on log K_n at z = e^v, n = 0..top (rows 0 and 1 are not used), `v` [N, L]."""
-    log_phi = jnp.logaddexp(-jnp.exp(v), _log_laplace_difference(v, sigma, t, jnp.zeros_like(sigma)))
+    log_phi = jnp.logaddexp(-jnp.exp(v), _log_laplace_difference(v, sigma, t))
     log_psi = _log_transforms(v - jnp.log(t), sigma, top=top)  # [N, top, L], psi_1 ..
     p = jnp.arange(1, top + 1, dtype=jnp.float64)[:, None]
     lf = jnp.asarray(log_factorial_table(top), jnp.float64)

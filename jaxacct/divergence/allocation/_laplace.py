@@ -18,7 +18,12 @@ from jaxacct.special import log1mexp, log1p, log_normal_tail, log_sum_exp, logex
 _NUM_Z = 512  # nodes in the Gaussian variable z
 _Z_TAIL = 9.5  # standard deviations to which the window in z reaches, at least
 _LOG_Z_TAIL = math.log(0.5 * math.erfc(_Z_TAIL / math.sqrt(2.0)))  # log of the normal mass beyond, on one side
-_V_MIN = -25.0  # the grid in v = log s begins here, or further left
+_LOG_LEFT = 45.0  # what lies left or right of the grid in v = log s is meant to be e^-45 of the moment less 1
+_V_MIN = -25.0  # that grid begins here, or further left, for p < 0
+_LEAST_V = -30.0  # and for p > 0 not left of here
+_MOST_LOG = 600.0  # of u = s/t, so that it is a double; psi falls, so that psi(e^600) bounds what is beyond
+# half widths of the strip in z, in units of sigma, among which the one with the least error is taken
+_TURNS = 0.5 * math.pi * np.array([0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
 
 
 def laplace_rdp(
@@ -38,28 +43,42 @@ def laplace_rdp(
     * v-grid. Poisson summation of s^p e^{-sx} at each x: relative error of x^-p at most
       2.1 |Gamma(p + iy)/Gamma(p)| <= 2.1 exp(-y atan(y/p) + (p/2) log1p(y^2/p^2)), y = 2 pi/h
       (p + 2 in place of p when p < 0), hence that times (E X^-p + 1) in all.
-    * left of the grid: phi(s) - e^-s <= s^2 Var(X)/2, summed as a geometric series.
+    * left of the grid: phi(s) - e^-s is at most s^2 Var(X)/2, and s; either is summed as a geometric series.
     * right of the grid: X is at least the geometric mean G of the Y_i, lognormal; see `_right_end`.
     * z-grid and window: see `_laplace_exponent`.
 
     Where a bound on an error is not tight the result is a valid but looser bound, at worst inf.
     """
-    p = jnp.asarray(exponents, jnp.float64)[:, None]
-    log_gamma = jnp.asarray([math.lgamma(x) for x in exponents], jnp.float64)[:, None]
+    p, log_gamma = _columns(exponents)
     sigma, t = noise_multiplier, num_steps
     log_variance = logexpm1(1.0 / (sigma * sigma)) - jnp.log(t)
 
-    v_max, right = _right_end(max(exponents), p, log_gamma, sigma, t)
-    # Near order 2 the sum decays like s^(p + 2) only, and s^2 Var(X)/2 is sharp only once s Y is small at the Y that
-    # make up the variance, about e^{3/(2 sigma^2)}.
-    reach = 1.5 / (sigma * sigma) if min(exponents) < 0 else jnp.zeros_like(sigma)
-    v_min = _V_MIN - jnp.minimum(reach, 40.0)
+    v_max, right = _right_end(max(exponents), p, log_gamma, log_variance, sigma, t)
+    v_min = left_end(exponents, log_variance, sigma)
     h = (v_max - v_min) / (num_nodes - 1)
     v = v_min + h * jnp.arange(num_nodes, dtype=jnp.float64)[:, None]
-    # E X^-p is settled where every z is about -p/(sigma t)
-    tilt = jnp.minimum(max(0.0, *exponents) / (sigma * t), 20.0)
-    log_difference = _log_laplace_difference(v, sigma, t, tilt)
+    log_difference = _log_laplace_difference(v, sigma, t)
     return bracketed_rdp(exponents, v_min, h, log_difference, log_variance, right)
+
+
+def _columns(exponents: Sequence[float]) -> tuple[jax.Array, jax.Array]:
+    """The exponents p and log |Gamma(p)|, [P, 1]."""
+    log_gamma = jnp.asarray([math.lgamma(x) for x in exponents], jnp.float64)[:, None]
+    return jnp.asarray(exponents, jnp.float64)[:, None], log_gamma
+
+
+def left_end(exponents: Sequence[float], log_variance: jax.Array, least_noise: jax.Array) -> jax.Array:
+    """The beginning v_min [L] of the grid in v, for noise multipliers of at least `least_noise` [L]: any is valid.
+
+    Near order 2 (p = -2) the sum decays like s^(p + 2) only, and s^2 Var(X)/2 is sharp only once s Y is small at the Y
+    that make up the variance, about e^{3/(2 sigma^2)}. For p > 0 what is left of it is e^-45 of about p^2 Var X, where
+    that is small, else of p.
+    """
+    p = min(exponents)
+    if p < 0.0:
+        return _V_MIN - jnp.minimum(1.5 / (least_noise * least_noise), 40.0)
+    by_variance, by_mean = ((math.lgamma(p + i) - _LOG_LEFT) / (p + i) for i in (2.0, 1.0))
+    return jnp.maximum(jnp.where(log_variance < 0.0, by_variance, min(by_variance, by_mean)), _LEAST_V)
 
 
 def bracketed_rdp(
@@ -79,13 +98,15 @@ def bracketed_rdp(
       log_variance: [L], log Var X.
       right: [P, L], log of a bound on the part of each sum beyond the grid.
     """
-    p = jnp.asarray(exponents, jnp.float64)[:, None]
-    log_gamma = jnp.asarray([math.lgamma(x) for x in exponents], jnp.float64)[:, None]
+    p, log_gamma = _columns(exponents)
     v = v_min + h * jnp.arange(log_difference.shape[0], dtype=jnp.float64)[:, None]
 
     log_sum = map_rows(lambda e, lg: log_sum_exp(e * v + log_difference) - lg, p[:, 0], log_gamma[:, 0]) + jnp.log(h)
 
     left = (p + 2.0) * (v_min - h) + log_variance - jnp.log(2.0) - log_gamma + jnp.log(h) - log1mexp(-(p + 2.0) * h)
+    q = jnp.maximum(p, 0.0) + 1.0
+    by_mean = q * (v_min - h) - log_gamma + jnp.log(h) - log1mexp(-q * h)
+    left = jnp.where(p > 0.0, jnp.minimum(left, by_mean), left)
     y = 2.0 * jnp.pi / h
     effective = jnp.where(p > 0, p, p + 2.0)
     log_grid = jnp.log(2.1) - y * jnp.arctan(y / effective) + 0.5 * effective * log1p((y / effective) ** 2)
@@ -98,7 +119,7 @@ def bracketed_rdp(
 
 
 def _right_end(
-    p_max: float, p: jax.Array, log_gamma: jax.Array, sigma: jax.Array, t: jax.Array
+    p_max: float, p: jax.Array, log_gamma: jax.Array, log_variance: jax.Array, sigma: jax.Array, t: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """The end v_max [L] of the grid, and log of a bound [P, L] on the part of each sum beyond it.
 
@@ -106,12 +127,14 @@ def _right_end(
     1.1 E[(X/2)^-p e^{-SX/2}], decreasing in X; X >= G = exp(m + tau z), m = -1/(2 sigma^2),
     tau = 1/(sigma sqrt t), z standard normal. Split at z0: below it the tilted normal tail
     E[G^-p; z < z0] = e^{-pm + p^2 tau^2/2} Phi(z0 + p tau), above it the exponential at G(z0).
+    E X^-p >= e^{p^2 tau^2/2} (Jensen's inequality after a shift of every z by -p tau/sqrt t), so that e^-45 of it, or
+    of Var X where that is small, is left where SG/2 at z0 is 45 and what log(E[(G/2)^-p]) exceeds that exponent by.
     For p < 0: s^p <= S^p leaves e^{-Sx} h S^p / (1 - e^{p h}), and x >= G(z0) but for a probability Phi(z0).
     """
     m, tau = -0.5 * 1.0 / (sigma * sigma), 1.0 / (sigma * jnp.sqrt(t))
-    growth = -p_max * m + 0.5 * (p_max * tau) ** 2
-    budget = 45.0 + growth + p_max * math.log(2.0)
-    z0 = -p_max * tau - jnp.sqrt(2.0 * budget)
+    top = max(p_max, 0.0)
+    budget = _LOG_LEFT - jnp.minimum(log_variance, 0.0) + top * (math.log(2.0) - m)
+    z0 = -top * tau - jnp.sqrt(2.0 * budget)
     log_s = jnp.log(2.0 * budget) - m - tau * z0
     scale = -p * m + 0.5 * (p * tau) ** 2 + p * math.log(2.0) + 0.1
     exponential = -0.5 * jnp.exp(log_s + m + tau * z0)
@@ -121,41 +144,64 @@ def _right_end(
     return log_s, jnp.where(p > 0, positive, negative)
 
 
-def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array, tilt: jax.Array) -> jax.Array:
+def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array) -> jax.Array:
     """Upper bounds [N, L] on log(phi(s) - e^-s) at s = e^v, phi(s) = (E e^{-sY/t})^t.
 
-    Trapezoid in z, Y = exp(z/sigma - 1/(2 sigma^2)), M nodes of step k on [-9.5 - tilt, 9.5 + 2/sigma].
+    Trapezoid in z, Y = exp(z/sigma - 1/(2 sigma^2)), M nodes of step k.
 
     * u = s/t <= 1: C = E[e^{-uW} - 1 + uW], a non-negative integrand, phi - e^-s = e^-s expm1(t log1p(C)).
-      On |Im z| <= d <= pi sigma/2 the exponent keeps Re(uW) >= -u, so the integrand is at most
-      phi(z) e^{d^2/2} e^u |uW|^2/2, |W| <= Y + 1, E(Y+1)^2 = e^{1/sigma^2} + 3: the grid errs by at most
-      2.1 e^{d^2/2 - 2 pi d/k} e^u (u^2/2) (e^{1/sigma^2} + 3). The window loses at most
-      (u^2/2) (e^u Phi(-9.5) + e^{1/sigma^2} Phi(-9.5)), doubled for the sum.
-    * u > 1: psi = E e^{-uY} itself; |e^{-uY}| <= 1 in the strip, so 2.1 e^{d^2/2 - 2 pi d/k} + Phi(low), and
-      2 Phi(-9.5) e^{-u} on the right, where Y > 1. Less e^-s, which counts while t is small (phi >= e^-s by Jensen).
-    * rounding: a sum of M terms to 80 times 2^-50 relative, t times that in phi, and 2^-50 of the exponents' sizes.
+      On |Im z| <= d <= pi sigma/2 the exponent keeps Re(uW) >= -u, so the integrand is at most phi(z) e^{d^2/2} times
+      e^u |uW|^2/2 or 1 + e^u + |uW|, |W| <= Y + 1, E(Y+1)^2 = e^{1/sigma^2} + 3: the grid errs by at most
+      2.1 e^{d^2/2 - 2 pi d/k} times e^u (u^2/2) (e^{1/sigma^2} + 3) or 1 + e^u + 2u. The window,
+      [-9.5, 9.5 + 2/sigma] at least, loses at most (u^2/2) e^u Phi(-9.5), and (u^2/2) e^{1/sigma^2} Phi(-9.5) or
+      u E[Y; beyond], all doubled for the sum.
+    * u > 1: psi = E e^{-uY} itself, the nodes shifted by -w sigma, w e^w = u/sigma^2. By Jensen's inequality
+      psi >= e^-A, A = w^2 sigma^2/2 + u e^-w at any w. In the strip the modulus is e^{-ucY}, c = cos(d/sigma), at most
+      1: the grid errs by at most r psi(cu), r = 2.1 e^{d^2/2 - 2 pi d/k}, hence by r; and since c Y(z) = Y(z - D),
+      D = -sigma log c, psi(cu) <= e^{DM - D^2/2} psi(u) + Phi(D - M) at any M > D. The integrand is e^-f,
+      f = z^2/2 + uY convex: beyond an end where it falls the integral and the sum are at most e^-f/|f'|. Less e^-s,
+      which counts while t is small (phi >= e^-s by Jensen).
+    * rounding: a sum of M terms to 64 times 2^-50 relative, t times that in phi, and 2^-50 of the exponents' sizes.
+      f has, under the integrand as a density, a mean of at most 2A + 0.7 (log E e^{-bf} is convex in b), and errs by
+      2^-52 (6 + 2 |z|/sigma + 1/sigma^2 + |log u|) of its size; what lies below e^-46 of the sum is no matter.
     """
     s = 1.0 / sigma
-    low, high = -_Z_TAIL - tilt, _Z_TAIL + 2.0 * s
+    log_u = jnp.minimum(v - jnp.log(t), _MOST_LOG)
+    shift = _log_shift(log_u, sigma)
+    low = -jnp.sqrt(_Z_TAIL * _Z_TAIL + jnp.minimum(shift[-1], 80.0))
+    high = _Z_TAIL + 2.0 * s
     k = (high - low) / (_NUM_Z - 1)
-    d = jnp.minimum(0.5 * jnp.pi * sigma, 2.0 * jnp.pi / k)
-    decay = 2.0 * jnp.pi * d / k
-    log_strip = jnp.log(2.1) + 0.5 * d * d - decay - jnp.log(-jnp.expm1(-decay))
+
+    def log_strip(d: jax.Array) -> jax.Array:
+        decay = 2.0 * jnp.pi * d / k
+        return jnp.log(2.1) + 0.5 * d * d - decay - jnp.log(-jnp.expm1(-decay))
+
+    log_whole = log_strip(jnp.minimum(0.5 * jnp.pi * sigma, 2.0 * jnp.pi / k))
+    turns = jnp.asarray(_TURNS)[:, None]  # d/sigma
+    log_turned, moved = log_strip(turns * sigma), -sigma * jnp.log(jnp.cos(turns))  # r and D
     log_tail = math.log(2.0) + _LOG_Z_TAIL
-    log_left_tail = log_normal_tail(-low)
 
     z = low + k * jnp.arange(_NUM_Z, dtype=jnp.float64)[:, None]
     exponent = s * z - 0.5 * s * s
     w, ratio = jnp.expm1(exponent), jnp.exp(exponent)
-    density = k * jnp.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    half_z = 0.5 * z * z
+    density = k * jnp.exp(-half_z) / math.sqrt(2.0 * math.pi)
+    log_step = jnp.log(k) - 0.5 * math.log(2.0 * math.pi)
 
-    def node(v_row: jax.Array) -> jax.Array:
-        log_u = v_row - jnp.log(t)
+    variance = jnp.exp(jnp.minimum(s * s, 700.0))
+    beyond = 2.0 * jnp.exp(log_normal_tail(high - s))  # of Y
+    signs, edges = np.array([[-1.0], [1.0]]), jnp.stack([low, high])
+    edge_ratio = jnp.exp(s * edges - 0.5 * s * s)
+
+    def node(rows: tuple[jax.Array, jax.Array]) -> jax.Array:
+        log_u, shift = rows
         u = jnp.exp(log_u)
         below = u <= 1.0
         us = jnp.where(below, u, 1.0)
         x = us * w
-        value = jnp.exp(-jnp.where(below, x, u * ratio))  # one exponential serves both
+        fallen, centre = jnp.exp(log_u - shift), -shift * sigma  # u e^-w, and where z = 0 is moved to
+        # A - f = -z^2/2 - centre z + u e^-w (1 - Y(z)): one exponential serves both
+        value = jnp.exp(jnp.where(below, -x, -half_z - centre * z + fallen * (1.0 - ratio)))
         small = jnp.abs(x) < 0.5
         xs = jnp.where(small, x, 0.0)
         series = jnp.ones_like(xs)
@@ -164,18 +210,43 @@ def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array, tilt: 
         integrand = jnp.where(small | ~below, 0.5 * xs * xs * series, value - 1.0 + x)
         c = jnp.sum(density * integrand, axis=0)
         half_square = 0.5 * us * us
-        c = c + half_square * jnp.exp(log_strip + us) * (jnp.exp(jnp.minimum(s * s, 700.0)) + 3.0)
-        c = c + half_square * jnp.exp(log_tail) * (jnp.exp(us) + jnp.exp(jnp.minimum(s * s, 700.0)))
+        grown = jnp.exp(us)
+        square = half_square * grown * (variance + 3.0)
+        c = c + jnp.exp(log_whole) * jnp.minimum(square, 1.0 + grown + 2.0 * us)
+        right = jnp.minimum(half_square * variance * jnp.exp(log_tail), us * beyond)
+        c = c + half_square * grown * jnp.exp(log_tail) + right
         b = t * log1p(c)
         total = us * t
         inner = logexpm1(b) - total + 2.0**-50 * (80.0 * (1.0 + b) + total)
-        psi = jnp.sum(density * value, axis=0)
-        right_tail = jnp.exp(log_tail - u)  # Y > 1 there
-        psi = psi + right_tail + jnp.exp(log_strip) + jnp.exp(log_left_tail)
-        log_phi = t * jnp.log(jnp.minimum(psi, 1.0))
-        log_phi = log_phi + 2.0**-50 * (80.0 * t + 8.0 * jnp.abs(log_phi))
+
+        # log of psi e^A
+        floor = 0.5 * centre * centre + fallen
+        slopes = signs * (edges + centre + s * fallen * edge_ratio)
+        falls = ~below & (slopes > 0.0)
+        ends = -0.5 * edges * edges - centre * edges + fallen * (1.0 - edge_ratio) - 0.5 * math.log(2.0 * math.pi)
+        ends = jnp.where(falls, ends - jnp.log(jnp.where(falls, slopes, 1.0)), jnp.inf)
+        log_sum = jnp.log(jnp.sum(jnp.where(below, 1.0, value), axis=0)) + log_step
+        log_sum = log_sum_exp(jnp.stack([log_sum, ends[0], ends[1]]))
+        reach = jnp.sqrt(2.0 * floor + _Z_TAIL * _Z_TAIL)  # M
+        log_relative = log_turned + moved * (reach - 0.5 * moved)
+        log_rest = log_turned + log_normal_tail(reach - moved) + floor
+        log_kept = jnp.log(-jnp.expm1(jnp.minimum(log_relative, -1.0)))
+        relative = jnp.where(log_relative < -1.0, log_sum + softplus(log_rest - log_sum) - log_kept, jnp.inf)
+        log_psi = jnp.minimum(jnp.min(relative, axis=0), (log_sum + softplus(log_whole + floor - log_sum))) - floor
+        log_phi = t * jnp.minimum(log_psi, 0.0)
+        spread = (floor + 0.35) * (6.0 + 2.0 * s * reach + s * s + jnp.abs(log_u))
+        log_phi = log_phi + 2.0**-50 * ((64.0 + jnp.maximum(16.0, spread)) * t + 8.0 * jnp.abs(log_phi))
         outer = log_phi + log1mexp(jnp.minimum(-t * u - log_phi, -(2.0**-60)))
         return jnp.where(below, inner, outer)
 
     lanes = sigma.shape[0]
-    return jax.lax.map(node, v, batch_size=max(1, 32 // lanes))
+    return jax.lax.map(node, (log_u, shift), batch_size=max(1, 32 // lanes))
+
+
+def _log_shift(log_u: jax.Array, sigma: jax.Array) -> jax.Array:
+    """w >= 0, [N, L], about the root of w e^w = u/sigma^2."""
+    log_x = jax.lax.stop_gradient(log_u - 2.0 * jnp.log(sigma))
+    w = softplus(log_x)
+    for _ in range(4):  # Newton's method for log w + w = log x
+        w = jnp.maximum(w * (1.0 + log_x - jnp.log(w)) / (1.0 + w), 1e-300)
+    return w

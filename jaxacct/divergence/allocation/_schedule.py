@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct.divergence.allocation._laplace import _log_laplace_difference, _right_end, bracketed_rdp
+from jaxacct.divergence.allocation._laplace import _log_laplace_difference, _right_end, bracketed_rdp, left_end
 from jaxacct.special import log1mexp, log_factorial_table, log_sum_exp, logexpm1, softplus
 
 _V_MIN = -25.0  # the grid in v = log s begins here, or further left; any value is valid
@@ -99,21 +99,16 @@ def scheduled_laplace_rdp(phases: Phases, *, exponents: Sequence[float], num_nod
     pairs = list(zip(phases.noise_multipliers, phases.counts, strict=True))
     log_variance = log_sum_exp(jnp.stack([logexpm1(1.0 / (s * s)) + jnp.log(n) for s, n in pairs])) - 2.0 * jnp.log(t)
 
-    v_max, right = _right_end(p_max, p, log_gamma, 1.0 / jnp.sqrt(phases.mean_precision), t)
-    least_noise = functools.reduce(jnp.minimum, phases.noise_multipliers)
-    reach = 1.5 / (least_noise * least_noise) if min(exponents) < 0 else jnp.zeros_like(t)
-    v_min = _V_MIN - jnp.minimum(reach, 40.0)
+    v_max, right = _right_end(p_max, p, log_gamma, log_variance, 1.0 / jnp.sqrt(phases.mean_precision), t)
+    v_min = left_end(exponents, log_variance, functools.reduce(jnp.minimum, phases.noise_multipliers))
     h = (v_max - v_min) / (num_nodes - 1)
     v = v_min + h * jnp.arange(num_nodes, dtype=jnp.float64)[:, None]
-    tilts = [jnp.minimum(max(0.0, p_max) / (sigma * t), 20.0) for sigma, _ in pairs]
-    log_difference = _log_difference(v, pairs, t, tilts)
+    log_difference = _log_difference(v, pairs, t)
 
     return bracketed_rdp(exponents, v_min, h, log_difference, log_variance, right)
 
 
-def _log_difference(
-    v: jax.Array, pairs: Sequence[tuple[jax.Array, jax.Array]], t: jax.Array, tilts: Sequence[jax.Array]
-) -> jax.Array:
+def _log_difference(v: jax.Array, pairs: Sequence[tuple[jax.Array, jax.Array]], t: jax.Array) -> jax.Array:
     """Upper bounds [N, L] on log(E e^{-sX} - e^{-s}) at s = e^v, `v` [N, L].
 
     From each phase's own d_j = log(psi_j^{n_j} - e^{-u n_j}), the lesser of two: by the sum of
@@ -122,8 +117,8 @@ def _log_difference(
     """
     s = jnp.exp(v)
     near, log_phi, done = jnp.zeros_like(v), jnp.zeros_like(v), jnp.zeros_like(t)
-    for (sigma, count), tilt in zip(pairs, tilts, strict=True):
-        d = _log_laplace_difference(v + jnp.log(count / t), sigma, count, tilt)
+    for sigma, count in pairs:
+        d = _log_laplace_difference(v + jnp.log(count / t), sigma, count)
         part = s * (count / t)
         near = near + softplus(d + part + 2.0**-50 * (16.0 + part))
         log_phi = log_phi + log_sum_exp(jnp.stack([d, -part]))
