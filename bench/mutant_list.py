@@ -201,6 +201,8 @@ _GAUSSIAN = (
         SAMPLED,
     ),
     Mutant("divergence/gaussian/_sampled.py", "jnp.abs(x) - other * decay", "jnp.abs(x) + other * decay", SAMPLED),
+    Mutant("divergence/gaussian/_sampled_add.py", "(1.0 + b) * (2.0**-43", "-(1.0 + b) * (2.0**-43", SAMPLED),
+    Mutant("divergence/gaussian/_sampled_add.py", "[log_sum, right, left, step]", "[log_sum]", SAMPLED),
     Mutant(
         "divergence/gaussian/_sampled_line.py",
         "error = error + window(a, size) + grid(",

@@ -174,11 +174,18 @@ class RenyiMethod(LaneMethod):
       rdp: ``(mechanism of lanes, orders=, **statics) -> [A, L]``.
       grids: grids of orders from small to large; the next is tried where the best order is the last.
       up_to_order: asked only where the best order so far is at most this, or there is none.
+      add_rdp: of a method of both directions, where the add direction has smaller Renyi divergences: they answer where
+        that direction's curve is wanted; None for the same.
     """
 
     rdp: Callable[..., jax.Array]
     grids: tuple[tuple[float, ...], ...]
     up_to_order: float = math.inf
+    add_rdp: Callable[..., jax.Array] | None = None
+
+    def curve(self, direction: Direction) -> Callable[..., jax.Array]:
+        """The function of one direction's Renyi divergences."""
+        return self.add_rdp if direction is Direction.ADD and self.add_rdp is not None else self.rdp
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

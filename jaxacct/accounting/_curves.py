@@ -71,7 +71,7 @@ def rdp(mechanism: Mechanism, orders: Any, *, direction: Direction | None = None
             "ask for its epsilon, delta, pld or compare"
         )
     values = _RDP(mechanism, orders=tuple(wanted.tolist()), parts=plans)
-    theorem = "; ".join(dict.fromkeys(method.source(mechanism) for plan in plans for method, _ in plan))
+    theorem = "; ".join(dict.fromkeys(method.source(mechanism) for plan in plans for method, *_ in plan))
     return RdpCurve(wanted, values, Bound.UPPER, mechanism.relation, theorem)
 
 

@@ -7,7 +7,7 @@ of their own; everything else composes by adding Renyi divergences and by convol
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -48,8 +48,8 @@ _FRACTIONAL_TOP = 16.0  # Renyi order: those above are whole wherever a method o
 
 _Kind = TypeVar("_Kind", bound=Method)
 
-RenyiPlan = tuple[tuple[RenyiMethod, tuple[tuple[str, Any], ...]], ...]
-"""The Renyi methods to take the least of, each with its static arguments."""
+RenyiPlan = tuple[tuple[RenyiMethod, Callable[..., jax.Array], tuple[tuple[str, Any], ...]], ...]
+"""The Renyi methods to take the least of, each with its curve in one direction and its static arguments."""
 
 
 def methods_of(mechanism: Mechanism, kind: type[_Kind], *, is_batch: bool = False) -> tuple[_Kind, ...]:
@@ -80,20 +80,20 @@ def has_lanes(mechanism: Mechanism) -> bool:
 
 
 def renyi_plan(mechanism: Mechanism, direction: Direction) -> RenyiPlan:
-    """A tuple of (Renyi method, its static arguments), of which to take the least in one direction.
+    """A tuple of (Renyi method, its curve, its static arguments), of which to take the least in one direction.
 
     Hashable, so that a kernel can be compiled for it. The first one alone where none helps.
     """
     usable = [m for m in methods_of(mechanism, RenyiMethod) if direction in m.directions]
     usable = [m for m in usable if m.helps(mechanism)] or usable[:1]
-    return tuple((m, tuple(sorted(m.lanes.statics(mechanism).items()))) for m in usable)
+    return tuple((m, m.curve(direction), tuple(sorted(m.lanes.statics(mechanism).items()))) for m in usable)
 
 
 def least_rdp(plan: RenyiPlan, mechanism: Mechanism, *, orders: Sequence[float]) -> jax.Array:
     """Renyi divergences [A, L], upper bound: the least over the methods of `plan`; inf [A, 1] where there is none."""
     if not any(a < _FRACTIONAL_TOP and a != int(a) for a in orders):
-        plan = tuple((m, static) for m, static in plan if math.isinf(m.up_to_order))
-    curves = [m.rdp(mechanism, orders=orders, **dict(static)) for m, static in plan]
+        plan = tuple(entry for entry in plan if math.isinf(entry[0].up_to_order))
+    curves = [curve(mechanism, orders=orders, **dict(static)) for _, curve, static in plan]
     return functools.reduce(jnp.minimum, curves, jnp.full((len(orders), 1), jnp.inf))
 
 
@@ -114,7 +114,7 @@ def _renyi_statics(direction: Direction, mechanism: Composed) -> dict[str, Any]:
 
 def renyi_bytes(*, parts: tuple[RenyiPlan, ...], orders: Sequence[float] = ()) -> int:
     """int: working memory of one lane, bytes: that of the widest part, as parts are worked on one after the other."""
-    every = [m.lanes.bytes(orders=orders, **dict(static)) for plan in parts for m, static in plan]
+    every = [m.lanes.bytes(orders=orders, **dict(static)) for plan in parts for m, _, static in plan]
     return max(every, default=orders_bytes(orders=orders))
 
 

@@ -20,6 +20,7 @@ from jaxacct.divergence.allocation import _laplace as laplace
 from jaxacct.divergence.allocation import _powers as allocation
 from jaxacct.divergence.gaussian import _pair as gaussian
 from jaxacct.divergence.gaussian import _sampled as sampled
+from jaxacct.divergence.gaussian import _sampled_add as sampled_add
 
 REFERENCE = json.loads((pathlib.Path(__file__).parents[1] / "reference" / "random-allocation.json").read_text())
 
@@ -444,6 +445,43 @@ def test_sampled_gaussian_is_monotone():
     assert np.all(got[:, :, 1:] <= got[:, :, :-1] * up)  # sigma
     assert np.all(got[:, :-1] <= got[:, 1:] * up)  # q
     assert np.all(got[:-1] <= got[1:] * up)  # order
+
+
+def add_trapezoid(sigma, q, orders):
+    """log E[(1-q+qY)^-b]/b, b = a - 1: trapezoid rule of what exceeds 1 - b q(Y - 1), at 60 digits."""
+    s, q = 1 / mp.mpf(float(sigma)), mp.mpf(float(q))
+    h = min(mp.mpf(1) / 10, 1 / (8 * s))
+    with mp.workdps(60):
+        z = [h * i for i in range(int(-16 / h), int((16 + 2 * s) / h) + 2)]
+        x = [q * mp.expm1(s * v - s * s / 2) for v in z]
+        weight = [h * mp.npdf(v) for v in z]
+        every = [mp.mpf(float(a)) - 1 for a in orders]
+        sums = [mp.fsum(w * ((1 + y) ** -b - 1 + b * y) for w, y in zip(weight, x, strict=True)) for b in every]
+        return [mp.log1p(v) / b for v, b in zip(sums, every, strict=True)]
+
+
+def test_sampled_gaussian_in_the_add_direction():
+    orders = [1.02, 1.5, 3.0, 7.3, 40.0]
+    rng = np.random.default_rng(5)
+    sigma = np.append(np.exp(rng.uniform(math.log(0.12), math.log(8.0), 10)), 0.139)
+    q = np.append(10.0 ** rng.uniform(-12.0, -0.1, 10), 1.3e-11)
+    got = x64(lambda s, p: sampled_add.sampled_gaussian_add_rdp(s, p, orders=orders), sigma, q)
+    for lane, (s, p) in enumerate(zip(sigma, q, strict=True)):
+        above = [excess(g, w) for g, w in zip(got[:, lane], add_trapezoid(s, p, orders), strict=True)]
+        assert min(above) >= 0, (s, p)
+        assert max(above) <= TOL_SAMPLED_REAL, (s, p)
+
+
+def test_sampled_gaussian_in_the_add_direction_fails_closed():
+    """Little noise, rates near 1: never below the truth, which is at most that of the remove direction."""
+    sigma, q = grid([0.01, 0.05, 0.1, 1.0], [1e-3, 0.5, 1 - 1e-9, 1.0])
+    orders = [1.5, 8.0, 200.0]
+    got = x64(lambda s, p: sampled_add.sampled_gaussian_add_rdp(s, p, orders=orders), sigma, q)
+    assert not np.any(np.isnan(got))
+    for lane, (s, p) in enumerate(zip(sigma, q, strict=True)):
+        if p < 1.0 and s >= 0.05:
+            # beyond the window of the oracle there is more, so that it is a lower bound too
+            assert min(excess(g, w) for g, w in zip(got[:, lane], add_trapezoid(s, p, orders), strict=True)) >= 0
 
 
 # 1-out-of-t allocation, real orders

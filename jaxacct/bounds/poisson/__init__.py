@@ -12,7 +12,7 @@ from jaxacct.bounds.discrete import EXACT as TYPES
 from jaxacct.bounds.gaussian import unamplified
 from jaxacct.bounds.poisson._law import DISTRIBUTION
 from jaxacct.bounds.poisson._participation import PARTICIPATION
-from jaxacct.bounds.poisson._renyi import poisson_rdp
+from jaxacct.bounds.poisson._renyi import poisson_add_rdp, poisson_rdp
 from jaxacct.mechanisms import DiscretePair, Gaussian, PoissonSampled
 
 _RENYI = RenyiMethod(
@@ -22,6 +22,7 @@ _RENYI = RenyiMethod(
     cost=Cost.MILLISECONDS,
     cold=Cost.SECONDS,
     rdp=poisson_rdp,
+    add_rdp=poisson_add_rdp,
     grids=MIXED,
 )
 _DISTRIBUTION = loss_distribution(DISTRIBUTION)

@@ -1,0 +1,92 @@
+"""N(0, sigma^2) against the mixture (1-q) N(0, sigma^2) + q N(1, sigma^2): a Poisson-sampled step, add direction.
+
+Y = exp(z/sigma - 1/(2 sigma^2)), z standard normal, is the likelihood ratio under N(0, sigma^2).
+"""
+
+import math
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct.special import log1mexp, log1p, log_normal_tail, log_sum_exp, map_rows, one_minus_exp, softplus, up
+
+# They steer speed and tightness: the errors of the step and of the window are added. The rounding that is booked
+# covers sums of up to 2^9 terms.
+_NUM_NODES = 512  # nodes in z
+_TAIL_SDS = 9.5  # standard deviations to which the window reaches
+_LOG_TAIL = math.log(0.5 * math.erfc(_TAIL_SDS / math.sqrt(2.0)))  # log of the normal mass beyond, on one side
+_TURNS = math.pi * np.array([0.25, 0.5, 0.6, 0.7, 0.8, 0.9])  # half widths of the strip in z, in units of sigma
+_MOST_LOG = 300.0  # of q Y, so that its square is a double
+
+
+def sampled_gaussian_add_rdp(
+    noise_multiplier: jax.Array, sampling_prob: jax.Array, *, orders: Sequence[float]
+) -> jax.Array:
+    """Renyi divergences [A, L], rounded up: of N(0, sigma^2) from the mixture (add direction), real `orders` > 1.
+
+    With b = a - 1 and x = q(Y - 1), E x = 0, it is log(1 + E f) / b, f = (1+x)^-b - 1 + b x >= 0: a trapezoid rule in
+    z, N nodes of step k on [-9.5, 9.5 + 2/sigma]. Errors added:
+
+    * step. On |Im z| <= d, d/sigma < pi, |1 + y x| >= (1-q) c for 0 <= y <= 1, c = 1 or, beyond pi/2, sin(d/sigma).
+      By Taylor's theorem |f| is at most b(b+1)/2 |x|^2 ((1-q)c)^(-b-2), and b|x| (1 + ((1-q)c)^(-b-1)); their means
+      follow from |x| <= q(Y + 1). The rule errs by 2 e^{d^2/2} / (e^{2 pi d/k} - 1) times either.
+    * right of the window f is at most b(b+1)/2 q^2 Y^2, and b q Y; left of it b(b+1)/2 q^2 (1-q)^(-b-2), and (1-q)^-b.
+    * rounding: (1 + b) (2^-43 + 2^-49 of the exponents), relative: in each form f's terms are of the size of f up to a
+      factor 40, by a series for (b + 1)|x| < 0.05.
+
+    Args:
+      noise_multiplier: float64 [L], sigma, > 0.
+      sampling_prob: float64 [L], q in (0, 1]. At q = 1 the bound is inf.
+      orders: static, A of them.
+    """
+    s, q = 1.0 / noise_multiplier, sampling_prob
+    high = _TAIL_SDS + 2.0 * s
+    k = (high + _TAIL_SDS) / (_NUM_NODES - 1)
+    z = -_TAIL_SDS + k * jnp.arange(_NUM_NODES, dtype=jnp.float64)[:, None]
+    log_y = s * z - 0.5 * s * s
+    log_q, log_rest = jnp.log(q), log1p(-q)
+    big = log_y > 0.5 * _MOST_LOG
+    grown = jnp.exp(jnp.minimum(log_q + log_y, _MOST_LOG))
+    x = jnp.where(big, grown, q * jnp.expm1(jnp.where(big, 0.0, log_y)))
+    far = log_sum_exp(jnp.stack([jnp.broadcast_to(log_rest, log_y.shape), log_q + log_y]))
+    near = jnp.abs(x) < 0.5
+    log_ratio = jnp.abs(jnp.where(near, log1p(jnp.where(near, x, 0.0)), far))
+    log_weight = -0.5 * z * z
+    turns = jnp.asarray(_TURNS)[:, None]
+    log_c = log_rest + jnp.log(jnp.where(turns > 0.5 * math.pi, jnp.sin(turns), 1.0))
+    d = jnp.minimum(turns * noise_multiplier, 2.0 * jnp.pi / k)
+    fall = 2.0 * jnp.pi * d / k
+    log_rule = math.log(2.0) + 0.5 * d * d - fall - log1mexp(-fall)
+
+    def row(b: jax.Array) -> jax.Array:
+        small = jnp.abs(x) * (b + 1.0) < 0.05
+        xs = jnp.where(small, x, 0.0)
+        series = jnp.ones_like(xs)
+        for m in range(13, 2, -1):  # (1+x)^-b - 1 + b x = b(b+1)/2 x^2 (1 - (b+2)/3 x (1 - (b+3)/4 x (..)))
+            series = 1.0 - (b + m - 1.0) / m * xs * series
+        t = b * log_ratio
+        fallen = jnp.exp(-t)
+        decay = jnp.where(t < 0.35, one_minus_exp(jnp.minimum(t, 0.35)), 1.0 - fallen)
+        rising = x < 0.0
+        # a factor (1+x)^-b is taken out where it exceeds 1
+        other = jnp.where(rising, decay + b * x * fallen, b * x - decay)
+        half_square = 0.5 * b * (b + 1.0)
+        value = jnp.maximum(jnp.where(small, half_square * xs * xs * series, other), 1e-300)
+        exponent = log_weight + jnp.where(rising & ~small, t, 0.0)
+        level = jax.lax.stop_gradient(jnp.max(exponent, axis=0))
+        log_sum = jnp.log(jnp.sum(value * jnp.exp(exponent - level), axis=0)) + level
+        log_sum = log_sum + jnp.log(k) - 0.5 * math.log(2.0 * math.pi)
+        log_sum = log_sum + (1.0 + b) * (2.0**-43 + 2.0**-49 * (s * (high + s)))
+        by_square, by_one = jnp.log(half_square) + 2.0 * log_q, jnp.log(b) + log_q
+        right = jnp.minimum(by_square + s * s + _LOG_TAIL, by_one + log_normal_tail(high - s))
+        left = jnp.minimum(by_square - (b + 2.0) * log_rest, -b * log_rest) + _LOG_TAIL
+        square = by_square + log_sum_exp(jnp.stack([s * s, jnp.full_like(s, math.log(3.0))])) - (b + 2.0) * log_c
+        plain = by_one + math.log(2.0) + softplus(-(b + 1.0) * log_c)
+        step = jnp.min(log_rule + jnp.minimum(square, plain), axis=0)
+        excess = log_sum_exp(jnp.stack([log_sum, right, left, step]))
+        bound = up(softplus(excess) / b, 128)
+        return jnp.where(jnp.isnan(bound) | (q >= 1.0), jnp.inf, bound)
+
+    return map_rows(row, jnp.asarray(np.asarray(orders, np.float64) - 1.0, jnp.float64))
