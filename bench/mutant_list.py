@@ -448,4 +448,26 @@ _CHECKED_IN = (
     ),
 )
 
-MUTANTS = _COMPOSED + _ANSWERS + _GAUSSIAN + _ALLOCATION + _SHUFFLED + _CHECKED_IN
+GROUND = "tests/test_ground.py -k sound"
+LEAST = "tests/bounds/test_check_in.py -k least"
+ELEMENTARY = "tests/special/test_special.py -k elementary"
+_GROUND = (
+    Mutant(
+        "_ground.py",
+        "return self.measured <= self.booked",
+        "return self.measured <= 100.0 * self.booked + 100.0",
+        GROUND,
+    ),
+    Mutant("_ground.py", "0.0 if np.array_equal(row, true) else math.inf", "0.0", "tests/test_ground.py -k fast"),
+    Mutant("special/_elementary.py", "far = x < -0.25", "far = x < -0.5", ELEMENTARY),
+    Mutant("special/_elementary.py", "far = size > 1.0\n    half", "far = size > 800.0\n    half", ELEMENTARY),
+    Mutant("papers/check_ins/_conversion.py", " - 2.0**-48 * (1.0 + exponent)", "", LEAST),
+    Mutant(
+        "papers/check_ins/_conversion.py",
+        "log_h(y, jnp.log(rest) - jnp.log(reach + rest))",
+        "log_h(y, log1p(y))",
+        LEAST,
+    ),
+)
+
+MUTANTS = _GROUND + _COMPOSED + _ANSWERS + _GAUSSIAN + _ALLOCATION + _SHUFFLED + _CHECKED_IN

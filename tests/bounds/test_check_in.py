@@ -193,7 +193,10 @@ def test_no_map_from_one_guarantee_to_renyi_divergences():
 
 @pytest.mark.parametrize(
     ("order", "epsilon", "delta"),
-    [(1.5, 0.0, 0.2), (2.0, 0.5, 0.1), (2.0, 0.1, 1e-5), (3.0, 2.0, 0.2), (8.0, 1.0, 1e-3), (64.0, 0.3, 1e-12)],
+    [
+        *((1.5, 0.0, 0.2), (2.0, 0.5, 0.1), (2.0, 0.1, 1e-5), (3.0, 2.0, 0.2), (8.0, 1.0, 1e-3), (64.0, 0.3, 1e-12)),
+        *((4.0, 1.0, 0.3), (3.0, 1.7, 0.6), (8.0, 0.3, 0.5), (2.5, 2.2, 0.7), (64.0, 1.9, 0.2)),  # best at r = 1
+    ],
 )
 def test_least_excess_is_never_rounded_up(order, epsilon, delta):
     """Against its minimum over r by golden sections."""
