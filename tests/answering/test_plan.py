@@ -35,6 +35,7 @@ CHECK_IN = ["check-in profile remove"]
 PURIFIED_CHECK_IN = ["purified check-in remove", "no amplification remove"]
 RESPONSE = ["binary randomized response remove"]
 FROM_BELOW = ["clones pair from below remove"]
+CHECK_IN_FROM_BELOW = ["check-in profile from below remove"]
 REFUSED = None  # it has a loss distribution only
 
 
@@ -119,9 +120,9 @@ PLANS = {
         ["blanket remove", "clones remove"], below=["nobody else remove", *FROM_BELOW]
     ),
     ("Shuffled(GaussianReports)", ""): on_lanes(PURIFIED),
-    ("CheckIn(LocalRandomizer)", ""): on_lanes(CHECK_IN, below=RESPONSE),
-    ("CheckIn(FiniteRandomizer)", ""): on_lanes(CHECK_IN),
-    ("CheckIn(KaryRandomizedResponse)", ""): on_lanes(CHECK_IN, below=RESPONSE),
+    ("CheckIn(LocalRandomizer)", ""): on_lanes(CHECK_IN, below=[*RESPONSE, *CHECK_IN_FROM_BELOW]),
+    ("CheckIn(FiniteRandomizer)", ""): on_lanes(CHECK_IN, below=CHECK_IN_FROM_BELOW),
+    ("CheckIn(KaryRandomizedResponse)", ""): on_lanes(CHECK_IN, below=[*RESPONSE, *CHECK_IN_FROM_BELOW]),
     ("CheckIn(GaussianReports)", ""): on_lanes(PURIFIED_CHECK_IN, below=RESPONSE),
 }
 

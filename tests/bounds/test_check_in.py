@@ -14,8 +14,10 @@ from support.check_in_answers import check_in_law, response_interval, response_p
 import jaxacct as ja
 from jaxacct._precision import Kernel, Rounding
 from jaxacct.bounds.check_in import _by_randomizer as check_in
+from jaxacct.bounds.check_in import _floor as from_below
 from jaxacct.bounds.check_in import _profile as profile
 from jaxacct.conversion import epsilon_from_rdp
+from jaxacct.divergence.check_in import _both_ends as both_ends
 from jaxacct.divergence.check_in._blocks import Layout, binomial_blocks, log_mixture
 from jaxacct.divergence.check_in._response import response_floor_log_delta
 from jaxacct.divergence.clones._profile import clones_delta, lane_bytes
@@ -73,6 +75,72 @@ def random_points(size, seed=5):
     return num_users, prob, local, np.log1p(prob * np.expm1(local)) * share
 
 
+def log_profile_by_sums(num_users, prob, clone_prob, local, epsilon):
+    """Log of sum_k w_k (k/n) D_k of the clones pair: every count, 40 digits."""
+    with mp.workdps(40):
+        n, q, p, s = num_users, mp.mpf(prob), mp.mpf(clone_prob), mp.tanh(mp.mpf(local) / 2)
+        t, total = mp.expm1(mp.mpf(epsilon)), mp.mpf(0)
+        for k in range(1, n + 1):
+            for m in range(1, k + 1):
+                weight = mp.binomial(n, k) * q**k * (1 - q) ** (n - k) * k / n
+                weight *= mp.binomial(k - 1, m - 1) * p ** (m - 1) * (1 - p) ** (k - m)
+                gaps = (
+                    (1 + s * x) - (1 + n * t / k) * (1 - s * x) for x in (mp.mpf(2 * a - m) / m for a in range(m + 1))
+                )
+                total += weight * mp.fsum(mp.binomial(m, a) * max(g, 0) for a, g in enumerate(gaps)) / mp.mpf(2) ** m
+        return mp.log(total)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("factor", [1.0, both_ends.COARSE])
+def test_both_ends_on_the_host_hold_the_sum_over_every_count(seed, factor):
+    rng = np.random.default_rng(seed)
+    n, q, local = int(rng.integers(2, 16)), float(rng.choice([rng.uniform(0.05, 1.0), 1.0])), rng.uniform(0.1, 4.0)
+    p, epsilon = math.exp(-local), math.log1p(q * math.expm1(local)) * rng.uniform(0.01, 0.6)
+    truth = log_profile_by_sums(n, q, p, local, epsilon)
+    upper, _ = both_ends.log_profile(epsilon, n, local, both_ends.upper_cells(n, q, p, factor), 1.0)
+    lower, _ = both_ends.log_profile(epsilon, n, local, both_ends.lower_cells(n, q, p, factor), -1.0)
+    assert lower <= truth <= upper
+    assert factor > 1.0 or upper - lower <= 1e-2
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_wider_and_narrower_blocks_agree_on_the_host(seed):
+    """What other blocks prove from the other side: at random settings, wide ones against narrow ones."""
+    rng = np.random.default_rng(seed)
+    n, q = math.floor(10 ** rng.uniform(2.0, 8.0)), min(1.0, 10 ** rng.uniform(-3.0, 0.3))
+    local = rng.uniform(0.1, 6.0)
+    p = math.exp(-local)
+    epsilon = min(0.5 * local, 8.0 * rng.uniform(0.2, 1.0) * q / math.sqrt(n * q * p + 1.0))
+
+    def ends(factor):
+        cells = [make(float(n), q, p, factor) for make in (both_ends.upper_cells, both_ends.lower_cells)]
+        return [both_ends.log_profile(epsilon, n, local, x, s)[0] for x, s in zip(cells, (1.0, -1.0), strict=True)]
+
+    wide, close = ends(8.0), ends(1.0)
+    assert max(wide[1], close[1]) <= min(wide[0], close[0])
+    assert close[0] - close[1] <= wide[0] - wide[1] + 1e-8
+    lanes = profile_small(epsilon, n, q, local, layout=Layout(24, 8, 64))
+    assert close[1] <= lanes
+
+
+@pytest.mark.parametrize(
+    ("users", "prob", "local", "delta"), [(10**6, 0.01, 2.0, 1e-6), (3000, 0.2, 4.0, 1e-8), (10**5, 0.3, 0.5, 1e-5)]
+)
+def test_what_is_analysed_is_known_to_a_thousandth(users, prob, local, delta):
+    run = CheckIn(ja.LocalRandomizer(local), users, prob)
+    found = ja.epsilon_interval(run, delta)
+    assert found.lower <= found.analysis_lower <= found.upper <= found.analysis_lower * (1.0 + 1e-3)
+    deltas = ja.delta_interval(run, found.upper)
+    assert deltas.analysis_lower <= delta * (1.0 + 1e-6)
+    below = ja.delta_interval(run, found.analysis_lower)
+    assert below.upper >= delta * (1.0 - 1e-6)
+
+
+def test_pure_reports_lose_no_more_than_their_own_epsilon():
+    assert ja.epsilon(CheckIn(ja.LocalRandomizer(0.5), 5, 0.7), 1e-35) == 0.5
+
+
 def test_profile_is_above_the_pair_at_ten_thousand_points():
     num_users, prob, local, epsilon = random_points(10_000)
     upper = profile_small(epsilon, num_users, prob, local, layout=SMALL)
@@ -105,7 +173,7 @@ def test_profile_against_enumeration(num_users, prob, local):
         )
         assert exact <= math.exp(ask(check_in.profile_upper_log_delta, known, epsilon)) * (1 + 1e-12)
         assert exact <= math.exp(ask(check_in.profile_upper_log_delta, run, epsilon)) * (1 + 1e-12)
-        lower = ask(check_in.response_lower_log_delta, run, epsilon, blocks=64)
+        lower = ask(from_below.response_lower_log_delta, run, epsilon, blocks=64)
         assert math.exp(lower) <= exact
         # the pair from below is an enumeration itself: one record of 1 among zeros
         zero, one = (check_in_law(num_users, prob, local, 0, first) for first in (False, True))
@@ -483,7 +551,7 @@ def test_costs_are_added_to_delta(log_delta, epsilon, log_fixed, log_rate):
 def test_gaussian_reports_lie_between_their_bounds():
     run = CheckIn(ja.GaussianReports(4.0), 10**5, 0.01)
     upper = ask(check_in.gaussian_upper_epsilon, run, math.log(1e-6))
-    lower = ask(check_in.response_lower_epsilon, run, math.log(1e-6), blocks=64)
+    lower = ask(from_below.response_lower_epsilon, run, math.log(1e-6), blocks=64)
     assert 0 < lower < upper < 0.02
     floor = ask(response_lower_rdp, run, orders=(2.0,))[0]
     assert floor == pytest.approx(math.log1p(0.01 * math.expm1(0.25) / 1e5), rel=1e-10)
@@ -567,5 +635,5 @@ def test_a_larger_probability_is_never_much_safer(users, local, log_delta, round
     runs = [CheckIn(ja.LocalRandomizer(local), users, prob, rounds) for prob in probs]
     found = np.asarray([ask(answers, run, log_delta) for run in runs])
     assert np.all(found[:-1] <= 1.1 * found[1:])
-    below = [ask(check_in.response_lower_epsilon, run, log_delta, blocks=96) for run in runs]
+    below = [ask(from_below.response_lower_epsilon, run, log_delta, blocks=96) for run in runs]
     assert np.all(found >= np.asarray(below))

@@ -9,6 +9,7 @@ from typing import Any
 from jaxacct._method import Cost, Method, never
 from jaxacct._types import Bound
 from jaxacct.bounds.check_in import _by_randomizer as check_in
+from jaxacct.bounds.check_in import _floor as floor
 from jaxacct.bounds.shuffle import (
     LOCAL_NOISE,
     PURIFIED,
@@ -18,6 +19,7 @@ from jaxacct.bounds.shuffle import (
     profile_method,
     renyi_method,
 )
+from jaxacct.bounds.shuffle._pair import is_pure
 from jaxacct.mechanisms import (
     CheckIn,
     FiniteRandomizer,
@@ -29,6 +31,7 @@ from jaxacct.mechanisms import (
 
 _FMT = "Feldman, McMillan & Talwar 2021"
 _VISIBLE = f"{_FMT}, Theorems 3.2 and 3.8, Lemma 2.3 over the visible number"
+_RESPONSE = "binary randomized response"
 _CHECK_IN = (
     profile_method(
         "check-in profile",
@@ -51,13 +54,24 @@ _CHECK_IN = (
         "check-in rdp", f"{_VISIBLE}, Renyi divergences of the profile", check_in.profile_upper_rdp, helps=never
     ),
     profile_method(
-        "binary randomized response",
+        _RESPONSE,
         "Liew, Hasegawa & Takahashi 2022, the setting; the pair itself, in one round",
-        check_in.response_lower_epsilon,
-        check_in.response_lower_log_delta,
-        statics=check_in.response_statics,
+        floor.response_lower_epsilon,
+        floor.response_lower_log_delta,
+        statics=floor.response_statics,
         ends=frozenset({Bound.LOWER}),
         of_reduction=False,
+    ),
+    # a lower bound on the pair only, which is a reduction: it says how tight the analysis is
+    profile_method(
+        "check-in profile from below",
+        f"{_VISIBLE}, the pair itself",
+        check_in.profile_lower_epsilon,
+        check_in.profile_lower_log_delta,
+        ends=frozenset({Bound.LOWER}),
+        of_reduction=True,
+        is_listed=False,
+        applies=is_pure,
     ),
 )
 _GAUSSIAN_CHECK_IN = (
@@ -79,7 +93,7 @@ _GAUSSIAN_CHECK_IN = (
         on_host=False,
     ),
     LOCAL_NOISE,
-    _CHECK_IN[-1],
+    *(m for m in _CHECK_IN if m.name == _RESPONSE),
 )
 
 
@@ -95,7 +109,7 @@ def _everybody_checks_in(answer: Any) -> Any:
 # in the order in which they are asked, after their cost
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (CheckIn, LocalRandomizer): _CHECK_IN,
-    (CheckIn, FiniteRandomizer): _CHECK_IN[:-1],
+    (CheckIn, FiniteRandomizer): tuple(m for m in _CHECK_IN if m.name != _RESPONSE),
     (CheckIn, KaryRandomizedResponse): _CHECK_IN,
     (CheckIn, GaussianReports): _GAUSSIAN_CHECK_IN,
     (Shuffled, GaussianReports): (

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._precision import is_traced
+from jaxacct.bounds.check_in import _one_setting as one_setting
 from jaxacct.bounds.check_in._profile import (
     CheckInPair,
     ProfilePoint,
@@ -33,11 +33,9 @@ from jaxacct.composition import compose_rdp
 from jaxacct.conversion import epsilon_from_rdp, log_delta_from_rdp
 from jaxacct.divergence.check_in._blocks import Layout
 from jaxacct.divergence.check_in._moments import loss_nodes, rdp_from_profile
-from jaxacct.divergence.check_in._response import response_floor_epsilon, response_floor_log_delta
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
-from jaxacct.mechanisms import FiniteRandomizer, GaussianReports, KaryRandomizedResponse, LocalRandomizer
 from jaxacct.mechanisms._check_in import CheckIn
-from jaxacct.special import down, log_normal_tail, log_or_minus_inf, softplus
+from jaxacct.special import log_or_minus_inf, softplus
 from jaxacct.special._namespace import cond, is_jax, lane_map, stop_gradient, xp
 
 # Numbers of blocks of counts, for one epsilon or delta, and for a Renyi curve, which asks at `_NODES` epsilons. Every
@@ -94,7 +92,7 @@ def _lanes(mechanism: CheckIn, local_epsilon: jax.Array | None = None) -> _Lanes
     )
 
 
-def _lane_by_lane(fn: Callable[..., jax.Array], lanes: Any) -> jax.Array:
+def lane_by_lane(fn: Callable[..., jax.Array], lanes: Any) -> jax.Array:
     """``fn`` of one lane at a time, [.., 1] to [.., L]: the tables of one pair take as much memory as a batch may."""
     size = jax.tree.leaves(lanes)[0].shape[0]
     if size == 1:
@@ -137,10 +135,15 @@ def _least_answer(
     return least
 
 
-def _pair(at: _Lanes, reports: Layout, clones: Layout) -> CheckInPair:
-    """The clones pair under check-ins, of one lane; the local epsilon is NaN, which fails closed, out of range."""
+def _usable_local(at: _Lanes) -> jax.Array:
+    """The local epsilon, NaN, which fails closed, out of range."""
     usable = (at.local_epsilon <= _MOST_LOCAL) & (at.prob >= 0) & (at.prob <= 1) & (at.num_users >= 1)
-    local = xp.where(usable, at.local_epsilon, xp.nan)  # fails closed
+    return xp.where(usable, at.local_epsilon, xp.nan)
+
+
+def _pair(at: _Lanes, reports: Layout, clones: Layout) -> CheckInPair:
+    """The clones pair under check-ins, of one lane."""
+    local = _usable_local(at)
     return check_in_pair(at.num_users, at.prob, at.clone_prob, local, reports=reports, clones=clones)
 
 
@@ -161,6 +164,8 @@ def _profile(epsilon: jax.Array, at: _Lanes, pair: CheckInPair) -> ProfilePoint:
 
 def _one_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
     """Epsilon [1] of one round, one lane, rounded up; inf for several rounds."""
+    if not is_jax(*at):
+        return one_setting.upper_epsilon(at, log_delta, *_cost(at), _usable_local(at))
     pair = _pair(at, _REPORTS, _CLONES)
     leaves, tree = jax.tree.flatten((at, pair))
 
@@ -176,6 +181,8 @@ def _one_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
 
 def _one_log_delta(at: _Lanes, epsilon: jax.Array) -> jax.Array:
     """Log delta [1] of one round, one lane, rounded up; 0 for several rounds."""
+    if not is_jax(*at):
+        return one_setting.upper_log_delta(at, epsilon, *_cost(at), _usable_local(at))
     pair = _pair(at, _REPORTS, _CLONES)
     value = _profile(epsilon, at, pair).log_delta
     return xp.where((at.rounds == 1) & (pair.local_epsilon >= 0), value, 0.0)
@@ -187,7 +194,7 @@ def profile_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array
     Feldman, McMillan & Talwar 2021, Theorem 3.2 and Lemma 2.3 over the visible number of reports. Upper bound; inf for
     several rounds. Approximate randomizers pay the cost of Theorem 3.8, for the reports that are sent.
     """
-    return _lane_by_lane(lambda args: _least_answer(_one_epsilon, xp.inf)(*args), (_lanes(mechanism), log_delta))
+    return lane_by_lane(lambda args: _least_answer(_one_epsilon, xp.inf)(*args), (_lanes(mechanism), log_delta))
 
 
 def profile_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
@@ -195,7 +202,32 @@ def profile_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array
 
     Upper bound, as `profile_upper_epsilon`; 0 for several rounds.
     """
-    return _lane_by_lane(lambda args: _least_answer(_one_log_delta, 0.0)(*args), (_lanes(mechanism), epsilon))
+    return lane_by_lane(lambda args: _least_answer(_one_log_delta, 0.0)(*args), (_lanes(mechanism), epsilon))
+
+
+def _on_host_only(answer: Callable[..., Any], worst: float, nothing: float, mechanism: CheckIn, target: Any) -> Any:
+    """The least over the larger probabilities; `nothing` on lanes, and for more than one round."""
+    lanes = _lanes(mechanism)
+    if is_jax(*lanes, target) or target.shape[0] > 1 or lanes.rounds[0] != 1 or lanes.log_cost[0] > -np.inf:
+        return xp.full_like(target, nothing)
+    return _least_answer(lambda at, target: answer(at, target, _usable_local(at)), worst)(lanes, target)
+
+
+def profile_lower_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
+    """Epsilon [L] that `profile_upper_epsilon` would give without any error of its own, rounded down (CI-S23).
+
+    Lower bound on what was analysed, which is a reduction, and so not on the mechanism. 0 on lanes, where nothing is
+    claimed, for several rounds, and for approximate randomizers.
+    """
+    return _on_host_only(one_setting.lower_epsilon, xp.inf, 0.0, mechanism, log_delta)
+
+
+def profile_lower_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
+    """Log delta [L] that `profile_upper_log_delta` would give without any error of its own, rounded down (CI-S23).
+
+    Lower bound on what was analysed only, as `profile_lower_epsilon`; -inf where nothing is claimed.
+    """
+    return _on_host_only(one_setting.lower_log_delta, 0.0, -xp.inf, mechanism, epsilon)
 
 
 def _over_local_epsilons(mechanism: CheckIn, target: jax.Array, answer: Callable[..., jax.Array]) -> jax.Array:
@@ -203,7 +235,7 @@ def _over_local_epsilons(mechanism: CheckIn, target: jax.Array, answer: Callable
 
     def row(local: jax.Array) -> jax.Array:
         lanes = _lanes(mechanism, xp.broadcast_to(local, target.shape))
-        return _lane_by_lane(lambda args: answer(*args), (lanes, target))
+        return lane_by_lane(lambda args: answer(*args), (lanes, target))
 
     every = jnp.asarray(_LOCAL_EPSILONS, jnp.float64) if is_jax(target) else np.asarray(_LOCAL_EPSILONS)
     return xp.min(lane_map(row, every), axis=0)
@@ -254,7 +286,7 @@ def profile_upper_rdp(mechanism: CheckIn, *, orders: Sequence[float]) -> jax.Arr
     finite Renyi divergence. At the probability asked for only, not the least over larger ones.
     """
     lanes = _lanes(mechanism)
-    values = _lane_by_lane(lambda at: _curve(at, orders), lanes)
+    values = lane_by_lane(lambda at: _curve(at, orders), lanes)
     values = xp.where(lanes.log_cost > -xp.inf, xp.inf, values)
     return compose_rdp([(values, lanes.rounds)])
 
@@ -295,7 +327,7 @@ def composed_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Arra
     expected number of reports of all rounds times the total variation of one (Feldman, McMillan & Talwar 2021, Theorem
     3.8).
     """
-    return _lane_by_lane(lambda args: _least_answer(_composed_epsilon, xp.inf)(*args), (_lanes(mechanism), log_delta))
+    return lane_by_lane(lambda args: _least_answer(_composed_epsilon, xp.inf)(*args), (_lanes(mechanism), log_delta))
 
 
 def composed_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
@@ -303,7 +335,7 @@ def composed_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Arra
 
     Upper bound, as `composed_upper_epsilon`.
     """
-    return _lane_by_lane(lambda args: _least_answer(_composed_log_delta, 0.0)(*args), (_lanes(mechanism), epsilon))
+    return lane_by_lane(lambda args: _least_answer(_composed_log_delta, 0.0)(*args), (_lanes(mechanism), epsilon))
 
 
 def gaussian_composed_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
@@ -321,74 +353,3 @@ def gaussian_composed_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) ->
     Upper bound, as `gaussian_composed_upper_epsilon`.
     """
     return _over_local_epsilons(mechanism, epsilon, _least_answer(_composed_log_delta, 0.0))
-
-
-_Response = tuple[jax.Array, jax.Array]
-
-
-def _response_of_finite(randomizer: FiniteRandomizer, prob: jax.Array) -> _Response:
-    del randomizer
-    return prob, xp.zeros_like(prob)
-
-
-def _response_of_gaussian(randomizer: GaussianReports, prob: jax.Array) -> _Response:
-    """Their sign along the line between two data, 2 / noise_multiplier standard deviations apart; rounded down."""
-    half = 1.0 / randomizer.noise_multiplier * xp.ones_like(prob)
-    return prob, down(log_normal_tail(-half) - log_normal_tail(half), 2**13)
-
-
-def _response_of_k_ary(randomizer: KaryRandomizedResponse, prob: jax.Array) -> _Response:
-    """Two values of them: whoever sends a third value is as if not checked in."""
-    local = randomizer.local_epsilon * xp.ones_like(prob)
-    growth = xp.exp(xp.minimum(local, 700.0))
-    shown = xp.minimum((growth + 1.0) / (growth + randomizer.num_categories - 1.0), 1.0)
-    return down(prob * shown, 32), local
-
-
-def _response_of_any(randomizer: LocalRandomizer, prob: jax.Array) -> _Response:
-    return prob, randomizer.local_epsilon * xp.ones_like(prob)
-
-
-_RESPONSES: dict[type, Callable[[Any, jax.Array], _Response]] = {
-    FiniteRandomizer: _response_of_finite,
-    GaussianReports: _response_of_gaussian,
-    KaryRandomizedResponse: _response_of_k_ary,
-    LocalRandomizer: _response_of_any,
-}
-
-
-def setting_of(mechanism: CheckIn) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(n, q, local epsilon), each [L], of binary randomized response into which the mechanism's reports can be turned.
-
-    Local epsilon 0, which claims nothing, for finite randomizers.
-    """
-    n = xp.asarray(mechanism.num_users, xp.float64)
-    prob = mechanism.check_in_prob * (1.0 - mechanism.dropout_prob) * xp.ones_like(n)
-    return n, *_RESPONSES[type(mechanism.mechanism)](mechanism.mechanism, prob)
-
-
-def response_statics(mechanism: CheckIn) -> dict[str, Any]:
-    """A dict with the static number of blocks, both of the number of reports and of ones."""
-    if is_traced(mechanism.num_users, mechanism.check_in_prob):
-        return {"blocks": 96}
-    mean = float(np.max(np.multiply(mechanism.num_users, mechanism.check_in_prob), initial=1.0))
-    return {"blocks": 64 if mean < 16 else 96}
-
-
-def response_lower_epsilon(mechanism: CheckIn, log_delta: jax.Array, *, blocks: int) -> jax.Array:
-    """Epsilon [L] of one round of binary randomized response on one record among equal ones, rounded down (CI-S21).
-
-    Lower bound on the mechanism, one round of however many, replace-one adjacency: no valid epsilon at that delta is
-    lower. The setting is that of Liew, Hasegawa & Takahashi 2022.
-    """
-    lanes = (*setting_of(mechanism), log_delta)
-    return _lane_by_lane(lambda a: response_floor_epsilon(a[3], *a[:3], window=blocks), lanes)
-
-
-def response_lower_log_delta(mechanism: CheckIn, epsilon: jax.Array, *, blocks: int) -> jax.Array:
-    """Log delta [L] of one round of binary randomized response on one record among equal ones, rounded down (CI-S21).
-
-    Lower bound, as `response_lower_epsilon`; -inf where nothing is claimed.
-    """
-    lanes = (*setting_of(mechanism), epsilon)
-    return _lane_by_lane(lambda a: response_floor_log_delta(a[3], *a[:3], window=blocks), lanes)

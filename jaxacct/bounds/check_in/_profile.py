@@ -10,18 +10,19 @@ Upper bound, replace-one adjacency, both directions, for any D_k that bounds bot
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
+import numpy as np
 
 from jaxacct.divergence.check_in._blocks import Blocks, Layout, binomial_blocks, log_mixture
-from jaxacct.divergence.check_in._clones import CountLaw, UpperPoint, clones_upper, count_law
+from jaxacct.divergence.check_in._both_ends import Cells, log_profile
+from jaxacct.divergence.check_in._clones import CountLaw, clones_upper, count_law
 from jaxacct.divergence.clones._profile import _gaussian_root as gaussian_root
 from jaxacct.special import down, log_sum_exp, up
 from jaxacct.special._namespace import is_jax, stop_gradient, while_loop, xp
 
 _AIM = 5e-8  # in log delta: the root is sought this far below the target, and accepted within twice as much
-_LIGHT = -120.0  # log of the weight up to which a block's delta is not worth computing
 _MAX_STEPS = 60  # of a search for epsilon: where it ends, the least certified point so far is the answer
 
 
@@ -75,7 +76,7 @@ def check_in_profile(epsilon: jax.Array, pair: CheckInPair) -> ProfilePoint:
     ends = xp.concatenate([inner(blocks.first), inner(blocks.last)])
     twice = CountLaw(*(xp.concatenate([x, x], axis=1) for x in pair.law))
     weights = xp.concatenate([blocks.log_low, blocks.log_high])
-    at = _where_heavy(weights, ends, pair.local_epsilon, twice)
+    at = clones_upper(ends, pair.local_epsilon, twice)
     log_share = xp.log(xp.concatenate([blocks.first, blocks.last]) / num_users)
     half = blocks.first.shape[0]
     values = log_share + at.log_delta
@@ -85,15 +86,22 @@ def check_in_profile(epsilon: jax.Array, pair: CheckInPair) -> ProfilePoint:
     return ProfilePoint(log_delta, -xp.exp(xp.minimum(epsilon + tail - log_delta, 700.0)))
 
 
-def _where_heavy(weights: jax.Array, epsilon: jax.Array, local_epsilon: jax.Array, law: CountLaw) -> UpperPoint:
-    """`clones_upper`; on the host, for one lane, only in rows of some weight: elsewhere delta <= 1 is enough."""
-    if is_jax(epsilon) or epsilon.shape[1] > 1:
-        return clones_upper(epsilon, local_epsilon, law)
-    rows = weights[:, 0] > _LIGHT
-    found = UpperPoint(xp.zeros_like(epsilon), xp.full_like(epsilon, -xp.inf))
-    heavy = clones_upper(epsilon[rows], local_epsilon, CountLaw(*(x[:, rows] for x in law)))
-    found.log_delta[rows], found.log_tail[rows] = heavy
-    return found
+class HostPair(NamedTuple):
+    """What the profile of one setting is made of on the host: n and the local epsilon, cells from one side."""
+
+    num_users: float
+    local_epsilon: float
+    cells: Cells
+
+
+def host_profile(epsilon: Any, pair: HostPair, about: float = -np.inf) -> ProfilePoint:
+    """`check_in_profile` [1] of one setting on the host, with narrower blocks; 1 where the local epsilon is NaN.
+
+    `about` is the log of a delta of interest: far below it, it is less sharp.
+    """
+    n, local = pair.num_users, pair.local_epsilon
+    found = log_profile(float(epsilon[0]), n, local, pair.cells, 1.0, about) if local >= 0.0 else (0.0, 0.0)
+    return ProfilePoint(*(cast(Any, np.array([x])) for x in found))
 
 
 def with_cost(point: ProfilePoint, epsilon: jax.Array, log_fixed: jax.Array, log_rate: jax.Array) -> ProfilePoint:

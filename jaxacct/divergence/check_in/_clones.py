@@ -6,9 +6,10 @@ value at the first bounds all: work and memory do not grow with k. `jaxacct.dive
 one k, and twenty times slower for many.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from jaxacct.divergence.check_in._blocks import Layout, binomial_blocks
 from jaxacct.divergence.clones._profile import MAX_EPSILON
@@ -16,6 +17,7 @@ from jaxacct.special import log1mexp, log_sum_exp, softplus
 from jaxacct.special._fair_coins import SMALL_TOSSES, log_fair_pmf, small_tails, tail_ratios
 from jaxacct.special._namespace import cond, lane_map, stop_gradient, xp
 
+_CELLS = 8192  # counts that are computed together on the host: memory only
 _CHUNK = 16  # numbers of reports, times lanes, that are computed together: memory only
 
 
@@ -69,6 +71,20 @@ def clones_upper(epsilon: jax.Array, local_epsilon: jax.Array, law: CountLaw) ->
         lambda args: _part(args[0], local_epsilon, CountLaw(*args[1:])), tuple(map(rows_first, (epsilon, *law)))
     )
     return UpperPoint(*(x.reshape(-1, lanes)[:rows] for x in found))
+
+
+def clones_of_counts(epsilon: np.ndarray, local_epsilon: float, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(log h_m(epsilon), rounded up, log of about Q[loss > epsilon]), each [N], for m = `counts` [N]; on the host."""
+    if not counts.size:
+        return np.zeros(0), np.zeros(0)
+    local: Any = np.array([local_epsilon])
+    found = []
+    for i in range(0, len(counts), _CELLS):
+        m: Any = counts[None, i : i + _CELLS, None]
+        at: Any = epsilon[i : i + _CELLS, None]
+        found.append(_part(at, local, CountLaw(m, 0.0 * m)))
+    log_delta, log_tail = (np.concatenate(x)[:, 0] for x in zip(*found, strict=True))
+    return log_delta, log_tail
 
 
 def _part(epsilon: jax.Array, local_epsilon: jax.Array, law: CountLaw) -> UpperPoint:

@@ -10,7 +10,10 @@ that covers binary randomized response; replace-one adjacency.
 """
 
 import jax
+import numpy as np
 
+from jaxacct.divergence.check_in._both_ends import highest_above
+from jaxacct.divergence.gaussian._pair import rough_gaussian_epsilon
 from jaxacct.divergence.response._binary import _blocks, _Setting
 from jaxacct.special import bisect_lanes, down, log_sum_exp, up
 from jaxacct.special._namespace import is_jax, lane_map, stop_gradient, xp
@@ -70,12 +73,23 @@ def response_floor_log_delta(
 def response_floor_epsilon(
     log_delta: jax.Array, num_users: jax.Array, prob: jax.Array, local_epsilon: jax.Array, *, window: int
 ) -> jax.Array:
-    """Epsilon [1] at which delta still exceeds exp(log_delta), by halving its logarithm to 1e-7; 0 if none is found.
+    """Epsilon [1] at which delta still exceeds exp(log_delta), found to about 1e-7; 0 if none is.
 
     Lower bound on every valid epsilon at that delta; arguments as for `response_floor_log_delta`.
     """
 
     top = xp.where((local_epsilon > 0) & (prob > 0), xp.minimum(local_epsilon, _LARGEST), 0.0)
+
+    if not is_jax(log_delta, num_users, prob, local_epsilon):
+        r = 1.0 / (1.0 + np.exp(top))
+        mu = 2.0 * np.sinh(top) / num_users * np.sqrt(num_users * prob * r * (1.0 - r))
+        start = float(rough_gaussian_epsilon(log_delta, mu)[0])
+
+        def value(epsilon: float) -> float:
+            at = np.full_like(top, epsilon)
+            return float(response_floor_log_delta(at, num_users, prob, local_epsilon, window=window)[0])
+
+        return np.full_like(top, highest_above(value, float(log_delta[0]), 0.999999 * float(top[0]), start))
 
     def above(log_fall: jax.Array) -> jax.Array:
         epsilon = top * xp.exp(-log_fall)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 
-from jaxacct.bounds.check_in._by_randomizer import setting_of
+from jaxacct.bounds.check_in._floor import setting_of
 from jaxacct.mechanisms import CheckIn, GaussianReports
 from jaxacct.papers.check_ins._shuffled_gaussian import gaussian_pair_rdp, response_pair_rdp
 

@@ -1,0 +1,196 @@
+"""Shuffled check-ins over the clones pair, one setting on the host: its profile, from above and from below.
+
+The profile of CI-S23 is sum_k w_k (k/n) D_k(log(1 + (n/k) t)), w = Bin(n, q), t = e^eps - 1, D_k the clones pair's.
+With w_k k/n = q P[1 + Bin(n - 1, q) = k], and c ~ Bin(k - 1, p) clones among k reports, it is q E H(1 + c, 1 + c + r),
+
+    c ~ Bin(n - 1, q p),   r given c ~ Bin(n - 1 - c, q'),   q' = q (1 - p)/(1 - q p),
+    H(m, k) = h_m(log(1 + (n/k) t)) = E[(L_m - 1 - (n/k) t)_+],
+
+h_m the pair's divergence given m of `_clones`. H falls with m, grows with k, and is convex in 1/k; c + r grows with c
+(docs/numerics.md, "Check-ins").
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxacct.divergence.check_in._blocks import Layout, binomial_blocks
+from jaxacct.divergence.check_in._clones import clones_of_counts
+from jaxacct.divergence.response._binary import _blocks, _Setting
+from jaxacct.special import down, log_sum_exp, up
+
+_CLONES_WIDTH, _CLONES_SDS = 5e-4, 0.06  # widest blocks of clones, relatively and in standard deviations
+_OTHERS_WIDTH, _OTHERS_SDS = 1e-2, 0.15  # of the reports that are no clones
+_FEWEST, _MOST = 64, 1500  # blocks about a mean
+_SINH = 19.7  # (blocks about the mean) times (width of the central ones in standard deviations), of `binomial_blocks`
+_REACH = 8.5  # standard deviations about a mean that are summed from below
+_AIM, _MAX_STEPS = 5e-7, 60  # how far above the target a root from below is sought, in log delta; most steps
+_LIGHT = -120.0  # log of the weight up to which delta <= 1 is enough from above
+_NEGLIGIBLE = -60.0  # log of the weight up to which nothing is summed from below
+_BELOW = 30.0  # the same, below the log of a known delta: 1e-9 of it for a thousand cells
+COARSE = 10.0  # factor of the widths, of cells that only tell whether a setting is worth more
+
+
+class Cells(NamedTuple):
+    """Pairs of blocks [cells]: log weight, m and k. Sums of exp(log_weight) H(m, k) bound the profile."""
+
+    log_weight: np.ndarray
+    m: np.ndarray
+    k: np.ndarray
+
+
+def _rates(prob: float, clone_prob: float, sign: float) -> tuple[float, float]:
+    """(q p, q') for a probability of a clone at most (`sign` 1: for an upper bound) or at least (-1) the given one."""
+    if sign > 0:
+        clones = max(float(down(prob * clone_prob, 4)), 0.0)
+        return clones, min(float(up((prob - clones) / (1.0 - clones), 8)), 1.0) if clones < 1.0 else 0.0
+    clones = min(float(up(prob * clone_prob, 2**6)), prob)
+    return clones, max(float(down((prob - clones) / (1.0 - clones), 8)), 0.0) if clones < 1.0 else 0.0
+
+
+def _step(mean: float, scale: float, width: float, sds: float) -> float:
+    """Width of a central block, in standard deviations."""
+    return min(sds, max(width * mean, 1.0) / scale)
+
+
+def _upper_blocks(size: Any, prob: float, central: int) -> tuple[np.ndarray, ...]:
+    """(first, last, log of the mass, an upper bound on the mean's share of the way), each [B, L], 0 a block."""
+    some = np.maximum(size, 1.0)
+    found = binomial_blocks(some, 0.0 * size + prob, Layout(2, 6, central))
+    none = np.where(size > 0, size * np.log1p(-min(prob, 1.0 - 1e-16)) if prob < 1.0 else -np.inf, 0.0)
+    none = np.maximum(none, -1e300) * (1.0 - 2.0**-50) + 2.0**-50  # -inf is as good as -1e300
+    mass = np.where(size > 0, np.logaddexp(found.log_low, found.log_high), -np.inf) + 2.0**-50
+    share = np.exp(np.minimum(found.log_high - np.maximum(mass, -1e4), 0.0))
+    zero = np.zeros_like(size)[None]
+    return (
+        np.concatenate([zero, found.first]),
+        np.concatenate([zero, found.last]),
+        np.concatenate([none[None], mass]),
+        np.concatenate([zero, np.minimum(share + 2.0**-40, 1.0)]),
+    )
+
+
+def upper_cells(num_users: float, prob: float, clone_prob: float, factor: float = 1.0) -> Cells:
+    """Cells whose sum is at least the profile; blocks are wider by `factor`.
+
+    A block of c counts as its first for m and as its last for k. On a block of r the chord in 1/k serves, between the
+    ends, with weights at the mean: 1/k is convex.
+    """
+    rest = num_users - 1.0
+    if rest == 0.0:
+        return Cells(np.log([prob]) + 2.0**-50, np.ones(1), np.ones(1))
+    rate, other = _rates(prob, clone_prob, 1.0)
+    mean, scale = rest * rate, np.sqrt(rest * rate * (1.0 - rate)) + 1.0
+    width = factor * _CLONES_WIDTH / (0.5 + clone_prob)
+    central = int(np.clip(_SINH / _step(mean, scale, width, factor * _CLONES_SDS), _FEWEST, _MOST))
+    first, last, mass, _ = _upper_blocks(np.array([rest]), rate, central)
+    rows = mass[:, 0] > -np.inf
+    first, last, mass = (x[rows, 0] for x in (first, last, mass))
+    left = rest * (1.0 - rate)
+    scale = np.sqrt(left * other * (1.0 - other)) + 1.0
+    step = _step(rest * prob + 1.0, scale, factor * _OTHERS_WIDTH, min(factor, 4.0) * _OTHERS_SDS)
+    central = int(np.clip(_SINH / step, _FEWEST, _MOST))
+    low, high, inner, share = _upper_blocks(rest - last, other, central)
+    at = [1.0 + last + x for x in (low, high)]
+    middle = at[0] + share * (at[1] - at[0])
+    near = np.where(at[1] > at[0], (1.0 - share) * at[0] / middle, 1.0)  # weight of the first end, by 1/k
+    near = np.maximum(near - 2.0**-40, 0.0) * (at[1] > at[0]) + (at[1] <= at[0])
+    with np.errstate(divide="ignore"):
+        log_q = np.log(prob)
+        weights = mass + inner + log_q
+        both = np.concatenate([weights + np.log(near), weights + np.log1p(-near)]) + 2.0**-44
+    kept = both > -np.inf
+    m = np.broadcast_to(first + 1.0, both.shape)
+    return Cells(both[kept], m[kept], np.concatenate(at)[kept])
+
+
+def lower_cells(num_users: float, prob: float, clone_prob: float, factor: float = 1.0) -> Cells:
+    """Cells whose sum is at most the profile; blocks are wider by `factor`.
+
+    A block of c counts as its last for m and as its first for k. On a block of r, H at a mean of 1/k serves: convex.
+    """
+    rest = num_users - 1.0
+    if rest == 0.0:
+        return Cells(np.log([prob]) - 2.0**-50, np.ones(1), np.ones(1))
+    rate, other = _rates(prob, clone_prob, -1.0)
+    mean, scale = rest * rate, np.sqrt(rest * rate * (1.0 - rate)) + 1.0
+    width = factor * _CLONES_WIDTH / (0.5 + clone_prob)
+    stride = max(np.floor(_step(mean, scale, width, factor * _CLONES_SDS) * scale), 1.0)
+    begin = max(np.floor(mean - _REACH * scale - 4.0), 0.0)
+    window = int(min(np.ceil((mean + _REACH * scale + 24.0 - begin) / stride), rest - begin)) + 1
+    arrays: Any = (np.array([x]) for x in (rest, rate, 1.0 - rate, 1.0, begin, stride))
+    *fields, start, stride_of = arrays
+    mass, _ = _blocks(_Setting(*fields), start, stride_of, 1.0, window)
+    first = begin + stride * np.arange(window, dtype=np.float64)
+    rows = mass[:, 0] > _NEGLIGIBLE
+    first, mass = first[rows], mass[rows, 0]
+    last = np.minimum(first + stride - 1.0, rest)
+    left = rest - first
+    centre, scale = left * other, np.sqrt(left * other * (1.0 - other)) + 1.0
+    step = _step(
+        rest * prob + 1.0, float(scale.max(initial=1.0)), factor * _OTHERS_WIDTH, min(factor, 4.0) * _OTHERS_SDS
+    )
+    stride_of = np.maximum(np.floor(step * scale), 1.0)
+    start = np.maximum(np.floor(centre - _REACH * scale - 4.0), 0.0)
+    window = int(np.max(np.minimum(np.ceil((centre + _REACH * scale + 24.0 - start) / stride_of), left - start))) + 1
+    of_others = _Setting(left, np.full_like(left, other), np.full_like(left, 1.0 - other), left)
+    inner, count = _blocks(of_others, start, stride_of, 1.0, window)
+    low = start + stride_of * np.arange(window, dtype=np.float64)[:, None]
+    high = low + stride_of - 1.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        span = np.maximum(high - low, 1.0)
+        share = np.clip((count - low - 2.0**-50 * count) / span - 1e-12, 0.0, 1.0)
+        k0, k1 = 1.0 + first + low, 1.0 + first + high
+        k = 1.0 / ((1.0 - share) / k0 + share / k1) * (1.0 - 2.0**-50)
+        weights = mass + inner + np.log(prob) - 2.0**-44
+    kept = weights > _NEGLIGIBLE
+    return Cells(weights[kept], np.broadcast_to(last + 1.0, k.shape)[kept], k[kept])
+
+
+def log_profile(
+    epsilon: float, num_users: float, local_epsilon: float, cells: Cells, sign: float, about: float = -np.inf
+) -> tuple[float, float]:
+    """(log delta, its slope) at `epsilon` >= 0: rounded up from upper cells (`sign` 1), down from lower ones (-1).
+
+    The slope only steers. Cells whose weight is far below exp(`about`), a delta of interest, are not looked into.
+    """
+    heavy = cells.log_weight > max(_LIGHT, about - _BELOW)
+    inner = np.log1p(num_users / cells.k * np.expm1(epsilon)) * (1.0 - sign * 2.0**-49)
+    some = heavy & (inner < local_epsilon)
+    weight, m, k = (x[some] for x in cells)
+    inner = inner[some]
+    value, tail = clones_of_counts(inner, local_epsilon, m)
+    if sign < 0:
+        value = value - 1e-9 - 2e-14 * np.abs(value) - 2.0**-46 * np.sqrt(m)
+    terms: Any = np.concatenate([weight + value, cells.log_weight[~heavy] if sign > 0 else []])
+    if not np.any(terms > -np.inf):
+        return -np.inf, -1.0
+    log_delta = float(log_sum_exp(terms)) + sign * 2.0**-44
+    tails: Any = np.append(weight + tail + np.log(num_users / k), -1e4)
+    steep = float(log_sum_exp(tails))
+    return min(log_delta, 0.0), -float(np.exp(min(epsilon + steep - log_delta, 700.0)))
+
+
+def highest_above(log_delta: Callable[[float], float], target: float, high: float, start: float) -> float:
+    """The largest epsilon met in (0, high] at which a falling `log_delta` is above `target`; 0 if there is none.
+
+    Secants inside a bracket, begun at `start`, to 1e-6 of the target: `log_delta` was computed at the answer.
+    """
+    if not high > 0.0:
+        return 0.0
+    if log_delta(high) > target:
+        return high
+    low, top, x = 0.0, high, min(max(start, 1e-6 * high), 0.9 * high)
+    before = (0.0, 0.0)
+    for _ in range(_MAX_STEPS):
+        value = log_delta(x)
+        low, top = (x, top) if value > target else (low, x)
+        if 0.0 < value - target <= 2.0 * _AIM or top - low <= 1e-9 * top or top < 1e-13 * high:
+            break
+        # to begin with, log delta is taken for a multiple of epsilon squared
+        slope = (value - before[1]) / (x - before[0]) if before[0] > 0.0 else 2.0 * min(value, -1.0) / x
+        before = (x, value) if value > -np.inf else (0.0, 0.0)
+        ahead = x - (value - target - _AIM) / slope if np.isfinite(value) and slope < 0.0 else np.nan
+        x = ahead if low < ahead < top else 0.5 * (low + top) if low > 0.0 else 0.25 * top
+    return low
