@@ -33,7 +33,7 @@ COARSE = 10.0  # factor of the widths, of cells that only tell whether a setting
 
 
 class Cells(NamedTuple):
-    """Pairs of blocks [cells]: log weight, m and k. Sums of exp(log_weight) H(m, k) bound the profile."""
+    """Pairs of blocks, each [N]: log weight, m and k. Sums of exp(log_weight) H(m, k) bound the profile."""
 
     log_weight: np.ndarray
     m: np.ndarray
@@ -72,7 +72,7 @@ def _upper_blocks(size: Any, prob: float, central: int) -> tuple[np.ndarray, ...
 
 
 def upper_cells(num_users: float, prob: float, clone_prob: float, factor: float = 1.0) -> Cells:
-    """Cells whose sum is at least the profile; blocks are wider by `factor`.
+    """Cells [N] whose sum is at least the profile; blocks are wider by `factor`.
 
     A block of c counts as its first for m and as its last for k. On a block of r the chord in 1/k serves, between the
     ends, with weights at the mean: 1/k is convex.
@@ -106,7 +106,7 @@ def upper_cells(num_users: float, prob: float, clone_prob: float, factor: float 
 
 
 def lower_cells(num_users: float, prob: float, clone_prob: float, factor: float = 1.0) -> Cells:
-    """Cells whose sum is at most the profile; blocks are wider by `factor`.
+    """Cells [N] whose sum is at most the profile; blocks are wider by `factor`.
 
     A block of c counts as its last for m and as its first for k. On a block of r, H at a mean of 1/k serves: convex.
     """
@@ -151,7 +151,7 @@ def lower_cells(num_users: float, prob: float, clone_prob: float, factor: float 
 def log_profile(
     epsilon: float, num_users: float, local_epsilon: float, cells: Cells, sign: float, about: float = -np.inf
 ) -> tuple[float, float]:
-    """(log delta, its slope) at `epsilon` >= 0: rounded up from upper cells (`sign` 1), down from lower ones (-1).
+    """(log delta, its slope), floats, at `epsilon` >= 0: rounded up from upper cells (`sign` 1), down from lower ones (-1).
 
     The slope only steers. Cells whose weight is far below exp(`about`), a delta of interest, are not looked into.
     """
@@ -173,7 +173,7 @@ def log_profile(
 
 
 def highest_above(log_delta: Callable[[float], float], target: float, high: float, start: float) -> float:
-    """The largest epsilon met in (0, high] at which a falling `log_delta` is above `target`; 0 if there is none.
+    """The largest epsilon, a float, met in (0, high] at which a falling `log_delta` is above `target`; 0 if there is none.
 
     Secants inside a bracket, begun at `start`, to 1e-6 of the target: `log_delta` was computed at the answer.
     """
