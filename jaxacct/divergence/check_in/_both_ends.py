@@ -151,7 +151,7 @@ def lower_cells(num_users: float, prob: float, clone_prob: float, factor: float 
 def log_profile(
     epsilon: float, num_users: float, local_epsilon: float, cells: Cells, sign: float, about: float = -np.inf
 ) -> tuple[float, float]:
-    """(log delta, its slope), floats, at `epsilon` >= 0: rounded up from upper cells (`sign` 1), down from lower ones (-1).
+    """(log delta, its slope), floats, at `epsilon` >= 0: up from upper cells (`sign` 1), down from lower ones (-1).
 
     The slope only steers. Cells whose weight is far below exp(`about`), a delta of interest, are not looked into.
     """
@@ -173,7 +173,7 @@ def log_profile(
 
 
 def highest_above(log_delta: Callable[[float], float], target: float, high: float, start: float) -> float:
-    """The largest epsilon, a float, met in (0, high] at which a falling `log_delta` is above `target`; 0 if there is none.
+    """The largest epsilon, a float, met in (0, high] where a falling `log_delta` is above `target`; 0 if there is none.
 
     Secants inside a bracket, begun at `start`, to 1e-6 of the target: `log_delta` was computed at the answer.
     """
