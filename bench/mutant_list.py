@@ -414,9 +414,6 @@ _SHUFFLED = (
 
 _CHECKED_IN = (
     Mutant("divergence/check_in/_blocks.py", "+ log_sum + wide) + slack", "+ log_sum - wide) - slack", CHECK_IN),
-    Mutant("divergence/check_in/_both_ends.py", "rest - last, other", "rest - first, other", CHECK_IN),
-    Mutant("divergence/check_in/_both_ends.py", "(1.0 - share) * at[0] / middle", "(1.0 - share)", CHECK_IN),
-    Mutant("divergence/check_in/_both_ends.py", "broadcast_to(last + 1.0", "broadcast_to(first + 1.0", CHECK_IN),
     Mutant("divergence/check_in/_blocks.py", "(reach + tilt) / span", "(reach - tilt) / span", CHECK_IN),
     Mutant("divergence/check_in/_moments.py", "- log_width + slack", "- log_width - slack", CHECK_IN),
     Mutant("papers/check_ins/_conversion.py", "1e-300)) + high - error", "1e-300)) + high + error", CHECK_IN_ROUNDED),
