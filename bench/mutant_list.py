@@ -243,12 +243,12 @@ _GAUSSIAN = (
     ),
     Mutant("divergence/gaussian/_sampled_step.py", "b * theta[:, :-1]", "1.5 * b * theta[:, :-1]", CONTOUR),
     Mutant(
-        "divergence/gaussian/_one_sampled_step.py",
+        "divergence/gaussian/_profile.py",
         "return down(math.exp(log_delta - ",
         "return up(math.exp(log_delta + ",
         ONE_STEP,
     ),
-    Mutant("divergence/gaussian/_one_sampled_step.py", "c = kept + sign * error", "c = kept - sign * error", ONE_STEP),
+    Mutant("divergence/_one_sampled_step.py", "c = kept + sign * error", "c = kept - sign * error", ONE_STEP),
     Mutant(
         "bounds/poisson/_participation.py",
         "some = up(-jnp.expm1(",

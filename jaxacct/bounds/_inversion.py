@@ -30,8 +30,9 @@ from jaxacct.divergence._inversion import (
     epsilon_ends,
     make_line,
 )
+from jaxacct.divergence._one_sampled_step import one_step_delta, one_step_epsilon
 from jaxacct.divergence.gaussian._line import GaussianStep, gaussian_line, gaussian_log_moment
-from jaxacct.divergence.gaussian._one_sampled_step import one_step_delta, one_step_epsilon
+from jaxacct.divergence.gaussian._profile import gaussian_profile
 from jaxacct.divergence.gaussian._sampled_line import (
     highest_node,
     rough_log_moments,
@@ -278,7 +279,9 @@ def _ends(rounds: list[tuple[Round, float]], query: Query, target: float, width:
         return Ends(0.0, 0.0)
     (step, times), *others = rounds
     if times == 1.0 and not others and isinstance(step, SampledStep):
-        return one_step_epsilon(step, target) if query is Query.EPSILON else one_step_delta(step, target)
+        answer = one_step_epsilon if query is Query.EPSILON else one_step_delta
+        profile = functools.partial(gaussian_profile, mu=1.0 / step.noise_multiplier)
+        return answer(profile, step.sampling_prob, step.direction, target)
     if query is Query.EPSILON:
         return bracket(rounds, log_delta=math.log(target), width=width)
     ends = bracket(rounds, epsilon=target, width=width)

@@ -1,5 +1,6 @@
 """The contour on the host: the moments of a sampled step, their decay, and the ends, each against an oracle."""
 
+import functools
 import math
 
 import mpmath as mp
@@ -10,8 +11,9 @@ import jaxacct as ja
 from jaxacct._types import Direction
 from jaxacct.bounds._inversion import EXACT
 from jaxacct.divergence._contour import bracket
+from jaxacct.divergence._one_sampled_step import one_step_delta
 from jaxacct.divergence.gaussian._line import GaussianStep
-from jaxacct.divergence.gaussian._one_sampled_step import one_step_delta
+from jaxacct.divergence.gaussian._profile import gaussian_profile
 from jaxacct.divergence.gaussian._sampled_step import SampledStep
 
 STEPS = [
@@ -205,7 +207,8 @@ def test_one_step_in_closed_form(direction: Direction) -> None:
             sigma, q = 10.0 ** rng.uniform(-2.5, 3), 10.0 ** rng.uniform(-12, -0.01)
             epsilon = float(rng.choice([0.0, 10.0 ** rng.uniform(-6, 1.5)]))
             truth = _one_step(sigma, q, epsilon, direction)
-            ends = one_step_delta(SampledStep(sigma, q, direction), epsilon)
+            profile = functools.partial(gaussian_profile, mu=1.0 / sigma)
+            ends = one_step_delta(profile, q, direction, epsilon)
             assert ends.lower <= truth <= ends.upper
             assert ends.upper <= q * (1 + 1e-12)
             if truth > 1e-200 and truth > 1e-6 * q:

@@ -11,9 +11,10 @@ from jaxacct.bounds.bases import BASES
 from jaxacct.bounds.discrete import EXACT as TYPES
 from jaxacct.bounds.gaussian import unamplified
 from jaxacct.bounds.poisson._law import DISTRIBUTION
+from jaxacct.bounds.poisson._one_step import ONE_STEP
 from jaxacct.bounds.poisson._participation import PARTICIPATION
 from jaxacct.bounds.poisson._renyi import poisson_add_rdp, poisson_rdp
-from jaxacct.mechanisms import DiscretePair, Gaussian, PoissonSampled
+from jaxacct.mechanisms import DiscretePair, Gaussian, Laplace, PoissonSampled
 
 _RENYI = RenyiMethod(
     name="rdp",
@@ -29,8 +30,9 @@ _DISTRIBUTION = loss_distribution(DISTRIBUTION)
 
 # in the order in which they are asked, after their cost: methods on the host, then those on lanes
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
-    **{(PoissonSampled, base): (_DISTRIBUTION,) for base in BASES if base not in (Gaussian, DiscretePair)},
+    **{(PoissonSampled, base): (_DISTRIBUTION,) for base in BASES if base not in (Gaussian, DiscretePair, Laplace)},
     (PoissonSampled, DiscretePair): (TYPES, _DISTRIBUTION),
+    (PoissonSampled, Laplace): (ONE_STEP, _DISTRIBUTION),
     (PoissonSampled, Gaussian): (
         inversion.EXACT,
         MOMENTS,

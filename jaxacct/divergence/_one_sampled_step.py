@@ -1,0 +1,67 @@
+"""One Poisson-sampled step of a symmetric pair, in closed form: the best test is a threshold on the pair's own ratio.
+
+With Y the likelihood ratio of the pair that is sampled, R = 1 - q + q Y that of the step, and H_k the hockey-stick
+divergence of the pair at k, the same in both directions,
+
+    remove:  E_Q[(R - e^eps)_+] = q H_k,     k = 1 + (e^eps - 1) / q,
+    add:     E_Q[(1 - e^eps R)_+] = c H_k,   k = e^eps q / c,   c = 1 - e^eps (1 - q); 0 where c <= 0.
+
+The first is Balle, Barthe & Gaboardi 2018, Theorem 2 ("advanced joint convexity") with equality.
+"""
+
+import math
+from typing import Protocol
+
+from jaxacct._types import Direction, Ends
+from jaxacct.special import bisect, down, first_doubling, product_outward
+
+_MOST_EPSILON = 600.0  # nats: e^eps is formed up to here; beyond, nothing is said
+_NUM_HALVINGS = 60  # of a bracket of epsilon, which keep its safe end
+
+
+class Profile(Protocol):
+    """H_k of the pair at ``log k >= 0``, which may be off by 2^-48 relative, rounded up or down."""
+
+    def __call__(self, log_threshold: float, *, is_upper: bool) -> float: ...
+
+
+def one_step_delta(profile: Profile, prob: float, direction: Direction, epsilon: float) -> Ends[float]:
+    """Two floats, the certified lower and upper end of delta at `epsilon` >= 0, for 0 < `prob` <= 1; see the module."""
+    if epsilon > _MOST_EPSILON:
+        return Ends(0.0, 1.0)
+    grown = math.expm1(epsilon)
+    if direction is Direction.REMOVE:
+        log_threshold = math.log1p(grown / prob)
+        return Ends(
+            down(prob * profile(log_threshold, is_upper=False), 8),
+            product_outward(prob, profile(log_threshold, is_upper=True), up=True),
+        )
+    # c, which increases delta, with the rounding of its two terms
+    kept, error = prob - grown * (1.0 - prob), 2.0**-50 * (prob + grown)
+    ends = []
+    for sign in (-1.0, 1.0):
+        c = kept + sign * error
+        if c <= 0.0:
+            ends.append(0.0)
+            continue
+        log_threshold = max(math.log((1.0 + grown) * prob / c), 0.0)
+        ends.append(product_outward(c, profile(log_threshold, is_upper=sign > 0.0), up=sign > 0.0))
+    return Ends(*ends)
+
+
+def one_step_epsilon(profile: Profile, prob: float, direction: Direction, delta: float) -> Ends[float]:
+    """Two floats, the certified lower and upper end of epsilon at `delta` in (0, 1): `one_step_delta` bisected."""
+
+    def fits(epsilon: float) -> bool:
+        return one_step_delta(profile, prob, direction, epsilon).upper <= delta
+
+    def holds(epsilon: float) -> bool:
+        return one_step_delta(profile, prob, direction, epsilon).lower >= delta
+
+    if fits(0.0):
+        return Ends(0.0, 0.0)
+    upper = first_doubling(fits, limit=_MOST_EPSILON).upper
+    if math.isinf(upper):
+        return Ends(0.0, math.inf)
+    upper = bisect(fits, upper, 0.0, num_steps=_NUM_HALVINGS)
+    return Ends(bisect(holds, 0.0, upper, num_steps=_NUM_HALVINGS), upper)
