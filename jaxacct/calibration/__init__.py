@@ -148,7 +148,8 @@ def _solved(
     on_lanes = all(one_sided(step.method) for question in asked for step in plan(question))
     quick = dict.fromkeys(m for question in asked for m in _quick_methods(question, on_lanes))
     methods = tuple(m for m in quick if isinstance(m, LaneMethod))
-    if methods and (method is not None or asked[0].is_quick or on_lanes):
+    has_bracket = any(isinstance(step.method, LaneBracketMethod) for question in asked for step in plan(question))
+    if methods and (method is not None or on_lanes or (asked[0].is_quick and not has_bracket)):
         found = by_methods(batch, methods, directions, target, where, start, tolerance)
         if np.any(found.asked["edge"] & found.is_affordable):
             message = "the calibrated value rests on the largest Renyi order tried: it is valid, but may be loose"
