@@ -77,8 +77,13 @@ def test_epsilon_is_monotone(build, values, direction):
 
 
 @loose_is_fine
-@pytest.mark.parametrize("mechanism", [ja.Gaussian(1.0), poisson(), allocation()], ids=lambda m: type(m).__name__)
-def test_epsilon_and_delta_are_inverse(mechanism):
+@pytest.mark.parametrize(
+    ("mechanism", "close"),
+    # the upper ends of allocation's bracket on lanes, for epsilon and for delta, are each a bound of its own
+    [(ja.Gaussian(1.0), 1e-6), (poisson(), 1e-6), (allocation(), 1e-3)],
+    ids=lambda value: type(value).__name__,
+)
+def test_epsilon_and_delta_are_inverse(mechanism, close):
     epsilons = epsilon_of(mechanism, target_delta=DELTAS)
     assert decreasing(epsilons)
     deltas = delta_of(mechanism, target_epsilon=epsilons)
@@ -86,7 +91,7 @@ def test_epsilon_and_delta_are_inverse(mechanism):
     # rounding errors of epsilon, times the slope of log delta
     assert np.all(deltas <= DELTAS * (1 + 1e-9))
     again = epsilon_of(mechanism, target_delta=deltas)
-    np.testing.assert_allclose(again, epsilons, rtol=1e-6)
+    np.testing.assert_allclose(again, epsilons, rtol=close)
 
 
 def gaussian_log_delta(epsilon, mu):

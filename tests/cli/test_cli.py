@@ -110,7 +110,8 @@ def test_a_plan_as_json_and_of_the_other_questions(capsys):
         "theorem": "Feldman & Shenfeld 2025, Theorem 3.1",
     }
     quick = run(capsys, "compare", *ALLOCATION, "--delta", "1e-6", "--plan", *QUICK)
-    assert "host" not in quick
+    assert "loss distribution" not in quick
+    assert [line.split()[0] for line in quick.splitlines() if " host " in line] == ["exact"]
     with pytest.raises(SystemExit):
         main(["compare", *ALLOCATION, "--delta", "1e-6", "--plan", "--plot", "x.png"])
     assert "not allowed with" in capsys.readouterr().err
