@@ -428,7 +428,7 @@ def test_gaussian_reports_are_never_worse_than_unshuffled():
     reports = ja.GaussianReports(2.0)
     for run in (ja.CheckIn(reports, 20, 0.5), ja.CheckIn(reports, 20, 1.0, 4), ja.Shuffled(reports, 20, 4)):
         local = ja.Gaussian(1.0 / math.sqrt(run.num_epochs))
-        assert ja.epsilon(run, 1e-6) <= ja.epsilon(local, 1e-6) * (1 + TOL_ROUNDING)
+        assert ja.epsilon(run, 1e-6) <= ja.epsilon(local, 1e-6) * (1 + 1e-11)  # a search, beside a closed form
         assert ja.delta(run, 3.0) <= ja.delta(local, 3.0) * (1 + TOL_ROUNDING)
 
 

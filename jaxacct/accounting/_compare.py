@@ -15,6 +15,7 @@ from jaxacct.accounting._questions import as_python, only_target
 from jaxacct.answering import Question, answer
 from jaxacct.answering._lanes import Answer, ask
 from jaxacct.answering._loop import alone
+from jaxacct.answering._plan import is_quick_bracket
 from jaxacct.answering._question import check_question, check_scalars, directions_of, question_of
 from jaxacct.bounds import methods_for
 from jaxacct.mechanisms._base import Mechanism
@@ -51,8 +52,8 @@ def compare(
       mechanism: a mechanism; array fields broadcast.
       target_delta: float in (0, 1), to compare epsilons; or
       target_epsilon: float >= 0, to compare deltas.
-      precision: relative width for the privacy loss distribution; None for 1 %; inf leaves it and the other methods
-        that bracket the value out.
+      precision: relative width for the privacy loss distribution; None for 1 %; inf leaves it, the other methods
+        that bracket the value but for those that quick questions ask, and lower ends out.
 
     Returns:
       One `Entry` for each method and direction: method, direction, value, bound, neighboring_relation, theorem,
@@ -77,7 +78,8 @@ def compare(
     lanes = [method for method in every if isinstance(method, LaneMethod) and one_sided(method)]
     numbers = (*jax.tree.leaves(mechanism), target)
     scalar = not is_traced(numbers) and not any(np.ndim(x) for x in numbers)
-    hosts = [m for m in every if m not in lanes] if width != math.inf and scalar else []
+    is_quick = width == math.inf
+    hosts = [m for m in every if m not in lanes and (not is_quick or is_quick_bracket(m))] if scalar else []
     timed: dict[Method, tuple[Answer, float]] = {}
     entries = []
     for direction in directions_of(mechanism, None):
@@ -87,7 +89,8 @@ def compare(
                 timed[method] = ask(method, mechanism, query, target), time.perf_counter() - start
             entries.append(_entry(mechanism, method, direction, *timed[method]))
         question = Question(mechanism, query, target, (direction,), width)
-        entries += [entry for m in hosts if direction in m.directions for entry in _both_ends(question, m)]
+        found = [entry for m in hosts if direction in m.directions for entry in _both_ends(question, m)]
+        entries += [entry for entry in found if not is_quick or entry.bound is Bound.UPPER]
     return tuple(entries)
 
 
