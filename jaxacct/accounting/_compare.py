@@ -126,7 +126,7 @@ def deciding(
     >>> remove.method, round(remove.value, 4)
     ('exact', 0.1717)
     >>> ja.deciding(run, target_delta=1e-6, precision=float("inf"))[0].method
-    'direct'
+    'exact'
     """
     query, target = only_target(target_delta, target_epsilon)
     check_scalars(mechanism, target)

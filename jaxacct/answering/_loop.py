@@ -357,7 +357,7 @@ def _finish(found: Found) -> None:
         _ask_weaker(found)
     for method, result in found.asked:
         if isinstance(method, RenyiMethod) and np.any(
-            result.at_edge & (result.value <= found.high) & (found.high < question.query.worst)
+            result.at_edge & (result.value == found.high) & (found.high < question.query.worst)  # it decides
         ):
             message = (
                 f"{question.query.value} by {method.name!r} is best at order {method.grids[-1][-1]:g}, the largest "

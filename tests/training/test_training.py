@@ -341,9 +341,9 @@ def test_count_replaces_the_planned_length() -> None:
 
 
 def test_precision_is_passed_on() -> None:
-    run = ja.RandomAllocation(GAUSSIAN, 100)
-    assert _spent(run, 100, precision=None) == ja.epsilon(run, DELTA)
-    assert _spent(run, 100, precision=None) < 0.9 * _spent(run, 100)
+    run = ja.RandomAllocation(GAUSSIAN, 100, num_epochs=2)
+    assert _spent(run, 200, precision=None) == ja.epsilon(run, DELTA)
+    assert _spent(run, 200, precision=None) < 0.9 * _spent(run, 200)
 
 
 def test_nothing_released_costs_nothing() -> None:
