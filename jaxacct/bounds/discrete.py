@@ -39,6 +39,7 @@ _MOST_TYPES = 2**20  # types held at once: more, and the method does not apply
 _MAX_EPSILON = 2.0**40  # nats: no larger epsilon is tried
 _NUM_HALVINGS = 60  # of the bracket of an epsilon, which keeps its safe end
 _LONG = 2**16  # runs of two letters: beyond, their types are looked at in a window only
+_LONGEST = 10**10  # runs up to which the window of counts is proved to be wide enough
 _LOG_TAIL = 700.0  # minus the log of what a window leaves out at either end; with _OUTSIDE it carries the certificate
 _OUTSIDE = 1e-303  # 2 e^-_LOG_TAIL for the record in and out, rounded up: it carries the certificate
 _LEAST = 2.0**-1022  # the least normal number
@@ -78,7 +79,7 @@ def _num_types(mechanism: Mechanism) -> float:
 
 def _num_repeated(part: Any, count: Any) -> float:
     if part.signature() == (DiscretePair,) and len(part.p) == 2 and _is_long(count):
-        return len(_window(int(count), part.p, part.q))
+        return _window_size(int(count), part.p, part.q)
     return _num_multisets(_num_types(part), count)
 
 
@@ -87,7 +88,7 @@ def _num_of_sampled(mechanism: PoissonSampled) -> float:
     if np.ndim(mechanism.sampling_prob) > 0:
         return math.inf
     if letters == 2 and _is_long(mechanism.num_steps):
-        return len(_window(int(mechanism.num_steps), *_sampled(mechanism)))
+        return _window_size(int(mechanism.num_steps), *_sampled(mechanism))
     return _num_multisets(letters, mechanism.num_steps)
 
 
@@ -98,7 +99,7 @@ def _num_of_allocated(mechanism: RandomAllocation) -> float:
     if letters == 2 and _is_long(mechanism.num_steps) and int(mechanism.num_selected) == 1:
         if min(mechanism.mechanism.q) == 0.0:
             return math.inf
-        return _num_multisets(len(_window(int(mechanism.num_steps), mechanism.mechanism.q)), mechanism.num_epochs)
+        return _num_multisets(_window_size(int(mechanism.num_steps), mechanism.mechanism.q), mechanism.num_epochs)
     single = _num_multisets(letters, mechanism.num_steps)
     held = single * (int(mechanism.num_selected) + 1) * letters
     return _num_multisets(single, mechanism.num_epochs) if held <= _MOST_NUMBERS else math.inf
@@ -120,6 +121,11 @@ def _is_long(count: Any) -> bool:
 def _window(count: int, *laws: Any) -> NDArray[np.float64]:
     """How often the first of two letters occurs [N] in `count` runs, all but e^-700 or so of each of the laws."""
     return np.unique(np.concatenate([binomial_window(count, law[0], law[1], _LOG_TAIL) for law in laws]))
+
+
+def _window_size(count: int, *laws: Any) -> float:
+    """How many counts `_window` holds; inf where there are more runs than its margin is meant for."""
+    return float(len(_window(count, *laws))) if count <= _LONGEST else math.inf
 
 
 def _log_weights(count: int, law: Any, counts: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
