@@ -118,9 +118,9 @@ def main() -> None:
     found = measure(commands, args.rounds)
     for name, row in found.items():
         limit = commands[name].limit
-        beyond = "" if name == UNIT else "+"
+        sign = "" if name == UNIT else "+"
         judged = "" if limit is None else f"  (at most +{limit:g}: {'met' if row['seconds'] <= limit else 'not met'})"
-        print(f"{name:<42} {beyond}{row['seconds']:.2f} s  {beyond}{row['mib']:.0f} MiB{judged}", flush=True)
+        print(f"{name:<42} {row['seconds']:{sign}.2f} s  {row['mib']:{sign}.0f} MiB{judged}", flush=True)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump(found, file, indent=2)
