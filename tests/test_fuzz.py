@@ -225,7 +225,7 @@ REFUSED = {
     "num_steps=.3, 4. must be": lambda: estimate(ja.RandomAllocation(NOISE, [3, 4])),
     "num_steps=None must be": lambda: ja.allocation_rdp([0.0, 0.0, 1.0], None),
     "log_moments='a' must be": lambda: ja.allocation_rdp("a", 3),
-    "noise_multiplier=5e-324": lambda: ja.delta(ja.PoissonSampled(ja.Laplace(5e-324), 0.5), 1.0),
+    "noise_multiplier=5e-324": lambda: ja.delta(ja.PoissonSampled(ja.Laplace(5e-324), 0.5, 2), 1.0),
     "noise_multiplier=inf must be": lambda: ja.Gaussian(10**400),
     "field='num_steps': what is built on a Pld": lambda: ja.calibrate(
         ja.RandomAllocation(ja.pld(NOISE), None), "num_steps", 1.0, 1e-6
