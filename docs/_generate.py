@@ -62,6 +62,7 @@ def schemes() -> list[Scheme]:
         Scheme("Laplace, DiscretePair, ContinuousPair, Pld", {"": pure}),
         Scheme("PoissonSampled of these", {"": ja.PoissonSampled(pure, 0.01, 100)}),
         Scheme("RandomAllocation of these", of_pairs),
+        Scheme("RandomAllocation(PoissonSampled)", {"": ja.RandomAllocation(sampled, 10)}),
         *shuffled,
         *_check_ins(randomizers),
         Scheme("Composed of shuffled reports and check-ins", {"": ja.Composed(of_reports)}),

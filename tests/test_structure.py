@@ -288,6 +288,8 @@ def examples(monkeypatch):
     found += releases
     for release in releases:
         found += [ja.RandomAllocation(release, 10), ja.PoissonSampled(release, 0.1)]
+        found += [ja.RandomAllocation(ja.PoissonSampled(release, 0.1), 10)]
+    found += [ja.RandomAllocation(ja.PoissonSampled(ja.Laplace(1.0), 0.1), 10)]
     found += [ja.PartialAllocation(release, 10, 5) for release in (*releases, ja.Laplace(1.0))]
     found += [ja.Composed((ja.Shuffled(ja.LocalRandomizer(1.0), 1000),)), ja.Composed(pair, 2)]
     assert {example.signature() for example in found} == set(bounds.METHODS)

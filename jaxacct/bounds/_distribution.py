@@ -122,7 +122,7 @@ def of_one_release(base: Base, theorem: str | Callable[[Any], str], spread: Call
         width_constant=lambda release: 0.5,
         gap=lambda release: base.gap(release, 1.0),
         is_light=lambda release: base.is_light,
-        is_from_above=lambda release: base.is_from_above,
+        is_from_above=base.is_from_above,
         exists=lambda release: True,
         is_symmetric=lambda release: base.is_symmetric,
     )

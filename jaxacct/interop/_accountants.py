@@ -1,6 +1,7 @@
 """dp_accounting accountants that understand jaxacct's events beside their own."""
 
 import math
+import statistics
 from typing import Any
 
 import dp_accounting  # type: ignore[import-untyped]
@@ -13,9 +14,11 @@ from jaxacct.bounds import methods_for
 from jaxacct.bounds.composed import distribution_of
 from jaxacct.composition import compose
 from jaxacct.curves import RdpCurve
-from jaxacct.interop._events import MechanismDpEvent, RdpCurveDpEvent, leaves_of, mechanism_of, releases_everything
+from jaxacct.interop._events import MechanismDpEvent, RdpCurveDpEvent
 from jaxacct.interop._loss_distributions import to_privacy_loss_distribution
+from jaxacct.interop._reading import leaves_of, mechanism_of, releases_everything, takes_no_part
 from jaxacct.mechanisms import Composed
+from jaxacct.membership import tradeoff
 
 _Error = dp_accounting.PrivacyAccountant.CompositionErrorDetails
 _Theirs = dp_accounting.NeighboringRelation
@@ -28,7 +31,15 @@ _RELATIONS = {
     NeighboringRelation.REPLACE_ONE: (_Theirs.REPLACE_ONE,),
     NeighboringRelation.REPLACE_SPECIAL: (_Theirs.REPLACE_SPECIAL,),
 }
+_RATES = np.geomspace(1e-12, 0.5, 500)  # false positive rates that are looked at, as in dp_accounting
 _MAX_EPSILON = 600.0  # nats: delta at a larger epsilon is answered by that at this one, which is no smaller
+
+
+def _quantile(probability: float) -> float:
+    """The standard normal quantile, of an estimate."""
+    if not 0.0 < probability < 1.0:
+        return math.copysign(math.inf, probability - 0.5)
+    return statistics.NormalDist().inv_cdf(probability)
 
 
 def _relation_error(event: Any, own: NeighboringRelation, theirs: Any) -> Any:
@@ -146,6 +157,8 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
         for leaf, times in leaves_of(event, count):
+            if takes_no_part(leaf):
+                continue
             if releases_everything(leaf):
                 self._is_unbounded |= do_compose and times > 0
                 continue
@@ -156,18 +169,19 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
                 error = _Error(leaf, str(reason))
             if error is not None:
                 return error
-            if do_compose and times > 0:
+            if do_compose and times > 0 and not mechanism.loses_nothing():
                 self._counts[mechanism] = self._counts.get(mechanism, 0) + times
         return None
 
     def get_epsilon(self, target_delta: float) -> float:
-        """The epsilon of all that was composed, certified; inf at a delta of 0."""
+        """The epsilon of all that was composed, certified; at a delta of 0 the largest loss, inf if unknown."""
         if self._is_unbounded:
             return math.inf
         if self.mechanism is None or target_delta >= 1.0:
             return 0.0
         if target_delta <= 0.0:
-            return math.inf
+            distribution = distribution_of(self.mechanism)
+            return math.inf if distribution is None else float(distribution.largest_loss(self.mechanism))
         return float(epsilon(self.mechanism, target_delta, precision=self._precision))
 
     def get_delta(self, target_epsilon: float) -> float:
@@ -177,3 +191,36 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
         if self.mechanism is None:
             return 0.0
         return float(delta(self.mechanism, min(target_epsilon, _MAX_EPSILON), precision=self._precision))
+
+    def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
+        """The largest true positive rates of any test for one record at these false positive rates, certified.
+
+        ``1 - jaxacct.tradeoff``; `deltas` are chosen here, whatever is given.
+        """
+        del deltas
+        rates = np.asarray(false_positive_rates, np.float64)
+        if self._is_unbounded:
+            found = np.ones_like(rates)
+        elif self.mechanism is None:
+            found = rates
+        else:
+            found = 1.0 - np.asarray(tradeoff(self.mechanism, rates))
+        return found if rates.ndim else float(found)
+
+    def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
+        """The least mu whose Gaussian trade-off covers the true positive rates at these false positive rates.
+
+        An estimate: between the rates, and beyond them, nothing is looked at. As in dp_accounting it is inf where the
+        loss is infinite with a probability above the least of the rates, 1e-12 if none are given.
+        """
+        del deltas
+        if self._is_unbounded:
+            return math.inf
+        rates = _RATES if false_positive_rates is None else np.asarray(false_positive_rates, np.float64)
+        if self.mechanism is None:
+            return 0.0
+        if self.get_delta(_MAX_EPSILON) > rates.min():
+            return math.inf
+        found = np.asarray(self.get_true_positive_rates(rates))
+        pairs = zip(found.ravel().tolist(), rates.ravel().tolist(), strict=True)
+        return max(0.0, *(_quantile(power) - _quantile(rate) for power, rate in pairs))

@@ -1,8 +1,6 @@
 """dp_accounting events from mechanisms, and mechanisms from events."""
 
 import dataclasses
-import math
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import attr
@@ -14,10 +12,10 @@ from jaxacct import mechanisms
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound
 from jaxacct.curves import RdpCurve
-from jaxacct.mechanisms import Composed, ContinuousPair, DiscretePair, Gaussian, Laplace, PoissonSampled
+from jaxacct.interop._reading import leaves_of, mechanism_of
+from jaxacct.mechanisms import Composed, Gaussian, Laplace, PoissonSampled
 from jaxacct.mechanisms._base import Mechanism
 
-_BASES = (Gaussian, Laplace, DiscretePair, ContinuousPair)  # what Poisson sampling takes
 _MECHANISM_TYPES = tuple(getattr(mechanisms, name) for name in mechanisms.__all__)
 
 
@@ -77,45 +75,6 @@ class RdpCurveDpEvent(dp_event.DpEvent):  # type: ignore[misc]
             raise ValueError(f"curve.bound={self.curve.bound.value!r} must be an upper bound")
         if np.shape(self.curve.values) != np.shape(self.curve.orders):
             raise ValueError(f"curve.values of shape {np.shape(self.curve.values)} must be one curve, not a batch")
-
-
-def leaves_of(event: Any, count: int = 1) -> Iterator[tuple[Any, int]]:
-    """The events of a composition with their counts, without those that do nothing."""
-    if isinstance(event, dp_event.SelfComposedDpEvent):
-        yield from leaves_of(event.event, count * event.count)
-    elif isinstance(event, dp_event.ComposedDpEvent):
-        for part in event.events:
-            yield from leaves_of(part, count)
-    elif not isinstance(event, dp_event.NoOpDpEvent):
-        yield event, count
-
-
-def _sampled_base(event: Any) -> Any:
-    """What one Poisson sample goes through. Gaussians on one sample add their 1/sigma^2 (adaptively too)."""
-    parts = [(mechanism_of(leaf), count) for leaf, count in leaves_of(event) if count > 0]
-    if len(parts) == 1 and parts[0][1] == 1 and isinstance(parts[0][0], _BASES):
-        return parts[0][0]
-    if not parts or not all(isinstance(part, Gaussian) for part, _ in parts):
-        raise ValueError(f"event={event!r} inside PoissonSampledDpEvent must be one release, or Gaussians composed")
-    precision = sum(count * part.noise_multiplier**-2.0 for part, count in parts)
-    return Gaussian(precision**-0.5 * (1.0 - 2.0**-50 * len(parts)))
-
-
-_MECHANISMS: dict[type, Callable[[Any], Any]] = {
-    MechanismDpEvent: lambda event: event.mechanism,
-    dp_event.GaussianDpEvent: lambda event: Gaussian(event.noise_multiplier),
-    dp_event.LaplaceDpEvent: lambda event: Laplace(event.noise_multiplier),
-    dp_event.PoissonSampledDpEvent: lambda event: PoissonSampled(
-        _sampled_base(event.event), event.sampling_probability
-    ),
-}
-
-
-def mechanism_of(event: Any) -> Any:
-    """The mechanism of an event that is no composition; raises ValueError if there is none."""
-    if type(event) not in _MECHANISMS:
-        raise ValueError(f"event={event!r}: {type(event).__name__} has no jaxacct mechanism")
-    return _MECHANISMS[type(event)](event)
 
 
 def _run(mechanism: Mechanism, count: int) -> tuple[Any, int]:
@@ -181,12 +140,3 @@ def to_dp_event(mechanism: Mechanism) -> Any:
         return events[0] if len(events) == 1 else dp_event.ComposedDpEvent(events)
     name = type(mechanism).__name__
     raise ValueError(f"mechanism={mechanism!r}: dp_accounting has no event for {name}; wrap it in MechanismDpEvent")
-
-
-def releases_everything(event: Any) -> bool:
-    """Whether an event that is no composition gives no privacy at all: no noise, or no mechanism worth the name."""
-    if isinstance(event, dp_event.PoissonSampledDpEvent):
-        inner = any(releases_everything(leaf) for leaf, count in leaves_of(event.event) if count > 0)
-        return inner and event.sampling_probability > 0
-    noiseless = math.inf if not hasattr(event, "noise_multiplier") else event.noise_multiplier
-    return isinstance(event, dp_event.NonPrivateDpEvent) or noiseless == 0

@@ -56,7 +56,11 @@ def _rounded_down(value: float) -> float:
 
 
 def _poisson(asked: _Asked, cycle_length: int) -> Any:
-    """A record's group is fixed; known, it leaves Poisson sampling in its group's steps (hockey-stick is convex)."""
+    """A record's group is fixed; known, it leaves Poisson sampling in its group's steps (hockey-stick is convex).
+
+    Secret and uniform, as in independent groups, it is allocation to one of the groups: the ratio of the run is the
+    mean over the groups of the product over its steps of 1 - q + q Y, with Y as in `_same_bin`.
+    """
     check_probability("sampling_prob", asked.strategy.sampling_prob)
     steps = _cycles(asked, cycle_length)
     if asked.strategy.sampling_prob == 1:
@@ -74,7 +78,8 @@ def _cyclic_poisson(asked: _Asked) -> Any:
         raise _refused(asked, f"{reason} neighboring_relation=NeighboringRelation.REPLACE_SPECIAL (zero-out)")
     if length > 1 and is_independent and strategy.sampling_prob == 1:
         return _same_bin(asked, length)
-    return _poisson(asked, length)
+    run = _poisson(asked, length)
+    return RandomAllocation(run, num_steps=length) if length > 1 and is_independent else run
 
 
 def _balls_in_bins(asked: _Asked) -> Any:
@@ -95,6 +100,21 @@ def _min_separation(asked: _Asked) -> Any:
         f"b-min-sep sampling is known by Monte Carlo only; a record takes part at most {most} times, so that "
         f"Composed(Gaussian({asked.noise_multiplier!r}), {most}) holds, without amplification",
     )
+
+
+def _random_allocation(asked: _Asked) -> RandomAllocation:
+    """A uniform set of k of all steps, or of those of a record's group, every cycle_length-th step.
+
+    A known group is no more private than a secret one (hockey-stick divergences are convex), and k of n steps no more
+    than k of more: leave a uniform step of them out, and say which. So the smallest group counts. Where that has fewer
+    than k steps, all of a group's are taken: at most k, and others are withheld.
+    """
+    strategy, length = asked.strategy, getattr(asked.strategy, "cycle_length", 1)
+    _cycles(asked, length)
+    check_count("total_participations", strategy.total_participations)
+    selected = int(strategy.total_participations)
+    num_steps = max(selected, strategy.iterations // length)
+    return RandomAllocation(Gaussian(asked.noise_multiplier), num_steps=num_steps, num_selected=selected)
 
 
 def _fixed_batch(asked: _Asked) -> Any:
@@ -127,19 +147,28 @@ def _users(asked: _Asked) -> Any:
     return _mechanism_of(asked._replace(strategy=asked.strategy.base_strategy))
 
 
-_STRATEGIES: dict[str, tuple[frozenset[str], Callable[[_Asked], Any]]] = {
+# name of the class -> its fields, those that not every release has, and the mechanism
+_STRATEGIES: dict[str, tuple[frozenset[str], frozenset[str], Callable[[_Asked], Any]]] = {
     "CyclicPoissonSampling": (
         frozenset({"sampling_prob", "iterations", "truncated_batch_size", "cycle_length", "partition_type"}),
+        frozenset(),
         _cyclic_poisson,
     ),
-    "BallsInBinsSampling": (frozenset({"iterations", "cycle_length"}), _balls_in_bins),
+    "BallsInBinsSampling": (frozenset({"iterations", "cycle_length"}), frozenset(), _balls_in_bins),
+    "RandomAllocationSampling": (
+        frozenset({"total_participations", "iterations"}),
+        frozenset({"cycle_length"}),
+        _random_allocation,
+    ),
     "BMinSepSampling": (
         frozenset({"sampling_prob", "iterations", "min_sep", "warm_start", "truncated_batch_size"}),
+        frozenset(),
         _min_separation,
     ),
-    "FixedBatchSampling": (frozenset({"batch_size", "iterations", "replace"}), _fixed_batch),
+    "FixedBatchSampling": (frozenset({"batch_size", "iterations", "replace"}), frozenset(), _fixed_batch),
     "UserSelectionStrategy": (
         frozenset({"base_strategy", "examples_per_user_per_batch", "shuffle_per_user"}),
+        frozenset(),
         _users,
     ),
 }
@@ -149,11 +178,11 @@ def _mechanism_of(asked: _Asked) -> Any:
     name = type(asked.strategy).__name__
     if name not in _STRATEGIES or not dataclasses.is_dataclass(asked.strategy):
         raise _refused(asked, f"{name} is none of {', '.join(_STRATEGIES)}")
-    fields, mechanism = _STRATEGIES[name]
+    fields, newer, mechanism = _STRATEGIES[name]
     found = {field.name for field in dataclasses.fields(asked.strategy)}
-    if found != fields:
-        differing = ", ".join(sorted(found ^ fields))
-        raise _refused(asked, f"its fields are not those of jax_privacy 2.0 ({differing})")
+    if found - newer != fields:
+        differing = ", ".join(sorted((found - newer) ^ fields))
+        raise _refused(asked, f"its fields are not those of jax_privacy as it is known here ({differing})")
     return mechanism(asked)
 
 
@@ -166,8 +195,10 @@ def from_jax_privacy(
 ) -> Any:
     """The mechanism whose analysis covers training with a jax_privacy batch selection strategy and independent noise.
 
-    - `CyclicPoissonSampling`: `PoissonSampled` in the steps of one group; with sampling_prob=1 and independent groups
-      it is balls in bins, with equal groups (a dataset shuffled once) full participation, without amplification.
+    - `CyclicPoissonSampling`: `PoissonSampled` in the steps of one group, which with independent groups is allocated to
+      one of them (`RandomAllocation` of the former); with sampling_prob=1 these are balls in bins, and equal groups
+      (a dataset shuffled once) full participation, without amplification.
+    - `RandomAllocationSampling`: `RandomAllocation`, k of the steps; with cycle_length k of those of one group.
     - `BallsInBinsSampling`: one epoch of `RandomAllocation` with noise_multiplier / sqrt(number of cycles), since a
       record's bin is the same in every cycle. With cycle_length=iterations: random allocation over the whole run.
     - `BMinSepSampling`: where it is one of the two above; else refused.

@@ -18,7 +18,8 @@ class RandomAllocation(Mechanism):
     for each record. Adjacency: add or remove one record.
 
     Args:
-      mechanism: what one step releases, e.g. `Gaussian`.
+      mechanism: what one step releases, e.g. `Gaussian`; or `PoissonSampled` steps, which a record that is allocated to
+        them joins by coins of its own.
       num_steps: whole number >= 1, steps t in one epoch.
       num_selected: whole number in [1, num_steps], steps k that a record joins in one epoch.
       num_epochs: whole number >= 1.
@@ -60,7 +61,9 @@ class RandomAllocation(Mechanism):
     def loses_nothing(self) -> bool:
         return bool(self.mechanism.loses_nothing())
 
-    def poisson_at_same_rate(self) -> PoissonSampled:
+    def poisson_at_same_rate(self) -> PoissonSampled | None:
+        if isinstance(self.mechanism, PoissonSampled):
+            return None
         rate = self.num_selected / self.num_steps
         return PoissonSampled(self.mechanism, sampling_prob=rate, num_steps=self.num_steps * self.num_epochs)
 
@@ -74,6 +77,8 @@ class RandomAllocation(Mechanism):
         without any amplification: whichever of them a record joined, so many releases that it did join are no less
         private (joint convexity), and fewer than `num_selected` cost less.
         """
+        if isinstance(self.mechanism, PoissonSampled):  # whose steps are releases of their own
+            return super().releases(number)
         finished, steps_done = divmod(number, self.releases_per_epoch)
         if not steps_done:
             return (self.epochs(finished),)

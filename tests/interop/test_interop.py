@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
+import attr
 import numpy as np
 import pytest
 
@@ -407,6 +408,59 @@ def test_their_calibration_drives_our_mechanisms(make: Any) -> None:
     found = dpa.calibrate_dp_mechanism(make, event, 1.5, 1e-5, bracket, tol=0.01)
     assert ja.epsilon_interval(event(found).mechanism, 1e-5).upper <= 1.5 * (1 + CLOSE)
     assert ja.epsilon_interval(event(found - 0.02).mechanism, 1e-5).lower >= 1.5 * (1 - CLOSE)
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class RandomAllocationDpEvent(dpa.DpEvent):  # type: ignore[misc]
+    """As in dp_accounting's repository; its release of 0.6.0 has none."""
+
+    event: Any
+    num_selected: int
+    num_steps: int
+
+
+def test_an_event_that_the_installed_release_lacks_is_read_by_its_name() -> None:
+    event = RandomAllocationDpEvent(dpa.GaussianDpEvent(0.8), 2, 50)
+    run = ja.RandomAllocation(ja.Gaussian(0.8), num_steps=50, num_selected=2)
+    assert interop.from_dp_event(event) == run
+    accountant = interop.CertifiedAccountant().compose(event, 3)
+    assert accountant.get_epsilon(1e-6) == ja.epsilon(ja.Composed(run, 3), 1e-6)
+    newer = attr.make_class("RandomAllocationDpEvent", ["event", "num_selected", "num_steps", "noise"], (dpa.DpEvent,))
+    with pytest.raises(ValueError, match=r"not those of RandomAllocationDpEvent.*\(noise\)"):
+        interop.from_dp_event(newer(dpa.GaussianDpEvent(0.8), 2, 50, 1.0))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        dpa.PoissonSampledDpEvent(0, dpa.GaussianDpEvent(1.0)),
+        dpa.PoissonSampledDpEvent(0, dpa.LaplaceDpEvent(0.0)),
+        RandomAllocationDpEvent(dpa.GaussianDpEvent(0.0), 0, 10),
+        interop.MechanismDpEvent(ja.PoissonSampled(GAUSSIAN, 0.0)),
+    ],
+)
+def test_who_never_takes_part_loses_nothing(event: Any) -> None:
+    accountant = interop.CertifiedAccountant().compose(event)
+    assert (accountant.get_epsilon(0.0), accountant.get_delta(0.0)) == (0.0, 0.0)
+    assert (accountant.get_true_positive_rates(0.5), accountant.get_gdp_parameter_estimate()) == (0.5, 0.0)
+
+
+def test_rates_and_the_gaussian_parameter_are_those_of_the_tradeoff() -> None:
+    accountant = interop.CertifiedAccountant().compose(dpa.GaussianDpEvent(math.sqrt(3)), 3)
+    assert accountant.get_true_positive_rates(0.1) == pytest.approx(0.389143691645, abs=1e-9)
+    assert accountant.get_gdp_parameter_estimate() == pytest.approx(1.0, abs=1e-3)
+    sampled = interop.CertifiedAccountant().compose(interop.to_dp_event(SAMPLED), 20)
+    rates = np.array([1e-3, 0.05, 0.5])
+    expected = 1.0 - ja.tradeoff(ja.Composed(SAMPLED, 20), rates)
+    np.testing.assert_array_equal(sampled.get_true_positive_rates(rates), expected)
+    alone = interop.CertifiedAccountant().compose(dpa.GaussianDpEvent(0.0))
+    assert (alone.get_true_positive_rates(0.1), alone.get_gdp_parameter_estimate()) == (1.0, math.inf)
+
+
+def test_a_delta_of_zero_asks_for_the_largest_loss() -> None:
+    accountant = interop.CertifiedAccountant().compose(dpa.LaplaceDpEvent(2.0), 3)
+    assert 1.5 <= accountant.get_epsilon(0.0) <= 1.5 * (1 + 1e-12)
+    assert math.isinf(interop.CertifiedAccountant().compose(dpa.GaussianDpEvent(2.0)).get_epsilon(0.0))
 
 
 # --- imports ---

@@ -82,11 +82,11 @@ def test_poisson(strategies: Any) -> None:
 def test_cyclic_poisson_counts_the_steps_of_one_group(strategies: Any) -> None:
     independent = strategies.PartitionType.INDEPENDENT
     cyclic = strategies.CyclicPoissonSampling(0.2, iterations=101, cycle_length=10, partition_type=independent)
+    group = ja.PoissonSampled(ja.Gaussian(2.0), 0.2, 11)
     for relation in (ja.NeighboringRelation.ADD_OR_REMOVE_ONE, ZERO_OUT):
-        run = from_jax_privacy(cyclic, 2.0, neighboring_relation=relation)
-        assert run == ja.PoissonSampled(ja.Gaussian(2.0), 0.2, 11)
+        assert from_jax_privacy(cyclic, 2.0, neighboring_relation=relation) == ja.RandomAllocation(group, num_steps=10)
     equal = dataclasses.replace(cyclic, partition_type=strategies.PartitionType.EQUAL_SPLIT)
-    assert from_jax_privacy(equal, 2.0, neighboring_relation=ZERO_OUT) == run
+    assert from_jax_privacy(equal, 2.0, neighboring_relation=ZERO_OUT) == group
     with pytest.raises(ValueError, match="equal groups moves with the number of records"):
         from_jax_privacy(equal, 2.0)
 
@@ -270,24 +270,61 @@ def test_fixed_batches_are_covered(others: list[float]) -> None:
                 assert found == pytest.approx(bound, rel=1e-4, abs=1e-6)
 
 
-def test_a_secret_group_loses_no_more_than_a_known_one() -> None:
-    """Two groups, one step each, Poisson sampling within the group: exact on a plane."""
+def test_a_secret_group_is_allocation_to_one_of_them() -> None:
+    """Two groups, one step each, Poisson sampling within the group: the pair itself, on a plane."""
     sampling_prob, noise = 0.4, 1.0
     s = _stand_ins()
     strategy = s.CyclicPoissonSampling(
         sampling_prob, iterations=2, cycle_length=2, partition_type=s.PartitionType.INDEPENDENT
     )
     run = from_jax_privacy(strategy, noise)
-    assert run.num_steps == 1
     x = np.linspace(-9.0, 10.0, 1201)
-    step = _step_of(run, x)
-    sampled, without = step[ja.Direction.REMOVE]
+    sampled, without = _step_of(run.mechanism, x)[ja.Direction.REMOVE]
     q = np.outer(without, without)
     p = 0.5 * (np.outer(sampled, without) + np.outer(without, sampled))
     for direction, pair in ((ja.Direction.REMOVE, (p, q)), (ja.Direction.ADD, (q, p))):
-        for epsilon in (-0.3, 0.0, 0.1, 0.4):
-            bound = _divergence(*step[direction], epsilon, x[1] - x[0])
-            assert _divergence(*pair, epsilon, (x[1] - x[0]) ** 2) <= bound + 1e-9
+        for epsilon in (0.0, 0.1, 0.4):
+            found = ja.delta_interval(run, epsilon, precision=1e-3)
+            delta = ja.delta(run, epsilon, direction=direction, precision=1e-3)
+            truth = _divergence(*pair, epsilon, (x[1] - x[0]) ** 2)
+            assert truth - 1e-6 <= delta <= truth + 1e-3 * truth + 1e-6  # the grid's error at the kink
+            assert 0 < found.lower <= found.upper
+    assert ja.epsilon(run, 1e-3) < ja.epsilon(run.mechanism, 1e-3)
+
+
+@pytest.mark.parametrize("direction", ja.Direction)
+def test_steps_of_a_secret_group_against_simulation(direction: ja.Direction) -> None:
+    groups, steps, prob, noise, runs = 3, 4, 0.3, 1.5, 400_000
+    rng = np.random.default_rng(3)
+    own = rng.integers(groups, size=runs)
+    joins = rng.random((steps, runs)) < prob
+    ratios = np.ones((groups, runs))
+    for group in range(groups):
+        for step in range(steps):
+            there = (direction is ja.Direction.REMOVE) & joins[step] & (own == group)
+            z = (noise * rng.standard_normal(runs) + there - 0.5) / noise**2
+            ratios[group] *= 1 - prob + prob * np.exp(z)
+    losses = np.log(ratios.mean(axis=0)) * (1 if direction is ja.Direction.REMOVE else -1)
+    run = ja.RandomAllocation(ja.PoissonSampled(ja.Gaussian(noise), prob, steps), num_steps=groups)
+    for epsilon in (0.05, 0.2, 0.4):
+        terms = np.maximum(-np.expm1(epsilon - losses), 0.0)
+        delta = ja.delta(run, epsilon, direction=direction)
+        spread = 4.5 * terms.std() / math.sqrt(runs)
+        assert terms.mean() - spread <= delta <= terms.mean() + spread + 3e-3 * delta
+    with pytest.raises(ValueError, match="from above only"):
+        ja.pld(run, bound=ja.Bound.LOWER)
+
+
+@pytest.mark.parametrize(
+    ("selected", "iterations", "length", "num_steps"), [(3, 20, None, 20), (2, 20, 3, 6), (7, 20, 3, 7), (5, 20, 4, 5)]
+)
+def test_random_allocation_in_groups(selected: int, iterations: int, length: int | None, num_steps: int) -> None:
+    fields = ["total_participations", "iterations", *([] if length is None else ["cycle_length"])]
+    strategy = dataclasses.make_dataclass("RandomAllocationSampling", fields)(
+        selected, iterations, *([] if length is None else [length])
+    )
+    expected = ja.RandomAllocation(ja.Gaussian(2.0), num_steps=num_steps, num_selected=selected)
+    assert from_jax_privacy(strategy, 2.0) == expected
 
 
 # --- with their own accounting ---

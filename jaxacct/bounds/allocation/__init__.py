@@ -36,7 +36,14 @@ from jaxacct.bounds.allocation._threshold_test import THRESHOLD_TEST
 from jaxacct.bounds.bases import BASES
 from jaxacct.bounds.discrete import EXACT as TYPES
 from jaxacct.bounds.gaussian import unamplified
-from jaxacct.mechanisms import DiscretePair, Gaussian, PartialAllocation, RandomAllocation, ScheduledAllocation
+from jaxacct.mechanisms import (
+    DiscretePair,
+    Gaussian,
+    PartialAllocation,
+    PoissonSampled,
+    RandomAllocation,
+    ScheduledAllocation,
+)
 
 _FS = "Feldman & Shenfeld 2025"
 _SPLIT = Lanes(statics=split_statics, bytes=renyi.lane_bytes)
@@ -233,6 +240,7 @@ _OF_PARTIAL = loss_distribution(PARTIAL_DISTRIBUTION)
 # in the order in which they are asked, after their cost: methods on the host, then those on lanes
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     **{(RandomAllocation, base): (_DISTRIBUTION,) for base in BASES if base not in (Gaussian, DiscretePair)},
+    **{(RandomAllocation, PoissonSampled, base): (_DISTRIBUTION,) for base in BASES},
     **{(PartialAllocation, base): (_OF_PARTIAL,) for base in BASES if base is not Gaussian},
     (RandomAllocation, DiscretePair): (TYPES, _DISTRIBUTION),
     (RandomAllocation, Gaussian): (

@@ -8,7 +8,7 @@ continuous pair of distributions, or a privacy loss distribution. A *law* is the
 import functools
 from typing import Any
 
-from jaxacct.bounds.bases import _continuous, _discrete, _gaussian, _known, _laplace
+from jaxacct.bounds.bases import _continuous, _discrete, _gaussian, _known, _laplace, _sampled
 from jaxacct.bounds.bases._base import Base, law_of, spread_of
 from jaxacct.curves import Pld
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
@@ -37,15 +37,19 @@ def base_of(release: Any) -> Base:
     Raises:
       ValueError: if it is none of the releases that schemes can be built on.
     """
-    if type(release) not in BASES:
+    found = BASES.get(type(release)) or _OF_STEPS.get(type(release))
+    if found is None:
         known = ", ".join(t.__name__ for t in BASES)
         raise ValueError(f"mechanism={release!r} has no privacy loss distribution here; must be one of {known}")
-    return BASES[type(release)]
+    return found
+
+
+_OF_STEPS = {PoissonSampled: _sampled.base_over(base_of)}  # schemes that another allocates, their steps taken together
 
 
 def is_from_above(mechanism: PoissonSampled | RandomAllocation | PartialAllocation) -> bool:
     """bool: whether what `mechanism` samples or allocates is known from above only, on its own grid."""
-    return base_of(mechanism.mechanism).is_from_above
+    return base_of(mechanism.mechanism).is_from_above(mechanism.mechanism)
 
 
 def law(release: Any, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:

@@ -35,6 +35,12 @@ def unbounded(base: Any) -> float:
     return math.inf
 
 
+def known_closely(base: Any) -> bool:
+    """False: for releases whose laws are made from both sides."""
+    del base
+    return False
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Base:
     """One release, as the schemes that sample, allocate or repeat it see it.
@@ -45,7 +51,7 @@ class Base:
       gap: ``(release, sampling_prob) -> `` how far apart the least and the largest log of 1 - q + q Y are that have
         mass by themselves: the law puts both on the lattice where its step divides the gap. 0 where there are none.
       spread: ``(release) -> `` about Var(dP/dQ), its finite part.
-      is_from_above: the release is known by a distribution that dominates it, on its own grid.
+      is_from_above: ``(release) -> `` whether it is known by a distribution that dominates it only, on its own grid.
       is_symmetric: swapping P and Q gives the same law of the loss, so that both directions have one profile.
       is_light: its law costs next to nothing to make, at any resolution.
     """
@@ -54,7 +60,7 @@ class Base:
     largest_loss: Callable[[Any], float]
     gap: Callable[[Any, float], float] = no_gap
     spread: Callable[[Any], float] | None = None
-    is_from_above: bool = False
+    is_from_above: Callable[[Any], bool] = known_closely
     is_symmetric: bool = False
     is_light: bool = False
 

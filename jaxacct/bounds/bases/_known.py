@@ -31,4 +31,4 @@ def _law(pld: Pld, sampling_prob: float, step: float, side: Side, tail: float) -
     return sampled(from_atoms(pld.losses, masses, zero, infinite, step, side, origin=pld.offset), sampling_prob)
 
 
-BASE = Base(law=_law, largest_loss=unbounded, is_from_above=True)
+BASE = Base(law=_law, largest_loss=unbounded, is_from_above=lambda pld: True)

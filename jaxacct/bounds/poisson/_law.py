@@ -9,9 +9,6 @@ from jaxacct.bounds._distribution import Distribution, parts_by_laws
 from jaxacct.bounds.bases import base_of, is_from_above, law, spread
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
 from jaxacct.mechanisms import PoissonSampled
-from jaxacct.special import up
-
-_MOST_EXPONENT = 700.0  # largest x, nats, of which e^x is taken
 
 
 def _laws(mechanism: PoissonSampled, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
@@ -24,18 +21,6 @@ def _scale(mechanism: PoissonSampled) -> tuple[float, int]:
     return steps * math.log1p(q * q * spread(mechanism.mechanism)), steps
 
 
-def largest_loss(mechanism: PoissonSampled) -> float:
-    """float: an epsilon at which the run is purely epsilon-DP, rounded up: T log(1 + q (e^L - 1)); inf where L is.
-
-    T steps, each joined with probability q, of a release whose largest loss is L.
-    """
-    steps = float(mechanism.num_steps)
-    whole, prob = base_of(mechanism.mechanism).largest_loss(mechanism.mechanism), float(mechanism.sampling_prob)
-    if whole > _MOST_EXPONENT:
-        return up(whole * steps, 32)
-    return up(up(math.log1p(prob * math.expm1(whole)), 32) * steps, 32)
-
-
 def _gap(mechanism: PoissonSampled) -> float:
     return base_of(mechanism.mechanism).gap(mechanism.mechanism, float(mechanism.sampling_prob))
 
@@ -44,7 +29,7 @@ DISTRIBUTION = Distribution(
     theorem="Zhu, Dong & Wang 2022, Theorem 11",
     parts=parts_by_laws(_laws),
     scale=_scale,
-    largest_loss=largest_loss,
+    largest_loss=lambda mechanism: base_of(mechanism).largest_loss(mechanism),
     reduction=lambda mechanism: False,
     width_constant=lambda mechanism: 0.5,
     gap=_gap,
