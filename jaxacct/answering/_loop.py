@@ -193,14 +193,15 @@ def _ask_one_sided(steps: Sequence[Step], found: Found) -> None:
 def _lies_above(method: Method, question: Question, value: Any) -> Any:
     """Where a method's answer is at least `value` by its own cheap guess from below, bool; nowhere without a guess.
 
-    Of delta: where the epsilon that it would give at the delta `value` is at least the one that is asked about.
+    Of delta: where the epsilon that it would give at the delta `value` is at least the one that is asked about. At
+    epsilon 0 that says nothing: no epsilon is smaller, however small delta is.
     """
     if not isinstance(method, ProfileMethod) or method.floor is None:
         return np.zeros(question.shape, bool)
     with np.errstate(divide="ignore"):
         at, limit = (question.target, value) if question.query is Query.EPSILON else (value, question.target)
         log_delta = np.log(np.asarray(at, np.float64))
-    return method.floor(question.mechanism, log_delta) >= limit
+    return (method.floor(question.mechanism, log_delta) >= limit) & (limit > 0.0)
 
 
 def _is_open(method: LaneMethod, direction: Direction, before: Sequence[Any], least_order: Any, found: Found) -> Any:

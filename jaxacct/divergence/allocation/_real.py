@@ -114,9 +114,12 @@ def log_high_decay(of: Grid, cut: Cutoff, centre: float, heights: Real, num_angl
 
 @functools.lru_cache(maxsize=64)
 def _decay_table(sigma: float) -> tuple[Real, Real]:
-    """log of 49 heights, and `log_decay` there at u = i height, without cutoff."""
+    """log of 49 heights, and the least `log_decay` up to there, at u = i height, without cutoff.
+
+    Far out the contours that are tried turn too far for a large noise multiplier; what holds before holds there too.
+    """
     heights = np.geomspace(1e-8, 1e8, 49)
-    return np.log(heights), log_decay(grid(sigma), None, 0.0, heights, num_angles=8)
+    return np.log(heights), np.minimum.accumulate(log_decay(grid(sigma), None, 0.0, heights, num_angles=8))
 
 
 def height_of_decay(of: Grid, log_level: Real) -> Real:

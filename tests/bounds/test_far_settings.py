@@ -1,0 +1,37 @@
+"""Settings far from the usual ones: large noise, tiny sampling probabilities; answers stay narrow, and silent."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import jaxacct as ja
+
+
+@pytest.mark.parametrize(("noise", "num_steps"), [(30.0, 1000), (50.0, 1e5), (200.0, 1e4)])
+@pytest.mark.parametrize("deviations", [0.1, 1.0, 4.0])
+def test_large_noise_is_exact(noise, num_steps, deviations):
+    """Many steps of large noise are nearly one Gaussian release of noise sigma sqrt(t), from which both ends differ."""
+    run = ja.RandomAllocation(ja.Gaussian(noise), num_steps)
+    scale = 1.0 / (noise * num_steps**0.5)
+    found = ja.delta_interval(run, deviations * scale)
+    assert found.upper - found.lower <= 1e-6 * found.lower
+    near = ja.delta(ja.Gaussian(1.0 / scale), deviations * scale)
+    assert found.upper == pytest.approx(near, rel=2e-2)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-9, 1.0])
+@pytest.mark.parametrize("steps", [2, 10, 1000])
+def test_delta_is_at_most_the_probability_of_taking_part(epsilon, steps):
+    run = ja.PoissonSampled(ja.Gaussian(1.0), 1e-12, steps)
+    joins = -np.expm1(steps * np.log1p(-1e-12))
+    assert ja.delta(run, epsilon) <= joins * (1.0 + 1e-9)
+
+
+def test_tradeoff_warns_of_nothing_that_was_not_asked():
+    run = ja.PoissonSampled(ja.Gaussian(1.0), 1e-12, 10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        missed = ja.tradeoff(run, np.array([0.01, 0.1]))
+    np.testing.assert_allclose(missed, [0.99, 0.9], rtol=0, atol=1e-10)
+    assert np.all(missed <= [0.99, 0.9])
