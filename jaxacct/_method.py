@@ -145,10 +145,6 @@ class Method:
         del bound
         return self.name
 
-    def ends_at(self, name: str) -> Bound:
-        """Which end a name asks for: UPPER where it is the name of both."""
-        return next(bound for bound in (Bound.UPPER, Bound.LOWER) if bound in self.ends and self.name_of(bound) == name)
-
     def ends_for(self, mechanism: Mechanism) -> frozenset[Bound]:
         """The ends that it gives for the value of `mechanism` itself."""
         del mechanism

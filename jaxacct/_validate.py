@@ -1,15 +1,33 @@
 """Checks of concrete arguments at the public border; tracers pass and fail closed in the kernels."""
 
+import enum
 import math
 import numbers
 import sys
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 _PLAIN = (int, float)
 _LARGEST = sys.float_info.max
+
+_Choice = TypeVar("_Choice", bound=enum.Enum)
+
+
+def checked_choice(name: str, value: Any, *among: _Choice) -> _Choice:
+    """The one of `among` that `value` is, or names: by its name or its words, in any case; else raises ValueError."""
+    if isinstance(value, str):
+        plain = value.strip().casefold().replace("_", " ").replace("-", " ")
+        for one in among:
+            if plain in (one.name.casefold().replace("_", " "), str(one.value).casefold()):
+                return one
+    for one in among:
+        if value is one:
+            return one
+    words = " or ".join(f"{type(one).__name__}.{one.name} ({one.name.lower()!r})" for one in among)
+    raise ValueError(f"{name}={value!r} must be {words}")
 
 
 def is_checkable(value: Any) -> bool:
@@ -32,6 +50,8 @@ def checked_array(name: str, value: Any) -> np.ndarray:
         array = np.asarray(value)
     except Exception as error:
         raise ValueError(f"{name}={value!r} must be a number or an array of numbers") from error
+    if array.dtype.kind == "V" and jnp.issubdtype(array.dtype, np.floating):  # bfloat16 and the like
+        array = array.astype(np.float64)
     if array.dtype.kind not in "iuf":
         raise ValueError(f"{name}={value!r} must be a number or an array of numbers")
     return array

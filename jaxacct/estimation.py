@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxacct._precision import HostProgram, is_traced
 from jaxacct._types import Bound, Direction, NeighboringRelation
-from jaxacct._validate import check_count, check_delta, check_epsilon, checked_number
+from jaxacct._validate import check_count, check_delta, check_epsilon, checked_choice, checked_number
 from jaxacct.answering._question import check_scalars
 from jaxacct.divergence.sampling import _allocation as sampling
 from jaxacct.divergence.sampling import _importance as importance
@@ -98,8 +98,8 @@ def estimate_delta(
     *,
     num_samples: int,
     seed: int,
-    direction: Direction | None = None,
-    method: Sampler = Sampler.NAIVE,
+    direction: Direction | str | None = None,
+    method: Sampler | str = Sampler.NAIVE,
     confidence: float = 0.99,
     progress: Progress | None = None,
 ) -> Estimate:
@@ -149,21 +149,18 @@ def estimate_delta(
     check_delta("confidence", confidence)
     if not (isinstance(seed, int | np.integer) and 0 <= seed < 2**64):
         raise ValueError(f"seed={seed!r} must be a whole number in [0, 2^64)")
-    if not isinstance(method, Sampler):
-        raise ValueError(f"method={method!r} must be a Sampler")
-    if direction is not None and not isinstance(direction, Direction):
-        raise ValueError(f"direction={direction!r} must be Direction.REMOVE, Direction.ADD or None")
-    if method is not Sampler.NAIVE and mechanism.num_selected > 1:
-        raise ValueError(f"num_selected={mechanism.num_selected} must be 1 for {method}: use Sampler.NAIVE")
-    if method in (Sampler.CONDITIONAL, Sampler.IMPORTANCE) and mechanism.num_epochs > 1:
-        raise ValueError(f"num_epochs={mechanism.num_epochs} must be 1 for {method}: use Sampler.NAIVE")
+    sampler: Sampler = checked_choice("method", method, *Sampler)
+    directions = tuple(Direction) if direction is None else (checked_choice("direction", direction, *Direction),)
+    if sampler is not Sampler.NAIVE and mechanism.num_selected > 1:
+        raise ValueError(f"num_selected={mechanism.num_selected} must be 1 for {sampler}: use Sampler.NAIVE")
+    if sampler in (Sampler.CONDITIONAL, Sampler.IMPORTANCE) and mechanism.num_epochs > 1:
+        raise ValueError(f"num_epochs={mechanism.num_epochs} must be 1 for {sampler}: use Sampler.NAIVE")
 
     num_samples, epsilons = int(num_samples), np.asarray(target_epsilon, np.float64)
-    directions = (Direction.REMOVE, Direction.ADD) if direction is None else (direction,)
     error_prob = (1.0 - confidence) / len(directions)
     means, errors, uppers = [], [], []
     for one in directions:
-        plan = _plan(mechanism, sigma, epsilons.reshape(-1), method, one)
+        plan = _plan(mechanism, sigma, epsilons.reshape(-1), sampler, one)
         unit_mean, unit_error = _moments(mechanism, sigma, epsilons.reshape(-1), plan, num_samples, int(seed), progress)
         scale = np.exp(plan.log_scale)
         means.append(scale * unit_mean)
@@ -176,7 +173,7 @@ def estimate_delta(
         np.minimum(np.max(uppers, axis=0), 1.0),
     )
     mean, error, upper = (x.reshape(epsilons.shape) if epsilons.ndim else x.item() for x in shaped)
-    return Estimate(mean, error, upper, confidence, num_samples, method)
+    return Estimate(mean, error, upper, confidence, num_samples, sampler)
 
 
 def _check_mechanism(mechanism: object, target_epsilon: Any) -> float:

@@ -3,7 +3,6 @@
 import importlib.metadata
 import json
 import math
-import re
 import textwrap
 import warnings
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from jaxacct.mechanisms._base import Mechanism
 from jaxacct.membership import tradeoff
 from jaxacct.special import shown, shown_down
 
+_IMPORT = "import jaxacct as ja; print(ja."
 FALSE_POSITIVE_RATES = (1e-3, 1e-2, 1e-1)  # rates at which a statement says what a membership test can reach
 
 
@@ -95,7 +95,8 @@ def statement(
             poisson, poisson_entries, _ = _answer(baseline, target_delta, target_epsilon, precision)
     solved = "epsilon" if target_epsilon is None else "delta"
     given = f"target_delta={target_delta}" if target_epsilon is None else f"target_epsilon={target_epsilon}"
-    width = "" if precision is None else f", precision={'math.inf' if precision == math.inf else precision}"
+    wanted = "float('inf')" if precision == math.inf else precision
+    width = "" if precision is None else f", precision={wanted}"
     result: dict[str, Any] = {
         "epsilon": target_epsilon,
         "delta": target_delta,
@@ -124,8 +125,7 @@ def statement(
         theorem = quick or analysis_theorem(baseline)
         result["poisson_at_same_rate"] = {"description": baseline.describe(), "value": poisson, "theorem": theorem}
     result["jaxacct"] = importlib.metadata.version("jaxacct")
-    run = re.sub(r" at 0x[0-9a-f]+", "", repr(mechanism))  # functions' addresses
-    result["recompute"] = f"jaxacct.{solved}({run}, {given}{width})"
+    result["recompute"] = f"{_IMPORT}{solved}({mechanism.source()}, {given}{width}))"
     return result
 
 
@@ -183,7 +183,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     ]
     if "interval" in facts:
         found = facts["interval"]
-        between = f"between {shown_down(found['lower'])} and {shown(found['upper'])}"
+        between = f"between {shown_down(found['lower'])} and {shown(found['upper'])}" if found["upper"] else "is 0"
         rows.append(("certified", f"{solved} {between}, by {found['theorem']}"))
         if "reduction" in found:
             reduced = shown_down(found["analysis_lower"])
@@ -202,7 +202,9 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         other = facts["poisson_at_same_rate"]
         scheme = other["description"].split(";")[0]
         rows.append(("beside it", f"{solved} <= {shown(other['value'])} for {scheme}, by {other['theorem']}"))
-    rows.append(("recompute", f"jaxacct {facts['jaxacct']}: {facts['recompute']}"))
+    # broken right after a bracket, where Python goes on: what is printed can be pasted and run
+    first, call = facts["recompute"].split("print(", 1)
+    rows += [("recompute", f"{first}print(  # jaxacct {facts['jaxacct']}"), ("recompute", call)]
     return [(title if i == 0 or title != rows[i - 1][0] else "", text) for i, (title, text) in enumerate(rows)]
 
 

@@ -159,6 +159,6 @@ def _entry(mechanism: Mechanism, method: Method, direction: Direction, found: An
         neighboring_relation=mechanism.relation,
         theorem=method.source(mechanism),
         order=as_python(found.order),
-        at_order_edge=found.at_edge if np.ndim(found.at_edge) else bool(found.at_edge),
+        at_order_edge=found.at_edge if is_traced(found.at_edge) or np.ndim(found.at_edge) else bool(found.at_edge),
         seconds=seconds,
     )

@@ -17,6 +17,7 @@ from jaxacct._validate import (
     check_orders,
     check_positive,
     checked_array,
+    checked_choice,
     checked_number,
     is_checkable,
 )
@@ -41,7 +42,7 @@ def _worst_rdp(mechanism: Mechanism, *, orders: tuple[float, ...], parts: tuple[
 _RDP = KernelByStructure(_worst_rdp, Rounding.UP, renyi_bytes)
 
 
-def rdp(mechanism: Mechanism, orders: Any, *, direction: Direction | None = None) -> RdpCurve:
+def rdp(mechanism: Mechanism, orders: Any, *, direction: Direction | str | None = None) -> RdpCurve:
     """Renyi divergences of `mechanism` at `orders`: certified upper bounds, the worse of both directions.
 
     Args:
@@ -129,8 +130,8 @@ def allocation_rdp(log_moments: Any, num_steps: Any, num_selected: Any = 1, num_
 def pld(
     mechanism: Mechanism,
     *,
-    direction: Direction = Direction.REMOVE,
-    bound: Bound = Bound.UPPER,
+    direction: Direction | str = Direction.REMOVE,
+    bound: Bound | str = Bound.UPPER,
     resolution: float = 24.0,
     tail: float = PLAIN_TAIL,
 ) -> Pld:
@@ -141,9 +142,10 @@ def pld(
     Both err by the square of the step.
 
     Args:
-      mechanism: `Gaussian`, `PoissonSampled`, `RandomAllocation`, or `Composed` of them, with scalar fields.
-      direction: REMOVE or ADD.
-      bound: UPPER or LOWER.
+      mechanism: a mechanism with concrete scalar fields whose support matrix names a loss distribution: all that are
+        described by a dominating pair, among them sampled, allocated and shuffled ones and compositions.
+      direction: REMOVE or ADD, or "remove" or "add".
+      bound: UPPER or LOWER, or "upper" or "lower".
       resolution: grid points for one standard deviation of a part's loss, > 0.
       tail: mass in (0, 1) that a discretisation step may cut off at either end, on the safe side.
 
@@ -161,13 +163,11 @@ def pld(
     check_positive("resolution", resolution)
     checked_number("tail", tail)
     check_delta("tail", tail)
-    if bound is Bound.ESTIMATE or not isinstance(bound, Bound):
-        raise ValueError(f"bound={bound!r} must be Bound.UPPER or Bound.LOWER")
-    if not isinstance(direction, Direction):
-        raise ValueError(f"direction={direction!r} must be Direction.REMOVE or Direction.ADD")
+    end: Bound = checked_choice("bound", bound, Bound.UPPER, Bound.LOWER)
+    side: Direction = checked_choice("direction", direction, *Direction)
     methods_for(mechanism)
     distribution = distribution_of(mechanism)
     if distribution is None:
         raise ValueError(f"mechanism={mechanism!r} has no privacy loss distribution here")
-    of = plds(distribution, mechanism, float(resolution), bound, float(tail), (1.0, *ALL_DELTAS))
-    return of(direction)
+    of = plds(distribution, mechanism, float(resolution), end, float(tail), (1.0, *ALL_DELTAS))
+    return of(side)

@@ -31,7 +31,7 @@ def only_target(target_delta: Any, target_epsilon: Any) -> tuple[Query, Any]:
     return Query.DELTA, target_epsilon
 
 
-def _refuse_choices(method: str | None, direction: Direction | None) -> None:
+def _refuse_choices(method: str | None, direction: Direction | str | None) -> None:
     """A curve is one bound in the directions that it was made for."""
     for name, value in (("method", method), ("direction", direction)):
         if value is not None:
@@ -43,7 +43,7 @@ def epsilon(
     target_delta: Any,
     *,
     method: str | None = None,
-    direction: Direction | None = None,
+    direction: Direction | str | None = None,
     precision: float | None = None,
 ) -> Any:
     """The epsilon that `mechanism` satisfies at `target_delta`: certified upper bound, best applicable method.
@@ -93,7 +93,7 @@ def delta(
     target_epsilon: Any,
     *,
     method: str | None = None,
-    direction: Direction | None = None,
+    direction: Direction | str | None = None,
     precision: float | None = None,
 ) -> Any:
     """The delta that `mechanism` satisfies at `target_epsilon`: certified upper bound, best applicable method.
@@ -134,7 +134,7 @@ def epsilon_interval(
     """A certified interval around the epsilon of `mechanism` at `target_delta`; the worse of both directions.
 
     Args:
-      mechanism: `Gaussian`, `PoissonSampled`, `RandomAllocation`, or `Composed` of them; scalar fields, concrete.
+      mechanism: any mechanism of the support matrix, with concrete scalar fields.
       target_delta: float in (0, 1).
       precision: the relative width to reach, > 0, 0.1 % where None:
         ``upper - analysis_lower <= precision * analysis_lower``.

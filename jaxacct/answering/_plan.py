@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from jaxacct._method import BracketMethod, LaneBracketMethod, Method, one_sided
+from jaxacct._method import BracketMethod, LaneBracketMethod, Method, RenyiMethod, one_sided
 from jaxacct._types import Bound, Direction
 from jaxacct.answering._question import Question
 from jaxacct.bounds import methods_for
@@ -32,20 +32,51 @@ class Step(NamedTuple):
         return f"{self.method.name}: {self.ends}, {sides}; on {self.runs}, {cost} ({cold} cold)"
 
 
-def named(question: Question) -> Method:
-    """The method that the question names, by the name of the end that it asks for; raises ValueError if there is none.
+class Named(NamedTuple):
+    """What a name asks for: methods, one but for the family of all Renyi bounds, and which end of theirs."""
 
-    Upper bounds only, unless the question wants the lower end.
+    methods: tuple[Method, ...]
+    bound: Bound
+
+
+_RENYI = "rdp"  # the family of all Renyi bounds, where no method has this name itself
+# what people type, and the name that it means
+_ALIASES = {
+    **dict.fromkeys(("pld", "prv", "privacy loss distribution", "loss distributions"), "loss distribution"),
+    **dict.fromkeys(("renyi", "renyi dp", "moments accountant"), _RENYI),
+}
+
+
+def named(question: Question) -> Named:
+    """What the question names: a method by the name of an end, in any case, or by what people call it.
+
+    "rdp" is every Renyi bound where none has that name. Upper bounds only, unless the question wants the lower end.
+
+    Raises:
+      ValueError: if there is no such method.
     """
     every = _covering(methods_for(question.mechanism, is_batch=question.is_batch), question)
     bounds = (Bound.UPPER, Bound.LOWER) if question.wants_lower else (Bound.UPPER,)
-    found = {m.name_of(b): m for b in reversed(bounds) for m in reversed(every) if b in m.ends}
-    if question.method not in found:
-        below = {m.name_of(Bound.LOWER) for m in every if Bound.LOWER in m.ends}
-        lower = "is a lower bound, listed by compare and sweep: it " if question.method in below else ""
-        upper = sorted({m.name for m in every if Bound.UPPER in m.ends})
-        raise ValueError(f"method={question.method!r} {lower}must be one of {upper}")
-    return found[question.method]
+    found = {m.name_of(b): Named((m,), b) for b in reversed(bounds) for m in reversed(every) if b in m.ends}
+    if question.method in found:
+        return found[question.method]
+    renyi = tuple(m for m in every if isinstance(m, RenyiMethod))
+    if renyi:
+        found.setdefault(_RENYI, Named(renyi, Bound.UPPER))
+    by_plain_name = {_plain(name): name for name in reversed(found)}
+    wanted = _plain(question.method)
+    name = by_plain_name.get(wanted, by_plain_name.get(_ALIASES.get(wanted, "")))
+    if name is None:
+        below = {_plain(m.name_of(Bound.LOWER)) for m in every if Bound.LOWER in m.ends}
+        lower = "is a lower bound, listed by compare and sweep: it " if wanted in below else ""
+        upper = {name for name, choice in found.items() if choice.bound is Bound.UPPER}
+        raise ValueError(f"method={question.method!r} {lower}must be one of {sorted(upper)}")
+    return found[name]
+
+
+def _plain(name: object) -> str:
+    """A name as compared: in lower case, hyphens and underscores as spaces; empty for what is no string."""
+    return " ".join(name.casefold().replace("_", " ").replace("-", " ").split()) if isinstance(name, str) else ""
 
 
 def plan(question: Question) -> tuple[Step, ...]:
@@ -60,7 +91,7 @@ def plan(question: Question) -> tuple[Step, ...]:
       ValueError: if the method that the question names does not answer it, or none of its directions.
     """
     if question.method is not None:
-        methods: list[Method] = [named(question)]
+        methods = list(named(question).methods)
     else:
         every = methods_for(question.mechanism, is_batch=question.is_batch)
         methods = [m for m in every if _is_wanted(m, question)]

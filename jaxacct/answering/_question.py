@@ -12,9 +12,9 @@ import numpy as np
 from jaxacct._method import Query
 from jaxacct._precision import is_traced
 from jaxacct._types import Direction, Progress
-from jaxacct._validate import check_positive, check_precision, checked_number
+from jaxacct._validate import check_positive, check_precision, checked_choice, checked_number
 from jaxacct.bounds.composed import has_lanes
-from jaxacct.mechanisms._base import Description, Mechanism
+from jaxacct.mechanisms._base import Description, Mechanism, not_a_mechanism
 from jaxacct.mechanisms._fields import UNKNOWN
 
 
@@ -77,15 +77,13 @@ class Question:
             yield at, self.at(jax.tree.unflatten(structure, fields), float(target))
 
 
-def directions_of(mechanism: Mechanism, direction: Direction | None) -> tuple[Direction, ...]:
+def directions_of(mechanism: Mechanism, direction: Direction | str | None) -> tuple[Direction, ...]:
     """The directions to bound: the one asked for, or all that the mechanism has."""
     if direction is None:
         return mechanism.directions
     if len(mechanism.directions) == 1:
         raise ValueError(f"direction={direction!r} must be None: {type(mechanism).__name__} has one direction only")
-    if not isinstance(direction, Direction):
-        raise ValueError(f"direction={direction!r} must be Direction.REMOVE, Direction.ADD or None")
-    return (direction,)
+    return (checked_choice("direction", direction, *Direction),)
 
 
 def question_of(
@@ -94,7 +92,7 @@ def question_of(
     target: Any,
     *,
     method: str | None = None,
-    direction: Direction | None = None,
+    direction: Direction | str | None = None,
     precision: float | None = None,
 ) -> Question:
     """The checked question behind `jaxacct.epsilon` and `jaxacct.delta`.
@@ -129,7 +127,7 @@ def check_mechanism(mechanism: object, name: str = "mechanism") -> None:
     Its fields are looked at once more, since JAX rebuilds a mechanism around any numbers without a look at them.
     """
     if not isinstance(mechanism, Mechanism):
-        raise ValueError(f"{name}={mechanism!r} has no analysis here: it is no mechanism")
+        raise ValueError(f"{name}={mechanism!r} {not_a_mechanism(mechanism)}")
     _check_complete(mechanism)
 
 
@@ -137,7 +135,7 @@ def _check_complete(description: Description) -> None:
     description.check()
     for name, value in description.numbers():
         if value is None or value is UNKNOWN:
-            raise ValueError(f"{name}={value!r} must be a number or a NumPy or JAX array of numbers")
+            raise ValueError(f"{name}={value!r} must be a number or an array of numbers")
     for part in description.wrapped():
         _check_complete(part)
 

@@ -25,9 +25,17 @@ def methods_for(mechanism: Mechanism, kind: type[Method] = Method, *, is_batch: 
         if value is None:
             raise ValueError(f"{name}=None must be a number or an array of numbers")
     if mechanism.signature() not in METHODS:
-        known = ", ".join("(".join(t.__name__ for t in key) + ")" * (len(key) - 1) for key in METHODS)
-        raise ValueError(f"mechanism={mechanism!r} has no analysis here; must be one of {known}")
+        raise ValueError(f"mechanism={mechanism!r} has no analysis here: {_what_has_one(mechanism)}")
     return composed.methods_of(mechanism, kind, is_batch=is_batch)
+
+
+def _what_has_one(mechanism: Mechanism) -> str:
+    """What may stand in its place: what its own type may wrap, or the types that have an analysis."""
+    inner = [key[1:] for key in METHODS if key[0] is type(mechanism) and len(key) > 1]
+    if inner:
+        kinds = ", ".join(dict.fromkeys("(".join(t.__name__ for t in key) + ")" * (len(key) - 1) for key in inner))
+        return f"{type(mechanism).__name__} must wrap one of {kinds}; Composed([..]) runs several in turn"
+    return "must be one of " + ", ".join(dict.fromkeys(key[0].__name__ for key in METHODS))
 
 
 def analysis_theorem(mechanism: Mechanism) -> str:

@@ -35,7 +35,7 @@ def calibrate(
     target_delta: Any,
     *,
     method: str | None = None,
-    direction: Direction | None = None,
+    direction: Direction | str | None = None,
     precision: float | None = None,
     tolerance: float = 1e-6,
 ) -> Any:
@@ -57,7 +57,7 @@ def calibrate(
         ignored: None will do.
       field: a field's name, anywhere in the description; where several have it, preceded by its path
         ("mechanisms.0.noise_multiplier").
-      target_epsilon: float >= 0.
+      target_epsilon: float > 0.
       target_delta: float in (0, 1).
       method, direction, precision: as for `jaxacct.epsilon`. Whole batches go through one program with
         ``precision=math.inf`` (Renyi divergences and closed forms), and for `Gaussian`, most settings of
@@ -80,6 +80,10 @@ def calibrate(
     1.029
     """
     check_epsilon("target_epsilon", target_epsilon)
+    if not is_traced(target_epsilon) and np.any(np.asarray(target_epsilon) == 0):
+        raise ValueError(
+            f"target_epsilon={target_epsilon} must be > 0: what is lost at 0 is jaxacct.delta(mechanism, 0)"
+        )
     check_delta("target_delta", target_delta)
     check_precision(precision)
     checked_number("tolerance", tolerance)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from jaxacct._types import Bound, Direction
-from jaxacct._validate import check_positive, checked_array, checked_number
+from jaxacct._validate import check_positive, checked_array, checked_choice, checked_number
 from jaxacct.curves._pld import Pld
 
 # delta, rounded to the safe side, at each of an array of epsilons.
@@ -93,7 +93,9 @@ def hull(losses: np.ndarray, excess: np.ndarray) -> tuple[list[int], list[tuple[
     return kept, slopes
 
 
-def dominating_pld(step: float, remove: np.ndarray, add: np.ndarray, direction: Direction, *, theorem: str = "") -> Pld:
+def dominating_pld(
+    step: float, remove: np.ndarray, add: np.ndarray, direction: Direction | str, *, theorem: str = ""
+) -> Pld:
     """A loss distribution whose profile is nowhere below any profile that obeys the given bounds (RA-X9).
 
     With s_i the slope of the envelope of H left of grid ratio kappa_i, the mass there is kappa_i (s_{i+1} - s_i): the
@@ -121,9 +123,8 @@ def dominating_pld(step: float, remove: np.ndarray, add: np.ndarray, direction: 
             raise ValueError(f"{name}={values!r} must be a row of numbers in [0, 1]")
     checked_number("step", step)
     check_positive("step", step)
-    if not isinstance(direction, Direction):
-        raise ValueError(f"direction={direction!r} must be Direction.REMOVE or Direction.ADD")
-    own, other = (np.minimum.accumulate(x) for x in ((remove, add) if direction is Direction.REMOVE else (add, remove)))
+    side: Direction = checked_choice("direction", direction, *Direction)
+    own, other = (np.minimum.accumulate(x) for x in ((remove, add) if side is Direction.REMOVE else (add, remove)))
     if step * max(own.shape[0], other.shape[0]) > MAX_EPSILON:
         raise ValueError(f"profiles must end below epsilon = {MAX_EPSILON:g}")
     index = np.arange(1 - other.shape[0], own.shape[0])
@@ -146,4 +147,4 @@ def dominating_pld(step: float, remove: np.ndarray, add: np.ndarray, direction: 
     jump = np.diff(whole) + np.diff(rest) + slope_error[1:] + slope_error[:-1]
     masses = np.zeros(index.shape[0])
     masses[at] = np.exp(losses[at]) * np.maximum(jump, 0.0) * (1.0 + loss_rounding(losses[at]))
-    return Pld(offset, step, masses, float(excess[-1]), Bound.UPPER, direction, theorem=theorem)
+    return Pld(offset, step, masses, float(excess[-1]), Bound.UPPER, side, theorem=theorem)

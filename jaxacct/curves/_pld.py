@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxacct._types import Bound, Direction, NeighboringRelation
-from jaxacct._validate import check_delta, check_positive, checked_array, checked_number
+from jaxacct._validate import check_delta, check_positive, checked_array, checked_choice, checked_number
 from jaxacct.mechanisms._base import Mechanism, Parts
 from jaxacct.mechanisms._words import ADAPTIVE
 from jaxacct.special import bisect_whole, rows_times
@@ -61,15 +61,17 @@ class Pld(Mechanism):
         masses = checked_array("masses", self.masses)
         if masses.ndim != 1 or masses.size == 0 or not np.all((masses >= 0) & (masses < math.inf)):
             raise ValueError(f"masses={masses!r} must be a row of finite numbers >= 0")
-        if self.bound not in (Bound.UPPER, Bound.LOWER):
-            raise ValueError(f"bound={self.bound!r} must be Bound.UPPER or Bound.LOWER")
-        if not isinstance(self.direction, Direction):
-            raise ValueError(f"direction={self.direction!r} must be Direction.REMOVE or Direction.ADD")
+        object.__setattr__(self, "bound", checked_choice("bound", self.bound, Bound.UPPER, Bound.LOWER))
+        object.__setattr__(self, "direction", checked_choice("direction", self.direction, *Direction))
 
     def __repr__(self) -> str:
         grid = f"offset={self.offset:g}, step={self.step:g}, masses=<{np.size(self.masses)} numbers>"
         end = f"infinite_mass={self.infinite_mass:g}, bound={self.bound}, direction={self.direction}"
         return f"Pld({grid}, {end})"
+
+    def source(self) -> str:
+        """A line on it: its masses are too many to print."""
+        return repr(self)
 
     @property
     def relation(self) -> NeighboringRelation:  # type: ignore[override]

@@ -8,6 +8,7 @@ import dataclasses
 import enum
 import functools
 import operator
+import re
 from collections.abc import Iterator
 from typing import Any, TypeVar, dataclass_transform
 
@@ -64,6 +65,11 @@ class Description:
     """What was run, or how one report is made, by its public parameters."""
 
     def __post_init__(self) -> None:
+        for name, spec in number_fields(type(self)).items():
+            held = getattr(self, name)
+            numbers = spec.as_numbers(held)
+            if numbers is not held:
+                object.__setattr__(self, name, numbers)
         self.check()
 
     def check(self) -> None:
@@ -74,7 +80,7 @@ class Description:
             held = getattr(self, name)
             for part in wraps.values(held):
                 if not isinstance(part, wanted):
-                    raise ValueError(f"{name}={part!r} has no analysis here: it is no {_KINDS[wanted]}")
+                    raise ValueError(f"{name}={part!r} {_in_place_of(part, wanted)}")
         fields = number_fields(kind)
         limits = []
         for name, spec in fields.items():
@@ -118,6 +124,12 @@ class Description:
         """The fields as plain values, ready for JSON."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
         return {"type": type(self).__name__, **{field.name: _plain(getattr(self, field.name)) for field in fields}}
+
+    def source(self) -> str:
+        """Python that makes it again after ``import jaxacct as ja``; functions, which no text makes, by their names."""
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        held = ", ".join(f"{field.name}={_source(getattr(self, field.name))}" for field in fields)
+        return f"ja.{type(self).__name__}({held})"
 
     def describe(self) -> str:
         """One line on what was run, or how a report is made."""
@@ -171,6 +183,10 @@ class Mechanism(Description):
     def participation(self) -> "Participation":
         """How often a record takes part, by numbers that may be arrays or traced."""
         raise undeclared(self, "participation")
+
+    def as_reports(self) -> str:
+        """The local randomizer of one report with the same noise, as it is written; empty where there is none."""
+        return ""
 
     # What training, which counts noise releases, asks:
 
@@ -234,6 +250,25 @@ class Participation:
     dispersion: Any
 
 
+def not_a_mechanism(thing: Any) -> str:
+    """What is said of something that stands where a mechanism belongs, after its name and value."""
+    return _in_place_of(thing, Mechanism)
+
+
+def _in_place_of(thing: Any, wanted: type) -> str:
+    """Why `thing` is not what is `wanted`, and what would be."""
+    problem = f"has no analysis here: it is no {_KINDS[wanted]}"
+    if wanted is Mechanism and isinstance(thing, Randomizer):
+        return f"{problem} but makes one report; must be wrapped, as in Shuffled(.., num_reports=..)"
+    if isinstance(thing, type) and issubclass(thing, Description):
+        return f"{problem} but a class; must be one of its objects, as {thing.__name__}(..)"
+    if wanted is Mechanism:
+        return f"{problem}; must be one, as Gaussian(noise_multiplier=1.0)"
+    instead = thing.as_reports() if isinstance(thing, Mechanism) else ""
+    return f"{problem}; must be {f'{instead}, or ' if instead else ''}one of {_RANDOMIZERS}"
+
+
+_RANDOMIZERS = "LocalRandomizer, KaryRandomizedResponse, GaussianReports, FiniteRandomizer"
 _KINDS: dict[type, str] = {Mechanism: "mechanism", Randomizer: "local randomizer"}
 _FACTS: dict[type, tuple[str, ...]] = {
     Mechanism: ("relation", "scheme", "released", "reduction", "describe", "assumptions", "loses_nothing"),
@@ -256,6 +291,16 @@ def _plain(value: Any) -> Any:
     if callable(value):
         return getattr(value, "__name__", type(value).__name__)
     return value.parameters() if isinstance(value, Description) else value
+
+
+def _source(value: Any) -> str:
+    if isinstance(value, Description):
+        return value.source()
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_source, value))}{',' * (len(value) == 1)})"
+    if hasattr(value, "tolist"):
+        return repr(value.tolist())
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # functions' addresses
 
 
 _T = TypeVar("_T", bound=Description)
@@ -307,4 +352,26 @@ def description(cls: type[_T]) -> type[_T]:
         return thing
 
     jax.tree_util.register_pytree_with_keys(made, flatten_with_keys, unflatten, flatten)
+    _add_aliases(made)
     return made
+
+
+def _add_aliases(made: Any) -> None:
+    """Lets the constructor take a field by its alias too, by keyword, and the alias be read."""
+    aliases = {spec.also: name for name, spec in number_fields(made).items() if spec.also}
+    if not aliases:
+        return
+    plain = made.__init__
+
+    @functools.wraps(plain)
+    def construct(self: Any, *args: Any, **fields: Any) -> None:
+        for alias, name in aliases.items():
+            if alias in fields:
+                if name in fields:
+                    raise TypeError(f"{alias}={fields[alias]!r} and {name}={fields[name]!r} are one field: give one")
+                fields[name] = fields.pop(alias)
+        plain(self, *args, **fields)
+
+    made.__init__ = construct
+    for alias, name in aliases.items():
+        setattr(made, alias, property(operator.attrgetter(name), doc=f"Another name of `{name}`."))

@@ -5,7 +5,7 @@ from typing import Any
 from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism, WrappedRandomizer, description
 from jaxacct.mechanisms._fields import Privacy, count, probability, randomizer
-from jaxacct.mechanisms._words import EVERY_REPORT, SHUFFLED_REPORTS, epochs
+from jaxacct.mechanisms._words import EVERY_REPORT, SHUFFLED_REPORTS, counted, epochs
 
 
 @description
@@ -20,7 +20,7 @@ class CheckIn(Mechanism):
         `FiniteRandomizer`.
       num_users: whole number >= 1, users that may join.
       check_in_prob: float in [0, 1], of one user joining one round.
-      num_epochs: whole number >= 1, rounds, each with fresh coins and a fresh order.
+      num_epochs: whole number >= 1, rounds, each with fresh coins and a fresh order; also `num_rounds`.
       dropout_prob: float in [0, 1], that a user who joined sends nothing. Taking it for 0 is always safe.
 
     Raises:
@@ -44,7 +44,9 @@ class CheckIn(Mechanism):
         help="probability to join a round, in [0, 1]",
         privacy=Privacy.FALLS,
     )
-    num_epochs: Any = count("number of epochs", "E", help="rounds", privacy=Privacy.FALLS, default=1)
+    num_epochs: Any = count(
+        "number of rounds", "ROUNDS", help="rounds", privacy=Privacy.FALLS, also="num_rounds", default=1
+    )
     dropout_prob: Any = probability(
         "probability that a report is lost", "R", help="probability that who joined sends nothing", default=0.0
     )
@@ -52,7 +54,7 @@ class CheckIn(Mechanism):
     def describe(self) -> str:
         rounds = epochs(self.num_epochs, "round")
         dropout = f", dropping out with probability {self.dropout_prob:g}" if self.dropout_prob else ""
-        joins = f"each of {self.num_users:.0f} users with probability {self.check_in_prob:g}{dropout}"
+        joins = f"each of {counted(self.num_users, 'user')} with probability {self.check_in_prob:g}{dropout}"
         return f"shuffled check-ins, {joins}{rounds}; {self.mechanism.describe()}"
 
     def assumptions(self) -> tuple[str, ...]:

@@ -90,6 +90,7 @@ class FieldSpec:
       is_whole: whether it is a count.
       most_field: the field of the same mechanism that it may not exceed, if any.
       is_several: whether it holds a tuple, one number for each part or phase.
+      also: another name that the constructor takes for it, and by which it is found; empty for none.
     """
 
     domain: Domain
@@ -104,6 +105,7 @@ class FieldSpec:
     is_whole: bool = False
     most_field: str = ""
     is_several: bool = False
+    also: str = ""
 
     @property
     def label(self) -> str:
@@ -129,6 +131,20 @@ class FieldSpec:
         """The numbers in what the field holds."""
         return held if self.is_several and isinstance(held, tuple) else (held,)
 
+    def as_numbers(self, held: Any) -> Any:
+        """What is given, with lists and what turns itself into an array (a pandas Series) as NumPy arrays."""
+        if self.is_several or type(held) in _PLAIN or isinstance(held, (*_NUMBERS, str)) or held is UNKNOWN:
+            return held
+        if not (isinstance(held, list | tuple) or hasattr(held, "__array__")) or isinstance(held, jax.core.Tracer):
+            return held
+        if any(isinstance(value, jax.core.Tracer) for value in jax.tree.leaves(held)):
+            return jnp.stack([jnp.asarray(value) for value in held])
+        try:
+            array = np.asarray(held)
+        except ValueError:  # of ragged rows
+            return held
+        return array if array.dtype.kind in "iuf" else held
+
     def check(self, name: str, held: Any) -> None:
         """Raises ValueError unless the field holds numbers in range, traced ones, or what is still to be found."""
         if type(held) in _PLAIN:  # most are, and descriptions are made often
@@ -138,7 +154,7 @@ class FieldSpec:
             if value is None or value is UNKNOWN or isinstance(value, jax.core.Tracer):
                 continue
             if type(value) not in _PLAIN and not isinstance(value, _NUMBERS):
-                raise ValueError(f"{name}={value!r} must be a number or a NumPy or JAX array of numbers")
+                raise ValueError(f"{name}={value!r} must be a number or an array of numbers")
             self.domain.check(name, value)
 
 
@@ -189,11 +205,12 @@ def count(
     least: int = 1,
     most_field: str = "",
     several: bool = False,
+    also: str = "",
     default: Any = dataclasses.MISSING,
 ) -> Any:
     """A field for a whole number >= `least`."""
     domain = _COUNT if least == 1 else _count_from(least)
-    spec = FieldSpec(domain, words, help, symbol, "", privacy, least, highest, start, True, most_field, several)
+    spec = FieldSpec(domain, words, help, symbol, "", privacy, least, highest, start, True, most_field, several, also)
     return _field(spec, default)
 
 
@@ -219,10 +236,11 @@ def positive(
     help: str = "",
     privacy: Privacy | None = None,
     several: bool = False,
+    also: str = "",
     default: Any = dataclasses.MISSING,
 ) -> Any:
     """A field for a positive, finite amount of noise."""
-    spec = FieldSpec(_POSITIVE, words, help, symbol, unit, privacy, 1e-4, 1e8, 1.0, is_several=several)
+    spec = FieldSpec(_POSITIVE, words, help, symbol, unit, privacy, 1e-4, 1e8, 1.0, is_several=several, also=also)
     return _field(spec, default)
 
 
@@ -269,6 +287,8 @@ def _paths(thing: Part, name: str = "", keys: tuple[Any, ...] = ()) -> Iterator[
             here = (*keys, part, i) if is_tuple else (*keys, part)
             if isinstance(spec, FieldSpec):
                 yield whole, here
+                if spec.also:
+                    yield ".".join(filter(None, (name, spec.also, number))), here
             else:
                 yield from _paths(one, whole, here)
 

@@ -42,6 +42,9 @@ class Gaussian(Release):
     def describe(self) -> str:
         return f"Gaussian noise, noise multiplier {self.noise_multiplier}"
 
+    def as_reports(self) -> str:
+        return f"GaussianReports(noise_multiplier={self.noise_multiplier})"
+
     def assumptions(self) -> tuple[str, ...]:
         return (GAUSSIAN_STEPS,)
 

@@ -15,7 +15,7 @@ class Laplace(Release):
     Adjacency: add or remove one record. Dominated by Laplace(1, b) against Laplace(0, b), b the noise multiplier.
 
     Args:
-      noise_multiplier: float > 0, scale of the noise over the sensitivity.
+      noise_multiplier: float > 0, scale of the noise over the sensitivity; also `scale`.
 
     Raises:
       ValueError: if `noise_multiplier` is not positive and finite.
@@ -23,6 +23,8 @@ class Laplace(Release):
     >>> from jaxacct import Laplace
     >>> Laplace(noise_multiplier=2.0)
     Laplace(noise_multiplier=2.0)
+    >>> Laplace(scale=2.0) == Laplace(2.0)
+    True
     """
 
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -36,6 +38,7 @@ class Laplace(Release):
         unit="noise scale / sensitivity",
         help="noise scale over sensitivity, > 0",
         privacy=Privacy.GROWS,
+        also="scale",
     )
 
     def describe(self) -> str:

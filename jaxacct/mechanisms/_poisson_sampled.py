@@ -6,7 +6,7 @@ from typing import Any
 from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count, probability
-from jaxacct.mechanisms._words import EVERY_STEP
+from jaxacct.mechanisms._words import EVERY_STEP, counted
 
 
 @description
@@ -40,7 +40,7 @@ class PoissonSampled(Mechanism):
     num_steps: Any = count("number of steps", "T", help="steps in all", privacy=Privacy.FALLS, default=1)
 
     def describe(self) -> str:
-        scheme = f"Poisson sampling, probability {self.sampling_prob:.6g}, {self.num_steps:.0f} steps"
+        scheme = f"Poisson sampling, probability {self.sampling_prob:.6g}, {counted(self.num_steps, 'step')}"
         return f"{scheme}; {self.mechanism.describe()}"
 
     def assumptions(self) -> tuple[str, ...]:

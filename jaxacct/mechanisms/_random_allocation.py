@@ -7,7 +7,7 @@ from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMec
 from jaxacct.mechanisms._fields import Privacy, base, count
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
-from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS, epochs
+from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS, counted, epochs
 
 
 @description
@@ -52,7 +52,7 @@ class RandomAllocation(Mechanism):
     num_epochs: Any = count("number of epochs", "E", help="epochs, allocated afresh", privacy=Privacy.FALLS, default=1)
 
     def describe(self) -> str:
-        scheme = f"random allocation, each record in {self.num_selected:.0f} of {self.num_steps:.0f} steps"
+        scheme = f"random allocation, each record in {self.num_selected:.0f} of {counted(self.num_steps, 'step')}"
         return f"{scheme}{epochs(self.num_epochs)}; {self.mechanism.describe()}"
 
     def assumptions(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from typing import Any
 from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism, WrappedRandomizer, description
 from jaxacct.mechanisms._fields import Privacy, count, randomizer
-from jaxacct.mechanisms._words import EVERY_REPORT, SHUFFLED_REPORTS, epochs
+from jaxacct.mechanisms._words import EVERY_REPORT, SHUFFLED_REPORTS, counted, epochs
 
 
 @description
@@ -19,7 +19,7 @@ class Shuffled(Mechanism):
       mechanism: the local randomizer: `LocalRandomizer`, `KaryRandomizedResponse`, `GaussianReports`,
         `FiniteRandomizer`.
       num_reports: whole number >= 1, reports in one round.
-      num_epochs: whole number >= 1, rounds, each with a fresh order.
+      num_epochs: whole number >= 1, rounds, each with a fresh order; also `num_rounds`.
 
     Raises:
       ValueError: if a field is out of range.
@@ -38,11 +38,18 @@ class Shuffled(Mechanism):
     num_reports: Any = count(
         "number of reports in a round", "N", help="reports in one round", privacy=Privacy.GROWS, start=1e5
     )
-    num_epochs: Any = count("number of epochs", "E", help="rounds, shuffled afresh", privacy=Privacy.FALLS, default=1)
+    num_epochs: Any = count(
+        "number of rounds",
+        "ROUNDS",
+        help="rounds, shuffled afresh",
+        privacy=Privacy.FALLS,
+        also="num_rounds",
+        default=1,
+    )
 
     def describe(self) -> str:
         rounds = epochs(self.num_epochs, "round")
-        return f"shuffle of {self.num_reports:.0f} reports{rounds}; {self.mechanism.describe()}"
+        return f"shuffle of {counted(self.num_reports, 'report')}{rounds}; {self.mechanism.describe()}"
 
     def assumptions(self) -> tuple[str, ...]:
         return (SHUFFLED_REPORTS,)

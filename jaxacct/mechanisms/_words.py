@@ -19,10 +19,19 @@ SHUFFLED_REPORTS = (
 )
 
 
+def counted(number: float, one: str) -> str:
+    """So many of what is called `one`.
+
+    >>> counted(1, "report"), counted(1000, "report")
+    ('1 report', '1000 reports')
+    """
+    return f"{number:.0f} {one}" if number == 1 else f"{number:.0f} {one}s"
+
+
 def epochs(number: float, one: str = "epoch") -> str:
     """What follows a scheme that is run `number` times over, from a comma on; empty for once.
 
     >>> epochs(1), epochs(10), epochs(3, "round")
     ('', ', 10 epochs', ', 3 rounds')
     """
-    return "" if number == 1 else f", {number:.0f} {one}s"
+    return "" if number == 1 else f", {counted(number, one)}"

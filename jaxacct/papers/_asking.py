@@ -19,6 +19,7 @@ from jaxacct._validate import (
     check_positive,
     check_probability,
     checked_array,
+    checked_choice,
 )
 from jaxacct.bounds.poisson._profile import runs_of
 from jaxacct.mechanisms import RandomAllocation
@@ -137,11 +138,9 @@ def law(name: str, value: ArrayLike) -> Real:
     return array
 
 
-def direction_of(value: Direction) -> Direction:
+def direction_of(value: Direction | str) -> Direction:
     """One direction of add/remove adjacency."""
-    if not isinstance(value, Direction):
-        raise ValueError(f"direction={value!r} must be a jaxacct.Direction")
-    return value
+    return checked_choice("direction", value, *Direction)
 
 
 def mechanism_of(value: Mechanism, kind: type[Mechanism]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxacct._precision import lanes_over, one_program
 from jaxacct._types import Bound, Direction
-from jaxacct._validate import check_count, checked_number
+from jaxacct._validate import check_count, checked_choice, checked_number
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.sweeping._file import SweepFile
 from jaxacct.sweeping._progress import Progress
@@ -32,10 +32,10 @@ def sweep(
     target_delta: float | None = None,
     target_epsilon: float | None = None,
     method: str | None = None,
-    direction: Direction | None = None,
+    direction: Direction | str | None = None,
     precision: float | None = None,
     orders: Any = None,
-    layout: Layout = Layout.PRODUCT,
+    layout: Layout | str = Layout.PRODUCT,
     chunk_size: int | None = None,
     mesh: jax.sharding.Mesh | None = None,
     progress: bool | Callable[[int, int], Any] = False,
@@ -55,7 +55,7 @@ def sweep(
       target_epsilon: float >= 0, for deltas.
       method, direction, precision: as for `jaxacct.epsilon`.
       orders: Renyi orders, to answer by `jaxacct.rdp` at these instead: one program, no other method.
-      layout: whether every combination is a point, or the arrays are of one length and go side by side.
+      layout: "product": every combination is a point; "zipped": the arrays are of one length and go side by side.
       chunk_size: points in one chunk; None for 1024, or 32 where each is answered by itself, on the host. A chunk is
         the unit in which results are saved.
       mesh: devices over which the lanes of each chunk are spread, also of several processes (`jax.distributed`; every
@@ -82,7 +82,8 @@ def sweep(
         checked_number("chunk_size", chunk_size)
         check_count("chunk_size", chunk_size)
         chunk_size = int(chunk_size)
-    points = grid_of(grid, layout)
+    together: Layout = checked_choice("layout", layout, *Layout)
+    points = grid_of(grid, together)
     targets = {"target_delta": target_delta, "target_epsilon": target_epsilon}
     ask = question(mechanism, points, targets, method, direction, precision, orders)
     first = points.points(0, min(points.size, _LANES))
@@ -95,7 +96,7 @@ def sweep(
         axes = {
             n: [x.shape[0], hashlib.sha256(x.astype(np.float64).tobytes()).hexdigest()] for n, x in points.axes.items()
         }
-        settings = {**ask.settings(), "grid": axes, "layout": layout.value, "chunk_size": size}
+        settings = {**ask.settings(), "grid": axes, "layout": together.value, "chunk_size": size}
         file = SweepFile(out, settings, points, ask.query.value, size)
     with _over(mesh), one_program() if out is not None else contextlib.nullcontext():
         run = _Run(ask, points, min(size, points.size), filled=on_lanes, shared=mesh is not None)
@@ -110,8 +111,6 @@ def grid_of(grid: Any, layout: Layout, labels: Mapping[str, str] | None = None) 
         raise ValueError(f"grid={grid!r} must be a mapping of field names to arrays")
     if not grid:
         raise ValueError("grid={} must name at least one field")
-    if not isinstance(layout, Layout):
-        raise ValueError(f"layout={layout!r} must be Layout.PRODUCT or Layout.ZIPPED")
     axes = {}
     for name, values in grid.items():
         axes[name] = np.asarray(values)

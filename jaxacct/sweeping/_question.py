@@ -8,8 +8,9 @@ import jax
 import numpy as np
 
 from jaxacct._method import LaneMethod, Query
+from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
-from jaxacct._validate import check_delta, check_epsilon, check_orders, checked_number
+from jaxacct._validate import check_delta, check_epsilon, check_orders, checked_choice, checked_number
 from jaxacct.accounting import delta, epsilon, rdp
 from jaxacct.answering import Question as Asked
 from jaxacct.answering import answer, plan, question_of
@@ -59,7 +60,7 @@ class Question:
             return ask(mechanism, target, direction=self.direction, precision=self.precision)
         question = self._asked(mechanism, target)
         found = answer(question)
-        return found.high if named(question).ends_at(self.method) is Bound.UPPER else found.low
+        return found.high if named(question).bound is Bound.UPPER else found.low
 
     def _asked(self, mechanism: Mechanism, target: Any) -> Asked:
         """The question about some points; lower bounds may be named too."""
@@ -78,7 +79,7 @@ class Question:
         if self.method is None:
             return Bound.UPPER
         mechanism, target = self.at({name: values[0].item() for name, values in points.items()})
-        return named(self._asked(mechanism, target)).ends_at(self.method)
+        return named(self._asked(mechanism, target)).bound
 
     def is_on_lanes(self, points: dict[str, np.ndarray]) -> bool:
         """Whether one program answers many points at once."""
@@ -112,11 +113,13 @@ def question(
     grid: Grid,
     targets: dict[str, Any],
     method: str | None,
-    direction: Direction | None,
+    direction: Direction | str | None,
     precision: float | None,
     orders: Any,
 ) -> Question:
     """The question of a sweep; raises ValueError if it is none."""
+    if is_traced(mechanism, targets):
+        raise ValueError(f"mechanism={mechanism!r} must be of concrete numbers: a sweep cannot run inside jit or grad")
     given = [name for name in _TARGETS if targets[name] is not None or name in grid.axes]
     if len(given) != 1 or (targets[given[0]] is not None and given[0] in grid.axes):
         raise ValueError("exactly one of target_delta and target_epsilon must be given, as an argument or in the grid")
@@ -134,4 +137,5 @@ def question(
         if np.ndim(target):
             raise ValueError(f"{given[0]}={target!r} must be one number: to sweep it, put it in the grid")
         target = checked_number(given[0], target)
-    return Question(mechanism, paths, _TARGETS[given[0]], target, method, direction, precision, wanted)
+    side = None if direction is None else checked_choice("direction", direction, *Direction)
+    return Question(mechanism, paths, _TARGETS[given[0]], target, method, side, precision, wanted)

@@ -187,7 +187,7 @@ def test_bad_questions():
         ("target_delta=2.0 must be in", lambda: ja.epsilon_interval(run, 2.0)),
         ("must be scalars", lambda: ja.epsilon_interval(ja.Gaussian(np.ones(2)), 1e-6)),
         ("bound=.* must be Bound", lambda: ja.pld(run, bound=ja.Bound.ESTIMATE)),
-        ("direction='add' must be", lambda: ja.pld(run, direction="add")),
+        ("direction='in' must be", lambda: ja.pld(run, direction="in")),
         ("resolution=-1 must be > 0", lambda: ja.pld(run, resolution=-1)),
     ):
         with pytest.raises(ValueError, match=words):

@@ -42,8 +42,8 @@ REMOVE = ja.Direction.REMOVE
         (lambda: check_ins.direct_delta(lambda e, k: 2.0, 0.1, num_users=2, check_in_prob=0.5), "profile must return"),
         (lambda: random_allocation.combined_delta(ja.Gaussian(1.0), 0.1, REMOVE), "must be a jaxacct.RandomAllocation"),
         (
-            lambda: random_allocation.combined_delta(RUN, 0.1, "remove"),
-            "direction='remove' must be a jaxacct.Direction",
+            lambda: random_allocation.combined_delta(RUN, 0.1, "sideways"),
+            "direction='sideways' must be Direction.REMOVE",
         ),
         (lambda: random_allocation.truncated_poisson_delta(RUN, 0.1, REMOVE, width="sinh"), "must be a Width"),
         (lambda: random_allocation.truncation_rate(0, 0.1, 0.1, random_allocation.Width.SINH), "num_steps=0 must be"),

@@ -41,7 +41,7 @@ def capped_poisson_delta(
     0.00013
     """
     mechanism_of(mechanism, PoissonSampled)
-    direction_of(direction)
+    direction = direction_of(direction)
     check_epsilon("epsilon", epsilon)
     check_count("max_participations", max_participations)
     steps = (Steps(float(mechanism.sampling_prob), int(mechanism.num_steps)),)

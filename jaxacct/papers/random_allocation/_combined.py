@@ -87,7 +87,8 @@ def combined_delta(mechanism: RandomAllocation, epsilon: float, direction: Direc
     0.0015
     """
     check_epsilon("epsilon", epsilon)
-    run_of(mechanism), direction_of(direction)
+    run_of(mechanism)
+    direction = direction_of(direction)
     tails = (azuma_tail, tied_tail)
     values = [truncated_delta(mechanism, epsilon, direction, tail_bound=tail) for tail in tails]
     if (rate := _paper_rate(mechanism)) is not None:
@@ -120,7 +121,8 @@ def combined_epsilon(mechanism: RandomAllocation, delta: float, direction: Direc
     1.32
     """
     check_delta("delta", delta)
-    run_of(mechanism), direction_of(direction)
+    run_of(mechanism)
+    direction = direction_of(direction)
     tails = (azuma_tail, tied_tail)
     values = [truncated_epsilon(mechanism, delta, direction, tail_bound=tail) for tail in tails]
     if (rate := _paper_rate(mechanism)) is not None:

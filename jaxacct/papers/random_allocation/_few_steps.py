@@ -73,7 +73,8 @@ def few_steps_delta(mechanism: RandomAllocation, epsilon: float, direction: Dire
     (0.3157, 0.3157)
     """
     epsilon = float(non_negative("epsilon", number("epsilon", epsilon)))
-    run_of(mechanism), direction_of(direction)
+    run_of(mechanism)
+    direction = direction_of(direction)
     base = concrete_base(mechanism)
     if not (has_few_steps(mechanism) and base.noise_multiplier >= _LEAST_NOISE):
         return Ends(0.0, 1.0)

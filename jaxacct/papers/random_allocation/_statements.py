@@ -60,7 +60,8 @@ def truncated_poisson_delta(
     >>> f"{random_allocation.truncated_poisson_delta(run, 0.02, ja.Direction.REMOVE):.4g}"
     '3.41e-10'
     """
-    run_of(mechanism), direction_of(direction)
+    run_of(mechanism)
+    direction = direction_of(direction)
     return truncated_delta(mechanism, epsilon, direction, tail_bound=_tail(width))
 
 
@@ -89,7 +90,8 @@ def truncated_poisson_epsilon(
     >>> round(random_allocation.truncated_poisson_epsilon(run, 1e-6, ja.Direction.REMOVE), 4)
     0.0109
     """
-    run_of(mechanism), direction_of(direction)
+    run_of(mechanism)
+    direction = direction_of(direction)
     return truncated_epsilon(mechanism, delta, direction, tail_bound=_tail(width))
 
 
@@ -118,7 +120,8 @@ def recursive_delta(mechanism: RandomAllocation, epsilon: float, direction: Dire
     >>> f"{random_allocation.recursive_delta(run, 0.1, ja.Direction.REMOVE):.4g}"
     '6.269e-09'
     """
-    run_of(mechanism), direction_of(direction)
+    run_of(mechanism)
+    direction = direction_of(direction)
     return truncated_delta(mechanism, epsilon, direction, tail_bound=tied_tail)
 
 
@@ -144,7 +147,8 @@ def recursive_epsilon(mechanism: RandomAllocation, delta: float, direction: Dire
     >>> round(random_allocation.recursive_epsilon(run, 1e-6, ja.Direction.REMOVE), 4)
     0.0732
     """
-    run_of(mechanism), direction_of(direction)
+    run_of(mechanism)
+    direction = direction_of(direction)
     return truncated_epsilon(mechanism, delta, direction, tail_bound=tied_tail)
 
 

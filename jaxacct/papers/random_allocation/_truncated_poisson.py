@@ -192,7 +192,8 @@ def large_noise_delta(mechanism: RandomAllocation, epsilon: float, direction: Di
     >>> f"{random_allocation.large_noise_delta(run, 0.01, ja.Direction.REMOVE):.4g}"
     '2.17e-14'
     """
-    run_of(mechanism), direction_of(direction)
+    run_of(mechanism)
+    direction = direction_of(direction)
     check_epsilon("epsilon", epsilon)
     ((steps, num_runs), *others) = runs_of(mechanism)
     base = concrete_base(mechanism)
