@@ -41,6 +41,7 @@ class Pld(Mechanism):
     scheme = "privacy loss distribution"
     released = "what the privacy loss distribution was made for"
     reduction = None
+    takes_all = True
 
     offset: float
     step: float

@@ -27,6 +27,7 @@ from jaxacct.mechanisms._fields import (
     probability,
     randomizer,
 )
+from jaxacct.mechanisms._sampling import Sampling
 
 Parts = tuple[tuple["Mechanism", Any], ...]  # (mechanism, how often it was run)
 
@@ -188,7 +189,24 @@ class Mechanism(Description):
         """The local randomizer of one report with the same noise, as it is written; empty where there is none."""
         return ""
 
-    # What training, which counts noise releases, asks:
+    # What training, which draws batches and counts noise releases, asks:
+
+    takes_all: bool = False  # whether it is one release in which every record takes part
+
+    def sampling(self) -> Sampling:
+        """How the records of each step are drawn, for concrete scalar fields."""
+        raise ValueError(f"mechanism={self!r} does not say how the records of its steps are drawn")
+
+    def sampling_in(self, num_steps: int) -> Sampling:
+        """The same for an epoch that consists of `num_steps` noise releases."""
+        return self.sampling().cut(num_steps)
+
+    def sampled_once(self, sampling: Sampling) -> Sampling:
+        """`sampling`, where what each step runs does not sample once more; raises ValueError else."""
+        for part in self.wrapped():
+            if not getattr(part, "takes_all", False):
+                raise ValueError(f"mechanism={self!r} samples twice: batches are drawn of releases of whole batches")
+        return sampling
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         """Descriptions of its first `number` >= 1 noise releases, each valid by itself."""
@@ -216,6 +234,8 @@ class Mechanism(Description):
 
 class Release(Mechanism):
     """One noise release, in which every record takes part."""
+
+    takes_all = True
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         return (((self, number),),)

@@ -5,6 +5,7 @@ from typing import Any
 from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count
+from jaxacct.mechanisms._sampling import Sampling, Sets
 from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS
 
 
@@ -48,6 +49,9 @@ class PartialAllocation(Mechanism):
 
     def loses_nothing(self) -> bool:
         return bool(self.mechanism.loses_nothing())
+
+    def sampling(self) -> Sampling:
+        return self.sampled_once(Sets.of(self.num_steps, steps_done=self.steps_done))
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         """Each release at the price of the whole, of which it is a part."""

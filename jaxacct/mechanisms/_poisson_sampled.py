@@ -6,6 +6,7 @@ from typing import Any
 from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count, probability
+from jaxacct.mechanisms._sampling import Coins, Sampling
 from jaxacct.mechanisms._words import EVERY_STEP, counted
 
 
@@ -53,6 +54,9 @@ class PoissonSampled(Mechanism):
     def participation(self) -> Participation:
         uses = self.sampling_prob * self.num_steps
         return Participation(steps=self.num_steps, uses=uses, dispersion=1.0 - self.sampling_prob)
+
+    def sampling(self) -> Sampling:
+        return self.sampled_once(Coins.of(self.sampling_prob, self.num_steps))
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         return (((dataclasses.replace(self, num_steps=number), 1),),)

@@ -7,6 +7,7 @@ from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMec
 from jaxacct.mechanisms._fields import Privacy, base, count
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
+from jaxacct.mechanisms._sampling import Sampling, Sets
 from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS, counted, epochs
 
 
@@ -69,6 +70,9 @@ class RandomAllocation(Mechanism):
 
     def participation(self) -> Participation:
         return Participation(self.num_steps * self.num_epochs, self.num_selected * self.num_epochs, dispersion=0.0)
+
+    def sampling(self) -> Sampling:
+        return self.sampled_once(Sets.of(self.num_steps, self.num_selected, self.num_epochs))
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         """Whole epochs; or, where one is unfinished, any of the following descriptions.

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 
 from jaxacct._types import NeighboringRelation
-from jaxacct.mechanisms._base import Mechanism, description
+from jaxacct.mechanisms._base import Mechanism, Parts, description
 from jaxacct.mechanisms._fields import Privacy, count, positive
+from jaxacct.mechanisms._sampling import Sampling, Sets
 from jaxacct.mechanisms._words import EVERY_STEP, GAUSSIAN_STEPS, UNIFORM_STEPS, epochs
 
 
@@ -71,3 +72,14 @@ class ScheduledAllocation(Mechanism):
 
     def loses_nothing(self) -> bool:
         return False
+
+    def sampling(self) -> Sampling:
+        return Sets.of(self.releases_per_epoch, num_epochs=self.num_epochs)
+
+    def releases(self, number: int) -> tuple[Parts, ...]:
+        """Whole epochs, an unfinished one at its full price."""
+        return (self.epochs(-(-number // self.releases_per_epoch)),)
+
+    @property
+    def releases_per_epoch(self) -> int:
+        return int(sum(self.num_steps))

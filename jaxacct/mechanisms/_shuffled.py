@@ -5,6 +5,7 @@ from typing import Any
 from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism, WrappedRandomizer, description
 from jaxacct.mechanisms._fields import Privacy, count, randomizer
+from jaxacct.mechanisms._sampling import Orders, Sampling
 from jaxacct.mechanisms._words import EVERY_REPORT, SHUFFLED_REPORTS, counted, epochs
 
 
@@ -56,3 +57,6 @@ class Shuffled(Mechanism):
 
     def loses_nothing(self) -> bool:
         return bool(self.mechanism.loses_nothing())
+
+    def sampling_in(self, num_steps: int) -> Sampling:
+        return Orders.of(self.num_reports, self.num_epochs).cut(num_steps)

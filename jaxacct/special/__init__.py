@@ -5,6 +5,7 @@ inside the float64 boundary (`jaxacct._precision`). On the host alone run the ta
 plain numbers, and what rounds outward, which takes and returns plain Python floats.
 """
 
+from jaxacct.special._binomial_tail import binomial_tail
 from jaxacct.special._binomial_window import binomial_window, log_binomial_weights
 from jaxacct.special._bisection import bisect, bisect_lanes, bisect_whole, first_doubling
 from jaxacct.special._chord import at_real_orders
@@ -30,6 +31,7 @@ from jaxacct.special._shown import shown, shown_down
 __all__ = [
     "ULP",
     "at_real_orders",
+    "binomial_tail",
     "binomial_window",
     "bisect",
     "bisect_lanes",

@@ -19,14 +19,19 @@ to see to: that the noise has the standard deviation stated, that gradients were
 the mechanism says, and that releases made after the last saved checkpoint are lost with it.
 """
 
+from jaxacct.training._batches import Batch, Batches, batches
 from jaxacct.training._counting import ReleaseCountState, count_releases, release_counts, track_privacy
 from jaxacct.training._guard import BudgetGuardState, budget_guard
-from jaxacct.training._spending import Epoch, privacy_spent, steps_affordable
+from jaxacct.training._phases import Epoch
+from jaxacct.training._spending import privacy_spent, steps_affordable
 
 __all__ = [
+    "Batch",
+    "Batches",
     "BudgetGuardState",
     "Epoch",
     "ReleaseCountState",
+    "batches",
     "budget_guard",
     "count_releases",
     "privacy_spent",

@@ -1,69 +1,30 @@
 """Epsilon of what has been released, and how many releases a budget affords."""
 
-import dataclasses
 import functools
 import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from jaxacct._precision import is_traced
 from jaxacct._types import OrderEdgeWarning, PrecisionWarning
-from jaxacct._validate import check_count, check_delta, check_epsilon
+from jaxacct._validate import check_delta, check_epsilon
 from jaxacct.accounting import epsilon
 from jaxacct.mechanisms import Composed
 from jaxacct.mechanisms._base import Mechanism, Parts
+from jaxacct.training._batches import Batches
 from jaxacct.training._counting import SATURATED, release_counts
+from jaxacct.training._phases import Epoch, check_scalar
+
+Phase = Mechanism | Epoch | Batches  # all say what their first noise releases are
 
 _LEAP = math.log(64.0)  # log of the largest factor by which the count tried grows at once
+_SHARES = (2.0**-20, 2.0**-14, 2.0**-10, 2.0**-8, 2.0**-6, 2.0**-4, 0.25, 0.5, 0.75)  # of delta, for truncation
+_ROUND_DOWN = 1.0 - 2.0**-48  # an exponential of up to 700, a sum and three products
+_LARGEST_EXPONENT = 700.0  # whose exponential is a double
 _MAX_SAME_SIDE = 3  # evaluations on one side of the answer before the interval is bisected
-
-
-@dataclasses.dataclass(frozen=True)
-class Epoch:
-    """One run of `mechanism` made of `num_steps` noise releases; an unfinished run costs as much as a whole one.
-
-    For what is known only as a whole: shuffled reports, collected in `num_steps` batches, or a `Composed`.
-
-    Args:
-      mechanism: what one epoch is; its own `num_epochs`, if any, is replaced by the number of epochs begun.
-      num_steps: whole number >= 1, noise releases (as counted by `count_releases`) in one epoch.
-
-    Raises:
-      ValueError: if `num_steps` is not a whole number >= 1.
-
-    >>> import jaxacct as ja
-    >>> from jaxacct import training
-    >>> reports = ja.Shuffled(ja.LocalRandomizer(local_epsilon=1.0), num_reports=10**5)
-    >>> training.Epoch(reports, num_steps=100).num_steps         # 100 updates, each from 1000 of the reports
-    100
-    """
-
-    mechanism: Mechanism
-    num_steps: int
-
-    def __post_init__(self) -> None:
-        check_count("num_steps", self.num_steps)
-
-    def releases(self, number: int) -> tuple[Parts, ...]:
-        """Every epoch begun at its full price: what an unfinished one released is post-processing of a whole one."""
-        return (self.mechanism.epochs(-(-number // self.releases_per_epoch)),)
-
-    @property
-    def releases_per_epoch(self) -> int:
-        """The noise releases of one epoch."""
-        return int(self.num_steps)
-
-    def cheap_releases(self, epochs: int) -> int:
-        """All but the last of an epoch: `releases` says what they cost."""
-        del epochs
-        return self.releases_per_epoch - 1
-
-
-_Phase = Mechanism | Epoch  # both say what their first noise releases are
 
 
 def _described(parts: Parts) -> Mechanism:
@@ -72,7 +33,7 @@ def _described(parts: Parts) -> Mechanism:
 
 
 def _spent(
-    phases: Sequence[tuple[_Phase, int]],
+    phases: Sequence[tuple[Phase, int]],
     target_delta: float,
     precision: float | None,
     before: Parts,
@@ -80,33 +41,46 @@ def _spent(
 ) -> float:
     """Epsilon of `before` and the releases of each phase; where a phase has several descriptions, by the cheapest.
 
+    Where batches may have been truncated, with probability tau, a share of delta is kept for (1 + e^epsilon) tau (see
+    `Batches.excess_delta`): the smallest one of `_SHARES` that is enough.
+
     `known` keeps what was found, for a search that asks about the same epochs again and again.
     """
 
-    def cost(parts: Parts) -> float:
+    def cost(parts: Parts, delta: float) -> float:
         if not parts:
             return 0.0
-        key = repr(parts), precision
+        key = repr(parts), delta, precision
         if known is None or key not in known:
-            found = float(epsilon(_described(parts), target_delta, precision=precision))
+            found = float(epsilon(_described(parts), delta, precision=precision))
             if known is None:
                 return found
             known[key] = found
         return known[key]
 
+    def spent(delta: float) -> float:
+        parts = before
+        for mechanism, count in phases:
+            if count:
+                ways = mechanism.releases(count)
+                # which of them is judged by itself: any choice is valid in the composition
+                parts += ways[0] if len(ways) == 1 else min(ways, key=lambda way: cost(way, delta))
+        return cost(parts, delta)
+
     if any(count >= SATURATED for _, count in phases):
         return math.inf
-    parts = before
-    for mechanism, count in phases:
-        if count:
-            ways = mechanism.releases(count)
-            # which of them is judged by itself: any choice is valid in the composition
-            parts += ways[0] if len(ways) == 1 else min(ways, key=cost)
-    return cost(parts)
+    overflow = math.fsum(phase.overflow(count) for phase, count in phases if count and isinstance(phase, Batches))
+    if not overflow:
+        return spent(target_delta)
+    for share in _SHARES:
+        found = spent(math.nextafter(target_delta * (1.0 - share), 0.0))
+        if found < _LARGEST_EXPONENT and (1.0 + math.exp(found)) * overflow <= share * target_delta * _ROUND_DOWN:
+            return found
+    return math.inf
 
 
 def privacy_spent(
-    opt_state: Any, mechanism: _Phase | Sequence[_Phase], target_delta: float, *, precision: float | None = None
+    opt_state: Any, mechanism: Phase | Sequence[Phase], target_delta: float, *, precision: float | None = None
 ) -> float:
     """Epsilon of the noise releases counted in `opt_state`: certified upper bound at `target_delta`, on the host.
 
@@ -164,12 +138,12 @@ def privacy_spent(
     if min(released) < 0:
         raise ValueError(f"release_counts={released} must be >= 0")
     for one in mechanisms:
-        _check_scalar(one)
+        _check_phase(one)
     return _spent(list(zip(mechanisms, released, strict=True)), target_delta, precision, ())
 
 
 def steps_affordable(
-    mechanism: _Phase,
+    mechanism: Phase,
     target_epsilon: float,
     target_delta: float,
     *,
@@ -205,10 +179,10 @@ def steps_affordable(
     """
     check_epsilon("target_epsilon", target_epsilon)
     check_delta("target_delta", target_delta)
-    _check_scalar(mechanism)
+    _check_phase(mechanism)
     before: Parts = ()
     if after is not None:
-        _check_scalar(after)
+        check_scalar(after)
         before = after.parts()
 
     known: dict[Any, float] = {}
@@ -259,10 +233,5 @@ def _largest(value: Callable[[int], float], target: float, start: int, most: int
     return low
 
 
-def _check_scalar(mechanism: _Phase) -> None:
-    described = mechanism.mechanism if isinstance(mechanism, Epoch) else mechanism
-    if not isinstance(described, Mechanism):
-        raise ValueError(f"mechanism={described!r} has no analysis here: it is no mechanism")
-    leaves = jax.tree.leaves(described)
-    if is_traced(*leaves) or any(np.ndim(leaf) for leaf in leaves):
-        raise ValueError(f"mechanism={mechanism!r} must have concrete scalar fields")
+def _check_phase(phase: Phase) -> None:
+    check_scalar(phase.mechanism if isinstance(phase, Batches) else phase)

@@ -52,6 +52,7 @@ _MODULES = sorted(_PACKAGE.rglob("*.py"))
 _OPTIONAL = {  # who may import it
     "dp_accounting": ("interop",),
     "flax": ("demo",),
+    "grain": ("training",),
     "jax_privacy": ("interop",),
     "matplotlib": ("plot", "demo"),
     "optax": ("training", "demo"),

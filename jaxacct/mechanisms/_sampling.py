@@ -1,0 +1,74 @@
+"""How the records of a run's steps are drawn: what mechanisms say of it, and what `training.batches` draws."""
+
+import dataclasses
+import math
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    """What all ways of drawing have.
+
+    Attributes:
+      period: steps that are drawn together, an epoch.
+      length: steps in all.
+      rate: probability that a record joins a step.
+    """
+
+    period: int
+    length: int
+    rate: float
+
+    def cut(self, num_steps: int) -> "Sampling":
+        """The same with epochs of `num_steps` steps; raises ValueError unless they are of so many."""
+        if num_steps != self.period:
+            raise ValueError(f"num_steps={num_steps} must be {self.period}, the steps that are drawn together")
+        return self
+
+
+@dataclasses.dataclass(frozen=True)
+class Coins(Sampling):
+    """Each record joins each step by a coin of its own, that shows heads with probability `rate`."""
+
+    @classmethod
+    def of(cls, prob: Any, num_steps: Any) -> "Coins":
+        """So many steps with that probability."""
+        return cls(1, int(num_steps), float(prob))
+
+
+@dataclasses.dataclass(frozen=True)
+class Sets(Sampling):
+    """In each epoch, each record joins a uniform set of `num_selected` of the `period` steps, by itself."""
+
+    num_selected: int
+
+    @classmethod
+    def of(cls, num_steps: Any, num_selected: Any = 1, num_epochs: Any = 1, steps_done: Any = None) -> "Sets":
+        """So many epochs; of the only one its first `steps_done` steps, where that is given."""
+        length = num_steps * num_epochs if steps_done is None else steps_done
+        return cls(int(num_steps), int(length), float(num_selected / num_steps), int(num_selected))
+
+
+@dataclasses.dataclass(frozen=True)
+class Orders(Sampling):
+    """In each epoch, the `num_records` records in a uniformly random order, cut into `period` steps of one size.
+
+    Sizes differ by one where the number of steps does not divide that of the records.
+    """
+
+    num_records: int
+
+    @classmethod
+    def of(cls, num_records: Any, num_epochs: Any) -> "Orders":
+        """So many epochs, each in one piece."""
+        return cls(1, int(num_epochs), 1.0, int(num_records))
+
+    @property
+    def largest(self) -> int:
+        """The records of the largest step."""
+        return math.ceil(self.num_records / self.period)
+
+    def cut(self, num_steps: int) -> "Orders":
+        """Any number of steps: where an order is cut changes nothing about it."""
+        length = self.length // self.period * num_steps
+        return dataclasses.replace(self, period=num_steps, length=length, rate=1.0 / num_steps)

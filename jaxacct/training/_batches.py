@@ -1,0 +1,277 @@
+"""The batches that a mechanism describes, each a function of the key and the step."""
+
+import dataclasses
+import functools
+import math
+import operator
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxacct._validate import check_at_most, check_count, check_epsilon
+from jaxacct.bounds import methods_for
+from jaxacct.mechanisms._base import Mechanism, Parts
+from jaxacct.mechanisms._sampling import Orders, Sampling
+from jaxacct.special import binomial_tail, bisect_whole
+from jaxacct.training._drawing import INEXACT, Drawn, drawn, subset
+from jaxacct.training._grain import PaddedSource, RecordSampler
+from jaxacct.training._phases import Epoch, check_scalar
+from jaxacct.training._words import Words, secret_bytes
+
+_MOST_RECORDS = 2**31 - 2  # an index is an int32, and a neighbour has a record more
+_MOST_STEPS = 2**31 - 1  # what the counters count
+_OVERFLOW = 1e-15  # probability that some batch of the run does not fit into the size that is chosen for it
+_ROUND_UP = 1.0 + 2.0**-50  # a product of two doubles, and a sum of two
+
+
+class Batch(NamedTuple):
+    """The records of one step, padded: `indices[i]` takes part where `mask[i]` is true, and is 0 where it is not.
+
+    >>> import numpy as np
+    >>> from jaxacct import training
+    >>> indices, mask = training.Batch(np.array([3, 5, 0]), np.array([True, True, False]))
+    >>> indices[mask]
+    array([3, 5])
+    """
+
+    indices: np.ndarray  # int32 [batch_size]
+    mask: np.ndarray  # bool [batch_size]
+
+
+@dataclasses.dataclass(frozen=True)
+class Batches:
+    """What `batches` returns: a sequence of `Batch`, one for each step; to accounting, the run that it was drawn for.
+
+    `privacy_spent` and `steps_affordable` take it in the place of a mechanism, and then count what truncation costs.
+
+    Attributes:
+      mechanism: what was described, a mechanism or an `Epoch`.
+      num_records: the size of the data set.
+      max_batch_size: rows of a batch, padding included, over all shards.
+      shard: (which, of how many) shards of each batch this one is.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct import training
+    >>> run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=4, num_epochs=2)
+    >>> data = training.batches(run, num_records=8, key=0)
+    >>> len(data), data.batch_size, data.mean_batch_size
+    (8, 9, 2.0)
+    >>> sorted(int(i) for indices, mask in list(data)[:4] for i in indices[mask])     # an epoch
+    [0, 1, 2, 3, 4, 5, 6, 7]
+    """
+
+    mechanism: Mechanism | Epoch
+    num_records: int
+    max_batch_size: int
+    shard: tuple[int, int]
+    _sampling: Sampling = dataclasses.field(repr=False)
+    _secret: bytes = dataclasses.field(repr=False)
+
+    @property
+    def batch_size(self) -> int:
+        """The rows of each batch in this shard, padding included: always the same."""
+        return self.max_batch_size // self.shard[1]
+
+    @property
+    def mean_batch_size(self) -> float:
+        """How many records join a step on average, over all shards."""
+        return self.num_records * self._sampling.rate
+
+    def __len__(self) -> int:
+        return self._sampling.length
+
+    def __getitem__(self, step: int) -> Batch:
+        """The batch of a step: the same at every call, in every process, before and after an interruption.
+
+        Raises:
+          IndexError: unless `step` is in [0, len(self)).
+        """
+        step = operator.index(step)
+        if not 0 <= step < len(self):
+            raise IndexError(f"step={step} must be in [0, {len(self) - 1}]")
+        period, place = divmod(step, self._sampling.period)
+        records = _drawn(self._sampling, self._secret, self.num_records, period).step(place)
+        if records.size > self.max_batch_size:
+            words = Words(self._secret, step, b"truncation")
+            records = records[np.sort(subset(words, records.size, self.max_batch_size))]
+        index, count = self.shard
+        here = records[index::count]
+        indices, mask = np.zeros(self.batch_size, np.int32), np.zeros(self.batch_size, np.bool_)
+        indices[: here.size], mask[: here.size] = here, True
+        return Batch(indices, mask)
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self.after(0)
+
+    def after(self, num_steps: int) -> Iterator[Batch]:
+        """The batches that follow the first `num_steps`: where a run that had made so many releases goes on."""
+        return map(self.__getitem__, range(num_steps, len(self)))
+
+    def sampler(self) -> RecordSampler:
+        """A sampler for ``grain.DataLoader``: the rows of all batches, to be joined ``batch_size`` at a time.
+
+        The loader takes its shards from `shard`. Its data source is that of `source`, which knows what padding is:
+
+            grain.DataLoader(data_source=data.source(records), sampler=data.sampler(),
+                             operations=[grain.transforms.Batch(data.batch_size)])         # yields (records, mask)
+
+        Where records are read a batch at a time, ``grain.MapDataset.source(data)`` gives (indices, mask) as they are.
+        """
+        whole = dataclasses.replace(self, shard=(0, 1))
+        return RecordSampler(whole, self.max_batch_size, self.shard)
+
+    def source(self, records: Any) -> PaddedSource:
+        """`records`, a sequence of `num_records` arrays or trees of them, as a data source for `sampler`.
+
+        Raises:
+          ValueError: if it is of another length.
+        """
+        if len(records) != self.num_records:
+            raise ValueError(f"records of length {len(records)} must be {self.num_records} in number")
+        return PaddedSource(records)
+
+    def overflow(self, num_steps: int) -> float:
+        """Upper bound of the probability that any of `num_steps` batches is not what the mechanism says.
+
+        That is, that it has more than `max_batch_size` records, of which some were left out, in this data set or in one
+        with a record more: P(Binomial(num_records + 1, rate) > max_batch_size) for each step, and 2^-128 for the
+        rounding of probabilities.
+        """
+        if isinstance(self._sampling, Orders):
+            return 0.0
+        tail = binomial_tail(self.num_records + 1, self._sampling.rate, self.max_batch_size)
+        return min(1.0, (num_steps * tail + INEXACT) * _ROUND_UP)
+
+    def excess_delta(self, epsilon: float, num_steps: int | None = None) -> float:
+        """What truncation adds to delta(`epsilon`) of the first `num_steps` steps: (1 + e^epsilon) times `overflow`.
+
+        Run the truncated and the untruncated mechanism with the same randomness: they differ with a probability of at
+        most tau = `overflow`, on both of two neighbours. So for every event S of the truncated M'
+
+            P(M'(D) in S) <= P(M(D) in S) + tau <= e^epsilon P(M(D') in S) + delta + tau
+                          <= e^epsilon P(M'(D') in S) + delta + (1 + e^epsilon) tau.
+
+        Upper bound, add or remove one record; as for truncated Poisson batches in Chua, Ghazi, Kamath, Kumar,
+        Manurangsi, Sinha & Zhang 2024, "Scalable DP-SGD: Shuffling vs. Poisson Subsampling" (arXiv 2411.04205).
+
+        Raises:
+          ValueError: if `epsilon` is not >= 0.
+        """
+        check_epsilon("epsilon", epsilon)
+        overflow = self.overflow(len(self) if num_steps is None else num_steps)
+        return min(1.0, (1.0 + math.exp(min(epsilon, 700.0))) * overflow * _ROUND_UP) if overflow else 0.0
+
+    # What training asks of a phase:
+
+    def releases(self, number: int) -> tuple[Parts, ...]:
+        """Those of the mechanism."""
+        return self.mechanism.releases(number)
+
+    @property
+    def releases_per_epoch(self) -> int:
+        """Those of the mechanism."""
+        return self.mechanism.releases_per_epoch
+
+    def cheap_releases(self, epochs: int) -> int:
+        """Those of the mechanism."""
+        return self.mechanism.cheap_releases(epochs)
+
+
+@functools.lru_cache(maxsize=2)
+def _drawn(sampling: Sampling, secret: bytes, num_records: int, period: int) -> Drawn:
+    """One period, kept: the steps of an epoch are asked for one by one."""
+    return drawn(sampling, Words(secret, period), num_records)
+
+
+def batches(
+    mechanism: Mechanism | Epoch,
+    num_records: int,
+    key: Any,
+    *,
+    max_batch_size: int | None = None,
+    shard: tuple[int, int] = (0, 1),
+) -> Batches:
+    """The batches that `mechanism` describes: for each step the indices of its records, padded to one size.
+
+    - `PoissonSampled`: each record joins each step by a coin of its own.
+    - `RandomAllocation`, `PartialAllocation`, `ScheduledAllocation`: in each epoch, each record joins a uniform set of
+      k of its t steps, independently of the others (k = 1: balls and bins).
+    - `Epoch(Shuffled(...), num_steps)`: in each epoch, all reports in a uniformly random order, cut into batches.
+
+    What is drawn is exactly that law, if words of SHAKE-256 under a secret key are taken for fair coins; nothing else
+    is left to the loop than to let each record contribute once, clipped, wherever it stands in a batch. Each batch is
+    a function of `key` and the step alone: a run that is resumed goes on with the batches that it would have had.
+
+    Batches differ in size, and sizes are secret, so each is padded to `max_batch_size` rows. What does not fit is left
+    out, a uniform choice of it; see `Batches.excess_delta` for what that costs. Without a choice of yours the size is
+    such that any batch of the run is truncated with probability at most 1e-15.
+
+    Args:
+      mechanism: what is to be accounted for; its number of steps, of all epochs, is the number of batches.
+      num_records: whole number in [1, 2^31 - 2], the size of the data set; of a shuffle its number of reports.
+      key: of `jax.random`, a whole number >= 0, or bytes: who knows it knows who took part. A private run wants
+        ``secrets.token_bytes(32)``, kept where checkpoints are kept.
+      max_batch_size: whole number >= 1, rows of a batch over all shards; None for as many as are needed.
+      shard: (index, count), as ``(jax.process_index(), jax.process_count())``: the rows of each batch that this process
+        takes, every count-th. All shards together hold the batch that one process would have.
+
+    Raises:
+      ValueError: if the accountant has no analysis of `mechanism`, or it does not say how its records are drawn; if an
+        argument is out of range; if `max_batch_size` is so small that no delta below 1 holds.
+
+    >>> import jax
+    >>> import jaxacct as ja
+    >>> from jaxacct import training
+    >>> run = ja.PoissonSampled(ja.Gaussian(1.0), sampling_prob=0.01, num_steps=1000)
+    >>> data = training.batches(run, num_records=60_000, key=jax.random.key(0))
+    >>> indices, mask = data[0]
+    >>> indices.shape == mask.shape == (data.batch_size,)
+    True
+    >>> for indices, mask in data.after(998):             # as `images[indices]`, with losses times `mask`
+    ...     print(len(indices) == data.batch_size)
+    True
+    True
+    """
+    check_scalar(mechanism)
+    methods_for(mechanism.mechanism if isinstance(mechanism, Epoch) else mechanism)
+    secret = secret_bytes(key)
+    check_count("num_records", num_records, largest=_MOST_RECORDS)
+    num_records = int(num_records)
+    sampling = mechanism.sampling()
+    check_count("number of steps", sampling.length, largest=_MOST_STEPS)
+    if isinstance(sampling, Orders) and sampling.num_records != num_records:
+        raise ValueError(f"num_records={num_records} must be num_reports={sampling.num_records}")
+    index, count = shard
+    check_count("shard count", count)
+    if not 0 <= operator.index(index) < count:
+        raise ValueError(f"shard={shard!r} must be (index, count) with an index in [0, {count - 1}]")
+
+    def made(size: int) -> Batches:
+        return Batches(mechanism, num_records, size, (int(index), int(count)), sampling, secret)
+
+    if max_batch_size is None:
+        return made(-(-_enough(sampling, num_records) // count) * count)
+    check_count("max_batch_size", max_batch_size, largest=_MOST_RECORDS)
+    if max_batch_size % count:
+        raise ValueError(f"max_batch_size={max_batch_size} must be a multiple of the shard count {count}")
+    data = made(int(max_batch_size))
+    if isinstance(sampling, Orders):
+        check_at_most("largest batch", sampling.largest, "max_batch_size", max_batch_size)
+    elif data.excess_delta(0.0) >= 1.0:
+        raise ValueError(
+            f"max_batch_size={max_batch_size} must be larger: batches have {data.mean_batch_size:.6g} on average; "
+            f"no delta below 1 is certified where some of {len(data)} are truncated with probability 1/2 or more"
+        )
+    return data
+
+
+def _enough(sampling: Sampling, num_records: int) -> int:
+    """The least size that no batch of the run exceeds but with probability `_OVERFLOW`."""
+    if isinstance(sampling, Orders):
+        return sampling.largest
+
+    def holds(size: int) -> bool:
+        return sampling.length * binomial_tail(num_records + 1, sampling.rate, size) <= _OVERFLOW
+
+    return bisect_whole(holds, num_records + 1, 0)

@@ -1,0 +1,155 @@
+"""The records of the steps of one period, drawn exactly as a `Sampling` says."""
+
+import bisect
+import functools
+import itertools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxacct.mechanisms._sampling import Coins, Orders, Sampling, Sets
+from jaxacct.training._words import Words
+
+_UNIT = 2**256  # the largest of the weights of a binomial law
+_COUNT_BYTES = 24  # of the uniform number that a count is read from: 192 bits
+INEXACT = 2.0**-128  # variation distance of 2^31 steps, of up to 2^31 records, from their law: see `_cumulative`
+_SPARE = 16  # records drawn beyond those that are equal on average
+_CELLS = 2**24  # entries, a byte each, of the table of the steps that some records have joined
+
+
+class Drawn(NamedTuple):
+    """The steps of a period: step s has records[ends[s - 1] : ends[s]], the first one those before ends[0]."""
+
+    records: np.ndarray  # integers
+    ends: np.ndarray  # int64 [period]
+
+    def step(self, number: int) -> np.ndarray:
+        """The records of a step, by its number in the period."""
+        return self.records[self.ends[number - 1] if number else 0 : self.ends[number]]
+
+
+def drawn(sampling: Sampling, words: Words, num_records: int) -> Drawn:
+    """The records 0 .. num_records - 1 of each step of a period."""
+    return _DRAWS[type(sampling)](sampling, words, num_records)
+
+
+def subset(words: Words, num_records: int, size: int) -> np.ndarray:
+    """A uniform set of `size` records: the first different ones of a sequence of independent uniform records."""
+    if size > num_records // 2:
+        keep = np.ones(num_records, np.bool_)
+        if size < num_records:
+            keep[subset(words, num_records, num_records - size)] = False
+        return np.flatnonzero(keep)
+    found = words.below(num_records, size + size * size // num_records + _SPARE)
+    while True:
+        _, first = np.unique(found, return_index=True)
+        if first.size >= size:
+            return found[np.sort(first)[:size]]
+        found = np.concatenate([found, words.below(num_records, size)])
+
+
+@functools.lru_cache(maxsize=4)
+def _cumulative(num_trials: int, prob: float) -> tuple[int, list[int]]:
+    """(least count, cumulative weights from there on) of a binomial law, in whole numbers.
+
+    From the mode outwards, where the largest weight is `_UNIT`, each weight is the one before times a rational number,
+    rounded down, until it is 0. Each is less than n + 1 below what it should be, so the law is moved by less than
+    (n + 1)^2 2^-256, and by (n + 1) 2^-191 where it is read from 192 bits: 2^-129 in 2^31 steps with n < 2^31.
+    """
+    heads, whole = prob.as_integer_ratio()
+    tails = whole - heads
+    mode = (num_trials + 1) * heads // whole
+    mode = min(mode, num_trials)
+    above, below = [_UNIT], []
+    for count in range(mode, num_trials):
+        weight = above[-1] * ((num_trials - count) * heads) // ((count + 1) * tails)
+        if not weight:
+            break
+        above.append(weight)
+    weight = _UNIT
+    for count in range(mode, 0, -1):
+        weight = weight * (count * tails) // ((num_trials - count + 1) * heads)
+        if not weight:
+            break
+        below.append(weight)
+    return mode - len(below), list(itertools.accumulate([*reversed(below), *above]))
+
+
+def _coins(sampling: Coins, words: Words, num_records: int) -> Drawn:
+    """How many records join is binomial; who joins is a uniform set of so many."""
+    if sampling.rate in (0.0, 1.0):
+        size = num_records * int(sampling.rate)
+    else:
+        least, cumulative = _cumulative(num_records, sampling.rate)
+        place = int.from_bytes(words.raw(_COUNT_BYTES), "little") * cumulative[-1] >> 8 * _COUNT_BYTES
+        size = least + bisect.bisect_right(cumulative, place)
+    records = np.sort(subset(words, num_records, size)) if size else np.zeros(0, np.int64)
+    return Drawn(records, np.array([size]))
+
+
+def _different(words: Words, num_records: int, num_steps: int, num_selected: int) -> np.ndarray:
+    """[num_records, num_selected], rows of independent uniform steps, drawn anew until all of a row are different."""
+    found = np.empty((num_records, num_selected), np.min_scalar_type(num_steps))
+    missing = np.arange(num_records)
+    while missing.size:
+        rows = words.below(num_steps, missing.size * num_selected).reshape(-1, num_selected)
+        found[missing] = rows
+        rows = np.sort(rows.astype(found.dtype), axis=1)
+        missing = missing[np.any(rows[:, 1:] == rows[:, :-1], axis=1)]
+    return found
+
+
+def _joined(words: Words, num_records: int, num_steps: int, size: int) -> np.ndarray:
+    """bool [num_records, num_steps], true at a uniform set of `size` steps in each row, in Floyd's way.
+
+    For j = t - k .. t - 1 take a uniform step of 0 .. j, or j if that is taken.
+    """
+    here = np.arange(num_records)
+    joined = np.zeros((num_records, num_steps), np.bool_)
+    for j in range(num_steps - size, num_steps):
+        step = words.below(j + 1, num_records).astype(np.int64)
+        step[joined[here, step]] = j
+        joined[here, step] = True
+    return joined
+
+
+def _chosen_steps(words: Words, num_records: int, num_steps: int, num_selected: int) -> np.ndarray:
+    """[num_records num_selected] record by record, the steps that each has joined: a uniform set for each record."""
+    if num_selected == 1:
+        return words.below(num_steps, num_records)
+    if num_selected**2 <= num_steps:  # most rows are good at once
+        return _different(words, num_records, num_steps, num_selected).ravel()
+    omits = 2 * num_selected > num_steps  # then those left out are fewer
+    size = num_steps - num_selected if omits else num_selected
+    found = np.empty((num_records, num_selected), np.min_scalar_type(num_steps))
+    rows = max(1, _CELLS // num_steps)
+    for start in range(0, num_records, rows):
+        count = min(rows, num_records - start)
+        joined = _joined(words, count, num_steps, size)
+        found[start : start + count] = np.nonzero(joined != omits)[1].reshape(count, num_selected)
+    return found.ravel()
+
+
+def _sets(sampling: Sets, words: Words, num_records: int) -> Drawn:
+    """The steps of each record, sorted by step: the records of each step, ascending."""
+    steps = _chosen_steps(words, num_records, sampling.period, sampling.num_selected)
+    steps = steps.astype(np.min_scalar_type(sampling.period - 1))  # of 16 bits or less NumPy sorts by radix
+    order = np.argsort(steps, kind="stable")
+    records = order if sampling.num_selected == 1 else order // sampling.num_selected
+    return Drawn(records.astype(np.int32), np.cumsum(np.bincount(steps, minlength=sampling.period)))
+
+
+def _orders(sampling: Orders, words: Words, num_records: int) -> Drawn:
+    """Records sorted by random words; drawn anew in the rare case that two words are equal."""
+    while True:
+        scores = words.uint64(num_records)
+        order = np.argsort(scores)
+        ranked = scores[order]
+        if not np.any(ranked[1:] == ranked[:-1]):
+            break
+    ends = np.arange(1, sampling.period + 1) * num_records // sampling.period
+    return Drawn(order, ends)
+
+
+_DRAWS: dict[type, Callable[[Any, Words, int], Drawn]] = {Coins: _coins, Sets: _sets, Orders: _orders}
