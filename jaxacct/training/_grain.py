@@ -42,7 +42,8 @@ class RecordSampler:
         import grain  # type: ignore[import-untyped]
 
         self._batches, self._rows = batches, rows
-        self._shard_options = grain.sharding.ShardOptions(*shard, drop_remainder=True)  # where its loader looks for them
+        # where the loader looks for them if it is given none
+        self._shard_options = grain.sharding.ShardOptions(*shard, drop_remainder=True)
         self._last: tuple[int, Any] = (-1, None)
 
     def __len__(self) -> int:
