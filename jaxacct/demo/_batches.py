@@ -1,4 +1,4 @@
-"""The data, and batches by random allocation that are padded to one size."""
+"""The data, and batches cut into pieces that are padded to one size."""
 
 import math
 from collections.abc import Iterator
@@ -26,20 +26,6 @@ def load_digits() -> Digits:
     train, test = model_selection.train_test_split(np.arange(labels.size), test_size=0.2, random_state=0)
     images, labels = (images / 8.0 - 1.0).astype(np.float32), labels.astype(np.int32)
     return Digits(images[train], labels[train], images[test], labels[test])
-
-
-def allocate(seed: int, epoch: int, num_records: int, num_steps: int, num_selected: int) -> list[np.ndarray]:
-    """The records of each step of an epoch: every record joins a uniform set of `num_selected` steps, by itself.
-
-    The same (seed, epoch) gives the same sets, so that a run that was interrupted goes on with the epoch that it had
-    begun: drawing the rest of it anew would be another mechanism. A private run needs a secret seed and a generator
-    that cannot be predicted; this one serves for a demonstration.
-    """
-    scores = np.random.default_rng([seed, epoch]).random((num_records, num_steps))
-    chosen = np.argsort(scores, axis=1)[:, :num_selected]
-    joins = np.zeros((num_records, num_steps), np.bool_)
-    np.put_along_axis(joins, chosen, True, axis=1)
-    return [np.flatnonzero(column) for column in joins.T]
 
 
 def piece_size(num_records: int, num_steps: int, num_selected: int) -> int:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct import training
-from jaxacct.demo._batches import Digits, allocate, load_digits, padded_pieces, piece_size
+from jaxacct.demo._batches import Digits, load_digits, padded_pieces, piece_size
 from jaxacct.demo._checkpoint import load, refuse_to_overwrite, save
 from jaxacct.demo._model import Programs, make_network, make_optimizer, make_programs
 from jaxacct.demo._picture import save_picture
@@ -41,6 +41,7 @@ class Outcome(NamedTuple):
 class _Trainer(NamedTuple):
     settings: Settings
     digits: Digits
+    data: training.Batches
     programs: Programs
 
 
@@ -56,18 +57,18 @@ def _begin(settings: Settings, plan: Plan) -> tuple[_Trainer, State]:
     batch_size = len(digits.labels) * settings.num_selected / settings.num_steps
     optimizer = make_optimizer(settings.noise_multiplier, batch_size, plan.max_releases, noise_key)
     accuracies = np.full(plan.num_epochs, np.nan, np.float32)
-    trainer = _Trainer(settings, digits, make_programs(network, optimizer))
+    num_records = len(digits.labels)
+    # rows for all of them: nothing is left out, and `padded_pieces` makes the sizes that are compiled
+    data = training.batches(
+        settings.allocation(plan.num_epochs), num_records, settings.seed, max_batch_size=num_records + 1
+    )
+    trainer = _Trainer(settings, digits, data, make_programs(network, optimizer))
     return trainer, State(params, optimizer.init(params), accuracies)
-
-
-def _epoch_batches(trainer: _Trainer, epoch: int) -> list[np.ndarray]:
-    settings = trainer.settings
-    return allocate(settings.seed, epoch, len(trainer.digits.labels), settings.num_steps, settings.num_selected)
 
 
 def _advance(trainer: _Trainer, state: State, records: np.ndarray) -> State:
     """One release, of the batch `records`; after the last one of an epoch, the accuracy too."""
-    settings, digits, programs = trainer
+    settings, digits, _, programs = trainer
     size = piece_size(len(digits.labels), settings.num_steps, settings.num_selected)
     sums = [
         programs.clipped_sum(state.params, digits.images[indices], digits.labels[indices], weights)
@@ -99,17 +100,14 @@ def _train(trainer: _Trainer, plan: Plan, state: State, keep: Callable[[State], 
     from tqdm import tqdm  # type: ignore[import-untyped]
 
     num_steps, done = trainer.settings.num_steps, _steps_done(state)
-    batches: list[np.ndarray] = []
     with tqdm(total=plan.max_releases, initial=done, unit="step") as bar:
         try:
             while not state.opt_state.budget_spent:
-                epoch, step = divmod(done, num_steps)
-                if not step or not batches:
-                    batches = _epoch_batches(trainer, epoch)
-                state = _advance(trainer, state, batches[step])
+                indices, mask = trainer.data[done]
+                state = _advance(trainer, state, indices[mask])
                 done += 1
                 _show(bar, plan.spent(done), state.accuracies)
-                if step == num_steps - 1:
+                if done % num_steps == 0:
                     keep(state)
         except KeyboardInterrupt:
             keep(state)

@@ -216,6 +216,11 @@ class Mechanism(Description):
         )
 
     @property
+    def length_given(self) -> float | None:
+        """The number of noise releases that a field states and `releases` replaces, if there is such a field."""
+        return None
+
+    @property
     def releases_per_epoch(self) -> int:
         """The noise releases of one epoch, the first of which costs as much as all; 1 where each has its own price."""
         return 1

@@ -60,3 +60,7 @@ class PoissonSampled(Mechanism):
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         return (((dataclasses.replace(self, num_steps=number), 1),),)
+
+    @property
+    def length_given(self) -> float | None:
+        return self.num_steps

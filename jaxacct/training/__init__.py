@@ -24,6 +24,7 @@ from jaxacct.training._counting import ReleaseCountState, count_releases, releas
 from jaxacct.training._guard import BudgetGuardState, budget_guard
 from jaxacct.training._phases import Epoch
 from jaxacct.training._spending import privacy_spent, steps_affordable
+from jaxacct.training._states import apply_gradients, restored, storable, with_counts
 
 __all__ = [
     "Batch",
@@ -31,11 +32,15 @@ __all__ = [
     "BudgetGuardState",
     "Epoch",
     "ReleaseCountState",
+    "apply_gradients",
     "batches",
     "budget_guard",
     "count_releases",
     "privacy_spent",
     "release_counts",
+    "restored",
     "steps_affordable",
+    "storable",
     "track_privacy",
+    "with_counts",
 ]

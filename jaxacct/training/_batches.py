@@ -12,7 +12,7 @@ import numpy as np
 from jaxacct._validate import check_at_most, check_count, check_epsilon
 from jaxacct.bounds import methods_for
 from jaxacct.mechanisms._base import Mechanism, Parts
-from jaxacct.mechanisms._sampling import Orders, Sampling
+from jaxacct.mechanisms._sampling import Coins, Orders, Sampling
 from jaxacct.special import binomial_tail, bisect_whole
 from jaxacct.training._drawing import INEXACT, Drawn, drawn, subset
 from jaxacct.training._grain import PaddedSource, RecordSampler
@@ -135,13 +135,14 @@ class Batches:
         """Upper bound of the probability that any of `num_steps` batches is not what the mechanism says.
 
         That is, that it has more than `max_batch_size` records, of which some were left out, in this data set or in one
-        with a record more: P(Binomial(num_records + 1, rate) > max_batch_size) for each step, and 2^-128 for the
-        rounding of probabilities.
+        with a record more: P(Binomial(num_records + 1, rate) > max_batch_size) for each step. Poisson sampling draws
+        sizes from probabilities rounded to 192 bits: 2^-128 more. Nothing is ever left out of num_records + 1 rows.
         """
         if isinstance(self._sampling, Orders):
             return 0.0
         tail = binomial_tail(self.num_records + 1, self._sampling.rate, self.max_batch_size)
-        return min(1.0, (num_steps * tail + INEXACT) * _ROUND_UP)
+        inexact = INEXACT if isinstance(self._sampling, Coins) else 0.0
+        return min(1.0, (num_steps * tail + inexact) * _ROUND_UP)
 
     def excess_delta(self, epsilon: float, num_steps: int | None = None) -> float:
         """What truncation adds to delta(`epsilon`) of the first `num_steps` steps: (1 + e^epsilon) times `overflow`.

@@ -11,6 +11,7 @@ from jaxacct._precision import is_traced
 
 SATURATED = 2**31 - 1  # a counter that reached it has lost count
 _FIELD = "release_counts"
+HOOK_FIELDS = (_FIELD, "budget_spent")  # all that the hook and the guard add to a state
 _MOST_PHASES = 127  # an index fits every integer type that a traced phase may have
 
 
@@ -23,6 +24,13 @@ class ReleaseCountState(NamedTuple):
     """
 
     release_counts: jax.Array  # int32 [num_phases]; 2^31 - 1 when a count was lost, and stays there
+
+
+def check_transform(name: str, transform: Any) -> None:
+    """Raises ValueError unless it has the two functions of an optax transform."""
+    if not (callable(getattr(transform, "init", None)) and callable(getattr(transform, "update", None))):
+        wanted = "an optax transform, with the functions init and update"
+        raise ValueError(f"{name}={transform!r} must be {wanted}")
 
 
 def phase_mask(phase: Any, num_phases: int) -> jax.Array:
@@ -130,7 +138,7 @@ def count_releases(
       update takes ``phase=``, as that of `track_privacy`, and passes it on with all other extra arguments.
 
     Raises:
-      ValueError: as for `track_privacy`.
+      ValueError: as for `track_privacy`; if `noise_transform` is no transform.
 
     >>> import jax, jax.numpy as jnp, optax
     >>> from jaxacct import training
@@ -144,6 +152,7 @@ def count_releases(
     >>> training.release_counts(state)
     Array([3, 1], dtype=int32)
     """
+    check_transform("noise_transform", noise_transform)
     return optax.chain(noise_transform, track_privacy(num_phases))
 
 
@@ -170,7 +179,8 @@ def release_counts(opt_state: Any) -> jax.Array:
     if not found:
         raise ValueError(
             f"no {_FIELD} in this state: put count_releases around the noise transform, or track_privacy behind it, "
-            "and pass the state that its update returned"
+            "and pass the state that its update returned. A state saved before that is migrated by "
+            "training.with_counts(state, like=optimizer.init(params), releases=...)"
         )
     if len(found) > 1:
         raise ValueError(

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax  # type: ignore[import-untyped]
 
-from jaxacct.training._counting import SATURATED, phase_mask, release_counts
+from jaxacct.training._counting import SATURATED, check_transform, phase_mask, release_counts
 
 
 class BudgetGuardState(NamedTuple):
@@ -42,7 +42,8 @@ def budget_guard(
       was updated, and by every later update of that phase: a training loop can stop there.
 
     Raises:
-      ValueError: if `max_releases` is out of range; at init, if `inner` has no count or other phases.
+      ValueError: if `max_releases` is out of range, or `inner` no transform; at init, if `inner` has no count or other
+        phases.
 
     >>> import jax, jax.numpy as jnp, optax
     >>> import jaxacct as ja
@@ -59,6 +60,7 @@ def budget_guard(
     >>> step(jnp.ones(3), state)[0]
     Array([0., 0., 0.], dtype=float32)
     """
+    check_transform("inner", inner)
     limits = tuple(max_releases) if isinstance(max_releases, Sequence) else (max_releases,)
     for limit in limits:
         if not isinstance(limit, int) or isinstance(limit, bool) or not 0 <= limit < SATURATED:

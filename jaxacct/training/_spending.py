@@ -86,7 +86,7 @@ def privacy_spent(
 
     How batches are drawn and noise is added is read from `mechanism`; how often, from the counts, which replace
 
-    - the `num_steps` of `PoissonSampled`;
+    - the `num_steps` of `PoissonSampled`, with a warning where it was neither 1 nor what was counted;
     - the `num_epochs` of `RandomAllocation`, whose `num_steps` releases make one epoch. An unfinished epoch costs no
       more than the whole one, and no more than its steps without sampling;
     - the `num_epochs` of the mechanism in an `Epoch`, and the number of runs of one without;
@@ -102,7 +102,8 @@ def privacy_spent(
 
     Args:
       opt_state: an optimizer's state with one `ReleaseCountState` anywhere in it, or any tree around it.
-      mechanism: what one phase runs, as listed; with several phases a list or tuple of them, in the order of `phase`.
+      mechanism: what one phase runs, as listed, or the `Batches` drawn for it, which pay for what they truncate; with
+        several phases a list or tuple of them, in the order of `phase`.
         Its noise multiplier is that of the released *sum* over the clipping norm, whatever is divided afterwards.
       target_delta: float in (0, 1).
       precision: as for `jaxacct.epsilon`: inf for the quick bounds only.
@@ -137,8 +138,9 @@ def privacy_spent(
         raise ValueError(f"{len(mechanisms)} mechanisms for {len(released)} phases: give one for each phase")
     if min(released) < 0:
         raise ValueError(f"release_counts={released} must be >= 0")
-    for one in mechanisms:
+    for one, count in zip(mechanisms, released, strict=True):
         _check_phase(one)
+        _warn_of_replaced(one, count)
     return _spent(list(zip(mechanisms, released, strict=True)), target_delta, precision, ())
 
 
@@ -235,3 +237,15 @@ def _largest(value: Callable[[int], float], target: float, start: int, most: int
 
 def _check_phase(phase: Phase) -> None:
     check_scalar(phase.mechanism if isinstance(phase, Batches) else phase)
+
+
+def _warn_of_replaced(phase: Phase, count: int) -> None:
+    """Of a number of steps that was given and is not what was run; `Batches` tell the whole run, and are a prefix."""
+    given = phase.length_given if isinstance(phase, Mechanism) else None
+    if given is not None and given not in (1, count):
+        warnings.warn(
+            f"num_steps={given} of {type(phase).__name__} is replaced by the {count} noise releases counted: "
+            "give 1, or the batches that were drawn for the run",
+            UserWarning,
+            stacklevel=3,
+        )

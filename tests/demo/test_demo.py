@@ -48,38 +48,22 @@ def straight() -> demo.Outcome:
     return demo.run(TINY)
 
 
+@pytest.fixture(scope="module")
+def parts() -> Any:
+    return _loop._begin(TINY, _loop.make_plan(TINY))
+
+
 # Batches
 
 
-@pytest.mark.parametrize("num_selected", [1, 3, 7])
-def test_every_record_joins_its_number_of_steps(num_selected: int) -> None:
-    batches = _batches.allocate(0, 5, 1000, 7, num_selected)
-    joins = np.bincount(np.concatenate(batches), minlength=1000)
-    assert len(batches) == 7
-    assert np.all(joins == num_selected)
-    assert all(np.unique(batch).size == batch.size for batch in batches)
-
-
-def test_allocation_is_uniform_over_sets() -> None:
-    """All 10 sets of 2 of 5 steps, in 50 epochs of 400 records: 20000 draws, 2000 of each set +- 42."""
-    counts = dict.fromkeys(itertools.combinations(range(5), 2), 0)
-    for epoch in range(50):
-        joins = np.zeros((400, 5), np.bool_)
-        for step, batch in enumerate(_batches.allocate(1, epoch, 400, 5, 2)):
-            joins[batch, step] = True
-        for row in joins:
-            counts[tuple(np.flatnonzero(row).tolist())] += 1
-    assert all(abs(count - 2000) < 5 * 42 for count in counts.values())
-
-
-def test_epochs_are_drawn_afresh_and_reproducibly() -> None:
-    first, again, next_one, other_seed = (
-        _batches.allocate(seed, epoch, 500, 6, 1) for seed, epoch in ((0, 0), (0, 0), (0, 1), (1, 0))
-    )
-    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
-    for other in (next_one, other_seed):  # a record keeps its step with probability 1/6
-        kept = sum(np.intersect1d(a, b).size for a, b in zip(first, other, strict=True))
-        assert abs(kept - 500 / 6) < 5 * math.sqrt(500 * 5 / 36)
+def test_batches_are_those_of_the_mechanism(parts: Any) -> None:
+    """All that was drawn reaches the pieces: every record in one step of each of two epochs."""
+    trainer, _ = parts
+    drawn = [indices[mask] for indices, mask in trainer.data]
+    for epoch in (drawn[:4], drawn[4:]):
+        assert sorted(np.concatenate(epoch)) == list(range(1437))
+    assert trainer.data.mechanism == TINY.allocation(num_epochs=2)
+    assert trainer.data.overflow(8) == 0.0
 
 
 @pytest.mark.parametrize("num_records", [0, 1, 9, 10, 11, 20, 35])
@@ -102,11 +86,6 @@ def test_digits_are_split_once() -> None:
 
 
 # One step
-
-
-@pytest.fixture(scope="module")
-def parts() -> Any:
-    return _loop._begin(TINY, _loop.make_plan(TINY))
 
 
 def _norm(tree: Any) -> float:

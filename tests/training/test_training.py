@@ -1,6 +1,7 @@
 """The training hook: what is counted, what it costs, what it is worth in epsilon, and where it stops."""
 
 import collections
+import contextlib
 import dataclasses
 import functools
 import math
@@ -336,10 +337,16 @@ def test_count_replaces_the_planned_length() -> None:
     for planned in (1, 10**6):
         plan = ja.PoissonSampled(GAUSSIAN, 0.01, num_steps=planned)
         asked = ja.epsilon(ja.PoissonSampled(GAUSSIAN, 0.01, 300), DELTA, precision=QUICK)
-        assert _spent(plan, 300) == pytest.approx(asked, rel=1e-12)
+        told = pytest.warns(UserWarning, match="num_steps=1000000 of PoissonSampled is replaced by the 300 noise")
+        with told if planned > 1 else contextlib.nullcontext():
+            assert _spent(plan, 300) == pytest.approx(asked, rel=1e-12)
         plan = ja.RandomAllocation(GAUSSIAN, 100, num_epochs=planned)
         asked = ja.epsilon(ja.RandomAllocation(GAUSSIAN, 100, 1, 3), DELTA, precision=QUICK)
         assert _spent(plan, 300) == pytest.approx(asked, rel=1e-12)
+
+
+def test_nothing_is_said_of_a_length_that_was_run() -> None:
+    assert _spent(ja.PoissonSampled(GAUSSIAN, 0.01, num_steps=20), 20) == _spent(POISSON, 20)
 
 
 def test_precision_is_passed_on() -> None:
@@ -567,6 +574,14 @@ def test_guard_stops_when_the_count_was_lost() -> None:
 def test_guard_checks_its_limit(limit: Any) -> None:
     with pytest.raises(ValueError, match="max_releases="):
         training.budget_guard(COUNTED, limit)
+
+
+@pytest.mark.parametrize("thing", [None, 3, optax.adam, (lambda params: params,)])
+def test_what_is_no_transform_is_refused(thing: Any) -> None:
+    with pytest.raises(ValueError, match=r"^noise_transform=.* must be an optax transform, with"):
+        training.count_releases(thing)
+    with pytest.raises(ValueError, match=r"^inner=.* must be an optax transform, with"):
+        training.budget_guard(thing, 3)
 
 
 def test_guard_needs_one_count_and_its_phases() -> None:

@@ -152,23 +152,34 @@ def test_flax_train_state() -> None:
 
 
 def test_phases_of_a_flax_train_state() -> None:
-    """`apply_gradients` passes no extra arguments on: call the transform that it holds."""
+    """`apply_gradients` of flax passes no extra arguments on; ours does, traced or not, and changes nothing else."""
     train_state = pytest.importorskip("flax.training.train_state")
-    optimizer = optax.chain(_noise(2), optax.sgd(0.1))
-    state = train_state.TrainState.create(apply_fn=_apply, params=PARAMS, tx=optimizer)
+    optimizer = training.budget_guard(optax.chain(_noise(2), optax.sgd(0.1)), (5, 1))
+    begun = train_state.TrainState.create(apply_fn=_apply, params=PARAMS, tx=optimizer)
     with pytest.raises(ValueError, match="name one of the 2 phases"):
-        state.apply_gradients(grads=PARAMS)
+        begun.apply_gradients(grads=PARAMS)
+    with pytest.raises(ValueError, match="phase=2"):
+        training.apply_gradients(begun, grads=PARAMS, phase=2)
 
     @jax.jit
     def step(state: Any, phase: Any) -> Any:
-        grads = jax.grad(_loss)(state.params, BATCH)
-        updates, opt_state = state.tx.update(grads, state.opt_state, state.params, phase=phase)
-        params = optax.apply_updates(state.params, updates)
-        return state.replace(step=state.step + 1, params=params, opt_state=opt_state)
+        return training.apply_gradients(state, grads=jax.grad(_loss)(state.params, BATCH), phase=phase)
 
+    state = begun.replace(step=jnp.int32(0))  # flax's own Python 0 would cost a second compilation
     for phase in (0, 1, 1):
         state = step(state, phase)
-    assert _counts(state) == [1, 2]
+    assert (_counts(state), int(state.step)) == ([1, 1], 3)
+    assert state.opt_state.budget_spent
+    assert step._cache_size() == 1
+    assert state.tx is optimizer
+    assert int(training.apply_gradients(state, grads=PARAMS, phase=0, step=9).step) == 9
+
+
+def test_train_state_of_one_phase() -> None:
+    train_state = pytest.importorskip("flax.training.train_state")
+    state = train_state.TrainState.create(apply_fn=_apply, params=PARAMS, tx=_optimizer(4))
+    ours, theirs = (training.apply_gradients(state, grads=PARAMS), state.apply_gradients(grads=PARAMS))
+    jax.tree.map(np.testing.assert_array_equal, training.storable(ours), training.storable(theirs))
 
 
 def test_flax_nnx() -> None:
@@ -263,6 +274,64 @@ def test_flax_bytes() -> None:
     stored = serialization.to_bytes(state)
     assert _counts(serialization.from_bytes(optimizer.init(PARAMS), stored)) == [0, 1]
     assert _counts(serialization.msgpack_restore(stored)) == [0, 1]
+
+
+def test_typed_keys_in_bytes() -> None:
+    """Optax's own transforms hold keys of a type that msgpack does not know."""
+    serialization = pytest.importorskip("flax.serialization")
+    noise = optax.contrib.differentially_private_aggregate(1.0, 1.0, key=jax.random.key(1, impl="rbg"))
+    optimizer = optax.chain(training.count_releases(noise), optax.adam(1e-2))
+    gradients = jax.tree.map(lambda leaf: leaf[None], PARAMS)
+    state = optimizer.update(gradients, optimizer.init(PARAMS), PARAMS)[1]
+    with pytest.raises(TypeError, match="PRNGKey"):
+        serialization.to_bytes(state)
+    stored = serialization.to_bytes(training.storable(state))
+    fresh = optimizer.init(PARAMS)
+    again = training.restored(serialization.from_bytes(training.storable(fresh), stored), like=fresh)
+    assert jax.tree.structure(again) == jax.tree.structure(state)
+    straight, resumed = (optimizer.update(gradients, s, PARAMS) for s in (state, again))
+    jax.tree.map(np.testing.assert_array_equal, training.storable(resumed), training.storable(straight))
+    with pytest.raises(ValueError, match="must be of shape"):
+        training.restored(training.storable(state), like=optimizer.init({"w": jnp.zeros(7), "b": jnp.zeros(1)}))
+
+
+def _without_hook() -> optax.GradientTransformation:
+    return optax.chain(optax.add_noise(1.0, 0.0, key=0), optax.adam(1e-2))
+
+
+def _with_hook(num_phases: int) -> optax.GradientTransformation:
+    noise = training.count_releases(optax.add_noise(1.0, 0.0, key=0), num_phases)
+    return training.budget_guard(optax.chain(noise, optax.adam(1e-2)), (6,) * num_phases)
+
+
+@pytest.mark.parametrize(("releases", "counts"), [(5, [5]), ((2, 3), [2, 3])])
+def test_state_from_before_the_hook(releases: Any, counts: list[int]) -> None:
+    """It goes on as it would have gone on, and counts from where it was."""
+    plain, hooked = _without_hook(), _with_hook(len(counts))
+    old = plain.init(PARAMS)
+    for _ in range(5):
+        _, old = plain.update(PARAMS, old, PARAMS)
+    with pytest.raises(ValueError, match="migrated by training"):
+        training.privacy_spent(old, POISSON, DELTA)
+    new = training.with_counts(old, like=hooked.init(PARAMS), releases=releases)
+    assert _counts(new) == counts
+    straight, _ = plain.update(PARAMS, old, PARAMS)
+    updates, new = hooked.update(PARAMS, new, PARAMS, phase=0)
+    jax.tree.map(np.testing.assert_array_equal, updates, straight)
+    assert _counts(new)[0] == counts[0] + 1
+
+
+def test_state_from_before_the_hook_is_refused_if_it_does_not_fit() -> None:
+    old, like = _without_hook().init(PARAMS), _with_hook(1).init(PARAMS)
+    for releases in (-1, 1.0, True, None, (1, 2), ()):
+        with pytest.raises(ValueError, match="releases="):
+            training.with_counts(old, like, releases)
+    with pytest.raises(ValueError, match="leaves instead of"):
+        training.with_counts(like, like, 1)
+    with pytest.raises(ValueError, match="leaf 4 differs"):
+        training.with_counts(_without_hook().init({"w": jnp.zeros(5), "b": PARAMS["b"]}), like, 1)
+    with pytest.raises(ValueError, match="no release_counts"):
+        training.with_counts(old, old, 1)
 
 
 def test_vmapped_members_are_told_apart() -> None:

@@ -1,0 +1,144 @@
+"""States on their way: through flax's TrainState, into files without types of keys, and from before the hook."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax  # type: ignore[import-untyped]
+
+from jaxacct.training._counting import HOOK_FIELDS, SATURATED, release_counts
+
+_T = TypeVar("_T")
+
+
+def apply_gradients(state: _T, *, grads: Any, phase: Any = None, **replaced: Any) -> _T:
+    """``state.apply_gradients(grads=grads)`` of a flax `TrainState`, whose optimizer is told the `phase`.
+
+    Flax passes nothing on to the optimizer. Here it is given one that knows the phase, for this call.
+
+    Args:
+      state: a `TrainState`, or what has its `tx`, `replace` and `apply_gradients`.
+      grads: as there.
+      phase: as for `count_releases`; None for an optimizer of one phase.
+      **replaced: as there, fields to be replaced.
+
+    Raises:
+      ValueError: if `phase` is out of range, or missing where there are several.
+
+    >>> import jax.numpy as jnp, optax
+    >>> from flax.training.train_state import TrainState
+    >>> from jaxacct import training
+    >>> noise = training.count_releases(optax.add_noise(1.0, 0.0, key=0), num_phases=2)
+    >>> params = {"w": jnp.zeros(3)}
+    >>> state = TrainState.create(apply_fn=None, params=params, tx=optax.chain(noise, optax.sgd(0.1)))
+    >>> state = training.apply_gradients(state, grads={"w": jnp.ones(3)}, phase=1)
+    >>> training.release_counts(state)
+    Array([0, 1], dtype=int32)
+    """
+    held: Any = state
+    optimizer = held.tx
+
+    def update(updates: Any, opt_state: Any, params: Any = None) -> Any:
+        extra = {} if phase is None else {"phase": phase}
+        return optax.with_extra_args_support(optimizer).update(updates, opt_state, params, **extra)
+
+    knowing = held.replace(tx=optax.GradientTransformation(optimizer.init, update))
+    return knowing.apply_gradients(grads=grads, **replaced).replace(tx=optimizer)
+
+
+def _is_key(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def storable(state: _T) -> _T:
+    """`state` with the words of typed random keys in their place, for formats that know arrays only, as msgpack.
+
+    Optax's noise transforms hold typed keys, which ``flax.serialization.to_bytes`` refuses. `restored` is the way back.
+
+    >>> import jax.numpy as jnp, optax
+    >>> from flax import serialization
+    >>> from jaxacct import training
+    >>> optimizer = training.count_releases(optax.add_noise(1.0, 0.0, key=0))
+    >>> state = optimizer.init(jnp.zeros(3))
+    >>> stored = serialization.to_bytes(training.storable(state))
+    >>> again = training.restored(serialization.from_bytes(training.storable(state), stored), like=state)
+    >>> again[0].rng_key == state[0].rng_key
+    Array(True, dtype=bool)
+    """
+    return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, state)
+
+
+def restored(stored: Any, like: _T) -> _T:
+    """What `storable` made, as JAX arrays and typed keys again: a tree of the form of `like`.
+
+    Raises:
+      ValueError: if `stored` has another structure, or a leaf of another shape.
+
+    >>> import jax
+    >>> from jaxacct import training
+    >>> key = jax.random.key(7)
+    >>> training.restored(training.storable({"key": key}), like={"key": key})["key"] == key
+    Array(True, dtype=bool)
+    """
+
+    def one(leaf: Any, wanted: Any) -> Any:
+        shape = jax.random.key_data(wanted).shape if _is_key(wanted) else jnp.shape(wanted)
+        if jnp.shape(leaf) != shape:
+            raise ValueError(f"stored leaf of shape {jnp.shape(leaf)} must be of shape {shape}")
+        return (
+            jax.random.wrap_key_data(leaf, impl=jax.random.key_impl(wanted)) if _is_key(wanted) else jnp.asarray(leaf)
+        )
+
+    return jax.tree.map(one, stored, like)
+
+
+def with_counts(state: Any, like: _T, releases: int | Sequence[int]) -> _T:
+    """An optimizer's state from before the hook, in the form of one with it, that has counted `releases`.
+
+    Args:
+      state: as the optimizer without `count_releases`, `track_privacy` and `budget_guard` returned it, or what was
+        restored in the form of its `init`.
+      like: the state that the optimizer with them begins with, its `init(params)`.
+      releases: how many noise releases `state` has seen, of each phase: whole numbers >= 0. They cannot be found out
+        from it; where they are not known, what was spent is not known.
+
+    Returns:
+      A state like `like`, with all else from `state`.
+
+    Raises:
+      ValueError: if `like` does not count, `releases` does not fit it, or the two differ by more than the hook.
+
+    >>> import jax.numpy as jnp, optax
+    >>> from jaxacct import training
+    >>> noise, params = optax.add_noise(1.0, 0.0, key=0), jnp.zeros(3)
+    >>> old = optax.chain(noise, optax.adam(1e-3)).init(params)
+    >>> new = optax.chain(training.count_releases(noise), optax.adam(1e-3))
+    >>> training.release_counts(training.with_counts(old, like=new.init(params), releases=1200))
+    Array([1200], dtype=int32)
+    """
+    num_phases = release_counts(like).shape[0]
+    counts = tuple(releases) if isinstance(releases, Sequence) else (releases,)
+    fits = all(isinstance(count, int) and not isinstance(count, bool) and 0 <= count < SATURATED for count in counts)
+    if len(counts) != num_phases or not fits:
+        raise ValueError(f"releases={releases!r} must be a whole number >= 0 for each of {num_phases} phases")
+    wanted, structure = jax.tree_util.tree_flatten_with_path(like)
+    names = [[getattr(key, "name", None) for key in path] for path, _ in wanted]
+    fields = [next((name for name in HOOK_FIELDS if name in path), None) for path in names]
+    old = jax.tree.leaves(state)
+    kept = [leaf for (_, leaf), field in zip(wanted, fields, strict=True) if field is None]
+    differ = [
+        i
+        for i, (ours, theirs) in enumerate(zip(old, kept, strict=False))
+        if jnp.shape(ours) != jnp.shape(theirs) or jnp.result_type(ours) != jnp.result_type(theirs)
+    ]
+    if len(old) != len(kept) or differ:
+        where = f"{len(old)} leaves instead of {len(kept)}" if len(old) != len(kept) else f"leaf {differ[0]} differs"
+        raise ValueError(
+            f"state must be that of the same optimizer without the hook: {where}. A state that has counts needs none"
+        )
+    rest = iter(old)
+    made = {"release_counts": np.array(counts, np.int32), "budget_spent": np.array(False)}
+    leaves = [next(rest) if field is None else jnp.asarray(made[field]) for field in fields]
+    return jax.tree.unflatten(structure, leaves)
