@@ -30,7 +30,18 @@ from jaxacct._method import (
 )
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation
 from jaxacct.bounds import _inversion as inversion
-from jaxacct.bounds import allocation, check_in, discrete, gaussian, given, laplace, poisson, shuffle
+from jaxacct.bounds import (
+    allocation,
+    check_in,
+    discrete,
+    gaussian,
+    given,
+    laplace,
+    noise_on_counts,
+    poisson,
+    pure,
+    shuffle,
+)
 from jaxacct.bounds._distribution import Distribution, DistributionMethod, Parts, loss_distribution
 from jaxacct.bounds._moments import moments
 from jaxacct.bounds._orders import MIXED
@@ -283,6 +294,8 @@ _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
 METHODS = merged(
     gaussian.METHODS,
     laplace.METHODS,
+    pure.METHODS,
+    noise_on_counts.METHODS,
     discrete.METHODS,
     given.METHODS,
     poisson.METHODS,

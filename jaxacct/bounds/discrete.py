@@ -12,7 +12,7 @@ their own types. Add/remove adjacency, both directions.
 import functools
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import loss_distribution, of_one_release
-from jaxacct.bounds.bases import BASES, spread
+from jaxacct.bounds.bases import BASES, base_of, spread
+from jaxacct.bounds.bases._few_outputs import TYPES, Types, num_outputs, rounding
 from jaxacct.mechanisms import DiscretePair, PoissonSampled, RandomAllocation
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import (
@@ -44,23 +45,6 @@ _LOG_TAIL = 700.0  # minus the log of what a window leaves out at either end; wi
 _OUTSIDE = 1e-303  # 2 e^-_LOG_TAIL for the record in and out, rounded up: it carries the certificate
 _LEAST = 2.0**-1022  # the least normal number
 _ULPS = 2**13  # units of 2^-53 by which a sum of up to 2^20 terms is rounded outwards
-
-
-class Types(NamedTuple):
-    """log probability of each type with the record and without it, and what they lack.
-
-    Attributes:
-      log_p, log_q: float64 [N].
-      error: the relative error of either probability.
-      apart: the error of log_p - log_q, which is smaller where both are made with the same factor.
-      outside: a bound on the probability of the types that are left out.
-    """
-
-    log_p: NDArray[np.float64]
-    log_q: NDArray[np.float64]
-    error: float
-    apart: float
-    outside: float = 0.0
 
 
 def has_types(mechanism: Mechanism) -> bool:
@@ -168,15 +152,15 @@ def _sampled(mechanism: PoissonSampled) -> tuple[NDArray[np.float64], NDArray[np
 def _of_pair(p: NDArray[np.float64], q: NDArray[np.float64]) -> Types:
     with np.errstate(divide="ignore"):
         log_p, log_q = np.log(p), np.log(q)
-    error = 2.0**-50 + _rounding(log_p, log_q)
+    error = 2.0**-50 + rounding(log_p, log_q)
     return Types(log_p, log_q, error, 2.0 * error)
 
 
 def _product(a: Types, b: Types) -> Types:
     """The types of two independent runs: every pair of one type of each."""
     log_p, log_q = (np.add.outer(x, y).ravel() for x, y in ((a.log_p, b.log_p), (a.log_q, b.log_q)))
-    rounding = _rounding(log_p, log_q)
-    return Types(log_p, log_q, a.error + b.error + rounding, a.apart + b.apart + 2.0 * rounding, a.outside + b.outside)
+    slack = rounding(log_p, log_q)
+    return Types(log_p, log_q, a.error + b.error + slack, a.apart + b.apart + 2.0 * slack, a.outside + b.outside)
 
 
 def _repeated(types: Types, count: int) -> Types:
@@ -187,7 +171,7 @@ def _repeated(types: Types, count: int) -> Types:
         p, q = np.exp(types.log_p), np.exp(types.log_q)
         chosen = _window(count, p, q)
         (log_p, p_error), (log_q, q_error) = (_log_weights(count, law, chosen) for law in (p, q))
-        error = count * (types.error + _rounding(types.log_p, types.log_q)) + max(p_error, q_error)
+        error = count * (types.error + rounding(types.log_p, types.log_q)) + max(p_error, q_error)
         return Types(log_p, log_q, error, 2.0 * error, count * types.outside + _OUTSIDE)
     counts = _compositions(count, types.log_p.shape[0])
     log_factorial = log_factorial_table(count)
@@ -196,15 +180,10 @@ def _repeated(types: Types, count: int) -> Types:
         log_many + np.where(counts > 0, counts * np.where(counts > 0, x, 0.0), 0.0).sum(axis=1)
         for x in (types.log_p, types.log_q)
     )
-    sums = (2.0 + counts.shape[1]) * count * _rounding(types.log_p, types.log_q)
+    sums = (2.0 + counts.shape[1]) * count * rounding(types.log_p, types.log_q)
     error = count * types.error + (2.0 + counts.shape[1]) * log_factorial[-1] / 2.0**51 + sums
-    apart = count * types.apart + 2.0 * sums + 2.0 * _rounding(log_p, log_q)
+    apart = count * types.apart + 2.0 * sums + 2.0 * rounding(log_p, log_q)
     return Types(log_p, log_q, error, apart, count * types.outside)
-
-
-def _rounding(*logs: NDArray[np.float64]) -> float:
-    """Bound on the relative error of e^x, for finite x [..] that are known to an ulp."""
-    return 2.0**-51 * max(1.0, *(float(np.abs(x[np.isfinite(x)]).max(initial=0.0)) for x in logs))
 
 
 def _allocated(mechanism: RandomAllocation) -> Types:
@@ -249,17 +228,19 @@ def _long_epoch(pair: DiscretePair, num_steps: int) -> Types:
     ratios = [p / q for p, q in zip(pair.p, pair.q, strict=True)]
     with np.errstate(divide="ignore"):
         log_p = log_q + np.log((chosen * ratios[0] + (num_steps - chosen) * ratios[1]) / num_steps)
-    rounding = _rounding(log_p, log_q)
-    return Types(log_p, log_q, error + 2.0**-49 + rounding, 2.0**-49 + 2.0 * rounding, max(1.0, *ratios) * _OUTSIDE)
+    slack = rounding(log_p, log_q)
+    return Types(log_p, log_q, error + 2.0**-49 + slack, 2.0**-49 + 2.0 * slack, max(1.0, *ratios) * _OUTSIDE)
 
 
 # for each signature that has types besides compositions: how many there are, and what they are
 _COUNTS: dict[tuple[type, ...], Callable[[Any], float]] = {
+    **{(kind,): num_outputs for kind in TYPES},
     (DiscretePair,): lambda pair: len(pair.p),
     (PoissonSampled, DiscretePair): _num_of_sampled,
     (RandomAllocation, DiscretePair): _num_of_allocated,
 }
 _TYPES: dict[tuple[type, ...], Callable[[Any], Types]] = {
+    **{(kind,): types for kind, types in TYPES.items()},
     (DiscretePair,): lambda pair: _of_pair(np.asarray(pair.p), np.asarray(pair.q)),
     (PoissonSampled, DiscretePair): _types_of_sampled,
     (RandomAllocation, DiscretePair): lambda run: _repeated(_allocated(run), int(run.num_epochs)),
@@ -273,8 +254,8 @@ _USES: dict[tuple[type, ...], Callable[[Any], float]] = {
 
 def _largest(mechanism: Any) -> float:
     """An epsilon at which it is purely epsilon-DP: losses add, and a run loses no more than the steps it is in."""
-    if mechanism.signature() == (DiscretePair,):
-        return BASES[DiscretePair].largest_loss(mechanism)
+    if len(mechanism.signature()) == 1 and mechanism.signature() in _TYPES:
+        return base_of(mechanism).largest_loss(mechanism)
     if mechanism.signature() in _USES:
         return up(_largest(mechanism.mechanism) * _USES[mechanism.signature()](mechanism), 4)
     return up(math.fsum(up(_largest(part) * count, 4) for part, count in mechanism.parts()), 4)

@@ -1,13 +1,16 @@
 """One release of the Laplace mechanism: its profile in closed form, the same in both directions."""
 
+import dataclasses
 import math
 from collections.abc import Mapping
+from typing import Any
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import loss_distribution, of_one_release
 from jaxacct.bounds.bases import BASES, spread
-from jaxacct.mechanisms import Laplace
+from jaxacct.bounds.bases._laplace import of_choice
+from jaxacct.mechanisms import Laplace, PermuteAndFlip
 from jaxacct.special import down, up
 
 
@@ -56,6 +59,25 @@ def _bracket(mechanism: Laplace, query: Query, target: float, at: Bracketing) ->
     return dict.fromkeys(at.known, answer(mechanism, target))
 
 
+def _bracket_of_choice(
+    release: PermuteAndFlip, query: Query, target: float, at: Bracketing
+) -> Mapping[Direction, Ends[float]]:
+    """The ends of permute-and-flip, those of Laplace noise of scale 1/E, which two candidates attain.
+
+    Noise of scale 2 D / E is added to the scores, which a record moves by D at most. In units of that scale, candidate
+    sets S and its complement have the largest noisy scores A and B, of hazard rates at most 1: of a maximum the density
+    is the sum over i of f_i times the product of the other F_j, at most the probability that exactly one exceeds the
+    point, where f_i <= 1 - F_i. The same holds for Z = B - A and -Z by averaging over the other one. So the density of
+    Z is at most min(G, 1 - G), G its distribution function, and that of Laplace noise is equal to it: a shift by E
+    moves G(0) = P[S] no further than it moves the distribution function of Laplace noise.
+    """
+    ends = _bracket(of_choice(release), query, target, at)
+    top = float(release.choice_epsilon)
+    most = top if query is Query.EPSILON else 0.0 if target >= top else 1.0
+    return {d: Ends(down(min(end.lower, most), 64), min(end.upper, most)) for d, end in ends.items()}
+
+
+_CHOICE = "McKenna & Sheldon 2020; Ding et al. 2021, with exponential noise on the scores"
 EXACT = BracketMethod(
     name="exact",
     name_below="exact, from below",
@@ -70,4 +92,14 @@ EXACT = BracketMethod(
 )
 DISTRIBUTION = of_one_release(BASES[Laplace], "the pair's own loss distribution", spread)
 
-METHODS = {(Laplace,): (EXACT, loss_distribution(DISTRIBUTION))}
+CHOICE = dataclasses.replace(
+    of_one_release(BASES[PermuteAndFlip], _CHOICE, spread), reduction=lambda release: True
+)  # single choices attain the pair, compositions need not
+
+METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
+    (Laplace,): (EXACT, loss_distribution(DISTRIBUTION)),
+    (PermuteAndFlip,): (
+        dataclasses.replace(EXACT, theorem=_CHOICE, bracket=_bracket_of_choice),
+        loss_distribution(CHOICE),
+    ),
+}

@@ -7,7 +7,11 @@ through. Fields may be arrays: every query broadcasts over them.
 from jaxacct.mechanisms._check_in import CheckIn
 from jaxacct.mechanisms._composed import Composed
 from jaxacct.mechanisms._continuous_pair import ContinuousPair
+from jaxacct.mechanisms._discrete_gaussian import DiscreteGaussian
+from jaxacct.mechanisms._discrete_laplace import DiscreteLaplace
 from jaxacct.mechanisms._discrete_pair import DiscretePair
+from jaxacct.mechanisms._epsilon_delta import EpsilonDelta
+from jaxacct.mechanisms._exponential import Exponential
 from jaxacct.mechanisms._gaussian import Gaussian
 from jaxacct.mechanisms._laplace import Laplace
 from jaxacct.mechanisms._local_randomizers import (
@@ -17,16 +21,23 @@ from jaxacct.mechanisms._local_randomizers import (
     LocalRandomizer,
 )
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
+from jaxacct.mechanisms._permute_and_flip import PermuteAndFlip
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
 from jaxacct.mechanisms._random_allocation import RandomAllocation
+from jaxacct.mechanisms._randomized_response import RandomizedResponse
 from jaxacct.mechanisms._scheduled_allocation import ScheduledAllocation
 from jaxacct.mechanisms._shuffled import Shuffled
+from jaxacct.mechanisms._z_cdp import ZCdp
 
 __all__ = [
     "CheckIn",
     "Composed",
     "ContinuousPair",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
     "DiscretePair",
+    "EpsilonDelta",
+    "Exponential",
     "FiniteRandomizer",
     "Gaussian",
     "GaussianReports",
@@ -34,8 +45,11 @@ __all__ = [
     "Laplace",
     "LocalRandomizer",
     "PartialAllocation",
+    "PermuteAndFlip",
     "PoissonSampled",
     "RandomAllocation",
+    "RandomizedResponse",
     "ScheduledAllocation",
     "Shuffled",
+    "ZCdp",
 ]

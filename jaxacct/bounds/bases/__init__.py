@@ -8,25 +8,45 @@ continuous pair of distributions, or a privacy loss distribution. A *law* is the
 import functools
 from typing import Any
 
-from jaxacct.bounds.bases import _continuous, _discrete, _gaussian, _known, _laplace, _sampled
+from jaxacct.bounds.bases import (
+    _continuous,
+    _discrete,
+    _exponential,
+    _few_outputs,
+    _gaussian,
+    _known,
+    _laplace,
+    _sampled,
+)
 from jaxacct.bounds.bases._base import Base, law_of, spread_of
 from jaxacct.curves import Pld
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
 from jaxacct.mechanisms import (
     ContinuousPair,
+    DiscreteGaussian,
+    DiscreteLaplace,
     DiscretePair,
+    EpsilonDelta,
+    Exponential,
     Gaussian,
     Laplace,
     PartialAllocation,
+    PermuteAndFlip,
     PoissonSampled,
     RandomAllocation,
+    RandomizedResponse,
 )
 
 BASES: dict[type, Base] = {
     ContinuousPair: _continuous.BASE,
+    DiscreteGaussian: _few_outputs.DISCRETE_GAUSSIAN,
+    DiscreteLaplace: _few_outputs.DISCRETE_LAPLACE,
     DiscretePair: _discrete.BASE,
+    EpsilonDelta: _few_outputs.GUARANTEE,
+    Exponential: _exponential.BASE,
     Gaussian: _gaussian.BASE,
     Laplace: _laplace.BASE,
+    PermuteAndFlip: _laplace.PERMUTE_AND_FLIP,
     Pld: _known.BASE,
 }
 
@@ -37,14 +57,17 @@ def base_of(release: Any) -> Base:
     Raises:
       ValueError: if it is none of the releases that schemes can be built on.
     """
-    found = BASES.get(type(release)) or _OF_STEPS.get(type(release))
+    found = BASES.get(type(release)) or _UNSAMPLED.get(type(release))
     if found is None:
         known = ", ".join(t.__name__ for t in BASES)
         raise ValueError(f"mechanism={release!r} has no privacy loss distribution here; must be one of {known}")
     return found
 
 
-_OF_STEPS = {PoissonSampled: _sampled.base_over(base_of)}  # schemes that another allocates, their steps taken together
+_UNSAMPLED = {
+    PoissonSampled: _sampled.base_over(base_of),  # allocated by another scheme, its steps taken together
+    RandomizedResponse: _few_outputs.RESPONSE,  # of another adjacency than what samples records
+}
 
 
 def is_from_above(mechanism: PoissonSampled | RandomAllocation | PartialAllocation) -> bool:

@@ -6,10 +6,11 @@ import numpy as np
 
 from jaxacct.bounds.bases._base import Base, check_fits
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms, from_masses, log_mixed_with_one, merged
-from jaxacct.mechanisms import Laplace
-from jaxacct.special import up
+from jaxacct.mechanisms import Laplace, PermuteAndFlip
+from jaxacct.special import down, up
 
 _LEAST_NOISE = 2.0**-40  # smaller scales count as this where the atom is placed: it is beyond every grid anyway
+_LEAST_EPSILON, _MOST_NOISE = 1e-150, 1e150  # permute-and-flip of a smaller epsilon counts as one of the first
 _ON_POINT = 1e-9  # of a step: an atom this near a point counts as on it where cells are counted, tightness only
 
 
@@ -57,4 +58,17 @@ def _largest_loss(release: Laplace) -> float:
     return up(1.0 / scale, 32) if scale > 1e-300 else math.inf
 
 
+def of_choice(release: PermuteAndFlip) -> Laplace:
+    """The Laplace release that dominates permute-and-flip: of scale 1/E, rounded down."""
+    epsilon = float(release.choice_epsilon)
+    return Laplace(down(1.0 / epsilon, 4)) if epsilon > _LEAST_EPSILON else Laplace(_MOST_NOISE)
+
+
 BASE = Base(law=_law, largest_loss=_largest_loss, gap=_gap, is_light=True, is_symmetric=True)
+PERMUTE_AND_FLIP = Base(
+    law=lambda release, *at: _law(of_choice(release), *at),
+    largest_loss=lambda release: up(float(release.choice_epsilon), 4),
+    gap=lambda release, sampling_prob: _gap(of_choice(release), sampling_prob),
+    is_light=True,
+    is_symmetric=True,
+)

@@ -60,7 +60,9 @@ def _spread(base_of: BaseOf, run: PoissonSampled) -> float:
 
 def base_over(base_of: BaseOf) -> Base:
     """The `Base` of Poisson-sampled steps of any release, of which `base_of` gives the `Base`."""
-    law, largest_loss, spread, is_from_above = (
-        functools.partial(function, base_of) for function in (_law, _largest_loss, _spread, _has_several)
+    return Base(
+        law=functools.partial(_law, base_of),
+        largest_loss=functools.partial(_largest_loss, base_of),
+        spread=functools.partial(_spread, base_of),
+        is_from_above=functools.partial(_has_several, base_of),
     )
-    return Base(law=law, largest_loss=largest_loss, spread=spread, is_from_above=is_from_above)

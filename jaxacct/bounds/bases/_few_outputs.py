@@ -1,0 +1,250 @@
+"""Releases whose dominating pair has few outputs: the pair itself, and the law of its likelihood ratio.
+
+Every probability is given by its logarithm, with the error of both: a sum over outputs is exact but for rounding.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jaxacct._types import TooFineError
+from jaxacct.bounds.bases._base import Base, check_fits, unbounded
+from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms, log_mixed_with_one
+from jaxacct.mechanisms import DiscreteGaussian, DiscreteLaplace, EpsilonDelta, RandomizedResponse
+from jaxacct.special import product_outward, sum_outward, up
+
+_NEAR = 10.0  # standard deviations that are looked at, at least: e^-50 is below any rounding of a sum
+_FAR = 38.0  # standard deviations: e^-(38^2 / 2) is below 1e-303
+_OUTSIDE = 1e-303  # what lies beyond them, with the record or without; it carries the certificate
+_LEAST_TAIL = 1e-250  # a smaller tail is not aimed at
+_MOST_OUTPUTS = 2**23  # more are not listed
+_COUNTED = 2**17  # up to so many outputs of discrete Gaussian noise are added up by themselves
+_LOG_LEAST = math.log(2.0**-1000)  # of a mass: a smaller one is booked outside (upper) or dropped (lower)
+
+
+class Types(NamedTuple):
+    """log probability of each output (of several runs: each type) with the record and without it, and what they lack.
+
+    Attributes:
+      log_p, log_q: float64 [N].
+      error: the relative error of either probability.
+      apart: the error of log_p - log_q, which is smaller where both are made with the same factor.
+      outside: a bound on the probability of the types that are left out.
+    """
+
+    log_p: NDArray[np.float64]
+    log_q: NDArray[np.float64]
+    error: float
+    apart: float
+    outside: float = 0.0
+
+
+def rounding(*logs: NDArray[np.float64]) -> float:
+    """float: a bound on the relative error of e^x, for finite x [..] that are known to an ulp."""
+    return 2.0**-51 * max(1.0, *(float(np.abs(x[np.isfinite(x)]).max(initial=0.0)) for x in logs))
+
+
+def _types(log_p: list[float] | NDArray[np.float64], log_q: list[float] | NDArray[np.float64]) -> Types:
+    """From logarithms that err by four ulp of the largest of them."""
+    p, q = np.asarray(log_p, np.float64), np.asarray(log_q, np.float64)
+    error = 4.0 * rounding(p, q)
+    return Types(p, q, error, 2.0 * error)
+
+
+def _of_response(release: RandomizedResponse) -> Types:
+    """(e^E, 1, k - 2) over e^E + k - 1 against (1, e^E, k - 2): the answers that neither datum is are one output."""
+    local, others = float(release.local_epsilon), float(release.num_categories) - 1.0
+    top = -math.log1p(others * math.exp(-local))
+    rest = [top - local + math.log(others - 1.0)] if others > 1.0 else []
+    return _types([top, top - local, *rest], [top - local, top, *rest])
+
+
+def _of_guarantee(release: EpsilonDelta) -> Types:
+    """(D, (1-D) e^E / (1+e^E), (1-D) / (1+e^E), 0) against the same read backwards."""
+    local, delta = float(release.guaranteed_epsilon), float(release.guaranteed_delta)
+    if delta == 0.0:
+        top = -math.log1p(math.exp(-local))
+        return _types([top, top - local], [top - local, top])
+    log_delta = math.log(delta)
+    log_rest = math.log1p(-delta) if delta < 1.0 else -math.inf
+    top = log_rest - math.log1p(math.exp(-local))
+    p = [log_delta, top, top - local, -math.inf]
+    return _types(p, p[::-1])
+
+
+def _of_discrete_laplace(release: DiscreteLaplace) -> Types:
+    """The noise around D against that around 0: the outputs up to 0 are one, and those from D on.
+
+    The mass at x is (1 - r) / (1 + r) r^|x|, r = e^-a; that of all x <= 0 is 1 / (1 + r).
+    """
+    decay, shift = float(release.noise_parameter), int(release.sensitivity)
+    log_tail = -math.log1p(math.exp(-decay))
+    inner = np.arange(1.0, shift)
+    log_one = math.log(-math.expm1(-decay)) + log_tail if decay > 0.0 else -math.inf
+    log_q = np.concatenate([[log_tail], log_one - decay * inner, [log_tail - decay * shift]])
+    return _types(log_q[::-1], log_q)
+
+
+def _gaussian_outputs(release: DiscreteGaussian, deviations: float) -> Types:
+    """The noise around D against that around 0, at the outputs within some standard deviations of either.
+
+    What is left out has at most e^(-z^2 / 2) of either: the sum over x > R of e^(-x^2 / 2 s^2) is at most the integral
+    from R on, and the sum over all x at least s sqrt(2 pi), by Poisson's summation formula.
+    """
+    scale, shift = float(release.scale), int(release.sensitivity)
+    reach = math.ceil(deviations * scale)
+    noise = np.arange(-reach, reach + 1.0)
+    # an exponential errs by some ulp of its exponent, which is 1/2 on average over the sum, or less
+    log_whole = math.log(math.fsum(np.exp(-0.5 * (noise / scale) ** 2).tolist()))
+    outputs = np.arange(-reach, reach + shift + 1.0)
+    log_q, log_p = (-0.5 * ((outputs - centre) / scale) ** 2 - log_whole for centre in (0.0, float(shift)))
+    outside = _OUTSIDE if deviations >= _FAR else math.exp(-0.5 * deviations**2) * (1.0 + 2.0**-40)
+    return _types(log_p, log_q)._replace(outside=outside)
+
+
+def _num_gaussian_outputs(release: DiscreteGaussian) -> float:
+    """How many outputs are added up one by one; inf for too many."""
+    if float(release.scale) > _COUNTED:  # before it overflows
+        return math.inf
+    number = 2.0 * math.ceil(_FAR * float(release.scale)) + 1.0 + float(release.sensitivity)
+    return number if number <= _COUNTED else math.inf
+
+
+def _of_discrete_gaussian(release: DiscreteGaussian) -> Types:
+    return _gaussian_outputs(release, _FAR)
+
+
+_NUMBERS: dict[type, Callable[[Any], float]] = {
+    RandomizedResponse: lambda release: 2.0 if float(release.num_categories) == 2.0 else 3.0,
+    EpsilonDelta: lambda release: 2.0 if float(release.guaranteed_delta) == 0.0 else 4.0,
+    DiscreteLaplace: lambda release: float(release.sensitivity) + 1.0,
+    DiscreteGaussian: _num_gaussian_outputs,
+}
+TYPES: dict[type, Callable[[Any], Types]] = {
+    RandomizedResponse: _of_response,
+    EpsilonDelta: _of_guarantee,
+    DiscreteLaplace: _of_discrete_laplace,
+    DiscreteGaussian: _of_discrete_gaussian,
+}
+"""For each release its pair."""
+
+
+def _response_losses(release: RandomizedResponse) -> list[float]:
+    local = float(release.local_epsilon)
+    return [local, -local] if float(release.num_categories) == 2.0 else [local, -local, 0.0]
+
+
+def _guarantee_losses(release: EpsilonDelta) -> list[float]:
+    local = float(release.guaranteed_epsilon)
+    return [local, -local] if float(release.guaranteed_delta) == 0.0 else [math.inf, local, -local, -math.inf]
+
+
+def _laplace_losses(release: DiscreteLaplace) -> NDArray[np.float64]:
+    shift = int(release.sensitivity)
+    return float(release.noise_parameter) * (2.0 * np.arange(shift + 1.0) - shift)
+
+
+def _gaussian_losses(release: DiscreteGaussian, deviations: float) -> NDArray[np.float64]:
+    scale, shift = float(release.scale), int(release.sensitivity)
+    reach = math.ceil(deviations * scale)
+    return (np.arange(-reach, reach + shift + 1.0) - 0.5 * shift) * (shift / scale / scale)
+
+
+_LOSSES: dict[type, Callable[[Any], Any]] = {
+    RandomizedResponse: _response_losses,
+    EpsilonDelta: _guarantee_losses,
+    DiscreteLaplace: _laplace_losses,
+}
+"""log P - log Q of the outputs of a pair, formed without a difference of logarithms."""
+
+
+def num_outputs(release: Any) -> float:
+    """How many outputs the pair of a release of `TYPES` has to list; inf for too many, and for arrays of releases."""
+    if any(np.ndim(value) for _, value in release.numbers()):
+        return math.inf
+    return _NUMBERS[type(release)](release)
+
+
+def _law_of(types: Types, losses: Any, sampling_prob: float, step: float, side: Side) -> RatioLaw:
+    """The law of 1 - q + q Y: an atom for each output that both have; what P or Q has alone is at infinity or at 0.
+
+    `losses` [N] are log P - log Q of the outputs, to some ulp of the largest of them.
+    """
+    above = side is Side.UPPER
+    here = types.log_q > _LOG_LEAST
+    masses, alone = np.exp(types.log_q[here]), np.exp(types.log_p[~here])
+    log_values = log_mixed_with_one(np.asarray(losses)[here], sampling_prob, 1.0 - sampling_prob)
+    there = log_values > -np.inf  # else P has none, and no record is spared
+    factor = 1.0 + types.error if above else 1.0 - types.error
+    outside = [types.outside, _OUTSIDE * float((~here & (types.log_q > -np.inf)).any())] if above else []
+    zero = sum_outward([*(masses[~there] * factor).tolist(), *outside], up=above)
+    told = ~here & (above | (types.log_q == -np.inf))  # with next to no mass under Q: as if it had none
+    infinite = sum_outward([*(alone[told[~here]] * factor).tolist(), *outside], up=above)
+    finite = log_values[there]
+    check_fits("mechanism", finite.min(initial=0.0), finite.max(initial=0.0), step)
+    origin = 0.0
+    if finite.size:  # the value that decides the direction is on the lattice
+        origin = float(finite.min() if side is Side.LOWER_ADD else finite.max())
+    infinite = product_outward(sampling_prob, infinite, up=above)
+    return from_atoms(finite, masses[there] * factor, zero, infinite, step, side, origin=origin)
+
+
+def _law(release: Any, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
+    """The law of one release whose pair is listed; nothing is cut off."""
+    del tail
+    if num_outputs(release) > _MOST_OUTPUTS:
+        raise TooFineError(f"mechanism={release!r} has more than {_MOST_OUTPUTS} outputs to tell apart")
+    return _law_of(TYPES[type(release)](release), _LOSSES[type(release)](release), sampling_prob, step, side)
+
+
+def _law_of_gaussian(release: Any, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
+    """The law of discrete Gaussian noise, as far out as `tail` asks for."""
+    aimed = max(tail, _LEAST_TAIL)
+    deviations = max(_NEAR, math.sqrt(-2.0 * math.log(aimed)))
+    number = 2.0 * deviations * float(release.scale) + float(release.sensitivity)
+    if number > _MOST_OUTPUTS:
+        raise TooFineError(f"mechanism={release!r} has some {number:.2g} outputs to tell apart: too many")
+    losses = _gaussian_losses(release, deviations)
+    return _law_of(_gaussian_outputs(release, deviations), losses, sampling_prob, step, side)
+
+
+def _gap(release: Any, sampling_prob: float) -> float:
+    """The distance of neighbouring losses, which is the same for all of them where nothing is sampled."""
+    losses = np.asarray(_LOSSES[type(release)](release))
+    finite = losses[np.isfinite(losses)]
+    if finite.size < 2:
+        return 0.0
+    if sampling_prob == 1.0:
+        return float(np.ptp(finite)) / (finite.size - 1)
+    found = log_mixed_with_one(finite, sampling_prob, 1.0 - sampling_prob)
+    return float(np.ptp(found))
+
+
+def _gap_of_gaussian(release: DiscreteGaussian, sampling_prob: float) -> float:
+    shift, scale = float(release.sensitivity), float(release.scale)
+    return shift / scale / scale if sampling_prob == 1.0 else 0.0
+
+
+def _largest_of_guarantee(release: EpsilonDelta) -> float:
+    return up(float(release.guaranteed_epsilon), 4) if float(release.guaranteed_delta) == 0.0 else math.inf
+
+
+def _largest_of_laplace(release: DiscreteLaplace) -> float:
+    return up(float(release.noise_parameter) * float(release.sensitivity), 4)
+
+
+def _spread_of_gaussian(release: DiscreteGaussian) -> float:
+    """About Var(dP/dQ) of the continuous noise, its exponent held below the end of the doubles."""
+    return math.expm1(min((float(release.sensitivity) / max(float(release.scale), 1e-9)) ** 2, 700.0))
+
+
+_OPTIONS: dict[str, Any] = {"is_symmetric": True, "is_light": True}
+RESPONSE = Base(law=_law, largest_loss=lambda release: up(float(release.local_epsilon), 4), gap=_gap, **_OPTIONS)
+GUARANTEE = Base(law=_law, largest_loss=_largest_of_guarantee, gap=_gap, **_OPTIONS)
+DISCRETE_LAPLACE = Base(law=_law, largest_loss=_largest_of_laplace, gap=_gap, **_OPTIONS)
+DISCRETE_GAUSSIAN = Base(
+    law=_law_of_gaussian, largest_loss=unbounded, spread=_spread_of_gaussian, gap=_gap_of_gaussian, is_symmetric=True
+)

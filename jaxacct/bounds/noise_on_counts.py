@@ -1,0 +1,61 @@
+"""Noise on whole numbers, and releases that are known by a zCDP guarantee.
+
+Ghosh, Roughgarden & Sundararajan 2012 (discrete Laplace); Canonne, Kamath & Steinke 2020 (discrete Gaussian); Bun &
+Steinke 2016 (zCDP). Shapes: L is the number of lanes, A that of Renyi orders. Both directions are the same.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxacct._method import BOTH, Cost, Method, RenyiMethod
+from jaxacct.bounds._distribution import loss_distribution, of_one_release
+from jaxacct.bounds._orders import mixed
+from jaxacct.bounds.bases import BASES, spread
+from jaxacct.bounds.discrete import EXACT as TYPES
+from jaxacct.mechanisms import DiscreteGaussian, DiscreteLaplace, ZCdp
+from jaxacct.special import up
+
+
+def zcdp_rdp(release: ZCdp, *, orders: Sequence[float]) -> jax.Array:
+    """Renyi divergences [A, L], both directions, rounded up: xi + rho a (Bun & Steinke 2016, Definition 1.1)."""
+    return up(release.xi + release.rho * jnp.asarray(orders, jnp.float64)[:, None], 8)
+
+
+def discrete_gaussian_rdp(release: DiscreteGaussian, *, orders: Sequence[float]) -> jax.Array:
+    """Renyi divergences [A, L], both directions, rounded up, no larger than those of continuous noise:
+
+        R_a <= a sensitivity^2 / (2 scale^2).
+
+    Canonne, Kamath & Steinke 2020, Theorem 4 (its proof is for every order). Any order a > 1.
+    """
+    return up(0.5 * jnp.asarray(orders, jnp.float64)[:, None] * (release.sensitivity / release.scale) ** 2, 16)
+
+
+def _renyi(theorem: str, rdp: Any) -> RenyiMethod:
+    return RenyiMethod(
+        name="rdp",
+        theorem=theorem,
+        directions=BOTH,
+        cost=Cost.MICROSECONDS,
+        cold=Cost.SECONDS,
+        rdp=rdp,
+        grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),
+    )
+
+
+_DEFINITION = "by definition, over the outputs"
+DISCRETE_LAPLACE = of_one_release(BASES[DiscreteLaplace], _DEFINITION, spread)
+DISCRETE_GAUSSIAN = of_one_release(BASES[DiscreteGaussian], _DEFINITION, spread)
+
+METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
+    (DiscreteLaplace,): (TYPES, loss_distribution(DISCRETE_LAPLACE)),
+    (DiscreteGaussian,): (
+        TYPES,
+        _renyi("Canonne, Kamath & Steinke 2020, Theorem 4", discrete_gaussian_rdp),
+        loss_distribution(DISCRETE_GAUSSIAN),
+    ),
+    (ZCdp,): (_renyi("Bun & Steinke 2016, Definition 1.1", zcdp_rdp),),
+}

@@ -1,0 +1,244 @@
+"""Releases that are known by the most that they lose: randomized response, (epsilon, delta) guarantees, bounded range.
+
+Kairouz, Oh & Viswanath 2015, Theorem 2.4; Dong, Durfee & Rogers 2020; Mironov 2017, Propositions 5 and 6. Shapes: L is
+the number of lanes, A that of Renyi orders. Both directions are the same.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, ProfileMethod, Query, RenyiMethod
+from jaxacct._types import Bound, Direction, Ends
+from jaxacct.bounds._distribution import Parts, loss_distribution, of_one_release
+from jaxacct.bounds._orders import MIXED
+from jaxacct.bounds.bases import BASES, base_of, spread
+from jaxacct.bounds.discrete import EXACT as TYPES
+from jaxacct.bounds.discrete import types_delta, types_epsilon
+from jaxacct.curves import Pld
+from jaxacct.mechanisms import EpsilonDelta, Exponential, RandomizedResponse
+from jaxacct.special import down, log1mexp, log1p, softplus, up
+
+_SLACK = 2.0**-44  # times 1 + E and the logarithms at hand: their roundings, some ten ulp each
+_HOST_SLACK = 2.0**-48  # relative, of some ten roundings on the host
+_SHARE_DOWN = 1.0 - 2.0**-42  # the exponential of a logarithm of delta, which may be as low as -745
+
+_Function = Callable[[Any, jax.Array], jax.Array]
+
+
+def response_log_delta(local: jax.Array, others: jax.Array, epsilon: jax.Array) -> jax.Array:
+    """log delta [L] at `epsilon` [L], rounded up, of randomized response with `others` = k - 1 other answers:
+
+    (e^E - e^eps) / (e^E + k - 1), 0 from eps = E on.
+    """
+    gap = jnp.where(epsilon < local, local - epsilon, 1.0)
+    log_delta = log1mexp(-gap) - log1p(others * jnp.exp(-local))
+    log_delta = log_delta + _SLACK * (1.0 + local + jnp.abs(log_delta)) + 2.0**-52 * local / gap
+    return jnp.where(epsilon < local, jnp.minimum(log_delta, 0.0), -jnp.inf)
+
+
+def response_epsilon(local: jax.Array, others: jax.Array, log_delta: jax.Array) -> jax.Array:
+    """epsilon [L] at `log_delta` [L], rounded up: log(e^E - delta (e^E + k - 1)), at least 0 and at most E."""
+    share = jnp.exp(log_delta) * (1.0 + others * jnp.exp(-local)) * _SHARE_DOWN
+    inside = share < 1.0
+    found = local + log1p(-jnp.where(inside, share, 0.0))
+    found = found + _SLACK * (1.0 + jnp.abs(found)) * jnp.minimum(1.0, local)
+    return jnp.where(inside, jnp.clip(found, 0.0, local), 0.0)
+
+
+def response_rdp(local: jax.Array, others: jax.Array, *, orders: Sequence[float]) -> jax.Array:
+    """Renyi divergences [A, L], rounded up, of randomized response with `others` = k - 1 other answers:
+
+        R_a = log( (e^(aE) + e^((1-a)E) + k - 2) / (e^E + k - 1) ) / (a - 1).
+
+    The quotient less 1 is (e^((a-1)E) - 1) (e^E - e^((1-a)E)) / (e^E + k - 1), without cancellation. For k = 2 Mironov
+    2017, Proposition 5. Any order a > 1.
+    """
+    a = jnp.asarray(orders, jnp.float64)[:, None]
+    some = jnp.where(local > 0, local, 1.0)
+    log_excess = (a - 1.0) * some + log1mexp(-(a - 1.0) * some) + log1mexp(-a * some) - log1p(others * jnp.exp(-some))
+    found = softplus(log_excess + _SLACK * (1.0 + jnp.abs(log_excess))) / (a - 1.0) * (1.0 + _SLACK)
+    return jnp.where(local > 0, jnp.minimum(found, local), 0.0)
+
+
+def _response(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    def of(release: RandomizedResponse, *at: Any, **rest: Any) -> jax.Array:
+        return function(release.local_epsilon, release.num_categories - 1.0, *at, **rest)
+
+    return of
+
+
+def _guarantee_log_delta(release: EpsilonDelta, epsilon: jax.Array) -> jax.Array:
+    """log delta [L], rounded up: D + (1 - D) (e^E - e^eps) / (e^E + 1), D from eps = E on."""
+    delta = release.guaranteed_delta
+    pure = response_log_delta(release.guaranteed_epsilon, jnp.ones_like(delta), epsilon)
+    log_delta = jnp.where(delta > 0, jnp.log(jnp.where(delta > 0, delta, 1.0)), -jnp.inf)
+    rest = jnp.where(delta < 1, log1p(-jnp.where(delta < 1, delta, 0.0)), -jnp.inf)
+    whole = jnp.where(delta > 0, jnp.logaddexp(log_delta, jnp.maximum(rest + pure, -2e3)), pure)
+    return jnp.minimum(whole + _SLACK * (1.0 + jnp.abs(jnp.where(jnp.isneginf(whole), 0.0, whole))), 0.0)
+
+
+def _guarantee_epsilon(release: EpsilonDelta, log_delta: jax.Array) -> jax.Array:
+    """epsilon [L], rounded up: that of the pure part at (delta - D) / (1 - D); inf where delta is below D."""
+    least = release.guaranteed_delta
+    delta = jnp.exp(log_delta) * _SHARE_DOWN
+    left = jnp.where(delta > least, (delta - least) / jnp.where(least < 1, 1.0 - least, 1.0), 0.0) * (1.0 - 2.0**-50)
+    some = jnp.where(left > 0, left, 1.0)
+    found = response_epsilon(release.guaranteed_epsilon, jnp.ones_like(least), jnp.log(some))
+    at_top = jnp.where(jnp.exp(log_delta) >= least * (1.0 + 2.0**-40), release.guaranteed_epsilon, jnp.inf)
+    return jnp.where(left > 0, found, at_top)
+
+
+def _guarantee_rdp(release: EpsilonDelta, *, orders: Sequence[float]) -> jax.Array:
+    """Renyi divergences [A, L] of the pure guarantee, rounded up; inf where delta is above 0."""
+    pure = response_rdp(release.guaranteed_epsilon, jnp.ones_like(release.guaranteed_epsilon), orders=orders)
+    return jnp.where(release.guaranteed_delta > 0, jnp.inf, pure)
+
+
+def _range_log_delta(release: Exponential, epsilon: jax.Array) -> jax.Array:
+    """log delta [L], rounded up: 2 log(1 - e^((eps - E) / 2)) - log(1 - e^-E), 0 from eps = E on."""
+    top = release.range_epsilon
+    gap = jnp.where(epsilon < top, top - epsilon, 1.0)
+    found = 2.0 * log1mexp(-0.5 * gap) - log1mexp(-jnp.where(top > 0, top, 1.0))
+    found = found + _SLACK * (1.0 + jnp.abs(found)) + 2.0**-50 * top / gap
+    return jnp.where(epsilon < top, jnp.minimum(found, 0.0), -jnp.inf)
+
+
+def _range_epsilon(release: Exponential, log_delta: jax.Array) -> jax.Array:
+    """epsilon [L], rounded up: E + 2 log(1 - sqrt(delta (1 - e^-E))), at least 0 and at most E."""
+    top = release.range_epsilon
+    some = jnp.where(top > 0, top, 1.0)
+    share = jnp.exp(0.5 * (log_delta + log1mexp(-some))) * _SHARE_DOWN
+    found = some + 2.0 * log1p(-jnp.minimum(share, 1.0 - 2.0**-40))
+    return jnp.where(top > 0, jnp.clip(found + _SLACK * (1.0 + some) * jnp.minimum(1.0, some), 0.0, top), 0.0)
+
+
+def _range_rdp(release: Exponential, *, orders: Sequence[float]) -> jax.Array:
+    """Renyi divergences [A, L], rounded up, of any release of bounded range E, at the worst t for each order:
+
+        R_a = t + log( (1 - e^(-aE)) / (a (1 - e^-E)) ) / (a - 1),   e^t = (a - 1) (1 - e^(-aE)) / (a (e^-E - e^(-aE))),
+
+    t held in [0, E]; and at most a E^2 / 8 (Cesar & Rogers 2021, Lemma 3.2), which says more where E is tiny.
+    """
+    a = jnp.asarray(orders, jnp.float64)[:, None]
+    top = jnp.where(release.range_epsilon > 0, release.range_epsilon, 1.0)
+    log_all, log_rest = log1mexp(-a * top), log1mexp(-(a - 1.0) * top)
+    t = jnp.clip(top + jnp.log((a - 1.0) / a) + log_all - log_rest, 0.0, top)
+    # at any t: log(e^((a-1) t) (1 - e^(-aE)) - e^(a t) (e^-E - e^(-aE))) - log(1 - e^-E)
+    gain = log1mexp(jnp.minimum(t - top + log_rest - log_all, -1e-300))
+    found = t + (log_all + gain - log1mexp(-top)) / (a - 1.0)
+    error = _SLACK * (1.0 + top + jnp.abs(log_all) + jnp.abs(log_rest) + jnp.abs(gain)) * (1.0 + 1.0 / (a - 1.0))
+    least = jnp.minimum(found + error, jnp.minimum(a * top**2 / 8.0 * (1.0 + _SLACK), top))
+    return jnp.where(release.range_epsilon > 0, jnp.maximum(least, 0.0), 0.0)
+
+
+def _profile(name: str, theorem: str, log_delta: _Function, epsilon: _Function) -> ProfileMethod:
+    return ProfileMethod(
+        name=name,
+        theorem=theorem,
+        directions=BOTH,
+        cost=Cost.MICROSECONDS,
+        cold=Cost.SECONDS,
+        log_delta=log_delta,
+        epsilon=epsilon,
+    )
+
+
+def _renyi(theorem: str, rdp: Callable[..., jax.Array]) -> RenyiMethod:
+    return RenyiMethod(
+        name="rdp",
+        theorem=theorem,
+        directions=BOTH,
+        cost=Cost.MICROSECONDS,
+        cold=Cost.SECONDS,
+        helps=lambda mechanism: False,  # the closed form is exact
+        rdp=rdp,
+        grids=MIXED,
+    )
+
+
+def _guarantee_bracket(
+    release: EpsilonDelta, query: Query, target: float, at: Bracketing
+) -> Mapping[Direction, Ends[float]]:
+    """The ends in each direction: sums over the outputs; at a delta from D on epsilon is at most E, whatever D is."""
+    top, least = float(release.guaranteed_epsilon), float(release.guaranteed_delta)
+    if query is Query.DELTA:
+        ends = Ends(*(types_delta(release, target, Direction.REMOVE, upper=upper) for upper in (False, True)))
+        return dict.fromkeys(at.known, ends if target < top else Ends(least, least))
+    if target < least:
+        return dict.fromkeys(at.known, Ends(math.inf, math.inf))
+    lower, upper = (types_epsilon(release, target, Direction.REMOVE, upper=upper) for upper in (False, True))
+    return dict.fromkeys(at.known, Ends(min(lower, top), min(upper, top)))
+
+
+def _range_bracket(
+    release: Exponential, query: Query, target: float, at: Bracketing
+) -> Mapping[Direction, Ends[float]]:
+    """The ends in each direction asked, in closed form, which two candidates attain."""
+    top = float(release.range_epsilon)
+    whole = -math.expm1(-top)
+    if query is Query.DELTA:
+        if target >= top:
+            return dict.fromkeys(at.known, Ends(0.0, 0.0))
+        gap, error = top - target, 2.0**-52 * top
+        low, high = (-math.expm1(-0.5 * max(gap + side * error, 0.0)) for side in (-1.0, 1.0))
+        return dict.fromkeys(at.known, Ends(down(low * (low / whole), 32), min(1.0, up(high * (high / whole), 32))))
+    share = math.sqrt(target) * math.sqrt(whole)
+    error = _HOST_SLACK * top
+    low, high = (
+        top + 2.0 * math.log1p(-min(share * (1.0 + side * _HOST_SLACK), 1.0 - 2.0**-52)) for side in (1.0, -1.0)
+    )
+    return dict.fromkeys(at.known, Ends(max(0.0, low - error), min(top, max(0.0, high + error))))
+
+
+def _in_their_relation(release: RandomizedResponse, step: float, bound: Bound, tail: float) -> Parts:
+    made = _ALONE.parts(release, step, bound, tail)
+    relation = RandomizedResponse.relation
+
+    def of(direction: Direction) -> list[tuple[Pld, int]]:
+        return [(dataclasses.replace(pld, neighboring_relation=relation), count) for pld, count in made(direction)]
+
+    return of
+
+
+_KAIROUZ = "Kairouz, Oh & Viswanath 2015, Theorem 2.4"
+_RANGE = "Dong, Durfee & Rogers 2020, bounded range"
+_BY_HOST: dict[str, Any] = {
+    "name": "exact",
+    "name_below": "exact, from below",
+    "directions": BOTH,
+    "ends": frozenset({Bound.UPPER, Bound.LOWER}),
+    "cost": Cost.MICROSECONDS,
+    "cold": Cost.MICROSECONDS,
+    "reduction": lambda release: False,
+    "named_width": 1e-9,
+}
+_ALONE = of_one_release(base_of(RandomizedResponse(1.0)), "by definition, over the outputs", spread)
+RESPONSE = dataclasses.replace(_ALONE, parts=_in_their_relation)
+GUARANTEE = of_one_release(BASES[EpsilonDelta], _KAIROUZ, spread)
+RANGE = dataclasses.replace(of_one_release(BASES[Exponential], _RANGE, spread), reduction=lambda release: True)
+
+METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
+    (RandomizedResponse,): (
+        TYPES,
+        _profile("randomized response", "by definition", _response(response_log_delta), _response(response_epsilon)),
+        _renyi("Mironov 2017, Proposition 5, for k answers", _response(response_rdp)),
+        loss_distribution(RESPONSE),
+    ),
+    (EpsilonDelta,): (
+        BracketMethod(theorem=_KAIROUZ, bracket=_guarantee_bracket, **_BY_HOST),
+        _profile("guarantee", _KAIROUZ, _guarantee_log_delta, _guarantee_epsilon),
+        _renyi("Mironov 2017, Proposition 5, for a delta of 0", _guarantee_rdp),
+        loss_distribution(GUARANTEE),
+    ),
+    (Exponential,): (
+        BracketMethod(theorem=_RANGE, bracket=_range_bracket, **_BY_HOST),
+        _profile("bounded range", _RANGE, _range_log_delta, _range_epsilon),
+        _renyi(f"{_RANGE}, at the worst range for each order; Cesar & Rogers 2021, Lemma 3.2", _range_rdp),
+        loss_distribution(RANGE),
+    ),
+}

@@ -1,0 +1,59 @@
+"""A release of which an (epsilon, delta) guarantee is known, and nothing else."""
+
+from typing import Any
+
+from jaxacct._types import NeighboringRelation
+from jaxacct.mechanisms._base import Release, description
+from jaxacct.mechanisms._fields import Privacy, non_negative, probability
+from jaxacct.mechanisms._words import ADAPTIVE, EVERY_STEP
+
+
+@description
+class EpsilonDelta(Release):
+    """One release that is (epsilon, delta)-DP, by whatever means.
+
+    Dominated by one of four outputs: P = (D, (1-D) e^E / (1+e^E), (1-D) / (1+e^E), 0) against Q, the same backwards
+    (Kairouz, Oh & Viswanath 2015, Theorem 2.4): tight for what is known, loose for what the release may be besides.
+    Adjacency: add or remove one record.
+
+    Args:
+      guaranteed_epsilon: float >= 0, E.
+      guaranteed_delta: float in [0, 1], D.
+
+    Raises:
+      ValueError: if a field is out of range.
+
+    >>> import jaxacct as ja
+    >>> release = ja.EpsilonDelta(guaranteed_epsilon=0.1, guaranteed_delta=1e-9)
+    >>> round(ja.epsilon(ja.Composed(release, 100), 1e-6), 3)  # not 10
+    4.876
+    """
+
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    scheme = "(epsilon, delta)-DP, no sampling"
+    released = EVERY_STEP
+    reduction = "the least private release that has the guarantee"
+
+    guaranteed_epsilon: Any = non_negative(
+        "epsilon of one release", "E", help="epsilon that one release guarantees, >= 0", privacy=Privacy.FALLS
+    )
+    guaranteed_delta: Any = probability(
+        "delta of one release",
+        "D",
+        help="delta that it guarantees",
+        privacy=Privacy.FALLS,
+        start=1e-9,
+        lowest=1e-100,
+        default=0.0,
+    )
+
+    def describe(self) -> str:
+        if self.guaranteed_delta:
+            return f"one release, ({self.guaranteed_epsilon:g}, {self.guaranteed_delta:g})-DP"
+        return f"one release, purely {self.guaranteed_epsilon:g}-DP"
+
+    def assumptions(self) -> tuple[str, ...]:
+        return (f"each release is differentially private as guaranteed, with its epsilon and delta; {ADAPTIVE}",)
+
+    def loses_nothing(self) -> bool:
+        return bool(self.guaranteed_epsilon == 0 and self.guaranteed_delta == 0)
