@@ -60,6 +60,13 @@ def schemes() -> list[Scheme]:
         Scheme("Composed(Gaussian)", {"": ja.Composed(noise, 2)}),
         Scheme("Composed of the above", mixed),
         Scheme("Laplace, DiscretePair, ContinuousPair, Pld", {"": pure}),
+        Scheme("RandomizedResponse", {"": ja.RandomizedResponse(1.0, 4)}),
+        Scheme("EpsilonDelta", {"": ja.EpsilonDelta(1.0, 1e-9)}),
+        Scheme("DiscreteLaplace", {"": ja.DiscreteLaplace(0.5, 3)}),
+        Scheme("DiscreteGaussian", {"": ja.DiscreteGaussian(2.0)}),
+        Scheme("Exponential", {"": ja.Exponential(1.0)}),
+        Scheme("PermuteAndFlip", {"": ja.PermuteAndFlip(1.0)}),
+        Scheme("ZCdp", {"": ja.ZCdp(0.1)}),
         Scheme("PoissonSampled of these", {"": ja.PoissonSampled(pure, 0.01, 100)}),
         Scheme("RandomAllocation of these", of_pairs),
         Scheme("RandomAllocation(PoissonSampled)", {"": ja.RandomAllocation(sampled, 10)}),
@@ -163,6 +170,9 @@ _GROUPS = {
     "Mechanisms": (
         "Gaussian Laplace DiscretePair ContinuousPair PoissonSampled RandomAllocation PartialAllocation "
         "ScheduledAllocation Composed"
+    ),
+    "Further releases": (
+        "RandomizedResponse EpsilonDelta ZCdp DiscreteLaplace DiscreteGaussian Exponential PermuteAndFlip"
     ),
     "Shuffling and check-ins": (
         "Shuffled CheckIn LocalRandomizer KaryRandomizedResponse FiniteRandomizer GaussianReports"

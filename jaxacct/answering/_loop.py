@@ -375,7 +375,7 @@ def _finish(found: Found) -> None:
 def _was_refined(found: Found) -> bool:
     """Whether loss distributions were asked to be narrow, and could have been."""
     refined = [asked.method for asked in found.asked if isinstance(asked.method, DistributionMethod)]
-    return any(not method.distribution.is_from_above(found.question.mechanism) for method in refined)
+    return any(not method.is_one_sided(found.question.mechanism) for method in refined)
 
 
 def _ask_weaker(found: Found) -> None:

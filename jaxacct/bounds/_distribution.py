@@ -60,6 +60,8 @@ class Distribution:
       is_from_above: ``(mechanism) -> `` whether some part is known from above only, on its own grid.
       exists: ``(mechanism) -> `` whether it can be made for these fields.
       is_symmetric: ``(mechanism) -> `` whether both directions have the same profile, so that one serves for both.
+      is_envelope: ``(mechanism) -> `` whether lower distributions speak of a pair only that is the worst case at
+        every epsilon at once; a narrow bracket of that pair leaves other methods something to find.
       is_given: the mechanism is itself a distribution.
     """
 
@@ -75,6 +77,7 @@ class Distribution:
     is_from_above: Callable[[Any], bool]
     exists: Callable[[Any], bool]
     is_symmetric: Callable[[Any], bool] = never
+    is_envelope: Callable[[Any], bool] = never
     is_given: bool = False
 
     def source(self, mechanism: Mechanism) -> str:
@@ -125,6 +128,7 @@ def of_one_release(base: Base, theorem: str | Callable[[Any], str], spread: Call
         is_from_above=base.is_from_above,
         exists=lambda release: True,
         is_symmetric=lambda release: base.is_symmetric,
+        is_envelope=base.is_envelope,
     )
 
 
@@ -201,10 +205,13 @@ class DistributionMethod(BracketMethod):
 
     distribution: Distribution
 
+    def is_one_sided(self, mechanism: Mechanism) -> bool:
+        """Whether it brackets nothing, since a part is known from above only."""
+        return self.distribution.is_from_above(mechanism) or self.distribution.is_envelope(mechanism)
+
     def ends_for(self, mechanism: Mechanism) -> frozenset[Bound]:
         """UPPER alone where a part is known from above only."""
-        upper = frozenset({Bound.UPPER})
-        return upper if self.distribution.is_from_above(mechanism) else super().ends_for(mechanism)
+        return frozenset({Bound.UPPER}) if self.is_one_sided(mechanism) else super().ends_for(mechanism)
 
 
 def _refined(
@@ -231,6 +238,8 @@ def _refined(
     except TooFineError:
         if not max(upper.values()) < query.worst:  # else the largest loss answers, or what is known already
             raise
+    if distribution.is_envelope(mechanism):
+        return {d: Ends(0.0, value) for d, value in upper.items()}
     return {d: Ends(min(lower[d], upper[d]), upper[d]) for d in upper}
 
 

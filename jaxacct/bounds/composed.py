@@ -215,6 +215,7 @@ DISTRIBUTION = Distribution(
     gap=lambda mechanism: max(of.gap(part) for of, part, _ in _distributions(mechanism)),
     is_light=lambda mechanism: all(of.is_light(part) for of, part, _ in _distributions(mechanism)),
     is_from_above=lambda mechanism: any(of.is_from_above(part) for of, part, _ in _distributions(mechanism)),
+    is_envelope=lambda mechanism: any(of.is_envelope(part) for of, part, _ in _distributions(mechanism)),
     is_symmetric=lambda mechanism: all(of.is_symmetric(part) for of, part, _ in _distributions(mechanism)),
     exists=_has_distributions,
 )

@@ -92,9 +92,7 @@ EXACT = BracketMethod(
 )
 DISTRIBUTION = of_one_release(BASES[Laplace], "the pair's own loss distribution", spread)
 
-CHOICE = dataclasses.replace(
-    of_one_release(BASES[PermuteAndFlip], _CHOICE, spread), reduction=lambda release: True
-)  # single choices attain the pair, compositions need not
+CHOICE = of_one_release(BASES[PermuteAndFlip], _CHOICE, spread)
 
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (Laplace,): (EXACT, loss_distribution(DISTRIBUTION)),

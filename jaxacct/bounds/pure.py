@@ -220,7 +220,7 @@ _BY_HOST: dict[str, Any] = {
 _ALONE = of_one_release(base_of(RandomizedResponse(1.0)), "by definition, over the outputs", spread)
 RESPONSE = dataclasses.replace(_ALONE, parts=_in_their_relation)
 GUARANTEE = of_one_release(BASES[EpsilonDelta], _KAIROUZ, spread)
-RANGE = dataclasses.replace(of_one_release(BASES[Exponential], _RANGE, spread), reduction=lambda release: True)
+RANGE = of_one_release(BASES[Exponential], _RANGE, spread)
 
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (RandomizedResponse,): (

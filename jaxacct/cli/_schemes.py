@@ -9,12 +9,16 @@ from jaxacct.cli._numbers import number
 from jaxacct.mechanisms import (
     CheckIn,
     Composed,
+    DiscreteLaplace,
+    EpsilonDelta,
+    Exponential,
     Gaussian,
     GaussianReports,
     KaryRandomizedResponse,
     LocalRandomizer,
     PoissonSampled,
     RandomAllocation,
+    RandomizedResponse,
     Shuffled,
 )
 from jaxacct.mechanisms._base import Mechanism, Randomizer
@@ -106,6 +110,22 @@ def _gaussian(values: Mapping[str, Any]) -> Mechanism:
     return Composed(Gaussian(values["noise_multiplier"]), values["num_steps"])
 
 
+def _guarantee(values: Mapping[str, Any]) -> Mechanism:
+    return Composed(EpsilonDelta(values["guaranteed_epsilon"], values["guaranteed_delta"]), values["num_steps"])
+
+
+def _response(values: Mapping[str, Any]) -> Mechanism:
+    return Composed(RandomizedResponse(values["local_epsilon"], values["num_categories"]), values["num_steps"])
+
+
+def _choices(values: Mapping[str, Any]) -> Mechanism:
+    return Composed(Exponential(values["range_epsilon"]), values["num_steps"])
+
+
+def _counts(values: Mapping[str, Any]) -> Mechanism:
+    return Composed(DiscreteLaplace(values["noise_parameter"], values["sensitivity"]), values["num_steps"])
+
+
 def _shuffle(values: Mapping[str, Any]) -> Mechanism:
     return Shuffled(_randomizer(values), values["num_reports"], values["num_epochs"])
 
@@ -137,6 +157,7 @@ def _randomizer(values: Mapping[str, Any]) -> Randomizer:
 
 
 _NOISE = _option(Gaussian, "noise_multiplier")
+_RUNS = _option(Composed, "counts", "num_steps")
 _RANDOMIZER = (
     _option(LocalRandomizer, "local_epsilon", is_optional=True),
     _option(LocalRandomizer, "local_delta"),
@@ -164,9 +185,37 @@ SCHEMES = {
     ),
     "gaussian": Scheme(
         "every record in every step",
-        (_NOISE, _option(Composed, "counts", "num_steps")),
+        (_NOISE, _RUNS),
         _gaussian,
         "noise_multiplier",
+        {"num_steps": "counts"},
+    ),
+    "guarantee": Scheme(
+        "releases of which an (epsilon, delta) guarantee is known",
+        (_option(EpsilonDelta, "guaranteed_epsilon"), _option(EpsilonDelta, "guaranteed_delta"), _RUNS),
+        _guarantee,
+        "guaranteed_epsilon",
+        {"num_steps": "counts"},
+    ),
+    "response": Scheme(
+        "answers by randomized response, with their senders",
+        (_option(RandomizedResponse, "local_epsilon"), _option(RandomizedResponse, "num_categories"), _RUNS),
+        _response,
+        "local_epsilon",
+        {"num_steps": "counts"},
+    ),
+    "choice": Scheme(
+        "choices by the exponential mechanism",
+        (_option(Exponential, "range_epsilon"), _RUNS),
+        _choices,
+        "range_epsilon",
+        {"num_steps": "counts"},
+    ),
+    "counts": Scheme(
+        "counts with discrete Laplace noise",
+        (_option(DiscreteLaplace, "noise_parameter"), _option(DiscreteLaplace, "sensitivity"), _RUNS),
+        _counts,
+        "noise_parameter",
         {"num_steps": "counts"},
     ),
     "shuffle": Scheme(

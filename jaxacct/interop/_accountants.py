@@ -16,7 +16,7 @@ from jaxacct.composition import compose
 from jaxacct.curves import RdpCurve
 from jaxacct.interop._events import MechanismDpEvent, RdpCurveDpEvent
 from jaxacct.interop._loss_distributions import to_privacy_loss_distribution
-from jaxacct.interop._reading import leaves_of, mechanism_of, releases_everything, takes_no_part
+from jaxacct.interop._reading import elsewhere, leaves_of, mechanism_of, releases_everything, takes_no_part
 from jaxacct.mechanisms import Composed
 from jaxacct.membership import tradeoff
 
@@ -31,6 +31,7 @@ _RELATIONS = {
     NeighboringRelation.REPLACE_ONE: (_Theirs.REPLACE_ONE,),
     NeighboringRelation.REPLACE_SPECIAL: (_Theirs.REPLACE_SPECIAL,),
 }
+_OURS = {theirs: ours for ours in NeighboringRelation for theirs in _Theirs if theirs.name == ours.name}
 _RATES = np.geomspace(1e-12, 0.5, 500)  # false positive rates that are looked at, as in dp_accounting
 _MAX_EPSILON = 600.0  # nats: delta at a larger epsilon is answered by that at this one, which is no smaller
 
@@ -152,7 +153,7 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
 
     @property
     def mechanism(self) -> Composed | None:
-        """What was composed so far, None if nothing."""
+        """What was composed so far, None if nothing; for REPLACE_ONE labelled as if for adding or removing a record."""
         return Composed(tuple(self._counts), tuple(self._counts.values())) if self._counts else None
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
@@ -162,16 +163,28 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
             if releases_everything(leaf):
                 self._is_unbounded |= do_compose and times > 0
                 continue
-            try:
-                mechanism = mechanism_of(leaf)
-                error = _relation_error(leaf, mechanism.relation, self.neighboring_relation)
-            except ValueError as reason:
-                error = _Error(leaf, str(reason))
+            mechanism, error = self._read(leaf)
             if error is not None:
                 return error
             if do_compose and times > 0 and not mechanism.loses_nothing():
                 self._counts[mechanism] = self._counts.get(mechanism, 0) + times
         return None
+
+    def _read(self, event: Any) -> tuple[Any, Any]:
+        """The mechanism that stands for an event in the accountant's adjacency, or what is wrong."""
+        try:
+            own = mechanism_of(event)
+            error = _relation_error(event, own.relation, self.neighboring_relation)
+            found = elsewhere(event, _OURS[self.neighboring_relation])
+        except ValueError as reason:
+            return None, _Error(event, str(reason))
+        if found is None and error is not None:
+            return None, error
+        found = own if found is None else found
+        if any(known.relation is not found.relation for known in self._counts):
+            message = "reports and records that another may replace do not compose here: account for them apart"
+            return None, _Error(event, message)
+        return found, None
 
     def get_epsilon(self, target_delta: float) -> float:
         """The epsilon of all that was composed, certified; at a delta of 0 the largest loss, inf if unknown."""

@@ -85,11 +85,14 @@ def _run(mechanism: Mechanism, count: int) -> tuple[Any, int]:
 
 
 def from_dp_event(event: Any) -> Any:
-    """The mechanism that a dp_accounting event describes, to be read in the add-or-remove adjacency.
+    """The mechanism that a dp_accounting event describes, to be read in the mechanism's own adjacency.
 
-    Gaussian, Laplace, Poisson-sampled, (self-)composed events and `MechanismDpEvent`. A vector with coordinate-wise
+    Gaussian, Laplace, discrete Laplace and discrete Gaussian noise, randomized response, exponential mechanism and
+    permute-and-flip, (epsilon, delta) and zCDP guarantees, Poisson-sampled, randomly allocated and (self-)composed
+    events, and `MechanismDpEvent`; by the name of their class, so that what the installed release lacks is read too.
+    Discrete Gaussian noise of unknown dimension counts as its zCDP guarantee. A vector with coordinate-wise (discrete)
     Laplace noise is no worse than a number of the same L1 sensitivity: the coordinates' shifts add up as in group
-    privacy, whose tradeoff is that of their sum, for Laplace noise.
+    privacy, whose tradeoff is that of their sum, for such noise.
 
     Raises:
       ValueError: naming the event that no mechanism here matches.
@@ -108,6 +111,16 @@ def from_dp_event(event: Any) -> Any:
     return Composed(mechanisms, counts)
 
 
+# mechanism -> the class of its event, which not every release has, and the fields that it is made from
+_MADE = {
+    "EpsilonDelta": ("EpsilonDeltaDpEvent", ("guaranteed_epsilon", "guaranteed_delta")),
+    "ZCdp": ("ZCDpEvent", ("rho", "xi")),
+    "DiscreteLaplace": ("DiscreteLaplaceDpEvent", ("noise_parameter", "sensitivity")),
+    "Exponential": ("ExponentialMechanismDpEvent", ("range_epsilon",)),
+    "PermuteAndFlip": ("PermuteAndFlipDpEvent", ("choice_epsilon",)),
+}
+
+
 def _repeated(event: Any, count: Any) -> Any:
     return event if count == 1 else dp_event.SelfComposedDpEvent(event, int(count))
 
@@ -115,8 +128,9 @@ def _repeated(event: Any, count: Any) -> Any:
 def to_dp_event(mechanism: Mechanism) -> Any:
     """The dp_accounting event for a mechanism that dp_accounting itself can express.
 
-    `Gaussian`, `Laplace`, `PoissonSampled` and `Composed` of them, with concrete scalar fields. Any other goes into a
-    `MechanismDpEvent`, which the accountants here understand.
+    `Gaussian`, `Laplace`, `PoissonSampled` and `Composed` of them, `DiscreteLaplace`, `ZCdp`, and what the installed
+    release has events for, with concrete scalar fields. Any other goes into a `MechanismDpEvent`, which the accountants
+    here understand.
 
     Raises:
       ValueError: if dp_accounting has no such event.
@@ -139,4 +153,7 @@ def to_dp_event(mechanism: Mechanism) -> Any:
         events = [_repeated(to_dp_event(part), count) for part, count in parts]
         return events[0] if len(events) == 1 else dp_event.ComposedDpEvent(events)
     name = type(mechanism).__name__
+    made = _MADE.get(name)
+    if made is not None and hasattr(dp_event, made[0]):
+        return getattr(dp_event, made[0])(*(getattr(mechanism, field) for field in made[1]))
     raise ValueError(f"mechanism={mechanism!r}: dp_accounting has no event for {name}; wrap it in MechanismDpEvent")

@@ -11,10 +11,31 @@ from typing import Any
 import attr
 from dp_accounting import dp_event  # type: ignore[import-untyped]
 
-from jaxacct.mechanisms import ContinuousPair, DiscretePair, Gaussian, Laplace, PoissonSampled, RandomAllocation
+from jaxacct._types import NeighboringRelation
+from jaxacct.mechanisms import (
+    ContinuousPair,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    DiscretePair,
+    EpsilonDelta,
+    Exponential,
+    Gaussian,
+    Laplace,
+    PermuteAndFlip,
+    PoissonSampled,
+    RandomAllocation,
+    RandomizedResponse,
+    ZCdp,
+)
+from jaxacct.special import up
 
-_BASES = (Gaussian, Laplace, DiscretePair, ContinuousPair)  # what Poisson sampling and allocation take
-_SHARE_DOWN = 1.0 - 2.0**-50  # of a noise multiplier, for each part that it is put together from
+_REPLACE, _ZERO_OUT = NeighboringRelation.REPLACE_ONE, NeighboringRelation.REPLACE_SPECIAL
+
+# what Poisson sampling and allocation take
+_BASES = (
+    *(Gaussian, Laplace, DiscretePair, ContinuousPair, EpsilonDelta, DiscreteLaplace, DiscreteGaussian),
+    *(Exponential, PermuteAndFlip),
+)
 
 
 def leaves_of(event: Any, count: int = 1) -> Iterator[tuple[Any, int]]:
@@ -44,7 +65,40 @@ def _allocated(event: Any) -> Any:
     return RandomAllocation(_one_release(event), event.num_steps, event.num_selected)
 
 
+def _response(event: Any) -> RandomizedResponse:
+    """Told as it is with probability 1 - p + p/k, so with odds 1 + k (1 - p) / p against each other answer."""
+    prob, count = float(event.noise_parameter), int(event.num_buckets)
+    if not 0.0 < prob <= 1.0:
+        raise ValueError(f"event={event!r}: noise_parameter={prob} must be in (0, 1]")
+    return RandomizedResponse(up(math.log1p(count * (1.0 - prob) / prob), 64), count)
+
+
+def _response_of_nobody(event: Any) -> DiscretePair:
+    """Against the uniform answer that stands for an empty record."""
+    run = _response(event)
+    count, odds = float(run.num_categories), math.exp(-float(run.local_epsilon))
+    told = 1.0 / (1.0 + (count - 1.0) * odds)
+    return DiscretePair((told, 1.0 - told), (1.0 / count, 1.0 - 1.0 / count))
+
+
+def _response_as_pair(event: Any) -> DiscretePair:
+    """The pair of `RandomizedResponse`, to stand beside others in a composition; it is labelled add or remove."""
+    run = _response(event)
+    count, odds = float(run.num_categories), math.exp(-float(run.local_epsilon))
+    told = 1.0 / (1.0 + (count - 1.0) * odds)
+    rest = (count - 2.0) * odds * told
+    return DiscretePair((told, odds * told, rest), (odds * told, told, rest))
+
+
+def _discrete_gaussian(event: Any) -> Any:
+    """One number has a pair of its own; of a vector the Renyi divergences are known, no larger than a Gaussian's."""
+    if event.dimension == 1 and float(event.sensitivity).is_integer():
+        return DiscreteGaussian(event.sigma, int(event.sensitivity))
+    return ZCdp(up(0.5 * (event.sensitivity / event.sigma) ** 2, 8))
+
+
 _Read = Callable[[Any], Any]
+# name of the class -> its fields, and the mechanism
 _EVENTS: dict[str, tuple[tuple[str, ...], _Read]] = {
     "MechanismDpEvent": (("mechanism",), lambda event: event.mechanism),
     "GaussianDpEvent": (("noise_multiplier",), lambda event: Gaussian(event.noise_multiplier)),
@@ -54,25 +108,58 @@ _EVENTS: dict[str, tuple[tuple[str, ...], _Read]] = {
         lambda event: PoissonSampled(_one_release(event), event.sampling_probability),
     ),
     "RandomAllocationDpEvent": (("event", "num_selected", "num_steps"), _allocated),
+    "RandomizedResponseDpEvent": (("noise_parameter", "num_buckets"), _response),
+    "EpsilonDeltaDpEvent": (("epsilon", "delta"), lambda event: EpsilonDelta(event.epsilon, event.delta)),
+    "ZCDpEvent": (("rho", "xi"), lambda event: ZCdp(event.rho, event.xi)),
+    "DiscreteLaplaceDpEvent": (
+        ("noise_parameter", "sensitivity"),
+        lambda event: DiscreteLaplace(event.noise_parameter, event.sensitivity),
+    ),
+    "DiscreteGaussianDpEvent": (("sigma", "sensitivity", "dimension"), _discrete_gaussian),
+    "ExponentialMechanismDpEvent": (("epsilon",), lambda event: Exponential(event.epsilon)),
+    "PermuteAndFlipDpEvent": (("epsilon",), lambda event: PermuteAndFlip(event.epsilon)),
 }
+# What is read otherwise in another adjacency than add or remove, labelled add or remove there too so that it composes.
+# A guarantee, and a sensitivity of scores or of one function, are meant in the adjacency that is asked about; a bound
+# on the norm of each record's values is not: replaced by another, they change by up to twice that.
+_GIVEN = ("EpsilonDeltaDpEvent", "ZCDpEvent", "DiscreteGaussianDpEvent", "ExponentialMechanismDpEvent")
+_ELSEWHERE: dict[NeighboringRelation, dict[str, _Read]] = {
+    _REPLACE: {
+        **{name: _EVENTS[name][1] for name in (*_GIVEN, "PermuteAndFlipDpEvent")},
+        "GaussianDpEvent": lambda event: Gaussian(0.5 * event.noise_multiplier),
+        "RandomizedResponseDpEvent": _response_as_pair,
+    },
+    _ZERO_OUT: {"RandomizedResponseDpEvent": _response_of_nobody},
+}
+
+
+def _check_known(event: Any) -> None:
+    name = type(event).__name__
+    if name not in _EVENTS or not attr.has(type(event)):
+        raise ValueError(f"event={event!r}: {name} has no jaxacct mechanism")
+    fields, found = _EVENTS[name][0], tuple(field.name for field in attr.fields(type(event)))
+    if set(found) != set(fields):
+        differing = ", ".join(sorted({*found} ^ {*fields}))
+        raise ValueError(f"event={event!r}: its fields are not those of {name} as it is known here ({differing})")
 
 
 def mechanism_of(event: Any) -> Any:
     """The mechanism of an event that is no composition; raises ValueError if there is none."""
-    name = type(event).__name__
-    if name not in _EVENTS or not attr.has(type(event)):
-        raise ValueError(f"event={event!r}: {name} has no jaxacct mechanism")
-    fields, read = _EVENTS[name]
-    found = tuple(field.name for field in attr.fields(type(event)))
-    if set(found) != set(fields):
-        differing = ", ".join(sorted({*found} ^ {*fields}))
-        raise ValueError(f"event={event!r}: its fields are not those of {name} as it is known here ({differing})")
-    return read(event)
+    _check_known(event)
+    return _EVENTS[type(event).__name__][1](event)
+
+
+def elsewhere(event: Any, relation: NeighboringRelation) -> Any:
+    """What stands for an event in another adjacency than its mechanism's own, labelled add or remove; None for none."""
+    _check_known(event)
+    read = _ELSEWHERE.get(relation, {}).get(type(event).__name__)
+    return None if read is None else read(event)
 
 
 def takes_no_part(event: Any) -> bool:
     """Whether no record ever takes part in what an event runs, so that nothing is lost whatever it releases."""
-    return getattr(event, "sampling_probability", None) == 0 or getattr(event, "num_selected", None) == 0
+    nobody = (("sampling_probability", 0), ("num_selected", 0), ("num_buckets", 1))  # or nothing to tell
+    return any(getattr(event, field, None) == value for field, value in nobody)
 
 
 def releases_everything(event: Any) -> bool:
@@ -81,5 +168,5 @@ def releases_everything(event: Any) -> bool:
         return False
     if isinstance(getattr(event, "event", None), dp_event.DpEvent):  # what is sampled or allocated
         return any(releases_everything(leaf) for leaf, count in leaves_of(event.event) if count > 0)
-    noiseless = math.inf if not hasattr(event, "noise_multiplier") else event.noise_multiplier
-    return isinstance(event, dp_event.NonPrivateDpEvent) or noiseless == 0
+    noises = (getattr(event, field, math.inf) for field in ("noise_multiplier", "noise_parameter", "sigma"))
+    return isinstance(event, dp_event.NonPrivateDpEvent) or 0 in noises

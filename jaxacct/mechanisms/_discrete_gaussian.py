@@ -26,7 +26,7 @@ class DiscreteGaussian(Release):
 
     >>> import jaxacct as ja
     >>> round(ja.delta(ja.DiscreteGaussian(scale=2.0), 0.5), 4), round(ja.delta(ja.Gaussian(2.0), 0.5), 4)
-    (0.0525, 0.0524)
+    (0.054, 0.0524)
     """
 
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE

@@ -26,7 +26,7 @@ class DiscreteLaplace(Release):
 
     >>> import jaxacct as ja
     >>> round(ja.delta(ja.DiscreteLaplace(noise_parameter=0.5, sensitivity=3), 1.0), 4)
-    0.1392
+    0.2449
     """
 
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE

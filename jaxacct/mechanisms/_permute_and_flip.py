@@ -23,8 +23,8 @@ class PermuteAndFlip(Release):
       ValueError: if it is out of range.
 
     >>> import jaxacct as ja
-    >>> ja.epsilon(ja.PermuteAndFlip(0.5), 1e-6) == ja.epsilon(ja.Laplace(2.0), 1e-6)
-    True
+    >>> round(ja.epsilon(ja.PermuteAndFlip(0.5), 0.1), 6), round(ja.epsilon(ja.Laplace(2.0), 0.1), 6)
+    (0.289279, 0.289279)
     """
 
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE

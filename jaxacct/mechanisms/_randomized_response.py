@@ -30,7 +30,7 @@ class RandomizedResponse(Release):
     """
 
     relation = NeighboringRelation.REPLACE_ONE
-    scheme = "randomized response"
+    scheme = "randomized response, replace one"
     released = "every user's answer, with its sender"
     reduction = None
 

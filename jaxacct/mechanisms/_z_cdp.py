@@ -24,7 +24,7 @@ class ZCdp(Release):
 
     >>> import jaxacct as ja
     >>> round(ja.epsilon(ja.ZCdp(rho=0.125), 1e-6), 3), round(ja.epsilon(ja.Gaussian(2.0), 1e-6), 3)
-    (2.415, 2.254)
+    (2.419, 2.254)
     """
 
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE

@@ -122,7 +122,7 @@ def test_a_field_without_a_specification_cannot_be_made():
 
 def test_relations():
     replaced = {kind for kind in MECHANISMS if EXAMPLES[kind].relation is ja.NeighboringRelation.REPLACE_ONE}
-    assert replaced == {ja.Shuffled, ja.CheckIn}
+    assert replaced == {ja.Shuffled, ja.CheckIn, ja.RandomizedResponse}
     assert all(EXAMPLES[kind].directions == (ja.Direction.REMOVE,) for kind in replaced)
     assert EXAMPLES[ja.Composed].directions == (ja.Direction.REMOVE, ja.Direction.ADD)
     special = dataclasses.replace(EXAMPLES[ja.Pld], neighboring_relation=ja.NeighboringRelation.REPLACE_SPECIAL)

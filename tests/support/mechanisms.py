@@ -20,6 +20,13 @@ EXAMPLES = {
     ja.Gaussian: GAUSSIAN,
     ja.Laplace: ja.Laplace(2.0),
     ja.DiscretePair: ja.DiscretePair((0.75, 0.25), (0.25, 0.75)),
+    ja.RandomizedResponse: ja.RandomizedResponse(1.0, 4),
+    ja.EpsilonDelta: ja.EpsilonDelta(1.0, 1e-9),
+    ja.DiscreteLaplace: ja.DiscreteLaplace(0.5, 3),
+    ja.DiscreteGaussian: ja.DiscreteGaussian(2.0, 1),
+    ja.Exponential: ja.Exponential(1.0),
+    ja.PermuteAndFlip: ja.PermuteAndFlip(0.5),
+    ja.ZCdp: ja.ZCdp(0.1, 0.01),
     ja.ContinuousPair: ja.ContinuousPair(half, half, half, half, lowest=-1.0, highest=1.0),
     ja.PoissonSampled: ja.PoissonSampled(GAUSSIAN, 0.1, 7),
     ja.RandomAllocation: ja.RandomAllocation(GAUSSIAN, 100, 3, 2),
@@ -46,9 +53,9 @@ ASKED = {kind.__name__: EXAMPLES[kind] for kind in MECHANISMS} | {
 TRACED = {
     name: mechanism
     for name, mechanism in ASKED.items()
-    if name not in ("Laplace", "DiscretePair", "ContinuousPair", "Pld")  # loss distributions only
+    if name not in ("Laplace", "DiscretePair", "ContinuousPair", "Pld", "DiscreteLaplace", "PermuteAndFlip")
 }
-"""Those that a traced program may ask about."""
+"""Those that a traced program may ask about: of the others there are loss distributions only."""
 
 
 class Field(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxacct.bounds._distribution import Distribution, no_gap, parts_by_laws
 from jaxacct.bounds.allocation._split import selects_several, single_step
-from jaxacct.bounds.bases import base_of, is_from_above, law_maker, spread
+from jaxacct.bounds.bases import base_of, is_envelope, is_from_above, law_maker, spread
 from jaxacct.bounds.bases._base import unbounded
 from jaxacct.divergence.lattice._prefix import partial_average, scheduled_average
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, averages
@@ -61,6 +61,7 @@ DISTRIBUTION = Distribution(
     width_constant=lambda mechanism: 4.0,
     gap=_gap,
     is_from_above=is_from_above,
+    is_envelope=is_envelope,
     exists=lambda mechanism: True,
 )
 

@@ -75,6 +75,11 @@ def is_from_above(mechanism: PoissonSampled | RandomAllocation | PartialAllocati
     return base_of(mechanism.mechanism).is_from_above(mechanism.mechanism)
 
 
+def is_envelope(mechanism: PoissonSampled | RandomAllocation | PartialAllocation) -> bool:
+    """bool: whether nothing that `mechanism` samples or allocates need be as bad as its pair at every epsilon."""
+    return base_of(mechanism.mechanism).is_envelope(mechanism.mechanism)
+
+
 def law(release: Any, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
     """The law (`RatioLaw`) of the likelihood ratio of one step of `release`, sampled with probability `sampling_prob`.
 

@@ -36,7 +36,7 @@ def unbounded(base: Any) -> float:
 
 
 def known_closely(base: Any) -> bool:
-    """False: for releases whose laws are made from both sides."""
+    """The bool False: for releases whose laws are made from both sides."""
     del base
     return False
 
@@ -52,6 +52,8 @@ class Base:
         mass by themselves: the law puts both on the lattice where its step divides the gap. 0 where there are none.
       spread: ``(release) -> `` about Var(dP/dQ), its finite part.
       is_from_above: ``(release) -> `` whether it is known by a distribution that dominates it only, on its own grid.
+      is_envelope: ``(release) -> `` whether its pair is the worst case at every epsilon at once, which no one release
+        need be: composed or sampled, what is known from below of the pair says nothing of the release.
       is_symmetric: swapping P and Q gives the same law of the loss, so that both directions have one profile.
       is_light: its law costs next to nothing to make, at any resolution.
     """
@@ -61,6 +63,7 @@ class Base:
     gap: Callable[[Any, float], float] = no_gap
     spread: Callable[[Any], float] | None = None
     is_from_above: Callable[[Any], bool] = known_closely
+    is_envelope: Callable[[Any], bool] = known_closely
     is_symmetric: bool = False
     is_light: bool = False
 

@@ -40,5 +40,4 @@ def _largest_loss(release: Exponential) -> float:
     return up(float(release.range_epsilon), 4)
 
 
-# The pair is the worst case at every epsilon at once, which no release need be: Renyi divergences may say more.
-BASE = Base(law=_law, largest_loss=_largest_loss, is_from_above=lambda release: True, is_light=True, is_symmetric=True)
+BASE = Base(law=_law, largest_loss=_largest_loss, is_envelope=lambda release: True, is_light=True, is_symmetric=True)

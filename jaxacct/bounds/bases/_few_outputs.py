@@ -162,7 +162,7 @@ _LOSSES: dict[type, Callable[[Any], Any]] = {
 
 
 def num_outputs(release: Any) -> float:
-    """How many outputs the pair of a release of `TYPES` has to list; inf for too many, and for arrays of releases."""
+    """float: how many outputs the pair of a release of `TYPES` lists; inf for too many, and for arrays of releases."""
     if any(np.ndim(value) for _, value in release.numbers()):
         return math.inf
     return _NUMBERS[type(release)](release)

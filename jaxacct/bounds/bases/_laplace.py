@@ -59,7 +59,7 @@ def _largest_loss(release: Laplace) -> float:
 
 
 def of_choice(release: PermuteAndFlip) -> Laplace:
-    """The Laplace release that dominates permute-and-flip: of scale 1/E, rounded down."""
+    """A mechanism of class `Laplace` that dominates permute-and-flip: of scale 1/E, rounded down."""
     epsilon = float(release.choice_epsilon)
     return Laplace(down(1.0 / epsilon, 4)) if epsilon > _LEAST_EPSILON else Laplace(_MOST_NOISE)
 
@@ -69,6 +69,7 @@ PERMUTE_AND_FLIP = Base(
     law=lambda release, *at: _law(of_choice(release), *at),
     largest_loss=lambda release: up(float(release.choice_epsilon), 4),
     gap=lambda release, sampling_prob: _gap(of_choice(release), sampling_prob),
+    is_envelope=lambda release: True,
     is_light=True,
     is_symmetric=True,
 )

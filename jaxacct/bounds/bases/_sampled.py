@@ -59,10 +59,11 @@ def _spread(base_of: BaseOf, run: PoissonSampled) -> float:
 
 
 def base_over(base_of: BaseOf) -> Base:
-    """The `Base` of Poisson-sampled steps of any release, of which `base_of` gives the `Base`."""
+    """A `Base` (frozen class) for Poisson-sampled steps of any release, of which `base_of` gives the `Base`."""
     return Base(
         law=functools.partial(_law, base_of),
         largest_loss=functools.partial(_largest_loss, base_of),
         spread=functools.partial(_spread, base_of),
         is_from_above=functools.partial(_has_several, base_of),
+        is_envelope=lambda run: base_of(run.mechanism).is_envelope(run.mechanism),
     )

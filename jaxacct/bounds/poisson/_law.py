@@ -6,7 +6,7 @@ Zhu, Dong & Wang 2022, "Optimal accounting of differential privacy via character
 import math
 
 from jaxacct.bounds._distribution import Distribution, parts_by_laws
-from jaxacct.bounds.bases import base_of, is_from_above, law, spread
+from jaxacct.bounds.bases import base_of, is_envelope, is_from_above, law, spread
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
 from jaxacct.mechanisms import PoissonSampled
 
@@ -35,5 +35,6 @@ DISTRIBUTION = Distribution(
     gap=_gap,
     is_light=lambda mechanism: base_of(mechanism.mechanism).is_light,
     is_from_above=is_from_above,
+    is_envelope=is_envelope,
     exists=lambda mechanism: True,
 )
