@@ -36,6 +36,8 @@ PURIFIED_CHECK_IN = ["purified check-in remove", "no amplification remove"]
 RESPONSE = ["binary randomized response remove"]
 FROM_BELOW = ["clones pair from below remove"]
 CHECK_IN_FROM_BELOW = ["check-in profile from below remove"]
+GUARANTEE, RANGE = (["guarantee remove", "guarantee add"], ["bounded range remove", "bounded range add"])
+RENYI = ["rdp remove", "rdp add"]
 REFUSED = None  # it has a loss distribution only
 
 
@@ -51,7 +53,8 @@ def on_host(methods):
 
 def host_first(host, lanes):
     """Engines, then methods on lanes, which traced and quick questions ask alone."""
-    return [*host, *lanes], lanes, lanes, [*host, *lanes]
+    every = [*host, *(method for method in lanes if method not in host)]
+    return every, lanes, lanes, every
 
 
 # (title, variant) of a row of the support matrix: plans of a default, a quick, a traced and an interval question
@@ -111,6 +114,16 @@ PLANS = {
         [*MOMENTS, *COMPOSED, *RESORT],
     ),
     ("Laplace, DiscretePair, ContinuousPair, Pld", ""): on_host(FINITE),
+    ("RandomizedResponse", ""): host_first(
+        ["exact remove", "randomized response remove", "loss distribution remove"], ["randomized response remove"]
+    ),
+    ("EpsilonDelta", ""): host_first([*BOTH_ENDS, *GUARANTEE, *DISTRIBUTION], GUARANTEE),
+    ("DiscreteLaplace", ""): on_host(FINITE),
+    ("DiscreteGaussian", ""): host_first([*BOTH_ENDS, *RENYI, *DISTRIBUTION], RENYI),
+    ("Exponential", ""): host_first([*BOTH_ENDS, *RANGE, *DISTRIBUTION], RANGE),
+    ("PermuteAndFlip", ""): on_host(FINITE),
+    ("ZCdp", ""): on_lanes(RENYI),
+    ("RandomAllocation(PoissonSampled)", ""): on_host(DISTRIBUTION),
     ("PoissonSampled of these", ""): on_host(DISTRIBUTION),
     ("RandomAllocation of these", "any"): on_host(DISTRIBUTION),
     ("RandomAllocation of these", "DiscretePair, one epoch"): on_host(FINITE),
