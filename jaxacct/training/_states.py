@@ -11,6 +11,7 @@ import optax  # type: ignore[import-untyped]
 from jaxacct.training._counting import HOOK_FIELDS, SATURATED, release_counts
 
 _T = TypeVar("_T")
+_ARRAYS = (jax.Array, np.ndarray, np.generic, bool, int, float)  # what becomes an array; functions of modules stay
 
 
 def apply_gradients(state: _T, *, grads: Any, phase: Any = None, **replaced: Any) -> _T:
@@ -84,6 +85,8 @@ def restored(stored: Any, like: _T) -> _T:
     """
 
     def one(leaf: Any, wanted: Any) -> Any:
+        if not isinstance(wanted, _ARRAYS):
+            return leaf
         shape = jax.random.key_data(wanted).shape if _is_key(wanted) else jnp.shape(wanted)
         if jnp.shape(leaf) != shape:
             raise ValueError(f"stored leaf of shape {jnp.shape(leaf)} must be of shape {shape}")

@@ -35,6 +35,11 @@ def _pages(language):
     return pages
 
 
+@pytest.fixture(autouse=True)
+def _strict_promotion():
+    """In place of the fixture of the folder above: pages call optimizers of optax, which mix dtypes."""
+
+
 @pytest.fixture
 def generated(monkeypatch):
     """docs/_generate.py"""

@@ -1,0 +1,98 @@
+"""The loops of docs/loops: killed in mid-epoch and resumed, they end where they would have ended, to the last bit."""
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import jaxacct as ja
+from jaxacct import training
+
+_FOLDER = Path(__file__).parents[2] / "docs" / "loops"
+if not _FOLDER.is_dir():
+    pytest.skip("a source distribution has no docs", allow_module_level=True)
+_LOOPS = sorted(_FOLDER.glob("*.py"))
+_NEEDS = {
+    "equinox_loop": ("equinox",),
+    "flax_linen_loop": ("flax",),
+    "flax_nnx_loop": ("flax", "orbax.checkpoint"),
+    "jax_privacy_loop": ("jax_privacy", "orbax.checkpoint"),
+    "optax_loop": ("orbax.checkpoint",),
+}
+_KILLED_AFTER = 34  # of 40 steps in epochs of 20, and of checkpoints after every fifth
+
+
+class KilledError(Exception):
+    """In place of a signal."""
+
+
+@pytest.fixture(params=_LOOPS, ids=lambda path: path.stem)
+def loop(request: pytest.FixtureRequest) -> Any:
+    path = request.param
+    for name in _NEEDS[path.stem]:
+        pytest.importorskip(name)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # orbax
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_killed_and_resumed(loop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = [tmp_path / name for name in ("straight", "killed")]
+    for folder in folders:
+        folder.mkdir()
+    params, spent = loop.train(folders[0])
+    whole = ja.epsilon(loop.RUN, loop.DELTA)
+    assert whole <= spent <= whole * (1 + 1e-6)
+
+    after, seen = training.Batches.after, []
+
+    def killing(self: training.Batches, done: int) -> Iterator[training.Batch]:
+        for number, batch in enumerate(after(self, done), done):
+            if number == _KILLED_AFTER:
+                raise KilledError
+            yield batch
+
+    def watched(self: training.Batches, done: int) -> Iterator[training.Batch]:
+        seen.append(done)
+        return after(self, done)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training.Batches, "after", killing)
+        with pytest.raises(KilledError):
+            loop.train(folders[1])
+    monkeypatch.setattr(training.Batches, "after", watched)
+    resumed, spent_again = loop.train(folders[1])
+    assert seen == [30]
+    assert spent_again == spent
+    jax.tree.map(np.testing.assert_array_equal, resumed, params)
+    assert any(bool(np.any(np.asarray(leaf))) for leaf in jax.tree.leaves(params))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_guard_ends_it(loop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "steps_affordable", lambda *args: 7)
+    _, spent = loop.train(tmp_path)
+    assert 0.0 < spent < ja.epsilon(loop.RUN, loop.DELTA)
+
+
+@pytest.mark.parametrize("path", _LOOPS, ids=lambda path: path.stem)
+def test_privacy_takes_ten_lines(path: Path) -> None:
+    """Those marked, and the `break` of the guard."""
+    assert path.read_text().count("  # dp\n") + 1 <= 10
+
+
+def test_every_loop_is_on_the_page() -> None:
+    page = (_FOLDER.parent / "training.md").read_text()
+    for path in _LOOPS:
+        assert f"loops/{path.name}" in page
+    assert {path.stem for path in _LOOPS} == set(_NEEDS)
