@@ -11,7 +11,7 @@ import optax  # type: ignore[import-untyped]
 from jaxacct.training._counting import HOOK_FIELDS, SATURATED, release_counts
 
 _T = TypeVar("_T")
-_ARRAYS = (jax.Array, np.ndarray, np.generic, bool, int, float)  # what becomes an array; functions of modules stay
+_ARRAYS: Any = (jax.Array, np.ndarray, np.generic, bool, int, float)  # what becomes an array; functions of modules stay
 
 
 def apply_gradients(state: _T, *, grads: Any, phase: Any = None, **replaced: Any) -> _T:
