@@ -277,7 +277,7 @@ def _columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 def comparison_text(entries: tuple[Entry, ...], solved: str) -> str:
     """The lines of `compare` as a table of 80 columns; values are rounded to the safe side."""
     sources = list(dict.fromkeys(e.theorem for e in entries))
-    head = ("method", "direction", solved, "bound", "order", "ms", "source")
+    head = ("method", "direction", solved, "bound", "order", "cold ms", "source")
     rows = [
         (
             e.method,
@@ -297,6 +297,7 @@ def comparison_text(entries: tuple[Entry, ...], solved: str) -> str:
     lines.append("")
     sides = " and ".join(f"{d.value} {shown(v, 6)}" for d, v in best.items())
     lines.append(f"{solved} = {shown(worst, 6)}" + (f": the larger of {sides}" if len(best) > 1 else ""))
+    lines.append("cold ms: of the first such question in a process, compilation included")
     if any(e.at_order_edge for e in entries):
         lines.append("* the largest order tried was best: valid, but may be loose")
     lines.append("")

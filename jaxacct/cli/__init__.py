@@ -5,15 +5,16 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import jaxacct
 from jaxacct.cli._cache import keep_compiled
 from jaxacct.cli._commands import COMMANDS, Command
+from jaxacct.cli._parser import Parser
 from jaxacct.cli._working import INTERRUPTED, end_at_once, shown_working, watch_interrupts
 
 if TYPE_CHECKING:
-    from jaxacct.cli._schemes import Scheme
+    from jaxacct.cli._options import Scheme
 
 __all__ = ["main", "run"]
 
@@ -29,15 +30,9 @@ _EXAMPLES = """examples:
   jaxacct doctor"""
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One clear line instead of the usage in front of it."""
-        self.exit(2, f"{self.prog}: error: {message}\n")
-
-
 def _parser(asked: str | None) -> argparse.ArgumentParser:
     """Every command; of the one that is `asked`, also its schemes with their options, for which JAX is imported."""
-    parser = _Parser(
+    parser = Parser(
         prog="jaxacct",
         description="Certified differential-privacy accounting in JAX.",
         epilog=f"{_EXAMPLES}\n\nExit status: 0, 2 for a wrong argument, 130 if interrupted.",
@@ -55,21 +50,39 @@ def _parser(asked: str | None) -> argparse.ArgumentParser:
 
 
 def _add_schemes(branch: argparse.ArgumentParser, command: Command) -> None:
-    from jaxacct.cli._schemes import SCHEMES, add_options
+    from jaxacct.cli._options import add_options
+    from jaxacct.cli._schemes import SCHEMES
 
-    schemes = branch.add_subparsers(dest="scheme", required=True, metavar="{" + ",".join(SCHEMES) + "}")
-    for name, scheme in SCHEMES.items():
+    schemes = branch.add_subparsers(
+        dest="scheme", required=True, metavar="{" + ",".join(command.schemes(SCHEMES)) + "}"
+    )
+    for name in command.schemes(SCHEMES):
+        scheme = SCHEMES[name]
         leaf = schemes.add_parser(name, help=scheme.help, description=f"{command.help}: {scheme.help}")
-        add_options(leaf, scheme, parse=command.parse, required=command.needs_all)
+        add_options(leaf, scheme, parse=command.parse)
         command.add_options(leaf, scheme)
 
 
+_ARGUMENTS = {"target_delta": "delta", "target_epsilon": "epsilon", "resume": "resume", "out": "out"}
+_WHERE = (  # a name in an error: before it, after it, and whether it is then an option
+    ("^", "=", True),
+    ("(?:<=|and|meets|at|:) ", "=", True),
+    ("^no ", " meets ", True),
+    (r"\['", r"'\]", False),
+    (r"[{ ]'", r"':", False),
+)
+
+
 def _by_option(scheme: "Scheme", message: str) -> str:
-    """An error's message with options in place of the mechanism's own names (file names stay)."""
-    for option, field in scheme.renamed.items():
-        for before, after in ((r"\b", "="), (r"\['", r"'\]"), (r"[{ ]'", r"':"), ("^no ", " meets ")):
-            message = re.sub(rf"(?<={before}){field}(?={after})", option, message)
-    return message
+    """An error's message with options in place of the library's own names (what mechanisms print stays)."""
+    from jaxacct.cli._options import SIZES, flag_of
+
+    names = {scheme.field(o.name): o.name for o in scheme.options} | {o.name: o.name for o in scheme.options}
+    for field, option in (names | _ARGUMENTS | {size: size for size in SIZES}).items():
+        for before, after, is_option in _WHERE:
+            name = flag_of(option) if is_option else option
+            message = re.sub(rf"({before}){field}(?={after})", rf"\g<1>{name}", message)
+    return message.replace("--resume=True", "--resume")
 
 
 def _answer(arguments: list[str]) -> int:

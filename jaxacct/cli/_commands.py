@@ -6,14 +6,14 @@ What is slow to import, or not installed everywhere, is imported by the command 
 import argparse
 import dataclasses
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jaxacct.cli._numbers import axis, number, rates
 from jaxacct.cli._working import shown_working
 
 if TYPE_CHECKING:
-    from jaxacct.cli._schemes import Scheme
+    from jaxacct.cli._options import Scheme
     from jaxacct.mechanisms._base import Mechanism
     from jaxacct.sweeping import SweepResult
 
@@ -31,7 +31,7 @@ class Command:
       add_own_options: adds the options that only this command has.
       targets: what is given, of delta and epsilon; where there are two, one of them is, or both.
       needs_both: whether all targets must be given.
-      needs_all: whether every option that describes the scheme must be.
+      solves: whether it looks for a number, or fills a grid of them.
       parse: reads the numbers.
     """
 
@@ -40,8 +40,12 @@ class Command:
     add_own_options: "Callable[[argparse.ArgumentParser, Scheme], None]"
     targets: tuple[str, ...] = ("delta", "epsilon")
     needs_both: bool = False
-    needs_all: bool = True
+    solves: bool = False
     parse: Callable[[str], Any] = number
+
+    def schemes(self, every: "Mapping[str, Scheme]") -> list[str]:
+        """The names of the schemes that it is asked about: all, or those with numbers that can be solved or swept."""
+        return [name for name, scheme in every.items() if scheme.calibrated or not self.solves]
 
     def add_options(self, parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
         """Adds every option but those that describe the scheme."""
@@ -87,7 +91,7 @@ def _statement_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> Non
 def _statement(args: argparse.Namespace, scheme: "Scheme") -> str:
     from jaxacct.reporting import statement, statement_json, statement_text
 
-    mechanism = scheme.build(vars(args))
+    mechanism = scheme.mechanism(vars(args))
     with shown_working():
         facts = statement(mechanism, **_question(args), **_shown_rates(args))
     return statement_json(facts) if args.json else statement_text(facts)
@@ -106,7 +110,7 @@ def _compare(args: argparse.Namespace, scheme: "Scheme") -> str:
     from jaxacct.accounting import compare
     from jaxacct.reporting import comparison_text, entry_fields, statement_json
 
-    mechanism = scheme.build(vars(args))
+    mechanism = scheme.mechanism(vars(args))
     if args.plan:
         return _plan(mechanism, args)
     if args.plot is not None:  # before the work: matplotlib may be missing, and so may the directory
@@ -118,10 +122,11 @@ def _compare(args: argparse.Namespace, scheme: "Scheme") -> str:
     if args.plot is not None:
         from jaxacct import plot
 
-        axes = plot.comparison(mechanism, args.delta, target_epsilon=args.epsilon, entries=entries)
         try:
-            axes.get_figure(root=True).savefig(args.plot)  # type: ignore[union-attr]
-        except OSError as error:
+            with shown_working():
+                axes = plot.comparison(mechanism, args.delta, target_epsilon=args.epsilon, entries=entries)
+                axes.get_figure(root=True).savefig(args.plot)  # type: ignore[union-attr]
+        except (OSError, ValueError) as error:
             print(f"jaxacct compare: no picture: {error}", file=sys.stderr)
     if args.json:
         return statement_json([{**entry_fields(e), "seconds": e.seconds} for e in entries])
@@ -147,7 +152,7 @@ def _report_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
 def _report(args: argparse.Namespace, scheme: "Scheme") -> str:
     from jaxacct.reporting import report
 
-    mechanism = scheme.build(vars(args))
+    mechanism = scheme.mechanism(vars(args))
     with shown_working():
         return report(mechanism, **_question(args), style=args.style, **_shown_rates(args))
 
@@ -160,6 +165,7 @@ def _calibrate_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> Non
 
 
 def _calibrate(args: argparse.Namespace, scheme: "Scheme") -> str:
+    from jaxacct.accounting import epsilon
     from jaxacct.calibration import calibrate
     from jaxacct.mechanisms._fields import UNKNOWN
     from jaxacct.reporting import statement_json
@@ -167,13 +173,7 @@ def _calibrate(args: argparse.Namespace, scheme: "Scheme") -> str:
 
     field = args.field.replace("-", "_")
     values = vars(args)
-    missing = [
-        option.flag
-        for option in scheme.options
-        if option.name != field and values[option.name] is None and not option.is_optional
-    ]
-    if missing:
-        raise ValueError(f"{missing[0]} must be given: only --{args.field} is calibrated")
+    values = scheme.complete(values, without=field)
     for rival in scheme.one_of if field in scheme.one_of else ():
         if rival != field and values[rival] is not None:
             flag = "--" + rival.replace("_", "-")
@@ -181,18 +181,14 @@ def _calibrate(args: argparse.Namespace, scheme: "Scheme") -> str:
     mechanism = scheme.build({**values, field: UNKNOWN})
     with shown_working():
         found = calibrate(mechanism, scheme.field(field), args.epsilon, args.delta, precision=args.precision)
-    met = scheme.build({**values, field: found})
+        met = scheme.build({**values, field: found})
+        spent = epsilon(met, args.delta, precision=args.precision)
     if args.json:
-        return statement_json({field: found, "epsilon": args.epsilon, "delta": args.delta})
-    return f"{field} = {found!r}\n\n{_budget(met, args, shown)}"
-
-
-def _budget(mechanism: "Mechanism", args: argparse.Namespace, shown: Any) -> str:
-    from jaxacct.accounting import epsilon
-
-    spent = epsilon(mechanism, args.delta, precision=args.precision)
+        asked = {"field": field, field: found, "epsilon": args.epsilon, "delta": args.delta}
+        return statement_json({**asked, "certified_epsilon": spent, "mechanism": met.parameters()})
     return (
-        f"  scheme      {mechanism.describe()}\n"
+        f"{field} = {found!r}\n\n"
+        f"  scheme      {met.describe()}\n"
         f"  budget      epsilon {args.epsilon} at delta {args.delta}; certified: epsilon <= {shown(spent, 6)}"
     )
 
@@ -201,19 +197,24 @@ def _sweep_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     del scheme
     add = parser.add_argument
     add("--side-by-side", action="store_true", help="lists of one length, instead of every combination")
-    add("--out", metavar="FILE.csv", help="write there, chunk by chunk (default: standard output, at the end)")
+    add("--out", metavar="FILE", help="write FILE.csv as rows are done, or FILE.parquet (default: print at the end)")
     add("--resume", action="store_true", help="go on where FILE.csv stops")
 
 
 def _sweep(args: argparse.Namespace, scheme: "Scheme") -> str:
     import numpy as np
 
-    from jaxacct.sweeping import Layout, SweepInterrupted, grid_of, sweep
+    from jaxacct.sweeping import Layout, SweepInterrupted, check_folder, check_parquet, grid_of, sweep
 
-    if args.resume and args.out is None:
+    is_table = args.out is not None and args.out.endswith(".parquet")
+    if args.resume and (args.out is None or is_table):
         raise ValueError("--resume needs --out FILE.csv, the file to go on with")
-    values = {option.name: vars(args)[option.name] for option in scheme.options}
-    grid = {scheme.field(name): value for name, value in values.items() if np.ndim(value)}
+    if args.out is not None:
+        check_folder("--out", args.out)
+    if is_table:
+        check_parquet()
+    values = scheme.complete(vars(args))
+    grid = {scheme.field(name): value for name, value in values.items() if isinstance(value, np.ndarray)}
     target: dict[str, Any] = {"target_delta": args.delta, "target_epsilon": args.epsilon}
     for name, value in list(target.items()):
         if np.ndim(value):
@@ -221,18 +222,24 @@ def _sweep(args: argparse.Namespace, scheme: "Scheme") -> str:
     if not grid:
         raise ValueError("at least one option must be a list: 0.5,1,2 or start:stop:count")
     mechanism = scheme.build(
-        {name: value.flat[0].item() if np.ndim(value) else value for name, value in values.items()}
+        {name: value.flat[0].item() if isinstance(value, np.ndarray) else value for name, value in values.items()}
     )
     layout = Layout.ZIPPED if args.side_by_side else Layout.PRODUCT
     points: Any = grid_of(grid, layout, {field: option for option, field in scheme.renamed.items()})
     options: dict[str, Any] = {"precision": args.precision, "progress": sys.stderr.isatty()}
+    rows = None if is_table else args.out
     try:
-        found = sweep(mechanism, points, layout=layout, **target, **options, out=args.out, resume=args.resume)
+        found = sweep(mechanism, points, layout=layout, **target, **options, out=rows, resume=args.resume)
     except SweepInterrupted as stopped:
+        if is_table:
+            stopped.partial.to_parquet(args.out)
+            raise KeyboardInterrupt(f"{stopped}: {args.out} holds them") from None
         if args.out is not None:
             raise KeyboardInterrupt(f"{stopped}: {args.out} holds them, --resume goes on") from None
         print(_table(stopped.partial), flush=True)
         raise
+    if is_table:
+        found.to_parquet(args.out)
     return f"{found.values.size} points in {args.out}" if args.out is not None else _table(found)
 
 
@@ -251,10 +258,14 @@ COMMANDS = {
         _calibrate,
         _calibrate_options,
         needs_both=True,
-        needs_all=False,
+        solves=True,
     ),
     "sweep": Command(
-        "epsilon (or delta) at every point of a grid, as comma-separated values", _sweep, _sweep_options, parse=axis
+        "epsilon (or delta) at every point of a grid, as comma-separated values",
+        _sweep,
+        _sweep_options,
+        solves=True,
+        parse=axis,
     ),
     "report": Command("a privacy statement to paste into a model card", _report, _report_options),
 }

@@ -1,12 +1,13 @@
 """``jaxacct doctor``: whether answers on this machine can be trusted, and what they would rest on."""
 
-import argparse
 import math
 import platform
 import warnings
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
+
+from jaxacct.cli._parser import Parser
 
 _PACKAGES = ("jaxacct", "jax", "jaxlib", "numpy")
 _SIZE = 2**12  # points of the transform that is looked at
@@ -100,7 +101,7 @@ def examination() -> tuple[str, bool]:
 
 def main(arguments: Sequence[str]) -> int:
     """Prints the examination; the exit status is 1 if anything is off."""
-    argparse.ArgumentParser(
+    Parser(
         prog="jaxacct doctor",
         description="Versions, devices, the errors of the functions that bounds rest on, and three known answers.",
         epilog="Exit status: 0, or 1 if anything is off.",

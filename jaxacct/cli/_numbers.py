@@ -28,7 +28,15 @@ def axis(text: str) -> Any:
     count = int(rest[1])
     if not 1 <= count <= _MOST_POINTS:
         raise argparse.ArgumentTypeError(f"{text!r}: its count must be in [1, {_MOST_POINTS}]")
-    return space(number(start), number(rest[0]), count)
+    return np.array([float(f"{value:.15g}") for value in space(number(start), number(rest[0]), count).tolist()])
+
+
+def matrix(text: str) -> tuple[tuple[float, ...], ...]:
+    """Rows of numbers: ``0.5,0.5;0.25,0.75``."""
+    rows = tuple(tuple(float(cell) for cell in row.split(",")) for row in text.split(";"))
+    if len({len(row) for row in rows}) > 1:
+        raise argparse.ArgumentTypeError(f"{text!r} must have rows of one length, as 0.5,0.5;0.25,0.75")
+    return rows
 
 
 def rates(text: str) -> tuple[float, ...]:

@@ -2,19 +2,27 @@
 
 import argparse
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any
+import math
+import shlex
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
-from jaxacct.cli._numbers import number
+from jaxacct._validate import check_count
+from jaxacct.cli._numbers import matrix
+from jaxacct.cli._options import Scheme, Sizes, add_options, flag_of, option_of
+from jaxacct.cli._parser import Parser
 from jaxacct.mechanisms import (
     CheckIn,
     Composed,
     DiscreteLaplace,
     EpsilonDelta,
     Exponential,
+    FiniteRandomizer,
     Gaussian,
     GaussianReports,
     KaryRandomizedResponse,
+    Laplace,
     LocalRandomizer,
     PoissonSampled,
     RandomAllocation,
@@ -22,79 +30,19 @@ from jaxacct.mechanisms import (
     Shuffled,
 )
 from jaxacct.mechanisms._base import Mechanism, Randomizer
-from jaxacct.mechanisms._fields import FieldSpec, number_fields
 
 
-@dataclasses.dataclass(frozen=True)
-class Option:
-    """One number that describes a run: a field of a mechanism, as the command line shows it.
-
-    Attributes:
-      name: of the option, in the form of a Python name.
-      spec: what is known of the field.
-      default: None where the option must be given.
-      is_optional: whether it may be left out although it has no default.
-    """
-
-    name: str
-    spec: FieldSpec
-    default: int | float | None = None
-    is_optional: bool = False
-
-    @property
-    def flag(self) -> str:
-        return "--" + self.name.replace("_", "-")
-
-    @property
-    def help(self) -> str:
-        """What the field's specification says of it, and the default."""
-        return self.spec.help if self.default is None else f"{self.spec.help} (default {self.default:g})"
-
-    @property
-    def is_solvable(self) -> bool:
-        """Whether it can be calibrated."""
-        return self.spec.is_solvable
+def _sized_allocation(sizes: Sizes) -> dict[str, Any]:
+    """The steps of one epoch, those that a smaller last batch would add left out, which is safe."""
+    sizes.check()
+    check_count("epochs", sizes.epochs)
+    return {"num_steps": math.floor(sizes.dataset_size / sizes.batch_size), "num_epochs": sizes.epochs}
 
 
-def _option(owner: type, field: str, name: str = "", *, is_optional: bool = False) -> Option:
-    """The option for a field of a type of mechanism or randomizer, under the field's own name if not another one."""
-    default = None if is_optional else owner.__dataclass_fields__[field].default  # type: ignore[attr-defined]
-    default = None if default is dataclasses.MISSING else default
-    return Option(name or field, number_fields(owner)[field], default, is_optional)
-
-
-@dataclasses.dataclass(frozen=True)
-class Scheme:
-    """How data are used: what it means, its options, and how to build its mechanism from their values.
-
-    `calibrated` is what is calibrated unless said otherwise; `renamed` the options that the mechanism calls otherwise;
-    `one_of` options of which exactly one must be given.
-    """
-
-    help: str
-    options: tuple[Option, ...]
-    build: Callable[[Mapping[str, Any]], Mechanism]
-    calibrated: str
-    renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    one_of: tuple[str, ...] = ()
-
-    def field(self, option: str) -> str:
-        """The mechanism's own name for an option."""
-        return self.renamed.get(option, option)
-
-
-def add_options(parser: argparse.ArgumentParser, scheme: Scheme, *, parse: Any = number, required: bool = True) -> None:
-    """Adds a scheme's options to `parser`; what is needed but missing is an error of the parser where `required`."""
-    for option in scheme.options:
-        needed = required and option.default is None and not option.is_optional
-        parser.add_argument(
-            option.flag,
-            type=parse,
-            required=needed,
-            default=option.default,
-            metavar=option.spec.symbol,
-            help=option.help,
-        )
+def _sized_poisson(sizes: Sizes) -> dict[str, Any]:
+    sizes.check()
+    steps = math.ceil(sizes.epochs * sizes.dataset_size / sizes.batch_size)
+    return {"sampling_prob": sizes.batch_size / sizes.dataset_size, "num_steps": steps}
 
 
 def _allocation(values: Mapping[str, Any]) -> Mechanism:
@@ -104,6 +52,63 @@ def _allocation(values: Mapping[str, Any]) -> Mechanism:
 
 def _poisson(values: Mapping[str, Any]) -> Mechanism:
     return PoissonSampled(Gaussian(values["noise_multiplier"]), values["sampling_prob"], values["num_steps"])
+
+
+def _laplace(values: Mapping[str, Any]) -> Mechanism:
+    return Composed(Laplace(values["scale"]), values["num_steps"])
+
+
+def _finite(values: Mapping[str, Any]) -> Mechanism:
+    if values["probabilities"] is None:
+        raise ValueError("--probabilities must be given")
+    return Shuffled(FiniteRandomizer(values["probabilities"]), values["num_reports"], values["num_epochs"])
+
+
+def _composed(values: Mapping[str, Any]) -> Mechanism:
+    parts = (values["file"] or []) + (values["part"] or [])
+    if not parts:
+        raise ValueError("--part or --file must be given")
+    mechanisms, counts = zip(*(run for part in parts for run in part.parts()), strict=True)
+    return Composed(mechanisms, counts)
+
+
+def _read_part(text: str) -> Mechanism:
+    """A scheme with its options, as they are typed after a command."""
+    name, *words = shlex.split(text) or [""]
+    return _part(name, words)
+
+
+def _part(name: str, words: Sequence[str]) -> Mechanism:
+    if name not in SCHEMES or name == "composed":
+        raise argparse.ArgumentTypeError(f"{name!r} must be one of {', '.join(n for n in SCHEMES if n != 'composed')}")
+    parser = _PartParser(prog=name, add_help=False)
+    add_options(parser, SCHEMES[name])
+    try:
+        return SCHEMES[name].mechanism(vars(parser.parse_args(words)))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{name}: {error}") from error
+
+
+class _PartParser(Parser):
+    def error(self, message: str) -> NoReturn:
+        """As an error of the whole command."""
+        raise argparse.ArgumentTypeError(f"{self.prog}: {message}")
+
+
+def _read_file(path: str) -> list[Mechanism]:
+    """The parts of a TOML file: tables ``[[part]]`` with a scheme and its options, under their names."""
+    try:
+        with open(path, "rb") as file:
+            tables = tomllib.load(file).get("part", [])
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise argparse.ArgumentTypeError(f"{path}: {error}") from error
+    if not isinstance(tables, list) or not tables:
+        raise argparse.ArgumentTypeError(f"{path}: must have tables [[part]]")
+    parts = []
+    for table in tables:
+        words = [word for name, value in table.items() if name != "scheme" for word in (flag_of(name), str(value))]
+        parts.append(_part(str(table.get("scheme", "")), words))
+    return parts
 
 
 def _gaussian(values: Mapping[str, Any]) -> Mechanism:
@@ -156,32 +161,34 @@ def _randomizer(values: Mapping[str, Any]) -> Randomizer:
     return KaryRandomizedResponse(local_epsilon, values["num_categories"])
 
 
-_NOISE = _option(Gaussian, "noise_multiplier")
-_RUNS = _option(Composed, "counts", "num_steps")
+_NOISE = option_of(Gaussian, "noise_multiplier")
+_RUNS = option_of(Composed, "counts", "num_steps")
 _RANDOMIZER = (
-    _option(LocalRandomizer, "local_epsilon", is_optional=True),
-    _option(LocalRandomizer, "local_delta"),
-    _option(KaryRandomizedResponse, "num_categories", is_optional=True),
-    _option(GaussianReports, "noise_multiplier", is_optional=True),
+    option_of(LocalRandomizer, "local_epsilon", is_optional=True),
+    option_of(LocalRandomizer, "local_delta"),
+    option_of(KaryRandomizedResponse, "num_categories", is_optional=True),
+    option_of(GaussianReports, "noise_multiplier", is_optional=True),
 )
 _ONE_RANDOMIZER = ("local_epsilon", "noise_multiplier")
 
 SCHEMES = {
     "allocation": Scheme(
         "each record in K of T steps, uniformly",
-        (_NOISE, *(_option(RandomAllocation, name) for name in ("num_steps", "num_selected", "num_epochs"))),
+        (_NOISE, *(option_of(RandomAllocation, name) for name in ("num_steps", "num_selected", "num_epochs"))),
         _allocation,
         "noise_multiplier",
+        sized=_sized_allocation,
     ),
     "poisson": Scheme(
         "each record in each step with probability Q",
         (
             _NOISE,
-            _option(PoissonSampled, "sampling_prob"),
-            dataclasses.replace(_option(PoissonSampled, "num_steps"), default=None),
+            option_of(PoissonSampled, "sampling_prob"),
+            dataclasses.replace(option_of(PoissonSampled, "num_steps"), default=None),
         ),
         _poisson,
         "noise_multiplier",
+        sized=_sized_poisson,
     ),
     "gaussian": Scheme(
         "every record in every step",
@@ -192,47 +199,75 @@ SCHEMES = {
     ),
     "guarantee": Scheme(
         "releases of which an (epsilon, delta) guarantee is known",
-        (_option(EpsilonDelta, "guaranteed_epsilon"), _option(EpsilonDelta, "guaranteed_delta"), _RUNS),
+        (option_of(EpsilonDelta, "guaranteed_epsilon"), option_of(EpsilonDelta, "guaranteed_delta"), _RUNS),
         _guarantee,
         "guaranteed_epsilon",
         {"num_steps": "counts"},
     ),
     "response": Scheme(
         "answers by randomized response, with their senders",
-        (_option(RandomizedResponse, "local_epsilon"), _option(RandomizedResponse, "num_categories"), _RUNS),
+        (option_of(RandomizedResponse, "local_epsilon"), option_of(RandomizedResponse, "num_categories"), _RUNS),
         _response,
         "local_epsilon",
         {"num_steps": "counts"},
     ),
     "choice": Scheme(
         "choices by the exponential mechanism",
-        (_option(Exponential, "range_epsilon"), _RUNS),
+        (option_of(Exponential, "range_epsilon"), _RUNS),
         _choices,
         "range_epsilon",
         {"num_steps": "counts"},
     ),
     "counts": Scheme(
         "counts with discrete Laplace noise",
-        (_option(DiscreteLaplace, "noise_parameter"), _option(DiscreteLaplace, "sensitivity"), _RUNS),
+        (option_of(DiscreteLaplace, "noise_parameter"), option_of(DiscreteLaplace, "sensitivity"), _RUNS),
         _counts,
         "noise_parameter",
         {"num_steps": "counts"},
     ),
+    "laplace": Scheme(
+        "every record in every step, with Laplace noise",
+        (option_of(Laplace, "noise_multiplier", "scale"), _RUNS),
+        _laplace,
+        "scale",
+        {"num_steps": "counts", "scale": "noise_multiplier"},
+    ),
     "shuffle": Scheme(
         "reports of N users, shuffled",
-        (*_RANDOMIZER, _option(Shuffled, "num_reports"), _option(Shuffled, "num_epochs")),
+        (*_RANDOMIZER, option_of(Shuffled, "num_reports"), option_of(Shuffled, "num_epochs")),
         _shuffle,
         "local_epsilon",
         one_of=_ONE_RANDOMIZER,
+    ),
+    "finite": Scheme(
+        "reports of N users with any finite randomizer, shuffled",
+        (option_of(Shuffled, "num_reports"), option_of(Shuffled, "num_epochs")),
+        _finite,
+        "num_reports",
+        texts={"probabilities": (matrix, "P,P,..;..", "of every report, a row for each datum: 0.5,0.5;0.25,0.75")},
     ),
     "check-in": Scheme(
         "reports of the users who join a round by own coins, shuffled",
         (
             *_RANDOMIZER,
-            *(_option(CheckIn, name) for name in ("num_users", "check_in_prob", "dropout_prob", "num_epochs")),
+            *(option_of(CheckIn, name) for name in ("num_users", "check_in_prob", "dropout_prob", "num_epochs")),
         ),
         _check_in,
         "local_epsilon",
         one_of=_ONE_RANDOMIZER,
+    ),
+    "composed": Scheme(
+        "several of the others, one after the other",
+        (),
+        _composed,
+        "",
+        texts={
+            "part": (_read_part, "'SCHEME --OPTION ..'", "one of the runs, as it is typed after a command; repeat it"),
+            "file": (
+                _read_file,
+                "RUN.toml",
+                "the runs: tables [[part]] of a scheme and its options",
+            ),
+        },
     ),
 }

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import hashlib
 import os
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,15 +15,17 @@ from jaxacct._precision import lanes_over, one_program
 from jaxacct._types import Bound, Direction
 from jaxacct._validate import check_count, checked_choice, checked_number
 from jaxacct.mechanisms._base import Mechanism
-from jaxacct.sweeping._file import SweepFile
+from jaxacct.sweeping._file import SweepFile, check_folder
 from jaxacct.sweeping._progress import Progress
 from jaxacct.sweeping._question import Question, question
-from jaxacct.sweeping._result import Grid, Layout, SweepInterrupted, SweepResult
+from jaxacct.sweeping._result import Grid, Layout, SweepInterrupted, SweepResult, check_parquet
 
-# points in a chunk: where one program answers them all, and where each is answered by itself
-_LANES, _POINTS = 1024, 32
+# points in a chunk: where one program answers them all, on the CPU (seconds at most) and elsewhere, and where each is
+# answered by itself
+_LANES, _LANES_ELSEWHERE, _POINTS = 128, 1024, 1
+_PAUSE = 1.0  # seconds after which a file is given the rows that are done
 
-__all__ = ["Layout", "SweepInterrupted", "SweepResult", "sweep"]
+__all__ = ["Layout", "SweepInterrupted", "SweepResult", "check_folder", "check_parquet", "sweep"]
 
 
 def sweep(
@@ -56,12 +59,12 @@ def sweep(
       method, direction, precision: as for `jaxacct.epsilon`.
       orders: Renyi orders, to answer by `jaxacct.rdp` at these instead: one program, no other method.
       layout: "product": every combination is a point; "zipped": the arrays are of one length and go side by side.
-      chunk_size: points in one chunk; None for 1024, or 32 where each is answered by itself, on the host. A chunk is
-        the unit in which results are saved.
+      chunk_size: points in one chunk; None for 128 on the CPU and 1024 elsewhere, or 1 where each is answered by
+        itself, on the host; these are saved every second, chunks of a given size each when it is done.
       mesh: devices over which the lanes of each chunk are spread, also of several processes (`jax.distributed`; every
         process makes the same call, process 0 writes).
       progress: True for a tqdm bar, or lines on standard error without tqdm; or a function of (done, total).
-      out: path of a file of comma-separated values, written chunk by chunk, below one line of settings.
+      out: path of a file of comma-separated values, written as chunks are done, below one line of settings.
       resume: whether to continue the sweep in `out`, if it is there. The outcome is the same to the last bit.
 
     Returns:
@@ -86,20 +89,22 @@ def sweep(
     points = grid_of(grid, together)
     targets = {"target_delta": target_delta, "target_epsilon": target_epsilon}
     ask = question(mechanism, points, targets, method, direction, precision, orders)
-    first = points.points(0, min(points.size, _LANES))
+    first = points.points(0, min(points.size, _LANES_ELSEWHERE))
     on_lanes = ask.is_on_lanes(first)
-    size = chunk_size if chunk_size is not None else _LANES if on_lanes else _POINTS
-    for start in range(0, points.size, _LANES):  # before anything is computed
-        ask.at(points.points(start, min(start + _LANES, points.size)))
+    size = chunk_size if chunk_size is not None else _lanes(mesh) if on_lanes else _POINTS
+    for start in range(0, points.size, _LANES_ELSEWHERE):  # before anything is computed
+        ask.at(points.points(start, min(start + _LANES_ELSEWHERE, points.size)))
     file = None
     if out is not None:
+        check_folder("out", out)
         axes = {
             n: [x.shape[0], hashlib.sha256(x.astype(np.float64).tobytes()).hexdigest()] for n, x in points.axes.items()
         }
         settings = {**ask.settings(), "grid": axes, "layout": together.value, "chunk_size": size}
         file = SweepFile(out, settings, points, ask.query.value, size)
     with _over(mesh), one_program() if out is not None else contextlib.nullcontext():
-        run = _Run(ask, points, min(size, points.size), filled=on_lanes, shared=mesh is not None)
+        pause = _PAUSE if chunk_size is None else 0.0
+        run = _Run(ask, points, min(size, points.size), filled=on_lanes, shared=mesh is not None, pause=pause)
         return run(Progress(progress, points.size), file, resume=resume)
 
 
@@ -122,6 +127,10 @@ def grid_of(grid: Any, layout: Layout, labels: Mapping[str, str] | None = None) 
     return Grid(axes, layout, labels or {})
 
 
+def _lanes(mesh: jax.sharding.Mesh | None) -> int:
+    return _LANES if mesh is None and jax.default_backend() == "cpu" else _LANES_ELSEWHERE
+
+
 def _over(mesh: jax.sharding.Mesh | None) -> contextlib.AbstractContextManager[None]:
     return contextlib.nullcontext() if mesh is None else lanes_over(mesh)
 
@@ -133,6 +142,7 @@ class _Run:
     Attributes:
       filled: whether the last chunk is filled up with its last point, as another size would be another program.
       shared: whether several processes may take part.
+      pause: seconds after which a file is given the rows that are done.
     """
 
     ask: Question
@@ -140,6 +150,7 @@ class _Run:
     chunk_size: int
     filled: bool
     shared: bool
+    pause: float
 
     def __call__(self, progress: Progress, file: SweepFile | None, *, resume: bool) -> SweepResult:
         bound = self.ask.bound(self.grid.points(0, 1))
@@ -152,15 +163,20 @@ class _Run:
             file = self._writer(file)
             if file is not None:
                 file.begin(found, resume=resume)
+        saved, last = done, time.monotonic()
         try:
             while done < self.grid.size:
                 progress(done)
                 new = self._chunk(done)
-                if file is not None:
-                    file.append(done, new)
                 values[done : done + new.size] = new
                 done += new.size
+                if file is not None and (done == self.grid.size or time.monotonic() - last >= self.pause):
+                    start, saved = saved, done
+                    file.append(start, values[start:done])
+                    last = time.monotonic()
         except KeyboardInterrupt:
+            if file is not None and saved < done:
+                file.append(saved, values[saved:done])
             raise SweepInterrupted(self._result(values, bound, done)) from None
         progress(done)
         return self._result(values, bound, done)

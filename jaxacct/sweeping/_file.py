@@ -11,6 +11,13 @@ from jaxacct.sweeping._result import Grid, rows
 _MARK = "# jaxacct sweep "
 
 
+def check_folder(name: str, path: str | os.PathLike[str]) -> None:
+    """Raises ValueError if no file can be written to `path`."""
+    folder = os.path.dirname(os.fspath(path)) or "."
+    if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+        raise ValueError(f"{name}={os.fspath(path)!r} must be in a directory that can be written to, not {folder!r}")
+
+
 class SweepFile:
     """Rows of comma-separated text below one line of settings and one of names.
 

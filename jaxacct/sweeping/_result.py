@@ -2,6 +2,8 @@
 
 import dataclasses
 import enum
+import importlib
+import importlib.util
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -118,6 +120,18 @@ class SweepResult:
         with open(path, "w", encoding="utf-8", newline="") as file:
             file.write(",".join((*points, self.quantity)) + "\n")
             file.writelines(rows(points, values))
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Writes the columns as a Parquet file; pyarrow must be installed."""
+        check_parquet()
+        pyarrow, parquet = map(importlib.import_module, ("pyarrow", "pyarrow.parquet"))
+        parquet.write_table(pyarrow.table(self.columns()), os.fspath(path))
+
+
+def check_parquet() -> None:
+    """Raises ImportError unless Parquet files can be written."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise ImportError("Parquet files need pyarrow: pip install 'jaxacct[tables]'")
 
 
 class SweepInterrupted(KeyboardInterrupt):

@@ -128,7 +128,7 @@ class Stop:
 
 
 def test_an_interrupted_sweep_keeps_what_is_done(tmp_path):
-    whole = sweep(ALLOCATION, GRID, chunk_size=4, **SMALL)
+    whole = sweep(ALLOCATION, GRID, chunk_size=4, out=tmp_path / "whole.csv", **SMALL)
     out = tmp_path / "sweep.csv"
     with pytest.raises(SweepInterrupted) as caught:
         sweep(ALLOCATION, GRID, chunk_size=4, out=out, progress=Stop(8, KeyboardInterrupt), **SMALL)
@@ -178,7 +178,7 @@ def test_a_file_of_another_sweep_is_refused(tmp_path):
         ({"target_delta": 1e-7}, "target=1e-06 there, 1e-07 here"),
         ({"direction": None}, "direction='remove' there, None here"),
         ({"orders": [2.0]}, "orders="),
-        ({"chunk_size": 3}, "chunk_size=1024 there, 3 here"),
+        ({"chunk_size": 3}, "chunk_size=128 there, 3 here"),
     ):
         with pytest.raises(ValueError, match=f"holds another sweep: .*{name}"):
             sweep(ALLOCATION, GRID, out=out, resume=True, **{**SMALL, **change})
@@ -209,7 +209,7 @@ def test_bad_arguments():
         ({"target_delta": np.array([1e-6, 1e-5])}, r"target_delta=array.* must be one number: .* the grid"),
         ({"target_delta": [1e-6]}, r"target_delta=\[1e-06\] must be one number"),
         ({"target_delta": "1e-6"}, "target_delta='1e-6' must be"),
-        ({"layout": "zipped"}, "layout='zipped' must be"),
+        ({"layout": "grid"}, "layout='grid' must be"),
     ):
         with pytest.raises(ValueError, match=message):
             sweep(ALLOCATION, GRID, **{**SMALL, **change})

@@ -1,0 +1,151 @@
+"""An option of the command line, a scheme that is made of options, and what is said where one is missing."""
+
+import argparse
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from jaxacct._validate import check_at_most, check_count, check_positive
+from jaxacct.cli._numbers import number
+from jaxacct.mechanisms._base import Mechanism
+from jaxacct.mechanisms._fields import FieldSpec, number_fields
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """One number that describes a run: a field of a mechanism, as the command line shows it.
+
+    Attributes:
+      name: of the option, in the form of a Python name.
+      spec: what is known of the field.
+      default: None where the option must be given.
+      is_optional: whether it may be left out although it has no default.
+      also: other names that people give it.
+    """
+
+    name: str
+    spec: FieldSpec
+    default: int | float | None = None
+    is_optional: bool = False
+    also: tuple[str, ...] = ()
+
+    @property
+    def flag(self) -> str:
+        return flag_of(self.name)
+
+    @property
+    def help(self) -> str:
+        """What the field's specification says of it, and the default."""
+        return self.spec.help if self.default is None else f"{self.spec.help} (default {self.default:g})"
+
+    @property
+    def is_solvable(self) -> bool:
+        """Whether it can be calibrated."""
+        return self.spec.is_solvable
+
+
+def option_of(owner: type, field: str, name: str = "", *, is_optional: bool = False) -> Option:
+    """The option for a field of a type of mechanism or randomizer, under the field's own name if not another one."""
+    default = None if is_optional else owner.__dataclass_fields__[field].default  # type: ignore[attr-defined]
+    default = None if default is dataclasses.MISSING else default
+    spec = number_fields(owner)[field]
+    also = tuple(n for n in (*_ALSO.get(field, ()), spec.also, *((field,) if name else ())) if n and n != name)
+    return Option(name or field, spec, default, is_optional, also)
+
+
+_ALSO = {"noise_multiplier": ("sigma",), "sampling_prob": ("sampling_rate",)}  # what people call fields
+
+
+def flag_of(name: str) -> str:
+    """The option of a field's name, a string."""
+    return "--" + name.replace("_", "-")
+
+
+@dataclasses.dataclass(frozen=True)
+class Scheme:
+    """How data are used: what it means, its options, and how to build its mechanism from their values.
+
+    `calibrated` is what is calibrated unless said otherwise, empty where nothing is; `renamed` the options that the
+    mechanism calls otherwise; `one_of` options of which exactly one must be given; `sized` makes options of the sizes
+    of a training run; `texts` are options that are no numbers: what reads them, what stands for them, their help.
+    """
+
+    help: str
+    options: tuple[Option, ...]
+    build: Callable[[Mapping[str, Any]], Mechanism]
+    calibrated: str
+    renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    one_of: tuple[str, ...] = ()
+    sized: "Callable[[Sizes], Mapping[str, Any]] | None" = None
+    texts: Mapping[str, tuple[Callable[[str], Any], str, str]] = dataclasses.field(default_factory=dict)
+
+    def field(self, option: str) -> str:
+        """The mechanism's own name for an option."""
+        return self.renamed.get(option, option)
+
+    def mechanism(self, values: Mapping[str, Any]) -> Mechanism:
+        """What options describe; raises ValueError where one is missing, or said twice."""
+        return self.build(self.complete(values))
+
+    def complete(self, values: Mapping[str, Any], *, without: str = "") -> dict[str, Any]:
+        """The options with those that the sizes of a run stand for; raises ValueError where any is missing."""
+        whole = {name: values[name] for name in (*(option.name for option in self.options), *self.texts)}
+        if self.sized is not None and any(values.get(name) is not None for name in SIZES):
+            missing = [flag_of(name) for name in SIZES if values.get(name) is None]
+            if missing:
+                raise ValueError(f"{missing[0]} must be given: --dataset-size, --batch-size and --epochs go together")
+            found = self.sized(Sizes(*(values[name] for name in SIZES)))
+            said = [flag_of(o.name) for o in self.options if o.name in found and str(whole[o.name]) != str(o.default)]
+            if said:
+                raise ValueError(f"{said[0]} must be left out: it follows from the sizes given")
+            whole |= found
+        needed = [o for o in self.options if o.default is None and not o.is_optional and o.name != without]
+        missing = [option.flag for option in needed if whole[option.name] is None]
+        if missing:
+            only = f": only {flag_of(without)} is calibrated" if without else ""
+            sizes = " (or --dataset-size, --batch-size, --epochs)" if self.sized is not None and not without else ""
+            raise ValueError(f"{', '.join(missing)} must be given{sizes}{only}")
+        return whole
+
+
+class Sizes(NamedTuple):
+    """Of a training run: how many records, how many of them in a batch, and how often each is used."""
+
+    dataset_size: Any
+    batch_size: Any
+    epochs: Any
+
+    def check(self) -> None:
+        """Raises ValueError unless a batch is part of the data."""
+        check_count("dataset_size", self.dataset_size)
+        check_positive("batch_size", self.batch_size)
+        check_at_most("batch_size", self.batch_size, "dataset_size", self.dataset_size)
+        check_positive("epochs", self.epochs)
+
+
+SIZES = {
+    "dataset_size": ("N", "records in the data set: public, for the answer tells it"),
+    "batch_size": ("B", "records in a batch, on average"),
+    "epochs": ("E", "how often each record is used, on average"),
+}
+
+
+def add_options(parser: argparse.ArgumentParser, scheme: Scheme, *, parse: Any = number) -> None:
+    """Adds a scheme's options to `parser`; `Scheme.complete` finds what is missing."""
+    for option in scheme.options:
+        parser.add_argument(
+            option.flag,
+            *map(flag_of, option.also),
+            dest=option.name,
+            type=parse,
+            default=option.default,
+            metavar=option.spec.symbol,
+            help=option.help,
+        )
+    for name, (read, metavar, text) in scheme.texts.items():
+        several = "append" if name == "part" else "store"
+        parser.add_argument(flag_of(name), type=read, action=several, metavar=metavar, help=text)
+    if scheme.sized is not None:
+        sizes = parser.add_argument_group("in place of rates and steps")
+        for name, (metavar, text) in SIZES.items():
+            sizes.add_argument(flag_of(name), type=number, metavar=metavar, help=text)
