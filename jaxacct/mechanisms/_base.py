@@ -17,6 +17,7 @@ import jax
 from jaxacct._types import Direction, NeighboringRelation
 from jaxacct._validate import check_at_most
 from jaxacct.mechanisms._fields import (
+    add_aliases,
     base,
     base_fields,
     count,
@@ -377,26 +378,5 @@ def description(cls: type[_T]) -> type[_T]:
         return thing
 
     jax.tree_util.register_pytree_with_keys(made, flatten_with_keys, unflatten, flatten)
-    _add_aliases(made)
+    add_aliases(made)
     return made
-
-
-def _add_aliases(made: Any) -> None:
-    """Lets the constructor take a field by its alias too, by keyword, and the alias be read."""
-    aliases = {spec.also: name for name, spec in number_fields(made).items() if spec.also}
-    if not aliases:
-        return
-    plain = made.__init__
-
-    @functools.wraps(plain)
-    def construct(self: Any, *args: Any, **fields: Any) -> None:
-        for alias, name in aliases.items():
-            if alias in fields:
-                if name in fields:
-                    raise TypeError(f"{alias}={fields[alias]!r} and {name}={fields[name]!r} are one field: give one")
-                fields[name] = fields.pop(alias)
-        plain(self, *args, **fields)
-
-    made.__init__ = construct
-    for alias, name in aliases.items():
-        setattr(made, alias, property(operator.attrgetter(name), doc=f"Another name of `{name}`."))
