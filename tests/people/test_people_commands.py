@@ -97,7 +97,7 @@ def test_a_sweep_to_parquet(capsys, tmp_path):
 ALLOCATION = "allocation --sigma 1 --num-steps 100"
 WRONG = {  # what is typed: what the one line must say
     "": "required: COMMAND",
-    "epsilon": "required: {allocation,poisson",
+    "epsilon": "required: SCHEME",
     "epsilom gaussian --sigma 1 --delta 1e-6": "invalid choice: 'epsilom'",
     "epsilon gausian --sigma 1 --delta 1e-6": "invalid choice: 'gausian'",
     "epsilon gaussian --sigma 1": "--delta is required",
