@@ -53,7 +53,7 @@ def _add_schemes(branch: argparse.ArgumentParser, command: Command) -> None:
     from jaxacct.cli._options import add_options
     from jaxacct.cli._schemes import SCHEMES
 
-    schemes = branch.add_subparsers(
+    schemes = branch.add_subparsers(dest="scheme", required=True, metavar="SCHEME", title="schemes")
         dest="scheme", required=True, metavar="{" + ",".join(command.schemes(SCHEMES)) + "}"
     )
     for name in command.schemes(SCHEMES):
