@@ -54,8 +54,6 @@ def _add_schemes(branch: argparse.ArgumentParser, command: Command) -> None:
     from jaxacct.cli._schemes import SCHEMES
 
     schemes = branch.add_subparsers(dest="scheme", required=True, metavar="SCHEME", title="schemes")
-        dest="scheme", required=True, metavar="{" + ",".join(command.schemes(SCHEMES)) + "}"
-    )
     for name in command.schemes(SCHEMES):
         scheme = SCHEMES[name]
         leaf = schemes.add_parser(name, help=scheme.help, description=f"{command.help}: {scheme.help}")
