@@ -14,7 +14,7 @@ import jaxacct as ja
 
 EPSILON_PROMISE, DELTA_PROMISE = 1e-3, 1e-2
 """Widths that an answer without `precision` has where no `PrecisionWarning` says otherwise."""
-SECONDS = 10.0
+SECONDS = 20.0  # of CPU time, ten on a machine that has nothing else to do
 BITS = 320  # of the enclosures: cancellation costs as many as the logarithm of delta has
 CHUNKS = 20
 
@@ -53,8 +53,12 @@ def _asked(question) -> tuple[Any, bool, str | None]:
     other = [c for c in caught if not issubclass(c.category, (ja.PrecisionWarning, ja.OrderEdgeWarning))]
     if other:
         return answer, False, f"warns {other[0].message}"
-    spent = time.process_time() - start
-    slow = f"takes {spent:.1f} s" if spent > SECONDS else None
+    slow = None
+    if time.process_time() - start > SECONDS:  # what is compiled at a first question is none of a second one's
+        start = time.process_time()
+        question()
+        spent = time.process_time() - start
+        slow = f"takes {spent:.1f} s" if spent > SECONDS else None
     return answer, bool(caught), slow
 
 
@@ -67,7 +71,7 @@ def judged_delta(case: Profile) -> list[str]:
     if not all(0.0 <= end <= 1.0 for end in found):
         return [*complaints, f"is no probability: {found}"]
     truth = case.truth(case.target_epsilon)
-    if case.promised and truth.upper() > case.least and truth.rel_accuracy_bits() < 20:
+    if case.promised and truth.upper() > case.least and truth.rel_accuracy_bits() < 14:
         complaints.append(f"is not known: {truth}")
     if truth > arb(found.upper):
         complaints.append(f"upper {found.upper!r} is below {truth}")

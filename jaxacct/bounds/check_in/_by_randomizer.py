@@ -296,6 +296,11 @@ def _log_total(at: _Lanes) -> jax.Array:
     return at.log_cost + log_or_minus_inf(at.num_users * at.prob) + xp.log(at.rounds)
 
 
+def _replacing(at: _Lanes, epsilon: jax.Array) -> jax.Array:
+    """Log of (1 + e^epsilon) K [L]."""
+    return softplus(epsilon) + _log_total(at)
+
+
 def _composed_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
     """Epsilon [1] of all rounds, one lane: rounds compose by Renyi divergences, replacing is paid once."""
     rdp = compose_rdp([(_curve(at, _ORDERS), at.rounds)])
@@ -313,10 +318,8 @@ def _composed_log_delta(at: _Lanes, epsilon: jax.Array) -> jax.Array:
     """Log delta [1] of all rounds, one lane: rounds compose by Renyi divergences, replacing is paid once."""
     rdp = compose_rdp([(_curve(at, _ORDERS), at.rounds)])
     orders = xp.asarray(_ORDERS, xp.float64)[:, None]
-    log_total = _log_total(at)
-    value = log_delta_from_rdp(orders, rdp, epsilon).value
-    cost = softplus(epsilon) + log_total
-    total = xp.where(log_total > -xp.inf, xp.logaddexp(value, xp.where(xp.isfinite(cost), cost, 0.0)), value)
+    value, cost = log_delta_from_rdp(orders, rdp, epsilon).value, _replacing(at, epsilon)
+    total = xp.where(_log_total(at) > -xp.inf, xp.logaddexp(value, xp.where(xp.isfinite(cost), cost, 0.0)), value)
     return xp.minimum(total + 2.0**-46, 0.0)
 
 
@@ -352,4 +355,5 @@ def gaussian_composed_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) ->
 
     Upper bound, as `gaussian_composed_upper_epsilon`.
     """
-    return _over_local_epsilons(mechanism, epsilon, _least_answer(_composed_log_delta, 0.0))
+    answer = _least_answer(_composed_log_delta, 0.0, lambda at, epsilon: _replacing(at, epsilon) >= 0.0)
+    return _over_local_epsilons(mechanism, epsilon, answer)
