@@ -1,12 +1,13 @@
 """Poisson-sampled training."""
 
 import dataclasses
+import math
 from typing import Any
 
 from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count, probability
-from jaxacct.mechanisms._sampling import Coins, Sampling
+from jaxacct.mechanisms._sampling import Coins, Sampling, exact_sizes
 from jaxacct.mechanisms._words import EVERY_STEP, counted
 
 
@@ -39,6 +40,32 @@ class PoissonSampled(Mechanism):
         "sampling probability", "Q", help="probability to join a step, in [0, 1]", privacy=Privacy.FALLS
     )
     num_steps: Any = count("number of steps", "T", help="steps in all", privacy=Privacy.FALLS, default=1)
+
+    @classmethod
+    def from_epochs(
+        cls, mechanism: Mechanism, *, dataset_size: int, batch_size: float, epochs: float
+    ) -> "PoissonSampled":
+        """The run that makes `epochs` passes over the data on average, in batches of `batch_size` on average.
+
+            sampling_prob = batch_size / dataset_size,    num_steps = ceil(epochs dataset_size / batch_size).
+
+        The size of the data set becomes public with such a description.
+
+        Args:
+          mechanism: what one step releases, e.g. `Gaussian`.
+          dataset_size: whole number >= 1, records.
+          batch_size: number in (0, dataset_size], records that join a step on average.
+          epochs: number > 0, steps that a record joins on average.
+
+        Raises:
+          ValueError: if an argument is out of range.
+
+        >>> from jaxacct import Gaussian, PoissonSampled
+        >>> PoissonSampled.from_epochs(Gaussian(1.1), dataset_size=60_000, batch_size=250, epochs=15).num_steps
+        3600
+        """
+        records, batch, passes = exact_sizes(dataset_size, batch_size, epochs)
+        return cls(mechanism, sampling_prob=float(batch / records), num_steps=math.ceil(passes * records / batch))
 
     def describe(self) -> str:
         scheme = f"Poisson sampling, probability {self.sampling_prob:.6g}, {counted(self.num_steps, 'step')}"

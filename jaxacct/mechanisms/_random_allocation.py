@@ -1,13 +1,15 @@
 """Random allocation: each record in k of t steps."""
 
+import math
 from typing import Any
 
 from jaxacct._types import NeighboringRelation
+from jaxacct._validate import check_count
 from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
-from jaxacct.mechanisms._sampling import Sampling, Sets
+from jaxacct.mechanisms._sampling import Sampling, Sets, exact_sizes
 from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS, counted, epochs
 
 
@@ -51,6 +53,35 @@ class RandomAllocation(Mechanism):
         default=1,
     )
     num_epochs: Any = count("number of epochs", "E", help="epochs, allocated afresh", privacy=Privacy.FALLS, default=1)
+
+    @classmethod
+    def from_epochs(
+        cls, mechanism: Mechanism, *, dataset_size: int, batch_size: float, epochs: int
+    ) -> "RandomAllocation":
+        """The run of `epochs` passes over the data, each record once in each, in batches of about `batch_size`.
+
+            num_steps = floor(dataset_size / batch_size),    num_selected = 1,    num_epochs = epochs.
+
+        Batches are `batch_size` on average, or a little larger where that does not divide the size of the data set,
+        which becomes public with such a description.
+
+        Args:
+          mechanism: what one step releases, e.g. `Gaussian`.
+          dataset_size: whole number >= 1, records.
+          batch_size: number in (0, dataset_size], records that join a step on average.
+          epochs: whole number >= 1.
+
+        Raises:
+          ValueError: if an argument is out of range.
+
+        >>> from jaxacct import Gaussian, RandomAllocation
+        >>> run = RandomAllocation.from_epochs(Gaussian(1.1), dataset_size=60_000, batch_size=250, epochs=15)
+        >>> run.num_steps, run.num_epochs
+        (240, 15)
+        """
+        records, batch, _ = exact_sizes(dataset_size, batch_size, epochs)
+        check_count("epochs", epochs)
+        return cls(mechanism, num_steps=math.floor(records / batch), num_epochs=epochs)
 
     def describe(self) -> str:
         scheme = f"random allocation, each record in {self.num_selected:.0f} of {counted(self.num_steps, 'step')}"

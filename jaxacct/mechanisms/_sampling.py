@@ -2,7 +2,10 @@
 
 import dataclasses
 import math
+from fractions import Fraction
 from typing import Any
+
+from jaxacct._validate import check_at_most, check_count, check_positive, checked_number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,3 +75,19 @@ class Orders(Sampling):
         """Any number of steps: where an order is cut changes nothing about it."""
         length = self.length // self.period * num_steps
         return dataclasses.replace(self, period=num_steps, length=length, rate=1.0 / num_steps)
+
+
+def exact_sizes(dataset_size: Any, batch_size: Any, epochs: Any) -> tuple[int, Fraction, Fraction]:
+    """The three as exact numbers.
+
+    Raises:
+      ValueError: unless `dataset_size` is a whole number >= 1, and the others numbers > 0, of which `batch_size` is not
+        above it.
+    """
+    for name, value in (("dataset_size", dataset_size), ("batch_size", batch_size), ("epochs", epochs)):
+        checked_number(name, value)
+    check_count("dataset_size", dataset_size)
+    check_positive("batch_size", batch_size)
+    check_at_most("batch_size", batch_size, "dataset_size", dataset_size)
+    check_positive("epochs", epochs)
+    return int(dataset_size), Fraction(float(batch_size)), Fraction(float(epochs))

@@ -293,3 +293,41 @@ def test_types_are_asked_for_where_they_are_told_apart_only():
                 if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
                     asked = {name.id for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)}
                     assert not asked & types, f"{path.name}, line {node.lineno}"
+
+
+@pytest.mark.parametrize(
+    ("size", "batch", "epochs", "steps"),
+    [(60_000, 250, 15, 3600), (1000, 300, 1, 4), (1000, 300, 3, 10), (10, 10, 7, 7), (7, 0.5, 1, 14), (3, 1, 1 / 3, 1)],
+)
+def test_poisson_sampling_by_epochs(size, batch, epochs, steps):
+    run = ja.PoissonSampled.from_epochs(ja.Gaussian(1.0), dataset_size=size, batch_size=batch, epochs=epochs)
+    assert run == ja.PoissonSampled(ja.Gaussian(1.0), sampling_prob=batch / size, num_steps=steps)
+
+
+@pytest.mark.parametrize(("size", "batch", "steps"), [(60_000, 250, 240), (1000, 300, 3), (10, 10, 1), (10, 0.125, 80)])
+def test_random_allocation_by_epochs(size, batch, steps):
+    run = ja.RandomAllocation.from_epochs(ja.Gaussian(1.0), dataset_size=size, batch_size=batch, epochs=4)
+    assert (run.num_steps, run.num_selected, run.num_epochs) == (steps, 1, 4)
+
+
+@pytest.mark.parametrize("kind", [ja.PoissonSampled, ja.RandomAllocation])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"dataset_size": 0},
+        {"dataset_size": 10.5},
+        {"batch_size": 0},
+        {"batch_size": 1001},
+        {"epochs": 0},
+        {"epochs": "2"},
+    ],
+)
+def test_sizes_of_epochs_are_checked(kind, wrong):
+    sizes = {"dataset_size": 1000, "batch_size": 100, "epochs": 2} | wrong
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))}="):
+        kind.from_epochs(ja.Gaussian(1.0), **sizes)
+
+
+def test_epochs_of_random_allocation_are_whole():
+    with pytest.raises(ValueError, match=r"epochs=2.5 must be a whole number"):
+        ja.RandomAllocation.from_epochs(ja.Gaussian(1.0), dataset_size=1000, batch_size=100, epochs=2.5)
