@@ -5,7 +5,6 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from jaxacct._validate import check_at_most, check_count, check_positive
 from jaxacct.cli._numbers import number
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import FieldSpec, number_fields
@@ -114,13 +113,6 @@ class Sizes(NamedTuple):
     dataset_size: Any
     batch_size: Any
     epochs: Any
-
-    def check(self) -> None:
-        """Raises ValueError unless a batch is part of the data."""
-        check_count("dataset_size", self.dataset_size)
-        check_positive("batch_size", self.batch_size)
-        check_at_most("batch_size", self.batch_size, "dataset_size", self.dataset_size)
-        check_positive("epochs", self.epochs)
 
 
 SIZES = {

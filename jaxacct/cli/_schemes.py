@@ -2,13 +2,11 @@
 
 import argparse
 import dataclasses
-import math
 import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from jaxacct._validate import check_count
 from jaxacct.cli._numbers import matrix
 from jaxacct.cli._options import Scheme, Sizes, add_options, flag_of, option_of
 from jaxacct.cli._parser import Parser
@@ -33,16 +31,13 @@ from jaxacct.mechanisms._base import Mechanism, Randomizer
 
 
 def _sized_allocation(sizes: Sizes) -> dict[str, Any]:
-    """The steps of one epoch, those that a smaller last batch would add left out, which is safe."""
-    sizes.check()
-    check_count("epochs", sizes.epochs)
-    return {"num_steps": math.floor(sizes.dataset_size / sizes.batch_size), "num_epochs": sizes.epochs}
+    run = RandomAllocation.from_epochs(Gaussian(1.0), **sizes._asdict())
+    return {"num_steps": run.num_steps, "num_epochs": run.num_epochs}
 
 
 def _sized_poisson(sizes: Sizes) -> dict[str, Any]:
-    sizes.check()
-    steps = math.ceil(sizes.epochs * sizes.dataset_size / sizes.batch_size)
-    return {"sampling_prob": sizes.batch_size / sizes.dataset_size, "num_steps": steps}
+    run = PoissonSampled.from_epochs(Gaussian(1.0), **sizes._asdict())
+    return {"sampling_prob": run.sampling_prob, "num_steps": run.num_steps}
 
 
 def _allocation(values: Mapping[str, Any]) -> Mechanism:
