@@ -269,10 +269,12 @@ class BracketMethod(TwoEndedMethod):
     Attributes:
       bracket: ``(mechanism, query, target, Bracketing) -> {direction: Ends}``, each at worst (0, inf or 1).
       is_last_resort: asked only where no other method has found a finite bound; then by quick questions too.
+      is_quick: asked by quick questions too, since it costs less than the methods on lanes that it spares.
     """
 
     bracket: Callable[[Any, Query, float, Bracketing], Mapping[Direction, Ends[float]]]
     is_last_resort: bool = False
+    is_quick: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -284,12 +286,19 @@ class LaneBracketMethod(TwoEndedMethod, LaneMethod):
       traced_size: static size of the kernel inside a user's traced program.
       on_host: the same bracket of one concrete point on the host, which is asked where the numbers are concrete.
       quick_sizes: sizes of the kernel, from cheap to sharp, that quick questions about many points try; () for none.
+      covers: ``(mechanism) -> `` for which points of a batch the kernel has more than a trivial answer, bool.
     """
 
     bracket: Callable[..., Ends[jax.Array]]
     traced_size: Any
     on_host: BracketMethod
     quick_sizes: tuple[Any, ...] = ()
+    covers: Callable[[Any], Any] = lambda mechanism: True
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether quick questions ask for its bracket."""
+        return bool(self.quick_sizes)
 
 
 def one_sided(method: Method) -> bool:

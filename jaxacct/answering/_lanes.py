@@ -184,17 +184,23 @@ def ask_where(todo: np.ndarray, method: LaneMethod, mechanism: Mechanism, query:
 
 
 def bracket_many(
-    method: LaneBracketMethod, mechanism: Mechanism, query: Query, target: Any, columns: Sequence[int], goal: float
+    method: LaneBracketMethod,
+    where: np.ndarray,
+    mechanism: Mechanism,
+    query: Query,
+    target: Any,
+    columns: Sequence[int],
+    goal: float,
 ) -> Ends[Any]:
     """Brackets of many points, [directions] + batch; a larger size for those that are wider than `goal`, relative.
 
     Args:
+      where: bool of the shape of the batch: the points to bracket; the others get the trivial ends.
       columns: the directions wanted, 0 for remove, 1 for add; the larger of them is what has to be narrow.
     """
-    shape = np.broadcast_shapes(*(np.shape(x) for x in (*jax.tree.leaves(mechanism), target)))
-    num = math.prod(shape)
+    shape, num = where.shape, where.size
     lower, upper = np.zeros((len(columns), num)), np.full((len(columns), num), query.worst)
-    todo = np.ones(num, bool)
+    todo = where.reshape(-1)
     for size in method.quick_sizes:
         at = np.flatnonzero(todo)
         at = np.resize(at, max(len(at), min(num, _FEWEST_LANES)))
@@ -204,7 +210,7 @@ def bracket_many(
         upper[:, at] = np.minimum(upper[:, at], found.upper.T[list(columns)])
         low = lower.max(0)
         with np.errstate(invalid="ignore"):
-            todo = ~(upper.max(0) - low <= goal * low)
+            todo = todo & ~(upper.max(0) - low <= goal * low)
         if not todo.any():
             break
     return Ends(*(x.reshape((len(columns), *shape)) for x in (lower, upper)))

@@ -35,8 +35,9 @@ _CLOSE = 0.9  # lower end of the mechanism over the upper end from which on noth
 # relative width at which a quick question tries no larger program for a bracket, and the one at which it asks no other
 # method: Renyi divergences come no closer to an exact value than some 2 % (a random map)
 _QUICK_GOAL, _QUICK_WIDTH = 1e-3, 1e-2
-# with fewer points a quick question asks the host for a bracket, which needs no compilation
-_FEW_POINTS = 8
+# from so many points on a program that brackets them all is compiled for a quick question: it takes some 5 s, and the
+# host 10 to 20 ms a point
+_MANY_POINTS = 256
 
 
 class Asked(NamedTuple):
@@ -234,12 +235,12 @@ def _ask_two_sided(step: Step, found: Found) -> None:
     if isinstance(step.method, LaneBracketMethod):
         if found.question.is_traced:
             _ask_traced(step.method, step.directions, found)
-        elif (
-            found.question.is_quick and found.question.method is None and math.prod(found.question.shape) >= _FEW_POINTS
-        ):
-            _ask_lanes(step.method, step.directions, found)
-        else:
-            _ask_host(step.method.on_host, step.directions, found)
+            return
+        where = np.ones(found.question.shape, bool)
+        if found.question.is_quick and found.question.method is None and where.size >= _MANY_POINTS:
+            where = np.broadcast_to(step.method.covers(found.question.mechanism), where.shape)
+            _ask_lanes(step.method, where, step.directions, found)
+        _ask_host(step.method.on_host, step.directions, found, where)
     else:
         assert isinstance(step.method, BracketMethod)
         _ask_host(step.method, step.directions, found)
@@ -254,11 +255,13 @@ def _ask_traced(method: LaneBracketMethod, directions: Sequence[Direction], foun
             found.narrow(Asked(method, Answer(ends.upper[..., column], jnp.nan, False)), d)
 
 
-def _ask_lanes(method: LaneBracketMethod, directions: Sequence[Direction], found: Found) -> None:
-    """Both ends of many concrete points, as narrow as a quick question wants them."""
+def _ask_lanes(method: LaneBracketMethod, where: np.ndarray, directions: Sequence[Direction], found: Found) -> None:
+    """Both ends of the concrete points that `where` marks, if many, as narrow as a quick question wants them."""
     question = found.question
+    if np.count_nonzero(where) < _MANY_POINTS:
+        return
     columns = [list(Direction).index(d) for d in directions]
-    ends = bracket_many(method, question.mechanism, question.query, question.target, columns, _QUICK_GOAL)
+    ends = bracket_many(method, where, question.mechanism, question.query, question.target, columns, _QUICK_GOAL)
     of_reduction = method.is_of_reduction(question.mechanism)
     for lower, upper, d in zip(ends.lower, ends.upper, directions, strict=True):
         found.raise_lower(np.minimum(lower, upper), d, of_reduction=of_reduction)
@@ -266,8 +269,10 @@ def _ask_lanes(method: LaneBracketMethod, directions: Sequence[Direction], found
         found.start[d] = found.analysis[d], found.upper[d]
 
 
-def _ask_host(method: BracketMethod, directions: Sequence[Direction], found: Found) -> None:
-    """One point after the other, where it is still open."""
+def _ask_host(
+    method: BracketMethod, directions: Sequence[Direction], found: Found, where: np.ndarray | None = None
+) -> None:
+    """One point after the other, where it is still open; only those that `where` marks, if it is given."""
     question = found.question
     if question.is_traced:
         raise ValueError(f"method={method.name!r} needs concrete numbers: it cannot run inside jit, vmap or grad")
@@ -277,6 +282,7 @@ def _ask_host(method: BracketMethod, directions: Sequence[Direction], found: Fou
         todo = np.ones(question.shape, bool)
     else:
         todo = ~np.asarray(found.settled())
+    todo = todo if where is None else todo & where
     upper = {d: np.full(question.shape, question.query.worst) for d in directions}
     asked = False
     for at, point in question.points():

@@ -82,8 +82,8 @@ def _plain(name: object) -> str:
 def plan(question: Question) -> tuple[Step, ...]:
     """The methods to ask, in order. A later one is asked only if those before it leave something open.
 
-    Traced questions get the methods on lanes, quick ones these, brackets that have a program for quick questions, and
-    the last resorts. Otherwise every method that helps,
+    Traced questions get the methods on lanes, quick ones these, the brackets that are quick, and the last resorts.
+    Otherwise every method that helps,
     after its cost in a fresh process and then as declared; last resorts come last. Methods on lanes are asked direction
     by direction, so that the second direction need not be sharper than the first.
 
@@ -130,7 +130,7 @@ def _is_wanted(method: Method, question: Question) -> bool:
 
 def is_quick_bracket(method: Method) -> bool:
     """Whether quick questions ask for its bracket."""
-    return isinstance(method, LaneBracketMethod) and bool(method.quick_sizes)
+    return isinstance(method, BracketMethod | LaneBracketMethod) and method.is_quick
 
 
 def _is_last_resort(method: Method) -> bool:

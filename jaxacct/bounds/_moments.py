@@ -321,6 +321,7 @@ def moments(reduction: Callable[[Any], bool], weaker: Callable[[Any], Any] | Non
         reduction=reduction,
         weaker=weaker,
         is_listed=False,
+        is_quick=True,
     )
 
 

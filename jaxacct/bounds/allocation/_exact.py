@@ -107,14 +107,20 @@ _NOISE = (0.2, 1e3)  # noise multipliers that the kernel on lanes answers for
 _MOST_STEPS = 2.0**40  # and steps of an epoch
 
 
+def _covered(mechanism: Any) -> Any:
+    """Where the kernel on lanes answers: one epoch, in which each record joins one step, of usual noise and length."""
+    sigma, steps = mechanism.mechanism.noise_multiplier, mechanism.num_steps
+    one_each = (mechanism.num_selected == 1) & (mechanism.num_epochs == 1)
+    return one_each & (steps >= 1) & (steps <= _MOST_STEPS) & (sigma >= _NOISE[0]) & (sigma <= _NOISE[1])
+
+
 def _on_lanes(mechanism: RandomAllocation, query: Query, target: jax.Array, *, size: Size) -> Ends[jax.Array]:
     """Certified ends [2, L] of one whole epoch: remove, then add. At worst (0, inf), or (0, 1) of a delta.
 
     Differentiable: both ends have the derivatives of the value between them.
     """
     sigma, steps = mechanism.mechanism.noise_multiplier, mechanism.num_steps
-    known = (mechanism.num_selected == 1) & (mechanism.num_epochs == 1) & (steps >= 1) & (steps <= _MOST_STEPS)
-    known = known & (sigma >= _NOISE[0]) & (sigma <= _NOISE[1]) & query.allowed(target)
+    known = _covered(mechanism) & query.allowed(target)
     asked = jnp.where(known, target, 0.5)
     fields = [jnp.concatenate([x, x]) for x in (jnp.where(known, sigma, 1.0), jnp.where(known, steps, 1.0), asked)]
     add = jnp.arange(2 * len(sigma)) >= len(sigma)
@@ -189,6 +195,7 @@ EXACT = LaneBracketMethod(
     bracket=_on_lanes,
     traced_size=_SIZES[1],
     quick_sizes=_SIZES,
+    covers=_covered,
     lanes=Lanes(bytes=_lane_bytes),
     on_host=_exact(_whole, is_single_round),
     **_FACTS,
