@@ -32,12 +32,10 @@ from jaxacct.answering._question import Question
 from jaxacct.bounds._distribution import DistributionMethod
 
 _CLOSE = 0.9  # lower end of the mechanism over the upper end from which on nothing weaker is asked about
-# relative width at which a quick question tries no larger program for a bracket, and the one at which it asks no other
-# method: Renyi divergences come no closer to an exact value than some 2 % (a random map)
+# widths at which a quick question tries no larger program for a bracket, and no other method: Renyi divergences come no
+# closer to an exact value than some 2 % (a random map)
 _QUICK_GOAL, _QUICK_WIDTH = 1e-3, 1e-2
-# from so many points on a program that brackets them all is compiled for a quick question: it takes some 5 s, and the
-# host 10 to 20 ms a point
-_MANY_POINTS = 256
+_MANY_POINTS = 256  # from which on quick questions compile a bracket's program: some 5 s, the host 20 ms a point
 
 
 class Asked(NamedTuple):
@@ -239,7 +237,8 @@ def _ask_two_sided(step: Step, found: Found) -> None:
         where = np.ones(found.question.shape, bool)
         if found.question.is_quick and found.question.method is None and where.size >= _MANY_POINTS:
             where = np.broadcast_to(step.method.covers(found.question.mechanism), where.shape)
-            _ask_lanes(step.method, where, step.directions, found)
+            if np.count_nonzero(where) >= _MANY_POINTS:
+                _ask_lanes(step.method, where, step.directions, found)
         _ask_host(step.method.on_host, step.directions, found, where)
     else:
         assert isinstance(step.method, BracketMethod)
@@ -256,10 +255,8 @@ def _ask_traced(method: LaneBracketMethod, directions: Sequence[Direction], foun
 
 
 def _ask_lanes(method: LaneBracketMethod, where: np.ndarray, directions: Sequence[Direction], found: Found) -> None:
-    """Both ends of the concrete points that `where` marks, if many, as narrow as a quick question wants them."""
+    """Both ends of the concrete points that `where` marks, as narrow as a quick question wants them."""
     question = found.question
-    if np.count_nonzero(where) < _MANY_POINTS:
-        return
     columns = [list(Direction).index(d) for d in directions]
     ends = bracket_many(method, where, question.mechanism, question.query, question.target, columns, _QUICK_GOAL)
     of_reduction = method.is_of_reduction(question.mechanism)
@@ -269,10 +266,8 @@ def _ask_lanes(method: LaneBracketMethod, where: np.ndarray, directions: Sequenc
         found.start[d] = found.analysis[d], found.upper[d]
 
 
-def _ask_host(
-    method: BracketMethod, directions: Sequence[Direction], found: Found, where: np.ndarray | None = None
-) -> None:
-    """One point after the other, where it is still open; only those that `where` marks, if it is given."""
+def _ask_host(method: BracketMethod, directions: Sequence[Direction], found: Found, where: Any = True) -> None:
+    """One point after the other, of those that `where` marks, where it is still open."""
     question = found.question
     if question.is_traced:
         raise ValueError(f"method={method.name!r} needs concrete numbers: it cannot run inside jit, vmap or grad")
@@ -282,7 +277,7 @@ def _ask_host(
         todo = np.ones(question.shape, bool)
     else:
         todo = ~np.asarray(found.settled())
-    todo = todo if where is None else todo & where
+    todo = todo & where
     upper = {d: np.full(question.shape, question.query.worst) for d in directions}
     asked = False
     for at, point in question.points():

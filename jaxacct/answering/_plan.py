@@ -123,9 +123,9 @@ def _is_wanted(method: Method, question: Question) -> bool:
         return Bound.UPPER not in method.ends or method.helps(question.mechanism)
     if question.is_traced or not method.helps(question.mechanism):
         return False
-    if _is_last_resort(method) or is_quick_bracket(method):
+    if not question.is_quick or _is_last_resort(method) or is_quick_bracket(method):
         return True
-    return not question.is_quick or (question.wants_lower and Bound.UPPER not in method.ends)
+    return question.wants_lower and Bound.UPPER not in method.ends
 
 
 def is_quick_bracket(method: Method) -> bool:

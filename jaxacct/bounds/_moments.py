@@ -301,13 +301,16 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
     return found
 
 
-def moments(reduction: Callable[[Any], bool], weaker: Callable[[Any], Any] | None) -> BracketMethod:
+def moments(
+    reduction: Callable[[Any], bool], weaker: Callable[[Any], Any] | None, *, is_quick: bool = True
+) -> BracketMethod:
     """The method "complex moments" (class `BracketMethod`) of a scheme.
 
     Args:
       reduction: ``(mechanism) -> `` whether some part is analysed by a reduction, so that the lower end is the
         reduction's only.
       weaker: ``(mechanism) -> `` a mechanism that reveals no more, or None.
+      is_quick: whether it costs less than the scheme's methods on lanes, so that quick questions ask it too.
     """
     return BracketMethod(
         name="complex moments",
@@ -321,8 +324,8 @@ def moments(reduction: Callable[[Any], bool], weaker: Callable[[Any], Any] | Non
         reduction=reduction,
         weaker=weaker,
         is_listed=False,
-        is_quick=True,
+        is_quick=is_quick,
     )
 
 
-MOMENTS = moments(lambda mechanism: False, None)
+MOMENTS = moments(lambda mechanism: False, None, is_quick=False)

@@ -51,10 +51,10 @@ def on_host(methods):
     return methods, methods, REFUSED, methods
 
 
-def host_first(host, lanes):
-    """Engines, then methods on lanes, which traced and quick questions ask alone."""
+def host_first(host, lanes, quick=()):
+    """Engines, then methods on lanes, which traced questions ask alone, quick ones after the engines that are quick."""
     every = [*host, *(method for method in lanes if method not in host)]
-    return every, lanes, lanes, every
+    return every, [*quick, *lanes], lanes, every
 
 
 # (title, variant) of a row of the support matrix: plans of a default, a quick, a traced and an interval question
@@ -68,14 +68,14 @@ PLANS = {
     ("PoissonSampled(Gaussian)", ""): host_first([*BOTH_ENDS, *MOMENTS], POISSON),
     ("RandomAllocation(Gaussian)", "one epoch, one step a record"): (
         [*BOTH_ENDS, *MOMENTS, *ALLOCATION],
-        [*BOTH_ENDS, *ALLOCATION],  # on lanes where there are many points
+        [*BOTH_ENDS, MOMENTS[0], *ALLOCATION],  # the first on lanes where there are many points
         ALLOCATION,
         [*BOTH_ENDS, *MOMENTS, *ALLOCATION],
     ),
-    ("RandomAllocation(Gaussian)", "several epochs"): host_first(MOMENTS, ALLOCATION),
+    ("RandomAllocation(Gaussian)", "several epochs"): host_first(MOMENTS, ALLOCATION, MOMENTS[:1]),
     ("RandomAllocation(Gaussian)", "several steps a record"): (
         [*MOMENTS, *ALLOCATION, "overlap remove", "how many steps remove"],
-        ALLOCATION,
+        [MOMENTS[0], *ALLOCATION],
         ALLOCATION,
         [
             MOMENTS[0],
@@ -87,6 +87,7 @@ PLANS = {
             "how many steps remove",
         ],
     ),
+    ("RandomAllocation(PoissonSampled)", ""): on_host(DISTRIBUTION),
     ("PartialAllocation(Gaussian)", ""): host_first(FINITE, PHASES),
     ("ScheduledAllocation", ""): host_first(DISTRIBUTION, PHASES),
     ("Composed(Gaussian)", ""): (
@@ -103,13 +104,13 @@ PLANS = {
     ),
     ("Composed of the above", "without allocation"): (
         [*BOTH_ENDS, *MOMENTS, *COMPOSED, *RESORT],
-        [*COMPOSED, *RESORT],
+        [MOMENTS[0], *COMPOSED, *RESORT],
         COMPOSED,
         [*BOTH_ENDS, *MOMENTS, *COMPOSED, *RESORT],
     ),
     ("Composed of the above", "with allocation"): (
         [*MOMENTS, *COMPOSED, *RESORT],
-        [*COMPOSED, *RESORT],
+        [MOMENTS[0], *COMPOSED, *RESORT],
         COMPOSED,
         [*MOMENTS, *COMPOSED, *RESORT],
     ),
