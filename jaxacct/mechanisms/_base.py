@@ -16,7 +16,6 @@ import jax
 
 from jaxacct._types import Direction, NeighboringRelation
 from jaxacct._validate import check_at_most
-from jaxacct.mechanisms._aliases import add_aliases
 from jaxacct.mechanisms._fields import (
     add_aliases,
     base,

@@ -124,7 +124,6 @@ PLANS = {
     ("Exponential", ""): host_first([*BOTH_ENDS, *RANGE, *DISTRIBUTION], RANGE),
     ("PermuteAndFlip", ""): on_host(FINITE),
     ("ZCdp", ""): on_lanes(RENYI),
-    ("RandomAllocation(PoissonSampled)", ""): on_host(DISTRIBUTION),
     ("PoissonSampled of these", ""): on_host(DISTRIBUTION),
     ("RandomAllocation of these", "any"): on_host(DISTRIBUTION),
     ("RandomAllocation of these", "DiscretePair, one epoch"): on_host(FINITE),

@@ -109,4 +109,5 @@ SCHEDULED_DISTRIBUTION = dataclasses.replace(
     scale=_scheduled_scale,
     largest_loss=unbounded,
     is_from_above=lambda mechanism: False,
+    is_envelope=lambda mechanism: False,
 )
