@@ -67,6 +67,7 @@ def schemes() -> list[Scheme]:
         Scheme("Exponential", {"": ja.Exponential(1.0)}),
         Scheme("PermuteAndFlip", {"": ja.PermuteAndFlip(1.0)}),
         Scheme("ZCdp", {"": ja.ZCdp(0.1)}),
+        Scheme("PrivateSelection", {"": ja.PrivateSelection(sampled, 10.0)}),
         Scheme("PoissonSampled of these", {"": ja.PoissonSampled(pure, 0.01, 100)}),
         Scheme("RandomAllocation of these", of_pairs),
         Scheme("RandomAllocation(PoissonSampled)", {"": ja.RandomAllocation(sampled, 10)}),
@@ -172,7 +173,8 @@ _GROUPS = {
         "ScheduledAllocation Composed"
     ),
     "Further releases": (
-        "RandomizedResponse EpsilonDelta ZCdp DiscreteLaplace DiscreteGaussian Exponential PermuteAndFlip"
+        "RandomizedResponse EpsilonDelta ZCdp DiscreteLaplace DiscreteGaussian Exponential PermuteAndFlip "
+        "PrivateSelection"
     ),
     "Shuffling and check-ins": (
         "Shuffled CheckIn LocalRandomizer KaryRandomizedResponse FiniteRandomizer GaussianReports"

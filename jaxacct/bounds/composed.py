@@ -40,6 +40,7 @@ from jaxacct.bounds import (
     noise_on_counts,
     poisson,
     pure,
+    selection,
     shuffle,
 )
 from jaxacct.bounds._distribution import Distribution, DistributionMethod, Parts, loss_distribution
@@ -304,4 +305,5 @@ METHODS = merged(
     shuffle.METHODS,
     check_in.METHODS,
     _OF_COMPOSED,
+    selection.tables(renyi_plan, least_rdp, renyi_bytes, distribution_of),
 )

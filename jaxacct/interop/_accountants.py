@@ -170,6 +170,12 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
                 self._counts[mechanism] = self._counts.get(mechanism, 0) + times
         return None
 
+    @property
+    def _asked(self) -> Any:
+        """The same for questions: one run of one mechanism is asked about as itself."""
+        alone = len(self._counts) == 1 and set(self._counts.values()) == {1}
+        return next(iter(self._counts)) if alone else self.mechanism
+
     def _read(self, event: Any) -> tuple[Any, Any]:
         """The mechanism that stands for an event in the accountant's adjacency, or what is wrong."""
         try:
@@ -193,9 +199,9 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
         if self.mechanism is None or target_delta >= 1.0:
             return 0.0
         if target_delta <= 0.0:
-            distribution = distribution_of(self.mechanism)
-            return math.inf if distribution is None else float(distribution.largest_loss(self.mechanism))
-        return float(epsilon(self.mechanism, target_delta, precision=self._precision))
+            distribution = distribution_of(self._asked)
+            return math.inf if distribution is None else float(distribution.largest_loss(self._asked))
+        return float(epsilon(self._asked, target_delta, precision=self._precision))
 
     def get_delta(self, target_epsilon: float) -> float:
         """The delta of all that was composed, certified; beyond an epsilon of 600 that of 600."""
@@ -203,7 +209,7 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
             return 1.0
         if self.mechanism is None:
             return 0.0
-        return float(delta(self.mechanism, min(target_epsilon, _MAX_EPSILON), precision=self._precision))
+        return float(delta(self._asked, min(target_epsilon, _MAX_EPSILON), precision=self._precision))
 
     def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
         """The largest true positive rates of any test for one record at these false positive rates, certified.
@@ -217,7 +223,7 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
         elif self.mechanism is None:
             found = rates
         else:
-            found = 1.0 - np.asarray(tradeoff(self.mechanism, rates))
+            found = 1.0 - np.asarray(tradeoff(self._asked, rates))
         return found if rates.ndim else float(found)
 
     def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:

@@ -1,6 +1,5 @@
 """dp_accounting events from mechanisms, and mechanisms from events."""
 
-import dataclasses
 from typing import Any
 
 import attr
@@ -12,7 +11,7 @@ from jaxacct import mechanisms
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound
 from jaxacct.curves import RdpCurve
-from jaxacct.interop._reading import leaves_of, mechanism_of
+from jaxacct.interop._reading import composed_of
 from jaxacct.mechanisms import Composed, Gaussian, Laplace, PoissonSampled
 from jaxacct.mechanisms._base import Mechanism
 
@@ -77,19 +76,13 @@ class RdpCurveDpEvent(dp_event.DpEvent):  # type: ignore[misc]
             raise ValueError(f"curve.values of shape {np.shape(self.curve.values)} must be one curve, not a batch")
 
 
-def _run(mechanism: Mechanism, count: int) -> tuple[Any, int]:
-    """A Poisson-sampled mechanism counts its own steps."""
-    if isinstance(mechanism, PoissonSampled):
-        return dataclasses.replace(mechanism, num_steps=mechanism.num_steps * count), 1
-    return mechanism, count
-
-
 def from_dp_event(event: Any) -> Any:
     """The mechanism that a dp_accounting event describes, to be read in the mechanism's own adjacency.
 
     Gaussian, Laplace, discrete Laplace and discrete Gaussian noise, randomized response, exponential mechanism and
-    permute-and-flip, (epsilon, delta) and zCDP guarantees, Poisson-sampled, randomly allocated and (self-)composed
-    events, and `MechanismDpEvent`; by the name of their class, so that what the installed release lacks is read too.
+    permute-and-flip, (epsilon, delta) and zCDP guarantees, the best of repeated runs; Poisson-sampled, randomly
+    allocated and (self-)composed events, and `MechanismDpEvent`. By the name of their class, so that what the installed
+    release lacks is read too.
     Discrete Gaussian noise of unknown dimension counts as its zCDP guarantee. A vector with coordinate-wise (discrete)
     Laplace noise is no worse than a number of the same L1 sensitivity: the coordinates' shifts add up as in group
     privacy, whose tradeoff is that of their sum, for such noise.
@@ -102,13 +95,7 @@ def from_dp_event(event: Any) -> Any:
     >>> from_dp_event(dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(0.01, dpa.GaussianDpEvent(1.1)), 1000))
     PoissonSampled(mechanism=Gaussian(noise_multiplier=1.1), sampling_prob=0.01, num_steps=1000)
     """
-    parts = [_run(mechanism_of(leaf), count) for leaf, count in leaves_of(event) if count > 0]
-    if not parts:
-        raise ValueError(f"event={event!r} releases nothing: no mechanism describes it")
-    if len(parts) == 1 and parts[0][1] == 1:
-        return parts[0][0]
-    mechanisms, counts = zip(*parts, strict=True)
-    return Composed(mechanisms, counts)
+    return composed_of(event)
 
 
 # mechanism -> the class of its event, which not every release has, and the fields that it is made from

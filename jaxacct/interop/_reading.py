@@ -4,6 +4,7 @@ An event is known by the name of its class, so that one that the installed relea
 is read too; one whose fields are not those listed here is refused.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from dp_accounting import dp_event  # type: ignore[import-untyped]
 
 from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms import (
+    Composed,
     ContinuousPair,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -23,6 +25,7 @@ from jaxacct.mechanisms import (
     Laplace,
     PermuteAndFlip,
     PoissonSampled,
+    PrivateSelection,
     RandomAllocation,
     RandomizedResponse,
     ZCdp,
@@ -63,6 +66,34 @@ def _one_release(event: Any) -> Any:
 
 def _allocated(event: Any) -> Any:
     return RandomAllocation(_one_release(event), event.num_steps, event.num_selected)
+
+
+def composed_of(event: Any) -> Any:
+    """The mechanism of an event, a composition or not; raises ValueError if there is none."""
+    parts = [_run(mechanism_of(leaf), count) for leaf, count in leaves_of(event) if count > 0]
+    if not parts:
+        raise ValueError(f"event={event!r} releases nothing: no mechanism describes it")
+    if len(parts) == 1 and parts[0][1] == 1:
+        return parts[0][0]
+    mechanisms, counts = zip(*parts, strict=True)
+    return Composed(mechanisms, counts)
+
+
+def _run(mechanism: Any, count: int) -> tuple[Any, int]:
+    """A Poisson-sampled mechanism counts its own steps."""
+    if isinstance(mechanism, PoissonSampled):
+        return dataclasses.replace(mechanism, num_steps=mechanism.num_steps * count), 1
+    return mechanism, count
+
+
+def _selected(event: Any) -> Any:
+    """The best of a random number of runs; of one run for certain, that run."""
+    run = composed_of(event.event)
+    if event.mean == 1 and math.isfinite(event.shape):
+        return run
+    if isinstance(run, Laplace):  # which has no Renyi divergences here
+        run = EpsilonDelta(up(1.0 / run.noise_multiplier, 4))
+    return PrivateSelection(run, event.mean, event.shape)
 
 
 def _response(event: Any) -> RandomizedResponse:
@@ -118,6 +149,7 @@ _EVENTS: dict[str, tuple[tuple[str, ...], _Read]] = {
     "DiscreteGaussianDpEvent": (("sigma", "sensitivity", "dimension"), _discrete_gaussian),
     "ExponentialMechanismDpEvent": (("epsilon",), lambda event: Exponential(event.epsilon)),
     "PermuteAndFlipDpEvent": (("epsilon",), lambda event: PermuteAndFlip(event.epsilon)),
+    "RepeatAndSelectDpEvent": (("event", "mean", "shape"), _selected),
 }
 # What is read otherwise in another adjacency than add or remove, labelled add or remove there too so that it composes.
 # A guarantee, and a sensitivity of scores or of one function, are meant in the adjacency that is asked about; a bound

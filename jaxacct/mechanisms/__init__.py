@@ -23,6 +23,7 @@ from jaxacct.mechanisms._local_randomizers import (
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._permute_and_flip import PermuteAndFlip
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
+from jaxacct.mechanisms._private_selection import PrivateSelection
 from jaxacct.mechanisms._random_allocation import RandomAllocation
 from jaxacct.mechanisms._randomized_response import RandomizedResponse
 from jaxacct.mechanisms._scheduled_allocation import ScheduledAllocation
@@ -47,6 +48,7 @@ __all__ = [
     "PartialAllocation",
     "PermuteAndFlip",
     "PoissonSampled",
+    "PrivateSelection",
     "RandomAllocation",
     "RandomizedResponse",
     "ScheduledAllocation",

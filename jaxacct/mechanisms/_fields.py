@@ -64,15 +64,15 @@ _PROBABILITY = Domain(check_probability, lambda value: (value >= 0) & (value <= 
 _COUNT = Domain(check_count, is_count)
 
 
-def _count_from(least: int) -> Domain:
-    """Whole numbers from `least` on."""
+def _from(least: float, checked: Callable[[str, Any], None], holds: Callable[[Any], Any]) -> Domain:
+    """Numbers from `least` on of those that `checked` and `holds` allow."""
 
     def check(name: str, value: Any) -> None:
-        check_count(name, value)
+        checked(name, value)
         if np.any(checked_array(name, value) < least):
-            raise ValueError(f"{name}={value} must be >= {least}")
+            raise ValueError(f"{name}={value} must be >= {least:g}")
 
-    return Domain(check, lambda value: is_count(value) & (value >= least))
+    return Domain(check, lambda value: holds(value) & (value >= least))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,7 +210,7 @@ def count(
     default: Any = dataclasses.MISSING,
 ) -> Any:
     """A field for a whole number >= `least`."""
-    domain = _COUNT if least == 1 else _count_from(least)
+    domain = _COUNT if least == 1 else _from(least, check_count, is_count)
     spec = FieldSpec(domain, words, help, symbol, "", privacy, least, highest, start, True, most_field, several, also)
     return _field(spec, default)
 
@@ -237,11 +237,14 @@ def positive(
     help: str = "",
     privacy: Privacy | None = None,
     several: bool = False,
+    least: float = 0.0,
     also: str = "",
     default: Any = dataclasses.MISSING,
 ) -> Any:
-    """A field for a positive, finite amount of noise."""
-    spec = FieldSpec(_POSITIVE, words, help, symbol, unit, privacy, 1e-4, 1e8, 1.0, is_several=several, also=also)
+    """A field for a positive, finite amount of noise; or of something else that is at least `least`."""
+    domain = _POSITIVE if least == 0.0 else _from(least, check_positive, lambda value: value < jnp.inf)
+    low, start = max(least, 1e-4), max(1.0, 2.0 * least)
+    spec = FieldSpec(domain, words, help, symbol, unit, privacy, low, 1e8, start, is_several=several, also=also)
     return _field(spec, default)
 
 

@@ -124,6 +124,7 @@ PLANS = {
     ("Exponential", ""): host_first([*BOTH_ENDS, *RANGE, *DISTRIBUTION], RANGE),
     ("PermuteAndFlip", ""): on_host(FINITE),
     ("ZCdp", ""): on_lanes(RENYI),
+    ("PrivateSelection", ""): on_lanes(RENYI),
     ("PoissonSampled of these", ""): on_host(DISTRIBUTION),
     ("RandomAllocation of these", "any"): on_host(DISTRIBUTION),
     ("RandomAllocation of these", "DiscretePair, one epoch"): on_host(FINITE),

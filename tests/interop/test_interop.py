@@ -423,6 +423,19 @@ def test_further_events_are_read(event: Any, mechanism: Any) -> None:
         assert interop.to_dp_event(mechanism) == event
 
 
+def test_the_best_of_repeated_runs_is_read() -> None:
+    once, select = dpa.PoissonSampledDpEvent(0.1, dpa.GaussianDpEvent(2.0)), dpa.dp_event.RepeatAndSelectDpEvent
+    run = ja.PoissonSampled(ja.Gaussian(2.0), 0.1, 5)
+    event = select(dpa.SelfComposedDpEvent(once, 5), 4.0, 0.5)
+    assert interop.from_dp_event(event) == ja.PrivateSelection(run, 4.0, 0.5)
+    assert interop.from_dp_event(select(once, 1, 0.5)) == ja.PoissonSampled(ja.Gaussian(2.0), 0.1)
+    pure = interop.CertifiedAccountant().compose(select(dpa.LaplaceDpEvent(2.0), 1000.0, 1.0))
+    assert 1.5 <= pure.get_epsilon(1e-10) <= 1.5 * (1 + 1e-9)
+    accountant = interop.CertifiedAccountant().compose(event, 2).compose(dpa.GaussianDpEvent(8.0))
+    theirs = dpa.rdp.RdpAccountant().compose(event, 2).compose(dpa.GaussianDpEvent(8.0))
+    assert accountant.get_epsilon(1e-6) <= theirs.get_epsilon(1e-6) * (1 + 1e-8)
+
+
 def test_a_discrete_gaussian_vector_counts_as_its_zcdp_guarantee() -> None:
     event = _named("DiscreteGaussianDpEvent", sigma=2.0, sensitivity=1.5, dimension=None)
     found = interop.from_dp_event(event)

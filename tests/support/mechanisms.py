@@ -27,6 +27,7 @@ EXAMPLES = {
     ja.Exponential: ja.Exponential(1.0),
     ja.PermuteAndFlip: ja.PermuteAndFlip(0.5),
     ja.ZCdp: ja.ZCdp(0.1, 0.01),
+    ja.PrivateSelection: ja.PrivateSelection(GAUSSIAN, 10.0, 0.5),
     ja.ContinuousPair: ja.ContinuousPair(half, half, half, half, lowest=-1.0, highest=1.0),
     ja.PoissonSampled: ja.PoissonSampled(GAUSSIAN, 0.1, 7),
     ja.RandomAllocation: ja.RandomAllocation(GAUSSIAN, 100, 3, 2),

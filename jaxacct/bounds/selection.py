@@ -1,0 +1,140 @@
+"""The best of a random number of runs: Renyi divergences from those of one run.
+
+Papernot & Steinke 2022, "Hyperparameter tuning with Renyi differential privacy". Shapes: L is the number of lanes, A
+that of Renyi orders. Both directions are bounded at once: the divergences of a run are the larger of both.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Lanes, Method, Query, RenyiMethod
+from jaxacct._precision import is_traced
+from jaxacct._types import Direction, Ends
+from jaxacct.bounds._distribution import Distribution
+from jaxacct.bounds._orders import MIXED
+from jaxacct.conversion import delta_from_log, log_delta_from_rdp
+from jaxacct.mechanisms import PrivateSelection
+from jaxacct.special import bisect_lanes, up
+
+_NUM_HALVINGS = 80  # of a bracket of log(1 / gamma), which keep its safe end
+_SHARE_DOWN = 1.0 - 2.0**-44  # of a mean number of runs: expm1, quotients and products, some ten ulp each
+_SMALLEST = 2.0**-30  # shapes nearer to 0 count as the logarithmic law, whose mean is that of shape 0
+
+
+def _is_scalar(mechanism: PrivateSelection) -> bool:
+    return not any(np.ndim(leaf) for leaf in jax.tree.leaves(mechanism))
+
+
+def _mean(rate: jax.Array, shape: float) -> jax.Array:
+    """The mean number of runs [L] of the truncated negative binomial law with gamma = e^-rate, rounded down:
+
+    shape (e^rate - 1) / (1 - e^(-shape rate)),   (e^rate - 1) / rate for shape 0.
+    """
+    some = jnp.where(rate > 0, rate, 1.0)
+    below = some if shape == 0.0 else -jnp.expm1(-shape * some) / shape
+    return jnp.where(rate > 0, jnp.expm1(some) / below, 1.0) * _SHARE_DOWN
+
+
+def log_inverse_gamma(mean_runs: jax.Array, shape: float) -> jax.Array:
+    """log(1 / gamma) [L], rounded up, of the truncated negative binomial law of a mean >= 1 (Definition 1).
+
+    The mean grows with the rate log(1 / gamma) and with the shape; a bracket of the rate is halved, its upper end kept.
+    """
+    # at shape 0 it is (e^rate - 1) / rate, above e^(rate / 2); below that at least (1 + shape) times its logarithm's
+    widest = (2.0 * jnp.log(mean_runs) + 8.0) / (1.0 if shape >= 0.0 else 1.0 + shape)
+    found = bisect_lanes(lambda rate: _mean(rate, shape) >= mean_runs, widest, 0.0 * widest, num_steps=_NUM_HALVINGS)
+    found = jax.lax.stop_gradient(jnp.where(_mean(found, shape) >= mean_runs, found, jnp.inf))
+    # with the derivative of the inverse of the mean
+    some = jnp.where(jnp.isfinite(found), found, 1.0)
+    slope = jax.lax.stop_gradient(jax.jvp(lambda rate: _mean(rate, shape), (some,), (jnp.ones_like(some),))[1])
+    return found + (mean_runs - jax.lax.stop_gradient(mean_runs)) / slope
+
+
+def _several(own: jax.Array, orders: jax.Array, mean_runs: jax.Array, shape: float) -> jax.Array:
+    """Theorem 2: R'_a = R_a + (1 + shape) min_b ((1 - 1/b) R_b + log(1/gamma) / b) + log(mean) / (a - 1)."""
+    rate = log_inverse_gamma(mean_runs, shape)
+    hidden = jnp.min((1.0 - 1.0 / orders) * own + rate / orders, axis=0)
+    hidden = jnp.minimum(hidden, rate)  # at b = 1
+    return own + (1.0 + shape) * hidden + jnp.log(mean_runs) / (orders - 1.0)
+
+
+def _poisson(own: jax.Array, orders: jax.Array, mean_runs: jax.Array) -> jax.Array:
+    """Theorem 6: R'_a = R_a + mean delta(log(1 + 1/(a - 1))) + log(mean) / (a - 1), delta that of one run."""
+
+    def delta(order: jax.Array) -> jax.Array:
+        # at a smaller epsilon delta is no smaller
+        epsilon = jnp.log(1.0 + 1.0 / (order - 1.0)) * (1.0 - 2.0**-30) * jnp.ones_like(own[0])
+        return delta_from_log(log_delta_from_rdp(orders, own, epsilon).value)
+
+    return own + mean_runs * jax.lax.map(delta, orders[:, 0]) + jnp.log(mean_runs) / (orders - 1.0)
+
+
+def tables(
+    renyi_plan: Callable[..., Any],
+    least_rdp: Callable[..., jax.Array],
+    renyi_bytes: Callable[..., int],
+    distribution_of: Callable[..., Distribution | None],
+) -> dict[tuple[Any, ...], tuple[Method, ...]]:
+    """A dict, the table of methods, from the functions that tell how a run is bounded, whatever it is."""
+
+    def statics(mechanism: PrivateSelection) -> dict[str, Any]:
+        run = mechanism.mechanism
+        return {"parts": tuple(renyi_plan(run, direction) for direction in run.directions)}
+
+    def rdp(mechanism: PrivateSelection, *, orders: Sequence[float], parts: Any) -> jax.Array:
+        every = [least_rdp(plan, mechanism.mechanism, orders=orders) for plan in parts]
+        a, runs = jnp.asarray(orders, jnp.float64)[:, None], jnp.asarray(mechanism.mean_runs, jnp.float64)
+        own = functools.reduce(jnp.maximum, every) + 0.0 * runs
+        inside = jnp.isfinite(own)
+        known = jnp.where(inside, own, 1e300)
+        several = jnp.broadcast_to(jnp.maximum(runs, 1.0), own.shape[1:])
+        if math.isinf(mechanism.shape):
+            found = _poisson(known, a, several)
+        else:
+            found = _several(known, a, several, 0.0 if abs(mechanism.shape) < _SMALLEST else mechanism.shape)
+        return jnp.where(inside & (runs >= 1.0), up(found, 2**12), jnp.inf)
+
+    def largest(mechanism: PrivateSelection) -> float:
+        distribution = distribution_of(mechanism.mechanism)
+        return math.inf if distribution is None else float(distribution.largest_loss(mechanism.mechanism))
+
+    def is_pure(mechanism: PrivateSelection) -> bool:
+        concrete = not is_traced(mechanism) and _is_scalar(mechanism)
+        return concrete and math.isfinite(mechanism.shape) and math.isfinite(largest(mechanism))
+
+    def bracket(
+        mechanism: PrivateSelection, query: Query, target: float, at: Bracketing
+    ) -> Mapping[Direction, Ends[float]]:
+        """Corollary 3: runs that are purely epsilon-DP make a selection that is purely (2 + shape) epsilon-DP."""
+        most = up(largest(mechanism) * (2.0 + mechanism.shape), 8)
+        worst = most if query is Query.EPSILON else 0.0 if target >= most else 1.0
+        return dict.fromkeys(at.known, Ends(0.0, worst))
+
+    pure = BracketMethod(
+        name="pure",
+        theorem="Papernot & Steinke 2022, Corollary 3",
+        directions=BOTH,
+        cost=Cost.MICROSECONDS,
+        cold=Cost.MICROSECONDS,
+        applies=is_pure,
+        bracket=bracket,
+        reduction=lambda mechanism: True,
+        regime="runs that are purely differentially private",
+    )
+    renyi = RenyiMethod(
+        name="rdp",
+        theorem="Papernot & Steinke 2022, Theorems 2 and 6",
+        directions=BOTH,
+        cost=Cost.MILLISECONDS,
+        cold=Cost.SECONDS,
+        rdp=rdp,
+        grids=MIXED,
+        lanes=Lanes(statics=statics, bytes=renyi_bytes),
+    )
+    return {(PrivateSelection,): (pure, renyi)}

@@ -1,0 +1,135 @@
+"""The best of a random number of runs: laws of runs beside their definitions, bounds beside whole distributions."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+
+import jaxacct as ja
+from jaxacct._precision import Rounding, float64_kernel
+from jaxacct.bounds.selection import log_inverse_gamma
+
+SHAPES = (-0.5, 0.0, 0.5, 1.0, 3.0, math.inf)
+
+
+def _rate(mean, shape):
+    """log(1/gamma), by the definition of the law: its mean summed to high precision."""
+    with mpmath.workdps(30):
+
+        def mean_at(u):
+            gamma = mpmath.exp(-u)
+            if shape == 0:
+                return (1 / gamma - 1) / u
+            return shape * (1 - gamma) / (gamma * (1 - gamma**shape))
+
+        return mpmath.findroot(
+            lambda u: mpmath.log(mean_at(u)) - mpmath.log(mean), (1e-6, 2 * math.log(mean) + 5), solver="anderson"
+        )
+
+
+@pytest.mark.parametrize("shape", [s for s in SHAPES if s >= 0 and math.isfinite(s)])
+@pytest.mark.parametrize("mean", [1.5, 10.0, 1e4])
+def test_the_law_of_a_mean(shape, mean):
+    kernel = float64_kernel(rounding=Rounding.UP)(lambda runs: log_inverse_gamma(runs, shape))
+    found, exact = float(kernel(np.array([mean]))[0]), float(_rate(mean, shape))
+    assert exact * (1 - 1e-14) <= found <= exact * (1 + 1e-9)
+    gamma = mpmath.exp(-exact)
+    if shape == 0:
+        weights = [(1 - gamma) ** k / (k * mpmath.log(1 / gamma)) for k in range(1, 4)]
+    else:
+        weights, product = [], mpmath.mpf(1)
+        for k in range(1, 4):
+            product *= mpmath.mpf(k - 1 + shape) / k
+            weights.append((1 - gamma) ** k / (gamma**-shape - 1) * product)
+    assert all(0 < w < 1 for w in weights)  # a probability each: the definition is the one meant
+
+
+def _generating(shape, mean):
+    """E[x^K]."""
+    if math.isinf(shape):
+        return lambda x: np.exp(mean * (x - 1))
+    gamma = float(mpmath.exp(-_rate(mean, shape)))
+    if shape == 0:
+        return lambda x: np.log1p(-(1 - gamma) * x) / math.log(gamma)
+    return lambda x: ((1 - (1 - gamma) * x) ** -shape - 1) / (gamma**-shape - 1)
+
+
+@pytest.mark.parametrize("shape", [s for s in SHAPES if s >= 0])
+@pytest.mark.parametrize("mean", [2.0, 8.0])
+@pytest.mark.parametrize("noise", [1.0, 4.0])
+def test_selecting_the_largest_output_is_covered(shape, mean, noise):
+    """The largest of K normal outputs, on a fine grid, both ways round; without a run an output of its own."""
+    law = _generating(shape, mean)
+    x = np.linspace(-12 * noise, 12 * noise + 1, 40_001)
+    cells = [np.diff(law(stats.norm.cdf(x, centre, noise))) for centre in (1.0, 0.0)]
+    run = ja.PrivateSelection(ja.Gaussian(noise), mean, shape)
+    for p, q in (cells, cells[::-1]):
+        for epsilon in (0.1, 0.7, 2.0):
+            attained = np.maximum(p - math.exp(epsilon) * q, 0).sum()
+            assert attained <= ja.delta(run, epsilon) + 1e-9
+        for order, value in zip((1.5, 4.0), ja.rdp(run, [1.5, 4.0]).values, strict=True):
+            inside = q > 1e-300
+            rest = law(0.0) if math.isinf(shape) else 0.0
+            moment = (p[inside] ** order * q[inside] ** (1 - order)).sum() + rest
+            assert math.log(moment) / (order - 1) <= value + 1e-9
+
+
+@pytest.mark.filterwarnings("ignore::jaxacct.OrderEdgeWarning")  # the pure bound is another one
+@pytest.mark.parametrize("shape", [s for s in SHAPES if s >= 0])
+def test_selecting_an_answer_is_covered(shape):
+    """Binary answers of pure epsilon, the better one chosen: whole distributions."""
+    law, pure = _generating(shape, 5.0), 0.7
+    told = math.exp(pure) / (1 + math.exp(pure))
+    run = ja.PrivateSelection(ja.EpsilonDelta(pure), 5.0, shape)
+    rest = law(0.0) if math.isinf(shape) else 0.0
+    laws = [np.array([rest, law(low) - rest, law(1.0) - law(low)]) for low in (1 - told, told)]
+    for p, q in (laws, laws[::-1]):
+        for epsilon in (0.0, 0.5, 1.2):
+            assert np.maximum(p - math.exp(epsilon) * q, 0).sum() <= ja.delta(run, epsilon) + 1e-12
+    if math.isfinite(shape):
+        assert ja.epsilon(run, 1e-30) <= (2 + shape) * pure * (1 + 1e-12)
+        assert ja.delta(run, (2 + shape) * pure * (1 + 1e-9)) == 0.0
+
+
+def test_beside_dp_accounting():
+    dpa = pytest.importorskip("dp_accounting")
+    for shape in (0.0, 0.5, 1.0, 5.0, math.inf):
+        for mean in (1.5, 10.0, 1000.0):
+            event = dpa.dp_event.RepeatAndSelectDpEvent(dpa.GaussianDpEvent(2.0), mean, shape)
+            theirs = dpa.rdp.RdpAccountant().compose(event).get_epsilon(1e-6)
+            ours = ja.epsilon(ja.PrivateSelection(ja.Gaussian(2.0), mean, shape), 1e-6)
+            assert ours <= theirs * (1 + 1e-8)
+
+
+def test_one_run_and_more_runs():
+    run = ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 100)
+    many = [ja.epsilon(ja.PrivateSelection(run, mean), 1e-6) for mean in (1.0, 2.0, 20.0)]
+    assert ja.epsilon(run, 1e-6) < many[0] < many[1] < many[2]
+    assert many[0] <= ja.epsilon(run, 1e-6, precision=math.inf) * (1 + 1e-9)
+    assert many[2] < ja.epsilon(ja.Composed(run, 20), 1e-6)
+    both = ja.Composed((ja.PrivateSelection(run, 5.0), ja.Gaussian(4.0)))
+    assert ja.epsilon(both, 1e-6) > ja.epsilon(ja.PrivateSelection(run, 5.0), 1e-6)
+    assert ja.epsilon_interval(ja.PrivateSelection(run, 5.0), 1e-6).lower == 0.0
+
+
+def test_the_number_of_runs_is_calibrated():
+    run = ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 1000)
+    found = ja.calibrate(ja.PrivateSelection(run, mean_runs=None), "mean_runs", 5.0, 1e-6)
+    assert ja.epsilon(ja.PrivateSelection(run, found), 1e-6) <= 5.0
+    assert ja.epsilon(ja.PrivateSelection(run, found * 1.01), 1e-6) > 5.0
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: ja.PrivateSelection(ja.Gaussian(1.0), 0.5), "mean_runs=0.5 must be >= 1"),
+        (lambda: ja.PrivateSelection(ja.Gaussian(1.0), 2.0, -1.0), r"shape=-1.0 must be above -1"),
+        (lambda: ja.PrivateSelection((ja.Gaussian(1.0),), 2.0), "must be one mechanism"),
+        (lambda: ja.PrivateSelection(1.0, 2.0), "it is no mechanism"),
+    ],
+)
+def test_what_is_out_of_range_is_named(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
