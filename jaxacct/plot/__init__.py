@@ -25,6 +25,7 @@ from jaxacct.plot._comparison import comparison
 from jaxacct.plot._curves import delta_profile, epsilon_curve
 from jaxacct.plot._looks import scheme_color
 from jaxacct.plot._renyi import rdp_curve
+from jaxacct.plot._sweeps import sweep_result
 from jaxacct.plot._tradeoff import roc_curve, tradeoff_curve
 
 __all__ = [
@@ -34,5 +35,6 @@ __all__ = [
     "rdp_curve",
     "roc_curve",
     "scheme_color",
+    "sweep_result",
     "tradeoff_curve",
 ]

@@ -69,11 +69,11 @@ def set_log(ax: Axes, axis: Any) -> None:
 
 
 class _FewDecades(LogLocator):
-    """Ticks at all digits within a decade, at 1, 2 and 5 within three, else at powers of ten."""
+    """Ticks at most digits within a decade, at 1, 2 and 5 within three, else at powers of ten."""
 
     def tick_values(self, vmin: float, vmax: float) -> Any:
         decades = math.log10(vmax / vmin) if 0 < vmin < vmax else math.inf
-        digits = range(1, 10) if decades <= 1 else (1, 2, 5) if decades <= 3 else (1,)
+        digits = (1, 2, 3, 4, 5, 6, 8) if decades <= 1 else (1, 2, 5) if decades <= 3 else (1,)
         self.set_params(subs=[float(digit) for digit in digits])
         return super().tick_values(vmin, vmax)
 

@@ -19,7 +19,8 @@ _BELOW_COLOR = "#777777"
 # The tip is the value, and points to where the truth is.
 _MARKS = {Bound.UPPER: markers.CARETLEFT, Bound.LOWER: markers.CARETRIGHT, Bound.ESTIMATE: "d"}
 _SHIFT = 0.2  # of a row, between its middle and a direction
-_SMALL = 1e-4  # what is smaller than the answer by this factor is told, not shown
+# what is smaller or larger than the answer by these factors stands at the margin, in digits: it would squeeze the rest
+_SMALL, _LARGE = 0.05, 8.0
 
 
 def comparison(
@@ -31,7 +32,10 @@ def comparison(
     entries: Iterable[Entry] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """`compare` as a picture: a row for each method, the tightest upper bound first, those from below at the end.
+    """`compare` as a picture: a row for each method with both its ends, the tightest bound first.
+
+    Tightest in the direction that decides, the one with the larger of the two least upper bounds; then methods that
+    bound the other direction only, then those from below.
 
     A mark's tip is the value and points to where the truth lies: left of an upper bound, right of a lower one. Full
     marks bound the removal of a record, open ones its addition. The vertical line is the answer: the larger of the
@@ -88,24 +92,37 @@ def _answer(entries: Sequence[Entry]) -> float:
 
 
 def _rows(entries: Sequence[Entry]) -> list[str]:
-    """The methods from top to bottom: by the upper bound of their worse direction, then those from below."""
+    """The methods from top to bottom: by the direction that decides, then the other one's, then those from below."""
+    answer = _answer(entries)
+    sides = {d: _answer([e for e in entries if e.direction is d]) for d in {e.direction for e in entries}}
+    decisive = {d for d, value in sides.items() if value == answer}
 
-    def place(method: str) -> tuple[bool, float]:
-        uppers = [e.value for e in entries if e.method == method and e.bound is not Bound.LOWER]
-        lowers = [e.value for e in entries if e.method == method]
-        return (False, max(uppers)) if uppers else (True, -max(lowers))
+    def place(method: str) -> tuple[int, float]:
+        own = [entry for entry in entries if _row(entry) == method]
+        uppers = [e for e in own if e.bound is not Bound.LOWER]
+        deciding = [e.value for e in uppers if e.direction in decisive]
+        if deciding:
+            return 0, min(deciding)
+        return (1, min(e.value for e in uppers)) if uppers else (2, -max(e.value for e in own))
 
-    return sorted(dict.fromkeys(entry.method for entry in entries), key=place)
+    return sorted(dict.fromkeys(_row(entry) for entry in entries), key=place)
+
+
+def _row(entry: Entry) -> str:
+    """The row of an entry: its method, under one name for both ends."""
+    return entry.method.removesuffix(" from below").removesuffix(",")
 
 
 def _draw_marks(ax: Axes, entries: Sequence[Entry], rows: Sequence[str], answer: float, color: str) -> None:
     inside: list[float] = []
+    far: list[Entry] = []  # at the right margin
     left = Counter[float]()  # marks at the left margin, by height
     for entry in entries:
         style, shift = _style_of(entry, color)
-        y = rows.index(entry.method) + shift
-        if entry.value >= NO_BOUND:
-            _at_margin(ax, 0.985, y, "no bound", style)
+        y = rows.index(_row(entry)) + shift
+        if entry.value >= NO_BOUND or (answer < NO_BOUND and entry.value > _LARGE * answer):
+            far.append(entry)
+            _at_margin(ax, 0.985, y, "no bound" if entry.value >= NO_BOUND else shown(entry.value, 3), style)
         elif answer < NO_BOUND and entry.value < _SMALL * answer:
             text = shown(entry.value, 2) if entry.bound is Bound.UPPER else shown_down(entry.value, 2)
             _at_margin(ax, 0.03 + 0.13 * left[y], y, text, style)
@@ -114,7 +131,7 @@ def _draw_marks(ax: Axes, entries: Sequence[Entry], rows: Sequence[str], answer:
             ax.plot([entry.value], [y], **style)
             inside.append(entry.value)
     if inside:
-        margins = (0.2 * max(left.values(), default=0.25), 0.25 if any(e.value >= NO_BOUND for e in entries) else 0.05)
+        margins = (0.2 * max(left.values(), default=0.25), 0.25 if far else 0.05)
         _set_limits(ax, min(inside), max(inside), margins, is_log=bool(left))
 
 

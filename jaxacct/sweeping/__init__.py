@@ -196,4 +196,6 @@ class _Run:
         return file if jax.process_index() == 0 else None
 
     def _result(self, values: np.ndarray, bound: Bound, done: int) -> SweepResult:
-        return SweepResult(self.ask.query.value, self.grid, values.reshape(self.grid.shape), bound, done)
+        return SweepResult(
+            self.ask.query.value, self.grid, values.reshape(self.grid.shape), bound, done, self.ask.target
+        )

@@ -80,6 +80,7 @@ class SweepResult:
         (epsilon inf, delta 1; 0 of a lower bound).
       bound: what the values are.
       num_done: points answered, in the order of `to_numpy`.
+      target: the delta, or the epsilon, at which; None where it was swept.
 
     >>> import jaxacct as ja
     >>> found = ja.sweep(ja.Gaussian(None), {"noise_multiplier": [1.0, 2.0]}, target_delta=1e-6)
@@ -92,6 +93,7 @@ class SweepResult:
     values: np.ndarray
     bound: Bound
     num_done: int
+    target: float | None = None
 
     def columns(self) -> dict[str, np.ndarray]:
         """The axes' values and the answer at every point that was reached, [num_done] each."""
@@ -120,6 +122,11 @@ class SweepResult:
         with open(path, "w", encoding="utf-8", newline="") as file:
             file.write(",".join((*points, self.quantity)) + "\n")
             file.writelines(rows(points, values))
+
+    def plot(self, ax: Any = None) -> Any:
+        """`jaxacct.plot.sweep_result` of it: a line, lines, a map with contours, or panels; matplotlib is needed."""
+        pictures = importlib.import_module("jaxacct.plot")  # above sweeps, and loaded only here
+        return pictures.sweep_result(self, ax=ax)
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Writes the columns as a Parquet file; pyarrow must be installed."""

@@ -218,7 +218,7 @@ def test_comparison_sorts_and_tells_bounds_apart() -> None:
     assert rows[-1] == "from below"
     assert ax.yaxis_inverted()
     by_value = {value: marker for _, value, marker in marks(ax)}
-    assert by_value[0.5] == by_value[0.4] == by_value[40.0] != by_value[0.45]
+    assert by_value[0.5] == by_value[0.4] != by_value[0.45]
     assert set(legend(ax)[1:]) == {f"{b} bound, {d}" for b in ("upper", "lower") for d in ("remove", "add")}
 
 
@@ -231,10 +231,37 @@ def test_comparison_marks_the_answer() -> None:
 
 def test_comparison_tells_what_is_off_the_scale() -> None:
     ax = plot.comparison(POISSON, 1e-6, entries=ENTRIES)
-    assert sorted(text.get_text() for text in ax.texts) == ["0", "1e-09", "no bound", "no bound"]
+    assert sorted(text.get_text() for text in ax.texts) == ["0", "1e-09", "40", "no bound", "no bound"]
     low, high = ax.get_xlim()
     assert 1e-6 < low < 0.4
-    assert 40.0 < high < 1e6
+    assert 0.5 < high < 4.0  # 40 is told at the margin, and squeezes nothing
+
+
+def test_comparison_has_one_row_for_both_ends_and_sorts_by_what_decides() -> None:
+    ends = [entry("exact", 2.0), entry("exact, from below", 1.9, LOWER)]
+    other = [entry("sharp where it does not matter", 1.0, direction=ja.Direction.ADD), entry("rdp", 3.0)]
+    ax = plot.comparison(POISSON, 1e-6, entries=[*other, *ends])
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["exact", "rdp", "sharp where it does not matter"]
+
+
+def test_a_sweep_is_a_line_lines_a_map_or_panels() -> None:
+    run, noise = ja.Composed(ja.Gaussian(None), None), np.geomspace(1.0, 4.0, 8)
+    one = ja.sweep(run, {"noise_multiplier": noise, "counts": [1]}, target_delta=1e-6).plot()
+    assert one.get_ylabel() == "epsilon at delta = 1e-6, at most"
+    lines = ja.sweep(run, {"counts": [1, 10], "noise_multiplier": noise}, target_delta=1e-6).plot()
+    assert lines.get_xlabel() == "noise multiplier"
+    assert legend(lines) == ["number of runs = 1", "number of runs = 10"]
+    grid = {"noise_multiplier": noise, "counts": range(1, 8), "target_delta": [1e-6, 1e-5]}
+    grid = {name: np.array(values) for name, values in grid.items()}
+    found = ja.sweep(run, grid)
+    panels = found.plot()
+    assert [panel.get_title() for panel in panels] == ["delta = 1e-5", "delta = 1e-6"][::-1]
+    assert len({panel.collections[0].norm.vmin for panel in panels}) == 1  # one scale
+    of_two = ja.sweep(run, {"noise_multiplier": noise, "counts": grid["counts"]}, target_delta=1e-6).plot()
+    draw(of_two)
+    assert of_two.get_ylabel() == "number of runs"
+    with pytest.raises(ValueError, match="must have at most 3 fields"):
+        found.plot(ax=one)
 
 
 def test_comparison_without_any_bound_is_still_a_picture() -> None:
