@@ -470,4 +470,20 @@ _GROUND = (
     ),
 )
 
-MUTANTS = _GROUND + _COMPOSED + _ANSWERS + _GAUSSIAN + _ALLOCATION + _SHUFFLED + _CHECKED_IN
+BATCHES = "tests/training/test_batches.py -k 'size_is_the_least or truncation or fit or tails'"
+DRAWN = "tests/training/test_batches.py -k 'coins or sets or orders or binomial or remainders or subsets'"
+_BATCHES = (
+    Mutant("special/_binomial_tail.py", "/ (1.0 - ratio) * _ROUND_UP", "* _ROUND_UP", BATCHES),
+    Mutant("training/_batches.py", "(self.num_records + 1, self._s", "(self.num_records, self._s", BATCHES),
+    Mutant("training/_batches.py", "(num_steps * tail + inexact)", "(tail + inexact)", BATCHES),
+    Mutant("training/_batches.py", "(1.0 + math.exp(min(epsilon, 700.0)))", "math.exp(min(epsilon, 700.0))", BATCHES),
+    Mutant("training/_spending.py", "(1.0 + math.exp(found)) * overflow", "overflow", BATCHES),
+    Mutant("training/_spending.py", "target_delta * (1.0 - share), 0.0", "target_delta, 0.0", BATCHES),
+    Mutant("training/_words.py", "words = words[words < multiple]", "pass", DRAWN),
+    Mutant("training/_drawing.py", "step[joined[here, step]] = j", "pass", DRAWN),
+    Mutant("training/_drawing.py", "// ((count + 1) * tails)", "// (count * tails + tails + 1)", DRAWN),
+    Mutant("training/_drawing.py", "np.any(rows[:, 1:] == rows[:, :-1], axis=1)", "rows[:, 0] < 0", DRAWN),
+    Mutant("training/_drawing.py", "keep[subset(words, num_records, num_records - size)] = False", "pass", DRAWN),
+)
+
+MUTANTS = _BATCHES + _GROUND + _COMPOSED + _ANSWERS + _GAUSSIAN + _ALLOCATION + _SHUFFLED + _CHECKED_IN

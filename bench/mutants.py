@@ -9,6 +9,7 @@ mutant that they do not notice survives: a soundness-relevant line that no test 
 import argparse
 import concurrent.futures
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -38,7 +39,7 @@ def outcome(mutant: Mutant) -> str:
         environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
         try:
             ended = subprocess.run(
-                [*command, *mutant.tests.split()],
+                [*command, *shlex.split(mutant.tests)],
                 cwd=folder,
                 env=environment,
                 capture_output=True,
