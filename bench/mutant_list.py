@@ -49,8 +49,22 @@ TAILS = "tests/divergence/test_threshold_test.py -k tails"
 HELD = "tests/divergence/test_threshold_test.py -k with_and_without"
 BEYOND = "tests/divergence/test_threshold_test.py -k lies_beyond"
 HOW_MANY = "tests/bounds/test_how_many.py"
+FILTER = "tests/training/test_filter.py"
 
 _COMPOSED = (
+    Mutant("training/_filter.py", "self._delta / len(self._orders)", "self._delta", FILTER),
+    Mutant(
+        "training/_filter.py",
+        "epsilon - base + tail - _MARGIN * sizes",
+        "epsilon - base + tail + _MARGIN * sizes",
+        FILTER,
+    ),
+    Mutant(
+        "training/_filter.py",
+        "if not np.any(whole <= self._budget)",
+        "if not np.any(self._spent <= self._budget)",
+        FILTER,
+    ),
     # curves
     Mutant("curves/_pld.py", "total + slack) if self.bound", "total - slack) if self.bound", PLD),
     Mutant("curves/_pld.py", "+ self.infinite_mass\n        # the grid", "\n        # the grid", PLD),

@@ -21,6 +21,7 @@ the mechanism says, and that releases made after the last saved checkpoint are l
 
 from jaxacct.training._batches import Batch, Batches, batches
 from jaxacct.training._counting import ReleaseCountState, count_releases, release_counts, track_privacy
+from jaxacct.training._filter import RenyiFilter
 from jaxacct.training._guard import BudgetGuardState, budget_guard
 from jaxacct.training._phases import Epoch
 from jaxacct.training._spending import privacy_spent, steps_affordable
@@ -32,6 +33,7 @@ __all__ = [
     "BudgetGuardState",
     "Epoch",
     "ReleaseCountState",
+    "RenyiFilter",
     "apply_gradients",
     "batches",
     "budget_guard",

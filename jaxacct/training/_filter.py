@@ -1,0 +1,190 @@
+"""A privacy filter: a budget for releases that are chosen on the way, in the light of what was released before."""
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxacct._types import NeighboringRelation
+from jaxacct._validate import check_delta, check_epsilon, check_orders, checked_array, checked_number
+from jaxacct.accounting import rdp
+from jaxacct.mechanisms._base import Mechanism, not_a_mechanism
+from jaxacct.special import down, up
+from jaxacct.training._phases import check_scalar
+
+_SHARES = (0.25, 0.5, 1.0, 2.0)  # orders tried by default, less 1, in units of the Gaussian mechanism's best one
+_LEAST_ORDER, _WHOLE_FROM = 1.25, 3.0  # of these; whole numbers from the second on, where curves are sharpest
+# tried for what is planned
+_PLANNED_ORDERS = (1.25, 1.5, 1.75, 2.0, 2.5, *map(float, [*range(3, 33), *range(36, 65, 4), *range(80, 257, 16)]))
+_MARGIN = 2.0**-46  # relative: six elementary functions and quotients of 4 ULP = 2^-51 each, and their sums
+
+
+class RenyiFilter:
+    """Decides, one release after the other, whether a budget (epsilon, delta) allows the next one.
+
+    Noise, sampling and the number of steps may be chosen adaptively, from all that was released before: as long as only
+    what `spend` allowed is run, the whole is (epsilon, delta)-differentially private. With one Renyi order a, releases
+    are allowed while their divergences of order a add up to at most
+
+        B(a) = epsilon - log(1 - 1/a) + (log(delta) + log(a)) / (a - 1)
+
+    (Feldman and Zrnic 2021, Theorem 4.3, and Lecuyer 2021, Theorem 1; the conversion is Canonne, Kamath and Steinke
+    2020, Proposition 12). With several orders a release is allowed if it is at one of them at least, each with an equal
+    share of delta: up to the end the run is that of one order's filter, and the shares add up (docs/numerics.md).
+
+    An upper bound, in the adjacency of the mechanisms spent, which has to be the same for all. It does not bound an
+    epsilon at a time that is itself chosen by what was released: the budget is what is spent, however little of it was
+    used. Where the releases are known beforehand `jaxacct.epsilon` of their composition is smaller.
+
+    Args:
+      target_epsilon: float > 0, in nats.
+      target_delta: float in (0, 1).
+      planned: the release that will probably be run most: the one order is taken at which most of these fit, so that
+        delta is not shared. Any other releases may be spent all the same.
+      orders: float array [A], the Renyi orders a > 1. By default, where nothing is planned, four about the best one of
+        the Gaussian mechanism, 1 + 2 log(1/delta) / epsilon.
+      spent: float array [A], what `spent` gave when an earlier run with the same budget and orders stopped.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct import training
+    >>> step = ja.PoissonSampled(ja.Gaussian(noise_multiplier=1.0), sampling_prob=0.01)
+    >>> budget = training.RenyiFilter(target_epsilon=2.0, target_delta=1e-6, planned=step)
+    >>> budget.affords(step)
+    511
+    >>> budget.spend(step, count=400)
+    True
+    >>> budget.spend(ja.Gaussian(noise_multiplier=2.0))   # too much of what is left: nothing is spent
+    False
+    >>> budget.spend(ja.PoissonSampled(ja.Gaussian(noise_multiplier=2.0), sampling_prob=0.01), count=200)
+    True
+    """
+
+    def __init__(
+        self,
+        target_epsilon: float,
+        target_delta: float,
+        *,
+        planned: Mechanism | None = None,
+        orders: Any = None,
+        spent: Any = None,
+    ):
+        check_epsilon("target_epsilon", target_epsilon)
+        check_delta("target_delta", target_delta)
+        self._epsilon = checked_number("target_epsilon", target_epsilon)
+        self._delta = checked_number("target_delta", target_delta)
+        if self._epsilon == 0.0:
+            raise ValueError(f"target_epsilon={target_epsilon!r} must be > 0: no release fits a budget of 0")
+        if planned is not None and orders is not None:
+            raise ValueError("planned= chooses the order: it must not be given beside orders=")
+        if planned is not None:
+            _check_mechanism("planned", planned)
+            wanted = _planned_order(planned, self._epsilon, self._delta)
+        else:
+            wanted = _usual_orders(self._epsilon, self._delta) if orders is None else check_orders("orders", orders)
+        self._orders = np.unique(wanted)
+        self._budget = _renyi_budget(self._orders, self._epsilon, self._delta / len(self._orders))
+        before = np.zeros(len(self._orders)) if spent is None else checked_array("spent", spent).astype(np.float64)
+        if before.shape != self._orders.shape or not np.all(before >= 0.0):
+            raise ValueError(f"spent={spent!r} must be {len(self._orders)} numbers >= 0, one for each order")
+        self._spent = before
+        self._relation: NeighboringRelation | None = None
+
+    @property
+    def orders(self) -> tuple[float, ...]:
+        """The Renyi orders, increasing."""
+        return tuple(self._orders.tolist())
+
+    @property
+    def spent(self) -> tuple[float, ...]:
+        """The Renyi divergences spent so far, in nats, one for each order: to be kept with a checkpoint."""
+        return tuple(self._spent.tolist())
+
+    @property
+    def left(self) -> tuple[float, ...]:
+        """The Renyi divergences left, in nats, one for each order; 0 where the order allows nothing more."""
+        return tuple(np.maximum(down(self._budget - self._spent, 4), 0.0).tolist())
+
+    def spend(self, mechanism: Mechanism, *, count: int = 1) -> bool:
+        """Whether `count` runs of `mechanism` are within the budget; if so, they count as spent and may be run.
+
+        Raises:
+          ValueError: if `mechanism` has no Renyi divergences, or another adjacency than what was spent before; if
+            `count` is no whole number >= 1.
+        """
+        cost = self._cost(mechanism)
+        whole = up(self._spent + up(_counted(count) * cost, 4), 4)
+        if not np.any(whole <= self._budget):
+            return False
+        self._spent, self._relation = whole, mechanism.relation
+        return True
+
+    def affords(self, mechanism: Mechanism) -> int:
+        """How many runs of `mechanism` the rest of the budget allows, if nothing else is run; at most 2^53.
+
+        Raises:
+          ValueError: as for `spend`.
+        """
+        return int(np.clip(np.floor(_runs(self._budget - self._spent, self._cost(mechanism)).max()), 0.0, 2.0**53))
+
+    def _cost(self, mechanism: Mechanism) -> np.ndarray:
+        """The divergence of one run at each order, the worse direction's."""
+        _check_mechanism("mechanism", mechanism)
+        if self._relation not in (None, mechanism.relation):
+            raise ValueError(
+                f"mechanism={mechanism!r} is of adjacency {mechanism.relation.value!r}, which must be that of what was "
+                f"spent before, {self._relation.value!r}"
+            )
+        return _divergences(mechanism, self.orders)
+
+    def __repr__(self) -> str:
+        return (
+            f"RenyiFilter(target_epsilon={self._epsilon}, target_delta={self._delta}, orders={self.orders}, "
+            f"spent={self.spent})"
+        )
+
+
+def _check_mechanism(name: str, thing: Any) -> None:
+    if not isinstance(thing, Mechanism):
+        raise ValueError(f"{name}={thing!r} {not_a_mechanism(thing)}")
+    check_scalar(thing)
+
+
+def _runs(budget: np.ndarray, cost: np.ndarray) -> np.ndarray:
+    """How many times `cost` fits into `budget`, rounded down; not whole."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.nan_to_num(down(budget / cost, 32), nan=0.0)
+
+
+def _planned_order(planned: Mechanism, epsilon: float, delta: float) -> np.ndarray:
+    orders = np.asarray(_PLANNED_ORDERS)
+    budget = _renyi_budget(orders, epsilon, delta)
+    return orders[[_runs(budget, _divergences(planned, _PLANNED_ORDERS)).argmax()]]
+
+
+def _usual_orders(epsilon: float, delta: float) -> np.ndarray:
+    best = 2.0 * -math.log(delta) / epsilon
+    orders = np.maximum(1.0 + best * np.asarray(_SHARES), _LEAST_ORDER)
+    return np.where(orders >= _WHOLE_FROM, np.round(orders), orders)
+
+
+def _renyi_budget(orders: np.ndarray, epsilon: float, delta: float) -> np.ndarray:
+    """B(a) at each order, rounded down; below 0 where the order allows nothing."""
+    base, tail = np.log1p(-1.0 / orders), (math.log(delta) + np.log(orders)) / (orders - 1.0)
+    sizes = epsilon + np.abs(base) + (abs(math.log(delta)) + np.log(orders)) / (orders - 1.0)
+    return epsilon - base + tail - _MARGIN * sizes
+
+
+def _counted(count: Any) -> float:
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= 2**53:
+        raise ValueError(f"count={count!r} must be a whole number in [1, 2^53]")
+    return float(count)
+
+
+@functools.lru_cache(maxsize=1024)
+def _divergences(mechanism: Mechanism, orders: Sequence[float]) -> np.ndarray:
+    return np.asarray(rdp(mechanism, orders).values, np.float64)
