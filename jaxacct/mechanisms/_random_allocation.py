@@ -106,18 +106,18 @@ class RandomAllocation(Mechanism):
         return self.sampled_once(Sets.of(self.num_steps, self.num_selected, self.num_epochs))
 
     def releases(self, number: int) -> tuple[Parts, ...]:
-        """Whole epochs; or, where one is unfinished, any of the following descriptions.
+        """Whole epochs, where steps are runs of sampled releases; or, where one is unfinished, any of these.
 
         The last epoch at its full price; or, the first one with one step a record, by the law of its steps so far; or
         without any amplification: whichever of them a record joined, so many releases that it did join are no less
         private (joint convexity), and fewer than `num_selected` cost less.
         """
-        if isinstance(self.mechanism, PoissonSampled):  # whose steps are releases of their own
-            return super().releases(number)
         finished, steps_done = divmod(number, self.releases_per_epoch)
         if not steps_done:
             return (self.epochs(finished),)
         ways: tuple[Parts, ...] = (self.epochs(finished + 1),)
+        if isinstance(self.mechanism, PoissonSampled):
+            return ways
         if self.num_selected == 1 and not finished:  # beside whole epochs its distribution costs more than it gains
             ways += (((PartialAllocation(self.mechanism, self.num_steps, steps_done), 1),),)
         if steps_done < self.num_selected:
@@ -126,8 +126,11 @@ class RandomAllocation(Mechanism):
 
     @property
     def releases_per_epoch(self) -> int:
-        return int(self.num_steps)
+        of_step = self.mechanism.num_steps if isinstance(self.mechanism, PoissonSampled) else 1
+        return int(self.num_steps * of_step)
 
     def cheap_releases(self, epochs: int) -> int:
         """Beyond the first epoch an unfinished one is charged whole, unless it joined fewer steps than it might."""
+        if isinstance(self.mechanism, PoissonSampled):
+            return 0
         return int(self.num_selected if epochs else self.num_steps) - 1

@@ -93,7 +93,7 @@ class Batches:
         period, place = divmod(step, self._sampling.period)
         records = _drawn(self._sampling, self._secret, self.num_records, period).step(place)
         if records.size > self.max_batch_size:
-            words = Words(self._secret, step, b"truncation")
+            words = Words(self._secret, step, b"truncation of " + _use(self._sampling, self.num_records))
             records = records[np.sort(subset(words, records.size, self.max_batch_size))]
         index, count = self.shard
         here = records[index::count]
@@ -182,7 +182,13 @@ class Batches:
 @functools.lru_cache(maxsize=2)
 def _drawn(sampling: Sampling, secret: bytes, num_records: int, period: int) -> Drawn:
     """One period, kept: the steps of an epoch are asked for one by one."""
-    return drawn(sampling, Words(secret, period), num_records)
+    return drawn(sampling, Words(secret, period, _use(sampling, num_records)), num_records)
+
+
+def _use(sampling: Sampling, num_records: int) -> bytes:
+    """What the words are drawn for: two laws share none under one key; a longer run begins as a shorter one."""
+    rate, records = sampling.rate.hex(), num_records
+    return f"{type(sampling).__name__} {sampling.period} {rate} of {records}".encode()
 
 
 def batches(
@@ -212,7 +218,8 @@ def batches(
       mechanism: what is to be accounted for; its number of steps, of all epochs, is the number of batches.
       num_records: whole number in [1, 2^31 - 2], the size of the data set; of a shuffle its number of reports.
       key: of `jax.random`, a whole number >= 0, or bytes: who knows it knows who took part. A private run wants
-        ``secrets.token_bytes(32)``, kept where checkpoints are kept.
+        ``secrets.token_bytes(32)``, kept where checkpoints are kept. One key for one run: a second phase or run of the
+        same law under the same key would draw the same batches again, which is not what composition accounts for.
       max_batch_size: whole number >= 1, rows of a batch over all shards; None for as many as are needed.
       shard: (index, count), as ``(jax.process_index(), jax.process_count())``: the rows of each batch that this process
         takes, every count-th. All shards together hold the batch that one process would have.

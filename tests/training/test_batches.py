@@ -254,7 +254,18 @@ def test_draws_are_what_they_were() -> None:
     assert found == DRAWS
 
 
-DRAWS = [[3, 9, 15, 30, 42, 49], [6, 11, 17, 18], [0, 1, 2, 3, 9, 13], [38, 39, 41, 27, 53, 4]]
+DRAWS = [[3, 7, 22, 32, 34, 48], [1, 4, 7, 18], [0, 1, 3, 5, 10, 11], [4, 27, 62, 90, 57, 87]]
+
+
+def test_a_longer_run_begins_the_same_and_another_law_has_other_words() -> None:
+    def first(run: Any, records: int = 100) -> list[int]:
+        return _records(training.batches(run, records, 3, max_batch_size=60)[1]).tolist()
+
+    poisson = ja.PoissonSampled(GAUSSIAN, 0.1, 12)
+    assert first(poisson) == first(dataclasses.replace(poisson, num_steps=500))
+    others = [ja.PoissonSampled(GAUSSIAN, 0.1 + 1e-15, 12), ja.RandomAllocation(GAUSSIAN, 10, num_epochs=2)]
+    assert all(first(poisson) != first(other) for other in others)
+    assert first(poisson) != first(poisson, 101)
 
 
 def test_the_same_in_another_process() -> None:
@@ -414,6 +425,19 @@ def test_affordable_steps_pay_for_truncation() -> None:
     assert 0 < count < plain
     assert training.privacy_spent(_state(count), short, DELTA) <= 1.0
     assert training.privacy_spent(_state(count + 1), short, DELTA) > 1.0
+
+
+def test_phases_of_batches() -> None:
+    runs = [ja.PoissonSampled(GAUSSIAN, 0.01, 300), ja.PoissonSampled(ja.Gaussian(2.0), 0.02, 100)]
+    data = [
+        training.batches(run, 10_000, key, max_batch_size=size)
+        for key, (run, size) in enumerate(zip(runs, (190, 310), strict=True))
+    ]
+    spent = training.privacy_spent(_state(300, 100), data, DELTA)
+    together = ja.Composed(tuple(runs))
+    excess = sum(part.excess_delta(spent) for part in data)
+    assert ja.epsilon(together, DELTA) < spent < 1.1 * ja.epsilon(together, DELTA)
+    assert ja.delta(together, spent) + excess <= DELTA * (1 + 1e-9)
 
 
 def test_shuffled_and_allocated_batches_are_phases() -> None:

@@ -424,6 +424,17 @@ def test_epochs_of_a_composition(descriptions: list[Any]) -> None:
         _spent(step, 3)
 
 
+def test_cycles_of_sampled_groups_are_epochs(descriptions: list[Any]) -> None:
+    """Each step of the allocation is a run of 11 releases: 110 are one epoch, any fewer too, and 111 begin the next."""
+    cyclic = ja.RandomAllocation(ja.PoissonSampled(GAUSSIAN, 0.2, 11), num_steps=10)
+    for count in (1, 11, 110, 111, 220):
+        _spent(cyclic, count)
+    assert [run.num_epochs for run in descriptions] == [1, 1, 1, 2, 2]
+    assert training.steps_affordable(cyclic, 2.0, DELTA) % 110 == 0
+    _spent(ja.RandomAllocation(ja.PoissonSampled(GAUSSIAN, 0.2), num_steps=10), 3)
+    assert descriptions[-1].num_epochs == 1
+
+
 def test_description_of_phases(descriptions: list[Any]) -> None:
     run = ja.RandomAllocation(GAUSSIAN, 10, num_epochs=3)
     _spent([ja.Laplace(2.0), run, run, POISSON], 7, 20, 0, 5)
