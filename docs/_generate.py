@@ -67,6 +67,11 @@ def schemes() -> list[Scheme]:
         Scheme("Exponential", {"": ja.Exponential(1.0)}),
         Scheme("PermuteAndFlip", {"": ja.PermuteAndFlip(1.0)}),
         Scheme("ZCdp", {"": ja.ZCdp(0.1)}),
+        Scheme("MixtureOfGaussians", {"": ja.MixtureOfGaussians(1.0, (0.0, 1.0, 2.0), (0.8, 0.15, 0.05))}),
+        Scheme(
+            "Group",
+            {"of sampled Gaussians": ja.Group(sampled, 3), "of others": ja.Group(allocated["several epochs"], 3)},
+        ),
         Scheme("PrivateSelection", {"": ja.PrivateSelection(sampled, 10.0)}),
         Scheme("PoissonSampled of these", {"": ja.PoissonSampled(pure, 0.01, 100)}),
         Scheme("RandomAllocation of these", of_pairs),
@@ -174,7 +179,7 @@ _GROUPS = {
     ),
     "Further releases": (
         "RandomizedResponse EpsilonDelta ZCdp DiscreteLaplace DiscreteGaussian Exponential PermuteAndFlip "
-        "PrivateSelection"
+        "PrivateSelection MixtureOfGaussians Group"
     ),
     "Shuffling and check-ins": (
         "Shuffled CheckIn LocalRandomizer KaryRandomizedResponse FiniteRandomizer GaussianReports"

@@ -36,6 +36,7 @@ from jaxacct.bounds import (
     discrete,
     gaussian,
     given,
+    group,
     laplace,
     noise_on_counts,
     poisson,
@@ -305,5 +306,6 @@ METHODS = merged(
     shuffle.METHODS,
     check_in.METHODS,
     _OF_COMPOSED,
+    group.tables(distribution_of),
     selection.tables(renyi_plan, least_rdp, renyi_bytes, distribution_of),
 )

@@ -5,11 +5,16 @@ import dataclasses
 from jaxacct.bounds._distribution import loss_distribution, of_one_release
 from jaxacct.bounds.bases import BASES, spread
 from jaxacct.curves import Pld
-from jaxacct.mechanisms import ContinuousPair
+from jaxacct.mechanisms import ContinuousPair, MixtureOfGaussians
 
 CONTINUOUS = of_one_release(BASES[ContinuousPair], "the pair's own loss distribution", spread)
 KNOWN = dataclasses.replace(
     of_one_release(BASES[Pld], lambda pld: pld.theorem or "the pair's own loss distribution", spread), is_given=True
 )
+MIXTURE = of_one_release(BASES[MixtureOfGaussians], "Choquette-Choo et al. 2024, Corollary 4.7", spread)
 
-METHODS = {(ContinuousPair,): (loss_distribution(CONTINUOUS),), (Pld,): (loss_distribution(KNOWN),)}
+METHODS = {
+    (MixtureOfGaussians,): (loss_distribution(MIXTURE),),
+    (ContinuousPair,): (loss_distribution(CONTINUOUS),),
+    (Pld,): (loss_distribution(KNOWN),),
+}

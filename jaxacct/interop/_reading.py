@@ -23,6 +23,7 @@ from jaxacct.mechanisms import (
     Exponential,
     Gaussian,
     Laplace,
+    MixtureOfGaussians,
     PermuteAndFlip,
     PoissonSampled,
     PrivateSelection,
@@ -37,7 +38,7 @@ _REPLACE, _ZERO_OUT = NeighboringRelation.REPLACE_ONE, NeighboringRelation.REPLA
 # what Poisson sampling and allocation take
 _BASES = (
     *(Gaussian, Laplace, DiscretePair, ContinuousPair, EpsilonDelta, DiscreteLaplace, DiscreteGaussian),
-    *(Exponential, PermuteAndFlip),
+    *(Exponential, PermuteAndFlip, MixtureOfGaussians),
 )
 
 
@@ -149,6 +150,10 @@ _EVENTS: dict[str, tuple[tuple[str, ...], _Read]] = {
     "DiscreteGaussianDpEvent": (("sigma", "sensitivity", "dimension"), _discrete_gaussian),
     "ExponentialMechanismDpEvent": (("epsilon",), lambda event: Exponential(event.epsilon)),
     "PermuteAndFlipDpEvent": (("epsilon",), lambda event: PermuteAndFlip(event.epsilon)),
+    "MixtureOfGaussiansDpEvent": (
+        ("standard_deviation", "sensitivities", "sampling_probs"),
+        lambda event: MixtureOfGaussians(event.standard_deviation, event.sensitivities, event.sampling_probs),
+    ),
     "RepeatAndSelectDpEvent": (("event", "mean", "shape"), _selected),
 }
 # What is read otherwise in another adjacency than add or remove, labelled add or remove there too so that it composes.
@@ -191,6 +196,9 @@ def elsewhere(event: Any, relation: NeighboringRelation) -> Any:
 def takes_no_part(event: Any) -> bool:
     """Whether no record ever takes part in what an event runs, so that nothing is lost whatever it releases."""
     nobody = (("sampling_probability", 0), ("num_selected", 0), ("num_buckets", 1))  # or nothing to tell
+    shifts = zip(getattr(event, "sensitivities", (1,)), getattr(event, "sampling_probs", (1,)), strict=False)
+    if all(shift == 0 or share == 0 for shift, share in shifts):
+        return True
     return any(getattr(event, field, None) == value for field, value in nobody)
 
 
@@ -200,5 +208,8 @@ def releases_everything(event: Any) -> bool:
         return False
     if isinstance(getattr(event, "event", None), dp_event.DpEvent):  # what is sampled or allocated
         return any(releases_everything(leaf) for leaf, count in leaves_of(event.event) if count > 0)
-    noises = (getattr(event, field, math.inf) for field in ("noise_multiplier", "noise_parameter", "sigma"))
+    noises = (
+        getattr(event, field, math.inf)
+        for field in ("noise_multiplier", "noise_parameter", "sigma", "standard_deviation")
+    )
     return isinstance(event, dp_event.NonPrivateDpEvent) or 0 in noises

@@ -13,6 +13,7 @@ from jaxacct.mechanisms._discrete_pair import DiscretePair
 from jaxacct.mechanisms._epsilon_delta import EpsilonDelta
 from jaxacct.mechanisms._exponential import Exponential
 from jaxacct.mechanisms._gaussian import Gaussian
+from jaxacct.mechanisms._group import Group
 from jaxacct.mechanisms._laplace import Laplace
 from jaxacct.mechanisms._local_randomizers import (
     FiniteRandomizer,
@@ -20,6 +21,7 @@ from jaxacct.mechanisms._local_randomizers import (
     KaryRandomizedResponse,
     LocalRandomizer,
 )
+from jaxacct.mechanisms._mixture_of_gaussians import MixtureOfGaussians
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._permute_and_flip import PermuteAndFlip
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
@@ -42,9 +44,11 @@ __all__ = [
     "FiniteRandomizer",
     "Gaussian",
     "GaussianReports",
+    "Group",
     "KaryRandomizedResponse",
     "Laplace",
     "LocalRandomizer",
+    "MixtureOfGaussians",
     "PartialAllocation",
     "PermuteAndFlip",
     "PoissonSampled",

@@ -30,7 +30,7 @@ _LAYERS = (
     ("bounds._one_line",),
     ("bounds._distribution", "bounds._inversion", "bounds._moments"),
     ("bounds.discrete", "bounds.gaussian", "bounds.given", "bounds.laplace", "bounds.shuffle"),
-    ("bounds.check_in", "bounds.noise_on_counts", "bounds.poisson", "bounds.pure", "bounds.selection"),
+    ("bounds.check_in", "bounds.group", "bounds.noise_on_counts", "bounds.poisson", "bounds.pure", "bounds.selection"),
     ("bounds.allocation",),
     ("bounds.composed",),
     ("bounds",),

@@ -28,6 +28,8 @@ EXAMPLES = {
     ja.PermuteAndFlip: ja.PermuteAndFlip(0.5),
     ja.ZCdp: ja.ZCdp(0.1, 0.01),
     ja.PrivateSelection: ja.PrivateSelection(GAUSSIAN, 10.0, 0.5),
+    ja.MixtureOfGaussians: ja.MixtureOfGaussians(2.0, (0.0, 1.0, 2.0), (0.8, 0.15, 0.05)),
+    ja.Group: ja.Group(ja.PoissonSampled(GAUSSIAN, 0.1, 7), 3),
     ja.ContinuousPair: ja.ContinuousPair(half, half, half, half, lowest=-1.0, highest=1.0),
     ja.PoissonSampled: ja.PoissonSampled(GAUSSIAN, 0.1, 7),
     ja.RandomAllocation: ja.RandomAllocation(GAUSSIAN, 100, 3, 2),
@@ -51,11 +53,11 @@ ASKED = {kind.__name__: EXAMPLES[kind] for kind in MECHANISMS} | {
     f"Shuffled({kind.__name__})": ja.Shuffled(EXAMPLES[kind], 1000) for kind in RANDOMIZERS
 }
 """What questions are asked about: every mechanism, and every randomizer shuffled."""
-TRACED = {
-    name: mechanism
-    for name, mechanism in ASKED.items()
-    if name not in ("Laplace", "DiscretePair", "ContinuousPair", "Pld", "DiscreteLaplace", "PermuteAndFlip")
-}
+_ON_HOST = (
+    *("Laplace", "DiscretePair", "ContinuousPair", "Pld", "DiscreteLaplace", "PermuteAndFlip", "MixtureOfGaussians"),
+    "Group",
+)
+TRACED = {name: mechanism for name, mechanism in ASKED.items() if name not in _ON_HOST}
 """Those that a traced program may ask about: of the others there are loss distributions only."""
 
 

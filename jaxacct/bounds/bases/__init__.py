@@ -16,6 +16,7 @@ from jaxacct.bounds.bases import (
     _gaussian,
     _known,
     _laplace,
+    _mixture,
     _sampled,
 )
 from jaxacct.bounds.bases._base import Base, law_of, spread_of
@@ -30,6 +31,7 @@ from jaxacct.mechanisms import (
     Exponential,
     Gaussian,
     Laplace,
+    MixtureOfGaussians,
     PartialAllocation,
     PermuteAndFlip,
     PoissonSampled,
@@ -46,6 +48,7 @@ BASES: dict[type, Base] = {
     Exponential: _exponential.BASE,
     Gaussian: _gaussian.BASE,
     Laplace: _laplace.BASE,
+    MixtureOfGaussians: _mixture.BASE,
     PermuteAndFlip: _laplace.PERMUTE_AND_FLIP,
     Pld: _known.BASE,
 }

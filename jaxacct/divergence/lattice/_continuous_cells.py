@@ -5,7 +5,7 @@ import numpy as np
 from jaxacct.special import log_normal_tail
 
 
-def _cell_masses(z: np.ndarray) -> np.ndarray:
+def normal_cell_masses(z: np.ndarray) -> np.ndarray:
     """Standard normal mass [N - 1] between neighbours of z [N], ascending.
 
     Each is the difference of two tails on the side of 0 where it lies; no tail is formed as 1 minus the other.
@@ -34,8 +34,8 @@ def gaussian_cells(
     inner = np.where((y > 0) | (sampling_prob == 1.0), log_y / mu + 0.5 * mu, -np.inf)
     big = 60.0
     z = np.clip(np.concatenate([np.asarray([-big]), inner, np.asarray([big])]), -big, big)
-    q = _cell_masses(z)
-    p = (1.0 - sampling_prob) * q + sampling_prob * _cell_masses(z - mu)
+    q = normal_cell_masses(z)
+    p = (1.0 - sampling_prob) * q + sampling_prob * normal_cell_masses(z - mu)
     left = np.exp((first + np.arange(size, dtype=np.float64)) * step)
     high = (p / left - q) / np.expm1(step)
     high = np.clip(high, 0.0, q)

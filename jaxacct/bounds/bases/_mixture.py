@@ -1,0 +1,89 @@
+"""The likelihood ratio of one Gaussian release whose shift is random, sampled or not, on a lattice.
+
+Y(x) = sum_i p_i e^(c_i x / s^2 - c_i^2 / (2 s^2)) grows with x, so that cells of Y are cells of x. Their ends are found
+by halving; how far Y is from a lattice point there is booked as a blur of the points, with its own rounding.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from jaxacct._types import TooFineError
+from jaxacct.bounds.bases._base import SMALLEST, Base, check_fits, unbounded
+from jaxacct.divergence.lattice._continuous_cells import normal_cell_masses
+from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_masses
+from jaxacct.mechanisms import MixtureOfGaussians
+from jaxacct.special import up
+
+_Z_RANGE = 10.0  # standard deviations that are followed from the outermost means, or further
+_OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: booked at 0 and at infinity
+_RARE = 1.0  # in units of what lies outside: shifts that are drawn no more often are told for certain
+_SURE_Z = 36.0  # up to this z a cell's mass under Q is a normal double
+_BLUR = 2.0**-42  # of log Y, relative to 1 + its largest exponent: probabilities, exponentials and their sum
+_NUM_HALVINGS = 64  # of a bracket of x
+_MOST_TERMS = 2**27  # numbers in all the sums over shifts and cells: more, and the law is refused
+
+
+def _log_ratio(z: np.ndarray, mu: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """log Y [N] at z [N], x in standard deviations; mu [M] are the shifts in the same unit."""
+    total = np.full(z.shape, -np.inf)
+    for shift, share in zip(mu, shares, strict=True):
+        total = np.logaddexp(total, math.log(share) + shift * z - 0.5 * shift * shift)
+    return total
+
+
+def _mixture(release: MixtureOfGaussians, sampling_prob: float) -> tuple[np.ndarray, np.ndarray]:
+    """Shifts [M] in standard deviations, ascending, and their probabilities; sampling adds to the shift 0."""
+    found: dict[float, float] = {}
+    for shift, share in zip(release.sensitivities, release.probabilities, strict=True):
+        found[shift] = found.get(shift, 0.0) + sampling_prob * share
+    if sampling_prob < 1.0:
+        found[0.0] = found.get(0.0, 0.0) + (1.0 - sampling_prob)
+    kept = sorted((shift, share) for shift, share in found.items() if share > 0.0)
+    shifts, shares = (np.array(column) for column in zip(*kept, strict=True))
+    return shifts / float(release.noise_multiplier), shares
+
+
+def _law(release: MixtureOfGaussians, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
+    """The law of one release: cells of x between lattice points of Y, their masses from the distribution functions."""
+    mu, shares = _mixture(release, sampling_prob)
+    z_range = max(_Z_RANGE, math.sqrt(-2.0 * math.log(tail))) if tail > 0 else _Z_RANGE
+    outside = max(min(_OUTSIDE, tail), SMALLEST) if tail > 0 else _OUTSIDE
+    # the largest shifts are told for certain where they are as rare as what lies outside
+    tops = np.cumsum(shares[::-1])[::-1]
+    kept = tops > _RARE * outside
+    told, mu, shares = float(tops[~kept].max(initial=0.0)), mu[kept], shares[kept]
+    first_z, last_z = -z_range, float(mu[-1]) + z_range
+    if last_z > _SURE_Z:
+        raise TooFineError(f"mechanism={release!r}: shifts of {mu[-1]:.3g} standard deviations are beyond the doubles")
+    low, high = (float(x) for x in _log_ratio(np.array([first_z, last_z]), mu, shares))
+    check_fits("mechanism=MixtureOfGaussians", low, high, step)
+    first, last = math.floor(low / step), math.ceil(high / step)
+    inner = step * np.arange(first + 1, last)
+    if (last - first) * mu.size * (_NUM_HALVINGS if inner.size else 1) > _MOST_TERMS * 16:
+        raise TooFineError(f"mechanism={release!r}: {mu.size} shifts on {last - first} cells are too many")
+    below, above = np.full(inner.shape, first_z), np.full(inner.shape, last_z)
+    for _ in range(_NUM_HALVINGS):
+        middle = 0.5 * (below + above)
+        is_low = _log_ratio(middle, mu, shares) < inner
+        below, above = np.where(is_low, middle, below), np.where(is_low, above, middle)
+    off = float(np.abs(_log_ratio(below, mu, shares) - inner).max(initial=0.0))
+    z = np.concatenate([[first_z], below, [last_z]])
+    q = normal_cell_masses(z)
+    p = sum(share * normal_cell_masses(z - shift) for shift, share in zip(mu, shares, strict=True))
+    law = from_masses(q, np.asarray(p), first * step, step, side)
+    size = 1.0 + float(mu[-1]) * (abs(first_z) + last_z + float(mu[-1])) - math.log(float(shares.min()))
+    law = dataclasses.replace(law, blur=law.blur + off + _BLUR * size)
+    if side is not Side.UPPER:
+        return law
+    return dataclasses.replace(law, zero_mass=outside, infinite_mass=up(outside + told, 16))
+
+
+def _spread(release: MixtureOfGaussians) -> float:
+    """Var(dP/dQ) = sum_ij p_i p_j e^(mu_i mu_j) - 1, the exponents held below the end of the doubles."""
+    mu, shares = _mixture(release, 1.0)
+    return float(shares @ np.expm1(np.minimum(np.outer(mu, mu), 700.0)) @ shares)
+
+
+BASE = Base(law=_law, largest_loss=unbounded, spread=_spread)

@@ -1,0 +1,186 @@
+"""Groups of records: by a mechanism that stands for all of them, or one record after the other.
+
+Ganesh 2024, "Tight group-level DP guarantees for DP-SGD with sampling via mixture of Gaussians mechanisms"; Vadhan
+2017, "The complexity of differential privacy", Lemma 2.2.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query
+from jaxacct._precision import is_traced
+from jaxacct._types import Bound, Direction, Ends
+from jaxacct.bounds._distribution import Distribution, loss_distribution
+from jaxacct.mechanisms import (
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Group,
+    Laplace,
+    MixtureOfGaussians,
+    PoissonSampled,
+    RandomAllocation,
+)
+from jaxacct.mechanisms._base import Mechanism
+from jaxacct.special import bisect, first_doubling, up
+
+_DOWN = 1.0 - 2.0**-50  # of a quotient of a noise multiplier
+_MOST_EPSILON = 2.0**10  # nats: no larger epsilon is tried one record after the other
+_NUM_HALVINGS = 24  # of its bracket
+_LARGEST_MIXTURE = 512  # records of one group whose sampled number is listed
+
+
+def _binomial(size: int, prob: float) -> tuple[float, ...]:
+    """The probabilities of 0, .., size, of rational numbers rounded once."""
+    drawn, left = Fraction(prob), 1 - Fraction(prob)
+    return tuple(float(math.comb(size, k) * drawn**k * left ** (size - k)) for k in range(size + 1))
+
+
+def _sampled(run: PoissonSampled, size: int) -> Mechanism | None:
+    """The number of records drawn is binomial, and what they add has at most that norm: tight (Ganesh 2024)."""
+    prob = float(run.sampling_prob)
+    if run.signature() != (PoissonSampled, Gaussian) or size > _LARGEST_MIXTURE:
+        return None
+    if prob in (0.0, 1.0):
+        return Composed(Gaussian(float(run.mechanism.noise_multiplier) / size * _DOWN), int(run.num_steps))
+    shifts = tuple(float(k) for k in range(size + 1))
+    release = MixtureOfGaussians(float(run.mechanism.noise_multiplier), shifts, _binomial(size, prob))
+    return Composed(release, int(run.num_steps))
+
+
+def _composed(run: Composed, size: int) -> Mechanism | None:
+    parts = [(_stand_in(part, size), count) for part, count in run.parts()]
+    if any(part is None for part, _ in parts):
+        return None
+    return Composed(tuple(part for part, _ in parts), tuple(count for _, count in parts))
+
+
+_STAND_INS: dict[type, Callable[[Any, int], Mechanism | None]] = {
+    Gaussian: lambda run, size: Gaussian(float(run.noise_multiplier) / size * _DOWN),
+    Laplace: lambda run, size: Laplace(float(run.noise_multiplier) / size * _DOWN),
+    DiscreteLaplace: lambda run, size: dataclasses.replace(run, sensitivity=int(run.sensitivity) * size),
+    DiscreteGaussian: lambda run, size: dataclasses.replace(run, sensitivity=int(run.sensitivity) * size),
+    PoissonSampled: _sampled,
+    Composed: _composed,
+}
+
+
+def _stand_in(run: Mechanism, size: int) -> Mechanism | None:
+    make = _STAND_INS.get(type(run))
+    return run if size == 1 else None if make is None else make(run, size)
+
+
+def stand_in(mechanism: Group) -> Mechanism | None:
+    """A mechanism whose single record loses exactly what the group loses; None where none is known."""
+    return _stand_in(mechanism.mechanism, int(mechanism.size))
+
+
+def _is_scalar(mechanism: Group) -> bool:
+    return not is_traced(mechanism) and not any(np.ndim(leaf) for leaf in jax.tree.leaves(mechanism))
+
+
+def _has_stand_in(mechanism: Group) -> bool:
+    return _is_scalar(mechanism) and stand_in(mechanism) is not None
+
+
+def _has_none(mechanism: Group) -> bool:
+    return _is_scalar(mechanism) and stand_in(mechanism) is None
+
+
+def _by_stand_in(mechanism: Group, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
+    """The ends of what stands for the group."""
+    run = stand_in(mechanism)
+    assert run is not None
+    ends = at.ask(run, query, target, at.width, wants_lower=at.wants_lower)
+    return dict.fromkeys(at.known, ends)
+
+
+def _unamplified(run: Any, size: int) -> Mechanism | None:
+    """Every record's steps public and the same: whichever they are, no sum of the records' is larger."""
+    if run.signature() != (RandomAllocation, Gaussian):
+        return None
+    release = Gaussian(float(run.mechanism.noise_multiplier) / size * _DOWN)
+    return Composed(release, int(run.num_selected) * int(run.num_epochs))
+
+
+def _one_after_the_other(
+    mechanism: Group, query: Query, target: float, at: Bracketing
+) -> Mapping[Direction, Ends[float]]:
+    """Upper ends: delta of m records at m eps is at most that of one at eps, times (e^(m eps) - 1) / (e^eps - 1)."""
+    run, size = mechanism.mechanism, int(mechanism.size)
+    whole = _unamplified(run, size)
+    known = query.worst if whole is None else at.ask(whole, query, target, at.width, wants_lower=False).upper
+
+    def delta(epsilon: float) -> float:
+        one = at.ask(run, Query.DELTA, epsilon / size, 1e-2, wants_lower=False).upper
+        log_growth = epsilon - epsilon / size + math.log(size) if epsilon < 1e-6 else _log_growth(epsilon, size)
+        return min(1.0, up(one * math.exp(min(log_growth, 700.0)), 2**12)) if one > 0.0 else 0.0
+
+    if query is Query.DELTA:
+        return dict.fromkeys(at.known, Ends(0.0, min(known, delta(target))))
+    if delta(0.0) <= target:
+        return dict.fromkeys(at.known, Ends(0.0, 0.0))
+    high = first_doubling(lambda epsilon: delta(epsilon) <= target, limit=_MOST_EPSILON).upper
+    if math.isfinite(high):
+        high = bisect(lambda epsilon: delta(epsilon) <= target, high, 0.0, num_steps=_NUM_HALVINGS)
+    return dict.fromkeys(at.known, Ends(0.0, min(known, high)))
+
+
+def _log_growth(epsilon: float, size: int) -> float:
+    """log((e^eps - 1) / (e^(eps/m) - 1)): the sum over the records of e^(i eps / m)."""
+    one = epsilon / size
+    return epsilon - one + math.log(-math.expm1(-epsilon)) - math.log(-math.expm1(-one))
+
+
+def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[Any, ...], tuple[Method, ...]]:
+    """A dict, the table of methods, from the function that tells the loss distributions of what stands for a group."""
+
+    def of(name: str) -> Callable[..., Any]:
+        def ask(mechanism: Group, *rest: Any) -> Any:
+            run = stand_in(mechanism)
+            distribution = distribution_of(run)
+            assert distribution is not None
+            return getattr(distribution, name)(run, *rest)
+
+        return ask
+
+    def exists(mechanism: Group) -> bool:
+        return _has_stand_in(mechanism) and distribution_of(stand_in(mechanism)) is not None
+
+    every = ("parts", "scale", "largest_loss", "reduction", "width_constant", "gap", "is_light", "is_from_above")
+    options_of: dict[str, Any] = {name: of(name) for name in (*every, "is_symmetric", "is_envelope")}
+    distribution = Distribution(
+        theorem="Ganesh 2024, mixtures of Gaussians; sensitivities add up",
+        exists=exists,
+        **options_of,
+    )
+    both = frozenset({Bound.UPPER, Bound.LOWER})
+    options: dict[str, Any] = {"directions": BOTH, "cost": Cost.TENTHS, "cold": Cost.TENTHS}
+    exact = BracketMethod(
+        name="group",
+        name_below="group, from below",
+        theorem="Ganesh 2024, mixtures of Gaussians; sensitivities add up",
+        ends=both,
+        applies=_has_stand_in,
+        bracket=_by_stand_in,
+        reduction=lambda mechanism: False,
+        regime="Gaussian (also Poisson-sampled), Laplace, discrete noise, composed",
+        **options,
+    )
+    general = BracketMethod(
+        name="one after the other",
+        theorem="Vadhan 2017, Lemma 2.2",
+        applies=_has_none,
+        bracket=_one_after_the_other,
+        reduction=lambda mechanism: True,
+        regime="all others",
+        **options,
+    )
+    return {(Group,): (exact, general, loss_distribution(distribution, helps=lambda mechanism: False))}

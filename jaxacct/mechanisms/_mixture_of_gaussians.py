@@ -1,0 +1,74 @@
+"""Gaussian noise on a sum to which the record adds a random amount."""
+
+from typing import Any
+
+import numpy as np
+
+from jaxacct._types import NeighboringRelation
+from jaxacct._validate import checked_array
+from jaxacct.mechanisms._base import Release, description
+from jaxacct.mechanisms._fields import Privacy, fixed, positive
+from jaxacct.mechanisms._words import ADAPTIVE, EVERY_STEP
+
+
+@description
+class MixtureOfGaussians(Release):
+    """One release of a sum plus N(0, s^2 I), to which the record adds a vector of norm c_i with probability p_i.
+
+    Dominated by sum_i p_i N(c_i, s^2) against N(0, s^2), in any dimension (Choquette-Choo et al. 2024, "Privacy
+    amplification for matrix mechanisms", Corollary 4.7). Poisson sampling is c = (0, 1) with p = (1 - q, q); several
+    records of one user that are sampled independently have binomial p (`Group`). Adjacency: add or remove one record.
+
+    Args:
+      noise_multiplier: float > 0, s, in the unit of the sensitivities.
+      sensitivities: float >= 0 for each i, c_i. Static: not differentiated through.
+      probabilities: one for each of them, p_i, summing to 1 within 1e-9. Static.
+
+    Raises:
+      ValueError: if a field is out of range, or there are not as many probabilities as sensitivities.
+
+    >>> import jaxacct as ja
+    >>> one = ja.MixtureOfGaussians(1.0, sensitivities=(0.0, 1.0), probabilities=(0.9, 0.1))
+    >>> round(ja.epsilon(one, 1e-6), 4), round(ja.epsilon(ja.PoissonSampled(ja.Gaussian(1.0), 0.1), 1e-6), 4)
+    (2.182, 2.1817)
+    """
+
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    scheme = "mixture of Gaussians"
+    released = EVERY_STEP
+    reduction = None
+
+    noise_multiplier: Any = positive(
+        "noise multiplier",
+        "SIGMA",
+        unit="noise std / unit of the sensitivities",
+        help="noise standard deviation, > 0",
+        privacy=Privacy.GROWS,
+    )
+    sensitivities: Any = fixed()
+    probabilities: Any = fixed()
+
+    def __post_init__(self) -> None:
+        shifts, shares = (checked_array(name, getattr(self, name)).astype(float) for name in _FIXED)
+        if shifts.ndim != 1 or not shifts.size or not (np.all(shifts >= 0) and np.all(np.isfinite(shifts))):
+            raise ValueError(f"sensitivities={self.sensitivities!r} must be a row of finite numbers >= 0")
+        if shares.shape != shifts.shape or not (np.all(shares >= 0) and abs(shares.sum() - 1.0) <= 1e-9):
+            raise ValueError(f"probabilities={self.probabilities!r} must be as many and sum to 1")
+        for name, values in zip(_FIXED, (shifts, shares), strict=True):
+            object.__setattr__(self, name, tuple(values.tolist()))
+        super().__post_init__()
+
+    def describe(self) -> str:
+        shown = f"sensitivities from {min(self.sensitivities):g} to {max(self.sensitivities):g}"
+        return f"Gaussian noise, noise multiplier {self.noise_multiplier}, on a mixture of {shown}"
+
+    def assumptions(self) -> tuple[str, ...]:
+        added = "each step releases a sum to which the record adds a vector whose norm has the stated law"
+        return (f"{added}, plus Gaussian noise of the stated standard deviation; {ADAPTIVE}",)
+
+    def loses_nothing(self) -> bool:
+        pairs = zip(self.sensitivities, self.probabilities, strict=True)
+        return all(shift == 0.0 for shift, share in pairs if share > 0.0)
+
+
+_FIXED = ("sensitivities", "probabilities")

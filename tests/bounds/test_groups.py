@@ -1,0 +1,170 @@
+"""Mixtures of Gaussians and groups of records: beside tails in mpmath, and beside the mechanisms that they equal."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+
+import jaxacct as ja
+
+REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD
+MIXTURES = [
+    (1.0, (0.0, 1.0), (0.9, 0.1)),
+    (1.0, (0.0, 1.0, 2.0), (0.2, 0.6, 0.2)),
+    (2.0, (0.0, 2.0, 3.0), (0.33, 0.34, 0.33)),
+    (0.7, (0.5, 1.0), (0.999, 0.001)),
+    (5.0, tuple(float(k) for k in range(9)), tuple(stats.binom.pmf(range(9), 8, 0.05).tolist())),
+]
+
+
+def _truth(noise, shifts, shares, epsilon, direction):
+    """delta at the best threshold: the likelihood ratio grows."""
+    with mpmath.workdps(40):
+        s, e = mpmath.mpf(noise), mpmath.exp(mpmath.mpf(epsilon))
+        pairs = [(mpmath.mpf(c), mpmath.mpf(p)) for c, p in zip(shifts, shares, strict=True)]
+        wanted = e if direction is REMOVE else 1 / e
+
+        def gap(x):
+            return mpmath.log(sum(p * mpmath.exp((2 * c * x - c * c) / (2 * s * s)) for c, p in pairs) / wanted)
+
+        low, high = mpmath.mpf(-60) * s, mpmath.mpf(60) * s
+        if gap(low) > 0:
+            return 0.0 if direction is ADD else float(1 - e)
+        for _ in range(140):
+            middle = (low + high) / 2
+            low, high = (middle, high) if gap(middle) < 0 else (low, middle)
+
+        def above(x, centre):
+            return mpmath.erfc((x - centre) / (s * mpmath.sqrt(2))) / 2
+
+        p = sum(share * above(low, c) for c, share in pairs)
+        q = above(low, 0)
+        return float(max(0, p - e * q) if direction is REMOVE else max(0, (1 - q) - e * (1 - p)))
+
+
+@pytest.mark.parametrize("direction", [REMOVE, ADD])
+@pytest.mark.parametrize("mixture", MIXTURES, ids=range(len(MIXTURES)))
+def test_one_mixture(mixture, direction):
+    release = ja.MixtureOfGaussians(*mixture)
+    upper, lower = (
+        ja.pld(release, direction=direction, bound=b, resolution=200.0) for b in (ja.Bound.UPPER, ja.Bound.LOWER)
+    )
+    for epsilon in (0.0, 0.1, 0.5, 1.5, 4.0):
+        exact = _truth(*mixture, epsilon, direction)
+        assert lower.delta(epsilon) <= exact * (1 + 1e-10) + 1e-20
+        assert exact * (1 - 1e-10) <= upper.delta(epsilon) <= exact * 1.01 + 1e-6
+        assert ja.delta(release, epsilon, direction=direction) >= exact * (1 - 1e-10)
+
+
+def test_a_sampled_step_is_a_mixture():
+    mixture = ja.MixtureOfGaussians(0.8, (0.0, 1.0), (0.95, 0.05))
+    for count in (1, 30):
+        same = ja.epsilon_interval(ja.PoissonSampled(ja.Gaussian(0.8), 0.05, count), 1e-6)
+        found = ja.epsilon_interval(ja.Composed(mixture, count), 1e-6)
+        assert found.lower <= same.upper
+        assert same.lower <= found.upper <= same.upper * (1 + 2e-3)
+    sampled = ja.epsilon_interval(ja.PoissonSampled(ja.MixtureOfGaussians(0.8, (0.0, 1.0), (0.5, 0.5)), 0.1, 5), 1e-5)
+    same = ja.epsilon_interval(ja.PoissonSampled(ja.Gaussian(0.8), 0.05, 5), 1e-5)
+    assert sampled.lower <= same.upper
+    assert same.lower <= sampled.upper <= same.upper * (1 + 2e-3)
+
+
+def test_beside_dp_accounting():
+    """Their test of mixtures: epsilon 17.193115 at delta 1e-6."""
+    run = ja.Composed(tuple(ja.MixtureOfGaussians(*m) for m in MIXTURES[1:3]), (3, 2))
+    found = ja.epsilon_interval(run, 1e-6, precision=1e-5)
+    assert found.lower <= 17.193115 + 5e-7
+    assert found.upper <= 17.1932
+
+
+@pytest.mark.parametrize("size", [2, 5])
+def test_groups_of_sampled_records_are_simulated(size):
+    """Two steps, each record drawn by itself: tails of the loss by many draws, both directions."""
+    noise, prob, steps, draws = 1.5, 0.2, 2, 400_000
+    run = ja.Group(ja.PoissonSampled(ja.Gaussian(noise), prob, steps), size)
+    rng = np.random.default_rng(size)
+    shifts, shares = np.arange(size + 1), stats.binom.pmf(np.arange(size + 1), size, prob)
+    for direction, sign in ((REMOVE, 1.0), (ADD, -1.0)):
+        losses = np.zeros(draws)
+        for _ in range(steps):
+            x = noise * rng.standard_normal(draws)
+            x += rng.binomial(size, prob, draws) if direction is REMOVE else 0
+            terms = np.log(shares) + (2 * shifts * x[:, None] - shifts**2) / (2 * noise**2)
+            losses += np.logaddexp.reduce(terms, axis=1)
+        for epsilon in (0.2, 0.8):
+            terms = np.maximum(-np.expm1(epsilon - sign * losses), 0.0)
+            spread = 4.5 * terms.std() / math.sqrt(draws)
+            attained = terms.mean()
+            assert attained - spread <= ja.delta(run, epsilon)
+            one_side = ja.pld(run, direction=direction).delta(epsilon)
+            assert attained - spread <= one_side <= attained + spread + 5e-3 * attained + 1e-6
+
+
+def test_groups_whose_sensitivities_add_up():
+    pairs = [
+        (ja.Gaussian(3.0), ja.Gaussian(1.0)),
+        (ja.Laplace(6.0), ja.Laplace(2.0)),
+        (ja.DiscreteLaplace(0.2, 2), ja.DiscreteLaplace(0.2, 6)),
+        (ja.DiscreteGaussian(6.0, 1), ja.DiscreteGaussian(6.0, 3)),
+        (ja.PoissonSampled(ja.Gaussian(3.0), 1.0, 4), ja.Composed(ja.Gaussian(1.0), 4)),
+    ]
+    for alone, together in pairs:
+        found, same = (ja.epsilon_interval(run, 1e-3) for run in (ja.Group(alone, 3), together))
+        assert (found.lower, found.upper) == pytest.approx((same.lower, same.upper), rel=1e-6)
+        composed = ja.epsilon(ja.Group(ja.Composed(alone, 2), 3), 1e-3)
+        assert composed == pytest.approx(ja.epsilon(ja.Composed(together, 2), 1e-3), rel=2e-3)
+
+
+def test_one_record_is_a_group_of_one():
+    run = ja.PoissonSampled(ja.Gaussian(1.0), 0.02, 50)
+    assert ja.epsilon(ja.Group(run, 1), 1e-6) == ja.epsilon(run, 1e-6)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_one_record_after_the_other(size):
+    """delta at m eps of m records: the sum over i < m of e^(i eps) times that of one at eps."""
+    for run in (
+        ja.RandomAllocation(ja.Gaussian(2.0), 50),
+        ja.EpsilonDelta(0.4, 1e-7),
+        ja.PoissonSampled(ja.Laplace(3.0), 0.1, 3),
+    ):
+        for epsilon in (0.3, 1.0):
+            one = ja.delta(run, epsilon / size)
+            expected = min(1.0, one * sum(math.exp(i * epsilon / size) for i in range(size)))
+            found = ja.delta(ja.Group(run, size), epsilon)
+            assert found <= expected * (1 + 1e-9)
+        bound = ja.epsilon(ja.Group(run, size), 1e-4)
+        assert bound >= ja.epsilon(run, 1e-4)
+        if not isinstance(run, ja.RandomAllocation):
+            assert ja.delta(run, bound / size) * sum(math.exp(i * bound / size) for i in range(size)) <= 1e-4 * (
+                1 + 1e-9
+            )
+    pure = ja.Group(ja.EpsilonDelta(0.5), size)
+    assert 0.9 * 0.5 * size <= ja.epsilon(pure, 1e-6) <= 0.5 * size * (1 + 1e-6)
+
+
+def test_larger_groups_lose_more():
+    run = ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 100)
+    found = [ja.epsilon(ja.Group(run, size), 1e-6) for size in (1, 2, 4, 16)]
+    assert found == sorted(found)
+    assert found[1] < 2 * found[0] + 1.0
+    noise = ja.calibrate(ja.Group(ja.PoissonSampled(ja.Gaussian(None), 0.01, 100), 2), "noise_multiplier", 2.0, 1e-6)
+    assert ja.epsilon(ja.Group(ja.PoissonSampled(ja.Gaussian(noise), 0.01, 100), 2), 1e-6) <= 2.0
+    assert "3 records of one user" in ja.report(ja.Group(run, 3), target_delta=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: ja.MixtureOfGaussians(1.0, (-1.0,), (1.0,)), "sensitivities"),
+        (lambda: ja.MixtureOfGaussians(1.0, (0.0, 1.0), (0.5, 0.4)), "sum to 1"),
+        (lambda: ja.MixtureOfGaussians(0.0, (0.0, 1.0), (0.5, 0.5)), "noise_multiplier"),
+        (lambda: ja.Group(ja.Gaussian(1.0), 0), "size"),
+        (lambda: ja.Group((ja.Gaussian(1.0),), 2), "must be one mechanism"),
+    ],
+)
+def test_what_is_out_of_range_is_named(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
