@@ -30,9 +30,9 @@ from jaxacct.divergence.allocation._moment_contour import (
     AllocationMoments,
     integer_log_moments,
     num_samples,
-    sampled_gaussian_decay,
 )
 from jaxacct.divergence.gaussian._line import gaussian_line
+from jaxacct.divergence.gaussian._sampled_decay import sampled_gaussian_decay
 from jaxacct.divergence.gaussian._sampled_line import highest_node, sampled_gaussian_line
 from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
 from jaxacct.special import down, up

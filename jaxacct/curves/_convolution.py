@@ -155,22 +155,27 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
     # a loss is a sum that carries some ulp of its largest term: it may lie near 0 though the grids begin far away
     reach = sum(count * (abs(pld.offset) + step * (pld.masses.shape[0] - 1)) for pld, count in parts)
 
+    total = sum(count for _, count in parts)
+    eta = 8.0 * ULP * math.log2(size)
     masses = np.full(size, np.inf if upper else 0.0)
     for tilt in tilts:
         log_z = [_log_sum_exp(log_or_minus_inf(pld.masses) + tilt * pld.losses) for pld, _ in parts]
         spectrum = np.ones(size // 2 + 1, complex)
-        norms = 0.0
+        norms = grown = rounding = 0.0
         for (pld, count), lz in zip(parts, log_z, strict=True):
-            tilted = np.exp(log_or_minus_inf(pld.masses) + tilt * pld.losses - lz)
+            log_p = log_or_minus_inf(pld.masses)
+            tilted = np.exp(log_p + tilt * pld.losses - lz)
+            size_of = float(np.abs(log_p[np.isfinite(log_p)]).max()) + abs(lz) + tilt * float(np.abs(pld.losses).max())
+            each = 2.0**-50 * (16.0 + size_of + pld.masses.shape[0] / size)  # relative, of a tilted mass on the circle
+            rounding += count * each
             norms += count * _norm(tilted)
+            grown += count * (each + eta * math.sqrt(size) * _norm(tilted))
             spectrum *= _power(np.fft.rfft(_wrapped(tilted, size)), count)
         result = np.roll(np.fft.irfft(spectrum, size), -(start % size))
-        total = sum(count for _, count in parts)
-        eta = 8.0 * ULP * math.log2(size)
-        error = eta * norms + (5.0 * ULP * total + eta) * _norm(result) + 2.0 * math.exp(_LOG_TAIL)
+        error = _fft_error(norms, grown, 5.0 * ULP * total + eta, _norm(result), eta) + 2.0 * math.exp(_LOG_TAIL)
         log_scale = sum(count * lz for (_, count), lz in zip(parts, log_z, strict=True)) - tilt * losses
         # rounding of the exponent, and of the tilted masses that went in
-        grow = 2.0**-50 * (16.0 + total + np.abs(log_scale) + tilt * reach)
+        grow = 2.0**-50 * (16.0 + np.abs(log_scale) + tilt * reach) + rounding
         with np.errstate(over="ignore", under="ignore"):
             scale = np.exp(np.minimum(log_scale + (grow if upper else -grow), 700.0))
             if upper:
@@ -190,6 +195,20 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
     # where the losses are not known to the last digit, they move to the safe side
     shift = 2.0**-50 * reach * (1.0 if upper else -1.0)
     return dataclasses.replace(first, offset=float(losses[0]) + shift, masses=masses, infinite_mass=infinite)
+
+
+def _fft_error(norms: float, grown: float, drift: float, result: float, eta: float) -> float:
+    """What an entry of a composed law errs by at most: transforms, products and the transform back; inf if too much.
+
+    A transform of N = 2^n numbers errs by eta = n (mu + gamma_4 (sqrt 2 + mu)) of its norm (Higham, Accuracy and
+    Stability of Numerical Algorithms, Theorem 24.2), below 8 n ULP where the twiddle factors err by mu <= 2 ULP. No
+    entry of a tilted law's transform exceeds 1; e^grown covers that the computed ones do, in a product of all.
+    `drift` is eta and the products': 5 ULP for each factor (`_power`); of a `result` that carries them,
+    drift / (1 - 2 drift) is what they moved.
+    """
+    if not (drift < 0.25 and grown < 1.0):
+        return math.inf
+    return eta / (1.0 - eta) * norms * math.exp(grown) + drift / (1.0 - 2.0 * drift) * result
 
 
 def _norm(x: np.ndarray) -> float:

@@ -27,7 +27,7 @@ from jaxacct.divergence.allocation._grid import (
     step_weights,
 )
 from jaxacct.divergence.allocation._lines import Copies, plain_line, setting
-from jaxacct.divergence.allocation._moment_contour import AllocationMoments, integer_log_moments, sampled_gaussian_decay
+from jaxacct.divergence.allocation._moment_contour import AllocationMoments, integer_log_moments
 from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.divergence.allocation._real import high_mass, log_cut_transform, log_decay, log_high_decay, log_transform
 from jaxacct.divergence.allocation._transform import centred_transform, weighted_transform
@@ -472,18 +472,6 @@ def test_integer_moments_of_two_steps(sigma):
             terms = (mp.binomial(a, j) * mp.exp(half * (j * (j - 1) + (a - j) * (a - j - 1))) for j in range(a + 1))
             truth = mp.log(mp.fsum(terms)) - a * mp.log(2)
             assert truth <= mp.mpf(float(found[a - 1])) <= truth * (1 + 1e-11)
-
-
-def test_sampled_gaussian_decay():
-    sigma, q, height = 0.8, 0.05, 30.0
-    for exponent in (2.0, -1.0):
-        bound = sampled_gaussian_decay(sigma, q, np.array([exponent]), height)[0]
-        g = np.linspace(-9.0, 14.0, 40001)
-        loss = np.log1p(q * np.expm1(g / sigma - 0.5 / sigma**2))
-        weight = np.exp(exponent * loss - 0.5 * g * g)
-        for b in (height, 2 * height, 5 * height):
-            assert abs((weight * np.exp(1j * b * loss)).sum()) / weight.sum() <= math.exp(bound)
-        assert bound < -0.3
 
 
 def _allocation(args):

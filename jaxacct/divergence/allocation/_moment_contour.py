@@ -342,30 +342,3 @@ def added_moments(noise_multiplier: float, num_steps: float, order: float, heigh
         return None
     exponents = np.array([order - 1.0])
     return AllocationMoments(noise_multiplier, num_steps, Direction.ADD, exponents, height, samples=samples)
-
-
-def sampled_gaussian_decay(noise_multiplier: float, sampling_prob: float, exponents: Real, height: float) -> Real:
-    """Upper bounds [E] on log |E R^v / E R^c|, v = c + ib, for all b >= `height` and each real c of `exponents` [E].
-
-    R = 1 - q + q Y is one Poisson-sampled step's ratio. On the contour g + i eta sigma its argument lies in [0, eta],
-    so that |E R^v| <= e^{(eta sigma)^2/2} E |R|^c e^{-b arg R}, decreasing in b; the least over several eta. 1e-6 is
-    added for the errors of the sums over g, which are not bounded one by one.
-    """
-    sigma, s, q = noise_multiplier, 1.0 / noise_multiplier, sampling_prob
-    top = max(float(exponents.max()), 0.0) * s
-    g = np.arange(-9.5, top + math.sqrt(84.0 + top * top), min(0.05, 0.05 * sigma))
-    y = np.exp(np.minimum(s * g - 0.5 * s * s, 600.0))
-
-    def log_mean(modulus: Real, rest: Any) -> Real:
-        exponent = exponents[:, None] * np.log(modulus) - 0.5 * g * g + rest
-        peak = exponent.max(1)
-        return peak + np.log(np.exp(exponent - peak[:, None]).sum(1))
-
-    with np.errstate(under="ignore"):
-        base = log_mean(1.0 - q + q * y, 0.0)
-        best = np.zeros(len(exponents))
-        for eta in np.geomspace(1e-3, 0.9 * math.pi, 24):
-            x = 1.0 - q + q * y * complex(math.cos(eta), math.sin(eta))
-            rotated = log_mean(np.abs(x), 0.5 * (eta * sigma) ** 2 - height * np.angle(x))
-            best = np.minimum(best, rotated - base)
-    return best + 1e-6

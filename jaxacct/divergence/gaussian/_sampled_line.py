@@ -12,9 +12,12 @@ import jax
 import jax.numpy as jnp
 
 from jaxacct.divergence._inversion import Line, LineMoments
-from jaxacct.special import log1p, log_normal_tail
+from jaxacct.special import ULP, log1p, log_normal_tail
 
 _REACH = 10.0  # standard deviations to which the window in z reaches; any value is valid, what lies beyond is added
+_LEAST_DECAY = 3.0  # of a strip that is used: the rule errs by 2 / (e^decay - 1) of the mean modulus on its edges
+_BOTH_EDGES = 2.0 / (1.0 - math.exp(-_LEAST_DECAY)) * (1.0 + 2.0**-40)  # times e^-decay, no less
+_LARGEST = 690.0  # exponents of what is summed: beyond, no bound is given
 _LOG_TAIL = math.log(0.5 * math.erfc(_REACH / math.sqrt(2.0)))  # log of the normal mass beyond, on one side
 # The intervals of z tried by `_log_decay` lie between the quantiles c - h and c + h of the tilted law (probabilities),
 # c a centre and h a half-width. Each gives a valid bound and the least is kept: they steer tightness only.
@@ -71,7 +74,8 @@ def sampled_gaussian_line(
 
     * grid: in the strip |Im z| <= d <= pi sigma/2, |1 - q + q e^{x + iy}| lies between R cos(y/2) and R and its
       argument below d/sigma, so the rule errs by at most
-      2.1 e^{d^2/2 - 2 pi d/k} (C M(a) e^{b d/sigma} + 1 + 2 |w|), C = cos(d/(2 sigma))^(1-a) (add), 1 (remove);
+      2/(1 - e^-3) e^{d^2/2 - 2 pi d/k} (C M(a) e^{b d/sigma} + 1 + 2 |w|) where 2 pi d/k >= 3, with
+      C = cos(d/(2 sigma))^(1-a) (add), 1 (remove);
     * window: on the left R <= 1 and the integrand is at most 2 + |w|, or (1-q)^(1-a) + |w| (add). On the right, for
       remove, R^a <= 1 - q + q Y^a and R^a <= e + a^(a-1) (q Y)^a by convexity, with normal tails;
     * rounding: 2^-50 of the sizes of what is subtracted, and of the exponents' own.
@@ -111,10 +115,16 @@ def sampled_gaussian_line(
         decay = 2.0 * jnp.pi * d / k
         spread = jnp.where(add, (1.0 - order) * jnp.log(jnp.cos(0.5 * d * mu)), 0.0)
         inside = moment * jnp.exp(jnp.minimum(spread + height * mu * d, 690.0)) + 1.0 + 2.0 * size
-        bound = 2.1 * jnp.exp(jnp.minimum(0.5 * d * d - decay, 690.0)) * inside
-        return jnp.where(decay > 3.0, bound, jnp.inf)
+        bound = _BOTH_EDGES * jnp.exp(jnp.minimum(0.5 * d * d - decay, 690.0)) * inside
+        return jnp.where(decay > _LEAST_DECAY, bound, jnp.inf)
 
-    moment = 1.0 + real_moment(a)[0]
+    found, blurred = real_moment(a)
+    size = jnp.abs(w)
+    # what the rule errs by is at most `rest` times M(a) / (1 + found): solved for M(a), at most twice `rest` where that
+    # is below half of 1 + found
+    rest = blurred + window(a, size) + grid(a, jnp.zeros_like(a), size, 1.0 + found)
+    known = rest < 0.5 * (1.0 + found)
+    moment = 1.0 + found + jnp.where(known, 2.0 * rest, jnp.inf)  # at least M(a)
 
     def row(b: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         half = 0.5 * b * log_ratio
@@ -150,29 +160,44 @@ def sampled_gaussian_line(
         return jnp.where(ok & (rest < 0.5 * (1.0 + value)), log1p(value + 2.0 * rest), jnp.inf)
 
     log_alias = jax.lax.map(alias, c)
-    tilted = density * jnp.exp(jnp.minimum(w * log_ratio, 690.0)) / moment
-    ok = jnp.max(jnp.abs(w * log_ratio), axis=0) < 690.0
-    decay = _log_decay(line, z, tilted, log_ratio, mu, q, k)
+    ok = known & (jnp.max(jnp.abs(w * log_ratio), axis=0) < _LARGEST)
+    # rounded down: the exponent errs by `blur` for each unit of |w| (1 + |log R|), the density by some ulp of z^2
+    fall = jnp.max(blur * (jnp.abs(w) + _LARGEST), axis=0) + 2.0**-50 * (8.0 + high * high)
+    tilted = density * jnp.exp(jnp.minimum(w * log_ratio, _LARGEST) - fall) / jnp.where(ok, moment, jnp.inf)
+    gain = jnp.log(moment / jnp.maximum(1.0 + found - rest, 1e-300)) + 2.0 * fall
+    decay = _log_decay(line, z, tilted, log_ratio, mu, q, k, jnp.where(ok, gain, jnp.inf))
     return LineMoments(log_modulus, phase, jnp.where(ok, log_error, jnp.inf), log_alias, jnp.where(ok, decay, 0.0))
 
 
 def _log_decay(
-    line: Line, z: jax.Array, f: jax.Array, log_ratio: jax.Array, mu: jax.Array, q: jax.Array, k: jax.Array
+    line: Line,
+    z: jax.Array,
+    f: jax.Array,
+    log_ratio: jax.Array,
+    mu: jax.Array,
+    q: jax.Array,
+    k: jax.Array,
+    gain: jax.Array,
 ) -> jax.Array:
-    """Upper bounds [K, L] on log |E e^{ibL}| under the tilted density f, for b between neighbours of the line's edges.
+    """Upper bounds [K, L] on log |E e^{ibL}| under the tilted density, for b between neighbours of the line's edges.
 
-    Let an interval of z have the mass P, let L = log R cover a width W over it, and let E_I be expectations restricted
-    to it (not divided by P):
+    `f` is that density from below, f e^gain from above. Let an interval of z have the mass P, let L = log R cover a
+    width W over it, and let E_I be expectations restricted to it (not divided by P):
 
     * |E e^{ibL}|^2 = 1 - E[1 - cos b(L - M)], M an independent copy of L, is at most
       1 - (4/pi^2) b^2 (P E_I L^2 - (E_I L)^2) while b W <= pi;
     * with g = f / (dL/dz), by parts, |E e^{ibL}| <= 1 - P + (g at both ends + total variation of g) / b, any b.
 
-    Sums over cells stand for integrals: the second derivatives of log f and log g are at most
-    max(1, (a + 1) mu^2 / 4), so within a cell they leave the chord of its ends by at most eta = k^2/8 times that; and g
-    is taken to turn at most three times.
+    Sums over cells stand for integrals. With p the posterior probability of participation, dL/dz = mu p and dp/dz =
+    mu p (1 - p), p (1 - p) <= 1/4. So (log f)'' = -1 + w mu^2 p (1-p) and (log g)'' = -1 + (w+1) mu^2 p (1-p), both at
+    most 1 + (a + 1) mu^2 / 4 in modulus in either direction: within a cell they leave the chord of its ends by at most
+    eta = k^2/8 times that. In a cell L'' <= mu^2/4 moves the mean of L by at most k^2 mu^2/48 from that of the ends,
+    always the same way: the standard deviation by half of that. (log g)' = (w+1) mu p - mu - z vanishes where a line
+    meets a logistic curve, at most three times, so that g turns no more often. `spare` covers the sums' rounding.
     """
-    eta = 0.125 * k * k * jnp.maximum(1.0, 0.25 * (line.order + 1.0) * mu * mu)
+    eta = 0.125 * k * k * (1.0 + 0.25 * (line.order + 1.0) * mu * mu)
+    bend = k * k * mu * mu / 96.0
+    spare = 4.0 * ULP * (z.shape[0] + 64.0)
     mass = jnp.cumsum(f, axis=0) * k
     mass = mass / mass[-1]
     slope = mu * q * jnp.exp(jnp.minimum(mu * z - 0.5 * mu * mu, 690.0) - log_ratio)
@@ -189,22 +214,24 @@ def _log_decay(
         p = jnp.sum(jnp.where(cells, cell, 0.0), axis=0)
         first = jnp.sum(jnp.where(cells, cell * value, 0.0), axis=0)
         second = jnp.sum(jnp.where(cells, cell * value * value, 0.0), axis=0)
-        spread = 0.98 * jnp.maximum(p * second - first * first, 0.0)
+        square = jnp.maximum((1.0 - spare) * p * second - (1.0 + spare) * first * first - 2.0 * spare * p * second, 0.0)
+        spread = jnp.square(jnp.maximum(jnp.sqrt(square) - p * bend, 0.0))
         top = jnp.max(jnp.where(inside, centred, -jnp.inf), axis=0)
         bottom = jnp.min(jnp.where(inside, centred, jnp.inf), axis=0)
         some = p > 0
-        width = jnp.where(some, top - bottom, jnp.inf)
+        width = jnp.where(some, (top - bottom) * (1.0 + spare), jnp.inf)
         # the ends of g: where the interval begins and stops
         starts = inside & ~jnp.concatenate([jnp.zeros_like(inside[:1]), inside[:-1]])
         stops = inside & ~jnp.concatenate([inside[1:], jnp.zeros_like(inside[:1])])
         both = jnp.sum(jnp.where(starts, g, 0.0), axis=0) + jnp.sum(jnp.where(stops, g, 0.0), axis=0)
         peak = jnp.max(jnp.where(inside, g, 0.0), axis=0)
         variation = both + jnp.sum(jnp.where(cells, turn, 0.0), axis=0) + 6.0 * peak * jnp.expm1(2.0 * eta)
+        variation = variation * jnp.exp(jnp.minimum(gain, _LARGEST)) * (1.0 + spare)
         edges = line.edges
         following = jnp.concatenate([edges[1:], jnp.full_like(edges[:1], jnp.inf)])
-        loss = jnp.minimum((4.0 / math.pi**2) * edges * edges * spread, 0.999)
+        loss = jnp.minimum((4.0 / math.pi**2) * edges * edges * spread * (1.0 - spare), 0.999)  # any less is valid
         quadratic = jnp.where(following * width <= math.pi, 0.5 * log1p(-loss), 0.0)
-        parts = jnp.where(some, jnp.log(jnp.clip(1.0 - 0.999 * p + variation / edges, 1e-300, 1.0)), 0.0)
+        parts = jnp.where(some, jnp.log(jnp.clip(1.0 - (1.0 - spare) * p + variation / edges, 1e-300, 1.0)), 0.0)
         return jnp.minimum(quadratic, parts)
 
     return jnp.min(jax.lax.map(interval, quantiles), axis=0)

@@ -1,0 +1,67 @@
+"""Bounds on how moments of a Poisson-sampled step fall with height, against dense sums; what each of them needs."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxacct.divergence._inversion import Line, alias_orders
+from jaxacct.divergence.gaussian import _sampled_decay
+from jaxacct.divergence.gaussian._sampled_decay import sampled_gaussian_decay
+from jaxacct.divergence.gaussian._sampled_line import sampled_gaussian_line
+
+_GRID = 40_001
+
+
+def _ratio(sigma, q, exponent, heights):
+    """|E R^(c + ib) / E R^c| at heights b, by sums of 40,001 terms."""
+    g = np.linspace(-10.0, 12.0 + max(exponent, 1.0) / sigma, _GRID)
+    loss = np.log1p(q * np.expm1(g / sigma - 0.5 / sigma**2))
+    weight = np.exp(exponent * loss - 0.5 * g * g - np.max(exponent * loss - 0.5 * g * g))
+    return np.array([abs((weight * np.exp(1j * b * loss)).sum()) for b in heights]) / weight.sum()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_turned_contours_bound_moments(seed):
+    rng = np.random.default_rng([16, seed])
+    sigma, q = float(np.exp(rng.uniform(-0.7, 1.5))), float(np.exp(rng.uniform(-6, -0.05)))
+    height = float(np.exp(rng.uniform(0.0, 5.0)))
+    exponents = np.array([rng.uniform(1.0, 12.0), -rng.uniform(0.05, 12.0)])
+    bounds = sampled_gaussian_decay(sigma, q, exponents, height)
+    for exponent, bound in zip(exponents, bounds, strict=True):
+        assert np.all(_ratio(sigma, q, exponent, height * np.array([1.0, 1.3, 2.0, 4.0])) <= math.exp(bound) + 1e-12)
+
+
+def test_turned_contours_are_of_use():
+    assert np.all(sampled_gaussian_decay(0.8, 0.05, np.array([2.0, -1.0]), 30.0) < -0.3)
+
+
+def test_where_nothing_is_known_nothing_is_claimed():
+    for sigma, q in ((0.02, 0.1), (1.0, 1.0), (1.0, 0.0)):
+        assert np.all(sampled_gaussian_decay(sigma, q, np.array([2.0, -1.0]), 30.0) == 0.0)
+
+
+def test_a_coarse_rule_is_booked(monkeypatch):
+    """With a step at which the rule says little, the bound knows it."""
+    monkeypatch.setattr(_sampled_decay, "_STEP", 4.0)
+    assert np.all(
+        sampled_gaussian_decay(0.8, 0.05, np.array([2.0]), 30.0) >= math.log(_ratio(0.8, 0.05, 2.0, [30.0])[0])
+    )
+
+
+@pytest.mark.parametrize("add", [False, True])
+def test_intervals_bound_moments_on_a_coarse_grid(add):
+    """The curvature within cells, in both directions: few nodes, large orders."""
+    with jax.enable_x64(True):
+        for sigma, q, a in ((0.6, 0.3, 9.0), (0.4, 0.1, 6.0), (1.0, 0.5, 20.0)):
+            one = jnp.ones(1, jnp.float64)
+            order, edges = a * one, jnp.asarray([[1.0], [4.0], [16.0]], jnp.float64)
+            heights = jnp.asarray([[0.0], [1.0]], jnp.float64)
+            line = Line(order, one, heights, heights < 2.0, edges, alias_orders(order))
+            found = sampled_gaussian_line(line, sigma * one, q * one, jnp.asarray([add]), num_z=256)
+            exponent = 1.0 - a if add else a
+            truth = _ratio(sigma, q, exponent, np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0]))
+            bound = np.exp(np.asarray(found.log_decay)[:, 0])
+            assert np.all(truth <= np.repeat(bound, 2) + 1e-12), (sigma, q, a)
