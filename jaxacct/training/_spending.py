@@ -112,7 +112,8 @@ def privacy_spent(
       A float: 0 if nothing has been released, inf if a count was lost.
 
     Raises:
-      ValueError: if the counts are not found or not unique, traced, or do not fit the number of mechanisms; if
+      ValueError: if the counts are not found or not unique, traced, or do not fit the number of mechanisms, or are
+        more than there are batches; if
         mechanisms of the phases differ in adjacency; if a mechanism does not say how many releases it consists of.
 
     >>> import jax.numpy as jnp, optax
@@ -140,7 +141,7 @@ def privacy_spent(
         raise ValueError(f"release_counts={released} must be >= 0")
     for one, count in zip(mechanisms, released, strict=True):
         _check_phase(one)
-        _warn_of_replaced(one, count)
+        _check_length(one, count)
     return _spent(list(zip(mechanisms, released, strict=True)), target_delta, precision, ())
 
 
@@ -165,7 +166,8 @@ def steps_affordable(
       precision: as for `jaxacct.epsilon`.
 
     Returns:
-      An int in [0, 2^31 - 2], the largest count that `budget_guard` can be given.
+      An int in [0, 2^31 - 2], the largest count that `budget_guard` can be given; of `Batches` at most as many as there
+      are.
 
     Raises:
       ValueError: if an argument is out of range, or `after` alone is over the budget.
@@ -197,13 +199,14 @@ def steps_affordable(
     unit = mechanism.releases_per_epoch
     if spent(0) > target_epsilon:
         raise ValueError(f"after={after!r} alone has epsilon={spent(0)} > target_epsilon={target_epsilon}")
-    most = (SATURATED - 1) // unit
+    longest = min(len(mechanism), SATURATED - 1) if isinstance(mechanism, Batches) else SATURATED - 1
+    most = longest // unit
     with warnings.catch_warnings():  # the answer is within the budget as it is; what was tried on the way may be loose
         for category in (OrderEdgeWarning, PrecisionWarning):
             warnings.simplefilter("ignore", category)
         quick = _largest(functools.partial(spent, quick=True), target_epsilon, 0, most)  # a place to begin
         epochs = _largest(spent, target_epsilon, quick, most)
-        left = min(mechanism.cheap_releases(epochs), SATURATED - 1 - epochs * unit)
+        left = min(mechanism.cheap_releases(epochs), longest - epochs * unit)
         return epochs * unit + _largest(functools.partial(spent, epochs), target_epsilon, 0, left)
 
 
@@ -239,8 +242,16 @@ def _check_phase(phase: Phase) -> None:
     check_scalar(phase.mechanism if isinstance(phase, Batches) else phase)
 
 
-def _warn_of_replaced(phase: Phase, count: int) -> None:
-    """Of a number of steps that was given and is not what was run; `Batches` tell the whole run, and are a prefix."""
+def _check_length(phase: Phase, count: int) -> None:
+    """Warns of a number of steps that was given and replaced; raises ValueError if batches were used again.
+
+    Batches that are drawn a second time are the same, and no steps of their own.
+    """
+    if isinstance(phase, Batches) and count > len(phase):
+        raise ValueError(
+            f"release_counts={count} must be <= {len(phase)}, the number of the batches: used again they are not drawn "
+            "afresh, as the accounting supposes. Describe a longer run, whose batches begin with these"
+        )
     given = phase.length_given if isinstance(phase, Mechanism) else None
     if given is not None and given not in (1, count):
         warnings.warn(

@@ -440,6 +440,16 @@ def test_phases_of_batches() -> None:
     assert ja.delta(together, spent) + excess <= DELTA * (1 + 1e-9)
 
 
+def test_batches_are_not_used_twice() -> None:
+    """What is drawn again under the same key is the same, and no fresh sample."""
+    data = training.batches(ja.PoissonSampled(ja.Gaussian(50.0), 0.01, 300), 1000, 0)
+    with pytest.raises(ValueError, match="release_counts=301 must be <= 300, the number of the batches"):
+        training.privacy_spent(_state(301), data, DELTA)
+    assert training.steps_affordable(data, 2.0, DELTA) == 300
+    allocated = training.batches(ja.RandomAllocation(ja.Gaussian(50.0), 10, num_epochs=3), 1000, 0)
+    assert training.steps_affordable(allocated, 2.0, DELTA) == 30
+
+
 def test_shuffled_and_allocated_batches_are_phases() -> None:
     reports = RUNS["shuffled"]
     data = training.batches(reports, 100, 0)
