@@ -222,7 +222,7 @@ def _directive(module: str, name: str) -> list[str]:
     module, _, name = f"{module}.{name}".rpartition(".")
     thing = getattr(importlib.import_module(module), name)
     if not callable(thing):
-        return [f".. autodata:: {module}.{name}", "   :no-value:", ""]
+        return [f".. py:data:: {module}.{name}", ""]  # a table: autodoc would show the docstring of its type
     if not isinstance(thing, type):
         return [f".. autofunction:: {module}.{name}", ""]
     has_members = not issubclass(thing, tuple | Exception) and not hasattr(thing, "__attrs_attrs__")

@@ -1,5 +1,6 @@
 """The documentation site: ``sphinx-build -W -b html docs <out>``."""
 
+import json
 import pathlib
 import sys
 from typing import Any
@@ -16,8 +17,12 @@ project = "jaxacct"
 author = "the jaxacct authors"
 release = version = jaxacct.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
 exclude_patterns = ["_*"]
+nb_execution_mode = "cache"  # a notebook runs again where its cells have changed
+nb_execution_timeout = 600
+nb_execution_raise_on_error = True
+nb_merge_streams = True
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 
@@ -45,7 +50,20 @@ def _fill(app: Any, docname: str, source: list[str]) -> None:
             source[0] = source[0].replace(mark, make())
 
 
+def _copy_notebooks(app: Any) -> None:
+    """The notebooks of the repository beside the pages, without the cell that installs; they are run by the build."""
+    for path in sorted((_HERE.parent / "notebooks").glob("*.ipynb")):
+        notebook = json.loads(path.read_text())
+        install = next(cell for cell in notebook["cells"] if cell["cell_type"] == "code")
+        notebook["cells"].remove(install)
+        text, copy = json.dumps(notebook, indent=1), _HERE / "notebooks" / path.name
+        copy.parent.mkdir(exist_ok=True)
+        if not copy.exists() or copy.read_text() != text:  # what is unchanged is not run again
+            copy.write_text(text)
+
+
 def setup(app: Any) -> None:
     """Tables are made from the package when their page is read; docstrings are read as the prose that they are."""
+    app.connect("builder-inited", _copy_notebooks)
     app.connect("source-read", _fill)
     app.connect("autodoc-process-docstring", _docstrings.process, priority=400)

@@ -346,6 +346,18 @@ def owner_of(mechanism: Part, keys: tuple[Any, ...]) -> tuple[Any, str]:
     return owner, name
 
 
+def number_paths(mechanism: Part) -> dict[tuple[Any, ...], FieldSpec]:
+    """Keys of every field that holds numbers, below a mechanism, with what is known of it."""
+    return {keys: spec_at(mechanism, keys) for _, keys in _paths(mechanism)}
+
+
+def value_at(mechanism: Part, keys: tuple[Any, ...]) -> Any:
+    """What the field at `keys` holds."""
+    return functools.reduce(
+        lambda thing, key: thing[key] if isinstance(key, int) else getattr(thing, key), keys, mechanism
+    )
+
+
 def spec_at(mechanism: Part, keys: tuple[Any, ...]) -> FieldSpec:
     """The specification of the field at `keys`, which `find_field` found."""
     owner, name = owner_of(mechanism, keys)

@@ -23,6 +23,7 @@ except ModuleNotFoundError as error:
 
 from jaxacct.plot._comparison import comparison
 from jaxacct.plot._curves import delta_profile, epsilon_curve
+from jaxacct.plot._explore import explore
 from jaxacct.plot._looks import scheme_color
 from jaxacct.plot._renyi import rdp_curve
 from jaxacct.plot._sweeps import sweep_result
@@ -32,6 +33,7 @@ __all__ = [
     "comparison",
     "delta_profile",
     "epsilon_curve",
+    "explore",
     "rdp_curve",
     "roc_curve",
     "scheme_color",

@@ -500,3 +500,18 @@ def test_a_refusal_leaves_the_axes_as_they_were() -> None:
     with pytest.raises(ValueError, match="precision"):
         epsilon_of(precision=0.0, ax=ax)
     assert (ax.get_xlabel(), ax.get_ylabel(), len(ax.get_lines())) == ("", "", 0)
+
+
+def test_sliders_move_the_curve_and_the_statement() -> None:
+    pytest.importorskip("ipywidgets")
+    box = plot.explore(ja.RandomAllocation(ja.Gaussian(1.0), 100), target_delta=1e-5)
+    noise, *_ = box.sliders
+    picture, words = box.children[-2:]
+    before = bytes(picture.value)
+    noise.value = 2.0
+    assert box.mechanism == ja.RandomAllocation(ja.Gaussian(2.0), 100)
+    assert bytes(picture.value) != before
+    assert ja.report(box.mechanism, 1e-5) in words.value
+    box.sliders[2].value = 30.0
+    box.sliders[1].value = 10.0  # fewer steps than are joined
+    assert "must be <= num_steps" in words.value
