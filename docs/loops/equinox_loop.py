@@ -39,14 +39,15 @@ def train(folder):
 
     model = eqx.nn.MLP(8, 2, width_size=16, depth=1, key=jax.random.key(0))
     run = model, optimizer.init(eqx.filter(model, eqx.is_inexact_array))
-    kept = Path(folder) / "run.eqx"
+    kept, unfinished = Path(folder) / "run.eqx", Path(folder) / "unfinished.eqx"
     if kept.exists():
         run = training.restored(eqx.tree_deserialise_leaves(kept, like=training.storable(run)), like=run)
     done = int(training.release_counts(run[1])[0])
     for number, (indices, mask) in enumerate(data.after(done), done + 1):
         run = step(*run, FEATURES[indices], LABELS[indices], mask)
         if number % 5 == 0:
-            eqx.tree_serialise_leaves(kept, training.storable(run))
+            eqx.tree_serialise_leaves(unfinished, training.storable(run))
+            unfinished.replace(kept)  # as a whole or not at all
         if run[1].budget_spent:  # dp
             break
     return eqx.filter(run[0], eqx.is_inexact_array), training.privacy_spent(run[1], data, DELTA)

@@ -46,7 +46,7 @@ def train(folder):
 
     params = model.init(jax.random.key(0), jnp.zeros(8))
     state = TrainState.create(apply_fn=model.apply, params=params, tx=optimizer)
-    kept = Path(folder) / "state.msgpack"
+    kept, unfinished = Path(folder) / "state.msgpack", Path(folder) / "unfinished"
     if kept.exists():
         stored = serialization.from_bytes(training.storable(state), kept.read_bytes())
         state = training.restored(stored, like=state)
@@ -54,7 +54,8 @@ def train(folder):
     for number, (indices, mask) in enumerate(data.after(done), done + 1):
         state = step(state, FEATURES[indices], LABELS[indices], mask)
         if number % 5 == 0:
-            kept.write_bytes(serialization.to_bytes(training.storable(state)))
+            unfinished.write_bytes(serialization.to_bytes(training.storable(state)))
+            unfinished.replace(kept)  # as a whole or not at all
         if state.opt_state.budget_spent:  # dp
             break
     return state.params, training.privacy_spent(state, data, DELTA)

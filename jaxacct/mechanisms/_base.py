@@ -196,7 +196,10 @@ class Mechanism(Description):
 
     def sampling(self) -> Sampling:
         """How the records of each step are drawn, for concrete scalar fields."""
-        raise ValueError(f"mechanism={self!r} does not say how the records of its steps are drawn")
+        raise ValueError(
+            f"mechanism={self!r} does not say how the records of its steps are drawn; of a run of several phases draw "
+            "the batches of each part by itself, under a key of its own"
+        )
 
     def sampling_in(self, num_steps: int) -> Sampling:
         """The same for an epoch that consists of `num_steps` noise releases."""
@@ -242,6 +245,9 @@ class Release(Mechanism):
     """One noise release, in which every record takes part."""
 
     takes_all = True
+
+    def sampling(self) -> Sampling:
+        raise ValueError(f"mechanism={self!r} is a release of the whole data: there are no batches to be drawn")
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         return (((self, number),),)

@@ -58,5 +58,11 @@ class Shuffled(Mechanism):
     def loses_nothing(self) -> bool:
         return bool(self.mechanism.loses_nothing())
 
+    def sampling(self) -> Sampling:
+        raise ValueError(
+            f"mechanism={self!r} does not say in how many batches its reports are collected: wrap it in "
+            "training.Epoch(mechanism, num_steps=...)"
+        )
+
     def sampling_in(self, num_steps: int) -> Sampling:
         return Orders.of(self.num_reports, self.num_epochs).cut(num_steps)

@@ -468,9 +468,9 @@ def test_shuffled_and_allocated_batches_are_phases() -> None:
 @pytest.mark.parametrize(
     ("mechanism", "reason"),
     [
-        (GAUSSIAN, "does not say how"),
-        (ja.Composed((RUNS["poisson"], GAUSSIAN)), "does not say how"),
-        (ja.Shuffled(ja.LocalRandomizer(1.0), 100), "does not say how"),
+        (GAUSSIAN, "release of the whole data"),
+        (ja.Composed((RUNS["poisson"], GAUSSIAN)), "each part by itself"),
+        (ja.Shuffled(ja.LocalRandomizer(1.0), 100), "in how many batches"),
         (ja.CheckIn(ja.LocalRandomizer(1.0), 100, 0.1), "does not say how"),
         (ja.PoissonSampled(RUNS["allocation"], 0.1), "no analysis|samples twice"),
         (ja.RandomAllocation(RUNS["poisson"], 10), "no analysis|samples twice"),

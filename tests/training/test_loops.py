@@ -1,6 +1,10 @@
 """The loops of docs/loops: killed in mid-epoch and resumed, they end where they would have ended, to the last bit."""
 
 import importlib.util
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,6 +87,35 @@ def test_the_guard_ends_it(loop: Any, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(training, "steps_affordable", lambda *args: 7)
     _, spent = loop.train(tmp_path)
     assert 0.0 < spent < ja.epsilon(loop.RUN, loop.DELTA)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_killed_by_a_signal(tmp_path: Path) -> None:
+    """A process of its own, killed without warning when it has kept a few steps; another one goes on."""
+    pytest.importorskip("equinox")
+    code = (
+        "import sys, numpy as np, jax; sys.path.insert(0, sys.argv[1]); import equinox_loop\n"
+        "params, spent = equinox_loop.train(sys.argv[2])\n"
+        "print(spent.hex(), *(np.asarray(leaf).tobytes().hex() for leaf in jax.tree.leaves(params)))"
+    )
+
+    def command(folder: str) -> list[str]:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        return [sys.executable, "-c", code, str(_FOLDER), str(tmp_path / folder)]
+
+    straight = subprocess.run(command("straight"), capture_output=True, text=True, check=True).stdout
+    kept = tmp_path / "killed" / "run.eqx"
+    with subprocess.Popen(command("killed"), stdout=subprocess.PIPE, text=True) as process:
+        while not kept.exists() and process.poll() is None:
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+        assert process.stdout is not None
+        printed = process.stdout.read()
+    assert process.returncode == -signal.SIGKILL
+    assert printed == ""
+    assert subprocess.run(command("killed"), capture_output=True, text=True, check=True).stdout == straight
 
 
 @pytest.mark.parametrize("path", _LOOPS, ids=lambda path: path.stem)
