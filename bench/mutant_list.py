@@ -28,6 +28,9 @@ DIVERGENCE = "tests/divergence/test_divergence.py"
 SAMPLED = "tests/divergence/test_divergence.py -k sampled"
 LAPLACE = "tests/divergence/test_divergence.py -k laplace"
 BOUNDS = "tests/bounds/test_allocation_bounds.py"
+DECAY = "tests/divergence/test_sampled_decay.py"
+TRANSFORMS = "tests/oracle/test_transforms.py"
+FFT = "tests/curves/test_distributions.py -k fft"
 CURVES = "tests/bounds/test_allocation_bounds.py -k distribution"
 MORE = "tests/bounds/test_allocation_more.py"
 EXACT = "tests/divergence/test_exact.py"
@@ -217,6 +220,32 @@ _GAUSSIAN = (
     Mutant("divergence/gaussian/_sampled.py", "jnp.abs(x) - other * decay", "jnp.abs(x) + other * decay", SAMPLED),
     Mutant("divergence/gaussian/_sampled_add.py", "(1.0 + b) * (2.0**-43", "-(1.0 + b) * (2.0**-43", SAMPLED),
     Mutant("divergence/gaussian/_sampled_add.py", "[log_sum, right, left, step]", "[log_sum]", SAMPLED),
+    Mutant(
+        "divergence/gaussian/_sampled_decay.py",
+        "rule_error(eta)) + 0.5 * (eta * sigma) ** 2",
+        "rule_error(eta))",
+        DECAY,
+    ),
+    Mutant("divergence/gaussian/_sampled_decay.py", "turned - base, rule_error(eta))", "turned - base, -700.0)", DECAY),
+    Mutant("divergence/gaussian/_sampled_decay.py", "-height * np.angle(x)", "-2.0 * height * np.angle(x)", DECAY),
+    Mutant("divergence/gaussian/_sampled_line.py", "+ 6.0 * peak * jnp.expm1(2.0 * eta)", "- peak", DECAY),
+    Mutant(
+        "divergence/gaussian/_sampled_line.py",
+        "jnp.minimum(f[:-1], f[1:]) * k",
+        "2.0 * jnp.maximum(f[:-1], f[1:]) * k",
+        DECAY,
+    ),
+    Mutant(
+        "divergence/allocation/_real.py", "+ transform_rounding(of, u)", "- 2.0 * transform_rounding(of, u)", TRANSFORMS
+    ),
+    Mutant(
+        "divergence/allocation/_real.py",
+        "far + 2.0 * (of.left + of.right())",
+        "far - 2.0 * (of.left + of.right())",
+        TRANSFORMS,
+    ),
+    Mutant("curves/_convolution.py", "return eta / (1.0 - eta) * norms * math.exp(grown) +", "return", FFT),
+    Mutant("curves/_convolution.py", "drift < 0.25 and grown < 1.0", "True", FFT),
     Mutant(
         "divergence/gaussian/_sampled_line.py",
         "error = error + window(a, size) + grid(",

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import ndtr
 
 import jaxacct as ja
+from jaxacct.curves._convolution import _fft_error
 from jaxacct.curves._regridding import on_grid
 
 
@@ -140,3 +141,42 @@ def test_sampling_a_distribution() -> None:
     sampled = ja.pld(ja.PoissonSampled(loss, sampling_prob=0.1, num_steps=20), resolution=48.0)
     assert found.lower <= sampled.epsilon(1e-5) <= 1.02 * found.upper
     assert np.isfinite(sampled.masses).all()
+
+
+@pytest.mark.parametrize("bound", [ja.Bound.UPPER, ja.Bound.LOWER])
+def test_fft_that_errs_as_booked_is_survived(bound: ja.Bound, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transforms that err by what is booked, in the worst way, leave the composition on its side."""
+    parts = ja.pld(ja.DiscretePair((0.75, 0.25), (0.25, 0.75)), bound=bound)
+    exact = _composed_response(40)
+    side = -1.0 if bound is ja.Bound.UPPER else 1.0
+    plain = np.fft.irfft
+
+    def off(spectrum: np.ndarray, size: int) -> np.ndarray:
+        found = plain(spectrum, size)
+        eta = 8.0 * 2.0**-53 * math.log2(size)
+        return found + side * eta * math.sqrt(float(np.square(found).sum()))
+
+    monkeypatch.setattr(np.fft, "irfft", off)
+    whole = ja.compose(parts, 40)
+    for epsilon, truth in exact.items():
+        assert whole.delta(epsilon) >= truth if bound is ja.Bound.UPPER else whole.delta(epsilon) <= truth
+
+
+def _composed_response(count: int) -> dict[float, float]:
+    """delta of `count` rounds of randomized response of odds 3 to 1, rounded to the nearest double."""
+    found = {}
+    for k in range(0, count, 4):
+        epsilon = k * math.log(3.0) + 0.3
+        total = 0.0
+        for a in range(count + 1):
+            loss = (2 * a - count) * math.log(3.0)
+            if loss > epsilon:
+                total += math.comb(count, a) * 0.75**a * 0.25 ** (count - a) * -math.expm1(epsilon - loss)
+        found[epsilon] = total
+    return found
+
+
+def test_fft_error_fails_closed() -> None:
+    assert math.isinf(_fft_error(norms=1.0, grown=1e-12, drift=0.3, result=1.0, eta=1e-14))
+    assert math.isinf(_fft_error(norms=1.0, grown=2.0, drift=1e-12, result=1.0, eta=1e-14))
+    assert _fft_error(norms=3.0, grown=1e-12, drift=1e-13, result=2.0, eta=1e-14) >= 3e-14 + 2e-13

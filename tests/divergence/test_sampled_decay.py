@@ -43,12 +43,16 @@ def test_where_nothing_is_known_nothing_is_claimed():
         assert np.all(sampled_gaussian_decay(sigma, q, np.array([2.0, -1.0]), 30.0) == 0.0)
 
 
-def test_a_coarse_rule_is_booked(monkeypatch):
-    """With a step at which the rule says little, the bound knows it."""
-    monkeypatch.setattr(_sampled_decay, "_STEP", 4.0)
-    assert np.all(
-        sampled_gaussian_decay(0.8, 0.05, np.array([2.0]), 30.0) >= math.log(_ratio(0.8, 0.05, 2.0, [30.0])[0])
-    )
+@pytest.mark.parametrize(
+    ("step", "sigma", "q", "exponent", "height"),
+    [(2.0, 1.3662903677797753, 0.46547359569173025, -1.6350052645706343, 50.85246023715071),
+     (3.0, 1.8481042276433506, 0.6265091564769144, -2.5066847153667515, 13.728621595795376)],
+)  # fmt: skip
+def test_a_coarse_rule_is_booked(step, sigma, q, exponent, height, monkeypatch):
+    """With steps at which the sums fall short of the truth the bound does not."""
+    monkeypatch.setattr(_sampled_decay, "_STEP", step)
+    bound = sampled_gaussian_decay(sigma, q, np.array([exponent]), height)[0]
+    assert bound >= math.log(_ratio(sigma, q, exponent, [height])[0])
 
 
 @pytest.mark.parametrize("add", [False, True])

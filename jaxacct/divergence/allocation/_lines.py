@@ -72,10 +72,12 @@ class Copies:
         q = math.exp(-abs(centre) * period)
         behind = q / (1.0 - q) * (self.mass * np.maximum(math.copysign(1.0, centre) * x, 0.0) + self.excess)
         behind = behind + self.mass * period * q / (1.0 - q) ** 2
-        # (a)_+ <= e^{b a}/(e b), any b; 0.1 covers the rounding of n times a logarithm
+        # (a)_+ <= e^{b a}/(e b), any b
         gap = np.abs(self.far_centres - centre) * period
         ahead = self.far_logs + self.far_centres * x[:, None] - gap - np.log(np.abs(self.far_centres) * -np.expm1(-gap))
-        ahead = np.exp(np.minimum(ahead - 0.9, 700.0)).min(1, initial=np.inf)
+        sizes = np.abs(self.far_logs) + np.abs(self.far_centres * x[:, None]) + gap
+        ahead = ahead - 1.0 + 2.0**-50 * (1024.0 + sizes)
+        ahead = np.exp(np.minimum(ahead, 700.0)).min(1, initial=np.inf)
         return behind + np.where(x + self.reach < period, 0.0, ahead)
 
 

@@ -90,7 +90,8 @@ def _envelope(sigma: float, t: float, direction: Direction, top: float) -> _Enve
     last = mean + tau * (tau * top + math.sqrt((tau * top) ** 2 + 2.0 * top * mean + 225.0))
     epsilon = np.linspace(0.0, last, math.ceil(min(max(500.0, 2.0 * top * last), _MOST_KNOTS)))
     guide = _guide(sigma, t)
-    logs = guide.logs - np.log(guide.c) - 0.9 + guide.c * np.expm1(-epsilon)[:, None]
+    logs = guide.logs - np.log(guide.c) - 1.0 + guide.c * np.expm1(-epsilon)[:, None]
+    logs = logs + 2.0**-50 * (64.0 + np.abs(guide.logs) + guide.c)
     order = (float(epsilon[-1]) - mean) / tau**2
     return _Envelope(
         epsilon, np.minimum(epsilon + logs.min(1, initial=math.inf), 0.0), order, order * (mean + 0.5 * order * tau**2)

@@ -27,18 +27,30 @@ def real_rule(of: Grid) -> tuple[Real, Real, Real]:
     return of.y[_EVERY_OTHER], of.w[_EVERY_OTHER], 2.0 * of.density[_EVERY_OTHER]
 
 
-def log_transform(of: Grid, u: Real) -> Real:
-    """Float array of the shape of `u` (real, >= 0): log E[e^{-uW}].
+def transform_rounding(of: Grid, u: Real) -> Real:
+    """What rounding may lower `log_transform` by, of the shape of `u`: ULP (200 + 1/sigma^2 + N/2 + 10 u), N nodes.
 
-    What lies outside the window is added, so it is an upper bound but for rounding of some 1e-14, which whoever uses it
-    has to cover.
+    u <= 1: with x = u W >= -1, e^-x - 1 + x >= 0 errs by ULP (19 |x| + 14), W being known to 10 ULP of itself, and
+    E |x| <= 2: 52 ULP. A weight errs by ULP (16 + g^2), in the mean by (16 + s^2) e at most, for E g^2 Y = 1 + s^2 and
+    E e^-x <= e; the sum of N/2 terms >= 0 by ULP N/2 of itself. The logarithm divides by 1 + E[..] >= 1.
+
+    u > 1: tilting by e^{-uY} lowers E Y = 1 and leaves E[g^2; g > 0] <= 1/2, and g > -11 in the window: exponents err
+    by 8 ULP u in the mean, weights by 16 + 122 ULP, the sum by N/2, u and the logarithm (at least -u) by an ulp.
+    """
+    return ULP * (200.0 + of.s * of.s + 0.5 * len(of.y) + 10.0 * u)
+
+
+def log_transform(of: Grid, u: Real) -> Real:
+    """At least log E[e^{-uW}], float array of the shape of `u` (real, >= 0).
+
+    What lies outside the window is added, and what rounding may have taken.
     """
     y, w, density = real_rule(of)
     x = np.minimum(u, 1.0)[..., None] * w
     near = np.log1p(rows_times(np.exp(-x) - 1.0 + x, density))
     far = rows_times(np.exp(-np.maximum(u, 1.0)[..., None] * y), density)
     far = u + np.log(far + 2.0 * (of.left + of.right()))
-    return np.where(u > 1.0, far, near + 8.0 * (of.left + of.right()))
+    return np.where(u > 1.0, far, near + 8.0 * (of.left + of.right())) + transform_rounding(of, u)
 
 
 def log_cut_transform(of: Grid, rates: Real, low: Real, u: Real) -> Real:

@@ -32,8 +32,8 @@ def sampled_gaussian_decay(noise_multiplier: float, sampling_prob: float, expone
       (|x(eta+theta)| |x(eta-theta)|)^{c/2} e^{-b (A(eta+theta) + A(eta-theta))/2}, at most S R^c, S = 1 for c >= 0,
       else (cos((eta+theta)/2) cos((eta-theta)/2))^{c/2}, since R >= |x| >= R cos(angle/2). A is odd; with
       tan A(t) = r sin t / (1 + r cos t), sin(eta+theta) >= sin(theta-eta) and cos(eta+theta) <= cos(theta-eta) for
-      theta <= pi/2, its sum is not negative while theta <= pi - eta, so that the last factor is at most 1. The rule errs
-      by 2 S e^{d^2/2} / (e^{2 pi d/h} - 1) of E R^c; for E R^c itself, eta = 0.
+      theta <= pi/2, its sum is not negative while theta <= pi - eta, so that the last factor is at most 1. The rule
+      errs by 2 S e^{d^2/2} / (e^{2 pi d/h} - 1) of E R^c; for E R^c itself, eta = 0.
     * the window: left of it Y <= 1 and |x|^c <= 1, or m^c for c < 0, with m = 1 - q times sin eta beyond pi/2 the least
       modulus. Right of it |x|^c <= R^c <= 1 + q Y^max(c, 1) (convexity), or m^c.
     * rounding: exponents err by 2^-50 of the sizes that they are made of, x by 2^-50 over cos(eta/2) of itself, sums of

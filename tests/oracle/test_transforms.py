@@ -1,0 +1,26 @@
+"""Transforms of one Gaussian step that exact profiles are made of: upper bounds, and as sharp as what is booked."""
+
+import numpy as np
+from flint import arb
+
+from jaxacct.divergence.allocation._grid import grid
+from jaxacct.divergence.allocation._real import log_transform, transform_rounding
+from oracle.judging import Value, between, slices
+from oracle.lognormal import MeanOfRatios
+
+
+def cases(rng):
+    """log E e^{-uW}, W = Y - 1, from above and within three times what rounding is booked with."""
+    sigma, u = between(rng, 0.15, 30), between(rng, 1e-3, 100)
+    step = MeanOfRatios([(sigma, 1)])
+    step._nats = 80.0
+    truth = arb(u) + step.transform(arb(u)).real.log()
+    found = float(log_transform(grid(sigma), np.array([u]))[0])
+    rounding = float(transform_rounding(grid(sigma), np.array([u]))[0])
+    words = f"log E e^-uW at noise {sigma}, u {u}"
+    yield Value(words, lambda: found, truth)
+    if truth - u > -35:  # beyond, the normal law outside the window is what counts
+        yield Value(words, lambda: found - 3.0 * rounding - 1e-16, truth, upper=False)
+
+
+test_default, test_slow = slices(cases, seed=17, quick=60)
