@@ -21,6 +21,7 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError("jaxacct.plot needs matplotlib: pip install 'jaxacct[plot]'") from error
 
+from jaxacct.plot._axes import plain_ticks
 from jaxacct.plot._comparison import comparison
 from jaxacct.plot._curves import delta_profile, epsilon_curve
 from jaxacct.plot._explore import explore
@@ -34,6 +35,7 @@ __all__ = [
     "delta_profile",
     "epsilon_curve",
     "explore",
+    "plain_ticks",
     "rdp_curve",
     "roc_curve",
     "scheme_color",

@@ -121,3 +121,22 @@ def check_grid(name: str, values: Any) -> np.ndarray:
     if array.size < 2:
         raise ValueError(f"{name}={values!r} must have at least two different entries")
     return array
+
+
+def plain_ticks(*axes: Axes) -> None:
+    """Gives the logarithmic axes of a picture of your own the ticks of these pictures: plain numbers, none crowded.
+
+    >>> from matplotlib.figure import Figure
+    >>> from jaxacct import plot
+    >>> ax = Figure().add_subplot()
+    >>> _ = ax.loglog([0.6, 4.0], [1e-6, 1.0])
+    >>> plot.plain_ticks(ax)
+    >>> ax.xaxis.get_major_formatter()(0.8), ax.yaxis.get_major_formatter()(1e-6)
+    ('0.8', '1e-6')
+    """
+    for ax in axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            if axis.get_scale() == "log":
+                limits = ax.get_xlim() if axis is ax.xaxis else ax.get_ylim()
+                set_log(ax, axis)
+                (ax.set_xlim if axis is ax.xaxis else ax.set_ylim)(*limits)
