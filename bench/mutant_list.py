@@ -53,8 +53,17 @@ HELD = "tests/divergence/test_threshold_test.py -k with_and_without"
 BEYOND = "tests/divergence/test_threshold_test.py -k lies_beyond"
 HOW_MANY = "tests/bounds/test_how_many.py"
 FILTER = "tests/training/test_filter.py"
+BATCHES_BELOW = "tests/bounds/test_shuffled_batches.py"
 
 _COMPOSED = (
+    Mutant("bounds/shuffled_batches.py", "return Run(2.0 * mu", "return Run(2.1 * mu", BATCHES_BELOW),
+    Mutant("bounds/shuffled_batches.py", ", before=mu)", ", before=0.9 * mu)", BATCHES_BELOW),
+    Mutant(
+        "bounds/shuffled_batches.py",
+        "num_epochs, num_epochs, before",
+        "num_epochs, 2 * num_epochs, before",
+        BATCHES_BELOW,
+    ),
     Mutant("training/_filter.py", "self._delta / len(self._orders)", "self._delta", FILTER),
     Mutant(
         "training/_filter.py",

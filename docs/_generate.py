@@ -56,6 +56,7 @@ def schemes() -> list[Scheme]:
         Scheme("PoissonSampled(Gaussian)", {"": sampled}),
         Scheme("RandomAllocation(Gaussian)", allocated),
         Scheme("PartialAllocation(Gaussian)", {"": ja.PartialAllocation(noise, 100, 50)}),
+        Scheme("ShuffledBatches(Gaussian)", {"": ja.ShuffledBatches(noise, 100)}),
         Scheme("ScheduledAllocation", {"": ja.ScheduledAllocation((1.0, 2.0), (50, 50))}),
         Scheme("Composed(Gaussian)", {"": ja.Composed(noise, 2)}),
         Scheme("Composed of the above", mixed),
@@ -175,7 +176,7 @@ _GROUPS = {
     "Questions": "epsilon delta epsilon_interval delta_interval compare accounting.deciding report calibrate sweep",
     "Mechanisms": (
         "Gaussian Laplace DiscretePair ContinuousPair PoissonSampled RandomAllocation PartialAllocation "
-        "ScheduledAllocation Composed"
+        "ScheduledAllocation ShuffledBatches Composed"
     ),
     "Further releases": (
         "RandomizedResponse EpsilonDelta ZCdp DiscreteLaplace DiscreteGaussian Exponential PermuteAndFlip "

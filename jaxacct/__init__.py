@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         RandomizedResponse,
         ScheduledAllocation,
         Shuffled,
+        ShuffledBatches,
         ZCdp,
     )
     from jaxacct.membership import gdp as gdp
@@ -92,6 +93,7 @@ __all__ = [
     "RandomizedResponse",
     "ScheduledAllocation",
     "Shuffled",
+    "ShuffledBatches",
     "ZCdp",
     "calibrate",
     "compare",
@@ -120,8 +122,8 @@ _HOMES = {  # where each public name lives; what is not in `__all__` is for thos
         *("CheckIn", "Composed", "ContinuousPair", "DiscreteGaussian", "DiscreteLaplace", "DiscretePair"),
         *("EpsilonDelta", "Exponential", "FiniteRandomizer", "Gaussian", "GaussianReports", "PermuteAndFlip"),
         *("KaryRandomizedResponse", "Laplace", "LocalRandomizer", "PartialAllocation", "PoissonSampled"),
-        *("RandomAllocation", "RandomizedResponse", "ScheduledAllocation", "Shuffled", "ZCdp", "PrivateSelection"),
-        *("Group", "MixtureOfGaussians"),
+        *("RandomAllocation", "RandomizedResponse", "ScheduledAllocation", "Shuffled", "ShuffledBatches"),
+        *("ZCdp", "PrivateSelection", "Group", "MixtureOfGaussians"),
     ),
     "membership": ("gdp", "tradeoff"),
     "reporting": ("report",),

@@ -43,6 +43,7 @@ from jaxacct.bounds import (
     pure,
     selection,
     shuffle,
+    shuffled_batches,
 )
 from jaxacct.bounds._distribution import Distribution, DistributionMethod, Parts, loss_distribution
 from jaxacct.bounds._moments import moments
@@ -304,6 +305,7 @@ METHODS = merged(
     poisson.METHODS,
     allocation.METHODS,
     shuffle.METHODS,
+    shuffled_batches.METHODS,
     check_in.METHODS,
     _OF_COMPOSED,
     group.tables(distribution_of),

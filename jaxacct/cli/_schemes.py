@@ -26,6 +26,7 @@ from jaxacct.mechanisms import (
     RandomAllocation,
     RandomizedResponse,
     Shuffled,
+    ShuffledBatches,
 )
 from jaxacct.mechanisms._base import Mechanism, Randomizer
 
@@ -43,6 +44,10 @@ def _sized_poisson(sizes: Sizes) -> dict[str, Any]:
 def _allocation(values: Mapping[str, Any]) -> Mechanism:
     noise = Gaussian(values["noise_multiplier"])
     return RandomAllocation(noise, values["num_steps"], values["num_selected"], values["num_epochs"])
+
+
+def _shuffled_batches(values: Mapping[str, Any]) -> Mechanism:
+    return ShuffledBatches(Gaussian(values["noise_multiplier"]), values["num_steps"], values["num_epochs"])
 
 
 def _poisson(values: Mapping[str, Any]) -> Mechanism:
@@ -184,6 +189,13 @@ SCHEMES = {
         _poisson,
         "noise_multiplier",
         sized=_sized_poisson,
+    ),
+    "shuffled-batches": Scheme(
+        "each record in one of T batches, cut from a shuffled list",
+        (_NOISE, option_of(ShuffledBatches, "num_steps"), option_of(ShuffledBatches, "num_epochs")),
+        _shuffled_batches,
+        "noise_multiplier",
+        sized=_sized_allocation,
     ),
     "gaussian": Scheme(
         "every record in every step",

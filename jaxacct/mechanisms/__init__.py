@@ -30,6 +30,7 @@ from jaxacct.mechanisms._random_allocation import RandomAllocation
 from jaxacct.mechanisms._randomized_response import RandomizedResponse
 from jaxacct.mechanisms._scheduled_allocation import ScheduledAllocation
 from jaxacct.mechanisms._shuffled import Shuffled
+from jaxacct.mechanisms._shuffled_batches import ShuffledBatches
 from jaxacct.mechanisms._z_cdp import ZCdp
 
 __all__ = [
@@ -57,5 +58,6 @@ __all__ = [
     "RandomizedResponse",
     "ScheduledAllocation",
     "Shuffled",
+    "ShuffledBatches",
     "ZCdp",
 ]

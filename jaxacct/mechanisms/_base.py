@@ -160,10 +160,10 @@ class Mechanism(Description):
 
     @property
     def directions(self) -> tuple[Direction, ...]:
-        """The sides of its adjacency: both where records come and go, one where neighbours may change places."""
-        if self.relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
-            return (Direction.REMOVE, Direction.ADD)
-        return (Direction.REMOVE,)
+        """The sides of its adjacency: one where neighbours may change places, else both."""
+        if self.relation is NeighboringRelation.REPLACE_ONE:
+            return (Direction.REMOVE,)
+        return (Direction.REMOVE, Direction.ADD)
 
     @property
     def unit_of_privacy(self) -> str:

@@ -59,17 +59,22 @@ class Orders(Sampling):
     Sizes differ by one where the number of steps does not divide that of the records.
     """
 
-    num_records: int
+    num_records: int | None  # None: any number
 
     @classmethod
     def of(cls, num_records: Any, num_epochs: Any) -> "Orders":
         """So many epochs, each in one piece."""
         return cls(1, int(num_epochs), 1.0, int(num_records))
 
+    @classmethod
+    def of_any(cls, num_steps: Any, num_epochs: Any) -> "Orders":
+        """So many epochs of so many steps each, of any number of records."""
+        return cls(int(num_steps), int(num_steps * num_epochs), 1.0 / float(num_steps), None)
+
     @property
     def largest(self) -> int:
         """The records of the largest step."""
-        return math.ceil(self.num_records / self.period)
+        return math.ceil((self.num_records or 0) / self.period)
 
     def cut(self, num_steps: int) -> "Orders":
         """Any number of steps: where an order is cut changes nothing about it."""

@@ -19,13 +19,13 @@ SHUFFLED_REPORTS = (
 )
 
 
-def counted(number: float, one: str) -> str:
-    """So many of what is called `one`.
+def counted(number: float, one: str, several: str = "") -> str:
+    """So many of what is called `one`; several of them by adding an s, unless it is given.
 
     >>> counted(1, "report"), counted(1000, "report")
     ('1 report', '1000 reports')
     """
-    return f"{number:.0f} {one}" if number == 1 else f"{number:.0f} {one}s"
+    return f"{number:.0f} {one}" if number == 1 else f"{number:.0f} {several or one + 's'}"
 
 
 def epochs(number: float, one: str = "epoch") -> str:

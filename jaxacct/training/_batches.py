@@ -248,7 +248,9 @@ def batches(
     num_records = int(num_records)
     sampling = mechanism.sampling()
     check_count("number of steps", sampling.length, largest=_MOST_STEPS)
-    if isinstance(sampling, Orders) and sampling.num_records != num_records:
+    if isinstance(sampling, Orders) and sampling.num_records is None:
+        sampling = dataclasses.replace(sampling, num_records=num_records)
+    elif isinstance(sampling, Orders) and sampling.num_records != num_records:
         raise ValueError(f"num_records={num_records} must be num_reports={sampling.num_records}")
     index, count = shard
     check_count("shard count", count)

@@ -44,11 +44,16 @@ def largest_output_delta(mechanism: RandomAllocation, epsilon: float, direction:
     """
     check_epsilon("epsilon", epsilon)
     run = _run_of(mechanism)
-    if run is None or epsilon > _MAX_EPSILON:
+    return 0.0 if run is None else delta_of(run, epsilon, direction)
+
+
+def delta_of(run: "Run", epsilon: float, direction: Direction) -> float:
+    """float: the same of any `Run`."""
+    if epsilon > _MAX_EPSILON:
         return 0.0
     low, high, best = _LOWEST, _HIGHEST + run.mu, 0.0
     for _ in range(_NUM_ZOOMS):
-        tests = _tests(run, low, high)
+        tests = tests_of(run, low, high)
         gain = tests.gain(epsilon, direction)
         at = int(np.argmax(gain))
         best = max(best, float(gain[at]))
@@ -56,12 +61,20 @@ def largest_output_delta(mechanism: RandomAllocation, epsilon: float, direction:
     return down(best, 8)
 
 
-class _Run(NamedTuple):
-    """1/sigma, the outputs in all, and how many of them hold the record."""
+class Run(NamedTuple):
+    """Outputs of which some hold the record, each normal with standard deviation 1.
+
+    Attributes:
+      mu: the mean of an output that holds the record, with it; > 0.
+      total: the outputs in all; those that do not hold the record have the mean 0.
+      used: how many hold it.
+      before: the mean of an output that would hold the record, without it; in [0, mu).
+    """
 
     mu: float
     total: int
     used: int
+    before: float = 0.0
 
 
 class _Tests(NamedTuple):
@@ -89,23 +102,25 @@ class _Tests(NamedTuple):
         return float(self.z[max(at - 2, 0)]), float(self.z[min(at + 2, len(self.z) - 1)])
 
 
-def _run_of(mechanism: RandomAllocation) -> _Run | None:
+def _run_of(mechanism: RandomAllocation) -> Run | None:
     """None for releases that are not Gaussian; raises ValueError for fields that are no concrete numbers."""
     runs_of(mechanism)
     base = concrete_base(mechanism)
     if base.signature() != (Gaussian,):
         return None
     epochs, used = int(mechanism.num_epochs), int(mechanism.num_selected) * int(mechanism.num_epochs)
-    return _Run(1.0 / base.noise_multiplier, int(mechanism.num_steps) * epochs, used)
+    return Run(1.0 / base.noise_multiplier, int(mechanism.num_steps) * epochs, used)
 
 
-def _tests(run: _Run, low: float, high: float) -> _Tests:
+def tests_of(run: Run, low: float, high: float) -> "_Tests":
+    """The tests by `_NUM_THRESHOLDS` thresholds between two."""
     z = np.linspace(low, high, _NUM_THRESHOLDS)
-    ends = np.stack([z, z - run.mu])
+    ends = np.stack([z, z - run.mu, z - run.before])
     log_phi = _log_tail(np.stack([-ends, ends]))[0]  # log Phi
     # of a log Phi: the function, and the threshold's own rounding times the density's growth
     error = 2.0**-50 * (8.0 + (np.abs(z) + run.mu) ** 2)
-    log_q, log_p = run.total * log_phi[0], run.used * log_phi[1] + (run.total - run.used) * log_phi[0]
+    others = (run.total - run.used) * log_phi[0]
+    log_q, log_p = run.used * log_phi[2] + others, run.used * log_phi[1] + others
     return _Tests(run.total, z, log_q, log_p, error)
 
 
@@ -121,13 +136,15 @@ def largest_output_epsilon(mechanism: RandomAllocation, delta: float, direction:
     0.6
     """
     check_delta("delta", delta)
-
     run = _run_of(mechanism)
-    if run is None:
-        return 0.0
+    return 0.0 if run is None else epsilon_of(run, delta, direction)
+
+
+def epsilon_of(run: Run, delta: float, direction: Direction) -> float:
+    """float: the same of any `Run`."""
     low, high, best = _LOWEST, _HIGHEST + run.mu, 0.0
     for _ in range(_NUM_ZOOMS):  # at the same few tests for every epsilon, then at those around the best of them
-        tests = _tests(run, low, high)
+        tests = tests_of(run, low, high)
 
         def above(epsilon: float, tests: _Tests = tests) -> bool:
             return down(float(tests.gain(epsilon, direction).max()), 8) > delta

@@ -1,0 +1,135 @@
+"""Batches cut from a shuffled list of the records: what is proved of them from above, and tests from below.
+
+Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha & Zhang 2024, "How Private are DP-SGD Implementations?". Adjacency: one
+record is replaced by the empty record, whose contribution is 0.
+
+From above: given the orders, which are the same for both neighbours, they differ in one batch of each epoch, by a
+contribution of norm at most 1; the hockey-stick divergence is jointly convex, so that the mixture over the orders is
+no worse than E Gaussian releases.
+
+From below: let every other record contribute -1 and the one in question 1, in one dimension, in batches of known sizes
+b >= 2. Less -b, which is known, the batch with the record has the mean 2, or 1 if it is the empty one, and the others
+have the mean 0. Two tests of these outputs: was any of all epochs large; and, of each epoch, was any of its outputs
+large, whose answers are E independent coins of known probabilities.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, RenyiMethod, never
+from jaxacct._types import Bound, Direction, Ends
+from jaxacct.bounds._orders import mixed
+from jaxacct.bounds.allocation._largest_output import Run, delta_of, epsilon_of, tests_of
+from jaxacct.bounds.discrete import EXACT as TYPES
+from jaxacct.bounds.gaussian import unamplified, unamplified_rdp
+from jaxacct.mechanisms import Composed, DiscretePair, Gaussian, ShuffledBatches
+from jaxacct.special import down
+
+_SHIFTS = (0, 8, 16)  # thresholds whose coins are tried, counted from the one that tells most: any is valid
+_THRESHOLDS = (-6.0, 38.0)  # between which they lie, in standard deviations
+_LEAST = 1e-250  # probability of either side of a coin that is tried
+
+
+def _epochs(mechanism: ShuffledBatches) -> Any:
+    return mechanism.num_epochs
+
+
+def _rdp(mechanism: ShuffledBatches, *, orders: Sequence[float]) -> jax.Array:
+    """Renyi divergences [A, L], both directions, rounded up: a E / (2 sigma^2)."""
+    return unamplified_rdp(mechanism.mechanism, _epochs(mechanism), orders=orders)
+
+
+def _run(mechanism: ShuffledBatches, num_epochs: int) -> Run:
+    mu = 1.0 / float(mechanism.mechanism.noise_multiplier)
+    return Run(2.0 * mu, int(mechanism.num_steps) * num_epochs, num_epochs, before=mu)
+
+
+def _below(mechanism: ShuffledBatches, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
+    """The larger of what the two tests certify, in each direction."""
+    epochs = int(mechanism.num_epochs)
+    run, ask = _run(mechanism, epochs), epsilon_of if query is Query.EPSILON else delta_of
+    found = {d: ask(run, target, d) for d in at.known}
+    if epochs > 1:
+        for d, low in found.items():
+            found[d] = max(low, *(_of_coins(coin, epochs, query, target, d, at) for coin in _coins(mechanism, d)))
+    return {d: Ends(low, query.worst) for d, low in found.items()}
+
+
+class _Coin(NamedTuple):
+    """The probabilities that an output is large and that none is, with the record and without, and their error."""
+
+    with_it: tuple[float, float]
+    without: tuple[float, float]
+    error: float
+
+
+def _coins(mechanism: ShuffledBatches, direction: Direction) -> list[_Coin]:
+    """Coins to try, those that tell most of one epoch, by their divergence, first."""
+    tests = tests_of(_run(mechanism, 1), *_THRESHOLDS)
+    logs = (tests.log_p, tests.log_q) if direction is Direction.REMOVE else (tests.log_q, tests.log_p)
+    sides = [(-np.expm1(x), np.exp(x)) for x in logs]  # large, none: no digits cancel
+    smallest = np.minimum.reduce([side for pair in sides for side in pair])
+    # of 1 - e^x at most that of x; of e^x that times |x|
+    error = tests.error * (1.0 + np.maximum(-tests.log_p, -tests.log_q)) + 2.0**-49
+    with np.errstate(all="ignore"):
+        gain = sum(first * np.log(first / second) for first, second in zip(*sides, strict=True))
+    gain = np.where((smallest > _LEAST) & np.isfinite(gain), gain, -np.inf)
+    best = int(np.argmax(gain))
+    (p, none_p), (q, none_q) = sides if direction is Direction.REMOVE else sides[::-1]
+    return [
+        _Coin((float(p[i]), float(none_p[i])), (float(q[i]), float(none_q[i])), float(error[i]))
+        for i in (best + shift for shift in _SHIFTS)
+        if i < len(gain) and np.isfinite(gain[i])
+    ]
+
+
+def _of_coins(coin: _Coin, epochs: int, query: Query, target: float, direction: Direction, at: Bracketing) -> float:
+    """A lower bound from `epochs` independent coins.
+
+    Let p' and q' be the probabilities found, each side within a factor 1 + r of the true one. Of E coins then
+    P(S) >= (1 - r)^E P'(S) and Q(S) <= (1 + r)^E Q'(S) for every S, hence
+
+        delta(eps) >= (1 - E r) delta'(eps + 2.1 E r),    E r <= 0.01.
+    """
+    lost = epochs * coin.error
+    if lost > 0.01:
+        return 0.0
+    pair = Composed(DiscretePair(coin.with_it, coin.without), epochs)
+    if not TYPES.applies(pair):
+        return 0.0
+    asked = target / (1.0 - lost) * (1.0 + 2.0**-50) if query is Query.EPSILON else target + 2.1 * lost
+    if query is Query.EPSILON and asked >= 1.0:
+        return 0.0
+    known = {direction: Ends(0.0, query.worst)}
+    part = Bracketing(width=at.width, known=known, wants_lower=True, ask=at.ask)
+    low = TYPES.bracket(pair, query, asked, part)[direction].lower
+    return max(low - 2.1 * lost, 0.0) if query is Query.EPSILON else down(low * (1.0 - lost), 4)
+
+
+_LARGEST = BracketMethod(
+    name="largest output",
+    theorem="Chua et al. 2024, How Private are DP-SGD Implementations?, threshold events",
+    directions=BOTH,
+    ends=frozenset({Bound.LOWER}),
+    cost=Cost.TENTHS,
+    cold=Cost.TENTHS,
+    sharpens_reduction=True,
+    regime="the test: was any output large?",
+    bracket=_below,
+    reduction=never,
+)
+_RENYI = RenyiMethod(
+    name="rdp",
+    theorem="Mironov 2017, Proposition 7",
+    directions=BOTH,
+    cost=Cost.MICROSECONDS,
+    cold=Cost.SECONDS,
+    helps=never,  # the closed form is exact
+    rdp=_rdp,
+    grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),
+)
+
+METHODS = {(ShuffledBatches, Gaussian): (unamplified(_epochs), _RENYI, _LARGEST)}
