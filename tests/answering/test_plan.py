@@ -88,6 +88,12 @@ PLANS = {
         ],
     ),
     ("RandomAllocation(PoissonSampled)", ""): on_host(DISTRIBUTION),
+    ("ShuffledBatches(Gaussian)", ""): (
+        ["no amplification remove", "no amplification add"],
+        ["no amplification remove", "no amplification add"],
+        ["no amplification remove", "no amplification add"],
+        ["largest output remove+add", "no amplification remove", "no amplification add"],
+    ),
     ("PartialAllocation(Gaussian)", ""): host_first(FINITE, PHASES),
     ("ScheduledAllocation", ""): host_first(DISTRIBUTION, PHASES),
     ("Composed(Gaussian)", ""): (

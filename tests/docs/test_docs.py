@@ -32,6 +32,7 @@ _LAYERS = (
     ("bounds.discrete", "bounds.gaussian", "bounds.given", "bounds.laplace", "bounds.shuffle"),
     ("bounds.check_in", "bounds.group", "bounds.noise_on_counts", "bounds.poisson", "bounds.pure", "bounds.selection"),
     ("bounds.allocation",),
+    ("bounds.shuffled_batches",),
     ("bounds.composed",),
     ("bounds",),
     ("answering._question",),

@@ -113,7 +113,7 @@ def _run_of(mechanism: RandomAllocation) -> Run | None:
 
 
 def tests_of(run: Run, low: float, high: float) -> "_Tests":
-    """The tests by `_NUM_THRESHOLDS` thresholds between two."""
+    """NamedTuple of the tests by `_NUM_THRESHOLDS` thresholds between two."""
     z = np.linspace(low, high, _NUM_THRESHOLDS)
     ends = np.stack([z, z - run.mu, z - run.before])
     log_phi = _log_tail(np.stack([-ends, ends]))[0]  # log Phi
