@@ -205,12 +205,11 @@ class Mechanism(Description):
         """The same for an epoch that consists of `num_steps` noise releases."""
         return self.sampling().cut(num_steps)
 
-    def sampled_once(self, sampling: Sampling) -> Sampling:
-        """`sampling`, where what each step runs does not sample once more; raises ValueError else."""
+    def sampled_once(self) -> None:
+        """Raises ValueError where what each step runs samples once more."""
         for part in self.wrapped():
             if not getattr(part, "takes_all", False):
                 raise ValueError(f"mechanism={self!r} samples twice: batches are drawn of releases of whole batches")
-        return sampling
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         """Descriptions of its first `number` >= 1 noise releases, each valid by itself."""

@@ -51,7 +51,8 @@ class PartialAllocation(Mechanism):
         return bool(self.mechanism.loses_nothing())
 
     def sampling(self) -> Sampling:
-        return self.sampled_once(Sets.of(self.num_steps, steps_done=self.steps_done))
+        self.sampled_once()
+        return Sets.of(self.num_steps, steps_done=self.steps_done)
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         """Each release at the price of the whole, of which it is a part."""

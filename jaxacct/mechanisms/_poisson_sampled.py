@@ -83,7 +83,12 @@ class PoissonSampled(Mechanism):
         return Participation(steps=self.num_steps, uses=uses, dispersion=1.0 - self.sampling_prob)
 
     def sampling(self) -> Sampling:
-        return self.sampled_once(Coins.of(self.sampling_prob, self.num_steps))
+        return self.coins()
+
+    def coins(self) -> Coins:
+        """How records are drawn; raises ValueError where what each step runs samples once more."""
+        self.sampled_once()
+        return Coins.of(self.sampling_prob, self.num_steps)
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         return (((dataclasses.replace(self, num_steps=number), 1),),)

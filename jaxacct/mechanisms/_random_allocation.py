@@ -9,7 +9,7 @@ from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMec
 from jaxacct.mechanisms._fields import Privacy, base, count
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
-from jaxacct.mechanisms._sampling import Sampling, Sets, exact_sizes
+from jaxacct.mechanisms._sampling import Groups, Sampling, Sets, exact_sizes
 from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS, counted, epochs
 
 
@@ -103,7 +103,11 @@ class RandomAllocation(Mechanism):
         return Participation(self.num_steps * self.num_epochs, self.num_selected * self.num_epochs, dispersion=0.0)
 
     def sampling(self) -> Sampling:
-        return self.sampled_once(Sets.of(self.num_steps, self.num_selected, self.num_epochs))
+        sets = Sets.of(self.num_steps, self.num_selected, self.num_epochs)
+        if isinstance(self.mechanism, PoissonSampled):
+            return Groups.of(sets, self.mechanism.coins())
+        self.sampled_once()
+        return sets
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         """Whole epochs, where steps are runs of sampled releases; or, where one is unfinished, any of these.

@@ -53,6 +53,25 @@ class Sets(Sampling):
 
 
 @dataclasses.dataclass(frozen=True)
+class Groups(Sampling):
+    """In each epoch, each record is in a uniform set of `num_selected` of `num_groups`, whose steps come in turn.
+
+    It joins each step of its groups by a coin of its own, that shows heads with probability `prob`.
+    """
+
+    num_groups: int
+    num_selected: int
+    prob: float
+
+    @classmethod
+    def of(cls, groups: Sets, coins: Coins) -> "Groups":
+        """The groups of `groups`, each with the steps of `coins`."""
+        rate, period = groups.rate * coins.rate, groups.period * coins.length
+        length = groups.length * coins.length
+        return cls(period, length, rate, groups.period, groups.num_selected, coins.rate)
+
+
+@dataclasses.dataclass(frozen=True)
 class Orders(Sampling):
     """In each epoch, the `num_records` records in a uniformly random order, cut into `period` steps of one size.
 

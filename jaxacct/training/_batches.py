@@ -12,7 +12,7 @@ import numpy as np
 from jaxacct._validate import check_at_most, check_count, check_epsilon
 from jaxacct.bounds import methods_for
 from jaxacct.mechanisms._base import Mechanism, Parts
-from jaxacct.mechanisms._sampling import Coins, Orders, Sampling
+from jaxacct.mechanisms._sampling import Coins, Groups, Orders, Sampling
 from jaxacct.special import binomial_tail, bisect_whole
 from jaxacct.training._drawing import INEXACT, Drawn, drawn, subset
 from jaxacct.training._grain import PaddedSource, RecordSampler
@@ -141,7 +141,7 @@ class Batches:
         if isinstance(self._sampling, Orders):
             return 0.0
         tail = binomial_tail(self.num_records + 1, self._sampling.rate, self.max_batch_size)
-        inexact = INEXACT if isinstance(self._sampling, Coins) else 0.0
+        inexact = INEXACT if isinstance(self._sampling, Coins | Groups) else 0.0
         return min(1.0, (num_steps * tail + inexact) * _ROUND_UP)
 
     def excess_delta(self, epsilon: float, num_steps: int | None = None) -> float:
@@ -188,7 +188,10 @@ def _drawn(sampling: Sampling, secret: bytes, num_records: int, period: int) -> 
 def _use(sampling: Sampling, num_records: int) -> bytes:
     """What the words are drawn for: two laws share none under one key; a longer run begins as a shorter one."""
     rate, records = sampling.rate.hex(), num_records
-    return f"{type(sampling).__name__} {sampling.period} {rate} of {records}".encode()
+    law = f"{type(sampling).__name__} {sampling.period} {rate}"
+    if isinstance(sampling, Groups):
+        law += f" in {sampling.num_groups}, {sampling.num_selected}"
+    return f"{law} of {records}".encode()
 
 
 def batches(
@@ -204,6 +207,8 @@ def batches(
     - `PoissonSampled`: each record joins each step by a coin of its own.
     - `RandomAllocation`, `PartialAllocation`, `ScheduledAllocation`: in each epoch, each record joins a uniform set of
       k of its t steps, independently of the others (k = 1: balls and bins).
+    - `RandomAllocation` of `PoissonSampled`, cyclic Poisson sampling: so many groups in place of steps, whose sampled
+      steps come in turn.
     - `Epoch(Shuffled(...), num_steps)`: in each epoch, all reports in a uniformly random order, cut into batches.
 
     What is drawn is exactly that law, if words of SHAKE-256 under a secret key are taken for fair coins; nothing else

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct.mechanisms._sampling import Coins, Orders, Sampling, Sets
+from jaxacct.mechanisms._sampling import Coins, Groups, Orders, Sampling, Sets
 from jaxacct.training._words import Words
 
 _UNIT = 2**256  # the largest of the weights of a binomial law
@@ -76,16 +76,20 @@ def _cumulative(num_trials: int, prob: float) -> tuple[int, list[int]]:
     return mode - len(below), list(itertools.accumulate([*reversed(below), *above]))
 
 
+def _heads(words: Words, num_records: int, prob: float) -> np.ndarray:
+    """Which records' coins show heads, ascending: how many is binomial, who is a uniform set of so many."""
+    if prob in (0.0, 1.0):
+        return np.arange(num_records * int(prob))
+    least, cumulative = _cumulative(num_records, prob)
+    place = int.from_bytes(words.raw(_COUNT_BYTES), "little") * cumulative[-1] >> 8 * _COUNT_BYTES
+    size = least + bisect.bisect_right(cumulative, place)
+    return np.sort(subset(words, num_records, size)) if size else np.zeros(0, np.int64)
+
+
 def _coins(sampling: Coins, words: Words, num_records: int) -> Drawn:
-    """How many records join is binomial; who joins is a uniform set of so many."""
-    if sampling.rate in (0.0, 1.0):
-        size = num_records * int(sampling.rate)
-    else:
-        least, cumulative = _cumulative(num_records, sampling.rate)
-        place = int.from_bytes(words.raw(_COUNT_BYTES), "little") * cumulative[-1] >> 8 * _COUNT_BYTES
-        size = least + bisect.bisect_right(cumulative, place)
-    records = np.sort(subset(words, num_records, size)) if size else np.zeros(0, np.int64)
-    return Drawn(records, np.array([size]))
+    """The one step of a period."""
+    records = _heads(words, num_records, sampling.rate)
+    return Drawn(records, np.array([records.size]))
 
 
 def _different(words: Words, num_records: int, num_steps: int, num_selected: int) -> np.ndarray:
@@ -140,6 +144,18 @@ def _sets(sampling: Sets, words: Words, num_records: int) -> Drawn:
     return Drawn(records.astype(np.int32), np.cumsum(np.bincount(steps, minlength=sampling.period)))
 
 
+def _groups(sampling: Groups, words: Words, num_records: int) -> Drawn:
+    """Groups first, as `_sets` are; step s is that of group s mod num_groups."""
+    number = sampling.num_groups
+    groups = _sets(Sets(number, number, 0.0, sampling.num_selected), words, num_records)
+    steps: list[np.ndarray] = [np.zeros(0, np.int32)] * sampling.period
+    for group in range(number):
+        members = groups.step(group)
+        for step in range(group, sampling.period, number):
+            steps[step] = members[_heads(words, members.size, sampling.prob)]
+    return Drawn(np.concatenate(steps), np.cumsum([records.size for records in steps]))
+
+
 def _orders(sampling: Orders, words: Words, num_records: int) -> Drawn:
     """Records sorted by random words; drawn anew in the rare case that two words are equal."""
     while True:
@@ -152,4 +168,9 @@ def _orders(sampling: Orders, words: Words, num_records: int) -> Drawn:
     return Drawn(order, ends)
 
 
-_DRAWS: dict[type, Callable[[Any, Words, int], Drawn]] = {Coins: _coins, Sets: _sets, Orders: _orders}
+_DRAWS: dict[type, Callable[[Any, Words, int], Drawn]] = {
+    Coins: _coins,
+    Groups: _groups,
+    Orders: _orders,
+    Sets: _sets,
+}

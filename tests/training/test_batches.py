@@ -16,7 +16,7 @@ from scipy import stats
 
 import jaxacct as ja
 from jaxacct import training
-from jaxacct.mechanisms._sampling import Coins, Sets
+from jaxacct.mechanisms._sampling import Coins, Groups, Sets
 from jaxacct.special import binomial_tail
 from jaxacct.training import _drawing
 from jaxacct.training._words import Words, secret_bytes
@@ -100,6 +100,28 @@ def test_sets_of_few_of_many_steps() -> None:
     assert np.abs(np.diag(together) / len(joins) - 1 / 4).max() < 6 * math.sqrt(3 / 16 / len(joins))
     pairs = together[np.triu_indices(16, 1)] / len(joins)
     assert np.abs(pairs - 1 / 20).max() < 6 * math.sqrt(1 / 20 / len(joins))
+
+
+@pytest.mark.parametrize("selected", [1, 2])
+def test_groups(selected: int) -> None:
+    """3 groups of 4 sampled steps each, in turn: groups are sets, and the coins of a record's own steps are coins."""
+    run = ja.RandomAllocation(ja.PoissonSampled(GAUSSIAN, 0.9, 4), 3, selected, num_epochs=40)
+    data = training.batches(run, 600, 4)
+    assert len(data) == 480
+    joins = _joins(data).reshape(600, 40, 4, 3)
+    seen = joins.any(axis=2)  # the groups of a record, but for 4 tails in a row
+    assert np.all(seen.sum(axis=-1) <= selected)
+    known = seen.sum(axis=-1) == selected
+    assert abs(np.mean(~known) - (1 - (1 - 1e-4) ** selected)) < 6 * math.sqrt(1e-4 * selected / known.size)
+    sets = seen[known] @ np.array([1, 2, 4])
+    assert _agrees(np.bincount(sets, minlength=8)[[1, 2, 4] if selected == 1 else [3, 5, 6]], np.ones(3)) > SIGNIFICANCE
+    coins = joins.transpose(0, 1, 3, 2)[seen] @ np.array([8, 4, 2, 1])
+    heads = [bin(pattern).count("1") for pattern in range(1, 16)]
+    law = [0.9**h * 0.1 ** (4 - h) for h in heads]
+    assert _agrees(np.bincount(coins, minlength=16)[1:], law) > SIGNIFICANCE
+    first, second = sets[:-1:2], sets[1::2]
+    pairs = np.bincount(first * 8 + second, minlength=64).reshape(8, 8)
+    assert _agrees(pairs[pairs > 0], np.ones(9)) > SIGNIFICANCE
 
 
 def test_orders() -> None:
@@ -204,6 +226,7 @@ def test_subsets_are_uniform(records: int, size: int) -> None:
 
 
 RUNS = {
+    "groups": ja.RandomAllocation(ja.PoissonSampled(GAUSSIAN, 0.5, 2), 3, num_epochs=2),
     "poisson": ja.PoissonSampled(GAUSSIAN, 0.1, 12),
     "allocation": ja.RandomAllocation(GAUSSIAN, 4, num_epochs=3),
     "some of many": ja.RandomAllocation(GAUSSIAN, 12, 5),
@@ -440,6 +463,14 @@ def test_phases_of_batches() -> None:
     assert ja.delta(together, spent) + excess <= DELTA * (1 + 1e-9)
 
 
+def test_groups_are_charged_by_cycles() -> None:
+    run = RUNS["groups"]
+    data = training.batches(run, 1000, 0)
+    for count, epochs in ((1, 1), (6, 1), (7, 2), (12, 2)):
+        whole = ja.epsilon(dataclasses.replace(run, num_epochs=epochs), 1e-3)
+        assert whole * (1 - 1e-9) <= training.privacy_spent(_state(count), data, 1e-3) <= whole * (1 + 1e-3)
+
+
 def test_batches_are_not_used_twice() -> None:
     """What is drawn again under the same key is the same, and no fresh sample."""
     data = training.batches(ja.PoissonSampled(ja.Gaussian(50.0), 0.01, 300), 1000, 0)
@@ -473,7 +504,6 @@ def test_shuffled_and_allocated_batches_are_phases() -> None:
         (ja.Shuffled(ja.LocalRandomizer(1.0), 100), "in how many batches"),
         (ja.CheckIn(ja.LocalRandomizer(1.0), 100, 0.1), "does not say how"),
         (ja.PoissonSampled(RUNS["allocation"], 0.1), "no analysis|samples twice"),
-        (ja.RandomAllocation(RUNS["poisson"], 10), "no analysis|samples twice"),
         (ja.PoissonSampled(ja.Gaussian(np.array([1.0, 2.0])), 0.1), "scalar"),
         (ja.PoissonSampled(ja.Gaussian(1.0), np.array([0.1, 0.2])), "scalar"),
         (training.Epoch(RUNS["allocation"], 5), "num_steps=5 must be 4"),
@@ -487,7 +517,7 @@ def test_what_the_accountant_cannot_account_for_is_refused(mechanism: Any, reaso
 
 def test_what_samples_twice_is_refused() -> None:
     """Should the accountant come to know it, batches still do not: a law of its own has to be declared."""
-    for outer in (ja.PoissonSampled(RUNS["allocation"], 0.1), ja.RandomAllocation(RUNS["poisson"], 10)):
+    for outer in (ja.PoissonSampled(RUNS["allocation"], 0.1), ja.PartialAllocation(RUNS["poisson"], 10, 5)):
         with pytest.raises(ValueError, match="samples twice"):
             outer.sampling()
 
@@ -516,6 +546,7 @@ def test_arguments_are_checked() -> None:
 def test_laws_are_declared_with_the_mechanisms() -> None:
     assert RUNS["poisson"].sampling() == Coins.of(0.1, 12)
     assert RUNS["allocation"].sampling() == Sets.of(4, 1, 3)
+    assert RUNS["groups"].sampling() == Groups(6, 12, 0.5 / 3, 3, 1, 0.5)
     assert RUNS["partial"].sampling() == Sets.of(20, steps_done=12)
     assert RUNS["scheduled"].sampling() == Sets.of(4, num_epochs=3)
     assert set(_drawing._DRAWS) == {type(run.sampling()) for run in RUNS.values()}
