@@ -274,10 +274,16 @@ class AllocationMoments:
             error = error + 4.0 * ULP * b * (weights * epsilon).sum(1)[:, None] + 32.0 * ULP * np.abs(sums)
             error = error + samples.beyond(exponents)[:, None] / step
         moment, error = s * (s - 1.0) * step * total, factor * step * error
-        most, omega = np.abs(moment[:, :1]) + error[:, :1], 2.0 * math.pi / step
+        omega = 2.0 * math.pi / step
         heights = np.stack([j * omega + i * b for j in (1, 2, 3) for i in (-1, 1)])
         copies = (np.exp(-0.5 * (self._tau * heights) ** 2) / heights**2).sum(0)
-        return moment, error + 1.02 * most * factor * copies
+        # those with |j| >= 4, for b <= 3 omega: twice e^{-(tau (4 omega - b))^2 / 2} / omega^2 sum 1/(j - 3)^2
+        rest = 3.3 * np.exp(-0.5 * (self._tau * (4.0 * omega - b)) ** 2) / omega**2
+        copies = np.where(b <= 3.0 * omega, (copies + rest) * (1.0 + 2.0**-40), np.inf)
+        # they are multiples of M(a), itself what was found and its own copies
+        share = factor[:, :1] * copies[0]
+        most = (np.abs(moment[:, :1]) + error[:, :1]) / np.where(share < 0.5, 1.0 - share, 0.0)
+        return moment, error + most * factor * copies
 
     def real(self, orders: Real) -> Real:
         """At least log M [A] at real orders [A]; inf where nothing is known."""
