@@ -50,7 +50,11 @@ def schemes() -> list[Scheme]:
         "GaussianReports": ja.GaussianReports(4.0),
     }
     of_reports = (ja.Shuffled(ja.LocalRandomizer(1.0), 1000), ja.CheckIn(ja.LocalRandomizer(1.0), 1000, 0.1))
-    shuffled = [Scheme(f"Shuffled({name})", {"": ja.Shuffled(r, 1000)}) for name, r in randomizers.items()]
+    rounds = {"one round": 1, "several rounds": 10}
+    shuffled = [
+        Scheme(f"Shuffled({name})", {words: ja.Shuffled(one, 1000, number) for words, number in rounds.items()})
+        for name, one in randomizers.items()
+    ]
     return [
         Scheme("Gaussian", {"": noise}),
         Scheme("PoissonSampled(Gaussian)", {"": sampled}),
@@ -73,8 +77,14 @@ def schemes() -> list[Scheme]:
             "Group",
             {"of sampled Gaussians": ja.Group(sampled, 3), "of others": ja.Group(allocated["several epochs"], 3)},
         ),
-        Scheme("PrivateSelection", {"": ja.PrivateSelection(sampled, 10.0)}),
-        Scheme("PoissonSampled of these", {"": ja.PoissonSampled(pure, 0.01, 100)}),
+        Scheme(
+            "PrivateSelection",
+            {"any": ja.PrivateSelection(sampled, 10.0), "of pure runs": ja.PrivateSelection(pure, 10.0)},
+        ),
+        Scheme(
+            "PoissonSampled of these",
+            {"Laplace, one step": ja.PoissonSampled(pure, 0.01), "any": ja.PoissonSampled(pure, 0.01, 100)},
+        ),
         Scheme("RandomAllocation of these", of_pairs),
         Scheme("RandomAllocation(PoissonSampled)", {"": ja.RandomAllocation(sampled, 10)}),
         *shuffled,
