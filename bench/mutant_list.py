@@ -30,6 +30,7 @@ LAPLACE = "tests/divergence/test_divergence.py -k laplace"
 BOUNDS = "tests/bounds/test_allocation_bounds.py"
 DECAY = "tests/divergence/test_sampled_decay.py"
 TRANSFORMS = "tests/oracle/test_transforms.py"
+SHIFT = "tests/curves/test_distributions.py -k shift"
 FFT = "tests/curves/test_distributions.py -k fft"
 CURVES = "tests/bounds/test_allocation_bounds.py -k distribution"
 MORE = "tests/bounds/test_allocation_more.py"
@@ -254,6 +255,8 @@ _GAUSSIAN = (
         TRANSFORMS,
     ),
     Mutant("curves/_convolution.py", "return eta / (1.0 - eta) * norms * math.exp(grown) +", "return", FFT),
+    Mutant("curves/_regridding.py", "shift = max(shifts) if up else min(shifts)", "shift = shifts[0]", SHIFT),
+    Mutant("curves/_regridding.py", "1e-9 * step + 4.0 * ULP", "1e-9 * step + 0.0 * ULP", SHIFT),
     Mutant("curves/_convolution.py", "drift < 0.25 and grown < 1.0", "True", FFT),
     Mutant(
         "divergence/gaussian/_sampled_line.py",

@@ -9,9 +9,9 @@ import numpy as np
 from jaxacct._types import Bound
 from jaxacct._validate import checked_array
 from jaxacct.curves._pld import Pld, check_plds
-from jaxacct.special import product_outward, sum_outward
+from jaxacct.special import ULP, product_outward, sum_outward
 
-_SLACK = 2.0**-40  # on each mass, of the ratios' rounding at steps down to 1e-10
+_SLACK = 2.0**-40  # on each mass: a share errs by two of expm1, 5 ULP each, its quotient and products
 
 
 def on_grid(pld: Pld, step: float, origin: float = 0.0) -> Pld:
@@ -35,7 +35,9 @@ def on_grid(pld: Pld, step: float, origin: float = 0.0) -> Pld:
     at = (cell - first).astype(int)
     masses = np.bincount(at, pld.masses * (1.0 - share), minlength=int(at[-1]) + 2)
     masses += np.bincount(at + 1, pld.masses * share, minlength=int(at[-1]) + 2)
-    shift = 1e-9 * step if upper else -1e-9 * step  # of the points taken to agree
+    # points taken to agree; a place errs by an ulp of the loss less the origin, and one of the quotient
+    shift = 1e-9 * step + 4.0 * ULP * float(np.abs(pld.losses - origin).max())
+    shift = shift if upper else -shift
     return dataclasses.replace(pld, offset=origin + first * step + shift, step=step, masses=masses * grow)
 
 
@@ -82,7 +84,8 @@ def mixture(plds: Sequence[Pld], weights: Sequence[float]) -> Pld:
     weighed = (product_outward(share, part.infinite_mass, up=up) for share, part in zip(shares, parts, strict=True))
     infinite = sum_outward(weighed, up=up)
     theorem = "; ".join(dict.fromkeys(part.theorem for part in parts))
-    shift = moved[0].offset - (first.offset + starts[0] * step)
+    shifts = [part.offset - (first.offset + start * step) for start, part in zip(starts, moved, strict=True)]
+    shift = max(shifts) if up else min(shifts)
     return dataclasses.replace(
         first,
         offset=first.offset + low * step + shift,

@@ -180,3 +180,12 @@ def test_fft_error_fails_closed() -> None:
     assert math.isinf(_fft_error(norms=1.0, grown=1e-12, drift=0.3, result=1.0, eta=1e-14))
     assert math.isinf(_fft_error(norms=1.0, grown=2.0, drift=1e-12, result=1.0, eta=1e-14))
     assert _fft_error(norms=3.0, grown=1e-12, drift=1e-13, result=2.0, eta=1e-14) >= 3e-14 + 2e-13
+
+
+@pytest.mark.parametrize("bound", [ja.Bound.UPPER, ja.Bound.LOWER])
+def test_mixtures_take_the_safest_shift(bound: ja.Bound) -> None:
+    """Parts that move by different amounts to the common grid: the mixture moves by the most of them."""
+    side = 1.0 if bound is ja.Bound.UPPER else -1.0
+    near, far = (ja.Pld(at, 1e-3, np.ones(1), 0.0, bound, ja.Direction.REMOVE) for at in (0.0, 4e3))
+    mixed = ja.mixture([near, far], [0.5, 0.5])
+    assert side * mixed.offset >= 1e-12 + 4e3 * 2.0**-52

@@ -28,7 +28,9 @@ def real_rule(of: Grid) -> tuple[Real, Real, Real]:
 
 
 def transform_rounding(of: Grid, u: Real) -> Real:
-    """What rounding may lower `log_transform` by, of the shape of `u`: ULP (200 + 1/sigma^2 + N/2 + 10 u), N nodes.
+    """Float array of the shape of `u`: what rounding may lower `log_transform` by, with N nodes in g.
+
+    ULP (200 + 1/sigma^2 + N/2 + 10 u), from two cases.
 
     u <= 1: with x = u W >= -1, e^-x - 1 + x >= 0 errs by ULP (19 |x| + 14), W being known to 10 ULP of itself, and
     E |x| <= 2: 52 ULP. A weight errs by ULP (16 + g^2), in the mean by (16 + s^2) e at most, for E g^2 Y = 1 + s^2 and
