@@ -1,5 +1,6 @@
 """A mechanism with sliders, in a notebook."""
 
+import base64
 import importlib
 import io
 import warnings
@@ -56,7 +57,7 @@ def explore(mechanism: Mechanism, target_delta: float = 1e-6) -> Any:
     delta = ipywidgets.FloatLogSlider(value=float(target_delta), **exponents, **_look(ipywidgets))
     picture, words = ipywidgets.Image(format="png"), ipywidgets.HTML()
     controls = [*sliders.values(), delta]
-    box = ipywidgets.VBox([*controls, picture, words])
+    box = _still(ipywidgets)([*controls, picture, words])
     box.sliders, box.mechanism = controls, mechanism
 
     def follow(_: Any = None) -> None:
@@ -71,6 +72,17 @@ def explore(mechanism: Mechanism, target_delta: float = 1e-6) -> Any:
         control.observe(follow, "value")
     follow()
     return box
+
+
+def _still(widgets: Any) -> type:
+    """A column of widgets that is shown as its picture where there are no widgets, as on a page of documentation."""
+
+    class Explorer(widgets.VBox):  # type: ignore[misc]
+        def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+            shown = super()._repr_mimebundle_(**options)
+            return {**shown, "image/png": base64.b64encode(bytes(self.children[-2].value)).decode()}
+
+    return Explorer
 
 
 def _look(widgets: Any) -> dict[str, Any]:

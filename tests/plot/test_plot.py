@@ -1,5 +1,6 @@
 """Pictures: what is drawn is what the library answers, legibly, and nothing global is touched."""
 
+import base64
 import dataclasses
 import itertools
 import math
@@ -508,6 +509,7 @@ def test_sliders_move_the_curve_and_the_statement() -> None:
     noise, *_ = box.sliders
     picture, words = box.children[-2:]
     before = bytes(picture.value)
+    assert base64.b64decode(box._repr_mimebundle_()["image/png"]) == before  # where there are no widgets
     noise.value = 2.0
     assert box.mechanism == ja.RandomAllocation(ja.Gaussian(2.0), 100)
     assert bytes(picture.value) != before
