@@ -2,13 +2,14 @@
 
 import math
 import statistics
+import warnings
 from typing import Any
 
 import dp_accounting  # type: ignore[import-untyped]
 import numpy as np
 
 from jaxacct._method import RenyiMethod
-from jaxacct._types import NeighboringRelation
+from jaxacct._types import NeighboringRelation, PrecisionWarning
 from jaxacct.accounting import delta, epsilon, pld, rdp
 from jaxacct.bounds import methods_for
 from jaxacct.bounds.composed import distribution_of
@@ -32,6 +33,8 @@ _RELATIONS = {
     NeighboringRelation.REPLACE_SPECIAL: (_Theirs.REPLACE_SPECIAL,),
 }
 _OURS = {theirs: ours for ours in NeighboringRelation for theirs in _Theirs if theirs.name == ours.name}
+_OURS_ALONE = ("MechanismDpEvent", "RandomAllocationDpEvent")  # whose narrow answers may take seconds
+_THEIR_WIDTH = 1e-5  # relative, of answers to other events: dp_accounting's default interval of losses leaves that
 _RATES = np.geomspace(1e-12, 0.5, 500)  # false positive rates that are looked at, as in dp_accounting
 _MAX_EPSILON = 600.0  # nats: delta at a larger epsilon is answered by that at this one, which is no smaller
 
@@ -136,7 +139,9 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
 
     Args:
       neighboring_relation: theirs. Mechanisms for adding or removing a record are taken for REPLACE_SPECIAL too.
-      precision: relative width of the answers, as for `jaxacct.epsilon` and `jaxacct.delta`.
+      precision: relative width of the answers, as for `jaxacct.epsilon` and `jaxacct.delta`. If none is given, that of
+        these functions; but 1e-5 where all events are ones that dp_accounting's own accountants answer too, which keeps
+        the answers as narrow as theirs.
 
     >>> import dp_accounting as dpa
     >>> from jaxacct.interop import CertifiedAccountant
@@ -150,6 +155,7 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
         self._precision = precision
         self._counts: dict[Any, int] = {}
         self._is_unbounded = False
+        self._is_theirs = True
 
     @property
     def mechanism(self) -> Composed | None:
@@ -166,6 +172,7 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
             mechanism, error = self._read(leaf)
             if error is not None:
                 return error
+            self._is_theirs &= not (do_compose and type(leaf).__name__ in _OURS_ALONE)
             if do_compose and times > 0 and not mechanism.loses_nothing():
                 self._counts[mechanism] = self._counts.get(mechanism, 0) + times
         return None
@@ -201,7 +208,7 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
         if target_delta <= 0.0:
             distribution = distribution_of(self._asked)
             return math.inf if distribution is None else float(distribution.largest_loss(self._asked))
-        return float(epsilon(self._asked, target_delta, precision=self._precision))
+        return self._answer(epsilon, target_delta)
 
     def get_delta(self, target_epsilon: float) -> float:
         """The delta of all that was composed, certified; beyond an epsilon of 600 that of 600."""
@@ -209,7 +216,14 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
             return 1.0
         if self.mechanism is None:
             return 0.0
-        return float(delta(self._asked, min(target_epsilon, _MAX_EPSILON), precision=self._precision))
+        return self._answer(delta, min(target_epsilon, _MAX_EPSILON))
+
+    def _answer(self, ask: Any, target: float) -> float:
+        if self._precision is not None or not self._is_theirs:
+            return float(ask(self._asked, target, precision=self._precision))
+        with warnings.catch_warnings():  # nobody asked for it
+            warnings.simplefilter("ignore", PrecisionWarning)
+            return float(ask(self._asked, target, precision=_THEIR_WIDTH))
 
     def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
         """The largest true positive rates of any test for one record at these false positive rates, certified.
