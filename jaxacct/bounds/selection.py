@@ -20,7 +20,7 @@ from jaxacct.bounds._distribution import Distribution
 from jaxacct.bounds._orders import MIXED
 from jaxacct.conversion import delta_from_log, log_delta_from_rdp
 from jaxacct.mechanisms import PrivateSelection
-from jaxacct.special import bisect_lanes, up
+from jaxacct.special import bisect_lanes, log1p, up
 
 _NUM_HALVINGS = 80  # of a bracket of log(1 / gamma), which keep its safe end
 _SHARE_DOWN = 1.0 - 2.0**-44  # of a mean number of runs: expm1, quotients and products, some ten ulp each
@@ -69,7 +69,7 @@ def _poisson(own: jax.Array, orders: jax.Array, mean_runs: jax.Array) -> jax.Arr
 
     def delta(order: jax.Array) -> jax.Array:
         # at a smaller epsilon delta is no smaller
-        epsilon = jnp.log(1.0 + 1.0 / (order - 1.0)) * (1.0 - 2.0**-30) * jnp.ones_like(own[0])
+        epsilon = log1p(1.0 / (order - 1.0)) * (1.0 - 2.0**-48) * jnp.ones_like(own[0])
         return delta_from_log(log_delta_from_rdp(orders, own, epsilon).value)
 
     return own + mean_runs * jax.lax.map(delta, orders[:, 0]) + jnp.log(mean_runs) / (orders - 1.0)

@@ -34,7 +34,7 @@ _RELATIONS = {
 }
 _OURS = {theirs: ours for ours in NeighboringRelation for theirs in _Theirs if theirs.name == ours.name}
 _OURS_ALONE = ("MechanismDpEvent", "RandomAllocationDpEvent")  # whose narrow answers may take seconds
-_THEIR_WIDTH = 1e-5  # relative, of answers to other events: dp_accounting's default interval of losses leaves that
+_THEIR_WIDTH = 1e-6  # relative, of answers to other events: dp_accounting's default interval of losses leaves that
 _RATES = np.geomspace(1e-12, 0.5, 500)  # false positive rates that are looked at, as in dp_accounting
 _MAX_EPSILON = 600.0  # nats: delta at a larger epsilon is answered by that at this one, which is no smaller
 
@@ -46,10 +46,13 @@ def _quantile(probability: float) -> float:
     return statistics.NormalDist().inv_cdf(probability)
 
 
-def _relation_error(event: Any, own: NeighboringRelation, theirs: Any) -> Any:
-    if theirs in _RELATIONS[own]:
+def _relation_error(event: Any, own: NeighboringRelation, theirs: Any, *, also: tuple[Any, ...] = ()) -> Any:
+    """None, or the error that names the adjacencies in which the event has a bound: its own, and `also`."""
+    allowed = (*_RELATIONS[own], *also)
+    if theirs in allowed:
         return None
-    return _Error(event, f"neighboring_relation={theirs} does not fit a bound for: {own.value}")
+    names = " or ".join(f"`{relation.name}`" for relation in sorted(set(allowed), key=lambda relation: relation.name))
+    return _Error(event, f"neighboring_relation must be {names}, not {theirs.name}: the bound is for: {own.value}")
 
 
 class PLDAccountant(dp_accounting.pld.PLDAccountant):  # type: ignore[misc]
@@ -140,7 +143,7 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
     Args:
       neighboring_relation: theirs. Mechanisms for adding or removing a record are taken for REPLACE_SPECIAL too.
       precision: relative width of the answers, as for `jaxacct.epsilon` and `jaxacct.delta`. If none is given, that of
-        these functions; but 1e-5 where all events are ones that dp_accounting's own accountants answer too, which keeps
+        these functions; but 1e-6 where all events are ones that dp_accounting's own accountants answer too, which keeps
         the answers as narrow as theirs.
 
     >>> import dp_accounting as dpa
@@ -186,9 +189,10 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
     def _read(self, event: Any) -> tuple[Any, Any]:
         """The mechanism that stands for an event in the accountant's adjacency, or what is wrong."""
         try:
-            own = mechanism_of(event)
-            error = _relation_error(event, own.relation, self.neighboring_relation)
             found = elsewhere(event, _OURS[self.neighboring_relation])
+            own = mechanism_of(event) if found is None else found
+            also = tuple(theirs for theirs, ours in _OURS.items() if elsewhere(event, ours) is not None)
+            error = _relation_error(event, own.relation, self.neighboring_relation, also=also)
         except ValueError as reason:
             return None, _Error(event, str(reason))
         if found is None and error is not None:

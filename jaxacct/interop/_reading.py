@@ -129,6 +129,35 @@ def _discrete_gaussian(event: Any) -> Any:
     return ZCdp(up(0.5 * (event.sensitivity / event.sigma) ** 2, 8))
 
 
+def _tree(event: Any) -> Gaussian:
+    """A record in one leaf is in ceil(log2(T + 1)) sums at most, those over the complete dyadic ranges that hold it."""
+    counts = event.step_counts if isinstance(event.step_counts, list | tuple) else [event.step_counts]
+    if not counts or min(counts) < 1 or not all(float(count).is_integer() for count in counts):
+        raise ValueError(f"event={event!r}: step_counts must be non-negative whole numbers, here at least 1")
+    if not event.noise_multiplier > 0:
+        raise ValueError(f"event={event!r}: noise_multiplier must be non-negative, here above 0")
+    return Gaussian(event.noise_multiplier / int(max(counts)).bit_length() ** 0.5 * (1.0 - 2.0**-50))
+
+
+def _tree_by_position(event: Any) -> Any:
+    raise ValueError(f"event={event!r}: neighboring_relation must be `REPLACE_SPECIAL`, or others change their leaves")
+
+
+def _fixed_batch(event: Any) -> PoissonSampled:
+    """A uniform batch of B of N records: Poisson sampling at B / N with twice the sensitivity.
+
+    With the record a batch lacks it with probability 1 - B / N, and is then as without it, or has it in the place of
+    another one, a shift by two clipping norms. Add or remove; the larger of the two data sets has N records or more.
+    """
+    release = _one_release(event)
+    if not isinstance(release, Gaussian):
+        raise ValueError(f"event={event!r}: fixed batches are analysed for Gaussian noise")
+    if not 0 < event.sample_size < event.source_dataset_size:
+        raise ValueError(f"event={event!r}: sample_size must be > 0 and < source_dataset_size")
+    prob = math.nextafter(event.sample_size / event.source_dataset_size, 1.0)
+    return PoissonSampled(Gaussian(0.5 * release.noise_multiplier), prob)
+
+
 _Read = Callable[[Any], Any]
 # name of the class -> its fields, and the mechanism
 _EVENTS: dict[str, tuple[tuple[str, ...], _Read]] = {
@@ -154,7 +183,13 @@ _EVENTS: dict[str, tuple[tuple[str, ...], _Read]] = {
         ("standard_deviation", "sensitivities", "sampling_probs"),
         lambda event: MixtureOfGaussians(event.standard_deviation, event.sensitivities, event.sampling_probs),
     ),
+    "SampledWithoutReplacementDpEvent": (("source_dataset_size", "sample_size", "event"), _fixed_batch),
+    "SingleEpochTreeAggregationDpEvent": (("noise_multiplier", "step_counts"), _tree_by_position),
     "RepeatAndSelectDpEvent": (("event", "mean", "shape"), _selected),
+}
+_REFUSED = {
+    "SampledWithReplacementDpEvent": "a batch drawn with replacement may hold a record many times",
+    "TruncatedSubsampledGaussianDpEvent": "truncation lets a record push others out of a batch",
 }
 # What is read otherwise in another adjacency than add or remove, labelled add or remove there too so that it composes.
 # A guarantee, and a sensitivity of scores or of one function, are meant in the adjacency that is asked about; a bound
@@ -166,12 +201,17 @@ _ELSEWHERE: dict[NeighboringRelation, dict[str, _Read]] = {
         "GaussianDpEvent": lambda event: Gaussian(0.5 * event.noise_multiplier),
         "RandomizedResponseDpEvent": _response_as_pair,
     },
-    _ZERO_OUT: {"RandomizedResponseDpEvent": _response_of_nobody},
+    _ZERO_OUT: {
+        "RandomizedResponseDpEvent": _response_of_nobody,
+        "SingleEpochTreeAggregationDpEvent": _tree,
+    },
 }
 
 
 def _check_known(event: Any) -> None:
     name = type(event).__name__
+    if name in _REFUSED:
+        raise ValueError(f"event={event!r}: {name} has no jaxacct mechanism: {_REFUSED[name]}")
     if name not in _EVENTS or not attr.has(type(event)):
         raise ValueError(f"event={event!r}: {name} has no jaxacct mechanism")
     fields, found = _EVENTS[name][0], tuple(field.name for field in attr.fields(type(event)))
@@ -195,7 +235,12 @@ def elsewhere(event: Any, relation: NeighboringRelation) -> Any:
 
 def takes_no_part(event: Any) -> bool:
     """Whether no record ever takes part in what an event runs, so that nothing is lost whatever it releases."""
-    nobody = (("sampling_probability", 0), ("num_selected", 0), ("num_buckets", 1))  # or nothing to tell
+    nobody = (
+        ("sampling_probability", 0),
+        ("num_selected", 0),
+        ("num_buckets", 1),
+        ("sample_size", 0),
+    )  # or nothing to tell
     shifts = zip(getattr(event, "sensitivities", (1,)), getattr(event, "sampling_probs", (1,)), strict=False)
     if all(shift == 0 or share == 0 for shift, share in shifts):
         return True

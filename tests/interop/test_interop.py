@@ -232,7 +232,10 @@ UNMAPPED = [
     dpa.NonPrivateDpEvent(),
     dpa.UnsupportedDpEvent(),
     dpa.RandomizedResponseDpEvent(0.0, 4),
-    dpa.SampledWithoutReplacementDpEvent(100, 10, dpa.GaussianDpEvent(1.0)),
+    dpa.SampledWithoutReplacementDpEvent(100, 100, dpa.GaussianDpEvent(1.0)),
+    dpa.SampledWithoutReplacementDpEvent(100, 10, dpa.LaplaceDpEvent(1.0)),
+    dpa.SampledWithReplacementDpEvent(100, 10, dpa.GaussianDpEvent(1.0)),
+    dpa.TruncatedSubsampledGaussianDpEvent(1000, 0.01, 20, 1.0),
     dpa.ComposedDpEvent([dpa.GaussianDpEvent(1.0), dpa.SingleEpochTreeAggregationDpEvent(1.0, 8)]),
     dpa.PoissonSampledDpEvent(0.1, dpa.PoissonSampledDpEvent(0.1, dpa.GaussianDpEvent(1.0))),
     dpa.PoissonSampledDpEvent(0.1, dpa.SelfComposedDpEvent(dpa.LaplaceDpEvent(1.0), 2)),
@@ -318,7 +321,7 @@ def test_adjacency_is_checked(make: Any) -> None:
     event = interop.MechanismDpEvent(ALLOCATION)
     assert make(dpa.NeighboringRelation.ADD_OR_REMOVE_ONE).supports(event)
     assert make(REPLACE_SPECIAL).supports(event)
-    with pytest.raises(dpa.UnsupportedEventError, match="does not fit a bound for: add or remove one record"):
+    with pytest.raises(dpa.UnsupportedEventError, match="the bound is for: add or remove one record"):
         make(REPLACE_ONE).compose(dpa.SelfComposedDpEvent(event, 2))
 
 
@@ -394,8 +397,18 @@ def test_no_noise_is_no_privacy(event: Any) -> None:
 
 
 def test_certified_accountant_refuses_by_name() -> None:
-    with pytest.raises(dpa.UnsupportedEventError, match="SingleEpochTreeAggregationDpEvent has no jaxacct mechanism"):
-        interop.CertifiedAccountant().compose(dpa.ComposedDpEvent([dpa.SingleEpochTreeAggregationDpEvent(1.0, 4)]))
+    event = dpa.ComposedDpEvent([dpa.SampledWithReplacementDpEvent(100, 10, dpa.GaussianDpEvent(1.0))])
+    with pytest.raises(dpa.UnsupportedEventError, match="SampledWithReplacementDpEvent has no jaxacct mechanism"):
+        interop.CertifiedAccountant().compose(event)
+
+
+def test_fixed_batches_are_poisson_batches_of_half_the_noise() -> None:
+    found = interop.from_dp_event(dpa.SampledWithoutReplacementDpEvent(1000, 20, dpa.GaussianDpEvent(3.0)))
+    assert found.mechanism == ja.Gaussian(1.5)
+    assert 0.02 <= found.sampling_prob <= 0.02 * (1 + 1e-15)
+    assert not interop.CertifiedAccountant(REPLACE_ONE).supports(
+        dpa.SampledWithoutReplacementDpEvent(1000, 20, dpa.GaussianDpEvent(3.0))
+    )
 
 
 def _named(name: str, **fields: Any) -> Any:
@@ -459,6 +472,18 @@ def test_randomized_response_in_both_of_its_adjacencies(prob: float, count: int)
         assert replaced.get_epsilon(1e-3) <= theirs.get_epsilon(1e-3) + 1e-9
     with_others = interop.CertifiedAccountant(REPLACE_ONE).compose(event, 2).compose(dpa.GaussianDpEvent(4.0))
     assert with_others.get_epsilon(1e-5) >= ja.epsilon(ja.Gaussian(2.0), 1e-5)
+
+
+@pytest.mark.parametrize(("steps", "height"), [(1, 1), (2, 2), (3, 2), (4, 3), (1600, 11), ([7, 8, 3], 4)])
+def test_a_tree_is_one_gaussian_release(steps: Any, height: int) -> None:
+    """By listing the complete dyadic ranges that hold a leaf."""
+    longest = steps if isinstance(steps, int) else max(steps)
+    ranges = [(k * 2**j, (k + 1) * 2**j) for j in range(12) for k in range(longest) if (k + 1) * 2**j <= longest]
+    assert max(sum(low <= leaf < high for low, high in ranges) for leaf in range(min(longest, 64))) == height
+    event = dpa.SingleEpochTreeAggregationDpEvent(3.0, steps)
+    found = interop.CertifiedAccountant(REPLACE_SPECIAL).compose(event, 2).get_epsilon(1e-6)
+    assert found == pytest.approx(ja.epsilon(ja.Composed(ja.Gaussian(3.0 / math.sqrt(height)), 2), 1e-6), rel=1e-12)
+    assert not interop.CertifiedAccountant().supports(event)
 
 
 def test_replaced_records_move_a_sum_twice_as_far() -> None:
