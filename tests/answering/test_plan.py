@@ -57,6 +57,14 @@ def host_first(host, lanes, quick=()):
     return every, [*quick, *lanes], lanes, every
 
 
+def in_rounds(first, below):
+    """Several shuffled rounds: `first`, and what bounds the composed clones pair."""
+    rounds = ["clones rdp remove", "no amplification remove", "clones, composed remove"]
+    lanes = [*first, "clones remove", *rounds]
+    every = ["clones moments remove", *first, "clones remove", "loss distribution remove", *rounds]
+    return every, lanes, lanes, [*every, *below]
+
+
 # (title, variant) of a row of the support matrix: plans of a default, a quick, a traced and an interval question
 PLANS = {
     ("Gaussian", ""): (
@@ -133,16 +141,26 @@ PLANS = {
     ("MixtureOfGaussians", ""): on_host(DISTRIBUTION),
     ("Group", "of sampled Gaussians"): on_host(["group remove+add"]),
     ("Group", "of others"): on_host(["one after the other remove+add"]),
-    ("PrivateSelection", ""): on_lanes(RENYI),
-    ("PoissonSampled of these", ""): on_host(DISTRIBUTION),
+    ("PrivateSelection", "any"): on_lanes(RENYI),
+    ("PrivateSelection", "of pure runs"): host_first(["pure remove+add", *RENYI], RENYI),
+    ("PoissonSampled of these", "Laplace, one step"): on_host(FINITE),
+    ("PoissonSampled of these", "any"): on_host(DISTRIBUTION),
     ("RandomAllocation of these", "any"): on_host(DISTRIBUTION),
     ("RandomAllocation of these", "DiscretePair, one epoch"): on_host(FINITE),
-    ("Shuffled(LocalRandomizer)", ""): on_lanes(["clones remove"], below=[*RESPONSE, *FROM_BELOW]),
-    ("Shuffled(FiniteRandomizer)", ""): on_lanes(["clones remove"], below=FROM_BELOW),
-    ("Shuffled(KaryRandomizedResponse)", ""): on_lanes(
+    ("Shuffled(LocalRandomizer)", "one round"): on_lanes(["clones remove"], below=[*RESPONSE, *FROM_BELOW]),
+    ("Shuffled(LocalRandomizer)", "several rounds"): in_rounds([], below=[*RESPONSE, *FROM_BELOW]),
+    ("Shuffled(FiniteRandomizer)", "one round"): on_lanes(["clones remove"], below=FROM_BELOW),
+    ("Shuffled(FiniteRandomizer)", "several rounds"): in_rounds([], below=FROM_BELOW),
+    ("Shuffled(KaryRandomizedResponse)", "one round"): on_lanes(
         ["blanket remove", "clones remove"], below=["nobody else remove", *FROM_BELOW]
     ),
-    ("Shuffled(GaussianReports)", ""): on_lanes(PURIFIED),
+    ("Shuffled(KaryRandomizedResponse)", "several rounds"): in_rounds(
+        ["blanket remove"], below=["nobody else remove", *FROM_BELOW]
+    ),
+    ("Shuffled(GaussianReports)", "one round"): on_lanes(PURIFIED),
+    ("Shuffled(GaussianReports)", "several rounds"): on_lanes(
+        ["purified clones remove", "purified clones, composed remove", "no amplification remove"]
+    ),
     ("CheckIn(LocalRandomizer)", ""): on_lanes(CHECK_IN, below=[*RESPONSE, *CHECK_IN_FROM_BELOW]),
     ("CheckIn(FiniteRandomizer)", ""): on_lanes(CHECK_IN, below=CHECK_IN_FROM_BELOW),
     ("CheckIn(KaryRandomizedResponse)", ""): on_lanes(CHECK_IN, below=[*RESPONSE, *CHECK_IN_FROM_BELOW]),
