@@ -40,9 +40,9 @@ _QUICK_OPTIONS: dict[str, str | bool] = {"xla_backend_optimization_level": "0", 
 _QUICK_LANES = 4  # lanes in a call
 _NUM_QUICK_CALLS = 16  # calls
 
-# A kernel that takes NumPy arrays too answers calls of so many lanes there, for ever: it starts at once, and one lane
-# gains nothing by compilation but the cost of NumPy's calls.
-_HOST_LANES = 1
+# A kernel that takes NumPy arrays too answers calls of one lane there, for ever: it starts at once, and one lane gains
+# nothing by compilation but the cost of NumPy's calls. Several lanes are cut into chunks of this size, for the cache.
+_HOST_BYTES = 4 * 2**20
 
 # A program that is kept holds its machine code in tens of memory maps, and a process has only so many (65,530 on Linux,
 # where the compiler then crashes): the least recently used go.
@@ -85,7 +85,7 @@ class Kernel:
       lane_bytes: working memory of one lane, in bytes (or a function of the static arguments);
         a batch is cut into chunks of at most 64 MiB.
       on_host: whether `fn` takes NumPy arrays too: then a single concrete question is answered by NumPy, which compiles
-        nothing.
+        nothing. A number: so are that many lanes.
     """
 
     def __init__(
@@ -94,10 +94,10 @@ class Kernel:
         rounding: Rounding | tuple[Any, ...] = Rounding.NEAREST,
         lane_bytes: int | Callable[..., int] = 2**16,
         *,
-        on_host: bool = False,
+        on_host: bool | int = False,
     ):
         self._fn = fn
-        self._on_host = on_host
+        self._on_host = int(on_host)
         self._rounding = rounding
         self._lane_bytes = lane_bytes
         self._programs: dict[Any, Any] = {}
@@ -141,9 +141,10 @@ class Kernel:
         num_lanes = math.prod(shape)
         # broadcast_to and moveaxis cost as much as a small kernel: spared where the shapes agree, as for one question
         flat = [(a if a.shape == shape else np.broadcast_to(a, shape)).reshape(-1) for a in arrays]
-        on_host = self._on_host and _mesh.get() is None
-        if on_host and 1 <= num_lanes <= _HOST_LANES and not _steady.get():
-            parts = [self._by_numpy(flat, static)]
+        on_host = self._on_host > 0 and _mesh.get() is None
+        if on_host and 1 <= num_lanes <= self._on_host and not _steady.get():
+            size = max(1, _HOST_BYTES // self._bytes_of_lane(static))
+            parts = [self._by_numpy([a[i : i + size] for a in flat], static) for i in range(0, num_lanes, size)]
         else:
             with _own_settings():
                 device = _device(has_host=on_host)
@@ -158,6 +159,9 @@ class Kernel:
             whole,
         )
 
+    def _bytes_of_lane(self, static: dict[str, Any]) -> int:
+        return self._lane_bytes(**static) if callable(self._lane_bytes) else self._lane_bytes
+
     def _by_numpy(self, flat: Sequence[np.ndarray], static: dict[str, Any]) -> Any:
         with np.errstate(all="ignore"):
             found = self._fn(*flat, **static)
@@ -166,8 +170,8 @@ class Kernel:
         return jax.tree.map(np.asarray, found)
 
     def _by_program(self, flat: Sequence[np.ndarray], num_lanes: int, device: Any, static: dict[str, Any]) -> list[Any]:
-        lane_bytes = self._lane_bytes(**static) if callable(self._lane_bytes) else self._lane_bytes
-        size = _across(min(_bucket(num_lanes), _num_devices() * _bucket(_CHUNK_BYTES // lane_bytes)))
+        at_once = _bucket(_CHUNK_BYTES // self._bytes_of_lane(static))
+        size = _across(min(_bucket(num_lanes), _num_devices() * at_once))
         parts = []
         with jax.default_device(device):
             quick = self._is_quick(size, static)
@@ -251,10 +255,10 @@ def _compiled_kernel(
 
 
 def float64_kernel(
-    *, rounding: Rounding = Rounding.NEAREST, lane_bytes: int | Callable[..., int] = 2**16
+    *, rounding: Rounding = Rounding.NEAREST, lane_bytes: int | Callable[..., int] = 2**16, on_host: bool | int = False
 ) -> Callable[[Callable[..., Any]], Kernel]:
     """Decorator form of `Kernel`."""
-    return lambda fn: Kernel(fn, rounding, lane_bytes)
+    return lambda fn: Kernel(fn, rounding, lane_bytes, on_host=on_host)
 
 
 class KernelByStructure:
