@@ -340,8 +340,8 @@ _ALLOCATION = (
     Mutant("bounds/discrete.py", "np.maximum(masses * (1.0 + 2.0 * found.error), _LEAST)", "masses", FEW),
     Mutant(
         "bounds/allocation/_largest_output.py",
-        "run.used * log_phi[1] + (run.total - run.used) * log_phi[0]",
-        "total * log_phi[1]",
+        "run.used * log_phi[1] + others",
+        "run.total * log_phi[1]",
         BOUNDS,
     ),
     Mutant("papers/random_allocation/_truncated_poisson.py", "epsilon)) + tail, 4)", "epsilon)), 4)", BOUNDS),

@@ -70,7 +70,8 @@ class ShuffledBatches(Mechanism):
         return Participation(self.num_steps * self.num_epochs, self.num_epochs, dispersion=0.0)
 
     def sampling(self) -> Sampling:
-        return self.sampled_once(Orders.of_any(self.num_steps, self.num_epochs))
+        self.sampled_once()
+        return Orders.of_any(self.num_steps, self.num_epochs)
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         """Whole epochs: an epoch begun is an epoch spent, since a record may be in the first batch."""
