@@ -127,15 +127,15 @@ def commands(question, scheme, noise, target):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ("epsilon gaussian --noise-multiplier 1e400 --delta 1e-6", "noise_multiplier=inf must be > 0"),
+        ("epsilon gaussian --noise-multiplier 1e400 --delta 1e-6", "--noise-multiplier=inf must be > 0"),
         ("epsilon gaussian --noise-multiplier x --delta 1e-6", "argument --noise-multiplier"),
-        ("epsilon gaussian --noise-multiplier 1 --num-steps 99999999999999999999 --delta 1e-6", "num_steps=1e[+]20"),
-        ("epsilon allocation --noise-multiplier 1 --num-steps 1.5 --delta 1e-6", "num_steps=1.5 must"),
+        ("epsilon gaussian --noise-multiplier 1 --num-steps 99999999999999999999 --delta 1e-6", "--num-steps=1e[+]20"),
+        ("epsilon allocation --noise-multiplier 1 --num-steps 1.5 --delta 1e-6", "--num-steps=1.5 must"),
         ("epsilon gaussian --noise-multiplier 1 --delta 1e-6 --precision nan", "precision=nan must be"),
-        ("compare gaussian --noise-multiplier 1 --epsilon -1", "target_epsilon=-1 must be >= 0"),
-        ("calibrate gaussian --epsilon nan --delta 1e-6", "target_epsilon=nan must be >= 0"),
-        ("sweep gaussian --noise-multiplier 1:2:-3 --delta 1e-6", "argument --noise-multiplier: .* count"),
-        ("sweep gaussian --noise-multiplier 1:2:99999999999999 --delta 1e-6", "argument --noise-multiplier: .* count"),
+        ("compare gaussian --noise-multiplier 1 --epsilon -1", "--epsilon=-1 must be >= 0"),
+        ("calibrate gaussian --epsilon nan --delta 1e-6", "--epsilon=nan must be >= 0"),
+        ("sweep gaussian --noise-multiplier 1:2:-3 --delta 1e-6", "--noise-multiplier.*: .* count"),
+        ("sweep gaussian --noise-multiplier 1:2:99999999999999 --delta 1e-6", "--noise-multiplier.*: .* count"),
         ("sweep gaussian --noise-multiplier 0:2:3:log --delta 1e-6", "argument --noise-multiplier"),
     ],
 )

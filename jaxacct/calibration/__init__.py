@@ -13,6 +13,7 @@ from jaxacct._precision import is_traced
 from jaxacct._types import Direction, OrderEdgeWarning, PrecisionWarning
 from jaxacct._validate import check_delta, check_epsilon, check_precision, checked_number
 from jaxacct.answering import Question, plan, question_of
+from jaxacct.answering._plan import is_quick_bracket
 from jaxacct.answering._question import directions_of
 from jaxacct.calibration._batch import Batch, batch_of, field_of, flattened, range_of
 from jaxacct.calibration._by_methods import by_methods
@@ -152,7 +153,7 @@ def _solved(
     on_lanes = all(one_sided(step.method) for question in asked for step in plan(question))
     quick = dict.fromkeys(m for question in asked for m in _quick_methods(question, on_lanes))
     methods = tuple(m for m in quick if isinstance(m, LaneMethod))
-    has_bracket = any(isinstance(step.method, LaneBracketMethod) for question in asked for step in plan(question))
+    has_bracket = any(is_quick_bracket(step.method) for question in asked for step in plan(question))
     if methods and (method is not None or on_lanes or (asked[0].is_quick and not has_bracket)):
         found = by_methods(batch, methods, directions, target, where, start, tolerance)
         if np.any(found.asked["edge"] & found.is_affordable):
