@@ -91,7 +91,7 @@ def test_a_sweep_to_parquet(capsys, tmp_path):
     assert "2 points" in run(capsys, f"sweep gaussian --noise-multiplier 1,2 --delta 1e-6 --out {path}")
     table = parquet.read_table(path).to_pydict()
     assert table["noise_multiplier"] == [1, 2]
-    assert table["epsilon"] == [ja.epsilon(ja.Gaussian(s), 1e-6) for s in (1, 2)]
+    assert table["epsilon"] == pytest.approx([ja.epsilon(ja.Gaussian(s), 1e-6) for s in (1, 2)], rel=1e-12)
 
 
 ALLOCATION = "allocation --sigma 1 --num-steps 100"
