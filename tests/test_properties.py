@@ -255,7 +255,8 @@ EXACT_DELTAS = [
     (1.0, 100, 2.0, 50, 1.26654035007e-2, 1.11219699606e-2),
 ]
 # The same by the algorithms note, section F "Values": exact epsilons. At sigma 0.5 the note has 4.106015966 and
-# 7.3772789; enclosures in ball arithmetic of delta there are 9.9999986e-7 and 9.675e-11, and of what stands here 1e-6 and 1e-10.
+# 7.3772789; enclosures in ball arithmetic of delta there are 9.9999986e-7 and 9.675e-11, and of what stands here 1e-6
+# and 1e-10.
 EXACT_EPSILONS = [
     # sigma, t, delta, remove, add
     (1.0, 1000, 1e-6, 0.1717286846, 0.1494309549),
