@@ -30,6 +30,7 @@ LAPLACE = "tests/divergence/test_divergence.py -k laplace"
 BOUNDS = "tests/bounds/test_allocation_bounds.py"
 DECAY = "tests/divergence/test_sampled_decay.py"
 TRANSFORMS = "tests/oracle/test_transforms.py"
+CUT_TRANSFORM = "tests/divergence/test_exact.py -k real_transforms"
 SHIFT = "tests/curves/test_distributions.py -k shift"
 FFT = "tests/curves/test_distributions.py -k fft"
 CURVES = "tests/bounds/test_allocation_bounds.py -k distribution"
@@ -245,6 +246,7 @@ _GAUSSIAN = (
         "2.0 * jnp.maximum(f[:-1], f[1:]) * k",
         DECAY,
     ),
+    Mutant("divergence/allocation/_real.py", "value + error + strip", "value + strip", CUT_TRANSFORM),
     Mutant(
         "divergence/allocation/_real.py", "+ transform_rounding(of, u)", "- 2.0 * transform_rounding(of, u)", TRANSFORMS
     ),
@@ -289,8 +291,8 @@ _GAUSSIAN = (
     ),
     Mutant("divergence/gaussian/_allocated_steps.py", "(high - (1.0 - self.rate) * low)", "(high - low)", HELD),
     Mutant("bounds/allocation/_how_many.py", "+ steps * math.log(total) - log_b", "- log_b", HOW_MANY),
-    Mutant("divergence/gaussian/_sampled_step.py", "error = grid * math", "error = 0.0 * math", CONTOUR),
-    Mutant("divergence/gaussian/_sampled_step.py", "eta / step) + window", "eta / step)", CONTOUR),
+    Mutant("divergence/gaussian/_sampled_step.py", "error = edges *", "error = 0.0 * edges *", CONTOUR),
+    Mutant("divergence/gaussian/_sampled_step.py", "expm1(-fall) + window", "expm1(-fall)", CONTOUR),
     Mutant("divergence/gaussian/_sampled_step.py", "2.0 * (tau[:, 1:] / mu) ** 2 + 0.5", "0.5", CONTOUR),
     Mutant("divergence/gaussian/_sampled_step.py", "+ 0.5 * rise * rise - b", "- b", CONTOUR),
     Mutant(

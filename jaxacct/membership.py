@@ -26,7 +26,7 @@ from jaxacct.divergence.clones._profile import lane_bytes, window_for
 from jaxacct.divergence.clones._tradeoff import clones_gdp, clones_tradeoff, normal_upper_quantile
 from jaxacct.mechanisms import Shuffled
 from jaxacct.mechanisms._base import Mechanism
-from jaxacct.special import log_normal_tail, up
+from jaxacct.special import ULP, log_normal_tail, up
 
 __all__ = ["gdp", "tradeoff"]
 
@@ -42,7 +42,9 @@ _GAIN = 1e-5  # relative: a vertex that would be no higher is not looked at
 _NEGLIGIBLE = 1e-3  # delta at the largest epsilon, in units of the smallest rate
 _HIGHER = 10.0  # factor of that delta where no epsilon gives it
 _ABOUT = 1e-3  # relative width of the deltas
-_ROUNDING = 1e-15  # taken off a false negative rate, absolute, for the rounding of differences from 1
+# Taken off a false negative rate, absolute: 1 - delta, an exponential (4 ULP) times the rate, and their difference err
+# by 7 ULP where that is positive, the other line by as much; taking this off by one more.
+_ROUNDING = 10.0 * ULP
 
 
 def _gaussian_errors(error: jax.Array, mu: jax.Array) -> jax.Array:

@@ -55,8 +55,10 @@ def log_binomial_weights(num_trials: int, first: float, second: float, counts: n
 
         e(n) - e(k) - e(n-k) + log(n / (2 pi k (n-k))) / 2 - D(k, n first) - D(n-k, n second) - n (1 - first - second),
 
-    e the `stirling_error`. As x log1p((x - m)/m) - (x - m) D errs by some ulp of |x - m| and of m's own rounding times
-    |x - m|/m, not of x.
+    e the `stirling_error`, three of which err by 3e-15 together. D is formed as x log1p((x - m)/m) - (x - m): with the
+    logarithm's 4 ULP and the product's it errs by 5 of |x log(x/m)|, with the quotient's, the difference's, and by
+    dD/dm = -(x - m)/m that of m's own product, by 4 of |x - m|, and by one of D; 8 of the sizes are taken. The half
+    logarithm errs by 4 ULP of itself and 4 of 1/2, the sums by one of each of the parts, the last product by 2.
     """
     n, rest = float(num_trials), num_trials - counts
     inside = (counts > 0) & (rest > 0)
@@ -72,6 +74,6 @@ def log_binomial_weights(num_trials: int, first: float, second: float, counts: n
     own, own_size = deviance(counts, n * first)
     other, other_size = deviance(rest, n * second)
     lacks = n * math.fsum((1.0, -first, -second))
-    size = 8.0 * float((own_size + other_size).max()) + 4.0 * float(np.abs(own + other).max())
-    error = 1e-14 + ULP * (size + n * 1e-9)
+    size = 8.0 * float((own_size + other_size).max()) + 4.0 * float((np.abs(own + other) + np.abs(stirling)).max())
+    error = 3e-15 + ULP * (size + 8.0 + 4.0 * abs(lacks))
     return np.where(inside, stirling, 0.0) - own - other - lacks, error

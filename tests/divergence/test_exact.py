@@ -403,17 +403,18 @@ def test_real_transforms():
     u = np.array([1e-4, 0.3, 5.0])
     found = log_transform(of, u)
     low = step_weights(0.1 * of.y[::2])[0]
-    cut = log_cut_transform(of, np.array([0.1]), low[None, None, :], -u[None, :2] / 10.0)
+    tilts = np.array([1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.03])
+    cut = log_cut_transform(of, np.array([0.1]), low[None, None, :], -tilts[None])
     with mp.workdps(30):
         points = [-10, -5, -2, 0, 2, 4, 6, 8, 10, 13]
         for x, y in zip(u, found, strict=True):
             truth = mp.log(mp.quad(lambda g, x=x: mp.npdf(g) * mp.exp(-x * mp.expm1(g - 0.5)), points))
             assert 0 <= y - float(truth) + 1e-14 <= 1e-12
-        for x, y in zip(u / 10.0, cut[0], strict=False):
+        for x, y in zip(tilts, cut[0], strict=True):
             truth = mp.log(
                 mp.quad(lambda g, x=x: mp.npdf(g) * mp.exp(x * mp.expm1(g - 0.5)) * _cut(0.1 * mp.exp(g - 0.5)), points)
             )
-            assert 0 <= y - float(truth) + 1e-14 <= 1e-12
+            assert 0 <= mp.mpf(y) - truth <= 1e-12
 
 
 def test_copies_are_one_sided_and_bounded():

@@ -44,8 +44,6 @@ _MAX_LENGTH = math.pi * MAX_NODES  # longest line tried, as period times height:
 # f^(1/_PRICE) = f^1.25 times larger.
 _SPARE, _PRICE = 3.0, 0.8
 _RATES = 2.0 ** np.linspace(-3.5, 3.0, 14)  # cutoffs tried: they fall around Y = t (x + 2 E|X-1|) divided by these
-# Of n <= 2^40 steps: n times the relative error of a transform with the cutoff, TABLE_ERROR and some 150 ulp, is below.
-_CUT_ROUNDING = 0.1
 _TILTS = np.geomspace(0.02, 0.9, 14)  # tilts -c tried, as shares of t times the rate, up to which the moments exist
 _FAR = np.array([1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0])  # over the high line's c: where transforms bound its copies
 _HEIGHTS = 2.0 ** np.linspace(-1.0, 4.0, 16)  # over a first guess of the line's height: where its decay is bounded
@@ -105,7 +103,7 @@ def plan_remove(at: Setting, x: float) -> Remove:
     shares = 1.01 * (at.reach * (means + 2.0 * masses) + n * masses * at.spread)
     log_high = np.log(mass * (x + at.spread) + mean)
     tilts = _TILTS * rates[:, None] * t
-    logs = n * log_cut_transform(of, rates, low[:, None, :], -tilts / t) + _CUT_ROUNDING
+    logs = n * log_cut_transform(of, rates, low[:, None, :], -tilts / t)
     log_low = logs - tilts * x - np.log(2.0 * tilts)
     best = float(np.maximum(log_low.min(1), log_high).min())
     floor = best - _DIGITS

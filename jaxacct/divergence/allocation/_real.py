@@ -6,6 +6,7 @@ width eta_top on both sides, on the grid's own contour a narrower one. Throughou
 """
 
 import functools
+import math
 
 import numpy as np
 
@@ -58,15 +59,35 @@ def log_transform(of: Grid, u: Real) -> Real:
 def log_cut_transform(of: Grid, rates: Real, low: Real, u: Real) -> Real:
     """log E[e^{-uW} Q(rate Y)] [R, U] at `u` [R, U] with -rate < u <= 0, for each of the `rates` [R].
 
-    What lies beyond the window on the right is added, so it is an upper bound but for rounding of some 1e-14, which
-    whoever uses it has to cover; inf where it overflows. `low` [R, 1, N/2] is Q at the nodes of `real_rule`.
+    At least that: what lies beyond the window is added, and what the rule and rounding may have taken; inf where it
+    overflows. `low` [R, 1, N/2] is Q at the nodes of `real_rule`.
+
+    The rule: nodes 2k apart, and on the contours of +-eta_top the modulus of e^{-uY} Q is at most
+    e^{-(rate + u) cos(eta_top) Y} sum_{j<m} (rate Y)^j/j!, as in `Cutoff.bounds`; twice its mean by the same nodes.
+    Left of the window 0 <= e^-x - 1 + x <= x <= -u for x = u W > 0.
+
+    Rounding of the terms E - 1 + x, E = Q e^-x, x = u W: Q errs by `TABLE_ERROR`, its logarithm by 4 ULP, x by 11 (W by
+    10), their difference by one and the exponential by 4, so that E does by 4 + 5 |log Q| + 12 |x| ULP of itself, and
+    the term by 2 ULP of what it adds; weights by `density_error` and one more, the sum of N/2 by N/2 + 4.
     """
-    _, w, density = real_rule(of)
+    y, w, density = real_rule(of)
     x = u[..., None] * w
+    turn, decay = math.cos(of.eta_top), math.pi * of.eta_top * of.sigma / of.step
+    strip = 4.0 * math.exp(0.5 * (of.eta_top * of.sigma) ** 2 - decay) / -math.expm1(-decay)
+    own = ULP * (0.5 * len(of.y) + 8.0) + of.density_error[_EVERY_OTHER]
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        value = rows_times(np.where(low > 0, np.exp(np.log(low) - x), 0.0) - 1.0 + x, density)
+        log_low = np.log(low)
+        weight = np.where(low > 0, np.exp(log_low - x), 0.0)
+        value = rows_times(weight - 1.0 + x, density)
+        size = np.where(low > 0, 6.0 + 5.0 * np.abs(log_low) + 12.0 * np.abs(x), 0.0)
+        error = rows_times(weight * (TABLE_ERROR + ULP * size) + ULP * (2.0 + 12.0 * np.abs(x)), density)
+        error = error + rows_times(weight + 1.0 + np.abs(x), density * own)
+        modulus = np.exp(log_low + (rates * (1.0 - turn))[:, None, None] * y - (u * turn)[..., None] * y)
+        value = value + error + strip * rows_times(modulus + 1.0 - u[..., None] * (1.0 + y), density)
+        value = value - 2.0 * u * of.left
         value = value + 2.0 * of.right() * largest_beyond((rates * of.y[-1])[:, None], 1.0 + u / rates[:, None])
-        return np.log1p(np.where(np.isfinite(value), np.maximum(value, -0.999), np.inf))
+        found = np.log1p(np.where(np.isfinite(value), np.maximum(value, -0.999), np.inf))
+        return found + 8.0 * ULP * np.abs(found)
 
 
 def high_mass(of: Grid, cut: Cutoff) -> tuple[float, float, float]:

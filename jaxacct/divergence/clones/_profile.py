@@ -15,7 +15,7 @@ from jaxacct._types import Ends
 from jaxacct.divergence.clones._pair import ClonesPair, WindowSum, clones_pair, count_window, window_sum
 from jaxacct.divergence.clones._smooth import SmoothSum, smooth_error, smooth_sum
 from jaxacct.divergence.gaussian._pair import rough_gaussian_epsilon
-from jaxacct.special import log1mexp, log_or_minus_inf
+from jaxacct.special import ULP, log1mexp, log_or_minus_inf
 from jaxacct.special._namespace import cond, is_jax, while_loop, xp
 
 _DEVIATIONS = 9.5  # standard deviations that a window covers; Chernoff's bound on the mass outside is then 1e-19
@@ -94,7 +94,9 @@ def clones_delta(
     negative = epsilon < 0
     safe = xp.where(negative, size, 1.0)
     ends = xp.logaddexp(log1mexp(-safe), xp.stack([lower, at.log_delta.upper]) - safe)
-    slack = 2e-15 * (1.0 + xp.abs(ends))
+    # log(e^A + e^B), weights a and b = 1 - a: A errs by 9 ULP |A|, B by one of |B|, a |A| <= |ends| + 1/e, as for B;
+    # logaddexp adds 4 ULP of log 2 and one of each operation: 11 |ends| + 9 at most
+    slack = 18.0 * ULP * (1.0 + xp.abs(ends))
     # P[L > e] = delta + e^e Q[L > e], and the two laws of the loss mirror each other
     log_p = xp.logaddexp(at.log_delta.upper, safe + at.log_tail)
     log_delta = Ends(

@@ -14,11 +14,14 @@ import numpy as np
 
 from jaxacct._precision import Kernel
 from jaxacct.divergence.clones._profile import MAX_EPSILON, clones_delta, lane_bytes
-from jaxacct.special import log1mexp, log_normal_tail, logexpm1, mills_ratio
+from jaxacct.special import ULP, log1mexp, log_normal_tail, logexpm1, mills_ratio
 from jaxacct.special._namespace import fori_loop, stop_gradient, xp
 
 _NUM_HALVINGS = 56  # of the interval of epsilons; fewer are certified too, only looser
-_ROUNDING = 1e-15  # absolute rounding error of a line's height, subtracted: part of the certificate
+# Absolute rounding error of a line's height, subtracted: part of the certificate. Where the height is positive, delta
+# and e^eps a, or what multiplies e^-eps, add up to 1 at most; each exponential errs by 4 ULP of itself, a product by
+# one, differences from 1 by one each, and so does taking this off: 8 ULP.
+_ROUNDING = 10.0 * ULP
 _BATCH = 64  # intervals of epsilon that are halved in one round of `clones_gdp`
 _MAX_PASSES = 60  # rounds of `clones_gdp`; fewer are certified too, only looser
 

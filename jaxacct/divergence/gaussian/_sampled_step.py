@@ -30,6 +30,7 @@ _MOST_EXPONENT = 300.0  # e^x is formed up to here, so that its square is a doub
 # Any value of these is valid; they steer speed and tightness.
 _ANGLES = {Direction.REMOVE: (1.4, 1.2, 1.0), Direction.ADD: (1.15, 1.0, 0.785)}  # angles mu eta tried for the rule
 _LARGEST_SHIFT = 2.0  # largest eta of the rule: rounding is magnified by e^{eta^2/2}
+_LOOSEST = -2.0  # log of the largest error asked of the rule: the bound on E[R^alpha] by its own nodes needs that
 _STEP_BITS = 12  # the step of the rule has so few bits that its nodes are exact doubles
 _LARGEST_POWER = 200.0  # larger log |R^alpha| are split between weight and value, so that neither overflows
 _MOST_NODES = 2**13  # a rule with more says nothing
@@ -226,6 +227,7 @@ class SampledStep(NamedTuple):
           (1 - q)^alpha (add). So do those on the right for the 1, and for R^w in the add direction; in the remove
           direction R^alpha grows: see `_right`.
         """
+        log_tolerance = min(log_tolerance, _LOOSEST)
         mu, q, power = self._mu, self.sampling_prob, self._power(order)
         is_add = self.direction is Direction.ADD
         least = power * math.log1p(-q) if is_add else 0.0  # log of the bound on |R^w| where R < 1
@@ -243,11 +245,11 @@ class SampledStep(NamedTuple):
         reach = math.sqrt(2.0 * (inflated - log_tolerance))
         end, right = (reach, 0.0) if is_add else self._right(order, reach, step, log_tolerance - inflated)
         first, last = -math.ceil(reach / step), math.ceil(end / step)
-        if last - first >= _MOST_NODES:
+        if last - first >= _MOST_NODES or inflated > 600.0:
             return None
         x: Real = step * np.arange(first, last + 1, dtype=np.float64)
         sides = math.exp(_log_tail(-float(x[0]))) + math.exp(_log_tail(float(x[-1])))
-        window = 2.0 * math.exp(min(inflated, 600.0)) * sides + math.exp(0.5 * eta * eta) * right
+        window = 2.0 * math.exp(inflated) * sides + math.exp(0.5 * eta * eta) * right
 
         turn = mu * eta
         exponents = mu * x - 0.5 * mu * mu
@@ -263,13 +265,15 @@ class SampledStep(NamedTuple):
         level, argument = np.where(far, exponents + math.log(q), level), np.where(far, turn, argument)
         log_size = math.log(step) - _LOG_ROOT_TWO_PI + 0.5 * eta * eta - 0.5 * x * x
         if is_add:
-            inside = math.exp(min(least, 600.0)) + 1.0
+            inside = math.exp(least) + 1.0
         else:
-            # E[R^alpha] by the same nodes on the real line, whose strip is 2 eta wide: right to 2 e^(2 log_tolerance)
+            # E[R^alpha] by the same nodes on the real line, with a strip of 2 eta on either side: right to
+            # 2 e^(2 log_tolerance) / (1 - e^(2 log_tolerance)) < 1/26 of itself
             total = float(np.exp(log_size - 0.5 * eta * eta + power * _log_ratio(x, mu, q)).sum())
             inside = 1.1 * (total + right + 2.0)
-        grid = 1.01 * (inside + math.exp(min(edge, 600.0)) * (2.0 if is_add else inside))
-        error = grid * math.exp(-2.0 * math.pi * eta / step) + window
+        fall = 2.0 * math.pi * eta / step
+        edges = inside * math.exp(-fall) + (2.0 if is_add else inside) * math.exp(edge - fall)
+        error = edges * (1.0 + 2.0**-40) / -math.expm1(-fall) + window
         return _Rule(step, eta, x, level, argument, log_size, blur, error)
 
     def _right(self, order: float, reach: float, step: float, log_goal: float) -> tuple[float, float]:
