@@ -57,6 +57,10 @@ class Term(Protocol):
     def largest_order(self) -> float:
         """About the largest order x at which the moments are of use."""
 
+    @property
+    def log_uncertain(self) -> float:
+        """At least the log of what A holds where T is finite; what it holds elsewhere B does not."""
+
     def rough(self, orders: Real) -> tuple[Real, Real]:
         """About log E_A[e^{xT}] and log E_B[e^{(x + 1)T}] [O] at `orders` [O]."""
 
@@ -197,11 +201,20 @@ def _line(terms: Terms, plan: _Plan, goal: _Goal) -> _Line:
     return _Line(nodes, moments, (rests[0], rests[1]), plan.alias_order, log_alias)
 
 
+def _certain(tuned: Tuned) -> float:
+    """What A holds where B holds nothing, rounded down: it belongs to every event."""
+    return -math.expm1(sum(count * of.log_uncertain for of, count in tuned(1.0))) * (1.0 - 2.0**-46)
+
+
 def epsilon_below(tuned: Tuned, delta: float) -> float:
     """float: epsilon at `delta`, lower bound: log((A(S) - delta) / B(S)) for the best event S = {T > tau} found, or 0.
 
-    At a smaller epsilon delta(epsilon) >= A(S) - e^epsilon B(S) is more than `delta`.
+    At a smaller epsilon delta(epsilon) >= A(S) - e^epsilon B(S) is more than `delta`. Infinite where A holds more than
+    `delta` where B holds nothing.
     """
+    delta = delta - _certain(tuned)
+    if delta <= 0.0:
+        return math.inf
 
     def gains(low: Real, high: Real) -> Real:
         tail = np.exp(np.minimum(low, 0.0)) * (1.0 - 2.0**-50 * (2.0 + np.abs(low)))
@@ -214,13 +227,14 @@ def epsilon_below(tuned: Tuned, delta: float) -> float:
 
 def delta_below(tuned: Tuned, epsilon: float) -> float:
     """float: delta at `epsilon`, lower bound: A(S) - e^epsilon B(S) for the best event S = {T > tau} found, or 0."""
+    certain = _certain(tuned)
 
     def gains(low: Real, high: Real) -> Real:
         won = np.exp(np.minimum(low, 0.0)) * (1.0 - 2.0**-50 * (2.0 + np.abs(low)))
         lost = np.exp(np.minimum(epsilon + high, 600.0)) * (1.0 + 2.0**-50 * (2.0 + np.abs(high) + 2.0 * epsilon))
         return down(np.maximum(won - lost, 0.0), 4)
 
-    return _best(tuned, gains, None, epsilon)
+    return down(_best(tuned, gains, None, epsilon) + certain, 2)
 
 
 class _Found(NamedTuple):

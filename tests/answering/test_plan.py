@@ -146,7 +146,12 @@ PLANS = {
     ("PoissonSampled of these", "Laplace, one step"): on_host(FINITE),
     ("PoissonSampled of these", "any"): on_host(DISTRIBUTION),
     ("RandomAllocation of these", "any"): on_host(DISTRIBUTION),
-    ("RandomAllocation of these", "DiscretePair, one epoch"): on_host(FINITE),
+    ("RandomAllocation of these", "DiscretePair, one epoch"): (
+        FINITE,
+        FINITE,
+        REFUSED,
+        [*BOTH_ENDS, "threshold test remove+add", *DISTRIBUTION],
+    ),
     ("Shuffled(LocalRandomizer)", "one round"): on_lanes(["clones remove"], below=[*RESPONSE, *FROM_BELOW]),
     ("Shuffled(LocalRandomizer)", "several rounds"): in_rounds([], below=[*RESPONSE, *FROM_BELOW]),
     ("Shuffled(FiniteRandomizer)", "one round"): on_lanes(["clones remove"], below=FROM_BELOW),

@@ -32,7 +32,7 @@ from jaxacct.bounds.allocation._law import DISTRIBUTION, PARTIAL_DISTRIBUTION, S
 from jaxacct.bounds.allocation._overlap import overlap_delta, overlap_epsilon
 from jaxacct.bounds.allocation._posterior_rate import doob_tail, truncated_delta, truncated_epsilon, untied_tail
 from jaxacct.bounds.allocation._split import selects_several, single_step, split_statics
-from jaxacct.bounds.allocation._threshold_test import THRESHOLD_TEST
+from jaxacct.bounds.allocation._threshold_test import TESTED, THRESHOLD_TEST
 from jaxacct.bounds.bases import BASES
 from jaxacct.bounds.discrete import EXACT as TYPES
 from jaxacct.bounds.gaussian import unamplified
@@ -239,10 +239,12 @@ _OF_PARTIAL = loss_distribution(PARTIAL_DISTRIBUTION)
 
 # in the order in which they are asked, after their cost: methods on the host, then those on lanes
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
-    **{(RandomAllocation, base): (_DISTRIBUTION,) for base in BASES if base not in (Gaussian, DiscretePair)},
+    **{(RandomAllocation, base): (_DISTRIBUTION,) for base in BASES},
     **{(RandomAllocation, PoissonSampled, base): (_DISTRIBUTION,) for base in BASES},
+    **{(RandomAllocation, base): (_DISTRIBUTION, THRESHOLD_TEST) for base in TESTED},
+    **{(RandomAllocation, PoissonSampled, base): (_DISTRIBUTION, THRESHOLD_TEST) for base in TESTED},
     **{(PartialAllocation, base): (_OF_PARTIAL,) for base in BASES if base is not Gaussian},
-    (RandomAllocation, DiscretePair): (TYPES, _DISTRIBUTION),
+    (RandomAllocation, DiscretePair): (TYPES, _DISTRIBUTION, THRESHOLD_TEST),
     (RandomAllocation, Gaussian): (
         EXACT,
         moments(selects_several, single_step),

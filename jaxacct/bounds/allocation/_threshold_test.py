@@ -2,7 +2,9 @@
 
 Feldman & Shenfeld 2025 analyse k-out-of-t by a composition that dominates it (Lemma 3.2). What is computed here bounds
 the mechanism from below, and is close to it: the sum over the steps of the losses of a Poisson-sampled step is compared
-with a threshold. Beside allocation there may be Poisson-sampled and Gaussian rounds, each with its own loss.
+with a threshold. Beside allocation there may be rounds that are Poisson-sampled or not sampled, each with its own loss.
+Gaussian steps have their moments by a contour; of every other release whose pair is known from below, finitely many
+values of the likelihood ratio take the place of its law (`jaxacct.bounds.bases._points`).
 """
 
 import math
@@ -13,50 +15,100 @@ import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
 from jaxacct._precision import is_traced
-from jaxacct._types import Bound, Direction, Ends
+from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.bounds._parts import flattened
 from jaxacct.bounds.allocation._split import selects_several
+from jaxacct.bounds.bases import BASES, base_of
+from jaxacct.bounds.bases._points import points_below
+from jaxacct.curves import Pld
+from jaxacct.divergence._point_steps import PointSteps
 from jaxacct.divergence._threshold_test import Term, Terms, delta_below, epsilon_below
 from jaxacct.divergence.gaussian._allocated_steps import AllocatedSteps, LossSteps
 from jaxacct.divergence.gaussian._line import GaussianStep
 from jaxacct.divergence.gaussian._sampled_step import SampledStep
-from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
+from jaxacct.mechanisms import Exponential, Gaussian, PermuteAndFlip, PoissonSampled, RandomAllocation
 from jaxacct.mechanisms._base import Mechanism
 
 _NOISE = (0.05, 1e6)  # noise multipliers for which the test is tried
+_ENVELOPES = (Exponential, PermuteAndFlip, Pld)  # known by what dominates them
+TESTED = tuple(base for base in BASES if base not in _ENVELOPES)
+_OTHERS = [base for base in TESTED if base is not Gaussian]
 
 
 def _of_gaussian(part: Gaussian, direction: Direction, tuning: float) -> tuple[Term, float]:
     del direction, tuning  # the pair is symmetric, and the loss is known
+    _check_noise(part)
     return LossSteps(GaussianStep(float(part.noise_multiplier))), 1.0
 
 
 def _of_sampled(part: PoissonSampled, direction: Direction, tuning: float) -> tuple[Term, float]:
     del tuning  # the loss of a step is known
+    _check_noise(part.mechanism)
     sigma, prob = float(part.mechanism.noise_multiplier), float(part.sampling_prob)
     step = GaussianStep(sigma) if prob == 1.0 else SampledStep(sigma, prob, direction)
     return LossSteps(step), float(part.num_steps) if prob > 0.0 else 0.0
 
 
 def _of_allocated(part: RandomAllocation, direction: Direction, tuning: float) -> tuple[Term, float]:
+    _check_noise(part.mechanism)
     sigma = float(part.mechanism.noise_multiplier)
-    steps, selected, epochs = (float(x) for x in (part.num_steps, part.num_selected, part.num_epochs))
+    steps, selected, epochs = _counts(part)
     if selected == steps:
         return LossSteps(GaussianStep(sigma)), epochs * steps
+    return AllocatedSteps(sigma, steps, selected, _rate(steps, selected, tuning), direction), epochs
+
+
+def _counts(part: RandomAllocation) -> tuple[float, float, float]:
+    return float(part.num_steps), float(part.num_selected), float(part.num_epochs)
+
+
+def _rate(steps: float, selected: float, tuning: float) -> float:
+    """c: `tuning` times k/t, about; always between 0 and 1."""
     share = selected / steps
-    rate = tuning * share / (1.0 - share + tuning * share)
-    return AllocatedSteps(sigma, steps, selected, rate, direction), epochs
+    return tuning * share / (1.0 - share + tuning * share)
+
+
+def _check_noise(release: Gaussian) -> None:
+    if not _NOISE[0] <= float(release.noise_multiplier) <= _NOISE[1]:
+        raise TooFineError(f"{release!r}: no test is tried")
+
+
+def _points_of_release(part: Any, direction: Direction, tuning: float) -> tuple[Term, float]:
+    del tuning  # the loss is known
+    return PointSteps(points_below(part, 1.0, direction), 1.0, 1.0, 1.0, direction), 1.0
+
+
+def _points_of_sampled(part: PoissonSampled, direction: Direction, tuning: float) -> tuple[Term, float]:
+    del tuning  # the loss is known
+    prob = float(part.sampling_prob)
+    if prob == 0.0:
+        return _points_of_release(part.mechanism, direction, 1.0)[0], 0.0
+    return PointSteps(points_below(part.mechanism, prob, direction), 1.0, 1.0, 1.0, direction), float(part.num_steps)
+
+
+def _points_of_allocated(part: RandomAllocation, direction: Direction, tuning: float) -> tuple[Term, float]:
+    steps, selected, epochs = _counts(part)
+    if base_of(part.mechanism).is_from_above(part.mechanism):
+        raise TooFineError(f"{part.mechanism!r} is known from above only")
+    points = points_below(part.mechanism, 1.0, direction)
+    if selected == steps:
+        return PointSteps(points, 1.0, 1.0, 1.0, direction), epochs * steps
+    return PointSteps(points, steps, selected, _rate(steps, selected, tuning), direction), epochs
 
 
 _TERMS: dict[tuple[type, ...], Callable[[Any, Direction, float], tuple[Term, float]]] = {
     (Gaussian,): _of_gaussian,
     (PoissonSampled, Gaussian): _of_sampled,
     (RandomAllocation, Gaussian): _of_allocated,
+    **{(base,): _points_of_release for base in _OTHERS},
+    **{(PoissonSampled, base): _points_of_sampled for base in _OTHERS},
+    **{(RandomAllocation, base): _points_of_allocated for base in _OTHERS},
+    **{(RandomAllocation, PoissonSampled, base): _points_of_allocated for base in TESTED},
 }
 
 
 def _terms(mechanism: Mechanism, direction: Direction, tuning: float) -> Terms:
-    """The statistic: c = `tuning` times k/t for each allocation, about; always between 0 and 1."""
+    """The statistic, with this tuning of each allocation."""
     found: dict[Term, float] = {}
     for part, count in flattened(mechanism):
         term, times = _TERMS[part.signature()](part, direction, tuning)
@@ -65,12 +117,8 @@ def _terms(mechanism: Mechanism, direction: Direction, tuning: float) -> Terms:
     return list(found.items())
 
 
-def _noise(part: Any) -> float:
-    return float(getattr(part, "mechanism", part).noise_multiplier)
-
-
 def has_several_steps(mechanism: Any) -> bool:
-    """bool: whether `mechanism` is of Gaussian rounds, concrete, with k-out-of-t allocation among them, 1 < k < t."""
+    """bool: whether `mechanism` is of rounds that have a test, concrete, with k-out-of-t allocation, 1 < k < t."""
     if is_traced(mechanism):
         return False
     parts = [part for part, _ in flattened(mechanism)]
@@ -83,17 +131,14 @@ def has_several_steps(mechanism: Any) -> bool:
 
 def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
     """A lower end in each direction, at worst 0."""
-    noises = [_noise(part) for part, _ in flattened(mechanism)]
-    if not all(_NOISE[0] <= sigma <= _NOISE[1] for sigma in noises):
-        return dict.fromkeys(at.known, Ends(0.0, query.worst))
     below = epsilon_below if query is Query.EPSILON else delta_below
 
     def one(direction: Direction) -> float:
         try:
             found = below(lambda tuning: _terms(mechanism, direction, tuning), target)
-        except OverflowError:
+        except (OverflowError, TooFineError):
             return 0.0
-        return found if math.isfinite(found) else 0.0
+        return found if not math.isnan(found) else 0.0
 
     return {d: Ends(one(d), query.worst) for d in at.known}
 
@@ -109,5 +154,5 @@ THRESHOLD_TEST = BracketMethod(
     sharpens_reduction=True,
     bracket=_bracket,
     reduction=lambda mechanism: False,
-    regime="Gaussian noise, several steps a record",
+    regime="several steps a record",
 )

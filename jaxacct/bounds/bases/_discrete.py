@@ -3,6 +3,7 @@
 import numpy as np
 
 from jaxacct.bounds.bases._base import Base, check_fits
+from jaxacct.bounds.bases._few_outputs import Types, rounding
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms, log_mixed_with_one
 from jaxacct.mechanisms import DiscretePair
 from jaxacct.special import product_outward, sum_outward, up
@@ -47,6 +48,15 @@ def _law(pair: DiscretePair, sampling_prob: float, step: float, side: Side, tail
     if finite.size:  # the value that decides the direction is on the lattice, its opposite is where the step divides
         origin = float(finite.min() if side is Side.LOWER_ADD else finite.max())
     return from_atoms(finite, masses[there], zero, infinite, step, side, origin=origin)
+
+
+def listed(pair: DiscretePair) -> Types:
+    """`Types` (arrays [N]) of the pair itself: logarithms to an ulp, ratios to some ulp of themselves."""
+    some = (np.asarray(pair.p) > 0) | (np.asarray(pair.q) > 0)
+    with np.errstate(divide="ignore"):
+        log_p, log_q = (np.log(np.asarray(x, np.float64)[some]) for x in (pair.p, pair.q))
+    error = rounding(log_p, log_q)
+    return Types(log_p, log_q, error, 2.0 * error)
 
 
 def _largest_loss(pair: DiscretePair) -> float:

@@ -50,6 +50,10 @@ class AllocatedSteps(NamedTuple):
     def largest_order(self) -> float:
         return self._step.largest_order
 
+    @property
+    def log_uncertain(self) -> float:
+        return 0.0
+
     def _composed(self, near: Any, far: Any, with_record: Any) -> tuple[Any, Any]:
         """What A and B make of logarithms of M at `near` and `far`, and of M_P at the one of them that needs it."""
         few, rest = self.num_selected, self.num_steps - self.num_selected
@@ -118,6 +122,10 @@ class LossSteps(NamedTuple):
     @property
     def largest_order(self) -> float:
         return self.step.largest_order - 1.0
+
+    @property
+    def log_uncertain(self) -> float:
+        return 0.0
 
     def rough(self, orders: Real) -> tuple[Real, Real]:
         found = self.step.rough(orders + 1.0)
