@@ -15,13 +15,20 @@ import numpy as np
 
 from jaxacct.special import _elementary
 
+# Types that are the host's beyond doubt: asking `jax.Array` about each of them takes longer than a small operation.
+_HOST = frozenset({np.ndarray, np.float64, np.bool_, np.int32, np.int64, float, int, bool, str, type(None)})
+
 
 def is_jax(*values: Any) -> bool:
     """Whether any leaf of `values` is an array of JAX, traced or not."""
     for value in values:
-        if isinstance(value, jax.Array):
-            return True
-        if isinstance(value, (tuple, list)) and is_jax(*value):
+        kind = type(value)
+        if kind in _HOST:
+            continue
+        if kind is tuple or kind is list or isinstance(value, (tuple, list)):
+            if is_jax(*value):
+                return True
+        elif isinstance(value, jax.Array):
             return True
     return False
 

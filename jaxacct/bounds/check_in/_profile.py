@@ -94,13 +94,10 @@ class HostPair(NamedTuple):
     cells: Cells
 
 
-def host_profile(epsilon: Any, pair: HostPair, about: float = -np.inf) -> ProfilePoint:
-    """`check_in_profile` [1] of one setting on the host, with narrower blocks; 1 where the local epsilon is NaN.
-
-    `about` is the log of a delta of interest: far below it, it is less sharp.
-    """
+def host_profile(epsilon: Any, pair: HostPair) -> ProfilePoint:
+    """`check_in_profile` [1] of one setting on the host, with narrower blocks; 1 where the local epsilon is NaN."""
     n, local = pair.num_users, pair.local_epsilon
-    found = log_profile(float(epsilon[0]), n, local, pair.cells, 1.0, about) if local >= 0.0 else (0.0, 0.0)
+    found = log_profile(float(epsilon[0]), n, local, pair.cells, 1.0) if local >= 0.0 else (0.0, 0.0)
     return ProfilePoint(*(cast(Any, np.array([x])) for x in found))
 
 

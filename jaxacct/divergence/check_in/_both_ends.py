@@ -10,6 +10,7 @@ h_m the pair's divergence given m of `_clones`. H falls with m, grows with k, an
 (docs/numerics.md, "Check-ins").
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,8 +21,9 @@ from jaxacct.divergence.check_in._clones import clones_of_counts
 from jaxacct.divergence.response._binary import _blocks, _Setting
 from jaxacct.special import down, log_sum_exp, up
 
-_CLONES_WIDTH, _CLONES_SDS = 5e-4, 0.06  # widest blocks of clones, relatively and in standard deviations
-_OTHERS_WIDTH, _OTHERS_SDS = 1e-2, 0.15  # of the reports that are no clones
+_CLONES_WIDTH, _CLONES_SDS = 5.5e-4, 0.06  # widest blocks of clones, relatively and in standard deviations
+_OTHERS_WIDTH, _OTHERS_SDS = 1e-2, 0.1  # of the reports that are no clones; their masses are known block by block, ..
+_JOINED = 4  # .. and at most so many blocks are one for H
 _FEWEST, _MOST = 64, 1500  # blocks about a mean
 _SINH = 19.7  # (blocks about the mean) times (width of the central ones in standard deviations), of `binomial_blocks`
 _REACH = 8.5  # standard deviations about a mean that are summed from below
@@ -33,11 +35,15 @@ COARSE = 10.0  # factor of the widths, of cells that only tell whether a setting
 
 
 class Cells(NamedTuple):
-    """Pairs of blocks, each [N]: log weight, m and k. Sums of exp(log_weight) H(m, k) bound the profile."""
+    """Pairs of blocks, each [N]: log weight, m and k; and the log of the weight of what is not among them.
+
+    Sums of exp(log_weight) H(m, k), plus the weight of the rest where they are from above, bound the profile.
+    """
 
     log_weight: np.ndarray
     m: np.ndarray
     k: np.ndarray
+    log_rest: float
 
 
 def _rates(prob: float, clone_prob: float, sign: float) -> tuple[float, float]:
@@ -71,15 +77,37 @@ def _upper_blocks(size: Any, prob: float, central: int) -> tuple[np.ndarray, ...
     )
 
 
-def upper_cells(num_users: float, prob: float, clone_prob: float, factor: float = 1.0) -> Cells:
+def _joined(num: int, log_mass: Any, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(log of the mass, mean of `value`) of `num` neighbours together, each [B / num, L] of [B, L], to 2^-48."""
+    missing = -len(log_mass) % num
+    mass = np.pad(log_mass, ((0, missing), (0, 0)), constant_values=-np.inf).reshape(-1, num, log_mass.shape[1])
+    top = np.maximum(mass.max(axis=1), -1e300)
+    shares = np.exp(mass - top[:, None])
+    total = np.maximum(shares.sum(axis=1), 1e-300)
+    values = np.pad(value, ((0, missing), (0, 0)), mode="edge").reshape(mass.shape)
+    return np.where(top > -1e300, top + np.log(total), -np.inf), (shares * values).sum(axis=1) / total
+
+
+def _ends(num: int, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first of `low` and the last of `high` of `num` neighbours, each [B / num, L]."""
+    return low[::num], np.concatenate([high[num - 1 :: num], high[-1:]])[: len(low[::num])]
+
+
+def _num_joined(num_reports: float, factor: float, step: float, scale: float) -> int:
+    """How many blocks of `step` standard deviations are one for H: their width together is at most that allowed."""
+    return int(np.clip(np.floor(factor * _OTHERS_WIDTH * num_reports / max(step * scale, 1.0)), 1, _JOINED))
+
+
+def upper_cells(num_users: float, prob: float, clone_prob: float, factor: float = 1.0, about: float = -np.inf) -> Cells:
     """Cells [N] whose sum is at least the profile; blocks are wider by `factor`.
 
+    What weighs far less than exp(`about`), a delta of interest, is left to the rest, where delta <= 1 is enough.
     A block of c counts as its first for m and as its last for k. On a block of r the chord in 1/k serves, between the
     ends, with weights at the mean: 1/k is convex.
     """
     rest = num_users - 1.0
     if rest == 0.0:
-        return Cells(np.log([prob]) + 2.0**-50, np.ones(1), np.ones(1))
+        return Cells(np.log([prob]) + 2.0**-50, np.ones(1), np.ones(1), -np.inf)
     rate, other = _rates(prob, clone_prob, 1.0)
     mean, scale = rest * rate, np.sqrt(rest * rate * (1.0 - rate)) + 1.0
     width = factor * _CLONES_WIDTH / (0.5 + clone_prob)
@@ -87,32 +115,40 @@ def upper_cells(num_users: float, prob: float, clone_prob: float, factor: float 
     first, last, mass, _ = _upper_blocks(np.array([rest]), rate, central)
     rows = mass[:, 0] > -np.inf
     first, last, mass = (x[rows, 0] for x in (first, last, mass))
+    least = max(_LIGHT, about - _BELOW)
+    light = mass[mass <= least]
+    first, last, mass = (x[mass > least] for x in (first, last, mass))
     left = rest * (1.0 - rate)
     scale = np.sqrt(left * other * (1.0 - other)) + 1.0
     step = _step(rest * prob + 1.0, scale, factor * _OTHERS_WIDTH, min(factor, 4.0) * _OTHERS_SDS)
     central = int(np.clip(_SINH / step, _FEWEST, _MOST))
     low, high, inner, share = _upper_blocks(rest - last, other, central)
+    num = _num_joined(rest * prob + 1.0, factor, step, float(np.max(scale)))
+    inner, centre = _joined(num, inner, low + share * (high - low))
+    low, high = _ends(num, low, high)
+    share = np.clip((centre * (1.0 + 2.0**-46) - low) / np.maximum(high - low, 1.0) + 2.0**-40, 0.0, 1.0)
     at = [1.0 + last + x for x in (low, high)]
     middle = at[0] + share * (at[1] - at[0])
     near = np.where(at[1] > at[0], (1.0 - share) * at[0] / middle, 1.0)  # weight of the first end, by 1/k
     near = np.maximum(near - 2.0**-40, 0.0) * (at[1] > at[0]) + (at[1] <= at[0])
     with np.errstate(divide="ignore"):
-        log_q = np.log(prob)
-        weights = mass + inner + log_q
+        weights = mass + inner + np.log(prob)
         both = np.concatenate([weights + np.log(near), weights + np.log1p(-near)]) + 2.0**-44
-    kept = both > -np.inf
+    kept = both > least
     m = np.broadcast_to(first + 1.0, both.shape)
-    return Cells(both[kept], m[kept], np.concatenate(at)[kept])
+    others: Any = np.concatenate([light, both[~kept], [-1e300]])
+    return Cells(both[kept], m[kept], np.concatenate(at)[kept], float(log_sum_exp(others)) + 2.0**-44)
 
 
-def lower_cells(num_users: float, prob: float, clone_prob: float, factor: float = 1.0) -> Cells:
+def lower_cells(num_users: float, prob: float, clone_prob: float, factor: float = 1.0, about: float = -np.inf) -> Cells:
     """Cells [N] whose sum is at most the profile; blocks are wider by `factor`.
 
+    What weighs far less than exp(`about`), a delta of interest, is left out.
     A block of c counts as its last for m and as its first for k. On a block of r, H at a mean of 1/k serves: convex.
     """
     rest = num_users - 1.0
     if rest == 0.0:
-        return Cells(np.log([prob]) - 2.0**-50, np.ones(1), np.ones(1))
+        return Cells(np.log([prob]) - 2.0**-50, np.ones(1), np.ones(1), -np.inf)
     rate, other = _rates(prob, clone_prob, -1.0)
     mean, scale = rest * rate, np.sqrt(rest * rate * (1.0 - rate)) + 1.0
     width = factor * _CLONES_WIDTH / (0.5 + clone_prob)
@@ -123,7 +159,8 @@ def lower_cells(num_users: float, prob: float, clone_prob: float, factor: float 
     *fields, start, stride_of = arrays
     mass, _ = _blocks(_Setting(*fields), start, stride_of, 1.0, window)
     first = begin + stride * np.arange(window, dtype=np.float64)
-    rows = mass[:, 0] > _NEGLIGIBLE
+    least = max(_NEGLIGIBLE, about - _BELOW)
+    rows = mass[:, 0] > least
     first, mass = first[rows], mass[rows, 0]
     last = np.minimum(first + stride - 1.0, rest)
     left = rest - first
@@ -142,28 +179,29 @@ def lower_cells(num_users: float, prob: float, clone_prob: float, factor: float 
         span = np.maximum(high - low, 1.0)
         share = np.clip((count - low - 2.0**-50 * count) / span - 1e-12, 0.0, 1.0)
         k0, k1 = 1.0 + first + low, 1.0 + first + high
-        k = 1.0 / ((1.0 - share) / k0 + share / k1) * (1.0 - 2.0**-50)
-        weights = mass + inner + np.log(prob) - 2.0**-44
-    kept = weights > _NEGLIGIBLE
-    return Cells(weights[kept], np.broadcast_to(last + 1.0, k.shape)[kept], k[kept])
+        num = _num_joined(rest * prob + 1.0, factor, step, float(scale.max(initial=1.0)))
+        together, inverse = _joined(num, inner, (1.0 - share) / k0 + share / k1)
+        k = 1.0 / inverse * (1.0 - 2.0**-46)
+        weights = mass + together + np.log(prob) - 2.0**-44
+    kept = weights > least
+    return Cells(weights[kept], np.broadcast_to(last + 1.0, k.shape)[kept], k[kept], -np.inf)
 
 
 def log_profile(
-    epsilon: float, num_users: float, local_epsilon: float, cells: Cells, sign: float, about: float = -np.inf
+    epsilon: float, num_users: float, local_epsilon: float, cells: Cells, sign: float
 ) -> tuple[float, float]:
     """(log delta, its slope), floats, at `epsilon` >= 0: up from upper cells (`sign` 1), down from lower ones (-1).
 
-    The slope only steers. Cells whose weight is far below exp(`about`), a delta of interest, are not looked into.
+    The slope only steers.
     """
-    heavy = cells.log_weight > max(_LIGHT, about - _BELOW)
     inner = np.log1p(num_users / cells.k * np.expm1(epsilon)) * (1.0 - sign * 2.0**-49)
-    some = heavy & (inner < local_epsilon)
-    weight, m, k = (x[some] for x in cells)
+    some = inner < local_epsilon
+    weight, m, k = (x[some] for x in cells[:3])
     inner = inner[some]
     value, tail = clones_of_counts(inner, local_epsilon, m)
     if sign < 0:
         value = value - 1e-9 - 2e-14 * np.abs(value) - 2.0**-46 * np.sqrt(m)
-    terms: Any = np.concatenate([weight + value, cells.log_weight[~heavy] if sign > 0 else []])
+    terms: Any = np.append(weight + value, cells.log_rest)
     if not np.any(terms > -np.inf):
         return -np.inf, -1.0
     log_delta = float(log_sum_exp(terms)) + sign * 2.0**-44
@@ -172,25 +210,28 @@ def log_profile(
     return min(log_delta, 0.0), -float(np.exp(min(epsilon + steep - log_delta, 700.0)))
 
 
-def highest_above(log_delta: Callable[[float], float], target: float, high: float, start: float) -> float:
-    """The largest epsilon, a float, met in (0, high] where a falling `log_delta` is above `target`; 0 if there is none.
+def highest_above(
+    profile: Callable[[float], tuple[float, float]], target: float, high: float, start: float, aim: float = _AIM
+) -> float:
+    """The largest epsilon, a float, met in (0, high] where a falling log delta is above `target`; 0 if there is none.
 
-    Secants inside a bracket, begun at `start`, to 1e-6 of the target: `log_delta` was computed at the answer.
+    `profile` gives log delta and its slope, which only steers (NaN: that of the last two points). Newton's steps inside
+    a bracket, begun at `start`, until log delta, computed at the answer, is within 2 `aim` above the target.
     """
     if not high > 0.0:
         return 0.0
-    if log_delta(high) > target:
+    if profile(high)[0] > target:
         return high
     low, top, x = 0.0, high, min(max(start, 1e-6 * high), 0.9 * high)
     before = (0.0, 0.0)
     for _ in range(_MAX_STEPS):
-        value = log_delta(x)
+        value, slope = profile(x)
         low, top = (x, top) if value > target else (low, x)
-        if 0.0 < value - target <= 2.0 * _AIM or top - low <= 1e-9 * top or top < 1e-13 * high:
+        if 0.0 < value - target <= 2.0 * aim or top - low <= 1e-9 * top or top < 1e-13 * high:
             break
-        # to begin with, log delta is taken for a multiple of epsilon squared
-        slope = (value - before[1]) / (x - before[0]) if before[0] > 0.0 else 2.0 * min(value, -1.0) / x
+        if math.isnan(slope):  # to begin with, log delta is taken for a multiple of epsilon squared
+            slope = (value - before[1]) / (x - before[0]) if before[0] > 0.0 else 2.0 * min(value, -1.0) / x
         before = (x, value) if value > -np.inf else (0.0, 0.0)
-        ahead = x - (value - target - _AIM) / slope if np.isfinite(value) and slope < 0.0 else np.nan
+        ahead = x - (value - target - aim) / slope if np.isfinite(value) and slope < 0.0 else np.nan
         x = ahead if low < ahead < top else 0.5 * (low + top) if low > 0.0 else 0.25 * top
     return low

@@ -85,11 +85,12 @@ def response_floor_epsilon(
         mu = 2.0 * np.sinh(top) / num_users * np.sqrt(num_users * prob * r * (1.0 - r))
         start = float(rough_gaussian_epsilon(log_delta, mu)[0])
 
-        def value(epsilon: float) -> float:
+        def profile(epsilon: float) -> tuple[float, float]:
             at = np.full_like(top, epsilon)
-            return float(response_floor_log_delta(at, num_users, prob, local_epsilon, window=window)[0])
+            found = response_floor_log_delta(at, num_users, prob, local_epsilon, window=window)
+            return float(found[0]), np.nan
 
-        return np.full_like(top, highest_above(value, float(log_delta[0]), 0.999999 * float(top[0]), start))
+        return np.full_like(top, highest_above(profile, float(log_delta[0]), 0.999999 * float(top[0]), start))
 
     def above(log_fall: jax.Array) -> jax.Array:
         epsilon = top * xp.exp(-log_fall)
