@@ -1,17 +1,19 @@
 """Our certified intervals over a map of random settings, beside a peer's answers: cost and gap at every point.
 
-    python bench/map.py FAMILY [FAMILY ...] [--points N] [--seed S] [--no-peer] [--json FILE] [--picture FILE]
+    python bench/map.py FAMILY [FAMILY ...] [--points N] [--seed S] [--no-peer] [--json FILE] [--report DIRECTORY]
 
 Each setting is drawn from the family's ranges (uniform in the logarithm), then asked of jaxacct
 (`epsilon_interval`, its defaults) and of the peer in turn, in one process, each timed in CPU seconds. The first few
 settings are asked once before, unrecorded, so that what has to be compiled is compiled. A line for each point; then,
 for each family: points where we are slower than the peer and than 20 ms, looser than it by more than 0.01 %, the widest
 gap, the median and the worst time. A width is (upper - lower) / lower of what was analysed, per direction together.
+`--report` writes MAPS.md and its picture (plots/maps.png) to a folder.
 """
 
 import argparse
 import json
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable
@@ -179,47 +181,118 @@ def run(name: str, num_points: int, seed: int, *, with_peer: bool) -> list[dict[
     return points
 
 
-def summary(name: str, points: list[dict[str, Any]]) -> str:
-    """Counts and extremes of one family's points."""
+class Facts(NamedTuple):
+    """Counts and extremes of one family's points; CPU seconds, relative widths."""
+
+    median: float
+    worst: float
+    width: float
+    widest: float
+    wide: int
+    sharp: int
+    peer: str
+    slower: int
+    looser: int
+    ratio: float
+
+
+def facts(name: str, points: list[dict[str, Any]]) -> Facts:
+    """What one family's points say together."""
     cpu, width = (np.array([p[k] for p in points]) for k in ("cpu", "width"))
+    beside = [p for p in points if "peer" in p]
+    return Facts(
+        float(np.median(cpu)),
+        float(cpu.max()),
+        float(np.median(width)),
+        float(width.max()),
+        int((width > 1e-3).sum()),
+        int((width <= 1e-6).sum()),
+        FAMILIES[name].peer_name if beside else "",
+        sum(p["cpu"] > max(p["peer_cpu"], SLOW) for p in beside),
+        sum(p["upper"] > p["peer"] * (1.0 + LOOSER) for p in beside),
+        float(np.median([p["peer_cpu"] / p["cpu"] for p in beside])) if beside else math.nan,
+    )
+
+
+def summary(name: str, points: list[dict[str, Any]]) -> str:
+    """The facts of one family in a line."""
+    found = facts(name, points)
     parts = [
         f"{name}: {len(points)} points",
-        f"CPU ms median {1e3 * np.median(cpu):.1f}, worst {1e3 * cpu.max():.0f}",
-        f"width median {np.median(width):.1e}, widest {width.max():.1e}, above 0.1 %: {int((width > 1e-3).sum())}, "
-        f"above 1e-6: {int((width > 1e-6).sum())}",
+        f"CPU ms median {1e3 * found.median:.1f}, worst {1e3 * found.worst:.0f}",
+        f"width median {found.width:.1e}, widest {found.widest:.1e}, above 0.1 %: {found.wide}, "
+        f"above 1e-6: {len(points) - found.sharp}",
     ]
-    beside = [p for p in points if "peer" in p]
-    if beside:
-        slower = sum(p["cpu"] > max(p["peer_cpu"], SLOW) for p in beside)
-        looser = sum(p["upper"] > p["peer"] * (1.0 + LOOSER) for p in beside)
-        ratio = float(np.median([p["peer_cpu"] / p["cpu"] for p in beside]))
-        parts.append(
-            f"{FAMILIES[name].peer_name}: slower at {slower}, looser at {looser}, its time over ours {ratio:.1f}"
-        )
+    if found.peer:
+        ratio = f"its time over ours {found.ratio:.1f}"
+        parts.append(f"{found.peer}: slower at {found.slower}, looser at {found.looser}, {ratio}")
     return "; ".join(parts)
 
 
 def picture(maps: dict[str, list[dict[str, Any]]], path: str) -> None:
-    """Time against width, a panel for each family, the peer's time beside."""
+    """Time against width, a panel for each family, the peer's time and gap beside."""
     import matplotlib
 
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
-    figure, rows = plt.subplots(1, len(maps), figsize=(4.2 * len(maps), 3.6), squeeze=False)
-    for axes, (name, points) in zip(rows[0], maps.items(), strict=True):
+    columns = min(len(maps), 3)
+    rows = -(-len(maps) // columns)
+    figure, grid = plt.subplots(rows, columns, figsize=(3.6 * columns, 3.0 * rows), squeeze=False, sharey=True)
+    for axes in grid.flat[len(maps) :]:
+        axes.set_visible(False)
+    for axes, (name, points) in zip(grid.flat, maps.items(), strict=False):
         width = [min(max(p["width"], 1e-14), 10.0) for p in points]
         axes.loglog(width, [p["cpu"] for p in points], ".", label="jaxacct")
         beside = [p for p in points if "peer" in p]
         if beside:
             gap = [min(max(p["peer"] / p["lower"] - 1.0, 1e-14), 10.0) if p["lower"] > 0 else 10.0 for p in beside]
             axes.loglog(gap, [p["peer_cpu"] for p in beside], "x", label=FAMILIES[name].peer_name)
+        axes.axvline(1e-3, color="grey", linewidth=0.6)
         axes.set_title(name)
-        axes.set_xlabel("gap to our lower end, relative")
+        axes.set_xlim(5e-15, 20.0)
+    for axes in grid[:, 0]:
         axes.set_ylabel("CPU seconds, warm")
-        axes.legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=100, metadata={"Software": None})
+    figure.supxlabel("gap to our lower end, relative (grey: 0.1 %)")
+    handles = {label: h for axes in grid.flat for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(handles.values(), handles.keys(), loc="upper center", ncols=len(handles))
+    figure.tight_layout(rect=(0.0, 0.0, 1.0, 0.95))
+    figure.savefig(path, dpi=80, metadata={"Software": None})
+    plt.close(figure)
+
+
+def report(maps: dict[str, list[dict[str, Any]]], seed: int, folder: str) -> None:
+    """Writes MAPS.md and plots/maps.png to `folder`."""
+    from run import machine
+
+    host = machine()
+    versions = ", ".join(f"{name} {host['versions'][name]}" for name in ("jaxacct", "jax", "numpy", "dp-accounting"))
+    lines = [
+        "# Maps of random settings",
+        "",
+        f"{host['date']}: {host['cpu']}, {host['cpus']} cores; load {host['load'][0]:.1f} at the end. {versions}.",
+        "",
+        f"Written by `python bench/map.py {' '.join(maps)} --points {len(next(iter(maps.values())))} --seed {seed} "
+        "--report bench`. Settings are",
+        "uniform in the logarithm over the ranges in `bench/map.py`; each is a certified interval for epsilon at the",
+        "default precision. Times are CPU seconds of warm answers; the width is of what was analysed.",
+        "",
+        "| family | points | median | worst | median width | widest | above 0.1 % | beside |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, points in maps.items():
+        found = facts(name, points)
+        beside = "no peer"
+        if found.peer:
+            beside = f"{found.peer}: slower at {found.slower}, looser at {found.looser}, its time {found.ratio:.0f} x"
+        lines.append(
+            f"| {name} | {len(points)} | {1e3 * found.median:.1f} ms | {1e3 * found.worst:.0f} ms | {found.width:.1e} "
+            f"| {found.widest:.1e} | {found.wide} | {beside} |"
+        )
+    os.makedirs(os.path.join(folder, "plots"), exist_ok=True)
+    with open(os.path.join(folder, "MAPS.md"), "w") as file:
+        file.write("\n".join([*lines, "", "![Time against width](plots/maps.png)", ""]))
+    picture(maps, os.path.join(folder, "plots", "maps.png"))
 
 
 def main() -> None:
@@ -229,7 +302,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--json", help="where to write every point")
-    parser.add_argument("--picture", help="where to write the picture, as PNG")
+    parser.add_argument("--report", metavar="DIRECTORY", help="where to write MAPS.md and its picture")
     args = parser.parse_args()
     maps = {name: run(name, args.points, args.seed, with_peer=not args.no_peer) for name in args.families}
     for name, points in maps.items():
@@ -237,8 +310,8 @@ def main() -> None:
     if args.json:
         with open(args.json, "w") as file:
             json.dump(maps, file, indent=1)
-    if args.picture:
-        picture(maps, args.picture)
+    if args.report:
+        report(maps, args.seed, args.report)
 
 
 if __name__ == "__main__":
