@@ -78,6 +78,15 @@ def schemes() -> list[Scheme]:
             {"of sampled Gaussians": ja.Group(sampled, 3), "of others": ja.Group(allocated["several epochs"], 3)},
         ),
         Scheme(
+            "ReplaceOne",
+            {
+                "Gaussian": ja.ReplaceOne(noise),
+                "PoissonSampled of Gaussian, Laplace or MixtureOfGaussians": ja.ReplaceOne(sampled),
+                "others": ja.ReplaceOne(allocated["several epochs"]),
+            },
+        ),
+        Scheme("ZeroOut", {"": ja.ZeroOut(sampled)}),
+        Scheme(
             "PrivateSelection",
             {"any": ja.PrivateSelection(sampled, 10.0), "of pure runs": ja.PrivateSelection(pure, 10.0)},
         ),
@@ -190,7 +199,7 @@ _GROUPS = {
     ),
     "Further releases": (
         "RandomizedResponse EpsilonDelta ZCdp DiscreteLaplace DiscreteGaussian Exponential PermuteAndFlip "
-        "PrivateSelection MixtureOfGaussians Group"
+        "PrivateSelection MixtureOfGaussians Group ReplaceOne ZeroOut"
     ),
     "Shuffling and check-ins": (
         "Shuffled CheckIn LocalRandomizer KaryRandomizedResponse FiniteRandomizer GaussianReports"

@@ -205,10 +205,17 @@ class ProfileMethod(LaneMethod):
 
 
 class Ask(Protocol):
-    """The whole loop, for a part of a mechanism: the ends of the worse direction."""
+    """The whole loop, for a part of a mechanism: the ends of one direction, or of the worse one."""
 
     def __call__(
-        self, mechanism: Mechanism, query: Query, target: float, width: float, *, wants_lower: bool
+        self,
+        mechanism: Mechanism,
+        query: Query,
+        target: float,
+        width: float,
+        *,
+        wants_lower: bool,
+        direction: Direction | None = None,
     ) -> Ends[float]: ...
 
 

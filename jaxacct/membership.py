@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxacct._method import BracketMethod, Cost, LaneBracketMethod, LaneMethod, Method, Query
 from jaxacct._precision import Kernel, KernelByStructure, Rounding
-from jaxacct._types import TooFineError
+from jaxacct._types import NeighboringRelation, TooFineError
 from jaxacct._validate import check_probability, checked_array
 from jaxacct.accounting import pld
 from jaxacct.answering import answer, question_of
@@ -25,6 +25,7 @@ from jaxacct.curves._from_profile import profile_of
 from jaxacct.divergence.clones._profile import lane_bytes, window_for
 from jaxacct.divergence.clones._tradeoff import clones_gdp, clones_tradeoff, normal_upper_quantile
 from jaxacct.mechanisms import Shuffled
+from jaxacct.mechanisms._adjacent import in_relation
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import ULP, log_normal_tail, up
 
@@ -59,7 +60,9 @@ _MU = KernelByStructure(composed_mu, Rounding.UP)
 _CLONES = Kernel(clones_tradeoff, Rounding.DOWN, lane_bytes, on_host=True)
 
 
-def tradeoff(mechanism: Mechanism, false_positive_rate: Any) -> Any:
+def tradeoff(
+    mechanism: Mechanism, false_positive_rate: Any, *, neighboring_relation: NeighboringRelation | str | None = None
+) -> Any:
     """The least false negative rate of any test that tells two neighbours apart: a certified lower bound.
 
     ``T(a) = min {1 - power : tests of level a}``, the smaller over both orders of the neighbours (Dong, Roth and Su
@@ -72,6 +75,7 @@ def tradeoff(mechanism: Mechanism, false_positive_rate: Any) -> Any:
     Args:
       mechanism: a mechanism with scalar fields, or an upper `Pld`, which speaks for its own direction's tests.
       false_positive_rate: float array in [0, 1].
+      neighboring_relation: as for `jaxacct.epsilon`.
 
     Returns:
       A float or an array in [0, 1]. ``1 - tradeoff(...)`` bounds the true positive rate of membership inference.
@@ -85,6 +89,7 @@ def tradeoff(mechanism: Mechanism, false_positive_rate: Any) -> Any:
     0.0141
     """
     check_probability("false_positive_rate", false_positive_rate)
+    mechanism = in_relation(mechanism, neighboring_relation)
     check_scalars(mechanism)
     error = checked_array("false_positive_rate", false_positive_rate).astype(np.float64)
     if is_gaussian(mechanism):

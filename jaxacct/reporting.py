@@ -17,6 +17,7 @@ from jaxacct.accounting import Entry, deciding, delta_interval, epsilon_interval
 from jaxacct.answering._plan import Step
 from jaxacct.answering._question import check_scalars
 from jaxacct.bounds import analysis_theorem
+from jaxacct.mechanisms._adjacent import in_relation
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.membership import tradeoff
 from jaxacct.special import shown, shown_down
@@ -64,6 +65,7 @@ def statement(
     target_delta: float | None = None,
     target_epsilon: float | None = None,
     precision: float | None = None,
+    neighboring_relation: NeighboringRelation | str | None = None,
     false_positive_rates: Sequence[float] = FALSE_POSITIVE_RATES,
 ) -> dict[str, Any]:
     """The certified answer to one scalar question with everything that it rests on, ready for JSON.
@@ -74,6 +76,7 @@ def statement(
       target_epsilon: to state delta.
       precision: relative width of the certified interval, 0.1 % of epsilon or 1 % of delta where None; inf leaves the
         interval out: quick methods only.
+      neighboring_relation: as for `jaxacct.epsilon`.
       false_positive_rates: in (0, 1), at which the statement says what membership tests can reach; none where empty.
 
     Returns:
@@ -83,6 +86,7 @@ def statement(
       Poisson answer at the same rate.
     """
     check_precision(precision)
+    mechanism = in_relation(mechanism, neighboring_relation)
     check_scalars(mechanism, *(x for x in (target_delta, target_epsilon) if x is not None))
     mechanism = jax.tree.map(_python_number, mechanism)
     target_delta, target_epsilon, precision = map(_python_number, (target_delta, target_epsilon, precision))
@@ -135,6 +139,7 @@ def report(
     *,
     target_epsilon: float | None = None,
     precision: float | None = None,
+    neighboring_relation: NeighboringRelation | str | None = None,
     style: str = "text",
     false_positive_rates: Sequence[float] = FALSE_POSITIVE_RATES,
 ) -> str:
@@ -146,6 +151,7 @@ def report(
       target_epsilon: float >= 0, to state delta.
       precision: relative width of the certified interval; None for 0.1 % of epsilon or 1 % of delta; inf for the quick
         methods only.
+      neighboring_relation: as for `jaxacct.epsilon`.
       style: "text", "markdown" or "json".
       false_positive_rates: in (0, 1), at which it says what membership tests can reach; none where empty.
 
@@ -161,7 +167,8 @@ def report(
         raise ValueError(f"style={style!r} must be one of {sorted(_STYLES)}")
     if (target_delta is None) == (target_epsilon is None):
         raise ValueError(f"target_delta={target_delta} and target_epsilon={target_epsilon}: exactly one must be given")
-    question = {"target_delta": target_delta, "target_epsilon": target_epsilon, "precision": precision}
+    question: dict[str, Any] = {"target_delta": target_delta, "target_epsilon": target_epsilon, "precision": precision}
+    question["neighboring_relation"] = neighboring_relation
     facts = statement(mechanism, **question, false_positive_rates=false_positive_rates)
     return _STYLES[style](facts)
 

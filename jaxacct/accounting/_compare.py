@@ -18,6 +18,7 @@ from jaxacct.answering._loop import alone
 from jaxacct.answering._plan import is_quick_bracket
 from jaxacct.answering._question import check_question, check_scalars, directions_of, question_of
 from jaxacct.bounds import methods_for
+from jaxacct.mechanisms._adjacent import in_relation
 from jaxacct.mechanisms._base import Mechanism
 
 _WIDTH = 0.01  # relative, of the brackets that `compare` shows, of epsilon and of delta
@@ -44,7 +45,12 @@ class Entry(NamedTuple):
 
 
 def compare(
-    mechanism: Mechanism, target_delta: Any = None, *, target_epsilon: Any = None, precision: float | None = None
+    mechanism: Mechanism,
+    target_delta: Any = None,
+    *,
+    target_epsilon: Any = None,
+    precision: float | None = None,
+    neighboring_relation: NeighboringRelation | str | None = None,
 ) -> tuple[Entry, ...]:
     """Every applicable method side by side, each direction by itself.
 
@@ -54,6 +60,7 @@ def compare(
       target_epsilon: float >= 0, to compare deltas.
       precision: relative width for the privacy loss distribution; None for 1 %; inf leaves it, the other methods
         that bracket the value but for those that quick questions ask, and lower ends out.
+      neighboring_relation: as for `jaxacct.epsilon`.
 
     Returns:
       One `Entry` for each method and direction: method, direction, value, bound, neighboring_relation, theorem,
@@ -71,6 +78,7 @@ def compare(
     rdp add 5.222
     """
     query, target = only_target(target_delta, target_epsilon)
+    mechanism = in_relation(mechanism, neighboring_relation)
     check_question(mechanism, query, target)
     check_precision(precision)
     width = _WIDTH if precision is None else float(precision)
@@ -112,7 +120,12 @@ def _both_ends(question: Question, method: Method) -> list[Entry]:
 
 
 def deciding(
-    mechanism: Mechanism, target_delta: Any = None, *, target_epsilon: Any = None, precision: float | None = None
+    mechanism: Mechanism,
+    target_delta: Any = None,
+    *,
+    target_epsilon: Any = None,
+    precision: float | None = None,
+    neighboring_relation: NeighboringRelation | str | None = None,
 ) -> tuple[Entry, ...]:
     """For a scalar question, the entry behind `epsilon` (or `delta`) in each direction.
 
@@ -129,6 +142,7 @@ def deciding(
     'exact'
     """
     query, target = only_target(target_delta, target_epsilon)
+    mechanism = in_relation(mechanism, neighboring_relation)
     check_scalars(mechanism, target)
     question = question_of(mechanism, query, target, precision=precision)
     found = answer(question)

@@ -30,6 +30,7 @@ from jaxacct.composition import allocation_groups, compose_rdp
 from jaxacct.curves import Pld, RdpCurve
 from jaxacct.curves._convolution import ALL_DELTAS
 from jaxacct.divergence.allocation._powers import general_rdp
+from jaxacct.mechanisms._adjacent import in_relation
 from jaxacct.mechanisms._base import Mechanism
 
 
@@ -134,6 +135,7 @@ def pld(
     bound: Bound | str = Bound.UPPER,
     resolution: float = 24.0,
     tail: float = PLAIN_TAIL,
+    neighboring_relation: NeighboringRelation | str | None = None,
 ) -> Pld:
     """The privacy loss distribution of `mechanism` in one direction, certified on one side.
 
@@ -148,6 +150,7 @@ def pld(
       bound: UPPER or LOWER, or "upper" or "lower".
       resolution: grid points for one standard deviation of a part's loss, > 0.
       tail: mass in (0, 1) that a discretisation step may cut off at either end, on the safe side.
+      neighboring_relation: as for `jaxacct.epsilon`.
 
     Raises:
       ValueError: if an argument is out of range or traced, or the mechanism has no loss distribution here.
@@ -158,6 +161,7 @@ def pld(
     >>> round(loss.epsilon(1e-6), 2)
     0.86
     """
+    mechanism = in_relation(mechanism, neighboring_relation)
     check_scalars(mechanism)
     checked_number("resolution", resolution)
     check_positive("resolution", resolution)

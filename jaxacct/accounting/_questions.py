@@ -6,12 +6,13 @@ import numpy as np
 
 from jaxacct._method import Query
 from jaxacct._precision import is_traced
-from jaxacct._types import Direction, Interval, Progress
+from jaxacct._types import Direction, Interval, NeighboringRelation, Progress
 from jaxacct._validate import check_delta, check_epsilon
 from jaxacct.answering import answer, question_of
 from jaxacct.answering._question import interval_question
 from jaxacct.conversion import curve_delta, curve_epsilon
 from jaxacct.curves import RdpCurve
+from jaxacct.mechanisms._adjacent import checked_relation, in_relation
 from jaxacct.mechanisms._base import Mechanism
 
 
@@ -31,11 +32,16 @@ def only_target(target_delta: Any, target_epsilon: Any) -> tuple[Query, Any]:
     return Query.DELTA, target_epsilon
 
 
-def _refuse_choices(method: str | None, direction: Direction | str | None) -> None:
+def _refuse_choices(curve: RdpCurve, method: Any, direction: Any, neighboring_relation: Any) -> None:
     """A curve is one bound in the directions that it was made for."""
     for name, value in (("method", method), ("direction", direction)):
         if value is not None:
             raise ValueError(f"{name}={value!r} must be None for an RdpCurve")
+    own = curve.neighboring_relation
+    if neighboring_relation is not None and checked_relation(neighboring_relation) is not own:
+        raise ValueError(
+            f"neighboring_relation={neighboring_relation!r} must be {own.value!r}, the curve's own, or None"
+        )
 
 
 def epsilon(
@@ -45,6 +51,7 @@ def epsilon(
     method: str | None = None,
     direction: Direction | str | None = None,
     precision: float | None = None,
+    neighboring_relation: NeighboringRelation | str | None = None,
 ) -> Any:
     """The epsilon that `mechanism` satisfies at `target_delta`: certified upper bound, best applicable method.
 
@@ -64,6 +71,8 @@ def epsilon(
       direction: to bound one direction only; None for the worse of both.
       precision: relative width of the interval behind the answer, as for `epsilon_interval`; None for 0.1 % where the
         numbers are concrete; inf for the quick methods only.
+      neighboring_relation: "add-or-remove", "replace-one" or "zero-out" (or a `NeighboringRelation`), to ask about
+        `ReplaceOne` or `ZeroOut` of the mechanism; None for the one that it is described in.
 
     Returns:
       A float, or a NumPy float64 array of the broadcast shape; a tracer, rounded up to the user's
@@ -81,10 +90,15 @@ def epsilon(
     """
     check_delta("target_delta", target_delta)
     if isinstance(mechanism, RdpCurve):
-        _refuse_choices(method, direction)
+        _refuse_choices(mechanism, method, direction, neighboring_relation)
         return as_python(curve_epsilon(mechanism, target_delta))
     question = question_of(
-        mechanism, Query.EPSILON, target_delta, method=method, direction=direction, precision=precision
+        in_relation(mechanism, neighboring_relation),
+        Query.EPSILON,
+        target_delta,
+        method=method,
+        direction=direction,
+        precision=precision,
     )
     return as_python(answer(question).high)
 
@@ -96,6 +110,7 @@ def delta(
     method: str | None = None,
     direction: Direction | str | None = None,
     precision: float | None = None,
+    neighboring_relation: NeighboringRelation | str | None = None,
 ) -> Any:
     """The delta that `mechanism` satisfies at `target_epsilon`: certified upper bound, best applicable method.
 
@@ -108,6 +123,7 @@ def delta(
       direction: to bound one direction only; None for the worse of both.
       precision: relative width of the interval behind the answer, as for `delta_interval`; None for 1 % where the
         numbers are concrete; inf for the quick methods only.
+      neighboring_relation: as for `epsilon`.
 
     Returns:
       A float in [0, 1], or an array of the broadcast shape, as for `epsilon`.
@@ -121,16 +137,26 @@ def delta(
     """
     check_epsilon("target_epsilon", target_epsilon)
     if isinstance(mechanism, RdpCurve):
-        _refuse_choices(method, direction)
+        _refuse_choices(mechanism, method, direction, neighboring_relation)
         return as_python(curve_delta(mechanism, target_epsilon))
     question = question_of(
-        mechanism, Query.DELTA, target_epsilon, method=method, direction=direction, precision=precision
+        in_relation(mechanism, neighboring_relation),
+        Query.DELTA,
+        target_epsilon,
+        method=method,
+        direction=direction,
+        precision=precision,
     )
     return as_python(answer(question).high)
 
 
 def epsilon_interval(
-    mechanism: Mechanism, target_delta: float, *, precision: float | None = None, progress: Progress | None = None
+    mechanism: Mechanism,
+    target_delta: float,
+    *,
+    precision: float | None = None,
+    neighboring_relation: NeighboringRelation | str | None = None,
+    progress: Progress | None = None,
 ) -> Interval:
     """A certified interval around the epsilon of `mechanism` at `target_delta`; the worse of both directions.
 
@@ -139,6 +165,7 @@ def epsilon_interval(
       target_delta: float in (0, 1).
       precision: the relative width to reach, > 0, 0.1 % where None:
         ``upper - analysis_lower <= precision * analysis_lower``.
+      neighboring_relation: as for `epsilon`.
       progress: called with (round, relative width) after each refinement.
 
     Returns:
@@ -154,11 +181,17 @@ def epsilon_interval(
     True
     """
     check_delta("target_delta", target_delta)
+    mechanism = in_relation(mechanism, neighboring_relation)
     return _interval(mechanism, Query.EPSILON, target_delta, precision, progress)
 
 
 def delta_interval(
-    mechanism: Mechanism, target_epsilon: float, *, precision: float | None = None, progress: Progress | None = None
+    mechanism: Mechanism,
+    target_epsilon: float,
+    *,
+    precision: float | None = None,
+    neighboring_relation: NeighboringRelation | str | None = None,
+    progress: Progress | None = None,
 ) -> Interval:
     """A certified interval around the delta of `mechanism` at `target_epsilon`; the worse of both directions.
 
@@ -170,6 +203,7 @@ def delta_interval(
     True
     """
     check_epsilon("target_epsilon", target_epsilon)
+    mechanism = in_relation(mechanism, neighboring_relation)
     return _interval(mechanism, Query.DELTA, target_epsilon, precision, progress)
 
 

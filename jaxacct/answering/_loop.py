@@ -28,7 +28,7 @@ from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends, OrderEdgeWarning, PrecisionWarning, TooFineError
 from jaxacct.answering._lanes import Answer, ask, ask_where, bracket_many, bracket_on_lanes
 from jaxacct.answering._plan import Step, plan
-from jaxacct.answering._question import Question
+from jaxacct.answering._question import Question, directions_of
 from jaxacct.bounds._distribution import DistributionMethod
 
 _CLOSE = 0.9  # lower end of the mechanism over the upper end from which on nothing weaker is asked about
@@ -320,19 +320,18 @@ def bracket_on_host(
     width = question.width
     if question.method is not None and method.named_width is not None:
         width = method.named_width
+    width = question.query.width if math.isinf(width) else width
     at = Bracketing(
-        width=question.query.width if math.isinf(width) else width,
-        known=known,
-        wants_lower=question.wants_lower,
-        ask=_ask_part,
-        progress=question.progress,
+        width=width, known=known, wants_lower=question.wants_lower, ask=_ask_part, progress=question.progress
     )
     return dict(method.bracket(question.mechanism, question.query, question.target, at))
 
 
-def _ask_part(mechanism: Any, query: Query, target: float, width: float, *, wants_lower: bool) -> Ends[float]:
-    """The loop for a part of a mechanism, the larger of its directions."""
-    found = answer(Question(mechanism, query, target, mechanism.directions, width, wants_lower=wants_lower))
+def _ask_part(
+    mechanism: Any, query: Query, target: float, width: float, *, wants_lower: bool, direction: Direction | None = None
+) -> Ends[float]:
+    """The loop for a part of a mechanism, the larger of its directions if none is named."""
+    found = answer(Question(mechanism, query, target, directions_of(mechanism, direction), width, None, wants_lower))
     return Ends(float(min(found.low, found.high)), float(found.high))
 
 

@@ -31,6 +31,7 @@ from jaxacct._method import (
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation
 from jaxacct.bounds import _inversion as inversion
 from jaxacct.bounds import (
+    adjacent,
     allocation,
     check_in,
     discrete,
@@ -285,6 +286,7 @@ _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
         discrete.EXACT,
         dataclasses.replace(inversion.EXACT, applies=_is_sampled),
         *(_renyi(d, _of_reports_on_lanes) for d in BOTH),
+        adjacent.TOGETHER,
         _PART_BY_PART,
         _LARGEST_PART,
         moments(_is_reduction, _weaker),
@@ -309,5 +311,6 @@ METHODS = merged(
     check_in.METHODS,
     _OF_COMPOSED,
     group.tables(distribution_of),
+    adjacent.tables(distribution_of),
     selection.tables(renyi_plan, least_rdp, renyi_bytes, distribution_of),
 )

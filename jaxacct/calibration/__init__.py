@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxacct._method import Cost, LaneBracketMethod, LaneMethod, Method, Query, one_sided
 from jaxacct._precision import is_traced
-from jaxacct._types import Direction, OrderEdgeWarning, PrecisionWarning
+from jaxacct._types import Direction, NeighboringRelation, OrderEdgeWarning, PrecisionWarning
 from jaxacct._validate import check_delta, check_epsilon, check_precision, checked_number
 from jaxacct.answering import Question, plan, question_of
 from jaxacct.answering._plan import is_quick_bracket
@@ -20,6 +20,7 @@ from jaxacct.calibration._by_methods import by_methods
 from jaxacct.calibration._routes import engine_route
 from jaxacct.calibration._search import Found, search
 from jaxacct.calibration._traced import calibrate_traced
+from jaxacct.mechanisms._adjacent import in_relation
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import UNKNOWN, find_field, with_fields
 
@@ -39,6 +40,7 @@ def calibrate(
     direction: Direction | str | None = None,
     precision: float | None = None,
     tolerance: float = 1e-6,
+    neighboring_relation: NeighboringRelation | str | None = None,
 ) -> Any:
     """The value of `field` that loses most privacy within (target_epsilon, target_delta): a certified bound.
 
@@ -64,6 +66,7 @@ def calibrate(
         ``precision=math.inf`` (Renyi divergences and closed forms), and for `Gaussian`, most settings of
         `PoissonSampled`, and one round of `Shuffled`.
       tolerance: relative, in [1e-12, 0.1]; for fields that are not counts.
+      neighboring_relation: as for `jaxacct.epsilon`.
 
     Returns:
       A float, or an int for a count; for batches a NumPy float64 or int64 array of the broadcast shape. The end of the
@@ -90,6 +93,7 @@ def calibrate(
     checked_number("tolerance", tolerance)
     if not 1e-12 <= tolerance <= 0.1:
         raise ValueError(f"tolerance={tolerance} must be in [1e-12, 0.1]")
+    mechanism = in_relation(mechanism, neighboring_relation)
     directions = directions_of(mechanism, direction)
     keys = find_field(mechanism, field)
     is_whole = field_of(mechanism, keys).is_whole

@@ -4,6 +4,7 @@ Each is a pytree whose leaves are its numeric fields, so it can be vmapped over 
 through. Fields may be arrays: every query broadcasts over them.
 """
 
+from jaxacct.mechanisms._adjacent import ReplaceOne, ZeroOut
 from jaxacct.mechanisms._check_in import CheckIn
 from jaxacct.mechanisms._composed import Composed
 from jaxacct.mechanisms._continuous_pair import ContinuousPair
@@ -56,8 +57,10 @@ __all__ = [
     "PrivateSelection",
     "RandomAllocation",
     "RandomizedResponse",
+    "ReplaceOne",
     "ScheduledAllocation",
     "Shuffled",
     "ShuffledBatches",
     "ZCdp",
+    "ZeroOut",
 ]

@@ -12,8 +12,9 @@ import jax
 import numpy as np
 
 from jaxacct._precision import lanes_over, one_program
-from jaxacct._types import Bound, Direction
+from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import check_count, checked_choice, checked_number
+from jaxacct.mechanisms._adjacent import in_relation
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.sweeping._file import SweepFile, check_folder
 from jaxacct.sweeping._progress import Progress
@@ -38,6 +39,7 @@ def sweep(
     direction: Direction | str | None = None,
     precision: float | None = None,
     orders: Any = None,
+    neighboring_relation: NeighboringRelation | str | None = None,
     layout: Layout | str = Layout.PRODUCT,
     chunk_size: int | None = None,
     mesh: jax.sharding.Mesh | None = None,
@@ -58,6 +60,7 @@ def sweep(
       target_epsilon: float >= 0, for deltas.
       method, direction, precision: as for `jaxacct.epsilon`.
       orders: Renyi orders, to answer by `jaxacct.rdp` at these instead: one program, no other method.
+      neighboring_relation: as for `jaxacct.epsilon`.
       layout: "product": every combination is a point; "zipped": the arrays are of one length and go side by side.
       chunk_size: points in one chunk; None for 128 on the CPU and 1024 elsewhere, or 1 where each is answered by
         itself, on the host; these are saved every second, chunks of a given size each when it is done.
@@ -88,7 +91,7 @@ def sweep(
     together: Layout = checked_choice("layout", layout, *Layout)
     points = grid_of(grid, together)
     targets = {"target_delta": target_delta, "target_epsilon": target_epsilon}
-    ask = question(mechanism, points, targets, method, direction, precision, orders)
+    ask = question(in_relation(mechanism, neighboring_relation), points, targets, method, direction, precision, orders)
     first = points.points(0, min(points.size, _LANES_ELSEWHERE))
     on_lanes = ask.is_on_lanes(first)
     size = chunk_size if chunk_size is not None else _lanes(mesh) if on_lanes else _POINTS

@@ -30,6 +30,8 @@ EXAMPLES = {
     ja.PrivateSelection: ja.PrivateSelection(GAUSSIAN, 10.0, 0.5),
     ja.MixtureOfGaussians: ja.MixtureOfGaussians(2.0, (0.0, 1.0, 2.0), (0.8, 0.15, 0.05)),
     ja.Group: ja.Group(ja.PoissonSampled(GAUSSIAN, 0.1, 7), 3),
+    ja.ReplaceOne: ja.ReplaceOne(ja.PoissonSampled(GAUSSIAN, 0.1, 7)),
+    ja.ZeroOut: ja.ZeroOut(ja.PoissonSampled(GAUSSIAN, 0.1, 7)),
     ja.ContinuousPair: ja.ContinuousPair(half, half, half, half, lowest=-1.0, highest=1.0),
     ja.PoissonSampled: ja.PoissonSampled(GAUSSIAN, 0.1, 7),
     ja.RandomAllocation: ja.RandomAllocation(GAUSSIAN, 100, 3, 2),
@@ -56,7 +58,7 @@ ASKED = {kind.__name__: EXAMPLES[kind] for kind in MECHANISMS} | {
 """What questions are asked about: every mechanism, and every randomizer shuffled."""
 _ON_HOST = (
     *("Laplace", "DiscretePair", "ContinuousPair", "Pld", "DiscreteLaplace", "PermuteAndFlip", "MixtureOfGaussians"),
-    "Group",
+    *("Group", "ReplaceOne", "ZeroOut"),
 )
 TRACED = {name: mechanism for name, mechanism in ASKED.items() if name not in _ON_HOST}
 """Those that a traced program may ask about: of the others there are loss distributions only."""

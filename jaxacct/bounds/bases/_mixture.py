@@ -25,7 +25,7 @@ _NUM_HALVINGS = 64  # of a bracket of x
 _MOST_TERMS = 2**27  # numbers in all the sums over shifts and cells: more, and the law is refused
 
 
-def _log_ratio(z: np.ndarray, mu: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def log_ratio(z: np.ndarray, mu: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """log Y [N] at z [N], x in standard deviations; mu [M] are the shifts in the same unit."""
     total = np.full(z.shape, -np.inf)
     for shift, share in zip(mu, shares, strict=True):
@@ -33,8 +33,8 @@ def _log_ratio(z: np.ndarray, mu: np.ndarray, shares: np.ndarray) -> np.ndarray:
     return total
 
 
-def _mixture(release: MixtureOfGaussians, sampling_prob: float) -> tuple[np.ndarray, np.ndarray]:
-    """Shifts [M] in standard deviations, ascending, and their probabilities; sampling adds to the shift 0."""
+def mixture_of(release: MixtureOfGaussians, sampling_prob: float) -> tuple[np.ndarray, np.ndarray]:
+    """Two arrays: shifts [M] in standard deviations, ascending, and their probabilities; sampling adds to shift 0."""
     found: dict[float, float] = {}
     for shift, share in zip(release.sensitivities, release.probabilities, strict=True):
         found[shift] = found.get(shift, 0.0) + sampling_prob * share
@@ -47,7 +47,7 @@ def _mixture(release: MixtureOfGaussians, sampling_prob: float) -> tuple[np.ndar
 
 def _law(release: MixtureOfGaussians, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
     """The law of one release: cells of x between lattice points of Y, their masses from the distribution functions."""
-    mu, shares = _mixture(release, sampling_prob)
+    mu, shares = mixture_of(release, sampling_prob)
     z_range = max(_Z_RANGE, math.sqrt(-2.0 * math.log(tail))) if tail > 0 else _Z_RANGE
     outside = max(min(_OUTSIDE, tail), SMALLEST) if tail > 0 else _OUTSIDE
     # the largest shifts are told for certain where they are as rare as what lies outside
@@ -57,7 +57,7 @@ def _law(release: MixtureOfGaussians, sampling_prob: float, step: float, side: S
     first_z, last_z = -z_range, float(mu[-1]) + z_range
     if last_z > _SURE_Z:
         raise TooFineError(f"mechanism={release!r}: shifts of {mu[-1]:.3g} standard deviations are beyond the doubles")
-    low, high = (float(x) for x in _log_ratio(np.array([first_z, last_z]), mu, shares))
+    low, high = (float(x) for x in log_ratio(np.array([first_z, last_z]), mu, shares))
     check_fits("mechanism=MixtureOfGaussians", low, high, step)
     first, last = math.floor(low / step), math.ceil(high / step)
     inner = step * np.arange(first + 1, last)
@@ -66,9 +66,9 @@ def _law(release: MixtureOfGaussians, sampling_prob: float, step: float, side: S
     below, above = np.full(inner.shape, first_z), np.full(inner.shape, last_z)
     for _ in range(_NUM_HALVINGS):
         middle = 0.5 * (below + above)
-        is_low = _log_ratio(middle, mu, shares) < inner
+        is_low = log_ratio(middle, mu, shares) < inner
         below, above = np.where(is_low, middle, below), np.where(is_low, above, middle)
-    off = float(np.abs(_log_ratio(below, mu, shares) - inner).max(initial=0.0))
+    off = float(np.abs(log_ratio(below, mu, shares) - inner).max(initial=0.0))
     z = np.concatenate([[first_z], below, [last_z]])
     q = normal_cell_masses(z)
     p = sum(share * normal_cell_masses(z - shift) for shift, share in zip(mu, shares, strict=True))
@@ -82,7 +82,7 @@ def _law(release: MixtureOfGaussians, sampling_prob: float, step: float, side: S
 
 def _spread(release: MixtureOfGaussians) -> float:
     """Var(dP/dQ) = sum_ij p_i p_j e^(mu_i mu_j) - 1, the exponents held below the end of the doubles."""
-    mu, shares = _mixture(release, 1.0)
+    mu, shares = mixture_of(release, 1.0)
     return float(shares @ np.expm1(np.minimum(np.outer(mu, mu), 700.0)) @ shares)
 
 

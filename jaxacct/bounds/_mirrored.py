@@ -1,0 +1,83 @@
+"""Releases of a record, sampled or not, that another one replaces: the pair that is the worst case.
+
+Let N be the law of what is released without either record, P' with the one and Q' with the other. For every set S of
+outputs with N(S) = n, P'(S) <= U(n) and Q'(S) >= L(n), where U(n) and L(n) are the largest and the least probability
+that some record gives to a set of that size. So for every k >= 0 and sampling probability q
+
+    H_k((1-q) N + q P' || (1-q) N + q Q') <= max_n (1-q) (1-k) n + q U(n) - k q L(n).
+
+For location families with monotone likelihood ratios, as Gaussian and Laplace noise, U and L are attained by the same
+half-lines, with P = N shifted by 1 and Q = N shifted by -1: that pair is the worst case for every k at once, in either
+order, and so composes (Zhu, Dong & Wang 2022, Theorem 10). Records that contribute 1 and -1 attain it. Shifts of random
+size likewise, term by term.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from jaxacct.bounds.bases import _replaced
+from jaxacct.divergence.lattice._ratio import RatioLaw, Side
+from jaxacct.mechanisms import Gaussian, Laplace, MixtureOfGaussians, PoissonSampled
+from jaxacct.special import up
+
+THEOREM = "Neyman & Pearson 1933, half-lines that are worst for both records; Zhu, Dong & Wang 2022, Theorem 10"
+
+
+class Mirrored(NamedTuple):
+    """The pair of one step of a run, and the number of steps.
+
+    `law` gives its law for (step, side, tail); `scale`, `largest_loss` and `gap` are those of a `Distribution`, of one
+    step.
+    """
+
+    law: Callable[[float, Side, float], RatioLaw]
+    num_steps: int
+    scale: float
+    largest_loss: float = math.inf
+    gap: float = 0.0
+
+
+def _of_mixture(release: MixtureOfGaussians, prob: float, count: int) -> Mirrored:
+    def law(step: float, side: Side, tail: float) -> RatioLaw:
+        return _replaced.mirrored_mixture(release, prob, step, side, tail)
+
+    return Mirrored(law, count, math.log1p(_replaced.spread(release, prob)))
+
+
+def _of_sampled_gaussian(run: PoissonSampled) -> Mirrored | None:
+    release = MixtureOfGaussians(float(run.mechanism.noise_multiplier), (1.0,), (1.0,))
+    return _of_sampled_mixture(PoissonSampled(release, run.sampling_prob, run.num_steps))
+
+
+def _of_sampled_mixture(run: PoissonSampled) -> Mirrored | None:
+    prob = float(run.sampling_prob)
+    return _of_mixture(run.mechanism, prob, int(run.num_steps)) if 0.0 < prob < 1.0 else None
+
+
+def _of_sampled_laplace(run: PoissonSampled) -> Mirrored | None:
+    scale, prob = float(run.mechanism.noise_multiplier), float(run.sampling_prob)
+    if not 0.0 < prob < 1.0 or scale < _replaced.LEAST_SCALE:
+        return None
+    loss = _replaced.laplace_loss(scale, prob)
+
+    def law(step: float, side: Side, tail: float) -> RatioLaw:
+        del tail  # nothing is cut off
+        return _replaced.mirrored_laplace(scale, prob, step, side)
+
+    spread = min(loss * loss, 4.0 * prob * prob * math.expm1(1.0 / scale))
+    return Mirrored(law, int(run.num_steps), spread, up(loss, 2**6), 2.0 * loss)
+
+
+_PAIRS: dict[tuple[type, ...], Callable[[Any], Mirrored | None]] = {
+    (MixtureOfGaussians,): lambda run: _of_mixture(run, 1.0, 1),
+    (PoissonSampled, Gaussian): _of_sampled_gaussian,
+    (PoissonSampled, MixtureOfGaussians): _of_sampled_mixture,
+    (PoissonSampled, Laplace): _of_sampled_laplace,
+}
+
+
+def mirrored(run: Any) -> Mirrored | None:
+    """The pair (`Mirrored`, a NamedTuple) of a run with concrete fields; None where none is known."""
+    make = _PAIRS.get(run.signature())
+    return None if make is None or run.loses_nothing() else make(run)

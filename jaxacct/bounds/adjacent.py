@@ -1,0 +1,385 @@
+"""A record that is replaced: by any other one, or by the empty one.
+
+Replaced by any other (`ReplaceOne`): by the pair that is the worst case where one is known
+(`jaxacct.bounds._mirrored`), which without sampling is noise of half the size. Elsewhere the record is removed, then
+the other one added, with any split of epsilon; and where a record's steps are known to all, its largest change is that
+of noise of half the size in these steps (joint convexity). From below, where records add to a sum, another one may
+contribute nothing.
+
+Replaced by the empty one (`ZeroOut`): where records take part independently, what the record's removal leaves.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query
+from jaxacct._precision import is_traced
+from jaxacct._types import Bound, Direction, Ends
+from jaxacct.bounds import group
+from jaxacct.bounds._distribution import Distribution, Parts, loss_distribution, parts_by_laws
+from jaxacct.bounds._mirrored import THEOREM, Mirrored, mirrored
+from jaxacct.divergence.lattice._ratio import RatioLaw, Side
+from jaxacct.mechanisms import (
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Group,
+    Laplace,
+    MixtureOfGaussians,
+    PartialAllocation,
+    PoissonSampled,
+    RandomAllocation,
+    ReplaceOne,
+    ScheduledAllocation,
+    ShuffledBatches,
+    ZeroOut,
+)
+from jaxacct.mechanisms._base import Description, Mechanism
+from jaxacct.special import up
+
+_DOWN = 1.0 - 2.0**-50  # of a share of a target: products and a quotient
+_STEPS = "triangle inequality of hockey-stick divergences (Vadhan 2017, Lemma 2.2)"
+_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)  # of a bracket, kept in each step of a search
+_NUM_SPLITS = 6  # of such a search: any split of epsilon is valid
+_LOGITS = (-3.0, 5.0)  # between which the share of delta that the removal takes is searched
+_LEAST_DELTA = 1e-300  # smaller shares of delta are not asked for
+_MOST_EXPONENT = 700.0  # nats: e^x is formed up to here
+
+
+# Pairs
+
+
+def _pair_of(mechanism: ReplaceOne) -> Mirrored:
+    found = mirrored(mechanism.mechanism)
+    assert found is not None
+    return found
+
+
+def _laws(mechanism: ReplaceOne, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
+    pair = _pair_of(mechanism)
+    return [(pair.law(step, side, tail), pair.num_steps)]
+
+
+def _largest(mechanism: ReplaceOne) -> float:
+    pair = _pair_of(mechanism)
+    return up(pair.largest_loss * pair.num_steps, 4)
+
+
+def _scale(mechanism: ReplaceOne) -> tuple[float, int]:
+    pair = _pair_of(mechanism)
+    return pair.scale * pair.num_steps, pair.num_steps
+
+
+# What stands for a replaced record
+
+
+_STAND_INS: dict[type, Callable[[Any], Mechanism | None]] = {
+    Gaussian: lambda run: Gaussian(0.5 * float(run.noise_multiplier)),
+    Laplace: lambda run: Laplace(0.5 * float(run.noise_multiplier)),
+    DiscreteLaplace: lambda run: dataclasses.replace(run, sensitivity=2 * int(run.sensitivity)),
+    DiscreteGaussian: lambda run: dataclasses.replace(run, sensitivity=2 * int(run.sensitivity)),
+}
+
+
+def _always_sampled(run: PoissonSampled) -> Mechanism | None:
+    release = _stand_in(run.mechanism) if run.sampling_prob == 1.0 else None
+    return None if release is None else Composed(release, int(run.num_steps))
+
+
+def _composed(run: Composed) -> Mechanism | None:
+    """Each part by what stands for it where all have such; else each in this adjacency, where all have pairs."""
+    parts = run.parts()
+    found = [_stand_in(part) for part, _ in parts]
+    counts = tuple(int(count) for _, count in parts)
+    if all(part is not None and part.relation is not ReplaceOne.relation for part in found):
+        return Composed(tuple(found), counts)
+    if all(_stand_in(part) is not None or mirrored(part) is not None for part, _ in parts):
+        return Composed(tuple(ReplaceOne(part) for part, _ in parts), counts)
+    return None
+
+
+def _of_group(run: Group) -> Mechanism | None:
+    one = group.stand_in(run)
+    return None if one is None else ReplaceOne(one)
+
+
+_STAND_INS.update({PoissonSampled: _always_sampled, Composed: _composed, Group: _of_group})
+
+
+def _stand_in(run: Mechanism) -> Mechanism | None:
+    make = _STAND_INS.get(type(run))
+    return None if make is None else make(run)
+
+
+def _is_scalar(mechanism: Mechanism) -> bool:
+    return not is_traced(mechanism) and not any(np.ndim(leaf) for leaf in jax.tree.leaves(mechanism))
+
+
+def _has_pair(mechanism: ReplaceOne) -> bool:
+    return _is_scalar(mechanism) and mirrored(mechanism.mechanism) is not None
+
+
+def _has_stand_in(mechanism: ReplaceOne) -> bool:
+    return _is_scalar(mechanism) and not _has_pair(mechanism) and _stand_in(mechanism.mechanism) is not None
+
+
+def _has_neither(mechanism: ReplaceOne) -> bool:
+    return _is_scalar(mechanism) and not _has_pair(mechanism) and not _has_stand_in(mechanism)
+
+
+def _by_stand_in(mechanism: ReplaceOne, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
+    run = _stand_in(mechanism.mechanism)
+    assert run is not None
+    return dict.fromkeys(at.known, at.ask(run, query, target, at.width, wants_lower=at.wants_lower))
+
+
+# Removed, then added
+
+
+_USES: dict[tuple[type, ...], Callable[[Any], tuple[Any, Any]]] = {  # least noise multiplier and number of releases
+    (PoissonSampled, Gaussian): lambda run: (run.mechanism.noise_multiplier, run.num_steps),
+    (RandomAllocation, Gaussian): lambda run: (run.mechanism.noise_multiplier, run.num_selected * run.num_epochs),
+    (PartialAllocation, Gaussian): lambda run: (run.mechanism.noise_multiplier, 1),
+    (ShuffledBatches, Gaussian): lambda run: (run.mechanism.noise_multiplier, run.num_epochs),
+    (ScheduledAllocation,): lambda run: (min(map(float, run.noise_multipliers)), run.num_epochs),
+}
+
+
+def _unamplified(run: Mechanism) -> Mechanism | None:
+    """The record's steps known to all, the same for both records: half the noise in these steps."""
+    uses = _USES.get(run.signature())
+    if uses is None:
+        return None
+    noise, count = uses(run)
+    return Composed(Gaussian(0.5 * float(noise)), int(count))
+
+
+_ADDS = frozenset({Gaussian, Laplace, DiscreteLaplace, DiscreteGaussian, MixtureOfGaussians, ScheduledAllocation})
+_SCHEMES = frozenset({PoissonSampled, RandomAllocation, PartialAllocation, ShuffledBatches, Group, Composed})
+
+
+def _adds(run: Description) -> bool:
+    """Whether records add to a sum, so that another one may contribute nothing: then zero-out is a case of this."""
+    return type(run) in _ADDS or (type(run) in _SCHEMES and all(map(_adds, run.wrapped())))
+
+
+def _searched(value: Callable[[float], float], low: float, high: float) -> float:
+    """The least value met in a search by golden sections, for a minimum that is the only one."""
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = value(left), value(right)
+    best = min(at_left, at_right)
+    for _ in range(_NUM_SPLITS):
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = value(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = value(right)
+        best = min(best, at_left, at_right)
+    return best
+
+
+def _in_two_steps(run: Mechanism, query: Query, target: float, at: Bracketing) -> float:
+    """An upper bound by the best split found of epsilon, or of delta."""
+
+    def ask(query: Query, target: float, direction: Direction) -> float:
+        return at.ask(run, query, target, max(at.width, 1e-3), wants_lower=False, direction=direction).upper
+
+    def epsilon(logit: float) -> float:
+        share = target / (1.0 + math.exp(-logit)) * _DOWN
+        first = ask(Query.EPSILON, share, Direction.REMOVE)
+        rest = (target - share) * math.exp(-min(first, _MOST_EXPONENT)) * _DOWN
+        if not (math.isfinite(first) and rest > _LEAST_DELTA):
+            return math.inf
+        return up(first + ask(Query.EPSILON, rest, Direction.ADD), 2)
+
+    def delta(share: float) -> float:
+        first = share * target
+        second = max(target - first, 0.0) * (1.0 - 2.0**-52)  # both together are at most the target
+        added = ask(Query.DELTA, second, Direction.ADD)
+        grown = math.exp(min(first, _MOST_EXPONENT)) * added if added else 0.0
+        return up(ask(Query.DELTA, first, Direction.REMOVE) + grown, 8)
+
+    if query is Query.EPSILON:
+        return _searched(epsilon, *_LOGITS)
+    return min(1.0, _searched(delta, 0.0, 1.0))
+
+
+def _through_none(
+    mechanism: ReplaceOne, query: Query, target: float, at: Bracketing
+) -> Mapping[Direction, Ends[float]]:
+    """From above by two steps, or by known steps; from below by a record that contributes nothing."""
+    run = mechanism.mechanism
+    if run.loses_nothing():
+        return dict.fromkeys(at.known, Ends(0.0, 0.0))
+    whole = _unamplified(run)
+    upper = query.worst if whole is None else at.ask(whole, query, target, at.width, wants_lower=False).upper
+    upper = min(upper, _in_two_steps(run, query, target, at))
+    has_lower = at.wants_lower and _adds(run)
+    lower = at.ask(run, query, target, at.width, wants_lower=True).lower if has_lower else 0.0
+    return dict.fromkeys(at.known, Ends(min(lower, upper), upper))
+
+
+# Records that become empty
+
+
+def _without(mechanism: ZeroOut, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
+    run, both = mechanism.mechanism, len(at.known) > 1
+    if both:
+        return dict.fromkeys(at.known, at.ask(run, query, target, at.width, wants_lower=at.wants_lower))
+    return {
+        d: at.ask(run, query, target, at.width, wants_lower=at.wants_lower, direction=d if run.directions else None)
+        for d in at.known
+    }
+
+
+# Compositions
+
+
+def _all_together(mechanism: Composed, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
+    """Runs in one adjacency are one run in it."""
+    whole = together(mechanism)
+    assert whole is not None
+    return {d: at.ask(whole, query, target, at.width, wants_lower=at.wants_lower) for d in at.known}
+
+
+def together(mechanism: Composed) -> Any:
+    """A mechanism: the parts composed inside of their adjacency; None where they are not all in one of these."""
+    parts: Any = mechanism.parts()
+    kinds = {type(part) for part, _ in parts}
+    if not any(kinds == {kind} for kind in _ADJACENT):
+        return None
+    return kinds.pop()(Composed(tuple(part.mechanism for part, _ in parts), mechanism.counts))
+
+
+_ADJACENT: tuple[Any, ...] = (ReplaceOne, ZeroOut)
+
+
+def _is_of_pairs(mechanism: Composed) -> bool:
+    """Whether the parts' pairs, composed, are what stands for the whole."""
+    whole = together(mechanism)
+    run = _stand_in(whole.mechanism) if whole.relation is ReplaceOne.relation else None
+    return run is not None and run.relation is ReplaceOne.relation
+
+
+_OPTIONS: dict[str, Any] = {"directions": BOTH, "cost": Cost.TENTHS, "cold": Cost.TENTHS}
+_ENDS = frozenset({Bound.UPPER, Bound.LOWER})
+
+TOGETHER = BracketMethod(
+    name="together",
+    name_below="together, from below",
+    theorem="the parts as one run, in their adjacency",
+    ends=_ENDS,
+    applies=lambda mechanism: _is_scalar(mechanism) and together(mechanism) is not None and not _is_of_pairs(mechanism),
+    bracket=_all_together,
+    reduction=lambda mechanism: False,
+    regime="of ReplaceOne or of ZeroOut",
+    **_OPTIONS,
+)
+
+
+def _relabelled(parts: Callable[..., Parts]) -> Callable[..., Parts]:
+    """Loss distributions in the adjacency of the mechanism that they are asked for."""
+
+    def made(mechanism: Mechanism, step: float, bound: Bound, tail: float) -> Parts:
+        of = parts(mechanism, step, bound, tail)
+        relation = mechanism.relation
+        return lambda d: [(dataclasses.replace(pld, neighboring_relation=relation), count) for pld, count in of(d)]
+
+    return made
+
+
+_PAIRS = Distribution(
+    theorem=THEOREM,
+    parts=_relabelled(parts_by_laws(_laws)),
+    scale=_scale,
+    largest_loss=_largest,
+    reduction=lambda mechanism: False,
+    width_constant=lambda mechanism: 0.5,
+    gap=lambda mechanism: _pair_of(mechanism).gap,
+    is_from_above=lambda mechanism: False,
+    exists=_has_pair,
+    is_symmetric=lambda mechanism: True,
+)
+
+
+def _of_stand_in(
+    distribution_of: Callable[..., Distribution | None], make: Callable[[Any], Any], theorem: str
+) -> Distribution:
+    """The loss distributions of what stands for a mechanism."""
+
+    def of(name: str) -> Callable[..., Any]:
+        def ask(mechanism: Any, *rest: Any) -> Any:
+            run = make(mechanism)
+            distribution = distribution_of(run)
+            assert distribution is not None
+            return getattr(distribution, name)(run, *rest)
+
+        return ask
+
+    def exists(mechanism: Any) -> bool:
+        run = make(mechanism) if _is_scalar(mechanism) else None
+        return run is not None and distribution_of(run) is not None
+
+    every = ("scale", "largest_loss", "reduction", "width_constant", "gap", "is_light", "is_from_above")
+    options: dict[str, Any] = {name: of(name) for name in (*every, "is_symmetric", "is_envelope")}
+    return Distribution(theorem=theorem, exists=exists, parts=_relabelled(of("parts")), **options)
+
+
+def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[Any, ...], tuple[Method, ...]]:
+    """A dict, the table of methods, from the function that tells the loss distributions of what stands for a run."""
+    stand_ins = _of_stand_in(
+        distribution_of,
+        lambda mechanism: None if _has_pair(mechanism) else _stand_in(mechanism.mechanism),
+        "sensitivities double; " + THEOREM,
+    )
+    same = _of_stand_in(distribution_of, lambda mechanism: mechanism.mechanism, "an empty record is none")
+    replaced = BracketMethod(
+        name="replaced",
+        name_below="replaced, from below",
+        theorem="sensitivities double; " + THEOREM,
+        ends=_ENDS,
+        applies=_has_stand_in,
+        bracket=_by_stand_in,
+        reduction=lambda mechanism: False,
+        regime="Gaussian, Laplace and discrete noise, mixtures and groups of Gaussians, composed",
+        **_OPTIONS,
+    )
+    removed = BracketMethod(
+        name="removed, then added",
+        name_below="removed",
+        theorem=_STEPS,
+        ends=_ENDS,
+        applies=_has_neither,
+        bracket=_through_none,
+        reduction=lambda mechanism: False,
+        regime="all others",
+        **_OPTIONS,
+    )
+    empty = BracketMethod(
+        name="removed",
+        name_below="removed, from below",
+        theorem="an empty record is none: records take part independently",
+        ends=_ENDS,
+        bracket=_without,
+        reduction=lambda mechanism: False,
+        applies=_is_scalar,
+        **_OPTIONS,
+    )
+    return {
+        (ReplaceOne,): (
+            replaced,
+            removed,
+            loss_distribution(_PAIRS),
+            loss_distribution(stand_ins, helps=lambda mechanism: False),
+        ),
+        (ZeroOut,): (empty, loss_distribution(same, helps=lambda mechanism: False)),
+    }

@@ -1,0 +1,199 @@
+"""Mechanisms in an adjacency that a question names: a record that is replaced, by any other or by the empty one."""
+
+import dataclasses
+from typing import Any
+
+from jaxacct._types import NeighboringRelation
+from jaxacct._validate import checked_choice
+from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
+from jaxacct.mechanisms._composed import Composed
+from jaxacct.mechanisms._fields import base
+from jaxacct.mechanisms._sampling import Sampling
+
+
+class Adjacent(Mechanism):
+    """What a mechanism in another adjacency has from the mechanism: everything but the adjacency."""
+
+    mechanism: WrappedMechanism
+
+    def check(self) -> None:
+        super().check()
+        if isinstance(self.mechanism, tuple | list):
+            raise ValueError(f"mechanism={self.mechanism!r} must be one mechanism")
+        if isinstance(self.mechanism, Adjacent) or self.mechanism.relation not in _FROM[self.relation]:
+            own, named = self.mechanism.relation.value, self.relation.value
+            raise ValueError(
+                f"mechanism={self.mechanism!r} has no analysis for {named!r}: it is described for {own!r} and must be "
+                f"for {' or '.join(repr(relation.value) for relation in _FROM[self.relation])}"
+            )
+
+    @property
+    def scheme(self) -> str:  # type: ignore[override]
+        """That of the mechanism, and the adjacency."""
+        return f"{self.mechanism.scheme}, {_SHORT[self.relation]}"
+
+    @property
+    def released(self) -> str:  # type: ignore[override]
+        """What the mechanism releases."""
+        return str(self.mechanism.released)
+
+    def loses_nothing(self) -> bool:
+        return bool(self.mechanism.loses_nothing())
+
+    def _around(self, mechanism: Mechanism) -> Mechanism:
+        found: Mechanism = dataclasses.replace(self, mechanism=mechanism)  # type: ignore[type-var]
+        return found
+
+    def _whole(self, parts: Parts) -> Parts:
+        """All of the parts together in this adjacency."""
+        mechanisms, counts = zip(*parts, strict=True)
+        return ((self._around(mechanisms[0] if counts == (1,) else Composed(mechanisms, counts)), 1),)
+
+    def poisson_at_same_rate(self) -> Mechanism | None:
+        found = self.mechanism.poisson_at_same_rate()
+        return None if found is None else self._around(found)
+
+    def participation(self) -> Participation:
+        found: Participation = self.mechanism.participation()
+        return found
+
+    def sampling(self) -> Sampling:
+        found: Sampling = self.mechanism.sampling()
+        return found
+
+    def releases(self, number: int) -> tuple[Parts, ...]:
+        return tuple(self._whole(parts) for parts in self.mechanism.releases(number))
+
+    @property
+    def length_given(self) -> float | None:
+        found: float | None = self.mechanism.length_given
+        return found
+
+    @property
+    def releases_per_epoch(self) -> int:
+        return int(self.mechanism.releases_per_epoch)
+
+    def cheap_releases(self, epochs: int) -> int:
+        return int(self.mechanism.cheap_releases(epochs))
+
+    def epochs(self, number: int) -> Parts:
+        return self._whole(self.mechanism.epochs(number))
+
+
+@description
+class ReplaceOne(Adjacent):
+    """`mechanism`, for neighbours of one size that differ in one record: it is replaced by any other one.
+
+    What ``neighboring_relation="replace-one"`` asks about. Tight for Gaussian, Laplace and discrete noise and for
+    Poisson sampling of the first two, alone and composed: at worst the record adds 1 and the other one takes 1 away.
+    Of all others it is removed, and then the other one added:
+
+        delta(e1 + e2) <= delta_remove(e1) + e^e1 delta_add(e2),
+
+    an upper bound; from below a record that contributes nothing may be the other one. Adjacency: replace one record.
+
+    Args:
+      mechanism: what was run, described for records that are added or removed, or replaced by the empty one.
+
+    Raises:
+      ValueError: if `mechanism` is described for records that are replaced already.
+
+    >>> import jaxacct as ja
+    >>> run = ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 100)
+    >>> round(ja.epsilon(run, 1e-6), 3), round(ja.epsilon(ja.ReplaceOne(run), 1e-6), 3)
+    (0.954, 1.111)
+    """
+
+    relation = NeighboringRelation.REPLACE_ONE
+    reduction = "a record that is removed before the other one is added"
+
+    mechanism: WrappedMechanism = base(several=True)
+
+    @property
+    def unit_of_privacy(self) -> str:
+        """Whose data the guarantee hides: what one record is."""
+        return "one record: replaced by any other; the number of records is public"
+
+    def describe(self) -> str:
+        return f"{self.mechanism.describe()}; one record replaced by any other"
+
+    def assumptions(self) -> tuple[str, ...]:
+        return tuple(self.mechanism.assumptions())
+
+
+@description
+class ZeroOut(Adjacent):
+    """`mechanism`, for neighbours of one size that differ in one record: it is replaced by the empty record.
+
+    What ``neighboring_relation="zero-out"`` asks about. The empty record contributes nothing. Where records take part
+    independently of each other it leaves what removal leaves: the mechanism's own answers, exactly. In batches of a
+    fixed size the empty record takes a place like any other. Adjacency: replace one record by a special one.
+
+    Args:
+      mechanism: what was run, described for records that are added or removed.
+
+    Raises:
+      ValueError: if `mechanism` is described for another adjacency.
+
+    >>> import jaxacct as ja
+    >>> run = ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 100)
+    >>> ja.epsilon(ja.ZeroOut(run), 1e-6) == ja.epsilon(run, 1e-6)
+    True
+    """
+
+    relation = NeighboringRelation.REPLACE_SPECIAL
+
+    mechanism: WrappedMechanism = base(several=True)
+
+    @property
+    def reduction(self) -> str | None:  # type: ignore[override]
+        """That of the mechanism."""
+        found: str | None = self.mechanism.reduction
+        return found
+
+    def describe(self) -> str:
+        return f"{self.mechanism.describe()}; one record replaced by the empty one"
+
+    def assumptions(self) -> tuple[str, ...]:
+        return (*self.mechanism.assumptions(), "an empty record contributes nothing")
+
+
+_ADD, _ONE, _SPECIAL = (
+    NeighboringRelation.ADD_OR_REMOVE_ONE,
+    NeighboringRelation.REPLACE_ONE,
+    NeighboringRelation.REPLACE_SPECIAL,
+)
+_FROM = {_ONE: (_ADD, _SPECIAL), _SPECIAL: (_ADD,)}  # adjacencies from which another one is reached
+_SHORT = {_ADD: "add-or-remove", _ONE: "replace-one", _SPECIAL: "zero-out"}
+RELATIONS = tuple(_SHORT.values())
+"""The short names of adjacencies."""
+
+
+def checked_relation(name: Any) -> NeighboringRelation:
+    """The adjacency that `name` is, or names: by a short name, or one of `NeighboringRelation`; else ValueError."""
+    by_short = {short: relation for relation, short in _SHORT.items()}
+    plain = name.strip().casefold().replace("_", "-").replace(" ", "-") if isinstance(name, str) else ""
+    try:
+        return by_short.get(plain) or checked_choice("neighboring_relation", name, *NeighboringRelation)
+    except ValueError as error:
+        raise ValueError(f"{error}, or one of {', '.join(map(repr, RELATIONS))}") from None
+
+
+def in_relation(mechanism: Any, neighboring_relation: Any) -> Any:
+    """`mechanism` in the adjacency that a question names: itself where none is named or it is the mechanism's own.
+
+    Raises:
+      ValueError: if there is no such adjacency, or `mechanism` has no analysis in it.
+    """
+    if neighboring_relation is None:
+        return mechanism
+    relation = checked_relation(neighboring_relation)
+    if not isinstance(mechanism, Mechanism) or mechanism.relation is relation:
+        return mechanism
+    kind = {ReplaceOne.relation: ReplaceOne, ZeroOut.relation: ZeroOut}.get(relation)
+    if kind is None or isinstance(mechanism, Adjacent):
+        raise ValueError(
+            f"neighboring_relation={_SHORT[relation]!r} has no analysis here: mechanism={mechanism!r} is described for "
+            f"{_SHORT[mechanism.relation]!r}, from which nothing follows for another adjacency"
+        )
+    return kind(mechanism)
