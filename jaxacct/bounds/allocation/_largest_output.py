@@ -22,7 +22,7 @@ _LOWEST, _HIGHEST = -6.0, 38.0  # thresholds over sigma, before 1/sigma is added
 _NUM_BISECTIONS = 60  # halvings of a bracket of epsilon, which keep its safe end
 _MAX_EPSILON = 700.0  # nats: delta beyond is answered by 0
 
-_log_tail = float64_kernel(on_host=_NUM_THRESHOLDS * 6)(log_normal_tail)
+_log_tail = float64_kernel(lane_bytes=2**10, on_host=_NUM_THRESHOLDS * 6)(log_normal_tail)
 
 
 def largest_output_delta(mechanism: RandomAllocation, epsilon: float, direction: Direction) -> float:
