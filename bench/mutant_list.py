@@ -30,6 +30,7 @@ LAPLACE = "tests/divergence/test_divergence.py -k laplace"
 BOUNDS = "tests/bounds/test_allocation_bounds.py"
 DECAY = "tests/divergence/test_sampled_decay.py"
 TRANSFORMS = "tests/oracle/test_transforms.py"
+PROVED = "tests/special/test_proved.py"
 CUT_TRANSFORM = "tests/divergence/test_exact.py -k real_transforms"
 SHIFT = "tests/curves/test_distributions.py -k shift"
 FFT = "tests/curves/test_distributions.py -k fft"
@@ -246,6 +247,11 @@ _GAUSSIAN = (
         "2.0 * jnp.maximum(f[:-1], f[1:]) * k",
         DECAY,
     ),
+    Mutant("special/_normal.py", "8.88314979438837594", "8.8831497944", PROVED),
+    Mutant("special/_normal.py", "3.60344899949804439e-1", "3.60344900e-1", PROVED),
+    Mutant("special/_normal.py", "0.006457973642032787", "0.006457973642032788", PROVED),
+    Mutant("special/_fair_coins.py", "1.1093323208613803885", "1.10933232", PROVED),
+    Mutant("special/_binomial.py", "139.42603953082007334", "139.4260396", PROVED),
     Mutant("divergence/allocation/_real.py", "value + error + strip", "value + strip", CUT_TRANSFORM),
     Mutant(
         "divergence/allocation/_real.py", "+ transform_rounding(of, u)", "- 2.0 * transform_rounding(of, u)", TRANSFORMS

@@ -51,7 +51,7 @@ _ROUNDING = 10.0 * ULP
 def _gaussian_errors(error: jax.Array, mu: jax.Array) -> jax.Array:
     z = normal_upper_quantile(jnp.log(error))
     shift = mu - z + 1e-14 * (1.0 + jnp.abs(z) + mu)
-    value = jnp.exp(log_normal_tail(shift)) * (1.0 - 1e-13)
+    value = jnp.maximum(jnp.exp(log_normal_tail(shift)) * (1.0 - 34.0 * ULP * (1.0 + shift * shift)), 0.0)
     return jnp.where(error > 0, jnp.where(error < 1, value, 0.0), 1.0 - _ROUNDING)
 
 

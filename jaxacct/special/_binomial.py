@@ -12,7 +12,8 @@ from jaxacct.special._normal import _horner
 _LOG_2PI = 1.8378770664093454836  # log(2 pi)
 
 # 12 x stirling_error(x) as a rational function of 1/x^2 with positive coefficients (it is a Stieltjes function),
-# interpolated at 17 Chebyshev nodes of [0, 1] in 60 digits; error of the quotient 5.7e-15. Highest power first.
+# interpolated at 17 Chebyshev nodes of [0, 1] in 60 digits; the quotient errs by 8.6e-15 at most
+# (tests/special/test_proved.py). Highest power first.
 STIRLING_P = (0.024513963342390409348, 2.2205373343916458574, 30.886633144706589897, 139.42603953082007334,
                261.16112762882405341, 224.57762893548853171, 90.646417737720526211, 16.184525618961304034,
                0.99999999999999204031)  # fmt: skip
@@ -24,7 +25,7 @@ _ATANH_SERIES = tuple(1.0 / (2 * j + 1) for j in range(10, 0, -1))
 
 
 def stirling_error(x: jax.Array) -> jax.Array:
-    """What Stirling's formula lacks, log x! - (x log x - x + log(2 pi x) / 2), real x >= 1. Error 6e-16 / x."""
+    """What Stirling's formula lacks, log x! - (x log x - x + log(2 pi x) / 2), real x >= 1. Error 9.3e-16 / x."""
     y = 1.0 / (x * x)
     return _horner(STIRLING_P, y) / (12.0 * x * _horner(STIRLING_Q, y))
 

@@ -94,8 +94,8 @@ def clones_delta(
     negative = epsilon < 0
     safe = xp.where(negative, size, 1.0)
     ends = xp.logaddexp(log1mexp(-safe), xp.stack([lower, at.log_delta.upper]) - safe)
-    # log(e^A + e^B), weights a and b = 1 - a: A errs by 9 ULP |A|, B by one of |B|, a |A| <= |ends| + 1/e, as for B;
-    # logaddexp adds 4 ULP of log 2 and one of each operation: 11 |ends| + 9 at most
+    # log(e^A + e^B), weights a and b = 1 - a: A errs by 4 ULP |A| and 5, B by one |B|, a |A| <= |ends| + 1/e, as for B;
+    # logaddexp adds 4 ULP of log 2 and one of each operation: 6 |ends| + 12 at most
     slack = 18.0 * ULP * (1.0 + xp.abs(ends))
     # P[L > e] = delta + e^e Q[L > e], and the two laws of the loss mirror each other
     log_p = xp.logaddexp(at.log_delta.upper, safe + at.log_tail)
