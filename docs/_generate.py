@@ -193,6 +193,7 @@ def support_matrix() -> str:
 
 _GROUPS = {
     "Questions": "epsilon delta epsilon_interval delta_interval compare accounting.deciding report calibrate sweep",
+    "Workers": "sweeping.Workers sweeping.one_thread",
     "Mechanisms": (
         "Gaussian Laplace DiscretePair ContinuousPair PoissonSampled RandomAllocation PartialAllocation "
         "ScheduledAllocation ShuffledBatches Composed"
@@ -214,7 +215,7 @@ _GROUPS = {
     ),
     "What answers carry": (
         "Bound Direction NeighboringRelation Interval accounting.Entry sweeping.SweepResult sweeping.Layout "
-        "sweeping.SweepInterrupted OrderEdgeWarning PrecisionWarning"
+        "sweeping.SweepInterrupted sweeping.SweepFailedError sweeping.FailedChunk OrderEdgeWarning PrecisionWarning"
     ),
 }
 """Names on the first page of jaxacct, those of its submodules by their path, and two warnings."""

@@ -204,7 +204,7 @@ def _sweep_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
 def _sweep(args: argparse.Namespace, scheme: "Scheme") -> str:
     import numpy as np
 
-    from jaxacct.sweeping import Layout, SweepInterrupted, check_folder, check_parquet, grid_of, sweep
+    from jaxacct.sweeping import Layout, SweepInterrupted, check_folder, grid_of, needed, sweep
 
     is_table = args.out is not None and args.out.endswith(".parquet")
     if args.resume and (args.out is None or is_table):
@@ -212,7 +212,7 @@ def _sweep(args: argparse.Namespace, scheme: "Scheme") -> str:
     if args.out is not None:
         check_folder("--out", args.out)
     if is_table:
-        check_parquet()
+        needed("pyarrow")
     values = scheme.complete(vars(args))
     grid = {scheme.field(name): value for name, value in values.items() if isinstance(value, np.ndarray)}
     target: dict[str, Any] = {"target_delta": args.delta, "target_epsilon": args.epsilon}

@@ -1,32 +1,46 @@
 """One question at every point of a grid."""
 
 import contextlib
-import dataclasses
 import hashlib
 import os
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxacct._precision import lanes_over, one_program
-from jaxacct._types import Bound, Direction, NeighboringRelation
+from jaxacct._precision import lanes_over
+from jaxacct._types import Direction, NeighboringRelation
 from jaxacct._validate import check_count, checked_choice, checked_number
 from jaxacct.mechanisms._adjacent import in_relation
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.sweeping._file import SweepFile, check_folder
+from jaxacct.sweeping._grid import Grid, Layout, grid_settings
 from jaxacct.sweeping._progress import Progress
-from jaxacct.sweeping._question import Question, question
-from jaxacct.sweeping._result import Grid, Layout, SweepInterrupted, SweepResult, check_parquet
+from jaxacct.sweeping._question import question
+from jaxacct.sweeping._result import SweepFailedError, SweepInterrupted, SweepResult
+from jaxacct.sweeping._run import Chunk, Run
+from jaxacct.sweeping._tables import needed
+from jaxacct.workers import FailedChunk, Workers, one_thread, workers_of
 
 # points in a chunk: where one program answers them all, on the CPU (seconds at most) and elsewhere, and where each is
 # answered by itself
 _LANES, _LANES_ELSEWHERE, _POINTS = 128, 1024, 1
 _PAUSE = 1.0  # seconds after which a file is given the rows that are done
+_MANY = 256  # points from which on every program is compiled once, as for a file
 
-__all__ = ["Layout", "SweepInterrupted", "SweepResult", "check_folder", "check_parquet", "sweep"]
+__all__ = [
+    "FailedChunk",
+    "Layout",
+    "SweepFailedError",
+    "SweepInterrupted",
+    "SweepResult",
+    "Workers",
+    "check_folder",
+    "needed",
+    "one_thread",
+    "sweep",
+]
 
 
 def sweep(
@@ -43,6 +57,7 @@ def sweep(
     layout: Layout | str = Layout.PRODUCT,
     chunk_size: int | None = None,
     mesh: jax.sharding.Mesh | None = None,
+    executor: Any = None,
     progress: bool | Callable[[int, int], Any] = False,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
@@ -66,8 +81,14 @@ def sweep(
         itself, on the host; these are saved every second, chunks of a given size each when it is done.
       mesh: devices over which the lanes of each chunk are spread, also of several processes (`jax.distributed`; every
         process makes the same call, process 0 writes).
+      executor: what answers the chunks: any `concurrent.futures.Executor` (a `ProcessPoolExecutor` of spawned
+        processes, Dask's ``client.get_executor()``, mpi4py's, loky's), a function that makes one, a `Workers` that also
+        says how it is used, or a number of processes of this machine. None for this process and, on the CPU, as many
+        more as there are cores once what is left would take it long. Answers and file are the same to the last bit
+        whichever it is, on processors of one kind.
       progress: True for a tqdm bar, or lines on standard error without tqdm; or a function of (done, total).
-      out: path of a file of comma-separated values, written as chunks are done, below one line of settings.
+      out: path of a file of comma-separated values, written as chunks are done, below one line of settings; chunks
+        that overtake others wait in a second file beside it, "PATH.later".
       resume: whether to continue the sweep in `out`, if it is there. The outcome is the same to the last bit.
 
     Returns:
@@ -77,6 +98,7 @@ def sweep(
       ValueError: if an argument is out of range, a name unknown or ambiguous, or `out` exists (without `resume`) or
         holds another sweep (with it).
       SweepInterrupted: a KeyboardInterrupt that holds the part that is done.
+      SweepFailedError: if chunks failed for good on an executor; it lists them, and holds the others.
 
     >>> import jaxacct as ja
     >>> run = ja.RandomAllocation(ja.Gaussian(None), num_steps=None)
@@ -88,6 +110,9 @@ def sweep(
         checked_number("chunk_size", chunk_size)
         check_count("chunk_size", chunk_size)
         chunk_size = int(chunk_size)
+    workers = workers_of(executor)
+    if workers is not None and mesh is not None:
+        raise ValueError(f"executor={executor!r} and mesh={mesh!r}: only one of them can be given")
     together: Layout = checked_choice("layout", layout, *Layout)
     points = grid_of(grid, together)
     targets = {"target_delta": target_delta, "target_epsilon": target_epsilon}
@@ -97,17 +122,29 @@ def sweep(
     size = chunk_size if chunk_size is not None else _lanes(mesh) if on_lanes else _POINTS
     for start in range(0, points.size, _LANES_ELSEWHERE):  # before anything is computed
         ask.at(points.points(start, min(start + _LANES_ELSEWHERE, points.size)))
-    file = None
+    bound, file = ask.bound(points.points(0, 1)), None
+    settings = {**ask.settings(), **ask.axes_in_words()}
     if out is not None:
         check_folder("out", out)
         axes = {
             n: [x.shape[0], hashlib.sha256(x.astype(np.float64).tobytes()).hexdigest()] for n, x in points.axes.items()
         }
-        settings = {**ask.settings(), "grid": axes, "layout": together.value, "chunk_size": size}
-        file = SweepFile(out, settings, points, ask.query.value, size)
-    with _over(mesh), one_program() if out is not None else contextlib.nullcontext():
-        pause = _PAUSE if chunk_size is None else 0.0
-        run = _Run(ask, points, min(size, points.size), filled=on_lanes, shared=mesh is not None, pause=pause)
+        header = {**settings, **grid_settings(points, bound), "grid": axes, "chunk_size": size}
+        file = SweepFile(out, header, points, ask.query.value, size)
+    steady = out is not None or workers is not None or points.size >= _MANY
+    size = min(size, points.size)
+    run = Run(
+        Chunk(ask, size if on_lanes else 0, steady),
+        points,
+        bound,
+        settings,
+        size,
+        is_shared=mesh is not None,
+        pause=_PAUSE if chunk_size is None else 0.0,
+        workers=workers,
+        may_use_cores=executor is None and mesh is None,
+    )
+    with _over(mesh):
         return run(Progress(progress, points.size), file, resume=resume)
 
 
@@ -136,69 +173,3 @@ def _lanes(mesh: jax.sharding.Mesh | None) -> int:
 
 def _over(mesh: jax.sharding.Mesh | None) -> contextlib.AbstractContextManager[None]:
     return contextlib.nullcontext() if mesh is None else lanes_over(mesh)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Run:
-    """The loop over chunks.
-
-    Attributes:
-      filled: whether the last chunk is filled up with its last point, as another size would be another program.
-      shared: whether several processes may take part.
-      pause: seconds after which a file is given the rows that are done.
-    """
-
-    ask: Question
-    grid: Grid
-    chunk_size: int
-    filled: bool
-    shared: bool
-    pause: float
-
-    def __call__(self, progress: Progress, file: SweepFile | None, *, resume: bool) -> SweepResult:
-        bound = self.ask.bound(self.grid.points(0, 1))
-        values = np.full(self.grid.size, self.ask.query.worst if bound is Bound.UPPER else 0.0)
-        done = 0
-        if file is not None:
-            found = file.read() if resume else None
-            done = 0 if found is None else found.size
-            values[:done] = found if found is not None else 0.0
-            file = self._writer(file)
-            if file is not None:
-                file.begin(found, resume=resume)
-        saved, last = done, time.monotonic()
-        try:
-            while done < self.grid.size:
-                progress(done)
-                new = self._chunk(done)
-                values[done : done + new.size] = new
-                done += new.size
-                if file is not None and (done == self.grid.size or time.monotonic() - last >= self.pause):
-                    start, saved = saved, done
-                    file.append(start, values[start:done])
-                    last = time.monotonic()
-        except KeyboardInterrupt:
-            if file is not None and saved < done:
-                file.append(saved, values[saved:done])
-            raise SweepInterrupted(self._result(values, bound, done)) from None
-        progress(done)
-        return self._result(values, bound, done)
-
-    def _chunk(self, start: int) -> np.ndarray:
-        stop = min(start + self.chunk_size, self.grid.size)
-        numbers = np.arange(start, start + self.chunk_size if self.filled else stop)
-        return self.ask(self.grid.at(np.minimum(numbers, stop - 1)))[: stop - start]
-
-    def _writer(self, file: SweepFile) -> SweepFile | None:
-        """The file, for the one process that writes; none writes before all have read."""
-        if not self.shared or jax.process_count() == 1:
-            return file
-        from jax.experimental.multihost_utils import sync_global_devices
-
-        sync_global_devices("jaxacct sweep: the file was read")
-        return file if jax.process_index() == 0 else None
-
-    def _result(self, values: np.ndarray, bound: Bound, done: int) -> SweepResult:
-        return SweepResult(
-            self.ask.query.value, self.grid, values.reshape(self.grid.shape), bound, done, self.ask.target
-        )

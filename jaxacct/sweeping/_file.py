@@ -1,4 +1,4 @@
-"""The file of a sweep: settings, then rows appended chunk by chunk, each safe on disk before the next."""
+"""The file of a sweep: settings, then rows in order, safe on disk; beside it what was answered out of order."""
 
 import json
 import os
@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct.sweeping._result import Grid, rows
+from jaxacct.sweeping._grid import MARK, Grid, rows
 
-_MARK = "# jaxacct sweep "
+_LATER = ".later"  # the name of the second file ends so
 
 
 def check_folder(name: str, path: str | os.PathLike[str]) -> None:
@@ -20,6 +20,9 @@ def check_folder(name: str, path: str | os.PathLike[str]) -> None:
 
 class SweepFile:
     """Rows of comma-separated text below one line of settings and one of names.
+
+    Chunks that come back before those in front of them wait in a second file, "PATH.later", until the rows reach them:
+    a line "number,value,value,.." for each. It is gone when the sweep is complete.
 
     Args:
       path: where.
@@ -33,10 +36,12 @@ class SweepFile:
     ):
         self._path, self._settings, self._grid, self._chunk_size = os.fspath(path), settings, grid, chunk_size
         names = ",".join((*grid.columns, quantity))
-        self._header = f"{_MARK}{json.dumps(settings, sort_keys=True)}\n{names}\n".encode()
+        self._settings_line = f"{MARK}{json.dumps(settings, sort_keys=True)}\n".encode()
+        self._header = self._settings_line + f"{names}\n".encode()
+        self._has_later = False
 
-    def begin(self, found: np.ndarray | None, *, resume: bool) -> None:
-        """Makes the file hold the header and the rows of `found`, what `read` returned.
+    def begin(self, found: np.ndarray | None, later: dict[int, np.ndarray], *, resume: bool) -> None:
+        """Makes the files hold the header and the rows of `found`, what `read` returned, and the chunks of `later`.
 
         Raises:
           ValueError: if there is a file already and it is not to be resumed.
@@ -44,13 +49,17 @@ class SweepFile:
         if found is not None:
             size = len(self._header) + sum(map(len, rows(self._grid.points(0, found.size), found)))
             os.truncate(self._path, size)
+            self.finish()  # its last line may have been cut off: it is written anew
+            if later:
+                self.keep(later)
             return
         try:
             with open(self._path, "wb" if resume else "xb"):  # resuming, what is there was found to be no whole header
                 pass
         except FileExistsError:
             raise ValueError(f"out={self._path!r} exists: resume=True continues it, or remove it") from None
-        self._append(self._header)
+        self._append(self._path, self._header)
+        self.finish()  # what is there belongs to a file that was removed
 
     def read(self) -> np.ndarray | None:
         """The values of the whole chunks in the file; None if there is no file, or not even a whole header.
@@ -74,6 +83,22 @@ class SweepFile:
             lines = lines[: len(lines) // self._chunk_size * self._chunk_size]
         return self._checked(lines)
 
+    def read_later(self) -> dict[int, np.ndarray]:
+        """The values of the whole chunks that were answered out of order, by their number."""
+        found: dict[int, np.ndarray] = {}
+        try:
+            with open(self._path + _LATER, "rb") as file:
+                if file.readline() != self._settings_line:
+                    return {}  # of another sweep, or killed while it was begun
+                for line in file:
+                    number, values = _chunk_of(line)
+                    start = number * self._chunk_size
+                    if 0 <= start < self._grid.size and values.size == min(self._chunk_size, self._grid.size - start):
+                        found[number] = values
+        except FileNotFoundError:
+            pass
+        return found
+
     def _checked(self, lines: list[str]) -> np.ndarray:
         values = np.array([_last_number(line) for line in lines], np.float64)
         size = min(len(lines), self._grid.size)
@@ -89,26 +114,50 @@ class SweepFile:
         """In which settings the file differs."""
         first = data.split(b"\n", 1)[0].decode(errors="replace")
         try:
-            theirs = json.loads(first.removeprefix(_MARK)) if first.startswith(_MARK) else None
+            theirs = json.loads(first.removeprefix(MARK)) if first.startswith(MARK) else None
         except ValueError:
             theirs = None
         if not isinstance(theirs, dict):
             return f"out={self._path!r} is not the file of a sweep"
         ours = json.loads(json.dumps(self._settings))
-        names = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
+        names = [name for name in sorted({*ours, *theirs} - {"axes"}) if ours.get(name) != theirs.get(name)]
         changes = ", ".join(f"{name}={theirs.get(name)!r} there, {ours.get(name)!r} here" for name in names)
         return f"out={self._path!r} holds another sweep: {changes or 'other columns'}"
 
     def append(self, start: int, values: np.ndarray) -> None:
         """Adds the rows of the points from `start` on."""
         points = self._grid.points(start, start + values.size)
-        self._append("".join(rows(points, values)).encode())
+        self._append(self._path, "".join(rows(points, values)).encode())
 
-    def _append(self, data: bytes) -> None:
-        with open(self._path, "ab") as file:
+    def keep(self, chunks: dict[int, np.ndarray]) -> None:
+        """Writes chunks that were answered out of order to the second file."""
+        lines = [f"{number},{','.join(map(repr, values.tolist()))}\n" for number, values in chunks.items()]
+        if not self._has_later:
+            with open(self._path + _LATER, "wb") as file:
+                file.write(self._settings_line)
+            self._has_later = True
+        self._append(self._path + _LATER, "".join(lines).encode())
+
+    def finish(self) -> None:
+        """Removes the second file: every row is in the first."""
+        if os.path.exists(self._path + _LATER):
+            os.remove(self._path + _LATER)
+        self._has_later = False
+
+    def _append(self, path: str, data: bytes) -> None:
+        with open(path, "ab") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+
+
+def _chunk_of(line: bytes) -> tuple[int, np.ndarray]:
+    """A chunk's number and values; number -1 for a line that is not whole."""
+    try:
+        number, *values = line.decode().split(",")
+        return (int(number) if line.endswith(b"\n") else -1), np.array(values, np.float64)
+    except ValueError:
+        return -1, np.zeros(0)
 
 
 def _last_number(line: str) -> float:

@@ -16,8 +16,8 @@ from jaxacct.answering import Question as Asked
 from jaxacct.answering import answer, plan, question_of
 from jaxacct.answering._plan import named
 from jaxacct.mechanisms._base import Mechanism
-from jaxacct.mechanisms._fields import UNKNOWN, find_field, with_fields
-from jaxacct.sweeping._result import Grid
+from jaxacct.mechanisms._fields import UNKNOWN, find_field, spec_at, with_fields
+from jaxacct.sweeping._grid import Grid
 
 _TARGETS = {"target_delta": Query.EPSILON, "target_epsilon": Query.DELTA}
 
@@ -87,6 +87,12 @@ class Question:
         if self.orders is not None:
             return True
         return all(isinstance(step.method, LaneMethod) for step in plan(self._asked(mechanism, target)))
+
+    def axes_in_words(self) -> dict[str, dict[str, str]]:
+        """What the axes are called, and the units of those that have one."""
+        specs = {name: spec_at(self.mechanism, keys) for name, keys in self.paths.items()}
+        units = {name: spec.unit for name, spec in specs.items() if spec.unit}
+        return {"words": {name: spec.words for name, spec in specs.items()}, "units": units}
 
     def settings(self) -> dict[str, Any]:
         """What decides the answers besides the grid, as JSON."""

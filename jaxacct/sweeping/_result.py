@@ -1,72 +1,18 @@
 """What a sweep returns."""
 
 import dataclasses
-import enum
 import importlib
-import importlib.util
+import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from jaxacct._types import Bound
-
-
-class Layout(enum.Enum):
-    """How the axes of a grid combine.
-
-    >>> import jaxacct as ja
-    >>> ja.Layout.PRODUCT
-    <Layout.PRODUCT: 'every combination'>
-    """
-
-    PRODUCT = "every combination"
-    ZIPPED = "side by side"
-
-
-@dataclasses.dataclass(frozen=True)
-class Grid:
-    """The points of a sweep: named axes, in order; the last one varies fastest.
-
-    `labels` are the names of columns where they are not those of the axes.
-    """
-
-    axes: dict[str, np.ndarray]
-    layout: Layout
-    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of the answers."""
-        lengths = tuple(axis.shape[0] for axis in self.axes.values())
-        return lengths if self.layout is Layout.PRODUCT else lengths[:1]
-
-    @property
-    def size(self) -> int:
-        """The number of points."""
-        return int(np.prod(self.shape, dtype=np.int64))
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The axes' labels."""
-        return tuple(self.labels.get(name, name) for name in self.axes)
-
-    def at(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
-        """The axes' values at the points of these numbers."""
-        places = np.unravel_index(numbers, self.shape)
-        places = places if self.layout is Layout.PRODUCT else places * len(self.axes)
-        return {name: axis[i] for (name, axis), i in zip(self.axes.items(), places, strict=True)}
-
-    def points(self, start: int, stop: int) -> dict[str, np.ndarray]:
-        """The axes' values at the points from `start` to `stop`."""
-        return self.at(np.arange(start, stop))
-
-
-def rows(points: dict[str, np.ndarray], values: np.ndarray) -> Iterator[str]:
-    """A line of comma-separated text for each point; every number reads back as itself."""
-    for row in zip(*(column.tolist() for column in (*points.values(), values)), strict=True):
-        yield ",".join(map(repr, row)) + "\n"
+from jaxacct.sweeping import _tables
+from jaxacct.sweeping._grid import MARK, Grid, grid_settings, rows
+from jaxacct.workers import FailedChunk
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,8 +25,12 @@ class SweepResult:
       values: float64 of the grid's shape. Where a sweep was interrupted, points not reached hold what is always true
         (epsilon inf, delta 1; 0 of a lower bound).
       bound: what the values are.
-      num_done: points answered, in the order of `to_numpy`.
+      num_done: how many points were answered.
       target: the delta, or the epsilon, at which; None where it was swept.
+      answered: bool [number of points], which ones, in the order of `to_numpy`; None for the first `num_done`.
+      question: what was asked, as JSON: version, mechanism, numbers, method, direction, precision, orders, and the
+        words and units of the axes.
+      num_again: chunks that an executor was sent again.
 
     >>> import jaxacct as ja
     >>> found = ja.sweep(ja.Gaussian(None), {"noise_multiplier": [1.0, 2.0]}, target_delta=1e-6)
@@ -94,12 +44,15 @@ class SweepResult:
     bound: Bound
     num_done: int
     target: float | None = None
+    answered: np.ndarray | None = None
+    question: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    num_again: int = 0
 
     def columns(self) -> dict[str, np.ndarray]:
-        """The axes' values and the answer at every point that was reached, [num_done] each."""
-        points = self.grid.points(0, self.num_done)
-        points = dict(zip(self.grid.columns, points.values(), strict=True))
-        return {**points, self.quantity: self.values.reshape(-1)[: self.num_done]}
+        """The axes' values and the answer at every point that was answered, [num_done] each."""
+        numbers = np.arange(self.num_done) if self.answered is None else np.flatnonzero(self.answered)
+        points = dict(zip(self.grid.columns, self.grid.at(numbers).values(), strict=True))
+        return {**points, self.quantity: self.values.reshape(-1)[numbers]}
 
     def to_numpy(self) -> np.recarray[Any, Any]:
         """A record array, one record for each point."""
@@ -110,35 +63,56 @@ class SweepResult:
         return records.view(np.recarray)
 
     def to_pandas(self) -> Any:
-        """A pandas data frame, one row for each point; pandas must be installed."""
-        import pandas  # type: ignore[import-untyped]
+        """A pandas data frame, one row for each point; its `attrs` are the question; pandas must be installed."""
+        return _tables.frame(self.columns(), self.settings())
 
-        return pandas.DataFrame(self.columns())
+    def to_xarray(self) -> Any:
+        """An xarray array: axes by name, with words and units, the question as attributes; xarray must be installed.
+
+        The axes are dimensions where every combination is a point, coordinates of "point" where they go side by side.
+        """
+        return _tables.labelled(self.quantity, self.grid, self.values, self.settings())
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Writes a header line and one line for each point."""
+        """Writes a line of settings, which starts with "#", one of names, and one for each point.
+
+        Others read it as `pandas.read_csv(path, comment="#")`; every number reads back as itself.
+        """
         points = self.columns()
         values = points.pop(self.quantity)
         with open(path, "w", encoding="utf-8", newline="") as file:
+            file.write(f"{MARK}{json.dumps(self.settings(), sort_keys=True)}\n")
             file.write(",".join((*points, self.quantity)) + "\n")
             file.writelines(rows(points, values))
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Writes the columns as a Parquet file, the settings among its metadata; pyarrow must be installed."""
+        _tables.write_parquet(path, self.columns(), self.settings())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "SweepResult":
+        """What `to_csv`, `to_parquet` or `jaxacct.sweep` wrote to `path`, also of a sweep that was interrupted.
+
+        Of points side by side those in the file are the grid.
+
+        Raises:
+          ValueError: if the file is not that of a sweep.
+        """
+        return cls(**_tables.read(path))
 
     def plot(self, ax: Any = None) -> Any:
         """`jaxacct.plot.sweep_result` of it: a line, lines, a map with contours, or panels; matplotlib is needed."""
         pictures = importlib.import_module("jaxacct.plot")  # above sweeps, and loaded only here
         return pictures.sweep_result(self, ax=ax)
 
-    def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Writes the columns as a Parquet file; pyarrow must be installed."""
-        check_parquet()
-        pyarrow, parquet = map(importlib.import_module, ("pyarrow", "pyarrow.parquet"))
-        parquet.write_table(pyarrow.table(self.columns()), os.fspath(path))
-
-
-def check_parquet() -> None:
-    """Raises ImportError unless Parquet files can be written."""
-    if importlib.util.find_spec("pyarrow") is None:
-        raise ImportError("Parquet files need pyarrow: pip install 'jaxacct[tables]'")
+    def settings(self) -> dict[str, Any]:
+        """The question, and what makes this result of a table of its points; JSON."""
+        return {
+            **self.question,
+            "quantity": self.quantity,
+            "target": self.target,
+            **grid_settings(self.grid, self.bound),
+        }
 
 
 class SweepInterrupted(KeyboardInterrupt):
@@ -152,3 +126,23 @@ class SweepInterrupted(KeyboardInterrupt):
     def __init__(self, partial: SweepResult):
         super().__init__(f"interrupted after {partial.num_done} of {partial.grid.size} points")
         self.partial = partial
+
+
+class SweepFailedError(RuntimeError):
+    """Chunks of a sweep failed for good: `failed` lists them, `partial` is the `SweepResult` of the others.
+
+    The file of the sweep holds the others too: with `resume=True` only what is missing is asked again.
+
+    >>> from jaxacct.sweeping import SweepFailedError
+    >>> issubclass(SweepFailedError, RuntimeError)
+    True
+    """
+
+    def __init__(self, partial: SweepResult, failed: tuple[FailedChunk, ...], chunk_size: int):
+        first = failed[0]
+        points = f"{first.number * chunk_size} to {min((first.number + 1) * chunk_size, partial.grid.size) - 1}"
+        super().__init__(
+            f"{len(failed)} chunks failed for good, {partial.num_done} of {partial.grid.size} points are answered; "
+            f"the first, points {points}, after {first.attempts} attempts: {first.error}"
+        )
+        self.partial, self.failed, self.chunk_size = partial, failed, chunk_size

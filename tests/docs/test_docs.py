@@ -20,7 +20,7 @@ _PACKAGE = _ROOT / "jaxacct"
 # From the bottom up: packages, and files where a package has an order of its own. A module may import from its own
 # layer and from the layers below; the longest name that begins its own says where it stands.
 _LAYERS = (
-    ("_ground",),
+    ("_ground", "workers"),
     ("_precision", "_types", "_validate"),
     ("special", "mechanisms", "_method"),
     ("curves", "divergence"),

@@ -92,6 +92,7 @@ def test_tables(tmp_path):
     assert (records[4].noise_multiplier, records[4].num_steps) == (SIGMAS[1], 100)
     found.to_csv(tmp_path / "table.csv")
     with open(tmp_path / "table.csv", newline="") as file:
+        assert json.loads(file.readline().removeprefix("# jaxacct sweep "))["quantity"] == "epsilon"
         rows = list(csv.DictReader(file))
     assert [float(row["epsilon"]) for row in rows] == found.values.reshape(-1).tolist()
     assert [int(row["num_steps"]) for row in rows] == records.num_steps.tolist()
@@ -187,7 +188,7 @@ def test_a_file_of_another_sweep_is_refused(tmp_path):
     with pytest.raises(ValueError, match="holds another sweep: numbers="):
         sweep(ja.RandomAllocation(ja.Gaussian(None), None, 1, 2), GRID, out=out, resume=True, **SMALL)
     assert out.read_bytes() == data
-    out.write_bytes(data.replace(b"1.25,", b"1.26,", 1))
+    out.write_bytes(data.replace(b"\n1.25,", b"\n1.26,", 1))
     with pytest.raises(ValueError, match="row 3 is not one of this sweep"):
         sweep(ALLOCATION, GRID, out=out, resume=True, **SMALL)
     out.write_text("something else\n")

@@ -1,0 +1,254 @@
+"""The loop over the chunks of a sweep, wherever they are answered."""
+
+import contextlib
+import dataclasses
+import multiprocessing
+import time
+from collections.abc import Generator
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxacct._precision import one_program
+from jaxacct._types import Bound
+from jaxacct.sweeping._file import SweepFile
+from jaxacct.sweeping._grid import Grid
+from jaxacct.sweeping._progress import Progress
+from jaxacct.sweeping._question import Question
+from jaxacct.sweeping._result import SweepFailedError, SweepInterrupted, SweepResult
+from jaxacct.workers import FailedChunk, Spread, Workers, num_cores, workers_of
+
+_LOOK = 2.0  # seconds of work here after which more processes are thought of
+_START = 10.0  # seconds that they are given to start, import and compile: twice what two of them took on a busy machine
+_GAIN = 0.8  # share of the time that is left that they may take
+_MOST_PROCESSES = 16  # each takes some 400 MB
+
+
+_Answers = Generator[tuple[int, np.ndarray] | None, None, None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Chunk:
+    """What is asked about one chunk: a pure function of its points, the same on every machine of one kind.
+
+    Attributes:
+      ask: the question.
+      size: of a full chunk; shorter ones are filled up with their last point, as another size would be another program.
+        0 where each point is answered by itself.
+      is_steady: whether every program is compiled once, the first ones too.
+    """
+
+    ask: Question
+    size: int
+    is_steady: bool
+
+    def __call__(self, points: dict[str, np.ndarray]) -> np.ndarray:
+        """The answers at the points of a chunk."""
+        count = len(next(iter(points.values())))
+        at = np.minimum(np.arange(max(self.size, count)), count - 1)
+        with one_program() if self.is_steady else contextlib.nullcontext():
+            return self.ask({name: values[at] for name, values in points.items()})[:count]
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A sweep: what is asked, where, and how.
+
+    Attributes:
+      chunk: what is asked about one chunk.
+      bound: what the answers are.
+      settings: the question, as JSON.
+      is_shared: whether several processes of `jax.distributed` may take part.
+      pause: seconds after which a file is given the rows that are done.
+      workers: who answers; None for this process.
+      may_use_cores: whether processes of this machine may join where that is faster.
+    """
+
+    chunk: Chunk
+    grid: Grid
+    bound: Bound
+    settings: dict[str, Any]
+    chunk_size: int
+    is_shared: bool
+    pause: float
+    workers: Workers | None
+    may_use_cores: bool
+
+    def __call__(self, progress: Progress, file: SweepFile | None, *, resume: bool) -> SweepResult:
+        """The answers at every point of the grid."""
+        so_far = _SoFar(self)
+        file = so_far.open(file, resume=resume)
+        outcome = _Outcome()
+        pause = self.pause if self.workers is None else max(self.pause, 1.0)
+        try:
+            progress(so_far.num_done)
+            with contextlib.closing(self._answers(so_far.missing(), outcome)) as answers:
+                saved = time.monotonic()
+                for found in answers:
+                    if found is not None:
+                        so_far.take_in(*found)
+                    is_whole = so_far.num_done == self.grid.size
+                    if file is not None and (is_whole or time.monotonic() - saved >= pause):
+                        so_far.save(file)
+                        saved = time.monotonic()
+                    if found is not None:
+                        progress(so_far.num_done)
+        except KeyboardInterrupt:
+            if file is not None:
+                so_far.save(file)
+            raise SweepInterrupted(self._result(so_far, outcome)) from None
+        if file is not None:
+            so_far.save(file)
+        if outcome.failed:
+            raise SweepFailedError(self._result(so_far, outcome), outcome.failed, self.chunk_size)
+        return self._result(so_far, outcome)
+
+    def _points(self, number: int) -> dict[str, np.ndarray]:
+        start = number * self.chunk_size
+        return self.grid.points(start, min(start + self.chunk_size, self.grid.size))
+
+    def _answers(self, numbers: np.ndarray, outcome: "_Outcome") -> _Answers:
+        """(number, answers) of chunks as they are done; None now and then where that takes long."""
+        if self.workers is not None:
+            yield from self._spread(self.workers, numbers, outcome)
+            return
+        looked = time.monotonic(), time.process_time(), 0
+        may_look = self.may_use_cores
+        for done, number in enumerate(numbers.tolist()):
+            yield number, self.chunk(self._points(number))
+            if done == 0:  # it has compiled
+                looked = time.monotonic(), time.process_time(), 1
+            elif may_look and time.monotonic() - looked[0] >= _LOOK:
+                may_look = False
+                count = done + 1 - looked[2]
+                wall, cpu = (now - at for now, at in zip((time.monotonic(), time.process_time()), looked, strict=False))
+                rest = numbers[done + 1 :]
+                here = wall / count * rest.size
+                if (workers := _worth_it(here, cpu / wall)) is not None and _can_be_sent(self.chunk):
+                    yield from self._spread(workers, rest, outcome)
+                    for failed in outcome.failed:
+                        yield failed.number, self.chunk(self._points(failed.number))  # which says what is wrong
+                    outcome.failed = ()
+                    return
+
+    def _spread(self, workers: Workers, numbers: np.ndarray, outcome: "_Outcome") -> _Answers:
+        spread = Spread(workers, self.chunk, self._points, map(int, numbers), numbers.size)
+        try:
+            yield from spread
+        finally:
+            outcome.failed = tuple(spread.failed[number] for number in sorted(spread.failed))
+            outcome.num_again += spread.num_again
+
+    def _result(self, so_far: "_SoFar", outcome: "_Outcome") -> SweepResult:
+        ask = self.chunk.ask
+        return SweepResult(
+            ask.query.value,
+            self.grid,
+            so_far.values.reshape(self.grid.shape),
+            self.bound,
+            so_far.num_done,
+            ask.target,
+            None if so_far.num_done == self.grid.size else so_far.answered,
+            self.settings,
+            outcome.num_again,
+        )
+
+
+@dataclasses.dataclass
+class _Outcome:
+    """Of an executor: the chunks that failed for good, and how many were sent again."""
+
+    failed: tuple[FailedChunk, ...] = ()
+    num_again: int = 0
+
+
+class _SoFar:
+    """What is known of the answers, and how much of it is in the file."""
+
+    def __init__(self, run: Run):
+        self._run = run
+        size = run.grid.size
+        self.values = np.full(size, run.chunk.ask.query.worst if run.bound is Bound.UPPER else 0.0)
+        self.answered = np.zeros(size, bool)
+        self.num_done = 0
+        self._saved = 0  # rows in the file, from the first on
+        self._new: list[int] = []  # chunks that are in neither file
+
+    def open(self, file: SweepFile | None, *, resume: bool) -> SweepFile | None:
+        """The file, made or read; None for processes that do not write."""
+        if file is None:
+            return None
+        found, later = (file.read(), file.read_later()) if resume else (None, {})
+        if found is not None:
+            self.values[: found.size], self.answered[: found.size] = found, True
+            self._saved = self.num_done = found.size
+            later = {number: values for number, values in later.items() if not self.answered[self._slice(number)][0]}
+            for number, values in later.items():
+                self._put(number, values)
+        writer = self._writer(file)
+        if writer is not None:
+            writer.begin(found, later if found is not None else {}, resume=resume)
+        return writer
+
+    def _writer(self, file: SweepFile) -> SweepFile | None:
+        """The file, for the one process that writes; none writes before all have read."""
+        if not self._run.is_shared or jax.process_count() == 1:
+            return file
+        from jax.experimental.multihost_utils import sync_global_devices
+
+        sync_global_devices("jaxacct sweep: the file was read")
+        return file if jax.process_index() == 0 else None
+
+    def missing(self) -> np.ndarray:
+        """The numbers of the chunks that are not answered."""
+        return np.flatnonzero(~self.answered[:: self._run.chunk_size])
+
+    def take_in(self, number: int, values: np.ndarray) -> None:
+        """Takes in the answers of a chunk."""
+        self._put(number, values)
+        self._new.append(number)
+
+    def _put(self, number: int, values: np.ndarray) -> None:
+        at = self._slice(number)
+        self.values[at], self.answered[at] = values, True
+        self.num_done += values.size
+
+    def _slice(self, number: int) -> slice:
+        size = self._run.chunk_size
+        return slice(number * size, min((number + 1) * size, self._run.grid.size))
+
+    def save(self, file: SweepFile) -> None:
+        """Gives the file the rows that follow on those in it, and the second one the chunks that do not."""
+        front = self._saved
+        while front < self._run.grid.size and self.answered[front]:
+            front = min(front + self._run.chunk_size, self._run.grid.size)
+        if front > self._saved:
+            start, self._saved = self._saved, front
+            file.append(start, self.values[start:front])
+        ahead = [number for number in self._new if number * self._run.chunk_size >= front]
+        if ahead:
+            file.keep({number: self.values[self._slice(number)] for number in ahead})
+        self._new = []
+        if front == self._run.grid.size:
+            file.finish()
+
+
+def _worth_it(here: float, cores_used: float) -> Workers | None:
+    """Processes of this machine for work of so many seconds on so many of its cores, or None where they gain little."""
+    number = min(num_cores(), _MOST_PROCESSES)
+    there = _START + here * max(1.0, cores_used) / number
+    is_alone = multiprocessing.current_process().daemon or jax.process_count() > 1 or jax.default_backend() != "cpu"
+    if number < 2 or is_alone or there > _GAIN * here:
+        return None
+    return workers_of(number)
+
+
+def _can_be_sent(chunk: Chunk) -> bool:
+    """Whether processes that do not run the user's script could read a chunk's question."""
+    import pickle
+
+    try:
+        return b"__main__" not in pickle.dumps(chunk)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False

@@ -1,0 +1,134 @@
+"""Results of sweeps as tables of other packages and as files, and back."""
+
+import importlib
+import importlib.util
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from jaxacct._method import Query
+from jaxacct._types import Bound
+from jaxacct.sweeping._grid import MARK, Grid, Layout
+
+_KEY = b"jaxacct sweep"  # of the settings among the metadata of a Parquet file
+_UNITS = {"epsilon": "nats", "delta": "1"}
+
+
+def needed(package: str) -> Any:
+    """An optional package; raises ImportError that says how to install it."""
+    if importlib.util.find_spec(package) is None:
+        what = "Parquet files need" if package == "pyarrow" else "it needs"
+        raise ImportError(f"{what} {package}: pip install 'jaxacct[table]'")
+    return importlib.import_module(package)
+
+
+def frame(columns: dict[str, np.ndarray], settings: dict[str, Any]) -> Any:
+    """A pandas data frame, one row for each point."""
+    found = needed("pandas").DataFrame(columns)
+    found.attrs.update(settings)
+    return found
+
+
+def labelled(quantity: str, grid: Grid, values: np.ndarray, settings: dict[str, Any]) -> Any:
+    """An xarray DataArray of the grid's shape."""
+    together = grid.layout is Layout.PRODUCT
+    coords = {}
+    for (name, axis), column in zip(grid.axes.items(), grid.columns, strict=True):
+        said = {"long_name": settings.get("words", {}).get(name), "units": settings.get("units", {}).get(name)}
+        coords[column] = (column if together else "point", axis, {key: text for key, text in said.items() if text})
+    question = {key: value for key, value in settings.items() if key != "axes"}
+    given = "target_delta" if quantity == "epsilon" else "target_epsilon"
+    attributes = {
+        "long_name": quantity,
+        "units": _UNITS[quantity],
+        **{given if key == "target" else key: x for key, x in question.items() if isinstance(x, str | int | float)},
+        "question": json.dumps(question, sort_keys=True),
+    }
+    dims = grid.columns if together else ("point",)
+    return needed("xarray").DataArray(values, coords, dims, name=quantity, attrs=attributes)
+
+
+def write_parquet(path: str | os.PathLike[str], columns: dict[str, np.ndarray], settings: dict[str, Any]) -> None:
+    """Writes the columns, and the settings among the metadata."""
+    needed("pyarrow")
+    pyarrow, parquet = map(importlib.import_module, ("pyarrow", "pyarrow.parquet"))
+    metadata = {_KEY: json.dumps(settings, sort_keys=True).encode()}
+    parquet.write_table(pyarrow.table(columns).replace_schema_metadata(metadata), os.fspath(path))
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The fields of the result in a file of comma-separated values or of Parquet."""
+    with open(path, "rb") as file:
+        is_parquet = file.read(4) == b"PAR1"
+    settings, columns = (_from_parquet if is_parquet else _from_text)(os.fspath(path))
+    try:
+        names, labels, kinds, axes = zip(*settings["axes"], strict=True)
+        layout, quantity = Layout(settings["layout"]), settings["quantity"]
+        points = [columns[label].astype(kind) for label, kind in zip(labels, kinds, strict=True)]
+        values = columns[quantity]
+        bound = Bound(settings["bound"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise _no_sweep(path) from error
+    renamed = {name: label for name, label in zip(names, labels, strict=True) if name != label}
+    inside = points if layout is Layout.ZIPPED else list(map(np.array, axes, kinds))
+    grid = Grid(dict(zip(names, inside, strict=True)), layout, renamed)
+    numbers = _numbers(grid, points)
+    whole = np.full(grid.size, Query(quantity).worst if bound is Bound.UPPER else 0.0)
+    whole[numbers] = values
+    answered = np.zeros(grid.size, bool)
+    answered[numbers] = True
+    own = ("axes", "bound", "chunk_size", "grid", "layout", "quantity", "target")
+    question = {key: value for key, value in settings.items() if key not in own}
+    return {
+        "quantity": quantity,
+        "grid": grid,
+        "values": whole.reshape(grid.shape),
+        "bound": bound,
+        "num_done": int(np.count_nonzero(answered)),
+        "target": settings["target"],
+        "answered": None if answered.all() else answered,
+        "question": question,
+    }
+
+
+def _numbers(grid: Grid, points: list[np.ndarray]) -> np.ndarray:
+    """The numbers of some points of a grid, by their values."""
+    size = points[0].size
+    first = grid.points(0, min(size, grid.size)).values()
+    if size <= grid.size and all(map(np.array_equal, first, points)):
+        return np.arange(size)
+    places = []
+    for axis, values in zip(grid.axes.values(), points, strict=True):
+        order = np.argsort(axis, kind="stable")
+        places.append(order[np.minimum(np.searchsorted(axis[order], values), axis.size - 1)])
+    numbers = np.ravel_multi_index(tuple(places), grid.shape)
+    if not all(map(np.array_equal, grid.at(numbers).values(), points)):
+        raise ValueError("rows of the file are no points of its grid")
+    return numbers
+
+
+def _from_parquet(path: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    needed("pyarrow")
+    table = importlib.import_module("pyarrow.parquet").read_table(path)
+    held = (table.schema.metadata or {}).get(_KEY)
+    if held is None:
+        raise _no_sweep(path)
+    return json.loads(held), {name: table.column(name).to_numpy() for name in table.column_names}
+
+
+def _from_text(path: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        first, names = file.readline(), file.readline().rstrip("\n").split(",")
+        if not first.startswith(MARK):
+            raise _no_sweep(path)
+        lines = [line for line in file if line.endswith("\n")]  # the last one may be cut off
+    table = np.loadtxt(lines, np.float64, delimiter=",", ndmin=2) if lines else np.zeros((0, len(names)))
+    if table.shape[1] != len(names):
+        raise _no_sweep(path)
+    return json.loads(first.removeprefix(MARK)), dict(zip(names, table.T, strict=True))
+
+
+def _no_sweep(path: str | os.PathLike[str]) -> ValueError:
+    return ValueError(f"path={os.fspath(path)!r} is not the file of a sweep")

@@ -1,0 +1,77 @@
+"""Where chunks are answered: an executor and how it is used."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from jaxacct.workers._local import processes
+
+
+@dataclasses.dataclass(frozen=True)
+class Workers:
+    """An executor, and how work is given to it.
+
+    Chunks go out in tasks: as many chunks to one task as take about `task_seconds`, which changes no answer. A task
+    whose worker dies, that raises, or that is not back after `timeout` has its chunks sent again, one by one; the first
+    answer counts. What killed a pool of processes twice is sent alone before it is given up.
+
+    Attributes:
+      executor: a `concurrent.futures.Executor`, or whatever has its `submit`; or a function without arguments that
+        makes one: it is called again when a pool of processes breaks, and what it made is ended with the sweep. A pool
+        that was given ready-made and breaks is replaced by processes of this machine, with a warning.
+      num_workers: how many; None asks the executor (of `concurrent.futures`, mpi4py, Dask, loky), and is 64 where that
+        cannot say.
+      task_seconds: of work in one task: more where a task costs much, as a job of a cluster's queue does.
+      timeout: seconds from sending a task, of which two are sent ahead to every worker, until it is sent again; None
+        waits for ever.
+      attempts: how often a chunk is sent before it has failed for good.
+
+    >>> from jaxacct.sweeping import Workers
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> Workers(lambda: ThreadPoolExecutor(2), timeout=600.0).attempts
+    3
+    """
+
+    executor: Any
+    num_workers: int | None = None
+    task_seconds: float = 1.0
+    timeout: float | None = None
+    attempts: int = 3
+
+    def __post_init__(self) -> None:
+        if not (hasattr(self.executor, "submit") or callable(self.executor)):
+            raise ValueError(
+                f"executor={self.executor!r} must be a concurrent.futures.Executor, a function that makes one, "
+                "a number of processes, or None"
+            )
+        for name in ("num_workers", "attempts"):
+            value = getattr(self, name)
+            is_open = name == "num_workers" and value is None
+            if not is_open and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise ValueError(f"{name}={value!r} must be a whole number >= 1")
+        for name in ("task_seconds", "timeout"):
+            value = getattr(self, name)
+            is_open = name == "timeout" and value is None
+            if not is_open and (not isinstance(value, int | float) or not value > 0):
+                raise ValueError(f"{name}={value!r} must be a number of seconds > 0")
+
+    @property
+    def make(self) -> Callable[[], Any] | None:
+        """What makes the executor; None where it was given ready-made."""
+        return None if hasattr(self.executor, "submit") else self.executor
+
+
+def workers_of(executor: Any) -> Workers | None:
+    """The workers that an argument `executor` means; None for this process alone.
+
+    Raises:
+      ValueError: if it means none.
+    """
+    if executor is None or isinstance(executor, Workers):
+        return executor
+    if isinstance(executor, int) and not isinstance(executor, bool):
+        if executor < 1:
+            raise ValueError(f"executor={executor} must be a number of processes >= 1, or an executor")
+        return None if executor == 1 else Workers(functools.partial(processes, executor), num_workers=executor)
+    return Workers(executor)
