@@ -117,7 +117,8 @@ def _least_answer(
             prob = xp.minimum(wanted / xp.maximum(clones, 1e-300), 1.0)
             # of the wanted numbers that need probability 1, the last is enough
             larger = (prob > at.prob) & (clones * at.prob > _FEWEST) & ((prob < 1) | (wanted == _WANTED[-1]))
-            there = at if is_jax(best) else at._replace(highest=best)  # an answer above the best one is of no use
+            # an answer above the best one is of no use
+            there = at if is_jax(best) else at._replace(highest=xp.minimum(best, at.highest))
             there = there._replace(prob=xp.where(larger, prob, at.prob))
             use = (wanted == 0) | larger[0]
             if is_hopeless is not None:
@@ -233,12 +234,16 @@ def profile_lower_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array
 def _over_local_epsilons(mechanism: CheckIn, target: jax.Array, answer: Callable[..., jax.Array]) -> jax.Array:
     """The least answer [L] over the pure randomizers that may replace Gaussian reports."""
 
-    def row(local: jax.Array) -> jax.Array:
-        lanes = _lanes(mechanism, xp.broadcast_to(local, target.shape))
+    def row(local: Any, best: Any) -> jax.Array:
+        lanes = _lanes(mechanism, xp.broadcast_to(local, target.shape))._replace(highest=best)
         return lane_by_lane(lambda args: answer(*args), (lanes, target))
 
-    every = jnp.asarray(_LOCAL_EPSILONS, jnp.float64) if is_jax(target) else np.asarray(_LOCAL_EPSILONS)
-    return xp.min(lane_map(row, every), axis=0)
+    best = xp.full_like(target, xp.inf)
+    if is_jax(target):
+        return xp.min(lane_map(lambda x: row(x, best), jnp.asarray(_LOCAL_EPSILONS, jnp.float64)), axis=0)
+    for local in reversed(_LOCAL_EPSILONS):
+        best = xp.minimum(best, row(np.float64(local), best))
+    return best
 
 
 def gaussian_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:

@@ -1,7 +1,7 @@
 """One round of check-ins, one setting on the host: both ends of what the clones pair gives.
 
 A setting `at` has the fields of one lane: `num_users`, `prob`, `clone_prob`, `rounds` and `highest`, the largest
-epsilon that is of use, each [1]; `local` is its local epsilon [1], NaN, which fails closed, out of range. A setting
+answer that is of use, each [1]; `local` is its local epsilon [1], NaN, which fails closed, out of range. A setting
 that wider blocks show to be of no use is not computed closely. Arrays are NumPy's.
 """
 
@@ -74,9 +74,12 @@ def upper_epsilon(at: Any, log_delta: Any, log_fixed: Any, log_rate: Any, local:
 
 def upper_log_delta(at: Any, epsilon: Any, log_fixed: Any, log_rate: Any, local: Any) -> Any:
     """Log delta [1], rounded up; 0 for several rounds, and out of range."""
-    if at.rounds[0] != 1 or np.isnan(local[0]):
+    if at.rounds[0] != 1 or np.isnan(local[0]) or log_fixed[0] >= at.highest[0]:
         return np.zeros_like(local)
-    about = float(host_profile(epsilon, _pair(at, local, upper_cells, COARSE)).log_delta[0])
+    wide = host_profile(epsilon, _pair(at, local, upper_cells, COARSE))
+    if with_cost(wide, epsilon, log_fixed, log_rate).log_delta[0] > at.highest[0] + _HOPELESS:
+        return np.zeros_like(local)
+    about = float(wide.log_delta[0])
     point = host_profile(epsilon, _pair(at, local, upper_cells, 1.0, about))
     return with_cost(point, epsilon, log_fixed, log_rate).log_delta
 
