@@ -6,7 +6,9 @@ Each setting is drawn from the family's ranges (uniform in the logarithm), then 
 (`epsilon_interval`, its defaults) and of the peer in turn, in one process, each timed in CPU seconds. The first few
 settings are asked once before, unrecorded, so that what has to be compiled is compiled. A line for each point; then,
 for each family: points where we are slower than the peer and than 20 ms, looser than it by more than 0.01 %, the widest
-gap, the median and the worst time. A width is (upper - lower) / lower of what was analysed, per direction together.
+gap, the median and the worst time. A width is (upper - lower) / lower of what was analysed, per direction together;
+for k of t steps, sparse (t/k of 300 and more) and dense (5 to 300), it is that of the mechanism itself, and the time of
+the test that gives its lower end is beside it.
 `--report` writes MAPS.md and its picture (plots/maps.png) to a folder.
 """
 
@@ -22,6 +24,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import jaxacct as ja
+from jaxacct import Direction
+from jaxacct._method import Bracketing, Query
+from jaxacct._types import Ends
+from jaxacct.bounds.allocation._threshold_test import THRESHOLD_TEST
 
 SLOW = 0.02  # CPU seconds that are never called slow
 LOOSER = 1e-4  # relative
@@ -35,6 +41,7 @@ class Family(NamedTuple):
     mechanism: Callable[..., Any]
     peer_name: str = ""
     peer: Callable[..., float] | None = None
+    of_mechanism: bool = False  # whether widths are those of the mechanism itself, where what is analysed is above it
 
 
 def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
@@ -72,6 +79,26 @@ def _allocation(rng: np.random.Generator) -> dict[str, float]:
         "epochs": _whole(rng, 1, 300),
         "delta": _log_uniform(rng, 1e-10, 1e-4),
     }
+
+
+def _several_steps(least: float, most: float) -> Callable[[np.random.Generator], dict[str, float]]:
+    """k of t steps with t/k in a range."""
+
+    def draw(rng: np.random.Generator) -> dict[str, float]:
+        selected = _whole(rng, 2, 50)
+        return {
+            "sigma": _log_uniform(rng, 0.5, 3.0),
+            "t": math.ceil(selected * _log_uniform(rng, least, most)),
+            "k": selected,
+            "epochs": _whole(rng, 1, 50),
+            "delta": _log_uniform(rng, 1e-8, 1e-5),
+        }
+
+    return draw
+
+
+def _allocated(sigma: float, t: int, k: int, epochs: int) -> Any:
+    return ja.RandomAllocation(ja.Gaussian(sigma), t, k, epochs)
 
 
 def _clones(rng: np.random.Generator) -> dict[str, float]:
@@ -130,10 +157,9 @@ FAMILIES = {
         "dp_accounting PLD",
         _poisson_peer,
     ),
-    "allocation": Family(
-        _allocation,
-        lambda sigma, t, k, epochs: ja.RandomAllocation(ja.Gaussian(sigma), t, k, epochs),
-    ),
+    "allocation": Family(_allocation, _allocated),
+    "k-of-t-sparse": Family(_several_steps(300.0, 3e4), _allocated, of_mechanism=True),
+    "k-of-t-dense": Family(_several_steps(5.0, 300.0), _allocated, of_mechanism=True),
     "clones": Family(_clones, lambda n, local, rounds: ja.Shuffled(ja.LocalRandomizer(local), n, rounds)),
     "check-in": Family(_check_in, lambda n, q, local: ja.CheckIn(ja.LocalRandomizer(local), n, q)),
     "laplace": Family(_laplace, _laplace_run, "dp_accounting PLD", _laplace_peer),
@@ -154,10 +180,17 @@ def _ours(family: Family, setting: dict[str, float]) -> Any:
         return ja.epsilon_interval(family.mechanism(**fields), setting["delta"])
 
 
-def _width(found: Any) -> float:
-    if found.upper == found.analysis_lower:
+def _width(lower: float, upper: float) -> float:
+    if upper == lower:
         return 0.0
-    return (found.upper - found.analysis_lower) / found.analysis_lower if found.analysis_lower > 0.0 else math.inf
+    return (upper - lower) / lower if lower > 0.0 else math.inf
+
+
+def _test_alone(family: Family, setting: dict[str, float]) -> Any:
+    """The lower end of k of t steps by itself, both directions."""
+    run = family.mechanism(**{name: value for name, value in setting.items() if name != "delta"})
+    at = Bracketing(width=1e-3, known=dict.fromkeys(Direction, Ends(0.0, 1.0)), wants_lower=True, ask=lambda: None)
+    return THRESHOLD_TEST.bracket(run, Query.EPSILON, setting["delta"], at)
 
 
 def run(name: str, num_points: int, seed: int, *, with_peer: bool) -> list[dict[str, Any]]:
@@ -169,7 +202,10 @@ def run(name: str, num_points: int, seed: int, *, with_peer: bool) -> list[dict[
     points = []
     for setting in settings:
         found, seconds = _timed(lambda setting=setting: _ours(family, setting))
-        point = {**setting, "lower": found.analysis_lower, "upper": found.upper, "width": _width(found), "cpu": seconds}
+        lower = found.lower if family.of_mechanism else found.analysis_lower
+        point = {**setting, "lower": lower, "upper": found.upper, "width": _width(lower, found.upper), "cpu": seconds}
+        if family.of_mechanism:
+            _, point["lower_cpu"] = _timed(lambda setting=setting: _test_alone(family, setting))
         if with_peer and family.peer is not None:
             try:
                 point["peer"], point["peer_cpu"] = _timed(lambda setting=setting: family.peer(**setting))
@@ -223,6 +259,10 @@ def summary(name: str, points: list[dict[str, Any]]) -> str:
         f"width median {found.width:.1e}, widest {found.widest:.1e}, above 0.1 %: {found.wide}, "
         f"above 1e-6: {len(points) - found.sharp}",
     ]
+    if FAMILIES[name].of_mechanism:
+        cpu, width = (np.array([p[k] for p in points]) for k in ("lower_cpu", "width"))
+        parts.append(f"above 1 %: {int((width > 1e-2).sum())}")
+        parts.append(f"the lower end alone: CPU ms median {1e3 * np.median(cpu):.0f}, worst {1e3 * cpu.max():.0f}")
     if found.peer:
         ratio = f"its time over ours {found.ratio:.1f}"
         parts.append(f"{found.peer}: slower at {found.slower}, looser at {found.looser}, {ratio}")

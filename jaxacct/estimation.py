@@ -16,6 +16,7 @@ from jaxacct._validate import check_count, check_delta, check_epsilon, checked_c
 from jaxacct.answering._question import check_scalars
 from jaxacct.divergence.sampling import _allocation as sampling
 from jaxacct.divergence.sampling import _importance as importance
+from jaxacct.divergence.sampling import _several as several
 from jaxacct.divergence.sampling._allocation import Run, Tile
 from jaxacct.divergence.sampling._draws import stream
 from jaxacct.mechanisms import Gaussian, RandomAllocation
@@ -39,12 +40,13 @@ Progress = Callable[[int, int], None]
 class Sampler(enum.Enum):
     """How the privacy loss is drawn.
 
-    * NAIVE: every coordinate. The only one for several selected steps; with epochs.
+    * NAIVE: every coordinate; with epochs.
     * ORDER_STATISTICS: some ranks of the coordinates, each counted for its neighbours, so that a sampled loss is
       never below the true one and delta is overestimated on average (nothing is lost below 100 steps). With epochs.
     * CONDITIONAL: conditioned on the event outside which the loss cannot exceed epsilon (Chua et al. 2024). One epoch.
     * IMPORTANCE: tilted towards large losses, for small delta. REMOVE: the record's own coordinate. ADD: all
-      coordinates, each value at most the Chernoff bound, which makes the confidence bound small too. One epoch.
+      coordinates, each value at most the Chernoff bound, which makes the confidence bound small too. One epoch; where a
+      record joins several steps all coordinates, in both directions, with epochs.
 
     >>> from jaxacct.estimation import Sampler
     >>> Sampler("order statistics").name
@@ -83,13 +85,17 @@ class Estimate(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """A sampler with its parameters; `log_scale` [G] is the log of the largest value a sample may take."""
+    """A sampler with its parameters; `log_scale` [G] is the log of the largest value a sample may take.
+
+    Where that is of no use, of the root of a bound on their second moment (`by_moment`).
+    """
 
     draw: Callable[..., sampling.Losses]
     parameters: tuple[np.ndarray, ...]
     static: dict[str, Any]
     tile: Tile
     log_scale: np.ndarray
+    by_moment: bool = False
 
 
 def estimate_delta(
@@ -112,7 +118,9 @@ def estimate_delta(
 
     `upper_confidence` is the Chernoff-KL bound c p, N kl(mean/c || p) = log(1/(1 - confidence)), for values in [0, c]:
     c = 1, the probability of the event (CONDITIONAL), 2 (IMPORTANCE, REMOVE), the Chernoff bound on the tail
-    (IMPORTANCE, ADD). It is at least about c log(1/(1 - confidence)) / N.
+    (IMPORTANCE, ADD). It is at least about c log(1/(1 - confidence)) / N. Where a record joins several steps,
+    IMPORTANCE has mean + sqrt(2 V log(1/(1 - confidence)) / N) instead, V a bound on the second moment of the values,
+    which are not negative.
 
     Args:
       mechanism: `RandomAllocation` of `Gaussian`; scalar fields, noise_multiplier >= 1/16, num_steps <= 2^30,
@@ -151,9 +159,12 @@ def estimate_delta(
         raise ValueError(f"seed={seed!r} must be a whole number in [0, 2^64)")
     sampler: Sampler = checked_choice("method", method, *Sampler)
     directions = tuple(Direction) if direction is None else (checked_choice("direction", direction, *Direction),)
-    if sampler is not Sampler.NAIVE and mechanism.num_selected > 1:
-        raise ValueError(f"num_selected={mechanism.num_selected} must be 1 for {sampler}: use Sampler.NAIVE")
-    if sampler in (Sampler.CONDITIONAL, Sampler.IMPORTANCE) and mechanism.num_epochs > 1:
+    if sampler in (Sampler.CONDITIONAL, Sampler.ORDER_STATISTICS) and mechanism.num_selected > 1:
+        raise ValueError(
+            f"num_selected={mechanism.num_selected} must be 1 for {sampler}: use Sampler.NAIVE or Sampler.IMPORTANCE"
+        )
+    one_epoch = sampler is Sampler.CONDITIONAL or (sampler is Sampler.IMPORTANCE and mechanism.num_selected == 1)
+    if one_epoch and mechanism.num_epochs > 1:
         raise ValueError(f"num_epochs={mechanism.num_epochs} must be 1 for {sampler}: use Sampler.NAIVE")
 
     num_samples, epsilons = int(num_samples), np.asarray(target_epsilon, np.float64)
@@ -165,7 +176,11 @@ def estimate_delta(
         scale = np.exp(plan.log_scale)
         means.append(scale * unit_mean)
         errors.append(scale * unit_error)
-        uppers.append(chernoff_upper_confidence(scale * unit_mean, num_samples, error_prob, scale))
+        uppers.append(
+            scale * (unit_mean + math.sqrt(-2.0 * math.log(error_prob) / num_samples))
+            if plan.by_moment
+            else chernoff_upper_confidence(scale * unit_mean, num_samples, error_prob, scale)
+        )
     worse = np.argmax(means, axis=0)[None]
     shaped = (
         np.minimum(np.take_along_axis(np.stack(means), worse, 0), 1.0),
@@ -218,7 +233,13 @@ def _plan(
     no_scale = np.zeros(epsilons.shape)
     if k > 1:
         tile = Tile(16, _power_of_two(_RATIOS / k, 16, 8192))
-        return _Plan(sampling.several_selected, (), {**static, "num_selected": k}, tile, no_scale)
+        static["num_selected"] = k
+        if method is Sampler.IMPORTANCE and k < t and epsilons.size:
+            found = several.proposal(sigma, t, k, int(mechanism.num_epochs), tuple(epsilons.tolist()), direction)
+            log_scale = 0.5 * found.log_second_moment
+            if np.all(log_scale < 0.0):  # else plain samples, whose values are at most 1, say more
+                return _Plan(several.weighted_several, tuple(found.table), static, tile, log_scale, by_moment=True)
+        return _Plan(sampling.several_selected, (), static, tile, no_scale)
     if method is Sampler.NAIVE or epsilons.size == 0 or (method is Sampler.ORDER_STATISTICS and t == 1):
         return _Plan(sampling.naive, (), static, tile, no_scale)
     if method is Sampler.ORDER_STATISTICS:
@@ -253,12 +274,13 @@ def _chunk_moments(
     run: jax.Array,
     epsilons: jax.Array,
     log_scale: jax.Array,
+    by_moment: jax.Array,
     *parameters: jax.Array,
     draw: Callable[..., sampling.Losses],
     tile: Tile,
     **static: Any,
 ) -> tuple[jax.Array, jax.Array]:
-    """Mean and sum of squared deviations, [B, G] each, of the values over e^log_scale, which are in [0, 1].
+    """Mean and sum of squared deviations, [B, G] each, of the values over e^log_scale, in [0, 1] unless `by_moment`.
 
     For blocks number `first`, first + 1, .., each with its own key, of which the first `live` [B] samples count.
     """
@@ -270,7 +292,8 @@ def _chunk_moments(
         def at(point: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
             epsilon, log_scale = point
             above = loss > epsilon
-            weight = jnp.exp(jnp.minimum(jnp.where(above, log_weight, 0.0) - log_scale, 0.0))
+            most = jnp.where(by_moment, 300.0, 0.0)  # more has a probability below e^-600
+            weight = jnp.exp(jnp.minimum(jnp.where(above, log_weight, 0.0) - log_scale, most))
             value = jnp.where(above & counted, -jnp.expm1(jnp.where(above, epsilon - loss, 0.0)) * weight, 0.0)
             mean = jnp.sum(value) / live
             return mean, jnp.sum(jnp.where(counted, (value - mean) ** 2, 0.0))
@@ -303,12 +326,13 @@ def _moments(
     call = functools.partial(_chunk_moments, draw=plan.draw, tile=plan.tile, **plan.static)
     work = plan.tile.lanes * math.prod(float(x) for x in jax.tree.leaves(mechanism)[1:])
     num_blocks = _power_of_two(_CHUNK / work, 1, _MOST_BLOCKS)
+    scales = plan.log_scale, np.asarray(plan.by_moment)
     while done < num_samples:
         ends = np.minimum(done + plan.tile.lanes * np.arange(num_blocks + 1), num_samples)
         live = np.zeros(_MOST_BLOCKS)
         live[:num_blocks] = np.diff(ends)
         first = np.asarray(done // plan.tile.lanes, np.uint32)
-        means, deviations = call(key_data, first, live, run, epsilons, plan.log_scale, *plan.parameters)
+        means, deviations = call(key_data, first, live, run, epsilons, *scales, *plan.parameters)
         for count, new_mean, new_squares in zip(live[live > 0], means, deviations, strict=False):
             # Chan, Golub and LeVeque's update of mean and squared deviations
             step = new_mean - mean
