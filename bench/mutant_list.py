@@ -30,6 +30,7 @@ LAPLACE = "tests/divergence/test_divergence.py -k laplace"
 BOUNDS = "tests/bounds/test_allocation_bounds.py"
 DECAY = "tests/divergence/test_sampled_decay.py"
 TRANSFORMS = "tests/oracle/test_transforms.py"
+COINS = "tests/special/test_fair_coins_proved.py"
 PROVED = "tests/special/test_proved.py"
 CUT_TRANSFORM = "tests/divergence/test_exact.py -k real_transforms"
 SHIFT = "tests/curves/test_distributions.py -k shift"
@@ -251,6 +252,10 @@ _GAUSSIAN = (
     Mutant("special/_normal.py", "3.60344899949804439e-1", "3.60344900e-1", PROVED),
     Mutant("special/_normal.py", "0.006457973642032787", "0.006457973642032788", PROVED),
     Mutant("special/_fair_coins.py", "1.1093323208613803885", "1.10933232", PROVED),
+    Mutant("special/_fair_coins.py", "_TURN = 4.5", "_TURN = 9.0", COINS),
+    Mutant("special/_fair_coins.py", "_TOP = 24", "_TOP = 18", COINS),
+    Mutant("special/_fair_coins.py", "_ORDERS = 4", "_ORDERS = 3", COINS),
+    Mutant("special/_fair_coins.py", "1.1093323208613803885", "1.10933232086", COINS),
     Mutant("special/_binomial.py", "139.42603953082007334", "139.4260396", PROVED),
     Mutant("divergence/allocation/_real.py", "value + error + strip", "value + strip", CUT_TRANSFORM),
     Mutant(

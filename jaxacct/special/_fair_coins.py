@@ -17,10 +17,13 @@ import numpy as np
 from jaxacct.special._binomial import stirling_error
 from jaxacct.special._namespace import is_jax, while_loop, xp
 from jaxacct.special._normal import _horner
+from jaxacct.special._rounding import ULP
 
 SMALL_TOSSES = 256  # m from which the expansions are accurate as stated; smaller m are summed term by term
-_ORDERS = 4  # of the expansions in 1/m; the errors stated below were measured with it
-_FURTHEST = (1000.0, 40.0, 16.0, 16.0)  # for each order from 1 on, the largest x = d / sqrt m at which it is added
+TAIL_ERROR = 600.0 * ULP  # relative, of both tails at whole numbers; docs/numerics.md, "Tails of fair coins"
+_ORDERS = 4  # of the expansions in 1/m
+_TURN = 4.5  # x from which ratios of neighbouring integrals are formed downwards, which is stable there
+_TOP = 24  # the ratio that they start from, known to 1.5 % from its bounds: each step down takes 3/5 of that or less
 _LOG_2PI = 1.8378770664093454836  # log(2 pi)
 _State = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 # fair_rate(y) = y^2 (1/2 + y^2/12 + ..): the coefficients in y^2, highest power first, enough for y < 1/4.
@@ -70,28 +73,57 @@ def _expansions() -> tuple[tuple[tuple[tuple[int, float], ...], ...], ...]:
     return tuple(tuple(tuple((k, float(c)) for k, c in sorted(row.items())) for row in rows) for rows in (sech, both))
 
 
+def _integrals(x: jax.Array) -> list[jax.Array]:
+    """I_j(x) for j = 0..17, x >= 0, from I_{j+1} = j I_{j-1} - x I_j.
+
+    Near 0 that is a recurrence upwards from I_0 and I_1. Further out it cancels, but r_j = I_j / I_{j-1} has
+    r_j = j / (x + r_{j+1}), all positive, where an error is multiplied by r_{j+1} / (x + r_{j+1}). Moments are
+    log-convex, hence r_j <= r_{j+1}, so that r_j^2 + x r_j lies between j - 1 and j.
+    """
+    q = _horner(_Q[::-1], x)
+    first, second = _horner(_P[::-1], x) / q, _horner(_N[::-1], x) / q
+    if is_jax(x) or not (np.all(x < _TURN) or np.all(x >= _TURN)):
+        both = zip(_upwards(xp.minimum(x, _TURN), first, second), _downwards(xp.maximum(x, _TURN), first), strict=True)
+        return [xp.where(x < _TURN, *pair) for pair in both]
+    return _upwards(x, first, second) if np.all(x < _TURN) else _downwards(x, first)
+
+
+def _upwards(x: jax.Array, first: jax.Array, second: jax.Array) -> list[jax.Array]:
+    found = [first, second]
+    for j in range(1, 4 * _ORDERS + 1):
+        found.append(j * found[j - 1] - x * found[j])
+    return found
+
+
+def _downwards(x: jax.Array, first: jax.Array) -> list[jax.Array]:
+    middle = _TOP - 0.5
+    ratio = 2.0 * middle / (x + xp.sqrt(x * x + 4.0 * middle))
+    ratios = []
+    for j in range(_TOP - 1, 0, -1):
+        ratio = j / (x + ratio)
+        ratios.append(ratio)
+    found = [first]
+    for ratio in ratios[: -4 * _ORDERS - 2 : -1]:
+        found.append(found[-1] * ratio)
+    return found
+
+
 def tail_ratios(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array]:
     """P[a >= k] / P[a = k] and E[(a - k)_+] / P[a = k] for a ~ Bin(m, 1/2), real m >= 256 and m/2 < k <= m.
 
-    K0 and K1 in powers of 1/m to order 4, each order a combination of I_j(x), x = d / sqrt m. Measured relative error,
-    to x = sqrt m = 1000: of the first below 4e-14 at any k; of the second 3e-13 for x <= 12 and 2e-12 beyond. For large
-    x the higher orders are far below that, but the rounding error of the recurrence for I_j is not: from some x on
-    (_FURTHEST) they are left out.
+    K0 and K1 in powers of 1/m to order 4, each order a combination of I_j(x), x = d / sqrt m. For whole k and m both
+    err by at most `TAIL_ERROR`: docs/numerics.md, "Tails of fair coins".
     """
     b, scale = m - k, xp.sqrt(m)
-    x = (k - b) / scale
-    q = _horner(_Q[::-1], x)
-    integrals = [_horner(_P[::-1], x) / q, _horner(_N[::-1], x) / q]
-    for j in range(1, 4 * _ORDERS + 1):
-        integrals.append(j * integrals[j - 1] - x * integrals[j])
+    integrals = _integrals((k - b) / scale)
     step = 1.0 / m
     sums = []
     for rows in _expansions():
         total = sum(c * integrals[j] for j, c in rows[0])
         power = xp.ones_like(m)
-        for row, furthest in zip(rows[1:], _FURTHEST, strict=True):
+        for row in rows[1:]:
             power = power * step
-            total = total + xp.where(x < furthest, power * sum(c * integrals[j] for j, c in row), 0.0)
+            total = total + power * sum(c * integrals[j] for j, c in row)
         sums.append(total)
     k0, k1 = sums[0] / scale, sums[1] / m
     return k * (k0 + k1), k * b * k1
@@ -131,7 +163,7 @@ def fair_rate(y: jax.Array, one_minus_y: jax.Array) -> jax.Array:
 
 
 def log_fair_pmf(k: jax.Array, m: jax.Array) -> jax.Array:
-    """log P[Bin(m, 1/2) = k] for real m >= 1 and m/2 < k <= m, m - k = 0 or >= 1. Error 1e-15 (1 + its size)."""
+    """log P[Bin(m, 1/2) = k] for real m >= 1 and m/2 < k <= m, m - k = 0 or >= 1; errs by `pmf_rounding`."""
     b = m - k
     y = (k - b) / m
     some = b > 0
@@ -152,10 +184,12 @@ def small_tails() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """
     size = SMALL_TOSSES
     m = np.arange(size, dtype=np.float64)[:, None]
-    log_factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, size)))])
-    j = np.arange(size)
-    rest = np.maximum(m.astype(int) - j, 0)
-    log_pmf = log_factorials[:, None] - log_factorials[j] - log_factorials[rest] - m * np.log(2.0)
+    pmf = np.zeros((size, size))
+    pmf[0, 0] = 1.0
+    for row in range(1, size):  # Pascal's triangle: a sum of two a row, so that it errs by 255 ULP at most
+        pmf[row] = 0.5 * pmf[row - 1]
+        pmf[row, 1:] += 0.5 * pmf[row - 1, :-1]
+    log_pmf = np.log(np.maximum(pmf, 1e-300))  # 0 where j > m, of which nothing is wanted
     tail, excess = np.ones((size, size)), np.zeros((size, size))
     for at in range(size - 2, -1, -1):
         ratio = np.maximum(m[:, 0] - at, 0.0) / (at + 1.0)
