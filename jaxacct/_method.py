@@ -157,9 +157,15 @@ class Method:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class LaneMethod(Method):
-    """A method that runs on lanes, and inside a user's traced program."""
+    """A method that runs on lanes, and inside a user's traced program.
+
+    Attributes:
+      only_traced: ``(mechanism) -> `` whether it is asked inside traced code and by name only: of concrete numbers
+        methods on the host know more, at no higher price.
+    """
 
     lanes: Lanes = Lanes()
+    only_traced: Callable[[Any], bool] = never
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -172,12 +178,15 @@ class RenyiMethod(LaneMethod):
       up_to_order: asked only where the best order so far is at most this, or there is none.
       add_rdp: of a method of both directions, where the add direction has smaller Renyi divergences: they answer where
         that direction's curve is wanted; None for the same.
+      least_order: where order 1 is wanted, the order that is looked at in its place; 1.0 for a method that takes the
+        orders 1 and inf as well. Others say nothing of order inf.
     """
 
     rdp: Callable[..., jax.Array]
     grids: tuple[tuple[float, ...], ...]
     up_to_order: float = math.inf
     add_rdp: Callable[..., jax.Array] | None = None
+    least_order: float = 1.02
 
     def curve(self, direction: Direction) -> Callable[..., jax.Array]:
         """The function of one direction's Renyi divergences."""

@@ -142,12 +142,15 @@ def check_precision(value: Any) -> None:
         raise ValueError(f"precision={value!r} must be > 0")
 
 
-def check_orders(name: str, value: Any) -> np.ndarray:
-    """The Renyi orders as a float64 array [A]; raises ValueError unless each is finite and > 1."""
+def check_orders(name: str, value: Any, *, with_limits: bool = False) -> np.ndarray:
+    """The Renyi orders as a float64 array [A]; raises ValueError unless each is finite and > 1, or 1 or inf."""
     if isinstance(value, jax.core.Tracer):
         raise ValueError(f"{name} must be concrete numbers: the orders choose the program that is compiled")
     array = np.atleast_1d(checked_array(name, value)).astype(np.float64)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} of shape {array.shape} must be one-dimensional and not empty")
-    _require((array > 1) & np.isfinite(array), name, array, "> 1 and finite")
+    if with_limits:
+        _require(array >= 1, name, array, ">= 1")
+    else:
+        _require((array > 1) & np.isfinite(array), name, array, "> 1 and finite")
     return array

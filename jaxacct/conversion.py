@@ -1,5 +1,7 @@
 """Between Renyi divergences and (epsilon, delta), to the safe side."""
 
+import functools
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -67,16 +69,31 @@ def delta_from_log_down(log_delta: jax.Array) -> jax.Array:
     return xp.clip(delta, 0.0, 1.0)
 
 
+def _between(orders: tuple[float, ...], rdp: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array] | None:
+    """The finite orders above 1 [A, 1] and what is known at them [A, L]; None where there are none."""
+    known = [(a, row) for a, row in zip(orders, rdp, strict=True) if 1.0 < a < math.inf]
+    if not known:
+        return None
+    return jnp.asarray([a for a, _ in known], jnp.float64)[:, None], jnp.stack([row for _, row in known])
+
+
+def _largest_loss(orders: tuple[float, ...], rdp: tuple[jax.Array, ...]) -> jax.Array:
+    """What is known at order inf, [L] or []; inf where that is not among them."""
+    every = [jnp.where(jnp.isnan(row), jnp.inf, row) for a, row in zip(orders, rdp, strict=True) if a == math.inf]
+    return functools.reduce(jnp.minimum, every, jnp.asarray(jnp.inf, jnp.float64))
+
+
 @float64_kernel(rounding=Rounding.UP)
 def _curve_epsilon(delta: jax.Array, *rdp: jax.Array, orders: tuple[float, ...]) -> jax.Array:
-    a = jnp.asarray(orders, jnp.float64)[:, None]
-    return epsilon_from_rdp(a, jnp.stack(rdp), jnp.log(delta)).value
+    known, largest = _between(orders, rdp), _largest_loss(orders, rdp) + 0.0 * delta
+    return largest if known is None else jnp.minimum(largest, epsilon_from_rdp(*known, jnp.log(delta)).value)
 
 
 @float64_kernel(rounding=Rounding.UP)
 def _curve_delta(epsilon: jax.Array, *rdp: jax.Array, orders: tuple[float, ...]) -> jax.Array:
-    a = jnp.asarray(orders, jnp.float64)[:, None]
-    return delta_from_log(log_delta_from_rdp(a, jnp.stack(rdp), epsilon).value)
+    known = _between(orders, rdp)
+    log_delta = jnp.zeros_like(epsilon) if known is None else log_delta_from_rdp(*known, epsilon).value
+    return jnp.where(epsilon >= _largest_loss(orders, rdp), 0.0, delta_from_log(log_delta))
 
 
 def _columns(curve: RdpCurve) -> list[Any]:
@@ -86,10 +103,10 @@ def _columns(curve: RdpCurve) -> list[Any]:
 
 
 def curve_epsilon(curve: RdpCurve, target_delta: Any) -> Any:
-    """Least epsilon over the curve's orders, upper bound; batch of the curve and `target_delta`, broadcast."""
+    """Least epsilon over the orders above 1, upper bound; batch of the curve and `target_delta`, broadcast."""
     return _curve_epsilon(target_delta, *_columns(curve), orders=tuple(curve.orders.tolist()))
 
 
 def curve_delta(curve: RdpCurve, target_epsilon: Any) -> Any:
-    """Least delta over the curve's orders, upper bound; batch of the curve and `target_epsilon`, broadcast."""
+    """Least delta over the orders above 1, upper bound; batch of the curve and `target_epsilon`, broadcast."""
     return _curve_delta(target_epsilon, *_columns(curve), orders=tuple(curve.orders.tolist()))

@@ -230,7 +230,7 @@ REFUSED = {
     "field='num_steps': what is built on a Pld": lambda: ja.calibrate(
         ja.RandomAllocation(ja.pld(NOISE), None), "num_steps", 1.0, 1e-6
     ),
-    "has a loss distribution only": lambda: ja.rdp(ja.Laplace(1.0), [2.0]),
+    "has a loss distribution only": lambda: ja.rdp(ja.MixtureOfGaussians(1.0, (0.0, 1.0), (0.5, 0.5)), [2.0]),
     "noise_multiplier=.1.0, 'a'. must be": lambda: ja.epsilon(ja.Gaussian([1.0, "a"]), 1e-6),
     "noise_multiplier={} must be": lambda: ja.epsilon(ja.Gaussian({}), 1e-6),
     "noise_multiplier=None must be": lambda: ja.epsilon(ja.PoissonSampled(ja.Laplace(None), 0.1), 1e-6),

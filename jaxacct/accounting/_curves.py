@@ -48,7 +48,9 @@ def rdp(mechanism: Mechanism, orders: Any, *, direction: Direction | str | None 
 
     Args:
       mechanism: a mechanism; array fields broadcast.
-      orders: concrete float array [A], each finite and > 1. They choose the program that is compiled.
+      orders: concrete float array [A], each >= 1. Order 1 is the divergence of Kullback and Leibler, read at an order
+        near 1 where no formula is known; inf is the largest loss, inf where none is known. They choose the program that
+        is compiled.
       direction: to bound one direction only.
 
     Returns:
@@ -62,7 +64,7 @@ def rdp(mechanism: Mechanism, orders: Any, *, direction: Direction | str | None 
     >>> [round(float(v), 6) for v in ja.rdp(run, [2, 32]).values]
     [0.017037, 11.39483]
     """
-    wanted = check_orders("orders", orders)
+    wanted = check_orders("orders", orders, with_limits=True)
     check_mechanism(mechanism)
     directions = directions_of(mechanism, direction)
     methods_for(mechanism, RenyiMethod)  # or an error in words

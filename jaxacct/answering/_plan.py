@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from jaxacct._method import BracketMethod, LaneBracketMethod, Method, RenyiMethod, one_sided
+from jaxacct._method import BracketMethod, LaneBracketMethod, LaneMethod, Method, RenyiMethod, one_sided
 from jaxacct._types import Bound, Direction
 from jaxacct.answering._question import Question
 from jaxacct.bounds import methods_for
@@ -120,6 +120,8 @@ def _is_wanted(method: Method, question: Question) -> bool:
     if Bound.UPPER not in method.ends and not question.wants_lower:
         return False
     if one_sided(method):
+        if isinstance(method, LaneMethod) and not question.is_traced and method.only_traced(question.mechanism):
+            return False
         return Bound.UPPER not in method.ends or method.helps(question.mechanism)
     if question.is_traced or not method.helps(question.mechanism):
         return False

@@ -13,7 +13,7 @@ from jaxacct._method import Query
 from jaxacct._precision import is_traced
 from jaxacct._types import Direction, Progress
 from jaxacct._validate import check_positive, check_precision, checked_choice, checked_number
-from jaxacct.bounds.composed import has_lanes
+from jaxacct.bounds.composed import has_lanes, has_quick
 from jaxacct.mechanisms._base import Description, Mechanism, not_a_mechanism
 from jaxacct.mechanisms._fields import UNKNOWN
 
@@ -110,11 +110,11 @@ def question_of(
 def _width(precision: float | None, query: Query, mechanism: Mechanism, target: Any) -> float:
     """`precision` for `mechanism`; where None, 0.1 % of epsilon or 1 % of delta, and inf inside traced code."""
     traced = is_traced(mechanism, target)
-    if not has_lanes(mechanism):
-        if traced:
-            raise ValueError(f"mechanism={mechanism!r} has a loss distribution only: it cannot run inside jit or grad")
+    if traced and not has_lanes(mechanism):
+        raise ValueError(f"mechanism={mechanism!r} has a loss distribution only: it cannot run inside jit or grad")
+    if not traced and not has_quick(mechanism):
         precision = None if precision == math.inf else precision  # there is nothing quicker
-    elif traced:
+    if traced:
         if precision is not None and precision != math.inf:
             raise ValueError(f"precision={precision} needs concrete numbers: inside jit, vmap or grad leave it out")
         return math.inf

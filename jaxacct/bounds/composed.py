@@ -47,6 +47,7 @@ from jaxacct.bounds import (
     shuffled_batches,
 )
 from jaxacct.bounds._distribution import Distribution, DistributionMethod, Parts, loss_distribution
+from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._moments import moments
 from jaxacct.bounds._orders import MIXED
 from jaxacct.bounds._parts import flattened
@@ -74,6 +75,17 @@ def methods_of(mechanism: Mechanism, kind: type[_Kind], *, is_batch: bool = Fals
     """
     every = [m for m in METHODS.get(mechanism.signature(), ()) if isinstance(m, kind)]
     return tuple(m for m in every if (is_batch and not one_sided(m)) or m.applies(mechanism))
+
+
+def has_quick(mechanism: Mechanism) -> bool:
+    """bool: whether methods on lanes (of a composition, for each part) answer quick questions about it.
+
+    Elsewhere nothing is quicker than what answers all questions.
+    """
+    if mechanism.signature() == (Composed,):
+        return all(has_quick(part) for part, _ in mechanism.parts())
+    every = methods_of(mechanism, LaneMethod)
+    return any(Bound.UPPER in m.ends and not m.only_traced(mechanism) for m in every)
 
 
 def distribution_of(mechanism: Mechanism) -> Distribution | None:
@@ -106,10 +118,15 @@ def renyi_plan(mechanism: Mechanism, direction: Direction) -> RenyiPlan:
 
 def least_rdp(plan: RenyiPlan, mechanism: Mechanism, *, orders: Sequence[float]) -> jax.Array:
     """Renyi divergences [A, L], upper bound: the least over the methods of `plan`; inf [A, 1] where there is none."""
-    if not any(a < _FRACTIONAL_TOP and a != int(a) for a in orders):
+    if not any(a < _FRACTIONAL_TOP and (a == 1.0 or a != int(a)) for a in orders):
         plan = tuple(entry for entry in plan if math.isinf(entry[0].up_to_order))
-    curves = [curve(mechanism, orders=orders, **dict(static)) for _, curve, static in plan]
+    curves = [_at_every_order(m, curve)(mechanism, orders=orders, **dict(static)) for m, curve, static in plan]
     return functools.reduce(jnp.minimum, curves, jnp.full((len(orders), 1), jnp.inf))
+
+
+def _at_every_order(method: RenyiMethod, curve: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """A method's curve, for orders from 1 to inf."""
+    return curve if method.least_order == 1.0 else with_limits(curve, near_one=method.least_order)
 
 
 def _rdp(mechanism: Composed, *, orders: Sequence[float], parts: tuple[RenyiPlan, ...]) -> jax.Array:
@@ -152,6 +169,8 @@ def _renyi(direction: Direction, applies: Any, **options: Any) -> RenyiMethod:
         applies=applies,
         rdp=_rdp,
         grids=MIXED,
+        least_order=1.0,
+        only_traced=lambda mechanism: not has_quick(mechanism),
         lanes=Lanes(statics=functools.partial(_renyi_statics, direction), bytes=renyi_bytes),
         **options,
     )

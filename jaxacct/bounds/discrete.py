@@ -21,6 +21,7 @@ from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import loss_distribution, of_one_release
+from jaxacct.bounds._renyi_of_outputs import LISTED
 from jaxacct.bounds.bases import BASES, base_of, spread
 from jaxacct.bounds.bases._few_outputs import TYPES, Types, num_outputs, rounding
 from jaxacct.mechanisms import DiscretePair, PoissonSampled, RandomAllocation
@@ -335,4 +336,4 @@ EXACT = BracketMethod(
 )
 DISTRIBUTION = of_one_release(BASES[DiscretePair], "the pair's own loss distribution", spread)
 
-METHODS = {(DiscretePair,): (EXACT, loss_distribution(DISTRIBUTION))}
+METHODS = {(DiscretePair,): (EXACT, loss_distribution(DISTRIBUTION), *LISTED)}

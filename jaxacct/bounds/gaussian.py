@@ -15,6 +15,7 @@ import numpy as np
 from jaxacct._method import BOTH, Cost, ProfileMethod, RenyiMethod, never
 from jaxacct.bounds import _inversion as inversion
 from jaxacct.bounds._distribution import loss_distribution, of_one_release
+from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._orders import mixed
 from jaxacct.bounds._parts import flattened
 from jaxacct.bounds.bases import BASES, spread
@@ -148,7 +149,8 @@ _RDP = RenyiMethod(
     cost=Cost.MICROSECONDS,
     cold=Cost.SECONDS,
     helps=never,  # the closed form is exact
-    rdp=_rdp,
+    rdp=with_limits(_rdp),
+    least_order=1.0,
     grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),
 )
 DISTRIBUTION = of_one_release(BASES[Gaussian], _THEOREM, spread)

@@ -1,17 +1,35 @@
-"""One release of the Laplace mechanism: its profile in closed form, the same in both directions."""
+"""One release of the Laplace mechanism: its profile and its Renyi divergences in closed form, both directions equal."""
 
 import dataclasses
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query
+import jax
+import jax.numpy as jnp
+
+from jaxacct._method import (
+    BOTH,
+    Bracketing,
+    BracketMethod,
+    Cost,
+    Method,
+    ProfileMethod,
+    Query,
+    RenyiMethod,
+    always,
+    never,
+)
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import loss_distribution, of_one_release
+from jaxacct.bounds._limits import with_limits
+from jaxacct.bounds._orders import MIXED
 from jaxacct.bounds.bases import BASES, spread
 from jaxacct.bounds.bases._laplace import of_choice
+from jaxacct.divergence._two_sided import laplace_kl, laplace_rdp
 from jaxacct.mechanisms import Laplace, PermuteAndFlip
-from jaxacct.special import down, up
+from jaxacct.special import down, log1mexp, log1p, up
 
 
 def _largest(mechanism: Laplace) -> float:
@@ -77,11 +95,78 @@ def _bracket_of_choice(
     return {d: Ends(down(min(end.lower, most), 64), min(end.upper, most)) for d, end in ends.items()}
 
 
+_SLACK = 2.0**-44  # of logarithms at hand: their roundings, some ten ulp each
+_OfLanes = Callable[[Any], jax.Array]
+
+
+def top_of(release: Laplace) -> jax.Array:
+    """The largest loss [L], 1/b, rounded up."""
+    return up(1.0 / release.noise_multiplier, 4)
+
+
+def _top_of_choice(release: PermuteAndFlip) -> jax.Array:
+    """E [L], the 1/b of the Laplace noise that dominates permute-and-flip."""
+    return release.choice_epsilon
+
+
+def _log_delta(top: _OfLanes, release: Any, epsilon: jax.Array) -> jax.Array:
+    """log delta [L], rounded up: log(1 - e^((epsilon - x) / 2)) for epsilon < x, the largest loss."""
+    x = top(release)
+    gap = jnp.where(epsilon < x, x - epsilon, 1.0)
+    found = log1mexp(-0.5 * gap)
+    found = found + _SLACK * (1.0 + jnp.abs(found)) + 2.0**-50 * jnp.minimum(x / gap, 1e300)
+    return jnp.where(epsilon < x, jnp.minimum(found, 0.0), -jnp.inf)
+
+
+def _epsilon(top: _OfLanes, release: Any, log_delta: jax.Array) -> jax.Array:
+    """epsilon [L], rounded up: x + 2 log(1 - delta), at least 0 and at most x."""
+    x = top(release)
+    fall = 2.0 * log1p(-jnp.exp(jnp.minimum(log_delta, -(2.0**-53))) * (1.0 - 2.0**-42))
+    return jnp.clip(x + fall + _SLACK * (x - fall), 0.0, x)
+
+
+def _rdp(top: _OfLanes, release: Any, *, orders: Sequence[float]) -> jax.Array:
+    """Renyi divergences [A, L], both directions, rounded up: Mironov 2017, Proposition 6. Any order a > 1."""
+    return laplace_rdp(jnp.asarray(orders, jnp.float64)[:, None], top(release))
+
+
+def on_lanes(top: _OfLanes, theorem: str) -> tuple[Method, ...]:
+    """The closed forms (classes `ProfileMethod` and `RenyiMethod`) for traced programs, of largest loss `top`."""
+    options: dict[str, Any] = {
+        "directions": BOTH,
+        "cost": Cost.MICROSECONDS,
+        "cold": Cost.SECONDS,
+        "only_traced": always,
+    }
+    curve = with_limits(
+        functools.partial(_rdp, top), one=lambda release: laplace_kl(top(release)), largest=lambda release: top(release)
+    )
+    return (
+        ProfileMethod(
+            name="closed form",
+            theorem=theorem,
+            log_delta=functools.partial(_log_delta, top),
+            epsilon=functools.partial(_epsilon, top),
+            **options,
+        ),
+        RenyiMethod(
+            name="rdp",
+            theorem="Mironov 2017, Proposition 6",
+            rdp=curve,
+            grids=MIXED,
+            least_order=1.0,
+            helps=never,  # the closed form is exact
+            **options,
+        ),
+    )
+
+
 _CHOICE = "McKenna & Sheldon 2020; Ding et al. 2021, with exponential noise on the scores"
+_BALLE = "Balle, Barthe & Gaboardi 2018, Theorem 3"
 EXACT = BracketMethod(
     name="exact",
     name_below="exact, from below",
-    theorem="Balle, Barthe & Gaboardi 2018, Theorem 3",
+    theorem=_BALLE,
     directions=BOTH,
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
     cost=Cost.MICROSECONDS,
@@ -95,9 +180,10 @@ DISTRIBUTION = of_one_release(BASES[Laplace], "the pair's own loss distribution"
 CHOICE = of_one_release(BASES[PermuteAndFlip], _CHOICE, spread)
 
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
-    (Laplace,): (EXACT, loss_distribution(DISTRIBUTION)),
+    (Laplace,): (EXACT, loss_distribution(DISTRIBUTION), *on_lanes(top_of, _BALLE)),
     (PermuteAndFlip,): (
         dataclasses.replace(EXACT, theorem=_CHOICE, bracket=_bracket_of_choice),
         loss_distribution(CHOICE),
+        *on_lanes(_top_of_choice, _CHOICE),
     ),
 }

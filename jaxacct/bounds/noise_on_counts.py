@@ -10,11 +10,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxacct._method import BOTH, Cost, Method, RenyiMethod
+from jaxacct._method import BOTH, Cost, Method, RenyiMethod, always
 from jaxacct.bounds._distribution import loss_distribution, of_one_release
+from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._orders import mixed
 from jaxacct.bounds.bases import BASES, spread
 from jaxacct.bounds.discrete import EXACT as TYPES
+from jaxacct.divergence import _two_sided
 from jaxacct.mechanisms import DiscreteGaussian, DiscreteLaplace, ZCdp
 from jaxacct.special import up
 
@@ -34,7 +36,30 @@ def discrete_gaussian_rdp(release: DiscreteGaussian, *, orders: Sequence[float])
     return up(0.5 * jnp.asarray(orders, jnp.float64)[:, None] * (release.sensitivity / release.scale) ** 2, 16)
 
 
-def _renyi(theorem: str, rdp: Any) -> RenyiMethod:
+def _discrete_laplace_largest(release: DiscreteLaplace) -> jax.Array:
+    """The divergence of order inf [L], rounded up: decay times sensitivity."""
+    return up(release.noise_parameter * release.sensitivity, 4)
+
+
+def discrete_laplace_rdp(release: DiscreteLaplace, *, orders: Sequence[float]) -> jax.Array:
+    """Renyi divergences [A, L], both directions, rounded up: by definition, a geometric sum over the outputs.
+
+    Any order a > 1; see `jaxacct.divergence._two_sided`.
+    """
+    a = jnp.asarray(orders, jnp.float64)[:, None]
+    return _two_sided.discrete_laplace_rdp(a, release.noise_parameter, _discrete_laplace_largest(release))
+
+
+def _discrete_laplace_kl(release: DiscreteLaplace) -> jax.Array:
+    """The divergence of order 1 [L], rounded up."""
+    return _two_sided.discrete_laplace_kl(release.noise_parameter, _discrete_laplace_largest(release))
+
+
+def _zcdp_largest(release: ZCdp) -> jax.Array:
+    return jnp.where(release.rho > 0, jnp.inf, release.xi)
+
+
+def _renyi(theorem: str, rdp: Any, **options: Any) -> RenyiMethod:
     return RenyiMethod(
         name="rdp",
         theorem=theorem,
@@ -42,6 +67,8 @@ def _renyi(theorem: str, rdp: Any) -> RenyiMethod:
         cost=Cost.MICROSECONDS,
         cold=Cost.SECONDS,
         rdp=rdp,
+        least_order=1.0,
+        **options,
         grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),
     )
 
@@ -51,11 +78,19 @@ DISCRETE_LAPLACE = of_one_release(BASES[DiscreteLaplace], _DEFINITION, spread)
 DISCRETE_GAUSSIAN = of_one_release(BASES[DiscreteGaussian], _DEFINITION, spread)
 
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
-    (DiscreteLaplace,): (TYPES, loss_distribution(DISCRETE_LAPLACE)),
+    (DiscreteLaplace,): (
+        TYPES,
+        loss_distribution(DISCRETE_LAPLACE),
+        _renyi(
+            _DEFINITION,
+            with_limits(discrete_laplace_rdp, one=_discrete_laplace_kl, largest=_discrete_laplace_largest),
+            only_traced=always,
+        ),
+    ),
     (DiscreteGaussian,): (
         TYPES,
-        _renyi("Canonne, Kamath & Steinke 2020, Theorem 4", discrete_gaussian_rdp),
+        _renyi("Canonne, Kamath & Steinke 2020, Theorem 4", with_limits(discrete_gaussian_rdp)),
         loss_distribution(DISCRETE_GAUSSIAN),
     ),
-    (ZCdp,): (_renyi("Bun & Steinke 2016, Definition 1.1", zcdp_rdp),),
+    (ZCdp,): (_renyi("Bun & Steinke 2016, Definition 1.1", with_limits(zcdp_rdp, largest=_zcdp_largest)),),
 }

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, ProfileMethod, Query, RenyiMethod
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import Parts, loss_distribution, of_one_release
+from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._orders import MIXED
 from jaxacct.bounds.bases import BASES, base_of, spread
 from jaxacct.bounds.discrete import EXACT as TYPES
@@ -65,6 +66,11 @@ def response_rdp(local: jax.Array, others: jax.Array, *, orders: Sequence[float]
     return jnp.where(local > 0, jnp.minimum(found, local), 0.0)
 
 
+def response_kl(local: jax.Array, others: jax.Array) -> jax.Array:
+    """The divergence of order 1 [L], rounded up, of randomized response: E (e^E - 1) / (e^E + k - 1)."""
+    return up(-local * jnp.expm1(-local) / (1.0 + others * jnp.exp(-local)), 32)
+
+
 def _response(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
     def of(release: RandomizedResponse, *at: Any, **rest: Any) -> jax.Array:
         return function(release.local_epsilon, release.num_categories - 1.0, *at, **rest)
@@ -97,6 +103,16 @@ def _guarantee_rdp(release: EpsilonDelta, *, orders: Sequence[float]) -> jax.Arr
     """Renyi divergences [A, L] of the pure guarantee, rounded up; inf where delta is above 0."""
     pure = response_rdp(release.guaranteed_epsilon, jnp.ones_like(release.guaranteed_epsilon), orders=orders)
     return jnp.where(release.guaranteed_delta > 0, jnp.inf, pure)
+
+
+def _guarantee_kl(release: EpsilonDelta) -> jax.Array:
+    """The divergence of order 1 [L] of the pure guarantee, rounded up: E tanh(E / 2); inf where delta is above 0."""
+    pure = response_kl(release.guaranteed_epsilon, jnp.ones_like(release.guaranteed_epsilon))
+    return jnp.where(release.guaranteed_delta > 0, jnp.inf, pure)
+
+
+def _guarantee_largest(release: EpsilonDelta) -> jax.Array:
+    return jnp.where(release.guaranteed_delta > 0, jnp.inf, release.guaranteed_epsilon)
 
 
 def _range_log_delta(release: Exponential, epsilon: jax.Array) -> jax.Array:
@@ -148,7 +164,7 @@ def _profile(name: str, theorem: str, log_delta: _Function, epsilon: _Function) 
     )
 
 
-def _renyi(theorem: str, rdp: Callable[..., jax.Array]) -> RenyiMethod:
+def _renyi(theorem: str, rdp: Callable[..., jax.Array], **limits: Any) -> RenyiMethod:
     return RenyiMethod(
         name="rdp",
         theorem=theorem,
@@ -156,7 +172,8 @@ def _renyi(theorem: str, rdp: Callable[..., jax.Array]) -> RenyiMethod:
         cost=Cost.MICROSECONDS,
         cold=Cost.SECONDS,
         helps=lambda mechanism: False,  # the closed form is exact
-        rdp=rdp,
+        rdp=with_limits(rdp, **limits),
+        least_order=1.0,
         grids=MIXED,
     )
 
@@ -226,19 +243,34 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (RandomizedResponse,): (
         TYPES,
         _profile("randomized response", "by definition", _response(response_log_delta), _response(response_epsilon)),
-        _renyi("Mironov 2017, Proposition 5, for k answers", _response(response_rdp)),
+        _renyi(
+            "Mironov 2017, Proposition 5, for k answers",
+            _response(response_rdp),
+            one=_response(response_kl),
+            largest=lambda release: release.local_epsilon,
+        ),
         loss_distribution(RESPONSE),
     ),
     (EpsilonDelta,): (
         BracketMethod(theorem=_KAIROUZ, bracket=_guarantee_bracket, **_BY_HOST),
         _profile("guarantee", _KAIROUZ, _guarantee_log_delta, _guarantee_epsilon),
-        _renyi("Mironov 2017, Proposition 5, for a delta of 0", _guarantee_rdp),
+        _renyi(
+            "Mironov 2017, Proposition 5, for a delta of 0",
+            _guarantee_rdp,
+            one=_guarantee_kl,
+            largest=_guarantee_largest,
+        ),
         loss_distribution(GUARANTEE),
     ),
     (Exponential,): (
         BracketMethod(theorem=_RANGE, bracket=_range_bracket, **_BY_HOST),
         _profile("bounded range", _RANGE, _range_log_delta, _range_epsilon),
-        _renyi(f"{_RANGE}, at the worst range for each order; Cesar & Rogers 2021, Lemma 3.2", _range_rdp),
+        _renyi(
+            f"{_RANGE}, at the worst range for each order; Cesar & Rogers 2021, Lemma 3.2",
+            _range_rdp,
+            near_one=1.0 + 2.0**-10,
+            largest=lambda release: release.range_epsilon,
+        ),
         loss_distribution(RANGE),
     ),
 }

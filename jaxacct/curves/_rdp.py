@@ -17,7 +17,7 @@ class RdpCurve:
     Read it with `jaxacct.epsilon` and `jaxacct.delta`, add it up with `jaxacct.compose`.
 
     Attributes:
-      orders: float64 [A], each > 1.
+      orders: float64 [A], each > 1; or 1, the divergence of Kullback and Leibler, or inf, the largest loss.
       values: float64 [..., A].
       bound: what the values are with respect to the true divergences.
       neighboring_relation: the adjacency.
@@ -38,7 +38,7 @@ class RdpCurve:
     theorem: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "orders", check_orders("orders", self.orders))
+        object.__setattr__(self, "orders", check_orders("orders", self.orders, with_limits=True))
         if isinstance(self.values, jax.core.Tracer):
             return
         values = checked_array("values", self.values).astype(np.float64)

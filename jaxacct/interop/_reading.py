@@ -92,8 +92,6 @@ def _selected(event: Any) -> Any:
     run = composed_of(event.event)
     if event.mean == 1 and math.isfinite(event.shape):
         return run
-    if isinstance(run, Laplace):  # which has no Renyi divergences here
-        run = EpsilonDelta(up(1.0 / run.noise_multiplier, 4))
     return PrivateSelection(run, event.mean, event.shape)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from jaxacct._validate import check_delta
+from jaxacct._validate import check_delta, check_orders
 from jaxacct.accounting import epsilon, rdp
 from jaxacct.curves import RdpCurve
 from jaxacct.mechanisms._base import Mechanism
@@ -61,7 +61,7 @@ def rdp_curve(
         check_delta("target_delta", target_delta)
         if np.ndim(target_delta):
             raise ValueError(f"target_delta of shape {np.shape(target_delta)} must be a scalar")
-    curve = rdp(mechanism, orders)
+    curve = rdp(mechanism, check_orders("orders", orders))
     if np.ndim(curve.values) != 1:
         raise ValueError(f"mechanism={mechanism!r} must have scalar fields: one line is drawn for one mechanism")
     ax = axes_or_new(ax)

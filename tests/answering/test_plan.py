@@ -38,6 +38,7 @@ FROM_BELOW = ["clones pair from below remove"]
 CHECK_IN_FROM_BELOW = ["check-in profile from below remove"]
 GUARANTEE, RANGE = (["guarantee remove", "guarantee add"], ["bounded range remove", "bounded range add"])
 RENYI = ["rdp remove", "rdp add"]
+CLOSED = ["closed form remove", "closed form add"]
 REFUSED = None  # it has a loss distribution only
 
 
@@ -49,6 +50,11 @@ def on_lanes(methods, below=()):
 def on_host(methods):
     """What has a loss distribution only: nothing is quicker, nothing runs inside traced code."""
     return methods, methods, REFUSED, methods
+
+
+def beside_traced(host, lanes):
+    """Nothing is quicker outside traced code; inside, methods on lanes."""
+    return host, host, lanes, host
 
 
 def host_first(host, lanes, quick=()):
@@ -128,15 +134,15 @@ PLANS = {
         COMPOSED,
         [*MOMENTS, *COMPOSED, *RESORT],
     ),
-    ("Laplace, DiscretePair, ContinuousPair, Pld", ""): on_host(FINITE),
+    ("Laplace, DiscretePair, ContinuousPair, Pld", ""): beside_traced(FINITE, CLOSED),
     ("RandomizedResponse", ""): host_first(
         ["exact remove", "randomized response remove", "loss distribution remove"], ["randomized response remove"]
     ),
     ("EpsilonDelta", ""): host_first([*BOTH_ENDS, *GUARANTEE, *DISTRIBUTION], GUARANTEE),
-    ("DiscreteLaplace", ""): on_host(FINITE),
+    ("DiscreteLaplace", ""): beside_traced(FINITE, RENYI),
     ("DiscreteGaussian", ""): host_first([*BOTH_ENDS, *RENYI, *DISTRIBUTION], RENYI),
     ("Exponential", ""): host_first([*BOTH_ENDS, *RANGE, *DISTRIBUTION], RANGE),
-    ("PermuteAndFlip", ""): on_host(FINITE),
+    ("PermuteAndFlip", ""): beside_traced(FINITE, CLOSED),
     ("ZCdp", ""): on_lanes(RENYI),
     ("MixtureOfGaussians", ""): on_host(DISTRIBUTION),
     ("Group", "of sampled Gaussians"): on_host(["group remove+add"]),
@@ -147,9 +153,9 @@ PLANS = {
     ("ZeroOut", ""): on_host(["removed remove+add"]),
     ("PrivateSelection", "any"): on_lanes(RENYI),
     ("PrivateSelection", "of pure runs"): host_first(["pure remove+add", *RENYI], RENYI),
-    ("PoissonSampled of these", "Laplace, one step"): on_host(FINITE),
-    ("PoissonSampled of these", "any"): on_host(DISTRIBUTION),
-    ("RandomAllocation of these", "any"): on_host(DISTRIBUTION),
+    ("PoissonSampled of these", "Laplace, one step"): beside_traced(FINITE, COMPOSED),
+    ("PoissonSampled of these", "any"): beside_traced(DISTRIBUTION, COMPOSED),
+    ("RandomAllocation of these", "any"): beside_traced(DISTRIBUTION, ["direct remove", "geometric mean add"]),
     ("RandomAllocation of these", "DiscretePair, one epoch"): (
         FINITE,
         FINITE,

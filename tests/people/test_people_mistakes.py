@@ -61,7 +61,7 @@ MISTAKES = [
     *_each("direction", lambda value: ja.epsilon(SHUFFLED, 1e-6, direction=value), ("remove", ja.Direction.ADD)),
     *_each("precision", lambda value: ja.epsilon(RUN, 1e-6, precision=value), (0, -1, float("nan"), "1")),
     ("orders of shape", lambda: ja.rdp(G, [])),
-    *_each("orders", lambda value: ja.rdp(G, value), ([1.0], [0.5, 2], [float("nan")], "x", [float("inf")])),
+    *_each("orders", lambda value: ja.rdp(G, value), ([0.0], [0.5, 2], [float("nan")], "x", [-float("inf")])),
     *_each("bound", lambda value: ja.pld(G, bound=value), ("both", None, ja.Direction.ADD)),
     *_each("resolution", lambda value: ja.pld(G, resolution=value), (0, -1, "fine", float("inf"))),
     *_each("tail", lambda value: ja.pld(G, tail=value), (0, 1, "thin")),

@@ -57,11 +57,11 @@ ASKED = {kind.__name__: EXAMPLES[kind] for kind in MECHANISMS} | {
 }
 """What questions are asked about: every mechanism, and every randomizer shuffled."""
 _ON_HOST = (
-    *("Laplace", "DiscretePair", "ContinuousPair", "Pld", "DiscreteLaplace", "PermuteAndFlip", "MixtureOfGaussians"),
+    *("ContinuousPair", "Pld", "MixtureOfGaussians", "DiscretePair", "DiscreteLaplace"),
     *("Group", "ReplaceOne", "ZeroOut"),
 )
 TRACED = {name: mechanism for name, mechanism in ASKED.items() if name not in _ON_HOST}
-"""Those that a traced program may ask about: of the others there are loss distributions only."""
+"""Those of which traced programs know as much as single questions: others have loss distributions, or sums."""
 
 
 class Field(NamedTuple):
@@ -75,8 +75,10 @@ class Field(NamedTuple):
 
 def fields_of(mechanism: Any) -> list[Field]:
     """Every field of numbers of a mechanism and of what it wraps."""
-    found = []
+    found: list[Field] = []
     for name, keys in _paths(mechanism):
+        if any(known.keys == keys for known in found):  # under another name
+            continue
         value = mechanism
         for key in keys:
             value = value[key] if isinstance(key, int) else getattr(value, key)

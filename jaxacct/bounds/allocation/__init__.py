@@ -27,6 +27,7 @@ from jaxacct.bounds.allocation import _schedule as schedule
 from jaxacct.bounds.allocation._decomposition import decomposition_delta, decomposition_epsilon
 from jaxacct.bounds.allocation._exact import EXACT, PARTIAL_EXACT
 from jaxacct.bounds.allocation._how_many import HOW_MANY
+from jaxacct.bounds.allocation._laplace import LAPLACE
 from jaxacct.bounds.allocation._largest_output import largest_output_delta, largest_output_epsilon
 from jaxacct.bounds.allocation._law import DISTRIBUTION, PARTIAL_DISTRIBUTION, SCHEDULED_DISTRIBUTION
 from jaxacct.bounds.allocation._overlap import overlap_delta, overlap_epsilon
@@ -39,6 +40,7 @@ from jaxacct.bounds.gaussian import unamplified
 from jaxacct.mechanisms import (
     DiscretePair,
     Gaussian,
+    Laplace,
     PartialAllocation,
     PoissonSampled,
     RandomAllocation,
@@ -245,6 +247,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     **{(RandomAllocation, PoissonSampled, base): (_DISTRIBUTION, THRESHOLD_TEST) for base in TESTED},
     **{(PartialAllocation, base): (_OF_PARTIAL,) for base in BASES if base is not Gaussian},
     (RandomAllocation, DiscretePair): (TYPES, _DISTRIBUTION, THRESHOLD_TEST),
+    (RandomAllocation, Laplace): (_DISTRIBUTION, THRESHOLD_TEST, *LAPLACE),
     (RandomAllocation, Gaussian): (
         EXACT,
         moments(selects_several, single_step),

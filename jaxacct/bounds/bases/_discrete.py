@@ -9,8 +9,8 @@ from jaxacct.mechanisms import DiscretePair
 from jaxacct.special import product_outward, sum_outward, up
 
 
-def _log_ratios(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """log(p/q) [N] of positive numbers, with an error of some ulp of itself."""
+def log_ratios(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """An array of log(p/q) [N] of positive numbers [N], with an error of some ulp of itself."""
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         ratio = p / q
         near = np.log1p(np.where(np.abs(p - q) < 0.5 * q, (p - q) / q, 0.0))  # the difference is exact
@@ -23,7 +23,7 @@ def _points(pair: DiscretePair, sampling_prob: float) -> tuple[np.ndarray, np.nd
     """log of 1 - q + q Y at the outputs that Q has, and their masses under Q; -inf where P has none and q = 1."""
     p, q = (np.asarray(x)[np.asarray(pair.q) > 0] for x in (pair.p, pair.q))
     log_values = np.full(p.shape, -np.inf)
-    log_values[p > 0] = _log_ratios(p[p > 0], q[p > 0])
+    log_values[p > 0] = log_ratios(p[p > 0], q[p > 0])
     return log_mixed_with_one(log_values, sampling_prob, 1.0 - sampling_prob), q
 
 

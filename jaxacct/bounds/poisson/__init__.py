@@ -7,9 +7,11 @@ from jaxacct.bounds import _inversion as inversion
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._moments import MOMENTS
 from jaxacct.bounds._orders import MIXED
+from jaxacct.bounds._renyi_of_outputs import LISTED
 from jaxacct.bounds.bases import BASES
 from jaxacct.bounds.discrete import EXACT as TYPES
 from jaxacct.bounds.gaussian import unamplified
+from jaxacct.bounds.poisson._laplace import SAMPLED_LAPLACE
 from jaxacct.bounds.poisson._law import DISTRIBUTION
 from jaxacct.bounds.poisson._one_step import ONE_STEP
 from jaxacct.bounds.poisson._participation import PARTICIPATION
@@ -25,14 +27,15 @@ _RENYI = RenyiMethod(
     rdp=poisson_rdp,
     add_rdp=poisson_add_rdp,
     grids=MIXED,
+    least_order=1.0 + 2.0**-16,
 )
 _DISTRIBUTION = loss_distribution(DISTRIBUTION)
 
 # in the order in which they are asked, after their cost: methods on the host, then those on lanes
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     **{(PoissonSampled, base): (_DISTRIBUTION,) for base in BASES if base not in (Gaussian, DiscretePair, Laplace)},
-    (PoissonSampled, DiscretePair): (TYPES, _DISTRIBUTION),
-    (PoissonSampled, Laplace): (ONE_STEP, _DISTRIBUTION),
+    (PoissonSampled, DiscretePair): (TYPES, _DISTRIBUTION, *LISTED),
+    (PoissonSampled, Laplace): (ONE_STEP, _DISTRIBUTION, *SAMPLED_LAPLACE),
     (PoissonSampled, Gaussian): (
         inversion.EXACT,
         MOMENTS,

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
+from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds.laplace import laplace_delta
 from jaxacct.divergence._one_sampled_step import one_step_delta, one_step_epsilon
@@ -12,7 +13,8 @@ from jaxacct.mechanisms import PoissonSampled
 
 
 def _is_one_step(mechanism: PoissonSampled) -> bool:
-    return np.ndim(mechanism.num_steps) == 0 and mechanism.num_steps == 1
+    concrete = not is_traced(mechanism) and np.ndim(mechanism.num_steps) == 0
+    return concrete and bool(mechanism.num_steps == 1)
 
 
 def _bracket(mechanism: PoissonSampled, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:

@@ -68,7 +68,17 @@ def _integer_log_excess(noise_multiplier: jax.Array, sampling_prob: jax.Array, *
     log sum_{j>=2} C(a,j) (1-q)^(a-j) q^j (e^{j(j-1)/(2 sigma^2)} - 1).
     """
     j = jnp.arange(2, max_order + 1, dtype=jnp.float64)[:, None]
-    in_terms = logexpm1(0.5 * j * (j - 1.0) / (noise_multiplier * noise_multiplier)) + j * jnp.log(sampling_prob)
+    return binomial_log_excess(logexpm1(0.5 * j * (j - 1.0) / (noise_multiplier * noise_multiplier)), sampling_prob)
+
+
+def binomial_log_excess(log_excess: jax.Array, sampling_prob: jax.Array) -> jax.Array:
+    """log(E[(1-q+qY)^a] - 1) [A - 1, L] for a = 2..A, from log(E[Y^a] - 1), `log_excess` [A - 1, L], of any pair:
+
+    log sum_{j>=2} C(a,j) (1-q)^(a-j) q^j (E[Y^j] - 1).
+    """
+    max_order = log_excess.shape[0] + 1
+    j = jnp.arange(2, max_order + 1, dtype=jnp.float64)[:, None]
+    in_terms = log_excess + j * jnp.log(sampling_prob)
     log_rest = log1p(-sampling_prob)
     table = log_binomial_table(max_order)[2:, 2:]
 

@@ -1,0 +1,43 @@
+"""Renyi divergences of order 1 (Kullback and Leibler's) and inf (the largest loss), beside those of the orders between.
+
+Orders are static. Divergences do not fall with the order, so that one of order 1 is at most that of any other.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+_Curve = Callable[..., jax.Array]
+
+
+def _unbounded(mechanism: Any, **statics: Any) -> jax.Array:
+    del mechanism, statics
+    return jnp.full((1,), jnp.inf)
+
+
+def with_limits(
+    inner: _Curve, *, one: _Curve | None = None, largest: _Curve = _unbounded, near_one: float = 1.0
+) -> _Curve:
+    """A curve ``(mechanism, orders=, **statics) -> [A, L]`` for orders from 1 to inf, both included.
+
+    Args:
+      inner: the curve of finite orders above 1.
+      one, largest: ``(mechanism, **statics) -> [L]``, the divergences of order 1 and inf; for `largest` inf if nothing
+        is given.
+      near_one: where `one` is None, the order at which `inner` is read in the place of 1.
+    """
+    ends = {math.inf: largest} if one is None else {1.0: one, math.inf: largest}
+
+    def curve(mechanism: Any, *, orders: Sequence[float], **statics: Any) -> jax.Array:
+        between = tuple(near_one if a == 1.0 else a for a in orders if a not in ends)
+        found = inner(mechanism, orders=between, **statics) if between else jnp.zeros((0, 1))
+        if len(between) == len(orders):
+            return found
+        known = {a: of(mechanism, **statics) for a, of in ends.items() if a in orders}
+        rows = iter(found)
+        return jnp.stack(jnp.broadcast_arrays(*(known[a] if a in ends else next(rows) for a in orders)))
+
+    return curve

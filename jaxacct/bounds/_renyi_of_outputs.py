@@ -1,0 +1,121 @@
+"""Renyi divergences of releases with few outputs, Poisson-sampled or not: sums over the outputs.
+
+Zhu, Dong & Wang 2022, Theorem 11: a sampled step's pair is (1-q) Q + q P against Q, P and Q the release's own, so that
+the moments are those of 1 - q + q Y under Q, Y = dP/dQ.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct._method import Cost, Lanes, RenyiMethod, always, orders_bytes
+from jaxacct._types import Direction
+from jaxacct.bounds._limits import with_limits
+from jaxacct.bounds._orders import MIXED
+from jaxacct.bounds.bases._discrete import log_ratios
+from jaxacct.composition import compose_rdp
+from jaxacct.divergence._ratio_moments import MOST_LOG, Points, ratio_largest, ratio_rdp
+from jaxacct.mechanisms import DiscretePair, PoissonSampled
+from jaxacct.special import up
+
+_MOST_OUTPUTS = 2**12  # of a pair: what is booked for their sum holds up to so many
+
+_Curve = Callable[..., jax.Array]
+
+
+def _pair_of(mechanism: Any) -> DiscretePair:
+    return mechanism if isinstance(mechanism, DiscretePair) else mechanism.mechanism
+
+
+def _numbers(pair: DiscretePair) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """P and Q at the outputs that Q has, log(P/Q) there, and P where Q has none."""
+    p, q = np.asarray(pair.p), np.asarray(pair.q)
+    here = q > 0.0
+    log_y = np.full(int(here.sum()), -np.inf)
+    log_y[p[here] > 0.0] = log_ratios(p[here & (p > 0.0)], q[here & (p > 0.0)])
+    return p[here], q[here], log_y, p[~here]
+
+
+def _is_listed(mechanism: Any) -> bool:
+    """Whether the outputs are few enough, and their ratios doubles."""
+    pair = _pair_of(mechanism)
+    log_y = _numbers(pair)[2]
+    finite = log_y[np.isfinite(log_y)]
+    return len(pair.p) <= _MOST_OUTPUTS and float(np.abs(finite).max(initial=0.0)) <= MOST_LOG
+
+
+def _points(mechanism: Any) -> tuple[Points, tuple[float, float], bool]:
+    """The law of Y, what its sums lack, and whether P has an output that Q has not."""
+    p, q, log_y, alone = _numbers(_pair_of(mechanism))
+    log_weights, log_values = (jnp.asarray(v[:, None], jnp.float64) for v in (np.log(q), log_y))
+    defects = (abs(math.fsum([*q, -1.0])), abs(math.fsum([*p, *(-q)])))
+    return Points(log_weights, log_values), (up(defects[0], 4), up(defects[1], 4)), bool(np.any(alone > 0.0))
+
+
+def _sampling_of(mechanism: Any) -> tuple[jax.Array, jax.Array]:
+    """The sampling probability and the number of steps, [L]."""
+    if isinstance(mechanism, DiscretePair):
+        return jnp.ones((1,), jnp.float64), jnp.ones((1,), jnp.float64)
+    return mechanism.sampling_prob, mechanism.num_steps
+
+
+def _listed_rdp(mechanism: Any, *, orders: Sequence[float], size: int, add: bool) -> jax.Array:
+    del size
+    points, defects, has_more = _points(mechanism)
+    q, num_steps = _sampling_of(mechanism)
+    found = ratio_rdp(points, q, orders=orders, add=add, defects=defects)
+    found = jnp.where((q > 0) & has_more & (not add), jnp.inf, found)
+    return compose_rdp([(found, num_steps)])
+
+
+def listed_remove_rdp(mechanism: DiscretePair | PoissonSampled, *, orders: Sequence[float], size: int) -> jax.Array:
+    """Renyi divergences [A, L], remove direction, rounded up, of a release with few outputs: sums over them.
+
+    Real orders >= 1; of T steps sampled with probability q where `mechanism` says so. `size` is the number of outputs.
+    """
+    return _listed_rdp(mechanism, orders=orders, size=size, add=False)
+
+
+def listed_add_rdp(mechanism: DiscretePair | PoissonSampled, *, orders: Sequence[float], size: int) -> jax.Array:
+    """Renyi divergences [A, L], add direction, as `listed_remove_rdp`."""
+    return _listed_rdp(mechanism, orders=orders, size=size, add=True)
+
+
+def _listed_largest(*, add: bool) -> _Curve:
+    def of(mechanism: Any, *, size: int) -> jax.Array:
+        del size
+        points, _, has_more = _points(mechanism)
+        q, num_steps = _sampling_of(mechanism)
+        found = jnp.where((q > 0) & has_more & (not add), jnp.inf, ratio_largest(points, q, add=add))
+        return compose_rdp([(found[None], num_steps)])[0]
+
+    return of
+
+
+def _bytes(*, orders: Sequence[float] = (), size: int) -> int:
+    return orders_bytes(orders=orders) + 512 * size
+
+
+def _method(direction: Direction, rdp: _Curve) -> RenyiMethod:
+    add = direction is Direction.ADD
+    return RenyiMethod(
+        name=f"rdp ({direction.value})",
+        theorem="by definition, over the outputs; Zhu, Dong & Wang 2022, Theorem 11",
+        directions=(direction,),
+        cost=Cost.MILLISECONDS,
+        cold=Cost.SECONDS,
+        applies=_is_listed,
+        only_traced=always,
+        rdp=with_limits(rdp, largest=_listed_largest(add=add)),
+        least_order=1.0,
+        grids=MIXED,
+        lanes=Lanes(statics=lambda mechanism: {"size": len(_pair_of(mechanism).p)}, bytes=_bytes),
+        regime="up to 4096 outputs",
+    )
+
+
+LISTED = (_method(Direction.REMOVE, listed_remove_rdp), _method(Direction.ADD, listed_add_rdp))

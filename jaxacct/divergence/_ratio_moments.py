@@ -1,0 +1,101 @@
+"""Renyi divergences from the likelihood ratio 1 - q + q Y at finitely many points, which stand for its whole law.
+
+With x = q (Y - 1), E x = 0, and a power s (a, or 1 - a in the add direction), E[(1+x)^s] = 1 + E f, f(x) = (1+x)^s - 1
+- s x >= 0. The points are the outputs of a release with few, or nodes of a rule that errs upward for every convex f.
+Shapes: N points, L lanes, A Renyi orders.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxacct.divergence.response._renyi import power_excess
+from jaxacct.special import log1p, log_or_minus_inf, log_sum_exp, map_rows, softplus, up
+
+_NEAR_ONE = 2.0**-26  # above 1, the order at which that of order 1 is read: f grows with the power, convex
+MOST_LOG = 300.0  # of a ratio that is looked at: its square must be a double
+_LARGE = 1e300  # a divergence that a bound by the largest loss replaces
+
+
+class Points(NamedTuple):
+    """Where the law is looked at, each [N, L]: logarithms of its weights under Q, and of Y."""
+
+    log_weights: jax.Array
+    log_ratios: jax.Array
+
+
+def laplace_points(largest: jax.Array, num_nodes: int) -> Points:
+    """The law of Y = e^v of Laplace noise of largest loss x [L] under Q, by a rule that errs upward.
+
+    Y has the atoms e^-x, of mass 1/2, and e^x, of mass e^-x / 2, and between them the density e^(-(v + x)/2) / 4 in v.
+    The trapezoid rule in v: e^(-v/2) f(q (e^v - 1)) is convex in v for each convex f with f(0) = f'(0) = 0, since f is
+    a mixture of (e^v - c)_+ and (c - e^v)_+, and e^(-v/2) (e^v - c) has a quarter of itself for its second derivative;
+    so no chord lies below it.
+    """
+    x = jnp.minimum(largest, MOST_LOG)
+    at = (jnp.arange(1.0 - num_nodes, num_nodes, 2.0, dtype=jnp.float64) / (num_nodes - 1.0))[:, None]
+    inner = -0.5 * (1.0 + at) * x + jnp.log(0.5 * jnp.maximum(x, 1e-300) / (num_nodes - 1))  # 1/4 of a step of 2x/(N-1)
+    ends = jnp.abs(at) == 1.0
+    atom = jnp.where(at < 0.0, 0.0, -x) - jnp.log(2.0)
+    half = inner - jnp.log(2.0)
+    return Points(jnp.where(ends, jnp.logaddexp(atom, half), inner), at * x)
+
+
+def _mixed(points: Points, q: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """x = q (Y - 1), log(1 + x), and where that is -inf, [N, L]; -1000 stands for it."""
+    log_y = jnp.maximum(points.log_ratios, -1e3)  # where P has no mass
+    x = q * jnp.expm1(log_y)
+    near = jnp.abs(x) < 0.5
+    ratio = (1.0 - q) + q * jnp.exp(log_y)
+    gone = (ratio <= 0.0) & (points.log_weights > -jnp.inf)
+    log_far = jnp.log(jnp.where(near | (ratio <= 0.0), 1.0, ratio))
+    log_ratio = jnp.where(near, log1p(jnp.where(near, x, 0.0)), jnp.where(ratio <= 0.0, -1e3, log_far))
+    return x, log_ratio, gone
+
+
+def ratio_largest(points: Points, sampling_prob: jax.Array, *, add: bool) -> jax.Array:
+    """The divergence of order inf [L], rounded up: the largest |log(1 + x)| of its sign; inf where that is."""
+    _, log_ratio, gone = _mixed(points, sampling_prob)
+    largest = jnp.max(-log_ratio if add else log_ratio, axis=0)
+    return jnp.where(add & jnp.any(gone, axis=0), jnp.inf, up(jnp.maximum(largest, 0.0), 64))
+
+
+def ratio_rdp(
+    points: Points, sampling_prob: jax.Array, *, orders: Sequence[float], add: bool, defects: tuple[float, float]
+) -> jax.Array:
+    """Renyi divergences [A, L], rounded up, real orders >= 1, of one step sampled with probability q [L].
+
+    Remove (`add` False): E_Q[(1+x)^a]; add: E_Q[(1+x)^-(a-1)]. Of order 1 the limits, E_Q[(1+x) log(1+x)] and
+    -E_Q[log(1+x)], by the slope of the power at 2^-26 beyond it, no less since powers are convex. inf where a point at
+    which the numerator has mass has none of the denominator's.
+
+    Args:
+      defects: by how much Q's probabilities fail to add up to 1 and P's to Q's, >= 0, which are added.
+    """
+    q = jnp.where(sampling_prob > 0, sampling_prob, 0.5)
+    log_weights, (x, log_ratio, gone) = points.log_weights, _mixed(points, q)
+    spread = jnp.max(jnp.abs(log_ratio), axis=0)
+    lost = jnp.any(gone, axis=0)
+
+    def row(power: jax.Array, divisor: jax.Array, is_one: jax.Array) -> jax.Array:
+        value, exponent, error = power_excess(power, x, log_ratio)
+        error = error + (1.0 + jnp.abs(power)) * (2.0**-44 + 2.0**-48 * spread)
+        # a mass that vanishes keeps a finite derivative
+        terms = jnp.log(jnp.maximum(value, 1e-300)) + exponent + log_weights + error
+        log_excess = log_sum_exp(terms) + 2.0**-40
+        first, second = defects
+        lacks = jnp.where(is_one, second * q, first + jnp.abs(power) * second * q)
+        several = softplus(jnp.logaddexp(log_excess, log_or_minus_inf(lacks))) / divisor
+        one = jnp.exp(log_excess) / _NEAR_ONE + lacks
+        found = up(jnp.where(is_one, one, several), 2**10)
+        return jnp.where(add & lost, jnp.inf, jnp.minimum(found, _LARGE))
+
+    a = np.asarray(orders, np.float64)
+    ones = a == 1.0
+    divisor = np.where(ones, _NEAR_ONE, a - 1.0)
+    power = -divisor if add else 1.0 + divisor
+    rows = map_rows(row, *(jnp.asarray(v) for v in (power, divisor, ones)))
+    return jnp.where(sampling_prob > 0, rows, 0.0)
