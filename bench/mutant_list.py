@@ -554,4 +554,20 @@ _BATCHES = (
     Mutant("training/_drawing.py", "keep[subset(words, num_records, num_records - size)] = False", "pass", DRAWN),
 )
 
-MUTANTS = _BATCHES + _GROUND + _COMPOSED + _ANSWERS + _GAUSSIAN + _ALLOCATION + _SHUFFLED + _CHECKED_IN
+BASES_RENYI = "tests/bounds/test_renyi_of_bases.py -k 'random or discrete_laplace'"
+_RENYI = (
+    Mutant("divergence/_two_sided.py", "a / (2.0 * a - 1.0), (a", "(a - 1.0) / (2.0 * a - 1.0), (a", BASES_RENYI),
+    Mutant("divergence/_two_sided.py", "0.5 * a * x * x", "0.45 * a * x * x", BASES_RENYI),
+    Mutant("divergence/_ratio_moments.py", "jnp.logaddexp(atom, half)", "atom", BASES_RENYI),
+    Mutant(
+        "divergence/_ratio_moments.py", "0.5 * jnp.maximum(x, 1e-300)", "0.4999 * jnp.maximum(x, 1e-300)", BASES_RENYI
+    ),
+    Mutant(
+        "divergence/_ratio_moments.py",
+        "jnp.where(add & lost, jnp.inf, ",
+        "jnp.where(add & lost, 1.0, ",
+        "tests/bounds/test_renyi_of_bases.py -k cannot",
+    ),
+)
+
+MUTANTS = _RENYI + _BATCHES + _GROUND + _COMPOSED + _ANSWERS + _GAUSSIAN + _ALLOCATION + _SHUFFLED + _CHECKED_IN

@@ -28,7 +28,7 @@ _Curve = Callable[..., jax.Array]
 
 
 def _pair_of(mechanism: Any) -> DiscretePair:
-    return mechanism if isinstance(mechanism, DiscretePair) else mechanism.mechanism
+    return mechanism if mechanism.signature() == (DiscretePair,) else mechanism.mechanism
 
 
 def _numbers(pair: DiscretePair) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -58,7 +58,7 @@ def _points(mechanism: Any) -> tuple[Points, tuple[float, float], bool]:
 
 def _sampling_of(mechanism: Any) -> tuple[jax.Array, jax.Array]:
     """The sampling probability and the number of steps, [L]."""
-    if isinstance(mechanism, DiscretePair):
+    if mechanism.signature() == (DiscretePair,):
         return jnp.ones((1,), jnp.float64), jnp.ones((1,), jnp.float64)
     return mechanism.sampling_prob, mechanism.num_steps
 

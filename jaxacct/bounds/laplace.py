@@ -131,7 +131,7 @@ def _rdp(top: _OfLanes, release: Any, *, orders: Sequence[float]) -> jax.Array:
 
 
 def on_lanes(top: _OfLanes, theorem: str) -> tuple[Method, ...]:
-    """The closed forms (classes `ProfileMethod` and `RenyiMethod`) for traced programs, of largest loss `top`."""
+    """A tuple of methods (class `Method`) for traced programs: the closed forms, of the largest loss `top`."""
     options: dict[str, Any] = {
         "directions": BOTH,
         "cost": Cost.MICROSECONDS,
