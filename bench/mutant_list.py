@@ -56,6 +56,7 @@ TAILS = "tests/divergence/test_threshold_test.py -k tails"
 HELD = "tests/divergence/test_threshold_test.py -k with_and_without"
 BEYOND = "tests/divergence/test_threshold_test.py -k lies_beyond"
 HOW_MANY = "tests/bounds/test_how_many.py"
+POINTS = "tests/divergence/test_point_steps.py"
 FILTER = "tests/training/test_filter.py"
 BATCHES_BELOW = "tests/bounds/test_shuffled_batches.py"
 
@@ -302,6 +303,14 @@ _GAUSSIAN = (
     ),
     Mutant("divergence/gaussian/_allocated_steps.py", "(high - (1.0 - self.rate) * low)", "(high - low)", HELD),
     Mutant("bounds/allocation/_how_many.py", "+ steps * math.log(total) - log_b", "- log_b", HOW_MANY),
+    Mutant("bounds/allocation/_how_many_epochs.py", ".epsilon(least) + whole", ".epsilon(least)", HOW_MANY),
+    Mutant("bounds/allocation/_how_many_epochs.py", "delta * math.exp(whole)", "delta", HOW_MANY),
+    Mutant(
+        "divergence/_point_steps.py",
+        "first, second = plus(times(held, rest)",
+        "first, second = plus(times(held, rest + few)",
+        POINTS,
+    ),
     Mutant("divergence/gaussian/_sampled_step.py", "error = edges *", "error = 0.0 * edges *", CONTOUR),
     Mutant("divergence/gaussian/_sampled_step.py", "expm1(-fall) + window", "expm1(-fall)", CONTOUR),
     Mutant("divergence/gaussian/_sampled_step.py", "2.0 * (tau[:, 1:] / mu) ** 2 + 0.5", "0.5", CONTOUR),

@@ -1,4 +1,4 @@
-"""An upper bound on k-out-of-t allocation that keeps how many steps a record joined, one epoch, remove direction.
+"""An upper bound on k-out-of-t allocation that keeps how many steps a record joined, remove direction.
 
 With W_i = dP_1/dQ_1 of step i, any 0 < q < 1, R_i = 1 - q + q W_i and p_i = q W_i / R_i, the likelihood ratio of
 k-out-of-t allocation (Feldman & Shenfeld 2025, Theorem 3.1) is
@@ -16,7 +16,7 @@ R_i e^{-c_j p_i (1 - p_i)} / m_j of mean at most 1, a likelihood ratio. For any 
 
     delta(log sum_j A_j e^{eps_j}) <= sum_j A_j E_Q (Y_j - e^{eps_j})_+,
 
-and each expectation is the profile of a composition of t equal pairs (RA-X11).
+and each expectation is the profile of a composition of t equal pairs (RA-X11). Several epochs: `_how_many_epochs`.
 """
 
 import functools
@@ -28,6 +28,7 @@ import numpy as np
 
 from jaxacct._method import Bracketing, BracketMethod, Cost, Query
 from jaxacct._types import Bound, Direction, Ends, TooFineError
+from jaxacct.bounds.allocation._how_many_epochs import epochs_upper, rough
 from jaxacct.bounds.allocation._split import selects_several
 from jaxacct.bounds.bases._base import pld_of_law
 from jaxacct.curves import Pld
@@ -47,7 +48,9 @@ _CELLS = 2**15  # cells of one output, in standard deviations from -_REACH to _R
 _REACH = 9.5  # standard deviations; what lies beyond is booked
 _STEP = 4e-3  # nats between the losses of a composition, at most; times the square root of 2 for 1/sigma of 2
 _DELTAS = (1.0, 1e-3, 1e-7)  # where the compositions are sharp
-_NOISE, _MOST_STEPS = (0.3, 3.0), 4096  # sigma and t for which this is tried
+_NOISE, _MOST_STEPS = (0.3, 3.0), 2**15  # sigma and t for which this is tried
+_OF_EPOCHS = (0.5, 0.6, 0.72, 0.8, 0.86, 0.93)  # q in units of k/t, for several epochs
+_ROUGHLY = 1.12  # a rough answer so many times the one that is known is not worth a sharp one
 _SPARSE = 8.0  # where t/k is more than so many times e^{1/sigma^2}, one step at a time is better
 _SLACKS = (1e-9, 1e-7, 1e-5, 1e-3, 1e-2)  # what is added to every eps_j until delta is small enough
 
@@ -179,6 +182,8 @@ def how_many_upper(mechanism: RandomAllocation, query: Query, target: float, kno
 
     RA-X11. Given up early where it is far above what is `known`.
     """
+    if mechanism.num_epochs > 1:
+        return _of_epochs(mechanism, query, target, known)
     found = {i: _one(mechanism, _TUNINGS[i], query, target) for i in _FIRST}
     best = min(found, key=lambda i: found[i])
     if query is Query.EPSILON and found[best] > _HOPELESS * known:
@@ -191,6 +196,16 @@ def how_many_upper(mechanism: RandomAllocation, query: Query, target: float, kno
                 break
             best, at = at, at + way
     return found[best]
+
+
+def _of_epochs(mechanism: RandomAllocation, query: Query, target: float, known: float) -> float:
+    """The upper end for several epochs: the two q that look best, if they may improve on what is known."""
+    sigma, epochs = float(mechanism.mechanism.noise_multiplier), int(mechanism.num_epochs)
+    run = sigma, int(mechanism.num_steps), int(mechanism.num_selected)
+    found = sorted((rough(*run, epochs, tuning, query, target), tuning) for tuning in _OF_EPOCHS)
+    if query is Query.EPSILON and found[0][0].answer > _ROUGHLY * known:
+        return math.inf
+    return min(epochs_upper(_parts(*run, tuning), epochs, at.order, query, target) for at, tuning in found[:2])
 
 
 def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
@@ -207,9 +222,9 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
 
 
 def _is_tried(mechanism: RandomAllocation) -> bool:
-    """Whether it is one epoch, not too long, of moderate noise, in which a record joins a large share of the steps."""
+    """Whether epochs are not too long, of moderate noise, and a record joins a large share of their steps."""
     steps, selected, sigma = int(mechanism.num_steps), int(mechanism.num_selected), mechanism.mechanism.noise_multiplier
-    if mechanism.num_epochs != 1 or not (selected < steps <= _MOST_STEPS and _NOISE[0] <= sigma <= _NOISE[1]):
+    if not (selected < steps <= _MOST_STEPS and _NOISE[0] <= sigma <= _NOISE[1]):
         return False
     return bool(steps <= _SPARSE * math.exp(sigma**-2.0) * selected)
 
@@ -225,5 +240,5 @@ HOW_MANY = BracketMethod(
     sharpens_reduction=True,
     bracket=_bracket,
     reduction=lambda mechanism: True,
-    regime="one epoch, few steps for each of several that a record joins",
+    regime="few steps for each of several that a record joins",
 )

@@ -1,0 +1,140 @@
+"""Several epochs of the upper bound on k-out-of-t allocation that keeps how many steps a record joined.
+
+An epoch's likelihood ratio is L <= sum_j A_j Y_j (`_how_many`), A = sum_j A_j. Let the record's side draw j with
+probability A_j / A and the other side with any q_j of sum at most 1, and let both show it: the pair with the ratio
+A_j Y_j / (A q_j), of which sum_j A_j Y_j / A is what is left without j. So for E epochs
+
+    delta(eps) <= A^E E_Q (prod_e sum_j (A_j / A) Y_j - e^{eps - E log A})_+ <= A^E delta_E(eps - E log A),
+
+delta_E the profile of E runs of the pair with j shown. With one epoch the best q_j give back the bound of `_how_many`.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from jaxacct._method import Query
+from jaxacct._types import Direction
+from jaxacct.curves import Pld
+from jaxacct.curves._convolution import compose_plds
+from jaxacct.curves._regridding import on_grid
+from jaxacct.special import up
+
+Real = np.ndarray[Any, np.dtype[np.float64]]
+
+# Any value of these is valid: they steer tightness.
+_ORDERS = (1.05, 1.1, 1.2, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0)  # Renyi orders a
+_NUM_ANGLES, _SPACING = 10, 0.1  # of a rough answer: nodes over v, and the distance of those over z
+# These carry the certificate.
+_SPARE = 1e-9  # what log q_j give up, so that the q_j add up to less than 1
+_ROUNDING = 2.0**-40  # relative, of a weight and of A^E
+_LARGEST = 600.0  # exponents up to it are doubles
+
+
+class Part(Protocol):
+    """At least log A_j, and the composed law of log Y_j, remove direction, from above."""
+
+    @property
+    def log_weight(self) -> float:
+        """At least log A_j."""
+
+    @property
+    def law(self) -> Pld:
+        """The law of log Y_j."""
+
+
+def _log_sum(logs: Real) -> float:
+    top = float(logs.max())
+    return top + math.log(float(np.exp(logs - top).sum()))
+
+
+class Rough(NamedTuple):
+    """About the answer by Renyi divergences, and the order that gives it."""
+
+    answer: float
+    order: float
+
+
+def rough(
+    noise_multiplier: float, steps: int, selected: int, epochs: int, tuning: float, query: Query, target: float
+) -> Rough:
+    """A named tuple: about the answer with q = `tuning` k/t, and the Renyi order a that gives it.
+
+    By Minkowski's inequality, with R_v = prod R_i e^{-p_i (1 - p_i) (1 - cos v)},
+
+        (E_Q L^a)^(1/a) <= (1/(pi b)) int_0^pi (E_Q R_v^a)^(1/a) dv.
+    """
+    mu, q = 1.0 / noise_multiplier, tuning * selected / steps
+    z = np.arange(-8.0, _ORDERS[-1] * mu + 8.0, _SPACING)
+    log_ratio = np.logaddexp(math.log1p(-q), math.log(q) + mu * z - 0.5 * mu * mu)
+    p = np.exp(math.log(q) + mu * z - 0.5 * mu * mu - log_ratio)
+    cosines = 1.0 - np.cos(math.pi * (np.arange(_NUM_ANGLES) + 0.5) / _NUM_ANGLES)
+    exponents = log_ratio - cosines[:, None] * (p * (1.0 - p))
+    log_q = -0.5 * z * z + math.log(_SPACING) - 0.5 * math.log(2.0 * math.pi)
+    log_b = math.lgamma(steps + 1) - math.lgamma(selected + 1) - math.lgamma(steps - selected + 1)
+    log_b += selected * math.log(q) + (steps - selected) * math.log1p(-q)
+    found = []
+    for a in _ORDERS:
+        terms = a * exponents + log_q
+        top = terms.max(1)
+        roots = steps / a * (np.log(np.exp(terms - top[:, None]).sum(1)) + top)
+        log_moment = epochs * a * (_log_sum(roots) - math.log(_NUM_ANGLES) - log_b)
+        if query is Query.EPSILON:
+            answer = (log_moment - math.log(target * a)) / (a - 1.0) + math.log1p(-1.0 / a)
+        else:
+            answer = math.exp(min(log_moment - (a - 1.0) * target - math.log(a), 1.0))
+        found.append(Rough(answer, a))
+    return min(found)
+
+
+def _log_norms(parts: Sequence[Part], order: float) -> Real:
+    """About log of the norms (E_Q Y_j^a)^(1/a), [J]."""
+    logs = []
+    for part in parts:
+        used = part.law.masses > 0.0
+        logs.append(_log_sum(np.log(part.law.masses[used]) + (order - 1.0) * part.law.losses[used]))
+    return np.array(logs) / order
+
+
+def _shown(parts: Sequence[Part], order: float) -> tuple[Pld, float]:
+    """An epoch of the pair with j shown, from above, and at least log A; q_j about as an order a wants them."""
+    weights = np.array([part.log_weight for part in parts])
+    log_a = _log_sum(weights) + _SPARE
+    wanted = weights + _log_norms(parts, order)
+    shifts = weights - log_a - (wanted - _log_sum(wanted)) + _SPARE  # log A_j / (A q_j)
+    step = min(part.law.step for part in parts)
+    laws = [part.law if part.law.step == step else on_grid(part.law, step) for part in parts]
+    # shifts are rounded up to the grid, which makes a q_j smaller
+    origin = laws[0].offset
+    places = [math.ceil((law.offset + shift - origin) / step) for law, shift in zip(laws, shifts, strict=True)]
+    first = min(places)
+    masses = np.zeros(max(at + len(law.masses) for at, law in zip(places, laws, strict=True)) - first)
+    infinite = 0.0
+    for at, law, weight in zip(places, laws, weights, strict=True):
+        share = math.exp(weight - log_a) * (1.0 + _SPARE)
+        masses[at - first : at - first + len(law.masses)] += share * law.masses
+        infinite += share * law.infinite_mass
+    rounded = {"masses": masses * (1.0 + _ROUNDING), "infinite_mass": up(infinite, 64)}
+    first_law = laws[0]
+    whole = Pld(origin + step * first, step, bound=first_law.bound, direction=Direction.REMOVE, **rounded)
+    return whole, log_a
+
+
+def epochs_upper(parts: Sequence[Part], epochs: int, order: float, query: Query, target: float) -> float:
+    """float: epsilon at a delta, or delta at an epsilon, upper bound, remove direction; inf where nothing is known.
+
+    `order` is the Renyi order that the q_j are made for.
+    """
+    shown, log_a = _shown(parts, order)
+    whole = epochs * log_a * (1.0 + _ROUNDING)
+    if whole > _LARGEST:
+        return math.inf
+    if query is Query.EPSILON:
+        least = target * math.exp(-whole) * (1.0 - _ROUNDING)
+        return up(compose_plds([(shown, epochs)], (1.0, least)).epsilon(least) + whole, 64)
+    if target <= whole:
+        return math.inf
+    delta = compose_plds([(shown, epochs)]).delta((target - whole) * (1.0 - _ROUNDING))
+    return delta * math.exp(whole) * (1.0 + _ROUNDING)
