@@ -202,6 +202,7 @@ _GROUPS = {
         "RandomizedResponse EpsilonDelta ZCdp DiscreteLaplace DiscreteGaussian Exponential PermuteAndFlip "
         "PrivateSelection MixtureOfGaussians Group ReplaceOne ZeroOut"
     ),
+    "Correlated noise": "correlated.BandedNoise",
     "Shuffling and check-ins": (
         "Shuffled CheckIn LocalRandomizer KaryRandomizedResponse FiniteRandomizer GaussianReports"
     ),

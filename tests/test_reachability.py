@@ -14,6 +14,7 @@ from jaxacct import demo, papers
 _LAZY = (
     "accounting",
     "composition",
+    "correlated",
     "curves",
     "estimation",
     "interop",

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from jaxacct._types import NeighboringRelation
 from jaxacct._validate import check_count, check_positive, check_probability
+from jaxacct.correlated import BandedNoise
 from jaxacct.mechanisms import Composed, Gaussian, PoissonSampled, RandomAllocation
 
 _ADD_OR_REMOVE, _ZERO_OUT = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_SPECIAL
@@ -186,9 +187,28 @@ def _mechanism_of(asked: _Asked) -> Any:
     return mechanism(asked)
 
 
+def _banded(strategy: Any, noise: BandedNoise) -> Any:
+    """The strategy with correlated noise, where the columns of its matrix that a record may touch share no row."""
+    name = type(strategy).__name__
+    if strategy.iterations != noise.num_steps:
+        raise ValueError(f"strategy={strategy!r} must have the {noise.num_steps} iterations of the noise")
+    if getattr(strategy, "truncated_batch_size", None) is not None:
+        raise ValueError(f"strategy={strategy!r}: truncated batches have no analysis here with correlated noise")
+    if name == "CyclicPoissonSampling":
+        return noise.cyclic_poisson(strategy.sampling_prob, cycle_length=strategy.cycle_length)
+    if name == "RandomAllocationSampling":
+        length = getattr(strategy, "cycle_length", 1)
+        return noise.allocated(strategy.total_participations, cycle_length=length)
+    if name == "BallsInBinsSampling":
+        return noise.balls_in_bins(strategy.cycle_length)
+    if name == "BMinSepSampling":  # whichever steps it picks: without amplification
+        return noise.min_separation(strategy.min_sep)
+    raise ValueError(f"strategy={strategy!r} has no analysis here with correlated noise")
+
+
 def from_jax_privacy(
     strategy: Any,
-    noise_multiplier: float,
+    noise_multiplier: float | BandedNoise,
     *,
     num_examples: int | None = None,
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -205,12 +225,13 @@ def from_jax_privacy(
     - `FixedBatchSampling`: without replacement, `PoissonSampled` at batch_size / num_examples with half the noise.
     - `UserSelectionStrategy`: its base strategy; records are users, clipped together.
 
-    Upper bounds. Every step releases the sum of clipped gradients plus fresh Gaussian noise: no matrix factorisation,
-    no division by a realised batch size.
+    Upper bounds. Every step releases the sum of clipped gradients plus fresh Gaussian noise, no division by a realised
+    batch size; or the noise of a banded matrix factorisation, where that is exactly such a run (`BandedNoise`).
 
     Args:
       strategy: an instance of one of these classes.
-      noise_multiplier: standard deviation of a step's noise over the clipping norm, > 0.
+      noise_multiplier: standard deviation of a step's noise over the clipping norm, > 0; or a
+        `jaxacct.correlated.BandedNoise`.
       num_examples: public number of records (of users under `UserSelectionStrategy`), for fixed batches.
       neighboring_relation: for which the answers are needed: ADD_OR_REMOVE_ONE, or REPLACE_SPECIAL where the special
         record contributes nothing (zero-out), which the mechanism's add-or-remove answers then hold for.
@@ -228,10 +249,20 @@ def from_jax_privacy(
     >>> round(run.mechanism.noise_multiplier, 6), run.num_steps, run.num_epochs
     (1.0, 100, 1)
     """
-    check_positive("noise_multiplier", noise_multiplier)
+    if not isinstance(noise_multiplier, BandedNoise):
+        check_positive("noise_multiplier", noise_multiplier)
     if neighboring_relation not in (_ADD_OR_REMOVE, _ZERO_OUT):
         raise ValueError(
             f"neighboring_relation={neighboring_relation!r} must be ADD_OR_REMOVE_ONE or REPLACE_SPECIAL: replacing a "
             "record by any other has no analysis here"
         )
+    if isinstance(noise_multiplier, BandedNoise):
+        kind = getattr(getattr(strategy, "partition_type", None), "name", "INDEPENDENT")
+        is_split = kind != "INDEPENDENT" and strategy.cycle_length > 1
+        if is_split and neighboring_relation is _ADD_OR_REMOVE:
+            raise ValueError(
+                f"strategy={strategy!r}: a split into equal groups moves with the number of records; ask for "
+                "neighboring_relation=NeighboringRelation.REPLACE_SPECIAL (zero-out)"
+            )
+        return _banded(strategy, noise_multiplier)
     return _mechanism_of(_Asked(strategy, float(noise_multiplier), num_examples, neighboring_relation))

@@ -41,7 +41,7 @@ _LAYERS = (
     ("answering._lanes",),
     ("answering._loop",),
     ("answering",),
-    ("accounting", "calibration", "estimation", "papers", "utility"),
+    ("accounting", "calibration", "correlated", "estimation", "papers", "utility"),
     ("interop", "membership", "sweeping", "training"),
     ("reporting",),
     ("plot",),

@@ -1,0 +1,195 @@
+"""Noise that is correlated over the steps: banded matrix factorisation, where it reduces to mechanisms that are here.
+
+Choquette-Choo et al. 2023, "(Amplified) banded matrix factorization: a unified approach to private training".
+"""
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+from jaxacct._validate import check_count, check_positive, check_probability, checked_array
+from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
+from jaxacct.special import up
+
+__all__ = ["BandedNoise"]
+
+_DOWN = 1.0 - 2.0**-50  # of a quotient and a root
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BandedNoise:
+    """Training with the noise C^-1 z of a banded strategy matrix C: what each way to draw batches makes of it.
+
+    Step i adds row i of C^-1 z to its sum of clipped gradients, z independent N(0, (noise_multiplier * clipping
+    norm)^2). All steps together are a post-processing of C x + z, x the sums. C is lower triangular with b bands:
+    column j is zero but for rows j to j + b - 1. Where a record takes part at steps at least b apart, whichever they
+    are, no two of its columns share a row. Given all earlier rows, what it adds to the rows of one column is known but
+    for whether it takes part, so that each participation is one Gaussian release of sensitivity norm(column),
+    independent of the others: the run is, exactly, the same scheme with independent noise (Choquette-Choo et al. 2023,
+    Theorem 4; gradients may depend on earlier outputs: Denisov et al. 2022, Theorem 2.1). Columns shorter than the
+    longest one count as that long, which loses nothing for a Toeplitz matrix but for its last b - 1 columns. Where
+    columns that a record may touch overlap there is no such reduction, and a method refuses. Adjacency: add or remove
+    one record.
+
+    Args:
+      strategy: C, [n, n]; or the first column of a banded Toeplitz matrix, its b coefficients [b].
+      noise_multiplier: float > 0, the standard deviation of z over the clipping norm.
+      num_steps: whole number, n; to be given with coefficients.
+
+    Raises:
+      ValueError: if C is not lower triangular, or an argument is out of range.
+
+    >>> from jaxacct.correlated import BandedNoise
+    >>> noise = BandedNoise([1.0, 0.5, 0.25], noise_multiplier=2.0, num_steps=300)
+    >>> run = noise.cyclic_poisson(sampling_prob=0.03)
+    >>> run.num_steps, round(run.mechanism.noise_multiplier, 4)
+    (100, 1.7457)
+    """
+
+    strategy: Any
+    noise_multiplier: float
+    num_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        check_positive("noise_multiplier", self.noise_multiplier)
+        matrix = checked_array("strategy", self.strategy).astype(np.float64)
+        if not np.all(np.isfinite(matrix)) or matrix.size == 0 or not np.any(matrix):
+            raise ValueError(f"strategy={self.strategy!r} must be finite numbers, not all 0")
+        if matrix.ndim == 1:
+            check_count("num_steps", self.num_steps)
+            if self.num_steps is None or len(matrix) > self.num_steps:
+                raise ValueError(f"num_steps={self.num_steps} must be given, at least {len(matrix)} (coefficients)")
+        elif matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or np.any(np.triu(matrix, 1)):
+            raise ValueError(f"strategy of shape {matrix.shape} must be coefficients [b], or lower triangular [n, n]")
+        elif self.num_steps not in (None, len(matrix)):
+            raise ValueError(f"num_steps={self.num_steps} must be left out: the strategy has {len(matrix)} rows")
+        object.__setattr__(self, "strategy", matrix)
+        object.__setattr__(self, "num_steps", int(self.num_steps or len(matrix)))
+
+    @property
+    def num_bands(self) -> int:
+        """b: columns so many steps apart, or more, share no row."""
+        rows, *columns = np.nonzero(self.strategy)
+        return int((rows - (columns[0] if columns else 0)).max()) + 1
+
+    @property
+    def squared_norms(self) -> np.ndarray:
+        """float64 [n], of the columns, rounded up."""
+        if self.strategy.ndim == 2:
+            columns = [math.fsum(np.square(column).tolist()) for column in self.strategy.T]
+        else:
+            squares = np.square(self.strategy).tolist()
+            ends = [math.fsum(squares[:kept]) for kept in range(len(squares) + 1)]
+            left = np.minimum(self._length - np.arange(self._length), len(squares))
+            columns = [ends[int(kept)] for kept in left]
+        return up(np.asarray(columns), 8) + 1e-300  # a square that underflows
+
+    @property
+    def _length(self) -> int:
+        assert self.num_steps is not None
+        return self.num_steps
+
+    def _gaussian(self, squared: float) -> Gaussian:
+        return Gaussian(float(self.noise_multiplier) / math.sqrt(squared) * _DOWN)
+
+    def _apart(self, what: str, steps: int | None) -> int:
+        """A distance of steps at which columns share no row; raises ValueError for a smaller one."""
+        found = self.num_bands if steps is None else steps
+        check_count(what, found)
+        if found < self.num_bands:
+            raise ValueError(
+                f"{what}={found} must be at least the {self.num_bands} bands: columns of C that are closer share "
+                "rows, so that the participations of a record are correlated and no mechanism here is equal to the run"
+            )
+        return int(found)
+
+    def cyclic_poisson(self, sampling_prob: float, *, cycle_length: int | None = None) -> PoissonSampled:
+        """`PoissonSampled`: a record of group g joins steps g, g + L, g + 2L, .. with a probability each, by own coins.
+
+        ceil(n / L) rounds of noise noise_multiplier / norm. A record's group, drawn by itself or not, is known.
+
+        Args:
+          sampling_prob: float in [0, 1].
+          cycle_length: whole number >= the number of bands, L; the number of bands if not given.
+
+        Raises:
+          ValueError: if it is below the number of bands, or a number is out of range.
+        """
+        check_probability("sampling_prob", sampling_prob)
+        length = self._apart("cycle_length", cycle_length)
+        release = self._gaussian(float(self.squared_norms.max()))
+        return PoissonSampled(release, float(sampling_prob), -(-self._length // length))
+
+    def allocated(self, num_selected: int = 1, *, cycle_length: int | None = None) -> RandomAllocation:
+        """`RandomAllocation`: a record joins a uniform set of `num_selected` of the steps g, g + L, .. of its group.
+
+        The smallest group counts, since fewer steps hide less; in a group of fewer steps than that all are taken.
+
+        Args:
+          num_selected: whole number >= 1.
+          cycle_length: whole number >= the number of bands, L; the number of bands if not given.
+
+        Raises:
+          ValueError: if it is below the number of bands, or a number is out of range.
+        """
+        length = self._apart("cycle_length", cycle_length)
+        check_count("num_selected", num_selected)
+        release = self._gaussian(float(self.squared_norms.max()))
+        return RandomAllocation(release, max(int(num_selected), self._length // length), int(num_selected))
+
+    def balls_in_bins(self, cycle_length: int) -> RandomAllocation:
+        """`RandomAllocation`: a record draws one of L bins, and joins the step of that bin in every cycle.
+
+        Neighbouring bins are neighbouring columns, so that C must be diagonal; others need Monte Carlo.
+
+        Args:
+          cycle_length: whole number >= 1, L.
+
+        Raises:
+          ValueError: if C has more than one band, or a number is out of range.
+        """
+        check_count("cycle_length", cycle_length)
+        if self.num_bands > 1:
+            raise ValueError(
+                f"strategy with {self.num_bands} bands: which bin a record drew is told by columns of C that share "
+                "rows, and no mechanism here is equal to the run; fixed_order(cycle_length) holds, with known bins"
+            )
+        cycles = -(-self._length // int(cycle_length))
+        return RandomAllocation(self._gaussian(up(cycles * float(self.squared_norms.max()), 4)), int(cycle_length))
+
+    def fixed_order(self, cycle_length: int) -> Gaussian:
+        """`Gaussian`: a record joins one known step in every cycle, the same in each, as in epochs of a fixed order.
+
+        The noise over the root of the sum of the squared norms of its columns, the largest such sum.
+
+        Args:
+          cycle_length: whole number >= the number of bands.
+
+        Raises:
+          ValueError: if it is below the number of bands.
+        """
+        length, squares = self._apart("cycle_length", cycle_length), self.squared_norms
+        return self._gaussian(up(max(math.fsum(squares[first::length].tolist()) for first in range(length)), 4))
+
+    def min_separation(self, min_sep: int | None = None, *, most: int | None = None) -> Gaussian:
+        """`Gaussian`: a record joins any known steps that are at least `min_sep` apart, at most so many of them.
+
+        The largest sum of squared norms over such sets, by dynamic programming over the steps.
+
+        Args:
+          min_sep: whole number >= the number of bands; that number if not given.
+          most: whole number >= 1, participations; as many as fit if not given.
+
+        Raises:
+          ValueError: if `min_sep` is below the number of bands, or a number is out of range.
+        """
+        apart, squares = self._apart("min_sep", min_sep), self.squared_norms
+        fit = -(-self._length // apart)
+        if most is not None:
+            check_count("most", most)
+        best = np.zeros(self._length + apart)  # best[j]: of sets among the first j - apart + 1 steps
+        for _ in range(fit if most is None else min(int(most), fit)):
+            best[apart:] = np.maximum.accumulate(up(best[: self._length] + squares, 4))
+        return self._gaussian(float(best[-1]))
