@@ -93,12 +93,23 @@ class Lanes:
     Attributes:
       statics: ``(mechanism) -> `` its static arguments, such as window sizes; hashable.
       bytes: ``(**statics) -> `` working memory of one lane, in bytes; must know every static argument.
-      on_host: whether it takes NumPy arrays too, by which one concrete question is then answered.
+      on_host: whether it takes NumPy arrays too, by which one concrete question is then answered; or
+        ``(**statics) -> `` that.
+      host_calls: how many such questions NumPy answers before they are compiled; None for all.
     """
 
     statics: Callable[[Any], dict[str, Any]] = no_statics
     bytes: Callable[..., int] = orders_bytes
-    on_host: bool = False
+    on_host: bool | Callable[..., bool] = True
+    host_calls: int | None = None
+
+    def takes_numpy(self, statics: dict[str, Any]) -> bool:
+        """Whether it takes NumPy arrays, with these static arguments."""
+        return self.on_host(**statics) if callable(self.on_host) else self.on_host
+
+
+CLOSED_FORM = Lanes(host_calls=64)
+"""Of a formula that compiles in less than a second, and is asked for in loops."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -40,8 +40,9 @@ _QUICK_OPTIONS: dict[str, str | bool] = {"xla_backend_optimization_level": "0", 
 _QUICK_LANES = 4  # lanes in a call
 _NUM_QUICK_CALLS = 16  # calls
 
-# A kernel that takes NumPy arrays too answers calls of one lane there, for ever: it starts at once, and one lane gains
-# nothing by compilation but the cost of NumPy's calls. Several lanes are cut into chunks of this size, for the cache.
+# A kernel that takes NumPy arrays too answers calls of one lane there: it starts at once, and one lane gains nothing by
+# compilation but the cost of NumPy's calls. That is for ever, unless a kernel that compiles quickly and makes many such
+# calls says after how many it is worth while. Several lanes are cut into chunks of this size, for the cache.
 _HOST_BYTES = 4 * 2**20
 
 # A program that is kept holds its machine code in tens of memory maps, and a process has only so many (65,530 on Linux,
@@ -85,7 +86,8 @@ class Kernel:
       lane_bytes: working memory of one lane, in bytes (or a function of the static arguments);
         a batch is cut into chunks of at most 64 MiB.
       on_host: whether `fn` takes NumPy arrays too: then a single concrete question is answered by NumPy, which compiles
-        nothing. A number: so are that many lanes.
+        nothing. A number: so are that many lanes. A function of the static arguments: where it says so.
+      host_calls: calls that NumPy answers with the same static arguments, before they are compiled; None for all.
     """
 
     def __init__(
@@ -94,10 +96,13 @@ class Kernel:
         rounding: Rounding | tuple[Any, ...] = Rounding.NEAREST,
         lane_bytes: int | Callable[..., int] = 2**16,
         *,
-        on_host: bool | int = False,
+        on_host: bool | int | Callable[..., bool] = False,
+        host_calls: int | None = None,
     ):
         self._fn = fn
-        self._on_host = int(on_host)
+        self._on_host = on_host
+        self._host_calls = host_calls
+        self._answered: dict[Any, int] = {}
         self._rounding = rounding
         self._lane_bytes = lane_bytes
         self._programs: dict[Any, Any] = {}
@@ -141,8 +146,9 @@ class Kernel:
         num_lanes = math.prod(shape)
         # broadcast_to and moveaxis cost as much as a small kernel: spared where the shapes agree, as for one question
         flat = [(a if a.shape == shape else np.broadcast_to(a, shape)).reshape(-1) for a in arrays]
-        on_host = self._on_host > 0 and _mesh.get() is None
-        if on_host and 1 <= num_lanes <= self._on_host and not _steady.get():
+        most_on_host = int(self._on_host(**static) if callable(self._on_host) else self._on_host)
+        on_host = most_on_host > 0 and _mesh.get() is None
+        if on_host and 1 <= num_lanes <= most_on_host and not _steady.get() and self._stays_on_host(static):
             size = max(1, _HOST_BYTES // self._bytes_of_lane(static))
             parts = [self._by_numpy([a[i : i + size] for a in flat], static) for i in range(0, num_lanes, size)]
         else:
@@ -158,6 +164,14 @@ class Kernel:
             lambda y: (y if num_lanes == 1 else np.moveaxis(y[..., :num_lanes], -1, 0)).reshape(shape + y.shape[:-1]),
             whole,
         )
+
+    def _stays_on_host(self, static: dict[str, Any]) -> bool:
+        """Whether a call that NumPy can answer is not yet one of so many that they are worth a compilation."""
+        if self._host_calls is None:
+            return True
+        key = tuple(sorted(static.items()))
+        self._answered[key] = self._answered.get(key, 0) + 1
+        return self._answered[key] <= self._host_calls
 
     def _bytes_of_lane(self, static: dict[str, Any]) -> int:
         return self._lane_bytes(**static) if callable(self._lane_bytes) else self._lane_bytes
@@ -255,10 +269,14 @@ def _compiled_kernel(
 
 
 def float64_kernel(
-    *, rounding: Rounding = Rounding.NEAREST, lane_bytes: int | Callable[..., int] = 2**16, on_host: bool | int = False
+    *,
+    rounding: Rounding = Rounding.NEAREST,
+    lane_bytes: int | Callable[..., int] = 2**16,
+    on_host: bool | int | Callable[..., bool] = False,
+    host_calls: int | None = None,
 ) -> Callable[[Callable[..., Any]], Kernel]:
     """Decorator form of `Kernel`."""
-    return lambda fn: Kernel(fn, rounding, lane_bytes, on_host=on_host)
+    return lambda fn: Kernel(fn, rounding, lane_bytes, on_host=on_host, host_calls=host_calls)
 
 
 class KernelByStructure:
@@ -269,7 +287,7 @@ class KernelByStructure:
 
     Args:
       fn: ``fn(tree, *lanes, **static)`` with float64 ``[L]`` for leaves and lanes, otherwise as for `Kernel`.
-      rounding, lane_bytes, on_host: as for `Kernel`.
+      rounding, lane_bytes, on_host, host_calls: as for `Kernel`.
       maxsize: kernels kept, the last ones used; a kernel holds what was compiled for it.
     """
 
@@ -279,7 +297,8 @@ class KernelByStructure:
         rounding: Rounding | tuple[Any, ...] = Rounding.NEAREST,
         lane_bytes: int | Callable[..., int] = 2**16,
         *,
-        on_host: bool = False,
+        on_host: bool | Callable[..., bool] = False,
+        host_calls: int | None = None,
         maxsize: int = 64,
     ):
         def make(structure: Any) -> Kernel:
@@ -288,7 +307,7 @@ class KernelByStructure:
                 return fn(jax.tree.unflatten(structure, lanes[:count]), *lanes[count:], **static)
 
             of_leaves.__name__ = getattr(fn, "__name__", "kernel")
-            return Kernel(of_leaves, rounding, lane_bytes, on_host=on_host)
+            return Kernel(of_leaves, rounding, lane_bytes, on_host=on_host, host_calls=host_calls)
 
         # the kernel of ``(*leaves, *lanes, **static)`` for one structure, as `jax.tree.flatten` gives it
         self.of = functools.lru_cache(maxsize=maxsize)(make)

@@ -81,7 +81,7 @@ def compose_gaussian_mu(parts: Iterable[tuple[jax.Array, jax.Array]]) -> jax.Arr
     return up(xp.sqrt(total) * scale, 2 * (len(pairs) + 8))
 
 
-@float64_kernel(rounding=Rounding.UP)
+@float64_kernel(rounding=Rounding.UP, on_host=2**12)
 def _weighted_sum(*values_and_counts: jax.Array) -> jax.Array:
     half = len(values_and_counts) // 2
     return compose_rdp(zip(values_and_counts[:half], values_and_counts[half:], strict=True))

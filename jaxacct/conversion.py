@@ -5,7 +5,6 @@ import math
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Bound
@@ -74,26 +73,26 @@ def _between(orders: tuple[float, ...], rdp: tuple[jax.Array, ...]) -> tuple[jax
     known = [(a, row) for a, row in zip(orders, rdp, strict=True) if 1.0 < a < math.inf]
     if not known:
         return None
-    return jnp.asarray([a for a, _ in known], jnp.float64)[:, None], jnp.stack([row for _, row in known])
+    return xp.asarray([a for a, _ in known], xp.float64)[:, None], xp.stack([row for _, row in known])
 
 
 def _largest_loss(orders: tuple[float, ...], rdp: tuple[jax.Array, ...]) -> jax.Array:
     """What is known at order inf, [L] or []; inf where that is not among them."""
-    every = [jnp.where(jnp.isnan(row), jnp.inf, row) for a, row in zip(orders, rdp, strict=True) if a == math.inf]
-    return functools.reduce(jnp.minimum, every, jnp.asarray(jnp.inf, jnp.float64))
+    every = [xp.where(xp.isnan(row), xp.inf, row) for a, row in zip(orders, rdp, strict=True) if a == math.inf]
+    return functools.reduce(xp.minimum, every, xp.asarray(xp.inf, xp.float64))
 
 
-@float64_kernel(rounding=Rounding.UP)
+@float64_kernel(rounding=Rounding.UP, on_host=True, host_calls=64)
 def _curve_epsilon(delta: jax.Array, *rdp: jax.Array, orders: tuple[float, ...]) -> jax.Array:
     known, largest = _between(orders, rdp), _largest_loss(orders, rdp) + 0.0 * delta
-    return largest if known is None else jnp.minimum(largest, epsilon_from_rdp(*known, jnp.log(delta)).value)
+    return largest if known is None else xp.minimum(largest, epsilon_from_rdp(*known, xp.log(delta)).value)
 
 
-@float64_kernel(rounding=Rounding.UP)
+@float64_kernel(rounding=Rounding.UP, on_host=True, host_calls=64)
 def _curve_delta(epsilon: jax.Array, *rdp: jax.Array, orders: tuple[float, ...]) -> jax.Array:
     known = _between(orders, rdp)
-    log_delta = jnp.zeros_like(epsilon) if known is None else log_delta_from_rdp(*known, epsilon).value
-    return jnp.where(epsilon >= _largest_loss(orders, rdp), 0.0, delta_from_log(log_delta))
+    log_delta = xp.zeros_like(epsilon) if known is None else log_delta_from_rdp(*known, epsilon).value
+    return xp.where(epsilon >= _largest_loss(orders, rdp), 0.0, delta_from_log(log_delta))
 
 
 def _columns(curve: RdpCurve) -> list[Any]:

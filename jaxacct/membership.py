@@ -163,7 +163,9 @@ def _is_cheap(mechanism: Mechanism) -> bool:
 
 def _is_of_lanes(method: Method) -> TypeGuard[LaneMethod]:
     """Whether it is a method on lanes that answers one concrete question on the host."""
-    return isinstance(method, LaneMethod) and not isinstance(method, LaneBracketMethod) and method.lanes.on_host
+    if not isinstance(method, LaneMethod) or isinstance(method, LaneBracketMethod):
+        return False
+    return method.lanes.on_host is True
 
 
 def _deltas(mechanism: Mechanism, epsilons: np.ndarray) -> np.ndarray:

@@ -4,7 +4,6 @@ import functools
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._method import RenyiMethod
@@ -25,22 +24,33 @@ from jaxacct.answering._lanes import in_domain
 from jaxacct.answering._question import check_mechanism, check_scalars, directions_of
 from jaxacct.bounds import methods_for
 from jaxacct.bounds._distribution import PLAIN_TAIL, plds
-from jaxacct.bounds.composed import RenyiPlan, distribution_of, has_lanes, least_rdp, renyi_bytes, renyi_plan
+from jaxacct.bounds.composed import (
+    RenyiPlan,
+    distribution_of,
+    has_lanes,
+    least_rdp,
+    renyi_bytes,
+    renyi_plan,
+    takes_numpy,
+)
 from jaxacct.composition import allocation_groups, compose_rdp
 from jaxacct.curves import Pld, RdpCurve
 from jaxacct.curves._convolution import ALL_DELTAS
 from jaxacct.divergence.allocation._powers import general_rdp
 from jaxacct.mechanisms._adjacent import in_relation
 from jaxacct.mechanisms._base import Mechanism
+from jaxacct.special._namespace import xp
+
+_HOST_CALLS = 128  # Renyi curves of one program that NumPy evaluates: then compiling it, 1 to 10 s, is worth while
 
 
 def _worst_rdp(mechanism: Mechanism, *, orders: tuple[float, ...], parts: tuple[RenyiPlan, ...]) -> jax.Array:
     """The larger over the directions' plans of the least Renyi divergences, [A, L]."""
-    whole = functools.reduce(jnp.maximum, [least_rdp(plan, mechanism, orders=orders) for plan in parts])
-    return jnp.where(in_domain(mechanism) & ~jnp.isnan(whole), whole, jnp.inf)
+    whole = functools.reduce(xp.maximum, [least_rdp(plan, mechanism, orders=orders) for plan in parts])
+    return xp.where(in_domain(mechanism) & ~xp.isnan(whole), whole, xp.inf)
 
 
-_RDP = KernelByStructure(_worst_rdp, Rounding.UP, renyi_bytes)
+_RDP = KernelByStructure(_worst_rdp, Rounding.UP, renyi_bytes, on_host=takes_numpy, host_calls=_HOST_CALLS)
 
 
 def rdp(mechanism: Mechanism, orders: Any, *, direction: Direction | str | None = None) -> RdpCurve:
@@ -79,12 +89,12 @@ def rdp(mechanism: Mechanism, orders: Any, *, direction: Direction | str | None 
     return RdpCurve(wanted, values, Bound.UPPER, mechanism.relation, theorem)
 
 
-@float64_kernel(rounding=Rounding.UP)
+@float64_kernel(rounding=Rounding.UP, on_host=True)
 def _moments_kernel(
     num_steps: Any, num_selected: Any, num_epochs: Any, *log_moments: Any, uneven: bool, num_bits: int
 ) -> Any:
     groups = allocation_groups(num_steps, num_selected, num_epochs, uneven=uneven)
-    moments = jnp.stack(log_moments)
+    moments = xp.stack(log_moments)
     return compose_rdp((general_rdp(moments, g.num_steps, num_bits=num_bits), g.num_runs) for g in groups)
 
 

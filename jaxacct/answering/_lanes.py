@@ -53,9 +53,9 @@ def value_on_lanes(method: LaneMethod, mechanism: Mechanism, query: Query, targe
 @value_on_lanes.register
 def _(method: RenyiMethod, mechanism: Mechanism, query: Query, target: jax.Array, *, orders: Any, **static: Any) -> Any:
     rdp = method.rdp(mechanism, orders=orders, **static)
-    column = jnp.asarray(orders, jnp.float64)[:, None]
+    column = xp.asarray(orders, xp.float64)[:, None]
     if query is Query.EPSILON:
-        return tuple(epsilon_from_rdp(column, rdp, jnp.log(target)))
+        return tuple(epsilon_from_rdp(column, rdp, xp.log(target)))
     log_delta, order = log_delta_from_rdp(column, rdp, target)
     return delta_from_log(log_delta), order
 
@@ -82,7 +82,8 @@ def _kernel(method: LaneMethod, query: Query) -> KernelByStructure:
 
     answer.__name__ = f"{method.name.replace(' ', '_')}_{query.value}"
     rounding = (Rounding.UP if upper else Rounding.DOWN, Rounding.NEAREST)
-    return KernelByStructure(answer, rounding, method.lanes.bytes, on_host=method.lanes.on_host)
+    lanes = method.lanes
+    return KernelByStructure(answer, rounding, lanes.bytes, on_host=lanes.on_host, host_calls=lanes.host_calls)
 
 
 @functools.singledispatch

@@ -8,14 +8,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
+
+from jaxacct.special._namespace import xp
 
 _Curve = Callable[..., jax.Array]
 
 
 def _unbounded(mechanism: Any, **statics: Any) -> jax.Array:
     del mechanism, statics
-    return jnp.full((1,), jnp.inf)
+    return xp.full((1,), xp.inf)
 
 
 def with_limits(
@@ -33,11 +34,11 @@ def with_limits(
 
     def curve(mechanism: Any, *, orders: Sequence[float], **statics: Any) -> jax.Array:
         between = tuple(near_one if a == 1.0 else a for a in orders if a not in ends)
-        found = inner(mechanism, orders=between, **statics) if between else jnp.zeros((0, 1))
+        found = inner(mechanism, orders=between, **statics) if between else xp.zeros((0, 1))
         if len(between) == len(orders):
             return found
         known = {a: of(mechanism, **statics) for a, of in ends.items() if a in orders}
         rows = iter(found)
-        return jnp.stack(jnp.broadcast_arrays(*(known[a] if a in ends else next(rows) for a in orders)))
+        return xp.stack(xp.broadcast_arrays(*(known[a] if a in ends else next(rows) for a in orders)))
 
     return curve

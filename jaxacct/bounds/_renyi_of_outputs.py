@@ -113,7 +113,7 @@ def _method(direction: Direction, rdp: _Curve) -> RenyiMethod:
         rdp=with_limits(rdp, largest=_listed_largest(add=add)),
         least_order=1.0,
         grids=MIXED,
-        lanes=Lanes(statics=lambda mechanism: {"size": len(_pair_of(mechanism).p)}, bytes=_bytes),
+        lanes=Lanes(statics=lambda mechanism: {"size": len(_pair_of(mechanism).p)}, bytes=_bytes, on_host=False),
         regime="up to 4096 outputs",
     )
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
-import jax.numpy as jnp
 
 from jaxacct._method import (
     BOTH,
@@ -57,6 +56,7 @@ from jaxacct.composition import compose_rdp
 from jaxacct.mechanisms import Composed
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import up
+from jaxacct.special._namespace import xp
 
 _SHARE_DOWN = 1.0 - 2.0**-50  # rounds a share of the target down: a quotient and a sum, fewer than four roundings
 _SUM_UP = 1.0 + 2.0**-50  # rounds a sum of products up, which was added without error but for the last rounding
@@ -121,7 +121,7 @@ def least_rdp(plan: RenyiPlan, mechanism: Mechanism, *, orders: Sequence[float])
     if not any(a < _FRACTIONAL_TOP and (a == 1.0 or a != int(a)) for a in orders):
         plan = tuple(entry for entry in plan if math.isinf(entry[0].up_to_order))
     curves = [_at_every_order(m, curve)(mechanism, orders=orders, **dict(static)) for m, curve, static in plan]
-    return functools.reduce(jnp.minimum, curves, jnp.full((len(orders), 1), jnp.inf))
+    return functools.reduce(xp.minimum, curves, xp.full((len(orders), 1), xp.inf))
 
 
 def _at_every_order(method: RenyiMethod, curve: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
@@ -150,6 +150,11 @@ def renyi_bytes(*, parts: tuple[RenyiPlan, ...], orders: Sequence[float] = ()) -
     return max(every, default=orders_bytes(orders=orders))
 
 
+def takes_numpy(*, parts: tuple[RenyiPlan, ...], **_: Any) -> bool:
+    """bool: whether every method of every plan takes NumPy arrays."""
+    return all(m.lanes.takes_numpy(dict(static)) for plan in parts for m, _, static in plan)
+
+
 def is_of_reports(mechanism: Mechanism) -> bool:
     """bool: whether its parts are shuffled reports and check-ins, whose adjacency is replace-one."""
     return mechanism.relation is NeighboringRelation.REPLACE_ONE
@@ -171,7 +176,7 @@ def _renyi(direction: Direction, applies: Any, **options: Any) -> RenyiMethod:
         grids=MIXED,
         least_order=1.0,
         only_traced=lambda mechanism: not has_quick(mechanism),
-        lanes=Lanes(statics=functools.partial(_renyi_statics, direction), bytes=renyi_bytes),
+        lanes=Lanes(statics=functools.partial(_renyi_statics, direction), bytes=renyi_bytes, on_host=takes_numpy),
         **options,
     )
 
@@ -331,5 +336,5 @@ METHODS = merged(
     _OF_COMPOSED,
     group.tables(distribution_of),
     adjacent.tables(distribution_of),
-    selection.tables(renyi_plan, least_rdp, renyi_bytes, distribution_of),
+    selection.tables(renyi_plan, least_rdp, renyi_bytes, takes_numpy, distribution_of),
 )

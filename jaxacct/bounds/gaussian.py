@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._method import BOTH, Cost, ProfileMethod, RenyiMethod, never
+from jaxacct._method import BOTH, CLOSED_FORM, Cost, ProfileMethod, RenyiMethod, never
 from jaxacct.bounds import _inversion as inversion
 from jaxacct.bounds._distribution import loss_distribution, of_one_release
 from jaxacct.bounds._limits import with_limits
@@ -23,6 +22,7 @@ from jaxacct.composition import compose_gaussian_mu
 from jaxacct.divergence.gaussian._pair import gaussian_epsilon, gaussian_log_delta, gaussian_rdp
 from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
 from jaxacct.mechanisms._base import Mechanism
+from jaxacct.special._namespace import xp
 
 _TINY = 2.2250738585072014e-308  # the smallest normal double: smaller numbers are flushed to 0
 _LEAST_NOISE = 1e-100  # noise multipliers below it count as this in a guess, so that the square of mu is a double
@@ -31,7 +31,7 @@ _THEOREM = "Balle & Wang 2018, Theorem 8"
 
 def gaussian_mu(release: Gaussian) -> jax.Array:
     """mu [L] of the pair N(mu, 1), N(0, 1) of one release: 1/sigma, rounded up, both directions."""
-    return jnp.maximum((1.0 + 2.0**-52) / release.noise_multiplier, _TINY)
+    return xp.maximum((1.0 + 2.0**-52) / release.noise_multiplier, _TINY)
 
 
 def unamplified_mu(release: Gaussian, uses: Any) -> jax.Array:
@@ -63,7 +63,7 @@ def unamplified_rdp(release: Gaussian, uses: Any, *, orders: Sequence[float]) ->
 
     Mironov 2017, Proposition 7. Any order a > 1.
     """
-    return gaussian_rdp(jnp.asarray(orders, jnp.float64)[:, None], unamplified_mu(release, uses))
+    return gaussian_rdp(xp.asarray(orders, xp.float64)[:, None], unamplified_mu(release, uses))
 
 
 def is_gaussian(mechanism: Mechanism) -> bool:
@@ -96,7 +96,7 @@ def _epsilon(mechanism: Mechanism, log_delta: jax.Array) -> jax.Array:
 
 def _rdp(mechanism: Mechanism, *, orders: Sequence[float]) -> jax.Array:
     """Renyi divergences [A, L], both directions, rounded up: a mu^2 / 2 (Mironov 2017, Proposition 7)."""
-    return gaussian_rdp(jnp.asarray(orders, jnp.float64)[:, None], composed_mu(mechanism))
+    return gaussian_rdp(xp.asarray(orders, xp.float64)[:, None], composed_mu(mechanism))
 
 
 def unamplified(uses: Callable[[Any], Any]) -> ProfileMethod:
@@ -126,6 +126,7 @@ def unamplified(uses: Callable[[Any], Any]) -> ProfileMethod:
         cold=Cost.SECONDS,
         log_delta=lambda mechanism, epsilon: unamplified_log_delta(mechanism.mechanism, uses(mechanism), epsilon),
         epsilon=lambda mechanism, log_delta: unamplified_epsilon(mechanism.mechanism, uses(mechanism), log_delta),
+        lanes=CLOSED_FORM,
         floor=floor,
     )
 
@@ -139,6 +140,7 @@ EXACT = ProfileMethod(
     applies=is_gaussian,
     is_exact=True,
     log_delta=_log_delta,
+    lanes=CLOSED_FORM,
     epsilon=_epsilon,
 )
 BOTH_ENDS = inversion.beside_closed_form(applies=is_gaussian)
@@ -151,6 +153,7 @@ _RDP = RenyiMethod(
     helps=never,  # the closed form is exact
     rdp=with_limits(_rdp),
     least_order=1.0,
+    lanes=CLOSED_FORM,
     grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),
 )
 DISTRIBUTION = of_one_release(BASES[Gaussian], _THEOREM, spread)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from jaxacct._method import (
     BOTH,
@@ -30,6 +29,7 @@ from jaxacct.bounds.bases._laplace import of_choice
 from jaxacct.divergence._two_sided import laplace_kl, laplace_rdp
 from jaxacct.mechanisms import Laplace, PermuteAndFlip
 from jaxacct.special import down, log1mexp, log1p, up
+from jaxacct.special._namespace import xp
 
 
 def _largest(mechanism: Laplace) -> float:
@@ -112,22 +112,22 @@ def _top_of_choice(release: PermuteAndFlip) -> jax.Array:
 def _log_delta(top: _OfLanes, release: Any, epsilon: jax.Array) -> jax.Array:
     """log delta [L], rounded up: log(1 - e^((epsilon - x) / 2)) for epsilon < x, the largest loss."""
     x = top(release)
-    gap = jnp.where(epsilon < x, x - epsilon, 1.0)
+    gap = xp.where(epsilon < x, x - epsilon, 1.0)
     found = log1mexp(-0.5 * gap)
-    found = found + _SLACK * (1.0 + jnp.abs(found)) + 2.0**-50 * jnp.minimum(x / gap, 1e300)
-    return jnp.where(epsilon < x, jnp.minimum(found, 0.0), -jnp.inf)
+    found = found + _SLACK * (1.0 + xp.abs(found)) + 2.0**-50 * xp.minimum(x / gap, 1e300)
+    return xp.where(epsilon < x, xp.minimum(found, 0.0), -xp.inf)
 
 
 def _epsilon(top: _OfLanes, release: Any, log_delta: jax.Array) -> jax.Array:
     """epsilon [L], rounded up: x + 2 log(1 - delta), at least 0 and at most x."""
     x = top(release)
-    fall = 2.0 * log1p(-jnp.exp(jnp.minimum(log_delta, -(2.0**-53))) * (1.0 - 2.0**-42))
-    return jnp.clip(x + fall + _SLACK * (x - fall), 0.0, x)
+    fall = 2.0 * log1p(-xp.exp(xp.minimum(log_delta, -(2.0**-53))) * (1.0 - 2.0**-42))
+    return xp.clip(x + fall + _SLACK * (x - fall), 0.0, x)
 
 
 def _rdp(top: _OfLanes, release: Any, *, orders: Sequence[float]) -> jax.Array:
     """Renyi divergences [A, L], both directions, rounded up: Mironov 2017, Proposition 6. Any order a > 1."""
-    return laplace_rdp(jnp.asarray(orders, jnp.float64)[:, None], top(release))
+    return laplace_rdp(xp.asarray(orders, xp.float64)[:, None], top(release))
 
 
 def on_lanes(top: _OfLanes, theorem: str) -> tuple[Method, ...]:

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
-from jaxacct._method import BOTH, Cost, Method, RenyiMethod, always
+from jaxacct._method import BOTH, CLOSED_FORM, Cost, Method, RenyiMethod, always
 from jaxacct.bounds._distribution import loss_distribution, of_one_release
 from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._orders import mixed
@@ -19,11 +18,12 @@ from jaxacct.bounds.discrete import EXACT as TYPES
 from jaxacct.divergence import _two_sided
 from jaxacct.mechanisms import DiscreteGaussian, DiscreteLaplace, ZCdp
 from jaxacct.special import up
+from jaxacct.special._namespace import xp
 
 
 def zcdp_rdp(release: ZCdp, *, orders: Sequence[float]) -> jax.Array:
     """Renyi divergences [A, L], both directions, rounded up: xi + rho a (Bun & Steinke 2016, Definition 1.1)."""
-    return up(release.xi + release.rho * jnp.asarray(orders, jnp.float64)[:, None], 8)
+    return up(release.xi + release.rho * xp.asarray(orders, xp.float64)[:, None], 8)
 
 
 def discrete_gaussian_rdp(release: DiscreteGaussian, *, orders: Sequence[float]) -> jax.Array:
@@ -33,7 +33,7 @@ def discrete_gaussian_rdp(release: DiscreteGaussian, *, orders: Sequence[float])
 
     Canonne, Kamath & Steinke 2020, Theorem 4 (its proof is for every order). Any order a > 1.
     """
-    return up(0.5 * jnp.asarray(orders, jnp.float64)[:, None] * (release.sensitivity / release.scale) ** 2, 16)
+    return up(0.5 * xp.asarray(orders, xp.float64)[:, None] * (release.sensitivity / release.scale) ** 2, 16)
 
 
 def _discrete_laplace_largest(release: DiscreteLaplace) -> jax.Array:
@@ -46,7 +46,7 @@ def discrete_laplace_rdp(release: DiscreteLaplace, *, orders: Sequence[float]) -
 
     Any order a > 1; see `jaxacct.divergence._two_sided`.
     """
-    a = jnp.asarray(orders, jnp.float64)[:, None]
+    a = xp.asarray(orders, xp.float64)[:, None]
     return _two_sided.discrete_laplace_rdp(a, release.noise_parameter, _discrete_laplace_largest(release))
 
 
@@ -56,7 +56,7 @@ def _discrete_laplace_kl(release: DiscreteLaplace) -> jax.Array:
 
 
 def _zcdp_largest(release: ZCdp) -> jax.Array:
-    return jnp.where(release.rho > 0, jnp.inf, release.xi)
+    return xp.where(release.rho > 0, xp.inf, release.xi)
 
 
 def _renyi(theorem: str, rdp: Any, **options: Any) -> RenyiMethod:
@@ -69,6 +69,7 @@ def _renyi(theorem: str, rdp: Any, **options: Any) -> RenyiMethod:
         rdp=rdp,
         least_order=1.0,
         **options,
+        lanes=CLOSED_FORM,
         grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),
     )
 

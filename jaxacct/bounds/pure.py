@@ -10,9 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, ProfileMethod, Query, RenyiMethod
+from jaxacct._method import (
+    BOTH,
+    CLOSED_FORM,
+    Bracketing,
+    BracketMethod,
+    Cost,
+    Method,
+    ProfileMethod,
+    Query,
+    RenyiMethod,
+)
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import Parts, loss_distribution, of_one_release
 from jaxacct.bounds._limits import with_limits
@@ -23,6 +32,7 @@ from jaxacct.bounds.discrete import types_delta, types_epsilon
 from jaxacct.curves import Pld
 from jaxacct.mechanisms import EpsilonDelta, Exponential, RandomizedResponse
 from jaxacct.special import down, log1mexp, log1p, softplus, up
+from jaxacct.special._namespace import xp
 
 _SLACK = 2.0**-44  # times 1 + E and the logarithms at hand: their roundings, some ten ulp each
 _HOST_SLACK = 2.0**-48  # relative, of some ten roundings on the host
@@ -36,19 +46,19 @@ def response_log_delta(local: jax.Array, others: jax.Array, epsilon: jax.Array) 
 
     (e^E - e^eps) / (e^E + k - 1), 0 from eps = E on.
     """
-    gap = jnp.where(epsilon < local, local - epsilon, 1.0)
-    log_delta = log1mexp(-gap) - log1p(others * jnp.exp(-local))
-    log_delta = log_delta + _SLACK * (1.0 + local + jnp.abs(log_delta)) + 2.0**-52 * local / gap
-    return jnp.where(epsilon < local, jnp.minimum(log_delta, 0.0), -jnp.inf)
+    gap = xp.where(epsilon < local, local - epsilon, 1.0)
+    log_delta = log1mexp(-gap) - log1p(others * xp.exp(-local))
+    log_delta = log_delta + _SLACK * (1.0 + local + xp.abs(log_delta)) + 2.0**-52 * local / gap
+    return xp.where(epsilon < local, xp.minimum(log_delta, 0.0), -xp.inf)
 
 
 def response_epsilon(local: jax.Array, others: jax.Array, log_delta: jax.Array) -> jax.Array:
     """epsilon [L] at `log_delta` [L], rounded up: log(e^E - delta (e^E + k - 1)), at least 0 and at most E."""
-    share = jnp.exp(log_delta) * (1.0 + others * jnp.exp(-local)) * _SHARE_DOWN
+    share = xp.exp(log_delta) * (1.0 + others * xp.exp(-local)) * _SHARE_DOWN
     inside = share < 1.0
-    found = local + log1p(-jnp.where(inside, share, 0.0))
-    found = found + _SLACK * (1.0 + jnp.abs(found)) * jnp.minimum(1.0, local)
-    return jnp.where(inside, jnp.clip(found, 0.0, local), 0.0)
+    found = local + log1p(-xp.where(inside, share, 0.0))
+    found = found + _SLACK * (1.0 + xp.abs(found)) * xp.minimum(1.0, local)
+    return xp.where(inside, xp.clip(found, 0.0, local), 0.0)
 
 
 def response_rdp(local: jax.Array, others: jax.Array, *, orders: Sequence[float]) -> jax.Array:
@@ -59,16 +69,16 @@ def response_rdp(local: jax.Array, others: jax.Array, *, orders: Sequence[float]
     The quotient less 1 is (e^((a-1)E) - 1) (e^E - e^((1-a)E)) / (e^E + k - 1), without cancellation. For k = 2 Mironov
     2017, Proposition 5. Any order a > 1.
     """
-    a = jnp.asarray(orders, jnp.float64)[:, None]
-    some = jnp.where(local > 0, local, 1.0)
-    log_excess = (a - 1.0) * some + log1mexp(-(a - 1.0) * some) + log1mexp(-a * some) - log1p(others * jnp.exp(-some))
-    found = softplus(log_excess + _SLACK * (1.0 + jnp.abs(log_excess))) / (a - 1.0) * (1.0 + _SLACK)
-    return jnp.where(local > 0, jnp.minimum(found, local), 0.0)
+    a = xp.asarray(orders, xp.float64)[:, None]
+    some = xp.where(local > 0, local, 1.0)
+    log_excess = (a - 1.0) * some + log1mexp(-(a - 1.0) * some) + log1mexp(-a * some) - log1p(others * xp.exp(-some))
+    found = softplus(log_excess + _SLACK * (1.0 + xp.abs(log_excess))) / (a - 1.0) * (1.0 + _SLACK)
+    return xp.where(local > 0, xp.minimum(found, local), 0.0)
 
 
 def response_kl(local: jax.Array, others: jax.Array) -> jax.Array:
     """The divergence of order 1 [L], rounded up, of randomized response: E (e^E - 1) / (e^E + k - 1)."""
-    return up(-local * jnp.expm1(-local) / (1.0 + others * jnp.exp(-local)), 32)
+    return up(-local * xp.expm1(-local) / (1.0 + others * xp.exp(-local)), 32)
 
 
 def _response(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
@@ -81,56 +91,56 @@ def _response(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
 def _guarantee_log_delta(release: EpsilonDelta, epsilon: jax.Array) -> jax.Array:
     """log delta [L], rounded up: D + (1 - D) (e^E - e^eps) / (e^E + 1), D from eps = E on."""
     delta = release.guaranteed_delta
-    pure = response_log_delta(release.guaranteed_epsilon, jnp.ones_like(delta), epsilon)
-    log_delta = jnp.where(delta > 0, jnp.log(jnp.where(delta > 0, delta, 1.0)), -jnp.inf)
-    rest = jnp.where(delta < 1, log1p(-jnp.where(delta < 1, delta, 0.0)), -jnp.inf)
-    whole = jnp.where(delta > 0, jnp.logaddexp(log_delta, jnp.maximum(rest + pure, -2e3)), pure)
-    return jnp.minimum(whole + _SLACK * (1.0 + jnp.abs(jnp.where(jnp.isneginf(whole), 0.0, whole))), 0.0)
+    pure = response_log_delta(release.guaranteed_epsilon, xp.ones_like(delta), epsilon)
+    log_delta = xp.where(delta > 0, xp.log(xp.where(delta > 0, delta, 1.0)), -xp.inf)
+    rest = xp.where(delta < 1, log1p(-xp.where(delta < 1, delta, 0.0)), -xp.inf)
+    whole = xp.where(delta > 0, xp.logaddexp(log_delta, xp.maximum(rest + pure, -2e3)), pure)
+    return xp.minimum(whole + _SLACK * (1.0 + xp.abs(xp.where(xp.isneginf(whole), 0.0, whole))), 0.0)
 
 
 def _guarantee_epsilon(release: EpsilonDelta, log_delta: jax.Array) -> jax.Array:
     """epsilon [L], rounded up: that of the pure part at (delta - D) / (1 - D); inf where delta is below D."""
     least = release.guaranteed_delta
-    delta = jnp.exp(log_delta) * _SHARE_DOWN
-    left = jnp.where(delta > least, (delta - least) / jnp.where(least < 1, 1.0 - least, 1.0), 0.0) * (1.0 - 2.0**-50)
-    some = jnp.where(left > 0, left, 1.0)
-    found = response_epsilon(release.guaranteed_epsilon, jnp.ones_like(least), jnp.log(some))
-    at_top = jnp.where(jnp.exp(log_delta) >= least * (1.0 + 2.0**-40), release.guaranteed_epsilon, jnp.inf)
-    return jnp.where(left > 0, found, at_top)
+    delta = xp.exp(log_delta) * _SHARE_DOWN
+    left = xp.where(delta > least, (delta - least) / xp.where(least < 1, 1.0 - least, 1.0), 0.0) * (1.0 - 2.0**-50)
+    some = xp.where(left > 0, left, 1.0)
+    found = response_epsilon(release.guaranteed_epsilon, xp.ones_like(least), xp.log(some))
+    at_top = xp.where(xp.exp(log_delta) >= least * (1.0 + 2.0**-40), release.guaranteed_epsilon, xp.inf)
+    return xp.where(left > 0, found, at_top)
 
 
 def _guarantee_rdp(release: EpsilonDelta, *, orders: Sequence[float]) -> jax.Array:
     """Renyi divergences [A, L] of the pure guarantee, rounded up; inf where delta is above 0."""
-    pure = response_rdp(release.guaranteed_epsilon, jnp.ones_like(release.guaranteed_epsilon), orders=orders)
-    return jnp.where(release.guaranteed_delta > 0, jnp.inf, pure)
+    pure = response_rdp(release.guaranteed_epsilon, xp.ones_like(release.guaranteed_epsilon), orders=orders)
+    return xp.where(release.guaranteed_delta > 0, xp.inf, pure)
 
 
 def _guarantee_kl(release: EpsilonDelta) -> jax.Array:
     """The divergence of order 1 [L] of the pure guarantee, rounded up: E tanh(E / 2); inf where delta is above 0."""
-    pure = response_kl(release.guaranteed_epsilon, jnp.ones_like(release.guaranteed_epsilon))
-    return jnp.where(release.guaranteed_delta > 0, jnp.inf, pure)
+    pure = response_kl(release.guaranteed_epsilon, xp.ones_like(release.guaranteed_epsilon))
+    return xp.where(release.guaranteed_delta > 0, xp.inf, pure)
 
 
 def _guarantee_largest(release: EpsilonDelta) -> jax.Array:
-    return jnp.where(release.guaranteed_delta > 0, jnp.inf, release.guaranteed_epsilon)
+    return xp.where(release.guaranteed_delta > 0, xp.inf, release.guaranteed_epsilon)
 
 
 def _range_log_delta(release: Exponential, epsilon: jax.Array) -> jax.Array:
     """log delta [L], rounded up: 2 log(1 - e^((eps - E) / 2)) - log(1 - e^-E), 0 from eps = E on."""
     top = release.range_epsilon
-    gap = jnp.where(epsilon < top, top - epsilon, 1.0)
-    found = 2.0 * log1mexp(-0.5 * gap) - log1mexp(-jnp.where(top > 0, top, 1.0))
-    found = found + _SLACK * (1.0 + jnp.abs(found)) + 2.0**-50 * top / gap
-    return jnp.where(epsilon < top, jnp.minimum(found, 0.0), -jnp.inf)
+    gap = xp.where(epsilon < top, top - epsilon, 1.0)
+    found = 2.0 * log1mexp(-0.5 * gap) - log1mexp(-xp.where(top > 0, top, 1.0))
+    found = found + _SLACK * (1.0 + xp.abs(found)) + 2.0**-50 * top / gap
+    return xp.where(epsilon < top, xp.minimum(found, 0.0), -xp.inf)
 
 
 def _range_epsilon(release: Exponential, log_delta: jax.Array) -> jax.Array:
     """epsilon [L], rounded up: E + 2 log(1 - sqrt(delta (1 - e^-E))), at least 0 and at most E."""
     top = release.range_epsilon
-    some = jnp.where(top > 0, top, 1.0)
-    share = jnp.exp(0.5 * (log_delta + log1mexp(-some))) * _SHARE_DOWN
-    found = some + 2.0 * log1p(-jnp.minimum(share, 1.0 - 2.0**-40))
-    return jnp.where(top > 0, jnp.clip(found + _SLACK * (1.0 + some) * jnp.minimum(1.0, some), 0.0, top), 0.0)
+    some = xp.where(top > 0, top, 1.0)
+    share = xp.exp(0.5 * (log_delta + log1mexp(-some))) * _SHARE_DOWN
+    found = some + 2.0 * log1p(-xp.minimum(share, 1.0 - 2.0**-40))
+    return xp.where(top > 0, xp.clip(found + _SLACK * (1.0 + some) * xp.minimum(1.0, some), 0.0, top), 0.0)
 
 
 def _range_rdp(release: Exponential, *, orders: Sequence[float]) -> jax.Array:
@@ -140,16 +150,16 @@ def _range_rdp(release: Exponential, *, orders: Sequence[float]) -> jax.Array:
 
     t held in [0, E]; and at most a E^2 / 8 (Cesar & Rogers 2021, Lemma 3.2), which says more where E is tiny.
     """
-    a = jnp.asarray(orders, jnp.float64)[:, None]
-    top = jnp.where(release.range_epsilon > 0, release.range_epsilon, 1.0)
+    a = xp.asarray(orders, xp.float64)[:, None]
+    top = xp.where(release.range_epsilon > 0, release.range_epsilon, 1.0)
     log_all, log_rest = log1mexp(-a * top), log1mexp(-(a - 1.0) * top)
-    t = jnp.clip(top + jnp.log((a - 1.0) / a) + log_all - log_rest, 0.0, top)
+    t = xp.clip(top + xp.log((a - 1.0) / a) + log_all - log_rest, 0.0, top)
     # at any t: log(e^((a-1) t) (1 - e^(-aE)) - e^(a t) (e^-E - e^(-aE))) - log(1 - e^-E)
-    gain = log1mexp(jnp.minimum(t - top + log_rest - log_all, -1e-300))
+    gain = log1mexp(xp.minimum(t - top + log_rest - log_all, -1e-300))
     found = t + (log_all + gain - log1mexp(-top)) / (a - 1.0)
-    error = _SLACK * (1.0 + top + jnp.abs(log_all) + jnp.abs(log_rest) + jnp.abs(gain)) * (1.0 + 1.0 / (a - 1.0))
-    least = jnp.minimum(found + error, jnp.minimum(a * top**2 / 8.0 * (1.0 + _SLACK), top))
-    return jnp.where(release.range_epsilon > 0, jnp.maximum(least, 0.0), 0.0)
+    error = _SLACK * (1.0 + top + xp.abs(log_all) + xp.abs(log_rest) + xp.abs(gain)) * (1.0 + 1.0 / (a - 1.0))
+    least = xp.minimum(found + error, xp.minimum(a * top**2 / 8.0 * (1.0 + _SLACK), top))
+    return xp.where(release.range_epsilon > 0, xp.maximum(least, 0.0), 0.0)
 
 
 def _profile(name: str, theorem: str, log_delta: _Function, epsilon: _Function) -> ProfileMethod:
@@ -161,6 +171,7 @@ def _profile(name: str, theorem: str, log_delta: _Function, epsilon: _Function) 
         cold=Cost.SECONDS,
         log_delta=log_delta,
         epsilon=epsilon,
+        lanes=CLOSED_FORM,
     )
 
 
@@ -175,6 +186,7 @@ def _renyi(theorem: str, rdp: Callable[..., jax.Array], **limits: Any) -> RenyiM
         rdp=with_limits(rdp, **limits),
         least_order=1.0,
         grids=MIXED,
+        lanes=CLOSED_FORM,
     )
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Lanes, Method, Query, RenyiMethod
@@ -20,7 +19,8 @@ from jaxacct.bounds._distribution import Distribution
 from jaxacct.bounds._orders import MIXED
 from jaxacct.conversion import delta_from_log, log_delta_from_rdp
 from jaxacct.mechanisms import PrivateSelection
-from jaxacct.special import bisect_lanes, log1p, up
+from jaxacct.special import bisect_lanes, log1p, map_rows, up
+from jaxacct.special._namespace import is_jax, stop_gradient, xp
 
 _NUM_HALVINGS = 80  # of a bracket of log(1 / gamma), which keep its safe end
 _SHARE_DOWN = 1.0 - 2.0**-44  # of a mean number of runs: expm1, quotients and products, some ten ulp each
@@ -36,9 +36,9 @@ def _mean(rate: jax.Array, shape: float) -> jax.Array:
 
     shape (e^rate - 1) / (1 - e^(-shape rate)),   (e^rate - 1) / rate for shape 0.
     """
-    some = jnp.where(rate > 0, rate, 1.0)
-    below = some if shape == 0.0 else -jnp.expm1(-shape * some) / shape
-    return jnp.where(rate > 0, jnp.expm1(some) / below, 1.0) * _SHARE_DOWN
+    some = xp.where(rate > 0, rate, 1.0)
+    below = some if shape == 0.0 else -xp.expm1(-shape * some) / shape
+    return xp.where(rate > 0, xp.expm1(some) / below, 1.0) * _SHARE_DOWN
 
 
 def log_inverse_gamma(mean_runs: jax.Array, shape: float) -> jax.Array:
@@ -47,21 +47,23 @@ def log_inverse_gamma(mean_runs: jax.Array, shape: float) -> jax.Array:
     The mean grows with the rate log(1 / gamma) and with the shape; a bracket of the rate is halved, its upper end kept.
     """
     # at shape 0 it is (e^rate - 1) / rate, above e^(rate / 2); below that at least (1 + shape) times its logarithm's
-    widest = (2.0 * jnp.log(mean_runs) + 8.0) / (1.0 if shape >= 0.0 else 1.0 + shape)
+    widest = (2.0 * xp.log(mean_runs) + 8.0) / (1.0 if shape >= 0.0 else 1.0 + shape)
     found = bisect_lanes(lambda rate: _mean(rate, shape) >= mean_runs, widest, 0.0 * widest, num_steps=_NUM_HALVINGS)
-    found = jax.lax.stop_gradient(jnp.where(_mean(found, shape) >= mean_runs, found, jnp.inf))
+    found = stop_gradient(xp.where(_mean(found, shape) >= mean_runs, found, xp.inf))
+    if not is_jax(mean_runs):
+        return found
     # with the derivative of the inverse of the mean
-    some = jnp.where(jnp.isfinite(found), found, 1.0)
-    slope = jax.lax.stop_gradient(jax.jvp(lambda rate: _mean(rate, shape), (some,), (jnp.ones_like(some),))[1])
-    return found + (mean_runs - jax.lax.stop_gradient(mean_runs)) / slope
+    some = xp.where(xp.isfinite(found), found, 1.0)
+    slope = stop_gradient(jax.jvp(lambda rate: _mean(rate, shape), (some,), (xp.ones_like(some),))[1])
+    return found + (mean_runs - stop_gradient(mean_runs)) / slope
 
 
 def _several(own: jax.Array, orders: jax.Array, mean_runs: jax.Array, shape: float) -> jax.Array:
     """Theorem 2: R'_a = R_a + (1 + shape) min_b ((1 - 1/b) R_b + log(1/gamma) / b) + log(mean) / (a - 1)."""
     rate = log_inverse_gamma(mean_runs, shape)
-    hidden = jnp.min((1.0 - 1.0 / orders) * own + rate / orders, axis=0)
-    hidden = jnp.minimum(hidden, rate)  # at b = 1
-    return own + (1.0 + shape) * hidden + jnp.log(mean_runs) / (orders - 1.0)
+    hidden = xp.min((1.0 - 1.0 / orders) * own + rate / orders, axis=0)
+    hidden = xp.minimum(hidden, rate)  # at b = 1
+    return own + (1.0 + shape) * hidden + xp.log(mean_runs) / (orders - 1.0)
 
 
 def _poisson(own: jax.Array, orders: jax.Array, mean_runs: jax.Array) -> jax.Array:
@@ -69,16 +71,17 @@ def _poisson(own: jax.Array, orders: jax.Array, mean_runs: jax.Array) -> jax.Arr
 
     def delta(order: jax.Array) -> jax.Array:
         # at a smaller epsilon delta is no smaller
-        epsilon = log1p(1.0 / (order - 1.0)) * (1.0 - 2.0**-48) * jnp.ones_like(own[0])
+        epsilon = log1p(1.0 / (order - 1.0)) * (1.0 - 2.0**-48) * xp.ones_like(own[0])
         return delta_from_log(log_delta_from_rdp(orders, own, epsilon).value)
 
-    return own + mean_runs * jax.lax.map(delta, orders[:, 0]) + jnp.log(mean_runs) / (orders - 1.0)
+    return own + mean_runs * map_rows(delta, orders[:, 0], lanes=own) + xp.log(mean_runs) / (orders - 1.0)
 
 
 def tables(
     renyi_plan: Callable[..., Any],
     least_rdp: Callable[..., jax.Array],
     renyi_bytes: Callable[..., int],
+    takes_numpy: Callable[..., bool],
     distribution_of: Callable[..., Distribution | None],
 ) -> dict[tuple[Any, ...], tuple[Method, ...]]:
     """A dict, the table of methods, from the functions that tell how a run is bounded, whatever it is."""
@@ -89,16 +92,16 @@ def tables(
 
     def rdp(mechanism: PrivateSelection, *, orders: Sequence[float], parts: Any) -> jax.Array:
         every = [least_rdp(plan, mechanism.mechanism, orders=orders) for plan in parts]
-        a, runs = jnp.asarray(orders, jnp.float64)[:, None], jnp.asarray(mechanism.mean_runs, jnp.float64)
-        own = functools.reduce(jnp.maximum, every) + 0.0 * runs
-        inside = jnp.isfinite(own)
-        known = jnp.where(inside, own, 1e300)
-        several = jnp.broadcast_to(jnp.maximum(runs, 1.0), own.shape[1:])
+        a, runs = xp.asarray(orders, xp.float64)[:, None], xp.asarray(mechanism.mean_runs, xp.float64)
+        own = functools.reduce(xp.maximum, every) + 0.0 * runs
+        inside = xp.isfinite(own)
+        known = xp.where(inside, own, 1e300)
+        several = xp.broadcast_to(xp.maximum(runs, 1.0), own.shape[1:])
         if math.isinf(mechanism.shape):
             found = _poisson(known, a, several)
         else:
             found = _several(known, a, several, 0.0 if abs(mechanism.shape) < _SMALLEST else mechanism.shape)
-        return jnp.where(inside & (runs >= 1.0), up(found, 2**12), jnp.inf)
+        return xp.where(inside & (runs >= 1.0), up(found, 2**12), xp.inf)
 
     def largest(mechanism: PrivateSelection) -> float:
         distribution = distribution_of(mechanism.mechanism)
@@ -135,6 +138,6 @@ def tables(
         cold=Cost.SECONDS,
         rdp=rdp,
         grids=MIXED,
-        lanes=Lanes(statics=statics, bytes=renyi_bytes),
+        lanes=Lanes(statics=statics, bytes=renyi_bytes, on_host=takes_numpy),
     )
     return {(PrivateSelection,): (pure, renyi)}

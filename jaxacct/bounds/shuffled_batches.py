@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, RenyiMethod, never
+from jaxacct._method import BOTH, CLOSED_FORM, Bracketing, BracketMethod, Cost, Query, RenyiMethod, never
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._orders import mixed
 from jaxacct.bounds.allocation._largest_output import Run, delta_of, epsilon_of, tests_of
@@ -129,6 +129,7 @@ _RENYI = RenyiMethod(
     cold=Cost.SECONDS,
     helps=never,  # the closed form is exact
     rdp=_rdp,
+    lanes=CLOSED_FORM,
     grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),
 )
 

@@ -12,9 +12,9 @@ the same, by the mirror that swaps the distributions. Shapes: orders [A, 1], lan
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from jaxacct.special import log1p, logexpm1, sinh, up
+from jaxacct.special._namespace import xp
 
 # relative to the terms of a difference, and to the logarithms at hand: their roundings, some ten ulp each
 _SLACK = 2.0**-46
@@ -25,50 +25,50 @@ def laplace_rdp(orders: Any, largest: jax.Array) -> jax.Array:
 
     log( a/(2a-1) e^((a-1) x) + (a-1)/(2a-1) e^(-a x) ) / (a - 1): Mironov 2017, Proposition 6.
     """
-    a = jnp.asarray(orders, jnp.float64)
+    a = xp.asarray(orders, xp.float64)
     return _rdp(a, largest, a / (2.0 * a - 1.0), (a - 1.0) / (2.0 * a - 1.0))
 
 
 def laplace_kl(largest: jax.Array) -> jax.Array:
     """The divergence of order 1 [L], rounded up, of Laplace noise: x - 1 + e^-x; at most x^2 / 2."""
-    return _least(largest + jnp.expm1(-largest) + _SLACK * largest, 1.0, largest)
+    return _least(largest + xp.expm1(-largest) + _SLACK * largest, 1.0, largest)
 
 
 def laplace_log_excess(orders: Any, largest: jax.Array) -> jax.Array:
     """log(E_Q[Y^a] - 1) [A, L], rounded up, of Laplace noise."""
-    log_moment = laplace_rdp(orders, largest) * (jnp.asarray(orders, jnp.float64) - 1.0)
-    return logexpm1(jnp.maximum(log_moment, 1e-300)) + _SLACK
+    log_moment = laplace_rdp(orders, largest) * (xp.asarray(orders, xp.float64) - 1.0)
+    return logexpm1(xp.maximum(log_moment, 1e-300)) + _SLACK
 
 
 def discrete_laplace_rdp(orders: Any, decay: jax.Array, largest: jax.Array) -> jax.Array:
     """Renyi divergences [A, L], rounded up, of discrete Laplace noise of decay d and largest loss d D; orders a > 1."""
-    a = jnp.asarray(orders, jnp.float64)
-    d = jnp.maximum(decay, 1e-290)
-    whole = -jnp.expm1(-(2.0 * a - 1.0) * d) * (1.0 + jnp.exp(-d))
-    rising = -jnp.expm1(-2.0 * a * d) / whole
-    return _rdp(a, largest, rising, -jnp.exp(-d) * jnp.expm1(-2.0 * (a - 1.0) * d) / whole)
+    a = xp.asarray(orders, xp.float64)
+    d = xp.maximum(decay, 1e-290)
+    whole = -xp.expm1(-(2.0 * a - 1.0) * d) * (1.0 + xp.exp(-d))
+    rising = -xp.expm1(-2.0 * a * d) / whole
+    return _rdp(a, largest, rising, -xp.exp(-d) * xp.expm1(-2.0 * (a - 1.0) * d) / whole)
 
 
 def discrete_laplace_kl(decay: jax.Array, largest: jax.Array) -> jax.Array:
     """The divergence of order 1 [L], rounded up, of discrete Laplace noise: x - (1 - e^-x) d / sinh d."""
-    some = jnp.where(decay > 1e-5, jnp.minimum(decay, 700.0), 1.0)
-    share = jnp.where(decay > 1e-5, some / sinh(some), 1.0 - decay * decay / 6.0)  # a series, from below
-    return _least(largest + share * jnp.expm1(-largest) + _SLACK * largest, 1.0, largest)
+    some = xp.where(decay > 1e-5, xp.minimum(decay, 700.0), 1.0)
+    share = xp.where(decay > 1e-5, some / sinh(some), 1.0 - decay * decay / 6.0)  # a series, from below
+    return _least(largest + share * xp.expm1(-largest) + _SLACK * largest, 1.0, largest)
 
 
 def _rdp(a: jax.Array, x: jax.Array, rising: jax.Array, falling: jax.Array) -> jax.Array:
     """From B = `rising` and A = `falling`: for (a-1) x > 1 as x + log(B + A e^(-(2a-1) x)) / (a - 1)."""
     near = (a - 1.0) * x <= 1.0
-    y = jnp.where(near, x, 0.5 / (a - 1.0))
-    gain, loss = rising * jnp.expm1((a - 1.0) * y), -falling * jnp.expm1(-a * y)
-    excess = jnp.maximum(gain - loss, 0.0) + _SLACK * (gain + loss)
+    y = xp.where(near, x, 0.5 / (a - 1.0))
+    gain, loss = rising * xp.expm1((a - 1.0) * y), -falling * xp.expm1(-a * y)
+    excess = xp.maximum(gain - loss, 0.0) + _SLACK * (gain + loss)
     small = log1p(excess) / (a - 1.0) * (1.0 + _SLACK)
-    y = jnp.where(near, 2.0 / (a - 1.0), x)
-    large = y + jnp.log(rising + falling * jnp.exp(-(2.0 * a - 1.0) * y)) / (a - 1.0)
+    y = xp.where(near, 2.0 / (a - 1.0), x)
+    large = y + xp.log(rising + falling * xp.exp(-(2.0 * a - 1.0) * y)) / (a - 1.0)
     large = large + _SLACK * (y + 1.0 / (a - 1.0))
-    return _least(jnp.where(near, small, large), a, x)
+    return _least(xp.where(near, small, large), a, x)
 
 
 def _least(found: jax.Array, a: Any, x: jax.Array) -> jax.Array:
     """At most the largest loss, and at most a x^2 / 2 (Bun & Steinke 2016, Proposition 1.4), which is sharp near 0."""
-    return jnp.minimum(jnp.maximum(found, 0.0), jnp.minimum(up(0.5 * a * x * x, 8), x))
+    return xp.minimum(xp.maximum(found, 0.0), xp.minimum(up(0.5 * a * x * x, 8), x))

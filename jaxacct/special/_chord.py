@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct.special._namespace import with_rows, xp
 from jaxacct.special._rounding import up
 
 
@@ -33,9 +33,9 @@ def at_real_orders(values: jax.Array, known: Sequence[int], orders: Sequence[flo
     if rows.size:
         a, i, j = wanted[rows], i[rows], j[rows]
         near, far = (j - a) / (j - i) * ((i - 1.0) / (a - 1.0)), (a - i) / (j - i) * ((j - 1.0) / (a - 1.0))
-        weights = (jnp.asarray(w, jnp.float64)[:, None] for w in (near, far))
+        weights = (xp.asarray(w, xp.float64)[:, None] for w in (near, far))
         first, second = (w * x for w, x in zip(weights, (values[low[rows]], values[high[rows]]), strict=True))
         # four roundings to a weight (a - 1 and i - 1 are exact), its product and the sum: six
-        found = found.at[rows].set(up(first + second, 16))
+        found = with_rows(found, rows, up(first + second, 16))
     beyond = np.flatnonzero(wanted > at[-1])
-    return found.at[beyond].set(jnp.inf) if beyond.size else found
+    return with_rows(found, beyond, xp.inf) if beyond.size else found

@@ -57,7 +57,7 @@ def log_sum_exp(x: jax.Array, axis: int = 0) -> jax.Array:
     return xp.where(empty, -xp.inf, xp.log(xp.where(empty, 1.0, total)) + xp.squeeze(top, axis))
 
 
-def map_rows(row: Callable[..., jax.Array], *tables: jax.Array, lanes: jax.Array | None = None) -> jax.Array:
+def map_rows(row: Callable[..., Any], *tables: Any, lanes: Any = None) -> Any:
     """``row(*(t[i] for t in tables))`` [L] for each i, stacked: [R, L].
 
     For one lane all rows at once, which is the smaller program; for many lanes row by row, in the memory of one row.

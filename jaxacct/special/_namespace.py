@@ -98,3 +98,54 @@ def lane_map(fn: Callable[[Any], Any], rows: Any) -> Any:
         return jax.lax.map(fn, rows)
     found = [fn(jax.tree.unflatten(tree, [leaf[i] for leaf in leaves])) for i in range(len(leaves[0]))]
     return jax.tree.map(lambda *parts: np.stack(parts), *found)
+
+
+def row_map(fn: Callable[[Any], Any], rows: Any, *, at_once: int) -> Any:
+    """``fn`` of each row [L] of a tree of arrays [N, L], the answers stacked to [N, .., L], some at a time.
+
+    JAX takes `at_once` rows, less with more lanes. NumPy takes the rows of one lane as lanes, so that `fn` must
+    broadcast its rows with what it knows of the lanes.
+    """
+    leaves, tree = jax.tree.flatten(rows)
+    num_lanes = leaves[0].shape[-1]
+    if is_jax(*leaves):
+        return jax.lax.map(fn, rows, batch_size=max(1, at_once // num_lanes))
+    if num_lanes > 1:
+        return lane_map(fn, rows)
+    parts = [
+        fn(jax.tree.unflatten(tree, [leaf[start : start + at_once, 0] for leaf in leaves]))
+        for start in range(0, len(leaves[0]), at_once)
+    ]
+    return np.moveaxis(np.concatenate(parts, axis=-1), -1, 0)[..., None]
+
+
+def scan(step: Callable[[Any, Any], tuple[Any, Any]], state: Any, numbers: np.ndarray) -> Any:
+    """``state, row = step(state, i)`` for each i of the `numbers`, the rows stacked: (state, rows)."""
+    if is_jax(*jax.tree.leaves(state)):
+        return jax.lax.scan(step, state, numbers)
+    rows = []
+    for i in numbers:
+        state, row = step(state, i)
+        rows.append(row)
+    return state, jax.tree.map(lambda *parts: np.stack(parts), *rows)
+
+
+def rows_from(x: Any, start: Any, size: int) -> Any:
+    """The `size` rows of `x` from `start` on, which may be traced."""
+    return jax.lax.dynamic_slice_in_dim(x, start, size) if is_jax(x, start) else x[start : start + size]
+
+
+def with_rows(x: Any, at: Any, rows: Any) -> Any:
+    """`x` with `rows` at `at`, an index or several (of JAX: traced, or not)."""
+    if is_jax(x, at, rows):
+        if isinstance(at, jax.Array) and not at.ndim:
+            return jax.lax.dynamic_update_index_in_dim(x, rows, at, 0)
+        return jnp.asarray(x).at[at].set(rows)
+    whole = np.array(x)
+    whole[at] = rows
+    return whole
+
+
+def cummax(x: Any) -> Any:
+    """The largest so far along the first axis."""
+    return jax.lax.cummax(x, axis=0) if is_jax(x) else np.maximum.accumulate(x, axis=0)

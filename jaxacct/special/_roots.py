@@ -85,8 +85,8 @@ def _on_host(step: Callable[..., Any], state: Any) -> Any:
         state = step(np.int32(i), state)
         if i < _NUM_NEWTON:
             moved = np.abs(state[1] - before[1])
-            # Newton's method then errs by about the square of what it moved
-            probing = i > 1 and bool(np.all((moved <= 2.0**-27 * np.abs(state[1])) | (state[2] >= state[3])))
+            # a slope may be crude, so that the error left is no more than a share of what was moved
+            probing = i > 1 and bool(np.all((moved <= 2.0**-46 * np.abs(state[1])) | (state[2] >= state[3])))
         elif np.all(state[3] <= before[0]):  # the point probed is now the safe end
             break
     return state

@@ -1,14 +1,20 @@
 """Power series with non-negative coefficients, kept as logarithms (coefficients first, lanes last)."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxacct.special._logspace import log_sum_exp
+from jaxacct.special._namespace import is_jax, scan, xp
 
 
-def log_series_product(a: jax.Array, b: jax.Array) -> jax.Array:
+def log_series_product(a: Any, b: Any) -> Any:
     """Log coefficients [N, L] of the product of the series `a` and `b` [N, L], truncated to the same length N."""
     size = a.shape[0]
+    if not is_jax(a, b):
+        return np.stack([log_sum_exp(a[: n + 1] + b[n::-1]) for n in range(size)])
     # reversed b behind -inf: the slice that starts at size - 1 - n holds b_n, b_{n-1}, .., b_0, -inf, ..
     tail = jnp.concatenate([b[::-1], jnp.full_like(b, -jnp.inf)])
 
@@ -24,15 +30,13 @@ def log_series_power(a: jax.Array, exponent: jax.Array, *, num_bits: int) -> jax
     Binary powering: sums of positive products only, so no digit is ever cancelled. Relative error of a
     coefficient <= about 2 N num_bits ulp, plus one ulp of the largest logarithm for each product.
     """
-    one = jnp.where(jnp.arange(a.shape[0])[:, None] == 0, 0.0, -jnp.inf) + jnp.zeros_like(a)
+    one = xp.where(np.arange(a.shape[0])[:, None] == 0, 0.0, -np.inf) + xp.zeros_like(a)
 
-    def step(
-        state: tuple[jax.Array, jax.Array, jax.Array], _: None
-    ) -> tuple[tuple[jax.Array, jax.Array, jax.Array], None]:
+    def step(state: tuple[jax.Array, jax.Array, jax.Array], _: Any) -> tuple[Any, Any]:
         result, square, rest = state
-        odd = rest - 2.0 * jnp.floor(0.5 * rest) == 1.0
-        result = jnp.where(odd, log_series_product(result, square), result)
-        return (result, log_series_product(square, square), jnp.floor(0.5 * rest)), None
+        odd = rest - 2.0 * xp.floor(0.5 * rest) == 1.0
+        result = xp.where(odd, log_series_product(result, square), result)
+        return (result, log_series_product(square, square), xp.floor(0.5 * rest)), ()
 
-    (result, _, _), _ = jax.lax.scan(step, (one, a, exponent), None, length=num_bits)
+    (result, _, _), _ = scan(step, (one, a, exponent), np.arange(num_bits))
     return result

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._method import orders_bytes
@@ -23,6 +22,7 @@ from jaxacct.divergence.allocation._powers import gaussian_log_excess, rdp_from_
 from jaxacct.divergence.gaussian._pair import gaussian_epsilon, gaussian_log_delta
 from jaxacct.mechanisms import RandomAllocation
 from jaxacct.special import at_real_orders, up
+from jaxacct.special._namespace import with_rows, xp
 
 # Exponents up to each of these share a grid in log s, of as many nodes as below.
 _LAST_OF_GRID, _NODES_OF_GRID = (8.0, 64.0), (256, 384, 768)
@@ -55,7 +55,7 @@ def direct_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], u
     rdps = [rdp_from_log_excess(gaussian_log_excess(sigma, g.num_steps, max_order=top)) for g in groups]
     whole = compose_rdp((rdp, g.num_runs) for rdp, g in zip(rdps, groups, strict=True))
     curve = at_real_orders(whole, range(2, top + 1), orders)
-    return jnp.minimum(curve, unamplified_rdp(mechanism.mechanism, uses(mechanism), orders=orders))
+    return xp.minimum(curve, unamplified_rdp(mechanism.mechanism, uses(mechanism), orders=orders))
 
 
 def fractional_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], uneven: bool = True) -> jax.Array:
@@ -67,19 +67,19 @@ def fractional_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float
     """
     a = np.asarray(orders, np.float64)
     low, high = np.flatnonzero((a > 1.0) & (a < 2.0)), np.flatnonzero((a > 2.0) & (a < 16.0) & (a != np.floor(a)))
-    curve = jnp.full((len(a), mechanism.num_steps.shape[0]), jnp.inf)
+    curve = xp.full((len(a), mechanism.num_steps.shape[0]), xp.inf)
     if low.size:
-        curve = curve.at[low].set(_laplace_rdp(mechanism, tuple((-a[low]).tolist()), uneven=uneven))
+        curve = with_rows(curve, low, _laplace_rdp(mechanism, tuple((-a[low]).tolist()), uneven=uneven))
     if high.size:
         groups = allocation_groups(mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs, uneven=uneven)
         sigma, between = mechanism.mechanism.noise_multiplier, a[high].tolist()
         parts = [(fractional_rdp(sigma, g.num_steps, orders=between), g.num_runs) for g in groups]
-        curve = curve.at[high].set(compose_rdp(parts))
+        curve = with_rows(curve, high, compose_rdp(parts))
     if not low.size and not high.size:
         return curve
-    return jnp.where(
-        jnp.isfinite(curve),
-        jnp.minimum(curve, unamplified_rdp(mechanism.mechanism, uses(mechanism), orders=orders)),
+    return xp.where(
+        xp.isfinite(curve),
+        xp.minimum(curve, unamplified_rdp(mechanism.mechanism, uses(mechanism), orders=orders)),
         curve,
     )
 
@@ -93,7 +93,7 @@ def laplace_add_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], une
     Corollary 4.10 as a Renyi curve, (1/(2 sigma^2)) (1 + (a-1)/t).
     """
     exact = _laplace_rdp(mechanism, tuple(float(a) - 1.0 for a in orders), uneven=uneven)
-    return jnp.minimum(exact, closed_form_add_rdp(mechanism, orders=orders, uneven=uneven))
+    return xp.minimum(exact, closed_form_add_rdp(mechanism, orders=orders, uneven=uneven))
 
 
 def _laplace_rdp(mechanism: RandomAllocation, exponents: tuple[float, ...], *, uneven: bool) -> jax.Array:
@@ -109,11 +109,11 @@ def _on_grids(sigma: jax.Array, num_steps: jax.Array, exponents: tuple[float, ..
     A grid must resolve Gamma(p + iy), so that its step shrinks like 1/sqrt(p), and reaches to about p/(sigma^2 t).
     """
     p = np.asarray(exponents)
-    of, curve = np.searchsorted(_LAST_OF_GRID, p), jnp.zeros((len(p), sigma.shape[0]))
+    of, curve = np.searchsorted(_LAST_OF_GRID, p), xp.zeros((len(p), sigma.shape[0]))
     for i in np.unique(of):
         at = np.flatnonzero(of == i)
         found = laplace_rdp(sigma, num_steps, exponents=tuple(p[at].tolist()), num_nodes=_NODES_OF_GRID[i])
-        curve = curve.at[at].set(found)
+        curve = with_rows(curve, at, found)
     return curve
 
 
@@ -124,7 +124,7 @@ def closed_form_add_rdp(mechanism: RandomAllocation, *, orders: Sequence[float],
 
     Feldman & Shenfeld 2025, Theorem 4.9. Upper bound; exact at n = 1. Any order a > 1.
     """
-    a = jnp.asarray(orders, jnp.float64)[:, None]
+    a = xp.asarray(orders, xp.float64)[:, None]
     sigma = mechanism.mechanism.noise_multiplier
     groups = allocation_groups(mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs, uneven=uneven)
     single = 0.5 / (sigma * sigma)
@@ -141,7 +141,7 @@ def _closed_form_pair(mechanism: RandomAllocation, *, uneven: bool) -> tuple[jax
     sigma = mechanism.mechanism.noise_multiplier
     groups = allocation_groups(mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs, uneven=uneven)
     # three roundings in mu; five in the shift, whose difference loses no more than one (n = 1 gives 0)
-    mu = compose_gaussian_mu((up(1.0 / (sigma * jnp.sqrt(g.num_steps)), 8), g.num_runs) for g in groups)
+    mu = compose_gaussian_mu((up(1.0 / (sigma * xp.sqrt(g.num_steps)), 8), g.num_runs) for g in groups)
     shift = compose_rdp(((0.5 * (1.0 - 1.0 / g.num_steps) / (sigma * sigma))[None], g.num_runs) for g in groups)
     return mu, up(shift[0], 8)
 

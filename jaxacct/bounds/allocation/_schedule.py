@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.bounds.allocation._renyi import closed_form_add_epsilon, closed_form_add_log_delta
@@ -21,6 +20,7 @@ from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._scheduled_allocation import ScheduledAllocation
 from jaxacct.special import ULP, at_real_orders, down, log_sum_exp, up
+from jaxacct.special._namespace import with_rows, xp
 
 Scheduled = PartialAllocation | ScheduledAllocation
 
@@ -32,7 +32,7 @@ class _Run(NamedTuple):
 
 def _unfinished(mechanism: PartialAllocation) -> _Run:
     t = mechanism.num_steps
-    return _Run(Phases((mechanism.mechanism.noise_multiplier,), (mechanism.steps_done,), t), jnp.ones_like(t))
+    return _Run(Phases((mechanism.mechanism.noise_multiplier,), (mechanism.steps_done,), t), xp.ones_like(t))
 
 
 def _scheduled(mechanism: ScheduledAllocation) -> _Run:
@@ -50,18 +50,18 @@ def _run(mechanism: Scheduled) -> _Run:
 
 def _revealed_rdp(phases: Phases, orders: np.ndarray) -> jax.Array:
     """Renyi divergences [A, L] where the record's step is public: log of the mean of e^{a (a - 1)/(2 sigma_i^2)}."""
-    a = jnp.asarray(orders, jnp.float64)[:, None]
+    a = xp.asarray(orders, xp.float64)[:, None]
     done = sum(phases.counts[1:], start=phases.counts[0])
     parts = [
-        0.5 * a * (a - 1.0) / (sigma * sigma) + jnp.log(count / phases.num_steps)
+        0.5 * a * (a - 1.0) / (sigma * sigma) + xp.log(count / phases.num_steps)
         for sigma, count in zip(phases.noise_multipliers, phases.counts, strict=True)
     ]
-    idle = jnp.maximum(phases.num_steps - done, 0.0) / phases.num_steps
+    idle = xp.maximum(phases.num_steps - done, 0.0) / phases.num_steps
     some = idle > 0
-    parts.append(jnp.where(some, jnp.log(jnp.where(some, idle, 1.0)), -jnp.inf) + 0.0 * a)
-    terms = jnp.stack(parts)
-    largest = jnp.max(terms, axis=0)
-    return up(jnp.maximum(log_sum_exp(terms) + 8.0 * ULP * (16.0 + largest), 0.0) / (a - 1.0), 8)  # the quotient
+    parts.append(xp.where(some, xp.log(xp.where(some, idle, 1.0)), -xp.inf) + 0.0 * a)
+    terms = xp.stack(parts)
+    largest = xp.max(terms, axis=0)
+    return up(xp.maximum(log_sum_exp(terms) + 8.0 * ULP * (16.0 + largest), 0.0) / (a - 1.0), 8)  # the quotient
 
 
 def scheduled_remove_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> jax.Array:
@@ -75,7 +75,7 @@ def scheduled_remove_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> ja
     run, wanted = _run(mechanism), np.asarray(orders, np.float64)
     top = max(2, int(np.ceil(wanted.max())))
     whole = rdp_from_log_excess(scheduled_log_excess(run.phases, max_order=top))
-    best = jnp.minimum(at_real_orders(whole, range(2, top + 1), orders), _revealed_rdp(run.phases, wanted))
+    best = xp.minimum(at_real_orders(whole, range(2, top + 1), orders), _revealed_rdp(run.phases, wanted))
     return compose_rdp([(best, run.num_epochs)])
 
 
@@ -87,11 +87,11 @@ def scheduled_low_order_remove_rdp(mechanism: Scheduled, *, orders: Sequence[flo
     """
     inside = [i for i, a in enumerate(orders) if 1.0 < a < 2.0]
     run = _run(mechanism)
-    curve = jnp.full((len(orders), run.num_epochs.shape[0]), jnp.inf)
+    curve = xp.full((len(orders), run.num_epochs.shape[0]), xp.inf)
     if not inside:
         return curve
     exact = scheduled_laplace_rdp(run.phases, exponents=[-float(orders[i]) for i in inside], num_nodes=512)
-    return curve.at[np.asarray(inside)].set(compose_rdp([(exact, run.num_epochs)]))
+    return with_rows(curve, np.asarray(inside), compose_rdp([(exact, run.num_epochs)]))
 
 
 def scheduled_add_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> jax.Array:
@@ -105,17 +105,17 @@ def scheduled_add_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> jax.A
     run, exponents = _run(mechanism), [float(a) - 1.0 for a in orders]
     num_nodes = 512 if max(exponents) <= 64 else 1024
     exact = scheduled_laplace_rdp(run.phases, exponents=exponents, num_nodes=num_nodes)
-    p = jnp.asarray(exponents, jnp.float64)[:, None]
+    p = xp.asarray(exponents, xp.float64)[:, None]
     # besides the mean: a quotient, a sum, a product
     closed = up(0.5 * run.phases.mean_precision * (1.0 + p / run.phases.num_steps), 8)
-    return compose_rdp([(jnp.minimum(exact, closed), run.num_epochs)])
+    return compose_rdp([(xp.minimum(exact, closed), run.num_epochs)])
 
 
 def _geometric(mechanism: Scheduled) -> RandomAllocation:
     """Plain allocation whose ratios have the same geometric mean."""
     run = _run(mechanism)
-    noise = down(1.0 / jnp.sqrt(run.phases.mean_precision), 8)
-    return RandomAllocation(Gaussian(noise), run.phases.num_steps, jnp.ones_like(noise), run.num_epochs)
+    noise = down(1.0 / xp.sqrt(run.phases.mean_precision), 8)
+    return RandomAllocation(Gaussian(noise), run.phases.num_steps, xp.ones_like(noise), run.num_epochs)
 
 
 def scheduled_closed_form_add_log_delta(mechanism: Scheduled, epsilon: jax.Array) -> jax.Array:
@@ -140,9 +140,9 @@ def _revealed(mechanism: Scheduled) -> tuple[jax.Array, jax.Array]:
     run = _run(mechanism)
     noises, counts = run.phases.noise_multipliers, run.phases.counts
     done = sum(counts[1:], start=counts[0])
-    worst = jnp.min(jnp.stack(noises), axis=0)
-    log_share = jnp.where(run.num_epochs == 1, jnp.log(done / run.phases.num_steps) + 8.0 * ULP, 0.0)
-    return jnp.minimum(log_share, 0.0), compose_gaussian_mu([(up(1.0 / worst, 4), run.num_epochs)])
+    worst = xp.min(xp.stack(noises), axis=0)
+    log_share = xp.where(run.num_epochs == 1, xp.log(done / run.phases.num_steps) + 8.0 * ULP, 0.0)
+    return xp.minimum(log_share, 0.0), compose_gaussian_mu([(up(1.0 / worst, 4), run.num_epochs)])
 
 
 def scheduled_unamplified_log_delta(mechanism: Scheduled, epsilon: jax.Array) -> jax.Array:
@@ -158,4 +158,4 @@ def scheduled_unamplified_epsilon(mechanism: Scheduled, log_delta: jax.Array) ->
     """epsilon [L] at `log_delta` [L], both directions, upper bound: `scheduled_unamplified_log_delta` inverted."""
     log_share, mu = _revealed(mechanism)
     target = log_delta - log_share
-    return jnp.where(target < 0, gaussian_epsilon(jnp.minimum(target, -1e-12), mu), 0.0)
+    return xp.where(target < 0, gaussian_epsilon(xp.minimum(target, -1e-12), mu), 0.0)

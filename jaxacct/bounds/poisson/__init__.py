@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from jaxacct._method import BOTH, Cost, Method, RenyiMethod
+from jaxacct._method import BOTH, CLOSED_FORM, Cost, Method, RenyiMethod
 from jaxacct.bounds import _inversion as inversion
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._moments import MOMENTS
@@ -28,6 +28,7 @@ _RENYI = RenyiMethod(
     add_rdp=poisson_add_rdp,
     grids=MIXED,
     least_order=1.0 + 2.0**-16,
+    lanes=CLOSED_FORM,
 )
 _DISTRIBUTION = loss_distribution(DISTRIBUTION)
 

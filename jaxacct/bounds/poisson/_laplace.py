@@ -97,7 +97,7 @@ def _method(direction: Direction, rdp: _Curve) -> RenyiMethod:
         rdp=with_limits(rdp, largest=_laplace_largest_of_run(add=add)),
         least_order=1.0,
         grids=MIXED,
-        lanes=Lanes(bytes=lambda **statics: 4 * orders_bytes(**statics)),
+        lanes=Lanes(bytes=lambda **statics: 4 * orders_bytes(**statics), on_host=False),
     )
 
 

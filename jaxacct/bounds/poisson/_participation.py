@@ -3,12 +3,12 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._method import BOTH, Cost, ProfileMethod
+from jaxacct._method import BOTH, CLOSED_FORM, Cost, ProfileMethod
 from jaxacct.mechanisms import PoissonSampled
 from jaxacct.special import log1p, up
+from jaxacct.special._namespace import xp
 
 
 def participation_log_delta(mechanism: PoissonSampled, epsilon: jax.Array) -> jax.Array:
@@ -21,16 +21,16 @@ def participation_log_delta(mechanism: PoissonSampled, epsilon: jax.Array) -> ja
     """
     q = mechanism.sampling_prob
     log_rest = log1p(-q)
-    some = up(-jnp.expm1(up(mechanism.num_steps * log_rest, 32)), 16)
-    log_some = jnp.log(jnp.where(some > 0, some, 1.0))
-    log_delta = jnp.where(some > 0, log_some + 2.0**-48 * (1.0 + jnp.abs(log_some)), -jnp.inf)
-    return jnp.broadcast_to(jnp.minimum(log_delta, 0.0), epsilon.shape)
+    some = up(-xp.expm1(up(mechanism.num_steps * log_rest, 32)), 16)
+    log_some = xp.log(xp.where(some > 0, some, 1.0))
+    log_delta = xp.where(some > 0, log_some + 2.0**-48 * (1.0 + xp.abs(log_some)), -xp.inf)
+    return xp.broadcast_to(xp.minimum(log_delta, 0.0), epsilon.shape)
 
 
 def _epsilon(mechanism: PoissonSampled, log_delta: jax.Array) -> jax.Array:
     """epsilon [L]: 0 where that much delta covers every participation, inf elsewhere."""
     covers = participation_log_delta(mechanism, log_delta) <= log_delta
-    return jnp.where(covers, 0.0, jnp.inf)
+    return xp.where(covers, 0.0, xp.inf)
 
 
 def _floor(mechanism: Any, log_delta: np.ndarray) -> np.ndarray:
@@ -48,4 +48,5 @@ PARTICIPATION = ProfileMethod(
     log_delta=participation_log_delta,
     epsilon=_epsilon,
     floor=_floor,
+    lanes=CLOSED_FORM,
 )

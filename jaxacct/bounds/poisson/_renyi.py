@@ -6,12 +6,12 @@ Mironov, Talwar & Zhang 2019, "Renyi differential privacy of the sampled Gaussia
 from collections.abc import Sequence
 
 import jax
-import jax.numpy as jnp
 
 from jaxacct.composition import compose_rdp
 from jaxacct.divergence.gaussian._sampled import sampled_gaussian_rdp
 from jaxacct.divergence.gaussian._sampled_add import sampled_gaussian_add_rdp
 from jaxacct.mechanisms import PoissonSampled
+from jaxacct.special._namespace import xp
 
 
 def poisson_rdp(mechanism: PoissonSampled, *, orders: Sequence[float]) -> jax.Array:
@@ -37,4 +37,4 @@ def poisson_add_rdp(mechanism: PoissonSampled, *, orders: Sequence[float]) -> ja
     """
     sigma, q = mechanism.mechanism.noise_multiplier, mechanism.sampling_prob
     rdp = compose_rdp([(sampled_gaussian_add_rdp(sigma, q, orders=orders), mechanism.num_steps)])
-    return jnp.minimum(rdp, poisson_rdp(mechanism, orders=orders))
+    return xp.minimum(rdp, poisson_rdp(mechanism, orders=orders))

@@ -47,7 +47,9 @@ def renyi_method(name: str, theorem: str, rdp: Any, **rest: Any) -> RenyiMethod:
 
     If `statics` is among `rest`, the method is one on lanes and `statics` gives their static sizes.
     """
-    lanes = Lanes(statics=rest.pop("statics"), bytes=window_bytes) if "statics" in rest else Lanes()
+    on_host = rest.pop("on_host", False)
+    statics = rest.pop("statics", None)
+    lanes = Lanes(on_host=on_host) if statics is None else Lanes(statics=statics, bytes=window_bytes, on_host=on_host)
     return RenyiMethod(
         name=name,
         theorem=theorem,

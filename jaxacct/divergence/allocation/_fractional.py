@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.divergence.allocation._laplace import _log_laplace_difference
@@ -27,11 +26,13 @@ from jaxacct.special import (
     softplus,
     up,
 )
+from jaxacct.special._namespace import is_jax, row_map, scan, with_rows, xp
 
 # They steer speed and tightness: what they leave out is bounded and added. The rounding that is booked does not depend
 # on the numbers of nodes: look at it before raising them.
 _NUM_V = 512  # nodes in v = log z
 _NUM_G = 1024  # nodes in the Gaussian variable g
+_AT_ONCE = 32  # nodes in v that are worked on together
 _BLOCK = 32  # nodes in g that are added up at a time; the rounding booked in `_log_transforms` relies on short sums
 _G_TAIL = 9.5  # standard deviations to which the window in g reaches
 _DECAY = 40.0  # the grid in v ends where about e^-40 of the rest is left out
@@ -68,10 +69,10 @@ def fractional_rdp(noise_multiplier: jax.Array, num_steps: jax.Array, *, orders:
     """
     a = np.asarray(orders, np.float64)
     group = np.searchsorted(_GROUPS, a, side="right")
-    curve = jnp.full((len(a), noise_multiplier.shape[0]), jnp.inf)
+    curve = xp.full((len(a), noise_multiplier.shape[0]), xp.inf)
     for index in np.unique(group):
         inside = np.flatnonzero(group == index)
-        curve = curve.at[inside].set(_group_rdp(noise_multiplier, num_steps, a[inside]))
+        curve = with_rows(curve, inside, _group_rdp(noise_multiplier, num_steps, a[inside]))
     return curve
 
 
@@ -81,57 +82,66 @@ def _group_rdp(sigma: jax.Array, t: jax.Array, a: np.ndarray) -> jax.Array:
     r = n - a
     top = int(n.max())
     whole = softplus(gaussian_log_excess(sigma, t, max_order=top)) * (1.0 + relative_slack(top))
-    whole = jnp.concatenate([jnp.zeros((2, *sigma.shape)), whole])  # log E X^c, c = 0..top
-    share = jnp.asarray(a - np.floor(a), jnp.float64)[:, None]
+    whole = xp.concatenate([xp.zeros((2, *sigma.shape)), whole])  # log E X^c, c = 0..top
+    share = xp.asarray(a - np.floor(a), xp.float64)[:, None]
     chord = (1.0 - share) * whole[n - 2] + share * whole[n - 1]
 
-    a_, r_ = (jnp.asarray(x, jnp.float64)[:, None] for x in (a, r))
-    log_gamma = jnp.asarray([math.lgamma(x) for x in r], jnp.float64)[:, None]
+    a_, r_ = (xp.asarray(x, xp.float64)[:, None] for x in (a, r))
+    log_gamma = xp.asarray([math.lgamma(x) for x in r], xp.float64)[:, None]
     # convexity: at least the line through two integer orders above
-    least = jnp.maximum(whole[n - 1] - (1.0 - share) * (whole[n] - whole[n - 1]), 0.0)
-    v_min = -jnp.max((_DECAY + whole[n] - least) / r_, axis=0)
-    mean, tau = -0.5 / (sigma * sigma), 1.0 / (sigma * jnp.sqrt(t))
-    log_x = jnp.maximum(-_DECAY / float(a.min()), mean - 9.0 * tau)
+    least = xp.maximum(whole[n - 1] - (1.0 - share) * (whole[n] - whole[n - 1]), 0.0)
+    v_min = -xp.max((_DECAY + whole[n] - least) / r_, axis=0)
+    mean, tau = -0.5 / (sigma * sigma), 1.0 / (sigma * xp.sqrt(t))
+    log_x = xp.maximum(-_DECAY / float(a.min()), mean - 9.0 * tau)
     v_max = math.log(45.0) - log_x
     h = (v_max - v_min) / (_NUM_V - 1)
-    v = v_min + h * jnp.arange(_NUM_V, dtype=jnp.float64)[:, None]
+    v = v_min + h * xp.arange(_NUM_V, dtype=xp.float64)[:, None]
     log_k = _log_laplace_moments(v, sigma, t, top=top)
 
-    log_sum = map_rows(lambda e, lg, k: log_sum_exp(e * v + k) - lg, r_[:, 0], log_gamma[:, 0], log_k[n]) + jnp.log(h)
-    left = whole[n] + r_ * (v_min - h) + jnp.log(h) - log1mexp(-r_ * h) - log_gamma
+    log_sum = map_rows(
+        lambda e, lg, k: log_sum_exp(e * v + k) - lg, r_[:, 0], log_gamma[:, 0], log_k[n], lanes=v
+    ) + xp.log(h)
+    left = whole[n] + r_ * (v_min - h) + xp.log(h) - log1mexp(-r_ * h) - log_gamma
     right = a_ * log_x + log_normal_tail((mean - log_x) / tau) + 0.1
-    y = 2.0 * jnp.pi / h
-    log_grid = math.log(2.1) - y * jnp.arctan(y / r_) + 0.5 * r_ * log1p((y / r_) ** 2)
-    rounding = 4.0 * ULP * (64.0 + 8.0 * top + top * (jnp.log(t) + 0.5 * top / (sigma * sigma)))
-    log_moment = log_sum_exp(jnp.stack([log_sum, left, right])) + 1.2 * jnp.exp(log_grid) + rounding + 1e-15
-    log_moment = jnp.where(log_grid < -3.0, jnp.maximum(log_moment, 0.0), jnp.inf)
-    return up(jnp.minimum(log_moment, chord) / (a_ - 1.0), 8)
+    y = 2.0 * xp.pi / h
+    log_grid = math.log(2.1) - y * xp.arctan(y / r_) + 0.5 * r_ * log1p((y / r_) ** 2)
+    rounding = 4.0 * ULP * (64.0 + 8.0 * top + top * (xp.log(t) + 0.5 * top / (sigma * sigma)))
+    log_moment = log_sum_exp(xp.stack([log_sum, left, right])) + 1.2 * xp.exp(log_grid) + rounding + 1e-15
+    log_moment = xp.where(log_grid < -3.0, xp.maximum(log_moment, 0.0), xp.inf)
+    return up(xp.minimum(log_moment, chord) / (a_ - 1.0), 8)
 
 
 def _log_laplace_moments(v: jax.Array, sigma: jax.Array, t: jax.Array, *, top: int) -> jax.Array:
     """Upper bounds [top + 1, N, L] on log K_n at z = e^v, n = 0..top (rows 0 and 1 are not used), `v` [N, L]."""
-    log_phi = jnp.logaddexp(-jnp.exp(v), _log_laplace_difference(v, sigma, t))
-    log_psi = _log_transforms(v - jnp.log(t), sigma, top=top)  # [N, top, L], psi_1 ..
-    p = jnp.arange(1, top + 1, dtype=jnp.float64)[:, None]
-    lf = jnp.asarray(log_factorial_table(top), jnp.float64)
+    log_phi = xp.logaddexp(-xp.exp(v), _log_laplace_difference(v, sigma, t))
+    log_psi = _log_transforms(v - xp.log(t), sigma, top=top)  # [N, top, L], psi_1 ..
+    p = xp.arange(1, top + 1, dtype=xp.float64)[:, None]
+    lf = xp.asarray(log_factorial_table(top), xp.float64)
     # log phi / t in place of log psi_0: phi^(1 - L/t) is an upper bound where phi is
-    log_b = log_psi - (log_phi / t)[:, None] - (p - 1.0) * jnp.log(t) - lf[1:, None]
+    log_b = log_psi - (log_phi / t)[:, None] - (p - 1.0) * xp.log(t) - lf[1:, None]
     shape = (top + 1, v.size)
-    b = jnp.full(shape, -jnp.inf).at[1:].set(jnp.moveaxis(log_b, 1, 0).reshape(top, -1))
-    steps = jnp.broadcast_to(t, v.shape).reshape(-1)
+    b = with_rows(xp.full(shape, -xp.inf), np.arange(1, top + 1), xp.moveaxis(log_b, 1, 0).reshape(top, -1))
+    steps = xp.broadcast_to(t, v.shape).reshape(-1)
 
-    def add(state: Any, count: jax.Array) -> tuple[Any, None]:
+    def add(state: Any, count: Any) -> tuple[Any, Any]:
         power, log_falling, total = state
-        number = count.astype(jnp.float64)
+        number = count.astype(np.float64)
         enough = number < steps
-        log_falling = log_falling + jnp.where(enough, log1p(-jnp.where(enough, number, 0.0) / steps), -jnp.inf)
+        log_falling = log_falling + xp.where(enough, log1p(-xp.where(enough, number, 0.0) / steps), -xp.inf)
         power = log_series_product(power, b)
-        term = power + log_falling - lf[count + 1]
-        return (power, log_falling, log_sum_exp(jnp.stack([total, term]))), None
+        term = power + log_falling - xp.take(lf, count + 1)
+        return (power, log_falling, log_sum_exp(xp.stack([total, term]))), ()
 
-    start = (b, jnp.zeros_like(steps), b)
-    (_, _, total), _ = jax.lax.scan(add, start, jnp.arange(1, top, dtype=jnp.int32))
+    start = (b, xp.zeros_like(steps), b)
+    (_, _, total), _ = scan(add, start, np.arange(1, top, dtype=np.int32))
     return total.reshape(top + 1, *v.shape) + log_phi + lf[:, None, None]
+
+
+def _added_up(values: Any, blocks: Any) -> Any:
+    """The sums [top, L] of `values` [B, M, L] times `blocks` [B, M, top, L or 1] over M, then over B."""
+    if is_jax(values, blocks):
+        return xp.sum(xp.einsum("bml,bmpl->bpl", values, blocks), axis=0)
+    return np.sum(np.matmul(np.swapaxes(blocks[..., 0], 1, 2), values), axis=0)
 
 
 def _log_transforms(log_u: jax.Array, sigma: jax.Array, *, top: int) -> jax.Array:
@@ -149,27 +159,26 @@ def _log_transforms(log_u: jax.Array, sigma: jax.Array, *, top: int) -> jax.Arra
     s = 1.0 / sigma
     low, high = -_G_TAIL, _G_TAIL + top * s
     k = (high - low) / (_NUM_G - 1)
-    g = low + k * jnp.arange(_NUM_G, dtype=jnp.float64)[:, None]
-    p = jnp.arange(1, top + 1, dtype=jnp.float64)[:, None]
+    g = low + k * xp.arange(_NUM_G, dtype=xp.float64)[:, None]
+    p = xp.arange(1, top + 1, dtype=xp.float64)[:, None]
     exponent = s * g - 0.5 * s * s
-    weights = k * jnp.exp(-0.5 * (g[:, None] - p * s) ** 2) / math.sqrt(2.0 * math.pi)
+    weights = k * xp.exp(-0.5 * (g[:, None] - p * s) ** 2) / math.sqrt(2.0 * math.pi)
     blocks = weights.reshape(-1, _BLOCK, *weights.shape[1:])
-    left, right = jnp.exp(log_normal_tail(_G_TAIL + p * s)), math.erfc(_G_TAIL / math.sqrt(2.0))
+    left, right = xp.exp(log_normal_tail(_G_TAIL + p * s)), math.erfc(_G_TAIL / math.sqrt(2.0))
     per_loss = 16.0 + 4.0 * s * high + 4.0 * p * s
 
     def node(row: jax.Array) -> jax.Array:
-        values = jnp.exp(-jnp.exp(jnp.minimum(row + exponent, 700.0))).reshape(-1, _BLOCK, *row.shape)
-        total = jnp.sum(jnp.einsum("bml,bmpl->bpl", values, blocks), axis=0) + left + right * values[-1, -1]
-        log_total = jnp.log(jnp.clip(total, 1e-290, 1.0))
-        best = jnp.full_like(total, jnp.inf)
+        values = xp.exp(-xp.exp(xp.minimum(row + exponent, 700.0))).reshape(-1, _BLOCK, *row.shape)
+        total = _added_up(values, blocks) + left + right * values[-1, -1]
+        log_total = xp.log(xp.clip(total, 1e-290, 1.0))
+        best = xp.full_like(total, xp.inf)
         for c in _COSINES:
-            d = jnp.minimum(math.acos(c) * sigma, 2.0 * jnp.pi / k)
-            decay = 2.0 * jnp.pi * d / k
-            log_c = math.log(2.0) + 0.5 * d * d - decay - jnp.log(-jnp.expm1(-decay))
-            most = jnp.maximum(math.log(2.0) + log_total, (math.log(2.0) + log_c) / (1.0 - c))
-            best = jnp.minimum(best, jnp.exp(log_c + c * jnp.minimum(most, 0.0) - log_total))
+            d = xp.minimum(math.acos(c) * sigma, 2.0 * xp.pi / k)
+            decay = 2.0 * xp.pi * d / k
+            log_c = math.log(2.0) + 0.5 * d * d - decay - xp.log(-xp.expm1(-decay))
+            most = xp.maximum(math.log(2.0) + log_total, (math.log(2.0) + log_c) / (1.0 - c))
+            best = xp.minimum(best, xp.exp(log_c + c * xp.minimum(most, 0.0) - log_total))
         return log_total + log1p(best) + ULP * (96.0 + 8.0 * p * s - per_loss * log_total)
 
-    lanes = sigma.shape[0]
-    log_rho = jax.lax.map(node, log_u, batch_size=max(1, 32 // lanes))
-    return jnp.minimum(log_rho, 0.0) + 0.5 * p * (p - 1.0) * s * s
+    log_rho = row_map(node, log_u, at_once=_AT_ONCE)
+    return xp.minimum(log_rho, 0.0) + 0.5 * p * (p - 1.0) * s * s

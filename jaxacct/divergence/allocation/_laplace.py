@@ -8,14 +8,15 @@ import math
 from collections.abc import Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.special import log1mexp, log1p, log_normal_tail, log_sum_exp, logexpm1, map_rows, softplus, up
+from jaxacct.special._namespace import row_map, stop_gradient, xp
 
 # They steer speed and tightness: what they leave out is bounded and added. The rounding that is booked does not depend
 # on _NUM_Z, but is stated for it in `_log_laplace_difference`.
 _NUM_Z = 512  # nodes in the Gaussian variable z
+_AT_ONCE = 32  # nodes in v that are worked on together
 _Z_TAIL = 9.5  # standard deviations to which the window in z reaches, at least
 _LOG_Z_TAIL = math.log(0.5 * math.erfc(_Z_TAIL / math.sqrt(2.0)))  # log of the normal mass beyond, on one side
 _LOG_LEFT = 45.0  # what lies left or right of the grid in v = log s is meant to be e^-45 of the moment less 1
@@ -51,20 +52,20 @@ def laplace_rdp(
     """
     p, log_gamma = _columns(exponents)
     sigma, t = noise_multiplier, num_steps
-    log_variance = logexpm1(1.0 / (sigma * sigma)) - jnp.log(t)
+    log_variance = logexpm1(1.0 / (sigma * sigma)) - xp.log(t)
 
     v_max, right = _right_end(max(exponents), p, log_gamma, log_variance, sigma, t)
     v_min = left_end(exponents, log_variance, sigma)
     h = (v_max - v_min) / (num_nodes - 1)
-    v = v_min + h * jnp.arange(num_nodes, dtype=jnp.float64)[:, None]
+    v = v_min + h * xp.arange(num_nodes, dtype=xp.float64)[:, None]
     log_difference = _log_laplace_difference(v, sigma, t)
     return bracketed_rdp(exponents, v_min, h, log_difference, log_variance, right)
 
 
 def _columns(exponents: Sequence[float]) -> tuple[jax.Array, jax.Array]:
     """The exponents p and log |Gamma(p)|, [P, 1]."""
-    log_gamma = jnp.asarray([math.lgamma(x) for x in exponents], jnp.float64)[:, None]
-    return jnp.asarray(exponents, jnp.float64)[:, None], log_gamma
+    log_gamma = xp.asarray([math.lgamma(x) for x in exponents], xp.float64)[:, None]
+    return xp.asarray(exponents, xp.float64)[:, None], log_gamma
 
 
 def left_end(exponents: Sequence[float], log_variance: jax.Array, least_noise: jax.Array) -> jax.Array:
@@ -76,9 +77,9 @@ def left_end(exponents: Sequence[float], log_variance: jax.Array, least_noise: j
     """
     p = min(exponents)
     if p < 0.0:
-        return _V_MIN - jnp.minimum(1.5 / (least_noise * least_noise), 40.0)
+        return _V_MIN - xp.minimum(1.5 / (least_noise * least_noise), 40.0)
     by_variance, by_mean = ((math.lgamma(p + i) - _LOG_LEFT) / (p + i) for i in (2.0, 1.0))
-    return jnp.maximum(jnp.where(log_variance < 0.0, by_variance, min(by_variance, by_mean)), _LEAST_V)
+    return xp.maximum(xp.where(log_variance < 0.0, by_variance, min(by_variance, by_mean)), _LEAST_V)
 
 
 def bracketed_rdp(
@@ -99,23 +100,25 @@ def bracketed_rdp(
       right: [P, L], log of a bound on the part of each sum beyond the grid.
     """
     p, log_gamma = _columns(exponents)
-    v = v_min + h * jnp.arange(log_difference.shape[0], dtype=jnp.float64)[:, None]
+    v = v_min + h * xp.arange(log_difference.shape[0], dtype=xp.float64)[:, None]
 
-    log_sum = map_rows(lambda e, lg: log_sum_exp(e * v + log_difference) - lg, p[:, 0], log_gamma[:, 0]) + jnp.log(h)
+    log_sum = map_rows(
+        lambda e, lg: log_sum_exp(e * v + log_difference) - lg, p[:, 0], log_gamma[:, 0], lanes=v
+    ) + xp.log(h)
 
-    left = (p + 2.0) * (v_min - h) + log_variance - jnp.log(2.0) - log_gamma + jnp.log(h) - log1mexp(-(p + 2.0) * h)
-    q = jnp.maximum(p, 0.0) + 1.0
-    by_mean = q * (v_min - h) - log_gamma + jnp.log(h) - log1mexp(-q * h)
-    left = jnp.where(p > 0.0, jnp.minimum(left, by_mean), left)
-    y = 2.0 * jnp.pi / h
-    effective = jnp.where(p > 0, p, p + 2.0)
-    log_grid = jnp.log(2.1) - y * jnp.arctan(y / effective) + 0.5 * effective * log1p((y / effective) ** 2)
-    excess = log_sum_exp(jnp.stack([log_sum, left, right]))
+    left = (p + 2.0) * (v_min - h) + log_variance - xp.log(2.0) - log_gamma + xp.log(h) - log1mexp(-(p + 2.0) * h)
+    q = xp.maximum(p, 0.0) + 1.0
+    by_mean = q * (v_min - h) - log_gamma + xp.log(h) - log1mexp(-q * h)
+    left = xp.where(p > 0.0, xp.minimum(left, by_mean), left)
+    y = 2.0 * xp.pi / h
+    effective = xp.where(p > 0, p, p + 2.0)
+    log_grid = xp.log(2.1) - y * xp.arctan(y / effective) + 0.5 * effective * log1p((y / effective) ** 2)
+    excess = log_sum_exp(xp.stack([log_sum, left, right]))
     # relative to the true moment, which the bracket bounds once the relative error is below 1/8
-    grid = log_grid + jnp.log(2.3) + softplus(excess)
-    bound = jnp.where(log_grid < -3.0, jnp.logaddexp(excess, grid), jnp.inf)
+    grid = log_grid + xp.log(2.3) + softplus(excess)
+    bound = xp.where(log_grid < -3.0, xp.logaddexp(excess, grid), xp.inf)
     order = np.asarray([x if x > 0 else -x - 1.0 for x in exponents])  # order - 1
-    return up(softplus(bound) / jnp.asarray(order, jnp.float64)[:, None], 128)
+    return up(softplus(bound) / xp.asarray(order, xp.float64)[:, None], 128)
 
 
 def _right_end(
@@ -131,17 +134,17 @@ def _right_end(
     of Var X where that is small, is left where SG/2 at z0 is 45 and what log(E[(G/2)^-p]) exceeds that exponent by.
     For p < 0: s^p <= S^p leaves e^{-Sx} h S^p / (1 - e^{p h}), and x >= G(z0) but for a probability Phi(z0).
     """
-    m, tau = -0.5 * 1.0 / (sigma * sigma), 1.0 / (sigma * jnp.sqrt(t))
+    m, tau = -0.5 * 1.0 / (sigma * sigma), 1.0 / (sigma * xp.sqrt(t))
     top = max(p_max, 0.0)
-    budget = _LOG_LEFT - jnp.minimum(log_variance, 0.0) + top * (math.log(2.0) - m)
-    z0 = -top * tau - jnp.sqrt(2.0 * budget)
-    log_s = jnp.log(2.0 * budget) - m - tau * z0
+    budget = _LOG_LEFT - xp.minimum(log_variance, 0.0) + top * (math.log(2.0) - m)
+    z0 = -top * tau - xp.sqrt(2.0 * budget)
+    log_s = xp.log(2.0 * budget) - m - tau * z0
     scale = -p * m + 0.5 * (p * tau) ** 2 + p * math.log(2.0) + 0.1
-    exponential = -0.5 * jnp.exp(log_s + m + tau * z0)
-    positive = scale + jnp.logaddexp(log_normal_tail(-(z0 + p * tau)), exponential)
+    exponential = -0.5 * xp.exp(log_s + m + tau * z0)
+    positive = scale + xp.logaddexp(log_normal_tail(-(z0 + p * tau)), exponential)
     # |p| >= 1: the sum over nodes beyond S of h s^p is at most S^p (h + 1/|p|) <= 2 S^p for h <= 1
-    negative = p * log_s - log_gamma + math.log(2.0) + jnp.logaddexp(log_normal_tail(-z0), 2.0 * exponential)
-    return log_s, jnp.where(p > 0, positive, negative)
+    negative = p * log_s - log_gamma + math.log(2.0) + xp.logaddexp(log_normal_tail(-z0), 2.0 * exponential)
+    return log_s, xp.where(p > 0, positive, negative)
 
 
 def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array) -> jax.Array:
@@ -166,55 +169,55 @@ def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array) -> jax
       2^-52 (6 + 2 |z|/sigma + 1/sigma^2 + |log u|) of its size; what lies below e^-46 of the sum is no matter.
     """
     s = 1.0 / sigma
-    log_u = jnp.minimum(v - jnp.log(t), _MOST_LOG)
+    log_u = xp.minimum(v - xp.log(t), _MOST_LOG)
     shift = _log_shift(log_u, sigma)
-    low = -jnp.sqrt(_Z_TAIL * _Z_TAIL + jnp.minimum(shift[-1], 80.0))
+    low = -xp.sqrt(_Z_TAIL * _Z_TAIL + xp.minimum(shift[-1], 80.0))
     high = _Z_TAIL + 2.0 * s
     k = (high - low) / (_NUM_Z - 1)
 
     def log_strip(d: jax.Array) -> jax.Array:
-        decay = 2.0 * jnp.pi * d / k
-        return jnp.log(2.1) + 0.5 * d * d - decay - jnp.log(-jnp.expm1(-decay))
+        decay = 2.0 * xp.pi * d / k
+        return xp.log(2.1) + 0.5 * d * d - decay - xp.log(-xp.expm1(-decay))
 
-    log_whole = log_strip(jnp.minimum(0.5 * jnp.pi * sigma, 2.0 * jnp.pi / k))
-    turns = jnp.asarray(_TURNS)[:, None]  # d/sigma
-    log_turned, moved = log_strip(turns * sigma), -sigma * jnp.log(jnp.cos(turns))  # r and D
+    log_whole = log_strip(xp.minimum(0.5 * xp.pi * sigma, 2.0 * xp.pi / k))
+    turns = xp.asarray(_TURNS)[:, None]  # d/sigma
+    log_turned, moved = log_strip(turns * sigma), -sigma * xp.log(xp.cos(turns))  # r and D
     log_tail = math.log(2.0) + _LOG_Z_TAIL
 
-    z = low + k * jnp.arange(_NUM_Z, dtype=jnp.float64)[:, None]
+    z = low + k * xp.arange(_NUM_Z, dtype=xp.float64)[:, None]
     exponent = s * z - 0.5 * s * s
-    w, ratio = jnp.expm1(exponent), jnp.exp(exponent)
+    w, ratio = xp.expm1(exponent), xp.exp(exponent)
     half_z = 0.5 * z * z
-    density = k * jnp.exp(-half_z) / math.sqrt(2.0 * math.pi)
-    log_step = jnp.log(k) - 0.5 * math.log(2.0 * math.pi)
+    density = k * xp.exp(-half_z) / math.sqrt(2.0 * math.pi)
+    log_step = xp.log(k) - 0.5 * math.log(2.0 * math.pi)
 
-    variance = jnp.exp(jnp.minimum(s * s, 700.0))
-    beyond = 2.0 * jnp.exp(log_normal_tail(high - s))  # of Y
-    signs, edges = np.array([[-1.0], [1.0]]), jnp.stack([low, high])
-    edge_ratio = jnp.exp(s * edges - 0.5 * s * s)
+    variance = xp.exp(xp.minimum(s * s, 700.0))
+    beyond = 2.0 * xp.exp(log_normal_tail(high - s))  # of Y
+    signs, edges = np.array([[-1.0], [1.0]]), xp.stack([low, high])
+    edge_ratio = xp.exp(s * edges - 0.5 * s * s)
 
     def node(rows: tuple[jax.Array, jax.Array]) -> jax.Array:
         log_u, shift = rows
-        u = jnp.exp(log_u)
+        u = xp.exp(log_u)
         below = u <= 1.0
-        us = jnp.where(below, u, 1.0)
+        us = xp.where(below, u, 1.0)
         x = us * w
-        fallen, centre = jnp.exp(log_u - shift), -shift * sigma  # u e^-w, and where z = 0 is moved to
+        fallen, centre = xp.exp(log_u - shift), -shift * sigma  # u e^-w, and where z = 0 is moved to
         # A - f = -z^2/2 - centre z + u e^-w (1 - Y(z)): one exponential serves both
-        value = jnp.exp(jnp.where(below, -x, -half_z - centre * z + fallen * (1.0 - ratio)))
-        small = jnp.abs(x) < 0.5
-        xs = jnp.where(small, x, 0.0)
-        series = jnp.ones_like(xs)
+        value = xp.exp(xp.where(below, -x, -half_z - centre * z + fallen * (1.0 - ratio)))
+        small = xp.abs(x) < 0.5
+        xs = xp.where(small, x, 0.0)
+        series = xp.ones_like(xs)
         for n in range(16, 2, -1):  # e^-x - 1 + x = x^2/2 (1 - x/3 (1 - x/4 (..)))
             series = 1.0 - xs * (1.0 / n) * series
-        integrand = jnp.where(small | ~below, 0.5 * xs * xs * series, value - 1.0 + x)
-        c = jnp.sum(density * integrand, axis=0)
+        integrand = xp.where(small | ~below, 0.5 * xs * xs * series, value - 1.0 + x)
+        c = xp.sum(density * integrand, axis=0)
         half_square = 0.5 * us * us
-        grown = jnp.exp(us)
+        grown = xp.exp(us)
         square = half_square * grown * (variance + 3.0)
-        c = c + jnp.exp(log_whole) * jnp.minimum(square, 1.0 + grown + 2.0 * us)
-        right = jnp.minimum(half_square * variance * jnp.exp(log_tail), us * beyond)
-        c = c + half_square * grown * jnp.exp(log_tail) + right
+        c = c + xp.exp(log_whole) * xp.minimum(square, 1.0 + grown + 2.0 * us)
+        right = xp.minimum(half_square * variance * xp.exp(log_tail), us * beyond)
+        c = c + half_square * grown * xp.exp(log_tail) + right
         b = t * log1p(c)
         total = us * t
         inner = logexpm1(b) - total + 2.0**-50 * (80.0 * (1.0 + b) + total)
@@ -224,29 +227,28 @@ def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array) -> jax
         slopes = signs * (edges + centre + s * fallen * edge_ratio)
         falls = ~below & (slopes > 0.0)
         ends = -0.5 * edges * edges - centre * edges + fallen * (1.0 - edge_ratio) - 0.5 * math.log(2.0 * math.pi)
-        ends = jnp.where(falls, ends - jnp.log(jnp.where(falls, slopes, 1.0)), jnp.inf)
-        log_sum = jnp.log(jnp.sum(jnp.where(below, 1.0, value), axis=0)) + log_step
-        log_sum = log_sum_exp(jnp.stack([log_sum, ends[0], ends[1]]))
-        reach = jnp.sqrt(2.0 * floor + _Z_TAIL * _Z_TAIL)  # M
+        ends = xp.where(falls, ends - xp.log(xp.where(falls, slopes, 1.0)), xp.inf)
+        log_sum = xp.log(xp.sum(xp.where(below, 1.0, value), axis=0)) + log_step
+        log_sum = log_sum_exp(xp.stack([log_sum, ends[0], ends[1]]))
+        reach = xp.sqrt(2.0 * floor + _Z_TAIL * _Z_TAIL)  # M
         log_relative = log_turned + moved * (reach - 0.5 * moved)
         log_rest = log_turned + log_normal_tail(reach - moved) + floor
-        log_kept = jnp.log(-jnp.expm1(jnp.minimum(log_relative, -1.0)))
-        relative = jnp.where(log_relative < -1.0, log_sum + softplus(log_rest - log_sum) - log_kept, jnp.inf)
-        log_psi = jnp.minimum(jnp.min(relative, axis=0), (log_sum + softplus(log_whole + floor - log_sum))) - floor
-        log_phi = t * jnp.minimum(log_psi, 0.0)
-        spread = (floor + 0.35) * (6.0 + 2.0 * s * reach + s * s + jnp.abs(log_u))
-        log_phi = log_phi + 2.0**-50 * ((64.0 + jnp.maximum(16.0, spread)) * t + 8.0 * jnp.abs(log_phi))
-        outer = log_phi + log1mexp(jnp.minimum(-t * u - log_phi, -(2.0**-60)))
-        return jnp.where(below, inner, outer)
+        log_kept = xp.log(-xp.expm1(xp.minimum(log_relative, -1.0)))
+        relative = xp.where(log_relative < -1.0, log_sum + softplus(log_rest - log_sum) - log_kept, xp.inf)
+        log_psi = xp.minimum(xp.min(relative, axis=0), (log_sum + softplus(log_whole + floor - log_sum))) - floor
+        log_phi = t * xp.minimum(log_psi, 0.0)
+        spread = (floor + 0.35) * (6.0 + 2.0 * s * reach + s * s + xp.abs(log_u))
+        log_phi = log_phi + 2.0**-50 * ((64.0 + xp.maximum(16.0, spread)) * t + 8.0 * xp.abs(log_phi))
+        outer = log_phi + log1mexp(xp.minimum(-t * u - log_phi, -(2.0**-60)))
+        return xp.where(below, inner, outer)
 
-    lanes = sigma.shape[0]
-    return jax.lax.map(node, (log_u, shift), batch_size=max(1, 32 // lanes))
+    return row_map(node, (log_u, shift), at_once=_AT_ONCE)
 
 
 def _log_shift(log_u: jax.Array, sigma: jax.Array) -> jax.Array:
     """w >= 0, [N, L], about the root of w e^w = u/sigma^2."""
-    log_x = jax.lax.stop_gradient(log_u - 2.0 * jnp.log(sigma))
+    log_x = stop_gradient(log_u - 2.0 * xp.log(sigma))
     w = softplus(log_x)
     for _ in range(4):  # Newton's method for log w + w = log x
-        w = jnp.maximum(w * (1.0 + log_x - jnp.log(w)) / (1.0 + w), 1e-300)
+        w = xp.maximum(w * (1.0 + log_x - xp.log(w)) / (1.0 + w), 1e-300)
     return w

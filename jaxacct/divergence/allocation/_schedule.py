@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.divergence.allocation._laplace import _log_laplace_difference, _right_end, bracketed_rdp, left_end
 from jaxacct.special import log1mexp, log_factorial_table, log_sum_exp, logexpm1, softplus
+from jaxacct.special._namespace import rows_from, scan, with_rows, xp
 
 _V_MIN = -25.0  # the grid in v = log s begins here, or further left; any value is valid
 
@@ -33,7 +33,7 @@ class Phases(NamedTuple):
         The geometric mean of all t ratios has the logarithm -mean/2 on average.
         """
         parts = (n / (s * s) for s, n in zip(self.noise_multipliers, self.counts, strict=True))
-        return functools.reduce(jnp.add, parts) / self.num_steps
+        return functools.reduce(xp.add, parts) / self.num_steps
 
 
 def scheduled_log_excess(phases: Phases, *, max_order: int) -> jax.Array:
@@ -48,37 +48,38 @@ def scheduled_log_excess(phases: Phases, *, max_order: int) -> jax.Array:
     O(A^2) for each phase.
     """
     size, t = max_order + 1, phases.num_steps
-    s2 = jnp.stack([1.0 / (s * s) for s in phases.noise_multipliers])  # [J, L]
-    log_share = jnp.stack([jnp.log(n / t) for n in phases.counts])
+    s2 = xp.stack([1.0 / (s * s) for s in phases.noise_multipliers])  # [J, L]
+    log_share = xp.stack([xp.log(n / t) for n in phases.counts])
     log_v = logexpm1(s2)
-    k = jnp.arange(size + 1, dtype=jnp.float64)[:, None, None]
-    log_bracket = jnp.where(k > 0, logexpm1(jnp.maximum(k, 1.0) * s2) - log_v, -jnp.inf)
+    k = xp.arange(size + 1, dtype=xp.float64)[:, None, None]
+    log_bracket = xp.where(k > 0, logexpm1(xp.maximum(k, 1.0) * s2) - log_v, -xp.inf)
     log_x = math.log(max_order) - 1.0  # as there: logarithms of size A/e
-    log_power = jnp.where(k > 1, (k - 1.0) * (log_v - jnp.log(t)) + log_share + k * log_x, -jnp.inf)
-    log_scale = jnp.asarray(log_factorial_table(max_order) - log_x * np.arange(size), jnp.float64)
+    log_power = xp.where(k > 1, (k - 1.0) * (log_v - xp.log(t)) + log_share + k * log_x, -xp.inf)
+    log_scale = xp.asarray(log_factorial_table(max_order) - log_x * np.arange(size), xp.float64)
 
     def step(state: Any, n: jax.Array) -> tuple[Any, jax.Array]:
         brackets, trees, cumulants, moments, d = state
-        log_n = jnp.log(n.astype(jnp.float64))
-        j = log_sum_exp(brackets + jax.lax.dynamic_slice_in_dim(trees, max_order - n, size)) - log_n
-        total = log_sum_exp(cumulants + jax.lax.dynamic_slice_in_dim(moments, max_order - n, size))
-        d = log_sum_exp(jnp.stack([total, d + log_x])) - log_n
-        h = log_sum_exp(jnp.stack([d, jnp.full_like(d, -log_scale[n])]))
-        row = j + jax.lax.dynamic_index_in_dim(log_bracket, n + 1, keepdims=False)
-        cumulant = log_sum_exp(j + jax.lax.dynamic_index_in_dim(log_power, n + 1, keepdims=False))
-        update = functools.partial(jax.lax.dynamic_update_index_in_dim, axis=0)
-        brackets, cumulants = update(brackets, row, n + 1), update(cumulants, cumulant, n + 1)
-        return (brackets, update(trees, j, max_order - n), cumulants, update(moments, h, max_order - n), d), d
+        log_n = xp.log(n.astype(np.float64))
+        j = log_sum_exp(brackets + rows_from(trees, max_order - n, size)) - log_n
+        total = log_sum_exp(cumulants + rows_from(moments, max_order - n, size))
+        d = log_sum_exp(xp.stack([total, d + log_x])) - log_n
+        h = log_sum_exp(xp.stack([d, -xp.take(log_scale, n) + xp.zeros_like(d)]))
+        row = j + rows_from(log_bracket, n + 1, 1)[0]
+        cumulant = log_sum_exp(j + rows_from(log_power, n + 1, 1)[0])
+        following = xp.minimum(n + 1, max_order)  # the last one is not read
+        brackets, cumulants = with_rows(brackets, following, row), with_rows(cumulants, following, cumulant)
+        trees, moments = with_rows(trees, max_order - n, j), with_rows(moments, max_order - n, h)
+        return (brackets, trees, cumulants, moments, d), d
 
     # reversed behind -inf: entry A + 1 - k holds log j_k, or log H_{k-1}
     start = (
-        jnp.full((size, *s2.shape), -jnp.inf).at[1].set(0.0),
-        jnp.full((2 * size, *s2.shape), -jnp.inf).at[max_order].set(0.0),
-        jnp.full((size, *t.shape), -jnp.inf),
-        jnp.full((2 * size, *t.shape), -jnp.inf).at[max_order].set(0.0),
-        jnp.full(t.shape, -jnp.inf),
+        with_rows(xp.full_like(s2, -xp.inf, shape=(size, *s2.shape)), 1, 0.0),
+        with_rows(xp.full_like(s2, -xp.inf, shape=(2 * size, *s2.shape)), max_order, 0.0),
+        xp.full_like(t, -xp.inf, shape=(size, *t.shape)),
+        with_rows(xp.full_like(t, -xp.inf, shape=(2 * size, *t.shape)), max_order, 0.0),
+        xp.full_like(t, -xp.inf),
     )
-    _, rows = jax.lax.scan(step, start, jnp.arange(1, max_order + 1, dtype=jnp.int32))
+    _, rows = scan(step, start, np.arange(1, max_order + 1, dtype=np.int32))
     return rows[1:] + log_scale[2:, None]
 
 
@@ -93,16 +94,16 @@ def scheduled_laplace_rdp(phases: Phases, *, exponents: Sequence[float], num_nod
     Var X = (1/t^2) sum n_j (e^{1/sigma_j^2} - 1), and the mean of 1/sigma^2 over all t steps behind the geometric mean
     that X is never below.
     """
-    p = jnp.asarray(exponents, jnp.float64)[:, None]
-    log_gamma = jnp.asarray([math.lgamma(x) for x in exponents], jnp.float64)[:, None]
+    p = xp.asarray(exponents, xp.float64)[:, None]
+    log_gamma = xp.asarray([math.lgamma(x) for x in exponents], xp.float64)[:, None]
     t, p_max = phases.num_steps, max(exponents)
     pairs = list(zip(phases.noise_multipliers, phases.counts, strict=True))
-    log_variance = log_sum_exp(jnp.stack([logexpm1(1.0 / (s * s)) + jnp.log(n) for s, n in pairs])) - 2.0 * jnp.log(t)
+    log_variance = log_sum_exp(xp.stack([logexpm1(1.0 / (s * s)) + xp.log(n) for s, n in pairs])) - 2.0 * xp.log(t)
 
-    v_max, right = _right_end(p_max, p, log_gamma, log_variance, 1.0 / jnp.sqrt(phases.mean_precision), t)
-    v_min = left_end(exponents, log_variance, functools.reduce(jnp.minimum, phases.noise_multipliers))
+    v_max, right = _right_end(p_max, p, log_gamma, log_variance, 1.0 / xp.sqrt(phases.mean_precision), t)
+    v_min = left_end(exponents, log_variance, functools.reduce(xp.minimum, phases.noise_multipliers))
     h = (v_max - v_min) / (num_nodes - 1)
-    v = v_min + h * jnp.arange(num_nodes, dtype=jnp.float64)[:, None]
+    v = v_min + h * xp.arange(num_nodes, dtype=xp.float64)[:, None]
     log_difference = _log_difference(v, pairs, t)
 
     return bracketed_rdp(exponents, v_min, h, log_difference, log_variance, right)
@@ -115,16 +116,16 @@ def _log_difference(v: jax.Array, pairs: Sequence[tuple[jax.Array, jax.Array]], 
     B_j = log1p(e^{d_j + u n_j}), in which nothing cancels, and, where s is too large for that, by the sum of the
     n_j log psi_j.
     """
-    s = jnp.exp(v)
-    near, log_phi, done = jnp.zeros_like(v), jnp.zeros_like(v), jnp.zeros_like(t)
+    s = xp.exp(v)
+    near, log_phi, done = xp.zeros_like(v), xp.zeros_like(v), xp.zeros_like(t)
     for sigma, count in pairs:
-        d = _log_laplace_difference(v + jnp.log(count / t), sigma, count)
+        d = _log_laplace_difference(v + xp.log(count / t), sigma, count)
         part = s * (count / t)
         near = near + softplus(d + part + 2.0**-50 * (16.0 + part))
-        log_phi = log_phi + log_sum_exp(jnp.stack([d, -part]))
+        log_phi = log_phi + log_sum_exp(xp.stack([d, -part]))
         done = done + count / t
-    log_phi = log_phi - s * jnp.maximum(1.0 - done, 0.0)
-    log_phi = log_phi + 2.0**-50 * (64.0 + 8.0 * jnp.abs(log_phi))
+    log_phi = log_phi - s * xp.maximum(1.0 - done, 0.0)
+    log_phi = log_phi + 2.0**-50 * (64.0 + 8.0 * xp.abs(log_phi))
     gap = s + log_phi + 2.0**-50 * (16.0 + 2.0 * s)
-    far = log_phi + log1mexp(-jnp.maximum(gap, 2.0**-60))
-    return jnp.minimum(far, logexpm1(near) - s + 2.0**-50 * (64.0 + 8.0 * near + s))
+    far = log_phi + log1mexp(-xp.maximum(gap, 2.0**-60))
+    return xp.minimum(far, logexpm1(near) - s + 2.0**-50 * (64.0 + 8.0 * near + s))

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.special import (
@@ -21,6 +20,7 @@ from jaxacct.special import (
     one_minus_exp,
     softplus,
 )
+from jaxacct.special._namespace import rows_from, stop_gradient, with_rows, xp
 
 # Relative slack of log E[(1-q+qY)^a] at integer orders to 256; beyond, it grows like the order, as log-binomials and
 # exponents of size a^2/sigma^2 do. It carries the certificate. Measured against mpmath: errors to 1e-12 to order 256.
@@ -53,13 +53,14 @@ def sampled_gaussian_rdp(
     table = _integer_log_excess(noise_multiplier, sampling_prob, max_order=top)
     slack = 1.0 + _RELATIVE_SLACK * max(1.0, top / 256)
     known = range(2, top + 1)
-    curve = softplus(table) * slack / (jnp.asarray(known, jnp.float64)[:, None] - 1.0)
+    curve = softplus(table) * slack / (xp.asarray(known, xp.float64)[:, None] - 1.0)
     curve = at_real_orders(curve, known, orders)
     if whole.all():
         return curve
     exact = _real_log_moment(wanted[~whole], noise_multiplier, sampling_prob)
-    exact = exact / jnp.asarray(wanted[~whole] - 1.0, jnp.float64)[:, None]
-    return curve.at[np.flatnonzero(~whole)].min(exact)
+    exact = exact / xp.asarray(wanted[~whole] - 1.0, xp.float64)[:, None]
+    at = np.flatnonzero(~whole)
+    return with_rows(curve, at, xp.minimum(curve[at], exact))
 
 
 def _integer_log_excess(noise_multiplier: jax.Array, sampling_prob: jax.Array, *, max_order: int) -> jax.Array:
@@ -67,7 +68,7 @@ def _integer_log_excess(noise_multiplier: jax.Array, sampling_prob: jax.Array, *
 
     log sum_{j>=2} C(a,j) (1-q)^(a-j) q^j (e^{j(j-1)/(2 sigma^2)} - 1).
     """
-    j = jnp.arange(2, max_order + 1, dtype=jnp.float64)[:, None]
+    j = xp.arange(2, max_order + 1, dtype=xp.float64)[:, None]
     return binomial_log_excess(logexpm1(0.5 * j * (j - 1.0) / (noise_multiplier * noise_multiplier)), sampling_prob)
 
 
@@ -77,16 +78,16 @@ def binomial_log_excess(log_excess: jax.Array, sampling_prob: jax.Array) -> jax.
     log sum_{j>=2} C(a,j) (1-q)^(a-j) q^j (E[Y^j] - 1).
     """
     max_order = log_excess.shape[0] + 1
-    j = jnp.arange(2, max_order + 1, dtype=jnp.float64)[:, None]
-    in_terms = log_excess + j * jnp.log(sampling_prob)
+    j = xp.arange(2, max_order + 1, dtype=xp.float64)[:, None]
+    in_terms = log_excess + j * xp.log(sampling_prob)
     log_rest = log1p(-sampling_prob)
     table = log_binomial_table(max_order)[2:, 2:]
 
     def row(a: jax.Array, log_binomial: jax.Array) -> jax.Array:
-        rest = jnp.where(j < a, (a - j) * log_rest, 0.0)  # (1-q)^0 = 1 also at q = 1
-        return log_sum_exp(jnp.where(j <= a, log_binomial[:, None] + in_terms + rest, -jnp.inf))
+        rest = xp.where(j < a, (a - j) * log_rest, 0.0)  # (1-q)^0 = 1 also at q = 1
+        return log_sum_exp(xp.where(j <= a, log_binomial[:, None] + in_terms + rest, -xp.inf))
 
-    return map_rows(row, jnp.arange(2.0, max_order + 1.0, dtype=jnp.float64), jnp.asarray(table, jnp.float64))
+    return map_rows(row, np.arange(2.0, max_order + 1.0), table, lanes=log_rest)
 
 
 class _Grid(NamedTuple):
@@ -102,17 +103,17 @@ class _Grid(NamedTuple):
 def _grids(tops: np.ndarray, noise_multiplier: jax.Array, sampling_prob: jax.Array) -> _Grid:
     """The grids on the windows [-9.5, 9.5 + top/sigma], one for each of `tops` [G], the largest order that uses it."""
     s, q = 1.0 / noise_multiplier, sampling_prob
-    length = 2.0 * _TAIL_SDS + jnp.asarray(tops, jnp.float64)[:, None] * s
+    length = 2.0 * _TAIL_SDS + xp.asarray(tops, xp.float64)[:, None] * s
     step = length / (_NUM_NODES - 1)
-    z = -_TAIL_SDS + step[:, None] * jnp.arange(_NUM_NODES, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    z = -_TAIL_SDS + step[:, None] * xp.arange(_NUM_NODES, dtype=xp.int32).astype(xp.float64)[:, None]
     log_y = s * z - 0.5 * s * s
     # where x is large it counts in x / (1 + x) only, and neither x^2 nor a derivative may overflow
     big = log_y > 250.0
-    x = jnp.where(big, jnp.exp(jnp.minimum(jnp.log(q) + log_y, 300.0)), q * jnp.expm1(jnp.where(big, 0.0, log_y)))
-    far = jnp.logaddexp(log1p(-q), jnp.log(q) + log_y)
-    near = log1p(jnp.clip(x, -1.0 + 2.0**-53, 1.0))
-    other = jnp.where(x > 0, x / (1.0 + jnp.maximum(x, 0.0)), 1.0 + x)
-    return _Grid(step, x, other, jnp.where(x > 1.0, far, near), -0.5 * z * z)
+    x = xp.where(big, xp.exp(xp.minimum(xp.log(q) + log_y, 300.0)), q * xp.expm1(xp.where(big, 0.0, log_y)))
+    far = xp.logaddexp(log1p(-q), xp.log(q) + log_y)
+    near = log1p(xp.clip(x, -1.0 + 2.0**-53, 1.0))
+    other = xp.where(x > 0, x / (1.0 + xp.maximum(x, 0.0)), 1.0 + x)
+    return _Grid(step, x, other, xp.where(x > 1.0, far, near), -0.5 * z * z)
 
 
 def _real_log_moment(orders: np.ndarray, noise_multiplier: jax.Array, sampling_prob: jax.Array) -> jax.Array:
@@ -136,34 +137,34 @@ def _real_log_moment(orders: np.ndarray, noise_multiplier: jax.Array, sampling_p
     s, q = 1.0 / noise_multiplier, sampling_prob
 
     def row(a: jax.Array, group: jax.Array) -> jax.Array:
-        h, x, other, log_ratio, log_weight = (jax.lax.dynamic_index_in_dim(v, group, keepdims=False) for v in grids)
-        small = jnp.abs(x) * a < 0.05
-        xs = jnp.where(small, x, 0.0)
-        series = jnp.ones_like(xs)
+        h, x, other, log_ratio, log_weight = (rows_from(v, group, 1)[0] for v in grids)
+        small = xp.abs(x) * a < 0.05
+        xs = xp.where(small, x, 0.0)
+        series = xp.ones_like(xs)
         for m in range(13, 2, -1):  # (1+x)^a - 1 - a x = a(a-1)/2 x^2 (1 + (a-2)/3 x (1 + (a-3)/4 x (..)))
             series = 1.0 + (a - m + 1.0) / m * xs * series
-        t = (a - 1.0) * jnp.abs(log_ratio)
-        fallen = jnp.exp(-t)
-        decay = jnp.where(t < 0.35, one_minus_exp(jnp.minimum(t, 0.35)), 1.0 - fallen)
+        t = (a - 1.0) * xp.abs(log_ratio)
+        fallen = xp.exp(-t)
+        decay = xp.where(t < 0.35, one_minus_exp(xp.minimum(t, 0.35)), 1.0 - fallen)
         rising = x > 0
         # a factor (1+x)^a is taken out where it may overflow
-        far = jnp.where(rising, decay - (a - 1.0) * other * fallen, (a - 1.0) * jnp.abs(x) - other * decay)
-        value = jnp.maximum(jnp.where(small, 0.5 * a * (a - 1.0) * xs * xs * series, far), 1e-300)
-        exponent = log_weight + jnp.where(rising & ~small, a * log_ratio, 0.0)
-        level = jax.lax.stop_gradient(jnp.max(exponent, axis=0))
-        log_sum = jnp.log(jnp.sum(value * jnp.exp(exponent - level), axis=0)) + level
+        far = xp.where(rising, decay - (a - 1.0) * other * fallen, (a - 1.0) * xp.abs(x) - other * decay)
+        value = xp.maximum(xp.where(small, 0.5 * a * (a - 1.0) * xs * xs * series, far), 1e-300)
+        exponent = log_weight + xp.where(rising & ~small, a * log_ratio, 0.0)
+        level = stop_gradient(xp.max(exponent, axis=0))
+        log_sum = xp.log(xp.sum(value * xp.exp(exponent - level), axis=0)) + level
         largest = a * s * (h * (_NUM_NODES - 1) - _TAIL_SDS)
-        log_sum = log_sum + jnp.log(h) - 0.5 * jnp.log(2.0 * jnp.pi) + 2.0**-43 * (1.0 + a) + 2.0**-49 * largest
-        log_power = a * jnp.log(q) + 0.5 * a * (a - 1.0) * s * s  # log E (qY)^a
-        right = (a - 1.0) * jnp.log(2.0) + _LOG_TAIL + softplus(log_power)
-        left = 2.0 * jnp.log(q) + jnp.log(jnp.maximum(a - 1.0, 0.5 * a * (a - 1.0))) + _LOG_TAIL
-        d = jnp.minimum(jnp.pi * noise_multiplier, 2.0 * jnp.pi / h)
-        fall = 2.0 * jnp.pi * d / h
-        error = jnp.log(2.0) + 0.5 * d * d - fall - jnp.log(-jnp.expm1(-fall))
-        error = error + jnp.logaddexp(softplus(log_sum), jnp.log(1.0 + 2.0 * a * q))
-        excess = log_sum_exp(jnp.stack([log_sum, right, left, error + 1e-3]))
+        log_sum = log_sum + xp.log(h) - 0.5 * xp.log(2.0 * xp.pi) + 2.0**-43 * (1.0 + a) + 2.0**-49 * largest
+        log_power = a * xp.log(q) + 0.5 * a * (a - 1.0) * s * s  # log E (qY)^a
+        right = (a - 1.0) * xp.log(2.0) + _LOG_TAIL + softplus(log_power)
+        left = 2.0 * xp.log(q) + xp.log(xp.maximum(a - 1.0, 0.5 * a * (a - 1.0))) + _LOG_TAIL
+        d = xp.minimum(xp.pi * noise_multiplier, 2.0 * xp.pi / h)
+        fall = 2.0 * xp.pi * d / h
+        error = xp.log(2.0) + 0.5 * d * d - fall - xp.log(-xp.expm1(-fall))
+        error = error + xp.logaddexp(softplus(log_sum), xp.log(1.0 + 2.0 * a * q))
+        excess = log_sum_exp(xp.stack([log_sum, right, left, error + 1e-3]))
         # The discretisation bound is relative to the true moment, itself at most sum + errors: the 1e-3
         # covers that loop while the errors stay below it; otherwise the certificate fails closed.
-        return jnp.where(error < jnp.log(5e-4) + softplus(log_sum), softplus(excess), jnp.inf)
+        return xp.where(error < xp.log(5e-4) + softplus(log_sum), softplus(excess), xp.inf)
 
-    return map_rows(row, jnp.asarray(orders, jnp.float64), jnp.asarray(group, jnp.int32))
+    return map_rows(row, xp.asarray(orders, xp.float64), xp.asarray(group, xp.int32), lanes=q)

@@ -7,10 +7,10 @@ import math
 from collections.abc import Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.special import log1mexp, log1p, log_normal_tail, log_sum_exp, map_rows, one_minus_exp, softplus, up
+from jaxacct.special._namespace import stop_gradient, xp
 
 # They steer speed and tightness: the errors of the step and of the window are added. The rounding that is booked
 # covers sums of up to 2^9 terms.
@@ -44,49 +44,49 @@ def sampled_gaussian_add_rdp(
     s, q = 1.0 / noise_multiplier, sampling_prob
     high = _TAIL_SDS + 2.0 * s
     k = (high + _TAIL_SDS) / (_NUM_NODES - 1)
-    z = -_TAIL_SDS + k * jnp.arange(_NUM_NODES, dtype=jnp.float64)[:, None]
+    z = -_TAIL_SDS + k * xp.arange(_NUM_NODES, dtype=xp.float64)[:, None]
     log_y = s * z - 0.5 * s * s
-    log_q, log_rest = jnp.log(q), log1p(-q)
+    log_q, log_rest = xp.log(q), log1p(-q)
     big = log_y > 0.5 * _MOST_LOG
-    grown = jnp.exp(jnp.minimum(log_q + log_y, _MOST_LOG))
-    x = jnp.where(big, grown, q * jnp.expm1(jnp.where(big, 0.0, log_y)))
-    far = log_sum_exp(jnp.stack([jnp.broadcast_to(log_rest, log_y.shape), log_q + log_y]))
-    near = jnp.abs(x) < 0.5
-    log_ratio = jnp.abs(jnp.where(near, log1p(jnp.where(near, x, 0.0)), far))
+    grown = xp.exp(xp.minimum(log_q + log_y, _MOST_LOG))
+    x = xp.where(big, grown, q * xp.expm1(xp.where(big, 0.0, log_y)))
+    far = log_sum_exp(xp.stack([xp.broadcast_to(log_rest, log_y.shape), log_q + log_y]))
+    near = xp.abs(x) < 0.5
+    log_ratio = xp.abs(xp.where(near, log1p(xp.where(near, x, 0.0)), far))
     log_weight = -0.5 * z * z
-    turns = jnp.asarray(_TURNS)[:, None]
-    log_c = log_rest + jnp.log(jnp.where(turns > 0.5 * math.pi, jnp.sin(turns), 1.0))
-    d = jnp.minimum(turns * noise_multiplier, 2.0 * jnp.pi / k)
-    fall = 2.0 * jnp.pi * d / k
+    turns = xp.asarray(_TURNS)[:, None]
+    log_c = log_rest + xp.log(xp.where(turns > 0.5 * math.pi, xp.sin(turns), 1.0))
+    d = xp.minimum(turns * noise_multiplier, 2.0 * xp.pi / k)
+    fall = 2.0 * xp.pi * d / k
     log_rule = math.log(2.0) + 0.5 * d * d - fall - log1mexp(-fall)
 
     def row(b: jax.Array) -> jax.Array:
-        small = jnp.abs(x) * (b + 1.0) < 0.05
-        xs = jnp.where(small, x, 0.0)
-        series = jnp.ones_like(xs)
+        small = xp.abs(x) * (b + 1.0) < 0.05
+        xs = xp.where(small, x, 0.0)
+        series = xp.ones_like(xs)
         for m in range(13, 2, -1):  # (1+x)^-b - 1 + b x = b(b+1)/2 x^2 (1 - (b+2)/3 x (1 - (b+3)/4 x (..)))
             series = 1.0 - (b + m - 1.0) / m * xs * series
         t = b * log_ratio
-        fallen = jnp.exp(-t)
-        decay = jnp.where(t < 0.35, one_minus_exp(jnp.minimum(t, 0.35)), 1.0 - fallen)
+        fallen = xp.exp(-t)
+        decay = xp.where(t < 0.35, one_minus_exp(xp.minimum(t, 0.35)), 1.0 - fallen)
         rising = x < 0.0
         # a factor (1+x)^-b is taken out where it exceeds 1
-        other = jnp.where(rising, decay + b * x * fallen, b * x - decay)
+        other = xp.where(rising, decay + b * x * fallen, b * x - decay)
         half_square = 0.5 * b * (b + 1.0)
-        value = jnp.maximum(jnp.where(small, half_square * xs * xs * series, other), 1e-300)
-        exponent = log_weight + jnp.where(rising & ~small, t, 0.0)
-        level = jax.lax.stop_gradient(jnp.max(exponent, axis=0))
-        log_sum = jnp.log(jnp.sum(value * jnp.exp(exponent - level), axis=0)) + level
-        log_sum = log_sum + jnp.log(k) - 0.5 * math.log(2.0 * math.pi)
+        value = xp.maximum(xp.where(small, half_square * xs * xs * series, other), 1e-300)
+        exponent = log_weight + xp.where(rising & ~small, t, 0.0)
+        level = stop_gradient(xp.max(exponent, axis=0))
+        log_sum = xp.log(xp.sum(value * xp.exp(exponent - level), axis=0)) + level
+        log_sum = log_sum + xp.log(k) - 0.5 * math.log(2.0 * math.pi)
         log_sum = log_sum + (1.0 + b) * (2.0**-43 + 2.0**-49 * (s * (high + s)))
-        by_square, by_one = jnp.log(half_square) + 2.0 * log_q, jnp.log(b) + log_q
-        right = jnp.minimum(by_square + s * s + _LOG_TAIL, by_one + log_normal_tail(high - s))
-        left = jnp.minimum(by_square - (b + 2.0) * log_rest, -b * log_rest) + _LOG_TAIL
-        square = by_square + log_sum_exp(jnp.stack([s * s, jnp.full_like(s, math.log(3.0))])) - (b + 2.0) * log_c
+        by_square, by_one = xp.log(half_square) + 2.0 * log_q, xp.log(b) + log_q
+        right = xp.minimum(by_square + s * s + _LOG_TAIL, by_one + log_normal_tail(high - s))
+        left = xp.minimum(by_square - (b + 2.0) * log_rest, -b * log_rest) + _LOG_TAIL
+        square = by_square + log_sum_exp(xp.stack([s * s, xp.full_like(s, math.log(3.0))])) - (b + 2.0) * log_c
         plain = by_one + math.log(2.0) + softplus(-(b + 1.0) * log_c)
-        step = jnp.min(log_rule + jnp.minimum(square, plain), axis=0)
-        excess = log_sum_exp(jnp.stack([log_sum, right, left, step]))
+        step = xp.min(log_rule + xp.minimum(square, plain), axis=0)
+        excess = log_sum_exp(xp.stack([log_sum, right, left, step]))
         bound = up(softplus(excess) / b, 128)
-        return jnp.where(jnp.isnan(bound) | (q >= 1.0), jnp.inf, bound)
+        return xp.where(xp.isnan(bound) | (q >= 1.0), xp.inf, bound)
 
-    return map_rows(row, jnp.asarray(np.asarray(orders, np.float64) - 1.0, jnp.float64))
+    return map_rows(row, xp.asarray(np.asarray(orders, np.float64) - 1.0, xp.float64), lanes=q)

@@ -17,14 +17,10 @@ import dataclasses
 import enum
 import math
 from collections.abc import Callable
-from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._precision import HostProgram
-from jaxacct.special import ULP, log1p, outward, product_outward, sum_outward
+from jaxacct.special import ULP, outward, product_outward, sum_outward
 
 
 class Side(enum.Enum):
@@ -84,6 +80,7 @@ _TAIL_ROUNDING = 2.0**-42
 _BLUR = 2.0**-50
 _NORMAL = 2.0**-1022  # a product of masses below it is flushed to 0
 
+_TOGETHER = 16  # distances of points whose pairs are multiplied at a time: speed only
 DEPTH = 4  # rounds of merging over wider and wider cells, for lower laws: tightness only, any value >= 0 is valid
 
 
@@ -166,25 +163,26 @@ def from_masses(q: np.ndarray, p: np.ndarray, offset: float, step: float, side: 
     return from_cells(q - high, high, offset, step, side)
 
 
-@HostProgram
-def _matched(masses: jax.Array, ratios: jax.Array) -> Any:
+def _matched(masses: np.ndarray, ratios: np.ndarray) -> tuple[np.ndarray, ...]:
     """Merges across the points between neighbouring cells, from the first cell on.
 
     Of cell k the mass that was not taken by the point on its left is offered to the point on its right, which needs
     `ratios[k]` times as much from cell k + 1 to keep the mean. Returns three arrays [N], for each cell: what its left
     point took, what it gave to its right point, and what it offered in vain.
     """
-
-    def step(taken: jax.Array, here: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-        mass, following, ratio = here
-        offered = mass - taken
-        wanted = jnp.minimum(offered * ratio, following)
-        given = jnp.where(ratio > 0, jnp.minimum(wanted / jnp.where(ratio > 0, ratio, 1.0), offered), offered)
-        return wanted, (taken, given, offered - given)
-
-    following = jnp.append(masses[1:], 0.0)
-    _, out = jax.lax.scan(step, jnp.zeros((), jnp.float64), (masses, following, ratios))
-    return out
+    # one cell after the other, by plain numbers: thousands of cells take less than a program takes to be compiled
+    every, taken = masses.tolist(), 0.0
+    all_taken = [taken]
+    for mass, following, ratio in zip(every, every[1:], ratios.tolist(), strict=False):
+        taken = (mass - taken) * ratio
+        if taken > following:
+            taken = following
+        all_taken.append(taken)
+    left = np.array(all_taken)
+    offered, wanted = masses - left, np.append(left[1:], 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        given = np.where(ratios > 0, np.minimum(wanted / ratios, offered), offered)
+    return left, given, offered - given
 
 
 def _contracted(low: np.ndarray, high: np.ndarray, step: float, side: Side, *, depth: int) -> tuple[np.ndarray, float]:
@@ -202,10 +200,8 @@ def _contracted(low: np.ndarray, high: np.ndarray, step: float, side: Side, *, d
     # cell k is (1 - share) (e^h - 1) x_k below the point on its right, cell k + 1 share (e^h - 1) x_{k+1} above it
     up = np.append((1.0 - share[:-1]) / np.maximum(math.exp(step) * share[1:], 1e-300), 0.0)
     down = np.append(1.0 / np.maximum(up[:-1], 1e-300)[::-1], 0.0)
-    size = _bucket(count)
-    taken, given, left = (x[:count] for x in _matched(_padded(mass, size), _padded(up, size)))
-    mirror = _matched(_padded(mass[::-1], size), _padded(down, size))
-    taken_r, given_r, left_r = (x[:count][::-1] for x in mirror)
+    taken, given, left = _matched(mass, up)
+    taken_r, given_r, left_r = (x[::-1] for x in _matched(mass[::-1], down))
 
     removing = side is Side.LOWER_REMOVE
     value = np.exp(step * (np.arange(count) - count))
@@ -310,49 +306,44 @@ def refined(law: RatioLaw, factor: int) -> RatioLaw:
     return dataclasses.replace(law, step=law.step / factor, masses=masses)
 
 
-@HostProgram
-def _sum_cells(p: jax.Array, q: jax.Array, shift: jax.Array, step: jax.Array, same: jax.Array) -> tuple[jax.Array, ...]:
-    """Cells of X + Y, X = e^{step j} under p, Y = e^{step i + shift} under q, independent.
+def _sum_cells(
+    p: np.ndarray, q: np.ndarray, shift: float, step: float, *, same: bool
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Cells of X + Y, X = e^{step j} under p, Y = e^{step i + shift} under q, both [N], independent.
 
     Point j of p and point i = j - d of q, d >= 0, add up to e^{step j} (1 + e^{shift - step d}): a fixed number of
-    cells above j, at a fixed place in its cell, for each d. So 2N vector operations add all N^2 pairs; N if `same`
-    (1.0, else 0.0) says that p is q and the shift 0. Returns low and high [2N + 8] of the cells, split as `from_cells`
-    wants, and `first`, in cells: cell 0 starts at e^{step first}.
+    cells above j, at a fixed place in its cell, for each d. So 2N vector operations add all N^2 pairs; N if `same` says
+    that p is q and the shift 0. Returns low and high [2N + 8] of the cells, split as `from_cells` wants, and `first`,
+    in cells: cell 0 starts at e^{step first}.
     """
-    size = p.shape[0]
-    width = jnp.expm1(step)
+    size, width = p.shape[0], math.expm1(step)
+    distance = np.arange(size)
 
-    def position(d: jax.Array | int, base: jax.Array, shift: jax.Array) -> tuple[jax.Array, jax.Array]:
-        rise = (base + log1p(jnp.exp(shift - step * d))) / step
-        cell = jnp.floor(rise)
-        return cell, jnp.clip(jnp.expm1((rise - cell) * step) / width, 0.0, 1.0)
+    def positions(base: float, shift: float) -> tuple[np.ndarray, np.ndarray]:
+        rise = (base + np.log1p(np.exp(shift - step * distance))) / step
+        cell = np.floor(rise)
+        return cell, np.clip(np.expm1((rise - cell) * step) / width, 0.0, 1.0)
 
-    none = jnp.zeros((), jnp.float64)
-    first = jnp.minimum(position(size - 1, none, shift)[0], position(size - 1, shift, -shift)[0])
-    zeros = jnp.zeros(size, jnp.float64)
+    # where the point of p is the larger one, and where that of q is
+    above, below = positions(0.0, shift), positions(shift, -shift)
+    first = min(float(above[0][-1]), float(below[0][-1]))
+    ends = np.zeros((2, 2 * size + 8))  # low, high
 
-    def add(d: jax.Array, state: Any, top: jax.Array, other: jax.Array, base: jax.Array, shift: jax.Array) -> Any:
-        cell, fraction = position(d.astype(jnp.float64), base, shift)
-        pairs = top * jax.lax.dynamic_slice_in_dim(other, size - d, size)
-        at = (cell - first).astype(jnp.int32)
-        low, high = (jax.lax.dynamic_slice_in_dim(x, at, size) for x in state)
-        low, high = low + pairs * (1.0 - fraction), high + pairs * fraction
-        return tuple(jax.lax.dynamic_update_slice_in_dim(x, y, at, 0) for x, y in zip(state, (low, high), strict=True))
+    def add(top: np.ndarray, other: np.ndarray, of: tuple[np.ndarray, np.ndarray], distances: range) -> None:
+        cells, padded = (of[0] - first).astype(int), np.concatenate([np.zeros(_TOGETHER), other])
+        shares = np.stack([1.0 - of[1], of[1]], axis=1)[:, :, None]
+        for start in distances[::_TOGETHER]:
+            count, length = min(_TOGETHER, distances.stop - start), size - start
+            shifted = np.lib.stride_tricks.sliding_window_view(padded, length)[_TOGETHER : _TOGETHER - count : -1]
+            parts = (top[start:] * shifted)[:, None] * shares[start : start + count]
+            for part, cell in zip(parts, (cells[start : start + count] + start).tolist(), strict=True):
+                ends[:, cell : cell + length] += part
 
-    padded_p, padded_q = jnp.concatenate([zeros, p]), jnp.concatenate([zeros, q])
-    state: Any = (jnp.zeros(2 * size + 8, jnp.float64),) * 2
-    twice = p * (1.0 + same)  # the pairs (i, j) and (j, i) at once
-    state = add(jnp.zeros((), jnp.int32), state, p, padded_q, none, shift)
-    state = jax.lax.fori_loop(1, size, lambda d, s: add(d, s, twice, padded_q, none, shift), state)
-    # i > j: the point of q is the larger
-    others = jnp.where(same > 0, 1, size)
-    state = jax.lax.fori_loop(1, others, lambda d, s: add(d, s, q, padded_p, shift, -shift), state)
-    return (*state, first)
-
-
-def _bucket(size: int) -> int:
-    """The next power of two from `size` on, at least 512, so that few shapes are compiled."""
-    return 1 << max(9, (size - 1).bit_length())
+    add(p, q, above, range(1))
+    add(2.0 * p if same else p, q, above, range(1, size))  # if they are the same, the pairs (i, j) and (j, i) at once
+    if not same:
+        add(q, p, below, range(1, size))
+    return ends[0], ends[1], first
 
 
 def _padded(x: np.ndarray, size: int) -> np.ndarray:
@@ -382,12 +373,12 @@ def sum_of(a: RatioLaw, b: RatioLaw, *, weight_a: float, weight_b: float) -> Rat
     A and B are sums of ratios, `weight_a` and `weight_b` of them: `infinite_mass` is the average by these weights, as
     the record is in one of the steps at random.
     """
-    size = _bucket(max(a.masses.shape[0], b.masses.shape[0]))
-    shift, same = b.offset - a.offset, float(a is b)
-    low, high, first = _sum_cells(_padded(a.masses, size), _padded(b.masses, size), shift, a.step, same)
+    size = max(a.masses.shape[0], b.masses.shape[0])
+    p, q = _padded(a.masses, size), _padded(b.masses, size)
+    low, high, first = _sum_cells(p, q, b.offset - a.offset, a.step, same=a is b)
     used = np.flatnonzero(low + high)
     begin, end = (int(used[0]), int(used[-1]) + 1) if used.size else (0, 1)
-    offset = a.offset + (float(first) + begin) * a.step
+    offset = a.offset + (first + begin) * a.step
     law = from_cells(low[begin:end], high[begin:end], offset, a.step, a.side, additions=2 * size)
     law = dataclasses.replace(law, blur=max(a.blur, b.blur) + _BLUR * max(a.reach, b.reach, law.reach))
     for still, moving in ((a.zero_mass, b), (b.zero_mass, a)):
