@@ -310,6 +310,7 @@ class KernelByStructure:
             return Kernel(of_leaves, rounding, lane_bytes, on_host=on_host, host_calls=host_calls)
 
         # the kernel of ``(*leaves, *lanes, **static)`` for one structure, as `jax.tree.flatten` gives it
+        self.on_host = on_host
         self.of = functools.lru_cache(maxsize=maxsize)(make)
 
     def __call__(self, tree: Any, *lanes: Any, **static: Any) -> Any:

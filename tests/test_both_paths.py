@@ -1,0 +1,262 @@
+"""Every kernel that NumPy can evaluate, evaluated by NumPy and compiled, over its range: the same to a few ulp.
+
+A method on lanes, or a kernel of a module, that says `on_host` and has no settings below makes a test fail.
+"""
+
+import importlib
+import pkgutil
+
+import numpy as np
+import pytest
+
+import jaxacct as ja
+from jaxacct import _precision
+from jaxacct._method import LaneMethod, Query, RenyiMethod, one_sided
+from jaxacct._precision import Kernel, KernelByStructure
+from jaxacct.answering._lanes import _kernel
+from jaxacct.bounds.composed import METHODS, methods_of
+from jaxacct.mechanisms._base import Mechanism
+
+import jax  # isort: skip
+
+_LANES = 4  # settings in one call of a compiled program: as many as are compiled quickly
+_CLOSE = 1e-12  # relative, of the answer or, where it is tiny, of its logarithm: a hundredth of what is booked
+
+
+def _between(low: float, high: float, *, rng: np.random.Generator) -> np.ndarray:
+    """Log-uniform numbers."""
+    return np.exp(rng.uniform(np.log(low), np.log(high), _LANES))
+
+
+def _whole(low: float, high: float, *, rng: np.random.Generator) -> np.ndarray:
+    return np.floor(_between(low, high, rng=rng))
+
+
+def _gaussian(rng: np.random.Generator, low: float = 0.3) -> ja.Gaussian:
+    return ja.Gaussian(_between(low, 50.0, rng=rng))
+
+
+def _local(rng: np.random.Generator) -> ja.LocalRandomizer:
+    return ja.LocalRandomizer(_between(0.05, 6.0, rng=rng))
+
+
+def _finite(rng: np.random.Generator) -> ja.FiniteRandomizer:
+    return ja.FiniteRandomizer([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7], [0.2, 0.6, 0.2]])
+
+
+def _k_ary(rng: np.random.Generator) -> ja.KaryRandomizedResponse:
+    return ja.KaryRandomizedResponse(_between(0.05, 6.0, rng=rng), _whole(3.0, 50.0, rng=rng))
+
+
+def _reports(rng: np.random.Generator) -> ja.GaussianReports:
+    return ja.GaussianReports(_between(2.0, 30.0, rng=rng))
+
+
+def _allocation(rng: np.random.Generator) -> ja.RandomAllocation:
+    selected = _whole(1.0, 5.0, rng=rng)
+    return ja.RandomAllocation(_gaussian(rng), selected * _whole(2.0, 1e4, rng=rng) + 1.0, selected, 3)
+
+
+def _shuffled(randomizer):
+    return lambda rng, rounds=1: ja.Shuffled(randomizer(rng), _whole(10.0, 1e5, rng=rng), rounds)
+
+
+def _check_in(randomizer):
+    return lambda rng: ja.CheckIn(randomizer(rng), _whole(100.0, 1e4, rng=rng), _between(0.01, 0.9, rng=rng), 1)
+
+
+SETTINGS = {
+    (ja.Gaussian,): _gaussian,
+    (ja.RandomizedResponse,): lambda rng: ja.RandomizedResponse(_between(0.01, 20.0, rng=rng), 5),
+    (ja.EpsilonDelta,): lambda rng: ja.EpsilonDelta(_between(0.01, 20.0, rng=rng), _between(1e-12, 0.01, rng=rng)),
+    (ja.Exponential,): lambda rng: ja.Exponential(_between(0.01, 20.0, rng=rng)),
+    (ja.DiscreteGaussian,): lambda rng: ja.DiscreteGaussian(_between(0.5, 50.0, rng=rng)),
+    (ja.ZCdp,): lambda rng: ja.ZCdp(_between(0.001, 3.0, rng=rng), _between(0.001, 3.0, rng=rng)),
+    (ja.PoissonSampled, ja.Gaussian): lambda rng: ja.PoissonSampled(
+        _gaussian(rng), _between(1e-6, 0.9, rng=rng), _whole(1.0, 1e4, rng=rng)
+    ),
+    (ja.RandomAllocation, ja.Gaussian): _allocation,
+    (ja.PartialAllocation, ja.Gaussian): lambda rng: ja.PartialAllocation(
+        _gaussian(rng), 1e4, _whole(1.0, 1e4, rng=rng)
+    ),
+    (ja.ScheduledAllocation,): lambda rng: ja.ScheduledAllocation(
+        (_between(0.5, 9.0, rng=rng), _between(0.5, 9.0, rng=rng)), (_whole(1.0, 99.0, rng=rng), 50.0), 2
+    ),
+    (ja.Shuffled, ja.LocalRandomizer): _shuffled(_local),
+    (ja.Shuffled, ja.FiniteRandomizer): _shuffled(_finite),
+    (ja.Shuffled, ja.KaryRandomizedResponse): _shuffled(_k_ary),
+    (ja.ShuffledBatches, ja.Gaussian): lambda rng: ja.ShuffledBatches(_gaussian(rng), 100, _whole(1.0, 9.0, rng=rng)),
+    (ja.CheckIn, ja.LocalRandomizer): _check_in(_local),
+    (ja.CheckIn, ja.FiniteRandomizer): _check_in(_finite),
+    (ja.CheckIn, ja.KaryRandomizedResponse): _check_in(_k_ary),
+    (ja.CheckIn, ja.GaussianReports): _check_in(_reports),
+    (ja.Shuffled, ja.GaussianReports): _shuffled(_reports),
+    (ja.Composed,): lambda rng: ja.Composed((_gaussian(rng), ja.PoissonSampled(_gaussian(rng), 0.1, 7)), (2, 3)),
+    (ja.PrivateSelection,): lambda rng: ja.PrivateSelection(_gaussian(rng), _between(1.0, 99.0, rng=rng), 0.5),
+}
+"""For each signature of a mechanism some settings, random ones, over the range of its kernels."""
+_SEVERAL_ROUNDS = {"clones, composed", "no amplification"}  # of shuffled reports
+# whose compilation takes 5 seconds and more, or that only repeat another's: the same kernels of another randomizer
+_SLOW = {"check-in profile", "purified check-in", "purified clones"}
+_REPEATED = {"clones", "clones pair from below", "clones, composed"}
+# sharper on the host, where another sum is affordable: bounds from below
+_SHARPER = {"binary randomized response": 1e-6}
+# on the host only: a program claims nothing
+_HOST_ONLY = {"check-in profile from below"}
+_ORDERS = (1.02, 1.5, 2.0, 2.5, 4.875, 7.0, 16.0, 41.3)
+
+
+def _on_host_methods():
+    for signature, methods in METHODS.items():
+        for method in methods:
+            if isinstance(method, LaneMethod) and one_sided(method) and method.lanes.on_host:
+                yield signature, method
+
+
+def test_every_method_on_the_host_has_settings():
+    missing = {signature for signature, _ in _on_host_methods()} - SETTINGS.keys()
+    assert not missing, f"settings wanted for {missing}"
+
+
+def _cases():
+    for signature in SETTINGS:
+        names = dict.fromkeys(m.name for s, m in _on_host_methods() if s == signature)
+        for name in names:
+            label = "-".join([*(kind.__name__ for kind in signature), name.replace(" ", "_")])
+            is_repeated = name in _REPEATED and signature[1] is not ja.LocalRandomizer
+            marks = [pytest.mark.slow] if name in _SLOW or is_repeated else []
+            yield pytest.param(signature, name, id=label, marks=marks)
+
+
+def _agree(kernel: Kernel, lanes: list[np.ndarray], static, *, close: float = _CLOSE, host_only: bool = False) -> None:
+    """The kernel's answers by NumPy, one lane at a time, and by a program compiled quickly, all lanes at once."""
+    shape = np.broadcast_shapes(*(np.shape(x) for x in lanes))
+    flat = [np.broadcast_to(np.asarray(x, np.float64), shape).reshape(-1) for x in lanes]
+    compiled = jax.tree.leaves(Kernel(kernel._fn, lane_bytes=2**10)(*flat, **static))
+    for i in range(flat[0].size):
+        on_host = jax.tree.leaves(kernel._by_numpy([x[i : i + 1] for x in flat], static))
+        for one, many in zip(on_host, compiled, strict=True):
+            same = np.asarray(one)[..., 0]
+            other = np.moveaxis(many, 0, -1)[..., i]
+            if host_only:
+                assert np.all(np.isnan(other) | (other == 0.0))
+            else:
+                _assert_close(same, other, [x[i] for x in flat], close)
+
+
+def _assert_close(one: np.ndarray, other: np.ndarray, setting: list[float], close: float) -> None:
+    with np.errstate(all="ignore"):
+        same = np.abs(one - other) <= close * np.abs(other)
+        tiny = (other > 0) & (one > 0) & (other < 1e-3)
+        same |= tiny & (np.abs(np.log(one) - np.log(other)) <= close * (1.0 - np.log(other)))
+    same |= (one == other) | (np.isnan(one) & np.isnan(other))
+    same |= (np.abs(one) < 1e-300) & (np.abs(other) < 1e-300)  # a program flushes subnormal numbers to 0
+    assert np.all(same), (one, other, setting)
+
+
+@pytest.mark.parametrize(("signature", "name"), list(_cases()))
+def test_numpy_and_compiled_programs_agree(signature, name):
+    rng = np.random.default_rng(_number_of(signature, name))
+    several = {"rounds": 3} if signature[0] is ja.Shuffled and name in _SEVERAL_ROUNDS else {}
+    mechanism: Mechanism = SETTINGS[signature](rng, **several)
+    leaves, structure = jax.tree.flatten(mechanism)
+    for method in methods_of(mechanism, LaneMethod, is_batch=True):
+        if method.name != name or not one_sided(method):
+            continue
+        static, queries = method.lanes.statics(mechanism), list(Query)
+        if isinstance(method, RenyiMethod):
+            if not method.lanes.takes_numpy(static):
+                continue
+            static, queries = {**static, "orders": _orders(method)}, [Query.EPSILON]
+        for query in queries:
+            target = _between(1e-12, 0.1, rng=rng) if query is Query.EPSILON else _between(0.01, 5.0, rng=rng)
+            kernel, close = _kernel(method, query).of(structure), _SHARPER.get(name, _CLOSE)
+            _agree(kernel, [*leaves, target], static, close=close, host_only=name in _HOST_ONLY)
+
+
+def _number_of(signature, name) -> int:
+    """The same in every process."""
+    return sum(map(ord, "".join(kind.__name__ for kind in signature) + name))
+
+
+def _orders(method: RenyiMethod) -> tuple[float, ...]:
+    grid = np.asarray(method.grids[0])
+    wanted = {float(grid[np.argmin(np.abs(grid - order))]) for order in _ORDERS}
+    return tuple(sorted(wanted))
+
+
+# Kernels of modules
+
+
+def _curve(rng: np.random.Generator) -> list[np.ndarray]:
+    return [_between(1e-3, 5.0, rng=rng) for _ in _ORDERS]
+
+
+def _pair(rng: np.random.Generator) -> list[np.ndarray]:
+    local = _between(0.05, 4.0, rng=rng)
+    return [_whole(10.0, 1e5, rng=rng), np.exp(-local), local]
+
+
+MODULE_KERNELS = {
+    "jaxacct.bounds.shuffle._law._delta_ends": lambda rng: (
+        [_between(0.01, 3.0, rng=rng), *_pair(rng)],
+        {"window": 4096},
+    ),
+    "jaxacct.bounds.shuffle._law._last_loss": lambda rng: (
+        [-_between(1.0, 60.0, rng=rng), *_pair(rng)],
+        {"window": 4096},
+    ),
+    "jaxacct.bounds.allocation._largest_output._log_tail": lambda rng: ([rng.uniform(-9.0, 40.0, _LANES)], {}),
+    "jaxacct.membership._CLONES": lambda rng: ([rng.uniform(0.0, 1.0, _LANES), *_pair(rng)], {"window": 1024}),
+    "jaxacct.accounting._curves._RDP": None,  # of a structure: below
+    "jaxacct.accounting._curves._moments_kernel": lambda rng: (
+        [_whole(50.0, 1e4, rng=rng), 2.0, 3.0, *(0.3 * c * (c - 1) for c in range(9))],
+        {"uneven": True, "num_bits": 14},
+    ),
+    "jaxacct.conversion._curve_epsilon": lambda rng: (
+        [_between(1e-12, 0.1, rng=rng), *_curve(rng)],
+        {"orders": _ORDERS},
+    ),
+    "jaxacct.conversion._curve_delta": lambda rng: ([_between(0.01, 9.0, rng=rng), *_curve(rng)], {"orders": _ORDERS}),
+    "jaxacct.composition._weighted_sum": lambda rng: ([*_curve(rng)[:2], 3.0, _whole(1.0, 99.0, rng=rng)], {}),
+    "jaxacct.divergence.gaussian._profile._gaussian_log_delta": lambda rng: (
+        [_between(0.01, 20.0, rng=rng), _between(1e-4, 9.0, rng=rng)],
+        {},
+    ),
+}
+"""Arguments for each kernel of a module that NumPy can evaluate, by its name."""
+
+
+def _module_kernels():
+    for info in pkgutil.walk_packages(ja.__path__, "jaxacct."):
+        try:
+            module = importlib.import_module(info.name)
+        except ImportError:  # of an optional package
+            continue
+        for name, value in vars(module).items():
+            if isinstance(value, Kernel | KernelByStructure):
+                yield f"{info.name}.{name}", value
+
+
+def test_every_kernel_of_a_module_on_the_host_has_arguments():
+    found = {}
+    for name, kernel in _module_kernels():
+        of = kernel.on_host if isinstance(kernel, KernelByStructure) else kernel._on_host
+        if of:
+            found.setdefault(id(kernel), []).append(name)
+    for names in found.values():
+        assert MODULE_KERNELS.keys() & set(names), f"arguments wanted for {names}"
+
+
+@pytest.mark.parametrize("name", [name for name, arguments in MODULE_KERNELS.items() if arguments])
+def test_kernels_of_modules_agree(name):
+    module, attribute = name.rsplit(".", 1)
+    lanes, static = MODULE_KERNELS[name](np.random.default_rng(len(name)))
+    _agree(getattr(importlib.import_module(module), attribute), lanes, static)
+
+
+def test_renyi_curves_agree():
+    run = ja.PoissonSampled(ja.Gaussian(0.8), 0.01, 100)
+    one = ja.rdp(run, _ORDERS).values
+    with _precision.one_program():
+        np.testing.assert_allclose(one, ja.rdp(run, _ORDERS).values, rtol=_CLOSE)
