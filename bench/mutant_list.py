@@ -227,11 +227,11 @@ _GAUSSIAN = (
     Mutant("divergence/gaussian/_pair.py", "(ratios[0] + ratios[1])", "(ratios[0] - ratios[1])", DIVERGENCE),
     Mutant(
         "divergence/gaussian/_sampled.py",
-        "* jnp.pi) + 2.0**-43 * (1.0 + a) + 2",
+        "* xp.pi) + 2.0**-43 * (1.0 + a) + 2",
         "* jnp.pi) - 2.0**-43 * (1.0 + a) - 2",
         SAMPLED,
     ),
-    Mutant("divergence/gaussian/_sampled.py", "jnp.abs(x) - other * decay", "jnp.abs(x) + other * decay", SAMPLED),
+    Mutant("divergence/gaussian/_sampled.py", "xp.abs(x) - other * decay", "xp.abs(x) + other * decay", SAMPLED),
     Mutant("divergence/gaussian/_sampled_add.py", "(1.0 + b) * (2.0**-43", "-(1.0 + b) * (2.0**-43", SAMPLED),
     Mutant("divergence/gaussian/_sampled_add.py", "[log_sum, right, left, step]", "[log_sum]", SAMPLED),
     Mutant(
@@ -328,7 +328,7 @@ _GAUSSIAN = (
     Mutant("divergence/_one_sampled_step.py", "c = kept + sign * error", "c = kept - sign * error", ONE_STEP),
     Mutant(
         "bounds/poisson/_participation.py",
-        "some = up(-jnp.expm1(",
+        "some = up(-xp.expm1(",
         "some = up(-0.9 * jnp.expm1(",
         JOINS,
     ),
@@ -343,13 +343,9 @@ _ALLOCATION = (
     Mutant("divergence/allocation/_laplace.py", "1.0 - xs * (1.0 / n)", "1.0 + xs * (1.0 / n)", LAPLACE),
     Mutant("divergence/allocation/_laplace.py", "log_phi + 2.0**-50 * ((64", "log_phi - 2.0**-50 * ((64", LAPLACE),
     Mutant("divergence/allocation/_laplace.py", "moved * (reach - 0.5 * moved)", "-moved * reach", LAPLACE),
-    Mutant(
-        "divergence/allocation/_fractional.py", "jnp.exp(log_grid) + rounding", "jnp.exp(log_grid) - rounding", MORE
-    ),
+    Mutant("divergence/allocation/_fractional.py", "xp.exp(log_grid) + rounding", "xp.exp(log_grid) - rounding", MORE),
     Mutant("bounds/allocation/_schedule.py", "(1.0 + p / run", "(1.0 - p / run", MORE),
-    Mutant(
-        "bounds/allocation/_schedule.py", "jnp.log(jnp.where(some, idle, 1.0)), -jnp.inf)", "-800.0, -jnp.inf)", MORE
-    ),
+    Mutant("bounds/allocation/_schedule.py", "xp.log(xp.where(some, idle, 1.0)), -xp.inf)", "-800.0, -xp.inf)", MORE),
     Mutant("bounds/allocation/_exact.py", "+ 0.5 / noise_multiplier**2)", "- 0.5 / noise_multiplier**2)", MORE),
     Mutant(
         "papers/random_allocation/_few_steps.py", "for spread in (False, True)", "for spread in (False, False)", MORE
