@@ -70,6 +70,9 @@ SETTINGS = {
     (ja.RandomizedResponse,): lambda rng: ja.RandomizedResponse(_between(0.01, 20.0, rng=rng), 5),
     (ja.EpsilonDelta,): lambda rng: ja.EpsilonDelta(_between(0.01, 20.0, rng=rng), _between(1e-12, 0.01, rng=rng)),
     (ja.Exponential,): lambda rng: ja.Exponential(_between(0.01, 20.0, rng=rng)),
+    (ja.Laplace,): lambda rng: ja.Laplace(_between(0.05, 50.0, rng=rng)),
+    (ja.PermuteAndFlip,): lambda rng: ja.PermuteAndFlip(_between(0.01, 20.0, rng=rng)),
+    (ja.DiscreteLaplace,): lambda rng: ja.DiscreteLaplace(_between(0.01, 3.0, rng=rng), _whole(1.0, 5.0, rng=rng)),
     (ja.DiscreteGaussian,): lambda rng: ja.DiscreteGaussian(_between(0.5, 50.0, rng=rng)),
     (ja.ZCdp,): lambda rng: ja.ZCdp(_between(0.001, 3.0, rng=rng), _between(0.001, 3.0, rng=rng)),
     (ja.PoissonSampled, ja.Gaussian): lambda rng: ja.PoissonSampled(
