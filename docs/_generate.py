@@ -29,7 +29,7 @@ class Scheme:
 def schemes() -> list[Scheme]:
     """Examples of every kind of mechanism."""
     noise, pair, pure = ja.Gaussian(1.0), ja.DiscretePair((0.75, 0.25), (0.25, 0.75)), ja.Laplace(1.0)
-    sampled = ja.PoissonSampled(noise, 0.01, 100)
+    sampled, fixed = ja.PoissonSampled(noise, 0.01, 100), ja.FixedBatches(noise, 1000, 10, 100)
     allocated = {
         "one epoch, one step a record": ja.RandomAllocation(noise, 100),
         "several epochs": ja.RandomAllocation(noise, 100, 1, 2),
@@ -82,10 +82,13 @@ def schemes() -> list[Scheme]:
             {
                 "Gaussian": ja.ReplaceOne(noise),
                 "PoissonSampled of Gaussian, Laplace or MixtureOfGaussians": ja.ReplaceOne(sampled),
+                "FixedBatches, TruncatedPoisson": ja.ReplaceOne(fixed),
                 "others": ja.ReplaceOne(allocated["several epochs"]),
             },
         ),
-        Scheme("ZeroOut", {"": ja.ZeroOut(sampled)}),
+        Scheme("ZeroOut", {"FixedBatches, TruncatedPoisson": ja.ZeroOut(fixed), "others": ja.ZeroOut(sampled)}),
+        Scheme("FixedBatches(Gaussian)", {"": fixed}),
+        Scheme("TruncatedPoisson(Gaussian)", {"": ja.TruncatedPoisson(noise, 0.01, 1000, 20)}),
         Scheme(
             "PrivateSelection",
             {"any": ja.PrivateSelection(sampled, 10.0), "of pure runs": ja.PrivateSelection(pure, 10.0)},
@@ -196,7 +199,7 @@ _GROUPS = {
     "Workers": "sweeping.Workers sweeping.one_thread",
     "Mechanisms": (
         "Gaussian Laplace DiscretePair ContinuousPair PoissonSampled RandomAllocation PartialAllocation "
-        "ScheduledAllocation ShuffledBatches Composed"
+        "ScheduledAllocation ShuffledBatches FixedBatches TruncatedPoisson Composed"
     ),
     "Further releases": (
         "RandomizedResponse EpsilonDelta ZCdp DiscreteLaplace DiscreteGaussian Exponential PermuteAndFlip "

@@ -35,7 +35,7 @@ delta_of = functools.partial(ja.delta, precision=math.inf)
 _QUICK = (
     *("Gaussian", "Laplace", "DiscretePair", "ContinuousPair", "Pld", "PoissonSampled", "RandomizedResponse"),
     *("EpsilonDelta", "DiscreteLaplace", "DiscreteGaussian", "Exponential", "PermuteAndFlip", "ZCdp"),
-    *("MixtureOfGaussians", "Group", "ReplaceOne", "ZeroOut"),
+    *("MixtureOfGaussians", "Group", "ReplaceOne", "ZeroOut", "FixedBatches", "TruncatedPoisson"),
 )
 _SLOW = tuple(name for name in ASKED if name not in _QUICK)
 

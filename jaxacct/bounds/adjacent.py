@@ -10,7 +10,7 @@ Replaced by the empty one (`ZeroOut`): where records take part independently, wh
 """
 
 import dataclasses
-import math
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,9 +20,12 @@ import numpy as np
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
-from jaxacct.bounds import group
+from jaxacct.bounds import fixed_batches, group
 from jaxacct.bounds._distribution import Distribution, Parts, loss_distribution, parts_by_laws
 from jaxacct.bounds._mirrored import THEOREM, Mirrored, mirrored
+from jaxacct.bounds._two_steps import adds, in_two_steps, unamplified
+from jaxacct.bounds.fixed_batches import FIXED, Adjacency, adjacency_of
+from jaxacct.bounds.fixed_batches import bracket as bracket_fixed
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
 from jaxacct.mechanisms import (
     Composed,
@@ -31,47 +34,47 @@ from jaxacct.mechanisms import (
     Gaussian,
     Group,
     Laplace,
-    MixtureOfGaussians,
-    PartialAllocation,
     PoissonSampled,
-    RandomAllocation,
     ReplaceOne,
-    ScheduledAllocation,
-    ShuffledBatches,
     ZeroOut,
 )
-from jaxacct.mechanisms._base import Description, Mechanism
+from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import up
 
-_DOWN = 1.0 - 2.0**-50  # of a share of a target: products and a quotient
 _STEPS = "triangle inequality of hockey-stick divergences (Vadhan 2017, Lemma 2.2)"
-_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)  # of a bracket, kept in each step of a search
-_NUM_SPLITS = 6  # of such a search: any split of epsilon is valid
-_LOGITS = (-3.0, 5.0)  # between which the share of delta that the removal takes is searched
-_LEAST_DELTA = 1e-300  # smaller shares of delta are not asked for
-_MOST_EXPONENT = 700.0  # nats: e^x is formed up to here
 
 
 # Pairs
 
 
-def _pair_of(mechanism: ReplaceOne) -> Mirrored:
-    found = mirrored(mechanism.mechanism)
+def _fixed(mechanism: Any) -> Adjacency | None:
+    """What is known of batches of a fixed size in the adjacency named."""
+    return adjacency_of(mechanism.relation, mechanism.mechanism)
+
+
+def _pair_of(mechanism: Any) -> Mirrored:
+    fixed = _fixed(mechanism)
+    found = mirrored(mechanism.mechanism) if fixed is None else fixed.pair
     assert found is not None
     return found
 
 
-def _laws(mechanism: ReplaceOne, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
+def _theorem(mechanism: Any) -> str:
+    fixed = _fixed(mechanism)
+    return THEOREM if fixed is None else fixed.theorem
+
+
+def _laws(mechanism: Any, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
     pair = _pair_of(mechanism)
     return [(pair.law(step, side, tail), pair.num_steps)]
 
 
-def _largest(mechanism: ReplaceOne) -> float:
+def _largest(mechanism: Any) -> float:
     pair = _pair_of(mechanism)
     return up(pair.largest_loss * pair.num_steps, 4)
 
 
-def _scale(mechanism: ReplaceOne) -> tuple[float, int]:
+def _scale(mechanism: Any) -> tuple[float, int]:
     pair = _pair_of(mechanism)
     return pair.scale * pair.num_steps, pair.num_steps
 
@@ -121,8 +124,12 @@ def _is_scalar(mechanism: Mechanism) -> bool:
     return not is_traced(mechanism) and not any(np.ndim(leaf) for leaf in jax.tree.leaves(mechanism))
 
 
+def _is_fixed(mechanism: Any) -> bool:
+    return _is_scalar(mechanism) and (mechanism.relation, mechanism.mechanism.signature()) in FIXED
+
+
 def _has_pair(mechanism: ReplaceOne) -> bool:
-    return _is_scalar(mechanism) and mirrored(mechanism.mechanism) is not None
+    return _is_scalar(mechanism) and (_is_fixed(mechanism) or mirrored(mechanism.mechanism) is not None)
 
 
 def _has_stand_in(mechanism: ReplaceOne) -> bool:
@@ -142,77 +149,6 @@ def _by_stand_in(mechanism: ReplaceOne, query: Query, target: float, at: Bracket
 # Removed, then added
 
 
-_USES: dict[tuple[type, ...], Callable[[Any], tuple[Any, Any]]] = {  # least noise multiplier and number of releases
-    (PoissonSampled, Gaussian): lambda run: (run.mechanism.noise_multiplier, run.num_steps),
-    (RandomAllocation, Gaussian): lambda run: (run.mechanism.noise_multiplier, run.num_selected * run.num_epochs),
-    (PartialAllocation, Gaussian): lambda run: (run.mechanism.noise_multiplier, 1),
-    (ShuffledBatches, Gaussian): lambda run: (run.mechanism.noise_multiplier, run.num_epochs),
-    (ScheduledAllocation,): lambda run: (min(map(float, run.noise_multipliers)), run.num_epochs),
-}
-
-
-def _unamplified(run: Mechanism) -> Mechanism | None:
-    """The record's steps known to all, the same for both records: half the noise in these steps."""
-    uses = _USES.get(run.signature())
-    if uses is None:
-        return None
-    noise, count = uses(run)
-    return Composed(Gaussian(0.5 * float(noise)), int(count))
-
-
-_ADDS = frozenset({Gaussian, Laplace, DiscreteLaplace, DiscreteGaussian, MixtureOfGaussians, ScheduledAllocation})
-_SCHEMES = frozenset({PoissonSampled, RandomAllocation, PartialAllocation, ShuffledBatches, Group, Composed})
-
-
-def _adds(run: Description) -> bool:
-    """Whether records add to a sum, so that another one may contribute nothing: then zero-out is a case of this."""
-    return type(run) in _ADDS or (type(run) in _SCHEMES and all(map(_adds, run.wrapped())))
-
-
-def _searched(value: Callable[[float], float], low: float, high: float) -> float:
-    """The least value met in a search by golden sections, for a minimum that is the only one."""
-    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_left, at_right = value(left), value(right)
-    best = min(at_left, at_right)
-    for _ in range(_NUM_SPLITS):
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
-            at_left = value(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
-            at_right = value(right)
-        best = min(best, at_left, at_right)
-    return best
-
-
-def _in_two_steps(run: Mechanism, query: Query, target: float, at: Bracketing) -> float:
-    """An upper bound by the best split found of epsilon, or of delta."""
-
-    def ask(query: Query, target: float, direction: Direction) -> float:
-        return at.ask(run, query, target, max(at.width, 1e-3), wants_lower=False, direction=direction).upper
-
-    def epsilon(logit: float) -> float:
-        share = target / (1.0 + math.exp(-logit)) * _DOWN
-        first = ask(Query.EPSILON, share, Direction.REMOVE)
-        rest = (target - share) * math.exp(-min(first, _MOST_EXPONENT)) * _DOWN
-        if not (math.isfinite(first) and rest > _LEAST_DELTA):
-            return math.inf
-        return up(first + ask(Query.EPSILON, rest, Direction.ADD), 2)
-
-    def delta(share: float) -> float:
-        first = share * target
-        second = max(target - first, 0.0) * (1.0 - 2.0**-52)  # both together are at most the target
-        added = ask(Query.DELTA, second, Direction.ADD)
-        grown = math.exp(min(first, _MOST_EXPONENT)) * added if added else 0.0
-        return up(ask(Query.DELTA, first, Direction.REMOVE) + grown, 8)
-
-    if query is Query.EPSILON:
-        return _searched(epsilon, *_LOGITS)
-    return min(1.0, _searched(delta, 0.0, 1.0))
-
-
 def _through_none(
     mechanism: ReplaceOne, query: Query, target: float, at: Bracketing
 ) -> Mapping[Direction, Ends[float]]:
@@ -220,10 +156,10 @@ def _through_none(
     run = mechanism.mechanism
     if run.loses_nothing():
         return dict.fromkeys(at.known, Ends(0.0, 0.0))
-    whole = _unamplified(run)
+    whole = unamplified(run)
     upper = query.worst if whole is None else at.ask(whole, query, target, at.width, wants_lower=False).upper
-    upper = min(upper, _in_two_steps(run, query, target, at))
-    has_lower = at.wants_lower and _adds(run)
+    upper = min(upper, in_two_steps(run, query, target, at))
+    has_lower = at.wants_lower and adds(run)
     lower = at.ask(run, query, target, at.width, wants_lower=True).lower if has_lower else 0.0
     return dict.fromkeys(at.known, Ends(min(lower, upper), upper))
 
@@ -239,6 +175,13 @@ def _without(mechanism: ZeroOut, query: Query, target: float, at: Bracketing) ->
         d: at.ask(run, query, target, at.width, wants_lower=at.wants_lower, direction=d if run.directions else None)
         for d in at.known
     }
+
+
+# Batches of a fixed size
+
+
+def _by_fixed(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
+    return bracket_fixed(mechanism.mechanism, mechanism.relation, query, target, at)
 
 
 # Compositions
@@ -297,17 +240,23 @@ def _relabelled(parts: Callable[..., Parts]) -> Callable[..., Parts]:
     return made
 
 
+def _has_pair_or_is_empty(mechanism: Any) -> bool:
+    return not mechanism.loses_nothing() and (
+        _is_fixed(mechanism) if len(mechanism.directions) > 1 else _has_pair(mechanism)
+    )
+
+
 _PAIRS = Distribution(
-    theorem=THEOREM,
+    theorem=_theorem,
     parts=_relabelled(parts_by_laws(_laws)),
     scale=_scale,
     largest_loss=_largest,
     reduction=lambda mechanism: False,
     width_constant=lambda mechanism: 0.5,
     gap=lambda mechanism: _pair_of(mechanism).gap,
-    is_from_above=lambda mechanism: False,
-    exists=_has_pair,
-    is_symmetric=lambda mechanism: True,
+    is_from_above=_is_fixed,
+    exists=_has_pair_or_is_empty,
+    is_symmetric=lambda mechanism: len(mechanism.directions) == 1,
 )
 
 
@@ -341,7 +290,11 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
         lambda mechanism: None if _has_pair(mechanism) else _stand_in(mechanism.mechanism),
         "sensitivities double; " + THEOREM,
     )
-    same = _of_stand_in(distribution_of, lambda mechanism: mechanism.mechanism, "an empty record is none")
+
+    def alone(mechanism: ZeroOut) -> Any:
+        return None if _is_fixed(mechanism) else mechanism.mechanism
+
+    same = _of_stand_in(distribution_of, alone, "an empty record is none")
     replaced = BracketMethod(
         name="replaced",
         name_below="replaced, from below",
@@ -364,6 +317,17 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
         regime="all others",
         **_OPTIONS,
     )
+    fixed = BracketMethod(
+        name="fixed batches",
+        name_below="fixed batches, from below",
+        theorem="joint convexity: batches that are known; data that attain Poisson sampling",
+        ends=_ENDS,
+        applies=_is_fixed,
+        bracket=_by_fixed,
+        reduction=lambda mechanism: False,
+        regime="FixedBatches and TruncatedPoisson",
+        **_OPTIONS,
+    )
     empty = BracketMethod(
         name="removed",
         name_below="removed, from below",
@@ -371,15 +335,23 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
         ends=_ENDS,
         bracket=_without,
         reduction=lambda mechanism: False,
-        applies=_is_scalar,
+        applies=lambda mechanism: _is_scalar(mechanism) and not _is_fixed(mechanism),
+        regime="records that take part independently",
         **_OPTIONS,
     )
     return {
+        **fixed_batches.tables(functools.partial(_of_stand_in, distribution_of)),
         (ReplaceOne,): (
             replaced,
             removed,
+            fixed,
             loss_distribution(_PAIRS),
             loss_distribution(stand_ins, helps=lambda mechanism: False),
         ),
-        (ZeroOut,): (empty, loss_distribution(same, helps=lambda mechanism: False)),
+        (ZeroOut,): (
+            empty,
+            fixed,
+            loss_distribution(_PAIRS),
+            loss_distribution(same, helps=lambda mechanism: False),
+        ),
     }

@@ -13,6 +13,7 @@ from jaxacct.mechanisms._discrete_laplace import DiscreteLaplace
 from jaxacct.mechanisms._discrete_pair import DiscretePair
 from jaxacct.mechanisms._epsilon_delta import EpsilonDelta
 from jaxacct.mechanisms._exponential import Exponential
+from jaxacct.mechanisms._fixed_batches import FixedBatches
 from jaxacct.mechanisms._gaussian import Gaussian
 from jaxacct.mechanisms._group import Group
 from jaxacct.mechanisms._laplace import Laplace
@@ -32,6 +33,7 @@ from jaxacct.mechanisms._randomized_response import RandomizedResponse
 from jaxacct.mechanisms._scheduled_allocation import ScheduledAllocation
 from jaxacct.mechanisms._shuffled import Shuffled
 from jaxacct.mechanisms._shuffled_batches import ShuffledBatches
+from jaxacct.mechanisms._truncated_poisson import TruncatedPoisson
 from jaxacct.mechanisms._z_cdp import ZCdp
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "EpsilonDelta",
     "Exponential",
     "FiniteRandomizer",
+    "FixedBatches",
     "Gaussian",
     "GaussianReports",
     "Group",
@@ -61,6 +64,7 @@ __all__ = [
     "ScheduledAllocation",
     "Shuffled",
     "ShuffledBatches",
+    "TruncatedPoisson",
     "ZCdp",
     "ZeroOut",
 ]

@@ -181,7 +181,7 @@ def test_two_steps_nearly_attain_what_is_known():
     """Of a Gaussian the best split is exact; a search finds nearly that."""
     from jaxacct._method import Bracketing, Query
     from jaxacct.answering._loop import _ask_part
-    from jaxacct.bounds.adjacent import _in_two_steps
+    from jaxacct.bounds._two_steps import in_two_steps
 
     at = Bracketing(width=1e-6, known={}, wants_lower=False, ask=_ask_part)
     for noise in (0.8, 2.0, 6.0):
@@ -190,7 +190,7 @@ def test_two_steps_nearly_attain_what_is_known():
             (Query.EPSILON, 1e-6, ja.epsilon(truth, 1e-6)),
             (Query.DELTA, 2.0 / noise, ja.delta(truth, 2.0 / noise)),
         ):
-            assert exact * (1 - 1e-9) <= _in_two_steps(run, query, target, at) <= exact * 1.2
+            assert exact * (1 - 1e-9) <= in_two_steps(run, query, target, at) <= exact * 1.2
 
 
 def test_interval_of_allocation():

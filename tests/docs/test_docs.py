@@ -33,6 +33,8 @@ _LAYERS = (
     ("bounds.check_in", "bounds.group", "bounds.noise_on_counts", "bounds.poisson", "bounds.pure", "bounds.selection"),
     ("bounds.allocation",),
     ("bounds._mirrored", "bounds.shuffled_batches"),
+    ("bounds._full_batches", "bounds._two_steps"),
+    ("bounds.fixed_batches",),
     ("bounds.adjacent",),
     ("bounds.composed",),
     ("bounds",),

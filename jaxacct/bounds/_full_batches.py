@@ -1,0 +1,68 @@
+"""How often the other records alone fill a batch of Poisson sampling, and how often a batch has copies of a record."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxacct.mechanisms import FixedBatches, TruncatedPoisson
+from jaxacct.special import binomial_tail, log_binomial_weights, up
+
+_LEAST_TAIL = 1e-25  # probability of more copies of a record than are listed, which count as told for certain
+_QUANTILES = (0.3, 0.6, 0.85, 0.97, 0.999)  # of the size of full batches, at which nodes are put
+_WINDOW = 2**16  # sizes of batches whose probabilities are added up; beyond, a bound on the rest
+
+
+class Full(NamedTuple):
+    """Bounds on the probability that the others fill a batch, and how probably a record then joins.
+
+    `joins` are (probability, sampling probability): every divergence is convex in the latter, so that a spread of it to
+    neighbouring nodes that keeps the mean is an upper bound.
+    """
+
+    most: float
+    least: float
+    joins: tuple[tuple[float, float], ...]
+
+
+def filled(run: TruncatedPoisson) -> Full:
+    """What is known (`Full`, a NamedTuple) of one step: sums over sizes M of the others, each within its error."""
+    others, limit, prob = int(run.num_records) - 1, int(run.max_batch_size), float(run.sampling_prob)
+    top = up(prob * (limit / (limit + 1.0)), 4)
+    if limit > others:
+        return Full(0.0, 0.0, ())
+    if prob == 1.0:
+        return Full(1.0, 1.0, ((1.0, up(limit / (others + 1.0), 4)),))
+    last = min(others - 1, max(limit, math.ceil(others * prob)) + _WINDOW)
+    rest = binomial_tail(others, prob, max(last, limit - 1))
+    sizes = np.arange(limit, last + 1, dtype=np.float64)
+    if not sizes.size:
+        return Full(rest, 0.0, ((rest, top),))
+    log_weights, error = log_binomial_weights(others, prob, 1.0 - prob, sizes)
+    weights, slack = np.exp(log_weights), 2.0**-40 + 2.0 * error
+    total = float(weights.sum())
+    if total <= 0.0:
+        return Full(rest, 0.0, ((rest, top),))
+    nodes = np.unique(np.searchsorted(np.cumsum(weights), np.array([0.0, *_QUANTILES]) * total).clip(0, sizes.size - 1))
+    nodes = np.unique(np.append(nodes, sizes.size - 1))
+    joins = prob * (limit / (sizes + 1.0))
+    at = np.searchsorted(nodes, np.arange(sizes.size), side="right").clip(1, max(nodes.size - 1, 1)) - 1
+    following = nodes[np.minimum(at + 1, nodes.size - 1)]
+    width = joins[nodes[at]] - joins[following]
+    share = np.divide(joins - joins[following], width, out=np.ones_like(joins), where=width > 0.0)
+    moved: Any = np.bincount(at + 1, weights * (1.0 - share), nodes.size + 1)
+    held: Any = np.bincount(at, weights * share, nodes.size + 1) + moved
+    held = (held[: nodes.size] + 2.0**-40 * total) * (1.0 + slack)
+    held[0] += rest
+    found = tuple((min(1.0, float(w)), up(float(joins[i]), 4)) for w, i in zip(held, nodes, strict=True))
+    return Full(min(1.0, total * (1.0 + slack) + rest), max(0.0, total * (1.0 - slack)), found)
+
+
+def copies(run: FixedBatches) -> tuple[list[float], float]:
+    """A tuple: P(K = 0), P(K = 1), .. of K ~ Binomial(B, 1/N), each within 2^-44, and at least what is left beyond."""
+    batch, records = int(run.batch_size), int(run.num_records)
+    found = [math.exp(batch * math.log1p(-1.0 / records))]
+    while found[-1] > _LEAST_TAIL and len(found) <= batch:
+        k = len(found)
+        found.append(found[-1] * (batch - k + 1) / (k * (records - 1)))
+    return found, 0.0 if len(found) > batch else _LEAST_TAIL

@@ -1,0 +1,118 @@
+"""Laws of pairs that are worst for ratios above 1 in one order of the neighbours, and in the other for those below.
+
+Of batches of a fixed size the worst records differ with the ratio k (Zhu, Dong & Wang 2022; Lebeda et al. 2024). With
+a bound on H_k(P || Q) for k >= 1 and one on H_k(Q || P) for k >= 1, each the profile of a pair, the bound for all k > 0
+is that of the pair whose losses above 0 are those of the first and whose losses below 0 those of the second, mirrored;
+what is left lies at 0. The two bounds agree at k = 1, or are made to by raising the smaller one.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from jaxacct.bounds.bases._base import SMALLEST, check_fits
+from jaxacct.divergence.lattice._continuous_cells import normal_cell_masses
+from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_masses, merged
+from jaxacct.special import sum_outward, up
+
+_Z_RANGE = 10.0  # standard deviations that are followed from the outermost means, or further
+_OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: booked at infinity
+_SURE_Z = 36.0  # up to this z a cell's mass under Q is a normal double
+_NUM_HALVINGS = 64  # of a bracket of x
+_NUM_BINS, _BINS_TO = 32, 6.0  # bins of a test, and how many standard deviations they reach: tightness only
+_ROUNDING = 2.0**-46  # relative, of sums over a lattice, and of exponentials of losses up to 600
+
+
+def _above_one(law: RatioLaw) -> np.ndarray:
+    """Masses [n + 1] at the losses 0, step, 2 step, .. of an upper law whose points are multiples of its step."""
+    first = round(law.offset / law.step)
+    kept = law.masses[max(-first, 0) :]
+    masses = np.concatenate([np.zeros(max(first, 0)), kept]) if kept.size else np.zeros(1)
+    masses[0] = 0.0
+    return masses
+
+
+def glued(right: RatioLaw, left: RatioLaw) -> RatioLaw:
+    """The upper law (`RatioLaw`) whose profile is that of `right` for k >= 1, and of `left` for Q against P.
+
+    Both are upper laws on the multiples of one step. Where their profiles differ at k = 1 the smaller is raised at the
+    point next to 0: a pair has one divergence at k = 1.
+    """
+    step = right.step
+    m, a = (np.append(x, 0.0) if x.size < 2 else x for x in (_above_one(right), _above_one(left)))
+    grown_m, grown_a = (np.exp(step * np.arange(x.size)) * (1.0 + _ROUNDING) for x in (m, a))
+    ahead = float((m * (grown_m - 1.0)).sum()) + right.infinite_mass
+    behind = float((a * (grown_a - 1.0)).sum()) + left.infinite_mass
+    lift = abs(ahead - behind) / math.expm1(step)
+    (a if ahead > behind else m)[1] += lift
+    below = (a * grown_a)[:0:-1]
+    held = float(below.sum()) + float(m.sum()) + left.infinite_mass
+    rest = max(0.0, 1.0 - held * (1.0 - _ROUNDING)) + _ROUNDING
+    masses = np.concatenate([below, [rest], m[1:]])
+    offset = -step * (a.size - 1)
+    blur = max(right.blur, left.blur) + 2.0**-50 * step * max(m.size, a.size)
+    return RatioLaw(offset, step, masses, left.infinite_mass, right.infinite_mass, Side.UPPER, blur)
+
+
+def weighted(parts: list[tuple[float, RatioLaw]]) -> RatioLaw:
+    """The upper law (`RatioLaw`) of a pair that is one of several, each with its probability, rounded up, and told."""
+    scaled = [
+        dataclasses.replace(
+            law,
+            masses=law.masses * (share * (1.0 + 2.0**-51)),
+            zero_mass=up(share * law.zero_mass, 2),
+            infinite_mass=up(share * law.infinite_mass, 2),
+        )
+        for share, law in parts
+        if share > 0.0
+    ]
+    whole = scaled[0]
+    for law in scaled[1:]:
+        whole = merged(whole, law)
+    return whole
+
+
+def emptied(mu: float, prob: float, step: float, tail: float) -> RatioLaw:
+    """The upper law (`RatioLaw`), right of loss 0, of (1-q) N(-mu) + q N(mu) against (1-q) N(-mu) + q N(0).
+
+    A record that contributes 1 against the empty one, in batches without replacement where the others contribute -1.
+    For k >= 1 the best test is a threshold: the ratio grows from 1 on at z = mu / 2.
+    """
+    z_range = max(_Z_RANGE, math.sqrt(-2.0 * math.log(tail))) if tail > 0 else _Z_RANGE
+    outside = max(min(_OUTSIDE, tail), SMALLEST) if tail > 0 else _OUTSIDE
+    last_z = min(mu + z_range, _SURE_Z)
+    beyond = prob * 0.5 * math.erfc((last_z - mu) / math.sqrt(2.0)) * (1.0 + 2.0**-40)
+
+    def log_ratio(z: np.ndarray) -> np.ndarray:
+        rest = math.log1p(-prob) - mu * z - 0.5 * mu * mu
+        joins = math.log(prob)
+        return np.logaddexp(rest, joins + mu * z - 0.5 * mu * mu) - np.logaddexp(rest, joins)
+
+    high = float(log_ratio(np.array([last_z]))[0])
+    check_fits("mechanism=FixedBatches", 0.0, high, step)
+    last = max(1, math.ceil(high / step))
+    inner = step * np.arange(1, last)
+    below, above = np.full(inner.shape, 0.5 * mu), np.full(inner.shape, last_z)
+    for _ in range(_NUM_HALVINGS):
+        middle = 0.5 * (below + above)
+        is_low = log_ratio(middle) < inner
+        below, above = np.where(is_low, middle, below), np.where(is_low, above, middle)
+    off = float(np.abs(log_ratio(below) - inner).max(initial=0.0))
+    largest = 1.0 + mu * (last_z + mu) - math.log(prob) - math.log1p(-prob)
+    z = np.concatenate([[0.5 * mu], below, [last_z]])
+    others = (1.0 - prob) * normal_cell_masses(z + mu)
+    p, q = others + prob * normal_cell_masses(z - mu), others + prob * normal_cell_masses(z)
+    law = from_masses(q, p, 0.0, step, Side.UPPER)
+    infinite = sum_outward((outside, beyond), up=True)
+    return dataclasses.replace(law, blur=law.blur + off + 2.0**-46 * largest, infinite_mass=infinite)
+
+
+def emptied_in_bins(mu: float, prob: float) -> tuple[np.ndarray, np.ndarray]:
+    """Two arrays [N], the probabilities of bins of an output under the two sides of the pair of `emptied`.
+
+    Of all outputs below mu / 2 together, and of bins above; each within 2^-40 of its value.
+    """
+    z = np.concatenate([[-_SURE_Z], np.linspace(0.5 * mu, mu + _BINS_TO, _NUM_BINS), [mu + _SURE_Z]])
+    others = (1.0 - prob) * normal_cell_masses(z + mu)
+    return others + prob * normal_cell_masses(z - mu), others + prob * normal_cell_masses(z)

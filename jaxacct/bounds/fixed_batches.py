@@ -1,0 +1,397 @@
+"""Batches of a fixed size, and Poisson-sampled ones that are cut to a largest size, in every adjacency.
+
+Without replacement, B of N records, q = B / N. Draw B - 1 of the other records and one more of them, x': the batch has
+x' in the last place, or with probability q the record. Given the draw, the outputs without it are C = N(c), those with
+it A = N(a), |a - c| <= 2, and those with another one in its place B = N(b), |b - c| <= 2, |a - b| <= 2 (1 if b is 0).
+By joint convexity the worst draw bounds all.
+
+* Add or remove: (1-q) C + q A against C: Poisson sampling with half the noise, attained where all others contribute the
+  opposite.
+* Replace one: for k >= 1 and k' = 1 + (k - 1)/q, b = k / k',  H_k((1-q) C + q A || (1-q) C + q B) =
+  q H_k'(A || (1-b) C + b B) <= q H_k'(N(2) || N(0)) (Balle, Barthe & Gaboardi 2018, Theorem 2), in either order.
+* Zero out: for k >= 1 the record against the empty one is worst at a = 1, c = -1; the empty one against the record is
+  q H_k'(N(1) || N(0)) at most.
+
+With replacement K ~ Binomial(B, 1/N) copies shift an output by 2 K at most, against none; replaced, given that there
+are some, K is told. Cut batches: where the others alone fill the batch, of M >= B, the record takes the place of one of
+them with probability q B / (M + 1) <= q B / (B + 1); elsewhere sampling is Poisson's. Which of the two is told.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query
+from jaxacct._precision import is_traced
+from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
+from jaxacct.bounds import bases
+from jaxacct.bounds._distribution import PLAIN_TAIL, Distribution, loss_distribution, parts_by_laws, reader
+from jaxacct.bounds._full_batches import Full, copies, filled
+from jaxacct.bounds._mirrored import Mirrored, mirrored
+from jaxacct.bounds.bases._base import pld_of_law, side_of
+from jaxacct.bounds.bases._glued import emptied, emptied_in_bins, glued, weighted
+from jaxacct.bounds.poisson._law import DISTRIBUTION as POISSON
+from jaxacct.curves._convolution import compose_plds
+from jaxacct.divergence.lattice._ratio import RatioLaw, Side
+from jaxacct.mechanisms import (
+    Composed,
+    DiscretePair,
+    FixedBatches,
+    Gaussian,
+    MixtureOfGaussians,
+    PoissonSampled,
+    ReplaceOne,
+    TruncatedPoisson,
+    ZeroOut,
+)
+from jaxacct.mechanisms._base import Mechanism
+from jaxacct.special import binomial_tail, down, up
+
+_FIXED = "Balle, Barthe & Gaboardi 2018, Theorem 2, for batches of a fixed size"
+_CUT = "Chua et al. 2024, Scalable DP-SGD, with full batches told"
+_SHARES = (1e-6, 1e-3, 0.03, 0.3)  # of delta that batches which are cut may take, tried in turn
+_RESOLUTION = 24.0  # grid points for one standard deviation of a test's loss: tightness only
+_MOST_EXPONENT = 700.0  # nats: e^x is formed up to here
+
+
+def _half(run: Any) -> Gaussian:
+    return Gaussian(0.5 * float(run.mechanism.noise_multiplier))
+
+
+def _rate(run: FixedBatches, *, is_up: bool) -> float:
+    """The probability that a batch without replacement has a record, rounded."""
+    rate = int(run.batch_size) / int(run.num_records)
+    return math.nextafter(rate, 1.0 if is_up else 0.0)
+
+
+# Adding or removing a record
+
+
+def stand_in(run: FixedBatches, *, is_up: bool = True) -> Mechanism:
+    """A mechanism (class `PoissonSampled` or `Composed`) that loses what is lost where a record is added or removed."""
+    if not run.with_replacement:
+        return PoissonSampled(_half(run), _rate(run, is_up=is_up), int(run.num_steps))
+    shares, rest = copies(run)
+    shifts = [2.0 * k for k in range(len(shares))]
+    if rest:
+        shifts, shares = [*shifts, 2.0 * int(run.batch_size)], [*shares, rest]
+    release = MixtureOfGaussians(float(run.mechanism.noise_multiplier), tuple(shifts), tuple(shares))
+    return Composed(release, int(run.num_steps))
+
+
+def _by_stand_in(run: FixedBatches, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
+    found = {}
+    for d in at.known:
+        upper = at.ask(stand_in(run), query, target, at.width, wants_lower=at.wants_lower, direction=d)
+        lower = 0.0
+        if at.wants_lower and run.with_replacement:  # shares within the rounding of a law
+            lower = upper.lower
+        elif at.wants_lower:
+            less = stand_in(run, is_up=False)
+            lower = at.ask(less, query, target, at.width, wants_lower=True, direction=d).lower
+        found[d] = Ends(min(lower, upper.upper), upper.upper)
+    return found
+
+
+# Laws of one step
+
+
+_MakeLaw = Callable[[float, Side, float], RatioLaw]
+
+
+def _sampled(noise: Gaussian, prob: float) -> _MakeLaw:
+    return lambda step, side, tail: bases.law(noise, prob, step, side, tail)
+
+
+def _replaced(noise: Gaussian, prob: float) -> _MakeLaw:
+    """In a batch without replacement, of half the noise."""
+
+    def law(step: float, side: Side, tail: float) -> RatioLaw:
+        one = bases.law(noise, prob, step, side, tail)
+        return glued(one, one)
+
+    return law
+
+
+def _empty(run: Any, prob: float) -> _MakeLaw:
+    """In a batch without replacement, by the empty record."""
+    noise = Gaussian(float(run.mechanism.noise_multiplier))
+
+    def law(step: float, side: Side, tail: float) -> RatioLaw:
+        return glued(
+            emptied(1.0 / float(noise.noise_multiplier), prob, step, tail), bases.law(noise, prob, step, side, tail)
+        )
+
+    return law
+
+
+def _withcopies(run: FixedBatches) -> _MakeLaw:
+    """Given that there are copies of the record, their number is told: 2 K away from none, and from the other one."""
+    shares, rest = copies(run)
+    some = up(-math.expm1(int(run.batch_size) * math.log1p(-1.0 / int(run.num_records))), 2**6)
+    noise = float(run.mechanism.noise_multiplier)
+
+    def law(step: float, side: Side, tail: float) -> RatioLaw:
+        told = [(share / some, 2.0 * k) for k, share in enumerate(shares) if k and share / some > tail]
+        parts = [
+            (share * (1.0 + 2.0**-43), bases.law(Gaussian(noise / shift), some, step, side, tail))
+            for share, shift in told
+        ]
+        one = weighted(parts)
+        lost = rest + sum(share for share in shares[1:] if share / some <= tail) * (1.0 + 2.0**-43)
+        one = dataclasses.replace(one, infinite_mass=up(one.infinite_mass + lost, 4))
+        return glued(one, one)
+
+    return law
+
+
+def _either(full: Full, open_law: _MakeLaw, full_law: Callable[[float], _MakeLaw]) -> _MakeLaw:
+    def law(step: float, side: Side, tail: float) -> RatioLaw:
+        parts = [(up(1.0 - full.least, 2), open_law)] if full.least < 1.0 else []
+        parts += [(share, full_law(joins)) for share, joins in full.joins if share > 0.0]
+        return weighted([(share, of(step, side, tail)) for share, of in parts])
+
+    return law
+
+
+# Bounds without distributions
+
+
+def _known(run: Any, query: Query, target: float, at: Bracketing) -> float:
+    """From above where all batches are known: no output shifts by more than two norms."""
+    return at.ask(Composed(_half(run), int(run.num_steps)), query, target, at.width, wants_lower=False).upper
+
+
+def _bracket_of(
+    run: FixedBatches, below: Callable[[], Mechanism]
+) -> Callable[[Query, float, Bracketing, Direction], Ends[float]]:
+    def ends(query: Query, target: float, at: Bracketing, direction: Direction) -> Ends[float]:
+        upper = query.worst if run.with_replacement else _known(run, query, target, at)
+        lower = 0.0
+        if at.wants_lower:
+            lower = at.ask(below(), query, target, at.width, wants_lower=True).lower
+        return Ends(min(lower, upper), upper)
+
+    return ends
+
+
+def _coupled(run: TruncatedPoisson, uncut: Mechanism) -> Callable[[Query, float, Bracketing, Direction], Ends[float]]:
+    """With t the probability that some batch is cut, delta is within (1 + e^eps) t of that of the run that is not."""
+    each = binomial_tail(int(run.num_records), float(run.sampling_prob), int(run.max_batch_size))
+    cut = min(1.0, up(each * int(run.num_steps), 4))
+
+    def ends(query: Query, target: float, at: Bracketing, direction: Direction) -> Ends[float]:
+        side = direction if len(uncut.directions) > 1 else None
+
+        def ask(target: float, *, wants_lower: bool) -> Ends[float]:
+            return at.ask(uncut, query, target, at.width, wants_lower=wants_lower, direction=side)
+
+        upper = _known(run, query, target, at)
+        if query is Query.DELTA:
+            moved = up((1.0 + math.exp(min(target, _MOST_EXPONENT))) * cut, 8)
+            found = ask(target, wants_lower=at.wants_lower)
+            return Ends(max(0.0, down(found.lower - moved, 2)), min(upper, up(found.upper + moved, 2)))
+        for share in _SHARES if cut < 1.0 else ():
+            value = ask(target * (1.0 - share) * (1.0 - 2.0**-52), wants_lower=False).upper
+            if value < _MOST_EXPONENT and (1.0 + math.exp(value)) * cut <= share * target * (1.0 - 2.0**-50):
+                upper = min(upper, value)
+                break
+        lower = 0.0
+        if at.wants_lower and upper < _MOST_EXPONENT:
+            raised = up(target + (1.0 + math.exp(upper)) * cut, 8)
+            lower = ask(raised, wants_lower=True).lower if raised < 1.0 else 0.0
+        return Ends(min(lower, upper), upper)
+
+    return ends
+
+
+class Adjacency(NamedTuple):
+    """What is known of a run in one adjacency: the law of one step, from above, and ends by other means."""
+
+    pair: Mirrored
+    theorem: str
+    ends: Callable[[Query, float, Bracketing, Direction], Ends[float]]
+
+
+def _scale_of(noise: Gaussian, prob: float) -> float:
+    return POISSON.scale(PoissonSampled(noise, prob))[0]
+
+
+def _fixed_replaced(run: FixedBatches) -> Adjacency:
+    rate = _rate(run, is_up=True)
+    law = _withcopies(run) if run.with_replacement else _replaced(_half(run), rate)
+    pair = Mirrored(law, int(run.num_steps), _scale_of(_half(run), rate))
+    return Adjacency(pair, _FIXED, _bracket_of(run, lambda: stand_in(run, is_up=False)))
+
+
+def _in_bins(run: FixedBatches, query: Query, target: float, direction: Direction) -> float:
+    """From below, where all others contribute -1 and the record 1, by bins of the outputs.
+
+    With each probability within a factor 1 + r of the true one, T steps have
+    delta(eps) >= (1 - T r) delta'(eps + 2.1 T r), T r <= 0.01.
+    """
+    lost = int(run.num_steps) * 2.0**-40
+    if lost > 0.01:
+        return 0.0
+    p, q = emptied_in_bins(1.0 / float(run.mechanism.noise_multiplier), _rate(run, is_up=False))
+    kept = np.minimum(p, q) > 1e-200
+    p, q = np.append(p[kept], p[~kept].sum()), np.append(q[kept], q[~kept].sum())
+    pair = DiscretePair(tuple((p / p.sum()).tolist()), tuple((q / q.sum()).tolist()))
+    asked = target / (1.0 - lost) * (1.0 + 2.0**-50) if query is Query.EPSILON else target + 2.1 * lost
+    if query is Query.EPSILON and asked >= 1.0:
+        return 0.0
+    read, deltas = reader(query, asked)
+    step = math.sqrt(math.log1p(bases.spread(pair))) / _RESOLUTION
+    law = bases.law(pair, 1.0, step, side_of(Bound.LOWER, direction), PLAIN_TAIL)
+    try:
+        low = read(compose_plds([(pld_of_law(law, direction), int(run.num_steps))], deltas))
+    except TooFineError:
+        return 0.0
+    return max(low - 2.1 * lost, 0.0) if query is Query.EPSILON else down(low * (1.0 - lost), 4)
+
+
+def _fixed_emptied(run: FixedBatches) -> Adjacency:
+    """With replacement as if replaced by any other one, of which the empty one is one."""
+    rate, full = _rate(run, is_up=True), Gaussian(float(run.mechanism.noise_multiplier))
+    if run.with_replacement:
+        law, least = _withcopies(run), 1.0 - 1.0 / int(run.num_records)
+        joins = down(-math.expm1(int(run.batch_size) * math.log(least)), 2**8)
+    else:
+        law, joins = _empty(run, rate), _rate(run, is_up=False)
+    below = PoissonSampled(full, joins, int(run.num_steps))
+    pair = Mirrored(law, int(run.num_steps), _scale_of(_half(run), rate))
+    known = _bracket_of(run, lambda: below)
+
+    def ends(query: Query, target: float, at: Bracketing, direction: Direction) -> Ends[float]:
+        found = known(query, target, at, direction)
+        if not at.wants_lower or run.with_replacement:
+            return found
+        return Ends(min(max(found.lower, _in_bins(run, query, target, direction)), found.upper), found.upper)
+
+    return Adjacency(pair, _FIXED, ends)
+
+
+def _uncut(run: TruncatedPoisson) -> PoissonSampled:
+    return PoissonSampled(Gaussian(float(run.mechanism.noise_multiplier)), float(run.sampling_prob), int(run.num_steps))
+
+
+def _cut(
+    run: TruncatedPoisson, open_law: _MakeLaw, full_law: Callable[[float], _MakeLaw], uncut: Mechanism
+) -> Adjacency:
+    noise, prob, full = _uncut(run).mechanism, float(run.sampling_prob), filled(run)
+    scale = (1.0 - full.most) * _scale_of(noise, prob) + full.most * _scale_of(_half(run), prob)
+    pair = Mirrored(_either(full, open_law, full_law), int(run.num_steps), scale)
+    return Adjacency(pair, _CUT, _coupled(run, uncut))
+
+
+def _cut_removed(run: TruncatedPoisson) -> Adjacency:
+    uncut = _uncut(run)
+    open_law = _sampled(uncut.mechanism, float(run.sampling_prob))
+    return _cut(run, open_law, lambda joins: _sampled(_half(run), joins), uncut)
+
+
+def _cut_emptied(run: TruncatedPoisson) -> Adjacency:
+    uncut = _uncut(run)
+    open_law = _sampled(uncut.mechanism, float(run.sampling_prob))
+    return _cut(run, open_law, lambda joins: _empty(run, joins), uncut)
+
+
+def _cut_replaced(run: TruncatedPoisson) -> Adjacency:
+    uncut = _uncut(run)
+    one = mirrored(uncut)
+    open_law = _sampled(_half(run), 1.0) if one is None else one.law
+    return _cut(run, open_law, lambda joins: _replaced(_half(run), joins), ReplaceOne(uncut))
+
+
+FIXED: dict[tuple[NeighboringRelation, tuple[type, ...]], Callable[[Any], Adjacency]] = {
+    (ReplaceOne.relation, (FixedBatches, Gaussian)): _fixed_replaced,
+    (ZeroOut.relation, (FixedBatches, Gaussian)): _fixed_emptied,
+    (TruncatedPoisson.relation, (TruncatedPoisson, Gaussian)): _cut_removed,
+    (ReplaceOne.relation, (TruncatedPoisson, Gaussian)): _cut_replaced,
+    (ZeroOut.relation, (TruncatedPoisson, Gaussian)): _cut_emptied,
+}
+"""What tells of a run in an adjacency, by that and the run's signature."""
+
+
+def adjacency_of(relation: NeighboringRelation, run: Any) -> Adjacency | None:
+    """What is known (`Adjacency`, a NamedTuple) of a run with concrete fields in an adjacency; None for nothing."""
+    make = FIXED.get((relation, run.signature()))
+    return None if make is None or run.loses_nothing() else make(run)
+
+
+def bracket(
+    run: Any, relation: NeighboringRelation, query: Query, target: float, at: Bracketing
+) -> dict[Direction, Ends[float]]:
+    """A dict of the ends in each direction, by what is known without distributions."""
+    if run.loses_nothing():
+        return dict.fromkeys(at.known, Ends(0.0, 0.0))
+    found = adjacency_of(relation, run)
+    assert found is not None
+    return {d: found.ends(query, target, at, d) for d in at.known}
+
+
+def _is_scalar(run: Mechanism) -> bool:
+    return not is_traced(run) and not any(np.ndim(leaf) for leaf in jax.tree.leaves(run))
+
+
+def _known_of(run: TruncatedPoisson) -> Adjacency:
+    found = adjacency_of(run.relation, run)
+    assert found is not None
+    return found
+
+
+def _laws(run: TruncatedPoisson, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
+    pair = _known_of(run).pair
+    return [(pair.law(step, side, tail), pair.num_steps)]
+
+
+def _cut_scale(run: TruncatedPoisson) -> tuple[float, int]:
+    pair = _known_of(run).pair
+    return pair.scale * pair.num_steps, pair.num_steps
+
+
+CUT = Distribution(
+    theorem=_CUT,
+    parts=parts_by_laws(_laws),
+    scale=_cut_scale,
+    largest_loss=lambda run: math.inf,
+    reduction=lambda run: True,
+    width_constant=lambda run: 0.5,
+    is_from_above=lambda run: True,
+    exists=lambda run: _is_scalar(run) and not run.loses_nothing(),
+)
+_OPTIONS: dict[str, Any] = {"directions": BOTH, "cost": Cost.TENTHS, "cold": Cost.TENTHS, "applies": _is_scalar}
+_ENDS = frozenset({Bound.UPPER, Bound.LOWER})
+
+
+def tables(
+    of_stand_in: Callable[[Callable[[Any], Any], str], Distribution],
+) -> dict[tuple[Any, ...], tuple[Method, ...]]:
+    """A dict, the table of methods, from a function that tells the loss distributions of what stands for a run."""
+    poisson = BracketMethod(
+        name="as Poisson",
+        name_below="as Poisson, from below",
+        theorem="a batch of fixed size is Poisson sampling with half the noise",
+        ends=_ENDS,
+        bracket=_by_stand_in,
+        reduction=lambda run: False,
+        **_OPTIONS,
+    )
+    coupled = BracketMethod(
+        name="untruncated",
+        name_below="untruncated, from below",
+        theorem="Chua et al. 2024, Scalable DP-SGD: the same coins, but for batches that are cut",
+        ends=_ENDS,
+        bracket=lambda run, query, target, at: bracket(run, run.relation, query, target, at),
+        reduction=lambda run: False,
+        **_OPTIONS,
+    )
+    same = of_stand_in(stand_in, "a batch of fixed size is Poisson sampling with half the noise")
+    return {
+        (FixedBatches, Gaussian): (poisson, loss_distribution(same, helps=lambda run: False)),
+        (TruncatedPoisson, Gaussian): (coupled, loss_distribution(CUT)),
+    }
