@@ -231,6 +231,7 @@ _GAUSSIAN = (
         "* jnp.pi) - 2.0**-43 * (1.0 + a) - 2",
         SAMPLED,
     ),
+    Mutant("divergence/gaussian/_sampled.py", "return found + stop", "return found - stop", SAMPLED),
     Mutant("divergence/gaussian/_sampled.py", "xp.abs(x) - other * decay", "xp.abs(x) + other * decay", SAMPLED),
     Mutant("divergence/gaussian/_sampled_add.py", "(1.0 + b) * (2.0**-43", "-(1.0 + b) * (2.0**-43", SAMPLED),
     Mutant("divergence/gaussian/_sampled_add.py", "[log_sum, right, left, step]", "[log_sum]", SAMPLED),

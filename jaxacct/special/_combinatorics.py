@@ -17,8 +17,14 @@ def log_factorial_table(max_n: int) -> np.ndarray:
     return np.asarray(_log_factorials(max_n + 1), np.float64)
 
 
+@functools.lru_cache(maxsize=4)
 def log_binomial_table(max_n: int) -> np.ndarray:
-    """float64 [max_n + 1, max_n + 1]: log C(n, j), -inf for j > n."""
-    lf = log_factorial_table(max_n)
-    n, j = np.arange(max_n + 1)[:, None], np.arange(max_n + 1)[None, :]
-    return np.where(j <= n, lf[n] - lf[j] - lf[np.maximum(n - j, 0)], -np.inf)
+    """float64 [max_n + 1, max_n + 1]: log C(n, j) of whole numbers, within 4 ULP of itself; -inf for j > n."""
+    table = np.full((max_n + 1, max_n + 1), -np.inf)
+    row = [1]
+    for n in range(max_n + 1):
+        half = [math.log(c) for c in row[: n // 2 + 1]]
+        table[n, : n + 1] = [*half, *half[: n - n // 2][::-1]]
+        row = [1, *map(int.__add__, row, row[1:]), 1]
+    table.flags.writeable = False
+    return table

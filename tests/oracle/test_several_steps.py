@@ -38,8 +38,8 @@ def _integral(f, ends, tolerance):
 def two_sampled(steps, epsilon, remove):
     """delta of two steps (noise, q): given the output z of the first, the other's profile at what is left, closed.
 
-    With R = 1 - q + q Y and c = (level - 1 + q) / q, E(R - level)_+ = q E(Y - c)_+, and 1 - level from c = 0 down; where
-    c is so small that Y is hardly ever below, it is that but for at most q c P[Y < c].
+    With R = 1 - q + q Y and c = (level - 1 + q) / q, E(R - level)_+ = q E(Y - c)_+, and 1 - level from c = 0 down;
+    where c is so small that Y is hardly ever below, it is that but for at most q c P[Y < c].
     """
     (rate, q), (other, share) = ((1 / arb(noise), arb(q)) for noise, q in steps)
     factor = epsilon.exp()

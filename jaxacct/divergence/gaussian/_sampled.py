@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from jaxacct.special import (
+    ULP,
     at_real_orders,
     log1p,
     log_binomial_table,
@@ -19,12 +20,9 @@ from jaxacct.special import (
     map_rows,
     one_minus_exp,
     softplus,
+    up,
 )
 from jaxacct.special._namespace import rows_from, stop_gradient, with_rows, xp
-
-# Relative slack of log E[(1-q+qY)^a] at integer orders to 256; beyond, it grows like the order, as log-binomials and
-# exponents of size a^2/sigma^2 do. It carries the certificate. Measured against mpmath: errors to 1e-12 to order 256.
-_RELATIVE_SLACK = 4e-12
 
 # The quadrature for real orders. They steer speed and tightness: the errors of the step and of the window are added.
 # The rounding that is booked does not depend on _NUM_NODES: look at it before raising that.
@@ -51,9 +49,8 @@ def sampled_gaussian_rdp(
     whole = wanted == np.floor(wanted)
     top = int(np.ceil(wanted.max()))
     table = _integer_log_excess(noise_multiplier, sampling_prob, max_order=top)
-    slack = 1.0 + _RELATIVE_SLACK * max(1.0, top / 256)
     known = range(2, top + 1)
-    curve = softplus(table) * slack / (xp.asarray(known, xp.float64)[:, None] - 1.0)
+    curve = up(softplus(table), 32) / (xp.asarray(known, xp.float64)[:, None] - 1.0)
     curve = at_real_orders(curve, known, orders)
     if whole.all():
         return curve
@@ -64,30 +61,48 @@ def sampled_gaussian_rdp(
 
 
 def _integer_log_excess(noise_multiplier: jax.Array, sampling_prob: jax.Array, *, max_order: int) -> jax.Array:
-    """log(E[(1-q+qY)^a] - 1) [A - 1, L] for a = 2..A, to rounding:
+    """log(E[(1-q+qY)^a] - 1) [A - 1, L], rounded up, for a = 2..A:
 
-    log sum_{j>=2} C(a,j) (1-q)^(a-j) q^j (e^{j(j-1)/(2 sigma^2)} - 1).
+    log sum_{j>=2} C(a,j) (1-q)^(a-j) q^j (e^y - 1),   y = j(j-1)/(2 sigma^2).
+
+    y errs by 3 ULP, log(e^y - 1) by 8 + 7 y + 5 times its size.
     """
     j = xp.arange(2, max_order + 1, dtype=xp.float64)[:, None]
-    return binomial_log_excess(logexpm1(0.5 * j * (j - 1.0) / (noise_multiplier * noise_multiplier)), sampling_prob)
+    exponent = 0.5 * j * (j - 1.0) / (noise_multiplier * noise_multiplier)
+    return binomial_log_excess(logexpm1(exponent), sampling_prob, 7.0 * exponent)
 
 
-def binomial_log_excess(log_excess: jax.Array, sampling_prob: jax.Array) -> jax.Array:
-    """log(E[(1-q+qY)^a] - 1) [A - 1, L] for a = 2..A, from log(E[Y^a] - 1), `log_excess` [A - 1, L], of any pair:
+def binomial_log_excess(log_excess: jax.Array, sampling_prob: jax.Array, ulps: jax.Array | float = 0.0) -> jax.Array:
+    """log(E[(1-q+qY)^a] - 1) [A - 1, L], rounded up, for a = 2..A, from log(E[Y^a] - 1) [A - 1, L] of any pair:
 
     log sum_{j>=2} C(a,j) (1-q)^(a-j) q^j (E[Y^j] - 1).
+
+    `log_excess` is rounded up, but for `ulps` ULP (of the shape of `log_excess`), and 8 and 5 of its size. The other
+    logarithms, their multiples and the sums err by less than 10 ULP of each part. The error of the sum's logarithm is
+    the mean of its terms', each weighted by its share, 11 for exponentials (sum of w |log w| <= log A + 1), one for
+    each addition and 5 of the result.
     """
     max_order = log_excess.shape[0] + 1
     j = xp.arange(2, max_order + 1, dtype=xp.float64)[:, None]
-    in_terms = log_excess + j * xp.log(sampling_prob)
+    log_power = j * xp.log(sampling_prob)
+    in_terms, sizes = log_excess + log_power, 0.1 * ulps + xp.abs(log_excess) + xp.abs(log_power)
     log_rest = log1p(-sampling_prob)
     table = log_binomial_table(max_order)[2:, 2:]
 
     def row(a: jax.Array, log_binomial: jax.Array) -> jax.Array:
         rest = xp.where(j < a, (a - j) * log_rest, 0.0)  # (1-q)^0 = 1 also at q = 1
-        return log_sum_exp(xp.where(j <= a, log_binomial[:, None] + in_terms + rest, -xp.inf))
+        terms = xp.where(j <= a, log_binomial[:, None] + in_terms + rest, -xp.inf)
+        found = log_sum_exp(terms)
+        shares, parts = stop_gradient((xp.exp(terms - found), log_binomial[:, None] + sizes - rest))
+        error = ULP * (max_order + 32.0 + 5.0 * xp.abs(found) + 10.0 * _weighted(shares, parts))
+        return found + stop_gradient(xp.where(xp.isfinite(found), error, 0.0))
 
     return map_rows(row, np.arange(2.0, max_order + 1.0), table, lanes=log_rest)
+
+
+def _weighted(shares: jax.Array, parts: jax.Array) -> jax.Array:
+    """Sum over the first axis of shares times parts, where a share is not 0; [L]."""
+    return xp.sum(xp.where(shares > 0, shares * xp.where(shares > 0, parts, 0.0), 0.0), axis=0)
 
 
 class _Grid(NamedTuple):
@@ -129,7 +144,8 @@ def _real_log_moment(orders: np.ndarray, noise_multiplier: jax.Array, sampling_p
     * left tail: the integrand is at most q^2 max(a-1, a(a-1)/2) there;
     * summation and function rounding: 2^-43 (1 + a) relative, and 2^-49 of the largest exponent. No term is large
       beside the integrand: with b = a - 1 it is (1+x)^a (1 - e^-t - b x/(1+x) e^-t) for x > 0, else
-      b |x| - (1+x) (1 - e^-t), t = b |log(1+x)|, every term of order b; a series for a |x| < 0.05.
+      b |x| - (1+x) (1 - e^-t), t = b |log(1+x)|; a series for a |x| < 0.05 (docs/numerics.md, "Real orders of one
+      sampled step").
     """
     octaves, group = np.unique(np.ceil(np.log2(orders)), return_inverse=True)
     tops = np.asarray([orders[group == i].max() for i in range(len(octaves))])
