@@ -13,20 +13,25 @@ from jaxacct.cli._parser import Parser
 from jaxacct.mechanisms import (
     CheckIn,
     Composed,
+    DiscreteGaussian,
     DiscreteLaplace,
     EpsilonDelta,
     Exponential,
     FiniteRandomizer,
     Gaussian,
     GaussianReports,
+    Group,
     KaryRandomizedResponse,
     Laplace,
     LocalRandomizer,
+    PermuteAndFlip,
     PoissonSampled,
+    PrivateSelection,
     RandomAllocation,
     RandomizedResponse,
     Shuffled,
     ShuffledBatches,
+    ZCdp,
 )
 from jaxacct.mechanisms._base import Mechanism, Randomizer
 
@@ -131,6 +136,34 @@ def _counts(values: Mapping[str, Any]) -> Mechanism:
     return Composed(DiscreteLaplace(values["noise_parameter"], values["sensitivity"]), values["num_steps"])
 
 
+def _gaussian_counts(values: Mapping[str, Any]) -> Mechanism:
+    return Composed(DiscreteGaussian(values["scale"], values["sensitivity"]), values["num_steps"])
+
+
+def _flips(values: Mapping[str, Any]) -> Mechanism:
+    return Composed(PermuteAndFlip(values["choice_epsilon"]), values["num_steps"])
+
+
+def _zcdp(values: Mapping[str, Any]) -> Mechanism:
+    return Composed(ZCdp(values["rho"], values["xi"]), values["num_steps"])
+
+
+def _run_of(values: Mapping[str, Any]) -> Mechanism:
+    if values["run"] is None:
+        raise ValueError("--run must be given: a scheme with its options, as after a command")
+    found: Mechanism = values["run"]
+    return found
+
+
+def _group(values: Mapping[str, Any]) -> Mechanism:
+    return Group(_run_of(values), values["size"])
+
+
+def _selection(values: Mapping[str, Any]) -> Mechanism:
+    shape = 1.0 if values["shape"] is None else values["shape"]
+    return PrivateSelection(_run_of(values), values["mean_runs"], shape)
+
+
 def _shuffle(values: Mapping[str, Any]) -> Mechanism:
     return Shuffled(_randomizer(values), values["num_reports"], values["num_epochs"])
 
@@ -169,6 +202,7 @@ _RANDOMIZER = (
     option_of(KaryRandomizedResponse, "num_categories", is_optional=True),
     option_of(GaussianReports, "noise_multiplier", is_optional=True),
 )
+_RUN = (_read_part, "'SCHEME --OPTION ..'", "the run, as it is typed after a command")
 _ONE_RANDOMIZER = ("local_epsilon", "noise_multiplier")
 
 SCHEMES = {
@@ -232,6 +266,27 @@ SCHEMES = {
         "noise_parameter",
         {"num_steps": "counts"},
     ),
+    "gaussian-counts": Scheme(
+        "counts with discrete Gaussian noise",
+        (option_of(DiscreteGaussian, "scale"), option_of(DiscreteGaussian, "sensitivity"), _RUNS),
+        _gaussian_counts,
+        "scale",
+        {"num_steps": "counts"},
+    ),
+    "permute-and-flip": Scheme(
+        "choices by permute-and-flip",
+        (option_of(PermuteAndFlip, "choice_epsilon"), _RUNS),
+        _flips,
+        "choice_epsilon",
+        {"num_steps": "counts"},
+    ),
+    "zcdp": Scheme(
+        "releases of which a zero-concentrated guarantee is known",
+        (option_of(ZCdp, "rho"), option_of(ZCdp, "xi"), _RUNS),
+        _zcdp,
+        "rho",
+        {"num_steps": "counts"},
+    ),
     "laplace": Scheme(
         "every record in every step, with Laplace noise",
         (option_of(Laplace, "noise_multiplier", "scale"), _RUNS),
@@ -262,6 +317,20 @@ SCHEMES = {
         _check_in,
         "local_epsilon",
         one_of=_ONE_RANDOMIZER,
+    ),
+    "group": Scheme(
+        "another run, for users of up to M records",
+        (option_of(Group, "size"),),
+        _group,
+        "size",
+        texts={"run": _RUN},
+    ),
+    "selection": Scheme(
+        "the best of a random number of runs",
+        (option_of(PrivateSelection, "mean_runs"),),
+        _selection,
+        "mean_runs",
+        texts={"run": _RUN, "shape": (float, "ETA", "of the law of their number: 1 geometric (default), inf Poisson")},
     ),
     "composed": Scheme(
         "several of the others, one after the other",

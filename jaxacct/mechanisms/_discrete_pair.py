@@ -1,14 +1,18 @@
 """A mechanism given by two distributions on a finite set."""
 
+import math
 from typing import Any
 
 import numpy as np
 
 from jaxacct._types import NeighboringRelation
-from jaxacct._validate import checked_array
+from jaxacct._validate import checked_array, checked_number
 from jaxacct.mechanisms._base import Release, description
 from jaxacct.mechanisms._fields import fixed
 from jaxacct.mechanisms._words import ADAPTIVE, EVERY_STEP
+
+_MOST_EPSILON = 300.0  # of a staircase: its odds are a double
+_SLACK = 2.0**-44  # of exponentials, quotients and a difference: some ten roundings, and an epsilon's
 
 
 @description
@@ -45,6 +49,43 @@ class DiscretePair(Release):
             object.__setattr__(self, name, tuple(values.tolist()))
         if len(self.p) != len(self.q):
             raise ValueError(f"q has {len(self.q)} entries; must have as many as p, {len(self.p)}")
+
+    @classmethod
+    def staircase(cls, epsilon: float, gamma: float | None = None) -> "DiscretePair":
+        """The staircase mechanism: noise that falls by e^-epsilon once in each sensitivity, after a share `gamma`.
+
+        Its density at |x| in [k, k + gamma) is a e^(-k E), in [k + gamma, k + 1) a e^(-(k+1) E), the sensitivity being
+        1 and a = (1 - e^-E) / (2 (gamma + e^-E (1 - gamma))) (Geng & Viswanath 2014, "The optimal mechanism in
+        differential privacy"). Its losses are E, 0 and -E. Shifted by d <= 1 the outputs of loss E have the mass
+        a e^-E min(d, 2 gamma) + sum over k >= 1 of a e^(-(k+1) E) d, which grows with d, so that the whole shift is the
+        worst at every epsilon: three outputs, with a loss of 0 for |1 - 2 gamma| a, times e^-E where gamma < 1/2.
+        Rounded to the lossy side.
+
+        Args:
+          epsilon: float > 0 and at most 300, E.
+          gamma: float in [0, 1]; 1 / (1 + e^(E/2)), of the least mean absolute error, if not given.
+
+        Raises:
+          ValueError: if an argument is out of range.
+
+        >>> import jaxacct as ja
+        >>> pair = ja.DiscretePair.staircase(1.0)
+        >>> round(ja.delta(pair, 0.5), 4), round(ja.delta(ja.EpsilonDelta(1.0), 0.5), 4)
+        (0.2447, 0.2876)
+        """
+        top = checked_number("epsilon", epsilon)
+        if not 0.0 < top <= _MOST_EPSILON:
+            raise ValueError(f"epsilon={top} must be > 0 and at most {_MOST_EPSILON:g}")
+        share = 1.0 / (1.0 + math.exp(0.5 * top)) if gamma is None else checked_number("gamma", gamma)
+        if not 0.0 <= share <= 1.0:
+            raise ValueError(f"gamma={share} must be in [0, 1]")
+        fall = math.exp(-top)
+        height = -math.expm1(-top) / (2.0 * (share + fall * (1.0 - share)))
+        same = abs(1.0 - 2.0 * share) * height * (fall if share < 0.5 else 1.0)
+        same = max(0.0, min(1.0, same) * (1.0 - _SLACK) - _SLACK * height)
+        odds = math.exp(-top * (1.0 + _SLACK)) * (1.0 - _SLACK)
+        told = (1.0 - same) / (1.0 + odds)
+        return cls((told, odds * told, same), (odds * told, told, same))
 
     def describe(self) -> str:
         return f"one of {len(self.p)} outputs, by its probabilities p with the record and q without"

@@ -3,6 +3,7 @@
 from typing import Any
 
 from jaxacct._types import NeighboringRelation
+from jaxacct._validate import check_positive
 from jaxacct.mechanisms._base import Release, description
 from jaxacct.mechanisms._fields import Privacy, positive
 from jaxacct.mechanisms._words import EVERY_STEP, GAUSSIAN_STEPS
@@ -38,6 +39,25 @@ class Gaussian(Release):
         help="noise standard deviation over clipping norm, > 0",
         privacy=Privacy.GROWS,
     )
+
+    @classmethod
+    def from_zcdp(cls, rho: float) -> "Gaussian":
+        """The Gaussian mechanism that is `rho`-zCDP, noise multiplier 1 / sqrt(2 rho), rounded up.
+
+        Bun & Steinke 2016, Proposition 1.6. Of another release that is known by such a guarantee alone say `ZCdp`.
+
+        Args:
+          rho: float > 0.
+
+        Raises:
+          ValueError: if `rho` is not positive and finite.
+
+        >>> from jaxacct import Gaussian
+        >>> round(Gaussian.from_zcdp(0.125).noise_multiplier, 9)
+        2.0
+        """
+        check_positive("rho", rho)
+        return cls((2.0 * float(rho)) ** -0.5 * (1.0 + 2.0**-50))
 
     def describe(self) -> str:
         return f"Gaussian noise, noise multiplier {self.noise_multiplier}"

@@ -288,3 +288,52 @@ def test_another_adjacency_is_not_sampled():
 def test_fields_out_of_range_are_named(make, field):
     with pytest.raises(ValueError, match=field):
         make()
+
+
+@pytest.mark.parametrize(("top", "gamma"), [(1.0, None), (0.3, 0.2), (2.0, 0.8), (1.5, 0.5), (0.7, 0.0), (0.7, 1.0)])
+def test_staircase_is_the_worst_shift_of_its_noise(top, gamma):
+    """The density itself, in cells that its steps and the shift's do not cut, for shifts up to the sensitivity."""
+    pair = ja.DiscretePair.staircase(top, gamma)
+    with mpmath.workdps(30):
+        share = 1 / (1 + mpmath.exp(mpmath.mpf(top) / 2)) if gamma is None else mpmath.mpf(gamma)
+        fall = mpmath.exp(-mpmath.mpf(top))
+        height = (1 - fall) / (2 * (share + fall * (1 - share)))
+
+        def density(x):
+            whole = int(mpmath.floor(abs(x)))
+            return height * fall ** (whole + (0 if abs(x) - whole < share else 1))
+
+        def delta(shift, epsilon):
+            steps = {k + s for k in range(60) for s in (mpmath.mpf(0), share)}
+            cuts = sorted({0 + s for x in steps for s in (x, -x, shift + x, shift - x)})
+            found = mpmath.mpf(0)
+            for low, high in itertools.pairwise(cuts):
+                middle = (low + high) / 2
+                found += (high - low) * max(0, density(middle - shift) - mpmath.exp(epsilon) * density(middle))
+            return found
+
+        for epsilon in (0.0, 0.2 * top, 0.9 * top):
+            exact = delta(mpmath.mpf(1), epsilon)
+            found = ja.delta_interval(pair, epsilon)
+            assert exact * (1 - mpmath.mpf(10) ** -7) <= found.upper <= exact * (1 + mpmath.mpf(10) ** -6)
+            assert all(delta(mpmath.mpf(shift), epsilon) <= found.upper * (1 + 1e-12) for shift in (0.25, 0.6, 0.95))
+        assert ja.delta(pair, top * (1 + 1e-9)) == 0.0
+
+
+def test_bad_staircases_are_named():
+    for words, make in {
+        "epsilon=0.0 must be": lambda: ja.DiscretePair.staircase(0.0),
+        "epsilon=301.0 must be": lambda: ja.DiscretePair.staircase(301.0),
+        "gamma=1.5 must be": lambda: ja.DiscretePair.staircase(1.0, 1.5),
+        "rho=0 must be": lambda: ja.Gaussian.from_zcdp(0),
+    }.items():
+        with pytest.raises(ValueError, match=words):
+            make()
+
+
+@pytest.mark.parametrize("rho", [1e-3, 0.03, 0.5, 7.0])
+def test_gaussian_of_a_zcdp_guarantee(rho):
+    release = ja.Gaussian.from_zcdp(rho)
+    assert ja.rdp(release, [2.0]).values[0] == pytest.approx(2 * rho, rel=1e-12)
+    assert 1 / (2 * mpmath.mpf(release.noise_multiplier) ** 2) <= rho
+    assert ja.epsilon(release, 1e-6) <= ja.epsilon(ja.ZCdp(rho), 1e-6)

@@ -278,6 +278,7 @@ def test_every_field_that_is_offered_can_be_calibrated(scheme):
     for option in scheme.options:
         given = {"noise_multiplier" if option.name == "noise_multiplier" else "local_epsilon": 1.0, option.name: 1}
         given |= {"num_categories": 2} if option.name == "num_categories" else {}
+        given |= {"run": ja.Gaussian(1.0), "shape": None} if "run" in scheme.texts else {}
         given |= {"probabilities": [[0.5, 0.5], [0.25, 0.75]]} if "probabilities" in scheme.texts else {}
         mechanism = scheme.build({**values, **given})
         keys = find_field(mechanism, scheme.field(option.name))
