@@ -31,14 +31,16 @@ from jaxacct.mechanisms import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
+    FixedBatches,
     Gaussian,
     Group,
     Laplace,
     PoissonSampled,
     ReplaceOne,
+    TruncatedPoisson,
     ZeroOut,
 )
-from jaxacct.mechanisms._base import Mechanism
+from jaxacct.mechanisms._base import Description, Mechanism
 from jaxacct.special import up
 
 _STEPS = "triangle inequality of hockey-stick divergences (Vadhan 2017, Lemma 2.2)"
@@ -102,7 +104,7 @@ def _composed(run: Composed) -> Mechanism | None:
     counts = tuple(int(count) for _, count in parts)
     if all(part is not None and part.relation is not ReplaceOne.relation for part in found):
         return Composed(tuple(found), counts)
-    if all(_stand_in(part) is not None or mirrored(part) is not None for part, _ in parts):
+    if all(_stand_in(part) is not None or mirrored(part) is not None or _draws_fixed(part) for part, _ in parts):
         return Composed(tuple(ReplaceOne(part) for part, _ in parts), counts)
     return None
 
@@ -122,6 +124,25 @@ def _stand_in(run: Mechanism) -> Mechanism | None:
 
 def _is_scalar(mechanism: Mechanism) -> bool:
     return not is_traced(mechanism) and not any(np.ndim(leaf) for leaf in jax.tree.leaves(mechanism))
+
+
+_FIXED = frozenset({FixedBatches, TruncatedPoisson})
+
+
+def _draws_fixed(run: Description) -> bool:
+    return type(run) in _FIXED
+
+
+def _holds_fixed(run: Description) -> bool:
+    """Whether records take each other's places in it, so that an empty one is more than none."""
+    return _draws_fixed(run) or any(map(_holds_fixed, run.wrapped()))
+
+
+def _apart(run: Any) -> Mechanism | None:
+    """The parts of a composition that holds batches of fixed sizes, each with empty records; None for others."""
+    if run.signature() != (Composed,) or not _holds_fixed(run):
+        return None
+    return Composed(tuple(ZeroOut(part) for part, _ in run.parts()), run.counts)
 
 
 def _is_fixed(mechanism: Any) -> bool:
@@ -167,8 +188,14 @@ def _through_none(
 # Records that become empty
 
 
+def _alone(mechanism: ZeroOut) -> Any:
+    """What is left where the record is none; None where it takes a place."""
+    run = mechanism.mechanism
+    return _apart(run) if _holds_fixed(run) else run
+
+
 def _without(mechanism: ZeroOut, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    run, both = mechanism.mechanism, len(at.known) > 1
+    run, both = _alone(mechanism), len(at.known) > 1
     if both:
         return dict.fromkeys(at.known, at.ask(run, query, target, at.width, wants_lower=at.wants_lower))
     return {
@@ -209,7 +236,9 @@ _ADJACENT: tuple[Any, ...] = (ReplaceOne, ZeroOut)
 def _is_of_pairs(mechanism: Composed) -> bool:
     """Whether the parts' pairs, composed, are what stands for the whole."""
     whole = together(mechanism)
-    run = _stand_in(whole.mechanism) if whole.relation is ReplaceOne.relation else None
+    run = _stand_in(whole.mechanism) if whole.relation is ReplaceOne.relation else _apart(whole.mechanism)
+    if whole.relation is ZeroOut.relation:
+        return run is not None
     return run is not None and run.relation is ReplaceOne.relation
 
 
@@ -291,10 +320,7 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
         "sensitivities double; " + THEOREM,
     )
 
-    def alone(mechanism: ZeroOut) -> Any:
-        return None if _is_fixed(mechanism) else mechanism.mechanism
-
-    same = _of_stand_in(distribution_of, alone, "an empty record is none")
+    same = _of_stand_in(distribution_of, _alone, "an empty record is none")
     replaced = BracketMethod(
         name="replaced",
         name_below="replaced, from below",
@@ -335,7 +361,7 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
         ends=_ENDS,
         bracket=_without,
         reduction=lambda mechanism: False,
-        applies=lambda mechanism: _is_scalar(mechanism) and not _is_fixed(mechanism),
+        applies=lambda mechanism: _is_scalar(mechanism) and _alone(mechanism) is not None,
         regime="records that take part independently",
         **_OPTIONS,
     )

@@ -137,6 +137,20 @@ def test_adding_a_record_is_poisson_with_half_the_noise():
     assert out.upper < 1.1 * out.lower
 
 
+@pytest.mark.parametrize("wrap", [ja.ReplaceOne, ja.ZeroOut])
+def test_compositions_keep_the_adjacency_of_their_parts(wrap):
+    """An empty record takes a place in a batch: more than none, also inside of a composition."""
+    whole = wrap(ja.FixedBatches(ja.Gaussian(2.0), 1000, 10, 100))
+    step = ja.FixedBatches(ja.Gaussian(2.0), 1000, 10, 50)
+    for run in (wrap(ja.Composed(step, 2)), ja.Composed(wrap(step), 2)):
+        for direction in whole.directions if len(whole.directions) > 1 else (None,):
+            found, same = (ja.delta(m, 0.4, direction=direction) for m in (run, whole))
+            assert found == pytest.approx(same, rel=2e-2)
+    mixed = ja.Composed((step, ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 50)), (1, 1))
+    assert ja.epsilon(wrap(mixed), 1e-6) >= ja.epsilon(wrap(step), 1e-6) * (1 - 1e-6)
+    assert ja.pld(wrap(mixed)).relation is wrap.relation
+
+
 def test_copies_of_a_record():
     alone = ja.FixedBatches(ja.Gaussian(2.0), 1000, 1, 50)
     drawn = ja.FixedBatches(ja.Gaussian(2.0), 1000, 1, 50, with_replacement=True)
