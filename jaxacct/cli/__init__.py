@@ -61,7 +61,13 @@ def _add_schemes(branch: argparse.ArgumentParser, command: Command) -> None:
         command.add_options(leaf, scheme)
 
 
-_ARGUMENTS = {"target_delta": "delta", "target_epsilon": "epsilon", "resume": "resume", "out": "out"}
+_ARGUMENTS = {
+    "target_delta": "delta",
+    "target_epsilon": "epsilon",
+    "resume": "resume",
+    "out": "out",
+    "executor": "workers",
+}
 _WHERE = (  # a name in an error: before it, after it, and whether it is then an option
     ("^", "=", True),
     ("(?:<=|and|meets|at|:) ", "=", True),

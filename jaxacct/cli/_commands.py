@@ -199,12 +199,13 @@ def _sweep_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     add("--side-by-side", action="store_true", help="lists of one length, instead of every combination")
     add("--out", metavar="FILE", help="write FILE.csv as rows are done, or FILE.parquet (default: print at the end)")
     add("--resume", action="store_true", help="go on where FILE.csv stops")
+    add("--workers", type=int, metavar="N", help="processes (default: this one, or all cores where that is faster)")
 
 
 def _sweep(args: argparse.Namespace, scheme: "Scheme") -> str:
     import numpy as np
 
-    from jaxacct.sweeping import Layout, SweepInterrupted, check_folder, grid_of, needed, sweep
+    from jaxacct.sweeping import Layout, SweepFailedError, SweepInterrupted, check_folder, grid_of, needed, sweep
 
     is_table = args.out is not None and args.out.endswith(".parquet")
     if args.resume and (args.out is None or is_table):
@@ -226,10 +227,14 @@ def _sweep(args: argparse.Namespace, scheme: "Scheme") -> str:
     )
     layout = Layout.ZIPPED if args.side_by_side else Layout.PRODUCT
     points: Any = grid_of(grid, layout, {field: option for option, field in scheme.renamed.items()})
-    options: dict[str, Any] = {"precision": args.precision, "progress": sys.stderr.isatty()}
+    options: dict[str, Any] = {"precision": args.precision, "progress": sys.stderr.isatty(), "executor": args.workers}
     rows = None if is_table else args.out
     try:
         found = sweep(mechanism, points, layout=layout, **target, **options, out=rows, resume=args.resume)
+    except SweepFailedError as failed:
+        if is_table:
+            failed.partial.to_parquet(args.out)
+        raise ValueError(str(failed)) from None
     except SweepInterrupted as stopped:
         if is_table:
             stopped.partial.to_parquet(args.out)

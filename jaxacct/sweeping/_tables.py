@@ -79,7 +79,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     whole[numbers] = values
     answered = np.zeros(grid.size, bool)
     answered[numbers] = True
-    own = ("axes", "bound", "chunk_size", "grid", "layout", "quantity", "target")
+    own = ("axes", "bound", "chunk_size", "grid", "layout")
     question = {key: value for key, value in settings.items() if key not in own}
     return {
         "quantity": quantity,

@@ -258,6 +258,9 @@ def test_sweep_to_standard_output_and_to_a_file(capsys, tmp_path):
     assert "6 points" in run(capsys, *grid, "--out", str(path))
     assert "6 points" in run(capsys, *grid, "--out", str(path), "--resume")
     assert path.read_text().splitlines()[1:] == lines
+    again = tmp_path / "again.csv"
+    run(capsys, *grid, "--out", str(again), "--workers", "2")
+    assert again.read_bytes() == path.read_bytes()
     beside = run(capsys, "sweep", "gaussian", "--noise-multiplier", "1,2", "--epsilon", ".1,1", "--side-by-side")
     assert beside.splitlines()[0] == "noise_multiplier,target_epsilon,delta"
     assert len(beside.splitlines()) == 3

@@ -183,6 +183,7 @@ WRONG = {  # what is typed: what the one line must say
     "calibrate composed --part gaussian --epsilon 1 --delta 1e-6": "invalid choice: 'composed'",
     "sweep gaussian --sigma 1 --delta 1e-6": "at least one option must be a list",
     "sweep gaussian --sigma 1:2 --delta 1e-6": "start:stop:count",
+    "sweep gaussian --sigma 1,2 --delta 1e-6 --workers 0": "--workers=0 must be a number of processes >= 1",
     "sweep gaussian --sigma 1:2:0 --delta 1e-6": "its count must be in [1",
     "sweep gaussian --sigma 1:2:x --delta 1e-6": "invalid axis value: '1:2:x'",
     "sweep gaussian --sigma 1:2:3:square --delta 1e-6": "must be a number, a,b,c or start:stop:count[:log]",

@@ -1,0 +1,157 @@
+"""Sweeps on several processes: points a second, what a task and a chunk cost the head, its memory, and a model.
+
+    python bench/workers.py [points] [rounds] [quick points]
+
+Samples of one and of two processes take turns, on pools that are warm; what a pool costs to start stands by itself.
+The model is a model: only what is printed above it was measured.
+"""
+
+import os
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+
+import jaxacct as ja
+from jaxacct.sweeping import Layout, Workers, one_thread, sweep
+from jaxacct.workers import Spread
+
+DELTA = 1e-6
+
+
+def questions(points: int, seed: int) -> list:
+    """Exact questions: half of Poisson sampling, half of random allocation, at random settings."""
+    rng = np.random.default_rng(seed)
+    noise, steps = rng.uniform(0.7, 3.0, points), rng.integers(50, 3000, points)
+    half = points // 2
+    rates = rng.uniform(1e-3, 0.05, half)
+    poisson = {"noise_multiplier": noise[:half], "num_steps": steps[:half], "sampling_prob": rates}
+    allocation = {"noise_multiplier": noise[half:], "num_steps": steps[half:]}
+    return [
+        (ja.PoissonSampled(ja.Gaussian(None), None, None), poisson),
+        (ja.RandomAllocation(ja.Gaussian(None), None), allocation),
+    ]
+
+
+def answered(points: int, seed: int, executor, folder: str) -> tuple[float, bytes]:
+    """(wall seconds, the files) of both sweeps."""
+    begun, files = time.perf_counter(), b""
+    for number, (run, grid) in enumerate(questions(points, seed)):
+        out = os.path.join(folder, f"{number}.csv")
+        if os.path.exists(out):
+            os.remove(out)
+        sweep(run, grid, target_delta=DELTA, layout=Layout.ZIPPED, out=out, executor=executor)
+        with open(out, "rb") as file:
+            files += file.read()
+    return time.perf_counter() - begun, files
+
+
+def begin() -> None:
+    """One thread, and a session of its own: a busy Linux machine shares its cores among sessions, not processes."""
+    one_thread()
+    os.setsid()
+
+
+def pool(number: int) -> ProcessPoolExecutor:
+    """Processes of one thread each."""
+    return ProcessPoolExecutor(number, mp_context=get_context("spawn"), initializer=begin)
+
+
+def cpu_of(executor: ProcessPoolExecutor) -> float:
+    """The CPU seconds of its processes so far."""
+    ticks = 0
+    for number in executor._processes:
+        with open(f"/proc/{number}/stat") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def speed(points: int, rounds: int) -> float:
+    """Prints points a second on one process and on two; returns the CPU seconds of a point on one."""
+    seconds: dict[int, list[float]] = {1: [], 2: []}
+    cpu: dict[int, list[float]] = {1: [], 2: []}
+    with tempfile.TemporaryDirectory() as folder, pool(1) as one, pool(2) as two:
+        for number, executor in ((1, one), (2, two)):
+            begun = time.perf_counter()
+            answered(4 * number, 0, executor, folder)
+            print(f"start of {number}, imports and {4 * number} first points: {time.perf_counter() - begun:.1f} s")
+        for turn in range(rounds):
+            files = set()
+            for number, executor in ((1, one), (2, two)):
+                before = cpu_of(executor)
+                wall, data = answered(points, turn, executor, folder)
+                seconds[number].append(wall)
+                cpu[number].append(cpu_of(executor) - before)
+                files.add(data)
+            assert len(files) == 1
+            shown = ", ".join(f"{seconds[n][-1]:.2f} s ({cpu[n][-1]:.2f} s of CPU)" for n in (1, 2))
+            print(f"  {points} points: {shown}; same files", flush=True)
+    for number, walls in seconds.items():
+        of_cpu = 1e3 * statistics.median(cpu[number]) / points
+        print(
+            f"{number} processes: {points / statistics.median(walls):.0f} points a second, {of_cpu:.2f} ms of CPU"
+        )
+    for name, of in (("wall time", seconds), ("CPU, two cores busy", {1: cpu[1], 2: [x / 2 for x in cpu[2]]})):
+        ratios = [a / b for a, b in zip(of[1], of[2], strict=True)]
+        print(f"two against one, {name}: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+    return statistics.median(cpu[1]) / points
+
+
+def overhead(number: int = 4000) -> tuple[float, float]:
+    """Prints what a task and a chunk cost the head, CPU seconds; returns both."""
+    found = []
+    with pool(1) as executor:
+        for task_seconds in (1e-9, 10.0):  # one chunk in a task; as many as go in
+            spread = Spread(Workers(executor, task_seconds=task_seconds), abs, int, range(number), number)
+            begun = time.process_time()
+            assert sum(1 for back in spread if back) == number
+            found.append((time.process_time() - begun) / number)
+    print(f"head: {1e3 * found[0]:.2f} ms a task of one chunk, {1e3 * found[1]:.3f} ms a chunk among many, CPU")
+    return found[0], found[1]
+
+
+def memory(points: int) -> None:
+    """Prints the memory of the head above idle for a sweep of quick points in chunks, on one worker."""
+    axes = {"noise_multiplier": np.geomspace(0.5, 50.0, 1000), "counts": np.arange(1, points // 1000 + 1)}
+    with tempfile.TemporaryDirectory() as folder, pool(1) as executor:
+        list(executor.map(abs, range(2)))
+        ja.sweep(ja.Gaussian(None), {"noise_multiplier": [1.0, 2.0]}, target_delta=DELTA)
+        idle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        begun, cpu = time.perf_counter(), time.process_time()
+        out = os.path.join(folder, "quick.csv")
+        run = ja.Composed(ja.Gaussian(None), None)
+        sweep(run, axes, target_delta=DELTA, out=out, executor=executor, chunk_size=1000)
+        above = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - idle) / 1024
+        print(
+            f"{points} quick points in chunks of 1000: {time.perf_counter() - begun:.0f} s, of them "
+            f"{time.process_time() - cpu:.1f} s of the head's CPU; head {above:.0f} MiB above idle"
+        )
+
+
+def model(point: float, task: float, chunk: float) -> None:
+    """Prints the model: workers add up until the head has no more time for their tasks."""
+    print("model: points a second = min(workers / point, 1 / (task / points in a task + chunk)), tasks of 1 s")
+    for workers in (2, 16, 128, 1000):
+        head = 1.0 / (task * point + chunk)
+        print(f"  {workers} workers: {min(workers / point, head):.0f} a second (the head could serve {head:.0f})")
+    lanes = 1024
+    print(f"  eight GPUs, chunks of {lanes} lanes: eight times one, up to {lanes / (task + chunk):.0f} points a second")
+
+
+def main() -> None:
+    sizes = [int(word) for word in sys.argv[1:]] + [600, 3, 1_000_000][len(sys.argv) - 1 :]
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    point = speed(sizes[0], sizes[1])
+    task, chunk = overhead()
+    memory(sizes[2])
+    model(point, task, chunk)
+
+
+if __name__ == "__main__":
+    main()
