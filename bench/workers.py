@@ -94,9 +94,7 @@ def speed(points: int, rounds: int) -> float:
             print(f"  {points} points: {shown}; same files", flush=True)
     for number, walls in seconds.items():
         of_cpu = 1e3 * statistics.median(cpu[number]) / points
-        print(
-            f"{number} processes: {points / statistics.median(walls):.0f} points a second, {of_cpu:.2f} ms of CPU"
-        )
+        print(f"{number} processes: {points / statistics.median(walls):.0f} points a second, {of_cpu:.2f} ms of CPU")
     for name, of in (("wall time", seconds), ("CPU, two cores busy", {1: cpu[1], 2: [x / 2 for x in cpu[2]]})):
         ratios = [a / b for a, b in zip(of[1], of[2], strict=True)]
         print(f"two against one, {name}: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
