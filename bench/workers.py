@@ -101,8 +101,8 @@ def speed(points: int, rounds: int) -> float:
     return statistics.median(cpu[1]) / points
 
 
-def overhead(number: int = 4000) -> tuple[float, float]:
-    """Prints what a task and a chunk cost the head, CPU seconds; returns both."""
+def overhead(number: int = 4000) -> float:
+    """Prints what a task and a chunk cost the head, CPU seconds; returns the task's."""
     found = []
     with pool(1) as executor:
         for task_seconds in (1e-9, 10.0):  # one chunk in a task; as many as go in
@@ -111,11 +111,11 @@ def overhead(number: int = 4000) -> tuple[float, float]:
             assert sum(1 for back in spread if back) == number
             found.append((time.process_time() - begun) / number)
     print(f"head: {1e3 * found[0]:.2f} ms a task of one chunk, {1e3 * found[1]:.3f} ms a chunk among many, CPU")
-    return found[0], found[1]
+    return found[0]
 
 
-def memory(points: int) -> None:
-    """Prints the memory of the head above idle for a sweep of quick points in chunks, on one worker."""
+def memory(points: int) -> float:
+    """Prints the memory of the head above idle for quick points in chunks; returns its CPU seconds for a point."""
     axes = {"noise_multiplier": np.geomspace(0.5, 50.0, 1000), "counts": np.arange(1, points // 1000 + 1)}
     with tempfile.TemporaryDirectory() as folder, pool(1) as executor:
         list(executor.map(abs, range(2)))
@@ -125,30 +125,31 @@ def memory(points: int) -> None:
         out = os.path.join(folder, "quick.csv")
         run = ja.Composed(ja.Gaussian(None), None)
         sweep(run, axes, target_delta=DELTA, out=out, executor=executor, chunk_size=1000)
+        cpu = time.process_time() - cpu
         above = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - idle) / 1024
         print(
             f"{points} quick points in chunks of 1000: {time.perf_counter() - begun:.0f} s, of them "
-            f"{time.process_time() - cpu:.1f} s of the head's CPU; head {above:.0f} MiB above idle"
+            f"{cpu:.1f} s of the head's CPU; head {above:.0f} MiB above idle"
         )
+    return cpu / points
 
 
-def model(point: float, task: float, chunk: float) -> None:
-    """Prints the model: workers add up until the head has no more time for their tasks."""
-    print("model: points a second = min(workers / point, 1 / (task / points in a task + chunk)), tasks of 1 s")
+def model(point: float, task: float, row: float) -> None:
+    """Prints the model: workers add up until the head has no more time for their tasks and rows."""
+    head = task * point + row
+    print("model: points a second = min(workers / point, 1 / head), head = task / points in a task of 1 s + row")
     for workers in (2, 16, 128, 1000):
-        head = 1.0 / (task * point + chunk)
-        print(f"  {workers} workers: {min(workers / point, head):.0f} a second (the head could serve {head:.0f})")
-    lanes = 1024
-    print(f"  eight GPUs, chunks of {lanes} lanes: eight times one, up to {lanes / (task + chunk):.0f} points a second")
+        busy = 100.0 * head * min(workers / point, 1.0 / head)
+        print(f"  {workers} workers: {min(workers / point, 1.0 / head):.0f} a second, the head {busy:.0f} % busy")
+    print(f"  eight GPUs: eight times one of them, up to the head's {1.0 / (row + task / 1024):.0f} points a second")
 
 
 def main() -> None:
     sizes = [int(word) for word in sys.argv[1:]] + [600, 3, 1_000_000][len(sys.argv) - 1 :]
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     point = speed(sizes[0], sizes[1])
-    task, chunk = overhead()
-    memory(sizes[2])
-    model(point, task, chunk)
+    task = overhead()
+    model(point, task, memory(sizes[2]))
 
 
 if __name__ == "__main__":

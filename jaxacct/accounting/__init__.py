@@ -1,7 +1,8 @@
 """The functional API: questions about mechanisms, answered by the methods that apply."""
 
-from jaxacct.accounting._compare import Entry, compare, deciding
+from jaxacct.accounting._compare import compare, deciding
 from jaxacct.accounting._curves import allocation_rdp, pld, rdp
+from jaxacct.accounting._entries import Entry
 from jaxacct.accounting._plan import plan
 from jaxacct.accounting._questions import delta, delta_interval, epsilon, epsilon_interval
 

@@ -2,15 +2,17 @@
 
 import math
 import time
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
 
-from jaxacct._method import LaneMethod, Method, one_sided
+from jaxacct._method import LaneMethod, Method, Query, one_sided
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, NeighboringRelation, TooFineError
 from jaxacct._validate import check_precision
+from jaxacct.accounting._entries import Entry, compared_apart
 from jaxacct.accounting._questions import as_python, only_target
 from jaxacct.answering import Question, answer
 from jaxacct.answering._lanes import Answer, ask
@@ -20,28 +22,9 @@ from jaxacct.answering._question import check_question, check_scalars, direction
 from jaxacct.bounds import methods_for
 from jaxacct.mechanisms._adjacent import in_relation
 from jaxacct.mechanisms._base import Mechanism
+from jaxacct.workers import workers_of
 
 _WIDTH = 0.01  # relative, of the brackets that `compare` shows, of epsilon and of delta
-
-
-class Entry(NamedTuple):
-    """One line of `compare`.
-
-    >>> import jaxacct as ja
-    >>> entry = ja.compare(ja.Gaussian(1.0), target_delta=1e-6)[0]
-    >>> entry.method, entry.direction.value, round(entry.value, 4)
-    ('exact', 'remove', 4.8866)
-    """
-
-    method: str
-    direction: Direction
-    value: Any
-    bound: Bound
-    neighboring_relation: NeighboringRelation
-    theorem: str
-    order: Any
-    at_order_edge: Any
-    seconds: float
 
 
 def compare(
@@ -51,6 +34,7 @@ def compare(
     target_epsilon: Any = None,
     precision: float | None = None,
     neighboring_relation: NeighboringRelation | str | None = None,
+    executor: Any = None,
 ) -> tuple[Entry, ...]:
     """Every applicable method side by side, each direction by itself.
 
@@ -61,6 +45,8 @@ def compare(
       precision: relative width for the privacy loss distribution; None for 1 %; inf leaves it, the other methods
         that bracket the value but for those that quick questions ask, and lower ends out.
       neighboring_relation: as for `jaxacct.epsilon`.
+      executor: what answers a batch point by point, as for `jaxacct.sweep`: then by all the methods that single points
+        have. Without one, those on lanes answer it, each by one program.
 
     Returns:
       One `Entry` for each method and direction: method, direction, value, bound, neighboring_relation, theorem,
@@ -68,6 +54,7 @@ def compare(
 
     Raises:
       ValueError: if not exactly one target is given, or an argument is out of range.
+      RuntimeError: if points failed for good on an executor.
 
     >>> import jaxacct as ja
     >>> for entry in ja.compare(ja.Gaussian(noise_multiplier=1.0), target_delta=1e-6, precision=float("inf")):
@@ -81,6 +68,13 @@ def compare(
     mechanism = in_relation(mechanism, neighboring_relation)
     check_question(mechanism, query, target)
     check_precision(precision)
+    workers = workers_of(executor)
+    if workers is not None and not is_traced(mechanism, target):
+        return compared_apart(workers, partial(_compared, query=query, precision=precision), mechanism, query, target)
+    return _compared(mechanism, target, query=query, precision=precision)
+
+
+def _compared(mechanism: Mechanism, target: Any, *, query: Query, precision: float | None) -> tuple[Entry, ...]:
     width = _WIDTH if precision is None else float(precision)
     every = [method for method in methods_for(mechanism) if method.is_listed]
     lanes = [method for method in every if isinstance(method, LaneMethod) and one_sided(method)]

@@ -2,32 +2,25 @@
 
 import dataclasses
 import math
-import warnings
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxacct._method import Cost, LaneBracketMethod, LaneMethod, Method, Query, one_sided
+from jaxacct._method import LaneBracketMethod, LaneMethod, Query, one_sided
 from jaxacct._precision import is_traced
-from jaxacct._types import Direction, NeighboringRelation, OrderEdgeWarning, PrecisionWarning
+from jaxacct._types import Direction, NeighboringRelation
 from jaxacct._validate import check_delta, check_epsilon, check_precision, checked_number
-from jaxacct.answering import Question, plan, question_of
-from jaxacct.answering._plan import is_quick_bracket
+from jaxacct.answering import Question, plan
 from jaxacct.answering._question import directions_of
-from jaxacct.calibration._batch import Batch, batch_of, field_of, flattened, range_of
-from jaxacct.calibration._by_methods import by_methods
-from jaxacct.calibration._routes import engine_route
-from jaxacct.calibration._search import Found, search
+from jaxacct.calibration._batch import Batch, batch_of, field_of, flattened
+from jaxacct.calibration._search import Found
+from jaxacct.calibration._solve import Solve, solved_apart
 from jaxacct.calibration._traced import calibrate_traced
 from jaxacct.mechanisms._adjacent import in_relation
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import UNKNOWN, find_field, with_fields
-
-# Share of the target epsilon that is kept as a margin: the same question in a batch of another size may differ in its
-# last digits.
-_MARGIN = 1e-9
-_NEAR = 0.02  # relative tolerance of a first search by methods on lanes, where the search by the host's methods begins
+from jaxacct.workers import workers_of
 
 
 def calibrate(
@@ -40,6 +33,7 @@ def calibrate(
     direction: Direction | str | None = None,
     precision: float | None = None,
     tolerance: float = 1e-6,
+    executor: Any = None,
     neighboring_relation: NeighboringRelation | str | None = None,
 ) -> Any:
     """The value of `field` that loses most privacy within (target_epsilon, target_delta): a certified bound.
@@ -66,6 +60,8 @@ def calibrate(
         ``precision=math.inf`` (Renyi divergences and closed forms), and for `Gaussian`, most settings of
         `PoissonSampled`, and one round of `Shuffled`.
       tolerance: relative, in [1e-12, 0.1]; for fields that are not counts.
+      executor: what solves a batch, as for `jaxacct.sweep`: each point by itself (256 at once for the quick methods),
+        the same values whatever it is; those of None may differ within `tolerance`.
       neighboring_relation: as for `jaxacct.epsilon`.
 
     Returns:
@@ -76,6 +72,7 @@ def calibrate(
     Raises:
       ValueError: if an argument is out of range, the field is unknown or ambiguous, or no value meets the target;
         for a batch it names the first such point.
+      RuntimeError: if points failed for good on an executor.
 
     >>> import jaxacct as ja
     >>> run = ja.PoissonSampled(ja.Gaussian(None), sampling_prob=0.01, num_steps=1000)
@@ -107,7 +104,8 @@ def calibrate(
     batch, shape = batch_of(mechanism, keys, target_epsilon, target_delta)
     if batch.target_delta.size == 0:
         return np.zeros(shape, np.int64 if is_whole else np.float64)
-    found = _solved(batch, keys, method, directions, precision, tolerance)
+    workers, solve = workers_of(executor), Solve(keys, method, directions, precision, tolerance)
+    found = solve(batch) if workers is None else solved_apart(workers, solve, batch)
     if not np.all(found.is_affordable):
         raise ValueError(_impossible(field, batch, shape, found))
     if not shape:
@@ -135,56 +133,6 @@ def _traced(
     if not methods:
         raise ValueError(f"method={method!r} needs concrete numbers: it cannot run inside jit, vmap or grad")
     return calibrate_traced(mechanism, keys, field, target_epsilon, target_delta, methods, directions, bracket)
-
-
-def _solved(
-    batch: Batch,
-    keys: tuple[Any, ...],
-    method: str | None,
-    directions: tuple[Direction, ...],
-    precision: float | None,
-    tolerance: float,
-) -> Found:
-    where, start = range_of(batch, keys)
-    target = batch.target_epsilon * (1.0 - _MARGIN)
-    asked = [
-        dataclasses.replace(
-            question_of(batch.mechanism(x), Query.EPSILON, batch.target_delta, method=method, precision=precision),
-            directions=directions,
-        )
-        for x in (start, where.worst, where.best)
-    ]
-    on_lanes = all(one_sided(step.method) for question in asked for step in plan(question))
-    quick = dict.fromkeys(m for question in asked for m in _quick_methods(question, on_lanes))
-    methods = tuple(m for m in quick if isinstance(m, LaneMethod))
-    has_bracket = any(is_quick_bracket(step.method) for question in asked for step in plan(question))
-    if methods and (method is not None or on_lanes or (asked[0].is_quick and not has_bracket)):
-        found = by_methods(batch, methods, directions, target, where, start, tolerance)
-        if np.any(found.asked["edge"] & found.is_affordable):
-            message = "the calibrated value rests on the largest Renyi order tried: it is valid, but may be loose"
-            warnings.warn(message, OrderEdgeWarning, stacklevel=3)
-        return found
-    if methods and plan(asked[0])[0].method.cold >= Cost.SECONDS:  # else no search nearby is worth its compilation
-        near = by_methods(batch, methods, directions, target, where, start, _NEAR)
-        start = np.where(near.is_affordable, near.value, start)
-    found = search(
-        engine_route(batch, method, directions, precision, start),
-        target,
-        where,
-        start,
-        np.ones(target.shape, bool),
-        tolerance,
-    )
-    if precision is not None and np.any(found.asked["wide"] & found.is_affordable):
-        message = f"the calibrated value rests on an interval wider than precision={precision:g}: it is valid"
-        warnings.warn(message, PrecisionWarning, stacklevel=3)
-    return found
-
-
-def _quick_methods(question: Question, on_lanes: bool) -> list[Method]:
-    """The methods on lanes that answer a question, or would if it were a quick one."""
-    quick = question if on_lanes or question.method is not None else dataclasses.replace(question, width=math.inf)
-    return [step.method for step in plan(quick) if one_sided(step.method)]
 
 
 def _impossible(field: str, batch: Batch, shape: tuple[int, ...], found: Found) -> str:

@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from typing import Any, NamedTuple
 
@@ -299,6 +299,23 @@ class Spread:
 
     def _is_hopeless(self) -> bool:
         return len(self.failed) >= _GIVE_UP and len(self.failed) > self._num_done
+
+
+def gathered(workers: Workers, call: Callable[[Any], Any], chunks: Sequence[Any]) -> list[Any]:
+    """The answers of some chunks, in their order.
+
+    Raises:
+      RuntimeError: if some failed for good; it says how many, and why the first did.
+    """
+    spread = Spread(workers, call, chunks.__getitem__, range(len(chunks)), len(chunks))
+    found = dict(back for back in spread if back is not None)
+    if spread.failed:
+        first = spread.failed[min(spread.failed)]
+        raise RuntimeError(
+            f"{len(spread.failed)} of {len(chunks)} chunks failed for good; the first, number {first.number}, after "
+            f"{first.attempts} attempts: {first.error}"
+        )
+    return [found[number] for number in range(len(chunks))]
 
 
 def num_workers_of(executor: Any) -> int | None:

@@ -243,3 +243,54 @@ def test_processes_one_of_them_killed(tmp_path, whole):
     assert len(pools) >= 2
     assert found.num_again >= 1
     assert out.read_bytes() == (whole / "exact.csv").read_bytes()
+
+
+# Other questions
+
+
+def test_a_batch_is_calibrated_point_by_point_on_any_executor():
+    run = ja.PoissonSampled(ja.Gaussian(None), np.array([0.01, 0.02]), 100)
+    targets = np.array([[0.5], [1.0], [2.0]])
+    ask = functools.partial(ja.calibrate, run, "noise_multiplier", targets, 1e-6)
+    found = ask(executor=Scrambled(4))
+    assert found.shape == (3, 2)
+    np.testing.assert_allclose(found, ask(), rtol=1e-6)
+    with concurrent.futures.ThreadPoolExecutor(2) as executor:
+        np.testing.assert_array_equal(ask(executor=executor), found)
+    assert np.all(ja.epsilon(ja.PoissonSampled(ja.Gaussian(found), [0.01, 0.02], 100), 1e-6) <= targets)
+    releases = ja.Composed(ja.Gaussian([8.0, 16.0]), None)
+    counts = ja.calibrate(releases, "counts", 1.0, 1e-6, executor=Scrambled(1))
+    assert counts.dtype == np.int64
+    np.testing.assert_array_equal(counts, ja.calibrate(releases, "counts", 1.0, 1e-6))
+    with pytest.raises(ValueError, match=r"no counts meets .* at index \(1,\)"):
+        ja.calibrate(releases, "counts", [1.0, 1e-3], 1e-6, executor=Scrambled(1))
+
+
+def test_quick_calibration_on_an_executor():
+    run, targets = ja.Composed(ja.Gaussian(None), np.arange(1, 301)), np.linspace(0.5, 5.0, 300)
+    ask = functools.partial(ja.calibrate, run, "noise_multiplier", targets, 1e-6, precision=np.inf)
+    np.testing.assert_allclose(ask(executor=Scrambled(1)), ask(), rtol=2e-6)
+
+
+def test_a_batch_is_compared_point_by_point_on_an_executor():
+    probs = np.array([0.01, 0.02])
+    run = ja.PoissonSampled(ja.Gaussian(1.0), probs, 100)
+    found = ja.compare(run, 1e-6, executor=Scrambled(2))
+    lines = {(line.method, line.direction, line.bound): line for line in found}
+    assert len(lines) == len(found)
+    for number, prob in enumerate(probs):
+        for entry in ja.compare(ja.PoissonSampled(ja.Gaussian(1.0), prob, 100), 1e-6):
+            line = lines[entry.method, entry.direction, entry.bound]
+            assert line.value.shape == line.order.shape == line.at_order_edge.shape == (2,)
+            assert line.value[number] == pytest.approx(entry.value, rel=1e-12)
+            assert line.theorem == entry.theorem
+    assert len(found) > len(ja.compare(run, 1e-6))  # the host's methods too
+
+
+def test_what_fails_on_every_worker_is_said():
+    def lost(count, future):
+        future.set_exception(OSError("no disk"))
+        return True
+
+    with pytest.raises(RuntimeError, match=r"2 of 2 chunks failed for good.* after 3 attempts: OSError: no disk"):
+        ja.compare(ja.Gaussian([1.0, 2.0]), 1e-6, executor=Scrambled(1, lost))

@@ -1,0 +1,82 @@
+"""The lines of a comparison, and those of many points as lines of arrays."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxacct._method import Query
+from jaxacct._types import Bound, Direction, NeighboringRelation
+from jaxacct.mechanisms._base import Mechanism
+from jaxacct.workers import Workers, gathered
+
+
+class Entry(NamedTuple):
+    """One line of `compare`.
+
+    >>> import jaxacct as ja
+    >>> entry = ja.compare(ja.Gaussian(1.0), target_delta=1e-6)[0]
+    >>> entry.method, entry.direction.value, round(entry.value, 4)
+    ('exact', 'remove', 4.8866)
+    """
+
+    method: str
+    direction: Direction
+    value: Any
+    bound: Bound
+    neighboring_relation: NeighboringRelation
+    theorem: str
+    order: Any
+    at_order_edge: Any
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class _Point:
+    """Compares at one point: of (mechanism, target), both of single numbers."""
+
+    compare: Callable[[Mechanism, Any], tuple[Entry, ...]]
+
+    def __call__(self, point: tuple[Mechanism, Any]) -> tuple[Entry, ...]:
+        return self.compare(*point)
+
+
+def compared_apart(
+    workers: Workers,
+    compare: Callable[[Mechanism, Any], tuple[Entry, ...]],
+    mechanism: Mechanism,
+    query: Query,
+    target: Any,
+) -> tuple[Entry, ...]:
+    """The entries of a batch, compared point by point on workers: values, orders and edges of the batch's shape.
+
+    Where a method does not answer a point, the value is what always holds: the worst from above, 0 from below.
+    """
+    leaves, structure = jax.tree.flatten(mechanism)
+    shape = np.broadcast_shapes(*(np.shape(x) for x in (*leaves, target)))
+    if not shape:
+        return compare(mechanism, target)
+    *fields, goals = (np.broadcast_to(np.asarray(x), shape).reshape(-1).tolist() for x in (*leaves, target))
+    points = [jax.tree.unflatten(structure, numbers) for numbers in zip(*fields, strict=True)]
+    found = gathered(workers, _Point(compare), list(zip(points, goals, strict=True)))
+    lines: dict[tuple[str, Direction, Bound], list[Entry | None]] = {}
+    for number, entries in enumerate(found):
+        for entry in entries:
+            line = lines.setdefault((entry.method, entry.direction, entry.bound), [None] * len(found))
+            line[number] = entry
+    return tuple(_joined(line, shape, query) for line in lines.values())
+
+
+def _joined(line: list[Entry | None], shape: tuple[int, ...], query: Query) -> Entry:
+    known = [entry for entry in line if entry is not None]
+    first = known[0]
+    silent = query.worst if first.bound is Bound.UPPER else 0.0
+    return first._replace(
+        value=np.array([silent if entry is None else entry.value for entry in line]).reshape(shape),
+        order=np.array([math.nan if entry is None else entry.order for entry in line]).reshape(shape),
+        at_order_edge=np.array([entry is not None and entry.at_order_edge for entry in line]).reshape(shape),
+        seconds=sum(entry.seconds for entry in known),
+    )

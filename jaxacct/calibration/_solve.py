@@ -1,0 +1,128 @@
+"""A field solved for in a batch: by methods on lanes, or by all that `jaxacct.epsilon` asks; here or apart."""
+
+import dataclasses
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from jaxacct._method import Cost, LaneMethod, Method, Query, one_sided
+from jaxacct._precision import one_program
+from jaxacct._types import Direction, OrderEdgeWarning, PrecisionWarning
+from jaxacct.answering import Question, plan, question_of
+from jaxacct.answering._plan import is_quick_bracket
+from jaxacct.calibration._batch import Batch, flattened, range_of
+from jaxacct.calibration._by_methods import by_methods
+from jaxacct.calibration._routes import engine_route
+from jaxacct.calibration._search import Found, search
+from jaxacct.workers import Workers, gathered
+
+# Share of the target epsilon that is kept as a margin: the same question in a batch of another size may differ in its
+# last digits.
+_MARGIN = 1e-9
+_NEAR = 0.02  # relative tolerance of a first search by methods on lanes, where the search by the host's methods begins
+_TOGETHER = 256  # points that an executor is sent at once for quick methods; others go one by one
+
+
+@dataclasses.dataclass(frozen=True)
+class Solve:
+    """How a field is solved for: as for `jaxacct.calibrate`.
+
+    Attributes:
+      keys: of the field.
+      method, directions, precision, tolerance: as there.
+    """
+
+    keys: tuple[Any, ...]
+    method: str | None
+    directions: tuple[Direction, ...]
+    precision: float | None
+    tolerance: float
+
+    def __call__(self, batch: Batch) -> Found:
+        """The value in each lane of a batch."""
+        return _solved(batch, *(getattr(self, field.name) for field in dataclasses.fields(self)))
+
+
+def _solved(
+    batch: Batch,
+    keys: tuple[Any, ...],
+    method: str | None,
+    directions: tuple[Direction, ...],
+    precision: float | None,
+    tolerance: float,
+) -> Found:
+    where, start = range_of(batch, keys)
+    target = batch.target_epsilon * (1.0 - _MARGIN)
+    asked = [
+        dataclasses.replace(
+            question_of(batch.mechanism(x), Query.EPSILON, batch.target_delta, method=method, precision=precision),
+            directions=directions,
+        )
+        for x in (start, where.worst, where.best)
+    ]
+    on_lanes = all(one_sided(step.method) for question in asked for step in plan(question))
+    quick = dict.fromkeys(m for question in asked for m in _quick_methods(question, on_lanes))
+    methods = tuple(m for m in quick if isinstance(m, LaneMethod))
+    has_bracket = any(is_quick_bracket(step.method) for question in asked for step in plan(question))
+    if methods and (method is not None or on_lanes or (asked[0].is_quick and not has_bracket)):
+        found = by_methods(batch, methods, directions, target, where, start, tolerance)
+        if np.any(found.asked["edge"] & found.is_affordable):
+            message = "the calibrated value rests on the largest Renyi order tried: it is valid, but may be loose"
+            warnings.warn(message, OrderEdgeWarning, stacklevel=4)
+        return found
+    if methods and plan(asked[0])[0].method.cold >= Cost.SECONDS:  # else no search nearby is worth its compilation
+        near = by_methods(batch, methods, directions, target, where, start, _NEAR)
+        start = np.where(near.is_affordable, near.value, start)
+    found = search(
+        engine_route(batch, method, directions, precision, start),
+        target,
+        where,
+        start,
+        np.ones(target.shape, bool),
+        tolerance,
+    )
+    if precision is not None and np.any(found.asked["wide"] & found.is_affordable):
+        message = f"the calibrated value rests on an interval wider than precision={precision:g}: it is valid"
+        warnings.warn(message, PrecisionWarning, stacklevel=4)
+    return found
+
+
+def _quick_methods(question: Question, on_lanes: bool) -> list[Method]:
+    """The methods on lanes that answer a question, or would if it were a quick one."""
+    quick = question if on_lanes or question.method is not None else dataclasses.replace(question, width=math.inf)
+    return [step.method for step in plan(quick) if one_sided(step.method)]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Apart:
+    """One chunk of a batch solved by itself: a pure function of its lanes.
+
+    `example` is the mechanism at any of its points, whose structure all share.
+    """
+
+    solve: Solve
+    example: Any
+
+    def __call__(self, lanes: tuple[np.ndarray, ...]) -> Found:
+        """The value in each lane: of (leaves but the unknown .., target epsilon, target delta), [L] each."""
+        leaves, structure = flattened(self.example, self.solve.keys)
+        rest = iter(lanes)
+        known = tuple(None if leaf is None else next(rest) for leaf in leaves)
+        with one_program():
+            return self.solve(Batch(structure, known, next(rest), next(rest)))
+
+
+def solved_apart(workers: Workers, solve: Solve, batch: Batch) -> Found:
+    """As `Solve`, chunk by chunk on workers."""
+    size = _TOGETHER if solve.precision == math.inf else 1
+    lanes = (*(x for x in batch.leaves if x is not None), batch.target_epsilon, batch.target_delta)
+    count = batch.target_delta.size
+    chunks = [tuple(x[i : i + size] for x in lanes) for i in range(0, count, size)]
+    example = batch.point(np.ones(count), 0)
+    found = gathered(workers, _Apart(solve, example), chunks)
+    names = set.intersection(*(set(part.asked) for part in found))
+    asked = {name: np.concatenate([part.asked[name] for part in found]) for name in sorted(names)}
+    value, is_affordable, epsilon = (np.concatenate([part[i] for part in found]) for i in range(3))
+    return Found(value, is_affordable, epsilon, asked)
