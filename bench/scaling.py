@@ -2,6 +2,8 @@
 
 first: CPU seconds of the first answer, compilation included; warm: of a later one, after the program was compiled
 for speed, with a new noise multiplier or local epsilon each; peak memory of the process.
+
+By itself, ``python bench/scaling.py``, it prints how sweeps grow with workers, by `workers`.
 """
 
 import collections
@@ -138,3 +140,9 @@ def measure_family(family: Family) -> dict:
         found, usage, _ = run_child(_POINT, family.name, str(value))
         points.append({"value": value, **found, "max_mib": usage.ru_maxrss / 1024})
     return {"family": family.name, "parameter": family.parameter, "points": points}
+
+
+if __name__ == "__main__":
+    import workers
+
+    workers.main()

@@ -22,7 +22,7 @@ from jaxacct.workers import FailedChunk, Spread, Workers, num_cores, workers_of
 _LOOK = 2.0  # seconds of work here after which more processes are thought of
 _START = 10.0  # seconds that they are given to start, import and compile: twice what two of them took on a busy machine
 _GAIN = 0.8  # share of the time that is left that they may take
-_MOST_PROCESSES = 16  # each takes some 400 MB
+_MOST_PROCESSES = 16  # each takes 170 MB, and what its programs need
 
 
 _Answers = Generator[tuple[int, np.ndarray] | None, None, None]

@@ -13,7 +13,7 @@ import pytest
 from support.deadly import square_unless_it_kills
 
 import jaxacct as ja
-from jaxacct.sweeping import SweepFailedError, SweepInterrupted, Workers, one_thread, sweep
+from jaxacct.sweeping import SweepFailedError, SweepInterrupted, Workers, _run, one_thread, sweep
 from jaxacct.workers import Spread, processes
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -243,6 +243,34 @@ def test_processes_one_of_them_killed(tmp_path, whole):
     assert len(pools) >= 2
     assert found.num_again >= 1
     assert out.read_bytes() == (whole / "exact.csv").read_bytes()
+
+
+# Processes that join by themselves
+
+
+def test_processes_join_where_they_gain_and_what_they_fail_is_done_here(tmp_path, whole, monkeypatch):
+    def lost(count, future):
+        future.set_exception(OSError("the worker was lost"))
+        return True
+
+    monkeypatch.setattr(_run, "_LOOK", 0.0)
+    for number, executor in enumerate((Scrambled(3), Scrambled(3, lost))):
+        monkeypatch.setattr(_run, "_worth_it", lambda here, cores_used, executor=executor: Workers(executor))
+        out = tmp_path / f"{number}.csv"
+        assert sweep(ALLOCATION, GRID, out=out, **ON_LANES).num_done == 480
+        assert executor.count >= 3
+        assert out.read_bytes() == (whole / "lanes.csv").read_bytes()
+
+
+def test_processes_join_only_where_cores_are_idle_and_much_is_left(monkeypatch):
+    monkeypatch.setattr(_run, "num_cores", lambda: 2)
+    assert _run._worth_it(100.0, 1.0).num_workers == 2
+    assert _run._worth_it(20.0, 1.0) is None  # sooner done than they start
+    assert _run._worth_it(1e6, 1.9) is None  # both cores are busy
+    monkeypatch.setattr(_run, "num_cores", lambda: 1)
+    assert _run._worth_it(1e6, 1.0) is None
+    monkeypatch.setattr(_run, "num_cores", lambda: 128)
+    assert _run._worth_it(1e6, 1.0).num_workers == 16
 
 
 # Other questions
