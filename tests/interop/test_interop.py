@@ -359,7 +359,8 @@ def test_missing_orders_are_read_from_above() -> None:
 
 
 def test_rdp_accountant_refuses_what_has_no_curve() -> None:
-    for mechanism in (LAPLACE, ja.Composed((GAUSSIAN, LAPLACE))):
+    mixture = ja.MixtureOfGaussians(1.0, (0.0, 1.0), (0.5, 0.5))
+    for mechanism in (mixture, ja.Composed((GAUSSIAN, mixture))):
         with pytest.raises(dpa.UnsupportedEventError, match="no Renyi divergences"):
             interop.RdpAccountant().compose(interop.MechanismDpEvent(mechanism))
     with pytest.raises(ValueError, match="batch"):

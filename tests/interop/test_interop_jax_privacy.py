@@ -3,7 +3,9 @@
 import dataclasses
 import enum
 import math
+import re
 import types
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -364,3 +366,42 @@ def test_an_execution_plan_is_read_by_its_event_and_its_strategy() -> None:
     expected = ja.PoissonSampled(ja.Gaussian(1.2), 0.1, 50)
     assert from_dp_event(plan.dp_event) == expected
     assert from_jax_privacy(plan.batch_selection_strategy, 1.2) == expected
+
+
+def _fourteen(s: Any) -> list[tuple[str, Any]]:
+    """Every strategy, with each setting of its options that changes what it is."""
+    independent = {"cycle_length": 10, "partition_type": s.PartitionType.INDEPENDENT}
+    equal = {"cycle_length": 10, "partition_type": s.PartitionType.EQUAL_SPLIT}
+    plain = s.CyclicPoissonSampling(sampling_prob=0.1, iterations=100)
+    return [
+        ("CyclicPoissonSampling", plain),
+        ("CyclicPoissonSampling, independent groups", s.CyclicPoissonSampling(0.1, 100, **independent)),
+        ("CyclicPoissonSampling, equal groups", s.CyclicPoissonSampling(0.1, 100, **equal)),
+        ("CyclicPoissonSampling, truncated", s.CyclicPoissonSampling(0.1, 100, truncated_batch_size=50)),
+        ("CyclicPoissonSampling, independent groups, all of them", s.CyclicPoissonSampling(1.0, 100, **independent)),
+        ("CyclicPoissonSampling, equal groups, all of them", s.CyclicPoissonSampling(1.0, 100, **equal)),
+        ("BallsInBinsSampling", s.BallsInBinsSampling(iterations=100, cycle_length=10)),
+        ("BallsInBinsSampling, one cycle", s.BallsInBinsSampling(iterations=100, cycle_length=100)),
+        ("BMinSepSampling, min_sep=1", s.BMinSepSampling(0.1, 100, min_sep=1)),
+        ("BMinSepSampling", s.BMinSepSampling(0.1, 100, min_sep=10)),
+        ("BMinSepSampling, sampling_prob=1", s.BMinSepSampling(1.0, 100, min_sep=10)),
+        ("FixedBatchSampling", s.FixedBatchSampling(batch_size=10, iterations=100)),
+        ("FixedBatchSampling, with replacement", s.FixedBatchSampling(batch_size=10, iterations=100, replace=True)),
+        ("UserSelectionStrategy", s.UserSelectionStrategy(plain)),
+    ]
+
+
+def _is_answered(strategy: Any, relation: Any) -> bool:
+    try:
+        from_jax_privacy(strategy, 1.0, num_examples=1000, neighboring_relation=relation)
+    except ValueError:
+        return False
+    return True
+
+
+def test_the_page_counts_the_strategies_that_are_answered(strategies: Any) -> None:
+    page = " ".join((Path(__file__).parents[2] / "docs" / "interop.md").read_text().split())
+    counted = re.search(r"(\d+) of 14 in add-or-remove adjacency and (\d+) of 14 where", page)
+    assert counted is not None
+    for number, relation in zip(counted.groups(), (ja.NeighboringRelation.ADD_OR_REMOVE_ONE, ZERO_OUT), strict=True):
+        assert sum(_is_answered(strategy, relation) for _, strategy in _fourteen(strategies)) >= int(number)
