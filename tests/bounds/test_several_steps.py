@@ -1,0 +1,96 @@
+"""Random settings of k-out-of-t allocation: no lower end lies above an upper end of any method.
+
+Thirty settings by default, a thousand in `test_a_thousand_settings` (slow).
+"""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jaxacct as ja
+from jaxacct._method import Bracketing, Query
+from jaxacct._types import Direction, Ends
+from jaxacct.bounds.allocation._threshold_test import THRESHOLD_TEST
+
+# each gives an upper end in these directions
+METHODS = {
+    "direct": (Direction.REMOVE,),
+    "overlap": (Direction.REMOVE,),
+    "how many steps": (Direction.REMOVE,),
+    "decomposition": tuple(Direction),
+    "geometric mean": (Direction.ADD,),
+    "loss distribution": tuple(Direction),
+}
+_FEW = ("overlap", "how many steps")
+
+
+def _never(*arguments: Any, **options: Any) -> Any:
+    raise AssertionError(arguments, options)
+
+
+def _lower(run: Any, query: Query, target: float) -> dict[Direction, float]:
+    at = Bracketing(width=0.01, known=dict.fromkeys(Direction, Ends(0.0, 1.0)), wants_lower=True, ask=_never)
+    return {d: ends.lower for d, ends in THRESHOLD_TEST.bracket(run, query, target, at).items()}
+
+
+def _setting(seed: int) -> tuple[ja.RandomAllocation, float]:
+    rng = np.random.default_rng([20, seed])
+    selected = round(float(np.exp(rng.uniform(np.log(2.0), np.log(50.0)))))
+    apart = float(np.exp(rng.uniform(np.log(1.2), np.log(3e4))))
+    sigma = float(np.exp(rng.uniform(np.log(0.4), np.log(4.0))))
+    epochs = round(float(np.exp(rng.uniform(0.0, np.log(50.0)))))
+    run = ja.RandomAllocation(ja.Gaussian(sigma), max(round(selected * apart), selected + 1), selected, epochs)
+    return run, float(10.0 ** rng.uniform(-9.0, -3.0))
+
+
+def _check(seed: int, methods: tuple[str, ...]) -> None:
+    run, delta = _setting(seed)
+    lower = _lower(run, Query.EPSILON, delta)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for direction in Direction:
+            assert lower[direction] <= ja.epsilon(run, delta, direction=direction), (run, delta, direction)
+            for method in methods:
+                if direction in METHODS[method]:
+                    upper = ja.epsilon(run, delta, method=method, direction=direction)
+                    assert lower[direction] <= upper, (run, delta, direction, method)
+    epsilon = max(lower.values())
+    if 0.0 < epsilon < 30.0:
+        assert max(_lower(run, Query.DELTA, epsilon).values()) <= ja.delta(run, epsilon)
+
+
+@pytest.mark.parametrize("first", range(0, 30, 5))
+def test_no_lower_end_above_an_upper_one(first: int) -> None:
+    for seed in range(first, first + 5):
+        _check(seed, _FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 1000, 50))
+def test_a_thousand_settings(first: int) -> None:
+    for seed in range(first, first + 50):
+        _check(seed, tuple(METHODS) if seed % 10 == 0 else _FEW)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_other_releases(seed: int) -> None:
+    rng = np.random.default_rng([21, seed])
+    selected = int(rng.integers(2, 8))
+    steps = selected + int(np.exp(rng.uniform(0.0, np.log(100.0))))
+    releases = (
+        ja.Laplace(float(np.exp(rng.uniform(-0.7, 1.5)))),
+        ja.DiscretePair((0.7, 0.2, 0.1), tuple(rng.dirichlet(np.ones(3)))),
+        ja.DiscreteLaplace(float(rng.uniform(0.1, 1.0)), int(rng.integers(1, 4))),
+        ja.DiscreteGaussian(float(rng.uniform(1.0, 2.0)), 1),
+        ja.PoissonSampled(ja.Gaussian(float(rng.uniform(0.6, 2.0))), 0.3, 1),
+    )
+    run = ja.RandomAllocation(releases[seed % 5], steps, selected, int(rng.integers(1, 4)))
+    delta = float(10.0 ** rng.uniform(-8.0, -3.0))
+    lower = _lower(run, Query.EPSILON, delta)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for direction in Direction:
+            upper = ja.epsilon(run, delta, direction=direction, precision=0.1)
+            assert 0.5 * upper < lower[direction] <= upper
