@@ -1,7 +1,7 @@
-"""Writes `papers/several_steps.png`: what is known of k steps of t, from both sides, beside the composition and samples.
+"""Writes `papers/several_steps.png`: k steps of t from both sides, beside the composition and samples.
 
-Run `python docs/_several_steps.py` from a checkout; a minute. Left, certified ends of epsilon over t at k = 5; right, how
-far each is from the lower end, with importance samples' answer (a point, two standard errors) where t is small.
+Run `python docs/_several_steps.py` from a checkout; a minute. Left, certified ends of epsilon over t at k = 5; right,
+how far each is from the lower end, with the answer of importance samples (a point, two standard errors).
 """
 
 import pathlib
@@ -14,7 +14,7 @@ from jaxacct.estimation import estimate_delta
 
 SIGMA, SELECTED, DELTA = 0.776, 5, 1e-6
 STEPS = (8, 11, 16, 24, 37, 60, 100, 200, 400, 1000, 3000, 10_000)
-SAMPLED = STEPS[:7]
+SAMPLED = STEPS[:10]
 SAMPLES = 20_000
 
 
