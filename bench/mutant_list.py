@@ -404,11 +404,19 @@ _ALLOCATION = (
 
 _SHUFFLED = (
     Mutant("divergence/clones/_profile.py", "exact.delta + exact.missing", "exact.delta", CLONES),
-    Mutant("divergence/clones/_profile.py", "smooth.delta - error)", "smooth.delta + error)", CLONES),
+    Mutant("divergence/clones/_profile.py", "smooth.delta - error\n", "smooth.delta + error\n", CLONES),
     Mutant("divergence/clones/_profile.py", "smooth.delta + error\n", "smooth.delta - error\n", CLONES),
-    Mutant("divergence/clones/_profile.py", "pair.log_scale - slack, logs", "pair.log_scale + slack, logs", CLONES),
     Mutant(
-        "divergence/clones/_profile.py", "logs[1] + pair.log_scale + slack", "logs[1] + pair.log_scale - slack", CLONES
+        "divergence/clones/_profile.py",
+        "pair.log_scale - xp.where(use_low",
+        "pair.log_scale + xp.where(use_low",
+        CLONES,
+    ),
+    Mutant(
+        "divergence/clones/_profile.py",
+        "pair.log_scale + xp.where(use_contour",
+        "pair.log_scale - xp.where(use_contour",
+        CLONES,
     ),
     Mutant(
         "divergence/clones/_profile.py",
@@ -440,8 +448,12 @@ _SHUFFLED = (
         "jnp.full_like(log_tail, -800.0)",
         f"{CLONES_RENYI} -k one_label",
     ),
-    Mutant("divergence/clones/_multi_component.py", "* (1.0 + slack), 1.0)", "* (1.0 - slack), 1.0)", SHUFFLE),
-    Mutant("divergence/clones/_multi_component.py", "lower * (1.0 - slack)", "lower * (1.0 + slack)", SHUFFLE),
+    Mutant(
+        "divergence/clones/_multi_component.py", "* (1.0 + slack(upper)), 1.0)", "* (1.0 - slack(upper)), 1.0)", SHUFFLE
+    ),
+    Mutant(
+        "divergence/clones/_multi_component.py", "lower * (1.0 - slack(lower))", "lower * (1.0 + slack(lower))", SHUFFLE
+    ),
     Mutant("divergence/clones/_multi_component_mean.py", "value + rounding + spread, 0.5", "value, 0.5", SHUFFLE),
     Mutant("divergence/response/_binary.py", "* (mean + stride - 1.0) - 2.0**-47 * distance", "", SHUFFLE),
     Mutant(
@@ -499,7 +511,7 @@ _CHECKED_IN = (
         "up(grown, 32)",
         f"{CHECK_IN} -k costs",
     ),
-    Mutant("divergence/check_in/_clones.py", "log_delta + 2e-12 +", "log_delta - 2e-12 -", CHECK_IN),
+    Mutant("divergence/check_in/_clones.py", "xp.log(contrast) + slack", "xp.log(contrast) - slack", CHECK_IN),
     Mutant("papers/check_ins/_distributed.py", "return value + 1e-13", "return value - 1e-13", CHECK_IN_ROUNDED),
     Mutant(
         "papers/check_ins/_first_cut.py",

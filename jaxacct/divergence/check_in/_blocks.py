@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxacct.divergence.response._binary import _langevin
 from jaxacct.special import log1mexp, log_sum_exp
-from jaxacct.special._binomial import log_binomial_pmf
+from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding
 from jaxacct.special._namespace import stop_gradient, xp
 
 # Standard deviations about the mean: the central blocks are even to 3, then they grow, and end at 40. Only tightness.
@@ -75,7 +75,7 @@ def binomial_blocks(num_users: jax.Array, prob: jax.Array, layout: Layout) -> Bl
     end = xp.where(down, first - at, last - at)
     value = log_binomial_pmf(at, n, q, rest)
     # rounding of the pmf; of the slope, known to 2^-50 of its logarithms' size, over the block; a slope moved off 0
-    slack = 2.0**-49 * (8.0 + xp.abs(value))
+    slack = pmf_rounding(value)
     wide = 2.0**-40 + size * (2.0**-50 * (1.0 + xp.abs(log_odds)) + 2.0 * _LEAST_STEP)
     log_mass = xp.where(single, value, value + slope * end + log_sum + wide) + slack
     log_mass = xp.minimum(log_mass, 2.0**-40)

@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxacct.divergence.check_in._blocks import Layout, binomial_blocks
 from jaxacct.divergence.clones._profile import MAX_EPSILON
-from jaxacct.special import log1mexp, log_sum_exp, softplus
+from jaxacct.special import ULP, log1mexp, log_sum_exp, softplus
 from jaxacct.special._fair_coins import SMALL_TOSSES, log_fair_pmf, small_tails, tail_ratios
 from jaxacct.special._namespace import cond, lane_map, stop_gradient, xp
 
@@ -56,8 +56,7 @@ def clones_upper(epsilon: jax.Array, local_epsilon: jax.Array, law: CountLaw) ->
 
     Feldman, McMillan & Talwar 2021, Theorem 3.2, replace-one adjacency, both directions. Here a ~ Bin(m, 1/2), j is the
     least count above m (1 + u)/2, f its distance from that, and r0 and r1 are the tail and the excess beyond j over
-    P[a = j]. `local_epsilon` is [L]; the divergence is zero from there on. Relative rounding, added: 2e-12 + 1e-14
-    |log D|.
+    P[a = j]. `local_epsilon` is [L]; the divergence is zero from there on. What rounding may take is added.
     """
     rows, lanes = epsilon.shape
     chunk = max(1, min(rows, _CHUNK // lanes))
@@ -106,11 +105,16 @@ def _part(epsilon: jax.Array, local_epsilon: jax.Array, law: CountLaw) -> UpperP
     top = stop_gradient(xp.max(logs, axis=0))
     mass = xp.exp(logs - top)
     delta = 2.0 * xp.sum(mass * (xp.maximum(above, 0.0) * tail + excess) / m, axis=0)
+    # as in `jaxacct.divergence.clones._pair`: how far thresholds that round move it, and one ULP for each addition
+    reach = xp.where(wide, 7.0 * threshold, (18.0 + 9.0 * log_sum) * half_gap)
+    delta = delta + ULP * (2.0 * reach * xp.sum(mass * tail, axis=0) + m.shape[0] * delta)
     share = j / m
     one_minus_contrast = 2.0 * xp.exp(-softplus(local))
     q_tail = xp.sum(mass * xp.maximum(tail - share + one_minus_contrast * share, 0.0), axis=0)
-    log_delta = xp.log(xp.maximum(delta, 1e-300)) + top + log_sum + xp.log(contrast)
-    log_delta = log_delta + 2e-12 + 1e-14 * xp.abs(log_delta)
+    log_delta = xp.log(xp.maximum(delta, 1e-300)) + top
+    # docs/numerics.md, "Sums over clones"
+    slack = ULP * (2048.0 + 96.0 * xp.abs(log_delta) + 10.0 * log_sum)
+    log_delta = log_delta + log_sum + xp.log(contrast) + slack
     log_first = log1mexp(eps - local) - xp.log1p(xp.exp(-local)) + 2.0**-48  # without any clone
     log_delta = xp.where(log_delta <= log_first, log_delta, log_first)
     log_tail = xp.log(xp.maximum(q_tail, 1e-300)) + top

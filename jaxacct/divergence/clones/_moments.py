@@ -27,6 +27,7 @@ import numpy as np
 
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 from jaxacct.special._fair_coins import log_fair_pmf
+from jaxacct.special._rounding import ULP
 
 Real = Any  # NumPy's arrays of float64
 
@@ -262,15 +263,18 @@ class ClonesMoments:
         """At least the distance of the sums over `at` from M(alpha + i beta'), beta' <= beta.
 
         With `of_integrals` that of the moments from the integrals over the window: the sums serve at height 0 only.
-        Rounding: of each weight, 1e-15 of its logarithm, below 5 (40 + digits) in a window, for either factor; of a sum
-        of O terms and its four products, 2^-51 O; of a loss, 4 units in s t.
+        Rounding: of each weight, by `pmf_rounding` of its two factors, 64 and 90 ULP of the logarithm without the steps
+        (6 more for sums, and what the exponential adds); of a sum of O terms and its four products, O and some; of a
+        loss, 4 units in s t.
         """
         largest = max(float(t.max(initial=0.0)) for t in (at.loss, at.edge_loss, at.side_loss, at.corner_loss))
         if not alpha * largest < 690.0:
             return math.inf
         ratio = at.weight * _cosh_ratio(alpha, at.loss)
         size = float(ratio.sum())
-        error = (1e-14 * (40.0 + self.digits) + 2.0**-51 * (len(ratio) + 64.0)) * (size + 1.0)
+        steps = abs(math.log((at.step or 1.0) * (at.row_step or 1.0))) + 2.0
+        sizes = float((ratio + at.weight) @ (steps - np.log(np.maximum(at.weight, 1e-300))))
+        error = ULP * (4.0 * (len(ratio) + 64.0) * (size + 1.0) + 96.0 * max(sizes, 0.0) + 192.0 * (size + 1.0))
         error += 2.0**-49 * (alpha + beta) * float(ratio @ at.loss)
         if not at.step:
             return error

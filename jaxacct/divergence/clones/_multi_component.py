@@ -20,18 +20,20 @@ import jax
 from jaxacct._types import Ends
 from jaxacct.special._binomial import log_binomial_pmf
 from jaxacct.special._namespace import stop_gradient, xp
+from jaxacct.special._rounding import ULP
 
 _TAIL_SDS = 9.0  # standard deviations on either side that a window covers; the mass outside is bounded
 
 
-def relative_slack(trials: jax.Array) -> jax.Array:
-    """Relative errors [L] that one term of a sum over `trials` reports may have; they are part of the certificate.
+def relative_slack(trials: jax.Array, prob: jax.Array, rest: jax.Array, log_total: jax.Array) -> jax.Array:
+    """Relative error [L] of a sum e^log_total over counts of Bin(trials, prob); `rest` is 1 - prob.
 
-    The first summand covers three probabilities, each within 1e-15 (1 + |log|), and their sums. The second covers the
-    last digits of the clone probability, which matter the more the further a count is from its mean: here up to nine
-    standard deviations.
+    Three probabilities, 96 ULP and 90 of their logarithms, a tail by 600, log N and one for each of N additions, N up
+    to 18 standard deviations; docs/numerics.md, "Sums over clones". The clone probability errs by 8 ULP, which nine
+    standard deviations from the mean are 72 sqrt(trials prob / rest), or the other way round.
     """
-    return 2.0**-40 + 2.0**-48 * xp.sqrt(trials)
+    spread = xp.sqrt(trials * xp.minimum(prob, rest))
+    return ULP * (3072.0 + 96.0 * xp.abs(log_total) + 18.0 * xp.sqrt(trials) + 128.0 * spread)
 
 
 class ComponentPair(NamedTuple):
@@ -97,7 +99,8 @@ def mass_outside(low: jax.Array, high: jax.Array, trials: jax.Array, prob: jax.A
     def tail(count: jax.Array, ratio: jax.Array) -> jax.Array:
         inside = (count >= 0) & (count <= trials)
         log_pmf = log_binomial_pmf(xp.where(inside, count, 0.0), trials, prob, rest)
-        bound = xp.exp(log_pmf) / xp.maximum(1.0 - ratio, 1e-300) * (1.0 + relative_slack(trials))
+        slack = relative_slack(trials, prob, rest, xp.where(inside, log_pmf, 0.0))
+        bound = xp.exp(log_pmf) / xp.maximum(1.0 - ratio, 1e-300) * (1.0 + slack)
         return xp.where(inside, xp.where(ratio < 1.0, xp.minimum(bound, 1.0), 1.0), 0.0)
 
     # P[k-1]/P[k], at its largest at k = low - 1; P[k+1]/P[k], at k = high + 1
@@ -168,7 +171,7 @@ def cut_at(prepared: Prepared, m: jax.Array, rest: jax.Array) -> Cut:
     gap, drift = m * prepared.half_gap, prepared.half_drift * rest
     reach = gap - drift
     num_outcomes = xp.maximum(xp.ceil(stop_gradient(reach)), 0.0)
-    return Cut(m + 1.0 - num_outcomes, reach - (num_outcomes - 1.0), 2.0**-49 * (gap + drift))
+    return Cut(m + 1.0 - num_outcomes, reach - (num_outcomes - 1.0), 2.0**-48 * (gap + drift))
 
 
 def enclosure(prepared: Prepared, lower: jax.Array, upper: jax.Array) -> Ends[jax.Array]:
@@ -176,8 +179,13 @@ def enclosure(prepared: Prepared, lower: jax.Array, upper: jax.Array) -> Ends[ja
 
     The ends are 0 and 1 where an argument is out of range.
     """
-    slack = relative_slack(prepared.trials)
-    lower = prepared.scale * lower * (1.0 - slack)
-    upper = xp.minimum(prepared.scale * upper * (1.0 + slack), 1.0)
+
+    def slack(total: jax.Array) -> jax.Array:
+        log_total = xp.log(xp.maximum(stop_gradient(total), 1e-300))
+        first = relative_slack(prepared.trials, prepared.clone_prob, prepared.not_clone, log_total)
+        return first + relative_slack(prepared.trials, prepared.share, prepared.share_rest, log_total)
+
+    lower = xp.maximum(prepared.scale * lower * (1.0 - slack(lower)), 0.0)
+    upper = xp.minimum(prepared.scale * upper * (1.0 + slack(upper)), 1.0)
     upper = xp.where(prepared.valid, xp.where(prepared.possible, upper, 0.0), 1.0)
     return Ends(xp.where(prepared.possible, lower, 0.0), upper)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import jax
 
-from jaxacct.special import log1mexp, softplus
+from jaxacct.special import ULP, log1mexp, softplus
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 from jaxacct.special._fair_coins import SMALL_TOSSES, fair_rate, log_fair_pmf, small_tail_ratios, tail_ratios
 from jaxacct.special._namespace import cond, stop_gradient, xp
@@ -112,11 +112,12 @@ def count_window(pair: ClonesPair, size: int) -> CountWindow:
 
 
 class WindowSum(NamedTuple):
-    """The divergence from a window of counts, a bound on the rest, and Q[loss > epsilon]: [L], in the pair's units."""
+    """The divergence from a window of counts, what it lacks, and Q[loss > epsilon]: [L], in the pair's units."""
 
     delta: jax.Array  # times e^(log_unit + log_scale)
-    missing: jax.Array  # times e^(log_unit + log_scale)
+    missing: jax.Array  # a bound on the rest, times e^(log_unit + log_scale)
     tail: jax.Array  # times e^log_unit
+    blur: jax.Array  # what thresholds that round and the sum's additions may move it by, times e^(log_unit + log_scale)
 
 
 def window_sum(pair: ClonesPair, window: CountWindow) -> WindowSum:
@@ -130,7 +131,8 @@ def window_sum(pair: ClonesPair, window: CountWindow) -> WindowSum:
     P' is the binomial law tilted by e^{-I C}, and its mass outside is below Chernoff's bound. Infinite where the window
     is not summed.
     """
-    nothing = WindowSum(xp.zeros_like(window.first), xp.full_like(window.first, xp.inf), xp.zeros_like(window.first))
+    none = xp.zeros_like(window.first)
+    nothing = WindowSum(none, xp.full_like(none, xp.inf), none, none)
     total: WindowSum = cond(window.useful, _summed, lambda *_: nothing, pair, window)
     return total
 
@@ -155,10 +157,15 @@ def _summed(pair: ClonesPair, window: CountWindow) -> WindowSum:
     tail, excess = (xp.concatenate(parts) for parts in zip(near, far, strict=True))
     share = k / m
     outside = _outside(pair, window.first, m.shape[0] - split)
+    delta = 2.0 * xp.sum(mass * (above * tail + excess) / m, axis=0)
+    # `above` by 13 ULP of m u / 2, as u is a quotient of two tanh, or by 18 and 9 log(1 + e^eps) of m half_gap
+    log_sum = pair.log_scale - xp.log(pair.contrast)
+    reach = xp.where(wide, 7.0 * pair.threshold, (18.0 + 9.0 * log_sum) * pair.half_gap)
     return WindowSum(
-        delta=2.0 * xp.sum(mass * (above * tail + excess) / m, axis=0),
+        delta=delta,
         missing=2.0 * pair.half_gap * outside,
         tail=xp.sum(mass * (tail - share + pair.one_minus_contrast * share), axis=0),
+        blur=ULP * (2.0 * reach * xp.sum(mass * tail, axis=0) + m.shape[0] * delta),
     )
 
 

@@ -16,7 +16,7 @@ from jaxacct.divergence.clones._pair import ClonesPair, WindowSum, clones_pair, 
 from jaxacct.divergence.clones._smooth import SmoothSum, smooth_error, smooth_sum
 from jaxacct.divergence.gaussian._pair import rough_gaussian_epsilon
 from jaxacct.special import ULP, log1mexp, log_or_minus_inf
-from jaxacct.special._namespace import cond, is_jax, while_loop, xp
+from jaxacct.special._namespace import cond, is_jax, stop_gradient, while_loop, xp
 
 _DEVIATIONS = 9.5  # standard deviations that a window covers; Chernoff's bound on the mass outside is then 1e-19
 # From this epsilon on, terms may underflow: an upper bound stays that of 500, a lower bound becomes 0.
@@ -76,7 +76,7 @@ def clones_delta(
     does not hold is answered by the contour alone; where that fails too, by the bounds of randomized response and
     Chernoff above and 0 below.
 
-    Relative width of the bracket: 4e-12 + 2e-14 |log delta| where every count is summed (the rounding booked; measured
+    Relative width of the bracket: 2e-12 + 4e-14 |log delta| where every count is summed (the rounding booked; measured
     errors are 1e-15 at delta = 1e-6 and 1e-13 at 1e-30).
 
     Args:
@@ -108,15 +108,21 @@ def clones_delta(
 
 def _bracket(pair: ClonesPair, exact: WindowSum, smooth: SmoothSum, error: jax.Array) -> ProfileEnds:
     """The brackets of both ways of computing delta, intersected, [L]; what rounding can do is added here."""
-    slack = 2e-12 - 1e-14 * pair.log_unit
-    lower = xp.maximum(exact.delta, smooth.delta - error)
-    upper, contour = exact.delta + exact.missing, smooth.delta + error
-    use_contour = contour < upper
+    lower, low_contour = exact.delta - exact.blur, smooth.delta - error
+    upper, contour = exact.delta + exact.missing + exact.blur, smooth.delta + error
+    use_low_contour, use_contour = low_contour > lower, contour < upper
+    lower = xp.where(use_low_contour, low_contour, lower)
     upper = xp.where(use_contour, contour, upper)
     tail = xp.where(use_contour, smooth.tail, exact.tail)
     logs = log_or_minus_inf(xp.stack([lower, upper, tail])) + pair.log_unit
-    cap = xp.minimum(xp.minimum(pair.log_first, pair.log_chernoff) + slack, 0.0)
-    log_lower, log_upper = logs[0] + pair.log_scale - slack, logs[1] + pair.log_scale + slack
+    # sums over counts: docs/numerics.md, "Sums over clones"
+    by_contour = 2e-12 - 1e-14 * pair.log_unit
+    log_sum = pair.log_scale - xp.log(pair.contrast)
+    by_sum = ULP * (2048.0 - 170.0 * pair.log_unit + 96.0 * xp.abs(logs[:2] - pair.log_unit) + 10.0 * log_sum)
+    by_sum = stop_gradient(by_sum)
+    cap = xp.minimum(xp.minimum(pair.log_first, pair.log_chernoff) + by_contour, 0.0)
+    log_lower = logs[0] + pair.log_scale - xp.where(use_low_contour, by_contour, by_sum[0])
+    log_upper = logs[1] + pair.log_scale + xp.where(use_contour, by_contour, by_sum[1])
     # written so that a NaN fails closed
     log_delta = Ends(
         xp.where(pair.possible & (log_lower <= cap), log_lower, -xp.inf),
@@ -206,7 +212,7 @@ def _solve(
         exact, error = cond(
             refine,
             lambda: (window_sum(pair, counts), smooth_error(pair, smooth)),
-            lambda: (WindowSum(xp.zeros_like(x), unknown, xp.zeros_like(x)), unknown),
+            lambda: (WindowSum(xp.zeros_like(x), unknown, xp.zeros_like(x), xp.zeros_like(x)), unknown),
         )
         at = _bracket(pair, exact, smooth, error)
         too_short, too_long = at.log_delta.upper > log_delta, at.log_delta.lower < log_delta

@@ -19,7 +19,7 @@ import numpy as np
 from jaxacct._types import Ends
 from jaxacct.divergence.clones._renyi_nodes import OutcomeGrid, Outcomes, outcome_grid, outcomes
 from jaxacct.divergence.response._special_pair import single_log_excess
-from jaxacct.special import log1mexp, softplus
+from jaxacct.special import ULP, log1mexp, log1p, softplus
 
 _MAX_LOCAL_EPSILON = 500.0  # beyond, only the bounds of a single report are given
 _ROWS, _COLUMNS = 8, 32  # counts m, and values of b, of one tile: the outcomes that are summed at a time
@@ -36,7 +36,7 @@ def clones_rdp(
     upper bound for n shuffled reports of any local_epsilon-DP randomizers, replace-one adjacency; the lower end is one
     for the pair only.
 
-    Relative width 2e-13 + 8e-15 (order - 1) local_epsilon and less, nearly all of it the rounding booked: values are
+    Relative width 1e-12 + 5e-14 (order - 1) local_epsilon and less, nearly all of it the rounding booked: values are
     within 3e-14 of references to n = 1e8 and order 10,000. Never above the divergence of one report alone, which
     answers where local_epsilon > 500 or the grid would exceed 7e7 outcomes (about: e^-local_epsilon n and
     (order - 1) local_epsilon both beyond 1e5). Both ends are monotone in the order. Outside the domain they are 0 and
@@ -63,8 +63,9 @@ def clones_rdp(
     grid = grid._replace(num_rows=jnp.where(summed, grid.num_rows, 0.0))
     # lane by lane: each takes its own time, and the memory is that of one
     log_excess = jax.lax.map(lambda lane: _log_excess(powers[:, 0], lane), _Lane(grid, n, p, local)).T
-    # of the loss, M times over; of the weights, as large as that where they count; of one addition for each tile
-    rounding = 1e-13 + 4e-15 * powers * local + 1e-16 * jax.lax.stop_gradient(size) / _COLUMNS
+    # docs/numerics.md, "Sums over clones": of the loss and of the weights, M times over, of 8 additions for each tile
+    sizes = 96.0 * (jnp.abs(log_excess) + log1p(size)) + 120.0 * powers * local + size / _COLUMNS
+    rounding = ULP * jax.lax.stop_gradient(1024.0 + sizes)
     log_error = jnp.logaddexp(grid.log_relative_error + softplus(log_excess), grid.log_missing)
     log_error = log_error + jnp.log(jnp.minimum(powers, 1.0))
     upper = softplus(jnp.logaddexp(log_excess + rounding, log_error)) / powers
