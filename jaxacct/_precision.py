@@ -33,12 +33,12 @@ from jaxacct import _ground
 _CHUNK_BYTES = 64 * 2**20  # working memory that one call of a kernel may take: larger batches are cut into chunks
 
 # A first answer costs its compilation. Without LLVM's optimisation and XLA's fusion emitters a kernel compiles in a
-# quarter of the time and runs at half the speed (jaxlib 0.10.2): right for a few questions, until
-# they have been asked often enough to be a loop. So programs are compiled quickly for calls of at most this many lanes,
-# the first so many times that a program of the same static arguments is called.
+# quarter of the time and runs at half the speed (jaxlib 0.10.2): right for a few questions, until they have been asked
+# often enough to be a loop. So programs are compiled quickly the first so many times that one of the same static
+# arguments is called, for so many lanes in all.
 _QUICK_OPTIONS: dict[str, str | bool] = {"xla_backend_optimization_level": "0", "xla_cpu_use_fusion_emitters": False}
-_QUICK_LANES = 4  # lanes in a call
 _NUM_QUICK_CALLS = 16  # calls
+_NUM_QUICK_LANES = 32  # lanes, of all these calls
 
 # A kernel that takes NumPy arrays too answers calls of one lane there: it starts at once, and one lane gains nothing by
 # compilation but the cost of NumPy's calls. That is for ever, unless a kernel that compiles quickly and makes many such
@@ -106,7 +106,7 @@ class Kernel:
         self._rounding = rounding
         self._lane_bytes = lane_bytes
         self._programs: dict[Any, Any] = {}
-        self._single_calls: dict[Any, int] = {}
+        self._small_calls: dict[Any, tuple[int, int]] = {}
         self._derived: dict[tuple[int, ...], Kernel] = {}
         self.num_traces = 0
         functools.update_wrapper(self, fn)
@@ -134,11 +134,12 @@ class Kernel:
 
     def _is_quick(self, size: int, static: dict[str, Any]) -> bool:
         """Whether a call is one of the first few small ones, which pay more to compile than to run."""
-        if size > _QUICK_LANES or _steady.get() or _mesh.get() is not None or not _quick_compiles():
+        if size > _NUM_QUICK_LANES or _steady.get() or _mesh.get() is not None or not _quick_compiles():
             return False
         key = tuple(sorted(static.items()))
-        self._single_calls[key] = self._single_calls.get(key, 0) + 1
-        return self._single_calls[key] <= _NUM_QUICK_CALLS
+        calls, lanes = self._small_calls.get(key, (0, 0))
+        self._small_calls[key] = calls + 1, lanes + size
+        return calls < _NUM_QUICK_CALLS and lanes + size <= _NUM_QUICK_LANES
 
     def _call_concrete(self, args: Sequence[Any], static: dict[str, Any]) -> Any:
         arrays = [np.asarray(a, np.float64) for a in args]

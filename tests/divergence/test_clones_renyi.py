@@ -35,6 +35,7 @@ bracket_kernel, upper_kernel = Kernel(bracket, ENDS), Kernel(upper, Rounding.UP)
 def _quick_compilations(monkeypatch):
     # each program answers a few dozen single questions here: not worth compiling again for speed
     monkeypatch.setattr(_precision, "_NUM_QUICK_CALLS", 10**9)
+    monkeypatch.setattr(_precision, "_NUM_QUICK_LANES", 10**9)
 
 
 def pure(num_reports, local_epsilon, orders=ORDERS):
