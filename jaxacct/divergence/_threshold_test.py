@@ -282,7 +282,8 @@ def _on_lines(line: _Line, gains: Callable[[Real, Real], Real], goal: _Goal) -> 
 def _best(tuned: Tuned, gains: Callable[[Real, Real], Real], log_delta: float | None, epsilon: float | None) -> float:
     """The largest gain found: tunings around the best are tried, each of which certifies what it gives."""
     with np.errstate(all="ignore"):
-        goal = _goal(tuned(1.0), log_delta, epsilon)
+        terms = tuned(1.0)
+        goal = _goal(terms, log_delta, epsilon) if _deviation(terms) > 0.0 else None  # else nothing is told
         if goal is None:
             return 0.0
         found: dict[float, float] = {}

@@ -94,3 +94,23 @@ def test_other_releases(seed: int) -> None:
         for direction in Direction:
             upper = ja.epsilon(run, delta, direction=direction, precision=0.1)
             assert 0.5 * upper < lower[direction] <= upper
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        ja.DiscretePair((0.5, 0.5), (0.5, 0.5)),
+        ja.DiscretePair((1.0, 0.0), (0.0, 1.0)),
+        ja.DiscretePair((1.0, 0.0), (0.5, 0.5)),
+        ja.EpsilonDelta(0.0, 0.0),
+        ja.Laplace(0.02),
+        ja.PoissonSampled(ja.Laplace(1.0), 0.0, 1),
+        ja.PoissonSampled(ja.Gaussian(1.0), 0.5, 3),
+    ],
+)
+def test_odd_releases_say_nothing_rather_than_something_wrong(release: Any) -> None:
+    run = ja.RandomAllocation(release, 10, 3)
+    for query, target in ((Query.EPSILON, 1e-6), (Query.DELTA, 1.0)):
+        for lower in _lower(run, query, target).values():
+            assert 0.0 <= lower <= query.worst
+    assert max(_lower(run, Query.DELTA, 1.0).values()) <= ja.delta(run, 1.0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._types import Bound, Direction
+from jaxacct._types import Bound, Direction, TooFineError
 from jaxacct.bounds.bases import _discrete, base_of, law, spread
 from jaxacct.bounds.bases._base import side_of
 from jaxacct.bounds.bases._few_outputs import TYPES, Types, num_outputs
@@ -70,6 +70,8 @@ def points_below(release: Any, sampling_prob: float, direction: Direction) -> Po
             return _of_law(fine, direction)
         return _of_law(law(release, sampling_prob, gap / _CELLS, side, _TAIL), direction)
     deviation = math.sqrt(math.log1p(sampling_prob**2 * spread(release)))
+    if not 0.0 < deviation < math.inf:
+        raise TooFineError(f"{release!r}: no lattice is of use")
     step = deviation / _PER_DEVIATION
     found = law(release, sampling_prob, step, side, _TAIL)
     used = np.flatnonzero(found.masses)
