@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxacct._method import LaneMethod, Method, Query, one_sided
 from jaxacct._precision import is_traced
-from jaxacct._types import Bound, Direction, NeighboringRelation, TooFineError
+from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct._validate import check_precision
 from jaxacct.accounting._entries import Entry, compared_apart
 from jaxacct.accounting._questions import as_python, only_target
@@ -105,6 +105,8 @@ def _both_ends(question: Question, method: Method) -> list[Entry]:
     except TooFineError:
         return []
     seconds = time.perf_counter() - start
+    if method.ends == {Bound.UPPER, Bound.LOWER} and ends == Ends(0.0, question.query.worst):
+        return []  # it leaves the question to the others
     values = {Bound.UPPER: ends.upper, Bound.LOWER: ends.lower}
     return [
         _line(question.mechanism, direction, method, bound, values[bound], seconds)

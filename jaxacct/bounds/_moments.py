@@ -323,7 +323,6 @@ def moments(
         bracket=_bracket,
         reduction=reduction,
         weaker=weaker,
-        is_listed=False,
         is_quick=is_quick,
     )
 
