@@ -17,7 +17,15 @@ from jaxacct.composition import compose
 from jaxacct.curves import RdpCurve
 from jaxacct.interop._events import MechanismDpEvent, RdpCurveDpEvent
 from jaxacct.interop._loss_distributions import to_privacy_loss_distribution
-from jaxacct.interop._reading import elsewhere, leaves_of, mechanism_of, releases_everything, takes_no_part
+from jaxacct.interop._reading import (
+    elsewhere,
+    in_one_relation,
+    leaves_of,
+    mechanism_of,
+    releases_everything,
+    takes_no_part,
+    takes_places,
+)
 from jaxacct.mechanisms import Composed
 from jaxacct.membership import tradeoff
 
@@ -49,6 +57,9 @@ def _quantile(probability: float) -> float:
 def _relation_error(event: Any, own: NeighboringRelation, theirs: Any, *, also: tuple[Any, ...] = ()) -> Any:
     """None, or the error that names the adjacencies in which the event has a bound: its own, and `also`."""
     allowed = (*_RELATIONS[own], *also)
+    mechanism = getattr(event, "mechanism", None)
+    if mechanism is not None and own is NeighboringRelation.ADD_OR_REMOVE_ONE and takes_places(mechanism):
+        allowed = (_ADD_OR_REMOVE,)
     if theirs in allowed:
         return None
     names = " or ".join(f"`{relation.name}`" for relation in sorted(set(allowed), key=lambda relation: relation.name))
@@ -163,7 +174,8 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
     @property
     def mechanism(self) -> Composed | None:
         """What was composed so far, None if nothing; for REPLACE_ONE labelled as if for adding or removing a record."""
-        return Composed(tuple(self._counts), tuple(self._counts.values())) if self._counts else None
+        parts = in_one_relation(tuple(self._counts))
+        return Composed(parts, tuple(self._counts.values())) if parts else None
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
         for leaf, times in leaves_of(event, count):
@@ -198,7 +210,7 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
         if found is None and error is not None:
             return None, error
         found = own if found is None else found
-        if any(known.relation is not found.relation for known in self._counts):
+        if in_one_relation((*self._counts, found)) is None:
             message = "reports and records that another may replace do not compose here: account for them apart"
             return None, _Error(event, message)
         return found, None

@@ -12,7 +12,15 @@ from typing import Any, NamedTuple
 from jaxacct._types import NeighboringRelation
 from jaxacct._validate import check_count, check_positive, check_probability
 from jaxacct.correlated import BandedNoise
-from jaxacct.mechanisms import Composed, Gaussian, PoissonSampled, RandomAllocation
+from jaxacct.mechanisms import (
+    Composed,
+    FixedBatches,
+    Gaussian,
+    PoissonSampled,
+    RandomAllocation,
+    TruncatedPoisson,
+    ZeroOut,
+)
 
 _ADD_OR_REMOVE, _ZERO_OUT = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_SPECIAL
 
@@ -69,10 +77,25 @@ def _poisson(asked: _Asked, cycle_length: int) -> Any:
     return PoissonSampled(Gaussian(asked.noise_multiplier), float(asked.strategy.sampling_prob), steps)
 
 
+def _cut(asked: _Asked) -> Any:
+    """Batches that are cut to a largest size: in every step of all records."""
+    strategy = asked.strategy
+    if strategy.cycle_length > 1:
+        raise _refused(asked, "truncation is analysed where every record may join each step; set cycle_length=1")
+    if asked.num_examples is None:
+        raise ValueError("num_examples=None must be given for truncated batches: what is cut depends on it")
+    check_count("num_examples", asked.num_examples)
+    size, steps = strategy.truncated_batch_size, _cycles(asked, 1)
+    run = TruncatedPoisson(
+        Gaussian(asked.noise_multiplier), float(strategy.sampling_prob), asked.num_examples, size, steps
+    )
+    return run if asked.neighboring_relation is _ADD_OR_REMOVE else ZeroOut(run)
+
+
 def _cyclic_poisson(asked: _Asked) -> Any:
     strategy, length = asked.strategy, asked.strategy.cycle_length
     if strategy.truncated_batch_size is not None:
-        raise _refused(asked, "truncation lets a record push others out; leave truncated_batch_size out")
+        return _cut(asked)
     is_independent = strategy.partition_type.name == "INDEPENDENT"
     if length > 1 and not is_independent and asked.neighboring_relation is _ADD_OR_REMOVE:
         reason = "a split into equal groups moves with the number of records; use PartitionType.INDEPENDENT, or ask for"
@@ -125,18 +148,14 @@ def _fixed_batch(asked: _Asked) -> Any:
     has it in the place of one uniformly chosen other: against that a shift by two clipping norms.
     """
     strategy = asked.strategy
-    if strategy.replace:
-        raise _refused(asked, "a batch drawn with replacement may hold a record many times")
-    if asked.neighboring_relation is not _ADD_OR_REMOVE:
-        raise _refused(
-            asked,
-            f"fixed batches are analysed for adding or removing a record; whatever the batches are, "
-            f"Composed(Gaussian({asked.noise_multiplier!r}), {strategy.iterations}) holds, without amplification",
-        )
     if asked.num_examples is None:
         raise ValueError("num_examples=None must be given for fixed batches: the sampling probability depends on it")
     check_count("num_examples", asked.num_examples)
     check_count("batch_size", strategy.batch_size)
+    if strategy.replace or asked.neighboring_relation is not _ADD_OR_REMOVE:
+        noise, replace = Gaussian(asked.noise_multiplier), bool(strategy.replace)
+        run = FixedBatches(noise, asked.num_examples, strategy.batch_size, _cycles(asked, 1), replace)
+        return run if asked.neighboring_relation is _ADD_OR_REMOVE else ZeroOut(run)
     if strategy.batch_size >= asked.num_examples:
         raise ValueError(f"batch_size={strategy.batch_size} must be < num_examples={asked.num_examples}")
     sampling_prob = math.nextafter(strategy.batch_size / asked.num_examples, 1.0)
@@ -222,7 +241,8 @@ def from_jax_privacy(
     - `BallsInBinsSampling`: one epoch of `RandomAllocation` with noise_multiplier / sqrt(number of cycles), since a
       record's bin is the same in every cycle. With cycle_length=iterations: random allocation over the whole run.
     - `BMinSepSampling`: where it is one of the two above; else refused.
-    - `FixedBatchSampling`: without replacement, `PoissonSampled` at batch_size / num_examples with half the noise.
+    - `FixedBatchSampling`: without replacement, `PoissonSampled` at batch_size / num_examples with half the noise; with
+      replacement, and for zero-out, `FixedBatches`. A `truncated_batch_size` in one cycle: `TruncatedPoisson`.
     - `UserSelectionStrategy`: its base strategy; records are users, clipped together.
 
     Upper bounds. Every step releases the sum of clipped gradients plus fresh Gaussian noise, no division by a realised
@@ -232,7 +252,8 @@ def from_jax_privacy(
       strategy: an instance of one of these classes.
       noise_multiplier: standard deviation of a step's noise over the clipping norm, > 0; or a
         `jaxacct.correlated.BandedNoise`.
-      num_examples: public number of records (of users under `UserSelectionStrategy`), for fixed batches.
+      num_examples: public number of records (of users under `UserSelectionStrategy`), for fixed and
+        truncated batches.
       neighboring_relation: for which the answers are needed: ADD_OR_REMOVE_ONE, or REPLACE_SPECIAL where the special
         record contributes nothing (zero-out), which the mechanism's add-or-remove answers then hold for.
 

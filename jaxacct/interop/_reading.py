@@ -21,6 +21,7 @@ from jaxacct.mechanisms import (
     DiscretePair,
     EpsilonDelta,
     Exponential,
+    FixedBatches,
     Gaussian,
     Laplace,
     MixtureOfGaussians,
@@ -29,7 +30,10 @@ from jaxacct.mechanisms import (
     PrivateSelection,
     RandomAllocation,
     RandomizedResponse,
+    ReplaceOne,
+    TruncatedPoisson,
     ZCdp,
+    ZeroOut,
 )
 from jaxacct.special import up
 
@@ -156,6 +160,35 @@ def _fixed_batch(event: Any) -> PoissonSampled:
     return PoissonSampled(Gaussian(0.5 * release.noise_multiplier), prob)
 
 
+def _drawn(event: Any, *, with_replacement: bool) -> FixedBatches:
+    """Batches of a fixed size as they are, of which each adjacency has its own answers."""
+    release = _one_release(event)
+    if not isinstance(release, Gaussian):
+        raise ValueError(f"event={event!r}: fixed batches are analysed for Gaussian noise")
+    return FixedBatches(release, event.source_dataset_size, event.sample_size, 1, with_replacement)
+
+
+def _drawn_once(event: Any) -> FixedBatches:
+    return _drawn(event, with_replacement=False)
+
+
+def _drawn_again(event: Any) -> FixedBatches:
+    return _drawn(event, with_replacement=True)
+
+
+def _truncated(event: Any) -> TruncatedPoisson:
+    noise = Gaussian(event.noise_multiplier)
+    return TruncatedPoisson(noise, event.sampling_probability, event.dataset_size, event.truncated_batch_size)
+
+
+def _sampled_and_replaced(event: Any) -> Any:
+    """A sampled sum of contributions of bounded norm; the sensitivity of anything else is not said."""
+    release = _one_release(event)
+    if not isinstance(release, Gaussian):
+        raise ValueError(f"event={event!r}: replaced records are sampled for Gaussian noise")
+    return ReplaceOne(PoissonSampled(release, event.sampling_probability))
+
+
 _Read = Callable[[Any], Any]
 # name of the class -> its fields, and the mechanism
 _EVENTS: dict[str, tuple[tuple[str, ...], _Read]] = {
@@ -182,12 +215,13 @@ _EVENTS: dict[str, tuple[tuple[str, ...], _Read]] = {
         lambda event: MixtureOfGaussians(event.standard_deviation, event.sensitivities, event.sampling_probs),
     ),
     "SampledWithoutReplacementDpEvent": (("source_dataset_size", "sample_size", "event"), _fixed_batch),
+    "SampledWithReplacementDpEvent": (("source_dataset_size", "sample_size", "event"), _drawn_again),
+    "TruncatedSubsampledGaussianDpEvent": (
+        ("dataset_size", "sampling_probability", "truncated_batch_size", "noise_multiplier"),
+        _truncated,
+    ),
     "SingleEpochTreeAggregationDpEvent": (("noise_multiplier", "step_counts"), _tree_by_position),
     "RepeatAndSelectDpEvent": (("event", "mean", "shape"), _selected),
-}
-_REFUSED = {
-    "SampledWithReplacementDpEvent": "a batch drawn with replacement may hold a record many times",
-    "TruncatedSubsampledGaussianDpEvent": "truncation lets a record push others out of a batch",
 }
 # What is read otherwise in another adjacency than add or remove, labelled add or remove there too so that it composes.
 # A guarantee, and a sensitivity of scores or of one function, are meant in the adjacency that is asked about; a bound
@@ -198,18 +232,23 @@ _ELSEWHERE: dict[NeighboringRelation, dict[str, _Read]] = {
         **{name: _EVENTS[name][1] for name in (*_GIVEN, "PermuteAndFlipDpEvent")},
         "GaussianDpEvent": lambda event: Gaussian(0.5 * event.noise_multiplier),
         "RandomizedResponseDpEvent": _response_as_pair,
+        "PoissonSampledDpEvent": _sampled_and_replaced,
+        "SampledWithoutReplacementDpEvent": lambda event: ReplaceOne(_drawn_once(event)),
+        "SampledWithReplacementDpEvent": lambda event: ReplaceOne(_drawn_again(event)),
+        "TruncatedSubsampledGaussianDpEvent": lambda event: ReplaceOne(_truncated(event)),
     },
     _ZERO_OUT: {
         "RandomizedResponseDpEvent": _response_of_nobody,
         "SingleEpochTreeAggregationDpEvent": _tree,
+        "SampledWithoutReplacementDpEvent": lambda event: ZeroOut(_drawn_once(event)),
+        "SampledWithReplacementDpEvent": lambda event: ZeroOut(_drawn_again(event)),
+        "TruncatedSubsampledGaussianDpEvent": lambda event: ZeroOut(_truncated(event)),
     },
 }
 
 
 def _check_known(event: Any) -> None:
     name = type(event).__name__
-    if name in _REFUSED:
-        raise ValueError(f"event={event!r}: {name} has no jaxacct mechanism: {_REFUSED[name]}")
     if name not in _EVENTS or not attr.has(type(event)):
         raise ValueError(f"event={event!r}: {name} has no jaxacct mechanism")
     fields, found = _EVENTS[name][0], tuple(field.name for field in attr.fields(type(event)))
@@ -231,6 +270,28 @@ def elsewhere(event: Any, relation: NeighboringRelation) -> Any:
     return None if read is None else read(event)
 
 
+def in_one_relation(mechanisms: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Mechanisms that stand for events in one adjacency, so that they compose; None where they cannot.
+
+    Gaussian noise of half the size stands for replaced records as `ReplaceOne` of the whole, and for empty ones as
+    `ZeroOut` of itself.
+    """
+    relations = {mechanism.relation for mechanism in mechanisms}
+    own = relations - {NeighboringRelation.ADD_OR_REMOVE_ONE}
+    if len(relations) < 2:
+        return mechanisms
+    if own == {_ZERO_OUT}:
+        return tuple(m if m.relation is _ZERO_OUT else ZeroOut(m) for m in mechanisms)
+    if own != {_REPLACE} or not all(isinstance(m, ReplaceOne | Gaussian) for m in mechanisms):
+        return None
+    return tuple(ReplaceOne(Gaussian(2.0 * m.noise_multiplier)) if isinstance(m, Gaussian) else m for m in mechanisms)
+
+
+def takes_places(mechanism: Any) -> bool:
+    """Whether records take each other's places in it, so that an empty one leaves other things than its removal."""
+    return isinstance(mechanism, FixedBatches | TruncatedPoisson) or any(map(takes_places, mechanism.wrapped()))
+
+
 def takes_no_part(event: Any) -> bool:
     """Whether no record ever takes part in what an event runs, so that nothing is lost whatever it releases."""
     nobody = (
@@ -238,6 +299,8 @@ def takes_no_part(event: Any) -> bool:
         ("num_selected", 0),
         ("num_buckets", 1),
         ("sample_size", 0),
+        ("truncated_batch_size", 0),
+        ("dataset_size", 0),
     )  # or nothing to tell
     shifts = zip(getattr(event, "sensitivities", (1,)), getattr(event, "sampling_probs", (1,)), strict=False)
     if all(shift == 0 or share == 0 for shift, share in shifts):

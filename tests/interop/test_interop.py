@@ -24,6 +24,7 @@ SAMPLED = ja.PoissonSampled(ja.Gaussian(0.8), sampling_prob=0.02)
 ALLOCATION = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=50)
 LAPLACE = ja.Laplace(2.0)
 SHUFFLED = ja.Shuffled(ja.KaryRandomizedResponse(2.0), num_reports=100)
+ONE = ja.NeighboringRelation.REPLACE_ONE
 REPLACE_ONE = dpa.NeighboringRelation.REPLACE_ONE
 REPLACE_SPECIAL = dpa.NeighboringRelation.REPLACE_SPECIAL
 
@@ -234,8 +235,6 @@ UNMAPPED = [
     dpa.RandomizedResponseDpEvent(0.0, 4),
     dpa.SampledWithoutReplacementDpEvent(100, 100, dpa.GaussianDpEvent(1.0)),
     dpa.SampledWithoutReplacementDpEvent(100, 10, dpa.LaplaceDpEvent(1.0)),
-    dpa.SampledWithReplacementDpEvent(100, 10, dpa.GaussianDpEvent(1.0)),
-    dpa.TruncatedSubsampledGaussianDpEvent(1000, 0.01, 20, 1.0),
     dpa.ComposedDpEvent([dpa.GaussianDpEvent(1.0), dpa.SingleEpochTreeAggregationDpEvent(1.0, 8)]),
     dpa.PoissonSampledDpEvent(0.1, dpa.PoissonSampledDpEvent(0.1, dpa.GaussianDpEvent(1.0))),
     dpa.PoissonSampledDpEvent(0.1, dpa.SelfComposedDpEvent(dpa.LaplaceDpEvent(1.0), 2)),
@@ -398,8 +397,8 @@ def test_no_noise_is_no_privacy(event: Any) -> None:
 
 
 def test_certified_accountant_refuses_by_name() -> None:
-    event = dpa.ComposedDpEvent([dpa.SampledWithReplacementDpEvent(100, 10, dpa.GaussianDpEvent(1.0))])
-    with pytest.raises(dpa.UnsupportedEventError, match="SampledWithReplacementDpEvent has no jaxacct mechanism"):
+    event = dpa.ComposedDpEvent([dpa.UnsupportedDpEvent()])
+    with pytest.raises(dpa.UnsupportedEventError, match="UnsupportedDpEvent has no jaxacct mechanism"):
         interop.CertifiedAccountant().compose(event)
 
 
@@ -407,9 +406,25 @@ def test_fixed_batches_are_poisson_batches_of_half_the_noise() -> None:
     found = interop.from_dp_event(dpa.SampledWithoutReplacementDpEvent(1000, 20, dpa.GaussianDpEvent(3.0)))
     assert found.mechanism == ja.Gaussian(1.5)
     assert 0.02 <= found.sampling_prob <= 0.02 * (1 + 1e-15)
-    assert not interop.CertifiedAccountant(REPLACE_ONE).supports(
-        dpa.SampledWithoutReplacementDpEvent(1000, 20, dpa.GaussianDpEvent(3.0))
-    )
+
+
+def test_events_of_batches_have_answers_in_every_adjacency() -> None:
+    event, run = dpa.SampledWithoutReplacementDpEvent, ja.FixedBatches(ja.Gaussian(3.0), 1000, 20, 5)
+    cut, cut_run = dpa.TruncatedSubsampledGaussianDpEvent, ja.TruncatedPoisson(ja.Gaussian(1.0), 0.01, 1000, 20, 5)
+    for relation, name in ((REPLACE_ONE, "replace-one"), (REPLACE_SPECIAL, "zero-out")):
+        for made, same in ((event(1000, 20, dpa.GaussianDpEvent(3.0)), run), (cut(1000, 0.01, 20, 1.0), cut_run)):
+            found = interop.CertifiedAccountant(relation).compose(made, 5).get_epsilon(1e-5)
+            assert found == pytest.approx(ja.epsilon(same, 1e-5, neighboring_relation=name), rel=1e-2)
+    sampled = dpa.PoissonSampledDpEvent(0.1, dpa.GaussianDpEvent(2.0))
+    both = interop.CertifiedAccountant(REPLACE_ONE).compose(sampled, 3).compose(dpa.GaussianDpEvent(6.0))
+    whole = ja.Composed((ja.PoissonSampled(ja.Gaussian(2.0), 0.1, 3), ja.Gaussian(6.0)), (1, 1))
+    assert both.get_epsilon(1e-5) == pytest.approx(ja.epsilon(whole, 1e-5, neighboring_relation=ONE), rel=2e-3)
+    once = interop.from_dp_event(dpa.SampledWithReplacementDpEvent(100, 10, dpa.GaussianDpEvent(1.0)))
+    assert once == ja.FixedBatches(ja.Gaussian(1.0), 100, 10, with_replacement=True)
+    wrapped = interop.MechanismDpEvent(run)
+    for kind in (interop.CertifiedAccountant, interop.PLDAccountant):
+        assert kind().supports(wrapped)
+        assert not kind(neighboring_relation=REPLACE_SPECIAL).supports(wrapped)
 
 
 def _named(name: str, **fields: Any) -> Any:

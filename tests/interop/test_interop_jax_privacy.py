@@ -135,6 +135,16 @@ def test_fixed_batches_are_poisson_with_twice_the_sensitivity(strategies: Any) -
     assert 0.02 <= run.sampling_prob <= 0.02 * (1 + 1e-15)
 
 
+def test_fixed_and_truncated_batches_in_their_adjacency(strategies: Any) -> None:
+    options: Any = {"num_examples": 1000, "neighboring_relation": ZERO_OUT}
+    run = from_jax_privacy(strategies.FixedBatchSampling(batch_size=20, iterations=30), 2.0, **options)
+    assert run == ja.ZeroOut(ja.FixedBatches(ja.Gaussian(2.0), 1000, 20, 30))
+    run = from_jax_privacy(strategies.FixedBatchSampling(20, 30, replace=True), 2.0, num_examples=1000)
+    assert run == ja.FixedBatches(ja.Gaussian(2.0), 1000, 20, 30, with_replacement=True)
+    cut = strategies.CyclicPoissonSampling(0.1, 10, truncated_batch_size=150)
+    assert from_jax_privacy(cut, 2.0, num_examples=1000) == ja.TruncatedPoisson(ja.Gaussian(2.0), 0.1, 1000, 150, 10)
+
+
 def test_users_are_sampled_as_records(strategies: Any) -> None:
     base = strategies.CyclicPoissonSampling(sampling_prob=0.05, iterations=100)
     users = strategies.UserSelectionStrategy(base, examples_per_user_per_batch=4)
@@ -147,17 +157,11 @@ def test_users_are_sampled_as_records(strategies: Any) -> None:
 @pytest.mark.parametrize(
     ("make", "options", "reason"),
     [
-        (lambda s: s.CyclicPoissonSampling(0.1, 10, truncated_batch_size=5), {}, "truncation"),
+        (lambda s: s.CyclicPoissonSampling(0.1, 10, truncated_batch_size=5), {}, "num_examples=None"),
         (lambda s: s.BMinSepSampling(0.1, 10, 2, truncated_batch_size=5), {}, "truncation"),
         (lambda s: s.BMinSepSampling(1.0, 10, 2, warm_start=False), {}, "Monte Carlo"),
-        (lambda s: s.FixedBatchSampling(5, 10, replace=True), {"num_examples": 100}, "many times"),
         (lambda s: s.FixedBatchSampling(5, 10), {}, "num_examples=None"),
         (lambda s: s.FixedBatchSampling(5, 10), {"num_examples": 5}, "must be < num_examples"),
-        (
-            lambda s: s.FixedBatchSampling(5, 10),
-            {"neighboring_relation": ZERO_OUT},
-            r"Composed\(Gaussian\(1\.0\), 10\)",
-        ),
         (lambda s: s.BallsInBinsSampling(0, 10), {}, "iterations=0"),
         (lambda s: s.CyclicPoissonSampling(1.5, 10), {}, "sampling_prob=1.5"),
         (
