@@ -178,10 +178,10 @@ def _calibrate(args: argparse.Namespace, scheme: "Scheme") -> str:
         if rival != field and values[rival] is not None:
             flag = "--" + rival.replace("_", "-")
             raise ValueError(f"{flag} cannot be given where --{args.field} is calibrated: choose another --field")
-    mechanism = scheme.build({**values, field: UNKNOWN})
+    mechanism = scheme.described({**values, field: UNKNOWN})
     with shown_working():
         found = calibrate(mechanism, scheme.field(field), args.epsilon, args.delta, precision=args.precision)
-        met = scheme.build({**values, field: found})
+        met = scheme.described({**values, field: found})
         spent = epsilon(met, args.delta, precision=args.precision)
     if args.json:
         asked = {"field": field, field: found, "epsilon": args.epsilon, "delta": args.delta}
@@ -222,7 +222,7 @@ def _sweep(args: argparse.Namespace, scheme: "Scheme") -> str:
             grid[name], target[name] = value, None
     if not grid:
         raise ValueError("at least one option must be a list: 0.5,1,2 or start:stop:count")
-    mechanism = scheme.build(
+    mechanism = scheme.described(
         {name: value.flat[0].item() if isinstance(value, np.ndarray) else value for name, value in values.items()}
     )
     layout = Layout.ZIPPED if args.side_by_side else Layout.PRODUCT

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from jaxacct.cli._numbers import number
+from jaxacct.mechanisms._adjacent import RELATIONS, in_relation
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import FieldSpec, number_fields
 
@@ -84,7 +85,12 @@ class Scheme:
 
     def mechanism(self, values: Mapping[str, Any]) -> Mechanism:
         """What options describe; raises ValueError where one is missing, or said twice."""
-        return self.build(self.complete(values))
+        return self.described(self.complete(values))
+
+    def described(self, values: Mapping[str, Any]) -> Mechanism:
+        """What complete options describe, in the adjacency that they name."""
+        found: Mechanism = in_relation(self.build(values), values.get("neighboring_relation"))
+        return found
 
     def complete(self, values: Mapping[str, Any], *, without: str = "") -> dict[str, Any]:
         """The options with those that the sizes of a run stand for; raises ValueError where any is missing."""
@@ -98,6 +104,7 @@ class Scheme:
             if said:
                 raise ValueError(f"{said[0]} must be left out: it follows from the sizes given")
             whole |= found
+        whole["neighboring_relation"] = values.get("neighboring_relation")
         needed = [o for o in self.options if o.default is None and not o.is_optional and o.name != without]
         missing = [option.flag for option in needed if whole[option.name] is None]
         if missing:
@@ -134,6 +141,8 @@ def add_options(parser: argparse.ArgumentParser, scheme: Scheme, *, parse: Any =
             metavar=option.spec.symbol,
             help=option.help,
         )
+    named = "adjacency of the answer, if not the scheme's own: " + ", ".join(RELATIONS)
+    parser.add_argument("--neighboring-relation", choices=RELATIONS, metavar="RELATION", help=named)
     for name, (read, metavar, text) in scheme.texts.items():
         several = "append" if name == "part" else "store"
         parser.add_argument(flag_of(name), type=read, action=several, metavar=metavar, help=text)
