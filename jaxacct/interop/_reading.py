@@ -182,11 +182,9 @@ def _truncated(event: Any) -> TruncatedPoisson:
 
 
 def _sampled_and_replaced(event: Any) -> Any:
-    """A sampled sum of contributions of bounded norm; the sensitivity of anything else is not said."""
+    """A sampled sum of contributions of bounded norm; None for others, of which the sensitivity is not said."""
     release = _one_release(event)
-    if not isinstance(release, Gaussian):
-        raise ValueError(f"event={event!r}: replaced records are sampled for Gaussian noise")
-    return ReplaceOne(PoissonSampled(release, event.sampling_probability))
+    return ReplaceOne(PoissonSampled(release, event.sampling_probability)) if isinstance(release, Gaussian) else None
 
 
 _Read = Callable[[Any], Any]
