@@ -14,6 +14,7 @@ from support.mechanisms import EXAMPLES, GAUSSIAN, LOCAL, MECHANISMS, RANDOMIZER
 
 import jaxacct as ja
 from jaxacct import mechanisms
+from jaxacct.mechanisms._adjacent import ReplaceOne
 from jaxacct.mechanisms._base import Description, Mechanism, Randomizer, UndeclaredError, description
 from jaxacct.mechanisms._fields import UNKNOWN, Privacy, base_fields, find_field, number_fields, with_fields
 
@@ -122,7 +123,7 @@ def test_a_field_without_a_specification_cannot_be_made():
 
 def test_relations():
     replaced = {kind for kind in MECHANISMS if EXAMPLES[kind].relation is ja.NeighboringRelation.REPLACE_ONE}
-    assert replaced == {ja.Shuffled, ja.CheckIn, ja.RandomizedResponse}
+    assert replaced == {ja.Shuffled, ja.CheckIn, ja.RandomizedResponse, ReplaceOne}
     assert all(EXAMPLES[kind].directions == (ja.Direction.REMOVE,) for kind in replaced)
     assert EXAMPLES[ja.Composed].directions == (ja.Direction.REMOVE, ja.Direction.ADD)
     special = dataclasses.replace(EXAMPLES[ja.Pld], neighboring_relation=ja.NeighboringRelation.REPLACE_SPECIAL)
