@@ -18,6 +18,7 @@ from jaxacct.mechanisms import (
     EpsilonDelta,
     Exponential,
     FiniteRandomizer,
+    FixedBatches,
     Gaussian,
     GaussianReports,
     Group,
@@ -31,6 +32,7 @@ from jaxacct.mechanisms import (
     RandomizedResponse,
     Shuffled,
     ShuffledBatches,
+    TruncatedPoisson,
     ZCdp,
 )
 from jaxacct.mechanisms._base import Mechanism, Randomizer
@@ -57,6 +59,22 @@ def _shuffled_batches(values: Mapping[str, Any]) -> Mechanism:
 
 def _poisson(values: Mapping[str, Any]) -> Mechanism:
     return PoissonSampled(Gaussian(values["noise_multiplier"]), values["sampling_prob"], values["num_steps"])
+
+
+def _fixed_batches(values: Mapping[str, Any]) -> Mechanism:
+    sizes = (values["num_records"], values["batch_size"], values["num_steps"])
+    return FixedBatches(Gaussian(values["noise_multiplier"]), *sizes, with_replacement=bool(values["with_replacement"]))
+
+
+def _yes_or_no(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise argparse.ArgumentTypeError(f"{text!r} must be yes or no")
+    return text == "yes"
+
+
+def _truncated_poisson(values: Mapping[str, Any]) -> Mechanism:
+    fields = ("sampling_prob", "num_records", "max_batch_size", "num_steps")
+    return TruncatedPoisson(Gaussian(values["noise_multiplier"]), *(values[name] for name in fields))
 
 
 def _laplace(values: Mapping[str, Any]) -> Mechanism:
@@ -230,6 +248,22 @@ SCHEMES = {
         _shuffled_batches,
         "noise_multiplier",
         sized=_sized_allocation,
+    ),
+    "fixed-batches": Scheme(
+        "in each step a uniform batch of B of N records",
+        (_NOISE, *(option_of(FixedBatches, name) for name in ("num_records", "batch_size", "num_steps"))),
+        _fixed_batches,
+        "noise_multiplier",
+        texts={"with_replacement": (_yes_or_no, "yes|no", "whether a batch may hold a record twice (default: no)")},
+    ),
+    "truncated-poisson": Scheme(
+        "Poisson-sampled batches, of which B records are kept at most",
+        (
+            _NOISE,
+            *(option_of(TruncatedPoisson, x) for x in ("sampling_prob", "num_records", "max_batch_size", "num_steps")),
+        ),
+        _truncated_poisson,
+        "noise_multiplier",
     ),
     "gaussian": Scheme(
         "every record in every step",

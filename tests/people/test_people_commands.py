@@ -46,6 +46,16 @@ COMPOSED = ja.Composed([ja.Gaussian(4), ja.PoissonSampled(ja.Gaussian(2), 0.01, 
             ja.Shuffled(ja.FiniteRandomizer([[0.5, 0.5], [0.25, 0.75]]), 100),
         ),
         ("composed", PARTS, COMPOSED),
+        (
+            "fixed-batches --sigma 2 --num-records 100 --batch-size 5 --num-steps 3",
+            [],
+            ja.FixedBatches(ja.Gaussian(2), 100, 5, 3),
+        ),
+        (
+            "truncated-poisson --sigma 2 --sampling-prob 0.01 --num-records 1000 --max-batch-size 30 --num-steps 3",
+            [],
+            ja.TruncatedPoisson(ja.Gaussian(2), 0.01, 1000, 30, 3),
+        ),
         ("shuffle --local-epsilon 1 --num-reports 99 --num-rounds 2", [], ja.Shuffled(ja.LocalRandomizer(1), 99, 2)),
         (
             "poisson --sigma 2 --dataset-size 6000 --batch-size 70 --epochs 2.5",
