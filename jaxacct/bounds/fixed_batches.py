@@ -88,9 +88,7 @@ def _by_stand_in(run: FixedBatches, query: Query, target: float, at: Bracketing)
     for d in at.known:
         upper = at.ask(stand_in(run), query, target, at.width, wants_lower=at.wants_lower, direction=d)
         lower = 0.0
-        if at.wants_lower and run.with_replacement:  # shares within the rounding of a law
-            lower = upper.lower
-        elif at.wants_lower:
+        if at.wants_lower:
             less = stand_in(run, is_up=False)
             lower = at.ask(less, query, target, at.width, wants_lower=True, direction=d).lower
         found[d] = Ends(min(lower, upper.upper), upper.upper)
@@ -379,7 +377,7 @@ def tables(
         ends=_ENDS,
         bracket=_by_stand_in,
         reduction=lambda run: False,
-        **_OPTIONS,
+        **{**_OPTIONS, "applies": lambda run: _is_scalar(run) and not run.with_replacement},
     )
     coupled = BracketMethod(
         name="untruncated",
@@ -392,6 +390,6 @@ def tables(
     )
     same = of_stand_in(stand_in, "a batch of fixed size is Poisson sampling with half the noise")
     return {
-        (FixedBatches, Gaussian): (poisson, loss_distribution(same, helps=lambda run: False)),
+        (FixedBatches, Gaussian): (poisson, loss_distribution(same, helps=lambda run: run.with_replacement)),
         (TruncatedPoisson, Gaussian): (coupled, loss_distribution(CUT)),
     }

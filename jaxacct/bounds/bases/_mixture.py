@@ -1,7 +1,8 @@
 """The likelihood ratio of one Gaussian release whose shift is random, sampled or not, on a lattice.
 
 Y(x) = sum_i p_i e^(c_i x / s^2 - c_i^2 / (2 s^2)) grows with x, so that cells of Y are cells of x. Their ends are found
-by halving; how far Y is from a lattice point there is booked as a blur of the points, with its own rounding.
+by Newton's steps inside brackets; how far Y is from a lattice point there is booked as a blur of the points, with its
+own rounding.
 """
 
 import dataclasses
@@ -21,7 +22,8 @@ _OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: booked at 
 _RARE = 1.0  # in units of what lies outside: shifts that are drawn no more often are told for certain
 _SURE_Z = 36.0  # up to this z a cell's mass under Q is a normal double
 _BLUR = 2.0**-42  # of log Y, relative to 1 + its largest exponent: probabilities, exponentials and their sum
-_NUM_HALVINGS = 64  # of a bracket of x
+_MOST_STEPS = 64  # towards the ends of cells, inside brackets
+_NEAR = 2.0**-51  # of log Y, relative to 1 + the largest of its values: how near to a lattice point is near enough
 _MOST_TERMS = 2**27  # numbers in all the sums over shifts and cells: more, and the law is refused
 
 
@@ -31,6 +33,27 @@ def log_ratio(z: np.ndarray, mu: np.ndarray, shares: np.ndarray) -> np.ndarray:
     for shift, share in zip(mu, shares, strict=True):
         total = np.logaddexp(total, math.log(share) + shift * z - 0.5 * shift * shift)
     return total
+
+
+def _at(target: np.ndarray, ends: tuple[float, float], mu: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """z [N], ascending, at which log Y is about `target` [N], ascending, between its values at both `ends`."""
+    below, above = (np.full(target.shape, end) for end in ends)
+    grid = np.linspace(*ends, min(target.size + 2, 4096))
+    z = np.interp(target, log_ratio(grid, mu, shares), grid)
+    near = _NEAR * (1.0 + np.abs(target).max(initial=0.0))
+    for _ in range(_MOST_STEPS):
+        total, slope = np.full(z.shape, -np.inf), np.zeros(z.shape)
+        for shift, share in zip(mu, shares, strict=True):
+            term = math.log(share) + shift * z - 0.5 * shift * shift
+            total = np.logaddexp(total, term)
+            slope += (shift - slope) * np.exp(term - total)
+        gap = total - target
+        if np.abs(gap).max(initial=0.0) <= near:
+            break
+        below, above = np.where(gap < 0.0, z, below), np.where(gap < 0.0, above, z)
+        ahead = z - gap / np.maximum(slope, 1e-300)
+        z = np.where((ahead >= below) & (ahead <= above), ahead, 0.5 * (below + above))
+    return np.maximum.accumulate(z)
 
 
 def mixture_of(release: MixtureOfGaussians, sampling_prob: float) -> tuple[np.ndarray, np.ndarray]:
@@ -61,15 +84,11 @@ def _law(release: MixtureOfGaussians, sampling_prob: float, step: float, side: S
     check_fits("mechanism=MixtureOfGaussians", low, high, step)
     first, last = math.floor(low / step), math.ceil(high / step)
     inner = step * np.arange(first + 1, last)
-    if (last - first) * mu.size * (_NUM_HALVINGS if inner.size else 1) > _MOST_TERMS * 16:
+    if (last - first) * mu.size * (_MOST_STEPS if inner.size else 1) > _MOST_TERMS * 16:
         raise TooFineError(f"mechanism={release!r}: {mu.size} shifts on {last - first} cells are too many")
-    below, above = np.full(inner.shape, first_z), np.full(inner.shape, last_z)
-    for _ in range(_NUM_HALVINGS):
-        middle = 0.5 * (below + above)
-        is_low = log_ratio(middle, mu, shares) < inner
-        below, above = np.where(is_low, middle, below), np.where(is_low, above, middle)
-    off = float(np.abs(log_ratio(below, mu, shares) - inner).max(initial=0.0))
-    z = np.concatenate([[first_z], below, [last_z]])
+    at = _at(inner, (first_z, last_z), mu, shares)
+    off = float(np.abs(log_ratio(at, mu, shares) - inner).max(initial=0.0))
+    z = np.concatenate([[first_z], at, [last_z]])
     q = normal_cell_masses(z)
     p = sum(share * normal_cell_masses(z - shift) for shift, share in zip(mu, shares, strict=True))
     law = from_masses(q, np.asarray(p), first * step, step, side)
