@@ -46,12 +46,14 @@ _ABOUT = 1e-3  # relative width of the deltas
 # Taken off a false negative rate, absolute: 1 - delta, an exponential (4 ULP) times the rate, and their difference err
 # by 7 ULP where that is positive, the other line by as much; taking this off by one more.
 _ROUNDING = 10.0 * ULP
+_LARGEST = 1e300  # of a square: one that is infinite would make 0 times infinity of a tail that is 0
 
 
 def _gaussian_errors(error: jax.Array, mu: jax.Array) -> jax.Array:
     z = normal_upper_quantile(jnp.log(error))
     shift = mu - z + 1e-14 * (1.0 + jnp.abs(z) + mu)
-    value = jnp.maximum(jnp.exp(log_normal_tail(shift)) * (1.0 - 34.0 * ULP * (1.0 + shift * shift)), 0.0)
+    relative = 34.0 * ULP * (1.0 + jnp.minimum(shift * shift, _LARGEST))
+    value = jnp.maximum(jnp.exp(log_normal_tail(shift)) * (1.0 - relative), 0.0)
     return jnp.where(error > 0, jnp.where(error < 1, value, 0.0), 1.0 - _ROUNDING)
 
 
