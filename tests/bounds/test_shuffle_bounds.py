@@ -382,7 +382,7 @@ def test_composition_orders():
     value = optimal_log_delta(best, step, times, window=512)
     assert np.all(value <= log_slack)
     assert np.all((value >= log_slack - 1e-6) | (best < 1e-9))
-    assert np.all(optimal_log_delta(best, step, times, window=64) >= value)
+    assert np.all(optimal_log_delta(best, step, times, window=64) >= value - 1e-9)  # another program rounds otherwise
     assert np.all(optimal_epsilon(0.0, times, log_slack, window=64) == 0.0)
     assert np.all(np.isinf(optimal_epsilon(math.inf, times, log_slack, window=64)))
     assert with_slack(-math.inf, 10.0, math.log(0.1)) >= math.log(0.1)
