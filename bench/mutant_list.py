@@ -501,6 +501,10 @@ _SHUFFLED = (
 _CHECKED_IN = (
     Mutant("divergence/check_in/_blocks.py", "+ log_sum + wide) + slack", "+ log_sum - wide) - slack", CHECK_IN),
     Mutant("divergence/check_in/_blocks.py", "(reach + tilt) / span", "(reach - tilt) / span", CHECK_IN),
+    Mutant("divergence/check_in/_both_ends.py", "high[num - 1 :: num]", "high[::num]", CHECK_IN),
+    Mutant("divergence/check_in/_both_ends.py", "centre * (1.0 + 2.0**-46)", "0.5 * centre", CHECK_IN),
+    Mutant("divergence/check_in/_both_ends.py", "k = 1.0 / inverse", "k = 1.05 / inverse", CHECK_IN),
+    Mutant("divergence/check_in/_both_ends.py", "weight + value, cells.log_rest)", "weight + value, -1e300)", CHECK_IN),
     Mutant("divergence/check_in/_moments.py", "- log_width + slack", "- log_width - slack", CHECK_IN),
     Mutant("papers/check_ins/_conversion.py", "1e-300)) + high - error", "1e-300)) + high + error", CHECK_IN_ROUNDED),
     Mutant("papers/check_ins/_conversion.py", "rdp - found + 4e-14", "rdp - found - 4e-14", CHECK_IN),

@@ -1,5 +1,7 @@
 """Flax NNX: an `nnx.Optimizer`, Poisson-sampled batches, a checkpoint of orbax."""
 
+from pathlib import Path
+
 import numpy as np
 import optax
 import orbax.checkpoint as ocp
@@ -61,4 +63,4 @@ def train(folder):
 
 
 if __name__ == "__main__":
-    print(train("/tmp/flax_nnx_loop")[1])
+    print(train(Path("checkpoints").resolve())[1])

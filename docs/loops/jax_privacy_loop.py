@@ -1,5 +1,7 @@
 """Logistic regression with jax_privacy's clipping and noise, and our batches, hook, guard and epsilon."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import jax_privacy
@@ -57,4 +59,4 @@ def train(folder):
 
 
 if __name__ == "__main__":
-    print(train("/tmp/jax_privacy_loop")[1])
+    print(train(Path("checkpoints").resolve())[1])

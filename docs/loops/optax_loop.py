@@ -1,5 +1,7 @@
 """Optax alone: its own clipping and noise, Poisson-sampled batches, a checkpoint that goes on in mid-epoch."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -55,4 +57,4 @@ def train(folder):
 
 
 if __name__ == "__main__":
-    print(train("/tmp/optax_loop")[1])
+    print(train(Path("checkpoints").resolve())[1])

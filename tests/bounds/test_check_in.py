@@ -104,6 +104,27 @@ def test_both_ends_on_the_host_hold_the_sum_over_every_count(seed, factor):
     assert factor > 1.0 or upper - lower <= 1e-2
 
 
+@pytest.mark.parametrize("num", [2, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_joined_blocks_hold_the_sum_over_every_count(seed, num, monkeypatch):
+    """Blocks are joined where there are thousands of reports; here of single counts, so that the sum is known."""
+    monkeypatch.setattr(both_ends, "_num_joined", lambda *args: num)
+    test_both_ends_on_the_host_hold_the_sum_over_every_count(seed, both_ends.COARSE)
+
+
+@pytest.mark.parametrize("least", [-2.0, -5.0])
+def test_what_is_not_looked_into_counts_from_above(least):
+    """Cells far below a delta of interest are left to the rest; here the delta is so large that they matter."""
+    n, q, local, epsilon = 12, 0.4, 2.0, 0.15
+    p, about = math.exp(-local), least + both_ends._BELOW
+    truth = log_profile_by_sums(n, q, p, local, epsilon)
+    whole, cut = (both_ends.upper_cells(n, q, p, 1.0, x) for x in (-math.inf, about))
+    assert len(cut.m) < len(whole.m)
+    assert truth <= both_ends.log_profile(epsilon, n, local, cut, 1.0)[0]
+    less = both_ends.lower_cells(n, q, p, 1.0, about)
+    assert both_ends.log_profile(epsilon, n, local, less, -1.0)[0] <= truth
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_wider_and_narrower_blocks_agree_on_the_host(seed):
     """What other blocks prove from the other side: at random settings, wide ones against narrow ones."""

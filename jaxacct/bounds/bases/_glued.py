@@ -14,7 +14,7 @@ import numpy as np
 from jaxacct.bounds.bases._base import SMALLEST, check_fits
 from jaxacct.divergence.lattice._continuous_cells import normal_cell_masses
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_masses, merged
-from jaxacct.special import sum_outward, up
+from jaxacct.special import bisect_lanes, sum_outward, up
 
 _Z_RANGE = 10.0  # standard deviations that are followed from the outermost means, or further
 _OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: booked at infinity
@@ -93,11 +93,9 @@ def emptied(mu: float, prob: float, step: float, tail: float) -> RatioLaw:
     check_fits("mechanism=FixedBatches", 0.0, high, step)
     last = max(1, math.ceil(high / step))
     inner = step * np.arange(1, last)
-    below, above = np.full(inner.shape, 0.5 * mu), np.full(inner.shape, last_z)
-    for _ in range(_NUM_HALVINGS):
-        middle = 0.5 * (below + above)
-        is_low = log_ratio(middle) < inner
-        below, above = np.where(is_low, middle, below), np.where(is_low, above, middle)
+    below = bisect_lanes(
+        lambda z: log_ratio(z) < inner, np.full(inner.shape, 0.5 * mu), last_z, num_steps=_NUM_HALVINGS
+    )
     off = float(np.abs(log_ratio(below) - inner).max(initial=0.0))
     largest = 1.0 + mu * (last_z + mu) - math.log(prob) - math.log1p(-prob)
     z = np.concatenate([[0.5 * mu], below, [last_z]])

@@ -15,7 +15,7 @@ from jaxacct.bounds.bases._mixture import log_ratio, mixture_of
 from jaxacct.divergence.lattice._continuous_cells import normal_cell_masses
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms, from_masses, merged
 from jaxacct.mechanisms import MixtureOfGaussians
-from jaxacct.special import up
+from jaxacct.special import bisect_lanes, up
 
 _Z_RANGE = 10.0  # standard deviations that are followed from the outermost means, or further
 _OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: booked at 0 and at infinity
@@ -82,11 +82,12 @@ def _points(losses: np.ndarray, last_z: float, mu: np.ndarray, shares: np.ndarra
     """z [N] where Y is e^l, by halving, and how far log Y is from l there: found, and the rounding of its sums."""
     if losses.size * mu.size * _NUM_HALVINGS > _MOST_TERMS:
         raise TooFineError(f"{mu.size} shifts on {losses.size} cells are too many")
-    below, above = np.full(losses.shape, -last_z), np.full(losses.shape, last_z)
-    for _ in range(_NUM_HALVINGS):
-        middle = 0.5 * (below + above)
-        is_low = _log_mirrored(middle, mu, shares) < losses
-        below, above = np.where(is_low, middle, below), np.where(is_low, above, middle)
+    below = bisect_lanes(
+        lambda z: _log_mirrored(z, mu, shares) < losses,
+        np.full(losses.shape, -last_z),
+        last_z,
+        num_steps=_NUM_HALVINGS,
+    )
     off = float(np.abs(_log_mirrored(below, mu, shares) - losses).max(initial=0.0))
     largest = 1.0 + float(mu[-1]) * (last_z + float(mu[-1])) - math.log(float(shares.min()))
     return below, off + 2.0**-49 * (4.0 + mu.size) * largest
