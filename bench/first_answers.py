@@ -1,11 +1,11 @@
 """What a first answer costs in a fresh process, beyond `import jax`: what a newcomer waits for.
 
-    python bench/first_answers.py [--rounds N] [--only TEXT] [--json FILE]
+    python bench/first_answers.py [--rounds N] [--only TEXT] [--json FILE] [--report DIRECTORY]
 
 CPU seconds (user + system) of each command, from the interpreter's start to its end, less those of `python -c "import
 jax"` in the same round; medians over rounds, in which every command has its turn. `MiB` is the peak of resident memory
-beyond the same process's. A peer's own first answer to the Poisson question stands beside ours where dp_accounting is
-installed. JAX's cache of compiled programs is left out.
+beyond the same process's. A peer's own first answers to the Poisson question stand beside ours where dp_accounting is
+installed. JAX's cache of compiled programs is left out. `--report` writes FIRST_ANSWERS.md to a folder.
 """
 
 import argparse
@@ -42,11 +42,16 @@ def _typed(text: str, limit: float | None) -> First:
 
 _PEER = """
 from dp_accounting import dp_event
-from dp_accounting.rdp import RdpAccountant
-accountant = RdpAccountant()
+from dp_accounting.{module} import {name}
+accountant = {name}()
 accountant.compose(dp_event.PoissonSampledDpEvent(.01, dp_event.GaussianDpEvent(1.)), 10_000)
 accountant.get_epsilon(1e-6)
 """
+
+_PEERS = {
+    "dp_accounting's RDP accountant, Poisson": _python(_PEER.format(module="rdp", name="RdpAccountant")),
+    "dp_accounting's PLD accountant, Poisson": _python(_PEER.format(module="pld", name="PLDAccountant")),
+}
 
 COMMANDS = {
     UNIT: _python("import jax"),
@@ -104,26 +109,60 @@ def measure(commands: dict[str, First], rounds: int) -> dict[str, dict[str, floa
     }
 
 
+def judged(limit: float | None, seconds: float) -> str:
+    """Whether `seconds` are within the limit, in words; nothing without one."""
+    return "" if limit is None else f"at most +{limit:g}: {'met' if seconds <= limit else 'not met'}"
+
+
+def report(found: dict[str, dict[str, float]], commands: dict[str, First], rounds: int, folder: str) -> None:
+    """Writes FIRST_ANSWERS.md to `folder`."""
+    from run import machine
+
+    host = machine()
+    versions = ", ".join(f"{name} {host['versions'][name]}" for name in ("jaxacct", "jax", "numpy", "dp-accounting"))
+    lines = [
+        "# First answers",
+        "",
+        f"{host['date']}: {host['cpu']}, {host['cpus']} cores; load {host['load'][0]:.1f} at the end. {versions}.",
+        "",
+        f"Written by `python bench/first_answers.py --rounds {rounds} --report bench`: CPU seconds of a fresh process,",
+        "from the interpreter's start to its end, beyond those of `import jax` in the same round, and the peak of its",
+        f"memory beyond the same process's; medians of {rounds} rounds, in which every command has its turn. Nothing",
+        "compiled is kept between them.",
+        "",
+        "| what is run | seconds | MiB | limit |",
+        "| --- | --- | --- | --- |",
+    ]
+    for name, row in found.items():
+        sign = "" if name == UNIT else "+"
+        limit = judged(commands[name].limit, row["seconds"])
+        lines.append(f"| {name} | {row['seconds']:{sign}.2f} | {row['mib']:{sign}.0f} | {limit} |")
+    with open(os.path.join(folder, "FIRST_ANSWERS.md"), "w", encoding="utf-8") as file:
+        file.write("\n".join([*lines, ""]))
+
+
 def main() -> None:
     """Prints a line for each command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="commands whose name holds this")
     parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--report", metavar="DIRECTORY", help="where to write FIRST_ANSWERS.md")
     args = parser.parse_args()
     commands = dict(COMMANDS)
     if importlib.util.find_spec("dp_accounting") is not None:
-        commands["dp_accounting's RDP accountant, Poisson"] = _python(_PEER)
+        commands |= _PEERS
     commands = {name: first for name, first in commands.items() if args.only in name or name == UNIT}
     found = measure(commands, args.rounds)
     for name, row in found.items():
-        limit = commands[name].limit
         sign = "" if name == UNIT else "+"
-        judged = "" if limit is None else f"  (at most +{limit:g}: {'met' if row['seconds'] <= limit else 'not met'})"
-        print(f"{name:<42} {row['seconds']:{sign}.2f} s  {row['mib']:{sign}.0f} MiB{judged}", flush=True)
+        limit = judged(commands[name].limit, row["seconds"])
+        print(f"{name:<42} {row['seconds']:{sign}.2f} s  {row['mib']:{sign}.0f} MiB  {limit}", flush=True)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump(found, file, indent=2)
+    if args.report:
+        report(found, commands, args.rounds, args.report)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ The model is a model: only what is printed above it was measured.
 
 import os
 import resource
+import signal
 import statistics
 import sys
 import tempfile
@@ -38,14 +39,14 @@ def questions(points: int, seed: int) -> list:
     ]
 
 
-def answered(points: int, seed: int, executor, folder: str) -> tuple[float, bytes]:
+def answered(points: int, seed: int, executor, folder: str, progress=False) -> tuple[float, bytes]:
     """(wall seconds, the files) of both sweeps."""
     begun, files = time.perf_counter(), b""
     for number, (run, grid) in enumerate(questions(points, seed)):
         out = os.path.join(folder, f"{number}.csv")
         if os.path.exists(out):
             os.remove(out)
-        sweep(run, grid, target_delta=DELTA, layout=Layout.ZIPPED, out=out, executor=executor)
+        sweep(run, grid, target_delta=DELTA, layout=Layout.ZIPPED, out=out, executor=executor, progress=progress)
         with open(out, "rb") as file:
             files += file.read()
     return time.perf_counter() - begun, files
@@ -90,6 +91,9 @@ def speed(points: int, rounds: int) -> float:
                 cpu[number].append(cpu_of(executor) - before)
                 files.add(data)
             assert len(files) == 1
+            if turn == 0:
+                assert files == {one_killed(points, folder)}
+                print("; same files")
             shown = ", ".join(f"{seconds[n][-1]:.2f} s ({cpu[n][-1]:.2f} s of CPU)" for n in (1, 2))
             print(f"  {points} points: {shown}; same files", flush=True)
     for number, walls in seconds.items():
@@ -99,6 +103,30 @@ def speed(points: int, rounds: int) -> float:
         ratios = [a / b for a, b in zip(of[1], of[2], strict=True)]
         print(f"two against one, {name}: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
     return statistics.median(cpu[1]) / points
+
+
+def one_killed(points: int, folder: str) -> bytes:
+    """Prints the time where one of two processes is killed in the middle of each sweep; returns the files."""
+    made: list[ProcessPoolExecutor] = []
+    killed: list[int] = []
+
+    def two():
+        made.append(pool(2))
+        return made[-1]
+
+    def kill(done: int, total: int) -> None:
+        if total // 2 <= done < total and len(made) == 2 * len(killed) + 1:  # the first pool of this sweep
+            killed.append(next(iter(made[-1]._processes)))
+            os.kill(killed[-1], signal.SIGKILL)
+
+    wall, data = answered(points, 0, two, folder, kill)
+    assert killed, "the sweeps ended before one was killed"
+    print(
+        f"  {points} points on two, {len(killed)} of them killed in the middle of a sweep: {wall:.2f} s",
+        end="",
+        flush=True,
+    )
+    return data
 
 
 def overhead(number: int = 4000) -> float:
