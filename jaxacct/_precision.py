@@ -241,11 +241,15 @@ class Kernel:
         if active not in self._derived:
 
             def fn(*lanes: jax.Array, **static: Any) -> Any:
-                value, pushforward = jax.linearize(functools.partial(self._fn, **static), *lanes)
-                basis = (
-                    tuple(jnp.ones_like(x) if i == j else jnp.zeros_like(x) for j, x in enumerate(lanes))
-                    for i in active
-                )
+                def of(*moving: jax.Array) -> Any:
+                    whole = dict(enumerate(lanes)) | dict(zip(active, moving, strict=True))
+                    return self._fn(*whole.values(), **static)
+
+                at = tuple(lanes[i] for i in active)
+                if len(at) == 1:
+                    return jax.jvp(of, at, (jnp.ones_like(at[0]),))
+                value, pushforward = jax.linearize(of, *at)
+                basis = (tuple(jnp.full_like(x, float(i == j)) for j, x in enumerate(at)) for i in range(len(at)))
                 return (value, *(pushforward(*direction) for direction in basis))
 
             rounding = (self._rounding, *(Rounding.NEAREST for _ in active))
@@ -485,7 +489,7 @@ def _unflatten(y: jax.Array, shape: tuple[int, ...]) -> jax.Array:
 
 
 def _expand(t: jax.Array, ndim: int) -> jax.Array:
-    return jnp.reshape(t, t.shape + (1,) * (ndim - t.ndim)) if t.ndim else t
+    return jnp.reshape(t, jnp.shape(t) + (1,) * (ndim - jnp.ndim(t)))
 
 
 def _narrow(tree: Any, dtype: Any, rounding: Any) -> Any:
