@@ -486,3 +486,9 @@ def test_kernels_by_structure_are_made_once_for_each():
     structure = jax.tree.structure((0.0, 0.0))
     assert kernel.of(structure) is kernel.of(structure)
     assert jax.jit(lambda x: kernel((x, 1.0), 2.0, power=1))(1.0) == 4.0
+
+
+def test_tangents_may_be_python_numbers():
+    value, slope = jax.jit(lambda s: jax.jvp(lambda x: ja.epsilon(ja.Gaussian(x), 1e-6), (s,), (1.0,)))(2.0)
+    np.testing.assert_allclose(slope, jax.grad(lambda x: ja.epsilon(ja.Gaussian(x), 1e-6))(2.0), rtol=1e-6)
+    assert value > 0.0 > slope

@@ -450,6 +450,11 @@ def test_bad_names():
         epsilon_of(GAUSSIAN, 1e-6, method="nonsense")
     with pytest.raises(ValueError, match="method='direct' does not bound direction=add"):
         epsilon_of(allocation(), 1e-6, method="direct", direction=Direction.ADD)
+    # alone it would be .163 here, where the worse of both directions is .172
+    with pytest.raises(
+        ValueError, match="method='real orders' does not bound direction=remove: ask for direction='add'"
+    ):
+        epsilon_of(allocation(), 1e-6, method="real orders")
     for ask in (lambda d: epsilon_of(GAUSSIAN, 1e-6, direction=d), lambda d: ja.rdp(GAUSSIAN, [2.0], direction=d)):
         with pytest.raises(ValueError, match="direction='both' must be"):
             ask("both")

@@ -67,7 +67,8 @@ def epsilon(
     Args:
       mechanism: a mechanism, or an `RdpCurve`. Array fields broadcast with each other and `target_delta`.
       target_delta: float in (0, 1).
-      method: the name of an upper bound from `compare`, to use that method only.
+      method: the name of an upper bound from `compare`, to use that method only; one that bounds a single
+        direction is refused without that `direction`.
       direction: to bound one direction only; None for the worse of both.
       precision: relative width of the interval behind the answer, as for `epsilon_interval`; None for 0.1 % where the
         numbers are concrete; inf for the quick methods only.
@@ -119,7 +120,8 @@ def delta(
     Args:
       mechanism: a mechanism, or an `RdpCurve`.
       target_epsilon: float >= 0.
-      method: the name of an upper bound from `compare`, to use that method only.
+      method: the name of an upper bound from `compare`, to use that method only; one that bounds a single
+        direction is refused without that `direction`.
       direction: to bound one direction only; None for the worse of both.
       precision: relative width of the interval behind the answer, as for `delta_interval`; None for 1 % where the
         numbers are concrete; inf for the quick methods only.

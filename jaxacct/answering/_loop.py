@@ -138,9 +138,6 @@ class Found:
 def answer(question: Question) -> Found:
     """What the methods of the plan find, asked one after the other as long as something is open."""
     every = plan(question)
-    if question.method is not None:  # a method by itself speaks of its own directions
-        own = tuple(d for d in question.directions if any(d in step.directions for step in every))
-        question = dataclasses.replace(question, directions=own)
     found = Found.nothing(question)
     for _, group in itertools.groupby(every, key=_kind_and_directions):
         steps = list(group)

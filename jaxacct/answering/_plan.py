@@ -88,10 +88,12 @@ def plan(question: Question) -> tuple[Step, ...]:
     by direction, so that the second direction need not be sharper than the first.
 
     Raises:
-      ValueError: if the method that the question names does not answer it, or none of its directions.
+      ValueError: if the method that the question names does not answer it, or not in every direction that is
+        asked: an upper bound of one direction is none of the worse of both.
     """
-    if question.method is not None:
-        methods = list(named(question).methods)
+    choice = None if question.method is None else named(question)
+    if choice is not None:
+        methods = list(choice.methods)
     else:
         every = methods_for(question.mechanism, is_batch=question.is_batch)
         methods = [m for m in every if _is_wanted(m, question)]
@@ -103,10 +105,17 @@ def plan(question: Question) -> tuple[Step, ...]:
         methods = _up_to_exact(methods, question)
         methods.sort(key=_is_last_resort)
     steps = tuple(_steps(methods, question.directions))
-    if question.method is not None and not steps:
-        wanted = " and ".join(d.value for d in question.directions)
-        raise ValueError(f"method={question.method!r} does not bound direction={wanted}")
+    if choice is not None:
+        _check_directions(question, choice.bound, {d for step in steps for d in step.directions})
     return steps
+
+
+def _check_directions(question: Question, bound: Bound, bounded: set[Direction]) -> None:
+    """A lower bound of one direction is one of the worse of both; an upper bound is none."""
+    missing = " and ".join(d.value for d in question.directions if d not in bounded)
+    if missing and (bound is Bound.UPPER or not bounded):
+        own = "".join(f": ask for direction={d.value!r}, which it bounds" for d in question.directions if d in bounded)
+        raise ValueError(f"method={question.method!r} does not bound direction={missing}{own}")
 
 
 def _covering(methods: Iterable[Method], question: Question) -> list[Method]:
