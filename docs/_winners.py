@@ -33,7 +33,9 @@ COLUMNS = {
     "truncated Poisson": ("truncated Poisson",),
     "recursive": ("recursive",),
     "overlap (remove)": ("overlap",),
+    "how many steps (remove)": ("how many steps",),
     "loss distribution": ("loss distribution",),
+    "complex moments": ("complex moments",),
     "exact": ("exact",),
 }
 
