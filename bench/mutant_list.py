@@ -41,6 +41,11 @@ EXACT = "tests/divergence/test_exact.py"
 LANES = "tests/bounds/test_epoch_on_lanes.py"
 FEW = "tests/bounds/test_few_outputs.py"
 CLONES = "tests/divergence/test_clones.py"
+NODES = "tests/divergence/test_clones_contour.py"
+POWERS = "tests/divergence/test_divergence.py -k test_allocation_against_a_power_series"
+HOST_POWERS = "tests/divergence/test_exact.py -k integer_moments"
+GENERAL_POWERS = "tests/divergence/test_divergence.py -k general"
+SCHEDULED_POWERS = "tests/bounds/test_allocation_more.py"
 COMPOSED = "tests/divergence/test_clones_composed.py"
 CLONES_RENYI = "tests/divergence/test_clones_renyi.py"
 SHUFFLE = "tests/divergence/test_shuffle_kernels.py"
@@ -337,9 +342,38 @@ _GAUSSIAN = (
 
 _ALLOCATION = (
     Mutant(
-        "divergence/allocation/_powers.py", "1.0) * (1.0 + relative_slack", "1.0) * (1.0 - relative_slack", DIVERGENCE
+        "divergence/allocation/_powers.py",
+        "return up(softplus(log_excess)",
+        "return down(softplus(log_excess)",
+        DIVERGENCE,
     ),
-    Mutant("divergence/allocation/_powers.py", "log_s, 0.0) + slack)", "log_s, 0.0) - slack)", DIVERGENCE),
+    Mutant(
+        "divergence/allocation/_powers.py",
+        "- jnp.log(number) + tree_rounding(",
+        "- jnp.log(number) - tree_rounding(",
+        POWERS,
+    ),
+    Mutant("divergence/allocation/_powers.py", "d = d + excess_rounding(", "d = d - excess_rounding(", POWERS),
+    Mutant(
+        "divergence/allocation/_powers.py",
+        "- math.log(n) + tree_rounding(",
+        "- math.log(n) - tree_rounding(",
+        HOST_POWERS,
+    ),
+    Mutant("divergence/allocation/_powers.py", "d[n] = value + ULP", "d[n] = value - ULP", HOST_POWERS),
+    Mutant("divergence/allocation/_powers.py", "num_bits=num_bits, upward=True)", "num_bits=num_bits)", GENERAL_POWERS),
+    Mutant(
+        "divergence/allocation/_schedule.py", "d = d + excess_rounding(", "d = d - excess_rounding(", SCHEDULED_POWERS
+    ),
+    Mutant("special/_series.py", "found + ULP * (3.0", "found - ULP * (3.0", GENERAL_POWERS),
+    Mutant("divergence/clones/_smooth.py", "xp.sum(errors * smooth.moduli, axis=0)", "0.0", NODES),
+    Mutant("divergence/clones/_smooth.py", "missed + _rounding(pair, smooth)", "missed", NODES),
+    Mutant(
+        "divergence/clones/_profile.py",
+        "pair.log_chernoff) + by_cap",
+        "pair.log_chernoff) - by_cap",
+        f"{CLONES} -k brute_force",
+    ),
     Mutant("divergence/allocation/_laplace.py", "- total + 2.0**-50 * (80", "- total - 2.0**-50 * (80", LAPLACE),
     Mutant("divergence/allocation/_laplace.py", "1.0 - xs * (1.0 / n)", "1.0 + xs * (1.0 / n)", LAPLACE),
     Mutant("divergence/allocation/_laplace.py", "log_phi + 2.0**-50 * ((64", "log_phi - 2.0**-50 * ((64", LAPLACE),
@@ -395,8 +429,8 @@ _ALLOCATION = (
     Mutant("divergence/allocation/_grid.py", "rest + linear_error - square_error", "rest", f"{EXACT} -k ratios"),
     Mutant(
         "divergence/allocation/_moment_contour.py",
-        "found) * (1.0 + relative_slack",
-        "found) * (1.0 - relative_slack",
+        "up(np.logaddexp(0.0, found), 8)",
+        "np.logaddexp(0.0, found) * (1.0 - 2.0**-36)",
         f"{EXACT} -k integer_moments",
     ),
     Mutant("divergence/lattice/_prefix.py", "(num_steps - steps_done) / num_steps", "1.0", ONLY_ONE),

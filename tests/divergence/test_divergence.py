@@ -27,7 +27,8 @@ REFERENCE = json.loads((pathlib.Path(__file__).parents[1] / "reference" / "rando
 # Each is how far above the truth a result may be.
 TOL_LOG_DELTA = 1.5  # gaussian_log_delta: in units of the slack it documents
 TOL_EPSILON = 1e-13  # gaussian_epsilon: relative, and relative to mu
-TOL_ALLOCATION = 1e-11  # integer orders to 256, relative, RA-X1
+TOL_ALLOCATION = 1e-11  # integer orders to 64, relative, RA-X1; what is booked grows faster than the order squared
+TOL_HIGH = 1e-10  # to 256
 TOL_SAMPLED = 1e-11  # integer orders to 256, relative
 TOL_SAMPLED_REAL = 1e-9  # real orders, where the quadrature's certificate holds, relative
 TOL_LAPLACE = 1e-9  # with enough nodes and t >= 50, relative
@@ -196,7 +197,8 @@ def test_allocation_against_a_power_series(max_order, sigmas, steps):
             moments = power_series_moments(gaussian_moments(s, max_order), int(t))
             above = [excess(got[a - 2, lane], mp.log(moments[a]) / (a - 1)) for a in range(2, max_order + 1)]
             assert min(above) >= 0, (s, t)
-            assert max(above) <= TOL_ALLOCATION, (s, t)
+            assert max(above) <= (TOL_ALLOCATION if max_order <= 64 else TOL_HIGH), (s, t)
+            assert max(above[:15]) <= 1e-12, (s, t)
 
 
 def test_allocation_against_the_sum_over_partitions():
@@ -220,7 +222,7 @@ def test_allocation_at_order_2048(sigma, num_steps):
         moments = power_series_moments(gaussian_moments(sigma, max_order), num_steps)
         above = [excess(got[a - 2], mp.log(moments[a]) / (a - 1)) for a in range(2, max_order + 1)]
     assert min(above) >= 0
-    assert max(above) <= allocation.relative_slack(max_order) * 1.5
+    assert max(above) <= 1e-8
 
 
 def test_allocation_at_order_2048_stays_finite():
@@ -228,7 +230,7 @@ def test_allocation_at_order_2048_stays_finite():
     ceiling = np.arange(2, 2049)[:, None] / (2 * np.array([0.05, 1.0, 100.0]) ** 2)
     assert np.all(np.isfinite(got))
     assert np.all(got > 0)
-    assert np.all(got <= ceiling * (1 + 2 * allocation.relative_slack(2048)))
+    assert np.all(got <= ceiling * (1 + 1e-8))
 
 
 def test_allocation_is_monotone_and_convex():
@@ -308,12 +310,12 @@ def general_rdp(moments, num_steps, num_bits):
 
 
 def assert_general(got, want_moments, num_steps, num_bits, largest):
-    """Above the truth by at most twice the slack that is added."""
+    """Above the truth by a few times the most that one rounding of each product would make."""
     for a, moment in enumerate(want_moments):
         if a < 2:
             continue
         above = (mp.mpf(float(got[a - 2])) - mp.log(moment) / (a - 1)) * (a - 1)
-        assert 0 <= above <= 2 * 2.0**-52 * (num_bits + 2) * (4 * a + 2 * largest), (num_steps, a)
+        assert 0 <= above <= 2 * 2.0**-52 * (num_bits + 2) * a * (16 + 2 * largest), (num_steps, a)
 
 
 @pytest.mark.parametrize("pair", PAIRS)

@@ -67,7 +67,7 @@ def _revealed_rdp(phases: Phases, orders: np.ndarray) -> jax.Array:
 def scheduled_remove_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> jax.Array:
     """Renyi divergences [A, L], remove direction, rounded up, of the average X of the steps' likelihood ratios.
 
-    Feldman & Shenfeld 2025, Theorem 3.1 (RA-X1). At integer orders exact up to a relative slack of 4e-12 (A/256), by
+    Feldman & Shenfeld 2025, Theorem 3.1 (RA-X1). At integer orders exact up to rounding, 1e-10 to order 256, by
     the positive recursion in the cumulants of X = (1/t) sum Y_i, which add over the steps; elsewhere the chord between
     them, an upper bound. Never above the mean over the steps of e^{a (a - 1)/(2 sigma_i^2)}, the record's step public.
     Any schedule.

@@ -28,11 +28,11 @@ from jaxacct.divergence._inversion import Line, LineMoments
 from jaxacct.divergence.allocation._grid import Complex, Real, grid
 from jaxacct.divergence.allocation._lines import setting
 from jaxacct.divergence.allocation._plans import Saddles, plan_left, saddles
-from jaxacct.divergence.allocation._powers import host_log_excess, relative_slack
+from jaxacct.divergence.allocation._powers import host_log_excess
 from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.divergence.allocation._real import log_transform, real_rule
 from jaxacct.divergence.allocation._transform import dot, dot_error
-from jaxacct.special import ULP, rows_times
+from jaxacct.special import ULP, rows_times, up
 
 # They steer speed and tightness only: what is left out or missed is bounded, whatever they are.
 MAX_ORDER = 64  # largest order of the integer moments behind Markov's inequality
@@ -59,7 +59,7 @@ class _Envelope(NamedTuple):
 def integer_log_moments(noise_multiplier: float, num_steps: float) -> Real:
     """Upper bounds [A] on log M(a) of the remove direction, one epoch, at the whole orders a = 1 .. A = MAX_ORDER."""
     found = host_log_excess(noise_multiplier, num_steps, MAX_ORDER)
-    return np.concatenate([[0.0], np.logaddexp(0.0, found) * (1.0 + relative_slack(MAX_ORDER))])
+    return np.concatenate([[0.0], up(np.logaddexp(0.0, found), 8)])
 
 
 def _markov(log_moments: Real, epsilon: Real) -> Real:

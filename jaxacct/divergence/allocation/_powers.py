@@ -7,6 +7,8 @@ law with the record in one uniform step, Q^t the law without it, X their likelih
 import functools
 import itertools
 import math
+from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import jax
@@ -14,23 +16,56 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.divergence.allocation._grid import Real
-from jaxacct.special import log_factorial_table, log_series_power, log_sum_exp, logexpm1, softplus
-from jaxacct.special._namespace import cummax, is_jax, xp
-
-# Relative slack of log E_Q[X^a], every order to A <= 256. It carries the certificate. Measured against mpmath: errors
-# to 2.5e-13 at A = 256, 1.5e-12 at 512 and 4.9e-12 at 1024, for sigma in [.05, 100] and t in [1, 1e12].
-RELATIVE_SLACK = 4e-12
+from jaxacct.special import ULP, log_factorial_table, log_series_power, log_sum_exp, logexpm1, softplus, up
+from jaxacct.special._namespace import cummax, is_jax, rows_from, stop_gradient, xp
 
 _NUM_STAGES = 2  # loops into which many lanes' recursion is cut: speed only, any value is valid
 
 
-def relative_slack(max_order: int) -> float:
-    """Float: the relative amount that covers the rounding of `gaussian_log_excess` at orders to `max_order`."""
-    return RELATIVE_SLACK * max(1.0, max_order / 256)
+def finite_size(log_value: Any) -> Any:
+    """The modulus of a logarithm, constant under differentiation; 0 where it is -inf."""
+    return stop_gradient(xp.where(log_value > -xp.inf, xp.abs(log_value), 0.0))
+
+
+def tree_rounding(log_total: Any, n: Any) -> Any:
+    """What is added to the logarithm of a sum of `n` terms >= 1, over n: docs/numerics.md, "Whole orders"."""
+    return ULP * (7.0 * log_total + n + 96.0)
+
+
+def excess_rounding(log_total: Any, n: Any) -> Any:
+    """What is added to `log_total`, log(E X^n - 1), a sum of `n` terms: docs/numerics.md, "Whole orders"."""
+    return ULP * (4.0 * finite_size(log_total) + n + 72.0)
+
+
+def bracket_above(s2: Any, k: Any) -> Any:
+    """At least log [k] = log((q^k - 1)/(q - 1)), q = e^s2, k >= 1, of the shape of k s2."""
+    log_v = logexpm1(xp.asarray(s2))
+    bracket = logexpm1(k * s2) - log_v
+    return bracket + ULP * stop_gradient(20.0 + 8.0 * bracket + 12.0 * xp.abs(log_v))
+
+
+def power_above(log_v: Any, log_t: Any, k: Any) -> Any:
+    """At least log (v/t)^(k-1), k >= 1, and enough for the two sums that it enters."""
+    size = 10.0 + 11.0 * xp.abs(log_v) + 10.0 * xp.abs(log_t)
+    return (k - 1.0) * (log_v - log_t + ULP * stop_gradient(size))
+
+
+@functools.lru_cache(maxsize=16)
+def log_factorial_parts(max_order: int) -> tuple[Real, Real]:
+    """Two arrays [A + 1] whose sum is log n!, n = 0..A, so that differences keep their digits.
+
+    It is the sum of log i as rounded, i = 2..n: a difference errs by no more of itself than these do, 4 ULP, and 2.
+    """
+    exact, high, low = Fraction(0), [], []
+    for n in range(max_order + 1):
+        exact += Fraction(math.log(max(n, 1)))
+        high.append(float(exact))
+        low.append(float(exact - Fraction(high[-1])))
+    return np.array(high), np.array(low)
 
 
 def gaussian_log_excess(noise_multiplier: Any, num_steps: Any, *, max_order: int) -> Any:
-    """log(E_Q[X^a] - 1) [A - 1, L] for orders a = 2..A, Gaussian pair; `relative_slack` covers its rounding error.
+    """log(E_Q[X^a] - 1) [A - 1, L] for orders a = 2..A, Gaussian pair, rounded up.
 
     `noise_multiplier` [L] is sigma, `num_steps` [L] is t >= 1, `max_order` (static) is A. With q = exp(1/sigma^2),
     Y = dP/dQ is lognormal and E Y^n = q^(n(n-1)/2) counts the graphs on n labelled vertices by edges (weight q - 1
@@ -40,39 +75,40 @@ def gaussian_log_excess(noise_multiplier: Any, num_steps: Any, *, max_order: int
 
         j_1 = 1,   j_{n+1} = (1/n) sum_{k=1..n} [k] j_k j_{n+1-k},   [k] = (q^k - 1)/(q - 1),
 
-    which cancels nothing at any sigma (RA-X1 in cumulants). With r = (q - 1)/t, the moments
-    H_n = E X^n / n! = 1/n! + D_n follow from the cumulants of X without forming and subtracting the 1:
+    which cancels nothing at any sigma (RA-X1 in cumulants). With r = (q - 1)/t, M_n = E X^n follows from the cumulants
+    of X without forming and subtracting the 1:
 
-        D_0 = D_1 = 0,   D_n = (1/n) (D_{n-1} + sum_{k=2..n} r^(k-1) j_k H_{n-k}),   E X^a - 1 = a! D_a
+        M_n - 1 = (M_{n-1} - 1) + sum_{k=2..n} (n-1)!/(n-k)! r^(k-1) j_k M_{n-k}
 
-    (the series D = e^x (G - 1), G that of X - 1, has D' = D + H G'/G). Sums of positive terms throughout: equals the
-    integer-partition sum of Feldman & Shenfeld 2025, Corollary 4.10, in O(A^2) for all orders.
-    The two recursions run in one loop, as two blocks of lanes, D one step behind j: half the loop's overhead.
+    (the series D = sum (M_n - 1) x^n / n! = e^x (G - 1), G that of X - 1, has D' = D + H G'/G, H that of X). Sums of
+    positive terms throughout: equals the integer-partition sum of Feldman & Shenfeld 2025, Corollary 4.10, in O(A^2)
+    for all orders. Each logarithm is rounded up by what it errs by, so that all are upper bounds: about A^2 ULP in the
+    end. The two recursions run in one loop, as two blocks of lanes, M one step behind j: half the loop's overhead.
     """
     if not is_jax(noise_multiplier, num_steps):
         each = zip(noise_multiplier, num_steps, strict=True)
         return np.stack([host_log_excess(float(sigma), float(t), max_order) for sigma, t in each], axis=-1)
     size, lanes = max_order + 1, noise_multiplier.shape[0]
-    s2 = 1.0 / (noise_multiplier * noise_multiplier)
+    s2 = up(1.0 / (noise_multiplier * noise_multiplier), 4)
     k = jnp.arange(size + 1, dtype=jnp.float64)[:, None]
-    log_v = logexpm1(s2)
-    log_bracket = jnp.where(k > 0, logexpm1(jnp.maximum(k, 1.0) * s2) - log_v, -jnp.inf)
-    # x scaled by A/e: logarithms of size A/e, not A log A, and their rounding with them
-    log_x = math.log(max_order) - 1.0
-    log_power = jnp.where(k > 1, (k - 1.0) * (log_v - jnp.log(num_steps)) + k * log_x, -jnp.inf)
+    log_bracket = jnp.where(k > 0, bracket_above(s2, jnp.maximum(k, 1.0)), -jnp.inf)
+    log_power = jnp.where(k > 1, power_above(logexpm1(s2), jnp.log(num_steps), k), -jnp.inf)
     factor = jnp.concatenate([log_bracket, log_power], axis=1)
-    log_scale = jnp.asarray(log_factorial_table(max_order) - log_x * np.arange(size), jnp.float64)
+    of_moments = np.arange(2 * lanes) >= lanes
+    falling = falling_factorials(max_order)
 
     def step(state: Any, n: jax.Array, *, used: int) -> tuple[Any, jax.Array]:
-        weighted, tail, d = state  # log(factor_k j_k); reversed, tail[A + 1 - k] = log j_k and log H_{k-1}, else -inf
-        total = log_sum_exp(weighted[:used] + jax.lax.dynamic_slice_in_dim(tail, max_order - n, used))
-        log_n = jnp.log(n.astype(jnp.float64))
-        j = total[:lanes] - log_n
-        d = log_sum_exp(jnp.stack([total[lanes:], d + log_x])) - log_n  # logaddexp has no gradient at -inf, -inf
-        h = log_sum_exp(jnp.stack([d, jnp.full(lanes, -log_scale[n])]))
+        weighted, tail, d = state  # log(factor_k j_k); reversed, tail[A + 1 - k] = log j_k and log M_{k-1}, else -inf
+        terms = weighted[:used] + jax.lax.dynamic_slice_in_dim(tail, max_order - n, used)
+        total = log_sum_exp(terms + jnp.where(of_moments, falling(n, used)[:, None], 0.0))
+        number = n.astype(jnp.float64)
+        j = total[:lanes] - jnp.log(number) + tree_rounding(total[:lanes], number)
+        d = log_sum_exp(jnp.stack([total[lanes:], d]))  # logaddexp has no gradient at -inf, -inf
+        d = d + excess_rounding(d, number)
         row = jnp.tile(j, 2)[None] + jax.lax.dynamic_slice_in_dim(factor, n + 1, 1)
         weighted = jax.lax.dynamic_update_slice_in_dim(weighted, row, n + 1, 0)
-        tail = jax.lax.dynamic_update_slice_in_dim(tail, jnp.concatenate([j, h])[None], max_order - n, 0)
+        both = jnp.concatenate([j, up(softplus(d), 16)])[None]
+        tail = jax.lax.dynamic_update_slice_in_dim(tail, both, max_order - n, 0)
         return (weighted, tail, d), d
 
     weighted = jnp.full((size, 2 * lanes), -jnp.inf).at[1, :lanes].set(0.0)
@@ -85,41 +121,56 @@ def gaussian_log_excess(noise_multiplier: Any, num_steps: Any, *, max_order: int
             functools.partial(step, used=end + 1), state, jnp.arange(start + 1, end + 1, dtype=jnp.int32)
         )
         parts.append(part)
-    return jnp.concatenate(parts)[1:] + log_scale[2:, None]
+    return jnp.concatenate(parts)[1:]
+
+
+def falling_factorials(max_order: int) -> Callable[[Any, int], Any]:
+    """The function of n and a size that gives log((n-1)!/(n-k)!), rounded up, for k = 0.. [size]; 0 where n < k."""
+    high, low = log_factorial_parts(max_order)
+    zeros = np.zeros(max_order + 2)
+    # reversed before zeros: entry A - n + k is that of n - k; k = 0 is not used, and n < k not either
+    behind = [xp.asarray(np.concatenate([part[::-1], zeros]), xp.float64) for part in (high, low)]
+
+    def at(n: Any, size: int) -> Any:
+        ahead = (xp.take(part, max_order + 1 - n) for part in behind)
+        parts = [a - rows_from(part, max_order - n, size) for a, part in zip(ahead, behind, strict=True)]
+        return up(xp.maximum(parts[0] + parts[1], 0.0), 8)
+
+    return at
 
 
 def host_log_excess(noise_multiplier: float, num_steps: float, max_order: int) -> Real:
     """`gaussian_log_excess` [A - 1] of one round on the host: the same recursions in NumPy, nothing compiled."""
-    s2, k = noise_multiplier**-2.0, np.arange(1.0, max_order + 1.0)
-
-    def log_expm1(x: Any) -> Any:
-        return x + np.log(-np.expm1(-x))
+    s2, k = up(1.0 / (noise_multiplier * noise_multiplier), 4), np.arange(1.0, max_order + 1.0)
+    high, low = log_factorial_parts(max_order)
 
     def log_sum(terms: Real) -> float:
         peak = terms.max()
         return float(peak + np.log(np.exp(terms - peak).sum()))
 
-    log_v = log_expm1(s2)
-    log_bracket, log_power = log_expm1(k * s2) - log_v, (k - 1.0) * (log_v - math.log(num_steps))
-    j, d, h = np.zeros(max_order + 1), np.full(max_order + 1, -np.inf), np.zeros(max_order + 1)
-    for n in range(1, max_order):  # j[k] from 1, h[k] from 0
-        j[n + 1] = log_sum(log_bracket[:n] + j[1 : n + 1] + j[n:0:-1]) - math.log(n)
+    log_bracket = bracket_above(s2, k)
+    log_power = power_above(logexpm1(xp.asarray(s2)), math.log(num_steps), k)
+    j, d, m = np.zeros(max_order + 1), np.full(max_order + 1, -np.inf), np.zeros(max_order + 1)
+    for n in range(1, max_order):  # j[k] from 1, m[k] from 0
+        total = log_sum(log_bracket[:n] + j[1 : n + 1] + j[n:0:-1])
+        j[n + 1] = total - math.log(n) + tree_rounding(total, n)
     weights = log_power[1:] + j[2:]
     for n in range(2, max_order + 1):
-        rest = np.append(weights[: n - 1] + h[n - 2 :: -1], d[n - 1])
-        d[n] = log_sum(rest) - math.log(n)
-        h[n] = np.logaddexp(d[n], -math.lgamma(n + 1.0))
-    return d[2:] + np.array([math.lgamma(n + 1.0) for n in range(2, max_order + 1)])
+        falling = up((high[n - 1] - high[n - 2 :: -1]) + (low[n - 1] - low[n - 2 :: -1]), 8)
+        value = log_sum(np.append(weights[: n - 1] + m[n - 2 :: -1] + falling, d[n - 1]))
+        d[n] = value + ULP * (4.0 * abs(value) + n + 72.0)
+        m[n] = up(np.logaddexp(0.0, d[n]), 16)
+    return d[2:]
 
 
 def rdp_from_log_excess(log_excess: jax.Array) -> jax.Array:
     """Renyi divergences [A - 1, L], rounded up, of orders a = 2..A: log E_Q[X^a] / (a - 1).
 
-    `log_excess` [A - 1, L] is log(E_Q[X^a] - 1), from `gaussian_log_excess`.
+    `log_excess` [A - 1, L] is log(E_Q[X^a] - 1), rounded up, from `gaussian_log_excess`.
     """
     max_order = log_excess.shape[0] + 1
     orders = xp.arange(2, max_order + 1, dtype=xp.float64)[:, None]
-    return softplus(log_excess) / (orders - 1.0) * (1.0 + relative_slack(max_order))
+    return up(softplus(log_excess) / (orders - 1.0), 16)  # softplus 9, a quotient
 
 
 def general_rdp(log_moments: jax.Array, num_steps: jax.Array, *, num_bits: int) -> jax.Array:
@@ -130,10 +181,9 @@ def general_rdp(log_moments: jax.Array, num_steps: jax.Array, *, num_bits: int) 
         E_Q[X^a] = a!/t^a [x^a] (sum_c m_c/c! x^c)^t,
 
     the power of a power series in log space (RA-S12, RA-X1: equals the integer-partition sum of
-    Feldman & Shenfeld 2025, Theorem 4.8). `num_steps` [L] is t, below 2^num_bits (static). All terms are positive. The
-    1 is not split off, so the rounding is absolute: the slack added to (a - 1) R_a is
-    2^-52 (num_bits + 2) (4 a + 2 max |log(m_c / (c! t^c))|).
-    Infinite moments give infinite divergences.
+    Feldman & Shenfeld 2025, Theorem 4.8). `num_steps` [L] is t, below 2^num_bits (static). All terms are positive, and
+    every logarithm is rounded up by what it errs by. The 1 is not split off, so the rounding is absolute: some
+    2^-52 a num_bits of (a - 1) R_a times the logarithms at hand. Infinite moments give infinite divergences.
     """
     max_order = log_moments.shape[0] - 1
     lf = xp.asarray(log_factorial_table(max_order), xp.float64)[:, None]
@@ -141,9 +191,10 @@ def general_rdp(log_moments: jax.Array, num_steps: jax.Array, *, num_bits: int) 
     shift = xp.arange(max_order + 1, dtype=xp.float64)[:, None] * xp.log(num_steps)
     infinite = xp.isposinf(cummax(log_moments))
     series = xp.where(infinite, -xp.inf, log_moments - lf - shift)
-    power = log_series_power(series, num_steps, num_bits=num_bits)
+    # 4 ULP of log t and of log a!, a product, two differences
+    series = series + ULP * (7.0 * lf + 9.0 * stop_gradient(shift) + 2.0 * finite_size(series))
+    power = log_series_power(series, num_steps, num_bits=num_bits, upward=True)
     orders = xp.arange(2, max_order + 1, dtype=xp.float64)[:, None]
     log_s = power[2:] + lf[2:]
-    largest = xp.max(xp.where(infinite, 0.0, xp.abs(series)), axis=0)
-    slack = 2.0**-52 * (num_bits + 2) * (4.0 * orders + 2.0 * largest)
-    return xp.where(infinite[2:], xp.inf, xp.maximum(log_s, 0.0) + slack) / (orders - 1.0)
+    log_s = log_s + ULP * (4.0 * lf[2:] + 2.0 * finite_size(log_s))
+    return up(xp.where(infinite[2:], xp.inf, xp.maximum(log_s, 0.0)) / (orders - 1.0), 4)

@@ -13,7 +13,15 @@ import jax
 import numpy as np
 
 from jaxacct.divergence.allocation._laplace import _log_laplace_difference, _right_end, bracketed_rdp, left_end
-from jaxacct.special import log1mexp, log_factorial_table, log_sum_exp, logexpm1, softplus
+from jaxacct.divergence.allocation._powers import (
+    bracket_above,
+    excess_rounding,
+    falling_factorials,
+    finite_size,
+    power_above,
+    tree_rounding,
+)
+from jaxacct.special import ULP, log1mexp, log_sum_exp, logexpm1, softplus, up
 from jaxacct.special._namespace import rows_from, scan, with_rows, xp
 
 _V_MIN = -25.0  # the grid in v = log s begins here, or further left; any value is valid
@@ -37,41 +45,42 @@ class Phases(NamedTuple):
 
 
 def scheduled_log_excess(phases: Phases, *, max_order: int) -> jax.Array:
-    """log(E_Q[X^a] - 1) [A - 1, L] for orders a = 2..A (`max_order`, static), Gaussian pairs of different noise.
+    """log(E_Q[X^a] - 1) [A - 1, L], rounded up, a = 2..A (`max_order`, static), Gaussian pairs of different noise.
 
     The recursions of `jaxacct.divergence.allocation._powers.gaussian_log_excess` with the cumulants of X added over the
     steps,
 
         kappa_k = (1/t) sum_j n_j ((q_j - 1)/t)^(k-1) J_k(q_j),   q_j = exp(1/sigma_j^2),
 
-    positive terms throughout. `relative_slack` of that file is taken to cover the rounding here too. The cost is
-    O(A^2) for each phase.
+    positive terms throughout, rounded up as there. The cost is O(A^2) for each phase.
     """
     size, t = max_order + 1, phases.num_steps
-    s2 = xp.stack([1.0 / (s * s) for s in phases.noise_multipliers])  # [J, L]
+    s2 = xp.stack([up(1.0 / (s * s), 4) for s in phases.noise_multipliers])  # [J, L]
     log_share = xp.stack([xp.log(n / t) for n in phases.counts])
-    log_v = logexpm1(s2)
+    log_share = log_share + ULP * (2.0 + 8.0 * finite_size(log_share))  # a quotient, a logarithm, three sums
     k = xp.arange(size + 1, dtype=xp.float64)[:, None, None]
-    log_bracket = xp.where(k > 0, logexpm1(xp.maximum(k, 1.0) * s2) - log_v, -xp.inf)
-    log_x = math.log(max_order) - 1.0  # as there: logarithms of size A/e
-    log_power = xp.where(k > 1, (k - 1.0) * (log_v - xp.log(t)) + log_share + k * log_x, -xp.inf)
-    log_scale = xp.asarray(log_factorial_table(max_order) - log_x * np.arange(size), xp.float64)
+    log_bracket = xp.where(k > 0, bracket_above(s2, xp.maximum(k, 1.0)), -xp.inf)
+    log_power = xp.where(k > 1, power_above(logexpm1(s2), xp.log(t), k) + log_share, -xp.inf)
+    falling = falling_factorials(max_order)
 
     def step(state: Any, n: jax.Array) -> tuple[Any, jax.Array]:
         brackets, trees, cumulants, moments, d = state
-        log_n = xp.log(n.astype(np.float64))
-        j = log_sum_exp(brackets + rows_from(trees, max_order - n, size)) - log_n
-        total = log_sum_exp(cumulants + rows_from(moments, max_order - n, size))
-        d = log_sum_exp(xp.stack([total, d + log_x])) - log_n
-        h = log_sum_exp(xp.stack([d, -xp.take(log_scale, n) + xp.zeros_like(d)]))
+        number = n.astype(np.float64)
+        j = log_sum_exp(brackets + rows_from(trees, max_order - n, size))
+        j = j - xp.log(number) + tree_rounding(j, number)
+        total = log_sum_exp(cumulants + rows_from(moments, max_order - n, size) + falling(n, size)[:, None])
+        d = log_sum_exp(xp.stack([total, d]))
+        d = d + excess_rounding(d, number)
         row = j + rows_from(log_bracket, n + 1, 1)[0]
         cumulant = log_sum_exp(j + rows_from(log_power, n + 1, 1)[0])
+        cumulant = cumulant + excess_rounding(cumulant, float(len(phases.counts)))
         following = xp.minimum(n + 1, max_order)  # the last one is not read
         brackets, cumulants = with_rows(brackets, following, row), with_rows(cumulants, following, cumulant)
-        trees, moments = with_rows(trees, max_order - n, j), with_rows(moments, max_order - n, h)
+        trees = with_rows(trees, max_order - n, j)
+        moments = with_rows(moments, max_order - n, up(softplus(d), 16))
         return (brackets, trees, cumulants, moments, d), d
 
-    # reversed behind -inf: entry A + 1 - k holds log j_k, or log H_{k-1}
+    # reversed behind -inf: entry A + 1 - k holds log j_k, or log M_{k-1}
     start = (
         with_rows(xp.full_like(s2, -xp.inf, shape=(size, *s2.shape)), 1, 0.0),
         with_rows(xp.full_like(s2, -xp.inf, shape=(2 * size, *s2.shape)), max_order, 0.0),
@@ -80,7 +89,7 @@ def scheduled_log_excess(phases: Phases, *, max_order: int) -> jax.Array:
         xp.full_like(t, -xp.inf),
     )
     _, rows = scan(step, start, np.arange(1, max_order + 1, dtype=np.int32))
-    return rows[1:] + log_scale[2:, None]
+    return rows[1:]
 
 
 def scheduled_laplace_rdp(phases: Phases, *, exponents: Sequence[float], num_nodes: int) -> jax.Array:

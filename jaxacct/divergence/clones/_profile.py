@@ -76,7 +76,7 @@ def clones_delta(
     does not hold is answered by the contour alone; where that fails too, by the bounds of randomized response and
     Chernoff above and 0 below.
 
-    Relative width of the bracket: 2e-12 + 4e-14 |log delta| where every count is summed (the rounding booked; measured
+    Relative width of the bracket: 1e-12 + 4e-14 |log delta| where every count is summed (the rounding booked; measured
     errors are 1e-15 at delta = 1e-6 and 1e-13 at 1e-30).
 
     Args:
@@ -116,13 +116,19 @@ def _bracket(pair: ClonesPair, exact: WindowSum, smooth: SmoothSum, error: jax.A
     tail = xp.where(use_contour, smooth.tail, exact.tail)
     logs = log_or_minus_inf(xp.stack([lower, upper, tail])) + pair.log_unit
     # sums over counts: docs/numerics.md, "Sums over clones"
-    by_contour = 2e-12 - 1e-14 * pair.log_unit
-    log_sum = pair.log_scale - xp.log(pair.contrast)
+    log_contrast = xp.log(pair.contrast)
+    log_sum = pair.log_scale - log_contrast
     by_sum = ULP * (2048.0 - 170.0 * pair.log_unit + 96.0 * xp.abs(logs[:2] - pair.log_unit) + 10.0 * log_sum)
+    # beside what `smooth_error` holds: 4 of a logarithm, sums; log_scale errs by 10 log_sum, 5 and 5 |log_contrast|
+    by_contour = ULP * (64.0 + 8.0 * xp.abs(logs[:2] - pair.log_unit) + 4.0 * xp.abs(logs[:2]))
+    by_contour = stop_gradient(by_contour + ULP * (12.0 * log_sum + 8.0 * xp.abs(log_contrast)))
     by_sum = stop_gradient(by_sum)
-    cap = xp.minimum(xp.minimum(pair.log_first, pair.log_chernoff) + by_contour, 0.0)
-    log_lower = logs[0] + pair.log_scale - xp.where(use_low_contour, by_contour, by_sum[0])
-    log_upper = logs[1] + pair.log_scale + xp.where(use_contour, by_contour, by_sum[1])
+    by_cap = stop_gradient(
+        ULP * (64.0 + 32.0 * xp.abs(pair.log_first) - 170.0 * pair.log_unit)
+    )  # log1mexp 19, and the unit
+    cap = xp.minimum(xp.minimum(pair.log_first, pair.log_chernoff) + by_cap, 0.0)
+    log_lower = logs[0] + pair.log_scale - xp.where(use_low_contour, by_contour[0], by_sum[0])
+    log_upper = logs[1] + pair.log_scale + xp.where(use_contour, by_contour[1], by_sum[1])
     # written so that a NaN fails closed
     log_delta = Ends(
         xp.where(pair.possible & (log_lower <= cap), log_lower, -xp.inf),
