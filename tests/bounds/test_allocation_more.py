@@ -136,22 +136,25 @@ def test_equal_noise_is_plain_allocation(sigma: float, num_steps: float) -> None
     np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=3e-14)
 
 
-def _brute_moment(sigmas: list[float], num_steps: int, order: int) -> float:
+def _brute_moment(sigmas: tuple[float, ...], num_steps: int, order: int) -> Any:
     """E of the average of the given lognormal variables and ones, to an integer power, by the multinomial theorem."""
-    idle, total = num_steps - len(sigmas), 0.0
+    idle, total = num_steps - len(sigmas), mp.mpf(0)
     for c in itertools.product(range(order + 1), repeat=len(sigmas)):
         rest = order - sum(c)
         if rest < 0 or (rest > 0 and idle == 0):
             continue
-        ways = math.factorial(order) / math.prod(math.factorial(i) for i in (*c, rest)) * float(idle) ** rest
-        total += ways * math.exp(sum(i * (i - 1) / (2 * s * s) for i, s in zip(c, sigmas, strict=True)))
-    return total / float(num_steps) ** order
+        ways = mp.mpf(math.factorial(order)) / math.prod(math.factorial(i) for i in (*c, rest)) * idle**rest
+        total += ways * mp.exp(sum(i * (i - 1) / (2 * mp.mpf(s) ** 2) for i, s in zip(c, sigmas, strict=True)))
+    return total / mp.mpf(num_steps) ** order
 
 
 @pytest.mark.parametrize(("sigmas", "num_steps"), [((1.0, 2.0, 2.0), 3), ((1.0, 2.0, 2.0), 7), ((0.6, 3.0, 3.0), 20)])
 def test_integer_moments_against_the_multinomial(sigmas: tuple[float, ...], num_steps: int) -> None:
-    found = np.exp(_excess(sigmas[0], sigmas[1], 1, 2, num_steps, top=6)) + 1.0
-    np.testing.assert_allclose(found, [_brute_moment(list(sigmas), num_steps, a) for a in range(2, 7)], rtol=1e-13)
+    found = _excess(sigmas[0], sigmas[1], 1, 2, num_steps, top=6)
+    with mp.workdps(30):
+        for a, log_excess in zip(range(2, 7), found, strict=True):
+            excess = mp.log(_brute_moment(sigmas, num_steps, a) - 1)
+            assert excess <= mp.mpf(float(log_excess)) <= excess + 1e-12
 
 
 def _moment_on_grid(sigma_1: float, sigma_2: float, idle: int, power: float) -> float:

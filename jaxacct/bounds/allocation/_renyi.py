@@ -45,7 +45,8 @@ def direct_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], u
         R_a = (1/(a-1)) log E_Q[((1/t) sum Y_i)^a].
 
     Feldman & Shenfeld 2025, Theorem 4.8, Corollary 4.10 and Lemma 3.2. At integer orders, 1-out-of-t, exact up to
-    rounding, 1e-13 at small orders and 1e-10 at most to 256, by a power of a power series (RA-X1) where the paper sums over integer partitions.
+    rounding, 1e-13 at small orders and below 1e-10 to 256, by a power of a power series (RA-X1) where the paper sums
+    over integer partitions.
     At other orders the chord of (a-1) R_a, convex in a, between integers: an upper bound (`at_real_orders`). Never
     above the unamplified Gaussian's. Any sigma > 0, 1 <= k <= t.
     """

@@ -23,36 +23,39 @@ _NUM_STAGES = 2  # loops into which many lanes' recursion is cut: speed only, an
 
 
 def finite_size(log_value: Any) -> Any:
-    """The modulus of a logarithm, constant under differentiation; 0 where it is -inf."""
+    """The modulus [..] of a logarithm, constant under differentiation; 0 where it is -inf."""
     return stop_gradient(xp.where(log_value > -xp.inf, xp.abs(log_value), 0.0))
 
 
 def tree_rounding(log_total: Any, n: Any) -> Any:
-    """What is added to the logarithm of a sum of `n` terms >= 1, over n: docs/numerics.md, "Whole orders"."""
+    """What [..] the logarithm of a sum of `n` terms >= 1, over n, is raised by.
+
+    See docs/numerics.md, "Whole orders of allocation", for these numbers and those of the functions below.
+    """
     return ULP * (7.0 * log_total + n + 96.0)
 
 
 def excess_rounding(log_total: Any, n: Any) -> Any:
-    """What is added to `log_total`, log(E X^n - 1), a sum of `n` terms: docs/numerics.md, "Whole orders"."""
+    """What [..] log(E X^n - 1), a sum of `n` terms, is raised by."""
     return ULP * (4.0 * finite_size(log_total) + n + 72.0)
 
 
 def bracket_above(s2: Any, k: Any) -> Any:
-    """At least log [k] = log((q^k - 1)/(q - 1)), q = e^s2, k >= 1, of the shape of k s2."""
+    """log [k] = log((q^k - 1)/(q - 1)) [..], rounded up; q = e^s2, k >= 1."""
     log_v = logexpm1(xp.asarray(s2))
     bracket = logexpm1(k * s2) - log_v
     return bracket + ULP * stop_gradient(20.0 + 8.0 * bracket + 12.0 * xp.abs(log_v))
 
 
 def power_above(log_v: Any, log_t: Any, k: Any) -> Any:
-    """At least log (v/t)^(k-1), k >= 1, and enough for the two sums that it enters."""
+    """log (v/t)^(k-1) [..], rounded up, by enough for the two sums that it enters; k >= 1."""
     size = 10.0 + 11.0 * xp.abs(log_v) + 10.0 * xp.abs(log_t)
     return (k - 1.0) * (log_v - log_t + ULP * stop_gradient(size))
 
 
 @functools.lru_cache(maxsize=16)
 def log_factorial_parts(max_order: int) -> tuple[Real, Real]:
-    """Two arrays [A + 1] whose sum is log n!, n = 0..A, so that differences keep their digits.
+    """log n! for n = 0..A as two arrays [A + 1] to be added, so that differences keep their digits.
 
     It is the sum of log i as rounded, i = 2..n: a difference errs by no more of itself than these do, 4 ULP, and 2.
     """
