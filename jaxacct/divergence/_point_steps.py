@@ -68,6 +68,10 @@ class PointSteps(NamedTuple):
         return _log_steps(self.points, self.rate) * (1.0 if self.direction is Direction.REMOVE else -1.0)
 
     @property
+    def has_atoms(self) -> bool:
+        return True
+
+    @property
     def log_uncertain(self) -> float:
         """At least the log of what A holds where T is finite: elsewhere B holds nothing.
 

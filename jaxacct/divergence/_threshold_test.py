@@ -9,25 +9,21 @@ Which statistic, which threshold and which contour: everything here chooses them
 
 import functools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxacct.divergence._tail import Beyond, Moments, Nodes, log_beyond, tail_ends
+from jaxacct.divergence._threshold_guess import Found, Goal, Terms, deviation, guessed, rough_moments, wide_goal
 from jaxacct.special import down
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
 # All of these steer cost and tightness only: every bound is certified whatever they are.
-_NUM_ORDERS = 64  # orders x whose moments are looked at
-_ORDERS = (2e-2, 40.0)  # their range, in units of 1 over the standard deviation of T
 _TUNINGS = (1.0, 0.55, 1.6)  # tunings of the statistic tried first
 _OTHERS = (0.2, 0.05)  # and where these give nothing
 _MOST_TUNINGS = 8  # tried in all: the further ones close in on the best
-_LOG_PREFACTOR = -2.5  # log of a tail over the bound of Chernoff, about
-_FIRST = 0.3  # the first guess of the threshold, as a share of the one that this gives
-_LOG_ABOVE = 1.0  # log of A(S) / delta at the best threshold, about
 _LOG_CONDITION = 11.0  # log of M(x) e^{-x tau} over the tail above which rounding begins to show
 _LOG_ALIAS = -15.0  # log of the largest alias aimed at, as a share of the tail
 _LOG_TAIL = -14.0  # log of what may lie beyond the last node, as a share of the tail
@@ -36,52 +32,15 @@ _BLURS = (1e-4, 1e-3, 3e-3, 1e-2, 2e-2, 4e-2, 8e-2)  # blurs tried, times the or
 _BUDGET = 2048  # nodes on a line: a blur that needs more is passed over
 _EDGES = 0.5 * 1.8 ** np.arange(0.0, 16.0)  # heights at which the fall of the moments is bounded, times that deviation
 _NODE_BITS = 20  # the distance of the nodes has so few bits that every node is an exact double
-_WIDE, _NARROW = 4.0, 1.0  # how far from a guess thresholds are looked for, as a share of it: at first, and later
-_DEVIATIONS = 2.0  # or so many times the standard deviation of T, if that is more
+_NARROW = 1.0  # how far from the best one thresholds are looked for on a better line, as a share of it
+_HOPELESS = 0.95  # share of what is known already below which a guessed gain is passed over
+_GOOD, _WORTH = 0.003, 3e-4  # relative: how far off a guess may be, and by how much a tuning has to be better
 _NUM_THRESHOLDS = (33, 13, 9)  # thresholds tried at a time, each time between the best one's neighbours
 _NEAR = 3.0  # logarithms by which a plan's guesses may be wrong before it is made again
 _MOST_PLANS = 3  # lines tried for one statistic
 
 
-class Term(Protocol):
-    """A term of the statistic T, in one direction. In the add direction T is minus the logarithms that are added up.
-
-    On a line Re s = x > 0 its moments E_A[e^{sT}] are needed, and on Re s = x + 1 its moments E_B[e^{sT}].
-    """
-
-    @property
-    def variance(self) -> float:
-        """About the variance of the term."""
-
-    @property
-    def largest_order(self) -> float:
-        """About the largest order x at which the moments are of use."""
-
-    @property
-    def log_uncertain(self) -> float:
-        """At least the log of what A holds where T is finite; what it holds elsewhere B does not."""
-
-    def rough(self, orders: Real) -> tuple[Real, Real]:
-        """About log E_A[e^{xT}] and log E_B[e^{(x + 1)T}] [O] at `orders` [O]."""
-
-    def on_line(self, nodes: Nodes, log_tolerance: float) -> tuple[Moments, Moments]:
-        """`Moments` [N] under A at x + ib, and under B at x + 1 + ib."""
-
-    def beyond(self, order: float, heights: Real, log_tolerance: float) -> tuple[Real, Real]:
-        """Bounds [K] on log |E_A[e^{(x + iy)T}]| and log |E_B[e^{(x + 1 + iy)T}]|, each for all y >= its height."""
-
-
-Terms = Sequence[tuple[Term, float]]  # each with how many independent ones there are
 Tuned = Callable[[float], Terms]  # the terms of a statistic that has a tuning, best near 1
-
-
-class _Goal(NamedTuple):
-    """About where the best event is: its threshold, log A(S) and log B(S); and how far the threshold may be off."""
-
-    threshold: float
-    log_a: float
-    log_b: float
-    reach: float
 
 
 class _Plan(NamedTuple):
@@ -93,41 +52,9 @@ class _Plan(NamedTuple):
     deviation: float  # about the standard deviation of T
 
 
-def _rough(terms: Terms) -> tuple[Real, Real, Real]:
-    """Orders x, and about log E_A[e^{xT}] and log E_B[e^{(x + 1)T}] at them, where they are known."""
-    scale = 1.0 / _deviation(terms)
-    largest = min(of.largest_order for of, _ in terms)
-    low, high = (min(x * scale, largest) for x in _ORDERS)
-    x = np.geomspace(min(low, 0.01 * high), high, _NUM_ORDERS)
-    rough = [(of.rough(x), count) for of, count in terms]
-    log_a, log_b = (sum((count * pair[i] for pair, count in rough), np.zeros_like(x)) for i in (0, 1))
-    known = np.isfinite(log_a) & np.isfinite(log_b)
-    return x[known], log_a[known], log_b[known]
-
-
-def _deviation(terms: Terms) -> float:
-    return math.sqrt(sum(count * of.variance for of, count in terms))
-
-
-def _goal(terms: Terms, log_delta: float | None, epsilon: float | None) -> _Goal | None:
-    """A first guess, from Chernoff's bounds on both tails."""
-    x, log_a, _ = _rough(terms)
-    if len(x) < 8:
-        return None
-    if log_delta is None:
-        assert epsilon is not None
-        log_delta = float((log_a - x * epsilon - np.log1p(x)).min()) + _LOG_PREFACTOR
-    size = min(log_delta + _LOG_ABOVE, -0.1)
-    most = float(((log_a - size + _LOG_PREFACTOR) / x).min())
-    reach = max(_WIDE * _FIRST * most, _DEVIATIONS * _deviation(terms))
-    if epsilon is None:
-        return _Goal(_FIRST * most, size, size - most, reach)
-    return _Goal(max(_FIRST * most, epsilon), size, size - epsilon, max(reach, epsilon))
-
-
-def _plan(terms: Terms, goal: _Goal) -> _Plan | None:
+def _plan(terms: Terms, goal: Goal) -> _Plan | None:
     """The line with the least period among those on which rounding does no harm; None if there is none."""
-    x, log_a, log_b = _rough(terms)
+    x, log_a, log_b = rough_moments(terms)
     if len(x) < 8:
         return None
     over_a, over_b = log_a - x * goal.threshold - goal.log_a, log_b - (x + 1.0) * goal.threshold - goal.log_b
@@ -142,7 +69,7 @@ def _plan(terms: Terms, goal: _Goal) -> _Plan | None:
     if not math.isfinite(float(cost[best])):
         return None
     order, alias_order = float(x[best]), float(x[aliases[best]])
-    return _Plan(order, float(period[best]), alias_order, _deviation(terms))
+    return _Plan(order, float(period[best]), alias_order, deviation(terms))
 
 
 class _Line(NamedTuple):
@@ -170,7 +97,7 @@ def _composed(terms: Terms, nodes: Nodes, log_tolerance: float) -> tuple[Moments
     return first, second
 
 
-def _line(terms: Terms, plan: _Plan, goal: _Goal) -> _Line:
+def _line(terms: Terms, plan: _Plan, goal: Goal) -> _Line:
     """The moments on the two lines, as far as they matter."""
     tolerance = _LOG_STEP - math.log1p(sum(count for _, count in terms))
     mantissa, exponent = math.frexp(2.0 * math.pi / plan.period)
@@ -206,7 +133,7 @@ def _certain(tuned: Tuned) -> float:
     return -math.expm1(sum(count * of.log_uncertain for of, count in tuned(1.0))) * (1.0 - 2.0**-46)
 
 
-def epsilon_below(tuned: Tuned, delta: float) -> float:
+def epsilon_below(tuned: Tuned, delta: float, floor: float = 0.0) -> float:
     """float: epsilon at `delta`, lower bound: log((A(S) - delta) / B(S)) for the best event S = {T > tau} found, or 0.
 
     At a smaller epsilon delta(epsilon) >= A(S) - e^epsilon B(S) is more than `delta`. Infinite where A holds more than
@@ -222,10 +149,10 @@ def epsilon_below(tuned: Tuned, delta: float) -> float:
         log_left = np.log(np.where(left > 0.0, left, 1.0))
         return np.where(left > 0.0, log_left - high - 2.0**-50 * (2.0 + np.abs(log_left) + np.abs(high)), 0.0)
 
-    return _best(tuned, gains, math.log(delta), None)
+    return _best(tuned, gains, math.log(delta), None, floor)
 
 
-def delta_below(tuned: Tuned, epsilon: float) -> float:
+def delta_below(tuned: Tuned, epsilon: float, floor: float = 0.0) -> float:
     """float: delta at `epsilon`, lower bound: A(S) - e^epsilon B(S) for the best event S = {T > tau} found, or 0."""
     certain = _certain(tuned)
 
@@ -234,68 +161,98 @@ def delta_below(tuned: Tuned, epsilon: float) -> float:
         lost = np.exp(np.minimum(epsilon + high, 600.0)) * (1.0 + 2.0**-50 * (2.0 + np.abs(high) + 2.0 * epsilon))
         return down(np.maximum(won - lost, 0.0), 4)
 
-    return down(_best(tuned, gains, None, epsilon) + certain, 2)
+    return down(_best(tuned, gains, None, epsilon, floor - certain) + certain, 2)
 
 
-class _Found(NamedTuple):
-    """A certified gain, and about where it is."""
-
-    gain: float
-    goal: _Goal
-
-
-def _scanned(terms: Terms, gains: Callable[[Real, Real], Real], goal: _Goal) -> _Found:
+def _scanned(terms: Terms, gains: Callable[[Real, Real], Real], goal: Goal) -> Found:
     """The best of many thresholds on a pair of lines; on another one where the first was made for others."""
-    best = _Found(0.0, goal)
+    best = Found(0.0, goal)
     for _ in range(_MOST_PLANS):
         plan = _plan(terms, goal)
         if plan is None:
             break
-        found = _on_lines(_line(terms, plan, goal), gains, goal)
-        if found.gain >= best.gain:
-            best = found
-        if found.gain <= 0.0:  # perhaps the tails are smaller than was guessed
+        found, seen = _on_lines(_line(terms, plan, goal), gains, goal)
+        if found >= best.gain:
+            best = Found(found, seen)
+        if found <= 0.0:  # perhaps the tails are smaller than was guessed
             goal = goal._replace(threshold=0.7 * goal.threshold, log_a=1.8 * goal.log_a, log_b=1.8 * goal.log_b)
             continue
-        before, goal = goal, found.goal
+        before, goal = goal, seen
         moved = plan.order * (goal.threshold - before.threshold)
         if max(abs(moved), abs(goal.log_a - before.log_a), abs(goal.log_b - before.log_b)) < _NEAR:
             break
     return best
 
 
-def _on_lines(line: _Line, gains: Callable[[Real, Real], Real], goal: _Goal) -> _Found:
-    best, centre, reach = _Found(0.0, goal), goal.threshold, goal.reach
+def _on_lines(line: _Line, gains: Callable[[Real, Real], Real], goal: Goal) -> tuple[float, Goal]:
+    """The best gain of many thresholds, and where it is."""
+    gain, best, centre, reach = 0.0, goal, goal.threshold, goal.reach
     for num in _NUM_THRESHOLDS:
         thresholds = np.linspace(centre - reach, centre + reach, num)
         low, high = line.tails(thresholds)
         found = np.nan_to_num(gains(low, high), nan=0.0, posinf=0.0, neginf=0.0)
         at = int(found.argmax())
         centre = float(thresholds[at])
-        if found[at] > best.gain:
-            best = _Found(float(found[at]), _Goal(centre, float(low[at]), float(high[at]), _NARROW * abs(centre)))
+        if found[at] > gain:
+            gain = float(found[at])
+            best = Goal(centre, float(low[at]), float(high[at]), _NARROW * abs(centre))
         if 0 < at < num - 1:
             reach *= 2.0 / (num - 1)
-    return best
+    return gain, best
 
 
-def _best(tuned: Tuned, gains: Callable[[Real, Real], Real], log_delta: float | None, epsilon: float | None) -> float:
-    """The largest gain found: tunings around the best are tried, each of which certifies what it gives."""
+def _best(
+    tuned: Tuned,
+    gains: Callable[[Real, Real], Real],
+    log_delta: float | None,
+    epsilon: float | None,
+    floor: float,
+) -> float:
+    """The largest gain found. Where guesses are good they choose the tuning, elsewhere what is certified does."""
     with np.errstate(all="ignore"):
-        terms = tuned(1.0)
-        goal = _goal(terms, log_delta, epsilon) if _deviation(terms) > 0.0 else None  # else nothing is told
-        if goal is None:
+        if not deviation(tuned(1.0)) > 0.0:  # nothing is told
             return 0.0
-        found: dict[float, float] = {}
-        for _ in range(_MOST_TUNINGS):
-            tuning = _next(found)
-            if tuning is None:
-                break
-            one = _scanned(tuned(tuning), gains, goal)
-            if one.gain > max(found.values(), default=0.0):
-                goal = one.goal
-            found[tuning] = one.gain
-        return max(found.values())
+
+        def roughly(tuning: float, _: Goal | None) -> Found:
+            return guessed(tuned(tuning), gains, log_delta, epsilon)
+
+        def certified(tuning: float, goal: Goal | None) -> Found:
+            goal = goal or wide_goal(tuned(tuning), log_delta, epsilon)
+            return Found(0.0, None) if goal is None else _scanned(tuned(tuning), gains, goal)
+
+        known: dict[float, Found] = {}
+        guess = Found(0.0, None) if any(of.has_atoms for of, _ in tuned(1.0)) else roughly(1.0, None)
+        if 0.0 < guess.gain < _HOPELESS * floor:
+            return 0.0
+        if guess.gain > 0.0:
+            known[1.0] = certified(1.0, guess.goal)
+            if _agree(guess, known[1.0]):
+                guesses, best = _tuned({1.0: guess}, roughly)
+                if guesses[best].gain <= (1.0 + _WORTH) * guess.gain:
+                    return known[1.0].gain
+                known[best] = certified(best, guesses[best].goal)
+                if _agree(guesses[best], known[best]):
+                    return max(one.gain for one in known.values())
+        known, best = _tuned({at: one for at, one in known.items() if one.gain > 0.0}, certified)
+        return known[best].gain
+
+
+def _agree(guess: Found, found: Found) -> bool:
+    """Whether a guess is about what was found."""
+    return abs(guess.gain - found.gain) <= _GOOD * found.gain
+
+
+def _tuned(found: dict[float, Found], look: Callable[[float, Goal | None], Found]) -> tuple[dict[float, Found], float]:
+    """What `look` finds at further tunings, near the goal of the best before; those in `found` are known. The best."""
+    best: float | None = max(found, key=lambda at: found[at].gain, default=None)
+    for _ in range(_MOST_TUNINGS - len(found)):
+        tuning = _next({at: one.gain for at, one in found.items()})
+        if tuning is None:
+            break
+        found[tuning] = look(tuning, None if best is None else found[best].goal)
+        best = tuning if best is None or found[tuning].gain > found[best].gain else best
+    assert best is not None
+    return found, best
 
 
 def _next(found: dict[float, float]) -> float | None:

@@ -97,7 +97,6 @@ PLANS = {
             *DISTRIBUTION,
             *ALLOCATION,
             "overlap remove",
-            "largest output remove+add",
             "how many steps remove",
         ],
     ),

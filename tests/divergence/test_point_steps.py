@@ -14,7 +14,8 @@ from jaxacct.bounds.bases import law
 from jaxacct.bounds.bases._points import points_below
 from jaxacct.divergence._point_steps import Points, PointSteps
 from jaxacct.divergence._tail import Nodes
-from jaxacct.divergence._threshold_test import Terms, delta_below, epsilon_below
+from jaxacct.divergence._threshold_guess import Terms
+from jaxacct.divergence._threshold_test import delta_below, epsilon_below
 from jaxacct.divergence.lattice._ratio import Side
 
 

@@ -9,7 +9,8 @@ import pytest
 import jaxacct as ja
 from jaxacct._types import Direction
 from jaxacct.divergence._tail import Beyond, Moments, Nodes, log_beyond, moments_of, tail_ends
-from jaxacct.divergence._threshold_test import Terms, delta_below, epsilon_below
+from jaxacct.divergence._threshold_guess import Terms
+from jaxacct.divergence._threshold_test import delta_below, epsilon_below
 from jaxacct.divergence.gaussian._allocated_steps import AllocatedSteps, LossSteps
 from jaxacct.divergence.gaussian._line import GaussianStep
 from jaxacct.divergence.gaussian._sampled_step import SampledStep

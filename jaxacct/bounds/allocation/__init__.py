@@ -33,7 +33,7 @@ from jaxacct.bounds.allocation._law import DISTRIBUTION, PARTIAL_DISTRIBUTION, S
 from jaxacct.bounds.allocation._overlap import overlap_delta, overlap_epsilon
 from jaxacct.bounds.allocation._posterior_rate import doob_tail, truncated_delta, truncated_epsilon, untied_tail
 from jaxacct.bounds.allocation._split import selects_several, single_step, split_statics
-from jaxacct.bounds.allocation._threshold_test import TESTED, THRESHOLD_TEST
+from jaxacct.bounds.allocation._threshold_test import TESTED, THRESHOLD_TEST, is_tried
 from jaxacct.bounds.bases import BASES
 from jaxacct.bounds.discrete import EXACT as TYPES
 from jaxacct.bounds.gaussian import unamplified
@@ -185,7 +185,7 @@ _WITHOUT_REDUCTION = (
         largest_output_epsilon,
         largest_output_delta,
         ends=Bound.LOWER,
-        helps=selects_several,
+        helps=lambda mechanism: selects_several(mechanism) and not is_tried(mechanism),  # else below the test
         sharpens_reduction=True,
         regime="the test: was any output large?",
         cost=Cost.TENTHS,

@@ -7,6 +7,7 @@ Gaussian steps have their moments by a contour; of every other release whose pai
 values of the likelihood ratio take the place of its law (`jaxacct.bounds.bases._points`).
 """
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -22,7 +23,8 @@ from jaxacct.bounds.bases import BASES, base_of
 from jaxacct.bounds.bases._points import points_below
 from jaxacct.curves import Pld
 from jaxacct.divergence._point_steps import PointSteps
-from jaxacct.divergence._threshold_test import Term, Terms, delta_below, epsilon_below
+from jaxacct.divergence._threshold_guess import Term, Terms
+from jaxacct.divergence._threshold_test import delta_below, epsilon_below
 from jaxacct.divergence.gaussian._allocated_steps import AllocatedSteps, LossSteps
 from jaxacct.divergence.gaussian._line import GaussianStep
 from jaxacct.divergence.gaussian._sampled_step import SampledStep
@@ -71,6 +73,12 @@ def _rate(steps: float, selected: float, tuning: float) -> float:
 def _check_noise(release: Gaussian) -> None:
     if not _NOISE[0] <= float(release.noise_multiplier) <= _NOISE[1]:
         raise TooFineError(f"{release!r}: no test is tried")
+
+
+def is_tried(mechanism: RandomAllocation) -> bool:
+    """bool: whether the test is tried at every point: Gaussian noise within its range."""
+    noise = np.asarray(cast(Gaussian, mechanism.mechanism).noise_multiplier)
+    return bool(np.all((noise >= _NOISE[0]) & (noise <= _NOISE[1])))
 
 
 def _points_of_release(part: Any, direction: Direction, tuning: float) -> tuple[Term, float]:
@@ -132,15 +140,15 @@ def has_several_steps(mechanism: Any) -> bool:
 def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
     """A lower end in each direction, at worst 0."""
     below = epsilon_below if query is Query.EPSILON else delta_below
-
-    def one(direction: Direction) -> float:
+    found = dict.fromkeys(at.known, 0.0)
+    for d in at.known:
+        # of two directions only the larger end is of use
         try:
-            found = below(lambda tuning: _terms(mechanism, direction, tuning), target)
+            one = below(functools.partial(_terms, mechanism, d), target, max(found.values()))
         except (OverflowError, TooFineError):
-            return 0.0
-        return found if not math.isnan(found) else 0.0
-
-    return {d: Ends(one(d), query.worst) for d in at.known}
+            continue
+        found[d] = one if not math.isnan(one) else 0.0
+    return {d: Ends(low, query.worst) for d, low in found.items()}
 
 
 THRESHOLD_TEST = BracketMethod(

@@ -51,6 +51,10 @@ class AllocatedSteps(NamedTuple):
         return self._step.largest_order
 
     @property
+    def has_atoms(self) -> bool:
+        return False
+
+    @property
     def log_uncertain(self) -> float:
         return 0.0
 
@@ -122,6 +126,10 @@ class LossSteps(NamedTuple):
     @property
     def largest_order(self) -> float:
         return self.step.largest_order - 1.0
+
+    @property
+    def has_atoms(self) -> bool:
+        return False
 
     @property
     def log_uncertain(self) -> float:

@@ -1,0 +1,175 @@
+"""About where the best event of a threshold test is, from moments at real orders: nothing here certifies anything.
+
+`jaxacct.divergence._threshold_test` explains the test, and bounds what is chosen here.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from jaxacct.divergence._tail import Moments, Nodes
+from jaxacct.special._normal import mills_ratio
+
+Real = np.ndarray[Any, np.dtype[np.float64]]
+
+_NUM_ORDERS = 64  # orders x whose moments are looked at
+_ORDERS = (2e-2, 40.0)  # their range, in units of 1 over the standard deviation of T
+_LOG_PREFACTOR = -2.5  # log of a tail over the bound of Chernoff, about
+_FIRST = 0.3  # the wide guess of the threshold, as a share of the one that this gives
+_LOG_ABOVE = 1.0  # log of A(S) / delta at the best threshold, about
+_WIDEST = 2.0  # or so many times the standard deviation of T, if that is more
+_AROUND = np.linspace(0.4, 1.6, 25)  # orders looked at for each tuning, over the one that Chernoff's bound takes
+_BETWEEN = 33  # thresholds looked at between saddle points
+_DEVIATIONS = 1.0  # standard deviations of T, tilted, by which a guessed threshold may be off
+_WIDE = 4.0  # how far from the wide guess thresholds are looked for, as a share of it
+
+
+class Term(Protocol):
+    """A term of the statistic T, in one direction. In the add direction T is minus the logarithms that are added up.
+
+    On a line Re s = x > 0 its moments E_A[e^{sT}] are needed, and on Re s = x + 1 its moments E_B[e^{sT}].
+    """
+
+    @property
+    def variance(self) -> float:
+        """About the variance of the term."""
+
+    @property
+    def largest_order(self) -> float:
+        """About the largest order x at which the moments are of use."""
+
+    @property
+    def has_atoms(self) -> bool:
+        """Whether the term has finitely many values: then saddle points tell little of the tails."""
+
+    @property
+    def log_uncertain(self) -> float:
+        """At least the log of what A holds where T is finite; what it holds elsewhere B does not."""
+
+    def rough(self, orders: Real) -> tuple[Real, Real]:
+        """About log E_A[e^{xT}] and log E_B[e^{(x + 1)T}] [O] at `orders` [O]."""
+
+    def on_line(self, nodes: Nodes, log_tolerance: float) -> tuple[Moments, Moments]:
+        """`Moments` [N] under A at x + ib, and under B at x + 1 + ib."""
+
+    def beyond(self, order: float, heights: Real, log_tolerance: float) -> tuple[Real, Real]:
+        """Bounds [K] on log |E_A[e^{(x + iy)T}]| and log |E_B[e^{(x + 1 + iy)T}]|, each for all y >= its height."""
+
+
+Terms = Sequence[tuple[Term, float]]  # each with how many independent ones there are
+
+
+class Goal(NamedTuple):
+    """About where the best event is: its threshold, log A(S) and log B(S); and how far the threshold may be off."""
+
+    threshold: float
+    log_a: float
+    log_b: float
+    reach: float
+
+
+class Found(NamedTuple):
+    """A gain, and about where it is."""
+
+    gain: float
+    goal: Goal | None
+
+
+def rough_moments(terms: Terms) -> tuple[Real, Real, Real]:
+    """Arrays [O]: orders x, and about log E_A[e^{xT}] and log E_B[e^{(x + 1)T}] at them, where they are known."""
+    scale = 1.0 / deviation(terms)
+    largest = min(of.largest_order for of, _ in terms)
+    low, high = (min(x * scale, largest) for x in _ORDERS)
+    x = np.geomspace(min(low, 0.01 * high), high, _NUM_ORDERS)
+    rough = [(of.rough(x), count) for of, count in terms]
+    log_a, log_b = (sum((count * pair[i] for pair, count in rough), np.zeros_like(x)) for i in (0, 1))
+    known = np.isfinite(log_a) & np.isfinite(log_b)
+    return x[known], log_a[known], log_b[known]
+
+
+def deviation(terms: Terms) -> float:
+    """float: about the standard deviation of T."""
+    return math.sqrt(sum(count * of.variance for of, count in terms))
+
+
+def wide_goal(terms: Terms, log_delta: float | None, epsilon: float | None) -> Goal | None:
+    """`Goal` (a class), a wide one, from Chernoff's bounds on both tails, where saddle points tell nothing."""
+    x, log_a, _ = rough_moments(terms)
+    if len(x) < 8:
+        return None
+    if log_delta is None:
+        assert epsilon is not None
+        log_delta = float((log_a - x * epsilon - np.log1p(x)).min()) + _LOG_PREFACTOR
+    size = min(log_delta + _LOG_ABOVE, -0.1)
+    most = float(((log_a - size + _LOG_PREFACTOR) / x).min())
+    reach = max(_WIDE * _FIRST * most, _WIDEST * deviation(terms))
+    if epsilon is None:
+        return Goal(_FIRST * most, size, size - most, reach)
+    return Goal(max(_FIRST * most, epsilon), size, size - epsilon, max(reach, epsilon))
+
+
+def _near(terms: Terms, log_delta: float | None, epsilon: float | None) -> Real:
+    """Orders x [O] around that of the best event, by Chernoff's bound on A(T > tau)."""
+    x, log_a, _ = rough_moments(terms)
+    if not len(x):
+        return np.zeros_like(_AROUND)
+    if log_delta is None:
+        assert epsilon is not None
+        best = int((log_a - x * epsilon - np.log1p(x)).argmin())
+    else:
+        best = int(((log_a - min(log_delta + _LOG_ABOVE, -0.1)) / x).argmin())
+    return float(x[best]) * _AROUND
+
+
+class _Saddles(NamedTuple):
+    """P(T > tau) by saddle points x, [O] each: tau, the variance of T tilted, and log P as a sum of two parts."""
+
+    orders: Real
+    thresholds: Real
+    variances: Real
+    exponents: Real  # log M(x) - x tau
+    factors: Real  # log of the rest
+
+    def log_tails(self, thresholds: Real) -> Real:
+        """About log P(T > tau) [K]: the first part by Taylor's theorem from the nearest saddle point."""
+        middles = 0.5 * (self.thresholds[1:] + self.thresholds[:-1])
+        at = np.searchsorted(middles, thresholds)
+        far = thresholds - self.thresholds[at]
+        exponents = self.exponents[at] - far * (self.orders[at] + 0.5 * far / self.variances[at])
+        return np.minimum(exponents + np.interp(thresholds, self.thresholds, self.factors), 0.0)
+
+
+def _saddles(orders: Real, logs: Real) -> _Saddles:
+    """`_Saddles` from log M at equally spaced `orders` [O]: derivatives by five points each. Fewer where M explodes."""
+    step, x, here = orders[1] - orders[0], orders[2:-2], logs[2:-2]
+    far, near, after, further = logs[:-4], logs[1:-3], logs[3:-1], logs[4:]
+    slopes = (far - further + 8.0 * (after - near)) / (12.0 * step)
+    bends = (16.0 * (near + after) - far - further - 30.0 * here) / (12.0 * step * step)
+    bad = ~(np.isfinite(bends) & (bends > 0.0) & (np.diff(slopes, prepend=-np.inf) > 0.0))
+    num = int(bad.argmax()) if bad.any() else len(bad)
+    x, slopes, bends, here = x[:num], slopes[:num], bends[:num], here[:num]
+    factors = np.log(mills_ratio(x * np.sqrt(bends))) - 0.5 * math.log(2.0 * math.pi)
+    return _Saddles(x, slopes, bends, here - x * slopes, factors)
+
+
+def guessed(terms: Terms, gains: Callable[[Real, Real], Real], log_delta: float | None, epsilon: float | None) -> Found:
+    """`Found` (a class), about what a scan of thresholds would find: by saddle points, at real orders alone."""
+    found = Found(0.0, None)
+    orders = _near(terms, log_delta, epsilon)
+    rough = [(of.rough(orders), count) for of, count in terms]
+    log_a, log_b = (sum((count * pair[i] for pair, count in rough), np.zeros_like(orders)) for i in (0, 1))
+    a, b = _saddles(orders, log_a), _saddles(orders + 1.0, log_b)
+    if min(len(a.orders), len(b.orders)) < 4:
+        return found
+    thresholds = a.thresholds
+    for _ in range(2):
+        low, high = a.log_tails(thresholds), b.log_tails(thresholds)
+        gained = np.nan_to_num(gains(low, high), nan=0.0, posinf=0.0, neginf=0.0)
+        i = int(gained.argmax())
+        tau = float(thresholds[i])
+        reach = _DEVIATIONS * math.sqrt(float(np.interp(tau, a.thresholds, a.variances)))
+        found = Found(float(gained[i]), Goal(tau, float(low[i]), float(high[i]), reach))
+        thresholds = np.linspace(thresholds[max(i - 1, 0)], thresholds[min(i + 1, len(thresholds) - 1)], _BETWEEN)
+    return found
