@@ -10,6 +10,7 @@ from jaxacct._validate import is_checkable
 from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count, fixed
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
+from jaxacct.mechanisms._sampling import Fixed, Sampling
 from jaxacct.mechanisms._words import EVERY_STEP, counted
 
 
@@ -84,6 +85,10 @@ class FixedBatches(Mechanism):
     def participation(self) -> Participation:
         rate = self.batch_size / self.num_records
         return Participation(steps=self.num_steps, uses=rate * self.num_steps, dispersion=1.0 - rate)
+
+    def sampling(self) -> Sampling:
+        self.sampled_once()
+        return Fixed.of(self.num_records, self.batch_size, self.num_steps, self.with_replacement)
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         return (((dataclasses.replace(self, num_steps=number), 1),),)

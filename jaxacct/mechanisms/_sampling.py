@@ -28,6 +28,16 @@ class Sampling:
             raise ValueError(f"num_steps={num_steps} must be {self.period}, the steps that are drawn together")
         return self
 
+    def of_records(self, number: int) -> "Sampling":
+        """The same for a data set of so many records; raises ValueError where it is described for another one."""
+        del number
+        return self
+
+    @property
+    def largest(self) -> int | None:
+        """The most records that any step has; None where all may join one."""
+        return None
+
 
 @dataclasses.dataclass(frozen=True)
 class Coins(Sampling):
@@ -90,15 +100,65 @@ class Orders(Sampling):
         """So many epochs of so many steps each, of any number of records."""
         return cls(int(num_steps), int(num_steps * num_epochs), 1.0 / float(num_steps), None)
 
+    def of_records(self, number: int) -> "Orders":
+        if self.num_records not in (None, number):
+            raise ValueError(f"num_records={number} must be num_reports={self.num_records}")
+        return dataclasses.replace(self, num_records=number)
+
     @property
     def largest(self) -> int:
-        """The records of the largest step."""
         return math.ceil((self.num_records or 0) / self.period)
 
     def cut(self, num_steps: int) -> "Orders":
         """Any number of steps: where an order is cut changes nothing about it."""
         length = self.length // self.period * num_steps
         return dataclasses.replace(self, period=num_steps, length=length, rate=1.0 / num_steps)
+
+
+@dataclasses.dataclass(frozen=True)
+class OfPublicNumber(Sampling):
+    """Steps whose law depends on the number of records, which is public: in a data set of another size it is another.
+
+    No step has more than `most` records.
+    """
+
+    num_records: int
+    most: int
+
+    def of_records(self, number: int) -> "OfPublicNumber":
+        if number != self.num_records:
+            raise ValueError(
+                f"num_records={number} must be {self.num_records}, the num_records of the mechanism: its adjacency is "
+                "that of a data set of this size, and of batches drawn from it"
+            )
+        return self
+
+    @property
+    def largest(self) -> int:
+        return self.most
+
+
+@dataclasses.dataclass(frozen=True)
+class Fixed(OfPublicNumber):
+    """Each step a uniform set of `most` records; with replacement so many records, one by one from all."""
+
+    with_replacement: bool
+
+    @classmethod
+    def of(cls, num_records: Any, batch_size: Any, num_steps: Any, with_replacement: bool) -> "Fixed":
+        """So many steps."""
+        rate = float(batch_size / num_records)
+        return cls(1, int(num_steps), rate, int(num_records), int(batch_size), with_replacement)
+
+
+@dataclasses.dataclass(frozen=True)
+class CutCoins(OfPublicNumber):
+    """Coins, of whose heads, if they are more than `most`, a uniform choice of so many is kept."""
+
+    @classmethod
+    def of(cls, prob: Any, num_records: Any, max_batch_size: Any, num_steps: Any) -> "CutCoins":
+        """So many steps with that probability."""
+        return cls(1, int(num_steps), float(prob), int(num_records), int(max_batch_size))
 
 
 def exact_sizes(dataset_size: Any, batch_size: Any, epochs: Any) -> tuple[int, Fraction, Fraction]:

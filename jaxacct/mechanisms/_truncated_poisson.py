@@ -7,6 +7,7 @@ from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count, probability
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
+from jaxacct.mechanisms._sampling import CutCoins, Sampling
 from jaxacct.mechanisms._words import EVERY_STEP, counted
 
 
@@ -67,6 +68,10 @@ class TruncatedPoisson(Mechanism):
 
     def participation(self) -> Participation:
         return self.poisson_at_same_rate().participation()
+
+    def sampling(self) -> Sampling:
+        self.sampled_once()
+        return CutCoins.of(self.sampling_prob, self.num_records, self.max_batch_size, self.num_steps)
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         return (((dataclasses.replace(self, num_steps=number), 1),),)

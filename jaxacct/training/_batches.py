@@ -12,7 +12,7 @@ import numpy as np
 from jaxacct._validate import check_at_most, check_count, check_epsilon
 from jaxacct.bounds import methods_for
 from jaxacct.mechanisms._base import Mechanism, Parts
-from jaxacct.mechanisms._sampling import Coins, Groups, Orders, Sampling
+from jaxacct.mechanisms._sampling import Coins, CutCoins, Fixed, Groups, Sampling
 from jaxacct.special import binomial_tail, bisect_whole
 from jaxacct.training._drawing import INEXACT, Drawn, drawn, subset
 from jaxacct.training._grain import PaddedSource, RecordSampler
@@ -136,12 +136,12 @@ class Batches:
 
         That is, that it has more than `max_batch_size` records, of which some were left out, in this data set or in one
         with a record more: P(Binomial(num_records + 1, rate) > max_batch_size) for each step. Poisson sampling draws
-        sizes from probabilities rounded to 192 bits: 2^-128 more. Nothing is ever left out of num_records + 1 rows.
+        sizes from probabilities rounded to 192 bits: 2^-128 more. Nothing is ever left out of num_records + 1 rows,
+        nor where the mechanism itself says how large batches are.
         """
-        if isinstance(self._sampling, Orders):
-            return 0.0
-        tail = binomial_tail(self.num_records + 1, self._sampling.rate, self.max_batch_size)
-        inexact = INEXACT if isinstance(self._sampling, Coins | Groups) else 0.0
+        known = self._sampling.largest is not None
+        tail = 0.0 if known else binomial_tail(self.num_records + 1, self._sampling.rate, self.max_batch_size)
+        inexact = INEXACT if isinstance(self._sampling, Coins | CutCoins | Groups) else 0.0
         return min(1.0, (num_steps * tail + inexact) * _ROUND_UP)
 
     def excess_delta(self, epsilon: float, num_steps: int | None = None) -> float:
@@ -191,6 +191,10 @@ def _use(sampling: Sampling, num_records: int) -> bytes:
     law = f"{type(sampling).__name__} {sampling.period} {rate}"
     if isinstance(sampling, Groups):
         law += f" in {sampling.num_groups}, {sampling.num_selected}"
+    elif isinstance(sampling, Fixed):
+        law += f" with {sampling.most}, {sampling.with_replacement}"
+    elif isinstance(sampling, CutCoins):
+        law += f" cut to {sampling.most}"
     return f"{law} of {records}".encode()
 
 
@@ -209,7 +213,11 @@ def batches(
       k of its t steps, independently of the others (k = 1: balls and bins).
     - `RandomAllocation` of `PoissonSampled`, cyclic Poisson sampling: so many groups in place of steps, whose sampled
       steps come in turn.
-    - `Epoch(Shuffled(...), num_steps)`: in each epoch, all reports in a uniformly random order, cut into batches.
+    - `FixedBatches`: in each step a uniform set of records, or records drawn one by one with replacement, of which one
+      may then stand in several rows of a batch.
+    - `TruncatedPoisson`: coins as for `PoissonSampled`; of a batch that is too large a uniform choice is kept.
+    - `ShuffledBatches`, and `Epoch(Shuffled(...), num_steps)`: in each epoch, all records in a uniformly random order,
+      cut into batches.
 
     What is drawn is exactly that law, if words of SHAKE-256 under a secret key are taken for fair coins; nothing else
     is left to the loop than to let each record contribute once, clipped, wherever it stands in a batch. Each batch is
@@ -221,7 +229,8 @@ def batches(
 
     Args:
       mechanism: what is to be accounted for; its number of steps, of all epochs, is the number of batches.
-      num_records: whole number in [1, 2^31 - 2], the size of the data set; of a shuffle its number of reports.
+      num_records: whole number in [1, 2^31 - 2], the size of the data set; of a shuffle its number of reports. Where a
+        mechanism says how many records there are, that number: batches of another data set follow another law.
       key: of `jax.random`, a whole number >= 0, or bytes: who knows it knows who took part. A private run wants
         ``secrets.token_bytes(32)``, kept where checkpoints are kept. One key for one run: a second phase or run of the
         same law under the same key would draw the same batches again, which is not what composition accounts for.
@@ -253,10 +262,7 @@ def batches(
     num_records = int(num_records)
     sampling = mechanism.sampling()
     check_count("number of steps", sampling.length, largest=_MOST_STEPS)
-    if isinstance(sampling, Orders) and sampling.num_records is None:
-        sampling = dataclasses.replace(sampling, num_records=num_records)
-    elif isinstance(sampling, Orders) and sampling.num_records != num_records:
-        raise ValueError(f"num_records={num_records} must be num_reports={sampling.num_records}")
+    sampling = sampling.of_records(num_records)
     index, count = shard
     check_count("shard count", count)
     if not 0 <= operator.index(index) < count:
@@ -271,7 +277,7 @@ def batches(
     if max_batch_size % count:
         raise ValueError(f"max_batch_size={max_batch_size} must be a multiple of the shard count {count}")
     data = made(int(max_batch_size))
-    if isinstance(sampling, Orders):
+    if sampling.largest is not None:
         check_at_most("largest batch", sampling.largest, "max_batch_size", max_batch_size)
     elif data.excess_delta(0.0) >= 1.0:
         raise ValueError(
@@ -283,7 +289,7 @@ def batches(
 
 def _enough(sampling: Sampling, num_records: int) -> int:
     """The least size that no batch of the run exceeds but with probability `_OVERFLOW`."""
-    if isinstance(sampling, Orders):
+    if sampling.largest is not None:
         return sampling.largest
 
     def holds(size: int) -> bool:

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct.mechanisms._sampling import Coins, Groups, Orders, Sampling, Sets
+from jaxacct.mechanisms._sampling import Coins, CutCoins, Fixed, Groups, Orders, Sampling, Sets
 from jaxacct.training._words import Words
 
 _UNIT = 2**256  # the largest of the weights of a binomial law
 _COUNT_BYTES = 24  # of the uniform number that a count is read from: 192 bits
 INEXACT = 2.0**-128  # variation distance of 2^31 steps, of up to 2^31 records, from their law: see `_cumulative`
 _SPARE = 16  # records drawn beyond those that are equal on average
+_PART = 2**17  # steps that are sorted together
 _CELLS = 2**24  # entries, a byte each, of the table of the steps that some records have joined
 
 
@@ -92,16 +93,43 @@ def _coins(sampling: Coins, words: Words, num_records: int) -> Drawn:
     return Drawn(records, np.array([records.size]))
 
 
+def _cut_coins(sampling: CutCoins, words: Words, num_records: int) -> Drawn:
+    """The one step of a period: of too many heads a uniform choice."""
+    records = _heads(words, num_records, sampling.rate)
+    if records.size > sampling.most:
+        records = records[np.sort(subset(words, records.size, sampling.most))]
+    return Drawn(records, np.array([records.size]))
+
+
+def _fixed(sampling: Fixed, words: Words, num_records: int) -> Drawn:
+    """The one step of a period, ascending; with replacement a record stands there as often as it was drawn."""
+    draw = words.below if sampling.with_replacement else functools.partial(subset, words)
+    return Drawn(np.sort(draw(num_records, sampling.most)), np.array([sampling.most]))
+
+
 def _different(words: Words, num_records: int, num_steps: int, num_selected: int) -> np.ndarray:
     """[num_records, num_selected], rows of independent uniform steps, drawn anew until all of a row are different."""
-    found = np.empty((num_records, num_selected), np.min_scalar_type(num_steps))
-    missing = np.arange(num_records)
+    kind = np.min_scalar_type(num_steps)
+
+    def draw(number: int) -> np.ndarray:
+        return words.below(num_steps, number * num_selected).astype(kind).reshape(-1, num_selected)
+
+    found = draw(num_records)
+    missing = _with_repeats(found)
     while missing.size:
-        rows = words.below(num_steps, missing.size * num_selected).reshape(-1, num_selected)
+        rows = draw(missing.size)
         found[missing] = rows
-        rows = np.sort(rows.astype(found.dtype), axis=1)
-        missing = missing[np.any(rows[:, 1:] == rows[:, :-1], axis=1)]
+        missing = missing[_with_repeats(rows)]
     return found
+
+
+def _with_repeats(rows: np.ndarray) -> np.ndarray:
+    """The numbers of the rows that hold an entry twice: every pair of columns is compared, a million rows at once."""
+    columns = np.ascontiguousarray(rows.T)
+    repeats = np.zeros(len(rows), np.bool_)
+    for first, second in itertools.combinations(columns, 2):
+        repeats |= first == second
+    return np.flatnonzero(repeats)
 
 
 def _joined(words: Words, num_records: int, num_steps: int, size: int) -> np.ndarray:
@@ -135,13 +163,29 @@ def _chosen_steps(words: Words, num_records: int, num_steps: int, num_selected: 
     return found.ravel()
 
 
+def _by_step(steps: np.ndarray, num_steps: int, num_selected: int) -> Drawn:
+    """The steps of each record, sorted by step: the records of each step, ascending.
+
+    A part of the records after the other, small enough for the nearest memory; each goes where its step has got to.
+    """
+    steps = steps.astype(np.min_scalar_type(num_steps - 1))  # of 16 bits or less NumPy sorts by radix
+    size = -(-max(_PART, 4 * num_steps) // num_selected) * num_selected
+    parts = [steps[start : start + size] for start in range(0, steps.size, size)]
+    counts = np.array([np.bincount(part, minlength=num_steps) for part in parts])
+    ends = np.cumsum(counts.sum(axis=0))
+    places = np.cumsum(counts, axis=0) - counts + (ends - counts.sum(axis=0))  # of the first of a part in each step
+    records = np.empty(steps.size, np.int32)
+    for number, part in enumerate(parts):
+        order = np.argsort(part, kind="stable")
+        shift = places[number] - (np.cumsum(counts[number]) - counts[number])
+        at = np.repeat(shift, counts[number]) + np.arange(part.size)
+        records[at] = (number * size + order) // num_selected
+    return Drawn(records, ends)
+
+
 def _sets(sampling: Sets, words: Words, num_records: int) -> Drawn:
-    """The steps of each record, sorted by step: the records of each step, ascending."""
     steps = _chosen_steps(words, num_records, sampling.period, sampling.num_selected)
-    steps = steps.astype(np.min_scalar_type(sampling.period - 1))  # of 16 bits or less NumPy sorts by radix
-    order = np.argsort(steps, kind="stable")
-    records = order if sampling.num_selected == 1 else order // sampling.num_selected
-    return Drawn(records.astype(np.int32), np.cumsum(np.bincount(steps, minlength=sampling.period)))
+    return _by_step(steps, sampling.period, sampling.num_selected)
 
 
 def _groups(sampling: Groups, words: Words, num_records: int) -> Drawn:
@@ -170,6 +214,8 @@ def _orders(sampling: Orders, words: Words, num_records: int) -> Drawn:
 
 _DRAWS: dict[type, Callable[[Any, Words, int], Drawn]] = {
     Coins: _coins,
+    CutCoins: _cut_coins,
+    Fixed: _fixed,
     Groups: _groups,
     Orders: _orders,
     Sets: _sets,

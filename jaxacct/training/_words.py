@@ -66,7 +66,7 @@ class Words:
         while missing > 0:
             drawn = missing + missing // 128 + _SPARE
             words = np.frombuffer(self.raw(drawn * bits // 8), f"<u{bits // 8}")
-            if multiple < 2**bits:
+            if multiple < 2**bits and words.max() >= multiple:
                 words = words[words < multiple]
             found.append(words[:missing] % limit)
             missing -= found[-1].size

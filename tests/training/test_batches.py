@@ -16,7 +16,7 @@ from scipy import stats
 
 import jaxacct as ja
 from jaxacct import training
-from jaxacct.mechanisms._sampling import Coins, Groups, Sets
+from jaxacct.mechanisms._sampling import Coins, CutCoins, Fixed, Groups, Sets
 from jaxacct.special import binomial_tail
 from jaxacct.training import _drawing
 from jaxacct.training._words import Words, secret_bytes
@@ -137,6 +137,97 @@ def test_orders() -> None:
     assert sorted(np.concatenate([_records(batch) for batch in uneven])) == list(range(7))
 
 
+def _fixed_law(records: int, size: int) -> dict[tuple[int, ...], float]:
+    """Of the sorted records of a step: all sets of so many records."""
+    sets = list(itertools.combinations(range(records), size))
+    return dict.fromkeys(sets, 1.0 / len(sets))
+
+
+def _repeated_law(records: int, size: int) -> dict[tuple[int, ...], float]:
+    """The same with replacement: every sequence of records, sorted."""
+    found: dict[tuple[int, ...], float] = {}
+    for drawn in itertools.product(range(records), repeat=size):
+        batch = tuple(sorted(drawn))
+        found[batch] = found.get(batch, 0.0) + float(records) ** -size
+    return found
+
+
+def _cut_law(records: int, prob: float, most: int) -> dict[tuple[int, ...], float]:
+    """Heads of coins; of more than `most` heads each set of `most` is kept as often as any other."""
+    found: dict[tuple[int, ...], float] = {}
+    for heads in itertools.chain(*(itertools.combinations(range(records), h) for h in range(records + 1))):
+        mass = prob ** len(heads) * (1 - prob) ** (records - len(heads))
+        kept = list(itertools.combinations(heads, min(most, len(heads))))
+        for batch in kept:
+            found[batch] = found.get(batch, 0.0) + mass / len(kept)
+    return found
+
+
+def _law_of_steps(batches: list[tuple[int, ...]], law: dict[tuple[int, ...], float]) -> float:
+    """p-value: counts of the batches, of pairs that follow each other, and of pairs two steps apart."""
+    number = {batch: i for i, batch in enumerate(law)}
+    which = np.array([number.get(batch, -1) for batch in batches])
+    if np.any(which < 0):
+        return 0.0
+    masses = np.array(list(law.values()))
+    worst = _agrees(np.bincount(which, minlength=len(law)), masses)
+    pairs = np.outer(masses, masses).ravel()
+    for first, second in ((which[:-1:2], which[1::2]), (which[:-2:4], which[2::4])):
+        seen = np.bincount(first * len(law) + second, minlength=len(law) ** 2)
+        worst = min(worst, _agrees(seen, pairs))
+    return worst
+
+
+FIXED_LAWS = {
+    "fixed": (ja.FixedBatches(GAUSSIAN, 5, 2, 12000), _fixed_law(5, 2)),
+    "nearly all": (ja.FixedBatches(GAUSSIAN, 5, 4, 12000), _fixed_law(5, 4)),
+    "with replacement": (ja.FixedBatches(GAUSSIAN, 4, 2, 12000, with_replacement=True), _repeated_law(4, 2)),
+    "as many as there are": (ja.FixedBatches(GAUSSIAN, 3, 3, 12000, with_replacement=True), _repeated_law(3, 3)),
+    "cut": (ja.TruncatedPoisson(GAUSSIAN, 0.6, 4, 2, 24000), _cut_law(4, 0.6, 2)),
+    "hardly cut": (ja.TruncatedPoisson(GAUSSIAN, 0.3, 4, 3, 24000), _cut_law(4, 0.3, 3)),
+}
+
+
+@pytest.mark.parametrize("name", FIXED_LAWS)
+def test_batches_of_public_size(name: str) -> None:
+    run, law = FIXED_LAWS[name]
+    data = training.batches(run, int(run.num_records), 2)
+    assert data.batch_size == data.max_batch_size == max(map(len, law))
+    assert _law_of_steps([tuple(_records(batch).tolist()) for batch in data], law) > SIGNIFICANCE
+
+
+def _wrong_batches() -> dict[str, tuple[str, list[tuple[int, ...]]]]:
+    """What people draw instead, and of which law it is not."""
+    rng = np.random.default_rng(1)
+
+    def rows(table: Any) -> list[tuple[int, ...]]:
+        return [tuple(sorted(row)) for row in np.asarray(table).tolist()]
+
+    once = [rng.permutation(5)[:2] for _ in range(6000)]
+    epochs = np.concatenate([rng.permutation(5)[:4].reshape(2, 2) for _ in range(6000)])
+    heads = rng.random((24000, 4)) < 0.6
+    first = [tuple(np.flatnonzero(row)[:2].tolist()) for row in heads]
+    rejected = [tuple(np.flatnonzero(row).tolist()) for row in heads if row.sum() <= 2]
+    return {
+        "kept for two steps": ("fixed", rows(np.repeat(once, 2, axis=0))),
+        "without the last one": ("fixed", rows(epochs)),
+        "with replacement": ("fixed", rows(rng.integers(0, 5, (12000, 2)))),
+        "without replacement": ("with replacement", rows([rng.permutation(4)[:2] for _ in range(12000)])),
+        "multisets as likely as each other": (
+            "with replacement",
+            [list(_repeated_law(4, 2))[i] for i in rng.integers(0, 10, 12000)],
+        ),
+        "the first ones kept": ("cut", first),
+        "drawn anew": ("cut", rejected),
+    }
+
+
+@pytest.mark.parametrize("name", _wrong_batches())
+def test_what_are_no_batches_of_public_size_is_found(name: str) -> None:
+    law, batches = _wrong_batches()[name]
+    assert _law_of_steps(batches, FIXED_LAWS[law][1]) < SIGNIFICANCE
+
+
 def _law_of_sizes(joins: np.ndarray, period: int) -> float:
     """p-value of the sizes of the first steps of the epochs, each binomial: of their variance."""
     sizes = joins.sum(axis=0)[::period]
@@ -233,6 +324,9 @@ RUNS = {
     "partial": ja.PartialAllocation(GAUSSIAN, 20, 12),
     "scheduled": ja.ScheduledAllocation((1.0, 2.0), (1, 3), num_epochs=3),
     "shuffled": training.Epoch(ja.Shuffled(ja.LocalRandomizer(1.0), 100, num_epochs=3), 4),
+    "fixed": ja.FixedBatches(GAUSSIAN, 100, 20, 12),
+    "with replacement": ja.FixedBatches(GAUSSIAN, 100, 20, 12, with_replacement=True),
+    "cut": ja.TruncatedPoisson(GAUSSIAN, 0.1, 100, 9, 12),
 }
 
 
@@ -273,11 +367,27 @@ def test_draws_are_what_they_were() -> None:
     allocation = training.batches(RUNS["allocation"], 20, jax.random.key(0))[5]
     some = training.batches(RUNS["some of many"], 20, b"secret")[2]
     shuffled = training.batches(RUNS["shuffled"], 100, 7)[3]
-    found = [_records(batch).tolist()[:6] for batch in (poisson, allocation, some, shuffled)]
+    public = [training.batches(RUNS[name], 100, 7)[3] for name in ("fixed", "with replacement", "cut")]
+    few = training.batches(ja.RandomAllocation(GAUSSIAN, 30, 5), 100, 9)[3]
+    found = [_records(batch).tolist()[:6] for batch in (poisson, allocation, some, shuffled, *public, few)]
     assert found == DRAWS
 
 
-DRAWS = [[3, 7, 22, 32, 34, 48], [1, 4, 7, 18], [0, 1, 3, 5, 10, 11], [4, 27, 62, 90, 57, 87]]
+DRAWS = [
+    *([3, 7, 22, 32, 34, 48], [1, 4, 7, 18], [0, 1, 3, 5, 10, 11], [4, 27, 62, 90, 57, 87]),
+    *([0, 2, 4, 5, 30, 34], [1, 3, 14, 18, 22, 25], [3, 12, 17, 18, 48, 58], [9, 10, 18, 20, 22, 27]),
+]
+
+
+def test_records_are_sorted_by_step_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the size of the parts: by step, and in each step ascending."""
+    steps = np.random.default_rng(0).integers(0, 7, 3000)
+    order = np.argsort(steps, kind="stable") // 3
+    for size in (1, 100, 2**17):
+        monkeypatch.setattr(_drawing, "_PART", size)
+        found = _drawing._by_step(steps, 7, 3)
+        assert found.records.tolist() == order.tolist()
+        assert found.ends.tolist() == np.cumsum(np.bincount(steps)).tolist()
 
 
 def test_a_longer_run_begins_the_same_and_another_law_has_other_words() -> None:
@@ -286,9 +396,18 @@ def test_a_longer_run_begins_the_same_and_another_law_has_other_words() -> None:
 
     poisson = ja.PoissonSampled(GAUSSIAN, 0.1, 12)
     assert first(poisson) == first(dataclasses.replace(poisson, num_steps=500))
-    others = [ja.PoissonSampled(GAUSSIAN, 0.1 + 1e-15, 12), ja.RandomAllocation(GAUSSIAN, 10, num_epochs=2)]
+    others = [
+        ja.PoissonSampled(GAUSSIAN, 0.1 + 1e-15, 12),
+        ja.RandomAllocation(GAUSSIAN, 10, num_epochs=2),
+        ja.TruncatedPoisson(GAUSSIAN, 0.1, 100, 60, 12),
+        ja.FixedBatches(GAUSSIAN, 100, 10, 12),
+    ]
     assert all(first(poisson) != first(other) for other in others)
     assert first(poisson) != first(poisson, 101)
+    assert first(others[-1]) == first(dataclasses.replace(others[-1], num_steps=500))
+    kinds = [dataclasses.replace(others[-1], batch_size=11), dataclasses.replace(others[-1], with_replacement=True)]
+    assert len({*map(tuple, map(first, (others[-1], *kinds)))}) == 3
+    assert first(others[-2]) != first(dataclasses.replace(others[-2], max_batch_size=59))
 
 
 def test_the_same_in_another_process() -> None:
@@ -493,6 +612,32 @@ def test_shuffled_and_allocated_batches_are_phases() -> None:
     assert training.privacy_spent(_state(3), allocation, DELTA) < ja.epsilon(ja.RandomAllocation(GAUSSIAN, 4), DELTA)
 
 
+@pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning")
+def test_batches_of_public_size_are_phases() -> None:
+    for name in ("fixed", "with replacement", "cut"):
+        run = dataclasses.replace(RUNS[name], mechanism=ja.Gaussian(3.0))
+        data = training.batches(run, 100, 0)
+        assert data.overflow(12) <= 1.001 * 2.0**-128
+        for relation in (None, "replace-one", "zero-out"):
+            asked = run if relation is None else ja.ReplaceOne(run) if relation == "replace-one" else ja.ZeroOut(run)
+            spent = training.privacy_spent(_state(12), training.batches(asked, 100, 0), DELTA)
+            whole = ja.epsilon(run, DELTA, neighboring_relation=relation)
+            assert whole * (1 - 1e-12) <= spent <= whole * (1 + 1e-3)
+
+
+def test_a_mechanism_that_knows_its_records_wants_as_many() -> None:
+    for name in ("fixed", "with replacement", "cut"):
+        for number in (99, 101):
+            with pytest.raises(ValueError, match=f"num_records={number} must be 100, the num_records of the mechanism"):
+                training.batches(RUNS[name], number, 0)
+        with pytest.raises(ValueError, match="largest batch="):
+            training.batches(RUNS[name], 100, 0, max_batch_size=8)
+        roomy = training.batches(RUNS[name], 100, 0, max_batch_size=30)
+        assert all(
+            _same(map(_records, [roomy[i]]), map(_records, [training.batches(RUNS[name], 100, 0)[i]])) for i in (0, 5)
+        )
+
+
 # What is refused
 
 
@@ -549,15 +694,25 @@ def test_laws_are_declared_with_the_mechanisms() -> None:
     assert RUNS["groups"].sampling() == Groups(6, 12, 0.5 / 3, 3, 1, 0.5)
     assert RUNS["partial"].sampling() == Sets.of(20, steps_done=12)
     assert RUNS["scheduled"].sampling() == Sets.of(4, num_epochs=3)
+    assert RUNS["fixed"].sampling() == Fixed.of(100, 20, 12, False)
+    assert RUNS["cut"].sampling() == CutCoins.of(0.1, 100, 9, 12)
     assert set(_drawing._DRAWS) == {type(run.sampling()) for run in RUNS.values()}
 
 
 def test_an_epoch_of_a_million_records_is_quick() -> None:
-    for run in (ja.RandomAllocation(GAUSSIAN, 1000), ja.PoissonSampled(GAUSSIAN, 0.001, 1000)):
+    runs = (
+        ja.RandomAllocation(GAUSSIAN, 1000),
+        ja.RandomAllocation(GAUSSIAN, 1000, 10),
+        ja.PoissonSampled(GAUSSIAN, 0.001, 1000),
+        ja.FixedBatches(GAUSSIAN, 10**6, 1000, 1000),
+        ja.FixedBatches(GAUSSIAN, 10**6, 1000, 1000, with_replacement=True),
+    )
+    for run in runs:
         begun = time.process_time()
         data = training.batches(run, 10**6, 0)
-        assert abs(sum(int(batch.mask.sum()) for batch in data) - 10**6) < 6e3
-        assert time.process_time() - begun < 0.5
+        drawn = 10**6 * getattr(run, "num_selected", 1)
+        assert abs(sum(int(batch.mask.sum()) for batch in data) - drawn) < 6e3
+        assert time.process_time() - begun < 3.0  # a tenth of that here; loops over records would take longer
 
 
 # grain
