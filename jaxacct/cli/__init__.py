@@ -70,18 +70,25 @@ _ARGUMENTS = {
 }
 _WHERE = (  # a name in an error: before it, after it, and whether it is then an option
     ("^", "=", True),
-    ("(?:<=|and|meets|at|:) ", "=", True),
+    ("(?:[<>]=?|and|meets|at|:) ", "=", True),
     ("^no ", " meets ", True),
     (r"\['", r"'\]", False),
     (r"[{ ]'", r"':", False),
 )
 
 
-def _by_option(scheme: "Scheme", message: str) -> str:
-    """An error's message with options in place of the library's own names (what mechanisms print stays)."""
+def _by_option(scheme: "Scheme", message: str, arguments: Sequence[str]) -> str:
+    """An error's message with options in place of the library's own names (what mechanisms print stays).
+
+    Options that have several names by the one that was typed.
+    """
     from jaxacct.cli._options import SIZES, flag_of
 
-    names = {scheme.field(o.name): o.name for o in scheme.options} | {o.name: o.name for o in scheme.options}
+    typed = {word.partition("=")[0] for word in arguments}
+    names: dict[str, str] = {}
+    for option in scheme.options:
+        said = next((also for also in option.also if flag_of(also) in typed), option.name)
+        names |= {scheme.field(option.name): said, option.name: said}
     for field, option in (names | _ARGUMENTS | {size: size for size in SIZES}).items():
         for before, after, is_option in _WHERE:
             name = flag_of(option) if is_option else option
@@ -108,7 +115,7 @@ def _answer(arguments: list[str]) -> int:
     try:
         text = COMMANDS[args.command].run(args, scheme)
     except (ValueError, ImportError, OSError) as error:
-        parser.error(_by_option(scheme, str(error)))
+        parser.error(_by_option(scheme, str(error), arguments))
     try:
         print(text, flush=True)
     except BrokenPipeError:  # whoever read it has enough; nor may the interpreter flush at exit

@@ -125,6 +125,15 @@ def test_a_plan_as_json_and_of_the_other_questions(capsys):
             ["epsilon", *ALLOCATION, "--num-selected", "101", "--delta", "1e-6"],
             "--num-selected=101 must be <= --num-steps=100",
         ),
+        (
+            [
+                *("epsilon", "fixed-batches", "--noise-multiplier", "1", "--num-records", "10", "--batch-size", "10"),
+                *("--num-steps", "5", "--delta", "1e-6"),
+            ],
+            "--batch-size=10 must be < --num-records=10",
+        ),
+        (["epsilon", "gaussian", "--sigma", "-1", "--delta", "1e-6"], "--sigma=-1 must be > 0"),
+        (["epsilon", "laplace", "--sigma=-1", "--delta", "1e-6"], "--sigma=-1 must be > 0"),
         (["epsilon", *ALLOCATION, "--num-epochs", "1.5", "--delta", "1e-6"], "--num-epochs=1.5 must be a whole number"),
         (["epsilon", *ALLOCATION, "--delta", "1"], "--delta=1 must be in (0, 1)"),
         (["delta", *ALLOCATION, "--epsilon", "-2"], "--epsilon=-2 must be >= 0"),
