@@ -5,17 +5,15 @@ the moments are those of 1 - q + q Y under Q, Y = dP/dQ.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._method import Cost, Lanes, RenyiMethod, always, orders_bytes
-from jaxacct._types import Direction
-from jaxacct.bounds._limits import with_limits
-from jaxacct.bounds._orders import MIXED
+from jaxacct._method import Lanes, orders_bytes
+from jaxacct.bounds._by_ratio import by_direction
 from jaxacct.bounds.bases._discrete import log_ratios
 from jaxacct.composition import compose_rdp
 from jaxacct.divergence._ratio_moments import MOST_LOG, Points, ratio_largest, ratio_rdp
@@ -23,8 +21,6 @@ from jaxacct.mechanisms import DiscretePair, PoissonSampled
 from jaxacct.special import up
 
 _MOST_OUTPUTS = 2**12  # of a pair: what is booked for their sum holds up to so many
-
-_Curve = Callable[..., jax.Array]
 
 
 def _pair_of(mechanism: Any) -> DiscretePair:
@@ -63,7 +59,11 @@ def _sampling_of(mechanism: Any) -> tuple[jax.Array, jax.Array]:
     return mechanism.sampling_prob, mechanism.num_steps
 
 
-def _listed_rdp(mechanism: Any, *, orders: Sequence[float], size: int, add: bool) -> jax.Array:
+def listed_rdp(mechanism: DiscretePair | PoissonSampled, *, orders: Sequence[float], add: bool, size: int) -> jax.Array:
+    """Renyi divergences [A, L], one direction, rounded up, of a release with few outputs: sums over them.
+
+    Real orders >= 1; of T steps sampled with probability q where `mechanism` says so. `size` is the number of outputs.
+    """
     del size
     points, defects, has_more = _points(mechanism)
     q, num_steps = _sampling_of(mechanism)
@@ -72,50 +72,23 @@ def _listed_rdp(mechanism: Any, *, orders: Sequence[float], size: int, add: bool
     return compose_rdp([(found, num_steps)])
 
 
-def listed_remove_rdp(mechanism: DiscretePair | PoissonSampled, *, orders: Sequence[float], size: int) -> jax.Array:
-    """Renyi divergences [A, L], remove direction, rounded up, of a release with few outputs: sums over them.
-
-    Real orders >= 1; of T steps sampled with probability q where `mechanism` says so. `size` is the number of outputs.
-    """
-    return _listed_rdp(mechanism, orders=orders, size=size, add=False)
-
-
-def listed_add_rdp(mechanism: DiscretePair | PoissonSampled, *, orders: Sequence[float], size: int) -> jax.Array:
-    """Renyi divergences [A, L], add direction, as `listed_remove_rdp`."""
-    return _listed_rdp(mechanism, orders=orders, size=size, add=True)
-
-
-def _listed_largest(*, add: bool) -> _Curve:
-    def of(mechanism: Any, *, size: int) -> jax.Array:
-        del size
-        points, _, has_more = _points(mechanism)
-        q, num_steps = _sampling_of(mechanism)
-        found = jnp.where((q > 0) & has_more & (not add), jnp.inf, ratio_largest(points, q, add=add))
-        return compose_rdp([(found[None], num_steps)])[0]
-
-    return of
+def _listed_largest(mechanism: Any, *, add: bool, size: int) -> jax.Array:
+    del size
+    points, _, has_more = _points(mechanism)
+    q, num_steps = _sampling_of(mechanism)
+    found = jnp.where((q > 0) & has_more & (not add), jnp.inf, ratio_largest(points, q, add=add))
+    return compose_rdp([(found[None], num_steps)])[0]
 
 
 def _bytes(*, orders: Sequence[float] = (), size: int) -> int:
     return orders_bytes(orders=orders) + 512 * size
 
 
-def _method(direction: Direction, rdp: _Curve) -> RenyiMethod:
-    add = direction is Direction.ADD
-    return RenyiMethod(
-        name=f"rdp ({direction.value})",
-        theorem="by definition, over the outputs; Zhu, Dong & Wang 2022, Theorem 11",
-        directions=(direction,),
-        cost=Cost.MILLISECONDS,
-        cold=Cost.SECONDS,
-        applies=_is_listed,
-        only_traced=always,
-        rdp=with_limits(rdp, largest=_listed_largest(add=add)),
-        least_order=1.0,
-        grids=MIXED,
-        lanes=Lanes(statics=lambda mechanism: {"size": len(_pair_of(mechanism).p)}, bytes=_bytes, on_host=False),
-        regime="up to 4096 outputs",
-    )
-
-
-LISTED = (_method(Direction.REMOVE, listed_remove_rdp), _method(Direction.ADD, listed_add_rdp))
+LISTED = by_direction(
+    listed_rdp,
+    _listed_largest,
+    theorem="by definition, over the outputs; Zhu, Dong & Wang 2022, Theorem 11",
+    applies=_is_listed,
+    lanes=Lanes(statics=lambda mechanism: {"size": len(_pair_of(mechanism).p)}, bytes=_bytes, on_host=False),
+    regime="up to 4096 outputs",
+)

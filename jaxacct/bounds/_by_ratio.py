@@ -1,0 +1,41 @@
+"""Renyi methods of releases that are known by the likelihood ratio: one for each direction, made of one function."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from jaxacct._method import BOTH, Cost, RenyiMethod, always
+from jaxacct._types import Direction
+from jaxacct.bounds._limits import with_limits
+from jaxacct.bounds._orders import MIXED
+
+_Curve = Callable[..., jax.Array]
+
+
+def by_direction(rdp: _Curve, largest: _Curve, **options: Any) -> tuple[RenyiMethod, RenyiMethod]:
+    """Two methods (class `RenyiMethod`) for traced programs, remove and add, of real orders from 1 to inf.
+
+    Args:
+      rdp: ``(mechanism, orders=, add=, **statics) -> [A, L]``, rounded up; `add` says which direction.
+      largest: ``(mechanism, add=, **statics) -> [L]``, the divergence of order inf.
+      options: fields of the methods: the theorem, the lanes, and what else differs.
+    """
+
+    def made(direction: Direction) -> RenyiMethod:
+        add = direction is Direction.ADD
+        return RenyiMethod(
+            name=f"rdp ({direction.value})",
+            directions=(direction,),
+            cost=Cost.MILLISECONDS,
+            cold=Cost.SECONDS,
+            only_traced=always,
+            rdp=with_limits(functools.partial(rdp, add=add), largest=functools.partial(largest, add=add)),
+            least_order=1.0,
+            grids=MIXED,
+            **options,
+        )
+
+    remove, add = map(made, BOTH)
+    return remove, add
