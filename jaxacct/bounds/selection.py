@@ -66,13 +66,27 @@ def _several(own: jax.Array, orders: jax.Array, mean_runs: jax.Array, shape: flo
     return own + (1.0 + shape) * hidden + xp.log(mean_runs) / (orders - 1.0)
 
 
-def _poisson(own: jax.Array, orders: jax.Array, mean_runs: jax.Array) -> jax.Array:
-    """Theorem 6: R'_a = R_a + mean delta(log(1 + 1/(a - 1))) + log(mean) / (a - 1), delta that of one run."""
+def _pure_delta(largest: jax.Array, epsilon: jax.Array) -> jax.Array:
+    """delta [L], rounded up, at `epsilon` of what is purely `largest`-DP: (e^x - e^epsilon) / (1 + e^x), 0 from x on.
+
+    Kairouz, Oh & Viswanath 2015, Theorem 2.4.
+    """
+    x = xp.where(xp.isfinite(largest), largest, 1.0)
+    found = up(-xp.expm1(xp.minimum(epsilon - x, 0.0)) / (1.0 + xp.exp(-x)), 2**8)
+    return xp.where(xp.isfinite(largest), found, 1.0)
+
+
+def _poisson(own: jax.Array, orders: jax.Array, mean_runs: jax.Array, largest: jax.Array) -> jax.Array:
+    """Theorem 6: R'_a = R_a + mean delta(log(1 + 1/(a - 1))) + log(mean) / (a - 1), delta that of one run.
+
+    Delta from the divergences, or from the one of order inf.
+    """
 
     def delta(order: jax.Array) -> jax.Array:
         # at a smaller epsilon delta is no smaller
         epsilon = log1p(1.0 / (order - 1.0)) * (1.0 - 2.0**-48) * xp.ones_like(own[0])
-        return delta_from_log(log_delta_from_rdp(orders, own, epsilon).value)
+        found = delta_from_log(log_delta_from_rdp(orders, own, epsilon).value)
+        return xp.minimum(found, _pure_delta(largest, epsilon))
 
     return own + mean_runs * map_rows(delta, orders[:, 0], lanes=own) + xp.log(mean_runs) / (orders - 1.0)
 
@@ -98,7 +112,8 @@ def tables(
         known = xp.where(inside, own, 1e300)
         several = xp.broadcast_to(xp.maximum(runs, 1.0), own.shape[1:])
         if math.isinf(mechanism.shape):
-            found = _poisson(known, a, several)
+            ends = [least_rdp(plan, mechanism.mechanism, orders=(math.inf,))[0] for plan in parts]
+            found = _poisson(known, a, several, functools.reduce(xp.maximum, ends) + 0.0 * runs)
         else:
             found = _several(known, a, several, 0.0 if abs(mechanism.shape) < _SMALLEST else mechanism.shape)
         return xp.where(inside & (runs >= 1.0), up(found, 2**12), xp.inf)

@@ -18,6 +18,7 @@ from jaxacct.curves import RdpCurve
 from jaxacct.interop._events import MechanismDpEvent, RdpCurveDpEvent
 from jaxacct.interop._loss_distributions import to_privacy_loss_distribution
 from jaxacct.interop._reading import (
+    check_numbers,
     elsewhere,
     in_one_relation,
     leaves_of,
@@ -176,6 +177,12 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
         """What was composed so far, None if nothing; for REPLACE_ONE labelled as if for adding or removing a record."""
         parts = in_one_relation(tuple(self._counts))
         return Composed(parts, tuple(self._counts.values())) if parts else None
+
+    def compose(self, event: Any, count: int = 1) -> Any:
+        """Takes account of `count` runs of `event`; ValueError where a number of it is out of its range."""
+        if isinstance(event, dp_accounting.DpEvent):
+            check_numbers(event)
+        return super().compose(event, count)
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
         for leaf, times in leaves_of(event, count):

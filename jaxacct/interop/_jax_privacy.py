@@ -7,6 +7,7 @@ that is not listed here is refused.
 import dataclasses
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from jaxacct._types import NeighboringRelation
@@ -18,9 +19,11 @@ from jaxacct.mechanisms import (
     Gaussian,
     PoissonSampled,
     RandomAllocation,
+    ReplaceOne,
     TruncatedPoisson,
     ZeroOut,
 )
+from jaxacct.special import up
 
 _ADD_OR_REMOVE, _ZERO_OUT = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_SPECIAL
 
@@ -98,12 +101,29 @@ def _cyclic_poisson(asked: _Asked) -> Any:
         return _cut(asked)
     is_independent = strategy.partition_type.name == "INDEPENDENT"
     if length > 1 and not is_independent and asked.neighboring_relation is _ADD_OR_REMOVE:
-        reason = "a split into equal groups moves with the number of records; use PartitionType.INDEPENDENT, or ask for"
-        raise _refused(asked, f"{reason} neighboring_relation=NeighboringRelation.REPLACE_SPECIAL (zero-out)")
+        return _equal_groups(asked, length)
     if length > 1 and is_independent and strategy.sampling_prob == 1:
         return _same_bin(asked, length)
     run = _poisson(asked, length)
     return RandomAllocation(run, num_steps=length) if length > 1 and is_independent else run
+
+
+def _equal_groups(asked: _Asked, length: int) -> ReplaceOne:
+    """A record that is added or removed in groups of one size, n // L, of n records: what is left over joins no step.
+
+    The split is uniform, and known. Where n // L stays as it is, a record beside those left over takes the place of
+    one of them, or is left over itself: the pair is that of a replaced record, or nothing (hockey-stick divergences
+    are jointly convex). Where n // L changes (n, or n + 1, is a multiple of L), every group has one record more, so
+    that in each of all the steps one record is added, by its coin: no more than a replaced one, which may be empty.
+    """
+    number = asked.num_examples
+    if number is None:
+        raise ValueError(
+            "num_examples=None must be given for equal groups, whose size moves with the number of records; with "
+            "PartitionType.INDEPENDENT, or neighboring_relation=NeighboringRelation.REPLACE_SPECIAL, less is lost"
+        )
+    check_count("num_examples", number)
+    return ReplaceOne(_poisson(asked, 1 if number % length in (0, length - 1) else length))
 
 
 def _balls_in_bins(asked: _Asked) -> Any:
@@ -118,12 +138,39 @@ def _min_separation(asked: _Asked) -> Any:
         return _poisson(asked, 1)
     if strategy.sampling_prob == 1 and strategy.warm_start:
         return _same_bin(asked, strategy.min_sep)
-    most = _cycles(asked, strategy.min_sep)
-    raise _refused(
-        asked,
-        f"b-min-sep sampling is known by Monte Carlo only; a record takes part at most {most} times, so that "
-        f"Composed(Gaussian({asked.noise_multiplier!r}), {most}) holds, without amplification",
+    return _apart(asked)
+
+
+def _apart(asked: _Asked) -> Any:
+    """Steps at least b apart, each with probability p where the last one is so far back: the best of three bounds.
+
+    Given all that was released before, a record joins a step with probability p at most (that it may join, times p),
+    and the pair of a sampled step grows with its probability, both at every epsilon: `PoissonSampled` with p.
+
+    Of b steps in a row a record joins one at most, the j-th of those that it may join with probability w_j =
+    p (1-p)^(j-1), in all W = 1 - (1-p)^b or less. The ratio of b steps is 1 + sum_j w_j (Y_j - 1), Y_j independent of
+    mean 1 without the record, so that its divergences are convex and symmetric in w, and grow with each w_j: the worst
+    is that it may join from the first of them on, and more where w is replaced by what majorizes it weakly.
+    Everything in one step, told which: sampled with probability W, in each of the blocks. Or m entries r / m >= p with
+    r >= W: with probability r one of m steps, allocated.
+    """
+    strategy = asked.strategy
+    noise, prob, apart = Gaussian(asked.noise_multiplier), float(strategy.sampling_prob), int(strategy.min_sep)
+    check_probability("sampling_prob", prob)
+    blocks, steps = _cycles(asked, apart), _cycles(asked, 1)
+    if prob == 0.0:
+        return _poisson(asked, 1)
+    some = min(1.0, up(-math.expm1(apart * math.log1p(-prob)), 2**6)) if prob < 1.0 else 1.0
+    spread = math.ceil(Fraction(some) / Fraction(prob))
+    share = min(1.0, max(some, up(spread * prob, 4)))
+    if spread * Fraction(prob) > 1:
+        spread, share = spread - 1, 1.0  # so many are fewer than W / p
+    ways = (  # with the sum of the squared probabilities of the steps: the least is best, about
+        (steps * prob**2, PoissonSampled(noise, prob, steps)),
+        (blocks * some**2, PoissonSampled(noise, some, blocks)),
+        (blocks * share**2 / spread, RandomAllocation(PoissonSampled(noise, share), spread, num_epochs=blocks)),
     )
+    return min(ways, key=lambda way: way[0])[1]
 
 
 def _random_allocation(asked: _Asked) -> RandomAllocation:
@@ -236,11 +283,14 @@ def from_jax_privacy(
 
     - `CyclicPoissonSampling`: `PoissonSampled` in the steps of one group, which with independent groups is allocated to
       one of them (`RandomAllocation` of the former); with sampling_prob=1 these are balls in bins, and equal groups
-      (a dataset shuffled once) full participation, without amplification.
+      (a dataset shuffled once) full participation, without amplification. A record that is added to equal groups, or
+      removed, takes the place of one that is left over, or moves the size of all groups: `ReplaceOne` of the former in
+      the steps of one group, or of all.
     - `RandomAllocationSampling`: `RandomAllocation`, k of the steps; with cycle_length k of those of one group.
     - `BallsInBinsSampling`: one epoch of `RandomAllocation` with noise_multiplier / sqrt(number of cycles), since a
       record's bin is the same in every cycle. With cycle_length=iterations: random allocation over the whole run.
-    - `BMinSepSampling`: where it is one of the two above; else refused.
+    - `BMinSepSampling`: where it is one of the two above, that; else, from above, the best of `PoissonSampled` steps,
+      of blocks in which a known step is sampled, and of blocks that are a sampled allocation.
     - `FixedBatchSampling`: without replacement, `PoissonSampled` at batch_size / num_examples with half the noise; with
       replacement, and for zero-out, `FixedBatches`. A `truncated_batch_size` in one cycle: `TruncatedPoisson`.
     - `UserSelectionStrategy`: its base strategy; records are users, clipped together.
@@ -253,7 +303,7 @@ def from_jax_privacy(
       noise_multiplier: standard deviation of a step's noise over the clipping norm, > 0; or a
         `jaxacct.correlated.BandedNoise`.
       num_examples: public number of records (of users under `UserSelectionStrategy`), for fixed and
-        truncated batches.
+        truncated batches and equal groups.
       neighboring_relation: for which the answers are needed: ADD_OR_REMOVE_ONE, or REPLACE_SPECIAL where the special
         record contributes nothing (zero-out), which the mechanism's add-or-remove answers then hold for.
 

@@ -285,6 +285,29 @@ def in_one_relation(mechanisms: tuple[Any, ...]) -> tuple[Any, ...] | None:
     return tuple(ReplaceOne(Gaussian(2.0 * m.noise_multiplier)) if isinstance(m, Gaussian) else m for m in mechanisms)
 
 
+# numbers that an event of any class may hold: what they are called, their range, and the same in words
+_RANGES = {
+    "noise_multiplier": ("Noise multiplier", 0.0, math.inf, "non-negative"),
+    "sampling_probability": ("Sampling rate", 0.0, 1.0, "in [0, 1]"),
+    "step_counts": ("Number of steps", 0.0, math.inf, "non-negative"),
+}
+
+
+def check_numbers(event: Any) -> None:
+    """Raises ValueError where a number of an event, or of one inside it, is out of its range: no such event exists.
+
+    As in dp_accounting, where that is another error than an event that is not supported.
+    """
+    for leaf, _ in leaves_of(event):
+        for field, (name, low, high, words) in _RANGES.items():
+            held = getattr(leaf, field, None)
+            values = held if isinstance(held, list | tuple) else () if held is None else (held,)
+            if not all(low <= value <= high for value in values):
+                raise ValueError(f"event={leaf!r}: {name}, {field}={held}, must be {words}")
+        if isinstance(getattr(leaf, "event", None), dp_event.DpEvent):
+            check_numbers(leaf.event)
+
+
 def takes_places(mechanism: Any) -> bool:
     """Whether records take each other's places in it, so that an empty one leaves other things than its removal."""
     return isinstance(mechanism, FixedBatches | TruncatedPoisson) or any(map(takes_places, mechanism.wrapped()))

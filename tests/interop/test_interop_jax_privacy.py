@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import itertools
 import math
 import re
 import types
@@ -89,15 +90,25 @@ def test_cyclic_poisson_counts_the_steps_of_one_group(strategies: Any) -> None:
         assert from_jax_privacy(cyclic, 2.0, neighboring_relation=relation) == ja.RandomAllocation(group, num_steps=10)
     equal = dataclasses.replace(cyclic, partition_type=strategies.PartitionType.EQUAL_SPLIT)
     assert from_jax_privacy(equal, 2.0, neighboring_relation=ZERO_OUT) == group
-    with pytest.raises(ValueError, match="equal groups moves with the number of records"):
+
+
+def test_equal_groups_move_with_the_number_of_records(strategies: Any) -> None:
+    equal = strategies.CyclicPoissonSampling(0.2, iterations=101, cycle_length=10)
+    with pytest.raises(ValueError, match="num_examples=None must be given for equal groups"):
         from_jax_privacy(equal, 2.0)
+    for number in (1000, 1009):
+        every = ja.PoissonSampled(ja.Gaussian(2.0), 0.2, 101)
+        assert from_jax_privacy(equal, 2.0, num_examples=number) == ja.ReplaceOne(every)
+    group = ja.PoissonSampled(ja.Gaussian(2.0), 0.2, 11)
+    for number in (1001, 1008):
+        assert from_jax_privacy(equal, 2.0, num_examples=number) == ja.ReplaceOne(group)
 
 
 def test_a_dataset_shuffled_once_has_full_participation_only(strategies: Any) -> None:
     fixed_order = strategies.CyclicPoissonSampling(sampling_prob=1, iterations=40, cycle_length=10)
-    assert from_jax_privacy(fixed_order, 3.0, neighboring_relation=ZERO_OUT) == ja.Composed(ja.Gaussian(3.0), 4)
-    with pytest.raises(ValueError, match="INDEPENDENT"):
-        from_jax_privacy(fixed_order, 3.0)
+    run = ja.Composed(ja.Gaussian(3.0), 4)
+    assert from_jax_privacy(fixed_order, 3.0, neighboring_relation=ZERO_OUT) == run
+    assert from_jax_privacy(fixed_order, 3.0, num_examples=1001) == ja.ReplaceOne(run)
 
 
 @pytest.mark.parametrize(("iterations", "cycles"), [(10, 1), (40, 4), (41, 5), (3, 1)])
@@ -125,8 +136,72 @@ def test_minimum_separation(strategies: Any) -> None:
     assert from_jax_privacy(strategies.BMinSepSampling(0.1, 50, min_sep=1), 1.0) == ja.PoissonSampled(
         ja.Gaussian(1.0), 0.1, 50
     )
-    with pytest.raises(ValueError, match=r"Monte Carlo only.*Composed\(Gaussian\(1\.0\), 13\)"):
-        from_jax_privacy(strategies.BMinSepSampling(0.1, 50, min_sep=4), 1.0)
+    noise = ja.Gaussian(1.0)
+    found = from_jax_privacy(strategies.BMinSepSampling(0.1, 50, min_sep=10), 1.0)
+    assert (found.num_steps, found.num_selected, found.num_epochs) == (7, 1, 5)
+    assert 0.7 <= found.mechanism.sampling_prob <= 0.7 * (1 + 1e-15)
+    found = from_jax_privacy(strategies.BMinSepSampling(0.4, 50, min_sep=2), 1.0)
+    assert found == ja.PoissonSampled(noise, 0.4, 50)
+    found = from_jax_privacy(strategies.BMinSepSampling(0.9, 50, min_sep=4), 1.0)
+    assert (found.mechanism, found.num_steps) == (noise, 13)
+    assert 0.9999 <= found.sampling_prob <= 0.9999 * (1 + 1e-13)
+    found = from_jax_privacy(strategies.BMinSepSampling(1.0, 50, min_sep=4, warm_start=False), 1.0)
+    assert found == ja.PoissonSampled(noise, 1.0, 13)
+
+
+def _whether_sampled(prob: float, steps: int, apart: int, runs: int, rng: Any, *, warm: bool) -> np.ndarray:
+    """bool [runs, steps]: the steps of a record that joins none for `apart` - 1 steps after one."""
+    back = np.full(runs, apart)  # how long ago the last one was
+    if warm:
+        share = (apart - 1) * prob / (1 + (apart - 1) * prob)
+        back = np.where(rng.random(runs) < share, rng.integers(1, apart, runs), apart)
+    joins = np.zeros((runs, steps), bool)
+    for step in range(steps):
+        joins[:, step] = (back >= apart) & (rng.random(runs) < prob)
+        back = np.where(joins[:, step], 1, back + 1)
+    return joins
+
+
+def _log_ratio(log_y: np.ndarray, prob: float, apart: int, *, warm: bool) -> np.ndarray:
+    """log of the mean, over what a record joins, of the product of the ratios: forward over the time since the last."""
+    runs, steps = log_y.shape
+    waits = np.zeros((runs, apart))  # by the steps left until the record may join again
+    waits[:, 0] = 1.0
+    if warm:
+        share = prob / (1 + (apart - 1) * prob)
+        waits[:, 1:] = share
+        waits[:, 0] = 1.0 - (apart - 1) * share
+    for step in range(steps):
+        joined = waits[:, 0] * prob * np.exp(log_y[:, step])
+        free = waits[:, 0] * (1 - prob)
+        waits = np.concatenate([waits[:, 1:], joined[:, None]], axis=1)  # one step less for those who wait
+        waits[:, 0] += free
+    return np.log(waits.sum(axis=1))
+
+
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("direction", ja.Direction)
+@pytest.mark.parametrize(
+    ("prob", "apart", "noise", "kind"),
+    [(0.1, 10, 1.0, ja.RandomAllocation), (0.4, 2, 1.5, ja.PoissonSampled), (0.9, 3, 2.0, ja.PoissonSampled)],
+)
+def test_minimum_separation_against_simulation(
+    prob: float, apart: int, noise: float, kind: type, direction: ja.Direction, warm: bool
+) -> None:
+    steps, runs = 20, 200_000
+    rng = np.random.default_rng(11)
+    joins = _whether_sampled(prob, steps, apart, runs, rng, warm=warm)
+    there = joins if direction is ja.Direction.REMOVE else np.zeros_like(joins)
+    log_y = (noise * rng.standard_normal((runs, steps)) + there - 0.5) / noise**2
+    losses = _log_ratio(log_y, prob, apart, warm=warm) * (1 if direction is ja.Direction.REMOVE else -1)
+    run = from_jax_privacy(_stand_ins().BMinSepSampling(prob, steps, apart, warm_start=warm), noise)
+    assert type(run) is kind
+    for epsilon in (0.1, 0.5, 1.0, 2.0):
+        terms = np.maximum(-np.expm1(epsilon - losses), 0.0)
+        found = ja.delta(run, epsilon, direction=direction)
+        assert found >= terms.mean() - 4.5 * terms.std() / math.sqrt(runs)
+    known = ja.epsilon(ja.Composed(ja.Gaussian(noise), -(-steps // apart)), 1e-5)
+    assert ja.epsilon(run, 1e-5) <= known
 
 
 def test_fixed_batches_are_poisson_with_twice_the_sensitivity(strategies: Any) -> None:
@@ -159,7 +234,7 @@ def test_users_are_sampled_as_records(strategies: Any) -> None:
     [
         (lambda s: s.CyclicPoissonSampling(0.1, 10, truncated_batch_size=5), {}, "num_examples=None"),
         (lambda s: s.BMinSepSampling(0.1, 10, 2, truncated_batch_size=5), {}, "truncation"),
-        (lambda s: s.BMinSepSampling(1.0, 10, 2, warm_start=False), {}, "Monte Carlo"),
+        (lambda s: s.BMinSepSampling(1.5, 10, 2), {}, "sampling_prob"),
         (lambda s: s.FixedBatchSampling(5, 10), {}, "num_examples=None"),
         (lambda s: s.FixedBatchSampling(5, 10), {"num_examples": 5}, "must be < num_examples"),
         (lambda s: s.BallsInBinsSampling(0, 10), {}, "iterations=0"),
@@ -169,7 +244,7 @@ def test_users_are_sampled_as_records(strategies: Any) -> None:
             {"neighboring_relation": ja.NeighboringRelation.REPLACE_ONE},
             "ADD_OR_REMOVE_ONE or REPLACE_SPECIAL",
         ),
-        (lambda s: s.UserSelectionStrategy(s.BMinSepSampling(0.1, 10, 2)), {}, "Monte Carlo"),
+        (lambda s: s.UserSelectionStrategy(s.BMinSepSampling(0.1, 10, 2, truncated_batch_size=5)), {}, "truncation"),
         (lambda s: object(), {}, "object is none of"),
     ],
 )
@@ -274,6 +349,38 @@ def test_fixed_batches_are_covered(others: list[float]) -> None:
             assert found <= bound + 1e-6  # the grid's error at the kink
             if set(others) == {-1.0}:  # the record replaces its opposite: nothing is lost
                 assert found == pytest.approx(bound, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("length", "others"), [(3, [-1.0, -1.0, -1.0, -1.0]), (3, [-1.0, 1.0, 0.2, -0.5]), (2, [-1.0] * 3)]
+)
+def test_equal_groups_are_covered(length: int, others: list[float]) -> None:
+    """The first two steps of a cycle, each of a group of its own: every split, on a plane; the record is 1."""
+    prob, noise = 0.6, 1.2
+    x = np.linspace(-11.0, 11.0, 301)
+
+    def step(group: tuple[float, ...]) -> np.ndarray:
+        found = np.zeros_like(x)
+        for heads in itertools.product((0, 1), repeat=len(group)):
+            mass = math.prod(prob if h else 1 - prob for h in heads)
+            found += mass * stats.norm.pdf(x, sum(h * v for h, v in zip(heads, group, strict=True)), noise)
+        return found
+
+    def law(numbers: list[float]) -> np.ndarray:
+        size = len(numbers) // length
+        splits = list(itertools.permutations(numbers))
+        return sum(
+            np.outer(step(one[:size]), step(one[-(-len(numbers) // length) :][:size])) / len(splits) for one in splits
+        )
+
+    strategy = _stand_ins().CyclicPoissonSampling(prob, iterations=2, cycle_length=length)
+    fewer, more = law(others), law([*others, 1.0])
+    for number in (len(others), len(others) + 1):
+        run = from_jax_privacy(strategy, noise, num_examples=number)
+        for epsilon in (0.0, 0.3, 0.8, 1.5):
+            found = max(_divergence(p, q, epsilon, (x[1] - x[0]) ** 2) for p, q in ((fewer, more), (more, fewer)))
+            assert found <= ja.delta(run, epsilon) + 1e-6  # the grid's error at the kink
+            assert found > 1e-3 or epsilon > 0.0
 
 
 def test_a_secret_group_is_allocation_to_one_of_them() -> None:
@@ -408,4 +515,4 @@ def test_the_page_counts_the_strategies_that_are_answered(strategies: Any) -> No
     counted = re.search(r"(\d+) of 14 in add-or-remove adjacency and (\d+) of 14 where", page)
     assert counted is not None
     for number, relation in zip(counted.groups(), (ja.NeighboringRelation.ADD_OR_REMOVE_ONE, ZERO_OUT), strict=True):
-        assert sum(_is_answered(strategy, relation) for _, strategy in _fourteen(strategies)) >= int(number)
+        assert sum(_is_answered(strategy, relation) for _, strategy in _fourteen(strategies)) == int(number)
