@@ -53,7 +53,13 @@ def _worst_rdp(mechanism: Mechanism, *, orders: tuple[float, ...], parts: tuple[
 _RDP = KernelByStructure(_worst_rdp, Rounding.UP, renyi_bytes, on_host=takes_numpy, host_calls=_HOST_CALLS)
 
 
-def rdp(mechanism: Mechanism, orders: Any, *, direction: Direction | str | None = None) -> RdpCurve:
+def rdp(
+    mechanism: Mechanism,
+    orders: Any,
+    *,
+    direction: Direction | str | None = None,
+    neighboring_relation: NeighboringRelation | str | None = None,
+) -> RdpCurve:
     """Renyi divergences of `mechanism` at `orders`: certified upper bounds, the worse of both directions.
 
     Args:
@@ -62,6 +68,9 @@ def rdp(mechanism: Mechanism, orders: Any, *, direction: Direction | str | None 
         near 1 where no formula is known; inf is the largest loss, inf where none is known. They choose the program that
         is compiled.
       direction: to bound one direction only.
+      neighboring_relation: as for `jaxacct.epsilon`. Of a record that is replaced by any other the divergences are
+        those of twice the sensitivity where these are its pair's (Gaussian, Laplace and discrete noise, composed), else
+        of its removal and then an addition, by the weak triangle inequality (Mironov 2017, Proposition 11).
 
     Returns:
       An `RdpCurve` with values of shape batch + [A], in nats.
@@ -75,6 +84,7 @@ def rdp(mechanism: Mechanism, orders: Any, *, direction: Direction | str | None 
     [0.017037, 11.39483]
     """
     wanted = check_orders("orders", orders, with_limits=True)
+    mechanism = in_relation(mechanism, neighboring_relation)
     check_mechanism(mechanism)
     directions = directions_of(mechanism, direction)
     methods_for(mechanism, RenyiMethod)  # or an error in words

@@ -111,7 +111,10 @@ def _width(precision: float | None, query: Query, mechanism: Mechanism, target: 
     """`precision` for `mechanism`; where None, 0.1 % of epsilon or 1 % of delta, and inf inside traced code."""
     traced = is_traced(mechanism, target)
     if traced and not has_lanes(mechanism):
-        raise ValueError(f"mechanism={mechanism!r} has a loss distribution only: it cannot run inside jit or grad")
+        raise ValueError(
+            f"mechanism={mechanism!r} has a loss distribution only: it cannot run inside jit or grad; ask for it "
+            "outside, where its numbers are concrete (sweep asks for many), or for what has Renyi divergences"
+        )
     if not traced and not has_quick(mechanism):
         precision = None if precision == math.inf else precision  # there is nothing quicker
     if traced:

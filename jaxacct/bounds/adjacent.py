@@ -21,6 +21,7 @@ from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds import fixed_batches, group
+from jaxacct.bounds._adjacent_on_lanes import DOUBLED, Asking, emptied_on_lanes, replaced_on_lanes
 from jaxacct.bounds._distribution import Distribution, Parts, loss_distribution, parts_by_laws
 from jaxacct.bounds._mirrored import THEOREM, Mirrored, mirrored
 from jaxacct.bounds._two_steps import adds, in_two_steps, unamplified
@@ -29,12 +30,8 @@ from jaxacct.bounds.fixed_batches import bracket as bracket_fixed
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
 from jaxacct.mechanisms import (
     Composed,
-    DiscreteGaussian,
-    DiscreteLaplace,
     FixedBatches,
-    Gaussian,
     Group,
-    Laplace,
     PoissonSampled,
     ReplaceOne,
     TruncatedPoisson,
@@ -84,12 +81,7 @@ def _scale(mechanism: Any) -> tuple[float, int]:
 # What stands for a replaced record
 
 
-_STAND_INS: dict[type, Callable[[Any], Mechanism | None]] = {
-    Gaussian: lambda run: Gaussian(0.5 * float(run.noise_multiplier)),
-    Laplace: lambda run: Laplace(0.5 * float(run.noise_multiplier)),
-    DiscreteLaplace: lambda run: dataclasses.replace(run, sensitivity=2 * int(run.sensitivity)),
-    DiscreteGaussian: lambda run: dataclasses.replace(run, sensitivity=2 * int(run.sensitivity)),
-}
+_STAND_INS: dict[type, Callable[[Any], Mechanism | None]] = {**DOUBLED}
 
 
 def _always_sampled(run: PoissonSampled) -> Mechanism | None:
@@ -312,8 +304,10 @@ def _of_stand_in(
     return Distribution(theorem=theorem, exists=exists, parts=_relabelled(of("parts")), **options)
 
 
-def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[Any, ...], tuple[Method, ...]]:
-    """A dict, the table of methods, from the function that tells the loss distributions of what stands for a run."""
+def tables(
+    distribution_of: Callable[..., Distribution | None], asking: Asking
+) -> dict[tuple[Any, ...], tuple[Method, ...]]:
+    """A dict, the table of methods, from the functions that tell how what stands for a run is bounded."""
     stand_ins = _of_stand_in(
         distribution_of,
         lambda mechanism: None if _has_pair(mechanism) else _stand_in(mechanism.mechanism),
@@ -373,11 +367,13 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
             fixed,
             loss_distribution(_PAIRS),
             loss_distribution(stand_ins, helps=lambda mechanism: False),
+            *replaced_on_lanes(asking),
         ),
         (ZeroOut,): (
             empty,
             fixed,
             loss_distribution(_PAIRS),
             loss_distribution(same, helps=lambda mechanism: False),
+            *emptied_on_lanes(asking, _alone),
         ),
     }

@@ -45,6 +45,7 @@ from jaxacct.bounds import (
     shuffle,
     shuffled_batches,
 )
+from jaxacct.bounds._adjacent_on_lanes import Asking
 from jaxacct.bounds._distribution import Distribution, DistributionMethod, Parts, loss_distribution
 from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._moments import moments
@@ -335,6 +336,6 @@ METHODS = merged(
     check_in.METHODS,
     _OF_COMPOSED,
     group.tables(distribution_of),
-    adjacent.tables(distribution_of),
+    adjacent.tables(distribution_of, Asking(methods_of, renyi_plan, least_rdp, renyi_bytes, takes_numpy)),
     selection.tables(renyi_plan, least_rdp, renyi_bytes, takes_numpy, distribution_of),
 )

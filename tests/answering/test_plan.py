@@ -146,12 +146,16 @@ PLANS = {
     ("MixtureOfGaussians", ""): on_host(DISTRIBUTION),
     ("Group", "of sampled Gaussians"): on_host(["group remove+add"]),
     ("Group", "of others"): on_host(["one after the other remove+add"]),
-    ("ReplaceOne", "Gaussian"): on_host(["replaced remove"]),
-    ("ReplaceOne", "PoissonSampled of Gaussian, Laplace or MixtureOfGaussians"): on_host(["loss distribution remove"]),
+    ("ReplaceOne", "Gaussian"): beside_traced(["replaced remove"], ["closed form remove", "rdp remove"]),
+    ("ReplaceOne", "PoissonSampled of Gaussian, Laplace or MixtureOfGaussians"): beside_traced(
+        ["loss distribution remove"], ["rdp remove"]
+    ),
     ("ReplaceOne", "FixedBatches, TruncatedPoisson"): on_host(["fixed batches remove", "loss distribution remove"]),
-    ("ReplaceOne", "others"): on_host(["removed, then added remove"]),
+    ("ReplaceOne", "others"): beside_traced(["removed, then added remove"], ["rdp remove"]),
     ("ZeroOut", "FixedBatches, TruncatedPoisson"): on_host(["fixed batches remove+add", *DISTRIBUTION]),
-    ("ZeroOut", "others"): on_host(["removed remove+add"]),
+    ("ZeroOut", "others"): beside_traced(
+        ["removed remove+add"], [f"{name} {d}" for d in ("remove", "add") for name in ("closed form", "rdp")]
+    ),
     ("FixedBatches(Gaussian)", ""): on_host(["as Poisson remove+add"]),
     ("TruncatedPoisson(Gaussian)", ""): on_host(["untruncated remove+add", *DISTRIBUTION]),
     ("PrivateSelection", "any"): on_lanes(RENYI),
