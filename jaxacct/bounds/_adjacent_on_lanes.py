@@ -41,8 +41,9 @@ DOUBLED: dict[type, Callable[[Any], Mechanism]] = {
 
 def doubled(run: Any) -> Mechanism | None:
     """The same of a run and of compositions, of numbers of any kind (traced ones too); None for others."""
-    if type(run) is not Composed:
-        return DOUBLED[type(run)](run) if type(run) in DOUBLED else None
+    if run.signature() != (Composed,):
+        make = DOUBLED.get(type(run))
+        return None if make is None else make(run)
     found = [doubled(part) for part in run.mechanisms]
     return None if any(part is None for part in found) else Composed(tuple(found), run.counts)
 

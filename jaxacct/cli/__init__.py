@@ -86,9 +86,9 @@ def _by_option(scheme: "Scheme", message: str, arguments: Sequence[str]) -> str:
 
     typed = {word.partition("=")[0] for word in arguments}
     names: dict[str, str] = {}
-    for option in scheme.options:
-        said = next((also for also in option.also if flag_of(also) in typed), option.name)
-        names |= {scheme.field(option.name): said, option.name: said}
+    for one in scheme.options:
+        said = next((also for also in one.also if flag_of(also) in typed), one.name)
+        names |= {scheme.field(one.name): said, one.name: said}
     for field, option in (names | _ARGUMENTS | {size: size for size in SIZES}).items():
         for before, after, is_option in _WHERE:
             name = flag_of(option) if is_option else option
