@@ -596,6 +596,11 @@ _GROUND = (
 
 BATCHES = "tests/training/test_batches.py -k 'size_is_the_least or truncation or fit or tails'"
 DRAWN = "tests/training/test_batches.py -k 'coins or sets or orders or binomial or remainders or subsets'"
+PUBLIC = "tests/training/test_batches.py -k 'public or sorted'"
+SEPARATION = "tests/interop/test_interop_jax_privacy.py -k separation"
+GROUPS = "tests/interop/test_interop_jax_privacy.py -k equal_groups"
+REPLACED_RENYI = "tests/bounds/test_adjacency_renyi.py -k 'half or weak'"
+PURE_SELECTION = "tests/bounds/test_selection.py -k pure_delta"
 _BATCHES = (
     Mutant("special/_binomial_tail.py", "/ (1.0 - ratio) * _ROUND_UP", "* _ROUND_UP", BATCHES),
     Mutant("training/_batches.py", "(self.num_records + 1, self._s", "(self.num_records, self._s", BATCHES),
@@ -606,7 +611,17 @@ _BATCHES = (
     Mutant("training/_words.py", "words = words[words < multiple]", "pass", DRAWN),
     Mutant("training/_drawing.py", "step[joined[here, step]] = j", "pass", DRAWN),
     Mutant("training/_drawing.py", "// ((count + 1) * tails)", "// (count * tails + tails + 1)", DRAWN),
-    Mutant("training/_drawing.py", "np.any(rows[:, 1:] == rows[:, :-1], axis=1)", "rows[:, 0] < 0", DRAWN),
+    Mutant("training/_drawing.py", "repeats |= first == second", "pass", DRAWN),
+    Mutant("training/_drawing.py", "np.sort(subset(words, records.size, sampling.most))", ": sampling.most", PUBLIC),
+    Mutant("training/_drawing.py", "words.below if sampling.with_replacement else", "words.below or", PUBLIC),
+    Mutant("training/_drawing.py", "(number * size + order) // num_selected", "order // num_selected", PUBLIC),
+    Mutant("interop/_jax_privacy.py", "max(some, up(spread * prob, 4))", "some", SEPARATION),
+    Mutant("interop/_jax_privacy.py", "apart * math.log1p(-prob)", "0.9 * apart * math.log1p(-prob)", SEPARATION),
+    Mutant("interop/_jax_privacy.py", "number % length in (0, length - 1)", "number < 0", GROUPS),
+    Mutant("bounds/_adjacent_on_lanes.py", "(a - 0.5) / (a - 1.0)", "1.0", REPLACED_RENYI),
+    Mutant("bounds/_adjacent_on_lanes.py", "for less in (0.0, 1.0)", "for less in (1.0, 1.0)", REPLACED_RENYI),
+    Mutant("bounds/_adjacent_on_lanes.py", "0.5 * run.noise_multiplier", "run.noise_multiplier", REPLACED_RENYI),
+    Mutant("bounds/selection.py", "/ (1.0 + xp.exp(-x))", "/ (1.1 + xp.exp(-x))", PURE_SELECTION),
     Mutant("training/_drawing.py", "keep[subset(words, num_records, num_records - size)] = False", "pass", DRAWN),
 )
 

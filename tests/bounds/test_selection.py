@@ -9,7 +9,7 @@ from scipy import stats
 
 import jaxacct as ja
 from jaxacct._precision import Rounding, float64_kernel
-from jaxacct.bounds.selection import log_inverse_gamma
+from jaxacct.bounds.selection import _pure_delta, log_inverse_gamma
 
 SHAPES = (-0.5, 0.0, 0.5, 1.0, 3.0, math.inf)
 
@@ -133,3 +133,26 @@ def test_the_number_of_runs_is_calibrated():
 def test_what_is_out_of_range_is_named(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+@pytest.mark.parametrize("largest", [0.3, 1.0, 7.0, 40.0])
+def test_pure_delta(largest):
+    """That of the pair (e^x, 1) over 1 + e^x, rounded up; 0 from x on; nothing is known without a largest loss."""
+    for epsilon in (0.0, 0.5 * largest, largest * (1 - 1e-12), largest, 2.0 * largest):
+        with mpmath.workdps(40):
+            x, e = mpmath.mpf(largest), mpmath.mpf(epsilon)
+            truth = max(mpmath.mpf(0), (mpmath.exp(x) - mpmath.exp(e)) / (1 + mpmath.exp(x)))
+        found = float(_pure_delta(np.array([largest]), np.array([epsilon]))[0])
+        assert truth <= found <= truth * (1 + 1e-12)
+    assert _pure_delta(np.array([math.inf]), np.array([1.0]))[0] == 1.0
+
+
+@pytest.mark.parametrize(("local", "mean"), [(1.0, 1e10), (0.1, 2.0), (2.0, 1000.0)])
+def test_many_runs_that_are_pure(local, mean):
+    """At the order whose epsilon is the largest loss the mean number of runs counts by its logarithm alone."""
+    order = 1.0 + 1.0 / math.expm1(local)
+    run = ja.PrivateSelection(ja.Laplace(1.0 / local), mean, math.inf)
+    own = ja.rdp(ja.Laplace(1.0 / local), [order]).values[0]
+    found = ja.rdp(run, [order, 1e10, 1e100]).values[0]
+    assert found == pytest.approx(own + math.log(mean) / (order - 1.0), rel=1e-4)
+    assert found >= (own + math.log(mean) / (order - 1.0)) * (1.0 - 1e-12)
