@@ -1,5 +1,7 @@
-"""The option and the summary of the reference values; see `test_reference`."""
+"""How the tests compile, and the option and the summary of the reference values; see `test_reference`."""
 
+import gc
+import importlib.metadata
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -10,6 +12,17 @@ from typing import Any
 _CACHE = Path(__file__).parents[1] / ".pytest_cache" / "compiled"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+# Most programs of a test run once. They are all compiled as the package compiles a user's first questions, in a fifth
+# of the time: certificates hold either way. `test_both_paths` compares the two; JAXACCT_OPTIMISED=1 compiles for speed,
+# as `.ci/matrix` does. XLA aborts on flags that it does not know, so only versions that were seen to know them get them.
+_QUICK_FLAGS = (
+    *("--xla_backend_optimization_level=0", "--xla_cpu_use_fusion_emitters=false"),
+    "--xla_cpu_parallel_codegen_split_count=1",
+)
+if not os.environ.get("JAXACCT_OPTIMISED") and importlib.metadata.version("jaxlib").startswith(("0.9.", "0.10.")):
+    os.environ["XLA_FLAGS"] = " ".join([*_QUICK_FLAGS, os.environ.get("XLA_FLAGS", "")]).strip()
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")  # no line numbers of frames in compiled programs
 
 import jax  # noqa: E402
 import pytest  # noqa: E402
@@ -28,7 +41,14 @@ def _strict_promotion() -> Iterator[None]:
         yield
 
 
-_MAX_MAPS = 20_000
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: it is not looked through again each time that garbage is."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+
+
+_MAX_MAPS = 40_000
 _tests_run = 0
 
 
@@ -37,7 +57,7 @@ def pytest_runtest_teardown() -> None:
     global _tests_run
     _tests_run += 1
     maps = Path("/proc/self/maps")
-    if _tests_run % 25 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > _MAX_MAPS:
+    if _tests_run % 10 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > _MAX_MAPS:
         jax.clear_caches()
 
 

@@ -102,10 +102,13 @@ _SEVERAL_ROUNDS = {"clones, composed", "no amplification"}  # of shuffled report
 # whose compilation takes 5 seconds and more, or that only repeat another's: the same kernels of another randomizer
 _SLOW = {"check-in profile", "purified check-in", "purified clones"}
 _REPEATED = {"clones", "clones pair from below", "clones, composed"}
+# whose kernels are optimised in a second or two each
+_QUICKLY_OPTIMISED = {ja.Gaussian, ja.Laplace, ja.PoissonSampled, ja.RandomizedResponse, ja.EpsilonDelta, ja.ZCdp}
 # a bound from below, sharper on the host where another sum is affordable; a search that ends within 5e-8 of the target
 _SHARPER = {"binary randomized response": 1e-6, "blanket": 1e-7}
 # on the host only: a program claims nothing
 _HOST_ONLY = {"check-in profile from below"}
+_OPTIMISED: dict[str, str | bool] = {"xla_backend_optimization_level": "3", "xla_cpu_use_fusion_emitters": True}
 _ORDERS = (1.02, 1.5, 2.0, 2.5, 4.875, 7.0, 16.0, 41.3)
 
 
@@ -121,21 +124,38 @@ def test_every_method_on_the_host_has_settings():
     assert not missing, f"settings wanted for {missing}"
 
 
-def _cases():
+def _cases(*, optimised: bool = False):
     for signature in SETTINGS:
         names = dict.fromkeys(m.name for s, m in _on_host_methods() if s == signature)
         for name in names:
             label = "-".join([*(kind.__name__ for kind in signature), name.replace(" ", "_")])
             is_repeated = name in _REPEATED and signature[1] is not ja.LocalRandomizer
-            marks = [pytest.mark.slow] if name in _SLOW or is_repeated else []
+            is_slow = name in _SLOW or is_repeated or (optimised and not set(signature) <= _QUICKLY_OPTIMISED)
+            marks = [pytest.mark.slow] if is_slow else []
             yield pytest.param(signature, name, id=label, marks=marks)
 
 
-def _agree(kernel: Kernel, lanes: list[np.ndarray], static, *, close: float = _CLOSE, host_only: bool = False) -> None:
-    """The kernel's answers by NumPy, one lane at a time, and by a program compiled quickly, all lanes at once."""
+def _optimised(kernel: Kernel, flat: list[np.ndarray], static) -> list[np.ndarray]:
+    """By a program compiled for speed, whatever these tests' flags are."""
+    with _precision._own_settings():
+        program = kernel._program(static).lower(*flat).compile(compiler_options=_OPTIMISED)
+        return [np.moveaxis(np.asarray(y), -1, 0) for y in jax.tree.leaves(program(*flat))]
+
+
+def _agree(
+    kernel: Kernel,
+    lanes: list[np.ndarray],
+    static,
+    *,
+    close: float = _CLOSE,
+    host_only: bool = False,
+    is_optimised: bool = False,
+) -> None:
+    """The kernel's answers by NumPy, one lane at a time, and by a compiled program, all lanes at once."""
     shape = np.broadcast_shapes(*(np.shape(x) for x in lanes))
     flat = [np.broadcast_to(np.asarray(x, np.float64), shape).reshape(-1) for x in lanes]
-    compiled = jax.tree.leaves(Kernel(kernel._fn, lane_bytes=2**10)(*flat, **static))
+    quick = Kernel(kernel._fn, lane_bytes=2**10)
+    compiled = _optimised(quick, flat, static) if is_optimised else jax.tree.leaves(quick(*flat, **static))
     for i in range(flat[0].size):
         on_host = jax.tree.leaves(kernel._by_numpy([x[i : i + 1] for x in flat], static))
         for one, many in zip(on_host, compiled, strict=True):
@@ -159,6 +179,15 @@ def _assert_close(one: np.ndarray, other: np.ndarray, setting: list[float], clos
 
 @pytest.mark.parametrize(("signature", "name"), list(_cases()))
 def test_numpy_and_compiled_programs_agree(signature, name):
+    _compare(signature, name)
+
+
+@pytest.mark.parametrize(("signature", "name"), list(_cases(optimised=True)))
+def test_numpy_and_optimised_programs_agree(signature, name):
+    _compare(signature, name, is_optimised=True)
+
+
+def _compare(signature, name, **how) -> None:
     rng = np.random.default_rng(_number_of(signature, name))
     several = {"rounds": 3} if signature[0] is ja.Shuffled and name in _SEVERAL_ROUNDS else {}
     mechanism: Mechanism = SETTINGS[signature](rng, **several)
@@ -174,7 +203,7 @@ def test_numpy_and_compiled_programs_agree(signature, name):
         for query in queries:
             target = _between(1e-12, 0.1, rng=rng) if query is Query.EPSILON else _between(0.01, 5.0, rng=rng)
             kernel, close = _kernel(method, query).of(structure), _SHARPER.get(name, _CLOSE)
-            _agree(kernel, [*leaves, target], static, close=close, host_only=name in _HOST_ONLY)
+            _agree(kernel, [*leaves, target], static, close=close, host_only=name in _HOST_ONLY, **how)
 
 
 def _number_of(signature, name) -> int:
@@ -252,10 +281,11 @@ def test_every_kernel_of_a_module_on_the_host_has_arguments():
 
 
 @pytest.mark.parametrize("name", [name for name, arguments in MODULE_KERNELS.items() if arguments])
-def test_kernels_of_modules_agree(name):
+@pytest.mark.parametrize("is_optimised", [False, True])
+def test_kernels_of_modules_agree(name, is_optimised):
     module, attribute = name.rsplit(".", 1)
     lanes, static = MODULE_KERNELS[name](np.random.default_rng(len(name)))
-    _agree(getattr(importlib.import_module(module), attribute), lanes, static)
+    _agree(getattr(importlib.import_module(module), attribute), lanes, static, is_optimised=is_optimised)
 
 
 def test_renyi_curves_agree():
