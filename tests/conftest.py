@@ -15,7 +15,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 # Most programs of a test run once. They are all compiled as the package compiles a user's first questions, in a fifth
 # of the time: certificates hold either way. `test_both_paths` compares the two; JAXACCT_OPTIMISED=1 compiles for speed,
-# as `.ci/matrix` does. XLA aborts on flags that it does not know, so only versions that were seen to know them get them.
+# as `.ci/matrix` does. XLA aborts on flags that it does not know, so only versions seen to know them get them.
 _QUICK_FLAGS = (
     *("--xla_backend_optimization_level=0", "--xla_cpu_use_fusion_emitters=false"),
     "--xla_cpu_parallel_codegen_split_count=1",
