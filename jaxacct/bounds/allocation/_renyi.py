@@ -111,9 +111,11 @@ def _on_grids(sigma: jax.Array, num_steps: jax.Array, exponents: tuple[float, ..
     """
     p = np.asarray(exponents)
     of, curve = np.searchsorted(_LAST_OF_GRID, p), xp.zeros((len(p), sigma.shape[0]))
-    for i in np.unique(of):
-        at = np.flatnonzero(of == i)
-        found = laplace_rdp(sigma, num_steps, exponents=tuple(p[at].tolist()), num_nodes=_NODES_OF_GRID[i])
+    rows = [np.flatnonzero(of == i) for i in np.unique(of)]
+    nodes = [_NODES_OF_GRID[i] for i in np.unique(of)]
+    for at, found in zip(
+        rows, laplace_rdp(sigma, num_steps, exponents=[p[at].tolist() for at in rows], num_nodes=nodes), strict=True
+    ):
         curve = with_rows(curve, at, found)
     return curve
 

@@ -28,13 +28,13 @@ _TURNS = 0.5 * math.pi * np.array([0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.
 
 
 def laplace_rdp(
-    noise_multiplier: jax.Array, num_steps: jax.Array, *, exponents: Sequence[float], num_nodes: int
-) -> jax.Array:
-    """Renyi divergences [P, L], rounded up, one row for each exponent p.
+    noise_multiplier: jax.Array, num_steps: jax.Array, *, exponents: Sequence[Sequence[float]], num_nodes: Sequence[int]
+) -> list[jax.Array]:
+    """Renyi divergences [P, L], rounded up, one row for each exponent p, for each group of exponents.
 
     For p > 0 it is log E_Q[X^-p] / p, of order 1 + p in the add direction; for -2 < p < -1 it is
     log E_Q[X^-p] / (-p - 1), of order -p in the remove direction. `noise_multiplier` [L] is sigma, `num_steps` [L] is
-    t; the P `exponents` and `num_nodes` (N) are static. With W = Y - 1, u = s/t,
+    t; the groups of P `exponents` each and their `num_nodes` (N) are static. With W = Y - 1, u = s/t,
     phi(s) = E e^{-sX} and B(s) = t log1p(E[e^{-uW} - 1 + uW]) (RA-X2):
 
         E X^-p - 1 = (1/Gamma(p)) int_0^inf s^(p-1) e^-s expm1(B(s)) ds,    s = e^v,
@@ -50,16 +50,22 @@ def laplace_rdp(
 
     Where a bound on an error is not tight the result is a valid but looser bound, at worst inf.
     """
-    p, log_gamma = _columns(exponents)
     sigma, t = noise_multiplier, num_steps
     log_variance = logexpm1(1.0 / (sigma * sigma)) - xp.log(t)
-
-    v_max, right = _right_end(max(exponents), p, log_gamma, log_variance, sigma, t)
-    v_min = left_end(exponents, log_variance, sigma)
-    h = (v_max - v_min) / (num_nodes - 1)
-    v = v_min + h * xp.arange(num_nodes, dtype=xp.float64)[:, None]
-    log_difference = _log_laplace_difference(v, sigma, t)
-    return bracketed_rdp(exponents, v_min, h, log_difference, log_variance, right)
+    grids, ends = [], []
+    for group, nodes in zip(exponents, num_nodes, strict=True):
+        v_max, right = _right_end(max(group), *_columns(group), log_variance, sigma, t)
+        v_min = left_end(group, log_variance, sigma)
+        h = (v_max - v_min) / (nodes - 1)
+        grids.append(v_min + h * xp.arange(nodes, dtype=xp.float64)[:, None])
+        ends.append((v_min, h, right))
+    # one loop over the nodes of all grids: a program holds it once
+    differences = _log_laplace_difference(xp.concatenate(grids), sigma, t)
+    parts = xp.split(differences, np.cumsum(num_nodes)[:-1].tolist())
+    return [
+        bracketed_rdp(group, v_min, h, part, log_variance, right)
+        for group, (v_min, h, right), part in zip(exponents, ends, parts, strict=True)
+    ]
 
 
 def _columns(exponents: Sequence[float]) -> tuple[jax.Array, jax.Array]:
