@@ -237,7 +237,7 @@ class Rays:
     def _least(self, of: Round, table: RayMoments, orders: Real) -> Real:
         """At least log M [A] at real orders: where rays do not reach by the chord between whole ones; it is convex."""
         whole = integer_log_moments(of.noise_multiplier, of.num_steps)
-        chord = np.interp(orders, np.arange(1.0, len(whole) + 1.0), whole, right=math.inf) + 1e-12
+        chord = np.interp(orders, np.arange(1.0, len(whole) + 1.0), whole, right=math.inf) * (1.0 + 2.0**-48)
         own = np.where(orders <= self._most, table.real(np.minimum(orders, self._most)), np.inf)
         return np.maximum(np.minimum(own, chord), 0.0)
 

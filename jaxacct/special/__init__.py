@@ -24,7 +24,7 @@ from jaxacct.special._normal import erfcx, log_normal_density, log_normal_tail, 
 from jaxacct.special._outward import outward, product_outward, sum_outward
 from jaxacct.special._products import rows_times, rows_times_rows
 from jaxacct.special._roots import solve_decreasing
-from jaxacct.special._rounding import ULP, down, up
+from jaxacct.special._rounding import ULP, down, log_down, log_up, up
 from jaxacct.special._series import log_series_power, log_series_product
 from jaxacct.special._shown import shown, shown_down
 
@@ -43,6 +43,7 @@ __all__ = [
     "log1p",
     "log_binomial_table",
     "log_binomial_weights",
+    "log_down",
     "log_factorial_table",
     "log_normal_density",
     "log_normal_tail",
@@ -50,6 +51,7 @@ __all__ = [
     "log_series_power",
     "log_series_product",
     "log_sum_exp",
+    "log_up",
     "logexpm1",
     "map_rows",
     "mills_difference",

@@ -16,6 +16,8 @@ below the smallest normal number, 2^-1022, which XLA flushes to 0.
 
 from typing import Any
 
+from jaxacct.special._namespace import stop_gradient, xp
+
 ULP = 2.0**-53
 """The most by which one correctly rounded operation errs, relative: half the spacing of the doubles above 1."""
 
@@ -33,3 +35,17 @@ def up(x: Any, ulps: int) -> Any:
 def down(x: Any, ulps: int) -> Any:
     """`x` >= 0 times 1 - ulps * 2^-53: no more than what was meant if `x` is over it by `ulps` - 2 roundings."""
     return x * (1.0 - ulps * ULP)
+
+
+def log_up(x: Any, ulps: Any) -> Any:
+    """At least the logarithm that `x` stands for: `x` + (`ulps` + 8 |x|) 2^-53.
+
+    That covers eight roundings of `x` itself, of sums and of logarithms (4), and errors of what it is the logarithm of
+    by `ulps` - 1: a sum of n terms errs by n, an exponential by 4. Infinite ones stay as they are.
+    """
+    return x + ULP * (ulps + 8.0 * stop_gradient(xp.where(xp.isfinite(x), xp.abs(x), 0.0)))
+
+
+def log_down(x: Any, ulps: Any) -> Any:
+    """At most the logarithm that `x` stands for: `x` - (`ulps` + 8 |x|) 2^-53, as `log_up`."""
+    return x - ULP * (ulps + 8.0 * stop_gradient(xp.where(xp.isfinite(x), xp.abs(x), 0.0)))

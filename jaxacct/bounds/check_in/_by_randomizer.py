@@ -35,7 +35,7 @@ from jaxacct.divergence.check_in._blocks import Layout
 from jaxacct.divergence.check_in._moments import loss_nodes, rdp_from_profile
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.mechanisms._check_in import CheckIn
-from jaxacct.special import log_or_minus_inf, softplus
+from jaxacct.special import log_down, log_or_minus_inf, log_up, softplus, up
 from jaxacct.special._namespace import cond, is_jax, lane_map, stop_gradient, xp
 
 # Numbers of blocks of counts, for one epsilon or delta, and for a Renyi curve, which asks at `_NODES` epsilons. Every
@@ -88,7 +88,7 @@ def _lanes(mechanism: CheckIn, local_epsilon: jax.Array | None = None) -> _Lanes
         delta = getattr(randomizer, "local_delta", 0.0)
         log_cost = log_or_minus_inf(delta * one) + xp.log1p(0.5 * xp.exp(-local * one))  # Theorem 3.8
     return _Lanes(
-        n, prob, clone_prob * one, local * one, log_cost * one + 2.0**-46, mechanism.num_epochs * one, xp.inf * one
+        n, prob, clone_prob * one, local * one, log_up(log_cost * one, 64), mechanism.num_epochs * one, xp.inf * one
     )
 
 
@@ -297,13 +297,14 @@ def profile_upper_rdp(mechanism: CheckIn, *, orders: Sequence[float]) -> jax.Arr
 
 
 def _log_total(at: _Lanes) -> jax.Array:
-    """Log of K [L]: replacing all reports of all rounds by pure ones adds at most (1 + e^epsilon) K to delta."""
-    return at.log_cost + log_or_minus_inf(at.num_users * at.prob) + xp.log(at.rounds)
+    """Log of K [L], rounded up: replacing all reports of all rounds by pure ones adds (1 + e^epsilon) K to delta."""
+    parts = at.log_cost, log_or_minus_inf(at.num_users * at.prob), xp.log(at.rounds)
+    return log_up(parts[0], 16) + log_up(parts[1], 16) + log_up(parts[2], 16)
 
 
 def _replacing(at: _Lanes, epsilon: jax.Array) -> jax.Array:
-    """Log of (1 + e^epsilon) K [L]."""
-    return softplus(epsilon) + _log_total(at)
+    """Log of (1 + e^epsilon) K [L], rounded up."""
+    return up(softplus(epsilon), 32) + log_up(_log_total(at), 16)
 
 
 def _composed_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
@@ -313,9 +314,9 @@ def _composed_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
     log_total = _log_total(at)
     best = xp.where(log_total > -xp.inf, xp.inf, epsilon_from_rdp(orders, rdp, log_delta).value)
     for share in _SHARES:
-        epsilon = epsilon_from_rdp(orders, rdp, log_delta + float(np.log1p(-share)) - 2.0**-46).value
-        needed = softplus(epsilon) + log_total + 2.0**-46
-        best = xp.minimum(best, xp.where(needed <= log_delta + float(np.log(share)), epsilon, xp.inf))
+        epsilon = epsilon_from_rdp(orders, rdp, log_down(log_delta + float(np.log1p(-share)), 16)).value
+        needed = _replacing(at, epsilon)
+        best = xp.minimum(best, xp.where(needed <= log_down(log_delta + float(np.log(share)), 16), epsilon, xp.inf))
     return best
 
 
@@ -325,7 +326,7 @@ def _composed_log_delta(at: _Lanes, epsilon: jax.Array) -> jax.Array:
     orders = xp.asarray(_ORDERS, xp.float64)[:, None]
     value, cost = log_delta_from_rdp(orders, rdp, epsilon).value, _replacing(at, epsilon)
     total = xp.where(_log_total(at) > -xp.inf, xp.logaddexp(value, xp.where(xp.isfinite(cost), cost, 0.0)), value)
-    return xp.minimum(total + 2.0**-46, 0.0)
+    return xp.minimum(log_up(total, 16), 0.0)
 
 
 def composed_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:

@@ -19,7 +19,7 @@ from jaxacct.divergence.check_in._blocks import Blocks, Layout, binomial_blocks,
 from jaxacct.divergence.check_in._both_ends import Cells, log_profile
 from jaxacct.divergence.check_in._clones import CountLaw, clones_upper, count_law
 from jaxacct.divergence.clones._profile import _gaussian_root as gaussian_root
-from jaxacct.special import down, log_sum_exp, up
+from jaxacct.special import down, log_sum_exp, log_up, up
 from jaxacct.special._namespace import is_jax, stop_gradient, while_loop, xp
 
 _AIM = 5e-8  # in log delta: the root is sought this far below the target, and accepted within twice as much
@@ -110,7 +110,7 @@ def with_cost(point: ProfilePoint, epsilon: jax.Array, log_fixed: jax.Array, log
     cost = up(xp.exp(log_fixed) + grown, 32)
     some = cost > 0
     total = xp.where(some, xp.logaddexp(point.log_delta, xp.log(xp.where(some, cost, 1.0))), point.log_delta)
-    total = xp.where(some, total + 2.0**-48, total)
+    total = xp.where(some, log_up(total, 16), total)
     slope = xp.exp(point.log_delta - total) * point.slope + xp.exp(epsilon + log_rate - total)
     return ProfilePoint(xp.minimum(total, 0.0), xp.where(some, slope, point.slope))
 

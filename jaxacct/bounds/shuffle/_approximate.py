@@ -11,7 +11,7 @@ import jax
 
 from jaxacct.divergence.clones._profile import ProfileEnds, clones_delta
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
-from jaxacct.special import softplus, solve_decreasing
+from jaxacct.special import log_up, softplus, solve_decreasing, up
 from jaxacct.special._namespace import xp
 
 # From (epsilon, num_reports, local_epsilon), each [L], to a bracket of the pair's log delta. Its upper end is used; the
@@ -57,7 +57,7 @@ def log_replacement_cost(
       num_epochs: T, [L].
     """
     each = local_log_delta + xp.log1p(0.5 * xp.exp(-local_epsilon))
-    return xp.log(num_reports) + xp.log(num_epochs) + each + 2.0**-46
+    return log_up(xp.log(num_reports), 16) + log_up(xp.log(num_epochs), 16) + log_up(each, 16)
 
 
 def log_gaussian_replacement_cost(
@@ -80,7 +80,7 @@ def log_gaussian_replacement_cost(
       num_epochs: T, [L].
     """
     single = gaussian_log_delta(0.5 * local_epsilon, clip_over_sigma)
-    return xp.log(num_reports) + xp.log(num_epochs) + single + 2.0**-46
+    return log_up(xp.log(num_reports), 16) + log_up(xp.log(num_epochs), 16) + log_up(single, 16)
 
 
 def with_replacement_cost(guarantee: Guarantee, log_cost: jax.Array) -> Guarantee:
@@ -88,7 +88,8 @@ def with_replacement_cost(guarantee: Guarantee, log_cost: jax.Array) -> Guarante
 
     Feldman, McMillan & Talwar 2021, Lemma C.1; `log_cost` is log K.
     """
-    total = xp.logaddexp(guarantee.log_delta, softplus(guarantee.epsilon) + log_cost) + 2.0**-46
+    cost = up(softplus(guarantee.epsilon), 32) + log_up(log_cost, 16)
+    total = log_up(xp.logaddexp(guarantee.log_delta, cost), 16)
     return Guarantee(guarantee.epsilon, xp.minimum(total, 0.0))
 
 

@@ -34,7 +34,7 @@ from jaxacct.divergence.response._binary import (
     binary_response_window,
 )
 from jaxacct.mechanisms import Shuffled
-from jaxacct.special import log_or_minus_inf, map_rows, up
+from jaxacct.special import log_down, log_or_minus_inf, log_up, map_rows, up
 from jaxacct.special._namespace import xp
 
 # Parts of delta that go to the rounds of a composition: any is certified, the least answer is taken.
@@ -181,7 +181,8 @@ def local_upper_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, rounds: in
     _, _, local = pair_lanes(mechanism)
     count = mechanism.num_epochs * xp.ones_like(local)
     gone, delta = _log_gone(mechanism, count), xp.exp(log_delta)
-    left = -xp.expm1(xp.log1p(-delta) - gone) - 2.0**-48 * delta
+    fall = xp.maximum(xp.log1p(-delta), -800.0)  # by 4 ULP; `gone`, no further from 0 where anything is left, by 6
+    left = -xp.expm1(fall - gone) - 2.0**-48 * (delta - fall)
     affordable = (gone == 0) | (left > 0)
     log_left = xp.where(gone == 0, log_delta, xp.log(xp.where(left > 0, left, 1.0)))
     value = split_epsilon(lambda _: local, count, log_left, shares=(2.0**-40,), window=rounds)
@@ -198,7 +199,7 @@ def local_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, rounds: in
     count = mechanism.num_epochs * xp.ones_like(local)
     value, gone = optimal_log_delta(epsilon, local, count, window=rounds), _log_gone(mechanism, count)
     lost = log_or_minus_inf(-xp.expm1(gone))
-    return xp.minimum(xp.logaddexp(value + gone, lost) + 2.0**-48, 0.0)
+    return xp.minimum(log_up(xp.logaddexp(log_up(value + gone, 8), lost), 16), 0.0)
 
 
 def composed_statics(mechanism: Shuffled) -> dict[str, Any]:
@@ -229,9 +230,9 @@ def composed_upper_epsilon(
     cost = log_replacement_cost(n, local, log_or_minus_inf(mechanism.mechanism.local_delta), count)
 
     def row(share: jax.Array) -> jax.Array:
-        epsilon = composed(log_delta + xp.log1p(-share) - 2.0**-46)
-        needed = xp.logaddexp(0.0, epsilon) + cost
-        return xp.where(needed <= log_delta + xp.log(share), epsilon, xp.inf)
+        epsilon = composed(log_down(log_delta + xp.log1p(-share), 16))
+        needed = up(xp.logaddexp(0.0, epsilon), 16) + log_up(cost, 16)
+        return xp.where(needed <= log_down(log_delta + xp.log(share), 16), epsilon, xp.inf)
 
     return xp.min(map_rows(row, xp.asarray((0.001, 0.01, 0.1, 0.5), xp.float64), lanes=n), axis=0)
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 import jax
 
-from jaxacct.special import log1mexp, log_sum_exp, map_rows, solve_decreasing, up
-from jaxacct.special._binomial import log_binomial_pmf
+from jaxacct.special import ULP, log1mexp, log_down, log_sum_exp, log_up, map_rows, solve_decreasing, up
+from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding
 from jaxacct.special._namespace import stop_gradient, xp
 
 _ULPS = 128  # the certificate's rounding, in ulp; some 40 occur at most: functions of 4 each, and products
@@ -40,14 +40,17 @@ def _worst_case(
     loss = (times - 2.0 * against) * step - epsilon + 2.0**-50 * (times * step + epsilon)
     inside = (against >= 0) & (loss > 0)
     log_pmf = log_binomial_pmf(xp.where(inside, against, 0.0), times, bad, good)
-    log_pmf = log_pmf + 2.0**-50 * (16.0 + xp.abs(log_pmf) + xp.abs(against - times * bad))
+    # both probabilities err by 7 ULP, which moves it by |k - np| times their difference
+    log_pmf = log_pmf + pmf_rounding(log_pmf) + ULP * (16.0 * xp.abs(against - times * bad) + 16.0)
     log_pmf, loss = xp.where(inside, log_pmf, -xp.inf), xp.where(inside, loss, 1.0)
     # P[l - 1] / P[l], decreasing as l falls, at the last term that is summed
     ratio = against[-1] * good / ((times - against[-1] + 1.0) * bad)
     falling = xp.where(ratio < 0.999999, ratio, 0.5)
     rest = xp.where(ratio < 0.999999, log_pmf[-1] + xp.log(falling / (1.0 - falling)), 0.0)
     rest = xp.where(against[-1] > 0, rest, -xp.inf)
-    log_delta = xp.logaddexp(log_sum_exp(log_pmf + log1mexp(-loss)), rest) + 2.0**-46
+    # log1mexp 19 ULP and the sum of the terms; the two parts of the rest
+    log_delta = xp.logaddexp(log_up(log_sum_exp(log_pmf + log1mexp(-loss)), 64.0 + window), log_up(rest, 64))
+    log_delta = log_up(log_delta, 16)
     slope = -xp.exp(xp.minimum(log_sum_exp(log_pmf - loss) - xp.maximum(log_delta, -1e6), 700.0))
     log_delta = xp.where(valid, xp.minimum(log_delta, 0.0), xp.where(step_epsilon == 0, -xp.inf, 0.0))
     return log_delta, slope
@@ -113,7 +116,7 @@ def split_epsilon(
     """
 
     def row(share: jax.Array) -> jax.Array:
-        step = step_epsilon(log_delta + xp.log(share) - xp.log(count) - 2.0**-46)
-        return optimal_epsilon(step, count, log_delta + xp.log1p(-share) - 2.0**-46, window=window)
+        step = step_epsilon(log_down(log_delta + xp.log(share) - xp.log(count), 16.0 + 8.0 * xp.log(count)))
+        return optimal_epsilon(step, count, log_down(log_delta + xp.log1p(-share), 16), window=window)
 
     return xp.min(map_rows(row, xp.asarray(shares, xp.float64), lanes=count), axis=0)

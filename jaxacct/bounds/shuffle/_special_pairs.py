@@ -17,7 +17,7 @@ from jaxacct.divergence.response._special_pair import (
     moment_bound_log_excess,
     single_log_cap,
 )
-from jaxacct.special import down, logexpm1, softplus, up
+from jaxacct.special import down, log_up, logexpm1, softplus, up
 
 _ULPS = 16  # rounding, in ulp, of a divergence made from its logarithm: softplus or log1p, 9, and a quotient or two
 
@@ -72,7 +72,7 @@ def theorem1_rdp(
     a = jnp.asarray(orders, jnp.float64)[:, None]
     clients, tail = _split(num_reports, local_epsilon, a, split)
     excess = moment_bound_log_excess(clients, local_epsilon, orders=orders)
-    value = up(softplus(jnp.logaddexp(excess, tail) + 2.0**-50) / (a - 1.0), _ULPS)
+    value = up(softplus(log_up(jnp.logaddexp(excess, tail), 16)) / (a - 1.0), _ULPS)
     return fail_closed(value, num_reports, local_epsilon)
 
 
@@ -95,7 +95,7 @@ def theorem2_rdp(
     clients, tail = _split(num_reports, local_epsilon, a, split)
     moment = exponential_log_moment(clients, local_epsilon, a, sharp=sharp)
     # log(e^x + e^t) with its digits kept where both are small: log1p(e^x - 1 + e^t)
-    excess = jnp.logaddexp(logexpm1(moment), tail) + 2.0**-49
+    excess = log_up(jnp.logaddexp(log_up(logexpm1(moment), 16), tail), 16)
     return fail_closed(up(softplus(excess) / (a - 1.0), _ULPS), num_reports, local_epsilon)
 
 

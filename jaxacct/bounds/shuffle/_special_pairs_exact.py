@@ -29,8 +29,8 @@ from jaxacct.divergence.response._lattice_comb import (
 )
 from jaxacct.divergence.response._renyi import LARGEST, response_log_excess, response_window
 from jaxacct.divergence.response._special_pair import single_log_cap
-from jaxacct.special import log1p, log_sum_exp, softplus, up
-from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
+from jaxacct.special import log1p, log_sum_exp, log_up, softplus, up
+from jaxacct.special._binomial import binomial_rate, log_binomial_pmf, pmf_rounding
 
 _MAX_NODES = 2**13  # values of m that are summed at most; fewer are certified too, only looser
 
@@ -163,11 +163,11 @@ def mixture_of(
     m = jnp.minimum(m, n - 1.0)
     weight = log_binomial_pmf(m, n - 1.0, q, rest)
     # rounding of the pmf, and of q, in which the sum is smooth: d log E / d log q is at most the order
-    spread = 2.0**-50 * (32.0 + max(orders)) + jnp.where(inside, 2.0**-50 * jnp.abs(weight), 0.0)
+    spread = 2.0**-50 * (32.0 + max(orders)) + pmf_rounding(jnp.where(inside, weight, 0.0))
     weight = jnp.where(inside, weight + jnp.log(at.step) + spread, -jnp.inf)
     each = special(m.reshape(-1) + 1.0, jnp.broadcast_to(local, m.shape).reshape(-1))
     each = each.reshape(len(orders), *m.shape)
-    log_total = log_sum_exp(weight + each, axis=1) + 2.0**-46
+    log_total = log_up(log_sum_exp(weight + each, axis=1), 64.0 + nodes)
 
     a = jnp.asarray(orders, jnp.float64)[:, None]
     cap = single_log_cap(local, a)

@@ -39,7 +39,7 @@ from jaxacct.divergence.allocation._grid import (
 from jaxacct.divergence.allocation._lines import MAX_NODES, _log1p
 from jaxacct.divergence.allocation._real import height_of_decay, high_mass, log_cut_transform, log_decay, real_rule
 from jaxacct.divergence.allocation._transform import NODE_BLOCK, centred_transform
-from jaxacct.special import ULP, rows_times, rows_times_rows
+from jaxacct.special import ULP, log_up, rows_times, rows_times_rows
 
 # All of these steer speed and tightness only: every error is bounded, whatever they are.
 _NUM_TILTS = 120  # tilts l at which the transform is taken
@@ -248,7 +248,7 @@ class Nodes(NamedTuple):
 
 def _rounded_up(log_value: Real, relative: Real) -> Real:
     """At least the logarithm of what is known to a relative error; inf where that is large."""
-    return np.where(relative < 0.5, log_value + np.log1p(relative) + 1e-12, np.inf)
+    return np.where(relative < 0.5, log_up(log_value + np.log1p(relative), 16), np.inf)
 
 
 class ClippedMoments:
@@ -314,7 +314,8 @@ class ClippedMoments:
         tail = self._log_beyond - math.log(math.pi * order) - order * math.log(self._first) + 0.5 * math.pi * b
         size = np.maximum(np.abs(total), 1e-300)
         scale = log_factor.real + log_scale
-        relative = (error + np.exp(np.minimum(tail - log_scale, 700.0))) / size + factor_error + 16.0 * ULP
+        relative = (error + np.exp(np.minimum(tail - log_scale, 700.0))) / size + factor_error
+        relative = relative + ULP * (16.0 + 4.0 * (np.abs(log_factor.real) + np.abs(log_scale)))
         relative = relative + np.exp(np.minimum(self._copies(np.array([order])) - scale - np.log(size), 700.0))
         return scale + np.log(size), np.angle(total) + log_factor.imag, relative
 
@@ -324,7 +325,8 @@ class ClippedMoments:
         log_factor, factor_error = log_gamma(orders + 1.0 + 0j)
         tail = self._log_beyond - np.log(math.pi * orders) - orders * math.log(self._first)
         size, scale = np.maximum(np.abs(total), 1e-300), log_factor.real + log_scale
-        relative = (error + np.exp(np.minimum(tail - log_scale, 700.0))) / size + factor_error + 16.0 * ULP
+        relative = (error + np.exp(np.minimum(tail - log_scale, 700.0))) / size + factor_error
+        relative = relative + ULP * (16.0 + 4.0 * (np.abs(log_factor.real) + np.abs(log_scale)))
         relative = relative + np.exp(np.minimum(self._copies(orders) - scale - np.log(size), 700.0))
         return _rounded_up(scale + np.log(size), relative)
 
@@ -345,4 +347,5 @@ class ClippedMoments:
         rest = markov(np.array([order]), at)[0] + order * math.log(2.0) - log_moment
         with np.errstate(invalid="ignore"):
             moment = np.where(share <= 1.0, share * rest, np.inf).min()
-        return 0.5 * t * (sigma * turn) ** 2 - turn * height + max(float(moment), 0.0) + 1e-12
+        parts = 0.5 * t * (sigma * turn) ** 2, turn * height, max(float(moment), 0.0)
+        return parts[0] - parts[1] + parts[2] + 2.0**-50 * (1.0 + sum(parts))

@@ -180,7 +180,7 @@ def _high_line(
     # |A^n - (A - H)^n| <= n |H| max^(n-1), and |A|, |A - H| are largest on the real axis
     heights = height * _HEIGHTS
     decay = log_high_decay(at.of, cut, centre / at.t, heights / at.t)
-    decay = decay + math.log(at.n) + (at.n - 1.0) / at.n * log_top + 1e-4
+    decay = decay + math.log(at.n) + (at.n - 1.0) / at.n * log_top + 2.0**-50 * (8.0 + abs(log_top))
     num, log_tail = num_nodes(period, decay, heights, floor - centre * x)
     return difference_line(at, cut, centre, period, num, log_tail, copies)
 

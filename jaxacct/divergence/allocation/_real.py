@@ -7,6 +7,7 @@ width eta_top on both sides, on the grid's own contour a narrower one. Throughou
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 
@@ -122,29 +123,80 @@ def log_decay(of: Grid, cut: Cutoff | None, centre: float, heights: Real, num_an
     a = Re(u e^{-i eta}) = centre cos(eta) + y sin(eta), which increases in y. The bound is taken at the height, and of
     `num_angles` eta the least is kept.
     """
-    y, _, density = real_rule(of)
-    eta = _angles(of, heights, num_angles)
-    a = centre * np.cos(eta) + heights[:, None] * np.sin(eta)
-    exponent, beyond = -a[..., None] * y, np.ones(())
-    if cut is not None:
-        exponent = exponent - (cut.rate * np.cos(eta))[..., None] * y + cut.log_sum[_EVERY_OTHER]
+
+    def size(eta: Real, mean: Any) -> Real:
+        a = centre * np.cos(eta) + heights[:, None] * np.sin(eta)
+        if cut is None:
+            return mean(of, a) + 2.0 * (of.left + of.right())
+        arg = a + cut.rate * np.cos(eta)
         beyond = largest_beyond(cut.rate * of.y[-1], np.cos(eta) + a / cut.rate)
-    size = rows_times(np.exp(np.clip(exponent, -700.0, 700.0)), density) + 2.0 * (of.left + beyond * of.right())
-    return np.min(centre + 0.5 * (eta * of.sigma) ** 2 + np.log(size), axis=-1) + 1e-14
+        return mean(of, arg, cut.log_sum[_EVERY_OTHER]) + 2.0 * (of.left + beyond * of.right())
+
+    return _least_log(of, centre, _angles(of, heights, num_angles), size)
+
+
+def _about_mean(of: Grid, arg: Real, log_weight: Any = 0.0, grown: float = 0.0) -> Real:
+    """About what `_mean_above` bounds, an array of the shape of `arg`: steering only."""
+    del grown
+    y, _, density = real_rule(of)
+    return rows_times(np.exp(np.clip(log_weight - arg[..., None] * y, -700.0, 700.0)), density)
+
+
+def _mean_above(of: Grid, arg: Real, log_weight: Any = 0.0, grown: float = 0.0) -> Real:
+    """At least E[e^{-arg Y + log_weight}] within the window, of the shape of `arg` >= 0, by the nodes of `real_rule`.
+
+    The weight's modulus grows by e^{grown Y} at most on the contours of +-eta_top, which bound the rule's own error:
+    nodes 2k apart, and twice the mean there by the same nodes. Y errs by 12 ULP, the weight's logarithm, of a table, by
+    `TABLE_ERROR` and 5 of itself, each product and difference by one.
+    """
+    y, _, density = real_rule(of)
+    turn, decay = math.cos(of.eta_top), math.pi * of.eta_top * of.sigma / of.step
+    strip = 4.0 * math.exp(0.5 * (of.eta_top * of.sigma) ** 2 - decay) / -math.expm1(-decay)
+    linear = arg[..., None] * y
+    value = np.exp(np.clip(log_weight - linear, -700.0, 700.0))
+    edge = np.exp(np.clip(log_weight + grown * y - turn * linear, -700.0, 700.0))
+    mean = rows_times(value, density)
+    exponents = 16.0 * arg * rows_times(value, density * y) + 8.0 * rows_times(value, density * np.abs(log_weight))
+    own = TABLE_ERROR + float(of.density_error.max()) + ULP * (0.5 * len(of.y) + 16.0)
+    return mean * (1.0 + own) + ULP * exponents + strip * rows_times(edge, density)
+
+
+def _least_log(of: Grid, centre: float, eta: Real, size: Any) -> Real:
+    """log(e^{centre + (eta sigma)^2/2} size) [K], rounded up, on the best of the contours `eta` [K, C] of each height.
+
+    `size`, of contours and of a way to find means, is certified on the contour that is chosen without certainty.
+    """
+
+    def logs(eta: Real, mean: Any) -> Real:
+        parts = 0.5 * (eta * of.sigma) ** 2, np.log(size(eta, mean))
+        return centre + parts[0] + parts[1] + 8.0 * ULP * (1.0 + abs(centre) + parts[0] + np.abs(parts[1]))
+
+    best = logs(eta, _about_mean).argmin(axis=1)[:, None]
+    return logs(np.take_along_axis(eta, best, axis=1), _mean_above)[:, 0]
 
 
 def log_high_decay(of: Grid, cut: Cutoff, centre: float, heights: Real, num_angles: int = 24) -> Real:
-    """Upper bounds [K] on log |E[e^{-uW} (1 - Q)]|, as `log_decay`, with r of `Cutoff.bounds` for the weight."""
-    y, _, density = real_rule(of)
-    high, log_sum = cut.high[_EVERY_OTHER], cut.log_sum[_EVERY_OTHER]
+    """Upper bounds [K] on log |E[e^{-uW} (1 - Q)]|, as `log_decay`, by either bound of r of `Cutoff.bounds`.
+
+    Not by the lesser of both node by node, which is not analytic: a trapezoid rule of it has no bound on its error.
+    """
+    log_high, log_sum = np.log(np.maximum(cut.high, 1e-300))[_EVERY_OTHER], cut.log_sum[_EVERY_OTHER]
+    grown, end = (1.0 - math.cos(of.eta_top)) * cut.rate, of.y[-1]
+
+    def near(eta: Real, mean: Any) -> Real:
+        arg = centre * np.cos(eta) + heights[:, None] * np.sin(eta) - (1.0 - np.cos(eta)) * cut.rate
+        falls = np.maximum(arg, 0.0)
+        rest = 2.0 * (2.0 * cut.high[0] * of.left + np.exp(-falls * end) * of.right())
+        return np.where(arg >= 0.0, mean(of, falls, log_high, grown) + rest, np.inf)
+
+    def far(eta: Real, mean: Any) -> Real:
+        a = centre * np.cos(eta) + heights[:, None] * np.sin(eta)
+        beyond = (1.0 + largest_beyond(cut.rate * end, np.cos(eta))) * np.exp(-a * end)
+        rest = 2.0 * (2.0 * of.left + beyond * of.right())
+        return mean(of, a) + mean(of, a + cut.rate * np.cos(eta), log_sum) + rest
+
     eta = _angles(of, heights, num_angles)
-    turn, w = np.cos(eta)[..., None], cut.rate * y
-    a = (centre * np.cos(eta) + heights[:, None] * np.sin(eta))[..., None]
-    r = np.minimum((1.0 - turn) * w + np.log(np.maximum(high, 1e-300)), np.logaddexp(0.0, log_sum - w * turn))
-    size = rows_times(np.exp(np.clip(r - a * y, -700.0, 700.0)), density)
-    beyond = (1.0 + largest_beyond(cut.rate * of.y[-1], np.cos(eta))) * np.exp(-a[..., 0] * of.y[-1])
-    size = size + 2.0 * (2.0 * cut.high[0] * of.left + beyond * of.right())
-    return np.min(centre + 0.5 * (eta * of.sigma) ** 2 + np.log(size), axis=-1) + 1e-14
+    return np.minimum(_least_log(of, centre, eta, near), _least_log(of, centre, eta, far))
 
 
 @functools.lru_cache(maxsize=64)

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jaxacct.divergence.response._binary import _langevin
-from jaxacct.special import log1mexp, log_sum_exp
+from jaxacct.special import ULP, log1mexp, log_sum_exp, log_up
 from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding
 from jaxacct.special._namespace import stop_gradient, xp
 
@@ -75,7 +75,7 @@ def binomial_blocks(num_users: jax.Array, prob: jax.Array, layout: Layout) -> Bl
     end = xp.where(down, first - at, last - at)
     value = log_binomial_pmf(at, n, q, rest)
     # rounding of the pmf; of the slope, known to 2^-50 of its logarithms' size, over the block; a slope moved off 0
-    slack = pmf_rounding(value)
+    slack = pmf_rounding(value) + 8.0 * ULP * xp.abs(value)  # and three sums
     wide = 2.0**-40 + size * (2.0**-50 * (1.0 + xp.abs(log_odds)) + 2.0 * _LEAST_STEP)
     log_mass = xp.where(single, value, value + slope * end + log_sum + wide) + slack
     log_mass = xp.minimum(log_mass, 2.0**-40)
@@ -108,4 +108,4 @@ def log_mixture(blocks: Blocks, log_at_first: jax.Array, log_at_last: jax.Array)
     """Upper bounds [L] on log sum_k w_k f(k), from log f at both ends of the blocks, each [B, L]; rounded up."""
     low = xp.where(blocks.log_low > -xp.inf, log_at_first + blocks.log_low, -xp.inf)
     high = xp.where(blocks.log_high > -xp.inf, log_at_last + blocks.log_high, -xp.inf)
-    return log_sum_exp(xp.concatenate([low, high])) + 2.0**-46
+    return log_up(log_sum_exp(xp.concatenate([low, high])), 64.0 + 2.0 * low.shape[0])  # so many additions

@@ -19,7 +19,7 @@ import numpy as np
 from jaxacct.divergence.check_in._blocks import Layout, binomial_blocks
 from jaxacct.divergence.check_in._clones import clones_of_counts
 from jaxacct.divergence.response._binary import _blocks, _Setting
-from jaxacct.special import down, log_sum_exp, up
+from jaxacct.special import down, log_down, log_sum_exp, log_up, up
 
 _CLONES_WIDTH, _CLONES_SDS = 5.5e-4, 0.06  # widest blocks of clones, relatively and in standard deviations
 _OTHERS_WIDTH, _OTHERS_SDS = 1e-2, 0.1  # of the reports that are no clones; their masses are known block by block, ..
@@ -66,7 +66,7 @@ def _upper_blocks(size: Any, prob: float, central: int) -> tuple[np.ndarray, ...
     found = binomial_blocks(some, 0.0 * size + prob, Layout(2, 6, central))
     none = np.where(size > 0, size * np.log1p(-min(prob, 1.0 - 1e-16)) if prob < 1.0 else -np.inf, 0.0)
     none = np.maximum(none, -1e300) * (1.0 - 2.0**-50) + 2.0**-50  # -inf is as good as -1e300
-    mass = np.where(size > 0, np.logaddexp(found.log_low, found.log_high), -np.inf) + 2.0**-50
+    mass = log_up(np.where(size > 0, np.logaddexp(found.log_low, found.log_high), -np.inf), 16)
     share = np.exp(np.minimum(found.log_high - np.maximum(mass, -1e4), 0.0))
     zero = np.zeros_like(size)[None]
     return (
@@ -107,7 +107,7 @@ def upper_cells(num_users: float, prob: float, clone_prob: float, factor: float 
     """
     rest = num_users - 1.0
     if rest == 0.0:
-        return Cells(np.log([prob]) + 2.0**-50, np.ones(1), np.ones(1), -np.inf)
+        return Cells(log_up(np.log([prob]), 8), np.ones(1), np.ones(1), -np.inf)
     rate, other = _rates(prob, clone_prob, 1.0)
     mean, scale = rest * rate, np.sqrt(rest * rate * (1.0 - rate)) + 1.0
     width = factor * _CLONES_WIDTH / (0.5 + clone_prob)
@@ -133,11 +133,11 @@ def upper_cells(num_users: float, prob: float, clone_prob: float, factor: float 
     near = np.maximum(near - 2.0**-40, 0.0) * (at[1] > at[0]) + (at[1] <= at[0])
     with np.errstate(divide="ignore"):
         weights = mass + inner + np.log(prob)
-        both = np.concatenate([weights + np.log(near), weights + np.log1p(-near)]) + 2.0**-44
+        both = log_up(np.concatenate([weights + np.log(near), weights + np.log1p(-near)]), 512)
     kept = both > least
     m = np.broadcast_to(first + 1.0, both.shape)
     others: Any = np.concatenate([light, both[~kept], [-1e300]])
-    return Cells(both[kept], m[kept], np.concatenate(at)[kept], float(log_sum_exp(others)) + 2.0**-44)
+    return Cells(both[kept], m[kept], np.concatenate(at)[kept], float(log_up(log_sum_exp(others), 512)))
 
 
 def lower_cells(num_users: float, prob: float, clone_prob: float, factor: float = 1.0, about: float = -np.inf) -> Cells:
@@ -148,7 +148,7 @@ def lower_cells(num_users: float, prob: float, clone_prob: float, factor: float 
     """
     rest = num_users - 1.0
     if rest == 0.0:
-        return Cells(np.log([prob]) - 2.0**-50, np.ones(1), np.ones(1), -np.inf)
+        return Cells(log_down(np.log([prob]), 8), np.ones(1), np.ones(1), -np.inf)
     rate, other = _rates(prob, clone_prob, -1.0)
     mean, scale = rest * rate, np.sqrt(rest * rate * (1.0 - rate)) + 1.0
     width = factor * _CLONES_WIDTH / (0.5 + clone_prob)
@@ -182,7 +182,7 @@ def lower_cells(num_users: float, prob: float, clone_prob: float, factor: float 
         num = _num_joined(rest * prob + 1.0, factor, step, float(scale.max(initial=1.0)))
         together, inverse = _joined(num, inner, (1.0 - share) / k0 + share / k1)
         k = 1.0 / inverse * (1.0 - 2.0**-46)
-        weights = mass + together + np.log(prob) - 2.0**-44
+        weights = log_down(mass + together + np.log(prob), 512)
     kept = weights > least
     return Cells(weights[kept], np.broadcast_to(last + 1.0, k.shape)[kept], k[kept], -np.inf)
 
@@ -204,7 +204,8 @@ def log_profile(
     terms: Any = np.append(weight + value, cells.log_rest)
     if not np.any(terms > -np.inf):
         return -np.inf, -1.0
-    log_delta = float(log_sum_exp(terms)) + sign * 2.0**-44
+    total = log_sum_exp(terms)  # in pairs: fewer than 100 roundings
+    log_delta = float(log_up(total, 512) if sign > 0 else log_down(total, 512))
     tails: Any = np.append(weight + tail + np.log(num_users / k), -1e4)
     steep = float(log_sum_exp(tails))
     return min(log_delta, 0.0), -float(np.exp(min(epsilon + steep - log_delta, 700.0)))

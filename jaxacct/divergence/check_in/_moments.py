@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxacct.special import log1mexp, log_sum_exp, logexpm1, map_rows, softplus, up
+from jaxacct.special import log1mexp, log_sum_exp, log_up, logexpm1, map_rows, softplus, up
 from jaxacct.special._namespace import is_jax, xp
 
 
@@ -56,7 +56,7 @@ def rdp_from_profile(nodes: jax.Array, log_delta: jax.Array, *, orders: Sequence
         log_rise = upper + log1mexp(xp.where(wide, ratio, -1.0))
         slack = 2.0**-50 * size * (4.0 + xp.abs(upper) + order * nodes[1:])
         terms = xp.where(wide & some, log_fall + log_rise - log_width + slack, -xp.inf)
-        return up(softplus(log_sum_exp(terms) + 2.0**-46) / (order - 1.0), 16)  # softplus 9, a quotient
+        return up(softplus(log_up(log_sum_exp(terms), 64.0 + size)) / (order - 1.0), 16)  # softplus 9, a quotient
 
     values = map_rows(row, xp.asarray(orders, xp.float64), lanes=log_delta)
     return xp.where(log_delta[-1] == -xp.inf, values, xp.inf)

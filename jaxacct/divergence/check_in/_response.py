@@ -15,7 +15,7 @@ import numpy as np
 from jaxacct.divergence.check_in._both_ends import highest_above
 from jaxacct.divergence.gaussian._pair import rough_gaussian_epsilon
 from jaxacct.divergence.response._binary import _blocks, _Setting
-from jaxacct.special import bisect_lanes, down, log_sum_exp, up
+from jaxacct.special import bisect_lanes, down, log_down, log_sum_exp, up
 from jaxacct.special._namespace import is_jax, lane_map, stop_gradient, xp
 
 _LARGEST = 700.0  # local epsilon beyond which its exponential overflows: nothing is claimed there
@@ -65,7 +65,9 @@ def response_floor_log_delta(
     rows = lane_map(given, every) if is_jax(every) else given(every[:, 0])[:, None]
     usable = (log_mass > -xp.inf) & (rows > -xp.inf) & (counts <= num_users)
     total = log_sum_exp(xp.where(usable, log_mass + xp.where(usable, rows, 0.0), -xp.inf))
-    log_delta = total + xp.log(xp.where(slope > 0, slope, 1.0)) - 2.0**-44
+    # two sums of `window` terms, logarithms of gaps and masses
+    log_slope = xp.log(xp.where(slope > 0, slope, 1.0))
+    log_delta = log_down(total, 512.0 + 2.0 * window) + log_down(log_slope, 16)
     valid = (epsilon >= 0) & (local_epsilon > epsilon) & (local_epsilon <= _LARGEST) & (prob > 0) & (num_users >= 1)
     return xp.where(valid, xp.minimum(log_delta, 0.0), -xp.inf)
 

@@ -140,7 +140,9 @@ def _on_line(of: Any, rounds: float, choice: Any, epsilon: float | None, delta: 
             rounds * log_modulus + 0.5 * v * (alpha * (alpha - 1.0) - nodes * nodes),
             rounds * phase + 0.5 * v * nodes * (2.0 * alpha - 1.0),
             spread,
-            np.array([rounds * log_alias + 0.5 * v * c * (c - 1.0) + 1e-12]),
+            np.array(
+                [rounds * log_alias + 0.5 * v * c * (c - 1.0) + 2.0**-48 * (1.0 + rounds * abs(log_alias) + v * c * c)]
+            ),
             np.array([max(tail, -0.5 * v * edge * edge)]),
         )
         return LineMoments(*(x[:, None] for x in fields))

@@ -105,7 +105,9 @@ class AllocatedSteps(NamedTuple):
         falls = (self._step.decay(x, heights, tolerance) for x in self._orders(order))
         near_falls, far_falls = (top + fall for top, fall in zip((near, far), falls, strict=True))
         low, high = (near_falls, far_falls) if self.direction is Direction.REMOVE else (far_falls, near_falls)
-        apart = np.logaddexp(high, low + np.log1p(-self.rate)) - np.log(self.rate) + 1e-12
+        parts = high, low + np.log1p(-self.rate), np.log(self.rate)
+        rounding = 2.0**-50 * (4.0 + np.abs(high) + np.abs(low) + np.abs(parts[2]))
+        apart = np.logaddexp(*parts[:2]) - parts[2] + rounding
         a, b = self._composed(near_falls, far_falls, np.minimum(with_record, apart))
         return a, b
 

@@ -17,8 +17,8 @@ import jax
 import numpy as np
 
 from jaxacct.divergence.gaussian._pair import rough_gaussian_epsilon
-from jaxacct.special import down, log_sum_exp, solve_decreasing
-from jaxacct.special._binomial import log_binomial_pmf
+from jaxacct.special import down, log_down, log_sum_exp, solve_decreasing
+from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding
 from jaxacct.special._namespace import is_jax, stop_gradient, xp
 
 _LARGEST = 700.0  # local epsilon beyond which its exponential overflows: nothing is claimed there
@@ -71,7 +71,7 @@ def _blocks(
     count = first + sign * stride * index
     inside = (count >= 0) & (count <= setting.size)
     value = log_binomial_pmf(xp.where(inside, count, 0.0), setting.size, setting.prob, setting.rest)
-    value = value - 2.0**-50 * (16.0 + xp.abs(value) + xp.abs(count - setting.mean))
+    value = value - pmf_rounding(value) - 2.0**-49 * (8.0 + xp.abs(count - setting.mean))
     start = xp.where(inside, value, -xp.inf)
     whole = inside[:-1] & inside[1:]
     rise = xp.concatenate([xp.where(whole, value[1:] - value[:-1], 0.0), xp.zeros_like(value[:1])])
@@ -103,7 +103,7 @@ def _counts_on_host(setting: _Setting, local: float, first: Any, sign: float) ->
     quotients = (n - k - steps) / (k + 1.0 + steps) * odds if sign > 0 else (k - steps) / (n - k + 1.0 + steps) / odds
     shares = np.concatenate([[1.0], np.cumprod(quotients)])[:, None]
     value = log_binomial_pmf(first, setting.size, setting.prob, setting.rest)
-    value = value - 2.0**-50 * (17.0 + np.abs(value) + np.abs(first - setting.mean))
+    value = value - pmf_rounding(value) - 2.0**-49 * (9.0 + np.abs(first - setting.mean))
     index = np.arange(len(shares))[:, None]
     return value + np.log(shares) - 2.0**-49 * (2.0 + index), first + sign * index
 
@@ -147,7 +147,7 @@ def _profile(
         mass = xp.where(inside, mass, -xp.inf)
         terms = xp.where(inside, mass + xp.log(xp.where(inside, gap, 1.0)), -xp.inf)
         scale = xp.log(xp.where(slope > 0, slope, 1.0)) + (0.0 if sign > 0 else epsilon)
-        log_delta = log_sum_exp(terms) + scale - 2.0**-46
+        log_delta = log_down(log_sum_exp(terms), 64.0 + terms.shape[0]) + log_down(scale, 16)
         # d delta / d eps is -e^eps P_0[above] or delta - P_0[below]
         drop = xp.exp(xp.clip(log_sum_exp(mass) - log_delta, -700.0, 700.0))
         return log_delta, -xp.exp(epsilon) * drop if sign > 0 else 1.0 - drop

@@ -28,8 +28,8 @@ from jaxacct.divergence.response._lattice_comb import (
     right_reach,
     stride,
 )
-from jaxacct.special import log1p, map_rows, one_minus_exp, sinh, softplus
-from jaxacct.special._binomial import _product_error, binomial_rate, log_binomial_pmf
+from jaxacct.special import ULP, log1p, map_rows, one_minus_exp, sinh, softplus
+from jaxacct.special._binomial import _product_error, binomial_rate, log_binomial_pmf, pmf_rounding
 
 LARGEST = 300.0  # local epsilon beyond which nothing is claimed
 _NUM_HALVINGS = 16  # for the integrand's peak, which only says where the nodes end: what lies beyond is bounded
@@ -117,7 +117,7 @@ def response_log_excess(
     x, ratio = slope * distance, odds + slope * count
     near = jnp.abs(x) < 0.25
     log_ratio = jnp.where(near, log1p(jnp.clip(x, -0.25, 0.25)), jnp.log(ratio))
-    error = 2.0**-50 * (16.0 + jnp.abs(log_mass)) + jnp.where(near, 0.0, 2.0**-51 * jnp.abs(distance))
+    error = 2.0**-50 * 16.0 + pmf_rounding(log_mass) + jnp.where(near, 0.0, 2.0**-51 * jnp.abs(distance))
     log_mass = jnp.where(inside, log_mass + jnp.log(at.step), -jnp.inf)
     outside = _Outside(
         log_left=jnp.where(at.first > 0, -binomial_rate(jnp.maximum(at.first - 1.0, 0.0), n, prob, rest), -jnp.inf),
@@ -133,7 +133,7 @@ def response_log_excess(
         total = jnp.sum(terms, axis=0)
         log_total = level + jnp.log(total)
         spread = jnp.sum(terms * (error + value_error), axis=0) / total
-        spread = spread + 2.0**-46 + 2.0**-51 * (jnp.abs(level) + jnp.abs(log_total) + jnp.abs(power))
+        spread = spread + 2.0**-46 + ULP * window + 2.0**-51 * (jnp.abs(level) + jnp.abs(log_total) + jnp.abs(power))
         log_error = _log_outside(setting, at, outside, power, softplus(log_total + spread), forward=top > 0)
         upper = jnp.logaddexp(log_total + spread, log_error)
         missing = jnp.where(at.step > 1.0, log_error - log_total + spread, -jnp.inf)
