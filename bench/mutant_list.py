@@ -492,11 +492,11 @@ _SHUFFLED = (
     Mutant("divergence/response/_binary.py", "* (mean + stride - 1.0) - 2.0**-47 * distance", "", SHUFFLE),
     Mutant(
         "divergence/response/_binary.py",
-        "value - 2.0**-50 * (16.0 + xp.abs(value)",
-        "value + 2.0**-50 * (16.0 + xp.abs(value)",
+        "value - pmf_rounding(value)",
+        "value + pmf_rounding(value)",
         f"{SHUFFLE} -k binary_response_delta",
     ),
-    Mutant("bounds/shuffle/_rounds.py", "log1mexp(-loss)), rest)", "log1mexp(-loss)), -jnp.inf)", SHUFFLE_BOUNDS),
+    Mutant("bounds/shuffle/_rounds.py", "log_up(rest, 64)", "-jnp.inf", SHUFFLE_BOUNDS),
     Mutant("papers/clones/_rounds.py", "+ log1mexp(jnp.minimum(log_slack, 0.0))", "", SHUFFLE_BOUNDS),
     Mutant(
         "papers/clones/_reductions.py",
@@ -516,7 +516,7 @@ _SHUFFLED = (
         "divergence/response/_special_pair.py", "(weight + power) + error", "(weight + power) - error", GIRGIS_ROUNDED
     ),
     Mutant("divergence/response/_special_pair.py", "series = 1.0 + z / k", "series = 1.0 - z / k", GIRGIS_ROUNDED),
-    Mutant("bounds/shuffle/_special_pairs.py", "jnp.logaddexp(excess, tail) + 2", "excess + 2", GIRGIS),
+    Mutant("bounds/shuffle/_special_pairs.py", "log_up(jnp.logaddexp(excess, tail), 16)", "excess", GIRGIS),
     Mutant("special/_chord.py", "* ((i - 1.0) / (a - 1.0))", "* (i / (a - 1.0))", GIRGIS),
     Mutant("special/_chord.py", "near, far = (j - a)", "near, far = (a - i)", SAMPLED),
     Mutant("bounds/shuffle/_special_pairs_exact.py", "jnp.logaddexp(log_total, error)", "log_total", GIRGIS),
