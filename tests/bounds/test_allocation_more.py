@@ -114,7 +114,7 @@ def _excess(
 
 @float64_kernel(lane_bytes=2**21)
 def _equal_laplace(sigma: jax.Array, num_steps: jax.Array) -> jax.Array:
-    return laplace_rdp(sigma, num_steps, exponents=EXPONENTS, num_nodes=512)
+    return laplace_rdp(sigma, num_steps, exponents=[EXPONENTS], num_nodes=[512])[0]
 
 
 @float64_kernel(lane_bytes=2**21)
