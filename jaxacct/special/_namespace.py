@@ -48,7 +48,9 @@ class _Namespace:
 
             @functools.wraps(on_host)
             def found(*args: Any, **rest: Any) -> Any:
-                return on_device(*args, **rest) if is_jax(args) else on_host(*args, **rest)
+                if _HOST.issuperset(map(type, args)) or not is_jax(args):
+                    return on_host(*args, **rest)
+                return on_device(*args, **rest)
 
         setattr(self, name, found)  # next time without this function
         return found

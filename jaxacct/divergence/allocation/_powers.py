@@ -142,25 +142,40 @@ def falling_factorials(max_order: int) -> Callable[[Any, int], Any]:
     return at
 
 
+def _log_sum(terms: Real) -> float:
+    peak = float(terms.max())
+    return peak + math.log(float(np.exp(terms - peak).sum()))
+
+
+@functools.lru_cache(maxsize=64)
+def _host_trees(s2: float, max_order: int) -> Real:
+    """log j_n of `gaussian_log_excess`, n = 0..A [A + 1], rounded up: they depend on the noise alone."""
+    log_bracket = bracket_above(s2, np.arange(1.0, max_order + 1.0))
+    j = np.zeros(max_order + 1)
+    for n in range(1, max_order):  # j[k] from 1
+        total = _log_sum(log_bracket[:n] + j[1 : n + 1] + j[n:0:-1])
+        j[n + 1] = total - math.log(n) + tree_rounding(total, n)
+    return j
+
+
+@functools.lru_cache(maxsize=16)
+def _host_falling(max_order: int) -> tuple[Real, ...]:
+    """log((n-1)!/(n-k)!), k = 2..n, rounded up, for n = 2..A."""
+    high, low = log_factorial_parts(max_order)
+    every = range(2, max_order + 1)
+    return tuple(up((high[n - 1] - high[n - 2 :: -1]) + (low[n - 1] - low[n - 2 :: -1]), 8) for n in every)
+
+
 def host_log_excess(noise_multiplier: float, num_steps: float, max_order: int) -> Real:
     """`gaussian_log_excess` [A - 1] of one round on the host: the same recursions in NumPy, nothing compiled."""
-    s2, k = up(1.0 / (noise_multiplier * noise_multiplier), 4), np.arange(1.0, max_order + 1.0)
-    high, low = log_factorial_parts(max_order)
-
-    def log_sum(terms: Real) -> float:
-        peak = terms.max()
-        return float(peak + np.log(np.exp(terms - peak).sum()))
-
-    log_bracket = bracket_above(s2, k)
-    log_power = power_above(logexpm1(xp.asarray(s2)), math.log(num_steps), k)
-    j, d, m = np.zeros(max_order + 1), np.full(max_order + 1, -np.inf), np.zeros(max_order + 1)
-    for n in range(1, max_order):  # j[k] from 1, m[k] from 0
-        total = log_sum(log_bracket[:n] + j[1 : n + 1] + j[n:0:-1])
-        j[n + 1] = total - math.log(n) + tree_rounding(total, n)
-    weights = log_power[1:] + j[2:]
-    for n in range(2, max_order + 1):
-        falling = up((high[n - 1] - high[n - 2 :: -1]) + (low[n - 1] - low[n - 2 :: -1]), 8)
-        value = log_sum(np.append(weights[: n - 1] + m[n - 2 :: -1] + falling, d[n - 1]))
+    s2 = float(up(1.0 / (noise_multiplier * noise_multiplier), 4))
+    log_power = power_above(logexpm1(xp.asarray(s2)), math.log(num_steps), np.arange(2.0, max_order + 1.0))
+    weights = log_power + _host_trees(s2, max_order)[2:]
+    d, m, terms = np.full(max_order + 1, -np.inf), np.zeros(max_order + 1), np.empty(max_order)  # m[k] from 0
+    for n, falling in enumerate(_host_falling(max_order), 2):
+        np.add(weights[: n - 1] + m[n - 2 :: -1], falling, out=terms[: n - 1])
+        terms[n - 1] = d[n - 1]
+        value = _log_sum(terms[:n])
         d[n] = value + ULP * (4.0 * abs(value) + n + 72.0)
         m[n] = up(np.logaddexp(0.0, d[n]), 16)
     return d[2:]

@@ -31,7 +31,7 @@ from jaxacct.divergence.allocation._grid import Complex, Grid, Real, grid, log_r
 from jaxacct.divergence.allocation._lines import _log1p
 from jaxacct.divergence.allocation._moment_contour import integer_log_moments
 from jaxacct.divergence.allocation._real import log_transform
-from jaxacct.special import ULP
+from jaxacct.special import ULP, log_normal_tail
 
 POWERS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16)  # j: moments of orders below one of them are had
 # They steer speed and tightness only: what is left out is bounded.
@@ -222,7 +222,7 @@ class RayMoments:
             self._h = of.s * of.step / every
             left = -(_DIGITS + 6.0 + self._log_whole) / (power - high)
             v = np.linspace(0.0, math.log(80.0 / self._tau + 4e4) + (2.0 / sigma**2 if power == 0 else 0.0), 60)
-            spent = np.flatnonzero(self._log_tails(v, angle, low) <= -_DIGITS - 4.0)
+            spent = np.flatnonzero(self._log_tails(v, angle, np.array([low]))[0] <= -_DIGITS - 4.0)
             right = float(v[spent[0] if len(spent) else -1])
             ray = Ray(left - math.log(t), every, math.ceil((right - left) / self._h), angle)
         self.ray, self.num_steps = ray, num_steps
@@ -235,8 +235,8 @@ class RayMoments:
     def _right(self) -> float:
         return self._left + self._h * self.ray.num_nodes
 
-    def _log_tails(self, v: Real, angle: float, order: float) -> Real:
-        """log of at least the terms' sum beyond each `v`, but for e^{-angle b}, at one real order a.
+    def _log_tails(self, v: Real, angle: float, orders: Real) -> Real:
+        """log of at least the terms' sum beyond each `v`, but for e^{-angle b}, at real orders a, [A, V].
 
         Turning all g_i by the same i phi sigma leaves e^{t (phi sigma)^2/2} E[X^j e^{-rho c X}], rho >= 1 and
         c = |u| cos(angle - phi). For j > 0, X^j e^{-rho c X} <= (j/(e eta rho c))^j e^{-(1 - eta) c X}, and the sum of
@@ -248,15 +248,17 @@ class RayMoments:
         c = np.exp(v)[:, None] * np.cos(angle - turns)
         eta = _ETA if self._power > 0 else 0.0
         logs = self._t * log_transform(self._of, (1.0 - eta) * c / self._t) - (1.0 - eta) * c + 1e-9 + 1e-13 * self._t
+        column = orders[:, None, None]
         if self._power > 0:
-            logs = logs + self._power * (np.log(self._power / (_ETA * c)) - 1.0) - math.log(order)
+            logs = logs + self._power * (np.log(self._power / (_ETA * c)) - 1.0) - np.log(column)
         else:
-            p, mean = -order, -0.5 / self._of.sigma**2
+            p, mean = -column, -0.5 / self._of.sigma**2
             z = (np.log((p + 1.0) / c) - mean) / self._tau + p * self._tau
-            tail = np.log(np.maximum([[0.5 * math.erfc(-x / math.sqrt(2.0)) for x in row] for row in z], 1e-300))
-            whole = np.logaddexp(math.lgamma(p), math.log(self._h) + p * (math.log(p) - 1.0))
+            tail = np.maximum(log_normal_tail(-z) + 1e-9, -690.0)
+            gammas = np.array([math.lgamma(-a) for a in orders])[:, None, None]
+            whole = np.logaddexp(gammas, math.log(self._h) + p * (np.log(p) - 1.0))
             logs = np.logaddexp(logs, tail + whole - p * (np.log(c) + mean) + 0.5 * (p * self._tau) ** 2)
-        return (logs + 0.5 * (turns / self._tau) ** 2).min(1) + (self._power - order) * v
+        return (logs + 0.5 * (turns / self._tau) ** 2).min(-1) + (self._power - orders)[:, None] * v
 
     def _terms(self, sums: _Sums) -> Nodes:
         t, (value, error, base, small) = self._t, sums
@@ -295,7 +297,7 @@ class RayMoments:
         rest = self._power - order
         # e^{-s (v - i angle)} has the modulus e^{-a v - angle b}, as the scale has
         ends = self._log_whole + rest * self._left + math.log(self._h) - math.log(-math.expm1(-rest * self._h))
-        tail = float(self._log_tails(np.array([self._right]), self._angle, order)[0])
+        tail = float(self._log_tails(np.array([self._right]), self._angle, np.array([order]))[0, 0])
         beyond = np.exp(np.minimum(np.logaddexp(ends, tail) - self._angle * b - log_scale, 700.0))
         relative = (error + beyond) / size + factor_error + 16.0 * ULP
         log_modulus = log_scale + np.log(size) - log_factor.real
@@ -308,22 +310,15 @@ class RayMoments:
         rest = self._power - orders
         log_factor, factor_error = log_gamma(rest + 0j)
         ends = self._log_whole + rest * self._left + math.log(self._h) - np.log(-np.expm1(-rest * self._h))
-        right = np.array([self._right])
-        if self._power > 0:
-            first, a = float(orders[0]), orders
-            tail = float(self._log_tails(right, self._angle, first)[0]) + np.log(first / a) + (first - a) * self._right
-        else:
-            tail = np.array([float(self._log_tails(right, self._angle, float(a))[0]) for a in orders])
-        size, zero = np.maximum(np.abs(total), 1e-300), np.zeros(1)
+        tail = self._log_tails(np.array([self._right]), self._angle, orders)[:, 0]
+        size, zeros = np.maximum(np.abs(total), 1e-300), np.zeros_like(orders)
         beyond = np.exp(np.minimum(np.logaddexp(ends, tail) - log_scale, 700.0))
         relative = (error + beyond) / size + factor_error + 16.0 * ULP
         gammas = log_factor.real
-        copies = [
-            float(self._copies(float(a), zero, np.array([g]), zero)[0]) for a, g in zip(orders, gammas, strict=True)
-        ]
-        return _rounded_up(log_scale + np.log(size) - gammas, relative + np.array(copies))
+        copies = self._copies(orders, zeros, gammas, zeros)
+        return _rounded_up(log_scale + np.log(size) - gammas, relative + copies)
 
-    def _copies(self, order: float, b: Real, log_gammas: Real, log_fall: Real) -> Real:
+    def _copies(self, order: Real | float, b: Real, log_gammas: Real, log_fall: Real) -> Real:
         """The copies over Gamma(j - s) M(s): k = -3 .. 3, of which the outermost are doubled for the rest.
 
         With p = j - a, |Gamma(p - iy)| falls from y to y' > y by e^{-(pi/2)(y' - y)} (y'/y)^p or more, since
@@ -332,14 +327,12 @@ class RayMoments:
         """
         spacing = 2.0 * math.pi / self._h
         falls = (0.5 * math.pi - self._angle) * spacing + 2.5 * (self._tau * spacing) ** 2
-        if falls < 2.0 + 0.45 * (self._power - order):
-            return np.full_like(b, np.inf)
         k = np.array([-3.0, -2.0, -1.0, 1.0, 2.0, 3.0])[:, None]
         w = spacing * k
         logs = log_gamma(self._power - order - 1j * (b + w))[0].real - log_gammas + self._angle * w
         logs = logs - 0.5 * (self._tau * (b + w)) ** 2 - log_fall
         copies = 1.1 * (np.exp(np.minimum(logs, 700.0)) * np.where(np.abs(k) == 3.0, 2.0, 1.0)).sum(0)
-        return np.where(b <= spacing, copies, np.inf)
+        return np.where((b <= spacing) & (falls >= 2.0 + 0.45 * (self._power - order)), copies, np.inf)
 
     def log_decay(self, height: float) -> float:
         """At least log |M(a + ib)/M(a)|, for every a and b >= `height`."""
