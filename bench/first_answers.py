@@ -5,18 +5,24 @@
 CPU seconds (user + system) of each command, from the interpreter's start to its end, less those of `python -c "import
 jax"` in the same round; medians over rounds, in which every command has its turn. `MiB` is the peak of resident memory
 beyond the same process's. A peer's own first answers to the Poisson question stand beside ours where dp_accounting is
-installed. JAX's cache of compiled programs is left out. `--report` writes FIRST_ANSWERS.md to a folder.
+installed. JAX's cache of compiled programs is left out. `--report` writes FIRST_ANSWERS.md to a folder, with what every
+command of the documentation costs, once, beside.
 """
 
 import argparse
 import importlib.util
 import json
 import os
+import pathlib
+import re
+import shlex
 import statistics
 import subprocess
 import sys
+import tempfile
 from typing import NamedTuple
 
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 UNIT = "import jax"
 _CACHES = ("JAXACCT_CACHE", "JAX_COMPILATION_CACHE_DIR")
 
@@ -80,10 +86,27 @@ COMMANDS = {
 }
 
 
+def documented() -> dict[str, First]:
+    """Every command of the documentation, as it stands there."""
+    found = {}
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        for block in re.findall(r"^```sh\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL):
+            for line in block.splitlines():
+                if line.startswith("jaxacct "):
+                    found.setdefault(line, First(("-m", *shlex.split(line))))
+    return found
+
+
 def once(first: First) -> tuple[float, float]:
-    """(CPU seconds, peak MiB) of one fresh process."""
+    """(CPU seconds, peak MiB) of one fresh process, in a folder of its own."""
     environment = {name: value for name, value in os.environ.items() if name not in _CACHES}
-    process = subprocess.Popen([sys.executable, *first.arguments], env=environment, stdout=subprocess.DEVNULL)
+    command, environment["PYTHONPATH"] = [sys.executable, *first.arguments], str(ROOT)
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, cwd=folder)
+        return _waited(process)
+
+
+def _waited(process: subprocess.Popen) -> tuple[float, float]:
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -137,6 +160,9 @@ def report(found: dict[str, dict[str, float]], commands: dict[str, First], round
         sign = "" if name == UNIT else "+"
         limit = judged(commands[name].limit, row["seconds"])
         lines.append(f"| {name} | {row['seconds']:{sign}.2f} | {row['mib']:{sign}.0f} | {limit} |")
+    lines += ["", "## Every command of the documentation", "", "| command | seconds, all of it |", "| --- | --- |"]
+    shown = sorted((once(first)[0], name) for name, first in documented().items())
+    lines += [f"| `{name}` | {seconds:.2f} |" for seconds, name in shown]
     with open(os.path.join(folder, "FIRST_ANSWERS.md"), "w", encoding="utf-8") as file:
         file.write("\n".join([*lines, ""]))
 
