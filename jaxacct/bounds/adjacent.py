@@ -24,6 +24,7 @@ from jaxacct.bounds import fixed_batches, group
 from jaxacct.bounds._adjacent_on_lanes import DOUBLED, Asking, emptied_on_lanes, replaced_on_lanes
 from jaxacct.bounds._distribution import Distribution, Parts, loss_distribution, parts_by_laws
 from jaxacct.bounds._mirrored import THEOREM, Mirrored, mirrored
+from jaxacct.bounds._stand_in import of_stand_in
 from jaxacct.bounds._two_steps import adds, in_two_steps, unamplified
 from jaxacct.bounds.fixed_batches import FIXED, Adjacency, adjacency_of
 from jaxacct.bounds.fixed_batches import bracket as bracket_fixed
@@ -284,24 +285,9 @@ _PAIRS = Distribution(
 def _of_stand_in(
     distribution_of: Callable[..., Distribution | None], make: Callable[[Any], Any], theorem: str
 ) -> Distribution:
-    """The loss distributions of what stands for a mechanism."""
-
-    def of(name: str) -> Callable[..., Any]:
-        def ask(mechanism: Any, *rest: Any) -> Any:
-            run = make(mechanism)
-            distribution = distribution_of(run)
-            assert distribution is not None
-            return getattr(distribution, name)(run, *rest)
-
-        return ask
-
-    def exists(mechanism: Any) -> bool:
-        run = make(mechanism) if _is_scalar(mechanism) else None
-        return run is not None and distribution_of(run) is not None
-
-    every = ("scale", "largest_loss", "reduction", "width_constant", "gap", "is_light", "is_from_above")
-    options: dict[str, Any] = {name: of(name) for name in (*every, "is_symmetric", "is_envelope")}
-    return Distribution(theorem=theorem, exists=exists, parts=_relabelled(of("parts")), **options)
+    """The loss distributions of what stands for a mechanism of concrete numbers."""
+    found = of_stand_in(distribution_of, lambda mechanism: make(mechanism) if _is_scalar(mechanism) else None, theorem)
+    return dataclasses.replace(found, parts=_relabelled(found.parts))
 
 
 def tables(

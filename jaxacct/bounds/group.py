@@ -17,6 +17,7 @@ from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import Distribution, loss_distribution
+from jaxacct.bounds._stand_in import of_stand_in
 from jaxacct.mechanisms import (
     Composed,
     DiscreteGaussian,
@@ -142,31 +143,16 @@ def _log_growth(epsilon: float, size: int) -> float:
 def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[Any, ...], tuple[Method, ...]]:
     """A dict, the table of methods, from the function that tells the loss distributions of what stands for a group."""
 
-    def of(name: str) -> Callable[..., Any]:
-        def ask(mechanism: Group, *rest: Any) -> Any:
-            run = stand_in(mechanism)
-            distribution = distribution_of(run)
-            assert distribution is not None
-            return getattr(distribution, name)(run, *rest)
-
-        return ask
-
-    def exists(mechanism: Group) -> bool:
-        return _has_stand_in(mechanism) and distribution_of(stand_in(mechanism)) is not None
-
-    every = ("parts", "scale", "largest_loss", "reduction", "width_constant", "gap", "is_light", "is_from_above")
-    options_of: dict[str, Any] = {name: of(name) for name in (*every, "is_symmetric", "is_envelope")}
-    distribution = Distribution(
-        theorem="Ganesh 2024, mixtures of Gaussians; sensitivities add up",
-        exists=exists,
-        **options_of,
+    theorem = "Ganesh 2024, mixtures of Gaussians; sensitivities add up"
+    distribution = of_stand_in(
+        distribution_of, lambda mechanism: stand_in(mechanism) if _has_stand_in(mechanism) else None, theorem
     )
     both = frozenset({Bound.UPPER, Bound.LOWER})
     options: dict[str, Any] = {"directions": BOTH, "cost": Cost.TENTHS, "cold": Cost.TENTHS}
     exact = BracketMethod(
         name="group",
         name_below="group, from below",
-        theorem="Ganesh 2024, mixtures of Gaussians; sensitivities add up",
+        theorem=theorem,
         ends=both,
         applies=_has_stand_in,
         bracket=_by_stand_in,
