@@ -3,6 +3,7 @@
 `jaxacct.divergence._threshold_test` explains the test, and bounds what is chosen here.
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -79,14 +80,24 @@ class Found(NamedTuple):
 
 def rough_moments(terms: Terms) -> tuple[Real, Real, Real]:
     """Arrays [O]: orders x, and about log E_A[e^{xT}] and log E_B[e^{(x + 1)T}] at them, where they are known."""
+    return _rough_moments(tuple(terms))
+
+
+@functools.lru_cache(maxsize=16)
+def _rough_moments(terms: tuple[tuple[Term, float], ...]) -> tuple[Real, Real, Real]:
     scale = 1.0 / deviation(terms)
     largest = min(of.largest_order for of, _ in terms)
     low, high = (min(x * scale, largest) for x in _ORDERS)
     x = np.geomspace(min(low, 0.01 * high), high, _NUM_ORDERS)
-    rough = [(of.rough(x), count) for of, count in terms]
-    log_a, log_b = (sum((count * pair[i] for pair, count in rough), np.zeros_like(x)) for i in (0, 1))
+    log_a, log_b = _composed(terms, x)
     known = np.isfinite(log_a) & np.isfinite(log_b)
     return x[known], log_a[known], log_b[known]
+
+
+def _composed(terms: Terms, orders: Real) -> tuple[Real, Real]:
+    rough = [(of.rough(orders), count) for of, count in terms]
+    log_a, log_b = (sum((count * pair[i] for pair, count in rough), np.zeros_like(orders)) for i in (0, 1))
+    return log_a, log_b
 
 
 def deviation(terms: Terms) -> float:
@@ -158,8 +169,7 @@ def guessed(terms: Terms, gains: Callable[[Real, Real], Real], log_delta: float 
     """`Found` (a class), about what a scan of thresholds would find: by saddle points, at real orders alone."""
     found = Found(0.0, None)
     orders = _near(terms, log_delta, epsilon)
-    rough = [(of.rough(orders), count) for of, count in terms]
-    log_a, log_b = (sum((count * pair[i] for pair, count in rough), np.zeros_like(orders)) for i in (0, 1))
+    log_a, log_b = _composed(terms, orders)
     a, b = _saddles(orders, log_a), _saddles(orders + 1.0, log_b)
     if min(len(a.orders), len(b.orders)) < 4:
         return found

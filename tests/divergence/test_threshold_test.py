@@ -1,6 +1,7 @@
 """The test by a threshold: tails by the contour, the moments behind them, and the lower bounds, each by an oracle."""
 
 import math
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import jaxacct as ja
 from jaxacct._types import Direction
 from jaxacct.divergence._tail import Beyond, Moments, Nodes, log_beyond, moments_of, tail_ends
-from jaxacct.divergence._threshold_guess import Terms
+from jaxacct.divergence._threshold_guess import Terms, guessed
 from jaxacct.divergence._threshold_test import delta_below, epsilon_below
 from jaxacct.divergence.gaussian._allocated_steps import AllocatedSteps, LossSteps
 from jaxacct.divergence.gaussian._line import GaussianStep
@@ -155,3 +156,30 @@ def test_steps_whose_terms_are_their_losses_give_the_exact_profile(direction: Di
     exact = ja.epsilon(run, 1e-6, direction=direction, precision=1e-9)
     found = epsilon_below(lambda tuning: terms, 1e-6)
     assert (1.0 - 1e-3) * exact < found <= exact
+
+
+def test_guesses_are_near_what_is_certified() -> None:
+    """Where saddle points hold: what they say of the best event is what is found, to a percent."""
+    delta = 1e-7
+
+    def gains(low: Any, high: Any) -> Any:
+        left = np.exp(low) - delta
+        return np.where(left > 0.0, np.log(np.where(left > 0.0, left, 1.0)) - high, 0.0)
+
+    for direction in Direction:
+        terms = _allocated(2.0, 4000, 3, direction, 1.0)
+        with np.errstate(all="ignore"):
+            guess = guessed([(terms[0][0], 40.0)], gains, math.log(delta), None)
+        found = epsilon_below(lambda tuning, at=direction: [(_allocated(2.0, 4000, 3, at, tuning)[0][0], 40.0)], delta)
+        assert guess.gain == pytest.approx(found, rel=0.01)
+
+
+def test_what_is_known_already_is_not_certified_again() -> None:
+    """A floor that cannot be reached gives 0; one that can is exceeded as without it."""
+
+    def ask(floor: float) -> float:
+        return epsilon_below(lambda tuning: _allocated(1.5, 5000, 4, Direction.ADD, tuning), 1e-6, floor)
+
+    alone = ask(0.0)
+    assert ask(2.0 * alone) == 0.0
+    assert ask(0.9 * alone) == pytest.approx(alone, rel=1e-12)

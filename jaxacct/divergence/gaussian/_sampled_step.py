@@ -13,6 +13,7 @@ so that |R^w| = |R|^alpha e^{-b theta}: what oscillates fast in b on the real li
 200 nodes gives the moments at every height (`_Rule`), and |M(a + ib)| has a bound that falls with b (`decay`).
 """
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -190,7 +191,7 @@ class SampledStep(NamedTuple):
           times |W| e^{alpha level}, which bounds the term, since theta >= 0;
         * sums of n products, and the terms' own: 2^-52 (n + 32 + x^2 + |x| eta) |W| (|U| + |V| + |U| |V|).
         """
-        rule = self._rule(order, log_tolerance)
+        rule = _rule(self, order, log_tolerance)
         if rule is None:
             return np.zeros(num, np.complex128), np.full(num, np.inf)
         power = self._power(order)
@@ -215,7 +216,7 @@ class SampledStep(NamedTuple):
         error = error + float(size[split > 0].sum())  # there W e^split was subtracted, for W
         return total, error
 
-    def _rule(self, order: float, log_tolerance: float) -> _Rule | None:
+    def _make_rule(self, order: float, log_tolerance: float) -> _Rule | None:
         """A `_Rule` for E[R^w - 1], w = alpha + ib, with the error of its step and window; None if it is too long.
 
         * step: the integrand is analytic for 0 <= Im z <= 2 eta, since R = 0 only at Im z = pi/mu, so the sum errs by
@@ -366,6 +367,12 @@ class SampledStep(NamedTuple):
         lost = np.where(sound, np.nan_to_num(gain, nan=0.0), 0.0) * ((1.0 - 2.0**-30) * math.exp(-log_moment))
         # what holds from one height on holds from the next on
         return np.minimum.accumulate(np.log1p(-np.clip(lost, 0.0, 1.0 - 2.0**-30)))
+
+
+@functools.lru_cache(maxsize=16)
+def _rule(step: SampledStep, order: float, log_tolerance: float) -> _Rule | None:
+    """That of `step`, kept: moments on a line and their decay ask for the same one."""
+    return step._make_rule(order, log_tolerance)
 
 
 def polar(total: Complex, error: Real) -> tuple[Real, Real, Real]:
