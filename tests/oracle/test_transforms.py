@@ -10,7 +10,7 @@ from oracle.lognormal import MeanOfRatios
 
 
 def cases(rng):
-    """log E e^{-uW}, W = Y - 1, from above and within three times what rounding is booked with."""
+    """log E e^{-uW}, W = Y - 1, from above and within three times what is booked: rounding, and what lies outside."""
     sigma, u = between(rng, 0.15, 30), between(rng, 1e-3, 100)
     step = MeanOfRatios([(sigma, 1)])
     step._nats = 80.0
@@ -19,8 +19,9 @@ def cases(rng):
     rounding = float(transform_rounding(grid(sigma), np.array([u]))[0])
     words = f"log E e^-uW at noise {sigma}, u {u}"
     yield Value(words, lambda: found, truth)
-    if truth - u > -35:  # beyond, the normal law outside the window is what counts
-        yield Value(words, lambda: found - 3.0 * rounding - 1e-16, truth, upper=False)
+    outside = 2.0 * (grid(sigma).left + grid(sigma).right()) * float((arb(u) - truth).exp())
+    if outside < 0.1:
+        yield Value(words, lambda: found - 3.0 * (rounding + outside) - 1e-16, truth, upper=False)
 
 
 test_default, test_slow = slices(cases, seed=17, quick=60)
