@@ -44,7 +44,8 @@ CLONES = "tests/divergence/test_clones.py"
 NODES = "tests/divergence/test_clones_contour.py"
 POWERS = "tests/divergence/test_divergence.py -k test_allocation_against_a_power_series"
 HOST_POWERS = "tests/divergence/test_exact.py -k integer_moments"
-GENERAL_POWERS = "tests/divergence/test_divergence.py -k general"
+SERIES = "tests/special/test_special.py -k series"
+ON_HOST = "tests/divergence/test_divergence.py -k on_the_host"
 SCHEDULED_POWERS = "tests/bounds/test_allocation_more.py -k multinomial"
 COMPOSED = "tests/divergence/test_clones_composed.py"
 CLONES_RENYI = "tests/divergence/test_clones_renyi.py"
@@ -360,12 +361,12 @@ _ALLOCATION = (
         "- math.log(n) - tree_rounding(",
         HOST_POWERS,
     ),
-    Mutant("divergence/allocation/_powers.py", "d[n] = value + ULP", "d[n] = value - ULP", HOST_POWERS),
-    Mutant("divergence/allocation/_powers.py", "num_bits=num_bits, upward=True)", "num_bits=num_bits)", GENERAL_POWERS),
+    Mutant("divergence/allocation/_powers.py", "d[n] = value + ULP", "d[n] = value - ULP", ON_HOST),
+    Mutant("special/_series.py", "product(square, square, upward=upward)", "product(square, square)", SERIES),
     Mutant(
         "divergence/allocation/_schedule.py", "d = d + excess_rounding(", "d = d - excess_rounding(", SCHEDULED_POWERS
     ),
-    Mutant("special/_series.py", "found + ULP * (3.0", "found - ULP * (3.0", GENERAL_POWERS),
+    Mutant("special/_series.py", "found + ULP * (3.0", "found - ULP * (3.0", SERIES),
     Mutant("divergence/clones/_smooth.py", "xp.sum(errors * smooth.moduli, axis=0)", "0.0", NODES),
     Mutant("divergence/clones/_smooth.py", "missed + _rounding(pair, smooth)", "missed", NODES),
     Mutant(

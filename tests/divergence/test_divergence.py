@@ -201,6 +201,15 @@ def test_allocation_against_a_power_series(max_order, sigmas, steps):
             assert max(above[:15]) <= 1e-12, (s, t)
 
 
+@pytest.mark.parametrize(("sigma", "num_steps"), [(1.0, 7), (1.0, 10**9), (20.0, 2), (20.0, 10**6)])
+def test_allocation_on_the_host_against_a_power_series(sigma, num_steps):
+    got = allocation.host_log_excess(sigma, float(num_steps), 40)
+    with mp.workdps(120):
+        moments = power_series_moments(gaussian_moments(sigma, 40), num_steps)
+        above = [mp.mpf(float(got[a - 2])) - mp.log(moments[a] - 1) for a in range(2, 41)]
+    assert 0 <= min(above) <= max(above) < 5e-11
+
+
 def test_allocation_against_the_sum_over_partitions():
     max_order = 12
     sigma, steps = grid(SIGMAS, [1, 2, 5, 11, 12, 13, 1000, 10**9])

@@ -224,6 +224,24 @@ def test_log_series_product(zeros):
             assert g == -np.inf if w == 0 else abs(g - mp.log(w)) < TOL_SERIES
 
 
+def test_log_series_rounded_up():
+    """Every coefficient is above the exact one, and hardly so; those of order 0 are exact."""
+    rng = np.random.default_rng(4)
+    a = rng.normal(size=(24, 6)) * 3
+    a[0] = 0.0
+    exponents = np.array([1.0, 2.0, 3.0, 37.0, 1_000_003.0, 2.0**20])
+    powers = x64(lambda s, e: special.log_series_power(s, e, num_bits=21, upward=True), a, exponents)
+    products = x64(lambda s: special.log_series_product(s, s[:, ::-1], upward=True), a)
+    with mp.workdps(60):
+        for lane, exponent in enumerate(exponents):
+            series, other = ([mp.exp(mp.mpf(float(v))) for v in s] for s in (a[:, lane], a[:, ::-1][:, lane]))
+            product = [mp.fsum(series[k] * other[n - k] for k in range(n + 1)) for n in range(24)]
+            for got, want in ((powers, power_of_series(series, int(exponent))), (products, product)):
+                above = [mp.mpf(float(g)) - mp.log(w) for g, w in zip(got[:, lane], want, strict=True)]
+                assert above[0] == 0
+                assert 0 <= min(above) <= max(above) < 1e-11
+
+
 def test_log_series_power():
     rng = np.random.default_rng(2)
     a = rng.normal(size=(24, 4)) * 3
