@@ -597,6 +597,8 @@ _GROUND = (
 
 BATCHES = "tests/training/test_batches.py -k 'size_is_the_least or truncation or fit or tails'"
 DRAWN = "tests/training/test_batches.py -k 'coins or sets or orders or binomial or remainders or subsets'"
+SKELLAM = "tests/special/test_skellam_masses.py"
+SKELLAM_RUNS = "tests/bounds/test_skellam.py"
 PUBLIC = "tests/training/test_batches.py -k 'public or sorted'"
 SEPARATION = "tests/interop/test_interop_jax_privacy.py -k separation"
 GROUPS = "tests/interop/test_interop_jax_privacy.py -k equal_groups"
@@ -622,6 +624,12 @@ _BATCHES = (
     Mutant("bounds/_adjacent_on_lanes.py", "(a - 0.5) / (a - 1.0)", "1.0", REPLACED_RENYI),
     Mutant("bounds/_adjacent_on_lanes.py", "for less in (0.0, 1.0)", "for less in (1.0, 1.0)", REPLACED_RENYI),
     Mutant("bounds/_adjacent_on_lanes.py", "0.5 * run.noise_multiplier", "run.noise_multiplier", REPLACED_RENYI),
+    Mutant("special/_skellam.py", "a = twice * (k + 1.0)", "a = twice * k", SKELLAM),
+    Mutant("special/_skellam.py", "* (1.0 + 2.0**-48) + _ROUNDINGS", "* 0.0", SKELLAM),
+    Mutant("special/_skellam.py", "exponent * (1.0 - 2.0**-40) >= log_tail", "1.02 * exponent >= log_tail", SKELLAM),
+    Mutant(
+        "bounds/bases/_few_outputs.py", "masses.log_masses[outputs[::-1]]", "masses.log_masses[outputs]", SKELLAM_RUNS
+    ),
     Mutant("bounds/selection.py", "/ (1.0 + xp.exp(-x))", "/ (1.1 + xp.exp(-x))", PURE_SELECTION),
     Mutant("training/_drawing.py", "keep[subset(words, num_records, num_records - size)] = False", "pass", DRAWN),
 )

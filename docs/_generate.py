@@ -69,6 +69,7 @@ def schemes() -> list[Scheme]:
         Scheme("EpsilonDelta", {"": ja.EpsilonDelta(1.0, 1e-9)}),
         Scheme("DiscreteLaplace", {"": ja.DiscreteLaplace(0.5, 3)}),
         Scheme("DiscreteGaussian", {"": ja.DiscreteGaussian(2.0)}),
+        Scheme("Skellam", {"": ja.Skellam(4.0)}),
         Scheme("Exponential", {"": ja.Exponential(1.0)}),
         Scheme("PermuteAndFlip", {"": ja.PermuteAndFlip(1.0)}),
         Scheme("ZCdp", {"": ja.ZCdp(0.1)}),
@@ -202,7 +203,7 @@ _GROUPS = {
         "ScheduledAllocation ShuffledBatches FixedBatches TruncatedPoisson Composed"
     ),
     "Further releases": (
-        "RandomizedResponse EpsilonDelta ZCdp DiscreteLaplace DiscreteGaussian Exponential PermuteAndFlip "
+        "RandomizedResponse EpsilonDelta ZCdp DiscreteLaplace DiscreteGaussian Skellam Exponential PermuteAndFlip "
         "PrivateSelection MixtureOfGaussians Group ReplaceOne ZeroOut"
     ),
     "Correlated noise": "correlated.BandedNoise",

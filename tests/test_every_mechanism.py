@@ -34,7 +34,7 @@ delta_of = functools.partial(ja.delta, precision=math.inf)
 # up to a minute to compile each: `test_modes` and `test_properties` ask some of this of them in quicker settings
 _QUICK = (
     *("Gaussian", "Laplace", "DiscretePair", "ContinuousPair", "Pld", "PoissonSampled", "RandomizedResponse"),
-    *("EpsilonDelta", "DiscreteLaplace", "DiscreteGaussian", "Exponential", "PermuteAndFlip", "ZCdp"),
+    *("EpsilonDelta", "DiscreteLaplace", "DiscreteGaussian", "Exponential", "PermuteAndFlip", "ZCdp", "Skellam"),
     *("MixtureOfGaussians", "Group", "ReplaceOne", "ZeroOut", "FixedBatches", "TruncatedPoisson"),
 )
 _SLOW = tuple(name for name in ASKED if name not in _QUICK)

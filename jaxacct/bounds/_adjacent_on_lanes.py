@@ -21,7 +21,7 @@ import jax
 from jaxacct._method import BOTH, Cost, LaneMethod, Lanes, ProfileMethod, RenyiMethod, always
 from jaxacct._types import Bound, Direction
 from jaxacct.bounds._orders import MIXED
-from jaxacct.mechanisms import Composed, DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from jaxacct.mechanisms import Composed, DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Skellam
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import up
 from jaxacct.special._namespace import xp
@@ -35,6 +35,7 @@ DOUBLED: dict[type, Callable[[Any], Mechanism]] = {
     Laplace: lambda run: dataclasses.replace(run, noise_multiplier=0.5 * run.noise_multiplier),
     DiscreteLaplace: lambda run: dataclasses.replace(run, sensitivity=2 * run.sensitivity),
     DiscreteGaussian: lambda run: dataclasses.replace(run, sensitivity=2 * run.sensitivity),
+    Skellam: lambda run: dataclasses.replace(run, sensitivity=2 * run.sensitivity),
 }
 """What a record that is replaced by any other loses in these: what is lost at twice the sensitivity."""
 

@@ -19,6 +19,7 @@ from jaxacct.mechanisms import (
     RandomAllocation,
     ScheduledAllocation,
     ShuffledBatches,
+    Skellam,
 )
 from jaxacct.mechanisms._base import Description, Mechanism
 from jaxacct.special import up
@@ -49,7 +50,9 @@ def unamplified(run: Mechanism) -> Mechanism | None:
     return Composed(Gaussian(0.5 * float(noise)), int(count))
 
 
-_ADDS = frozenset({Gaussian, Laplace, DiscreteLaplace, DiscreteGaussian, MixtureOfGaussians, ScheduledAllocation})
+_ADDS = frozenset(
+    {Gaussian, Laplace, DiscreteLaplace, DiscreteGaussian, Skellam, MixtureOfGaussians, ScheduledAllocation}
+)
 _SCHEMES = frozenset({PoissonSampled, RandomAllocation, PartialAllocation, ShuffledBatches, Group, Composed})
 
 

@@ -28,6 +28,7 @@ from jaxacct.mechanisms import (
     MixtureOfGaussians,
     PoissonSampled,
     RandomAllocation,
+    Skellam,
 )
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import bisect, first_doubling, up
@@ -68,6 +69,7 @@ _STAND_INS: dict[type, Callable[[Any, int], Mechanism | None]] = {
     Laplace: lambda run, size: Laplace(float(run.noise_multiplier) / size * _DOWN),
     DiscreteLaplace: lambda run, size: dataclasses.replace(run, sensitivity=int(run.sensitivity) * size),
     DiscreteGaussian: lambda run, size: dataclasses.replace(run, sensitivity=int(run.sensitivity) * size),
+    Skellam: lambda run, size: dataclasses.replace(run, sensitivity=int(run.sensitivity) * size),
     PoissonSampled: _sampled,
     Composed: _composed,
 }

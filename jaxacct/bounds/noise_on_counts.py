@@ -1,7 +1,8 @@
 """Noise on whole numbers, and releases that are known by a zCDP guarantee.
 
-Ghosh, Roughgarden & Sundararajan 2012 (discrete Laplace); Canonne, Kamath & Steinke 2020 (discrete Gaussian); Bun &
-Steinke 2016 (zCDP). Shapes: L is the number of lanes, A that of Renyi orders. Both directions are the same.
+Ghosh, Roughgarden & Sundararajan 2012 (discrete Laplace); Canonne, Kamath & Steinke 2020 (discrete Gaussian); Agarwal,
+Kairouz & Liu 2021 (Skellam); Bun & Steinke 2016 (zCDP). Shapes: L is the number of lanes, A that of Renyi orders. Both
+directions are the same.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from jaxacct.bounds._orders import mixed
 from jaxacct.bounds.bases import BASES, spread
 from jaxacct.bounds.discrete import EXACT as TYPES
 from jaxacct.divergence import _two_sided
-from jaxacct.mechanisms import DiscreteGaussian, DiscreteLaplace, ZCdp
+from jaxacct.mechanisms import DiscreteGaussian, DiscreteLaplace, Skellam, ZCdp
 from jaxacct.special import up
 from jaxacct.special._namespace import xp
 
@@ -76,6 +77,7 @@ def _renyi(theorem: str, rdp: Any, **options: Any) -> RenyiMethod:
 
 _DEFINITION = "by definition, over the outputs"
 DISCRETE_LAPLACE = of_one_release(BASES[DiscreteLaplace], _DEFINITION, spread)
+SKELLAM = of_one_release(BASES[Skellam], _DEFINITION, spread)
 DISCRETE_GAUSSIAN = of_one_release(BASES[DiscreteGaussian], _DEFINITION, spread)
 
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
@@ -93,5 +95,6 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         _renyi("Canonne, Kamath & Steinke 2020, Theorem 4", with_limits(discrete_gaussian_rdp)),
         loss_distribution(DISCRETE_GAUSSIAN),
     ),
+    (Skellam,): (TYPES, loss_distribution(SKELLAM)),
     (ZCdp,): (_renyi("Bun & Steinke 2016, Definition 1.1", with_limits(zcdp_rdp, largest=_zcdp_largest)),),
 }

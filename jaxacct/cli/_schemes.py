@@ -32,6 +32,7 @@ from jaxacct.mechanisms import (
     RandomizedResponse,
     Shuffled,
     ShuffledBatches,
+    Skellam,
     TruncatedPoisson,
     ZCdp,
 )
@@ -156,6 +157,10 @@ def _counts(values: Mapping[str, Any]) -> Mechanism:
 
 def _gaussian_counts(values: Mapping[str, Any]) -> Mechanism:
     return Composed(DiscreteGaussian(values["scale"], values["sensitivity"]), values["num_steps"])
+
+
+def _skellam_counts(values: Mapping[str, Any]) -> Mechanism:
+    return Composed(Skellam(values["variance"], values["sensitivity"]), values["num_steps"])
 
 
 def _flips(values: Mapping[str, Any]) -> Mechanism:
@@ -305,6 +310,13 @@ SCHEMES = {
         (option_of(DiscreteGaussian, "scale"), option_of(DiscreteGaussian, "sensitivity"), _RUNS),
         _gaussian_counts,
         "scale",
+        {"num_steps": "counts"},
+    ),
+    "skellam-counts": Scheme(
+        "counts with Skellam noise",
+        (option_of(Skellam, "variance"), option_of(Skellam, "sensitivity"), _RUNS),
+        _skellam_counts,
+        "variance",
         {"num_steps": "counts"},
     ),
     "permute-and-flip": Scheme(

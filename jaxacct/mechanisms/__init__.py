@@ -33,6 +33,7 @@ from jaxacct.mechanisms._randomized_response import RandomizedResponse
 from jaxacct.mechanisms._scheduled_allocation import ScheduledAllocation
 from jaxacct.mechanisms._shuffled import Shuffled
 from jaxacct.mechanisms._shuffled_batches import ShuffledBatches
+from jaxacct.mechanisms._skellam import Skellam
 from jaxacct.mechanisms._truncated_poisson import TruncatedPoisson
 from jaxacct.mechanisms._z_cdp import ZCdp
 
@@ -64,6 +65,7 @@ __all__ = [
     "ScheduledAllocation",
     "Shuffled",
     "ShuffledBatches",
+    "Skellam",
     "TruncatedPoisson",
     "ZCdp",
     "ZeroOut",

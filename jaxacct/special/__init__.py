@@ -27,9 +27,11 @@ from jaxacct.special._roots import solve_decreasing
 from jaxacct.special._rounding import ULP, down, log_down, log_up, up
 from jaxacct.special._series import log_series_power, log_series_product
 from jaxacct.special._shown import shown, shown_down
+from jaxacct.special._skellam import SkellamMasses, skellam_masses, skellam_reach
 
 __all__ = [
     "ULP",
+    "SkellamMasses",
     "at_real_orders",
     "binomial_tail",
     "binomial_window",
@@ -64,6 +66,8 @@ __all__ = [
     "shown",
     "shown_down",
     "sinh",
+    "skellam_masses",
+    "skellam_reach",
     "softplus",
     "solve_decreasing",
     "sum_outward",

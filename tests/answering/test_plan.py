@@ -139,6 +139,7 @@ PLANS = {
     ),
     ("EpsilonDelta", ""): host_first([*BOTH_ENDS, *GUARANTEE, *DISTRIBUTION], GUARANTEE),
     ("DiscreteLaplace", ""): beside_traced(FINITE, RENYI),
+    ("Skellam", ""): on_host([*BOTH_ENDS, *DISTRIBUTION]),
     ("DiscreteGaussian", ""): host_first([*BOTH_ENDS, *RENYI, *DISTRIBUTION], RENYI),
     ("Exponential", ""): host_first([*BOTH_ENDS, *RANGE, *DISTRIBUTION], RANGE),
     ("PermuteAndFlip", ""): beside_traced(FINITE, CLOSED),

@@ -41,6 +41,13 @@ def _gaussian(release, far=400):
     return pair, sum(q for _, q in pair)
 
 
+def _skellam(release, far=400):
+    variance = mpmath.mpf(release.variance)
+    masses = [mpmath.exp(-variance) * mpmath.besseli(k, variance) for k in range(far + release.sensitivity + 1)]
+    pair = [(masses[abs(x - release.sensitivity)], masses[abs(x)]) for x in range(-far, far)]
+    return pair, mpmath.mpf(1)
+
+
 PAIRS = [
     (ja.RandomizedResponse(0.3, 2), _response),
     (ja.RandomizedResponse(2.5, 7), _response),
@@ -50,6 +57,8 @@ PAIRS = [
     (ja.DiscreteLaplace(0.37, 4), _laplace),
     (ja.DiscreteGaussian(0.6, 1), _gaussian),
     (ja.DiscreteGaussian(3.1, 2), _gaussian),
+    (ja.Skellam(0.4, 1), _skellam),
+    (ja.Skellam(9.0, 3), _skellam),
 ]
 
 
@@ -180,7 +189,7 @@ def test_permute_and_flip_is_dominated_by_laplace_noise(scores):
 
 @pytest.mark.parametrize(("release", "truth"), PAIRS, ids=_name)
 def test_renyi_divergences_are_sums(release, truth):
-    if isinstance(release, ja.DiscreteLaplace):
+    if isinstance(release, ja.DiscreteLaplace | ja.Skellam):
         return
     orders = [1.02, 1.5, 2.0, 7.0, 60.0]
     curve = ja.rdp(release, orders)
@@ -223,7 +232,14 @@ def test_a_zcdp_guarantee_is_its_curve():
 
 
 @pytest.mark.parametrize(
-    "release", [ja.EpsilonDelta(0.8, 1e-4), ja.DiscreteLaplace(0.4, 2), ja.DiscreteGaussian(1.5), ja.Exponential(0.9)]
+    "release",
+    [
+        ja.EpsilonDelta(0.8, 1e-4),
+        ja.DiscreteLaplace(0.4, 2),
+        ja.DiscreteGaussian(1.5),
+        ja.Skellam(2.5),
+        ja.Exponential(0.9),
+    ],
 )
 @pytest.mark.parametrize("direction", [REMOVE, ADD])
 def test_sampled_and_allocated(release, direction):
@@ -280,6 +296,8 @@ def test_another_adjacency_is_not_sampled():
         (lambda: ja.EpsilonDelta(1.0, 2.0), "guaranteed_delta"),
         (lambda: ja.DiscreteLaplace(1.0, 0), "sensitivity"),
         (lambda: ja.DiscreteGaussian(0.0), "scale"),
+        (lambda: ja.Skellam(0.0), "variance"),
+        (lambda: ja.Skellam(1.0, 0.5), "sensitivity"),
         (lambda: ja.Exponential(math.inf), "range_epsilon"),
         (lambda: ja.PermuteAndFlip(-0.1), "choice_epsilon"),
         (lambda: ja.ZCdp(0.1, -1.0), "xi"),

@@ -115,6 +115,7 @@ def test_points_are_dominated_by_the_release(direction: Direction) -> None:
         ja.Laplace(1.0),
         ja.DiscreteLaplace(0.7, 3),
         ja.DiscreteGaussian(3.0, 2),
+        ja.Skellam(6.0, 2),
         ja.EpsilonDelta(1.0, 1e-3),
     ):
         points = points_below(release, 1.0, direction)

@@ -24,6 +24,7 @@ EXAMPLES = {
     ja.EpsilonDelta: ja.EpsilonDelta(1.0, 1e-9),
     ja.DiscreteLaplace: ja.DiscreteLaplace(0.5, 3),
     ja.DiscreteGaussian: ja.DiscreteGaussian(2.0, 1),
+    ja.Skellam: ja.Skellam(4.0, 1),
     ja.Exponential: ja.Exponential(1.0),
     ja.PermuteAndFlip: ja.PermuteAndFlip(0.5),
     ja.ZCdp: ja.ZCdp(0.1, 0.01),
@@ -60,7 +61,7 @@ ASKED = {kind.__name__: EXAMPLES[kind] for kind in MECHANISMS} | {
 """What questions are asked about: every mechanism, and every randomizer shuffled."""
 _ON_HOST = (
     *("ContinuousPair", "Pld", "MixtureOfGaussians", "DiscretePair", "DiscreteLaplace"),
-    *("Group", "ReplaceOne", "ZeroOut", "FixedBatches", "TruncatedPoisson"),
+    *("Group", "ReplaceOne", "ZeroOut", "FixedBatches", "TruncatedPoisson", "Skellam"),
 )
 TRACED = {name: mechanism for name, mechanism in ASKED.items() if name not in _ON_HOST}
 """Those of which traced programs know as much as single questions: others have loss distributions, or sums."""

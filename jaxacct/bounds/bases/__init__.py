@@ -37,6 +37,7 @@ from jaxacct.mechanisms import (
     PoissonSampled,
     RandomAllocation,
     RandomizedResponse,
+    Skellam,
 )
 
 BASES: dict[type, Base] = {
@@ -51,6 +52,7 @@ BASES: dict[type, Base] = {
     MixtureOfGaussians: _mixture.BASE,
     PermuteAndFlip: _laplace.PERMUTE_AND_FLIP,
     Pld: _known.BASE,
+    Skellam: _few_outputs.SKELLAM,
 }
 
 

@@ -3,6 +3,7 @@
 Every probability is given by its logarithm, with the error of both: a sum over outputs is exact but for rounding.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,8 +14,8 @@ from numpy.typing import NDArray
 from jaxacct._types import TooFineError
 from jaxacct.bounds.bases._base import Base, check_fits, unbounded
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms, log_mixed_with_one
-from jaxacct.mechanisms import DiscreteGaussian, DiscreteLaplace, EpsilonDelta, RandomizedResponse
-from jaxacct.special import product_outward, sum_outward, up
+from jaxacct.mechanisms import DiscreteGaussian, DiscreteLaplace, EpsilonDelta, RandomizedResponse, Skellam
+from jaxacct.special import SkellamMasses, product_outward, skellam_masses, skellam_reach, sum_outward, up
 
 _NEAR = 10.0  # standard deviations that are looked at, at least: e^-50 is below any rounding of a sum
 _FAR = 38.0  # standard deviations: e^-(38^2 / 2) is below 1e-303
@@ -117,17 +118,50 @@ def _of_discrete_gaussian(release: DiscreteGaussian) -> Types:
     return _gaussian_outputs(release, _FAR)
 
 
+_LOG_FAR = 699.0  # 2 e^-699 is below `_OUTSIDE`, which carries the certificate
+_MOST_SUMMED = 2**20  # outputs of Skellam noise, made one after the other
+
+
+def _skellam_around(release: Skellam, log_tail: float) -> tuple[NDArray[np.float64], SkellamMasses, int]:
+    """The outputs [N] but for e^-log_tail on either side of the noise around 0 and around D, the masses, and D."""
+    shift, reach = int(release.sensitivity), skellam_reach(float(release.variance), log_tail)
+    outputs = np.arange(-reach, reach + shift + 1)
+    return np.abs(outputs), skellam_masses(float(release.variance), reach + shift), shift
+
+
+def _skellam_outputs(release: Skellam, log_tail: float, outside: float) -> tuple[Types, NDArray[np.float64]]:
+    """The noise around D against that around 0, and log P - log Q."""
+    outputs, masses, shift = _skellam_around(release, log_tail)
+    log_p, log_q = masses.log_masses[outputs[::-1]], masses.log_masses[outputs]
+    apart = up(shift * masses.error_of_step, 8)  # of a sum of so many falls, which is what a loss is
+    return Types(log_p, log_q, up(masses.error, 8), apart, outside), log_p - log_q
+
+
+def _num_skellam_outputs(release: Skellam) -> float:
+    """How many outputs are added up one by one; inf for too many."""
+    if not 1e-290 < float(release.variance) < float(_COUNTED) ** 2:  # before it overflows
+        return math.inf
+    number = 2.0 * skellam_reach(float(release.variance), _LOG_FAR) + 1.0 + float(release.sensitivity)
+    return number if number <= _COUNTED else math.inf
+
+
+def _of_skellam(release: Skellam) -> Types:
+    return _skellam_outputs(release, _LOG_FAR, _OUTSIDE)[0]
+
+
 _NUMBERS: dict[type, Callable[[Any], float]] = {
     RandomizedResponse: lambda release: 2.0 if float(release.num_categories) == 2.0 else 3.0,
     EpsilonDelta: lambda release: 2.0 if float(release.guaranteed_delta) == 0.0 else 4.0,
     DiscreteLaplace: lambda release: float(release.sensitivity) + 1.0,
     DiscreteGaussian: _num_gaussian_outputs,
+    Skellam: _num_skellam_outputs,
 }
 TYPES: dict[type, Callable[[Any], Types]] = {
     RandomizedResponse: _of_response,
     EpsilonDelta: _of_guarantee,
     DiscreteLaplace: _of_discrete_laplace,
     DiscreteGaussian: _of_discrete_gaussian,
+    Skellam: _of_skellam,
 }
 """For each release its pair."""
 
@@ -211,6 +245,20 @@ def _law_of_gaussian(release: Any, sampling_prob: float, step: float, side: Side
     return _law_of(_gaussian_outputs(release, deviations), losses, sampling_prob, step, side)
 
 
+def _law_of_skellam(release: Any, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
+    """The law of Skellam noise, as far out as `tail` asks for; what a loss errs by is a blur of its place."""
+    aimed = max(tail, _LEAST_TAIL)
+    variance, log_tail = float(release.variance), math.log(2.0 / aimed)
+    number = math.inf
+    if 1e-290 < variance < float(_MOST_SUMMED) ** 2:
+        number = 2.0 * skellam_reach(variance, log_tail) + float(release.sensitivity)
+    if number > _MOST_SUMMED:
+        raise TooFineError(f"mechanism={release!r} has some {number:.2g} outputs to tell apart: too many")
+    types, losses = _skellam_outputs(release, log_tail, aimed)
+    law = _law_of(types, losses, sampling_prob, step, side)
+    return dataclasses.replace(law, blur=law.blur + types.apart)
+
+
 def _gap(release: Any, sampling_prob: float) -> float:
     """The distance of neighbouring losses, which is the same for all of them where nothing is sampled."""
     losses = np.asarray(_LOSSES[type(release)](release))
@@ -241,6 +289,15 @@ def _spread_of_gaussian(release: DiscreteGaussian) -> float:
     return math.expm1(min((float(release.sensitivity) / max(float(release.scale), 1e-9)) ** 2, 700.0))
 
 
+def _spread_of_skellam(release: Skellam) -> float:
+    """About Var(dP/dQ): as far as nine standard deviations or so, or that of Gaussian noise where it is wide."""
+    variance, shift = float(release.variance), float(release.sensitivity)
+    if not 1e-290 < variance < _COUNTED:
+        return math.expm1(min(shift * (shift / max(variance, 1e-290)), 700.0))
+    types = _skellam_outputs(release, 40.0, 0.0)[0]
+    return float(np.exp(np.minimum(2.0 * types.log_p - types.log_q, 700.0)).sum()) - 1.0
+
+
 _OPTIONS: dict[str, Any] = {"is_symmetric": True, "is_light": True}
 RESPONSE = Base(law=_law, largest_loss=lambda release: up(float(release.local_epsilon), 4), gap=_gap, **_OPTIONS)
 GUARANTEE = Base(law=_law, largest_loss=_largest_of_guarantee, gap=_gap, **_OPTIONS)
@@ -248,3 +305,4 @@ DISCRETE_LAPLACE = Base(law=_law, largest_loss=_largest_of_laplace, gap=_gap, **
 DISCRETE_GAUSSIAN = Base(
     law=_law_of_gaussian, largest_loss=unbounded, spread=_spread_of_gaussian, gap=_gap_of_gaussian, is_symmetric=True
 )
+SKELLAM = Base(law=_law_of_skellam, largest_loss=unbounded, spread=_spread_of_skellam, is_symmetric=True)
