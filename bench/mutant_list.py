@@ -599,6 +599,7 @@ BATCHES = "tests/training/test_batches.py -k 'size_is_the_least or truncation or
 DRAWN = "tests/training/test_batches.py -k 'coins or sets or orders or binomial or remainders or subsets'"
 SKELLAM = "tests/special/test_skellam_masses.py"
 SKELLAM_RUNS = "tests/bounds/test_skellam.py"
+STAYS = "tests/bounds/test_fixed_batches.py -k stays"
 PUBLIC = "tests/training/test_batches.py -k 'public or sorted'"
 SEPARATION = "tests/interop/test_interop_jax_privacy.py -k separation"
 GROUPS = "tests/interop/test_interop_jax_privacy.py -k equal_groups"
@@ -630,6 +631,7 @@ _BATCHES = (
     Mutant(
         "bounds/bases/_few_outputs.py", "masses.log_masses[outputs[::-1]]", "masses.log_masses[outputs]", SKELLAM_RUNS
     ),
+    Mutant("bounds/_full_batches.py", "prob * (1.0 - full.most) + limit", "prob + limit", STAYS),
     Mutant("bounds/selection.py", "/ (1.0 + xp.exp(-x))", "/ (1.1 + xp.exp(-x))", PURE_SELECTION),
     Mutant("training/_drawing.py", "keep[subset(words, num_records, num_records - size)] = False", "pass", DRAWN),
 )

@@ -1,12 +1,13 @@
 """How often the other records alone fill a batch of Poisson sampling, and how often a batch has copies of a record."""
 
+import dataclasses
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxacct.mechanisms import FixedBatches, TruncatedPoisson
-from jaxacct.special import binomial_tail, log_binomial_weights, up
+from jaxacct.special import binomial_tail, down, log_binomial_weights, up
 
 _LEAST_TAIL = 1e-25  # probability of more copies of a record than are listed, which count as told for certain
 _QUANTILES = (0.3, 0.6, 0.85, 0.97, 0.999)  # of the size of full batches, at which nodes are put
@@ -56,6 +57,21 @@ def filled(run: TruncatedPoisson) -> Full:
     held[0] += rest
     found = tuple((min(1.0, float(w)), up(float(joins[i]), 4)) for w, i in zip(held, nodes, strict=True))
     return Full(min(1.0, total * (1.0 + slack) + rest), max(0.0, total * (1.0 - slack)), found)
+
+
+def kept(run: TruncatedPoisson) -> float:
+    """The probability that a step has the record, rounded down: that it is drawn and stays.
+
+    q E[min(1, B / (M + 1))] over the number M of others drawn. Since q P(M = m) / (m + 1) = P(S = m + 1) / N, S those
+    drawn of all N records, it is q P(M < B) + (B / N) P(S > B), where P(S > B) = q P(M >= B) + (1 - q) P(M > B).
+    """
+    records, limit, prob = int(run.num_records), int(run.max_batch_size), float(run.sampling_prob)
+    if limit >= records:
+        return prob
+    full, over = filled(run), filled(dataclasses.replace(run, max_batch_size=limit + 1))
+    more = 1.0 - binomial_tail(records, 1.0 - prob, records - limit - 1)
+    more = max(more, prob * full.least + (1.0 - prob) * over.least)
+    return max(0.0, down(prob * (1.0 - full.most) + limit / records * more, 2**6))
 
 
 def copies(run: FixedBatches) -> tuple[list[float], float]:

@@ -30,7 +30,7 @@ from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct.bounds import bases
 from jaxacct.bounds._distribution import PLAIN_TAIL, Distribution, loss_distribution, parts_by_laws, reader
-from jaxacct.bounds._full_batches import Full, copies, filled
+from jaxacct.bounds._full_batches import Full, copies, filled, kept
 from jaxacct.bounds._mirrored import Mirrored, mirrored
 from jaxacct.bounds.bases._base import pld_of_law, side_of
 from jaxacct.bounds.bases._glued import emptied, emptied_in_bins, glued, weighted
@@ -178,7 +178,11 @@ def _bracket_of(
 
 
 def _coupled(run: TruncatedPoisson, uncut: Mechanism) -> Callable[[Query, float, Bracketing, Direction], Ends[float]]:
-    """With t the probability that some batch is cut, delta is within (1 + e^eps) t of that of the run that is not."""
+    """With t the probability that some batch is cut, delta is within (1 + e^eps) t of that of the run that is not.
+
+    From below also a record among others of nothing: Poisson sampling, with the probability that it is drawn and stays.
+    """
+    alone = PoissonSampled(_uncut(run).mechanism, kept(run), int(run.num_steps))
     each = binomial_tail(int(run.num_records), float(run.sampling_prob), int(run.max_batch_size))
     cut = min(1.0, up(each * int(run.num_steps), 4))
 
@@ -189,20 +193,21 @@ def _coupled(run: TruncatedPoisson, uncut: Mechanism) -> Callable[[Query, float,
             return at.ask(uncut, query, target, at.width, wants_lower=wants_lower, direction=side)
 
         upper = _known(run, query, target, at)
+        low = at.ask(alone, query, target, at.width, wants_lower=True, direction=side).lower if at.wants_lower else 0.0
         if query is Query.DELTA:
             moved = up((1.0 + math.exp(min(target, _MOST_EXPONENT))) * cut, 8)
             found = ask(target, wants_lower=at.wants_lower)
-            return Ends(max(0.0, down(found.lower - moved, 2)), min(upper, up(found.upper + moved, 2)))
+            upper = min(upper, up(found.upper + moved, 2))
+            return Ends(min(max(low, down(found.lower - moved, 2)), upper), upper)
         for share in _SHARES if cut < 1.0 else ():
             value = ask(target * (1.0 - share) * (1.0 - 2.0**-52), wants_lower=False).upper
             if value < _MOST_EXPONENT and (1.0 + math.exp(value)) * cut <= share * target * (1.0 - 2.0**-50):
                 upper = min(upper, value)
                 break
-        lower = 0.0
         if at.wants_lower and upper < _MOST_EXPONENT:
             raised = up(target + (1.0 + math.exp(upper)) * cut, 8)
-            lower = ask(raised, wants_lower=True).lower if raised < 1.0 else 0.0
-        return Ends(min(lower, upper), upper)
+            low = max(low, ask(raised, wants_lower=True).lower if raised < 1.0 else 0.0)
+        return Ends(min(low, upper), upper)
 
     return ends
 

@@ -2,12 +2,14 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy import stats
 
 import jaxacct as ja
+from jaxacct.bounds._full_batches import kept
 
 REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD
 pytestmark = pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning")
@@ -57,8 +59,8 @@ def _of_cut(records, prob, size):
     for joined in itertools.product((0, 1), repeat=len(records)):
         batch = [x for x, joins in zip(records, joined, strict=True) if joins]
         share = prob ** len(batch) * (1 - prob) ** (len(records) - len(batch))
-        kept = _of_subsets(batch, min(size, len(batch)))
-        for total, part in kept.items():
+        left = _of_subsets(batch, min(size, len(batch)))
+        for total, part in left.items():
             _added(found, total, share * part)
     return found
 
@@ -170,6 +172,25 @@ def test_where_nothing_is_cut_it_is_poisson():
     for name in NAMES:
         one, same = (ja.epsilon(m, 1e-6, neighboring_relation=name) for m in (full, whole))
         assert same * 0.97 < one < same * 1.05
+
+
+@pytest.mark.parametrize(
+    ("records", "prob", "limit"), [(4, 0.5, 2), (6, 0.9, 1), (40, 0.5, 20), (30, 0.99, 5), (8, 1.0, 3), (9, 0.2, 9)]
+)
+def test_a_record_that_stays(records, prob, limit):
+    """How probably a batch has the record, in fractions; no less than that is lost among others that are nothing."""
+    joins = Fraction(prob)
+    truth = joins * sum(
+        math.comb(records - 1, m) * joins**m * (1 - joins) ** (records - 1 - m) * Fraction(min(limit, m + 1), m + 1)
+        for m in range(records)
+    )
+    run = ja.TruncatedPoisson(ja.Gaussian(1.5), prob, records, limit, 3)
+    found = kept(run)
+    assert 0.8 * truth <= found <= truth
+    least = ja.epsilon_interval(ja.PoissonSampled(ja.Gaussian(1.5), found, 3), 1e-3).lower
+    for name in NAMES:
+        interval = ja.epsilon_interval(run, 1e-3, neighboring_relation=name)
+        assert least * (1 - 1e-2) <= interval.lower <= interval.upper
 
 
 def test_never_looser_than_dp_accounting():
