@@ -60,7 +60,7 @@ def filled(run: TruncatedPoisson) -> Full:
 
 
 def kept(run: TruncatedPoisson) -> float:
-    """The probability that a step has the record, rounded down: that it is drawn and stays.
+    """A float, the probability that a step has the record, rounded down: that it is drawn and stays.
 
     q E[min(1, B / (M + 1))] over the number M of others drawn. Since q P(M = m) / (m + 1) = P(S = m + 1) / N, S those
     drawn of all N records, it is q P(M < B) + (B / N) P(S > B), where P(S > B) = q P(M >= B) + (1 - q) P(M > B).

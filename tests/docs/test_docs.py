@@ -29,7 +29,7 @@ _LAYERS = (
     ("bounds._by_ratio", "bounds._line_parts"),
     ("bounds._one_line", "bounds._renyi_of_outputs"),
     ("bounds._distribution", "bounds._inversion", "bounds._moments"),
-    ("bounds.discrete", "bounds.gaussian", "bounds.given", "bounds.laplace", "bounds.shuffle"),
+    ("bounds._stand_in", "bounds.discrete", "bounds.gaussian", "bounds.given", "bounds.laplace", "bounds.shuffle"),
     ("bounds.check_in", "bounds.group", "bounds.noise_on_counts", "bounds.poisson", "bounds.pure", "bounds.selection"),
     ("bounds.allocation",),
     ("bounds._mirrored", "bounds.shuffled_batches"),
