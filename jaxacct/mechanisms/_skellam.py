@@ -27,7 +27,7 @@ class Skellam(Release):
 
     >>> import jaxacct as ja
     >>> round(ja.delta(ja.Skellam(variance=4.0), 0.5), 4), round(ja.delta(ja.Gaussian(2.0), 0.5), 4)
-    (0.0587, 0.0524)
+    (0.0527, 0.0524)
     """
 
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
