@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._types import Ends
+from jaxacct.special import ULP
 
 # All of these steer speed and tightness only: every end is certified whatever they are.
 _GROWTH = 1.25  # ratio of each height in the decay table (`Line.edges`) to the one before
@@ -127,7 +128,9 @@ def _summands(line: Line, moments: LineMoments) -> _Summands:
     weight = size / ((a * a + b * b) * ((a - 1.0) ** 2 + b * b))
     real, imag = weight * (a * (a - 1.0) - b * b), -weight * b * (2.0 * a - 1.0)
     modulus = xp.hypot(real, imag)
+    # some 30 ULP of a term, and what additions err by: 40 in pairs, one for each node in whatever order JAX takes
     rounding = 2.0**-50 * (16.0 + xp.abs(moments.phase) + xp.abs(moments.log_modulus))
+    rounding = rounding + (ULP * b.shape[0] if xp is jnp else 0.0)
     spread = xp.where(line.used, xp.expm1(xp.minimum(moments.error, 300.0)) + rounding, 0.0)
     error = xp.sum(modulus * spread, axis=0)
     # beyond the last node: |M| is at most the largest bound of the decay table, |1 / (s (s - 1))| at most 1 / b^2, and
@@ -136,6 +139,11 @@ def _summands(line: Line, moments: LineMoments) -> _Summands:
     error = error + xp.exp(xp.max(moments.log_decay, axis=0)) / (xp.pi * first)
     rate = 2.0**-50 * xp.sum(modulus * b, axis=0)
     return _Summands(moments.log_modulus[0], moments.phase, real, imag, error, rate)
+
+
+def _added_up(terms: Any) -> Any:
+    """The sum [L] of `terms` [N, L]; NumPy adds in pairs only along what lies side by side in memory."""
+    return jnp.sum(terms, axis=0) if isinstance(terms, jax.Array) else np.ascontiguousarray(terms.T).sum(axis=-1)
 
 
 def _trapezoid(line: Line, of: _Summands, epsilon: jax.Array) -> _Sum:
@@ -149,7 +157,7 @@ def _trapezoid(line: Line, of: _Summands, epsilon: jax.Array) -> _Sum:
     term = of.real * cos - of.imag * sin
     # times 1 - s for the slope: (1 - a) - ib
     other = of.real * sin + of.imag * cos
-    value = xp.sum(term, axis=0)
+    value = _added_up(term)
     slope = (1.0 - line.order) * value + xp.sum(line.heights * other, axis=0)
     return _Sum(value, slope, of.error + xp.abs(epsilon) * of.error_rate)
 
