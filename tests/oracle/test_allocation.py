@@ -38,12 +38,14 @@ def cases(rng):
         return delta
 
     with contextlib.suppress(TooLongError):  # no enclosure
-        about(target)(arb(at), ja.Direction.ADD)
+        for direction in ja.Direction:
+            about(target)(arb(at), direction)
         yield Profile(mechanism, about(target), target_delta=target, least=1e-18)
     at *= rng.choice([0.3, 1.0, 1.0])
     quick = min(ja.delta(mechanism, at, direction=d) for d in ja.Direction)
     with contextlib.suppress(TooLongError):
-        about(quick)(arb(float(at)), ja.Direction.ADD)
+        for direction in ja.Direction:
+            about(quick)(arb(float(at)), direction)
         yield Profile(mechanism, about(quick), target_epsilon=float(at), least=1e-18)
 
 
