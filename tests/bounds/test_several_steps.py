@@ -24,6 +24,7 @@ METHODS = {
     "loss distribution": tuple(Direction),
 }
 _FEW = ("overlap", "how many steps")
+_MANY = 1000  # steps for each selected one, beyond which loss distributions take minutes
 
 
 def _never(*arguments: Any, **options: Any) -> Any:
@@ -50,7 +51,9 @@ def _check(seed: int, methods: tuple[str, ...]) -> None:
     run, delta = _setting(seed)
     lower = _lower(run, Query.EPSILON, delta)
     asked = [(None, direction) for direction in Direction]
-    asked += [(method, direction) for method in methods for direction in METHODS[method]]
+    large = run.num_steps > _MANY * run.num_selected
+    declared = [method for method in methods if not (large and method == "loss distribution")]
+    asked += [(method, direction) for method in declared for direction in METHODS[method]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for method, direction in asked:
