@@ -79,7 +79,7 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "allocated")) for n in RUNS])
 @pytest.mark.parametrize("relation", [ONE, OUT])
 def test_inside_jit(name: str, relation: str) -> None:
     """Never below the answer outside; its own closed form where there is one."""
