@@ -19,6 +19,7 @@ from jaxacct.answering._question import check_scalars
 from jaxacct.bounds import methods_for
 from jaxacct.bounds.composed import distribution_of, has_lanes
 from jaxacct.bounds.gaussian import composed_mu, is_gaussian
+from jaxacct.bounds.group import in_place_of
 from jaxacct.bounds.shuffle._pair import concrete_pair, has_pair
 from jaxacct.curves import Pld
 from jaxacct.curves._from_profile import profile_of
@@ -158,7 +159,7 @@ def _of_pair(mechanism: Shuffled, error: np.ndarray) -> Any:
 
 def _is_cheap(mechanism: Mechanism) -> bool:
     """Whether what answers first for delta takes some milliseconds at each epsilon, from the first one on."""
-    first = plan(question_of(mechanism, Query.DELTA, 1.0))[0].method
+    first = plan(question_of(in_place_of(mechanism), Query.DELTA, 1.0))[0].method
     on_host = isinstance(first, BracketMethod | LaneBracketMethod) or _is_of_lanes(first)
     return on_host and max(first.cost, first.cold) <= Cost.TENTHS
 

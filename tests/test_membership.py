@@ -12,8 +12,8 @@ from jaxacct import membership
 LEVELS = np.array([0.0, 1e-8, 1e-3, 0.01, 0.1, 0.5, 0.9, 1.0])
 
 
-def gaussian_errors(mu):
-    return stats.norm.cdf(stats.norm.isf(LEVELS) - mu)
+def gaussian_errors(mu, levels=LEVELS):
+    return stats.norm.cdf(stats.norm.isf(levels) - mu)
 
 
 @pytest.mark.parametrize(("run", "mu"), [(ja.Gaussian(2.0), 0.5), (ja.Composed(ja.Gaussian(2.0), 16), 2.0)])
@@ -69,12 +69,13 @@ def test_no_shuffled_randomizer_is_caught_more_often(local_epsilon, num_reports)
     assert np.all(gaussian_errors(mu) <= found + 1e-12)
 
 
-def test_rounds_add_in_squares():
+@pytest.mark.parametrize("levels", [0.1, pytest.param(LEVELS, marks=pytest.mark.slow)], ids=["one", "all"])
+def test_rounds_add_in_squares(levels):
     one, four = (ja.Shuffled(ja.LocalRandomizer(1.0), 1000, epochs) for epochs in (1, 4))
     assert ja.gdp(four) == pytest.approx(2 * ja.gdp(one), rel=1e-12)
-    errors = ja.tradeoff(four, LEVELS)
-    assert np.all(gaussian_errors(ja.gdp(four)) <= errors + 1e-5)
-    assert np.all(errors <= ja.tradeoff(one, LEVELS) + 1e-12)
+    errors = ja.tradeoff(four, levels)
+    assert np.all(gaussian_errors(ja.gdp(four), levels) <= errors + 1e-5)
+    assert np.all(errors <= ja.tradeoff(one, levels) + 1e-12)
 
 
 def test_one_direction_of_a_distribution():

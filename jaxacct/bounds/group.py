@@ -85,6 +85,12 @@ def stand_in(mechanism: Group) -> Mechanism | None:
     return _stand_in(mechanism.mechanism, int(mechanism.size))
 
 
+def in_place_of(mechanism: Mechanism) -> Mechanism:
+    """What is asked when `mechanism` is: for a group what stands for it, if anything does."""
+    run = stand_in(mechanism) if isinstance(mechanism, Group) else None
+    return mechanism if run is None else run
+
+
 def _is_scalar(mechanism: Group) -> bool:
     return not is_traced(mechanism) and not any(np.ndim(leaf) for leaf in jax.tree.leaves(mechanism))
 

@@ -163,8 +163,9 @@ def test_pure_reports_lose_no_more_than_their_own_epsilon():
     assert ja.epsilon(CheckIn(ja.LocalRandomizer(0.5), 5, 0.7), 1e-35) == 0.5
 
 
-def test_profile_is_above_the_pair_at_ten_thousand_points():
-    num_users, prob, local, epsilon = random_points(10_000)
+@pytest.mark.parametrize("size", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_profile_is_above_the_pair_at_many_points(size):
+    num_users, prob, local, epsilon = random_points(size)
     upper = profile_small(epsilon, num_users, prob, local, layout=SMALL)
     lower = floor_small(epsilon, num_users, prob, local, window=16)
     assert not np.isnan(upper).any()
@@ -649,11 +650,12 @@ def test_published_approaches_are_below_the_truth():
     assert check_ins.published_approach2_rdp(*at, orders=[8], **deltas)[0] < 1e-4 * exact
 
 
+@pytest.mark.parametrize("num", [5, pytest.param(9, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("users", "local", "log_delta", "rounds"), [(10**4, 4.0, -18.0, 1), (300, 3.0, -7.0, 20)])
-def test_a_larger_probability_is_never_much_safer(users, local, log_delta, rounds):
+def test_a_larger_probability_is_never_much_safer(users, local, log_delta, rounds, num):
     """Thinning the reports makes a smaller one of it: the bounds may fall by what the few probabilities tried miss."""
     answers = check_in.profile_upper_epsilon if rounds == 1 else check_in.composed_upper_epsilon
-    probs = np.geomspace(0.02, 1.0, 9)
+    probs = np.geomspace(0.02, 1.0, num)
     runs = [CheckIn(ja.LocalRandomizer(local), users, prob, rounds) for prob in probs]
     found = np.asarray([ask(answers, run, log_delta) for run in runs])
     assert np.all(found[:-1] <= 1.1 * found[1:])

@@ -103,10 +103,11 @@ def test_ends_hold_the_exact_delta(n, p, local, rounds):
         assert truth * (1 - 1e-12) <= found.upper
 
 
-def test_one_round_is_the_profile():
+@pytest.mark.parametrize("draws", [2, pytest.param(40, marks=pytest.mark.slow)])
+def test_one_round_is_the_profile(draws):
     """The same ends by another way, over the whole range of reports, from either side."""
     rng = np.random.default_rng(7)
-    for _ in range(12):
+    for _ in range(draws):
         n, local = float(round(np.exp(rng.uniform(np.log(300), np.log(1e9))))), float(np.exp(rng.uniform(-4, 1.5)))
         delta, p = float(10.0 ** rng.uniform(-10, -4)), math.exp(-local)
         with np.errstate(all="ignore"):
