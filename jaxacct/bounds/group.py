@@ -8,7 +8,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -86,8 +86,8 @@ def stand_in(mechanism: Group) -> Mechanism | None:
 
 
 def in_place_of(mechanism: Mechanism) -> Mechanism:
-    """What is asked when `mechanism` is: for a group what stands for it, if anything does."""
-    run = stand_in(mechanism) if isinstance(mechanism, Group) else None
+    """What is asked when `mechanism` is: of a group its `stand_in` where that is not None, else itself."""
+    run = stand_in(cast(Group, mechanism)) if mechanism.signature() == (Group,) else None
     return mechanism if run is None else run
 
 
