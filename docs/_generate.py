@@ -64,6 +64,10 @@ def schemes() -> list[Scheme]:
         Scheme("ScheduledAllocation", {"": ja.ScheduledAllocation((1.0, 2.0), (50, 50))}),
         Scheme("Composed(Gaussian)", {"": ja.Composed(noise, 2)}),
         Scheme("Composed of the above", mixed),
+        Scheme(
+            "Composed of ReplaceOne",
+            {"": ja.Composed((ja.ReplaceOne(allocated["several epochs"]), ja.ReplaceOne(noise)))},
+        ),
         Scheme("Laplace, DiscretePair, ContinuousPair, Pld", {"": pure}),
         Scheme("RandomizedResponse", {"": ja.RandomizedResponse(1.0, 4)}),
         Scheme("EpsilonDelta", {"": ja.EpsilonDelta(1.0, 1e-9)}),
@@ -96,7 +100,11 @@ def schemes() -> list[Scheme]:
         ),
         Scheme(
             "PoissonSampled of these",
-            {"Laplace, one step": ja.PoissonSampled(pure, 0.01), "any": ja.PoissonSampled(pure, 0.01, 100)},
+            {
+                "Laplace, one step": ja.PoissonSampled(pure, 0.01),
+                "Laplace": ja.PoissonSampled(pure, 0.01, 100),
+                "DiscretePair": ja.PoissonSampled(ja.DiscretePair((0.6, 0.4), (0.3, 0.7)), 0.01, 100),
+            },
         ),
         Scheme("RandomAllocation of these", of_pairs),
         Scheme("RandomAllocation(PoissonSampled)", {"": ja.RandomAllocation(sampled, 10)}),

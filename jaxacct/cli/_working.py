@@ -13,6 +13,7 @@ from types import FrameType
 INTERRUPTED = 130  # exit status
 _QUIET = 2.0  # seconds without a word
 _GRACE = 1.0  # seconds in which what runs may answer Ctrl-C by itself
+_AGAIN = 0.01  # seconds after which a Ctrl-C that was lost is raised again
 
 
 @contextlib.contextmanager
@@ -51,7 +52,8 @@ def watch_interrupts() -> None:
     """Lets Ctrl-C end this process even while a compiler runs, which Python's own handler would wait for.
 
     Python raises KeyboardInterrupt as always. Where that is not seen within a second, the process ends with one line
-    and status 130. Only for the main thread of a process that is the command line's own.
+    and status 130; where a callback or a finalizer swallows it, it is raised again. For the main thread of a process
+    that is the command line's own.
     """
     seen = threading.Event()
 
@@ -59,7 +61,14 @@ def watch_interrupts() -> None:
         seen.set()
         signal.default_int_handler(number, frame)
 
+    def lost(unraisable: "sys.UnraisableHookArgs") -> None:
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+            threading.Timer(_AGAIN, os.kill, (os.getpid(), signal.SIGINT)).start()
+        else:
+            sys.__unraisablehook__(unraisable)
+
     signal.signal(signal.SIGINT, handle)
+    sys.unraisablehook = lost
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)

@@ -274,6 +274,27 @@ def test_an_interrupted_sweep_has_its_rows(tmp_path):
     assert len(_check(_interrupt(HOST, tmp_path / "rows.csv", 12.0))) > 10
 
 
+LOST = """
+import os, signal, sys, time
+from jaxacct import cli
+class Swallows:
+    def __del__(self):  # what it raises goes nowhere
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(10**6):
+            pass
+def work(words):
+    Swallows()
+    time.sleep(100)
+cli._answer = work
+sys.exit(cli.run())
+"""
+
+
+def test_an_interrupt_that_a_finalizer_swallows_is_raised_again():
+    found = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True, timeout=60)
+    assert (found.returncode, found.stderr) == (130, "jaxacct: interrupted\n")
+
+
 @pytest.mark.slow
 def test_twenty_interrupted_sweeps_end_with_one_line_and_their_rows(tmp_path):
     """While Python starts up, JAX is imported, programs are compiled, and rows are written."""
