@@ -20,11 +20,13 @@ QUICK = math.inf
 @pytest.mark.parametrize("direction", ja.Direction)
 def test_words_do_for_directions_and_bounds(direction):
     for word in (direction.value, direction.name, direction.value.title()):
-        assert ja.epsilon(RUN, 1e-6, direction=word) == ja.epsilon(RUN, 1e-6, direction=direction)
+        own = ja.epsilon(RUN, 1e-6, direction=direction)
+        assert ja.epsilon(RUN, 1e-6, direction=word) == pytest.approx(own, rel=1e-12)
         assert ja.pld(RUN, direction=word, bound="lower").bound is ja.Bound.LOWER
         assert ja.pld(RUN, direction=word, bound="upper bound").direction is direction
     found = estimation.estimate_delta(RUN, 0.5, num_samples=100, seed=0, direction=direction.value, method="naive")
-    assert found == estimation.estimate_delta(RUN, 0.5, num_samples=100, seed=0, direction=direction)
+    same = estimation.estimate_delta(RUN, 0.5, num_samples=100, seed=0, direction=direction)
+    assert found[:3] == pytest.approx(same[:3], rel=1e-12)
 
 
 def test_words_do_for_layouts():
@@ -49,14 +51,16 @@ def test_other_words_are_refused_with_those_that_do(ask, words):
 
 def test_methods_by_the_names_that_people_type():
     asked = {name: ja.epsilon(RUN, 1e-6, method=name) for name in ("exact", "EXACT", "pld", "PLD", "RDP", "Renyi")}
-    assert asked["exact"] == asked["EXACT"]
-    assert asked["pld"] == asked["PLD"] == ja.epsilon(RUN, 1e-6, method="loss distribution")
-    assert asked["RDP"] == asked["Renyi"]
+    assert asked["exact"] == pytest.approx(asked["EXACT"], rel=1e-12)
+    named = ja.epsilon(RUN, 1e-6, method="loss distribution")
+    assert asked["pld"] == pytest.approx(named, rel=1e-12)
+    assert asked["PLD"] == pytest.approx(named, rel=1e-12)
+    assert asked["RDP"] == pytest.approx(asked["Renyi"], rel=1e-12)
     renyi = ("direct", "fractional orders", "geometric mean", "real orders")
     sides = [[e for e in ja.compare(RUN, 1e-6) if e.method in renyi and e.direction is d] for d in ja.Direction]
-    assert asked["RDP"] == max(min(e.value for e in side) for side in sides)
+    assert asked["RDP"] == pytest.approx(max(min(e.value for e in side) for side in sides), rel=1e-12)
     sampled = ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 10)
-    assert ja.epsilon(sampled, 1e-6, method="RDP") == ja.epsilon(sampled, 1e-6, method="rdp")
+    assert ja.epsilon(sampled, 1e-6, method="RDP") == pytest.approx(ja.epsilon(sampled, 1e-6, method="rdp"), rel=1e-12)
     traced = jax.jit(lambda s: ja.epsilon(ja.RandomAllocation(ja.Gaussian(s), 100), 1e-6, method="RDP"))(1.0)
     assert traced == pytest.approx(asked["RDP"], rel=1e-6)
 
