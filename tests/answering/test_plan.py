@@ -162,7 +162,14 @@ PLANS = {
     ("PrivateSelection", "any"): on_lanes(RENYI),
     ("PrivateSelection", "of pure runs"): host_first(["pure remove+add", *RENYI], RENYI),
     ("PoissonSampled of these", "Laplace, one step"): beside_traced(FINITE, COMPOSED),
-    ("PoissonSampled of these", "any"): beside_traced(DISTRIBUTION, COMPOSED),
+    ("PoissonSampled of these", "Laplace"): beside_traced(DISTRIBUTION, COMPOSED),
+    ("PoissonSampled of these", "DiscretePair"): beside_traced(FINITE, COMPOSED),
+    ("Composed of ReplaceOne", ""): (
+        ["together remove", "part by part remove"],
+        ["together remove", "part by part remove"],
+        ["rdp (remove) remove"],
+        ["together remove", "largest part remove", "part by part remove"],
+    ),
     ("RandomAllocation of these", "any"): beside_traced(DISTRIBUTION, ["direct remove", "geometric mean add"]),
     ("RandomAllocation of these", "DiscretePair, one epoch"): (
         FINITE,
