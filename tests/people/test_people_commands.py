@@ -138,7 +138,7 @@ WRONG = {  # what is typed: what the one line must say
     "delta gaussian --sigma 1 --epsilon -1": "--epsilon=-1 must be >= 0",
     "delta gaussian --sigma 1 --epsilon inf": "--epsilon=inf must be >= 0 and finite",
     f"epsilon {ALLOCATION} --num-selected 101 --delta 1e-6": "--num-selected=101 must be <= --num-steps=100",
-    f"epsilon {ALLOCATION} --num-epochs 0 --delta 1e-6": "--num-rounds=0 must be a whole number",
+    f"epsilon {ALLOCATION} --num-epochs 0 --delta 1e-6": "--num-epochs=0 must be a whole number",
     f"epsilon {ALLOCATION} --num-epochs 1.5 --delta 1e-6": "--num-epochs=1.5 must be a whole number",
     "epsilon allocation --sigma 1 --delta 1e-6": "--num-steps must be given (or --dataset-size",
     "epsilon allocation --sigma 1 --num-steps 1e17 --delta 1e-6": "--num-steps=1e+17 must be a whole number in [1",
