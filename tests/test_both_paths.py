@@ -95,6 +95,8 @@ SETTINGS = {
     (ja.CheckIn, ja.GaussianReports): _check_in(_reports),
     (ja.Shuffled, ja.GaussianReports): _shuffled(_reports),
     (ja.Composed,): lambda rng: ja.Composed((_gaussian(rng), ja.PoissonSampled(_gaussian(rng), 0.1, 7)), (2, 3)),
+    (ja.ReplaceOne,): lambda rng: ja.ReplaceOne(ja.PoissonSampled(_gaussian(rng), _between(1e-6, 0.9, rng=rng), 9)),
+    (ja.ZeroOut,): lambda rng: ja.ZeroOut(ja.PoissonSampled(_gaussian(rng), _between(1e-6, 0.9, rng=rng), 9)),
     (ja.PrivateSelection,): lambda rng: ja.PrivateSelection(_gaussian(rng), _between(1.0, 99.0, rng=rng), 0.5),
 }
 """For each signature of a mechanism some settings, random ones, over the range of its kernels."""
