@@ -500,7 +500,7 @@ def test_sampled_gaussian_in_the_add_direction_fails_closed():
 
 def laplace_rdp(sigma, num_steps, exponents, *, num_nodes=512):
     return x64(
-        lambda s, t: laplace.laplace_rdp(s, t, exponents=exponents, num_nodes=num_nodes),
+        lambda s, t: laplace.laplace_rdp(s, t, exponents=[exponents], num_nodes=[num_nodes])[0],
         np.atleast_1d(sigma),
         np.atleast_1d(num_steps),
     )
