@@ -25,6 +25,8 @@ from harness import idle_mib, measure, run_child
 from limits import limits
 from scaling import FAMILIES, measure_family
 
+import jaxacct
+
 _PACKAGES = (
     "jaxacct",
     "jax",
@@ -136,6 +138,7 @@ def machine() -> dict:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             versions[name] = None
+    versions["jaxacct"] = jaxacct.__version__  # the metadata of an editable installation may be an older one
     memory = _first_in("/proc/meminfo", "MemTotal").split()
     return {
         "date": datetime.date.today().isoformat(),
