@@ -25,8 +25,6 @@ from harness import idle_mib, measure, run_child
 from limits import limits
 from scaling import FAMILIES, measure_family
 
-import jaxacct
-
 _PACKAGES = (
     "jaxacct",
     "jax",
@@ -132,6 +130,8 @@ def _first_in(path: str, key: str) -> str:
 
 def machine() -> dict:
     """Where the numbers come from."""
+    import jaxacct  # a report is rendered without it
+
     versions = {}
     for name in _PACKAGES:
         try:
