@@ -39,6 +39,7 @@ class SweepFile:
         self._settings_line = f"{MARK}{json.dumps(settings, sort_keys=True)}\n".encode()
         self._header = self._settings_line + f"{names}\n".encode()
         self._has_later = False
+        self._end = 0  # bytes of whole rows in the file
 
     def begin(self, found: np.ndarray | None, later: dict[int, np.ndarray], *, resume: bool) -> None:
         """Makes the files hold the header and the rows of `found`, what `read` returned, and the chunks of `later`.
@@ -49,6 +50,7 @@ class SweepFile:
         if found is not None:
             size = len(self._header) + sum(map(len, rows(self._grid.points(0, found.size), found)))
             os.truncate(self._path, size)
+            self._end = size
             self.finish()  # its last line may have been cut off: it is written anew
             if later:
                 self.keep(later)
@@ -59,6 +61,7 @@ class SweepFile:
         except FileExistsError:
             raise ValueError(f"out={self._path!r} exists: resume=True continues it, or remove it") from None
         self._append(self._path, self._header)
+        self._end = len(self._header)
         self.finish()  # what is there belongs to a file that was removed
 
     def read(self) -> np.ndarray | None:
@@ -125,9 +128,12 @@ class SweepFile:
         return f"out={self._path!r} holds another sweep: {changes or 'other columns'}"
 
     def append(self, start: int, values: np.ndarray) -> None:
-        """Adds the rows of the points from `start` on."""
+        """Adds the rows of the points from `start` on; asked again after an interrupt, it begins where they begin."""
         points = self._grid.points(start, start + values.size)
-        self._append(self._path, "".join(rows(points, values)).encode())
+        data = "".join(rows(points, values)).encode()
+        os.truncate(self._path, self._end)
+        self._append(self._path, data)
+        self._end += len(data)
 
     def keep(self, chunks: dict[int, np.ndarray]) -> None:
         """Writes chunks that were answered out of order to the second file."""

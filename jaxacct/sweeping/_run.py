@@ -224,8 +224,8 @@ class _SoFar:
         while front < self._run.grid.size and self.answered[front]:
             front = min(front + self._run.chunk_size, self._run.grid.size)
         if front > self._saved:
-            start, self._saved = self._saved, front
-            file.append(start, self.values[start:front])
+            file.append(self._saved, self.values[self._saved : front])
+            self._saved = front
         ahead = [number for number in self._new if number * self._run.chunk_size >= front]
         if ahead:
             file.keep({number: self.values[self._slice(number)] for number in ahead})

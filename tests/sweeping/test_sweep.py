@@ -19,6 +19,7 @@ import pytest
 import jaxacct as ja
 from jaxacct.accounting import _curves
 from jaxacct.sweeping import Layout, SweepInterrupted, sweep
+from jaxacct.sweeping._file import SweepFile
 
 TOL_CLOSE = 1e-13  # the same lane in a program of another size or on another device, relative
 ROOT = pathlib.Path(__file__).parents[2]
@@ -342,3 +343,23 @@ def test_ten_thousand_points():
     assert np.all(np.diff(found.values, axis=0) <= 0)
     assert not math.isnan(found.values.sum())
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**20  # KiB
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_an_interrupted_write_neither_loses_nor_doubles_rows(tmp_path, monkeypatch, is_written):
+    append, calls = SweepFile._append, []
+
+    def cut_off(self, path, data):
+        calls.append(path)
+        if len(calls) != 2:  # the first is the header
+            return append(self, path, data)
+        if is_written:
+            append(self, path, data)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SweepFile, "_append", cut_off)
+    path = tmp_path / "rows.csv"
+    with pytest.raises(SweepInterrupted) as stopped:
+        sweep(ja.Gaussian(None), {"noise_multiplier": SIGMAS}, target_delta=1e-6, out=path)
+    assert stopped.value.partial.num_done == len(SIGMAS)
+    assert [float(row.split(",")[0]) for row in path.read_text().splitlines()[2:]] == list(SIGMAS)
