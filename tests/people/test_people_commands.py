@@ -254,7 +254,9 @@ def _interrupt(line, path, seconds):
     said = process.communicate(timeout=120)[1]
     rows = path.read_text().splitlines()[2:] if path.exists() else []
     later = path.with_name(path.name + ".later")  # chunks that other processes answered ahead of their turn
-    ahead = sum(line.count(",") for line in later.read_text().splitlines()[1:]) if later.exists() else 0
+    chunks = dict(line.split(",", 1) for line in later.read_text().splitlines()[1:]) if later.exists() else {}
+    sizes = {int(number): values.count(",") + 1 for number, values in chunks.items()}
+    ahead = sum(size for number, size in sizes.items() if number * size >= len(rows))
     return process.returncode, said, rows, ahead
 
 
