@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
+from jaxacct.bounds.bases import _few_outputs
 
 
 def _pair(variance, sensitivity, far):
@@ -70,3 +71,11 @@ def test_variances_out_of_reach_promise_nothing(variance):
         assert "too many" in str(error)  # noqa: PT017
     else:
         assert found > 100.0
+
+
+@pytest.mark.parametrize("tail", [0.1, 1e-4])
+def test_masses_from_below_allow_for_what_the_norm_leaves_out(tail):
+    types = _few_outputs._skellam_outputs(ja.Skellam(4.0), math.log(2.0 / tail), tail)[0]
+    exact = float(mpmath.exp(-4) * mpmath.besseli(0, 4))
+    assert math.exp(types.log_q.max()) > exact * (1.0 + 1e-12)  # the sum that norms them is short
+    assert math.exp(types.log_q.max()) * (1.0 - types.error) <= exact

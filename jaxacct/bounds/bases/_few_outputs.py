@@ -134,7 +134,8 @@ def _skellam_outputs(release: Skellam, log_tail: float, outside: float) -> tuple
     outputs, masses, shift = _skellam_around(release, log_tail)
     log_p, log_q = masses.log_masses[outputs[::-1]], masses.log_masses[outputs]
     apart = up(shift * masses.error_of_step, 8)  # of a sum of so many falls, which is what a loss is
-    return Types(log_p, log_q, up(masses.error, 8), apart, outside), log_p - log_q
+    error = up(masses.error - math.log1p(-outside), 8)  # what lies outside is not in the sum that norms them
+    return Types(log_p, log_q, error, apart, outside), log_p - log_q
 
 
 def _num_skellam_outputs(release: Skellam) -> float:
@@ -247,7 +248,7 @@ def _law_of_gaussian(release: Any, sampling_prob: float, step: float, side: Side
 
 def _law_of_skellam(release: Any, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
     """The law of Skellam noise, as far out as `tail` asks for; what a loss errs by is a blur of its place."""
-    aimed = max(tail, _LEAST_TAIL)
+    aimed = min(max(tail, _LEAST_TAIL), 0.5)
     variance, log_tail = float(release.variance), math.log(2.0 / aimed)
     number = math.inf
     if 1e-290 < variance < float(_MOST_SUMMED) ** 2:
