@@ -139,14 +139,12 @@ def judged(limit: float | None, seconds: float) -> str:
 
 def report(found: dict[str, dict[str, float]], commands: dict[str, First], rounds: int, folder: str) -> None:
     """Writes FIRST_ANSWERS.md to `folder`."""
-    from run import machine
+    from run import machine_in_words
 
-    host = machine()
-    versions = ", ".join(f"{name} {host['versions'][name]}" for name in ("jaxacct", "jax", "numpy", "dp-accounting"))
     lines = [
         "# First answers",
         "",
-        f"{host['date']}: {host['cpu']}, {host['cpus']} cores; load {host['load'][0]:.1f} at the end. {versions}.",
+        machine_in_words(),
         "",
         f"Written by `python bench/first_answers.py --rounds {rounds} --report bench`: CPU seconds of a fresh process,",
         "from the interpreter's start to its end, beyond those of `import jax` in the same round, and the peak of its",

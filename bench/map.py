@@ -303,14 +303,12 @@ def picture(maps: dict[str, list[dict[str, Any]]], path: str) -> None:
 
 def report(maps: dict[str, list[dict[str, Any]]], seed: int, folder: str) -> None:
     """Writes MAPS.md and plots/maps.png to `folder`."""
-    from run import machine
+    from run import machine_in_words
 
-    host = machine()
-    versions = ", ".join(f"{name} {host['versions'][name]}" for name in ("jaxacct", "jax", "numpy", "dp-accounting"))
     lines = [
         "# Maps of random settings",
         "",
-        f"{host['date']}: {host['cpu']}, {host['cpus']} cores; load {host['load'][0]:.1f} at the end. {versions}.",
+        machine_in_words(),
         "",
         f"Written by `python bench/map.py {' '.join(maps)} --points {len(next(iter(maps.values())))} --seed {seed} "
         "--report bench`. Settings are",

@@ -152,6 +152,13 @@ def machine() -> dict:
     }
 
 
+def machine_in_words() -> str:
+    """The same in a line, at the end of a measurement."""
+    host = machine()
+    versions = ", ".join(f"{name} {host['versions'][name]}" for name in ("jaxacct", "jax", "numpy", "dp-accounting"))
+    return f"{host['date']}: {host['cpu']}, {host['cpus']} cores; load {host['load'][0]:.1f} at the end. {versions}."
+
+
 _PLATFORM = "import jax; print(json.dumps(jax.default_backend()))"
 
 
