@@ -310,6 +310,11 @@ def test_every_lower_end_says_what_it_bounds(examples):
         silent.is_of_reduction(ja.Gaussian(1.0))
 
 
+def test_theorems_are_named_so_that_by_can_stand_before_them(examples):
+    theorems = {method.theorem for example in examples for method in methods_for(example)}
+    assert [theorem for theorem in theorems if theorem.startswith("by ")] == []
+
+
 def test_the_memory_of_a_lane_is_known_for_every_static(examples):
     for example in examples:
         for method in (m for m in methods_for(example) if isinstance(m, LaneMethod)):

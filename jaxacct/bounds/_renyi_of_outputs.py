@@ -87,7 +87,7 @@ def _bytes(*, orders: Sequence[float] = (), size: int) -> int:
 LISTED = by_direction(
     listed_rdp,
     _listed_largest,
-    theorem="by definition, over the outputs; Zhu, Dong & Wang 2022, Theorem 11",
+    theorem="the definition, over the outputs; Zhu, Dong & Wang 2022, Theorem 11",
     applies=_is_listed,
     lanes=Lanes(statics=lambda mechanism: {"size": len(_pair_of(mechanism).p)}, bytes=_bytes, on_host=False),
     regime="up to 4096 outputs",

@@ -324,7 +324,7 @@ def _bracket(mechanism: Mechanism, query: Query, target: float, at: Bracketing) 
 EXACT = BracketMethod(
     name="exact",
     name_below="exact, from below",
-    theorem="by definition, over the types of the outputs",
+    theorem="the definition, over the types of the outputs",
     directions=BOTH,
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
     cost=Cost.MILLISECONDS,

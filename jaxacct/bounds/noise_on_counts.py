@@ -75,7 +75,7 @@ def _renyi(theorem: str, rdp: Any, **options: Any) -> RenyiMethod:
     )
 
 
-_DEFINITION = "by definition, over the outputs"
+_DEFINITION = "the definition, over the outputs"
 DISCRETE_LAPLACE = of_one_release(BASES[DiscreteLaplace], _DEFINITION, spread)
 SKELLAM = of_one_release(BASES[Skellam], _DEFINITION, spread)
 DISCRETE_GAUSSIAN = of_one_release(BASES[DiscreteGaussian], _DEFINITION, spread)

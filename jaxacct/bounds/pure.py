@@ -246,7 +246,7 @@ _BY_HOST: dict[str, Any] = {
     "reduction": lambda release: False,
     "named_width": 1e-9,
 }
-_ALONE = of_one_release(base_of(RandomizedResponse(1.0)), "by definition, over the outputs", spread)
+_ALONE = of_one_release(base_of(RandomizedResponse(1.0)), "the definition, over the outputs", spread)
 RESPONSE = dataclasses.replace(_ALONE, parts=_in_their_relation)
 GUARANTEE = of_one_release(BASES[EpsilonDelta], _KAIROUZ, spread)
 RANGE = of_one_release(BASES[Exponential], _RANGE, spread)
