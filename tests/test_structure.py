@@ -311,7 +311,7 @@ def test_every_lower_end_says_what_it_bounds(examples):
 
 
 def test_theorems_are_named_so_that_by_can_stand_before_them(examples):
-    theorems = {method.source(example)}
+    theorems = {method.source(example) for example in examples for method in methods_for(example)}
     assert [theorem for theorem in theorems if theorem.startswith("by ")] == []
 
 

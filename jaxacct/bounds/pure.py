@@ -254,7 +254,7 @@ RANGE = of_one_release(BASES[Exponential], _RANGE, spread)
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (RandomizedResponse,): (
         TYPES,
-        _profile("randomized response", "by definition", _response(response_log_delta), _response(response_epsilon)),
+        _profile("randomized response", "the definition", _response(response_log_delta), _response(response_epsilon)),
         _renyi(
             "Mironov 2017, Proposition 5, for k answers",
             _response(response_rdp),
