@@ -253,23 +253,33 @@ def _noise(part: Any) -> Any:
     return getattr(part, "mechanism", part).noise_multiplier
 
 
-def _is_within_reach(mechanism: Mechanism) -> bool:
-    """Whether the host's contour can be tried: scalar fields, and noise that it knows how to handle."""
+def is_within_reach(mechanism: Mechanism) -> bool:
+    """bool: whether `host_ends` knows how to handle `mechanism`: scalar fields, and noise neither tiny nor huge."""
     noises = [_noise(part) for part, _ in flattened(mechanism)]
     return all(np.ndim(sigma) == 0 and _NOISE[0] <= sigma <= _NOISE[1] for sigma in noises)
+
+
+def host_ends(mechanism: Any, query: Query, target: float, direction: Direction, width: float) -> Ends[float]:
+    """Ends of epsilon at a delta, or of delta at an epsilon, in one direction; at worst (0, inf), or (0, 1) for delta.
+
+    Args:
+      mechanism: Gaussian and Poisson-sampled Gaussian rounds (`inverts`), within reach (`is_within_reach`).
+      width: what is aimed at, of the ends' distance over the upper end.
+    """
+    rounds: dict[Round, float] = {}
+    for part, count in flattened(mechanism):
+        of = _ROUNDS[part.signature()]
+        step, times = of.on_host(part, direction), float(of.steps(part)) * float(count)
+        if step is not None and times > 0.0:
+            rounds[step] = rounds.get(step, 0.0) + times
+    return _ends(list(rounds.items()), query, target, width)
 
 
 def _bracket_on_host(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
     """The ends in each direction asked, no wider than those known."""
     found: dict[Direction, Ends[float]] = {}
     for direction, known in at.known.items():
-        rounds: dict[Round, float] = {}
-        for part, count in flattened(mechanism):
-            of = _ROUNDS[part.signature()]
-            step, times = of.on_host(part, direction), float(of.steps(part)) * float(count)
-            if step is not None and times > 0.0:
-                rounds[step] = rounds.get(step, 0.0) + times
-        ends = _ends(list(rounds.items()), query, target, at.width)
+        ends = host_ends(mechanism, query, target, direction, at.width)
         found[direction] = Ends(max(known.lower, ends.lower), min(known.upper, ends.upper))
     return found
 
@@ -309,7 +319,7 @@ def _method(
         "is_listed": is_listed,
     }
     on_host = BracketMethod(
-        applies=lambda mechanism: applies(mechanism) and _is_within_reach(mechanism), bracket=_bracket_on_host, **facts
+        applies=lambda mechanism: applies(mechanism) and is_within_reach(mechanism), bracket=_bracket_on_host, **facts
     )
     return LaneBracketMethod(
         applies=applies,

@@ -659,9 +659,12 @@ def test_nothing_to_say_is_said(name: str) -> None:
 
 
 def test_more_steps_than_a_grid_resolves() -> None:
-    run = ja.RandomAllocation(ja.Gaussian(1.0), 10**9)
+    run = ja.RandomAllocation(ja.Laplace(1.0), 10**9)
     assert truncated_delta(run, 0.1, REMOVE, tail_bound=doob_tail) == 1.0
     assert math.isinf(decomposition_epsilon(run, 1e-6, ADD))
+    of_gaussians = ja.RandomAllocation(ja.Gaussian(1.0), 10**9)  # by an integral, which has no grid of losses
+    known = ja.epsilon(of_gaussians, 1e-6, direction=ADD)  # within 0.1 %
+    assert 0.999 * known <= decomposition_epsilon(of_gaussians, 1e-6, ADD) < 3.0 * known
 
 
 @pytest.mark.parametrize("name", ["doob", "decomposition", "combined"])

@@ -15,12 +15,13 @@ from jaxacct._validate import check_delta, check_epsilon
 from jaxacct.bounds.allocation._law import DISTRIBUTION
 from jaxacct.bounds.discrete import has_types, types_delta
 from jaxacct.bounds.poisson._profile import Steps, concrete_base, poisson_pld, runs_of
+from jaxacct.bounds.poisson._sharp import poisson_delta, poisson_epsilon
 from jaxacct.composition import Group
 from jaxacct.curves import Pld
 from jaxacct.curves._convolution import compose_plds
 from jaxacct.curves._from_profile import Profile, dominating_pld, profile_of
 from jaxacct.mechanisms import PoissonSampled, RandomAllocation
-from jaxacct.special import bisect, down, first_doubling, up
+from jaxacct.special import down, up
 
 # Every number here steers tightness and running time only, but for `_ULPS`.
 # Rates times t: the bound falls with the rate, until the grid's rounding, t^2/rate times magnified, takes over.
@@ -30,7 +31,8 @@ _COMPOSED_EXCESS = 0.02  # the rate times t where several runs are composed
 _RESOLUTION = 24.0  # grid points of a composed part for one standard deviation of its loss
 _MAX_POINTS = 2**15  # at which a profile is read
 _NEGLIGIBLE = 1e-28  # a delta beyond which a profile is not read
-_NUM_BISECTIONS = 50  # halvings of a bracket of epsilon, which keep its safe end
+_MAX_CAPS = 6  # times that the epsilon at which the factor is taken is raised before the answer is inf
+_SETTLED = 1e-6  # relative fall of epsilon from one such epsilon to the next that is not worth another
 _MAX_EPSILON = 650.0  # nats: delta at larger ones is no larger
 _ULPS = 32  # units of 2^-53; at most 16 roundings at a time: two functions of 4 each, and products
 
@@ -45,6 +47,16 @@ def _inner_epsilon(epsilons: Any, participation: float, direction: Direction) ->
     if direction is Direction.REMOVE:
         return down(np.log1p(np.expm1(epsilons) * participation), _ULPS)
     return down(-np.log1p(np.expm1(-epsilons) * participation), _ULPS)
+
+
+def _outer_epsilon(epsilon: float, participation: float, direction: Direction) -> float:
+    """The epsilon that Theorem 4.6 reads at `epsilon` of the Poisson profile, rounded up: inverts `_inner_epsilon`."""
+    if epsilon >= _MAX_EPSILON:
+        return math.inf
+    if direction is Direction.REMOVE:
+        return up(math.log1p(up(math.expm1(epsilon) / participation, _ULPS)), _ULPS)
+    some = up(-math.expm1(-epsilon) / participation, _ULPS)
+    return up(-math.log1p(-some), _ULPS) if some < 1.0 else math.inf
 
 
 def _factor(epsilons: Any, participation: float, direction: Direction) -> Any:
@@ -95,7 +107,7 @@ def decomposition_delta(
         if has_types(sampled):
             poisson = types_delta(sampled, inner, direction, upper=True)
         else:
-            poisson = poisson_pld(base, (Steps(rate, steps),), direction, epsilon=inner).delta(inner)
+            poisson = poisson_delta(base, (Steps(rate, steps),), direction, inner)
         return min(1.0, up(float(_factor(eps, share, direction)) * poisson, _ULPS))
 
     return _least(at_rate, steps, sampling_prob)
@@ -120,19 +132,26 @@ def decomposition_epsilon(
 
     def at_rate(rate: float) -> float:
         share = _participation(steps, rate)
-        pld = poisson_pld(base, (Steps(rate, steps),), direction, delta=delta * share)
+
+        def at_factor(factor: float) -> float:
+            inner = poisson_epsilon(base, (Steps(rate, steps),), direction, down(delta / factor, _ULPS))
+            return _outer_epsilon(inner, share, direction)
+
         if direction is Direction.REMOVE:
-            inner = pld.epsilon(down(delta * share, _ULPS))
-            return up(math.log1p(up(math.expm1(inner) / share, _ULPS)), _ULPS) if inner < _MAX_EPSILON else math.inf
-
-        def fits(epsilon: float) -> bool:
-            poisson = pld.delta(float(_inner_epsilon(epsilon, share, direction)))
-            return up(float(_factor(epsilon, share, direction)) * poisson, _ULPS) <= delta
-
-        if fits(0.0):
-            return 0.0
-        low, high = first_doubling(fits, limit=_MAX_EPSILON)
-        return bisect(fits, high, low, num_steps=_NUM_BISECTIONS) if high < math.inf else math.inf
+            return at_factor(float(_factor(0.0, share, direction)))
+        # The factor rises with epsilon: where it is taken at a larger epsilon than what comes out, that is a bound, and
+        # it may be taken there.
+        cap = 1.0
+        for _ in range(_MAX_CAPS):
+            found = at_factor(float(_factor(cap, share, direction)))
+            if found <= cap:
+                while found < cap * (1.0 - _SETTLED):
+                    cap, found = found, at_factor(float(_factor(found, share, direction)))
+                return min(cap, found)
+            cap = 1.01 * found
+            if cap > _MAX_EPSILON:
+                break
+        return math.inf
 
     return _least(at_rate, steps, sampling_prob)
 

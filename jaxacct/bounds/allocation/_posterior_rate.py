@@ -19,9 +19,9 @@ from jaxacct._validate import check_delta, check_epsilon
 from jaxacct.bounds.allocation._decomposition import decomposition_profile
 from jaxacct.bounds.bases import law, spread
 from jaxacct.bounds.bases._base import pld_of_law
-from jaxacct.bounds.poisson._profile import Steps, concrete_base, poisson_pld, runs_of
+from jaxacct.bounds.poisson._profile import Steps, concrete_base, runs_of
+from jaxacct.bounds.poisson._sharp import poisson_delta, poisson_epsilon
 from jaxacct.composition import Group
-from jaxacct.curves import Pld
 from jaxacct.divergence.lattice._ratio import Side
 from jaxacct.mechanisms import RandomAllocation
 from jaxacct.special import bisect, down, up
@@ -29,7 +29,7 @@ from jaxacct.special import bisect, down, up
 # Any rate, exponent or threshold gives a valid bound: these steer tightness and running time only.
 _LARGEST_RATE = 0.999  # at which a step is Poisson-sampled: beyond there is nothing to gain
 _NUM_BISECTIONS = 24  # halvings of log(n eta - 1) in the search of a rate eta
-_NUM_RATES = 5  # rates tried for one delta
+_NUM_RATES = 8  # rates tried for one delta
 _MAX_CAPS = 6  # times that the largest epsilon is raised before the answer is inf
 _LAW_STEP = 2.0**-11  # nats between the losses of a step's law, where their spread is small
 LAW_TAIL = 1e-30  # mass that discretising a step may book at 0 and at infinity
@@ -105,7 +105,7 @@ def truncated_delta(
     tail, epsilon = tail_bound(base, direction), float(epsilon)
 
     def poisson(excess: float) -> float:
-        return poisson_pld(base, _schedule(runs, excess), direction, epsilon=epsilon).delta(epsilon)
+        return poisson_delta(base, _schedule(runs, excess), direction, epsilon)
 
     # between a rate whose tail says nothing and one whose tail is negligible, towards where both terms agree
     low = _excess_for(tail, runs, math.log(0.5), epsilon)
@@ -142,16 +142,13 @@ def truncated_epsilon(
     check_delta("delta", delta)
     runs, base = runs_of(mechanism), concrete_base(mechanism)
     tail = tail_bound(base, direction)
-    plds: dict[float, Pld] = {}
 
     def at_share(share: float, cap: float) -> float:
         excess = _excess_for(tail, runs, math.log(share * delta), cap)
         if excess is None:
             return math.inf
-        if excess not in plds:
-            plds[excess] = poisson_pld(base, _schedule(runs, excess), direction, delta=delta)
         left = down(delta, 8) - _sum_up(0.0, _log_total(tail, runs, excess, cap))
-        return plds[excess].epsilon(left) if left > 0.0 else math.inf
+        return poisson_epsilon(base, _schedule(runs, excess), direction, left) if left > 0.0 else math.inf
 
     def solve(share: float) -> float:
         cap = 1.0

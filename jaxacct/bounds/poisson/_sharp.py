@@ -1,0 +1,62 @@
+"""Delta and epsilon of Poisson-sampled steps at one point, for the theorems that compare a scheme with them.
+
+Gaussian noise: the contour integral of `jaxacct.bounds._inversion`. Where that is wide, and for any other release, the
+loss distribution of `jaxacct.bounds.poisson._profile`.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+from jaxacct._method import Query
+from jaxacct._types import Direction, Ends
+from jaxacct.bounds._inversion import host_ends, inverts, is_within_reach
+from jaxacct.bounds.poisson._profile import Steps, poisson_pld
+from jaxacct.curves import Pld
+from jaxacct.mechanisms import Composed, PoissonSampled
+
+_WIDTH = 1e-6  # what the contour aims at, of the answer
+_WIDE = 1e-4  # and the width of its ends beyond which the loss distribution is asked too
+
+
+def poisson_delta(base: Any, steps: tuple[Steps, ...], direction: Direction, epsilon: float) -> float:
+    """float: delta at `epsilon` >= 0 of Poisson-sampled steps of `base`, upper bound in one direction.
+
+    Zhu, Dong & Wang 2022, Theorem 11.
+    """
+    return _upper(
+        _contour(base, steps, Query.DELTA, epsilon, direction),
+        lambda: poisson_pld(base, steps, direction, epsilon=epsilon).delta(epsilon),
+    )
+
+
+def poisson_epsilon(base: Any, steps: tuple[Steps, ...], direction: Direction, delta: float) -> float:
+    """float: epsilon at `delta` > 0 of Poisson-sampled steps of `base`, upper bound in one direction; inf for none.
+
+    Zhu, Dong & Wang 2022, Theorem 11.
+    """
+    return _upper(
+        _contour(base, steps, Query.EPSILON, delta, direction),
+        lambda: _pld_near(base, steps, direction, math.floor(math.log10(delta))).epsilon(delta),
+    )
+
+
+@functools.lru_cache(maxsize=8)
+def _pld_near(base: Any, steps: tuple[Steps, ...], direction: Direction, digits: int) -> Pld:
+    """A loss distribution that is sharp at deltas of about 10^`digits`: one for all questions close to each other."""
+    return poisson_pld(base, steps, direction, delta=10.0**digits)
+
+
+def _contour(base: Any, steps: tuple[Steps, ...], query: Query, target: float, direction: Direction) -> Ends[float]:
+    run = Composed(tuple(PoissonSampled(base, *s) for s in steps))
+    if not (inverts(run) and is_within_reach(run)):
+        return Ends(0.0, math.inf)
+    return host_ends(run, query, target, direction, _WIDTH)
+
+
+def _upper(ends: Ends[float], otherwise: Callable[[], float]) -> float:
+    """The upper end, and where the ends are far from each other the lesser of it and another upper bound."""
+    if ends.upper < math.inf and ends.upper - ends.lower <= _WIDE * ends.upper:
+        return ends.upper
+    return min(ends.upper, otherwise())
