@@ -411,6 +411,8 @@ _ALLOCATION = (
         "direction)) ** 2 * poisson, _ULPS))",
         BOUNDS,
     ),
+    Mutant("bounds/allocation/_decomposition.py", "(-epsilon) / participation", "(-epsilon)", BOUNDS),
+    Mutant("bounds/allocation/_decomposition.py", "if found <= cap:", "if found < math.inf:", BOUNDS),
     Mutant("bounds/allocation/_overlap.py", "epochs * v if a >= 2.0 else np.inf", "epochs * v", BOUNDS),
     Mutant("bounds/allocation/_overlap.py", "* (1.0 + 2.0 * error + size)", "* (1.0 - 2.0 * error - size)", BOUNDS),
     Mutant("divergence/allocation/_profile.py", "found.above + moved, found.below + moved", "moved, moved", EXACT),

@@ -658,6 +658,15 @@ def test_nothing_to_say_is_said(name: str) -> None:
         assert back >= exact_below(0.1, 20, 1, 1, direction).epsilon(1e-8)
 
 
+@pytest.mark.parametrize(("noise", "steps", "delta"), [(0.5, 14, 1e-4), (0.8, 300, 1e-6), (1.5, 2000, 1e-9)])
+@pytest.mark.parametrize("direction", list(ja.Direction))
+def test_epsilon_and_delta_of_the_decomposition_invert_each_other(noise, steps, delta, direction) -> None:
+    """The factor of the add direction rises with epsilon: taken at a smaller one it would be too small."""
+    run = ja.RandomAllocation(ja.Gaussian(noise), steps)
+    found = decomposition_epsilon(run, delta, direction)
+    assert 0.98 * delta <= decomposition_delta(run, found, direction) <= delta * (1.0 + 1e-3)
+
+
 def test_more_steps_than_a_grid_resolves() -> None:
     run = ja.RandomAllocation(ja.Laplace(1.0), 10**9)
     assert truncated_delta(run, 0.1, REMOVE, tail_bound=doob_tail) == 1.0
