@@ -42,6 +42,7 @@ LANES = "tests/bounds/test_epoch_on_lanes.py"
 FEW = "tests/bounds/test_few_outputs.py"
 CLONES = "tests/divergence/test_clones.py"
 NODES = "tests/divergence/test_clones_contour.py"
+SINGLE_COUNTS = "tests/divergence/test_single_counts.py"
 POWERS = "tests/divergence/test_divergence.py -k test_allocation_against_a_power_series"
 HOST_POWERS = "tests/divergence/test_exact.py -k integer_moments"
 SERIES = "tests/special/test_special.py -k 'series or rounded_up'"
@@ -499,6 +500,11 @@ _SHUFFLED = (
         "value + pmf_rounding(value)",
         f"{SHUFFLE} -k binary_response_delta",
     ),
+    Mutant(
+        "divergence/response/_single_counts.py", "log_mass - pmf_rounding(log_mass)", "log_mass + 1e-12", SINGLE_COUNTS
+    ),
+    Mutant("divergence/response/_single_counts.py", "- by_mean)", "+ by_mean)", SINGLE_COUNTS),
+    Mutant("divergence/response/_single_counts.py", "excess >= 0.0", "excess >= -1e-7", SINGLE_COUNTS),
     Mutant("bounds/shuffle/_rounds.py", "log_up(rest, 64)", "-jnp.inf", SHUFFLE_BOUNDS),
     Mutant("papers/clones/_rounds.py", "+ log1mexp(jnp.minimum(log_slack, 0.0))", "", SHUFFLE_BOUNDS),
     Mutant(

@@ -11,19 +11,19 @@ replace-one adjacency. (Even for binary randomized response itself all zeros are
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from jaxacct.divergence.gaussian._pair import rough_gaussian_epsilon
+from jaxacct.divergence.response._single_counts import LARGEST, response_epsilon, response_log_delta
 from jaxacct.special import down, log_down, log_sum_exp, solve_decreasing
 from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding
 from jaxacct.special._namespace import is_jax, stop_gradient, xp
 
-_LARGEST = 700.0  # local epsilon beyond which its exponential overflows: nothing is claimed there
 _LARGEST_WINDOW = 2**15  # blocks of counts that are summed at most: fewer are certified too, only looser
-_FALL = 44.0  # natural logarithms by which the mass has fallen where a sum on the host ends
+_MOST_VARIANCE = 2.0**36  # of the count, up to which one question sums single counts: two million of them
 _TAIL_SDS = 9.5  # standard deviations beyond the mean where a sum ends; what is left out only lowers a lower bound
 
 
@@ -47,8 +47,8 @@ class _Setting(NamedTuple):
 
 
 def _setting(num_reports: jax.Array, local_epsilon: jax.Array) -> _Setting:
-    growth = xp.exp(xp.minimum(local_epsilon, _LARGEST))
-    slope = 2.0 * xp.sinh(xp.minimum(local_epsilon, _LARGEST)) / num_reports
+    growth = xp.exp(xp.minimum(local_epsilon, LARGEST))
+    slope = 2.0 * xp.sinh(xp.minimum(local_epsilon, LARGEST)) / num_reports
     return _Setting(num_reports, 1.0 / (1.0 + growth), growth / (1.0 + growth), slope)
 
 
@@ -84,30 +84,6 @@ def _blocks(
     return mass, count + sign * xp.where(whole, offset, 0.0)
 
 
-def _counts_on_host(setting: _Setting, local: float, first: Any, sign: float) -> tuple[Any, Any]:
-    """`_blocks` of single counts, one lane: the pmf at `first`, and from there quotients of neighbours, multiplied.
-
-    Each quotient, of exact whole numbers and of r/(1 - r) = e^-`local`, and its product with the one before err by some
-    8 roundings, 2^-50, so that the mass of a count j steps away errs by 2^-50 j: twice that is subtracted, beside the
-    error of the first. The counts end where the mass has
-    fallen by e^-44, or has become 0.
-    """
-    n, k = float(setting.size[0]), float(first[0])
-    mean, deviation = float(setting.mean[0]), math.sqrt(float(setting.mean[0] * setting.rest[0]))
-    if not 0.0 <= k <= n:
-        return np.full((1, 1), -np.inf), np.full((1, 1), k)
-    z = max(sign * (k - mean) / max(deviation, 1e-300), 0.0)
-    reach = (math.sqrt(z * z + 2.0 * _FALL) - z) * deviation + _FALL
-    steps = np.arange(min(int(reach) + 1, int(n - k if sign > 0 else k)), dtype=np.float64)
-    odds = math.exp(-local)  # r/(1 - r)
-    quotients = (n - k - steps) / (k + 1.0 + steps) * odds if sign > 0 else (k - steps) / (n - k + 1.0 + steps) / odds
-    shares = np.concatenate([[1.0], np.cumprod(quotients)])[:, None]
-    value = log_binomial_pmf(first, setting.size, setting.prob, setting.rest)
-    value = value - pmf_rounding(value) - 2.0**-49 * (9.0 + np.abs(first - setting.mean))
-    index = np.arange(len(shares))[:, None]
-    return value + np.log(shares) - 2.0**-49 * (2.0 + index), first + sign * index
-
-
 def _langevin(z: jax.Array) -> jax.Array:
     """coth z - 1/z, of the shape of z, with absolute error 1e-15."""
     small = xp.abs(z) < 0.1
@@ -119,15 +95,14 @@ def _langevin(z: jax.Array) -> jax.Array:
 
 
 def _profile(
-    epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array, window: int, only: float = 0.0
+    epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array, window: int
 ) -> tuple[jax.Array, jax.Array]:
-    """(log delta, d log delta / d epsilon), each [L], the former rounded down; the slope only steers a search.
+    """(log delta, d log delta / d epsilon), each [L], the larger of both directions; the slope only steers a search.
 
-    The larger of both directions, or that of `only` one, 1 or -1.
+    The former is rounded down.
     """
     setting = _setting(num_reports, local_epsilon)
     mean, slope = setting.mean, setting.slope
-    on_host = not is_jax(epsilon, num_reports, local_epsilon)
     stride = _stride(xp.minimum(_TAIL_SDS * xp.sqrt(mean * setting.rest) + 40.0, num_reports), window)
 
     def direction(sign: float) -> tuple[jax.Array, jax.Array]:
@@ -136,10 +111,7 @@ def _profile(
         threshold = stop_gradient(mean + sign * distance)
         first = xp.floor(threshold) + 1.0 if sign > 0 else xp.ceil(threshold) - 1.0
         first = xp.where(xp.isfinite(first), first, -1.0)
-        if on_host and first.size == 1:
-            mass, count = _counts_on_host(setting, float(local_epsilon[0]), first, sign)
-        else:
-            mass, count = _blocks(setting, first, stride, sign, window)
+        mass, count = _blocks(setting, first, stride, sign, window)
         # linear in the count: a block's mean is enough. Subtracted is the rounding, in the distance that of exp, expm1
         # and sinh
         gap = sign * (count - mean) - distance - 2.0**-50 * (mean + stride - 1.0) - 2.0**-47 * distance
@@ -152,10 +124,9 @@ def _profile(
         drop = xp.exp(xp.clip(log_sum_exp(mass) - log_delta, -700.0, 700.0))
         return log_delta, -xp.exp(epsilon) * drop if sign > 0 else 1.0 - drop
 
-    up, up_slope = direction(only or 1.0)
-    down, down_slope = (up, up_slope) if only else direction(-1.0)
+    (up, up_slope), (down, down_slope) = direction(1.0), direction(-1.0)
     log_delta = xp.minimum(xp.maximum(up, down), 0.0)
-    valid = (epsilon >= 0) & (local_epsilon > epsilon) & (local_epsilon <= _LARGEST) & (num_reports >= 1)
+    valid = (epsilon >= 0) & (local_epsilon > epsilon) & (local_epsilon <= LARGEST) & (num_reports >= 1)
     return xp.where(valid, log_delta, -xp.inf), xp.where(up > down, up_slope, down_slope)
 
 
@@ -170,6 +141,8 @@ def binary_response_log_delta(
     more where epsilon nearly meets the local epsilon, by the rounding of their difference. -inf outside
     num_reports >= 1, 0 <= local_epsilon <= 700.
     """
+    if _is_one_on_host(epsilon, num_reports, local_epsilon):
+        return _on_host(response_log_delta, epsilon, num_reports, local_epsilon)
     return _profile(epsilon, num_reports, local_epsilon, window)[0]
 
 
@@ -182,22 +155,28 @@ def binary_response_epsilon(
     evaluated at the answer.
     """
 
+    if _is_one_on_host(log_delta, num_reports, local_epsilon):
+        return _on_host(response_epsilon, log_delta, num_reports, local_epsilon)
+
     def shortfall(
         steps: jax.Array, target: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         epsilon = xp.exp(-steps)  # f decreases in -log epsilon: the end that is found is one where delta >= target
-        value, slope = _profile(epsilon, num_reports, local_epsilon, window, only)
+        value, slope = _profile(epsilon, num_reports, local_epsilon, window)
         return target - value, epsilon * slope
 
-    top = -xp.log(xp.clip(local_epsilon, 1e-300, _LARGEST))
-    start, only = None, 0.0
-    if not is_jax(log_delta, num_reports, local_epsilon):
-        setting = _setting(num_reports, local_epsilon)
-        mu = setting.slope * np.sqrt(setting.mean * setting.rest)
-        near: Any = np.clip(rough_gaussian_epsilon(log_delta, mu), 1e-300, 0.99 * local_epsilon)
-        start = -np.log(near)
-        if near.size == 1:  # the direction that is larger there is searched, which is certified whichever it is
-            rising, falling = (_profile(near, num_reports, local_epsilon, window, sign)[0] for sign in (1.0, -1.0))
-            only = 1.0 if rising[0] >= falling[0] else -1.0
-    steps = solve_decreasing(shortfall, top, top + 60.0, log_delta, num_reports, local_epsilon, start=start)
+    top = -xp.log(xp.clip(local_epsilon, 1e-300, LARGEST))
+    steps = solve_decreasing(shortfall, top, top + 60.0, log_delta, num_reports, local_epsilon)
     return down(xp.exp(-steps), 8)
+
+
+def _is_one_on_host(at: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> bool:
+    """Whether it is one question by NumPy, of so few reports that their single counts are summed."""
+    if is_jax(at, num_reports, local_epsilon) or any(np.size(x) > 1 for x in (at, num_reports, local_epsilon)):
+        return False
+    return not num_reports[0] * np.exp(-local_epsilon[0]) > _MOST_VARIANCE
+
+
+def _on_host(function: Callable[[float, float, float], float], *arguments: jax.Array) -> Any:
+    """A function of floats, of arrays of one entry."""
+    return np.array([function(*(float(x[0]) for x in arguments))])
