@@ -3,6 +3,7 @@
 import gc
 import importlib.metadata
 import os
+import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +40,21 @@ def _strict_promotion() -> Iterator[None]:
     """Dtypes are promoted strictly, as a user may have set it: everything must work so (`.ci/matrix` sets its own)."""
     with jax.numpy_dtype_promotion(os.environ.get("JAX_NUMPY_DTYPE_PROMOTION", "strict")):
         yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the settings of a test marked `sample(n)`, all but n are marked `more`; its name draws them, always the same."""
+    settings: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("sample") and not item.get_closest_marker("slow"):
+            settings[item.nodeid.split("[")[0]].append(item)
+    for name, found in settings.items():
+        (size,) = next(item.get_closest_marker("sample") for item in found).args
+        kept = random.Random(name).sample(sorted(item.nodeid for item in found), min(size, len(found)))
+        for item in found:
+            if item.nodeid not in kept:
+                item.add_marker("more")
 
 
 def pytest_collection_finish() -> None:

@@ -49,6 +49,7 @@ def lowered(monkeypatch):
     return names
 
 
+@pytest.mark.sample(2)
 @each(ASKED)
 def test_programs_of_every_method_are_lowered(name, lowered):
     """Those that `compare` compiles where NumPy answers nothing."""

@@ -179,11 +179,13 @@ def _assert_close(one: np.ndarray, other: np.ndarray, setting: list[float], clos
     assert np.all(same), (one, other, one - other, setting)
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize(("signature", "name"), list(_cases()))
 def test_numpy_and_compiled_programs_agree(signature, name):
     _compare(signature, name)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("signature", "name"), list(_cases(optimised=True)))
 def test_numpy_and_optimised_programs_agree(signature, name):
     _compare(signature, name, is_optimised=True)
@@ -282,6 +284,7 @@ def test_every_kernel_of_a_module_on_the_host_has_arguments():
         assert MODULE_KERNELS.keys() & set(names), f"arguments wanted for {names}"
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", [name for name, arguments in MODULE_KERNELS.items() if arguments])
 @pytest.mark.parametrize("is_optimised", [False, True])
 def test_kernels_of_modules_agree(name, is_optimised):

@@ -99,6 +99,7 @@ def test_conditioned_normals(cap):
     assert abs(np.corrcoef(g[::2].reshape(-1), g[1::2].reshape(-1))[0, 1]) < 0.02
 
 
+@pytest.mark.more
 def test_normals():
     """Beyond 5.06 standard deviations 32 bits are too coarse; `jax.random.normal` in float32 ends at 5.4."""
     rows, lanes, num = 64, 4096, 256
@@ -284,6 +285,7 @@ def test_proposals_are_finite(sigma, t, epsilon):
 # Estimates
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("sigma", "t", "epsilon", "direction", "delta"), POINTS)
 def test_importance_sampling_is_right_for_small_deltas(sigma, t, epsilon, direction, delta):
     found = estimate_delta(
@@ -296,6 +298,7 @@ def test_importance_sampling_is_right_for_small_deltas(sigma, t, epsilon, direct
         assert found.upper_confidence < 2.5 * delta
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("method", [Sampler.NAIVE, Sampler.CONDITIONAL, Sampler.ORDER_STATISTICS])
 @pytest.mark.parametrize(("sigma", "t", "epsilon", "direction", "delta"), [p for p in POINTS if p[1] == 10])
 def test_samplers_are_right(sigma, t, epsilon, direction, delta, method):
@@ -306,6 +309,7 @@ def test_samplers_are_right(sigma, t, epsilon, direction, delta, method):
     assert delta < found.upper_confidence
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("method", [Sampler.NAIVE, Sampler.ORDER_STATISTICS])
 @pytest.mark.parametrize(
     ("epsilon", "epochs", "direction", "delta"),
@@ -349,6 +353,7 @@ def test_four_of_a_hundred():
 CONFIDENCE, REPEATS = 0.9, 200
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("sigma", "t", "epsilon", "direction", "delta", "method"),
     [
@@ -437,6 +442,7 @@ def test_no_sample_above_epsilon():
     assert empty[:3] == (0.0, 0.0, 0.0)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("method", list(Sampler))
 def test_extreme_parameters_give_probabilities(method):
     for sigma, t, epsilon in ((1 / 16, 10, 100.0), (1e4, 10, 1e-6), (1.0, 1, 0.3), (1.0, 10, 6.0)):

@@ -17,6 +17,7 @@ def _run(sigma: float, steps: int, selected: int, epochs: int = 1) -> ja.RandomA
     return ja.RandomAllocation(ja.Gaussian(sigma), steps, selected, epochs)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("direction", ja.Direction)
 @pytest.mark.parametrize("case", [(1.0, 3, 2, 0.8), (1.0, 3, 2, 3.0), (0.6, 3, 2, 6.0), (2.0, 4, 3, 0.6)])
 def test_unbiased_in_few_steps(case: tuple[float, int, int, float], direction: ja.Direction) -> None:
@@ -32,6 +33,7 @@ def test_unbiased_in_few_steps(case: tuple[float, int, int, float], direction: j
     assert truth.lower <= found.upper_confidence < 1.3 * truth.upper
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "case",
     [
@@ -60,6 +62,7 @@ def test_small_deltas_lie_between_certified_ends(
     assert found.upper_confidence < loose * upper
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("direction", ja.Direction)
 def test_confidence_holds_over_many_seeds(direction: ja.Direction) -> None:
     run = _run(1.0, 3, 2)
@@ -74,6 +77,7 @@ def test_confidence_holds_over_many_seeds(direction: ja.Direction) -> None:
     assert sum(upper < truth for upper in uppers) < 12
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("direction", ja.Direction)
 @pytest.mark.parametrize("case", [(1.0, 3, 2, 1), (0.5, 30, 4, 1), (2.0, 200, 3, 2), (0.8, 11, 5, 3)])
 def test_second_moments_are_bounded(case: tuple[float, int, int, int], direction: ja.Direction) -> None:

@@ -65,6 +65,7 @@ def _reals(mechanism: Any) -> list[Field]:
 # --- programs ---
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("x64", [False, True])
 @each(TRACED, slow=_SLOW)
 def test_programs_give_what_is_given_outside(name, x64):
@@ -83,6 +84,7 @@ def test_programs_give_what_is_given_outside(name, x64):
     assert inside >= outside * (1 - TOL_ROUNDING)  # rounded up
 
 
+@pytest.mark.sample(2)
 @each(TRACED, slow=_SLOW)
 def test_slopes_are_those_of_differences(name):
     """Under vmap, at two targets: a finite derivative in each real field, equal to central differences."""
@@ -164,6 +166,7 @@ _WAYS = [
 ]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(("name", "field"), _WAYS)
 def test_privacy_goes_the_way_that_the_field_says(name, field):
     varied = with_fields(ASKED[name], {field.keys: _grown(field)})

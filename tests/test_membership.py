@@ -24,6 +24,7 @@ def test_gaussians_are_exact_from_below(run, mu):
     assert mu <= ja.gdp(run) <= mu * (1 + 1e-12)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "run",
     [
@@ -57,6 +58,7 @@ def response_errors(local_epsilon, num_reports, level):
     return np.interp(level, np.append(0, x), np.append(1, y))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("local_epsilon", "num_reports"), [(1.0, 30), (3.0, 100), (0.3, 5)])
 def test_no_shuffled_randomizer_is_caught_more_often(local_epsilon, num_reports):
     found = ja.tradeoff(ja.Shuffled(ja.LocalRandomizer(local_epsilon), num_reports), LEVELS)
@@ -69,6 +71,7 @@ def test_no_shuffled_randomizer_is_caught_more_often(local_epsilon, num_reports)
     assert np.all(gaussian_errors(mu) <= found + 1e-12)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("levels", [0.1, pytest.param(LEVELS, marks=pytest.mark.slow)], ids=["one", "all"])
 def test_rounds_add_in_squares(levels):
     one, four = (ja.Shuffled(ja.LocalRandomizer(1.0), 1000, epochs) for epochs in (1, 4))

@@ -40,6 +40,7 @@ def quick(name):
     return lambda x: ja.epsilon(RUNS[name](x), target_delta=DELTA, precision=math.inf)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["gaussian", "poisson", "allocation", "shuffled"])
 def test_inside_and_outside_a_program(name):
     """In the settings of the environment; that slopes are right is `test_precision`'s."""
@@ -58,6 +59,7 @@ def test_inside_and_outside_a_program(name):
     assert np.all(slopes * (eager[1] - eager[0]) > 0)
 
 
+@pytest.mark.sample(5)
 @SETTINGS
 @pytest.mark.parametrize("name", RUNS)
 def test_settings_change_no_digit(name, x64, promotion):

@@ -149,6 +149,7 @@ OVERFLOWING = [
 ]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning")
 @pytest.mark.parametrize("run", OVERFLOWING, ids=lambda run: f"{type(run.mechanism).__name__}-{run.num_steps}")
 def test_ratios_near_the_end_of_the_doubles(run):

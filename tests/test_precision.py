@@ -287,6 +287,7 @@ def test_a_sweep_is_traced_once():
     assert kernel.num_traces == 4
 
 
+@pytest.mark.more
 @pytest.mark.skipif(not pathlib.Path("/proc/self/maps").exists(), reason="counts memory maps as Linux lists them")
 def test_a_long_process_keeps_few_programs(monkeypatch):
     """Machine code that is not used any more is given back, down to its memory maps."""
@@ -367,6 +368,7 @@ def central_difference(fn, x, h):
     return (8 * (fn(x + h) - fn(x - h)) - (fn(x + 2 * h) - fn(x - 2 * h))) / (12 * h)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_epsilon_is_differentiable_in_a_float32_program(name):
     def epsilon(sigma):
@@ -440,6 +442,7 @@ print("done")
 """
 
 
+@pytest.mark.more
 def test_no_implicit_demotion():
     """JAX told to raise where it would promote, or cut a requested float64 to float32."""
     result = subprocess.run(

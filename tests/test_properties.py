@@ -51,6 +51,7 @@ DELTAS = np.geomspace(1e-12, 1e-2, 8)
 FACTORS = np.array([1, 2, 3, 5, 8, 20, 50, 200])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("build", "values", "direction"),
     [
@@ -106,6 +107,7 @@ def assert_exact_gaussian(epsilon, mu, delta):
         assert gaussian_log_delta(epsilon * (1 - TOL_GAUSSIAN), mu) > mp.log(mp.mpf(delta))
 
 
+@pytest.mark.more
 def test_limits_are_the_exact_gaussian():
     for sigma, delta in ((1.0, 1e-6), (3.0, 1e-10)):
         with mp.workdps(60):
@@ -127,6 +129,7 @@ def test_amplification_never_hurts():
         assert np.all(epsilon_of(mechanism, 1e-6) <= unamplified * (1 + TOL_ROUNDING))
 
 
+@pytest.mark.more
 def test_floor_and_ceil_are_never_worse_than_floor():
     """The paper's k groups of floor(t/k) steps, against groups that use every step (RA-S4)."""
     orders = [2.0, 3.0, 32.0]
@@ -426,6 +429,7 @@ def test_gradients_are_numbers(build, noise_multiplier):
     assert -np.inf < jax.grad(lambda s: ja.epsilon(build(s), 1e-6))(noise_multiplier) <= 0.0
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "run",
     [
@@ -513,6 +517,7 @@ TRACED = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", TRACED)
 def test_traced_bad_values_fail_closed(name):
     bad = BAD_TRACED + ([1.5] if name == "Poisson, prob" else [2000.0] if name == "allocation, selected" else [])

@@ -64,6 +64,7 @@ def test_named_on_a_batch_is_the_method_that_covers_it():
         ja.epsilon(uncovered, deltas, method="exact")
 
 
+@pytest.mark.more
 def test_a_batch_warns_of_methods_that_were_asked_only():
     reports = ja.Composed(ja.CheckIn(ja.LocalRandomizer(1.0), 1000, 0.1), 2)
     with warnings.catch_warnings():

@@ -140,6 +140,7 @@ def test_two_steps_on_a_grid(noise, prob, steps):
         assert exact - 1e-7 <= found.upper <= exact * 1.02 + 1e-7
 
 
+@pytest.mark.more
 def test_never_looser_than_dp_accounting():
     dpa = pytest.importorskip("dp_accounting")
     relation = dpa.NeighboringRelation.REPLACE_ONE

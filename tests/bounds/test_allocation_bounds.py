@@ -295,6 +295,7 @@ def exact_below(sigma: float, steps: int, selected: int, epochs: int, direction:
     return ja.pld(single, direction=direction, bound=ja.Bound.LOWER, resolution=12.0)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("direction", list(ja.Direction), ids=lambda d: d.value)
 @pytest.mark.parametrize(
     ("sigma", "steps", "selected", "epochs", "epsilon"), [(2.0, 60, 1, 1, 0.4), (3.0, 50, 3, 2, 0.8)]

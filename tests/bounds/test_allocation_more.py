@@ -59,6 +59,7 @@ def _log_moment_of_two(sigma: float, order: float) -> float:
     return mp.log(spread) + a * a * s * s / 4 - a * s * s / 2
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("sigma", "slack"), [(0.3, 3e-12), (0.5, 5e-13), (1.0, 3e-13), (20.0, 2e-13)])
 def test_fractional_orders_of_two_steps(sigma: float, slack: float) -> None:
     found = _fractional(sigma, 2, orders=ORDERS)
@@ -75,6 +76,7 @@ def test_fractional_orders_of_one_step(sigma: float) -> None:
     assert np.all(found <= exact * (1.0 + 5e-12))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("sigma", "num_steps"), [*itertools.product((0.2, 0.5, 1.0, 100.0), (3, 100, 1e6, 1e12))])
 def test_fractional_orders_lie_between_the_chords(sigma: float, num_steps: float) -> None:
     whole = _whole(sigma, num_steps)  # log E X^c, c = 1..10
@@ -122,6 +124,7 @@ def _laplace(sigma_1: jax.Array, sigma_2: jax.Array, n_1: jax.Array, n_2: jax.Ar
     return scheduled_laplace_rdp(Phases((sigma_1, sigma_2), (n_1, n_2), t), exponents=EXPONENTS, num_nodes=512)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("sigma", "num_steps"), [*itertools.product((0.3, 1.0, 50.0), (2, 100, 1e9))])
 def test_equal_noise_is_plain_allocation(sigma: float, num_steps: float) -> None:
     n = math.floor(num_steps / 3) + 1
@@ -212,6 +215,7 @@ def _unamplified_log_delta(run: Any, epsilon: Any) -> Any:
     return unamplified_log_delta(run.mechanism, plain.uses(run), epsilon)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("same", [AS_PARTIAL, AS_SCHEDULE])
 def test_bounds_of_a_whole_even_epoch_are_those_of_allocation(same: Any) -> None:
     orders = (1.5, 2.0, 2.5, 7.0, 30.0)
@@ -419,6 +423,7 @@ def test_overlaps_fail_closed() -> None:
 
 
 # RA-S4: float64 trapezoid with a closed inner expectation
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("sigma", "num_selected", "epsilon", "direction", "exact"),
     [(1.0, 1, 0.5, ADD, 0.0980949441), (0.5, 2, 2.0, ADD, 0.520332643), (1.0, 2, 0.5, REMOVE, 0.315715709)],
@@ -428,6 +433,7 @@ def test_three_steps(sigma: float, num_selected: int, epsilon: float, direction:
     assert ends.lower <= exact <= ends.upper <= ends.lower * (1.0 + 5e-5)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("direction", list(Direction))
 @pytest.mark.parametrize("num_steps", [2, 3, 4])
 def test_few_steps_all_selected_are_a_gaussian(num_steps: int, direction: Direction) -> None:
@@ -437,6 +443,7 @@ def test_few_steps_all_selected_are_a_gaussian(num_steps: int, direction: Direct
     assert exact * (1.0 - 1e-12) <= ends.upper <= ends.lower * 1.01
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("direction", list(Direction))
 @pytest.mark.parametrize("num_steps", [2, 4])
 def test_few_steps_with_one_selected(num_steps: int, direction: Direction) -> None:

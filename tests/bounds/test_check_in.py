@@ -186,6 +186,7 @@ def exact_laws(num_users, prob, local):
 SETTINGS = [(1, 0.4, 1.0), (2, 0.7, 2.0), (3, 0.3, 1.0), (4, 0.5, 0.5), (4, 1.0, 1.0)]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("num_users", "prob", "local"), SETTINGS)
 def test_profile_against_enumeration(num_users, prob, local):
     run = CheckIn(ja.LocalRandomizer(local), num_users, prob)
@@ -204,6 +205,7 @@ def test_profile_against_enumeration(num_users, prob, local):
         assert math.exp(lower) == pytest.approx(pair, rel=1e-10, abs=1e-16)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("num_users", "prob", "local"), SETTINGS)
 def test_renyi_divergences_against_enumeration(num_users, prob, local):
     run = CheckIn(ja.LocalRandomizer(local), num_users, prob)
@@ -472,6 +474,7 @@ def test_hyperbolic_sine_moments_are_never_rounded_down():
                 assert truth <= float(values[j]) <= truth + 3e-13 * (1 + abs(truth))
 
 
+@pytest.mark.more
 def test_distributed_check_ins_keep_their_order():
     run = Kernel(distributed.distributed_rdp, lane_bytes=2**24)
     static = {"max_order": 8, "layout": Layout(64, 8, 128)}
@@ -515,6 +518,7 @@ def test_everybody_checks_in_is_shuffling():
         assert exact - 1e-11 <= value <= exact + 0.02 * abs(exact)
 
 
+@pytest.mark.more
 def test_limits_and_failing_closed():
     runs = [CheckIn(ja.LocalRandomizer(1.0), 1000, prob) for prob in (0.0, 1e-3, 0.1, 1.0)]
     values = [float(ask(check_in.profile_upper_epsilon, run, math.log(1e-6))) for run in runs]
@@ -537,6 +541,7 @@ def test_limits_and_failing_closed():
             CheckIn(ja.LocalRandomizer(1.0), **fields)
 
 
+@pytest.mark.more
 def test_answers_invert_each_other_and_rounds_compose():
     one = CheckIn(ja.LocalRandomizer(2.0), 10**4, 0.01)
     epsilon = ask(check_in.profile_upper_epsilon, one, math.log(1e-6))
@@ -596,6 +601,7 @@ def test_traced_arguments_and_derivatives():
     assert np.isinf(both(jnp.nan)[0])
 
 
+@pytest.mark.more
 def test_first_cut_and_failures_are_above_the_direct_profile():
     lanes = 10**6, 0.1, 0.11 * 10**6, 1.0, math.log(1e-9), -math.inf
     epsilon, log_delta = Kernel(lambda *a: tuple(first_cut.first_cut(*a)))(*lanes)
@@ -631,6 +637,7 @@ TABLE_2 = {
 REFUTED = {(2.0, 1e-2): {2}, (2.0, 1e-3): {0, 1}}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("cell", TABLE_2)
 def test_table_2(cell):
     local, prob = cell
@@ -650,6 +657,7 @@ def test_published_approaches_are_below_the_truth():
     assert check_ins.published_approach2_rdp(*at, orders=[8], **deltas)[0] < 1e-4 * exact
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("num", [5, pytest.param(9, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("users", "local", "log_delta", "rounds"), [(10**4, 4.0, -18.0, 1), (300, 3.0, -7.0, 20)])
 def test_a_larger_probability_is_never_much_safer(users, local, log_delta, rounds, num):

@@ -31,6 +31,7 @@ def settings():
     return noise, steps, delta
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("size", EXACT.quick_sizes[:2])
 def test_ends_of_epsilon_hold_the_host_s(settings, size):
     noise, steps, delta = settings
@@ -73,6 +74,7 @@ def test_a_batch_of_quick_questions_is_as_tight_as_the_exact_one():
     assert quick[7] > quick[1]
 
 
+@pytest.mark.more
 def test_inside_jit_with_gradients():
     def epsilon(sigma):
         return ja.epsilon(ja.RandomAllocation(ja.Gaussian(sigma), 1000), 1e-6, method="exact")

@@ -111,6 +111,7 @@ def test_many_rounds_by_types():
     assert ja.pld(run, direction=REMOVE, bound=ja.Bound.LOWER).delta(0.5) <= upper
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("p", "q", "steps", "delta"), [(0.7, 0.06, 1033, 1e-7), (0.06, 0.9, 3000, 1e-200), (0.6, 0.4, 9000, 1e-290)]
 )
@@ -221,6 +222,7 @@ def test_histograms_without_common_support():
 _blocks, _delta = Kernel(block_delta), Kernel(clones_delta)
 
 
+@pytest.mark.more
 def test_halving_the_blocks_tightens_both_ends():
     n, local = 37, 2.0
     p, epsilon = math.exp(-local), np.asarray([0.0, 0.5, 1.7])

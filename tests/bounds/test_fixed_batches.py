@@ -86,6 +86,7 @@ _RUNS = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("run", _RUNS)
 def test_no_data_are_worse(run, name):
@@ -112,6 +113,7 @@ def test_no_data_are_worse(run, name):
             assert found.upper <= attained * 1.05 + 1e-6
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("run", ["one of three", "cut rarely"])
 def test_no_data_are_worse_in_two_steps(run, name):
@@ -153,6 +155,7 @@ def test_compositions_keep_the_adjacency_of_their_parts(wrap):
     assert ja.pld(wrap(mixed)).relation is wrap.relation
 
 
+@pytest.mark.more
 def test_copies_of_a_record():
     alone = ja.FixedBatches(ja.Gaussian(2.0), 1000, 1, 50)
     drawn = ja.FixedBatches(ja.Gaussian(2.0), 1000, 1, 50, with_replacement=True)

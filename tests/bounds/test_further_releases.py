@@ -160,6 +160,7 @@ def test_choices_compose_no_worse_than_by_either_bound():
     assert ja.epsilon_interval(run, 1e-5).lower == 0.0
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("scores", [(0.0, 0.0), (0.0, 0.7, 1.1), (0.3, -2.0, 0.1, 0.35, 0.0)])
 def test_permute_and_flip_is_dominated_by_laplace_noise(scores):
     """All sets of candidates, by integration: the largest score plus exponential noise of scale 2 (D = 1, E = 1)."""
@@ -231,6 +232,7 @@ def test_a_zcdp_guarantee_is_its_curve():
     np.testing.assert_allclose(ja.rdp(ja.ZCdp(0.125), [1.5, 2.0, 8.0]).values, gaussian, rtol=1e-14)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "release",
     [

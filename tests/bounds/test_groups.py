@@ -44,6 +44,7 @@ def _truth(noise, shifts, shares, epsilon, direction):
         return float(max(0, p - e * q) if direction is REMOVE else max(0, (1 - q) - e * (1 - p)))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("direction", [REMOVE, ADD])
 @pytest.mark.parametrize("mixture", MIXTURES, ids=range(len(MIXTURES)))
 def test_one_mixture(mixture, direction):

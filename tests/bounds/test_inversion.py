@@ -91,6 +91,7 @@ def _moment(sigma: float, prob: float, power: complex) -> mp.mpc:
     return step * total
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("add", [False, True])
 @pytest.mark.parametrize("case", [(1.0, 0.01, 4.5, 18.0), (0.7, 0.001, 5.2, 20.0), (5.0, 0.1, 20.0, 1.1)])
 def test_moments_on_a_line_within_their_error(case: tuple[float, float, float, float], add: bool) -> None:
@@ -98,6 +99,7 @@ def test_moments_on_a_line_within_their_error(case: tuple[float, float, float, f
         _check_moments(case, add)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("add", [False, True])
 def test_moments_of_too_few_nodes_within_their_error(add: bool) -> None:
     """Where the rule does not resolve the moments, its error is booked."""
@@ -144,6 +146,7 @@ def _check_moments(case: tuple[float, float, float, float], add: bool, num_z: in
             assert size <= decay[k] + 1e-12, (k, b)
 
 
+@pytest.mark.more
 def test_single_steps_are_wide_but_right() -> None:
     """Nearly an atom: the bracket may be wide, never wrong."""
     for sigma, prob, steps in [(1.0, 0.01, 1), (0.5, 0.001, 30), (1.0, 1e-9, 10), (0.3, 0.3, 2), (1.0, 1.0, 3)]:
@@ -155,6 +158,7 @@ def test_single_steps_are_wide_but_right() -> None:
             assert (ends.lower <= ends.upper).all()
 
 
+@pytest.mark.more
 def test_random_runs_against_renyi_and_distributions() -> None:
     rng = np.random.default_rng(5)
     sigma, prob = 10.0 ** rng.uniform(-0.4, 1, 60), 10.0 ** rng.uniform(-5, -0.3, 60)
@@ -185,6 +189,7 @@ def test_newton_stays_at_the_root() -> None:
         assert ends.upper[1] - ends.lower[1] <= 1e-7 * ends.lower[1], delta
 
 
+@pytest.mark.more
 def test_mixed_rounds_and_their_equivalents() -> None:
     poisson = _poisson(1.0, 0.01, 5_000)
     twice = invert(ja.Composed((poisson, poisson), (1, 1)), EPSILON, 1e-6)

@@ -52,6 +52,7 @@ def geometric(decay, shift, far=2000):
     return [mass(x - shift) for x in every], [mass(x) for x in every]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_laplace_at_random(seed):
     rng = np.random.default_rng(seed)
@@ -64,6 +65,7 @@ def test_laplace_at_random(seed):
     assert 1.0 / scale <= found[-1] <= (1.0 + 1e-14) / scale
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("side", SIDES)
 def test_sampled_laplace_at_random(seed, side):
@@ -82,6 +84,7 @@ def test_sampled_laplace_at_random(seed, side):
         assert largest <= found[-1] <= largest * (1 + EXACT)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("side", SIDES)
 def test_discrete_pairs_at_random(seed, side):
@@ -117,6 +120,7 @@ def test_what_one_of_the_two_cannot_say_is_infinite_in_one_direction():
     assert truth <= added <= truth * (1 + EXACT)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("decay", "shift"), [(0.5, 1), (0.37, 4), (2.0, 3), (0.05, 2)])
 def test_discrete_laplace(decay, shift):
     orders = [1.0, 1.3, 2.0, 9.5, 40.0]
@@ -197,6 +201,7 @@ def _two_allocated(scale, order, side):
     return _from_moment(moment, order)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("scale", [0.3, 2.0])
 def test_allocated_laplace_is_no_less_than_two_steps_are(scale):
     run = ja.RandomAllocation(ja.Laplace(scale), 2)
@@ -225,6 +230,7 @@ RUNS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.filterwarnings("ignore::jaxacct.OrderEdgeWarning")  # such bounds are valid
 @pytest.mark.parametrize("name", RUNS)
 def test_traced_programs_answer_and_are_never_below(name):

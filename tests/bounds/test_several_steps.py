@@ -64,6 +64,7 @@ def _check(seed: int, methods: tuple[str, ...]) -> None:
         assert max(_lower(run, Query.DELTA, epsilon).values()) <= ja.delta(run, epsilon)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("first", range(0, 30, 5))
 def test_no_lower_end_above_an_upper_one(first: int) -> None:
     for seed in range(first, first + 5):
@@ -77,6 +78,7 @@ def test_a_thousand_settings(first: int) -> None:
         _check(seed, tuple(METHODS) if seed % 25 == 0 else _FEW)  # loss distributions take some seconds
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(10))
 def test_other_releases(seed: int) -> None:
     rng = np.random.default_rng([21, seed])

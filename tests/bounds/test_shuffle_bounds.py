@@ -73,6 +73,7 @@ def pure_upper(epsilon, n, local):
     return np.exp(pure_delta(epsilon, n, local)[1]) * (1 + 1e-14)
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("entry", [e for e in ENTRIES if e.key[1:] in ANSWERS], ids=lambda e: e.label)
 def test_reference_value(entry):
     quantity = ANSWERS[entry.key[1:]]
@@ -346,6 +347,7 @@ def test_frequency_estimation():
                 assert min(local, float(pure_form(n, math.log(delta), local))) <= epsilon
 
 
+@pytest.mark.more
 def test_inverse_problems():
     n, epsilon, log_delta = 1000.0, 0.2, math.log(1e-5)
     local = float(largest_local_epsilon(n, epsilon, log_delta, window=window_for(n, math.exp(-epsilon))))
@@ -406,6 +408,7 @@ def shuffles_epsilon(num_reports, local, count, log_delta):
     return composition.split_epsilon(step, count, log_delta, shares=(0.1, 0.5, 0.9), window=2048)
 
 
+@pytest.mark.more
 def test_route_by_approximate_privacy():
     """Figure 3's table, route A: 4.443 with the simple form at its best split, which the optimal form improves."""
     got = float(shuffles_epsilon(1e6, 1.0, 1e4, math.log(1e-6)))
@@ -430,6 +433,7 @@ def test_comparison_curves():
     assert blanket(0.0, 1e6, 0.5) == 1.0
 
 
+@pytest.mark.more
 def test_too_many_approximate_reports_still_have_their_own_guarantee():
     """n local_delta is beyond what the clones can pay: each report is (local_epsilon, local_delta)-DP all the same."""
     run = ja.Shuffled(ja.LocalRandomizer(1.0, 1e-7), num_reports=10**6)
@@ -443,6 +447,7 @@ def test_too_many_approximate_reports_still_have_their_own_guarantee():
     assert ja.epsilon(rounds, lost * (1 - 1e-9)) == math.inf
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("sigma", "epochs"), [(0.3, 1), (0.3, 9), pytest.param(20.0, 9, marks=pytest.mark.slow)]
 )  # at less noise than 20 also in `test_properties`

@@ -23,6 +23,7 @@ TABLE = [
 ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("case", TABLE)
 def test_the_lower_end_is_near_or_above_the_prototype(case: tuple[float, int, int, float, float]) -> None:
     sigma, steps, selected, delta, prototype = case
@@ -41,6 +42,7 @@ def _run(rng: np.random.Generator) -> ja.RandomAllocation:
     return ja.RandomAllocation(ja.Gaussian(sigma), steps, selected, int(rng.integers(1, 4)))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize("seed", range(4))
 def test_no_lower_end_lies_above_an_upper_one(seed: int, direction: Direction) -> None:

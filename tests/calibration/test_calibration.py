@@ -136,6 +136,7 @@ FIELDS = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", FIELDS)
 def test_a_calibrated_value_is_affordable_and_the_next_is_not(name):
     build, field, is_noise, epsilon, how = FIELDS[name]
@@ -272,6 +273,7 @@ TRACED = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", TRACED)
 def test_calibration_in_a_float32_program(name):
     fn, x, is_noise = TRACED[name]

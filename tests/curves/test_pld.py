@@ -146,6 +146,7 @@ def test_deltas_beyond_the_window_fail_closed(delta: float) -> None:
 POISSON = [(1.0, 0.01), (0.5, 0.1), (2.0, 0.5), (0.3, 0.3), (1.0, 1e-5), (100.0, 0.01), (0.3, 0.999), (1.0, 1.0)]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("direction", list(ja.Direction))
 @pytest.mark.parametrize(("sigma", "prob"), POISSON)
 def test_poisson_step_brackets_closed_form(sigma: float, prob: float, direction: ja.Direction) -> None:
@@ -202,6 +203,7 @@ def _entries(quantity: str) -> list[Any]:
 DIGITS = {"delta": 1e-9, "epsilon": 1e-11}
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("entry", _entries("delta") + _entries("epsilon"))
 def test_allocation_brackets_exact_values(entry: dict[str, Any]) -> None:
     args, quantity = entry["args"], entry["quantity"]
@@ -335,6 +337,7 @@ def test_averages_bracket_enumeration(name: str, num_steps: int) -> None:
     check_averages(name, num_steps)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("step", [0.011, 0.3, 1.7])
 @pytest.mark.parametrize("tail", [1e-30, 1e-3, 0.05])
 def test_averages_bracket_at_any_step_and_tail(step: float, tail: float) -> None:

@@ -103,6 +103,7 @@ def test_binomial_edges():
     np.testing.assert_allclose(score, [-30 / 0.21, -10 / 0.21, 70 / 0.21, 0.0], rtol=1e-6)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("m", [1, 10, 255, 256, 1000, 10**5])
 def test_fair_coin_tails(m):
     ratios, pmf = Kernel(small_tail_ratios if m < 256 else tail_ratios), Kernel(log_fair_pmf)
@@ -195,6 +196,7 @@ def test_brute_force(n, p, local):
             assert abs(mp.exp(float(log_q)) - sum(v for _, v in above)) < 1e-11
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("n", "p", "local", "eps"),
     [
@@ -257,6 +259,7 @@ def identity(row):
     return f"{row['quantity']}-{list(row['args'].values())}"
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "row",
     [
@@ -276,6 +279,7 @@ def test_reference_delta(row):
     assert high - low <= 1e-7 * want
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "row", [*rows("fmt-clones", "eps"), *rows("chen-multinomial-rdp", "clone_epsilon")], ids=identity
 )
@@ -295,6 +299,7 @@ def test_reference_epsilon(row):
 # --- bounds and monotonicity ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_monotone_over_random_points():
     rng = np.random.default_rng(3)
     size = 2500
@@ -367,6 +372,7 @@ def test_contour_contains_the_sum():
             assert smooth_tail == pytest.approx(tail, rel=0.03)
 
 
+@pytest.mark.more
 def test_a_window_too_small_fails_closed():
     def summed(eps, n, p, local, *, window):
         pair = clones_pair(eps, n, p, local)
@@ -459,6 +465,7 @@ def test_one_program_for_a_sweep():
     assert (np.diff(out[1], axis=0) > 0).all()
 
 
+@pytest.mark.more
 def test_traced_in_float32_programs():
     def solve(target, n, local):
         return least_epsilon_kernel(target, n, local, window=TRACED_WINDOW)
@@ -523,6 +530,7 @@ def test_reference_tradeoff(row):
     assert want - 1e-11 <= got <= want
 
 
+@pytest.mark.more
 def test_tradeoff_properties():
     errors = np.linspace(0, 1, 17)
 

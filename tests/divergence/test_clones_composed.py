@@ -34,6 +34,7 @@ def _outcomes(n, p, local):
     return found
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("n", "p", "local", "order", "height"), PAIRS)
 def test_moments_are_within_their_error(n, p, local, order, height):
     with np.errstate(all="ignore"):

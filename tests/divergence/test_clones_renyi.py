@@ -72,6 +72,7 @@ def assert_encloses(ends, truths, width):
         assert high - low <= width * truth
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("n", "p", "local"), [(1, 0.3, 2.0), (2, 0.5, 0.01), (5, 0.1353, 2.0), (6, 1.0, 1.0),
                                                (6, 0.01, 8.0), (30, 0.9, 0.1), (40, 0.05, 3.0)])  # fmt: skip
 def test_every_outcome(n, p, local):
@@ -101,6 +102,7 @@ def oracle(n, p, local, order):
         return total if order == 1 else mp.log1p(total) / (order - 1)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("n", "local"), [(60, 1.0), (80, 0.2), (150, 3.0)])
 def test_against_mpmath(n, local):
     p = math.exp(-local)
@@ -108,6 +110,7 @@ def test_against_mpmath(n, local):
 
 
 # "phi double sum" and "Gauss-Krawtchouk quadrature" in 45 digits, and moment enclosures of width 1e-20
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("n", "local", "order", "truth"),
     [
@@ -133,6 +136,7 @@ def test_lower_tail_of_the_count():
     assert 2.5395 <= low[0] <= high[0] <= 2.5396
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("n", "p", "local"), [(3000, 0.6, 0.5), (10**4, 0.3679, 1.0), (4000, 0.999, 0.3)])
 def test_steps_against_every_outcome(n, p, local, monkeypatch):
     orders = (1.5, 4.0, 32.0)

@@ -41,6 +41,7 @@ def _excess(step: SampledStep, s: mp.mpc) -> mp.mpc:
     return width * total
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize("case", STEPS)
 def test_moments_within_their_error(case: tuple[float, ...], direction: Direction) -> None:
@@ -55,6 +56,7 @@ def test_moments_within_their_error(case: tuple[float, ...], direction: Directio
             assert abs(found / truth - 1) <= math.expm1(error[n]), n
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize("log_tolerance", [-2.0, -6.0, -12.0])
 def test_moments_by_a_coarse_rule_book_what_it_leaves_out(direction: Direction, log_tolerance: float) -> None:
@@ -72,6 +74,7 @@ def test_moments_by_a_coarse_rule_book_what_it_leaves_out(direction: Direction, 
     assert seen > 1e-3 * math.exp(2.0 * log_tolerance)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize("case", STEPS)
 def test_moments_decay_from_a_height_on(case: tuple[float, ...], direction: Direction) -> None:

@@ -66,6 +66,7 @@ def gaussian_profile(epsilon, mu):
         return mp.log(mp.ncdf(-x) - mp.exp(epsilon) * mp.ncdf(-x - mu))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_gaussian_log_delta(sign):
     mu, x = grid(np.geomspace(1e-6, 100.0, 25), np.linspace(-6.0, 37.0, 30))
@@ -181,6 +182,7 @@ SIGMAS = [0.05, 0.3, 1.0, 3.0, 20.0, 100.0]
 STEPS = [1, 2, 7, 1000, 10**6, 10**9]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("max_order", "sigmas", "steps"),
     [(64, SIGMAS, STEPS), (256, [0.05, 3.0, 100.0], [1, 10**6])],
@@ -424,6 +426,7 @@ def test_sampled_gaussian_without_sampling():
     assert np.all(always <= exact * (1 + TOL_SAMPLED))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("sigma", [0.2, 0.25, 0.3, 0.5, 1.0, 10.0, 100.0])
 def test_sampled_gaussian_at_real_orders(sigma):
     orders, qs = [1.001, 1.02, 1.5, 1.9, 2.5, 7.25], [0.01, 0.2, 0.414, 0.99, 1.0]
@@ -483,6 +486,7 @@ def test_sampled_gaussian_in_the_add_direction():
         assert max(above) <= TOL_SAMPLED_REAL, (s, p)
 
 
+@pytest.mark.more
 def test_sampled_gaussian_in_the_add_direction_fails_closed():
     """Little noise, rates near 1: never below the truth, which is at most that of the remove direction."""
     sigma, q = grid([0.01, 0.05, 0.1, 1.0], [1e-3, 0.5, 1 - 1e-9, 1.0])
@@ -544,6 +548,7 @@ def mellin_rdp(sigma, num_steps, exponents):
     return [mp.log1p(x / mp.gamma(p)) / order_less_one(p) for x, p in zip(total, exponents, strict=True)]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("num_nodes", [64, 512])
 def test_laplace_rdp_is_never_below_the_closed_forms(num_nodes):
     """One and two steps, where the certificates are far from tight, and too few nodes."""
@@ -556,6 +561,7 @@ def test_laplace_rdp_is_never_below_the_closed_forms(num_nodes):
             assert excess(two[row, lane], two_step_rdp(sigma, p)) >= 0
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("sigma", "num_steps"), [(0.5, 50), (3.0, 50), (1.0, 1000), (1.0, 5)])
 def test_laplace_rdp_against_the_mellin_integral(sigma, num_steps):
     exponents = (0.5, 2.5, 8.0, -1.3, -1.7)
@@ -578,6 +584,7 @@ def test_the_oracles_of_laplace_rdp_agree():
 LOW_NOISE = {"0.3"}  # its certificate in the Gaussian variable is not tight there: 7e-8
 
 
+@pytest.mark.more
 def test_laplace_rdp_agrees_with_the_reference_file():
     rows = [r for r in REFERENCE if r["system"] == "X2" and r["quantity"] == "rdp" and "sigma" in r["args"]]
     checked = 0
@@ -597,6 +604,7 @@ def test_laplace_rdp_agrees_with_the_reference_file():
     assert checked >= 6
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("sigma", [0.4, 1.188, 7.0])
 def test_laplace_rdp_at_large_orders_of_few_steps(sigma):
     """Where the shifts of two Gaussian variables by -p/(2 sigma) make up the moment."""

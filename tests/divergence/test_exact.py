@@ -227,6 +227,7 @@ def test_below_the_whole_epoch():
         assert all(before[1] < after[0] for before, after in itertools.pairwise(ends))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("sigma", "steps", "epsilon"), [(1.0, 1000, 0.1), (0.5, 200, 0.5), (2.0, 50, 0.3), (0.4, 20, 2.0)]
 )
@@ -337,6 +338,7 @@ def _oracle(sigma, u, rate, kind):
     return mp.quad(f, [-13, -8, -5, -3, -1, 1, 3, 5, 8, 11, 14], maxdegree=5)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("sigma", "kind", "centre", "spacing", "rate"),
     [
@@ -480,6 +482,7 @@ def _allocation(args):
     return ja.RandomAllocation(ja.Gaussian(sigma), args["num_steps"], args["num_selected"]), epochs
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("args", "value"), _reference("S4", "delta"))
 def test_reference_epochs(args, value):
     run, epochs = _allocation(args)
@@ -492,6 +495,7 @@ def test_reference_epochs(args, value):
     assert upper - lower <= 1e-6 * upper
 
 
+@pytest.mark.more
 def test_reference_poisson():
     (entry,) = [p.values for p in _reference("S5", "delta")]
     args, value = entry

@@ -41,6 +41,7 @@ def _two_steps(sigma, s):
         return complex(mean * mp.quad(integrand, mp.linspace(-edge, edge, 33)))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("sigma", "order", "width"), [(1.0, 1.5, 1e-8), (0.6, 1.2, 1e-8), (2.0, 2.3, 1e-8), (1.0, 4.0, 1e-3)]
 )
@@ -54,6 +55,7 @@ def test_rays_of_two_steps(sigma, order, width):
     assert relative.max() <= width
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("sigma", "order"), [(1.0, 0.5), (0.6, 0.3), (3.0, 4.0)])
 def test_rays_of_two_steps_in_the_add_direction(sigma, order):
     """Moments of the negative orders -order + ib."""

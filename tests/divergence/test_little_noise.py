@@ -33,6 +33,7 @@ def _truth(sigma, epsilon, direction):
         return found if removes else mp.exp(epsilon) * found
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("sigma", [0.15, 0.12, 0.1])
 @pytest.mark.parametrize("direction", list(Direction))
 def test_delta_holds_the_quadrature(sigma, direction):
@@ -51,6 +52,7 @@ def test_delta_of_1e_12_is_known_to_a_thousandth(sigma, steps, epsilon):
     assert 1e-12 < found.lower[0] <= found.upper[0] <= 1.001 * found.lower[0]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("direction", list(Direction))
 def test_the_least_noise_is_answered_or_left_open(direction):
     for sigma in (0.08, 0.0801, 0.079, 0.05):

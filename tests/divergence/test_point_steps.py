@@ -41,6 +41,7 @@ def _test(points: Points, steps: int, selected: int, direction: Direction, tunin
     return [(PointSteps(points, float(steps), float(selected), rate, direction), 1.0)]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize("seed", range(8))
 def test_below_every_outcome_of_a_pair_and_near(seed: int, direction: Direction) -> None:
@@ -65,6 +66,7 @@ def test_below_every_outcome_of_a_pair_and_near(seed: int, direction: Direction)
     assert back <= epsilon
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize("release", [ja.Laplace(0.7), ja.Laplace(2.0), ja.DiscreteGaussian(1.0, 1), ja.Gaussian(1.2)])
 def test_below_true_allocation_of_other_noise(release: Any, direction: Direction) -> None:

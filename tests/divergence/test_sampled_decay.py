@@ -55,6 +55,7 @@ def test_a_coarse_rule_is_booked(step, sigma, q, exponent, height, monkeypatch):
     assert bound >= math.log(_ratio(sigma, q, exponent, [height])[0])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("add", [False, True])
 def test_intervals_bound_moments_on_a_coarse_grid(add):
     """The curvature within cells, in both directions: few nodes, large orders."""

@@ -70,6 +70,7 @@ def test_three_components_by_enumeration(n, p, q, factor):
     assert between(got, float(forward), 1e-11)  # of log(factor) and q as floats
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("args", [(0.3, 2.0, 200), (0.05, 0.5, 1000), (1.0, 3.0, 60), (0.0, 1.0, 40)])
 def test_two_categories_are_the_clones_pair(args):
     epsilon, local, n = args
@@ -94,6 +95,7 @@ def test_component_kernel_outside_its_domain():
 # k-ary randomized response (CL-S10)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("k", "n", "growth"), [(3, 3, Fraction(1)), (4, 3, Fraction(6)), (3, 4, Fraction(2))])
 @pytest.mark.parametrize("factor", [Fraction(21, 20), Fraction(3, 2)])
 def test_k_ary_on_every_data_set(k, n, growth, factor):
@@ -217,6 +219,7 @@ def test_binary_response_in_blocks():
     assert np.all(exact - 3e-3 <= coarse)
 
 
+@pytest.mark.more
 def test_binary_response_epsilon():
     n, local = np.meshgrid([30.0, 1e3, 1e5], [0.05, 1.0, 5.0])
     epsilon = binary_epsilon(math.log(1e-6), n, local, window=2048)

@@ -37,6 +37,7 @@ def _moment(of: AllocatedSteps, s: mp.mpc, *, with_record: bool) -> mp.mpc:
     return width * total
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize("case", EPOCHS)
 def test_moments_with_and_without_the_record(case: tuple[float, ...], direction: Direction) -> None:
@@ -136,6 +137,7 @@ def test_one_step_a_record_lies_below_the_exact_profile_and_near(
     assert 0.95 * delta < below <= delta * (1.0 + 1e-6)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize("case", [(1.0, 3, 2, 0.8), (0.7, 2, 1, 2.0), (2.0, 3, 2, 0.3), (0.5, 3, 2, 4.0)])
 def test_below_true_allocation_in_few_steps(case: tuple[float, int, int, float], direction: Direction) -> None:

@@ -63,6 +63,7 @@ def test_masses():
     np.testing.assert_allclose([first.sum(), second.sum()], 1.0, rtol=1e-14)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("sandwich", [closed_kernel, cosh_kernel], ids=["moment", "cosh"])
 def test_sandwiches(sandwich):
     points = random_pairs(1, 40)
@@ -100,6 +101,7 @@ def test_lower_tail():
     assert np.all(pair_kernel(n, p, local, orders=ORDERS)[1] >= floor)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("n", "local", "order"), [(10**4, 3.0, 352.0), (1000, 6.0, 2.0), (10**4, 4.0, 64.0), (10**4, 5.0, 16.0)]
 )

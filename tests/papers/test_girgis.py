@@ -126,6 +126,7 @@ def response_truth(n, local, order, reverse):
     return mp.log(total) / (order - 1)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(("n", "local"), [(1, 1.0), (2, 0.1), (50, 8.0), (400, 3.0), (3000, 0.2), (4000, 1.0)])
 def test_response_is_enclosed(n, local, reverse):
@@ -229,6 +230,7 @@ def test_order_of_the_bounds():
     assert (split <= theorem1(n, local, orders=orders) * NEVER).all()
 
 
+@pytest.mark.more
 def test_limits():
     orders, a, growth = (2, 3, 4), np.array([2, 3, 4]), math.e - 1
     n, local = np.array([1, 10**6, 1, 1, 10**9]), np.array([0.0, 0.0, 0.3, 4.0, 1.0])
@@ -258,6 +260,7 @@ def test_monotone():
     assert (np.diff(slopes, axis=1) >= 0).all()
 
 
+@pytest.mark.more
 def test_outside_the_regimes():
     n = np.array([0.0, -3.0, np.nan, np.inf, 10.0, 10.0, 10.0, 10.0])
     local = np.array([1.0, 1.0, 1.0, 1.0, -1.0, np.nan, np.inf, 1e4])
@@ -468,6 +471,7 @@ def test_sampled_reports(share):
         assert (bound <= sampled_mixture(n, local, 1.0, orders=orders, **sizes) * NEVER).all()
 
 
+@pytest.mark.more
 def test_sampled_mixture_at_its_ends():
     orders = (2, 4, 8)
     for n, local in ((50, 1.0), (10**5, 1.0)):
@@ -526,6 +530,7 @@ def test_transformations():
     assert jax.jit(jax.grad(total))(1.0) == pytest.approx(slope, rel=1e-4)
 
 
+@pytest.mark.more
 def test_statics_suffice():
     """Smaller static sizes than chosen would cost tightness; larger ones change nothing."""
     n, local, orders = 10**5, 2.0, (2.0, 16.0)

@@ -88,6 +88,7 @@ def test_arguments_broadcast() -> None:
     assert at[1, 2] == clones.clone_only_epsilon(10**5, 0.2, 1e-8)
 
 
+@pytest.mark.more
 def test_statements_from_below_are_below_those_from_above() -> None:
     for n, local in ((50, 3.0), (10**4, 1.0)):
         lower = girgis.lower_rdp(n, local, orders=[2, 8])

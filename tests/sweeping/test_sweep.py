@@ -257,6 +257,7 @@ print("done")
 """
 
 
+@pytest.mark.more
 def test_eight_devices_give_the_same():
     child = run_script(SHARDED, TOL_CLOSE, devices=8, stdout=subprocess.PIPE)
     assert child.communicate(timeout=300)[0] == b"done\n"

@@ -188,6 +188,7 @@ FIXED_LAWS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", FIXED_LAWS)
 def test_batches_of_public_size(name: str) -> None:
     run, law = FIXED_LAWS[name]
@@ -222,6 +223,7 @@ def _wrong_batches() -> dict[str, tuple[str, list[tuple[int, ...]]]]:
     }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", _wrong_batches())
 def test_what_are_no_batches_of_public_size_is_found(name: str) -> None:
     law, batches = _wrong_batches()[name]
@@ -727,6 +729,7 @@ def _loader(data: training.Batches) -> Any:
     )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", RUNS)
 def test_grain_loads_the_batches(name: str) -> None:
     data = training.batches(RUNS[name], 100, 0)

@@ -490,6 +490,7 @@ def test_affordable_ends() -> None:
     assert training.steps_affordable(free, 1.0, DELTA, precision=QUICK) == 2**31 - 2
 
 
+@pytest.mark.more
 def test_affordable_after_other_runs() -> None:
     before = ja.PoissonSampled(ja.Gaussian(2.0), 0.02, 500)
     count = training.steps_affordable(POISSON, 2.0, DELTA, after=before, precision=QUICK)
