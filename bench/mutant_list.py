@@ -30,6 +30,8 @@ LAPLACE = "tests/divergence/test_divergence.py -k laplace"
 BOUNDS = "tests/bounds/test_allocation_bounds.py"
 DECAY = "tests/divergence/test_sampled_decay.py"
 TRANSFORMS = "tests/oracle/test_transforms.py"
+QUANTILE = "tests/special/test_normal_quantile.py"
+VERTICES = "tests/divergence/test_clones.py -k vertices"
 COINS = "tests/special/test_fair_coins_proved.py"
 PROVED = "tests/special/test_proved.py"
 CUT_TRANSFORM = "tests/divergence/test_exact.py -k real_transforms"
@@ -216,7 +218,10 @@ _ANSWERS = (
         "narrow.astype(y.dtype) > y if up",
         "tests/test_precision.py",
     ),
-    Mutant("membership.py", "mu - z + 1e-14", "mu - z - 1e-14", MEMBERSHIP),
+    Mutant("membership.py", "mu - z + off", "mu - z - off", MEMBERSHIP),
+    Mutant("divergence/clones/_tradeoff.py", "z - other + error + other_error", "z - other", VERTICES),
+    Mutant("special/_normal_quantile.py", "37.0 * ULP * (1.0 + z * z)", "0.0", QUANTILE),
+    Mutant("special/_normal_quantile.py", "slack * jnp.exp(log_p - other)", "slack", QUANTILE),
     Mutant(
         "estimation.py", "scale * unit_mean, num_samples, error_prob", "scale * unit_mean, num_samples, 0.9", ESTIMATION
     ),

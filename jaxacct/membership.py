@@ -24,11 +24,11 @@ from jaxacct.bounds.shuffle._pair import concrete_pair, has_pair
 from jaxacct.curves import Pld
 from jaxacct.curves._from_profile import profile_of
 from jaxacct.divergence.clones._profile import lane_bytes, window_for
-from jaxacct.divergence.clones._tradeoff import clones_gdp, clones_tradeoff, normal_upper_quantile
+from jaxacct.divergence.clones._tradeoff import clones_gdp, clones_tradeoff
 from jaxacct.mechanisms import Shuffled
 from jaxacct.mechanisms._adjacent import in_relation
 from jaxacct.mechanisms._base import Mechanism
-from jaxacct.special import ULP, log_normal_tail, up
+from jaxacct.special import ULP, log_normal_tail, normal_upper_quantile, up
 
 __all__ = ["gdp", "tradeoff"]
 
@@ -51,8 +51,9 @@ _LARGEST = 1e300  # of a square: one that is infinite would make 0 times infinit
 
 
 def _gaussian_errors(error: jax.Array, mu: jax.Array) -> jax.Array:
-    z = normal_upper_quantile(jnp.log(error))
-    shift = mu - z + 1e-14 * (1.0 + jnp.abs(z) + mu)
+    log_error = jnp.log(error)
+    z, off = normal_upper_quantile(log_error, 4.0 * ULP * jnp.abs(log_error))
+    shift = mu - z + off + 4.0 * ULP * (mu + jnp.abs(z) + off)  # two sums
     relative = 34.0 * ULP * (1.0 + jnp.minimum(shift * shift, _LARGEST))
     value = jnp.maximum(jnp.exp(log_normal_tail(shift)) * (1.0 - relative), 0.0)
     return jnp.where(error > 0, jnp.where(error < 1, value, 0.0), 1.0 - _ROUNDING)

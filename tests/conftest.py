@@ -44,7 +44,7 @@ def _strict_promotion() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of the settings of a test marked `sample(n)`, all but n are marked `more`; its name draws them, always the same."""
+    """Of the settings of a test marked `sample(n)` all but n are marked `more`: those that its name draws stay."""
     settings: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if item.get_closest_marker("sample") and not item.get_closest_marker("slow"):

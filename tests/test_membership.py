@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy import stats
@@ -37,6 +38,18 @@ def test_lines_of_a_gaussian_lie_just_below_it(run):
     found = ja.tradeoff(run, LEVELS)
     assert np.all(found <= gaussian_errors(2.0))
     np.testing.assert_allclose(found, gaussian_errors(2.0), rtol=0.03, atol=1e-3)
+
+
+def test_curves_of_a_gaussian_are_rounded_down():
+    rng = np.random.default_rng(8)
+    rates, noises = np.exp(-np.exp(rng.uniform(-6.0, 4.0, 30))), np.exp(rng.uniform(-1.5, 2.0, 30))
+    with mp.workdps(50):
+        for rate, noise in zip(rates.tolist(), noises.tolist(), strict=True):
+            z = mp.mpf(stats.norm.isf(rate))
+            for _ in range(5):  # Newton's method, to 50 digits
+                z += (mp.ncdf(-z) - mp.mpf(rate)) / mp.npdf(z)
+            want, got = mp.ncdf(z - 1 / mp.mpf(noise)), ja.tradeoff(ja.Gaussian(noise), rate)
+            assert want * (1 - mp.mpf(1e-11)) - mp.mpf(1e-15) <= got <= want, (rate, noise)
 
 
 def test_sampling_hides():

@@ -21,6 +21,7 @@ from jaxacct.special._logspace import (
 )
 from jaxacct.special._namespace import log1p, sinh, tanh
 from jaxacct.special._normal import erfcx, log_normal_density, log_normal_tail, mills_difference, mills_ratio
+from jaxacct.special._normal_quantile import normal_upper_quantile
 from jaxacct.special._outward import outward, product_outward, sum_outward
 from jaxacct.special._products import rows_times, rows_times_rows
 from jaxacct.special._roots import solve_decreasing
@@ -58,6 +59,7 @@ __all__ = [
     "map_rows",
     "mills_difference",
     "mills_ratio",
+    "normal_upper_quantile",
     "one_minus_exp",
     "outward",
     "product_outward",

@@ -22,7 +22,7 @@ from jaxacct.divergence.clones._profile import (
     window_for,
 )
 from jaxacct.divergence.clones._smooth import smooth_error, smooth_sum
-from jaxacct.divergence.clones._tradeoff import clones_gdp, clones_tradeoff
+from jaxacct.divergence.clones._tradeoff import _VERTEX_MU, clones_gdp, clones_tradeoff
 from jaxacct.papers.clones._tails import clones_tails
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 from jaxacct.special._fair_coins import fair_rate, log_fair_pmf, small_tail_ratios, tail_ratios
@@ -551,6 +551,36 @@ def test_tradeoff_properties():
 def test_reference_gdp(row):
     got, want = clones_gdp(*pair_of(row["args"]), window=128, tolerance=1e-9), float(row["value"])
     assert want <= got <= want * (1 + 1e-8)
+
+
+def _upper_quantile(p: mp.mpf) -> mp.mpf:
+    """z with P[N > z] = p < 1/2 or a little more, by Newton's method on the tail's logarithm."""
+    z = mp.sqrt(-2 * mp.log(p)) if p < 0.1 else mp.mpf(0)
+    for _ in range(60):
+        tail = mp.ncdf(-z)
+        z += (mp.log(tail) - mp.log(p)) * tail / mp.npdf(z)
+    return z
+
+
+def test_the_mu_of_vertices_is_rounded_up():
+    """Lines of Gaussian profiles, also a hair apart: never below the vertex's mu, nor 1e-9 above it."""
+    rng = np.random.default_rng(6)
+    eps, mu = rng.uniform(0.0, 6.0, 40), np.exp(rng.uniform(-1.0, 1.0, 40))
+    steps = np.exp(rng.uniform(-6.0, 0.0, 40))
+    with mp.workdps(50):
+        logs = [
+            [
+                float(mp.log(mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)))
+                for e, m in zip(at, mu, strict=True)
+            ]
+            for at in (map(mp.mpf, eps), map(mp.mpf, eps + steps))
+        ]
+        found = _VERTEX_MU(eps, logs[0], steps, logs[1])
+        for e, first, step, second, got in zip(eps, logs[0], steps, logs[1], found, strict=True):
+            delta, after = mp.exp(mp.mpf(first)), mp.exp(mp.mpf(second))
+            a = (delta - after) / (mp.exp(mp.mpf(e)) * mp.expm1(mp.mpf(step)))
+            want = _upper_quantile(a) - _upper_quantile(delta + mp.exp(mp.mpf(e)) * a)
+            assert want <= got <= want * (1 + mp.mpf(1e-9))
 
 
 def test_gdp_properties():

@@ -10,10 +10,10 @@ import jaxacct as ja
 from jaxacct._precision import Kernel
 from jaxacct.divergence.clones._profile import clones_delta, clones_epsilon, lane_bytes, window_for
 from jaxacct.divergence.clones._renyi import clones_rdp
-from jaxacct.divergence.clones._tradeoff import clones_gdp, clones_tradeoff, normal_upper_quantile
+from jaxacct.divergence.clones._tradeoff import clones_gdp, clones_tradeoff
 from jaxacct.divergence.response import _binary as binary
 from jaxacct.papers import chen
-from jaxacct.special import log_normal_tail
+from jaxacct.special import log_normal_tail, normal_upper_quantile
 from support.reference import Quantity, Side
 
 _ROUNDING = "certified width: the rounding booked, 2e-13 and in proportion to the order"
@@ -31,7 +31,7 @@ _rdp = Kernel(lambda n, p, eps, *, orders: tuple(clones_rdp(orders, n, p, eps)),
 _tradeoff = Kernel(clones_tradeoff, lane_bytes=lane_bytes)
 _delta, _epsilon = Kernel(clones_delta, lane_bytes=lane_bytes), Kernel(clones_epsilon, lane_bytes=lane_bytes)
 _binary_delta = Kernel(binary.binary_response_log_delta)
-_gaussian_tradeoff = Kernel(lambda alpha, mu: jnp.exp(log_normal_tail(mu - normal_upper_quantile(jnp.log(alpha)))))
+_gaussian_tradeoff = Kernel(lambda alpha, mu: jnp.exp(log_normal_tail(mu - normal_upper_quantile(jnp.log(alpha))[0])))
 
 
 # the orders of the reference values, in few programs; a high order widens the sums of all that share its program

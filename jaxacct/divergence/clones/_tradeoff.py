@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxacct._precision import Kernel
 from jaxacct.divergence.clones._profile import MAX_EPSILON, clones_delta, lane_bytes
-from jaxacct.special import ULP, log1mexp, log_normal_tail, logexpm1, mills_ratio
+from jaxacct.special import ULP, log1mexp, logexpm1, normal_upper_quantile, up
 from jaxacct.special._namespace import fori_loop, stop_gradient, xp
 
 _NUM_HALVINGS = 56  # of the interval of epsilons; fewer are certified too, only looser
@@ -85,41 +85,34 @@ def clones_tradeoff(
     return xp.where(valid, height - _ROUNDING, 0.0)
 
 
-def normal_upper_quantile(log_p: jax.Array) -> jax.Array:
-    """Floats z, of the shape of `log_p`, with P[N > z] = exp(log_p), to a few ulp of max(1, |z|); -inf at log_p = 0."""
-    far = log_p < -0.6931
-    log_tail = jnp.where(far, log_p, jnp.minimum(log1mexp(jnp.minimum(log_p, 0.0)), -0.6931))
-    size = -2.0 * log_tail
-    start = jnp.sqrt(jnp.maximum(size - jnp.log(1.0 + 2.0 * math.pi * size), 0.01))
-
-    def step(_: jax.Array, z: jax.Array) -> jax.Array:
-        return jnp.maximum(z + (log_normal_tail(z) - log_tail) * mills_ratio(z), 0.0)
-
-    z = jax.lax.fori_loop(0, 8, step, start)
-    return jnp.where(far, z, -z)
-
-
 def _vertex_mu(epsilon: jax.Array, log_delta: jax.Array, step: jax.Array, log_delta_next: jax.Array) -> jax.Array:
     """The mu, of the arguments' shape, of the Gaussian trade-off function through the point where two lines cross.
 
     The lines are those of `epsilon` and `epsilon + step`. They cross at ``a = (delta - delta') / (e^eps' - e^eps)``,
     1 - b = delta + e^eps a; its mu is z(a) - z(1 - b).
     """
-    log_a = log_delta + log1mexp(jnp.minimum(log_delta_next - log_delta, 0.0)) - epsilon - logexpm1(step)
+    log_difference = log1mexp(jnp.minimum(log_delta_next - log_delta, 0.0))
+    log_rise = logexpm1(step)
+    log_a = log_delta + log_difference - epsilon - log_rise
     log_power = jnp.minimum(jnp.logaddexp(log_delta, epsilon + log_a), 0.0)
-    return _mu(log_a, log_power)
+    # log1mexp errs by 19 ULP of 1 + its size, twice; what it is given, by an ULP, which matters as little as 1 + step;
+    # three sums by an ULP of what they sum
+    sizes = jnp.abs(log_delta) + jnp.abs(log_difference) + epsilon + jnp.abs(log_rise) + step
+    return _mu(log_a, log_power, 64.0 * ULP * (1.0 + sizes))
 
 
-def _mu(log_a: jax.Array, log_power: jax.Array) -> jax.Array:
-    """z(a) - z(1 - b) from log a and log(1 - b), rounded up; 0 where the point says nothing."""
-    z = normal_upper_quantile(log_a)
+def _mu(log_a: jax.Array, log_power: jax.Array, slack: jax.Array | float) -> jax.Array:
+    """z(a) - z(1 - b) from log a, which errs by `slack`, and log(1 - b), rounded up; 0 where the point says nothing."""
     flat = ~(log_power > log_a)  # no information there: also for a = 0
-    # the quantiles' own rounding, and that of their arguments
-    return jnp.where(flat, 0.0, z - normal_upper_quantile(log_power) + 1e-14 * (1.0 + jnp.abs(z)))
+    z, error = normal_upper_quantile(log_a, slack)
+    # log(1 - b) errs by no more than log a, and by 16 ULP of what it sums
+    other, other_error = normal_upper_quantile(log_power, 2.0 * slack)
+    mu = up(jnp.maximum(z - other + error + other_error, 0.0), 8)
+    return jnp.where(flat, 0.0, jnp.where(jnp.isnan(mu), jnp.inf, mu))
 
 
 _VERTEX_MU = Kernel(_vertex_mu, lane_bytes=2**12)
-_POINT_MU = Kernel(lambda log_a, log_power: _mu(log_a, log_power), lane_bytes=2**12)
+_POINT_MU = Kernel(lambda log_a, log_power: _mu(log_a, log_power, 0.0), lane_bytes=2**12)
 _DELTA = Kernel(clones_delta, lane_bytes=lane_bytes)
 
 

@@ -1,0 +1,44 @@
+"""Quantiles of the normal distribution, with what they may be off."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+
+from jaxacct.special._logspace import log1mexp
+from jaxacct.special._normal import log_normal_tail, mills_ratio
+from jaxacct.special._rounding import ULP
+
+_LOG_HALF = math.log(0.5)
+# The hazard rate h = 1/Mills' ratio is the slope of -log(1 - Phi). It rises, and is at least max(z, h(-0.15)) > max(z,
+# 0.7) at z >= -0.15. So a quantile whose logarithms differ by r < 0.1 is off by r/0.7 < 0.15, hence by less than
+# r / max(z - 0.15, 0.7).
+_LARGEST_RESIDUAL, _BACK, _LEAST_SLOPE = 0.1, 0.15, 0.7
+
+
+def normal_upper_quantile(log_p: jax.Array, slack: jax.Array | float = 0.0) -> tuple[jax.Array, jax.Array]:
+    """Floats z with P[N > z] = exp(log_p), and by how much each is off at most, of the shape of `log_p`.
+
+    By Newton's method; the error is read off the tail at z, whatever the iteration did: inf where it did not converge,
+    and at log_p = -inf and 0. It is about 33 ULP max(1, |z|).
+
+    Args:
+      log_p: at most 0.
+      slack: by how much log_p itself is off at most.
+    """
+    far = log_p < _LOG_HALF
+    # the smaller of both tails: P[N > z], or P[N > -z] = 1 - p, whose logarithm is off by slack p / (1 - p)
+    other = jnp.minimum(log1mexp(jnp.minimum(log_p, 0.0)), _LOG_HALF)
+    log_tail = jnp.where(far, log_p, other)
+    off = jnp.where(far, slack, 19.0 * ULP * (1.0 + jnp.abs(other)) + 1.1 * slack * jnp.exp(log_p - other))
+    size = -2.0 * log_tail
+    start = jnp.sqrt(jnp.maximum(size - jnp.log(1.0 + 2.0 * math.pi * size), 0.01))
+
+    def step(_: jax.Array, z: jax.Array) -> jax.Array:
+        return jnp.maximum(z + (log_normal_tail(z) - log_tail) * mills_ratio(z), 0.0)
+
+    z = jax.lax.fori_loop(0, 8, step, start)
+    # the tail's exponential errs by 32 (1 + z^2) ULP, hence its logarithm by 33; the sums here by less than four more
+    residual = jnp.abs(log_normal_tail(z) - log_tail) + off + 37.0 * ULP * (1.0 + z * z)
+    error = residual / jnp.maximum(z - _BACK, _LEAST_SLOPE) * (1.0 + 8.0 * ULP)
+    return jnp.where(far, z, -z), jnp.where(residual < _LARGEST_RESIDUAL, error, jnp.inf)
