@@ -28,8 +28,9 @@ def local(a):
 
 
 _rdp = Kernel(lambda n, p, eps, *, orders: tuple(clones_rdp(orders, n, p, eps)), lane_bytes=2**20)
-_tradeoff = Kernel(clones_tradeoff, lane_bytes=lane_bytes)
-_delta, _epsilon = Kernel(clones_delta, lane_bytes=lane_bytes), Kernel(clones_epsilon, lane_bytes=lane_bytes)
+_tradeoff = Kernel(clones_tradeoff, lane_bytes=lane_bytes, on_host=True)
+_delta = Kernel(clones_delta, lane_bytes=lane_bytes, on_host=True)
+_epsilon = Kernel(clones_epsilon, lane_bytes=lane_bytes, on_host=True)
 _binary_delta = Kernel(binary.binary_response_log_delta)
 _gaussian_tradeoff = Kernel(lambda alpha, mu: jnp.exp(log_normal_tail(mu - normal_upper_quantile(jnp.log(alpha))[0])))
 

@@ -174,8 +174,8 @@ def _gaussian_delta_at_paper_sigma(a):
     return math.exp(gaussian_delta(a["eps0"], a["sensitivity"] / sigma))
 
 
-_delta_kernel = Kernel(clones_delta, lane_bytes=lane_bytes)
-_epsilon_kernel = Kernel(clones_epsilon, lane_bytes=lane_bytes)
+_delta_kernel = Kernel(clones_delta, lane_bytes=lane_bytes, on_host=True)
+_epsilon_kernel = Kernel(clones_epsilon, lane_bytes=lane_bytes, on_host=True)
 
 
 def _clones_delta(epsilon: float, num_reports: float, clone_prob: float, local_epsilon: float) -> float:
