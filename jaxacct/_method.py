@@ -297,11 +297,14 @@ class BracketMethod(TwoEndedMethod):
       bracket: ``(mechanism, query, target, Bracketing) -> {direction: Ends}``, each at worst (0, inf or 1).
       is_last_resort: asked only where no other method has found a finite bound; then by quick questions too.
       is_quick: asked by quick questions too, since it costs less than the methods on lanes that it spares.
+      many: ``(mechanism of arrays [P], query, targets [P], directions) -> {direction: Ends of arrays [P]}``, for many
+        concrete points at once, each at worst (0, inf or 1); what is still open then is asked one by one. Or None.
     """
 
     bracket: Callable[[Any, Query, float, Bracketing], Mapping[Direction, Ends[float]]]
     is_last_resort: bool = False
     is_quick: bool = False
+    many: Callable[[Any, Query, Any, Sequence[Direction]], Mapping[Direction, Ends[Any]]] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

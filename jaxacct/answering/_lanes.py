@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._method import LaneBracketMethod, LaneMethod, ProfileMethod, Query, RenyiMethod
+from jaxacct._method import BracketMethod, LaneBracketMethod, LaneMethod, ProfileMethod, Query, RenyiMethod
 from jaxacct._precision import KernelByStructure, Rounding, is_traced
-from jaxacct._types import Bound, Ends
+from jaxacct._types import Bound, Direction, Ends
 from jaxacct.conversion import delta_from_log, delta_from_log_down, epsilon_from_rdp, log_delta_from_rdp
 from jaxacct.mechanisms._base import Description, Mechanism
 from jaxacct.special._namespace import xp
@@ -215,3 +215,17 @@ def bracket_many(
         if not todo.any():
             break
     return Ends(*(x.reshape((len(columns), *shape)) for x in (lower, upper)))
+
+
+def bracket_points(
+    method: BracketMethod, where: np.ndarray, question: Any, directions: Sequence[Direction]
+) -> Ends[Any]:
+    """Brackets of many points by the host's own batches, [directions] + batch; trivial where `where` is False."""
+    assert method.many is not None
+    at, worst = np.flatnonzero(where), question.query.worst
+    lower, upper = np.zeros((len(directions), where.size)), np.full((len(directions), where.size), worst)
+    fields, asked = _points_at(question.mechanism, question.target, where.shape, at)
+    found = method.many(fields, question.query, asked, directions)
+    for row, d in enumerate(directions):
+        lower[row, at], upper[row, at] = found[d]
+    return Ends(*(x.reshape((len(directions), *where.shape)) for x in (lower, upper)))

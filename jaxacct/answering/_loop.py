@@ -26,16 +26,15 @@ from jaxacct._method import (
 )
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends, OrderEdgeWarning, PrecisionWarning, TooFineError
-from jaxacct.answering._lanes import Answer, ask, ask_where, bracket_many, bracket_on_lanes
+from jaxacct.answering._lanes import Answer, ask, ask_where, bracket_many, bracket_on_lanes, bracket_points
 from jaxacct.answering._plan import Step, plan
 from jaxacct.answering._question import Question, directions_of
 from jaxacct.bounds._distribution import DistributionMethod
 
 _CLOSE = 0.9  # lower end of the mechanism over the upper end from which on nothing weaker is asked about
-# widths at which a quick question tries no larger program for a bracket, and no other method: Renyi divergences come no
-# closer to an exact value than some 2 % (a random map)
-_QUICK_GOAL, _QUICK_WIDTH = 1e-3, 1e-2
+_QUICK_GOAL, _QUICK_WIDTH = 1e-3, 1e-2  # at which quick questions try no larger program, and no other method
 _MANY_POINTS = 256  # from which on quick questions compile a bracket's program: some 5 s, the host 20 ms a point
+_SEVERAL, _MANY_GOAL = 4, 1e-3  # points bracketed together; width beyond which each is asked again, in default ones
 
 
 class Asked(NamedTuple):
@@ -253,10 +252,14 @@ def _ask_traced(method: LaneBracketMethod, directions: Sequence[Direction], foun
 
 def _ask_lanes(method: LaneBracketMethod, where: np.ndarray, directions: Sequence[Direction], found: Found) -> None:
     """Both ends of the concrete points that `where` marks, as narrow as a quick question wants them."""
-    question = found.question
-    columns = [list(Direction).index(d) for d in directions]
-    ends = bracket_many(method, where, question.mechanism, question.query, question.target, columns, _QUICK_GOAL)
-    of_reduction = method.is_of_reduction(question.mechanism)
+    columns, of = [list(Direction).index(d) for d in directions], found.question
+    ends = bracket_many(method, where, of.mechanism, of.query, of.target, columns, _QUICK_GOAL)
+    _take_in(method, ends, directions, found)
+
+
+def _take_in(method: LaneBracketMethod | BracketMethod, ends: Ends[Any], directions: Any, found: Found) -> None:
+    """Both ends of all points, [directions] + batch."""
+    of_reduction = method.is_of_reduction(found.question.mechanism)
     for lower, upper, d in zip(ends.lower, ends.upper, directions, strict=True):
         found.raise_lower(np.minimum(lower, upper), d, of_reduction=of_reduction)
         found.narrow(Asked(method, Answer(upper, np.nan, False)), d)
@@ -268,13 +271,14 @@ def _ask_host(method: BracketMethod, directions: Sequence[Direction], found: Fou
     question = found.question
     if question.is_traced:
         raise ValueError(f"method={method.name!r} needs concrete numbers: it cannot run inside jit, vmap or grad")
+    is_asked_anyway = method.sharpens_reduction or question.method is not None
+    todo = where & (np.ones(question.shape, bool) if is_asked_anyway else ~np.asarray(found.settled()))
     if method.is_last_resort:
-        todo = np.asarray(found.high) >= question.query.worst
-    elif method.sharpens_reduction or question.method is not None:
-        todo = np.ones(question.shape, bool)
-    else:
-        todo = ~np.asarray(found.settled())
-    todo = todo & where
+        todo = where & (np.asarray(found.high) >= question.query.worst)
+    if method.many is not None and question.method is None and np.count_nonzero(todo) >= _SEVERAL:
+        _take_in(method, bracket_points(method, todo, question, directions), directions, found)
+        with np.errstate(invalid="ignore"):
+            todo = todo & ~(found.high - found.analysis_low <= _MANY_GOAL * question.query.width * found.analysis_low)
     upper = {d: np.full(question.shape, question.query.worst) for d in directions}
     asked = False
     for at, point in question.points():

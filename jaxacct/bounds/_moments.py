@@ -44,6 +44,7 @@ _ALIASES = 34.0  # aliases on the left are e^-34 on the flattest line, and fall 
 _FALL = 36.0  # the product of moments is followed to e^-36 of its largest
 _MIN_NODES, _MAX_NODES = 512, 8192  # nodes on a line
 _NUM_Z = (512, 1024, 2048, 4096)  # nodes of the quadrature behind a moment of a sampled step: the first that resolves
+_NARROW = 1e-6  # relative width of ends that are not improved on
 _WIDEST = 1e-3  # relative width of one line's ends beyond which the table of lines is asked as well
 _LEAST_NOISE = 1e-100  # noise multipliers below it count as this where moments are guessed, so that squares are doubles
 _TINY = 2.2250738585072014e-308  # the least normal double: an upper end of delta is not smaller
@@ -290,6 +291,9 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
         return dict(at.known)  # the methods before and after are as good, or there is nothing to see
     found: dict[Direction, Ends[float]] = {}
     for d, known in at.known.items():
+        if known.upper - known.lower <= _NARROW * known.lower:
+            found[d] = known
+            continue
         with np.errstate(all="ignore"):
             one = ends(plain, [Sampled(sampled, d)] if sampled else [], d, query, target)
         low, high = max(known.lower, one.lower), min(known.upper, one.upper)
@@ -302,7 +306,7 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
 
 
 def moments(
-    reduction: Callable[[Any], bool], weaker: Callable[[Any], Any] | None, *, is_quick: bool = True
+    reduction: Callable[[Any], bool], weaker: Callable[[Any], Any] | None, *, is_quick: bool = True, many: Any = None
 ) -> BracketMethod:
     """The method "complex moments" (class `BracketMethod`) of a scheme.
 
@@ -311,6 +315,7 @@ def moments(
         reduction's only.
       weaker: ``(mechanism) -> `` a mechanism that reveals no more, or None.
       is_quick: whether it costs less than the scheme's methods on lanes, so that quick questions ask it too.
+      many: its brackets of many points at once, or None; see `BracketMethod`.
     """
     return BracketMethod(
         name="complex moments",
@@ -324,6 +329,7 @@ def moments(
         reduction=reduction,
         weaker=weaker,
         is_quick=is_quick,
+        many=many,
     )
 
 

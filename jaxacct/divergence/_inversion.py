@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._types import Ends
-from jaxacct.special import ULP
+from jaxacct.special import ULP, cos_and_sin
 
 # All of these steer speed and tightness only: every end is certified whatever they are.
 _GROWTH = 1.25  # ratio of each height in the decay table (`Line.edges`) to the one before
@@ -153,7 +153,7 @@ def _trapezoid(line: Line, of: _Summands, epsilon: jax.Array) -> _Sum:
     """
     xp = _namespace(line.order)
     angle = of.phase - epsilon * line.heights
-    cos, sin = xp.cos(angle), xp.sin(angle)
+    cos, sin = (jnp.cos(angle), jnp.sin(angle)) if xp is jnp else cos_and_sin(angle)
     term = of.real * cos - of.imag * sin
     # times 1 - s for the slope: (1 - a) - ib
     other = of.real * sin + of.imag * cos
@@ -260,12 +260,19 @@ def epsilon_ends(line: Line, moments: LineMoments, log_delta: jax.Array, start: 
     def ends(epsilon: jax.Array) -> Ends[jax.Array]:
         return _delta_ends(line, moments, of, epsilon)
 
-    # the one lane of the host broadcasts with all points
-    log_ends = jax.lax.map(ends, tried) if xp is jnp else Ends(*(x[:, None] for x in ends(tried[:, 0])))
+    log_ends = jax.lax.map(ends, tried) if xp is jnp else _ends_of_rows(ends, tried)
     fits = log_ends.upper[: outer.shape[0]] <= log_delta
     holds = log_ends.lower[outer.shape[0] :] >= log_delta
     upper = xp.min(xp.where(fits, outer, xp.inf), axis=0)
     return Ends(xp.max(xp.where(holds, inner, 0.0), axis=0), upper)
+
+
+def _ends_of_rows(ends: Any, tried: Any) -> Ends[Any]:
+    """`ends` of each row [L]; the one lane of a single question broadcasts with all points."""
+    if tried.shape[1] == 1:
+        return Ends(*(x[:, None] for x in ends(tried[:, 0])))
+    found = [ends(row) for row in tried]
+    return Ends(*(np.stack(x) for x in zip(*found, strict=True)))
 
 
 def _newton_on_host(step: Any, state: Any) -> Any:

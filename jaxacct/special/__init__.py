@@ -9,6 +9,7 @@ from jaxacct.special._binomial_tail import binomial_tail
 from jaxacct.special._binomial_window import binomial_window, log_binomial_weights
 from jaxacct.special._bisection import bisect, bisect_lanes, bisect_whole, first_doubling
 from jaxacct.special._chord import at_real_orders
+from jaxacct.special._circular import complex_exp, complex_log, cos_and_sin, turn
 from jaxacct.special._combinatorics import log_binomial_table, log_factorial_table
 from jaxacct.special._logspace import (
     log1mexp,
@@ -39,6 +40,9 @@ __all__ = [
     "bisect",
     "bisect_lanes",
     "bisect_whole",
+    "complex_exp",
+    "complex_log",
+    "cos_and_sin",
     "down",
     "erfcx",
     "first_doubling",
@@ -74,5 +78,6 @@ __all__ = [
     "solve_decreasing",
     "sum_outward",
     "tanh",
+    "turn",
     "up",
 ]

@@ -20,6 +20,7 @@ from jaxacct._method import (
 )
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.bounds._distribution import loss_distribution
+from jaxacct.bounds._many_lines import many_brackets
 from jaxacct.bounds._moments import moments
 from jaxacct.bounds._orders import BETWEEN, LOW, SPARSE, WHOLE
 from jaxacct.bounds.allocation import _renyi as renyi
@@ -250,7 +251,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (RandomAllocation, Laplace): (_DISTRIBUTION, THRESHOLD_TEST, *LAPLACE),
     (RandomAllocation, Gaussian): (
         EXACT,
-        moments(selects_several, single_step),
+        moments(selects_several, single_step, many=many_brackets),
         _DISTRIBUTION,
         *_RENYI,
         *_PUBLISHED,

@@ -39,7 +39,7 @@ from jaxacct.divergence.allocation._grid import (
 from jaxacct.divergence.allocation._lines import MAX_NODES, _log1p
 from jaxacct.divergence.allocation._real import height_of_decay, high_mass, log_cut_transform, log_decay, real_rule
 from jaxacct.divergence.allocation._transform import NODE_BLOCK, centred_transform
-from jaxacct.special import ULP, log_up, rows_times, rows_times_rows
+from jaxacct.special import ULP, complex_log, log_up, rows_times, rows_times_rows
 
 # All of these steer speed and tightness only: every error is bounded, whatever they are.
 _NUM_TILTS = 120  # tilts l at which the transform is taken
@@ -185,12 +185,13 @@ def log_gamma(z: Complex) -> tuple[Complex, Real]:
     """
     total, moved = np.zeros_like(z), z + 12.0
     for i in range(12):
-        total = total + np.log(z + i)
-    size = 2.0 + np.abs(np.log(moved)) * (12.0 + np.abs(moved)) + np.abs(moved)
+        total = total + complex_log(z + i)
+    log_moved = complex_log(moved)
+    size = 2.0 + np.abs(log_moved) * (12.0 + np.abs(moved)) + np.abs(moved)
     inverse, series = 1.0 / moved, np.zeros_like(z)
     for term in reversed(_STIRLING):
         series = series * inverse * inverse + term
-    main = (moved - 0.5) * np.log(moved) - moved + 0.5 * math.log(2.0 * math.pi) + series * inverse
+    main = (moved - 0.5) * log_moved - moved + 0.5 * math.log(2.0 * math.pi) + series * inverse
     return main - total, 16.0 * ULP * size
 
 

@@ -91,7 +91,7 @@ def product(a: Any, b: Any) -> tuple[Any, Any]:
     return product, ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2
 
 
-def log_ratio(sigma: float, g: Real) -> tuple[Real, Real]:
+def log_ratio(sigma: float | Real, g: Real) -> tuple[Real, Real]:
     """A tuple of two arrays of the shape of `g`: s g - s^2/2, s = 1/sigma, as an unevaluated sum.
 
     With one double Y would have a relative error of as many ulp as its logarithm is large.
@@ -143,7 +143,7 @@ def grid(sigma: float, tilt: float = 0.0) -> Grid:
     )
 
 
-def _step_series(w: Any) -> Any:
+def step_series(w: Any) -> Any:
     """1 - Q(w) = e^-w sum_{j>=m} w^j/j!, for real or complex |w| <= m, where 70 terms are enough."""
     total = np.ones_like(w)
     for j in range(70, 0, -1):
@@ -151,7 +151,7 @@ def _step_series(w: Any) -> Any:
     return np.exp(-w) * (w / _SCALE) ** SHARPNESS * (_LEADING * total)
 
 
-def _partial_exponential(w: Any) -> Any:
+def partial_exponential(w: Any) -> Any:
     """sum_{j<m} w^j/j!, real or complex w."""
     total = np.ones_like(w)
     for j in range(SHARPNESS - 1, 0, -1):
@@ -167,7 +167,7 @@ def step_weights(w: Real) -> tuple[Real, Real]:
     """
     inner = w < SHARPNESS
     outer = np.clip(w, 1.0, 800.0)
-    low, high = np.exp(-outer) * _partial_exponential(outer), _step_series(np.where(inner, w, 0.0))
+    low, high = np.exp(-outer) * partial_exponential(outer), step_series(np.where(inner, w, 0.0))
     return np.where(inner, 1.0 - high, low), np.where(inner, high, 1.0 - low)
 
 
@@ -177,7 +177,7 @@ def largest_beyond(w: Real, a: Real) -> Real:
     From v = m/a on it falls; before, it is at most sum_{j<m} a^-j.
     """
     v = np.minimum(w, _LARGEST)
-    falling = np.exp(np.log(_partial_exponential(v)) - a * v)
+    falling = np.exp(np.log(partial_exponential(v)) - a * v)
     with np.errstate(over="ignore"):
         return np.where(a * v > SHARPNESS, falling, SHARPNESS * np.maximum(1.0, np.power(a, -float(SHARPNESS))))
 
@@ -227,12 +227,12 @@ def cutoff(of: Grid, rate: float) -> Cutoff:
     inner = np.abs(shift) < SHARPNESS
     near = np.where(inner, shift, 0.0)
     far = shift * np.minimum(1.0, _LARGEST / np.abs(shift))
-    series, factor = _step_series(near), _partial_exponential(far)
+    series, factor = step_series(near), partial_exponential(far)
     return Cutoff(
         rate=rate,
         low=low,
         high=high,
-        log_sum=np.log(_partial_exponential(np.minimum(w, _LARGEST))),
+        log_sum=np.log(partial_exponential(np.minimum(w, _LARGEST))),
         rotated_high=np.where(inner, series, 1.0 - np.exp(-far) * factor),
         rotated_shift=np.where(inner, 0.0, shift),
         rotated_factor=np.where(inner, 1.0 - series, factor),

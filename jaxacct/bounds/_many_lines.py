@@ -1,0 +1,353 @@
+"""Many questions about compositions of allocation rounds at once: a line of complex moments for each, in NumPy.
+
+The formulas are those of `jaxacct.bounds._one_line`, which answers what is left open here. A lane is a question: one
+noise multiplier, rounds of one length or of two that follow on each other.
+
+Shapes: [L] lanes; [R] rounds; [B] heights of the nodes of a line.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxacct._method import Query
+from jaxacct._types import Direction, Ends
+from jaxacct.composition import allocation_groups
+from jaxacct.divergence._inversion import ALIAS_FACTORS, Line, LineMoments, delta_ends, epsilon_ends
+from jaxacct.divergence.allocation import _added_lanes as added
+from jaxacct.divergence.allocation import _added_plans as plans
+from jaxacct.divergence.allocation import _clipped_lanes as clipped
+from jaxacct.divergence.allocation._grid import Real
+from jaxacct.divergence.allocation._host_rule import CLIPPED, WHOLE, Shape, num_nodes, rule
+from jaxacct.special import down, up
+
+# These steer running time and tightness: what they leave out is bounded and added.
+_SHARE = 5e-9  # of delta, that clipping the likelihood ratios is to take away
+_SPARED = 0.5  # in log: for fewer nodes the line may lie where what is summed is larger by as much
+_FALL = 30.0  # the moments are followed until the rest is e^-30 of delta
+_ALIASES = 26.0  # copies of delta on the left are e^-26 of it
+_MOST_NODES = 256  # nodes of the line
+_NOISE, _MOST_STEPS = (0.3, 20.0), 2.0**40  # rounds outside are left to others: their grids would be long
+_TINY = 2.2250738585072014e-308  # the least normal double: an upper end of delta is not smaller
+_ALIAS_ORDERS = np.asarray(ALIAS_FACTORS)
+_NEAR = np.geomspace(1.0 / 1.7, 2.6, 30)  # orders a - 1 among which the line is chosen, over that of a first guess
+_PLANNED, _SUMMED = 2**15, 2**11  # nodes of rules in one block of lanes: planned, and summed over
+_PER_OCTAVE = 1.5  # kinds of lengths of lines: those of one kind share a block
+
+
+class Rounds(NamedTuple):
+    """Questions [L]: `first_times` runs of 1-out-of-`steps`, and `second_times` of one step more."""
+
+    noise_multiplier: Real
+    steps: Real
+    first_times: Real
+    second_times: Real
+    target: Real  # delta, or epsilon
+
+    def at(self, lanes: Any) -> "Rounds":
+        return Rounds(*(x[lanes] for x in self))
+
+    def flat(self) -> tuple[Any, Real, Real]:
+        """Of each round: its lane, its steps, how often it is run."""
+        second = np.flatnonzero(self.second_times > 0)
+        lane = np.concatenate([np.arange(len(self.steps)), second])
+        steps = np.concatenate([self.steps, self.steps[second] + 1.0])
+        return lane, steps, np.concatenate([self.first_times, self.second_times[second]])
+
+
+def many_brackets(
+    mechanism: Any, query: Query, target: Any, directions: Sequence[Direction]
+) -> Mapping[Direction, Ends[Real]]:
+    """Certified ends [P] in each direction, of epochs of k-out-of-t allocation with Gaussian noise, fields [P].
+
+    The trivial ends where noise or lengths are out of range, or no line would do.
+    """
+    sigma, *counts = (
+        np.asarray(x, np.float64)
+        for x in (
+            mechanism.mechanism.noise_multiplier,
+            mechanism.num_steps,
+            mechanism.num_selected,
+            mechanism.num_epochs,
+        )
+    )
+    (steps, first), (_, second) = allocation_groups(*counts, uneven=True)
+    lanes = np.flatnonzero((steps >= 2) & (steps <= _MOST_STEPS) & (sigma >= _NOISE[0]) & (sigma <= _NOISE[1]))
+    rounds = Rounds(sigma, steps, first, second, np.asarray(target, np.float64)).at(lanes)
+    found = {}
+    for d in directions:
+        lower, upper = np.zeros(len(sigma)), np.full(len(sigma), query.worst)
+        if lanes.size:
+            ends = remove(rounds, query) if d is Direction.REMOVE else add(rounds, query)
+            lower[lanes], upper[lanes] = np.minimum(*ends), ends.upper
+        found[d] = Ends(lower, upper if query is Query.EPSILON else np.maximum(upper, _TINY))
+    return found
+
+
+class Choice(NamedTuple):
+    """The lines of lanes [L]: order a, spacing and number of the nodes; about where the answers are."""
+
+    order: Real
+    step: Real
+    num_nodes: Any  # whole
+    epsilon: Real
+    log_delta: Real
+
+
+def best(query: Query, target: Real, orders: Real, logs: Real) -> tuple[Any, Real]:
+    """Which of the orders [L, K] has the least bound by its moment, about; and about that bound [L]."""
+    constant = np.log(orders) + 2.0
+    if query is Query.EPSILON:
+        found = (logs - np.log(target)[:, None] - constant) / (orders - 1.0)
+    else:
+        found = logs - (orders - 1.0) * target[:, None] - constant
+    found = np.where(np.isfinite(found) & (orders > 1.0), found, np.inf)
+    at = found.argmin(1)
+    value = found[np.arange(len(at)), at]
+    if query is Query.DELTA:  # the larger the order, the fewer nodes
+        near = found <= value[:, None] + _SPARED
+        at = found.shape[1] - 1 - near[:, ::-1].argmax(1)
+    return at, value
+
+
+def choose(query: Query, target: Real, orders: Real, logs: Real, falls: Real) -> tuple[Any, Choice]:
+    """Which of the orders [L, K], increasing, to take; `Choice`, where log |M| falls by about `falls` [L] b^2/2."""
+    at, value = best(query, target, orders, logs)
+    every = np.arange(len(at))
+    a, log_moment = orders[every, at], logs[every, at]
+    if query is Query.EPSILON:
+        epsilon, log_delta = np.maximum(value, 0.0), np.log(target)
+    else:
+        epsilon, log_delta = target, np.minimum(value, 0.0)
+    excess = a - 1.0
+    left = (_ALIASES - log_delta) / excess
+    c = 1.0 + _ALIAS_ORDERS * excess[:, None]
+    right = interpolated(c, orders, logs) - (c - 1.0) * epsilon[:, None] - np.log(c - 1.0)
+    right = (right + (_ALIASES - log_delta)[:, None]) / (c - a[:, None])
+    period = np.maximum(left, np.minimum(np.where(np.isnan(right), np.inf, right).min(1), 20.0 * left))
+    needed = np.maximum(_FALL + np.maximum(log_moment - excess * epsilon - log_delta, 0.0), _FALL)
+    count = np.sqrt(2.0 * needed / falls) * period / (2.0 * math.pi) + 2.0
+    count = np.where(np.isfinite(count), np.minimum(np.ceil(count), 1e6), 1e6)
+    return at, Choice(a, 2.0 * math.pi / period, count.astype(int), epsilon, log_delta)
+
+
+def interpolated(at: Real, orders: Real, logs: Real) -> Real:
+    """About log M at orders `at` [L, A] from `orders` and `logs` [L, K]; inf beyond the last."""
+    above = (orders[:, None, :] < at[:, :, None]).sum(2)
+    j = np.clip(above, 1, orders.shape[1] - 1)
+    x0, x1, y0, y1 = (np.take_along_axis(x, i, 1) for x in (np.log(orders - 1.0), np.log(logs)) for i in (j - 1, j))
+    share = (np.log(at - 1.0) - x0) / np.where(x1 > x0, x1 - x0, 1.0)
+    return np.where(above < orders.shape[1], np.exp(y0 + share * (y1 - y0)), np.inf)
+
+
+def solved(choice: Choice, moments: LineMoments, query: Query, target: Real, dropped: Real | float) -> Ends[Real]:
+    """Ends [L] of epsilon or delta from the moments of all rounds together on the lines.
+
+    `dropped` [L] is at least what delta lacks: the true one lies between what the moments give and that more.
+    """
+    numbers = np.arange(len(np.asarray(moments.phase)))[:, None]
+    heights, used = choice.step * numbers, numbers < choice.num_nodes
+    edges, period = (choice.step * choice.num_nodes)[None], 2.0 * math.pi / choice.step
+    arrays: Any = (choice.order, period, heights, used, edges, _alias_orders(choice.order).T)
+    line = Line(*arrays)
+    if query is Query.DELTA:
+        found: Any = delta_ends(line, moments, target)  # type: ignore[arg-type]
+        upper = up(up(np.exp(found.upper), 8) + dropped, 4)
+        return Ends(down(np.exp(found.lower), 8), np.minimum(upper, 1.0))
+    size, excess = np.asarray(moments.log_modulus[0]), choice.order - 1.0
+
+    def at(log_target: Real) -> Any:
+        start = np.maximum((size - log_target) / excess, 1e-300)
+        return epsilon_ends(line, moments, log_target, start)  # type: ignore[arg-type]
+
+    less = np.log(np.maximum(target * (1.0 - 2.0**-50) - dropped, 1e-300))
+    return Ends(at(np.log(target)).lower, at(less).upper)
+
+
+def _alias_orders(order: Real) -> Real:
+    return 1.0 + _ALIAS_ORDERS * (order[:, None] - 1.0)
+
+
+def padded(found: Any, fall: Real, decay: Real, lane: Any, times: Real, num: int) -> LineMoments:
+    """`LineMoments` [B, L] of all rounds of a lane together.
+
+    Args:
+      found: log |M|, its phase and relative error [R, B], and at least log M at the alias orders [R, A].
+      fall: [R, B], at least log |M/M(a)| at each height and beyond.
+      decay: [R], the same beyond the last node.
+    """
+    logs, phase, relative, alias = found
+    most = logs[:, :1] + relative[:, :1] + np.minimum(fall, 0.0)
+    lost = ~(relative < 0.3)
+    # where little is known, M and another of no larger modulus than it can have differ by at most twice that
+    logs = np.where(lost, np.fmin(logs + np.log1p(relative), most), logs)
+    logs = np.where(np.isnan(logs), -np.inf, logs)
+    error = np.where(lost, math.log(3.0), -np.log1p(-np.minimum(relative, 0.5)))
+    error = np.where(np.isfinite(logs) & np.isfinite(phase), error, np.inf)
+    logs, phase = (np.where(np.isfinite(error), x, 0.0) for x in (logs, phase))
+    return _summed((logs, phase, error, alias, np.minimum(decay, 0.0)[:, None]), lane, times, num)
+
+
+def _summed(rows: Any, lane: Any, times: Real, num: int) -> LineMoments:
+    """`LineMoments` [.., L] of all rounds of a lane together, from those of the rounds [R, ..]."""
+
+    def total(of: Real) -> Any:
+        out = np.zeros((num, of.shape[1]))
+        np.add.at(out, lane, times[:, None] * of)
+        return out.T
+
+    return LineMoments(*(total(x) for x in rows))
+
+
+def _blocks(sizes: Any, budget: int) -> Iterator[Any]:
+    """Blocks of lanes in the order of their sizes, so many that `budget` holds them at the largest size of a block."""
+    order, start = np.argsort(sizes, kind="stable"), 0
+    while start < len(order):
+        stop = start + 1
+        while (
+            stop < len(order)
+            and (stop + 1 - start) * (size := sizes[order[stop]]) <= budget
+            and (size <= 1.25 * sizes[order[start]])
+        ):
+            stop += 1
+        yield order[start:stop]
+        start = stop
+
+
+def _nodes(sigma: Real, shape: Shape) -> Any:
+    """Nodes of the rules [L], few different numbers."""
+    wanted = num_nodes(sigma, shape)
+    coarse = 1 << np.maximum(np.floor(np.log2(wanted)).astype(int) - 3, 4)
+    return coarse * -(-wanted // coarse)
+
+
+def remove(rounds: Rounds, query: Query) -> Ends[Real]:
+    """Certified ends [L] of the remove direction by clipped ratios; (0, worst) where no line would do."""
+    num = len(rounds.steps)
+    lower, upper = np.zeros(num), np.full(num, query.worst)
+    sizes = _nodes(rounds.noise_multiplier, CLIPPED)
+    with np.errstate(all="ignore"):
+        for lanes in _blocks(sizes, _PLANNED):
+            low, high = _remove(rounds.at(lanes), query, int(sizes[lanes].max()))
+            lower[lanes], upper[lanes] = low, high
+    good = np.isfinite(lower) & ~np.isnan(upper)
+    return Ends(np.where(good, lower, 0.0), np.where(good, upper, query.worst))
+
+
+def _remove(rounds: Rounds, query: Query, size: int) -> tuple[Real, Real]:
+    num, target = len(rounds.steps), rounds.target
+    lane, steps, times = rounds.flat()
+    uses = np.bincount(lane, times, num)
+    mean = np.bincount(lane, times * steps, num) / uses
+    of = rule(rounds.noise_multiplier, size, CLIPPED)
+    delta = target
+    if query is Query.DELTA:
+        first = clipped.clipping(of, lane, steps, times, np.full(num, 1e-30))
+        steer = clipped.saddles(first, mean)
+        delta = np.exp(np.clip(best(query, target, steer.orders, uses[:, None] * steer.logs)[1] - 3.0, -600.0, 0.0))
+    at = clipped.clipping(of, lane, steps, times, _SHARE * delta)
+    steer = clipped.saddles(at, mean)
+    every = np.arange(num)
+    around = steer.orders[every, best(query, target, steer.orders, uses[:, None] * steer.logs)[0]]
+    orders = 1.0 + (around[:, None] - 1.0) * _NEAR
+    logs = clipped.guesses(at, mean, steer, orders)
+    falls = uses / (mean * (rounds.noise_multiplier**2 + at.cut.rate[:, 0]))
+    index, choice = choose(query, target, orders, uses[:, None] * logs, falls)
+    tilt, width, curve = clipped.saddle_of(at, mean, steer, choice.order)
+    known = clipped.bounds(at, lane, steps, mean, tilt, width)
+    log_moment = logs[every, index]
+    heights = choice.step * choice.num_nodes
+    line = clipped.lines(at, lane, known, choice.order, heights, log_moment[lane], curve[lane])
+    usable = (line.num_nodes > 0) & (choice.num_nodes <= _MOST_NODES) & np.isfinite(log_moment) & (at.dropped < delta)
+    lower, upper = np.zeros(num), np.full(num, query.worst)
+    for some in _like(line.num_nodes, choice.num_nodes, usable, max(1, _SUMMED // size)):
+        found = _remove_on(rounds.at(some), query, at, known, line, choice, some, lane)
+        lower[some], upper[some] = found
+    return lower, upper
+
+
+def _like(nodes: Any, others: Any, usable: Any, most: int) -> Iterator[Any]:
+    """Blocks of at most so many usable lanes with about the same numbers of nodes, of two kinds."""
+    lanes = np.flatnonzero(usable)
+    kind = np.ceil(_PER_OCTAVE * np.log2(nodes[lanes]))
+    lanes, kind = (x[order] for order in [np.lexsort((others[lanes], kind))] for x in (lanes, kind))
+    start = 0
+    for end in np.append(np.flatnonzero(np.diff(kind)) + 1, len(lanes)) if len(lanes) else ():
+        for first in range(start, end, most):
+            yield lanes[first : min(first + most, end)]
+        start = end
+
+
+def _of_some(lane: Any, some: Any, num: int) -> tuple[Any, Any]:
+    """Of the lanes `some`: the numbers of their rounds, and the place of the lane of each among them."""
+    place = np.full(num, -1)
+    place[some] = np.arange(len(some))
+    mine = np.flatnonzero(place[lane] >= 0)
+    return mine, place[lane][mine]
+
+
+def _remove_on(
+    rounds: Rounds, query: Query, at: Any, known: Any, line: Any, choice: Choice, some: Any, lane: Any
+) -> Ends[Real]:
+    mine, own = _of_some(lane, some, len(at.dropped))
+    times = np.where(mine < len(at.dropped), rounds.first_times[own], rounds.second_times[own])
+    at = clipped.Clipping(at.of.at(some), at.cut.at(some), at.dropped[some])
+    known, line, choice = known.at(mine), clipped.Lines(*(x[some] for x in line)), Choice(*(x[some] for x in choice))
+    count, order = int(choice.num_nodes.max()), choice.order[own]
+    table = clipped.Table(at, own, known, line, int(line.num_nodes.max()))
+    moments = table(order, choice.step[own], count, _alias_orders(order))
+    heights = choice.step[own, None] * np.append(np.arange(count), 0.0)
+    heights[:, -1] = (choice.step * choice.num_nodes)[own]
+    least = moments.logs[:, 0] - 2.0 * moments.relative[:, 0]
+    fall = clipped.log_fall(at, own, known, order, heights, least)
+    every = padded(moments, fall[:, :-1], fall[:, -1], own, times, len(some))
+    return solved(choice, every, query, rounds.target, at.dropped)
+
+
+def add(rounds: Rounds, query: Query) -> Ends[Real]:
+    """Certified ends [L] of the add direction by samples of profiles; (0, worst) where no line would do."""
+    num = len(rounds.steps)
+    lower, upper = np.zeros(num), np.full(num, query.worst)
+    sizes = _nodes(rounds.noise_multiplier, WHOLE)
+    with np.errstate(all="ignore"):
+        for lanes in _blocks(sizes, _PLANNED):
+            low, high = _add(rounds.at(lanes), query, int(sizes[lanes].max()))
+            lower[lanes], upper[lanes] = low, high
+    good = np.isfinite(lower) & ~np.isnan(upper)
+    return Ends(np.where(good, lower, 0.0), np.where(good, upper, query.worst))
+
+
+def _add(rounds: Rounds, query: Query, size: int) -> tuple[Real, Real]:
+    num = len(rounds.steps)
+    lane, steps, times = rounds.flat()
+    uses = np.bincount(lane, times, num)
+    mean = np.bincount(lane, times * steps, num) / uses
+    of = rule(rounds.noise_multiplier, size, WHOLE)
+    falls = uses / (mean * rounds.noise_multiplier**2)
+    saddles = plans.saddles(of, mean, np.sqrt(falls))
+    index, choice = choose(query, rounds.target, saddles.orders, uses[:, None] * saddles.logs, falls)
+    known = plans.guide(of, lane, steps, mean, choice.order)
+    at = plans.plan(of, lane, known, choice.order, choice.step * choice.num_nodes)
+    usable = (at.num_nodes > 0) & (choice.num_nodes <= _MOST_NODES)
+    usable = usable & np.isfinite(saddles.logs[np.arange(num), index])
+    lower, upper = np.zeros(num), np.full(num, query.worst)
+    for some in _like(at.num_nodes, at.own + at.other, usable, max(1, _SUMMED // size)):
+        found = _add_on(rounds.at(some), query, of, known, at, choice, some, lane)
+        lower[some], upper[some] = found
+    return lower, upper
+
+
+def _add_on(
+    rounds: Rounds, query: Query, of: Any, known: Any, at: Any, choice: Choice, some: Any, lane: Any
+) -> Ends[Real]:
+    mine, own = _of_some(lane, some, len(choice.order))
+    times = np.where(mine < len(choice.order), rounds.first_times[own], rounds.second_times[own])
+    at, choice = plans.Plan(*(x[some] for x in at)), Choice(*(x[some] for x in choice))
+    count, order = int(choice.num_nodes.max()), choice.order[own]
+    table = added.Table(of.at(some), own, known.at(mine), at)
+    moments = table(order, choice.step[own], count, _alias_orders(order))
+    decay = table.decay((choice.step * choice.num_nodes)[own, None])
+    every = _summed((*moments, decay), own, times, len(some))
+    return solved(choice, every, query, rounds.target, 0.0)

@@ -1,0 +1,210 @@
+"""Complex moments of rounds of 1-out-of-t allocation in the add direction, for many questions at once.
+
+M(s) = E X^{1-s} by the trapezoid rule on delta(eps) e^{(s-1) eps} over the real line, as
+`jaxacct.divergence.allocation._moment_contour` does: both directions' profiles are read off one vertical line, since
+E(X-1-x)_+ = E(x - (X-1))_+ - x. A lane has rounds whose lengths are close to each other: one transform of a step's
+ratio serves all of them.
+
+Shapes: [L] lanes; [R] rounds; [K] points of the real axis; [N] nodes of a line; [J] samples; [B] heights; [A] orders.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxacct.divergence.allocation._added_plans import Guide, Plan, last_knot, other_rate, spread_of
+from jaxacct.divergence.allocation._grid import Complex, Real
+from jaxacct.divergence.allocation._host_real import log_decay
+from jaxacct.divergence.allocation._host_rule import INNER, Rule, transform
+from jaxacct.divergence.allocation._lines import _log1p
+from jaxacct.special import ULP, complex_exp, complex_log, rows_times_rows, turn
+
+
+class Moments(NamedTuple):
+    """log |M(a + ib)| [R, B], its phase, log1p of its relative error, at b = k step; at least log M [R, A]."""
+
+    logs: Real
+    phase: Real
+    error: Real
+    alias: Real
+
+
+class Table:
+    """M(s) of rounds [R], add direction, by samples of their profiles.
+
+    Args:
+      of: the rule, lanes [L].
+      lane: [R], whole, the lane of each round.
+      known: transforms of the rounds on the real axis.
+      at: samples and lines of the lanes; as many samples and nodes are taken as the lane with the most wants.
+    """
+
+    def __init__(self, of: Rule, lane: Any, known: Guide, at: Plan):
+        t, num = known.steps[:, None], int(at.num_nodes.max())
+        self._known, self._step = known, at.step[lane, None]
+        self._sigma, self._tau = of.sigma[lane], 1.0 / (of.sigma[lane] * np.sqrt(t))
+        self._spread = spread_of(of, lane, known.steps)[:, None]
+        centre, spacing = at.centre[lane, None] * t, at.spacing[lane, None] * t
+        ends = (num - 0.5) * at.spacing[:, None]
+        log_tail = t * log_decay(of, None, at.centre, ends)[lane] - np.log(math.pi * ends[lane] * t)
+        excess, error = transform(of, None, at.centre, at.spacing, num)
+        size = np.abs(1.0 + excess)
+        error = error + 16.0 * ULP * (np.abs(excess) + np.where(size < 0.6, size, 0.0))
+        relative = np.expm1(np.minimum(t * np.log1p(error / size)[lane], 700.0))
+        log_phi = t * _log1p(excess)[lane]
+        z = centre + 1j * spacing * np.arange(num)
+        log_pole = 2.0 * complex_log(z)
+        log_terms = log_phi - log_pole + np.log(spacing / math.pi)
+        log_terms[:, 0] -= math.log(2.0)
+        relative = relative + 8.0 * ULP * (4.0 + np.abs(log_phi) + np.abs(log_pole))
+        log_scale = log_terms.real.max(1, keepdims=True)
+        terms = complex_exp(log_terms - log_scale)
+        # the samples: the add direction's on the left of 0
+        own, other = int(at.own.max()), int(at.other.max())
+        self.epsilon = self._step * np.arange(1.0 - other, own)  # [R, J], > 0 for the add direction
+        self._is_own = self.epsilon >= 0.0
+        x = np.expm1(-self.epsilon)
+        value = _line_sums(terms, spacing, x)
+        sizes = np.abs(terms)
+        summing = ULP * (64.0 + 2.0 * (INNER + num // INNER) + 4.0 * np.abs(centre * x + log_scale))
+        total, weighted = sizes.sum(1, keepdims=True), (sizes * relative).sum(1, keepdims=True)
+        phase = 8.0 * ULP * np.abs(x) * (sizes * np.abs(z)).sum(1, keepdims=True)
+        scale = np.exp(centre * x + log_scale)
+        value = scale * value
+        error = scale * (weighted + summing * total + phase) + np.exp(centre * x + log_tail)
+        error = error + self._copies(x, centre, 2.0 * math.pi / spacing)
+        # x is rounded, and the slope is a probability; E(X-1-x)_+ = E(x - (X-1))_+ - x, where x >= 0
+        error = error + 4.0 * ULP * (np.abs(x) + np.abs(value))
+        value = np.where(self._is_own, value, value - x)
+        grown = np.exp(np.maximum(self.epsilon, 0.0))
+        value, error = grown * value, grown * error * (1.0 + 16.0 * ULP) + 8.0 * ULP * grown * np.abs(value)
+        # what is known badly: delta is at most E|X - 1|, and at most what the transforms say
+        upper = np.minimum(self._log_upper(), np.log(self._spread) + np.maximum(self.epsilon, 0.0))
+        upper = np.exp(np.minimum(upper, 0.0)) * (1.0 + 1e-9)
+        badly = ~(error <= upper)
+        self.value, self.error = np.where(badly, 0.5 * upper, value), np.where(badly, 0.5 * upper, error)
+
+    def _log_upper(self) -> Real:
+        """At least log delta [R, J] at the samples, add direction; 0 elsewhere."""
+        known = self._known
+        out = np.zeros_like(self.epsilon)
+        j = (known.epsilon[:, None, :] <= self.epsilon[:, :, None]).sum(2) - 1
+        found = np.take_along_axis(known.log_delta, np.maximum(j, 0), axis=1)
+        return np.where(self._is_own & (j >= 0), found, out)
+
+    def _copies(self, x: Real, centre: Real, period: Real) -> Real:
+        """Upper bounds [R, J] on the sum of the copies, as `_lines.Copies`."""
+        known = self._known
+        q = np.exp(-centre * period)
+        behind = q / (1.0 - q) * (np.maximum(x, 0.0) + self._spread) + period * q / (1.0 - q) ** 2
+        gap = (known.c - centre) * period
+        is_far = gap > 0.0
+        logs = known.logs - gap - np.log(known.c * -np.expm1(-gap)) - 1.0
+        logs = logs + 2.0**-50 * (1024.0 + np.abs(known.logs) + np.abs(gap) + known.c * np.abs(x).max(1, keepdims=True))
+        logs = np.where(is_far, logs, np.inf)
+        ahead = (logs[:, None] + known.c[:, None] * x[:, :, None]).min(2)
+        bounded = x + 1.0 < period * (1.0 - 2.0**-40)
+        return behind + np.where(bounded, 0.0, np.exp(np.minimum(ahead, 700.0)))
+
+    def _beyond(self, orders: Real) -> Real:
+        """Upper bounds [R, A] on step sum delta e^{p eps} and step sum delta e^{-a eps} past the last samples."""
+        known, step, p = self._known, self._step[:, :, None], orders[:, :, None] - 1.0
+        end = self.epsilon[:, -1:]
+        knots = np.maximum(known.epsilon, end)
+        last = np.maximum(knots[:, -1:], last_knot(self._sigma, self._tau, orders.max(1, keepdims=True) - 1.0))
+        knots = np.concatenate([knots, last], axis=1)
+        pieces = known.log_delta[:, None] + p * knots[:, None, 1:]
+        width = np.diff(knots, axis=1)
+        pieces = np.where(width[:, None] > 0.0, np.exp(np.minimum(pieces, 700.0)) * (width[:, None] + step), 0.0)
+        # beyond the last knot by the geometric mean, which X exceeds: E X^-r <= e^{r/(2 sigma^2) + (r tau)^2/2}
+        mean, tau = 0.5 / self._sigma**2, self._tau
+        r = (last - mean) / tau**2
+        log_moment = r * (mean + 0.5 * r * tau**2)
+        slope = np.maximum(r - p[:, :, 0], 1e-300)
+        rest = np.exp(np.minimum(log_moment - slope * last, 700.0)) * (self._step + 1.0 / slope)
+        own = pieces.sum(2) + np.where(r > p[:, :, 0], rest, np.inf)
+        before = -self.epsilon[:, :1]
+        rate, log = other_rate(known, orders)
+        other = (np.exp(np.minimum(log - rate * before[:, None], 700.0)) * (step + 1.0 / rate)).min(2)
+        return own + np.minimum(other, self._spread * np.exp(-orders * before) * (self._step + 1.0 / orders))
+
+    def _sums(self, orders: Real) -> tuple[Real, Real, Real, Real]:
+        """The weighted samples [R, A, J], their errors' sum, and that of |eps| times them, [R, A]; their tilts."""
+        p = orders[:, :, None] - 1.0
+        tilts = np.exp(np.where(self._is_own[:, None], p, p + 1.0) * self.epsilon[:, None])
+        weights = tilts * np.maximum(self.value, 0.0)[:, None]
+        rounding = ULP * (128.0 + 2.0 * weights.shape[2])
+        sizes = np.abs(self.epsilon)[:, None] * weights
+        errors = (tilts * self.error[:, None] + weights * rounding).sum(2)
+        return weights, errors + 8.0 * ULP * orders * sizes.sum(2), sizes.sum(2), tilts
+
+    def _copies_of(self, b: Real) -> Real:
+        """The copies of M at a + ib [R, B], over M(a), by their fall."""
+        omega = 2.0 * math.pi / self._step
+        copies = 0.0
+        for j in (1.0, 2.0, 3.0):
+            for sign in (-1.0, 1.0):
+                at = j * omega + sign * b
+                copies = copies + np.exp(-0.5 * (self._tau * at) ** 2) / at**2
+        rest = 3.3 * np.exp(-0.5 * (self._tau * (4.0 * omega - b)) ** 2) / omega**2
+        return np.where(b <= 3.0 * omega, (copies + rest) * (1.0 + 2.0**-40), np.inf)
+
+    def _at(self, order: Real, b: Real, sums: Complex, errors: Real, sizes: Real) -> tuple[Complex, Real]:
+        """M(order + ib) and bounds on its absolute error, [R, B], from sums of the samples; `order`, .. [R, 1]."""
+        s, step = order + 1j * b, self._step
+        factor = np.abs(s * (s - 1.0))
+        pole = 0.5 * np.sinh(0.5 * step) / (np.sinh(0.5 * step * (s - 1.0)) * np.sinh(0.5 * step * s))
+        total = pole + sums
+        error = errors + 32.0 * ULP * (np.abs(pole) + np.abs(sums)) + 8.0 * ULP * np.abs(b) * sizes
+        return s * (s - 1.0) * step * total, factor * step * error
+
+    def __call__(self, order: Real, spacing: Real, count: int, alias_orders: Real) -> Moments:
+        """`Moments` (a class) at s = order + ib, b = k `spacing`, k < `count`, and at real orders [R, A]."""
+        every = np.concatenate([order[:, None], alias_orders], axis=1)
+        weights, errors, sizes, _ = self._sums(every)
+        errors = errors + self._beyond(every) / self._step
+        b = spacing[:, None] * np.arange(count)
+        sums = _turned_sums(weights[:, 0], self.epsilon, spacing, count)
+        moment, error = self._at(order[:, None], b, sums, errors[:, :1], sizes[:, :1])
+        zero = np.zeros_like(every)
+        real, real_error = self._at(every, zero, weights.sum(2), errors, sizes)
+        # the copies are multiples of M(a), itself what was found and its own copies
+        square = every * (every - 1.0)
+        share = square * self._copies_of(zero[:, :1])
+        most = (np.abs(real) + real_error) / np.where(share < 0.5, 1.0 - share, 0.0)
+        error = error + most[:, :1] * np.abs(order[:, None] + 1j * b) * np.abs(order[:, None] - 1.0 + 1j * b) * (
+            self._copies_of(b)
+        )
+        log_alias = np.where(np.isnan(most), np.inf, np.maximum(np.log(most), 0.0) + 1e-12)[:, 1:]
+        # where the error exceeds M, another M of its own size does as well, to within four times that
+        size = np.abs(moment)
+        lost = ~(error < size)
+        size = np.where(lost, error, size)
+        log_error = np.where(lost, math.log(4.0), np.log1p(error / size))
+        sound = np.isfinite(size) & (error < 0.05 * size[:, :1]) & (size > 0.0)
+        logs = np.where(sound, np.log(np.where(sound, size, 1.0)), 0.0)
+        phase = np.where(sound, np.angle(np.where(sound, moment, 1.0)), 0.0)
+        return Moments(logs, phase, np.where(sound, log_error, np.inf), log_alias)
+
+    def decay(self, heights: Real) -> Real:
+        """At least log |M(a + ib)/M(a)| for every b >= `heights` [R, B]."""
+        return -0.5 * (self._tau * heights) ** 2
+
+
+def _line_sums(terms: Complex, spacing: Real, x: Real) -> Real:
+    """The real parts of sum_k terms_k e^{i k spacing x} [R, J] for `terms` [R, N] and `x` [R, J]."""
+    angle = spacing * x
+    fine = turn(angle[:, None] * np.arange(INNER)[:, None])
+    coarse = turn(angle[:, None] * (INNER * np.arange(terms.shape[1] // INNER))[:, None])
+    inner = rows_times_rows(terms.reshape(len(terms), -1, INNER), fine.swapaxes(1, 2))
+    return (inner.real * coarse.real - inner.imag * coarse.imag).sum(1)
+
+
+def _turned_sums(weights: Real, epsilon: Real, spacing: Real, count: int) -> Complex:
+    """sum_j weights_j e^{i k spacing epsilon_j} [R, `count`]."""
+    rows = max(1, math.isqrt(count))
+    angle = (spacing[:, None] * epsilon)[:, None]
+    fine = turn(angle * np.arange(rows)[:, None])
+    coarse = turn(angle * (rows * np.arange(-(-count // rows)))[:, None]) * weights[:, None]
+    return rows_times_rows(coarse, fine).reshape(len(weights), -1)[:, :count]

@@ -1,0 +1,213 @@
+"""Which samples and lines give the moments of the add direction (`jaxacct.divergence.allocation._added_lanes`).
+
+Shapes: [L] lanes; [R] rounds; [K] points of the real axis; [A] orders.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxacct.divergence.allocation._grid import Real
+from jaxacct.divergence.allocation._host_real import log_decay, log_transform
+from jaxacct.divergence.allocation._host_rule import INNER, Rule
+
+# They steer speed and tightness only: what is left out or missed is bounded, whatever they are.
+_NUM_ORDERS = 36  # orders among which the line of a composition is chosen
+_POWERS = (0.4, 60.0)  # their range, less 1, in units of 1 over the standard deviation of the composed loss
+_NEAR, _FAR = 30, 14  # points of the real axis where transforms are bounded: for the samples, and beyond them
+_MARGIN = 36.0  # in log: the step of the samples keeps the copies of M this far below M
+_TOP = 1.5  # samples serve orders up to this over the line's, less 1
+_DEPTH = 30.0  # in log: samples are taken until they are this far below the largest
+_DIGITS = 28.0  # in log: what is left out of a line is this far below its largest value
+_CENTRES = np.array([2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.11, 0.07, 0.04, 0.02])  # lines tried, over the order
+_MOST_LOSS = 16.0  # in log: by which errors may grow from where a line is sharpest
+_REACHES = np.array([0.5, 0.65, 0.8, 1.0, 1.25, 1.6, 2.2, 3.2, 5.0, 8.0, 14.0])  # over a guess of the line's height
+MOST_NODES, MOST_SAMPLES = 2048, 1024
+_MOST_POWER = 32  # of the moments behind Markov's bounds of the remove direction
+_SERIES_ERROR = 1e-11  # at least what rounding may take from their logarithms: exponents to 1e4 err by 4 units each
+
+
+class Saddles(NamedTuple):
+    """What steers: orders a [L, K], increasing, and about log M(a) of a round of mean length."""
+
+    orders: Real
+    logs: Real
+
+
+def saddles(of: Rule, steps: Real, scale: Real) -> Saddles:
+    """`Saddles` (a class) for rounds of `steps` [L]; `scale` [L] is about the deviation of the composed loss.
+
+    E X^-p is the integral of u^{p-1} E e^{-uX} over Gamma(p): the saddle point u of either, beside that at X = 1.
+    """
+    u = np.geomspace(*_POWERS, _NUM_ORDERS) / scale[:, None]
+    log_total, mean, variance = _tilted(of, u / steps[:, None])
+    p = u * (1.0 + mean)
+    logs = p * np.log(u / p) - u + p + steps[:, None] * (log_total + u / steps[:, None])
+    logs = logs + 0.5 * np.log(p / np.maximum(p - u * u * variance / steps[:, None], 1e-3 * p))
+    rising = p > np.concatenate([np.zeros((len(p), 1)), np.maximum.accumulate(p, axis=1)[:, :-1]], axis=1)
+    logs = np.where((log_total > -46.0) & rising, np.maximum(logs, 1e-12), np.inf)
+    return Saddles(1.0 + np.maximum.accumulate(p, axis=1), logs)
+
+
+def _tilted(of: Rule, v: Real) -> tuple[Real, Real, Real]:
+    """About log E e^{-vY} [L, K], and mean and variance of W so weighted: steering only."""
+    y, w, density = of.real()
+    weight = np.exp(-v[:, :, None] * y[:, None])
+    total, first, second = (np.einsum("lkz,lz->lk", weight, density * x) for x in (1.0, w, w * w))
+    total = np.maximum(total, 1e-300)
+    mean = first / total
+    return np.log(total), mean, np.maximum(second / total - mean * mean, 1e-30)
+
+
+class Guide(NamedTuple):
+    """Transforms of rounds [R] on the real axis, and what they bound: knots of the add direction's delta, [R, K]."""
+
+    steps: Real  # [R]
+    c: Real  # increasing
+    logs: Real  # at least log E e^{-c (X-1)}
+    epsilon: Real  # increasing
+    log_delta: Real  # at least log delta, add direction, from there on
+    log_markov: Real  # [R, _MOST_POWER - 1]: at least log delta + (j - 1) eps, remove direction, j = 2, 3, ..
+
+    def at(self, rounds: Any) -> "Guide":
+        return Guide(*(x[rounds] for x in self))
+
+
+def spread_of(of: Rule, lane: Any, steps: Real) -> Real:
+    """At least E|X - 1| [R]."""
+    return np.minimum(np.sqrt(np.expm1(np.minimum(of.sigma[lane, 0] ** -2.0, 600.0)) / steps), 2.0)
+
+
+def last_knot(sigma: Real, tau: Real, top: Real) -> Real:
+    """Epsilons from where on the geometric mean alone makes delta e^{top eps} tiny: arrays of one shape.
+
+    X is at least the geometric mean of the ratios: P[X < e^-eps] falls like e^{-(eps - mean)^2 / (2 tau^2)}.
+    """
+    top, mean = np.maximum(top, 1.0), 0.5 / sigma**2
+    return mean + tau * (tau * top + np.sqrt((tau * top) ** 2 + 2.0 * top * mean + 225.0))
+
+
+def guide(of: Rule, lane: Any, steps: Real, mean: Real, order: Real) -> Guide:
+    """`Guide` (a class) for moments of `order` [L], of rounds [R] of about `mean` [L] steps."""
+    spread = spread_of(of, np.arange(len(mean)), mean)
+    top = _TOP * (order - 1.0)
+    near = np.maximum(top + 9.0 / spread, 4.0)
+    last = last_knot(of.sigma[:, 0], 1.0 / (of.sigma[:, 0] * np.sqrt(mean)), top)
+    furthest = np.maximum(mean * of.sigma[:, 0] ** 2 * last * np.exp(last), 1.5 * near)
+    low = np.minimum(0.3 / spread, 0.2 * near)
+    c = np.concatenate(
+        [
+            low[:, None] * (near / low)[:, None] ** np.linspace(0.0, 1.0, _NEAR),
+            near[:, None] * (furthest / near)[:, None] ** np.linspace(0.0, 1.0, _FAR + 1)[1:],
+        ],
+        axis=1,
+    )
+    v = c / mean[:, None]
+    logs = log_transform(of, v)[lane]
+    mean_x = _tilted(of, v)[1][lane]
+    c = v[lane] * steps[:, None]
+    logs = steps[:, None] * logs
+    # delta = e^eps E(e^-eps - X)_+ at x = e^-eps - 1, and (a)_+ <= e^{ca}/(e c)
+    x = np.clip(mean_x + 1.0 / c, np.expm1(-600.0), -1e-9)
+    epsilon = np.maximum.accumulate(-np.log1p(x), axis=1)
+    bound = epsilon + c * np.expm1(-epsilon) + logs - np.log(c) - 1.0
+    bound = bound + 2.0**-50 * (64.0 + np.abs(logs) + c)
+    log_delta = np.minimum.accumulate(np.minimum(bound, 0.0), axis=1)
+    return Guide(steps, c, logs, epsilon, log_delta, _log_markov(of.sigma[lane, 0], steps))
+
+
+def _log_markov(sigma: Real, steps: Real) -> Real:
+    """At least log of (1/j) (1 - 1/j)^(j-1) E X^j [R, J], j = 2, 3, ..: Markov's bound on delta e^{(j-1) eps}.
+
+    With c_i = E Y^i / (i! t^i) the moments are j! d_j, d_n = (1/n) sum_i ((t+1) i - n) c_i d_{n-i}: while n <= t + 1 no
+    term is negative, and beyond nothing is said.
+    """
+    powers = np.arange(_MOST_POWER + 1.0)
+    factorials = np.cumsum(np.log(np.maximum(powers, 1.0)))
+    c = np.exp(0.5 * powers * (powers - 1.0) / sigma[:, None] ** 2 - factorials - powers * np.log(steps)[:, None])
+    d = np.zeros_like(c)
+    d[:, 0] = 1.0
+    for n in range(1, _MOST_POWER + 1):
+        weights = ((steps[:, None] + 1.0) * powers[1 : n + 1] - n) / n
+        d[:, n] = (weights * c[:, 1 : n + 1] * d[:, n - 1 :: -1][:, :n]).sum(1)
+    j = powers[2:]
+    logs = np.log(d[:, 2:]) + factorials[2:] - np.log(j) + (j - 1.0) * np.log1p(-1.0 / j)
+    return np.where(np.isfinite(logs) & (j <= steps[:, None] + 1.0), logs + _SERIES_ERROR, np.inf)
+
+
+def other_rate(known: Guide, a: Real) -> tuple[Real, Real]:
+    """Of bounds e^{log} e^{-rate eps} on delta e^{-a eps}, remove direction, `a` [R, A]: rates and logs [R, A, J]."""
+    return a[:, :, None] + np.arange(1.0, _MOST_POWER), np.broadcast_to(
+        known.log_markov[:, None], (*a.shape, _MOST_POWER - 1)
+    )
+
+
+class Plan(NamedTuple):
+    """Samples and lines of the lanes [L]: the step in epsilon, how many on either side of 0; centres and nodes."""
+
+    step: Real
+    own: Any  # whole: samples of the add direction's profile, from 0
+    other: Any  # whole: of the remove direction's
+    centre: Real  # c / t
+    spacing: Real  # of the nodes, over t
+    num_nodes: Any  # whole, a multiple of INNER; 0 where no line would do
+
+
+def plan(of: Rule, lane: Any, known: Guide, order: Real, height: Real) -> Plan:
+    """`Plan` (a class) for moments of one order a lane [L], imaginary parts to `height` [L]."""
+    num, t = len(order), known.steps
+    a = order[lane]
+    spread = spread_of(of, lane, t)
+    step = 2.0 * math.pi / (height[lane] + math.sqrt(2.0 * _MARGIN) * of.sigma[lane, 0] * np.sqrt(t))
+    tilted = known.log_delta + _TOP * (a - 1.0)[:, None] * known.epsilon
+    most = tilted.argmax(1)[:, None]
+    below = (np.arange(tilted.shape[1]) > most) & (tilted < tilted.max(1)[:, None] - _DEPTH)
+    last = np.where(below.any(1), below.argmax(1), tilted.shape[1] - 1)
+    own = known.epsilon[np.arange(len(t)), last]
+    rate, log = (x[:, 0] for x in other_rate(known, a[:, None]))
+    other = np.minimum((_DEPTH + np.log(a * spread)) / a, ((_DEPTH + np.log(a)[:, None] + log) / rate).min(1))
+    other = np.maximum(other, step)
+    step, own, other = _least(lane, step, num), -_least(lane, -own, num), -_least(lane, -other, num)
+    tries = order[:, None] * _CENTRES
+    # errors are e^{c x} times those at 0, and weighted by e^{p eps} or e^{-a eps}
+    right = np.maximum(tries * np.expm1(other)[:, None] - (order * other)[:, None], 0.0)
+    losses = np.maximum(right, _largest_left(tries, (order - 1.0)[:, None], own[:, None]))
+    best = losses.argmin(1)
+    loss, centre = losses[np.arange(num), best], tries[np.arange(num), best]
+    # periods and heights, over t
+    x, c = np.expm1(other)[lane], (centre[lane])[:, None]
+    floor = np.log(spread) - _DIGITS - loss[lane]
+    gap = known.c - 1.2 * c
+    ahead = known.logs + (known.c - c) * x[:, None] - np.log(known.c) - floor[:, None]
+    ahead = np.where(gap > 0.0, ahead / np.where(gap > 0.0, known.c - c, 1.0), np.inf).min(1)
+    period = (np.log(spread + x + 60.0 / c[:, 0]) - floor) / c[:, 0]
+    period = np.maximum(period, np.minimum(ahead, (x + 1.0) * (1.0 + 1e-6)))
+    spans, first = np.zeros(num), np.zeros(num, int)
+    np.maximum.at(spans, lane, period * t)
+    first[lane[::-1]] = np.arange(len(lane))[::-1]
+    per_step, spacing = centre / t[first], 2.0 * math.pi / spans
+    heights = ((_DIGITS + loss + 6.0) ** 0.5 * 1.45 / spread[first] / t[first])[:, None] * _REACHES
+    fall = log_decay(of, None, per_step, heights, is_rough=True)
+    logs = t[:, None] * fall[lane] - np.log(math.pi * heights[lane] * t[:, None])
+    enough = np.ones(heights.shape, bool)
+    np.logical_and.at(enough, lane, logs <= floor[:, None])
+    reach = heights[np.arange(num), np.where(enough.any(1), enough.argmax(1), len(_REACHES) - 1)]
+    count = INNER * np.ceil((reach / spacing + 0.5) / INNER)
+    samples = np.ceil(own / step) + 2.0, np.ceil(other / step) + 2.0
+    usable = np.isfinite(count) & (count <= MOST_NODES) & (loss < _MOST_LOSS) & enough.any(1)
+    usable = usable & (samples[0] + samples[1] <= MOST_SAMPLES)
+    own_count, other_count = (np.where(usable, x, 2.0).astype(int) for x in samples)
+    return Plan(step, own_count, other_count, per_step, spacing, np.where(usable, count, 0).astype(int))
+
+
+def _least(lane: Any, x: Real, num: int) -> Real:
+    out = np.full(num, np.inf)
+    np.minimum.at(out, lane, x)
+    return out
+
+
+def _largest_left(c: Real, p: Real, end: Real) -> Real:
+    """The largest c (e^-eps - 1) + p eps for eps from 0 to `end`: it rises up to eps = log(c/p)... or falls before."""
+    at_end = c * np.expm1(-end) + p * end
+    return np.maximum(at_end, 0.0)

@@ -1,0 +1,345 @@
+"""Complex moments of rounds of 1-out-of-t allocation without their largest ratios, for many questions at once.
+
+The formulas are those of `jaxacct.divergence.allocation._clipped_moments`. A lane has one noise multiplier and one
+cutoff for all its rounds, whose lengths are close to each other: one transform of a step's ratio serves all of them.
+
+Shapes: [L] lanes; [R] rounds, of which a lane has one or more; [K] tilts; [N] nodes of the line behind a moment; [B]
+heights of the moments wanted.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxacct.divergence.allocation._clipped_moments import log_gamma
+from jaxacct.divergence.allocation._grid import SHARPNESS, Complex, Real, step_weights
+from jaxacct.divergence.allocation._host_real import high_mass, log_cut_transform, log_decay, rough_cut_transform
+from jaxacct.divergence.allocation._host_rule import INNER, Cut, Rule, cuts, transform
+from jaxacct.divergence.allocation._lines import _log1p
+from jaxacct.special import ULP, complex_exp, complex_log, cos_and_sin, log_up
+
+# They steer speed and tightness only: every error is bounded, whatever they are.
+_HALVINGS = 10  # of the range of the logarithm of the rate, some 10 wide
+_COARSE = 36  # tilts whose saddle points are looked at
+_FURTHER = np.geomspace(1.15, 6.0, 10)  # orders beyond the last of them, over it
+_TILTS = np.array([-12.0, -8.0, -5.5, -4.0, -3.0, -2.0, -1.0, 0.0, 0.7, 1.4, 2.1, 2.8, 3.6, 4.4, 5.5, 7.0, 9.0, 12.0,
+                   17.0, 24.0])  # certified tilts, in widths of the saddle point from it  # fmt: skip
+_LINES = slice(5, 15)  # those of them that the line is tried through
+_MOST_TILT, _MIDDLE = 0.96, 0.75  # of the rate, at most; of the largest tilt, where the saddle point is beyond it
+_ALIASES = 32.0  # in log: copies and what lies beyond the last node are kept this far below the moment
+_MOST_LOSS = 12.0  # in log: terms larger than the moment by more are not tried
+_REACHES = np.array([0.5, 0.65, 0.8, 1.0, 1.25, 1.6, 2.2, 3.2, 5.0, 8.0, 14.0])  # over a guess of the line's height
+MOST_NODES = 2048  # of a line
+_BLOCK = 200.0  # length in b
+
+
+class Saddles(NamedTuple):
+    """What steers: orders a [L, K], increasing, and about log M(a) of one round; their tilts."""
+
+    orders: Real
+    logs: Real
+    tilts: Real  # l, for a round of mean length
+    whole: Real  # about log E[e^{lX} prod Q]
+
+
+class Clipping(NamedTuple):
+    """What a lane's cutoff is made of: the clipped ratios, and what that takes away from delta over all rounds."""
+
+    of: Rule
+    cut: Cut
+    dropped: Real  # [L]
+
+
+def _rates(of: Rule, steps: Real, mass: Real) -> Real:
+    """Rates [L] of the cutoffs that take away about `mass` [L] a round of `steps` [L]."""
+    y, _, density = (x[:, ::2] for x in of.real())
+    log_y, weight = np.log(y), 2.0 * density * (steps[:, None] - 1.0 + y)
+    low, high = math.log(SHARPNESS) - np.log(of.y[:, -1]), np.full(len(steps), math.log(SHARPNESS))
+    log_w = np.linspace(-12.0, 6.0, 800)
+    table = np.log(np.maximum(step_weights(np.exp(log_w))[1], 1e-300))
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        found = np.interp(middle[:, None] + log_y, log_w, table)
+        less = np.einsum("lz,lz->l", np.exp(found), weight) < mass
+        low, high = np.where(less, middle, low), np.where(less, high, middle)
+    return np.exp(low)
+
+
+def clipping(of: Rule, lane: Any, steps: Real, times: Real, mass: Real) -> Clipping:
+    """`Clipping` (a class) that takes away about `mass` [L], for rounds [R] of `lane`, each run `times`."""
+    num = len(mass)
+    uses = np.bincount(lane, times, num)
+    mean = np.bincount(lane, times * steps, num) / uses
+    cut = cuts(of, _rates(of, mean, mass / uses))
+    one_mass, one_mean, error = high_mass(of, cut)
+    # E_P[1 - prod Q] <= (t - 1) E[1 - Q] + E[Y (1 - Q)]
+    dropped = (mean * one_mass + one_mean) * uses * (1.0 + error + 2.0**-40) + 1e-300
+    return Clipping(of, cut, dropped)
+
+
+def saddles(at: Clipping, steps: Real) -> Saddles:
+    """`Saddles` (a class) of rounds of mean length `steps` [L]: M(a) by the saddle point in the tilt."""
+    most, t = (at.cut.rate[:, 0] * steps)[:, None], steps[:, None]
+    x = np.minimum(np.log(0.2 / most), -3.0)
+    tilts = most / (1.0 + np.exp(-x - (5.0 - x) * np.linspace(0.0, 1.0, _COARSE)))
+    log_step, mean, variance = rough_cut_transform(at.of, at.cut, tilts / t)
+    order = np.maximum.accumulate(tilts * (1.0 + mean), axis=1)  # a + 1
+    curve = tilts * tilts * variance / t
+    whole = t * log_step + tilts
+    logs = whole - order + order * np.log(order / tilts) - 0.5 * np.log1p(curve / order)  # over that of X = 1
+    logs = np.where(order > 2.0005, np.maximum(logs, 1e-12), np.inf)
+    # beyond the last saddle point by Markov's inequality
+    further = (order[:, -1:] - 1.0) * _FURTHER
+    beyond = further * (np.log(further / tilts[:, -1:]) - 1.0) + whole[:, -1:]
+    tail = np.ones_like(further)
+    return Saddles(
+        np.concatenate([order - 1.0, further], axis=1),
+        np.concatenate([logs, np.where(further > 1.0005, np.maximum(beyond, 1e-12), np.inf)], axis=1),
+        np.concatenate([tilts, tilts[:, -1:] * tail], axis=1),
+        np.concatenate([whole, whole[:, -1:] * tail], axis=1),
+    )
+
+
+def guesses(at: Clipping, steps: Real, known: Saddles, orders: Real) -> Real:
+    """About log M [L, A] at real orders [L, A], as `_clipped_moments.clipped_guess`: steering only."""
+    _, w, density = at.of.real()
+    x = w / steps[:, None]
+    exponents = orders[:, :, None] * np.log1p(np.maximum(x, -1.0 + 1e-300))[:, None]
+    powers = np.expm1(np.minimum(exponents, 600.0)) - orders[:, :, None] * x[:, None]
+    total = np.einsum("laz,lz->la", powers, at.cut.low[:, ::2] * density)
+    found = steps[:, None] * np.log1p(np.maximum(total, 0.0))
+    tilts, logs = (y[:, None, : -len(_FURTHER)] for y in (known.tilts, known.whole))
+    markov = orders[:, :, None] * (np.log(orders[:, :, None] / tilts) - 1.0) + logs
+    return np.maximum(np.fmin(found, markov.min(2)), 1e-12)
+
+
+def saddle_of(at: Clipping, steps: Real, known: Saddles, order: Real) -> tuple[Real, Real, Real]:
+    """About the tilt of the saddle point of M(order) [L], its width in log l, and the variance of X so tilted."""
+    every = np.arange(len(order))
+    above = np.clip((known.orders < order[:, None]).sum(1), 1, known.orders.shape[1] - 1)
+    (x0, x1), (y0, y1) = ((np.log(x[every, above - 1]), np.log(x[every, above])) for x in (known.orders, known.tilts))
+    share = np.clip((np.log(order) - x0) / np.where(x1 > x0, x1 - x0, 1.0), 0.0, 1.0)
+    tilt = np.exp(y0 + share * (y1 - y0))
+    variance = rough_cut_transform(at.of, at.cut, (tilt / steps)[:, None])[2][:, 0] / steps
+    return tilt, 1.0 / np.sqrt(order + 1.0 + tilt * tilt * variance), variance
+
+
+class Bounds(NamedTuple):
+    """Certified transforms of the rounds [R] on the real axis: what bounds moments and copies."""
+
+    steps: Real  # [R]
+    tilts: Real  # [R, K], l > 0, increasing
+    logs: Real  # [R, K], at least log E[e^{lX} prod Q]
+
+    def markov(self, orders: Real) -> Real:
+        """Upper bounds [R, A, K] on log E[X^a prod Q] at real orders a > 0 [R, A]."""
+        a = orders[:, :, None]
+        return a * (np.log(a / self.tilts[:, None]) - 1.0) + self.logs[:, None]
+
+    def at(self, rounds: Any) -> "Bounds":
+        return Bounds(*(x[rounds] for x in self))
+
+
+def bounds(at: Clipping, lane: Any, steps: Real, mean: Real, tilt: Real, width: Real) -> Bounds:
+    """`Bounds` (a class) at tilts around the saddle point `tilt` [L] of a round of `mean` [L] length."""
+    most = _MOST_TILT * at.cut.rate[:, 0] * mean
+    middle = np.minimum(tilt, _MIDDLE * most)
+    width = np.where(tilt > 0.3 * most, np.maximum(width, np.log(most / middle) / _TILTS[-1]), width)
+    per_step = np.minimum(middle[:, None] * np.exp(width[:, None] * _TILTS), most[:, None]) / mean[:, None]
+    logs = log_cut_transform(at.of, at.cut, per_step)
+    tilts = per_step[lane] * steps[:, None]
+    found = steps[:, None] * logs[lane]
+    return Bounds(steps, tilts, found + 2.0**-30 * np.abs(found) + tilts)
+
+
+class Lines(NamedTuple):
+    """Vertical lines Re z = c of the lanes [L], over the lengths of rounds; how many nodes they take."""
+
+    centre: Real  # c / t
+    spacing: Real  # of the nodes, over t
+    num_nodes: Any  # whole, a multiple of INNER; 0 where no line would do
+
+
+def lines(at: Clipping, lane: Any, known: Bounds, order: Real, height: Real, log_moment: Real, curve: Real) -> Lines:
+    """`Lines` (a class) for moments of one order a lane [L], imaginary parts to `height` [L].
+
+    Args:
+      log_moment: [R], about log M(order).
+      curve: [R], about the variance of X so tilted.
+    """
+    a, h, num = order[lane], height[lane], len(order)
+    excess = known.markov(a[:, None])[:, 0] - log_moment[:, None]  # [R, K]
+    centre = known.tilts[:, _LINES]
+    gap = known.tilts[:, None, :] - centre[:, :, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        needed = (excess[:, None, :] + _ALIASES) / np.abs(gap)
+    right = np.where(gap > 1e-3 * centre[:, :, None], needed, np.inf).min(2)
+    left = np.where(gap < -1e-3 * centre[:, :, None], needed, np.inf).min(2)
+    period = np.maximum(left, right)
+    reach = 8.5 / np.sqrt(curve[:, None] + a[:, None] / centre**2) + (h / a)[:, None] * centre
+    loss = excess[:, _LINES]
+    nodes = period * reach / (2.0 * math.pi)
+    price = np.maximum(nodes, 40.0) * np.exp(np.minimum(0.4 * np.maximum(loss - 3.0, 0.0), 300.0))
+    price = np.where((loss < _MOST_LOSS) & (nodes < MOST_NODES), price, np.inf)
+    # all rounds of a lane share its line
+    worst, spans = np.zeros((num, price.shape[1])), np.zeros((num, price.shape[1]))
+    reaches = np.zeros((num, price.shape[1]))
+    np.maximum.at(worst, lane, price)
+    np.maximum.at(spans, lane, period * known.steps[:, None])
+    np.maximum.at(reaches, lane, reach / known.steps[:, None])
+    best, every = worst.argmin(1), np.arange(num)
+    first = np.zeros(num, int)
+    first[lane[::-1]] = np.arange(len(lane))[::-1]
+    centre = centre[first, best] / known.steps[first]
+    spacing = 2.0 * math.pi / spans[every, best]
+    heights = reaches[every, best][:, None] * _REACHES  # over t
+    # towards the line's end less is wanted of the moments
+    share = np.linspace(0.0, 1.0, 5)
+    top = log_gamma(a[:, None] + 1.0 + 1j * h[:, None] * share)[0].real + 0.5 * math.pi * h[:, None] * share
+    wanted = log_moment - (top - _ALIASES * share**2).max(1) - _ALIASES
+    fall = log_decay(at.of, at.cut, -centre, heights, is_rough=True)
+    t = known.steps[:, None]
+    logs = t * (fall[lane] + centre[lane, None]) - np.log(math.pi * a)[:, None] - a[:, None] * np.log(heights[lane] * t)
+    enough = np.ones(heights.shape, bool)
+    np.logical_and.at(enough, lane, logs <= wanted[:, None])
+    height_of = heights[every, np.where(enough.any(1), enough.argmax(1), len(_REACHES) - 1)]
+    count = INNER * np.ceil((height_of / spacing + 0.5) / INNER)
+    usable = np.isfinite(worst[every, best]) & np.isfinite(count) & (count <= MOST_NODES)
+    return Lines(centre, spacing, np.where(usable, count, 0).astype(int))
+
+
+class Moments(NamedTuple):
+    """log |M(a + ib)| [R, B], its phase and the relative error of M at b = k step; at least log M [R, A]."""
+
+    logs: Real
+    phase: Real
+    relative: Real
+    alias: Real
+
+
+class Table:
+    """M(s) of rounds [R], the largest ratios taken away, by sums over the lines of their lanes.
+
+    Args:
+      at: what is left of the ratios, lanes [L].
+      lane: [R], whole, the lane of each round.
+      known: transforms of the rounds on the real axis.
+      line: of the lanes.
+      num: nodes of each line.
+    """
+
+    def __init__(self, at: Clipping, lane: Any, known: Bounds, line: Lines, num: int):
+        t = known.steps[:, None]
+        self._known, self._t = known, t
+        self._spacing = line.spacing[lane, None] * t
+        self._centre = line.centre[lane, None] * t
+        ends = (num - 0.5) * line.spacing[:, None]
+        fall = log_decay(at.of, at.cut, -line.centre, ends)
+        self._log_beyond = t * fall[lane] + self._centre  # [R, 1]
+        self._first = ends[lane] * t
+        excess, error = transform(at.of, at.cut, -line.centre, line.spacing, num)
+        size = np.abs(1.0 + excess)
+        error = error + 16.0 * ULP * (np.abs(excess) + np.where(size < 0.6, size, 0.0))
+        slip = np.log1p(error / size)[lane]
+        log_base = t * _log1p(excess)[lane]
+        z = self._centre - 1j * self._spacing * np.arange(num)
+        log_z, length = complex_log(z), np.abs(z)
+        relative = np.expm1(np.minimum(t * slip, 700.0)) + 8.0 * ULP * (8.0 + np.abs(log_base) + 3.0 * length)
+        self.relative, self.log_z = relative, log_z
+        self.terms = log_base + z - log_z + np.log(self._spacing / (2.0 * math.pi))
+
+    def __call__(self, order: Real, step: Real, count: int, alias_orders: Real) -> Moments:
+        """`Moments` (a class) at s = order + ib, b = k `step`, k < `count`, and at real orders [R, A]."""
+        total, error, log_scale = self._sums(order, step, count)
+        b = step[:, None] * np.arange(count)
+        log_factor, factor_error = log_gamma(order[:, None] + 1.0 + 1j * b)
+        size = np.maximum(np.abs(total), 1e-300)
+        scale = log_factor.real + log_scale
+        tail = self._tail(order[:, None]) + 0.5 * math.pi * b
+        relative = (error + np.exp(np.minimum(tail - log_scale, 700.0))) / size + factor_error
+        relative = relative + ULP * (16.0 + 4.0 * (np.abs(log_factor.real) + np.abs(log_scale)))
+        copies = self._copies(order[:, None])
+        relative = relative + np.exp(np.minimum(copies - scale - np.log(size), 700.0))
+        phase = np.angle(total) + log_factor.imag
+        return Moments(scale + np.log(size), phase, relative, self._real(alias_orders))
+
+    def _tail(self, orders: Real) -> Real:
+        """log of at least what lies beyond the nodes at real orders [R, A]."""
+        return self._log_beyond - np.log(math.pi * orders) - orders * np.log(self._first)
+
+    def _copies(self, orders: Real) -> Real:
+        """log of bounds [R, A] on the sums of the copies at real orders."""
+        away = self._known.tilts - self._centre
+        gaps = np.abs(away) * (2.0 * math.pi / self._spacing)
+        logs = self._known.markov(orders) + (-gaps - np.log(-np.expm1(-gaps)))[:, None]
+        right, left = (np.where((away * sign > 0.0)[:, None], logs, np.inf).min(2) for sign in (1.0, -1.0))
+        return np.logaddexp(right, left)
+
+    def _sums(self, order: Real, step: Real, count: int) -> tuple[Complex, Real, Real]:
+        """The sums over both halves of the line at s = order + ib, over e^log_scale; their errors; log_scale, [R, B].
+
+        From one b to the next the terms are multiplied by e^{-i step log z}, and by a power of two that keeps them,
+        times Gamma(s + 1), of one size; after `_BLOCK` in b they are formed anew.
+        """
+        log_z = np.concatenate([self.log_z.conj(), self.log_z[:, 1:]], axis=1)
+        terms = np.concatenate([self.terms.conj(), self.terms[:, 1:]], axis=1)
+        relative = np.concatenate([self.relative, self.relative[:, 1:]], axis=1)
+        b = step[:, None] * np.arange(count)
+        gammas = log_gamma(order[:, None] + 1.0 + 1j * b)[0].real
+        halvings = np.rint(np.diff(gammas, axis=1) / math.log(2.0))
+        length = np.abs(log_z)
+        size = np.abs(terms) + order[:, None] * length
+        own = relative + ULP * (64.0 + log_z.shape[1] + 16.0 * count + 16.0 * size)
+        own = own + 16.0 * ULP * b[:, -1:] * (2.0 + length)
+        turned = complex_exp(-1j * step[:, None] * log_z)
+        total, error = np.empty((len(order), count), complex), np.empty((len(order), count))
+        log_scale, every = np.empty((len(order), count)), max(1, int(_BLOCK / float(step.max())))
+        term, scale, shift = turned, 0.0 * order, 0.0 * order
+        for k in range(count):
+            if k % every == 0:
+                first = terms - (order[:, None] + 1j * b[:, k, None]) * log_z
+                shift, scale = first.real.max(1), 0.0 * order
+                term = complex_exp(first - shift[:, None])
+            else:
+                term *= turned
+                term *= np.exp2(halvings[:, k - 1, None])
+                scale = scale - halvings[:, k - 1]
+            total[:, k], log_scale[:, k] = term.sum(1), shift + scale * math.log(2.0)
+            error[:, k] = np.einsum("rn,rn->r", np.abs(term.real) + np.abs(term.imag), own)
+        return total, error + 1e-150, log_scale
+
+    def _real(self, orders: Real) -> Real:
+        """At least log M [R, A] at real orders; far from the line's by Markov's inequality."""
+        column = orders[:, :, None]
+        sizes = self.terms.real[:, None] - column * self.log_z.real[:, None]
+        shift = sizes.max(2)
+        terms = np.exp(sizes - shift[:, :, None])
+        terms[:, :, 1:] *= 2.0
+        angle = self.terms.imag[:, None] - column * self.log_z.imag[:, None]
+        total = np.maximum((terms * cos_and_sin(angle)[0]).sum(2), 1e-300)
+        own = self.relative + ULP * (64.0 + 2.0 * sizes.shape[2] + 8.0 * np.abs(self.terms))
+        own = own[:, None] + 8.0 * ULP * (np.abs(self.log_z)[:, None] * column + np.abs(shift)[:, :, None])
+        log_factor, factor_error = log_gamma(orders + 1.0 + 0j)
+        scale = log_factor.real + shift
+        relative = ((terms * own).sum(2) + np.exp(np.minimum(self._tail(orders) - shift, 700.0))) / total + factor_error
+        relative = relative + ULP * (16.0 + 4.0 * (np.abs(log_factor.real) + np.abs(shift)))
+        relative = relative + np.exp(np.minimum(self._copies(orders) - scale - np.log(total), 700.0))
+        found = np.where(relative < 0.5, log_up(scale + np.log(total) + np.log1p(relative), 16), np.inf)
+        return np.maximum(np.fmin(found, self._known.markov(orders).min(2)), 0.0)
+
+
+def log_fall(at: Clipping, lane: Any, known: Bounds, order: Real, heights: Real, log_moment: Real) -> Real:
+    """At least log |M(order + ib)/M(order)| [R, B] for every b >= `heights` [R, B], as `ClippedMoments.log_decay`.
+
+    `log_moment` [R] is at most log M(order).
+    """
+    t, sigma, rate = known.steps[:, None], at.of.sigma[lane], at.cut.rate[lane]
+    turn = np.minimum(heights / (t * (sigma**2 + rate)), 1.2)
+    k = rate * t * 2.0 * np.sin(0.5 * turn) ** 2
+    share = 2.0 * k[:, :, None] / known.tilts[:, None]
+    rest = known.markov(order[:, None])[:, 0] + order[:, None] * math.log(2.0) - log_moment[:, None]
+    with np.errstate(invalid="ignore"):
+        moment = np.where(share <= 1.0, share * rest[:, None], np.inf).min(2)
+    parts = 0.5 * t * (sigma * turn) ** 2, turn * heights, np.maximum(moment, 0.0)
+    return parts[0] - parts[1] + parts[2] + 2.0**-50 * (1.0 + sum(parts))

@@ -1,0 +1,163 @@
+"""Many questions about allocation rounds at once: against single lines, certified lower ends and quadrature."""
+
+import math
+
+import numpy as np
+import pytest
+from mpmath import mp
+
+import jaxacct as ja
+from jaxacct._method import Query
+from jaxacct._types import Direction
+from jaxacct.bounds._line_parts import Round
+from jaxacct.bounds._many_lines import Rounds, add, many_brackets, remove
+from jaxacct.bounds._one_line import ends
+from jaxacct.divergence.allocation import _added_lanes as added
+from jaxacct.divergence.allocation import _added_plans as plans
+from jaxacct.divergence.allocation import _clipped_lanes as clipped
+from jaxacct.divergence.allocation._host_rule import CLIPPED, WHOLE, num_nodes, rule
+
+REMOVE, ADD = Direction.REMOVE, Direction.ADD
+
+
+def _settings(seed, size, least_noise=0.5):
+    rng = np.random.default_rng([42, seed])
+
+    def uniform(low, high):
+        return np.exp(rng.uniform(math.log(low), math.log(high), size))
+
+    steps = np.rint(uniform(10, 1e5))
+    selected = np.minimum(np.rint(uniform(1, 10)), steps // 2)
+    return uniform(least_noise, 5.0), steps, selected, np.rint(uniform(1, 300)), uniform(1e-10, 1e-4)
+
+
+def _rounds(sigma, steps, selected, epochs, target):
+    size, larger = steps // selected, steps % selected
+    return Rounds(sigma, size, (selected - larger) * epochs, larger * epochs, target)
+
+
+def _one(rounds, i):
+    every = [Round(rounds.noise_multiplier[i], rounds.steps[i], rounds.first_times[i])]
+    every.append(Round(rounds.noise_multiplier[i], rounds.steps[i] + 1.0, rounds.second_times[i]))
+    return [of for of in every if of.times > 0]
+
+
+@pytest.mark.parametrize("direction", [REMOVE, ADD])
+@pytest.mark.parametrize("query", list(Query))
+def test_single_lines_agree(direction, query):
+    """Other nodes, other cutoffs, other lines: the brackets meet, and few are wide."""
+    *fields, delta = _settings(1, 24, 0.8)
+    rounds = _rounds(*fields, delta)
+    singles = [ends(_one(rounds, i), [], direction, Query.EPSILON, delta[i]) for i in range(len(delta))]
+    if query is Query.DELTA:
+        target = np.array([0.5 * (x.lower + x.upper) for x in singles])
+        rounds = rounds._replace(target=target)
+        singles = [ends(_one(rounds, i), [], direction, query, target[i]) for i in range(len(delta))]
+    found = (remove if direction is REMOVE else add)(rounds, query)
+    lower, upper = (np.array([x[k] for x in singles]) for k in (0, 1))
+    assert np.all(found.lower <= upper)
+    assert np.all(found.upper >= lower)
+    known = np.isfinite(found.upper) & (found.upper < query.worst)
+    assert known.mean() >= 0.6
+    width = 1e-6 if query is Query.EPSILON else 1e-5
+    assert np.mean(found.upper[known] <= found.lower[known] * (1 + width)) >= 0.7
+    assert np.median(found.upper[known] / upper[known]) <= 1 + 1e-8
+
+
+def test_neighbours_in_a_batch_do_not_matter():
+    rounds = _rounds(*_settings(2, 12, 0.9))
+    order = np.random.default_rng(0).permutation(12)
+    for of in (remove, add):
+        together, mixed = of(rounds, Query.EPSILON), of(rounds.at(order), Query.EPSILON)
+        alone = [of(rounds.at(np.array([i])), Query.EPSILON).upper[0] for i in range(12)]
+        narrow = together.upper <= together.lower * (1 + 1e-7)
+        assert narrow.sum() >= 6
+        assert together.upper[order][narrow[order]] == pytest.approx(mixed.upper[narrow[order]], rel=1e-6)
+        assert together.upper[narrow] == pytest.approx(np.array(alone)[narrow], rel=1e-6)
+
+
+def _two_steps(sigma, s):
+    """E ((Y1 + Y2)/2)^s by quadrature: X = G cosh(h/(sigma sqrt 2)), G and h independent."""
+    with mp.workdps(30):
+        sigma, s = mp.mpf(sigma), mp.mpc(s)
+        tau = 1 / (sigma * mp.sqrt(2))
+        mean = mp.exp(-s / (2 * sigma**2) + (s * tau) ** 2 / 2)
+        edge = 14 + abs(s.real) * tau
+        return complex(mean * mp.quad(lambda h: mp.cosh(h * tau) ** s * mp.npdf(h), mp.linspace(-edge, edge, 33)))
+
+
+@pytest.mark.parametrize(("sigma", "order"), [(4.0, 7.0), (8.0, 13.0), (8.0, 25.0)])
+@np.errstate(all="ignore")
+def test_added_moments_of_two_steps(sigma, order):
+    lane, steps, orders = np.array([0]), np.array([2.0]), np.array([order])
+    of = rule(np.array([sigma]), int(num_nodes(np.array([sigma]), WHOLE)[0]), WHOLE)
+    known = plans.guide(of, lane, steps, steps, orders)
+    at = plans.plan(of, lane, known, orders, np.array([3.0 * sigma]))
+    assert at.num_nodes[0] > 0
+    alias = 1.0 + np.array([[1.1, 1.5]]) * (order - 1.0)
+    found = added.Table(of, lane, known, at)(orders, np.array([0.5 * sigma]), 6, alias)
+    for k in range(6):
+        truth = _two_steps(sigma, 1.0 - order - 0.5j * sigma * k)
+        assert abs(np.exp(found.logs[0, k] + 1j * found.phase[0, k]) / truth - 1) <= np.expm1(found.error[0, k]) + 1e-13
+    for a, bound in zip(alias[0], found.alias[0], strict=True):
+        truth = math.log(_two_steps(sigma, 1.0 - a).real)
+        assert truth <= bound
+    assert np.expm1(found.error[0]).max() <= 1e-6
+
+
+@pytest.mark.parametrize(("sigma", "order"), [(2.0, 4.0), (4.0, 13.0), (8.0, 25.0)])
+@np.errstate(all="ignore")
+def test_clipped_moments_of_two_steps(sigma, order):
+    """What is taken away is at most E[X^a; something is], small beside the moment at a cutoff so far out."""
+    lane, steps, orders, ones = np.array([0]), np.array([2.0]), np.array([order]), np.ones(1)
+    of = rule(np.array([sigma]), int(num_nodes(np.array([sigma]), CLIPPED)[0]), CLIPPED)
+    at = clipped.clipping(of, lane, steps, ones, np.array([1e-14]))
+    steer = clipped.saddles(at, steps)
+    log_moment = clipped.guesses(at, steps, steer, orders[:, None])[:, 0]
+    tilt, width, curve = clipped.saddle_of(at, steps, steer, orders)
+    known = clipped.bounds(at, lane, steps, steps, tilt, width)
+    line = clipped.lines(at, lane, known, orders, np.array([3.0 * sigma]), log_moment, curve)
+    assert line.num_nodes[0] > 0
+    table = clipped.Table(at, lane, known, line, int(line.num_nodes[0]))
+    alias = 1.0 + np.array([[1.1, 2.0]]) * (order - 1.0)
+    found = table(orders, np.array([0.5 * sigma]), 6, alias)
+    least = found.logs[:, 0] - 2.0 * found.relative[:, 0]
+    fall = clipped.log_fall(at, lane, known, orders, 0.5 * sigma * np.arange(6.0)[None], least)
+    for k in range(6):
+        truth = _two_steps(sigma, order + 0.5j * sigma * k)
+        value = np.exp(found.logs[0, k] + 1j * found.phase[0, k])
+        assert abs(value / truth - 1) <= found.relative[0, k] + 1e-9
+        assert math.log(abs(truth)) - found.logs[0, 0] <= fall[0, k] + 1e-9
+    assert found.relative[0].max() <= 1e-4
+    for a, bound in zip(alias[0], found.alias[0], strict=True):
+        assert bound >= math.log(_two_steps(sigma, a).real) - 1e-9
+
+
+def test_what_is_out_of_range_says_nothing():
+    run = ja.RandomAllocation(ja.Gaussian(np.array([0.1, 1.0, 50.0, 2.0])), np.array([100, 5, 100, 100]), 3, 2)
+    found = many_brackets(run, Query.EPSILON, np.full(4, 1e-6), [REMOVE, ADD])
+    for d in (REMOVE, ADD):
+        assert list(found[d].upper[:3]) == [math.inf] * 3
+        assert list(found[d].lower[:3]) == [0.0] * 3
+        assert 0 < found[d].lower[3] <= found[d].upper[3] <= found[d].lower[3] * (1 + 1e-6)
+
+
+def _check_default_ends(seed, size):
+    """Quick answers of a batch are never below the certified lower ends of default questions, point by point."""
+    sigma, steps, selected, epochs, delta = _settings(seed, size, 0.35)
+    quick = ja.epsilon(ja.RandomAllocation(ja.Gaussian(sigma), steps, selected, epochs), delta, precision=math.inf)
+    for i in range(size):
+        run = ja.RandomAllocation(ja.Gaussian(sigma[i]), int(steps[i]), int(selected[i]), int(epochs[i]))
+        known = ja.epsilon_interval(run, delta[i])
+        assert quick[i] >= known.analysis_lower
+        assert quick[i] <= known.upper * (1 + 1e-3)
+
+
+def test_quick_batches_contain_the_default_answers():
+    _check_default_ends(3, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10, 20))
+def test_many_quick_batches_contain_the_default_answers(seed):
+    _check_default_ends(seed, 40)
