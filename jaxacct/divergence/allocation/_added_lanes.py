@@ -20,6 +20,8 @@ from jaxacct.divergence.allocation._host_rule import INNER, Rule, transform
 from jaxacct.divergence.allocation._lines import _log1p
 from jaxacct.special import ULP, complex_exp, complex_log, rows_times_rows, turn
 
+_KNOTS = 40  # at which delta is bounded beyond the last sample: steers tightness
+
 
 class Moments(NamedTuple):
     """log |M(a + ib)| [R, B], its phase, log1p of its relative error, at b = k step; at least log M [R, A]."""
@@ -80,18 +82,13 @@ class Table:
         grown = np.exp(np.maximum(self.epsilon, 0.0))
         value, error = grown * value, grown * error * (1.0 + 16.0 * ULP) + 8.0 * ULP * grown * np.abs(value)
         # what is known badly: delta is at most E|X - 1|, and at most what the transforms say
-        upper = np.minimum(self._log_upper(), np.log(self._spread) + np.maximum(self.epsilon, 0.0))
+        upper = np.minimum(
+            np.where(self._is_own, known.log_upper(self.epsilon), 0.0),
+            np.log(self._spread) + np.maximum(self.epsilon, 0.0),
+        )
         upper = np.exp(np.minimum(upper, 0.0)) * (1.0 + 1e-9)
         badly = ~(error <= upper)
         self.value, self.error = np.where(badly, 0.5 * upper, value), np.where(badly, 0.5 * upper, error)
-
-    def _log_upper(self) -> Real:
-        """At least log delta [R, J] at the samples, add direction; 0 elsewhere."""
-        known = self._known
-        out = np.zeros_like(self.epsilon)
-        j = (known.epsilon[:, None, :] <= self.epsilon[:, :, None]).sum(2) - 1
-        found = np.take_along_axis(known.log_delta, np.maximum(j, 0), axis=1)
-        return np.where(self._is_own & (j >= 0), found, out)
 
     def _copies(self, x: Real, centre: Real, period: Real) -> Real:
         """Upper bounds [R, J] on the sum of the copies, as `_lines.Copies`."""
@@ -111,12 +108,10 @@ class Table:
         """Upper bounds [R, A] on step sum delta e^{p eps} and step sum delta e^{-a eps} past the last samples."""
         known, step, p = self._known, self._step[:, :, None], orders[:, :, None] - 1.0
         end = self.epsilon[:, -1:]
-        knots = np.maximum(known.epsilon, end)
-        last = np.maximum(knots[:, -1:], last_knot(self._sigma, self._tau, orders.max(1, keepdims=True) - 1.0))
-        knots = np.concatenate([knots, last], axis=1)
-        pieces = known.log_delta[:, None] + p * knots[:, None, 1:]
-        width = np.diff(knots, axis=1)
-        pieces = np.where(width[:, None] > 0.0, np.exp(np.minimum(pieces, 700.0)) * (width[:, None] + step), 0.0)
+        last = np.maximum(2.0 * end, last_knot(self._sigma, self._tau, orders.max(1, keepdims=True) - 1.0))
+        knots = end + (last - end) * np.linspace(0.0, 1.0, _KNOTS) ** 2
+        pieces = known.log_upper(knots[:, :-1])[:, None] + p * knots[:, None, 1:]
+        pieces = np.exp(np.minimum(pieces, 700.0)) * (np.diff(knots, axis=1)[:, None] + step)
         # beyond the last knot by the geometric mean, which X exceeds: E X^-r <= e^{r/(2 sigma^2) + (r tau)^2/2}
         mean, tau = 0.5 / self._sigma**2, self._tau
         r = (last - mean) / tau**2

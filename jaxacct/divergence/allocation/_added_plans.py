@@ -70,7 +70,15 @@ class Guide(NamedTuple):
     log_delta: Real  # at least log delta, add direction, from there on
     log_markov: Real  # [R, _MOST_POWER - 1]: at least log delta + (j - 1) eps, remove direction, j = 2, 3, ..
 
+    def log_upper(self, epsilon: Real) -> Real:
+        """At least log delta [R, A], add direction, at `epsilon` [R, A] >= 0: the least of all knots' bounds."""
+        x = np.expm1(-epsilon)[:, :, None]
+        found = self.c[:, None] * x + (self.logs - np.log(self.c) - 1.0)[:, None]
+        slack = 2.0**-50 * (64.0 + np.abs(self.logs) + self.c)
+        return np.minimum(epsilon + (found + slack[:, None]).min(2), 0.0)
+
     def at(self, rounds: Any) -> "Guide":
+        """`Guide` of some rounds."""
         return Guide(*(x[rounds] for x in self))
 
 
@@ -80,7 +88,7 @@ def spread_of(of: Rule, lane: Any, steps: Real) -> Real:
 
 
 def last_knot(sigma: Real, tau: Real, top: Real) -> Real:
-    """Epsilons from where on the geometric mean alone makes delta e^{top eps} tiny: arrays of one shape.
+    """Float arrays of one shape: epsilons from where on the geometric mean alone makes delta e^{top eps} tiny.
 
     X is at least the geometric mean of the ratios: P[X < e^-eps] falls like e^{-(eps - mean)^2 / (2 tau^2)}.
     """
