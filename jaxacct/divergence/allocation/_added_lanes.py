@@ -77,7 +77,7 @@ class Table:
         error = scale * (weighted + summing * total + phase) + np.exp(centre * x + log_tail)
         error = error + self._copies(x, centre, 2.0 * math.pi / spacing)
         # x is rounded, and the slope is a probability; E(X-1-x)_+ = E(x - (X-1))_+ - x, where x >= 0
-        error = error + 4.0 * ULP * (np.abs(x) + np.abs(value))
+        error = error + 8.0 * ULP * (np.abs(x) + np.abs(value))
         value = np.where(self._is_own, value, value - x)
         grown = np.exp(np.maximum(self.epsilon, 0.0))
         value, error = grown * value, grown * error * (1.0 + 16.0 * ULP) + 8.0 * ULP * grown * np.abs(value)

@@ -23,7 +23,7 @@ _DIGITS = 28.0  # in log: what is left out of a line is this far below its large
 _CENTRES = np.array([2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.11, 0.07, 0.04, 0.02])  # lines tried, over the order
 _MOST_LOSS = 16.0  # in log: by which errors may grow from where a line is sharpest
 _REACHES = np.array([0.5, 0.65, 0.8, 1.0, 1.25, 1.6, 2.2, 3.2, 5.0, 8.0, 14.0])  # over a guess of the line's height
-MOST_NODES, MOST_SAMPLES = 2048, 1024
+_MOST_NODES, _MOST_SAMPLES = 2048, 1024  # of a line, and of both profiles together: longer ones are left to others
 _MOST_POWER = 32  # of the moments behind Markov's bounds of the remove direction
 _SERIES_ERROR = 1e-11  # at least what rounding may take from their logarithms: exponents to 1e4 err by 4 units each
 
@@ -203,8 +203,8 @@ def plan(of: Rule, lane: Any, known: Guide, order: Real, height: Real) -> Plan:
     reach = heights[np.arange(num), np.where(enough.any(1), enough.argmax(1), len(_REACHES) - 1)]
     count = INNER * np.ceil((reach / spacing + 0.5) / INNER)
     samples = np.ceil(own / step) + 2.0, np.ceil(other / step) + 2.0
-    usable = np.isfinite(count) & (count <= MOST_NODES) & (loss < _MOST_LOSS) & enough.any(1)
-    usable = usable & (samples[0] + samples[1] <= MOST_SAMPLES)
+    usable = np.isfinite(count) & (count <= _MOST_NODES) & (loss < _MOST_LOSS) & enough.any(1)
+    usable = usable & (samples[0] + samples[1] <= _MOST_SAMPLES)
     own_count, other_count = (np.where(usable, x, 2.0).astype(int) for x in samples)
     return Plan(step, own_count, other_count, per_step, spacing, np.where(usable, count, 0).astype(int))
 

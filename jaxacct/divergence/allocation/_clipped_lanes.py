@@ -30,8 +30,8 @@ _MOST_TILT, _MIDDLE = 0.96, 0.75  # of the rate, at most; of the largest tilt, w
 _ALIASES = 32.0  # in log: copies and what lies beyond the last node are kept this far below the moment
 _MOST_LOSS = 12.0  # in log: terms larger than the moment by more are not tried
 _REACHES = np.array([0.5, 0.65, 0.8, 1.0, 1.25, 1.6, 2.2, 3.2, 5.0, 8.0, 14.0])  # over a guess of the line's height
-MOST_NODES = 2048  # of a line
-_BLOCK = 200.0  # length in b
+_MOST_NODES = 2048  # of a line: longer ones are left to others
+_BLOCK = 200.0  # length in b after which terms are formed anew: within it they change by e^{100 pi} beside each other
 
 
 class Saddles(NamedTuple):
@@ -181,7 +181,7 @@ def lines(at: Clipping, lane: Any, known: Bounds, order: Real, height: Real, log
     loss = excess[:, _LINES]
     nodes = period * reach / (2.0 * math.pi)
     price = np.maximum(nodes, 40.0) * np.exp(np.minimum(0.4 * np.maximum(loss - 3.0, 0.0), 300.0))
-    price = np.where((loss < _MOST_LOSS) & (nodes < MOST_NODES), price, np.inf)
+    price = np.where((loss < _MOST_LOSS) & (nodes < _MOST_NODES), price, np.inf)
     # all rounds of a lane share its line
     worst, spans = np.zeros((num, price.shape[1])), np.zeros((num, price.shape[1]))
     reaches = np.zeros((num, price.shape[1]))
@@ -205,7 +205,7 @@ def lines(at: Clipping, lane: Any, known: Bounds, order: Real, height: Real, log
     np.logical_and.at(enough, lane, logs <= wanted[:, None])
     height_of = heights[every, np.where(enough.any(1), enough.argmax(1), len(_REACHES) - 1)]
     count = INNER * np.ceil((height_of / spacing + 0.5) / INNER)
-    usable = np.isfinite(worst[every, best]) & np.isfinite(count) & (count <= MOST_NODES)
+    usable = np.isfinite(worst[every, best]) & np.isfinite(count) & (count <= _MOST_NODES)
     return Lines(centre, spacing, np.where(usable, count, 0).astype(int))
 
 

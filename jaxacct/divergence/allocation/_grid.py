@@ -144,7 +144,7 @@ def grid(sigma: float, tilt: float = 0.0) -> Grid:
 
 
 def step_series(w: Any) -> Any:
-    """An array of the shape of `w`: 1 - Q(w) = e^-w sum_{j>=m} w^j/j!, |w| <= m real or complex, by 70 terms."""
+    """Float array of the shape of `w`: 1 - Q(w) = e^-w sum_{j>=m} w^j/j!, |w| <= m real or complex, by 70 terms."""
     total = np.ones_like(w)
     for j in range(70, 0, -1):
         total = 1.0 + w / (SHARPNESS + j) * total
@@ -152,7 +152,7 @@ def step_series(w: Any) -> Any:
 
 
 def partial_exponential(w: Any) -> Any:
-    """An array of the shape of `w`: sum_{j<m} w^j/j!, real or complex w."""
+    """Float array of the shape of `w`: sum_{j<m} w^j/j!, real or complex w."""
     total = np.ones_like(w)
     for j in range(SHARPNESS - 1, 0, -1):
         total = 1.0 + w / j * total
