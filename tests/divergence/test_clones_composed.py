@@ -7,9 +7,13 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
+from jaxacct.divergence.clones import _composed as composed
 from jaxacct.divergence.clones._composed import composed_ends
 from jaxacct.divergence.clones._moments import ClonesMoments
 from jaxacct.divergence.clones._profile import clones_delta, clones_epsilon, window_for
+from jaxacct.divergence.clones._turned_sums import _by_bins, _one_by_one, turned_sums
+from jaxacct.special import ULP
+from jaxacct.special._fair_coins import small_tails
 
 PAIRS = [
     # n, clone probability, local epsilon, order, height
@@ -53,16 +57,37 @@ def test_moments_are_within_their_error(n, p, local, order, height):
 
 
 def test_coarse_lattices_book_what_they_miss():
-    """A lattice made for few digits errs by more than rounding, and says so."""
+    """A lattice made for few digits errs by more than rounding, and says so: against every outcome of its window."""
     n, p, local, order, height = 700, math.exp(-0.5), 0.5, 5.0, 30.0
     with np.errstate(all="ignore"):
-        fine, coarse = (ClonesMoments(float(n), p, local, -digits) for digits in (45.0, 9.0))
-        truth = np.array(fine.excess(fine.lattice(order, height), order, np.array([0.0, height])))
+        coarse = ClonesMoments(float(n), p, local, -9.0)
         wide = coarse._made(order, height)
-        found = np.array(coarse.excess(wide, order, np.array([0.0, height])))
+        rows = wide.window.low + np.arange(wide.window.high - wide.window.low + 1.0)
+        loss, weight = coarse._all(rows, coarse._log_rows(rows), wide.window)
+        every = wide._replace(loss=loss, weight=weight)
+        heights = np.array([0.0, height])
+        truth, found = (np.array(coarse.excess(at, order, heights)) for at in (every, wide))
         error = coarse.error(wide, order, height)
     missed = float(np.abs(truth - found).max())
-    assert 1e-9 < missed < error + 10.0 * wide.dropped
+    assert 1e-8 < missed < error
+
+
+def test_a_release_may_be_as_large_as_it_likes():
+    """Two rounds of hardly any clones: three losses, the largest of which is the strike. No more is lost there."""
+    pair, choice = (2.0, 0.05, 1.0), None
+    with np.errstate(all="ignore"):
+        of = composed._moments(pair, 2.0, -3.0)
+        choice = composed.choose_line([(of, 2.0)], 1.0, -3.0)
+        run = composed._run(of, 2.0, choice, composed._nodes(of, 2.0, choice))
+        for v in (1e-3, 1e-2, 0.1):
+            smoothed = composed._with_releases(run, v)
+            losses = np.array([0.0, 0.5, 1.0, 2.0])
+            truth = [float(_composed_delta(2, 0.05, 1.0, 2, x)) for x in losses]
+            lower = composed._lower_delta(smoothed, losses)
+            upper = np.exp(composed.delta_ends(smoothed.line, smoothed.fine, losses).upper)
+            assert np.all(lower <= np.array(truth) * (1.0 + 1e-9))
+            assert np.all(upper >= np.array(truth))
+            assert upper[3] > 1e-3
 
 
 def test_the_decay_bounds_the_moments():
@@ -78,6 +103,85 @@ def test_the_decay_bounds_the_moments():
     size = np.log(np.hypot(1.0 + real, imag) / (1.0 + real[0]))
     assert np.all(decay[1:] >= np.minimum(size[1:], -12.0) - 1e-9)
     assert decay[-1] < -12.0
+
+
+@pytest.mark.parametrize(("rounds", "order"), [(3.0, 600.0), (2.0, 120.0)])
+def test_the_decay_is_relative_to_a_large_moment(rounds, order):
+    """At high orders the moment is large, and what the sums miss is small beside it."""
+    n, local = 8000.0, 0.7
+    with np.errstate(all="ignore"):
+        of = ClonesMoments(n, math.exp(-local), local, -46.0)
+        at = of.lattice(order, 1000.0)
+        assert of.moment(at, order) > (2.0 if order < 200.0 else 1e4)
+        end = of.turns(at, order, 16.0)
+        heights = np.linspace(0.0, 900.0, 40)
+        decay = of.decay(at, order, heights, end)
+        fine = of.lattice(order, 901.0)
+        real, imag = of.excess(fine, order, heights)
+    size = np.log(np.hypot(1.0 + real, imag) / (1.0 + real[0]))
+    assert decay[-1] < -10.0
+    assert np.all(decay >= np.minimum(size, -15.0) - 1e-9)
+
+
+def test_sums_in_bins_are_the_sums():
+    """Against exact sums, within what is booked; losses in bins and one by one."""
+    rng = np.random.default_rng(5)
+    for num_losses, top, num in [(4000, 300.0, 30), (3000, 5.0, 7), (900, 2000.0, 50)]:
+        loss = rng.uniform(0.0, 1.0, num_losses) ** 2
+        real, imag = rng.uniform(0.0, 1.0, (2, num_losses))
+        step = top / (num - 1)
+        ways = [_one_by_one(loss, real, imag, step, num), turned_sums(loss, real, imag, step, num)]
+        ways.append(_by_bins(loss, real, imag, step, num, 2.0 / top))
+        for k in (1, num // 2, num - 1):
+            with mp.workdps(30):
+                angles = [mp.mpf(step) * k * mp.mpf(t) for t in loss]
+                cosines = mp.fsum(mp.mpf(r) * (mp.cos(x) - 1) for r, x in zip(real, angles, strict=True))
+                sines = mp.fsum(mp.mpf(r) * mp.sin(x) for r, x in zip(imag, angles, strict=True))
+                for found in ways:
+                    booked = 4.0 * ULP * (num_losses + 64.0 + top)
+                    assert abs(found[0][k] - cosines) <= booked * real.sum()
+                    assert abs(found[1][k] - sines) <= booked * imag.sum()
+
+
+def _losses(n, local):
+    """(Losses, probabilities of Q) of one round of the pair with p = e^-local, n < 256, in float64."""
+    p, c = math.exp(-local), math.tanh(0.5 * local)
+    log_fair = small_tails()[0].reshape(256, 256)
+    losses, masses = [], []
+    for m in range(1, n + 1):
+        row = math.lgamma(n) - math.lgamma(m) - math.lgamma(n - m + 1) + (m - 1) * math.log(p)
+        row += (n - m) * math.log1p(-p)
+        x = (2.0 * np.arange(m + 1) - m) / m
+        losses.append(np.log1p(c * x) - np.log1p(-c * x))
+        masses.append(np.exp(row + log_fair[m, : m + 1]) * (1.0 - c * x))
+    return np.concatenate(losses), np.concatenate(masses)
+
+
+@pytest.mark.parametrize(
+    ("n", "local", "delta"), [(30, 2.3, 3e-4), (60, 0.3, 1e-8), (200, 3.6, 1e-4), (180, 1.0, 1e-7)]
+)
+def test_two_rounds_of_few_clones_are_known_closely(n, local, delta):
+    """Every pair of losses: the truth to rounding. No bound of the lattice's moments holds so few clones."""
+    losses, masses = _losses(n, local)
+    keep = masses > 1e-22
+    losses, masses = losses[keep], masses[keep]
+
+    def truth(epsilon):
+        left = epsilon - losses
+        order = np.argsort(losses)
+        sorted_losses, q = losses[order], masses[order]
+        p = q * np.exp(sorted_losses)
+        at = np.searchsorted(sorted_losses, left, side="right")
+        tails = [np.append(np.cumsum(w[::-1])[::-1], 0.0)[at] for w in (p, q)]
+        return float((masses * (np.exp(losses) * tails[0] - math.exp(epsilon) * tails[1])).sum())
+
+    found = composed_ends(float(n), math.exp(-local), local, 2.0, delta=delta)
+    assert truth(found.upper) <= delta * (1.0 + 1e-9)
+    assert truth(found.lower) >= delta * (1.0 - 1e-9)
+    assert found.upper - found.lower <= 5e-4 * found.lower
+    back = composed_ends(float(n), math.exp(-local), local, 2.0, epsilon=found.upper)
+    assert back.lower <= truth(found.upper) * (1.0 + 1e-9)
+    assert truth(found.upper) * (1.0 - 1e-9) <= back.upper <= back.lower * (1.0 + 1e-2)
 
 
 def _composed_delta(n, p, local, rounds, epsilon):
@@ -126,6 +230,9 @@ def test_one_round_is_the_profile(seed, draws):
         (10**9, 0.5, 10_000, 1e-10, 1e-4),
         (10**5, 4.0, 100, 1e-8, 2e-3),
         (5000, 0.1, 1000, 1e-6, 1e-3),
+        (2028, 0.864, 3, 4.5e-9, 1e-3),
+        pytest.param(295, 0.281, 4, 4.9e-10, 1e-3, marks=pytest.mark.slow),
+        pytest.param(1251, 7.31, 6866, 8.6e-8, 1e-3, marks=pytest.mark.slow),
     ],
 )
 def test_intervals_of_rounds_are_narrow_and_inside_the_loss_distribution(n, local, rounds, delta, width):

@@ -25,6 +25,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxacct.divergence.clones._turned_sums import turned_sums
+from jaxacct.special import rows_times
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 from jaxacct.special._fair_coins import log_fair_pmf
 from jaxacct.special._rounding import ULP
@@ -86,6 +88,11 @@ def _cosh_ratio(alpha: float, t: Real) -> Real:
     return np.cosh((alpha - 0.5) * t) / np.cosh(0.5 * t)
 
 
+def _sum_of(alpha: float, log_weight: Real, t: Real) -> float:
+    """The sum of weights times f_alpha, the latter as `_cosh_ratio`."""
+    return float(rows_times(np.exp(log_weight).ravel(), _cosh_ratio(alpha, t).ravel()))
+
+
 class ClonesMoments:
     """The clones pair (n, p, local epsilon) for the contour of `jaxacct.divergence._contour`; concrete floats."""
 
@@ -118,12 +125,12 @@ class ClonesMoments:
     def variance(self) -> float:
         """About the variance of the loss."""
         loss, weight = self._rough
-        return max(float((weight * loss) @ loss), 1e-300)
+        return max(float(rows_times(weight * loss, loss)), 1e-300)
 
     @property
     def largest_order(self) -> float:
         """An order whose moment is formed without overflow."""
-        return 1.0 + 300.0 / float(self._rough[0].max(initial=1e-9))
+        return 1.0 + 300.0 / max(self.largest_loss, 1e-9)
 
     def rough(self, orders: Real) -> Real:
         """About log M [A] at real `orders` [A]."""
@@ -175,13 +182,16 @@ class ClonesMoments:
 
     def lattice(self, alpha: float, beta: float) -> Lattice:
         """The outcomes for orders up to `alpha` and heights up to `beta`: chosen for them, valid for any."""
+        coarsest = self._lattices.get((1.0, 0.0))
+        if coarsest is not None and not coarsest.step:  # every outcome, whatever the order
+            return coarsest
         key = alpha, beta
         if key not in self._lattices:
             self._lattices[key] = self._made(alpha, beta)
         return self._lattices[key]
 
-    def _made(self, alpha: float, beta: float) -> Lattice:
-        window = self._window(alpha)
+    def _steps(self, window: _Window, alpha: float, beta: float) -> tuple[float, float]:
+        """How far apart outcomes may be, in d and in m, and still be summed up; 0 where each counts."""
         growth = self._growth(window, alpha)
         digits = self.digits + 4.0
 
@@ -189,20 +199,39 @@ class ClonesMoments:
             return 2.0 * math.pi / (rate * beta + math.sqrt(2.0 * kappa * digits)) if kappa < math.inf else 0.0
 
         step = coarsest(growth.kappa_d, growth.rate_d) if growth is not None else 0.0
-        if window.every or step < _LEAST_STEP:
-            step, row_step = 0.0, 0.0
-        else:
-            assert growth is not None
-            step = window.reach / math.ceil(window.reach / step)
-            row_step = coarsest(growth.kappa_m, growth.rate_m)
+        if growth is None or window.every or step < _LEAST_STEP:
+            return 0.0, 0.0
+        row_step = coarsest(growth.kappa_m, growth.rate_m)
+        return step, row_step if row_step >= _LEAST_STEP else 0.0
+
+    def num_outcomes(self, alpha: float, beta: float) -> float:
+        """About how many outcomes `lattice` has."""
+        window = self._window(alpha)
+        step, row_step = self._steps(window, alpha, beta)
+        rows = window.high - window.low + 1.0
+        return rows / (row_step or 1.0) * min(window.reach, 0.5 * window.high) / (step or 1.0)
+
+    @property
+    def largest_loss(self) -> float:
+        """About the largest loss of an outcome that counts."""
+        return max(float(self._rough[0].max(initial=0.0)), 1e-300)
+
+    def moment(self, at: Lattice, alpha: float) -> float:
+        """M(alpha) by the outcomes of `at`: less what it errs by, and the weight of other outcomes, 1 at most."""
+        return float(rows_times(at.weight, _cosh_ratio(alpha, at.loss)))
+
+    def _made(self, alpha: float, beta: float) -> Lattice:
+        window = self._window(alpha)
+        step, row_step = self._steps(window, alpha, beta)
+        step = window.reach / math.ceil(window.reach / step) if step else 0.0
         span = window.high - window.low + 1.0
         rows: Any
-        if row_step < _LEAST_STEP:
-            row_step, rows = 0.0, window.low + np.arange(span)
-        else:
+        if row_step:
             count = math.ceil(span / row_step)
             row_step = span / count
             rows = window.low - 0.5 + row_step * (np.arange(count) + 0.5)
+        else:
+            rows = window.low + np.arange(span)
         log_rows = self._log_rows(rows) + (math.log(row_step) if row_step else 0.0)
         none = np.zeros(0)
         edge = side = corner = (none, none)
@@ -273,15 +302,15 @@ class ClonesMoments:
         ratio = at.weight * _cosh_ratio(alpha, at.loss)
         size = float(ratio.sum())
         steps = abs(math.log((at.step or 1.0) * (at.row_step or 1.0))) + 2.0
-        sizes = float((ratio + at.weight) @ (steps - np.log(np.maximum(at.weight, 1e-300))))
+        sizes = float(rows_times(ratio + at.weight, steps - np.log(np.maximum(at.weight, 1e-300))))
         error = ULP * (4.0 * (len(ratio) + 64.0) * (size + 1.0) + 96.0 * max(sizes, 0.0) + 192.0 * (size + 1.0))
-        error += 2.0**-49 * (alpha + beta) * float(ratio @ at.loss)
+        error += 2.0**-49 * (alpha + beta) * float(rows_times(ratio, at.loss))
         if not at.step:
             return error
         growth = self._growth(at.window, alpha)
         if growth is None:
             return math.inf
-        edge = 2.0 * float(np.exp(at.edge_log_weight) @ _cosh_ratio(alpha, at.edge_loss))
+        edge = 2.0 * _sum_of(alpha, at.edge_log_weight, at.edge_loss)
         w_fine = 2.0 * math.pi - growth.rate_d * beta
         w_step = 2.0 * math.pi / at.step - growth.rate_d * (0.0 if of_integrals else beta)
         if w_fine <= 0.0 or w_step <= 0.0:
@@ -295,11 +324,11 @@ class ClonesMoments:
                 return math.inf
             share += 2.02 * (math.exp(-0.5 * v_fine**2 / growth.kappa_m) + math.exp(-0.5 * v_step**2 / growth.kappa_m))
             ends = 4.0 / v_fine + 4.0 / v_step
-            sides = ends * float(np.exp(at.side_log_weight) @ _cosh_ratio(alpha, at.side_loss))
-            corner = ends * 2.0 * float(np.exp(at.corner_log_weight) @ _cosh_ratio(alpha, at.corner_loss))
+            sides = ends * _sum_of(alpha, at.side_log_weight, at.side_loss)
+            corner = ends * 2.0 * _sum_of(alpha, at.corner_log_weight, at.corner_loss)
         edges = ((4.0 / w_fine + 0.5) * math.exp(0.5 * growth.log_slope) + 4.0 / w_step) * (edge + corner)
         whole = share + sides + edges
-        if whole > 0.01:  # then sums, integrals and lattices are not within a tenth of each other
+        if whole > 0.01 * max(size, 1.0):  # then sums, integrals and lattices are not within a tenth of each other
             return math.inf
         return error + 1.1 * (share * (size + 1.0) + sides + edges)
 
@@ -308,22 +337,11 @@ class ClonesMoments:
         t = at.loss
         base = at.weight / np.cosh(0.5 * t)
         real, imag = base * np.cosh((alpha - 0.5) * t), base * np.sinh((alpha - 0.5) * t)
-        first = float(
-            at.weight @ (2.0 * np.sinh(0.5 * alpha * t) * np.sinh(0.5 * (alpha - 1.0) * t) / np.cosh(0.5 * t))
-        )
-        num = len(heights)
-        rows = max(1, math.isqrt(num))
-        step = float(heights[1]) if num > 1 else 0.0
-        coarse = step * rows * np.arange(-(-num // rows))[:, None] * t
-        fine = step * np.arange(rows)[:, None] * t
-        cos_u, sin_u = -2.0 * np.sin(0.5 * coarse) ** 2, np.sin(coarse)  # cosines less 1
-        cos_v, sin_v = -2.0 * np.sin(0.5 * fine) ** 2, np.sin(fine)
-
-        # cos(u + v) - 1 = U + V + UV - sin sin,   sin(u + v) = sin u (1 + V) + (1 + U) sin v
-        by_u, by_v = cos_u @ real, cos_v @ real
-        re = by_u[:, None] + by_v + _products(cos_u * real, cos_v) - _products(sin_u * real, sin_v)
-        im = (sin_u @ imag)[:, None] + (sin_v @ imag) + _products(sin_u * imag, cos_v) + _products(cos_u * imag, sin_v)
-        return first + re.ravel()[:num], im.ravel()[:num]
+        excess = 2.0 * np.sinh(0.5 * alpha * t) * np.sinh(0.5 * (alpha - 1.0) * t) / np.cosh(0.5 * t)
+        first = float(rows_times(at.weight, excess))
+        step = float(heights[1]) if len(heights) > 1 else 0.0
+        cosines, sines = turned_sums(t, real, imag, step, len(heights))
+        return first + cosines, sines
 
     def turns(self, at: Lattice, alpha: float, digits: float) -> float:
         """About the height to which `decay` knows moments to e^-`digits`; 0 for none."""
@@ -339,21 +357,14 @@ class ClonesMoments:
         """
         heights = np.asarray(heights, np.float64)
         error = self.error(at, alpha, end, of_integrals=True)
-        if not at.step or not error < 0.5:
+        size = self.moment(at, alpha)
+        if not at.step or not error < 0.5 * size:
             return np.zeros_like(heights)
         growth = self._growth(at.window, alpha)
         assert growth is not None
         y = at.window.reach * _SHIFTS[:, None]
         exponent = 0.5 * growth.kappa_d * y * y - 2.0 * heights * np.arctan(2.0 * self.c * y / (at.window.high + 0.5))
         best = np.minimum(exponent.min(axis=0), 0.0)
-        edge = 2.0 * float(np.exp(at.edge_log_weight) @ _cosh_ratio(alpha, at.edge_loss)) * at.window.reach
-        return np.minimum(np.log(1.1 * np.exp(best) + 1.1 * edge + 2.0 * error + at.dropped), 0.0)
-
-
-def _products(x: Real, y: Real) -> Real:
-    """x [A, O] times the transpose of y [B, O], by pieces small enough that no thread is started."""
-    piece = max(16, 2**17 // (len(x) * len(y)))
-    total = np.zeros((len(x), len(y)))
-    for i in range(0, x.shape[1], piece):
-        total += x[:, i : i + piece] @ y[:, i : i + piece].T
-    return total
+        edge = 2.0 * _sum_of(alpha, at.edge_log_weight, at.edge_loss) * at.window.reach
+        missed = (1.1 * edge + 2.0 * error + at.dropped) / max(size - error, 1.0)
+        return np.minimum(np.log(1.1 * np.exp(best) + missed), 0.0)

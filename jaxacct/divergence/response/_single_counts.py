@@ -148,7 +148,7 @@ def _is_in_range(num_reports: float, local_epsilon: float) -> bool:
 
 
 def response_log_delta(epsilon: float, num_reports: float, local_epsilon: float) -> float:
-    """A float, log delta at `epsilon` >= 0 of either direction, the larger, rounded down; -inf where nothing is claimed."""
+    """A float, log delta at `epsilon` >= 0, the larger of both directions, rounded down; -inf outside the domain."""
     if not (_is_in_range(num_reports, local_epsilon) and 0.0 <= epsilon < local_epsilon):
         return -math.inf
     of = _setting(num_reports, local_epsilon)
