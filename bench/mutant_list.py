@@ -21,6 +21,7 @@ MEMBERSHIP = "tests/test_membership.py"
 PROFILES = "tests/curves/test_distributions.py tests/curves/test_pld.py"
 PLD = "tests/curves/test_pld.py tests/test_domination.py"
 ONLY_ONE = "tests/test_domination.py -k only_one"
+EXPONENTS = "tests/curves/test_pld.py -k exponents"
 BOOKED = "tests/curves/test_pld.py -k booked"
 ATOMS = "tests/curves/test_atoms.py"
 BINARY = "tests/bounds/test_many_binary_rounds.py"
@@ -30,6 +31,7 @@ LAPLACE = "tests/divergence/test_divergence.py -k laplace"
 BOUNDS = "tests/bounds/test_allocation_bounds.py"
 DECAY = "tests/divergence/test_sampled_decay.py"
 TRANSFORMS = "tests/oracle/test_transforms.py"
+REPORTS = "tests/bounds/test_shuffle_bounds.py -k reports"
 QUANTILE = "tests/special/test_normal_quantile.py"
 VERTICES = "tests/divergence/test_clones.py -k vertices"
 COINS = "tests/special/test_fair_coins_proved.py"
@@ -105,7 +107,7 @@ _COMPOSED = (
     # composition of loss distributions
     Mutant("curves/_convolution.py", "np.maximum(result + error, 0.0)", "np.maximum(result - error, 0.0)", PLD),
     Mutant("curves/_convolution.py", "np.maximum(result - error, 0.0)", "np.maximum(result + error, 0.0)", PLD),
-    Mutant("curves/_convolution.py", "(grow if upper else -grow)", "(-grow if upper else grow)", PLD),
+    Mutant("curves/_convolution.py", "(grow if upper else -grow)", "(-grow if upper else grow)", EXPONENTS),
     Mutant("curves/_convolution.py", "infinite = -math.expm1(log_finite) * (", "infinite = 0.0 * (", PLD),
     Mutant("curves/_convolution.py", "if end < full:", "if False:", PLD),
     # laws of ratios
@@ -219,6 +221,9 @@ _ANSWERS = (
         "tests/test_precision.py",
     ),
     Mutant("membership.py", "mu - z + off", "mu - z - off", MEMBERSHIP),
+    Mutant("bounds/shuffle/_gaussian_reports.py", "squared = 4.0 * mech", "squared = 8.0 * mech", REPORTS),
+    Mutant("divergence/gaussian/_pair.py", "mu), log_delta - slack, -xp.inf)", "mu), log_delta + slack, 0.0)", REPORTS),
+    Mutant("bounds/shuffle/_gaussian_reports.py", "half = 1.0 / rand", "half = 2.0 / rand", REPORTS),
     Mutant("divergence/clones/_tradeoff.py", "z - other + error + other_error", "z - other", VERTICES),
     Mutant("special/_normal_quantile.py", "37.0 * ULP * (1.0 + z * z)", "0.0", QUANTILE),
     Mutant("special/_normal_quantile.py", "slack * jnp.exp(log_p - other)", "slack", QUANTILE),

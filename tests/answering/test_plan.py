@@ -33,6 +33,7 @@ MOMENTS = ["complex moments remove+add", *DISTRIBUTION]
 PURIFIED = ["purified clones remove", "no amplification remove"]
 CHECK_IN = ["check-in profile remove"]
 PURIFIED_CHECK_IN = ["purified check-in remove", "no amplification remove"]
+REPORTS = ["sum of the reports remove", "signs of the reports remove"]
 RESPONSE = ["binary randomized response remove"]
 FROM_BELOW = ["clones pair from below remove"]
 CHECK_IN_FROM_BELOW = ["check-in profile from below remove"]
@@ -187,9 +188,9 @@ PLANS = {
     ("Shuffled(KaryRandomizedResponse)", "several rounds"): in_rounds(
         ["blanket remove"], below=["nobody else remove", *FROM_BELOW]
     ),
-    ("Shuffled(GaussianReports)", "one round"): on_lanes(PURIFIED),
+    ("Shuffled(GaussianReports)", "one round"): on_lanes(PURIFIED, below=REPORTS),
     ("Shuffled(GaussianReports)", "several rounds"): on_lanes(
-        ["purified clones remove", "purified clones, composed remove", "no amplification remove"]
+        ["purified clones remove", "purified clones, composed remove", "no amplification remove"], below=REPORTS
     ),
     ("CheckIn(LocalRandomizer)", ""): on_lanes(CHECK_IN, below=[*RESPONSE, *CHECK_IN_FROM_BELOW]),
     ("CheckIn(FiniteRandomizer)", ""): on_lanes(CHECK_IN, below=CHECK_IN_FROM_BELOW),

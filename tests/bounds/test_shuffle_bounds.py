@@ -458,6 +458,61 @@ def test_gaussian_reports_are_no_worse_than_unshuffled_ones(sigma, epochs):
     assert ja.delta(run, local) <= 1e-6 * (1 + 1e-9)
 
 
+# Gaussian reports from below
+
+
+def _delta_of_two_reports(sigma, epsilon):
+    """Delta of two shuffled reports, on a line, the worst of some data of the other user, by the midpoint rule."""
+    step = sigma / 24
+    at = np.arange(-1 - 9 * sigma, 1 + 9 * sigma, step)
+
+    def law(x, other):
+        one, two = (np.exp(-0.5 * ((at - y) / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi)) for y in (x, other))
+        return 0.5 * (np.outer(one, two) + np.outer(two, one))
+
+    gaps = (law(1.0, other) - math.exp(epsilon) * law(-1.0, other) for other in (-1.0, 0.0, 1.0))
+    return max(float(np.maximum(gap, 0.0).sum()) * step**2 for gap in gaps)
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_sums_and_signs_of_reports_are_below_the_shuffle(sigma, epsilon):
+    run = ja.Shuffled(ja.GaussianReports(sigma), 2)
+    truth = _delta_of_two_reports(sigma, epsilon)
+    interval = ja.delta_interval(run, epsilon)
+    assert 0.5 * truth <= interval.lower <= truth * (1 + 1e-6) <= interval.upper * (1 + 2e-6)
+
+
+def test_the_sum_of_the_reports_is_one_gaussian():
+    """Rounded down, and within 1e-9 of the truth; the only report is the mechanism."""
+    rng = np.random.default_rng(17)
+    for _ in range(12):
+        sigma, n, rounds = (
+            math.exp(rng.uniform(-0.5, 3.0)),
+            int(math.exp(rng.uniform(0.0, 14.0))),
+            int(rng.integers(1, 9)),
+        )
+        delta = math.exp(rng.uniform(-25.0, -4.0))
+        run = ja.Shuffled(ja.GaussianReports(sigma), n, rounds)
+        found = next(e.value for e in ja.compare(run, delta) if e.method == "sum of the reports")
+        with mp.workdps(60):
+            mu = 2 * mp.sqrt(mp.mpf(rounds) / n) / mp.mpf(sigma)
+
+            def profile(e, mu=mu):
+                return mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(-mu / 2 - e / mu)
+
+            assert found == 0.0 or profile(mp.mpf(found)) >= delta
+            assert profile(mp.mpf(found) * (1 + mp.mpf(1e-8)) + mp.mpf(1e-15)) <= delta * (1 + 1e-6)
+    alone = ja.epsilon_interval(ja.Shuffled(ja.GaussianReports(2.0), 1), 1e-6)
+    assert alone.lower <= alone.upper <= alone.lower * (1 + 1e-9)
+
+
+def test_signs_say_more_than_sums_at_little_noise():
+    run = ja.Shuffled(ja.GaussianReports(0.5), 10**6)
+    found = {e.method: e.value for e in ja.compare(run, 1e-6) if e.bound is ja.Bound.LOWER}
+    assert found["signs of the reports"] > 1.5 * found["sum of the reports"] > 0
+
+
 def test_a_dominating_pair_bounds_nothing_from_below():
     """The clones pair of k-ary randomized response lies above the mechanism: its lower end is the analysis's alone."""
     run = ja.Shuffled(ja.KaryRandomizedResponse(4.0, 10), 1000)

@@ -412,6 +412,16 @@ def test_composition_brackets_direct_convolution(parts: list[tuple[int, int, flo
     check_composition(parts, bound, deltas=(1.0,))  # valid, if not sharp, without tilts
 
 
+@pytest.mark.parametrize("bound", [UPPER, LOWER])
+def test_rounding_of_exponents_is_booked(bound: ja.Bound) -> None:
+    """Three coins, each mass against its binomial coefficient: what the transform may err by is less than that."""
+    coin = ja.Pld(0.0, 0.1, np.full(2, 0.5), 0.0, bound, REMOVE)
+    found = compose_plds([(coin, 3)], deltas=(1.0, 1e-2))
+    ratio = found.masses[:4] / np.array([1.0, 3.0, 3.0, 1.0]) * 8.0 - 1.0
+    assert np.all(ratio > 2e-14 if bound is UPPER else ratio < -2e-14)
+    assert np.all(np.abs(ratio) < 1e-12)
+
+
 def test_composition_is_sharp_down_to_tiny_deltas() -> None:
     lower, upper = (compose_plds([(_small_pld(0, bound), 40)]) for bound in (LOWER, UPPER))
     epsilons = np.linspace(0.0, 6.0, 30)

@@ -14,6 +14,7 @@ from jaxacct.bounds.shuffle import (
     LOCAL_NOISE,
     PURIFIED,
     PURIFIED_CLONES,
+    REPORTS_FROM_BELOW,
     has_one_round,
     has_several_rounds,
     profile_method,
@@ -123,5 +124,6 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             on_host=False,
         ),
         LOCAL_NOISE,
+        *REPORTS_FROM_BELOW,
     ),
 }

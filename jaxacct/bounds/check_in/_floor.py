@@ -11,10 +11,11 @@ import numpy as np
 
 from jaxacct._precision import is_traced
 from jaxacct.bounds.check_in._by_randomizer import lane_by_lane
+from jaxacct.bounds.shuffle._gaussian_reports import sign_local_epsilon
 from jaxacct.divergence.check_in._response import response_floor_epsilon, response_floor_log_delta
 from jaxacct.mechanisms import FiniteRandomizer, GaussianReports, KaryRandomizedResponse, LocalRandomizer
 from jaxacct.mechanisms._check_in import CheckIn
-from jaxacct.special import ULP, down, log_normal_tail
+from jaxacct.special import down
 from jaxacct.special._namespace import xp
 
 _Response = tuple[jax.Array, jax.Array]
@@ -26,10 +27,7 @@ def _response_of_finite(randomizer: FiniteRandomizer, prob: jax.Array) -> _Respo
 
 
 def _response_of_gaussian(randomizer: GaussianReports, prob: jax.Array) -> _Response:
-    """Their sign along the line between two data, 2 / noise_multiplier standard deviations apart; rounded down."""
-    half = 1.0 / randomizer.noise_multiplier * xp.ones_like(prob)
-    loss = log_normal_tail(-half) - log_normal_tail(half)
-    return prob, xp.maximum(down(loss, 4) - 66.0 * ULP * (1.0 + half * half), 0.0)  # 32 (1 + half^2) for either tail
+    return prob, sign_local_epsilon(randomizer, prob)
 
 
 def _response_of_k_ary(randomizer: KaryRandomizedResponse, prob: jax.Array) -> _Response:

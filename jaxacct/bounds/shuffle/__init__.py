@@ -173,6 +173,27 @@ PURIFIED_CLONES = profile_method(
     statics=pair.clones_statics,
     regime="one round",
 )
+# lower bounds on the mechanism itself, whose reports anybody can add or cut to signs
+REPORTS_FROM_BELOW = (
+    profile_method(
+        "sum of the reports",
+        "Balle & Wang 2018, Theorem 8, of the sum of the reports",
+        gaussian_reports.sum_lower_epsilon,
+        gaussian_reports.sum_lower_log_delta,
+        ends=frozenset({Bound.LOWER}),
+        of_reduction=False,
+    ),
+    profile_method(
+        "signs of the reports",
+        f"{_FMT}, Appendix G, of the signs of the reports",
+        gaussian_reports.signs_lower_epsilon,
+        gaussian_reports.signs_lower_log_delta,
+        statics=shuffled.response_statics,
+        ends=frozenset({Bound.LOWER}),
+        of_reduction=False,
+        regime="one round",
+    ),
+)
 _DISTRIBUTION = loss_distribution(DISTRIBUTION, helps=has_several_rounds)
 
 # In the order in which they are asked, after their cost: several rounds are known closely by their loss distribution,

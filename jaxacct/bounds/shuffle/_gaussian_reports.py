@@ -1,6 +1,7 @@
-"""Shuffled Gaussian reports: upper bounds on lanes, purified and then shuffled, or without the shuffle.
+"""Shuffled Gaussian reports on lanes: upper bounds, purified and then shuffled, or without the shuffle; lower bounds.
 
-Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8. Replace-one adjacency.
+Upper bounds by Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8. Lower bounds by what anybody can
+compute from the reports: their sum, or their signs. Replace-one adjacency.
 """
 
 import jax
@@ -16,9 +17,15 @@ from jaxacct.bounds.shuffle._approximate import (
 from jaxacct.bounds.shuffle._pair import where_single
 from jaxacct.composition import compose_gaussian_mu
 from jaxacct.divergence.clones._profile import clones_delta
-from jaxacct.divergence.gaussian._pair import gaussian_epsilon, gaussian_log_delta
-from jaxacct.mechanisms import Shuffled
-from jaxacct.special import map_rows, up
+from jaxacct.divergence.gaussian._pair import (
+    gaussian_epsilon,
+    gaussian_epsilon_from_below,
+    gaussian_log_delta,
+    gaussian_log_delta_ends,
+)
+from jaxacct.divergence.response._binary import binary_response_epsilon, binary_response_log_delta
+from jaxacct.mechanisms import GaussianReports, Shuffled
+from jaxacct.special import ULP, down, log_normal_tail, map_rows, up
 from jaxacct.special._namespace import xp
 
 # Local epsilons, in nats, of the pure reports that replace Gaussian ones: any is certified, the least answer is taken.
@@ -84,3 +91,59 @@ def gaussian_local_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array) -> j
     Balle & Wang 2018, Theorem 8. Upper bound, as `gaussian_local_upper_epsilon`.
     """
     return gaussian_log_delta(epsilon, _gaussian_local_mu(mechanism))
+
+
+def sum_lower_epsilon(mechanism: Shuffled, log_delta: jax.Array) -> jax.Array:
+    """Epsilon [L] of the sums of the reports of each round, rounded down; no valid epsilon of the mechanism is lower.
+
+    One user's data are 2 clipping norms apart, and the sum of n reports has noise of noise_multiplier sqrt(n) norms in
+    that direction: several rounds are one Gaussian mechanism, exactly. Lower bound, replace-one adjacency, any number
+    of rounds; with one report a round it is the mechanism.
+    """
+    return gaussian_epsilon_from_below(log_delta, _sum_mu(mechanism))
+
+
+def sum_lower_log_delta(mechanism: Shuffled, epsilon: jax.Array) -> jax.Array:
+    """Log delta [L] of the sums of the reports of each round, rounded down; -inf where nothing is claimed.
+
+    Lower bound, as `sum_lower_epsilon`.
+    """
+    return gaussian_log_delta_ends(epsilon, _sum_mu(mechanism)).lower
+
+
+def _sum_mu(mechanism: Shuffled) -> jax.Array:
+    n = xp.asarray(mechanism.num_reports, xp.float64)
+    squared = 4.0 * mechanism.num_epochs / (mechanism.mechanism.noise_multiplier**2 * n)
+    return down(xp.sqrt(squared), 8)
+
+
+def signs_lower_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, blocks: int) -> jax.Array:
+    """Epsilon [L] of the signs of the reports of one round, rounded down; no valid epsilon of the mechanism is lower.
+
+    Signs along the line between two data, 2 / noise_multiplier standard deviations apart, are binary randomized
+    response: Feldman, McMillan & Talwar 2021, Appendix G (CL-S16). Lower bound, replace-one adjacency, one round of
+    however many. Above `sum_lower_epsilon` where noise multipliers are below about 0.8.
+    """
+    n = xp.asarray(mechanism.num_reports, xp.float64)
+    local = sign_local_epsilon(mechanism.mechanism, n)
+    return xp.where(local > 0, binary_response_epsilon(log_delta, n, local, window=blocks), 0.0)
+
+
+def signs_lower_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, blocks: int) -> jax.Array:
+    """Log delta [L] of the signs of the reports of one round, rounded down; -inf where nothing is claimed.
+
+    Lower bound, as `signs_lower_epsilon`.
+    """
+    n = xp.asarray(mechanism.num_reports, xp.float64)
+    local = sign_local_epsilon(mechanism.mechanism, n)
+    return xp.where(local > 0, binary_response_log_delta(epsilon, n, local, window=blocks), -xp.inf)
+
+
+def sign_local_epsilon(randomizer: GaussianReports, lanes: jax.Array) -> jax.Array:
+    """Local epsilons [L], as many as `lanes`, of the sign of a report as randomized response, rounded down.
+
+    The two data are 2 / noise_multiplier standard deviations apart; a tail errs by 32 (1 + x^2) ULP.
+    """
+    half = 1.0 / randomizer.noise_multiplier * xp.ones_like(lanes)
+    loss = log_normal_tail(-half) - log_normal_tail(half)
+    return xp.maximum(down(loss, 4) - 66.0 * ULP * (1.0 + half * half), 0.0)

@@ -5,14 +5,21 @@ mu is the sensitivity over the standard deviation of the noise: 1 over the noise
 
 import jax
 
+from jaxacct._types import Ends
 from jaxacct.special import log1mexp, log_normal_density, mills_difference, mills_ratio, solve_decreasing, up
 from jaxacct.special._namespace import fori_loop, xp
 
 _TINY = 2.2250738585072014e-308  # the least normal double: XLA flushes smaller numbers to 0
+_BACK = (1e-3, 1e-6, 1e-9, 1e-11)  # how far below an upper end a lower end is tried, relative
 
 
 def gaussian_log_delta(epsilon: jax.Array, mu: jax.Array) -> jax.Array:
-    """log delta [L], rounded up: log H_{e^eps}(N(mu, 1) || N(0, 1)), any real `epsilon` [L], `mu` [L] > 0.
+    """log delta [L], rounded up: log H_{e^eps}(N(mu, 1) || N(0, 1)), any real `epsilon` [L], `mu` [L] > 0."""
+    return gaussian_log_delta_ends(epsilon, mu).upper
+
+
+def gaussian_log_delta_ends(epsilon: jax.Array, mu: jax.Array) -> Ends[jax.Array]:
+    """Ends [L] of log delta = log H_{e^eps}(N(mu, 1) || N(0, 1)), any real `epsilon` [L], `mu` [L] > 0.
 
     With x = |eps|/mu - mu/2 and the Mills ratio m:  delta = phi(x) (m(x) - m(x + mu)), because
     e^eps phi(x + mu) = phi(x) (Balle & Wang 2018, Theorem 8, in a form that does not cancel).
@@ -39,7 +46,9 @@ def gaussian_log_delta(epsilon: jax.Array, mu: jax.Array) -> jax.Array:
     mirrored = xp.logaddexp(log1mexp(-xp.where(nonzero, eps, 1.0)), log_delta - eps)
     log_delta = xp.where(nonzero, mirrored, log_delta)
     slack = 2.0**-50 * (64.0 + xp.abs(x) * (xp.abs(x) + mu + eps / mu))
-    return xp.minimum(log_delta + slack, 0.0)
+    # beyond the doubles nothing is claimed from below
+    lower = xp.where((gap > _TINY) & (xp.abs(epsilon) <= 1e150 * mu), log_delta - slack, -xp.inf)
+    return Ends(lower, xp.minimum(log_delta + slack, 0.0))
 
 
 def gaussian_epsilon(log_delta: jax.Array, mu: jax.Array) -> jax.Array:
@@ -58,6 +67,16 @@ def gaussian_epsilon(log_delta: jax.Array, mu: jax.Array) -> jax.Array:
     # The Chernoff bound on the privacy loss, N(mu^2/2, mu^2), is a valid upper end; 1 covers its rounding.
     high = 0.5 * mu * mu + mu * (xp.sqrt(-2.0 * xp.minimum(log_delta, 0.0)) + 1.0)
     return solve_decreasing(excess, xp.zeros_like(mu), high, log_delta, mu)
+
+
+def gaussian_epsilon_from_below(log_delta: jax.Array, mu: jax.Array) -> jax.Array:
+    """epsilon [L], rounded down: log H_{e^eps} at it is above `log_delta` [L], for `mu` [L] > 0; 0 if none is found."""
+    above = gaussian_epsilon(log_delta, mu)
+    found = xp.zeros_like(above)
+    for back in _BACK:
+        tried = above * (1.0 - back)
+        found = xp.where(gaussian_log_delta_ends(tried, mu).lower > log_delta, tried, found)
+    return found
 
 
 def rough_gaussian_epsilon(log_delta: jax.Array, mu: jax.Array) -> jax.Array:
