@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -139,49 +140,15 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
         return dataclasses.replace(first, offset=0.0, masses=np.zeros(1), infinite_mass=1.0 if upper else infinite)
     moments = _LogMoments(parts)
     tilts = _tilts(moments, sorted(deltas, reverse=True))
-    origin = sum(count * pld.offset for pld, count in parts)
-    full = sum(count * (pld.masses.shape[0] - 1) for pld, count in parts)
-    start = max(0, math.floor((_chernoff_end(moments, 0.0, -1.0, _LOG_TAIL) - origin) / step))
-    end = min(full, math.ceil((_chernoff_end(moments, tilts[-1], 1.0, _LOG_TAIL) - origin) / step))
-    size = 1 << max(4, (end - start).bit_length())
-    if size > full:
-        start, end = 0, full
-    if size > _MAX_SIZE:
-        raise TooFineError(
-            f"the composed loss spreads over {end - start:.2g} steps of {step:.3g}, more than {_MAX_SIZE}: ask for a "
-            "lower resolution, or for the Renyi bound (no precision)"
-        )
-    losses = origin + step * np.arange(start, start + size)
+    window = _window(parts, moments, tilts[-1])
+    origin, start, end, full = window
+    losses = origin + step * np.arange(start, start + window.size)
     # a loss is a sum that carries some ulp of its largest term: it may lie near 0 though the grids begin far away
     reach = sum(count * (abs(pld.offset) + step * (pld.masses.shape[0] - 1)) for pld, count in parts)
-
-    total = sum(count for _, count in parts)
-    eta = 8.0 * ULP * math.log2(size)
-    masses = np.full(size, np.inf if upper else 0.0)
+    masses = np.full(window.size, np.inf if upper else 0.0)
     for tilt in tilts:
-        log_z = [_log_sum_exp(log_or_minus_inf(pld.masses) + tilt * pld.losses) for pld, _ in parts]
-        spectrum = np.ones(size // 2 + 1, complex)
-        norms = grown = rounding = 0.0
-        for (pld, count), lz in zip(parts, log_z, strict=True):
-            log_p = log_or_minus_inf(pld.masses)
-            tilted = np.exp(log_p + tilt * pld.losses - lz)
-            size_of = float(np.abs(log_p[np.isfinite(log_p)]).max()) + abs(lz) + tilt * float(np.abs(pld.losses).max())
-            each = 2.0**-50 * (16.0 + size_of + pld.masses.shape[0] / size)  # relative, of a tilted mass on the circle
-            rounding += count * each
-            norms += count * _norm(tilted)
-            grown += count * (each + eta * math.sqrt(size) * _norm(tilted))
-            spectrum *= _power(np.fft.rfft(_wrapped(tilted, size)), count)
-        result = np.roll(np.fft.irfft(spectrum, size), -(start % size))
-        error = _fft_error(norms, grown, 5.0 * ULP * total + eta, _norm(result), eta) + 2.0 * math.exp(_LOG_TAIL)
-        log_scale = sum(count * lz for (_, count), lz in zip(parts, log_z, strict=True)) - tilt * losses
-        # rounding of the exponent, and of the tilted masses that went in
-        grow = 2.0**-50 * (16.0 + np.abs(log_scale) + tilt * reach) + rounding
-        with np.errstate(over="ignore", under="ignore"):
-            scale = np.exp(np.minimum(log_scale + (grow if upper else -grow), 700.0))
-            if upper:
-                masses = np.minimum(masses, np.maximum(result + error, 0.0) * scale)
-            else:
-                masses = np.maximum(masses, np.maximum(result - error, 0.0) * scale)
+        found = _under_tilt(parts, tilt, losses, start, reach, upper=upper)
+        masses = np.minimum(masses, found) if upper else np.maximum(masses, found)
     masses, losses = masses[: end - start + 1], losses[: end - start + 1]
     if upper:
         if end < full:
@@ -195,6 +162,71 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
     # where the losses are not known to the last digit, they move to the safe side
     shift = 2.0**-50 * reach * (1.0 if upper else -1.0)
     return dataclasses.replace(first, offset=float(losses[0]) + shift, masses=masses, infinite_mass=infinite)
+
+
+class _Window(NamedTuple):
+    """Which points of the composed grid are kept: `start` to `end` of 0 to `full`; the first one is at `origin`."""
+
+    origin: float
+    start: int
+    end: int
+    full: int
+
+    @property
+    def size(self) -> int:
+        """Points of the transform: a power of two."""
+        return 1 << max(4, (self.end - self.start).bit_length())
+
+
+def _window(parts: Sequence[tuple[Pld, int]], moments: _LogMoments, steepest: float) -> _Window:
+    """The window that holds all but e^_LOG_TAIL of the composed law, on the right also under the steepest tilt."""
+    step = parts[0][0].step
+    origin = sum(count * pld.offset for pld, count in parts)
+    full = sum(count * (pld.masses.shape[0] - 1) for pld, count in parts)
+    start = max(0, math.floor((_chernoff_end(moments, 0.0, -1.0, _LOG_TAIL) - origin) / step))
+    end = min(full, math.ceil((_chernoff_end(moments, steepest, 1.0, _LOG_TAIL) - origin) / step))
+    window = _Window(origin, start, end, full)
+    if window.size > full:
+        return _Window(origin, 0, full, full)
+    if window.size > _MAX_SIZE:
+        raise TooFineError(
+            f"the composed loss spreads over {end - start:.2g} steps of {step:.3g}, more than {_MAX_SIZE}: ask for a "
+            "lower resolution, or for the Renyi bound (no precision)"
+        )
+    return window
+
+
+def _under_tilt(
+    parts: Sequence[tuple[Pld, int]], tilt: float, losses: np.ndarray, start: int, reach: float, *, upper: bool
+) -> np.ndarray:
+    """The composed masses at `losses`, the grid's points from `start` on, by a transform of tilted ones; upper or lower.
+
+    Args:
+      reach: the largest sum of losses, by which the exponents' rounding is bounded.
+    """
+    size = losses.shape[0]
+    total = sum(count for _, count in parts)
+    eta = 8.0 * ULP * math.log2(size)
+    log_z = [_log_sum_exp(log_or_minus_inf(pld.masses) + tilt * pld.losses) for pld, _ in parts]
+    spectrum = np.ones(size // 2 + 1, complex)
+    norms = grown = rounding = 0.0
+    for (pld, count), lz in zip(parts, log_z, strict=True):
+        log_p = log_or_minus_inf(pld.masses)
+        tilted = np.exp(log_p + tilt * pld.losses - lz)
+        size_of = float(np.abs(log_p[np.isfinite(log_p)]).max()) + abs(lz) + tilt * float(np.abs(pld.losses).max())
+        each = 2.0**-50 * (16.0 + size_of + pld.masses.shape[0] / size)  # relative, of a tilted mass on the circle
+        rounding += count * each
+        norms += count * _norm(tilted)
+        grown += count * (each + eta * math.sqrt(size) * _norm(tilted))
+        spectrum *= _power(np.fft.rfft(_wrapped(tilted, size)), count)
+    result = np.roll(np.fft.irfft(spectrum, size), -(start % size))
+    error = _fft_error(norms, grown, 5.0 * ULP * total + eta, _norm(result), eta) + 2.0 * math.exp(_LOG_TAIL)
+    log_scale = sum(count * lz for (_, count), lz in zip(parts, log_z, strict=True)) - tilt * losses
+    # rounding of the exponent, and of the tilted masses that went in
+    grow = 2.0**-50 * (16.0 + np.abs(log_scale) + tilt * reach) + rounding
+    with np.errstate(over="ignore", under="ignore"):
+        scale = np.exp(np.minimum(log_scale + (grow if upper else -grow), 700.0))
+        return np.maximum(result + error, 0.0) * scale if upper else np.maximum(result - error, 0.0) * scale
 
 
 def _fft_error(norms: float, grown: float, drift: float, result: float, eta: float) -> float:
