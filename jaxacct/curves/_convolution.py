@@ -199,7 +199,7 @@ def _window(parts: Sequence[tuple[Pld, int]], moments: _LogMoments, steepest: fl
 def _under_tilt(
     parts: Sequence[tuple[Pld, int]], tilt: float, losses: np.ndarray, start: int, reach: float, *, upper: bool
 ) -> np.ndarray:
-    """The composed masses at `losses`, the grid's points from `start` on, by a transform of tilted ones; upper or lower.
+    """Composed masses, upper or lower, at `losses`, the grid from `start` on: by a transform of tilted masses.
 
     Args:
       reach: the largest sum of losses, by which the exponents' rounding is bounded.

@@ -25,7 +25,11 @@ _MOST_LOSS = 16.0  # in log: by which errors may grow from where a line is sharp
 _REACHES = np.array([0.5, 0.65, 0.8, 1.0, 1.25, 1.6, 2.2, 3.2, 5.0, 8.0, 14.0])  # over a guess of the line's height
 _MOST_NODES, _MOST_SAMPLES = 2048, 1024  # of a line, and of both profiles together: longer ones are left to others
 _MOST_POWER = 32  # of the moments behind Markov's bounds of the remove direction
-_SERIES_ERROR = 1e-11  # at least what rounding may take from their logarithms: exponents to 1e4 err by 4 units each
+# At least what rounding may take from their logarithms. Where a coefficient is a double its exponent is made of parts
+# below 1700, as log i! + i log t < 1000: those of a product of coefficients err by 4 ULP of 3400 in all, 32 sums and
+# products of 32 terms by 36 ULP each, logarithms and their sums by 4 ULP of 3000: 27,000 ULP, or 3e-12.
+_SERIES_ERROR = 1e-11
+_LEAST_SERIES = 1e-280  # smaller coefficients say nothing: what underflow took from larger ones is below 1e-300
 
 
 class Saddles(NamedTuple):
@@ -141,7 +145,8 @@ def _log_markov(sigma: Real, steps: Real) -> Real:
         d[:, n] = (weights * c[:, 1 : n + 1] * d[:, n - 1 :: -1][:, :n]).sum(1)
     j = powers[2:]
     logs = np.log(d[:, 2:]) + factorials[2:] - np.log(j) + (j - 1.0) * np.log1p(-1.0 / j)
-    return np.where(np.isfinite(logs) & (j <= steps[:, None] + 1.0), logs + _SERIES_ERROR, np.inf)
+    known = np.isfinite(logs) & (d[:, 2:] > _LEAST_SERIES) & (j <= steps[:, None] + 1.0)
+    return np.where(known, logs + _SERIES_ERROR, np.inf)
 
 
 def other_rate(known: Guide, a: Real) -> tuple[Real, Real]:
