@@ -60,6 +60,7 @@ GIRGIS = "tests/papers/test_girgis.py"
 GIRGIS_ROUNDED = "tests/papers/test_girgis.py -k rounded"
 CHEN = "tests/papers/test_chen.py"
 CHECK_IN = "tests/bounds/test_check_in.py"
+CHECK_LINE = "tests/divergence/test_check_in_line.py"
 CHECK_IN_ROUNDED = "tests/bounds/test_check_in.py -k rounded"
 ESTIMATION = "tests/test_estimation.py"
 SPECIAL = "tests/special/test_special.py"
@@ -563,8 +564,27 @@ _CHECKED_IN = (
     Mutant("divergence/check_in/_blocks.py", "(reach + tilt) / span", "(reach - tilt) / span", CHECK_IN),
     Mutant("divergence/check_in/_both_ends.py", "high[num - 1 :: num]", "high[::num]", CHECK_IN),
     Mutant("divergence/check_in/_both_ends.py", "centre * (1.0 + 2.0**-46)", "0.5 * centre", CHECK_IN),
-    Mutant("divergence/check_in/_both_ends.py", "k = 1.0 / inverse", "k = 1.05 / inverse", CHECK_IN),
-    Mutant("divergence/check_in/_both_ends.py", "weight + value, cells.log_rest)", "weight + value, -1e300)", CHECK_IN),
+    Mutant("divergence/check_in/_both_ends.py", "together, 1.0 / inverse", "together, 1.05 / inverse", CHECK_IN),
+    Mutant(
+        "divergence/check_in/_both_ends.py", "np.minimum(1.0 / inverse,", "1.01 * np.minimum(1.0 / inverse,", CHECK_IN
+    ),
+    Mutant("divergence/check_in/_both_ends.py", "+ math.exp(cells.log_rest - top)", "", CHECK_IN),
+    Mutant("divergence/check_in/_both_ends.py", "far = np.clip(far / (", "far = np.clip(0.5 * far / (", CHECK_IN),
+    Mutant(
+        "divergence/check_in/_others.py", "outside = outside + shares[:, -1:]", "outside = shares[:, -1:]", CHECK_LINE
+    ),
+    Mutant("divergence/check_in/_others.py", "pmf_rounding(log_first) + 2.0**-49", "2.0**-56", CHECK_LINE),
+    Mutant("divergence/check_in/_clones.py", "excess + sign * ULP", "excess - 1e6 * sign * ULP", CHECK_LINE),
+    Mutant("divergence/check_in/_line.py", "+ on_axis * end.beyond / math.pi", "", CHECK_LINE),
+    Mutant("divergence/check_in/_line.py", "np.exp(-less)", "0.01 * np.exp(-less)", CHECK_LINE),
+    Mutant("divergence/check_in/_line.py", "(value - error - aliases)", "(value - error)", CHECK_LINE),
+    Mutant("divergence/check_in/_line.py", "* (1.0 + 2.0**-45) + outside", "* (1.0 + 2.0**-45)", CHECK_LINE),
+    Mutant(
+        "divergence/check_in/_line.py",
+        "error = most3 * np.sqrt(square * fourth) / 6.0",
+        "error = 0.0 * np.sqrt(square * fourth) / 6.0",
+        CHECK_LINE,
+    ),
     Mutant("divergence/check_in/_moments.py", "- log_width + slack", "- log_width - slack", CHECK_IN),
     Mutant("papers/check_ins/_conversion.py", "1e-300)) + high - error", "1e-300)) + high + error", CHECK_IN_ROUNDED),
     Mutant("papers/check_ins/_conversion.py", "rdp - found + 4e-14", "rdp - found - 4e-14", CHECK_IN),

@@ -101,37 +101,49 @@ def lane_by_lane(fn: Callable[..., jax.Array], lanes: Any) -> jax.Array:
     return xp.moveaxis(found[..., 0], 0, -1)
 
 
+def _at_wanted(at: _Lanes, wanted: Any) -> tuple[_Lanes, jax.Array]:
+    """`at` with so many clones expected, and whether that is another and larger probability that may give less."""
+    clones = at.num_users * at.clone_prob
+    prob = xp.minimum(wanted / xp.maximum(clones, 1e-300), 1.0)
+    # of the wanted numbers that need probability 1, the last is enough
+    larger = (prob > at.prob) & (clones * at.prob > _FEWEST) & ((prob < 1) | (wanted == _WANTED[-1]))
+    return at._replace(prob=xp.where(larger, prob, at.prob)), larger
+
+
 def _least_answer(
-    answer: Callable[..., jax.Array], worst: float, is_hopeless: Callable[..., jax.Array] | None = None
+    answer: Callable[..., jax.Array],
+    worst: float,
+    is_hopeless: Callable[..., jax.Array] | None = None,
+    order: Callable[..., list[Any]] | None = None,
 ) -> Callable[..., jax.Array]:
     """A function of one lane: the least of ``answer(at, target)`` [1] over its probability of a report and larger ones.
 
     `worst` is what every answer is at most. Where ``is_hopeless(at, target)`` says that the answer is `worst`, it is
-    not asked.
+    not asked. On the host the probabilities are taken in ``order(settings, target, local_epsilon)``, and an answer
+    above the best one is of no use.
     """
 
+    def step(at: _Lanes, target: jax.Array, best: jax.Array, wanted: Any) -> jax.Array:
+        there, larger = _at_wanted(at, wanted)
+        use = (wanted == 0) | larger[0]
+        if is_hopeless is not None:
+            use = use & ~is_hopeless(there, target)[0]
+        value = cond(use, lambda lanes: answer(lanes, target), lambda _: xp.full_like(best, worst), there)
+        return xp.minimum(best, value)
+
     def least(at: _Lanes, target: jax.Array) -> jax.Array:
-        clones = at.num_users * at.clone_prob
-
-        def step(best: jax.Array, wanted: Any) -> tuple[jax.Array, None]:
-            prob = xp.minimum(wanted / xp.maximum(clones, 1e-300), 1.0)
-            # of the wanted numbers that need probability 1, the last is enough
-            larger = (prob > at.prob) & (clones * at.prob > _FEWEST) & ((prob < 1) | (wanted == _WANTED[-1]))
-            # an answer above the best one is of no use
-            there = at if is_jax(best) else at._replace(highest=xp.minimum(best, at.highest))
-            there = there._replace(prob=xp.where(larger, prob, at.prob))
-            use = (wanted == 0) | larger[0]
-            if is_hopeless is not None:
-                use = use & ~is_hopeless(there, target)[0]
-            value = cond(use, lambda lanes: answer(lanes, target), lambda _: xp.full_like(best, worst), there)
-            return xp.minimum(best, value), None
-
-        first = xp.full_like(at.num_users, worst)
-        if is_jax(first):
-            return jax.lax.scan(step, first, jnp.asarray((0.0, *_WANTED), jnp.float64))[0]
-        for wanted in (0.0, *_WANTED):
-            first, _ = step(first, wanted)
-        return first
+        best = xp.full_like(at.num_users, worst)
+        if is_jax(best):
+            wanted = jnp.asarray((0.0, *_WANTED), jnp.float64)
+            return jax.lax.scan(lambda best, wanted: (step(at, target, best, wanted), None), best, wanted)[0]
+        settings = [at, *(there for there, larger in (_at_wanted(at, x) for x in _WANTED) if larger[0])]
+        if is_hopeless is not None:
+            settings = [there for there in settings if not is_hopeless(there, target)[0]]
+        if order is not None and len(settings) > 1:
+            settings = order(settings, target, _usable_local(at))
+        for there in settings:
+            best = np.minimum(best, answer(there._replace(highest=np.minimum(best, there.highest)), target))
+        return best
 
     return least
 
@@ -189,13 +201,17 @@ def _one_log_delta(at: _Lanes, epsilon: jax.Array) -> jax.Array:
     return xp.where((at.rounds == 1) & (pair.local_epsilon >= 0), value, 0.0)
 
 
+_least_epsilon = _least_answer(_one_epsilon, xp.inf, order=one_setting.by_epsilon)
+_least_log_delta = _least_answer(_one_log_delta, 0.0, order=one_setting.by_log_delta)
+
+
 def profile_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
     """Epsilon [L] of one round of check-ins, rounded up, by its direct profile over the clones pair (CI-S23).
 
     Feldman, McMillan & Talwar 2021, Theorem 3.2 and Lemma 2.3 over the visible number of reports. Upper bound; inf for
     several rounds. Approximate randomizers pay the cost of Theorem 3.8, for the reports that are sent.
     """
-    return lane_by_lane(lambda args: _least_answer(_one_epsilon, xp.inf)(*args), (_lanes(mechanism), log_delta))
+    return lane_by_lane(lambda args: _least_epsilon(*args), (_lanes(mechanism), log_delta))
 
 
 def profile_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
@@ -203,15 +219,18 @@ def profile_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array
 
     Upper bound, as `profile_upper_epsilon`; 0 for several rounds.
     """
-    return lane_by_lane(lambda args: _least_answer(_one_log_delta, 0.0)(*args), (_lanes(mechanism), epsilon))
+    return lane_by_lane(lambda args: _least_log_delta(*args), (_lanes(mechanism), epsilon))
 
 
-def _on_host_only(answer: Callable[..., Any], worst: float, nothing: float, mechanism: CheckIn, target: Any) -> Any:
+def _on_host_only(
+    answer: Callable[..., Any], order: Any, worst: float, nothing: float, mechanism: CheckIn, target: Any
+) -> Any:
     """The least over the larger probabilities; `nothing` on lanes, and for more than one round."""
     lanes = _lanes(mechanism)
     if is_jax(*lanes, target) or target.shape[0] > 1 or lanes.rounds[0] != 1 or lanes.log_cost[0] > -np.inf:
         return xp.full_like(target, nothing)
-    return _least_answer(lambda at, target: answer(at, target, _usable_local(at)), worst)(lanes, target)
+    of_one = _least_answer(lambda at, target: answer(at, target, _usable_local(at)), worst, order=order)
+    return of_one(lanes, target)
 
 
 def profile_lower_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
@@ -220,7 +239,7 @@ def profile_lower_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array
     Lower bound on what was analysed, which is a reduction, and so not on the mechanism. 0 on lanes, where nothing is
     claimed, for several rounds, and for approximate randomizers.
     """
-    return _on_host_only(one_setting.lower_epsilon, xp.inf, 0.0, mechanism, log_delta)
+    return _on_host_only(one_setting.lower_epsilon, one_setting.by_epsilon, xp.inf, 0.0, mechanism, log_delta)
 
 
 def profile_lower_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
@@ -228,7 +247,7 @@ def profile_lower_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array
 
     Lower bound on what was analysed only, as `profile_lower_epsilon`; -inf where nothing is claimed.
     """
-    return _on_host_only(one_setting.lower_log_delta, 0.0, -xp.inf, mechanism, epsilon)
+    return _on_host_only(one_setting.lower_log_delta, one_setting.by_log_delta, 0.0, -xp.inf, mechanism, epsilon)
 
 
 def _over_local_epsilons(mechanism: CheckIn, target: jax.Array, answer: Callable[..., jax.Array]) -> jax.Array:

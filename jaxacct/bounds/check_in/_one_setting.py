@@ -1,10 +1,12 @@
 """One round of check-ins, one setting on the host: both ends of what the clones pair gives.
 
 A setting `at` has the fields of one lane: `num_users`, `prob`, `clone_prob`, `rounds` and `highest`, the largest
-answer that is of use, each [1]; `local` is its local epsilon [1], NaN, which fails closed, out of range. A setting
+answer that is of use, each [1]; `local` is its local epsilon [1], NaN, which fails closed, out of range. Where many
+clones are expected one contour integral gives both ends, nearly exactly; elsewhere blocks of counts do, and a setting
 that wider blocks show to be of no use is not computed closely. Arrays are NumPy's.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -20,10 +22,22 @@ from jaxacct.bounds.check_in._profile import (
     with_cost,
 )
 from jaxacct.divergence.check_in._both_ends import COARSE, Cells, highest_above, log_profile, lower_cells, upper_cells
+from jaxacct.divergence.check_in._line import LinePoint, LineSetting, line_point
 
 _NOTHING = Cells(np.zeros(0), np.zeros(0), np.zeros(0), -np.inf)
 _ROUGHLY = 1e-3  # how close wide blocks are asked, in log delta
+# Relative widths of epsilon up to which the line is taken; the same for many clones or reports, where blocks are wider;
+# and widths of log delta.
+_SHARP, _SHARP_OF_MANY, _SHARP_DELTA = 1e-5, 5e-5, 1e-4
+_MANY_CLONES, _MANY_REPORTS = 2500.0, 10_000.0
+_BLURRED = 0.1  # width of log delta up to which a search by blocks begins where the line says
+_LINE_AIM = 5e-8  # how close the line is asked, in log delta
 _HOPELESS = 1.0  # in log delta: a larger probability whose delta by wide blocks is so far above the target is left out
+
+
+_wide_upper_cells = functools.lru_cache(maxsize=8)(
+    upper_cells
+)  # asked for by both ends, and by each probability's turn
 
 
 def _pair(at: Any, local: Any, cells: Callable[..., Cells], *args: float) -> HostPair:
@@ -46,6 +60,85 @@ def _point(epsilon: float, pair: HostPair, sign: float) -> tuple[float, float]:
     return log_profile(epsilon, pair.num_users, pair.local_epsilon, pair.cells, sign)
 
 
+class _Line:
+    """The profile of one setting by the contour integral, from above (`sign` 1) or below (-1)."""
+
+    def __init__(self, at: Any, local: Any, sign: float):
+        self._setting = LineSetting(*(float(x[0]) for x in (at.num_users, at.prob, at.clone_prob, local)))
+        self._sign = sign
+
+    def at(self, epsilon: float) -> LinePoint:
+        if epsilon >= self._setting.local_epsilon:
+            return LinePoint(-math.inf, -math.inf, -1.0)
+        return line_point(epsilon, self._setting)
+
+    def side(self, epsilon: float) -> tuple[float, float]:
+        """(log delta from the side asked for, its slope)."""
+        point = self.at(epsilon)
+        return point.log_upper if self._sign > 0 else point.log_lower, point.slope
+
+    def start(self, log_delta: Any, at: Any, local: Any) -> tuple[float | None, bool]:
+        """(about where delta is the target, None if that is hardly known; whether blocks know it less closely)."""
+        point = self.at(0.0)
+        target = float(log_delta[0])
+        if point.log_lower == -math.inf:
+            return None, False
+        if point.log_upper <= target:
+            return 0.0, True
+        rough = float(rough_epsilon(log_delta, at.num_users, at.prob, at.clone_prob, local)[0])
+        high = self._setting.local_epsilon
+        found = highest_above(self._middle, target, high, rough if math.isfinite(rough) else 0.0, _ROUGHLY)
+        point = self.at(found)
+        width = point.log_upper - point.log_lower
+        setting = self._setting
+        reports = setting.num_users * setting.prob
+        many = reports > _MANY_REPORTS or reports * setting.clone_prob > _MANY_CLONES
+        enough = _SHARP_OF_MANY if many else _SHARP
+        return found if width <= _BLURRED else None, width <= enough * found * -point.slope
+
+    def _middle(self, epsilon: float) -> tuple[float, float]:
+        point = self.at(epsilon)
+        return 0.5 * (point.log_lower + point.log_upper), point.slope
+
+
+def by_epsilon(settings: list[Any], log_delta: Any, local: Any) -> list[Any]:
+    """`settings` [N] of different probabilities, mostly the least epsilon first: others are soon given up."""
+    first, probs = settings[0], tuple(float(at.prob[0]) for at in settings)
+    fields = (float(x[0]) for x in (first.num_users, first.clone_prob, local, log_delta))
+    return [settings[i] for i in _order(probs, *fields, True)]
+
+
+def by_log_delta(settings: list[Any], epsilon: Any, local: Any) -> list[Any]:
+    """`settings` [N], as `by_epsilon`, the least delta first."""
+    first, probs = settings[0], tuple(float(at.prob[0]) for at in settings)
+    fields = (float(x[0]) for x in (first.num_users, first.clone_prob, local, epsilon))
+    return [settings[i] for i in _order(probs, *fields, False)]
+
+
+@functools.lru_cache(maxsize=1)  # both ends ask for the same
+def _order(
+    probs: tuple[float, ...], num_users: float, clone_prob: float, local: float, target: float, is_log_delta: bool
+) -> list[int]:
+    """Places of `probs` by what wide blocks say of delta: at one epsilon, that of the first if a log delta is given."""
+    if not local > 0.0:
+        return list(range(len(probs)))
+    about = (target,) if is_log_delta else ()
+    pairs = [HostPair(num_users, local, _wide_upper_cells(num_users, q, clone_prob, COARSE, *about)) for q in probs]
+    epsilon = target
+    if is_log_delta:
+        numbers: Any = (np.atleast_1d(x) for x in (target, num_users, probs[0], clone_prob, local))
+        rough = float(rough_epsilon(*numbers)[0])
+        first = lambda at: _point(at, pairs[0], 1.0)  # noqa: E731
+        epsilon = highest_above(first, target, local, rough if math.isfinite(rough) else 0.0, 0.1)
+    values = [_point(epsilon, pair, 1.0)[0] for pair in pairs]
+    return sorted(range(len(probs)), key=values.__getitem__)
+
+
+def _as_lane(log_delta: float, slope: float) -> ProfilePoint:
+    lane: Any = np.array([[log_delta], [slope]])
+    return ProfilePoint(*lane)
+
+
 def upper_epsilon(at: Any, log_delta: Any, log_fixed: Any, log_rate: Any, local: Any) -> Any:
     """Epsilon [1], rounded up; inf for several rounds, and where it is above the largest of use."""
     hopeless = log_fixed[0] >= log_delta[0] or np.isnan(local[0]) or at.rounds[0] != 1
@@ -53,7 +146,15 @@ def upper_epsilon(at: Any, log_delta: Any, log_fixed: Any, log_rate: Any, local:
     target = float(log_delta[0])
     if hopeless or at.highest[0] == 0.0:
         return np.full_like(local, np.inf)
-    wide = _pair(at, local, upper_cells, COARSE, target)
+    line = _Line(at, local, 1.0)
+    begin, sharp = line.start(log_delta, at, local)
+    if sharp:
+
+        def exact(epsilon: Any) -> ProfilePoint:
+            return with_cost(_as_lane(*line.side(float(epsilon[0]))), epsilon, log_fixed, log_rate)
+
+        return _found(profile_epsilon(exact, log_delta, np.full_like(high, begin), high), log_fixed, local)
+    wide = _pair(at, local, _wide_upper_cells, COARSE, target)
     nothing: Any = np.zeros(1)
     at_zero = with_cost(host_profile(nothing, wide), nothing, log_fixed, log_rate)
     if at_zero.log_delta[0] <= target:
@@ -67,16 +168,24 @@ def upper_epsilon(at: Any, log_delta: Any, log_fixed: Any, log_rate: Any, local:
         return with_cost(host_profile(epsilon, pair), epsilon, log_fixed, log_rate)
 
     usable = wide.local_epsilon > 0.0 and float(high[0]) > 0.0
-    start = _start(at, log_delta, local, wide, float(high[0]), 1.0) if usable else 0.0
-    found = profile_epsilon(profile, log_delta, np.full_like(high, start), high)
-    return np.where(np.isneginf(log_fixed), np.minimum(found, local), found)  # pure reports: never more than their own
+    start = (begin if begin else _start(at, log_delta, local, wide, float(high[0]), 1.0)) if usable else 0.0
+    return _found(profile_epsilon(profile, log_delta, np.full_like(high, start), high), log_fixed, local)
+
+
+def _found(epsilon: Any, log_fixed: Any, local: Any) -> Any:
+    return np.where(
+        np.isneginf(log_fixed), np.minimum(epsilon, local), epsilon
+    )  # pure reports: never more than their own
 
 
 def upper_log_delta(at: Any, epsilon: Any, log_fixed: Any, log_rate: Any, local: Any) -> Any:
     """Log delta [1], rounded up; 0 for several rounds, and out of range."""
     if at.rounds[0] != 1 or np.isnan(local[0]) or log_fixed[0] >= at.highest[0]:
         return np.zeros_like(local)
-    wide = host_profile(epsilon, _pair(at, local, upper_cells, COARSE))
+    line = _Line(at, local, 1.0).at(float(epsilon[0]))
+    if line.log_upper - line.log_lower <= _SHARP_DELTA:
+        return with_cost(_as_lane(line.log_upper, line.slope), epsilon, log_fixed, log_rate).log_delta
+    wide = host_profile(epsilon, _pair(at, local, _wide_upper_cells, COARSE))
     if with_cost(wide, epsilon, log_fixed, log_rate).log_delta[0] > at.highest[0] + _HOPELESS:
         return np.zeros_like(local)
     about = float(wide.log_delta[0])
@@ -87,13 +196,18 @@ def upper_log_delta(at: Any, epsilon: Any, log_fixed: Any, log_rate: Any, local:
 def lower_epsilon(at: Any, log_delta: Any, local: Any) -> Any:
     """Epsilon [1] of the pair under check-ins from below, at most the largest of use."""
     target, high = float(log_delta[0]), float(np.minimum(local, at.highest)[0])
+    line = _Line(at, local, -1.0)
+    begin, sharp = line.start(log_delta, at, local)
+    if sharp:
+        if line.side(0.0)[0] <= target:
+            return np.zeros_like(local)
+        return np.full_like(local, highest_above(line.side, target, high, begin or 0.0, _LINE_AIM))
     wide = _pair(at, local, lower_cells, COARSE, target)
     if not wide.local_epsilon > 0.0:
         return np.zeros_like(local)
-
-    begin = _start(at, log_delta, local, wide, high, -1.0)
-    if begin == high:  # wide blocks are below close ones
+    if _point(high, wide, -1.0)[0] > target:  # wide blocks are below close ones
         return np.full_like(local, high)
+    begin = begin or _start(at, log_delta, local, wide, high, -1.0)
     close = _pair(at, local, lower_cells, 1.0, target)
     if _point(0.0, wide, -1.0)[0] <= target and _point(0.0, close, -1.0)[0] <= target:
         return np.zeros_like(local)
@@ -102,6 +216,9 @@ def lower_epsilon(at: Any, log_delta: Any, local: Any) -> Any:
 
 def lower_log_delta(at: Any, epsilon: Any, local: Any) -> Any:
     """Log delta [1] of the pair under check-ins from below; -inf where it is 0."""
+    line = _Line(at, local, -1.0).at(float(epsilon[0]))
+    if line.log_upper - line.log_lower <= _SHARP_DELTA:
+        return np.full_like(local, line.log_lower)
     pair = _pair(at, local, lower_cells)
     if not pair.local_epsilon > float(epsilon[0]) >= 0.0:
         return np.full_like(local, -np.inf)

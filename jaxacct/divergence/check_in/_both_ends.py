@@ -18,12 +18,17 @@ import numpy as np
 
 from jaxacct.divergence.check_in._blocks import Layout, binomial_blocks
 from jaxacct.divergence.check_in._clones import clones_of_counts
+from jaxacct.divergence.check_in._others import groups
 from jaxacct.divergence.response._binary import _blocks, _Setting
-from jaxacct.special import down, log_down, log_sum_exp, log_up, up
+from jaxacct.special import ULP, down, log_down, log_sum_exp, log_up, up
 
 _CLONES_WIDTH, _CLONES_SDS = 5.5e-4, 0.06  # widest blocks of clones, relatively and in standard deviations
 _OTHERS_WIDTH, _OTHERS_SDS = 1e-2, 0.1  # of the reports that are no clones; their masses are known block by block, ..
 _JOINED = 4  # .. and at most so many blocks are one for H
+_EXACT_SDS = (
+    160.0  # standard deviations, in counts, of the reports that are no clones, up to which every count is summed
+)
+_FEW_ROWS = 150.0  # numbers of clones, with fewer of which counts are nearer
 _FEWEST, _MOST = 64, 1500  # blocks about a mean
 _SINH = 19.7  # (blocks about the mean) times (width of the central ones in standard deviations), of `binomial_blocks`
 _REACH = 8.5  # standard deviations about a mean that are summed from below
@@ -31,6 +36,7 @@ _AIM, _MAX_STEPS = 5e-7, 60  # how far above the target a root from below is sou
 _LIGHT = -120.0  # log of the weight up to which delta <= 1 is enough from above
 _NEGLIGIBLE = -60.0  # log of the weight up to which nothing is summed from below
 _BELOW = 30.0  # the same, below the log of a known delta: 1e-9 of it for a thousand cells
+_ROUNDING = 2.0**17 * ULP  # of h_m, whose log pmf is above -800 where it matters, and of sums in pairs
 COARSE = 10.0  # factor of the widths, of cells that only tell whether a setting is worth more
 
 
@@ -98,6 +104,18 @@ def _num_joined(num_reports: float, factor: float, step: float, scale: float) ->
     return int(np.clip(np.floor(factor * _OTHERS_WIDTH * num_reports / max(step * scale, 1.0)), 1, _JOINED))
 
 
+def _sums_all(prob: float, scale: float, factor: float) -> bool:
+    """Whether every count of the reports that are no clones is summed."""
+    return 0.0 < prob < 1.0 and scale <= _EXACT_SDS and factor < COARSE
+
+
+def _num_counts(num_reports: float, scale: float, factor: float, num_rows: int) -> int:
+    """How many counts of the reports that are no clones are one for H, where each is summed; fewer in few rows."""
+    step = _step(num_reports, scale, factor * _OTHERS_WIDTH, min(factor, 4.0) * _OTHERS_SDS)
+    size = min(step * scale, max(1.0, math.floor(step * scale))) * _num_joined(num_reports, factor, step, scale)
+    return max(1, int(size * min(1.0, num_rows / _FEW_ROWS)))
+
+
 def upper_cells(num_users: float, prob: float, clone_prob: float, factor: float = 1.0, about: float = -np.inf) -> Cells:
     """Cells [N] whose sum is at least the profile; blocks are wider by `factor`.
 
@@ -118,12 +136,49 @@ def upper_cells(num_users: float, prob: float, clone_prob: float, factor: float 
     least = max(_LIGHT, about - _BELOW)
     light = mass[mass <= least]
     first, last, mass = (x[mass > least] for x in (first, last, mass))
-    left = rest * (1.0 - rate)
-    scale = np.sqrt(left * other * (1.0 - other)) + 1.0
-    step = _step(rest * prob + 1.0, scale, factor * _OTHERS_WIDTH, min(factor, 4.0) * _OTHERS_SDS)
+    scale = np.sqrt(rest * (1.0 - rate) * other * (1.0 - other)) + 1.0
+    of_others = _upper_of_every_count if _sums_all(other, scale, factor) else _upper_of_blocks
+    weights, at, left_out = of_others(rest, last, other, rest * prob + 1.0, scale, factor, least)
+    both = log_up(mass + weights + np.log(prob), 512)
+    kept = both > least
+    m = np.broadcast_to(first + 1.0, both.shape)
+    others: Any = np.concatenate([light, both[~kept], mass + left_out, [-1e300]])
+    return Cells(both[kept], m[kept], at[kept], float(log_up(log_sum_exp(others), 512)))
+
+
+def _upper_of_every_count(
+    rest: float, last: np.ndarray, other: float, reports: float, scale: float, factor: float, least: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of the others, given `last` clones: (log weights, k), each [G, L], and the log of what is left out [L].
+
+    H, convex in 1/k, is at most its chords between every so many counts: the mass between two of them is shared such
+    that the mean of 1/k stays.
+    """
+    # the chords of blocks of so many counts, both ends of each, would be wider
+    size = max(1, int(0.8 * (_num_counts(reports, scale, factor, len(last)) - 1)))
+    found = groups(rest - last, other, 1.0 + last, size, math.sqrt(-2.0 * least))
+    low, high = 1.0 + last + found.first, 1.0 + last + found.first + size
+    # the share of the far end, where H is larger; the mean of 1/k may be less by its error
+    far = (1.0 / low - found.inverse) + (2.0 * found.log_error + 2.0**-50) * found.inverse
+    far = np.clip(far / (1.0 / low - 1.0 / high), 0.0, 1.0) * (size > 1)
+    mass = found.log_mass + found.log_error
+    with np.errstate(divide="ignore"):
+        ends = mass + np.log1p(-far), mass + np.log(far)
+    none = np.full_like(mass[:1], -np.inf)
+    together = np.logaddexp(np.concatenate([ends[0], none]), np.concatenate([none, ends[1]])) + 2.0**-48
+    return together, np.concatenate([low, high[-1:]]), found.log_outside
+
+
+def _upper_of_blocks(
+    rest: float, last: np.ndarray, other: float, reports: float, scale: float, factor: float, least: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`_upper_of_every_count` by blocks whose laws are geometric, both ends of each; nothing is left out."""
+    del least
+    left = rest - last
+    step = _step(reports, scale, factor * _OTHERS_WIDTH, min(factor, 4.0) * _OTHERS_SDS)
     central = int(np.clip(_SINH / step, _FEWEST, _MOST))
-    low, high, inner, share = _upper_blocks(rest - last, other, central)
-    num = _num_joined(rest * prob + 1.0, factor, step, float(np.max(scale)))
+    low, high, inner, share = _upper_blocks(left, other, central)
+    num = _num_joined(reports, factor, step, scale)
     inner, centre = _joined(num, inner, low + share * (high - low))
     low, high = _ends(num, low, high)
     share = np.clip((centre * (1.0 + 2.0**-46) - low) / np.maximum(high - low, 1.0) + 2.0**-40, 0.0, 1.0)
@@ -132,12 +187,8 @@ def upper_cells(num_users: float, prob: float, clone_prob: float, factor: float 
     near = np.where(at[1] > at[0], (1.0 - share) * at[0] / middle, 1.0)  # weight of the first end, by 1/k
     near = np.maximum(near - 2.0**-40, 0.0) * (at[1] > at[0]) + (at[1] <= at[0])
     with np.errstate(divide="ignore"):
-        weights = mass + inner + np.log(prob)
-        both = log_up(np.concatenate([weights + np.log(near), weights + np.log1p(-near)]), 512)
-    kept = both > least
-    m = np.broadcast_to(first + 1.0, both.shape)
-    others: Any = np.concatenate([light, both[~kept], [-1e300]])
-    return Cells(both[kept], m[kept], np.concatenate(at)[kept], float(log_up(log_sum_exp(others), 512)))
+        weights = np.concatenate([inner + np.log(near), inner + np.log1p(-near)])
+    return weights, np.concatenate(at), np.full(len(last), -np.inf)
 
 
 def lower_cells(num_users: float, prob: float, clone_prob: float, factor: float = 1.0, about: float = -np.inf) -> Cells:
@@ -163,28 +214,48 @@ def lower_cells(num_users: float, prob: float, clone_prob: float, factor: float 
     rows = mass[:, 0] > least
     first, mass = first[rows], mass[rows, 0]
     last = np.minimum(first + stride - 1.0, rest)
+    scale = np.sqrt(rest * (1.0 - rate) * other * (1.0 - other)) + 1.0
+    of_others = _lower_of_every_count if _sums_all(other, scale, factor) else _lower_of_blocks
+    together, k = of_others(rest, first, other, rest * prob + 1.0, scale, factor)
+    weights = log_down(mass + together + np.log(prob), 512)
+    kept = weights > least
+    return Cells(weights[kept], np.broadcast_to(last + 1.0, k.shape)[kept], k[kept], -np.inf)
+
+
+def _lower_of_every_count(
+    rest: float, first: np.ndarray, other: float, reports: float, scale: float, factor: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """(log weights, k), each [G, L], of the reports that are no clones, given `first` clones: H at means of 1/k."""
+    size = _num_counts(reports, scale, factor, len(first))
+    found = groups(rest - first, other, 1.0 + first, size, _REACH)
+    inverse = np.maximum(found.inverse * (1.0 + 2.0 * found.log_error + 2.0**-50), 1e-300)  # 0 where no count is
+    k = np.minimum(1.0 / inverse, 1.0 + first + found.first + size) * (1.0 - 2.0**-46)
+    return found.log_mass - found.log_error, k
+
+
+def _lower_of_blocks(
+    rest: float, first: np.ndarray, other: float, reports: float, scale: float, factor: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """`_lower_of_every_count` by blocks whose laws are geometric."""
     left = rest - first
-    centre, scale = left * other, np.sqrt(left * other * (1.0 - other)) + 1.0
-    step = _step(
-        rest * prob + 1.0, float(scale.max(initial=1.0)), factor * _OTHERS_WIDTH, min(factor, 4.0) * _OTHERS_SDS
-    )
-    stride_of = np.maximum(np.floor(step * scale), 1.0)
-    start = np.maximum(np.floor(centre - _REACH * scale - 4.0), 0.0)
-    window = int(np.max(np.minimum(np.ceil((centre + _REACH * scale + 24.0 - start) / stride_of), left - start))) + 1
-    of_others = _Setting(left, np.full_like(left, other), np.full_like(left, 1.0 - other), left)
-    inner, count = _blocks(of_others, start, stride_of, 1.0, window)
+    centre = left * other
+    step = _step(reports, scale, factor * _OTHERS_WIDTH, min(factor, 4.0) * _OTHERS_SDS)
+    num = _num_joined(reports, factor, step, scale)
+    scales = np.sqrt(left * other * (1.0 - other)) + 1.0
+    stride_of = np.maximum(np.floor(step * scales), 1.0)
+    start = np.maximum(np.floor(centre - _REACH * scales - 4.0), 0.0)
+    window = int(np.max(np.minimum(np.ceil((centre + _REACH * scales + 24.0 - start) / stride_of), left - start))) + 1
+    law: Any = (left, np.full_like(left, other), np.full_like(left, 1.0 - other), left)
+    at: tuple[Any, Any] = start, stride_of
+    inner, count = _blocks(_Setting(*law), *at, 1.0, window)
     low = start + stride_of * np.arange(window, dtype=np.float64)[:, None]
     high = low + stride_of - 1.0
     with np.errstate(divide="ignore", invalid="ignore"):
         span = np.maximum(high - low, 1.0)
         share = np.clip((count - low - 2.0**-50 * count) / span - 1e-12, 0.0, 1.0)
         k0, k1 = 1.0 + first + low, 1.0 + first + high
-        num = _num_joined(rest * prob + 1.0, factor, step, float(scale.max(initial=1.0)))
         together, inverse = _joined(num, inner, (1.0 - share) / k0 + share / k1)
-        k = 1.0 / inverse * (1.0 - 2.0**-46)
-        weights = log_down(mass + together + np.log(prob), 512)
-    kept = weights > least
-    return Cells(weights[kept], np.broadcast_to(last + 1.0, k.shape)[kept], k[kept], -np.inf)
+        return together, 1.0 / inverse * (1.0 - 2.0**-46)
 
 
 def log_profile(
@@ -194,21 +265,23 @@ def log_profile(
 
     The slope only steers.
     """
-    inner = np.log1p(num_users / cells.k * np.expm1(epsilon)) * (1.0 - sign * 2.0**-49)
-    some = inner < local_epsilon
+    growth = num_users / cells.k * np.expm1(epsilon) * (1.0 - sign * 2.0**-47)
+    some = growth < np.expm1(local_epsilon)
     weight, m, k = (x[some] for x in cells[:3])
-    inner = inner[some]
-    value, tail = clones_of_counts(inner, local_epsilon, m)
-    if sign < 0:
-        value = value - 1e-9 - 2e-14 * np.abs(value) - 2.0**-46 * np.sqrt(m)
-    terms: Any = np.append(weight + value, cells.log_rest)
-    if not np.any(terms > -np.inf):
+    value, tail = clones_of_counts(growth[some], local_epsilon, m, sign)
+    top = float(np.max(weight, initial=cells.log_rest))
+    if top == -np.inf:
         return -np.inf, -1.0
-    total = log_sum_exp(terms)  # in pairs: fewer than 100 roundings
-    log_delta = float(log_up(total, 512) if sign > 0 else log_down(total, 512))
-    tails: Any = np.append(weight + tail + np.log(num_users / k), -1e4)
-    steep = float(log_sum_exp(tails))
-    return min(log_delta, 0.0), -float(np.exp(min(epsilon + steep - log_delta, 700.0)))
+    share = np.exp(weight - top)
+    if sign < 0:
+        value = value * (1.0 - 1e-9 - 2.0**-46 * np.sqrt(m))
+    total = float(np.sum(share * value)) + math.exp(cells.log_rest - top)
+    if total < 1e-290:  # too small for the accuracy of products
+        return (top - 660.0, -1.0) if sign > 0 else (-np.inf, -1.0)
+    log_delta = math.log(total) + top
+    slack = _ROUNDING + 16.0 * ULP * abs(log_delta)
+    steep = float(np.sum(share * tail / k)) * num_users
+    return min(log_delta + sign * slack, 0.0), -float(np.exp(epsilon)) * steep / total
 
 
 def highest_above(

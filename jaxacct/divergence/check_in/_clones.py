@@ -72,18 +72,68 @@ def clones_upper(epsilon: jax.Array, local_epsilon: jax.Array, law: CountLaw) ->
     return UpperPoint(*(x.reshape(-1, lanes)[:rows] for x in found))
 
 
-def clones_of_counts(epsilon: np.ndarray, local_epsilon: float, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(log h_m(epsilon), rounded up, log of about Q[loss > epsilon]), each [N], for m = `counts` [N]; on the host."""
-    if not counts.size:
-        return np.zeros(0), np.zeros(0)
-    local: Any = np.array([local_epsilon])
-    found = []
-    for i in range(0, len(counts), _CELLS):
-        m: Any = counts[None, i : i + _CELLS, None]
-        at: Any = epsilon[i : i + _CELLS, None]
-        found.append(_part(at, local, CountLaw(m, 0.0 * m)))
-    log_delta, log_tail = (np.concatenate(x)[:, 0] for x in zip(*found, strict=True))
-    return log_delta, log_tail
+def clones_of_counts(
+    growth: np.ndarray, local_epsilon: float, counts: np.ndarray, sign: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """(h_m at e^eps = 1 + `growth`, about Q[loss > eps]), each [N], for m = `counts` [N]; on the host.
+
+    `clones_upper`'s formula by quotients only: tanh(eps/2) = x/(2 + x), x the growth, and
+    (1 - u)/2 = (X - x)/(X (2 + x)), X = e^local - 1, x < X <= e^300. From above (`sign` 1) or below (-1) but for the
+    errors of the tails and some roundings: X counts as more or less by what it errs, and what rounding of a threshold
+    moves is added or taken off.
+    """
+    found = [
+        _of_counts(growth[i : i + _CELLS], local_epsilon, counts[i : i + _CELLS], sign)
+        for i in range(0, len(counts), _CELLS)
+    ]
+    values, tails = (np.concatenate(x) for x in zip(*found, strict=True)) if found else (np.zeros(0), np.zeros(0))
+    return values, tails
+
+
+def _of_counts(x: Any, local_epsilon: float, m: Any, sign: float) -> tuple[Any, Any]:
+    contrast, most = np.tanh(0.5 * local_epsilon), np.expm1(local_epsilon) * (1.0 + sign * 16.0 * ULP)
+    threshold = x / ((2.0 + x) * contrast)
+    half_gap = np.maximum(most - x, 0.0) / (most * (2.0 + x))
+    wide = threshold < 0.5
+    j = np.where(wide, np.floor(0.5 * (m + threshold * m)) + 1.0, m - np.maximum(np.ceil(m * half_gap) - 1.0, 0.0))
+    j = np.minimum(j, m)
+    above = np.where(wide, 0.5 * ((2.0 * j - m) - m * threshold), m * half_gap - (m - j))
+    pmf, tail, excess = _fair_tails_of(j, m)
+    reach = np.where(wide, 7.0 * threshold, 18.0 * half_gap)
+    value = np.maximum(np.maximum(above, 0.0) * tail + excess + sign * ULP * m * reach * tail, 0.0)
+    value = 2.0 * contrast * (2.0 + x) / m * pmf * value
+    first = np.maximum(most - x, 0.0) / (most + 2.0) * (1.0 + 2.0**-48)  # without any clone
+    share = j / m
+    return np.minimum(value, first), pmf * np.maximum(tail - contrast * share, 0.0)
+
+
+def _fair_tails_of(j: Any, m: Any) -> tuple[Any, Any, Any]:
+    """`_fair_tails` [N] on the host, with the probability itself."""
+    small = m < SMALL_TOSSES
+    at = (np.where(small, m, 1.0) * SMALL_TOSSES + np.where(small, j, 1.0)).astype(np.int64)
+    log_pmf, tail, excess = (np.take(x, at) for x in small_tails())
+    far = np.flatnonzero(~small)
+    if far.size:
+        of_j, of_m, at = _different(j[far], m[far])
+        log_pmf[far] = log_fair_pmf(of_j, of_m)[at]
+        tail[far], excess[far] = (x[at] for x in tail_ratios(of_j, of_m))
+    return np.exp(log_pmf), tail, excess
+
+
+def _different(j: Any, m: Any) -> tuple[Any, Any, Any]:
+    """The different pairs of counts, as two arrays, and the place of each of `j`, `m` [N] among them."""
+    beyond, least = 2.0 * j - m, float(m.min())
+    first, width = float(beyond.min()), float(np.ptp(beyond)) + 1.0
+    keys = (m - least) * width + (beyond - first)
+    size = float(keys.max()) + 1.0
+    if size > 32.0 * len(keys):  # pairs hardly come again
+        return j, m, slice(None)
+    keys = keys.astype(np.int64)
+    known = np.zeros(int(size), bool)
+    known[keys] = True
+    pairs = np.flatnonzero(known)
+    of_m = np.floor(pairs / width) + least
+    return 0.5 * (of_m + (pairs - (of_m - least) * width) + first), of_m, (np.cumsum(known) - 1)[keys]
 
 
 def _part(epsilon: jax.Array, local_epsilon: jax.Array, law: CountLaw) -> UpperPoint:
