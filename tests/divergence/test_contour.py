@@ -245,6 +245,18 @@ def test_delta_is_at_most_the_probability_to_join(steps: int, noise: float) -> N
         assert ja.epsilon(run, joins * (1 + 1e-12), precision=precision) == 0.0
 
 
+@pytest.mark.parametrize("noise", [0.02, 0.025, 0.03])
+def test_mass_beyond_the_doubles_joins_infinity(noise: float) -> None:
+    """So little noise that the ratio overflows where much of its mass is: a loss distribution keeps it."""
+    found = ja.pld(ja.PoissonSampled(ja.Gaussian(noise), 0.1)).delta(1.0)
+    with mp.workdps(50):
+        # H at e^eps of q P + (1-q) Q against Q is q times H at 1 + (e^eps - 1)/q
+        log_ratio = mp.log(1 + mp.expm1(1) / mp.mpf(0.1))
+        mu = 1 / mp.mpf(noise)
+        truth = mp.mpf(0.1) * (mp.ncdf(mu / 2 - log_ratio / mu) - mp.exp(log_ratio) * mp.ncdf(-mu / 2 - log_ratio / mu))
+    assert truth <= found <= truth * (1 + 1e-6)
+
+
 def test_rounding_of_large_exponents_is_booked() -> None:
     """log M and (a - 1) epsilon may be 10^9 while log delta is -20: their rounding is that of 10^9."""
     with mp.workdps(60):
