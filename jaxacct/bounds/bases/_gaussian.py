@@ -35,8 +35,9 @@ def _law(release: Gaussian, sampling_prob: float, step: float, side: Side, tail:
     )
     # a cell's share under Q that underflows takes at most 2^-1022 Y under P with it, Y <= e^{z mu - mu^2/2}
     outside = max(outside, 2.0**-1000 * math.exp(_SURE_Z * min(mu, _SURE_Z) - 0.5 * min(mu, _SURE_Z) ** 2))
-    # beyond, whole cells do, or Y itself overflows
-    beyond = sampling_prob * 0.5 * math.erfc((_SURE_Z - mu) / math.sqrt(2.0)) * (1.0 + 2.0**-40)
+    # beyond, whole cells do, or Y itself overflows; or their losses, at most log Y, are larger than may be held
+    sure_z = min(_SURE_Z, (MAX_LOSS - 2.0 * step) / mu + 0.5 * mu)
+    beyond = sampling_prob * 0.5 * math.erfc((sure_z - mu) / math.sqrt(2.0)) * (1.0 + 2.0**-40)
     top = reach + 0.5 * mu * mu  # Y there; P itself is centred mu^2 higher than Q
     high = top + math.log(sampling_prob + (1.0 - sampling_prob) * math.exp(-top))
     check_fits(f"noise_multiplier={noise_multiplier}", low, high, step)
@@ -46,7 +47,10 @@ def _law(release: Gaussian, sampling_prob: float, step: float, side: Side, tail:
     size = padded if (first + padded) * step < MAX_LOSS else size
 
     def on_lattice(shift: float, depth: int = DEPTH) -> RatioLaw:
-        low_mass, high_mass = gaussian_cells(mu, sampling_prob, first + shift, step, size=size)
+        held = (first + shift + 1.0 + np.arange(size)) * step <= MAX_LOSS
+        low_mass, high_mass = (
+            np.where(held, mass, 0.0) for mass in gaussian_cells(mu, sampling_prob, first + shift, step, size=size)
+        )
         if side is Side.UPPER:
             law = from_cells(low_mass, high_mass, (first + shift) * step, step, side)
             return dataclasses.replace(law, zero_mass=outside, infinite_mass=min(1.0, outside + beyond))
