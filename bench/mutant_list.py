@@ -162,7 +162,7 @@ _COMPOSED = (
         "masses, 0.0, 0.0, step, law.side",
         ONLY_ONE,
     ),
-    Mutant("composition.py", "(k - larger) * epochs", "(k - larger)", PLD),
+    Mutant("composition.py", "(k - larger) * epochs", "(k - larger)", "--doctest-modules jaxacct/composition.py"),
     Mutant(
         "bounds/bases/_continuous.py",
         "from_cells(q - high + error, high + error",
