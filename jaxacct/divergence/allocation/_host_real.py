@@ -41,10 +41,6 @@ def rough_cut_transform(of: Rule, cut: Cut, u: Real) -> tuple[Real, Real, Real]:
     return np.log(total), mean, np.maximum(second / total - mean * mean, 0.0)
 
 
-def _log_low(cut: Cut) -> Real:
-    return np.log(np.maximum(cut.low[:, None, ::2], 1e-300))
-
-
 def log_cut_transform(of: Rule, cut: Cut, u: Real) -> Real:
     """At least log E[e^{uW} Q] [L, K] at `u` [L, K], 0 <= u < rate: as `_real.log_cut_transform`, with -u for u."""
     y, w, density = (x[:, None, :] for x in of.real())
@@ -52,11 +48,13 @@ def log_cut_transform(of: Rule, cut: Cut, u: Real) -> Real:
     inner = np.cos(of.top)
     strip = 4.0 * of.strip(of.top, 0.0, 2)  # both sides, and means by the nodes, doubled
     own = (ULP * (0.5 * of.y.shape[1] + 8.0) + of.density_error[:, None, ::2]) * density
-    log_low, is_left = _log_low(cut), cut.low[:, None, ::2] > 0.0
-    weight = np.where(is_left, np.exp(log_low - x), 0.0)
+    log_sum, size = cut.log_sum[:, None, ::2], np.abs(x)
+    log_low = log_sum - cut.rate[:, :, None] * y
+    weight = np.exp(log_low - x)
     # what the terms err by, and on the contours of +-top the modulus, each in one sum
-    size = np.abs(x)
-    slip = weight * (TABLE_ERROR + ULP * (6.0 - 5.0 * log_low + 12.0 * size)) + ULP * (2.0 + 12.0 * size)
+    slip = weight * (TABLE_ERROR + ULP * (6.0 + 8.0 * log_sum - 8.0 * log_low + 12.0 * size)) + ULP * (
+        2.0 + 12.0 * size
+    )
     modulus = np.exp(log_low + (cut.rate * (1.0 - inner))[:, :, None] * y + (u * inner)[:, :, None] * y)
     value = rows_times(weight - 1.0 + x + slip, density) + rows_times(weight + 1.0 + size, own)
     value = value + strip * rows_times(modulus + 1.0 + u[:, :, None] * (1.0 + y), density)

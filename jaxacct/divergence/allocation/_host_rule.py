@@ -79,7 +79,7 @@ class Shape(NamedTuple):
     further: float
 
 
-WHOLE, CLIPPED = Shape(1.2, 0.0), Shape(0.95, 2.6)
+WHOLE, CLIPPED = Shape(1.2, 0.0), Shape(0.95, 3.4)
 
 
 def _angles(sigma: Real, shape: Shape) -> tuple[Real, Real]:
@@ -193,8 +193,8 @@ class _Factor(NamedTuple):
     norm_error: Real  # the same of what e errs by and of |e| times the errors of the weights
 
 
-def _factor(of: Rule, cut: Cut | None, u: Complex) -> _Factor:
-    """`_Factor` for `u` [L, U], Re u >= 0 without `cut`; Q is 1 without it.
+def _factor(of: Rule, cut: Cut | None, u: Complex, share: Real) -> _Factor:
+    """`_Factor` for `u` [L, U], Re u >= 0 without `cut`; Q is 1 without it. In norms nodes weigh `share` [L, Z] times.
 
     With v + i p the exponent and T = tan(p/2), e is expm1(v) - e^v 2 T^2/(1+T^2) + i e^v 2 T/(1+T^2). It errs by what
     v + i p does, times e^v, and by a few units of |expm1 v| and e^v |p|, where |expm1 v| <= |e| + e^v |p|. With
@@ -208,32 +208,33 @@ def _factor(of: Rule, cut: Cut | None, u: Complex) -> _Factor:
     # where e^v is nothing, the angle is of no account: tangents of large numbers are slow
     less, t = np.expm1(np.minimum(v, 700.0)), np.tan(0.5 * (p * (v > -700.0)))
     whole = less + 1.0
-    share = 2.0 * t / (1.0 + t * t) * whole
+    turned = 2.0 * t / (1.0 + t * t) * whole
     e = np.empty_like(x)
-    e.real, e.imag = less - t * share, share
+    e.real, e.imag = less - t * turned, turned
     x += e
     weight = np.abs(of.turned_density.real) + np.abs(of.turned_density.imag)
     column, size_w = weight[:, None], np.abs(of.turned_w.real) + np.abs(of.turned_w.imag)
     size_u, num = np.abs(u.real) + np.abs(u.imag), of.y.shape[1]
     relative = of.density_error + 4.0 * ULP * (num + 8.0)
-    norm = np.sqrt(rows_times(e.real * e.real + e.imag * e.imag, column))
+    shared = (weight * share)[:, None]
+    square = e.real * e.real + e.imag * e.imag
+    norm = np.sqrt(rows_times(square, shared))
+    modulus = rows_times(np.sqrt(square), column)
     small = rows_times(np.abs(x.real) + np.abs(x.imag), (relative * weight)[:, None])
-    total = np.sqrt(weight.sum(1, keepdims=True))
     if cut is None:
         growth = np.exp(np.maximum(u.real, 0.0))
         moved = growth * size_u
-        mean, deviation = (weight * size_w).sum(1), np.sqrt((weight * size_w * size_w).sum(1))
+        mean, deviation = (weight * size_w).sum(1), np.sqrt((shared[:, 0] * size_w * size_w).sum(1))
         first, second = moved * mean[:, None], moved * deviation[:, None]
         loose = wide = 0.0 * first
     else:
         moved = whole * (np.abs(v) + np.abs(p) + size_u[:, :, None] * size_w[:, None])
-        first, second = rows_times(moved, column), np.sqrt(rows_times(moved * moved, column))
+        first, second = rows_times(moved, column), np.sqrt(rows_times(moved * moved, shared))
         moved = whole * cut.error[:, None]
-        loose, wide = rows_times(moved, column), np.sqrt(rows_times(moved * moved, column))
+        loose, wide = rows_times(moved, column), np.sqrt(rows_times(moved * moved, shared))
     own = (_ARGUMENT + 2.0 * _FUNCTIONS) * ULP
     linear = (_ARGUMENT + 4.0) * ULP * size_u * (weight * size_w).sum(1)[:, None]
-    # sums of |e| by the Cauchy-Schwarz inequality
-    error = own * first + loose + (_FUNCTIONS + 4.0) * ULP * norm * total + linear + small + NOTHING
+    error = own * first + loose + (_FUNCTIONS + 4.0) * ULP * modulus + linear + small + NOTHING
     spread = own * second + wide + (_FUNCTIONS * ULP + relative.max(1, keepdims=True)) * norm
     return _Factor(e, rows_times(x, of.turned_density[:, None]), error, norm, spread)
 
@@ -250,7 +251,11 @@ def transform(of: Rule, cut: Cut | None, centre: Real, spacing: Real, num: int) 
     """
     outer = centre[:, None] + 1j * spacing[:, None] * (INNER * np.arange(num // INNER))
     inner = 1j * spacing[:, None] * np.arange(INNER)
-    a, b = _factor(of, cut, outer), _factor(of, None, inner)
+    # where Q e^{-uW} is large the nodes weigh less in a, and as much more in b
+    large = np.ones_like(of.y)
+    if cut is not None:
+        large = np.maximum(np.exp(np.minimum(cut.log_size - (centre[:, None] * of.turned_w.real), 600.0)), 1.0)
+    a, b = _factor(of, cut, outer, 1.0 / large), _factor(of, None, inner, large)
     left = a.e * of.turned_density[:, None, :]
     joint = rows_times_rows(left, b.e)
     total = a.sum_f[:, :, None] + b.sum_f[:, None, :] + joint
