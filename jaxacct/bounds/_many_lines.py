@@ -6,6 +6,7 @@ noise multiplier, rounds of one length or of two that follow on each other.
 Shapes: [L] lanes; [R] rounds; [B] heights of the nodes of a line.
 """
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -24,15 +25,18 @@ from jaxacct.divergence.allocation._host_rule import CLIPPED, WHOLE, Shape, num_
 from jaxacct.special import down, up
 
 # These steer running time and tightness: what they leave out is bounded and added.
-_SHARE = 5e-9  # of delta, that clipping the likelihood ratios is to take away
+# What is tried one after the other: the share of delta that clipping the likelihood ratios is to take away, and how
+# far the order is pulled towards 1, where the moments depend less on the largest ratios.
+_TRIED = ((5e-9, 1.0), (5e-9, 0.65), (1e-6, 0.9))
+_NARROW = 1e-6  # relative width of ends that are not improved on
 _SPARED = 0.5  # in log: for fewer nodes the line may lie where what is summed is larger by as much
 _FALL = 30.0  # the moments are followed until the rest is e^-30 of delta
 _ALIASES = 26.0  # copies of delta on the left are e^-26 of it
-_MOST_NODES = 256  # nodes of the line
+_MOST_NODES = 600  # nodes of the line
 _NOISE, _MOST_STEPS = (0.3, 20.0), 2.0**40  # rounds outside are left to others: their grids would be long
 _TINY = 2.2250738585072014e-308  # the least normal double: an upper end of delta is not smaller
 _ALIAS_ORDERS = np.asarray(ALIAS_FACTORS)
-_NEAR = np.geomspace(1.0 / 1.7, 2.6, 30)  # orders a - 1 among which the line is chosen, over that of a first guess
+_NEAR = np.geomspace(0.4, 2.6, 34)  # orders a - 1 among which the line is chosen, over that of a first guess
 _PLANNED, _SUMMED = 2**15, 2**11  # nodes of rules in one block of lanes: planned, and summed over
 _PER_OCTAVE = 1.5  # kinds of lengths of lines: those of one kind share a block
 
@@ -58,11 +62,12 @@ class Rounds(NamedTuple):
 
 
 def many_brackets(
-    mechanism: Any, query: Query, target: Any, directions: Sequence[Direction]
+    mechanism: Any, query: Query, target: Any, directions: Sequence[Direction], *, is_single: bool = False
 ) -> Mapping[Direction, Ends[Real]]:
     """Certified ends [P] in each direction, of epochs of k-out-of-t allocation with Gaussian noise, fields [P].
 
-    The trivial ends where noise or lengths are out of range, or no line would do.
+    The trivial ends where noise or lengths are out of range, or no line would do; with `is_single` where a record joins
+    several steps or epochs, else where it joins one step of one epoch.
     """
     sigma, *counts = (
         np.asarray(x, np.float64)
@@ -74,7 +79,13 @@ def many_brackets(
         )
     )
     (steps, first), (_, second) = allocation_groups(*counts, uneven=True)
-    lanes = np.flatnonzero((steps >= 2) & (steps <= _MOST_STEPS) & (sigma >= _NOISE[0]) & (sigma <= _NOISE[1]))
+    lanes = np.flatnonzero(
+        ((first + second == 1.0) == is_single)
+        & (steps >= 2)
+        & (steps <= _MOST_STEPS)
+        & (sigma >= _NOISE[0])
+        & (sigma <= _NOISE[1])
+    )
     rounds = Rounds(sigma, steps, first, second, np.asarray(target, np.float64)).at(lanes)
     found = {}
     for d in directions:
@@ -112,10 +123,18 @@ def best(query: Query, target: Real, orders: Real, logs: Real) -> tuple[Any, Rea
     return at, value
 
 
-def choose(query: Query, target: Real, orders: Real, logs: Real, falls: Real) -> tuple[Any, Choice]:
-    """Which of the orders [L, K], increasing, to take; `Choice`, where log |M| falls by about `falls` [L] b^2/2."""
+def choose(
+    query: Query, target: Real, orders: Real, logs: Real, falls: Real, pull: float = 1.0, furthest: float = math.inf
+) -> tuple[Any, Choice]:
+    """Which of the orders [L, K], increasing, to take; `Choice`, where log |M| falls by about `falls` [L] b^2/2.
+
+    The order is about the best one's distance from 1 times `pull`. Moments that bound aliases are to be had up to
+    `furthest` of it.
+    """
     at, value = best(query, target, orders, logs)
     every = np.arange(len(at))
+    if pull < 1.0:
+        at = np.abs(orders - 1.0 - pull * (orders[every, at, None] - 1.0)).argmin(1)
     a, log_moment = orders[every, at], logs[every, at]
     if query is Query.EPSILON:
         epsilon, log_delta = np.maximum(value, 0.0), np.log(target)
@@ -123,7 +142,7 @@ def choose(query: Query, target: Real, orders: Real, logs: Real, falls: Real) ->
         epsilon, log_delta = target, np.minimum(value, 0.0)
     excess = a - 1.0
     left = (_ALIASES - log_delta) / excess
-    c = 1.0 + _ALIAS_ORDERS * excess[:, None]
+    c = 1.0 + _ALIAS_ORDERS[furthest >= _ALIAS_ORDERS] * excess[:, None]
     right = interpolated(c, orders, logs) - (c - 1.0) * epsilon[:, None] - np.log(c - 1.0)
     right = (right + (_ALIASES - log_delta)[:, None]) / (c - a[:, None])
     period = np.maximum(left, np.minimum(np.where(np.isnan(right), np.inf, right).min(1), 20.0 * left))
@@ -225,18 +244,32 @@ def _nodes(sigma: Real, shape: Shape) -> Any:
 
 def remove(rounds: Rounds, query: Query) -> Ends[Real]:
     """Certified ends [L] of the remove direction by clipped ratios; (0, worst) where no line would do."""
+    lower, upper = np.zeros(len(rounds.steps)), np.full(len(rounds.steps), query.worst)
+    todo = np.arange(len(rounds.steps))
+    for tried in _TRIED:
+        found = _in_blocks(functools.partial(_remove, tried=tried), rounds.at(todo), query, CLIPPED)
+        lower[todo], upper[todo] = np.maximum(lower[todo], found.lower), np.minimum(upper[todo], found.upper)
+        with np.errstate(invalid="ignore"):
+            todo = todo[~(upper[todo] - lower[todo] <= _NARROW * lower[todo])]
+        if not todo.size:
+            break
+    return Ends(lower, upper)
+
+
+def _in_blocks(one: Any, rounds: Rounds, query: Query, shape: Shape) -> Ends[Real]:
+    """The ends [L] of ``one(rounds, query, nodes of the rule)`` for blocks of lanes, trivial ones for nan."""
     num = len(rounds.steps)
     lower, upper = np.zeros(num), np.full(num, query.worst)
-    sizes = _nodes(rounds.noise_multiplier, CLIPPED)
+    sizes = _nodes(rounds.noise_multiplier, shape)
     with np.errstate(all="ignore"):
         for lanes in _blocks(sizes, _PLANNED):
-            low, high = _remove(rounds.at(lanes), query, int(sizes[lanes].max()))
-            lower[lanes], upper[lanes] = low, high
+            lower[lanes], upper[lanes] = one(rounds.at(lanes), query, int(sizes[lanes].max()))
     good = np.isfinite(lower) & ~np.isnan(upper)
     return Ends(np.where(good, lower, 0.0), np.where(good, upper, query.worst))
 
 
-def _remove(rounds: Rounds, query: Query, size: int) -> tuple[Real, Real]:
+def _remove(rounds: Rounds, query: Query, size: int, tried: tuple[float, float]) -> tuple[Real, Real]:
+    share, pull = tried
     num, target = len(rounds.steps), rounds.target
     lane, steps, times = rounds.flat()
     uses = np.bincount(lane, times, num)
@@ -247,14 +280,14 @@ def _remove(rounds: Rounds, query: Query, size: int) -> tuple[Real, Real]:
         first = clipped.clipping(of, lane, steps, times, np.full(num, 1e-30))
         steer = clipped.saddles(first, mean)
         delta = np.exp(np.clip(best(query, target, steer.orders, uses[:, None] * steer.logs)[1] - 3.0, -600.0, 0.0))
-    at = clipped.clipping(of, lane, steps, times, _SHARE * delta)
+    at = clipped.clipping(of, lane, steps, times, share * delta)
     steer = clipped.saddles(at, mean)
     every = np.arange(num)
     around = steer.orders[every, best(query, target, steer.orders, uses[:, None] * steer.logs)[0]]
     orders = 1.0 + (around[:, None] - 1.0) * _NEAR
     logs = clipped.guesses(at, mean, steer, orders)
     falls = uses / (mean * (rounds.noise_multiplier**2 + at.cut.rate[:, 0]))
-    index, choice = choose(query, target, orders, uses[:, None] * logs, falls)
+    index, choice = choose(query, target, orders, uses[:, None] * logs, falls, pull)
     tilt, width, curve = clipped.saddle_of(at, mean, steer, choice.order)
     known = clipped.bounds(at, lane, steps, mean, tilt, width)
     log_moment = logs[every, index]
@@ -308,15 +341,7 @@ def _remove_on(
 
 def add(rounds: Rounds, query: Query) -> Ends[Real]:
     """Certified ends [L] of the add direction by samples of profiles; (0, worst) where no line would do."""
-    num = len(rounds.steps)
-    lower, upper = np.zeros(num), np.full(num, query.worst)
-    sizes = _nodes(rounds.noise_multiplier, WHOLE)
-    with np.errstate(all="ignore"):
-        for lanes in _blocks(sizes, _PLANNED):
-            low, high = _add(rounds.at(lanes), query, int(sizes[lanes].max()))
-            lower[lanes], upper[lanes] = low, high
-    good = np.isfinite(lower) & ~np.isnan(upper)
-    return Ends(np.where(good, lower, 0.0), np.where(good, upper, query.worst))
+    return _in_blocks(_add, rounds, query, WHOLE)
 
 
 def _add(rounds: Rounds, query: Query, size: int) -> tuple[Real, Real]:
@@ -327,7 +352,9 @@ def _add(rounds: Rounds, query: Query, size: int) -> tuple[Real, Real]:
     of = rule(rounds.noise_multiplier, size, WHOLE)
     falls = uses / (mean * rounds.noise_multiplier**2)
     saddles = plans.saddles(of, mean, np.sqrt(falls))
-    index, choice = choose(query, rounds.target, saddles.orders, uses[:, None] * saddles.logs, falls)
+    index, choice = choose(
+        query, rounds.target, saddles.orders, uses[:, None] * saddles.logs, falls, furthest=plans.TOP
+    )
     known = plans.guide(of, lane, steps, mean, choice.order)
     at = plans.plan(of, lane, known, choice.order, choice.step * choice.num_nodes)
     usable = (at.num_nodes > 0) & (choice.num_nodes <= _MOST_NODES)

@@ -276,10 +276,12 @@ def _ends_of_rows(ends: Any, tried: Any) -> Ends[Any]:
 
 
 def _newton_on_host(step: Any, state: Any) -> Any:
-    """The last point of Newton's method, stopped where it stands still."""
+    """The last points of Newton's method, each stopped where it stands still."""
+    is_done: Any = np.zeros(np.shape(state[2]), bool)
     for i in range(_MOST_NEWTON):
         before = state[2]
-        state = step(i, state)
-        if np.all(np.abs(state[2] - before) <= _STANDS_STILL * before):
+        state = tuple(np.where(is_done, old, new) for old, new in zip(state, step(i, state), strict=True))
+        is_done = is_done | (np.abs(state[2] - before) <= _STANDS_STILL * before)
+        if is_done.all():
             break
     return state[2]

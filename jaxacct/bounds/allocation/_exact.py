@@ -17,6 +17,7 @@ import numpy as np
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, LaneBracketMethod, Lanes, Query
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
+from jaxacct.bounds._many_lines import many_brackets
 from jaxacct.divergence.allocation._epoch_lanes import epoch_delta, epoch_epsilon
 from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.mechanisms import PartialAllocation, RandomAllocation
@@ -176,8 +177,8 @@ def _lane_bytes(*, size: Size) -> int:
     return 2**12 * size.num_z
 
 
-def _exact(bracket: Any, applies: Any) -> BracketMethod:
-    return BracketMethod(applies=applies, bracket=bracket, **_FACTS)
+def _exact(bracket: Any, applies: Any, many: Any = None) -> BracketMethod:
+    return BracketMethod(applies=applies, bracket=bracket, many=many, **_FACTS)
 
 
 _FACTS: dict[str, Any] = {
@@ -198,7 +199,7 @@ EXACT = LaneBracketMethod(
     quick_sizes=_SIZES,
     covers=_covered,
     lanes=Lanes(bytes=_lane_bytes),
-    on_host=_exact(_whole, is_single_round),
+    on_host=_exact(_whole, is_single_round, functools.partial(many_brackets, is_single=True)),
     **_FACTS,
 )
 PARTIAL_EXACT = _exact(_unfinished, lambda mechanism: True)

@@ -39,7 +39,7 @@ class Table:
       of: the rule, lanes [L].
       lane: [R], whole, the lane of each round.
       known: transforms of the rounds on the real axis.
-      at: samples and lines of the lanes; as many samples and nodes are taken as the lane with the most wants.
+      at: samples and lines of the lanes; as many nodes are taken as the lane with the most wants.
     """
 
     def __init__(self, of: Rule, lane: Any, known: Guide, at: Plan):
@@ -64,7 +64,11 @@ class Table:
         terms = complex_exp(log_terms - log_scale)
         # the samples: the add direction's on the left of 0
         own, other = int(at.own.max()), int(at.other.max())
-        self.epsilon = self._step * np.arange(1.0 - other, own)  # [R, J], > 0 for the add direction
+        number = np.arange(1.0 - other, own)
+        self.epsilon = self._step * number  # [R, J], > 0 for the add direction
+        # those of its own that a lane wanted, and no more
+        self._ends = self._step * (at.other - 1.0)[lane, None], self._step * (at.own - 1.0)[lane, None]
+        is_taken = (number > -at.other[lane, None]) & (number < at.own[lane, None])
         self._is_own = self.epsilon >= 0.0
         x = np.expm1(-self.epsilon)
         value = _line_sums(terms, spacing, x)
@@ -76,8 +80,9 @@ class Table:
         value = scale * value
         error = scale * (weighted + summing * total + phase) + np.exp(centre * x + log_tail)
         error = error + self._copies(x, centre, 2.0 * math.pi / spacing)
-        # x is rounded, and the slope is a probability; E(X-1-x)_+ = E(x - (X-1))_+ - x, where x >= 0
-        error = error + 8.0 * ULP * (np.abs(x) + np.abs(value))
+        # x is rounded, and the slope is P[X - 1 < x] <= e^{cx} E e^{-c (X-1)}; E(X-1-x)_+ = E(x - (X-1))_+ - x
+        slope = np.exp(np.minimum(centre * x + log_phi.real[:, :1] + 1e-3, 0.0))
+        error = error + 8.0 * ULP * (np.abs(x) * slope + np.abs(value))
         value = np.where(self._is_own, value, value - x)
         grown = np.exp(np.maximum(self.epsilon, 0.0))
         value, error = grown * value, grown * error * (1.0 + 16.0 * ULP) + 8.0 * ULP * grown * np.abs(value)
@@ -88,7 +93,8 @@ class Table:
         )
         upper = np.exp(np.minimum(upper, 0.0)) * (1.0 + 1e-9)
         badly = ~(error <= upper)
-        self.value, self.error = np.where(badly, 0.5 * upper, value), np.where(badly, 0.5 * upper, error)
+        value, error = np.where(badly, 0.5 * upper, value), np.where(badly, 0.5 * upper, error)
+        self.value, self.error, self._taken = (np.where(is_taken, x, 0.0) for x in (value, error, self.epsilon))
 
     def _copies(self, x: Real, centre: Real, period: Real) -> Real:
         """Upper bounds [R, J] on the sum of the copies, as `_lines.Copies`."""
@@ -107,7 +113,7 @@ class Table:
     def _beyond(self, orders: Real) -> Real:
         """Upper bounds [R, A] on step sum delta e^{p eps} and step sum delta e^{-a eps} past the last samples."""
         known, step, p = self._known, self._step[:, :, None], orders[:, :, None] - 1.0
-        end = self.epsilon[:, -1:]
+        before, end = self._ends
         last = np.maximum(2.0 * end, last_knot(self._sigma, self._tau, orders.max(1, keepdims=True) - 1.0))
         knots = end + (last - end) * np.linspace(0.0, 1.0, _KNOTS) ** 2
         pieces = known.log_upper(knots[:, :-1])[:, None] + p * knots[:, None, 1:]
@@ -119,7 +125,6 @@ class Table:
         slope = np.maximum(r - p[:, :, 0], 1e-300)
         rest = np.exp(np.minimum(log_moment - slope * last, 700.0)) * (self._step + 1.0 / slope)
         own = pieces.sum(2) + np.where(r > p[:, :, 0], rest, np.inf)
-        before = -self.epsilon[:, :1]
         rate, log = other_rate(known, orders)
         other = (np.exp(np.minimum(log - rate * before[:, None], 700.0)) * (step + 1.0 / rate)).min(2)
         return own + np.minimum(other, self._spread * np.exp(-orders * before) * (self._step + 1.0 / orders))
@@ -127,7 +132,9 @@ class Table:
     def _sums(self, orders: Real) -> tuple[Real, Real, Real, Real]:
         """The weighted samples [R, A, J], their errors' sum, and that of |eps| times them, [R, A]; their tilts."""
         p = orders[:, :, None] - 1.0
-        tilts = np.exp(np.where(self._is_own[:, None], p, p + 1.0) * self.epsilon[:, None])
+        tilts = np.exp(
+            np.where(self._is_own[:, None], p, p + 1.0) * self._taken[:, None]
+        )  # what overflows fails closed
         weights = tilts * np.maximum(self.value, 0.0)[:, None]
         rounding = ULP * (128.0 + 2.0 * weights.shape[2])
         sizes = np.abs(self.epsilon)[:, None] * weights

@@ -17,7 +17,7 @@ _NUM_ORDERS = 36  # orders among which the line of a composition is chosen
 _POWERS = (0.4, 60.0)  # their range, less 1, in units of 1 over the standard deviation of the composed loss
 _NEAR, _FAR = 30, 14  # points of the real axis where transforms are bounded: for the samples, and beyond them
 _MARGIN = 36.0  # in log: the step of the samples keeps the copies of M this far below M
-_TOP = 1.5  # samples serve orders up to this over the line's, less 1
+TOP = 1.5  # samples serve orders up to this over the line's, less 1
 _DEPTH = 30.0  # in log: samples are taken until they are this far below the largest
 _DIGITS = 28.0  # in log: what is left out of a line is this far below its largest value
 _CENTRES = np.array([2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.11, 0.07, 0.04, 0.02])  # lines tried, over the order
@@ -103,7 +103,7 @@ def last_knot(sigma: Real, tau: Real, top: Real) -> Real:
 def guide(of: Rule, lane: Any, steps: Real, mean: Real, order: Real) -> Guide:
     """`Guide` (a class) for moments of `order` [L], of rounds [R] of about `mean` [L] steps."""
     spread = spread_of(of, np.arange(len(mean)), mean)
-    top = _TOP * (order - 1.0)
+    top = TOP * (order - 1.0)
     near = np.maximum(top + 9.0 / spread, 4.0)
     last = last_knot(of.sigma[:, 0], 1.0 / (of.sigma[:, 0] * np.sqrt(mean)), top)
     furthest = np.maximum(mean * of.sigma[:, 0] ** 2 * last * np.exp(last), 1.5 * near)
@@ -173,7 +173,7 @@ def plan(of: Rule, lane: Any, known: Guide, order: Real, height: Real) -> Plan:
     a = order[lane]
     spread = spread_of(of, lane, t)
     step = 2.0 * math.pi / (height[lane] + math.sqrt(2.0 * _MARGIN) * of.sigma[lane, 0] * np.sqrt(t))
-    tilted = known.log_delta + _TOP * (a - 1.0)[:, None] * known.epsilon
+    tilted = known.log_delta + TOP * (a - 1.0)[:, None] * known.epsilon
     most = tilted.argmax(1)[:, None]
     below = (np.arange(tilted.shape[1]) > most) & (tilted < tilted.max(1)[:, None] - _DEPTH)
     last = np.where(below.any(1), below.argmax(1), tilted.shape[1] - 1)

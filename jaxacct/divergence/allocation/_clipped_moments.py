@@ -39,7 +39,7 @@ from jaxacct.divergence.allocation._grid import (
 from jaxacct.divergence.allocation._lines import MAX_NODES, _log1p
 from jaxacct.divergence.allocation._real import height_of_decay, high_mass, log_cut_transform, log_decay, real_rule
 from jaxacct.divergence.allocation._transform import NODE_BLOCK, centred_transform
-from jaxacct.special import ULP, complex_log, log_up, rows_times, rows_times_rows
+from jaxacct.special import ULP, complex_exp, complex_log, cos_and_sin, log_up, rows_times, rows_times_rows
 
 # All of these steer speed and tightness only: every error is bounded, whatever they are.
 _NUM_TILTS = 120  # tilts l at which the transform is taken
@@ -210,7 +210,7 @@ class Nodes(NamedTuple):
         keep = keep | ~keep.any()
         log_z, log_terms = self.log_z[keep], self.log_terms[keep]
         terms = np.exp(np.maximum(sizes[:, keep] - shift[:, None], -_SMALL))
-        total = (terms * np.cos(log_terms.imag - orders[:, None] * log_z.imag)).sum(1)
+        total = (terms * cos_and_sin(log_terms.imag - orders[:, None] * log_z.imag)[0]).sum(1)
         own = self.relative[keep] + ULP * (64.0 + len(log_z) + 8.0 * np.abs(log_terms))
         rest = 8.0 * ULP * (rows_times(terms, np.abs(log_z)) * orders + np.abs(shift) * terms.sum(1))
         return total, rows_times(terms, own) + rest + 2.0 * math.exp(-_SMALL) * len(keep), shift
@@ -232,8 +232,9 @@ class Nodes(NamedTuple):
         keep = (first.real - shift[:, None]).max(0) > -_SMALL
         keep = keep | ~keep.any()  # all of them where nothing is a number
         base, first = base[keep], first[:, keep]
-        fine = np.exp(-1j * step * np.arange(inner)[:, None] * base)
-        coarse = np.exp(np.maximum(first.real - shift[:, None], -_SMALL) + 1j * first.imag)
+        fine = complex_exp(-1j * step * np.arange(inner)[:, None] * base)
+        first.real = np.maximum(first.real - shift[:, None], -_SMALL)
+        coarse = complex_exp(first)
         total = rows_times_rows(coarse, fine).reshape(-1)[:count]
         # of the exponents, of products and of sums in any order
         small, size = np.abs(fine), np.abs(coarse)

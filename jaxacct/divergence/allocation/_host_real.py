@@ -110,9 +110,8 @@ def log_decay(of: Rule, cut: Cut | None, centre: Real, heights: Real, *, is_roug
         return log_weight[:, None] - arg[:, :, None] * y[:, None]
 
     flat = eta.reshape(len(eta), -1)
-    few = slice(None, None, 2)  # steering
-    terms = np.exp(np.clip(exponent(arguments(eta).reshape(flat.shape))[:, :, few], -700.0, 700.0))
-    logs = 0.5 * (flat * sigma) ** 2 + np.log(2.0 * np.einsum("lkz,lz->lk", terms, density[:, few]))
+    terms = np.exp(np.clip(exponent(arguments(eta).reshape(flat.shape)), -700.0, 700.0))
+    logs = 0.5 * (flat * sigma) ** 2 + np.log(np.einsum("lkz,lz->lk", terms, density))
     logs = logs.reshape(eta.shape)
     if is_rough:
         return centre + logs.min(-1)

@@ -31,7 +31,7 @@ from jaxacct.divergence.allocation._grid import Complex, Grid, Real, grid, log_r
 from jaxacct.divergence.allocation._lines import _log1p
 from jaxacct.divergence.allocation._moment_contour import integer_log_moments
 from jaxacct.divergence.allocation._real import log_transform
-from jaxacct.special import ULP, log_normal_tail
+from jaxacct.special import ULP, complex_log, log_normal_tail, turn
 
 POWERS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16)  # j: moments of orders below one of them are had
 # They steer speed and tightness only: what is left out is bounded.
@@ -109,12 +109,12 @@ def _sums(noise_multiplier: float, power: int, first: float, every: int, count: 
     slip = 16.0 * ULP  # of v and of u, relative
     # e^-300 stands for all that is less: products of subnormal numbers are slow
     moduli = np.exp(-np.minimum(v.real, 300.0))
-    fall = moduli * np.exp(-1j * v.imag)
+    fall = moduli * turn(-v.imag)
     centred = _remainder(v)
     # |1 - e^-v| <= min(|v|, 2)
     centred_error = np.minimum(modulus, 2.0) * modulus * slip
     centred_error = centred_error + ULP * np.where(modulus < 0.2, 40.0 * modulus**2, 8.0 * (1.0 + modulus))
-    fall_error = moduli * (np.minimum(modulus, 1e4) * slip + 8.0 * ULP) + 2.0 * (v.real > 300.0) * math.exp(-300.0)
+    fall_error = moduli * (np.minimum(modulus, 1e4) * slip + 24.0 * ULP) + 2.0 * (v.real > 300.0) * math.exp(-300.0)
     u = modulus[:count] * math.exp(0.5 * s * s - s * float(of.g[0]))
     weights = of.rotated_density
     sizes = np.abs(weights)
@@ -268,10 +268,10 @@ class RayMoments:
             small = np.where(is_near, error[0] + 16.0 * ULP * np.abs(value[0]), small + 16.0 * ULP * size)
             r = value[1:] / base
             r_error = 1.1 * (error[1:] / size + np.abs(r) * (small / size + 8.0 * ULP))
-            log_base = t * np.where(is_near, _log1p(value[0]), np.log(base))
+            log_base = t * np.where(is_near, _log1p(value[0]), complex_log(base))
             total, absolute = _power_coefficient(r, r_error, t)
             whole = absolute / np.abs(total)
-            log_k = log_base + np.log(total)
+            log_k = log_base + complex_log(total)
             rounding = 8.0 * ULP * (4.0 + np.abs(log_base))
             whole = whole + np.expm1(np.minimum(t * np.log1p(1.1 * small / size), 700.0)) + rounding
             # what is known badly is at most what it can be: |K| <= |psi_0|^t max(1, |r_i|)^j, and E X^j
