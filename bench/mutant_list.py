@@ -521,7 +521,7 @@ _SHUFFLED = (
     Mutant(
         "divergence/response/_single_counts.py", "log_mass - pmf_rounding(log_mass)", "log_mass + 1e-12", SINGLE_COUNTS
     ),
-    Mutant("divergence/response/_single_counts.py", "- by_mean)", "+ by_mean)", SINGLE_COUNTS),
+    Mutant("divergence/response/_single_counts.py", "- distance - by_mean", "- distance + by_mean", SINGLE_COUNTS),
     Mutant("divergence/response/_single_counts.py", "excess >= 0.0", "excess >= -1e-7", SINGLE_COUNTS),
     Mutant("bounds/shuffle/_rounds.py", "log_up(rest, 64)", "-jnp.inf", SHUFFLE_BOUNDS),
     Mutant("papers/clones/_rounds.py", "+ log1mexp(jnp.minimum(log_slack, 0.0))", "", SHUFFLE_BOUNDS),

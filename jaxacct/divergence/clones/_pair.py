@@ -101,7 +101,7 @@ def count_window(pair: ClonesPair, size: int) -> CountWindow:
     small = index < SMALL_TOSSES
     counts = xp.where(small, index, first + (index - SMALL_TOSSES))
     variance = n * pair.tilted_prob * 4.0 * pair.half_gap * (1.0 - pair.half_gap)
-    useful = xp.any((_outside(pair, first, size) < 1e-3) | (variance < 1000.0))
+    useful = xp.any((outside(pair, first, size) < 1e-3) | (variance < 1000.0))
 
     def log_weights(counts: jax.Array, n: jax.Array, p: jax.Array) -> jax.Array:
         return xp.where(twice, -xp.inf, log_binomial_pmf(counts - 1.0, n - 1.0, p, 1.0 - p))
@@ -156,20 +156,20 @@ def _summed(pair: ClonesPair, window: CountWindow) -> WindowSum:
     )
     tail, excess = (xp.concatenate(parts) for parts in zip(near, far, strict=True))
     share = k / m
-    outside = _outside(pair, window.first, m.shape[0] - split)
+    missed = outside(pair, window.first, m.shape[0] - split)
     delta = 2.0 * xp.sum(mass * (above * tail + excess) / m, axis=0)
     # `above` by 13 ULP of m u / 2, as u is a quotient of two tanh, or by 18 and 9 log(1 + e^eps) of m half_gap
     log_sum = pair.log_scale - xp.log(pair.contrast)
     reach = xp.where(wide, 7.0 * pair.threshold, (18.0 + 9.0 * log_sum) * pair.half_gap)
     return WindowSum(
         delta=delta,
-        missing=2.0 * pair.half_gap * outside,
+        missing=2.0 * pair.half_gap * missed,
         tail=xp.sum(mass * (tail - share + pair.one_minus_contrast * share), axis=0),
         blur=ULP * (2.0 * reach * xp.sum(mass * tail, axis=0) + m.shape[0] * delta),
     )
 
 
-def _outside(pair: ClonesPair, first: jax.Array, size: int) -> jax.Array:
+def outside(pair: ClonesPair, first: jax.Array, size: int) -> jax.Array:
     """Upper bounds [L], Chernoff's, on P[C + 1 outside [first, first + size)] for C ~ Bin(n - 1, tilted_prob)."""
     n = pair.num_reports - 1.0
     k = xp.stack([first - 2.0, first + (size - 1.0)])

@@ -12,8 +12,16 @@ import jax
 import numpy as np
 
 from jaxacct._types import Ends
-from jaxacct.divergence.clones._pair import ClonesPair, WindowSum, clones_pair, count_window, window_sum
-from jaxacct.divergence.clones._smooth import SmoothSum, smooth_error, smooth_sum
+from jaxacct.divergence.clones._pair import (
+    ClonesPair,
+    CountWindow,
+    WindowSum,
+    clones_pair,
+    count_window,
+    outside,
+    window_sum,
+)
+from jaxacct.divergence.clones._smooth import Saddle, SmoothSum, smooth_error, smooth_sum
 from jaxacct.divergence.gaussian._pair import rough_gaussian_epsilon
 from jaxacct.special import ULP, log1mexp, log_or_minus_inf
 from jaxacct.special._namespace import cond, is_jax, stop_gradient, while_loop, xp
@@ -22,6 +30,8 @@ _DEVIATIONS = 9.5  # standard deviations that a window covers; Chernoff's bound 
 # From this epsilon on, terms may underflow: an upper bound stays that of 500, a lower bound becomes 0.
 MAX_EPSILON = 500.0
 _SMOOTH_STEPS = 2  # first steps of a search for epsilon: they use the contour's centre only, and only steer
+_NONE_OUTSIDE, _SURE = 1e-16, 1e-9  # mass outside the counts, and relative width, with which sums over them do alone
+_CHEAP = 1024  # counts from which on the first steps are left to the contour nevertheless
 _MAX_STEPS = 64  # of a search for epsilon: where it ends, the certified points found so far are the answer
 
 TRACED_WINDOW = 1024
@@ -208,18 +218,37 @@ def _solve(
     """
     params = num_reports, clone_prob, local_epsilon
     start = _gaussian_root(log_delta, *params)
-    counts = count_window(clones_pair(start, *params), window)
+    at_start = clones_pair(start, *params)
+    counts = count_window(at_start, window)
+    if not is_jax(log_delta, *params) and np.all(outside(at_start, counts.first, window) < _NONE_OUTSIDE):
+        found = _search(log_delta, params, start, counts, by_counts=True)
+        if np.all(found.upper - found.lower <= _SURE * found.upper):
+            return found
+    return _search(log_delta, params, start, counts, by_counts=False)
+
+
+def _search(
+    log_delta: jax.Array, params: tuple[jax.Array, ...], start: jax.Array, counts: CountWindow, *, by_counts: bool
+) -> Ends[jax.Array]:
+    """The search of `_solve` from `start`; `by_counts` on the host, where sums over `counts` are all that is needed."""
+    local_epsilon = params[2]
+    first_certified = 0 if by_counts and len(counts.counts) < _CHEAP else _SMOOTH_STEPS
 
     def step(state: _Search) -> _Search:
-        x, refine = state.at, state.turn >= _SMOOTH_STEPS
+        x, refine = state.at, state.turn >= first_certified
         pair = clones_pair(x, *params)
-        smooth = smooth_sum(pair)
-        unknown = xp.full_like(x, xp.inf)
-        exact, error = cond(
-            refine,
-            lambda: (window_sum(pair, counts), smooth_error(pair, smooth)),
-            lambda: (WindowSum(xp.zeros_like(x), unknown, xp.zeros_like(x), xp.zeros_like(x)), unknown),
-        )
+        none, unknown = xp.zeros_like(x), xp.full_like(x, xp.inf)
+        no_sum = WindowSum(none, unknown, none, none)
+        if by_counts and refine:
+            smooth = SmoothSum(none, none, Saddle(*7 * [none]), none, none, none, none > 0)
+            exact, error = window_sum(pair, counts), unknown
+        else:
+            smooth = smooth_sum(pair)
+            exact, error = cond(
+                refine,
+                lambda: (window_sum(pair, counts), smooth_error(pair, smooth)),
+                lambda: (no_sum, unknown),
+            )
         at = _bracket(pair, exact, smooth, error)
         too_short, too_long = at.log_delta.upper > log_delta, at.log_delta.lower < log_delta
         high = xp.where(too_short, state.high, xp.minimum(state.high, x))

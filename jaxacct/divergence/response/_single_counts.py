@@ -20,18 +20,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct.divergence.gaussian._pair import rough_gaussian_epsilon
-from jaxacct.special import log_down
+from jaxacct.special import bisect_whole, log_down
 from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
 LARGEST = 700.0  # local epsilon beyond which its exponential overflows: nothing is claimed there
-_FALL = 40.0  # natural logarithms by which the mass has fallen where a sum ends; what is left out lowers a lower bound
+_FALL = 32.0  # natural logarithms by which the mass has fallen where a sum ends; what is left out lowers a lower bound
 _BEFORE = (0.3, 8.0)  # deviations, and counts, by which the counts begin before the threshold that is guessed
 _ENDS = 1e-8  # share of the mass at the threshold that the last count may have before other counts are taken
 _PASSES = 10  # guesses at the threshold, mostly one; only tightness
 _TRIES = 16  # points tried for the lower end, mostly the first or second is it
-_ENOUGH = 1e-11  # of log delta that a lower end may lie beyond the target
+_BLOCK = 2**13  # counts at once: what is small stays in the cache, and in memory that is there already
+_ENOUGH = 1e-10  # of log delta that a lower end may lie beyond the target
 
 
 class _Setting(NamedTuple):
@@ -84,14 +85,16 @@ def _side(of: _Setting, sign: float, near: float, far: float) -> _Side | None:
     if not 0.0 <= k <= n:
         return None
     left = n - k if sign > 0 else k
-    odds = math.exp(-sign * of.local)
-    index = np.arange(min(math.ceil(max(far - near, 0.0)), left) + 1.0)
-    steps, mass = index[:-1], np.ones(len(index))
-    quotients = left - steps
-    quotients /= steps + (n + 1.0 - left)
-    quotients *= odds
-    np.cumprod(quotients, out=mass[1:])
-    mass *= 1.0 - 2.0**-49 * (2.0 + index)
+    num = int(min(math.ceil(max(far - near, 0.0)), left))
+    mass, carried = np.ones(num + 1), 1.0
+    for low in range(0, num, _BLOCK):
+        high = min(low + _BLOCK, num)
+        quotients = np.arange(left - low, left - high + 0.5, -1.0)
+        quotients /= np.arange(n - left + low + 1.0, n - left + high + 0.5)
+        quotients *= math.exp(-sign * of.local)
+        shares = np.cumprod(quotients) * carried
+        mass[low + 1 : high + 1] = shares * (1.0 - 2.0**-49 * np.arange(low + 3.0, high + 2.5))
+        carried = float(shares[-1])
     at: Any = tuple(np.array([x]) for x in (k, n, of.prob, of.rest))
     log_mass: Any = log_binomial_pmf(*at)[0]
     first = float(log_mass - pmf_rounding(log_mass)) - 2.0**-49 * (9.0 + abs(k - of.mean))
@@ -129,17 +132,22 @@ def _value(of: _Setting, side: _Side | None, epsilon: float) -> _Value:
     distance = _distance(of, side.sign, epsilon)
     to_last = math.exp(epsilon if side.sign > 0 else -of.local) * math.expm1(of.local - epsilon) / of.slope
     by_last, by_mean = 2.0**-47 * to_last, 2.0**-47 * distance + 2.0**-50 * of.mean
-    index = np.arange(len(side.mass))
-    gap = (to_last - by_last) - (side.left - index) if by_last < by_mean else index + (side.first - distance - by_mean)
-    start = int(np.searchsorted(gap, 0.0, side="right"))
-    mass = side.mass[start:]
-    total = float((mass * gap[start:]).sum())
+    last, mean = to_last - by_last, side.first - distance - by_mean  # and the index is a gap
+    start = max(math.floor(side.left - last if by_last < by_mean else -mean), 0)
+    total, above = 0.0, 0.0
+    for low in range(start, len(side.mass), _BLOCK):
+        mass = side.mass[low : low + _BLOCK]
+        index = np.arange(low, low + len(mass), dtype=np.float64)
+        gap = last - (side.left - index) if by_last < by_mean else index + mean
+        inside = int(np.searchsorted(gap[:4], 0.0, side="right")) if low == start else 0
+        gap, mass = gap[inside:], mass[inside:]
+        total, above = total + float((mass * gap).sum()), above + float(mass.sum())
     if not total > 0.0:
         return _NOTHING
-    log_delta = float(log_down(math.log(total), 64.0 + len(mass))) + side.log_unit
+    log_delta = float(log_down(math.log(total), 64.0 + len(side.mass) - start)) + side.log_unit
     log_delta = float(log_down(log_delta + (0.0 if side.sign > 0 else epsilon), 4))
     # d delta / d eps is -e^eps P_0[above] or delta - P_0[below]
-    drop = float(mass.sum()) / (total * of.slope)
+    drop = above / (total * of.slope)
     return _Value(min(log_delta, 0.0), -math.exp(epsilon) * drop if side.sign > 0 else 1.0 - math.exp(-epsilon) * drop)
 
 
@@ -206,15 +214,27 @@ def _threshold(of: _Setting, side: _Side, log_delta: float) -> tuple[float, bool
     delta e^-log_unit = C + (x - d) A above, divided by 1 - s d below, with x the first count beyond d, A the mass from
     there on, and C the sum of such masses of all counts beyond x.
     """
-    wanted = math.exp(min(log_delta - side.log_unit, 700.0))
-    from_here = np.cumsum(side.mass[::-1])[::-1]
-    beyond = np.append(np.cumsum(from_here[:0:-1])[::-1], 0.0)
+    margin = 2.0**-53 * (256.0 + 1.1 * len(side.mass))  # what is rounded down where this is certified
+    wanted = math.exp(min(log_delta + margin - side.log_unit, 700.0))
     slope = of.slope if side.sign < 0 else 0.0
-    wanted_there = wanted * (1.0 - slope * (side.first + np.arange(len(beyond)))) if slope else wanted
-    at = min(int(np.count_nonzero(beyond > wanted_there)), len(beyond) - 1)
+
+    def target(at: int) -> float:
+        return wanted * (1.0 - slope * (side.first + at))
+
+    mass, a_beyond, c_beyond = side.mass, 0.0, 0.0  # A and C of what lies outside the block, from the last one inwards
+    for high in range(len(mass), 0, -_BLOCK):
+        low = max(high - _BLOCK, 0)
+        a = a_beyond + np.cumsum(mass[low:high][::-1])
+        c = c_beyond + np.concatenate([[0.0], np.cumsum(a[:-1])])
+        if low == 0 or c[-1] > target(low):
+            break
+        a_beyond, c_beyond = float(a[-1]), float(c[-1] + a[-1])
+    a, c = np.append(a[::-1], a_beyond), np.append(c[::-1], c_beyond - a_beyond)
+    at = bisect_whole(lambda i: bool(c[i - low] <= target(i)), min(high, len(mass) - 1), low - 1)
     x = side.first + at
-    rate = float(from_here[at]) - slope * wanted
-    before = (wanted * (1.0 - slope * x) - float(beyond[at])) / rate if rate > 0.0 else math.inf
+    rate = float(a[at - low]) - slope * wanted
+    before = (target(at) - float(c[at - low])) / rate if rate > 0.0 else math.inf
     inside = at > 0 or before <= 1.0
-    ends = len(beyond) > side.left or side.mass[-1] <= _ENDS * side.mass[at]
-    return max(x - before, 0.0), bool(inside and ends)
+    ends = len(mass) > side.left or mass[-1] <= _ENDS * mass[at]
+    distance = max(x - before, 0.0)
+    return max(distance - 2.0**-47 * distance - 2.0**-50 * of.mean, 0.0), bool(inside and ends)
