@@ -36,7 +36,10 @@ _CHUNK_BYTES = 64 * 2**20  # working memory that one call of a kernel may take: 
 # quarter of the time and runs at half the speed (jaxlib 0.10.2): right for a few questions, until they have been asked
 # often enough to be a loop. So programs are compiled quickly the first so many times that one of the same static
 # arguments is called, for so many lanes in all.
-_QUICK_OPTIONS: dict[str, str | bool] = {"xla_backend_optimization_level": "0", "xla_cpu_use_fusion_emitters": False}
+# Parts of a program that LLVM would compile side by side cost a tenth more together than one.
+_Options = dict[str, str | bool]
+_UNOPTIMISED: _Options = {"xla_backend_optimization_level": "0", "xla_cpu_use_fusion_emitters": False}
+_UNDIVIDED: _Options = {"xla_cpu_parallel_codegen_split_count": "1"}
 _NUM_QUICK_CALLS = 16  # calls
 _NUM_QUICK_LANES = 32  # lanes, of all these calls
 
@@ -134,7 +137,7 @@ class Kernel:
 
     def _is_quick(self, size: int, static: dict[str, Any]) -> bool:
         """Whether a call is one of the first few small ones, which pay more to compile than to run."""
-        if size > _NUM_QUICK_LANES or _steady.get() or _mesh.get() is not None or not _quick_compiles():
+        if size > _NUM_QUICK_LANES or _steady.get() or _mesh.get() is not None or not _quick_options():
             return False
         key = tuple(sorted(static.items()))
         calls, lanes = self._small_calls.get(key, (0, 0))
@@ -270,7 +273,7 @@ def _compiled_kernel(
     # Compiled ahead of time, since a jitted call on concrete arguments would be staged out into the user's
     # own program while that is being traced.
     lowered = kernel._program(dict(static)).lower(*[_placed(np.zeros(size))] * num_args)
-    return lowered.compile(compiler_options=_QUICK_OPTIONS if quick else None)
+    return lowered.compile(compiler_options=_quick_options() if quick else None)
 
 
 def float64_kernel(
@@ -425,15 +428,14 @@ def _padded(block: np.ndarray, size: int) -> np.ndarray:
 
 
 @functools.cache
-def _quick_compiles() -> bool:
-    """Whether this jaxlib's CPU compiler knows the quick options (they are not a stable interface)."""
-    if jax.default_backend() != "cpu":
-        return False
-    try:
-        jax.jit(lambda x: x).lower(np.float32(0)).compile(compiler_options=_QUICK_OPTIONS)
-    except (RuntimeError, ValueError):
-        return False
-    return True
+def _quick_options() -> _Options:
+    """Those of the quick options that this jaxlib's CPU compiler knows (they are not a stable interface); or none."""
+    options: _Options
+    for options in (_UNOPTIMISED | _UNDIVIDED, _UNOPTIMISED) if jax.default_backend() == "cpu" else ():
+        with contextlib.suppress(RuntimeError, ValueError):
+            jax.jit(lambda x: x).lower(np.float32(0)).compile(compiler_options=options)
+            return options
+    return {}
 
 
 @functools.cache
@@ -448,10 +450,6 @@ def _asked_device() -> Any:
     return getattr(jax.config, "jax_default_device") if mesh is None else mesh.devices.flat[0]  # noqa: B009  (no stub)
 
 
-def _check_options() -> dict[str, str | bool]:
-    return _QUICK_OPTIONS if _quick_compiles() else {}
-
-
 def _device(*, has_host: bool = False) -> Any:
     """Where to compute: what the user chose if that can be trusted; False for NumPy, where there is that choice."""
     fallback = _tpu_fallback()
@@ -459,17 +457,17 @@ def _device(*, has_host: bool = False) -> Any:
     if _mesh.get() is not None:
         _check_traced()
         return device
-    return _ground.sound_device(device, _check_options(), has_host=has_host)
+    return _ground.sound_device(device, _quick_options(), has_host=has_host)
 
 
 def _check_traced() -> None:
     """Refuses what runs where the user's program or mesh says, if that cannot be trusted: nothing takes its place."""
-    _ground.refuse_unsound(_asked_device(), _check_options())
+    _ground.refuse_unsound(_asked_device(), _quick_options())
 
 
 def look_at_backends() -> dict[str, list[_ground.Finding]]:
     """What a look finds on the host's CPU and on JAX's default platform, by platform and way of compiling."""
-    quick, found = _check_options(), {}
+    quick, found = _quick_options(), {}
     ways: list[tuple[str, str, Any]] = [("cpu", "cpu", None)]
     if quick:
         ways.append(("cpu, compiled quickly", "cpu", quick))

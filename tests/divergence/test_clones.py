@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from jaxacct import _precision
-from jaxacct._precision import _QUICK_OPTIONS, Kernel, Rounding, _quick_compiles
+from jaxacct._precision import Kernel, Rounding, _quick_options
 from jaxacct.divergence.clones._pair import clones_pair, count_window, window_sum
 from jaxacct.divergence.clones._profile import (
     TRACED_WINDOW,
@@ -58,7 +58,7 @@ least_epsilon_kernel = Kernel(least_epsilon, Rounding.UP, lane_bytes)
 
 def quick_jit(fn):
     """Plainly compiled: the optimised compilation takes longer than all else here together."""
-    return jax.jit(fn, compiler_options=_QUICK_OPTIONS if _quick_compiles() else None)
+    return jax.jit(fn, compiler_options=_quick_options() or None)
 
 
 def delta_interval(epsilon, num_reports, clone_prob, local_epsilon, window=128):

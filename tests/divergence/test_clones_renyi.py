@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom
 
 from jaxacct import _precision
-from jaxacct._precision import _QUICK_OPTIONS, Kernel, Rounding, _quick_compiles
+from jaxacct._precision import Kernel, Rounding, _quick_options
 from jaxacct.divergence.clones import _renyi_nodes as nodes
 from jaxacct.divergence.clones._renyi import clones_rdp
 
@@ -246,7 +246,7 @@ def test_grids_beyond_the_limit_fall_back():
 
 def quick_jit(fn):
     """Plainly compiled: the optimised compilation takes longer than all else here together."""
-    return jax.jit(fn, compiler_options=_QUICK_OPTIONS if _quick_compiles() else None)
+    return jax.jit(fn, compiler_options=_quick_options() or None)
 
 
 def test_in_float32_programs():
