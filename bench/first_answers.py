@@ -5,8 +5,9 @@
 CPU seconds (user + system) of each command, from the interpreter's start to its end, less those of `python -c "import
 jax"` in the same round; medians over rounds, in which every command has its turn. `MiB` is the peak of resident memory
 beyond the same process's. A peer's own first answers to the Poisson question stand beside ours where dp_accounting is
-installed. JAX's cache of compiled programs is left out. `--report` writes FIRST_ANSWERS.md to a folder, with what every
-command of the documentation costs, once, beside.
+installed. Sources are compiled to byte code beforehand, as an installed package's are: every command runs once before
+it is measured. JAX's cache of compiled programs is left out. `--report` writes FIRST_ANSWERS.md to a folder, with what
+every command of the documentation costs, once, beside.
 """
 
 import argparse
@@ -24,7 +25,8 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 UNIT = "import jax"
-_CACHES = ("JAXACCT_CACHE", "JAX_COMPILATION_CACHE_DIR")
+_UNSET = ("JAXACCT_CACHE", "JAX_COMPILATION_CACHE_DIR", "PYTHONDONTWRITEBYTECODE")
+_BYTE_CODE = tempfile.TemporaryDirectory(prefix="byte-code-")
 
 
 class First(NamedTuple):
@@ -99,8 +101,9 @@ def documented() -> dict[str, First]:
 
 def once(first: First) -> tuple[float, float]:
     """(CPU seconds, peak MiB) of one fresh process, in a folder of its own."""
-    environment = {name: value for name, value in os.environ.items() if name not in _CACHES}
+    environment = {name: value for name, value in os.environ.items() if name not in _UNSET}
     command, environment["PYTHONPATH"] = [sys.executable, *first.arguments], str(ROOT)
+    environment["PYTHONPYCACHEPREFIX"] = _BYTE_CODE.name
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, cwd=folder)
         return _waited(process)
@@ -118,6 +121,8 @@ def _waited(process: subprocess.Popen) -> tuple[float, float]:
 def measure(commands: dict[str, First], rounds: int) -> dict[str, dict[str, float]]:
     """Medians of seconds and MiB beyond those of `import jax`; of this one itself where it is the command."""
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+    for first in commands.values():
+        once(first)
     for _ in range(rounds):
         base = once(COMMANDS[UNIT])
         for name, first in commands.items():
@@ -148,8 +153,8 @@ def report(found: dict[str, dict[str, float]], commands: dict[str, First], round
         "",
         f"Written by `python bench/first_answers.py --rounds {rounds} --report bench`: CPU seconds of a fresh process,",
         "from the interpreter's start to its end, beyond those of `import jax` in the same round, and the peak of its",
-        f"memory beyond the same process's; medians of {rounds} rounds, in which every command has its turn. Nothing",
-        "compiled is kept between them.",
+        f"memory beyond the same process's; medians of {rounds} rounds, in which every command has its turn. Byte",
+        "code is there, as an installed package's is; nothing that XLA compiled is kept between them.",
         "",
         "| what is run | seconds | MiB | limit |",
         "| --- | --- | --- | --- |",
