@@ -90,6 +90,14 @@ def test_numbers_of_reports_outside_the_window_count(monkeypatch):
         assert holds(epsilon, setting_of(*fields)) >= 1e-3
 
 
+def test_numbers_of_reports_outside_the_window_count_with_all_their_probability(monkeypatch):
+    monkeypatch.setattr(line, "_beyond", lambda a, of, more: 0.0 * a + (0.25 if more == 0.0 else 0.0))
+    *fields, epsilon = SETTINGS[2]
+    point = line.line_point(epsilon, setting_of(*fields))
+    assert point.log_upper >= math.log(0.25)
+    assert point.log_lower <= log_truth(epsilon, setting_of(*fields))
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_sums_over_the_number_of_reports_err_by_what_they_say(seed):
     """Against every number of reports, at random places of the plane; where few are expected the remainder matters."""
