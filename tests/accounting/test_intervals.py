@@ -253,17 +253,17 @@ def test_grids_of_a_coarser_precision_come_first(monkeypatch):
     """Precision only says when to stop."""
     tried = {}
     tightened = _distribution._tightened
-    for precision in (0.01, 3e-3, 3e-4):
+    for precision in (0.01, 3e-3, 1e-3):
         seen = tried[precision] = []
 
         def spy(distribution, mechanism, resolution, *args, seen=seen):
             seen.append(resolution)
             return tightened(distribution, mechanism, resolution, *args)
 
-        pair, direction = ja.DiscretePair((0.7, 0.2, 0.1), (0.3, 0.3, 0.4)), ja.Direction.REMOVE
+        run, direction = ja.RandomAllocation(ja.Laplace(1.0), 20, 2), ja.Direction.REMOVE
         with monkeypatch.context() as patch:
             patch.setattr(_distribution, "_tightened", spy)
-            refined(ja.Composed(pair, 40), EPSILON, 1e-5, precision, (direction,))
+            refined(run, EPSILON, 1e-5, precision, (direction,))
     coarse, middle, fine = tried.values()
     assert len(coarse) < len(fine)
     assert middle[: len(coarse)] == coarse
