@@ -222,9 +222,29 @@ def _solve(
     counts = count_window(at_start, window)
     if not is_jax(log_delta, *params) and np.all(outside(at_start, counts.first, window) < _NONE_OUTSIDE):
         found = _search(log_delta, params, start, counts, by_counts=True)
-        if np.all(found.upper - found.lower <= _SURE * found.upper):
+        if np.all(np.isfinite(found.upper) & (found.upper - found.lower <= _SURE * found.upper)):
             return found
     return _search(log_delta, params, start, counts, by_counts=False)
+
+
+def _both_ways(
+    pair: ClonesPair, counts: CountWindow, refine: Any, *, by_counts: bool
+) -> tuple[WindowSum, SmoothSum, jax.Array]:
+    """The divergence by sums over counts and by the contour, and what the latter errs by, [L].
+
+    The contour's centre alone unless `refine`; sums alone if `by_counts` then.
+    """
+    none, unknown = xp.zeros_like(pair.threshold), xp.full_like(pair.threshold, xp.inf)
+    if by_counts and refine:
+        centre = SmoothSum(none, none, Saddle(*7 * [none]), none, none, none, none > 0)
+        return window_sum(pair, counts), centre, unknown
+    smooth = smooth_sum(pair)
+    exact, error = cond(
+        refine,
+        lambda: (window_sum(pair, counts), smooth_error(pair, smooth)),
+        lambda: (WindowSum(none, unknown, none, none), unknown),
+    )
+    return exact, smooth, error
 
 
 def _search(
@@ -237,18 +257,7 @@ def _search(
     def step(state: _Search) -> _Search:
         x, refine = state.at, state.turn >= first_certified
         pair = clones_pair(x, *params)
-        none, unknown = xp.zeros_like(x), xp.full_like(x, xp.inf)
-        no_sum = WindowSum(none, unknown, none, none)
-        if by_counts and refine:
-            smooth = SmoothSum(none, none, Saddle(*7 * [none]), none, none, none, none > 0)
-            exact, error = window_sum(pair, counts), unknown
-        else:
-            smooth = smooth_sum(pair)
-            exact, error = cond(
-                refine,
-                lambda: (window_sum(pair, counts), smooth_error(pair, smooth)),
-                lambda: (no_sum, unknown),
-            )
+        exact, smooth, error = _both_ways(pair, counts, refine, by_counts=by_counts)
         at = _bracket(pair, exact, smooth, error)
         too_short, too_long = at.log_delta.upper > log_delta, at.log_delta.lower < log_delta
         high = xp.where(too_short, state.high, xp.minimum(state.high, x))
