@@ -130,7 +130,7 @@ def test_clipped_moments_of_two_steps(sigma, order):
         assert math.log(abs(truth)) - found.logs[0, 0] <= fall[0, k] + 1e-9
     assert found.relative[0].max() <= 1e-4
     for a, bound in zip(alias[0], found.alias[0], strict=True):
-        assert bound >= math.log(_two_steps(sigma, a).real) - 1e-9
+        assert bound >= math.log(_two_steps(sigma, a).real) - 1e-6  # that of the whole moment
 
 
 def test_what_is_out_of_range_says_nothing():
