@@ -59,6 +59,8 @@ SHUFFLE_BOUNDS = "tests/bounds/test_shuffle_bounds.py"
 GIRGIS = "tests/papers/test_girgis.py"
 GIRGIS_ROUNDED = "tests/papers/test_girgis.py -k rounded"
 CHEN = "tests/papers/test_chen.py"
+MANY_LINES = "tests/bounds/test_many_lines.py"
+HOST_RULE = "tests/divergence/test_host_rule.py"
 CHECK_IN = "tests/bounds/test_check_in.py"
 CHECK_LINE = "tests/divergence/test_check_in_line.py"
 CHECK_IN_ROUNDED = "tests/bounds/test_check_in.py -k rounded"
@@ -277,6 +279,23 @@ _GAUSSIAN = (
     Mutant("special/_fair_coins.py", "_ORDERS = 4", "_ORDERS = 3", COINS),
     Mutant("special/_fair_coins.py", "1.1093323208613803885", "1.10933232086", COINS),
     Mutant("special/_binomial.py", "139.42603953082007334", "139.4260396", PROVED),
+    Mutant("divergence/allocation/_host_rule.py", "own * second + wide", "0.0 * second", HOST_RULE),
+    Mutant(
+        "divergence/allocation/_host_rule.py", "e.real, e.imag = less - t * turned", "e.real, e.imag = less", HOST_RULE
+    ),
+    Mutant(
+        "divergence/allocation/_added_lanes.py",
+        "return own + np.minimum(other",
+        "return 0.0 * np.minimum(other",
+        MANY_LINES,
+    ),
+    Mutant(
+        "divergence/allocation/_clipped_lanes.py",
+        "np.maximum(moment, 0.0)\n",
+        "-np.maximum(moment, 0.0) - 1.0\n",
+        MANY_LINES,
+    ),
+    Mutant("bounds/_many_lines.py", "target * (1.0 - 2.0**-50) - dropped", "target * 1.001", MANY_LINES),
     Mutant("divergence/allocation/_real.py", "value + error + strip", "value + strip", CUT_TRANSFORM),
     Mutant(
         "divergence/allocation/_real.py", "+ transform_rounding(of, u)", "- 2.0 * transform_rounding(of, u)", TRANSFORMS
