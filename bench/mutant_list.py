@@ -279,14 +279,15 @@ _GAUSSIAN = (
     Mutant("special/_fair_coins.py", "_ORDERS = 4", "_ORDERS = 3", COINS),
     Mutant("special/_fair_coins.py", "1.1093323208613803885", "1.10933232086", COINS),
     Mutant("special/_binomial.py", "139.42603953082007334", "139.4260396", PROVED),
-    Mutant("divergence/allocation/_host_rule.py", "own * second + wide", "0.0 * second", HOST_RULE),
+    Mutant("divergence/allocation/_host_real.py", "far) + rounding", "far) - 2.0 * rounding", HOST_RULE),
+    Mutant("divergence/allocation/_host_real.py", "1.0 + x + slip, density)", "1.0 + x - slip, density)", HOST_RULE),
     Mutant(
         "divergence/allocation/_host_rule.py", "e.real, e.imag = less - t * turned", "e.real, e.imag = less", HOST_RULE
     ),
     Mutant(
         "divergence/allocation/_added_lanes.py",
-        "return own + np.minimum(other",
-        "return 0.0 * np.minimum(other",
+        "np.maximum(np.log(most), 0.0)",
+        "0.99 * np.maximum(np.log(most), 0.0)",
         MANY_LINES,
     ),
     Mutant(
