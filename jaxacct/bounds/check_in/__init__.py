@@ -49,10 +49,13 @@ _CHECK_IN = (
         check_in.composed_upper_epsilon,
         check_in.composed_upper_log_delta,
         helps=has_several_rounds,
-        on_host=False,
     ),
     renyi_method(
-        "check-in rdp", f"{_VISIBLE}, Renyi divergences of the profile", check_in.profile_upper_rdp, helps=never
+        "check-in rdp",
+        f"{_VISIBLE}, Renyi divergences of the profile",
+        check_in.profile_upper_rdp,
+        helps=never,
+        on_host=True,
     ),
     profile_method(
         _RESPONSE,

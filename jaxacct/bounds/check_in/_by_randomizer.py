@@ -288,19 +288,23 @@ def gaussian_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Arra
 
 def _curve(at: _Lanes, orders: Sequence[float]) -> jax.Array:
     """Renyi divergences [A, 1] of one round of the pure randomizers, one lane, rounded up."""
-    pair = _pair(at, _CURVE_REPORTS, _CURVE_CLONES)
-    local = xp.where(pair.local_epsilon > 0, pair.local_epsilon, 1.0)
+    usable = _usable_local(at)
+    local = xp.where(usable > 0, usable, 1.0)
     mean = xp.maximum(at.num_users * at.prob, 1.0)
     clones = mean * at.clone_prob
     inverse = -xp.expm1(-clones) / xp.maximum(clones, 1e-300)
     scale = 2.0 * xp.tanh(0.5 * local) * mean / at.num_users * xp.sqrt(inverse)
     nodes = stop_gradient(loss_nodes(scale, local, _NODES))
-    log_delta = lane_map(lambda epsilon: check_in_profile(epsilon, pair).log_delta, nodes[:-1])
+    if is_jax(*at):
+        pair = _pair(at, _CURVE_REPORTS, _CURVE_CLONES)
+        log_delta = lane_map(lambda epsilon: check_in_profile(epsilon, pair).log_delta, nodes[:-1])
+    else:
+        log_delta = one_setting.upper_log_deltas(at, nodes[:-1], local)
     log_delta = xp.concatenate([log_delta, xp.full_like(nodes[:1], -xp.inf)])
     values = rdp_from_profile(nodes, log_delta, orders=orders)
-    values = xp.minimum(values, pair.local_epsilon)
-    zero = (pair.local_epsilon == 0) | ((at.prob == 0) & (pair.local_epsilon > 0))
-    return xp.where(zero, 0.0, xp.where(pair.local_epsilon > 0, values, xp.inf))
+    values = xp.minimum(values, usable)
+    zero = (usable == 0) | ((at.prob == 0) & (usable > 0))
+    return xp.where(zero, 0.0, xp.where(usable > 0, values, xp.inf))
 
 
 def profile_upper_rdp(mechanism: CheckIn, *, orders: Sequence[float]) -> jax.Array:

@@ -30,6 +30,9 @@ _ROUGHLY = 1e-3  # how close wide blocks are asked, in log delta
 # and widths of log delta.
 _SHARP, _SHARP_OF_MANY, _SHARP_DELTA = 1e-5, 5e-5, 1e-4
 _MANY_CLONES, _MANY_REPORTS = 2500.0, 10_000.0
+_SHARP_OF_CURVE = 1e-3  # the same of log delta where many are asked for; once the line is wider it is not asked again
+_CURVE, _FAR_CURVE = 2.0, 4.0  # factors of the widths of blocks there
+_FLOOR = 20.0  # in log delta: so far above what blocks leave to the rest, all counts are asked for beside
 _BLURRED = 0.1  # width of log delta up to which a search by blocks begins where the line says
 _LINE_AIM = 5e-8  # how close the line is asked, in log delta
 _HOPELESS = 1.0  # in log delta: a larger probability whose delta by wide blocks is so far above the target is left out
@@ -191,6 +194,25 @@ def upper_log_delta(at: Any, epsilon: Any, log_fixed: Any, log_rate: Any, local:
     about = float(wide.log_delta[0])
     point = host_profile(epsilon, _pair(at, local, upper_cells, 1.0, about))
     return with_cost(point, epsilon, log_fixed, log_rate).log_delta
+
+
+def upper_log_deltas(at: Any, epsilon: Any, local: Any) -> Any:
+    """Log delta [G, 1], rounded up, of one round at rising `epsilon` [G, 1], for Renyi curves.
+
+    By the line while it is sharp, then by blocks of the counts that matter, far out by blocks of all counts.
+    """
+    line = _Line(at, local, 1.0)
+    close = functools.cache(lambda: _pair(at, local, upper_cells, _CURVE))
+    far = functools.cache(lambda: _pair(at, local, upper_cells, _FAR_CURVE, -math.inf, -math.inf))
+    found, by_line = [], True
+    for x in map(float, epsilon[:, 0]):
+        point = line.at(x) if by_line else None
+        by_line = point is not None and point.log_upper - point.log_lower <= _SHARP_OF_CURVE
+        value = point.log_upper if point is not None and by_line else _point(x, close(), 1.0)[0]
+        if not by_line and value < close().cells.log_rest + _FLOOR:
+            value = min(value, _point(x, far(), 1.0)[0])
+        found.append(value)
+    return np.array(found)[:, None]
 
 
 def lower_epsilon(at: Any, log_delta: Any, local: Any) -> Any:

@@ -29,6 +29,7 @@ _EXACT_SDS = (
     160.0  # standard deviations, in counts, of the reports that are no clones, up to which every count is summed
 )
 _FEW_ROWS = 150.0  # numbers of clones, with fewer of which counts are nearer
+_ALL = 64  # blocks on a geometric grid of all numbers of clones, where also those of next to no weight are looked at
 _FEWEST, _MOST = 64, 1500  # blocks about a mean
 _SINH = 19.7  # (blocks about the mean) times (width of the central ones in standard deviations), of `binomial_blocks`
 _REACH = 8.5  # standard deviations about a mean that are summed from below
@@ -36,7 +37,6 @@ _AIM, _MAX_STEPS = 5e-7, 60  # how far above the target a root from below is sou
 _LIGHT = -120.0  # log of the weight up to which delta <= 1 is enough from above
 _NEGLIGIBLE = -60.0  # log of the weight up to which nothing is summed from below
 _BELOW = 30.0  # the same, below the log of a known delta: 1e-9 of it for a thousand cells
-_ROUNDING = 2.0**17 * ULP  # of h_m, whose log pmf is above -800 where it matters, and of sums in pairs
 COARSE = 10.0  # factor of the widths, of cells that only tell whether a setting is worth more
 
 
@@ -66,10 +66,10 @@ def _step(mean: float, scale: float, width: float, sds: float) -> float:
     return min(sds, max(width * mean, 1.0) / scale)
 
 
-def _upper_blocks(size: Any, prob: float, central: int) -> tuple[np.ndarray, ...]:
+def _upper_blocks(size: Any, prob: float, central: int, geometric: int) -> tuple[np.ndarray, ...]:
     """(first, last, log of the mass, an upper bound on the mean's share of the way), each [B, L], 0 a block."""
     some = np.maximum(size, 1.0)
-    found = binomial_blocks(some, 0.0 * size + prob, Layout(2, 6, central))
+    found = binomial_blocks(some, 0.0 * size + prob, Layout(2, geometric, central))
     none = np.where(size > 0, size * np.log1p(-min(prob, 1.0 - 1e-16)) if prob < 1.0 else -np.inf, 0.0)
     none = np.maximum(none, -1e300) * (1.0 - 2.0**-50) + 2.0**-50  # -inf is as good as -1e300
     mass = log_up(np.where(size > 0, np.logaddexp(found.log_low, found.log_high), -np.inf), 16)
@@ -116,10 +116,18 @@ def _num_counts(num_reports: float, scale: float, factor: float, num_rows: int) 
     return max(1, int(size * min(1.0, num_rows / _FEW_ROWS)))
 
 
-def upper_cells(num_users: float, prob: float, clone_prob: float, factor: float = 1.0, about: float = -np.inf) -> Cells:
+def upper_cells(
+    num_users: float,
+    prob: float,
+    clone_prob: float,
+    factor: float = 1.0,
+    about: float = -np.inf,
+    light: float = _LIGHT,
+) -> Cells:
     """Cells [N] whose sum is at least the profile; blocks are wider by `factor`.
 
-    What weighs far less than exp(`about`), a delta of interest, is left to the rest, where delta <= 1 is enough.
+    What weighs far less than exp(`about`), a delta of interest, or less than exp(`light`), is left to the rest, where
+    delta <= 1 is enough.
     A block of c counts as its first for m and as its last for k. On a block of r the chord in 1/k serves, between the
     ends, with weights at the mean: 1/k is convex.
     """
@@ -130,14 +138,14 @@ def upper_cells(num_users: float, prob: float, clone_prob: float, factor: float 
     mean, scale = rest * rate, np.sqrt(rest * rate * (1.0 - rate)) + 1.0
     width = factor * _CLONES_WIDTH / (0.5 + clone_prob)
     central = int(np.clip(_SINH / _step(mean, scale, width, factor * _CLONES_SDS), _FEWEST, _MOST))
-    first, last, mass, _ = _upper_blocks(np.array([rest]), rate, central)
+    first, last, mass, _ = _upper_blocks(np.array([rest]), rate, central, 6 if light > -np.inf else _ALL)
     rows = mass[:, 0] > -np.inf
     first, last, mass = (x[rows, 0] for x in (first, last, mass))
-    least = max(_LIGHT, about - _BELOW)
+    least = max(light, about - _BELOW)
     light = mass[mass <= least]
     first, last, mass = (x[mass > least] for x in (first, last, mass))
     scale = np.sqrt(rest * (1.0 - rate) * other * (1.0 - other)) + 1.0
-    of_others = _upper_of_every_count if _sums_all(other, scale, factor) else _upper_of_blocks
+    of_others = _upper_of_every_count if _sums_all(other, scale, factor) and least > -np.inf else _upper_of_blocks
     weights, at, left_out = of_others(rest, last, other, rest * prob + 1.0, scale, factor, least)
     both = log_up(mass + weights + np.log(prob), 512)
     kept = both > least
@@ -173,11 +181,10 @@ def _upper_of_blocks(
     rest: float, last: np.ndarray, other: float, reports: float, scale: float, factor: float, least: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """`_upper_of_every_count` by blocks whose laws are geometric, both ends of each; nothing is left out."""
-    del least
     left = rest - last
     step = _step(reports, scale, factor * _OTHERS_WIDTH, min(factor, 4.0) * _OTHERS_SDS)
     central = int(np.clip(_SINH / step, _FEWEST, _MOST))
-    low, high, inner, share = _upper_blocks(left, other, central)
+    low, high, inner, share = _upper_blocks(left, other, central, 6 if least > -np.inf else _ALL)
     num = _num_joined(reports, factor, step, scale)
     inner, centre = _joined(num, inner, low + share * (high - low))
     low, high = _ends(num, low, high)
@@ -268,18 +275,21 @@ def log_profile(
     growth = num_users / cells.k * np.expm1(epsilon) * (1.0 - sign * 2.0**-47)
     some = growth < np.expm1(local_epsilon)
     weight, m, k = (x[some] for x in cells[:3])
-    value, tail = clones_of_counts(growth[some], local_epsilon, m, sign)
-    top = float(np.max(weight, initial=cells.log_rest))
+    log_pmf, value, tail = clones_of_counts(growth[some], local_epsilon, m, sign)
+    logs = weight + log_pmf
+    top = float(np.max(logs, initial=cells.log_rest))
     if top == -np.inf:
         return -np.inf, -1.0
-    share = np.exp(weight - top)
+    share = np.exp(logs - top)
     if sign < 0:
         value = value * (1.0 - 1e-9 - 2.0**-46 * np.sqrt(m))
     total = float(np.sum(share * value)) + math.exp(cells.log_rest - top)
-    if total < 1e-290:  # too small for the accuracy of products
-        return (top - 660.0, -1.0) if sign > 0 else (-np.inf, -1.0)
+    if not total > 0.0:
+        return -np.inf, -1.0
     log_delta = math.log(total) + top
-    slack = _ROUNDING + 16.0 * ULP * abs(log_delta)
+    slack = ULP * (
+        2.0**13 + 128.0 * abs(log_delta)
+    )  # docs/numerics.md, "Sums over clones": 92 (|log T| + log N) and some
     steep = float(np.sum(share * tail / k)) * num_users
     return min(log_delta + sign * slack, 0.0), -float(np.exp(epsilon)) * steep / total
 

@@ -74,8 +74,8 @@ def clones_upper(epsilon: jax.Array, local_epsilon: jax.Array, law: CountLaw) ->
 
 def clones_of_counts(
     growth: np.ndarray, local_epsilon: float, counts: np.ndarray, sign: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """(h_m at e^eps = 1 + `growth`, about Q[loss > eps]), each [N], for m = `counts` [N]; on the host.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(log P[a = j], h_m and about Q[loss > eps] as multiples of P), [N], at e^eps = 1 + `growth`, m = `counts` [N].
 
     `clones_upper`'s formula by quotients only: tanh(eps/2) = x/(2 + x), x the growth, and
     (1 - u)/2 = (X - x)/(X (2 + x)), X = e^local - 1, x < X <= e^300. From above (`sign` 1) or below (-1) but for the
@@ -86,11 +86,13 @@ def clones_of_counts(
         _of_counts(growth[i : i + _CELLS], local_epsilon, counts[i : i + _CELLS], sign)
         for i in range(0, len(counts), _CELLS)
     ]
-    values, tails = (np.concatenate(x) for x in zip(*found, strict=True)) if found else (np.zeros(0), np.zeros(0))
-    return values, tails
+    if not found:
+        return np.zeros(0), np.zeros(0), np.zeros(0)
+    log_pmf, value, tail = (np.concatenate(x) for x in zip(*found, strict=True))
+    return log_pmf, value, tail
 
 
-def _of_counts(x: Any, local_epsilon: float, m: Any, sign: float) -> tuple[Any, Any]:
+def _of_counts(x: Any, local_epsilon: float, m: Any, sign: float) -> tuple[Any, Any, Any]:
     contrast, most = np.tanh(0.5 * local_epsilon), np.expm1(local_epsilon) * (1.0 + sign * 16.0 * ULP)
     threshold = x / ((2.0 + x) * contrast)
     half_gap = np.maximum(most - x, 0.0) / (most * (2.0 + x))
@@ -98,17 +100,14 @@ def _of_counts(x: Any, local_epsilon: float, m: Any, sign: float) -> tuple[Any, 
     j = np.where(wide, np.floor(0.5 * (m + threshold * m)) + 1.0, m - np.maximum(np.ceil(m * half_gap) - 1.0, 0.0))
     j = np.minimum(j, m)
     above = np.where(wide, 0.5 * ((2.0 * j - m) - m * threshold), m * half_gap - (m - j))
-    pmf, tail, excess = _fair_tails_of(j, m)
+    log_pmf, tail, excess = _fair_tails_of(j, m)
     reach = np.where(wide, 7.0 * threshold, 18.0 * half_gap)
     value = np.maximum(np.maximum(above, 0.0) * tail + excess + sign * ULP * m * reach * tail, 0.0)
-    value = 2.0 * contrast * (2.0 + x) / m * pmf * value
-    first = np.maximum(most - x, 0.0) / (most + 2.0) * (1.0 + 2.0**-48)  # without any clone
-    share = j / m
-    return np.minimum(value, first), pmf * np.maximum(tail - contrast * share, 0.0)
+    return log_pmf, 2.0 * contrast * (2.0 + x) / m * value, np.maximum(tail - contrast * j / m, 0.0)
 
 
 def _fair_tails_of(j: Any, m: Any) -> tuple[Any, Any, Any]:
-    """`_fair_tails` [N] on the host, with the probability itself."""
+    """`_fair_tails` [N] on the host, each pair of counts once."""
     small = m < SMALL_TOSSES
     at = (np.where(small, m, 1.0) * SMALL_TOSSES + np.where(small, j, 1.0)).astype(np.int64)
     log_pmf, tail, excess = (np.take(x, at) for x in small_tails())
@@ -117,7 +116,7 @@ def _fair_tails_of(j: Any, m: Any) -> tuple[Any, Any, Any]:
         of_j, of_m, at = _different(j[far], m[far])
         log_pmf[far] = log_fair_pmf(of_j, of_m)[at]
         tail[far], excess[far] = (x[at] for x in tail_ratios(of_j, of_m))
-    return np.exp(log_pmf), tail, excess
+    return log_pmf, tail, excess
 
 
 def _different(j: Any, m: Any) -> tuple[Any, Any, Any]:
