@@ -12,6 +12,7 @@ from jaxacct._types import Direction
 from jaxacct.bounds._inversion import EXACT
 from jaxacct.divergence._contour import bracket
 from jaxacct.divergence._one_sampled_step import one_step_delta
+from jaxacct.divergence.gaussian import _sampled_step
 from jaxacct.divergence.gaussian._line import GaussianStep
 from jaxacct.divergence.gaussian._profile import gaussian_profile
 from jaxacct.divergence.gaussian._sampled_step import SampledStep
@@ -72,6 +73,16 @@ def test_moments_by_a_coarse_rule_book_what_it_leaves_out(direction: Direction, 
                 assert off <= math.expm1(min(error[n], 700.0))
                 seen = max(seen, off)
     assert seen > 1e-3 * math.exp(2.0 * log_tolerance)
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_moments_book_what_lies_outside_their_window(direction: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the normal tails were as large as 1/4, they would be the error."""
+    usual = SampledStep(1.3, 0.21, direction).moments(2.5, 0.05, 8, -30.0)[2]
+    monkeypatch.setattr(_sampled_step, "_log_tail", lambda x: math.log(0.25))
+    heavy = SampledStep(1.31, 0.21, direction).moments(2.5, 0.05, 8, -30.0)[2]  # rules are remembered
+    assert usual.max() < 1e-9
+    assert heavy.min() > 0.1
 
 
 @pytest.mark.sample(3)
