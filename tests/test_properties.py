@@ -79,18 +79,18 @@ def test_epsilon_is_monotone(build, values, direction):
 
 @loose_is_fine
 @pytest.mark.parametrize(
-    ("mechanism", "close"),
+    ("mechanism", "close", "over"),
     # the upper ends of allocation's bracket on lanes, for epsilon and for delta, are each a bound of its own
-    [(ja.Gaussian(1.0), 1e-6), (poisson(), 1e-6), (allocation(), 1e-3)],
+    [(ja.Gaussian(1.0), 1e-6, 1e-9), (poisson(), 1e-6, 1e-9), (allocation(), 1e-3, 1e-5)],
     ids=lambda value: type(value).__name__,
 )
-def test_epsilon_and_delta_are_inverse(mechanism, close):
+def test_epsilon_and_delta_are_inverse(mechanism, close, over):
     epsilons = epsilon_of(mechanism, target_delta=DELTAS)
     assert decreasing(epsilons)
     deltas = delta_of(mechanism, target_epsilon=epsilons)
     assert decreasing(deltas[::-1])
     # rounding errors of epsilon, times the slope of log delta
-    assert np.all(deltas <= DELTAS * (1 + 1e-9))
+    assert np.all(deltas <= DELTAS * (1 + over))
     again = epsilon_of(mechanism, target_delta=deltas)
     np.testing.assert_allclose(again, epsilons, rtol=close)
 
@@ -218,7 +218,8 @@ def test_arrays_broadcast_and_equal_the_scalars():
         for i, j in itertools.product(range(3), range(2)):
             scalar = epsilon_of(build(float(sigma[i, 0])), float(delta[j]))
             assert type(scalar) is float
-            assert table[i, j] == pytest.approx(scalar, rel=TOL_ROUNDING)
+            # four questions of allocation or more at once are answered by lines of their own, to 1e-6
+            assert table[i, j] == pytest.approx(scalar, rel=1e-6 if build is allocation else TOL_ROUNDING)
     mixed = allocation(np.array([0.8, 1.0]), np.array([10, 1000]), np.array([3, 1]), np.array([1, 5]))
     for i, args in enumerate(((0.8, 10, 3, 1), (1.0, 1000, 1, 5))):
         assert epsilon_of(mixed, 1e-6)[i] == pytest.approx(epsilon_of(allocation(*args), 1e-6), rel=TOL_ROUNDING)
