@@ -668,6 +668,14 @@ def test_epsilon_and_delta_of_the_decomposition_invert_each_other(noise, steps, 
     assert 0.98 * delta <= decomposition_delta(run, found, direction) <= delta * (1.0 + 1e-3)
 
 
+@pytest.mark.parametrize("method", ["decomposition", "truncated Poisson", "recursive"])
+@pytest.mark.parametrize("delta", [1e-300, 1e-318, 5e-324])
+def test_deltas_at_the_end_of_the_doubles_are_answered(method, delta) -> None:
+    for direction in ja.Direction:
+        run = ja.RandomAllocation(ja.Gaussian(1.0), 100)
+        assert ja.epsilon(run, delta, method=method, direction=direction) > 100.0
+
+
 def test_more_steps_than_a_grid_resolves() -> None:
     run = ja.RandomAllocation(ja.Laplace(1.0), 10**9)
     assert truncated_delta(run, 0.1, REMOVE, tail_bound=doob_tail) == 1.0

@@ -144,7 +144,7 @@ def truncated_epsilon(
     tail = tail_bound(base, direction)
 
     def at_share(share: float, cap: float) -> float:
-        excess = _excess_for(tail, runs, math.log(share * delta), cap)
+        excess = _excess_for(tail, runs, math.log(share) + math.log(delta), cap)
         if excess is None:
             return math.inf
         left = down(delta, 8) - _sum_up(0.0, _log_total(tail, runs, excess, cap))

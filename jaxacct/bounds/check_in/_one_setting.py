@@ -38,9 +38,8 @@ _LINE_AIM = 5e-8  # how close the line is asked, in log delta
 _HOPELESS = 1.0  # in log delta: a larger probability whose delta by wide blocks is so far above the target is left out
 
 
-_wide_upper_cells = functools.lru_cache(maxsize=8)(
-    upper_cells
-)  # asked for by both ends, and by each probability's turn
+# asked for by both ends, and by each probability's turn
+_wide_upper_cells = functools.lru_cache(maxsize=8)(upper_cells)
 
 
 def _pair(at: Any, local: Any, cells: Callable[..., Cells], *args: float) -> HostPair:
@@ -176,9 +175,8 @@ def upper_epsilon(at: Any, log_delta: Any, log_fixed: Any, log_rate: Any, local:
 
 
 def _found(epsilon: Any, log_fixed: Any, local: Any) -> Any:
-    return np.where(
-        np.isneginf(log_fixed), np.minimum(epsilon, local), epsilon
-    )  # pure reports: never more than their own
+    """Epsilon [1] as it was found; of pure reports never more than their own."""
+    return np.where(np.isneginf(log_fixed), np.minimum(epsilon, local), epsilon)
 
 
 def upper_log_delta(at: Any, epsilon: Any, log_fixed: Any, log_rate: Any, local: Any) -> Any:

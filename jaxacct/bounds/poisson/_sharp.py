@@ -18,6 +18,7 @@ from jaxacct.mechanisms import Composed, PoissonSampled
 
 _WIDTH = 1e-6  # what the contour aims at, of the answer
 _WIDE = 1e-4  # and the width of its ends beyond which the loss distribution is asked too
+_FEWEST_DIGITS = -300  # of the delta at which a loss distribution is made sharp, whatever delta is asked
 
 
 def poisson_delta(base: Any, steps: tuple[Steps, ...], direction: Direction, epsilon: float) -> float:
@@ -32,13 +33,16 @@ def poisson_delta(base: Any, steps: tuple[Steps, ...], direction: Direction, eps
 
 
 def poisson_epsilon(base: Any, steps: tuple[Steps, ...], direction: Direction, delta: float) -> float:
-    """float: epsilon at `delta` > 0 of Poisson-sampled steps of `base`, upper bound in one direction; inf for none.
+    """float: epsilon at `delta` of Poisson-sampled steps of `base`, upper bound in one direction; inf for none.
 
-    Zhu, Dong & Wang 2022, Theorem 11.
+    Zhu, Dong & Wang 2022, Theorem 11. inf where `delta` is 0, as a share of a tiny one may be.
     """
+    if not delta > 0.0:
+        return math.inf
+    digits = max(math.floor(math.log10(delta)), _FEWEST_DIGITS)
     return _upper(
         _contour(base, steps, Query.EPSILON, delta, direction),
-        lambda: _pld_near(base, steps, direction, math.floor(math.log10(delta))).epsilon(delta),
+        lambda: _pld_near(base, steps, direction, digits).epsilon(delta),
     )
 
 
