@@ -83,14 +83,17 @@ def _tilts(moments: _LogMoments, deltas: Sequence[float]) -> list[float]:
 
 
 def _chernoff_end(moments: _LogMoments, tilt: float, sign: float, log_tail: float) -> float:
-    """A loss beyond which (on the side of `sign`) the tilted composed law holds at most exp(log_tail)."""
+    """A loss beyond which (on the side of `sign`) the tilted composed law holds at most exp(log_tail).
+
+    What any spread gives is valid; as K is convex, it falls with the spread up to the best one, and rises from there.
+    """
     base, best = moments(tilt), math.inf
     spread = 2.0**-7
     while spread < 1e13:
         best_here = (moments(tilt + sign * spread) - base - log_tail) / spread
-        if best_here > best + 0.5 * abs(best) + 1.0:
+        if not best_here < best:
             break
-        best = min(best, best_here)
+        best = best_here
         spread *= 2.0
     return sign * best
 

@@ -17,14 +17,15 @@ from jaxacct.estimation import estimate_delta
 from jaxacct.papers.random_allocation import few_steps_delta
 
 
-def test_cells_of_the_angle_lie_above_the_integral() -> None:
-    c, v = module._weights()
+@pytest.mark.parametrize("grid", [module._COARSE, module._FINE])
+def test_cells_of_the_angle_lie_above_the_integral(grid) -> None:
+    c, v = module._weights(grid.num_angles)
     angles = math.pi * (np.arange(20_000) + 0.5) / 20_000
     for spread in (0.0, 0.1, 0.7, 2.0, 8.0, 50.0, 400.0):
         exact = float(np.exp(-spread * (1.0 - np.cos(angles))).mean())
         found = float(v @ np.exp(-spread * c))
         assert exact <= found + 1e-9
-        assert found <= 1.15 * exact or spread > 10.0
+        assert found <= 1.15 * exact or spread > 10.0 or grid is module._COARSE
 
 
 @pytest.mark.sample(1)
@@ -35,9 +36,9 @@ def test_not_below_true_allocation_in_few_steps(sigma: float, steps: int, select
     run = ja.RandomAllocation(ja.Gaussian(sigma), steps, selected)
     truth = few_steps_delta(run, epsilon, Direction.REMOVE)
     for tuning in (0.16, 0.42, 0.86):
-        found = module._one(run, tuning, Query.DELTA, epsilon)
-        assert truth.lower <= found
-        assert epsilon <= module._one(run, tuning, Query.EPSILON, truth.lower)
+        for grid in (module._COARSE, module._FINE):
+            assert truth.lower <= module._one(run, tuning, Query.DELTA, epsilon, grid)
+            assert epsilon <= module._one(run, tuning, Query.EPSILON, truth.lower, grid)
     assert how_many_upper(run, Query.DELTA, epsilon) <= 6.0 * truth.upper
 
 

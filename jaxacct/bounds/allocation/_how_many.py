@@ -39,18 +39,32 @@ from jaxacct.special import down, rows_times, up
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
+
+class _Grid(NamedTuple):
+    """How finely parts are made; any is valid.
+
+    The number of ends of the cells of v; cells of one output, in standard deviations from -_REACH to _REACH + 1/sigma;
+    nats between the losses of a composition, at most, times the square root of 2 for 1/sigma of 2; and where the
+    compositions are sharp.
+    """
+
+    num_angles: int
+    num_cells: int
+    step: float
+    deltas: tuple[float, ...]
+
+
 # Any value of these is valid: they steer speed and tightness.
-_ANGLES = math.pi * np.linspace(0.0, 1.0, 10) ** 1.3  # ends of the cells of v
+_FINE = _Grid(10, 2**15, 4e-3, (1e-4,))
+_COARSE = _Grid(6, 2**11, 4e-2, (1e-3,))  # a few per cent looser; finds the best q
 _TUNINGS = (0.12, 0.16, 0.21, 0.27, 0.34, 0.42, 0.5, 0.6, 0.72, 0.86, 1.0)  # q in units of k/t
 _FIRST = (5, 7)  # which of them are tried first; then on from the better one as long as it gains
-_HOPELESS = 1.15  # an upper end of epsilon so many times the one that is known is not improved on
-_CELLS = 2**15  # cells of one output, in standard deviations from -_REACH to _REACH + 1/sigma
+_HOPELESS = 1.25  # a coarse upper end of epsilon so many times the one that is known is not improved on
+_NEAR = 1.01  # the second best q is made fine too where its coarse end is at most so many times the best
 _REACH = 9.5  # standard deviations; what lies beyond is booked
-_STEP = 4e-3  # nats between the losses of a composition, at most; times the square root of 2 for 1/sigma of 2
-_DELTAS = (1.0, 1e-3, 1e-7)  # where the compositions are sharp
-_NOISE, _MOST_STEPS = (0.3, 3.0), 2**15  # sigma and t for which this is tried
 _OF_EPOCHS = (0.5, 0.6, 0.72, 0.8, 0.86, 0.93)  # q in units of k/t, for several epochs
 _ROUGHLY = 1.12  # a rough answer so many times the one that is known is not worth a sharp one
+_NOISE, _MOST_STEPS = (0.3, 3.0), 2**15  # sigma and t for which this is tried
 _SPARSE = 8.0  # where t/k is more than so many times e^{1/sigma^2}, one step at a time is better
 _SLACKS = (1e-9, 1e-7, 1e-5, 1e-3, 1e-2)  # what is added to every eps_j until delta is small enough
 
@@ -62,11 +76,12 @@ class _Part(NamedTuple):
     law: Pld
 
 
-def _weights() -> tuple[Real, Real]:
+def _weights(num_angles: int) -> tuple[Real, Real]:
     """c_j and v_j: on a cell of v the chord in c keeps the integrals of 1 and of c."""
-    c = 1.0 - np.cos(_ANGLES)
-    length = np.diff(_ANGLES)
-    right = (length - np.diff(np.sin(_ANGLES)) - c[:-1] * length) / np.diff(c)
+    angles = math.pi * np.linspace(0.0, 1.0, num_angles) ** 1.3
+    c = 1.0 - np.cos(angles)
+    length = np.diff(angles)
+    right = (length - np.diff(np.sin(angles)) - c[:-1] * length) / np.diff(c)
     v = np.append(length - right, 0.0) + np.append(0.0, right)
     return c, v / math.pi + 1e-13  # rounded up
 
@@ -75,21 +90,27 @@ def _normal_tail(x: Real) -> Real:
     return 0.5 * np.array([math.erfc(y / math.sqrt(2.0)) for y in x])
 
 
-@functools.lru_cache(maxsize=32)
-def _parts(sigma: float, steps: int, selected: int, tuning: float) -> tuple[_Part, ...]:
-    mu, q = 1.0 / sigma, tuning * selected / steps
-    log_b = math.lgamma(steps + 1) - math.lgamma(selected + 1) - math.lgamma(steps - selected + 1)
-    log_b += selected * math.log(q) + (steps - selected) * math.log1p(-q)
-    log_b -= 1e-12 * (1.0 + math.lgamma(steps + 1) - selected * math.log(q))
-    z = np.linspace(-_REACH, _REACH + mu, _CELLS + 1)
+@functools.lru_cache(maxsize=8)
+def _cells(mu: float, num_cells: int) -> tuple[Real, Real, float]:
+    """The ends of the cells of one output, their masses under Q with what is left of them first, and Q beyond them."""
+    z = np.linspace(-_REACH, _REACH + mu, num_cells + 1)
     tail = _normal_tail(np.abs(z))
     # a cell's mass under Q, rounded up: from the nearer tails, each of which errs by some 2^-50 (1 + z^2)
     across = (z[:-1] < 0.0) & (z[1:] >= 0.0)
     mass = np.where(across, 1.0 - tail[:-1] - tail[1:], np.abs(np.diff(tail)))
     mass = mass + 2.0**-48 * (1.0 + z[-1] ** 2) * (tail[:-1] + tail[1:])
-    mass = np.append(tail[0] * (1.0 + 1e-9), mass)
+    return z, np.append(tail[0] * (1.0 + 1e-9), mass), float(tail[-1])
+
+
+@functools.lru_cache(maxsize=32)
+def _parts(sigma: float, steps: int, selected: int, tuning: float, grid: _Grid = _FINE) -> tuple[_Part, ...]:
+    mu, q = 1.0 / sigma, tuning * selected / steps
+    log_b = math.lgamma(steps + 1) - math.lgamma(selected + 1) - math.lgamma(steps - selected + 1)
+    log_b += selected * math.log(q) + (steps - selected) * math.log1p(-q)
+    log_b -= 1e-12 * (1.0 + math.lgamma(steps + 1) - selected * math.log(q))
+    z, mass, tail = _cells(mu, grid.num_cells)
     # of R under Q, beyond the last cell
-    beyond = ((1.0 - q) * float(tail[-1]) + 0.5 * q * math.erfc(_REACH / math.sqrt(2.0))) * (1.0 + 1e-9)
+    beyond = ((1.0 - q) * tail + 0.5 * q * math.erfc(_REACH / math.sqrt(2.0))) * (1.0 + 1e-9)
     ratio = 1.0 - q + q * np.exp(mu * z - 0.5 * mu * mu)
     posterior = 1.0 - (1.0 - q) / ratio
     spread = posterior * (1.0 - posterior)
@@ -97,11 +118,11 @@ def _parts(sigma: float, steps: int, selected: int, tuning: float) -> tuple[_Par
     log_ratio = np.log(ratio)
     least = np.append(0.0, np.maximum(np.minimum(spread[:-1], spread[1:]) - 2.0**-48, 0.0))
     found = []
-    for c, v in zip(*_weights(), strict=True):
+    for c, v in zip(*_weights(grid.num_angles), strict=True):
         log_factor = log_ratio - c * least + 2.0**-44
         total = up(float(rows_times(mass, np.exp(log_factor))) + beyond, 2**18)
-        law = from_atoms(log_factor - math.log(total), mass, 0.0, up(beyond / total, 8), _STEP, Side.UPPER)
-        composed = compose_plds([(pld_of_law(law, Direction.REMOVE), steps)], _DELTAS)
+        law = from_atoms(log_factor - math.log(total), mass, 0.0, up(beyond / total, 8), grid.step, Side.UPPER)
+        composed = compose_plds([(pld_of_law(law, Direction.REMOVE), steps)], grid.deltas)
         log_weight = math.log(v) + steps * math.log(total) - log_b
         log_weight += 1e-11 + 2.0**-46 * (abs(log_b) + steps * abs(math.log(total)))
         found.append(_Part(log_weight, composed))
@@ -109,19 +130,19 @@ def _parts(sigma: float, steps: int, selected: int, tuning: float) -> tuple[_Par
 
 
 class _Curve(NamedTuple):
-    """About P(log Y > l), and log Q(log Y > l) [N], at the losses l of one part; not certified."""
+    """About P(log Y > l), and -log Q(log Y > l) [N], at the losses l of one part; not certified."""
 
     losses: Real
     above: Real
-    log_tail: Real
+    rarity: Real
 
     def at(self, log_tail: float) -> float:
         """The loss beyond which Q has about this tail."""
-        return float(np.interp(-log_tail, -self.log_tail, self.losses))
+        return float(np.interp(-log_tail, self.rarity, self.losses))
 
     def delta(self, loss: float) -> float:
         """About E_Q (Y - e^loss)_+."""
-        tail = math.exp(loss + float(np.interp(loss, self.losses, self.log_tail)))
+        tail = math.exp(loss - float(np.interp(loss, self.losses, self.rarity)))
         return max(float(np.interp(loss, self.losses, self.above)) - tail, 0.0)
 
 
@@ -130,14 +151,14 @@ def _curve(law: Pld) -> _Curve:
     top = float(losses[-1])
     above = np.cumsum(masses[::-1])[::-1] + law.infinite_mass
     tail = np.cumsum((masses * np.exp(np.minimum(top - losses, 600.0)))[::-1])[::-1]
-    return _Curve(losses, above, np.log(np.maximum(tail, 1e-300)) - top)
+    return _Curve(losses, above, top - np.log(np.maximum(tail, 1e-300)))
 
 
 def _thresholds(parts: tuple[_Part, ...], query: Query, target: float) -> Real:
     """About the best eps_j: those with one tail under Q."""
     curves = [_curve(part.law) for part in parts]
     low, high = -600.0, 0.0
-    for _ in range(60):
+    for _ in range(36):
         middle = 0.5 * (low + high)
         eps = [curve.at(middle) for curve in curves]
         if query is Query.DELTA:
@@ -163,10 +184,10 @@ def _delta(parts: tuple[_Part, ...], eps: Real) -> float:
     return math.fsum(terms) * (1.0 + 2.0**-40)
 
 
-def _one(mechanism: RandomAllocation, tuning: float, query: Query, target: float) -> float:
-    """The upper end with one q."""
+def _one(mechanism: RandomAllocation, tuning: float, query: Query, target: float, grid: _Grid = _FINE) -> float:
+    """The upper end for one epoch with one q."""
     sigma = float(mechanism.mechanism.noise_multiplier)
-    parts = _parts(sigma, int(mechanism.num_steps), int(mechanism.num_selected), tuning)
+    parts = _parts(sigma, int(mechanism.num_steps), int(mechanism.num_selected), tuning, grid)
     eps = _thresholds(parts, query, target)
     sizes = 1.0 + abs(target) + float(np.abs(eps).max()) + max(abs(part.log_weight) for part in parts)
     if query is Query.DELTA:
@@ -180,22 +201,25 @@ def _one(mechanism: RandomAllocation, tuning: float, query: Query, target: float
 def how_many_upper(mechanism: RandomAllocation, query: Query, target: float, known: float = math.inf) -> float:
     """float: epsilon at a delta, or delta at an epsilon, upper bound, remove direction; the best of several q.
 
-    RA-X11. Given up early where it is far above what is `known`.
+    RA-X11. Coarse parts find the best q; given up early where it is far above what is `known`.
     """
     if mechanism.num_epochs > 1:
         return _of_epochs(mechanism, query, target, known)
-    found = {i: _one(mechanism, _TUNINGS[i], query, target) for i in _FIRST}
+    found = {i: _one(mechanism, _TUNINGS[i], query, target, _COARSE) for i in _FIRST}
     best = min(found, key=lambda i: found[i])
-    if query is Query.EPSILON and found[best] > _HOPELESS * known:
-        return found[best]
     for way in (-1, 1):
         at = best + way
         while 0 <= at < len(_TUNINGS) and at not in found:
-            found[at] = _one(mechanism, _TUNINGS[at], query, target)
+            found[at] = _one(mechanism, _TUNINGS[at], query, target, _COARSE)
             if found[at] >= found[best]:
                 break
             best, at = at, at + way
-    return found[best]
+    if query is Query.EPSILON and found[best] > _HOPELESS * known:
+        return found[best]
+    if found[best] >= query.worst:
+        return found[best]
+    near = [i for i in sorted(found, key=lambda i: found[i])[:2] if found[i] <= _NEAR * found[best]]
+    return min(found[best], *(_one(mechanism, _TUNINGS[i], query, target) for i in near))
 
 
 def _of_epochs(mechanism: RandomAllocation, query: Query, target: float, known: float) -> float:
