@@ -7,20 +7,19 @@ heavy-tailed, as for a few steps at a small sampling probability: then a bracket
 """
 
 import functools
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, LaneBracketMethod, Lanes, Query
-from jaxacct._types import Bound, Direction, Ends
+from jaxacct._method import BOTH, BracketMethod, Cost, LaneBracketMethod, Lanes, Query
+from jaxacct._types import Bound, Ends
+from jaxacct.bounds._host_line import bracket_on_host, is_within_reach
 from jaxacct.bounds._parts import flattened
 from jaxacct.composition import compose_line_moments
 from jaxacct.conversion import delta_from_log, delta_from_log_down, epsilon_from_rdp, log_delta_from_rdp
-from jaxacct.divergence._contour import Round, bracket
 from jaxacct.divergence._inversion import (
     Line,
     LineMoments,
@@ -30,18 +29,14 @@ from jaxacct.divergence._inversion import (
     epsilon_ends,
     make_line,
 )
-from jaxacct.divergence._one_sampled_step import one_step_delta, one_step_epsilon
-from jaxacct.divergence.gaussian._line import GaussianStep, gaussian_line, gaussian_log_moment
-from jaxacct.divergence.gaussian._profile import gaussian_profile
+from jaxacct.divergence.gaussian._line import gaussian_line, gaussian_log_moment
 from jaxacct.divergence.gaussian._sampled_line import (
     highest_node,
     rough_log_moments,
     sampled_gaussian_line,
 )
-from jaxacct.divergence.gaussian._sampled_step import SampledStep
 from jaxacct.mechanisms import Gaussian, PoissonSampled
-from jaxacct.mechanisms._base import Mechanism
-from jaxacct.special import down, log1p, up
+from jaxacct.special import log1p
 
 
 class Size(NamedTuple):
@@ -68,7 +63,6 @@ class _Round(NamedTuple):
       highest: ``(round, orders, add, num_z) -> `` the largest height up to which the moments are resolved.
       variance: ``(round) -> `` about the variance of its loss.
       steps: ``(round) -> `` of how many steps it consists.
-      on_host: ``(round, direction) -> `` one step of it on the host; None where that loses nothing.
     """
 
     rough: Callable[[Any, jax.Array, jax.Array], jax.Array]
@@ -76,7 +70,6 @@ class _Round(NamedTuple):
     highest: Callable[[Any, jax.Array, jax.Array, int], jax.Array]
     variance: Callable[[Any], jax.Array]
     steps: Callable[[Any], jax.Array]
-    on_host: Callable[[Any, Direction], Round | None]
 
 
 def _gaussian_rough(part: Gaussian, orders: jax.Array, add: jax.Array) -> jax.Array:
@@ -115,18 +108,6 @@ def _sampled_variance(part: PoissonSampled) -> jax.Array:
     return log1p(part.sampling_prob**2 * spread)
 
 
-def _gaussian_on_host(part: Gaussian, direction: Direction) -> Round:
-    del direction
-    return GaussianStep(float(part.noise_multiplier))
-
-
-def _sampled_on_host(part: PoissonSampled, direction: Direction) -> Round | None:
-    sigma, prob = float(part.mechanism.noise_multiplier), float(part.sampling_prob)
-    if prob == 0.0:
-        return None
-    return GaussianStep(sigma) if prob == 1.0 else SampledStep(sigma, prob, direction)
-
-
 _ROUNDS: dict[tuple[type, ...], _Round] = {
     (Gaussian,): _Round(
         _gaussian_rough,
@@ -134,7 +115,6 @@ _ROUNDS: dict[tuple[type, ...], _Round] = {
         _gaussian_highest,
         _gaussian_variance,
         lambda part: jnp.ones(()),
-        _gaussian_on_host,
     ),
     (PoissonSampled, Gaussian): _Round(
         _sampled_rough,
@@ -142,7 +122,6 @@ _ROUNDS: dict[tuple[type, ...], _Round] = {
         _sampled_highest,
         _sampled_variance,
         lambda part: part.num_steps,
-        _sampled_on_host,
     ),
 }
 
@@ -248,56 +227,6 @@ def _bracket(mechanism: Any, query: Query, target: jax.Array, *, size: Size) -> 
     return Ends(delta_from_log_down(log_ends.lower), delta_from_log(log_ends.upper))
 
 
-def _noise(part: Any) -> Any:
-    """The noise multiplier of a Gaussian release, or of the one that is sampled."""
-    return getattr(part, "mechanism", part).noise_multiplier
-
-
-def is_within_reach(mechanism: Mechanism) -> bool:
-    """bool: whether `host_ends` knows how to handle `mechanism`: scalar fields, and noise neither tiny nor huge."""
-    noises = [_noise(part) for part, _ in flattened(mechanism)]
-    return all(np.ndim(sigma) == 0 and _NOISE[0] <= sigma <= _NOISE[1] for sigma in noises)
-
-
-def host_ends(mechanism: Any, query: Query, target: float, direction: Direction, width: float) -> Ends[float]:
-    """Ends of epsilon at a delta, or of delta at an epsilon, in one direction; at worst (0, inf), or (0, 1) for delta.
-
-    Args:
-      mechanism: Gaussian and Poisson-sampled Gaussian rounds (`inverts`), within reach (`is_within_reach`).
-      width: what is aimed at, of the ends' distance over the upper end.
-    """
-    rounds: dict[Round, float] = {}
-    for part, count in flattened(mechanism):
-        of = _ROUNDS[part.signature()]
-        step, times = of.on_host(part, direction), float(of.steps(part)) * float(count)
-        if step is not None and times > 0.0:
-            rounds[step] = rounds.get(step, 0.0) + times
-    return _ends(list(rounds.items()), query, target, width)
-
-
-def _bracket_on_host(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """The ends in each direction asked, no wider than those known."""
-    found: dict[Direction, Ends[float]] = {}
-    for direction, known in at.known.items():
-        ends = host_ends(mechanism, query, target, direction, at.width)
-        found[direction] = Ends(max(known.lower, ends.lower), min(known.upper, ends.upper))
-    return found
-
-
-def _ends(rounds: list[tuple[Round, float]], query: Query, target: float, width: float) -> Ends[float]:
-    if not rounds:
-        return Ends(0.0, 0.0)
-    (step, times), *others = rounds
-    if times == 1.0 and not others and isinstance(step, SampledStep):
-        answer = one_step_epsilon if query is Query.EPSILON else one_step_delta
-        profile = functools.partial(gaussian_profile, mu=1.0 / step.noise_multiplier)
-        return answer(profile, step.sampling_prob, step.direction, target)
-    if query is Query.EPSILON:
-        return bracket(rounds, log_delta=math.log(target), width=width)
-    ends = bracket(rounds, epsilon=target, width=width)
-    return Ends(down(math.exp(ends.lower), 8), min(math.nextafter(up(math.exp(ends.upper), 8), 1.0), 1.0))
-
-
 def _lane_bytes(*, size: Size) -> int:
     """Working memory of one lane, bytes."""
     return 1024 * size.num_z
@@ -319,7 +248,7 @@ def _method(
         "is_listed": is_listed,
     }
     on_host = BracketMethod(
-        applies=lambda mechanism: applies(mechanism) and is_within_reach(mechanism), bracket=_bracket_on_host, **facts
+        applies=lambda mechanism: applies(mechanism) and is_within_reach(mechanism), bracket=bracket_on_host, **facts
     )
     return LaneBracketMethod(
         applies=applies,

@@ -47,6 +47,7 @@ from jaxacct.bounds import (
 )
 from jaxacct.bounds._adjacent_on_lanes import Asking
 from jaxacct.bounds._distribution import Distribution, DistributionMethod, Parts, loss_distribution
+from jaxacct.bounds._host_line import LAPLACE
 from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._moments import moments
 from jaxacct.bounds._orders import MIXED
@@ -310,6 +311,7 @@ _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
         *(_renyi(d, gaussian.is_gaussian, helps=never, is_listed=False) for d in BOTH),
         discrete.EXACT,
         dataclasses.replace(inversion.EXACT, applies=_is_sampled),
+        LAPLACE,
         *(_renyi(d, _of_reports_on_lanes) for d in BOTH),
         adjacent.TOGETHER,
         _PART_BY_PART,

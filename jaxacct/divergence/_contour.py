@@ -44,6 +44,14 @@ class Round(Protocol):
     def largest_order(self) -> float:
         """About the largest order at which its moment is of use."""
 
+    @property
+    def largest_loss(self) -> float:
+        """An epsilon at which it is purely epsilon-DP, rounded up; inf if there is none."""
+
+    @property
+    def highest(self) -> float:
+        """About the height up to which its moments can be had; inf for any."""
+
     def rough(self, orders: Real) -> Real:
         """About log M [A] at real `orders` [A] > 1."""
 
@@ -73,6 +81,7 @@ class _Choice(NamedTuple):
     epsilon: float
     log_delta: float
     log_size: float
+    renyi_order: float  # about the order whose moment alone says most
 
 
 def _sum(parts: Any) -> Any:
@@ -93,6 +102,7 @@ def choose_line(rounds: Rounds, epsilon: float | None, log_delta: float | None) 
         at = int(np.nanargmin(bounds))
         epsilon = max(float(bounds[at]) - 2.0 / float(excess[at]), 0.05 * float(bounds[at]), 0.0)
     log_sizes = log_moments - excess * epsilon
+    renyi_order = float(orders[int(np.nanargmin(log_sizes))])
     if log_delta is None:
         at = int(np.nanargmin(log_sizes))
         log_delta = min(float(log_sizes[at] - math.log(orders[at])) - 3.0, -1e-9)
@@ -123,6 +133,7 @@ def choose_line(rounds: Rounds, epsilon: float | None, log_delta: float | None) 
         float(epsilon),
         float(log_delta),
         float(log_sizes[at]),
+        renyi_order,
     )
 
 
@@ -145,13 +156,29 @@ def _on_line(rounds: Rounds, choice: _Choice) -> tuple[Any, LineMoments]:
     return line, LineMoments(*moments)._replace(log_decay=decay[at].reshape(1, 1))
 
 
+def _by_one_moment(rounds: Rounds, order: float, epsilon: float | None, log_delta: float | None) -> float:
+    """An upper bound on log delta or epsilon from the real moment at `order` alone, as for aliases (`_inversion`)."""
+    node: Any = np.zeros((1, 1))
+    columns: Any = (np.array([2.0]), np.ones(1), node, node == 0.0, node + 1.0, node + order)
+    moments = [(of.on_line(Line(*columns), _LOG_STEP), count) for of, count in rounds]
+    log_moment = float(_sum(count * found.log_alias[0, 0] for found, count in moments))
+    constant = order * math.log1p(-1.0 / order) - math.log(order - 1.0)
+    if epsilon is not None:
+        found = log_moment + constant - (order - 1.0) * epsilon
+        return min(0.0, found + 2.0**-48 * (1.0 + abs(log_moment) + abs(constant) + (order - 1.0) * epsilon))
+    assert log_delta is not None
+    found = log_moment + constant - log_delta
+    return max(0.0, found + 2.0**-48 * (1.0 + abs(log_moment) + abs(constant) + abs(log_delta))) / (order - 1.0)
+
+
 def bracket(
     rounds: Rounds, *, epsilon: float | None = None, log_delta: float | None = None, width: float
 ) -> Ends[float]:
     """Certified `Ends` of log delta at `epsilon`, or of epsilon at `log_delta`: one of the two is given.
 
-    At worst (-inf, 0) and (0, inf). Several lines are tried, until the ends are as close as `width` and 1e-6, relative
-    to epsilon or to delta.
+    At worst (-inf, 0) and (0, inf). Where the line is higher than moments can be had, the upper end is by a single
+    one, and nothing is said from below. Several lines are tried, until the ends are as close as `width` and 1e-6,
+    relative to epsilon or to delta.
     """
     with np.errstate(all="ignore"):
         return _bracket(rounds, epsilon, log_delta, min(width, _GOAL))
@@ -166,9 +193,13 @@ def _bracket(rounds: Rounds, epsilon: float | None, log_delta: float | None, wid
 
     low, high = (-math.inf, 0.0) if asks_delta else (0.0, math.inf)
     near_epsilon, near_delta = epsilon, log_delta
+    highest = min(of.highest for of, _ in rounds)
     for _ in range(_PASSES):
         choice = choose_line(rounds, near_epsilon, near_delta)
         if choice is None:
+            break
+        if choice.height > highest:
+            high = min(high, _by_one_moment(rounds, choice.renyi_order, epsilon, log_delta))
             break
         line, moments = _on_line(rounds, choice)
         if asks_delta:

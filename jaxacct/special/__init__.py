@@ -11,6 +11,7 @@ from jaxacct.special._bisection import bisect, bisect_lanes, bisect_whole, first
 from jaxacct.special._chord import at_real_orders
 from jaxacct.special._circular import complex_exp, complex_log, cos_and_sin, turn
 from jaxacct.special._combinatorics import log_binomial_table, log_factorial_table
+from jaxacct.special._gauss import gauss_legendre
 from jaxacct.special._logspace import (
     log1mexp,
     log_or_minus_inf,
@@ -46,6 +47,7 @@ __all__ = [
     "down",
     "erfcx",
     "first_doubling",
+    "gauss_legendre",
     "log1mexp",
     "log1p",
     "log_binomial_table",

@@ -5,6 +5,7 @@ from typing import Any
 from jaxacct._method import BOTH, CLOSED_FORM, Cost, Method, RenyiMethod
 from jaxacct.bounds import _inversion as inversion
 from jaxacct.bounds._distribution import loss_distribution
+from jaxacct.bounds._host_line import LAPLACE
 from jaxacct.bounds._moments import MOMENTS
 from jaxacct.bounds._orders import MIXED
 from jaxacct.bounds._renyi_of_outputs import LISTED
@@ -36,7 +37,7 @@ _DISTRIBUTION = loss_distribution(DISTRIBUTION)
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     **{(PoissonSampled, base): (_DISTRIBUTION,) for base in BASES if base not in (Gaussian, DiscretePair, Laplace)},
     (PoissonSampled, DiscretePair): (TYPES, _DISTRIBUTION, *LISTED),
-    (PoissonSampled, Laplace): (ONE_STEP, _DISTRIBUTION, *SAMPLED_LAPLACE),
+    (PoissonSampled, Laplace): (ONE_STEP, LAPLACE, _DISTRIBUTION, *SAMPLED_LAPLACE),
     (PoissonSampled, Gaussian): (
         inversion.EXACT,
         MOMENTS,

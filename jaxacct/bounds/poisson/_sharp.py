@@ -1,7 +1,7 @@
 """Delta and epsilon of Poisson-sampled steps at one point, for the theorems that compare a scheme with them.
 
-Gaussian noise: the contour integral of `jaxacct.bounds._inversion`. Where that is wide, and for any other release, the
-loss distribution of `jaxacct.bounds.poisson._profile`.
+Gaussian and Laplace noise: the contour integral of `jaxacct.bounds._host_line`. Where that is wide, and for any other
+release, the loss distribution of `jaxacct.bounds.poisson._profile`.
 """
 
 import functools
@@ -11,7 +11,7 @@ from typing import Any
 
 from jaxacct._method import Query
 from jaxacct._types import Direction, Ends
-from jaxacct.bounds._inversion import host_ends, inverts, is_within_reach
+from jaxacct.bounds._host_line import host_ends, is_within_reach
 from jaxacct.bounds.poisson._profile import Steps, poisson_pld
 from jaxacct.curves import Pld
 from jaxacct.mechanisms import Composed, PoissonSampled
@@ -54,7 +54,7 @@ def _pld_near(base: Any, steps: tuple[Steps, ...], direction: Direction, digits:
 
 def _contour(base: Any, steps: tuple[Steps, ...], query: Query, target: float, direction: Direction) -> Ends[float]:
     run = Composed(tuple(PoissonSampled(base, *s) for s in steps))
-    if not (inverts(run) and is_within_reach(run)):
+    if not is_within_reach(run):
         return Ends(0.0, math.inf)
     return host_ends(run, query, target, direction, _WIDTH)
 

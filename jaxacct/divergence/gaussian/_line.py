@@ -50,6 +50,16 @@ class GaussianStep(NamedTuple):
         """inf: every moment is finite and in closed form."""
         return math.inf
 
+    @property
+    def largest_loss(self) -> float:
+        """inf: it is not purely private."""
+        return math.inf
+
+    @property
+    def highest(self) -> float:
+        """inf: its moments are known at any height."""
+        return math.inf
+
     def rough(self, orders: Real) -> Real:
         """log M [A] at real `orders` [A]."""
         return 0.5 * orders * (orders - 1.0) * self.variance

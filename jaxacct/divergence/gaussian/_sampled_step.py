@@ -124,6 +124,16 @@ class SampledStep(NamedTuple):
         far = 1.0 - 2.0 * math.log(self.sampling_prob) / self._mu**2
         return max(_FAR / self._mu, 0.95 * far)
 
+    @property
+    def largest_loss(self) -> float:
+        """inf: nothing bounds the loss in both directions."""
+        return math.inf
+
+    @property
+    def highest(self) -> float:
+        """inf: its moments are known at any height."""
+        return math.inf
+
     # What compares contours, and certifies nothing
 
     def rough(self, orders: Real) -> Real:

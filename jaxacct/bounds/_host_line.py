@@ -1,0 +1,156 @@
+"""One question about independent rounds, by one contour on the host: the rounds whose complex moments are known there.
+
+Gaussian and Laplace releases, Poisson-sampled or not, and compositions of them. See `jaxacct.divergence._contour`.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
+from jaxacct._precision import is_traced
+from jaxacct._types import Bound, Direction, Ends
+from jaxacct.bounds._parts import flattened
+from jaxacct.divergence._contour import Round, bracket
+from jaxacct.divergence._laplace_step import MOST_LOSS, LaplaceStep
+from jaxacct.divergence._one_sampled_step import one_step_delta, one_step_epsilon
+from jaxacct.divergence.gaussian._line import GaussianStep
+from jaxacct.divergence.gaussian._profile import gaussian_profile
+from jaxacct.divergence.gaussian._sampled_step import SampledStep
+from jaxacct.mechanisms import Gaussian, Laplace, PoissonSampled
+from jaxacct.mechanisms._base import Mechanism
+from jaxacct.special import down, up
+
+_LEAST_NOISE, _LEAST_SCALE = 1e-3, 1.0 / MOST_LOSS  # of Gaussian and Laplace releases that are looked at
+_MOST_NOISE = {Gaussian: 1e9, Laplace: 1e5}
+
+
+class _Kind(NamedTuple):
+    """What is asked of one kind of round.
+
+    Attributes:
+      step: ``(round, direction) -> `` one step of it; None where that loses nothing.
+      steps: ``(round) -> `` of how many steps it consists.
+    """
+
+    step: Callable[[Any, Direction], Round | None]
+    steps: Callable[[Any], float]
+
+
+def _gaussian_step(part: Gaussian, direction: Direction) -> Round:
+    del direction
+    return GaussianStep(float(part.noise_multiplier))
+
+
+def _sampled_step(part: PoissonSampled, direction: Direction) -> Round | None:
+    prob = float(part.sampling_prob)
+    if prob == 0.0:
+        return None
+    if prob == 1.0:
+        return _gaussian_step(part.mechanism, direction)
+    return SampledStep(float(part.mechanism.noise_multiplier), prob, direction)
+
+
+def _laplace_step(part: Laplace, direction: Direction) -> Round:
+    del direction  # the pair is symmetric
+    return LaplaceStep(1.0 / float(part.noise_multiplier), 1.0, Direction.REMOVE)
+
+
+def _sampled_laplace_step(part: PoissonSampled, direction: Direction) -> Round | None:
+    prob = float(part.sampling_prob)
+    if prob == 0.0:
+        return None
+    if prob == 1.0:
+        return _laplace_step(part.mechanism, direction)
+    return LaplaceStep(1.0 / float(part.mechanism.noise_multiplier), prob, direction)
+
+
+_KINDS: dict[tuple[type, ...], _Kind] = {
+    (Gaussian,): _Kind(_gaussian_step, lambda part: 1.0),
+    (PoissonSampled, Gaussian): _Kind(_sampled_step, lambda part: float(part.num_steps)),
+    (Laplace,): _Kind(_laplace_step, lambda part: 1.0),
+    (PoissonSampled, Laplace): _Kind(_sampled_laplace_step, lambda part: float(part.num_steps)),
+}
+
+
+def is_within_reach(mechanism: Mechanism) -> bool:
+    """bool: whether `host_ends` knows how to handle `mechanism`: scalar fields, and noise neither tiny nor huge."""
+    return all(part.signature() in _KINDS and _has_reach(part) for part, _ in flattened(mechanism))
+
+
+def _has_reach(part: Any) -> bool:
+    release = getattr(part, "mechanism", part)
+    least = _LEAST_SCALE if isinstance(release, Laplace) else _LEAST_NOISE
+    noise = release.noise_multiplier
+    return np.ndim(noise) == 0 and bool(least <= noise <= _MOST_NOISE[type(release)])
+
+
+def _has_laplace(mechanism: Mechanism) -> bool:
+    """Whether it is within reach, concrete, and some round is of Laplace noise."""
+    if is_traced(mechanism) or not is_within_reach(mechanism):
+        return False
+    return any(Laplace in part.signature() for part, _ in flattened(mechanism))
+
+
+def _rounds(mechanism: Any, direction: Direction) -> tuple[tuple[Round, float], ...]:
+    """The steps that lose something, each with how often it is run."""
+    rounds: dict[Round, float] = {}
+    for part, count in flattened(mechanism):
+        of = _KINDS[part.signature()]
+        step, times = of.step(part, direction), of.steps(part) * float(count)
+        if step is not None and times > 0.0:
+            rounds[step] = rounds.get(step, 0.0) + times
+    return tuple(rounds.items())
+
+
+def host_ends(mechanism: Any, query: Query, target: float, direction: Direction, width: float) -> Ends[float]:
+    """Ends of epsilon at a delta, or of delta at an epsilon, in one direction; at worst (0, inf), or (0, 1) for delta.
+
+    Args:
+      mechanism: rounds within reach (`is_within_reach`).
+      width: what is aimed at, of the ends' distance over the upper end.
+    """
+    return _ends(_rounds(mechanism, direction), query, target, width)
+
+
+def bracket_on_host(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
+    """The ends in each direction asked, no wider than those known. Directions that are the same are asked once."""
+    found: dict[Direction, Ends[float]] = {}
+    once = functools.cache(functools.partial(_ends, query=query, target=target, width=at.width))
+    for direction, known in at.known.items():
+        ends = once(_rounds(mechanism, direction))
+        found[direction] = Ends(max(known.lower, ends.lower), min(known.upper, ends.upper))
+    return found
+
+
+def _ends(rounds: tuple[tuple[Round, float], ...], query: Query, target: float, width: float) -> Ends[float]:
+    if not rounds:
+        return Ends(0.0, 0.0)
+    (step, times), *others = rounds
+    if times == 1.0 and not others and isinstance(step, SampledStep):
+        answer = one_step_epsilon if query is Query.EPSILON else one_step_delta
+        profile = functools.partial(gaussian_profile, mu=1.0 / step.noise_multiplier)
+        return answer(profile, step.sampling_prob, step.direction, target)
+    if query is Query.EPSILON:
+        ends = bracket(rounds, log_delta=math.log(target), width=width)
+        most = up(math.fsum(count * of.largest_loss for of, count in rounds), 16)
+        return Ends(min(ends.lower, most), min(ends.upper, most))
+    ends = bracket(rounds, epsilon=target, width=width)
+    return Ends(down(math.exp(ends.lower), 8), min(math.nextafter(up(math.exp(ends.upper), 8), 1.0), 1.0))
+
+
+LAPLACE = BracketMethod(
+    name="moment inversion",
+    theorem="Zhu, Dong & Wang 2022, Theorem 11",
+    directions=BOTH,
+    ends=frozenset({Bound.UPPER, Bound.LOWER}),
+    cost=Cost.MILLISECONDS,
+    cold=Cost.MILLISECONDS,
+    applies=_has_laplace,
+    bracket=bracket_on_host,
+    reduction=lambda mechanism: False,
+    named_width=1e-9,
+)

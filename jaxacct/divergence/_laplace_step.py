@@ -1,0 +1,266 @@
+"""Complex moments of one Laplace release, Poisson-sampled or not, on the host, for a contour of any length.
+
+With x = 1/b under Q the loss v of the release is -x with probability 1/2, x with probability e^-x / 2, and between them
+it has the density e^(-(v + x)/2) / 4. R = 1 - q + q e^v is the likelihood ratio of a step that is sampled with
+probability q, and L = log R. The remove direction needs M(s) = E[R^s], the add direction M(s) = E[R^(1-s)], s = a + ib
+with a > 1 and b >= 0. Both are E[R^w], w = alpha + ib, alpha = a or 1 - a; the second up to complex conjugation.
+
+The atoms do not decay with the height b, the density between them does: |M(a + iy)|^T falls to the share of the T-fold
+composition, tilted by a, in which every loss is an atom. Where that is next to nothing a contour is short.
+"""
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxacct._types import Direction
+from jaxacct.divergence._inversion import Line, LineMoments
+from jaxacct.special import gauss_legendre, rows_times, rows_times_rows, turn, up
+
+Real = np.ndarray[Any, np.dtype[np.float64]]
+
+MOST_LOSS = 32.0  # largest 1/b whose moments are looked at: a rule for more would be long
+_NUM_NODES = (16, 24, 32, 48, 64, 96, 128)  # of the rule between the atoms: any value is valid
+_TURNS = (0.3, 0.6, 1.0, 1.5, 2.0, 2.6)  # half heights of the ellipses that are tried, below pi: any value is valid
+_NUM_CELLS = 128  # cells between the atoms behind a bound of the decay: any value is valid
+_RESOLVED = 160.0  # of height times the range of L, up to which the longest rule is of use: steers cost only
+# What a sum over nodes errs by, relative to the sum of its terms' sizes. A term: two turns of 23 ULP each in modulus,
+# their product, an exponential, the rule's weight by 2^-46; the sum of 130 terms in any order: below 2^-44.
+_ROUNDING = 2.0**-44
+
+
+class _Law(NamedTuple):
+    """The law of L on a rule's nodes, which are sorted: the two atoms are the first and the last.
+
+    Attributes:
+      log_weights: [N + 2].
+      levels: [N + 2], L.
+      blur: [N + 2], what a level errs by, in units of 2^-50.
+    """
+
+    log_weights: Real
+    levels: Real
+    blur: Real
+
+
+class LaplaceStep(NamedTuple):
+    """One step in one direction, as a round of a contour (`jaxacct.divergence._contour.Round`).
+
+    Noise of scale b = 1 / `largest` over the sensitivity, q = `sampling_prob` in (0, 1].
+    """
+
+    largest: float
+    sampling_prob: float
+    direction: Direction
+
+    def _power(self, order: Any) -> Any:
+        return order if self.direction is Direction.REMOVE else 1.0 - order
+
+    @property
+    def variance(self) -> float:
+        """The variance of the loss under Q."""
+        law = _law(self, _NUM_NODES[0])
+        weights = np.exp(law.log_weights)
+        mean = float(rows_times(weights, law.levels))
+        return float(rows_times(weights, (law.levels - mean) ** 2))
+
+    @property
+    def largest_order(self) -> float:
+        """inf: every moment is finite."""
+        return math.inf
+
+    @property
+    def largest_loss(self) -> float:
+        """At least 1/b, which bounds the loss of a sampled step too."""
+        return up(self.largest, 4)
+
+    @property
+    def highest(self) -> float:
+        """About the height up to which the longest rule resolves moments."""
+        low, high = _levels(np.array([-self.largest, self.largest]), self.sampling_prob)
+        return _RESOLVED / float(high - low)
+
+    # What compares contours, and certifies nothing
+
+    def rough(self, orders: Real) -> Real:
+        """About log M [A] at real `orders` [A]."""
+        law = _law(self, _NUM_NODES[2])
+        exponents = law.log_weights + self._power(orders)[:, None] * law.levels
+        top = exponents.max(axis=1)
+        return top + np.log(np.exp(exponents - top[:, None]).sum(axis=1))
+
+    def rough_modulus(self, orders: Real, heights: Real) -> Real:
+        """About the largest log |M(a + iy)| [A, H], y >= b, at `orders` [A] and `heights` b [H]."""
+        rough = self.rough(orders)
+        falls = [
+            self._share_left(float(a), float(log_moment), heights) for a, log_moment in zip(orders, rough, strict=True)
+        ]
+        return rough[:, None] + np.log(np.minimum(np.stack(falls), 1.0))
+
+    # What is certified
+
+    def on_line(self, line: Line, log_tolerance: float) -> LineMoments:
+        """`LineMoments` [N, 1] on a line of equally spaced nodes with one lane, every error bounded.
+
+        `log_tolerance` is the logarithm of the error, relative to M(a), that the rule between the atoms should leave.
+        Of the decay it only says that |M(a + ib)| <= M(a): `decay` knows more.
+        """
+        order, heights = float(line.order[0]), np.asarray(line.heights)[:, 0]
+        step = float(heights[1]) if len(heights) > 1 else 0.0
+        modulus, phase, error = self.moments(order, step, len(heights), log_tolerance)
+        alias = [sum(self._log_moment(float(c), 0.0, log_tolerance)) for c in np.asarray(line.alias_orders)[:, 0]]
+        columns: Any = (modulus, phase, error, np.asarray(alias), np.zeros(1))
+        return LineMoments(*(x[:, None] for x in columns))
+
+    def moments(self, order: float, step: float, num: int, log_tolerance: float) -> tuple[Real, Real, Real]:
+        """(log |M|, arg M, e) [num] at s = order + i step n, n < num: M errs by at most expm1(e), relative.
+
+        The heights factor as n = n1 B + n2, so that one product of matrices takes the place of num times as many
+        exponentials. In units of M(a), a sum of terms whose sizes add up to 1 errs by `_ROUNDING` and by what the
+        exponents w L do, |w| 2^-50 times the mean of `blur`; beside it stands the error of the rule. Where that is half
+        the sum or more, the moment is below three times the error E: 3 E takes its place, and errs by twice that at
+        most, expm1(log 3).
+        """
+        heights = step * np.arange(num)
+        law, log_rule = self._chosen(order, step * num, log_tolerance)
+        log_moment, weights = self._tilted(order, law)
+        rows = max(1, math.isqrt(num))
+        coarse = step * rows * np.arange(-(-num // rows))
+        fine = step * np.arange(rows)
+        by_coarse, by_fine = (turn(b[:, None] * law.levels) for b in (coarse, fine))
+        total = rows_times_rows(by_coarse * weights, by_fine).ravel()[:num]
+        error = self._rounding(order, heights, law, weights) + math.exp(min(log_rule - log_moment, 600.0))
+        size = np.hypot(total.real, total.imag)
+        known = size > 2.0 * error
+        size = np.where(known, size, 3.0 * error)
+        relative = np.where(known, error / np.where(known, size, 1.0), 0.0)
+        slack = np.where(known, -np.log1p(-relative), math.log(3.0)) + 2.0**-50 * (4.0 + abs(log_moment) - np.log(size))
+        phase = np.arctan2(total.imag, total.real) * (1.0 if self.direction is Direction.REMOVE else -1.0)
+        return log_moment + np.log(size), phase, slack + 2.0**-50 * np.abs(phase)
+
+    def decay(self, order: float, heights: Real, log_tolerance: float) -> Real:
+        """Upper bounds [K] on log |M(a + iy) / M(a)|, each for every y >= its height b, `heights` [K].
+
+        The atoms' share of M(a), and for what lies between them (`_share_left`) at most that at b.
+        """
+        law, log_rule = self._chosen(order, 0.0, log_tolerance)
+        log_moment, weights = self._tilted(order, law)
+        error = float(self._rounding(order, np.zeros(1), law, weights)[0]) + math.exp(min(log_rule - log_moment, 600.0))
+        if not error < 0.5:
+            return np.zeros(len(heights))
+        share = self._share_left(order, log_moment, heights) * (1.0 + 2.0**-30) / (1.0 - error)
+        return np.minimum(np.log(share), 0.0)
+
+    def _share_left(self, order: float, log_moment: float, heights: Real) -> Real:
+        """At least |M(a + iy)| / M(a) [K] for all y >= b, `heights` [K], given log M(a); up to 2^-30 of itself.
+
+        The atoms, what lies between them up to some v0, and above it the integral of G e^(iyL) over L, with the density
+        G = e^(-(v + x)/2) R^alpha / (4 p), p = q e^v / R = dL/dv. Per unit of v log G rises by (alpha + 1) p - 3/2, and
+        p rises: G falls, rises, or falls and then rises. Where G is monotone the integral is at most 2/y times its
+        larger end: G is a mixture of indicators of intervals up to that end (second mean value theorem). Of all v0 on
+        a grid the best one counts. The mass up to v0 is at most that of chords, since g = e^(-v/2) R^alpha is convex:
+        g'' is g times 1/4 + alpha (alpha - 1) p^2.
+        """
+        x, q, power = self.largest, self.sampling_prob, self._power(order)
+        edges = np.linspace(-x, x, _NUM_CELLS + 1)
+        levels = _levels(edges, q)
+        log_p = np.minimum(math.log(q) + edges - levels, 0.0)
+        ends = levels[[0, -1]]
+        log_atoms = np.array([math.log(0.5), math.log(0.5) - x]) + power * ends - log_moment
+        log_density = -0.5 * (edges + x) + power * levels - math.log(4.0) - log_moment
+        density, in_level = np.exp(np.minimum(log_density, 300.0)), np.exp(np.minimum(log_density - log_p, 600.0))
+        below = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))]) * (2.0 * x / _NUM_CELLS)
+        slopes = (power + 1.0) * np.exp(log_p) - 1.5
+        last = in_level[-1]
+        largest = np.where(slopes > 0.0, last, np.where(slopes[-1] < 0.0, in_level, in_level + last))
+        left = np.min(below + 2.0 * largest / heights[:, None], axis=1)
+        return np.minimum(float(np.exp(log_atoms).sum()) + left, 1.0)
+
+    def _log_moment(self, order: float, height: float, log_tolerance: float) -> tuple[float, float]:
+        """log M(a), and what it may err by."""
+        law, log_rule = self._chosen(order, height, log_tolerance)
+        log_moment, weights = self._tilted(order, law)
+        error = float(self._rounding(order, np.zeros(1), law, weights)[0]) + math.exp(min(log_rule - log_moment, 600.0))
+        known = error < 0.5
+        return log_moment, 2.0**-50 * (4.0 + abs(log_moment)) - math.log1p(-error) if known else math.inf
+
+    def _rounding(self, order: float, heights: Real, law: _Law, weights: Real) -> Real:
+        """What rounding may do to a sum of terms of sizes `weights` [N + 2], which add up to 1, at `heights` [K]."""
+        rate = 2.0**-50 * float(rows_times(weights, law.blur))
+        return (abs(self._power(order)) + heights) * rate + _ROUNDING
+
+    def _tilted(self, order: float, law: _Law) -> tuple[float, Real]:
+        """log M(a) by the rule, and the share [N + 2] of each node in it."""
+        exponents = law.log_weights + self._power(order) * law.levels
+        top = float(exponents.max())
+        weights = np.exp(exponents - top)
+        total = float(weights.sum())
+        return top + math.log(total), weights / total
+
+    def _chosen(self, order: float, height: float, log_tolerance: float) -> tuple[_Law, float]:
+        """The law on the shortest rule that is right to `log_tolerance` of M(a) up to `height`, and its log error."""
+        rough = float(self.rough(np.array([order]))[0])
+        for num in _NUM_NODES:
+            error = self._log_rule(order, height, num)
+            if error - rough <= log_tolerance:
+                break
+        return _law(self, num), error
+
+    def _log_rule(self, order: float, height: float, num: int) -> float:
+        """log of what Gauss's rule with `num` nodes may err by, for any moment up to `height`.
+
+        The integrand f(v) = e^(-(v + x)/2) R^w / 4 is analytic for |Im v| < pi. On an ellipse about [-x, x] with
+        semiaxes x (rho + 1/rho)/2 and t = x (rho - 1/rho)/2 < pi let v = u + i y, and p the posterior probability at u:
+        R(v) = R(u) (1 - p + p e^{iy}). Its argument is at most that at the largest p and t, or where that is past the
+        largest, arcsin(p/(1-p)); its modulus is at most R(u), and at least R(u) times the root of 1 - 2 p (1 - p)
+        (1 - cos t). e^{-u/2} R(u)^alpha is convex in u in the logarithm if alpha > 0, and falls if alpha < 0: its
+        largest value is at an end. The rule errs by at most 64/15 F rho^(-2 num) / (1 - rho^-2) on [-1, 1], F the
+        largest |f| on the ellipse (Trefethen, Approximation Theory and Approximation Practice, Theorem 19.3).
+        """
+        x, q, power = self.largest, self.sampling_prob, self._power(order)
+        best = math.inf
+        for t in _TURNS:
+            rho = t / x + math.hypot(1.0, t / x)
+            u = 0.5 * x * (rho + 1.0 / rho)
+            ends = np.array([-u, u])
+            levels = _levels(ends, q)
+            p = np.minimum(q * np.exp(ends - levels), 1.0)
+            log_size = float((power * levels - 0.5 * ends).max() if power > 0.0 else power * levels[0] - 0.5 * ends[0])
+            low, high = float(p[0]), float(p[1])
+            if high + (1.0 - high) * math.cos(t) >= 0.0:
+                argument = math.atan2(high * math.sin(t), 1.0 - high * (1.0 - math.cos(t)))
+            else:
+                argument = math.asin(high / (1.0 - high))
+            if power < 0.0:
+                spread = 0.25 if low <= 0.5 <= high else max(low * (1.0 - low), high * (1.0 - high))
+                log_size += 0.5 * power * math.log(max(1.0 - 2.0 * spread * (1.0 - math.cos(t)), 1e-300))
+            log_size += height * argument - 0.5 * x + math.log(x / 4.0)
+            error = log_size - 2.0 * num * math.log(rho) - math.log1p(-(rho**-2.0)) + math.log(64.0 / 15.0)
+            best = min(best, error + 2.0**-40 * (1.0 + abs(log_size) + height))
+        return best
+
+
+def _levels(losses: Real, q: float) -> Real:
+    """log(1 - q + q e^v) [N] at v, `losses` [N], without cancellation."""
+    excess = q * np.expm1(losses)
+    near = excess > -0.25
+    far = (1.0 - q) + q * np.exp(np.where(near, 0.0, losses))
+    return np.where(near, np.log1p(np.where(near, excess, 0.0)), np.log(far))
+
+
+@functools.lru_cache(maxsize=16)
+def _law(step: LaplaceStep, num: int) -> _Law:
+    """The law of L on the atoms and on Gauss's rule with `num` nodes between them.
+
+    v errs by 8 units of 2^-53 of x, of which L makes p times as much; the logarithm by some more of itself.
+    """
+    x, q = step.largest, step.sampling_prob
+    nodes, weights = gauss_legendre(num)
+    losses = np.concatenate([[-x], x * nodes, [x]])
+    inner = np.log(weights) + math.log(0.25 * x) - 0.5 * (losses[1:-1] + x)
+    log_weights = np.concatenate([[math.log(0.5)], inner, [math.log(0.5) - x]])
+    levels = _levels(losses, q)
+    p = np.minimum(q * np.exp(losses - levels), 1.0)
+    return _Law(log_weights, levels, 2.0 * np.abs(levels) + 2.0 * x * p)
