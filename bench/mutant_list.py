@@ -14,6 +14,7 @@ class Mutant(NamedTuple):
 
 PROPERTIES = "tests/test_properties.py"
 CONTOUR = "tests/divergence/test_contour.py -k moments"
+LAPLACE_STEP = "tests/divergence/test_laplace_step.py"
 JOINS = "tests/divergence/test_contour.py -k join"
 ONE_STEP = "tests/divergence/test_contour.py -k closed_form"
 INVERSION = "tests/bounds/test_inversion.py"
@@ -350,6 +351,18 @@ _GAUSSIAN = (
         "first, second = plus(times(held, rest + few)",
         POINTS,
     ),
+    Mutant(
+        "divergence/_laplace_step.py",
+        "heights, law, weights) + math.exp",
+        "heights, law, weights) + 0.0 * math.exp",
+        LAPLACE_STEP,
+    ),
+    Mutant("divergence/_laplace_step.py", "below + 2.0 * largest", "below + 0.5 * largest", LAPLACE_STEP),
+    Mutant(
+        "divergence/_laplace_step.py", "log_size += height * argument - 0.5 * x", "log_size += -0.5 * x", LAPLACE_STEP
+    ),
+    Mutant("divergence/_laplace_step.py", "np.exp(log_atoms).sum()) + left", "np.exp(log_atoms).sum())", LAPLACE_STEP),
+    Mutant("divergence/_contour.py", "count * found.log_alias[0, 0]", "0.5 * found.log_alias[0, 0]", LAPLACE_STEP),
     Mutant("divergence/gaussian/_sampled_step.py", "error = edges *", "error = 0.0 * edges *", CONTOUR),
     Mutant("divergence/gaussian/_sampled_step.py", "expm1(-fall) + window", "expm1(-fall)", CONTOUR),
     Mutant("divergence/gaussian/_sampled_step.py", "2.0 * (tau[:, 1:] / mu) ** 2 + 0.5", "0.5", CONTOUR),

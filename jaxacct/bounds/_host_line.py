@@ -24,8 +24,8 @@ from jaxacct.mechanisms import Gaussian, Laplace, PoissonSampled
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import down, up
 
-_LEAST_NOISE, _LEAST_SCALE = 1e-3, 1.0 / MOST_LOSS  # of Gaussian and Laplace releases that are looked at
-_MOST_NOISE = {Gaussian: 1e9, Laplace: 1e5}
+# noise multipliers that are looked at
+_GAUSSIAN_NOISE, _LAPLACE_NOISE = (1e-3, 1e9), (1.0 / MOST_LOSS, 1e5)
 
 
 class _Kind(NamedTuple):
@@ -34,10 +34,14 @@ class _Kind(NamedTuple):
     Attributes:
       step: ``(round, direction) -> `` one step of it; None where that loses nothing.
       steps: ``(round) -> `` of how many steps it consists.
+      noise: range of the release's noise multiplier.
+      largest_loss: ``(noise multiplier) -> `` an epsilon at which a step is purely epsilon-DP, rounded up; or inf.
     """
 
     step: Callable[[Any, Direction], Round | None]
     steps: Callable[[Any], float]
+    noise: tuple[float, float]
+    largest_loss: Callable[[float], float]
 
 
 def _gaussian_step(part: Gaussian, direction: Direction) -> Round:
@@ -68,12 +72,29 @@ def _sampled_laplace_step(part: PoissonSampled, direction: Direction) -> Round |
     return LaplaceStep(1.0 / float(part.mechanism.noise_multiplier), prob, direction)
 
 
+def _unbounded(noise_multiplier: float) -> float:
+    del noise_multiplier
+    return math.inf
+
+
+def _largest_laplace_loss(noise_multiplier: float) -> float:
+    """1/b, which bounds the loss of a sampled step too."""
+    return up(1.0 / noise_multiplier, 4)
+
+
 _KINDS: dict[tuple[type, ...], _Kind] = {
-    (Gaussian,): _Kind(_gaussian_step, lambda part: 1.0),
-    (PoissonSampled, Gaussian): _Kind(_sampled_step, lambda part: float(part.num_steps)),
-    (Laplace,): _Kind(_laplace_step, lambda part: 1.0),
-    (PoissonSampled, Laplace): _Kind(_sampled_laplace_step, lambda part: float(part.num_steps)),
+    (Gaussian,): _Kind(_gaussian_step, lambda part: 1.0, _GAUSSIAN_NOISE, _unbounded),
+    (PoissonSampled, Gaussian): _Kind(_sampled_step, lambda part: float(part.num_steps), _GAUSSIAN_NOISE, _unbounded),
+    (Laplace,): _Kind(_laplace_step, lambda part: 1.0, _LAPLACE_NOISE, _largest_laplace_loss),
+    (PoissonSampled, Laplace): _Kind(
+        _sampled_laplace_step, lambda part: float(part.num_steps), _LAPLACE_NOISE, _largest_laplace_loss
+    ),
 }
+
+
+def _noise(part: Any) -> Any:
+    """The noise multiplier of a release, or of the one that is sampled."""
+    return getattr(part, "mechanism", part).noise_multiplier
 
 
 def is_within_reach(mechanism: Mechanism) -> bool:
@@ -82,17 +103,24 @@ def is_within_reach(mechanism: Mechanism) -> bool:
 
 
 def _has_reach(part: Any) -> bool:
-    release = getattr(part, "mechanism", part)
-    least = _LEAST_SCALE if isinstance(release, Laplace) else _LEAST_NOISE
-    noise = release.noise_multiplier
-    return np.ndim(noise) == 0 and bool(least <= noise <= _MOST_NOISE[type(release)])
+    least, most = _KINDS[part.signature()].noise
+    return np.ndim(_noise(part)) == 0 and bool(least <= _noise(part) <= most)
 
 
 def _has_laplace(mechanism: Mechanism) -> bool:
-    """Whether it is within reach, concrete, and some round is of Laplace noise."""
+    """Whether it is concrete and within reach, of more than one step, and some rounds are of Laplace noise."""
     if is_traced(mechanism) or not is_within_reach(mechanism):
         return False
-    return any(Laplace in part.signature() for part, _ in flattened(mechanism))
+    every = flattened(mechanism)
+    steps = sum(_KINDS[part.signature()].steps(part) * float(count) for part, count in every)
+    return steps > 1.0 and any(Laplace in part.signature() for part, _ in every)
+
+
+def _largest_loss(mechanism: Mechanism) -> float:
+    """An epsilon at which it is purely epsilon-DP, rounded up; inf if none is known. Losses add."""
+    every = ((_KINDS[part.signature()], part, float(count)) for part, count in flattened(mechanism))
+    each = (of.steps(part) * count * of.largest_loss(float(_noise(part))) for of, part, count in every if count > 0.0)
+    return up(math.fsum(each), 8)
 
 
 def _rounds(mechanism: Any, direction: Direction) -> tuple[tuple[Round, float], ...]:
@@ -113,20 +141,24 @@ def host_ends(mechanism: Any, query: Query, target: float, direction: Direction,
       mechanism: rounds within reach (`is_within_reach`).
       width: what is aimed at, of the ends' distance over the upper end.
     """
-    return _ends(_rounds(mechanism, direction), query, target, width)
+    return _ends(_rounds(mechanism, direction), _largest_loss(mechanism), query, target, width)
 
 
 def bracket_on_host(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
     """The ends in each direction asked, no wider than those known. Directions that are the same are asked once."""
     found: dict[Direction, Ends[float]] = {}
-    once = functools.cache(functools.partial(_ends, query=query, target=target, width=at.width))
+    most = _largest_loss(mechanism)
+    once = functools.cache(lambda rounds: _ends(rounds, most, query, target, at.width))
     for direction, known in at.known.items():
         ends = once(_rounds(mechanism, direction))
         found[direction] = Ends(max(known.lower, ends.lower), min(known.upper, ends.upper))
     return found
 
 
-def _ends(rounds: tuple[tuple[Round, float], ...], query: Query, target: float, width: float) -> Ends[float]:
+def _ends(
+    rounds: tuple[tuple[Round, float], ...], most: float, query: Query, target: float, width: float
+) -> Ends[float]:
+    """The ends of steps whose losses are `most` at most together."""
     if not rounds:
         return Ends(0.0, 0.0)
     (step, times), *others = rounds
@@ -136,7 +168,6 @@ def _ends(rounds: tuple[tuple[Round, float], ...], query: Query, target: float, 
         return answer(profile, step.sampling_prob, step.direction, target)
     if query is Query.EPSILON:
         ends = bracket(rounds, log_delta=math.log(target), width=width)
-        most = up(math.fsum(count * of.largest_loss for of, count in rounds), 16)
         return Ends(min(ends.lower, most), min(ends.upper, most))
     ends = bracket(rounds, epsilon=target, width=width)
     return Ends(down(math.exp(ends.lower), 8), min(math.nextafter(up(math.exp(ends.upper), 8), 1.0), 1.0))

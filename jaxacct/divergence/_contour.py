@@ -45,10 +45,6 @@ class Round(Protocol):
         """About the largest order at which its moment is of use."""
 
     @property
-    def largest_loss(self) -> float:
-        """An epsilon at which it is purely epsilon-DP, rounded up; inf if there is none."""
-
-    @property
     def highest(self) -> float:
         """About the height up to which its moments can be had; inf for any."""
 
@@ -192,6 +188,8 @@ def _bracket(rounds: Rounds, epsilon: float | None, log_delta: float | None, wid
         return np.array([x])
 
     low, high = (-math.inf, 0.0) if asks_delta else (0.0, math.inf)
+    if not sum(count * of.variance for of, count in rounds) > 0.0:  # it has underflowed
+        return Ends(low, high)
     near_epsilon, near_delta = epsilon, log_delta
     highest = min(of.highest for of, _ in rounds)
     for _ in range(_PASSES):

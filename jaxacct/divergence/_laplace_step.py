@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxacct._types import Direction
 from jaxacct.divergence._inversion import Line, LineMoments
-from jaxacct.special import gauss_legendre, rows_times, rows_times_rows, turn, up
+from jaxacct.special import gauss_legendre, rows_times, rows_times_rows, turn
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -27,7 +27,8 @@ _TURNS = (0.3, 0.6, 1.0, 1.5, 2.0, 2.6)  # half heights of the ellipses that are
 _NUM_CELLS = 128  # cells between the atoms behind a bound of the decay: any value is valid
 _RESOLVED = 160.0  # of height times the range of L, up to which the longest rule is of use: steers cost only
 # What a sum over nodes errs by, relative to the sum of its terms' sizes. A term: two turns of 23 ULP each in modulus,
-# their product, an exponential, the rule's weight by 2^-46; the sum of 130 terms in any order: below 2^-44.
+# their product, an exponential and the logarithm of its weight, of the rule's by 2^-46 and of x <= 32 by some ULP
+# each; the sum of 130 terms in any order: below 2^-44.
 _ROUNDING = 2.0**-44
 
 
@@ -72,15 +73,10 @@ class LaplaceStep(NamedTuple):
         return math.inf
 
     @property
-    def largest_loss(self) -> float:
-        """At least 1/b, which bounds the loss of a sampled step too."""
-        return up(self.largest, 4)
-
-    @property
     def highest(self) -> float:
         """About the height up to which the longest rule resolves moments."""
         low, high = _levels(np.array([-self.largest, self.largest]), self.sampling_prob)
-        return _RESOLVED / float(high - low)
+        return _RESOLVED / max(float(high - low), 1e-300)
 
     # What compares contours, and certifies nothing
 
@@ -123,7 +119,7 @@ class LaplaceStep(NamedTuple):
         the sum or more, the moment is below three times the error E: 3 E takes its place, and errs by twice that at
         most, expm1(log 3).
         """
-        heights = step * np.arange(num)
+        heights: Real = step * np.arange(num, dtype=np.float64)
         law, log_rule = self._chosen(order, step * num, log_tolerance)
         log_moment, weights = self._tilted(order, law)
         rows = max(1, math.isqrt(num))
@@ -170,7 +166,8 @@ class LaplaceStep(NamedTuple):
         ends = levels[[0, -1]]
         log_atoms = np.array([math.log(0.5), math.log(0.5) - x]) + power * ends - log_moment
         log_density = -0.5 * (edges + x) + power * levels - math.log(4.0) - log_moment
-        density, in_level = np.exp(np.minimum(log_density, 300.0)), np.exp(np.minimum(log_density - log_p, 600.0))
+        with np.errstate(over="ignore"):
+            density, in_level = np.exp(log_density), np.exp(log_density - log_p)
         below = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))]) * (2.0 * x / _NUM_CELLS)
         slopes = (power + 1.0) * np.exp(log_p) - 1.5
         last = in_level[-1]
@@ -238,6 +235,7 @@ class LaplaceStep(NamedTuple):
                 log_size += 0.5 * power * math.log(max(1.0 - 2.0 * spread * (1.0 - math.cos(t)), 1e-300))
             log_size += height * argument - 0.5 * x + math.log(x / 4.0)
             error = log_size - 2.0 * num * math.log(rho) - math.log1p(-(rho**-2.0)) + math.log(64.0 / 15.0)
+            # sums of four logarithms, each by some ULP of itself; of the height times an argument below pi too
             best = min(best, error + 2.0**-40 * (1.0 + abs(log_size) + height))
         return best
 

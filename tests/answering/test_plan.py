@@ -163,7 +163,7 @@ PLANS = {
     ("PrivateSelection", "any"): on_lanes(RENYI),
     ("PrivateSelection", "of pure runs"): host_first(["pure remove+add", *RENYI], RENYI),
     ("PoissonSampled of these", "Laplace, one step"): beside_traced(FINITE, COMPOSED),
-    ("PoissonSampled of these", "Laplace"): beside_traced(DISTRIBUTION, COMPOSED),
+    ("PoissonSampled of these", "Laplace"): beside_traced([*INVERSION, *DISTRIBUTION], COMPOSED),
     ("PoissonSampled of these", "DiscretePair"): beside_traced(FINITE, COMPOSED),
     ("Composed of ReplaceOne", ""): (
         ["together remove", "part by part remove"],

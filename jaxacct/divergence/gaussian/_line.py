@@ -51,11 +51,6 @@ class GaussianStep(NamedTuple):
         return math.inf
 
     @property
-    def largest_loss(self) -> float:
-        """inf: it is not purely private."""
-        return math.inf
-
-    @property
     def highest(self) -> float:
         """inf: its moments are known at any height."""
         return math.inf

@@ -125,11 +125,6 @@ class SampledStep(NamedTuple):
         return max(_FAR / self._mu, 0.95 * far)
 
     @property
-    def largest_loss(self) -> float:
-        """inf: nothing bounds the loss in both directions."""
-        return math.inf
-
-    @property
     def highest(self) -> float:
         """inf: its moments are known at any height."""
         return math.inf

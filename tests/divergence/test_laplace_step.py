@@ -1,0 +1,164 @@
+"""Laplace rounds by a contour: moments, their decay and the ends, each against an oracle at random settings."""
+
+import itertools
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from flint import arb, ctx
+from oracle.test_compositions import laplace_many
+
+import jaxacct as ja
+from jaxacct._types import Direction
+from jaxacct.divergence import _contour
+from jaxacct.divergence._contour import bracket
+from jaxacct.divergence._laplace_step import LaplaceStep
+
+
+def _drawn(seed: int) -> tuple[LaplaceStep, float, float]:
+    """A step, an order and a height at which it is looked at."""
+    rng = np.random.default_rng(seed)
+    x = float(np.exp(rng.uniform(math.log(0.05), math.log(6.0))))
+    q = 1.0 if seed % 3 == 0 else float(np.exp(rng.uniform(math.log(1e-3), 0.0)))
+    step = LaplaceStep(x, q, (Direction.REMOVE, Direction.ADD)[seed % 2])
+    order = 1.0 + float(np.exp(rng.uniform(math.log(0.1), math.log(20.0))))
+    return step, order, step.highest * float(rng.uniform(0.02, 0.6))
+
+
+def _moment(step: LaplaceStep, s: mp.mpc) -> mp.mpc:
+    """M(s) by mpmath's quadrature in the loss v, the atoms added."""
+    x, q = mp.mpf(step.largest), mp.mpf(step.sampling_prob)
+    power = s if step.direction is Direction.REMOVE else 1 - s
+    cuts = mp.linspace(-x, x, 9)
+
+    def ratio(v: mp.mpf) -> mp.mpc:
+        return mp.exp(power * mp.log(1 - q + q * mp.exp(v)))
+
+    inner = mp.quad(lambda v: mp.exp(-(v + x) / 2) * ratio(v) / 4, cuts)
+    return ratio(-x) / 2 + mp.exp(-x) * ratio(x) / 2 + inner
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_moments_within_their_error(seed: int) -> None:
+    step, order, height = _drawn(seed)
+    height = math.ldexp(math.floor(math.ldexp(height, 10)), -10) / 8.0
+    modulus, phase, error = step.moments(order, height, 9, -37.0)
+    assert error.max() < 1e-10
+    with mp.workdps(30):
+        for n in (0, 5, 8):
+            found = mp.exp(mp.mpc(modulus[n], phase[n]))
+            truth = _moment(step, mp.mpc(order, height * n))
+            assert abs(truth / found - 1) <= math.expm1(error[n]), n
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_an_error_that_a_short_rule_makes_is_booked(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from jaxacct.divergence import _laplace_step
+
+    monkeypatch.setattr(_laplace_step, "_NUM_NODES", (2, 4, 6))
+    step, order, height = _drawn(seed)
+    modulus, phase, error = step.moments(order, height / 8.0, 9, -37.0)
+    with mp.workdps(30):
+        for n in (0, 3, 8):
+            found = mp.exp(mp.mpc(modulus[n], phase[n]))
+            truth = _moment(step, mp.mpc(order, height / 8.0 * n))
+            assert abs(truth / found - 1) <= math.expm1(min(error[n], 700.0)) * (1 + 1e-12), n
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_decay_bounds_moments_at_every_greater_height(seed: int) -> None:
+    step, order, height = _drawn(seed)
+    heights = height * np.array([0.2, 0.5, 1.0, 3.0])
+    bounds = step.decay(order, heights, -37.0)
+    assert np.all(np.diff(bounds) <= 0.0)
+    beyond = 2.0 * math.pi / (160.0 / step.highest)  # where the atoms are in phase again
+    with mp.workdps(25):
+        whole = _moment(step, mp.mpc(order))
+        for b, bound in zip(heights, bounds, strict=True):
+            again = math.ceil(b / beyond) * beyond
+            for y in (b, again):
+                assert mp.log(abs(_moment(step, mp.mpc(order, y)) / whole)) <= bound + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("scale", "count", "epsilon"), [(0.5, 40, 20.3), (0.5, 40, 40.7), (0.25, 40, 80.3), (1.0, 48, 17.3)]
+)
+def test_ends_contain_the_closed_form(scale: float, count: int, epsilon: float) -> None:
+    before, ctx.prec = ctx.prec, 300
+    try:
+        truth = float(laplace_many(scale, count, arb(epsilon)))
+    finally:
+        ctx.prec = before
+    step = LaplaceStep(1.0 / scale, 1.0, Direction.REMOVE)
+    found = bracket([(step, float(count))], epsilon=epsilon, width=1e-6)
+    assert math.exp(found.lower) <= truth <= math.exp(found.upper)
+    assert found.upper - found.lower < 1e-7
+    back = bracket([(step, float(count))], log_delta=math.log(truth), width=1e-6)
+    assert back.lower <= epsilon <= back.upper
+    assert back.upper - back.lower < 1e-6 * epsilon
+
+
+def _delta(step: LaplaceStep, count: int, epsilon: float, order: float, top: float, num: int) -> float:
+    """delta by Gauss's rule of mpmath on pieces of the line Re s = `order` up to `top`, and moments by mpmath."""
+    with mp.workdps(20):
+        pieces = np.linspace(0.0, top, num + 1)
+        nodes, weights = np.polynomial.legendre.leggauss(12)
+        total = mp.mpf(0)
+        for low, high in itertools.pairwise(pieces):
+            for t, w in zip(nodes, weights, strict=True):
+                s = mp.mpc(order, 0.5 * (low + high) + 0.5 * (high - low) * t)
+                value = _moment(step, s) ** count * mp.exp(epsilon * (1 - s)) / (s * (s - 1))
+                total += w * 0.5 * (high - low) * value.real
+        return float(total / mp.pi)
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_ends_of_sampled_rounds_contain_quadrature(direction: Direction) -> None:
+    step, count, order = LaplaceStep(2.0, 0.2, direction), 400, 1.6
+    epsilon = bracket([(step, float(count))], log_delta=-7.0, width=1e-9).upper
+    found = bracket([(step, float(count))], epsilon=epsilon, width=1e-9)
+    truth = _delta(step, count, epsilon, order, 5.0, 12)
+    assert found.upper - found.lower < 1e-8
+    assert math.exp(found.lower) * (1 - 1e-7) <= truth <= math.exp(found.upper) * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ends_agree_with_loss_distributions(seed: int) -> None:
+    rng = np.random.default_rng(100 + seed)
+    scale, steps = float(np.exp(rng.uniform(-1.0, 2.0))), int(rng.integers(150, 1500))
+    q, delta = float(np.exp(rng.uniform(-3.0, -0.7))), float(np.exp(rng.uniform(-20.0, -10.0)))
+    run = ja.PoissonSampled(ja.Laplace(scale), q, steps) if seed % 2 else ja.Composed(ja.Laplace(scale), steps)
+    ours = ja.epsilon_interval(run, delta)
+    assert (ours.upper - ours.lower) < 1e-6 * ours.lower
+    other = ja.epsilon(run, delta, method="loss distribution")
+    assert ours.lower <= other <= ours.upper * 1.01
+
+
+def test_one_moment_bounds_what_no_line_reaches() -> None:
+    step = LaplaceStep(2.5, 0.002, Direction.ADD)
+    with np.errstate(all="ignore"):
+        assert _contour.choose_line([(step, 34.0)], None, math.log(1e-6)).height > step.highest
+    ends = bracket([(step, 34.0)], log_delta=math.log(1e-6), width=1e-3)
+    truth = ja.epsilon(ja.PoissonSampled(ja.Laplace(0.4), 0.002, 34), 1e-6, direction=Direction.ADD)
+    assert ends.lower == 0.0
+    assert truth * 0.99 <= ends.upper < math.inf
+    delta = bracket([(step, 34.0)], epsilon=0.5 * truth, width=1e-3)
+    known = ja.delta(ja.PoissonSampled(ja.Laplace(0.4), 0.002, 34), 0.5 * truth, direction=Direction.ADD)
+    assert known * 0.98 <= math.exp(delta.upper) < 1.0
+
+
+def test_rounds_beside_gaussian_ones() -> None:
+    run = ja.Composed((ja.Laplace(2.0), ja.Gaussian(1.5), ja.PoissonSampled(ja.Laplace(0.7), 0.1, 30)), (30, 20, 2))
+    ours = ja.epsilon_interval(run, 1e-7)
+    assert ours.upper - ours.lower < 1e-6 * ours.lower
+    assert ours.lower <= ja.epsilon(run, 1e-7, method="loss distribution") <= ours.upper * 1.01
+    assert ja.epsilon(ja.Composed(ja.Laplace(0.5), 3), 1e-9) <= 6.0
+
+
+def test_what_loses_nothing_is_left_out() -> None:
+    nothing = ja.PoissonSampled(ja.Laplace(1.0), 0.0, 50)
+    with_it = ja.epsilon_interval(ja.Composed((ja.Laplace(1.0), nothing), (400, 1)), 1e-6)
+    alone = ja.epsilon_interval(ja.Composed(ja.Laplace(1.0), 400), 1e-6)
+    assert with_it.upper == pytest.approx(alone.upper, rel=1e-12)
+    assert ja.epsilon(ja.PoissonSampled(ja.Laplace(1.0), 1.0, 400), 1e-6) == pytest.approx(alone.upper, rel=1e-12)
