@@ -26,6 +26,7 @@ from jaxacct.special import down, up
 
 # noise multipliers that are looked at
 _GAUSSIAN_NOISE, _LAPLACE_NOISE = (1e-3, 1e9), (1.0 / MOST_LOSS, 1e5)
+_LARGE_DELTA, _CLOSE = 0.5, 1e-9  # ends of a delta beyond the first that are no closer than this are left to others
 
 
 class _Kind(NamedTuple):
@@ -173,6 +174,18 @@ def _ends(
     return Ends(down(math.exp(ends.lower), 8), min(math.nextafter(up(math.exp(ends.upper), 8), 1.0), 1.0))
 
 
+def _bracket_laplace(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
+    """The ends in each direction asked.
+
+    Where delta is near 1 the terms that are added up are far larger than it is: loss distributions know it better.
+    """
+    found = bracket_on_host(mechanism, query, target, at)
+    if query is Query.EPSILON:
+        return found
+    is_rough = {d: e.upper > _LARGE_DELTA and e.upper - e.lower > _CLOSE for d, e in found.items()}
+    return {d: at.known[d] if is_rough[d] else e for d, e in found.items()}
+
+
 LAPLACE = BracketMethod(
     name="moment inversion",
     theorem="Zhu, Dong & Wang 2022, Theorem 11",
@@ -181,7 +194,7 @@ LAPLACE = BracketMethod(
     cost=Cost.MILLISECONDS,
     cold=Cost.MILLISECONDS,
     applies=_has_laplace,
-    bracket=bracket_on_host,
+    bracket=_bracket_laplace,
     reduction=lambda mechanism: False,
     named_width=1e-9,
 )
