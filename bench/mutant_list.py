@@ -64,6 +64,7 @@ MANY_LINES = "tests/bounds/test_many_lines.py"
 HOST_RULE = "tests/divergence/test_host_rule.py"
 CHECK_IN = "tests/bounds/test_check_in.py"
 CHECK_LINE = "tests/divergence/test_check_in_line.py"
+CHECK_FEW = "tests/divergence/test_check_in_few_clones.py"
 CHECK_IN_ROUNDED = "tests/bounds/test_check_in.py -k rounded"
 ESTIMATION = "tests/test_estimation.py"
 SPECIAL = "tests/special/test_special.py"
@@ -608,6 +609,12 @@ _CHECKED_IN = (
     ),
     Mutant("divergence/check_in/_others.py", "pmf_rounding(log_first) + 2.0**-49", "2.0**-56", CHECK_LINE),
     Mutant("divergence/check_in/_clones.py", "excess + sign * ULP", "excess - 1e6 * sign * ULP", CHECK_LINE),
+    Mutant("divergence/check_in/_few_clones.py", "(1.0 - 2.0**-46))", "(1.0 + 2.0**-6))", CHECK_FEW),
+    Mutant("divergence/check_in/_few_clones.py", "+ table.outside", "", CHECK_FEW),
+    Mutant("divergence/check_in/_few_clones.py", "value - error - 2.0**-44", "value - 2.0**-44", CHECK_FEW),
+    Mutant("divergence/check_in/_few_clones.py", "(left_out + q * (right", "(left_out + 0.0 * (right", CHECK_FEW),
+    Mutant("divergence/check_in/_few_clones.py", "y / np.maximum(1.0 - y, 1e-300)", "0.1 * y", CHECK_FEW),
+    Mutant("divergence/check_in/_few_clones.py", "relative = left + right +", "relative = 0.0 *", CHECK_FEW),
     Mutant("divergence/check_in/_line.py", "+ on_axis * end.beyond / math.pi", "", CHECK_LINE),
     Mutant("divergence/check_in/_line.py", "np.exp(-less)", "0.01 * np.exp(-less)", CHECK_LINE),
     Mutant("divergence/check_in/_line.py", "(value - error - aliases)", "(value - error)", CHECK_LINE),

@@ -1,9 +1,9 @@
 """One round of check-ins, one setting on the host: both ends of what the clones pair gives.
 
 A setting `at` has the fields of one lane: `num_users`, `prob`, `clone_prob`, `rounds` and `highest`, the largest
-answer that is of use, each [1]; `local` is its local epsilon [1], NaN, which fails closed, out of range. Where many
-clones are expected one contour integral gives both ends, nearly exactly; elsewhere blocks of counts do, and a setting
-that wider blocks show to be of no use is not computed closely. Arrays are NumPy's.
+answer that is of use, each [1]; `local` is its local epsilon [1], NaN, which fails closed, out of range. Sums over
+every count or one contour integral (`_sharp`) give both ends, nearly exactly; else blocks of counts do, and a
+setting that wider blocks show to be of no use is not computed closely. Arrays are NumPy's.
 """
 
 import functools
@@ -21,20 +21,15 @@ from jaxacct.bounds.check_in._profile import (
     rough_epsilon,
     with_cost,
 )
+from jaxacct.bounds.check_in._sharp import Sharp, sharp_of, sharp_point
 from jaxacct.divergence.check_in._both_ends import COARSE, Cells, highest_above, log_profile, lower_cells, upper_cells
-from jaxacct.divergence.check_in._line import LinePoint, LineSetting, line_point
+from jaxacct.divergence.check_in._line import LineSetting, line_point
 
 _NOTHING = Cells(np.zeros(0), np.zeros(0), np.zeros(0), -np.inf)
 _ROUGHLY = 1e-3  # how close wide blocks are asked, in log delta
-# Relative widths of epsilon up to which the line is taken; the same for many clones or reports, where blocks are wider;
-# and widths of log delta.
-_SHARP, _SHARP_OF_MANY, _SHARP_DELTA = 1e-5, 5e-5, 1e-4
-_MANY_CLONES, _MANY_REPORTS = 2500.0, 10_000.0
 _SHARP_OF_CURVE = 1e-3  # the same of log delta where many are asked for; once the line is wider it is not asked again
 _CURVE, _FAR_CURVE = 2.0, 4.0  # factors of the widths of blocks there
 _FLOOR = 20.0  # in log delta: so far above what blocks leave to the rest, all counts are asked for beside
-_BLURRED = 0.1  # width of log delta up to which a search by blocks begins where the line says
-_LINE_AIM = 5e-8  # how close the line is asked, in log delta
 _HOPELESS = 1.0  # in log delta: a larger probability whose delta by wide blocks is so far above the target is left out
 
 
@@ -62,45 +57,8 @@ def _point(epsilon: float, pair: HostPair, sign: float) -> tuple[float, float]:
     return log_profile(epsilon, pair.num_users, pair.local_epsilon, pair.cells, sign)
 
 
-class _Line:
-    """The profile of one setting by the contour integral, from above (`sign` 1) or below (-1)."""
-
-    def __init__(self, at: Any, local: Any, sign: float):
-        self._setting = LineSetting(*(float(x[0]) for x in (at.num_users, at.prob, at.clone_prob, local)))
-        self._sign = sign
-
-    def at(self, epsilon: float) -> LinePoint:
-        if epsilon >= self._setting.local_epsilon:
-            return LinePoint(-math.inf, -math.inf, -1.0)
-        return line_point(epsilon, self._setting)
-
-    def side(self, epsilon: float) -> tuple[float, float]:
-        """(log delta from the side asked for, its slope)."""
-        point = self.at(epsilon)
-        return point.log_upper if self._sign > 0 else point.log_lower, point.slope
-
-    def start(self, log_delta: Any, at: Any, local: Any) -> tuple[float | None, bool]:
-        """(about where delta is the target, None if that is hardly known; whether blocks know it less closely)."""
-        point = self.at(0.0)
-        target = float(log_delta[0])
-        if point.log_lower == -math.inf:
-            return None, False
-        if point.log_upper <= target:
-            return 0.0, True
-        rough = float(rough_epsilon(log_delta, at.num_users, at.prob, at.clone_prob, local)[0])
-        high = self._setting.local_epsilon
-        found = highest_above(self._middle, target, high, rough if math.isfinite(rough) else 0.0, _ROUGHLY)
-        point = self.at(found)
-        width = point.log_upper - point.log_lower
-        setting = self._setting
-        reports = setting.num_users * setting.prob
-        many = reports > _MANY_REPORTS or reports * setting.clone_prob > _MANY_CLONES
-        enough = _SHARP_OF_MANY if many else _SHARP
-        return found if width <= _BLURRED else None, width <= enough * found * -point.slope
-
-    def _middle(self, epsilon: float) -> tuple[float, float]:
-        point = self.at(epsilon)
-        return 0.5 * (point.log_lower + point.log_upper), point.slope
+def _setting(at: Any, local: Any) -> LineSetting:
+    return LineSetting(*(float(x[0]) for x in (at.num_users, at.prob, at.clone_prob, local)))
 
 
 def by_epsilon(settings: list[Any], log_delta: Any, local: Any) -> list[Any]:
@@ -124,6 +82,12 @@ def _order(
     """Places of `probs` by what wide blocks say of delta: at one epsilon, that of the first if a log delta is given."""
     if not local > 0.0:
         return list(range(len(probs)))
+    if is_log_delta:
+        profiles = [sharp_of(LineSetting(num_users, q, clone_prob, local), target) for q in probs]
+        if (ends := profiles[0].ends) is not None:
+            points = [x.at(ends[1]) for x in profiles]
+            if all(x.log_lower > -math.inf for x in points):
+                return sorted(range(len(probs)), key=lambda i: points[i].log_upper)
     about = (target,) if is_log_delta else ()
     pairs = [HostPair(num_users, local, _wide_upper_cells(num_users, q, clone_prob, COARSE, *about)) for q in probs]
     epsilon = target
@@ -141,6 +105,11 @@ def _as_lane(log_delta: float, slope: float) -> ProfilePoint:
     return ProfilePoint(*lane)
 
 
+def _start_of(sharp: Sharp | None, high: float) -> tuple[float | None, bool]:
+    """`Sharp.start`, unless delta at `high`, the largest epsilon of use, is proved to be above the target."""
+    return (None, False) if sharp is None or sharp.is_above(high) else sharp.start
+
+
 def upper_epsilon(at: Any, log_delta: Any, log_fixed: Any, log_rate: Any, local: Any) -> Any:
     """Epsilon [1], rounded up; inf for several rounds, and where it is above the largest of use."""
     hopeless = log_fixed[0] >= log_delta[0] or np.isnan(local[0]) or at.rounds[0] != 1
@@ -148,12 +117,16 @@ def upper_epsilon(at: Any, log_delta: Any, log_fixed: Any, log_rate: Any, local:
     target = float(log_delta[0])
     if hopeless or at.highest[0] == 0.0:
         return np.full_like(local, np.inf)
-    line = _Line(at, local, 1.0)
-    begin, sharp = line.start(log_delta, at, local)
-    if sharp:
+    sharp = sharp_of(_setting(at, local), target) if local[0] > 0.0 and target < 0.0 else None
+    begin, is_sharp = _start_of(sharp, float(high[0]))
+    if sharp is not None and np.isfinite(at.highest[0]) and sharp.is_above(float(high[0])):
+        return np.full_like(local, np.inf)
+    if sharp is not None and is_sharp:
+        if np.isneginf(log_fixed[0]) and sharp.ends is not None:
+            return np.full_like(local, sharp.ends[1] if sharp.ends[1] <= high[0] else np.inf)
 
         def exact(epsilon: Any) -> ProfilePoint:
-            return with_cost(_as_lane(*line.side(float(epsilon[0]))), epsilon, log_fixed, log_rate)
+            return with_cost(_as_lane(*sharp.upper(float(epsilon[0]))), epsilon, log_fixed, log_rate)
 
         return _found(profile_epsilon(exact, log_delta, np.full_like(high, begin), high), log_fixed, local)
     wide = _pair(at, local, _wide_upper_cells, COARSE, target)
@@ -183,15 +156,15 @@ def upper_log_delta(at: Any, epsilon: Any, log_fixed: Any, log_rate: Any, local:
     """Log delta [1], rounded up; 0 for several rounds, and out of range."""
     if at.rounds[0] != 1 or np.isnan(local[0]) or log_fixed[0] >= at.highest[0]:
         return np.zeros_like(local)
-    line = _Line(at, local, 1.0).at(float(epsilon[0]))
-    if line.log_upper - line.log_lower <= _SHARP_DELTA:
-        return with_cost(_as_lane(line.log_upper, line.slope), epsilon, log_fixed, log_rate).log_delta
+    point = sharp_point(float(epsilon[0]), _setting(at, local)) if epsilon[0] >= 0.0 else None
+    if point is not None:
+        return with_cost(_as_lane(point.log_upper, point.slope), epsilon, log_fixed, log_rate).log_delta
     wide = host_profile(epsilon, _pair(at, local, _wide_upper_cells, COARSE))
     if with_cost(wide, epsilon, log_fixed, log_rate).log_delta[0] > at.highest[0] + _HOPELESS:
         return np.zeros_like(local)
     about = float(wide.log_delta[0])
-    point = host_profile(epsilon, _pair(at, local, upper_cells, 1.0, about))
-    return with_cost(point, epsilon, log_fixed, log_rate).log_delta
+    close = host_profile(epsilon, _pair(at, local, upper_cells, 1.0, about))
+    return with_cost(close, epsilon, log_fixed, log_rate).log_delta
 
 
 def upper_log_deltas(at: Any, epsilon: Any, local: Any) -> Any:
@@ -199,12 +172,12 @@ def upper_log_deltas(at: Any, epsilon: Any, local: Any) -> Any:
 
     By the line while it is sharp, then by blocks of the counts that matter, far out by blocks of all counts.
     """
-    line = _Line(at, local, 1.0)
+    setting = _setting(at, local)
     close = functools.cache(lambda: _pair(at, local, upper_cells, _CURVE))
     far = functools.cache(lambda: _pair(at, local, upper_cells, _FAR_CURVE, -math.inf, -math.inf))
     found, by_line = [], True
     for x in map(float, epsilon[:, 0]):
-        point = line.at(x) if by_line else None
+        point = line_point(x, setting) if by_line and x < setting.local_epsilon else None
         by_line = point is not None and point.log_upper - point.log_lower <= _SHARP_OF_CURVE
         value = point.log_upper if point is not None and by_line else _point(x, close(), 1.0)[0]
         if not by_line and value < close().cells.log_rest + _FLOOR:
@@ -216,12 +189,14 @@ def upper_log_deltas(at: Any, epsilon: Any, local: Any) -> Any:
 def lower_epsilon(at: Any, log_delta: Any, local: Any) -> Any:
     """Epsilon [1] of the pair under check-ins from below, at most the largest of use."""
     target, high = float(log_delta[0]), float(np.minimum(local, at.highest)[0])
-    line = _Line(at, local, -1.0)
-    begin, sharp = line.start(log_delta, at, local)
-    if sharp:
-        if line.side(0.0)[0] <= target:
-            return np.zeros_like(local)
-        return np.full_like(local, highest_above(line.side, target, high, begin or 0.0, _LINE_AIM))
+    if not high > 0.0:
+        return np.zeros_like(local)
+    sharp = sharp_of(_setting(at, local), target) if target < 0.0 else None
+    if sharp is not None and sharp.is_above(high):
+        return np.full_like(local, high)
+    begin, is_sharp = _start_of(sharp, high)
+    if sharp is not None and is_sharp and sharp.ends is not None:
+        return np.full_like(local, min(sharp.ends[0], high))
     wide = _pair(at, local, lower_cells, COARSE, target)
     if not wide.local_epsilon > 0.0:
         return np.zeros_like(local)
@@ -236,9 +211,9 @@ def lower_epsilon(at: Any, log_delta: Any, local: Any) -> Any:
 
 def lower_log_delta(at: Any, epsilon: Any, local: Any) -> Any:
     """Log delta [1] of the pair under check-ins from below; -inf where it is 0."""
-    line = _Line(at, local, -1.0).at(float(epsilon[0]))
-    if line.log_upper - line.log_lower <= _SHARP_DELTA:
-        return np.full_like(local, line.log_lower)
+    point = sharp_point(float(epsilon[0]), _setting(at, local)) if epsilon[0] >= 0.0 else None
+    if point is not None:
+        return np.full_like(local, point.log_lower)
     pair = _pair(at, local, lower_cells)
     if not pair.local_epsilon > float(epsilon[0]) >= 0.0:
         return np.full_like(local, -np.inf)

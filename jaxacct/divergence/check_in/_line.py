@@ -45,7 +45,7 @@ class LinePoint(NamedTuple):
     slope: float
 
 
-_NOTHING = LinePoint(-math.inf, 0.0, -1.0)
+NOTHING = LinePoint(-math.inf, 0.0, -1.0)
 
 
 class _Range(NamedTuple):
@@ -233,20 +233,20 @@ def line_point(epsilon: float, setting: LineSetting) -> LinePoint:
     deviation = math.sqrt(mean * (1.0 - q))
     window = _Range(mean - _REACH * deviation, mean + _REACH * deviation)
     if window.low < 0.25 * mean or not 0.0 < p < 1.0 or mean * p < 16.0 or not 0.0 <= epsilon < local:
-        return _NOTHING
+        return NOTHING
     t = math.expm1(epsilon)
     of = _Steps(setting, mean, deviation, window, math.tanh(0.5 * local), 2.0 / (math.exp(local) + 1.0), n * t)
     spread, drift = 2.0 * of.s * math.sqrt(mean * p), n * t * p
     order = (drift + math.sqrt(drift * drift + 2.0 * spread * spread)) / (2.0 * spread * spread)
     if order * 2.0 * of.s > 2.0 or 2.0 * of.s <= of.ratio().high * of.rest:
-        return _NOTHING
+        return NOTHING
     period = max((_ALIASES + 0.5 * (drift / spread) ** 2) / order, 12.0 * spread)
     step = 2.0 * math.pi / period
     waves = _waves(order, of)
     # A(c) is about spread c^2 times n p delta, if S were normal
     endings = [x for wave in waves if (x := _ending(waves, wave, step, spread / math.pi)) is not None]
     if not endings:
-        return _NOTHING
+        return NOTHING
     end = min(endings, key=lambda x: x.beyond)
     index = [np.arange(math.floor(end.height / step) + 2.0)]
     for first, last, _ in end.lobes:
@@ -282,6 +282,6 @@ def line_point(epsilon: float, setting: LineSetting) -> LinePoint:
     upper = (value + error) / (n * p) * (1.0 + 2.0**-45) + outside
     lower = (value - error - aliases) / (n * p) * (1.0 - 2.0**-45)
     if not (0.0 < upper < math.inf and lower > 0.0):
-        return _NOTHING
+        return NOTHING
     slope = float((1.0 + t) * fall / (n * p) / upper)
     return LinePoint(float(log_down(math.log(lower), 8)), min(float(log_up(math.log(upper), 8)), 0.0), slope)

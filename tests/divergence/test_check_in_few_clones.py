@@ -1,0 +1,93 @@
+"""Shuffled check-ins on the host where few clones are expected: sums over every count, against 40 digits."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from jaxacct.divergence.check_in import _few_clones as few
+from jaxacct.divergence.check_in._line import LineSetting
+
+
+def log_truth(epsilon, setting):
+    """Log of q E[(1/m) E (2 s x - (n t/(m + r)) (m - s x))_+], every count."""
+    with mp.workdps(40):
+        n, q, p, local = int(setting.num_users), *map(mp.mpf, setting[1:])
+        s, t, total = mp.tanh(local / 2), mp.expm1(mp.mpf(epsilon)), mp.mpf(0)
+        rate = q * p
+        other = q * (1 - p) / (1 - rate)
+        for m in range(1, n + 1):
+            mass = mp.binomial(n - 1, m - 1) * rate ** (m - 1) * (1 - rate) ** (n - m)
+            signs = [(2 * a - m, mp.binomial(m, a) / mp.mpf(2) ** m) for a in range(m + 1)]
+            for r in range(n - m + 1):
+                if other == 1 and r < n - m:
+                    continue
+                of_r = mp.binomial(n - m, r) * other**r * (1 - other) ** (n - m - r)
+                gains = (w * max(2 * s * x - n * t / (m + r) * (m - s * x), 0) for x, w in signs)
+                total += mass * of_r * mp.fsum(gains) / m
+        return mp.log(q * total)
+
+
+def random_setting(seed):
+    rng = np.random.default_rng(seed)
+    n, q, local = int(rng.integers(1, 26)), float(rng.choice([rng.uniform(0.05, 1.0), 1.0])), rng.uniform(0.05, 5.0)
+    epsilon = float(rng.choice([0.0, 1e-6, math.log1p(q * math.expm1(local)) * rng.uniform(0.01, 0.9)]))
+    return LineSetting(float(n), q, math.exp(-local), local), epsilon
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_sums_over_every_count_are_the_profile(seed):
+    setting, epsilon = random_setting(seed)
+    truth = log_truth(epsilon, setting)
+    found = few.table_point(epsilon, few.clone_table(setting, 12.0))
+    assert found.log_lower <= truth <= found.log_upper
+    assert found.log_upper - found.log_lower <= 1e-9
+    if epsilon > 0.0:
+        more = few.table_point(epsilon + 1e-7, few.clone_table(setting, 12.0)).log_upper
+        assert found.slope == pytest.approx((more - found.log_upper) / 1e-7, rel=0.05, abs=0.02)
+
+
+@pytest.mark.parametrize("reach", [0.8, 1.5, 2.5])
+@pytest.mark.parametrize("seed", range(20, 28))
+def test_what_is_outside_the_windows_counts(seed, reach, monkeypatch):
+    """Narrow windows: without the counts beside them, and without what is booked, the ends would miss the sum."""
+    setting, epsilon = random_setting(seed)
+    plain = few._window
+
+    def narrow(size, odds, reach):
+        last = np.minimum(np.ceil(size / (1.0 + 1.0 / odds) + reach), size)
+        return few._Window(size, last, min(plain(size, odds, reach).num, math.ceil(2.0 * reach) + 1))
+
+    monkeypatch.setattr(few, "_window", narrow)
+    table = few.clone_table.__wrapped__(setting, reach)
+    found, truth = few.table_point(epsilon, table), log_truth(epsilon, setting)
+    assert found.log_lower <= truth <= found.log_upper
+
+
+@pytest.mark.parametrize(("size", "prob"), [(30, 0.3), (60, 0.05), (12, 0.9)])
+@pytest.mark.parametrize("num", [1, 3, 8])
+def test_what_is_left_and_right_of_a_window_is_bounded(size, prob, num):
+    for last in range(size + 1):
+        if (last + 1.0) * (1.0 - prob) <= (size - last) * prob:
+            continue  # right of the mode only: elsewhere nothing is claimed
+        window = few._Window(np.array([float(size)]), np.array([float(last)]), num)
+        _, shares, left, right = few._shares(window, prob / (1.0 - prob))
+        pmf = [math.comb(size, k) * prob**k * (1.0 - prob) ** (size - k) for k in range(size + 1)]
+        first = max(last - num + 1, 0)
+        inside = sum(pmf[first : last + 1])
+        assert float(shares.sum()) * pmf[last] == pytest.approx(inside, rel=1e-12)
+        assert sum(pmf[:first]) <= float(left[0]) * inside * (1.0 + 1e-12)
+        assert sum(pmf[last + 1 :]) <= float(right[0]) * inside * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tables_of_many_counts_agree_with_wider_windows_and_the_reference(seed):
+    """Thousands of users: both ends at two widths of the windows overlap, and lie within 1e-8."""
+    rng = np.random.default_rng(seed)
+    n, q, local = math.floor(10 ** rng.uniform(2.5, 5.0)), 10 ** rng.uniform(-1.5, -0.2), rng.uniform(1.0, 5.0)
+    setting = LineSetting(float(n), q, math.exp(-local), local)
+    epsilon = min(0.5 * local, 8.0 * rng.uniform(0.2, 0.8) * q / math.sqrt(n * q * math.exp(-local) + 1.0))
+    near, far = (few.table_point(epsilon, few.clone_table(setting, reach)) for reach in (10.0, 14.0))
+    assert max(near.log_lower, far.log_lower) <= min(near.log_upper, far.log_upper)
+    assert near.log_upper - near.log_lower <= 1e-8
