@@ -354,14 +354,12 @@ _GAUSSIAN = (
     ),
     Mutant(
         "divergence/_laplace_step.py",
-        "heights, law, weights) + math.exp",
-        "heights, law, weights) + 0.0 * math.exp",
+        "weights) + by_rule[block]",
+        "weights) + 0.0 * by_rule[block]",
         LAPLACE_STEP,
     ),
     Mutant("divergence/_laplace_step.py", "below + 2.0 * largest", "below + 0.5 * largest", LAPLACE_STEP),
-    Mutant(
-        "divergence/_laplace_step.py", "log_size += height * argument - 0.5 * x", "log_size += -0.5 * x", LAPLACE_STEP
-    ),
+    Mutant("divergence/_laplace_step.py", "+ heights[:, None] * argument[:, None, :]", "", LAPLACE_STEP),
     Mutant("divergence/_laplace_step.py", "np.exp(log_atoms).sum()) + left", "np.exp(log_atoms).sum())", LAPLACE_STEP),
     Mutant("divergence/_contour.py", "count * found.log_alias[0, 0]", "0.5 * found.log_alias[0, 0]", LAPLACE_STEP),
     Mutant("divergence/gaussian/_sampled_step.py", "error = edges *", "error = 0.0 * edges *", CONTOUR),

@@ -23,9 +23,11 @@ Real = np.ndarray[Any, np.dtype[np.float64]]
 
 MOST_LOSS = 32.0  # largest 1/b whose moments are looked at: a rule for more would be long
 _NUM_NODES = (16, 24, 32, 48, 64, 96, 128)  # of the rule between the atoms: any value is valid
-_TURNS = (0.3, 0.6, 1.0, 1.5, 2.0, 2.6)  # half heights of the ellipses that are tried, below pi: any value is valid
+_TURNS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.25, 1.5, 1.8, 2.2, 2.6, 2.9)  # half heights of ellipses, below pi
+_NUM_ARCS = 24  # on which they are looked at: any value is valid, as are others for the half heights
+_NUM_BLOCKS = 8  # of heights, each with its own bound on the rule's error: any value is valid
 _NUM_CELLS = 128  # cells between the atoms behind a bound of the decay: any value is valid
-_RESOLVED = 160.0  # of height times the range of L, up to which the longest rule is of use: steers cost only
+_RESOLVED = 320.0  # of height times the range of L, up to which the longest rule is of use: steers cost only
 # What a sum over nodes errs by, relative to the sum of its terms' sizes. A term: two turns of 23 ULP each in modulus,
 # their product, an exponential and the logarithm of its weight, of the rule's by 2^-46 and of x <= 32 by some ULP
 # each; the sum of 130 terms in any order: below 2^-44.
@@ -106,7 +108,7 @@ class LaplaceStep(NamedTuple):
         order, heights = float(line.order[0]), np.asarray(line.heights)[:, 0]
         step = float(heights[1]) if len(heights) > 1 else 0.0
         modulus, phase, error = self.moments(order, step, len(heights), log_tolerance)
-        alias = [sum(self._log_moment(float(c), 0.0, log_tolerance)) for c in np.asarray(line.alias_orders)[:, 0]]
+        alias = [self._log_alias(float(c), log_tolerance) for c in np.asarray(line.alias_orders)[:, 0]]
         columns: Any = (modulus, phase, error, np.asarray(alias), np.zeros(1))
         return LineMoments(*(x[:, None] for x in columns))
 
@@ -116,21 +118,24 @@ class LaplaceStep(NamedTuple):
         The heights factor as n = n1 B + n2, so that one product of matrices takes the place of num times as many
         exponentials. In units of M(a), a sum of terms whose sizes add up to 1 errs by `_ROUNDING` and by what the
         exponents w L do, |w| 2^-50 times the mean of `blur`; beside it stands the error of the rule. Where that is half
-        the sum or more, the moment is below three times the error E: 3 E takes its place, and errs by twice that at
-        most, expm1(log 3).
+        the sum or more, the moment is below three times the error E, and below 1: the lesser of the two takes its
+        place, and errs by twice itself at most, expm1(log 3).
         """
         heights: Real = step * np.arange(num, dtype=np.float64)
-        law, log_rule = self._chosen(order, step * num, log_tolerance)
+        law, log_rules = self._chosen(order, step * num, log_tolerance)
         log_moment, weights = self._tilted(order, law)
         rows = max(1, math.isqrt(num))
         coarse = step * rows * np.arange(-(-num // rows))
         fine = step * np.arange(rows)
         by_coarse, by_fine = (turn(b[:, None] * law.levels) for b in (coarse, fine))
         total = rows_times_rows(by_coarse * weights, by_fine).ravel()[:num]
-        error = self._rounding(order, heights, law, weights) + math.exp(min(log_rule - log_moment, 600.0))
+        # the rule errs less at smaller heights
+        block = np.minimum(np.arange(num) * _NUM_BLOCKS // num, _NUM_BLOCKS - 1)
+        by_rule = np.exp(np.minimum(log_rules - log_moment, 600.0))
+        error = self._rounding(order, heights, law, weights) + by_rule[block]
         size = np.hypot(total.real, total.imag)
         known = size > 2.0 * error
-        size = np.where(known, size, 3.0 * error)
+        size = np.where(known, size, np.minimum(3.0 * error, 1.0))
         relative = np.where(known, error / np.where(known, size, 1.0), 0.0)
         slack = np.where(known, -np.log1p(-relative), math.log(3.0)) + 2.0**-50 * (4.0 + abs(log_moment) - np.log(size))
         phase = np.arctan2(total.imag, total.real) * (1.0 if self.direction is Direction.REMOVE else -1.0)
@@ -141,9 +146,7 @@ class LaplaceStep(NamedTuple):
 
         The atoms' share of M(a), and for what lies between them (`_share_left`) at most that at b.
         """
-        law, log_rule = self._chosen(order, 0.0, log_tolerance)
-        log_moment, weights = self._tilted(order, law)
-        error = float(self._rounding(order, np.zeros(1), law, weights)[0]) + math.exp(min(log_rule - log_moment, 600.0))
+        log_moment, error = self._real_moment(order, log_tolerance)
         if not error < 0.5:
             return np.zeros(len(heights))
         share = self._share_left(order, log_moment, heights) * (1.0 + 2.0**-30) / (1.0 - error)
@@ -175,13 +178,17 @@ class LaplaceStep(NamedTuple):
         left = np.min(below + 2.0 * largest / heights[:, None], axis=1)
         return np.minimum(float(np.exp(log_atoms).sum()) + left, 1.0)
 
-    def _log_moment(self, order: float, height: float, log_tolerance: float) -> tuple[float, float]:
-        """log M(a), and what it may err by."""
-        law, log_rule = self._chosen(order, height, log_tolerance)
+    def _real_moment(self, order: float, log_tolerance: float) -> tuple[float, float]:
+        """log M(a), and what M(a) may err by, relative."""
+        law, log_rules = self._chosen(order, 0.0, log_tolerance)
         log_moment, weights = self._tilted(order, law)
-        error = float(self._rounding(order, np.zeros(1), law, weights)[0]) + math.exp(min(log_rule - log_moment, 600.0))
-        known = error < 0.5
-        return log_moment, 2.0**-50 * (4.0 + abs(log_moment)) - math.log1p(-error) if known else math.inf
+        by_rule = math.exp(min(float(log_rules[0]) - log_moment, 600.0))
+        return log_moment, float(self._rounding(order, np.zeros(1), law, weights)[0]) + by_rule
+
+    def _log_alias(self, order: float, log_tolerance: float) -> float:
+        """At least log M(a)."""
+        log_moment, error = self._real_moment(order, log_tolerance)
+        return log_moment + 2.0**-50 * (4.0 + abs(log_moment)) - math.log1p(-error) if error < 0.5 else math.inf
 
     def _rounding(self, order: float, heights: Real, law: _Law, weights: Real) -> Real:
         """What rounding may do to a sum of terms of sizes `weights` [N + 2], which add up to 1, at `heights` [K]."""
@@ -196,48 +203,54 @@ class LaplaceStep(NamedTuple):
         total = float(weights.sum())
         return top + math.log(total), weights / total
 
-    def _chosen(self, order: float, height: float, log_tolerance: float) -> tuple[_Law, float]:
-        """The law on the shortest rule that is right to `log_tolerance` of M(a) up to `height`, and its log error."""
-        rough = float(self.rough(np.array([order]))[0])
-        for num in _NUM_NODES:
-            error = self._log_rule(order, height, num)
-            if error - rough <= log_tolerance:
-                break
-        return _law(self, num), error
+    def _chosen(self, order: float, height: float, log_tolerance: float) -> tuple[_Law, Real]:
+        """The law on the shortest rule that is right to `log_tolerance` of M(a) up to `height`, and its log errors.
 
-    def _log_rule(self, order: float, height: float, num: int) -> float:
-        """log of what Gauss's rule with `num` nodes may err by, for any moment up to `height`.
+        They are those up to each of `_NUM_BLOCKS` equal parts of the height.
+        """
+        rough = float(self.rough(np.array([order]))[0])
+        errors = self._log_rule(order, height * np.arange(1.0, _NUM_BLOCKS + 1.0) / _NUM_BLOCKS)
+        fits = np.flatnonzero(errors[:, -1] - rough <= log_tolerance)
+        at = int(fits[0]) if fits.size else len(_NUM_NODES) - 1
+        return _law(self, _NUM_NODES[at]), errors[at]
+
+    def _log_rule(self, order: float, heights: Real) -> Real:
+        """log of what Gauss's rules may err by [rules, K], `_NUM_NODES`, for any moment up to each of `heights` [K].
 
         The integrand f(v) = e^(-(v + x)/2) R^w / 4 is analytic for |Im v| < pi. On an ellipse about [-x, x] with
         semiaxes x (rho + 1/rho)/2 and t = x (rho - 1/rho)/2 < pi let v = u + i y, and p the posterior probability at u:
-        R(v) = R(u) (1 - p + p e^{iy}). Its argument is at most that at the largest p and t, or where that is past the
+        R(v) = R(u) (1 - p + p e^{iy}). Its argument is at most that at the largest p and y, or where that is past the
         largest, arcsin(p/(1-p)); its modulus is at most R(u), and at least R(u) times the root of 1 - 2 p (1 - p)
-        (1 - cos t). e^{-u/2} R(u)^alpha is convex in u in the logarithm if alpha > 0, and falls if alpha < 0: its
-        largest value is at an end. The rule errs by at most 64/15 F rho^(-2 num) / (1 - rho^-2) on [-1, 1], F the
-        largest |f| on the ellipse (Trefethen, Approximation Theory and Approximation Practice, Theorem 19.3).
+        (1 - cos y). e^{-u/2} R(u)^alpha is convex in u in the logarithm if alpha > 0, and falls if alpha < 0: its
+        largest value is at an end. All that on arcs of the ellipse, upper half, each between two u and below the
+        largest y. The rule errs by at most 64/15 F rho^(-2 N) / (1 - rho^-2) on [-1, 1], F the largest |f| on the
+        ellipse (Trefethen, Approximation Theory and Approximation Practice, Theorem 19.3).
         """
         x, q, power = self.largest, self.sampling_prob, self._power(order)
-        best = math.inf
-        for t in _TURNS:
-            rho = t / x + math.hypot(1.0, t / x)
-            u = 0.5 * x * (rho + 1.0 / rho)
-            ends = np.array([-u, u])
-            levels = _levels(ends, q)
-            p = np.minimum(q * np.exp(ends - levels), 1.0)
-            log_size = float((power * levels - 0.5 * ends).max() if power > 0.0 else power * levels[0] - 0.5 * ends[0])
-            low, high = float(p[0]), float(p[1])
-            if high + (1.0 - high) * math.cos(t) >= 0.0:
-                argument = math.atan2(high * math.sin(t), 1.0 - high * (1.0 - math.cos(t)))
-            else:
-                argument = math.asin(high / (1.0 - high))
-            if power < 0.0:
-                spread = 0.25 if low <= 0.5 <= high else max(low * (1.0 - low), high * (1.0 - high))
-                log_size += 0.5 * power * math.log(max(1.0 - 2.0 * spread * (1.0 - math.cos(t)), 1e-300))
-            log_size += height * argument - 0.5 * x + math.log(x / 4.0)
-            error = log_size - 2.0 * num * math.log(rho) - math.log1p(-(rho**-2.0)) + math.log(64.0 / 15.0)
-            # sums of four logarithms, each by some ULP of itself; of the height times an argument below pi too
-            best = min(best, error + 2.0**-40 * (1.0 + abs(log_size) + height))
-        return best
+        t = np.array(_TURNS)[:, None]
+        rho = t / x + np.hypot(1.0, t / x)
+        angles = np.linspace(0.0, math.pi, _NUM_ARCS + 1)
+        u = 0.5 * x * (rho + 1.0 / rho) * np.cos(angles)
+        y = t * np.where((angles[:-1] < 0.5 * math.pi) & (angles[1:] > 0.5 * math.pi), 1.0, 0.0)
+        y = np.maximum(y, t * np.maximum(np.sin(angles[:-1]), np.sin(angles[1:])))
+        levels = _levels(u, q)
+        p = np.minimum(q * np.exp(u - levels), 1.0)
+        sizes = power * levels - 0.5 * u
+        high, low = p[:, :-1], p[:, 1:]
+        turned = high + (1.0 - high) * np.cos(y)
+        most = np.arcsin(np.minimum(high / np.maximum(1.0 - high, 0.5), 1.0))
+        argument = np.where(turned >= 0.0, np.arctan2(high * np.sin(y), 1.0 - high * (1.0 - np.cos(y))), most)
+        if power > 0.0:
+            log_size = np.maximum(sizes[:, :-1], sizes[:, 1:])
+        else:
+            spread = np.maximum(low * (1.0 - low), high * (1.0 - high))
+            spread = np.where((low <= 0.5) & (high >= 0.5), 0.25, spread)
+            log_size = sizes[:, 1:] + 0.5 * power * np.log(np.maximum(1.0 - 2.0 * spread * (1.0 - np.cos(y)), 1e-300))
+        largest = np.max(log_size[:, None, :] + heights[:, None] * argument[:, None, :], axis=-1)
+        largest = largest - 0.5 * x + math.log(x / 4.0) + math.log(64.0 / 15.0) - np.log1p(-(rho**-2.0))
+        # sums of a few logarithms, each by some ULP of itself; of the height times an argument below pi too
+        largest = largest + 2.0**-40 * (1.0 + np.abs(sizes).max() + heights)
+        return np.min(largest - 2.0 * np.array(_NUM_NODES)[:, None, None] * np.log(rho), axis=1)
 
 
 def _levels(losses: Real, q: float) -> Real:
