@@ -6,6 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from jaxacct.divergence.check_in import _both_ends as both_ends
 from jaxacct.divergence.check_in import _few_clones as few
 from jaxacct.divergence.check_in._line import LineSetting
 
@@ -48,21 +49,43 @@ def test_sums_over_every_count_are_the_profile(seed):
         assert found.slope == pytest.approx((more - found.log_upper) / 1e-7, rel=0.05, abs=0.02)
 
 
-@pytest.mark.parametrize("reach", [0.8, 1.5, 2.5])
-@pytest.mark.parametrize("seed", range(20, 28))
-def test_what_is_outside_the_windows_counts(seed, reach, monkeypatch):
-    """Narrow windows: without the counts beside them, and without what is booked, the ends would miss the sum."""
-    setting, epsilon = random_setting(seed)
-    plain = few._window
+@pytest.mark.parametrize("cut", [1, 2])
+@pytest.mark.parametrize("seed", range(20, 32))
+def test_what_is_outside_the_windows_counts(seed, cut, monkeypatch):
+    """Windows that end early on one side: what is beyond must be booked, to the ends where it belongs."""
+    rng = np.random.default_rng(seed)
+    n, q, local = int(rng.integers(6, 22)), rng.uniform(0.2, 0.7), rng.uniform(0.3, 2.0)
+    setting = LineSetting(float(n), q, math.exp(-local), local)
+    epsilon = math.log1p(q * math.expm1(local)) * rng.uniform(0.05, 0.6)
+    truth = log_truth(epsilon, setting)
 
-    def narrow(size, odds, reach):
-        last = np.minimum(np.ceil(size / (1.0 + 1.0 / odds) + reach), size)
-        return few._Window(size, last, min(plain(size, odds, reach).num, math.ceil(2.0 * reach) + 1))
+    def right(size, odds, reach):
+        last = np.minimum(np.ceil(size * odds / (1.0 + odds)) + cut, size)
+        return few._Window(size, last, int(last.max()) + 1)
 
-    monkeypatch.setattr(few, "_window", narrow)
-    table = few.clone_table.__wrapped__(setting, reach)
+    def left(size, odds, reach):
+        return few._Window(size, size, max(1, math.ceil(size.max() / (1.0 + odds)) + cut))
+
+    for window in (right, left):
+        monkeypatch.setattr(few, "_window", window)
+        table = few.clone_table.__wrapped__(setting, 12.0)
+        found = few.table_point(epsilon, table)
+        assert found.log_lower <= truth <= found.log_upper
+    # right: of the upper end what is absolute is enough
+    monkeypatch.setattr(few, "_window", right)
+    table = few.clone_table.__wrapped__(setting, 12.0)._replace(error=1e-10)
+    assert truth <= few.table_point(epsilon, table).log_upper
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_pairs_of_next_to_no_weight_count(seed, monkeypatch):
+    """Here they have some."""
+    setting, epsilon = random_setting(seed + 40)
+    monkeypatch.setattr(few, "_SHARE", 1e28)
+    table = few.clone_table.__wrapped__(setting, 12.0)
     found, truth = few.table_point(epsilon, table), log_truth(epsilon, setting)
     assert found.log_lower <= truth <= found.log_upper
+    assert truth <= few.table_point(epsilon, table._replace(error=1e-10)).log_upper
 
 
 @pytest.mark.parametrize(("size", "prob"), [(30, 0.3), (60, 0.05), (12, 0.9)])
@@ -82,8 +105,8 @@ def test_what_is_left_and_right_of_a_window_is_bounded(size, prob, num):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_tables_of_many_counts_agree_with_wider_windows_and_the_reference(seed):
-    """Thousands of users: both ends at two widths of the windows overlap, and lie within 1e-8."""
+def test_tables_of_many_counts_agree_with_wider_windows_and_with_blocks(seed):
+    """Thousands of users: both ends at two widths of the windows overlap, as do blocks."""
     rng = np.random.default_rng(seed)
     n, q, local = math.floor(10 ** rng.uniform(2.5, 5.0)), 10 ** rng.uniform(-1.5, -0.2), rng.uniform(1.0, 5.0)
     setting = LineSetting(float(n), q, math.exp(-local), local)
@@ -91,3 +114,8 @@ def test_tables_of_many_counts_agree_with_wider_windows_and_the_reference(seed):
     near, far = (few.table_point(epsilon, few.clone_table(setting, reach)) for reach in (10.0, 14.0))
     assert max(near.log_lower, far.log_lower) <= min(near.log_upper, far.log_upper)
     assert near.log_upper - near.log_lower <= 1e-8
+    fields = float(n), q, math.exp(-local)
+    lower = both_ends.log_profile(epsilon, n, local, both_ends.lower_cells(*fields), -1.0)[0]
+    upper = both_ends.log_profile(epsilon, n, local, both_ends.upper_cells(*fields), 1.0)[0]
+    assert lower <= near.log_upper
+    assert near.log_lower <= upper
