@@ -82,12 +82,8 @@ def _order(
     """Places of `probs` by what wide blocks say of delta: at one epsilon, that of the first if a log delta is given."""
     if not local > 0.0:
         return list(range(len(probs)))
-    if is_log_delta:
-        profiles = [sharp_of(LineSetting(num_users, q, clone_prob, local), target) for q in probs]
-        if (ends := profiles[0].ends) is not None:
-            points = [x.at(ends[1]) for x in profiles]
-            if all(x.log_lower > -math.inf for x in points):
-                return sorted(range(len(probs)), key=lambda i: points[i].log_upper)
+    if is_log_delta and sharp_of(LineSetting(num_users, probs[0], clone_prob, local), target).ends is not None:
+        return list(range(len(probs)))  # each is soon given up where the one before is better
     about = (target,) if is_log_delta else ()
     pairs = [HostPair(num_users, local, _wide_upper_cells(num_users, q, clone_prob, COARSE, *about)) for q in probs]
     epsilon = target

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jaxacct.bounds.check_in._profile import rough_epsilon
-from jaxacct.divergence.check_in._both_ends import highest_above
+from jaxacct.divergence.check_in._both_ends import COARSE, highest_above, log_profile, lower_cells
 from jaxacct.divergence.check_in._few_clones import clone_table, is_in_range, table_point, table_size
 from jaxacct.divergence.check_in._line import LinePoint, LineSetting, line_point
 
@@ -37,7 +37,8 @@ class Sharp:
         self._target = target
         self._reach = math.sqrt(2.0 * (_SPARE - target))
         self._points: dict[float, LinePoint] = {}
-        self._above = -1.0  # the largest epsilon with delta known to be above the target
+        # the largest epsilon with delta known to be above the target, and the least where it is known not to be proved
+        self._above, self._not_above = -1.0, setting.local_epsilon
         in_range = is_in_range(setting, self._reach)
         size = table_size(setting, self._reach) if in_range else math.inf
         self._has_table, self._by_table = size <= _MOST, size <= _SMALL
@@ -47,19 +48,26 @@ class Sharp:
         if epsilon >= self.setting.local_epsilon:
             return LinePoint(-math.inf, -math.inf, -1.0)
         if epsilon not in self._points:
-            point = None if self._by_table else line_point(epsilon, self.setting)
-            if point is None or (self._has_table and point.log_lower == -math.inf):
-                self._by_table = True
+            if self._by_table:
                 point = table_point(epsilon, clone_table(self.setting, self._reach))
+            else:
+                point = line_point(epsilon, self.setting)
             self._points[epsilon] = point
             if point.log_lower > self._target:
                 self._above = max(self._above, epsilon)
+            elif point.log_lower > -math.inf:
+                self._not_above = min(self._not_above, epsilon)
         return self._points[epsilon]
 
     def is_above(self, epsilon: float) -> bool:
         """Whether delta at `epsilon` is proved to be above the target."""
-        if epsilon > self._above and epsilon < self.setting.local_epsilon:
-            self.at(epsilon)
+        if self._above < epsilon < self._not_above:
+            point = self.at(epsilon)
+            if point.log_lower == -math.inf and not self._by_table:  # wide blocks take less time than large tables
+                n, prob, clone_prob, local = self.setting
+                cells = lower_cells(n, prob, clone_prob, COARSE, self._target)
+                if log_profile(epsilon, n, local, cells, -1.0)[0] > self._target:
+                    self._above = epsilon
         return epsilon <= self._above
 
     def upper(self, epsilon: float) -> tuple[float, float]:
