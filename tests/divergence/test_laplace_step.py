@@ -81,6 +81,17 @@ def test_decay_bounds_moments_at_every_greater_height(seed: int) -> None:
                 assert mp.log(abs(_moment(step, mp.mpc(order, y)) / whole)) <= bound + 1e-12
 
 
+def test_decay_bounds_moments_at_low_heights() -> None:
+    step = LaplaceStep(8.0, 1.0, Direction.REMOVE)
+    heights = np.array([0.4, 0.5, 0.6, 0.8, 3.0])
+    bounds = step.decay(1.01, heights, -37.0)
+    assert bounds[-1] < -0.3
+    with mp.workdps(25):
+        whole = _moment(step, mp.mpc(1.01))
+        for b, bound in zip(heights, bounds, strict=True):
+            assert mp.log(abs(_moment(step, mp.mpc(1.01, b)) / whole)) <= bound
+
+
 @pytest.mark.parametrize(
     ("scale", "count", "epsilon"), [(0.5, 40, 20.3), (0.5, 40, 40.7), (0.25, 40, 80.3), (1.0, 48, 17.3)]
 )
@@ -146,6 +157,20 @@ def test_one_moment_bounds_what_no_line_reaches() -> None:
     delta = bracket([(step, 34.0)], epsilon=0.5 * truth, width=1e-3)
     known = ja.delta(ja.PoissonSampled(ja.Laplace(0.4), 0.002, 34), 0.5 * truth, direction=Direction.ADD)
     assert known * 0.98 <= math.exp(delta.upper) < 1.0
+
+
+def test_the_bound_by_one_moment_is_its_formula() -> None:
+    step, order, count = LaplaceStep(2.0, 0.3, Direction.REMOVE), 2.5, 40.0
+    with mp.workdps(25):
+        log_moment = count * mp.log(_moment(step, mp.mpc(order)).real)
+        constant = order * mp.log(1 - 1 / mp.mpf(order)) - mp.log(mp.mpf(order) - 1)
+        epsilon = float((log_moment + constant + 12) / (order - 1))
+        log_delta = float(log_moment + constant - (order - 1) * 30)
+    for found, wanted in (
+        (_contour._by_one_moment([(step, count)], order, None, -12.0), epsilon),
+        (_contour._by_one_moment([(step, count)], order, 30.0, None), log_delta),
+    ):
+        assert wanted - 1e-15 <= found <= wanted + 1e-9
 
 
 def test_rounds_beside_gaussian_ones() -> None:
