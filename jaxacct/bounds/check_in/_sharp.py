@@ -18,6 +18,7 @@ from jaxacct.divergence.check_in._line import LinePoint, LineSetting, line_point
 
 # Entries of tables that cost less than the line, and at most; points that are remembered are two floats each.
 _SMALL, _MOST = 4e5, 2e6
+_FEW_CLONES = 300.0  # expected, with fewer of which the line is hardly sharp
 _SPARE = 26.0  # in log delta: so far below it is what the windows leave out
 _REACHES = (10.0, 17.0, 27.0)  # standard deviations of the windows, in turn, where delta is not known
 # Relative widths of epsilon up to which a profile is taken; the same for many clones or reports, where blocks are
@@ -41,7 +42,9 @@ class Sharp:
         self._above, self._not_above = -1.0, setting.local_epsilon
         in_range = is_in_range(setting, self._reach)
         size = table_size(setting, self._reach) if in_range else math.inf
-        self._has_table, self._by_table = size <= _MOST, size <= _SMALL
+        clones = setting.num_users * setting.prob * setting.clone_prob
+        self._has_table, self._is_large = size <= _MOST, size > _SMALL
+        self._by_table = self._has_table and (clones < _FEW_CLONES or not self._is_large)
 
     def at(self, epsilon: float) -> LinePoint:
         """The profile at `epsilon` >= 0."""
@@ -62,12 +65,13 @@ class Sharp:
     def is_above(self, epsilon: float) -> bool:
         """Whether delta at `epsilon` is proved to be above the target."""
         if self._above < epsilon < self._not_above:
-            point = self.at(epsilon)
-            if point.log_lower == -math.inf and not self._by_table:  # wide blocks take less time than large tables
+            if self._by_table and self._is_large:  # wide blocks take less time than large tables
                 n, prob, clone_prob, local = self.setting
                 cells = lower_cells(n, prob, clone_prob, COARSE, self._target)
                 if log_profile(epsilon, n, local, cells, -1.0)[0] > self._target:
                     self._above = epsilon
+            else:
+                self.at(epsilon)
         return epsilon <= self._above
 
     def upper(self, epsilon: float) -> tuple[float, float]:
