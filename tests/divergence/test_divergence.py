@@ -574,6 +574,18 @@ def test_laplace_rdp_against_the_mellin_integral(sigma, num_steps):
             assert max(above) <= TOL_LAPLACE
 
 
+def test_laplace_transforms_of_turned_arguments_grow_no_faster_than_is_booked():
+    rng = np.random.default_rng(3)
+    z = np.linspace(-14.0, 14.0, 20_001)
+    density = np.exp(-0.5 * z * z) * (z[1] - z[0]) / math.sqrt(2.0 * math.pi)
+    for _ in range(200):
+        sigma, u, moved, more = rng.uniform(0.2, 3.0), math.exp(rng.uniform(-1.0, 8.0)), *rng.uniform(0.05, 3.0, 2)
+        c, ratio = math.exp(-moved / sigma), np.exp(z / sigma - 0.5 / sigma**2)
+        turned, straight = (float(density @ np.exp(-x * ratio)) for x in (c * u, u))
+        rest = 0.5 * math.erfc(more / math.sqrt(2.0))
+        assert turned <= math.exp(laplace._log_growth(moved, moved + more)) * straight + rest + 1e-12
+
+
 def test_the_oracles_of_laplace_rdp_agree():
     exponents = (0.5, 2.5, 8.0, -1.3, -1.7)
     mellin = mellin_rdp(1.0, 2, exponents)

@@ -6,6 +6,7 @@ E_Q[X^-p], p > 0, is the moment of order a = 1 + p of the *add* direction of 1-o
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -237,7 +238,7 @@ def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array) -> jax
         log_sum = xp.log(xp.sum(xp.where(below, 1.0, value), axis=0)) + log_step
         log_sum = log_sum_exp(xp.stack([log_sum, ends[0], ends[1]]))
         reach = xp.sqrt(2.0 * floor + _Z_TAIL * _Z_TAIL)  # M
-        log_relative = log_turned + moved * (reach - 0.5 * moved)
+        log_relative = log_turned + _log_growth(moved, reach)
         log_rest = log_turned + log_normal_tail(reach - moved) + floor
         log_kept = xp.log(-xp.expm1(xp.minimum(log_relative, -1.0)))
         relative = xp.where(log_relative < -1.0, log_sum + softplus(log_rest - log_sum) - log_kept, xp.inf)
@@ -249,6 +250,14 @@ def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array) -> jax
         return xp.where(below, inner, outer)
 
     return row_map(node, (log_u, shift), at_once=_AT_ONCE)
+
+
+def _log_growth(moved: Any, reach: Any) -> Any:
+    """Log of a factor g with psi(c u) <= g psi(u) + Phi(D - M): D is `moved`, -sigma log c, and M > D is `reach`.
+
+    psi(c u) = E e^{-u Y(z - D)} is the integral of e^{-uY(z)} under the density phi(z + D) = phi(z) e^{-Dz - D^2/2}.
+    """
+    return moved * (reach - 0.5 * moved)
 
 
 def _log_shift(log_u: jax.Array, sigma: jax.Array) -> jax.Array:
