@@ -428,7 +428,10 @@ _ALLOCATION = (
     Mutant("bounds/allocation/_schedule.py", "xp.log(xp.where(some, idle, 1.0)), -xp.inf)", "-800.0, -xp.inf)", MORE),
     Mutant("bounds/allocation/_exact.py", "+ 0.5 / noise_multiplier**2)", "- 0.5 / noise_multiplier**2)", MORE),
     Mutant(
-        "papers/random_allocation/_few_steps.py", "for spread in (False, True)", "for spread in (False, False)", MORE
+        "papers/random_allocation/_few_steps.py",
+        "for spread in (False, True)",
+        "for spread in (False, False)",
+        MORE + " -k few_steps",
     ),
     Mutant("papers/random_allocation/_overlap_exact.py", "log_choose) + slack", "log_choose) - slack", FEW),
     Mutant("papers/random_allocation/_overlap_exact.py", "top))) + size", "top))) - size", MORE),

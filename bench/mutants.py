@@ -36,7 +36,12 @@ def outcome(mutant: Mutant) -> str:
             return "stale"
         path.write_text(text.replace(mutant.old, mutant.new, 1))
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-o", "addopts=", "-m", "not slow"]
-        environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {
+            "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".pytest_cache" / "compiled"),  # known by content: mutants share it
+            **os.environ,
+            "PYTHONPATH": str(folder),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
         try:
             ended = subprocess.run(
                 [*command, *shlex.split(mutant.tests)],
