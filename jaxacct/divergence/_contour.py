@@ -153,18 +153,22 @@ def _on_line(rounds: Rounds, choice: _Choice) -> tuple[Any, LineMoments]:
 
 
 def _by_one_moment(rounds: Rounds, order: float, epsilon: float | None, log_delta: float | None) -> float:
-    """An upper bound on log delta or epsilon from the real moment at `order` alone, as for aliases (`_inversion`)."""
+    """An upper bound on log delta or epsilon from the real moment at `order` a alone, as for aliases (`_inversion`).
+
+    (1 - 1/a)^a / (a - 1) is (a - 1)^(a - 1) / a^a: of that form no logarithm is of a rounded difference from 1.
+    """
     node: Any = np.zeros((1, 1))
     columns: Any = (np.array([2.0]), np.ones(1), node, node == 0.0, node + 1.0, node + order)
     moments = [(of.on_line(Line(*columns), _LOG_STEP), count) for of, count in rounds]
     log_moment = float(_sum(count * found.log_alias[0, 0] for found, count in moments))
-    constant = order * math.log1p(-1.0 / order) - math.log(order - 1.0)
+    excess = order - 1.0
+    terms = [log_moment, excess * math.log(excess), -order * math.log1p(excess)]
     if epsilon is not None:
-        found = log_moment + constant - (order - 1.0) * epsilon
-        return min(0.0, found + 2.0**-48 * (1.0 + abs(log_moment) + abs(constant) + (order - 1.0) * epsilon))
-    assert log_delta is not None
-    found = log_moment + constant - log_delta
-    return max(0.0, found + 2.0**-48 * (1.0 + abs(log_moment) + abs(constant) + abs(log_delta))) / (order - 1.0)
+        terms.append(-excess * epsilon)
+    elif log_delta is not None:
+        terms.append(-log_delta)
+    found = math.fsum(terms) + 2.0**-48 * (1.0 + sum(map(abs, terms)))
+    return min(0.0, found) if epsilon is not None else max(0.0, found) / excess
 
 
 def bracket(

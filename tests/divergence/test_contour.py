@@ -10,7 +10,7 @@ import pytest
 import jaxacct as ja
 from jaxacct._types import Direction
 from jaxacct.bounds._inversion import EXACT
-from jaxacct.divergence._contour import bracket
+from jaxacct.divergence._contour import _by_one_moment, bracket
 from jaxacct.divergence._one_sampled_step import one_step_delta
 from jaxacct.divergence.gaussian import _sampled_step
 from jaxacct.divergence.gaussian._line import GaussianStep
@@ -295,3 +295,19 @@ def test_probability_to_join_is_rounded_up() -> None:
         for value, prob, count in zip(found, q, steps, strict=True):
             truth = 1 - (1 - mp.mpf(float(prob))) ** int(count)
             assert truth <= value <= min(truth * (1 + mp.mpf(10) ** -12), 1)
+
+
+@pytest.mark.parametrize("excess", [1e-9, 3e-7, 1e-5, 0.02, 0.7, 12.0, 3e4])
+def test_one_moment_bounds_epsilon_and_delta_at_orders_near_1_too(excess: float) -> None:
+    sigma, order = 40.0, 1.0 + excess
+    with mp.workdps(50):
+        less = mp.mpf(order) - 1
+        log_moment = order * less / (2 * mp.mpf(sigma) ** 2)
+        constant = less * mp.log(less) - order * mp.log(order)
+        epsilon = float((log_moment + constant + 9) / less)
+        found = _by_one_moment([(GaussianStep(sigma), 1.0)], order, None, -9.0)
+        truth = (log_moment + constant + 9) / less
+        assert truth <= found <= truth * (1 + mp.mpf(2) ** -30)
+        truth = log_moment + constant - less * epsilon
+        found = _by_one_moment([(GaussianStep(sigma), 1.0)], order, epsilon, None)
+        assert truth <= found <= truth * (1 - mp.mpf(2) ** -30)
