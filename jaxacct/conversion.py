@@ -51,6 +51,7 @@ def log_delta_from_rdp(orders: jax.Array, rdp: jax.Array, epsilon: jax.Array) ->
     """
     base, log_scale = orders * xp.log1p(-1.0 / orders), xp.log(orders - 1.0)
     rounding = 2.0**-50 * ((orders - 1.0) * (rdp + epsilon) + xp.abs(base) + xp.abs(log_scale))
+    rounding = rounding + 2.0**-52 * orders / (orders - 1.0)  # 1/a is rounded before its difference from 1
     log_delta = (orders - 1.0) * (rdp - epsilon) + base - log_scale + rounding
     best = _at_minimum(xp.where(xp.isnan(log_delta), xp.inf, log_delta), orders)
     return Optimum(xp.clip(best.value, -1e308, 0.0), best.order)  # an overflow is no delta of 0
