@@ -315,8 +315,8 @@ _GAUSSIAN = (
     Mutant("curves/_convolution.py", "drift < 0.25 and grown < 1.0", "True", FFT),
     Mutant(
         "divergence/gaussian/_sampled_line.py",
-        "error = error + window(a, size) + grid(",
-        "error = 0.0 * grid(",
+        "error + _window(rule, a, size) + _grid(",
+        "0.0 * _grid(",
         INVERSION,
     ),
     Mutant(

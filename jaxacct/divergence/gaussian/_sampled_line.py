@@ -6,7 +6,9 @@ here `noise_multiplier` is sigma > 0, `sampling_prob` is q in (0, 1), and `add` 
 is ADD; all three are [L].
 """
 
+import functools
 import math
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +29,7 @@ _HALF_WIDTHS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.45, 0.495)
 
 def _log_ratio(z: jax.Array, mu: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
     """R - 1 and log R at z, without cancellation in either."""
-    exponent = jnp.minimum(mu * z - 0.5 * mu * mu, 690.0)
+    exponent = jnp.minimum(mu * z - 0.5 * mu * mu, _LARGEST)
     excess = q * jnp.expm1(exponent)
     far = excess < -0.25  # there the sum of its positive parts is the accurate one
     near = log1p(jnp.where(far, 0.0, excess))
@@ -47,7 +49,7 @@ def rough_log_moments(
         z = -_REACH + 0.5 + step * i
         excess, log_ratio = _log_ratio(z, mu, q)
         w = jnp.where(add, 1.0 - orders, orders)
-        return jnp.exp(-0.5 * z * z) * (jnp.expm1(jnp.minimum(w * log_ratio, 690.0)) - w * excess)
+        return jnp.exp(-0.5 * z * z) * (jnp.expm1(jnp.minimum(w * log_ratio, _LARGEST)) - w * excess)
 
     total = jnp.sum(jax.vmap(node)(jnp.arange(num, dtype=jnp.float64)), axis=0) * step / math.sqrt(2.0 * math.pi)
     return jnp.where((total < 1e280) & (step < 0.6), log1p(jnp.clip(total, 0.0, 1e280)), jnp.inf)
@@ -62,6 +64,105 @@ def highest_node(orders: jax.Array, noise_multiplier: jax.Array, add: jax.Array,
     frequency = 2.0 * math.pi * (num_z - 1) / (2.0 * _REACH + jnp.where(add, 0.0, orders[-1] * mu))
     strip = jnp.minimum(0.5 * math.pi / mu, 10.0)
     return jnp.maximum(frequency - 50.0 / strip - 0.5 * strip, 0.0) / mu
+
+
+class _Rule(NamedTuple):
+    """The trapezoid rule in z of L lanes, Z nodes each, and what is known of the pair at its nodes."""
+
+    mu: jax.Array  # [L], 1 / sigma
+    prob: jax.Array  # [L], q
+    add: jax.Array  # bool [L]
+    high: jax.Array  # [L], the last node
+    step: jax.Array  # [L], k
+    z: jax.Array  # [Z, L]
+    density: jax.Array  # [Z, L], of z under Q
+    excess: jax.Array  # [Z, L], R - 1
+    log_ratio: jax.Array  # [Z, L], L = log R
+    blur: jax.Array  # [Z, L]: what rounding may do to e^{wL} - 1 - w (R - 1), for each unit of |w|
+
+
+def _rule(mu: jax.Array, q: jax.Array, add: jax.Array, top: jax.Array, num_z: int) -> _Rule:
+    """The rule on [-10, 10 + c/sigma], c the largest order `top` [L] (remove) or 0 (add)."""
+    high = _REACH + jnp.where(add, 0.0, top * mu)
+    k = (high + _REACH) / (num_z - 1)
+    z = -_REACH + k * jnp.arange(num_z, dtype=jnp.float64)[:, None]
+    excess, log_ratio = _log_ratio(z, mu, q)
+    density = jnp.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    return _Rule(mu, q, add, high, k, z, density, excess, log_ratio, 2.0**-50 * (8.0 + mu * jnp.abs(z) + mu * mu))
+
+
+def _weight(rule: _Rule, order: jax.Array) -> jax.Array:
+    return jnp.where(rule.add, 1.0 - order, order)
+
+
+def _real_moment(rule: _Rule, order: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(M(order) - 1 by the rule, what rounding may have done to it), [L] each."""
+    w = _weight(rule, order)
+    exponent = jnp.minimum(w * rule.log_ratio, _LARGEST)
+    value = rule.step * jnp.sum(rule.density * (jnp.expm1(exponent) - w * rule.excess), axis=0)
+    sizes = jnp.abs(rule.log_ratio) * (jnp.exp(exponent) + 1.0) + jnp.abs(rule.excess)
+    return value, rule.step * jnp.abs(w) * jnp.sum(rule.density * rule.blur * sizes, axis=0)
+
+
+def _complex_moment(rule: _Rule, order: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(real part, imaginary part, rounding) [L] of M(order + ib) - 1 by the rule."""
+    w = _weight(rule, order)
+    half = 0.5 * b * rule.log_ratio
+    sin, cos = jnp.sin(half), jnp.cos(half)
+    exponent = jnp.minimum(w * rule.log_ratio, _LARGEST)
+    growth = jnp.exp(exponent)
+    turn_real, turn_imag = -2.0 * sin * sin, 2.0 * sin * cos
+    sign = jnp.where(rule.add, -1.0, 1.0)
+    real = rule.step * jnp.sum(rule.density * (jnp.expm1(exponent) + growth * turn_real - w * rule.excess), axis=0)
+    imag = sign * rule.step * jnp.sum(rule.density * (growth * turn_imag - b * rule.excess), axis=0)
+    sizes = jnp.abs(rule.log_ratio) * (growth + 1.0) + jnp.abs(rule.excess)
+    return real, imag, rule.step * jnp.hypot(w, b) * jnp.sum(rule.density * rule.blur * sizes, axis=0)
+
+
+def _window(rule: _Rule, order: jax.Array, size: jax.Array) -> jax.Array:
+    """What the integrand holds outside the window, at most; `size` is |w|."""
+    mu, q = rule.mu, rule.prob
+    left = jnp.exp(jnp.where(rule.add, jnp.minimum((1.0 - order) * log1p(-q), _LARGEST), 0.0))
+    beyond = log_normal_tail(rule.high - order * mu) + 0.5 * order * (order - 1.0) * mu * mu
+    right = jnp.minimum(
+        jnp.log(q) + beyond,
+        jnp.logaddexp(1.0 + _LOG_TAIL, (order - 1.0) * jnp.log(order) + order * jnp.log(q) + beyond),
+    )
+    right = jnp.where(rule.add, 0.0, jnp.exp(jnp.minimum(right, _LARGEST)))
+    return 2.0 * (right + math.exp(_LOG_TAIL) * (left + 3.0 + size))
+
+
+def _grid(rule: _Rule, order: jax.Array, height: jax.Array, size: jax.Array, moment: jax.Array) -> jax.Array:
+    """What the rule errs by at order + i height, at most, from M(order) <= `moment`; inf where the strip is thin."""
+    k, mu = rule.step, rule.mu
+    d = jnp.clip(2.0 * jnp.pi / k - height * mu, 0.0, 0.5 * jnp.pi / mu)
+    decay = 2.0 * jnp.pi * d / k
+    spread = jnp.where(rule.add, (1.0 - order) * jnp.log(jnp.cos(0.5 * d * mu)), 0.0)
+    inside = moment * jnp.exp(jnp.minimum(spread + height * mu * d, _LARGEST)) + 1.0 + 2.0 * size
+    bound = _BOTH_EDGES * jnp.exp(jnp.minimum(0.5 * d * d - decay, _LARGEST)) * inside
+    return jnp.where(decay > _LEAST_DECAY, bound, jnp.inf)
+
+
+def _log_alias(rule: _Rule, order: jax.Array) -> jax.Array:
+    """At least log M(order), [L]."""
+    value, blurred = _real_moment(rule, order)
+    size = jnp.where(rule.add, order - 1.0, order)
+    rest = blurred + _window(rule, order, size) + _grid(rule, order, jnp.zeros_like(order), size, 1.0 + value)
+    exponents = jnp.where(rule.density > 0, order * jnp.abs(rule.log_ratio), 0.0)
+    ok = jnp.all(exponents < _LARGEST, axis=0) & (rest < 0.5 * (1.0 + value))
+    return jnp.where(ok, log1p(value + 2.0 * rest), jnp.inf)
+
+
+def _log_polar(real: jax.Array, imag: jax.Array, error: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(log |M|, phase, `LineMoments.error`) from M - 1 = real + i imag and the size of what it errs by."""
+    square = 2.0 * real + real * real + imag * imag  # |M|^2 - 1
+    near = square > -0.25
+    size = jnp.hypot(1.0 + jnp.where(near, 0.0, real), jnp.where(near, 0.0, imag))
+    log_modulus = jnp.where(near, 0.5 * log1p(jnp.where(near, square, 0.0)), jnp.log(jnp.maximum(size, 1e-300)))
+    phase = jnp.arctan2(imag, 1.0 + real)
+    relative = (error + 2.0**-51 * (jnp.abs(real) + jnp.abs(imag))) * jnp.exp(-log_modulus)
+    relative = relative + 2.0**-50 * (jnp.abs(log_modulus) + jnp.abs(phase))
+    return log_modulus, phase, -log1p(-jnp.minimum(relative, 0.5)) + jnp.where(relative < 0.5, 0.0, jnp.inf)
 
 
 def sampled_gaussian_line(
@@ -80,105 +181,35 @@ def sampled_gaussian_line(
       remove, R^a <= 1 - q + q Y^a and R^a <= e + a^(a-1) (q Y)^a by convexity, with normal tails;
     * rounding: 2^-50 of the sizes of what is subtracted, and of the exponents' own.
     """
-    mu, q = 1.0 / noise_multiplier, sampling_prob
     a, c = line.order, line.alias_orders
-    top = c[-1]
-    low, high = -_REACH, _REACH + jnp.where(add, 0.0, top * mu)
-    k = (high - low) / (num_z - 1)
-    z = low + k * jnp.arange(num_z, dtype=jnp.float64)[:, None]
-    excess, log_ratio = _log_ratio(z, mu, q)
-    density = jnp.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
-    w = jnp.where(add, 1.0 - a, a)
-
-    # what rounding may do to e^{wL} - 1 - w (R - 1), for each unit of |w|
-    blur = 2.0**-50 * (8.0 + mu * jnp.abs(z) + mu * mu)
-
-    def real_moment(order: jax.Array) -> tuple[jax.Array, jax.Array]:
-        v = jnp.where(add, 1.0 - order, order)
-        exponent = jnp.minimum(v * log_ratio, 690.0)
-        value = k * jnp.sum(density * (jnp.expm1(exponent) - v * excess), axis=0)
-        sizes = jnp.abs(log_ratio) * (jnp.exp(exponent) + 1.0) + jnp.abs(excess)
-        return value, k * jnp.abs(v) * jnp.sum(density * blur * sizes, axis=0)
-
-    def window(order: jax.Array, size: jax.Array) -> jax.Array:
-        left = jnp.exp(jnp.where(add, jnp.minimum((1.0 - order) * log1p(-q), 690.0), 0.0))
-        beyond = log_normal_tail(high - order * mu) + 0.5 * order * (order - 1.0) * mu * mu
-        right = jnp.minimum(
-            jnp.log(q) + beyond,
-            jnp.logaddexp(1.0 + _LOG_TAIL, (order - 1.0) * jnp.log(order) + order * jnp.log(q) + beyond),
-        )
-        right = jnp.where(add, 0.0, jnp.exp(jnp.minimum(right, 690.0)))
-        return 2.0 * (right + math.exp(_LOG_TAIL) * (left + 3.0 + size))
-
-    def grid(order: jax.Array, height: jax.Array, size: jax.Array, moment: jax.Array) -> jax.Array:
-        d = jnp.clip(2.0 * jnp.pi / k - height * mu, 0.0, 0.5 * jnp.pi / mu)
-        decay = 2.0 * jnp.pi * d / k
-        spread = jnp.where(add, (1.0 - order) * jnp.log(jnp.cos(0.5 * d * mu)), 0.0)
-        inside = moment * jnp.exp(jnp.minimum(spread + height * mu * d, 690.0)) + 1.0 + 2.0 * size
-        bound = _BOTH_EDGES * jnp.exp(jnp.minimum(0.5 * d * d - decay, 690.0)) * inside
-        return jnp.where(decay > _LEAST_DECAY, bound, jnp.inf)
-
-    found, blurred = real_moment(a)
+    rule = _rule(1.0 / noise_multiplier, sampling_prob, add, c[-1], num_z)
+    w = _weight(rule, a)
+    found, blurred = _real_moment(rule, a)
     size = jnp.abs(w)
     # what the rule errs by is at most `rest` times M(a) / (1 + found): solved for M(a), at most twice `rest` where that
     # is below half of 1 + found
-    rest = blurred + window(a, size) + grid(a, jnp.zeros_like(a), size, 1.0 + found)
+    rest = blurred + _window(rule, a, size) + _grid(rule, a, jnp.zeros_like(a), size, 1.0 + found)
     known = rest < 0.5 * (1.0 + found)
     moment = 1.0 + found + jnp.where(known, 2.0 * rest, jnp.inf)  # at least M(a)
 
     def row(b: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        half = 0.5 * b * log_ratio
-        sin, cos = jnp.sin(half), jnp.cos(half)
-        real_part = jnp.minimum(w * log_ratio, 690.0)
-        growth = jnp.exp(real_part)
-        turn_real, turn_imag = -2.0 * sin * sin, 2.0 * sin * cos
-        sign = jnp.where(add, -1.0, 1.0)
-        real = k * jnp.sum(density * (jnp.expm1(real_part) + growth * turn_real - w * excess), axis=0)
-        imag = sign * k * jnp.sum(density * (growth * turn_imag - b * excess), axis=0)
+        real, imag, error = _complex_moment(rule, a, b)
         size = jnp.hypot(w, b)
-        sizes = jnp.abs(log_ratio) * (growth + 1.0) + jnp.abs(excess)
-        error = k * size * jnp.sum(density * blur * sizes, axis=0)
-        error = error + window(a, size) + grid(a, b, size, moment)
-        return real, imag, error
+        return real, imag, error + _window(rule, a, size) + _grid(rule, a, b, size, moment)
 
     lanes = noise_multiplier.shape[0]
-    real, imag, error = jax.lax.map(row, line.heights, batch_size=max(1, 16 // lanes))
-    square = 2.0 * real + real * real + imag * imag  # |M|^2 - 1
-    near = square > -0.25
-    size = jnp.hypot(1.0 + jnp.where(near, 0.0, real), jnp.where(near, 0.0, imag))
-    log_modulus = jnp.where(near, 0.5 * log1p(jnp.where(near, square, 0.0)), jnp.log(jnp.maximum(size, 1e-300)))
-    phase = jnp.arctan2(imag, 1.0 + real)
-    relative = (error + 2.0**-51 * (jnp.abs(real) + jnp.abs(imag))) * jnp.exp(-log_modulus)
-    relative = relative + 2.0**-50 * (jnp.abs(log_modulus) + jnp.abs(phase))
-    log_error = -log1p(-jnp.minimum(relative, 0.5)) + jnp.where(relative < 0.5, 0.0, jnp.inf)
-
-    def alias(order: jax.Array) -> jax.Array:
-        value, blurred = real_moment(order)
-        size = jnp.where(add, order - 1.0, order)
-        rest = blurred + window(order, size) + grid(order, jnp.zeros_like(order), size, 1.0 + value)
-        ok = jnp.all(jnp.where(density > 0, order * jnp.abs(log_ratio), 0.0) < 690.0, axis=0)
-        return jnp.where(ok & (rest < 0.5 * (1.0 + value)), log1p(value + 2.0 * rest), jnp.inf)
-
-    log_alias = jax.lax.map(alias, c)
-    ok = known & (jnp.max(jnp.abs(w * log_ratio), axis=0) < _LARGEST)
+    log_modulus, phase, log_error = _log_polar(*jax.lax.map(row, line.heights, batch_size=max(1, 16 // lanes)))
+    log_alias = jax.lax.map(functools.partial(_log_alias, rule), c)
+    ok = known & (jnp.max(jnp.abs(w * rule.log_ratio), axis=0) < _LARGEST)
     # rounded down: the exponent errs by `blur` for each unit of |w| (1 + |log R|), the density by some ulp of z^2
-    fall = jnp.max(blur * (jnp.abs(w) + _LARGEST), axis=0) + 2.0**-50 * (8.0 + high * high)
-    tilted = density * jnp.exp(jnp.minimum(w * log_ratio, _LARGEST) - fall) / jnp.where(ok, moment, jnp.inf)
+    fall = jnp.max(rule.blur * (size + _LARGEST), axis=0) + 2.0**-50 * (8.0 + rule.high * rule.high)
+    tilted = jnp.exp(jnp.minimum(w * rule.log_ratio, _LARGEST) - fall) / jnp.where(ok, moment, jnp.inf)
     gain = jnp.log(moment / jnp.maximum(1.0 + found - rest, 1e-300)) + 2.0 * fall
-    decay = _log_decay(line, z, tilted, log_ratio, mu, q, k, jnp.where(ok, gain, jnp.inf))
+    decay = _log_decay(line, rule, rule.density * tilted, jnp.where(ok, gain, jnp.inf))
     return LineMoments(log_modulus, phase, jnp.where(ok, log_error, jnp.inf), log_alias, jnp.where(ok, decay, 0.0))
 
 
-def _log_decay(
-    line: Line,
-    z: jax.Array,
-    f: jax.Array,
-    log_ratio: jax.Array,
-    mu: jax.Array,
-    q: jax.Array,
-    k: jax.Array,
-    gain: jax.Array,
-) -> jax.Array:
+def _log_decay(line: Line, rule: _Rule, f: jax.Array, gain: jax.Array) -> jax.Array:
     """Upper bounds [K, L] on log |E e^{ibL}| under the tilted density, for b between neighbours of the line's edges.
 
     `f` is that density from below, f e^gain from above. Let an interval of z have the mass P, let L = log R cover a
@@ -195,12 +226,13 @@ def _log_decay(
     always the same way: the standard deviation by half of that. (log g)' = (w+1) mu p - mu - z vanishes where a line
     meets a logistic curve, at most three times, so that g turns no more often. `spare` covers the sums' rounding.
     """
+    mu, q, k, z, log_ratio = rule.mu, rule.prob, rule.step, rule.z, rule.log_ratio
     eta = 0.125 * k * k * (1.0 + 0.25 * (line.order + 1.0) * mu * mu)
     bend = k * k * mu * mu / 96.0
     spare = 4.0 * ULP * (z.shape[0] + 64.0)
     mass = jnp.cumsum(f, axis=0) * k
     mass = mass / mass[-1]
-    slope = mu * q * jnp.exp(jnp.minimum(mu * z - 0.5 * mu * mu, 690.0) - log_ratio)
+    slope = mu * q * jnp.exp(jnp.minimum(mu * z - 0.5 * mu * mu, _LARGEST) - log_ratio)
     g = f / slope
     centred = log_ratio - jnp.sum(f * log_ratio, axis=0) / jnp.sum(f, axis=0)
     cell = jnp.minimum(f[:-1], f[1:]) * k * jnp.exp(-eta)
