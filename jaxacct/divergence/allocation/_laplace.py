@@ -6,7 +6,7 @@ E_Q[X^-p], p > 0, is the moment of order a = 1 + p of the *add* direction of 1-o
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -175,10 +175,45 @@ def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array) -> jax
       f has, under the integrand as a density, a mean of at most 2A + 0.7 (log E e^{-bf} is convex in b), and errs by
       2^-52 (6 + 2 |z|/sigma + 1/sigma^2 + |log u|) of its size; what lies below e^-46 of the sum is no matter.
     """
-    s = 1.0 / sigma
     log_u = xp.minimum(v - xp.log(t), _MOST_LOG)
     shift = _log_shift(log_u, sigma)
-    low = -xp.sqrt(_Z_TAIL * _Z_TAIL + xp.minimum(shift[-1], 80.0))
+    rule = _rule(sigma, t, shift[-1])
+    half_z = 0.5 * rule.z * rule.z
+
+    def node(rows: tuple[jax.Array, jax.Array]) -> jax.Array:
+        log_u, shift = rows
+        u = xp.exp(log_u)
+        below = u <= 1.0
+        us = xp.where(below, u, 1.0)
+        x = us * rule.away
+        fallen, centre = xp.exp(log_u - shift), -shift * sigma  # u e^-w, and where z = 0 is moved to
+        # A - f = -z^2/2 - centre z + u e^-w (1 - Y(z)): one exponential serves both
+        value = xp.exp(xp.where(below, -x, -half_z - centre * rule.z + fallen * (1.0 - rule.ratio)))
+        inner = _log_below(rule, us, x, value, below)
+        return xp.where(below, inner, _log_above(rule, u, log_u, fallen, centre, value, below))
+
+    return row_map(node, (log_u, shift), at_once=_AT_ONCE)
+
+
+class _Rule(NamedTuple):
+    """The trapezoid rule in z of `_log_laplace_difference`: its nodes, and bounds that every s shares."""
+
+    s: jax.Array  # [L], 1/sigma
+    t: jax.Array  # [L]
+    edges: jax.Array  # [2, L], the first and the last node
+    z: jax.Array  # [M, L]
+    ratio: jax.Array  # [M, L], Y
+    away: jax.Array  # [M, L], W = Y - 1
+    density: jax.Array  # [M, L], of z, times the step
+    log_step: jax.Array  # [L], log(k/sqrt(2 pi))
+    log_whole: jax.Array  # [L], log r in the widest strip in which the modulus is at most 1
+    log_turned: jax.Array  # [D, L], log r in the strips of half widths `_TURNS`
+    moved: jax.Array  # [D, L], D there
+
+
+def _rule(sigma: jax.Array, t: jax.Array, largest_shift: jax.Array) -> _Rule:
+    s = 1.0 / sigma
+    low = -xp.sqrt(_Z_TAIL * _Z_TAIL + xp.minimum(largest_shift, 80.0))
     high = _Z_TAIL + 2.0 * s
     k = (high - low) / (_NUM_Z - 1)
 
@@ -188,68 +223,67 @@ def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array) -> jax
 
     log_whole = log_strip(xp.minimum(0.5 * xp.pi * sigma, 2.0 * xp.pi / k))
     turns = xp.asarray(_TURNS)[:, None]  # d/sigma
-    log_turned, moved = log_strip(turns * sigma), -sigma * xp.log(xp.cos(turns))  # r and D
-    log_tail = math.log(2.0) + _LOG_Z_TAIL
-
     z = low + k * xp.arange(_NUM_Z, dtype=xp.float64)[:, None]
     exponent = s * z - 0.5 * s * s
-    w, ratio = xp.expm1(exponent), xp.exp(exponent)
-    half_z = 0.5 * z * z
-    density = k * xp.exp(-half_z) / math.sqrt(2.0 * math.pi)
+    density = k * xp.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
     log_step = xp.log(k) - 0.5 * math.log(2.0 * math.pi)
+    ratio, away, moved = xp.exp(exponent), xp.expm1(exponent), -sigma * xp.log(xp.cos(turns))
+    edges = xp.stack([low, high])
+    return _Rule(s, t, edges, z, ratio, away, density, log_step, log_whole, log_strip(turns * sigma), moved)
 
+
+def _log_below(rule: _Rule, u: jax.Array, x: jax.Array, value: jax.Array, below: jax.Array) -> jax.Array:
+    """At least log(phi(s) - e^-s), [L], where u <= 1 (`below`): from x = uW and `value` = e^-x at the nodes."""
+    s, log_tail = rule.s, math.log(2.0) + _LOG_Z_TAIL
     variance = xp.exp(xp.minimum(s * s, 700.0))
-    beyond = 2.0 * xp.exp(log_normal_tail(high - s))  # of Y
-    signs, edges = np.array([[-1.0], [1.0]]), xp.stack([low, high])
+    beyond = 2.0 * xp.exp(log_normal_tail(rule.edges[1] - s))  # of Y
+    small = xp.abs(x) < 0.5
+    xs = xp.where(small, x, 0.0)
+    series = xp.ones_like(xs)
+    for n in range(16, 2, -1):  # e^-x - 1 + x = x^2/2 (1 - x/3 (1 - x/4 (..)))
+        series = 1.0 - xs * (1.0 / n) * series
+    integrand = xp.where(small | ~below, 0.5 * xs * xs * series, value - 1.0 + x)
+    c = xp.sum(rule.density * integrand, axis=0)
+    half_square = 0.5 * u * u
+    grown = xp.exp(u)
+    square = half_square * grown * (variance + 3.0)
+    c = c + xp.exp(rule.log_whole) * xp.minimum(square, 1.0 + grown + 2.0 * u)
+    right = xp.minimum(half_square * variance * xp.exp(log_tail), u * beyond)
+    c = c + half_square * grown * xp.exp(log_tail) + right
+    b = rule.t * log1p(c)
+    total = u * rule.t
+    return logexpm1(b) - total + 2.0**-50 * (80.0 * (1.0 + b) + total)
+
+
+def _log_above(
+    rule: _Rule,
+    u: jax.Array,
+    log_u: jax.Array,
+    fallen: jax.Array,
+    centre: jax.Array,
+    value: jax.Array,
+    below: jax.Array,
+) -> jax.Array:
+    """At least log(phi(s) - e^-s), [L], where u > 1 (not `below`): from `value` = e^(A - f) at the nodes."""
+    s, edges = rule.s, rule.edges
+    floor = 0.5 * centre * centre + fallen  # A
     edge_ratio = xp.exp(s * edges - 0.5 * s * s)
-
-    def node(rows: tuple[jax.Array, jax.Array]) -> jax.Array:
-        log_u, shift = rows
-        u = xp.exp(log_u)
-        below = u <= 1.0
-        us = xp.where(below, u, 1.0)
-        x = us * w
-        fallen, centre = xp.exp(log_u - shift), -shift * sigma  # u e^-w, and where z = 0 is moved to
-        # A - f = -z^2/2 - centre z + u e^-w (1 - Y(z)): one exponential serves both
-        value = xp.exp(xp.where(below, -x, -half_z - centre * z + fallen * (1.0 - ratio)))
-        small = xp.abs(x) < 0.5
-        xs = xp.where(small, x, 0.0)
-        series = xp.ones_like(xs)
-        for n in range(16, 2, -1):  # e^-x - 1 + x = x^2/2 (1 - x/3 (1 - x/4 (..)))
-            series = 1.0 - xs * (1.0 / n) * series
-        integrand = xp.where(small | ~below, 0.5 * xs * xs * series, value - 1.0 + x)
-        c = xp.sum(density * integrand, axis=0)
-        half_square = 0.5 * us * us
-        grown = xp.exp(us)
-        square = half_square * grown * (variance + 3.0)
-        c = c + xp.exp(log_whole) * xp.minimum(square, 1.0 + grown + 2.0 * us)
-        right = xp.minimum(half_square * variance * xp.exp(log_tail), us * beyond)
-        c = c + half_square * grown * xp.exp(log_tail) + right
-        b = t * log1p(c)
-        total = us * t
-        inner = logexpm1(b) - total + 2.0**-50 * (80.0 * (1.0 + b) + total)
-
-        # log of psi e^A
-        floor = 0.5 * centre * centre + fallen
-        slopes = signs * (edges + centre + s * fallen * edge_ratio)
-        falls = ~below & (slopes > 0.0)
-        ends = -0.5 * edges * edges - centre * edges + fallen * (1.0 - edge_ratio) - 0.5 * math.log(2.0 * math.pi)
-        ends = xp.where(falls, ends - xp.log(xp.where(falls, slopes, 1.0)), xp.inf)
-        log_sum = xp.log(xp.sum(xp.where(below, 1.0, value), axis=0)) + log_step
-        log_sum = log_sum_exp(xp.stack([log_sum, ends[0], ends[1]]))
-        reach = xp.sqrt(2.0 * floor + _Z_TAIL * _Z_TAIL)  # M
-        log_relative = log_turned + _log_growth(moved, reach)
-        log_rest = log_turned + log_normal_tail(reach - moved) + floor
-        log_kept = xp.log(-xp.expm1(xp.minimum(log_relative, -1.0)))
-        relative = xp.where(log_relative < -1.0, log_sum + softplus(log_rest - log_sum) - log_kept, xp.inf)
-        log_psi = xp.minimum(xp.min(relative, axis=0), (log_sum + softplus(log_whole + floor - log_sum))) - floor
-        log_phi = t * xp.minimum(log_psi, 0.0)
-        spread = (floor + 0.35) * (6.0 + 2.0 * s * reach + s * s + xp.abs(log_u))
-        log_phi = log_phi + 2.0**-50 * ((64.0 + xp.maximum(16.0, spread)) * t + 8.0 * xp.abs(log_phi))
-        outer = log_phi + log1mexp(xp.minimum(-t * u - log_phi, -(2.0**-60)))
-        return xp.where(below, inner, outer)
-
-    return row_map(node, (log_u, shift), at_once=_AT_ONCE)
+    slopes = np.array([[-1.0], [1.0]]) * (edges + centre + s * fallen * edge_ratio)
+    falls = ~below & (slopes > 0.0)
+    ends = -0.5 * edges * edges - centre * edges + fallen * (1.0 - edge_ratio) - 0.5 * math.log(2.0 * math.pi)
+    ends = xp.where(falls, ends - xp.log(xp.where(falls, slopes, 1.0)), xp.inf)
+    log_sum = xp.log(xp.sum(xp.where(below, 1.0, value), axis=0)) + rule.log_step
+    log_sum = log_sum_exp(xp.stack([log_sum, ends[0], ends[1]]))  # log of psi e^A
+    reach = xp.sqrt(2.0 * floor + _Z_TAIL * _Z_TAIL)  # M
+    log_relative = rule.log_turned + _log_growth(rule.moved, reach)
+    log_rest = rule.log_turned + log_normal_tail(reach - rule.moved) + floor
+    log_kept = xp.log(-xp.expm1(xp.minimum(log_relative, -1.0)))
+    relative = xp.where(log_relative < -1.0, log_sum + softplus(log_rest - log_sum) - log_kept, xp.inf)
+    whole = log_sum + softplus(rule.log_whole + floor - log_sum)
+    log_phi = rule.t * xp.minimum(xp.minimum(xp.min(relative, axis=0), whole) - floor, 0.0)
+    spread = (floor + 0.35) * (6.0 + 2.0 * s * reach + s * s + xp.abs(log_u))
+    log_phi = log_phi + 2.0**-50 * ((64.0 + xp.maximum(16.0, spread)) * rule.t + 8.0 * xp.abs(log_phi))
+    return log_phi + log1mexp(xp.minimum(-rule.t * u - log_phi, -(2.0**-60)))
 
 
 def _log_growth(moved: Any, reach: Any) -> Any:
