@@ -102,7 +102,7 @@ SETTINGS = {
 """For each signature of a mechanism some settings, random ones, over the range of its kernels."""
 _SEVERAL_ROUNDS = {"clones, composed", "no amplification"}  # of shuffled reports
 # whose compilation takes 5 seconds and more, or that only repeat another's: the same kernels of another randomizer
-_SLOW = {"check-in profile", "purified check-in", "purified clones"}
+_SLOW = {"check-in profile", "check-in profile, composed", "purified check-in", "purified clones"}
 _REPEATED = {"clones", "clones pair from below", "clones, composed"}
 # whose kernels are optimised in a second or two each
 _QUICKLY_OPTIMISED = {ja.Gaussian, ja.Laplace, ja.PoissonSampled, ja.RandomizedResponse, ja.EpsilonDelta, ja.ZCdp}
