@@ -96,12 +96,14 @@ class Lanes:
       on_host: whether it takes NumPy arrays too, by which one concrete question is then answered; or
         ``(**statics) -> `` that.
       host_calls: how many such questions NumPy answers before they are compiled; None for all.
+      one_by_one: how many points of a batch NumPy answers one after another, sooner than a program could be compiled.
     """
 
     statics: Callable[[Any], dict[str, Any]] = no_statics
     bytes: Callable[..., int] = orders_bytes
     on_host: bool | Callable[..., bool] = True
     host_calls: int | None = None
+    one_by_one: float = 1
 
     def takes_numpy(self, statics: dict[str, Any]) -> bool:
         """Whether it takes NumPy arrays, with these static arguments."""

@@ -91,6 +91,8 @@ class Kernel:
       on_host: whether `fn` takes NumPy arrays too: then a single concrete question is answered by NumPy, which compiles
         nothing. A number: so are that many lanes. A function of the static arguments: where it says so.
       host_calls: calls that NumPy answers with the same static arguments, before they are compiled; None for all.
+      one_by_one: how many lanes of one call NumPy answers one after another, as single questions, where that takes less
+        time than to compile a program; `math.inf` where a lane takes a program longer, however many there are.
     """
 
     def __init__(
@@ -101,10 +103,12 @@ class Kernel:
         *,
         on_host: bool | int | Callable[..., bool] = False,
         host_calls: int | None = None,
+        one_by_one: float = 1,
     ):
         self._fn = fn
         self._on_host = on_host
         self._host_calls = host_calls
+        self._one_by_one = one_by_one
         self._answered: dict[Any, int] = {}
         self._rounding = rounding
         self._lane_bytes = lane_bytes
@@ -155,12 +159,13 @@ class Kernel:
         if on_host and 1 <= num_lanes <= most_on_host and not _steady.get() and self._stays_on_host(static):
             size = max(1, _HOST_BYTES // self._bytes_of_lane(static))
             parts = [self._by_numpy([a[i : i + size] for a in flat], static) for i in range(0, num_lanes, size)]
+        elif on_host and 1 < num_lanes <= self._one_by_one and (self._one_by_one == math.inf or not _steady.get()):
+            parts = self._one_after_another(flat, static)
         else:
             with _own_settings():
                 device = _device(has_host=on_host)
-                if device is False:  # no backend to be trusted: lane by lane, as single questions are answered
-                    lanes = ([_padded(a[i : i + 1], 1) for a in flat] for i in range(max(num_lanes, 1)))
-                    parts = [self._by_numpy(lane, static) for lane in lanes]
+                if device is False:  # no backend to be trusted
+                    parts = self._one_after_another([a if num_lanes else np.ones(1) for a in flat], static)
                 else:
                     parts = self._by_program(flat, num_lanes, device, static)
         whole = parts[0] if len(parts) == 1 else jax.tree.map(lambda *ys: np.concatenate(ys, axis=-1), *parts)
@@ -179,6 +184,14 @@ class Kernel:
 
     def _bytes_of_lane(self, static: dict[str, Any]) -> int:
         return self._lane_bytes(**static) if callable(self._lane_bytes) else self._lane_bytes
+
+    def _one_after_another(self, flat: Sequence[np.ndarray], static: dict[str, Any]) -> list[Any]:
+        """The lanes as single questions; one that is asked again and again, to fill a chunk, is answered once."""
+        parts: list[Any] = []
+        for i in range(flat[0].size):
+            again = i > 0 and all(a[i] == a[i - 1] for a in flat)
+            parts.append(parts[-1] if again else self._by_numpy([a[i : i + 1] for a in flat], static))
+        return parts
 
     def _by_numpy(self, flat: Sequence[np.ndarray], static: dict[str, Any]) -> Any:
         with np.errstate(all="ignore"):
@@ -282,9 +295,10 @@ def float64_kernel(
     lane_bytes: int | Callable[..., int] = 2**16,
     on_host: bool | int | Callable[..., bool] = False,
     host_calls: int | None = None,
+    one_by_one: float = 1,
 ) -> Callable[[Callable[..., Any]], Kernel]:
     """Decorator form of `Kernel`."""
-    return lambda fn: Kernel(fn, rounding, lane_bytes, on_host=on_host, host_calls=host_calls)
+    return lambda fn: Kernel(fn, rounding, lane_bytes, on_host=on_host, host_calls=host_calls, one_by_one=one_by_one)
 
 
 class KernelByStructure:
@@ -295,7 +309,7 @@ class KernelByStructure:
 
     Args:
       fn: ``fn(tree, *lanes, **static)`` with float64 ``[L]`` for leaves and lanes, otherwise as for `Kernel`.
-      rounding, lane_bytes, on_host, host_calls: as for `Kernel`.
+      rounding, lane_bytes, on_host, host_calls, one_by_one: as for `Kernel`.
       maxsize: kernels kept, the last ones used; a kernel holds what was compiled for it.
     """
 
@@ -307,6 +321,7 @@ class KernelByStructure:
         *,
         on_host: bool | Callable[..., bool] = False,
         host_calls: int | None = None,
+        one_by_one: float = 1,
         maxsize: int = 64,
     ):
         def make(structure: Any) -> Kernel:
@@ -315,7 +330,8 @@ class KernelByStructure:
                 return fn(jax.tree.unflatten(structure, lanes[:count]), *lanes[count:], **static)
 
             of_leaves.__name__ = getattr(fn, "__name__", "kernel")
-            return Kernel(of_leaves, rounding, lane_bytes, on_host=on_host, host_calls=host_calls)
+            how: dict[str, Any] = {"on_host": on_host, "host_calls": host_calls, "one_by_one": one_by_one}
+            return Kernel(of_leaves, rounding, lane_bytes, **how)
 
         # the kernel of ``(*leaves, *lanes, **static)`` for one structure, as `jax.tree.flatten` gives it
         self.on_host = on_host

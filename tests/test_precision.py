@@ -491,6 +491,25 @@ def test_kernels_by_structure_are_made_once_for_each():
     assert jax.jit(lambda x: kernel((x, 1.0), 2.0, power=1))(1.0) == 4.0
 
 
+@pytest.mark.parametrize("limit", [3, math.inf])
+def test_few_lanes_are_answered_one_after_another(limit):
+    """Each by NumPy, as a single question, and once if it is repeated; a program only where there may be too many."""
+    asked = []
+
+    def square(x, y):
+        asked.append(x)
+        return x * x + y
+
+    kernel, x = Kernel(square, on_host=True, one_by_one=limit), np.array([3.0, 2.0, 2.0])
+    np.testing.assert_array_equal(kernel(x, 1.0), [10.0, 5.0, 5.0])
+    assert [type(a) for a in asked] == [np.ndarray] * 2
+    np.testing.assert_array_equal(kernel(np.arange(4.0), 1.0), [1.0, 2.0, 5.0, 10.0])
+    with _precision.one_program():  # the same for every chunk of a sweep, however many its points
+        np.testing.assert_array_equal(kernel(x, 1.0), [10.0, 5.0, 5.0])
+    assert kernel.num_traces == (0 if limit == math.inf else 2)
+    assert jax.jit(kernel)(3.0, 1.0) == 10.0
+
+
 def test_tangents_may_be_python_numbers():
     value, slope = jax.jit(lambda s: jax.jvp(lambda x: ja.epsilon(ja.Gaussian(x), 1e-6), (s,), (1.0,)))(2.0)
     np.testing.assert_allclose(slope, jax.grad(lambda x: ja.epsilon(ja.Gaussian(x), 1e-6))(2.0), rtol=1e-6)

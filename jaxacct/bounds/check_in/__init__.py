@@ -11,6 +11,7 @@ from jaxacct._types import Bound
 from jaxacct.bounds.check_in import _by_randomizer as check_in
 from jaxacct.bounds.check_in import _floor as floor
 from jaxacct.bounds.shuffle import (
+    ANY_NUMBER,
     LOCAL_NOISE,
     PURIFIED,
     PURIFIED_CLONES,
@@ -41,6 +42,7 @@ _CHECK_IN = (
         check_in.profile_upper_log_delta,
         cost=Cost.TENTHS,
         cold=Cost.TENTHS,
+        one_by_one=ANY_NUMBER,
         helps=has_one_round,
     ),
     profile_method(
@@ -63,6 +65,7 @@ _CHECK_IN = (
         floor.response_lower_epsilon,
         floor.response_lower_log_delta,
         statics=floor.response_statics,
+        one_by_one=ANY_NUMBER,
         ends=frozenset({Bound.LOWER}),
         of_reduction=False,
     ),
@@ -72,6 +75,7 @@ _CHECK_IN = (
         f"{_VISIBLE}, the pair itself",
         check_in.profile_lower_epsilon,
         check_in.profile_lower_log_delta,
+        one_by_one=ANY_NUMBER,
         ends=frozenset({Bound.LOWER}),
         of_reduction=True,
         is_listed=False,

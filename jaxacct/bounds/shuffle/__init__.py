@@ -4,6 +4,7 @@ Bounds are symmetric in the two data sets: the direction REMOVE stands for both.
 """
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -27,10 +28,11 @@ def profile_method(name: str, theorem: str, epsilon: Any, log_delta: Any, **rest
     """A method that answers by a privacy profile (class ProfileMethod), in the one direction that there is.
 
     If `statics` is among `rest`, it gives the static sizes of the lanes; `on_host` False has single questions compiled
-    too, where NumPy would take longer than a program that is asked twice.
+    too, where NumPy would take longer than a program that is asked twice; `one_by_one` is how many points of a batch
+    NumPy answers sooner than a program can be compiled.
     """
-    on_host = rest.pop("on_host", True)
-    lanes = Lanes(statics=rest.pop("statics", no_statics), bytes=window_bytes, on_host=on_host)
+    how = {name: rest.pop(name) for name in ("on_host", "one_by_one") if name in rest}
+    lanes = Lanes(statics=rest.pop("statics", no_statics), bytes=window_bytes, **how)
     return ProfileMethod(
         name=name,
         theorem=theorem,
@@ -75,6 +77,13 @@ def _beyond_one_pure_round(mechanism: Shuffled) -> bool:
     return has_several_rounds(mechanism) or not pair.is_pure(mechanism)
 
 
+# How many points of a batch NumPy answers one after another before a program is compiled for them. A program takes some
+# 4 seconds; NumPy takes 5 ms a point for one round, .1 s by composition, and where it has a better algorithm than a
+# program can have, less than the program takes.
+_POINTS_OF_ONE_ROUND = 1000
+_POINTS_COMPOSED = 50
+ANY_NUMBER = math.inf
+
 _FMT = "Feldman, McMillan & Talwar 2021"
 _CLONES = profile_method(
     "clones",
@@ -83,6 +92,7 @@ _CLONES = profile_method(
     shuffled.clones_upper_log_delta,
     cold=Cost.TENTHS,
     statics=pair.clones_statics,
+    one_by_one=_POINTS_OF_ONE_ROUND,
     regime="one round; local delta small against delta / num_reports",
 )
 _COMPOSED_CLONES = profile_method(
@@ -91,6 +101,7 @@ _COMPOSED_CLONES = profile_method(
     shuffled.composed_upper_epsilon,
     shuffled.composed_upper_log_delta,
     statics=shuffled.composed_statics,
+    one_by_one=_POINTS_COMPOSED,
     helps=has_several_rounds,
     regime="several rounds",
 )
@@ -114,6 +125,7 @@ _LOCAL = profile_method(
     shuffled.local_upper_epsilon,
     shuffled.local_upper_log_delta,
     statics=shuffled.unamplified_statics,
+    one_by_one=_POINTS_COMPOSED,
     helps=_beyond_one_pure_round,
 )
 _RESPONSE = profile_method(
@@ -122,6 +134,7 @@ _RESPONSE = profile_method(
     shuffled.response_lower_epsilon,
     shuffled.response_lower_log_delta,
     statics=shuffled.response_statics,
+    one_by_one=ANY_NUMBER,
     ends=frozenset({Bound.LOWER}),
     of_reduction=False,
 )
@@ -132,6 +145,7 @@ _PAIR_FROM_BELOW = profile_method(
     shuffled.pair_lower_epsilon,
     shuffled.pair_lower_log_delta,
     statics=pair.clones_statics,
+    one_by_one=_POINTS_OF_ONE_ROUND,
     ends=frozenset({Bound.LOWER}),
     of_reduction=True,
     is_listed=False,
@@ -231,6 +245,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             k_ary.blanket_upper_log_delta,
             cold=Cost.TENTHS,
             statics=k_ary.blanket_statics,
+            one_by_one=ANY_NUMBER,
             regime="one round",
         ),
         _CLONES,
@@ -243,6 +258,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             k_ary.elsewhere_lower_epsilon,
             k_ary.elsewhere_lower_log_delta,
             statics=k_ary.blanket_statics,
+            one_by_one=ANY_NUMBER,
             ends=frozenset({Bound.LOWER}),
             of_reduction=False,
             regime="one round; 3 categories or more",
