@@ -18,6 +18,8 @@ LAPLACE_STEP = "tests/divergence/test_laplace_step.py"
 JOINS = "tests/divergence/test_contour.py -k join"
 ONE_STEP = "tests/divergence/test_contour.py -k closed_form"
 INVERSION = "tests/bounds/test_inversion.py"
+ALIASES = "tests/bounds/test_inversion.py -k bound_on_aliases"
+CONVERSION = "tests/test_conversion.py"
 MEMBERSHIP = "tests/test_membership.py"
 PROFILES = "tests/curves/test_distributions.py tests/curves/test_pld.py"
 PLD = "tests/curves/test_pld.py tests/test_domination.py"
@@ -187,7 +189,8 @@ _COMPOSED = (
 _ANSWERS = (
     Mutant("conversion.py", "rdp + base - tail + rounding)", "rdp + base - tail - rounding)", PROPERTIES),
     Mutant("conversion.py", "rdp + base - tail + rounding)", "rdp + 2.0 * base - tail + rounding)", PROPERTIES),
-    Mutant("conversion.py", "+ base - log_scale + rounding", "+ base + log_scale + rounding", PROPERTIES),
+    Mutant("conversion.py", "+ base - log_a + rounding", "+ base + log_a + rounding", PROPERTIES),
+    Mutant("conversion.py", "_ROUNDING = 2.0**-49", "_ROUNDING = 0.0", CONVERSION),
     Mutant("composition.py", "return Group(size, (k - larger)", "return Group(size + 1, (k - larger)", PROPERTIES),
     Mutant(
         "composition.py",
@@ -332,7 +335,14 @@ _GAUSSIAN = (
         "error = error + 0.0 * xp.exp(xp.max(moments.log_decay",
         INVERSION,
     ),
-    Mutant("divergence/_inversion.py", "xp.logaddexp(left - xp.log(-xp.expm1(left)), right)", "right", INVERSION),
+    Mutant("divergence/_inversion.py", "bound + 2.0**-48 * sizes + _log", "bound + _log", ALIASES),
+    Mutant("divergence/_inversion.py", "rest - fall + 2.0**-48 * (fall + rest)", "rest - fall", ALIASES),
+    Mutant(
+        "divergence/_inversion.py",
+        "xp.logaddexp(2.0**-48 + _log_geometric((a - 1.0) * line.period), right)",
+        "right",
+        INVERSION,
+    ),
     Mutant("divergence/_tail.py", "below = value - error - np.exp", "below = value - error - 0.0 * np.exp", TAILS),
     Mutant("divergence/_tail.py", "error = error + np.exp", "error = error + 0.0 * np.exp", TAILS),
     Mutant("divergence/_tail.py", "shares[-1] += ", "shares[-1] += 0.0 * ", BEYOND),

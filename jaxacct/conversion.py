@@ -9,7 +9,10 @@ import jax
 from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Bound
 from jaxacct.curves import RdpCurve
+from jaxacct.special import log_one_minus_inverse
 from jaxacct.special._namespace import xp
+
+_ROUNDING = 2.0**-49  # no term errs by more than 12 ULP of its size, sums included; 16 are added
 
 
 class Optimum(NamedTuple):
@@ -35,9 +38,9 @@ def epsilon_from_rdp(orders: jax.Array, rdp: jax.Array, log_delta: jax.Array) ->
     Args:
       orders: float64 [A, 1].  rdp: float64 [A, L], nats.  log_delta: float64 [L].
     """
-    base, log_a = xp.log1p(-1.0 / orders), xp.log(orders)
+    base, log_a = log_one_minus_inverse(orders), xp.log(orders)
     tail = (log_delta + log_a) / (orders - 1.0)
-    rounding = 2.0**-50 * (rdp + xp.abs(base) + (xp.abs(log_delta) + log_a) / (orders - 1.0))
+    rounding = _ROUNDING * (rdp + xp.abs(base) + (xp.abs(log_delta) + log_a) / (orders - 1.0))
     epsilon = xp.where(xp.isnan(rdp), xp.inf, rdp + base - tail + rounding)
     best = _at_minimum(epsilon, orders)
     vacuous = log_delta >= 0
@@ -47,12 +50,12 @@ def epsilon_from_rdp(orders: jax.Array, rdp: jax.Array, log_delta: jax.Array) ->
 def log_delta_from_rdp(orders: jax.Array, rdp: jax.Array, epsilon: jax.Array) -> Optimum:
     """Least log delta over the orders at `epsilon`, rounded up, clipped at 0.
 
-    delta <= exp((a-1)(R_a - epsilon)) (1 - 1/a)^a / (a - 1), the inverse of `epsilon_from_rdp`.
+    delta <= exp((a-1)(R_a - epsilon)) (1 - 1/a)^(a-1) / a, the inverse of `epsilon_from_rdp`.
     """
-    base, log_scale = orders * xp.log1p(-1.0 / orders), xp.log(orders - 1.0)
-    rounding = 2.0**-50 * ((orders - 1.0) * (rdp + epsilon) + xp.abs(base) + xp.abs(log_scale))
-    rounding = rounding + 2.0**-52 * orders / (orders - 1.0)  # 1/a is rounded before its difference from 1
-    log_delta = (orders - 1.0) * (rdp - epsilon) + base - log_scale + rounding
+    excess, log_a = orders - 1.0, xp.log(orders)
+    base = excess * log_one_minus_inverse(orders)  # in [-1, 0]
+    rounding = _ROUNDING * (excess * (rdp + epsilon) + 1.0 + log_a)
+    log_delta = excess * (rdp - epsilon) + base - log_a + rounding
     best = _at_minimum(xp.where(xp.isnan(log_delta), xp.inf, log_delta), orders)
     return Optimum(xp.clip(best.value, -1e308, 0.0), best.order)  # an overflow is no delta of 0
 

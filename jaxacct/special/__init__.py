@@ -14,6 +14,7 @@ from jaxacct.special._combinatorics import log_binomial_table, log_factorial_tab
 from jaxacct.special._gauss import gauss_legendre
 from jaxacct.special._logspace import (
     log1mexp,
+    log_one_minus_inverse,
     log_or_minus_inf,
     log_sum_exp,
     logexpm1,
@@ -56,6 +57,7 @@ __all__ = [
     "log_factorial_table",
     "log_normal_density",
     "log_normal_tail",
+    "log_one_minus_inverse",
     "log_or_minus_inf",
     "log_series_power",
     "log_series_product",

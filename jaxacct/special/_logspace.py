@@ -31,6 +31,11 @@ def softplus(x: jax.Array) -> jax.Array:
     return xp.where(positive, x, 0.0) + xp.log1p(xp.exp(xp.where(positive, -x, x)))
 
 
+def log_one_minus_inverse(a: Any) -> Any:
+    """log(1 - 1/a) for a > 1, within 7 ULP of itself however near 1: -log(1 + 1/(a - 1)), where nothing cancels."""
+    return -xp.log1p(1.0 / (a - 1.0))
+
+
 def log_or_minus_inf(x: Any) -> Any:
     """log(x), -inf at 0 and below, nan of nan; of a JAX array (with finite derivatives) or of NumPy numbers."""
     if isinstance(x, jax.Array):

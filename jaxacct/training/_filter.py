@@ -11,7 +11,7 @@ from jaxacct._types import NeighboringRelation
 from jaxacct._validate import check_delta, check_epsilon, check_orders, checked_array, checked_number
 from jaxacct.accounting import rdp
 from jaxacct.mechanisms._base import Mechanism, not_a_mechanism
-from jaxacct.special import down, up
+from jaxacct.special import down, log_one_minus_inverse, up
 from jaxacct.training._phases import check_scalar
 
 _SHARES = (0.25, 0.5, 1.0, 2.0)  # orders tried by default, less 1, in units of the Gaussian mechanism's best one
@@ -174,7 +174,7 @@ def _usual_orders(epsilon: float, delta: float) -> np.ndarray:
 
 def _renyi_budget(orders: np.ndarray, epsilon: float, delta: float) -> np.ndarray:
     """B(a) at each order, rounded down; below 0 where the order allows nothing."""
-    base, tail = np.log1p(-1.0 / orders), (math.log(delta) + np.log(orders)) / (orders - 1.0)
+    base, tail = log_one_minus_inverse(orders), (math.log(delta) + np.log(orders)) / (orders - 1.0)
     sizes = epsilon + np.abs(base) + (abs(math.log(delta)) + np.log(orders)) / (orders - 1.0)
     return epsilon - base + tail - _MARGIN * sizes
 

@@ -15,6 +15,8 @@ from jaxacct._precision import Kernel
 from jaxacct.bounds._inversion import SIZES, inverts
 from jaxacct.divergence._inversion import (
     _LOG_ALIAS,
+    Line,
+    LineMoments,
     _aliases,
     _summands,
     _trapezoid,
@@ -271,6 +273,31 @@ def _gaussian_sum(period: float, num_nodes: int, epsilon: float = 2.0) -> tuple[
         half = mp.mpf(1) / 2
         truth = float(mp.ncdf(half - epsilon) - mp.exp(epsilon) * mp.ncdf(-half - epsilon))
     return (*(float(x) for x in Kernel(fn)(period, epsilon)), truth)
+
+
+def test_the_bound_on_aliases_is_rounded_up_and_no_more_at_any_order() -> None:
+    rng = np.random.default_rng(3)
+    num = 300
+    order = 1.0 + 10.0 ** rng.uniform(-12.0, 3.0, num)
+    falls = 10.0 ** rng.uniform(0.0, 2.3, num)
+    line = Line(order, falls / (order - 1.0), *(np.zeros((1, num)),) * 3, 1.0 + 2.0 * (order - 1.0)[None])
+    epsilon = 10.0 ** rng.uniform(-3.0, 2.0, num)
+    log_alias = ((line.alias_orders - 1.0) * epsilon + rng.normal(0.0, 30.0, num))[0]
+    moments = LineMoments(*(np.zeros((1, num)),) * 3, log_alias[None], np.zeros((1, num)))
+    found = _aliases(line, moments, epsilon)
+    with mp.workdps(60):
+
+        def geometric(fall: mp.mpf) -> mp.mpf:
+            return -fall - mp.log1p(-mp.exp(-fall))
+
+        for a, period, c, e, m, value in zip(
+            order, line.period, line.alias_orders[0], epsilon, log_alias, found, strict=True
+        ):
+            a, period, c, e, m = (mp.mpf(float(x)) for x in (a, period, c, e, m))
+            right = m - (c - 1) * e + c * mp.log(1 - 1 / c) - mp.log(c - 1) + geometric((c - a) * period)
+            truth = mp.log(mp.exp(geometric((a - 1) * period)) + mp.exp(right))
+            size = 1 + abs(m) + (c - 1) * e + mp.log(c) + (c - a) * period
+            assert truth <= float(value) <= truth + size / 2**46
 
 
 def test_each_booked_error_is_needed() -> None:
