@@ -65,6 +65,7 @@ CHEN = "tests/papers/test_chen.py"
 MANY_LINES = "tests/bounds/test_many_lines.py"
 HOST_RULE = "tests/divergence/test_host_rule.py"
 CHECK_IN = "tests/bounds/test_check_in.py"
+PAIR_BELOW = "tests/papers/test_pair_from_below.py"
 CHECK_LINE = "tests/divergence/test_check_in_line.py"
 CHECK_FEW = "tests/divergence/test_check_in_few_clones.py"
 CHECK_IN_ROUNDED = "tests/bounds/test_check_in.py -k rounded"
@@ -416,11 +417,12 @@ _ALLOCATION = (
         HOST_POWERS,
     ),
     Mutant("divergence/allocation/_powers.py", "d[n] = value + ULP", "d[n] = value - ULP", ON_HOST),
-    Mutant("special/_series.py", "product(square, square, upward=upward)", "product(square, square)", SERIES),
+    Mutant("special/_series.py", "product(square, square, sign=sign)", "product(square, square)", SERIES),
     Mutant(
         "divergence/allocation/_schedule.py", "d = d + excess_rounding(", "d = d - excess_rounding(", SCHEDULED_POWERS
     ),
-    Mutant("special/_series.py", "found + ULP * (3.0", "found - ULP * (3.0", SERIES),
+    Mutant("special/_series.py", "found + sign * ULP * (3.0", "found - sign * ULP * (3.0", SERIES),
+    Mutant("special/_series.py", "found + sign * ULP * (3.0", "found + ULP * (3.0", SERIES),
     Mutant("divergence/clones/_smooth.py", "xp.sum(errors * smooth.moduli, axis=0)", "0.0", NODES),
     Mutant("divergence/clones/_smooth.py", "missed + _rounding(pair, smooth)", "missed", NODES),
     Mutant(
@@ -637,6 +639,66 @@ _CHECKED_IN = (
         CHECK_LINE,
     ),
     Mutant("divergence/check_in/_moments.py", "- log_width + slack", "- log_width - slack", CHECK_IN),
+    Mutant(
+        "papers/check_ins/_shuffled_gaussian.py",
+        "return value + error if upward else value - error",
+        "return value",
+        PAIR_BELOW,
+    ),
+    Mutant(
+        "papers/check_ins/_shuffled_gaussian.py",
+        "error = (1.0 if upward else -1.0) * ULP",
+        "error = (-9.0 if upward else 9.0) * ULP",
+        PAIR_BELOW,
+    ),
+    Mutant(
+        "papers/check_ins/_shuffled_gaussian.py",
+        "rest + sign_part - error",
+        "rest + sign_part + 64.0 * error",
+        PAIR_BELOW,
+    ),
+    Mutant(
+        "papers/check_ins/_shuffled_gaussian.py",
+        " - ULP * (4.0 + 8.0 * sizes)",
+        " + 64.0 * ULP * (4.0 + 8.0 * sizes)",
+        PAIR_BELOW,
+    ),
+    Mutant(
+        "papers/check_ins/_shuffled_gaussian.py",
+        "log_factor + behind - error",
+        "log_factor + behind + 64.0 * error",
+        PAIR_BELOW,
+    ),
+    Mutant(
+        "papers/check_ins/_shuffled_gaussian.py",
+        "falling = falling - ULP",
+        "falling = falling + 64.0 * ULP",
+        PAIR_BELOW,
+    ),
+    Mutant(
+        "papers/check_ins/_shuffled_gaussian.py",
+        "down(softplus(log_excess) / whole, 12)",
+        "softplus(log_excess) / whole",
+        PAIR_BELOW,
+    ),
+    Mutant(
+        "papers/check_ins/_shuffled_gaussian.py",
+        "moments + tilt + (error if upward else -error)",
+        "moments + tilt + (-error if upward else error)",
+        PAIR_BELOW,
+    ),
+    Mutant(
+        "papers/check_ins/_shuffled_gaussian.py",
+        "(up if upward else down)(gap * gap, 4)",
+        "(down if upward else up)(gap * gap, 4)",
+        PAIR_BELOW,
+    ),
+    Mutant(
+        "papers/check_ins/_shuffled_gaussian.py",
+        " - ULP * (4.0 + 4.0 * (_size(found) + log_x * j))",
+        " + 64.0 * ULP * (4.0 + 4.0 * (_size(found) + log_x * j))",
+        PAIR_BELOW,
+    ),
     Mutant("papers/check_ins/_conversion.py", "1e-300)) + high - error", "1e-300)) + high + error", CHECK_IN_ROUNDED),
     Mutant("papers/check_ins/_conversion.py", "rdp - found + 4e-14", "rdp - found - 4e-14", CHECK_IN),
     Mutant("papers/check_ins/_coupling.py", "(1.0 - share) * jnp.sum(moved", "0.0 * jnp.sum(moved", CHECK_IN),
@@ -655,12 +717,6 @@ _CHECKED_IN = (
         f"{CHECK_IN} -k counted",
     ),
     Mutant("papers/check_ins/_renyi.py", "jnp.minimum(_LOG_4 + logexpm1", "jnp.minimum(logexpm1", CHECK_IN),
-    Mutant(
-        "papers/check_ins/_shuffled_gaussian.py",
-        "whole * (1.0 - _RELATIVE_SLACK)",
-        "whole * (1.0 + _RELATIVE_SLACK)",
-        CHECK_IN,
-    ),
     Mutant(
         "papers/girgis/_ternary_response.py",
         "log_excess = log_total - spread +",

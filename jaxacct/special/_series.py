@@ -11,19 +11,19 @@ from jaxacct.special._namespace import is_jax, scan, stop_gradient, xp
 from jaxacct.special._rounding import ULP
 
 
-def log_series_product(a: Any, b: Any, *, upward: bool = False) -> Any:
+def log_series_product(a: Any, b: Any, *, sign: int = 0) -> Any:
     """Log coefficients [N, L] of the product of the series `a` and `b` [N, L], truncated to the same length N.
 
-    `upward` (static): rounded up, by ULP (3 |log p| + n + 14 log(n + 1)) for coefficient p of order n. It sums n + 1
-    terms: n ULP, 4 of exponentials, 4 log(n + 1) of the logarithm. A term errs by an ULP of its logarithm l, whose
-    modulus, weighted by the terms' shares, is at most |log p| + log(n + 1), as is the mean of log p - l; two more
-    |log p| are sums. At n = 0 a product of ones is exact.
+    `sign` (static): rounded up if 1, down if -1, by ULP (3 |log p| + n + 14 log(n + 1)) for coefficient p of order n.
+    It sums n + 1 terms: n ULP, 4 of exponentials, 4 log(n + 1) of the logarithm. A term errs by an ULP of its
+    logarithm l, whose modulus, weighted by the terms' shares, is at most |log p| + log(n + 1), as is the mean of
+    log p - l; two more |log p| are sums. At n = 0 a product of ones is exact.
     """
-    if upward:
+    if sign:
         found = log_series_product(a, b)
         n = np.arange(a.shape[0]).reshape(-1, *[1] * (a.ndim - 1))
         size = stop_gradient(xp.where(found > -xp.inf, xp.abs(found), 0.0))
-        return found + ULP * (3.0 * size + (n + 14.0 * np.log1p(n)))
+        return found + sign * ULP * (3.0 * size + (n + 14.0 * np.log1p(n)))
     size = a.shape[0]
     if not is_jax(a, b):
         return np.stack([log_sum_exp(a[: n + 1] + b[n::-1]) for n in range(size)])
@@ -36,20 +36,20 @@ def log_series_product(a: Any, b: Any, *, upward: bool = False) -> Any:
     return jax.lax.map(coefficient, jnp.arange(size, dtype=jnp.int32))
 
 
-def log_series_power(a: jax.Array, exponent: jax.Array, *, num_bits: int, upward: bool = False) -> jax.Array:
+def log_series_power(a: jax.Array, exponent: jax.Array, *, num_bits: int, sign: int = 0) -> jax.Array:
     """Log coefficients [N, L] of the series `a` [N, L] to the whole power `exponent` [L] < 2**num_bits (static).
 
     Binary powering: sums of positive products only, so no digit is ever cancelled. Relative error of a
-    coefficient <= about 2 N num_bits ulp, plus one ulp of the largest logarithm for each product. `upward` (static):
-    each product is rounded up, so that the whole is an upper bound on the power of `a`.
+    coefficient <= about 2 N num_bits ulp, plus one ulp of the largest logarithm for each product. With `sign` 1
+    each product is rounded up, so that the whole is an upper bound on the power of `a`, with -1 down.
     """
     one = xp.where(np.arange(a.shape[0])[:, None] == 0, 0.0, -np.inf) + xp.zeros_like(a)
 
     def step(state: tuple[jax.Array, jax.Array, jax.Array], _: Any) -> tuple[Any, Any]:
         result, square, rest = state
         odd = rest - 2.0 * xp.floor(0.5 * rest) == 1.0
-        result = xp.where(odd, log_series_product(result, square, upward=upward), result)
-        return (result, log_series_product(square, square, upward=upward), xp.floor(0.5 * rest)), ()
+        result = xp.where(odd, log_series_product(result, square, sign=sign), result)
+        return (result, log_series_product(square, square, sign=sign), xp.floor(0.5 * rest)), ()
 
     (result, _, _), _ = scan(step, (one, a, exponent), np.arange(num_bits))
     return result

@@ -211,7 +211,7 @@ def general_rdp(log_moments: jax.Array, num_steps: jax.Array, *, num_bits: int) 
     series = xp.where(infinite, -xp.inf, log_moments - lf - shift)
     # 4 ULP of log t and of log a!, a product, two differences
     series = series + ULP * (7.0 * lf + 9.0 * stop_gradient(shift) + 2.0 * finite_size(series))
-    power = log_series_power(series, num_steps, num_bits=num_bits, upward=True)
+    power = log_series_power(series, num_steps, num_bits=num_bits, sign=1)
     orders = xp.arange(2, max_order + 1, dtype=xp.float64)[:, None]
     log_s = power[2:] + lf[2:]
     log_s = log_s + ULP * (4.0 * lf[2:] + 2.0 * finite_size(log_s))

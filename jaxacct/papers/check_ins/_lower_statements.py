@@ -52,7 +52,7 @@ def gaussian_pair_rdp(
         log E[(1 + (1/n) sum_i b_i (W_i - 1))^a] / (a - 1),   W lognormal of variance gap^2, b ~ Bern(q),
 
     with q = 1 the shuffle Gaussian mechanism's pair, Theorem 3 with its direction corrected. Lower bound, exact at
-    whole orders; at others the whole order below, beyond `max_order` that one. Rounded down by 2e-12.
+    whole orders; at others the whole order below, beyond `max_order` that one. Rounded down.
 
     Args:
       num_users: n, whole number >= 1.
@@ -113,7 +113,7 @@ def sampled_gaussian_pair_rdp(
 
         log E[(1 + (m/n) Y)^a] / (a - 1),   Y = (1/m) sum_{i<=m} (W_i - 1),
 
-    lower bound, exact for the pair at whole orders. Rounded down by 2e-12.
+    lower bound, exact for the pair at whole orders. Rounded down.
 
     Args:
       num_users: n, whole number >= 1.

@@ -6,59 +6,100 @@ the likelihood ratio of what is seen is 1 + (1/n) sum_i b_i (W_i - 1), i = 1..n,
 number of reports. Exact for this pair and direction: hence a lower bound on the Renyi divergences of shuffled
 check-ins, replace-one adjacency, and the least that any Renyi accountant could certify. It says nothing of epsilon
 itself.
+
+Every sum is of positive terms and rises with what it is made of, so that each logarithm is moved down by what its own
+operations err by, and every number is a lower bound (docs/numerics.md, "One report among equal ones").
 """
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct.special import log_binomial_table, log_factorial_table, log_series_power, log_sum_exp, logexpm1, softplus
+from jaxacct.special import (
+    ULP,
+    down,
+    log1mexp,
+    log_binomial_table,
+    log_down,
+    log_factorial_table,
+    log_series_power,
+    log_sum_exp,
+    log_up,
+    logexpm1,
+    softplus,
+    up,
+)
 
-_RELATIVE_SLACK = 2e-12  # rounding that is booked; measured: 6e-14 for orders to 256, n to 1e9, gaps of .01 to 10
+_LEAST_PROB = 1e-300  # of a report; below it nothing is claimed
 
 
-def gaussian_log_moments(gap: jax.Array, *, max_order: int) -> jax.Array:
+def _log_sum(terms: jax.Array, count: Any, *, upward: bool = False) -> jax.Array:
+    """`log_sum_exp` of bounds on `count` [] or [L] terms, moved by what it errs by itself."""
+    value = log_sum_exp(terms)
+    error = ULP * (count + 5.0 * jnp.log(count) + 8.0 + 2.0 * _size(value))
+    return value + error if upward else value - error
+
+
+def _size(x: jax.Array) -> jax.Array:
+    return jax.lax.stop_gradient(jnp.where(jnp.isneginf(x), 0.0, jnp.abs(x)))
+
+
+def gaussian_log_moments(gap: jax.Array, *, max_order: int, upward: bool = False) -> jax.Array:
     """log E (W - 1)^j [A + 1, L] for j = 0..A, -inf at j = 1: Gaussians `gap` standard deviations apart.
 
-    With s = gap^2 and u = e^s - 1, a recurrence of positive terms, where the alternating sum over the moments
-    e^(s j (j-1)/2) would lose every digit:
+    Rounded down, or with `upward` (static) up. With s = gap^2 and u = e^s - 1, a recurrence of positive terms, where
+    the alternating sum over the moments e^(s j (j-1)/2) would lose every digit:
 
-        m_0 = 1, m_1 = 0,   m_{k+1} = (e^(k s) - 1) m_k + sum_{j<k} C(k,j) u^(k-j) e^(j s) m_j.
+        m_0 = 1, m_1 = 0,   m_{k+1} = (e^(k s) - 1) m_k + sum_{j<k} C(k,j) u^(k-j) e^(j s) m_j,
+
+    for m_k e^(-s k (k-1)/2) = E (W - 1)^k / E W^k, whose logarithms and their rounding are smaller:
+
+        .. = (1 - e^(-k s)) .. + sum_{j<k} C(k,j) u^(k-j) e^(-s (k (k+1) - j (j+1))/2) ..
     """
-    s = gap * gap
-    log_u = logexpm1(s)
+    s = (up if upward else down)(gap * gap, 4)
+    log_u = (log_up if upward else log_down)(logexpm1(s), 10.0)
     size = max_order + 1
     j = jnp.arange(size, dtype=jnp.int32).astype(jnp.float64)[:, None]
     log_binomial = jnp.asarray(log_binomial_table(max_order), jnp.float64)
 
     def step(moments: jax.Array, k: jax.Array) -> tuple[jax.Array, None]:
         order = k.astype(jnp.float64)
-        below = j < order
-        terms = jax.lax.dynamic_index_in_dim(log_binomial, k, keepdims=False)[:, None]
-        terms = jnp.where(below, terms + (order - j) * log_u + j * s, -jnp.inf)
-        terms = jnp.where((j == order) & (order > 0), logexpm1(jnp.maximum(order, 1.0) * s), terms)
-        value = log_sum_exp(jnp.where(moments > -jnp.inf, terms + moments, -jnp.inf))
-        value = jnp.where(k == 0, -jnp.inf, value)
+        chosen = jax.lax.dynamic_index_in_dim(log_binomial, k, keepdims=False)[:, None]
+        chosen, power = jnp.where(j < order, chosen, 0.0), (order - j) * log_u
+        tilt = 0.5 * (order * (order + 1.0) - j * (j + 1.0)) * s
+        last = log1mexp(-jnp.maximum(order, 1.0) * s)
+        terms = jnp.where(j < order, chosen + power - tilt, last)
+        sizes = jax.lax.stop_gradient(jnp.where(j < order, chosen + _size(power) + tilt, _size(last)))
+        error = (1.0 if upward else -1.0) * ULP * (12.0 + 8.0 * sizes + 2.0 * _size(moments))
+        useful = (j <= order) & (order > 0) & (moments > -jnp.inf)
+        value = _log_sum(jnp.where(useful, terms + moments + error, -jnp.inf), order + 1.0, upward=upward)
         return jax.lax.dynamic_update_slice_in_dim(moments, value[None], k + 1, 0), None
 
     start = jnp.where(j == 0, 0.0, -jnp.inf) + 0.0 * s
     moments, _ = jax.lax.scan(step, start, jnp.arange(max_order, dtype=jnp.int32))
-    return moments
+    tilt = 0.5 * j * (j - 1.0) * s
+    error = ULP * (4.0 + 4.0 * (tilt + _size(moments)))
+    return moments + tilt + (error if upward else -error)
 
 
 def response_log_moments(local_epsilon: jax.Array, *, max_order: int) -> jax.Array:
     """log E (W - 1)^j [A + 1, L] for j = 0..A: binary randomized response, the most of all pure randomizers.
 
     E (W-1)^j = (E - 1)^j / (1 + E) (1 + (-1)^j E^(1-j)),   E = e^local_epsilon.
+
+    Rounded down.
     """
     j = jnp.arange(max_order + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
     odd = j - 2.0 * jnp.floor(0.5 * j) == 1.0
     power = (1.0 - j) * local_epsilon
     sign_part = jnp.where(odd, _log1mexp_or_zero(power), softplus(power))
-    moments = j * logexpm1(local_epsilon) - softplus(local_epsilon) + sign_part
+    each, rest = logexpm1(local_epsilon), softplus(local_epsilon)
+    error = ULP * (16.0 + j * (9.0 + 9.0 * _size(each)) + 12.0 * _size(rest) + 12.0 * _size(sign_part))
+    moments = j * each - rest + sign_part - error
     return jnp.where(j == 0, 0.0, jnp.where(j == 1, -jnp.inf, moments))
 
 
@@ -70,6 +111,8 @@ def _log1mexp_or_zero(x: jax.Array) -> jax.Array:
 def pair_log_sums(log_moments: jax.Array, num_users: jax.Array, prob: jax.Array) -> jax.Array:
     """log of E Y^r / r! [A + 1, L], r = 0..A, for Y = (1/n) sum b_i (W_i - 1), from log E (W-1)^j [A + 1, L].
 
+    Rounded down.
+
     With f_j = q E(W-1)^j / (j! n^j), the coefficients of f^n:
 
         y_r = sum_{j=2..r} ((n+1) j / r - 1) f_j y_{r-j},
@@ -80,19 +123,22 @@ def pair_log_sums(log_moments: jax.Array, num_users: jax.Array, prob: jax.Array)
     j = jnp.arange(max_order + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
     # x scaled by A/e: logarithms of size A, not A log A, and their rounding with them
     log_x = math.log(max(max_order, 3)) - 1.0
-    scale = jnp.asarray(log_x * np.arange(max_order + 1) - log_factorial_table(max_order), jnp.float64)[:, None]
-    log_q = jnp.log(jnp.maximum(prob, 1e-300))
-    series = jnp.where(j > 1, log_moments + log_q - j * jnp.log(num_users) + scale, -jnp.inf)
+    factorials = jnp.asarray(log_factorial_table(max_order), jnp.float64)[:, None]
+    log_q, log_n = jnp.log(jnp.maximum(prob, _LEAST_PROB)), j * jnp.log(num_users)
+    sizes = 0.5 * _size(log_moments) + _size(log_q) + log_n + j * log_x + factorials
+    series = log_moments + log_q - log_n + (j * log_x - factorials) - ULP * (4.0 + 8.0 * sizes)
+    series = jnp.where(j > 1, series, -jnp.inf)
 
     def recurrence() -> jax.Array:
         def step(tail: jax.Array, r: jax.Array) -> tuple[jax.Array, jax.Array]:
             # tail[A + 1 - k] = log y_{k-1}: the slice from A + 1 - r on holds y_r, y_{r-1}, .., y_0
             order = r.astype(jnp.float64)
-            factor = (num_users + 1.0) * j / order - 1.0
-            terms = series + jnp.log(jnp.where(factor > 0, factor, 1.0))
+            factor = ((num_users + 1.0) * j - order) / order  # of whole numbers: nothing is rounded before the quotient
+            log_factor = jnp.log(jnp.where(factor > 0, factor, 1.0))
             behind = jax.lax.dynamic_slice_in_dim(tail, max_order - r, max_order + 1)
             useful = (factor > 0) & (j > 1) & (behind > -jnp.inf)
-            value = log_sum_exp(jnp.where(useful, terms + jnp.where(useful, behind, 0.0), -jnp.inf))
+            error = ULP * (8.0 + 8.0 * _size(log_factor) + 4.0 * (_size(series) + _size(behind)))
+            value = _log_sum(jnp.where(useful, series + log_factor + behind - error, -jnp.inf), order)
             return jax.lax.dynamic_update_slice_in_dim(tail, value[None], max_order - r, 0), value
 
         tail = jnp.full((2 * max_order + 1, num_users.shape[0]), -jnp.inf).at[max_order].set(0.0)
@@ -104,23 +150,24 @@ def pair_log_sums(log_moments: jax.Array, num_users: jax.Array, prob: jax.Array)
 
     def powering() -> jax.Array:
         whole = jnp.where(j == 0, 0.0, series)
-        power = log_series_power(whole, jnp.where(few, num_users, 1.0), num_bits=most.bit_length())
+        power = log_series_power(whole, jnp.where(few, num_users, 1.0), num_bits=most.bit_length(), sign=-1)
         return jnp.where(few, power, recurrence())
 
-    return jax.lax.cond(jnp.any(few), powering, recurrence) - log_x * j
+    found = jax.lax.cond(jnp.any(few), powering, recurrence)
+    return found - log_x * j - ULP * (4.0 + 4.0 * (_size(found) + log_x * j))
 
 
 def pair_log_excess(log_sums: jax.Array, rate: jax.Array) -> jax.Array:
-    """log(E (1 + rate Y)^a - 1) [A - 1, L] for a = 2..A, from `pair_log_sums`."""
+    """log(E (1 + rate Y)^a - 1) [A - 1, L] for a = 2..A, from `pair_log_sums`, rounded down."""
     max_order = log_sums.shape[0] - 1
     j = jnp.arange(max_order + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
-    scaled = jnp.where(j > 1, log_sums + j * jnp.log(rate), -jnp.inf)
-    factorials = log_factorial_table(max_order)
-    falling = np.full((max_order + 1, max_order + 1), -np.inf)
-    for a in range(2, max_order + 1):
-        falling[a, : a + 1] = factorials[a] - factorials[a::-1]
+    log_rates = j * jnp.log(rate)
+    scaled = jnp.where(j > 1, log_sums + log_rates - ULP * (8.0 * _size(log_rates) + 4.0 * _size(log_sums)), -jnp.inf)
+    # of a!/(a-r)! as C(a, r) r!: no difference of logarithms
+    falling = log_binomial_table(max_order) + log_factorial_table(max_order)
+    falling = falling - ULP * (8.0 + 8.0 * np.where(falling > 0, falling, 0.0))
     return jax.lax.map(
-        lambda row: log_sum_exp(jnp.where(scaled > -jnp.inf, row[:, None] + scaled, -jnp.inf)),
+        lambda row: _log_sum(jnp.where(scaled > -jnp.inf, row[:, None] + scaled, -jnp.inf), max_order + 1.0),
         jnp.asarray(falling[2:], jnp.float64),
     )
 
@@ -129,7 +176,7 @@ def _rdp_from_below(log_excess: jax.Array, orders: Sequence[float]) -> jax.Array
     """Renyi divergences [A, L] at real orders > 1, rounded down: that of the whole order below each, 0 below 2."""
     top = log_excess.shape[0] + 1
     whole = jnp.arange(1, top, dtype=jnp.int32).astype(jnp.float64)[:, None]
-    values = softplus(log_excess) / whole * (1.0 - _RELATIVE_SLACK)
+    values = down(softplus(log_excess) / whole, 12)
     values = jnp.concatenate([jnp.zeros_like(values[:1]), jnp.where(values >= 0, values, 0.0)])
     at = np.minimum(np.floor(np.asarray(orders, np.float64)), top).astype(np.int32) - 1
     return jnp.take(values, jnp.asarray(at, jnp.int32), axis=0)
@@ -141,8 +188,7 @@ def gaussian_pair_rdp(
     """Renyi divergences [A, L] of the pair with Gaussian reports, rounded down; see the module. Any n, q in [0, 1].
 
     Lower bound. q = 1 is the shuffle Gaussian mechanism's pair (Theorem 3, equation 8; the paper has the direction
-    reversed). Orders beyond `max_order` get its value: R_a increases with a. The relative error, below 2e-12, is
-    subtracted.
+    reversed). Orders beyond `max_order` get its value: R_a increases with a.
 
     Args:
       num_users: n >= 1, [L].
@@ -154,7 +200,8 @@ def gaussian_pair_rdp(
     """
     top = max(3, min(max_order, math.floor(max(orders))))
     sums = pair_log_sums(gaussian_log_moments(gap, max_order=top), num_users, prob)
-    return jnp.where(prob > 0, _rdp_from_below(pair_log_excess(sums, jnp.ones_like(gap)), orders), 0.0)
+    values = _rdp_from_below(pair_log_excess(sums, jnp.ones_like(gap)), orders)
+    return jnp.where(prob >= _LEAST_PROB, values, 0.0)
 
 
 def response_pair_rdp(
@@ -168,7 +215,7 @@ def response_pair_rdp(
     local = jnp.where(local_epsilon > 0, local_epsilon, 1.0)
     sums = pair_log_sums(response_log_moments(local, max_order=top), num_users, prob)
     values = _rdp_from_below(pair_log_excess(sums, jnp.ones_like(local)), orders)
-    return jnp.where((prob > 0) & (local_epsilon > 0), values, 0.0)
+    return jnp.where((prob >= _LEAST_PROB) & (local_epsilon > 0), values, 0.0)
 
 
 def sampled_gaussian_pair_rdp(
@@ -181,7 +228,7 @@ def sampled_gaussian_pair_rdp(
     top = max(3, min(max_order, math.floor(max(orders))))
     one = jnp.ones_like(gap)
     sums = pair_log_sums(gaussian_log_moments(gap, max_order=top), num_reports, one)
-    return _rdp_from_below(pair_log_excess(sums, num_reports / num_users), orders)
+    return _rdp_from_below(pair_log_excess(sums, down(num_reports / num_users, 4)), orders)
 
 
 def gaussian_pair_sandwich(num_users: jax.Array, gap: jax.Array, orders: jax.Array) -> tuple[jax.Array, jax.Array]:
