@@ -67,6 +67,7 @@ HOST_RULE = "tests/divergence/test_host_rule.py"
 CHECK_IN = "tests/bounds/test_check_in.py"
 PAIR_BELOW = "tests/papers/test_pair_from_below.py"
 CHECK_LINE = "tests/divergence/test_check_in_line.py"
+CHECK_RESPONSE = "tests/divergence/test_check_in_response.py"
 CHECK_FEW = "tests/divergence/test_check_in_few_clones.py"
 CHECK_IN_ROUNDED = "tests/bounds/test_check_in.py -k rounded"
 ESTIMATION = "tests/test_estimation.py"
@@ -628,9 +629,13 @@ _CHECKED_IN = (
     Mutant("divergence/check_in/_few_clones.py", "(left_out + q * (right", "(left_out + 0.0 * (right", CHECK_FEW),
     Mutant("divergence/check_in/_few_clones.py", "y / np.maximum(1.0 - y, 1e-300)", "0.1 * y", CHECK_FEW),
     Mutant("divergence/check_in/_few_clones.py", "relative = left + right +", "relative = 0.0 *", CHECK_FEW),
-    Mutant("divergence/check_in/_line.py", "+ on_axis * end.beyond / math.pi", "", CHECK_LINE),
-    Mutant("divergence/check_in/_line.py", "np.exp(-less)", "0.01 * np.exp(-less)", CHECK_LINE),
-    Mutant("divergence/check_in/_line.py", "(value - error - aliases)", "(value - error)", CHECK_LINE),
+    Mutant("divergence/check_in/_positive_part.py", "+ on_axis * at.beyond / math.pi", "", CHECK_LINE),
+    Mutant("divergence/check_in/_positive_part.py", "np.exp(-less)", "0.01 * np.exp(-less)", CHECK_LINE),
+    Mutant("divergence/check_in/_positive_part.py", "(value - error - aliases,", "(value - error,", CHECK_LINE),
+    Mutant("divergence/check_in/_response_line.py", "unit * x, g", "9.0 * unit * x, g", CHECK_RESPONSE),
+    Mutant(
+        "divergence/check_in/_response.py", "reach[above] - distance)", "reach[above] - 0.9 * distance)", CHECK_RESPONSE
+    ),
     Mutant("divergence/check_in/_line.py", "* (1.0 + 2.0**-45) + outside", "* (1.0 + 2.0**-45)", CHECK_LINE),
     Mutant(
         "divergence/check_in/_line.py",

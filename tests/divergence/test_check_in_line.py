@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from jaxacct.divergence.check_in import _line as line
+from jaxacct.divergence.check_in import _positive_part as positive_part
 from jaxacct.divergence.check_in._clones import clones_of_counts
 from jaxacct.divergence.check_in._others import groups
 from jaxacct.special import ULP
@@ -71,14 +72,14 @@ def test_the_line_holds_the_sum_over_everything(n, q, local, epsilon):
 @pytest.mark.parametrize("at", [0, 3, 4])
 def test_lobes_without_nodes_count(at, monkeypatch):
     """Where M comes back to nearly its size on the line, either node or bound: here the bound alone."""
-    monkeypatch.setattr(line, "_MOST_LOBES", 0)
+    monkeypatch.setattr(positive_part, "_MOST_LOBES", 0)
     *fields, epsilon = SETTINGS[at]
     assert 1e-4 <= holds(epsilon, setting_of(*fields)) <= 0.5
 
 
 @pytest.mark.parametrize("at", [0, 1, 3])
 def test_aliases_count(at, monkeypatch):
-    monkeypatch.setattr(line, "_ALIASES", 4.0)
+    monkeypatch.setattr(positive_part, "_ALIASES", 4.0)
     *fields, epsilon = SETTINGS[at]
     assert 1e-6 <= holds(epsilon, setting_of(*fields)) <= 0.5
 
@@ -108,7 +109,7 @@ def test_sums_over_the_number_of_reports_err_by_what_they_say(seed):
     deviation = math.sqrt(mean * (1.0 - q))
     spread = 2.0 * s * math.sqrt(mean * p)
     reach = rng.uniform(0.5, 5.0) * spread / p
-    window = line._Range(mean - line._REACH * deviation, mean + line._REACH * deviation)
+    window = positive_part.Range(mean - line._REACH * deviation, mean + line._REACH * deviation)
     of = line._Steps(setting, mean, deviation, window, s, 2.0 / (math.exp(local) + 1.0), reach)
     z = (rng.uniform(0.5, 5.0, 20) + 1j * rng.uniform(0.0, 8.0, 20)) / spread
     k = np.arange(1, n + 1)

@@ -87,6 +87,13 @@ class Sharp:
         point = self.at(epsilon)
         return 0.5 * (point.log_lower + point.log_upper), point.slope
 
+    def _until_blurred(self, epsilon: float) -> tuple[float, float]:
+        """`_middle`, but as at the root where delta above the target is hardly known: it is known less at the root."""
+        point = self.at(epsilon)
+        if point.log_lower > self._target and point.log_upper - point.log_lower > _BLURRED:
+            return self._target + _ROUGHLY, point.slope
+        return self._middle(epsilon)
+
     @functools.cached_property
     def start(self) -> tuple[float | None, bool]:
         """(about where delta is the target, None if that is hardly known; whether blocks know it less closely)."""
@@ -106,13 +113,13 @@ class Sharp:
         numbers: Any = (np.atleast_1d(x) for x in (self._target, *setting))
         rough = float(rough_epsilon(*numbers)[0])
         rough = rough if math.isfinite(rough) else 0.0
-        found = highest_above(self._middle, self._target, setting.local_epsilon, rough, _ROUGHLY)
+        found = highest_above(self._until_blurred, self._target, setting.local_epsilon, rough, _ROUGHLY)
         point = self.at(found)
         width = point.log_upper - point.log_lower
         reports = setting.num_users * setting.prob
         many = reports > _MANY_REPORTS or reports * setting.clone_prob > _MANY_CLONES
         enough = _SHARP_OF_MANY if many else _SHARP
-        return found if width <= _BLURRED else None, width <= enough * found * -point.slope
+        return (found, width <= enough * found * -point.slope) if width <= _BLURRED else (None, False)
 
     @functools.cached_property
     def ends(self) -> tuple[float, float] | None:

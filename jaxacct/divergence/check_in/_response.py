@@ -9,12 +9,18 @@ in the direction "mixture first", exactly (CI-S21, CI-S23 for this pair). A lowe
 that covers binary randomized response; replace-one adjacency.
 """
 
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import jax
 import numpy as np
 
 from jaxacct.divergence.check_in._both_ends import highest_above
-from jaxacct.divergence.gaussian._pair import rough_gaussian_epsilon
-from jaxacct.divergence.response._binary import _blocks, _Setting
+from jaxacct.divergence.check_in._positive_part import order_of
+from jaxacct.divergence.check_in._response_line import guessed, response_line
+from jaxacct.divergence.response._binary import _blocks
+from jaxacct.divergence.response._binary import _Setting as _Law
 from jaxacct.special import bisect_lanes, down, log_down, log_sum_exp, up
 from jaxacct.special._namespace import is_jax, lane_map, stop_gradient, xp
 
@@ -22,6 +28,74 @@ _LARGEST = 700.0  # local epsilon beyond which its exponential overflows: nothin
 _NUM_HALVINGS = 28  # of `_LOG_RANGE`: epsilon is found to 1e-7, relatively; only tightness
 _LOG_RANGE = 30.0  # nats: epsilon is sought down to e^-30 of the local epsilon, and is 0 below
 _DEVIATIONS = 8.0  # standard deviations about a mean that are summed; what is left out only lowers a lower bound
+# Of the host's search: how far above the target a root is sought, in log delta; the width of log delta up to which the
+# integral is taken, since blocks are hardly as close; guesses at the least of all ones that are summed, and how many
+# ones more may be there below the root, where they are counted one by one and where they are in blocks.
+_AIM, _SHARP, _PASSES, _SPARE, _EXACTLY = 1e-12, 1e-4, 5, 2.0, 1e-4
+
+
+class _Setting(NamedTuple):
+    """Of one lane, each [1]: users, the probability q of a report, r, 1 - r, and a, rounded down."""
+
+    num_users: jax.Array
+    prob: jax.Array
+    ones: jax.Array
+    zeros: jax.Array
+    slope: jax.Array
+
+    def distance(self, epsilon: jax.Array) -> jax.Array:
+        """(e^eps - 1)/a [1], rounded up: where c - k r decides."""
+        return up(xp.expm1(epsilon) / xp.where(self.slope > 0, self.slope, 1.0), 128)
+
+
+def _setting(num_users: jax.Array, prob: jax.Array, local_epsilon: jax.Array) -> _Setting:
+    local = xp.minimum(local_epsilon, _LARGEST)
+    growth = xp.exp(local)
+    slope = down(2.0 * xp.sinh(local) / num_users, 32)
+    return _Setting(num_users, prob, 1.0 / (1.0 + growth), growth / (1.0 + growth), slope)
+
+
+def _numbers_of_reports(of: _Setting, window: int) -> tuple[jax.Array, jax.Array]:
+    """(first counts of blocks of k, log masses), each [W, 1]; masses are -inf beyond the last count."""
+    mean = of.num_users * of.prob
+    reach = _DEVIATIONS * xp.sqrt(mean * (1.0 - of.prob)) + 16.0
+    low = stop_gradient(xp.maximum(xp.floor(mean - reach), 1.0))
+    high = xp.minimum(xp.ceil(mean + reach), of.num_users)
+    stride = xp.maximum(xp.ceil(stop_gradient(high - low + 1.0) / window), 1.0)
+    mass, _ = _blocks(_Law(of.num_users, of.prob, 1.0 - of.prob, of.slope), low, stride, 1.0, window)
+    counts = low + stride * xp.arange(window, dtype=xp.int32).astype(xp.float64)[:, None]
+    return xp.minimum(counts, of.num_users), xp.where(counts <= of.num_users, mass, -xp.inf)
+
+
+class _Ones(NamedTuple):
+    """Blocks of the ones among k [L]: log masses and means of c - k r, [W, L], rounded down, and their lengths [L]."""
+
+    log_mass: jax.Array
+    reach: jax.Array
+    length: jax.Array
+
+
+def _ones(k: jax.Array, near: jax.Array, of: _Setting, window: int) -> _Ones:
+    """Blocks of ones among `k` [L], from where c - k r is above `near`."""
+    centre = k * of.ones
+    first = xp.floor(stop_gradient(centre + near)) + 1.0
+    width = xp.minimum(_DEVIATIONS * xp.sqrt(centre * of.zeros) + 24.0, k)
+    step = xp.maximum(xp.ceil(stop_gradient(width) / window), 1.0)
+    first = xp.where(xp.isfinite(first), first, -1.0)
+    mass, ones = _blocks(_Law(k, of.ones, of.zeros, of.slope), first, step, 1.0, window)
+    return _Ones(mass, (ones - centre) - 2.0**-50 * (centre + step), step)
+
+
+def _floats(of: _Setting) -> tuple[float, ...]:
+    """n, q, r and 1 - r."""
+    return tuple(float(x[0]) for x in of[:4])
+
+
+def _by_line_at(distance: float, of: _Setting) -> float:
+    """On the host, log E(c - k r - d)_+ from below, d = `distance`, by one contour integral."""
+    n, q, r, rest = _floats(of)
+    line = response_line(order_of(math.sqrt(max(n * q * r * rest, 1e-300)), distance), distance, n, q, r, rest)
+    return -math.inf if line is None else line.point(distance).log_lower
 
 
 def response_floor_log_delta(
@@ -32,50 +106,102 @@ def response_floor_log_delta(
     Given k, the expectation grows with k (c - k r is a martingale). On a block of k its value at the first count
     therefore serves, with a mass below the true one. Of the ones, `window` (static) blocks above the threshold are
     summed, whose mass and mean are below the binomial law's. Both are exact while blocks are single counts. Nothing is
-    claimed outside num_users >= 1, prob > 0, epsilon >= 0 and local_epsilon <= 700.
+    claimed outside num_users >= 1, prob > 0, epsilon >= 0 and local_epsilon <= 700. On the host the integral of
+    `_response_line` serves too.
     """
-    local = xp.minimum(local_epsilon, _LARGEST)
-    growth = xp.exp(local)
-    r, rest = 1.0 / (1.0 + growth), growth / (1.0 + growth)
-    slope = down(2.0 * xp.sinh(local) / num_users, 32)
-    mean = num_users * prob
-    reach = _DEVIATIONS * xp.sqrt(mean * (1.0 - prob)) + 16.0
-    low = xp.maximum(xp.floor(mean - reach), 1.0)
-    high = xp.minimum(xp.ceil(mean + reach), num_users)
-    stride = xp.maximum(xp.ceil(stop_gradient(high - low + 1.0) / window), 1.0)
-    visible = _Setting(num_users, prob, 1.0 - prob, slope)
-    log_mass, _ = _blocks(visible, stop_gradient(low), stride, 1.0, window)
-    counts = stop_gradient(low) + stride * xp.arange(window, dtype=xp.int32).astype(xp.float64)[:, None]
-    distance = up(xp.expm1(epsilon) / xp.where(slope > 0, slope, 1.0), 128)
+    of = _setting(num_users, prob, local_epsilon)
+    distance = of.distance(epsilon)
+    counts, log_mass = _numbers_of_reports(of, window)
 
     def given(k: jax.Array) -> jax.Array:
         """log E[(c - k r - distance)_+ | k]."""
-        centre = k * r
-        first = xp.floor(stop_gradient(centre + distance)) + 1.0
-        width = xp.minimum(_DEVIATIONS * xp.sqrt(centre * rest) + 24.0, k)
-        step = xp.maximum(xp.ceil(stop_gradient(width) / window), 1.0)
-        first = xp.where(xp.isfinite(first), first, -1.0)
-        mass, ones = _blocks(_Setting(k, r, rest, slope), first, step, 1.0, window)
-        gap = (ones - centre) - distance - 2.0**-50 * (centre + step) - 2.0**-48 * distance
+        mass, reach, _ = _ones(k, distance, of, window)
+        gap = reach - distance
         inside = (mass > -xp.inf) & (gap > 0)
         return log_sum_exp(xp.where(inside, mass + xp.log(xp.where(inside, gap, 1.0)), -xp.inf))
 
-    every = xp.minimum(counts, num_users)
     # on the host all numbers of reports at once, as lanes
-    rows = lane_map(given, every) if is_jax(every) else given(every[:, 0])[:, None]
-    usable = (log_mass > -xp.inf) & (rows > -xp.inf) & (counts <= num_users)
+    rows = lane_map(given, counts) if is_jax(counts) else given(counts[:, 0])[:, None]
+    usable = (log_mass > -xp.inf) & (rows > -xp.inf)
     total = log_sum_exp(xp.where(usable, log_mass + xp.where(usable, rows, 0.0), -xp.inf))
     # two sums of `window` terms, logarithms of gaps and masses
-    log_slope = xp.log(xp.where(slope > 0, slope, 1.0))
-    log_delta = log_down(total, 512.0 + 2.0 * window) + log_down(log_slope, 16)
+    log_value = log_down(total, 512.0 + 2.0 * window)
+    if not is_jax(log_value):
+        log_value = np.maximum(log_value, _by_line_at(float(distance[0]), of))
+    log_slope = xp.log(xp.where(of.slope > 0, of.slope, 1.0))
+    log_delta = log_value + log_down(log_slope, 16)
     valid = (epsilon >= 0) & (local_epsilon > epsilon) & (local_epsilon <= _LARGEST) & (prob > 0) & (num_users >= 1)
     return xp.where(valid, xp.minimum(log_delta, 0.0), -xp.inf)
+
+
+def _masses_beyond(near: float, of: _Setting, window: int) -> tuple[Callable[[float], tuple[float, float]], float]:
+    """On the host, log E(c - k r - d)_+ from below with its slope, a function of d; and the most ones in a block.
+
+    By the masses that `response_floor_log_delta` sums where d is `near`: they serve any d above.
+    """
+    counts, log_rows = _numbers_of_reports(of, window)
+    at: Any = np.full(1, near)
+    ones = _ones(counts[:, 0], at, of, window)
+    log_mass = ones.log_mass + log_rows[:, 0]
+    some = (log_mass > -np.inf) & (ones.reach > 0.0)
+    log_mass, reach = log_mass[some], ones.reach[some]
+    top = float(np.max(log_mass, initial=-1e300))
+    shares = np.exp(log_mass - top)
+
+    def profile(distance: float) -> tuple[float, float]:
+        above = reach > distance
+        total = float(np.sum(shares[above] * (reach[above] - distance)))
+        if not total > 0.0:
+            return -math.inf, -1.0
+        # gaps, exponentials of at most 745, which err by that, and a sum in pairs
+        return float(log_down(math.log(total) + top, 2.0**11)), -float(np.sum(shares[above])) / total
+
+    return profile, float(np.max(ones.length))
+
+
+def _by_masses(log_value: float, high: float, guess: float, of: _Setting, window: int) -> float:
+    """On the host, the largest d <= `high` found at which log E(c - k r - d)_+ is above `log_value`."""
+    best, found = 0.0, guess - 1.0
+    for _ in range(_PASSES):
+        near = found
+        profile, length = _masses_beyond(near, of, window)
+        found = highest_above(profile, log_value, high, max(near, 0.0), _AIM)
+        best = max(best, found)
+        if near <= found <= near + (_SPARE if length == 1.0 else _EXACTLY):
+            break
+    return best
+
+
+def _by_line(log_value: float, high: float, of: _Setting) -> tuple[float | None, float]:
+    """(the same by one contour integral, None where that is not sharp; about what it is)."""
+    order, guess = guessed(log_value, *_floats(of))
+    guess = min(guess, high)
+    line = response_line(order, guess, *_floats(of))
+    if line is None or line.point(guess).log_lower == -math.inf:
+        return None, guess
+    if line.point(0.0).log_upper <= log_value:
+        return 0.0, guess
+    found = highest_above(lambda distance: line.point(distance)[::2], log_value, high, guess, _AIM)
+    point = line.point(found)
+    return found if point.log_upper - point.log_lower <= _SHARP else None, guess
+
+
+def _epsilon_on_host(target: float, local_epsilon: float, of: _Setting, window: int) -> float:
+    """The largest epsilon found at which delta is above exp(`target`), at least 0."""
+    slope = float(of.slope[0])
+    log_value = target - float(log_down(math.log(slope), 16))
+    largest: Any = np.full(1, 0.999999 * local_epsilon)
+    high = float(of.distance(largest)[0])
+    found, guess = _by_line(log_value, high, of)
+    if found is None:
+        found = _by_masses(log_value, high, guess, of, window)
+    return float(down(math.log1p(slope * found), 64))  # e^x - 1 falls by no less a share than x
 
 
 def response_floor_epsilon(
     log_delta: jax.Array, num_users: jax.Array, prob: jax.Array, local_epsilon: jax.Array, *, window: int
 ) -> jax.Array:
-    """Epsilon [1] at which delta still exceeds exp(log_delta), found to about 1e-7; 0 if none is.
+    """Epsilon [1] at which delta still exceeds exp(log_delta), found to about 1e-7, on the host closer; 0 if none is.
 
     Lower bound on every valid epsilon at that delta; arguments as for `response_floor_log_delta`.
     """
@@ -83,16 +209,9 @@ def response_floor_epsilon(
     top = xp.where((local_epsilon > 0) & (prob > 0), xp.minimum(local_epsilon, _LARGEST), 0.0)
 
     if not is_jax(log_delta, num_users, prob, local_epsilon):
-        r = 1.0 / (1.0 + np.exp(top))
-        mu = 2.0 * np.sinh(top) / num_users * np.sqrt(num_users * prob * r * (1.0 - r))
-        start = float(rough_gaussian_epsilon(log_delta, mu)[0])
-
-        def profile(epsilon: float) -> tuple[float, float]:
-            at = np.full_like(top, epsilon)
-            found = response_floor_log_delta(at, num_users, prob, local_epsilon, window=window)
-            return float(found[0]), np.nan
-
-        return np.full_like(top, highest_above(profile, float(log_delta[0]), 0.999999 * float(top[0]), start))
+        usable = top[0] > 0.0 and local_epsilon[0] <= _LARGEST and num_users[0] >= 1.0
+        of = _setting(num_users, prob, local_epsilon)
+        return np.full_like(top, _epsilon_on_host(float(log_delta[0]), float(top[0]), of, window) if usable else 0.0)
 
     def above(log_fall: jax.Array) -> jax.Array:
         epsilon = top * xp.exp(-log_fall)
