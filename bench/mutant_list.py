@@ -34,6 +34,7 @@ LAPLACE = "tests/divergence/test_divergence.py -k laplace"
 BOUNDS = "tests/bounds/test_allocation_bounds.py"
 DECAY = "tests/divergence/test_sampled_decay.py"
 TRANSFORMS = "tests/oracle/test_transforms.py"
+BOTH_ENDS = "tests/divergence/test_divergence.py -k both_ends"
 REPORTS = "tests/bounds/test_shuffle_bounds.py -k reports"
 QUANTILE = "tests/special/test_normal_quantile.py"
 VERTICES = "tests/divergence/test_clones.py -k vertices"
@@ -232,7 +233,9 @@ _ANSWERS = (
     ),
     Mutant("membership.py", "mu - z + off", "mu - z - off", MEMBERSHIP),
     Mutant("bounds/shuffle/_gaussian_reports.py", "squared = 4.0 * mech", "squared = 8.0 * mech", REPORTS),
-    Mutant("divergence/gaussian/_pair.py", "mu), log_delta - slack, -xp.inf)", "mu), log_delta + slack, 0.0)", REPORTS),
+    Mutant(
+        "divergence/gaussian/_pair.py", "mu), log_delta - slack, -xp.inf)", "mu), log_delta + slack, 0.0)", BOTH_ENDS
+    ),
     Mutant("bounds/shuffle/_gaussian_reports.py", "half = 1.0 / rand", "half = 2.0 / rand", REPORTS),
     Mutant("divergence/clones/_tradeoff.py", "z - other + error + other_error", "z - other", VERTICES),
     Mutant("special/_normal_quantile.py", "37.0 * ULP * (1.0 + z * z)", "0.0", QUANTILE),
@@ -496,7 +499,7 @@ _ALLOCATION = (
         "np.logaddexp(0.0, found) * (1.0 - 2.0**-36)",
         f"{EXACT} -k integer_moments",
     ),
-    Mutant("divergence/lattice/_prefix.py", "(num_steps - steps_done) / num_steps", "1.0", ONLY_ONE),
+    Mutant("divergence/lattice/_prefix.py", "(num_steps - steps_done) / num_steps", "1.0", f"{MORE} -k never_gives"),
 )
 
 _SHUFFLED = (

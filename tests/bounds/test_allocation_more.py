@@ -343,6 +343,24 @@ def test_lattice_law_of_a_partial_epoch_brackets_it(
     assert exact.lower <= ends[1] <= 1.1 * ends[0] + 1e-3 * exact.upper
 
 
+@pytest.mark.parametrize("direction", list(Direction))
+def test_lattice_law_of_a_partial_epoch_with_an_output_that_the_record_never_gives(direction: Direction) -> None:
+    """Where all ratios are 0 the mixture's is 1 - q, no less: against the sum over how many of them are."""
+    pair, num_steps, done, epsilon = ja.DiscretePair((0.0, 1.0), (0.3, 0.7)), 4, 3, 0.05
+    share, truth = done / num_steps, 0.0
+    for zeros in range(done + 1):
+        weight = math.comb(done, zeros) * 0.3**zeros * 0.7 ** (done - zeros)
+        x = 1.0 - share + share * (done - zeros) / 0.7 / done
+        excess = x - math.exp(epsilon) if direction is REMOVE else 1.0 - math.exp(epsilon) * x
+        truth += weight * max(0.0, excess)
+    ends = []
+    for bound in (Bound.LOWER, Bound.UPPER):
+        base = functools.partial(bases.law, pair, 1.0, side=side_of(bound, direction), tail=TAIL)
+        law = partial_average(base, num_steps, done, 1e-3, TAIL, coarsening=0.5)
+        ends.append(pld_of_law(law, direction).delta(epsilon))
+    assert ends[0] <= truth <= ends[1] <= 1.02 * ends[0]
+
+
 def _schedule_ends(phases: list[tuple[float, int]], epsilon: float, direction: Direction) -> list[float]:
     t = sum(count for _, count in phases)
     step = math.sqrt(sum(count * math.expm1(sigma**-2.0) for sigma, count in phases)) / t / 24.0

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
-from jaxacct import Direction
+from jaxacct import Direction, _precision
 from jaxacct._method import Query
 from jaxacct.answering._lanes import bracket_on_lanes
 from jaxacct.bounds.allocation._exact import EXACT
+from jaxacct.divergence.allocation._epoch_lanes import INNER, Sum, _at
 from jaxacct.divergence.allocation._profile import AllocationProfile
 
 TOL = 1e-12  # relative; the host's own ends are some 1e-12 apart
@@ -93,3 +94,25 @@ def test_outside_the_range_nothing_is_said():
     bad = jax.jit(lambda s, t: ja.epsilon(ja.RandomAllocation(ja.Gaussian(s), t), 1e-6, method="exact"))
     for sigma, steps in ((0.1, 100.0), (1e4, 100.0), (-1.0, 100.0), (1.0, 0.0), (math.nan, 10.0)):
         assert bad(sigma, steps) == math.inf
+
+
+def test_what_lies_beyond_the_last_node_is_part_of_the_error():
+    x, lane = np.array([0.3]), np.ones(1)
+    with _precision._own_settings():
+        terms = jnp.full((1, INNER), 1e-3 + 0j)
+        parts = {
+            name: jnp.asarray(0.1 * lane)
+            for name in ("error", "size", "size_z", "error_2", "size_2", "square", "spread")
+        }
+        rest = {"log_scale": jnp.zeros(1), "far": jnp.full((1, 1), 5.0), "far_logs": jnp.zeros((1, 1))}
+        of = Sum(
+            centre=jnp.asarray(2.0 * lane),
+            step=jnp.asarray(0.1 * lane),
+            terms=terms,
+            log_tail=jnp.full(1, -np.inf),
+            **parts,
+            **rest,
+        )
+        least, most = (_at(of._replace(log_tail=jnp.full(1, tail)), jnp.asarray(x)) for tail in (-np.inf, -3.0))
+    assert most.error - least.error == pytest.approx(math.exp(2.0 * 0.3 - 3.0), rel=1e-9)
+    assert most.value == least.value

@@ -10,6 +10,7 @@ import pytest
 
 import jaxacct as ja
 from jaxacct._precision import Kernel
+from jaxacct.bounds import discrete
 from jaxacct.bounds.allocation._decomposition import decomposition_delta
 from jaxacct.bounds.discrete import has_types, types_delta
 from jaxacct.divergence.clones._profile import clones_delta
@@ -242,3 +243,12 @@ def test_halving_the_blocks_tightens_both_ends():
     none = _blocks(2.0 + epsilon, n, p, local, width=16, num_blocks=3)
     assert np.all(none.log_delta.lower == -math.inf)
     assert np.all(none.log_delta.upper == -math.inf)
+
+
+def test_what_the_masses_err_by_is_booked_at_both_ends(monkeypatch):
+    run, exactly = ja.Composed(pair(BINARY), 5), discrete._types
+    ends = [types_delta(run, 0.3, REMOVE, upper=upper) for upper in (False, True)]
+    monkeypatch.setattr(discrete, "_types", lambda mechanism: exactly(mechanism)._replace(error=1e-3))
+    lower, upper = (types_delta(run, 0.3, REMOVE, upper=upper) for upper in (False, True))
+    assert lower <= ends[0] * (1 - 1.9e-3)
+    assert upper >= ends[1] * (1 + 1.9e-3)

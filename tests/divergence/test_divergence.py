@@ -81,6 +81,20 @@ def test_gaussian_log_delta(sign):
         assert 0 <= above <= TOL_LOG_DELTA * slack, (e, m)
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_both_ends_of_gaussian_log_delta(sign):
+    mu, x = grid([1e-4, 0.3, 0.5, 2.0, 30.0], [-3.0, -0.4, 0.0, 1.0, 7.0, 30.0])
+    epsilon = sign * np.abs(mu * (x + 0.5 * mu))
+    mu, epsilon = mu[epsilon > -300], epsilon[epsilon > -300]
+    with jax.enable_x64(True):
+        ends = jax.jit(gaussian.gaussian_log_delta_ends)(jnp.asarray(epsilon), jnp.asarray(mu))
+        far = gaussian.gaussian_log_delta_ends(jnp.asarray([1e200]), jnp.asarray([1.0]))
+    for low, high, e, m in zip(np.asarray(ends.lower), np.asarray(ends.upper), epsilon, mu, strict=True):
+        truth = gaussian_profile(mp.mpf(float(e)), mp.mpf(float(m)))
+        assert mp.mpf(float(low)) <= truth <= mp.mpf(float(high)), (e, m)
+    assert np.asarray(far.lower) == -np.inf
+
+
 def test_gaussian_log_delta_at_zero_epsilon():
     mu = np.geomspace(1e-6, 100.0, 60)
     got = x64(lambda m: gaussian.gaussian_log_delta(jnp.zeros_like(m), m), mu)
