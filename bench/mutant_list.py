@@ -67,6 +67,8 @@ MANY_LINES = "tests/bounds/test_many_lines.py"
 HOST_RULE = "tests/divergence/test_host_rule.py"
 CHECK_IN = "tests/bounds/test_check_in.py"
 PAIR_BELOW = "tests/papers/test_pair_from_below.py"
+FEW_STEPS = "tests/papers/test_few_steps_rounded.py"
+BLOCKS = "tests/bounds/test_few_outputs.py -k blocks"
 CHECK_LINE = "tests/divergence/test_check_in_line.py"
 CHECK_RESPONSE = "tests/divergence/test_check_in_response.py"
 CHECK_FEW = "tests/divergence/test_check_in_few_clones.py"
@@ -647,12 +649,7 @@ _CHECKED_IN = (
         CHECK_LINE,
     ),
     Mutant("divergence/check_in/_moments.py", "- log_width + slack", "- log_width - slack", CHECK_IN),
-    Mutant(
-        "papers/check_ins/_shuffled_gaussian.py",
-        "return value + error if upward else value - error",
-        "return value",
-        PAIR_BELOW,
-    ),
+    Mutant("special/_rounding.py", "return value + error if upward else value - error", "return value", PAIR_BELOW),
     Mutant(
         "papers/check_ins/_shuffled_gaussian.py",
         "error = (1.0 if upward else -1.0) * ULP",
@@ -706,6 +703,27 @@ _CHECKED_IN = (
         " - ULP * (4.0 + 4.0 * (_size(found) + log_x * j))",
         " + 64.0 * ULP * (4.0 + 4.0 * (_size(found) + log_x * j))",
         PAIR_BELOW,
+    ),
+    Mutant("papers/random_allocation/_few_steps.py", ".max() + 8.0) * ULP", ".max() + 8.0) * 0.0", FEW_STEPS),
+    Mutant("papers/random_allocation/_few_steps.py", "float(tail_error.max() + moved), 0.0)", "0.0, 0.0)", FEW_STEPS),
+    Mutant(
+        "papers/random_allocation/_few_steps.py", "float(tail_error.max() + moved + ends + 8.0 * ULP)", "0.0", FEW_STEPS
+    ),
+    Mutant(
+        "papers/random_allocation/_few_steps.py", "last = ULP * (1.0 + level) * (72.0 + s)", "last = 0.0", FEW_STEPS
+    ),
+    Mutant("papers/clones/_blocks.py", "logs + sign * error", "logs", BLOCKS),
+    Mutant(
+        "papers/clones/_blocks.py",
+        "upper = log_up(log_sum_outward(upper, float(num_blocks), upward=True), math.log(num_blocks) + 1.0)",
+        "upper = log_sum_exp(upper)",
+        BLOCKS,
+    ),
+    Mutant(
+        "papers/clones/_blocks.py",
+        "lower = log_down(log_sum_outward(lower, float(num_blocks), upward=False), math.log(num_blocks) + 1.0)",
+        "lower = log_sum_exp(lower)",
+        BLOCKS,
     ),
     Mutant("papers/check_ins/_conversion.py", "1e-300)) + high - error", "1e-300)) + high + error", CHECK_IN_ROUNDED),
     Mutant("papers/check_ins/_conversion.py", "rdp - found + 4e-14", "rdp - found - 4e-14", CHECK_IN),

@@ -16,6 +16,7 @@ below the smallest normal number, 2^-1022, which XLA flushes to 0.
 
 from typing import Any
 
+from jaxacct.special._logspace import log_sum_exp
 from jaxacct.special._namespace import stop_gradient, xp
 
 ULP = 2.0**-53
@@ -49,3 +50,16 @@ def log_up(x: Any, ulps: Any) -> Any:
 def log_down(x: Any, ulps: Any) -> Any:
     """At most the logarithm that `x` stands for: `x` - (`ulps` + 8 |x|) 2^-53, as `log_up`."""
     return x - ULP * (ulps + 8.0 * stop_gradient(xp.where(xp.isfinite(x), xp.abs(x), 0.0)))
+
+
+def log_sum_outward(terms: Any, count: Any, *, upward: bool) -> Any:
+    """`log_sum_exp` of `terms` [N, ..] rounded up, or down: no more than `count` of them are not -inf.
+
+    By n ULP of additions, 4 of exponentials, log n of the differences from the largest, since the mean of log T - l_i
+    under the shares of the terms is at most log n, 4 log n of the logarithm of a number in [1, n], and two of the
+    result's size.
+    """
+    value = log_sum_exp(terms)
+    size = stop_gradient(xp.where(xp.isneginf(value), 0.0, xp.abs(value)))
+    error = ULP * (count + 5.0 * xp.log(count) + 8.0 + 2.0 * size)
+    return value + error if upward else value - error

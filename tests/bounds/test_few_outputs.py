@@ -4,19 +4,25 @@ import itertools
 import math
 from fractions import Fraction
 
+import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
 
 import jaxacct as ja
 from jaxacct._precision import Kernel
+from jaxacct._types import Ends
 from jaxacct.bounds import discrete
 from jaxacct.bounds.allocation._decomposition import decomposition_delta
 from jaxacct.bounds.discrete import has_types, types_delta
-from jaxacct.divergence.clones._profile import clones_delta
+from jaxacct.divergence.clones._profile import ProfileEnds, clones_delta
+from jaxacct.papers.clones import _blocks as clones_blocks
 from jaxacct.papers.clones._blocks import block_delta
 from jaxacct.papers.girgis._histogram import histogram_law, histogram_rdp
 from jaxacct.papers.random_allocation._overlap_exact import exact_overlap_rdp
+from jaxacct.special import ULP
+from jaxacct.special import _rounding as rounding
+from jaxacct.special._binomial import pmf_rounding
 
 REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD
 ROUNDING = 2e-12  # of sums over types: 2^-40 booked on the total, twice
@@ -252,3 +258,33 @@ def test_what_the_masses_err_by_is_booked_at_both_ends(monkeypatch):
     lower, upper = (types_delta(run, 0.3, REMOVE, upper=upper) for upper in (False, True))
     assert lower <= ends[0] * (1 - 1.9e-3)
     assert upper >= ends[1] * (1 + 1.9e-3)
+
+
+def _masses_of_blocks(monkeypatch, sign, num_reports, prob, width):
+    """`block_delta` of clones that make a divergence of 1/e whatever their number, whose functions err by `sign`."""
+    pmf, total = clones_blocks.log_binomial_pmf, rounding.log_sum_exp
+
+    def off(log_pmf):
+        return log_pmf + sign * pmf_rounding(jnp.where(log_pmf > -jnp.inf, log_pmf, 0.0))
+
+    def off_sum(terms):
+        n = jnp.sum(terms > -jnp.inf, axis=0)
+        return total(terms) + sign * ULP * (n + 5.0 * jnp.log(jnp.maximum(n, 1.0)) + 4.0)
+
+    ends = ProfileEnds(Ends(-jnp.ones(()), -jnp.ones(())), jnp.zeros(()))
+    monkeypatch.setattr(clones_blocks, "clones_delta", lambda *_, **__: ends)
+    monkeypatch.setattr(clones_blocks, "log_binomial_pmf", lambda *args: off(pmf(*args)))
+    monkeypatch.setattr(clones_blocks, "log_sum_exp", off_sum)
+    monkeypatch.setattr(rounding, "log_sum_exp", off_sum)
+    blocks = Kernel(lambda *args, **static: block_delta(*args, **static))
+    return blocks(0.5, float(num_reports), prob, 1.0, width=width, num_blocks=-(-num_reports // width)).log_delta
+
+
+@pytest.mark.parametrize(("num_reports", "prob", "width"), [(40, 0.3, 1), (40, 0.3, 8), (7, 0.9, 7), (900, 0.01, 30)])
+def test_blocks_hold_where_every_function_errs_one_way(num_reports, prob, width, monkeypatch):
+    with monkeypatch.context() as patch:
+        found = _masses_of_blocks(patch, -1.0, num_reports, prob, width)
+        assert -1.0 <= found.upper <= -1.0 + 1e-11
+    with monkeypatch.context() as patch:
+        found = _masses_of_blocks(patch, 1.0, num_reports, prob, width)
+        assert -1.0 >= found.lower >= -1.0 - 1e-11

@@ -10,7 +10,8 @@ from flint import arb, arb_series, ctx
 
 from jaxacct._precision import Kernel
 from jaxacct.papers.check_ins import _shuffled_gaussian as lanes
-from jaxacct.special import ULP
+from jaxacct.special import ULP, log_sum_outward
+from jaxacct.special import _rounding as rounding
 
 SETTINGS = [
     # users, probability, gap or local epsilon, largest order
@@ -82,7 +83,7 @@ def test_pair_is_rounded_down(users, prob, gap, top, kind):
 @pytest.mark.parametrize(("users", "prob", "gap", "top"), SETTINGS)
 @pytest.mark.parametrize("kind", ["gaussian", "response"])
 def test_pair_is_below_where_every_function_errs_upward(users, prob, gap, top, kind, monkeypatch):
-    log_sum_exp, logexpm1, table = lanes.log_sum_exp, lanes.logexpm1, lanes.log_binomial_table
+    log_sum_exp, logexpm1, table = rounding.log_sum_exp, lanes.logexpm1, lanes.log_binomial_table
 
     def sum_up(terms):
         n = jnp.sum(terms > -jnp.inf, axis=0)
@@ -95,7 +96,7 @@ def test_pair_is_below_where_every_function_errs_upward(users, prob, gap, top, k
 
     functions = types.SimpleNamespace(**vars(jnp))
     functions.log = lambda x: jnp.log(x) + 3.0 * ULP * jnp.abs(jnp.log(x))
-    monkeypatch.setattr(lanes, "log_sum_exp", sum_up)
+    monkeypatch.setattr(rounding, "log_sum_exp", sum_up)
     monkeypatch.setattr(lanes, "logexpm1", excess_up)
     monkeypatch.setattr(lanes, "log_binomial_table", lambda n: table(n) * (1.0 + 3.0 * ULP))
     monkeypatch.setattr(lanes, "softplus", lambda x: jnp.logaddexp(x, 0.0) * (1.0 + 6.0 * ULP))
@@ -128,13 +129,13 @@ def test_moments_are_rounded_either_way():
 
 
 def test_a_sum_is_below_where_its_functions_err_upward(monkeypatch):
-    log_sum_exp = lanes.log_sum_exp
+    log_sum_exp = rounding.log_sum_exp
     for sign in (1.0, -1.0):
         error = sign * ULP * (40 + 5.0 * np.log(40) + 4.0)
-        monkeypatch.setattr(lanes, "log_sum_exp", lambda x, error=error: log_sum_exp(x) + error)
+        monkeypatch.setattr(rounding, "log_sum_exp", lambda x, error=error: log_sum_exp(x) + error)
         terms = np.random.default_rng(2).normal(-3.0, 4.0, (40, 50))
         with jax.enable_x64(True), ctx.workprec(200):
-            found = lanes._log_sum(jnp.asarray(terms), 40.0, upward=sign < 0)
+            found = log_sum_outward(jnp.asarray(terms), 40.0, upward=sign < 0)
             for value, column in zip(found, terms.T, strict=True):
                 truth = sum((arb(float(x)).exp() for x in column), arb(0)).log()
                 assert -(2.0**-44) <= sign * (arb(float(value)) - truth) <= 0

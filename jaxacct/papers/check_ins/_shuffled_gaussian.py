@@ -13,7 +13,6 @@ operations err by, and every number is a lower bound (docs/numerics.md, "One rep
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +26,7 @@ from jaxacct.special import (
     log_down,
     log_factorial_table,
     log_series_power,
-    log_sum_exp,
+    log_sum_outward,
     log_up,
     logexpm1,
     softplus,
@@ -35,13 +34,6 @@ from jaxacct.special import (
 )
 
 _LEAST_PROB = 1e-300  # of a report; below it nothing is claimed
-
-
-def _log_sum(terms: jax.Array, count: Any, *, upward: bool = False) -> jax.Array:
-    """`log_sum_exp` of bounds on `count` [] or [L] terms, moved by what it errs by itself."""
-    value = log_sum_exp(terms)
-    error = ULP * (count + 5.0 * jnp.log(count) + 8.0 + 2.0 * _size(value))
-    return value + error if upward else value - error
 
 
 def _size(x: jax.Array) -> jax.Array:
@@ -76,7 +68,7 @@ def gaussian_log_moments(gap: jax.Array, *, max_order: int, upward: bool = False
         sizes = jax.lax.stop_gradient(jnp.where(j < order, chosen + _size(power) + tilt, _size(last)))
         error = (1.0 if upward else -1.0) * ULP * (12.0 + 8.0 * sizes + 2.0 * _size(moments))
         useful = (j <= order) & (order > 0) & (moments > -jnp.inf)
-        value = _log_sum(jnp.where(useful, terms + moments + error, -jnp.inf), order + 1.0, upward=upward)
+        value = log_sum_outward(jnp.where(useful, terms + moments + error, -jnp.inf), order + 1.0, upward=upward)
         return jax.lax.dynamic_update_slice_in_dim(moments, value[None], k + 1, 0), None
 
     start = jnp.where(j == 0, 0.0, -jnp.inf) + 0.0 * s
@@ -138,7 +130,8 @@ def pair_log_sums(log_moments: jax.Array, num_users: jax.Array, prob: jax.Array)
             behind = jax.lax.dynamic_slice_in_dim(tail, max_order - r, max_order + 1)
             useful = (factor > 0) & (j > 1) & (behind > -jnp.inf)
             error = ULP * (8.0 + 8.0 * _size(log_factor) + 4.0 * (_size(series) + _size(behind)))
-            value = _log_sum(jnp.where(useful, series + log_factor + behind - error, -jnp.inf), order)
+            each = jnp.where(useful, series + log_factor + behind - error, -jnp.inf)
+            value = log_sum_outward(each, order, upward=False)
             return jax.lax.dynamic_update_slice_in_dim(tail, value[None], max_order - r, 0), value
 
         tail = jnp.full((2 * max_order + 1, num_users.shape[0]), -jnp.inf).at[max_order].set(0.0)
@@ -167,7 +160,9 @@ def pair_log_excess(log_sums: jax.Array, rate: jax.Array) -> jax.Array:
     falling = log_binomial_table(max_order) + log_factorial_table(max_order)
     falling = falling - ULP * (8.0 + 8.0 * np.where(falling > 0, falling, 0.0))
     return jax.lax.map(
-        lambda row: _log_sum(jnp.where(scaled > -jnp.inf, row[:, None] + scaled, -jnp.inf), max_order + 1.0),
+        lambda row: log_sum_outward(
+            jnp.where(scaled > -jnp.inf, row[:, None] + scaled, -jnp.inf), max_order + 1.0, upward=False
+        ),
         jnp.asarray(falling[2:], jnp.float64),
     )
 

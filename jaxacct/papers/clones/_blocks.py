@@ -9,13 +9,15 @@ with h(c) the divergence of the pair with c clones for certain. S = 1 is the pai
 `clones_delta`.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 
 from jaxacct._types import Ends
 from jaxacct.divergence.clones._profile import ProfileEnds, clones_delta
-from jaxacct.special import log_sum_exp
-from jaxacct.special._binomial import log_binomial_pmf
+from jaxacct.special import log_down, log_sum_exp, log_sum_outward, log_up
+from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding
 
 _WINDOW = 128  # counts of `clones_delta`, of which only one is needed: the number of clones is certain here
 _BATCH = 256  # blocks that are computed together: memory only
@@ -32,7 +34,8 @@ def block_delta(
 ) -> ProfileEnds:
     """Lower and upper ends [L] of log D_{e^epsilon} of the clones pair; `log_tail` is that of the upper end.
 
-    The two sums of the module, with their rounding, 4e-12 and less, added. (-inf, 0) where `num_blocks` blocks do not
+    The two sums of the module, rounded outwards: each probability by what Loader's form errs by, each sum by what it
+    errs by, upon ends of `clones_delta` that hold. (-inf, 0) where `num_blocks` blocks do not
     hold every count.
 
     Args:
@@ -47,19 +50,25 @@ def block_delta(
         counts = start + jnp.arange(width, dtype=jnp.int32).astype(jnp.float64)[:, None]
         inside = counts <= last
         logs = log_binomial_pmf(jnp.where(inside, counts, 0.0), last, clone_prob, 1.0 - clone_prob)
-        mass = log_sum_exp(jnp.where(inside, logs, -jnp.inf))
+        error = pmf_rounding(jax.lax.stop_gradient(jnp.where(logs > -jnp.inf, logs, 0.0)))
+        least, most = (
+            log_sum_outward(jnp.where(inside, logs + sign * error, -jnp.inf), float(width), upward=sign > 0)
+            for sign in (-1.0, 1.0)
+        )
         first, end = (
             clones_delta(epsilon, c + 1.0, jnp.ones_like(clone_prob), local_epsilon, window=_WINDOW)
             for c in (jnp.minimum(start, last), jnp.minimum(start + (width - 1.0), last))
         )
-        return mass + end.log_delta.lower, mass + first.log_delta.upper, mass + first.log_tail
+        return least + end.log_delta.lower, most + first.log_delta.upper, most + first.log_tail
 
     starts = width * jnp.arange(num_blocks, dtype=jnp.int32).astype(jnp.float64)
-    lower, upper, tail = (log_sum_exp(x) for x in jax.lax.map(block, starts, batch_size=min(_BATCH, num_blocks)))
-    slack = 2e-12 - 1e-14 * jnp.maximum(upper, -1e4)
+    lower, upper, tail = jax.lax.map(block, starts, batch_size=min(_BATCH, num_blocks))
+    # a term of two parts <= 0 errs by an ULP of itself, whose mean is at most that of the sum and log n
+    lower = log_down(log_sum_outward(lower, float(num_blocks), upward=False), math.log(num_blocks) + 1.0)
+    upper = log_up(log_sum_outward(upper, float(num_blocks), upward=True), math.log(num_blocks) + 1.0)
     held = num_reports <= width * num_blocks
     log_delta = Ends(
-        jnp.where(held, lower - slack, -jnp.inf),
-        jnp.where(held, jnp.minimum(upper + slack, 0.0), 0.0),
+        jnp.where(held, lower, -jnp.inf),
+        jnp.where(held, jnp.minimum(upper, 0.0), 0.0),
     )
-    return ProfileEnds(log_delta, tail)
+    return ProfileEnds(log_delta, log_sum_exp(tail))

@@ -7,14 +7,15 @@ The likelihood ratio is X = e_k(Y_1, .., Y_t) / C(t, k), e_k the elementary symm
 
 are expectations of functions convex in each Y_i. The lognormal law of Y_i is cut into cells. By Jensen's inequality,
 spreading each cell's mass to its ends, mean kept, gives an upper bound, and moving it to the cell's mean a lower one;
-they are apart by the square of the cells' width. One of the t integrals is in closed form. Add/remove adjacency; a
-check of the reduction to one step at a time.
+they are apart by the square of the cells' width. One of the t integrals is in closed form. What rounding may do is
+derived in docs/numerics.md, "Two to four steps by cells". Add/remove adjacency; a check of the reduction to one step at
+a time.
 """
 
 import functools
 import itertools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,16 +27,25 @@ from jaxacct._types import Direction, Ends
 from jaxacct.bounds.poisson._profile import concrete_base
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.papers._asking import direction_of, non_negative, number, run_of
-from jaxacct.special import log_normal_tail
+from jaxacct.special import ULP, log_normal_tail
 
 _MAX_STEPS = 4  # steps of an allocation; for more the lattice would be too coarse
 _NUM_POINTS = 2**21  # points of the product of lattices: time against width
 _MAX_CELLS = 4096  # cells of the lattice of one step: time against width
 _REACH = 9.0  # standard deviations that the lattice covers on either side; what lies beyond is bounded
 _LEAST_NOISE = 0.25  # noise multiplier; below, Y leaves the range in which absolute errors stay small
-_SLACK = 1e-12  # absolute rounding, booked: of sums of probabilities, and of the cells' means
 
 Real = NDArray[np.float64]
+
+
+class _Law(NamedTuple):
+    """A discrete law that stands for that of Y, and what is known of its rounding."""
+
+    values: Real
+    masses: Real
+    mass_error: float  # at most what the mass beyond any point errs by
+    mean_error: float  # the same of its part of the mean, and of points that are not quite a cell's ends
+    beyond: float  # at least the part of the mean beyond the last point
 
 
 def has_few_steps(mechanism: RandomAllocation) -> bool:
@@ -82,34 +92,43 @@ def few_steps_delta(mechanism: RandomAllocation, epsilon: float, direction: Dire
     sigma = float(base.noise_multiplier)
     size = min(_MAX_CELLS, int(_NUM_POINTS ** (1.0 / (t - 1))))
     remove = direction is Direction.REMOVE
+    laws = [_lattice(sigma, size, spread) for spread in (False, True)]
+    if any(law is None for law in laws):
+        return Ends(0.0, 1.0)
     factor = 1.0 if remove else math.exp(epsilon)
     level = math.exp(epsilon if remove else -epsilon)
-    slack = _SLACK * factor * (1.0 + level)
-    lower, upper = (
-        factor * _mean(_lattice(sigma, size, spread), t, k, level, 1.0 / sigma, remove=remove)
-        for spread in (False, True)
-    )
+    found = [_mean(law, t, k, level, 1.0 / sigma, remove=remove) for law in laws if law is not None]
+    slack = [_rounding(law, t, level, 1.0 / sigma, x) for law, x in zip(laws, found, strict=True) if law is not None]
     # what the spread law leaves out beyond the last point: X grows with slope k/t there, in each of t steps
-    upper += k * _normal(-_REACH) if remove else 0.0
-    return Ends(max(0.0, lower - slack), min(1.0, upper + slack))
+    left_out = k * laws[1].beyond if remove and laws[1] is not None else 0.0
+    return Ends(max(0.0, factor * (found[0] - slack[0])), min(1.0, factor * (found[1] + slack[1]) + left_out))
 
 
-def _normal(x: float) -> float:
-    return 0.5 * math.erfc(-x / math.sqrt(2.0))
+def _rounding(law: _Law, steps: int, level: float, s: float, found: float) -> float:
+    """At most what the mean `found` errs by: the law in each of t - 1 steps, the last step, products and sums."""
+    in_law = 4.0 * (1.0 + level) * law.mass_error + 4.0 * law.mean_error
+    last = ULP * (1.0 + level) * (72.0 + s)
+    return 1.01 * ((steps - 1.0) * in_law + last) + ULP * (len(law.values) + 32.0) * abs(found)
 
 
 @functools.lru_cache(maxsize=16)
-def _lattice(sigma: float, size: int, spread: bool) -> tuple[Real, Real]:
-    """(values, masses) of the law of Y, spread to the cells' ends (and 0), or contracted to their means."""
+def _lattice(sigma: float, size: int, spread: bool) -> _Law | None:
+    """The law of Y spread to the cells' ends (and 0), or contracted to their means; None if ends are not distinct."""
     s = 1.0 / sigma
     g = np.linspace(-_REACH, _REACH + s, size)
-    # from the nearer tail
-    q, p = (np.array([_normal(-abs(x)) for x in g - shift]) for shift in (0.0, s))
-    mass, mean = (_between(tail, g - shift) for tail, shift in ((q, 0.0), (p, s)))
     y = np.exp(s * g - 0.5 * s * s)
+    if not np.all(np.diff(y) > 0):
+        return None
+    # from the nearer tail; the tail is known to 32 (1 + x^2) ULP, the argument g - s to ULP (|x| + s)
+    x = np.abs(g - s)
+    q, p = np.exp(log_normal_tail(np.abs(g))), np.exp(log_normal_tail(x))
+    mass, mean = _between(q, g), _between(p, g - s)
+    mass_error = float((q * (34.0 + 34.0 * g * g)).max() + 8.0) * ULP
+    tail_error = p * (34.0 + 34.0 * x * x + (1.0 + x) * (x + s)) * ULP
     if not spread:
         value = np.clip(mean / mass, y[:-1], y[1:])
-        return value, mass
+        moved = np.abs(value * mass - mean).sum() + 8.0 * ULP
+        return _Law(value, mass, mass_error, float(tail_error.max() + moved), 0.0)
     right = np.clip((mean - y[:-1] * mass) / np.diff(y), 0.0, mass)
     first = min(p[0] / y[0], q[0])
     weights = np.zeros(size + 1)
@@ -117,7 +136,11 @@ def _lattice(sigma: float, size: int, spread: bool) -> tuple[Real, Real]:
     weights[1] = first
     weights[1:-1] += mass - right
     weights[2:] += right
-    return np.concatenate([[0.0], y]), weights
+    moved = np.abs(y[:-1] * (mass - right) + y[1:] * right - mean).sum() + abs(y[0] * first - p[0])
+    # a product of the sum above, and how far the points are from the ends of their cells
+    ends = float((y[1:] * mass * (12.0 + 3.0 * np.abs(s * g[1:]) + 2.0 * s * s)).sum()) * ULP
+    mean_error = float(tail_error.max() + moved + ends + 8.0 * ULP)
+    return _Law(np.concatenate([[0.0], y]), weights, mass_error, mean_error, float(p[-1] + tail_error[-1]))
 
 
 def _between(tail: Real, x: Real) -> Real:
@@ -126,9 +149,9 @@ def _between(tail: Real, x: Real) -> Real:
     return np.where(x[1:] <= 0, right - left, np.where(x[:-1] >= 0, left - right, 1.0 - left - right))
 
 
-def _mean(law: tuple[Real, Real], t: int, k: int, level: float, s: float, *, remove: bool) -> float:
+def _mean(law: _Law, t: int, k: int, level: float, s: float, *, remove: bool) -> float:
     """E of the positive part, t - 1 of the Y_i under `law` and the last one lognormal."""
-    values, masses = law
+    values, masses = law.values, law.masses
     # polynomials e_0, .., e_k and masses of all but the last two steps
     rows, weights = np.zeros((1, k + 1)), np.ones(1)
     rows[0, 0] = 1.0
