@@ -69,6 +69,7 @@ CHECK_IN = "tests/bounds/test_check_in.py"
 PAIR_BELOW = "tests/papers/test_pair_from_below.py"
 FEW_STEPS = "tests/papers/test_few_steps_rounded.py"
 BLOCKS = "tests/bounds/test_few_outputs.py -k blocks"
+SINH = "tests/bounds/test_check_in.py -k 'sine or lognormal_ternary'"
 CHECK_LINE = "tests/divergence/test_check_in_line.py"
 CHECK_RESPONSE = "tests/divergence/test_check_in_response.py"
 CHECK_FEW = "tests/divergence/test_check_in_few_clones.py"
@@ -725,6 +726,10 @@ _CHECKED_IN = (
         "lower = log_sum_exp(lower)",
         BLOCKS,
     ),
+    Mutant("papers/check_ins/_distributed.py", "x * x + ULP * jax.lax.stop_gradient(error)", "x * x", SINH),
+    Mutant("papers/check_ins/_distributed.py", "value + ULP * (16.0 + 4.0", "value - 64.0 * ULP * (16.0 + 4.0", SINH),
+    Mutant("papers/check_ins/_distributed.py", "doubled + error", "doubled - 64.0 * error", SINH),
+    Mutant("papers/check_ins/_distributed.py", "x = x + slope(x) / (1.0 + bend)", "x = x + 0.0 * bend", SINH),
     Mutant("papers/check_ins/_conversion.py", "1e-300)) + high - error", "1e-300)) + high + error", CHECK_IN_ROUNDED),
     Mutant("papers/check_ins/_conversion.py", "rdp - found + 4e-14", "rdp - found - 4e-14", CHECK_IN),
     Mutant("papers/check_ins/_coupling.py", "(1.0 - share) * jnp.sum(moved", "0.0 * jnp.sum(moved", CHECK_IN),
@@ -735,7 +740,6 @@ _CHECKED_IN = (
         f"{CHECK_IN} -k costs",
     ),
     Mutant("divergence/check_in/_clones.py", "xp.log(contrast) + slack", "xp.log(contrast) - slack", CHECK_IN),
-    Mutant("papers/check_ins/_distributed.py", "return value + 1e-13", "return value - 1e-13", CHECK_IN_ROUNDED),
     Mutant(
         "papers/check_ins/_first_cut.py",
         "weight + at.log_delta, beyond[None]",

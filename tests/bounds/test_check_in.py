@@ -466,12 +466,41 @@ def test_ternary_moments_of_gaussians():
 def test_hyperbolic_sine_moments_are_never_rounded_down():
     """Even powers are alternating sums of lognormal moments, which mpmath can add up."""
     kernel = Kernel(distributed.log_sinh_moments)
-    with mp.workdps(60):
-        for s, values in zip(spreads := (1e-4, 0.1, 1.0, 9.0), kernel(np.array(spreads), max_order=12), strict=True):
-            for j in (2, 4, 8, 12):
+    with mp.workdps(300):
+        for s, values in zip(spreads := (1e-4, 0.1, 1.0, 9.0), kernel(np.array(spreads), max_order=48), strict=True):
+            for j in (2, 4, 12, 48):
                 terms = ((-1) ** i * mp.binomial(j, i) * mp.exp(mp.mpf(s) * (j - 2 * i) ** 2 / 8) for i in range(j + 1))
                 truth = mp.log(mp.fsum(terms)) + mp.mpf(s) * (mp.mpf(j * (j - 1)) / 2 - mp.mpf(j * j) / 8)
-                assert truth <= float(values[j]) <= truth + 3e-13 * (1 + abs(truth))
+                assert truth <= mp.mpf(float(values[j])) <= truth + 1e-13 * (1 + abs(truth))
+
+
+def test_hyperbolic_sine_moments_at_any_distance():
+    """Where the peak lies far from either of its limits, at 0 and at infinite distance."""
+    with np.errstate(over="ignore"):
+        values = Kernel(distributed.log_sinh_moments)(np.array([0.0, 4.0 / 512, math.inf]), max_order=512)
+    assert values[0, 512] == -math.inf
+    assert values[2, 512] == math.inf
+    with mp.workdps(700):
+        s = mp.mpf(4.0 / 512)
+        choices = itertools.accumulate(range(512), lambda c, i: c * (512 - i) // (i + 1), initial=1)
+        terms = ((-1) ** i * c * mp.exp(s * (512 - 2 * i) ** 2 / 8) for i, c in enumerate(choices))
+        truth = mp.log(mp.fsum(terms)) + s * (512 * 511 / 2 - 512 * 512 / 8)
+        assert truth <= mp.mpf(float(values[1, 512])) <= truth + 1e-13 * truth
+
+
+def test_lognormal_ternary_moments_are_rounded_up():
+    kind = distributed.TernaryMoment.LOGNORMAL
+    base = Kernel(lambda g: distributed.distributed_base(g, jnp.ones_like(g), kind, max_order=9).log_ternary)
+    with mp.workdps(60):
+        for gap in (0.01, 0.1):
+            for j, value in enumerate(base(gap)):
+                signs = (
+                    (-1) ** (j - i) * mp.binomial(j, i) * mp.exp(mp.mpf(gap) ** 2 * i * (i - 1) / 2)
+                    for i in range(j + 1)
+                )
+                if j in (2, 4, 6, 8):
+                    truth = j * mp.log(2) + mp.log(mp.fsum(signs))
+                    assert truth <= mp.mpf(float(value)) <= truth + 1e-12
 
 
 @pytest.mark.more

@@ -15,11 +15,11 @@ import numpy as np
 from jaxacct.divergence.check_in._blocks import Blocks, Layout, binomial_blocks
 from jaxacct.papers.check_ins._renyi import BaseMoments, gaussian_base, mixture_rdp
 from jaxacct.papers.check_ins._shuffled_gaussian import gaussian_log_moments
-from jaxacct.special import log1mexp, log1p, log_sum_exp
+from jaxacct.special import ULP, log1mexp, log1p, log_sum_exp, log_sum_outward, log_up, sinh, tanh, up
 from jaxacct.special._binomial import log_binomial_pmf
 
-# The trapezoid rule's step, in standard deviations, and its nodes on either side of the peak: error below 1e-13.
-_STEP, _HALF = 0.25, 56
+# The trapezoid rule's step, in standard deviations, and its nodes on either side of the peak; Newton's steps towards it
+_STEP, _HALF, _NEWTON = 0.25, 56, 4
 _LOG_2PI = 1.8378770664093454836  # log(2 pi), a number
 
 
@@ -41,22 +41,30 @@ def log_sinh_moments(s: jax.Array, *, max_order: int) -> jax.Array:
 
     The ternary moment E_R |(P - Q)/R|^j of three Gaussians at distance sqrt(s) from each other; odd rows and row 0 are
     -inf. By the trapezoid rule around the integrand's peak, whose terms are positive where its alternating sum would
-    lose every digit; error below 1e-13.
+    lose every digit; what it leaves out is below 2^-60 (docs/numerics.md, "Moments of a hyperbolic sine").
     """
-    root = jnp.sqrt(s)
+    usable = (s > 0) & (s < jnp.inf)
+    safe = jnp.where(usable, s, 1.0)
+    root = jnp.sqrt(safe)
     offsets = jnp.arange(-_HALF, _HALF + 1, dtype=jnp.int32).astype(jnp.float64)
     offsets = offsets.reshape((-1,) + (1,) * s.ndim)
 
     def row(j: jax.Array) -> jax.Array:
-        peak = jnp.maximum(jnp.sqrt(j), 0.5 * j * root)
+        peak, slope = _peak(j, jax.lax.stop_gradient(root))
         # nodes at whole multiples of the step, on the positive half: the integrand is even and 0 at 0
-        x = _STEP * (jnp.floor(jax.lax.stop_gradient(peak) / _STEP) + offsets)
+        x = _STEP * (jnp.floor(peak / _STEP) + offsets)
         inside = x > 0
         x = jnp.where(inside, x, 1.0)
-        log_sinh = 0.5 * root * x + log1mexp(-root * x)
-        total = log_sum_exp(jnp.where(inside, j * log_sinh - 0.5 * x * x, -jnp.inf))
-        value = total + np.log(2.0 * _STEP) - 0.5 * _LOG_2PI + s * (0.5 * j * (j - 1.0) - 0.125 * j * j)
-        return value + 1e-13 * (1.0 + jnp.abs(value))
+        rise, rest = 0.5 * root * x, log1mexp(-root * x)
+        log_sinh = rise + rest
+        error = j * (8.0 + 4.0 * rise - 6.0 * rest) + 3.0 * (j * jnp.abs(log_sinh) + 0.5 * x * x)
+        terms = j * log_sinh - 0.5 * x * x + ULP * jax.lax.stop_gradient(error)
+        total = log_sum_outward(jnp.where(inside, terms, -jnp.inf), 2.0 * _HALF + 1.0, upward=True)
+        tilt = safe * (0.5 * j * (j - 1.0) - 0.125 * j * j)
+        value = total + np.log(2.0 * _STEP) - 0.5 * _LOG_2PI + tilt
+        value = value + ULP * (16.0 + 4.0 * jax.lax.stop_gradient(jnp.abs(total) + tilt))
+        value = jnp.where(jnp.abs(slope) <= 1.0, value, jnp.inf)
+        return jnp.where(usable, value, jnp.where(s == 0, -jnp.inf, jnp.inf))
 
     j = jnp.arange(2, max_order + 1, 2, dtype=jnp.int32).astype(jnp.float64)
     even = jax.lax.map(row, j)
@@ -64,26 +72,44 @@ def log_sinh_moments(s: jax.Array, *, max_order: int) -> jax.Array:
     return rows.at[2::2].set(even)
 
 
+def _peak(j: jax.Array, root: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """About where j log(2 sinh(root x/2)) - x^2/2 is largest, and its slope there: the two are no further apart.
+
+    The slope is convex and falls by at least 1 a unit; Newton's steps start left of its root, and stay there.
+    """
+
+    def slope(x: jax.Array) -> jax.Array:
+        return 0.5 * j * root / tanh(0.5 * root * x) - x
+
+    x = jnp.maximum(jnp.sqrt(j), 0.5 * j * root)
+    for _ in range(_NEWTON):
+        bend = 0.25 * j * (root / sinh(jnp.minimum(0.5 * root * x, 300.0))) ** 2
+        x = x + slope(x) / (1.0 + bend)
+    return x, slope(x)
+
+
 def _with_odd(even: jax.Array) -> jax.Array:
     """The rows with odd ones 3, 5, .. as geometric means of their neighbours (Cauchy-Schwarz); the last row is even."""
-    return even.at[3::2].set(0.5 * (even[2:-2:2] + even[4::2]))
+    return even.at[3::2].set(log_up(0.5 * (even[2:-2:2] + even[4::2]), 2.0))
 
 
 def distributed_base(gap: jax.Array, num_reports: jax.Array, kind: TernaryMoment, *, max_order: int) -> BaseMoments:
     """Moments [A + 1, ..] of the sum of `num_reports` [..] reports, j = 0..A."""
-    spread = gap / jnp.sqrt(num_reports)
+    spread = up(gap / jnp.sqrt(num_reports), 4)
     generic = gaussian_base(spread, max_order=max_order)
     if kind is TernaryMoment.GENERIC:
         return generic
     top = max(4, max_order + max_order % 2)  # odd rows need the even one above
     flat = spread.reshape(-1)
-    central = gaussian_log_moments(flat, max_order=top).reshape(-1, *spread.shape)
+    central = gaussian_log_moments(flat, max_order=top, upward=True).reshape(-1, *spread.shape)
     j = jnp.arange(top + 1, dtype=jnp.int32).astype(jnp.float64).reshape((-1,) + (1,) * spread.ndim)
-    bound = jnp.where(j >= 2, j * np.log(2.0) + central, -jnp.inf)
     if kind is TernaryMoment.SHARP:
-        sinh = log_sinh_moments(spread * spread, max_order=top)
-        bound = jnp.maximum(sinh, central + 1e-13 * (1.0 + jnp.abs(central)))
-    ternary = _with_odd(bound)[: max_order + 1] + 1e-12
+        bound = jnp.maximum(log_sinh_moments(up(spread * spread, 4), max_order=top), central)
+    else:
+        doubled = central + j * np.log(2.0)
+        error = ULP * 3.0 * jax.lax.stop_gradient(j + jnp.abs(doubled))
+        bound = jnp.where(j >= 2, doubled + error, -jnp.inf)
+    ternary = _with_odd(bound)[: max_order + 1]
     return BaseMoments(jnp.minimum(ternary, generic.log_ternary), generic.log_excess)
 
 
