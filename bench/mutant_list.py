@@ -64,6 +64,8 @@ GIRGIS = "tests/papers/test_girgis.py"
 GIRGIS_ROUNDED = "tests/papers/test_girgis.py -k rounded"
 CHEN = "tests/papers/test_chen.py"
 MANY_LINES = "tests/bounds/test_many_lines.py"
+ONE_MOMENT = "tests/bounds/test_one_moment.py -k single_lines"
+LINE_MOMENTS = "tests/divergence/test_line_moments.py -k 'late or negative'"
 HOST_RULE = "tests/divergence/test_host_rule.py"
 CHECK_IN = "tests/bounds/test_check_in.py"
 PAIR_BELOW = "tests/papers/test_pair_from_below.py"
@@ -310,14 +312,19 @@ _GAUSSIAN = (
         MANY_LINES,
     ),
     Mutant("bounds/_many_lines.py", "target * (1.0 - 2.0**-50) - dropped", "target * 1.001", MANY_LINES),
+    Mutant("bounds/_one_moment.py", "-(1.0 + powers) *", "-(2.5 + powers) *", ONE_MOMENT),
+    Mutant("divergence/allocation/_negative_moments.py", "- drop * (mean", "- 1.1 * drop * (mean", LINE_MOMENTS),
+    Mutant("divergence/allocation/_negative_moments.py", "- np.log(powers))", "- np.log(powers) - 1.0)", LINE_MOMENTS),
+    Mutant("divergence/allocation/_ray_moments.py", "+ missed * (1.0 + 2.0**-30)", "", LINE_MOMENTS),
+    Mutant("divergence/allocation/_ray_moments.py", "found = found / fall", "found = 0.5 * found / fall", LINE_MOMENTS),
     Mutant("divergence/allocation/_real.py", "value + error + strip", "value + strip", CUT_TRANSFORM),
     Mutant(
         "divergence/allocation/_real.py", "+ transform_rounding(of, u)", "- 2.0 * transform_rounding(of, u)", TRANSFORMS
     ),
     Mutant(
         "divergence/allocation/_real.py",
-        "far + 2.0 * (of.left + of.right())",
-        "far - 2.0 * (of.left + of.right())",
+        "+ 2.0 * beyond)",
+        "- 2.0 * beyond)",
         TRANSFORMS,
     ),
     Mutant("curves/_convolution.py", "return eta / (1.0 - eta) * norms * math.exp(grown) +", "return", FFT),

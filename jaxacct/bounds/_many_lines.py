@@ -15,8 +15,11 @@ import numpy as np
 
 from jaxacct._method import Query
 from jaxacct._types import Direction, Ends
+from jaxacct.bounds._line_choice import ALIAS_ORDERS, Choice, best, choose
+from jaxacct.bounds._line_parts import is_heavy
+from jaxacct.bounds._one_moment import added_upper, is_likely_enough
 from jaxacct.composition import allocation_groups
-from jaxacct.divergence._inversion import ALIAS_FACTORS, Line, LineMoments, delta_ends, epsilon_ends
+from jaxacct.divergence._inversion import Line, LineMoments, delta_ends, epsilon_ends
 from jaxacct.divergence.allocation import _added_lanes as added
 from jaxacct.divergence.allocation import _added_plans as plans
 from jaxacct.divergence.allocation import _clipped_lanes as clipped
@@ -29,13 +32,9 @@ from jaxacct.special import down, up
 # far the order is pulled towards 1, where the moments depend less on the largest ratios.
 _TRIED = ((5e-9, 1.0), (5e-9, 0.65), (1e-6, 0.9))
 _NARROW = 1e-6  # relative width of ends that are not improved on
-_SPARED = 0.5  # in log: for fewer nodes the line may lie where what is summed is larger by as much
-_FALL = 30.0  # the moments are followed until the rest is e^-30 of delta
-_ALIASES = 26.0  # copies of delta on the left are e^-26 of it
 _MOST_NODES = 600  # nodes of the line
 _NOISE, _MOST_STEPS = (0.3, 20.0), 2.0**40  # rounds outside are left to others: their grids would be long
 _TINY = 2.2250738585072014e-308  # the least normal double: an upper end of delta is not smaller
-_ALIAS_ORDERS = np.asarray(ALIAS_FACTORS)
 _WIDE = np.geomspace(0.03, 40.0, 36)  # orders a - 1 looked at first, over 1 by the deviation of the composed loss
 _NEAR = np.geomspace(0.4, 2.6, 34)  # orders a - 1 among which the line is chosen, over that of a first guess
 _PLANNED, _SUMMED = 2**15, 2**11  # nodes of rules in one block of lanes: planned, and summed over
@@ -88,78 +87,15 @@ def many_brackets(
         & (sigma <= _NOISE[1])
     )
     rounds = Rounds(sigma, steps, first, second, np.asarray(target, np.float64)).at(lanes)
-    found = {}
+    found, below = {}, np.zeros(len(lanes))
     for d in directions:
         lower, upper = np.zeros(len(sigma)), np.full(len(sigma), query.worst)
         if lanes.size:
-            ends = remove(rounds, query) if d is Direction.REMOVE else add(rounds, query)
+            ends = remove(rounds, query) if d is Direction.REMOVE else add(rounds, query, below)
+            below = ends.lower
             lower[lanes], upper[lanes] = np.minimum(*ends), ends.upper
         found[d] = Ends(lower, upper if query is Query.EPSILON else np.maximum(upper, _TINY))
     return found
-
-
-class Choice(NamedTuple):
-    """The lines of lanes [L]: order a, spacing and number of the nodes; about where the answers are."""
-
-    order: Real
-    step: Real
-    num_nodes: Any  # whole
-    epsilon: Real
-    log_delta: Real
-
-
-def best(query: Query, target: Real, orders: Real, logs: Real) -> tuple[Any, Real]:
-    """Which of the orders [L, K] has the least bound by its moment, about; and about that bound [L]."""
-    constant = np.log(orders) + 2.0
-    if query is Query.EPSILON:
-        found = (logs - np.log(target)[:, None] - constant) / (orders - 1.0)
-    else:
-        found = logs - (orders - 1.0) * target[:, None] - constant
-    found = np.where(np.isfinite(found) & (orders > 1.0), found, np.inf)
-    at = found.argmin(1)
-    value = found[np.arange(len(at)), at]
-    if query is Query.DELTA:  # the larger the order, the fewer nodes
-        near = found <= value[:, None] + _SPARED
-        at = found.shape[1] - 1 - near[:, ::-1].argmax(1)
-    return at, value
-
-
-def choose(
-    query: Query, target: Real, orders: Real, logs: Real, falls: Real, pull: float = 1.0, furthest: float = math.inf
-) -> tuple[Any, Choice]:
-    """Which of the orders [L, K], increasing, to take; `Choice`, where log |M| falls by about `falls` [L] b^2/2.
-
-    The order is about the best one's distance from 1 times `pull`. Moments that bound aliases are to be had up to
-    `furthest` of it.
-    """
-    at, value = best(query, target, orders, logs)
-    every = np.arange(len(at))
-    if pull < 1.0:
-        at = np.abs(orders - 1.0 - pull * (orders[every, at, None] - 1.0)).argmin(1)
-    a, log_moment = orders[every, at], logs[every, at]
-    if query is Query.EPSILON:
-        epsilon, log_delta = np.maximum(value, 0.0), np.log(target)
-    else:
-        epsilon, log_delta = target, np.minimum(value, 0.0)
-    excess = a - 1.0
-    left = (_ALIASES - log_delta) / excess
-    c = 1.0 + _ALIAS_ORDERS[furthest >= _ALIAS_ORDERS] * excess[:, None]
-    right = interpolated(c, orders, logs) - (c - 1.0) * epsilon[:, None] - np.log(c - 1.0)
-    right = (right + (_ALIASES - log_delta)[:, None]) / (c - a[:, None])
-    period = np.maximum(left, np.minimum(np.where(np.isnan(right), np.inf, right).min(1), 20.0 * left))
-    needed = np.maximum(_FALL + np.maximum(log_moment - excess * epsilon - log_delta, 0.0), _FALL)
-    count = np.sqrt(2.0 * needed / falls) * period / (2.0 * math.pi) + 2.0
-    count = np.where(np.isfinite(count), np.minimum(np.ceil(count), 1e6), 1e6)
-    return at, Choice(a, 2.0 * math.pi / period, count.astype(int), epsilon, log_delta)
-
-
-def interpolated(at: Real, orders: Real, logs: Real) -> Real:
-    """About log M at orders `at` [L, A] from `orders` and `logs` [L, K]; inf beyond the last."""
-    above = (orders[:, None, :] < at[:, :, None]).sum(2)
-    j = np.clip(above, 1, orders.shape[1] - 1)
-    x0, x1, y0, y1 = (np.take_along_axis(x, i, 1) for x in (np.log(orders - 1.0), np.log(logs)) for i in (j - 1, j))
-    share = (np.log(at - 1.0) - x0) / np.where(x1 > x0, x1 - x0, 1.0)
-    return np.where(above < orders.shape[1], np.exp(y0 + share * (y1 - y0)), np.inf)
 
 
 def solved(choice: Choice, moments: LineMoments, query: Query, target: Real, dropped: Real | float) -> Ends[Real]:
@@ -187,7 +123,7 @@ def solved(choice: Choice, moments: LineMoments, query: Query, target: Real, dro
 
 
 def _alias_orders(order: Real) -> Real:
-    return 1.0 + _ALIAS_ORDERS * (order[:, None] - 1.0)
+    return 1.0 + ALIAS_ORDERS * (order[:, None] - 1.0)
 
 
 def padded(found: Any, fall: Real, decay: Real, lane: Any, times: Real, num: int) -> LineMoments:
@@ -246,8 +182,9 @@ def _nodes(sigma: Real, shape: Shape) -> Any:
 def remove(rounds: Rounds, query: Query) -> Ends[Real]:
     """Certified ends [L] of the remove direction by clipped ratios; (0, worst) where no line would do."""
     lower, upper = np.zeros(len(rounds.steps)), np.full(len(rounds.steps), query.worst)
-    todo = np.arange(len(rounds.steps))
-    for tried in _TRIED:
+    uses = rounds.first_times + rounds.second_times
+    todo = np.flatnonzero(~is_heavy(rounds.noise_multiplier, rounds.steps, uses))
+    for tried in _TRIED if todo.size else ():
         found = _in_blocks(functools.partial(_remove, tried=tried), rounds.at(todo), query, CLIPPED)
         lower[todo], upper[todo] = np.maximum(lower[todo], found.lower), np.minimum(upper[todo], found.upper)
         with np.errstate(invalid="ignore"):
@@ -342,9 +279,27 @@ def _remove_on(
     return solved(choice, every, query, rounds.target, at.dropped)
 
 
-def add(rounds: Rounds, query: Query) -> Ends[Real]:
-    """Certified ends [L] of the add direction by samples of profiles; (0, worst) where no line would do."""
-    return _in_blocks(_add, rounds, query, WHOLE)
+def add(rounds: Rounds, query: Query, enough: Real | float = 0.0) -> Ends[Real]:
+    """Certified ends [L] of the add direction, no closer than an upper end of `enough` [L].
+
+    By samples of profiles; by one real moment where that will do, and where no line would.
+    """
+    lower, upper = np.zeros(len(rounds.steps)), np.full(len(rounds.steps), query.worst)
+    lane, steps, times = rounds.flat()
+    enough = enough + lower
+    likely = is_likely_enough(rounds.noise_multiplier[lane], steps, times, lane, query, rounds.target, enough)
+    upper[likely] = _by_one_moment(rounds.at(likely), query)
+    todo = np.flatnonzero(upper > enough)
+    found = _in_blocks(_add, rounds.at(todo), query, WHOLE)
+    lower[todo], upper[todo] = found.lower, np.minimum(upper[todo], found.upper)
+    todo = np.flatnonzero((upper >= query.worst) & ~likely)
+    upper[todo] = _by_one_moment(rounds.at(todo), query)
+    return Ends(lower, upper)
+
+
+def _by_one_moment(rounds: Rounds, query: Query) -> Real:
+    lane, steps, times = rounds.flat()
+    return added_upper(rounds.noise_multiplier[lane], steps, times, lane, query, rounds.target)
 
 
 def _add(rounds: Rounds, query: Query, size: int) -> tuple[Real, Real]:

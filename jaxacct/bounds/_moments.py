@@ -20,6 +20,7 @@ from jaxacct._precision import HostProgram
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._line_parts import Round, Sampled
 from jaxacct.bounds._one_line import ends, reaches
+from jaxacct.bounds._one_moment import added_upper, is_likely_enough
 from jaxacct.bounds._parts import flattened
 from jaxacct.composition import allocation_groups, compose_line_moments
 from jaxacct.divergence._inversion import ALIAS_FACTORS, Line, LineMoments, delta_ends, epsilon_ends
@@ -291,8 +292,12 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
         return dict(at.known)  # the methods before and after are as good, or there is nothing to see
     found: dict[Direction, Ends[float]] = {}
     for d, known in at.known.items():
-        if known.upper - known.lower <= _NARROW * known.lower:
+        below = max((ends.lower for ends in found.values()), default=0.0)
+        if known.upper - known.lower <= _NARROW * known.lower or known.upper <= below:
             found[d] = known
+            continue
+        if d is Direction.ADD and not sampled and (least := _least_added(plain, query, target, below)) <= below:
+            found[d] = Ends(known.lower, least)
             continue
         with np.errstate(all="ignore"):
             one = ends(plain, [Sampled(sampled, d)] if sampled else [], d, query, target)
@@ -303,6 +308,16 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
             low, high = max(low, float(np.max(table.lower))), min(high, float(np.min(table.upper)))
         found[d] = Ends(low, high if query is Query.EPSILON else max(high, _TINY))
     return found
+
+
+def _least_added(rounds: Sequence[Round], query: Query, target: float, enough: float) -> float:
+    """An upper end of the add direction by one real moment where that is likely to be at most `enough`, else worst."""
+    sigma, steps, times = (np.array(x) for x in zip(*rounds, strict=True))
+    at = (sigma, steps, times, np.zeros(len(steps), int), query, np.array([target]))
+    if not is_likely_enough(*at, np.array([enough]))[0]:
+        return query.worst
+    with np.errstate(all="ignore"):
+        return float(added_upper(*at)[0])
 
 
 def moments(

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxacct._method import Query
 from jaxacct._types import Direction, Ends
-from jaxacct.bounds._line_parts import Added, Clipped, Contour, Gaussians, Part, Rays, Round
+from jaxacct.bounds._line_parts import Added, Clipped, Contour, Gaussians, Part, Rays, Round, is_heavy
 from jaxacct.divergence._inversion import ALIAS_FACTORS, Line, LineMoments, delta_ends, epsilon_ends
 from jaxacct.divergence.allocation._grid import Real
 from jaxacct.special import down, up
@@ -163,7 +163,8 @@ def ends(
         guessed = _guessed([*parts, *(Clipped(family, 1e-40) for family in families)], query, target)[0]
         delta = math.exp(max(guessed.log_delta - 3.0, -600.0))
     heavy = list(range(len(families)))  # those that clipping does not serve, or where what was found is still wide
-    for share, pull in _TRIED:
+    clips = not all(is_heavy(of.noise_multiplier, of.num_steps, of.times) for of in sampled) or not sampled
+    for share, pull in _TRIED if clips else _TRIED[1:]:
         mass = (share or _TRIED[0][0]) * delta / max(len(families), 1)
         now: list[Part] = [
             Rays(family) if share == 0.0 and i in heavy else Clipped(family, mass) for i, family in enumerate(families)

@@ -14,6 +14,7 @@ from jaxacct.divergence.allocation._clipped_moments import (
     plan,
 )
 from jaxacct.divergence.allocation._moment_contour import added_moments, integer_log_moments
+from jaxacct.divergence.allocation._negative_moments import log_negative_moments
 from jaxacct.divergence.allocation._ray_moments import RayMoments
 
 
@@ -65,6 +66,20 @@ def test_rays_of_two_steps_in_the_add_direction(sigma, order):
         truth = _two_steps(sigma, -order + 1j * step * k)
         assert abs(np.exp(logs[k] + 1j * phase[k]) / truth - 1) <= relative[k] + 1e-13
     assert relative.max() <= 1e-9
+
+
+@pytest.mark.parametrize(("power", "order", "first"), [(3, 1.2, -9.0), (2, 1.8, -7.0), (0, -0.5, -5.0)])
+def test_rays_whose_grid_begins_late(power, order, first):
+    """What lies left of the grid is known roughly, and by how roughly: heights to 1, and on the real axis."""
+    full = RayMoments(1.0, 2.0, power, 3.0, (order, order))
+    late = round((first - full.ray.first) / full._h)
+    ray = full.ray._replace(first=full.ray.first + late * full._h, num_nodes=full.ray.num_nodes - late)
+    table = RayMoments(1.0, 2.0, power, 3.0, (order, order), ray)
+    known, found = full(order, 0.5, 3), table(order, 0.5, 3)
+    away = np.abs(np.exp(known[0] - found[0] + 1j * (known[1] - found[1])) - 1.0)
+    assert np.all(away <= found[2] + 1e-10)
+    assert np.all(away >= 0.1 * found[2])
+    assert table.real(np.array([order]))[0] >= known[0][0]
 
 
 @pytest.mark.parametrize(("sigma", "steps"), [(0.5, 20.0), (0.8, 650.0), (1.0, 5.0)])
@@ -119,3 +134,19 @@ def test_added_moments_agree_with_rays(sigma, steps, order):
     assert np.all(np.abs(found[0] - ray) <= error[0] + relative * np.abs(ray))
     assert np.all(error[0] <= 1e-6 * np.abs(found[0]))
     assert np.all(relative <= 1e-6)
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 4.0])
+def test_negative_moments_from_above(sigma):
+    """One step has them in closed form, two by quadrature; many steps by rays."""
+    powers = np.array([[0.3, 1.0, 4.0], [0.3, 1.0, 4.0]])
+    found = log_negative_moments(np.full(2, sigma), np.array([1.0, 2.0]), powers)
+    one = 0.5 * powers[0] * (powers[0] + 1.0) / sigma**2
+    two = np.array([math.log(_two_steps(sigma, -p).real) for p in powers[1]])
+    for above, truth in zip(found, (one, two), strict=True):
+        assert np.all(above >= truth)
+        assert np.all(above <= 1.06 * truth + 0.03)
+    p = 2.0 * sigma
+    logs, _, relative = RayMoments(sigma, 40.0, 0, 1.0, (-1.6 * p, -0.4 * p))(-p, 0.0, 1)
+    many = log_negative_moments(np.array([sigma]), np.array([40.0]), np.array([[p]]))[0, 0]
+    assert logs[0] - relative[0] <= many <= 1.06 * logs[0] + 0.03

@@ -77,8 +77,13 @@ def _bracket(
     mechanism: Any, steps_done: int, query: Query, target: float, at: Bracketing
 ) -> Mapping[Direction, Ends[float]]:
     try:
+        found: dict[Direction, Ends[float]] = {}
         with np.errstate(all="ignore"):  # what overflows fails closed
-            return {d: _ends(mechanism, steps_done, query, target, d) for d in at.known}
+            for d, known in at.known.items():
+                below = max((ends.lower for ends in found.values()), default=0.0)
+                is_enough = known.upper <= below
+                found[d] = known if is_enough else _ends(mechanism, steps_done, query, target, d)
+        return found
     except OverflowError:
         return dict.fromkeys(at.known, Ends(0.0, query.worst))
 

@@ -28,14 +28,15 @@ import numpy as np
 
 from jaxacct.divergence.allocation._clipped_moments import Nodes, _rounded_up, log_gamma
 from jaxacct.divergence.allocation._grid import Complex, Grid, Real, grid, log_ratio, product
-from jaxacct.divergence.allocation._lines import _log1p
+from jaxacct.divergence.allocation._lines import _expm1, _log1p
 from jaxacct.divergence.allocation._moment_contour import integer_log_moments
 from jaxacct.divergence.allocation._real import log_transform
-from jaxacct.special import ULP, complex_log, log_normal_tail, turn
+from jaxacct.special import ULP, complex_exp, complex_log, log_normal_tail, turn
 
 POWERS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16)  # j: moments of orders below one of them are had
 # They steer speed and tightness only: what is left out is bounded.
 _DIGITS = 36.0  # in log: copies, and what lies beyond the grid's ends, are kept this far below the moment
+_STRIPS = 58.0  # in log: what the rule behind a transform leaves out
 _LOSS = 22.0  # in log: by which the terms may exceed the moment at the largest height, where little is wanted of it
 MOST_NODES = 40000
 _ETA = 0.1  # share of the exponent that pays for X^3 beyond the grid
@@ -99,8 +100,9 @@ def _sums(noise_multiplier: float, power: int, first: float, every: int, count: 
 
     On the grid's contour uY has the argument angle - eta. On every contour of eta' in [0, eta_top], |e^{-uY}| <= 1 and
     |e^{-uY} - 1 + uY| <= |uY|^2/2, so the rule errs by at most the strips' share of E Y^i, and of |u|^2 E Y^2 / 2.
+    Left of the window |Y^i| is at most that at its first node; right of it |e^{-uY}| is at most that at its last one.
     """
-    of = grid(noise_multiplier, float(power))
+    of = grid(noise_multiplier, float(power), _STRIPS)
     s, size = of.s, len(of.g)
     length = (size - 1) * every + -(-count // every) * every
     exponent, rest = _exponents(of, first, every, length)
@@ -122,6 +124,8 @@ def _sums(noise_multiplier: float, power: int, first: float, every: int, count: 
     turned = math.exp(0.5 * (of.eta * of.sigma) ** 2)
     strips = of.strip(0.0, of.eta) + of.strip(of.eta_top, of.eta)
     square = math.exp(s * s)
+    # |e^{-uY}| is at most that right of the window, and |Y| is less than at its first node left of it
+    beyond = np.exp(-np.minimum(0.999 * math.cos(angle - of.eta) * u * float(of.y[-1]), 600.0))
     complex_u = u * complex(math.cos(angle), math.sin(angle))
     values, errors = [], []
     value = _correlated(centred, weights, every, count) - complex_u
@@ -134,11 +138,12 @@ def _sums(noise_multiplier: float, power: int, first: float, every: int, count: 
         error = _correlated(fall_error + (rounding + 8.0 * i * ULP) * moduli, own, every, count)
         values.append(_correlated(fall, powers, every, count))
         moment = math.exp(0.5 * i * (i - 1) * s * s)
-        errors.append(error + moment * (2.0 * strips + turned * (of.left + of.right(float(i)))))
+        window = of.left * float(of.y[0]) ** i + moment * of.right(float(i)) * beyond
+        errors.append(error + moment * 2.0 * strips + turned * window)
     base, base_error = 1.0 + values[0], errors[0] + 2.0 * ULP * (1.0 + u)
     # where u is large, psi_0 is small beside what the centred sum is made of
     own = _correlated(fall_error + rounding * moduli, sizes, every, count)
-    own = own + 2.0 * strips + turned * (of.left + of.right())
+    own = own + 2.0 * strips + turned * (of.left + of.right() * beyond)
     base = np.where(own < base_error, _correlated(fall, weights, every, count), base)
     return _Sums(np.stack(values), np.stack(errors), base, np.minimum(own, base_error))
 
@@ -207,9 +212,11 @@ class RayMoments:
     ):
         sigma, t = noise_multiplier, float(num_steps)
         self._t, self._tau = t, 1.0 / (sigma * math.sqrt(t))
-        of = self._of = grid(sigma, float(power))
+        of = self._of = grid(sigma, float(power), _STRIPS)
         self._power = power
-        self._log_whole = float(integer_log_moments(sigma, t)[power - 1]) if power > 0 else 0.0
+        whole = integer_log_moments(sigma, t)
+        self._log_whole = float(whole[power - 1]) if power > 0 else 0.0
+        self._log_next = float(whole[power])
         if ray is None:
             angle = 0.5 * math.pi - min(_LOSS / max(height, 1e-300), 0.5 * math.pi)
             if power == 0:
@@ -220,10 +227,10 @@ class RayMoments:
             every = max(1, math.ceil(of.s * of.step / wanted))
             low, high = orders
             self._h = of.s * of.step / every
-            left = -(_DIGITS + 6.0 + self._log_whole) / (power - high)
-            v = np.linspace(0.0, math.log(80.0 / self._tau + 4e4) + (2.0 / sigma**2 if power == 0 else 0.0), 60)
-            spent = np.flatnonzero(self._log_tails(v, angle, np.array([low]))[0] <= -_DIGITS - 4.0)
-            right = float(v[spent[0] if len(spent) else -1])
+            left = -(_DIGITS + 6.0 + self._log_next - math.log(min(power - high, 1.0))) / (power + 1.0 - high)
+            right = self._where_spent(
+                math.log(80.0 / self._tau + 4e4) + (2.0 / sigma**2 if power == 0 else 0.0), angle, low
+            )
             ray = Ray(left - math.log(t), every, math.ceil((right - left) / self._h), angle)
         self.ray, self.num_steps = ray, num_steps
         self._angle, self._h = ray.angle, of.s * of.step / ray.every
@@ -234,6 +241,16 @@ class RayMoments:
     @property
     def _right(self) -> float:
         return self._left + self._h * self.ray.num_nodes
+
+    def _where_spent(self, most: float, angle: float, order: float) -> float:
+        """About the least v from 0 to `most` beyond which nothing matters at `order`."""
+        low, high = 0.0, most
+        for count in (8, 6):
+            v = np.linspace(low, high, count + 1)[1:]
+            spent = np.flatnonzero(self._log_tails(v, angle, np.array([order]))[0] <= -_DIGITS - 4.0)
+            at = int(spent[0]) if len(spent) else count - 1
+            low, high = (float(v[at - 1]) if at else low), float(v[at])
+        return high
 
     def _log_tails(self, v: Real, angle: float, orders: Real) -> Real:
         """log of at least the terms' sum beyond each `v`, but for e^{-angle b}, at real orders a, [A, V].
@@ -293,13 +310,13 @@ class RayMoments:
         b = step * np.arange(count)
         total, error, log_scale = self._nodes.powers(order, step, count, -self._angle)
         log_factor, factor_error = log_gamma(self._power - order - 1j * b)
+        before, missed = self._before(order + 1j * b, log_scale)
+        total = total + before
         size = np.maximum(np.abs(total), 1e-300)
-        rest = self._power - order
-        # e^{-s (v - i angle)} has the modulus e^{-a v - angle b}, as the scale has
-        ends = self._log_whole + rest * self._left + math.log(self._h) - math.log(-math.expm1(-rest * self._h))
         tail = float(self._log_tails(np.array([self._right]), self._angle, np.array([order]))[0, 0])
-        beyond = np.exp(np.minimum(np.logaddexp(ends, tail) - self._angle * b - log_scale, 700.0))
-        relative = (error + beyond) / size + factor_error + 16.0 * ULP
+        # e^{-s (v - i angle)} has the modulus e^{-a v - angle b}, as the scale has
+        beyond = np.exp(np.minimum(tail - self._angle * b - log_scale, 700.0))
+        relative = (error + missed + beyond) / size + factor_error + 16.0 * ULP
         log_modulus = log_scale + np.log(size) - log_factor.real
         relative = relative + self._copies(order, b, log_factor.real, log_modulus - float(log_modulus[0]))
         return log_modulus, np.angle(total) - log_factor.imag, relative
@@ -307,16 +324,33 @@ class RayMoments:
     def real(self, orders: Real) -> Real:
         """At least log M [A] at real orders [A]; inf where nothing is known."""
         total, error, log_scale = self._nodes.real(orders)
-        rest = self._power - orders
-        log_factor, factor_error = log_gamma(rest + 0j)
-        ends = self._log_whole + rest * self._left + math.log(self._h) - np.log(-np.expm1(-rest * self._h))
+        log_factor, factor_error = log_gamma(self._power - orders + 0j)
+        before, missed = self._before(orders + 0j, log_scale)
+        total = total + before.real
         tail = self._log_tails(np.array([self._right]), self._angle, orders)[:, 0]
         size, zeros = np.maximum(np.abs(total), 1e-300), np.zeros_like(orders)
-        beyond = np.exp(np.minimum(np.logaddexp(ends, tail) - log_scale, 700.0))
-        relative = (error + beyond) / size + factor_error + 16.0 * ULP
+        beyond = np.exp(np.minimum(tail - log_scale, 700.0))
+        relative = (error + missed + beyond) / size + factor_error + 16.0 * ULP
         gammas = log_factor.real
         copies = self._copies(orders, zeros, gammas, zeros)
         return _rounded_up(log_scale + np.log(size) - gammas, relative + copies)
+
+    def _before(self, s: Complex, log_scale: Real) -> tuple[Complex, Real]:
+        """The terms left of the grid at orders `s`, over e^log_scale, and what they err by: a geometric series.
+
+        On the ray |K(u) - K(u_1)| <= |u_1| E X^{j+1} for |u| <= |u_1|, u_1 the first node: with K(u_1) for all of them
+        the terms are that node's divided by e^{(j-s) h}, again and again.
+        """
+        w, first = (self._power - s) * self._h, self._left + self._h
+        fall, growth = _expm1(w), np.exp(w.real)
+        log_term, log_z = self._nodes.log_terms[0], self._nodes.log_z[0]
+        found = complex_exp(np.minimum((exponent := log_term - s * log_z - log_scale).real, 700.0) + 1j * exponent.imag)
+        found = found / fall
+        rounding = ULP * (64.0 + 16.0 * (np.abs(log_term) + np.abs(s * log_z) + np.abs(log_scale)))
+        rounding = rounding + 32.0 * ULP * np.abs(w) * growth / np.abs(fall)
+        missed = self._log_next + (self._power + 1.0 - s.real) * first - self._angle * s.imag + math.log(self._h)
+        missed = np.exp(np.minimum(missed - log_scale, 700.0)) / np.expm1(w.real)
+        return found, np.abs(found) * (self._nodes.relative[0] + rounding) + missed * (1.0 + 2.0**-30)
 
     def _copies(self, order: Real | float, b: Real, log_gammas: Real, log_fall: Real) -> Real:
         """The copies over Gamma(j - s) M(s): k = -3 .. 3, of which the outermost are doubled for the rest.

@@ -50,11 +50,12 @@ def log_transform(of: Grid, u: Real) -> Real:
     What lies outside the window is added, and what rounding may have taken.
     """
     y, w, density = real_rule(of)
-    x = np.minimum(u, 1.0)[..., None] * w
-    near = np.log1p(rows_times(np.exp(-x) - 1.0 + x, density))
-    far = rows_times(np.exp(-np.maximum(u, 1.0)[..., None] * y), density)
-    far = u + np.log(far + 2.0 * (of.left + of.right()))
-    return np.where(u > 1.0, far, near + 8.0 * (of.left + of.right())) + transform_rounding(of, u)
+    out, is_far, beyond = np.empty(np.shape(u)), u > 1.0, of.left + of.right()
+    x = u[~is_far][:, None] * w
+    out[~is_far] = np.log1p(rows_times(np.exp(-x) - 1.0 + x, density)) + 8.0 * beyond
+    far = u[is_far]
+    out[is_far] = far + np.log(rows_times(np.exp(-far[:, None] * y), density) + 2.0 * beyond)
+    return out + transform_rounding(of, u)
 
 
 def log_cut_transform(of: Grid, rates: Real, low: Real, u: Real) -> Real:
