@@ -114,12 +114,15 @@ def solved(choice: Choice, moments: LineMoments, query: Query, target: Real, dro
         return Ends(down(np.exp(found.lower), 8), np.minimum(upper, 1.0))
     size, excess = np.asarray(moments.log_modulus[0]), choice.order - 1.0
 
-    def at(log_target: Real) -> Any:
-        start = np.maximum((size - log_target) / excess, 1e-300)
+    def at(log_target: Real, start: Real) -> Any:
         return epsilon_ends(line, moments, log_target, start)  # type: ignore[arg-type]
 
+    found = at(np.log(target), np.maximum((size - np.log(target)) / excess, 1e-300))
+    if not np.any(dropped):
+        return Ends(found.lower, found.upper)
     less = np.log(np.maximum(target * (1.0 - 2.0**-50) - dropped, 1e-300))
-    return Ends(at(np.log(target)).lower, at(less).upper)
+    start = np.where(np.isfinite(found.upper), found.upper, (size - less) / excess)
+    return Ends(found.lower, at(less, np.maximum(start, 1e-300)).upper)
 
 
 def _alias_orders(order: Real) -> Real:

@@ -260,24 +260,33 @@ def epsilon_ends(line: Line, moments: LineMoments, log_delta: jax.Array, start: 
     slacks = xp.asarray(_SLACKS, xp.float64)[:, None]
     outer = xp.concatenate([xp.zeros_like(root)[None], root + slacks * error])
     inner = xp.maximum(root - slacks * error, 0.0)
-    tried = xp.concatenate([outer, inner])
 
     def ends(epsilon: jax.Array) -> Ends[jax.Array]:
         return _delta_ends(line, moments, of, epsilon)
 
-    log_ends = jax.lax.map(ends, tried) if xp is jnp else _ends_of_rows(ends, tried)
+    if xp is np and root.shape[0] > 1:
+        return _first_that_hold(ends, outer, inner, log_delta)
+    tried = xp.concatenate([outer, inner])
+    # the one lane of a single question broadcasts with all points
+    log_ends = jax.lax.map(ends, tried) if xp is jnp else Ends(*(x[:, None] for x in ends(tried[:, 0])))
     fits = log_ends.upper[: outer.shape[0]] <= log_delta
     holds = log_ends.lower[outer.shape[0] :] >= log_delta
     upper = xp.min(xp.where(fits, outer, xp.inf), axis=0)
     return Ends(xp.max(xp.where(holds, inner, 0.0), axis=0), upper)
 
 
-def _ends_of_rows(ends: Any, tried: Any) -> Ends[Any]:
-    """`ends` of each row [L]; the one lane of a single question broadcasts with all points."""
-    if tried.shape[1] == 1:
-        return Ends(*(x[:, None] for x in ends(tried[:, 0])))
-    found = [ends(row) for row in tried]
-    return Ends(*(np.stack(x) for x in zip(*found, strict=True)))
+def _first_that_hold(ends: Any, outer: Any, inner: Any, log_delta: Any) -> Ends[Any]:
+    """The least of `outer` [.., L], increasing from 0, and the largest of `inner`, that certify: as few as will do."""
+    upper, lower = np.full(outer.shape[1], np.inf), np.zeros(outer.shape[1])
+    for row in outer[1:]:
+        upper = np.where((upper == np.inf) & (ends(row).upper <= log_delta), row, upper)
+        if np.isfinite(upper).all():
+            break
+    for row in inner:
+        lower = np.where((lower == 0.0) & (ends(row).lower >= log_delta), row, lower)
+        if (lower > 0.0).all():
+            return Ends(lower, upper)  # delta at 0 is no less than the target
+    return Ends(lower, np.where(ends(outer[0]).upper <= log_delta, 0.0, upper))
 
 
 def _newton_on_host(step: Any, state: Any) -> Any:

@@ -251,9 +251,9 @@ class Table:
 
     def __call__(self, order: Real, step: Real, count: int, alias_orders: Real) -> Moments:
         """`Moments` (a class) at s = order + ib, b = k `step`, k < `count`, and at real orders [R, A]."""
-        total, error, log_scale = self._sums(order, step, count)
         b = step[:, None] * np.arange(count)
         log_factor, factor_error = log_gamma(order[:, None] + 1.0 + 1j * b)
+        total, error, log_scale = self._sums(order, step, log_factor.real)
         size = np.maximum(np.abs(total), 1e-300)
         scale = log_factor.real + log_scale
         tail = self._tail(order[:, None]) + 0.5 * math.pi * b
@@ -276,18 +276,19 @@ class Table:
         right, left = (np.where((away * sign > 0.0)[:, None], logs, np.inf).min(2) for sign in (1.0, -1.0))
         return np.logaddexp(right, left)
 
-    def _sums(self, order: Real, step: Real, count: int) -> tuple[Complex, Real, Real]:
+    def _sums(self, order: Real, step: Real, log_gammas: Real) -> tuple[Complex, Real, Real]:
         """The sums over both halves of the line at s = order + ib, over e^log_scale; their errors; log_scale, [R, B].
 
         From one b to the next the terms are multiplied by e^{-i step log z}, and by a power of two that keeps them,
-        times Gamma(s + 1), of one size; after `_BLOCK` in b they are formed anew.
+        times Gamma(s + 1), of one size (`log_gammas` [R, B]: log of its modulus); after `_BLOCK` in b they are formed
+        anew.
         """
         log_z = np.concatenate([self.log_z.conj(), self.log_z[:, 1:]], axis=1)
         terms = np.concatenate([self.terms.conj(), self.terms[:, 1:]], axis=1)
         relative = np.concatenate([self.relative, self.relative[:, 1:]], axis=1)
+        count = log_gammas.shape[1]
         b = step[:, None] * np.arange(count)
-        gammas = log_gamma(order[:, None] + 1.0 + 1j * b)[0].real
-        halvings = np.rint(np.diff(gammas, axis=1) / math.log(2.0))
+        halvings = np.rint(np.diff(log_gammas, axis=1) / math.log(2.0))
         length = np.abs(log_z)
         size = np.abs(terms) + order[:, None] * length
         own = relative + ULP * (64.0 + log_z.shape[1] + 16.0 * count + 16.0 * size)

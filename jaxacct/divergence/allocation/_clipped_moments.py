@@ -181,11 +181,11 @@ def log_gamma(z: Complex) -> tuple[Complex, Real]:
     """A tuple of two arrays of the shape of `z`: log Gamma(z), Re z > 0, and a bound on its absolute error.
 
     By z + 12 in Stirling's series: its remainder after ten terms is at most the eleventh times sec(arg z / 2)^22, below
-    1e-18 there.
+    1e-18 there. The imaginary part is right but for whole turns.
     """
     total, moved = np.zeros_like(z), z + 12.0
-    for i in range(12):
-        total = total + complex_log(z + i)
+    for i in range(0, 12, 4):  # |z|^4 is a double
+        total = total + complex_log((z + i) * (z + (i + 1)) * ((z + (i + 2)) * (z + (i + 3))))
     log_moved = complex_log(moved)
     size = 2.0 + np.abs(log_moved) * (12.0 + np.abs(moved)) + np.abs(moved)
     inverse, series = 1.0 / moved, np.zeros_like(z)
