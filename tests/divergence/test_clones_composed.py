@@ -131,7 +131,7 @@ def test_sums_in_bins_are_the_sums():
         real, imag = rng.uniform(0.0, 1.0, (2, num_losses))
         step = top / (num - 1)
         ways = [_one_by_one(loss, real, imag, step, num), turned_sums(loss, real, imag, step, num)]
-        ways.append(_by_bins(loss, real, imag, step, num, 2.0 / top))
+        ways.append(_by_bins(loss, real, imag, step, num))
         for k in (1, num // 2, num - 1):
             with mp.workdps(30):
                 angles = [mp.mpf(step) * k * mp.mpf(t) for t in loss]
@@ -141,6 +141,14 @@ def test_sums_in_bins_are_the_sums():
                     booked = 4.0 * ULP * (num_losses + 64.0 + top)
                     assert abs(found[0][k] - cosines) <= booked * real.sum()
                     assert abs(found[1][k] - sines) <= booked * imag.sum()
+
+
+def test_sums_whose_transforms_may_round_too_much_are_taken_one_by_one():
+    """Few losses in one bin, at many heights."""
+    loss, weights = np.full(20, 0.3), np.ones(20)
+    assert _by_bins(loss, weights, weights, 1.0, 2000) is None
+    cosines, _ = turned_sums(loss, weights, weights, 1.0, 2000)
+    assert cosines == pytest.approx(20.0 * (np.cos(0.3 * np.arange(2000.0)) - 1.0), abs=1e-10)
 
 
 def _losses(n, local):

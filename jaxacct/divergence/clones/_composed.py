@@ -191,7 +191,7 @@ def _affordable(of: ClonesMoments, order: float, step: float, wanted: float) -> 
     high = min(wanted, step * _NODES)
     for _ in range(40):
         num = of.num_outcomes(order, high)
-        products = num_products(num, of.largest_loss * high, high / step)
+        products = num_products(num, high / step)
         if num <= _OUTCOMES and products <= _MOST:
             break
         high *= 0.8
