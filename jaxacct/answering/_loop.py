@@ -281,7 +281,7 @@ def _ask_host(method: BracketMethod, directions: Sequence[Direction], found: Fou
             todo = todo & ~(found.high - found.analysis_low <= _MANY_GOAL * question.query.width * found.analysis_low)
     upper = {d: np.full(question.shape, question.query.worst) for d in directions}
     asked = False
-    for at, point in question.points():
+    for at, point in question.points() if np.any(todo) else ():
         if not (todo[at] and method.applies(point.mechanism)):
             continue
         if question.method is None and not method.helps(point.mechanism):
