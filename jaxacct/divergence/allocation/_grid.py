@@ -137,7 +137,7 @@ def grid(sigma: float, tilt: float = 0.0, digits: float = 48.0) -> Grid:
         density=density,
         y=y,
         w=w,
-        density_error=ULP * (12.0 + g * g + turned * (np.abs(g) + turned)),
+        density_error=ULP * (32.0 + 4.0 * turned * (np.abs(g) + turned)),  # g and its square are exact
         rotated_y=y * turn,
         rotated_w=w * turn.real - 2.0 * math.sin(0.5 * eta) ** 2 + 1j * y * turn.imag,
         rotated_density=density * math.exp(0.5 * turned**2) * np.exp(1j * turned * g),

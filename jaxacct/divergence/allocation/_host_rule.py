@@ -120,7 +120,7 @@ def rule(noise_multipliers: Real, size: int, shape: Shape) -> Rule:
         y,
         w,
         density,
-        ULP * (32.0 + square + turned * (np.abs(g) + turned)),
+        ULP * (32.0 + 4.0 * turned * (np.abs(g) + turned)),  # g and its square are exact
         y * (cos - 1j * sin),
         (w * cos - 2.0 * half * half) - 1j * (y * sin),
         (density * np.exp(0.5 * turned * turned)) * turn(turned * g),

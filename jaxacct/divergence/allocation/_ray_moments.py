@@ -39,6 +39,7 @@ _DIGITS = 36.0  # in log: copies, and what lies beyond the grid's ends, are kept
 _STRIPS = 58.0  # in log: what the rule behind a transform leaves out
 _LOSS = 22.0  # in log: by which the terms may exceed the moment at the largest height, where little is wanted of it
 MOST_NODES = 40000
+_BLOCK = 96  # terms of a sum that are added without a split
 _ETA = 0.1  # share of the exponent that pays for X^3 beyond the grid
 
 
@@ -52,11 +53,14 @@ class _Sums(NamedTuple):
 
 
 def _correlated(table: Complex | Real, weights: Complex | Real, every: int, count: int) -> Complex | Real:
-    """sum_m weights[m] table[n + every m], n < `count`."""
-    out = np.empty(-(-count // every) * every, np.result_type(table, weights))
+    """sum_m weights[m] table[n + every m], n < `count`: sums of `_BLOCK` terms, whose errors are smaller, added up."""
+    out = np.zeros(-(-count // every) * every, np.result_type(table, weights))
+    rows, conjugate = len(out) // every, np.conj(weights)
     for r in range(every):
-        column = table[r::every][: len(weights) - 1 + len(out) // every]
-        out[r::every] = np.correlate(column, np.conj(weights), "valid")
+        column = table[r::every]
+        for start in range(0, len(weights), _BLOCK):
+            some = conjugate[start : start + _BLOCK]
+            out[r::every] += np.correlate(column[start : start + len(some) - 1 + rows], some, "valid")
     return out[:count]
 
 
@@ -120,7 +124,7 @@ def _sums(noise_multiplier: float, power: int, first: float, every: int, count: 
     u = modulus[:count] * math.exp(0.5 * s * s - s * float(of.g[0]))
     weights = of.rotated_density
     sizes = np.abs(weights)
-    rounding = ULP * (64.0 + 2.0 * size) + float(of.density_error.max())
+    rounding = ULP * (64.0 + 2.0 * _BLOCK + size / _BLOCK) + float(of.density_error.max())
     turned = math.exp(0.5 * (of.eta * of.sigma) ** 2)
     strips = of.strip(0.0, of.eta) + of.strip(of.eta_top, of.eta)
     square = math.exp(s * s)
