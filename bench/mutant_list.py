@@ -616,8 +616,16 @@ _SHUFFLED = (
         GIRGIS,
     ),
     Mutant("papers/chen/_bounds.py", "(x + fade * y)", "(x - fade * y)", CHEN),
-    Mutant("papers/chen/_bounds.py", "single) + _SLACK", "single) - _SLACK", CHEN),
-    Mutant("papers/chen/_bounds.py", "single) - _SLACK", "single) + _SLACK", CHEN),
+    Mutant(
+        "papers/chen/_bounds.py", "log_up(single, SINGLE_ULPS))) / powers", "log_down(single, 900.0))) / powers", CHEN
+    ),
+    Mutant("papers/chen/_bounds.py", "value + sign * ULP * (50.0", "value - 64.0 * sign * ULP * (50.0", CHEN),
+    Mutant(
+        "papers/chen/_bounds.py",
+        "log_up(log_up(single, SINGLE_ULPS) +",
+        "log_down(log_down(single, SINGLE_ULPS) +",
+        CHEN,
+    ),
     Mutant("papers/chen/_bounds.py", "(n - 1.0) * log1p(-0.5 * p)", "(n - 1.0) * log1p(-0.25 * p)", CHEN),
 )
 
@@ -734,7 +742,12 @@ _CHECKED_IN = (
         "lower = log_sum_exp(lower)",
         BLOCKS,
     ),
-    Mutant("papers/check_ins/_distributed.py", "x * x + ULP * jax.lax.stop_gradient(error)", "x * x", SINH),
+    Mutant(
+        "papers/check_ins/_distributed.py",
+        "x * x + ULP * jax.lax.stop_gradient(error)",
+        "x * x - ULP * jax.lax.stop_gradient(error)",
+        SINH,
+    ),
     Mutant("papers/check_ins/_distributed.py", "value + ULP * (16.0 + 4.0", "value - 64.0 * ULP * (16.0 + 4.0", SINH),
     Mutant("papers/check_ins/_distributed.py", "doubled + error", "doubled - 64.0 * error", SINH),
     Mutant("papers/check_ins/_distributed.py", "x = x + slope(x) / (1.0 + bend)", "x = x + 0.0 * bend", SINH),

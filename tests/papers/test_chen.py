@@ -214,3 +214,20 @@ def test_derivatives_are_finite():
         slope = jax.jacfwd(kernel)(1.0)
         ends = kernel([1.0 - 1e-5, 1.0 + 1e-5])
         np.testing.assert_allclose(slope, (ends[1] - ends[0]) / 2e-5, rtol=1e-4)
+
+
+def test_sandwiches_of_one_report_are_rounded_outward_and_no_more():
+    """Of one report both upper ends and the first lower one are the divergence itself but for rounding."""
+    rng = np.random.default_rng(7)
+    local = 10.0 ** rng.uniform(-4.0, 2.0, 60)
+    p = rng.uniform(0.0, 1.0, 60)
+    ends, others = closed_kernel(1.0, p, local), cosh_kernel(1.0, p, local)
+    for i, eps in enumerate(map(mp.mpf, map(float, local))):
+        for j, order in enumerate(ORDERS):
+            a = mp.mpf(order)
+            with mp.workdps(120):
+                truth = mp.log((mp.exp(a * eps) + mp.exp((1 - a) * eps)) / (mp.exp(eps) + 1)) / (a - 1)
+                for lower, upper in (ends, others):
+                    assert mp.mpf(float(lower[i, j])) <= truth <= mp.mpf(float(upper[i, j]))
+                assert truth * (1 - mp.mpf(10) ** -12) <= float(ends[0][i, j])
+                assert max(float(ends[1][i, j]), float(others[1][i, j])) <= truth * (1 + mp.mpf(10) ** -12)

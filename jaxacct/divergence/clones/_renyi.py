@@ -18,8 +18,8 @@ import numpy as np
 
 from jaxacct._types import Ends
 from jaxacct.divergence.clones._renyi_nodes import OutcomeGrid, Outcomes, outcome_grid, outcomes
-from jaxacct.divergence.response._special_pair import single_log_excess
-from jaxacct.special import ULP, log1mexp, log1p, softplus, up
+from jaxacct.divergence.response._special_pair import SINGLE_ULPS, single_log_excess
+from jaxacct.special import ULP, log1mexp, log1p, log_up, softplus, up
 
 _MAX_LOCAL_EPSILON = 500.0  # beyond, only the bounds of a single report are given
 _ROWS, _COLUMNS = 8, 32  # counts m, and values of b, of one tile: the outcomes that are summed at a time
@@ -52,8 +52,8 @@ def clones_rdp(
     known = (num_reports >= 1) & (num_reports < jnp.inf) & (clone_prob >= 0) & (clone_prob <= 1) & (local_epsilon >= 0)
     positive = known & (local_epsilon > 0)
     local = jnp.where(positive, local_epsilon, 1.0)
-    single_error = 2.0**-47 + 2.0**-51 * (powers + 1.0) * local  # as in `single_log_cap`, whose order would be 1 here
-    single = softplus(single_log_excess(local, powers) + single_error)
+    # as `single_log_cap`, whose order would be 1 here
+    single = softplus(log_up(single_log_excess(local, powers), SINGLE_ULPS))
     single = jnp.minimum(up(single / powers, 16), local)  # softplus 9, a quotient
     summed = positive & (local <= _MAX_LOCAL_EPSILON)
     n, p, local = (

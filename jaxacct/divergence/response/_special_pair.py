@@ -13,7 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct.special import log1mexp, log1p, log_factorial_table, log_sum_exp, map_rows, softplus, up
+from jaxacct.special import log1mexp, log1p, log_factorial_table, log_sum_exp, log_up, map_rows, softplus, up
+
+SINGLE_ULPS = 40.0  # of `single_log_excess`, beside 7 of itself
 
 
 def log_sinh(x: jax.Array) -> jax.Array:
@@ -26,8 +28,9 @@ def single_log_excess(local_epsilon: jax.Array, power: jax.Array) -> jax.Array:
 
         log((E^a + E^(1-a))/(E + 1) - 1) = log((E^a - 1)(1 - E^(1-a))/(E + 1)):
 
-    a special pair of one client, m = 1 (GI-X3). Absolute error 2^-48 + 2^-52 a eps; it keeps its digits as M falls to
-    0.
+    a special pair of one client, m = 1 (GI-X3). It errs by ULP (`SINGLE_ULPS` + 7 |itself|), so that `log_up` and
+    `log_down` with that hold: two log1mexp by 5 + 4 |log| and two of their arguments, a softplus by 9 of at most log 2,
+    an ULP of M eps and of three sums. It keeps its digits as M falls to 0.
     """
     growth = power * local_epsilon
     return growth + log1mexp(-growth) + log1mexp(-growth - local_epsilon) - softplus(-local_epsilon)
@@ -35,7 +38,7 @@ def single_log_excess(local_epsilon: jax.Array, power: jax.Array) -> jax.Array:
 
 def single_log_cap(local_epsilon: jax.Array, order: jax.Array) -> jax.Array:
     """Floats log(e^((a-1) D) - 1), broadcast, of one unshuffled report, rounded up: `single_log_excess` at order a."""
-    return single_log_excess(local_epsilon, order - 1.0) + 2.0**-47 + 2.0**-51 * order * local_epsilon
+    return log_up(single_log_excess(local_epsilon, order - 1.0), SINGLE_ULPS)
 
 
 def moment_bound_log_excess(

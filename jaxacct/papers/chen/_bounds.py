@@ -15,11 +15,25 @@ import jax.numpy as jnp
 
 from jaxacct._types import Ends
 from jaxacct.divergence.clones._renyi import clones_rdp
-from jaxacct.divergence.response._special_pair import single_log_excess
-from jaxacct.special import bisect_lanes, log1mexp, log1p, log_sum_exp, logexpm1, map_rows, sinh, softplus, tanh, up
-from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
+from jaxacct.divergence.response._special_pair import SINGLE_ULPS, single_log_excess
+from jaxacct.special import (
+    ULP,
+    bisect_lanes,
+    down,
+    log1mexp,
+    log1p,
+    log_down,
+    log_sum_outward,
+    log_up,
+    logexpm1,
+    map_rows,
+    sinh,
+    softplus,
+    tanh,
+    up,
+)
+from jaxacct.special._binomial import binomial_rate, log_binomial_pmf, pmf_rounding
 
-_SLACK = 2.0**-40  # by which logarithms are rounded outward; their own errors are some 2^-46
 _NUM_HALVINGS = 50  # of the interval of local epsilons that is searched; only tightness
 
 
@@ -51,6 +65,10 @@ def pair_masses(
     return PairMasses(*(weight * (x + fade * y) / safe for x, y in ((on_first, on_second), (on_second, on_first))))
 
 
+def _size(x: jax.Array) -> jax.Array:
+    return jax.lax.stop_gradient(jnp.where(jnp.isfinite(x), jnp.abs(x), 0.0))
+
+
 def _in_domain(num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array) -> jax.Array:
     finite = (num_reports < jnp.inf) & (local_epsilon < jnp.inf)
     return finite & (num_reports >= 1) & (clone_prob >= 0) & (clone_prob <= 1) & (local_epsilon > 0)
@@ -61,8 +79,8 @@ def _enclosed(
 ) -> Ends[jax.Array]:
     """Lower and upper ends [A, L] of D, never above one report alone, from bounds on log(e^(M D) - 1)."""
     single = single_log_excess(jnp.where(known, local_epsilon, 1.0), powers)
-    lower = softplus(jnp.minimum(log_lower, single) - _SLACK) / powers
-    upper = softplus(jnp.minimum(log_upper, single) + _SLACK) / powers
+    lower = down(softplus(jnp.minimum(log_lower, log_down(single, SINGLE_ULPS))) / powers, 12)
+    upper = up(softplus(jnp.minimum(log_upper, log_up(single, SINGLE_ULPS))) / powers, 12)
     free = local_epsilon == 0
     return Ends(jnp.where(known, lower, 0.0), jnp.where(known, upper, jnp.where(free, 0.0, jnp.inf)))
 
@@ -77,18 +95,22 @@ def moment_sandwich_rdp(
     X = e^(M D) - 1 of one report alone, E[1/m] = (1 - (1-p)^n) / (n p) (CL-S14). The lower bounds are the first term of
     the power series in s of e^(M D) - 1 = E psi(s x), x a mean of m signs, and the outcomes where every clone agrees
     with the report. The upper one holds since the coefficients of psi(s x) in x^2 are positive, so that
-    psi(s x) <= x^2 psi(s) = x^2 X. Rounded outward by 2^-40.
+    psi(s x) <= x^2 psi(s) = x^2 X. Rounded outward (docs/numerics.md, "Sandwiches of the clones pair").
     """
     known = _in_domain(num_reports, clone_prob, local_epsilon)
     n, p, local = (jnp.where(known, x, 1.0) for x in (num_reports, clone_prob, local_epsilon))
     powers = jnp.asarray([a - 1.0 for a in orders], jnp.float64)[:, None]
     some = p > 1e-300
     q = jnp.where(some, p, 1.0)
-    log_mean_inverse = jnp.where(some, log1mexp(n * log1p(-q)) - jnp.log(n * q), 0.0)
-    log_first = jnp.log(2.0 * powers * (powers + 1.0)) + 2.0 * jnp.log(tanh(0.5 * local)) + log_mean_inverse
+    log_some, log_mean = log1mexp(n * log1p(-q)), jnp.log(n * q)
+    mean_error = jnp.where(some, ULP * (16.0 + 6.0 * (_size(log_some) + _size(log_mean))), 0.0)
+    log_mean_inverse = jnp.where(some, log_some - log_mean, 0.0)
+    log_order, log_contrast = jnp.log(2.0 * powers * (powers + 1.0)), 2.0 * jnp.log(tanh(0.5 * local))
+    first_error = mean_error + ULP * (20.0 + 8.0 * (_size(log_order) + _size(log_contrast)))
+    log_first = log_down(log_order + log_contrast + log_mean_inverse - first_error, 0.0)
     single = single_log_excess(local, powers)
-    agreeing = single + (n - 1.0) * log1p(-0.5 * p) * (1.0 + 2.0**-50)
-    log_upper = single + jnp.minimum(log_mean_inverse, 0.0)
+    agreeing = log_down(log_down(single, SINGLE_ULPS) + (n - 1.0) * log1p(-0.5 * p) * (1.0 + 2.0**-50), 0.0)
+    log_upper = log_up(log_up(single, SINGLE_ULPS) + jnp.minimum(log_mean_inverse + mean_error, 0.0), 0.0)
     return _enclosed(jnp.maximum(log_first, agreeing), log_upper, powers, known, local_epsilon)
 
 
@@ -102,11 +124,11 @@ def cosh_sandwich_rdp(
     from 2 s x <= 2 atanh(s x) <= local_epsilon x on [0, 1], and E cosh(k x) = cosh(k/m)^m for x a mean of m signs. The
     upper bound is attained at n = 1. The sum is over the counts in `window` (static, from
     `divergence.clones._profile.window_for`). Outside it H falls with m and Chernoff bounds the mass; where the window
-    is too small, the upper bound is loose. Rounded outward by 2^-40.
+    is too small, the upper bound is loose. Rounded outward as `moment_sandwich_rdp`.
     """
     known = _in_domain(num_reports, clone_prob, local_epsilon)
     n, p, local = (jnp.where(known, x, 1.0) for x in (num_reports, clone_prob, local_epsilon))
-    contrast, mean = tanh(0.5 * local), (n - 1.0) * p
+    tangent, mean = tanh(0.5 * local), (n - 1.0) * p
     first = jnp.clip(jnp.floor(1.0 + mean - 0.5 * window), 1.0, jnp.maximum(n - window + 1.0, 1.0))
     counts = first + jnp.arange(window, dtype=jnp.int32).astype(jnp.float64)[:, None]
     log_weights = log_binomial_pmf(counts - 1.0, n - 1.0, p, 1.0 - p)
@@ -114,26 +136,38 @@ def cosh_sandwich_rdp(
     def log_tail(k: jax.Array, beyond: jax.Array) -> jax.Array:
         """log of a bound on P[C at k or further out]; k is outside the support where there is nothing."""
         rate = binomial_rate(jnp.clip(k, 0.0, n - 1.0), n - 1.0, p, 1.0 - p)
-        return jnp.where((k >= 0) & (k <= n - 1.0), jnp.where(beyond, -rate, 0.0), -jnp.inf)
+        return jnp.where((k >= 0) & (k <= n - 1.0), jnp.where(beyond, -down(rate, 88), 0.0), -jnp.inf)
 
     below = log_tail(first - 2.0, first - 2.0 < mean)
     above = log_tail(first + (window - 1.0), first + (window - 1.0) > mean)
 
-    def log_growth(k: jax.Array, m: jax.Array) -> jax.Array:
-        """log(H(k) - 1)."""
+    def log_growth(k: jax.Array, m: jax.Array, contrast: jax.Array, sign: float) -> jax.Array:
+        """log(H(k) - 1), rounded up (`sign` 1) or down (-1)."""
         x = k / m
         near = x < 1.0
         log_cosh = jnp.where(
             near, log1p(2.0 * jnp.square(sinh(0.5 * jnp.where(near, x, 0.5)))), x + log1p(jnp.exp(-2.0 * x))
         )
-        return logexpm1(m * jnp.where(near, log_cosh, log_cosh - jnp.log(2.0)) + log1p(contrast * tanh(x)))
+        value = logexpm1(m * jnp.where(near, log_cosh, log_cosh - jnp.log(2.0)) + log1p(contrast * tanh(x)))
+        return value + sign * ULP * (50.0 + 28.0 * _size(value))
+
+    def added(log_weight: jax.Array, growth: jax.Array, sign: float) -> jax.Array:
+        return log_weight + growth + sign * 2.0 * ULP * (_size(log_weight) + _size(growth))
+
+    weight_error = jnp.where(log_weights > -jnp.inf, pmf_rounding(_size(log_weights)), 0.0)
+    low, high = log_weights - weight_error, log_weights + weight_error
+    least, most = down(tangent, 8), jnp.minimum(up(tangent, 8), 1.0)
 
     def row(power: jax.Array) -> jax.Array:
-        inner = log_sum_exp(log_weights + log_growth(2.0 * power * contrast, counts))
-        k = power * local
-        ends = jnp.stack([below + log_growth(k, jnp.ones_like(n)), above + log_growth(k, first + window)])
-        outer = log_sum_exp(jnp.concatenate([log_weights + log_growth(k, counts), ends]))
-        return jnp.stack([inner, outer])
+        terms = added(low, log_growth(down(2.0 * power * least, 4), counts, least, -1.0), -1.0)
+        inner = log_sum_outward(terms, float(window), upward=False)
+        k = up(power * local, 4)
+        ends = (
+            added(mass, log_growth(k, m, most, 1.0), 1.0)[None]
+            for mass, m in ((below, jnp.ones_like(n)), (above, first + window))
+        )
+        terms = jnp.concatenate([added(high, log_growth(k, counts, most, 1.0), 1.0), *ends])
+        return jnp.stack([inner, log_sum_outward(terms, window + 2.0, upward=True)])
 
     powers = jnp.asarray([a - 1.0 for a in orders], jnp.float64)[:, None]
     logs = map_rows(row, powers[:, 0])
