@@ -49,7 +49,7 @@ _SHARES = np.array([1.0, 0.8, 0.6, 0.45, 0.33, 0.25, 0.18, 0.12, 0.08, 0.05])  #
 _MOST_LOSS = 12.0  # in log: terms larger than the moment by more are not tried
 _MOST_LENGTH = 4096.0  # nodes
 _HALVINGS = 9  # of the range of the logarithm of the rate, some 10 wide
-_BLOCK = 20.0  # length in b
+_GROWTH = 32.0  # in log: by which terms of a block of heights may change beside each other
 _SMALL = 100.0  # in log: terms this far below the largest are not told apart
 
 
@@ -221,12 +221,12 @@ class Nodes(NamedTuple):
         A block of b shares a scale, and within it e^{-ib (log z - i turn)} is multiplied on: `turn` only keeps that in
         range. Terms below e^-_SMALL of the largest of their block count as that, or as nothing.
         """
-        # in a block of b as long as _BLOCK the terms change by at most e^{_BLOCK pi/2} beside each other
+        base = self.log_z - 1j * turn
+        # in a block of b the terms change by at most e^_GROWTH beside each other; not at all, if all nodes lie on a ray
         inner = 1 if count == 1 else 1 << (((max(count, 2) - 1).bit_length() + 1) // 2)
-        while inner > 1 and inner * step > _BLOCK:
+        while inner > 1 and inner * step * float(np.abs(base.imag).max()) > _GROWTH:
             inner //= 2
         outer = -(-count // inner)
-        base = self.log_z - 1j * turn
         first = self.log_terms - order * self.log_z - 1j * step * inner * np.arange(outer)[:, None] * base
         shift = first.real.max(1)
         keep = (first.real - shift[:, None]).max(0) > -_SMALL
