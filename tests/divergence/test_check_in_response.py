@@ -76,6 +76,6 @@ def test_epsilon_is_where_the_sum_over_everything_is_delta(log_delta, n, q, loca
 
 
 def test_nothing_is_claimed_out_of_range():
-    for n, local, log_delta in ((1e4, 701.0, -5.0), (1e4, 1.0, -1e-3), (1e4, 0.0, -5.0)):
-        at = (np.array([x]) for x in (log_delta, n, 0.1, local))
+    for n, local, log_delta in ((1e4, 701.0, -5.0), (1e4, 1.0, -1e-3), (1e4, 0.0, -5.0), (2.0, 1e-7, -4.0)):
+        at = (np.array([x]) for x in (log_delta, n, 1e-6 if n == 2.0 else 0.1, local))
         assert not response.response_floor_epsilon(*at, window=96).any()

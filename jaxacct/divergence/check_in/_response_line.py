@@ -73,7 +73,7 @@ def response_line(
     """The line at `order`, for d about `near`; None where there is none. `ones` and `zeros` are r and 1 - r."""
     n, q, r = num_users, prob, ones
     spread = math.sqrt(n * q * r * zeros)
-    if not (spread > 0.0 and order <= _LARGEST_ORDER and q < 1.0):
+    if not (spread * _LARGEST_ORDER >= 1.0 and order <= _LARGEST_ORDER and q < 1.0):
         return None
     order = max(order, 1.0 / spread)
     # parts of M(c)
