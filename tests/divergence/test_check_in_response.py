@@ -75,6 +75,13 @@ def test_epsilon_is_where_the_sum_over_everything_is_delta(log_delta, n, q, loca
     assert value - 0.03 <= again <= value + 1e-11
 
 
+def test_the_last_count_decides_where_delta_is_next_to_nothing():
+    """In blocks the last count stands by itself only where a block begins with it."""
+    at = tuple(np.array([x]) for x in (-574.0, 649.0, 1.0, 0.2229))
+    with np.errstate(all="ignore"):
+        assert response.response_floor_epsilon(*at, window=96)[0] == pytest.approx(0.2229, rel=1e-5)
+
+
 def test_nothing_is_claimed_out_of_range():
     for n, local, log_delta in ((1e4, 701.0, -5.0), (1e4, 1.0, -1e-3), (1e4, 0.0, -5.0), (2.0, 1e-7, -4.0)):
         at = (np.array([x]) for x in (log_delta, n, 1e-6 if n == 2.0 else 0.1, local))

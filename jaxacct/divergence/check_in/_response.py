@@ -31,7 +31,7 @@ _DEVIATIONS = 8.0  # standard deviations about a mean that are summed; what is l
 # Of the host's search: how far above the target a root is sought, in log delta; the width of log delta up to which the
 # integral is taken, since blocks are hardly as close; guesses at the least of all ones that are summed, and how many
 # ones more may be there below the root, where they are counted one by one and where they are in blocks.
-_AIM, _SHARP, _PASSES, _SPARE, _EXACTLY = 1e-12, 1e-4, 5, 2.0, 1e-4
+_AIM, _SHARP, _PASSES, _SPARE, _EXACTLY = 1e-12, 1e-4, 8, 2.0, 1e-4
 
 
 class _Setting(NamedTuple):
@@ -167,7 +167,11 @@ def _by_masses(log_value: float, high: float, guess: float, of: _Setting, window
         profile, length = _masses_beyond(near, of, window)
         found = highest_above(profile, log_value, high, max(near, 0.0), _AIM)
         best = max(best, found)
-        if near <= found <= near + (_SPARE if length == 1.0 else _EXACTLY):
+        if best >= high:
+            break
+        if profile(found)[0] > log_value + _EXACTLY:  # what is beyond is by itself
+            found = found * (1.0 + 1e-9) + 1e-9
+        elif near <= found <= near + (_SPARE if length == 1.0 else _EXACTLY):
             break
     return best
 
