@@ -72,6 +72,7 @@ PAIR_BELOW = "tests/papers/test_pair_from_below.py"
 FEW_STEPS = "tests/papers/test_few_steps_rounded.py"
 BLOCKS = "tests/bounds/test_few_outputs.py -k blocks"
 SINH = "tests/bounds/test_check_in.py -k 'sine or lognormal_ternary'"
+PAIR_ABOVE = "tests/papers/test_pair_from_above.py"
 CHECK_LINE = "tests/divergence/test_check_in_line.py"
 CHECK_RESPONSE = "tests/divergence/test_check_in_response.py"
 CHECK_FEW = "tests/divergence/test_check_in_few_clones.py"
@@ -751,6 +752,20 @@ _CHECKED_IN = (
     Mutant("papers/check_ins/_distributed.py", "value + ULP * (16.0 + 4.0", "value - 64.0 * ULP * (16.0 + 4.0", SINH),
     Mutant("papers/check_ins/_distributed.py", "doubled + error", "doubled - 64.0 * error", SINH),
     Mutant("papers/check_ins/_distributed.py", "x = x + slope(x) / (1.0 + bend)", "x = x + 0.0 * bend", SINH),
+    Mutant(
+        "papers/girgis/_special_pairs.py",
+        "(log_m + log_r) + ULP * error",
+        "(log_m + log_r) - 64.0 * ULP * error",
+        PAIR_ABOVE,
+    ),
+    Mutant(
+        "papers/girgis/_special_pairs.py",
+        "log_weight + earlier + error",
+        "log_weight + earlier - 64.0 * error",
+        PAIR_ABOVE,
+    ),
+    Mutant("papers/girgis/_special_pairs.py", "falling = falling + ULP", "falling = falling - 64.0 * ULP", PAIR_ABOVE),
+    Mutant("papers/girgis/_special_pairs.py", "found + ULP * (error + 2.0", "found - ULP * (error + 2.0", PAIR_ABOVE),
     Mutant("papers/check_ins/_conversion.py", "1e-300)) + high - error", "1e-300)) + high + error", CHECK_IN_ROUNDED),
     Mutant("papers/check_ins/_conversion.py", "rdp - found + 4e-14", "rdp - found - 4e-14", CHECK_IN),
     Mutant("papers/check_ins/_coupling.py", "(1.0 - share) * jnp.sum(moved", "0.0 * jnp.sum(moved", CHECK_IN),

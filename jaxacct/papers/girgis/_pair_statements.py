@@ -24,7 +24,7 @@ from jaxacct.papers._asking import (
     whole_orders,
 )
 from jaxacct.papers.girgis import _special_pairs as lanes
-from jaxacct.special import softplus
+from jaxacct.special import softplus, up
 
 
 def _columns(orders: tuple[float, ...]) -> jax.Array:
@@ -33,7 +33,7 @@ def _columns(orders: tuple[float, ...]) -> jax.Array:
 
 def _theorem5(m: jax.Array, local: jax.Array, log_chi: jax.Array, *, orders: tuple[int, ...], own: bool) -> jax.Array:
     excess = moment_bound_log_excess(m, local, orders=orders, log_chi_square=log_chi if own else None)
-    return softplus(excess) / (_columns(orders) - 1.0) * (1.0 + 2.0**-50)
+    return up(softplus(excess) / (_columns(orders) - 1.0), 12)
 
 
 def _theorem6(m: jax.Array, local: jax.Array, *, orders: tuple[float, ...], sharp: bool) -> jax.Array:
@@ -43,7 +43,7 @@ def _theorem6(m: jax.Array, local: jax.Array, *, orders: tuple[float, ...], shar
 
 def _exact(m: jax.Array, local: jax.Array, s: jax.Array, *, orders: tuple[int, ...], num_bits: int) -> jax.Array:
     excess = lanes.special_pair_log_excess(m, local, s, orders=orders, num_bits=num_bits)
-    return softplus(excess) / (_columns(orders) - 1.0) * (1.0 + 2.0**-50)
+    return up(softplus(excess) / (_columns(orders) - 1.0), 12)
 
 
 _by_moments, _by_exponential = Kernel(_theorem5, lane_bytes=2**18), Kernel(_theorem6)

@@ -9,14 +9,17 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxacct.divergence.response._special_pair import log_sinh
 from jaxacct.special import (
+    ULP,
     log1mexp,
     log1p,
+    log_binomial_table,
     log_factorial_table,
     log_series_power,
-    log_sum_exp,
+    log_sum_outward,
     logexpm1,
     map_rows,
     sinh,
@@ -36,8 +39,21 @@ def largest_chi_square(local_epsilon: jax.Array) -> jax.Array:
 
 def log_moment_bound(num_clients: jax.Array, local_epsilon: jax.Array, *, index: int) -> jax.Array:
     """Upper bounds [L] on log E|X|^i, i >= 3, rounded up: log(i Gamma(i/2) (2 m sinh(eps)^2)^(i/2)) (Lemma 6)."""
-    log_variance = math.log(2.0) + jnp.log(num_clients) + 2.0 * log_sinh(local_epsilon)
-    return math.log(index) + math.lgamma(0.5 * index) + 0.5 * index * log_variance + 2.0**-44
+    log_m, log_s = jnp.log(num_clients), log_sinh(local_epsilon)
+    whole = index // 2  # Gamma(i/2) = (i/2 - 1)!, or (2k)! sqrt(pi) / (4^k k!) for i = 2k + 1
+    if index % 2:
+        up_to, below = math.factorial(2 * whole), 4**whole * math.factorial(whole)
+    else:
+        up_to, below = math.factorial(whole - 1), 1
+    constant = math.log(index) + math.log(up_to) - math.log(below) + (0.5 * math.log(math.pi) if index % 2 else 0.0)
+    sizes = 1.0 + math.log(index) + math.log(up_to) + math.log(below)
+    found = constant + 0.5 * index * (math.log(2.0) + log_m + 2.0 * log_s)
+    error = 8.0 * sizes + index * (24.0 + 4.0 * _size(log_m) + 12.0 * (_size(log_s) + _size(local_epsilon)))
+    return found + ULP * (error + 2.0 * _size(found))
+
+
+def _size(x: jax.Array) -> jax.Array:
+    return jax.lax.stop_gradient(jnp.where(jnp.isfinite(x), jnp.abs(x), 0.0))
 
 
 def _log_coefficients(
@@ -48,7 +64,7 @@ def _log_coefficients(
     top: int,
     num_bits: int | None,
 ) -> tuple[jax.Array, jax.Array]:
-    """(log(E X^k / (k! m^k r^k)) [top + 1, L], log r): r^2 = E X^2 / (2 m^2) keeps the logarithms small.
+    """(log(E X^k / (k! m^k r^k)) [top + 1, L], log r), rounded up: r^2 = E X^2 / (2 m^2) keeps the logarithms small.
 
     E X^k = k! b_k, sum b_k t^k = (sum a_j t^j)^m, a_0 = 1, a_1 = 0, a_j = s p (E-1)^j (1 + (-1)^j E^(1-j))/j! >= 0:
 
@@ -61,21 +77,27 @@ def _log_coefficients(
     even = jnp.arange(top + 1, dtype=jnp.int32)[:, None] % 2 == 0
     decay = -jnp.maximum(j - 1.0, 1.0) * local_epsilon
     sign = jnp.where(even, log1p(jnp.exp(decay)), log1mexp(decay))
-    log_a = jnp.log(sampling_prob) - softplus(local_epsilon) + j * logexpm1(local_epsilon) + sign
-    log_a = log_a - jnp.asarray(log_factorial_table(top), jnp.float64)[:, None]
+    log_s, rest, each = jnp.log(sampling_prob), softplus(local_epsilon), logexpm1(local_epsilon)
+    factorial = jnp.asarray(log_factorial_table(top), jnp.float64)[:, None]
+    log_a = log_s - rest + j * each + sign - factorial
     log_m = jnp.log(num_clients)
     log_r = 0.5 * (log_a[2] - log_m)
-    scaled = jnp.where(j >= 2.0, log_a - j * (log_m + log_r), jnp.where(j == 0.0, 0.0, -jnp.inf))
+    error = 16.0 + 15.0 * (_size(log_s) + _size(rest) + _size(sign)) + 8.0 * factorial
+    error = error + j * (9.0 + 11.0 * _size(each) + 9.0 * _size(log_m) + 4.0 * _size(log_r))
+    scaled = log_a - j * (log_m + log_r) + ULP * error
+    scaled = jnp.where(j >= 2.0, scaled, jnp.where(j == 0.0, 0.0, -jnp.inf))
     if num_bits is not None:
-        return log_series_power(scaled, num_clients, num_bits=num_bits), log_r
+        return log_series_power(scaled, num_clients, num_bits=num_bits, sign=1), log_r
 
     def step(k: jax.Array, reversed_b: jax.Array) -> jax.Array:
         earlier = jax.lax.dynamic_slice_in_dim(reversed_b, top - k, top + 1)  # b_k, b_{k-1}, .., -inf below b_0
-        terms = jnp.where(j >= 2.0, scaled + earlier, -jnp.inf)
-        level = jnp.max(terms, axis=0)
-        level = jnp.where(jnp.isfinite(level), level, 0.0)
-        weight = jnp.maximum(j * (num_clients + 1.0) / k - 1.0, 0.0)
-        value = level + jnp.log(jnp.sum(jnp.exp(terms - level) * weight, axis=0))
+        order = k.astype(jnp.float64)
+        weight = (j * (num_clients + 1.0) - order) / order  # of whole numbers: rounded in the quotient only
+        useful = (j >= 2.0) & (weight > 0) & (earlier > -jnp.inf)
+        log_weight = jnp.log(jnp.where(useful, weight, 1.0))
+        error = ULP * (8.0 + 8.0 * _size(log_weight) + 4.0 * (_size(scaled) + _size(earlier)))
+        terms = jnp.where(useful, scaled + log_weight + earlier + error, -jnp.inf)
+        value = log_sum_outward(terms, order, upward=True)
         return jax.lax.dynamic_update_slice_in_dim(reversed_b, value[None], top - k, 0)
 
     start = jnp.where(jnp.arange(2 * top + 1, dtype=jnp.int32)[:, None] == top, 0.0, -jnp.inf)
@@ -92,7 +114,7 @@ def log_moments(
     top: int,
     num_bits: int | None = None,
 ) -> jax.Array:
-    """log E X^k [top + 1, L], k = 0..top, of the worst randomizer, to 1e-12; inf for m < top without `num_bits`."""
+    """log E X^k [top + 1, L], k = 0..top, of the worst randomizer, to 1e-11; inf for m < top without `num_bits`."""
     value, log_r = _log_coefficients(num_clients, local_epsilon, sampling_prob, top=top, num_bits=num_bits)
     index = jnp.arange(top + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
     factorial = jnp.asarray(log_factorial_table(top), jnp.float64)[:, None]
@@ -112,8 +134,8 @@ def special_pair_log_excess(
         sum_{i=2..a} a!/(a-i)! E X^i / (i! m^i),
 
     all orders from one series. Without `num_bits` it is found by its recurrence, for m at least the largest order (inf
-    below); with it by binary powering, for any m < 2^num_bits. The error added to the i-th term is
-    2^-52 (i + 8) (i + 16 + ..).
+    below); with it by binary powering, for any m < 2^num_bits. Every sum is of positive terms and rises with what it is
+    made of: each logarithm is moved up by what its own operations err by, and all are upper bounds.
 
     Args:
       num_clients: m, float64 [L].
@@ -125,17 +147,15 @@ def special_pair_log_excess(
     local = jnp.where(local_epsilon > 0, local_epsilon, 1.0)
     value, log_r = _log_coefficients(num_clients, local, sampling_prob, top=top, num_bits=num_bits)
     index = jnp.arange(top + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
-    finite = jnp.where(jnp.isfinite(value), jnp.abs(value), 0.0)
-    chain = index + 8.0 + (0.0 if num_bits is None else 2.0 * num_bits)
-    terms = jnp.where(index >= 2.0, value + index * log_r, -jnp.inf)
-    terms = terms + 2.0**-52 * chain * (index + 16.0 + finite + jnp.abs(log_r))
-    factorial = jnp.asarray(log_factorial_table(top), jnp.float64)
+    terms = value + index * log_r + ULP * 4.0 * (_size(value) + index * _size(log_r))
+    terms = jnp.where(index >= 2.0, terms, -jnp.inf)
+    # of a!/(a-i)! as C(a, i) i!: no difference of logarithms
+    falling = (log_binomial_table(top) + log_factorial_table(top))[list(orders)]
+    falling = falling + ULP * (8.0 + 8.0 * np.where(falling > 0, falling, 0.0))
 
-    def row(order: jax.Array) -> jax.Array:
-        left = order - jnp.arange(top + 1, dtype=jnp.int32)
-        weight = jnp.where(left >= 0, factorial[order] - factorial[jnp.maximum(left, 0)], -jnp.inf)
-        return log_sum_exp(weight[:, None] + terms) + 2.0**-46 + 2.0**-51 * factorial[order]
+    def row(weight: jax.Array) -> jax.Array:
+        return log_sum_outward(weight[:, None] + terms, top + 1.0, upward=True)
 
-    excess = map_rows(row, jnp.asarray(orders, jnp.int32))
+    excess = map_rows(row, jnp.asarray(falling, jnp.float64))
     known = jnp.isfinite(value[-1]) if num_bits is None else jnp.isfinite(log_r)
     return jnp.where(local_epsilon > 0, jnp.where(known, excess, jnp.inf), -jnp.inf)
