@@ -37,6 +37,7 @@ POWERS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16)  # j: moments of orders be
 # They steer speed and tightness only: what is left out is bounded.
 _DIGITS = 36.0  # in log: copies, and what lies beyond the grid's ends, are kept this far below the moment
 _STRIPS = 58.0  # in log: what the rule behind a transform leaves out
+_STEEP = 0.45  # and this more, over the square of the noise multiplier
 _LOSS = 22.0  # in log: by which the terms may exceed the moment at the largest height, where little is wanted of it
 MOST_NODES = 40000
 _BLOCK = 96  # terms of a sum that are added without a split
@@ -50,6 +51,11 @@ class _Sums(NamedTuple):
     error: Real
     base: Complex  # [N]
     base_error: Real
+
+
+def _grid(noise_multiplier: float, power: int) -> Grid:
+    """`Grid` for moments to the order `power`; with little noise these are large beside what is summed at large u."""
+    return grid(noise_multiplier, float(power), _STRIPS + _STEEP / noise_multiplier**2)
 
 
 def _correlated(table: Complex | Real, weights: Complex | Real, every: int, count: int) -> Complex | Real:
@@ -106,7 +112,7 @@ def _sums(noise_multiplier: float, power: int, first: float, every: int, count: 
     |e^{-uY} - 1 + uY| <= |uY|^2/2, so the rule errs by at most the strips' share of E Y^i, and of |u|^2 E Y^2 / 2.
     Left of the window |Y^i| is at most that at its first node; right of it |e^{-uY}| is at most that at its last one.
     """
-    of = grid(noise_multiplier, float(power), _STRIPS)
+    of = _grid(noise_multiplier, power)
     s, size = of.s, len(of.g)
     length = (size - 1) * every + -(-count // every) * every
     exponent, rest = _exponents(of, first, every, length)
@@ -216,7 +222,7 @@ class RayMoments:
     ):
         sigma, t = noise_multiplier, float(num_steps)
         self._t, self._tau = t, 1.0 / (sigma * math.sqrt(t))
-        of = self._of = grid(sigma, float(power), _STRIPS)
+        of = self._of = _grid(sigma, power)
         self._power = power
         whole = integer_log_moments(sigma, t)
         self._log_whole = float(whole[power - 1]) if power > 0 else 0.0
@@ -285,8 +291,9 @@ class RayMoments:
         t, (value, error, base, small) = self._t, sums
         with np.errstate(all="ignore"):
             size = np.abs(base)
-            is_near = np.abs(value[0]) < 0.5
-            small = np.where(is_near, error[0] + 16.0 * ULP * np.abs(value[0]), small + 16.0 * ULP * size)
+            near, small = error[0] + 16.0 * ULP * np.abs(value[0]), small + 16.0 * ULP * size
+            is_near = (np.abs(value[0]) < 0.5) & (near < small)
+            small = np.where(is_near, near, small)
             r = value[1:] / base
             r_error = 1.1 * (error[1:] / size + np.abs(r) * (small / size + 8.0 * ULP))
             log_base = t * np.where(is_near, _log1p(value[0]), complex_log(base))
