@@ -96,14 +96,15 @@ class Lanes:
       on_host: whether it takes NumPy arrays too, by which one concrete question is then answered; or
         ``(**statics) -> `` that.
       host_calls: how many such questions NumPy answers before they are compiled; None for all.
-      one_by_one: how many points of a batch NumPy answers one after another, sooner than a program could be compiled.
+      one_by_one: how many points of a batch NumPy answers one after another, sooner than a program could be compiled;
+        None for few, the first times.
     """
 
     statics: Callable[[Any], dict[str, Any]] = no_statics
     bytes: Callable[..., int] = orders_bytes
     on_host: bool | Callable[..., bool] = True
     host_calls: int | None = None
-    one_by_one: float = 1
+    one_by_one: float | None = None
 
     def takes_numpy(self, statics: dict[str, Any]) -> bool:
         """Whether it takes NumPy arrays, with these static arguments."""

@@ -48,6 +48,11 @@ _NUM_QUICK_LANES = 32  # lanes, of all these calls
 # calls says after how many it is worth while. Several lanes are cut into chunks of this size, for the cache.
 _HOST_BYTES = 4 * 2**20
 
+# Nor does a small batch: its lanes are answered one after another, as single questions, in less time than it takes to
+# compile a program, the first times that there are so few.
+_FEW_LANES = 32  # lanes of one call
+_FEW_LANES_IN_ALL = 64  # lanes of all such calls with the same static arguments: beyond, they are a loop
+
 # A program that is kept holds its machine code in tens of memory maps, and a process has only so many (65,530 on Linux,
 # where the compiler then crashes): the least recently used go.
 _MAX_PROGRAMS = 128  # compiled programs kept of a kind
@@ -92,7 +97,8 @@ class Kernel:
         nothing. A number: so are that many lanes. A function of the static arguments: where it says so.
       host_calls: calls that NumPy answers with the same static arguments, before they are compiled; None for all.
       one_by_one: how many lanes of one call NumPy answers one after another, as single questions, where that takes less
-        time than to compile a program; `math.inf` where a lane takes a program longer, however many there are.
+        time than to compile a program; `math.inf` where a lane takes a program longer, however many there are. None:
+        few, the first times.
     """
 
     def __init__(
@@ -103,7 +109,7 @@ class Kernel:
         *,
         on_host: bool | int | Callable[..., bool] = False,
         host_calls: int | None = None,
-        one_by_one: float = 1,
+        one_by_one: float | None = None,
     ):
         self._fn = fn
         self._on_host = on_host
@@ -159,7 +165,7 @@ class Kernel:
         if on_host and 1 <= num_lanes <= most_on_host and not _steady.get() and self._stays_on_host(static):
             size = max(1, _HOST_BYTES // self._bytes_of_lane(static))
             parts = [self._by_numpy([a[i : i + size] for a in flat], static) for i in range(0, num_lanes, size)]
-        elif on_host and 1 < num_lanes <= self._one_by_one and (self._one_by_one == math.inf or not _steady.get()):
+        elif on_host and self._are_few(num_lanes, static):
             parts = self._one_after_another(flat, static)
         else:
             with _own_settings():
@@ -181,6 +187,16 @@ class Kernel:
         key = tuple(sorted(static.items()))
         self._answered[key] = self._answered.get(key, 0) + 1
         return self._answered[key] <= self._host_calls
+
+    def _are_few(self, num_lanes: int, static: dict[str, Any]) -> bool:
+        """Whether NumPy answers so many lanes one after another before a program would be compiled for them."""
+        if self._one_by_one is not None:
+            return 1 < num_lanes <= self._one_by_one and (self._one_by_one == math.inf or not _steady.get())
+        if not 1 < num_lanes <= _FEW_LANES or _steady.get():
+            return False
+        key = tuple(sorted(static.items()))
+        self._answered[key] = self._answered.get(key, 0) + num_lanes
+        return self._answered[key] <= (self._host_calls or _FEW_LANES_IN_ALL)
 
     def _bytes_of_lane(self, static: dict[str, Any]) -> int:
         return self._lane_bytes(**static) if callable(self._lane_bytes) else self._lane_bytes
@@ -295,7 +311,7 @@ def float64_kernel(
     lane_bytes: int | Callable[..., int] = 2**16,
     on_host: bool | int | Callable[..., bool] = False,
     host_calls: int | None = None,
-    one_by_one: float = 1,
+    one_by_one: float | None = None,
 ) -> Callable[[Callable[..., Any]], Kernel]:
     """Decorator form of `Kernel`."""
     return lambda fn: Kernel(fn, rounding, lane_bytes, on_host=on_host, host_calls=host_calls, one_by_one=one_by_one)
@@ -321,7 +337,7 @@ class KernelByStructure:
         *,
         on_host: bool | Callable[..., bool] = False,
         host_calls: int | None = None,
-        one_by_one: float = 1,
+        one_by_one: float | None = None,
         maxsize: int = 64,
     ):
         def make(structure: Any) -> Kernel:
