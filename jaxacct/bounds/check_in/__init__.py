@@ -6,7 +6,7 @@ the two data sets: the direction REMOVE stands for both.
 
 from typing import Any
 
-from jaxacct._method import Cost, Method, never
+from jaxacct._method import Cost, Method, always, never
 from jaxacct._types import Bound
 from jaxacct.bounds.check_in import _by_randomizer as check_in
 from jaxacct.bounds.check_in import _floor as floor
@@ -22,6 +22,7 @@ from jaxacct.bounds.shuffle import (
     renyi_method,
 )
 from jaxacct.bounds.shuffle._pair import is_pure
+from jaxacct.bounds.shuffle._purified_rounds import PURIFIED_ROUNDS
 from jaxacct.mechanisms import (
     CheckIn,
     FiniteRandomizer,
@@ -121,6 +122,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (CheckIn, KaryRandomizedResponse): _CHECK_IN,
     (CheckIn, GaussianReports): _GAUSSIAN_CHECK_IN,
     (Shuffled, GaussianReports): (
+        PURIFIED_ROUNDS,
         PURIFIED_CLONES,
         profile_method(
             "purified clones, composed",
@@ -128,6 +130,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             _everybody_checks_in(check_in.gaussian_composed_upper_epsilon),
             _everybody_checks_in(check_in.gaussian_composed_upper_log_delta),
             helps=has_several_rounds,
+            only_traced=always,
             on_host=False,
         ),
         LOCAL_NOISE,

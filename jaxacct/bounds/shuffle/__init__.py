@@ -174,17 +174,17 @@ LOCAL_NOISE = profile_method(
     "Balle & Wang 2018, Theorem 8",
     gaussian_reports.gaussian_local_upper_epsilon,
     gaussian_reports.gaussian_local_upper_log_delta,
+    cost=Cost.MICROSECONDS,
+    cold=Cost.MICROSECONDS,
 )
-
-
 PURIFIED_CLONES = profile_method(
     "purified clones",
     PURIFIED,
     gaussian_reports.gaussian_upper_epsilon,
     gaussian_reports.gaussian_upper_log_delta,
-    cost=Cost.TENTHS,
     cold=Cost.TENTHS,
     statics=pair.clones_statics,
+    helps=has_one_round,
     regime="one round",
 )
 # lower bounds on the mechanism itself, whose reports anybody can add or cut to signs

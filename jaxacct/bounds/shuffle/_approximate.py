@@ -93,6 +93,19 @@ def with_replacement_cost(guarantee: Guarantee, log_cost: jax.Array) -> Guarante
     return Guarantee(guarantee.epsilon, xp.minimum(total, 0.0))
 
 
+def total_log_delta(
+    profile: Profile, num_reports: jax.Array, local_epsilon: jax.Array, log_cost: jax.Array, epsilon: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """(log of pure delta + (1 + e^epsilon) K, rounded up, its derivative in epsilon, which only steers), each [L].
+
+    Arguments as for `total_epsilon`.
+    """
+    pure = profile(epsilon, num_reports, local_epsilon)
+    value = with_replacement_cost(Guarantee(epsilon, pure.log_delta.upper), log_cost).log_delta
+    value = xp.maximum(value, -1e4)
+    return value, xp.exp(epsilon + log_cost - value) - xp.exp(xp.minimum(epsilon + pure.log_tail - value, 700.0))
+
+
 def total_epsilon(
     profile: Profile,
     num_reports: jax.Array,
@@ -115,10 +128,7 @@ def total_epsilon(
     def total(
         epsilon: jax.Array, target: jax.Array, log_cost: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        pure = profile(epsilon, num_reports, local_epsilon)
-        value = with_replacement_cost(Guarantee(epsilon, pure.log_delta.upper), log_cost).log_delta
-        value = xp.maximum(value, -1e4)
-        slope = xp.exp(epsilon + log_cost - value) - xp.exp(xp.minimum(epsilon + pure.log_tail - value, 700.0))
+        value, slope = total_log_delta(profile, num_reports, local_epsilon, log_cost, epsilon)
         return value - target, slope
 
     def falling(epsilon: jax.Array, *params: jax.Array) -> tuple[jax.Array, jax.Array]:

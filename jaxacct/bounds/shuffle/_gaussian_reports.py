@@ -4,6 +4,9 @@ Upper bounds by Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theor
 compute from the reports: their sum, or their signs. Replace-one adjacency.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import numpy as np
 
@@ -14,6 +17,7 @@ from jaxacct.bounds.shuffle._approximate import (
     total_epsilon,
     with_replacement_cost,
 )
+from jaxacct.bounds.shuffle._one_purified_round import one_round_epsilon, one_round_log_delta
 from jaxacct.bounds.shuffle._pair import where_single
 from jaxacct.composition import compose_gaussian_mu
 from jaxacct.divergence.clones._profile import clones_delta
@@ -26,9 +30,10 @@ from jaxacct.divergence.gaussian._pair import (
 from jaxacct.divergence.response._binary import binary_response_epsilon, binary_response_log_delta
 from jaxacct.mechanisms import GaussianReports, Shuffled
 from jaxacct.special import ULP, down, log_normal_tail, map_rows, up
-from jaxacct.special._namespace import xp
+from jaxacct.special._namespace import is_jax, xp
 
-# Local epsilons, in nats, of the pure reports that replace Gaussian ones: any is certified, the least answer is taken.
+# Local epsilons, in nats, of the pure reports that replace Gaussian ones, on lanes: any is certified, the least answer
+# is taken.
 _LOCAL_EPSILONS = tuple(np.geomspace(0.05, 12.0, 40).tolist())
 
 
@@ -36,9 +41,11 @@ def gaussian_upper_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, window:
     """Epsilon [L] of one round of Gaussian reports, rounded up: replaced by pure ones, then the clones pair.
 
     Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8 (CL-S8). Upper bound, replace-one adjacency,
-    the least over a grid of local epsilons; inf for several rounds.
+    the least over local epsilons, on lanes over a grid of them; inf for several rounds.
     """
     del pure
+    if not is_jax(*jax.tree.leaves(mechanism), log_delta):
+        return _one_by_one(one_round_epsilon, mechanism, log_delta, xp.inf)
     n = xp.asarray(mechanism.num_reports, xp.float64)
     mu = 1.0 / mechanism.mechanism.noise_multiplier
 
@@ -57,6 +64,8 @@ def gaussian_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, window:
     Upper bound, as `gaussian_upper_epsilon`; 0 for several rounds.
     """
     del pure
+    if not is_jax(*jax.tree.leaves(mechanism), epsilon):
+        return _one_by_one(one_round_log_delta, mechanism, epsilon, 0.0)
     n = xp.asarray(mechanism.num_reports, xp.float64)
     mu = 1.0 / mechanism.mechanism.noise_multiplier
 
@@ -68,6 +77,15 @@ def gaussian_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, window:
 
     value = xp.min(map_rows(row, xp.asarray(_LOCAL_EPSILONS, xp.float64), lanes=n), axis=0)
     return where_single(mechanism, value, 0.0)
+
+
+def _one_by_one(
+    answer: Callable[[float, float, float], float], mechanism: Shuffled, target: Any, otherwise: float
+) -> Any:
+    """`answer` [L], on the host, from reports, noise multiplier and target; `otherwise` for several rounds."""
+    fields = mechanism.num_reports, mechanism.mechanism.noise_multiplier, target, mechanism.num_epochs
+    lanes = zip(*(np.ravel(x) for x in np.broadcast_arrays(*fields)), strict=True)
+    return np.array([answer(float(n), float(s), float(x)) if t == 1 else otherwise for n, s, x, t in lanes])
 
 
 def _gaussian_local_mu(mechanism: Shuffled) -> jax.Array:

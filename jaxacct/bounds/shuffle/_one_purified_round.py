@@ -1,0 +1,121 @@
+"""One round of shuffled Gaussian reports, one concrete question on the host: the least over all local epsilons.
+
+Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8 (CL-S8): pure reports of any local epsilon l take
+the place of Gaussian ones, and delta(epsilon) <= D_l(epsilon) + (1 + e^epsilon) K(l) for every l. What is asked is where
+that is the least over l: at an epsilon near the answer first, then at the root for that l. Both were evaluated at the
+answer, so that it holds wherever the search ends.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from jaxacct.bounds.shuffle._approximate import (
+    Guarantee,
+    log_gaussian_replacement_cost,
+    pure_profile,
+    total_log_delta,
+    with_replacement_cost,
+)
+from jaxacct.bounds.shuffle._which_reports import (
+    GaussianRun,
+    Real,
+    guess_epsilon,
+    guess_log_delta,
+    near_least_epsilon,
+    near_least_log_delta,
+)
+from jaxacct.divergence.clones._profile import window_for
+
+_AIM = 2e-11  # in log delta: how far below the target the root is sought; and up to five times as far it is accepted
+_CLOSE = 1e-10  # relative width of the bracket of a root that is not narrowed further
+_STEPS = 40  # of the search for a root: where it ends, the least certified point so far is the answer
+_NO_GAIN = 0.995  # guess over the least epsilon that costs no pure delta, from which on that is the answer
+
+
+class _Round:
+    """One round: what is known of it at some local epsilons and epsilons, [G] and [G]."""
+
+    def __init__(self, run: GaussianRun, near: float):
+        self._run = run
+        # wide enough for the local epsilons that are looked at
+        clone_prob = np.exp(-near * np.array([1.0 / 1.5, 1.0, 1.5]))
+        self._profile = pure_profile(window=window_for(run.num_users, clone_prob))
+
+    def _lanes(self, local: Real) -> Any:
+        """(num_reports, local epsilon, log cost), each [G]."""
+        n = np.full_like(local, self._run.num_users)
+        mu: Any = np.full_like(local, 1.0 / self._run.noise_multiplier)
+        lanes: Any = (n, local)
+        rounds: Any = np.ones_like(local)
+        return *lanes, log_gaussian_replacement_cost(*lanes, mu, rounds)
+
+    def log_delta(self, local: Real, epsilon: float) -> tuple[Real, Real]:
+        """(log delta, rounded up, its slope in epsilon), each [G]."""
+        at: Any = np.full_like(local, epsilon)
+        found: Any = total_log_delta(self._profile, *self._lanes(local), at)
+        return found
+
+    def unamplified(self, local: Real, log_delta: float) -> float:
+        """The least of `local` [G] that holds as an epsilon at `log_delta`, where the pure delta is 0; inf for none."""
+        _, epsilon, log_cost = self._lanes(local)
+        pure: Any = np.full_like(local, -math.inf)
+        cost = with_replacement_cost(Guarantee(epsilon, pure), log_cost).log_delta
+        return float(np.min(np.where(np.asarray(cost) <= log_delta, local, math.inf)))
+
+    def epsilon(self, local: float, start: float, log_delta: float, known: float) -> float:
+        """The epsilon at `log_delta` of one local epsilon, rounded up; inf if none below `known` is found.
+
+        Newton's steps inside a bracket: log delta falls, and then it may rise, so that it is sought where it falls.
+        """
+        at = np.array([local])
+        low, high, best = 0.0, min(local, known), math.inf
+        x = min(max(start, 0.0), high)
+        for _ in range(_STEPS):
+            value, slope = (float(v[0]) for v in self.log_delta(at, x))
+            residual = value - log_delta
+            if residual <= 0.0:
+                best = min(best, x)
+                if residual >= -5.0 * _AIM or x == 0.0:
+                    break
+            if residual > 0.0 and slope < 0.0:
+                low = max(low, x)
+            else:
+                high = min(high, x)
+            if high - low <= _CLOSE * high:
+                break
+            ahead = x - (residual + _AIM) / slope if slope < 0.0 else math.nan
+            x = ahead if low < ahead < high else 0.5 * (low + high)
+        return best
+
+
+def one_round_epsilon(num_reports: float, noise_multiplier: float, log_delta: float) -> float:
+    """Epsilon of one round, rounded up, the least found over the local epsilons of pure reports; inf if there is none.
+
+    Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8 (CL-S8). Upper bound, replace-one adjacency.
+    """
+    run = GaussianRun(num_reports, 1.0, noise_multiplier, 1.0)
+    guess = guess_epsilon(run, log_delta)
+    if not log_delta < 0.0:
+        return math.inf
+    of = _Round(run, guess.best[0])
+    found = of.unamplified(guess.local_epsilon, log_delta)
+    if not guess.best[1] < _NO_GAIN * found:
+        return found
+    local, epsilon = near_least_epsilon(of.log_delta, guess.best, log_delta)
+    return min(found, of.epsilon(local, epsilon, log_delta, found))
+
+
+def one_round_log_delta(num_reports: float, noise_multiplier: float, epsilon: float) -> float:
+    """Log delta of one round, rounded up, the least found over the local epsilons of pure reports.
+
+    Upper bound, as `one_round_epsilon`.
+    """
+    run = GaussianRun(num_reports, 1.0, noise_multiplier, 1.0)
+    local, rough = guess_log_delta(run, epsilon).best
+    if rough >= 0.0:
+        return 0.0
+    of = _Round(run, local)
+    local = near_least_log_delta(of.log_delta, local, epsilon)
+    return float(of.log_delta(np.array([local]), epsilon)[0][0])
