@@ -35,6 +35,7 @@ BOUNDS = "tests/bounds/test_allocation_bounds.py"
 DECAY = "tests/divergence/test_sampled_decay.py"
 TRANSFORMS = "tests/oracle/test_transforms.py"
 BOTH_ENDS = "tests/divergence/test_divergence.py -k both_ends"
+PURIFIED = "tests/bounds/test_gaussian_reports.py"
 REPORTS = "tests/bounds/test_shuffle_bounds.py -k reports"
 QUANTILE = "tests/special/test_normal_quantile.py"
 VERTICES = "tests/divergence/test_clones.py -k vertices"
@@ -238,6 +239,17 @@ _ANSWERS = (
         "tests/test_precision.py",
     ),
     Mutant("membership.py", "mu - z + off", "mu - z - off", MEMBERSHIP),
+    Mutant("bounds/shuffle/_one_purified_round.py", "mu, np.ones_like(n))", "mu, 0.1 * np.ones_like(n))", PURIFIED),
+    Mutant("bounds/shuffle/_one_purified_round.py", "if residual <= 0.0:", "if residual <= 0.1:", PURIFIED),
+    Mutant("bounds/shuffle/_one_purified_round.py", "np.asarray(cost) <= log_delta", "cost <= log_delta + 1", PURIFIED),
+    Mutant(
+        "bounds/shuffle/_purified_rounds.py", "run.noise_multiplier, run.rounds)", "run.noise_multiplier, 1)", PURIFIED
+    ),
+    Mutant("bounds/shuffle/_purified_rounds.py", "(run.num_users * run.prob, local", "(run.prob, local", PURIFIED),
+    Mutant("bounds/shuffle/_purified_rounds.py", "asked.epsilon if holds else", "asked.epsilon if True else", PURIFIED),
+    Mutant(
+        "bounds/shuffle/_purified_rounds.py", "Guarantee(*pure), log_cost)", "Guarantee(*pure), log_cost - 1)", PURIFIED
+    ),
     Mutant("bounds/shuffle/_gaussian_reports.py", "squared = 4.0 * mech", "squared = 8.0 * mech", REPORTS),
     Mutant(
         "divergence/gaussian/_pair.py", "mu), log_delta - slack, -xp.inf)", "mu), log_delta + slack, 0.0)", BOTH_ENDS

@@ -111,6 +111,8 @@ _QUICKLY_OPTIMISED = {ja.Gaussian, ja.Laplace, ja.PoissonSampled, ja.RandomizedR
 _SHARPER = {"binary randomized response": 1e-6, "blanket": 1e-7}
 # bounds of check-ins, whose profile NumPy knows more closely, by a contour or narrower blocks
 _SHARPER |= dict.fromkeys(["check-in profile", "purified check-in", "check-in profile, composed", "check-in rdp"], 0.05)
+# the least over all local epsilons by NumPy, over a grid of them by a program
+_SHARPER |= {"purified clones": 0.3, "purified check-in": 0.3}
 # of check-ins from below NumPy has a contour too
 _SHARPER_BELOW = {(ja.CheckIn, "binary randomized response"): 0.3}
 # where NumPy leaves a weight of e^-120 unsummed, and a program sums every block

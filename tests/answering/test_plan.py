@@ -30,9 +30,10 @@ COMPOSED = ["rdp (remove) remove", "rdp (add) add"]
 RESORT = ["part by part remove+add"]
 FINITE = [*BOTH_ENDS, *DISTRIBUTION]
 MOMENTS = ["complex moments remove+add", *DISTRIBUTION]
-PURIFIED = ["purified clones remove", "no amplification remove"]
+PURIFIED = ["no amplification remove", "purified clones remove"]
+PURIFIED_ROUNDS = ["no amplification remove", "purified rounds remove"]
 CHECK_IN = ["check-in profile remove"]
-PURIFIED_CHECK_IN = ["purified check-in remove", "no amplification remove"]
+PURIFIED_CHECK_IN = ["no amplification remove", "purified check-in remove"]
 REPORTS = ["sum of the reports remove", "signs of the reports remove"]
 RESPONSE = ["binary randomized response remove"]
 FROM_BELOW = ["clones pair from below remove"]
@@ -189,8 +190,11 @@ PLANS = {
         ["blanket remove"], below=["nobody else remove", *FROM_BELOW]
     ),
     ("Shuffled(GaussianReports)", "one round"): on_lanes(PURIFIED, below=REPORTS),
-    ("Shuffled(GaussianReports)", "several rounds"): on_lanes(
-        ["purified clones remove", "purified clones, composed remove", "no amplification remove"], below=REPORTS
+    ("Shuffled(GaussianReports)", "several rounds"): (
+        PURIFIED_ROUNDS,
+        PURIFIED_ROUNDS,
+        ["no amplification remove", "purified clones, composed remove"],
+        [*PURIFIED_ROUNDS, *REPORTS],
     ),
     ("CheckIn(LocalRandomizer)", ""): on_lanes(CHECK_IN, below=[*RESPONSE, *CHECK_IN_FROM_BELOW]),
     ("CheckIn(FiniteRandomizer)", ""): on_lanes(CHECK_IN, below=CHECK_IN_FROM_BELOW),

@@ -84,6 +84,8 @@ _CHECK_IN = (
     ),
 )
 _GAUSSIAN_CHECK_IN = (
+    LOCAL_NOISE,
+    PURIFIED_ROUNDS,
     profile_method(
         "purified check-in",
         f"{PURIFIED}, Lemma 2.3 over the visible number",
@@ -91,6 +93,7 @@ _GAUSSIAN_CHECK_IN = (
         check_in.gaussian_upper_log_delta,
         cost=Cost.TENTHS,
         cold=Cost.TENTHS,
+        one_by_one=ANY_NUMBER,
         helps=has_one_round,
     ),
     profile_method(
@@ -99,9 +102,9 @@ _GAUSSIAN_CHECK_IN = (
         check_in.gaussian_composed_upper_epsilon,
         check_in.gaussian_composed_upper_log_delta,
         helps=has_several_rounds,
+        only_traced=always,
         on_host=False,
     ),
-    LOCAL_NOISE,
     *(m for m in _CHECK_IN if m.name == _RESPONSE),
 )
 
@@ -122,6 +125,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (CheckIn, KaryRandomizedResponse): _CHECK_IN,
     (CheckIn, GaussianReports): _GAUSSIAN_CHECK_IN,
     (Shuffled, GaussianReports): (
+        LOCAL_NOISE,
         PURIFIED_ROUNDS,
         PURIFIED_CLONES,
         profile_method(
@@ -133,7 +137,6 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             only_traced=always,
             on_host=False,
         ),
-        LOCAL_NOISE,
         *REPORTS_FROM_BELOW,
     ),
 }

@@ -29,6 +29,7 @@ from jaxacct.bounds.check_in._profile import (
     with_cost,
 )
 from jaxacct.bounds.shuffle._pair import pair_of
+from jaxacct.bounds.shuffle._which_reports import best_for_epsilon, best_for_log_delta, run_of
 from jaxacct.composition import compose_rdp
 from jaxacct.conversion import epsilon_from_rdp, log_delta_from_rdp
 from jaxacct.divergence.check_in._blocks import Layout
@@ -48,6 +49,7 @@ _ORDERS = tuple((1.0 + np.geomspace(0.05, 2e5, 240)).tolist())
 _SHARES = (0.001, 0.01, 0.1, 0.5)
 # Local epsilons, in nats, of the pure reports that replace Gaussian ones: any is certified, the least answer is taken.
 _LOCAL_EPSILONS = tuple(np.geomspace(0.1, 10.0, 16).tolist())
+_NEAR = (1.0, 1.02, 0.98)  # factors of the one that a guess finds best, which are looked at first
 # Expected clones at the larger probabilities that are tried: about where, for some delta, a bound is the least of all.
 _WANTED = (15.0, 30.0, 60.0, 120.0)
 # Below 0.5 expected clones the bound still grows with the probability of a report: larger probabilities are not tried.
@@ -250,8 +252,16 @@ def profile_lower_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array
     return _on_host_only(one_setting.lower_log_delta, one_setting.by_log_delta, 0.0, -xp.inf, mechanism, epsilon)
 
 
-def _over_local_epsilons(mechanism: CheckIn, target: jax.Array, answer: Callable[..., jax.Array]) -> jax.Array:
-    """The least answer [L] over the pure randomizers that may replace Gaussian reports."""
+def _over_local_epsilons(
+    mechanism: CheckIn,
+    target: jax.Array,
+    answer: Callable[..., jax.Array],
+    best_for: Callable[..., float] | None = None,
+) -> jax.Array:
+    """The least answer [L] over the pure randomizers that may replace Gaussian reports.
+
+    On the host, of one lane, ``best_for(run, target)`` guesses the best one, which is asked first.
+    """
 
     def row(local: Any, best: Any) -> jax.Array:
         lanes = _lanes(mechanism, xp.broadcast_to(local, target.shape))._replace(highest=best)
@@ -260,7 +270,8 @@ def _over_local_epsilons(mechanism: CheckIn, target: jax.Array, answer: Callable
     best = xp.full_like(target, xp.inf)
     if is_jax(target):
         return xp.min(lane_map(lambda x: row(x, best), jnp.asarray(_LOCAL_EPSILONS, jnp.float64)), axis=0)
-    for local in reversed(_LOCAL_EPSILONS):
+    near = () if best_for is None else best_for(run_of(mechanism), float(target[0])) * np.asarray(_NEAR)
+    for local in (*near, *reversed(_LOCAL_EPSILONS)):
         best = xp.minimum(best, row(np.float64(local), best))
     return best
 
@@ -275,7 +286,8 @@ def gaussian_upper_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Arra
     def is_hopeless(at: _Lanes, log_delta: jax.Array) -> jax.Array:
         return (_cost(at)[0] >= log_delta) | (at.rounds != 1)
 
-    return _over_local_epsilons(mechanism, log_delta, _least_answer(_one_epsilon, xp.inf, is_hopeless))
+    answer = _least_answer(_one_epsilon, xp.inf, is_hopeless)
+    return _over_local_epsilons(mechanism, log_delta, answer, best_for_epsilon)
 
 
 def gaussian_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
@@ -283,7 +295,7 @@ def gaussian_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Arra
 
     Upper bound, as `gaussian_upper_epsilon`; 0 for several rounds.
     """
-    return _over_local_epsilons(mechanism, epsilon, _least_answer(_one_log_delta, 0.0))
+    return _over_local_epsilons(mechanism, epsilon, _least_answer(_one_log_delta, 0.0), best_for_log_delta)
 
 
 def _curve(at: _Lanes, orders: Sequence[float]) -> jax.Array:

@@ -176,6 +176,7 @@ LOCAL_NOISE = profile_method(
     gaussian_reports.gaussian_local_upper_log_delta,
     cost=Cost.MICROSECONDS,
     cold=Cost.MICROSECONDS,
+    one_by_one=_POINTS_OF_ONE_ROUND,
 )
 PURIFIED_CLONES = profile_method(
     "purified clones",
@@ -184,6 +185,7 @@ PURIFIED_CLONES = profile_method(
     gaussian_reports.gaussian_upper_log_delta,
     cold=Cost.TENTHS,
     statics=pair.clones_statics,
+    one_by_one=ANY_NUMBER,
     helps=has_one_round,
     regime="one round",
 )

@@ -1,9 +1,9 @@
 """One round of shuffled Gaussian reports, one concrete question on the host: the least over all local epsilons.
 
 Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8 (CL-S8): pure reports of any local epsilon l take
-the place of Gaussian ones, and delta(epsilon) <= D_l(epsilon) + (1 + e^epsilon) K(l) for every l. What is asked is where
-that is the least over l: at an epsilon near the answer first, then at the root for that l. Both were evaluated at the
-answer, so that it holds wherever the search ends.
+the place of Gaussian ones, and delta(epsilon) <= D_l(epsilon) + (1 + e^epsilon) K(l) for every l. The l where that is
+the least near the answer is found first, then its root. The sum was evaluated at the answer, so that it holds wherever
+the search ends.
 """
 
 import math
@@ -31,6 +31,7 @@ from jaxacct.divergence.clones._profile import window_for
 _AIM = 2e-11  # in log delta: how far below the target the root is sought; and up to five times as far it is accepted
 _CLOSE = 1e-10  # relative width of the bracket of a root that is not narrowed further
 _STEPS = 40  # of the search for a root: where it ends, the least certified point so far is the answer
+_ABOUT = np.array([0.998, 0.9995, 1.0, 1.0005, 1.002])  # factors of the local epsilon that are tried at last, for delta
 _NO_GAIN = 0.995  # guess over the least epsilon that costs no pure delta, from which on that is the answer
 
 
@@ -43,13 +44,12 @@ class _Round:
         clone_prob = np.exp(-near * np.array([1.0 / 1.5, 1.0, 1.5]))
         self._profile = pure_profile(window=window_for(run.num_users, clone_prob))
 
-    def _lanes(self, local: Real) -> Any:
+    def _lanes(self, local: Real) -> tuple[Any, Any, Any]:
         """(num_reports, local epsilon, log cost), each [G]."""
-        n = np.full_like(local, self._run.num_users)
+        n: Any = np.full_like(local, self._run.num_users)
         mu: Any = np.full_like(local, 1.0 / self._run.noise_multiplier)
-        lanes: Any = (n, local)
-        rounds: Any = np.ones_like(local)
-        return *lanes, log_gaussian_replacement_cost(*lanes, mu, rounds)
+        at: Any = local
+        return n, at, log_gaussian_replacement_cost(n, at, mu, np.ones_like(n))
 
     def log_delta(self, local: Real, epsilon: float) -> tuple[Real, Real]:
         """(log delta, rounded up, its slope in epsilon), each [G]."""
@@ -91,9 +91,10 @@ class _Round:
 
 
 def one_round_epsilon(num_reports: float, noise_multiplier: float, log_delta: float) -> float:
-    """Epsilon of one round, rounded up, the least found over the local epsilons of pure reports; inf if there is none.
+    """Epsilon, a float, of one round, rounded up, the least found over the local epsilons of pure reports.
 
-    Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8 (CL-S8). Upper bound, replace-one adjacency.
+    Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8 (CL-S8). Upper bound, replace-one adjacency;
+    inf where no local epsilon gives one.
     """
     run = GaussianRun(num_reports, 1.0, noise_multiplier, 1.0)
     guess = guess_epsilon(run, log_delta)
@@ -108,7 +109,7 @@ def one_round_epsilon(num_reports: float, noise_multiplier: float, log_delta: fl
 
 
 def one_round_log_delta(num_reports: float, noise_multiplier: float, epsilon: float) -> float:
-    """Log delta of one round, rounded up, the least found over the local epsilons of pure reports.
+    """Log delta, a float, of one round, rounded up, the least found over the local epsilons of pure reports.
 
     Upper bound, as `one_round_epsilon`.
     """
@@ -118,4 +119,4 @@ def one_round_log_delta(num_reports: float, noise_multiplier: float, epsilon: fl
         return 0.0
     of = _Round(run, local)
     local = near_least_log_delta(of.log_delta, local, epsilon)
-    return float(of.log_delta(np.array([local]), epsilon)[0][0])
+    return float(np.min(of.log_delta(local * _ABOUT, epsilon)[0]))

@@ -1,16 +1,18 @@
-"""Several rounds of shuffled Gaussian reports by pure reports in their place, one concrete question at a time.
+"""Several rounds of shuffled Gaussian reports, or check-ins, by pure reports in their place, one question at a time.
 
 Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8 (CL-S8). Replace-one adjacency; one direction
-serves. Whatever is known of rounds of shuffled pure reports, of any local epsilon l, holds for Gaussian ones with
+serves. Whatever is known of rounds of pure reports, of any local epsilon l, holds for Gaussian ones with
 
     delta(epsilon) <= D_l(epsilon) + (1 + e^epsilon) K(l):
 
 the loop is asked for D_l, at the l that a guess finds best.
 """
 
+import dataclasses
+import functools
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,24 +25,32 @@ from jaxacct.bounds.shuffle._which_reports import (
     guess_log_delta,
     near_least_epsilon,
     near_least_log_delta,
+    run_of,
+    stretched,
     total_of,
 )
-from jaxacct.mechanisms import LocalRandomizer, Shuffled
+from jaxacct.conversion import delta_from_log
+from jaxacct.mechanisms import CheckIn, LocalRandomizer, Shuffled
 
-# Relative distances above the guess at which replacing is paid for first: what answers are above it. Then, until that
-# no longer tells in log delta, at most so often, what the answer before needs.
-_ABOVE, _NEXT = 0.02, 1e-4
-_TELLS, _TRIES = 1e-5, 4
+# How far above its guess epsilon is paid for, relative; and, while an answer is beyond that, how far above the answer.
+_ABOVE = (0.03, 0.03, 0.1)
+# The guess is brought to what was found, and another local epsilon asked about, until it changes by less than this, in
+# the logarithm of its factor (of delta, of epsilon), or so often.
+_NEAR_DELTA, _NEAR, _TRIES = 0.01, 0.1, 2
+_TELLS = 1e-3  # share of epsilon from which on it is asked once more, where too much was paid for
+_TINY, _ROUGHLY = -35.0, 0.2  # a log delta below which delta is asked within that relative width: more takes seconds
+_CLOSE = 1e-4  # how far above an answer the next one is expected at most, relative
+# Factor of the first guess: rounds of check-ins are composed by Renyi divergences.
+_STRETCH: dict[type, float] = {Shuffled: 1.0, CheckIn: 1.08}
 
 
-def _run(mechanism: Shuffled) -> GaussianRun:
-    n, noise, rounds = mechanism.num_reports, mechanism.mechanism.noise_multiplier, mechanism.num_epochs
-    return GaussianRun(float(n), 1.0, float(noise), float(rounds))
+def _run(mechanism: Shuffled | CheckIn) -> GaussianRun:
+    return run_of(mechanism)._replace(stretch=_STRETCH[type(mechanism)])
 
 
 def _log_cost(run: GaussianRun, local: float) -> Any:
-    """Log K [1], rounded up."""
-    lanes: Any = (np.array([x]) for x in (run.num_users, local, 1.0 / run.noise_multiplier, run.rounds))
+    """Log K [1], rounded up: for the reports of all rounds that are expected."""
+    lanes: Any = (np.array([x]) for x in (run.num_users * run.prob, local, 1.0 / run.noise_multiplier, run.rounds))
     return log_gaussian_replacement_cost(*lanes)
 
 
@@ -55,52 +65,90 @@ def _left(delta: float, epsilon: float, log_cost: Any) -> float:
     return delta * (1.0 - 2.0**-40) - math.exp(min(_total(epsilon, -math.inf, log_cost), 0.0))
 
 
-def _pure(mechanism: Shuffled, local: float) -> Shuffled:
-    return Shuffled(LocalRandomizer(local), mechanism.num_reports, mechanism.num_epochs)
+def _pure(mechanism: Shuffled | CheckIn, local: float) -> Shuffled | CheckIn:
+    return dataclasses.replace(mechanism, mechanism=LocalRandomizer(local))
 
 
-def _epsilon(mechanism: Shuffled, delta: float, at: Bracketing) -> float:
+class _Asked(NamedTuple):
+    """What the loop says of pure reports: their epsilon, the log of their delta, and of delta with the cost."""
+
+    epsilon: float
+    log_pure: float
+    log_total: float
+
+
+def _ask_epsilon(
+    mechanism: Shuffled | CheckIn, run: GaussianRun, local: float, delta: float, at: Bracketing, paid: float
+) -> _Asked | None:
+    """The epsilon of pure reports at what is left of `delta` where epsilon `paid` is paid for; None if nothing is."""
+    log_cost = _log_cost(run, local)
+    left = _left(delta, paid, log_cost)
+    if not left > 0.0:
+        return None
+    found = at.ask(_pure(mechanism, local), Query.EPSILON, left, Query.EPSILON.width, wants_lower=False).upper
+    if not math.isfinite(found):
+        return None
+    return _Asked(found, math.log(left), _total(found, math.log(left), log_cost))
+
+
+def _epsilon(mechanism: Shuffled | CheckIn, delta: float, at: Bracketing) -> float:
     """Epsilon at `delta`, rounded up; inf where the guess is no gain over what is known."""
-    run = _run(mechanism)
-    guess = guess_epsilon(run, math.log(delta)).best
-    if not math.isfinite(guess[1]):
-        return math.inf
-    local, rough = near_least_epsilon(total_of(run), guess, math.log(delta))
-    if rough >= at.known[Direction.REMOVE].upper:
-        return math.inf
-    log_cost, best, paid = _log_cost(run, local), math.inf, rough * (1.0 + _ABOVE)
+    run, log_delta, best = _run(mechanism), math.log(delta), math.inf
+    guess = guess_epsilon(run, log_delta).best
     for _ in range(_TRIES):
-        left = _left(delta, paid, log_cost)
-        if not left > 0.0:
+        if not math.isfinite(guess[1]):
             break
-        found = at.ask(_pure(mechanism, local), Query.EPSILON, left, Query.EPSILON.width, wants_lower=False).upper
-        if math.isfinite(found) and _total(found, math.log(left), log_cost) <= math.log(delta):
-            best = min(best, found)
-            if _left(delta, found, log_cost) <= left * (1.0 + _TELLS):
-                break
-        paid = found * (1.0 + _NEXT)
+        local, rough = guess = near_least_epsilon(total_of(run), guess, log_delta)
+        if not rough < at.known[Direction.REMOVE].upper:
+            break
+        ask = functools.partial(_ask_epsilon, mechanism, run, local, delta, at)
+        asked = ask(rough * (1.0 + _ABOVE[0]))
+        for above in _ABOVE[1:]:
+            if asked is not None and asked.log_total > log_delta:
+                asked = ask(asked.epsilon * (1.0 + above))
+        if asked is None:
+            break
+        holds = asked.log_total <= log_delta
+        best = min(best, asked.epsilon if holds else math.inf)
+        before, run = run.stretch, stretched(run, local, asked.epsilon, asked.log_pure)
+        if holds and abs(math.log(run.stretch / before)) < _NEAR:
+            slope = -float(total_of(run)(np.array([local]), asked.epsilon)[1][0])
+            if log_delta - asked.log_total > _TELLS * asked.epsilon * slope:
+                again = ask(asked.epsilon * (1.0 + _CLOSE))
+                best = min(best, again.epsilon if again is not None and again.log_total <= log_delta else math.inf)
+            break
     return best
 
 
-def _delta(mechanism: Shuffled, epsilon: float, at: Bracketing) -> float:
+def _delta(mechanism: Shuffled | CheckIn, epsilon: float, at: Bracketing) -> float:
     """Delta at `epsilon`, rounded up; 1 where the guess is no gain over what is known."""
-    run = _run(mechanism)
+    run, best = _run(mechanism), 0.0
     local, rough = guess_log_delta(run, epsilon).best
-    if math.exp(min(rough, 0.0)) >= at.known[Direction.REMOVE].upper:
-        return 1.0
-    local = near_least_log_delta(total_of(run), local, epsilon)
-    pure = at.ask(_pure(mechanism, local), Query.DELTA, epsilon, Query.DELTA.width, wants_lower=False).upper
-    log_pure = math.log(pure) if pure > 0.0 else -math.inf
-    return min(math.exp(_total(epsilon, log_pure, _log_cost(run, local))) * (1.0 + 2.0**-50), 1.0)
+    for _ in range(_TRIES + 1):
+        if not math.exp(min(rough, 0.0)) < at.known[Direction.REMOVE].upper:
+            break
+        local = near_least_log_delta(total_of(run), local, epsilon)
+        width = Query.DELTA.width if rough > _TINY else _ROUGHLY
+        pure = at.ask(_pure(mechanism, local), Query.DELTA, epsilon, width, wants_lower=False).upper
+        log_pure = math.log(pure) if pure > 0.0 else -math.inf
+        best = min(best, _total(epsilon, log_pure, _log_cost(run, local)))
+        before, run = run.stretch, stretched(run, local, epsilon, log_pure)
+        if abs(math.log(run.stretch / before)) < _NEAR_DELTA or not pure > 0.0:
+            break
+        rough = float(total_of(run)(np.array([local]), epsilon)[0][0])
+    log_delta: Any = np.array([best])
+    return float(delta_from_log(log_delta)[0])
 
 
-def _bracket(mechanism: Shuffled, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
+def _bracket(
+    mechanism: Shuffled | CheckIn, query: Query, target: float, at: Bracketing
+) -> Mapping[Direction, Ends[float]]:
     answer = _epsilon if query is Query.EPSILON else _delta
     with np.errstate(all="ignore"):
         return {Direction.REMOVE: Ends(0.0, answer(mechanism, target, at))}
 
 
-def _applies(mechanism: Shuffled) -> bool:
+def _applies(mechanism: Shuffled | CheckIn) -> bool:
     return bool(mechanism.num_epochs > 1)
 
 

@@ -1,37 +1,60 @@
 """Which pure reports replace Gaussian ones: the local epsilon at which the answer is the least, on the host.
 
-A report of local epsilon l costs more delta the smaller l is, and hides less the larger it is (`_approximate`); every l
+A report of local epsilon l costs more delta the smaller l is (`_approximate`), and tells more the larger it is; every l
 is certified, so that what is here steers tightness and time only. First a guess, by the Gaussian limit of the clones
-pair, over many l at once; then a search near it by certified answers.
+pair, at many l at once; then a search near it, by the same guess or by certified values.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta, rough_gaussian_epsilon
+from jaxacct.mechanisms import CheckIn, Shuffled
 from jaxacct.special import softplus
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
+# From local epsilons [G] and one epsilon to (log delta, its slope in epsilon), each [G].
+Total = Callable[[Real, float], tuple[Real, Real]]
 
 # Local epsilons that are guessed about, over twice the inverse of the noise multiplier: how many standard deviations of
 # the noise a report is cut at. From where nearly all of it is cut to where what is cut is no double.
 _DEVIATIONS = np.geomspace(0.05, 40.0, 300)
 _LARGEST = 30.0  # local epsilon beyond which reports hide nothing
+_PASSES = 5  # for the delta that replacing leaves, which depends on epsilon
+_WIDTHS = (0.1, 0.02, 0.004, 0.0008)  # between local epsilons, of their logarithms, one after the other
 _MOVES = 8  # of five points at most, with one width
 _FIVE = np.arange(-2.0, 3.0)
-_WIDTHS = (0.1, 0.02, 0.004)  # between local epsilons, of their logarithms, one after the other
-_PASSES = 5  # for the delta that replacing leaves, which depends on epsilon
+_STRETCHES, _HALVINGS = 6.0, 20  # logarithms of the factor that are looked at, and how often they are halved
 
 
 class GaussianRun(NamedTuple):
-    """Floats: users, probability that one reports, noise multiplier, and rounds."""
+    """Floats: users, probability that one reports, noise multiplier, and rounds.
+
+    Attributes:
+      stretch: factor of the mu of pure reports in the Gaussian limit, by which a guess is brought to what was found.
+    """
 
     num_users: float
     prob: float
     noise_multiplier: float
     rounds: float
+    stretch: float = 1.0
+
+
+_USERS: dict[type, Callable[[Any], tuple[Any, Any]]] = {
+    Shuffled: lambda mechanism: (mechanism.num_reports, 1.0),
+    CheckIn: lambda mechanism: (mechanism.num_users, mechanism.check_in_prob * (1.0 - mechanism.dropout_prob)),
+}
+
+
+def run_of(mechanism: Shuffled | CheckIn) -> GaussianRun:
+    """The floats that describe a concrete mechanism, whose fields are numbers or arrays of one."""
+    users, prob = _USERS[type(mechanism)](mechanism)
+    fields = users, prob, mechanism.mechanism.noise_multiplier, mechanism.num_epochs
+    return GaussianRun(*(float(np.ravel(x)[0]) for x in fields))
 
 
 class Guess(NamedTuple):
@@ -48,69 +71,58 @@ class Guess(NamedTuple):
 
 
 def _local_epsilons(run: GaussianRun) -> Real:
-    every = 2.0 / run.noise_multiplier * _DEVIATIONS
-    return np.minimum(every, _LARGEST)
+    return np.minimum(2.0 / run.noise_multiplier * _DEVIATIONS, _LARGEST)
 
 
-def _pure_and_cost(run: GaussianRun, local: Real) -> tuple[Real, Real]:
+def _most(run: GaussianRun, local: Real) -> Real:
+    """Epsilons [G] that pure reports have without the shuffle."""
+    most: Real = run.rounds * np.log1p(run.prob * np.expm1(local))
+    return most
+
+
+def _limit(run: GaussianRun, local: Any) -> tuple[Any, Any]:
     """(mu of all rounds of pure reports in the Gaussian limit, log K), each [G]."""
     mean = max(run.num_users * run.prob, 1.0)
     clones = mean * np.exp(-local)
     one_over = -np.expm1(-clones) / np.maximum(clones, 1e-300)
-    mu = 2.0 * run.prob * np.tanh(0.5 * local) * np.sqrt(one_over * run.rounds)
-    single: Any = gaussian_log_delta(_lanes(0.5 * local), _lanes(np.full_like(local, 1.0 / run.noise_multiplier)))
+    mu = 2.0 * run.stretch * run.prob * np.tanh(0.5 * local) * np.sqrt(one_over * run.rounds)
+    noise: Any = np.full_like(local, 1.0 / run.noise_multiplier)
+    single = gaussian_log_delta(0.5 * local, noise)
     return mu, single + np.log(max(run.num_users * run.prob, 1e-300) * run.rounds)
 
 
-def _pure_log_delta(run: GaussianRun, local: Real, mu: Real, epsilon: float) -> Real:
-    at: Any = np.full_like(local, epsilon)
-    lanes: Any = mu
-    most = run.rounds * np.log1p(run.prob * np.expm1(local))
-    return np.where(most <= epsilon, -np.inf, gaussian_log_delta(at, lanes))
-
-
-def _lanes(x: Real) -> Any:
-    return x
-
-
 def guess_epsilon(run: GaussianRun, log_delta: float) -> Guess:
-    """About the epsilons at `log_delta`, by local epsilon."""
+    """About the epsilons [G] at `log_delta`, by local epsilon."""
     with np.errstate(all="ignore"):
         local = _local_epsilons(run)
-        mu, log_cost = _pure_and_cost(run, local)
-        most = run.rounds * np.log1p(run.prob * np.expm1(local))
-        left = np.full_like(local, log_delta)
-        epsilon = np.zeros_like(local)
+        (mu, log_cost), most = _limit(run, local), _most(run, local)
+        left: Any = np.full_like(local, log_delta)
+        epsilon: Any = np.zeros_like(local)
         for _ in range(_PASSES):
-            rough: Any = rough_gaussian_epsilon(_lanes(left), _lanes(mu))
+            rough = rough_gaussian_epsilon(left, mu)
             epsilon = np.minimum(np.where(np.isnan(rough), most, rough), most)
-            share: Any = softplus(_lanes(epsilon)) + log_cost - log_delta
-            left = np.where(share < 0.0, log_delta + np.log1p(-np.exp(np.minimum(share, 0.0))), np.nan)
-            epsilon = np.where(np.isnan(left), np.inf, epsilon)
-            left = np.where(np.isnan(left), log_delta, left)
+            share = softplus(epsilon) + log_cost - log_delta
+            payable = share < 0.0
+            left = np.where(payable, log_delta + np.log1p(-np.exp(np.minimum(share, 0.0))), log_delta)
+            epsilon = np.where(payable, epsilon, np.inf)
         return Guess(local, epsilon)
 
 
 def guess_log_delta(run: GaussianRun, epsilon: float) -> Guess:
-    """About the log deltas at `epsilon`, by local epsilon; inf where delta is 1."""
-    with np.errstate(all="ignore"):
-        local = _local_epsilons(run)
-        mu, log_cost = _pure_and_cost(run, local)
-        total = np.logaddexp(_pure_log_delta(run, local, mu, epsilon), np.logaddexp(0.0, epsilon) + log_cost)
-        return Guess(local, np.where(total < 0.0, total, np.inf))
-
-
-# From local epsilons [G] and one epsilon to (log delta, its slope in epsilon), each [G].
-Total = Callable[[Real, float], tuple[Real, Real]]
+    """About the log deltas [G] at `epsilon`, by local epsilon; inf where delta is 1."""
+    local = _local_epsilons(run)
+    value, _ = total_of(run)(local, epsilon)
+    return Guess(local, np.where(value < 0.0, value, np.inf))
 
 
 def total_of(run: GaussianRun) -> Total:
-    """What is guessed about log delta, the cost of replacing included."""
+    """The function [G] that guesses log delta, with the cost of replacing."""
 
     def total(local: Real, epsilon: float) -> tuple[Real, Real]:
         with np.errstate(all="ignore"):
-            mu, log_cost = _pure_and_cost(run, local)
-            log_pure = _pure_log_delta(run, local, mu, epsilon)
+            mu, log_cost = _limit(run, local)
+            at: Any = np.full_like(local, epsilon)
+            log_pure = np.where(_most(run, local) <= epsilon, -np.inf, gaussian_log_delta(at, mu))
             value = np.logaddexp(log_pure, np.logaddexp(0.0, epsilon) + log_cost)
             x = epsilon / mu + 0.5 * mu
             log_tail = -0.5 * x * x - np.log(1.25 * (x + np.sqrt(x * x + 3.0)))
@@ -119,14 +131,27 @@ def total_of(run: GaussianRun) -> Total:
     return total
 
 
+def stretched(run: GaussianRun, local: float, epsilon: float, log_pure: float) -> GaussianRun:
+    """The run, a tuple, whose guess of the pure log delta at `epsilon` and `local` is `log_pure`, which was found."""
+    low, high = -_STRETCHES, _STRETCHES
+    at: Any = np.array([epsilon])
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        with np.errstate(all="ignore"):
+            mu, _ = _limit(run._replace(stretch=math.exp(middle)), np.array([local]))
+            is_above = float(gaussian_log_delta(at, mu)[0]) > log_pure
+        low, high = (low, middle) if is_above else (middle, high)
+    return run._replace(stretch=math.exp(0.5 * (low + high)))
+
+
 def near_least_epsilon(total: Total, guess: tuple[float, float], log_delta: float) -> tuple[float, float]:
-    """(local epsilon, epsilon) about where `total` first reaches `log_delta`, from a guess of both.
+    """(local epsilon, epsilon), floats about where `total` first reaches `log_delta`, from a guess of both.
 
     Where it is the least at the epsilon so far, and Newton's step for epsilon there, in turn.
     """
     local, epsilon = guess
     for width in _WIDTHS:
-        local = least_by_parabola(lambda x, at=epsilon: total(x, at)[0], local, (width,))
+        local = _least(total, local, epsilon, width)
         value, slope = (float(v[0]) for v in total(np.array([local]), epsilon))
         if slope < 0.0:
             epsilon = max(epsilon - (value - log_delta) / slope, 0.0)
@@ -134,29 +159,34 @@ def near_least_epsilon(total: Total, guess: tuple[float, float], log_delta: floa
 
 
 def near_least_log_delta(total: Total, local: float, epsilon: float) -> float:
-    """The local epsilon near `local` about where `total` is the least at `epsilon`."""
-    return least_by_parabola(lambda x: total(x, epsilon)[0], local, _WIDTHS)
+    """The local epsilon, a float near `local`, about where `total` is the least at `epsilon`."""
+    for width in _WIDTHS:
+        local = _least(total, local, epsilon, width)
+    return local
 
 
-def least_by_parabola(value: Callable[[Real], Real], at: float, widths: tuple[float, ...]) -> float:
-    """About where `value`, of many x at once, [G] to [G], is the least near `at` > 0, in log x.
+def _least(total: Total, local: float, epsilon: float, width: float) -> float:
+    """At five local epsilons `width` apart, moved until the least is inside, and by the parabola through three."""
+    for _ in range(_MOVES):
+        at = local * np.exp(width * _FIVE)
+        value = total(at, epsilon)[0]
+        value = np.where(np.isnan(value), np.inf, value)
+        i = int(np.argmin(value))
+        local = float(at[i])
+        if 0 < i < len(_FIVE) - 1:
+            left, middle, right = (float(v) for v in value[i - 1 : i + 2])
+            curvature = left - 2.0 * middle + right
+            bends = math.isfinite(curvature) and curvature > 0.0
+            return local * math.exp(0.5 * width * (left - right) / curvature) if bends else local
+    return local
 
-    At five x a width apart, moved until the least of them is inside, and then by the parabola through three; with one
-    width after the other.
-    """
-    for width in widths:
-        for _ in range(_MOVES):
-            x = at * np.exp(width * _FIVE)
-            found = value(x)
-            found = np.where(np.isnan(found), np.inf, found)
-            i = int(np.argmin(found))
-            at = float(x[i])
-            if 0 < i < 4:
-                left, middle, right = (float(v) for v in found[i - 1 : i + 2])
-                curvature = left - 2.0 * middle + right
-                if np.isfinite(curvature) and curvature > 0.0:
-                    at *= float(np.exp(0.5 * width * (left - right) / curvature))
-                break
-            if not np.isfinite(found[i]):
-                break
-    return at
+
+def best_for_epsilon(run: GaussianRun, log_delta: float) -> float:
+    """The local epsilon, a float, about where epsilon is the least."""
+    guess = guess_epsilon(run, log_delta).best
+    return near_least_epsilon(total_of(run), guess, log_delta)[0] if math.isfinite(guess[1]) else guess[0]
+
+
+def best_for_log_delta(run: GaussianRun, epsilon: float) -> float:
+    """The local epsilon, a float, about where delta is the least."""
+    return near_least_log_delta(total_of(run), guess_log_delta(run, epsilon).best[0], epsilon)

@@ -1,0 +1,138 @@
+"""Shuffled Gaussian reports from above: the least over the local epsilons of the pure reports that replace them.
+
+For every local epsilon l, delta(epsilon) is at most D_l(epsilon) + (1 + e^epsilon) K(l); here K(l) is formed by mpmath,
+and D_l is bracketed by the clones pair.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from mpmath import mp
+
+import jaxacct as ja
+from jaxacct._precision import Kernel
+from jaxacct.bounds.shuffle import _gaussian_reports as on_lanes
+from jaxacct.bounds.shuffle._one_purified_round import one_round_epsilon, one_round_log_delta
+from jaxacct.bounds.shuffle._purified_rounds import PURIFIED_ROUNDS
+from jaxacct.bounds.shuffle._which_reports import GaussianRun, guess_epsilon, near_least_epsilon, total_of
+from jaxacct.divergence.clones._composed import composed_ends
+from jaxacct.divergence.clones._profile import clones_delta
+
+SETTINGS = [(10**6, 4.0, 1e-6), (1000, 10.0, 1e-9), (200, 6.2, 9e-3), (20_000, 2.5, 1e-7)]
+
+
+def _cost(n, sigma, rounds, local, epsilon):
+    """(1 + e^epsilon) K."""
+    e, mu = mp.mpf(local) / 2, 1 / mp.mpf(sigma)
+    single = mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(-mu / 2 - e / mu)
+    return float((1 + mp.exp(epsilon)) * rounds * n * single)
+
+
+def _pure(n, local, epsilon):
+    """The delta of one pure round, which is known to ten digits."""
+    lanes = (np.array([float(x)]) for x in (epsilon, n, math.exp(-local), local))
+    with np.errstate(all="ignore"):
+        return math.exp(clones_delta(*lanes, window=4096).log_delta.lower[0])
+
+
+def _deltas(n, sigma, epsilon, locals_):
+    return [_pure(n, local, epsilon) + _cost(n, sigma, 1, local, epsilon) for local in locals_]
+
+
+def _near(n, sigma, delta, rounds=1.0):
+    """Local epsilons about the best one."""
+    run = GaussianRun(n, 1.0, sigma, rounds)
+    local, _ = near_least_epsilon(total_of(run), guess_epsilon(run, math.log(delta)).best, math.log(delta))
+    return local * np.geomspace(0.8, 1.25, 81)
+
+
+@pytest.mark.parametrize(("n", "sigma", "delta"), SETTINGS)
+def test_one_round_is_the_least_over_local_epsilons(n, sigma, delta):
+    epsilon, near = one_round_epsilon(n, sigma, math.log(delta)), _near(n, sigma, delta)
+    assert min(_deltas(n, sigma, epsilon * (1 - 1e-4), near)) > delta  # no local epsilon gives less
+    least = min(_deltas(n, sigma, epsilon, near))
+    assert least == pytest.approx(delta, rel=0.02)  # between two of them it is less
+    found = one_round_log_delta(n, sigma, epsilon)
+    assert math.log(least) - 0.02 <= found <= min(math.log(delta), math.log(least)) + 1e-9
+
+
+def test_one_round_is_not_above_a_grid_of_local_epsilons():
+    rng = np.random.default_rng(5)
+    for _ in range(6):
+        n, sigma = float(round(math.exp(rng.uniform(3.0, 13.0)))), math.exp(rng.uniform(0.5, 3.4))
+        delta = math.exp(rng.uniform(-25.0, -6.0))
+        epsilon = one_round_epsilon(n, sigma, math.log(delta))
+        if math.isfinite(epsilon):
+            every = _deltas(n, sigma, epsilon * (1 - 1e-9), np.geomspace(0.05, 12.0, 40))
+            assert min(every) > delta * (1 - 1e-12)
+
+
+def test_where_the_shuffle_gains_nothing_the_local_epsilon_is_an_answer():
+    """The pure reports' own epsilon, at the cost of replacing."""
+    epsilon = one_round_epsilon(40.0, 4.6, math.log(1e-10))
+    assert 0.95e-10 * 0.5 <= _cost(40, 4.6, 1, epsilon, epsilon) <= 1e-10
+    assert one_round_epsilon(10.0, 4.0, math.log(1e-300)) > 5.0
+    assert one_round_epsilon(10.0, 0.01, math.log(1e-9)) == math.inf
+    assert one_round_log_delta(10.0, 0.01, 1.0) == 0.0
+    assert one_round_epsilon(10.0, 4.0, 0.0) == math.inf  # other bounds know that delta is 1
+
+
+def test_several_rounds_on_lanes_of_one_round_claim_nothing():
+    run = ja.Shuffled(ja.GaussianReports(np.array([4.0])), np.array([100.0]), np.array([2.0]))
+    target = np.array([-9.0])
+    assert on_lanes.gaussian_upper_epsilon(run, target, window=128, pure=True)[0] == math.inf
+    assert on_lanes.gaussian_upper_log_delta(run, np.array([1.0]), window=128, pure=True)[0] == 0.0
+
+
+ROUNDS = [(10**5, 12.0, 8, 1e-7), (30_000, 6.0, 20, 1e-6), (400, 25.0, 50, 1e-3)]
+
+
+@pytest.mark.parametrize(("n", "sigma", "rounds", "delta"), ROUNDS)
+def test_several_rounds_are_nearly_the_least_over_local_epsilons(n, sigma, rounds, delta):
+    run = ja.Shuffled(ja.GaussianReports(sigma), n, rounds)
+    epsilon = ja.epsilon(run, delta)
+    near = _near(n, sigma, delta, rounds)[[36, 39, 40, 41, 44]]
+    for below, wanted in [(epsilon * (1 - 5e-3), 1.0), (epsilon, math.inf)]:
+        ends = [composed_ends(n, math.exp(-x), x, rounds, epsilon=below) for x in near]
+        costs = [_cost(n, sigma, rounds, x, below) for x in near]
+        lower, upper = (min(e + c for e, c in zip(found, costs, strict=True)) for found in zip(*ends, strict=True))
+        assert lower > delta if wanted == 1.0 else lower <= delta
+    found = ja.delta(run, epsilon)
+    assert lower * (1 - 0.02) <= found <= upper * (1 + 1e-3)
+    assert found <= delta * (1 + 1e-3)
+
+
+def test_check_ins_are_answered_by_pure_check_ins():
+    """At some local epsilon: what the loop says of pure check-ins, and the cost of the reports that are expected."""
+    n, sigma, prob, rounds, delta = 40, 20.0, 0.4, 6, 1e-5
+    run = ja.CheckIn(ja.GaussianReports(sigma), n, prob, rounds)
+    epsilon = ja.epsilon(run, delta)
+    assert 0 < epsilon < ja.epsilon(ja.Gaussian(sigma / (2 * math.sqrt(rounds))), delta)
+    totals = []
+    for local in _near(n * prob, sigma, delta, rounds)[10:80:10]:
+        left = delta - _cost(n * prob, sigma, rounds, local, epsilon)
+        if left > 0:
+            totals.append(ja.epsilon(ja.CheckIn(ja.LocalRandomizer(local), n, prob, rounds), left))
+    assert epsilon <= 1.01 * min(totals)
+    assert epsilon >= 0.97 * min(totals)
+    assert ja.delta(run, epsilon) <= 1.05 * delta
+
+
+def test_rounds_are_named_and_quick():
+    run = ja.Shuffled(ja.GaussianReports(5.0), [1000, 30_000], 4)
+    every = ja.epsilon(run, 1e-6)
+    assert every == pytest.approx(ja.epsilon(run, 1e-6, precision=math.inf), rel=1e-12)
+    assert ja.epsilon(run, 1e-6, method="purified rounds")[1] == pytest.approx(every[1], rel=1e-12)
+    assert not PURIFIED_ROUNDS.applies(ja.Shuffled(ja.GaussianReports(5.0), 1000))
+
+
+@pytest.mark.slow
+def test_a_program_is_never_sharper():
+    """Over a grid of local epsilons, as inside `jit`."""
+    run = ja.Shuffled(ja.GaussianReports(6.0), 5000.0, 20.0)
+    method = next(m for m in ja.accounting.compare(run, 1e-6) if m.method == "purified clones, composed")
+    assert ja.epsilon(run, 1e-6) < method.value
+    lanes = Kernel(lambda n, s, x: on_lanes.gaussian_upper_epsilon(
+        ja.Shuffled(ja.GaussianReports(s), n, 1.0), x, window=1024, pure=True))  # fmt: skip
+    assert one_round_epsilon(5000.0, 6.0, -14.0) <= float(lanes(5000.0, 6.0, -14.0)) * (1 + 1e-12)
