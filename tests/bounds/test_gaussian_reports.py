@@ -4,16 +4,20 @@ For every local epsilon l, delta(epsilon) is at most D_l(epsilon) + (1 + e^epsil
 and D_l is bracketed by the clones pair.
 """
 
+import itertools
 import math
+import operator
 
 import numpy as np
 import pytest
 from mpmath import mp
 
 import jaxacct as ja
+from jaxacct._method import Bracketing, Query
 from jaxacct._precision import Kernel
+from jaxacct._types import Ends
 from jaxacct.bounds.shuffle import _gaussian_reports as on_lanes
-from jaxacct.bounds.shuffle._one_purified_round import one_round_epsilon, one_round_log_delta
+from jaxacct.bounds.shuffle._one_purified_round import _Round, one_round_epsilon, one_round_log_delta
 from jaxacct.bounds.shuffle._purified_rounds import PURIFIED_ROUNDS
 from jaxacct.bounds.shuffle._which_reports import GaussianRun, guess_epsilon, near_least_epsilon, total_of
 from jaxacct.divergence.clones._composed import composed_ends
@@ -76,6 +80,30 @@ def test_where_the_shuffle_gains_nothing_the_local_epsilon_is_an_answer():
     assert one_round_epsilon(10.0, 0.01, math.log(1e-9)) == math.inf
     assert one_round_log_delta(10.0, 0.01, 1.0) == 0.0
     assert one_round_epsilon(10.0, 4.0, 0.0) == math.inf  # other bounds know that delta is 1
+
+
+@pytest.mark.parametrize("start", [0.0, 0.5, 0.99, 1.01, 2.0])
+def test_a_root_is_accepted_where_delta_is_paid_for(start):
+    """Wherever the search for it begins."""
+    n, sigma, delta = SETTINGS[1]
+    of, local = _Round(GaussianRun(n, 1.0, sigma, 1.0), 1.5), 1.5
+    root = of.epsilon(local, 0.3, math.log(delta), math.inf)
+    found = of.epsilon(local, start * root, math.log(delta), math.inf)
+    assert found == pytest.approx(root, rel=1e-8)
+    assert of.log_delta(np.array([local]), found)[0][0] <= math.log(delta)
+    assert of.epsilon(local, 0.3, math.log(delta), 0.9 * root) == math.inf  # only below what is known
+
+
+def test_an_answer_that_is_not_paid_for_is_none():
+    """Pure reports whose epsilon is each time above the one that was paid for."""
+    answers = itertools.accumulate(itertools.repeat(1.5), operator.mul, initial=0.3)
+
+    def ask(*_, **__):
+        return Ends(0.0, next(answers))
+
+    at = Bracketing(width=1e-3, known={ja.Direction.REMOVE: Ends(0.0, math.inf)}, wants_lower=False, ask=ask)
+    run = ja.Shuffled(ja.GaussianReports(12.0), 10**5, 8)
+    assert PURIFIED_ROUNDS.bracket(run, Query.EPSILON, 1e-7, at)[ja.Direction.REMOVE].upper == math.inf
 
 
 def test_several_rounds_on_lanes_of_one_round_claim_nothing():
