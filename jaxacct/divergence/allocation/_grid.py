@@ -22,7 +22,8 @@ TABLE_ERROR = 2.0**-44  # relative error booked for the cutoff's tables: m times
 # e^-w w^m/m! is formed as e^-w (w/_SCALE)^m times _LEADING, so that the power does not overflow
 _SCALE = 13.0
 _LEADING = math.exp(SHARPNESS * math.log(_SCALE) - math.lgamma(SHARPNESS + 1.0))
-_ROUND_TO = 32  # nodes of a grid are a multiple of it
+_ROUND_TO = 32  # nodes of a grid of given digits are a multiple of it
+_DIGITS = 42.0  # where none are given: in log, how small what the rule misses is meant to be
 _LARGEST = 2000.0  # w is clipped to this before e^-w and a power of w are formed: beyond, their product is 0 in doubles
 
 
@@ -109,8 +110,10 @@ def log_ratio(sigma: float | Real, g: Real) -> tuple[Real, Real]:
 
 
 @functools.lru_cache(maxsize=64)
-def grid(sigma: float, tilt: float = 0.0, digits: float = 48.0) -> Grid:
+def grid(sigma: float, tilt: float = 0.0, digits: float | None = None) -> Grid:
     """`Grid` (nodes [N]) for one noise multiplier, so fine that 2 pi d/k is `digits` or more.
+
+    Without `digits` it is 42 to 84, N being a power of two: little noise and small deltas need more than 60.
 
     It is meant to reach far enough for E[Y^2], for deltas to 1e-25, and for moments of Y to the order `tilt`. No
     certificate rests on that: what lies outside is bounded by whoever uses the grid.
@@ -119,8 +122,9 @@ def grid(sigma: float, tilt: float = 0.0, digits: float = 48.0) -> Grid:
     eta = min(0.14 * math.pi, 1.5 * s)
     eta_top = min(0.28 * math.pi, 3.2 * s)
     low, high = -10.0, max(11.0 + s, 9.5 + 2.0 * s, 9.5 + tilt * s)  # at least
-    wanted = 2.0 * math.pi * eta * sigma / (digits + 0.5 * (eta_top * sigma) ** 2)
-    size = _ROUND_TO * max(8, math.ceil(((high - low) / wanted + 2.0) / _ROUND_TO))
+    wanted = 2.0 * math.pi * eta * sigma / ((digits or _DIGITS) + 0.5 * (eta_top * sigma) ** 2)
+    count = (high - low) / wanted + 2.0
+    size = _ROUND_TO * max(8, math.ceil(count / _ROUND_TO)) if digits else 1 << max(8, math.ceil(math.log2(count)))
     step = math.floor(min(wanted, max(30.0, high - low) / (size - 2)) * 2**12) / 2**12
     g = step * np.arange(math.floor(low / step), math.floor(low / step) + size)
     exponent, rest = log_ratio(sigma, g)
