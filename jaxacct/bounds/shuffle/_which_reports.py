@@ -74,12 +74,6 @@ def _local_epsilons(run: GaussianRun) -> Real:
     return np.minimum(2.0 / run.noise_multiplier * _DEVIATIONS, _LARGEST)
 
 
-def _most(run: GaussianRun, local: Real) -> Real:
-    """Epsilons [G] that pure reports have without the shuffle."""
-    most: Real = run.rounds * np.log1p(run.prob * np.expm1(local))
-    return most
-
-
 def _limit(run: GaussianRun, local: Any) -> tuple[Any, Any]:
     """(mu of all rounds of pure reports in the Gaussian limit, log K), each [G]."""
     mean = max(run.num_users * run.prob, 1.0)
@@ -95,7 +89,7 @@ def guess_epsilon(run: GaussianRun, log_delta: float) -> Guess:
     """About the epsilons [G] at `log_delta`, by local epsilon."""
     with np.errstate(all="ignore"):
         local = _local_epsilons(run)
-        (mu, log_cost), most = _limit(run, local), _most(run, local)
+        (mu, log_cost), most = _limit(run, local), run.rounds * local
         left: Any = np.full_like(local, log_delta)
         epsilon: Any = np.zeros_like(local)
         for _ in range(_PASSES):
@@ -122,7 +116,7 @@ def total_of(run: GaussianRun) -> Total:
         with np.errstate(all="ignore"):
             mu, log_cost = _limit(run, local)
             at: Any = np.full_like(local, epsilon)
-            log_pure = np.where(_most(run, local) <= epsilon, -np.inf, gaussian_log_delta(at, mu))
+            log_pure = np.where(run.rounds * local <= epsilon, -np.inf, gaussian_log_delta(at, mu))
             value = np.logaddexp(log_pure, np.logaddexp(0.0, epsilon) + log_cost)
             x = epsilon / mu + 0.5 * mu
             log_tail = -0.5 * x * x - np.log(1.25 * (x + np.sqrt(x * x + 3.0)))
