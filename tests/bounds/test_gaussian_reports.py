@@ -165,3 +165,15 @@ def test_a_program_is_never_sharper():
     lanes = Kernel(lambda n, s, x: on_lanes.gaussian_upper_epsilon(
         ja.Shuffled(ja.GaussianReports(s), n, 1.0), x, window=1024, pure=True))  # fmt: skip
     assert one_round_epsilon(5000.0, 6.0, -14.0) <= float(lanes(5000.0, 6.0, -14.0)) * (1 + 1e-12)
+
+
+def test_a_guess_that_is_too_small_for_its_cost_is_raised():
+    """Few clones: the Gaussian limit is far from the pair, and where it finds best nothing is left of delta."""
+    run = ja.Shuffled(ja.GaussianReports(4.567884202235719), 776)
+    assert ja.epsilon(run, 1.0062185450052643e-08) <= 2.0737  # without amplification 2.347
+
+
+@pytest.mark.more
+def test_a_guess_for_rounds_of_check_ins_is_raised_too():
+    run = ja.CheckIn(ja.GaussianReports(4.0), 18627, 0.0147, 47)
+    assert ja.epsilon(run, 7.64e-11) <= 2.4  # without amplification 27.3

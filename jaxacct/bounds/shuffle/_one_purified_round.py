@@ -21,6 +21,7 @@ from jaxacct.bounds.shuffle._approximate import (
 from jaxacct.bounds.shuffle._which_reports import (
     GaussianRun,
     Real,
+    climbed,
     guess_epsilon,
     guess_log_delta,
     near_least_epsilon,
@@ -105,7 +106,10 @@ def one_round_epsilon(num_reports: float, noise_multiplier: float, log_delta: fl
     if not guess.best[1] < _NO_GAIN * found:
         return found
     local, epsilon = near_least_epsilon(of.log_delta, guess.best, log_delta)
-    return min(found, of.epsilon(local, epsilon, log_delta, found))
+    amplified = of.epsilon(local, epsilon, log_delta, found)
+    if amplified == math.inf:
+        amplified = climbed(lambda higher: of.epsilon(higher, epsilon, log_delta, found), guess.best[0])
+    return min(found, amplified)
 
 
 def one_round_log_delta(num_reports: float, noise_multiplier: float, epsilon: float) -> float:

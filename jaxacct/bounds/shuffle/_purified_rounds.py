@@ -21,6 +21,7 @@ from jaxacct._types import Direction, Ends
 from jaxacct.bounds.shuffle._approximate import Guarantee, log_gaussian_replacement_cost, with_replacement_cost
 from jaxacct.bounds.shuffle._which_reports import (
     GaussianRun,
+    climbed,
     guess_epsilon,
     guess_log_delta,
     near_least_epsilon,
@@ -93,8 +94,27 @@ def _ask_epsilon(
 
 def _epsilon(mechanism: Shuffled | CheckIn, delta: float, at: Bracketing) -> float:
     """Epsilon at `delta`, rounded up; inf where the guess is no gain over what is known."""
-    run, log_delta, best = _run(mechanism), math.log(delta), math.inf
-    guess = guess_epsilon(run, log_delta).best
+    run = _run(mechanism)
+    first = guess_epsilon(run, math.log(delta)).best
+    found = _guided_epsilon(mechanism, run, first, delta, at)
+    if found == math.inf and first[1] < at.known[Direction.REMOVE].upper:
+        found = climbed(functools.partial(_paid_epsilon, mechanism, run, delta, at), first[0])
+    return found
+
+
+def _paid_epsilon(mechanism: Shuffled | CheckIn, run: GaussianRun, delta: float, at: Bracketing, local: float) -> float:
+    """Epsilon at `delta` of one local epsilon, rounded up; inf where replacing is not paid for at what is found."""
+    asked = _ask_epsilon(mechanism, run, local, delta, at, 0.0)
+    if asked is not None:
+        asked = _ask_epsilon(mechanism, run, local, delta, at, asked.epsilon * (1.0 + _ABOVE[0]))
+    return asked.epsilon if asked is not None and asked.log_total <= math.log(delta) else math.inf
+
+
+def _guided_epsilon(
+    mechanism: Shuffled | CheckIn, run: GaussianRun, guess: tuple[float, float], delta: float, at: Bracketing
+) -> float:
+    """Epsilon at `delta` of the local epsilon to which a guess and what is found there lead; inf for none."""
+    log_delta, best = math.log(delta), math.inf
     for _ in range(_TRIES):
         if not math.isfinite(guess[1]):
             break

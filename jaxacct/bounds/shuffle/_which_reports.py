@@ -27,6 +27,8 @@ _PASSES = 5  # for the delta that replacing leaves, which depends on epsilon
 _WIDTHS = (0.1, 0.02, 0.004, 0.0008)  # between local epsilons, of their logarithms, one after the other
 _MOVES = 8  # of five points at most, with one width
 _FIVE = np.arange(-2.0, 3.0)
+# Where a guess was too small for its cost: factors by which it grows, in turn.
+_RUNGS = (1.005, 1.01, 1.02, 1.04, 1.08, 1.15, 1.25, 1.4, 1.6, 2.0)
 _STRETCHES, _HALVINGS = 6.0, 20  # logarithms of the factor that are looked at, and how often they are halved
 
 
@@ -184,3 +186,13 @@ def best_for_epsilon(run: GaussianRun, log_delta: float) -> float:
 def best_for_log_delta(run: GaussianRun, epsilon: float) -> float:
     """The local epsilon, a float, about where delta is the least."""
     return near_least_log_delta(total_of(run), guess_log_delta(run, epsilon).best[0], epsilon)
+
+
+def climbed(answer: Callable[[float], float], local: float) -> float:
+    """The least of `answer`, a float, at local epsilons above `local`, until it rises; inf where none has one."""
+    best = math.inf
+    for rung in _RUNGS:
+        if local * rung > _LARGEST or (found := answer(local * rung)) > best:
+            break
+        best = found
+    return best
