@@ -275,7 +275,7 @@ def _check(found):
 
 
 def test_an_interrupted_sweep_has_its_rows(tmp_path):
-    assert len(_check(_interrupt(HOST, tmp_path / "rows.csv", 12.0))) > 10
+    assert len(_check(_interrupt(HOST, tmp_path / "rows.csv", 8.0))) > 10
 
 
 LOST = """
