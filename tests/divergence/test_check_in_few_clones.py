@@ -119,3 +119,10 @@ def test_tables_of_many_counts_agree_with_wider_windows_and_with_blocks(seed):
     upper = both_ends.log_profile(epsilon, n, local, both_ends.upper_cells(*fields), 1.0)[0]
     assert lower <= near.log_upper
     assert near.log_lower <= upper
+
+
+def test_tables_where_everybody_checks_in_count_their_signs():
+    """One count of others, but thousands of clones, each with thousands of sums of signs."""
+    some, many = (LineSetting(n, 1.0, math.exp(-0.53), 0.53) for n in (2_000.0, 575_797.0))
+    assert few.table_size(many, 7.0) > 1e7
+    assert few.clone_table.__wrapped__(some, 7.0).weight.size < 2.0 * few.table_size(some, 7.0)

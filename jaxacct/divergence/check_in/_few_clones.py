@@ -145,7 +145,8 @@ def table_size(of: LineSetting, reach: float) -> float:
     mean = of.num_users * of.prob
     both = (mean * of.clone_prob, mean * (1.0 - of.clone_prob) * (1.0 - of.prob))
     clones, others = (2.0 * reach * math.sqrt(x) + 0.3 * reach**2 for x in both)
-    return min(clones, of.num_users) * min(others, of.num_users)
+    signs = 0.5 * reach * math.sqrt(both[0])
+    return min(clones, of.num_users) * max(min(others, of.num_users), signs)
 
 
 @functools.lru_cache(maxsize=2)  # both ends of an answer, and the one before
