@@ -54,6 +54,14 @@ def _answer(
     return interval.upper, (), interval
 
 
+def _deciding_theorem(
+    mechanism: Mechanism, target_delta: float | None, target_epsilon: float | None, precision: float | None
+) -> str:
+    """The theorem of the method whose upper bound is the answer."""
+    entries = deciding(mechanism, target_delta, target_epsilon=target_epsilon, precision=precision)
+    return max(entries, key=lambda e: e.value).theorem
+
+
 def _python_number(value: Any) -> Any:
     """A NumPy or JAX scalar as the Python number that it holds, which JSON and a repr can show."""
     return value.item() if isinstance(value, np.generic | np.ndarray | jax.Array) and np.ndim(value) == 0 else value
@@ -118,7 +126,8 @@ def statement(
     if interval is None:
         result["directions"] = [entry_fields(e) for e in entries]
     else:
-        result["interval"] = {**interval._asdict(), "theorem": analysis_theorem(mechanism)}
+        theorem = analysis_theorem(mechanism) or _deciding_theorem(mechanism, target_delta, target_epsilon, precision)
+        result["interval"] = {**interval._asdict(), "theorem": theorem}
         if mechanism.reduction is not None and interval.lower < interval.analysis_lower:
             result["interval"]["reduction"] = mechanism.reduction
         missed = tradeoff(mechanism, np.asarray(false_positive_rates)) if len(false_positive_rates) else np.zeros(0)
@@ -126,7 +135,8 @@ def statement(
         result["membership"] = [{"false_positive_rate": x, "true_positive_rate": 1.0 - y} for x, y in pairs]
     if baseline is not None:
         quick = max(poisson_entries, key=lambda e: e.value).theorem if poisson_entries else None
-        theorem = quick or analysis_theorem(baseline)
+        quick = quick or analysis_theorem(baseline)
+        theorem = quick or _deciding_theorem(baseline, target_delta, target_epsilon, precision)
         result["poisson_at_same_rate"] = {"description": baseline.describe(), "value": poisson, "theorem": theorem}
     result["jaxacct"] = importlib.metadata.version("jaxacct")
     result["recompute"] = f"{_IMPORT}{solved}({mechanism.source()}, {given}{width}))"

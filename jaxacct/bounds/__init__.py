@@ -38,7 +38,7 @@ def _what_has_one(mechanism: Mechanism) -> str:
     return "must be one of " + ", ".join(dict.fromkeys(key[0].__name__ for key in METHODS))
 
 
-def analysis_theorem(mechanism: Mechanism) -> str:
-    """A string: the theorem by which the pair that is analysed dominates `mechanism`, for reports and distributions."""
+def analysis_theorem(mechanism: Mechanism) -> str | None:
+    """A string: the theorem by which the pair that is analysed dominates `mechanism`; None for no distribution."""
     distribution = composed.distribution_of(mechanism)
-    return distribution.source(mechanism) if distribution is not None else methods_for(mechanism)[0].source(mechanism)
+    return None if distribution is None else distribution.source(mechanism)

@@ -16,12 +16,14 @@ import jaxacct as ja
 from jaxacct._method import Bracketing, Query
 from jaxacct._precision import Kernel
 from jaxacct._types import Ends
+from jaxacct.accounting import deciding
 from jaxacct.bounds.shuffle import _gaussian_reports as on_lanes
 from jaxacct.bounds.shuffle._one_purified_round import _Round, one_round_epsilon, one_round_log_delta
 from jaxacct.bounds.shuffle._purified_rounds import PURIFIED_ROUNDS
 from jaxacct.bounds.shuffle._which_reports import GaussianRun, guess_epsilon, near_least_epsilon, total_of
 from jaxacct.divergence.clones._composed import composed_ends
 from jaxacct.divergence.clones._profile import clones_delta
+from jaxacct.reporting import statement
 
 SETTINGS = [(10**6, 4.0, 1e-6), (1000, 10.0, 1e-9), (200, 6.2, 9e-3), (20_000, 2.5, 1e-7)]
 
@@ -177,3 +179,10 @@ def test_a_guess_that_is_too_small_for_its_cost_is_raised():
 def test_a_guess_for_rounds_of_check_ins_is_raised_too():
     run = ja.CheckIn(ja.GaussianReports(4.0), 18627, 0.0147, 47)
     assert ja.epsilon(run, 7.64e-11) <= 2.4  # without amplification 27.3
+
+
+def test_a_statement_names_the_theorem_that_decides():
+    run = ja.Shuffled(ja.GaussianReports(4.0), 10**6, 8)
+    (decides,) = deciding(run, 1e-6)
+    assert "of the pure rounds" in decides.theorem
+    assert statement(run, target_delta=1e-6)["interval"]["theorem"] == decides.theorem
