@@ -115,7 +115,21 @@ def judged_epsilon(case: Profile) -> list[str]:
     return complaints
 
 
+def _remembered(delta):
+    """`delta`, which finds nothing twice."""
+    known = {}
+
+    def found(epsilon, direction):
+        key = *epsilon.mid().man_exp(), *epsilon.rad().man_exp(), direction
+        if key not in known:
+            known[key] = delta(epsilon, direction)
+        return known[key]
+
+    return found
+
+
 def judged(case: Profile) -> list[str]:
+    case = case._replace(delta=_remembered(case.delta))
     complaints = judged_epsilon(case) if case.target_epsilon is None else judged_delta(case)
     at = f"delta={case.target_delta!r}" if case.target_epsilon is None else f"epsilon={case.target_epsilon!r}"
     return [f"{case.mechanism!r} at {at}: {complaint}" for complaint in complaints]
@@ -152,24 +166,27 @@ def judged_value(case: Value) -> list[str]:
     return [f"{case.words}: {complaint}" for complaint in complaints]
 
 
-def complaints_of(cases, rng) -> list[str]:
+def complaints_of(cases, rng, bits=BITS) -> list[str]:
     """All complaints about what `cases` makes of a generator."""
-    with ctx.workprec(BITS):
+    with ctx.workprec(bits):
         return [c for case in cases(rng) for c in (judged_value(case) if isinstance(case, Value) else judged(case))]
 
 
-def slices(cases, *, seed, quick, deep=10_000):
-    """The tests of a family: `quick` draws of `cases` by default, and `deep` in chunks where slow tests run."""
+def slices(cases, *, seed, quick, deep=10_000, bits=BITS):
+    """The tests of a family: `quick` draws of `cases` by default, and `deep` in chunks where slow tests run.
+
+    `deep` is what some minutes have time for, and `bits` the digits that the enclosures of a family need.
+    """
 
     def default():
-        complaints = [c for i in range(quick) for c in complaints_of(cases, np.random.default_rng([seed, i]))]
+        complaints = [c for i in range(quick) for c in complaints_of(cases, np.random.default_rng([seed, i]), bits)]
         assert not complaints, "\n".join(complaints)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("chunk", range(CHUNKS))
     def slow(chunk):
         drawn = range(quick + chunk, quick + deep, CHUNKS)
-        complaints = [c for i in drawn for c in complaints_of(cases, np.random.default_rng([seed, i]))]
+        complaints = [c for i in drawn for c in complaints_of(cases, np.random.default_rng([seed, i]), bits)]
         assert not complaints, "\n".join(complaints)
 
     return default, slow

@@ -20,6 +20,11 @@ from flint import acb, arb, ctx
 _MOST = 3000  # nodes
 
 
+def _rounded(x, parts=8):
+    """The next larger of numbers of which `parts` lie between powers of 2."""
+    return 2.0 ** (math.ceil(parts * math.log2(x)) / parts)
+
+
 class TooLongError(Exception):
     """The enclosure would take too many nodes."""
 
@@ -32,6 +37,7 @@ class MeanOfRatios:
         self.steps = sum(count for _, count in self.phases)
         self.squares = sum(count * noise**2 for noise, count in self.phases)
         self._tables = {}
+        self._values = {}  # of the transform at the nodes of a rule, and bounds on it beyond them
         self._nats = 0.0  # the accuracy of a step's transform
 
     def _step(self, noise, u):
@@ -83,6 +89,13 @@ class MeanOfRatios:
             total *= self._step(noise, acb(z) / self.steps) ** count
         return total
 
+    def _known(self, rule, n, find):
+        """What `find` makes of node n of a rule, found once: neighbouring x share their rules."""
+        key = (*rule, n, self._nats, ctx.prec)
+        if key not in self._values:
+            self._values[key] = find()
+        return self._values[key]
+
     def _modulus_beyond(self, c, height):
         """A bound on |E e^{-zX}| on the line Re z = c beyond a height: turned by several angles, the least."""
         best = arb(1)
@@ -101,8 +114,8 @@ class MeanOfRatios:
         size = float(x)
         deviation = math.sqrt(sum(n * math.expm1(min(600.0, s**-2)) for s, n in self.phases)) / self.steps
         for factor in (16.0, 24.0, 36.0, 54.0, 80.0, 120.0, 200.0, 400.0, math.inf):
-            period = min(factor * deviation + 2.0 * abs(size), 1.001 * (size + 1.0) + 1e-12)
-            c = arb((nats + 10.0 + max(0.0, math.log(1.0 + size + period))) / period)
+            period = _rounded(min(factor * deviation + 2.0 * abs(size), 1.001 * (size + 1.0) + 1e-12))
+            c = arb(math.ceil(nats + 10.0 + max(0.0, math.log(1.0 + size + period))) / period)
             p, place = arb(period), arb(x)
             q = (-c * p).exp()
             above = q * (place.max(arb(0)) + 1) / (1 - q) + p * q / (1 - q) ** 2
@@ -110,7 +123,7 @@ class MeanOfRatios:
                 return c, p, above.upper()
             for times in (1.5, 2.0, 3.0, 4.0, 6.0, 9.0):
                 b = times * c
-                mean = b.exp() * self.transform(acb(b)).real
+                mean = b.exp() * self._known(("below", float(b)), 0, lambda b=b: self.transform(acb(b))).real
                 r = (-(b - c) * p).exp()
                 below = (b * place).exp() * mean / (arb(1).exp() * b) * r / (1 - r)
                 if below.is_finite() and float(below.upper()) < math.exp(-nats):
@@ -129,14 +142,16 @@ class MeanOfRatios:
         largest = float(((c * (place + 1)).exp() * self.transform(c).real).log().mid())  # how far above what is wanted
         self._nats += 8.0 * math.ceil(max(0.0, largest) / 8.0)
         ctx.prec = max(ctx.prec, int(2.0 * self._nats))  # until `below` returns
-        total, n = acb(0), 0
+        total, n, rule = acb(0), 0, (float(c), float(period))
         while True:
             z = acb(c, n * h)
-            term = (z * place + z).exp() * self.transform(z) / z**2
+            term = (z * place + z).exp() * self._known(("line", *rule), n, lambda z=z: self.transform(z)) / z**2
             total += term / 2 if n == 0 else term
             n += 1
             if n % 16 == 0:
-                beyond = (c * (place + 1)).exp() / arb.pi() * self._modulus_beyond(c, float(n * h)) / ((n - 1) * h)
+                height = float(n * h)
+                modulus = self._known(("beyond", *rule), n, lambda at=height: self._modulus_beyond(c, at))
+                beyond = (c * (place + 1)).exp() / arb.pi() * modulus / ((n - 1) * h)
                 if float(beyond.upper()) < math.exp(-nats):
                     break
                 if n > _MOST:
@@ -147,7 +162,7 @@ class MeanOfRatios:
         k = arb(x) + 1
         angle = min(0.6, 1.0 / math.sqrt(self.squares))
         low, high = 0.1 * angle, 1.9 * angle
-        m = arb(6.0) / k  # e^{m k} is what precision is lost
+        m = arb(_rounded(5.5 / float(k)))  # e^{m k} is what precision is lost
         a, half = arb(angle), arb(0.9 * angle)
 
         def bound(at):
@@ -160,7 +175,8 @@ class MeanOfRatios:
             grown, rate = bound(at)
             edges += grown * 2 * rate.bessel_k(0) / (2 * arb.pi())
         h = 2 * arb.pi() * half / (arb(nats + 5.0) + edges.log().max(arb(0)))
-        h = arb(float(h.lower()))
+        h = arb(_rounded(float(h.lower()), 16) / 2.0**0.0625)
+        nodes = ("hyperbola", float(m), float(h))
         rule = edges / ((2 * arb.pi() * half / h).exp() - 1)
         total, n = acb(0), 0
         grown, rate = bound(a)
@@ -168,7 +184,7 @@ class MeanOfRatios:
             v = n * h
             w = acb(-a, v)
             z = m * (1 + w.sin())
-            term = (z * k).exp() * self.transform(z) / z**2 * m * w.cos()
+            term = (z * k).exp() * self._known(nodes, n, lambda z=z: self.transform(z)) / z**2 * m * w.cos()
             total += term / 2 if n == 0 else term
             if n and float((-rate * v.cosh()).exp() * grown) < math.exp(-nats):
                 beyond = grown * (-rate * v.cosh()).exp() / (rate * v.sinh()) / arb.pi()

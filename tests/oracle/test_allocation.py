@@ -49,4 +49,4 @@ def cases(rng):
         yield Profile(mechanism, about(quick), target_epsilon=float(at), least=1e-18)
 
 
-test_default, test_slow = slices(cases, seed=3, quick=6)
+test_default, test_slow = slices(cases, seed=3, quick=6, deep=2000)

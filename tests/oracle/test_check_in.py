@@ -36,4 +36,4 @@ def cases(rng):
         yield Profile(mechanism, delta, target_delta=found, directions=(None,), below=False, least=1e-12)
 
 
-test_default, test_slow = slices(cases, seed=5, quick=10)
+test_default, test_slow = slices(cases, seed=5, quick=10, deep=5000, bits=128)

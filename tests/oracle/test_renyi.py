@@ -93,4 +93,4 @@ def cases(rng):
         yield from _values(sampled, _REAL, direction, sampled_moment(noise, q, exponent), order)
 
 
-test_default, test_slow = slices(cases, seed=7, quick=8)
+test_default, test_slow = slices(cases, seed=7, quick=8, deep=5000, bits=192)
