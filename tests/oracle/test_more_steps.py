@@ -51,5 +51,5 @@ def epochs(rng):
     yield Profile(run, delta, target_epsilon=float(epsilon), promised=False)
 
 
-test_default, test_slow = slices(sampled, seed=18, quick=2, deep=2000)
+test_default, test_slow = slices(sampled, seed=18, quick=2, deep=500)
 test_epochs, test_epochs_slow = slices(epochs, seed=19, quick=1, deep=100)

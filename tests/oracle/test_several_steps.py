@@ -126,5 +126,5 @@ def epochs(rng):
     yield Profile(both, delta, target_epsilon=float(epsilon), promised=False)
 
 
-test_default, test_slow = slices(sampled, seed=15, quick=2, deep=2000)
+test_default, test_slow = slices(sampled, seed=15, quick=2, deep=500)
 test_epochs, test_epochs_slow = slices(epochs, seed=16, quick=1, deep=100)
