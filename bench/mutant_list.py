@@ -69,6 +69,8 @@ ONE_MOMENT = "tests/bounds/test_one_moment.py -k single_lines"
 LINE_MOMENTS = "tests/divergence/test_line_moments.py -k 'late or negative'"
 HOST_RULE = "tests/divergence/test_host_rule.py"
 CHECK_IN = "tests/bounds/test_check_in.py"
+MOMENTS = "tests/papers/test_check_in_moments.py"
+GUARANTEES = "tests/papers/test_check_in_guarantees.py"
 PAIR_BELOW = "tests/papers/test_pair_from_below.py"
 FEW_STEPS = "tests/papers/test_few_steps_rounded.py"
 BLOCKS = "tests/bounds/test_few_outputs.py -k blocks"
@@ -780,7 +782,7 @@ _CHECKED_IN = (
     Mutant("papers/girgis/_special_pairs.py", "found + ULP * (error + 2.0", "found - ULP * (error + 2.0", PAIR_ABOVE),
     Mutant("papers/check_ins/_conversion.py", "1e-300)) + high - error", "1e-300)) + high + error", CHECK_IN_ROUNDED),
     Mutant("papers/check_ins/_conversion.py", "rdp - found + 4e-14", "rdp - found - 4e-14", CHECK_IN),
-    Mutant("papers/check_ins/_coupling.py", "(1.0 - share) * jnp.sum(moved", "0.0 * jnp.sum(moved", CHECK_IN),
+    Mutant("papers/check_ins/_coupling.py", "rest * jnp.sum(moved", "0.0 * jnp.sum(moved", GUARANTEES),
     Mutant(
         "bounds/check_in/_profile.py",
         "up(xp.exp(log_fixed) + grown, 32)",
@@ -790,11 +792,55 @@ _CHECKED_IN = (
     Mutant("divergence/check_in/_clones.py", "xp.log(contrast) + slack", "xp.log(contrast) - slack", CHECK_IN),
     Mutant(
         "papers/check_ins/_first_cut.py",
-        "weight + at.log_delta, beyond[None]",
-        "weight + at.log_delta",
+        "log_up(weight + at.log_delta, 2.0), beyond[None]",
+        "log_up(weight + at.log_delta, 2.0)",
         f"{CHECK_IN} -k counted",
     ),
-    Mutant("papers/check_ins/_renyi.py", "jnp.minimum(_LOG_4 + logexpm1", "jnp.minimum(logexpm1", CHECK_IN),
+    Mutant(
+        "papers/check_ins/_renyi.py",
+        "jnp.minimum(log_up(_LOG_4 + logexpm1(jnp.maximum(rdp, 0.0)), 18.0), general)",
+        "jnp.minimum(logexpm1(jnp.maximum(rdp, 0.0)), general)",
+        MOMENTS,
+    ),
+    Mutant("papers/check_ins/_renyi.py", "general = general + ULP", "general = general - 64.0 * ULP", MOMENTS),
+    Mutant("papers/check_ins/_renyi.py", "log_up(logexpm1(jnp.minimum(h, 700.0)), 10.0)", "logexpm1(h)", MOMENTS),
+    Mutant("papers/check_ins/_renyi.py", "log_up(log1mexp(-h), 8.0)", "log1mexp(-h)", MOMENTS),
+    Mutant("papers/check_ins/_renyi.py", "log_ternary + ULP", "log_ternary - 64.0 * ULP", MOMENTS),
+    Mutant("papers/check_ins/_renyi.py", "3.0 * i + 2.0)", "-64.0 * i)", MOMENTS),
+    Mutant("papers/check_ins/_renyi.py", "- scale + jax", "- scale - 64.0 * jax", MOMENTS),
+    Mutant("papers/check_ins/_renyi.py", "_ULPS = 12", "_ULPS = -64", MOMENTS),
+    Mutant("special/_rounding.py", "float(rows), upward=True), float", "float(rows), upward=False), float", MOMENTS),
+    Mutant(
+        "papers/check_ins/_distributed.py",
+        "log_up(terms + pmf_rounding(terms), 1.0)",
+        "terms - pmf_rounding(terms)",
+        MOMENTS,
+    ),
+    Mutant("papers/check_ins/_distributed.py", "(known, by_failure", "(known, 0.0 * by_failure", MOMENTS),
+    Mutant("papers/check_ins/_distributed.py", "log_up(pmf_rounding(alone) - alone, 1.0)", "-alone", MOMENTS),
+    Mutant("papers/check_ins/_distributed.py", "last + fall - beyond + ULP", "last + fall + ULP", MOMENTS),
+    Mutant("papers/check_ins/_first_cut.py", "log_contrast - error", "log_contrast + 64.0 * error", GUARANTEES),
+    Mutant("papers/check_ins/_first_cut.py", "1.0 - prob), 88)", "1.0 - prob), 0)", GUARANTEES),
+    Mutant("papers/check_ins/_first_cut.py", "keep = log_down(", "keep = log_up(", GUARANTEES),
+    Mutant("papers/check_ins/_first_cut.py", "log_excess + ULP * 4.0", "log_excess - ULP * 64.0", GUARANTEES),
+    Mutant("papers/check_ins/_coupling.py", "2 * (num_users // 2) + 20", "-2 * (num_users // 2) - 20", GUARANTEES),
+    Mutant(
+        "papers/check_ins/_coupling.py",
+        "log_up(log_others + pmf_rounding(log_others), 1.0)",
+        "log_others",
+        GUARANTEES,
+    ),
+    Mutant(
+        "papers/check_ins/_coupling.py", "xp.expm1(epsilon), 10)), 6)", "xp.expm1(epsilon), -16)), -16)", GUARANTEES
+    ),
+    Mutant("papers/check_ins/_coupling.py", "/ k)), 6.0), 2.0)", "/ k)), -64.0), -64.0)", GUARANTEES),
+    Mutant("papers/check_ins/_coupling.py", "jnp.expm1(inner)), 12)", "jnp.expm1(inner)), 0)", GUARANTEES),
+    Mutant(
+        "papers/clones/_reductions.py",
+        "log_up(guarantee.log_delta + log_up(jnp.log(sampling_prob), 4.0), 2.0)",
+        "log_up(guarantee.log_delta + log_up(jnp.log(sampling_prob), -64.0), -64.0)",
+        GUARANTEES,
+    ),
     Mutant(
         "papers/girgis/_ternary_response.py",
         "log_excess = log_total - spread +",

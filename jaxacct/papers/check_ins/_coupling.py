@@ -5,23 +5,40 @@ corrected (CI-S19), and the direct profile that is never above it (CI-S23). Uppe
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from jaxacct.special import log1p, up
-from jaxacct.special._binomial import log_binomial_pmf
-
-_ULPS = 512  # rounding that is added to a sum over some hundred reports
+from jaxacct.special import down, log1p, log_down, log_up, up
+from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding
+from jaxacct.special._namespace import xp
 
 # From (epsilon [n, L], any real; numbers of reports [n, L]) to upper bounds on delta, [n, L].
 Profiles = Callable[[jax.Array, jax.Array], jax.Array]
 
 
 def _others(num_users: int, prob: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(k = 1..n, P[Bin(n - 1, q) = k - 1]), each [n, L]."""
+    """(k = 1..n, P[Bin(n - 1, q) = k - 1] rounded up), each [n, L]."""
     k = jnp.arange(1, num_users + 1, dtype=jnp.int32).astype(jnp.float64)[:, None] + 0.0 * prob
-    return k, jnp.exp(log_binomial_pmf(k - 1.0, jnp.full_like(k, num_users - 1.0), prob, 1.0 - prob))
+    log_others = log_binomial_pmf(k - 1.0, jnp.full_like(k, num_users - 1.0), prob, 1.0 - prob)
+    log_others = jnp.where(log_others > -jnp.inf, log_up(log_others + pmf_rounding(log_others), 1.0), -jnp.inf)
+    return k, up(jnp.exp(log_others), 6)
+
+
+def _up_to(total: jax.Array, num_users: int) -> jax.Array:
+    """A probability made of a sum of n terms >= 0 by at most n + 16 roundings, rounded up."""
+    return jnp.minimum(up(total, 2 * (num_users // 2) + 20), 1.0)
+
+
+def direct_inner(epsilon: Any, num_users: int, k: Any) -> Any:
+    """log(1 + (n/k)(e^eps - 1)), broadcast, rounded down: where `direct_delta` reads the profile of k reports."""
+    return down(log1p(down(num_users / k * xp.expm1(epsilon), 10)), 6)
+
+
+def coupled_inner(inner: Any, prob: Any, num_users: int, k: Any) -> Any:
+    """inner + log(q/(1-q) (n/k - 1)), broadcast, rounded down, k < n: where `coupled_delta` reads that of k reports."""
+    return log_down(inner + log_down(xp.log(prob / (1.0 - prob) * ((num_users - k) / k)), 6.0), 2.0)
 
 
 def direct_delta(epsilon: jax.Array, prob: jax.Array, profiles: Profiles, *, num_users: int) -> jax.Array:
@@ -30,13 +47,12 @@ def direct_delta(epsilon: jax.Array, prob: jax.Array, profiles: Profiles, *, num
     q sum_k P[Bin(n-1, q) = k-1] D_k(log(1 + (n/k)(e^eps - 1))).
     """
     k, others = _others(num_users, prob)
-    inner = log1p(num_users / k * jnp.expm1(epsilon))
-    return jnp.minimum(up(prob * jnp.sum(others * profiles(inner, k), axis=0), _ULPS), 1.0)
+    return _up_to(prob * jnp.sum(others * profiles(direct_inner(epsilon, num_users, k), k), axis=0), num_users)
 
 
 def coupled_epsilon(inner: jax.Array, prob: jax.Array) -> jax.Array:
     """Epsilon [L] at which `coupled_delta` holds, rounded up: log(1 + q (e^inner - 1))."""
-    return up(log1p(prob * jnp.expm1(inner)), _ULPS)
+    return up(log1p(prob * jnp.expm1(inner)), 12)  # expm1 5, log1p 4, a product
 
 
 def coupled_delta(inner: jax.Array, prob: jax.Array, profiles: Profiles, *, num_users: int) -> jax.Array:
@@ -48,9 +64,8 @@ def coupled_delta(inner: jax.Array, prob: jax.Array, profiles: Profiles, *, num_
     The epsilons at which D_k is read may be negative. 0 < q < 1.
     """
     k, others = _others(num_users, prob)
-    share = prob + (1.0 - prob) * jnp.exp(-inner)
+    share, rest = prob + (1.0 - prob) * jnp.exp(-inner), (1.0 - prob) * -jnp.expm1(-inner)  # 7 roundings each
     first = jnp.sum(others * profiles(inner + 0.0 * k, k), axis=0)
-    odds = prob / (1.0 - prob) * jnp.maximum(num_users / k - 1.0, 1e-300)
-    moved = jnp.where(k < num_users, others * profiles(inner + jnp.log(odds), k), others)
-    total = prob * (share * first + (1.0 - share) * jnp.sum(moved, axis=0))
-    return jnp.minimum(up(total, _ULPS), 1.0)
+    at = coupled_inner(inner, prob, num_users, jnp.minimum(k, num_users - 0.5))
+    moved = jnp.where(k < num_users, others * profiles(at, k), others)
+    return _up_to(prob * (share * first + rest * jnp.sum(moved, axis=0)), num_users)

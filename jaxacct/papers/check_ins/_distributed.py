@@ -15,8 +15,8 @@ import numpy as np
 from jaxacct.divergence.check_in._blocks import Blocks, Layout, binomial_blocks
 from jaxacct.papers.check_ins._renyi import BaseMoments, gaussian_base, mixture_rdp
 from jaxacct.papers.check_ins._shuffled_gaussian import gaussian_log_moments
-from jaxacct.special import ULP, log1mexp, log1p, log_sum_exp, log_sum_outward, log_up, sinh, tanh, up
-from jaxacct.special._binomial import log_binomial_pmf
+from jaxacct.special import ULP, log1mexp, log1p, log_sum_of_many, log_sum_outward, log_up, sinh, tanh, up
+from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding
 
 # The trapezoid rule's step, in standard deviations, and its nodes on either side of the peak; Newton's steps towards it
 _STEP, _HALF, _NEWTON = 0.25, 56, 4
@@ -142,8 +142,7 @@ def distributed_rdp(
     scale = jnp.zeros_like(num_users)
     if fewest > 0:
         blocks = _from(blocks, float(fewest))
-        failure = low_participation_log_prob(num_users, prob, fewest=fewest)
-        scale = -log1mexp(jnp.minimum(failure, -1e-300)) + 2.0**-46
+        scale = _log_inverse_participation(num_users, prob, fewest=fewest)
 
     def base(num_reports: jax.Array) -> BaseMoments:
         return distributed_base(gap, num_reports, kind, max_order=max_order)
@@ -158,7 +157,7 @@ def _from(blocks: Blocks, fewest: float) -> Blocks:
     first = jnp.where(keep, jnp.maximum(blocks.first, fewest), blocks.first)
     # the law on a shortened block has its mean further up: all of it at the far end
     cut = keep & (first > blocks.first)
-    mass = log_sum_exp(jnp.stack([blocks.log_low, blocks.log_high]))
+    mass = log_sum_outward(jnp.stack([blocks.log_low, blocks.log_high]), 2.0, upward=True)
     low = jnp.where(keep, jnp.where(cut, -jnp.inf, blocks.log_low), -jnp.inf)
     high = jnp.where(keep, jnp.where(cut, mass, blocks.log_high), -jnp.inf)
     return Blocks(first, blocks.last, low, high)
@@ -167,11 +166,26 @@ def _from(blocks: Blocks, fewest: float) -> Blocks:
 def low_participation_log_prob(num_users: jax.Array, prob: jax.Array, *, fewest: int) -> jax.Array:
     """Upper bounds [L] on log P[Bin(n, q) < k_lo], rounded up: a sum of positive terms."""
     k = jnp.arange(max(fewest, 1), dtype=jnp.int32).astype(jnp.float64)[:, None]
+    total = jnp.minimum(log_sum_of_many(log_pmf_up(k, num_users, prob)), 0.0)
+    return jnp.where(prob > 0, total, 0.0) if fewest > 0 else jnp.full_like(prob, -jnp.inf)
+
+
+def log_pmf_up(k: jax.Array, num_users: jax.Array, prob: jax.Array) -> jax.Array:
+    """At least log P[Bin(n, q) = k], -inf for k > n, by what its form errs by."""
     q = jnp.clip(prob, 1e-300, 1.0)
     terms = log_binomial_pmf(jnp.minimum(k, num_users), num_users, q, jnp.maximum(1.0 - q, 1e-300))
-    terms = jnp.where(k <= num_users, terms + 2.0**-49 * (4.0 + jnp.abs(terms)), -jnp.inf)
-    total = jnp.minimum(log_sum_exp(terms) + 2.0**-46, 0.0)
-    return jnp.where(prob > 0, total, 0.0) if fewest > 0 else jnp.full_like(prob, -jnp.inf)
+    return jnp.where(k <= num_users, log_up(terms + pmf_rounding(terms), 1.0), -jnp.inf)
+
+
+def _log_inverse_participation(num_users: jax.Array, prob: jax.Array, *, fewest: int) -> jax.Array:
+    """Upper bounds [L] on -log P[Bin(n, q) >= k_lo]: from the chance of fewer, or by the count k_lo alone."""
+    failure = low_participation_log_prob(num_users, prob, fewest=fewest)
+    known = failure < 0
+    by_failure = log_up(-log1mexp(jnp.where(known, failure, -1.0)), 6.0)
+    q, rest = jnp.maximum(prob, 1e-300), jnp.maximum(1.0 - prob, 1e-300)
+    alone = log_binomial_pmf(jnp.full_like(num_users, float(fewest)), num_users, q, rest)
+    by_count = jnp.where(alone > -jnp.inf, log_up(pmf_rounding(alone) - alone, 1.0), jnp.inf)
+    return jnp.minimum(jnp.where(known, by_failure, jnp.inf), by_count)
 
 
 def binomial_upper_tail_log(num_users: jax.Array, prob: jax.Array, least: jax.Array, *, num_terms: int) -> jax.Array:
@@ -180,12 +194,13 @@ def binomial_upper_tail_log(num_users: jax.Array, prob: jax.Array, least: jax.Ar
     `num_terms` (static) terms from l on, and a geometric bound on the rest.
     """
     k = least + jnp.arange(num_terms, dtype=jnp.int32).astype(jnp.float64)[:, None]
-    inside = k <= num_users
-    terms = log_binomial_pmf(jnp.where(inside, k, num_users), num_users, prob, 1.0 - prob)
-    terms = jnp.where(inside, terms + 2.0**-49 * (4.0 + jnp.abs(terms)), -jnp.inf)
-    end = k[-1]
-    ratio = jnp.maximum(num_users - end, 0.0) / (end + 1.0) * prob / (1.0 - prob)
+    terms = log_pmf_up(k, num_users, prob)
+    last, end = terms[-1], k[-1]
+    ratio = up(jnp.maximum(num_users - end, 0.0) / (end + 1.0) * prob / (1.0 - prob), 6)
     falls = ratio < 1.0
-    rest = terms[-1] + jnp.log(jnp.maximum(ratio, 1e-300)) - log1p(-jnp.where(falls, ratio, 0.5))
-    total = jnp.logaddexp(log_sum_exp(terms), jnp.where(terms[-1] > -jnp.inf, rest, -jnp.inf)) + 2.0**-46
+    some = falls & (last > -jnp.inf)
+    fall, beyond = jnp.log(jnp.maximum(ratio, 1e-300)), log1p(-jnp.where(falls, ratio, 0.5))
+    sizes = jnp.where(some, jnp.abs(last), 0.0) + 2.0 * (jnp.abs(fall) + jnp.abs(beyond))
+    rest = jnp.where(some, last + fall - beyond + ULP * (4.0 + 4.0 * sizes), -jnp.inf)
+    total = log_sum_of_many(jnp.concatenate([terms, rest[None]]))
     return jnp.where(falls, jnp.minimum(total, 0.0), 0.0)

@@ -17,13 +17,24 @@ from jaxacct.bounds.shuffle._approximate import (
     with_replacement_cost,
 )
 from jaxacct.bounds.shuffle._closed_form import closed_form_epsilon, pure_parameters
-from jaxacct.papers.check_ins._distributed import binomial_upper_tail_log
+from jaxacct.papers.check_ins._distributed import binomial_upper_tail_log, log_pmf_up
 from jaxacct.papers.check_ins._renyi import log_response_excess
 from jaxacct.papers.clones._reductions import subsampled
-from jaxacct.special import log1p, log_sum_exp, map_rows, softplus, tanh, up
-from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
+from jaxacct.special import (
+    ULP,
+    down,
+    log1mexp,
+    log_down,
+    log_sum_of_many,
+    log_sum_outward,
+    log_up,
+    map_rows,
+    softplus,
+    tanh,
+    up,
+)
+from jaxacct.special._binomial import binomial_rate
 
-_ULPS = 512  # rounding of a divergence made from the log of its excess, whose own absolute error is some 2^-45
 _TAIL_TERMS = 1024  # terms of a binomial tail summed one by one; the rest is bounded, so that fewer are only looser
 
 
@@ -37,8 +48,10 @@ def shuffled_guarantee(
 
     Where it does not hold (k < 16 E log(4/delta1)) or does not help: (eps0, delta0), which always holds.
     """
-    contrast = tanh(0.5 * jnp.where(local_epsilon > 0, local_epsilon, 1.0))
-    epsilon = closed_form_epsilon(num_reports, pure_parameters(local_epsilon), log_delta1 + jnp.log(contrast))
+    log_contrast = jnp.log(tanh(0.5 * jnp.where(local_epsilon > 0, local_epsilon, 1.0)))
+    # the form takes the contrast's logarithm off again: both of them by 5 ULP and 4 of themselves, and two sums
+    error = ULP * (16.0 + 10.0 * jnp.abs(log_contrast) + 2.0 * jnp.abs(log_delta1))
+    epsilon = closed_form_epsilon(num_reports, pure_parameters(local_epsilon), log_delta1 + log_contrast - error)
     some = local_epsilon > 0
     helps = some & (epsilon < local_epsilon)
     inner = Guarantee(jnp.where(helps, epsilon, 1.0), log_delta1)
@@ -82,13 +95,19 @@ def first_cut(
     """
     mean = num_users * prob
     found = sampled_guarantee(num_users, cap, local_epsilon, log_delta1, local_log_delta)
-    least = jnp.ceil(up(16.0 * jnp.exp(local_epsilon) * (jnp.log(4.0) - log_delta1), _ULPS))
-    above = jnp.where(cap > mean, -binomial_rate(jnp.minimum(cap, num_users), num_users, prob, 1.0 - prob), 0.0)
+    # an exponential by 4 ULP, two logarithms and their sum by 5, a product
+    least = jnp.ceil(up(16.0 * jnp.exp(local_epsilon) * (jnp.log(4.0) - log_delta1), 12))
     few = jnp.maximum(least - 1.0, 0.0)
-    below = jnp.where(few < mean, -binomial_rate(jnp.minimum(few, num_users), num_users, prob, 1.0 - prob), 0.0)
-    log_delta = log_sum_exp(jnp.stack([found.log_delta, above, below])) + 2.0**-46
+    above = jnp.where(cap > mean, _log_chernoff(cap, num_users, prob), 0.0)
+    below = jnp.where(few < mean, _log_chernoff(few, num_users, prob), 0.0)
+    log_delta = log_sum_outward(jnp.stack([found.log_delta, above, below]), 3.0, upward=True)
     holds = (least <= cap) & (cap > mean) & (log_delta < 0)
     return Guarantee(jnp.where(holds, found.epsilon, jnp.inf), jnp.where(holds, log_delta, 0.0))
+
+
+def _log_chernoff(count: jax.Array, num_users: jax.Array, prob: jax.Array) -> jax.Array:
+    """Chernoff's bound on the log of the tail of Bin(n, q) from `count` outwards; its exponent errs by 86 ULP."""
+    return -down(binomial_rate(jnp.minimum(count, num_users), num_users, prob, 1.0 - prob), 88)
 
 
 class ApproximateRdp(NamedTuple):
@@ -127,22 +146,22 @@ def approximate_rdp(
       orders, num_counts: static.
     """
     k = jnp.arange(1, num_counts + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
-    inside = k <= num_users
-    count = jnp.minimum(k, num_users)
-    at = sampled_guarantee(num_users, count, local_epsilon, log_delta1, local_log_delta)
-    weight = log_binomial_pmf(count, num_users, prob, 1.0 - prob)
-    weight = jnp.where(inside, weight + 2.0**-49 * (4.0 + jnp.abs(weight)), -jnp.inf)
+    at = sampled_guarantee(num_users, jnp.minimum(k, num_users), local_epsilon, log_delta1, local_log_delta)
+    weight = log_pmf_up(k, num_users, prob)
     beyond = binomial_upper_tail_log(num_users, prob, jnp.full_like(prob, num_counts + 1.0), num_terms=_TAIL_TERMS)
     beyond = jnp.where(num_counts >= num_users, -jnp.inf, beyond)
-    failure = log_sum_exp(jnp.concatenate([weight + at.log_delta, beyond[None]])) + 2.0**-46
+    failure = log_sum_of_many(jnp.concatenate([log_up(weight + at.log_delta, 2.0), beyond[None]]))
     works = failure < 0
-    keep = log1p(-jnp.exp(jnp.where(works, failure, -1.0)))
-    stays = log1p(-jnp.minimum(jnp.exp(at.log_delta), 1.0 - 2.0**-53))
+    keep = log_down(log1mexp(jnp.where(works, failure, -1.0)), 6.0)
+    stays = log_up(log1mexp(at.log_delta), 6.0)
 
     def row(order: jax.Array) -> jax.Array:
         log_excess = log_response_excess(at.epsilon, order)
-        terms = jnp.where((weight > -jnp.inf) & (log_excess > -jnp.inf), weight + stays + log_excess, -jnp.inf)
-        return up(softplus(log_sum_exp(terms) - keep) / (order - 1.0), _ULPS)
+        some = (weight > -jnp.inf) & (stays > -jnp.inf) & (log_excess > -jnp.inf)
+        sizes = jnp.where(some, jnp.abs(weight) + jnp.abs(stays) + jnp.abs(log_excess), 0.0)
+        terms = weight + stays + log_excess + ULP * 4.0 * jax.lax.stop_gradient(sizes)
+        total = log_up(log_sum_of_many(jnp.where(some, terms, -jnp.inf)) - keep, 2.0)
+        return up(softplus(total) / (order - 1.0), 12)  # softplus 9, and a quotient
 
     values = map_rows(row, jnp.asarray(orders, jnp.float64))
     return ApproximateRdp(jnp.where(works, values, jnp.inf), jnp.minimum(failure, 0.0))

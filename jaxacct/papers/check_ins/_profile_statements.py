@@ -67,7 +67,7 @@ def direct_delta(profile: Profile, epsilon: float, *, num_users: int, check_in_p
     """
     n, prob = whole("num_users", num_users), float(probability("check_in_prob", number("check_in_prob", check_in_prob)))
     at = float(non_negative("epsilon", number("epsilon", epsilon)))
-    values = _column(profile(float(np.log1p(n / k * np.expm1(at))), k) for k in range(1, n + 1))
+    values = _column(profile(float(lanes.direct_inner(np.float64(at), n, k)), k) for k in range(1, n + 1))
     return plain(_direct_program(np.asarray([at]), np.asarray([prob]), values, num_users=n)[0])
 
 
@@ -122,6 +122,6 @@ def coupled_delta(profile: Profile, inner_epsilon: float, *, num_users: int, che
     n, at = whole("num_users", num_users), float(non_negative("inner_epsilon", number("inner_epsilon", inner_epsilon)))
     prob = float(inner_probability("check_in_prob", number("check_in_prob", check_in_prob)))
     first = _column(profile(at, k) for k in range(1, n + 1))
-    odds = prob / (1.0 - prob)
-    moved = _column(profile(at + float(np.log(odds * (n / k - 1.0))), k) if k < n else 0.0 for k in range(1, n + 1))
+    inner = [float(lanes.coupled_inner(np.float64(at), np.float64(prob), n, k)) for k in range(1, n)]
+    moved = _column(iter([*(profile(x, k) for k, x in enumerate(inner, 1)), 0.0]))
     return plain(_coupled_program(np.asarray([at]), np.asarray([prob]), first, moved, num_users=n)[0])

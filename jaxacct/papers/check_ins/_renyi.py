@@ -7,7 +7,8 @@ CI-S10). Given K = k, those who report are a uniform k-subset, so that with A_k 
     A_k <= 1 + sum_{j=2..a} C(a,j) (k/n)^j zeta_k(j)^j   and   A_k <= 1 + (k/n) (e^((a-1) rho_k(a)) - 1),
 
 zeta the ternary moment of the mechanism with k reports, rho its Renyi curve; the second is joint convexity. Upper
-bounds, replace-one adjacency, whole orders; `jaxacct.special.at_real_orders` interpolates.
+bounds, replace-one adjacency, whole orders; `jaxacct.special.at_real_orders` interpolates. Each logarithm is moved up
+by what its own operations err by (docs/numerics.md, "Check-ins by their moments").
 """
 
 import functools
@@ -20,10 +21,25 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.divergence.check_in._blocks import Blocks, log_mixture
-from jaxacct.special import log1mexp, log_binomial_table, log_sum_exp, logexpm1, softplus, up
+from jaxacct.divergence.response._special_pair import single_log_cap
+from jaxacct.special import (
+    ULP,
+    log1mexp,
+    log_binomial_table,
+    log_sum_of_many,
+    log_sum_outward,
+    log_up,
+    logexpm1,
+    softplus,
+    up,
+)
 
-_ULPS = 512  # rounding of a divergence made from the log of its excess, whose own absolute error is some 2^-45
+_ULPS = 12  # of a divergence made from the log of its excess: softplus 9, and a quotient
 _LOG_2, _LOG_4 = math.log(2.0), math.log(4.0)  # numbers
+
+
+def _size(x: jax.Array) -> jax.Array:
+    return jax.lax.stop_gradient(jnp.where(jnp.isfinite(x), jnp.abs(x), 0.0))
 
 
 class BaseMoments(NamedTuple):
@@ -49,16 +65,18 @@ def log_ternary_moments(rdp: jax.Array, highest: jax.Array, *, sharper: bool = T
         zeta(j)^j <= e^((j-1) rho(j)) min{2, (e^h - 1)^j},   j >= 3,
 
     h = `highest` the Renyi divergence of infinite order, inf if unknown. The paper prints e^(h-1) for e^h - 1.
-    `sharper` (static) adds 2 (1 - e^-h)^j, since P - Q <= (1 - e^-h) P where it is positive.
+    `sharper` (static) adds 2 (1 - e^-h)^j, since P - Q <= (1 - e^-h) P where it is positive. Rounded up.
     """
     j = _whole(rdp)
     known = jnp.isfinite(highest)
     h = jnp.where(known, highest, 1.0)
-    factor = jnp.minimum(_LOG_2, j * jnp.where(known, logexpm1(jnp.minimum(h, 700.0)), jnp.inf))
+    factor = jnp.minimum(_LOG_2, j * jnp.where(known, log_up(logexpm1(jnp.minimum(h, 700.0)), 10.0), jnp.inf))
     if sharper:
-        factor = jnp.minimum(factor, _LOG_2 + j * jnp.where(known, log1mexp(-h), 0.0))
-    general = (j - 1.0) * rdp + factor
-    pairs = jnp.minimum(_LOG_4 + logexpm1(jnp.maximum(rdp, 0.0)), general)
+        factor = jnp.minimum(factor, _LOG_2 + j * jnp.where(known, log_up(log1mexp(-h), 8.0), 0.0))
+    excess = (j - 1.0) * rdp
+    general = excess + factor
+    general = general + ULP * (4.0 + 4.0 * (_size(excess) + _size(factor)))
+    pairs = jnp.minimum(log_up(_LOG_4 + logexpm1(jnp.maximum(rdp, 0.0)), 18.0), general)
     return jnp.where(j == 2.0, pairs, general)
 
 
@@ -68,24 +86,21 @@ def _whole(rows: jax.Array) -> jax.Array:
 
 
 def base_from_rdp(rdp: jax.Array, highest: jax.Array, *, sharper: bool = True) -> BaseMoments:
-    """Moments [A + 1, ..] of any mechanism, by its Renyi curve at whole orders, rows j = 0..A (0 and 1 unused)."""
+    """Moments [A + 1, ..] of any mechanism, by its Renyi curve at whole orders, rows j = 0..A (0 and 1 unused).
+
+    Rounded up.
+    """
     j = _whole(rdp)
-    excess = (j - 1.0) * rdp
+    excess = up((j - 1.0) * rdp, 4)
     some = excess > 0
-    log_excess = jnp.where(some, logexpm1(jnp.where(some, excess, 1.0)), -jnp.inf)
+    log_excess = jnp.where(some, log_up(logexpm1(jnp.where(some, excess, 1.0)), 10.0), -jnp.inf)
     return BaseMoments(log_ternary_moments(rdp, highest, sharper=sharper), log_excess)
 
 
 def log_response_excess(local_epsilon: jax.Array, orders: jax.Array) -> jax.Array:
-    """Log of e^((a-1) D_a) - 1, broadcast, for binary randomized response of epsilon e, order a:
-
-    (e^(a e) + e^((1-a) e))/(1 + e^e) - 1 = (e^((a-1) e) - 1)(e^e - e^((1-a) e))/(1 + e^e).
-    """
+    """Log of e^((a-1) D_a) - 1, broadcast, for binary randomized response, rounded up; -inf at local epsilon 0."""
     some = local_epsilon > 0
-    local = jnp.where(some, local_epsilon, 1.0)
-    rise = (orders - 1.0) * local
-    value = logexpm1(rise) + local + log1mexp(-rise - local) - softplus(local)
-    return jnp.where(some, value, -jnp.inf)
+    return jnp.where(some, single_log_cap(jnp.where(some, local_epsilon, 1.0), orders), -jnp.inf)
 
 
 def response_rdp(local_epsilon: jax.Array, orders: jax.Array) -> jax.Array:
@@ -96,7 +111,8 @@ def response_rdp(local_epsilon: jax.Array, orders: jax.Array) -> jax.Array:
 def gaussian_base(gap: jax.Array, *, max_order: int) -> BaseMoments:
     """Moments [A + 1, ..] of Gaussians `gap` [..] standard deviations apart, by their Renyi curve j gap^2 / 2."""
     j = jnp.arange(max_order + 1, dtype=jnp.int32).astype(jnp.float64)
-    return base_from_rdp(0.5 * j.reshape((-1,) + (1,) * gap.ndim) * gap * gap, jnp.full_like(gap, jnp.inf))
+    rdp = up(0.5 * j.reshape((-1,) + (1,) * gap.ndim) * gap * gap, 4)
+    return base_from_rdp(rdp, jnp.full_like(gap, jnp.inf))
 
 
 @functools.cache
@@ -109,21 +125,33 @@ def log_sampled_excess(
 ) -> jax.Array:
     """Upper bounds on log(A - 1), of the shape [..] of `base`, at one whole order for a uniform subset (CI-S10).
 
-    The rate is e^log_rate; A is E_Q[(P/Q)^a].
+    The rate is at most e^log_rate; A is E_Q[(P/Q)^a].
     """
     j = _whole(base.log_ternary)
-    chosen = log_choose.reshape(j.shape)
     use = (j >= 2.0) & (j <= order) & (base.log_ternary > -jnp.inf) & (log_rate > -jnp.inf)
-    terms = jnp.where(use, chosen + j * jnp.where(use, log_rate, 0.0) + base.log_ternary, -jnp.inf)
-    ternary = log_sum_exp(terms)
+    ternary = _log_moments(
+        log_choose.reshape(j.shape), j * jnp.where(use, log_rate, 0.0), base.log_ternary, use=use, order=order
+    )
     if not capped:
         return ternary
     cap = jax.lax.dynamic_index_in_dim(base.log_excess, order.astype(jnp.int32), keepdims=False) + log_rate
-    return jnp.minimum(ternary, cap)
+    return jnp.minimum(ternary, log_up(cap, 2.0))
+
+
+def _log_moments(
+    log_choose: jax.Array, log_power: jax.Array, log_ternary: jax.Array, *, use: jax.Array, order: jax.Array
+) -> jax.Array:
+    """log of the sum over j of C(a,j) x_j zeta(j)^j where `use`, at most `order` terms, rounded up.
+
+    The binomials' logarithms err by 4 ULP, `log_power` by one of its own, the others are bounds.
+    """
+    sizes = 2.0 * log_choose + _size(log_power) + _size(log_ternary)
+    terms = log_choose + log_power + log_ternary + ULP * (4.0 + 4.0 * sizes)
+    return log_sum_outward(jnp.where(use, terms, -jnp.inf), order, upward=True)
 
 
 def _each_order(row: Callable[[jax.Array, jax.Array], jax.Array], max_order: int) -> jax.Array:
-    """Renyi divergences [A - 1, L] of whole orders 2..A, rounded up, from log(A - 1) of each."""
+    """Renyi divergences [A - 1, L] of whole orders 2..A, rounded up, from upper bounds on log(A - 1) of each."""
     chosen = jnp.asarray(_log_binomials(max_order)[2:], jnp.float64)
     orders = jnp.arange(2, max_order + 1, dtype=jnp.int32).astype(jnp.float64)
     log_excess = jax.lax.map(lambda args: row(*args), (orders, chosen))
@@ -135,7 +163,7 @@ def subset_rdp(rate: jax.Array, base: BaseMoments, *, capped: bool = True) -> ja
 
     Upper bound; `base` is [A + 1, L], the mechanism on m users.
     """
-    log_rate = jnp.log(jnp.maximum(rate, 1e-300))
+    log_rate = log_up(jnp.log(jnp.maximum(rate, 1e-300)), 2.0)
 
     def row(order: jax.Array, chosen: jax.Array) -> jax.Array:
         return log_sampled_excess(base, log_rate, order, chosen, capped=capped)
@@ -150,7 +178,7 @@ def mixture_rdp(
 
     Upper bound for any base. On a block the base is that of its first count; both bounds on A_k are then convex in k,
     and the block takes the lesser of their chords. `log_scale` [L] multiplies the weights, as 1 / P[K >= k_lo] where
-    fewer are failures.
+    fewer are failures; where it is inf nothing is claimed.
     """
     found = base(blocks.first)
     scale = jnp.zeros_like(num_users) if log_scale is None else log_scale
@@ -159,13 +187,14 @@ def mixture_rdp(
         def at(log_rate: jax.Array, *, cap: bool) -> jax.Array:
             if cap:
                 index = order.astype(jnp.int32)
-                return jax.lax.dynamic_index_in_dim(found.log_excess, index, keepdims=False) + log_rate
+                return log_up(jax.lax.dynamic_index_in_dim(found.log_excess, index, keepdims=False) + log_rate, 2.0)
             return log_sampled_excess(found, log_rate, order, chosen, capped=False)
 
-        ends = [jnp.log(x / num_users) for x in (blocks.first, blocks.last)]
+        ends = [log_up(jnp.log(x / num_users), 4.0) for x in (blocks.first, blocks.last)]
         kinds = (False, True) if capped else (False,)
         sums = [_chords(blocks, *(at(x, cap=cap) for x in ends)) for cap in kinds]
-        return log_sum_exp(functools.reduce(jnp.minimum, sums)) + scale + 2.0**-46
+        total = log_sum_of_many(functools.reduce(jnp.minimum, sums))
+        return jnp.where(scale < jnp.inf, log_up(total + jnp.where(scale < jnp.inf, scale, 0.0), 2.0), jnp.inf)
 
     return _each_order(row, found.log_ternary.shape[0] - 1)
 
@@ -188,21 +217,23 @@ def constant_base_rdp(num_users: jax.Array, prob: jax.Array, base: BaseMoments) 
     max_order = base.log_ternary.shape[0] - 1
     i = jnp.arange(max_order + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
     log_n = jnp.log(num_users)
-    left = num_users - (i[1:] - 1.0)
-    factors = jnp.log(jnp.maximum(left, 1.0)) + jnp.log(jnp.maximum(prob, 1e-300)) - log_n
-    falling = jnp.cumsum(jnp.where(left > 0, factors, -1e9), axis=0)
-    falling = jnp.concatenate([jnp.zeros_like(falling[:1]), falling])
+    shares = jnp.cumprod((num_users - i[:-1]) / num_users, axis=0)  # three roundings each, and nothing cancels
+    shares = log_up(jnp.log(jnp.maximum(jnp.concatenate([jnp.ones_like(log_n)[None], shares]), 1e-300)), 3.0 * i + 2.0)
+    powers = i * jnp.log(jnp.maximum(prob, 1e-300))
 
     def moment(args: tuple[jax.Array, jax.Array]) -> jax.Array:
         j, log_stirling = args
-        return log_sum_exp(log_stirling[:, None] + falling + (i - j) * log_n)
+        chosen, scale = log_stirling[:, None], (j - i) * log_n
+        error = ULP * (4.0 + 8.0 * (_size(chosen) - powers + jnp.abs(scale)) + 4.0 * _size(shares))
+        terms = chosen + shares + powers - scale + jax.lax.stop_gradient(error)
+        return log_sum_outward(jnp.where(i <= num_users, terms, -jnp.inf), j + 1.0, upward=True)
 
     tables = jnp.asarray(_log_stirling(max_order), jnp.float64)
     moments = jax.lax.map(moment, (i[:, 0], tables))
 
     def row(order: jax.Array, chosen: jax.Array) -> jax.Array:
         use = (i >= 2.0) & (i <= order) & (base.log_ternary > -jnp.inf)
-        return log_sum_exp(jnp.where(use, chosen[:, None] + moments + base.log_ternary, -jnp.inf))
+        return _log_moments(chosen[:, None], moments, base.log_ternary, use=use, order=order)
 
     return jnp.where(prob > 0, _each_order(row, max_order), 0.0)
 

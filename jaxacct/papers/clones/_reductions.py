@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxacct.bounds.shuffle._approximate import Guarantee, Profile
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
-from jaxacct.special import bisect, bisect_lanes, log1p, sinh, softplus, solve_decreasing, up
+from jaxacct.special import bisect, bisect_lanes, log1p, log_up, sinh, softplus, solve_decreasing, up
 
 _ULPS = 32  # the certificate's rounding; at most 16 ulp occur: two functions of 4 each, a square root, products
 _NUM_HALVINGS = 54  # of a factor in [e^-epsilon, e^epsilon], to its last digits, or of a number of reports
@@ -26,8 +26,8 @@ def subsampled(guarantee: Guarantee, sampling_prob: jax.Array) -> Guarantee:
     q D_a(P_1 || (1 - a'/a) P_0 + (a'/a) Q_1).
     """
     epsilon = up(log1p(sampling_prob * jnp.expm1(guarantee.epsilon)), _ULPS)
-    log_delta = jnp.minimum(guarantee.log_delta + jnp.log(sampling_prob) + 2.0**-48, 0.0)
-    return Guarantee(jnp.minimum(epsilon, guarantee.epsilon), log_delta)
+    log_delta = log_up(guarantee.log_delta + log_up(jnp.log(sampling_prob), 4.0), 2.0)
+    return Guarantee(jnp.minimum(epsilon, guarantee.epsilon), jnp.minimum(log_delta, 0.0))
 
 
 def replacement_from_deletion(guarantee: Guarantee) -> Guarantee:
@@ -36,7 +36,7 @@ def replacement_from_deletion(guarantee: Guarantee) -> Guarantee:
     Upper bound. The paper's (2 epsilon, 2 delta), section 3.1, is false: for rho = (.01, .99), P = (.03, .97),
     P' = (0, 1), both (log 2, .01)-close to rho, D_4(P || P') = .03. This one is attained there.
     """
-    log_delta = guarantee.log_delta + softplus(guarantee.epsilon) + 2.0**-48
+    log_delta = log_up(guarantee.log_delta + up(softplus(guarantee.epsilon), 12), 2.0)
     return Guarantee(2.0 * guarantee.epsilon, jnp.minimum(log_delta, 0.0))
 
 
