@@ -617,7 +617,10 @@ _SHUFFLED = (
     Mutant("divergence/response/_renyi.py", "log_total + spread, log_error)", "log_total - spread, log_error)", GIRGIS),
     Mutant("divergence/response/_renyi.py", "lower = log_total - spread +", "lower = log_total + spread +", GIRGIS),
     Mutant(
-        "divergence/response/_special_pair.py", "(weight + power) + error", "(weight + power) - error", GIRGIS_ROUNDED
+        "divergence/response/_special_pair.py",
+        "weight + power + error",
+        "weight + power - 16.0 * error",
+        GIRGIS_ROUNDED,
     ),
     Mutant("divergence/response/_special_pair.py", "series = 1.0 + z / k", "series = 1.0 - z / k", GIRGIS_ROUNDED),
     Mutant("bounds/shuffle/_special_pairs.py", "log_up(jnp.logaddexp(excess, tail), 16)", "excess", GIRGIS),
@@ -821,7 +824,7 @@ _CHECKED_IN = (
     Mutant("papers/check_ins/_distributed.py", "last + fall - beyond + ULP", "last + fall + ULP", MOMENTS),
     Mutant("papers/check_ins/_first_cut.py", "log_contrast - error", "log_contrast + 64.0 * error", GUARANTEES),
     Mutant("papers/check_ins/_first_cut.py", "1.0 - prob), 88)", "1.0 - prob), 0)", GUARANTEES),
-    Mutant("papers/check_ins/_first_cut.py", "keep = log_down(", "keep = log_up(", GUARANTEES),
+    Mutant("papers/check_ins/_first_cut.py", "failure, -1.0)), 6.0)", "failure, -1.0)), -4096.0)", GUARANTEES),
     Mutant("papers/check_ins/_first_cut.py", "log_excess + ULP * 4.0", "log_excess - ULP * 64.0", GUARANTEES),
     Mutant("papers/check_ins/_coupling.py", "2 * (num_users // 2) + 20", "-2 * (num_users // 2) - 20", GUARANTEES),
     Mutant(

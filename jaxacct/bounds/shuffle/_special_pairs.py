@@ -66,7 +66,7 @@ def theorem1_rdp(
         log(1 + C(a,2) 4 sinh(eps/2)^2/m + sum_{i=3..a} C(a,i) i Gamma(i/2) (2 sinh(eps)^2/m)^(i/2)
                 + e^(a eps - split^2 (n-1)/(2E))) / (a - 1),     m = floor((1 - split)(n-1)/E) + 1.
 
-    Upper bound, integer orders a >= 2 (static), any n >= 1; rounding adds 2e-12 to order 256. The paper takes
+    Upper bound, integer orders a >= 2 (static), any n >= 1; rounding adds 2e-13 to order 256. The paper takes
     split = 1/2; any in (0, 1) is valid (Remark 3, GI-S6).
     """
     a = jnp.asarray(orders, jnp.float64)[:, None]

@@ -38,7 +38,7 @@ def _theorem5(m: jax.Array, local: jax.Array, log_chi: jax.Array, *, orders: tup
 
 def _theorem6(m: jax.Array, local: jax.Array, *, orders: tuple[float, ...], sharp: bool) -> jax.Array:
     log_moment = exponential_log_moment(m, local, _columns(orders), sharp=sharp)
-    return log_moment / (_columns(orders) - 1.0) * (1.0 + 2.0**-50)
+    return up(log_moment / (_columns(orders) - 1.0), 4)
 
 
 def _exact(m: jax.Array, local: jax.Array, s: jax.Array, *, orders: tuple[int, ...], num_bits: int) -> jax.Array:
@@ -166,7 +166,7 @@ def largest_chi_square(local_epsilon: ArrayLike) -> Floats:
 def moment_bound(num_clients: ArrayLike, local_epsilon: ArrayLike, *, index: int) -> Floats:
     """Lemma 6's bound on E|X|^i: i Gamma(i/2) (2 m sinh(eps)^2)^(i/2), i >= 3 (GI-S15).
 
-    Upper bound for any eps-LDP randomizer, rounded up by 2^-44; inf where it overflows.
+    Upper bound for any eps-LDP randomizer, rounded up; inf where it overflows.
 
     Args:
       num_clients: m, whole number >= 1.
@@ -185,7 +185,7 @@ def moment_bound(num_clients: ArrayLike, local_epsilon: ArrayLike, *, index: int
     """
     m, local = counts("num_clients", num_clients), positive("local_epsilon", local_epsilon)
     with np.errstate(over="ignore"):
-        return plain(np.exp(_tail(m, local, index=whole("index", index, least=3))) * (1.0 + 2.0**-50))
+        return plain(up(np.exp(_tail(m, local, index=whole("index", index, least=3))), 8))
 
 
 def largest_moment(num_clients: ArrayLike, local_epsilon: ArrayLike, *, index: int) -> Floats:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct.divergence.response._special_pair import log_sinh
+from jaxacct.divergence.response._special_pair import log_scaled_gamma, log_sinh
 from jaxacct.special import (
     ULP,
     log1mexp,
@@ -40,15 +40,9 @@ def largest_chi_square(local_epsilon: jax.Array) -> jax.Array:
 def log_moment_bound(num_clients: jax.Array, local_epsilon: jax.Array, *, index: int) -> jax.Array:
     """Upper bounds [L] on log E|X|^i, i >= 3, rounded up: log(i Gamma(i/2) (2 m sinh(eps)^2)^(i/2)) (Lemma 6)."""
     log_m, log_s = jnp.log(num_clients), log_sinh(local_epsilon)
-    whole = index // 2  # Gamma(i/2) = (i/2 - 1)!, or (2k)! sqrt(pi) / (4^k k!) for i = 2k + 1
-    if index % 2:
-        up_to, below = math.factorial(2 * whole), 4**whole * math.factorial(whole)
-    else:
-        up_to, below = math.factorial(whole - 1), 1
-    constant = math.log(index) + math.log(up_to) - math.log(below) + (0.5 * math.log(math.pi) if index % 2 else 0.0)
-    sizes = 1.0 + math.log(index) + math.log(up_to) + math.log(below)
+    constant, sizes = log_scaled_gamma(index)
     found = constant + 0.5 * index * (math.log(2.0) + log_m + 2.0 * log_s)
-    error = 8.0 * sizes + index * (24.0 + 4.0 * _size(log_m) + 12.0 * (_size(log_s) + _size(local_epsilon)))
+    error = 8.0 + 8.0 * sizes + index * (24.0 + 4.0 * _size(log_m) + 12.0 * (_size(log_s) + _size(local_epsilon)))
     return found + ULP * (error + 2.0 * _size(found))
 
 

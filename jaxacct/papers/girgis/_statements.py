@@ -65,7 +65,7 @@ def theorem1_rdp(
         log(1 + C(a,2) 4 sinh(eps/2)^2/m + sum_{i=3..a} C(a,i) i Gamma(i/2) (2 sinh(eps)^2/m)^(i/2)
                 + e^(a eps - split^2 (n-1)/(2E))) / (a - 1),     m = floor((1 - split)(n-1)/E) + 1.
 
-    Upper bound, whole orders a >= 2, any n; neither capped nor monotone in the order. Rounded up (2e-12 to order 256).
+    Upper bound, whole orders a >= 2, any n; neither capped nor monotone in the order. Rounded up (2e-13 to order 256).
 
     Args:
       num_reports: n, whole number >= 1.

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from jaxacct.bounds.shuffle._special_pairs import cap_rdp, fail_closed, mean_copies
 from jaxacct.divergence.response._special_pair import moment_bound_log_excess
-from jaxacct.special import bisect_lanes, down, log1p, softplus, up
+from jaxacct.special import ULP, bisect_lanes, down, log1p, log_up, softplus, up
 
 _ULPS = 16  # rounding, in ulp, of a divergence made from its logarithm: softplus or log1p, 9, and a quotient or two
 _NUM_HALVINGS = 41  # for the best of up to 2^41 splits, all of them certified; only tightness
@@ -25,9 +25,10 @@ def simple_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequ
     """
     a = jnp.asarray(orders, jnp.float64)[:, None]
     growth = jnp.expm1(local_epsilon)
-    moment = up(2.0 * a * (a - 1.0) * growth * growth / num_reports, _ULPS)
+    moment = up(2.0 * a * (a - 1.0) * growth * growth / num_reports, _ULPS)  # two expm1, and four roundings
     value = up(log1p(moment) / (a - 1.0), _ULPS)
-    holds = up(9.0 * a**4 * jnp.exp(5.0 * local_epsilon), 128) < num_reports
+    # a power, products and an exponential by 10 ULP, and |5 eps| for its argument, at most 118
+    holds = (up(9.0 * a**4 * jnp.exp(5.0 * local_epsilon), 130) < num_reports) & (local_epsilon < 23.6)
     return fail_closed(jnp.where(holds, value, jnp.inf), num_reports, local_epsilon)
 
 
@@ -52,9 +53,10 @@ def best_split_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: 
 
     def log_excess(j: jax.Array) -> jax.Array:
         gap = mean - j
-        rate = 0.5 * gap * gap / mean - 2.0**-49 * (jnp.abs(gap) + gap * gap / mean)
+        # 5 ULP of the mean move the rate by no more than so many of the gap; its own operations by 5 of itself
+        rate = 0.5 * gap * gap / mean - 16.0 * ULP * (jnp.abs(gap) + gap * gap / mean)
         tail = jnp.where(gap > 0, up(a * local_epsilon, 4) - rate, jnp.inf)
-        return jnp.logaddexp(moment_bound_log_excess(j + 1.0, local_epsilon, orders=orders), tail) + 2.0**-50
+        return log_up(jnp.logaddexp(moment_bound_log_excess(j + 1.0, local_epsilon, orders=orders), tail), 16)
 
     def rises(j: jax.Array) -> jax.Array:
         return log_excess(j + 1.0) >= log_excess(j)
