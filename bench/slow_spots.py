@@ -1,0 +1,133 @@
+"""What docs/limits.md calls slow, each in a fresh process: its first answer and a second one, CPU seconds.
+
+    python bench/slow_spots.py [--only TEXT] [--rounds N] [--report DIRECTORY]
+
+Medians over rounds. `--report` writes SLOW_SPOTS.md to a folder; what limits.md says
+of these spots is tested against it.
+"""
+
+import argparse
+import pathlib
+import statistics
+import subprocess
+import sys
+from typing import NamedTuple
+
+
+class Spot(NamedTuple):
+    """A slow question: what it needs (`given`), the question as a function of `x`, and how many answers it holds."""
+
+    name: str
+    given: str
+    ask: str
+    answers: int = 1
+
+
+_ALLOCATION = "run = lambda noise: ja.RandomAllocation(ja.Gaussian(noise), 1000, num_epochs=10)"
+
+SPOTS = (
+    Spot("batch of allocation, light tails", _ALLOCATION, "ja.epsilon(run(np.linspace(1, 3, 128) * x), 1e-6)", 128),
+    Spot("batch of allocation, heavy tails", _ALLOCATION, "ja.epsilon(run(np.linspace(.5, .9, 128) * x), 1e-6)", 128),
+    Spot(
+        "quick batch of allocation", _ALLOCATION, "ja.epsilon(run(np.linspace(1, 3, 512) * x), 1e-6, precision=np.inf)"
+    ),
+    Spot(
+        "composition with check-ins",
+        "other = ja.CheckIn(ja.LocalRandomizer(1.), 1000, .1)",
+        "ja.epsilon(ja.Composed((ja.Shuffled(ja.LocalRandomizer(1. * x), 1000), other)), 1e-6)",
+    ),
+    Spot("rdp of the clones pair", "", "ja.rdp(ja.Shuffled(ja.LocalRandomizer(2. * x), 1000), [2., 2.5, 8.])"),
+    Spot("compare, allocation", _ALLOCATION, "ja.compare(run(x), 1e-6)"),
+    Spot(
+        "rdp of allocation, one question", _ALLOCATION, "ja.epsilon(run(x), 1e-6, method='direct', direction='remove')"
+    ),
+    Spot("delta below 1e-40", _ALLOCATION, "ja.delta(run(x), 40.)"),
+    Spot(
+        "delta in the add direction at a loss that never happens",
+        "",
+        """ja.delta(ja.Composed((
+        ja.PoissonSampled(ja.Gaussian(x), .1), ja.PoissonSampled(ja.Gaussian(4.), .01))), 1., direction='add')""",
+    ),
+    Spot("noise of hundreds in few steps", "", "ja.epsilon(ja.RandomAllocation(ja.Gaussian(500. * x), 10), 1e-6)"),
+    Spot(
+        "tradeoff, check-ins of Gaussian reports",
+        "run = lambda s: ja.CheckIn(ja.GaussianReports(s), 10**5, .1)",
+        "ja.tradeoff(run(4. * x), .01)",
+    ),
+    Spot(
+        "tradeoff, rounds of a shuffle of Gaussian reports",
+        "run = lambda s: ja.Shuffled(ja.GaussianReports(s), 10**5, 8)",
+        "ja.tradeoff(run(4. * x), .01)",
+    ),
+    Spot(
+        "rounds of check-ins of Gaussian reports",
+        "run = lambda s: ja.CheckIn(ja.GaussianReports(s), 10**5, .1, 8)",
+        "ja.epsilon(run(4. * x), 1e-6)",
+    ),
+    Spot(
+        "the same with few clones",
+        "run = lambda s: ja.CheckIn(ja.GaussianReports(s), 10**4, .05, 8)",
+        "ja.epsilon(run(1.5 * x), 1e-6)",
+    ),
+    Spot(
+        "rounds of a shuffle of Gaussian reports at delta 1e-30",
+        "run = lambda s: ja.Shuffled(ja.GaussianReports(s), 10**5, 8)",
+        "ja.epsilon(run(4. * x), 1e-30)",
+    ),
+    Spot("epsilon of allocation inside jit", _ALLOCATION, "jax.jit(lambda s: ja.epsilon(run(s), 1e-6))(x)"),
+    Spot("its gradient", _ALLOCATION, "jax.jit(jax.grad(lambda s: ja.epsilon(run(s), 1e-6)))(x)"),
+    Spot(
+        "fixed batches with replacement",
+        "run = lambda s: ja.FixedBatches(ja.Gaussian(s), 1000, 100, 10, with_replacement=True)",
+        "ja.epsilon(run(2. * x), 1e-5)",
+    ),
+)
+
+_PROGRAM = """
+import time, warnings
+import jax, numpy as np
+import jaxacct as ja
+warnings.simplefilter("ignore")
+{given}
+ask = lambda x: jax.block_until_ready({ask})
+for x in (1.0, 1.01):
+    start = time.process_time()
+    ask(x)
+    print(time.process_time() - start)
+"""
+
+
+def measured(spot: Spot) -> tuple[float, float]:
+    """CPU seconds of the first answer of a process and of the second one, each of one answer."""
+    program = _PROGRAM.format(given=spot.given, ask=spot.ask)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{spot.name}: {done.stderr}")
+    first, again = map(float, done.stdout.split())
+    return first / spot.answers, again / spot.answers
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--report", type=pathlib.Path)
+    args = parser.parse_args()
+    spots = [spot for spot in SPOTS if args.only in spot.name]
+    rows = ["| question | first, s | again, s |", "| --- | --- | --- |"]
+    for spot in spots:
+        times = [measured(spot) for _ in range(args.rounds)]
+        first, again = (statistics.median(column) for column in zip(*times, strict=True))
+        rows.append(f"| {spot.name}{', a point' if spot.answers > 1 else ''} | {first:.2g} | {again:.2g} |")
+        print(rows[-1], flush=True)
+    if args.report:
+        head = [
+            "# Slow spots\n",
+            f"Written by `python bench/slow_spots.py --rounds {args.rounds} --report bench`: CPU seconds of the first",
+            "answer of a process and of a second one with another parameter. The questions are in the script.\n",
+        ]
+        (args.report / "SLOW_SPOTS.md").write_text("\n".join([*head, *rows, ""]))
+
+
+if __name__ == "__main__":
+    main()

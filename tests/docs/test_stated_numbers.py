@@ -1,0 +1,292 @@
+"""Numbers that README and the pages state in their prose: computed here, or read from what bench/ measured.
+
+A claim is the text with places for the numbers, as they are rounded there; filled in, it must stand on the page. (What
+blocks of code print is tested beside them, `test_docs_site`.)
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import pytest
+
+import jaxacct as ja
+from jaxacct.papers import girgis
+
+_ROOT = Path(__file__).parents[2]
+if not (_ROOT / "docs").is_dir():
+    pytest.skip("a source distribution of the package alone has no pages", allow_module_level=True)
+
+ONE = ja.Gaussian(1.0)
+
+
+class Claim(NamedTuple):
+    """`text` of a page, with places for `numbers()`."""
+
+    page: str
+    text: str
+    numbers: Callable[[], tuple[Any, ...]]
+    compiles: bool = False  # for seconds
+
+
+@functools.cache
+def _page(name: str) -> str:
+    return " ".join((_ROOT / name).read_text().split())
+
+
+def _ends(mechanism: Any, delta: float = 1e-6) -> tuple[float, float]:
+    """Both ends of epsilon."""
+    found = ja.epsilon_interval(mechanism, delta)
+    return float(found.lower), float(found.upper)
+
+
+def _inside(mechanism: Callable[[Any], Any], x: float, delta: float = 1e-6) -> tuple[float, float]:
+    """epsilon inside a program, and outside it."""
+    return float(jax.jit(lambda value: ja.epsilon(mechanism(value), delta))(x)), ja.epsilon(mechanism(x), delta)
+
+
+def _shuffled(batches: int, epochs: int = 1) -> ja.ShuffledBatches:
+    return ja.ShuffledBatches(ONE, batches, num_epochs=epochs)
+
+
+def _digits(*values: Any) -> tuple[str, ...]:
+    """Three digits each, as in 7.43e-6 and 0.962; zeros at the end are kept."""
+    return tuple(
+        np.format_float_positional(x, 3, unique=False, fractional=False)
+        if x > 1e-2
+        else np.format_float_scientific(x, 2, unique=False, exp_digits=1)
+        for x in values
+    )
+
+
+def _special_pairs(n: int, local_epsilon: float, order: int) -> tuple[str, ...]:
+    """Theorem 1, its best split, the mixture and the lower bound."""
+    exact = functools.partial(girgis.theorem4_rdp, special_pair=girgis.SpecialPair.EXACT)
+    statements = (girgis.theorem1_rdp, girgis.best_split_rdp, exact, girgis.lower_rdp)
+    return _digits(*(float(of(n, local_epsilon, orders=[order])[0]) for of in statements))
+
+
+def _several(noise: float, steps: int, selected: int, delta: float, epochs: int = 1) -> tuple[float, float]:
+    return _ends(ja.RandomAllocation(ja.Gaussian(noise), steps, selected, epochs), delta)
+
+
+def _with_width(ends: tuple[float, float]) -> tuple[float, float, float]:
+    return *ends, ends[1] / ends[0] - 1
+
+
+def _replaced(steps: int, noise: Any = 1.0) -> ja.ReplaceOne:
+    return ja.ReplaceOne(ja.RandomAllocation(ja.Gaussian(noise), steps))
+
+
+README = "README.md"
+LIMITS = "docs/limits.md"
+ALLOCATION = "docs/papers/random_allocation.md"
+CHEN, GIRGIS = "docs/papers/chen.md", "docs/papers/girgis.md"
+
+ANSWERS = (
+    Claim(
+        README,
+        "prints the privacy statement of ten epochs in which each record joins one of 1000 steps, `epsilon = {:.4f}`",
+        lambda: (ja.epsilon(ja.RandomAllocation(ONE, 1000, num_epochs=10), 1e-6),),
+    ),
+    Claim(
+        README,
+        "{:.1f} over ten epochs of 100 steps, where the same run by random allocation has {:.1f}",
+        lambda: (ja.epsilon(_shuffled(100, 10), 1e-6), ja.epsilon(ja.RandomAllocation(ONE, 100, num_epochs=10), 1e-6)),
+    ),
+    Claim(
+        README,
+        "{:.3f} where {:.3f} is certified outside",
+        lambda: _inside(lambda s: ja.RandomAllocation(ja.Gaussian(s), 1000, num_epochs=10), 1.0),
+        compiles=True,
+    ),
+    Claim(
+        LIMITS,
+        "{:.3f} instead of {:.3f} at noise multiplier 1, ten epochs of 1000 steps, delta 1e-6",
+        lambda: _inside(lambda s: ja.RandomAllocation(ja.Gaussian(s), 1000, num_epochs=10), 1.0),
+        compiles=True,
+    ),
+    Claim(
+        LIMITS,
+        "{:.2f} instead of {:.2f} for 50 releases of scale 20 at delta 1e-5",
+        lambda: _inside(lambda b: ja.Composed(ja.Laplace(b), 50), 20.0, 1e-5),
+    ),
+    Claim(
+        LIMITS,
+        "{:.2f} instead of {:.2f} for 1000 steps sampled with probability 0.01 at noise multiplier 2, delta 1e-5",
+        lambda: _inside(lambda s: ja.ReplaceOne(ja.PoissonSampled(ja.Gaussian(s), 0.01, 1000)), 2.0, 1e-5),
+        compiles=True,
+    ),
+    Claim(
+        LIMITS,
+        "{:.2f} instead of {:.2f} for one epoch of 100 steps at noise multiplier 1",
+        lambda: _inside(lambda s: _replaced(100, s), 1.0, 1e-5),
+        compiles=True,
+    ),
+    Claim(
+        LIMITS,
+        "[{:.2f}, {:.2f}] at noise multiplier 1, 1000 batches, delta 1e-6",
+        lambda: _ends(_shuffled(1000)),
+    ),
+    Claim(LIMITS, "([{:.1f}, {:.1f}] over ten)", lambda: _ends(_shuffled(1000, 10))),
+    Claim(
+        LIMITS,
+        "up to twice epsilon ([{:.3f}, {:.3f}] at noise multiplier 1, 1000 steps, delta 1e-6)",
+        lambda: _ends(_replaced(1000)),
+    ),
+    Claim(
+        LIMITS,
+        "[{:.5f}, {:.4f}] for a million reports at noise multiplier 4 and delta 1e-6",
+        lambda: _ends(ja.Shuffled(ja.GaussianReports(4.0), 10**6)),
+    ),
+    Claim(
+        LIMITS,
+        "[{:.3f}, {:.2f}] for a hundred at 2",
+        lambda: _ends(ja.Shuffled(ja.GaussianReports(2.0), 100)),
+    ),
+    *(
+        Claim(
+            ALLOCATION,
+            f"| {noise}, {steps}, {selected}, {delta} | {{:.5f}} | {{:.5f}} | {{:.1e}} |",
+            lambda d=float(delta), n=noise, t=steps, k=selected: _with_width(_several(n, t, k, d)),
+        )
+        for noise, steps, selected, delta in (
+            (1.701, 2147, 5, "1e-8"),
+            (0.992, 80356, 5, "1e-5"),
+            (1.446, 5345, 5, "1e-8"),
+            (0.968, 4727, 2, "1e-6"),
+            (1, 10000, 10, "1e-6"),
+            (0.776, 37, 5, "1e-6"),
+            (0.55, 391, 5, "1.25e-5"),
+        )
+    ),
+    Claim(
+        ALLOCATION,
+        "noise multiplier 0.5452 and delta 2.3e-6 are in [{:.1f}, {:.1f}]",
+        lambda: _several(0.5452, 406, 36, 2.3e-6, 12),
+    ),
+    *(
+        Claim(
+            GIRGIS,
+            f"| {local_epsilon}, 10^{power}, {order} | {{}} | {{}} | {{}} | {{}} |",
+            lambda e=local_epsilon, n=10**power, a=order: _special_pairs(n, float(e), a),
+            compiles=True,
+        )
+        for local_epsilon, power, order in ((0.5, 6, 17), (2, 6, 5), (3, 4, 10))
+    ),
+    Claim(
+        GIRGIS,
+        "At local epsilon 0.1, 10,000 reports, order 1000 it gives {}, Theorem 2 gives {}",
+        lambda: _digits(
+            *(float(of(10_000, 0.1, orders=[1000])[0]) for of in (girgis.theorem1_rdp, girgis.theorem2_rdp))
+        ),
+    ),
+    Claim(
+        GIRGIS,
+        "At (0.1, 10^4, 2) Theorem 2 gives {} and the earlier bound {}",
+        lambda: _digits(*(float(of(10_000, 0.1, orders=[2])[0]) for of in (girgis.theorem2_rdp, girgis.earlier_rdp))),
+    ),
+    *(
+        Claim(
+            CHEN,
+            f"| {n:,}, {local_epsilon}, {order} | {{:.3f}} | {{:.3f}} |",
+            lambda n=n, e=float(local_epsilon), a=order: (
+                e - n * math.log1p(math.exp(-e)) / (a - 1),
+                2 * math.exp(e) * a / (n - 1),
+            ),
+        )
+        for n, local_epsilon, order in ((10_000, 3, 352), (10_000, 4, 64), (10_000, 5, 16))
+    ),
+    Claim(
+        ALLOCATION,
+        "the composition gives {:.3f} and {:.3f}",
+        lambda: tuple(
+            ja.epsilon(ja.RandomAllocation(ja.Gaussian(n), t, 5), d, method="complex moments")
+            for n, t, d in ((0.776, 37, 1e-6), (0.55, 391, 1.25e-5))
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [pytest.param(c, marks=[pytest.mark.more] if c.compiles else [], id=c.text[:50]) for c in ANSWERS],
+)
+@pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning", "ignore::jaxacct.OrderEdgeWarning")
+def test_what_is_stated_is_what_is_answered(claim):
+    assert claim.text.format(*claim.numbers()) in _page(claim.page)
+
+
+# What was measured
+
+
+@functools.cache
+def _rows(report: str) -> dict[str, tuple[str, ...]]:
+    """The rows of every table of a report of bench/, by their first cells."""
+    lines = (_ROOT / "bench" / report).read_text().splitlines()
+    rows = (tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines if line.startswith("| "))
+    return {first: rest for first, *rest in rows}
+
+
+def _median(family: str) -> tuple[float]:
+    """Of a map, CPU ms."""
+    return (float(_rows("MAPS.md")[family][1].removesuffix(" ms")),)
+
+
+def _first(*questions: str) -> tuple[float, ...]:
+    """CPU seconds of first answers beyond the import of JAX."""
+    return tuple(float(_rows("FIRST_ANSWERS.md")[name][0]) for name in questions)
+
+
+MEASURED = (
+    Claim(README, "Warm answers are {:.0f} ms for Poisson sampling", lambda: _median("poisson")),
+    Claim(README, "{:.0f} ms for shuffled reports", lambda: _median("clones")),
+    Claim(README, "{:.0f} ms for check-ins", lambda: _median("check-in")),
+    Claim(README, "{:.0f} ms for random allocation in the median", lambda: _median("allocation")),
+    Claim(
+        README,
+        "PLD accountant takes {} times as long at the same Poisson settings",
+        lambda: (_rows("MAPS.md")["poisson"][-1].removesuffix(" x").split()[-1],),
+    ),
+    Claim(README, "beyond `import jax` ({:.1f} s)", lambda: _first("import jax")),
+    Claim(README, "| epsilon of 10,000 Poisson-sampled steps | {:.1f} |", lambda: _first("epsilon, Poisson")),
+    Claim(
+        README,
+        "| the same by dp_accounting's Renyi accountant, by its PLD accountant | {:.1f}, {:.1f} |",
+        lambda: _first("dp_accounting's RDP accountant, Poisson", "dp_accounting's PLD accountant, Poisson"),
+    ),
+    Claim(
+        README,
+        "| epsilon of random allocation, one epoch, ten epochs | {:.1f} |",
+        lambda: (max(_first("epsilon, allocation", "epsilon, allocation, 10 epochs")),),
+    ),
+    Claim(
+        README,
+        "| epsilon of a shuffle of a million reports, one round, ten rounds | {:.1f} |",
+        lambda: (max(_first("epsilon, shuffle", "epsilon, ten rounds of a shuffle")),),
+    ),
+    Claim(
+        README,
+        "| the noise multiplier for a budget, 1000 Poisson-sampled steps | {:.1f} |",
+        lambda: _first("calibrate, Poisson"),
+    ),
+    Claim(
+        README,
+        "| `jaxacct epsilon allocation ...`, a statement with its trade-off lines | {:.1f} |",
+        lambda: _first("jaxacct epsilon allocation, 10 epochs"),
+    ),
+    Claim(
+        README,
+        "| `jaxacct compare allocation ...`, every bound of five papers | {:.1f} |",
+        lambda: _first("jaxacct compare allocation"),
+    ),
+)
+
+
+@pytest.mark.parametrize("claim", MEASURED, ids=lambda claim: claim.text[:50])
+def test_what_is_stated_is_what_was_measured(claim):
+    assert claim.text.format(*claim.numbers()) in _page(claim.page)
