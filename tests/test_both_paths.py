@@ -4,6 +4,7 @@ A method on lanes, or a kernel of a module, that says `on_host` and has no setti
 """
 
 import importlib
+import itertools
 import pkgutil
 
 import numpy as np
@@ -251,6 +252,42 @@ def _pair(rng: np.random.Generator) -> list[np.ndarray]:
     return [_whole(10.0, 1e5, rng=rng), np.exp(-local), local]
 
 
+def _users(rng: np.random.Generator) -> list[np.ndarray]:
+    return [_whole(10.0, 1e5, rng=rng), _between(0.05, 4.0, rng=rng)]
+
+
+_WHOLE = (2, 3, 7)
+_STATEMENTS = {  # of Girgis et al. 2021
+    "_statements._theorem1": lambda rng: ([*_users(rng), rng.uniform(0.1, 0.9, _LANES)], {"orders": _WHOLE}),
+    "_statements._theorem2": lambda rng: ([*_users(rng), 0.5], {"orders": _WHOLE, "sharp": True}),
+    "_statements._earlier": lambda rng: (_users(rng), {"orders": _WHOLE}),
+    "_statements._corollary1": lambda rng: (_users(rng), {"orders": _WHOLE}),
+    "_statements._best_split": lambda rng: (_users(rng), {"orders": _WHOLE}),
+    "_statements._exact": lambda rng: (_users(rng), {"orders": (1.5, 7.0), "nodes": 64, "window": 64}),
+    "_statements._moments": lambda rng: (_users(rng), {"orders": _WHOLE, "nodes": 64}),
+    "_statements._sampled": lambda rng: ([*_users(rng), 0.3], {"orders": _WHOLE, "nodes": 64, "num_bits": 17}),
+    "_statements._chords": lambda rng: ([*np.cumsum(_curve(rng)[:3], axis=0)], {"orders": (1.5, 2.0, 3.5)}),
+    "_pair_statements._by_moments": lambda rng: ([*_users(rng), 0.1], {"orders": _WHOLE, "own": True}),
+    "_pair_statements._by_exponential": lambda rng: (_users(rng), {"orders": (1.5, 7.0), "sharp": True}),
+    "_pair_statements._by_series": lambda rng: ([*_users(rng), 0.5], {"orders": _WHOLE, "num_bits": None}),
+    "_pair_statements._chi_square": lambda rng: (_users(rng)[1:], {}),
+    "_pair_statements._tail": lambda rng: (_users(rng), {"index": 5}),
+    "_pair_statements._log_moments": lambda rng: ([*_users(rng), 0.5], {"top": 7}),
+    "_lower_statements._response": lambda rng: (_users(rng), {"orders": (1.5, 7.0), "window": 128, "reverse": True}),
+    "_lower_statements._simple": lambda rng: (_users(rng), {"orders": _WHOLE}),
+    "_lower_statements._ternary": lambda rng: (_users(rng), {"orders": (1.5, 7.0), "window": 64}),
+    "_lower_statements._largest": lambda rng: (
+        _users(rng),
+        {"orders": (1.5, 7.0), "window": 128, "reverse_window": 128, "ternary": 32},
+    ),
+    "_formulas._split": lambda rng: (_users(rng), {}),
+    "_formulas._sampled": lambda rng: (
+        [rng.uniform(0.01, 0.9, _LANES), *_curve(rng)[:6]],
+        {"orders": _WHOLE, "general": True},
+    ),
+}
+
+
 MODULE_KERNELS = {
     "jaxacct.bounds.shuffle._law._delta_ends": lambda rng: (
         [_between(0.01, 3.0, rng=rng), *_pair(rng)],
@@ -279,6 +316,9 @@ MODULE_KERNELS = {
     ),
 }
 """Arguments for each kernel of a module that NumPy can evaluate, by its name."""
+STATEMENTS = {f"jaxacct.papers.girgis.{name}": arguments for name, arguments in _STATEMENTS.items()}
+"""The same for the statements of the papers."""
+_SLOW_KERNELS = {"jaxacct.membership._CLONES"}  # optimised in 5 seconds
 
 
 def _module_kernels():
@@ -299,15 +339,32 @@ def test_every_kernel_of_a_module_on_the_host_has_arguments():
         if of:
             found.setdefault(id(kernel), []).append(name)
     for names in found.values():
-        assert MODULE_KERNELS.keys() & set(names), f"arguments wanted for {names}"
+        assert (MODULE_KERNELS | STATEMENTS).keys() & set(names), f"arguments wanted for {names}"
+
+
+def _kernel_cases(table):
+    for name, is_optimised in itertools.product(
+        (name for name, arguments in table.items() if arguments), (False, True)
+    ):
+        marks = [pytest.mark.slow] if is_optimised and name in _SLOW_KERNELS else []
+        yield pytest.param(name, is_optimised, marks=marks)
 
 
 @pytest.mark.sample(6)
-@pytest.mark.parametrize("name", [name for name, arguments in MODULE_KERNELS.items() if arguments])
-@pytest.mark.parametrize("is_optimised", [False, True])
+@pytest.mark.parametrize(("name", "is_optimised"), list(_kernel_cases(MODULE_KERNELS)))
 def test_kernels_of_modules_agree(name, is_optimised):
+    _compare_kernel(name, MODULE_KERNELS[name], is_optimised)
+
+
+@pytest.mark.sample(6)
+@pytest.mark.parametrize(("name", "is_optimised"), list(_kernel_cases(STATEMENTS)))
+def test_kernels_of_statements_agree(name, is_optimised):
+    _compare_kernel(name, STATEMENTS[name], is_optimised)
+
+
+def _compare_kernel(name, arguments, is_optimised):
     module, attribute = name.rsplit(".", 1)
-    lanes, static = MODULE_KERNELS[name](np.random.default_rng(len(name)))
+    lanes, static = arguments(np.random.default_rng(len(name)))
     _agree(getattr(importlib.import_module(module), attribute), lanes, static, is_optimised=is_optimised)
 
 

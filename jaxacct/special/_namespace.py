@@ -148,6 +148,11 @@ def with_rows(x: Any, at: Any, rows: Any) -> Any:
     return whole
 
 
+def cummin_from_behind(x: Any) -> Any:
+    """The least from here on along the first axis."""
+    return jax.lax.cummin(x, axis=0, reverse=True) if is_jax(x) else np.minimum.accumulate(x[::-1], axis=0)[::-1]
+
+
 def cummax(x: Any) -> Any:
     """The largest so far along the first axis."""
     return jax.lax.cummax(x, axis=0) if is_jax(x) else np.maximum.accumulate(x, axis=0)

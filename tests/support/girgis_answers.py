@@ -1,5 +1,6 @@
 """How jaxacct answers the reference values of Girgis et al. 2021, and of what Chen et al. restate of it."""
 
+import functools
 import math
 
 import jax.numpy as jnp
@@ -30,7 +31,9 @@ from jaxacct.special import at_real_orders
 from support.reference import Declined, Quantity, Side
 
 # on lanes, for the tests of the kernels; the reference values are answered by the statements of `jaxacct.papers`
-theorem1, theorem2, paper = Kernel(lanes.theorem1_rdp), Kernel(lanes.theorem2_rdp), Kernel(lanes.paper_rdp)
+# one lane by NumPy, as the statements: `test_both_paths` compares it with the programs, which answer many lanes here
+_kernel = functools.partial(Kernel, on_host=True)
+theorem1, theorem2, paper = _kernel(lanes.theorem1_rdp), _kernel(lanes.theorem2_rdp), _kernel(lanes.paper_rdp)
 
 
 def _theorem1_real(n, local_epsilon, *, orders):
@@ -39,30 +42,30 @@ def _theorem1_real(n, local_epsilon, *, orders):
     return at_real_orders(lanes.theorem1_rdp(n, local_epsilon, orders=known), known, orders)
 
 
-theorem1_real = Kernel(_theorem1_real)
-best_split, simple, earlier = Kernel(upper.best_split_rdp), Kernel(upper.simple_rdp), Kernel(lanes.earlier_rdp)
-cap = Kernel(lanes.cap_rdp)
-published_sampled = Kernel(
+theorem1_real = _kernel(_theorem1_real)
+best_split, simple, earlier = _kernel(upper.best_split_rdp), _kernel(upper.simple_rdp), _kernel(lanes.earlier_rdp)
+cap = _kernel(lanes.cap_rdp)
+published_sampled = _kernel(
     lambda s, n, e, *, orders, general: estimate.published_sampled_rdp(
         lanes.theorem1_rdp(n, e, orders=tuple(range(2, max(orders) + 1))), s, orders=orders, general=general
     )
 )
-exact_mixture = Kernel(mixture.mixture_rdp, lane_bytes=mixture.mixture_lane_bytes)
-moment_mixture = Kernel(mixtures.moment_mixture_rdp, lane_bytes=2**20)
-sampled_mixture = Kernel(mixtures.sampled_mixture_rdp, lane_bytes=2**22)
-lower_simple = Kernel(below.simple_lower_rdp)
-lower, ternary = Kernel(below.lower_rdp, lane_bytes=below.lower_lane_bytes), Kernel(ternary_response_renyi)
-response = Kernel(
+exact_mixture = _kernel(mixture.mixture_rdp, lane_bytes=mixture.mixture_lane_bytes)
+moment_mixture = _kernel(mixtures.moment_mixture_rdp, lane_bytes=2**20)
+sampled_mixture = _kernel(mixtures.sampled_mixture_rdp, lane_bytes=2**22)
+lower_simple = _kernel(below.simple_lower_rdp)
+lower, ternary = _kernel(below.lower_rdp, lane_bytes=below.lower_lane_bytes), _kernel(ternary_response_renyi)
+response = _kernel(
     lambda n, e, *, orders, window, reverse: tuple(response_renyi(n, e, orders=orders, window=window, reverse=reverse))
 )
-moment_bound, special_excess = Kernel(special.moment_bound_log_excess), Kernel(pairs.special_pair_log_excess)
-known_moment_bound = Kernel(
+moment_bound, special_excess = _kernel(special.moment_bound_log_excess), _kernel(pairs.special_pair_log_excess)
+known_moment_bound = _kernel(
     lambda m, e, chi2, *, orders: special.moment_bound_log_excess(m, e, orders=orders, log_chi_square=chi2)
 )
-exponential = Kernel(lambda m, e, a, *, sharp: special.exponential_log_moment(m, e, a, sharp=sharp))
-log_moments, moment_tail = Kernel(pairs.log_moments), Kernel(pairs.log_moment_bound)
-optimal_log_delta = Kernel(composition.optimal_log_delta)
-binary_delta = Kernel(binary_response_log_delta)
+exponential = _kernel(lambda m, e, a, *, sharp: special.exponential_log_moment(m, e, a, sharp=sharp))
+log_moments, moment_tail = _kernel(pairs.log_moments), _kernel(pairs.log_moment_bound)
+optimal_log_delta = _kernel(composition.optimal_log_delta)
+binary_delta = _kernel(binary_response_log_delta)
 pair_delta = Kernel(
     lambda e, n, local, *, window: clones_delta(e, n, np.e**-local, local, window=window).log_delta.upper
 )

@@ -159,6 +159,7 @@ _PAPER_RDP = renyi_method(
     shuffled.girgis_upper_rdp,
     helps=never,
     grids=(_WHOLE_ORDERS, tuple(float(a) for a in range(2, 257))),
+    on_host=True,
 )
 _MIXTURE_RDP = renyi_method(
     "special pairs rdp, exact",
@@ -167,6 +168,7 @@ _MIXTURE_RDP = renyi_method(
     grids=(_WHOLE_ORDERS,),
     helps=never,
     statics=functools.partial(shuffled.mixture_sizes, orders=_WHOLE_ORDERS),
+    on_host=True,
 )
 PURIFIED = f"{_FMT}, Lemma 3.7 (corrected) and Theorem 3.8"
 LOCAL_NOISE = profile_method(

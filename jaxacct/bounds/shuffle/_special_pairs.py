@@ -9,7 +9,6 @@ capped by the unshuffled report nor monotone in the order; `repaired` makes it b
 from collections.abc import Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.divergence.response._special_pair import (
@@ -18,6 +17,7 @@ from jaxacct.divergence.response._special_pair import (
     single_log_cap,
 )
 from jaxacct.special import down, log_up, logexpm1, softplus, up
+from jaxacct.special._namespace import cummin_from_behind, xp
 
 _ULPS = 16  # rounding, in ulp, of a divergence made from its logarithm: softplus or log1p, 9, and a quotient or two
 
@@ -29,15 +29,15 @@ def cap_rdp(local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
 
     that of binary randomized response, the largest of all eps-LDP randomizers (GI-X3); at most min(eps, a eps^2/2).
     """
-    a = jnp.asarray(orders, jnp.float64)[:, None]
-    local = jnp.where(local_epsilon > 0, local_epsilon, 1.0)
-    value = jnp.minimum(up(softplus(single_log_cap(local, a)) / (a - 1.0), _ULPS), local)
-    return jnp.where(local_epsilon > 0, value, jnp.where(local_epsilon == 0, 0.0, jnp.inf))
+    a = xp.asarray(orders, xp.float64)[:, None]
+    local = xp.where(local_epsilon > 0, local_epsilon, 1.0)
+    value = xp.minimum(up(softplus(single_log_cap(local, a)) / (a - 1.0), _ULPS), local)
+    return xp.where(local_epsilon > 0, value, xp.where(local_epsilon == 0, 0.0, xp.inf))
 
 
 def mean_copies(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
     """The mean number [L] of other reports that are as if from the differing record's other value, (n - 1)/E."""
-    return (num_reports - 1.0) * jnp.exp(-local_epsilon)
+    return (num_reports - 1.0) * xp.exp(-local_epsilon)
 
 
 def _split(
@@ -48,14 +48,14 @@ def _split(
     """
     mean = mean_copies(num_reports, local_epsilon)
     # a floor whose argument rounds up to an integer would make the bound false
-    clients = jnp.floor(down((1.0 - split) * mean, _ULPS)) + 1.0
+    clients = xp.floor(down((1.0 - split) * mean, _ULPS)) + 1.0
     rate = 0.5 * split * split * mean
     return clients, up(orders * local_epsilon, 4) - down(rate, _ULPS)
 
 
 def fail_closed(value: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
     """`value` [A, L] where num_reports >= 1 and local_epsilon >= 0; inf elsewhere and for NaN."""
-    return jnp.where((num_reports >= 1) & (local_epsilon >= 0) & ~jnp.isnan(value), value, jnp.inf)
+    return xp.where((num_reports >= 1) & (local_epsilon >= 0) & ~xp.isnan(value), value, xp.inf)
 
 
 def theorem1_rdp(
@@ -69,10 +69,10 @@ def theorem1_rdp(
     Upper bound, integer orders a >= 2 (static), any n >= 1; rounding adds 2e-13 to order 256. The paper takes
     split = 1/2; any in (0, 1) is valid (Remark 3, GI-S6).
     """
-    a = jnp.asarray(orders, jnp.float64)[:, None]
+    a = xp.asarray(orders, xp.float64)[:, None]
     clients, tail = _split(num_reports, local_epsilon, a, split)
     excess = moment_bound_log_excess(clients, local_epsilon, orders=orders)
-    value = up(softplus(log_up(jnp.logaddexp(excess, tail), 16)) / (a - 1.0), _ULPS)
+    value = up(softplus(log_up(xp.logaddexp(excess, tail), 16)) / (a - 1.0), _ULPS)
     return fail_closed(value, num_reports, local_epsilon)
 
 
@@ -91,11 +91,11 @@ def theorem2_rdp(
     Upper bound, real orders a > 1 (static); diverges as a falls to 1. `sharp` (static) takes (e^y - y)^m,
     y = a (E-1)/m, for the first power, which is never larger. Any split in (0, 1) is valid (GI-S6).
     """
-    a = jnp.asarray(orders, jnp.float64)[:, None]
+    a = xp.asarray(orders, xp.float64)[:, None]
     clients, tail = _split(num_reports, local_epsilon, a, split)
     moment = exponential_log_moment(clients, local_epsilon, a, sharp=sharp)
     # log(e^x + e^t) with its digits kept where both are small: log1p(e^x - 1 + e^t)
-    excess = log_up(jnp.logaddexp(log_up(logexpm1(moment), 16), tail), 16)
+    excess = log_up(xp.logaddexp(log_up(logexpm1(moment), 16), tail), 16)
     return fail_closed(up(softplus(excess) / (a - 1.0), _ULPS), num_reports, local_epsilon)
 
 
@@ -104,8 +104,8 @@ def earlier_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Seq
 
     As quoted in Girgis et al. 2021, equation (10). Upper bound, real orders a > 1 (static): a baseline (GI-S7).
     """
-    a = jnp.asarray(orders, jnp.float64)[:, None]
-    growth = jnp.exp(2.0 * local_epsilon) * jnp.expm1(local_epsilon)
+    a = xp.asarray(orders, xp.float64)[:, None]
+    growth = xp.exp(2.0 * local_epsilon) * xp.expm1(local_epsilon)
     value = 2.0 * a * growth * growth / num_reports * (1.0 + 2.0**-47 * (1.0 + local_epsilon))
     return fail_closed(value, num_reports, local_epsilon)
 
@@ -117,8 +117,8 @@ def repaired(rdp: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float
     `cap_rdp`. The paper's bounds do fall with the order where their tail term rules.
     """
     order = np.argsort(np.asarray(orders, np.float64), kind="stable")
-    rising = jax.lax.cummin(rdp[order], axis=0, reverse=True)[np.argsort(order, kind="stable")]
-    return jnp.minimum(rising, cap_rdp(local_epsilon, orders=orders))
+    rising = cummin_from_behind(rdp[order])[np.argsort(order, kind="stable")]
+    return xp.minimum(rising, cap_rdp(local_epsilon, orders=orders))
 
 
 def paper_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
@@ -127,9 +127,9 @@ def paper_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Seque
     Girgis et al. 2021, integer orders >= 2 (static). The paper calls Theorem 1 the best of the three; it is not for
     small eps.
     """
-    both = jnp.minimum(
+    both = xp.minimum(
         theorem1_rdp(num_reports, local_epsilon, orders=orders),
         theorem2_rdp(num_reports, local_epsilon, orders=orders, sharp=True),
     )
-    least = jnp.minimum(both, earlier_rdp(num_reports, local_epsilon, orders=orders))
+    least = xp.minimum(both, earlier_rdp(num_reports, local_epsilon, orders=orders))
     return repaired(least, local_epsilon, orders=orders)

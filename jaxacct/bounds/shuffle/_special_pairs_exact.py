@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.divergence.response._lattice_comb import (
@@ -31,6 +30,7 @@ from jaxacct.divergence.response._renyi import LARGEST, response_log_excess, res
 from jaxacct.divergence.response._special_pair import single_log_cap
 from jaxacct.special import log1p, log_sum_exp, log_up, softplus, up
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf, pmf_rounding
+from jaxacct.special._namespace import stop_gradient, xp
 
 _MAX_NODES = 2**13  # values of m that are summed at most; fewer are certified too, only looser
 
@@ -122,10 +122,9 @@ def mixture_rdp(
       num_reports, local_epsilon: float64 [L].
       orders, nodes, window: static, the sizes from `mixture_statics`.
 
-    >>> import jax.numpy as jnp
     >>> from jaxacct._precision import Kernel
     >>> sizes = mixture_statics(10**6, 0.5, (4.0,))
-    >>> float(Kernel(mixture_rdp)(10**6, 0.5, orders=(4.0,), **sizes)[0]).__round__(13)
+    >>> float(Kernel(mixture_rdp, on_host=True)(10**6, 0.5, orders=(4.0,), **sizes)[0]).__round__(13)
     8.416779e-07
     """
 
@@ -153,44 +152,44 @@ def mixture_of(
       num_reports, local_epsilon: float64 [L].
       orders, nodes: static, the latter from `mixture_statics`.
     """
-    usable = is_usable(jnp, num_reports, local_epsilon)
-    n, local = jnp.where(usable, num_reports, 1.0), jnp.where(usable, local_epsilon, 1.0)
-    at = MixtureLayout(*jax.lax.stop_gradient(mixture_layout(jnp, n, local, max(orders), _is_whole(orders))))
-    q, rest = jnp.exp(-local), -jnp.expm1(-local)
-    index = jnp.arange(nodes, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    usable = is_usable(xp, num_reports, local_epsilon)
+    n, local = xp.where(usable, num_reports, 1.0), xp.where(usable, local_epsilon, 1.0)
+    at = MixtureLayout(*stop_gradient(mixture_layout(xp, n, local, max(orders), _is_whole(orders))))
+    q, rest = xp.exp(-local), -xp.expm1(-local)
+    index = xp.arange(nodes, dtype=xp.int32).astype(xp.float64)[:, None]
     m = at.first + at.step * index
     inside = m <= n - 1.0
-    m = jnp.minimum(m, n - 1.0)
+    m = xp.minimum(m, n - 1.0)
     weight = log_binomial_pmf(m, n - 1.0, q, rest)
     # rounding of the pmf, and of q, in which the sum is smooth: d log E / d log q is at most the order
-    spread = 2.0**-50 * (32.0 + max(orders)) + pmf_rounding(jnp.where(inside, weight, 0.0))
-    weight = jnp.where(inside, weight + jnp.log(at.step) + spread, -jnp.inf)
-    each = special(m.reshape(-1) + 1.0, jnp.broadcast_to(local, m.shape).reshape(-1))
+    spread = 2.0**-50 * (32.0 + max(orders)) + pmf_rounding(xp.where(inside, weight, 0.0))
+    weight = xp.where(inside, weight + xp.log(at.step) + spread, -xp.inf)
+    each = special(m.reshape(-1) + 1.0, xp.broadcast_to(local, m.shape).reshape(-1))
     each = each.reshape(len(orders), *m.shape)
     log_total = log_up(log_sum_exp(weight + each, axis=1), 64.0 + nodes)
 
-    a = jnp.asarray(orders, jnp.float64)[:, None]
+    a = xp.asarray(orders, xp.float64)[:, None]
     cap = single_log_cap(local, a)
-    end = jnp.minimum(at.first + at.step * (nodes - 1.0), n - 1.0)
+    end = xp.minimum(at.first + at.step * (nodes - 1.0), n - 1.0)
     log_left = _log_tail(at.first - 1.0, n - 1.0, q, rest, left=True)
     log_right = _log_tail(end + 1.0, n - 1.0, q, rest, left=False)
-    beyond = jnp.minimum(each[:, -1], cap)  # E* falls with m
-    single = jnp.logaddexp(log_left + cap, log_right + beyond)
+    beyond = xp.minimum(each[:, -1], cap)  # E* falls with m
+    single = xp.logaddexp(log_left + cap, log_right + beyond)
     # every h-th m: the values outside count h times more, with E* itself; aliases of E* and of 1; the mixture's cuts
-    log_moment = softplus(jnp.minimum(log_total, cap))
-    tails = jnp.logaddexp(log_left + softplus(cap), log_right + softplus(beyond)) + log1p(at.step) + jnp.log(2.0)
-    comb = jnp.logaddexp(log_aliases(at.variance, at.step), at.log_cut) + jnp.log(4.0) + log_moment
-    error = jnp.where(at.step > 1.0, jnp.logaddexp(tails, comb), single)
-    value = up(softplus(jnp.minimum(jnp.logaddexp(log_total, error), cap)) / (a - 1.0), 16)  # softplus 9, a quotient
+    log_moment = softplus(xp.minimum(log_total, cap))
+    tails = xp.logaddexp(log_left + softplus(cap), log_right + softplus(beyond)) + log1p(at.step) + xp.log(2.0)
+    comb = xp.logaddexp(log_aliases(at.variance, at.step), at.log_cut) + xp.log(4.0) + log_moment
+    error = xp.where(at.step > 1.0, xp.logaddexp(tails, comb), single)
+    value = up(softplus(xp.minimum(xp.logaddexp(log_total, error), cap)) / (a - 1.0), 16)  # softplus 9, a quotient
     none = (local_epsilon == 0) & (num_reports >= 1)
     huge = (local_epsilon > LARGEST) & (num_reports >= 1)
-    value = jnp.where(usable & ~jnp.isnan(value), value, jnp.where(huge, local_epsilon, jnp.inf))
-    return jnp.where(none, 0.0, value)
+    value = xp.where(usable & ~xp.isnan(value), value, xp.where(huge, local_epsilon, xp.inf))
+    return xp.where(none, 0.0, value)
 
 
 def _log_tail(k: jax.Array, n: jax.Array, p: jax.Array, rest: jax.Array, *, left: bool) -> jax.Array:
     """Log of Chernoff's bound [L] on P[Bin(n, p) <= k] (`left`) or P[Bin(n, p) >= k]."""
     possible = (k >= 0) if left else (k <= n)
-    at = jnp.clip(k, 0.0, n)
+    at = xp.clip(k, 0.0, n)
     beyond = (at < n * p) if left else (at > n * p)
-    return jnp.where(possible, jnp.where(beyond, -binomial_rate(at, n, p, rest) + 2.0**-30, 0.0), -jnp.inf)
+    return xp.where(possible, xp.where(beyond, -binomial_rate(at, n, p, rest) + 2.0**-30, 0.0), -xp.inf)

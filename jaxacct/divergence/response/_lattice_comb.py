@@ -15,8 +15,10 @@ that take `xp` are computed with NumPy for sizes and with `jax.numpy` in kernels
 
 from typing import Any
 
-import jax.numpy as jnp
+import numpy as np
 from jax import Array
+
+from jaxacct.special._namespace import xp
 
 EXPONENT = 100.0  # natural logarithm: the masses that truncations leave out are below e^-100, and are added as bounds
 _SHORTEST = 6.0  # steps h below this are not taken: sin(pi/h) is then too far from pi/h for the rule of `stride`
@@ -33,11 +35,11 @@ def stride(xp: Any, variance: Any) -> Any:
 
 def log_aliases(variance: Array, step: Array) -> Array:
     """Upper bounds [L] on the log of the aliases relative to E G: log(3 e^(-2 v sin(pi/h)^2)), -inf where h = 1."""
-    angle = jnp.sin(jnp.pi / jnp.maximum(step, 2.0))
-    return jnp.where(step > 1.0, jnp.log(3.0) - 2.0 * variance * angle * angle, -jnp.inf)
+    angle = xp.sin(np.pi / xp.maximum(step, 2.0))
+    return xp.where(step > 1.0, np.log(3.0) - 2.0 * variance * angle * angle, -np.inf)
 
 
-def gamma_reach(shape: Any, xp: Any = jnp) -> Any:
+def gamma_reach(shape: Any, xp: Any = xp) -> Any:
     """Floats z, of the shape of `shape`, with P[Gamma(shape) > z] <= e^-100, by Chernoff's inequality.
 
     z = a + y, a the shape, where y^2/(2(a + y)) = 100 bounds Chernoff's exponent.
@@ -45,7 +47,7 @@ def gamma_reach(shape: Any, xp: Any = jnp) -> Any:
     return shape + EXPONENT + xp.sqrt(EXPONENT * EXPONENT + 2.0 * EXPONENT * shape)
 
 
-def right_reach(mean: Any, exponent: Any, xp: Any = jnp) -> Any:
+def right_reach(mean: Any, exponent: Any, xp: Any = xp) -> Any:
     """Floats d, of the arguments' shape, with P[Bin >= mean + d] <= e^-exponent, by Bernstein's inequality.
 
     d^2 = 2 exponent (mean + d/3).
@@ -54,7 +56,7 @@ def right_reach(mean: Any, exponent: Any, xp: Any = jnp) -> Any:
     return third + xp.sqrt(third * third + 2.0 * exponent * mean)
 
 
-def left_reach(mean: Any, exponent: Any, xp: Any = jnp) -> Any:
+def left_reach(mean: Any, exponent: Any, xp: Any = xp) -> Any:
     """Floats d, of the arguments' shape, with P[Bin <= mean - d] <= e^-exponent, by Chernoff's inequality.
 
     d^2 = 2 mean exponent.

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._types import Ends
@@ -30,6 +29,7 @@ from jaxacct.divergence.response._lattice_comb import (
 )
 from jaxacct.special import ULP, log1p, map_rows, one_minus_exp, sinh, softplus
 from jaxacct.special._binomial import _product_error, binomial_rate, log_binomial_pmf, pmf_rounding
+from jaxacct.special._namespace import stop_gradient, xp
 
 LARGEST = 300.0  # local epsilon beyond which nothing is claimed
 _NUM_HALVINGS = 16  # for the integrand's peak, which only says where the nodes end: what lies beyond is bounded
@@ -101,47 +101,47 @@ def response_log_excess(
       window: static, from `response_window` at the power furthest from 0; if too small the ends are further apart.
     """
     top = max(powers, key=abs)
-    usable = _usable(jnp, num_reports, local_epsilon)
-    n, local = jnp.where(usable, num_reports, 1.0), jnp.where(usable, local_epsilon, 1.0)
-    at = _Layout(*jax.lax.stop_gradient(_layout(jnp, n, local, top)))
-    odds = jnp.exp(-local)
+    usable = _usable(xp, num_reports, local_epsilon)
+    n, local = xp.where(usable, num_reports, 1.0), xp.where(usable, local_epsilon, 1.0)
+    at = _Layout(*stop_gradient(_layout(xp, n, local, top)))
+    odds = xp.exp(-local)
     prob, rest = odds / (1.0 + odds), 1.0 / (1.0 + odds)
     slope = 2.0 * sinh(local) / n
-    index = jnp.arange(window, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    index = xp.arange(window, dtype=xp.int32).astype(xp.float64)[:, None]
     count = at.first + at.step * index
     inside = count <= n
-    count = jnp.where(inside, count, 0.0)
+    count = xp.where(inside, count, 0.0)
     log_mass = log_binomial_pmf(count, n, prob, rest)
     # x from the rounded p, of which the sum is a smooth function: what its last digit moves, it moves in both
     distance = (count - n * prob) - _product_error(n, prob)
     x, ratio = slope * distance, odds + slope * count
-    near = jnp.abs(x) < 0.25
-    log_ratio = jnp.where(near, log1p(jnp.clip(x, -0.25, 0.25)), jnp.log(ratio))
-    error = 2.0**-50 * 16.0 + pmf_rounding(log_mass) + jnp.where(near, 0.0, 2.0**-51 * jnp.abs(distance))
-    log_mass = jnp.where(inside, log_mass + jnp.log(at.step), -jnp.inf)
+    near = xp.abs(x) < 0.25
+    log_ratio = xp.where(near, log1p(xp.clip(x, -0.25, 0.25)), xp.log(ratio))
+    error = 2.0**-50 * 16.0 + pmf_rounding(log_mass) + xp.where(near, 0.0, 2.0**-51 * xp.abs(distance))
+    log_mass = xp.where(inside, log_mass + xp.log(at.step), -xp.inf)
     outside = _Outside(
-        log_left=jnp.where(at.first > 0, -binomial_rate(jnp.maximum(at.first - 1.0, 0.0), n, prob, rest), -jnp.inf),
-        last=jnp.minimum(at.first + at.step * (window - 1.0), n),
+        log_left=xp.where(at.first > 0, -binomial_rate(xp.maximum(at.first - 1.0, 0.0), n, prob, rest), -xp.inf),
+        last=xp.minimum(at.first + at.step * (window - 1.0), n),
         log_aliases=log_aliases(at.variance, at.step),
     )
     setting = _Setting(n, local, prob, rest, slope)
 
     def row(power: jax.Array) -> jax.Array:
         value, high, value_error = power_excess(power, x, log_ratio)
-        level = jax.lax.stop_gradient(jnp.max(log_mass + high, axis=0))
-        terms = jnp.exp(log_mass + high - level) * value
-        total = jnp.sum(terms, axis=0)
-        log_total = level + jnp.log(total)
-        spread = jnp.sum(terms * (error + value_error), axis=0) / total
-        spread = spread + 2.0**-46 + ULP * window + 2.0**-51 * (jnp.abs(level) + jnp.abs(log_total) + jnp.abs(power))
+        level = stop_gradient(xp.max(log_mass + high, axis=0))
+        terms = xp.exp(log_mass + high - level) * value
+        total = xp.sum(terms, axis=0)
+        log_total = level + xp.log(total)
+        spread = xp.sum(terms * (error + value_error), axis=0) / total
+        spread = spread + 2.0**-46 + ULP * window + 2.0**-51 * (xp.abs(level) + xp.abs(log_total) + xp.abs(power))
         log_error = _log_outside(setting, at, outside, power, softplus(log_total + spread), forward=top > 0)
-        upper = jnp.logaddexp(log_total + spread, log_error)
-        missing = jnp.where(at.step > 1.0, log_error - log_total + spread, -jnp.inf)
-        lower = log_total - spread + log1p(-jnp.exp(jnp.minimum(missing, -0.1)))
-        lower = jnp.where(usable & (total > 0) & (missing < -0.1), lower, -jnp.inf)
-        return jnp.stack([lower, jnp.where(usable, upper, jnp.where(local_epsilon == 0, -jnp.inf, jnp.inf))])
+        upper = xp.logaddexp(log_total + spread, log_error)
+        missing = xp.where(at.step > 1.0, log_error - log_total + spread, -xp.inf)
+        lower = log_total - spread + log1p(-xp.exp(xp.minimum(missing, -0.1)))
+        lower = xp.where(usable & (total > 0) & (missing < -0.1), lower, -xp.inf)
+        return xp.stack([lower, xp.where(usable, upper, xp.where(local_epsilon == 0, -xp.inf, xp.inf))])
 
-    both = map_rows(row, jnp.asarray(powers, jnp.float64))
+    both = map_rows(row, np.asarray(powers, np.float64), lanes=x)
     return Ends(both[:, 0], both[:, 1])
 
 
@@ -174,20 +174,20 @@ def _log_outside(
     (|E x e^(iwk)| is at most twice that of e^(iwk)), and what the mixture's cut at t0 leaves.
     """
     n, local, prob, rest, slope = setting
-    size = jnp.abs(power)
-    log_left = outside.log_left + (jnp.log(2.0 + size) if forward else size * local + jnp.log(3.0 + size))
-    b, c = (power, jnp.full_like(power, 2.0)) if forward else (jnp.ones_like(power), 2.0 + size)
+    size = xp.abs(power)
+    log_left = outside.log_left + (xp.log(2.0 + size) if forward else size * local + xp.log(3.0 + size))
+    b, c = (power, xp.full_like(power, 2.0)) if forward else (xp.ones_like(power), 2.0 + size)
     last = outside.last
-    ratio = jnp.exp(-local) + slope * last
-    decay = (n - last) / (last + 1.0) * jnp.exp(-local + b * log1p(slope / ratio))
+    ratio = xp.exp(-local) + slope * last
+    decay = (n - last) / (last + 1.0) * xp.exp(-local + b * log1p(slope / ratio))
     ends = last >= n
     falling = (decay < 0.999) & (last > n * prob)
-    decay = jnp.where(falling & ~ends, decay, 0.5)
-    log_right = jnp.log(c) + log_binomial_pmf(last, n, prob, rest) + b * jnp.log(ratio) + jnp.log(decay / (1.0 - decay))
-    log_right = jnp.where(ends, -jnp.inf, jnp.where(falling, log_right + 2.0**-20, jnp.inf))
-    log_tails = jnp.logaddexp(log_left, log_right)
-    comb = jnp.logaddexp(outside.log_aliases + jnp.log(2.0 + 2.0 * size), jnp.log(3.0) - EXPONENT) + log_moment
-    return jnp.where(at.step > 1.0, jnp.logaddexp(log_tails + log1p(at.step), comb), log_tails)
+    decay = xp.where(falling & ~ends, decay, 0.5)
+    log_right = xp.log(c) + log_binomial_pmf(last, n, prob, rest) + b * xp.log(ratio) + xp.log(decay / (1.0 - decay))
+    log_right = xp.where(ends, -xp.inf, xp.where(falling, log_right + 2.0**-20, xp.inf))
+    log_tails = xp.logaddexp(log_left, log_right)
+    comb = xp.logaddexp(outside.log_aliases + xp.log(2.0 + 2.0 * size), xp.log(3.0) - EXPONENT) + log_moment
+    return xp.where(at.step > 1.0, xp.logaddexp(log_tails + log1p(at.step), comb), log_tails)
 
 
 def power_excess(power: jax.Array, x: jax.Array, log_ratio: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -196,19 +196,19 @@ def power_excess(power: jax.Array, x: jax.Array, log_ratio: jax.Array) -> tuple[
     `log_ratio` is log(1+x). A series where the terms would cancel; elsewhere w (e^(b log_ratio) - 1) - b x, where
     w = 1+x, b = a - 1 for a > 1 and w = 1, b = a for a < 0, so that every term vanishes with b.
     """
-    small = (1.0 + jnp.abs(power)) * jnp.abs(x) < 0.05
-    y = jnp.where(small, x, 0.0)
-    series = jnp.ones_like(y)
+    small = (1.0 + xp.abs(power)) * xp.abs(x) < 0.05
+    y = xp.where(small, x, 0.0)
+    series = xp.ones_like(y)
     for m in range(13, 2, -1):  # a(a-1)/2 x^2 (1 + (a-2)/3 x (1 + (a-3)/4 x (..)))
         series = 1.0 + (power - m + 1.0) / m * y * series
-    y = jnp.where(small, 1.0, x)
-    weight, slope = jnp.where(power > 0, 1.0 + y, 1.0), jnp.where(power > 0, power - 1.0, power)
-    exponent = slope * jnp.where(small, jnp.log(2.0), log_ratio)
-    size = jnp.abs(exponent)
-    fallen = jnp.exp(-size)  # a factor e^max(exponent, 0) is taken out, since it may overflow
-    growth = weight * jnp.where(size < 0.35, -one_minus_exp(jnp.minimum(size, 0.35)), fallen - 1.0)
+    y = xp.where(small, 1.0, x)
+    weight, slope = xp.where(power > 0, 1.0 + y, 1.0), xp.where(power > 0, power - 1.0, power)
+    exponent = slope * xp.where(small, xp.log(2.0), log_ratio)
+    size = xp.abs(exponent)
+    fallen = xp.exp(-size)  # a factor e^max(exponent, 0) is taken out, since it may overflow
+    growth = weight * xp.where(size < 0.35, -one_minus_exp(xp.minimum(size, 0.35)), fallen - 1.0)
     rising = exponent > 0
-    far = jnp.where(rising, -growth - fallen * slope * y, growth - slope * y)
-    value = jnp.where(small, 0.5 * power * (power - 1.0) * x * x * series, jnp.maximum(far, 0.0))
-    error = jnp.where(small, 2.0**-47, 2.0**-44 + 2.0**-47 * size)
-    return value, jnp.where(small | ~rising, 0.0, size), error
+    far = xp.where(rising, -growth - fallen * slope * y, growth - slope * y)
+    value = xp.where(small, 0.5 * power * (power - 1.0) * x * x * series, xp.maximum(far, 0.0))
+    error = xp.where(small, 2.0**-47, 2.0**-44 + 2.0**-47 * size)
+    return value, xp.where(small | ~rising, 0.0, size), error

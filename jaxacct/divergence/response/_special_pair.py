@@ -11,10 +11,10 @@ import math
 from collections.abc import Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.special import ULP, log1mexp, log1p, log_sum_outward, log_up, map_rows, softplus, up
+from jaxacct.special._namespace import stop_gradient, xp
 
 SINGLE_ULPS = 40.0  # of `single_log_excess`, beside 7 of itself
 
@@ -60,28 +60,30 @@ def moment_bound_log_excess(
       log_chi_square: [L]; None for the largest, that of binary randomized response.
     """
     top = max(orders)
-    local = jnp.where(local_epsilon > 0, local_epsilon, 1.0)
+    local = xp.where(local_epsilon > 0, local_epsilon, 1.0)
     chi2 = 2.0 * (math.log(2.0) + log_sinh(0.5 * local)) if log_chi_square is None else log_chi_square
     log_s = log_sinh(local)
     log_ratio = math.log(2.0) + 2.0 * log_s
     weights, weight_sizes = _moment_weights(tuple(int(a) for a in orders))
-    index = jnp.arange(top + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    index = xp.arange(top + 1, dtype=xp.int32).astype(xp.float64)[:, None]
 
     def summed(weight: jax.Array, size: jax.Array, order: jax.Array, clients: jax.Array) -> jax.Array:
-        log_m = jnp.log(clients)
-        power = jnp.where(index == 2.0, chi2 - log_m, 0.5 * index * (log_ratio - log_m))
-        by_two = 44.0 + 12.0 * jnp.abs(chi2) + 8.0 * jnp.abs(log_m)
-        by_power = jnp.where(index == 2.0, by_two, index * (18.0 + 12.0 * jnp.abs(log_s) + 4.0 * jnp.abs(log_m)))
-        error = ULP * (8.0 + 10.0 * size + jax.lax.stop_gradient(by_power))
+        log_m = xp.log(clients)
+        power = xp.where(index == 2.0, chi2 - log_m, 0.5 * index * (log_ratio - log_m))
+        by_two = 44.0 + 12.0 * xp.abs(chi2) + 8.0 * xp.abs(log_m)
+        by_power = xp.where(index == 2.0, by_two, index * (18.0 + 12.0 * xp.abs(log_s) + 4.0 * xp.abs(log_m)))
+        error = ULP * (8.0 + 10.0 * size + stop_gradient(by_power))
         return log_sum_outward(weight + power + error, order, upward=True)
 
-    clients = jnp.broadcast_to(num_clients, (len(orders), *local_epsilon.shape))
-    weight, size, order = (jnp.asarray(v, jnp.float64) for v in (weights, weight_sizes, orders))
+    clients = xp.broadcast_to(num_clients, (len(orders), *local_epsilon.shape))
+    weight, size, order = (xp.asarray(v, xp.float64) for v in (weights, weight_sizes, orders))
     if local_epsilon.shape[-1] == 1:  # one pair: the orders take the lanes' place, since XLA vectorises the minor axis
         value = summed(weight.T, size.T, order, clients[:, 0])[:, None]
     else:
-        value = map_rows(lambda w, s, *rest: summed(w[:, None], s[:, None], *rest), weight, size, order, clients)
-    return jnp.where(local_epsilon > 0, value, -jnp.inf)
+        value = map_rows(
+            lambda w, s, *rest: summed(w[:, None], s[:, None], *rest), weight, size, order, clients, lanes=local
+        )
+    return xp.where(local_epsilon > 0, value, -xp.inf)
 
 
 def log_scaled_gamma(index: int) -> tuple[float, float]:
@@ -118,16 +120,16 @@ def exponential_log_moment(
     Girgis et al. 2021, Theorem 6. `sharp` (static): m log(e^y - y), y = a (E - 1)/m, which the proof has one line
     before and which is never larger. `orders` is [A, 1].
     """
-    growth = jnp.expm1(local_epsilon)
+    growth = xp.expm1(local_epsilon)
     y = orders * growth / num_clients
     if not sharp:
         return up(orders * growth * y, 16)  # two expm1, and four roundings
     small = y < 0.5
-    z = jnp.where(small, y, 0.5)
-    series = jnp.ones_like(z)
+    z = xp.where(small, y, 0.5)
+    series = xp.ones_like(z)
     for k in range(18, 2, -1):  # e^y - 1 - y = y^2/2 (1 + y/3 (1 + y/4 (..)))
         series = 1.0 + z / k * series
-    big = jnp.where(small, 1.0, y)
-    value = jnp.where(small, log1p(0.5 * z * z * series), big + log1p(-big * jnp.exp(-big)))
+    big = xp.where(small, 1.0, y)
+    value = xp.where(small, log1p(0.5 * z * z * series), big + log1p(-big * xp.exp(-big)))
     # largest at y = 1/2, where y + log1p(..) cancels to a quarter of y: 14 ULP by y's 7, 27 by the sum, one
     return up(num_clients * value, 48)

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from jaxacct.divergence.response._renyi import LARGEST, response_window
 from jaxacct.papers.girgis._response import response_renyi
 from jaxacct.papers.girgis._ternary_response import ternary_response_renyi, ternary_window
 from jaxacct.special import down, log1p, sinh
+from jaxacct.special._namespace import xp
 
 
 def response_lower_rdp(
@@ -33,12 +33,12 @@ def simple_lower_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders
     Lower bound, integer orders a >= 2: the first term of Theorem 3's sum of non-negative ones, and all of it at order
     2.
     """
-    a = jnp.asarray(orders, jnp.float64)[:, None]
+    a = xp.asarray(orders, xp.float64)[:, None]
     usable = (num_reports >= 1) & (local_epsilon > 0) & (local_epsilon <= LARGEST)
-    half = sinh(0.5 * jnp.where(usable, local_epsilon, 1.0))
-    excess = 2.0 * a * (a - 1.0) * half * half / jnp.where(usable, num_reports, 1.0)
+    half = sinh(0.5 * xp.where(usable, local_epsilon, 1.0))
+    excess = 2.0 * a * (a - 1.0) * half * half / xp.where(usable, num_reports, 1.0)
     # two sinh of 6 ULP and four roundings; log1p 4, and a quotient
-    return jnp.where(usable, down(log1p(down(excess, 18)) / (a - 1.0), 8), 0.0)
+    return xp.where(usable, down(log1p(down(excess, 18)) / (a - 1.0), 8), 0.0)
 
 
 def lower_statics(num_reports: Any, local_epsilon: Any, orders: Sequence[float]) -> dict[str, int]:
@@ -74,12 +74,12 @@ def lower_rdp(
       orders, window, reverse_window, ternary: static, the sizes from `lower_statics`.
 
     >>> from jaxacct._precision import Kernel
-    >>> sizes = lower_statics(50, 3.0, (32.0,))
-    >>> round(float(Kernel(lower_rdp)(50, 3.0, orders=(32.0,), **sizes)[0]), 10)  # `mixture_rdp`: 2.9216334
+    >>> kernel, sizes = Kernel(lower_rdp, on_host=True), lower_statics(50, 3.0, (32.0,))
+    >>> round(float(kernel(50, 3.0, orders=(32.0,), **sizes)[0]), 10)  # `mixture_rdp`: 2.9216334
     2.9216333039
     """
-    binary = jnp.maximum(
+    binary = xp.maximum(
         response_lower_rdp(num_reports, local_epsilon, orders=orders, window=window),
         response_lower_rdp(num_reports, local_epsilon, orders=orders, window=reverse_window, reverse=True),
     )
-    return jnp.maximum(binary, ternary_response_renyi(num_reports, local_epsilon, orders=orders, window=ternary))
+    return xp.maximum(binary, ternary_response_renyi(num_reports, local_epsilon, orders=orders, window=ternary))

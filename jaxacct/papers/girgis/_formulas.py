@@ -1,16 +1,17 @@
 """NOT A BOUND: a split proposed for Theorem 1, and how the paper samples clients (Girgis et al. 2021)."""
 
-import jax.numpy as jnp
 from numpy.typing import ArrayLike
 
 from jaxacct._precision import Kernel
 from jaxacct.papers._asking import Floats, counts, curve, plain, positive, probability, whole_orders
 from jaxacct.papers.girgis import _published as lanes
 from jaxacct.papers.girgis._upper import remark3_split as _remark3
+from jaxacct.special._namespace import xp
 
-_split = Kernel(_remark3)
+_split = Kernel(_remark3, on_host=True)
 _sampled = Kernel(
-    lambda s, *rdp, orders, general: lanes.published_sampled_rdp(jnp.stack(rdp), s, orders=orders, general=general)
+    lambda s, *rdp, orders, general: lanes.published_sampled_rdp(xp.stack(rdp), s, orders=orders, general=general),
+    on_host=True,
 )
 
 

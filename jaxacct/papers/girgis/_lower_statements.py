@@ -17,13 +17,14 @@ from jaxacct.papers.girgis._response import response_renyi
 from jaxacct.papers.girgis._ternary_response import ternary_response_renyi, ternary_window
 
 _response = Kernel(
-    lambda *a, orders, window, reverse: tuple(response_renyi(*a, orders=orders, window=window, reverse=reverse))
+    lambda *a, orders, window, reverse: tuple(response_renyi(*a, orders=orders, window=window, reverse=reverse)),
+    on_host=True,
 )
 _simple, _ternary = (
-    Kernel(below.simple_lower_rdp),
-    Kernel(ternary_response_renyi, lane_bytes=lambda *, orders, window: 64 * window * window),
+    Kernel(below.simple_lower_rdp, on_host=True),
+    Kernel(ternary_response_renyi, lane_bytes=lambda *, orders, window: 64 * window * window, on_host=True),
 )
-_largest = Kernel(below.lower_rdp, lane_bytes=below.lower_lane_bytes)
+_largest = Kernel(below.lower_rdp, lane_bytes=below.lower_lane_bytes, on_host=True)
 
 
 def _reports(num_reports: ArrayLike, local_epsilon: ArrayLike) -> tuple[Real, Real]:

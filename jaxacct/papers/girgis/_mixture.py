@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.bounds.shuffle._special_pairs_exact import is_usable, mixture_layout, mixture_of, mixture_statics
 from jaxacct.divergence.response._special_pair import moment_bound_log_excess
 from jaxacct.papers.girgis._special_pairs import special_pair_log_excess
+from jaxacct.special._namespace import xp
 
 
 def moment_mixture_rdp(
@@ -54,15 +54,15 @@ def sampled_mixture_rdp(
       nodes, num_bits: static, from `sampled_mixture_statics`.
     """
     usable = (sampling_prob > 0) & (sampling_prob <= 1)
-    prob = jnp.where(usable, sampling_prob, 1.0)
+    prob = xp.where(usable, sampling_prob, 1.0)
 
     def special(clients: jax.Array, local: jax.Array) -> jax.Array:
-        each = jnp.broadcast_to(prob, (nodes, *prob.shape)).reshape(-1)
+        each = xp.broadcast_to(prob, (nodes, *prob.shape)).reshape(-1)
         return special_pair_log_excess(clients, local, each, orders=orders, num_bits=num_bits)
 
     value = mixture_of(special, num_reports, local_epsilon, orders=orders, nodes=nodes)
     # whoever is not drawn sends nothing, so that the cap of the unsampled report holds; s = 0 tells nothing
-    return jnp.where(usable, value, jnp.where(sampling_prob == 0, jnp.minimum(value, 0.0), jnp.inf))
+    return xp.where(usable, value, xp.where(sampling_prob == 0, xp.minimum(value, 0.0), xp.inf))
 
 
 def sampled_mixture_statics(num_reports: Any, local_epsilon: Any, orders: Sequence[int]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ m clients with one value against m - 1 of them and one with another. The likelih
 """
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -25,10 +24,11 @@ from jaxacct.papers._asking import (
 )
 from jaxacct.papers.girgis import _special_pairs as lanes
 from jaxacct.special import softplus, up
+from jaxacct.special._namespace import xp
 
 
 def _columns(orders: tuple[float, ...]) -> jax.Array:
-    return jnp.asarray(orders, jnp.float64)[:, None]
+    return xp.asarray(orders, xp.float64)[:, None]
 
 
 def _theorem5(m: jax.Array, local: jax.Array, log_chi: jax.Array, *, orders: tuple[int, ...], own: bool) -> jax.Array:
@@ -46,10 +46,16 @@ def _exact(m: jax.Array, local: jax.Array, s: jax.Array, *, orders: tuple[int, .
     return up(softplus(excess) / (_columns(orders) - 1.0), 12)
 
 
-_by_moments, _by_exponential = Kernel(_theorem5, lane_bytes=2**18), Kernel(_theorem6)
-_by_series = Kernel(_exact, lane_bytes=2**20)
-_chi_square, _tail = Kernel(lanes.largest_chi_square), Kernel(lanes.log_moment_bound)
-_log_moments = Kernel(lanes.log_moments, lane_bytes=2**18)
+_by_moments, _by_exponential = (
+    Kernel(_theorem5, lane_bytes=2**18, on_host=True),
+    Kernel(_theorem6, on_host=True),
+)
+_by_series = Kernel(_exact, lane_bytes=2**20, on_host=True)
+_chi_square, _tail = (
+    Kernel(lanes.largest_chi_square, on_host=True),
+    Kernel(lanes.log_moment_bound, on_host=True),
+)
+_log_moments = Kernel(lanes.log_moments, lane_bytes=2**18, on_host=True)
 
 
 def theorem5_rdp(

@@ -6,9 +6,10 @@ Girgis et al. 2021, section 4.
 from collections.abc import Sequence
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from jaxacct.special import log1p, log_binomial_table, log_sum_exp, map_rows, softplus
+from jaxacct.special._namespace import xp
 
 
 def published_sampled_rdp(
@@ -30,20 +31,18 @@ def published_sampled_rdp(
     """
     top = max(orders)
     usable = (sampling_prob > 0) & (sampling_prob < 1)
-    s = jnp.where(usable, sampling_prob, 0.5)
-    index = jnp.arange(2, top + 1, dtype=jnp.int32)[:, None]
+    s = xp.where(usable, sampling_prob, 0.5)
+    index = np.arange(2.0, top + 1.0)[:, None]
     gain = (index - 1.0) * rdp[: top - 1]
     # 1 is the sum of the binomial weights: each part's excess over its own, without forming 1 + excess
-    factor = jnp.where(index == 2, 1.0, 3.0 if general else 1.0)
-    log_gain = gain + jnp.log(factor - 1.0 - jnp.expm1(-gain))
-    log_binomial = jnp.asarray(log_binomial_table(top), jnp.float64)
+    factor = xp.where(index == 2, 1.0, 3.0 if general else 1.0)
+    log_gain = gain + xp.log(factor - 1.0 - xp.expm1(-gain))
+    log_binomial = log_binomial_table(top)
 
-    def row(order: jax.Array) -> jax.Array:
-        weight = log_binomial[order, 2:][:, None] + index * jnp.log(s) + (order - index) * log1p(-s)
-        return softplus(log_sum_exp(jnp.where(index <= order, weight + log_gain, -jnp.inf))) / (order - 1.0)
+    def row(chosen: jax.Array, order: jax.Array) -> jax.Array:
+        weight = chosen[:, None] + index * xp.log(s) + (order - index) * log1p(-s)
+        return softplus(log_sum_exp(xp.where(index <= order, weight + log_gain, -xp.inf))) / (order - 1.0)
 
-    value = map_rows(row, jnp.asarray(orders, jnp.int32))
-    everyone = rdp[jnp.asarray(orders, jnp.int32) - 2]
-    return jnp.where(
-        usable, value, jnp.where(sampling_prob == 1, everyone, jnp.where(sampling_prob == 0, 0.0, jnp.inf))
-    )
+    value = map_rows(row, log_binomial[list(orders), 2:], np.asarray(orders, np.float64), lanes=s)
+    everyone = rdp[np.asarray(orders) - 2]
+    return xp.where(usable, value, xp.where(sampling_prob == 1, everyone, xp.where(sampling_prob == 0, 0.0, xp.inf)))

@@ -6,11 +6,11 @@ Girgis et al. 2021, Theorem 3, at real orders; `divergence.response._renyi` has 
 from collections.abc import Sequence
 
 import jax
-import jax.numpy as jnp
 
 from jaxacct._types import Ends
 from jaxacct.divergence.response._renyi import response_log_excess
 from jaxacct.special import down, softplus, up
+from jaxacct.special._namespace import xp
 
 
 def response_renyi(
@@ -30,6 +30,6 @@ def response_renyi(
     """
     powers = tuple(1.0 - a if reverse else float(a) for a in orders)
     logs = response_log_excess(num_reports, local_epsilon, powers=powers, window=window)
-    scale = 1.0 / (jnp.asarray(orders, jnp.float64)[:, None] - 1.0)
+    scale = 1.0 / (xp.asarray(orders, xp.float64)[:, None] - 1.0)
     lower = down(softplus(logs.lower) * scale, 16)
     return Ends(lower, up(softplus(logs.upper) * scale, 16))

@@ -8,7 +8,6 @@ import math
 from collections.abc import Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.divergence.response._special_pair import log_scaled_gamma, log_sinh
@@ -26,6 +25,7 @@ from jaxacct.special import (
     softplus,
     up,
 )
+from jaxacct.special._namespace import fori_loop, rows_from, stop_gradient, with_rows, xp
 
 
 def largest_chi_square(local_epsilon: jax.Array) -> jax.Array:
@@ -39,7 +39,7 @@ def largest_chi_square(local_epsilon: jax.Array) -> jax.Array:
 
 def log_moment_bound(num_clients: jax.Array, local_epsilon: jax.Array, *, index: int) -> jax.Array:
     """Upper bounds [L] on log E|X|^i, i >= 3, rounded up: log(i Gamma(i/2) (2 m sinh(eps)^2)^(i/2)) (Lemma 6)."""
-    log_m, log_s = jnp.log(num_clients), log_sinh(local_epsilon)
+    log_m, log_s = xp.log(num_clients), log_sinh(local_epsilon)
     constant, sizes = log_scaled_gamma(index)
     found = constant + 0.5 * index * (math.log(2.0) + log_m + 2.0 * log_s)
     error = 8.0 + 8.0 * sizes + index * (24.0 + 4.0 * _size(log_m) + 12.0 * (_size(log_s) + _size(local_epsilon)))
@@ -47,7 +47,7 @@ def log_moment_bound(num_clients: jax.Array, local_epsilon: jax.Array, *, index:
 
 
 def _size(x: jax.Array) -> jax.Array:
-    return jax.lax.stop_gradient(jnp.where(jnp.isfinite(x), jnp.abs(x), 0.0))
+    return stop_gradient(xp.where(xp.isfinite(x), xp.abs(x), 0.0))
 
 
 def _log_coefficients(
@@ -67,37 +67,37 @@ def _log_coefficients(
     of positive terms while k <= m. Beyond, its terms cancel (it loses all digits at m = 10, k = 256): `num_bits` binary
     powering instead.
     """
-    j = jnp.arange(top + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
-    even = jnp.arange(top + 1, dtype=jnp.int32)[:, None] % 2 == 0
-    decay = -jnp.maximum(j - 1.0, 1.0) * local_epsilon
-    sign = jnp.where(even, log1p(jnp.exp(decay)), log1mexp(decay))
-    log_s, rest, each = jnp.log(sampling_prob), softplus(local_epsilon), logexpm1(local_epsilon)
-    factorial = jnp.asarray(log_factorial_table(top), jnp.float64)[:, None]
+    j = xp.arange(top + 1, dtype=xp.int32).astype(xp.float64)[:, None]
+    even = xp.arange(top + 1, dtype=xp.int32)[:, None] % 2 == 0
+    decay = -xp.maximum(j - 1.0, 1.0) * local_epsilon
+    sign = xp.where(even, log1p(xp.exp(decay)), log1mexp(decay))
+    log_s, rest, each = xp.log(sampling_prob), softplus(local_epsilon), logexpm1(local_epsilon)
+    factorial = xp.asarray(log_factorial_table(top), xp.float64)[:, None]
     log_a = log_s - rest + j * each + sign - factorial
-    log_m = jnp.log(num_clients)
+    log_m = xp.log(num_clients)
     log_r = 0.5 * (log_a[2] - log_m)
     error = 16.0 + 15.0 * (_size(log_s) + _size(rest) + _size(sign)) + 8.0 * factorial
     error = error + j * (9.0 + 11.0 * _size(each) + 9.0 * _size(log_m) + 4.0 * _size(log_r))
     scaled = log_a - j * (log_m + log_r) + ULP * error
-    scaled = jnp.where(j >= 2.0, scaled, jnp.where(j == 0.0, 0.0, -jnp.inf))
+    scaled = xp.where(j >= 2.0, scaled, xp.where(j == 0.0, 0.0, -xp.inf))
     if num_bits is not None:
         return log_series_power(scaled, num_clients, num_bits=num_bits, sign=1), log_r
 
     def step(k: jax.Array, reversed_b: jax.Array) -> jax.Array:
-        earlier = jax.lax.dynamic_slice_in_dim(reversed_b, top - k, top + 1)  # b_k, b_{k-1}, .., -inf below b_0
-        order = k.astype(jnp.float64)
+        earlier = rows_from(reversed_b, top - k, top + 1)  # b_k, b_{k-1}, .., -inf below b_0
+        order = k.astype(xp.float64)
         weight = (j * (num_clients + 1.0) - order) / order  # of whole numbers: rounded in the quotient only
-        useful = (j >= 2.0) & (weight > 0) & (earlier > -jnp.inf)
-        log_weight = jnp.log(jnp.where(useful, weight, 1.0))
+        useful = (j >= 2.0) & (weight > 0) & (earlier > -xp.inf)
+        log_weight = xp.log(xp.where(useful, weight, 1.0))
         error = ULP * (8.0 + 8.0 * _size(log_weight) + 4.0 * (_size(scaled) + _size(earlier)))
-        terms = jnp.where(useful, scaled + log_weight + earlier + error, -jnp.inf)
+        terms = xp.where(useful, scaled + log_weight + earlier + error, -xp.inf)
         value = log_sum_outward(terms, order, upward=True)
-        return jax.lax.dynamic_update_slice_in_dim(reversed_b, value[None], top - k, 0)
+        return with_rows(reversed_b, top - k, value)
 
-    start = jnp.where(jnp.arange(2 * top + 1, dtype=jnp.int32)[:, None] == top, 0.0, -jnp.inf)
-    reversed_b = jax.lax.fori_loop(2, top + 1, step, start + jnp.zeros_like(num_clients))
+    start = xp.where(xp.arange(2 * top + 1, dtype=xp.int32)[:, None] == top, 0.0, -xp.inf)
+    reversed_b = fori_loop(2, top + 1, step, start + xp.zeros_like(num_clients))
     value = reversed_b[: top + 1][::-1]
-    return jnp.where(num_clients >= top, value, jnp.where(j == 1.0, -jnp.inf, jnp.inf)), log_r
+    return xp.where(num_clients >= top, value, xp.where(j == 1.0, -xp.inf, xp.inf)), log_r
 
 
 def log_moments(
@@ -110,9 +110,9 @@ def log_moments(
 ) -> jax.Array:
     """log E X^k [top + 1, L], k = 0..top, of the worst randomizer, to 1e-11; inf for m < top without `num_bits`."""
     value, log_r = _log_coefficients(num_clients, local_epsilon, sampling_prob, top=top, num_bits=num_bits)
-    index = jnp.arange(top + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
-    factorial = jnp.asarray(log_factorial_table(top), jnp.float64)[:, None]
-    return value + index * (jnp.log(num_clients) + log_r) + factorial
+    index = xp.arange(top + 1, dtype=xp.int32).astype(xp.float64)[:, None]
+    factorial = xp.asarray(log_factorial_table(top), xp.float64)[:, None]
+    return value + index * (xp.log(num_clients) + log_r) + factorial
 
 
 def special_pair_log_excess(
@@ -138,11 +138,11 @@ def special_pair_log_excess(
       orders, num_bits: static.
     """
     top = max(orders)
-    local = jnp.where(local_epsilon > 0, local_epsilon, 1.0)
+    local = xp.where(local_epsilon > 0, local_epsilon, 1.0)
     value, log_r = _log_coefficients(num_clients, local, sampling_prob, top=top, num_bits=num_bits)
-    index = jnp.arange(top + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
+    index = xp.arange(top + 1, dtype=xp.int32).astype(xp.float64)[:, None]
     terms = value + index * log_r + ULP * 4.0 * (_size(value) + index * _size(log_r))
-    terms = jnp.where(index >= 2.0, terms, -jnp.inf)
+    terms = xp.where(index >= 2.0, terms, -xp.inf)
     # of a!/(a-i)! as C(a, i) i!: no difference of logarithms
     falling = (log_binomial_table(top) + log_factorial_table(top))[list(orders)]
     falling = falling + ULP * (8.0 + 8.0 * np.where(falling > 0, falling, 0.0))
@@ -150,6 +150,6 @@ def special_pair_log_excess(
     def row(weight: jax.Array) -> jax.Array:
         return log_sum_outward(weight[:, None] + terms, top + 1.0, upward=True)
 
-    excess = map_rows(row, jnp.asarray(falling, jnp.float64))
-    known = jnp.isfinite(value[-1]) if num_bits is None else jnp.isfinite(log_r)
-    return jnp.where(local_epsilon > 0, jnp.where(known, excess, jnp.inf), -jnp.inf)
+    excess = map_rows(row, falling, lanes=terms)
+    known = xp.isfinite(value[-1]) if num_bits is None else xp.isfinite(log_r)
+    return xp.where(local_epsilon > 0, xp.where(known, excess, xp.inf), -xp.inf)

@@ -7,12 +7,11 @@ None is below what `jaxacct.rdp` answers. E = e^local_epsilon throughout.
 import enum
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxacct import special
-from jaxacct._precision import Kernel
+from jaxacct._precision import Kernel, float64_kernel
 from jaxacct.bounds.shuffle._special_pairs import earlier_rdp as _earlier_lanes
 from jaxacct.bounds.shuffle._special_pairs import theorem1_rdp as _theorem1_lanes
 from jaxacct.bounds.shuffle._special_pairs import theorem2_rdp as _theorem2_lanes
@@ -31,14 +30,20 @@ from jaxacct.papers._asking import (
 )
 from jaxacct.papers.girgis import _mixture as mixtures
 from jaxacct.papers.girgis import _upper as upper
+from jaxacct.special._namespace import xp
 
-_theorem1 = Kernel(lambda *a, orders: _theorem1_lanes(*a[:2], orders=orders, split=a[2]), lane_bytes=2**18)
-_theorem2 = Kernel(lambda *a, orders, sharp: _theorem2_lanes(*a[:2], orders=orders, split=a[2], sharp=sharp))
-_earlier = Kernel(_earlier_lanes)
-_corollary1, _best_split = Kernel(upper.simple_rdp), Kernel(upper.best_split_rdp, lane_bytes=2**20)
-_exact = Kernel(mixture_rdp, lane_bytes=mixture_lane_bytes)
-_moments = Kernel(mixtures.moment_mixture_rdp, lane_bytes=2**20)
-_sampled = Kernel(mixtures.sampled_mixture_rdp, lane_bytes=2**22)
+_theorem1 = Kernel(
+    lambda *a, orders: _theorem1_lanes(*a[:2], orders=orders, split=a[2]), lane_bytes=2**18, on_host=True
+)
+_theorem2 = Kernel(
+    lambda *a, orders, sharp: _theorem2_lanes(*a[:2], orders=orders, split=a[2], sharp=sharp), on_host=True
+)
+_earlier = Kernel(_earlier_lanes, on_host=True)
+_corollary1 = Kernel(upper.simple_rdp, on_host=True)
+_best_split = Kernel(upper.best_split_rdp, lane_bytes=2**20, on_host=True)
+_exact = Kernel(mixture_rdp, lane_bytes=mixture_lane_bytes, on_host=True)
+_moments = Kernel(mixtures.moment_mixture_rdp, lane_bytes=2**20, on_host=True)
+_sampled = Kernel(mixtures.sampled_mixture_rdp, lane_bytes=2**22, on_host=True)
 
 
 class SpecialPair(enum.Enum):
@@ -220,9 +225,9 @@ def at_real_orders(whole_rdp: ArrayLike, *, orders: ArrayLike) -> Real:
     return np.asarray(_chords(*rdp, orders=at))
 
 
-@Kernel
+@float64_kernel(on_host=True)
 def _chords(*rdp: jax.Array, orders: tuple[float, ...]) -> jax.Array:
-    return special.at_real_orders(jnp.stack(rdp), range(2, len(rdp) + 2), orders)
+    return special.at_real_orders(xp.stack(rdp), range(2, len(rdp) + 2), orders)
 
 
 def theorem4_rdp(

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.divergence.response._lattice_comb import (
@@ -30,6 +29,7 @@ from jaxacct.divergence.response._lattice_comb import (
 from jaxacct.divergence.response._renyi import LARGEST, power_excess
 from jaxacct.special import log1p, map_rows, softplus
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
+from jaxacct.special._namespace import stop_gradient, xp
 
 _OUTSIDE = 60.0  # nats: about e^-60 of the probability is cut off, which only lowers a lower bound
 _MAX_WINDOW = 256  # nodes on each axis at most; fewer are certified too, only looser
@@ -92,50 +92,50 @@ def ternary_response_renyi(
       orders, window: static, the latter from `ternary_window` at the largest order.
     """
     top = max(orders)
-    usable = _usable(jnp, num_reports, local_epsilon)
-    n, local = jnp.where(usable, num_reports, 1.0), jnp.where(usable, local_epsilon, 1.0)
-    at = _Layout(*jax.lax.stop_gradient(_layout(jnp, n, local, top, float(window))))
-    odds = jnp.exp(-local)
+    usable = _usable(xp, num_reports, local_epsilon)
+    n, local = xp.where(usable, num_reports, 1.0), xp.where(usable, local_epsilon, 1.0)
+    at = _Layout(*stop_gradient(_layout(xp, n, local, top, float(window))))
+    odds = xp.exp(-local)
     single, rest = odds / (1.0 + 2.0 * odds), (1.0 + odds) / (1.0 + 2.0 * odds)
-    index = jnp.arange(window, dtype=jnp.int32).astype(jnp.float64)
+    index = xp.arange(window, dtype=xp.int32).astype(xp.float64)
     h1 = (at.first + at.step * index[:, None])[:, None]
     h2 = (at.first + at.step * index[:, None])[None]
     inside = h1 + h2 <= n
-    h1, h2 = jnp.where(inside, h1, 0.0), jnp.where(inside, h2, 0.0)
+    h1, h2 = xp.where(inside, h1, 0.0), xp.where(inside, h2, 0.0)
     first = log_binomial_pmf(h1, n, single, rest)
     second = log_binomial_pmf(h2, n - h1, odds / (1.0 + odds), 1.0 / (1.0 + odds))
-    b = odds + ((1.0 - odds) * h1 + (jnp.exp(local) - odds) * h2) / n
-    x = jnp.expm1(local) * (h1 - h2) / (n * b)
-    log_ratio = jnp.where(jnp.abs(x) < 0.25, log1p(jnp.clip(x, -0.25, 0.25)), jnp.log(jnp.maximum(1.0 + x, 1e-300)))
+    b = odds + ((1.0 - odds) * h1 + (xp.exp(local) - odds) * h2) / n
+    x = xp.expm1(local) * (h1 - h2) / (n * b)
+    log_ratio = xp.where(xp.abs(x) < 0.25, log1p(xp.clip(x, -0.25, 0.25)), xp.log(xp.maximum(1.0 + x, 1e-300)))
     # the last digits of both probabilities, and those of n - h1 times the second
-    distance = jnp.abs(h1 - n * single) + jnp.abs(h2 - (n - h1) * odds / (1.0 + odds))
-    error = 2.0**-49 * (32.0 + jnp.abs(first) + jnp.abs(second) + distance)
-    log_mass = jnp.where(inside, first + second + jnp.log(b) + 2.0 * jnp.log(at.step), -jnp.inf)
+    distance = xp.abs(h1 - n * single) + xp.abs(h2 - (n - h1) * odds / (1.0 + odds))
+    error = 2.0**-49 * (32.0 + xp.abs(first) + xp.abs(second) + distance)
+    log_mass = xp.where(inside, first + second + xp.log(b) + 2.0 * xp.log(at.step), -xp.inf)
 
     low, high = at.first - 1.0, at.first + at.step * window - 1.0
     # where A is the density the counts are those of n - 1 threes and the single report
-    trials = jnp.maximum(n - 1.0, 0.0)
-    ends = jnp.stack([low, high])
-    beyond = jnp.stack([low < trials * single, high > trials * single])
-    possible = jnp.stack([low >= 0, high <= trials])
-    rate = binomial_rate(jnp.clip(ends, 0.0, trials), trials, single, rest)
-    outside = jnp.sum(jnp.where(possible, jnp.where(beyond, jnp.exp(-rate), 1.0), 0.0), axis=0)
-    log_outside = jnp.log(jnp.maximum(2.0 * outside, 1e-300)) + 2.0 * jnp.log(at.step) + 2.0**-20
-    aliases = log_aliases(at.variance, at.step) + jnp.log(3.0)
+    trials = xp.maximum(n - 1.0, 0.0)
+    ends = xp.stack([low, high])
+    beyond = xp.stack([low < trials * single, high > trials * single])
+    possible = xp.stack([low >= 0, high <= trials])
+    rate = binomial_rate(xp.clip(ends, 0.0, trials), trials, single, rest)
+    outside = xp.sum(xp.where(possible, xp.where(beyond, xp.exp(-rate), 1.0), 0.0), axis=0)
+    log_outside = xp.log(xp.maximum(2.0 * outside, 1e-300)) + 2.0 * xp.log(at.step) + 2.0**-20
+    aliases = log_aliases(at.variance, at.step) + xp.log(3.0)
 
     def row(order: jax.Array) -> jax.Array:
         value, grown, value_error = power_excess(order, x, log_ratio)
-        level = jax.lax.stop_gradient(jnp.max(log_mass + grown, axis=(0, 1)))
-        terms = jnp.exp(log_mass + grown - level) * value
-        total = jnp.sum(terms, axis=(0, 1))
-        spread = jnp.sum(terms * (error + value_error), axis=(0, 1)) / total
-        log_total = level + jnp.log(total)
-        spread = spread + 2.0**-46 + 2.0**-50 * (jnp.abs(level) + jnp.abs(log_total))
-        comb = jnp.logaddexp(aliases, jnp.log(6.0) - EXPONENT) + jnp.log(3.0 * order) + softplus(log_total + spread)
-        log_error = jnp.logaddexp(comb, log_outside + jnp.log(order))
-        missing = jnp.where(at.step > 1.0, log_error - log_total + spread, -jnp.inf)
-        log_excess = log_total - spread + log1p(-jnp.exp(jnp.minimum(missing, -0.1)))
-        log_excess = jnp.where(usable & (total > 0) & (missing < -0.1), log_excess, -jnp.inf)
+        level = stop_gradient(xp.max(log_mass + grown, axis=(0, 1)))
+        terms = xp.exp(log_mass + grown - level) * value
+        total = xp.sum(terms, axis=(0, 1))
+        spread = xp.sum(terms * (error + value_error), axis=(0, 1)) / total
+        log_total = level + xp.log(total)
+        spread = spread + 2.0**-46 + 2.0**-50 * (xp.abs(level) + xp.abs(log_total))
+        comb = xp.logaddexp(aliases, xp.log(6.0) - EXPONENT) + xp.log(3.0 * order) + softplus(log_total + spread)
+        log_error = xp.logaddexp(comb, log_outside + xp.log(order))
+        missing = xp.where(at.step > 1.0, log_error - log_total + spread, -xp.inf)
+        log_excess = log_total - spread + log1p(-xp.exp(xp.minimum(missing, -0.1)))
+        log_excess = xp.where(usable & (total > 0) & (missing < -0.1), log_excess, -xp.inf)
         return softplus(log_excess) / (order - 1.0) * (1.0 - 2.0**-49)
 
-    return map_rows(row, jnp.asarray(orders, jnp.float64))
+    return map_rows(row, np.asarray(orders, np.float64), lanes=x)

@@ -7,11 +7,11 @@ Theorems 1 and 2. Replace-one adjacency, both directions; E = e^eps.
 from collections.abc import Sequence
 
 import jax
-import jax.numpy as jnp
 
 from jaxacct.bounds.shuffle._special_pairs import cap_rdp, fail_closed, mean_copies
 from jaxacct.divergence.response._special_pair import moment_bound_log_excess
 from jaxacct.special import ULP, bisect_lanes, down, log1p, log_up, softplus, up
+from jaxacct.special._namespace import stop_gradient, xp
 
 _ULPS = 16  # rounding, in ulp, of a divergence made from its logarithm: softplus or log1p, 9, and a quotient or two
 _NUM_HALVINGS = 41  # for the best of up to 2^41 splits, all of them certified; only tightness
@@ -23,19 +23,19 @@ def simple_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequ
     Upper bound where a^4 E^5 < n/9, integer orders >= 2; inf elsewhere. Its proof fails for small eps, where Theorem 1
     exceeds it; wherever it was checked the statement holds, `mixture_rdp` being a quarter of it to leading order.
     """
-    a = jnp.asarray(orders, jnp.float64)[:, None]
-    growth = jnp.expm1(local_epsilon)
+    a = xp.asarray(orders, xp.float64)[:, None]
+    growth = xp.expm1(local_epsilon)
     moment = up(2.0 * a * (a - 1.0) * growth * growth / num_reports, _ULPS)  # two expm1, and four roundings
     value = up(log1p(moment) / (a - 1.0), _ULPS)
     # a power, products and an exponential by 10 ULP, and |5 eps| for its argument, at most 118
-    holds = (up(9.0 * a**4 * jnp.exp(5.0 * local_epsilon), 130) < num_reports) & (local_epsilon < 23.6)
-    return fail_closed(jnp.where(holds, value, jnp.inf), num_reports, local_epsilon)
+    holds = (up(9.0 * a**4 * xp.exp(5.0 * local_epsilon), 130) < num_reports) & (local_epsilon < 23.6)
+    return fail_closed(xp.where(holds, value, xp.inf), num_reports, local_epsilon)
 
 
 def remark3_split(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
     """Remark 3's split [L], sqrt(2 eps E/(sqrt(n) log n)); valid only below 1, and poor for a > sqrt(n)/log n."""
-    growth = 2.0 * local_epsilon * jnp.exp(local_epsilon)
-    return jnp.sqrt(growth / (jnp.sqrt(num_reports) * jnp.log(num_reports)))
+    growth = 2.0 * local_epsilon * xp.exp(local_epsilon)
+    return xp.sqrt(growth / (xp.sqrt(num_reports) * xp.log(num_reports)))
 
 
 def best_split_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
@@ -47,24 +47,24 @@ def best_split_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: 
     is certified, whether or not it is the best. Never above Theorem 1, about half of it for large n; capped (n = 1 has
     no split).
     """
-    a = jnp.asarray(orders, jnp.float64)[:, None]
+    a = xp.asarray(orders, xp.float64)[:, None]
     mean = mean_copies(num_reports, local_epsilon)
-    mean = jnp.where(mean > 0, mean, 1.0)
+    mean = xp.where(mean > 0, mean, 1.0)
 
     def log_excess(j: jax.Array) -> jax.Array:
         gap = mean - j
         # 5 ULP of the mean move the rate by no more than so many of the gap; its own operations by 5 of itself
-        rate = 0.5 * gap * gap / mean - 16.0 * ULP * (jnp.abs(gap) + gap * gap / mean)
-        tail = jnp.where(gap > 0, up(a * local_epsilon, 4) - rate, jnp.inf)
-        return log_up(jnp.logaddexp(moment_bound_log_excess(j + 1.0, local_epsilon, orders=orders), tail), 16)
+        rate = 0.5 * gap * gap / mean - 16.0 * ULP * (xp.abs(gap) + gap * gap / mean)
+        tail = xp.where(gap > 0, up(a * local_epsilon, 4) - rate, xp.inf)
+        return log_up(xp.logaddexp(moment_bound_log_excess(j + 1.0, local_epsilon, orders=orders), tail), 16)
 
     def rises(j: jax.Array) -> jax.Array:
         return log_excess(j + 1.0) >= log_excess(j)
 
-    top = jnp.broadcast_to(jnp.maximum(jnp.ceil(mean) - 1.0, 0.0), (len(orders), *mean.shape))
-    best = bisect_lanes(rises, top, jnp.full_like(top, -1.0), num_steps=_NUM_HALVINGS, whole=True)
-    best = jax.lax.stop_gradient(best)
-    half = jnp.floor(down(0.5 * mean, _ULPS))
-    excess = jnp.minimum(log_excess(best), log_excess(jnp.broadcast_to(half, best.shape)))
-    value = jnp.minimum(up(softplus(excess) / (a - 1.0), _ULPS), cap_rdp(local_epsilon, orders=orders))
+    top = xp.broadcast_to(xp.maximum(xp.ceil(mean) - 1.0, 0.0), (len(orders), *mean.shape))
+    best = bisect_lanes(rises, top, xp.full_like(top, -1.0), num_steps=_NUM_HALVINGS, whole=True)
+    best = stop_gradient(best)
+    half = xp.floor(down(0.5 * mean, _ULPS))
+    excess = xp.minimum(log_excess(best), log_excess(xp.broadcast_to(half, best.shape)))
+    value = xp.minimum(up(softplus(excess) / (a - 1.0), _ULPS), cap_rdp(local_epsilon, orders=orders))
     return fail_closed(value, num_reports, local_epsilon)
