@@ -930,5 +930,13 @@ _RENYI = (
         "tests/bounds/test_renyi_of_bases.py -k cannot",
     ),
 )
+_FAR = (
+    Mutant(
+        "bounds/composed.py",
+        "math.nextafter(target / sum(int(count) for _, count in mechanism.parts()) * _SHARE_DOWN, 0.0)",
+        "target / sum(int(count) for _, count in mechanism.parts()) * _SHARE_DOWN",
+        "tests/bounds/test_far_settings.py -k shares",
+    ),
+)
 
-MUTANTS = _RENYI + _BATCHES + _GROUND + _COMPOSED + _ANSWERS + _GAUSSIAN + _ALLOCATION + _SHUFFLED + _CHECKED_IN
+MUTANTS = _FAR + _RENYI + _BATCHES + _GROUND + _COMPOSED + _ANSWERS + _GAUSSIAN + _ALLOCATION + _SHUFFLED + _CHECKED_IN

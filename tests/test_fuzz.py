@@ -290,6 +290,14 @@ ANSWERED = {
     ),
     "no clones, rounds": lambda: ja.epsilon(ja.Shuffled(ja.LocalRandomizer(1e300), 2, 2), 1e-6),
     "variance beyond the doubles": lambda: variance(ja.RandomAllocation(ja.Gaussian(1e200), 3)),
+    "check-ins, next to no local epsilon": lambda: ja.epsilon(
+        ja.CheckIn(ja.LocalRandomizer(1e-300), 10**6, 0.35), 1e-3
+    ),
+    "a part of the least delta": lambda: ja.epsilon(
+        ja.Composed([ja.PoissonSampled(ja.Laplace(0.06), 0.001, 3), ja.Gaussian(8e4)]), 5e-324
+    ),
+    "half of very many steps": lambda: ja.epsilon(ja.RandomAllocation(ja.Gaussian(0.65), 2**40, 2**39), 1e-6),
+    "rounds that reveal nearly all": lambda: ja.epsilon(ja.Shuffled(ja.LocalRandomizer(50.0), 1804, 1000), 5e-17),
 }
 
 

@@ -255,8 +255,13 @@ DISTRIBUTION = Distribution(
 
 
 def _added_up(mechanism: Composed, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """From above, by basic composition: every run is asked at an equal share of the target, and the answers add up."""
-    share = target / sum(int(count) for _, count in mechanism.parts()) * _SHARE_DOWN
+    """From above, by basic composition: every run is asked at an equal share of the target, and the answers add up.
+
+    Where the share is no normal double it is rounded down by a step: a quotient and a product err by half of one each.
+    """
+    share = math.nextafter(target / sum(int(count) for _, count in mechanism.parts()) * _SHARE_DOWN, 0.0)
+    if query is Query.EPSILON and share == 0.0:
+        return dict.fromkeys(at.known, Ends(0.0, query.worst))
     every = [count * at.ask(part, query, share, at.width, wants_lower=False).upper for part, count in mechanism.parts()]
     return dict.fromkeys(at.known, Ends(0.0, min(math.fsum(every) * _SUM_UP, query.worst)))
 

@@ -160,7 +160,7 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
             exponent = value - tilts[-1] * (origin + step * end) + 2.0**-46 * (1.0 + abs(value) + tilts[-1] * reach)
             infinite += math.exp(min(0.0, exponent + _LOG_TAIL))
         if start > 0:
-            masses[0] += math.exp(_LOG_TAIL + max(0.0, moments(0.0)))
+            masses[0] += math.exp(min(0.0, _LOG_TAIL + max(0.0, moments(0.0))))  # a mass of 1 says nothing
         masses = np.minimum(masses, 1.0)
     # where the losses are not known to the last digit, they move to the safe side
     shift = 2.0**-50 * reach * (1.0 if upper else -1.0)

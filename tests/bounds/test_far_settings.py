@@ -1,11 +1,16 @@
 """Settings far from the usual ones: large noise, tiny sampling probabilities; answers stay narrow, and silent."""
 
+import math
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import jaxacct as ja
+from jaxacct._method import Bracketing, Query
+from jaxacct._types import Direction, Ends
+from jaxacct.bounds import composed
 
 
 @pytest.mark.parametrize(("noise", "num_steps"), [(30.0, 1000), (50.0, 1e5), (200.0, 1e4)])
@@ -35,3 +40,18 @@ def test_tradeoff_warns_of_nothing_that_was_not_asked():
         missed = ja.tradeoff(run, np.array([0.01, 0.1]))
     np.testing.assert_allclose(missed, [0.99, 0.9], rtol=0, atol=1e-10)
     assert np.all(missed <= [0.99, 0.9])
+
+
+@pytest.mark.parametrize(("target", "count"), [(1.5e-323, 2), (2e-308, 3), (1e-6, 3)])
+def test_shares_of_a_delta_add_up_to_no_more(target, count):
+    """Below the normal doubles a quotient is rounded by far more than its share of 2^-50."""
+    asked = []
+
+    def ask(part, query, share, width, *, wants_lower):
+        asked.append(share)
+        return Ends(0.0, 1.0)
+
+    known = {Direction.REMOVE: Ends(0.0, math.inf)}
+    at = Bracketing(width=1e-3, known=known, wants_lower=False, ask=ask, progress=None)
+    composed._added_up(ja.Composed(ja.Gaussian(1.0), count), Query.EPSILON, target, at)
+    assert 0 < count * Fraction(asked[0]) <= Fraction(target)

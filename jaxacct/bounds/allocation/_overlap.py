@@ -19,6 +19,7 @@ from jaxacct.special import log_or_minus_inf, up
 
 # Renyi orders at which epsilon and delta are read: each is valid
 _ORDERS = np.unique(np.concatenate([2.0 + np.geomspace(0.01, 30.0, 40), np.arange(2, 65), [2.0, 96.0, 128.0]]))
+_MOST_OVERLAPS = 2.0**24  # terms of a sum: with more the arrays would take gigabytes, and nothing is claimed
 
 
 def overlap_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float]) -> np.ndarray:
@@ -28,7 +29,7 @@ def overlap_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float]) 
 
     Dong, Chen & Ozgur 2025 (RA-S21). J is the overlap of two independent k-subsets of t steps, hypergeometric, and the
     first E the epochs; no reduction to 1-out-of-n. Exact at a = 2. Gaussian noise, any 1 <= k <= t, real a >= 2; inf
-    below 2, where it is invalid, and for other releases. Cost O(k) an order.
+    below 2, where it is invalid, for other releases, and for more than 2^24 terms. Cost O(k) an order.
 
     The weights C(k, j) C(t-k, k-j) are products of their ratios, by compensated sums of logarithms, and where J is
     mostly 0 the positive terms of E (e^{cJ} - 1) are summed. Every rounding is added: 1e-13 relative at k = 1, some
@@ -43,7 +44,8 @@ def overlap_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float]) 
     runs_of(mechanism)  # concrete, or an error
     base = concrete_base(mechanism)
     steps, selected, epochs = (int(x) for x in (mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs))
-    if base.signature() != (Gaussian,):
+    overlapping = min(selected, steps - selected)  # numbers of steps that two subsets may share, less one
+    if base.signature() != (Gaussian,) or overlapping > _MOST_OVERLAPS:
         return np.full(len(orders), np.inf)
     first = max(0, 2 * selected - steps)  # two subsets of more than half overlap at least so much
     j = np.arange(first, selected, dtype=np.float64)

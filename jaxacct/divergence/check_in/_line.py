@@ -21,6 +21,7 @@ from jaxacct.special import ULP, log_down, log_up
 
 _REACH = 10.0  # standard deviations of the number of reports on either side of its mean that are in the window
 _ROUNDINGS = 2.0**8 * ULP
+_LEAST_SPREAD = 1e-150  # standard deviation of S below which its square is no double: nothing is claimed there
 
 
 class LineSetting(NamedTuple):
@@ -155,6 +156,8 @@ def line_point(epsilon: float, setting: LineSetting) -> LinePoint:
     t = math.expm1(epsilon)
     of = _Steps(setting, mean, deviation, window, math.tanh(0.5 * local), 2.0 / (math.exp(local) + 1.0), n * t)
     spread, drift = 2.0 * of.s * math.sqrt(mean * p), n * t * p
+    if spread < _LEAST_SPREAD:
+        return NOTHING
     order = order_of(spread, drift)
     if order * 2.0 * of.s > 2.0 or 2.0 * of.s <= of.ratio().high * of.rest:
         return NOTHING
