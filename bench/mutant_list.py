@@ -79,7 +79,7 @@ PAIR_ABOVE = "tests/papers/test_pair_from_above.py"
 CHECK_LINE = "tests/divergence/test_check_in_line.py"
 CHECK_RESPONSE = "tests/divergence/test_check_in_response.py"
 CHECK_FEW = "tests/divergence/test_check_in_few_clones.py"
-CHECK_IN_ROUNDED = "tests/bounds/test_check_in.py -k rounded"
+LEAST = "tests/bounds/test_check_in.py -k least"
 ESTIMATION = "tests/test_estimation.py"
 SPECIAL = "tests/special/test_special.py"
 TAILS = "tests/divergence/test_threshold_test.py -k tails"
@@ -783,8 +783,15 @@ _CHECKED_IN = (
     ),
     Mutant("papers/girgis/_special_pairs.py", "falling = falling + ULP", "falling = falling - 64.0 * ULP", PAIR_ABOVE),
     Mutant("papers/girgis/_special_pairs.py", "found + ULP * (error + 2.0", "found - ULP * (error + 2.0", PAIR_ABOVE),
-    Mutant("papers/check_ins/_conversion.py", "1e-300)) + high - error", "1e-300)) + high + error", CHECK_IN_ROUNDED),
-    Mutant("papers/check_ins/_conversion.py", "rdp - found + 4e-14", "rdp - found - 4e-14", CHECK_IN),
+    Mutant(
+        "papers/check_ins/_conversion.py",
+        "above.value - above.error - ULP",
+        "above.value + 4.0 * above.error + ULP",
+        LEAST,
+    ),
+    Mutant("papers/check_ins/_conversion.py", "rdp - least_rdp(", "rdp - 1.01 * least_rdp(", f"{CHECK_IN} -k optimal"),
+    Mutant("papers/check_ins/_conversion.py", "lost < -1.0, log1mexp", "lost < -1.0, 0.0 * log1mexp", LEAST),
+    Mutant("papers/check_ins/_conversion.py", "below.error - ULP", "below.error + 64.0 * ULP", LEAST),
     Mutant("papers/check_ins/_coupling.py", "rest * jnp.sum(moved", "0.0 * jnp.sum(moved", GUARANTEES),
     Mutant(
         "bounds/check_in/_profile.py",
@@ -853,7 +860,6 @@ _CHECKED_IN = (
 )
 
 GROUND = "tests/test_ground.py -k sound"
-LEAST = "tests/bounds/test_check_in.py -k least"
 ELEMENTARY = "tests/special/test_special.py -k elementary"
 _GROUND = (
     Mutant(
@@ -865,11 +871,13 @@ _GROUND = (
     Mutant("_ground.py", "0.0 if np.array_equal(row, true) else math.inf", "0.0", "tests/test_ground.py -k fast"),
     Mutant("special/_elementary.py", "far = x < -0.25", "far = x < -0.5", ELEMENTARY),
     Mutant("special/_elementary.py", "far = size > 1.0\n    half", "far = size > 800.0\n    half", ELEMENTARY),
-    Mutant("papers/check_ins/_conversion.py", " - 2.0**-48 * (1.0 + exponent)", "", LEAST),
+    Mutant(
+        "papers/check_ins/_conversion.py", "logexpm1(down(exponent, 8)), 40.0)", "logexpm1(exponent), -64.0)", LEAST
+    ),
     Mutant(
         "papers/check_ins/_conversion.py",
-        "log_h(y, jnp.log(rest) - jnp.log(reach + rest))",
-        "log_h(y, log1p(y))",
+        "near = ratio > 0.5",
+        "near = ratio > -1.0",
         LEAST,
     ),
 )

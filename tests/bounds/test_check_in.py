@@ -23,6 +23,7 @@ from jaxacct.divergence.check_in._response import response_floor_log_delta
 from jaxacct.divergence.clones._profile import clones_delta, lane_bytes
 from jaxacct.mechanisms._check_in import CheckIn
 from jaxacct.papers import check_ins, girgis
+from jaxacct.papers.check_ins import _conversion as conversion
 from jaxacct.papers.check_ins import _distributed as distributed
 from jaxacct.papers.check_ins import _first_cut as first_cut
 from jaxacct.papers.check_ins import _published as published
@@ -329,6 +330,9 @@ def test_the_least_divergence_is_rounded_down_everywhere():
     """Also where r = 1 is best, as at order 4, epsilon 1, delta 0.3, and near order 1 with a large epsilon."""
     rng = np.random.default_rng(3)
     points = [(4.0, 1.0, 0.3), (1.0023182360974794, 31.329864578569655, 0.1842571543471182), (400.0, 30.0, 0.5)]
+    # two laws that hardly differ, where x and y are near 1
+    points += [(10.0, 1e-15, 6.79e-16), (3.0, 0.0, 1.3e-15), (500.0, 1e-10, 4.2e-8), (1.01, 0.0, 1.8e-7)]
+    points += [(64.0, 1e-4, 5.4e-4), (1.0 + 1e-8, 1e-10, 5.7e-10), (2.0, 1e-10, 1e-3)]
     for _ in range(60):
         delta = rng.uniform(0.0, 1.0) if rng.uniform() < 0.5 else 10.0 ** rng.uniform(-8.0, 0.0)
         points.append((1.0 + 10.0 ** rng.uniform(-3.0, 2.5), 10.0 ** rng.uniform(-3.0, 1.5), delta))
@@ -336,7 +340,16 @@ def test_the_least_divergence_is_rounded_down_everywhere():
     with mp.workdps(50):
         for point, value in zip(points, found, strict=True):
             truth = least_by_search(*point)
-            assert truth * (1 - mp.mpf(2e-13)) <= mp.mpf(float(value)) <= truth, point
+            assert truth * (1 - mp.mpf(4e-13)) <= mp.mpf(float(value)) <= truth, point
+
+
+def test_the_least_divergence_is_rounded_down_wherever_the_search_ends(monkeypatch):
+    monkeypatch.setattr(conversion, "_NUM_HALVINGS", 14)
+    points = [(2.0, 0.5, 0.1), (8.0, 1.0, 1e-3), (1.5, 0.01, 1e-6), (30.0, 1e-4, 1e-5)]
+    found = Kernel(lambda *args: conversion.least_rdp(*args))(*np.array(points).T)
+    with mp.workdps(50):
+        for point, value in zip(points, found, strict=True):
+            assert 0.3 * least_by_search(*point) <= mp.mpf(float(value)) <= least_by_search(*point), point
 
 
 def test_optimal_conversion_is_never_above_the_closed_one():

@@ -6,11 +6,15 @@ mechanism has at most the Renyi divergence below. It has at least that much (CI-
 conversion of one order.
 """
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
+from jaxacct.conversion import delta_from_log_down
 from jaxacct.divergence.response._renyi import power_excess
-from jaxacct.special import down, log1p, logexpm1, softplus, solve_decreasing
+from jaxacct.special import ULP, down, log1mexp, log1p, log_down, logexpm1, softplus, solve_decreasing
 
 _NUM_HALVINGS = 90  # of the interval of log((r - delta)/(1 - r)) that is searched
 _LEAST_LOG = -690.0  # nats: the least log of that ratio, or of its inverse, that is tried: no underflow
@@ -19,51 +23,82 @@ _LEAST_LOG = -690.0  # nats: the least log of that ratio, or of its inverse, tha
 def log_least_excess(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> jax.Array:
     """Log of the least E_Q[(P/Q)^a] - 1, broadcast, among all pairs with D_{e^eps}(P || Q) = delta; -inf at delta = 0.
 
-    Attained by P = (r, 1-r), Q = ((r - delta) e^-eps, ..), r in (delta, 1) such that h(x) = h(y),
+    Attained by P = (r, 1-r), Q = ((r - delta) e^-eps, ..), r in (delta, 1) such that k(x) = k(y),
 
-        h(t) = t^(a-1) (a - (a-1) t),   x = r/(r - delta) > 1,   y = (1-r)/(e^eps - r + delta) < 1,
+        k(t) = 1 - t^(a-1) (a - (a-1) t) = t^(a-1) (t^(1-a) - 1 - (1-a) (t-1)),   x = r/(r - delta) > 1,
+        y = (1-r)/(e^eps - r + delta) < 1,
 
-    found by halving in log((r - delta)/(1 - r)), or r = 1 where a delta >= 1. The two atoms' terms are positive; each
-    is rounded down by 2^-44, and e^y - 1 at r = 1 by 2^-48 (1 + y), y = (a-1) (eps - log(1 - delta)), which errs by
-    seven roundings. Real a > 1, epsilon >= 0, 0 <= delta < 1.
+    found by halving in log((r - delta)/(1 - r)), or r = 1 where a delta >= 1. Rounded down: the two atoms' terms are
+    positive, each is moved down by what it errs by, and the value at the r that was found by how far it may be from
+    the least (docs/numerics.md, "The best conversion of one order"). Real a > 1, epsilon >= 0, 0 <= delta < 1.
     """
     a = order
-    top = log1p(-delta)
-    reach = jnp.expm1(epsilon) + delta
+    total, reach = 1.0 - delta, jnp.expm1(epsilon) + delta
 
-    def parts(u: jax.Array) -> tuple[jax.Array, jax.Array]:  # log(r - delta), and 1 - r to all its digits
-        return top - softplus(-u), jnp.maximum(jnp.exp(top - softplus(u)), 1e-300)
+    def parts(u: jax.Array) -> tuple[jax.Array, jax.Array]:  # r - delta and 1 - r, the lesser of them as it is meant
+        odds = jnp.exp(-jnp.abs(u))
+        less = total * (odds / (1.0 + odds))
+        return jnp.where(u < 0, less, total - less), jnp.where(u < 0, total - less, less)
 
-    def log_h(w: jax.Array, log_t: jax.Array) -> jax.Array:  # at t = 1 + w; -inf where it is not positive
-        inner = 1.0 - (a - 1.0) * w
-        return jnp.where(inner > 0, (a - 1.0) * log_t + log1p(jnp.maximum(-(a - 1.0) * w, -1.0)), -jnp.inf)
+    def bends(u: jax.Array) -> tuple[_Term, _Term]:  # k(x) and k(y)
+        left, right = parts(u)
+        above = _power_term(1.0 - a, delta / left, jnp.inf)
+        below = _power_term(1.0 - a, -reach / (reach + right), right / (reach + right))
+        return above.times((a - 1.0) * above.log_ratio), below.times((a - 1.0) * below.log_ratio)
 
     def halve(_: jax.Array, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         low, high = ends
         middle = 0.5 * (low + high)
-        v, rest = parts(middle)
-        # the objective rises in r where h(x) > h(y)
-        x, y = delta * jnp.exp(-v), -reach / (reach + rest)  # less 1
-        rises = log_h(x, log1p(x)) > log_h(y, jnp.log(rest) - jnp.log(reach + rest))
-        return jnp.where(rises, low, middle), jnp.where(rises, middle, high)
+        x, y = bends(middle)
+        falls = x.value > y.value  # the objective, in r
+        return jnp.where(falls, middle, low), jnp.where(falls, high, middle)
 
-    ends = jnp.full_like(a + top + epsilon, _LEAST_LOG), jnp.full_like(a + top + epsilon, -_LEAST_LOG)
+    ends = jnp.full_like(a + total + epsilon, _LEAST_LOG), jnp.full_like(a + total + epsilon, -_LEAST_LOG)
     u = jax.lax.stop_gradient(jnp.mean(jnp.stack(jax.lax.fori_loop(0, _NUM_HALVINGS, halve, ends)), axis=0))
-    v, rest = parts(u)
-    excess = delta - jnp.exp(v) * jnp.expm1(-epsilon)  # P - Q at the first atom, Q - P at the second
-    first, second = jnp.exp(v - epsilon), (reach + rest) * jnp.exp(-epsilon)
-    above = jnp.log(first) + _log_power_excess(a, excess / first, log1p(excess / first))
-    below = jnp.log(second) + _log_power_excess(a, -excess / second, jnp.log(rest) - jnp.log(second))
-    exponent = (a - 1.0) * jnp.where(delta > 0, epsilon - top, 1.0)  # seven roundings, none cancelling: top <= 0
-    at_one = logexpm1(exponent) - 2.0**-48 * (1.0 + exponent)
-    value = jnp.where(a * delta >= 1.0, at_one, jnp.logaddexp(above, below))
+    left, right = parts(u)
+    excess = delta - left * jnp.expm1(-epsilon)  # P - Q at the first atom, Q - P at the second
+    first, second = left * jnp.exp(-epsilon), (reach + right) * jnp.exp(-epsilon)
+    above = _power_term(a, excess / first, jnp.inf).times(jnp.log(first))
+    below = _power_term(a, -excess / second, right / second).times(jnp.log(second))
+    by_above = 64.0 + 20.0 * a * jnp.abs(above.log_ratio) + 8.0 * above.size
+    by_below = 224.0 + 4.0 * jnp.abs(below.log_ratio) + 8.0 * below.size
+    value = jnp.logaddexp(
+        above.value - above.error - ULP * jax.lax.stop_gradient(by_above),
+        below.value - below.error - ULP * jax.lax.stop_gradient(by_below),
+    )
+    x, y = jax.lax.stop_gradient(bends(u))
+    known = 2.0**-40 * (1.0 + a + x.size + y.size)
+    log_apart = logexpm1(jnp.abs(x.value - y.value) + known)
+    moved = jnp.log(left) + log_apart
+    moved = jnp.where(x.value > y.value + known, jnp.minimum(moved, jnp.log(right)), moved)  # r is at most 1
+    slope = (a - 1.0) * epsilon + jnp.maximum(x.value, y.value) + log_apart
+    lost = jax.lax.stop_gradient(slope + moved + 1.0 - value)
+    value = log_down(value, 16.0) + jnp.where(lost < -1.0, log1mexp(jnp.minimum(lost, -1.0)), -jnp.inf)
+    exponent = (a - 1.0) * jnp.where(delta > 0, epsilon - log1p(-delta), 1.0)
+    at_one = log_down(logexpm1(down(exponent, 8)), 40.0)
+    value = jnp.where(a * delta >= 1.0, at_one, value)
     return jnp.where(delta > 0, value, -jnp.inf)
 
 
-def _log_power_excess(power: jax.Array, x: jax.Array, log_ratio: jax.Array) -> jax.Array:
-    """log((1+x)^a - 1 - a x), less its error, for log_ratio = log(1+x)."""
-    value, high, error = power_excess(power, x, log_ratio)
-    return jnp.log(jnp.maximum(value, 1e-300)) + high - error
+class _Term(NamedTuple):
+    """A logarithm, with the size of its parts, an error beside what these round by, and log t of what it is made of."""
+
+    value: jax.Array
+    size: jax.Array
+    error: jax.Array
+    log_ratio: jax.Array
+
+    def times(self, log_factor: jax.Array) -> "_Term":
+        return _Term(self.value + log_factor, self.size + jnp.abs(log_factor), self.error, self.log_ratio)
+
+
+def _power_term(power: jax.Array, x: jax.Array, ratio: ArrayLike) -> _Term:
+    """log((1+x)^a - 1 - a x); `ratio` is 1 + x to all its digits, where it is below 1/2."""
+    near = ratio > 0.5
+    log_ratio = jnp.where(near, log1p(jnp.where(near, x, 0.0)), jnp.log(jnp.where(near, 1.0, ratio)))
+    value, high, error = power_excess(power, jnp.where(near, x, ratio - 1.0), log_ratio)
+    log_value = jnp.log(jnp.maximum(value, 1e-300))
+    return _Term(log_value + high, jnp.abs(log_value) + high, error, log_ratio)
 
 
 def least_rdp(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> jax.Array:
@@ -71,7 +106,7 @@ def least_rdp(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> jax.Arr
 
     epsilon + log(M)/(a-1),  M = min_r r^a (r - delta)^(1-a) + (1-r)^a (e^eps - r + delta)^(1-a).
     """
-    return down(softplus(log_least_excess(order, epsilon, delta)) / (order - 1.0), 32)  # softplus 9, two roundings
+    return down(softplus(log_least_excess(order, epsilon, delta)) / (order - 1.0), 12)  # softplus 9, and a quotient
 
 
 def optimal_epsilon(order: jax.Array, rdp: jax.Array, log_delta: jax.Array) -> jax.Array:
@@ -80,12 +115,11 @@ def optimal_epsilon(order: jax.Array, rdp: jax.Array, log_delta: jax.Array) -> j
     Upper bound, in the direction of the divergence: the least epsilon >= 0 with `least_rdp` >= rdp. Never above the
     closed conversion; at a = 2, rdp = 0.1, delta = 1e-5 it is 7.875 where that gives 10.227.
     """
-    delta = jnp.exp(log_delta) * (1.0 - 2.0**-48)
+    delta = delta_from_log_down(log_delta)
 
     def lack(epsilon: jax.Array, order: jax.Array, rdp: jax.Array, delta: jax.Array) -> tuple[jax.Array, jax.Array]:
         def value(epsilon: jax.Array) -> jax.Array:
-            found = least_rdp(order, epsilon, delta)
-            return rdp - found + 4e-14 * (1.0 + epsilon + jnp.abs(found))
+            return rdp - least_rdp(order, epsilon, delta)
 
         return jax.jvp(value, (epsilon,), (jnp.ones_like(epsilon),))
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from jaxacct.bounds.poisson._profile import concrete_base
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.papers._asking import run_of, whole
-from jaxacct.special import up
+from jaxacct.special import ULP, up
 
 _MAX_SELECTED = 256  # steps for each record; the cost grows with their square in vectors of that length
 _MAX_CELLS = 4096  # coefficients of the polynomial; for more the answer is inf
@@ -59,9 +59,9 @@ def exact_overlap_rdp(mechanism: RandomAllocation, *, order: int) -> float:
     t, k, epochs = (int(x) for x in (mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs))
     if base.signature() != (Gaussian,) or k > _MAX_SELECTED:
         return math.inf
-    s2 = base.noise_multiplier**-2.0
+    s2 = up(float(base.noise_multiplier) ** -2.0, 8)  # a power by 4 ULP
     if order > 3:
-        return up(epochs * _log_coefficient(t, k, float(s2), order) / (order - 1.0), 8)
+        return up(epochs * _log_coefficient(t, k, s2, order) / (order - 1.0), 8)
     logs: list[Real] = []
     exponents: list[Real] = []
     pair = _log_hypergeometric(t, k, k)
@@ -79,8 +79,9 @@ def exact_overlap_rdp(mechanism: RandomAllocation, *, order: int) -> float:
         logs.append(table[kept])
         exponents.append((s2 * (j + 2.0 * a + (union - a)))[kept])
     log_weight, x = np.concatenate(logs), np.concatenate(exponents)
-    # logarithms of up to 3 k factors, each of some log t, in sums of that many
-    size = 2.0**-52 * (64.0 + 12.0 * k * (4.0 + math.log(t)) + math.log2(len(x)) + 2.0 * float(x.max()))
+    # nine logarithms of binomials by 4 ULP, and eight sums: C(t, k) bounds each pair, C(2k, k) < e^(1.4 k) the split
+    logs_size = 4.0 * math.log(math.comb(t, k)) + 2.8 * k
+    size = ULP * (64.0 + 12.0 * logs_size + math.log(len(x)) + 8.0 * float(x.max()))
     top = float((log_weight + x).max())
     if top < 0.0 and float(x.max()) < 600.0:
         log_moment = math.log1p(math.fsum(np.exp(log_weight) * np.expm1(x)) * (1.0 + 2.0 * size))
@@ -104,8 +105,11 @@ def _log_coefficient(t: int, k: int, s2: float, order: int) -> float:
             total, log_scale = _scaled(_truncated_product(total, power), log_scale + log_power)
         power, log_power = _scaled(_truncated_product(power, power), 2.0 * log_power)
     value = math.log(float(total[(k,) * order])) + log_scale
-    log_choose = math.lgamma(t + 1.0) - math.lgamma(k + 1.0) - math.lgamma(t - k + 1.0)
-    slack = 2.0**-52 * (t * (cells + 4.0) + 8.0 * (abs(value) + order * math.lgamma(t + 2.0)))
+    log_choose = math.log(math.comb(t, k))
+    largest = 0.5 * s2 * order * (order - 1)
+    # a product of t factors, known to `largest` + 4 ULP, is made in t - 1 products of sums of `cells` terms, each of
+    # them with a scale, whose logarithm is at most 2 `largest` + log(cells)
+    slack = ULP * (t * (cells + 12.0 * (largest + math.log(cells)) + 16.0) + 8.0 * (abs(value) + order * log_choose))
     return max(0.0, value - order * log_choose) + slack
 
 
@@ -124,30 +128,26 @@ def _scaled(a: Real, log_scale: float) -> tuple[Real, float]:
     return a / top, log_scale + math.log(top)
 
 
-def _log_falling(n: int, count: int) -> Real:
-    """log n (n-1) .. (n-m+1) [count + 1], m = 0..count; -inf where m > n."""
-    with np.errstate(divide="ignore"):
-        return np.concatenate([[0.0], np.cumsum(np.log(np.maximum(n - np.arange(float(count)), 0.0)))])
-
-
-def _log_factorials(count: int) -> Real:
-    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, count + 1.0)))])
+def _log_choose(n: int, count: int) -> Real:
+    """log C(n, m) [count + 1], m = 0..count, of whole numbers: within 4 ULP of itself; -inf where m > n."""
+    found, chosen = [], 1
+    for m in range(count + 1):
+        found.append(math.log(chosen) if chosen else -math.inf)
+        chosen = chosen * max(n - m, 0) // (m + 1)
+    return np.asarray(found)
 
 
 def _log_hypergeometric(t: int, marked: int, k: int) -> Real:
     """log P [k + 1] of m = 0..k marked steps in a uniform k-subset of t steps."""
-    m = np.arange(k + 1)
-    lf = _log_factorials(k)
-    rest = _log_falling(t - marked, k)[::-1]  # k - m of the others
-    return _log_falling(marked, k)[m] + rest + lf[k] - lf[m] - lf[k - m] - _log_falling(t, k)[k]
+    rest = _log_choose(t - marked, k)[::-1]  # k - m of the others
+    return _log_choose(marked, k) + rest - math.log(math.comb(t, k))
 
 
 def _log_splits(first: int, second: int, k: int) -> Real:
     """log P [k + 1, first + 1] that a of m steps are among the first, of first + second; -inf where impossible."""
     m, a = np.arange(k + 1)[:, None], np.arange(first + 1)
-    lf = _log_factorials(first + second)
     b = m - a
-    inside = (b >= 0) & (b <= second) & (m <= first + second)
+    inside = (b >= 0) & (b <= second)
     b, m = np.where(inside, b, 0), np.where(inside, m, 0)
-    chosen = lf[first] - lf[a] - lf[first - a] + lf[second] - lf[b] - lf[second - b]
-    return np.where(inside, chosen - (lf[first + second] - lf[m] - lf[first + second - m]), -np.inf)
+    chosen = _log_choose(first, first)[a] + _log_choose(second, second)[b]
+    return np.where(inside, chosen - _log_choose(first + second, k)[m], -np.inf)

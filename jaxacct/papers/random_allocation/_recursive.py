@@ -13,7 +13,7 @@ import numpy as np
 from jaxacct._types import Direction
 from jaxacct.bounds.allocation._posterior_rate import AddProfile, Tail, decomposition_add_profile
 from jaxacct.papers._asking import positive, whole
-from jaxacct.special import down
+from jaxacct.special import log_down, log_up, up
 
 
 def recursive_rate(num_steps: int, inner_epsilon: float) -> float:
@@ -38,7 +38,7 @@ def recursive_rate(num_steps: int, inner_epsilon: float) -> float:
     num_steps, inner_epsilon = whole("num_steps", num_steps), float(positive("inner_epsilon", inner_epsilon))
     if inner_epsilon > 350.0:  # where e^{2 eps'} overflows it exceeds every number of steps
         return 1.0
-    return min(1.0, math.exp(2.0 * inner_epsilon) / num_steps * (1.0 + 2.0**-50 * (4.0 + inner_epsilon)))
+    return min(1.0, up(math.exp(2.0 * inner_epsilon) / num_steps, 8))  # an exponential, and a quotient
 
 
 def recursive_factor(inner_epsilon: float, direction: Direction) -> float:
@@ -64,7 +64,7 @@ def recursive_factor(inner_epsilon: float, direction: Direction) -> float:
     """
     inner_epsilon = float(positive("inner_epsilon", inner_epsilon))
     scale = -2.0 * inner_epsilon if direction is Direction.REMOVE else 0.0
-    return math.exp(scale) / -math.expm1(-inner_epsilon) * (1.0 + 2.0**-50 * (4.0 + inner_epsilon))
+    return up(math.exp(scale) / -math.expm1(-inner_epsilon), 12)  # 4 ULP and 5, and a quotient
 
 
 def tied_tail(base: Any, direction: Direction, *, add_profile: AddProfile | None = None) -> Tail:
@@ -82,10 +82,10 @@ def tied_tail(base: Any, direction: Direction, *, add_profile: AddProfile | None
     profile = decomposition_add_profile(base) if add_profile is None else add_profile
 
     def tail(num_steps: int, rate: float, epsilon: float) -> float:
-        inner = down(0.5 * math.log(max(1.0, num_steps * rate)), 32)
+        inner = 0.5 * log_down(math.log(max(1.0, num_steps * rate)), 4.0)
         if inner < 1e-12:
             return 0.0
         delta = float(profile(num_steps, np.asarray([inner]))[0])
-        return min(0.0, math.log(max(delta, 1e-300) * recursive_factor(inner, direction)) + 2.0**-45)
+        return min(0.0, float(log_up(math.log(max(delta, 1e-300) * recursive_factor(inner, direction)), 4.0)))
 
     return tail

@@ -28,7 +28,7 @@ from jaxacct.curves._from_profile import profile_of
 from jaxacct.divergence.lattice._ratio import Side
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.papers._asking import direction_of, positive, probability, run_of, whole
-from jaxacct.special import down, up
+from jaxacct.special import down, log_up, up
 
 _NUM_REFINED = 20  # steps of golden section for theta: any theta is certified
 
@@ -84,10 +84,11 @@ def truncation_rate(num_steps: int, local_epsilon: float, tail_mass: float, widt
 
 
 def _log_half_width(local_epsilon: Any, width: Width) -> Any:
-    """log cosh or log sinh of eps0, of its shape, without overflow."""
+    """log cosh or log sinh of eps0, of its shape, without overflow, rounded up."""
     tail = np.exp(-2.0 * local_epsilon)
     inner = np.log1p(tail) if width is Width.COSH else np.log(-np.expm1(-2.0 * local_epsilon))
-    return local_epsilon + inner - math.log(2.0)
+    # inner by 5 ULP and 4 of itself, at most eps0 + 0.7 more than the answer; two sums
+    return log_up(local_epsilon + inner - math.log(2.0), 12.0 + 8.0 * local_epsilon)
 
 
 @functools.lru_cache(maxsize=16)
@@ -112,18 +113,15 @@ def azuma_tail(base: Any, direction: Direction, *, width: Width = Width.SINH) ->
     log_c, delta0 = 2.0 * _log_half_width(np.asarray(_LOCAL_EPSILONS), width), _local_delta(base)
 
     def tail(num_steps: int, rate: float, epsilon: float) -> float:
-        gamma = 1.0 - 1.0 / (num_steps * rate) - 2.0**-50
+        gamma = 1.0 - 1.0 / (num_steps * rate) - 2.0**-50  # four roundings of at most 1
         if gamma <= 0.0:
             return 0.0
         scale = math.log(num_steps)
         if width is Width.SINH:
             scale = math.log1p(num_steps * rate) + (epsilon if direction is Direction.ADD else 0.0)
-        log_tail = -down(0.5 * num_steps * gamma * gamma * np.exp(-log_c), 32)
-        return min(
-            0.0,
-            float(np.min(np.logaddexp(scale + np.log(np.maximum(delta0, 1e-300)), log_tail)))
-            + 2.0**-48 * (1.0 + abs(scale)),
-        )
+        log_tail = -down(0.5 * num_steps * gamma * gamma * np.exp(-log_c), 32)  # an exponential, and five products
+        log_paid = log_up(log_up(scale, 4.0) + log_up(np.log(np.maximum(delta0, 1e-300)), 2.0), 2.0)
+        return min(0.0, float(np.min(log_up(np.logaddexp(log_paid, log_tail), 16.0))))
 
     return tail
 
