@@ -49,6 +49,7 @@ MORE = "tests/bounds/test_allocation_more.py"
 EXACT = "tests/divergence/test_exact.py"
 LANES = "tests/bounds/test_epoch_on_lanes.py"
 FEW = "tests/bounds/test_few_outputs.py"
+OVERLAPS = "tests/papers/test_overlaps_rounded.py"
 CLONES = "tests/divergence/test_clones.py"
 NODES = "tests/divergence/test_clones_contour.py"
 SINGLE_COUNTS = "tests/divergence/test_single_counts.py"
@@ -474,8 +475,12 @@ _ALLOCATION = (
         "for spread in (False, False)",
         MORE + " -k few_steps",
     ),
-    Mutant("papers/random_allocation/_overlap_exact.py", "log_choose) + slack", "log_choose) - slack", FEW),
-    Mutant("papers/random_allocation/_overlap_exact.py", "top))) + size", "top))) - size", MORE),
+    Mutant("papers/random_allocation/_overlap_exact.py", "log_choose) + slack", "log_choose) - slack", OVERLAPS),
+    Mutant("papers/random_allocation/_overlap_exact.py", "top))) + size", "top))) - size", OVERLAPS),
+    Mutant("papers/random_allocation/_overlap_exact.py", "(1.0 + 2.0 * size)", "(1.0 - 2.0 * size)", OVERLAPS),
+    Mutant("papers/random_allocation/_recursive.py", "rate)), 4.0)", "rate)), -64.0)", OVERLAPS),
+    Mutant("papers/random_allocation/_recursive.py", "direction)), 4.0)", "direction)), -4096.0)", OVERLAPS),
+    Mutant("papers/random_allocation/_truncated_poisson.py", "2.0), 12.0 +", "2.0), -640.0 +", OVERLAPS),
     Mutant("bounds/discrete.py", "(1.0 if upper else -1.0)", "(-1.0 if upper else 1.0)", FEW),
     Mutant("bounds/discrete.py", "chosen * ratios[0] + (num_steps - chosen)", "chosen * ratios[0] + num_steps", BINARY),
     Mutant("special/_binomial_window.py", "own - other - lacks, error", "own - other + 1e-6, error", BINARY),
