@@ -582,7 +582,7 @@ _SHUFFLED = (
     ),
     Mutant(
         "divergence/clones/_renyi_nodes.py",
-        "jnp.where(strided, jnp.logaddexp(log_tail, log_end), log_tail)",
+        "xp.where(strided, xp.logaddexp(log_tail, log_end), log_tail)",
         "jnp.full_like(log_tail, -800.0)",
         f"{CLONES_RENYI} -k one_label",
     ),

@@ -152,9 +152,9 @@ def renyi_bytes(*, parts: tuple[RenyiPlan, ...], orders: Sequence[float] = ()) -
     return max(every, default=orders_bytes(orders=orders))
 
 
-def takes_numpy(*, parts: tuple[RenyiPlan, ...], **_: Any) -> bool:
-    """bool: whether every method of every plan takes NumPy arrays."""
-    return all(m.lanes.takes_numpy(dict(static)) for plan in parts for m, _, static in plan)
+def takes_numpy(*, parts: tuple[RenyiPlan, ...], **orders: Any) -> bool:
+    """bool: whether every method of every plan takes NumPy arrays, at these `orders`."""
+    return all(m.lanes.takes_numpy({**dict(static), **orders}) for plan in parts for m, _, static in plan)
 
 
 def is_of_reports(mechanism: Mechanism) -> bool:

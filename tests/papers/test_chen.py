@@ -21,7 +21,7 @@ from jaxacct.papers.girgis._below import response_lower_rdp
 ORDERS = (1.1, 2.0, 4.0, 16.0, 64.0)
 WINDOW = 2**14
 
-pair_kernel = Kernel(lambda n, p, eps, *, orders: tuple(clones_rdp(orders, n, p, eps)))
+pair_kernel = Kernel(lambda n, p, eps, *, orders: tuple(clones_rdp(orders, n, p, eps)), on_host=True)
 closed_kernel = Kernel(lambda n, p, eps: tuple(chen.moment_sandwich_rdp(n, p, eps, orders=ORDERS)))
 cosh_kernel = Kernel(
     lambda n, p, eps: tuple(chen.cosh_sandwich_rdp(n, p, eps, orders=ORDERS, window=WINDOW)), lane_bytes=2**21

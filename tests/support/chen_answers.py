@@ -27,7 +27,7 @@ def local(a):
     return float(a["eps0"]) if "eps0" in a else math.log(float(a["exp_eps0"]))
 
 
-_rdp = Kernel(lambda n, p, eps, *, orders: tuple(clones_rdp(orders, n, p, eps)), lane_bytes=2**20)
+_rdp = Kernel(lambda n, p, eps, *, orders: tuple(clones_rdp(orders, n, p, eps)), lane_bytes=2**20, on_host=True)
 _tradeoff = Kernel(clones_tradeoff, lane_bytes=lane_bytes, on_host=True)
 _delta = Kernel(clones_delta, lane_bytes=lane_bytes, on_host=True)
 _epsilon = Kernel(clones_epsilon, lane_bytes=lane_bytes, on_host=True)

@@ -72,7 +72,7 @@ pair_delta = Kernel(
 converted = Kernel(lambda log_delta, *rdp, orders: epsilon_from_rdp(*_columns(orders, rdp), log_delta).value)
 converted_delta = Kernel(lambda epsilon, *rdp, orders: log_delta_from_rdp(*_columns(orders, rdp), epsilon).value)
 
-pair_rdp = Kernel(lambda n, p, local, *, orders: clones_rdp(orders, n, p, local).upper, lane_bytes=2**20)
+pair_rdp = Kernel(lambda n, p, local, *, orders: clones_rdp(orders, n, p, local).upper, lane_bytes=2**20, on_host=True)
 
 _SUMS = "sum of positive terms, each widened by its error"
 _CLOSED = "closed form, rounded up"

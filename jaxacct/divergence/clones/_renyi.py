@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._types import Ends
 from jaxacct.divergence.clones._renyi_nodes import OutcomeGrid, Outcomes, outcome_grid, outcomes
 from jaxacct.divergence.response._special_pair import SINGLE_ULPS, single_log_excess
 from jaxacct.special import ULP, log1mexp, log1p, log_up, softplus, up
+from jaxacct.special._namespace import cummax, cummin_from_behind, fori_loop, lane_map, stop_gradient, xp
 
 _MAX_LOCAL_EPSILON = 500.0  # beyond, only the bounds of a single report are given
 _ROWS, _COLUMNS = 8, 32  # counts m, and values of b, of one tile: the outcomes that are summed at a time
@@ -48,44 +48,44 @@ def clones_rdp(
       clone_prob: p in [0, 1], [L], taken as exact.
       local_epsilon: >= 0, [L].
     """
-    powers = jnp.asarray([max(a - 1.0, _LEAST_POWER) for a in orders], jnp.float64)[:, None]
-    known = (num_reports >= 1) & (num_reports < jnp.inf) & (clone_prob >= 0) & (clone_prob <= 1) & (local_epsilon >= 0)
+    powers = xp.asarray([max(a - 1.0, _LEAST_POWER) for a in orders], xp.float64)[:, None]
+    known = (num_reports >= 1) & (num_reports < xp.inf) & (clone_prob >= 0) & (clone_prob <= 1) & (local_epsilon >= 0)
     positive = known & (local_epsilon > 0)
-    local = jnp.where(positive, local_epsilon, 1.0)
+    local = xp.where(positive, local_epsilon, 1.0)
     # as `single_log_cap`, whose order would be 1 here
     single = softplus(log_up(single_log_excess(local, powers), SINGLE_ULPS))
-    single = jnp.minimum(up(single / powers, 16), local)  # softplus 9, a quotient
+    single = xp.minimum(up(single / powers, 16), local)  # softplus 9, a quotient
     summed = positive & (local <= _MAX_LOCAL_EPSILON)
     n, p, local = (
-        jnp.where(summed, x, 1.0) for x in (jnp.floor(num_reports), clone_prob, jnp.minimum(local, _MAX_LOCAL_EPSILON))
+        xp.where(summed, x, 1.0) for x in (xp.floor(num_reports), clone_prob, xp.minimum(local, _MAX_LOCAL_EPSILON))
     )
     grid = outcome_grid(n, p, local, top_order=max(orders))
     size = grid.num_rows * grid.num_columns(grid.first_row + grid.row_step * grid.num_rows)
     summed = summed & (size <= _LARGEST_GRID)
-    grid = grid._replace(num_rows=jnp.where(summed, grid.num_rows, 0.0))
+    grid = grid._replace(num_rows=xp.where(summed, grid.num_rows, 0.0))
     # lane by lane: each takes its own time, and the memory is that of one
-    log_excess = jax.lax.map(lambda lane: _log_excess(powers[:, 0], lane), _Lane(grid, n, p, local)).T
+    log_excess = lane_map(lambda lane: _log_excess(powers[:, 0], lane), _Lane(grid, n, p, local)).T
     # docs/numerics.md, "Sums over clones": of the loss and of the weights, M times over, of 8 additions for each tile
-    sizes = 96.0 * (jnp.abs(log_excess) + log1p(size)) + 120.0 * powers * local + size / _COLUMNS
-    rounding = ULP * jax.lax.stop_gradient(1024.0 + sizes)
-    log_error = jnp.logaddexp(grid.log_relative_error + softplus(log_excess), grid.log_missing)
-    log_error = log_error + jnp.log(jnp.minimum(powers, 1.0))
-    upper = softplus(jnp.logaddexp(log_excess + rounding, log_error)) / powers
-    gap = jnp.minimum(log_error - log_excess, -1e-9)
+    sizes = 96.0 * (xp.abs(log_excess) + log1p(size)) + 120.0 * powers * local + size / _COLUMNS
+    rounding = ULP * stop_gradient(1024.0 + sizes)
+    log_error = xp.logaddexp(grid.log_relative_error + softplus(log_excess), grid.log_missing)
+    log_error = log_error + xp.log(xp.minimum(powers, 1.0))
+    upper = softplus(xp.logaddexp(log_excess + rounding, log_error)) / powers
+    gap = xp.minimum(log_error - log_excess, -1e-9)
     lower = softplus(log_excess - rounding + log1mexp(gap)) / powers
-    upper = jnp.where(summed & (upper <= single), upper, jnp.where(known, single, jnp.inf))
-    lower = jnp.where(summed & (log_error < log_excess), jnp.minimum(lower, upper), 0.0)
+    upper = xp.where(summed & (upper <= single), upper, xp.where(known, single, xp.inf))
+    lower = xp.where(summed & (log_error < log_excess), xp.minimum(lower, upper), 0.0)
     bracket = _monotone(orders, Ends(lower, upper))
     degenerate = known & (local_epsilon == 0)
-    return Ends(*(jnp.where(degenerate, 0.0, end) for end in bracket))
+    return Ends(*(xp.where(degenerate, 0.0, end) for end in bracket))
 
 
 def _monotone(orders: Sequence[float], bracket: Ends[jax.Array]) -> Ends[jax.Array]:
     """The bracket [A, L], each end as tight as it is because the divergence rises with the order."""
     rising = np.argsort(np.asarray(orders), kind="stable")
     back = np.argsort(rising, kind="stable")
-    lower = jax.lax.cummax(bracket.lower[rising], axis=0)[back]
-    upper = jax.lax.cummin(bracket.upper[rising], axis=0, reverse=True)[back]
+    lower = cummax(bracket.lower[rising])[back]
+    upper = cummin_from_behind(bracket.upper[rising])[back]
     return Ends(lower, upper)
 
 
@@ -107,18 +107,18 @@ class _Sums(NamedTuple):
 
 def _log_excess(powers: jax.Array, lane: _Lane) -> jax.Array:
     """Log of E psi over the grid, [A], summed tile by tile; a large negative number where the grid is empty."""
-    rows = jnp.arange(_ROWS, dtype=jnp.int32).astype(jnp.float64)
-    columns = jnp.arange(_COLUMNS, dtype=jnp.int32).astype(jnp.float64)
+    rows = xp.arange(_ROWS, dtype=xp.int32).astype(xp.float64)
+    columns = xp.arange(_COLUMNS, dtype=xp.int32).astype(xp.float64)
     grid = lane.grid
 
     def add(at: Outcomes, sums: _Sums) -> _Sums:
         # outcomes last: XLA's CPU backend sums along the minor axis ten times faster than along the first
         growth = powers[:, None] * at.loss
         exponent = at.log_weight + growth
-        top = jax.lax.stop_gradient(jnp.maximum(sums.top, jnp.max(exponent, axis=-1)))
-        rise = -jnp.expm1(-growth)
-        terms = jnp.exp(exponent - top[:, None]) * rise * (jnp.exp(-at.loss) * rise - jnp.expm1(-at.loss))
-        return _Sums(top, sums.total * jnp.exp(sums.top - top) + jnp.sum(terms, axis=-1))
+        top = stop_gradient(xp.maximum(sums.top, xp.max(exponent, axis=-1)))
+        rise = -xp.expm1(-growth)
+        terms = xp.exp(exponent - top[:, None]) * rise * (xp.exp(-at.loss) * rise - xp.expm1(-at.loss))
+        return _Sums(top, sums.total * xp.exp(sums.top - top) + xp.sum(terms, axis=-1))
 
     # a tile's outcomes wait one turn in the loop's state: else XLA computes them again for each order
     def next_tile(row: jax.Array, column: jax.Array, state: tuple[Outcomes, _Sums]) -> tuple[Outcomes, _Sums]:
@@ -126,16 +126,15 @@ def _log_excess(powers: jax.Array, lane: _Lane) -> jax.Array:
         return at, add(*state)
 
     def next_rows(block: jax.Array, state: tuple[Outcomes, _Sums]) -> tuple[Outcomes, _Sums]:
-        row = (block * _ROWS).astype(jnp.float64)
-        last = grid.first_row + grid.row_step * jnp.minimum(row + (_ROWS - 1.0), grid.num_rows - 1.0)
-        blocks = jnp.ceil(grid.num_columns(last) / _COLUMNS).astype(jnp.int32)
-        return jax.lax.fori_loop(
-            0, blocks, lambda k, state: next_tile(row, (k * _COLUMNS).astype(jnp.float64), state), state
-        )
+        row = (block * _ROWS).astype(xp.float64)
+        last = grid.first_row + grid.row_step * xp.minimum(row + (_ROWS - 1.0), grid.num_rows - 1.0)
+        blocks = xp.ceil(grid.num_columns(last) / _COLUMNS).astype(xp.int32)
+        return fori_loop(0, blocks, lambda k, state: next_tile(row, (k * _COLUMNS).astype(xp.float64), state), state)
 
-    none = jnp.zeros(_ROWS * _COLUMNS, jnp.float64)
-    start = Outcomes(none - jnp.inf, none), _Sums(jnp.full_like(powers, -1e5), jnp.zeros_like(powers))
-    blocks = jnp.ceil(grid.num_rows / _ROWS).astype(jnp.int32)
-    top, total = add(*jax.lax.fori_loop(0, blocks, next_rows, start))
+    zero = 0.0 * lane.num_reports  # of the lane's kind, which says whose loops these are
+    none = xp.zeros(_ROWS * _COLUMNS) + zero
+    start = Outcomes(none - xp.inf, none), _Sums(xp.full_like(powers, -1e5) + zero, xp.zeros_like(powers) + zero)
+    blocks = xp.ceil(grid.num_rows / _ROWS).astype(xp.int32)
+    top, total = add(*fori_loop(0, blocks, next_rows, start))
     some = total > 0
-    return jnp.where(some, top + jnp.log(jnp.where(some, total, 1.0)), -1e5)
+    return xp.where(some, top + xp.log(xp.where(some, total, 1.0)), -1e5)

@@ -29,11 +29,11 @@ import math
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from jaxacct.special import log1p, softplus, tanh
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 from jaxacct.special._fair_coins import log_fair_pmf
+from jaxacct.special._namespace import stop_gradient, xp
 
 _DIGITS = 40.0  # natural logarithms: windows and steps are chosen for errors of e^-40 of the smallest divergence
 _NUM_SLICES = 96  # slices in which the outcomes below the grid are bounded: more let the grid start a little later
@@ -57,13 +57,13 @@ class OutcomeGrid(NamedTuple):
 
     def num_columns(self, row: jax.Array) -> jax.Array:
         """How many values of b each row m has."""
-        strided = jnp.floor((0.5 * row - self.lowest) / self.step + 1.0)
-        return jnp.maximum(jnp.where(self.strided, strided, jnp.ceil(0.5 * row) - self.lowest), 0.0)
+        strided = xp.floor((0.5 * row - self.lowest) / self.step + 1.0)
+        return xp.maximum(xp.where(self.strided, strided, xp.ceil(0.5 * row) - self.lowest), 0.0)
 
 
 def _deviation(digits: jax.Array, variance: jax.Array) -> jax.Array:
     """A t with P[X - E X >= t] <= e^-digits for a sum X of independent variables in [0, 1]: Bernstein's inequality."""
-    return digits / 3.0 + jnp.sqrt(digits * digits / 9.0 + 2.0 * digits * variance)
+    return digits / 3.0 + xp.sqrt(digits * digits / 9.0 + 2.0 * digits * variance)
 
 
 def outcome_grid(
@@ -73,52 +73,52 @@ def outcome_grid(
 
     Its `log_relative_error` and `log_missing` bound what the other outcomes add: they are part of the certificate.
     """
-    n, p, local = jax.lax.stop_gradient((num_reports, clone_prob, local_epsilon))
+    n, p, local = stop_gradient((num_reports, clone_prob, local_epsilon))
     power = max(top_order, 2.0) - 1.0
     others, contrast = n - 1.0, tanh(0.5 * local)
     # E psi at order 2 is about 4 s^2 E[1/m] and at least a quarter of that for all others, over min(1, M)
-    smallest = jnp.maximum(contrast * contrast / (1.0 + others * p), 1e-60)
+    smallest = xp.maximum(contrast * contrast / (1.0 + others * p), 1e-60)
     digits = _DIGITS + log1p(1.0 / smallest) + 0.5 * log1p(others * p)
     mean, variance = others * p, others * p * (1.0 - p)
-    high = jnp.minimum(jnp.ceil(1.0 + mean + _deviation(digits, variance)), n)
+    high = xp.minimum(xp.ceil(1.0 + mean + _deviation(digits, variance)), n)
 
     def below(mean: jax.Array, variance: jax.Array, digits: jax.Array) -> jax.Array:
         # the exponent of a lower tail is also at least t^2 / (2 mean)
-        least = mean - jnp.minimum(_deviation(digits, variance), jnp.sqrt(2.0 * digits * mean))
-        return jnp.maximum(jnp.floor(least), 0.0)
+        least = mean - xp.minimum(_deviation(digits, variance), xp.sqrt(2.0 * digits * mean))
+        return xp.maximum(xp.floor(least), 0.0)
 
     a_low = below(0.5 * mean, 0.5 * mean * (1.0 - 0.5 * p), digits)
     lowest, log_tail = _lowest(others, p, local, high, a_low, digits, power)
     far = 1.0 + below(mean, variance, digits + power * local)
-    low = jnp.clip(jnp.maximum(a_low + lowest, far), 1.0, high)
+    low = xp.clip(xp.maximum(a_low + lowest, far), 1.0, high)
 
     spare = 2.0 * math.pi * math.pi / (digits + 3.0)
     rest = n - high
-    a_edge, rest_edge, b_edge = a_low - jnp.sqrt(a_low), rest - jnp.sqrt(rest), lowest - jnp.sqrt(lowest)
+    a_edge, rest_edge, b_edge = a_low - xp.sqrt(a_low), rest - xp.sqrt(rest), lowest - xp.sqrt(lowest)
     roomy = (a_low >= _LEAST_STRIDED) & (rest >= _LEAST_STRIDED)
-    a_edge, rest_edge = jnp.where(roomy, a_edge, 1.0), jnp.where(roomy, rest_edge, 1.0)
-    growth = 1.0 + 8.0 * contrast * power / jnp.square(1.0 + contrast)
+    a_edge, rest_edge = xp.where(roomy, a_edge, 1.0), xp.where(roomy, rest_edge, 1.0)
+    growth = 1.0 + 8.0 * contrast * power / xp.square(1.0 + contrast)
     bend = 1.0 / a_edge + 1.0 / rest_edge + growth / (a_edge * a_edge)
-    row_step = jnp.where(roomy, jnp.maximum(jnp.floor(jnp.sqrt(spare / bend)), 1.0), 1.0)
+    row_step = xp.where(roomy, xp.maximum(xp.floor(xp.sqrt(spare / bend)), 1.0), 1.0)
     deep = lowest >= _LEAST_STRIDED
-    b_edge = jnp.where(deep, b_edge, 1.0)
+    b_edge = xp.where(deep, b_edge, 1.0)
     bend = 1.0 / b_edge + 0.5 / (b_edge * b_edge) + 2.0 / low + 2.0 / (low * low)
-    step = jnp.sqrt(spare / bend)
+    step = xp.sqrt(spare / bend)
     strided = deep & (step > 1.5)
-    step = jnp.where(strided, step, 1.0)
+    step = xp.where(strided, step, 1.0)
     # the ends of strided rows: f there, which lies below b = `lowest`
-    rate = binomial_rate(jnp.minimum(lowest, others), others, 0.5 * p, 1.0 - 0.5 * p)
-    log_end = jnp.log(4.0 * step + 4.0) - rate + power * _log_ratio(high - b_edge, b_edge, local)
+    rate = binomial_rate(xp.minimum(lowest, others), others, 0.5 * p, 1.0 - 0.5 * p)
+    log_end = xp.log(4.0 * step + 4.0) - rate + power * _log_ratio(high - b_edge, b_edge, local)
     return OutcomeGrid(
         first_row=low,
         row_step=row_step,
-        num_rows=jnp.ceil((high - low) / row_step) + 1.0,
+        num_rows=xp.ceil((high - low) / row_step) + 1.0,
         lowest=lowest,
         step=step,
         strided=strided,
         # inner and outer steps, of phi and of 1, times e^pi by Schwarz's lemma; two ends, 4/pi steps each, and one step
-        log_relative_error=jnp.log(300.0 + 8.0 * row_step) - digits,
-        log_missing=jnp.where(strided, jnp.logaddexp(log_tail, log_end), log_tail),
+        log_relative_error=xp.log(300.0 + 8.0 * row_step) - digits,
+        log_missing=xp.where(strided, xp.logaddexp(log_tail, log_end), log_tail),
     )
 
 
@@ -137,23 +137,23 @@ def _lowest(
     P[b < x] <= P[Bin(n - 1, p/2) < x].
     """
     mean = 0.5 * others * p
-    index = jnp.arange(_NUM_SLICES + 1, dtype=jnp.int32).astype(jnp.float64)[:, None] / _NUM_SLICES
-    reach = jnp.maximum(mean - a_low, 1.0)
-    candidates = jnp.maximum(jnp.floor(mean - reach * jnp.power(jnp.maximum(mean / reach, 1.0), index)), 0.0)
-    top, bottom = candidates, jnp.concatenate([candidates[1:], jnp.zeros_like(candidates[:1])])
-    rate = binomial_rate(jnp.minimum(top, others), others, 0.5 * p, 1.0 - 0.5 * p)
+    index = xp.arange(_NUM_SLICES + 1, dtype=xp.int32).astype(xp.float64)[:, None] / _NUM_SLICES
+    reach = xp.maximum(mean - a_low, 1.0)
+    candidates = xp.maximum(xp.floor(mean - reach * xp.power(xp.maximum(mean / reach, 1.0), index)), 0.0)
+    top, bottom = candidates, xp.concatenate([candidates[1:], xp.zeros_like(candidates[:1])])
+    rate = binomial_rate(xp.minimum(top, others), others, 0.5 * p, 1.0 - 0.5 * p)
     # both labels, and 2 phi
     log_slice = math.log(4.0) - rate + power * _log_ratio(high - bottom, bottom, local)
-    slices = jnp.where(top > 0, jnp.exp(jnp.minimum(log_slice + digits, 600.0)), 0.0)
-    tails = jnp.flip(jnp.cumsum(jnp.flip(slices, 0), axis=0), 0)
-    lowest = jnp.max(jnp.where(tails <= 1.0, top, 0.0), axis=0)
-    tail = jnp.max(jnp.where(tails <= 1.0, tails, 0.0), axis=0)
-    return lowest, jnp.where(lowest > 0, jnp.log(jnp.maximum(tail, 1e-300)) - digits, -jnp.inf)
+    slices = xp.where(top > 0, xp.exp(xp.minimum(log_slice + digits, 600.0)), 0.0)
+    tails = xp.flip(xp.cumsum(xp.flip(slices, 0), axis=0), 0)
+    lowest = xp.max(xp.where(tails <= 1.0, top, 0.0), axis=0)
+    tail = xp.max(xp.where(tails <= 1.0, tails, 0.0), axis=0)
+    return lowest, xp.where(lowest > 0, xp.log(xp.maximum(tail, 1e-300)) - digits, -xp.inf)
 
 
 def _log_ratio(a: jax.Array, b: jax.Array, local: jax.Array) -> jax.Array:
     """log((a + e b) / (b + e a)), e = exp(-local_epsilon), for a >= b: the privacy loss, and 2 atanh(u)."""
-    return log1p(-jnp.expm1(-local) * (a - b) / (b + jnp.exp(-local) * a))
+    return log1p(-xp.expm1(-local) * (a - b) / (b + xp.exp(-local) * a))
 
 
 class Outcomes(NamedTuple):
@@ -176,14 +176,14 @@ def outcomes(
 ) -> Outcomes:
     """The outcomes [R * X] of one pair at some rows [R] and columns [X], indices in float64; all else is scalar."""
     i, j = rows[:, None], columns[None, :]
-    m = jnp.minimum(grid.first_row + grid.row_step * i, num_reports)
+    m = xp.minimum(grid.first_row + grid.row_step * i, num_reports)
     offset = grid.step * (j + 0.5)
-    b = jnp.where(grid.strided, 0.5 * m - offset, grid.lowest + j)
-    inside = jnp.where(grid.strided, offset <= 0.5 * m - grid.lowest + 0.5 * grid.step, 2.0 * b < m)
+    b = xp.where(grid.strided, 0.5 * m - offset, grid.lowest + j)
+    inside = xp.where(grid.strided, offset <= 0.5 * m - grid.lowest + 0.5 * grid.step, 2.0 * b < m)
     inside = inside & (i < grid.num_rows) & (grid.first_row + grid.row_step * i <= num_reports)
-    b = jnp.where(inside, b, 0.0)
+    b = xp.where(inside, b, 0.0)
     a = m - b
     loss = _log_ratio(a, b, local_epsilon)
     log_row = log_binomial_pmf(m - 1.0, num_reports - 1.0, clone_prob, 1.0 - clone_prob)
-    log_weight = log_row + log_fair_pmf(a, m) + jnp.log(2.0 * grid.row_step * grid.step) - softplus(-loss)
-    return Outcomes(jnp.where(inside, log_weight, -jnp.inf).reshape(-1), jnp.where(inside, loss, 0.0).reshape(-1))
+    log_weight = log_row + log_fair_pmf(a, m) + xp.log(2.0 * grid.row_step * grid.step) - softplus(-loss)
+    return Outcomes(xp.where(inside, log_weight, -xp.inf).reshape(-1), xp.where(inside, loss, 0.0).reshape(-1))
