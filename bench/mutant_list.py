@@ -264,7 +264,7 @@ _ANSWERS = (
     Mutant(
         "estimation.py", "scale * unit_mean, num_samples, error_prob", "scale * unit_mean, num_samples, 0.9", ESTIMATION
     ),
-    Mutant("special/_roots.py", "xp.where(good, xp.minimum(x, high), high)", "jnp.minimum(x, high)", SPECIAL),
+    Mutant("special/_roots.py", "xp.where(good, xp.minimum(x, high), high)", "xp.minimum(x, high)", SPECIAL),
 )
 
 _GAUSSIAN = (
@@ -279,7 +279,7 @@ _GAUSSIAN = (
     Mutant(
         "divergence/gaussian/_sampled.py",
         "* xp.pi) + 2.0**-43 * (1.0 + a) + 2",
-        "* jnp.pi) - 2.0**-43 * (1.0 + a) - 2",
+        "* xp.pi) - 2.0**-43 * (1.0 + a) - 2",
         SAMPLED,
     ),
     Mutant("divergence/gaussian/_sampled.py", "return found + stop", "return found - stop", SAMPLED),
@@ -421,7 +421,7 @@ _GAUSSIAN = (
     Mutant(
         "bounds/poisson/_participation.py",
         "some = up(-xp.expm1(",
-        "some = up(-0.9 * jnp.expm1(",
+        "some = up(-0.9 * xp.expm1(",
         JOINS,
     ),
 )
@@ -551,7 +551,7 @@ _SHUFFLED = (
     Mutant(
         "divergence/clones/_profile.py",
         "xp.stack([lower, at.log_delta.upper]) - safe",
-        "jnp.stack([lower, at.log_delta.upper])",
+        "xp.stack([lower, at.log_delta.upper])",
         CLONES,
     ),
     Mutant("divergence/clones/_smooth.py", "(first + peaks + beyond)", "first", CLONES),
@@ -571,7 +571,7 @@ _SHUFFLED = (
     Mutant(
         "divergence/clones/_renyi.py",
         "log_excess + rounding, log_error",
-        "log_excess - rounding, -jnp.inf",
+        "log_excess - rounding, -xp.inf",
         CLONES_RENYI,
     ),
     Mutant(
@@ -583,7 +583,7 @@ _SHUFFLED = (
     Mutant(
         "divergence/clones/_renyi_nodes.py",
         "xp.where(strided, xp.logaddexp(log_tail, log_end), log_tail)",
-        "jnp.full_like(log_tail, -800.0)",
+        "xp.full_like(log_tail, -800.0)",
         f"{CLONES_RENYI} -k one_label",
     ),
     Mutant(
@@ -605,7 +605,7 @@ _SHUFFLED = (
     ),
     Mutant("divergence/response/_single_counts.py", "- distance - by_mean", "- distance + by_mean", SINGLE_COUNTS),
     Mutant("divergence/response/_single_counts.py", "excess >= 0.0", "excess >= -1e-7", SINGLE_COUNTS),
-    Mutant("bounds/shuffle/_rounds.py", "log_up(rest, 64)", "-jnp.inf", SHUFFLE_BOUNDS),
+    Mutant("bounds/shuffle/_rounds.py", "log_up(rest, 64)", "-xp.inf", SHUFFLE_BOUNDS),
     Mutant("papers/clones/_rounds.py", "+ log1mexp(jnp.minimum(log_slack, 0.0))", "", SHUFFLE_BOUNDS),
     Mutant(
         "papers/clones/_reductions.py",
@@ -852,8 +852,8 @@ _CHECKED_IN = (
     Mutant("papers/check_ins/_coupling.py", "jnp.expm1(inner)), 12)", "jnp.expm1(inner)), 0)", GUARANTEES),
     Mutant(
         "papers/clones/_reductions.py",
-        "log_up(guarantee.log_delta + log_up(jnp.log(sampling_prob), 4.0), 2.0)",
-        "log_up(guarantee.log_delta + log_up(jnp.log(sampling_prob), -64.0), -64.0)",
+        "log_up(guarantee.log_delta + log_up(xp.log(sampling_prob), 4.0), 2.0)",
+        "log_up(guarantee.log_delta + log_up(xp.log(sampling_prob), -64.0), -64.0)",
         GUARANTEES,
     ),
     Mutant(

@@ -8,7 +8,7 @@ import mpmath as mp
 import numpy as np
 
 import jaxacct as ja
-from jaxacct._precision import Kernel
+from jaxacct._precision import Kernel, float64_kernel
 from jaxacct._types import Ends
 from jaxacct.bounds.discrete import has_types
 from jaxacct.bounds.shuffle import _approximate as reductions
@@ -71,7 +71,7 @@ def mean_kernel(pair):
     def fn(epsilon, num_reports, *args, num_clones):
         return tuple(mean.mean_component_delta(epsilon, num_reports, pair(*args), num_clones=num_clones))
 
-    kernel = Kernel(fn)
+    kernel = Kernel(fn, on_host=True)
 
     def evaluate(epsilon, num_reports, *args):
         at = pair(*(jnp.asarray(a, float) for a in args))
@@ -93,9 +93,11 @@ k_ary_blanket = component_kernel(component.k_ary_blanket_pair)
 three_component_mean = mean_kernel(three.three_component_pair)
 k_ary_mean = mean_kernel(component.k_ary_blanket_pair)
 k_ary_elsewhere = mean_kernel(mean.k_ary_elsewhere_pair)
-binary_delta, binary_epsilon = Kernel(binary.binary_response_log_delta), Kernel(binary.binary_response_epsilon)
+binary_delta = Kernel(binary.binary_response_log_delta, on_host=True)
+binary_epsilon = Kernel(binary.binary_response_epsilon, on_host=True)
 delta_floor = Kernel(limits.clones_log_delta_floor)
-simple_epsilon, optimal_log_delta = Kernel(rounds.simple_epsilon), Kernel(composition.optimal_log_delta)
+simple_epsilon = Kernel(rounds.simple_epsilon)
+optimal_log_delta = Kernel(composition.optimal_log_delta, on_host=True)
 optimal_epsilon, with_slack = Kernel(composition.optimal_epsilon), Kernel(rounds.log_delta_with_slack)
 frequency_epsilon = Kernel(results.frequency_local_epsilon)
 sufficient_noise, least_noise = Kernel(results.sufficient_gaussian_noise), Kernel(results.gaussian_noise)
@@ -111,9 +113,9 @@ def approximate_log_delta(epsilon, log_delta, num_reports, local_epsilon, local_
     return reductions.with_replacement_cost(reductions.Guarantee(epsilon, log_delta), cost).log_delta
 
 
-@Kernel
+@float64_kernel(on_host=True)
 def approximate_epsilon(num_reports, local_epsilon, local_log_delta, log_delta, *, window):
-    cost = reductions.log_replacement_cost(num_reports, local_epsilon, local_log_delta, jnp.ones_like(num_reports))
+    cost = reductions.log_replacement_cost(num_reports, local_epsilon, local_log_delta, 0.0 * num_reports + 1.0)
     profile = reductions.pure_profile(window=window)
     return reductions.total_epsilon(profile, num_reports, local_epsilon, cost, log_delta)
 
@@ -124,7 +126,7 @@ def largest_local_epsilon(num_reports, epsilon, log_delta, *, window):
     return results.largest_local_epsilon(profile, num_reports, epsilon, log_delta, 10.0 + epsilon)
 
 
-@Kernel
+@float64_kernel(on_host=True)
 def fewest_reports(local_epsilon, epsilon, log_delta, *, window):
     profile = reductions.pure_profile(window=window)
     return results.fewest_reports(profile, local_epsilon, epsilon, log_delta, 1e9 + 0.0 * epsilon)

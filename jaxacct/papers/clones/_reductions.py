@@ -7,12 +7,12 @@ CL-S19). Replace-one adjacency. The pair enters as a `Profile`, any valid upper 
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.bounds.shuffle._approximate import Guarantee, Profile
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.special import bisect, bisect_lanes, log1p, log_up, sinh, softplus, solve_decreasing, up
+from jaxacct.special._namespace import xp
 
 _ULPS = 32  # the certificate's rounding; at most 16 ulp occur: two functions of 4 each, a square root, products
 _NUM_HALVINGS = 54  # of a factor in [e^-epsilon, e^epsilon], to its last digits, or of a number of reports
@@ -25,9 +25,9 @@ def subsampled(guarantee: Guarantee, sampling_prob: jax.Array) -> Guarantee:
     2.3): with a' = 1 + q (a - 1), D_a'((1-q) P_0 + q P_1 || (1-q) P_0 + q Q_1) is
     q D_a(P_1 || (1 - a'/a) P_0 + (a'/a) Q_1).
     """
-    epsilon = up(log1p(sampling_prob * jnp.expm1(guarantee.epsilon)), _ULPS)
-    log_delta = log_up(guarantee.log_delta + log_up(jnp.log(sampling_prob), 4.0), 2.0)
-    return Guarantee(jnp.minimum(epsilon, guarantee.epsilon), jnp.minimum(log_delta, 0.0))
+    epsilon = up(log1p(sampling_prob * xp.expm1(guarantee.epsilon)), _ULPS)
+    log_delta = log_up(guarantee.log_delta + log_up(xp.log(sampling_prob), 4.0), 2.0)
+    return Guarantee(xp.minimum(epsilon, guarantee.epsilon), xp.minimum(log_delta, 0.0))
 
 
 def replacement_from_deletion(guarantee: Guarantee) -> Guarantee:
@@ -37,7 +37,7 @@ def replacement_from_deletion(guarantee: Guarantee) -> Guarantee:
     P' = (0, 1), both (log 2, .01)-close to rho, D_4(P || P') = .03. This one is attained there.
     """
     log_delta = log_up(guarantee.log_delta + up(softplus(guarantee.epsilon), 12), 2.0)
-    return Guarantee(2.0 * guarantee.epsilon, jnp.minimum(log_delta, 0.0))
+    return Guarantee(2.0 * guarantee.epsilon, xp.minimum(log_delta, 0.0))
 
 
 class PurifiedLaw(NamedTuple):
@@ -85,17 +85,17 @@ def sufficient_gaussian_noise(
     sensitivity 1 for clip norm 1, where replace-one has 2: its true deltas are 126 (local_delta = 1e-6,
     local_epsilon = 1) to 2e8 times what is claimed.
     """
-    spread = 1.0 + jnp.sqrt(-2.0 * local_log_delta)
+    spread = 1.0 + xp.sqrt(-2.0 * local_log_delta)
     valid = (local_epsilon > 0) & (local_epsilon <= 2.0 * spread * (1.0 - 2.0**-50))
-    noise = sensitivity * spread / jnp.where(valid, local_epsilon, 1.0)
-    return jnp.where(valid, up(noise, _ULPS), jnp.inf)
+    noise = sensitivity * spread / xp.where(valid, local_epsilon, 1.0)
+    return xp.where(valid, up(noise, _ULPS), xp.inf)
 
 
 def gaussian_noise(local_epsilon: jax.Array, local_log_delta: jax.Array, sensitivity: jax.Array) -> jax.Array:
     """The least sigma [L] found with G(local_epsilon, sensitivity / sigma) <= local_delta; checked, rounded up."""
-    spread = jnp.sqrt(-2.0 * local_log_delta)
+    spread = xp.sqrt(-2.0 * local_log_delta)
     # Chernoff: mu^2/2 + mu spread <= epsilon suffices
-    high = sensitivity * (jnp.sqrt(spread * spread + 2.0 * local_epsilon) + spread) / (2.0 * local_epsilon)
+    high = sensitivity * (xp.sqrt(spread * spread + 2.0 * local_epsilon) + spread) / (2.0 * local_epsilon)
     high = up(high, _ULPS)
 
     def excess(
@@ -126,10 +126,10 @@ def frequency_local_epsilon(epsilon: jax.Array, num_reports: jax.Array, log_delt
     negative below 10 sqrt(L/n), where the paper's statement is void. For reproduction only: 5 to 200 times below what
     `largest_local_epsilon` finds. delta > 0.05 is refused, since there Theorem 3.1 need not confirm it.
     """
-    ratio = epsilon * jnp.sqrt(num_reports / jnp.where(log_delta < 0, -log_delta, 1.0))
-    first, second = ratio / 16.0, 2.0 * jnp.log(jnp.where(ratio > 0, ratio, 1.0) / 10.0)
-    local = jnp.where(ratio <= 1.0, first, jnp.where(epsilon < 1.0, jnp.maximum(second, 0.0), 0.0))
-    return jnp.where((log_delta <= jnp.log(0.05)) & (epsilon > 0), local, 0.0)
+    ratio = epsilon * xp.sqrt(num_reports / xp.where(log_delta < 0, -log_delta, 1.0))
+    first, second = ratio / 16.0, 2.0 * xp.log(xp.where(ratio > 0, ratio, 1.0) / 10.0)
+    local = xp.where(ratio <= 1.0, first, xp.where(epsilon < 1.0, xp.maximum(second, 0.0), 0.0))
+    return xp.where((log_delta <= xp.log(0.05)) & (epsilon > 0), local, 0.0)
 
 
 def largest_local_epsilon(
@@ -141,12 +141,12 @@ def largest_local_epsilon(
         negated: jax.Array, target: jax.Array, num_reports: jax.Array, epsilon: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         def value(negated: jax.Array) -> jax.Array:
-            return jnp.maximum(profile(epsilon, num_reports, -negated).log_delta.upper, -1e4) - target
+            return xp.maximum(profile(epsilon, num_reports, -negated).log_delta.upper, -1e4) - target
 
-        return jax.jvp(value, (negated,), (jnp.ones_like(negated),))
+        return jax.jvp(value, (negated,), (xp.ones_like(negated),))
 
     root = solve_decreasing(excess, -highest, -epsilon, log_delta, num_reports, epsilon)
-    return jnp.where(jnp.isfinite(root), -root, 0.0)
+    return xp.where(xp.isfinite(root), -root, 0.0)
 
 
 def fewest_reports(
@@ -160,5 +160,5 @@ def fewest_reports(
     def enough(num_reports: jax.Array) -> jax.Array:
         return profile(epsilon, num_reports, local_epsilon).log_delta.upper <= log_delta
 
-    found = bisect_lanes(enough, highest + 1.0, jnp.zeros_like(highest), num_steps=_NUM_HALVINGS, whole=True)
-    return jnp.where(found <= highest, found, jnp.inf)
+    found = bisect_lanes(enough, highest + 1.0, xp.zeros_like(highest), num_steps=_NUM_HALVINGS, whole=True)
+    return xp.where(found <= highest, found, xp.inf)

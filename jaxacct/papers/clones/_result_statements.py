@@ -5,11 +5,10 @@ adjacency. The pair that enters is that of arbitrary pure randomizers, clone pro
 """
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxacct._precision import Kernel
+from jaxacct._precision import Kernel, float64_kernel
 from jaxacct.bounds.shuffle._approximate import (
     Guarantee as _Lanes,
 )
@@ -37,6 +36,7 @@ from jaxacct.papers._asking import (
     probability,
 )
 from jaxacct.papers.clones import _reductions as lanes
+from jaxacct.special._namespace import xp
 
 _LARGEST_WINDOW = 2**19  # counts that are summed one by one at most; beyond, the contour's bracket is the answer
 
@@ -45,12 +45,15 @@ def _both(guarantee: _Lanes) -> tuple[jax.Array, jax.Array]:
     return guarantee.epsilon, delta_from_log(guarantee.log_delta)
 
 
-_subsampled = Kernel(lambda epsilon, log_delta, q: _both(lanes.subsampled(_Lanes(epsilon, log_delta), q)))
-_replaced = Kernel(lambda epsilon, log_delta: _both(lanes.replacement_from_deletion(_Lanes(epsilon, log_delta))))
-_sufficient, _least = Kernel(lanes.sufficient_gaussian_noise), Kernel(lanes.gaussian_noise)
+_subsampled = Kernel(lambda epsilon, log_delta, q: _both(lanes.subsampled(_Lanes(epsilon, log_delta), q)), on_host=True)
+_replaced = Kernel(
+    lambda epsilon, log_delta: _both(lanes.replacement_from_deletion(_Lanes(epsilon, log_delta))), on_host=True
+)
+_sufficient = Kernel(lanes.sufficient_gaussian_noise, on_host=True)
+_least = Kernel(lanes.gaussian_noise, on_host=True)
 
 
-@Kernel
+@float64_kernel(on_host=True)
 def _total(
     epsilon: jax.Array, log_delta: jax.Array, n: jax.Array, local: jax.Array, log_local: jax.Array, rounds: jax.Array
 ) -> jax.Array:
@@ -61,12 +64,12 @@ def _total(
 def _approximate(
     n: jax.Array, local: jax.Array, log_local: jax.Array, log_delta: jax.Array, *, window: int
 ) -> jax.Array:
-    cost = log_replacement_cost(n, local, log_local, jnp.ones_like(n))
+    cost = log_replacement_cost(n, local, log_local, xp.ones_like(n))
     return total_epsilon(pure_profile(window=window), n, local, cost, log_delta)
 
 
 def _purified(n: jax.Array, local: jax.Array, mu: jax.Array, log_delta: jax.Array, *, window: int) -> jax.Array:
-    cost = log_gaussian_replacement_cost(n, local, mu, jnp.ones_like(n))
+    cost = log_gaussian_replacement_cost(n, local, mu, xp.ones_like(n))
     return total_epsilon(pure_profile(window=window), n, local, cost, log_delta)
 
 
@@ -79,12 +82,12 @@ def _fewest(local: jax.Array, epsilon: jax.Array, log_delta: jax.Array, top: jax
 
 
 _approximate_epsilon, _purified_epsilon = (
-    Kernel(_approximate, lane_bytes=lane_bytes),
-    Kernel(_purified, lane_bytes=lane_bytes),
+    Kernel(_approximate, lane_bytes=lane_bytes, on_host=True),
+    Kernel(_purified, lane_bytes=lane_bytes, on_host=True),
 )
 _largest_local_epsilon, _fewest_reports = (
     Kernel(_largest_local, lane_bytes=lane_bytes),
-    Kernel(_fewest, lane_bytes=lane_bytes),
+    Kernel(_fewest, lane_bytes=lane_bytes, on_host=True),
 )
 
 
