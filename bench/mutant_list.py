@@ -479,7 +479,6 @@ _ALLOCATION = (
     Mutant("papers/random_allocation/_overlap_exact.py", "top))) + size", "top))) - size", OVERLAPS),
     Mutant("papers/random_allocation/_overlap_exact.py", "(1.0 + 2.0 * size)", "(1.0 - 2.0 * size)", OVERLAPS),
     Mutant("papers/random_allocation/_recursive.py", "rate)), 4.0)", "rate)), -64.0)", OVERLAPS),
-    Mutant("papers/random_allocation/_recursive.py", "direction)), 4.0)", "direction)), -4096.0)", OVERLAPS),
     Mutant("papers/random_allocation/_truncated_poisson.py", "2.0), 12.0 +", "2.0), -640.0 +", OVERLAPS),
     Mutant("bounds/discrete.py", "(1.0 if upper else -1.0)", "(-1.0 if upper else 1.0)", FEW),
     Mutant("bounds/discrete.py", "chosen * ratios[0] + (num_steps - chosen)", "chosen * ratios[0] + num_steps", BINARY),
@@ -795,6 +794,8 @@ _CHECKED_IN = (
         LEAST,
     ),
     Mutant("papers/check_ins/_conversion.py", "rdp - least_rdp(", "rdp - 1.01 * least_rdp(", f"{CHECK_IN} -k optimal"),
+    Mutant("divergence/response/_renyi.py", "(24.0 + 8.0 * size)", "(-96.0 - 32.0 * size)", LEAST),
+    Mutant("papers/girgis/_ternary_response.py", "ULP * (288.0 +", "-9.0 * ULP * (288.0 +", GIRGIS_ROUNDED),
     Mutant("papers/check_ins/_conversion.py", "lost < -1.0, log1mexp", "lost < -1.0, 0.0 * log1mexp", LEAST),
     Mutant("papers/check_ins/_conversion.py", "below.error - ULP", "below.error + 64.0 * ULP", LEAST),
     Mutant("papers/check_ins/_coupling.py", "rest * jnp.sum(moved", "0.0 * jnp.sum(moved", GUARANTEES),
@@ -858,8 +859,8 @@ _CHECKED_IN = (
     ),
     Mutant(
         "papers/girgis/_ternary_response.py",
-        "log_excess = log_total - spread +",
-        "log_excess = log_total + spread +",
+        "log_down(log_total - spread +",
+        "log_down(log_total + spread +",
         GIRGIS_ROUNDED,
     ),
 )

@@ -95,10 +95,10 @@ def test_lower_bounds_are_attained():
                 assert ternary_at(n, local, orders)[i] == pytest.approx(renyi(*laws, order), rel=1e-12)
 
 
-@pytest.mark.parametrize(("n", "local"), [(1, 1.0), (3, 2.0), (12, 0.5), (20, 3.0)])
+@pytest.mark.parametrize(("n", "local"), [(1, 1.0), (3, 2.0), (12, 0.5), (20, 3.0), (5, 14.0), (9, 1e-4)])
 def test_ternary_response_is_never_rounded_up(n, local):
     """Against all counts of the first two values."""
-    orders = (1.5, 2.0, 8.0)
+    orders = (1.0 + 1e-6, 1.5, 2.0, 8.0, 90.0)
     with mp.workdps(40):
         e = mp.exp(mp.mpf(local))
         outcomes = []

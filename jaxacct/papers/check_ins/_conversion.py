@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 
 from jaxacct.conversion import delta_from_log_down
 from jaxacct.divergence.response._renyi import power_excess
@@ -92,7 +91,7 @@ class _Term(NamedTuple):
         return _Term(self.value + log_factor, self.size + jnp.abs(log_factor), self.error, self.log_ratio)
 
 
-def _power_term(power: jax.Array, x: jax.Array, ratio: ArrayLike) -> _Term:
+def _power_term(power: jax.Array, x: jax.Array, ratio: jax.Array | float) -> _Term:
     """log((1+x)^a - 1 - a x); `ratio` is 1 + x to all its digits, where it is below 1/2."""
     near = ratio > 0.5
     log_ratio = jnp.where(near, log1p(jnp.where(near, x, 0.0)), jnp.log(jnp.where(near, 1.0, ratio)))

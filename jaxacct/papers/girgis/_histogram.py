@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._types import Ends
+from jaxacct.special import ULP
 
 MOST_CELLS = 2**22  # histograms of one law, 32 MiB; larger ones are refused
 
@@ -56,12 +57,17 @@ def histogram_rdp(
     p, q = p[seen], q[seen]
     if np.any(q == 0):
         return [Ends(math.inf, math.inf)] * len(orders)
-    log_ratio = np.log(p) - np.log(q)
+    log_p, log_q = np.log(p), np.log(q)
+    log_ratio, sizes = log_p - log_q, np.abs(log_p) + np.abs(log_q)
     found = []
     for order in orders:
         exponent = (order - 1.0) * log_ratio
         top = float(exponent.max())
-        value = top + math.log(math.fsum(p * np.exp(exponent - top)))
-        slack = 2.0**-51 * (2.0 * order * first.size + (order - 1.0) * (4.0 + float(np.abs(log_ratio).max())) + 8.0)
+        terms = p * np.exp(exponent - top)
+        total = math.fsum(terms)
+        value = top + math.log(total)
+        # n steps of B products and sums in both laws, to powers of a in all; logarithms by 4 ULP, each by its share
+        by_logs = 8.0 * (order - 1.0) * float(terms @ sizes) / total
+        slack = ULP * (8.0 * order * first.size + 16.0 + by_logs + 8.0 * (abs(top) + abs(value)))
         found.append(Ends(max(0.0, (value - slack) / (order - 1.0)), (value + slack) / (order - 1.0)))
     return found

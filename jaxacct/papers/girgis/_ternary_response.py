@@ -27,9 +27,9 @@ from jaxacct.divergence.response._lattice_comb import (
     stride,
 )
 from jaxacct.divergence.response._renyi import LARGEST, power_excess
-from jaxacct.special import log1p, map_rows, softplus
-from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
-from jaxacct.special._namespace import stop_gradient, xp
+from jaxacct.special import ULP, down, log1p, log_down, map_rows, softplus
+from jaxacct.special._binomial import binomial_rate, log_binomial_pmf, pmf_rounding
+from jaxacct.special._namespace import is_jax, stop_gradient, xp
 
 _OUTSIDE = 60.0  # nats: about e^-60 of the probability is cut off, which only lowers a lower bound
 _MAX_WINDOW = 256  # nodes on each axis at most; fewer are certified too, only looser
@@ -78,6 +78,14 @@ def ternary_window(num_reports: Any, local_epsilon: Any, top: float) -> int:
     return 1 << max(3, int(np.ceil(np.log2(needed))))
 
 
+def _sum_by_rows(terms: jax.Array) -> jax.Array:
+    """Of terms [N, N, L], by 2 N ULP: the barrier keeps XLA from adding them all in a row."""
+    rows = xp.sum(terms, axis=0)
+    if is_jax(rows):
+        rows = jax.lax.optimization_barrier(rows)  # type: ignore[no-untyped-call]
+    return xp.sum(rows, axis=0)
+
+
 def ternary_response_renyi(
     num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int
 ) -> jax.Array:
@@ -105,11 +113,13 @@ def ternary_response_renyi(
     first = log_binomial_pmf(h1, n, single, rest)
     second = log_binomial_pmf(h2, n - h1, odds / (1.0 + odds), 1.0 / (1.0 + odds))
     b = odds + ((1.0 - odds) * h1 + (xp.exp(local) - odds) * h2) / n
-    x = xp.expm1(local) * (h1 - h2) / (n * b)
-    log_ratio = xp.where(xp.abs(x) < 0.25, log1p(xp.clip(x, -0.25, 0.25)), xp.log(xp.maximum(1.0 + x, 1e-300)))
-    # the last digits of both probabilities, and those of n - h1 times the second
+    ratio = (odds + ((1.0 - odds) * h2 + (xp.exp(local) - odds) * h1) / n) / b
+    x = xp.where(ratio > 0.5, xp.expm1(local) * (h1 - h2) / (n * b), ratio - 1.0)
+    log_ratio = xp.where(ratio > 0.5, log1p(xp.maximum(x, -0.9)), xp.log(ratio))
+    # the last digits of both probabilities, and those of n - h1 times the second; B and three sums
     distance = xp.abs(h1 - n * single) + xp.abs(h2 - (n - h1) * odds / (1.0 + odds))
-    error = 2.0**-49 * (32.0 + xp.abs(first) + xp.abs(second) + distance)
+    error = pmf_rounding(first) + pmf_rounding(second) + 4.0 * ULP * (xp.abs(first) + xp.abs(second))
+    error = stop_gradient(error + ULP * (64.0 + 16.0 * (distance + xp.log(at.step)) + 8.0 * xp.abs(xp.log(b))))
     log_mass = xp.where(inside, first + second + xp.log(b) + 2.0 * xp.log(at.step), -xp.inf)
 
     low, high = at.first - 1.0, at.first + at.step * window - 1.0
@@ -127,15 +137,19 @@ def ternary_response_renyi(
         value, grown, value_error = power_excess(order, x, log_ratio)
         level = stop_gradient(xp.max(log_mass + grown, axis=(0, 1)))
         terms = xp.exp(log_mass + grown - level) * value
-        total = xp.sum(terms, axis=(0, 1))
-        spread = xp.sum(terms * (error + value_error), axis=(0, 1)) / total
+        total = _sum_by_rows(terms)
+        # what x errs by moves (1+x)^a - 1 - a x as in docs/numerics.md, "The best conversion of one order"
+        by_ratio = ULP * (288.0 + 32.0 * order * xp.maximum(log_ratio, 0.0) + 8.0 * xp.abs(log_ratio))
+        by_size = 4.0 * ULP * (xp.abs(xp.where(inside, log_mass, 0.0)) + grown)
+        spread = _sum_by_rows(terms * (error + value_error + stop_gradient(by_ratio + by_size))) / total
         log_total = level + xp.log(total)
-        spread = spread + 2.0**-46 + 2.0**-50 * (xp.abs(level) + xp.abs(log_total))
+        spread = spread * (1.0 + 2.0**-20) + ULP * (2.0 * window + 64.0 + 8.0 * (xp.abs(level) + xp.abs(log_total)))
         comb = xp.logaddexp(aliases, xp.log(6.0) - EXPONENT) + xp.log(3.0 * order) + softplus(log_total + spread)
         log_error = xp.logaddexp(comb, log_outside + xp.log(order))
-        missing = xp.where(at.step > 1.0, log_error - log_total + spread, -xp.inf)
-        log_excess = log_total - spread + log1p(-xp.exp(xp.minimum(missing, -0.1)))
+        missing = xp.where(at.step > 1.0, log_error - log_total + spread + 2.0**-20, -xp.inf)
+        # from -0.1 on the last logarithm errs by 50 ULP at most
+        log_excess = log_down(log_total - spread + log1p(-xp.exp(xp.minimum(missing, -0.1))), 64.0)
         log_excess = xp.where(usable & (total > 0) & (missing < -0.1), log_excess, -xp.inf)
-        return softplus(log_excess) / (order - 1.0) * (1.0 - 2.0**-49)
+        return down(softplus(log_excess) / (order - 1.0), 12)
 
     return map_rows(row, np.asarray(orders, np.float64), lanes=x)
