@@ -214,4 +214,5 @@ def _interval(
 ) -> Interval:
     found = answer(interval_question(mechanism, query, target, precision, progress))
     high = float(found.high)
-    return Interval(min(float(found.low), high), high, min(float(found.analysis_low), high))
+    low, analysis_low = (max(0.0, min(float(end), high)) for end in (found.low, found.analysis_low))  # not -0.0
+    return Interval(low, high, analysis_low)

@@ -30,6 +30,7 @@ _MAX_IDLE = 3  # refinements in a row without gain after which no more are tried
 _GAIN = 0.8  # a refinement that leaves more than this share of the width has gained nothing
 FINEST, _COARSEST = 2.0**-40, 16.0  # nats between losses: beyond them rounding, or overflow, is all there is
 _TAIL = 1e-7  # mass that discretising a part may take off the grid at either end, as a share of delta over the parts
+_DEEP = 1e-40  # delta below which grids resolve little: they are looked at once
 PLAIN_TAIL = 1e-22  # that mass itself where no delta is asked for
 
 Parts = Callable[[Direction], list[tuple[Pld, int]]]
@@ -274,7 +275,7 @@ def _narrow(
         idle = idle + 1 if width > _GAIN * before or math.isinf(width) else 0
         if at.progress is not None:
             at.progress(rounds, width)
-        if width <= at.width:
+        if width <= at.width or (query is Query.DELTA and high < _DEEP):
             return
         if idle >= _MAX_IDLE:  # what asks for more than is meant by default gets the last resolution too
             wants_more = math.isfinite(width) and at.width < query.width and resolution < _LAST_RESOLUTION

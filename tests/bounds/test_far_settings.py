@@ -55,3 +55,13 @@ def test_shares_of_a_delta_add_up_to_no_more(target, count):
     at = Bracketing(width=1e-3, known=known, wants_lower=False, ask=ask, progress=None)
     composed._added_up(ja.Composed(ja.Gaussian(1.0), count), Query.EPSILON, target, at)
     assert 0 < count * Fraction(asked[0]) <= Fraction(target)
+
+
+@pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning")
+def test_grids_are_looked_at_once_where_they_resolve_little():
+    """Finer ones took minutes for a delta of 1e-57, and found no better end."""
+    looks = []
+    run = ja.RandomAllocation(ja.Gaussian(1.0), 1000, num_epochs=10)
+    found = ja.delta_interval(run, 10.0, progress=lambda rounds, width: looks.append((rounds, width)))
+    assert [rounds for rounds, _ in looks] == [1]
+    assert 0.0 < found.lower < found.upper < 1e-56

@@ -53,12 +53,12 @@ def _shuffled(batches: int, epochs: int = 1) -> ja.ShuffledBatches:
     return ja.ShuffledBatches(ONE, batches, num_epochs=epochs)
 
 
-def _digits(*values: Any) -> tuple[str, ...]:
-    """Three digits each, as in 7.43e-6 and 0.962; zeros at the end are kept."""
+def _digits(*values: Any, digits: int = 3) -> tuple[str, ...]:
+    """Some digits of each, as in 7.43e-6 and 0.962; zeros at the end are kept."""
     return tuple(
-        np.format_float_positional(x, 3, unique=False, fractional=False)
+        np.format_float_positional(x, digits, unique=False, fractional=False)
         if x > 1e-2
-        else np.format_float_scientific(x, 2, unique=False, exp_digits=1)
+        else np.format_float_scientific(x, digits - 1, unique=False, exp_digits=1)
         for x in values
     )
 
@@ -147,6 +147,11 @@ ANSWERS = (
         LIMITS,
         "[{:.3f}, {:.2f}] for a hundred at 2",
         lambda: _ends(ja.Shuffled(ja.GaussianReports(2.0), 100)),
+    ),
+    Claim(
+        LIMITS,
+        "[{}, {}] at epsilon 10 for ten epochs of 1000 steps at noise multiplier 1",
+        lambda: _digits(*ja.delta_interval(ja.RandomAllocation(ONE, 1000, num_epochs=10), 10.0)[:2], digits=2),
     ),
     *(
         Claim(
