@@ -7,7 +7,6 @@ import itertools
 import math
 from fractions import Fraction
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -19,6 +18,7 @@ from jaxacct.conversion import epsilon_from_rdp
 from jaxacct.divergence.check_in import _moments as moments
 from jaxacct.divergence.check_in._blocks import Layout
 from jaxacct.papers import check_ins
+from jaxacct.special._namespace import lane_map, xp
 from support.reference import Declined, Quantity, Side
 
 _SUMS = "sums of positive terms, their rounding booked: 2e-12"
@@ -36,7 +36,7 @@ def gap(a):
 
 
 def pair_of(num_users, prob, local, layout):
-    return profile.check_in_pair(num_users, prob, jnp.exp(-local), local, reports=layout, clones=layout)
+    return profile.check_in_pair(num_users, prob, xp.exp(-local), local, reports=layout, clones=layout)
 
 
 def _clones_delta(epsilon, num_users, prob, local, *, layout):
@@ -45,14 +45,15 @@ def _clones_delta(epsilon, num_users, prob, local, *, layout):
 
 def _clones_rdp(num_users, prob, local, *, orders, layout, num_nodes):
     pair = pair_of(num_users, prob, local, layout)
-    scale = 2.0 * jnp.tanh(0.5 * local) * jnp.sqrt(prob / num_users * jnp.exp(local))
-    nodes = moments.loss_nodes(jnp.minimum(scale, local), local, num_nodes)
-    log_delta = jax.lax.map(lambda node: profile.check_in_profile(node, pair).log_delta, nodes[:-1])
-    log_delta = jnp.concatenate([log_delta, jnp.full_like(nodes[:1], -jnp.inf)])
+    scale = 2.0 * xp.tanh(0.5 * local) * xp.sqrt(prob / num_users * xp.exp(local))
+    nodes = moments.loss_nodes(xp.minimum(scale, local), local, num_nodes)
+    log_delta = lane_map(lambda node: profile.check_in_profile(node, pair).log_delta, nodes[:-1])
+    log_delta = xp.concatenate([log_delta, xp.full_like(nodes[:1], -xp.inf)])
     return moments.rdp_from_profile(nodes, log_delta, orders=orders)
 
 
-clones_delta, clones_rdp = Kernel(_clones_delta, lane_bytes=2**26), Kernel(_clones_rdp, lane_bytes=2**26)
+clones_delta = Kernel(_clones_delta, lane_bytes=2**26, on_host=True)
+clones_rdp = Kernel(_clones_rdp, lane_bytes=2**26)
 
 
 def response_laws(num_users, local):
