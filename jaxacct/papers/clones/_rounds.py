@@ -7,7 +7,7 @@ Kairouz, Oh & Viswanath 2015, "The composition theorem for differential privacy"
 import jax
 import jax.numpy as jnp
 
-from jaxacct.special import log1mexp, tanh, up
+from jaxacct.special import log1mexp, log_up, tanh, up
 
 _ULPS = 128  # the certificate's rounding, in ulp; some 40 occur at most: functions of 4 each, and products
 
@@ -30,4 +30,5 @@ def simple_epsilon(step_epsilon: jax.Array, count: jax.Array, log_slack: jax.Arr
 def log_delta_with_slack(step_log_delta: jax.Array, count: jax.Array, log_slack: jax.Array) -> jax.Array:
     """Log delta [L] of `count` approximate steps, rounded up: log(1 - (1 - delta_1)^count (1 - slack))."""
     kept = count * log1mexp(jnp.minimum(step_log_delta, 0.0)) + log1mexp(jnp.minimum(log_slack, 0.0))
-    return jnp.minimum(log1mexp(jnp.minimum(kept, 0.0)) + 2.0**-46, 0.0)
+    # `kept` by 22 ULP of itself, which log1mexp hands on at most as they are, and 5 of its own
+    return jnp.minimum(log_up(log1mexp(jnp.minimum(kept, 0.0)), 30.0), 0.0)
