@@ -957,6 +957,18 @@ _FAR = (
         "target / sum(int(count) for _, count in mechanism.parts()) * _SHARE_DOWN",
         "tests/bounds/test_far_settings.py -k shares",
     ),
+    Mutant(
+        "bounds/check_in/_taking_part.py",
+        "up(mechanism.num_epochs * rest, 32)",
+        "up(rest, 32)",
+        "tests/bounds/test_far_settings.py -k taking_part",
+    ),
+    Mutant(
+        "bounds/check_in/_taking_part.py",
+        "up(mechanism.num_epochs * pair_of",
+        "up(1.0 * pair_of",
+        "tests/bounds/test_far_settings.py -k all_reports",
+    ),
 )
 
 MUTANTS = _FAR + _RENYI + _BATCHES + _GROUND + _COMPOSED + _ANSWERS + _GAUSSIAN + _ALLOCATION + _SHUFFLED + _CHECKED_IN

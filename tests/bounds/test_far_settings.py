@@ -33,6 +33,27 @@ def test_delta_is_at_most_the_probability_of_taking_part(epsilon, steps):
     assert ja.delta(run, epsilon) <= joins * (1.0 + 1e-9)
 
 
+REPORTS = [ja.LocalRandomizer(30.0), ja.LocalRandomizer(2.0, 0.1), ja.LocalRandomizer(1e5), ja.GaussianReports(0.3)]
+
+
+@pytest.mark.parametrize("reports", REPORTS, ids=repr)
+@pytest.mark.parametrize("rounds", [1, 10])
+def test_delta_of_check_ins_is_at_most_the_probability_of_taking_part(reports, rounds):
+    run = ja.CheckIn(reports, 100, 1e-8, rounds, dropout_prob=0.5)
+    joins = -math.expm1(rounds * math.log1p(-0.5e-8))
+    assert ja.delta(run, 1.0) <= joins * (1.0 + 1e-9)
+    assert ja.epsilon(run, joins * (1.0 + 1e-9)) == 0.0
+    assert ja.delta(run, 1.0, method="taking part") >= joins
+    assert ja.epsilon(run, joins * (1.0 - 1e-9), method="taking part") > 0.0
+
+
+def test_check_ins_tell_no_more_than_all_reports():
+    """Where the local epsilon is so large that its exponential is no double."""
+    run = ja.CheckIn(ja.LocalRandomizer(1000.0), 100, 0.5, 3)
+    assert 3000.0 <= ja.epsilon(run, 1e-9) <= 3000.0 * (1.0 + 1e-12)
+    assert 0.875 <= ja.delta(run, 2999.0) <= 0.875 * (1.0 + 1e-12)
+
+
 def test_tradeoff_warns_of_nothing_that_was_not_asked():
     run = ja.PoissonSampled(ja.Gaussian(1.0), 1e-12, 10)
     with warnings.catch_warnings():

@@ -10,6 +10,7 @@ from jaxacct._method import Cost, Method, always, never
 from jaxacct._types import Bound
 from jaxacct.bounds.check_in import _by_randomizer as check_in
 from jaxacct.bounds.check_in import _floor as floor
+from jaxacct.bounds.check_in._taking_part import taking_part_epsilon, taking_part_log_delta
 from jaxacct.bounds.shuffle import (
     ANY_NUMBER,
     LOCAL_NOISE,
@@ -35,7 +36,17 @@ from jaxacct.mechanisms import (
 _FMT = "Feldman, McMillan & Talwar 2021"
 _VISIBLE = f"{_FMT}, Theorems 3.2 and 3.8, Lemma 2.3 over the visible number"
 _RESPONSE = "binary randomized response"
+_TAKING_PART = profile_method(
+    "taking part",
+    "total variation: with probability (1 - q)^T a user reports in no round; Dwork & Roth 2014, Theorem 3.16",
+    taking_part_epsilon,
+    taking_part_log_delta,
+    cost=Cost.MICROSECONDS,
+    cold=Cost.MICROSECONDS,
+    one_by_one=ANY_NUMBER,
+)
 _CHECK_IN = (
+    _TAKING_PART,
     profile_method(
         "check-in profile",
         _VISIBLE,
@@ -84,6 +95,7 @@ _CHECK_IN = (
     ),
 )
 _GAUSSIAN_CHECK_IN = (
+    _TAKING_PART,
     LOCAL_NOISE,
     PURIFIED_ROUNDS,
     profile_method(
