@@ -41,7 +41,7 @@ SPOTS = (
     Spot(
         "rdp of allocation, one question", _ALLOCATION, "ja.epsilon(run(x), 1e-6, method='direct', direction='remove')"
     ),
-    Spot("delta below 1e-40", _ALLOCATION, "ja.delta(run(x), 40.)"),
+    Spot("delta below 1e-40", _ALLOCATION, "ja.delta(run(x), 10.)"),
     Spot(
         "delta in the add direction at a loss that never happens",
         "",
