@@ -592,7 +592,7 @@ _SHUFFLED = (
         "divergence/clones/_multi_component.py", "lower * (1.0 - slack(lower))", "lower * (1.0 + slack(lower))", SHUFFLE
     ),
     Mutant("divergence/clones/_multi_component_mean.py", "value + rounding + spread, 0.5", "value, 0.5", SHUFFLE),
-    Mutant("divergence/response/_binary.py", "* (mean + stride - 1.0) - 2.0**-47 * distance", "", SHUFFLE),
+    Mutant("divergence/response/_binary.py", "- 2.0**-50 * mean - 2.0**-45 * (stride - 1.0) - 2.0**-47 * distance", "", SHUFFLE),
     Mutant(
         "divergence/response/_binary.py",
         "value - pmf_rounding(value)",

@@ -4,6 +4,7 @@ Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins" 
 a static number of blocks. No count is cut off, so that a divergence which rare small counts dominate is not missed.
 """
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -74,12 +75,14 @@ def binomial_blocks(num_users: jax.Array, prob: jax.Array, layout: Layout) -> Bl
     log_sum = log1mexp(-steep * size) - log1mexp(-steep)
     end = xp.where(down, first - at, last - at)
     value = log_binomial_pmf(at, n, q, rest)
-    # rounding of the pmf; of the slope, known to 2^-50 of its logarithms' size, over the block; a slope moved off 0
-    slack = pmf_rounding(value) + 8.0 * ULP * xp.abs(value)  # and three sums
-    wide = 2.0**-40 + size * (2.0**-50 * (1.0 + xp.abs(log_odds)) + 2.0 * _LEAST_STEP)
+    # Rounding of the pmf, and three sums. Of wide blocks besides, over their size: the slope's, 10 ULP, 9 of the
+    # log-odds and 5 of itself, two sums of multiples of it, and what it was moved off 0; by 2^-40 the two logarithms of
+    # 1 - e^x, at most 28 of 10 ULP each.
+    slack = pmf_rounding(value) + 8.0 * ULP * xp.abs(value)
+    wide = 2.0**-40 + size * (8.0 * ULP * (2.0 + 2.0 * xp.abs(log_odds) + steep) + 2.0 * _LEAST_STEP)
     log_mass = xp.where(single, value, value + slope * end + log_sum + wide) + slack
     log_mass = xp.minimum(log_mass, 2.0**-40)
-    # mean of the geometric law, as a share of the way from first to last, each share with its own digits
+    # mean of the geometric law, as a share of the way from first to last, each share with its own digits: by 2e-14
     reach = 0.5 * (size - 1.0)
     tilt = 0.5 * (size * _langevin(0.5 * slope * size) - _langevin(0.5 * slope))
     span = xp.maximum(size - 1.0, 1.0)
@@ -108,4 +111,6 @@ def log_mixture(blocks: Blocks, log_at_first: jax.Array, log_at_last: jax.Array)
     """Upper bounds [L] on log sum_k w_k f(k), from log f at both ends of the blocks, each [B, L]; rounded up."""
     low = xp.where(blocks.log_low > -xp.inf, log_at_first + blocks.log_low, -xp.inf)
     high = xp.where(blocks.log_high > -xp.inf, log_at_last + blocks.log_high, -xp.inf)
-    return log_up(log_sum_exp(xp.concatenate([low, high])), 64.0 + 2.0 * low.shape[0])  # so many additions
+    num = 2 * low.shape[0]
+    # additions, exponentials, and differences from the largest, as for `log_sum_outward`, whose terms are sums of two
+    return log_up(log_sum_exp(xp.concatenate([low, high])), num + 6.0 * math.log(num) + 9.0)
