@@ -169,6 +169,8 @@ _COMPOSED = (
         ATOMS,
     ),
     Mutant("divergence/lattice/_ratio.py", "sum_outward((zero, lost), up=True)", "zero", ATOMS),
+    Mutant("divergence/lattice/_ratio.py", "lump if lump <= _LUMPS * tail else 0.0", "0.0", ATOMS),
+    Mutant("divergence/lattice/_ratio.py", "lump if lump <= _LUMPS * tail else 0.0", "lump", ATOMS),
     Mutant("divergence/lattice/_ratio.py", "mixed[low] = np.log(rest +", "mixed[low] = np.log1p(share * 0.0 +", ATOMS),
     Mutant("bounds/bases/_laplace.py", "+ sampling_prob * p_between", "+ sampling_prob * q_between", ATOMS),
     Mutant("divergence/lattice/_ratio.py", "if still > 0:  # 0 + x = x", "if False:", PLD),
@@ -253,6 +255,7 @@ _ANSWERS = (
     Mutant(
         "bounds/shuffle/_purified_rounds.py", "Guarantee(*pure), log_cost)", "Guarantee(*pure), log_cost - 1)", PURIFIED
     ),
+    Mutant("bounds/shuffle/_all_alike.py", "Gaussian(0.5 * mechanism", "Gaussian(0.45 * mechanism", PURIFIED),
     Mutant("bounds/shuffle/_gaussian_reports.py", "squared = 4.0 * mech", "squared = 8.0 * mech", REPORTS),
     Mutant(
         "divergence/gaussian/_pair.py", "mu), log_delta - slack, -xp.inf)", "mu), log_delta + slack, 0.0)", BOTH_ENDS
@@ -285,6 +288,7 @@ _GAUSSIAN = (
     Mutant("divergence/gaussian/_sampled.py", "return found + stop", "return found - stop", SAMPLED),
     Mutant("divergence/gaussian/_sampled.py", "xp.abs(x) - other * decay", "xp.abs(x) + other * decay", SAMPLED),
     Mutant("divergence/gaussian/_sampled_add.py", "(1.0 + b) * (2.0**-43", "-(1.0 + b) * (2.0**-43", SAMPLED),
+    Mutant("divergence/gaussian/_sampled_add.py", "_TAIL_SDS + _mode(", "_TAIL_SDS + 0.0 * _mode(", SAMPLED),
     Mutant("divergence/gaussian/_sampled_add.py", "[log_sum, right, left, step]", "[log_sum]", SAMPLED),
     Mutant(
         "divergence/gaussian/_sampled_decay.py",
@@ -592,7 +596,12 @@ _SHUFFLED = (
         "divergence/clones/_multi_component.py", "lower * (1.0 - slack(lower))", "lower * (1.0 + slack(lower))", SHUFFLE
     ),
     Mutant("divergence/clones/_multi_component_mean.py", "value + rounding + spread, 0.5", "value, 0.5", SHUFFLE),
-    Mutant("divergence/response/_binary.py", "- 2.0**-50 * mean - 2.0**-45 * (stride - 1.0) - 2.0**-47 * distance", "", SHUFFLE),
+    Mutant(
+        "divergence/response/_binary.py",
+        "- 2.0**-50 * mean - 2.0**-45 * (stride - 1.0) - 2.0**-47 * distance",
+        "",
+        SHUFFLE,
+    ),
     Mutant(
         "divergence/response/_binary.py",
         "value - pmf_rounding(value)",

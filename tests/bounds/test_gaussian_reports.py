@@ -11,6 +11,7 @@ import operator
 import numpy as np
 import pytest
 from mpmath import mp
+from scipy.special import ndtr
 
 import jaxacct as ja
 from jaxacct._method import Bracketing, Query
@@ -18,6 +19,7 @@ from jaxacct._precision import Kernel
 from jaxacct._types import Ends
 from jaxacct.accounting import deciding
 from jaxacct.bounds.shuffle import _gaussian_reports as on_lanes
+from jaxacct.bounds.shuffle._all_alike import ALL_ALIKE
 from jaxacct.bounds.shuffle._one_purified_round import _Round, one_round_epsilon, one_round_log_delta
 from jaxacct.bounds.shuffle._purified_rounds import PURIFIED_ROUNDS
 from jaxacct.bounds.shuffle._which_reports import GaussianRun, guess_epsilon, near_least_epsilon, total_of
@@ -186,3 +188,49 @@ def test_a_statement_names_the_theorem_that_decides():
     (decides,) = deciding(run, 1e-6)
     assert "of the pure rounds" in decides.theorem
     assert statement(run, target_delta=1e-6)["interval"]["theorem"] == decides.theorem
+
+
+# From below, all other data alike
+
+
+def _two_reports(sigma, epsilon):
+    """delta of two shuffled reports, one of a datum two norms from the other's, against both of the other's.
+
+    Given the ratio r of one, (r + R)/2 - K and 1 - K (r + R)/2 are positive on one side of a place of the other.
+    """
+    mu, factor = 2.0 / sigma, math.exp(epsilon)
+    x = np.linspace(-10.0, 10.0 + mu, 40_001)
+    ratio = np.exp(mu * x - 0.5 * mu * mu)
+
+    def place(least):
+        return np.where(least > 0, (np.log(np.maximum(least, 1e-300)) + 0.5 * mu * mu) / mu, -np.inf)
+
+    above, below = place(2 * factor - ratio), place(2 / factor - ratio)
+    remove = 0.5 * (ndtr(mu - above) + (ratio - 2 * factor) * ndtr(-above))
+    add = (1 - 0.5 * factor * ratio) * ndtr(below) - 0.5 * factor * ndtr(below - mu)
+    weight = np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi) * (x[1] - x[0])
+    return max(np.sum(weight * gain) for gain in (remove, add))
+
+
+@pytest.mark.parametrize(("sigma", "epsilon"), [(2.0, 0.3), (0.7, 2.0), (5.0, 0.05)])
+def test_two_reports_are_bounded_by_their_own_profile(sigma, epsilon):
+    found = ja.delta_interval(ja.Shuffled(ja.GaussianReports(sigma), 2), epsilon)
+    truth = _two_reports(sigma, epsilon)
+    assert truth * (1 - 1e-6) <= found.lower <= truth * (1 + 1e-7)
+    assert found.lower <= found.upper
+
+
+@pytest.mark.parametrize(("sigma", "n", "delta", "least"), [(0.44, 434594, 0.0027, 9.0), (0.46, 652, 0.35, 3.7)])
+def test_reports_of_little_noise_tell_where_the_record_is(sigma, n, delta, least):
+    """Their sum and their signs say next to nothing: .0067 and 0."""
+    found = ja.epsilon_interval(ja.Shuffled(ja.GaussianReports(sigma), n), delta)
+    assert least < found.lower < found.upper
+
+
+def test_rounds_of_equal_data_are_epochs():
+    run = ja.Shuffled(ja.GaussianReports(3.0), 2000, 5)
+    epochs = ja.epsilon_interval(ja.RandomAllocation(ja.Gaussian(1.5), 2000, num_epochs=5), 1e-6)
+    assert ja.epsilon_interval(run, 1e-6).lower == pytest.approx(epochs.lower, rel=1e-12)
+    assert ALL_ALIKE.applies(run)
+    assert not ALL_ALIKE.applies(ja.Shuffled(ja.GaussianReports(3.0), 2.0**41))
+    assert not ALL_ALIKE.applies(ja.Shuffled(ja.GaussianReports(1e4), 10))

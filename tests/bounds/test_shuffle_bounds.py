@@ -464,6 +464,9 @@ def test_gaussian_reports_are_no_worse_than_unshuffled_ones(sigma, epochs):
 # Gaussian reports from below
 
 
+_MIDPOINT = 3e-5  # relative error of the rule, whose integrand has a kink; the pair itself: test_gaussian_reports
+
+
 def _delta_of_two_reports(sigma, epsilon):
     """Delta of two shuffled reports, on a line, the worst of some data of the other user, by the midpoint rule."""
     step = sigma / 24
@@ -483,7 +486,7 @@ def test_sums_and_signs_of_reports_are_below_the_shuffle(sigma, epsilon):
     run = ja.Shuffled(ja.GaussianReports(sigma), 2)
     truth = _delta_of_two_reports(sigma, epsilon)
     interval = ja.delta_interval(run, epsilon)
-    assert 0.5 * truth <= interval.lower <= truth * (1 + 1e-6) <= interval.upper * (1 + 2e-6)
+    assert 0.9 * truth <= interval.lower <= truth * (1 + _MIDPOINT) <= interval.upper * (1 + 2 * _MIDPOINT)
 
 
 def test_the_sum_of_the_reports_is_one_gaussian():

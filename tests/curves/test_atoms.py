@@ -1,5 +1,6 @@
 """Losses that have mass by themselves: on the lattice, near the largest loss, and where logarithms round."""
 
+import dataclasses
 import math
 
 import mpmath as mp
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
+from jaxacct.bounds.bases import law_maker
 from jaxacct.bounds.bases._discrete import log_ratios
 from jaxacct.bounds.discrete import types_delta
 from jaxacct.divergence.lattice import _ratio as lattice
@@ -171,3 +173,21 @@ def test_products_that_underflow_are_booked():
     law = RatioLaw(-1.0, 0.5, np.array([1e-200, 1.0, 1e-200]), 0.0, 0.0, Side.UPPER)
     both = lattice.sum_of(law, law, weight_a=1, weight_b=1)
     assert both.zero_mass > 0.0 < both.infinite_mass < 1e-290
+
+
+@pytest.mark.parametrize("side", list(Side))
+def test_what_was_cut_off_leaves_no_lattice_behind(side):
+    """0 + x = x lies a factor of two below x + x: cells between are held only for mass that is the law's own."""
+    tail = 1e-8
+    law = lattice.trimmed(law_maker(ja.Gaussian(36_000.0), side, tail)(4e-6), 1.0, tail)
+    own = dataclasses.replace(law, masses=0.9 * law.masses, zero_mass=law.zero_mass + 0.1)
+    narrow, wide = (lattice._trimmed_sum((x, 1), (x, 1), tail) for x in (law, own))
+    assert narrow.masses.size < 4 * law.masses.size
+    assert wide.masses.size > 1000 * law.masses.size
+    assert wide.masses[: 4 * law.masses.size].sum() == pytest.approx(2 * 0.1 * 0.9, rel=1e-3)
+
+
+def test_a_law_that_is_all_rounding_is_refused():
+    with pytest.warns(ja.PrecisionWarning):
+        found = ja.epsilon_interval(ja.RandomAllocation(ja.Gaussian(2.0), 10**14), 1e-6)
+    assert found.lower <= found.upper < 0.1

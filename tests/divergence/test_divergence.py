@@ -500,6 +500,16 @@ def test_sampled_gaussian_in_the_add_direction():
         assert max(above) <= TOL_SAMPLED_REAL, (s, p)
 
 
+@pytest.mark.parametrize(("sigma", "q"), [(4.356249358714303, 0.924233554433547), (18.65601276938006, 0.877)])
+def test_sampled_gaussian_in_the_add_direction_weighs_most_far_left(sigma, q):
+    """Powers of rates near 1 weigh most ten deviations left of 0, where the window ended: a third too large."""
+    orders = [1.5, 40.5, 100.0]
+    got = x64(lambda s, p: sampled_add.sampled_gaussian_add_rdp(s, p, orders=orders), np.array([sigma]), np.array([q]))
+    above = [excess(g, w) for g, w in zip(got[:, 0], add_trapezoid(sigma, q, orders), strict=True)]
+    assert min(above) >= 0
+    assert max(above) <= 1e-9
+
+
 @pytest.mark.more
 def test_sampled_gaussian_in_the_add_direction_fails_closed():
     """Little noise, rates near 1: never below the truth, which is at most that of the remove direction."""

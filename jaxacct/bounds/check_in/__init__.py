@@ -22,6 +22,7 @@ from jaxacct.bounds.shuffle import (
     profile_method,
     renyi_method,
 )
+from jaxacct.bounds.shuffle._all_alike import ALL_ALIKE
 from jaxacct.bounds.shuffle._pair import is_pure
 from jaxacct.bounds.shuffle._purified_rounds import PURIFIED_ROUNDS
 from jaxacct.mechanisms import (
@@ -150,5 +151,6 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             on_host=False,
         ),
         *REPORTS_FROM_BELOW,
+        ALL_ALIKE,
     ),
 }

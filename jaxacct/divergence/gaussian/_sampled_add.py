@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from jaxacct.special import log1mexp, log1p, log_normal_tail, log_sum_exp, map_rows, one_minus_exp, softplus, up
+from jaxacct.special import ULP, log1mexp, log1p, log_normal_tail, log_sum_exp, map_rows, one_minus_exp, softplus, up
 from jaxacct.special._namespace import stop_gradient, xp
 
 # They steer speed and tightness: the errors of the step and of the window are added. The rounding that is booked
@@ -18,6 +18,7 @@ _NUM_NODES = 512  # nodes in z
 _TAIL_SDS = 9.5  # standard deviations to which the window reaches
 _LOG_TAIL = math.log(0.5 * math.erfc(_TAIL_SDS / math.sqrt(2.0)))  # log of the normal mass beyond, on one side
 _TURNS = math.pi * np.array([0.25, 0.5, 0.6, 0.7, 0.8, 0.9])  # half widths of the strip in z, in units of sigma
+_FURTHEST, _HALVINGS = 40.0, 12  # of where the window begins, and how that is searched
 _MOST_LOG = 300.0  # of q Y, so that its square is a double
 
 
@@ -27,12 +28,14 @@ def sampled_gaussian_add_rdp(
     """Renyi divergences [A, L], rounded up: of N(0, sigma^2) from the mixture (add direction), real `orders` > 1.
 
     With b = a - 1 and x = q(Y - 1), E x = 0, it is log(1 + E f) / b, f = (1+x)^-b - 1 + b x >= 0: a trapezoid rule in
-    z, N nodes of step k on [-9.5, 9.5 + 2/sigma]. Errors added:
+    z, N nodes of step k on [-9.5 - m, 9.5 + 2/sigma], m from `_mode`. Errors added:
 
     * step. On |Im z| <= d, d/sigma < pi, |1 + y x| >= (1-q) c for 0 <= y <= 1, c = 1 or, beyond pi/2, sin(d/sigma).
       By Taylor's theorem |f| is at most b(b+1)/2 |x|^2 ((1-q)c)^(-b-2), and b|x| (1 + ((1-q)c)^(-b-1)); their means
       follow from |x| <= q(Y + 1). The rule errs by 2 e^{d^2/2} / (e^{2 pi d/k} - 1) times either.
-    * right of the window f is at most b(b+1)/2 q^2 Y^2, and b q Y; left of it b(b+1)/2 q^2 (1-q)^(-b-2), and (1-q)^-b.
+    * right of the window f is at most b(b+1)/2 q^2 Y^2, and b q Y; left of it b(b+1)/2 q^2 (1-q)^(-b-2),
+      and (1+x)^-b, whose logarithm is concave in z, hence below its tangent at the edge -w: of slope -r there, its mean
+      beyond is (1+x)^-b e^(-r w + r^2/2) Phi(r - w).
     * rounding: (1 + b) (2^-43 + 2^-49 of the exponents), relative: in each form f's terms are of the size of f up to a
       factor 40, by a series for (b + 1)|x| < 0.05.
 
@@ -42,11 +45,11 @@ def sampled_gaussian_add_rdp(
       orders: static, A of them.
     """
     s, q = 1.0 / noise_multiplier, sampling_prob
-    high = _TAIL_SDS + 2.0 * s
-    k = (high + _TAIL_SDS) / (_NUM_NODES - 1)
-    z = -_TAIL_SDS + k * xp.arange(_NUM_NODES, dtype=xp.float64)[:, None]
+    high, low = _TAIL_SDS + 2.0 * s, _TAIL_SDS + _mode(s, q, max(orders, default=2.0) - 1.0)
+    k = (high + low) / (_NUM_NODES - 1)
+    z = -low + k * xp.arange(_NUM_NODES, dtype=xp.float64)[:, None]
     log_y = s * z - 0.5 * s * s
-    log_q, log_rest = xp.log(q), log1p(-q)
+    log_q, log_rest, log_left = xp.log(q), log1p(-q), log_normal_tail(low)
     big = log_y > 0.5 * _MOST_LOG
     grown = xp.exp(xp.minimum(log_q + log_y, _MOST_LOG))
     x = xp.where(big, grown, q * xp.expm1(xp.where(big, 0.0, log_y)))
@@ -54,6 +57,8 @@ def sampled_gaussian_add_rdp(
     near = xp.abs(x) < 0.5
     log_ratio = xp.abs(xp.where(near, log1p(xp.where(near, x, 0.0)), far))
     log_weight = -0.5 * z * z
+    # of -log(1+x) in -z at the left edge, no less
+    edge_slope = s * xp.exp(xp.minimum(log_q + log_y[0] - far[0], 0.0)) * (1.0 + 2.0**-40)
     turns = xp.asarray(_TURNS)[:, None]
     log_c = log_rest + xp.log(xp.where(turns > 0.5 * math.pi, xp.sin(turns), 1.0))
     d = xp.minimum(turns * noise_multiplier, 2.0 * xp.pi / k)
@@ -78,10 +83,14 @@ def sampled_gaussian_add_rdp(
         level = stop_gradient(xp.max(exponent, axis=0))
         log_sum = xp.log(xp.sum(value * xp.exp(exponent - level), axis=0)) + level
         log_sum = log_sum + xp.log(k) - 0.5 * math.log(2.0 * math.pi)
-        log_sum = log_sum + (1.0 + b) * (2.0**-43 + 2.0**-49 * (s * (high + s)))
+        log_sum = log_sum + (1.0 + b) * (2.0**-43 + 2.0**-49 * (s * (xp.maximum(high, low) + s)))
         by_square, by_one = xp.log(half_square) + 2.0 * log_q, xp.log(b) + log_q
         right = xp.minimum(by_square + s * s + _LOG_TAIL, by_one + log_normal_tail(high - s))
-        left = xp.minimum(by_square - (b + 2.0) * log_rest, -b * log_rest) + _LOG_TAIL
+        left = by_square - (b + 2.0) * log_rest + log_left
+        slope = b * edge_slope
+        tangent = b * log_ratio[0] - slope * low + 0.5 * slope * slope + log_normal_tail(low - slope)
+        tangent = tangent + 2.0**-44 * (1.0 + b * log_ratio[0] + (low + slope) ** 2)  # 512 ULP; the tail errs by 32
+        left = xp.minimum(left, xp.where(x[0] < 0.0, tangent, xp.inf))
         square = by_square + log_sum_exp(xp.stack([s * s, xp.full_like(s, math.log(3.0))])) - (b + 2.0) * log_c
         plain = by_one + math.log(2.0) + softplus(-(b + 1.0) * log_c)
         step = xp.min(log_rule + xp.minimum(square, plain), axis=0)
@@ -90,3 +99,16 @@ def sampled_gaussian_add_rdp(
         return xp.where(xp.isnan(bound) | (q >= 1.0), xp.inf, bound)
 
     return map_rows(row, xp.asarray(np.asarray(orders, np.float64) - 1.0, xp.float64), lanes=q)
+
+
+def _mode(s: jax.Array, q: jax.Array, b: float) -> jax.Array:
+    """About how far left of 0 (1+x)^-b weighs most: m = b s p, p = qY / (1 + x) at z = -m. Steers tightness only."""
+    s, q = stop_gradient(s), stop_gradient(q)
+    log_odds = xp.log(q) - log1p(-xp.minimum(q, 1.0 - ULP))
+    low, high = xp.zeros_like(s + q), xp.minimum(b * s, _FURTHEST) + 0.0 * q
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        posterior = 1.0 / (1.0 + xp.exp(xp.clip(s * middle + 0.5 * s * s - log_odds, -_MOST_LOG, _MOST_LOG)))
+        is_below = middle < b * s * posterior
+        low, high = xp.where(is_below, middle, low), xp.where(is_below, high, middle)
+    return high

@@ -20,6 +20,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from jaxacct._types import TooFineError
 from jaxacct.special import ULP, outward, product_outward, sum_outward
 
 
@@ -80,6 +81,8 @@ _TAIL_ROUNDING = 2.0**-42
 _BLUR = 2.0**-50
 _NORMAL = 2.0**-1022  # a product of masses below it is flushed to 0
 
+_MOST_MASS = 100.0  # of a law: beyond, it is what is booked for rounding
+_LUMPS = 64.0  # times the tail: more mass at 0 is the law's own, and is kept
 _TOGETHER = 16  # distances of points whose pairs are multiplied at a time: speed only
 DEPTH = 4  # rounds of merging over wider and wider cells, for lower laws: tightness only, any value >= 0 is valid
 
@@ -238,14 +241,14 @@ def _contracted(low: np.ndarray, high: np.ndarray, step: float, side: Side, *, d
     return out, bias
 
 
-def trimmed(law: RatioLaw, scale: float, tail: float) -> RatioLaw:
+def trimmed(law: RatioLaw, scale: float, tail: float, lump: float = 0.0) -> RatioLaw:
     """`RatioLaw` on the points that are left when the two tails of `law` are cut off to its safe side.
 
     The values of `law` are `scale` times ratios, as in a sum of `scale` ratios. About `tail` of mass goes at either
-    end: on the left under both Q and P, on the right under P. UPPER spreads the left tail to 0 and the first point
-    kept, the right tail to 0 and infinity. LOWER_REMOVE moves the left tail to 0 and the right one to the last point
-    kept. LOWER_ADD moves the left one to the first point kept and drops the right one, where the add direction loses
-    next to nothing.
+    end: on the left under both Q and P, and `lump` more, on the right under P. UPPER spreads the left tail to 0 and the
+    first point kept, the right tail to 0 and infinity. LOWER_REMOVE moves the left tail to 0 and the right one to the
+    last point kept. LOWER_ADD moves the left one to the first point kept and drops the right one, where the add
+    direction loses next to nothing.
     """
     used = np.flatnonzero(law.masses)
     if not used.size:
@@ -256,7 +259,7 @@ def trimmed(law: RatioLaw, scale: float, tail: float) -> RatioLaw:
     )
     q, log_values = law.masses, law.log_values - math.log(scale)
     p = q * np.exp(np.minimum(log_values, _LARGEST))
-    left = int(np.searchsorted(np.cumsum(np.maximum(q, p)), tail))
+    left = int(np.searchsorted(np.cumsum(np.maximum(q, p)), tail + lump))
     right = q.shape[0] - int(np.searchsorted(np.cumsum(p[::-1]), tail))
     left, right = min(left, q.shape[0] - 1), max(right, left + 1)
     kept = q[left:right].copy()
@@ -427,6 +430,23 @@ def mixed_with_one(law: RatioLaw, share: float, rest: float, step: float) -> Rat
     return dataclasses.replace(mixed, blur=mixed.blur + law.blur)
 
 
+def _trimmed_sum(a: tuple[RatioLaw, int], b: tuple[RatioLaw, int], tail: float) -> RatioLaw:
+    """`RatioLaw` of A + B, each with its number of ratios, its tails cut off.
+
+    What was cut off before and lies at 0 leaves a lump at A and one at B, far below A + B. A lattice that reached down
+    to them would have millions of points.
+
+    Raises:
+      TooFineError: if the law of a part is all rounding.
+    """
+    (first, few), (second, more) = a, b
+    if min(first.masses.sum(), second.masses.sum()) > _MOST_MASS:
+        raise TooFineError(f"what is booked for rounding outgrows the law of {few} ratios, {first.step:.3g} apart")
+    lump = 1.01 * (first.zero_mass * second.masses.sum() + second.zero_mass * first.masses.sum())
+    law = sum_of(first, second, weight_a=few, weight_b=more)
+    return trimmed(law, float(few + more), tail, lump if lump <= _LUMPS * tail else 0.0)
+
+
 def averages(
     base: Callable[[float], RatioLaw], num_steps: int, step: float, tail: float, *, coarsening: float, both: bool
 ) -> tuple[RatioLaw, RatioLaw]:
@@ -457,22 +477,18 @@ def averages(
     n, small = 1, trimmed(one, 1.0, start)
     if num_steps == 1 and not both:
         return small, small
-    large = trimmed(sum_of(small, small, weight_a=1, weight_b=1), 2.0, start)
+    large = _trimmed_sum((small, 1), (small, 1), start)
     for level, bit in enumerate(bits):
         last = level == len(bits) - 1 and not both
         ratio = current // factor(n)
         current = factor(n)
         small, large = refined(small, ratio), refined(large, ratio)
-        if bit == "0":
-            even = sum_of(small, small, weight_a=1, weight_b=1)
-            odd = even if last else sum_of(small, large, weight_a=n, weight_b=n + 1)
-            n, small, large = 2 * n, even, odd
-        else:
-            odd = sum_of(small, large, weight_a=n, weight_b=n + 1)
-            even = odd if last else sum_of(large, large, weight_a=1, weight_b=1)
-            n, small, large = 2 * n + 1, odd, even
+        few, more = (small, n), (large, n + 1)
+        pairs = ((few, few), (few, more)) if bit == "0" else ((few, more), (more, more))
+        n = 2 * n + int(bit)
         here = tail * (n / num_steps) ** 2
-        small, large = trimmed(small, n, here), trimmed(large, n + 1.0, here)
+        small = _trimmed_sum(*pairs[0], here)
+        large = small if last else _trimmed_sum(*pairs[1], here)
     return (
         dataclasses.replace(small, offset=small.offset - math.log(n), blur=small.blur + _BLUR * math.log(n)),
         dataclasses.replace(large, offset=large.offset - math.log(n + 1), blur=large.blur + _BLUR * math.log(n + 1)),
