@@ -74,12 +74,17 @@ SPOTS = (
         "run = lambda s: ja.Shuffled(ja.GaussianReports(s), 10**5, 8)",
         "ja.epsilon(run(4. * x), 1e-30)",
     ),
+    Spot(
+        "ten values in a hundred million reports",
+        "run = lambda e: ja.Shuffled(ja.KaryRandomizedResponse(e, 10), 10**8)",
+        "ja.epsilon(run(2.0 * x), 1e-6)",
+    ),
     Spot("epsilon of allocation inside jit", _ALLOCATION, "jax.jit(lambda s: ja.epsilon(run(s), 1e-6))(x)"),
     Spot("its gradient", _ALLOCATION, "jax.jit(jax.grad(lambda s: ja.epsilon(run(s), 1e-6)))(x)"),
     Spot(
-        "fixed batches with replacement",
-        "run = lambda s: ja.FixedBatches(ja.Gaussian(s), 1000, 100, 10, with_replacement=True)",
-        "ja.epsilon(run(2. * x), 1e-5)",
+        "fixed batches with replacement, replace-one",
+        "run = lambda s: ja.FixedBatches(ja.Gaussian(s), 1000, 10, 100, with_replacement=True)",
+        "ja.epsilon(run(2.0 * x), 1e-5, neighboring_relation='replace-one')",
     ),
 )
 
