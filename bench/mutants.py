@@ -1,6 +1,6 @@
 """Mutants: wrong signs and dropped terms that the tests must notice.
 
-    python bench/mutants.py [--only TEXT] [--jobs N] [--list | --unchanged]
+    python bench/mutants.py [--only TEXT] [--since COMMIT] [--jobs N] [--list | --unchanged]
 
 Each mutant of `mutant_list.py` is one change to a copy of the package; the quick tests named for it run there. A
 mutant that they do not notice survives: a soundness-relevant line that no test holds. Tests that fail anyway would
@@ -64,15 +64,25 @@ def _timed(mutant: Mutant, *, is_unchanged: bool) -> tuple[str, float]:
     return outcome(mutant, is_unchanged=is_unchanged), time.perf_counter() - start
 
 
+def _changed_since(commit: str) -> set[str]:
+    """Files of the checkout that are not as they were at `commit`."""
+    command = ["git", "diff", "--name-only", commit]
+    return set(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split())
+
+
 def main() -> int:
     """Prints a line for each mutant, or for each selection of tests; 1 if one survives, is stale, or fails anyway."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="mutants whose file or text contains this")
+    parser.add_argument("--since", metavar="COMMIT", help="mutants of files that have changed since")
     parser.add_argument("--jobs", type=int, default=1, help="mutants tested at once")
     parser.add_argument("--unchanged", action="store_true", help="run each selection of tests on an unchanged copy")
     parser.add_argument("--list", action="store_true", help="check that the texts are still there; run nothing")
     args = parser.parse_args()
     chosen = [m for m in MUTANTS if args.only in m.file or args.only in m.old]
+    if args.since is not None:
+        changed = _changed_since(args.since)
+        chosen = [m for m in chosen if f"jaxacct/{m.file}" in changed]
     if args.list:
         stale = [m for m in chosen if m.old not in (ROOT / "jaxacct" / m.file).read_text()]
         print(f"{len(chosen)} mutants, {len(stale)} stale", *(f"{m.file}: {m.old!r}" for m in stale), sep="\n")
