@@ -257,6 +257,13 @@ MEASURED = (
         "PLD accountant takes {} times as long at the same Poisson settings",
         lambda: (_rows("MAPS.md")["poisson"][-1].removesuffix(" x").split()[-1],),
     ),
+    *(
+        Claim(LIMITS, text, lambda f=family: (_rows("MAPS.md")[f][3], _rows("MAPS.md")[f][5], _rows("MAPS.md")[f][4]))
+        for family, text in (
+            ("k-of-t-dense", "the median width is {}, {} are above 0.1 %, and the widest is {};"),
+            ("k-of-t-sparse", "the median is {}, {} are above 0.1 %, and the widest is {}."),
+        )
+    ),
     Claim(README, "beyond `import jax` ({:.1f} s)", lambda: _first("import jax")),
     Claim(README, "| epsilon of 10,000 Poisson-sampled steps | {:.1f} |", lambda: _first("epsilon, Poisson")),
     Claim(
