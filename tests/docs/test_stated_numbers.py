@@ -264,6 +264,35 @@ MEASURED = (
             ("k-of-t-sparse", "the median is {}, {} are above 0.1 %, and the widest is {}."),
         )
     ),
+    *(
+        Claim(LIMITS, text, lambda spots=spots: tuple(_rows("SLOW_SPOTS.md")[spot][at] for spot, at in spots))
+        for text, *spots in (
+            (
+                "point by point: {} s each, where others take {} s.",
+                ("batch of allocation, heavy tails, a point", 1),
+                ("batch of allocation, light tails, a point", 1),
+            ),
+            ("compositions with check-ins {} s", ("composition with check-ins", 0)),
+            ("random allocation takes {} s", ("compare, allocation", 0)),
+            ("every method is asked, {} s at 500 in ten steps", ("noise of hundreds in few steps", 1)),
+            ("every method is asked, {} s.", ("delta in the add direction at a loss that never happens", 1)),
+            (
+                "`tradeoff` takes {} s, several rounds {} s",
+                ("tradeoff, check-ins of Gaussian reports", 1),
+                ("rounds of check-ins of Gaussian reports", 1),
+            ),
+            ("at a delta of 1e-30 take {} s", ("rounds of a shuffle of Gaussian reports at delta 1e-30", 1)),
+            ("in a hundred million reports: {} s", ("ten values in a hundred million reports", 1)),
+            (
+                "compiles for {} s, its gradient for {} s",
+                ("epsilon of allocation inside jit", 0),
+                ("its gradient", 0),
+            ),
+            ("records are replaced: {} s", ("fixed batches with replacement, replace-one", 1)),
+        )
+    ),
+    Claim(LIMITS, "random allocation to {}, mostly", lambda: (_rows("MAPS.md")["allocation"][2],)),
+    Claim(LIMITS, "check-ins to {}, where", lambda: (_rows("MAPS.md")["check-in"][2],)),
     Claim(README, "beyond `import jax` ({:.1f} s)", lambda: _first("import jax")),
     Claim(README, "| epsilon of 10,000 Poisson-sampled steps | {:.1f} |", lambda: _first("epsilon, Poisson")),
     Claim(
