@@ -109,4 +109,4 @@ def cases(rng):
         yield Profile(mechanism, delta, target_delta=found, least=1e-12)
 
 
-test_default, test_slow = slices(cases, seed=8, quick=8, deep=2000, bits=128)
+test_default, test_slow = slices(cases, seed=8, quick=8, deep=2000, bits=224)

@@ -54,4 +54,4 @@ def cases(rng):
     yield Profile(mechanism, delta, target_epsilon=ja.epsilon(mechanism, target) * rng.uniform(0.5, 1), least=1e-15)
 
 
-test_default, test_slow = slices(cases, seed=10, quick=6, deep=2000, bits=128)
+test_default, test_slow = slices(cases, seed=10, quick=6, deep=2000, bits=192)

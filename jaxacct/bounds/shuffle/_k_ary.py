@@ -15,12 +15,11 @@ from jaxacct.divergence.clones._multi_component_mean import (
     k_ary_elsewhere_pair,
     mean_component_delta,
     mean_component_epsilon,
+    mean_component_epsilon_below,
 )
 from jaxacct.mechanisms import Shuffled
-from jaxacct.special import bisect_lanes, log_or_minus_inf
+from jaxacct.special import log_or_minus_inf
 from jaxacct.special._namespace import xp
-
-_NUM_HALVINGS = 44  # of [0, local epsilon]: a lower bound on epsilon is found to 2^-44 of that; only tightness
 
 
 def blanket_statics(mechanism: Shuffled) -> dict[str, Any]:
@@ -69,13 +68,12 @@ def elsewhere_lower_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, num_cl
 
 
 def elsewhere_lower_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, num_clones: int) -> jax.Array:
-    """Epsilon [L] at which the delta of `elsewhere_lower_log_delta` still exceeds exp(log_delta), found by halving.
+    """Epsilon [L] at which the delta of `elsewhere_lower_log_delta` is still no less than exp(log_delta).
 
-    Lower bound on every valid epsilon at that delta (CL-S10); 0 if none is found.
+    Lower bound on every valid epsilon at that delta (CL-S10); 0 if none is found, and for k = 2.
     """
-    _, _, local = pair_lanes(mechanism)
-
-    def above(epsilon: jax.Array) -> jax.Array:
-        return elsewhere_lower_log_delta(mechanism, epsilon, num_clones=num_clones) > log_delta
-
-    return bisect_lanes(above, xp.zeros_like(local), local, num_steps=_NUM_HALVINGS)
+    n, _, local = pair_lanes(mechanism)
+    k = mechanism.mechanism.num_categories * xp.ones_like(n)
+    pair = k_ary_elsewhere_pair(local, xp.maximum(k, 3.0))
+    found = mean_component_epsilon_below(log_delta, n, pair, local, num_clones=num_clones)
+    return xp.where(k >= 3.0, found, 0.0)

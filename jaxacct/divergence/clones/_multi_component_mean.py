@@ -24,7 +24,7 @@ from jaxacct.divergence.clones._multi_component import (
     prepare,
     window_start,
 )
-from jaxacct.special import solve_decreasing
+from jaxacct.special import log_down, solve_decreasing
 from jaxacct.special._binomial import log_binomial_pmf
 from jaxacct.special._fair_coins import SMALL_TOSSES, log_fair_pmf, small_tail_ratios, tail_ratios
 from jaxacct.special._namespace import cond, fori_loop, stop_gradient, xp
@@ -131,6 +131,31 @@ def mean_component_epsilon(
         return xp.log(upper) - target, slope / upper
 
     return solve_decreasing(excess, xp.zeros_like(highest), highest, log_delta, num_reports, *pair)
+
+
+def mean_component_epsilon_below(
+    log_delta: jax.Array,
+    num_reports: jax.Array,
+    pair: ComponentPair,
+    highest: jax.Array,
+    *,
+    num_clones: int,
+) -> jax.Array:
+    """The largest epsilon [L] found in [0, highest] where the lower end of delta is at least exp(log_delta); 0 if none.
+
+    Lower bound: no smaller epsilon has that delta. Arguments as for `mean_component_epsilon`.
+    """
+
+    def shortfall(
+        minus: jax.Array, target: jax.Array, num_reports: jax.Array, *fields: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        bounds, slope = _profile(-minus, num_reports, ComponentPair(*fields), num_clones)
+        lower = xp.maximum(bounds.lower, 1e-300)
+        log_lower = log_down(xp.log(lower), 6)
+        return xp.where(bounds.lower > 0.0, target - log_lower, xp.inf), slope / lower
+
+    minus = solve_decreasing(shortfall, -highest, xp.zeros_like(highest), log_delta, num_reports, *pair)
+    return xp.where(xp.isfinite(minus), -minus, 0.0)
 
 
 def _spread(
