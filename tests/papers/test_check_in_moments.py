@@ -171,6 +171,17 @@ def test_sums_of_reports_are_rounded_up(fewest):
                 assert value <= (1 + total / certain * loose).log() / (a - 1) * (1 + arb(1e-14))
 
 
+@pytest.mark.usefixtures("erring")
+def test_that_all_check_in_is_as_rare_as_booked():
+    """The count alone is the whole probability there: q^n."""
+    kernel = Kernel(lambda *args: distributed._log_inverse_participation(*args, fewest=50))
+    probs = np.exp(np.random.default_rng(8).uniform(math.log(1e-3), 0.0, 200))
+    with ctx.workprec(200):
+        for prob, value in zip(probs, kernel(np.full(200, 50.0), probs), strict=True):
+            truth = -50 * arb(float(prob)).log()
+            assert truth <= arb(float(value)) <= truth + arb(1e-12) * (1 + truth)
+
+
 def test_more_reports_than_users_claim_nothing():
     static = {"max_order": 3, "layout": Layout(8, 1, 1), "kind": TernaryMoment.GENERIC, "fewest": 9}
     found = Kernel(lambda *args: distributed.distributed_rdp(*args, **static))(8.0, 0.5, 1.0)
