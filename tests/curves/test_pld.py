@@ -487,9 +487,9 @@ def test_wrong_safe_end_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_unbooked_tails_are_caught(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
     right = lattice.trimmed
 
-    def wrong(law: RatioLaw, scale: float, tail: float) -> RatioLaw:
+    def wrong(law: RatioLaw, scale: float, tail: float, lump: float = 0.0) -> RatioLaw:
         if law.side is not side:
-            return right(law, scale, tail)
+            return right(law, scale, tail, lump)
         # an upper bound drops its tails; a lower bound books them like an upper one
         cut = right(RatioLaw(law.offset, law.step, law.masses, 0.0, 0.0, Side.UPPER), scale, tail)
         if side is Side.UPPER:

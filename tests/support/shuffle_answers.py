@@ -67,11 +67,11 @@ def component_kernel(pair):
     return evaluate
 
 
-def mean_kernel(pair):
+def mean_kernel(pair, *, on_host=True):
     def fn(epsilon, num_reports, *args, num_clones):
         return tuple(mean.mean_component_delta(epsilon, num_reports, pair(*args), num_clones=num_clones))
 
-    kernel = Kernel(fn, on_host=True)
+    kernel = Kernel(fn, on_host=on_host)
 
     def evaluate(epsilon, num_reports, *args):
         at = pair(*(jnp.asarray(a, float) for a in args))
@@ -90,7 +90,7 @@ three_component_form, k_ary_form = (
 three_component = component_kernel(three.three_component_pair)
 k_ary_three_component = component_kernel(three.k_ary_three_component_pair)
 k_ary_blanket = component_kernel(component.k_ary_blanket_pair)
-three_component_mean = mean_kernel(three.three_component_pair)
+three_component_mean = mean_kernel(three.three_component_pair, on_host=False)
 k_ary_mean = mean_kernel(component.k_ary_blanket_pair)
 k_ary_elsewhere = mean_kernel(mean.k_ary_elsewhere_pair)
 binary_delta = Kernel(binary.binary_response_log_delta, on_host=True)
