@@ -47,6 +47,13 @@ def test_delta_of_check_ins_is_at_most_the_probability_of_taking_part(reports, r
     assert ja.epsilon(run, joins * (1.0 - 1e-9), method="taking part") > 0.0
 
 
+@pytest.mark.parametrize("size", [1, 80])
+def test_probabilities_that_a_program_takes_for_0_are_booked(size):
+    """Below the normal doubles: XLA counts them as 0, and many rounds make normal numbers of them."""
+    run = ja.CheckIn(ja.GaussianReports(0.05), 1000, np.full(size, 1e-310), 2**53 - 1)
+    assert np.all(ja.delta(run, 0.0, method="taking part") >= 1e-310 * (2**53 - 1))
+
+
 def test_check_ins_tell_no_more_than_all_reports():
     """Where the local epsilon is so large that its exponential is no double."""
     run = ja.CheckIn(ja.LocalRandomizer(1000.0), 100, 0.5, 3)

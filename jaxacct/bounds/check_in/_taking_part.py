@@ -11,14 +11,14 @@ from jaxacct.mechanisms import CheckIn
 from jaxacct.special import log1p, up
 from jaxacct.special._namespace import xp
 
-_LEAST = 2.0**-1021  # what a probability of taking part counts as at least: a product is no normal double below
+_LEAST = 2.0**-1021  # what the probability of a report counts as at least: below it is no normal double, and XLA's is 0
 
 
 def taking_part_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
     """Log delta [L] at `epsilon` [L] >= 0, rounded up, upper bound: delta(epsilon) <= 1 - (1 - q)^T."""
     share = up(mechanism.check_in_prob * (1.0 - mechanism.dropout_prob) * xp.ones_like(epsilon), 4)
-    rest = log1p(-xp.minimum(share, 1.0))
-    some = xp.maximum(up(-xp.expm1(up(mechanism.num_epochs * rest, 32)), 16), _LEAST)
+    rest = log1p(-xp.clip(share, _LEAST, 1.0))
+    some = up(-xp.expm1(up(mechanism.num_epochs * rest, 32)), 16)
     log_some = xp.log(some)
     return xp.minimum(log_some + 2.0**-48 * (1.0 + xp.abs(log_some)), 0.0)
 

@@ -35,7 +35,7 @@ def _applies(mechanism: Shuffled) -> bool:
 
 ALL_ALIKE = BracketMethod(
     name="reports of equal data",
-    theorem="Feldman & Shenfeld 2025, Theorem 3.1, of reports that all but one hold the same",
+    theorem="Feldman & Shenfeld 2025, Theorem 3.1, of reports where all others hold the same datum",
     directions=(Direction.REMOVE,),
     ends=frozenset({Bound.LOWER}),
     cost=Cost.TENTHS,
