@@ -247,7 +247,7 @@ class Kernel:
         @jax.custom_jvp
         def call(*traced: Any) -> Any:
             with _own_settings():
-                arrays = [jnp.asarray(a).astype(jnp.float64) for a in assemble(traced)]
+                arrays = [_widened(jnp.asarray(a)) for a in assemble(traced)]
                 shape = jnp.broadcast_shapes(*(a.shape for a in arrays))
                 out = program(*(jnp.broadcast_to(a, shape).reshape(-1) for a in arrays))
                 return _narrow(jax.tree.map(lambda y: _unflatten(y, shape), out), user_dtype, self._rounding)
@@ -520,6 +520,19 @@ def _unflatten(y: jax.Array, shape: tuple[int, ...]) -> jax.Array:
 
 def _expand(t: jax.Array, ndim: int) -> jax.Array:
     return jnp.reshape(t, jnp.shape(t) + (1,) * (ndim - jnp.ndim(t)))
+
+
+def _widened(x: jax.Array) -> jax.Array:
+    """`x` as float64, those numbers of a narrower type included that are below its least normal one: 0 for XLA."""
+    wide = x.astype(jnp.float64)
+    if not jnp.issubdtype(x.dtype, jnp.floating) or x.dtype == jnp.float64:
+        return wide
+    kind: Any = jnp.finfo(x.dtype)  # type: ignore[no-untyped-call]
+    bits = jax.lax.bitcast_convert_type(x, f"int{kind.bits}")
+    digits = bits & (2**kind.nmant - 1)  # of a number whose exponent is the least
+    is_small = (bits & (2 ** (kind.bits - 1) - 1)) == digits
+    small = jnp.where(bits < 0, -1.0, 1.0) * digits.astype(jnp.float64) * 2.0 ** (int(kind.minexp) - kind.nmant)
+    return jnp.where(is_small, small, wide)
 
 
 def _narrow(tree: Any, dtype: Any, rounding: Any) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 
 _PLAIN = (int, float)
 _LARGEST = sys.float_info.max
+_LEAST = sys.float_info.min  # the least normal double: compiled programs take what is smaller for 0
 
 _Choice = TypeVar("_Choice", bound=enum.Enum)
 
@@ -40,6 +41,20 @@ def is_checkable(value: Any) -> bool:
 def is_count(value: Any) -> Any:
     """Elementwise, for arrays and tracers: whether value is a whole number in [1, 2^53]."""
     return (value >= 1) & (value <= 2.0**53) & (value % 1.0 == 0.0)
+
+
+def is_exact(value: Any) -> Any:
+    """Elementwise, for arrays and tracers: whether compiled programs take a number for what it is.
+
+    Below the least normal number of its type, 2.2e-308 for doubles, they take it for 0: in comparisons, not in bits.
+    """
+    if not isinstance(value, jax.Array):
+        return (value == 0) | (np.abs(value) >= _LEAST)
+    if not jnp.issubdtype(value.dtype, jnp.floating):
+        return value == value
+    kind: Any = jnp.finfo(value.dtype)  # type: ignore[no-untyped-call]
+    bits = jax.lax.bitcast_convert_type(value, f"int{kind.bits}") & (2 ** (kind.bits - 1) - 1)
+    return (bits == 0) | (bits >= 2**kind.nmant)
 
 
 def checked_array(name: str, value: Any) -> np.ndarray:
@@ -80,6 +95,16 @@ def check_probability(name: str, value: Any) -> None:
     if is_checkable(value):
         array = checked_array(name, value)
         _require((array >= 0) & (array <= 1), name, array, "in [0, 1]")
+
+
+def check_exact(name: str, value: Any) -> None:
+    """Raises ValueError for a number that compiled programs take for 0, which it is not."""
+    if type(value) in _PLAIN and (value == 0 or abs(value) >= _LEAST):  # array checks cost microseconds
+        return
+    if is_checkable(value):
+        array = checked_array(name, value)
+        rule = "0 or at least 2.2e-308, the least normal double, below which compiled programs take a number for 0"
+        _require(is_exact(array.astype(np.float64)), name, array, rule)
 
 
 def check_delta(name: str, value: Any) -> None:

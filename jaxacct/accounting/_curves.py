@@ -20,7 +20,7 @@ from jaxacct._validate import (
     checked_number,
     is_checkable,
 )
-from jaxacct.answering._lanes import in_domain
+from jaxacct.answering._lanes import in_domain, may_lose
 from jaxacct.answering._question import check_mechanism, check_scalars, directions_of
 from jaxacct.bounds import methods_for
 from jaxacct.bounds._distribution import PLAIN_TAIL, plds
@@ -41,12 +41,14 @@ from jaxacct.mechanisms._adjacent import in_relation
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special._namespace import xp
 
+_TINY = 2.2250738585072014e-308  # the least normal double: programs take what is smaller for 0, which it is not
 _HOST_CALLS = 128  # Renyi curves of one program that NumPy evaluates: then compiling it, 1 to 10 s, is worth while
 
 
 def _worst_rdp(mechanism: Mechanism, *, orders: tuple[float, ...], parts: tuple[RenyiPlan, ...]) -> jax.Array:
     """The larger over the directions' plans of the least Renyi divergences, [A, L]."""
     whole = functools.reduce(xp.maximum, [least_rdp(plan, mechanism, orders=orders) for plan in parts])
+    whole = xp.where(may_lose(mechanism), xp.maximum(whole, _TINY), whole)
     return xp.where(in_domain(mechanism) & ~xp.isnan(whole), whole, xp.inf)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from jaxacct._method import BracketMethod, LaneBracketMethod, LaneMethod, ProfileMethod, Query, RenyiMethod
 from jaxacct._precision import KernelByStructure, Rounding, is_traced
 from jaxacct._types import Bound, Direction, Ends
+from jaxacct._validate import is_exact
 from jaxacct.conversion import delta_from_log, delta_from_log_down, epsilon_from_rdp, log_delta_from_rdp
 from jaxacct.mechanisms._base import Description, Mechanism
 from jaxacct.special._namespace import xp
@@ -37,6 +38,13 @@ def in_domain(mechanism: Description) -> jax.Array:
     """bool [L]: whether every field of a mechanism of lanes, or of its randomizer, is in its range."""
     parts = [in_domain(part) for part in mechanism.wrapped()]
     return functools.reduce(operator.and_, parts, mechanism.in_domain())
+
+
+def may_lose(mechanism: Description) -> Any:
+    """bool [L]: whether neighbours may differ at all: neither where its own rates are 0 nor where no part loses any."""
+    own = [value != 0 for value in mechanism.rates()]
+    parts = [may_lose(part) for part in mechanism.wrapped()]
+    return functools.reduce(operator.or_, own, not own) & functools.reduce(operator.or_, parts, not parts)
 
 
 def traced_orders(method: RenyiMethod) -> tuple[float, ...]:
@@ -78,6 +86,7 @@ def _kernel(method: LaneMethod, query: Query) -> KernelByStructure:
         value, order = value_on_lanes(method, mechanism, query, target, **static)
         # Traced arguments were not checked: outside their range, and for any nan, fail closed.
         ok = in_domain(mechanism) & query.allowed(target) & ~xp.isnan(value)
+        ok = ok if upper else ok & is_exact(target)  # of a target that is taken for 0, the truth may be below that at 0
         return xp.where(ok, value, query.worst if upper else 0.0), order
 
     answer.__name__ = f"{method.name.replace(' ', '_')}_{query.value}"
@@ -146,7 +155,7 @@ def bracket_kernel(method: LaneBracketMethod, query: Query) -> KernelByStructure
     def ends(mechanism: Mechanism, target: jax.Array, size: Any) -> tuple[jax.Array, jax.Array]:
         lower, upper = method.bracket(mechanism, query, target, size=size)
         ok = in_domain(mechanism) & query.allowed(target)
-        lower = jnp.where(ok & ~jnp.isnan(lower), lower, 0.0)
+        lower = jnp.where(ok & is_exact(target) & ~jnp.isnan(lower), lower, 0.0)
         return lower, jnp.where(ok & ~jnp.isnan(upper), upper, query.worst)
 
     ends.__name__ = f"{method.name}_{query.value}"

@@ -70,7 +70,7 @@ class _Round(NamedTuple):
         """log |M(a + ib)/M(a)| is at most -decay b^2/2; about so for a sampled step."""
         if self.sampling_prob < 1.0:
             return self.variance
-        return 1.0 / (max(self.noise_multiplier, _LEAST_NOISE) ** 2 * self.num_steps)
+        return max(self.noise_multiplier, _LEAST_NOISE) ** -2.0 / self.num_steps
 
 
 def _gaussian_rounds(mechanism: Gaussian) -> list[tuple[_Round, float]]:

@@ -112,10 +112,11 @@ def unamplified(uses: Callable[[Any], Any]) -> ProfileMethod:
     def floor(mechanism: PoissonSampled | RandomAllocation, log_delta: np.ndarray) -> np.ndarray:
         # A guess, not a bound: where P[L > eps] is delta, for the loss L ~ N(mu^2/2, mu^2), with e^{-z^2/2 - z - 1} for
         # the normal tail, which is larger; less 1.5 standard deviations, since delta at eps is less than P[L > eps].
-        # It may lie above the epsilon of a tiny mu: then the method is passed over, which loses tightness only.
+        # Of a small mu, delta is about mu times as much. Too high a guess loses tightness only: it is not asked.
         sigma = np.maximum(np.asarray(mechanism.mechanism.noise_multiplier, float), _LEAST_NOISE)
         least_mu = np.sqrt(np.asarray(uses(mechanism), float)) / sigma
-        z = np.sqrt(np.maximum(-2.0 * log_delta - 1.0, 0.0)) - 1.0
+        log_tail = log_delta - np.log(np.minimum(least_mu, 1.0))
+        z = np.sqrt(np.maximum(-2.0 * log_tail - 1.0, 0.0)) - 1.0
         return 0.5 * least_mu**2 + least_mu * (z - 1.5)
 
     return ProfileMethod(

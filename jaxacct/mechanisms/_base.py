@@ -17,6 +17,7 @@ import jax
 from jaxacct._types import Direction, NeighboringRelation
 from jaxacct._validate import check_at_most
 from jaxacct.mechanisms._fields import (
+    Privacy,
     add_aliases,
     base,
     base_fields,
@@ -114,6 +115,12 @@ class Description:
         for name, spec in number_fields(type(self)).items():
             for value in spec.values(getattr(self, name)):
                 yield name, value
+
+    def rates(self) -> Iterator[Any]:
+        """Its own numbers, counts aside, that cost privacy as they grow: where they are all 0, nothing is lost."""
+        for name, spec in number_fields(type(self)).items():
+            if spec.privacy is Privacy.FALLS and not spec.is_whole:
+                yield from spec.values(getattr(self, name))
 
     def signature(self) -> tuple[type, ...]:
         """Its type, and then the signature of the one that it wraps."""

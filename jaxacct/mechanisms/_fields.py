@@ -17,7 +17,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._validate import check_count, check_epsilon, check_positive, check_probability, checked_array, is_count
+from jaxacct._validate import (
+    check_count,
+    check_epsilon,
+    check_exact,
+    check_positive,
+    check_probability,
+    checked_array,
+    is_count,
+    is_exact,
+)
 
 _LARGEST_COUNT = 2.0**53  # up to it every whole number is a double
 _NUMBERS = (numbers.Real, np.ndarray, np.generic, jax.Array)
@@ -58,9 +67,19 @@ class Domain(NamedTuple):
     holds: Callable[[Any], Any]
 
 
-_POSITIVE = Domain(check_positive, lambda value: (value > 0) & (value < jnp.inf))
-_NON_NEGATIVE = Domain(check_epsilon, lambda value: (value >= 0) & (value < jnp.inf))
-_PROBABILITY = Domain(check_probability, lambda value: (value >= 0) & (value <= 1))
+def _real(checked: Callable[[str, Any], None], holds: Callable[[Any], Any]) -> Domain:
+    """Numbers that `checked` and `holds` allow, and that compiled programs take for what they are."""
+
+    def check(name: str, value: Any) -> None:
+        checked(name, value)
+        check_exact(name, value)
+
+    return Domain(check, lambda value: holds(value) & is_exact(value))
+
+
+_POSITIVE = _real(check_positive, lambda value: (value > 0) & (value < jnp.inf))
+_NON_NEGATIVE = _real(check_epsilon, lambda value: (value >= 0) & (value < jnp.inf))
+_PROBABILITY = _real(check_probability, lambda value: (value >= 0) & (value <= 1))
 _COUNT = Domain(check_count, is_count)
 
 

@@ -15,6 +15,7 @@ from jaxacct._validate import (
     check_count,
     check_delta,
     check_epsilon,
+    check_exact,
     check_orders,
     check_positive,
     check_probability,
@@ -76,6 +77,7 @@ def positive(name: str, value: ArrayLike) -> Real:
     """Numbers in (0, inf), as float64."""
     array = _concrete(name, value)
     check_positive(name, array)
+    check_exact(name, array)
     return array
 
 
@@ -83,6 +85,7 @@ def non_negative(name: str, value: ArrayLike) -> Real:
     """Numbers in [0, inf), as float64."""
     array = _concrete(name, value)
     check_epsilon(name, array)
+    check_exact(name, array)
     return array
 
 
@@ -90,6 +93,7 @@ def probability(name: str, value: ArrayLike) -> Real:
     """Numbers in [0, 1], as float64."""
     array = _concrete(name, value)
     check_probability(name, array)
+    check_exact(name, array)
     return array
 
 

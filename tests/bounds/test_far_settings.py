@@ -4,13 +4,15 @@ import math
 import warnings
 from fractions import Fraction
 
+import jax
 import numpy as np
 import pytest
 
 import jaxacct as ja
 from jaxacct._method import Bracketing, Query
-from jaxacct._types import Direction, Ends
+from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds import composed
+from jaxacct.papers import clones
 
 
 @pytest.mark.parametrize(("noise", "num_steps"), [(30.0, 1000), (50.0, 1e5), (200.0, 1e4)])
@@ -49,9 +51,81 @@ def test_delta_of_check_ins_is_at_most_the_probability_of_taking_part(reports, r
 
 @pytest.mark.parametrize("size", [1, 80])
 def test_probabilities_that_a_program_takes_for_0_are_booked(size):
-    """Below the normal doubles: XLA counts them as 0, and many rounds make normal numbers of them."""
-    run = ja.CheckIn(ja.GaussianReports(0.05), 1000, np.full(size, 1e-310), 2**53 - 1)
-    assert np.all(ja.delta(run, 0.0, method="taking part") >= 1e-310 * (2**53 - 1))
+    """Products below the normal doubles: XLA counts them as 0, and many rounds make normal numbers of them."""
+    run = ja.CheckIn(ja.GaussianReports(0.05), 1000, np.full(size, 3e-308), 2**53 - 1, 0.99)
+    assert np.all(ja.delta(run, 0.0, method="taking part") >= 3e-310 * (2**53 - 1))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda x: ja.PoissonSampled(ja.Gaussian(1.0), x, 9),
+        lambda x: ja.ZCdp(x),
+        lambda x: ja.RandomizedResponse(np.array([1.0, x])),
+        lambda x: ja.EpsilonDelta(0.0, x),
+        lambda x: clones.subsampled_guarantee(x, 0.0, 0.5),
+    ],
+)
+def test_what_programs_take_for_0_is_refused(ask):
+    with pytest.raises(ValueError, match=r"=1e-310.*must be 0 or at least 2.2e-308"):
+        ask(1e-310)
+    ask(2.3e-308)
+
+
+def test_targets_that_programs_take_for_0():
+    """They are as good as 0, from above; a lower bound at 0 would say too much."""
+    ones = np.ones(200)
+    run = ja.PoissonSampled(ja.Gaussian(1.0), 1e-300, 1)
+    for size in (1.0, ones):
+        assert np.all(ja.delta(run, 1e-310 * size) >= ja.delta(run, 1e-300))
+    shuffle = ja.Shuffled(ja.LocalRandomizer(ones), 100)
+    lower = [entry.value for entry in ja.compare(shuffle, target_epsilon=1e-310) if entry.bound is Bound.LOWER]
+    assert lower
+    assert all(np.all(value <= ja.delta(shuffle, 0.0)) for value in lower)
+
+
+def test_traced_numbers_that_programs_take_for_0():
+    """A double below the normal ones is out of range; of a narrower type it is a normal double, and counts."""
+    num_steps = 2**53 - 1
+    delta = jax.jit(lambda prob: ja.delta(ja.PoissonSampled(ja.Gaussian(1.0), prob, num_steps), 0.0))
+    with jax.enable_x64(True):
+        assert delta(1e-310) == 1.0
+        assert 2.3e-308 * num_steps <= delta(2.3e-308) <= 2.3e-308 * num_steps * (1 + 1e-9)
+        assert delta(0.0) == 0.0
+    for tiny in (1e-40, 1e-45):
+        exact = float(np.float32(tiny)) * num_steps
+        assert exact <= delta(np.float32(tiny)) <= exact * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("noise", [1e295, 1e300, 1e306])
+def test_noise_whose_divergence_is_hardly_a_double(noise):
+    """H_1 = erf(mu / sqrt 8), which is mu / sqrt(2 pi), of one question and of a batch, which a program answers."""
+    for size in (1, 200):
+        delta = ja.delta(ja.Gaussian(np.full(size, noise)), 0.0)
+        truth = Fraction(1) / Fraction(noise) * Fraction(0.3989422804014327)
+        assert all(truth * (1 - Fraction(1e-15)) <= Fraction(d) <= truth * Fraction(1 + 1e-11) for d in delta.tolist())
+
+
+@pytest.mark.parametrize("size", [1, 200])
+def test_renyi_divergences_are_0_only_where_nothing_is_lost(size):
+    ones = np.ones(size)
+    for run in (ja.Gaussian(1e200 * ones), ja.PoissonSampled(ja.Gaussian(1e90 * ones), 1e-90, 3)):
+        assert np.all(ja.rdp(run, [1.5, 64.0]).values > 0.0)
+    nothing = ja.PoissonSampled(ja.Gaussian(ones), 0.0, 3)
+    assert not np.any(ja.rdp(nothing, [1.5, 64.0]).values)
+    assert not np.any(ja.rdp(ja.Composed((nothing, nothing), (1, 2)), [2.0]).values)
+    assert np.all(ja.rdp(ja.Composed((nothing, ja.Gaussian(1e200)), (1, 2)), [2.0]).values > 0.0)
+
+
+def test_noise_whose_square_is_no_double():
+    """Its inverse square is 0."""
+    assert 0.0 < ja.delta(ja.RandomAllocation(ja.Gaussian(1e200), 5), 0.0) <= 1e-200
+
+
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-20, 1e-13])
+def test_large_noise_at_tiny_epsilon(epsilon):
+    """Where epsilon is far below mu, delta is mu / sqrt(2 pi): the tail of the loss says nothing of it."""
+    assert ja.delta(ja.PoissonSampled(ja.Gaussian(3e11), 0.003, 1), epsilon) <= 0.399 / 3e11
 
 
 def test_check_ins_tell_no_more_than_all_reports():

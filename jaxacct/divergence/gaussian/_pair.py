@@ -10,6 +10,7 @@ from jaxacct.special import log1mexp, log_normal_density, mills_difference, mill
 from jaxacct.special._namespace import fori_loop, xp
 
 _TINY = 2.2250738585072014e-308  # the least normal double: XLA flushes smaller numbers to 0
+_LEAST_STEP = 1e-200  # below it terms of the integral would be no doubles: there delta is linear in mu
 _BACK = (1e-3, 1e-6, 1e-9, 1e-11)  # how far below an upper end a lower end is tried, relative
 
 
@@ -24,7 +25,8 @@ def gaussian_log_delta_ends(epsilon: jax.Array, mu: jax.Array) -> Ends[jax.Array
     With x = |eps|/mu - mu/2 and the Mills ratio m:  delta = phi(x) (m(x) - m(x + mu)), because
     e^eps phi(x + mu) = phi(x) (Balle & Wang 2018, Theorem 8, in a form that does not cancel).
     For x < 0, m(x) = (1 - phi(x) m(-x)) / phi(x). For mu < 1/2 the two ratios are nearly equal, and their difference is
-    formed by an integral (`mills_difference`). Negative epsilon by H_{1/k} = 1 - 1/k + H_k / k.
+    formed by an integral (`mills_difference`), for tiny mu read at 1e-200 and scaled (docs/numerics.md). Negative
+    epsilon by H_{1/k} = 1 - 1/k + H_k / k.
 
     Measured error for mu in [1e-6, 100] and delta >= 1e-300: about 2e-13 relative near x = 10, growing like x^2, as
     the logarithm is conditioned in the arguments. The slack that is added covers it.
@@ -39,9 +41,10 @@ def gaussian_log_delta_ends(epsilon: jax.Array, mu: jax.Array) -> Ends[jax.Array
     left = (x < 0) & ~narrow
     inner = ratios[0] - ratios[1]
     outer = 1.0 - xp.exp(density) * (ratios[0] + ratios[1])
-    thin = mills_difference(xp.where(narrow, x, 1.0), xp.where(narrow, mu, 0.25))
+    step = xp.maximum(mu, _LEAST_STEP)
+    thin = mills_difference(xp.where(narrow, x, 1.0), xp.where(narrow, step, 0.25))
     gap = xp.where(narrow, thin, xp.where(left, outer, inner))
-    log_delta = xp.log(xp.maximum(gap, _TINY)) + xp.where(left, 0.0, density)
+    log_delta = xp.log(xp.maximum(gap, _TINY)) + xp.log(mu / step) + xp.where(left, 0.0, density)
     nonzero = flipped & (eps > 0)
     mirrored = xp.logaddexp(log1mexp(-xp.where(nonzero, eps, 1.0)), log_delta - eps)
     log_delta = xp.where(nonzero, mirrored, log_delta)
