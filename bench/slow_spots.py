@@ -48,7 +48,7 @@ SPOTS = (
         """ja.delta(ja.Composed((
         ja.PoissonSampled(ja.Gaussian(x), .1), ja.PoissonSampled(ja.Gaussian(4.), .01))), 1., direction='add')""",
     ),
-    Spot("noise of hundreds in few steps", "", "ja.epsilon(ja.RandomAllocation(ja.Gaussian(500. * x), 10), 1e-6)"),
+    Spot("noise multiplier 50 in ten steps", "", "ja.epsilon(ja.RandomAllocation(ja.Gaussian(50. * x), 10), 1e-6)"),
     Spot(
         "tradeoff, check-ins of Gaussian reports",
         "run = lambda s: ja.CheckIn(ja.GaussianReports(s), 10**5, .1)",

@@ -29,6 +29,7 @@ from jaxacct.bounds.allocation._decomposition import decomposition_delta, decomp
 from jaxacct.bounds.allocation._exact import EXACT, PARTIAL_EXACT
 from jaxacct.bounds.allocation._how_many import HOW_MANY
 from jaxacct.bounds.allocation._laplace import LAPLACE
+from jaxacct.bounds.allocation._large_noise import LARGE_NOISE
 from jaxacct.bounds.allocation._largest_output import largest_output_delta, largest_output_epsilon
 from jaxacct.bounds.allocation._law import DISTRIBUTION, PARTIAL_DISTRIBUTION, SCHEDULED_DISTRIBUTION
 from jaxacct.bounds.allocation._overlap import overlap_delta, overlap_epsilon
@@ -251,6 +252,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (RandomAllocation, Laplace): (_DISTRIBUTION, THRESHOLD_TEST, *LAPLACE),
     (RandomAllocation, Gaussian): (
         EXACT,
+        LARGE_NOISE,
         moments(selects_several, single_step, many=many_brackets),
         _DISTRIBUTION,
         *_RENYI,
