@@ -979,5 +979,97 @@ _FAR = (
         "tests/bounds/test_far_settings.py -k all_reports",
     ),
 )
+_LARGE = (
+    Mutant(
+        "bounds/allocation/_large_noise.py",
+        "math.expm1(0.5 * epochs * selected * each",
+        "math.expm1(0.3 * epochs * selected * each",
+        "tests/bounds/test_large_noise.py -k variance",
+    ),
+    Mutant(
+        "bounds/allocation/_large_noise.py",
+        "share * (1.0 - share) * math.exp(noise**-2.0)",
+        "share * (1.0 - share) * 0.5",
+        "tests/bounds/test_large_noise.py -k variance",
+    ),
+    Mutant(
+        "bounds/allocation/_large_noise.py",
+        "np.fmin(0.5 * size * (size",
+        "np.fmin(0.4 * size * (size",
+        "tests/bounds/test_large_noise.py -k cover",
+    ),
+    Mutant(
+        "bounds/allocation/_large_noise.py",
+        "by_density = 0.4 * length",
+        "by_density = 0.3 * length",
+        "tests/bounds/test_large_noise.py -k cover",
+    ),
+    Mutant(
+        "bounds/allocation/_large_noise.py",
+        "total = factor.outliers + float",
+        "total = float",
+        "tests/bounds/test_large_noise.py -k outliers",
+    ),
+    Mutant(
+        "bounds/allocation/_large_noise.py",
+        "-p * far, -0.5 * self.num * np.log(left)",
+        "-p * far, 0.0 * left",
+        "tests/bounds/test_large_noise.py -k tail",
+    ),
+    Mutant(
+        "bounds/allocation/_large_noise.py",
+        "whole = up(upper, 8) + _excess(epsilon, mu.upper, factor_at(upper))",
+        "whole = up(upper, 8)",
+        "tests/bounds/test_large_noise.py -k one_of_two",
+    ),
+    Mutant(
+        "bounds/allocation/_large_noise.py",
+        "mu = selected * math.sqrt(epochs / steps) / noise",
+        "mu = selected * math.sqrt(1.0 / steps) / noise",
+        "tests/bounds/test_large_noise.py -k 'close or every_step'",
+    ),
+    Mutant(
+        "mechanisms/_fields.py",
+        "holds(value) & is_exact(value)",
+        "holds(value)",
+        "tests/bounds/test_far_settings.py -k traced",
+    ),
+    Mutant(
+        "_precision.py",
+        "return jnp.where(is_small, small, wide)",
+        "return wide",
+        "tests/bounds/test_far_settings.py -k traced",
+    ),
+    Mutant(
+        "answering/_lanes.py",
+        "ok if upper else ok & is_exact(target)",
+        "ok",
+        "tests/bounds/test_far_settings.py -k targets",
+    ),
+    Mutant(
+        "accounting/_curves.py",
+        "xp.where(may_lose(mechanism), xp.maximum(whole, _TINY), whole)",
+        "xp.where(may_lose(mechanism), whole, whole)",
+        "tests/bounds/test_far_settings.py -k nothing_is_lost",
+    ),
+    Mutant(
+        "divergence/gaussian/_pair.py",
+        "step = xp.maximum(mu, _LEAST_STEP)",
+        "step = mu",
+        "tests/bounds/test_far_settings.py -k hardly",
+    ),
+)
 
-MUTANTS = _FAR + _RENYI + _BATCHES + _GROUND + _COMPOSED + _ANSWERS + _GAUSSIAN + _ALLOCATION + _SHUFFLED + _CHECKED_IN
+MUTANTS = (
+    _LARGE
+    + _FAR
+    + _RENYI
+    + _BATCHES
+    + _GROUND
+    + _COMPOSED
+    + _ANSWERS
+    + _GAUSSIAN
+    + _ALLOCATION
+    + _SHUFFLED
+    + _CHECKED_IN
+)

@@ -112,6 +112,43 @@ def test_tail_of_the_factor(noise):
             assert factor.above(np.array([x]))[0] <= 1e5 * truth
 
 
+@pytest.mark.parametrize("num_steps", [3.0, 20.0, 200.0])
+def test_tail_by_the_chi_square_law(num_steps):
+    """E (V - w)_+ for V = exp(A (e^h X - (t - 1))), which is as large as W can be without outliers."""
+    factor = _factor(100.0, num_steps)
+    for deviations in (2.0, 6.0):
+        x = deviations * math.sqrt(factor.variance)
+        rate, half = factor.scale * factor.stretch, mp.mpf(factor.num) / 2
+        least = (mp.log1p(x) + factor.scale * factor.excess) / rate
+
+        def above(z, rate=rate, half=half, x=x):
+            law = mp.exp((half - 1) * mp.log(z / 2) - z / 2) / (2 * mp.gamma(half))
+            return (mp.exp(rate * z - factor.scale * factor.excess) - 1 - x) * law
+
+        truth = mp.quad(above, [least, 2 * least, 4 * least, 16 * least])
+        assert 0 < truth <= factor.above(np.array([x]))[0] <= 100 * truth
+
+
+@pytest.mark.parametrize("is_far", [False, True])
+@pytest.mark.parametrize("noise", [100.0, 3000.0])
+def test_intervals_cover_the_integral(noise, is_far):
+    """Of the lesser of Scarf's bound and the tail's, by cells a thousand times as small."""
+    factor, mu = _factor(noise, 20.0), 1.0 / (noise * math.sqrt(20.0))
+    epsilon, root = 4.0 * mu * is_far, math.sqrt(factor.variance)
+    edges = np.concatenate([[1e-9 * root], np.geomspace(1e-6 * root, 0.999, 40_000)])
+    low, high, x = edges[:-1], edges[1:], np.sqrt(edges[:-1] * edges[1:])
+    tail = np.where(low > math.expm1(factor.scale * factor.excess), factor.above(x), np.inf)
+    total = 0.0
+    for sign in (1.0, -1.0):
+        size = root * (1.0 + x * (sign > 0.0))
+        u = epsilon - np.log1p(sign * x)
+        density = np.exp(-0.5 * ((u - 0.5 * mu * mu) / mu) ** 2) / (mu * math.sqrt(2.0 * math.pi))
+        height = np.fmin(0.5 * (np.hypot(x, size) - x), tail)
+        total += float(np.sum(height * density * (high - low) / (1.0 + sign * x)))
+    found = large._excess(epsilon, mu, factor) - factor.outliers
+    assert total * (1 - 1e-3) <= found <= 1.3 * total + 1e-300
+
+
 def test_every_step_selected_is_one_gaussian_release():
     run = ja.RandomAllocation(ja.Gaussian(200.0), 50, 50, 2)
     alike = ja.Gaussian(20.0)
