@@ -205,7 +205,7 @@ def test_hard_corners_are_explicit() -> None:
     assert never == ja.Interval(0.0, 0.0, 0.0)
     small = ja.epsilon_interval(ja.RandomAllocation(ja.Gaussian(0.05), num_steps=1000), 1e-6)
     assert 0 < small.lower <= small.upper <= 1.01 * small.lower
-    run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=1000, num_epochs=2)
+    run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100, num_epochs=2)
     tiny = ja.epsilon_interval(run, 1e-120)
     assert 0 < tiny.lower <= tiny.upper <= ja.epsilon(run, 1e-120, precision=math.inf)
 

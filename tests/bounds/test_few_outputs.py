@@ -271,8 +271,10 @@ def _masses_of_blocks(monkeypatch, sign, num_reports, prob, width):
         n = jnp.sum(terms > -jnp.inf, axis=0)
         return total(terms) + sign * ULP * (n + 5.0 * jnp.log(jnp.maximum(n, 1.0)) + 4.0)
 
-    ends = ProfileEnds(Ends(-jnp.ones(()), -jnp.ones(())), jnp.zeros(()))
-    monkeypatch.setattr(clones_blocks, "clones_delta", lambda *_, **__: ends)
+    def same(epsilon, *_, **__):
+        return ProfileEnds(Ends(-jnp.ones_like(epsilon), -jnp.ones_like(epsilon)), jnp.zeros_like(epsilon))
+
+    monkeypatch.setattr(clones_blocks, "clones_delta", same)
     monkeypatch.setattr(clones_blocks, "log_binomial_pmf", lambda *args: off(pmf(*args)))
     monkeypatch.setattr(clones_blocks, "log_sum_exp", off_sum)
     monkeypatch.setattr(rounding, "log_sum_exp", off_sum)

@@ -41,6 +41,7 @@ _ORDERS = (
     (30.0, 32.0, 64.0, 100.0, 128.0, 256.0),
     (1000.0, 10000.0),
 )
+_COSH_ORDERS = (4, 8, 16)
 
 
 def clones_upper_rdp(num_reports, clone_prob, local_epsilon, order):
@@ -80,7 +81,11 @@ def _clones_epsilon(a):
 
 
 def _cosh_end(which):
-    return lambda a: chen.cosh_sandwich_rdp(a["n"], math.exp(-a["eps0"]), a["eps0"], orders=[a["order"]])[which][0]
+    def evaluate(a):
+        ends = chen.cosh_sandwich_rdp(a["n"], math.exp(-a["eps0"]), a["eps0"], orders=_COSH_ORDERS)
+        return ends[which][_COSH_ORDERS.index(a["order"])]
+
+    return evaluate
 
 
 def _closed_end(which):

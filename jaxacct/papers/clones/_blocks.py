@@ -55,11 +55,12 @@ def block_delta(
             log_sum_outward(jnp.where(inside, logs + sign * error, -jnp.inf), float(width), upward=sign > 0)
             for sign in (-1.0, 1.0)
         )
-        first, end = (
-            clones_delta(epsilon, c + 1.0, jnp.ones_like(clone_prob), local_epsilon, window=_WINDOW)
-            for c in (jnp.minimum(start, last), jnp.minimum(start + (width - 1.0), last))
-        )
-        return least + end.log_delta.lower, most + first.log_delta.upper, most + first.log_tail
+        # at the first count, then at the last: side by side, which compiles one program of them
+        clones = jnp.concatenate([jnp.minimum(start, last), jnp.minimum(start + (width - 1.0), last)])
+        budget, local = (jnp.concatenate([x, x]) for x in (epsilon, local_epsilon))
+        ends = clones_delta(budget, clones + 1.0, jnp.ones_like(clones), local, window=_WINDOW)
+        num, log_delta = epsilon.shape[0], ends.log_delta
+        return least + log_delta.lower[num:], most + log_delta.upper[:num], most + ends.log_tail[:num]
 
     starts = width * jnp.arange(num_blocks, dtype=jnp.int32).astype(jnp.float64)
     lower, upper, tail = jax.lax.map(block, starts, batch_size=min(_BATCH, num_blocks))

@@ -67,9 +67,9 @@ def blocks_delta(
       ValueError: if an argument is out of range.
 
     >>> from jaxacct.papers import clones
-    >>> ends = clones.blocks_delta(0.5, 1000, 2.0, width=10)
+    >>> ends = clones.blocks_delta(0.3, 2000, 2.0, width=50)
     >>> f"{ends.lower:.4g} {ends.upper:.4g}"
-    '3.012e-06 5.304e-06'
+    '1.069e-05 3.452e-05'
     """
     n, size = whole("num_reports", num_reports), whole("width", width)
     local = positive("local_epsilon", local_epsilon)
