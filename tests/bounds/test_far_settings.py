@@ -121,6 +121,11 @@ def test_noise_whose_square_is_no_double():
     assert 0.0 < ja.delta(ja.RandomAllocation(ja.Gaussian(1e200), 5), 0.0) <= 1e-200
 
 
+def test_lattices_that_memory_cannot_hold():
+    """Too fine: other methods answer."""
+    assert 1e-9 <= ja.epsilon(ja.PartialAllocation(ja.Gaussian(1e9), 24, 7), 1e-13) <= 1e-8
+
+
 @pytest.mark.parametrize("epsilon", [1e-300, 1e-20, 1e-13])
 def test_large_noise_at_tiny_epsilon(epsilon):
     """Where epsilon is far below mu, delta is mu / sqrt(2 pi): the tail of the loss says nothing of it."""

@@ -23,6 +23,8 @@ import numpy as np
 from jaxacct._types import TooFineError
 from jaxacct.special import ULP, outward, product_outward, sum_outward
 
+_MAX_SIZE = 2**25  # points of a law, 256 MiB an array
+
 
 class Side(enum.Enum):
     """Which values of delta a law bounds: from above in both directions, or from below in one."""
@@ -285,10 +287,16 @@ def trimmed(law: RatioLaw, scale: float, tail: float, lump: float = 0.0) -> Rati
 
 
 def merged(a: RatioLaw, b: RatioLaw) -> RatioLaw:
-    """`RatioLaw` (masses [N]) on the lattice of `a`, with the mass of both; `b` is moved there on its safe side."""
+    """`RatioLaw` (masses [N]) on the lattice of `a`, with the mass of both; `b` is moved there on its safe side.
+
+    Raises:
+      TooFineError: if that takes more points than memory should hold.
+    """
     low_end, high_end = min(a.offset, b.offset - b.step), max(a.log_values[-1], b.log_values[-1] + b.step)
     before = math.ceil((a.offset - low_end) / a.step - 1e-9)
     size = before + max(a.masses.shape[0], math.ceil((high_end - a.offset) / a.step) + 2)
+    if size > _MAX_SIZE:
+        raise TooFineError(f"a lattice whose ratios are {a.step:.3g} apart takes {size} points, over {_MAX_SIZE}")
     masses = np.zeros(size)
     masses[before : before + a.masses.shape[0]] = a.masses
     offset = a.offset - before * a.step
