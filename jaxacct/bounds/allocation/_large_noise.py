@@ -158,11 +158,6 @@ def _bracket(
     return {d: Ends(max(known.lower, found.lower), min(known.upper, found.upper)) for d, known in at.known.items()}
 
 
-def _is_large(mechanism: RandomAllocation) -> bool:
-    noise = mechanism.mechanism.noise_multiplier
-    return not is_traced(noise) and bool(np.all(np.greater_equal(noise, _LEAST_NOISE)))
-
-
 LARGE_NOISE = BracketMethod(
     name="large noise",
     theorem="Feldman & Shenfeld 2025, Theorem 3.1; its likelihood ratio as a product, Scarf 1958",
@@ -170,7 +165,7 @@ LARGE_NOISE = BracketMethod(
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
     cost=Cost.MILLISECONDS,
     cold=Cost.TENTHS,
-    applies=_is_large,
+    applies=lambda run: not is_traced(run) and bool(np.all(run.mechanism.noise_multiplier >= _LEAST_NOISE)),
     bracket=_bracket,
     reduction=never,
     regime="noise multipliers of 100 and more",
