@@ -28,7 +28,8 @@ def upper(num_reports, local_epsilon, *, orders):
     return clones_rdp(orders, num_reports, jnp.exp(-local_epsilon), local_epsilon).upper
 
 
-bracket_kernel, upper_kernel = Kernel(bracket, ENDS), Kernel(upper, Rounding.UP)
+bracket_kernel = Kernel(bracket, ENDS, on_host=True)  # single questions by NumPy, batches by programs
+upper_kernel = Kernel(upper, Rounding.UP)
 
 
 @pytest.fixture(autouse=True)
