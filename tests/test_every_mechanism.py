@@ -40,6 +40,12 @@ _QUICK = (
     *("MixtureOfGaussians", "Group", "ReplaceOne", "ZeroOut", "FixedBatches", "TruncatedPoisson"),
 )
 _SLOW = tuple(name for name in ASKED if name not in _QUICK)
+# answered by brackets on the host outside, by Renyi divergences or a grid inside
+_SHARPER_OUTSIDE = (
+    *("RandomAllocation", "Shuffled", "CheckIn"),
+    *("Shuffled(KaryRandomizedResponse)", "Shuffled(GaussianReports)", "Shuffled(FiniteRandomizer)"),
+)
+TOL_SHARPER, TOL_SHARPER_SLOPE = 0.15, 0.4  # what that makes of a value and of its slopes, relative
 
 
 def each(table: Any, slow: Any = ()) -> Any:
@@ -80,8 +86,20 @@ def test_programs_give_what_is_given_outside(name, x64):
     assert type(outside) is float
     with jax.enable_x64(x64):
         inside = np.asarray(jax.jit(ask)([f.value for f in _traceable(mechanism)], delta), np.float64)
-    np.testing.assert_allclose(inside, outside, rtol=TOL_ROUNDING if x64 else TOL_F32)
+    tolerance = TOL_SHARPER if name in _SHARPER_OUTSIDE else TOL_ROUNDING if x64 else TOL_F32
+    np.testing.assert_allclose(inside, outside, rtol=tolerance)
     assert inside >= outside * (1 - TOL_ROUNDING)  # rounded up
+
+
+@each(TRACED)
+def test_every_field_may_be_traced(name):
+    """All of them and the target at once: traced only, which compiles nothing."""
+    fields = _traceable(TRACED[name])
+
+    def ask(values: list[Any], delta: Any) -> Any:
+        return epsilon_of(with_fields(TRACED[name], dict(zip((f.keys for f in fields), values, strict=True))), delta)
+
+    assert jax.eval_shape(ask, [f.value for f in fields], DELTA).shape == ()
 
 
 @pytest.mark.sample(2)
@@ -99,14 +117,14 @@ def test_slopes_are_those_of_differences(name):
         asked = jax.vmap(jax.value_and_grad(ask, argnums=(0, 1)), in_axes=(None, 0))
         program = jax.jit(asked, compiler_options=_OPTIMISED)
         mapped, (slopes, by_delta) = jax.tree.map(np.asarray, program(values, jnp.asarray(deltas)))
-    np.testing.assert_allclose(mapped, epsilon_of(mechanism, deltas), rtol=TOL_ROUNDING)
+    is_sharper = name in _SHARPER_OUTSIDE
+    np.testing.assert_allclose(mapped, epsilon_of(mechanism, deltas), rtol=TOL_SHARPER if is_sharper else TOL_ROUNDING)
     assert np.all(np.isfinite(by_delta) & (by_delta <= 0))
     for field, slope in zip(fields, slopes, strict=True):
         around = field.value * np.array([[1 - STEP], [1 + STEP]])
         lower, upper = epsilon_of(with_fields(mechanism, {field.keys: around}), deltas)
-        np.testing.assert_allclose(
-            slope, (upper - lower) / (2 * STEP * field.value), rtol=TOL_SLOPE, atol=1e-6, err_msg=field.name
-        )
+        found, tolerance = (upper - lower) / (2 * STEP * field.value), TOL_SHARPER_SLOPE if is_sharper else TOL_SLOPE
+        np.testing.assert_allclose(slope, found, rtol=tolerance, atol=1e-6, err_msg=field.name)
 
 
 # --- arrays ---

@@ -22,11 +22,12 @@ from jaxacct._method import (
     Method,
     Query,
     RenyiMethod,
+    TwoEndedMethod,
     always,
     never,
-    one_sided,
     orders_bytes,
 )
+from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation
 from jaxacct.bounds import _inversion as inversion
 from jaxacct.bounds import (
@@ -73,10 +74,12 @@ RenyiPlan = tuple[tuple[RenyiMethod, Callable[..., jax.Array], tuple[tuple[str, 
 def methods_of(mechanism: Mechanism, kind: type[_Kind], *, is_batch: bool = False) -> tuple[_Kind, ...]:
     """A tuple of the methods of a kind that cover `mechanism`, in declared order; () where its signature has none.
 
-    Of a batch (array fields) also those on the host that cover some points only: they are looked at point by point.
+    Of a batch (array fields) also those on the host that cover some points only: they are looked at point by point. Of
+    traced fields all those on the host, which say what they need where they are asked by name.
     """
     every = [m for m in METHODS.get(mechanism.signature(), ()) if isinstance(m, kind)]
-    return tuple(m for m in every if (is_batch and not one_sided(m)) or m.applies(mechanism))
+    unasked = TwoEndedMethod if is_batch else BracketMethod if is_traced(mechanism) else ()
+    return tuple(m for m in every if isinstance(m, unasked) or m.applies(mechanism))
 
 
 def has_quick(mechanism: Mechanism) -> bool:
