@@ -274,7 +274,7 @@ MEASURED = (
             ),
             ("compositions with check-ins {} s", ("composition with check-ins", 0)),
             ("random allocation takes {} s", ("compare, allocation", 0)),
-            ("most methods are asked, {} s at 50 in ten steps", ("noise multiplier 50 in ten steps", 1)),
+            ("most methods are asked, {} s at 50 in ten steps", ("noise multiplier 50 in ten steps", 0)),
             ("every method is asked, {} s.", ("delta in the add direction at a loss that never happens", 1)),
             (
                 "`tradeoff` takes {} s, several rounds {} s",
