@@ -34,6 +34,7 @@ def schemes() -> list[Scheme]:
         "one epoch, one step a record": ja.RandomAllocation(noise, 100),
         "several epochs": ja.RandomAllocation(noise, 100, 1, 2),
         "several steps a record": ja.RandomAllocation(noise, 100, 2),
+        "noise multiplier 100 or more": ja.RandomAllocation(ja.Gaussian(100.0), 100, 2),
     }
     mixed = {
         "without allocation": ja.Composed((noise, sampled)),

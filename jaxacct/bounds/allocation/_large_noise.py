@@ -168,5 +168,4 @@ LARGE_NOISE = BracketMethod(
     applies=lambda run: not is_traced(run) and bool(np.all(run.mechanism.noise_multiplier >= _LEAST_NOISE)),
     bracket=_bracket,
     reduction=never,
-    regime="noise multipliers of 100 and more",
 )
