@@ -90,6 +90,20 @@ PLANS = {
         [*BOTH_ENDS, *MOMENTS, *ALLOCATION],
     ),
     ("RandomAllocation(Gaussian)", "several epochs"): host_first(MOMENTS, ALLOCATION, MOMENTS[:1]),
+    ("RandomAllocation(Gaussian)", "noise multiplier 100 or more"): (
+        ["large noise remove+add", *MOMENTS, *ALLOCATION, "overlap remove", "how many steps remove"],
+        [MOMENTS[0], *ALLOCATION],
+        ALLOCATION,
+        [
+            "large noise remove+add",
+            MOMENTS[0],
+            "threshold test remove+add",
+            *DISTRIBUTION,
+            *ALLOCATION,
+            "overlap remove",
+            "how many steps remove",
+        ],
+    ),
     ("RandomAllocation(Gaussian)", "several steps a record"): (
         [*MOMENTS, *ALLOCATION, "overlap remove", "how many steps remove"],
         [MOMENTS[0], *ALLOCATION],
