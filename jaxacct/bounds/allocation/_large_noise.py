@@ -70,7 +70,7 @@ def _factor(noise: float, steps: float, selected: float, epochs: float, delta: f
         return _Factor(0.0, scale, 0.0, 0.0, 1.0, 0.0)
     each = min(0.25, share * (1.0 - share) * math.exp(noise**-2.0))
     variance = max(up(math.expm1(0.5 * epochs * selected * each * noise**-4.0), 32), _TINY)
-    away = math.sqrt(2.0 * math.log(2.0 * steps * epochs / (_OUTLYING * delta)))
+    away = math.sqrt(2.0 * (math.log(2.0 * steps * epochs / _OUTLYING) - math.log(delta)))
     tail = float(np.exp(log_normal_tail(np.float64(away))))
     outliers = 2.0 * steps * epochs * max(tail * (1.0 + 2.0**-36), _TINY)
     stretch = up(math.exp((away + 1.0 / noise) / noise), 16)
