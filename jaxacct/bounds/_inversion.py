@@ -171,6 +171,11 @@ def _prepared(mechanism: Any, target: jax.Array, *, is_delta: bool, size: Size) 
     return line, moments, epsilon
 
 
+def _lines_at(mechanism: Any, epsilon: jax.Array, size: Size) -> tuple[Line, LineMoments]:
+    """A line for delta at `epsilon` [2 L], and the moments on it."""
+    return _prepared(mechanism, epsilon, is_delta=False, size=size)[:2]
+
+
 def _split(ends: Ends[jax.Array]) -> Ends[jax.Array]:
     return Ends(*(x.reshape(2, -1) for x in ends))
 
@@ -190,9 +195,7 @@ def inverted_epsilon(mechanism: Any, log_delta: jax.Array, *, size: Size) -> End
         return epsilon_ends(line, moments, target, start)
 
     def profile(epsilon: jax.Array, *leaves: jax.Array) -> jax.Array:
-        return delta_centre(
-            *_prepared(jax.tree.unflatten(structure, leaves), epsilon, is_delta=False, size=size)[:2], epsilon
-        )
+        return delta_centre(*_lines_at(jax.tree.unflatten(structure, leaves), epsilon, size), epsilon)
 
     @ends.defjvp
     def _jvp(
@@ -212,11 +215,27 @@ def inverted_epsilon(mechanism: Any, log_delta: jax.Array, *, size: Size) -> End
 def inverted_log_delta(mechanism: Any, epsilon: jax.Array, *, size: Size) -> Ends[jax.Array]:
     """Certified lower and upper ends [2, L] of log delta at `epsilon` [L]: remove, then add.
 
-    Zhu, Dong & Wang 2022, Theorem 11. At worst (-inf, 0).
+    Zhu, Dong & Wang 2022, Theorem 11. At worst (-inf, 0). Both ends have the derivatives of the log delta between them.
     """
-    target = _both_directions(epsilon)
-    line, moments, _ = _prepared(jax.tree.map(_both_directions, mechanism), target, is_delta=False, size=size)
-    return _split(delta_ends(line, moments, target))
+    leaves, structure = jax.tree.flatten(mechanism)
+
+    @jax.custom_jvp
+    def ends(target: jax.Array, *leaves: jax.Array) -> Ends[jax.Array]:
+        return delta_ends(*_lines_at(jax.tree.unflatten(structure, leaves), target, size), target)
+
+    def profile(target: jax.Array, *leaves: jax.Array) -> jax.Array:
+        return delta_centre(*_lines_at(jax.tree.unflatten(structure, leaves), target, size), target)
+
+    @ends.defjvp
+    def _jvp(
+        primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]
+    ) -> tuple[Ends[jax.Array], Ends[jax.Array]]:
+        found = ends(*primals)
+        _, rate = jax.jvp(profile, primals, tangents)
+        rate = jnp.where((found.upper < 0.0) & jnp.isfinite(rate), rate, 0.0)  # where nothing is known, nothing moves
+        return found, Ends(rate, rate)
+
+    return _split(ends(_both_directions(epsilon), *map(_both_directions, leaves)))
 
 
 def _bracket(mechanism: Any, query: Query, target: jax.Array, *, size: Size) -> Ends[jax.Array]:

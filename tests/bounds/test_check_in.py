@@ -641,8 +641,7 @@ def test_traced_arguments_and_derivatives():
     concrete = epsilon(0.1)
     both = jax.jit(jax.value_and_grad(epsilon))
     traced, slope = both(0.1)
-    assert traced == pytest.approx(concrete, rel=1e-6)
-    assert traced >= concrete
+    assert concrete <= traced <= concrete * (1 + 1e-4)  # single questions have more nodes
     difference = (epsilon(0.1 + 1e-3) - epsilon(0.1 - 1e-3)) / 2e-3
     assert slope == pytest.approx(difference, rel=0.05)
     assert np.isinf(both(jnp.nan)[0])

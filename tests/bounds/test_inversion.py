@@ -243,6 +243,24 @@ def test_exact_derivatives_in_a_float32_program(name: str) -> None:
     np.testing.assert_allclose(second, (above - 2 * middle + below) / step**2, rtol=1e-2)
 
 
+@pytest.mark.more
+def test_slopes_of_delta_are_those_of_differences() -> None:
+    """In noise and epsilon, inside a program, at settings where the steps of the certificate have no derivative."""
+
+    def answer(sigma: jax.Array, prob: jax.Array, steps: jax.Array, epsilon: jax.Array) -> jax.Array:
+        return ja.delta(ja.PoissonSampled(ja.Gaussian(sigma), prob, steps), epsilon, method="exact")
+
+    settings = [(1.0, 0.01, 1000.0, 2.0), (0.7, 1e-3, 1e5, 4.0), (3.0, 0.05, 200.0, 0.3), (1.0, 0.01, 1000.0, 0.0)]
+    with jax.enable_x64(True):
+        slopes = jax.jit(jax.vmap(jax.grad(answer, argnums=(0, 3))))(*map(jnp.array, zip(*settings, strict=True)))
+    for at, *found in zip(settings, *slopes, strict=True):
+        for place, slope in zip((0, 3), found, strict=True):
+            step = 1e-4 * at[place]
+            if step:
+                below, above = (answer(*(x + k * step * (i == place) for i, x in enumerate(at))) for k in (-1, 1))
+                np.testing.assert_allclose(slope, (above - below) / (2 * step), rtol=1e-4)
+
+
 def test_what_inverts() -> None:
     assert inverts(ja.Composed((ja.Gaussian(1.0), _poisson(1.0, 0.1, 3)), (1, 2)))
     assert not inverts(ja.PoissonSampled(ja.Laplace(1.0), sampling_prob=0.1, num_steps=3))
