@@ -245,7 +245,9 @@ def test_no_method_contradicts_another(name):
     epsilon = np.where(rng.random(LANES) < 0.1, 0.0, np.exp(rng.uniform(-8.0, 3.0, LANES)))
     for query, target in ((EPSILON, delta), (DELTA, epsilon)):
         uppers, lowers = {}, {}
-        for method in filter(one_sided, methods_for(mechanism)):
+        for method in filter(one_sided, methods_for(mechanism, is_batch=True)):
+            if method.ends == {Bound.LOWER} and method.is_of_reduction(mechanism):  # others may pass it
+                continue
             value = np.asarray(ask(method, mechanism, query, target).value)
             for d in method.directions:
                 (uppers if Bound.UPPER in method.ends else lowers)[d, method.name] = value

@@ -76,10 +76,10 @@ def compare(
 
 def _compared(mechanism: Mechanism, target: Any, *, query: Query, precision: float | None) -> tuple[Entry, ...]:
     width = _WIDTH if precision is None else float(precision)
-    every = [method for method in methods_for(mechanism) if method.is_listed]
-    lanes = [method for method in every if isinstance(method, LaneMethod) and one_sided(method)]
     numbers = (*jax.tree.leaves(mechanism), target)
     scalar = not is_traced(numbers) and not any(np.ndim(x) for x in numbers)
+    every = [method for method in methods_for(mechanism, is_batch=not scalar) if method.is_listed]
+    lanes = [method for method in every if isinstance(method, LaneMethod) and one_sided(method)]
     is_quick = width == math.inf
     hosts = [m for m in every if m not in lanes and (not is_quick or is_quick_bracket(m))] if scalar else []
     timed: dict[Method, tuple[Answer, float]] = {}

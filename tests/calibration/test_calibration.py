@@ -335,4 +335,6 @@ def test_several_epochs_by_the_engines():
     sigma = calibrate(allocation(None, 1000, 1, 10), "noise_multiplier", 0.6, 1e-6)
     assert ja.epsilon(allocation(sigma, 1000, 1, 10), 1e-6) <= 0.6
     assert ja.epsilon(allocation(sigma * 0.98, 1000, 1, 10), 1e-6) > 0.6
-    assert sigma < 0.98 * calibrate(allocation(None, 1000, 1, 10), "noise_multiplier", 0.6, 1e-6, method="decomposition")
+    assert sigma < 0.98 * calibrate(
+        allocation(None, 1000, 1, 10), "noise_multiplier", 0.6, 1e-6, method="decomposition"
+    )

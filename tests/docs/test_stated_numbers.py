@@ -112,6 +112,18 @@ ANSWERS = (
     ),
     Claim(
         LIMITS,
+        "{:.2f} instead of {:.2f} for 1000 steps sampled with probability 0.01 at noise multiplier 1, delta 1e-6",
+        lambda: _inside(lambda s: ja.PoissonSampled(ja.Gaussian(s), 0.01, 1000), 1.0),
+        compiles=True,
+    ),
+    Claim(
+        LIMITS,
+        "A single sampled step has no more: {:.2f} instead of {:.2f} at probability 0.02",
+        lambda: _inside(lambda s: ja.PoissonSampled(ja.Gaussian(s), 0.02, 1), 1.0),
+        compiles=True,
+    ),
+    Claim(
+        LIMITS,
         "{:.2f} instead of {:.2f} for 50 releases of scale 20 at delta 1e-5",
         lambda: _inside(lambda b: ja.Composed(ja.Laplace(b), 50), 20.0, 1e-5),
     ),

@@ -1,6 +1,7 @@
 """What an answer must be to pass: on the right side of an enclosure, as tight as promised, a number, and soon."""
 
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable
@@ -17,6 +18,8 @@ EPSILON_PROMISE, DELTA_PROMISE = 1e-3, 1e-2
 SECONDS = 20.0  # of CPU time, ten on a machine that has nothing else to do
 BITS = 320  # of the enclosures: cancellation costs as many as the logarithm of delta has
 CHUNKS = 20
+SEED = [int(word) for word in os.environ.get("ORACLE_SEED", "").split()]
+SHARE = float(os.environ.get("ORACLE_SHARE", "1"))
 
 
 class Profile(NamedTuple):
@@ -172,6 +175,11 @@ def complaints_of(cases, rng, bits=BITS) -> list[str]:
         return [c for case in cases(rng) for c in (judged_value(case) if isinstance(case, Value) else judged(case))]
 
 
+def draws(*seed: int) -> np.random.Generator:
+    """The generator of one draw: others where ORACLE_SEED says so."""
+    return np.random.default_rng([*seed, *SEED])
+
+
 def slices(cases, *, seed, quick, deep=10_000, bits=BITS):
     """The tests of a family: `quick` draws of `cases` by default, and `deep` in chunks where slow tests run.
 
@@ -179,14 +187,14 @@ def slices(cases, *, seed, quick, deep=10_000, bits=BITS):
     """
 
     def default():
-        complaints = [c for i in range(quick) for c in complaints_of(cases, np.random.default_rng([seed, i]), bits)]
+        complaints = [c for i in range(quick) for c in complaints_of(cases, draws(seed, i), bits)]
         assert not complaints, "\n".join(complaints)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("chunk", range(CHUNKS))
     def slow(chunk):
-        drawn = range(quick + chunk, quick + deep, CHUNKS)
-        complaints = [c for i in drawn for c in complaints_of(cases, np.random.default_rng([seed, i]), bits)]
+        drawn = range(quick + chunk, quick + int(SHARE * deep), CHUNKS)
+        complaints = [c for i in drawn for c in complaints_of(cases, draws(seed, i), bits)]
         assert not complaints, "\n".join(complaints)
 
     return default, slow
