@@ -275,7 +275,7 @@ def render(data: dict) -> str:
     memory_text = f"{host['memory_gib']:.0f} GiB, " if host["memory_gib"] else ""
     clock = "wall" if data["limits"]["platform"] == "gpu" else "CPU"
     sittings = f", in {data['sittings']} sittings" if data["sittings"] > 1 else ""
-    left_out = [f"Left out, being slow: {', '.join(data['left_out'])}.", ""] if data["left_out"] else []
+    left_out = [f"Left out, {data['why']}: {', '.join(data['left_out'])}.", ""] if data["left_out"] else []
     return "\n".join(
         [
             "# jaxacct beside its peers",

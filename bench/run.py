@@ -179,6 +179,9 @@ def main() -> None:
     parser.add_argument("--resume", action="store_true", help="keep what the file of --json holds, measure the rest")
     parser.add_argument("--slow", action="store_true", help="also the cases that take minutes and gigabytes")
     parser.add_argument("--without", nargs="+", metavar="NAME", default=(), help="cases to leave out")
+    parser.add_argument(
+        "--why", default="being slow", help="why cases are left out, for the report (default: %(default)s)"
+    )
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="where jaxacct computes (default: cpu)")
     args = parser.parse_args()
     unknown = {*(args.case or ()), *args.without} - set(names)
@@ -189,7 +192,7 @@ def main() -> None:
     wanted = [c for c in cases if (c.name in args.case if args.case else args.slow or not c.slow)]
     wanted = [c for c in wanted if c.name not in args.without]
     left_out = [c.name for c in cases if c not in wanted and not args.case]
-    data = {"machine": machine(), "idle_mib": idle_mib(), "limits": limits(), "left_out": left_out}
+    data = {"machine": machine(), "idle_mib": idle_mib(), "limits": limits(), "left_out": left_out, "why": args.why}
     data.update(results=[], scaling=[], sittings=1)
     if args.resume and args.json and os.path.exists(args.json):
         with open(args.json) as file:

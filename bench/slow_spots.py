@@ -1,9 +1,8 @@
-"""What docs/limits.md calls slow, each in a fresh process: its first answer and a second one, CPU seconds.
+"""What docs/limits.md calls slow, and what other pages time: in a fresh process, CPU seconds of two answers.
 
     python bench/slow_spots.py [--only TEXT] [--rounds N] [--report DIRECTORY]
 
-Medians over rounds. `--report` writes SLOW_SPOTS.md to a folder; what limits.md says
-of these spots is tested against it.
+Medians over rounds. `--report` writes SLOW_SPOTS.md to a folder; what the pages say is tested against it.
 """
 
 import argparse
@@ -42,6 +41,14 @@ SPOTS = (
         "rdp of allocation, one question", _ALLOCATION, "ja.epsilon(run(x), 1e-6, method='direct', direction='remove')"
     ),
     Spot("delta below 1e-40", _ALLOCATION, "ja.delta(run(x), 10.)"),
+    *(
+        Spot(
+            f"delta {delta:.0e}, noise multiplier {noise}",
+            f"run = lambda noise: ja.RandomAllocation(ja.Gaussian(noise), {steps})",
+            f"ja.epsilon_interval(run({noise} * x), {delta})",
+        )
+        for noise, steps, delta in ((5.0, 100, 1e-30), (3.0, 1000, 1e-100), (5.0, 100, 1e-260))
+    ),
     Spot(
         "delta in the add direction at a loss that never happens",
         "",
@@ -86,6 +93,19 @@ SPOTS = (
         "run = lambda s: ja.FixedBatches(ja.Gaussian(s), 1000, 10, 100, with_replacement=True)",
         "ja.epsilon(run(2.0 * x), 1e-5, neighboring_relation='replace-one')",
     ),
+    Spot("first look at a backend", "from jaxacct._ground import look", "look(jax.devices()[0])"),
+    *(
+        Spot(
+            f"batches of a million records, {name}",
+            "from jaxacct import training",
+            f"[*map(training.batches({run}, num_records=10**6, key=int(100 * x)).__getitem__, range(1000))]",
+        )
+        for name, run in (
+            ("allocation", "ja.RandomAllocation(ja.Gaussian(1.), 1000)"),
+            ("ten of a thousand steps", "ja.RandomAllocation(ja.Gaussian(1.), 1000, 10)"),
+            ("Poisson sampling", "ja.PoissonSampled(ja.Gaussian(1.), .001, 1000)"),
+        )
+    ),
 )
 
 _PROGRAM = """
@@ -127,7 +147,7 @@ def main() -> None:
         print(rows[-1], flush=True)
     if args.report:
         head = [
-            "# Slow spots\n",
+            "# Slow spots, and other times that pages state\n",
             f"Written by `python bench/slow_spots.py --rounds {args.rounds} --report bench`: CPU seconds of the first",
             "answer of a process and of a second one with another parameter. The questions are in the script.\n",
         ]

@@ -1,16 +1,20 @@
 """Sweeps on several processes: points a second, what a task and a chunk cost the head, its memory, and a model.
 
-    python bench/workers.py [points] [rounds] [quick points]
+    python bench/workers.py [points] [rounds] [quick points] [--report FOLDER]
+
+`--report` writes what is printed to WORKERS.md there; what docs/clusters.md says is tested against it.
 
 Samples of one and of two processes take turns, on pools that are warm; what a pool costs to start stands by itself.
 The model is a model: only what is printed above it was measured.
 """
 
+import argparse
+import importlib.metadata
 import os
+import pathlib
 import resource
 import signal
 import statistics
-import sys
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -23,6 +27,14 @@ from jaxacct.sweeping import Layout, Workers, one_thread, sweep
 from jaxacct.workers import Spread
 
 DELTA = 1e-6
+
+said: list[str] = []
+
+
+def say(line: str) -> None:
+    """Prints a line, and keeps it for the report."""
+    said.append(line)
+    print(line, flush=True)
 
 
 def questions(points: int, seed: int) -> list:
@@ -73,6 +85,12 @@ def cpu_of(executor: ProcessPoolExecutor) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def memory_of(process: int) -> float:
+    """The most memory that a process has had, MiB."""
+    with open(f"/proc/{process}/status") as file:
+        return int(file.read().split("VmHWM:")[1].split()[0]) / 1024
+
+
 def speed(points: int, rounds: int) -> float:
     """Prints points a second on one process and on two; returns the CPU seconds of a point on one."""
     seconds: dict[int, list[float]] = {1: [], 2: []}
@@ -81,7 +99,7 @@ def speed(points: int, rounds: int) -> float:
         for number, executor in ((1, one), (2, two)):
             begun = time.perf_counter()
             answered(4 * number, 0, executor, folder)
-            print(f"start of {number}, imports and {4 * number} first points: {time.perf_counter() - begun:.1f} s")
+            say(f"start of {number}, imports and {4 * number} first points: {time.perf_counter() - begun:.1f} s")
         for turn in range(rounds):
             files = set()
             for number, executor in ((1, one), (2, two)):
@@ -93,15 +111,16 @@ def speed(points: int, rounds: int) -> float:
             assert len(files) == 1
             if turn == 0:
                 assert files == {one_killed(points, folder)}
-                print("; same files")
             shown = ", ".join(f"{seconds[n][-1]:.2f} s ({cpu[n][-1]:.2f} s of CPU)" for n in (1, 2))
-            print(f"  {points} points: {shown}; same files", flush=True)
+            say(f"{points} points on one process and on two: {shown}; the files identical")
+        peak = max(memory_of(number) for number in two._processes)
+        say(f"a process that answered them: {peak:.0f} MiB at most")
     for number, walls in seconds.items():
         of_cpu = 1e3 * statistics.median(cpu[number]) / points
-        print(f"{number} processes: {points / statistics.median(walls):.0f} points a second, {of_cpu:.2f} ms of CPU")
+        say(f"{number} processes: {points / statistics.median(walls):.0f} points a second, {of_cpu:.2f} ms of CPU")
     for name, of in (("wall time", seconds), ("CPU, two cores busy", {1: cpu[1], 2: [x / 2 for x in cpu[2]]})):
         ratios = [a / b for a, b in zip(of[1], of[2], strict=True)]
-        print(f"two against one, {name}: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+        say(f"two against one, {name}: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
     return statistics.median(cpu[1]) / points
 
 
@@ -121,10 +140,8 @@ def one_killed(points: int, folder: str) -> bytes:
 
     wall, data = answered(points, 0, two, folder, kill)
     assert killed, "the sweeps ended before one was killed"
-    print(
-        f"  {points} points on two, {len(killed)} of them killed in the middle of a sweep: {wall:.2f} s",
-        end="",
-        flush=True,
+    say(
+        f"{points} points on two, of which one is killed in the middle of each sweep: {wall:.2f} s; the files identical"
     )
     return data
 
@@ -138,7 +155,7 @@ def overhead(number: int = 4000) -> float:
             begun = time.process_time()
             assert sum(1 for back in spread if back) == number
             found.append((time.process_time() - begun) / number)
-    print(f"head: {1e3 * found[0]:.2f} ms a task of one chunk, {1e3 * found[1]:.3f} ms a chunk among many, CPU")
+    say(f"head: {1e3 * found[0]:.2f} ms a task of one chunk, {1e3 * found[1]:.3f} ms a chunk among many, CPU")
     return found[0]
 
 
@@ -155,29 +172,42 @@ def memory(points: int) -> float:
         sweep(run, axes, target_delta=DELTA, out=out, executor=executor, chunk_size=1000)
         cpu = time.process_time() - cpu
         above = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - idle) / 1024
-        print(
-            f"{points} quick points in chunks of 1000: {time.perf_counter() - begun:.0f} s, of them "
-            f"{cpu:.1f} s of the head's CPU; head {above:.0f} MiB above idle"
+        say(
+            f"{points} quick points in chunks of 1000: {time.perf_counter() - begun:.0f} s, "
+            f"{cpu:.1f} s of them the head's CPU; {above:.0f} MiB above idle"
         )
     return cpu / points
 
 
 def model(point: float, task: float, row: float) -> None:
-    """Prints the model: workers add up until the head has no more time for their tasks and rows."""
+    """The model: workers add up until the head has no more time for their tasks and rows."""
     head = task * point + row
-    print("model: points a second = min(workers / point, 1 / head), head = task / points in a task of 1 s + row")
+    say(f"a row: {1e6 * row:.1f} us of the head's CPU")
+    say("model: points a second = min(workers / point, 1 / head), head = task / points in a task of 1 s + row")
     for workers in (2, 16, 128, 1000):
         busy = 100.0 * head * min(workers / point, 1.0 / head)
-        print(f"  {workers} workers: {min(workers / point, 1.0 / head):.0f} a second, the head {busy:.0f} % busy")
-    print(f"  eight GPUs: eight times one of them, up to the head's {1.0 / (row + task / 1024):.0f} points a second")
+        say(f"  {workers} workers: {min(workers / point, 1.0 / head):.0f} a second, the head {busy:.0f} % busy")
+    say(f"  eight GPUs: eight times one of them, up to the head's {1.0 / (row + task / 1024):.0f} points a second")
 
 
 def main() -> None:
-    sizes = [int(word) for word in sys.argv[1:]] + [600, 3, 1_000_000][len(sys.argv) - 1 :]
-    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    point = speed(sizes[0], sizes[1])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("points", type=int, nargs="?", default=600)
+    parser.add_argument("rounds", type=int, nargs="?", default=3)
+    parser.add_argument("quick_points", type=int, nargs="?", default=1_000_000)
+    parser.add_argument("--report", type=pathlib.Path)
+    args = parser.parse_args()
+    say(
+        f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; jaxlib {importlib.metadata.version('jaxlib')}, "
+        f"numpy {importlib.metadata.version('numpy')}"
+    )
+    point = speed(args.points, args.rounds)
     task = overhead()
-    model(point, task, memory(sizes[2]))
+    model(point, task, memory(args.quick_points))
+    if args.report:
+        call = f"python bench/workers.py {args.points} {args.rounds} {args.quick_points} --report bench"
+        head = f"# Sweeps on several processes\n\nWritten by `{call}`.\n\n```text\n"
+        (args.report / "WORKERS.md").write_text(head + "\n".join(said) + "\n```\n")
 
 
 if __name__ == "__main__":

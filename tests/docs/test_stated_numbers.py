@@ -6,6 +6,7 @@ blocks of code print is tested beside them, `test_docs_site`.)
 
 import functools
 import math
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
+from jaxacct import training
 from jaxacct.papers import girgis
 
 _ROOT = Path(__file__).parents[2]
@@ -82,8 +84,26 @@ def _replaced(steps: int, noise: Any = 1.0) -> ja.ReplaceOne:
     return ja.ReplaceOne(ja.RandomAllocation(ja.Gaussian(noise), steps))
 
 
+def _percent(ends: tuple[float, float]) -> tuple[float]:
+    """How far apart they are."""
+    return (100 * (ends[1] / ends[0] - 1),)
+
+
+def _drawn_afresh(noise: float, batch_size: int, steps: int) -> ja.ReplaceOne:
+    return ja.ReplaceOne(ja.FixedBatches(ja.Gaussian(noise), 1000, batch_size, steps))
+
+
+def _steps_chosen_on_the_way() -> tuple[int, int]:
+    """Of the filter, and of what is known beforehand."""
+    run = ja.PoissonSampled(ONE, 0.01)
+    return training.RenyiFilter(2.0, 1e-6, planned=run).affords(run), training.steps_affordable(run, 2.0, 1e-6)
+
+
 README = "README.md"
 LIMITS = "docs/limits.md"
+NUMERICS, TRAINING, CLUSTERS, COMMANDS = (
+    f"docs/{name}.md" for name in ("numerics", "training", "clusters", "command_line")
+)
 ALLOCATION = "docs/papers/random_allocation.md"
 CHEN, GIRGIS = "docs/papers/chen.md", "docs/papers/girgis.md"
 
@@ -150,6 +170,34 @@ ANSWERS = (
         "up to twice epsilon ([{:.3f}, {:.3f}] at noise multiplier 1, 1000 steps, delta 1e-6)",
         lambda: _ends(_replaced(1000)),
     ),
+    Claim(
+        LIMITS,
+        "{:.2f} % wide at 0.15, three epochs of 1000 steps, delta 1e-6",
+        lambda: _percent(_ends(ja.RandomAllocation(ja.Gaussian(0.15), 1000, num_epochs=3))),
+    ),
+    Claim(
+        LIMITS,
+        "{:.1f} % wide at 0.07 and 100 steps",
+        lambda: _percent(_ends(ja.RandomAllocation(ja.Gaussian(0.07), 100))),
+    ),
+    Claim(
+        LIMITS,
+        "[{}, {}] for eight steps at 6e-9, noise multiplier 1.38, delta 3.1e-9",
+        lambda: _digits(*_ends(ja.PoissonSampled(ja.Gaussian(1.38), 6e-9, 8), 3.1e-9), digits=2),
+    ),
+    Claim(
+        LIMITS,
+        "[0, {}] at epsilon 0 for two steps at 2.9e-12 and scale 0.5",
+        lambda: _digits(ja.delta(ja.PoissonSampled(ja.Laplace(0.5), 2.9e-12, 2), 0.0), digits=2),
+    ),
+    Claim(
+        LIMITS,
+        "[{:.2f}, {:.2f}] at noise multiplier 2, 1000 batches of 10 of 1000 records, delta 1e-6",
+        lambda: _ends(_drawn_afresh(2.0, 10, 1000)),
+    ),
+    Claim(LIMITS, "[{:.1f}, {:.1f}] at 1, 20 batches of 300", lambda: _ends(_drawn_afresh(1.0, 300, 20))),
+    Claim(LIMITS, "{} steps, where a composition known beforehand has {}, in the example", _steps_chosen_on_the_way),
+    Claim(TRAINING, "{} steps, where {} known beforehand have epsilon 2", _steps_chosen_on_the_way),
     Claim(
         LIMITS,
         "[{:.5f}, {:.4f}] for a million reports at noise multiplier 4 and delta 1e-6",
@@ -259,7 +307,24 @@ def _first(*questions: str) -> tuple[float, ...]:
     return tuple(float(_rows("FIRST_ANSWERS.md")[name][0]) for name in questions)
 
 
+def _command(name: str) -> list[float]:
+    """CPU seconds of the documentation's commands of a name, sorted; those that list a plan apart."""
+    is_plan, found = "--plan" in name, f"`jaxacct {name.split()[0]} "
+    rows = _rows("FIRST_ANSWERS.md").items()
+    return sorted(float(cells[0]) for line, cells in rows if line.startswith(found) and ("--plan" in line) is is_plan)
+
+
+def _usual(name: str) -> tuple[float]:
+    return (statistics.median(_command(name)),)
+
+
 MEASURED = (
+    Claim(COMMANDS, "with what it rests on | {:.0f} s |", lambda: _usual("epsilon")),
+    Claim(COMMANDS, "side by side | {:.0f} to {:.0f} s |", lambda: (_command("compare")[0], _command("compare")[-1])),
+    Claim(COMMANDS, "which methods would be asked | {:.0f} s |", lambda: _usual("compare --plan")),
+    Claim(COMMANDS, "that just meets a budget | {:.0f} s |", lambda: _usual("calibrate")),
+    Claim(COMMANDS, "separated text or Parquet | {:.0f} s, and", lambda: _usual("sweep")),
+    Claim(COMMANDS, "for a model card | {:.0f} s |", lambda: _usual("report")),
     Claim(README, "Warm answers are {:.0f} ms for Poisson sampling", lambda: _median("poisson")),
     Claim(README, "{:.0f} ms for shuffled reports", lambda: _median("clones")),
     Claim(README, "{:.0f} ms for check-ins", lambda: _median("check-in")),
@@ -284,6 +349,13 @@ MEASURED = (
                 ("batch of allocation, heavy tails, a point", 1),
                 ("batch of allocation, light tails, a point", 1),
             ),
+            (
+                "{} s at delta 1e-30 and noise multiplier 5 in a hundred steps, {} s at 1e-100 and 3 in a thousand, "
+                "{} s at 1e-260",
+                ("delta 1e-30, noise multiplier 5.0", 0),
+                ("delta 1e-100, noise multiplier 3.0", 0),
+                ("delta 1e-260, noise multiplier 5.0", 0),
+            ),
             ("compositions with check-ins {} s", ("composition with check-ins", 0)),
             ("random allocation takes {} s", ("compare, allocation", 0)),
             ("most methods are asked, {} s at 50 in ten steps", ("noise multiplier 50 in ten steps", 0)),
@@ -302,6 +374,16 @@ MEASURED = (
             ),
             ("records are replaced: {} s", ("fixed batches with replacement, replace-one", 1)),
         )
+    ),
+    Claim(NUMERICS, "in {} s of CPU time", lambda: (_rows("SLOW_SPOTS.md")["first look at a backend"][0],)),
+    Claim(
+        TRAINING,
+        "takes {:.2f} s of CPU time by allocation ({:.2f} s where each record joins ten of them) "
+        "and {:.2f} s by Poisson",
+        lambda: tuple(
+            float(_rows("SLOW_SPOTS.md")[f"batches of a million records, {name}"][0])
+            for name in ("allocation", "ten of a thousand steps", "Poisson sampling")
+        ),
     ),
     Claim(LIMITS, "random allocation to {}, mostly", lambda: (_rows("MAPS.md")["allocation"][2],)),
     Claim(LIMITS, "check-ins to {}, where", lambda: (_rows("MAPS.md")["check-in"][2],)),
