@@ -6,6 +6,7 @@ blocks of code print is tested beside them, `test_docs_site`.)
 
 import functools
 import math
+import re
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -314,6 +315,12 @@ def _command(name: str) -> list[float]:
     return sorted(float(cells[0]) for line, cells in rows if line.startswith(found) and ("--plan" in line) is is_plan)
 
 
+def _workers(*patterns: str) -> tuple[str, ...]:
+    """What the groups of each pattern matched last in what bench/workers.py printed."""
+    said = (_ROOT / "bench" / "WORKERS.md").read_text()
+    return tuple(text for pattern in patterns for text in re.findall(pattern, said)[-1:])
+
+
 def _usual(name: str) -> tuple[float]:
     return (statistics.median(_command(name)),)
 
@@ -323,7 +330,41 @@ MEASURED = (
     Claim(COMMANDS, "side by side | {:.0f} to {:.0f} s |", lambda: (_command("compare")[0], _command("compare")[-1])),
     Claim(COMMANDS, "which methods would be asked | {:.0f} s |", lambda: _usual("compare --plan")),
     Claim(COMMANDS, "that just meets a budget | {:.0f} s |", lambda: _usual("calibrate")),
-    Claim(COMMANDS, "separated text or Parquet | {:.0f} s, and", lambda: _usual("sweep")),
+    Claim(
+        COMMANDS,
+        "separated text or Parquet | {:.0f} s, and {:.0f} ms a point",
+        lambda: (*_usual("sweep"), *map(float, _workers(r"1 processes: .* (\S+) ms of CPU"))),
+    ),
+    *(
+        Claim(CLUSTERS, text, lambda patterns=patterns: _workers(*patterns))
+        for text, *patterns in (
+            (
+                "{} ms of CPU on one process, {} ms on two",
+                r"1 processes: .* (\S+) ms of CPU",
+                r"2 processes: .* (\S+) ms of CPU",
+            ),
+            (
+                "| {} s and {} s: {} times the points a second; the files identical",
+                r"on two: (\S+) s \(",
+                r"on two: \S+ s \(.*, (\S+) s \(.*; the files identical",
+                r"two against one, wall time: (\S+)",
+            ),
+            ("pools started anew | {} s; the files identical", r"killed .*: (\S+) s; the files identical"),
+            ("four first points each | {} s, {} s", r"start of 1, .*: (\S+) s", r"start of 2, .*: (\S+) s"),
+            ("| a task of one chunk | {} ms of the head's CPU", r"head: (\S+) ms a task"),
+            ("in chunks of 1000 | {}", r"in chunks of 1000: (.*)"),
+            ("answers exact points | {} MiB", r"answered them: (\S+) MiB"),
+            (
+                "thousand workers answer {} points a second, and the head, at {} ms a task and {} us a row, "
+                "is then {} % busy",
+                r"1000 workers: (\S+) a second",
+                r"head: (\S+) ms a task",
+                r"a row: (\S+) us",
+                r"1000 workers: .* the head (\S+) % busy",
+            ),
+            ("until the head's rows, {} points a second", r"the head's (\S+) points"),
+        )
+    ),
     Claim(COMMANDS, "for a model card | {:.0f} s |", lambda: _usual("report")),
     Claim(README, "Warm answers are {:.0f} ms for Poisson sampling", lambda: _median("poisson")),
     Claim(README, "{:.0f} ms for shuffled reports", lambda: _median("clones")),
