@@ -310,6 +310,14 @@ def _median(family: str) -> tuple[float]:
     return (float(_rows("MAPS.md")[family][1].removesuffix(" ms")),)
 
 
+_FOUR = ("poisson", "clones", "check-in", "allocation")
+
+
+def _width(family: str) -> float:
+    """Of a map's intervals, in the median."""
+    return float(_rows("MAPS.md")[family][3])
+
+
 def _first(*questions: str) -> tuple[float, ...]:
     """CPU seconds of first answers beyond the import of JAX."""
     return tuple(float(_rows("FIRST_ANSWERS.md")[name][0]) for name in questions)
@@ -435,6 +443,12 @@ MEASURED = (
     ),
     Claim(LIMITS, "random allocation to {}, mostly", lambda: (_rows("MAPS.md")["allocation"][2],)),
     Claim(LIMITS, "check-ins to {}, where", lambda: (_rows("MAPS.md")["check-in"][2],)),
+    Claim(README, "they agree to {} digits in the median", lambda: (math.floor(-math.log10(max(map(_width, _FOUR)))),)),
+    Claim(
+        README,
+        "stays open by {:.1f} % in the median, by {:.0f} % at worst",
+        lambda: tuple(100 * float(_rows("MAPS.md")["k-of-t-dense"][at]) for at in (3, 4)),
+    ),
     Claim(README, "beyond `import jax` ({:.1f} s)", lambda: _first("import jax")),
     Claim(README, "| epsilon of 10,000 Poisson-sampled steps | {:.1f} |", lambda: _first("epsilon, Poisson")),
     Claim(
