@@ -968,13 +968,25 @@ _FAR = (
     ),
     Mutant(
         "bounds/check_in/_taking_part.py",
+        "_log_up(up(rounds * local_delta, 4))",
+        "_log_up(local_delta * xp.ones_like(lanes))",
+        "tests/bounds/test_far_settings.py -k all_reports",
+    ),
+    Mutant(
+        "bounds/check_in/_taking_part.py",
+        "xp.where(epsilon >= all_reports, log_failure, 0.0)",
+        "log_failure",
+        "tests/bounds/test_far_settings.py -k all_reports",
+    ),
+    Mutant(
+        "bounds/check_in/_taking_part.py",
         "up(mechanism.num_epochs * rest, 32)",
         "up(rest, 32)",
         "tests/bounds/test_far_settings.py -k taking_part",
     ),
     Mutant(
         "bounds/check_in/_taking_part.py",
-        "up(mechanism.num_epochs * pair_of",
+        "up(rounds * pair_of",
         "up(1.0 * pair_of",
         "tests/bounds/test_far_settings.py -k all_reports",
     ),

@@ -459,7 +459,7 @@ def test_gaussian_reports_are_never_worse_than_unshuffled(run):
 def test_rounds_of_gaussian_reports_keep_their_amplification():
     reports = ja.GaussianReports(4.0)
     rounds = ja.epsilon(ja.Shuffled(reports, 10**5, 5), 1e-6)
-    assert rounds == ja.epsilon(ja.CheckIn(reports, 10**5, 1.0, 5), 1e-6)
+    assert rounds <= ja.epsilon(ja.CheckIn(reports, 10**5, 1.0, 5), 1e-6)
     assert rounds <= 5 * ja.epsilon(ja.Shuffled(reports, 10**5), 2e-7)
 
 

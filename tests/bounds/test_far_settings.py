@@ -50,6 +50,19 @@ def test_delta_of_check_ins_is_at_most_the_probability_of_taking_part(reports, r
     assert ja.epsilon(run, joins * (1.0 - 1e-9), method="taking part") > 0.0
 
 
+def test_check_ins_are_at_most_all_reports_of_a_user():
+    """(T l, T d) for T rounds of (l, d)-private reports, which is not exceeded where one round fails alone."""
+    run = ja.CheckIn(ja.LocalRandomizer(1.0, np.array([0.0, 1e-8, 4.9e-7, 5e-7])), 1000, 0.1, 2)
+    found = ja.epsilon(run, 1e-6, method="taking part")
+    assert np.all((found[:3] >= 2.0) & (found[:3] <= 2.0 + 1e-14))
+    assert found[3] == math.inf  # rounded up, two of them are more than 1e-6
+    one = ja.CheckIn(ja.LocalRandomizer(1.0, 1e-8), 1000, 0.1, 2)
+    assert ja.epsilon(one, 1e-6) <= 2.0 + 1e-14
+    assert ja.delta(one, 1.99, method="taking part") > 0.1
+    assert 2e-8 <= ja.delta(one, 2.01, method="taking part") <= 2e-8 * (1.0 + 1e-12)
+    assert ja.delta(ja.CheckIn(ja.KaryRandomizedResponse(1.0, 3), 1000, 0.1, 2), 2.01, method="taking part") == 0.0
+
+
 @pytest.mark.parametrize("size", [1, 80])
 def test_probabilities_that_a_program_takes_for_0_are_booked(size):
     """Products below the normal doubles: XLA counts them as 0, and many rounds make normal numbers of them."""

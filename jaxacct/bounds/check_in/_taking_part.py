@@ -1,7 +1,9 @@
-"""Check-ins from above, whatever is reported: how likely a user takes part, and what all reports of a pure user tell.
+"""Check-ins from above, whatever is reported: how likely a user takes part, and what all reports of a user tell.
 
 With q the probability of a report, (1 - q)^T is that of sending none in T rounds. The outputs on both data sets are
-mixtures with a common part of that mass, so that their total variation is at most what is left. Replace-one adjacency.
+mixtures with a common part of that mass, so that their total variation is at most what is left. A round is made of
+reports that are (l, d)-private, of which a user sends one or none: T of them are (T l, T d)-private. Replace-one
+adjacency.
 """
 
 import jax
@@ -15,25 +17,35 @@ _LEAST = 2.0**-1021  # what the probability of a report counts as at least: belo
 
 
 def taking_part_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
-    """Log delta [L] at `epsilon` [L] >= 0, rounded up, upper bound: delta(epsilon) <= 1 - (1 - q)^T."""
+    """Log delta [L] at `epsilon` [L] >= 0, rounded up, upper bound: delta(epsilon) <= 1 - (1 - q)^T, at T l <= T d."""
     share = up(mechanism.check_in_prob * (1.0 - mechanism.dropout_prob) * xp.ones_like(epsilon), 4)
     rest = log1p(-xp.clip(share, _LEAST, 1.0))
     some = up(-xp.expm1(up(mechanism.num_epochs * rest, 32)), 16)
-    log_some = xp.log(some)
-    return xp.minimum(log_some + 2.0**-48 * (1.0 + xp.abs(log_some)), 0.0)
+    all_reports, log_failure = _all_reports(mechanism, epsilon)
+    return xp.minimum(_log_up(some), xp.where(epsilon >= all_reports, log_failure, 0.0))
 
 
 def taking_part_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
-    """Epsilon [L], rounded up, upper bound: 0 where `log_delta` [L] covers taking part, else T l; inf if impure.
+    """Epsilon [L], rounded up, upper bound: 0 if `log_delta` [L] covers taking part, T l if it covers T d, else inf.
 
     By total variation as `taking_part_log_delta`; Dwork & Roth 2014, Theorem 3.16.
     """
     covers = taking_part_log_delta(mechanism, xp.zeros_like(log_delta)) <= log_delta
-    return xp.where(covers, 0.0, _most(mechanism, log_delta))
+    all_reports, log_failure = _all_reports(mechanism, log_delta)
+    return xp.where(covers, 0.0, xp.where(log_failure <= log_delta, all_reports, xp.inf))
 
 
-def _most(mechanism: CheckIn, lanes: jax.Array) -> jax.Array:
-    """An epsilon [L], rounded up, at which all rounds are purely private; inf if none is known."""
-    if not mechanism.mechanism.is_pure:
-        return xp.full_like(lanes, xp.inf)
-    return up(mechanism.num_epochs * pair_of(mechanism.mechanism)[1] * xp.ones_like(lanes), 4)
+def _all_reports(mechanism: CheckIn, lanes: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(T l, log(T d)), each [L] and rounded up, of what a user reports in all rounds; (inf, 0) if none is known."""
+    randomizer = mechanism.mechanism
+    local_delta = getattr(randomizer, "local_delta", 0.0 if randomizer.is_pure else None)
+    if local_delta is None:
+        return xp.full_like(lanes, xp.inf), xp.zeros_like(lanes)
+    rounds = mechanism.num_epochs * xp.ones_like(lanes)
+    return up(rounds * pair_of(randomizer)[1], 4), _log_up(up(rounds * local_delta, 4))
+
+
+def _log_up(x: jax.Array) -> jax.Array:
+    """The logarithm of `x` >= 0, rounded up, at most 0."""
+    log_x = xp.log(xp.where(x > 0, x, 1.0))
+    return xp.where(x > 0, xp.minimum(log_x + 2.0**-48 * (1.0 + xp.abs(log_x)), 0.0), -xp.inf)
