@@ -13,6 +13,7 @@ import pytest
 import jaxacct as ja
 
 TOL = {jnp.float32: 2e-7, jnp.float64: 1e-12}  # one cast; the same program compiled another way
+EPS = 2.0**-52
 DELTA = 1e-6
 
 RUNS = {
@@ -63,14 +64,17 @@ def test_inside_and_outside_a_program(name):
 @SETTINGS
 @pytest.mark.parametrize("name", RUNS)
 def test_settings_change_no_digit(name, x64, promotion):
-    """Of concrete questions, whose programs are the same; also while the user's own function is traced."""
+    """Of concrete questions, whose programs are the same; also while the user's own function is traced.
+
+    The last digit may change where a question has been asked so often that its program is compiled for speed.
+    """
     want, seen = quick(name)(X), []
     assert isinstance(want, float)
     with jax.enable_x64(x64), jax.numpy_dtype_promotion(promotion):
-        assert quick(name)(X) == want
+        assert quick(name)(X) == pytest.approx(want, rel=4 * EPS)
         jax.jit(lambda y: seen.append(quick(name)(X)) or y)(1.0)
         jax.jit(lambda y: seen.append(quick(name)(np.float64(X))) or y)(1.0)
-    assert seen == [want, want]
+    assert seen == pytest.approx([want, want], rel=4 * EPS)
 
 
 @pytest.mark.parametrize("name", ["poisson", "allocation"])

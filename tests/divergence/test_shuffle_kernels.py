@@ -228,7 +228,7 @@ def test_binary_response_epsilon():
     assert np.all(epsilon < local)
     found = epsilon > 0
     at, above = (binary_delta(epsilon * factor, n, local, window=2048) for factor in (1.0, 1.0 + 1e-10))
-    assert np.all(at[found] >= math.log(1e-6))
+    assert np.all(at[found] >= math.log(1e-6) - 1e-13)  # each books its own errors; the truth is above by as much
     assert np.all(above[found] <= math.log(1e-6) + 1e-8)
     none = binary_epsilon(np.full((3, 3), math.log(0.9)), n, 1.0, window=2048)
     assert np.all(none == 0.0)
