@@ -243,6 +243,8 @@ def test_no_method_contradicts_another(name):
     mechanism = dict(families(rng))[name]
     delta = np.where(rng.random(LANES) < 0.1, 1.0 - 1e-9, np.exp(rng.uniform(-35.0, -0.5, LANES)))
     epsilon = np.where(rng.random(LANES) < 0.1, 0.0, np.exp(rng.uniform(-8.0, 3.0, LANES)))
+    if name in ("shuffled Gaussian", "check-in, Gaussian"):  # seconds for each point
+        mechanism, delta, epsilon = jax.tree.map(lambda x: x[:8], (mechanism, delta, epsilon))
     for query, target in ((EPSILON, delta), (DELTA, epsilon)):
         uppers, lowers = {}, {}
         for method in filter(one_sided, methods_for(mechanism, is_batch=True)):
