@@ -66,6 +66,7 @@ def test_report_of_a_run(bench, tmp_path):
         "idle_mib": {"imported": 100.0, "one program": 150.0},
         "limits": {"platform": "cpu", "kind": "cpu", "flops": 1e9, "bytes": 1e9},
         "left_out": ["slow one"],
+        "why": "for want of time",
         "sittings": 2,
         "results": [*RESULTS, missing],
         "scaling": [{"family": "a family", "parameter": "t", "points": points}],
