@@ -78,6 +78,7 @@ def test_report_of_a_run(bench, tmp_path):
     both = text.split("### Both looser and slower")[1].split("###")[0]
     assert "* both: " in both
     assert both.count("* ") == 1
+    assert "Left out, for want of time: slow one." in text
     assert "a peer: not installed" in text
     assert {path.name for path in (tmp_path / "plots").iterdir()} == {"ratios.png", "gaps.png", "growth.png"}
     assert all(run.show(r).startswith(r["case"]) for r in data["results"])
