@@ -974,8 +974,8 @@ _FAR = (
     ),
     Mutant(
         "bounds/check_in/_taking_part.py",
-        "xp.where(epsilon >= all_reports, log_failure, 0.0)",
-        "log_failure",
+        "xp.where(epsilon >= total_epsilon, log_total_delta, 0.0)",
+        "log_total_delta",
         "tests/bounds/test_far_settings.py -k all_reports",
     ),
     Mutant(

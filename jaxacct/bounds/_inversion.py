@@ -171,9 +171,14 @@ def _prepared(mechanism: Any, target: jax.Array, *, is_delta: bool, size: Size) 
     return line, moments, epsilon
 
 
-def _lines_at(mechanism: Any, epsilon: jax.Array, size: Size) -> tuple[Line, LineMoments]:
-    """A line for delta at `epsilon` [2 L], and the moments on it."""
-    return _prepared(mechanism, epsilon, is_delta=False, size=size)[:2]
+def _at_epsilon(of: Callable[..., Any], structure: Any, size: Size) -> Callable[..., Any]:
+    """``(epsilon [2 L], *leaves) -> of(line, moments, epsilon)`` on a line for delta at epsilon of such a mechanism."""
+
+    def answer(epsilon: jax.Array, *leaves: jax.Array) -> Any:
+        line, moments, _ = _prepared(jax.tree.unflatten(structure, leaves), epsilon, is_delta=False, size=size)
+        return of(line, moments, epsilon)
+
+    return answer
 
 
 def _split(ends: Ends[jax.Array]) -> Ends[jax.Array]:
@@ -194,8 +199,7 @@ def inverted_epsilon(mechanism: Any, log_delta: jax.Array, *, size: Size) -> End
         line, moments, start = _prepared(doubled, target, is_delta=True, size=size)
         return epsilon_ends(line, moments, target, start)
 
-    def profile(epsilon: jax.Array, *leaves: jax.Array) -> jax.Array:
-        return delta_centre(*_lines_at(jax.tree.unflatten(structure, leaves), epsilon, size), epsilon)
+    profile = _at_epsilon(delta_centre, structure, size)
 
     @ends.defjvp
     def _jvp(
@@ -219,12 +223,8 @@ def inverted_log_delta(mechanism: Any, epsilon: jax.Array, *, size: Size) -> End
     """
     leaves, structure = jax.tree.flatten(mechanism)
 
-    @jax.custom_jvp
-    def ends(target: jax.Array, *leaves: jax.Array) -> Ends[jax.Array]:
-        return delta_ends(*_lines_at(jax.tree.unflatten(structure, leaves), target, size), target)
-
-    def profile(target: jax.Array, *leaves: jax.Array) -> jax.Array:
-        return delta_centre(*_lines_at(jax.tree.unflatten(structure, leaves), target, size), target)
+    ends = jax.custom_jvp(_at_epsilon(delta_ends, structure, size))
+    profile = _at_epsilon(delta_centre, structure, size)
 
     @ends.defjvp
     def _jvp(

@@ -1,9 +1,9 @@
 """Check-ins from above, whatever is reported: how likely a user takes part, and what all reports of a user tell.
 
 With q the probability of a report, (1 - q)^T is that of sending none in T rounds. The outputs on both data sets are
-mixtures with a common part of that mass, so that their total variation is at most what is left. A round is made of
-reports that are (l, d)-private, of which a user sends one or none: T of them are (T l, T d)-private. Replace-one
-adjacency.
+mixtures with a common part of that mass, so that their total variation is at most what is left. In each round a user
+sends one report or none. With l and d the local epsilon and delta of a report, T rounds are (T l, T d)-private: basic
+composition. Replace-one adjacency.
 """
 
 import jax
@@ -17,12 +17,12 @@ _LEAST = 2.0**-1021  # what the probability of a report counts as at least: belo
 
 
 def taking_part_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Array:
-    """Log delta [L] at `epsilon` [L] >= 0, rounded up, upper bound: delta(epsilon) <= 1 - (1 - q)^T, at T l <= T d."""
+    """Log delta [L] at `epsilon` [L] >= 0, rounded up, upper bound: 1 - (1 - q)^T, and T d from epsilon = T l on."""
     share = up(mechanism.check_in_prob * (1.0 - mechanism.dropout_prob) * xp.ones_like(epsilon), 4)
     rest = log1p(-xp.clip(share, _LEAST, 1.0))
     some = up(-xp.expm1(up(mechanism.num_epochs * rest, 32)), 16)
-    all_reports, log_failure = _all_reports(mechanism, epsilon)
-    return xp.minimum(_log_up(some), xp.where(epsilon >= all_reports, log_failure, 0.0))
+    total_epsilon, log_total_delta = _composed(mechanism, epsilon)
+    return xp.minimum(_log_up(some), xp.where(epsilon >= total_epsilon, log_total_delta, 0.0))
 
 
 def taking_part_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
@@ -31,12 +31,12 @@ def taking_part_epsilon(mechanism: CheckIn, log_delta: jax.Array) -> jax.Array:
     By total variation as `taking_part_log_delta`; Dwork & Roth 2014, Theorem 3.16.
     """
     covers = taking_part_log_delta(mechanism, xp.zeros_like(log_delta)) <= log_delta
-    all_reports, log_failure = _all_reports(mechanism, log_delta)
-    return xp.where(covers, 0.0, xp.where(log_failure <= log_delta, all_reports, xp.inf))
+    total_epsilon, log_total_delta = _composed(mechanism, log_delta)
+    return xp.where(covers, 0.0, xp.where(log_total_delta <= log_delta, total_epsilon, xp.inf))
 
 
-def _all_reports(mechanism: CheckIn, lanes: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(T l, log(T d)), each [L] and rounded up, of what a user reports in all rounds; (inf, 0) if none is known."""
+def _composed(mechanism: CheckIn, lanes: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(T l, log(T d)), each [L] and rounded up, of a user's reports in all rounds; (inf, 0) where they have no l."""
     randomizer = mechanism.mechanism
     local_delta = getattr(randomizer, "local_delta", 0.0 if randomizer.is_pure else None)
     if local_delta is None:
