@@ -39,7 +39,8 @@ _VISIBLE = f"{_FMT}, Theorems 3.2 and 3.8, Lemma 2.3 over the visible number"
 _RESPONSE = "binary randomized response"
 _TAKING_PART = profile_method(
     "taking part",
-    "with probability (1 - q)^T a user reports in no round (total variation); composition, Dwork & Roth 2014, Theorem 3.16",
+    "total variation: with probability (1 - q)^T a user reports in no round; "
+    "or composition, Dwork & Roth 2014, Theorem 3.16",
     taking_part_epsilon,
     taking_part_log_delta,
     cost=Cost.MICROSECONDS,
