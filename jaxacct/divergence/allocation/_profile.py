@@ -32,7 +32,7 @@ _MOST_STEPS = 2.0**40  # steps of an epoch
 # These steer speed and tightness only: every bound is certified whatever they are.
 _MAX_PLANS = 4  # sets of lines planned for one epsilon
 _MAX_NEWTON = 40  # Newton's steps on one set of lines
-_SETTLED = 0.3  # in log delta: lines planned this close to the root need no other
+_SETTLED = 3.0  # in log delta: lines planned this close to the root are as tight there, within a factor of some units
 _NEAR = 5.0  # in log delta: samples this close to where lines were planned gain little by lines of their own
 _WINDOW = 48  # samples, on either side of the one that lines are planned for, at which those lines are evaluated
 
