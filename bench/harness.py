@@ -14,6 +14,10 @@ import subprocess
 import sys
 import time
 
+# NumPy answers the first 128 single questions of a kind, then 16 go to a program that was compiled quickly: after so
+# many calls one that is compiled for speed answers, as in a loop.
+WARM_UP = 160
+
 # One comparison. `ours` and `peer` are builders: they import what they need and return `call(i)`, which
 # answers the question with the i-th value of its parameter (never the same twice, so that nothing can be
 # remembered) and returns one number of the answer, or [lower, upper]. ImportError in a builder means "not installed".
@@ -25,8 +29,7 @@ import time
 Case = collections.namedtuple(
     "Case",
     "name ours peer_name peer required cold calls rounds slow max_mib warm_up cold_runs quantity estimates",
-    # warm_up: more than the 16 single questions after which a kernel is compiled once more, for speed
-    defaults=("none", None, None, False, (40, 1), 7, False, None, 20, 3, "epsilon", ""),
+    defaults=("none", None, None, False, (40, 1), 7, False, None, WARM_UP, 3, "epsilon", ""),
 )
 
 SLOW_PEER = 10.0  # CPU seconds of a peer's call, above which it is not started cold for its memory alone

@@ -10,13 +10,12 @@ import collections
 import functools
 import time
 
-from harness import run_child
+from harness import WARM_UP, run_child
 
 # `build(value)` imports what it needs and returns `call(i)`, as a case's `ours`.
 Family = collections.namedtuple("Family", "name parameter values build")
 
 DELTA = 1e-6
-_WARM_UP = 17  # single questions, after which a kernel is compiled once more
 _ENOUGH = 0.5  # CPU seconds of warm calls
 _PATIENCE = 8.0  # CPU seconds of warming up
 _POINT = "import scaling; print(json.dumps(scaling.point(sys.argv[2], int(sys.argv[3]))))"
@@ -118,7 +117,7 @@ def point(name: str, value: int) -> dict[str, float]:
     call(0)
     first = time.process_time()
     warm_up = 0
-    while warm_up < _WARM_UP and time.process_time() - first < _PATIENCE:
+    while warm_up < WARM_UP and time.process_time() - first < _PATIENCE:
         warm_up += 1
         call(warm_up)
     calls, cpu, wall = 0, time.process_time(), time.perf_counter()

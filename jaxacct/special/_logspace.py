@@ -62,14 +62,20 @@ def log_sum_exp(x: jax.Array, axis: int = 0) -> jax.Array:
     return xp.where(empty, -xp.inf, xp.log(xp.where(empty, 1.0, total)) + xp.squeeze(top, axis))
 
 
-def map_rows(row: Callable[..., Any], *tables: Any, lanes: Any = None) -> Any:
+def map_rows(row: Callable[..., Any], *tables: Any, lanes: Any = None, at_once: int = 1) -> Any:
     """``row(*(t[i] for t in tables))`` [L] for each i, stacked: [R, L].
 
     For one lane all rows at once, which is the smaller program; for many lanes row by row, in the memory of one row.
-    `lanes`, if given, is an array [L] on which `row` depends: if it is NumPy's, so is the answer.
+    `lanes`, if given, is an array [L] on which `row` depends: if it is NumPy's, so is the answer. Of one lane NumPy
+    then takes `at_once` rows in the lane's place, if more than one: `row` gets tables [.., R], which it must broadcast
+    with what it knows of the lane.
     """
     if lanes is not None and not is_jax(lanes):
-        return lane_map(lambda args: row(*args), tables)
+        if at_once == 1 or lanes.size > 1:
+            return lane_map(lambda args: row(*args), tables)
+        cuts = range(0, len(tables[0]), at_once)
+        parts = [row(*(np.moveaxis(t[i : i + at_once], 0, -1) for t in tables)) for i in cuts]
+        return np.concatenate(parts)[:, None]
     if jax.eval_shape(row, *(t[0] for t in tables)).shape[-1] == 1:
         return jax.vmap(row)(*tables)
     return jax.lax.map(lambda args: row(*args), tables)

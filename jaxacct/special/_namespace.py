@@ -137,6 +137,13 @@ def rows_from(x: Any, start: Any, size: int) -> Any:
     return jax.lax.dynamic_slice_in_dim(x, start, size) if is_jax(x, start) else x[start : start + size]
 
 
+def row_at(x: Any, i: Any) -> Any:
+    """Row `i` [.., L] of `x` [R, .., L]; of one lane NumPy takes several rows `i` [N] in the lane's place, [.., N]."""
+    if is_jax(x, i):
+        return jax.lax.dynamic_index_in_dim(x, i, keepdims=False)
+    return np.moveaxis(x[i, ..., 0], 0, -1) if np.ndim(i) else x[i]
+
+
 def with_rows(x: Any, at: Any, rows: Any) -> Any:
     """`x` with `rows` at `at`, an index or several (of JAX: traced, or not)."""
     if is_jax(x, at, rows):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from jaxacct import special
+from jaxacct.special._namespace import row_at
 
 TOL_LOG = 1e-15  # log1mexp, logexpm1, softplus: relative (logexpm1: to the larger of the two terms)
 TOL_ERFCX = 1e-15  # erfcx, mills_ratio at x >= 0: relative
@@ -275,6 +276,23 @@ def test_map_rows(lanes):
     lane_values = np.linspace(1.0, 2.0, lanes)
     got = x64(lambda t, s: special.map_rows(lambda r, c: c * r.sum() + lane_values, t, s), table, scale)
     np.testing.assert_array_equal(got, (scale * table.sum(axis=1))[:, None] + lane_values)
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+@pytest.mark.parametrize("at_once", [1, 4, 100])
+def test_map_rows_on_the_host(lanes, at_once):
+    table, scale = np.arange(12.0).reshape(6, 2), np.arange(6.0)
+    lane_values = np.linspace(1.0, 2.0, lanes)
+    got = special.map_rows(lambda r, c: c * r.sum(0) + lane_values, table, scale, lanes=lane_values, at_once=at_once)
+    np.testing.assert_array_equal(got, (scale * table.sum(axis=1))[:, None] + lane_values)
+
+
+def test_row_at_takes_rows_in_the_place_of_one_lane():
+    x = np.arange(24.0).reshape(4, 6, 1)
+    several = row_at(x, np.array([3, 0, 3]))
+    np.testing.assert_array_equal(several, x[[3, 0, 3], :, 0].T)
+    np.testing.assert_array_equal(row_at(x, 2), x[2])
+    np.testing.assert_array_equal(x64(lambda x: row_at(x, jnp.int32(2)), x), x[2])
 
 
 def cubic(x, a):

@@ -152,7 +152,8 @@ def step_series(w: Any) -> Any:
     """Float array of the shape of `w`: 1 - Q(w) = e^-w sum_{j>=m} w^j/j!, |w| <= m real or complex, by 70 terms."""
     total = np.ones_like(w)
     for j in range(70, 0, -1):
-        total = 1.0 + w / (SHARPNESS + j) * total
+        total *= w / (SHARPNESS + j)
+        total += 1.0
     return np.exp(-w) * (w / _SCALE) ** SHARPNESS * (_LEADING * total)
 
 
@@ -160,7 +161,8 @@ def partial_exponential(w: Any) -> Any:
     """Float array of the shape of `w`: sum_{j<m} w^j/j!, real or complex w."""
     total = np.ones_like(w)
     for j in range(SHARPNESS - 1, 0, -1):
-        total = 1.0 + w / j * total
+        total *= w / j
+        total += 1.0
     return total
 
 

@@ -170,9 +170,9 @@ class AllocationProfile:
                 return x, min(slope, 0.0)
             step = value / slope * math.log(value / delta)
             new = max(0.0, x - max(-1.0, min(1.0, step)))
-            if abs(new - x) <= 1e-15 * (1e-3 + x):
+            x, moved = new, abs(new - x)
+            if moved <= max(1e-18, 1e-9 * x):  # what is left is the square of it
                 break
-            x = new
         return x, slope
 
     def _confirmed(self, lines: Line | Remove, root: float, slope: float, delta: float) -> Ends[Real]:

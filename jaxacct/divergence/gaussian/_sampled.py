@@ -22,12 +22,13 @@ from jaxacct.special import (
     softplus,
     up,
 )
-from jaxacct.special._namespace import rows_from, stop_gradient, with_rows, xp
+from jaxacct.special._namespace import row_at, stop_gradient, with_rows, xp
 
 # The quadrature for real orders. They steer speed and tightness: the errors of the step and of the window are added.
 # The rounding that is booked does not depend on _NUM_NODES: look at it before raising that.
 _NUM_NODES = 512  # nodes in z
 _TAIL_SDS = 9.5  # standard deviations to which the window reaches
+_AT_ONCE = 2**15  # numbers in an array of NumPy's, which takes several orders at once
 _LOG_TAIL = math.log(0.5 * math.erfc(_TAIL_SDS / math.sqrt(2.0)))  # log of the normal mass beyond, on one side
 
 
@@ -90,14 +91,16 @@ def binomial_log_excess(log_excess: jax.Array, sampling_prob: jax.Array, ulps: j
     table = log_binomial_table(max_order)[2:, 2:]
 
     def row(a: jax.Array, log_binomial: jax.Array) -> jax.Array:
+        log_binomial = log_binomial.reshape(max_order - 1, -1)
         rest = xp.where(j < a, (a - j) * log_rest, 0.0)  # (1-q)^0 = 1 also at q = 1
-        terms = xp.where(j <= a, log_binomial[:, None] + in_terms + rest, -xp.inf)
+        terms = xp.where(j <= a, log_binomial + in_terms + rest, -xp.inf)
         found = log_sum_exp(terms)
-        shares, parts = stop_gradient((xp.exp(terms - found), log_binomial[:, None] + sizes - rest))
+        shares, parts = stop_gradient((xp.exp(terms - found), log_binomial + sizes - rest))
         error = ULP * (max_order + 32.0 + 5.0 * xp.abs(found) + 10.0 * _weighted(shares, parts))
         return found + stop_gradient(xp.where(xp.isfinite(found), error, 0.0))
 
-    return map_rows(row, np.arange(2.0, max_order + 1.0), table, lanes=log_rest)
+    at_once = max(1, _AT_ONCE // max_order)
+    return map_rows(row, np.arange(2.0, max_order + 1.0), table, lanes=log_rest, at_once=at_once)
 
 
 def _weighted(shares: jax.Array, parts: jax.Array) -> jax.Array:
@@ -153,7 +156,7 @@ def _real_log_moment(orders: np.ndarray, noise_multiplier: jax.Array, sampling_p
     s, q = 1.0 / noise_multiplier, sampling_prob
 
     def row(a: jax.Array, group: jax.Array) -> jax.Array:
-        h, x, other, log_ratio, log_weight = (rows_from(v, group, 1)[0] for v in grids)
+        h, x, other, log_ratio, log_weight = (row_at(v, group) for v in grids)
         small = xp.abs(x) * a < 0.05
         xs = xp.where(small, x, 0.0)
         series = xp.ones_like(xs)
@@ -183,4 +186,5 @@ def _real_log_moment(orders: np.ndarray, noise_multiplier: jax.Array, sampling_p
         # covers that loop while the errors stay below it; otherwise the certificate fails closed.
         return xp.where(error < xp.log(5e-4) + softplus(log_sum), softplus(excess), xp.inf)
 
-    return map_rows(row, xp.asarray(orders, xp.float64), xp.asarray(group, xp.int32), lanes=q)
+    at_once = _AT_ONCE // _NUM_NODES
+    return map_rows(row, xp.asarray(orders, xp.float64), xp.asarray(group, xp.int32), lanes=q, at_once=at_once)

@@ -16,6 +16,7 @@ from jaxacct.special._namespace import stop_gradient, xp
 # covers sums of up to 2^9 terms.
 _NUM_NODES = 512  # nodes in z
 _TAIL_SDS = 9.5  # standard deviations to which the window reaches
+_AT_ONCE = 64  # orders that NumPy takes at once
 _LOG_TAIL = math.log(0.5 * math.erfc(_TAIL_SDS / math.sqrt(2.0)))  # log of the normal mass beyond, on one side
 _TURNS = math.pi * np.array([0.25, 0.5, 0.6, 0.7, 0.8, 0.9])  # half widths of the strip in z, in units of sigma
 _FURTHEST, _HALVINGS = 40.0, 12  # of where the window begins, and how that is searched
@@ -98,7 +99,8 @@ def sampled_gaussian_add_rdp(
         bound = up(softplus(excess) / b, 128)
         return xp.where(xp.isnan(bound) | (q >= 1.0), xp.inf, bound)
 
-    return map_rows(row, xp.asarray(np.asarray(orders, np.float64) - 1.0, xp.float64), lanes=q)
+    powers = xp.asarray(np.asarray(orders, np.float64) - 1.0, xp.float64)
+    return map_rows(row, powers, lanes=q, at_once=_AT_ONCE)
 
 
 def _mode(s: jax.Array, q: jax.Array, b: float) -> jax.Array:
