@@ -50,6 +50,16 @@ SPOTS = (
         for noise, steps, delta in ((5.0, 100, 1e-30), (3.0, 1000, 1e-100), (5.0, 100, 1e-260))
     ),
     Spot(
+        "schedule of noise multipliers 3000 and 6000",
+        "run = lambda s: ja.ScheduledAllocation((s, 2. * s), (50, 50))",
+        "ja.epsilon(run(3000. * x), 1e-6)",
+    ),
+    Spot(
+        "allocated and sampled steps of noise multiplier 3000",
+        "run = lambda s: ja.Composed((ja.RandomAllocation(s, 100), ja.PoissonSampled(s, .01, 100)))",
+        "ja.epsilon(run(ja.Gaussian(3000. * x)), 1e-6)",
+    ),
+    Spot(
         "delta in the add direction at a loss that never happens",
         "",
         """ja.delta(ja.Composed((
