@@ -22,6 +22,13 @@ class Spot(NamedTuple):
     answers: int = 1
 
 
+_DEMO = """
+import contextlib, io
+from jaxacct import demo
+def train(seed):
+    with contextlib.redirect_stdout(io.StringIO()):
+        return demo.run(demo.Settings(seed=seed)).accuracies
+"""
 _ALLOCATION = "run = lambda noise: ja.RandomAllocation(ja.Gaussian(noise), 1000, num_epochs=10)"
 
 SPOTS = (
@@ -103,6 +110,7 @@ SPOTS = (
         "run = lambda s: ja.FixedBatches(ja.Gaussian(s), 1000, 10, 100, with_replacement=True)",
         "ja.epsilon(run(2.0 * x), 1e-5, neighboring_relation='replace-one')",
     ),
+    Spot("the demonstration", _DEMO, "train(int(100 * x))"),
     Spot("first look at a backend", "from jaxacct._ground import look", "look(jax.devices()[0])"),
     *(
         Spot(

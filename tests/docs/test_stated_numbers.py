@@ -364,6 +364,12 @@ MEASURED = (
             ("until the head's rows, {} points a second", r"the head's (\S+) points"),
         )
     ),
+    Claim(
+        COMMANDS,
+        "within a budget, live | {:.0f} s |",
+        lambda: (float(_rows("SLOW_SPOTS.md")["the demonstration"][0]) + _first("import jax")[0],),
+    ),
+    Claim(COMMANDS, "can be trusted | {:.0f} s |", lambda: _first("`jaxacct doctor`")),
     Claim(COMMANDS, "for a model card | {:.0f} s |", lambda: _usual("report")),
     Claim(README, "Warm answers are {:.0f} ms for Poisson sampling", lambda: _median("poisson")),
     Claim(README, "{:.0f} ms for shuffled reports", lambda: _median("clones")),
