@@ -22,6 +22,13 @@ class Spot(NamedTuple):
     answers: int = 1
 
 
+_DEMO = """
+import contextlib, io
+from jaxacct import demo
+def train(seed):
+    with contextlib.redirect_stdout(io.StringIO()):
+        return demo.run(demo.Settings(seed=seed)).accuracies
+"""
 _ALLOCATION = "run = lambda noise: ja.RandomAllocation(ja.Gaussian(noise), 1000, num_epochs=10)"
 
 SPOTS = (
@@ -48,6 +55,16 @@ SPOTS = (
             f"ja.epsilon_interval(run({noise} * x), {delta})",
         )
         for noise, steps, delta in ((5.0, 100, 1e-30), (3.0, 1000, 1e-100), (5.0, 100, 1e-260))
+    ),
+    Spot(
+        "schedule of noise multipliers 3000 and 6000",
+        "run = lambda s: ja.ScheduledAllocation((s, 2. * s), (50, 50))",
+        "ja.epsilon(run(3000. * x), 1e-6)",
+    ),
+    Spot(
+        "allocated and sampled steps of noise multiplier 3000",
+        "run = lambda s: ja.Composed((ja.RandomAllocation(s, 100), ja.PoissonSampled(s, .01, 100)))",
+        "ja.epsilon(run(ja.Gaussian(3000. * x)), 1e-6)",
     ),
     Spot(
         "delta in the add direction at a loss that never happens",
@@ -93,6 +110,7 @@ SPOTS = (
         "run = lambda s: ja.FixedBatches(ja.Gaussian(s), 1000, 10, 100, with_replacement=True)",
         "ja.epsilon(run(2.0 * x), 1e-5, neighboring_relation='replace-one')",
     ),
+    Spot("the demonstration", _DEMO, "train(int(100 * x))"),
     Spot("first look at a backend", "from jaxacct._ground import look", "look(jax.devices()[0])"),
     *(
         Spot(

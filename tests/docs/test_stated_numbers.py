@@ -9,42 +9,21 @@ import math
 import re
 import statistics
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
+from support.stated import ROOT, Claim, cases, check, ends
 
 import jaxacct as ja
 from jaxacct import training
 from jaxacct.papers import girgis
 
-_ROOT = Path(__file__).parents[2]
-if not (_ROOT / "docs").is_dir():
+if not (ROOT / "docs").is_dir():
     pytest.skip("a source distribution of the package alone has no pages", allow_module_level=True)
 
 ONE = ja.Gaussian(1.0)
-
-
-class Claim(NamedTuple):
-    """`text` of a page, with places for `numbers()`."""
-
-    page: str
-    text: str
-    numbers: Callable[[], tuple[Any, ...]]
-    compiles: bool = False  # for seconds
-
-
-@functools.cache
-def _page(name: str) -> str:
-    return " ".join((_ROOT / name).read_text().split())
-
-
-def _ends(mechanism: Any, delta: float = 1e-6) -> tuple[float, float]:
-    """Both ends of epsilon."""
-    found = ja.epsilon_interval(mechanism, delta)
-    return float(found.lower), float(found.upper)
 
 
 def _inside(mechanism: Callable[[Any], Any], x: float, delta: float = 1e-6) -> tuple[float, float]:
@@ -74,7 +53,7 @@ def _special_pairs(n: int, local_epsilon: float, order: int) -> tuple[str, ...]:
 
 
 def _several(noise: float, steps: int, selected: int, delta: float, epochs: int = 1) -> tuple[float, float]:
-    return _ends(ja.RandomAllocation(ja.Gaussian(noise), steps, selected, epochs), delta)
+    return ends(ja.RandomAllocation(ja.Gaussian(noise), steps, selected, epochs), delta)
 
 
 def _with_width(ends: tuple[float, float]) -> tuple[float, float, float]:
@@ -163,28 +142,28 @@ ANSWERS = (
     Claim(
         LIMITS,
         "[{:.2f}, {:.2f}] at noise multiplier 1, 1000 batches, delta 1e-6",
-        lambda: _ends(_shuffled(1000)),
+        lambda: ends(_shuffled(1000)),
     ),
-    Claim(LIMITS, "([{:.1f}, {:.1f}] over ten)", lambda: _ends(_shuffled(1000, 10))),
+    Claim(LIMITS, "([{:.1f}, {:.1f}] over ten)", lambda: ends(_shuffled(1000, 10))),
     Claim(
         LIMITS,
         "up to twice epsilon ([{:.3f}, {:.3f}] at noise multiplier 1, 1000 steps, delta 1e-6)",
-        lambda: _ends(_replaced(1000)),
+        lambda: ends(_replaced(1000)),
     ),
     Claim(
         LIMITS,
         "{:.2f} % wide at 0.15, three epochs of 1000 steps, delta 1e-6",
-        lambda: _percent(_ends(ja.RandomAllocation(ja.Gaussian(0.15), 1000, num_epochs=3))),
+        lambda: _percent(ends(ja.RandomAllocation(ja.Gaussian(0.15), 1000, num_epochs=3))),
     ),
     Claim(
         LIMITS,
         "{:.1f} % wide at 0.07 and 100 steps",
-        lambda: _percent(_ends(ja.RandomAllocation(ja.Gaussian(0.07), 100))),
+        lambda: _percent(ends(ja.RandomAllocation(ja.Gaussian(0.07), 100))),
     ),
     Claim(
         LIMITS,
         "[{}, {}] for eight steps at 6e-9, noise multiplier 1.38, delta 3.1e-9",
-        lambda: _digits(*_ends(ja.PoissonSampled(ja.Gaussian(1.38), 6e-9, 8), 3.1e-9), digits=2),
+        lambda: _digits(*ends(ja.PoissonSampled(ja.Gaussian(1.38), 6e-9, 8), 3.1e-9), digits=2),
     ),
     Claim(
         LIMITS,
@@ -194,15 +173,15 @@ ANSWERS = (
     Claim(
         LIMITS,
         "[{:.2f}, {:.2f}] at noise multiplier 2, 1000 batches of 10 of 1000 records, delta 1e-6",
-        lambda: _ends(_drawn_afresh(2.0, 10, 1000)),
+        lambda: ends(_drawn_afresh(2.0, 10, 1000)),
     ),
-    Claim(LIMITS, "[{:.1f}, {:.1f}] at 1, 20 batches of 300", lambda: _ends(_drawn_afresh(1.0, 300, 20))),
+    Claim(LIMITS, "[{:.1f}, {:.1f}] at 1, 20 batches of 300", lambda: ends(_drawn_afresh(1.0, 300, 20))),
     Claim(LIMITS, "{} steps, where a composition known beforehand has {}, in the example", _steps_chosen_on_the_way),
     Claim(TRAINING, "{} steps, where {} known beforehand have epsilon 2", _steps_chosen_on_the_way),
     Claim(
         LIMITS,
         "[{:.5f}, {:.4f}] for a million reports at noise multiplier 4 and delta 1e-6",
-        lambda: _ends(ja.Shuffled(ja.GaussianReports(4.0), 10**6)),
+        lambda: ends(ja.Shuffled(ja.GaussianReports(4.0), 10**6)),
     ),
     Claim(
         LIMITS,
@@ -215,7 +194,7 @@ ANSWERS = (
     Claim(
         LIMITS,
         "[{:.3f}, {:.2f}] for a hundred at 2",
-        lambda: _ends(ja.Shuffled(ja.GaussianReports(2.0), 100)),
+        lambda: ends(ja.Shuffled(ja.GaussianReports(2.0), 100)),
     ),
     Claim(
         LIMITS,
@@ -293,13 +272,10 @@ ANSWERS = (
 )
 
 
-@pytest.mark.parametrize(
-    "claim",
-    [pytest.param(c, marks=[pytest.mark.more] if c.compiles else [], id=c.text[:50]) for c in ANSWERS],
-)
+@pytest.mark.parametrize("claim", cases(ANSWERS))
 @pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning", "ignore::jaxacct.OrderEdgeWarning")
 def test_what_is_stated_is_what_is_answered(claim):
-    assert claim.text.format(*claim.numbers()) in _page(claim.page)
+    check(claim)
 
 
 # What was measured
@@ -308,7 +284,7 @@ def test_what_is_stated_is_what_is_answered(claim):
 @functools.cache
 def _rows(report: str) -> dict[str, tuple[str, ...]]:
     """The rows of every table of a report of bench/, by their first cells."""
-    lines = (_ROOT / "bench" / report).read_text().splitlines()
+    lines = (ROOT / "bench" / report).read_text().splitlines()
     rows = (tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines if line.startswith("| "))
     return {first: rest for first, *rest in rows}
 
@@ -340,7 +316,7 @@ def _command(name: str) -> list[float]:
 
 def _workers(*patterns: str) -> tuple[str, ...]:
     """What the groups of each pattern matched last in what bench/workers.py printed."""
-    said = (_ROOT / "bench" / "WORKERS.md").read_text()
+    said = (ROOT / "bench" / "WORKERS.md").read_text()
     return tuple(text for pattern in patterns for text in re.findall(pattern, said)[-1:])
 
 
@@ -388,6 +364,12 @@ MEASURED = (
             ("until the head's rows, {} points a second", r"the head's (\S+) points"),
         )
     ),
+    Claim(
+        COMMANDS,
+        "within a budget, live | {:.0f} s |",
+        lambda: (float(_rows("SLOW_SPOTS.md")["the demonstration"][0]) + _first("import jax")[0],),
+    ),
+    Claim(COMMANDS, "can be trusted | {:.0f} s |", lambda: _first("`jaxacct doctor`")),
     Claim(COMMANDS, "for a model card | {:.0f} s |", lambda: _usual("report")),
     Claim(README, "Warm answers are {:.0f} ms for Poisson sampling", lambda: _median("poisson")),
     Claim(README, "{:.0f} ms for shuffled reports", lambda: _median("clones")),
@@ -419,6 +401,11 @@ MEASURED = (
                 ("delta 1e-30, noise multiplier 5.0", 0),
                 ("delta 1e-100, noise multiplier 3.0", 0),
                 ("delta 1e-260, noise multiplier 5.0", 0),
+            ),
+            (
+                "{} s for 50 steps at 3000 and 50 at 6000, {} s for an epoch of 100 steps and 100 sampled ones at 3000",
+                ("schedule of noise multipliers 3000 and 6000", 0),
+                ("allocated and sampled steps of noise multiplier 3000", 0),
             ),
             ("compositions with check-ins {} s", ("composition with check-ins", 0)),
             ("random allocation takes {} s", ("compare, allocation", 0)),
@@ -494,4 +481,4 @@ MEASURED = (
 
 @pytest.mark.parametrize("claim", MEASURED, ids=lambda claim: claim.text[:50])
 def test_what_is_stated_is_what_was_measured(claim):
-    assert claim.text.format(*claim.numbers()) in _page(claim.page)
+    check(claim)
