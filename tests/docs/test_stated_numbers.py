@@ -139,12 +139,6 @@ ANSWERS = (
     ),
     Claim(
         LIMITS,
-        "A single sampled step has no more: {:.2f} instead of {:.2f} at probability 0.02",
-        lambda: _inside(lambda s: ja.PoissonSampled(ja.Gaussian(s), 0.02, 1), 1.0),
-        compiles=True,
-    ),
-    Claim(
-        LIMITS,
         "{:.2f} instead of {:.2f} for 50 releases of scale 20 at delta 1e-5",
         lambda: _inside(lambda b: ja.Composed(ja.Laplace(b), 50), 20.0, 1e-5),
     ),

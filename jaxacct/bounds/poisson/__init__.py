@@ -14,6 +14,7 @@ from jaxacct.bounds.discrete import EXACT as TYPES
 from jaxacct.bounds.gaussian import unamplified
 from jaxacct.bounds.poisson._laplace import SAMPLED_LAPLACE
 from jaxacct.bounds.poisson._law import DISTRIBUTION
+from jaxacct.bounds.poisson._one_gaussian_step import ONE_GAUSSIAN_STEP
 from jaxacct.bounds.poisson._one_step import ONE_STEP
 from jaxacct.bounds.poisson._participation import PARTICIPATION
 from jaxacct.bounds.poisson._renyi import poisson_add_rdp, poisson_rdp
@@ -42,6 +43,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         inversion.EXACT,
         MOMENTS,
         _DISTRIBUTION,
+        *ONE_GAUSSIAN_STEP,
         _RENYI,
         unamplified(lambda mechanism: mechanism.num_steps),
         PARTICIPATION,
