@@ -17,6 +17,7 @@ CONTOUR = "tests/divergence/test_contour.py -k moments"
 LAPLACE_STEP = "tests/divergence/test_laplace_step.py"
 JOINS = "tests/divergence/test_contour.py -k join"
 ONE_STEP = "tests/divergence/test_contour.py -k closed_form"
+PARTICIPATION = "tests/bounds/test_participation.py"
 ONE_SAMPLED = "tests/divergence/test_one_sampled.py"
 INVERSION = "tests/bounds/test_inversion.py"
 ALIASES = "tests/bounds/test_inversion.py -k bound_on_aliases"
@@ -481,6 +482,13 @@ _GAUSSIAN = (
         ONE_SAMPLED,
     ),
     Mutant("divergence/_one_sampled_step.py", "c = kept + sign * error", "c = kept - sign * error", ONE_STEP),
+    Mutant(
+        "bounds/poisson/_participation.py",
+        "Ends(0.0, float(most[0]))",
+        "Ends(0.0, 0.9 * float(most[0]))",
+        PARTICIPATION,
+    ),
+    Mutant("bounds/poisson/_participation.py", "<= log_delta\n", "<= log_delta + 0.1\n", PARTICIPATION),
     Mutant(
         "bounds/poisson/_participation.py",
         "some = up(-xp.expm1(",

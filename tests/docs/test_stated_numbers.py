@@ -182,11 +182,6 @@ ANSWERS = (
     ),
     Claim(
         LIMITS,
-        "[0, {}] at epsilon 0 for two steps at 2.9e-12 and scale 0.5",
-        lambda: _digits(ja.delta(ja.PoissonSampled(ja.Laplace(0.5), 2.9e-12, 2), 0.0), digits=2),
-    ),
-    Claim(
-        LIMITS,
         "[{:.2f}, {:.2f}] at noise multiplier 2, 1000 batches of 10 of 1000 records, delta 1e-6",
         lambda: _ends(_drawn_afresh(2.0, 10, 1000)),
     ),
