@@ -6,12 +6,17 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import numpy as np
 import pytest
+from scipy.special import logsumexp
 from support.stated import ROOT, Claim, cases, check, ends
 
 import jaxacct as ja
-from jaxacct import workers
+from jaxacct import _precision, workers
 from jaxacct.accounting import deciding
+from jaxacct.answering import _loop
+from jaxacct.bounds.allocation import _how_many
 from jaxacct.sweeping import _run
 from jaxacct.training import _batches
 
@@ -75,6 +80,29 @@ def _separated() -> tuple[float, ...]:
     return tuple(_epsilon(run, 1e-5) for run in (groups, ja.PoissonSampled(ONE, 0.1, 100), ja.Composed(ONE, 10)))
 
 
+def _two_steps(noise: float, order: int) -> float:
+    """By how much of itself `rdp` of two allocated steps is too large in the add direction.
+
+    In z1 + z2 the mean of X^(1 - order) is closed; in v = (z1 - z2) / sqrt 2 it is summed.
+    """
+    v, power = np.linspace(-60.0, 60.0, 60_001), order - 1
+    slope = v / (math.sqrt(2) * noise)
+    logs = -(v**2) / 2 - power * (np.logaddexp(slope, -slope) - math.log(2))
+    total = logsumexp(logs) + math.log((v[1] - v[0]) / math.sqrt(2 * math.pi))
+    truth = (power**2 / (4 * noise**2) + power / (2 * noise**2) + total) / power
+    found = ja.rdp(ja.RandomAllocation(ja.Gaussian(noise), 2), [order], direction="add")
+    return 1e4 * (float(found.values[0]) / truth - 1)
+
+
+def _all_check_in() -> tuple[float, float]:
+    """Inside a program, and outside."""
+
+    def run(noise: Any) -> ja.CheckIn:
+        return ja.CheckIn(ja.GaussianReports(noise), 10_000, 1.0)
+
+    return float(jax.jit(lambda noise: ja.epsilon(run(noise), 1e-6))(4.0)), _epsilon(run(4.0))
+
+
 def _default(function: Callable[..., object], name: str) -> tuple[Any]:
     return (inspect.signature(function).parameters[name].default,)
 
@@ -129,8 +157,8 @@ CLAIMS = (
     ),
     Claim(
         TRAINING,
-        "a single one of these steps has an epsilon above {:.1f}",
-        lambda: (math.floor(10 * ja.epsilon(ja.PoissonSampled(ONE, 0.01), 1e-6, precision=math.inf)) / 10,),
+        "two of these steps have an epsilon above {:.1f}",
+        lambda: (math.floor(10 * ja.epsilon(ja.PoissonSampled(ONE, 0.01, 2), 1e-6, precision=math.inf)) / 10,),
     ),
     Claim(TRAINING, "but with a probability tau of {:.0e}", lambda: (_batches._OVERFLOW,)),
     Claim(
@@ -162,6 +190,20 @@ CLAIMS = (
     Claim(CLUSTERS, "starts a process for each core, {} at most", lambda: (_run._MOST_PROCESSES,)),
     Claim(CLUSTERS, "`Workers(.., attempts={})`", lambda: _default(workers.Workers, "attempts")),
     Claim(README, "fixed settings beside {} packages", _packages),
+    Claim(
+        LIMITS,
+        "{:.1f}e-4 of itself at noise 0.49 and order 50, {:.1f}e-4 at noise 0.4 and order 100",
+        lambda: (_two_steps(0.49, 50), _two_steps(0.4, 100)),
+    ),
+    Claim(
+        LIMITS,
+        "is all there is: {:.3f} instead of {:.3f} where 10,000 users all check in",
+        _all_check_in,
+        compiles=True,
+    ),
+    Claim("CHANGELOG.md", "and for up to {:,} steps", lambda: (_how_many._MOST_STEPS,)),
+    Claim("CHANGELOG.md", "- Batches of up to {} points are answered like", lambda: (_precision._FEW_LANES,)),
+    Claim("CHANGELOG.md", "is compiled from {} points on", lambda: (_loop._MANY_POINTS,)),
     Claim(
         "docs/papers/chen.md",
         "where randomized response needs {:.3f}",
