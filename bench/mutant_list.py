@@ -17,6 +17,8 @@ CONTOUR = "tests/divergence/test_contour.py -k moments"
 LAPLACE_STEP = "tests/divergence/test_laplace_step.py"
 JOINS = "tests/divergence/test_contour.py -k join"
 ONE_STEP = "tests/divergence/test_contour.py -k closed_form"
+PARTICIPATION = "tests/bounds/test_participation.py"
+ONE_SAMPLED = "tests/divergence/test_one_sampled.py"
 INVERSION = "tests/bounds/test_inversion.py"
 ALIASES = "tests/bounds/test_inversion.py -k bound_on_aliases"
 CONVERSION = "tests/test_conversion.py"
@@ -421,7 +423,72 @@ _GAUSSIAN = (
         "return up(math.exp(log_delta + ",
         ONE_STEP,
     ),
+    Mutant(
+        "divergence/gaussian/_one_sampled.py", "(1.0 + 2.0**-51 if is_upper", "(1.0 - 2.0**-30 if is_upper", ONE_SAMPLED
+    ),
+    Mutant(
+        "divergence/gaussian/_one_sampled.py",
+        "1.0 - _BLUR if is_upper else 1.0 + _BLUR",
+        "1.0 + 2.0**-30 if is_upper else 1.0 - 2.0**-30",
+        ONE_SAMPLED,
+    ),
+    Mutant(
+        "divergence/gaussian/_one_sampled.py",
+        "spent = down(spent, 16) if is_upper else up(spent, 16)",
+        "spent = up(spent, 2**24) if is_upper else down(spent, 2**24)",
+        ONE_SAMPLED,
+    ),
+    Mutant(
+        "divergence/gaussian/_one_sampled.py",
+        "y, log_share = epsilon - log_left, log_share + log_left",
+        "y = epsilon - log_left",
+        ONE_SAMPLED,
+    ),
+    Mutant(
+        "divergence/gaussian/_one_sampled.py",
+        "large - xp.log(prob) + log1p((prob - 1.0)",
+        "large - xp.log(prob) + 0.0 * log1p((prob - 1.0)",
+        ONE_SAMPLED,
+    ),
+    Mutant(
+        "divergence/gaussian/_one_sampled.py",
+        "log_share = log_delta - log_prob\n",
+        "log_share = log_delta - 0.5 * log_prob\n",
+        ONE_SAMPLED,
+    ),
+    Mutant(
+        "divergence/gaussian/_one_sampled.py",
+        "return log_up(value - mixture, 8) - target",
+        "return log_up(value - 1.01 * mixture, 8) - target",
+        ONE_SAMPLED,
+    ),
+    Mutant(
+        "divergence/gaussian/_one_sampled.py",
+        "change = prob * xp.expm1(-y)",
+        "change = 0.999 * prob * xp.expm1(-y)",
+        ONE_SAMPLED,
+    ),
+    Mutant(
+        "divergence/gaussian/_one_sampled.py",
+        "return xp.where(loses, xp.where(y < xp.inf, epsilon, xp.inf), 0.0)",
+        "return xp.where(loses, 0.999 * epsilon, 0.0)",
+        ONE_SAMPLED,
+    ),
+    Mutant("bounds/poisson/_one_gaussian_step.py", "== 1, found, xp.inf", ">= 1, found, xp.inf", ONE_SAMPLED),
+    Mutant(
+        "bounds/_inversion.py",
+        "is_one = step.num_steps * count == 1",
+        "is_one = step.num_steps * count >= 1",
+        ONE_SAMPLED,
+    ),
     Mutant("divergence/_one_sampled_step.py", "c = kept + sign * error", "c = kept - sign * error", ONE_STEP),
+    Mutant(
+        "bounds/poisson/_participation.py",
+        "Ends(0.0, float(most[0]))",
+        "Ends(0.0, 0.9 * float(most[0]))",
+        PARTICIPATION,
+    ),
+    Mutant("bounds/poisson/_participation.py", "<= log_delta\n", "<= log_delta + 0.1\n", PARTICIPATION),
     Mutant(
         "bounds/poisson/_participation.py",
         "some = up(-xp.expm1(",

@@ -30,6 +30,7 @@ from jaxacct.divergence._inversion import (
     make_line,
 )
 from jaxacct.divergence.gaussian._line import gaussian_line, gaussian_log_moment
+from jaxacct.divergence.gaussian._one_sampled import one_sampled_epsilon_ends, one_sampled_log_delta
 from jaxacct.divergence.gaussian._sampled_line import (
     highest_node,
     rough_log_moments,
@@ -239,11 +240,31 @@ def inverted_log_delta(mechanism: Any, epsilon: jax.Array, *, size: Size) -> End
 
 
 def _bracket(mechanism: Any, query: Query, target: jax.Array, *, size: Size) -> Ends[jax.Array]:
-    """Lower and upper ends [2, L] of epsilon at a delta, or of delta at an epsilon: remove, then add."""
+    """Lower and upper ends [2, L] of epsilon at a delta, or of delta at an epsilon: remove, then add.
+
+    Of one sampled step by its closed form.
+    """
     if query is Query.EPSILON:
-        return inverted_epsilon(mechanism, jnp.log(target), size=size)
+        log_delta = jnp.log(target)
+        found = inverted_epsilon(mechanism, log_delta, size=size)
+        return _closed(one_sampled_epsilon_ends, mechanism, log_delta, found)
     log_ends = inverted_log_delta(mechanism, target, size=size)
+    log_ends = _closed(one_sampled_log_delta, mechanism, target, log_ends)
     return Ends(delta_from_log_down(log_ends.lower), delta_from_log(log_ends.upper))
+
+
+def _closed(
+    of: Callable[..., Ends[jax.Array]], mechanism: Any, given: jax.Array, otherwise: Ends[jax.Array]
+) -> Ends[jax.Array]:
+    """The ends [2, L] of a closed form ``of(given, noise multiplier, probability, add=)`` where all is one step."""
+    every: list[tuple[Any, Any]] = list(flattened(mechanism))
+    if len(every) > 1 or every[0][0].signature() != (PoissonSampled, Gaussian):
+        return otherwise
+    ((step, count),) = every
+    noise, prob = (x * jnp.ones_like(given) for x in (step.mechanism.noise_multiplier, step.sampling_prob))
+    found = (of(given, noise, prob, add=add) for add in (False, True))
+    is_one = step.num_steps * count == 1
+    return Ends(*(jnp.where(is_one, jnp.stack(x), y) for x, y in zip(zip(*found, strict=True), otherwise, strict=True)))
 
 
 def _lane_bytes(*, size: Size) -> int:

@@ -27,6 +27,7 @@ ALLOCATION_ADD = ["geometric mean add", "real orders add", "no amplification add
 ALLOCATION = ["direct remove", "fractional orders remove", "no amplification remove", *ALLOCATION_ADD]
 PHASES = ["direct remove", "low orders remove", "no amplification remove", *ALLOCATION_ADD]
 COMPOSED = ["rdp (remove) remove", "rdp (add) add"]
+JOINS = ["participation remove+add"]
 RESORT = ["part by part remove+add"]
 FINITE = [*BOTH_ENDS, *DISTRIBUTION]
 MOMENTS = ["complex moments remove+add", *DISTRIBUTION]
@@ -178,9 +179,9 @@ PLANS = {
     ("TruncatedPoisson(Gaussian)", ""): on_host(["untruncated remove+add", *DISTRIBUTION]),
     ("PrivateSelection", "any"): on_lanes(RENYI),
     ("PrivateSelection", "of pure runs"): host_first(["pure remove+add", *RENYI], RENYI),
-    ("PoissonSampled of these", "Laplace, one step"): beside_traced(FINITE, COMPOSED),
-    ("PoissonSampled of these", "Laplace"): beside_traced([*INVERSION, *DISTRIBUTION], COMPOSED),
-    ("PoissonSampled of these", "DiscretePair"): beside_traced(FINITE, COMPOSED),
+    ("PoissonSampled of these", "Laplace, one step"): beside_traced([*JOINS, *FINITE], COMPOSED),
+    ("PoissonSampled of these", "Laplace"): beside_traced([*JOINS, *INVERSION, *DISTRIBUTION], COMPOSED),
+    ("PoissonSampled of these", "DiscretePair"): beside_traced([*JOINS, *FINITE], COMPOSED),
     ("Composed of ReplaceOne", ""): (
         ["together remove", "part by part remove"],
         ["together remove", "part by part remove"],

@@ -14,8 +14,9 @@ from jaxacct.bounds.discrete import EXACT as TYPES
 from jaxacct.bounds.gaussian import unamplified
 from jaxacct.bounds.poisson._laplace import SAMPLED_LAPLACE
 from jaxacct.bounds.poisson._law import DISTRIBUTION
+from jaxacct.bounds.poisson._one_gaussian_step import ONE_GAUSSIAN_STEP
 from jaxacct.bounds.poisson._one_step import ONE_STEP
-from jaxacct.bounds.poisson._participation import PARTICIPATION
+from jaxacct.bounds.poisson._participation import PARTICIPATION, PARTICIPATION_ON_HOST
 from jaxacct.bounds.poisson._renyi import poisson_add_rdp, poisson_rdp
 from jaxacct.mechanisms import DiscretePair, Gaussian, Laplace, PoissonSampled
 
@@ -35,13 +36,18 @@ _DISTRIBUTION = loss_distribution(DISTRIBUTION)
 
 # in the order in which they are asked, after their cost: methods on the host, then those on lanes
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
-    **{(PoissonSampled, base): (_DISTRIBUTION,) for base in BASES if base not in (Gaussian, DiscretePair, Laplace)},
-    (PoissonSampled, DiscretePair): (TYPES, _DISTRIBUTION, *LISTED),
-    (PoissonSampled, Laplace): (ONE_STEP, LAPLACE, _DISTRIBUTION, *SAMPLED_LAPLACE),
+    **{
+        (PoissonSampled, base): (PARTICIPATION_ON_HOST, _DISTRIBUTION)
+        for base in BASES
+        if base not in (Gaussian, DiscretePair, Laplace)
+    },
+    (PoissonSampled, DiscretePair): (PARTICIPATION_ON_HOST, TYPES, _DISTRIBUTION, *LISTED),
+    (PoissonSampled, Laplace): (PARTICIPATION_ON_HOST, ONE_STEP, LAPLACE, _DISTRIBUTION, *SAMPLED_LAPLACE),
     (PoissonSampled, Gaussian): (
         inversion.EXACT,
         MOMENTS,
         _DISTRIBUTION,
+        *ONE_GAUSSIAN_STEP,
         _RENYI,
         unamplified(lambda mechanism: mechanism.num_steps),
         PARTICIPATION,

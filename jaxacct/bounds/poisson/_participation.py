@@ -1,11 +1,14 @@
 """Poisson-sampled steps: with probability (1 - q)^T the record joins none of them, whatever they release."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxacct._method import BOTH, CLOSED_FORM, Cost, ProfileMethod
+from jaxacct._method import BOTH, CLOSED_FORM, Bracketing, BracketMethod, Cost, ProfileMethod, Query
+from jaxacct._types import Direction, Ends
+from jaxacct.conversion import delta_from_log
 from jaxacct.mechanisms import PoissonSampled
 from jaxacct.special import log1p, up
 from jaxacct.special._namespace import xp
@@ -39,14 +42,32 @@ def _floor(mechanism: Any, log_delta: np.ndarray) -> np.ndarray:
     return np.where(np.log(np.maximum(some, 1e-300)) <= log_delta, 0.0, np.inf)
 
 
+def _bracket(mechanism: PoissonSampled, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
+    """The same upper ends of one concrete point: 0 from below."""
+    given: Any = np.array([target])
+    with np.errstate(divide="ignore"):  # of q = 1
+        if query is Query.EPSILON:
+            most = _epsilon(mechanism, np.log(given))
+        else:
+            most = delta_from_log(participation_log_delta(mechanism, given))
+    return dict.fromkeys(at.known, Ends(0.0, float(most[0])))
+
+
+_FACTS: dict[str, Any] = {
+    "name": "participation",
+    "theorem": "total variation: with probability (1 - q)^T the record joins no step",
+    "directions": BOTH,
+    "cost": Cost.MICROSECONDS,
+}
 PARTICIPATION = ProfileMethod(
-    name="participation",
-    theorem="total variation: with probability (1 - q)^T the record joins no step",
-    directions=BOTH,
-    cost=Cost.MICROSECONDS,
+    **_FACTS,
     cold=Cost.SECONDS,
     log_delta=participation_log_delta,
     epsilon=_epsilon,
     floor=_floor,
     lanes=CLOSED_FORM,
+)
+# of a base that nothing else answers on lanes, where this alone would stand for a bound
+PARTICIPATION_ON_HOST = BracketMethod(
+    **_FACTS, cold=Cost.MICROSECONDS, bracket=_bracket, reduction=lambda mechanism: False
 )

@@ -3,6 +3,8 @@
 mu is the sensitivity over the standard deviation of the noise: 1 over the noise multiplier, times sqrt k after k steps.
 """
 
+from collections.abc import Callable
+
 import jax
 
 from jaxacct._types import Ends
@@ -62,23 +64,40 @@ def gaussian_epsilon(log_delta: jax.Array, mu: jax.Array) -> jax.Array:
     """
 
     def excess(eps: jax.Array, target: jax.Array, mu: jax.Array) -> tuple[jax.Array, jax.Array]:
-        value = gaussian_log_delta(eps, mu)
-        x = eps / mu + 0.5 * mu  # d delta / d eps = -e^eps (1 - Phi(x)) ; steering only, so the tail is crude
-        tail = log_normal_density(x) - xp.log(0.5 * (x + xp.sqrt(x * x + 3.0)))
-        return value - target, -xp.exp(xp.minimum(eps + tail - value, 700.0))
+        value, slope = gaussian_log_delta_slope(eps, mu)
+        return value - target, slope
 
-    # The Chernoff bound on the privacy loss, N(mu^2/2, mu^2), is a valid upper end; 1 covers its rounding.
-    high = 0.5 * mu * mu + mu * (xp.sqrt(-2.0 * xp.minimum(log_delta, 0.0)) + 1.0)
-    return solve_decreasing(excess, xp.zeros_like(mu), high, log_delta, mu)
+    return solve_decreasing(excess, xp.zeros_like(mu), most_gaussian_epsilon(log_delta, mu), log_delta, mu)
+
+
+def gaussian_log_delta_slope(epsilon: jax.Array, mu: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """`gaussian_log_delta` [L], and about its slope in `epsilon` [L] >= 0: a search steers by it."""
+    value = gaussian_log_delta(epsilon, mu)
+    x = epsilon / mu + 0.5 * mu  # d delta / d eps = -e^eps (1 - Phi(x)); the tail is crude
+    tail = log_normal_density(x) - xp.log(0.5 * (x + xp.sqrt(x * x + 3.0)))
+    return value, -xp.exp(xp.minimum(epsilon + tail - value, 700.0))
+
+
+def most_gaussian_epsilon(log_delta: jax.Array, mu: jax.Array) -> jax.Array:
+    """At least the epsilon [L] at `log_delta` [L]: Chernoff on the loss N(mu^2/2, mu^2), and 1 for its rounding."""
+    return 0.5 * mu * mu + mu * (xp.sqrt(-2.0 * xp.minimum(log_delta, 0.0)) + 1.0)
 
 
 def gaussian_epsilon_from_below(log_delta: jax.Array, mu: jax.Array) -> jax.Array:
     """epsilon [L], rounded down: log H_{e^eps} at it is above `log_delta` [L], for `mu` [L] > 0; 0 if none is found."""
     above = gaussian_epsilon(log_delta, mu)
+    return epsilon_from_below(above, lambda tried: gaussian_log_delta_ends(tried, mu).lower, log_delta)
+
+
+def epsilon_from_below(above: jax.Array, lower: Callable[[jax.Array], jax.Array], log_delta: jax.Array) -> jax.Array:
+    """epsilon [L] just below `above` [L] at which ``lower(epsilon)``, a lower bound on log delta, is above `log_delta`.
+
+    0 where none is found.
+    """
     found = xp.zeros_like(above)
     for back in _BACK:
         tried = above * (1.0 - back)
-        found = xp.where(gaussian_log_delta_ends(tried, mu).lower > log_delta, tried, found)
+        found = xp.where(lower(tried) > log_delta, tried, found)
     return found
 
 

@@ -1,0 +1,129 @@
+"""One Poisson-sampled Gaussian step on lanes: the profile of the release at another threshold, its inverse, both ends.
+
+With y >= 0 the release's own loss at the threshold of the best test and H(y) = H_{e^y}(N(mu, 1) || N(0, 1)), the
+formulas of `jaxacct.divergence._one_sampled_step` are
+
+    remove:  epsilon = log(1 - q + q e^y),      delta = q H(y),
+    add:     epsilon = -log(1 - q + q e^-y),    delta = q H(y) / (q + (1 - q) e^y).
+
+Of an epsilon, y is log(1 + (e^epsilon - 1) / q) to remove. To add it is epsilon - log(1 - r), with delta = q (1 - r) H
+and r = (e^epsilon - 1) (1 - q) / q; where r >= 1 delta is 0. In the shapes below L is the number of lanes.
+"""
+
+import jax
+
+from jaxacct._types import Ends
+from jaxacct.divergence.gaussian._pair import (
+    epsilon_from_below,
+    gaussian_epsilon,
+    gaussian_log_delta_ends,
+    gaussian_log_delta_slope,
+    most_gaussian_epsilon,
+)
+from jaxacct.special import down, log1p, log_down, log_up, softplus, solve_decreasing, up
+from jaxacct.special._namespace import xp
+
+_TINY = 2.2250738585072014e-308  # the least normal double
+_FAR = 600.0  # nats: e^y is formed up to here
+_BLUR = 2.0**-48  # relative, of y; docs/numerics.md
+
+
+def _mu(noise_multiplier: jax.Array, *, is_upper: bool) -> jax.Array:
+    """1/sigma [L], rounded up or down."""
+    return xp.maximum((1.0 + 2.0**-51 if is_upper else 1.0 - 2.0**-51) / noise_multiplier, _TINY)
+
+
+def _log_mixture(y: jax.Array, prob: jax.Array) -> jax.Array:
+    """log(1 - p + p e^y) [L] for y >= 0, at least 0: within 10 ULP; above y = 600 at most 2^-40 of itself off."""
+    near = y <= _FAR
+    some = xp.where(prob > 0, prob, 1.0)
+    far = softplus(xp.where(near, 0.0, y) + xp.log(some))
+    return xp.where(near, log1p(prob * xp.expm1(xp.where(near, y, 0.0))), xp.where(prob > 0, far, 0.0))
+
+
+def _to_remove(epsilon: jax.Array, prob: jax.Array) -> jax.Array:
+    """y [L] of the remove direction: log(1 + (e^epsilon - 1) / q)."""
+    near = epsilon < 1.0
+    small = log1p(xp.expm1(xp.where(near, epsilon, 0.0)) / prob)
+    large = xp.where(near, 1.0, epsilon)
+    return xp.where(near, small, large - xp.log(prob) + log1p((prob - 1.0) * xp.exp(-large)))
+
+
+def _one_end(
+    epsilon: jax.Array, noise_multiplier: jax.Array, prob: jax.Array, *, add: bool, is_upper: bool
+) -> jax.Array:
+    """One end [L] of log delta at `epsilon` >= 0, where 0 < `prob` <= 1."""
+    mu, aside = _mu(noise_multiplier, is_upper=is_upper), 1.0 - _BLUR if is_upper else 1.0 + _BLUR
+    log_share = xp.log(prob)
+    if add:
+        spent = xp.expm1(xp.minimum(epsilon, _FAR)) * ((1.0 - prob) / prob)
+        spent = down(spent, 16) if is_upper else up(spent, 16)
+        possible = spent < 1.0
+        log_left = log1p(-xp.where(possible, spent, 0.0))
+        y, log_share = epsilon - log_left, log_share + log_left
+    else:
+        possible, y = prob > 0.0, _to_remove(epsilon, prob)
+    ends = gaussian_log_delta_ends(y * aside, mu)
+    above, below = log_up(log_share + ends.upper, 8), log_down(log_share + ends.lower, 8)
+    found = xp.minimum(above, 0.0) if is_upper else below
+    return xp.where(possible, found, -xp.inf)
+
+
+def one_sampled_log_delta(
+    epsilon: jax.Array, noise_multiplier: jax.Array, prob: jax.Array, *, add: bool
+) -> Ends[jax.Array]:
+    """Certified ends [L] of log delta at `epsilon` [L] >= 0, one direction; see the module. Any 0 <= `prob` <= 1."""
+    some = xp.where(prob > 0, prob, 1.0)
+    ends = (_one_end(epsilon, noise_multiplier, some, add=add, is_upper=side) for side in (False, True))
+    return Ends(*(xp.where(prob > 0, end, -xp.inf) for end in ends))
+
+
+def _loss_to_add(log_share: jax.Array, noise_multiplier: jax.Array, prob: jax.Array) -> jax.Array:
+    """The least y [L] found with H(y) / (q + (1 - q) e^y) at most exp(`log_share` [L])."""
+
+    def excess(y: jax.Array, target: jax.Array, mu: jax.Array, prob: jax.Array) -> tuple[jax.Array, jax.Array]:
+        value, slope = gaussian_log_delta_slope(y, mu)
+        mixture = _log_mixture(y, 1.0 - prob) * (1.0 - 2.0**-39)
+        share = (1.0 - prob) * xp.exp(xp.minimum(y - mixture, _FAR))
+        return log_up(value - mixture, 8) - target, slope - share
+
+    mu = _mu(noise_multiplier, is_upper=True)
+    return solve_decreasing(excess, xp.zeros_like(mu), most_gaussian_epsilon(log_share, mu), log_share, mu, prob)
+
+
+def _epsilon_to_add(y: jax.Array, prob: jax.Array) -> jax.Array:
+    """-log(1 - q + q e^-y) [L] for y > 0, within 16 ULP: no logarithm of a number near 1 is formed."""
+    change = prob * xp.expm1(-y)
+    near = change > -0.5
+    left = (1.0 - prob) + prob * xp.exp(-y)  # of 1, all but what is 1 - q or more may be no double
+    known = ~near & (left > 1e-290)
+    return xp.where(near, -log1p(xp.where(near, change, 0.0)), xp.where(known, -xp.log(xp.where(known, left, 1.0)), y))
+
+
+def one_sampled_epsilon(log_delta: jax.Array, noise_multiplier: jax.Array, prob: jax.Array, *, add: bool) -> jax.Array:
+    """epsilon [L] at `log_delta` [L], rounded up, one direction; see the module. Any 0 <= `prob` <= 1."""
+    some = xp.where(prob > 0, prob, 1.0)
+    log_prob = xp.log(some)
+    log_share = log_delta - log_prob
+    log_share = log_share - 2.0**-50 * (xp.abs(log_delta) + xp.abs(log_prob))
+    if add:
+        y = _loss_to_add(log_share, noise_multiplier, some)
+    else:
+        y = gaussian_epsilon(log_share, _mu(noise_multiplier, is_upper=True))
+    loses = (prob > 0) & (y > 0)
+    safe = xp.where(loses & (y < xp.inf), y, 1.0)
+    epsilon = up(_epsilon_to_add(safe, some), 32) if add else _log_mixture(safe, some)
+    epsilon = epsilon if add else up(epsilon, 2**14)
+    return xp.where(loses, xp.where(y < xp.inf, epsilon, xp.inf), 0.0)
+
+
+def one_sampled_epsilon_ends(
+    log_delta: jax.Array, noise_multiplier: jax.Array, prob: jax.Array, *, add: bool
+) -> Ends[jax.Array]:
+    """Certified ends [L] of epsilon at `log_delta` [L], one direction: `one_sampled_epsilon`, and just below it."""
+    above = one_sampled_epsilon(log_delta, noise_multiplier, prob, add=add)
+
+    def lower(epsilon: jax.Array) -> jax.Array:
+        return one_sampled_log_delta(epsilon, noise_multiplier, prob, add=add).lower
+
+    return Ends(epsilon_from_below(above, lower, log_delta), above)

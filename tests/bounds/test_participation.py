@@ -1,0 +1,58 @@
+"""Delta is never above the probability of taking part, whatever is sampled."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import jaxacct as ja
+
+RARE = 2.9e-12
+RELEASES = [
+    ja.Laplace(0.5),
+    ja.Laplace(1e-3),
+    ja.DiscreteLaplace(1.0),
+    ja.DiscreteGaussian(2.0),
+    ja.Skellam(4.0),
+    ja.Exponential(1.0),
+    ja.PermuteAndFlip(1.0),
+    ja.EpsilonDelta(1.0, 1e-3),
+    ja.DiscretePair((0.75, 0.25), (0.25, 0.75)),
+]
+
+
+def _joins(prob: float, steps: int) -> mp.mpf:
+    with mp.workdps(40):
+        return 1 - (1 - mp.mpf(prob)) ** steps
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda release: type(release).__name__)
+def test_delta_of_rare_steps_is_at_most_the_probability_to_join(release) -> None:
+    run = ja.PoissonSampled(release, RARE, 2)
+    joins = float(_joins(RARE, 2))
+    one = ja.delta(ja.PoissonSampled(release, RARE), 0.0, direction="remove")  # two steps tell no less
+    found = ja.delta(run, 0.0)
+    assert found <= joins * (1 + 1e-11)
+    if one < 0.9 * joins:  # where one step is itself known closely
+        assert found >= one * (1 - 1e-9)
+    assert ja.epsilon(run, joins * (1 + 1e-11)) == 0.0
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize(("prob", "steps"), [(RARE, 2), (1e-3, 7), (0.3, 1), (0.9, 3), (1.0, 2), (1e-300, 10**6)])
+def test_what_every_output_gives_away_attains_it(prob, steps, direction) -> None:
+    """Two outputs that tell whether the record joined: at epsilon 0 delta is the probability to have, exactly."""
+    run = ja.PoissonSampled(ja.DiscretePair((1.0, 0.0), (0.0, 1.0)), prob, steps)
+    truth = _joins(prob, steps) if prob > 1e-30 else mp.mpf(prob) * steps
+    bound = ja.delta(run, 0.0, method="participation", direction=direction)
+    assert truth <= bound <= truth * (1 + 1e-11)
+    if bound < 1.0:
+        assert ja.epsilon(run, float(bound), method="participation", direction=direction) == 0.0
+        below = float(truth) * (1 - 1e-9)
+        assert math.isinf(ja.epsilon(run, below, method="participation", direction=direction))
+
+
+def test_each_point_of_a_batch() -> None:
+    found = ja.delta(ja.PoissonSampled(ja.Laplace(np.array([0.5, 0.1])), RARE, 2), 0.0)
+    assert found == pytest.approx([float(_joins(RARE, 2))] * 2, rel=1e-11)
