@@ -157,7 +157,7 @@ CLAIMS = (
     ),
     Claim(
         TRAINING,
-        "two of these steps have an epsilon above {:.1f}",
+        "by Renyi divergences two of these have an epsilon above {:.1f}",
         lambda: (math.floor(10 * ja.epsilon(ja.PoissonSampled(ONE, 0.01, 2), 1e-6, precision=math.inf)) / 10,),
     ),
     Claim(TRAINING, "but with a probability tau of {:.0e}", lambda: (_batches._OVERFLOW,)),
