@@ -18,6 +18,7 @@ LAPLACE_STEP = "tests/divergence/test_laplace_step.py"
 JOINS = "tests/divergence/test_contour.py -k join"
 ONE_STEP = "tests/divergence/test_contour.py -k closed_form"
 PARTICIPATION = "tests/bounds/test_participation.py"
+EVERYBODY = "tests/bounds/test_everybody.py"
 ONE_SAMPLED = "tests/divergence/test_one_sampled.py"
 INVERSION = "tests/bounds/test_inversion.py"
 ALIASES = "tests/bounds/test_inversion.py -k bound_on_aliases"
@@ -482,6 +483,14 @@ _GAUSSIAN = (
         ONE_SAMPLED,
     ),
     Mutant("divergence/_one_sampled_step.py", "c = kept + sign * error", "c = kept - sign * error", ONE_STEP),
+    Mutant("bounds/check_in/_everybody.py", "check_in_prob == 1.0", "check_in_prob > 0.0", EVERYBODY),
+    Mutant("bounds/check_in/_everybody.py", " & (mechanism.dropout_prob == 0.0)", "", EVERYBODY),
+    Mutant(
+        "bounds/check_in/_everybody.py",
+        "mechanism.num_users, mechanism.num_epochs)",
+        "mechanism.num_users, 1)",
+        EVERYBODY,
+    ),
     Mutant(
         "bounds/poisson/_participation.py",
         "Ends(0.0, float(most[0]))",

@@ -140,6 +140,7 @@ def test_a_traced_number_of_steps_has_the_closed_form_where_it_is_one() -> None:
     assert float(found[2]) >= float(found[1])
     exact = jax.jit(lambda t: ja.delta(_step(1.0, 0.02, t), 0.7, method="exact"))
     assert float(exact(1.0)) == pytest.approx(ja.delta(_step(1.0, 0.02), 0.7), rel=1e-6)
+    assert float(exact(1000.0)) == pytest.approx(ja.delta(_step(1.0, 0.02, 1000), 0.7), rel=1e-3)
 
 
 def test_where_it_is_flat_derivatives_are_zero() -> None:

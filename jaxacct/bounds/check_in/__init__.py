@@ -10,6 +10,7 @@ from jaxacct._method import Cost, Method, always, never
 from jaxacct._types import Bound
 from jaxacct.bounds.check_in import _by_randomizer as check_in
 from jaxacct.bounds.check_in import _floor as floor
+from jaxacct.bounds.check_in._everybody import EVERYBODY
 from jaxacct.bounds.check_in._taking_part import taking_part_epsilon, taking_part_log_delta
 from jaxacct.bounds.shuffle import (
     ANY_NUMBER,
@@ -97,6 +98,7 @@ _CHECK_IN = (
     ),
 )
 _GAUSSIAN_CHECK_IN = (
+    EVERYBODY,
     _TAKING_PART,
     LOCAL_NOISE,
     PURIFIED_ROUNDS,
