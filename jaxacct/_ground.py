@@ -24,7 +24,7 @@ _HOST_ERRS = 1.0  # units by which Python's own functions may err, beside what i
 
 
 class Primitive(NamedTuple):
-    """A function of XLA's, how far it may err, and where it is looked at."""
+    """A function of XLA's, or made of them, how far it may err, and where it is looked at."""
 
     name: str
     on_backend: Callable[[Any], Any]
@@ -37,8 +37,9 @@ PRIMITIVES = (
     Primitive("exp", jnp.exp, math.exp, 4.0, tuple(41.3 * (i - 7.5) for i in range(16))),
     Primitive("log", jnp.log, math.log, 4.0, _FAR),
     Primitive("log1p", jnp.log1p, math.log1p, 4.0, tuple(x for y in _FAR[:8] for x in (y, -0.25 * y / _FAR[8]))),
-    Primitive("expm1", jnp.expm1, math.expm1, 5.0, tuple(x for y in _NEAR[:8] for x in (y, -3.0 * y))),
-    Primitive("sinh", jnp.sinh, math.sinh, 6.0, _NEAR),
+    # what `special` makes of the exponential
+    Primitive("expm1", lambda x: jnp.exp(x) - 1.0, math.expm1, 5.0, tuple(0.5 + 2.0 * y for y in _NEAR)),
+    Primitive("sinh", lambda x: 0.5 * jnp.exp(x) - 0.5 / jnp.exp(x), math.sinh, 6.0, tuple(1.0 + y for y in _NEAR)),
     Primitive("tanh", jnp.tanh, math.tanh, 5.0, _NEAR),
     Primitive("sin", jnp.sin, math.sin, 4.0, tuple(3.0 * y for y in _NEAR)),
     Primitive("cos", jnp.cos, math.cos, 4.0, tuple(1.5 * y for y in _NEAR)),

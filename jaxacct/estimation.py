@@ -21,7 +21,7 @@ from jaxacct.divergence.sampling._allocation import Run, Tile
 from jaxacct.divergence.sampling._draws import stream
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.mechanisms._base import Mechanism
-from jaxacct.special import bisect_lanes
+from jaxacct.special import bisect_lanes, expm1
 
 __all__ = ["Estimate", "Sampler", "estimate_delta"]
 
@@ -294,7 +294,7 @@ def _chunk_moments(
             above = loss > epsilon
             most = jnp.where(by_moment, 300.0, 0.0)  # more has a probability below e^-600
             weight = jnp.exp(jnp.minimum(jnp.where(above, log_weight, 0.0) - log_scale, most))
-            value = jnp.where(above & counted, -jnp.expm1(jnp.where(above, epsilon - loss, 0.0)) * weight, 0.0)
+            value = jnp.where(above & counted, -expm1(jnp.where(above, epsilon - loss, 0.0)) * weight, 0.0)
             mean = jnp.sum(value) / live
             return mean, jnp.sum(jnp.where(counted, (value - mean) ** 2, 0.0))
 

@@ -37,7 +37,7 @@ from jaxacct.divergence.gaussian._sampled_line import (
     sampled_gaussian_line,
 )
 from jaxacct.mechanisms import Gaussian, PoissonSampled
-from jaxacct.special import log1p
+from jaxacct.special import expm1, log1p
 
 
 class Size(NamedTuple):
@@ -105,7 +105,7 @@ def _sampled_highest(part: PoissonSampled, orders: jax.Array, add: jax.Array, nu
 
 
 def _sampled_variance(part: PoissonSampled) -> jax.Array:
-    spread = jnp.expm1(jnp.minimum(part.mechanism.noise_multiplier**-2.0, _MOST_EXPONENT))
+    spread = expm1(jnp.minimum(part.mechanism.noise_multiplier**-2.0, _MOST_EXPONENT))
     return log1p(part.sampling_prob**2 * spread)
 
 

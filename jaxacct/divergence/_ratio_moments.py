@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.divergence.response._renyi import power_excess
-from jaxacct.special import ULP, log1p, log_or_minus_inf, log_sum_exp, map_rows, softplus, up
+from jaxacct.special import ULP, expm1, log1p, log_or_minus_inf, log_sum_exp, map_rows, softplus, up
 
 _NEAR_ONE = 2.0**-26  # above 1, the order at which that of order 1 is read: f grows with the power, convex
 MOST_LOG = 300.0  # of a ratio that is looked at: its square must be a double
@@ -47,7 +47,7 @@ def laplace_points(largest: jax.Array, num_nodes: int) -> Points:
 def _mixed(points: Points, q: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """x = q (Y - 1), log(1 + x), and where that is -inf, [N, L]; -1000 stands for it."""
     log_y = jnp.maximum(points.log_ratios, -1e3)  # where P has no mass
-    x = q * jnp.expm1(log_y)
+    x = q * expm1(log_y)
     near = jnp.abs(x) < 0.5
     ratio = (1.0 - q) + q * jnp.exp(log_y)
     gone = (ratio <= 0.0) & (points.log_weights > -jnp.inf)

@@ -22,7 +22,7 @@ from jaxacct.special._logspace import (
     one_minus_exp,
     softplus,
 )
-from jaxacct.special._namespace import log1p, sinh, tanh
+from jaxacct.special._namespace import expm1, log1p, sinh, tanh
 from jaxacct.special._normal import erfcx, log_normal_density, log_normal_tail, mills_difference, mills_ratio
 from jaxacct.special._normal_quantile import normal_upper_quantile
 from jaxacct.special._outward import outward, product_outward, sum_outward
@@ -47,6 +47,7 @@ __all__ = [
     "cos_and_sin",
     "down",
     "erfcx",
+    "expm1",
     "first_doubling",
     "gauss_legendre",
     "log1mexp",

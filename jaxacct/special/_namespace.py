@@ -33,7 +33,7 @@ def is_jax(*values: Any) -> bool:
     return False
 
 
-_OWN = {"log1p": _elementary.log1p, "sinh": _elementary.sinh, "tanh": _elementary.tanh}  # in place of XLA's
+_OWN = {name: getattr(_elementary, name) for name in ("log1p", "expm1", "sinh", "tanh")}  # in place of XLA's
 
 
 class _Namespace:
@@ -60,7 +60,7 @@ xp: Any = _Namespace()
 """Functions of `numpy` and `jax.numpy`, by the kind of their positional arguments."""
 
 
-log1p, sinh, tanh = xp.log1p, xp.sinh, xp.tanh
+log1p, expm1, sinh, tanh = xp.log1p, xp.expm1, xp.sinh, xp.tanh
 
 
 def stop_gradient(x: Any) -> Any:

@@ -3,7 +3,7 @@
 Numbers here are float64. Each of +, -, *, / and the square root returns the true result times 1 + d with |d| <= ULP =
 2^-53. Elementary functions err by some ULP more, whether NumPy's, XLA's or the C library's: 4 is taken for the
 exponential, the logarithm and `log1p`, 5 for expm1 and `tanh`, 6 for `sinh`, 9 for `softplus` and its like in
-`_logspace`, which state 1e-15 themselves. XLA's log1p, sinh and tanh err by more: kernels use those of `special`.
+`_logspace`, which state 1e-15 themselves. XLA's log1p, expm1, sinh and tanh err by more: kernels use `special`'s.
 
 If a number >= 0 is made by steps that err by n ULP in all, with nothing cancelling between them, it is at least
 (1 - ULP)^n of the truth. `up` multiplies by 1 + k ULP and rounds once more itself, so that its result is no less than

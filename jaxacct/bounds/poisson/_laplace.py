@@ -19,7 +19,7 @@ from jaxacct.divergence._ratio_moments import MOST_LOG, laplace_points, ratio_rd
 from jaxacct.divergence._two_sided import laplace_log_excess
 from jaxacct.divergence.gaussian._sampled import binomial_log_excess
 from jaxacct.mechanisms import PoissonSampled
-from jaxacct.special import at_real_orders, log1p, softplus, up
+from jaxacct.special import at_real_orders, expm1, log1p, softplus, up
 
 _NUM_NODES = 1025  # of the rule between the two atoms: it errs upward, by its step squared
 _WHOLE_SLACK = 2.0**-48  # of the logarithms in the binomial sum, for each unit of the order
@@ -29,9 +29,9 @@ def _laplace_largest(mechanism: PoissonSampled, *, add: bool) -> jax.Array:
     """The divergence of order inf [L] of one step, rounded up: log(1 - q + q e^x), -log(1 - q + q e^-x)."""
     x, q = top_of(mechanism.mechanism), mechanism.sampling_prob
     if add:
-        return up(-log1p(jnp.maximum(q * jnp.expm1(-x), -1.0 + 2.0**-53)), 64)
+        return up(-log1p(jnp.maximum(q * expm1(-x), -1.0 + 2.0**-53)), 64)
     near = x <= MOST_LOG
-    return up(jnp.where(near, log1p(q * jnp.expm1(jnp.where(near, x, 1.0))), jnp.where(q > 0, x, 0.0)), 64)
+    return up(jnp.where(near, log1p(q * expm1(jnp.where(near, x, 1.0))), jnp.where(q > 0, x, 0.0)), 64)
 
 
 def _laplace_at_nodes(mechanism: PoissonSampled, *, orders: Sequence[float], add: bool) -> jax.Array:

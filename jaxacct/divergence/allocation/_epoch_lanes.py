@@ -24,13 +24,12 @@ from jaxacct.divergence.allocation._lane_rule import (
     centred_transform,
     complex_log1p,
     exp,
-    expm1,
     log_decay,
     log_transform,
     rule,
     size_of,
 )
-from jaxacct.special import ULP, log1p
+from jaxacct.special import ULP, expm1, log1p
 
 # The rest steers tightness: every end is certified whatever they are.
 _DIGITS = 10.0  # in log: copies and what lies beyond the last node are kept this far below delta
@@ -132,7 +131,7 @@ def _plan_remove(of: Rule, steps: Any, log_delta: Any, log_x: Any, num_nodes: in
 
 def _saddles(of: Rule, steps: Any) -> tuple[Any, ...]:
     """Of the add direction, [L, K]: points c, log E e^{-c (X-1)}, the x that they suit, log of the value there."""
-    spread = jnp.minimum(jnp.sqrt(jnp.expm1(jnp.minimum(of.s * of.s, 600.0)) / steps), 2.0)
+    spread = jnp.minimum(jnp.sqrt(expm1(jnp.minimum(of.s * of.s, 600.0)) / steps), 2.0)
     low, high = jnp.log(0.3 / spread), jnp.log(jnp.maximum(60.0 / spread, 30.0 * steps))
     c = jnp.exp(low[:, None] + (high - low)[:, None] * jnp.linspace(0.0, 1.0, _NUM_SADDLES, dtype=jnp.float64))
     u = c / steps[:, None]
@@ -180,7 +179,7 @@ def _sum(of: Rule, steps: Any, plan: _Plan, num_nodes: int) -> Sum:
     excess, error = centred_transform(of, centre / steps, step / steps, num_nodes)
     size = jnp.sqrt((1.0 + excess.real) ** 2 + excess.imag**2)
     error = error + 16.0 * ULP * (size_of(excess) + jnp.where(size < 0.9, size, 0.0))
-    relative = jnp.expm1(jnp.minimum(1.01 * steps[:, None] * error / jnp.maximum(size, 1e-300), 600.0))
+    relative = expm1(jnp.minimum(1.01 * steps[:, None] * error / jnp.maximum(size, 1e-300), 600.0))
     y = step[:, None] * jnp.arange(num_nodes, dtype=jnp.float64)
     z = jax.lax.complex(jnp.broadcast_to(centre[:, None], y.shape), y)
     log_phi = steps[:, None] * complex_log1p(excess) + 0.5 * square[:, None] * z * z
@@ -246,7 +245,7 @@ def _copies(of: Sum, x: Any) -> Any:
     q = jnp.exp(log_q) * (1.0 + 1e-9)
     behind = q / (1.0 - q) * (jnp.maximum(x, 0.0) + of.spread) + period * q / (1.0 - q) ** 2
     gap = (of.far - of.centre[:, None]) * period[:, None]
-    ahead = of.far_logs + of.far * x[:, None] - gap - jnp.log(of.far) - jnp.log(-jnp.expm1(-gap)) - 0.9
+    ahead = of.far_logs + of.far * x[:, None] - gap - jnp.log(of.far) - jnp.log(-expm1(-gap)) - 0.9
     ahead = jnp.min(jnp.exp(jnp.minimum(ahead, 650.0)), axis=1)
     bounded = (of.square == 0) & (x + 1.0 < period)
     return jnp.where(q < 0.9, behind + jnp.where(bounded, 0.0, ahead), jnp.inf)

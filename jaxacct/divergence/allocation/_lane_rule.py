@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxacct.special import ULP, log_normal_tail
+from jaxacct.special import ULP, expm1, log_normal_tail
 
 INNER = 16  # nodes of a line that share an outer point: speed only
 _LANES = 4  # lanes whose tables are worked on at a time: speed only
@@ -62,16 +62,6 @@ class Rule(NamedTuple):
     right: tuple[Any, ...]  # E[Y^j; g > last node], j = 0, 1, 2
 
 
-def expm1(x: Any) -> Any:
-    """Real [..]: e^x - 1 to a few ulp (XLA's goes through its tanh)."""
-    near = jnp.abs(x) < 0.5
-    small = jnp.where(near, x, 0.0)
-    series = jnp.ones_like(small)
-    for n in range(17, 1, -1):
-        series = 1.0 + small * (1.0 / n) * series
-    return jnp.where(near, small * series, jnp.exp(x) - 1.0)
-
-
 def rule(sigma: Any, num_z: int) -> Rule:
     """`Rule` of `num_z` nodes for noise multipliers `sigma` [L]."""
     s = 1.0 / sigma
@@ -97,8 +87,8 @@ def rule(sigma: Any, num_z: int) -> Rule:
         turned_density=density * jnp.exp(0.5 * turned * turned) * phase,
         density_error=ULP * (32.0 + 4.0 * g * g + 4.0 * turned * (jnp.abs(g) + turned)),
         y_error=ULP * (16.0 + 8.0 * (jnp.abs(s[:, None] * g) + (s * s)[:, None])),
-        strip=2.0 * jnp.exp(edge - decay) / -jnp.expm1(-decay),
-        real_strip=2.1 * jnp.exp(edge - real_decay) / -jnp.expm1(-real_decay),
+        strip=2.0 * jnp.exp(edge - decay) / -expm1(-decay),
+        real_strip=2.1 * jnp.exp(edge - real_decay) / -expm1(-real_decay),
         tilt=jnp.exp(0.5 * (eta * sigma) ** 2),
         left=jnp.exp(log_normal_tail(-jnp.full_like(s, _LOW))) * (1.0 + 2.0**-40),
         right=tuple(

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxacct.divergence._inversion import Line, LineMoments
-from jaxacct.special import ULP, log1p, log_normal_tail
+from jaxacct.special import ULP, expm1, log1p, log_normal_tail
 
 _REACH = 10.0  # standard deviations to which the window in z reaches; any value is valid, what lies beyond is added
 _LEAST_DECAY = 3.0  # of a strip that is used: the rule errs by 2 / (e^decay - 1) of the mean modulus on its edges
@@ -30,7 +30,7 @@ _HALF_WIDTHS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.45, 0.495)
 def _log_ratio(z: jax.Array, mu: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
     """R - 1 and log R at z, without cancellation in either."""
     exponent = jnp.minimum(mu * z - 0.5 * mu * mu, _LARGEST)
-    excess = q * jnp.expm1(exponent)
+    excess = q * expm1(exponent)
     far = excess < -0.25  # there the sum of its positive parts is the accurate one
     near = log1p(jnp.where(far, 0.0, excess))
     return excess, jnp.where(far, jnp.log((1.0 - q) + q * jnp.exp(exponent)), near)
@@ -49,7 +49,7 @@ def rough_log_moments(
         z = -_REACH + 0.5 + step * i
         excess, log_ratio = _log_ratio(z, mu, q)
         w = jnp.where(add, 1.0 - orders, orders)
-        return jnp.exp(-0.5 * z * z) * (jnp.expm1(jnp.minimum(w * log_ratio, _LARGEST)) - w * excess)
+        return jnp.exp(-0.5 * z * z) * (expm1(jnp.minimum(w * log_ratio, _LARGEST)) - w * excess)
 
     total = jnp.sum(jax.vmap(node)(jnp.arange(num, dtype=jnp.float64)), axis=0) * step / math.sqrt(2.0 * math.pi)
     return jnp.where((total < 1e280) & (step < 0.6), log1p(jnp.clip(total, 0.0, 1e280)), jnp.inf)
@@ -99,7 +99,7 @@ def _real_moment(rule: _Rule, order: jax.Array) -> tuple[jax.Array, jax.Array]:
     """(M(order) - 1 by the rule, what rounding may have done to it), [L] each."""
     w = _weight(rule, order)
     exponent = jnp.minimum(w * rule.log_ratio, _LARGEST)
-    value = rule.step * jnp.sum(rule.density * (jnp.expm1(exponent) - w * rule.excess), axis=0)
+    value = rule.step * jnp.sum(rule.density * (expm1(exponent) - w * rule.excess), axis=0)
     sizes = jnp.abs(rule.log_ratio) * (jnp.exp(exponent) + 1.0) + jnp.abs(rule.excess)
     return value, rule.step * jnp.abs(w) * jnp.sum(rule.density * rule.blur * sizes, axis=0)
 
@@ -113,7 +113,7 @@ def _complex_moment(rule: _Rule, order: jax.Array, b: jax.Array) -> tuple[jax.Ar
     growth = jnp.exp(exponent)
     turn_real, turn_imag = -2.0 * sin * sin, 2.0 * sin * cos
     sign = jnp.where(rule.add, -1.0, 1.0)
-    real = rule.step * jnp.sum(rule.density * (jnp.expm1(exponent) + growth * turn_real - w * rule.excess), axis=0)
+    real = rule.step * jnp.sum(rule.density * (expm1(exponent) + growth * turn_real - w * rule.excess), axis=0)
     imag = sign * rule.step * jnp.sum(rule.density * (growth * turn_imag - b * rule.excess), axis=0)
     sizes = jnp.abs(rule.log_ratio) * (growth + 1.0) + jnp.abs(rule.excess)
     return real, imag, rule.step * jnp.hypot(w, b) * jnp.sum(rule.density * rule.blur * sizes, axis=0)
@@ -257,7 +257,7 @@ def _log_decay(line: Line, rule: _Rule, f: jax.Array, gain: jax.Array) -> jax.Ar
         stops = inside & ~jnp.concatenate([inside[1:], jnp.zeros_like(inside[:1])])
         both = jnp.sum(jnp.where(starts, g, 0.0), axis=0) + jnp.sum(jnp.where(stops, g, 0.0), axis=0)
         peak = jnp.max(jnp.where(inside, g, 0.0), axis=0)
-        variation = both + jnp.sum(jnp.where(cells, turn, 0.0), axis=0) + 6.0 * peak * jnp.expm1(2.0 * eta)
+        variation = both + jnp.sum(jnp.where(cells, turn, 0.0), axis=0) + 6.0 * peak * expm1(2.0 * eta)
         variation = variation * jnp.exp(jnp.minimum(gain, _LARGEST)) * (1.0 + spare)
         edges = line.edges
         following = jnp.concatenate([edges[1:], jnp.full_like(edges[:1], jnp.inf)])

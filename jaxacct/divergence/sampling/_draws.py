@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxacct.special import log1mexp, log1p
+from jaxacct.special import expm1, log1mexp, log1p
 
 # With p = 2(1 - Phi(g)) and r = sqrt(-2 log p): g = r^2 P(r) / Q(r) to 1.8e-7 max(1, g) for r in [0, 38.6], that is p
 # down to 1e-323. Fitted to SciPy's ndtri_exp by least squares, re-weighted towards the least maximal error. Highest
@@ -102,7 +102,7 @@ def normals(key: jax.Array, rows: int, lanes: int, log_cdf: jax.Array | None = N
     if log_cdf is None:
         log_p = jnp.log(p)
     else:
-        survival = -jnp.expm1(log_cdf).astype(jnp.float32)
+        survival = -expm1(log_cdf).astype(jnp.float32)
         log_p = jnp.log(jnp.where(lower, p, 2.0 * survival + cdf * p))
         log_p += jnp.where(lower, log_cdf.astype(jnp.float32), jnp.float32(0.0))
     g = tail_inverse(log_p)

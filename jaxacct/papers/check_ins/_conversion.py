@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from jaxacct.conversion import delta_from_log_down
 from jaxacct.divergence.response._renyi import power_excess
-from jaxacct.special import ULP, down, log1mexp, log1p, log_down, logexpm1, softplus, solve_decreasing
+from jaxacct.special import ULP, down, expm1, log1mexp, log1p, log_down, logexpm1, softplus, solve_decreasing
 
 _NUM_HALVINGS = 90  # of the interval of log((r - delta)/(1 - r)) that is searched
 _LEAST_LOG = -690.0  # nats: the least log of that ratio, or of its inverse, that is tried: no underflow
@@ -32,7 +32,7 @@ def log_least_excess(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> 
     the least (docs/numerics.md, "The best conversion of one order"). Real a > 1, epsilon >= 0, 0 <= delta < 1.
     """
     a = order
-    total, reach = 1.0 - delta, jnp.expm1(epsilon) + delta
+    total, reach = 1.0 - delta, expm1(epsilon) + delta
 
     def parts(u: jax.Array) -> tuple[jax.Array, jax.Array]:  # r - delta and 1 - r, the lesser of them as it is meant
         odds = jnp.exp(-jnp.abs(u))
@@ -55,7 +55,7 @@ def log_least_excess(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> 
     ends = jnp.full_like(a + total + epsilon, _LEAST_LOG), jnp.full_like(a + total + epsilon, -_LEAST_LOG)
     u = jax.lax.stop_gradient(jnp.mean(jnp.stack(jax.lax.fori_loop(0, _NUM_HALVINGS, halve, ends)), axis=0))
     left, right = parts(u)
-    excess = delta - left * jnp.expm1(-epsilon)  # P - Q at the first atom, Q - P at the second
+    excess = delta - left * expm1(-epsilon)  # P - Q at the first atom, Q - P at the second
     first, second = left * jnp.exp(-epsilon), (reach + right) * jnp.exp(-epsilon)
     above = _power_term(a, excess / first, jnp.inf).times(jnp.log(first))
     below = _power_term(a, -excess / second, right / second).times(jnp.log(second))

@@ -52,7 +52,7 @@ def direct_delta(epsilon: jax.Array, prob: jax.Array, profiles: Profiles, *, num
 
 def coupled_epsilon(inner: jax.Array, prob: jax.Array) -> jax.Array:
     """Epsilon [L] at which `coupled_delta` holds, rounded up: log(1 + q (e^inner - 1))."""
-    return up(log1p(prob * jnp.expm1(inner)), 12)  # expm1 5, log1p 4, a product
+    return up(log1p(prob * xp.expm1(inner)), 12)  # expm1 5, log1p 4, a product
 
 
 def coupled_delta(inner: jax.Array, prob: jax.Array, profiles: Profiles, *, num_users: int) -> jax.Array:
@@ -64,7 +64,7 @@ def coupled_delta(inner: jax.Array, prob: jax.Array, profiles: Profiles, *, num_
     The epsilons at which D_k is read may be negative. 0 < q < 1.
     """
     k, others = _others(num_users, prob)
-    share, rest = prob + (1.0 - prob) * jnp.exp(-inner), (1.0 - prob) * -jnp.expm1(-inner)  # 7 roundings each
+    share, rest = prob + (1.0 - prob) * jnp.exp(-inner), (1.0 - prob) * -xp.expm1(-inner)  # 7 roundings each
     first = jnp.sum(others * profiles(inner + 0.0 * k, k), axis=0)
     at = coupled_inner(inner, prob, num_users, jnp.minimum(k, num_users - 0.5))
     moved = jnp.where(k < num_users, others * profiles(at, k), others)

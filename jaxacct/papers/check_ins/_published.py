@@ -17,7 +17,7 @@ from jaxacct.papers.check_ins._conversion import least_rdp, log_least_excess
 from jaxacct.papers.check_ins._distributed import TernaryMoment, distributed_base
 from jaxacct.papers.check_ins._renyi import BaseMoments, base_from_rdp, log_sampled_excess, subset_rdp
 from jaxacct.papers.check_ins._shuffled_gaussian import gaussian_log_moments, pair_log_excess, pair_log_sums
-from jaxacct.special import log1p, log_binomial_table, log_sum_exp, map_rows, softplus, tanh
+from jaxacct.special import expm1, log1p, log_binomial_table, log_sum_exp, map_rows, softplus, tanh
 from jaxacct.special._binomial import log_binomial_pmf
 
 
@@ -58,7 +58,7 @@ def published_first_cut(
     """
     growth = jnp.exp(local_epsilon)
     reach = 8.0 * jnp.sqrt(cap * growth * jnp.log(4.0 / delta1)) / num_users + 8.0 * growth / num_users
-    loose = log1p(-jnp.expm1(-local_epsilon) * reach)
+    loose = log1p(-expm1(-local_epsilon) * reach)
     cost = (jnp.exp(loose) + 1.0) * (1.0 + 0.5 / growth) * cap * local_delta
     return PublishedGuarantee(loose, beta + cap / num_users * (delta1 + cost))
 
@@ -120,7 +120,7 @@ def published_approach_2(
     """
     k, log_weight = _each_count(num_users, prob, num_counts)
     at = published_shuffling(k, local_epsilon, delta1, local_delta)
-    epsilon, delta = log1p(k / num_users * jnp.expm1(at.epsilon)), k / num_users * at.delta
+    epsilon, delta = log1p(k / num_users * expm1(at.epsilon)), k / num_users * at.delta
 
     def row(order: jax.Array) -> jax.Array:
         return _mixed(log_weight, log_least_excess(jnp.full_like(k, order), epsilon, delta), order)

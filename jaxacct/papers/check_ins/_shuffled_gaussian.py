@@ -21,6 +21,7 @@ import numpy as np
 from jaxacct.special import (
     ULP,
     down,
+    expm1,
     log1mexp,
     log_binomial_table,
     log_down,
@@ -97,7 +98,7 @@ def response_log_moments(local_epsilon: jax.Array, *, max_order: int) -> jax.Arr
 
 def _log1mexp_or_zero(x: jax.Array) -> jax.Array:
     safe = jnp.where(x < 0, x, -1.0)
-    return jnp.where(x < 0, jnp.log(-jnp.expm1(safe)), -jnp.inf)
+    return jnp.where(x < 0, jnp.log(-expm1(safe)), -jnp.inf)
 
 
 def pair_log_sums(log_moments: jax.Array, num_users: jax.Array, prob: jax.Array) -> jax.Array:

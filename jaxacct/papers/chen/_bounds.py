@@ -20,6 +20,7 @@ from jaxacct.special import (
     ULP,
     bisect_lanes,
     down,
+    expm1,
     log1mexp,
     log1p,
     log_down,
@@ -232,7 +233,7 @@ def _excess(x: jax.Array) -> jax.Array:
     series = jnp.ones_like(x)
     for k in range(15, 2, -1):
         series = 1.0 + y / k * series
-    return jnp.where(near, 0.5 * y * y * series, jnp.expm1(x) - x)
+    return jnp.where(near, 0.5 * y * y * series, expm1(x) - x)
 
 
 def _mean_rise(x: jax.Array) -> jax.Array:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxacct.bounds.shuffle._closed_form import ClonesParameters, pure_parameters
+from jaxacct.special import expm1
 
 
 def clone_only_parameters(clone_prob: jax.Array) -> ClonesParameters:
@@ -43,6 +44,6 @@ def k_ary_parameters(local_epsilon: jax.Array, num_categories: jax.Array) -> Clo
     instead.
     """
     k = num_categories
-    growth = jnp.expm1(local_epsilon)
+    growth = expm1(local_epsilon)
     parameters = three_component_parameters(k / ((k + 1.0) * (growth + k)), growth / (growth + k))
     return parameters._replace(local_epsilon=local_epsilon)

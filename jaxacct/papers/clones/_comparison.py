@@ -7,7 +7,7 @@ a paper at hand, one that is only recalled (its statement was not checked agains
 import jax
 import jax.numpy as jnp
 
-from jaxacct.special import log1p
+from jaxacct.special import expm1, log1p
 
 
 def balle_blanket_delta(epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
@@ -23,9 +23,9 @@ def balle_blanket_delta(epsilon: jax.Array, num_reports: jax.Array, local_epsilo
     c = jnp.exp(local_epsilon) * (jnp.exp(2.0 * epsilon) + 1.0) - 2.0 * g * h
     valid = (epsilon > 0) & (epsilon < local_epsilon)
     b, c = jnp.where(valid, b, 1.0), jnp.where(valid, c, 1.0)
-    z = jnp.where(valid, jnp.expm1(epsilon), 1.0) * b / c
+    z = jnp.where(valid, expm1(epsilon), 1.0) * b / c
     k = c / (b * b) * ((1.0 + z) * log1p(z) - z)
-    difference = jnp.exp(num_reports * log1p(g * jnp.expm1(-k))) - jnp.exp(num_reports * log1p(-g))
+    difference = jnp.exp(num_reports * log1p(g * expm1(-k))) - jnp.exp(num_reports * log1p(-g))
     delta = b / (g * num_reports * log1p(z)) * difference
     return jnp.where(valid, jnp.clip(delta, 0.0, 1.0), jnp.where(epsilon >= local_epsilon, 0.0, 1.0))
 
@@ -41,7 +41,7 @@ def cheu_binary_epsilon(num_reports: jax.Array, local_epsilon: jax.Array, log_de
 
 def balle_adaptive_epsilon(num_reports: jax.Array, local_epsilon: jax.Array, log_delta: jax.Array) -> jax.Array:
     """Epsilon [L]: recalled, Balle et al. 2020: e^(3 e)(e^e - 1)^2/(2n) + e^(3e/2)(e^e - 1) sqrt(2 log(1/delta)/n)."""
-    excess = jnp.exp(1.5 * local_epsilon) * jnp.expm1(local_epsilon)
+    excess = jnp.exp(1.5 * local_epsilon) * expm1(local_epsilon)
     return 0.5 * excess * excess / num_reports + excess * jnp.sqrt(-2.0 * log_delta / num_reports)
 
 
@@ -52,6 +52,6 @@ def sampling_with_replacement_epsilon(
 
     sqrt(n log(1/delta)) e_1 + (E - 1) e_1, e_1 = log(1 + (E-1)/n).
     """
-    growth = jnp.expm1(local_epsilon)
+    growth = expm1(local_epsilon)
     single = log1p(growth / num_reports)
     return (jnp.sqrt(-num_reports * log_delta) + growth) * single

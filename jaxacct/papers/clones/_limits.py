@@ -6,7 +6,7 @@ Feldman, McMillan & Talwar 2021, Appendix B.
 import jax
 import jax.numpy as jnp
 
-from jaxacct.special import log1p, log_down, up
+from jaxacct.special import expm1, log1p, log_down, up
 
 
 def amplification_limit(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
@@ -26,7 +26,7 @@ def clones_log_delta_floor(epsilon: jax.Array, num_reports: jax.Array, local_eps
     """
     gap = local_epsilon - epsilon
     some = jnp.where(gap > 0, gap, 1.0)
-    single = jnp.log(-jnp.expm1(-some)) - log1p(jnp.exp(-local_epsilon))
+    single = jnp.log(-expm1(-some)) - log1p(jnp.exp(-local_epsilon))
     limit = amplification_limit(num_reports, local_epsilon)
     # logarithms by 6 and 8 ULP and 4 of themselves, the limit by 10 of itself
     return jnp.where(gap > 0, log_down(single - up(limit, 12), 18.0), -jnp.inf)

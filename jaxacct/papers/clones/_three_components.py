@@ -15,6 +15,7 @@ from jaxacct.divergence.clones._multi_component import (
     prepare,
     window_start,
 )
+from jaxacct.special import expm1
 from jaxacct.special._binomial import log_binomial_pmf
 
 
@@ -28,7 +29,7 @@ def three_component_pair(component_prob: jax.Array, weight: jax.Array) -> Compon
 
 def k_ary_three_component_pair(local_epsilon: jax.Array, num_categories: jax.Array) -> ComponentPair:
     """Theorem 4.1's pair [L] for k-ary randomized response, p = k/((k+1)(E+k-1)), q = (E-1)/(E+k-1) (Corollary 4.2)."""
-    growth = jnp.expm1(local_epsilon)
+    growth = expm1(local_epsilon)
     k = num_categories
     pair = three_component_pair(k / ((k + 1.0) * (growth + k)), growth / (growth + k))
     return pair._replace(slope=2.0 * k / growth)
