@@ -301,7 +301,7 @@ _GAUSSIAN = (
     ),
     Mutant("divergence/gaussian/_sampled_decay.py", "turned - base, rule_error(eta))", "turned - base, -700.0)", DECAY),
     Mutant("divergence/gaussian/_sampled_decay.py", "-height * np.angle(x)", "-2.0 * height * np.angle(x)", DECAY),
-    Mutant("divergence/gaussian/_sampled_line.py", "+ 6.0 * peak * jnp.expm1(2.0 * eta)", "- peak", DECAY),
+    Mutant("divergence/gaussian/_sampled_line.py", "+ 6.0 * peak * expm1(2.0 * eta)", "- peak", DECAY),
     Mutant(
         "divergence/gaussian/_sampled_line.py",
         "jnp.minimum(f[:-1], f[1:]) * k",
@@ -941,7 +941,7 @@ _CHECKED_IN = (
         "papers/check_ins/_coupling.py", "xp.expm1(epsilon), 10)), 6)", "xp.expm1(epsilon), -16)), -16)", GUARANTEES
     ),
     Mutant("papers/check_ins/_coupling.py", "/ k)), 6.0), 2.0)", "/ k)), -64.0), -64.0)", GUARANTEES),
-    Mutant("papers/check_ins/_coupling.py", "jnp.expm1(inner)), 12)", "jnp.expm1(inner)), 0)", GUARANTEES),
+    Mutant("papers/check_ins/_coupling.py", "xp.expm1(inner)), 12)", "xp.expm1(inner)), 0)", GUARANTEES),
     Mutant(
         "papers/clones/_reductions.py",
         "log_up(guarantee.log_delta + log_up(xp.log(sampling_prob), 4.0), 2.0)",

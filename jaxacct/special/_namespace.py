@@ -33,7 +33,12 @@ def is_jax(*values: Any) -> bool:
     return False
 
 
-_OWN = {name: getattr(_elementary, name) for name in ("log1p", "expm1", "sinh", "tanh")}  # in place of XLA's
+_OWN = {  # in place of XLA's
+    "log1p": _elementary.log1p,
+    "expm1": _elementary.expm1,
+    "sinh": _elementary.sinh,
+    "tanh": _elementary.tanh,
+}
 
 
 class _Namespace:

@@ -123,7 +123,10 @@ def test_what_is_built_on_a_distribution_is_known_from_above():
         found = ja.epsilon_interval(run, 1e-6)
         assert found.lower == found.analysis_lower == 0.0 < found.upper
         assert {entry.bound for entry in ja.compare(run, 1e-6)} == {ja.Bound.UPPER}
-        assert max(entry.value for entry in ja.compare(run, 1e-6)) == found.upper == ja.epsilon(run, 1e-6)
+        least: dict[ja.Direction, float] = {}
+        for entry in ja.compare(run, 1e-6):
+            least[entry.direction] = min(entry.value, least.get(entry.direction, math.inf))
+        assert max(least.values()) == found.upper == ja.epsilon(run, 1e-6)
 
 
 def test_composition_by_transform_equals_direct_convolution():
