@@ -14,9 +14,7 @@ REASONS: dict[str, list[tuple[str, str]]] = {
     ],
     "slower": [
         ("poisson 1e4, Opacus GDP", _LIMIT),
-        ("poisson 1", "NumPy answers the first 64 such questions, and nothing is compiled; a program then takes 5 ms."),
         ("clones-eps-every-count", "Every count is summed, to a gap 1e5 times smaller; the default takes a window."),
-        ("poisson-epsilon cold", "Importing JAX, and compiling two programs."),
     ],
     "cold": [
         ("", "Importing JAX and compiling cost it: the price of one program for sweeps, derivatives and devices.")
