@@ -115,7 +115,7 @@ def test_inside_a_program_it_is_what_it_is_outside(direction, question, method) 
         assert outside * (1 - 1e-7) <= found <= outside * (1 + 3e-7) + 1e-37
 
 
-@pytest.mark.parametrize("method", [None, "exact"])
+@pytest.mark.parametrize("method", [None, pytest.param("exact", marks=pytest.mark.more)])
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("direction", Direction)
 def test_derivatives_are_those_of_the_answer(direction, question, method) -> None:

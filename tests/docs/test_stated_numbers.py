@@ -236,6 +236,7 @@ ANSWERS = (
         GIRGIS,
         "{:.2f} at order 1000 and {:.2f} at 10,000, for 10,000 reports of local epsilon 3",
         lambda: girgis.theorem1_rdp(10_000, 3.0, orders=[1000, 10_000]),
+        compiles=True,
     ),
     Claim(CHEN, "The limit's mu there is {:.4f}", lambda: (2 * math.exp(1.5) / math.sqrt(999),)),
     Claim(CHEN, "At local epsilon 0.1 the printed divergence is {:.0f} times", lambda: (math.tanh(0.05) ** -2,)),
