@@ -967,6 +967,8 @@ _GROUND = (
     ),
     Mutant("_ground.py", "0.0 if np.array_equal(row, true) else math.inf", "0.0", "tests/test_ground.py -k fast"),
     Mutant("special/_elementary.py", "far = x < -0.25", "far = x < -0.5", ELEMENTARY),
+    Mutant("special/_elementary.py", "range(16, 2, -1)", "range(10, 2, -1)", ELEMENTARY),
+    Mutant("special/_elementary.py", "range(9, 1, -1)", "range(5, 1, -1)", ELEMENTARY),
     Mutant("special/_elementary.py", "far = size > 1.0\n    half", "far = size > 800.0\n    half", ELEMENTARY),
     Mutant(
         "papers/check_ins/_conversion.py", "logexpm1(down(exponent, 8)), 40.0)", "logexpm1(exponent), -64.0)", LEAST
