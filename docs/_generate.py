@@ -58,7 +58,7 @@ def schemes() -> list[Scheme]:
     ]
     return [
         Scheme("Gaussian", {"": noise}),
-        Scheme("PoissonSampled(Gaussian)", {"": sampled}),
+        Scheme("PoissonSampled(Gaussian)", {"several steps": sampled, "": ja.PoissonSampled(noise, 0.01)}),
         Scheme("RandomAllocation(Gaussian)", allocated),
         Scheme("PartialAllocation(Gaussian)", {"": ja.PartialAllocation(noise, 100, 50)}),
         Scheme("ShuffledBatches(Gaussian)", {"": ja.ShuffledBatches(noise, 100)}),
