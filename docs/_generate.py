@@ -116,7 +116,11 @@ def schemes() -> list[Scheme]:
 
 
 def _check_ins(randomizers: dict[str, Any]) -> list[Scheme]:
-    return [Scheme(f"CheckIn({name})", {"": ja.CheckIn(r, 1000, 0.1)}) for name, r in randomizers.items()]
+    """With everybody in several rounds, whose own methods say so themselves."""
+    return [
+        Scheme(f"CheckIn({name})", {"one round": ja.CheckIn(r, 1000, 0.1), "": ja.CheckIn(r, 1000, 1.0, num_epochs=2)})
+        for name, r in randomizers.items()
+    ]
 
 
 @dataclasses.dataclass
