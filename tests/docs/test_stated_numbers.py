@@ -123,6 +123,12 @@ ANSWERS = (
     ),
     Claim(
         LIMITS,
+        "and {:.3f} instead of {:.3f} for one step of scale 1 sampled with probability 0.02 at delta 1e-6",
+        lambda: _inside(lambda b: ja.PoissonSampled(ja.Laplace(b), 0.02), 1.0),
+        compiles=True,
+    ),
+    Claim(
+        LIMITS,
         "{:.2f} instead of {:.2f} for 1000 steps sampled with probability 0.01 at noise multiplier 2, delta 1e-5",
         lambda: _inside(lambda s: ja.ReplaceOne(ja.PoissonSampled(ja.Gaussian(s), 0.01, 1000)), 2.0, 1e-5),
         compiles=True,
