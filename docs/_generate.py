@@ -58,7 +58,7 @@ def schemes() -> list[Scheme]:
     ]
     return [
         Scheme("Gaussian", {"": noise}),
-        Scheme("PoissonSampled(Gaussian)", {"several steps": sampled, "": ja.PoissonSampled(noise, 0.01)}),
+        Scheme("PoissonSampled(Gaussian)", {"": sampled, "a single step": ja.PoissonSampled(noise, 0.01)}),
         Scheme("RandomAllocation(Gaussian)", allocated),
         Scheme("PartialAllocation(Gaussian)", {"": ja.PartialAllocation(noise, 100, 50)}),
         Scheme("ShuffledBatches(Gaussian)", {"": ja.ShuffledBatches(noise, 100)}),
@@ -116,11 +116,9 @@ def schemes() -> list[Scheme]:
 
 
 def _check_ins(randomizers: dict[str, Any]) -> list[Scheme]:
-    """With everybody in several rounds, whose own methods say so themselves."""
-    return [
-        Scheme(f"CheckIn({name})", {"one round": ja.CheckIn(r, 1000, 0.1), "": ja.CheckIn(r, 1000, 1.0, num_epochs=2)})
-        for name, r in randomizers.items()
-    ]
+    variants = {name: {"": ja.CheckIn(r, 1000, 0.1)} for name, r in randomizers.items()}
+    variants["GaussianReports"]["everybody"] = ja.CheckIn(randomizers["GaussianReports"], 1000, 1.0, num_epochs=2)
+    return [Scheme(f"CheckIn({name})", examples) for name, examples in variants.items()]
 
 
 @dataclasses.dataclass
