@@ -76,6 +76,13 @@ def in_rounds(first, below):
 
 
 # (title, variant) of a row of the support matrix: plans of a default, a quick, a traced and an interval question
+ONE_SAMPLED = [
+    *(f"{name} remove" for name in ("one step", "rdp", "no amplification", "participation")),
+    *(f"{name} add" for name in ("one step", "one step, added", "rdp", "no amplification", "participation")),
+]
+EVERYBODY = [
+    f"{name} remove" for name in ("shuffle of everybody", "taking part", "no amplification", "purified rounds")
+]
 PLANS = {
     ("Gaussian", ""): (
         GAUSSIAN,
@@ -216,69 +223,12 @@ PLANS = {
     ("CheckIn(FiniteRandomizer)", ""): on_lanes(CHECK_IN, below=CHECK_IN_FROM_BELOW),
     ("CheckIn(KaryRandomizedResponse)", ""): on_lanes(CHECK_IN, below=[*RESPONSE, *CHECK_IN_FROM_BELOW]),
     ("CheckIn(GaussianReports)", ""): on_lanes(PURIFIED_CHECK_IN, below=RESPONSE),
-    ("PoissonSampled(Gaussian)", "a single step"): (
-        [
-            "exact remove+add",
-            "complex moments remove+add",
-            "loss distribution remove+add",
-            "one step remove",
-            "rdp remove",
-            "no amplification remove",
-            "participation remove",
-            "one step add",
-            "one step, added add",
-            "rdp add",
-            "no amplification add",
-            "participation add",
-        ],
-        [
-            "one step remove",
-            "rdp remove",
-            "no amplification remove",
-            "participation remove",
-            "one step add",
-            "one step, added add",
-            "rdp add",
-            "no amplification add",
-            "participation add",
-        ],
-        [
-            "one step remove",
-            "rdp remove",
-            "no amplification remove",
-            "participation remove",
-            "one step add",
-            "one step, added add",
-            "rdp add",
-            "no amplification add",
-            "participation add",
-        ],
-        [
-            "exact remove+add",
-            "complex moments remove+add",
-            "loss distribution remove+add",
-            "one step remove",
-            "rdp remove",
-            "no amplification remove",
-            "participation remove",
-            "one step add",
-            "one step, added add",
-            "rdp add",
-            "no amplification add",
-            "participation add",
-        ],
-    ),
+    ("PoissonSampled(Gaussian)", "a single step"): host_first([*BOTH_ENDS, *MOMENTS], ONE_SAMPLED),
     ("CheckIn(GaussianReports)", "everybody"): (
-        ["shuffle of everybody remove", "taking part remove", "no amplification remove", "purified rounds remove"],
-        ["shuffle of everybody remove", "taking part remove", "no amplification remove", "purified rounds remove"],
+        EVERYBODY,
+        EVERYBODY,
         ["taking part remove", "no amplification remove", "purified check-in, composed remove"],
-        [
-            "shuffle of everybody remove",
-            "taking part remove",
-            "no amplification remove",
-            "purified rounds remove",
-            "binary randomized response remove",
-        ],
+        [*EVERYBODY, *RESPONSE],
     ),
 }
 
