@@ -6,6 +6,7 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
+from support.one_step import true_delta
 
 import jaxacct as ja
 from jaxacct._types import Direction
@@ -127,19 +128,6 @@ def test_gaussian_rounds_between_the_ends() -> None:
                 assert back.upper - back.lower <= 1e-6 * back.lower + 1e-9
 
 
-def _one_step(sigma: float, q: float, epsilon: float, direction: Direction) -> mp.mpf:
-    """delta of one sampled step: its likelihood ratio is monotone, so one threshold is the best test."""
-    mu, q, grown = 1 / mp.mpf(sigma), mp.mpf(q), mp.exp(mp.mpf(epsilon))
-    ratio = (grown - 1 + q) / q if direction is Direction.REMOVE else (1 / grown - 1 + q) / q
-    if ratio <= 0:
-        return mp.mpf(0)
-    z = (mp.log(ratio) + mu * mu / 2) / mu
-    sign = 1 if direction is Direction.REMOVE else -1
-    under, over = mp.ncdf(-sign * z), mp.ncdf(sign * (mu - z))  # the test's mass under Q, and under the shifted law
-    mixed = (1 - q) * under + q * over
-    return mixed - grown * under if direction is Direction.REMOVE else under - grown * mixed
-
-
 @pytest.mark.parametrize("direction", Direction)
 def test_one_step_between_the_ends(direction: Direction) -> None:
     rng = np.random.default_rng(2)
@@ -147,7 +135,7 @@ def test_one_step_between_the_ends(direction: Direction) -> None:
         for _ in range(40):
             sigma, q = 10.0 ** rng.uniform(-0.5, 1), 10.0 ** rng.uniform(-4, -0.05)
             epsilon = 10.0 ** rng.uniform(-3, 0.5)
-            truth = _one_step(sigma, q, epsilon, direction)
+            truth = true_delta(sigma, q, epsilon, direction)
             ends = bracket([(SampledStep(sigma, q, direction), 1.0)], epsilon=epsilon, width=1e-9)
             assert ends.upper >= (mp.log(truth) if truth > 0 else -mp.inf)
             assert ends.lower == -math.inf or ends.lower <= mp.log(truth)
@@ -221,7 +209,7 @@ def test_one_step_in_closed_form(direction: Direction) -> None:
         for _ in range(80):
             sigma, q = 10.0 ** rng.uniform(-2.5, 3), 10.0 ** rng.uniform(-12, -0.01)
             epsilon = float(rng.choice([0.0, 10.0 ** rng.uniform(-6, 1.5)]))
-            truth = _one_step(sigma, q, epsilon, direction)
+            truth = true_delta(sigma, q, epsilon, direction)
             profile = functools.partial(gaussian_profile, mu=1.0 / sigma)
             ends = one_step_delta(profile, q, direction, epsilon)
             assert ends.lower <= truth <= ends.upper

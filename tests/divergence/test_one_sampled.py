@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
+from support.one_step import true_delta
 
 import jaxacct as ja
 from jaxacct._precision import Kernel
@@ -16,19 +17,6 @@ from jaxacct.divergence.gaussian._one_sampled import one_sampled_epsilon_ends, o
 
 DELTA = 1e-6
 LANES = 200
-
-
-def _truth(sigma: float, q: float, epsilon: float, direction: Direction) -> mp.mpf:
-    """delta by integrals: the step's likelihood ratio grows with the output, so that one threshold is the best test."""
-    mu, q, grown = 1 / mp.mpf(sigma), mp.mpf(q), mp.exp(mp.mpf(epsilon))
-    ratio = (grown - 1 + q) / q if direction is Direction.REMOVE else (1 / grown - 1 + q) / q
-    if ratio <= 0:
-        return mp.mpf(0)
-    z = (mp.log(ratio) + mu * mu / 2) / mu
-    sign = 1 if direction is Direction.REMOVE else -1
-    under, over = mp.ncdf(-sign * z), mp.ncdf(sign * (mu - z))
-    mixed = (1 - q) * under + q * over
-    return mixed - grown * under if direction is Direction.REMOVE else under - grown * mixed
 
 
 def _settings(seed: int) -> list[np.ndarray]:
@@ -54,7 +42,7 @@ def test_delta_between_its_ends(direction: Direction, traced: bool) -> None:
     close = 0
     with mp.workdps(60):
         for i in range(LANES):
-            truth = _truth(sigma[i], q[i], epsilon[i], direction)
+            truth = true_delta(sigma[i], q[i], epsilon[i], direction)
             log_truth = mp.log(truth) if truth > 0 else -mp.inf
             assert lower[i] <= log_truth, (sigma[i], q[i], epsilon[i])
             assert upper[i] >= log_truth, (sigma[i], q[i], epsilon[i])
@@ -74,8 +62,8 @@ def test_epsilon_between_its_ends(direction: Direction, traced: bool) -> None:
     with mp.workdps(60):
         for i in range(LANES):
             delta = mp.exp(mp.mpf(log_delta[i]))
-            assert _truth(sigma[i], q[i], upper[i], direction) <= delta, (sigma[i], q[i], log_delta[i])
-            assert lower[i] == 0.0 or _truth(sigma[i], q[i], lower[i], direction) >= delta
+            assert true_delta(sigma[i], q[i], upper[i], direction) <= delta, (sigma[i], q[i], log_delta[i])
+            assert lower[i] == 0.0 or true_delta(sigma[i], q[i], lower[i], direction) >= delta
     assert np.mean(upper - lower <= 1e-6 * upper) >= 0.95
 
 
@@ -92,7 +80,7 @@ def test_removal_loses_no_less_than_addition() -> None:
     sigma, q, epsilon = _settings(4)
     for s, p, e in zip(sigma[::4], q[::4], epsilon[::4], strict=True):
         with mp.workdps(60):
-            assert _truth(s, p, e, Direction.ADD) <= _truth(s, p, e, Direction.REMOVE) * (1 + mp.mpf(10) ** -40)
+            assert true_delta(s, p, e, Direction.ADD) <= true_delta(s, p, e, Direction.REMOVE) * (1 + mp.mpf(10) ** -40)
 
 
 def _step(sigma, q, steps=1):
