@@ -127,18 +127,14 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
         if not same:
             raise ValueError("privacy loss distributions must share bound, direction and adjacency to compose")
     finest = min(pld.step for pld, _ in parts)
-    parts = [
-        (pld if math.isclose(pld.step, finest, rel_tol=1e-12) else on_grid(pld, finest), int(count))
-        for pld, count in parts
-        if count > 0
-    ]
+    parts = [(pld if pld.step == finest else on_grid(pld, finest), int(count)) for pld, count in parts if count > 0]
     first = parts[0][0]
     if len(parts) == 1 and parts[0][1] == 1:
         return parts[0][0]
     upper, step = first.bound is Bound.UPPER, first.step
     # one rounding however many parts there are
     log_finite = math.fsum(count * math.log1p(-min(pld.infinite_mass, 1.0 - ULP)) for pld, count in parts)
-    infinite = -math.expm1(log_finite) * (1.0 + (2.0**-45 if upper else -(2.0**-45)))
+    infinite = 0.0 - math.expm1(log_finite) * (1.0 + (2.0**-45 if upper else -(2.0**-45)))
     if not all((pld.masses > 0).any() for pld, _ in parts):  # nothing that both have
         return dataclasses.replace(first, offset=0.0, masses=np.zeros(1), infinite_mass=1.0 if upper else infinite)
     moments = _LogMoments(parts)

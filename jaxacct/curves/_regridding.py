@@ -72,6 +72,10 @@ def mixture(plds: Sequence[Pld], weights: Sequence[float]) -> Pld:
             first.neighboring_relation,
         ):
             raise ValueError("privacy loss distributions must share bound, direction and adjacency to mix")
+    # weights that add to less (more) than 1 would lose mass of an upper bound (make mass of a lower one)
+    total, is_upper = math.fsum(shares), first.bound is Bound.UPPER
+    if total < 1.0 if is_upper else total > 1.0:
+        shares = shares / total * (1.0 + 2.0**-50 if is_upper else 1.0 - 2.0**-50)
     step = min(part.step for part in parts)
     moved = [on_grid(part, step, first.offset) for part in parts]
     starts = [round((part.offset - first.offset) / step) for part in moved]
@@ -80,12 +84,13 @@ def mixture(plds: Sequence[Pld], weights: Sequence[float]) -> Pld:
     masses = np.zeros(size)
     for start, part, share in zip(starts, moved, shares, strict=True):
         masses[start - low : start - low + part.masses.shape[0]] += share * part.masses
-    up = first.bound is Bound.UPPER
-    weighed = (product_outward(share, part.infinite_mass, up=up) for share, part in zip(shares, parts, strict=True))
-    infinite = sum_outward(weighed, up=up)
+    weighed = (
+        product_outward(share, part.infinite_mass, up=is_upper) for share, part in zip(shares, parts, strict=True)
+    )
+    infinite = sum_outward(weighed, up=is_upper)
     theorem = "; ".join(dict.fromkeys(part.theorem for part in parts))
     shifts = [part.offset - (first.offset + start * step) for start, part in zip(starts, moved, strict=True)]
-    shift = max(shifts) if up else min(shifts)
+    shift = max(shifts) if is_upper else min(shifts)
     return dataclasses.replace(
         first,
         offset=first.offset + low * step + shift,

@@ -121,7 +121,8 @@ def spread_of(base: Base, release: Any) -> float:
     if base.spread is not None:
         return base.spread(release)
     law = law_of(base, release, 1.0, _SPREAD_STEP, Side.UPPER, 0.0)
-    return float(rows_times(law.masses, np.expm1(law.log_values) ** 2)) + law.zero_mass
+    excess = np.expm1(law.log_values)
+    return float(rows_times(law.masses * excess, excess)) + law.zero_mass  # its square alone may overflow
 
 
 def pld_of_law(law: RatioLaw, direction: Direction) -> Pld:
