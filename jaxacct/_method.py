@@ -320,6 +320,9 @@ class LaneBracketMethod(TwoEndedMethod, LaneMethod):
       on_host: the same bracket of one concrete point on the host, which is asked where the numbers are concrete.
       quick_sizes: sizes of the kernel, from cheap to sharp, that quick questions about many points try; () for none.
       covers: ``(mechanism) -> `` for which points of a batch the kernel has more than a trivial answer, bool.
+      in_programs: whether it is asked inside traced code without being named.
+      spares: names of the methods that traced code leaves out where this one is asked: they would compile for longer
+        than all others together, and are seldom sharper.
     """
 
     bracket: Callable[..., Ends[jax.Array]]
@@ -327,6 +330,8 @@ class LaneBracketMethod(TwoEndedMethod, LaneMethod):
     on_host: BracketMethod
     quick_sizes: tuple[Any, ...] = ()
     covers: Callable[[Any], Any] = lambda mechanism: True
+    in_programs: bool = False
+    spares: tuple[str, ...] = ()
 
     @property
     def is_quick(self) -> bool:

@@ -82,10 +82,10 @@ def _plain(name: object) -> str:
 def plan(question: Question) -> tuple[Step, ...]:
     """The methods to ask, in order. A later one is asked only if those before it leave something open.
 
-    Traced questions get the methods on lanes, quick ones these, the brackets that are quick, and the last resorts.
-    Otherwise every method that helps,
-    after its cost in a fresh process and then as declared; last resorts come last. Methods on lanes are asked direction
-    by direction, so that the second direction need not be sharper than the first.
+    Traced questions get the methods on lanes and the brackets for programs, quick ones the methods on lanes, the
+    brackets that are quick, and the last resorts. Otherwise every method that helps, after its cost in a fresh process
+    and then as declared; last resorts come last. Methods on lanes are asked direction by direction, so that the second
+    direction need not be sharper than the first.
 
     Raises:
       ValueError: if the method that the question names does not answer it, or not in every direction that is
@@ -102,6 +102,8 @@ def plan(question: Question) -> tuple[Step, ...]:
         if not (question.is_traced or question.is_quick):
             # where both ends are wanted, what gives both may spare the program of an exact upper one
             methods.sort(key=lambda m: (m.cold, question.wants_lower and m.is_exact))
+        if question.is_traced:
+            methods = _unspared(methods)
         methods = _up_to_exact(methods, question)
         methods.sort(key=_is_last_resort)
     steps = tuple(_steps(methods, question.directions))
@@ -132,11 +134,19 @@ def _is_wanted(method: Method, question: Question) -> bool:
         if isinstance(method, LaneMethod) and not question.is_traced and method.only_traced(question.mechanism):
             return False
         return Bound.UPPER not in method.ends or method.helps(question.mechanism)
-    if question.is_traced or not method.helps(question.mechanism):
+    if question.is_traced:
+        return isinstance(method, LaneBracketMethod) and method.in_programs
+    if not method.helps(question.mechanism):
         return False
     if not question.is_quick or _is_last_resort(method) or is_quick_bracket(method):
         return True
     return question.wants_lower and Bound.UPPER not in method.ends
+
+
+def _unspared(methods: list[Method]) -> list[Method]:
+    """Without those that another one spares a program."""
+    spared = {name for m in methods if isinstance(m, LaneBracketMethod) for name in m.spares}
+    return [m for m in methods if m.name not in spared]
 
 
 def is_quick_bracket(method: Method) -> bool:

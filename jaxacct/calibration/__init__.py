@@ -129,6 +129,7 @@ def _traced(
     bracket = next((m for m in steps if isinstance(m, LaneBracketMethod)), None)
     if bracket is not None:
         steps = [step.method for step in plan(dataclasses.replace(asked, method=None))]
+        steps = [m for m in steps if m.name not in bracket.spares]
     methods = tuple(dict.fromkeys(m for m in steps if isinstance(m, LaneMethod) and one_sided(m)))
     if not methods:
         raise ValueError(f"method={method!r} needs concrete numbers: it cannot run inside jit, vmap or grad")

@@ -94,7 +94,7 @@ PLANS = {
     ("RandomAllocation(Gaussian)", "one epoch, one step a record"): (
         [*BOTH_ENDS, *MOMENTS, *ALLOCATION],
         [*BOTH_ENDS, MOMENTS[0], *ALLOCATION],  # the first on lanes where there are many points
-        ALLOCATION,
+        [*BOTH_ENDS, *(name for name in ALLOCATION if name.split()[0] not in ("fractional", "real"))],
         [*BOTH_ENDS, *MOMENTS, *ALLOCATION],
     ),
     ("RandomAllocation(Gaussian)", "several epochs"): host_first(MOMENTS, ALLOCATION, MOMENTS[:1]),
@@ -125,7 +125,7 @@ PLANS = {
             "how many steps remove",
         ],
     ),
-    ("RandomAllocation(PoissonSampled)", ""): on_host(DISTRIBUTION),
+    ("RandomAllocation(PoissonSampled)", ""): on_host([*JOINS, *DISTRIBUTION]),
     ("ShuffledBatches(Gaussian)", ""): (
         ["no amplification remove", "no amplification add"],
         ["no amplification remove", "no amplification add"],
