@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import warnings
 from typing import Any, TypeGuard, cast
 
 import jax
@@ -10,14 +11,14 @@ import numpy as np
 
 from jaxacct._method import BracketMethod, Cost, LaneBracketMethod, LaneMethod, Method, Query
 from jaxacct._precision import Kernel, KernelByStructure, Rounding
-from jaxacct._types import NeighboringRelation, TooFineError
+from jaxacct._types import NeighboringRelation, OrderEdgeWarning, TooFineError
 from jaxacct._validate import check_probability, checked_array
 from jaxacct.accounting import pld
 from jaxacct.answering import answer, question_of
 from jaxacct.answering._plan import plan
 from jaxacct.answering._question import check_scalars
 from jaxacct.bounds import methods_for
-from jaxacct.bounds.composed import distribution_of, has_lanes
+from jaxacct.bounds.composed import distribution_of, has_lanes, has_quick
 from jaxacct.bounds.gaussian import composed_mu, is_gaussian
 from jaxacct.bounds.group import in_place_of
 from jaxacct.bounds.shuffle._pair import concrete_pair, has_pair
@@ -100,6 +101,8 @@ def tradeoff(
         found = _GAUSSIAN(error, _mu(mechanism))
     elif _is_one_pair(mechanism):
         found = _of_pair(mechanism, error)
+    elif _is_hopeless(mechanism, error):
+        found = np.zeros(error.shape)
     elif error.size <= _FEW_RATES and _is_cheap(mechanism):
         found = _best_lines(mechanism, error)
     else:
@@ -165,6 +168,19 @@ def _is_cheap(mechanism: Mechanism) -> bool:
     return on_host and max(first.cost, first.cold) <= Cost.TENTHS
 
 
+def _is_hopeless(mechanism: Mechanism, error: np.ndarray) -> bool:
+    """Whether no line is above 0 at these rates: none is higher than 1 - delta at the largest epsilon, less the rate.
+
+    Looked at closely where quick methods say so: tiny noise, whose every delta would be dear.
+    """
+    if not error.size or not has_quick(mechanism):
+        return False
+    with warnings.catch_warnings():  # of quick methods
+        warnings.simplefilter("ignore", OrderEdgeWarning)
+        quick = _about(mechanism, Query.DELTA, _LAST_LINE, math.inf)
+    return 1.0 - quick <= error.min() and 1.0 - _about(mechanism, Query.DELTA, _LAST_LINE) <= error.min()
+
+
 def _is_of_lanes(method: Method) -> TypeGuard[LaneMethod]:
     """Whether it is a method on lanes that answers one concrete question on the host."""
     if not isinstance(method, LaneMethod) or isinstance(method, LaneBracketMethod):
@@ -177,9 +193,9 @@ def _deltas(mechanism: Mechanism, epsilons: np.ndarray) -> np.ndarray:
     return np.asarray([_about(mechanism, Query.DELTA, x) for x in epsilons.tolist()], np.float64)
 
 
-def _about(mechanism: Mechanism, query: Query, target: float) -> float:
+def _about(mechanism: Mechanism, query: Query, target: float, width: float = _ABOUT) -> float:
     """The certified upper end, about as narrow as a line needs: a wider one costs height, and warns of nothing."""
-    question = question_of(mechanism, query, target, precision=_ABOUT)
+    question = question_of(mechanism, query, target, precision=width)
     return float(answer(dataclasses.replace(question, warns=False)).high)
 
 

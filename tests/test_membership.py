@@ -137,3 +137,15 @@ def test_chosen_lines_of_a_gaussian_lie_just_below_it():
     lines = membership._best_lines(run, rates)
     assert (lines <= exact).all()
     assert (lines >= exact * (1.0 - 1e-3)).all()
+
+
+def test_tiny_noise_is_answered_before_every_line_is_asked():
+    """Each delta would take seconds; none of the lines is above 0 at these rates."""
+    run = ja.PoissonSampled(ja.Gaussian(0.01), 0.01, 1000)
+    rates = np.array([1e-3, 1e-2, 0.1])
+    assert membership._is_hopeless(run, rates)
+    assert (ja.tradeoff(run, rates) == 0.0).all()
+    least = 1.0 - ja.delta(run, 500.0)  # the probability to join nowhere
+    assert ja.tradeoff(run, 0.5 * least) > 0.0
+    assert not membership._is_hopeless(ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 1000), rates)
+    assert not membership._is_hopeless(run, np.zeros(0))
