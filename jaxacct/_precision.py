@@ -92,7 +92,7 @@ class Kernel:
       rounding: direction of the final cast to the user's float type inside their traced code; a tuple
         for a tuple of outputs.
       lane_bytes: working memory of one lane, in bytes (or a function of the static arguments);
-        a batch is cut into chunks of at most 64 MiB.
+        a batch is cut into chunks of at most 64 MiB, or of one lane.
       on_host: whether `fn` takes NumPy arrays too: then a single concrete question is answered by NumPy, which compiles
         nothing. A number: so are that many lanes. A function of the static arguments: where it says so.
       host_calls: calls that NumPy answers with the same static arguments, before they are compiled; None for all.
@@ -141,9 +141,11 @@ class Kernel:
 
     def _traced_program(self, static: dict[str, Any]) -> Any:
         key = tuple(sorted(static.items()))
-        if key not in self._programs:
-            self._programs[key] = self._program(static)
-        return self._programs[key]
+        program = self._programs.pop(key, None) or self._program(static)
+        self._programs[key] = program  # the last one used comes last
+        if len(self._programs) > _MAX_PROGRAMS:
+            self._programs.pop(next(iter(self._programs)), None)
+        return program
 
     def _is_quick(self, size: int, static: dict[str, Any]) -> bool:
         """Whether a call is one of the first few small ones, which pay more to compile than to run."""
@@ -217,7 +219,7 @@ class Kernel:
         return jax.tree.map(np.asarray, found)
 
     def _by_program(self, flat: Sequence[np.ndarray], num_lanes: int, device: Any, static: dict[str, Any]) -> list[Any]:
-        at_once = _bucket(_CHUNK_BYTES // self._bytes_of_lane(static))
+        at_once = 1 << max(0, int(_CHUNK_BYTES // self._bytes_of_lane(static)).bit_length() - 1)
         size = _across(min(_bucket(num_lanes), _num_devices() * at_once))
         parts = []
         with jax.default_device(device):

@@ -161,6 +161,18 @@ def checked_number(name: str, value: Any) -> float:
     return float(array)
 
 
+def python_number(value: Any) -> Any:
+    """A NumPy or JAX scalar as the Python number that it holds, which compares, hashes, and can be shown."""
+    return value.item() if isinstance(value, np.generic | np.ndarray | jax.Array) and np.ndim(value) == 0 else value
+
+
+def checked_whole(name: str, value: Any, least: int, most: int) -> int:
+    """`value` as an int; raises ValueError unless it is a whole number in [`least`, `most`], of Python's or NumPy's."""
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and least <= value <= most:
+        return int(value)
+    raise ValueError(f"{name}={value!r} must be a whole number in [{least}, {most}]")
+
+
 def check_precision(value: Any) -> None:
     """Raises ValueError unless value is None or one number in (0, inf]."""
     if value is not None and checked_number("precision", value) <= 0:

@@ -12,8 +12,9 @@ import jax
 import numpy as np
 
 from jaxacct._types import Bound, NeighboringRelation, OrderEdgeWarning, PrecisionWarning
-from jaxacct._validate import check_precision
+from jaxacct._validate import check_precision, python_number
 from jaxacct.accounting import Entry, deciding, delta_interval, epsilon_interval
+from jaxacct.accounting._questions import only_target
 from jaxacct.answering._plan import Step
 from jaxacct.answering._question import check_scalars
 from jaxacct.bounds import analysis_theorem
@@ -62,11 +63,6 @@ def _deciding_theorem(
     return max(entries, key=lambda e: e.value).theorem
 
 
-def _python_number(value: Any) -> Any:
-    """A NumPy or JAX scalar as the Python number that it holds, which JSON and a repr can show."""
-    return value.item() if isinstance(value, np.generic | np.ndarray | jax.Array) and np.ndim(value) == 0 else value
-
-
 def statement(
     mechanism: Mechanism,
     *,
@@ -94,10 +90,11 @@ def statement(
       Poisson answer at the same rate.
     """
     check_precision(precision)
+    only_target(target_delta, target_epsilon)
     mechanism = in_relation(mechanism, neighboring_relation)
     check_scalars(mechanism, *(x for x in (target_delta, target_epsilon) if x is not None))
-    mechanism = jax.tree.map(_python_number, mechanism)
-    target_delta, target_epsilon, precision = map(_python_number, (target_delta, target_epsilon, precision))
+    mechanism = jax.tree.map(python_number, mechanism)
+    target_delta, target_epsilon, precision = map(python_number, (target_delta, target_epsilon, precision))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", OrderEdgeWarning)
         warnings.simplefilter("always", PrecisionWarning)

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import itertools
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -25,16 +24,17 @@ from jaxacct._method import (
     one_sided,
 )
 from jaxacct._precision import is_traced
-from jaxacct._types import Bound, Direction, Ends, OrderEdgeWarning, PrecisionWarning, TooFineError
+from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.answering._lanes import Answer, ask, ask_where, bracket_many, bracket_on_lanes, bracket_points
+from jaxacct.answering._loose import warn_of_looseness
 from jaxacct.answering._plan import Step, plan
 from jaxacct.answering._question import Question, directions_of
-from jaxacct.bounds._distribution import DistributionMethod
 
 _CLOSE = 0.9  # lower end of the mechanism over the upper end from which on nothing weaker is asked about
 _QUICK_GOAL, _QUICK_WIDTH = 1e-3, 1e-2  # at which quick questions try no larger program, and no other method
 _MANY_POINTS = 256  # from which on quick questions compile a bracket's program: some 5 s, the host 20 ms a point
 _SEVERAL, _MANY_GOAL = 4, 1e-3  # points bracketed together; width beyond which each is asked again, in default ones
+_LEAST_NORMAL = 2.0**-1022  # double
 
 
 class Asked(NamedTuple):
@@ -132,6 +132,13 @@ class Found:
         self.analysis[direction] = np.maximum(self.analysis[direction], value)
         if not of_reduction:
             self.lower[direction] = np.maximum(self.lower[direction], value)
+
+    def drop_tiny(self) -> None:
+        """Leaves no lower end where delta is below the least normal double: there rounding down rounds to nearest."""
+        for ends in (self.lower, self.analysis):
+            for d, value in ends.items():
+                delta = value if self.question.query is Query.DELTA else self.question.target
+                ends[d] = np.where(np.asarray(delta) < _LEAST_NORMAL, 0.0, value)
 
 
 def answer(question: Question) -> Found:
@@ -344,6 +351,7 @@ def alone(method: Method, question: Question) -> Ends[float]:
     if found.error is not None:
         raise found.error
     _ask_weaker(found)
+    found.drop_tiny()
     return Ends(float(np.minimum(found.low, found.high)), float(found.high))
 
 
@@ -357,26 +365,8 @@ def _finish(found: Found) -> None:
         raise found.error
     if question.wants_lower:
         _ask_weaker(found)
-    for method, result in found.asked:
-        if isinstance(method, RenyiMethod) and np.any(
-            result.at_edge & (result.value == found.high) & (found.high < question.query.worst)  # it decides
-        ):
-            message = (
-                f"{question.query.value} by {method.name!r} is best at order {method.grids[-1][-1]:g}, the largest "
-                "tried: a valid upper bound that may be loose"
-            )
-            warnings.warn(message, OrderEdgeWarning, stacklevel=4)
-    if question.warns and not np.all(found.settled()) and _was_refined(found):
-        low, high = float(np.max(found.analysis_low)), float(np.max(found.high))
-        width = (high - low) / low if low > 0 else math.inf
-        message = f"relative width {width:.3g} instead of {question.width:g}: the interval holds, but is wider"
-        warnings.warn(message, PrecisionWarning, stacklevel=4)
-
-
-def _was_refined(found: Found) -> bool:
-    """Whether loss distributions were asked to be narrow, and could have been."""
-    refined = [asked.method for asked in found.asked if isinstance(asked.method, DistributionMethod)]
-    return any(not method.is_one_sided(found.question.mechanism) for method in refined)
+        found.drop_tiny()
+    warn_of_looseness(found)
 
 
 def _ask_weaker(found: Found) -> None:

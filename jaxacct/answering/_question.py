@@ -161,7 +161,7 @@ def check_scalars(mechanism: object, *targets: Any) -> None:
     check_mechanism(mechanism)
     leaves = (*jax.tree.leaves(mechanism), *targets)
     if is_traced(leaves):
-        raise ValueError("privacy loss distributions need concrete numbers: they cannot run inside jit, vmap or grad")
+        raise ValueError("this question needs concrete numbers: it cannot be asked inside jit, vmap or grad")
     for leaf in leaves:
         if np.ndim(leaf):
             raise ValueError(f"mechanism={mechanism!r} and its targets must be scalars: call once for each point")

@@ -10,6 +10,7 @@ from dp_accounting import dp_event  # type: ignore[import-untyped]
 from jaxacct import mechanisms
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound
+from jaxacct._validate import python_number
 from jaxacct.curves import RdpCurve
 from jaxacct.interop._reading import composed_of
 from jaxacct.mechanisms import Composed, Gaussian, Laplace, PoissonSampled
@@ -26,7 +27,7 @@ def _checked(mechanism: object) -> Any:
     if is_traced(leaves) or any(np.ndim(leaf) for leaf in leaves):
         raise ValueError(f"mechanism={mechanism!r} must have concrete scalar fields: one event for each point")
     _ = mechanism.relation  # raises where parts differ
-    return jax.tree.map(lambda leaf: np.asarray(leaf).item(), mechanism)
+    return jax.tree.map(python_number, mechanism)
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)

@@ -65,7 +65,7 @@ def sweep(
     """`jaxacct.epsilon` (or `jaxacct.delta`) at every point of a grid, in chunks, saved as it goes.
 
     Chunks have one size, so every program is compiled once; a chunk takes at most 64 MiB of working memory on each
-    device, the rest of a sweep 8 bytes for each point and axis.
+    device, or that of one point, the rest of a sweep 8 bytes for each point and axis.
 
     Args:
       mechanism: a mechanism with scalar fields. What it holds for the fields in `grid` is ignored: None will do.

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import optax  # type: ignore[import-untyped]
 
 from jaxacct._precision import is_traced
+from jaxacct._validate import checked_whole
 
 SATURATED = 2**31 - 1  # a counter that reached it has lost count
 _FIELD = "release_counts"
@@ -85,8 +86,7 @@ def track_privacy(num_phases: int = 1) -> optax.GradientTransformationExtraArgs:
     >>> training.release_counts(state)
     Array([4], dtype=int32)
     """
-    if not isinstance(num_phases, int) or isinstance(num_phases, bool) or not 1 <= num_phases <= _MOST_PHASES:
-        raise ValueError(f"num_phases={num_phases!r} must be an integer in [1, {_MOST_PHASES}]")
+    num_phases = checked_whole("num_phases", num_phases, 1, _MOST_PHASES)
 
     def init(params: optax.Params) -> ReleaseCountState:
         del params

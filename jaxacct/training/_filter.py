@@ -5,10 +5,19 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxacct._types import NeighboringRelation
-from jaxacct._validate import check_delta, check_epsilon, check_orders, checked_array, checked_number
+from jaxacct._validate import (
+    check_delta,
+    check_epsilon,
+    check_orders,
+    checked_array,
+    checked_number,
+    checked_whole,
+    python_number,
+)
 from jaxacct.accounting import rdp
 from jaxacct.mechanisms._base import Mechanism, not_a_mechanism
 from jaxacct.special import down, log_one_minus_inverse, up
@@ -117,7 +126,7 @@ class RenyiFilter:
             `count` is no whole number >= 1.
         """
         cost = self._cost(mechanism)
-        whole = up(self._spent + up(_counted(count) * cost, 4), 4)
+        whole = up(self._spent + up(checked_whole("count", count, 1, 2**53) * cost, 4), 4)
         if not np.any(whole <= self._budget):
             return False
         self._spent, self._relation = whole, mechanism.relation
@@ -139,7 +148,7 @@ class RenyiFilter:
                 f"mechanism={mechanism!r} is of adjacency {mechanism.relation.value!r}, which must be that of what was "
                 f"spent before, {self._relation.value!r}"
             )
-        return _divergences(mechanism, self.orders)
+        return _divergences(jax.tree.map(python_number, mechanism), self.orders)
 
     def __repr__(self) -> str:
         return (
@@ -163,7 +172,8 @@ def _runs(budget: np.ndarray, cost: np.ndarray) -> np.ndarray:
 def _planned_order(planned: Mechanism, epsilon: float, delta: float) -> np.ndarray:
     orders = np.asarray(_PLANNED_ORDERS)
     budget = _renyi_budget(orders, epsilon, delta)
-    return orders[[_runs(budget, _divergences(planned, _PLANNED_ORDERS)).argmax()]]
+    cost = _divergences(jax.tree.map(python_number, planned), _PLANNED_ORDERS)
+    return orders[[_runs(budget, cost).argmax()]]
 
 
 def _usual_orders(epsilon: float, delta: float) -> np.ndarray:
@@ -179,12 +189,8 @@ def _renyi_budget(orders: np.ndarray, epsilon: float, delta: float) -> np.ndarra
     return epsilon - base + tail - _MARGIN * sizes
 
 
-def _counted(count: Any) -> float:
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= 2**53:
-        raise ValueError(f"count={count!r} must be a whole number in [1, 2^53]")
-    return float(count)
-
-
 @functools.lru_cache(maxsize=1024)
 def _divergences(mechanism: Mechanism, orders: Sequence[float]) -> np.ndarray:
-    return np.asarray(rdp(mechanism, orders).values, np.float64)
+    values = np.array(rdp(mechanism, orders).values, np.float64)
+    values.flags.writeable = False  # they are kept
+    return values

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax  # type: ignore[import-untyped]
 
+from jaxacct._validate import checked_whole
 from jaxacct.training._counting import SATURATED, check_transform, phase_mask, release_counts
 
 
@@ -62,9 +63,7 @@ def budget_guard(
     """
     check_transform("inner", inner)
     limits = tuple(max_releases) if isinstance(max_releases, Sequence) else (max_releases,)
-    for limit in limits:
-        if not isinstance(limit, int) or isinstance(limit, bool) or not 0 <= limit < SATURATED:
-            raise ValueError(f"max_releases={limit!r} must be a whole number in [0, {SATURATED - 1}]")
+    limits = tuple(checked_whole("max_releases", limit, 0, SATURATED - 1) for limit in limits)
     guarded = optax.with_extra_args_support(inner)
 
     def init(params: optax.Params) -> BudgetGuardState:

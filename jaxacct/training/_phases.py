@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from jaxacct._precision import is_traced
-from jaxacct._validate import check_count
+from jaxacct._validate import check_count, checked_number
 from jaxacct.mechanisms._base import Mechanism, Parts
 from jaxacct.mechanisms._sampling import Sampling
 
@@ -35,7 +35,7 @@ class Epoch:
     num_steps: int
 
     def __post_init__(self) -> None:
-        check_count("num_steps", self.num_steps)
+        check_count("num_steps", checked_number("num_steps", self.num_steps))
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         """Every epoch begun at its full price: what an unfinished one released is post-processing of a whole one."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxacct._precision import is_traced
 from jaxacct._types import OrderEdgeWarning, PrecisionWarning
-from jaxacct._validate import check_delta, check_epsilon
+from jaxacct._validate import check_delta, check_epsilon, checked_number
 from jaxacct.accounting import epsilon
 from jaxacct.mechanisms import Composed
 from jaxacct.mechanisms._base import Mechanism, Parts
@@ -130,6 +130,7 @@ def privacy_spent(
     True
     """
     check_delta("target_delta", target_delta)
+    target_delta = checked_number("target_delta", target_delta)
     counts = release_counts(opt_state)
     if is_traced(counts):
         raise ValueError("privacy_spent runs on the host: call it outside jit, on the state that the step returned")
@@ -183,6 +184,8 @@ def steps_affordable(
     """
     check_epsilon("target_epsilon", target_epsilon)
     check_delta("target_delta", target_delta)
+    target_epsilon = checked_number("target_epsilon", target_epsilon)
+    target_delta = checked_number("target_delta", target_delta)
     _check_phase(mechanism)
     before: Parts = ()
     if after is not None:

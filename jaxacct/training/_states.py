@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax  # type: ignore[import-untyped]
 
+from jaxacct._validate import checked_whole
 from jaxacct.training._counting import HOOK_FIELDS, SATURATED, release_counts
 
 _T = TypeVar("_T")
@@ -123,8 +124,8 @@ def with_counts(state: Any, like: _T, releases: int | Sequence[int]) -> _T:
     """
     num_phases = release_counts(like).shape[0]
     counts = tuple(releases) if isinstance(releases, Sequence) else (releases,)
-    fits = all(isinstance(count, int) and not isinstance(count, bool) and 0 <= count < SATURATED for count in counts)
-    if len(counts) != num_phases or not fits:
+    counts = tuple(checked_whole("releases", count, 0, SATURATED - 1) for count in counts)
+    if len(counts) != num_phases:
         raise ValueError(f"releases={releases!r} must be a whole number >= 0 for each of {num_phases} phases")
     wanted, structure = jax.tree_util.tree_flatten_with_path(like)
     names = [[getattr(key, "name", None) for key in path] for path, _ in wanted]

@@ -184,3 +184,34 @@ def test_grids_are_looked_at_once_where_they_resolve_little():
     found = ja.delta_interval(run, 10.0, progress=lambda rounds, width: looks.append((rounds, width)))
     assert [rounds for rounds, _ in looks] == [1]
     assert 0.0 < found.lower < found.upper < 1e-56
+
+
+@pytest.mark.parametrize("epsilon", [38.4, 38.5, 38.65])
+def test_no_delta_below_the_normal_doubles_has_a_lower_end(epsilon):
+    """There a product that rounds down is rounded to nearest, and lay above the truth."""
+    for run in (ja.Gaussian(1.0), ja.Composed(ja.Gaussian(2.0), 4), ja.PoissonSampled(ja.Gaussian(1.0), 0.5)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ja.PrecisionWarning)
+            found = ja.delta_interval(run, epsilon)
+        assert found.lower == found.analysis_lower == 0.0 < found.upper < 2.2250738585072014e-308
+
+
+def test_no_epsilon_at_a_target_below_the_normal_doubles_has_a_lower_end():
+    run = ja.PoissonSampled(ja.Gaussian(1.0), 0.5)
+    assert ja.epsilon_interval(run, 9.8e-321).lower == 0.0
+    ends = {bound: [e.value for e in ja.compare(run, 5e-324) if e.bound is bound] for bound in ja.Bound}
+    assert max(ends[ja.Bound.LOWER]) <= min(ends[ja.Bound.UPPER])
+    assert ja.epsilon_interval(run, 1e-300).lower > 36.0
+
+
+def test_a_program_has_the_exact_epsilon_of_one_epoch():
+    """Renyi divergences, which were all that it had, give five times as much."""
+
+    def run(noise):
+        return ja.RandomAllocation(ja.Gaussian(noise), num_steps=1000)
+
+    exact = ja.epsilon_interval(run(1.0), 1e-6, precision=1e-6)
+    inside = jax.jit(lambda noise: ja.epsilon(run(noise), 1e-6))
+    assert exact.lower <= inside(1.0) <= exact.upper * (1.0 + 1e-4)
+    assert inside(0.1) < 100.0  # where the exact method has nothing, others answer
+    assert inside(2e4) < 1e-3

@@ -56,3 +56,22 @@ def test_what_every_output_gives_away_attains_it(prob, steps, direction) -> None
 def test_each_point_of_a_batch() -> None:
     found = ja.delta(ja.PoissonSampled(ja.Laplace(np.array([0.5, 0.1])), RARE, 2), 0.0)
     assert found == pytest.approx([float(_joins(RARE, 2))] * 2, rel=1e-11)
+
+
+@pytest.mark.parametrize("release", [ja.Gaussian(0.47), ja.Laplace(0.5)], ids=lambda release: type(release).__name__)
+def test_allocated_groups_of_sampled_steps(release) -> None:
+    """A record joins by a draw of its own in each step of each group that it was given to."""
+    run = ja.RandomAllocation(ja.PoissonSampled(release, RARE, 2), 10, num_selected=3, num_epochs=4)
+    joins = float(_joins(RARE, 2 * 3 * 4))
+    assert ja.epsilon(run, joins * (1 + 1e-11)) == 0.0
+    assert ja.delta(ja.RandomAllocation(ja.PoissonSampled(release, 3.5e-9, 2), 10), 1.0) <= float(_joins(3.5e-9, 2)) * (
+        1 + 1e-11
+    )
+
+
+def test_a_group_in_which_every_output_gives_the_record_away() -> None:
+    """One group: delta at epsilon 0 is the probability to join one of its steps."""
+    giving_away = ja.DiscretePair((1.0, 0.0), (0.0, 1.0))
+    run = ja.RandomAllocation(ja.PoissonSampled(giving_away, 0.3, 2), 1, num_epochs=2)
+    truth = _joins(0.3, 4)
+    assert truth <= ja.delta(run, 0.0) <= truth * (1 + 1e-9)

@@ -40,7 +40,7 @@ _LAYERS = (
     ("bounds",),
     ("answering._question",),
     ("answering._plan",),
-    ("answering._lanes",),
+    ("answering._lanes", "answering._loose"),
     ("answering._loop",),
     ("answering",),
     ("accounting", "calibration", "correlated", "estimation", "papers", "utility"),

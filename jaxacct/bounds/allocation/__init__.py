@@ -39,6 +39,7 @@ from jaxacct.bounds.allocation._threshold_test import TESTED, THRESHOLD_TEST, is
 from jaxacct.bounds.bases import BASES
 from jaxacct.bounds.discrete import EXACT as TYPES
 from jaxacct.bounds.gaussian import unamplified
+from jaxacct.bounds.poisson._participation import participation_on_host
 from jaxacct.mechanisms import (
     DiscretePair,
     Gaussian,
@@ -239,14 +240,18 @@ _SCHEDULED = (
 )
 
 _DISTRIBUTION = loss_distribution(DISTRIBUTION)
+_PARTICIPATION = participation_on_host(
+    lambda run: (run.mechanism.sampling_prob, run.mechanism.num_steps * run.num_selected * run.num_epochs),
+    "total variation: with probability (1 - q)^T the record joins none of the sampled steps of its groups",
+)
 _OF_PARTIAL = loss_distribution(PARTIAL_DISTRIBUTION)
 
 # in the order in which they are asked, after their cost: methods on the host, then those on lanes
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     **{(RandomAllocation, base): (_DISTRIBUTION,) for base in BASES},
-    **{(RandomAllocation, PoissonSampled, base): (_DISTRIBUTION,) for base in BASES},
+    **{(RandomAllocation, PoissonSampled, base): (_PARTICIPATION, _DISTRIBUTION) for base in BASES},
     **{(RandomAllocation, base): (_DISTRIBUTION, THRESHOLD_TEST) for base in TESTED},
-    **{(RandomAllocation, PoissonSampled, base): (_DISTRIBUTION, THRESHOLD_TEST) for base in TESTED},
+    **{(RandomAllocation, PoissonSampled, base): (_PARTICIPATION, _DISTRIBUTION, THRESHOLD_TEST) for base in TESTED},
     **{(PartialAllocation, base): (_OF_PARTIAL,) for base in BASES if base is not Gaussian},
     (RandomAllocation, DiscretePair): (TYPES, _DISTRIBUTION, THRESHOLD_TEST),
     (RandomAllocation, Laplace): (_DISTRIBUTION, THRESHOLD_TEST, *LAPLACE),
