@@ -131,7 +131,7 @@ _COMPOSED = (
     Mutant("curves/_convolution.py", "np.maximum(result + error, 0.0)", "np.maximum(result - error, 0.0)", PLD),
     Mutant("curves/_convolution.py", "np.maximum(result - error, 0.0)", "np.maximum(result + error, 0.0)", PLD),
     Mutant("curves/_convolution.py", "(grow if upper else -grow)", "(-grow if upper else grow)", EXPONENTS),
-    Mutant("curves/_convolution.py", "infinite = -math.expm1(log_finite) * (", "infinite = 0.0 * (", PLD),
+    Mutant("curves/_convolution.py", "infinite = 0.0 - math.expm1(log_finite) * (", "infinite = 0.0 * (", PLD),
     Mutant("curves/_convolution.py", "if end < full:", "if False:", PLD),
     # laws of ratios
     Mutant("divergence/lattice/_ratio.py", "masses * (1.0 + rounding), 0.0", "masses * (1.0 - rounding), 0.0", PLD),
@@ -156,8 +156,10 @@ _COMPOSED = (
     Mutant("divergence/lattice/_ratio.py", "np.log(rest + share *", "np.log1p(share - 1.0 + share *", BOOKED),
     Mutant("bounds/bases/_discrete.py", "masses[~there], up=up)", "masses[~there], up=not up)", BOOKED),
     Mutant("bounds/bases/_discrete.py", "alone, up=up)", "alone, up=not up)", BOOKED),
-    Mutant("curves/_regridding.py", "part.infinite_mass, up=up)", "part.infinite_mass, up=not up)", BOOKED),
-    Mutant("curves/_regridding.py", "sum_outward(weighed, up=up)", "sum_outward(weighed, up=not up)", BOOKED),
+    Mutant("curves/_regridding.py", "part.infinite_mass, up=is_upper)", "part.infinite_mass, up=not is_upper)", BOOKED),
+    Mutant(
+        "curves/_regridding.py", "sum_outward(weighed, up=is_upper)", "sum_outward(weighed, up=not is_upper)", BOOKED
+    ),
     Mutant("special/_outward.py", "math.inf if up else 0.0", "math.inf if not up else 0.0", BOOKED),
     Mutant("special/_outward.py", "math.inf if up else -math.inf", "math.inf if not up else -math.inf", BOOKED),
     Mutant("special/_outward.py", "if left > 0.0 and up:", "if left > 0.0 and not up:", BOOKED),
@@ -351,7 +353,7 @@ _GAUSSIAN = (
         TRANSFORMS,
     ),
     Mutant("curves/_convolution.py", "return eta / (1.0 - eta) * norms * math.exp(grown) +", "return", FFT),
-    Mutant("curves/_regridding.py", "shift = max(shifts) if up else min(shifts)", "shift = shifts[0]", SHIFT),
+    Mutant("curves/_regridding.py", "shift = max(shifts) if is_upper else min(shifts)", "shift = shifts[0]", SHIFT),
     Mutant("curves/_regridding.py", "1e-9 * step + 4.0 * ULP", "1e-9 * step + 0.0 * ULP", SHIFT),
     Mutant("curves/_convolution.py", "drift < 0.25 and grown < 1.0", "True", FFT),
     Mutant(
@@ -1037,7 +1039,27 @@ _RENYI = (
         "tests/bounds/test_renyi_of_bases.py -k cannot",
     ),
 )
+_KNOWN = "tests/bounds/test_known_distributions.py"
+_TINY_NOISE = "tests/test_membership.py -k 'tiny or chosen'"
 _FAR = (
+    Mutant("bounds/bases/_known.py", "infinite = up(infinite + float(p[far].sum()), 64)", "pass", _KNOWN),
+    Mutant("bounds/bases/_known.py", "(pld.losses > MAX_LOSS) | (masses < _LEAST)", "pld.losses > 1e9", _KNOWN),
+    Mutant("curves/_convolution.py", "pld if pld.step == finest else", "pld if pld.step < 1.1 * finest else", _KNOWN),
+    Mutant("curves/_regridding.py", "shares = shares / total *", "shares = shares *", _KNOWN),
+    Mutant(
+        "answering/_loop.py",
+        "np.where(np.asarray(delta) < _LEAST_NORMAL, 0.0, value)",
+        "np.asarray(value)",
+        "tests/bounds/test_far_settings.py -k normal_doubles",
+    ),
+    Mutant(
+        "bounds/allocation/__init__.py",
+        "run.mechanism.num_steps * run.num_selected * run.num_epochs",
+        "run.mechanism.num_steps * run.num_selected",
+        "tests/bounds/test_participation.py",
+    ),
+    Mutant("membership.py", "1.0 - quick <= error.min()", "True", "tests/test_membership.py"),
+    Mutant("membership.py", "return 1.0 - quick <= error.min() and", "return 1.0 - quick > 2.0 or", _TINY_NOISE),
     Mutant(
         "bounds/composed.py",
         "math.nextafter(target / sum(int(count) for _, count in mechanism.parts()) * _SHARE_DOWN, 0.0)",

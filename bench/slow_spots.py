@@ -29,6 +29,8 @@ def train(seed):
     with contextlib.redirect_stdout(io.StringIO()):
         return demo.run(demo.Settings(seed=seed)).accuracies
 """
+_SAMPLED = "run = lambda s: ja.PoissonSampled(ja.Gaussian(s), .01, 1000)"
+_EPOCH = "run = lambda s: ja.RandomAllocation(ja.Gaussian(s), 1000)"
 _ALLOCATION = "run = lambda noise: ja.RandomAllocation(ja.Gaussian(noise), 1000, num_epochs=10)"
 
 SPOTS = (
@@ -72,6 +74,12 @@ SPOTS = (
         """ja.delta(ja.Composed((
         ja.PoissonSampled(ja.Gaussian(x), .1), ja.PoissonSampled(ja.Gaussian(4.), .01))), 1., direction='add')""",
     ),
+    Spot("two rarely sampled steps", "", "ja.delta(ja.PoissonSampled(ja.Gaussian(x), 1.24e-4, 2), 2.68)"),
+    Spot("tradeoff, tiny noise", "", "ja.tradeoff(ja.PoissonSampled(ja.Gaussian(1e-3 * x), .01, 1000), .01)"),
+    Spot("epsilon of one epoch of allocation inside jit", _EPOCH, "jax.jit(lambda s: ja.epsilon(run(s), 1e-6))(x)"),
+    Spot("the gradient of one epoch", _EPOCH, "jax.jit(jax.grad(lambda s: ja.epsilon(run(s), 1e-6)))(x)"),
+    Spot("epsilon of Poisson sampling inside jit", _SAMPLED, "jax.jit(lambda s: ja.epsilon(run(s), 1e-6))(x)"),
+    Spot("the gradient of Poisson sampling", _SAMPLED, "jax.jit(jax.grad(lambda s: ja.epsilon(run(s), 1e-6)))(x)"),
     Spot("noise multiplier 50 in ten steps", "", "ja.epsilon(ja.RandomAllocation(ja.Gaussian(50. * x), 10), 1e-6)"),
     Spot(
         "tradeoff, check-ins of Gaussian reports",
@@ -150,6 +158,11 @@ def measured(spot: Spot) -> tuple[float, float]:
     return first / spot.answers, again / spot.answers
 
 
+def _plain(seconds: float) -> str:
+    """Two digits, and no exponent."""
+    return f"{seconds:.0f}" if seconds >= 100.0 else f"{seconds:.2g}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="")
@@ -161,7 +174,7 @@ def main() -> None:
     for spot in spots:
         times = [measured(spot) for _ in range(args.rounds)]
         first, again = (statistics.median(column) for column in zip(*times, strict=True))
-        rows.append(f"| {spot.name}{', a point' if spot.answers > 1 else ''} | {first:.2g} | {again:.2g} |")
+        rows.append(f"| {spot.name}{', a point' if spot.answers > 1 else ''} | {_plain(first)} | {_plain(again)} |")
         print(rows[-1], flush=True)
     if args.report:
         head = [
