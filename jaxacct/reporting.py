@@ -172,8 +172,6 @@ def report(
     """
     if not isinstance(style, str) or style not in _STYLES:
         raise ValueError(f"style={style!r} must be one of {sorted(_STYLES)}")
-    if (target_delta is None) == (target_epsilon is None):
-        raise ValueError(f"target_delta={target_delta} and target_epsilon={target_epsilon}: exactly one must be given")
     question: dict[str, Any] = {"target_delta": target_delta, "target_epsilon": target_epsilon, "precision": precision}
     question["neighboring_relation"] = neighboring_relation
     facts = statement(mechanism, **question, false_positive_rates=false_positive_rates)

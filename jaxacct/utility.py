@@ -65,9 +65,7 @@ def mean_estimation_variance(
     try:
         joined = mechanism.participation()
     except UndeclaredError as error:
-        raise ValueError(
-            f"mechanism={mechanism!r} must be RandomAllocation or PoissonSampled of Gaussian noise"
-        ) from error
+        raise ValueError(wanted) from error
     sampling: Any = success_prob * joined.dispersion / (records * joined.uses)
     with np.errstate(over="ignore"):  # inf is the answer
         each: Any = mechanism.mechanism.noise_multiplier / (records * joined.uses)

@@ -109,6 +109,16 @@ def parts_by_laws(laws: Callable[[Any, float, Side, float], list[tuple[RatioLaw,
     return parts
 
 
+def in_own_relation(parts: Callable[..., Parts]) -> Callable[..., Parts]:
+    """A function for `Distribution.parts`: `parts`, in the adjacency of the mechanism that they are asked for."""
+
+    def made(mechanism: Mechanism, step: float, bound: Bound, tail: float) -> Parts:
+        of, relation = parts(mechanism, step, bound, tail), mechanism.relation
+        return lambda d: [(dataclasses.replace(pld, neighboring_relation=relation), count) for pld, count in of(d)]
+
+    return made
+
+
 def of_one_release(base: Base, theorem: str | Callable[[Any], str], spread: Callable[[Any], float]) -> Distribution:
     """The declaration (`Distribution`, a class) for a release by itself, which every record takes part in."""
 

@@ -51,7 +51,6 @@ class Size(NamedTuple):
 SIZES = (Size(64, 512), Size(256, 1024), Size(1024, 2048))
 # Orders a tried for the line, less 1, in units of 1 over the standard deviation of the composed loss
 _SCALES = np.geomspace(1e-2, 1e2, 64)
-_NOISE = (1e-3, 1e9)  # noise multipliers for which the contour is tried on the host
 _MOST_EXPONENT = 600.0  # largest exponent in a guess of a variance, so that e^600 is a double
 
 

@@ -22,16 +22,15 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query
-from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct.bounds import bases
 from jaxacct.bounds._distribution import PLAIN_TAIL, Distribution, loss_distribution, parts_by_laws, reader
 from jaxacct.bounds._full_batches import Full, copies, filled, kept
 from jaxacct.bounds._mirrored import Mirrored, mirrored
+from jaxacct.bounds._parts import is_scalar
 from jaxacct.bounds.bases._base import pld_of_law, side_of
 from jaxacct.bounds.bases._glued import emptied, emptied_in_bins, glued, weighted
 from jaxacct.bounds.poisson._law import DISTRIBUTION as POISSON
@@ -337,10 +336,6 @@ def bracket(
     return {d: found.ends(query, target, at, d) for d in at.known}
 
 
-def _is_scalar(run: Mechanism) -> bool:
-    return not is_traced(run) and not any(np.ndim(leaf) for leaf in jax.tree.leaves(run))
-
-
 def _known_of(run: TruncatedPoisson) -> Adjacency:
     found = adjacency_of(run.relation, run)
     assert found is not None
@@ -365,9 +360,9 @@ CUT = Distribution(
     reduction=lambda run: True,
     width_constant=lambda run: 0.5,
     is_from_above=lambda run: True,
-    exists=lambda run: _is_scalar(run) and not run.loses_nothing(),
+    exists=lambda run: is_scalar(run) and not run.loses_nothing(),
 )
-_OPTIONS: dict[str, Any] = {"directions": BOTH, "cost": Cost.TENTHS, "cold": Cost.TENTHS, "applies": _is_scalar}
+_OPTIONS: dict[str, Any] = {"directions": BOTH, "cost": Cost.TENTHS, "cold": Cost.TENTHS, "applies": is_scalar}
 _ENDS = frozenset({Bound.UPPER, Bound.LOWER})
 
 
@@ -382,7 +377,7 @@ def tables(
         ends=_ENDS,
         bracket=_by_stand_in,
         reduction=lambda run: False,
-        **{**_OPTIONS, "applies": lambda run: _is_scalar(run) and not run.with_replacement},
+        **{**_OPTIONS, "applies": lambda run: is_scalar(run) and not run.with_replacement},
     )
     coupled = BracketMethod(
         name="untruncated",
