@@ -162,6 +162,9 @@ def report(
       style: "text", "markdown" or "json".
       false_positive_rates: in (0, 1), at which it says what membership tests can reach; none where empty.
 
+    Returns:
+      The statement, a string of several lines; in "json" numbers unrounded, else rounded to the safe side.
+
     Raises:
       ValueError: if an argument is out of range, or the mechanism has no analysis.
 

@@ -36,6 +36,9 @@ def mean_estimation_variance(
       success_prob: in [0, 1], p.
       dimension: whole number >= 1, d.
 
+    Returns:
+      A float, or an array of the broadcast shape; traced where an argument is.
+
     Raises:
       ValueError: if an argument is out of range, or the mechanism is neither.
 

@@ -125,6 +125,9 @@ def allocation_rdp(log_moments: Any, num_steps: Any, num_selected: Any = 1, num_
       num_selected: whole number in [1, num_steps].
       num_epochs: whole number >= 1.
 
+    Returns:
+      An `RdpCurve` at the orders 2 to A, values of shape batch + [A - 1], in nats; add or remove adjacency.
+
     Raises:
       ValueError: if an argument is out of range.
 
@@ -176,8 +179,12 @@ def pld(
       tail: mass in (0, 1) that a discretisation step may cut off at either end, on the safe side.
       neighboring_relation: as for `jaxacct.epsilon`.
 
+    Returns:
+      A `Pld`, whose `bound` and `direction` are those asked for.
+
     Raises:
       ValueError: if an argument is out of range or traced, or the mechanism has no loss distribution here.
+      TooFineError: (a ValueError) if the grid would have more points than are worth holding.
 
     >>> import jaxacct as ja
     >>> run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100)
