@@ -565,7 +565,7 @@ _ALLOCATION = (
     Mutant("bounds/discrete.py", "(1.0 if upper else -1.0)", "(-1.0 if upper else 1.0)", FEW),
     Mutant("bounds/discrete.py", "chosen * ratios[0] + (num_steps - chosen)", "chosen * ratios[0] + num_steps", BINARY),
     Mutant("special/_binomial_window.py", "own - other - lacks, error", "own - other + 1e-6, error", BINARY),
-    Mutant("bounds/discrete.py", "np.maximum(masses * (1.0 + 2.0 * found.error), _LEAST)", "masses", FEW),
+    Mutant("bounds/discrete.py", "np.maximum(masses * (1.0 + 2.0 * found.error), LEAST_NORMAL)", "masses", FEW),
     Mutant(
         "bounds/allocation/_largest_output.py",
         "run.used * log_phi[1] + others",
@@ -1043,12 +1043,12 @@ _KNOWN = "tests/bounds/test_known_distributions.py"
 _TINY_NOISE = "tests/test_membership.py -k 'tiny or chosen'"
 _FAR = (
     Mutant("bounds/bases/_known.py", "infinite = up(infinite + float(p[far].sum()), 64)", "pass", _KNOWN),
-    Mutant("bounds/bases/_known.py", "(pld.losses > MAX_LOSS) | (masses < _LEAST)", "pld.losses > 1e9", _KNOWN),
+    Mutant("bounds/bases/_known.py", "(pld.losses > MAX_LOSS) | (masses < LEAST_NORMAL)", "pld.losses > 1e9", _KNOWN),
     Mutant("curves/_convolution.py", "pld if pld.step == finest else", "pld if pld.step < 1.1 * finest else", _KNOWN),
     Mutant("curves/_regridding.py", "shares = shares / total *", "shares = shares *", _KNOWN),
     Mutant(
         "answering/_loop.py",
-        "np.where(np.asarray(delta) < _LEAST_NORMAL, 0.0, value)",
+        "np.where(np.asarray(delta) < LEAST_NORMAL, 0.0, value)",
         "np.asarray(value)",
         "tests/bounds/test_far_settings.py -k normal_doubles",
     ),
@@ -1160,7 +1160,7 @@ _LARGE = (
     ),
     Mutant(
         "accounting/_curves.py",
-        "xp.where(may_lose(mechanism), xp.maximum(whole, _TINY), whole)",
+        "xp.where(may_lose(mechanism), xp.maximum(whole, LEAST_NORMAL), whole)",
         "xp.where(may_lose(mechanism), whole, whole)",
         "tests/bounds/test_far_settings.py -k nothing_is_lost",
     ),

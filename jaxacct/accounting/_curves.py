@@ -39,16 +39,16 @@ from jaxacct.curves._convolution import ALL_DELTAS
 from jaxacct.divergence.allocation._powers import general_rdp
 from jaxacct.mechanisms._adjacent import in_relation
 from jaxacct.mechanisms._base import Mechanism
+from jaxacct.special import LEAST_NORMAL
 from jaxacct.special._namespace import xp
 
-_TINY = 2.2250738585072014e-308  # the least normal double: programs take what is smaller for 0, which it is not
 _HOST_CALLS = 128  # Renyi curves of one program that NumPy evaluates: then compiling it, 1 to 10 s, is worth while
 
 
 def _worst_rdp(mechanism: Mechanism, *, orders: tuple[float, ...], parts: tuple[RenyiPlan, ...]) -> jax.Array:
     """The larger over the directions' plans of the least Renyi divergences, [A, L]."""
     whole = functools.reduce(xp.maximum, [least_rdp(plan, mechanism, orders=orders) for plan in parts])
-    whole = xp.where(may_lose(mechanism), xp.maximum(whole, _TINY), whole)
+    whole = xp.where(may_lose(mechanism), xp.maximum(whole, LEAST_NORMAL), whole)
     return xp.where(in_domain(mechanism) & ~xp.isnan(whole), whole, xp.inf)
 
 

@@ -29,12 +29,12 @@ from jaxacct.answering._lanes import Answer, ask, ask_where, bracket_many, brack
 from jaxacct.answering._loose import warn_of_looseness
 from jaxacct.answering._plan import Step, plan
 from jaxacct.answering._question import Question, directions_of
+from jaxacct.special import LEAST_NORMAL
 
 _CLOSE = 0.9  # lower end of the mechanism over the upper end from which on nothing weaker is asked about
 _QUICK_GOAL, _QUICK_WIDTH = 1e-3, 1e-2  # at which quick questions try no larger program, and no other method
 _MANY_POINTS = 256  # from which on quick questions compile a bracket's program: some 5 s, the host 20 ms a point
 _SEVERAL, _MANY_GOAL = 4, 1e-3  # points bracketed together; width beyond which each is asked again, in default ones
-_LEAST_NORMAL = 2.0**-1022  # double
 
 
 class Asked(NamedTuple):
@@ -138,7 +138,7 @@ class Found:
         for ends in (self.lower, self.analysis):
             for d, value in ends.items():
                 delta = value if self.question.query is Query.DELTA else self.question.target
-                ends[d] = np.where(np.asarray(delta) < _LEAST_NORMAL, 0.0, value)
+                ends[d] = np.where(np.asarray(delta) < LEAST_NORMAL, 0.0, value)
 
 
 def answer(question: Question) -> Found:
