@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, always, never
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.bounds.bases._base import Base, pld_of_law, side_of
 from jaxacct.curves import Pld
@@ -132,12 +132,12 @@ def of_one_release(base: Base, theorem: str | Callable[[Any], str], spread: Call
         parts=parts_by_laws(laws),
         scale=lambda release: (math.log1p(spread(release)), 1),
         largest_loss=base.largest_loss,
-        reduction=lambda release: False,
+        reduction=never,
         width_constant=lambda release: 0.5,
         gap=lambda release: base.gap(release, 1.0),
         is_light=lambda release: base.is_light,
         is_from_above=base.is_from_above,
-        exists=lambda release: True,
+        exists=always,
         is_symmetric=lambda release: base.is_symmetric,
         is_envelope=base.is_envelope,
     )

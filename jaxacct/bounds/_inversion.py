@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._method import BOTH, BracketMethod, Cost, LaneBracketMethod, Lanes, Query
+from jaxacct._method import BOTH, BracketMethod, Cost, LaneBracketMethod, Lanes, Query, never
 from jaxacct._types import Bound, Ends
 from jaxacct.bounds._host_line import bracket_on_host, is_within_reach
 from jaxacct.bounds._parts import flattened
@@ -282,7 +282,7 @@ def _method(
         "ends": frozenset({Bound.UPPER, Bound.LOWER}),
         "cost": Cost.MILLISECONDS,
         "cold": cold,
-        "reduction": lambda mechanism: False,
+        "reduction": never,
         "named_width": 1e-9,
         "is_listed": is_listed,
     }

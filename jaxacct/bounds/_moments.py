@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
 from jaxacct._precision import HostProgram
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._line_parts import Round, Sampled
@@ -347,4 +347,4 @@ def moments(
     )
 
 
-MOMENTS = moments(lambda mechanism: False, None, is_quick=False)
+MOMENTS = moments(never, None, is_quick=False)

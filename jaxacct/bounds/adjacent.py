@@ -14,7 +14,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, never
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds import fixed_batches, group
 from jaxacct.bounds._adjacent_on_lanes import DOUBLED, Asking, emptied_on_lanes, replaced_on_lanes
@@ -235,7 +235,7 @@ TOGETHER = BracketMethod(
     ends=_ENDS,
     applies=lambda mechanism: is_scalar(mechanism) and together(mechanism) is not None and not _is_of_pairs(mechanism),
     bracket=_all_together,
-    reduction=lambda mechanism: False,
+    reduction=never,
     regime="of ReplaceOne or of ZeroOut",
     **_OPTIONS,
 )
@@ -252,7 +252,7 @@ _PAIRS = Distribution(
     parts=in_own_relation(parts_by_laws(_laws)),
     scale=_scale,
     largest_loss=_largest,
-    reduction=lambda mechanism: False,
+    reduction=never,
     width_constant=lambda mechanism: 0.5,
     gap=lambda mechanism: _pair_of(mechanism).gap,
     is_from_above=_is_fixed,
@@ -287,7 +287,7 @@ def tables(
         ends=_ENDS,
         applies=_has_stand_in,
         bracket=_by_stand_in,
-        reduction=lambda mechanism: False,
+        reduction=never,
         regime="Gaussian, Laplace and discrete noise, mixtures and groups of Gaussians, composed",
         **_OPTIONS,
     )
@@ -298,7 +298,7 @@ def tables(
         ends=_ENDS,
         applies=_has_neither,
         bracket=_through_none,
-        reduction=lambda mechanism: False,
+        reduction=never,
         regime="all others",
         **_OPTIONS,
     )
@@ -309,7 +309,7 @@ def tables(
         ends=_ENDS,
         applies=_is_fixed,
         bracket=_by_fixed,
-        reduction=lambda mechanism: False,
+        reduction=never,
         regime="FixedBatches and TruncatedPoisson",
         **_OPTIONS,
     )
@@ -319,7 +319,7 @@ def tables(
         theorem="an empty record is none: records take part independently",
         ends=_ENDS,
         bracket=_without,
-        reduction=lambda mechanism: False,
+        reduction=never,
         applies=lambda mechanism: is_scalar(mechanism) and _alone(mechanism) is not None,
         regime="records that take part independently",
         **_OPTIONS,
@@ -331,14 +331,14 @@ def tables(
             removed,
             fixed,
             loss_distribution(_PAIRS),
-            loss_distribution(stand_ins, helps=lambda mechanism: False),
+            loss_distribution(stand_ins, helps=never),
             *replaced_on_lanes(asking),
         ),
         (ZeroOut,): (
             empty,
             fixed,
             loss_distribution(_PAIRS),
-            loss_distribution(same, helps=lambda mechanism: False),
+            loss_distribution(same, helps=never),
             *emptied_on_lanes(asking, _alone),
         ),
     }

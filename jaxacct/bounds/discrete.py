@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import loss_distribution, of_one_release
@@ -331,7 +331,7 @@ EXACT = BracketMethod(
     cold=Cost.MILLISECONDS,
     applies=has_types,
     bracket=_bracket,
-    reduction=lambda mechanism: False,
+    reduction=never,
     named_width=1e-9,
 )
 DISTRIBUTION = of_one_release(BASES[DiscretePair], "the pair's own loss distribution", spread)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, always, never
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct.bounds import bases
 from jaxacct.bounds._distribution import PLAIN_TAIL, Distribution, loss_distribution, parts_by_laws, reader
@@ -357,9 +357,9 @@ CUT = Distribution(
     parts=parts_by_laws(_laws),
     scale=_cut_scale,
     largest_loss=lambda run: math.inf,
-    reduction=lambda run: True,
+    reduction=always,
     width_constant=lambda run: 0.5,
-    is_from_above=lambda run: True,
+    is_from_above=always,
     exists=lambda run: is_scalar(run) and not run.loses_nothing(),
 )
 _OPTIONS: dict[str, Any] = {"directions": BOTH, "cost": Cost.TENTHS, "cold": Cost.TENTHS, "applies": is_scalar}
@@ -376,7 +376,7 @@ def tables(
         theorem="a batch of fixed size is Poisson sampling with half the noise",
         ends=_ENDS,
         bracket=_by_stand_in,
-        reduction=lambda run: False,
+        reduction=never,
         **{**_OPTIONS, "applies": lambda run: is_scalar(run) and not run.with_replacement},
     )
     coupled = BracketMethod(
@@ -385,7 +385,7 @@ def tables(
         theorem="Chua et al. 2024, Scalable DP-SGD: the same coins, but for batches that are cut",
         ends=_ENDS,
         bracket=lambda run, query, target, at: bracket(run, run.relation, query, target, at),
-        reduction=lambda run: False,
+        reduction=never,
         **_OPTIONS,
     )
     same = of_stand_in(stand_in, "a batch of fixed size is Poisson sampling with half the noise")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, cast
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, always, never
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import Distribution, loss_distribution
 from jaxacct.bounds._parts import is_scalar
@@ -157,7 +157,7 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
         ends=both,
         applies=_has_stand_in,
         bracket=_by_stand_in,
-        reduction=lambda mechanism: False,
+        reduction=never,
         regime="Gaussian (also Poisson-sampled), Laplace, discrete noise, composed",
         **options,
     )
@@ -166,8 +166,8 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
         theorem="Vadhan 2017, Lemma 2.2",
         applies=_has_none,
         bracket=_one_after_the_other,
-        reduction=lambda mechanism: True,
+        reduction=always,
         regime="all others",
         **options,
     )
-    return {(Group,): (exact, general, loss_distribution(distribution, helps=lambda mechanism: False))}
+    return {(Group,): (exact, general, loss_distribution(distribution, helps=never))}

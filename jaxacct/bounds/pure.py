@@ -233,7 +233,7 @@ _BY_HOST: dict[str, Any] = {
     "ends": frozenset({Bound.UPPER, Bound.LOWER}),
     "cost": Cost.MICROSECONDS,
     "cold": Cost.MICROSECONDS,
-    "reduction": lambda release: False,
+    "reduction": never,
     "named_width": 1e-9,
 }
 _ALONE = of_one_release(base_of(RandomizedResponse(1.0)), "the definition, over the outputs", spread)

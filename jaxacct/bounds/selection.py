@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Lanes, Method, Query, RenyiMethod
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Lanes, Method, Query, RenyiMethod, always
 from jaxacct._types import Direction, Ends
 from jaxacct.bounds._distribution import Distribution
 from jaxacct.bounds._orders import MIXED
@@ -136,7 +136,7 @@ def tables(
         cold=Cost.MICROSECONDS,
         applies=is_pure,
         bracket=bracket,
-        reduction=lambda mechanism: True,
+        reduction=always,
         regime="runs that are purely differentially private",
     )
     renyi = RenyiMethod(

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, LaneBracketMethod, Lanes, Query
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, LaneBracketMethod, Lanes, Query, always, never
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._many_lines import many_brackets
@@ -192,7 +192,7 @@ _FACTS: dict[str, Any] = {
     "ends": frozenset({Bound.UPPER, Bound.LOWER}),
     "cost": Cost.MILLISECONDS,
     "cold": Cost.TENTHS,
-    "reduction": lambda mechanism: False,
+    "reduction": never,
     "named_width": 1e-9,
 }
 EXACT = LaneBracketMethod(
@@ -207,4 +207,4 @@ EXACT = LaneBracketMethod(
     on_host=_exact(_whole, is_single_round, functools.partial(many_brackets, is_single=True)),
     **_FACTS,
 )
-PARTIAL_EXACT = _exact(_unfinished, lambda mechanism: True)
+PARTIAL_EXACT = _exact(_unfinished, always)

@@ -11,14 +11,12 @@ import math
 
 import numpy as np
 
-from jaxacct.bounds.bases._base import SMALLEST, check_fits
+from jaxacct.bounds.bases._base import check_fits
+from jaxacct.bounds.bases._normal import SURE_Z, reach_for
 from jaxacct.divergence.lattice._continuous_cells import normal_cell_masses
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_masses, merged
 from jaxacct.special import bisect_lanes, sum_outward, up
 
-_Z_RANGE = 10.0  # standard deviations that are followed from the outermost means, or further
-_OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: booked at infinity
-_SURE_Z = 36.0  # up to this z a cell's mass under Q is a normal double
 _NUM_HALVINGS = 64  # of a bracket of x
 _NUM_BINS, _BINS_TO = 32, 6.0  # bins of a test, and how many standard deviations they reach: tightness only
 _ROUNDING = 2.0**-46  # relative, of sums over a lattice, and of exponentials of losses up to 600
@@ -79,9 +77,8 @@ def emptied(mu: float, prob: float, step: float, tail: float) -> RatioLaw:
     A record that contributes 1 against the empty one, in batches without replacement where the others contribute -1.
     For k >= 1 the best test is a threshold: the ratio grows from 1 on at z = mu / 2.
     """
-    z_range = max(_Z_RANGE, math.sqrt(-2.0 * math.log(tail))) if tail > 0 else _Z_RANGE
-    outside = max(min(_OUTSIDE, tail), SMALLEST) if tail > 0 else _OUTSIDE
-    last_z = min(mu + z_range, _SURE_Z)
+    z_range, outside = reach_for(tail)
+    last_z = min(mu + z_range, SURE_Z)
     beyond = prob * 0.5 * math.erfc((last_z - mu) / math.sqrt(2.0)) * (1.0 + 2.0**-40)
 
     def log_ratio(z: np.ndarray) -> np.ndarray:
@@ -111,6 +108,6 @@ def emptied_in_bins(mu: float, prob: float) -> tuple[np.ndarray, np.ndarray]:
 
     Of all outputs below mu / 2 together, and of bins above; each within 2^-40 of its value.
     """
-    z = np.concatenate([[-_SURE_Z], np.linspace(0.5 * mu, mu + _BINS_TO, _NUM_BINS), [mu + _SURE_Z]])
+    z = np.concatenate([[-SURE_Z], np.linspace(0.5 * mu, mu + _BINS_TO, _NUM_BINS), [mu + SURE_Z]])
     others = (1.0 - prob) * normal_cell_masses(z + mu)
     return others + prob * normal_cell_masses(z - mu), others + prob * normal_cell_masses(z)

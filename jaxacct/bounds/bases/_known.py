@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from jaxacct._method import always
 from jaxacct._types import Bound, Direction
 from jaxacct.bounds.bases._base import MAX_LOSS, Base, sampled, unbounded
 from jaxacct.curves import Pld
@@ -36,4 +37,4 @@ def _law(pld: Pld, sampling_prob: float, step: float, side: Side, tail: float) -
     return sampled(from_atoms(pld.losses, masses, zero, infinite, step, side, origin=pld.offset), sampling_prob)
 
 
-BASE = Base(law=_law, largest_loss=unbounded, is_from_above=lambda pld: True)
+BASE = Base(law=_law, largest_loss=unbounded, is_from_above=always)

@@ -11,6 +11,7 @@ import math
 import jax
 import numpy as np
 
+from jaxacct._method import always, never
 from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct.bounds._distribution import Distribution, Parts
@@ -96,8 +97,8 @@ DISTRIBUTION = Distribution(
     parts=_parts,
     scale=shuffled_scale,
     largest_loss=unbounded,
-    reduction=lambda mechanism: True,
+    reduction=always,
     width_constant=lambda mechanism: 0.5,
-    is_from_above=lambda mechanism: False,
+    is_from_above=never,
     exists=has_pair,
 )
