@@ -988,6 +988,7 @@ DRAWN = "tests/training/test_batches.py -k 'coins or sets or orders or binomial 
 SKELLAM = "tests/special/test_skellam_masses.py"
 SKELLAM_RUNS = "tests/bounds/test_skellam.py"
 STAYS = "tests/bounds/test_fixed_batches.py -k stays"
+NEARBY = "tests/bounds/test_nearby.py"
 PUBLIC = "tests/training/test_batches.py -k 'public or sorted'"
 SEPARATION = "tests/interop/test_interop_jax_privacy.py -k separation"
 GROUPS = "tests/interop/test_interop_jax_privacy.py -k equal_groups"
@@ -1020,6 +1021,9 @@ _BATCHES = (
         "bounds/bases/_few_outputs.py", "masses.log_masses[outputs[::-1]]", "masses.log_masses[outputs]", SKELLAM_RUNS
     ),
     Mutant("bounds/_full_batches.py", "prob * (1.0 - full.most) + limit", "prob + limit", STAYS),
+    Mutant("bounds/_nearby.py", "up(target + _SHIFT * lost, 4)", "target + _SHIFT * lost", NEARBY),
+    Mutant("bounds/_nearby.py", "down(below(asked) - _SHIFT * lost, 4)", "below(asked) - _SHIFT * lost", NEARBY),
+    Mutant("bounds/bases/_glued.py", "_BIN_ERROR = 2.0**-40", "_BIN_ERROR = 2.0**-60", NEARBY),
     Mutant("bounds/selection.py", "/ (1.0 + xp.exp(-x))", "/ (1.1 + xp.exp(-x))", PURE_SELECTION),
     Mutant("training/_drawing.py", "keep[subset(words, num_records, num_records - size)] = False", "pass", DRAWN),
 )

@@ -22,14 +22,13 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, always, never
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct.bounds import bases
 from jaxacct.bounds._distribution import PLAIN_TAIL, Distribution, loss_distribution, parts_by_laws, reader
 from jaxacct.bounds._full_batches import Full, copies, filled, kept
 from jaxacct.bounds._mirrored import Mirrored, mirrored
+from jaxacct.bounds._nearby import below_nearby
 from jaxacct.bounds._parts import is_scalar
 from jaxacct.bounds.bases._base import pld_of_law, side_of
 from jaxacct.bounds.bases._glued import emptied, emptied_in_bins, glued, weighted
@@ -126,7 +125,7 @@ def _empty(run: Any, prob: float) -> _MakeLaw:
     return law
 
 
-def _withcopies(run: FixedBatches) -> _MakeLaw:
+def _with_copies(run: FixedBatches) -> _MakeLaw:
     """Given that there are copies of the record, their number is told: 2 K away from none, and from the other one."""
     shares, rest = copies(run)
     some = up(-math.expm1(int(run.batch_size) * math.log1p(-1.0 / int(run.num_records))), 2**6)
@@ -225,42 +224,33 @@ def _scale_of(noise: Gaussian, prob: float) -> float:
 
 def _fixed_replaced(run: FixedBatches) -> Adjacency:
     rate = _rate(run, is_up=True)
-    law = _withcopies(run) if run.with_replacement else _replaced(_half(run), rate)
+    law = _with_copies(run) if run.with_replacement else _replaced(_half(run), rate)
     pair = Mirrored(law, int(run.num_steps), _scale_of(_half(run), rate))
     return Adjacency(pair, _FIXED, _bracket_of(run, lambda: stand_in(run, is_up=False)))
 
 
 def _in_bins(run: FixedBatches, query: Query, target: float, direction: Direction) -> float:
-    """From below, where all others contribute -1 and the record 1, by bins of the outputs.
-
-    With each probability within a factor 1 + r of the true one, T steps have
-    delta(eps) >= (1 - T r) delta'(eps + 2.1 T r), T r <= 0.01.
-    """
-    lost = int(run.num_steps) * 2.0**-40
-    if lost > 0.01:
-        return 0.0
-    p, q = emptied_in_bins(1.0 / float(run.mechanism.noise_multiplier), _rate(run, is_up=False))
-    kept = np.minimum(p, q) > 1e-200
-    p, q = np.append(p[kept], p[~kept].sum()), np.append(q[kept], q[~kept].sum())
-    pair = DiscretePair(tuple((p / p.sum()).tolist()), tuple((q / q.sum()).tolist()))
-    asked = target / (1.0 - lost) * (1.0 + 2.0**-50) if query is Query.EPSILON else target + 2.1 * lost
-    if query is Query.EPSILON and asked >= 1.0:
-        return 0.0
-    read, deltas = reader(query, asked)
+    """From below, where all others contribute -1 and the record 1, by bins of the outputs."""
+    bins = emptied_in_bins(1.0 / float(run.mechanism.noise_multiplier), _rate(run, is_up=False))
+    pair = DiscretePair(tuple(bins.p.tolist()), tuple(bins.q.tolist()))
     step = math.sqrt(math.log1p(bases.spread(pair))) / _RESOLUTION
-    law = bases.law(pair, 1.0, step, side_of(Bound.LOWER, direction), PLAIN_TAIL)
+
+    def below(asked: float) -> float:
+        read, deltas = reader(query, asked)
+        law = bases.law(pair, 1.0, step, side_of(Bound.LOWER, direction), PLAIN_TAIL)
+        return read(compose_plds([(pld_of_law(law, direction), int(run.num_steps))], deltas))
+
     try:
-        low = read(compose_plds([(pld_of_law(law, direction), int(run.num_steps))], deltas))
+        return below_nearby(query, target, int(run.num_steps) * bins.error, below)
     except TooFineError:
         return 0.0
-    return max(low - 2.1 * lost, 0.0) if query is Query.EPSILON else down(low * (1.0 - lost), 4)
 
 
 def _fixed_emptied(run: FixedBatches) -> Adjacency:
     """With replacement as if replaced by any other one, of which the empty one is one."""
     rate, full = _rate(run, is_up=True), Gaussian(float(run.mechanism.noise_multiplier))
     if run.with_replacement:
-        law, least = _withcopies(run), 1.0 - 1.0 / int(run.num_records)
+        law, least = _with_copies(run), 1.0 - 1.0 / int(run.num_records)
         joins = down(-math.expm1(int(run.batch_size) * math.log(least)), 2**8)
     else:
         law, joins = _empty(run, rate), _rate(run, is_up=False)

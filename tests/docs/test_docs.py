@@ -26,7 +26,7 @@ _LAYERS = (
     ("special", "mechanisms", "_method"),
     ("curves", "divergence"),
     ("composition", "conversion"),
-    ("bounds._limits", "bounds._orders", "bounds._parts", "bounds._table", "bounds.bases"),
+    ("bounds._limits", "bounds._nearby", "bounds._orders", "bounds._parts", "bounds._table", "bounds.bases"),
     ("bounds._by_ratio", "bounds._line_choice", "bounds._line_parts", "bounds._one_moment"),
     ("bounds._host_line", "bounds._many_lines", "bounds._one_line", "bounds._renyi_of_outputs"),
     ("bounds._distribution", "bounds._inversion", "bounds._moments"),

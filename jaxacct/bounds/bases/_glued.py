@@ -8,6 +8,7 @@ what is left lies at 0. The two bounds agree at k = 1, or are made to by raising
 
 import dataclasses
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,9 @@ from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_masses, merge
 from jaxacct.special import bisect_lanes, sum_outward, up
 
 _NUM_HALVINGS = 64  # of a bracket of x
+_LEAST = 1e-200  # bins with less on either side are one: near the end of the doubles they lose their digits
 _NUM_BINS, _BINS_TO = 32, 6.0  # bins of a test, and how many standard deviations they reach: tightness only
+_BIN_ERROR = 2.0**-40  # relative, of a bin's share; (mu/8)^2 times as much where mu is above 8
 _ROUNDING = 2.0**-46  # relative, of sums over a lattice, and of exponentials of losses up to 600
 
 
@@ -103,11 +106,19 @@ def emptied(mu: float, prob: float, step: float, tail: float) -> RatioLaw:
     return dataclasses.replace(law, blur=law.blur + off + 2.0**-46 * largest, infinite_mass=infinite)
 
 
-def emptied_in_bins(mu: float, prob: float) -> tuple[np.ndarray, np.ndarray]:
-    """Two arrays [N], the probabilities of bins of an output under the two sides of the pair of `emptied`.
+class Bins(NamedTuple):
+    """The shares of bins of an output [N] under the two sides of a pair, and at most the relative error of each."""
 
-    Of all outputs below mu / 2 together, and of bins above; each within 2^-40 of its value.
-    """
+    p: np.ndarray
+    q: np.ndarray
+    error: float
+
+
+def emptied_in_bins(mu: float, prob: float) -> Bins:
+    """The pair of `emptied` in `Bins`: all outputs below mu / 2 together, bins above, and the least likely in one."""
     z = np.concatenate([[-SURE_Z], np.linspace(0.5 * mu, mu + _BINS_TO, _NUM_BINS), [mu + SURE_Z]])
     others = (1.0 - prob) * normal_cell_masses(z + mu)
-    return others + prob * normal_cell_masses(z - mu), others + prob * normal_cell_masses(z)
+    p, q = others + prob * normal_cell_masses(z - mu), others + prob * normal_cell_masses(z)
+    kept = np.minimum(p, q) > _LEAST
+    p, q = (np.append(x[kept], x[~kept].sum()) for x in (p, q))
+    return Bins(p / p.sum(), q / q.sum(), _BIN_ERROR * max(1.0, (mu / 8.0) ** 2))
