@@ -565,7 +565,7 @@ _ALLOCATION = (
     Mutant("bounds/discrete.py", "(1.0 if upper else -1.0)", "(-1.0 if upper else 1.0)", FEW),
     Mutant("bounds/discrete.py", "chosen * ratios[0] + (num_steps - chosen)", "chosen * ratios[0] + num_steps", BINARY),
     Mutant("special/_binomial_window.py", "own - other - lacks, error", "own - other + 1e-6, error", BINARY),
-    Mutant("bounds/discrete.py", "np.maximum(masses * (1.0 + 2.0 * found.error), _LEAST)", "masses", FEW),
+    Mutant("bounds/discrete.py", "np.maximum(masses * (1.0 + 2.0 * found.error), LEAST_NORMAL)", "masses", FEW),
     Mutant(
         "bounds/allocation/_largest_output.py",
         "run.used * log_phi[1] + others",
@@ -988,6 +988,7 @@ DRAWN = "tests/training/test_batches.py -k 'coins or sets or orders or binomial 
 SKELLAM = "tests/special/test_skellam_masses.py"
 SKELLAM_RUNS = "tests/bounds/test_skellam.py"
 STAYS = "tests/bounds/test_fixed_batches.py -k stays"
+NEARBY = "tests/bounds/test_nearby.py"
 PUBLIC = "tests/training/test_batches.py -k 'public or sorted'"
 SEPARATION = "tests/interop/test_interop_jax_privacy.py -k separation"
 GROUPS = "tests/interop/test_interop_jax_privacy.py -k equal_groups"
@@ -1020,6 +1021,9 @@ _BATCHES = (
         "bounds/bases/_few_outputs.py", "masses.log_masses[outputs[::-1]]", "masses.log_masses[outputs]", SKELLAM_RUNS
     ),
     Mutant("bounds/_full_batches.py", "prob * (1.0 - full.most) + limit", "prob + limit", STAYS),
+    Mutant("bounds/_nearby.py", "up(target + _SHIFT * lost, 4)", "target + _SHIFT * lost", NEARBY),
+    Mutant("bounds/_nearby.py", "down(below(asked) - _SHIFT * lost, 4)", "below(asked) - _SHIFT * lost", NEARBY),
+    Mutant("bounds/bases/_glued.py", "_BIN_ERROR = 2.0**-40", "_BIN_ERROR = 2.0**-60", NEARBY),
     Mutant("bounds/selection.py", "/ (1.0 + xp.exp(-x))", "/ (1.1 + xp.exp(-x))", PURE_SELECTION),
     Mutant("training/_drawing.py", "keep[subset(words, num_records, num_records - size)] = False", "pass", DRAWN),
 )
@@ -1043,12 +1047,12 @@ _KNOWN = "tests/bounds/test_known_distributions.py"
 _TINY_NOISE = "tests/test_membership.py -k 'tiny or chosen'"
 _FAR = (
     Mutant("bounds/bases/_known.py", "infinite = up(infinite + float(p[far].sum()), 64)", "pass", _KNOWN),
-    Mutant("bounds/bases/_known.py", "(pld.losses > MAX_LOSS) | (masses < _LEAST)", "pld.losses > 1e9", _KNOWN),
+    Mutant("bounds/bases/_known.py", "(pld.losses > MAX_LOSS) | (masses < LEAST_NORMAL)", "pld.losses > 1e9", _KNOWN),
     Mutant("curves/_convolution.py", "pld if pld.step == finest else", "pld if pld.step < 1.1 * finest else", _KNOWN),
     Mutant("curves/_regridding.py", "shares = shares / total *", "shares = shares *", _KNOWN),
     Mutant(
         "answering/_loop.py",
-        "np.where(np.asarray(delta) < _LEAST_NORMAL, 0.0, value)",
+        "np.where(np.asarray(delta) < LEAST_NORMAL, 0.0, value)",
         "np.asarray(value)",
         "tests/bounds/test_far_settings.py -k normal_doubles",
     ),
@@ -1160,7 +1164,7 @@ _LARGE = (
     ),
     Mutant(
         "accounting/_curves.py",
-        "xp.where(may_lose(mechanism), xp.maximum(whole, _TINY), whole)",
+        "xp.where(may_lose(mechanism), xp.maximum(whole, LEAST_NORMAL), whole)",
         "xp.where(may_lose(mechanism), whole, whole)",
         "tests/bounds/test_far_settings.py -k nothing_is_lost",
     ),

@@ -329,7 +329,7 @@ class LaneBracketMethod(TwoEndedMethod, LaneMethod):
     traced_size: Any
     on_host: BracketMethod
     quick_sizes: tuple[Any, ...] = ()
-    covers: Callable[[Any], Any] = lambda mechanism: True
+    covers: Callable[[Any], Any] = always
     in_programs: bool = False
     spares: tuple[str, ...] = ()
 

@@ -121,6 +121,9 @@ def compose(curves: Any, counts: Any = 1) -> Any:
       curves: one `RdpCurve` or `Pld`, or several of a kind, with the same orders (bound, direction) and adjacency.
       counts: whole number >= 1 for each (a scalar is shared by all).
 
+    Returns:
+      An `RdpCurve` or a `Pld`, as `curves` are, with the same bound, direction and adjacency.
+
     Raises:
       ValueError: if the curves differ in that, a Renyi curve is no upper bound, or a count is out of range.
 

@@ -9,7 +9,7 @@ import jax
 from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Bound
 from jaxacct.curves import RdpCurve
-from jaxacct.special import log_one_minus_inverse
+from jaxacct.special import LEAST_NORMAL, log_one_minus_inverse
 from jaxacct.special._namespace import xp
 
 _ROUNDING = 2.0**-49  # no term errs by more than 12 ULP of its size, sums included; 16 are added
@@ -61,9 +61,9 @@ def log_delta_from_rdp(orders: jax.Array, rdp: jax.Array, epsilon: jax.Array) ->
 
 
 def delta_from_log(log_delta: jax.Array) -> jax.Array:
-    """exp(log_delta) rounded up: in [2.3e-308, 1] even where the exponential underflows; 0 only for -inf."""
+    """exp(log_delta) rounded up: in [2.2e-308, 1] even where the exponential underflows; 0 only for -inf."""
     delta = xp.exp(log_delta) * (1.0 + 2.0**-50 * (1.0 + xp.abs(xp.maximum(log_delta, -800.0))))
-    return xp.where(xp.isneginf(log_delta), 0.0, xp.clip(delta, 2.2250738585072014e-308, 1.0))
+    return xp.where(xp.isneginf(log_delta), 0.0, xp.clip(delta, LEAST_NORMAL, 1.0))
 
 
 def delta_from_log_down(log_delta: jax.Array) -> jax.Array:

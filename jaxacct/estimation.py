@@ -64,7 +64,8 @@ class Estimate(NamedTuple):
 
     `mean` is the sample mean and `standard_error` its estimated standard deviation (0 where no sample had a loss above
     epsilon: the truth then is only known to lie below `upper_confidence`). `upper_confidence` is above delta with
-    probability at least `confidence` over the samples: it can be wrong, so it is no certified bound.
+    probability at least `confidence` over the samples: it can be wrong, so it is no certified bound. Of `num_samples`
+    samples, drawn as `sampler` says, for the adjacency `neighboring_relation`; `bound` is ESTIMATE.
 
     >>> import jaxacct as ja
     >>> from jaxacct.estimation import estimate_delta

@@ -118,6 +118,13 @@ def gdp(mechanism: Mechanism) -> float:
     (Chen et al. 2024, Theorem 1, corrected), rounds adding in squares. It rests on astronomically small deltas as
     much as on others: epsilon at one delta is the sharper summary.
 
+    Args:
+      mechanism: a mechanism with concrete scalar fields: Gaussian releases, composed or not, or `Shuffled` reports of a
+        pure randomizer.
+
+    Returns:
+      A float, mu, in the adjacency of the mechanism.
+
     Raises:
       ValueError: for a mechanism with no Gaussian trade-off function here, or fields that are not concrete scalars.
 

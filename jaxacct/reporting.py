@@ -162,6 +162,9 @@ def report(
       style: "text", "markdown" or "json".
       false_positive_rates: in (0, 1), at which it says what membership tests can reach; none where empty.
 
+    Returns:
+      The statement, a string of several lines; in "json" numbers unrounded, else rounded to the safe side.
+
     Raises:
       ValueError: if an argument is out of range, or the mechanism has no analysis.
 
@@ -172,8 +175,6 @@ def report(
     """
     if not isinstance(style, str) or style not in _STYLES:
         raise ValueError(f"style={style!r} must be one of {sorted(_STYLES)}")
-    if (target_delta is None) == (target_epsilon is None):
-        raise ValueError(f"target_delta={target_delta} and target_epsilon={target_epsilon}: exactly one must be given")
     question: dict[str, Any] = {"target_delta": target_delta, "target_epsilon": target_epsilon, "precision": precision}
     question["neighboring_relation"] = neighboring_relation
     facts = statement(mechanism, **question, false_positive_rates=false_positive_rates)

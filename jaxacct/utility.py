@@ -36,6 +36,9 @@ def mean_estimation_variance(
       success_prob: in [0, 1], p.
       dimension: whole number >= 1, d.
 
+    Returns:
+      A float, or an array of the broadcast shape; traced where an argument is.
+
     Raises:
       ValueError: if an argument is out of range, or the mechanism is neither.
 
@@ -65,9 +68,7 @@ def mean_estimation_variance(
     try:
         joined = mechanism.participation()
     except UndeclaredError as error:
-        raise ValueError(
-            f"mechanism={mechanism!r} must be RandomAllocation or PoissonSampled of Gaussian noise"
-        ) from error
+        raise ValueError(wanted) from error
     sampling: Any = success_prob * joined.dispersion / (records * joined.uses)
     with np.errstate(over="ignore"):  # inf is the answer
         each: Any = mechanism.mechanism.noise_multiplier / (records * joined.uses)

@@ -126,8 +126,21 @@ def deciding(
     """For a scalar question, the entry behind `epsilon` (or `delta`) in each direction.
 
     It names the method that decided. The larger value is the answer. Methods that cannot change it are not run, so
-    the smaller direction may show a bound that `compare` would improve. Arguments and errors as for `epsilon`; array
-    fields are refused.
+    the smaller direction may show a bound that `compare` would improve.
+
+    Args:
+      mechanism: a mechanism with concrete scalar fields.
+      target_delta: float in (0, 1), to ask for epsilon; or
+      target_epsilon: float >= 0, to ask for delta.
+      precision: as for `jaxacct.epsilon`.
+      neighboring_relation: as for `jaxacct.epsilon`.
+
+    Returns:
+      One `Entry` for each direction, its `seconds` nan: nothing was timed.
+
+    Raises:
+      ValueError: if not exactly one target is given, an argument is out of range, traced or an array, or the mechanism
+        has no analysis.
 
     >>> import jaxacct as ja
     >>> run = ja.RandomAllocation(ja.Gaussian(noise_multiplier=1.0), num_steps=1000)

@@ -39,16 +39,16 @@ from jaxacct.curves._convolution import ALL_DELTAS
 from jaxacct.divergence.allocation._powers import general_rdp
 from jaxacct.mechanisms._adjacent import in_relation
 from jaxacct.mechanisms._base import Mechanism
+from jaxacct.special import LEAST_NORMAL
 from jaxacct.special._namespace import xp
 
-_TINY = 2.2250738585072014e-308  # the least normal double: programs take what is smaller for 0, which it is not
 _HOST_CALLS = 128  # Renyi curves of one program that NumPy evaluates: then compiling it, 1 to 10 s, is worth while
 
 
 def _worst_rdp(mechanism: Mechanism, *, orders: tuple[float, ...], parts: tuple[RenyiPlan, ...]) -> jax.Array:
     """The larger over the directions' plans of the least Renyi divergences, [A, L]."""
     whole = functools.reduce(xp.maximum, [least_rdp(plan, mechanism, orders=orders) for plan in parts])
-    whole = xp.where(may_lose(mechanism), xp.maximum(whole, _TINY), whole)
+    whole = xp.where(may_lose(mechanism), xp.maximum(whole, LEAST_NORMAL), whole)
     return xp.where(in_domain(mechanism) & ~xp.isnan(whole), whole, xp.inf)
 
 
@@ -125,6 +125,9 @@ def allocation_rdp(log_moments: Any, num_steps: Any, num_selected: Any = 1, num_
       num_selected: whole number in [1, num_steps].
       num_epochs: whole number >= 1.
 
+    Returns:
+      An `RdpCurve` at the orders 2 to A, values of shape batch + [A - 1], in nats; add or remove adjacency.
+
     Raises:
       ValueError: if an argument is out of range.
 
@@ -176,8 +179,12 @@ def pld(
       tail: mass in (0, 1) that a discretisation step may cut off at either end, on the safe side.
       neighboring_relation: as for `jaxacct.epsilon`.
 
+    Returns:
+      A `Pld`, whose `bound` and `direction` are those asked for.
+
     Raises:
       ValueError: if an argument is out of range or traced, or the mechanism has no loss distribution here.
+      TooFineError: (a ValueError) if the grid would have more points than are worth holding.
 
     >>> import jaxacct as ja
     >>> run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100)

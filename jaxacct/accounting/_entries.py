@@ -17,6 +17,17 @@ from jaxacct.workers import Workers, gathered
 class Entry(NamedTuple):
     """One line of `compare`.
 
+    Attributes:
+      method: the name of the method, which ``method=`` of `jaxacct.epsilon` takes for an upper bound.
+      direction: which side of the adjacency it bounds.
+      value: epsilon or delta; a float, or an array over a batch.
+      bound: whether the value is an upper or a lower bound.
+      neighboring_relation: the adjacency.
+      theorem: paper and theorem.
+      order: the Renyi order that gave the value; nan where there is none.
+      at_order_edge: whether that is the largest order tried, so that the bound may be loose.
+      seconds: how long the method took, compilation included on a first call.
+
     >>> import jaxacct as ja
     >>> entry = ja.compare(ja.Gaussian(1.0), target_delta=1e-6)[0]
     >>> entry.method, entry.direction.value, round(entry.value, 4)

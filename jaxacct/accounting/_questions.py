@@ -197,7 +197,21 @@ def delta_interval(
 ) -> Interval:
     """A certified interval around the delta of `mechanism` at `target_epsilon`; the worse of both directions.
 
-    Arguments and errors as for `epsilon_interval`; `precision` is the relative width of delta, 1 % where None.
+    As `epsilon_interval`, with the two exchanged.
+
+    Args:
+      mechanism: any mechanism of the support matrix, with concrete scalar fields.
+      target_epsilon: float >= 0.
+      precision: the relative width to reach, > 0, 1 % where None:
+        ``upper - analysis_lower <= precision * analysis_lower``.
+      neighboring_relation: as for `epsilon`.
+      progress: called with (round, relative width) after each refinement.
+
+    Returns:
+      An `Interval`. A `PrecisionWarning` says so if the width was not reached.
+
+    Raises:
+      ValueError: if an argument is out of range or traced.
 
     >>> import jaxacct as ja
     >>> interval = ja.delta_interval(ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100), target_epsilon=0.5)

@@ -29,12 +29,12 @@ from jaxacct.answering._lanes import Answer, ask, ask_where, bracket_many, brack
 from jaxacct.answering._loose import warn_of_looseness
 from jaxacct.answering._plan import Step, plan
 from jaxacct.answering._question import Question, directions_of
+from jaxacct.special import LEAST_NORMAL
 
 _CLOSE = 0.9  # lower end of the mechanism over the upper end from which on nothing weaker is asked about
 _QUICK_GOAL, _QUICK_WIDTH = 1e-3, 1e-2  # at which quick questions try no larger program, and no other method
 _MANY_POINTS = 256  # from which on quick questions compile a bracket's program: some 5 s, the host 20 ms a point
 _SEVERAL, _MANY_GOAL = 4, 1e-3  # points bracketed together; width beyond which each is asked again, in default ones
-_LEAST_NORMAL = 2.0**-1022  # double
 
 
 class Asked(NamedTuple):
@@ -127,18 +127,18 @@ class Found:
         if asked.method.is_exact:
             self.exact.add(direction)
 
-    def raise_lower(self, value: Any, direction: Direction, *, of_reduction: bool) -> None:
-        """Takes in a lower bound; of a reduction it says nothing about the mechanism itself."""
+    def raise_lower(self, value: Any, direction: Direction, *, of_reduction: Any) -> None:
+        """Takes in a lower bound; where it is one `of_reduction` (bool) it says nothing about the mechanism itself."""
         self.analysis[direction] = np.maximum(self.analysis[direction], value)
-        if not of_reduction:
-            self.lower[direction] = np.maximum(self.lower[direction], value)
+        known = self.lower[direction]
+        self.lower[direction] = np.where(of_reduction, known, np.maximum(known, value))
 
     def drop_tiny(self) -> None:
         """Leaves no lower end where delta is below the least normal double: there rounding down rounds to nearest."""
         for ends in (self.lower, self.analysis):
             for d, value in ends.items():
                 delta = value if self.question.query is Query.DELTA else self.question.target
-                ends[d] = np.where(np.asarray(delta) < _LEAST_NORMAL, 0.0, value)
+                ends[d] = np.where(np.asarray(delta) < LEAST_NORMAL, 0.0, value)
 
 
 def answer(question: Question) -> Found:
@@ -286,17 +286,18 @@ def _ask_host(method: BracketMethod, directions: Sequence[Direction], found: Fou
         _take_in(method, bracket_points(method, todo, question, directions), directions, found)
         with np.errstate(invalid="ignore"):
             todo = todo & ~(found.high - found.analysis_low <= _MANY_GOAL * question.query.width * found.analysis_low)
+    lower = {d: np.zeros(question.shape) for d in directions}
     upper = {d: np.full(question.shape, question.query.worst) for d in directions}
-    asked = False
+    of_reduction, asked = np.ones(question.shape, bool), False
     for at, point in question.points() if np.any(todo) else ():
         if not (todo[at] and method.applies(point.mechanism)):
             continue
         if question.method is None and not method.helps(point.mechanism):
             continue
         asked = True
-        of_reduction = Bound.LOWER not in method.ends or method.is_of_reduction(point.mechanism)
+        of_reduction[at] = Bound.LOWER not in method.ends or method.is_of_reduction(point.mechanism)
         known = {d: Ends(*(float(x[at]) for x in found.start[d])) for d in directions}
-        if not of_reduction:  # it may hand a known lower end on, as one of the mechanism itself
+        if not of_reduction[at]:  # it may hand a known lower end on, as one of the mechanism itself
             known = {d: Ends(min(ends.lower, float(found.lower[d][at])), ends.upper) for d, ends in known.items()}
         try:
             ends = bracket_on_host(method, point, known)
@@ -304,21 +305,14 @@ def _ask_host(method: BracketMethod, directions: Sequence[Direction], found: Fou
             found.error = error
             continue
         for d, (low, high) in ends.items():
-            if math.isnan(low) or math.isnan(high):  # says nothing
-                continue
-            upper[d][at] = high if Bound.UPPER in method.ends else question.query.worst
-            if Bound.LOWER in method.ends:
-                _raise_at(found, d, at, min(low, float(found.upper[d][at]), high), of_reduction=of_reduction)
-    if Bound.UPPER in method.ends and asked:
-        for d in directions:
+            if not (math.isnan(low) or math.isnan(high)):  # else it says nothing
+                lower[d][at], upper[d][at] = min(low, float(found.upper[d][at]), high), high
+    for d in directions if asked else ():
+        if Bound.LOWER in method.ends:
+            found.raise_lower(lower[d], d, of_reduction=of_reduction)
+        if Bound.UPPER in method.ends:
             found.narrow(Asked(method, Answer(upper[d], np.nan, False)), d)
     found.start.update({d: (found.analysis[d], found.upper[d]) for d in directions})
-
-
-def _raise_at(found: Found, direction: Direction, at: Any, value: float, *, of_reduction: bool) -> None:
-    floor = np.zeros(found.question.shape)
-    floor[at] = value
-    found.raise_lower(floor, direction, of_reduction=of_reduction)
 
 
 def bracket_on_host(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, always, never
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.bounds.bases._base import Base, pld_of_law, side_of
 from jaxacct.curves import Pld
@@ -109,6 +109,16 @@ def parts_by_laws(laws: Callable[[Any, float, Side, float], list[tuple[RatioLaw,
     return parts
 
 
+def in_own_relation(parts: Callable[..., Parts]) -> Callable[..., Parts]:
+    """A function for `Distribution.parts`: `parts`, in the adjacency of the mechanism that they are asked for."""
+
+    def made(mechanism: Mechanism, step: float, bound: Bound, tail: float) -> Parts:
+        of, relation = parts(mechanism, step, bound, tail), mechanism.relation
+        return lambda d: [(dataclasses.replace(pld, neighboring_relation=relation), count) for pld, count in of(d)]
+
+    return made
+
+
 def of_one_release(base: Base, theorem: str | Callable[[Any], str], spread: Callable[[Any], float]) -> Distribution:
     """The declaration (`Distribution`, a class) for a release by itself, which every record takes part in."""
 
@@ -122,12 +132,12 @@ def of_one_release(base: Base, theorem: str | Callable[[Any], str], spread: Call
         parts=parts_by_laws(laws),
         scale=lambda release: (math.log1p(spread(release)), 1),
         largest_loss=base.largest_loss,
-        reduction=lambda release: False,
+        reduction=never,
         width_constant=lambda release: 0.5,
         gap=lambda release: base.gap(release, 1.0),
         is_light=lambda release: base.is_light,
         is_from_above=base.is_from_above,
-        exists=lambda release: True,
+        exists=always,
         is_symmetric=lambda release: base.is_symmetric,
         is_envelope=base.is_envelope,
     )

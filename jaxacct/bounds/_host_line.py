@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._parts import flattened
@@ -195,6 +195,6 @@ LAPLACE = BracketMethod(
     cold=Cost.MILLISECONDS,
     applies=_has_laplace,
     bracket=_bracket_laplace,
-    reduction=lambda mechanism: False,
+    reduction=never,
     named_width=1e-9,
 )

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._method import BOTH, BracketMethod, Cost, LaneBracketMethod, Lanes, Query
+from jaxacct._method import BOTH, BracketMethod, Cost, LaneBracketMethod, Lanes, Query, never
 from jaxacct._types import Bound, Ends
 from jaxacct.bounds._host_line import bracket_on_host, is_within_reach
 from jaxacct.bounds._parts import flattened
@@ -51,7 +51,6 @@ class Size(NamedTuple):
 SIZES = (Size(64, 512), Size(256, 1024), Size(1024, 2048))
 # Orders a tried for the line, less 1, in units of 1 over the standard deviation of the composed loss
 _SCALES = np.geomspace(1e-2, 1e2, 64)
-_NOISE = (1e-3, 1e9)  # noise multipliers for which the contour is tried on the host
 _MOST_EXPONENT = 600.0  # largest exponent in a guess of a variance, so that e^600 is a double
 
 
@@ -283,7 +282,7 @@ def _method(
         "ends": frozenset({Bound.UPPER, Bound.LOWER}),
         "cost": Cost.MILLISECONDS,
         "cold": cold,
-        "reduction": lambda mechanism: False,
+        "reduction": never,
         "named_width": 1e-9,
         "is_listed": is_listed,
     }

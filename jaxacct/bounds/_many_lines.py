@@ -25,7 +25,7 @@ from jaxacct.divergence.allocation import _added_plans as plans
 from jaxacct.divergence.allocation import _clipped_lanes as clipped
 from jaxacct.divergence.allocation._grid import Real
 from jaxacct.divergence.allocation._host_rule import CLIPPED, WHOLE, Shape, num_nodes, rule
-from jaxacct.special import down, up
+from jaxacct.special import LEAST_NORMAL, down, up
 
 # These steer running time and tightness: what they leave out is bounded and added.
 # What is tried one after the other: the share of delta that clipping the likelihood ratios is to take away, and how
@@ -34,7 +34,6 @@ _TRIED = ((5e-9, 1.0), (5e-9, 0.65), (1e-6, 0.9))
 _NARROW = 1e-6  # relative width of ends that are not improved on
 _MOST_NODES = 600  # nodes of the line
 _NOISE, _MOST_STEPS = (0.3, 20.0), 2.0**40  # rounds outside are left to others: their grids would be long
-_TINY = 2.2250738585072014e-308  # the least normal double: an upper end of delta is not smaller
 _WIDE = np.geomspace(0.03, 40.0, 36)  # orders a - 1 looked at first, over 1 by the deviation of the composed loss
 _NEAR = np.geomspace(0.4, 2.6, 34)  # orders a - 1 among which the line is chosen, over that of a first guess
 _PLANNED, _SUMMED = 2**15, 2**11  # nodes of rules in one block of lanes: planned, and summed over
@@ -94,7 +93,7 @@ def many_brackets(
             ends = remove(rounds, query) if d is Direction.REMOVE else add(rounds, query, below)
             below = ends.lower
             lower[lanes], upper[lanes] = np.minimum(*ends), ends.upper
-        found[d] = Ends(lower, upper if query is Query.EPSILON else np.maximum(upper, _TINY))
+        found[d] = Ends(lower, upper if query is Query.EPSILON else np.maximum(upper, LEAST_NORMAL))
     return found
 
 

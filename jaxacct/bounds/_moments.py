@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
 from jaxacct._precision import HostProgram
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._line_parts import Round, Sampled
@@ -36,7 +36,7 @@ from jaxacct.divergence.gaussian._line import gaussian_line
 from jaxacct.divergence.gaussian._sampled_decay import sampled_gaussian_decay
 from jaxacct.divergence.gaussian._sampled_line import highest_node, sampled_gaussian_line
 from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
-from jaxacct.special import down, up
+from jaxacct.special import LEAST_NORMAL, down, up
 
 # These steer running time and tightness: what they leave out is bounded and added.
 _NUM_LINES = 24  # lines (Renyi orders a) prepared for one table of moments; each question takes the best of them
@@ -48,7 +48,6 @@ _NUM_Z = (512, 1024, 2048, 4096)  # nodes of the quadrature behind a moment of a
 _NARROW = 1e-6  # relative width of ends that are not improved on
 _WIDEST = 1e-3  # relative width of one line's ends beyond which the table of lines is asked as well
 _LEAST_NOISE = 1e-100  # noise multipliers below it count as this where moments are guessed, so that squares are doubles
-_TINY = 2.2250738585072014e-308  # the least normal double: an upper end of delta is not smaller
 _BLOCK = 2**18  # nodes times questions in one call: bounds its memory
 
 
@@ -306,7 +305,7 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
             profile = ComposedProfile([mechanism], [1.0], d)
             table = profile.epsilon(target) if query is Query.EPSILON else profile.delta(target)
             low, high = max(low, float(np.max(table.lower))), min(high, float(np.min(table.upper)))
-        found[d] = Ends(low, high if query is Query.EPSILON else max(high, _TINY))
+        found[d] = Ends(low, high if query is Query.EPSILON else max(high, LEAST_NORMAL))
     return found
 
 
@@ -348,4 +347,4 @@ def moments(
     )
 
 
-MOMENTS = moments(lambda mechanism: False, None, is_quick=False)
+MOMENTS = moments(never, None, is_quick=False)

@@ -1,7 +1,11 @@
-"""The parts of a composition, whatever is composed of what."""
+"""What a mechanism consists of: the parts of a composition, and whether it is a single point of concrete numbers."""
 
 from typing import Any
 
+import jax
+import numpy as np
+
+from jaxacct._precision import is_traced
 from jaxacct.mechanisms._base import Mechanism
 
 
@@ -16,3 +20,8 @@ def flattened(mechanism: Mechanism) -> list[tuple[Mechanism, Any]]:
             return [(mechanism, count)]
         found += [(leaf, times * count) for leaf, times in flattened(part)]
     return found
+
+
+def is_scalar(mechanism: Any) -> bool:
+    """bool: whether all its numbers are concrete and none is an array, as what is answered on the host needs them."""
+    return not is_traced(mechanism) and not any(np.ndim(leaf) for leaf in jax.tree.leaves(mechanism))

@@ -14,16 +14,13 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import jax
-import numpy as np
-
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query
-from jaxacct._precision import is_traced
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, never
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds import fixed_batches, group
 from jaxacct.bounds._adjacent_on_lanes import DOUBLED, Asking, emptied_on_lanes, replaced_on_lanes
-from jaxacct.bounds._distribution import Distribution, Parts, loss_distribution, parts_by_laws
+from jaxacct.bounds._distribution import Distribution, in_own_relation, loss_distribution, parts_by_laws
 from jaxacct.bounds._mirrored import THEOREM, Mirrored, mirrored
+from jaxacct.bounds._parts import is_scalar
 from jaxacct.bounds._stand_in import of_stand_in
 from jaxacct.bounds._two_steps import adds, in_two_steps, unamplified
 from jaxacct.bounds.fixed_batches import FIXED, Adjacency, adjacency_of
@@ -82,9 +79,6 @@ def _scale(mechanism: Any) -> tuple[float, int]:
 # What stands for a replaced record
 
 
-_STAND_INS: dict[type, Callable[[Any], Mechanism | None]] = {**DOUBLED}
-
-
 def _always_sampled(run: PoissonSampled) -> Mechanism | None:
     release = _stand_in(run.mechanism) if run.sampling_prob == 1.0 else None
     return None if release is None else Composed(release, int(run.num_steps))
@@ -107,7 +101,12 @@ def _of_group(run: Group) -> Mechanism | None:
     return None if one is None else ReplaceOne(one)
 
 
-_STAND_INS.update({PoissonSampled: _always_sampled, Composed: _composed, Group: _of_group})
+_STAND_INS: dict[type, Callable[[Any], Mechanism | None]] = {
+    **DOUBLED,
+    PoissonSampled: _always_sampled,
+    Composed: _composed,
+    Group: _of_group,
+}
 
 
 def _stand_in(run: Mechanism) -> Mechanism | None:
@@ -115,15 +114,12 @@ def _stand_in(run: Mechanism) -> Mechanism | None:
     return None if make is None else make(run)
 
 
-def _is_scalar(mechanism: Mechanism) -> bool:
-    return not is_traced(mechanism) and not any(np.ndim(leaf) for leaf in jax.tree.leaves(mechanism))
-
-
-_FIXED = frozenset({FixedBatches, TruncatedPoisson})
+_OF_FIXED_SIZE = frozenset({FixedBatches, TruncatedPoisson})
 
 
 def _draws_fixed(run: Description) -> bool:
-    return type(run) in _FIXED
+    """Whether its batches are of a fixed size, or cut to one."""
+    return type(run) in _OF_FIXED_SIZE
 
 
 def _holds_fixed(run: Description) -> bool:
@@ -139,19 +135,19 @@ def _apart(run: Any) -> Mechanism | None:
 
 
 def _is_fixed(mechanism: Any) -> bool:
-    return _is_scalar(mechanism) and (mechanism.relation, mechanism.mechanism.signature()) in FIXED
+    return is_scalar(mechanism) and (mechanism.relation, mechanism.mechanism.signature()) in FIXED
 
 
 def _has_pair(mechanism: ReplaceOne) -> bool:
-    return _is_scalar(mechanism) and (_is_fixed(mechanism) or mirrored(mechanism.mechanism) is not None)
+    return is_scalar(mechanism) and (_is_fixed(mechanism) or mirrored(mechanism.mechanism) is not None)
 
 
 def _has_stand_in(mechanism: ReplaceOne) -> bool:
-    return _is_scalar(mechanism) and not _has_pair(mechanism) and _stand_in(mechanism.mechanism) is not None
+    return is_scalar(mechanism) and not _has_pair(mechanism) and _stand_in(mechanism.mechanism) is not None
 
 
 def _has_neither(mechanism: ReplaceOne) -> bool:
-    return _is_scalar(mechanism) and not _has_pair(mechanism) and not _has_stand_in(mechanism)
+    return is_scalar(mechanism) and not _has_pair(mechanism) and not _has_stand_in(mechanism)
 
 
 def _by_stand_in(mechanism: ReplaceOne, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
@@ -188,13 +184,10 @@ def _alone(mechanism: ZeroOut) -> Any:
 
 
 def _without(mechanism: ZeroOut, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    run, both = _alone(mechanism), len(at.known) > 1
-    if both:
-        return dict.fromkeys(at.known, at.ask(run, query, target, at.width, wants_lower=at.wants_lower))
-    return {
-        d: at.ask(run, query, target, at.width, wants_lower=at.wants_lower, direction=d if run.directions else None)
-        for d in at.known
-    }
+    """The ends of what is left without the record: of the worse direction if both are asked, else of the one."""
+    direction = None if len(at.known) > 1 else next(iter(at.known))
+    ends = at.ask(_alone(mechanism), query, target, at.width, wants_lower=at.wants_lower, direction=direction)
+    return dict.fromkeys(at.known, ends)
 
 
 # Batches of a fixed size
@@ -217,21 +210,18 @@ def _all_together(mechanism: Composed, query: Query, target: float, at: Bracketi
 def together(mechanism: Composed) -> Any:
     """A mechanism: the parts composed inside of their adjacency; None where they are not all in one of these."""
     parts: Any = mechanism.parts()
-    kinds = {type(part) for part, _ in parts}
-    if not any(kinds == {kind} for kind in _ADJACENT):
+    kinds: Any = {type(part) for part, _ in parts}
+    if kinds not in ({ReplaceOne}, {ZeroOut}):
         return None
     return kinds.pop()(Composed(tuple(part.mechanism for part, _ in parts), mechanism.counts))
-
-
-_ADJACENT: tuple[Any, ...] = (ReplaceOne, ZeroOut)
 
 
 def _is_of_pairs(mechanism: Composed) -> bool:
     """Whether the parts' pairs, composed, are what stands for the whole."""
     whole = together(mechanism)
-    run = _stand_in(whole.mechanism) if whole.relation is ReplaceOne.relation else _apart(whole.mechanism)
     if whole.relation is ZeroOut.relation:
-        return run is not None
+        return _apart(whole.mechanism) is not None
+    run = _stand_in(whole.mechanism)
     return run is not None and run.relation is ReplaceOne.relation
 
 
@@ -243,23 +233,12 @@ TOGETHER = BracketMethod(
     name_below="together, from below",
     theorem="the parts as one run, in their adjacency",
     ends=_ENDS,
-    applies=lambda mechanism: _is_scalar(mechanism) and together(mechanism) is not None and not _is_of_pairs(mechanism),
+    applies=lambda mechanism: is_scalar(mechanism) and together(mechanism) is not None and not _is_of_pairs(mechanism),
     bracket=_all_together,
-    reduction=lambda mechanism: False,
+    reduction=never,
     regime="of ReplaceOne or of ZeroOut",
     **_OPTIONS,
 )
-
-
-def _relabelled(parts: Callable[..., Parts]) -> Callable[..., Parts]:
-    """Loss distributions in the adjacency of the mechanism that they are asked for."""
-
-    def made(mechanism: Mechanism, step: float, bound: Bound, tail: float) -> Parts:
-        of = parts(mechanism, step, bound, tail)
-        relation = mechanism.relation
-        return lambda d: [(dataclasses.replace(pld, neighboring_relation=relation), count) for pld, count in of(d)]
-
-    return made
 
 
 def _has_pair_or_is_empty(mechanism: Any) -> bool:
@@ -270,10 +249,10 @@ def _has_pair_or_is_empty(mechanism: Any) -> bool:
 
 _PAIRS = Distribution(
     theorem=_theorem,
-    parts=_relabelled(parts_by_laws(_laws)),
+    parts=in_own_relation(parts_by_laws(_laws)),
     scale=_scale,
     largest_loss=_largest,
-    reduction=lambda mechanism: False,
+    reduction=never,
     width_constant=lambda mechanism: 0.5,
     gap=lambda mechanism: _pair_of(mechanism).gap,
     is_from_above=_is_fixed,
@@ -286,8 +265,8 @@ def _of_stand_in(
     distribution_of: Callable[..., Distribution | None], make: Callable[[Any], Any], theorem: str
 ) -> Distribution:
     """The loss distributions of what stands for a mechanism of concrete numbers."""
-    found = of_stand_in(distribution_of, lambda mechanism: make(mechanism) if _is_scalar(mechanism) else None, theorem)
-    return dataclasses.replace(found, parts=_relabelled(found.parts))
+    found = of_stand_in(distribution_of, lambda mechanism: make(mechanism) if is_scalar(mechanism) else None, theorem)
+    return dataclasses.replace(found, parts=in_own_relation(found.parts))
 
 
 def tables(
@@ -308,7 +287,7 @@ def tables(
         ends=_ENDS,
         applies=_has_stand_in,
         bracket=_by_stand_in,
-        reduction=lambda mechanism: False,
+        reduction=never,
         regime="Gaussian, Laplace and discrete noise, mixtures and groups of Gaussians, composed",
         **_OPTIONS,
     )
@@ -319,7 +298,7 @@ def tables(
         ends=_ENDS,
         applies=_has_neither,
         bracket=_through_none,
-        reduction=lambda mechanism: False,
+        reduction=never,
         regime="all others",
         **_OPTIONS,
     )
@@ -330,7 +309,7 @@ def tables(
         ends=_ENDS,
         applies=_is_fixed,
         bracket=_by_fixed,
-        reduction=lambda mechanism: False,
+        reduction=never,
         regime="FixedBatches and TruncatedPoisson",
         **_OPTIONS,
     )
@@ -340,8 +319,8 @@ def tables(
         theorem="an empty record is none: records take part independently",
         ends=_ENDS,
         bracket=_without,
-        reduction=lambda mechanism: False,
-        applies=lambda mechanism: _is_scalar(mechanism) and _alone(mechanism) is not None,
+        reduction=never,
+        applies=lambda mechanism: is_scalar(mechanism) and _alone(mechanism) is not None,
         regime="records that take part independently",
         **_OPTIONS,
     )
@@ -352,14 +331,14 @@ def tables(
             removed,
             fixed,
             loss_distribution(_PAIRS),
-            loss_distribution(stand_ins, helps=lambda mechanism: False),
+            loss_distribution(stand_ins, helps=never),
             *replaced_on_lanes(asking),
         ),
         (ZeroOut,): (
             empty,
             fixed,
             loss_distribution(_PAIRS),
-            loss_distribution(same, helps=lambda mechanism: False),
+            loss_distribution(same, helps=never),
             *emptied_on_lanes(asking, _alone),
         ),
     }

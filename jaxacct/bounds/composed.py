@@ -285,7 +285,7 @@ _PART_BY_PART = BracketMethod(
     is_listed=False,
     is_last_resort=True,
     bracket=_added_up,
-    reduction=lambda mechanism: True,
+    reduction=always,
 )
 _LARGEST_PART = BracketMethod(
     name="largest part",
@@ -297,7 +297,7 @@ _LARGEST_PART = BracketMethod(
     applies=is_of_reports,
     sharpens_reduction=True,
     bracket=_largest_part,
-    reduction=lambda mechanism: False,
+    reduction=never,
 )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import loss_distribution, of_one_release
@@ -27,6 +27,7 @@ from jaxacct.bounds.bases._few_outputs import TYPES, Types, num_outputs, roundin
 from jaxacct.mechanisms import DiscretePair, PoissonSampled, RandomAllocation
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import (
+    LEAST_NORMAL,
     binomial_window,
     bisect,
     down,
@@ -44,7 +45,6 @@ _LONG = 2**16  # runs of two letters: beyond, their types are looked at in a win
 _LONGEST = 10**10  # runs up to which the window of counts is proved to be wide enough
 _LOG_TAIL = 700.0  # minus the log of what a window leaves out at either end; with _OUTSIDE it carries the certificate
 _OUTSIDE = 1e-303  # 2 e^-_LOG_TAIL for the record in and out, rounded up: it carries the certificate
-_LEAST = 2.0**-1022  # the least normal number
 _ULPS = 2**13  # units of 2^-53 by which a sum of up to 2^20 terms is rounded outwards
 
 
@@ -284,9 +284,9 @@ def types_delta(mechanism: Mechanism, epsilon: float, direction: Direction, *, u
     gap = np.maximum((first - second) - epsilon + error, 0.0)
     masses = np.exp(first)
     if upper:  # below the normal numbers the exponential has lost its digits
-        masses = np.where(gap > 0.0, np.maximum(masses * (1.0 + 2.0 * found.error), _LEAST), 0.0)
+        masses = np.where(gap > 0.0, np.maximum(masses * (1.0 + 2.0 * found.error), LEAST_NORMAL), 0.0)
     else:
-        masses = np.where(masses > 2.0 * _LEAST, masses * max(0.0, 1.0 - 2.0 * found.error), 0.0)
+        masses = np.where(masses > 2.0 * LEAST_NORMAL, masses * max(0.0, 1.0 - 2.0 * found.error), 0.0)
     total = float((masses * -np.expm1(-gap)).sum())
     if upper:
         total += found.outside if found.outside > 0.0 and epsilon < _largest(mechanism) else 0.0
@@ -331,7 +331,7 @@ EXACT = BracketMethod(
     cold=Cost.MILLISECONDS,
     applies=has_types,
     bracket=_bracket,
-    reduction=lambda mechanism: False,
+    reduction=never,
     named_width=1e-9,
 )
 DISTRIBUTION = of_one_release(BASES[DiscretePair], "the pair's own loss distribution", spread)

@@ -22,16 +22,14 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import jax
-import numpy as np
-
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query
-from jaxacct._precision import is_traced
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, always, never
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct.bounds import bases
 from jaxacct.bounds._distribution import PLAIN_TAIL, Distribution, loss_distribution, parts_by_laws, reader
 from jaxacct.bounds._full_batches import Full, copies, filled, kept
 from jaxacct.bounds._mirrored import Mirrored, mirrored
+from jaxacct.bounds._nearby import below_nearby
+from jaxacct.bounds._parts import is_scalar
 from jaxacct.bounds.bases._base import pld_of_law, side_of
 from jaxacct.bounds.bases._glued import emptied, emptied_in_bins, glued, weighted
 from jaxacct.bounds.poisson._law import DISTRIBUTION as POISSON
@@ -127,7 +125,7 @@ def _empty(run: Any, prob: float) -> _MakeLaw:
     return law
 
 
-def _withcopies(run: FixedBatches) -> _MakeLaw:
+def _with_copies(run: FixedBatches) -> _MakeLaw:
     """Given that there are copies of the record, their number is told: 2 K away from none, and from the other one."""
     shares, rest = copies(run)
     some = up(-math.expm1(int(run.batch_size) * math.log1p(-1.0 / int(run.num_records))), 2**6)
@@ -226,42 +224,33 @@ def _scale_of(noise: Gaussian, prob: float) -> float:
 
 def _fixed_replaced(run: FixedBatches) -> Adjacency:
     rate = _rate(run, is_up=True)
-    law = _withcopies(run) if run.with_replacement else _replaced(_half(run), rate)
+    law = _with_copies(run) if run.with_replacement else _replaced(_half(run), rate)
     pair = Mirrored(law, int(run.num_steps), _scale_of(_half(run), rate))
     return Adjacency(pair, _FIXED, _bracket_of(run, lambda: stand_in(run, is_up=False)))
 
 
 def _in_bins(run: FixedBatches, query: Query, target: float, direction: Direction) -> float:
-    """From below, where all others contribute -1 and the record 1, by bins of the outputs.
-
-    With each probability within a factor 1 + r of the true one, T steps have
-    delta(eps) >= (1 - T r) delta'(eps + 2.1 T r), T r <= 0.01.
-    """
-    lost = int(run.num_steps) * 2.0**-40
-    if lost > 0.01:
-        return 0.0
-    p, q = emptied_in_bins(1.0 / float(run.mechanism.noise_multiplier), _rate(run, is_up=False))
-    kept = np.minimum(p, q) > 1e-200
-    p, q = np.append(p[kept], p[~kept].sum()), np.append(q[kept], q[~kept].sum())
-    pair = DiscretePair(tuple((p / p.sum()).tolist()), tuple((q / q.sum()).tolist()))
-    asked = target / (1.0 - lost) * (1.0 + 2.0**-50) if query is Query.EPSILON else target + 2.1 * lost
-    if query is Query.EPSILON and asked >= 1.0:
-        return 0.0
-    read, deltas = reader(query, asked)
+    """From below, where all others contribute -1 and the record 1, by bins of the outputs."""
+    bins = emptied_in_bins(1.0 / float(run.mechanism.noise_multiplier), _rate(run, is_up=False))
+    pair = DiscretePair(tuple(bins.p.tolist()), tuple(bins.q.tolist()))
     step = math.sqrt(math.log1p(bases.spread(pair))) / _RESOLUTION
-    law = bases.law(pair, 1.0, step, side_of(Bound.LOWER, direction), PLAIN_TAIL)
+
+    def below(asked: float) -> float:
+        read, deltas = reader(query, asked)
+        law = bases.law(pair, 1.0, step, side_of(Bound.LOWER, direction), PLAIN_TAIL)
+        return read(compose_plds([(pld_of_law(law, direction), int(run.num_steps))], deltas))
+
     try:
-        low = read(compose_plds([(pld_of_law(law, direction), int(run.num_steps))], deltas))
+        return below_nearby(query, target, int(run.num_steps) * bins.error, below)
     except TooFineError:
         return 0.0
-    return max(low - 2.1 * lost, 0.0) if query is Query.EPSILON else down(low * (1.0 - lost), 4)
 
 
 def _fixed_emptied(run: FixedBatches) -> Adjacency:
     """With replacement as if replaced by any other one, of which the empty one is one."""
     rate, full = _rate(run, is_up=True), Gaussian(float(run.mechanism.noise_multiplier))
     if run.with_replacement:
-        law, least = _withcopies(run), 1.0 - 1.0 / int(run.num_records)
+        law, least = _with_copies(run), 1.0 - 1.0 / int(run.num_records)
         joins = down(-math.expm1(int(run.batch_size) * math.log(least)), 2**8)
     else:
         law, joins = _empty(run, rate), _rate(run, is_up=False)
@@ -337,10 +326,6 @@ def bracket(
     return {d: found.ends(query, target, at, d) for d in at.known}
 
 
-def _is_scalar(run: Mechanism) -> bool:
-    return not is_traced(run) and not any(np.ndim(leaf) for leaf in jax.tree.leaves(run))
-
-
 def _known_of(run: TruncatedPoisson) -> Adjacency:
     found = adjacency_of(run.relation, run)
     assert found is not None
@@ -362,12 +347,12 @@ CUT = Distribution(
     parts=parts_by_laws(_laws),
     scale=_cut_scale,
     largest_loss=lambda run: math.inf,
-    reduction=lambda run: True,
+    reduction=always,
     width_constant=lambda run: 0.5,
-    is_from_above=lambda run: True,
-    exists=lambda run: _is_scalar(run) and not run.loses_nothing(),
+    is_from_above=always,
+    exists=lambda run: is_scalar(run) and not run.loses_nothing(),
 )
-_OPTIONS: dict[str, Any] = {"directions": BOTH, "cost": Cost.TENTHS, "cold": Cost.TENTHS, "applies": _is_scalar}
+_OPTIONS: dict[str, Any] = {"directions": BOTH, "cost": Cost.TENTHS, "cold": Cost.TENTHS, "applies": is_scalar}
 _ENDS = frozenset({Bound.UPPER, Bound.LOWER})
 
 
@@ -381,8 +366,8 @@ def tables(
         theorem="a batch of fixed size is Poisson sampling with half the noise",
         ends=_ENDS,
         bracket=_by_stand_in,
-        reduction=lambda run: False,
-        **{**_OPTIONS, "applies": lambda run: _is_scalar(run) and not run.with_replacement},
+        reduction=never,
+        **{**_OPTIONS, "applies": lambda run: is_scalar(run) and not run.with_replacement},
     )
     coupled = BracketMethod(
         name="untruncated",
@@ -390,7 +375,7 @@ def tables(
         theorem="Chua et al. 2024, Scalable DP-SGD: the same coins, but for batches that are cut",
         ends=_ENDS,
         bracket=lambda run, query, target, at: bracket(run, run.relation, query, target, at),
-        reduction=lambda run: False,
+        reduction=never,
         **_OPTIONS,
     )
     same = of_stand_in(stand_in, "a batch of fixed size is Poisson sampling with half the noise")

@@ -22,16 +22,16 @@ from jaxacct.composition import compose_gaussian_mu
 from jaxacct.divergence.gaussian._pair import gaussian_epsilon, gaussian_log_delta, gaussian_rdp
 from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
 from jaxacct.mechanisms._base import Mechanism
+from jaxacct.special import LEAST_NORMAL
 from jaxacct.special._namespace import xp
 
-_TINY = 2.2250738585072014e-308  # the smallest normal double: smaller numbers are flushed to 0
 _LEAST_NOISE = 1e-100  # noise multipliers below it count as this in a guess, so that the square of mu is a double
 _THEOREM = "Balle & Wang 2018, Theorem 8"
 
 
 def gaussian_mu(release: Gaussian) -> jax.Array:
     """mu [L] of the pair N(mu, 1), N(0, 1) of one release: 1/sigma, rounded up, both directions."""
-    return xp.maximum((1.0 + 2.0**-52) / release.noise_multiplier, _TINY)
+    return xp.maximum((1.0 + 2.0**-52) / release.noise_multiplier, LEAST_NORMAL)
 
 
 def unamplified_mu(release: Gaussian, uses: Any) -> jax.Array:

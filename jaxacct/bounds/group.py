@@ -10,13 +10,10 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, cast
 
-import jax
-import numpy as np
-
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query
-from jaxacct._precision import is_traced
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, always, never
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import Distribution, loss_distribution
+from jaxacct.bounds._parts import is_scalar
 from jaxacct.bounds._stand_in import of_stand_in
 from jaxacct.mechanisms import (
     Composed,
@@ -91,16 +88,12 @@ def in_place_of(mechanism: Mechanism) -> Mechanism:
     return mechanism if run is None else run
 
 
-def _is_scalar(mechanism: Group) -> bool:
-    return not is_traced(mechanism) and not any(np.ndim(leaf) for leaf in jax.tree.leaves(mechanism))
-
-
 def _has_stand_in(mechanism: Group) -> bool:
-    return _is_scalar(mechanism) and stand_in(mechanism) is not None
+    return is_scalar(mechanism) and stand_in(mechanism) is not None
 
 
 def _has_none(mechanism: Group) -> bool:
-    return _is_scalar(mechanism) and stand_in(mechanism) is None
+    return is_scalar(mechanism) and stand_in(mechanism) is None
 
 
 def _by_stand_in(mechanism: Group, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
@@ -164,7 +157,7 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
         ends=both,
         applies=_has_stand_in,
         bracket=_by_stand_in,
-        reduction=lambda mechanism: False,
+        reduction=never,
         regime="Gaussian (also Poisson-sampled), Laplace, discrete noise, composed",
         **options,
     )
@@ -173,8 +166,8 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
         theorem="Vadhan 2017, Lemma 2.2",
         applies=_has_none,
         bracket=_one_after_the_other,
-        reduction=lambda mechanism: True,
+        reduction=always,
         regime="all others",
         **options,
     )
-    return {(Group,): (exact, general, loss_distribution(distribution, helps=lambda mechanism: False))}
+    return {(Group,): (exact, general, loss_distribution(distribution, helps=never))}

@@ -172,7 +172,7 @@ EXACT = BracketMethod(
     cost=Cost.MICROSECONDS,
     cold=Cost.MICROSECONDS,
     bracket=_bracket,
-    reduction=lambda mechanism: False,
+    reduction=never,
     named_width=1e-9,
 )
 DISTRIBUTION = of_one_release(BASES[Laplace], "the pair's own loss distribution", spread)

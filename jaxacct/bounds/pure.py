@@ -21,15 +21,15 @@ from jaxacct._method import (
     ProfileMethod,
     Query,
     RenyiMethod,
+    never,
 )
 from jaxacct._types import Bound, Direction, Ends
-from jaxacct.bounds._distribution import Parts, loss_distribution, of_one_release
+from jaxacct.bounds._distribution import in_own_relation, loss_distribution, of_one_release
 from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._orders import MIXED
 from jaxacct.bounds.bases import BASES, base_of, spread
 from jaxacct.bounds.discrete import EXACT as TYPES
 from jaxacct.bounds.discrete import types_delta, types_epsilon
-from jaxacct.curves import Pld
 from jaxacct.mechanisms import EpsilonDelta, Exponential, RandomizedResponse
 from jaxacct.special import down, log1mexp, log1p, softplus, up
 from jaxacct.special._namespace import xp
@@ -182,7 +182,7 @@ def _renyi(theorem: str, rdp: Callable[..., jax.Array], **limits: Any) -> RenyiM
         directions=BOTH,
         cost=Cost.MICROSECONDS,
         cold=Cost.SECONDS,
-        helps=lambda mechanism: False,  # the closed form is exact
+        helps=never,  # the closed form is exact
         rdp=with_limits(rdp, **limits),
         least_order=1.0,
         grids=MIXED,
@@ -224,16 +224,6 @@ def _range_bracket(
     return dict.fromkeys(at.known, Ends(max(0.0, low - error), min(top, max(0.0, high + error))))
 
 
-def _in_their_relation(release: RandomizedResponse, step: float, bound: Bound, tail: float) -> Parts:
-    made = _ALONE.parts(release, step, bound, tail)
-    relation = RandomizedResponse.relation
-
-    def of(direction: Direction) -> list[tuple[Pld, int]]:
-        return [(dataclasses.replace(pld, neighboring_relation=relation), count) for pld, count in made(direction)]
-
-    return of
-
-
 _KAIROUZ = "Kairouz, Oh & Viswanath 2015, Theorem 2.4"
 _RANGE = "Dong, Durfee & Rogers 2020, bounded range"
 _BY_HOST: dict[str, Any] = {
@@ -243,11 +233,11 @@ _BY_HOST: dict[str, Any] = {
     "ends": frozenset({Bound.UPPER, Bound.LOWER}),
     "cost": Cost.MICROSECONDS,
     "cold": Cost.MICROSECONDS,
-    "reduction": lambda release: False,
+    "reduction": never,
     "named_width": 1e-9,
 }
 _ALONE = of_one_release(base_of(RandomizedResponse(1.0)), "the definition, over the outputs", spread)
-RESPONSE = dataclasses.replace(_ALONE, parts=_in_their_relation)
+RESPONSE = dataclasses.replace(_ALONE, parts=in_own_relation(_ALONE.parts))
 GUARANTEE = of_one_release(BASES[EpsilonDelta], _KAIROUZ, spread)
 RANGE = of_one_release(BASES[Exponential], _RANGE, spread)
 

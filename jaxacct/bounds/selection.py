@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Lanes, Method, Query, RenyiMethod
-from jaxacct._precision import is_traced
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Lanes, Method, Query, RenyiMethod, always
 from jaxacct._types import Direction, Ends
 from jaxacct.bounds._distribution import Distribution
 from jaxacct.bounds._orders import MIXED
+from jaxacct.bounds._parts import is_scalar
 from jaxacct.conversion import delta_from_log, log_delta_from_rdp
 from jaxacct.mechanisms import PrivateSelection
 from jaxacct.special import bisect_lanes, log1p, map_rows, up
@@ -25,10 +24,6 @@ from jaxacct.special._namespace import is_jax, stop_gradient, xp
 _NUM_HALVINGS = 80  # of a bracket of log(1 / gamma), which keep its safe end
 _SHARE_DOWN = 1.0 - 2.0**-44  # of a mean number of runs: expm1, quotients and products, some ten ulp each
 _SMALLEST = 2.0**-30  # shapes nearer to 0 count as the logarithmic law, whose mean is that of shape 0
-
-
-def _is_scalar(mechanism: PrivateSelection) -> bool:
-    return not any(np.ndim(leaf) for leaf in jax.tree.leaves(mechanism))
 
 
 def _mean(rate: jax.Array, shape: float) -> jax.Array:
@@ -123,8 +118,7 @@ def tables(
         return math.inf if distribution is None else float(distribution.largest_loss(mechanism.mechanism))
 
     def is_pure(mechanism: PrivateSelection) -> bool:
-        concrete = not is_traced(mechanism) and _is_scalar(mechanism)
-        return concrete and math.isfinite(mechanism.shape) and math.isfinite(largest(mechanism))
+        return is_scalar(mechanism) and math.isfinite(mechanism.shape) and math.isfinite(largest(mechanism))
 
     def bracket(
         mechanism: PrivateSelection, query: Query, target: float, at: Bracketing
@@ -142,7 +136,7 @@ def tables(
         cold=Cost.MICROSECONDS,
         applies=is_pure,
         bracket=bracket,
-        reduction=lambda mechanism: True,
+        reduction=always,
         regime="runs that are purely differentially private",
     )
     renyi = RenyiMethod(

@@ -21,12 +21,12 @@ import numpy as np
 
 from jaxacct._method import BOTH, CLOSED_FORM, Bracketing, BracketMethod, Cost, Query, RenyiMethod, never
 from jaxacct._types import Bound, Direction, Ends
+from jaxacct.bounds._nearby import below_nearby
 from jaxacct.bounds._orders import mixed
 from jaxacct.bounds.allocation._largest_output import Run, delta_of, epsilon_of, tests_of
 from jaxacct.bounds.discrete import EXACT as TYPES
 from jaxacct.bounds.gaussian import unamplified, unamplified_rdp
 from jaxacct.mechanisms import Composed, DiscretePair, Gaussian, ShuffledBatches
-from jaxacct.special import down
 
 _SHIFTS = (0, 8, 16)  # thresholds whose coins are tried, counted from the one that tells most: any is valid
 _THRESHOLDS = (-6.0, 38.0)  # between which they lie, in standard deviations
@@ -87,26 +87,15 @@ def _coins(mechanism: ShuffledBatches, direction: Direction) -> list[_Coin]:
 
 
 def _of_coins(coin: _Coin, epochs: int, query: Query, target: float, direction: Direction, at: Bracketing) -> float:
-    """A lower bound from `epochs` independent coins.
-
-    Let p' and q' be the probabilities found, each side within a factor 1 + r of the true one. Of E coins then
-    P(S) >= (1 - r)^E P'(S) and Q(S) <= (1 + r)^E Q'(S) for every S, hence
-
-        delta(eps) >= (1 - E r) delta'(eps + 2.1 E r),    E r <= 0.01.
-    """
-    lost = epochs * coin.error
-    if lost > 0.01:
-        return 0.0
+    """A lower bound from `epochs` independent coins, each side of which is known to within a factor."""
     pair = Composed(DiscretePair(coin.with_it, coin.without), epochs)
-    if not TYPES.applies(pair):
-        return 0.0
-    asked = target / (1.0 - lost) * (1.0 + 2.0**-50) if query is Query.EPSILON else target + 2.1 * lost
-    if query is Query.EPSILON and asked >= 1.0:
-        return 0.0
     known = {direction: Ends(0.0, query.worst)}
     part = Bracketing(width=at.width, known=known, wants_lower=True, ask=at.ask)
-    low = TYPES.bracket(pair, query, asked, part)[direction].lower
-    return max(low - 2.1 * lost, 0.0) if query is Query.EPSILON else down(low * (1.0 - lost), 4)
+
+    def below(asked: float) -> float:
+        return TYPES.bracket(pair, query, asked, part)[direction].lower if TYPES.applies(pair) else 0.0
+
+    return below_nearby(query, target, epochs * coin.error, below)
 
 
 _LARGEST = BracketMethod(

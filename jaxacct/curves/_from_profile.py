@@ -107,6 +107,10 @@ def dominating_pld(
       step: of the grid, nats.
       remove, add: float64 [N], [M], upper bounds on delta at epsilon = 0, step, 2 step, ...; in [0, 1].
       direction: of the result.
+      theorem: by which the bounds hold: what the result says of where it comes from.
+
+    Returns:
+      A `Pld`, an upper bound in `direction`, tagged with add or remove adjacency.
 
     Raises:
       ValueError: if the profiles reach too far, or a value is not in [0, 1].

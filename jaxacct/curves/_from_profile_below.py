@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from jaxacct._types import Bound, Direction, Ends, NeighboringRelation
+from jaxacct._types import Bound, Direction, Ends
 from jaxacct.curves._from_profile import hull
 from jaxacct.curves._pld import Pld
 
@@ -24,7 +24,6 @@ def dominated_pld(
     direction: Direction,
     *,
     theorem: str = "",
-    relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
 ) -> Pld:
     """A loss distribution whose profile is nowhere above any profile inside the given brackets.
 
@@ -32,6 +31,7 @@ def dominated_pld(
       step: of the grid, nats.
       own, other: delta [N] at epsilon = 0, step, 2 step, .., as far as matters: in `direction` and in the other one.
       direction: of the result.
+      theorem: by which the brackets hold.
     """
     left, right = other.lower.shape[0] - 1, own.lower.shape[0] - 1
     losses = step * np.arange(-left, right + 1)
@@ -77,7 +77,7 @@ def dominated_pld(
     else:
         middles[:] = 0.0
     if crossing[left] > low[left]:
-        return Pld(0.0, step, np.zeros(1), 0.0, Bound.LOWER, direction, relation, theorem)
+        return Pld(0.0, step, np.zeros(1), 0.0, Bound.LOWER, direction, theorem=theorem)
     kept, slopes = hull(at, middles)
     whole, rest = (np.asarray(column) for column in zip((-1.0, 0.0), *slopes, (0.0, 0.0), strict=True))
     index = np.asarray(kept)
@@ -87,4 +87,4 @@ def dominated_pld(
     jump = np.diff(whole) + np.diff(rest) - error[1:] - error[:-1]
     masses = np.zeros(at.shape[0])
     masses[index] = np.exp(at[index]) * np.maximum(jump, 0.0) * (1.0 - 2.0**-46)
-    return Pld(float(at[0]), step, masses, 0.0, Bound.LOWER, direction, relation, theorem)
+    return Pld(float(at[0]), step, masses, 0.0, Bound.LOWER, direction, theorem=theorem)

@@ -51,6 +51,9 @@ def mixture(plds: Sequence[Pld], weights: Sequence[float]) -> Pld:
       plds: distributions that share bound, direction and adjacency.
       weights: probabilities, summing to 1 within 1e-9.
 
+    Returns:
+      A `Pld`, with the bound, direction and adjacency of its parts.
+
     Raises:
       ValueError: if they are not probabilities, or the parts differ.
 

@@ -88,6 +88,12 @@ def from_dp_event(event: Any) -> Any:
     Laplace noise is no worse than a number of the same L1 sensitivity: the coordinates' shifts add up as in group
     privacy, whose tradeoff is that of their sum, for such noise.
 
+    Args:
+      event: a `dp_accounting.DpEvent`.
+
+    Returns:
+      A mechanism of jaxacct.
+
     Raises:
       ValueError: naming the event that no mechanism here matches.
 
@@ -119,6 +125,12 @@ def to_dp_event(mechanism: Mechanism) -> Any:
     `Gaussian`, `Laplace`, `PoissonSampled` and `Composed` of them, `DiscreteLaplace`, `ZCdp`, and what the installed
     release has events for, with concrete scalar fields. Any other goes into a `MechanismDpEvent`, which the accountants
     here understand.
+
+    Args:
+      mechanism: the mechanism.
+
+    Returns:
+      A `dp_accounting.DpEvent`.
 
     Raises:
       ValueError: if dp_accounting has no such event.

@@ -307,6 +307,9 @@ def from_jax_privacy(
       neighboring_relation: for which the answers are needed: ADD_OR_REMOVE_ONE, or REPLACE_SPECIAL where the special
         record contributes nothing (zero-out), which the mechanism's add-or-remove answers then hold for.
 
+    Returns:
+      A mechanism of jaxacct, described for add or remove, or `ReplaceOne` or `ZeroOut` of one.
+
     Raises:
       ValueError: with the reason, if the strategy has no analysis in that adjacency.
 

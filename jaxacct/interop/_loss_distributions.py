@@ -54,6 +54,9 @@ def to_privacy_loss_distribution(*plds: Pld, value_discretization_interval: floa
         makes both the same (replace one record).
       value_discretization_interval: of the result, nats, > 0. Accountants compose only equal ones.
 
+    Returns:
+      A `PrivacyLossDistribution` of dp_accounting, pessimistic.
+
     Raises:
       ValueError: if a direction is missing or twice, or a `Pld` is no upper bound.
 
@@ -130,6 +133,12 @@ def from_privacy_loss_distribution(
       distribution: theirs, made with ``pessimistic_estimate=True``, their default.
       direction, neighboring_relation: what the result is tagged with; theirs does not say its adjacency.
       value_discretization_interval: theirs, nats: read at their own grid points nothing is lost. Any other is sound.
+
+    Returns:
+      A `Pld`, an upper bound in `direction`.
+
+    Raises:
+      ValueError: if `value_discretization_interval` is not positive.
 
     >>> import jaxacct as ja
     >>> from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism

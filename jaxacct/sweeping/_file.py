@@ -12,7 +12,21 @@ _LATER = ".later"  # the name of the second file ends so
 
 
 def check_folder(name: str, path: str | os.PathLike[str]) -> None:
-    """Raises ValueError if no file can be written to `path`."""
+    """Looks whether a file can be written to `path`.
+
+    Args:
+      name: what the path is called in the error.
+      path: of the file.
+
+    Returns:
+      None.
+
+    Raises:
+      ValueError: if its directory is not there, or cannot be written to.
+
+    >>> from jaxacct.sweeping import check_folder
+    >>> check_folder("out", "found.csv")
+    """
     folder = os.path.dirname(os.fspath(path)) or "."
     if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
         raise ValueError(f"{name}={os.fspath(path)!r} must be in a directory that can be written to, not {folder!r}")

@@ -17,7 +17,21 @@ _UNITS = {"epsilon": "nats", "delta": "1"}
 
 
 def needed(package: str) -> Any:
-    """An optional package; raises ImportError that says how to install it."""
+    """An optional package.
+
+    Args:
+      package: its name.
+
+    Returns:
+      The module.
+
+    Raises:
+      ImportError: if it is not installed; it says how to install it.
+
+    >>> from jaxacct.sweeping import needed
+    >>> needed("numpy").__name__
+    'numpy'
+    """
     if importlib.util.find_spec(package) is None:
         what = "Parquet files need" if package == "pyarrow" else "it needs"
         raise ImportError(f"{what} {package}: pip install 'jaxacct[table]'")

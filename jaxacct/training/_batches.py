@@ -238,6 +238,9 @@ def batches(
       shard: (index, count), as ``(jax.process_index(), jax.process_count())``: the rows of each batch that this process
         takes, every count-th. All shards together hold the batch that one process would have.
 
+    Returns:
+      `Batches`: a sequence of `Batch`, one for each step.
+
     Raises:
       ValueError: if the accountant has no analysis of `mechanism`, or it does not say how its records are drawn; if an
         argument is out of range; if `max_batch_size` is so small that no delta below 1 holds.

@@ -162,6 +162,12 @@ def release_counts(opt_state: Any) -> jax.Array:
     Looks for the one entry named `release_counts` in any tree: states of optax wrappers, a whole `TrainState`, an
     `nnx.Optimizer`, a checkpoint restored as nested dicts. Works inside jit too.
 
+    Args:
+      opt_state: an optimizer's state, or any tree around it.
+
+    Returns:
+      The array itself, int32 [num_phases]; 2^31 - 1 where a count was lost.
+
     Raises:
       ValueError: if there is none, or several; if it is no one-dimensional array of integers.
 

@@ -12,7 +12,7 @@ from jaxacct.training._counting import SATURATED, check_transform, phase_mask, r
 
 
 class BudgetGuardState(NamedTuple):
-    """The state of `budget_guard`: that of what it guards, and whether the budget is used up.
+    """The state of `budget_guard`: `inner_state`, that of what it guards, and `budget_spent`, whether nothing is left.
 
     >>> import jax.numpy as jnp, optax
     >>> from jaxacct import training

@@ -26,6 +26,9 @@ def apply_gradients(state: _T, *, grads: Any, phase: Any = None, **replaced: Any
       phase: as for `count_releases`; None for an optimizer of one phase.
       **replaced: as there, fields to be replaced.
 
+    Returns:
+      The state after the step, with the optimizer that `state` has.
+
     Raises:
       ValueError: if `phase` is out of range, or missing where there are several.
 
@@ -59,6 +62,12 @@ def storable(state: _T) -> _T:
 
     Optax's noise transforms hold typed keys, which ``flax.serialization.to_bytes`` refuses. `restored` is the way back.
 
+    Args:
+      state: any tree.
+
+    Returns:
+      A tree of the same form, keys as arrays of uint32.
+
     >>> import jax.numpy as jnp, optax
     >>> from flax import serialization
     >>> from jaxacct import training
@@ -74,6 +83,13 @@ def storable(state: _T) -> _T:
 
 def restored(stored: Any, like: _T) -> _T:
     """What `storable` made, as JAX arrays and typed keys again: a tree of the form of `like`.
+
+    Args:
+      stored: what `storable` returned, or what was read from a file of it.
+      like: a state of the same form, as the optimizer's `init` returns it.
+
+    Returns:
+      A tree of the form of `like`, with the numbers of `stored`.
 
     Raises:
       ValueError: if `stored` has another structure, or a leaf of another shape.

@@ -28,7 +28,12 @@ _PACKAGES = ("jaxacct", "jax", "jaxlib", "numpy")  # whose versions workers must
 
 
 class FailedChunk(NamedTuple):
-    """A chunk that failed for good: its number, how often it was sent, and why it failed the last time."""
+    """A chunk that failed for good: its `number`, how often it was sent (`attempts`), and the last `error`.
+
+    >>> from jaxacct.sweeping import FailedChunk
+    >>> FailedChunk(number=3, attempts=3, error="MemoryError: ").number
+    3
+    """
 
     number: int
     attempts: int

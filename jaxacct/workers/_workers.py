@@ -27,6 +27,9 @@ class Workers:
         waits for ever.
       attempts: how often a chunk is sent before it has failed for good.
 
+    Raises:
+      ValueError: if `executor` is none, or a number is out of range.
+
     >>> from jaxacct.sweeping import Workers
     >>> from concurrent.futures import ThreadPoolExecutor
     >>> Workers(lambda: ThreadPoolExecutor(2), timeout=600.0).attempts

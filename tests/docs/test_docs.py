@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import inspect
 import re
 import subprocess
 import sys
@@ -25,7 +26,7 @@ _LAYERS = (
     ("special", "mechanisms", "_method"),
     ("curves", "divergence"),
     ("composition", "conversion"),
-    ("bounds._limits", "bounds._orders", "bounds._parts", "bounds._table", "bounds.bases"),
+    ("bounds._limits", "bounds._nearby", "bounds._orders", "bounds._parts", "bounds._table", "bounds.bases"),
     ("bounds._by_ratio", "bounds._line_choice", "bounds._line_parts", "bounds._one_moment"),
     ("bounds._host_line", "bounds._many_lines", "bounds._one_line", "bounds._renyi_of_outputs"),
     ("bounds._distribution", "bounds._inversion", "bounds._moments"),
@@ -106,6 +107,26 @@ def test_public_name_has_a_docstring_with_an_example(module: ModuleType, name: s
     doc = thing.__doc__ or ""
     assert doc.strip(), f"{name} has no docstring"
     assert doctest.DocTestParser().get_examples(doc), f"{name} has no doctest"
+
+
+_SUBMODULES = (ja.accounting, ja.composition, ja.curves, ja.estimation, ja.membership, ja.sweeping, ja.utility)
+_FUNCTIONS = {
+    f"{module.__name__}.{name}": getattr(module, name)
+    for module in (ja, training, interop, *_SUBMODULES)
+    for name in module.__all__
+    if inspect.isfunction(getattr(module, name))
+}
+_NOTHING_TO_RAISE = {"one_thread", "storable"}
+
+
+@pytest.mark.parametrize("name", _FUNCTIONS)
+def test_public_function_says_what_it_takes_gives_and_raises(name: str) -> None:
+    function = _FUNCTIONS[name]
+    doc, parameters = function.__doc__ or "", inspect.signature(function).parameters
+    missing = [parameter for parameter in parameters if not re.search(rf"\b{parameter}\b", doc)]
+    headings = ["Args:", "Returns:"] if parameters else []
+    headings += [] if function.__name__ in _NOTHING_TO_RAISE else ["Raises:"]
+    assert missing + [heading for heading in headings if heading not in doc] == []
 
 
 def test_public_names_are_sorted() -> None:

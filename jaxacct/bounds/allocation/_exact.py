@@ -14,16 +14,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, LaneBracketMethod, Lanes, Query
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, LaneBracketMethod, Lanes, Query, always, never
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._many_lines import many_brackets
 from jaxacct.divergence.allocation._epoch_lanes import epoch_delta, epoch_epsilon
 from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.mechanisms import PartialAllocation, RandomAllocation
-from jaxacct.special import up
-
-_TINY = float(np.finfo(np.float64).tiny)  # least upper end of a delta, which may be below the doubles but is not 0
+from jaxacct.special import LEAST_NORMAL, up
 
 
 def is_single_round(mechanism: RandomAllocation) -> bool:
@@ -69,7 +67,7 @@ def _ends(mechanism: Any, steps_done: int, query: Query, target: float, directio
         at = profile.delta(np.array([target]))
         lower, upper = float(at.lower[0]), float(at.upper[0])
         upper = min(upper, _left_tail(sigma, steps, steps_done, target)) if is_add else upper
-        upper = max(upper, _TINY)
+        upper = max(upper, LEAST_NORMAL)
     return Ends(min(lower, upper), upper)
 
 
@@ -194,7 +192,7 @@ _FACTS: dict[str, Any] = {
     "ends": frozenset({Bound.UPPER, Bound.LOWER}),
     "cost": Cost.MILLISECONDS,
     "cold": Cost.TENTHS,
-    "reduction": lambda mechanism: False,
+    "reduction": never,
     "named_width": 1e-9,
 }
 EXACT = LaneBracketMethod(
@@ -209,4 +207,4 @@ EXACT = LaneBracketMethod(
     on_host=_exact(_whole, is_single_round, functools.partial(many_brackets, is_single=True)),
     **_FACTS,
 )
-PARTIAL_EXACT = _exact(_unfinished, lambda mechanism: True)
+PARTIAL_EXACT = _exact(_unfinished, always)

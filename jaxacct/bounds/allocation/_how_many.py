@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct._method import Bracketing, BracketMethod, Cost, Query
+from jaxacct._method import Bracketing, BracketMethod, Cost, Query, always
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.bounds.allocation._how_many_epochs import epochs_upper, rough
 from jaxacct.bounds.allocation._split import selects_several
@@ -263,6 +263,6 @@ HOW_MANY = BracketMethod(
     helps=selects_several,
     sharpens_reduction=True,
     bracket=_bracket,
-    reduction=lambda mechanism: True,
+    reduction=always,
     regime="few steps for each of several that a record joins",
 )

@@ -23,11 +23,10 @@ from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.divergence.gaussian._pair import gaussian_epsilon, gaussian_epsilon_from_below, gaussian_log_delta_ends
 from jaxacct.mechanisms import RandomAllocation
-from jaxacct.special import down, log_normal_tail, up
+from jaxacct.special import LEAST_NORMAL, down, log_normal_tail, up
 from jaxacct.special._namespace import xp
 
 _LEAST_NOISE = 100.0  # noise multiplier from which on the bracket is at most about 1e-4 wide
-_TINY = 2.2250738585072014e-308  # the least normal double: an upper end of delta is not smaller
 _RATIO = 1.2  # of neighbouring edges: what they cut is found within that factor
 _OUTLYING = 1e-6  # about the chance of outliers, in units of delta
 _FIRST = 1e-13  # how far above the pair's epsilon one is tried first, in units of mu
@@ -69,10 +68,10 @@ def _factor(noise: float, steps: float, selected: float, epochs: float, delta: f
     if share == 1.0:
         return _Factor(0.0, scale, 0.0, 0.0, 1.0, 0.0)
     each = min(0.25, share * (1.0 - share) * math.exp(noise**-2.0))
-    variance = max(up(math.expm1(0.5 * epochs * selected * each * noise**-4.0), 32), _TINY)
+    variance = max(up(math.expm1(0.5 * epochs * selected * each * noise**-4.0), 32), LEAST_NORMAL)
     away = math.sqrt(2.0 * (math.log(2.0 * steps * epochs / _OUTLYING) - math.log(delta)))
     tail = float(np.exp(log_normal_tail(np.float64(away))))
-    outliers = 2.0 * steps * epochs * max(tail * (1.0 + 2.0**-36), _TINY)
+    outliers = 2.0 * steps * epochs * max(tail * (1.0 + 2.0**-36), LEAST_NORMAL)
     stretch = up(math.exp((away + 1.0 / noise) / noise), 16)
     return _Factor(variance, scale, epochs * (steps - 1.0), epochs * (steps - selected), stretch, outliers)
 
@@ -84,7 +83,7 @@ def _chance(near: np.ndarray, far: np.ndarray, mu: float, length: np.ndarray) ->
     away = np.maximum(np.maximum(left, -right) - 2.0**-49 * reach, 0.0) / mu
     by_density = 0.4 * length / mu * np.exp(-0.5 * away * away)
     beyond = np.where(away > 0.0, np.exp(log_normal_tail(away)), 1.0)
-    return np.maximum(np.where(by_density < beyond, by_density, beyond), _TINY)
+    return np.maximum(np.where(by_density < beyond, by_density, beyond), LEAST_NORMAL)
 
 
 def _excess(epsilon: float, mu: float, factor: _Factor) -> float:
@@ -116,7 +115,7 @@ def _delta(epsilon: float, mu: Ends[float], factor_at: Callable[[float], _Factor
     """Ends of delta at `epsilon`, the same in both directions."""
     at = xp.array([epsilon])
     lower = float(np.exp(gaussian_log_delta_ends(at, xp.array([mu.lower])).lower)[0])
-    upper = max(float(np.exp(gaussian_log_delta_ends(at, xp.array([mu.upper])).upper)[0]), _TINY)
+    upper = max(float(np.exp(gaussian_log_delta_ends(at, xp.array([mu.upper])).upper)[0]), LEAST_NORMAL)
     whole = up(upper, 8) + _excess(epsilon, mu.upper, factor_at(upper))
     return Ends(down(lower, 8), min(1.0, up(whole, 4)))
 
@@ -151,7 +150,7 @@ def _bracket(
     noise = float(mechanism.mechanism.noise_multiplier)
     steps, selected, epochs = (float(x) for x in (mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs))
     mu = selected * math.sqrt(epochs / steps) / noise
-    pair = Ends(down(mu, 6), max(up(mu, 6), _TINY))
+    pair = Ends(down(mu, 6), max(up(mu, 6), LEAST_NORMAL))
     with np.errstate(all="ignore"):
         factor_at = functools.partial(_factor, noise, steps, selected, epochs)
         found = (_epsilon if query is Query.EPSILON else _delta)(target, pair, factor_at)

@@ -7,6 +7,7 @@ import dataclasses
 import math
 from typing import Any
 
+from jaxacct._method import always, never
 from jaxacct.bounds._distribution import Distribution, no_gap, parts_by_laws
 from jaxacct.bounds.allocation._split import selects_several, single_step
 from jaxacct.bounds.bases import base_of, is_envelope, is_from_above, law_maker, spread
@@ -62,7 +63,7 @@ DISTRIBUTION = Distribution(
     gap=_gap,
     is_from_above=is_from_above,
     is_envelope=is_envelope,
-    exists=lambda mechanism: True,
+    exists=always,
 )
 
 
@@ -82,7 +83,7 @@ PARTIAL_DISTRIBUTION = dataclasses.replace(
     parts=parts_by_laws(_partial_laws),
     scale=_partial_scale,
     largest_loss=lambda mechanism: base_of(mechanism.mechanism).largest_loss(mechanism.mechanism),
-    reduction=lambda mechanism: False,
+    reduction=never,
     weaker=None,
     gap=no_gap,
 )
@@ -108,6 +109,6 @@ SCHEDULED_DISTRIBUTION = dataclasses.replace(
     parts=parts_by_laws(_scheduled_laws),
     scale=_scheduled_scale,
     largest_loss=unbounded,
-    is_from_above=lambda mechanism: False,
-    is_envelope=lambda mechanism: False,
+    is_from_above=never,
+    is_envelope=never,
 )

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxacct._method import never
 from jaxacct._types import Bound, Direction, TooFineError
 from jaxacct.curves import Pld
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, mixed_with_one
@@ -35,12 +36,6 @@ def unbounded(base: Any) -> float:
     return math.inf
 
 
-def known_closely(base: Any) -> bool:
-    """The bool False: for releases whose laws are made from both sides."""
-    del base
-    return False
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Base:
     """One release, as the schemes that sample, allocate or repeat it see it.
@@ -62,8 +57,8 @@ class Base:
     largest_loss: Callable[[Any], float]
     gap: Callable[[Any, float], float] = no_gap
     spread: Callable[[Any], float] | None = None
-    is_from_above: Callable[[Any], bool] = known_closely
-    is_envelope: Callable[[Any], bool] = known_closely
+    is_from_above: Callable[[Any], bool] = never
+    is_envelope: Callable[[Any], bool] = never
     is_symmetric: bool = False
     is_light: bool = False
 

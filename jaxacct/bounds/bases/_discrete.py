@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from jaxacct.bounds.bases._base import Base, check_fits
-from jaxacct.bounds.bases._few_outputs import Types, rounding
-from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms, log_mixed_with_one
+from jaxacct.bounds.bases._base import Base
+from jaxacct.bounds.bases._few_outputs import Types, law_of_atoms, rounding
+from jaxacct.divergence.lattice._ratio import RatioLaw, Side, log_mixed_with_one
 from jaxacct.mechanisms import DiscretePair
 from jaxacct.special import product_outward, sum_outward, up
 
@@ -39,15 +39,10 @@ def _law(pair: DiscretePair, sampling_prob: float, step: float, side: Side, tail
     up = side is Side.UPPER
     log_values, masses = _points(pair, sampling_prob)
     there = log_values > -np.inf
-    finite = log_values[there]
-    check_fits("mechanism=DiscretePair", finite.min(initial=0.0), finite.max(initial=0.0), step)
     zero = sum_outward(masses[~there], up=up)
     alone = sum_outward(np.asarray(pair.p)[np.asarray(pair.q) == 0], up=up)
     infinite = product_outward(sampling_prob, alone, up=up)
-    origin = 0.0
-    if finite.size:  # the value that decides the direction is on the lattice, its opposite is where the step divides
-        origin = float(finite.min() if side is Side.LOWER_ADD else finite.max())
-    return from_atoms(finite, masses[there], zero, infinite, step, side, origin=origin)
+    return law_of_atoms(log_values[there], masses[there], zero, infinite, step, side)
 
 
 def listed(pair: DiscretePair) -> Types:

@@ -13,6 +13,7 @@ import math
 
 import numpy as np
 
+from jaxacct._method import always
 from jaxacct.bounds.bases._base import Base, check_fits
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_masses, log_mixed_with_one
 from jaxacct.mechanisms import Exponential
@@ -40,4 +41,4 @@ def _largest_loss(release: Exponential) -> float:
     return up(float(release.range_epsilon), 4)
 
 
-BASE = Base(law=_law, largest_loss=_largest_loss, is_envelope=lambda release: True, is_light=True, is_symmetric=True)
+BASE = Base(law=_law, largest_loss=_largest_loss, is_envelope=always, is_light=True, is_symmetric=True)

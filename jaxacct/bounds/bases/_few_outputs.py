@@ -203,6 +203,20 @@ def num_outputs(release: Any) -> float:
     return _NUMBERS[type(release)](release)
 
 
+def law_of_atoms(
+    log_values: NDArray[np.float64], masses: NDArray[np.float64], zero: float, infinite: float, step: float, side: Side
+) -> RatioLaw:
+    """The law (`RatioLaw`) of finitely many finite values [N] of the log of a ratio, and masses at 0 and infinity.
+
+    The value that decides the direction is on the lattice; its opposite is where the step divides their distance.
+    """
+    check_fits("mechanism", log_values.min(initial=0.0), log_values.max(initial=0.0), step)
+    origin = 0.0
+    if log_values.size:
+        origin = float(log_values.min() if side is Side.LOWER_ADD else log_values.max())
+    return from_atoms(log_values, masses, zero, infinite, step, side, origin=origin)
+
+
 def _law_of(types: Types, losses: Any, sampling_prob: float, step: float, side: Side) -> RatioLaw:
     """The law of 1 - q + q Y: an atom for each output that both have; what P or Q has alone is at infinity or at 0.
 
@@ -218,13 +232,8 @@ def _law_of(types: Types, losses: Any, sampling_prob: float, step: float, side: 
     zero = sum_outward([*(masses[~there] * factor).tolist(), *outside], up=above)
     told = ~here & (above | (types.log_q == -np.inf))  # with next to no mass under Q: as if it had none
     infinite = sum_outward([*(alone[told[~here]] * factor).tolist(), *outside], up=above)
-    finite = log_values[there]
-    check_fits("mechanism", finite.min(initial=0.0), finite.max(initial=0.0), step)
-    origin = 0.0
-    if finite.size:  # the value that decides the direction is on the lattice
-        origin = float(finite.min() if side is Side.LOWER_ADD else finite.max())
     infinite = product_outward(sampling_prob, infinite, up=above)
-    return from_atoms(finite, masses[there] * factor, zero, infinite, step, side, origin=origin)
+    return law_of_atoms(log_values[there], masses[there] * factor, zero, infinite, step, side)
 
 
 def _law(release: Any, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:

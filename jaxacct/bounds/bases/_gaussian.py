@@ -5,17 +5,13 @@ import math
 
 import numpy as np
 
-from jaxacct.bounds.bases._base import MAX_LOSS, SMALLEST, Base, check_fits, unbounded
+from jaxacct.bounds.bases._base import MAX_LOSS, Base, check_fits, unbounded
+from jaxacct.bounds.bases._normal import SURE_Z, reach_for
 from jaxacct.divergence.lattice._continuous_cells import gaussian_cells
 from jaxacct.divergence.lattice._ratio import DEPTH, RatioLaw, Side, from_cells, trimmed
 from jaxacct.mechanisms import Gaussian
 from jaxacct.special import rows_times
 
-_Z_RANGE = 10.0  # the Gaussian variable is followed this far from its mean, in standard deviations, or further
-# Up to this z a cell's mass under Q is a normal double (phi(36) is 1e-282), and so is Y = e^{mu z - mu^2/2}, at most
-# e^648, whatever mu is.
-_SURE_Z = 36.0
-_OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: booked at 0 and at infinity
 _NUM_SHIFTS = 8  # shifted lattices tried for a lower bound of a sampled step: the tightest is kept
 _LEAST_NOISE = 1e-9  # noise multipliers below it count as this in a spread, which decides resolutions only
 
@@ -24,19 +20,18 @@ def _law(release: Gaussian, sampling_prob: float, step: float, side: Side, tail:
     """The law of one step: cells of the lattice, their masses split between their ends."""
     noise_multiplier = float(release.noise_multiplier)
     mu = 1.0 / noise_multiplier
-    # Phi(-z) <= e^{-z^2/2}/2: what lies outside is below the tail that may be cut off anyway
-    z_range = max(_Z_RANGE, math.sqrt(-2.0 * math.log(tail))) if tail > 0 else _Z_RANGE
-    outside = max(min(_OUTSIDE, tail), SMALLEST) if tail > 0 else _OUTSIDE
+    z_range, outside = reach_for(tail)
     reach = z_range * mu
     low = (
         math.log1p(sampling_prob * math.expm1(-reach - 0.5 * mu * mu))
         if sampling_prob < 1.0
         else -reach - 0.5 * mu * mu
     )
-    # a cell's share under Q that underflows takes at most 2^-1022 Y under P with it, Y <= e^{z mu - mu^2/2}
-    outside = max(outside, 2.0**-1000 * math.exp(_SURE_Z * min(mu, _SURE_Z) - 0.5 * min(mu, _SURE_Z) ** 2))
+    # a cell's share under Q that underflows takes at most 2^-1022 Y under P with it, Y <= e^{z mu - mu^2/2}, a double
+    # whatever mu is: up to `SURE_Z` at most e^648
+    outside = max(outside, 2.0**-1000 * math.exp(SURE_Z * min(mu, SURE_Z) - 0.5 * min(mu, SURE_Z) ** 2))
     # beyond, whole cells do, or Y itself overflows; or their losses, at most log Y, are larger than may be held
-    sure_z = min(_SURE_Z, (MAX_LOSS - 2.0 * step) / mu + 0.5 * mu)
+    sure_z = min(SURE_Z, (MAX_LOSS - 2.0 * step) / mu + 0.5 * mu)
     beyond = sampling_prob * 0.5 * math.erfc((sure_z - mu) / math.sqrt(2.0)) * (1.0 + 2.0**-40)
     top = reach + 0.5 * mu * mu  # Y there; P itself is centred mu^2 higher than Q
     high = top + math.log(sampling_prob + (1.0 - sampling_prob) * math.exp(-top))

@@ -8,19 +8,20 @@ what is left lies at 0. The two bounds agree at k = 1, or are made to by raising
 
 import dataclasses
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from jaxacct.bounds.bases._base import SMALLEST, check_fits
+from jaxacct.bounds.bases._base import check_fits
+from jaxacct.bounds.bases._normal import SURE_Z, reach_for
 from jaxacct.divergence.lattice._continuous_cells import normal_cell_masses
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_masses, merged
 from jaxacct.special import bisect_lanes, sum_outward, up
 
-_Z_RANGE = 10.0  # standard deviations that are followed from the outermost means, or further
-_OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: booked at infinity
-_SURE_Z = 36.0  # up to this z a cell's mass under Q is a normal double
 _NUM_HALVINGS = 64  # of a bracket of x
+_LEAST = 1e-200  # bins with less on either side are one: near the end of the doubles they lose their digits
 _NUM_BINS, _BINS_TO = 32, 6.0  # bins of a test, and how many standard deviations they reach: tightness only
+_BIN_ERROR = 2.0**-40  # relative, of a bin's share; (mu/8)^2 times as much where mu is above 8
 _ROUNDING = 2.0**-46  # relative, of sums over a lattice, and of exponentials of losses up to 600
 
 
@@ -79,9 +80,8 @@ def emptied(mu: float, prob: float, step: float, tail: float) -> RatioLaw:
     A record that contributes 1 against the empty one, in batches without replacement where the others contribute -1.
     For k >= 1 the best test is a threshold: the ratio grows from 1 on at z = mu / 2.
     """
-    z_range = max(_Z_RANGE, math.sqrt(-2.0 * math.log(tail))) if tail > 0 else _Z_RANGE
-    outside = max(min(_OUTSIDE, tail), SMALLEST) if tail > 0 else _OUTSIDE
-    last_z = min(mu + z_range, _SURE_Z)
+    z_range, outside = reach_for(tail)
+    last_z = min(mu + z_range, SURE_Z)
     beyond = prob * 0.5 * math.erfc((last_z - mu) / math.sqrt(2.0)) * (1.0 + 2.0**-40)
 
     def log_ratio(z: np.ndarray) -> np.ndarray:
@@ -106,11 +106,19 @@ def emptied(mu: float, prob: float, step: float, tail: float) -> RatioLaw:
     return dataclasses.replace(law, blur=law.blur + off + 2.0**-46 * largest, infinite_mass=infinite)
 
 
-def emptied_in_bins(mu: float, prob: float) -> tuple[np.ndarray, np.ndarray]:
-    """Two arrays [N], the probabilities of bins of an output under the two sides of the pair of `emptied`.
+class Bins(NamedTuple):
+    """The shares of bins of an output [N] under the two sides of a pair, and at most the relative error of each."""
 
-    Of all outputs below mu / 2 together, and of bins above; each within 2^-40 of its value.
-    """
-    z = np.concatenate([[-_SURE_Z], np.linspace(0.5 * mu, mu + _BINS_TO, _NUM_BINS), [mu + _SURE_Z]])
+    p: np.ndarray
+    q: np.ndarray
+    error: float
+
+
+def emptied_in_bins(mu: float, prob: float) -> Bins:
+    """The pair of `emptied` in `Bins`: all outputs below mu / 2 together, bins above, and the least likely in one."""
+    z = np.concatenate([[-SURE_Z], np.linspace(0.5 * mu, mu + _BINS_TO, _NUM_BINS), [mu + SURE_Z]])
     others = (1.0 - prob) * normal_cell_masses(z + mu)
-    return others + prob * normal_cell_masses(z - mu), others + prob * normal_cell_masses(z)
+    p, q = others + prob * normal_cell_masses(z - mu), others + prob * normal_cell_masses(z)
+    kept = np.minimum(p, q) > _LEAST
+    p, q = (np.append(x[kept], x[~kept].sum()) for x in (p, q))
+    return Bins(p / p.sum(), q / q.sum(), _BIN_ERROR * max(1.0, (mu / 8.0) ** 2))

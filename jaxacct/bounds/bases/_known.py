@@ -2,14 +2,14 @@
 
 import numpy as np
 
+from jaxacct._method import always
 from jaxacct._types import Bound, Direction
 from jaxacct.bounds.bases._base import MAX_LOSS, Base, sampled, unbounded
 from jaxacct.curves import Pld
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms
-from jaxacct.special import up
+from jaxacct.special import LEAST_NORMAL, up
 
 _SUMS = 2.0**-44  # rounding of sums of masses and of a difference to 1
-_LEAST = 2.0**-1022  # below it doubles lose digits, and are 0 in the end
 
 
 def _law(pld: Pld, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
@@ -30,11 +30,11 @@ def _law(pld: Pld, sampling_prob: float, step: float, side: Side, tail: float) -
     masses = p * np.exp(-pld.losses)
     if side is Side.UPPER:
         # where the other distribution's mass is no normal double, or the loss beyond every law, it counts as none
-        far = (p > 0.0) & ((pld.losses > MAX_LOSS) | (masses < _LEAST))
+        far = (p > 0.0) & ((pld.losses > MAX_LOSS) | (masses < LEAST_NORMAL))
         infinite = up(infinite + float(p[far].sum()), 64)
         masses = np.where(far, 0.0, masses)
         zero = max(0.0, 1.0 - float(masses.sum())) + _SUMS  # the difference carries its rounding
     return sampled(from_atoms(pld.losses, masses, zero, infinite, step, side, origin=pld.offset), sampling_prob)
 
 
-BASE = Base(law=_law, largest_loss=unbounded, is_from_above=lambda pld: True)
+BASE = Base(law=_law, largest_loss=unbounded, is_from_above=always)

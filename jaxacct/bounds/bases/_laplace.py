@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from jaxacct._method import always
 from jaxacct.bounds.bases._base import Base, check_fits
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms, from_masses, log_mixed_with_one, merged
 from jaxacct.mechanisms import Laplace, PermuteAndFlip
@@ -11,7 +12,7 @@ from jaxacct.special import down, up
 
 _LEAST_NOISE = 2.0**-40  # smaller scales count as this where the atom is placed: it is beyond every grid anyway
 _LEAST_EPSILON, _MOST_NOISE = 1e-150, 1e150  # permute-and-flip of a smaller epsilon counts as one of the first
-_ON_POINT = 1e-9  # of a step: an atom this near a point counts as on it where cells are counted, tightness only
+_ON_POINT = 1e-9  # of a step: an atom this near a point counts as on it where cells are counted; tightness only
 
 
 def _ends(release: Laplace, sampling_prob: float) -> tuple[float, float]:
@@ -26,6 +27,15 @@ def _gap(release: Laplace, sampling_prob: float) -> float:
     return high - low
 
 
+def points_between(low: float, high: float, origin: float, step: float) -> tuple[int, np.ndarray]:
+    """(number of the last point at or below `low`, points [N] from there to `high`) of the lattice origin + j step.
+
+    A point within a share of `step` of either end counts as that end.
+    """
+    first, last = math.floor((low - origin) / step + _ON_POINT), math.ceil((high - origin) / step - _ON_POINT)
+    return first, origin + step * np.arange(first + 1, last)
+
+
 def _law(release: Laplace, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
     """The loss l = (|x| - |x - 1|)/b has atoms at -1/b (x <= 0) and 1/b (x >= 1), a density between.
 
@@ -38,8 +48,7 @@ def _law(release: Laplace, sampling_prob: float, step: float, side: Side, tail: 
     check_fits(f"noise_multiplier={noise_multiplier}", low, high, step)
     # the atom that decides the direction is on the lattice, both are where the step divides the gap
     origin = low if side is Side.LOWER_ADD else high
-    first, last = math.floor((low - origin) / step + _ON_POINT), math.ceil((high - origin) / step - _ON_POINT)
-    inner = origin + step * np.arange(first + 1, last)
+    first, inner = points_between(low, high, origin, step)
     losses = inner if sampling_prob == 1.0 else np.log1p(np.maximum(np.expm1(inner) / sampling_prob, -1.0))
     edges = np.concatenate([[-top], np.clip(losses, -top, top), [top]])
     # between the atoms x = (b l + 1)/2, with Q(x > .) = e^{-x/b}/2 and P(x < .) = e^{(x-1)/b}/2
@@ -69,7 +78,7 @@ PERMUTE_AND_FLIP = Base(
     law=lambda release, *at: _law(of_choice(release), *at),
     largest_loss=lambda release: up(float(release.choice_epsilon), 4),
     gap=lambda release, sampling_prob: _gap(of_choice(release), sampling_prob),
-    is_envelope=lambda release: True,
+    is_envelope=always,
     is_light=True,
     is_symmetric=True,
 )

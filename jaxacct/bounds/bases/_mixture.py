@@ -11,16 +11,14 @@ import math
 import numpy as np
 
 from jaxacct._types import TooFineError
-from jaxacct.bounds.bases._base import SMALLEST, Base, check_fits, unbounded
+from jaxacct.bounds.bases._base import Base, check_fits, unbounded
+from jaxacct.bounds.bases._normal import SURE_Z, reach_for
 from jaxacct.divergence.lattice._continuous_cells import normal_cell_masses
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_masses
 from jaxacct.mechanisms import MixtureOfGaussians
 from jaxacct.special import up
 
-_Z_RANGE = 10.0  # standard deviations that are followed from the outermost means, or further
-_OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: booked at 0 and at infinity
 _RARE = 1.0  # in units of what lies outside: shifts that are drawn no more often are told for certain
-_SURE_Z = 36.0  # up to this z a cell's mass under Q is a normal double
 _BLUR = 2.0**-42  # of log Y, relative to 1 + its largest exponent: probabilities, exponentials and their sum
 _MOST_STEPS = 64  # towards the ends of cells, inside brackets
 _NEAR = 2.0**-51  # of log Y, relative to 1 + the largest of its values: how near to a lattice point is near enough
@@ -71,14 +69,13 @@ def mixture_of(release: MixtureOfGaussians, sampling_prob: float) -> tuple[np.nd
 def _law(release: MixtureOfGaussians, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
     """The law of one release: cells of x between lattice points of Y, their masses from the distribution functions."""
     mu, shares = mixture_of(release, sampling_prob)
-    z_range = max(_Z_RANGE, math.sqrt(-2.0 * math.log(tail))) if tail > 0 else _Z_RANGE
-    outside = max(min(_OUTSIDE, tail), SMALLEST) if tail > 0 else _OUTSIDE
+    z_range, outside = reach_for(tail)
     # the largest shifts are told for certain where they are as rare as what lies outside
     tops = np.cumsum(shares[::-1])[::-1]
     kept = tops > _RARE * outside
     told, mu, shares = float(tops[~kept].max(initial=0.0)), mu[kept], shares[kept]
     first_z, last_z = -z_range, float(mu[-1]) + z_range
-    if last_z > _SURE_Z:
+    if last_z > SURE_Z:
         raise TooFineError(f"mechanism={release!r}: shifts of {mu[-1]:.3g} standard deviations are beyond the doubles")
     low, high = (float(x) for x in log_ratio(np.array([first_z, last_z]), mu, shares))
     check_fits("mechanism=MixtureOfGaussians", low, high, step)

@@ -10,19 +10,17 @@ import math
 import numpy as np
 
 from jaxacct._types import TooFineError
-from jaxacct.bounds.bases._base import SMALLEST, check_fits
+from jaxacct.bounds.bases._base import check_fits
+from jaxacct.bounds.bases._laplace import points_between
 from jaxacct.bounds.bases._mixture import log_ratio, mixture_of
+from jaxacct.bounds.bases._normal import SURE_Z, reach_for
 from jaxacct.divergence.lattice._continuous_cells import normal_cell_masses
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms, from_masses, merged
 from jaxacct.mechanisms import MixtureOfGaussians
 from jaxacct.special import bisect_lanes, up
 
-_Z_RANGE = 10.0  # standard deviations that are followed from the outermost means, or further
-_OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: booked at 0 and at infinity
-_SURE_Z = 36.0  # up to this z a cell's mass under Q is a normal double
 _NUM_HALVINGS = 64  # of a bracket of x
 _MOST_TERMS = 2**31  # numbers in all the sums over shifts and cells: more, and the law is refused
-_ON_POINT = 1e-9  # of a step: an atom this near a point counts as on it where cells are counted, tightness only
 
 
 def mirrored_mixture(
@@ -33,12 +31,11 @@ def mirrored_mixture(
     Shifts that are rarer than what lies outside are told for certain: masses at 0 and at infinity.
     """
     mu, shares = mixture_of(release, sampling_prob)
-    z_range = max(_Z_RANGE, math.sqrt(-2.0 * math.log(tail))) if tail > 0 else _Z_RANGE
-    outside = max(min(_OUTSIDE, tail), SMALLEST) if tail > 0 else _OUTSIDE
+    z_range, outside = reach_for(tail)
     kept = np.cumsum(shares[::-1])[::-1] > outside
     told, mu, shares = float(shares[~kept].sum()), mu[kept], shares[kept]
     last_z = float(mu[-1]) + z_range
-    if last_z > _SURE_Z:
+    if last_z > SURE_Z:
         raise TooFineError(f"mechanism={release!r}: shifts of {mu[-1]:.3g} standard deviations are beyond the doubles")
     high = float(_log_mirrored(np.array([last_z]), mu, shares)[0])
     check_fits("mechanism=MixtureOfGaussians", -high, high, step)
@@ -120,8 +117,7 @@ def mirrored_laplace(scale: float, sampling_prob: float, step: float, side: Side
     loss = laplace_loss(scale, q)
     check_fits(f"noise_multiplier={scale}", -loss, loss, step)
     origin = -loss if side is Side.LOWER_ADD else loss  # the atom that decides the direction is on the lattice
-    first, last = math.floor((-loss - origin) / step + _ON_POINT), math.ceil((loss - origin) / step - _ON_POINT)
-    inner = origin + step * np.arange(first + 1, last)
+    first, inner = points_between(-loss, loss, origin, step)
     rest = 1.0 + q * math.expm1(-top)
     half = 0.5 * np.log1p(math.exp(top) * rest * np.expm1(np.abs(inner)) / q)  # |x| / b
     x = np.concatenate([[-top], np.copysign(np.clip(half, 0.0, top), inner), [top]])

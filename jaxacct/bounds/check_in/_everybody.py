@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from jaxacct._method import Bracketing, BracketMethod, Cost, Query
+from jaxacct._method import Bracketing, BracketMethod, Cost, Query, never
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.mechanisms import CheckIn, Shuffled
@@ -36,7 +36,7 @@ EVERYBODY = BracketMethod(
     cold=Cost.MICROSECONDS,
     applies=_is_everybody,
     bracket=_bracket,
-    reduction=lambda mechanism: False,
+    reduction=never,
     is_quick=True,
     regime="several rounds, everybody checks in",
 )

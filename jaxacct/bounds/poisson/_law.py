@@ -5,6 +5,7 @@ Zhu, Dong & Wang 2022, "Optimal accounting of differential privacy via character
 
 import math
 
+from jaxacct._method import always, never
 from jaxacct.bounds._distribution import Distribution, parts_by_laws
 from jaxacct.bounds.bases import base_of, is_envelope, is_from_above, law, spread
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
@@ -30,11 +31,11 @@ DISTRIBUTION = Distribution(
     parts=parts_by_laws(_laws),
     scale=_scale,
     largest_loss=lambda mechanism: base_of(mechanism).largest_loss(mechanism),
-    reduction=lambda mechanism: False,
+    reduction=never,
     width_constant=lambda mechanism: 0.5,
     gap=_gap,
     is_light=lambda mechanism: base_of(mechanism.mechanism).is_light,
     is_from_above=is_from_above,
     is_envelope=is_envelope,
-    exists=lambda mechanism: True,
+    exists=always,
 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds.laplace import laplace_delta
@@ -42,7 +42,7 @@ ONE_STEP = BracketMethod(
     cold=Cost.MILLISECONDS,
     applies=_is_one_step,
     bracket=_bracket,
-    reduction=lambda mechanism: False,
+    reduction=never,
     regime="one step",
     named_width=1e-9,
 )

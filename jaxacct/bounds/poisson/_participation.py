@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxacct._method import BOTH, CLOSED_FORM, Bracketing, BracketMethod, Cost, ProfileMethod, Query
+from jaxacct._method import BOTH, CLOSED_FORM, Bracketing, BracketMethod, Cost, ProfileMethod, Query, never
 from jaxacct._types import Direction, Ends
 from jaxacct.conversion import delta_from_log
 from jaxacct.mechanisms import PoissonSampled
@@ -65,7 +65,7 @@ def participation_on_host(draws: Draws, theorem: str) -> BracketMethod:
         return dict.fromkeys(at.known, Ends(0.0, float(most[0])))
 
     facts = {**_FACTS, "theorem": theorem, "cold": Cost.MICROSECONDS}
-    return BracketMethod(**facts, bracket=bracket, reduction=lambda mechanism: False)
+    return BracketMethod(**facts, bracket=bracket, reduction=never)
 
 
 _FACTS: dict[str, Any] = {

@@ -7,7 +7,7 @@ Replace-one adjacency; the pair is symmetric, so one direction serves. The ends 
 from collections.abc import Mapping
 from typing import Any
 
-from jaxacct._method import Bracketing, BracketMethod, Cost, Query
+from jaxacct._method import Bracketing, BracketMethod, Cost, Query, always
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds.shuffle._pair import concrete_pair, has_pair
 from jaxacct.divergence.clones._composed import composed_ends
@@ -46,7 +46,7 @@ COMPOSED = BracketMethod(
     cost=Cost.MILLISECONDS,
     cold=Cost.MILLISECONDS,
     applies=_applies,
-    reduction=lambda mechanism: True,
+    reduction=always,
     bracket=_bracket,
     regime="several rounds",
 )

@@ -4,12 +4,14 @@ Feldman, McMillan & Talwar 2021, Theorem 3.2: the pair dominates a round, adapti
 Replace-one adjacency; the pair is symmetric, so one direction serves.
 """
 
+import dataclasses
 import functools
 import math
 
 import jax
 import numpy as np
 
+from jaxacct._method import always, never
 from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct.bounds._distribution import Distribution, Parts
@@ -78,20 +80,11 @@ def shuffled_pld(mechanism: Shuffled, step: float, bound: Bound) -> Pld:
     Feldman, McMillan & Talwar 2021, Theorem 3.2, replace-one adjacency. Its error falls with the square of the step.
     """
     profile = _profile(*concrete_pair(mechanism), step)
-    relation = NeighboringRelation.REPLACE_ONE
     if bound is Bound.LOWER:
-        return dominated_pld(step, profile, profile, Direction.REMOVE, theorem=_THEOREM, relation=relation)
-    found = dominating_pld(step, profile.upper, profile.upper, Direction.REMOVE, theorem=_THEOREM)
-    return Pld(
-        found.offset,
-        found.step,
-        found.masses,
-        found.infinite_mass,
-        found.bound,
-        found.direction,
-        relation,
-        _THEOREM,
-    )
+        found = dominated_pld(step, profile, profile, Direction.REMOVE, theorem=_THEOREM)
+    else:
+        found = dominating_pld(step, profile.upper, profile.upper, Direction.REMOVE, theorem=_THEOREM)
+    return dataclasses.replace(found, neighboring_relation=NeighboringRelation.REPLACE_ONE)
 
 
 def _parts(mechanism: Shuffled, step: float, bound: Bound, tail: float) -> Parts:
@@ -104,8 +97,8 @@ DISTRIBUTION = Distribution(
     parts=_parts,
     scale=shuffled_scale,
     largest_loss=unbounded,
-    reduction=lambda mechanism: True,
+    reduction=always,
     width_constant=lambda mechanism: 0.5,
-    is_from_above=lambda mechanism: False,
+    is_from_above=never,
     exists=has_pair,
 )

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct._method import Bracketing, BracketMethod, Cost, Query
+from jaxacct._method import Bracketing, BracketMethod, Cost, Query, always
 from jaxacct._types import Direction, Ends
 from jaxacct.bounds.shuffle._approximate import Guarantee, log_gaussian_replacement_cost, with_replacement_cost
 from jaxacct.bounds.shuffle._which_reports import (
@@ -179,7 +179,7 @@ PURIFIED_ROUNDS = BracketMethod(
     cost=Cost.MILLISECONDS,
     cold=Cost.MILLISECONDS,
     applies=_applies,
-    reduction=lambda mechanism: True,
+    reduction=always,
     bracket=_bracket,
     is_quick=True,
     regime="several rounds",

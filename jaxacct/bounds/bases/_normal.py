@@ -1,0 +1,27 @@
+"""How far normal variables are followed where the law of a ratio is made of them, and what lies beyond."""
+
+import math
+from typing import NamedTuple
+
+from jaxacct.bounds.bases._base import SMALLEST
+
+SURE_Z = 36.0  # up to this z a cell's mass under Q is a normal double: phi(36) is 1e-282
+_Z_RANGE = 10.0  # standard deviations that are followed from the outermost means, or further
+_OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: booked at 0 and at infinity
+
+
+class Reach(NamedTuple):
+    """The standard deviations that are followed from the outermost means, and at least the mass that lies beyond."""
+
+    z_range: float
+    outside: float
+
+
+def reach_for(tail: float) -> Reach:
+    """The `Reach`, a NamedTuple, of a law of which at either end the mass `tail` may be taken off the grid.
+
+    Phi(-z) <= e^{-z^2/2}/2: what lies outside is below the tail that may be cut off anyway.
+    """
+    if tail <= 0.0:
+        return Reach(_Z_RANGE, _OUTSIDE)
+    return Reach(max(_Z_RANGE, math.sqrt(-2.0 * math.log(tail))), max(min(_OUTSIDE, tail), SMALLEST))
