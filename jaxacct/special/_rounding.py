@@ -11,7 +11,7 @@ the truth where (1 + k ULP) (1 - ULP)^(n + 1) >= 1: k = n + 2 is enough for all 
 roundings: say at the call what they are. `down` is the same in the other direction.
 
 What a number's own inputs may err by is not covered; nor is a subtraction whose operands are rounded, nor a result
-below the smallest normal number, 2^-1022, which XLA flushes to 0.
+below `LEAST_NORMAL`, which XLA flushes to 0.
 """
 
 import math
@@ -22,6 +22,9 @@ from jaxacct.special._namespace import stop_gradient, xp
 
 ULP = 2.0**-53
 """The most by which one correctly rounded operation errs, relative: half the spacing of the doubles above 1."""
+
+LEAST_NORMAL = 2.0**-1022
+"""The least normal double: compiled programs take smaller numbers for 0, and doubles below it lose digits."""
 
 
 def up(x: Any, ulps: int) -> Any:
@@ -37,6 +40,12 @@ def up(x: Any, ulps: int) -> Any:
 def down(x: Any, ulps: int) -> Any:
     """`x` >= 0 times 1 - ulps * 2^-53: no more than what was meant if `x` is over it by `ulps` - 2 roundings."""
     return x * (1.0 - ulps * ULP)
+
+
+def with_few_bits(x: float, num_bits: int) -> float:
+    """`x` > 0 rounded down to `num_bits` significant bits: its multiples up to 2^(53 - num_bits) are exact doubles."""
+    mantissa, exponent = math.frexp(x)
+    return math.ldexp(math.floor(math.ldexp(mantissa, num_bits)), exponent - num_bits)
 
 
 def log_up(x: Any, ulps: Any) -> Any:
