@@ -397,9 +397,9 @@ _GAUSSIAN = (
     Mutant("bounds/allocation/_how_many_epochs.py", ".epsilon(least) + whole", ".epsilon(least)", HOW_MANY),
     Mutant("bounds/allocation/_how_many_epochs.py", "delta * math.exp(whole)", "delta", HOW_MANY),
     Mutant(
-        "divergence/_point_steps.py",
-        "first, second = plus(times(held, rest)",
-        "first, second = plus(times(held, rest + few)",
+        "divergence/_tail.py",
+        "times(held, num_steps - num_selected)",
+        "times(held, num_steps)",
         POINTS,
     ),
     Mutant(

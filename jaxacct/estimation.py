@@ -261,7 +261,7 @@ def _plan(
         shifts = importance.shifts_for(sigma, t, most)
         parameters = (shifts.probabilities, np.asarray(shifts.spacing))
         return _Plan(importance.shifted_remove, parameters, {}, tile, no_scale + math.log(2.0))
-    tilt = importance.chernoff_tilt(sigma, t, least)
+    tilt = importance.chernoff_tilt(sigma, least)
     return _Plan(
         importance.tilted_add, (np.asarray(tilt),), {}, tile, t * (tilt.log_psi + tilt.lam * np.exp(-epsilons))
     )

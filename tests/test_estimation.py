@@ -261,13 +261,13 @@ def test_weights_have_mean_one_and_keep_their_bounds():
     weight = np.exp(draw(shifted, run, *importance.shifts_for(sigma, t, epsilon)))
     assert weight.max() <= 2.0
     assert abs(weight.mean() - 1.0) < MAX_ERRORS * weight.std() / 128
-    tilt = importance.chernoff_tilt(sigma, t, epsilon)
+    tilt = importance.chernoff_tilt(sigma, epsilon)
     loss, log_weight = draw(tilted, run, np.asarray(tilt))
     log_c = t * (tilt.log_psi + tilt.lam * math.exp(-epsilon))
     assert log_c < 0.0
     assert np.all(log_weight[loss > epsilon] <= log_c + 1e-12)
     # the mean of the weight can be seen where the tilt is weak
-    weight = np.exp(draw(tilted, run, np.asarray(importance.chernoff_tilt(sigma, t, 0.02)))[1])
+    weight = np.exp(draw(tilted, run, np.asarray(importance.chernoff_tilt(sigma, 0.02)))[1])
     assert abs(weight.mean() - 1.0) < MAX_ERRORS * weight.std() / 128
 
 
@@ -277,7 +277,7 @@ def test_proposals_are_finite(sigma, t, epsilon):
     shifts = importance.shifts_for(sigma, t, epsilon)
     assert abs(shifts.probabilities.sum() - 1.0) < 1e-12
     assert np.all(shifts.probabilities >= 0.0)
-    tilt = importance.chernoff_tilt(sigma, t, epsilon)
+    tilt = importance.chernoff_tilt(sigma, epsilon)
     assert np.all(np.isfinite(tilt))
     assert t * (tilt.log_psi + tilt.lam * math.exp(-epsilon)) <= 1e-6
 

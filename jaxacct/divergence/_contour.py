@@ -14,6 +14,7 @@ import numpy as np
 
 from jaxacct._types import Ends
 from jaxacct.divergence._inversion import Line, LineMoments, delta_ends, epsilon_ends
+from jaxacct.special import with_few_bits
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -136,8 +137,7 @@ def choose_line(rounds: Rounds, epsilon: float | None, log_delta: float | None) 
 def _on_line(rounds: Rounds, choice: _Choice) -> tuple[Any, LineMoments]:
     """The line and the certified moments on it; as long as the certified decay wants it, or as the budget allows."""
     tolerance = _LOG_STEP - math.log1p(sum(count for _, count in rounds))
-    mantissa, exponent = math.frexp(2.0 * math.pi / choice.period)
-    step = math.ldexp(math.floor(math.ldexp(mantissa, _NODE_BITS)), exponent - _NODE_BITS)
+    step = with_few_bits(2.0 * math.pi / choice.period, _NODE_BITS)
     heights = np.minimum(choice.height * _LONGER, step * _BUDGET)
     decay = _sum(count * of.decay(choice.order, heights, tolerance) for of, count in rounds)
     short = choice.log_size + decay - np.log(heights) < choice.log_delta + _LOG_TAIL

@@ -15,12 +15,13 @@ them, and what is booked is the rounding of the sums.
 import dataclasses
 import functools
 import math
+import operator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxacct._types import Direction
-from jaxacct.divergence._tail import Moments, Nodes, moments_of
+from jaxacct.divergence._tail import Moments, Nodes, moments_of, of_epoch
 from jaxacct.divergence.lattice._ratio import log_mixed_with_one
 from jaxacct.special import rows_times, rows_times_rows
 
@@ -93,13 +94,6 @@ class PointSteps(NamedTuple):
     def largest_order(self) -> float:
         return _LARGEST_POWER / max(float(np.abs(self._terms).max()), 1e-300)
 
-    def _composed(self, near: Any, far: Any, with_record: Any, times: Any, plus: Any) -> tuple[Any, Any]:
-        """What A and B make of M at x and at x + 1, and of M_P at the one of them that needs it."""
-        few, rest = self.num_selected, self.num_steps - self.num_selected
-        held, free = (near, far) if self.direction is Direction.REMOVE else (far, near)
-        first, second = plus(times(held, rest), times(with_record, few)), times(free, self.num_steps)
-        return (first, second) if self.direction is Direction.REMOVE else (second, first)
-
     def _weights(self, order: float) -> list[Real]:
         """Logs of the terms of M at x and at x + 1, and of M_P, on the real axis."""
         log_masses, ratios = np.log(self.points.masses[self._kept]), self.points.log_ratios[self._kept]
@@ -109,12 +103,14 @@ class PointSteps(NamedTuple):
     def rough(self, orders: Real) -> tuple[Real, Real]:
         found = [[_log_sum(weights) for weights in self._weights(float(x))] for x in orders]
         near, far, with_record = np.array(found).T
-        return self._composed(near, far, with_record, lambda x, n: n * x, lambda x, y: x + y)
+        epoch = self.num_steps, self.num_selected, self.direction
+        return of_epoch(near, far, with_record, *epoch, times=operator.mul, plus=operator.add)
 
     def on_line(self, nodes: Nodes, log_tolerance: float) -> tuple[Moments, Moments]:
         del log_tolerance  # nothing is left out
         near, far, with_record = self._moments(nodes)
-        return self._composed(near, far, with_record, Moments.times, Moments.plus)
+        epoch = self.num_steps, self.num_selected, self.direction
+        return of_epoch(near, far, with_record, *epoch, times=Moments.times, plus=Moments.plus)
 
     def _moments(self, nodes: Nodes) -> list[Moments]:
         """M at x and x + 1 and M_P on the nodes [N], every rounding bounded.

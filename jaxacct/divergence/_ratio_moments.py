@@ -57,7 +57,10 @@ def _mixed(points: Points, q: jax.Array) -> tuple[jax.Array, jax.Array, jax.Arra
 
 
 def ratio_largest(points: Points, sampling_prob: jax.Array, *, add: bool) -> jax.Array:
-    """The divergence of order inf [L], rounded up: the largest |log(1 + x)| of its sign; inf where that is."""
+    """The divergence of order inf [L], rounded up: the largest log(1 + x), or to add the largest -log(1 + x).
+
+    To add it is inf where 1 + x is 0 at a point that has mass.
+    """
     _, log_ratio, gone = _mixed(points, sampling_prob)
     largest = jnp.max(-log_ratio if add else log_ratio, axis=0)
     return jnp.where(add & jnp.any(gone, axis=0), jnp.inf, up(jnp.maximum(largest, 0.0), 64))

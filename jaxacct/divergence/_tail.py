@@ -17,11 +17,12 @@ decides by a test as well, since the noise Z is his own.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct._types import Ends
+from jaxacct._types import Direction, Ends
 from jaxacct.special import rows_times
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
@@ -62,6 +63,29 @@ class Moments(NamedTuple):
     def times(self, count: float) -> "Moments":
         """The moments of the sum of `count` independent terms of this law."""
         return Moments(*(count * x for x in self))
+
+
+def of_epoch(
+    near: Any,
+    far: Any,
+    with_record: Any,
+    num_steps: float,
+    num_selected: float,
+    direction: Direction,
+    *,
+    times: Callable[[Any, float], Any],
+    plus: Callable[[Any, Any], Any],
+) -> tuple[Any, Any]:
+    """log M of an epoch's statistic under A and under B, from those of its steps: `num_selected` are the record's.
+
+    A step's moments are M at two neighbouring orders, `near` and `far`, and `with_record` M_P at the one of them that
+    belongs to the law with the record: A to remove, B to add. They are arrays or `Moments`, as `times` and `plus` take.
+    """
+    is_remove = direction is Direction.REMOVE
+    held, free = (near, far) if is_remove else (far, near)
+    present = plus(times(held, num_steps - num_selected), times(with_record, num_selected))
+    absent = times(free, num_steps)
+    return (present, absent) if is_remove else (absent, present)
 
 
 def moments_of(log_modulus: Real, phase: Real, relative: Real) -> Moments:

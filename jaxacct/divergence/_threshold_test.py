@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxacct.divergence._tail import Beyond, Moments, Nodes, log_beyond, tail_ends
 from jaxacct.divergence._threshold_guess import Found, Goal, Terms, deviation, guessed, rough_moments, wide_goal
-from jaxacct.special import down
+from jaxacct.special import down, with_few_bits
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -100,8 +100,7 @@ def _composed(terms: Terms, nodes: Nodes, log_tolerance: float) -> tuple[Moments
 def _line(terms: Terms, plan: _Plan, goal: Goal) -> _Line:
     """The moments on the two lines, as far as they matter."""
     tolerance = _LOG_STEP - math.log1p(sum(count for _, count in terms))
-    mantissa, exponent = math.frexp(2.0 * math.pi / plan.period)
-    step = math.ldexp(math.floor(math.ldexp(mantissa, _NODE_BITS)), exponent - _NODE_BITS)
+    step = with_few_bits(2.0 * math.pi / plan.period, _NODE_BITS)
     edges = _EDGES / plan.deviation
     falls = [(of.beyond(plan.order, edges, tolerance), count) for of, count in terms]
     bounds = [sum((count * pair[i] for pair, count in falls), np.zeros_like(edges)) for i in (0, 1)]

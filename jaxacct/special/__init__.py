@@ -28,7 +28,17 @@ from jaxacct.special._normal_quantile import normal_upper_quantile
 from jaxacct.special._outward import outward, product_outward, sum_outward
 from jaxacct.special._products import rows_times, rows_times_rows
 from jaxacct.special._roots import solve_decreasing
-from jaxacct.special._rounding import LEAST_NORMAL, ULP, down, log_down, log_sum_of_many, log_sum_outward, log_up, up
+from jaxacct.special._rounding import (
+    LEAST_NORMAL,
+    ULP,
+    down,
+    log_down,
+    log_sum_of_many,
+    log_sum_outward,
+    log_up,
+    up,
+    with_few_bits,
+)
 from jaxacct.special._series import log_series_power, log_series_product
 from jaxacct.special._shown import shown, shown_down
 from jaxacct.special._skellam import SkellamMasses, skellam_masses, skellam_reach
@@ -88,4 +98,5 @@ __all__ = [
     "tanh",
     "turn",
     "up",
+    "with_few_bits",
 ]

@@ -4,23 +4,25 @@ C. Loader, "Fast and accurate computation of binomial probabilities" (2000). Dif
 digits as n has; here no term is larger than the answer's own logarithm.
 """
 
+from typing import Any
+
 import jax
 
 from jaxacct.special._namespace import is_jax, stop_gradient, xp
 from jaxacct.special._normal import _horner
 from jaxacct.special._rounding import ULP
 
-_LOG_2PI = 1.8378770664093454836  # log(2 pi)
+LOG_2PI = 1.8378770664093454836  # log(2 pi)
 
 # 12 x stirling_error(x) as a rational function of 1/x^2 with positive coefficients (it is a Stieltjes function),
 # interpolated at 17 Chebyshev nodes of [0, 1] in 60 digits; the quotient errs by 8.6e-15 at most
 # (tests/special/test_proved.py). Highest power first.
-STIRLING_P = (0.024513963342390409348, 2.2205373343916458574, 30.886633144706589897, 139.42603953082007334,
-               261.16112762882405341, 224.57762893548853171, 90.646417737720526211, 16.184525618961304034,
-               0.99999999999999204031)  # fmt: skip
-STIRLING_Q = (0.0464556884432651171, 2.7792889939508228998, 34.224982591782305199, 146.70279670687631631,
-               267.98083122395915071, 227.46956560468510907, 91.177489227162215254, 16.217858952289844587,
-               1.0)  # fmt: skip
+_STIRLING_P = (0.024513963342390409348, 2.2205373343916458574, 30.886633144706589897, 139.42603953082007334,
+                261.16112762882405341, 224.57762893548853171, 90.646417737720526211, 16.184525618961304034,
+                0.99999999999999204031)  # fmt: skip
+_STIRLING_Q = (0.0464556884432651171, 2.7792889939508228998, 34.224982591782305199, 146.70279670687631631,
+                267.98083122395915071, 227.46956560468510907, 91.177489227162215254, 16.217858952289844587,
+                1.0)  # fmt: skip
 # atanh(v) = v + v^3 (1/3 + v^2/5 + ..): the coefficients in v^2, highest power first, enough for |v| < 0.2.
 _ATANH_SERIES = tuple(1.0 / (2 * j + 1) for j in range(10, 0, -1))
 
@@ -36,7 +38,7 @@ def pmf_rounding(log_pmf: jax.Array) -> jax.Array:
 def stirling_error(x: jax.Array) -> jax.Array:
     """What Stirling's formula lacks, log x! - (x log x - x + log(2 pi x) / 2), real x >= 1. Error 9.3e-16 / x."""
     y = 1.0 / (x * x)
-    return _horner(STIRLING_P, y) / (12.0 * x * _horner(STIRLING_Q, y))
+    return _horner(_STIRLING_P, y) / (12.0 * x * _horner(_STIRLING_Q, y))
 
 
 def _plain_log_quotient(x: jax.Array, y: jax.Array) -> jax.Array:
@@ -69,10 +71,10 @@ def _deviance(x: jax.Array, mean: jax.Array, difference: jax.Array) -> jax.Array
     return xp.where(near, series, xp.where(far, x, 0.0) * log_ratio - difference)
 
 
-def _product_error(a: jax.Array, b: jax.Array) -> jax.Array:
+def product_error(a: Any, b: Any) -> Any:
     """The true product a b less the rounded one, exactly (Dekker's product); derivatives 0."""
     a, b = stop_gradient((a, b))
-    a_high, b_high = 134217729.0 * a, 134217729.0 * b
+    a_high, b_high = 134217729.0 * a, 134217729.0 * b  # 2^27 + 1 splits 53 digits into halves
     a_high, b_high = a_high - (a_high - a), b_high - (b_high - b)
     a_low, b_low = a - a_high, b - b_high
     return ((a_high * b_high - a * b) + a_high * b_low + a_low * b_high) + a_low * b_low
@@ -87,7 +89,7 @@ def binomial_rate(k: jax.Array, n: jax.Array, p: jax.Array, one_minus_p: jax.Arr
     rest, mean, rest_mean = n - k, n * p, n * one_minus_p
     # k - n p to full accuracy: at n = 1e12 the rounding of n p alone would cost ten digits in the tails
     difference = xp.where(
-        p <= one_minus_p, (k - mean) - _product_error(n, p), (rest_mean - rest) + _product_error(n, one_minus_p)
+        p <= one_minus_p, (k - mean) - product_error(n, p), (rest_mean - rest) + product_error(n, one_minus_p)
     )
     possible = ((mean > 0) | (k == 0)) & ((rest_mean > 0) | (rest == 0))
     mean, rest_mean = xp.where(mean > 0, mean, 0.5 * (k == 0)), xp.where(rest_mean > 0, rest_mean, 0.5 * (rest == 0))
@@ -112,6 +114,6 @@ def log_binomial_pmf(k: jax.Array, n: jax.Array, p: jax.Array, one_minus_p: jax.
     interior = (k > 0) & (rest > 0)
     k1, rest1, n1 = xp.where(interior, k, 1.0), xp.where(interior, rest, 1.0), xp.where(interior, n, 2.0)
     stirling = stirling_error(n1) - stirling_error(k1) - stirling_error(rest1)
-    stirling = stirling + 0.5 * (xp.log(n1 / (k1 * rest1)) - _LOG_2PI)
+    stirling = stirling + 0.5 * (xp.log(n1 / (k1 * rest1)) - LOG_2PI)
     log_pmf = xp.where(interior, stirling, 0.0) - binomial_rate(k, n, p, one_minus_p)
     return xp.where(inside, log_pmf, -xp.inf)

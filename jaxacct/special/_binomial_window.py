@@ -1,17 +1,12 @@
 """Binomial weights on the host, at the counts that matter, for numbers of trials far beyond tables of factorials."""
 
 import math
+from typing import Any
 
 import numpy as np
 
-from jaxacct.special._binomial import STIRLING_P, STIRLING_Q
+from jaxacct.special._binomial import stirling_error
 from jaxacct.special._rounding import ULP
-
-
-def _stirling_error(x: np.ndarray) -> np.ndarray:
-    """As `stirling_error`, of a NumPy array [N] of numbers >= 1."""
-    y = 1.0 / (x * x)
-    return np.polyval(STIRLING_P, y) / (12.0 * x * np.polyval(STIRLING_Q, y))
 
 
 def binomial_window(num_trials: int, first: float, second: float, log_tail: float) -> np.ndarray:
@@ -62,8 +57,9 @@ def log_binomial_weights(num_trials: int, first: float, second: float, counts: n
     """
     n, rest = float(num_trials), num_trials - counts
     inside = (counts > 0) & (rest > 0)
-    k, r, whole = np.where(inside, counts, 1.0), np.where(inside, rest, 1.0), np.where(inside, n, 2.0)
-    stirling = _stirling_error(whole) - _stirling_error(k) - _stirling_error(r)
+    parts: Any = np.where(inside, counts, 1.0), np.where(inside, rest, 1.0), np.where(inside, n, 2.0)
+    k, r, whole = parts
+    stirling = stirling_error(whole) - stirling_error(k) - stirling_error(r)
     stirling = stirling + 0.5 * np.log(whole / (2.0 * math.pi * k * r))
 
     def deviance(x: np.ndarray, mean: float) -> tuple[np.ndarray, np.ndarray]:

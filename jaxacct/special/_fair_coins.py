@@ -14,7 +14,7 @@ from fractions import Fraction
 import jax
 import numpy as np
 
-from jaxacct.special._binomial import stirling_error
+from jaxacct.special._binomial import LOG_2PI, stirling_error
 from jaxacct.special._namespace import is_jax, while_loop, xp
 from jaxacct.special._normal import _horner
 from jaxacct.special._rounding import ULP
@@ -24,7 +24,6 @@ TAIL_ERROR = 600.0 * ULP  # relative, of both tails at whole numbers; docs/numer
 _ORDERS = 4  # of the expansions in 1/m
 _TURN = 4.5  # x from which ratios of neighbouring integrals are formed downwards, which is stable there
 _TOP = 24  # the ratio that they start from, known to 1.5 % from its bounds: each step down takes 3/5 of that or less
-_LOG_2PI = 1.8378770664093454836  # log(2 pi)
 _State = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 # fair_rate(y) = y^2 (1/2 + y^2/12 + ..): the coefficients in y^2, highest power first, enough for y < 1/4.
 _ENTROPY_SERIES = tuple(1.0 / (2 * j * (2 * j - 1)) for j in range(12, 0, -1))
@@ -172,7 +171,7 @@ def log_fair_pmf(k: jax.Array, m: jax.Array) -> jax.Array:
     w = xp.where(near, y * y, 0.0)
     series = (k - b) * y * _horner(_ENTROPY_SERIES, w)
     far = k * xp.log(2.0 * k / m) + b * xp.log(2.0 * b1 / m)
-    rest = xp.where(some, stirling_error(b1) + 0.5 * _LOG_2PI, 0.0)
+    rest = xp.where(some, stirling_error(b1) + 0.5 * LOG_2PI, 0.0)
     return stirling_error(m) - stirling_error(k) - rest + 0.5 * xp.log(m / (k * b1)) - xp.where(near, series, far)
 
 

@@ -40,9 +40,9 @@ def solve_decreasing(
             good = value <= 0
             feasible = xp.where(i == 0, good, feasible)
             low, high = xp.where(good, low, x), xp.where(good, xp.minimum(x, high), high)
-            step = x - value / xp.where(slope < 0, slope, -1.0)
-            inside = (slope < 0) & (step >= low) & (step < high)
-            guess = xp.where(inside, step, 0.5 * (low + high))
+            newton = x - value / xp.where(slope < 0, slope, -1.0)
+            inside = (slope < 0) & (newton >= low) & (newton < high)
+            guess = xp.where(inside, newton, 0.5 * (low + high))
             root = xp.where(i < _NUM_NEWTON, guess, root)
             gap = xp.ldexp(1.0, xp.maximum(2 * (i - _NUM_NEWTON), 0).astype(xp.int32) - 52)
             probe = xp.clip(root + xp.abs(root) * gap, low, high)

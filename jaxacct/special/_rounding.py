@@ -42,6 +42,12 @@ def down(x: Any, ulps: int) -> Any:
     return x * (1.0 - ulps * ULP)
 
 
+def with_few_bits(x: float, num_bits: int) -> float:
+    """`x` > 0 rounded down to `num_bits` significant bits: its multiples up to 2^(53 - num_bits) are exact doubles."""
+    mantissa, exponent = math.frexp(x)
+    return math.ldexp(math.floor(math.ldexp(mantissa, num_bits)), exponent - num_bits)
+
+
 def log_up(x: Any, ulps: Any) -> Any:
     """At least the logarithm that `x` stands for: `x` + (`ulps` + 8 |x|) 2^-53.
 

@@ -68,7 +68,8 @@ class SkellamMasses(NamedTuple):
 def skellam_masses(variance: float, number: int) -> SkellamMasses:
     """The masses (`SkellamMasses`, a NamedTuple) of X of that variance; those beyond `number` must be negligible.
 
-    The falls are added up with what each sum drops kept, then normed: the error of the norm is at most that of a mass.
+    log(P(X = 0) / P(X = k)) is a sum of the falls, by compensated summation. Then the masses are divided by their sum,
+    which errs, relatively, by no more than a mass.
     """
     falls, errors = _falls(variance, number)
     sums, total, rest = np.empty(number + 1), 0.0, 0.0

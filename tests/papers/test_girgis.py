@@ -149,7 +149,7 @@ def test_wide_strides_are_taken_and_their_aliases_are_bounded():
         off = max(abs(step * values[phase::step].sum() / values.sum() - 1.0) for phase in range(step))
         bound = math.exp(Kernel(comb.log_aliases)(variance, step))
         assert 0.01 * bound <= off <= bound + 1e-10
-    assert comb.stride(np, variance) == 8
+    assert comb.stride(variance) == 8
 
 
 def test_a_short_window_only_widens():

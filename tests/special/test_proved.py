@@ -102,7 +102,7 @@ def _stirling(x):
 
 
 def _stirling_quotient(y):
-    return horner(_binomial.STIRLING_P, y) / horner(_binomial.STIRLING_Q, y)
+    return horner(_binomial._STIRLING_P, y) / horner(_binomial._STIRLING_Q, y)
 
 
 def test_stirling_error_is_approximated_to_nine_in_10_to_the_15():
@@ -127,7 +127,7 @@ def test_rounding_of_the_rational_functions():
     assert _rounding(_normal._MID_P, _normal._MID_Q, np.linspace(0.46875, 0.5, 11)) < 9.0
     assert _rounding(_normal._MID_P, _normal._MID_Q, np.linspace(0.46875, 4.0, 501)) < 20.5
     assert _rounding(_normal._FAR_P, _normal._FAR_Q, np.linspace(0.0, 1.0 / 16.0, 51)) < 6.5
-    assert _rounding(_binomial.STIRLING_P, _binomial.STIRLING_Q, np.linspace(0.0, 1.0, 201)) < 17.5
+    assert _rounding(_binomial._STIRLING_P, _binomial._STIRLING_Q, np.linspace(0.0, 1.0, 201)) < 17.5
 
 
 def test_gauss_rule_is_correctly_rounded():

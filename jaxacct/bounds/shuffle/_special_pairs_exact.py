@@ -45,19 +45,19 @@ class MixtureLayout(NamedTuple):
     log_cut: Any
 
 
-def mixture_layout(xp: Any, n: Any, local_epsilon: Any, top: float, whole: bool) -> MixtureLayout:
-    """Which values of m serve all orders up to `top`, and what the rest may add, each [L]; NumPy or JAX arrays by `xp`.
+def mixture_layout(n: Any, local_epsilon: Any, top: float, whole: bool) -> MixtureLayout:
+    """Which values of m serve all orders up to `top`, and what the rest may add, each [L]; NumPy or JAX arrays.
 
     `whole` (static): whether all orders are whole, so that nothing has to be cut.
     """
     q, rest = xp.exp(-local_epsilon), -xp.expm1(-local_epsilon)
     mean, rest_mean = (n - 1.0) * q, (n - 1.0) * rest
     margin = EXPONENT + top * local_epsilon  # E*_1 <= e^(a eps)
-    below = xp.minimum(left_reach(mean, margin, xp), right_reach(rest_mean, margin, xp))
-    above = xp.minimum(right_reach(mean, EXPONENT, xp), left_reach(rest_mean, EXPONENT, xp))
+    below = xp.minimum(left_reach(mean, margin), right_reach(rest_mean, margin))
+    above = xp.minimum(right_reach(mean, EXPONENT), left_reach(rest_mean, EXPONENT))
     first = xp.maximum(xp.floor(mean - below), 0.0)
     last = xp.minimum(xp.ceil(mean + above), n - 1.0)
-    log_z = -gamma_reach(top, xp) / (first + 1.0)
+    log_z = -gamma_reach(top) / (first + 1.0)
     log_cut = xp.zeros_like(n) - EXPONENT
     if not whole:
         # (S'/M)^-f = int t^(f-1) e^(-tS') dt / Gamma(f), S' = M (1 + X/M), cut at t0 >= 4 a / (e M): what is left has
@@ -75,14 +75,14 @@ def mixture_layout(xp: Any, n: Any, local_epsilon: Any, top: float, whole: bool)
     least = xp.minimum(rest * tilted / ((rest + tilted) * (rest + tilted)), q * rest)
     variance = xp.maximum(n - 1.0 - np.ceil(top), 0.0) * least
     variance = xp.where(log_cut <= -0.9 * EXPONENT, variance, 0.0)
-    return MixtureLayout(first, stride(xp, variance), last, variance, log_cut)
+    return MixtureLayout(first, stride(variance), last, variance, log_cut)
 
 
 def _is_whole(orders: Sequence[float]) -> bool:
     return all(float(a).is_integer() for a in orders)
 
 
-def is_usable(xp: Any, num_reports: Any, local_epsilon: Any) -> Any:
+def is_usable(num_reports: Any, local_epsilon: Any) -> Any:
     """A bool for each lane [L]: whether its arguments are within the range of the kernel."""
     return (num_reports >= 1) & (num_reports < xp.inf) & (local_epsilon > 0) & (local_epsilon <= LARGEST)
 
@@ -95,9 +95,9 @@ def mixture_statics(
     Smaller sizes are certified too, only looser.
     """
     n, local = (np.asarray(v, np.float64) for v in np.broadcast_arrays(num_reports, local_epsilon))
-    usable = is_usable(np, n, local)
+    usable = is_usable(n, local)
     n, local = np.where(usable, n, 1.0), np.where(usable, local, 1.0)
-    at = mixture_layout(np, n, local, max(orders), _is_whole(orders))
+    at = mixture_layout(n, local, max(orders), _is_whole(orders))
     needed = min(float(np.max((at.last - at.first) / at.step)) + 2.0, max_nodes)
     nodes = 1 << max(4, int(np.ceil(np.log2(needed))))
     m = np.minimum(at.first + at.step * np.arange(nodes).reshape(-1, *[1] * n.ndim), n - 1.0)
@@ -152,9 +152,9 @@ def mixture_of(
       num_reports, local_epsilon: float64 [L].
       orders, nodes: static, the latter from `mixture_statics`.
     """
-    usable = is_usable(xp, num_reports, local_epsilon)
+    usable = is_usable(num_reports, local_epsilon)
     n, local = xp.where(usable, num_reports, 1.0), xp.where(usable, local_epsilon, 1.0)
-    at = MixtureLayout(*stop_gradient(mixture_layout(xp, n, local, max(orders), _is_whole(orders))))
+    at = MixtureLayout(*stop_gradient(mixture_layout(n, local, max(orders), _is_whole(orders))))
     q, rest = xp.exp(-local), -xp.expm1(-local)
     index = xp.arange(nodes, dtype=xp.int32).astype(xp.float64)[:, None]
     m = at.first + at.step * index

@@ -17,7 +17,7 @@ from jaxacct.divergence.allocation._added_plans import Guide, Plan, last_knot, o
 from jaxacct.divergence.allocation._grid import Complex, Real
 from jaxacct.divergence.allocation._host_real import log_decay
 from jaxacct.divergence.allocation._host_rule import INNER, Rule, transform
-from jaxacct.divergence.allocation._lines import _log1p
+from jaxacct.divergence.allocation._lines import log_of_transform
 from jaxacct.special import ULP, complex_exp, complex_log, rows_times_rows, turn
 
 _KNOTS = 40  # at which delta is bounded beyond the last sample: steers tightness
@@ -50,11 +50,8 @@ class Table:
         centre, spacing = at.centre[lane, None] * t, at.spacing[lane, None] * t
         ends = (num - 0.5) * at.spacing[:, None]
         log_tail = t * log_decay(of, None, at.centre, ends)[lane] - np.log(math.pi * ends[lane] * t)
-        excess, error = transform(of, None, at.centre, at.spacing, num)
-        size = np.abs(1.0 + excess)
-        error = error + 16.0 * ULP * (np.abs(excess) + np.where(size < 0.6, size, 0.0))
-        relative = np.expm1(np.minimum(t * np.log1p(error / size)[lane], 700.0))
-        log_phi = t * _log1p(excess)[lane]
+        log_base, slip = log_of_transform(*transform(of, None, at.centre, at.spacing, num))
+        log_phi, relative = t * log_base[lane], np.expm1(np.minimum(t * slip[lane], 700.0))
         z = centre + 1j * spacing * np.arange(num)
         log_pole = 2.0 * complex_log(z)
         log_terms = log_phi - log_pole + np.log(spacing / math.pi)

@@ -215,12 +215,13 @@ def plan(of: Rule, lane: Any, known: Guide, order: Real, height: Real) -> Plan:
 
 
 def _least(lane: Any, x: Real, num: int) -> Real:
+    """The least `x` [R] of each of `num` lanes, where `lane` [R] says which lane an entry belongs to."""
     out = np.full(num, np.inf)
     np.minimum.at(out, lane, x)
     return out
 
 
 def _largest_left(c: Real, p: Real, end: Real) -> Real:
-    """The largest c (e^-eps - 1) + p eps for eps from 0 to `end`: it rises up to eps = log(c/p)... or falls before."""
+    """The largest c (e^-eps - 1) + p eps for eps from 0 to `end`: at an end, since it is convex in eps."""
     at_end = c * np.expm1(-end) + p * end
     return np.maximum(at_end, 0.0)

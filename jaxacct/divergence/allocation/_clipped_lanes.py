@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct.divergence.allocation._clipped_moments import log_gamma
-from jaxacct.divergence.allocation._grid import SHARPNESS, Complex, Real, step_weights
+from jaxacct.divergence.allocation._clipped_moments import log_gamma, rough_taken
+from jaxacct.divergence.allocation._grid import SHARPNESS, Complex, Real
 from jaxacct.divergence.allocation._host_real import high_mass, log_cut_transform, log_decay, rough_cut_transform
 from jaxacct.divergence.allocation._host_rule import INNER, Cut, Rule, cuts, transform
-from jaxacct.divergence.allocation._lines import _log1p
+from jaxacct.divergence.allocation._lines import log_of_transform
 from jaxacct.special import ULP, complex_exp, complex_log, cos_and_sin, log_up
 
 # They steer speed and tightness only: every error is bounded, whatever they are.
@@ -56,8 +56,7 @@ def _rates(of: Rule, steps: Real, mass: Real) -> Real:
     y, _, density = (x[:, ::2] for x in of.real())
     log_y, weight = np.log(y), 2.0 * density * (steps[:, None] - 1.0 + y)
     low, high = math.log(SHARPNESS) - np.log(of.y[:, -1]), np.full(len(steps), math.log(SHARPNESS))
-    log_w = np.linspace(-12.0, 6.0, 800)
-    table = np.log(np.maximum(step_weights(np.exp(log_w))[1], 1e-300))
+    log_w, table = rough_taken()
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         found = np.interp(middle[:, None] + log_y, log_w, table)
@@ -238,14 +237,11 @@ class Table:
         fall = log_decay(at.of, at.cut, -line.centre, ends)
         self._log_beyond = t * fall[lane] + self._centre  # [R, 1]
         self._first = ends[lane] * t
-        excess, error = transform(at.of, at.cut, -line.centre, line.spacing, num)
-        size = np.abs(1.0 + excess)
-        error = error + 16.0 * ULP * (np.abs(excess) + np.where(size < 0.6, size, 0.0))
-        slip = np.log1p(error / size)[lane]
-        log_base = t * _log1p(excess)[lane]
+        log_step, slip = log_of_transform(*transform(at.of, at.cut, -line.centre, line.spacing, num))
+        log_base = t * log_step[lane]
         z = self._centre - 1j * self._spacing * np.arange(num)
         log_z, length = complex_log(z), np.abs(z)
-        relative = np.expm1(np.minimum(t * slip, 700.0)) + 8.0 * ULP * (8.0 + np.abs(log_base) + 3.0 * length)
+        relative = np.expm1(np.minimum(t * slip[lane], 700.0)) + 8.0 * ULP * (8.0 + np.abs(log_base) + 3.0 * length)
         self.relative, self.log_z = relative, log_z
         self.terms = log_base + z - log_z + np.log(self._spacing / (2.0 * math.pi))
 

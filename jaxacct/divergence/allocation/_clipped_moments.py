@@ -36,7 +36,7 @@ from jaxacct.divergence.allocation._grid import (
     grid,
     step_weights,
 )
-from jaxacct.divergence.allocation._lines import MAX_NODES, _log1p
+from jaxacct.divergence.allocation._lines import MAX_NODES, log_of_transform
 from jaxacct.divergence.allocation._real import height_of_decay, high_mass, log_cut_transform, log_decay, real_rule
 from jaxacct.divergence.allocation._transform import NODE_BLOCK, centred_transform
 from jaxacct.special import ULP, complex_exp, complex_log, cos_and_sin, log_up, rows_times, rows_times_rows
@@ -70,8 +70,8 @@ class Clipping(NamedTuple):
 
 
 @functools.cache
-def _rough_step() -> tuple[Real, Real]:
-    """log w at 800 places and log(1 - Q(w)) there: steering only."""
+def rough_taken() -> tuple[Real, Real]:
+    """Two arrays [800]: log w at places that matter, and log(1 - Q(w)) there. Steering only."""
     log_w = np.linspace(-12.0, 6.0, 800)
     return log_w, np.log(np.maximum(step_weights(np.exp(log_w))[1], 1e-300))
 
@@ -82,7 +82,7 @@ def clipping(noise_multiplier: float, num_steps: float, mass: float) -> Clipping
     of, t = grid(noise_multiplier), float(num_steps)
     y, _, density = real_rule(of)
     # Q falls around Y = m / rate; what is taken away grows with the rate
-    log_y, weight, (log_w, log_high) = np.log(np.maximum(y, 1e-300)), density * (t - 1.0 + y), _rough_step()
+    log_y, weight, (log_w, log_high) = np.log(np.maximum(y, 1e-300)), density * (t - 1.0 + y), rough_taken()
     low_log, high_log = math.log(SHARPNESS / float(y[-1])), math.log(SHARPNESS)
     for _ in range(_HALVINGS):
         middle = 0.5 * (low_log + high_log)
@@ -274,20 +274,19 @@ class ClippedMoments:
         wanted = float(markov(np.array([order]), at).min()) - top - _ALIASES
         guess = t * float(height_of_decay(at.of, np.array(-_ALIASES / t))) + height
         heights = guess * _HEIGHTS
-        self._tails = t * log_decay(at.of, at.cut, -c / t, heights / t) + c
-        logs = self._tails - math.log(math.pi * order) - order * np.log(heights)
+        tails = t * log_decay(at.of, at.cut, -c / t, heights / t) + c
+        logs = tails - math.log(math.pi * order) - order * np.log(heights)
         good = np.flatnonzero(logs <= wanted)
         reach = float(heights[good[0] if len(good) else -1])
         num = max(num, NODE_BLOCK * math.ceil(min(reach / spacing + 0.5, MAX_NODES) / NODE_BLOCK))
         self.num_nodes = num
         self._first = (num - 0.5) * spacing
-        self._log_beyond = float(self._tails[heights <= self._first].min(initial=math.inf))
-        excess, error = _transform(at.of.sigma, at.cut.rate, -line.centre, 2.0 * math.pi / line.period, num)
-        size = np.abs(1.0 + excess)
-        error = error + 16.0 * ULP * (np.abs(excess) + np.where(size < 0.6, size, 0.0))
+        self._log_beyond = float(tails[heights <= self._first].min(initial=math.inf))
+        transform = _transform(at.of.sigma, at.cut.rate, -line.centre, 2.0 * math.pi / line.period, num)
+        log_step, slip = log_of_transform(*transform)
         z = c - 1j * spacing * np.arange(num)  # u = -z/t; its rounding is booked
-        log_base = t * _log1p(excess)
-        relative: Any = np.expm1(np.minimum(t * np.log1p(error / size), 700.0))
+        log_base = t * log_step
+        relative: Any = np.expm1(np.minimum(t * slip, 700.0))
         relative = relative + 8.0 * ULP * (8.0 + np.abs(log_base) + np.abs(z))
         relative = relative + 8.0 * ULP * np.abs(z) * 2.0
         log_z = np.log(z)

@@ -37,17 +37,8 @@ _WIDER = np.array([1.0, 1.5, 2.5, 4.0, 7.0, 12.0])  # periods tried, less x, in 
 _FAR = np.array([1.3, 1.7, 2.5, 4.0, 8.0])  # over c: where transforms bound the copies
 _NUM_SADDLES = 56  # points of the real axis among which that of the add direction is chosen
 _NUM_NEWTON = 9  # steps of Newton's method towards epsilon, the same number for every lane
-_MOVES = (
-    0.0,
-    1e-12,
-    1e-9,
-    1e-7,
-    1e-5,
-    1e-4,
-    1e-3,
-    1e-2,
-    0.1,
-)  # distances from the root at which ends are tried, relative
+# Distances from the root at which ends are tried, relative.
+_MOVES = (0.0, 1e-12, 1e-9, 1e-7, 1e-5, 1e-4, 1e-3, 1e-2, 0.1)
 
 
 class Sum(NamedTuple):
@@ -263,7 +254,7 @@ def _delta(of: Sum, add: Any, x: Any) -> tuple[Any, Any, Any]:
     return scale * value, jnp.where(jnp.isnan(lower), 0.0, lower), upper
 
 
-def _loss(add: Any, x: Any) -> Any:
+def _loss(x: Any) -> Any:
     """|log(1 + x)|, to a few ulp."""
     near = jnp.abs(x) < 0.3
     return jnp.abs(jnp.where(near, log1p(jnp.where(near, x, 0.0)), jnp.log(jnp.where(near, 1.0, 1.0 + x))))
@@ -326,15 +317,15 @@ def _solve(of: Sum, add: Any, start: Any, log_delta: Any) -> Ends[Any]:
         good = (value > 0) & (rate < 0)
         return jnp.clip(jnp.where(good, moved, 1.1 * loss), 0.5 * loss, 2.0 * loss)
 
-    loss = jnp.maximum(_loss(add, start), 1e-12)
+    loss = jnp.maximum(_loss(start), 1e-12)
     loss = jax.lax.fori_loop(0, _NUM_NEWTON, newton, loss)
 
     def ends(move: Any) -> tuple[Any, Any]:
         outer, inner = expm1(sign * loss * (1.0 + move)), expm1(sign * loss * (1.0 - move))
         fits = _delta(of, add, outer)[2] <= target
         holds = _delta(of, add, inner)[1] >= target
-        upper = jnp.where(fits, _loss(add, outer) * (1.0 + 16.0 * ULP), jnp.inf)
-        return jnp.where(holds, _loss(add, inner) * (1.0 - 16.0 * ULP), 0.0), upper
+        upper = jnp.where(fits, _loss(outer) * (1.0 + 16.0 * ULP), jnp.inf)
+        return jnp.where(holds, _loss(inner) * (1.0 - 16.0 * ULP), 0.0), upper
 
     lower, upper = jax.lax.map(ends, jnp.asarray(_MOVES, jnp.float64))
     zero = _delta(of, add, jnp.zeros_like(loss))[2] <= target

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct.special import ULP
+from jaxacct.special._binomial import product_error
 
 Real = NDArray[Any]
 Complex = NDArray[Any]
@@ -67,12 +68,13 @@ class Grid:
         """
         return normal_tail(float(self.g[-1]) - tilt * self.s)
 
-    def strip(self, eta_end: float, eta: float) -> float:
+    def strip(self, eta_end: float, eta: float, nodes: int = 1) -> float:
         """The error of the rule on the contour `eta`, over the integrand's mean modulus on the contour `eta_end`.
 
-        The integrand has to be analytic between the two; the error is the sum over an `eta_end` on either side.
+        The integrand has to be analytic between the two; the error is the sum over an `eta_end` on either side. For
+        `nodes` = 2 that of the rule of every second node.
         """
-        decay = 2.0 * math.pi * abs(eta_end - eta) * self.sigma / self.step
+        decay = 2.0 * math.pi * abs(eta_end - eta) * self.sigma / (nodes * self.step)
         return math.exp(0.5 * (eta_end * self.sigma) ** 2 - decay) / -math.expm1(-decay)
 
 
@@ -82,15 +84,8 @@ def normal_tail(x: float) -> float:
 
 
 def product(a: Any, b: Any) -> tuple[Any, Any]:
-    """A tuple: the rounded product a b, and what it lacks to the true one, exactly (Dekker 1971)."""
-
-    def halves(x: Any) -> tuple[Any, Any]:
-        upper = 134217729.0 * x
-        upper = upper - (upper - x)
-        return upper, x - upper
-
-    (a1, a2), (b1, b2), product = halves(a), halves(b), a * b
-    return product, ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2
+    """A tuple: the rounded product a b, and what it lacks to the true one, exactly."""
+    return a * b, product_error(a, b)
 
 
 def log_ratio(sigma: float | Real, g: Real) -> tuple[Real, Real]:

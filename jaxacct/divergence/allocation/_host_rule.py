@@ -25,7 +25,7 @@ from jaxacct.divergence.allocation._grid import (
 )
 from jaxacct.special import ULP, log_normal_tail, rows_times, rows_times_rows, turn
 
-# They steer speed and tightness only.
+# They steer speed and tightness only, but where it is said.
 _LOW, _HIGH = -9.0, 9.2  # the window in g, standard deviations; the second is counted from 1/sigma
 _TURN_OF_S = 3.2  # radians: Y is turned by at most this over sigma
 _DIGITS = 36.0  # in log: what the rule is meant to leave out
@@ -33,10 +33,8 @@ _ROUND_TO = 16  # nodes of a rule are a multiple of it
 INNER = 16  # nodes of a line that share an outer point
 _LEAST_WEIGHT = 0.3  # w below which 1 - Q(w) counts as 0: it is below 1e-52
 NOTHING = 1e-48  # at least what that leaves out of a mean
-_ARGUMENT, _FUNCTIONS = (
-    24.0,
-    16.0,
-)  # ulp: by which uW errs, and what is made of it by exponentials and circular functions
+# In ulp: by which uW errs, and what is made of it by exponentials and circular functions. They carry the certificate.
+_ARGUMENT, _FUNCTIONS = 24.0, 16.0
 _LARGEST = 1e9  # w is clipped to this before a power of w is formed: beyond, its product with e^-w is 0 in doubles
 
 

@@ -144,6 +144,16 @@ def _log1p(z: Complex) -> Complex:
     return np.where(near, 0.5 * np.log1p(small), np.log(modulus)) + 1j * np.arctan2(y, 1.0 + x)
 
 
+def log_of_transform(excess: Complex, error: Real) -> tuple[Complex, Real]:
+    """log Phi and log(1 + r) [.., N], Phi = 1 + `excess` a transform known to `error` and r its relative error.
+
+    r contains the rounding of the logarithm.
+    """
+    size = np.abs(1.0 + excess)
+    error = error + 16.0 * ULP * (np.abs(excess) + np.where(size < 0.6, size, 0.0))
+    return _log1p(excess), np.log1p(error / size)
+
+
 def _expm1(z: Complex) -> Complex:
     """e^z - 1, without cancellation where z is small."""
     x, y = z.real, z.imag
@@ -174,13 +184,12 @@ def plain_line(
     u, spacing = centre / at.t, 2.0 * math.pi / (period * at.t)
     if u > 1.0:  # e^{-uW} would lose what e^{-uY} keeps
         base, error = weighted_transform(at.of, None, u, spacing, num)
-        log_base, size, shift = np.log(base), np.abs(base), at.reach
-        error = error + 16.0 * ULP * size
+        size = np.abs(base)
+        log_base, slip, shift = np.log(base), np.log1p((error + 16.0 * ULP * size) / size), at.reach
     else:
-        excess, error = centred_transform(at.of, cut, u, spacing, num)
-        log_base, size, shift = _log1p(excess), np.abs(1.0 + excess), 0.0
-        error = error + 16.0 * ULP * (np.abs(excess) + np.where(size < 0.6, size, 0.0))
-    relative: Any = np.expm1(np.minimum(at.n * np.log1p(error / size), 700.0))
+        log_base, slip = log_of_transform(*centred_transform(at.of, cut, u, spacing, num))
+        shift = 0.0
+    relative: Any = np.expm1(np.minimum(at.n * slip, 700.0))
     return _line(centre, period, at.n * log_base, relative, log_tail, shift, copies)
 
 

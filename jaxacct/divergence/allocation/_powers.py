@@ -176,7 +176,7 @@ def host_log_excess(noise_multiplier: float, num_steps: float, max_order: int) -
         np.add(weights[: n - 1] + m[n - 2 :: -1], falling, out=terms[: n - 1])
         terms[n - 1] = d[n - 1]
         value = _log_sum(terms[:n])
-        d[n] = value + ULP * (4.0 * abs(value) + n + 72.0)
+        d[n] = value + ULP * (4.0 * abs(value) + n + 72.0)  # `excess_rounding`, without what arrays need
         m[n] = up(np.logaddexp(0.0, d[n]), 16)
     return d[2:]
 

@@ -23,11 +23,9 @@ from jaxacct.divergence.allocation._plans import Remove, plan_add, plan_remove, 
 from jaxacct.divergence.allocation._real import real_rule
 from jaxacct.special import ULP, rows_times
 
-# The range that is answered; outside it the bounds are trivial.
-_LEAST_NOISE, _MOST_NOISE = (
-    0.08,
-    1e3,
-)  # noise multipliers: below, the grids would be long; above, W within rounding of 0
+# The range that is answered; outside it the bounds are trivial. Of noise multipliers: with less noise the grids would
+# be long, with more W is within rounding of 0.
+_LEAST_NOISE, _MOST_NOISE = 0.08, 1e3
 _MOST_STEPS = 2.0**40  # steps of an epoch
 # These steer speed and tightness only: every bound is certified whatever they are.
 _MAX_PLANS = 4  # sets of lines planned for one epsilon

@@ -39,7 +39,7 @@ _DIGITS = 36.0  # in log: copies, and what lies beyond the grid's ends, are kept
 _STRIPS = 58.0  # in log: what the rule behind a transform leaves out
 _STEEP = 0.45  # and this more, over the square of the noise multiplier
 _LOSS = 22.0  # in log: by which the terms may exceed the moment at the largest height, where little is wanted of it
-MOST_NODES = 40000
+MOST_NODES = 40000  # with more, `RayMoments` only has its `ray`: it limits time and memory
 _BLOCK = 96  # terms of a sum that are added without a split
 _ETA = 0.1  # share of the exponent that pays for X^3 beyond the grid
 

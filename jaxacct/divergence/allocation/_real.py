@@ -74,8 +74,8 @@ def log_cut_transform(of: Grid, rates: Real, low: Real, u: Real) -> Real:
     """
     y, w, density = real_rule(of)
     x = u[..., None] * w
-    turn, decay = math.cos(of.eta_top), math.pi * of.eta_top * of.sigma / of.step
-    strip = 4.0 * math.exp(0.5 * (of.eta_top * of.sigma) ** 2 - decay) / -math.expm1(-decay)
+    # the strips of both sides, and means by the nodes, doubled
+    turn, strip = math.cos(of.eta_top), 4.0 * of.strip(of.eta_top, 0.0, 2)
     own = ULP * (0.5 * len(of.y) + 8.0) + of.density_error[_EVERY_OTHER]
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         log_low = np.log(low)
@@ -152,8 +152,7 @@ def _mean_above(of: Grid, arg: Real, log_weight: Any = 0.0, grown: float = 0.0) 
     `TABLE_ERROR` and 5 of itself, each product and difference by one.
     """
     y, _, density = real_rule(of)
-    turn, decay = math.cos(of.eta_top), math.pi * of.eta_top * of.sigma / of.step
-    strip = 4.0 * math.exp(0.5 * (of.eta_top * of.sigma) ** 2 - decay) / -math.expm1(-decay)
+    turn, strip = math.cos(of.eta_top), 4.0 * of.strip(of.eta_top, 0.0, 2)
     linear = arg[..., None] * y
     value = np.exp(np.clip(log_weight - linear, -700.0, 700.0))
     edge = np.exp(np.clip(log_weight + grown * y - turn * linear, -700.0, 700.0))

@@ -24,8 +24,6 @@ from jaxacct.divergence.allocation._powers import (
 from jaxacct.special import ULP, log1mexp, log_sum_exp, logexpm1, softplus, up
 from jaxacct.special._namespace import rows_from, scan, with_rows, xp
 
-_V_MIN = -25.0  # the grid in v = log s begins here, or further left; any value is valid
-
 
 class Phases(NamedTuple):
     """What an epoch whose noise changes is made of: phases of equal noise, each with its steps done, for L lanes."""

@@ -25,9 +25,7 @@ from jaxacct.special import ULP, down, log_down, log_sum_exp, log_up, up
 _CLONES_WIDTH, _CLONES_SDS = 5.5e-4, 0.06  # widest blocks of clones, relatively and in standard deviations
 _OTHERS_WIDTH, _OTHERS_SDS = 1e-2, 0.1  # of the reports that are no clones; their masses are known block by block, ..
 _JOINED = 4  # .. and at most so many blocks are one for H
-_EXACT_SDS = (
-    160.0  # standard deviations, in counts, of the reports that are no clones, up to which every count is summed
-)
+_EXACT_SDS = 160.0  # counts: the standard deviation of the reports that are no clones up to which each count is summed
 _FEW_ROWS = 150.0  # numbers of clones, with fewer of which counts are nearer
 _ALL = 64  # blocks on a geometric grid of all numbers of clones, where also those of next to no weight are looked at
 _FEWEST, _MOST = 64, 1500  # blocks about a mean
@@ -64,6 +62,11 @@ def _rates(prob: float, clone_prob: float, sign: float) -> tuple[float, float]:
 def _step(mean: float, scale: float, width: float, sds: float) -> float:
     """Width of a central block, in standard deviations."""
     return min(sds, max(width * mean, 1.0) / scale)
+
+
+def _step_of_others(num_reports: float, scale: float, factor: float) -> float:
+    """`_step` of the reports that are no clones, whose standard deviation is `scale`."""
+    return _step(num_reports, scale, factor * _OTHERS_WIDTH, min(factor, 4.0) * _OTHERS_SDS)
 
 
 def _upper_blocks(size: Any, prob: float, central: int, geometric: int) -> tuple[np.ndarray, ...]:
@@ -111,7 +114,7 @@ def _sums_all(prob: float, scale: float, factor: float) -> bool:
 
 def _num_counts(num_reports: float, scale: float, factor: float, num_rows: int) -> int:
     """How many counts of the reports that are no clones are one for H, where each is summed; fewer in few rows."""
-    step = _step(num_reports, scale, factor * _OTHERS_WIDTH, min(factor, 4.0) * _OTHERS_SDS)
+    step = _step_of_others(num_reports, scale, factor)
     size = min(step * scale, max(1.0, math.floor(step * scale))) * _num_joined(num_reports, factor, step, scale)
     return max(1, int(size * min(1.0, num_rows / _FEW_ROWS)))
 
@@ -182,7 +185,7 @@ def _upper_of_blocks(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """`_upper_of_every_count` by blocks whose laws are geometric, both ends of each; nothing is left out."""
     left = rest - last
-    step = _step(reports, scale, factor * _OTHERS_WIDTH, min(factor, 4.0) * _OTHERS_SDS)
+    step = _step_of_others(reports, scale, factor)
     central = int(np.clip(_SINH / step, _FEWEST, _MOST))
     low, high, inner, share = _upper_blocks(left, other, central, 6 if least > -np.inf else _ALL)
     num = _num_joined(reports, factor, step, scale)
@@ -246,7 +249,7 @@ def _lower_of_blocks(
     """`_lower_of_every_count` by blocks whose laws are geometric."""
     left = rest - first
     centre = left * other
-    step = _step(reports, scale, factor * _OTHERS_WIDTH, min(factor, 4.0) * _OTHERS_SDS)
+    step = _step_of_others(reports, scale, factor)
     num = _num_joined(reports, factor, step, scale)
     scales = np.sqrt(left * other * (1.0 - other)) + 1.0
     stride_of = np.maximum(np.floor(step * scales), 1.0)
@@ -287,9 +290,8 @@ def log_profile(
     if not total > 0.0:
         return -np.inf, -1.0
     log_delta = math.log(total) + top
-    slack = ULP * (
-        2.0**13 + 128.0 * abs(log_delta)
-    )  # docs/numerics.md, "Sums over clones": 92 (|log T| + log N) and some
+    # docs/numerics.md, "Sums over clones": 92 (|log T| + log N) and some
+    slack = ULP * (2.0**13 + 128.0 * abs(log_delta))
     steep = float(np.sum(share * tail / k)) * num_users
     return min(log_delta + sign * slack, 0.0), -float(np.exp(epsilon)) * steep / total
 

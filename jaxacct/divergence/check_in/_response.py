@@ -177,7 +177,7 @@ def _by_masses(log_value: float, high: float, guess: float, of: _Setting, window
 
 
 def _by_line(log_value: float, high: float, of: _Setting) -> tuple[float | None, float]:
-    """(the same by one contour integral, None where that is not sharp; about what it is)."""
+    """On the host, what `_by_masses` finds by one contour integral, None where that is not sharp; and a guess at it."""
     order, guess = guessed(log_value, *_floats(of))
     guess = min(guess, high)
     line = response_line(order, guess, *_floats(of))
@@ -209,9 +209,7 @@ def response_floor_epsilon(
 
     Lower bound on every valid epsilon at that delta; arguments as for `response_floor_log_delta`.
     """
-
     top = xp.where((local_epsilon > 0) & (prob > 0), xp.minimum(local_epsilon, _LARGEST), 0.0)
-
     if not is_jax(log_delta, num_users, prob, local_epsilon):
         usable = top[0] > 0.0 and local_epsilon[0] <= _LARGEST and num_users[0] >= 1.0
         of = _setting(num_users, prob, local_epsilon)

@@ -133,9 +133,8 @@ def _bracket(pair: ClonesPair, exact: WindowSum, smooth: SmoothSum, error: jax.A
     by_contour = ULP * (64.0 + 8.0 * xp.abs(logs[:2] - pair.log_unit) + 4.0 * xp.abs(logs[:2]))
     by_contour = stop_gradient(by_contour + ULP * (12.0 * log_sum + 8.0 * xp.abs(log_contrast)))
     by_sum = stop_gradient(by_sum)
-    by_cap = stop_gradient(
-        ULP * (64.0 + 32.0 * xp.abs(pair.log_first) - 170.0 * pair.log_unit)
-    )  # log1mexp 19, and the unit
+    # log1mexp 19, and the unit
+    by_cap = stop_gradient(ULP * (64.0 + 32.0 * xp.abs(pair.log_first) - 170.0 * pair.log_unit))
     cap = xp.minimum(xp.minimum(pair.log_first, pair.log_chernoff) + by_cap, 0.0)
     log_lower = logs[0] + pair.log_scale - xp.where(use_low_contour, by_contour[0], by_sum[0])
     log_upper = logs[1] + pair.log_scale + xp.where(use_contour, by_contour[1], by_sum[1])
@@ -156,7 +155,6 @@ def clones_epsilon(
     the log of the target. Each end is a point at which the divergence was evaluated and lies on the safe side of the
     target. Derivatives are those of the exact root, -(d log delta / d parameter) / (d log delta / d epsilon).
     """
-
     params = log_delta, num_reports, clone_prob, local_epsilon
     if not is_jax(*params):
         if np.size(log_delta) == 1:

@@ -9,12 +9,13 @@ have the law P_1, and which ones does not matter, so that with M(s) = E_Q[Y^s] a
 the moments of the sum are M(s)^t without the record and M(s)^(t - k) M_P(s)^k with it.
 """
 
+import operator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxacct._types import Direction
-from jaxacct.divergence._tail import Moments, Nodes, moments_of
+from jaxacct.divergence._tail import Moments, Nodes, moments_of, of_epoch
 from jaxacct.divergence.gaussian._line import GaussianStep
 from jaxacct.divergence.gaussian._sampled_step import Complex, SampledStep, relative_polar
 
@@ -59,11 +60,9 @@ class AllocatedSteps(NamedTuple):
         return 0.0
 
     def _composed(self, near: Any, far: Any, with_record: Any) -> tuple[Any, Any]:
-        """What A and B make of logarithms of M at `near` and `far`, and of M_P at the one of them that needs it."""
-        few, rest = self.num_selected, self.num_steps - self.num_selected
-        if self.direction is Direction.REMOVE:
-            return rest * near + few * with_record, self.num_steps * far
-        return self.num_steps * near, rest * far + few * with_record
+        """log M of the epoch under A and under B, from those of its steps (`of_epoch`)."""
+        epoch = self.num_steps, self.num_selected, self.direction
+        return of_epoch(near, far, with_record, *epoch, times=operator.mul, plus=operator.add)
 
     def _excess_with_record(self, near: Any, far: Any) -> Any:
         """M_P - 1 from M - 1 at `near` and `far`."""
@@ -73,16 +72,13 @@ class AllocatedSteps(NamedTuple):
     def rough(self, orders: Real) -> tuple[Real, Real]:
         near, far = (self._step.rough(x) for x in self._orders(orders))
         excess = self._excess_with_record(np.expm1(near), np.expm1(far))
-        a, b = self._composed(near, far, np.log1p(np.maximum(excess, -1.0)))
-        return a, b
+        return self._composed(near, far, np.log1p(np.maximum(excess, -1.0)))
 
     def on_line(self, nodes: Nodes, log_tolerance: float) -> tuple[Moments, Moments]:
         found = self._moments(nodes, log_tolerance)
         near, far, with_record = (moments_of(*relative_polar(total, error)) for total, error in found)
-        few, rest = self.num_selected, self.num_steps - self.num_selected
-        if self.direction is Direction.REMOVE:
-            return near.times(rest).plus(with_record.times(few)), far.times(self.num_steps)
-        return near.times(self.num_steps), far.times(rest).plus(with_record.times(few))
+        epoch = self.num_steps, self.num_selected, self.direction
+        return of_epoch(near, far, with_record, *epoch, times=Moments.times, plus=Moments.plus)
 
     def _moments(self, nodes: Nodes, log_tolerance: float) -> list[tuple[Complex, Real]]:
         """M - 1 at `near` and `far` and M_P - 1, [N] each, with what each may err by.
@@ -108,8 +104,7 @@ class AllocatedSteps(NamedTuple):
         parts = high, low + np.log1p(-self.rate), np.log(self.rate)
         rounding = 2.0**-50 * (4.0 + np.abs(high) + np.abs(low) + np.abs(parts[2]))
         apart = np.logaddexp(*parts[:2]) - parts[2] + rounding
-        a, b = self._composed(near_falls, far_falls, np.minimum(with_record, apart))
-        return a, b
+        return self._composed(near_falls, far_falls, np.minimum(with_record, apart))
 
 
 class LossSteps(NamedTuple):

@@ -20,17 +20,16 @@ from jaxacct.divergence.gaussian._pair import (
     gaussian_log_delta_slope,
     most_gaussian_epsilon,
 )
-from jaxacct.special import down, log1p, log_down, log_up, softplus, solve_decreasing, up
+from jaxacct.special import LEAST_NORMAL, down, log1p, log_down, log_up, softplus, solve_decreasing, up
 from jaxacct.special._namespace import xp
 
-_TINY = 2.2250738585072014e-308  # the least normal double
 _FAR = 600.0  # nats: e^y is formed up to here
 _BLUR = 2.0**-48  # relative, of y; docs/numerics.md
 
 
 def _mu(noise_multiplier: jax.Array, *, is_upper: bool) -> jax.Array:
     """1/sigma [L], rounded up or down."""
-    return xp.maximum((1.0 + 2.0**-51 if is_upper else 1.0 - 2.0**-51) / noise_multiplier, _TINY)
+    return xp.maximum((1.0 + 2.0**-51 if is_upper else 1.0 - 2.0**-51) / noise_multiplier, LEAST_NORMAL)
 
 
 def _log_mixture(y: jax.Array, prob: jax.Array) -> jax.Array:

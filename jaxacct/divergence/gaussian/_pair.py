@@ -8,10 +8,17 @@ from collections.abc import Callable
 import jax
 
 from jaxacct._types import Ends
-from jaxacct.special import log1mexp, log_normal_density, mills_difference, mills_ratio, solve_decreasing, up
+from jaxacct.special import (
+    LEAST_NORMAL,
+    log1mexp,
+    log_normal_density,
+    mills_difference,
+    mills_ratio,
+    solve_decreasing,
+    up,
+)
 from jaxacct.special._namespace import fori_loop, xp
 
-_TINY = 2.2250738585072014e-308  # the least normal double: XLA flushes smaller numbers to 0
 _LEAST_STEP = 1e-200  # below it terms of the integral would be no doubles: there delta is linear in mu
 _BACK = (1e-3, 1e-6, 1e-9, 1e-11)  # how far below an upper end a lower end is tried, relative
 
@@ -46,13 +53,13 @@ def gaussian_log_delta_ends(epsilon: jax.Array, mu: jax.Array) -> Ends[jax.Array
     step = xp.maximum(mu, _LEAST_STEP)
     thin = mills_difference(xp.where(narrow, x, 1.0), xp.where(narrow, step, 0.25))
     gap = xp.where(narrow, thin, xp.where(left, outer, inner))
-    log_delta = xp.log(xp.maximum(gap, _TINY)) + xp.log(mu / step) + xp.where(left, 0.0, density)
+    log_delta = xp.log(xp.maximum(gap, LEAST_NORMAL)) + xp.log(mu / step) + xp.where(left, 0.0, density)
     nonzero = flipped & (eps > 0)
     mirrored = xp.logaddexp(log1mexp(-xp.where(nonzero, eps, 1.0)), log_delta - eps)
     log_delta = xp.where(nonzero, mirrored, log_delta)
     slack = 2.0**-50 * (64.0 + xp.abs(x) * (xp.abs(x) + mu + eps / mu))
     # beyond the doubles nothing is claimed from below
-    lower = xp.where((gap > _TINY) & (xp.abs(epsilon) <= 1e150 * mu), log_delta - slack, -xp.inf)
+    lower = xp.where((gap > LEAST_NORMAL) & (xp.abs(epsilon) <= 1e150 * mu), log_delta - slack, -xp.inf)
     return Ends(lower, xp.minimum(log_delta + slack, 0.0))
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from jaxacct._types import Direction
 from jaxacct.divergence._inversion import Line, LineMoments
-from jaxacct.special import rows_times, rows_times_rows
+from jaxacct.special import rows_times, rows_times_rows, with_few_bits
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 Complex = np.ndarray[Any, np.dtype[np.complex128]]
@@ -245,8 +245,7 @@ class SampledStep(NamedTuple):
                 edge += least + (power * math.log(math.sin(2.0 * mu * eta)) if 2.0 * mu * eta > 0.5 * math.pi else 0.0)
             choices.append((2.0 * math.pi * eta / (edge - log_tolerance), eta, edge))
         step, eta, edge = max(choices)
-        mantissa, exponent = math.frexp(step)
-        step = math.ldexp(math.floor(math.ldexp(mantissa, _STEP_BITS)), exponent - _STEP_BITS)
+        step = with_few_bits(step, _STEP_BITS)
         inflated = 0.5 * eta * eta + least
         reach = math.sqrt(2.0 * (inflated - log_tolerance))
         end, right = (reach, 0.0) if is_add else self._right(order, reach, step, log_tolerance - inflated)

@@ -21,7 +21,7 @@ from collections.abc import Callable
 import numpy as np
 
 from jaxacct._types import TooFineError
-from jaxacct.special import ULP, outward, product_outward, sum_outward
+from jaxacct.special import LEAST_NORMAL, ULP, outward, product_outward, sum_outward
 
 _MAX_SIZE = 2**25  # points of a law, 256 MiB an array
 
@@ -81,7 +81,6 @@ _TAIL_ROUNDING = 2.0**-42
 # Relative to the largest |log Y| of a law: what a logarithm, or a point of the lattice, errs by. A value no further
 # from a point than that is taken to be on it.
 _BLUR = 2.0**-50
-_NORMAL = 2.0**-1022  # a product of masses below it is flushed to 0
 
 _MOST_MASS = 100.0  # of a law: beyond, it is what is booked for rounding
 _LUMPS = 64.0  # times the tail: more mass at 0 is the law's own, and is kept
@@ -405,7 +404,7 @@ def sum_of(a: RatioLaw, b: RatioLaw, *, weight_a: float, weight_b: float) -> Rat
         total = sum_outward((product_outward(*part, up=up) for part in parts), up=up)
         infinite = outward(total / (weight_a + weight_b), up=up)
     if up:  # what products of masses that underflow would have held, under Q and under P
-        lost = size * size * _NORMAL
+        lost = size * size * LEAST_NORMAL
         zero = sum_outward((zero, lost), up=True)
         infinite = sum_outward((infinite, lost * 2.0 * math.exp(min(_LARGEST, max(a.reach, b.reach)))), up=True)
     return dataclasses.replace(law, zero_mass=zero, infinite_mass=infinite)

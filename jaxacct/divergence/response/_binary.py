@@ -154,7 +154,6 @@ def binary_response_epsilon(
     Lower bound on every valid epsilon at that delta, replace-one adjacency (CL-S16): `binary_response_log_delta` was
     evaluated at the answer.
     """
-
     if _is_one_on_host(log_delta, num_reports, local_epsilon):
         return _on_host(response_epsilon, log_delta, num_reports, local_epsilon)
 

@@ -9,8 +9,7 @@ since the mixture's parts have moments n..(n-j+1) (pz)^j e^(iwj) (1 - p + p z e^
 is the least P(1 - P) for the tilted probabilities P = pz/(1 - p + pz). The bound holds for all counts, also those far
 in the tails: nothing is asked of G beyond the integers.
 
-Where the mixtures are truncated, and where the windows of counts end, the parts left out are below e^-100. Functions
-that take `xp` are computed with NumPy for sizes and with `jax.numpy` in kernels.
+Where the mixtures are truncated, and where the windows of counts end, the parts left out are below e^-100.
 """
 
 from typing import Any
@@ -24,7 +23,7 @@ EXPONENT = 100.0  # natural logarithm: the masses that truncations leave out are
 _SHORTEST = 6.0  # steps h below this are not taken: sin(pi/h) is then too far from pi/h for the rule of `stride`
 
 
-def stride(xp: Any, variance: Any) -> Any:
+def stride(variance: Any) -> Any:
     """Steps h, floats of the shape of `variance`: about the largest whose aliases are below 3 e^-90 for v = `variance`.
 
     1, every integer, where that would be below 6.
@@ -39,7 +38,7 @@ def log_aliases(variance: Array, step: Array) -> Array:
     return xp.where(step > 1.0, np.log(3.0) - 2.0 * variance * angle * angle, -np.inf)
 
 
-def gamma_reach(shape: Any, xp: Any = xp) -> Any:
+def gamma_reach(shape: Any) -> Any:
     """Floats z, of the shape of `shape`, with P[Gamma(shape) > z] <= e^-100, by Chernoff's inequality.
 
     z = a + y, a the shape, where y^2/(2(a + y)) = 100 bounds Chernoff's exponent.
@@ -47,7 +46,7 @@ def gamma_reach(shape: Any, xp: Any = xp) -> Any:
     return shape + EXPONENT + xp.sqrt(EXPONENT * EXPONENT + 2.0 * EXPONENT * shape)
 
 
-def right_reach(mean: Any, exponent: Any, xp: Any = xp) -> Any:
+def right_reach(mean: Any, exponent: Any) -> Any:
     """Floats d, of the arguments' shape, with P[Bin >= mean + d] <= e^-exponent, by Bernstein's inequality.
 
     d^2 = 2 exponent (mean + d/3).
@@ -56,7 +55,7 @@ def right_reach(mean: Any, exponent: Any, xp: Any = xp) -> Any:
     return third + xp.sqrt(third * third + 2.0 * exponent * mean)
 
 
-def left_reach(mean: Any, exponent: Any, xp: Any = xp) -> Any:
+def left_reach(mean: Any, exponent: Any) -> Any:
     """Floats d, of the arguments' shape, with P[Bin <= mean - d] <= e^-exponent, by Chernoff's inequality.
 
     d^2 = 2 mean exponent.

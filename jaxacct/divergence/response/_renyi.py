@@ -28,7 +28,7 @@ from jaxacct.divergence.response._lattice_comb import (
     stride,
 )
 from jaxacct.special import ULP, log1p, map_rows, one_minus_exp, sinh, softplus
-from jaxacct.special._binomial import _product_error, binomial_rate, log_binomial_pmf, pmf_rounding
+from jaxacct.special._binomial import binomial_rate, log_binomial_pmf, pmf_rounding, product_error
 from jaxacct.special._namespace import stop_gradient, xp
 
 LARGEST = 300.0  # local epsilon beyond which nothing is claimed
@@ -45,7 +45,7 @@ class _Layout(NamedTuple):
     variance: Any
 
 
-def _layout(xp: Any, n: Any, local_epsilon: Any, top: float) -> _Layout:
+def _layout(n: Any, local_epsilon: Any, top: float) -> _Layout:
     """The nodes [L] that serve all powers from 1 (or 0) to `top`."""
     size = abs(top)
     odds = xp.exp(-local_epsilon)
@@ -61,16 +61,16 @@ def _layout(xp: Any, n: Any, local_epsilon: Any, top: float) -> _Layout:
             below = n / (1.0 + xp.exp(tilt)) > middle
             low, high = xp.where(below, middle, low), xp.where(below, high, middle)
     else:
-        margin, reach, degree = EXPONENT + size * local_epsilon, gamma_reach(size, xp), 1.0
+        margin, reach, degree = EXPONENT + size * local_epsilon, gamma_reach(size), 1.0
         high = mean
-    first = xp.maximum(xp.floor(mean - left_reach(mean, margin, xp)), 0.0)
+    first = xp.maximum(xp.floor(mean - left_reach(mean, margin)), 0.0)
     tilted = odds * xp.exp(-xp.minimum(slope * reach / (odds + slope * first), 700.0))
     variance = xp.maximum(n - degree, 0.0) * tilted / ((1.0 + tilted) * (1.0 + tilted))
-    last = xp.minimum(xp.ceil(high + right_reach(high, EXPONENT, xp)), n)
-    return _Layout(first, stride(xp, variance), last, variance)
+    last = xp.minimum(xp.ceil(high + right_reach(high, EXPONENT)), n)
+    return _Layout(first, stride(variance), last, variance)
 
 
-def _usable(xp: Any, num_reports: Any, local_epsilon: Any) -> Any:
+def _usable(num_reports: Any, local_epsilon: Any) -> Any:
     return (num_reports >= 1) & (num_reports < xp.inf) & (local_epsilon > 0) & (local_epsilon <= LARGEST)
 
 
@@ -80,8 +80,8 @@ def response_window(num_reports: Any, local_epsilon: Any, top: float, *, max_win
     For concrete arrays of pairs. A smaller window is certified too, only looser.
     """
     n, local = (np.asarray(v, np.float64) for v in np.broadcast_arrays(num_reports, local_epsilon))
-    usable = _usable(np, n, local)
-    at = _layout(np, np.where(usable, n, 1.0), np.where(usable, local, 1.0), top)
+    usable = _usable(n, local)
+    at = _layout(np.where(usable, n, 1.0), np.where(usable, local, 1.0), top)
     needed = min(float(np.max((at.last - at.first) / at.step)) + 2.0, max_window)
     return 1 << max(4, int(np.ceil(np.log2(needed))))
 
@@ -101,9 +101,9 @@ def response_log_excess(
       window: static, from `response_window` at the power furthest from 0; if too small the ends are further apart.
     """
     top = max(powers, key=abs)
-    usable = _usable(xp, num_reports, local_epsilon)
+    usable = _usable(num_reports, local_epsilon)
     n, local = xp.where(usable, num_reports, 1.0), xp.where(usable, local_epsilon, 1.0)
-    at = _Layout(*stop_gradient(_layout(xp, n, local, top)))
+    at = _Layout(*stop_gradient(_layout(n, local, top)))
     odds = xp.exp(-local)
     prob, rest = odds / (1.0 + odds), 1.0 / (1.0 + odds)
     slope = 2.0 * sinh(local) / n
@@ -113,7 +113,7 @@ def response_log_excess(
     count = xp.where(inside, count, 0.0)
     log_mass = log_binomial_pmf(count, n, prob, rest)
     # x from the rounded p, of which the sum is a smooth function: what its last digit moves, it moves in both
-    distance = (count - n * prob) - _product_error(n, prob)
+    distance = (count - n * prob) - product_error(n, prob)
     x, ratio = slope * distance, odds + slope * count
     near = xp.abs(x) < 0.25
     log_ratio = xp.where(near, log1p(xp.clip(x, -0.25, 0.25)), xp.log(ratio))

@@ -165,12 +165,12 @@ class ChernoffTilt(NamedTuple):
     mode: float  # the g where the density is largest
 
 
-def chernoff_tilt(sigma: float, num_steps: int, epsilon: float) -> ChernoffTilt:
+def chernoff_tilt(sigma: float, epsilon: float) -> ChernoffTilt:
     """`ChernoffTilt` of floats, its lambda the one that minimises the Chernoff bound on Q[X <= e^-eps].
 
-    That bound is (psi e^(lambda e^-eps))^t. At its least E[W e^(-lambda W)] / psi, which decreases in lambda from 1,
-    equals e^-eps: bisection in log lambda, as far as the mode is above -10. Any lambda is valid, for the bound as for
-    `tilted_add`. psi by the trapezoidal rule in g, error below 1e-15.
+    That bound is (psi e^(lambda e^-eps))^t for t steps. At its least E[W e^(-lambda W)] / psi, which decreases in
+    lambda from 1, equals e^-eps: bisection in log lambda, as far as the mode is above -10. Any lambda is valid, for the
+    bound as for `tilted_add`. psi by the trapezoidal rule in g, error below 1e-15.
     """
     if epsilon <= 0.0:
         return ChernoffTilt(0.0, 0.0, 0.0)

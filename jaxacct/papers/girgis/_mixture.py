@@ -72,7 +72,7 @@ def sampled_mixture_statics(num_reports: Any, local_epsilon: Any, orders: Sequen
     """
     sizes = mixture_statics(num_reports, local_epsilon, orders)
     n, local = (np.asarray(v, np.float64) for v in np.broadcast_arrays(num_reports, local_epsilon))
-    usable = is_usable(np, n, local)
-    at = mixture_layout(np, np.where(usable, n, 1e18), np.where(usable, local, 1e-3), max(orders), True)
+    usable = is_usable(n, local)
+    at = mixture_layout(np.where(usable, n, 1e18), np.where(usable, local, 1e-3), max(orders), True)
     bits = None if np.all(at.first + 1.0 >= max(orders)) else int(np.ceil(np.log2(np.max(n) + 1.0)))
     return {"nodes": sizes["nodes"], "num_bits": bits}

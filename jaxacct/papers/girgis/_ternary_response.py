@@ -44,36 +44,36 @@ class _Layout(NamedTuple):
     reach: Any
 
 
-def _layout(xp: Any, n: Any, local_epsilon: Any, top: float, window: float) -> _Layout:
+def _layout(n: Any, local_epsilon: Any, top: float, window: float) -> _Layout:
     """The nodes that serve all orders to `top`, at most `window` on each axis."""
     odds = xp.exp(-local_epsilon)
     single = odds / (1.0 + 2.0 * odds)
     mean = n * single
     tilt = xp.minimum(top * xp.expm1(local_epsilon) * xp.sqrt(2.0 * single / n), 25.0)
-    below = left_reach(mean, _OUTSIDE, xp)
-    above = right_reach(mean, _OUTSIDE, xp) + tilt * xp.sqrt(mean)
+    below = left_reach(mean, _OUTSIDE)
+    above = right_reach(mean, _OUTSIDE) + tilt * xp.sqrt(mean)
     first = xp.maximum(xp.floor(mean - below - tilt * xp.sqrt(mean)), 0.0)
     third = odds + (xp.exp(local_epsilon) + 1.0 - 2.0 * odds) * first / n  # A and B are at least this
-    reach = (EXPONENT + gamma_reach(top - 1.0, xp)) / third
+    reach = (EXPONENT + gamma_reach(top - 1.0)) / third
     tilted = odds * xp.exp(-xp.minimum(reach * xp.exp(local_epsilon) / n, 700.0))
     rest = 1.0 / (1.0 + 2.0 * odds)
     variance = xp.maximum(n - np.ceil(top), 0.0) * rest * rest * tilted
-    step = stride(xp, variance)
+    step = stride(variance)
     reach = xp.minimum(mean + above, n) - first
     # too few nodes for all of it: the middle
     first = xp.maximum(first, xp.floor(first + 0.5 * (reach - step * window)))
     return _Layout(first, step, variance, reach)
 
 
-def _usable(xp: Any, n: Any, local_epsilon: Any) -> Any:
+def _usable(n: Any, local_epsilon: Any) -> Any:
     return (n >= 1) & (n < xp.inf) & (local_epsilon > 0) & (local_epsilon <= 0.5 * LARGEST)
 
 
 def ternary_window(num_reports: Any, local_epsilon: Any, top: float) -> int:
     """A static int, a power of two, at most 256: nodes on each axis for orders to `top`, for concrete arrays."""
     n, local = (np.asarray(v, np.float64) for v in np.broadcast_arrays(num_reports, local_epsilon))
-    usable = _usable(np, n, local)
-    at = _layout(np, np.where(usable, n, 1.0), np.where(usable, local, 1.0), top, math.inf)
+    usable = _usable(n, local)
+    at = _layout(np.where(usable, n, 1.0), np.where(usable, local, 1.0), top, math.inf)
     needed = min(float(np.max(at.reach / at.step)) + 2.0, _MAX_WINDOW)
     return 1 << max(3, int(np.ceil(np.log2(needed))))
 
@@ -100,9 +100,9 @@ def ternary_response_renyi(
       orders, window: static, the latter from `ternary_window` at the largest order.
     """
     top = max(orders)
-    usable = _usable(xp, num_reports, local_epsilon)
+    usable = _usable(num_reports, local_epsilon)
     n, local = xp.where(usable, num_reports, 1.0), xp.where(usable, local_epsilon, 1.0)
-    at = _Layout(*stop_gradient(_layout(xp, n, local, top, float(window))))
+    at = _Layout(*stop_gradient(_layout(n, local, top, float(window))))
     odds = xp.exp(-local)
     single, rest = odds / (1.0 + 2.0 * odds), (1.0 + odds) / (1.0 + 2.0 * odds)
     index = xp.arange(window, dtype=xp.int32).astype(xp.float64)
