@@ -125,7 +125,7 @@ def statement(
     else:
         theorem = analysis_theorem(mechanism) or _deciding_theorem(mechanism, target_delta, target_epsilon, precision)
         result["interval"] = {**interval._asdict(), "theorem": theorem}
-        if mechanism.reduction is not None and interval.lower < interval.analysis_lower:
+        if mechanism.reduction is not None and shown_down(interval.lower) != shown_down(interval.analysis_lower):
             result["interval"]["reduction"] = mechanism.reduction
         missed = tradeoff(mechanism, np.asarray(false_positive_rates)) if len(false_positive_rates) else np.zeros(0)
         pairs = zip(false_positive_rates, missed.tolist(), strict=True)
@@ -224,12 +224,17 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 def statement_text(facts: dict[str, Any]) -> str:
     """`statement` as plain text of 80 columns; numbers are rounded to the safe side."""
-    lines = [_headline(facts), ""]
-    for title, text in _rows(facts):
+    return "\n".join([_headline(facts), "", *folded(_rows(facts))])
+
+
+def folded(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Lines of 80 columns for (title, text) each."""
+    lines = []
+    for title, text in rows:
         start = f"  {title:<11} "
-        folded = textwrap.wrap(text, 80 - len(start), break_on_hyphens=False, break_long_words=False)
-        lines += [(start if i == 0 else " " * len(start)) + line for i, line in enumerate(folded)]
-    return "\n".join(lines)
+        parts = textwrap.wrap(text, 80 - len(start), break_on_hyphens=False, break_long_words=False)
+        lines += [(start if i == 0 else " " * len(start)) + part for i, part in enumerate(parts)]
+    return lines
 
 
 def statement_markdown(facts: dict[str, Any]) -> str:

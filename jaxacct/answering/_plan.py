@@ -58,7 +58,7 @@ def named(question: Question) -> Named:
     every = _covering(methods_for(question.mechanism, is_batch=question.is_batch), question)
     bounds = (Bound.UPPER, Bound.LOWER) if question.wants_lower else (Bound.UPPER,)
     found = {m.name_of(b): Named((m,), b) for b in reversed(bounds) for m in reversed(every) if b in m.ends}
-    if question.method in found:
+    if isinstance(question.method, str) and question.method in found:
         return found[question.method]
     renyi = tuple(m for m in every if isinstance(m, RenyiMethod))
     if renyi:
