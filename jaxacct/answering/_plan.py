@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from jaxacct._method import BracketMethod, LaneBracketMethod, LaneMethod, Method, RenyiMethod, one_sided
+from jaxacct._method import BracketMethod, Cost, LaneBracketMethod, LaneMethod, Method, RenyiMethod, one_sided
 from jaxacct._types import Bound, Direction
 from jaxacct.answering._question import Question
 from jaxacct.bounds import methods_for
@@ -72,6 +72,11 @@ def named(question: Question) -> Named:
         upper = {name for name, choice in found.items() if choice.bound is Bound.UPPER}
         raise ValueError(f"method={question.method!r} {lower}must be one of {sorted(upper)}")
     return found[name]
+
+
+def is_dear(question: Question) -> bool:
+    """Whether any of the methods that would be asked takes longer than some milliseconds, once it is compiled."""
+    return any(step.method.cost > Cost.MILLISECONDS for step in plan(question))
 
 
 def _plain(name: object) -> str:

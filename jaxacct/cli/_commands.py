@@ -238,7 +238,7 @@ def _sweep(args: argparse.Namespace, scheme: "Scheme") -> str:
             stopped.partial.to_parquet(args.out)
             raise KeyboardInterrupt(f"{stopped}: {args.out} holds them") from None
         if args.out is not None:
-            raise KeyboardInterrupt(f"{stopped}: {args.out} holds them, --resume goes on") from None
+            raise KeyboardInterrupt(str(stopped).replace("resume=True", "--resume")) from None
         print(_table(stopped.partial), flush=True)
         raise
     if is_table:

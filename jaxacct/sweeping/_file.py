@@ -13,6 +13,8 @@ _LATER = ".later"  # the name of the second file ends so
 
 def check_folder(name: str, path: str | os.PathLike[str]) -> None:
     """Raises ValueError if no file can be written to `path`."""
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"{name}={path!r} must be the path of a file")
     folder = os.path.dirname(os.fspath(path)) or "."
     if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
         raise ValueError(f"{name}={os.fspath(path)!r} must be in a directory that can be written to, not {folder!r}")
@@ -40,6 +42,11 @@ class SweepFile:
         self._header = self._settings_line + f"{names}\n".encode()
         self._has_later = False
         self._end = 0  # bytes of whole rows in the file
+
+    @property
+    def path(self) -> str:
+        """Where the rows are."""
+        return self._path
 
     def begin(self, found: np.ndarray | None, later: dict[int, np.ndarray], *, resume: bool) -> None:
         """Makes the files hold the header and the rows of `found`, what `read` returned, and the chunks of `later`.
