@@ -274,7 +274,7 @@ def step_fields(step: Step, mechanism: Mechanism) -> dict[str, Any]:
         "method": method.name,
         "ends": step.ends,
         "directions": [d.value for d in step.directions],
-        "runs": step.runs,
+        "points": step.runs,
         "cost": method.cost.name.lower(),
         "cold": method.cold.name.lower(),
         "theorem": method.source(mechanism),
@@ -284,11 +284,11 @@ def step_fields(step: Step, mechanism: Mechanism) -> dict[str, Any]:
 def plan_text(steps: tuple[Step, ...], mechanism: Mechanism) -> str:
     """The steps of a plan as a table, a line for each."""
     two_sided = len(mechanism.directions) > 1
-    head = ("method", "ends", "direction", "runs on", "warm", "cold", "theorem")
+    head = ("method", "ends", "direction", "points", "warm", "cold", "theorem")
     rows = []
     for fields in (step_fields(step, mechanism) for step in steps):
         sides = " and ".join(fields["directions"]) if two_sided else "-"
-        names = ("method", "ends", "runs", "cost", "cold", "theorem")
+        names = ("method", "ends", "points", "cost", "cold", "theorem")
         name, ends, runs, cost, cold, theorem = (fields[key] for key in names)
         rows.append((name, ends, sides, runs, cost, cold, theorem))
     return "\n".join(_columns(head, rows))

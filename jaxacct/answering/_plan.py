@@ -23,13 +23,13 @@ class Step(NamedTuple):
 
     @property
     def runs(self) -> str:
-        """Where it runs: on lanes, for many points at once, or on the host, for one concrete point after the other."""
-        return "lanes" if one_sided(self.method) else "host"
+        """How it answers many points: together, by one program that runs inside jit too, or one by one, outside jit."""
+        return "together" if one_sided(self.method) else "one by one"
 
     def __str__(self) -> str:
         sides = " and ".join(d.value for d in self.directions)
         cost, cold = self.method.cost.name.lower(), self.method.cold.name.lower()
-        return f"{self.method.name}: {self.ends}, {sides}; on {self.runs}, {cost} ({cold} cold)"
+        return f"{self.method.name}: {self.ends}, {sides}; points {self.runs}, {cost} ({cold} cold)"
 
 
 class Named(NamedTuple):
