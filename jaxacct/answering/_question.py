@@ -102,6 +102,7 @@ def question_of(
     """
     check_question(mechanism, query, target)
     check_precision(precision)
+    precision = None if precision is None else checked_number("precision", precision)
     if isinstance(target, list | tuple):  # as it was typed
         target = np.asarray(target, np.float64)
     width = _width(precision, query, mechanism, target)

@@ -135,9 +135,12 @@ class Batches:
         Raises:
           ValueError: if it is of another length.
         """
-        if not hasattr(records, "__len__") or len(records) != self.num_records:
-            given = f"of length {len(records)}" if hasattr(records, "__len__") else f"of type {type(records).__name__}"
-            raise ValueError(f"records {given} must be {self.num_records} in number")
+        try:
+            number = len(records)
+        except TypeError:
+            raise ValueError(f"records of type {type(records).__name__} must be {self.num_records} in number") from None
+        if number != self.num_records:
+            raise ValueError(f"records of length {number} must be {self.num_records} in number")
         return PaddedSource(records)
 
     def overflow(self, num_steps: int) -> float:
