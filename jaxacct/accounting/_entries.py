@@ -40,8 +40,8 @@ class Comparison(tuple[Entry, ...]):
 
     >>> import jaxacct as ja
     >>> found = ja.compare(ja.Gaussian(1.0), target_delta=1e-6)
-    >>> print(str(found).splitlines()[0])
-    method  direction  epsilon  bound  order  cold ms  source
+    >>> str(found).split()[:3]
+    ['method', 'direction', 'epsilon']
     """
 
     quantity: str
