@@ -93,3 +93,17 @@ def test_mutants_name_tests_that_exist(bench):
     named = {word for word in words if word.endswith(".py")}
     assert named
     assert [name for name in named if not (BENCH.parent / name).is_file()] == []
+
+
+def test_a_release_says_how_each_step_ended(bench, tmp_path, monkeypatch):
+    release = bench("release")
+    monkeypatch.setattr(release, "LOGS", tmp_path)
+    monkeypatch.setattr(release, "_git", lambda *words: "0123abc")
+    good = release.run(release.Step("good", "echo 1 passed; echo === 2 passed in {seed} s ===; echo bye"), 7)
+    bad = release.run(release.Step("bad", "echo 1 passed; exit 3"), 7)
+    assert (good["ended"], bad["ended"]) == ("well: 2 passed in 7 s", "with status 3: 1 passed")
+    steps = [step for steps in release.STEPS.values() for step in steps]
+    text = release.page({steps[0].name: good}, "f" * 40)
+    rows = [row for row in text.splitlines() if row.startswith("| ")][2:]
+    assert [row.split(" | ")[0] for row in rows] == [f"| {step.name}" for step in steps]
+    assert [row.endswith("| not run |") for row in rows] == [False] + [True] * (len(steps) - 1)

@@ -1,0 +1,135 @@
+"""What has to hold before a release, run one after the other, and a page that says what was run and how it ended.
+
+    python bench/release.py checks [--only TEXT ..]         # needs the extra dev; two hours
+    python bench/release.py measurements [--only TEXT ..]   # needs bench-opacus and a quiet machine; two hours
+
+RELEASE.md is written after each step, so that an interrupted run can be continued by naming the others. What was run on
+another version of the package is left out of it. Each command's output is in build/release/.
+"""
+
+import argparse
+import datetime
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+LOGS = ROOT / "build/release"
+
+
+class Step(NamedTuple):
+    """A command, and which line of its output says how it ended: the last with these words."""
+
+    name: str
+    command: str
+    says: str | None = r"\d+ passed"
+
+
+_PYTEST = "python -m pytest -q"
+_FAMILIES = "poisson allocation clones check-in laplace pair k-of-t-sparse k-of-t-dense"
+STEPS = {
+    "checks": (
+        Step("style and types", "ruff check . && ruff format --check . && mypy", "no issues found"),
+        Step("README's two commands in a fresh clone", ".ci/run"),
+        Step("the float64 boundary, by the oldest and the newest JAX", ".ci/matrix"),
+        Step("every mutant", "python bench/mutants.py --jobs 2", r"mutants, \d+ not killed"),
+        Step(
+            "enclosures by ball arithmetic, a tenth of the long draws",
+            f"ORACLE_SEED={{seed}} ORACLE_SHARE=0.1 {_PYTEST} -m slow tests/oracle",
+        ),
+        Step("settings that the default run leaves out", f"{_PYTEST} -m 'more and not slow'"),
+        Step("slow tests, the documentation site among them", f"{_PYTEST} -m slow --ignore tests/oracle"),
+        Step(
+            "the source distribution, by its own tests in a fresh environment",
+            "rm -rf build/sdist && python -m build -o build/sdist . && cd build/sdist && tar xzf *.tar.gz && "
+            "python3 -m venv env && cd jaxacct-*/ && ../env/bin/pip install -q '.[test]' && "
+            "../env/bin/python -m pytest -q tests/docs tests/cli tests/test_structure.py",
+        ),
+    ),
+    "measurements": (
+        Step("beside the peers", "python bench/run.py --slow --json build/release/run.json", None),
+        Step("the report of that", "python bench/report.py build/release/run.json", None),
+        Step("maps", f"python bench/map.py {_FAMILIES} --points 100 --seed {{seed}} --report bench", None),
+        Step("first answers", "python bench/first_answers.py --rounds 3 --report bench", None),
+        Step("slow spots", "python bench/slow_spots.py --report bench", None),
+        Step("workers", "python bench/workers.py --report bench", None),
+    ),
+}
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def run(step: Step, seed: int) -> dict[str, str]:
+    """What the page says of a step, which is run now."""
+    log = LOGS / f"{re.sub('[^a-z0-9]+', '-', step.name.lower())}.log"
+    command = step.command.format(seed=seed)
+    begun, start = datetime.datetime.now(datetime.UTC), time.perf_counter()
+    environment = f"PATH={Path(sys.executable).parent}:$PATH"  # of `python`, `ruff` and `mypy`
+    with log.open("w") as file:
+        done = subprocess.run(["bash", "-c", f"{environment}; {command}"], cwd=ROOT, stdout=file, stderr=file)
+    said = re.findall(rf"^.*{step.says}.*$", log.read_text(), re.MULTILINE) if step.says else []
+    ended = "well" if done.returncode == 0 else f"with status {done.returncode}"
+    return {
+        "command": command,
+        "begun": f"{begun:%Y-%m-%d %H:%M}",
+        "minutes": f"{(time.perf_counter() - start) / 60:.0f}",
+        "commit": _git("rev-parse", "--short", "HEAD"),
+        "ended": ": ".join([ended, *(line.strip(" =").replace("|", "/") for line in said[-1:])]),
+    }
+
+
+def page(done: dict[str, dict[str, str]], package: str) -> str:
+    """RELEASE.md: a row for each step, in the order above."""
+    head = [
+        "# What was run before the release\n",
+        f"Written by `python bench/release.py`. The package was the same in every row: git's tree {package[:12]}",
+        "(`git rev-parse HEAD:jaxacct`). Times are UTC.\n",
+        "| what | command | begun | commit | minutes | ended |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    columns = ("command", "begun", "commit", "minutes", "ended")
+    nothing = dict.fromkeys(columns, "") | {"ended": "not run"}
+    rows = []
+    for step in (step for steps in STEPS.values() for step in steps):
+        found = {**nothing, "command": step.command, **done.get(step.name, {})}
+        cells = [step.name, f"`{found['command']}`", *(found[column] for column in columns[1:])]
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*head, *rows, ""])
+
+
+def main() -> int:
+    """0; 1 if a step did not end well."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("group", choices=STEPS)
+    parser.add_argument(
+        "--only", nargs="+", metavar="TEXT", default=[""], help="steps whose name contains one of these"
+    )
+    parser.add_argument("--seed", type=int, required=True, help="of random settings: one that nobody has tuned to")
+    args = parser.parse_args()
+    if _git("status", "--porcelain", "jaxacct"):
+        parser.error("jaxacct/ has changes that are not committed: nobody could say later what was run")
+    LOGS.mkdir(parents=True, exist_ok=True)
+    package, record = _git("rev-parse", "HEAD:jaxacct"), LOGS / "record.json"
+    known = json.loads(record.read_text()) if record.exists() else {}
+    done = known["done"] if known.get("package") == package else {}
+    failed = False
+    for step in STEPS[args.group]:
+        if not any(text in step.name for text in args.only):
+            continue
+        print(step.name, flush=True)
+        done[step.name] = run(step, args.seed)
+        print(f"  {done[step.name]['ended']}, {done[step.name]['minutes']} min", flush=True)
+        failed |= not done[step.name]["ended"].startswith("well")
+        record.write_text(json.dumps({"package": package, "done": done}))
+        (ROOT / "bench/RELEASE.md").write_text(page(done, package))
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
