@@ -82,6 +82,11 @@ SPOTS = (
     Spot("the gradient of Poisson sampling", _SAMPLED, "jax.jit(jax.grad(lambda s: ja.epsilon(run(s), 1e-6)))(x)"),
     Spot("noise multiplier 50 in ten steps", "", "ja.epsilon(ja.RandomAllocation(ja.Gaussian(50. * x), 10), 1e-6)"),
     Spot(
+        "tradeoff, rounds of check-ins",
+        "run = lambda s: ja.CheckIn(ja.LocalRandomizer(s), 50_000, .1, 10)",
+        "ja.tradeoff(run(2. * x), [.001, .01, .1])",
+    ),
+    Spot(
         "tradeoff, check-ins of Gaussian reports",
         "run = lambda s: ja.CheckIn(ja.GaussianReports(s), 10**5, .1)",
         "ja.tradeoff(run(4. * x), .01)",

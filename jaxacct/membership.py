@@ -15,7 +15,7 @@ from jaxacct._types import NeighboringRelation, OrderEdgeWarning, TooFineError
 from jaxacct._validate import check_probability, checked_array
 from jaxacct.accounting import pld
 from jaxacct.answering import answer, question_of
-from jaxacct.answering._plan import plan
+from jaxacct.answering._plan import is_dear, plan
 from jaxacct.answering._question import check_scalars
 from jaxacct.bounds import methods_for
 from jaxacct.bounds.composed import distribution_of, has_lanes, has_quick
@@ -182,6 +182,8 @@ def _is_hopeless(mechanism: Mechanism, error: np.ndarray) -> bool:
     """
     if not error.size or not has_quick(mechanism):
         return False
+    if is_dear(question_of(in_place_of(mechanism), Query.DELTA, _LAST_LINE, precision=math.inf)):
+        return False  # the look costs more than it may spare
     with warnings.catch_warnings():  # of quick methods
         warnings.simplefilter("ignore", OrderEdgeWarning)
         quick = _about(mechanism, Query.DELTA, _LAST_LINE, math.inf)

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from jaxacct._types import Bound, NeighboringRelation, OrderEdgeWarning, PrecisionWarning
-from jaxacct._validate import check_precision, python_number
+from jaxacct._validate import check_precision, checked_array, python_number
 from jaxacct.accounting import Entry, deciding, delta_interval, epsilon_interval
 from jaxacct.accounting._questions import only_target
 from jaxacct.answering._plan import Step
@@ -93,6 +93,9 @@ def statement(
     only_target(target_delta, target_epsilon)
     mechanism = in_relation(mechanism, neighboring_relation)
     check_scalars(mechanism, *(x for x in (target_delta, target_epsilon) if x is not None))
+    rates = checked_array("false_positive_rates", false_positive_rates).astype(np.float64)
+    if rates.ndim != 1 or not np.all((rates > 0.0) & (rates < 1.0)):
+        raise ValueError(f"false_positive_rates={false_positive_rates!r} must be a list of numbers in (0, 1)")
     mechanism = jax.tree.map(python_number, mechanism)
     target_delta, target_epsilon, precision = map(python_number, (target_delta, target_epsilon, precision))
     with warnings.catch_warnings(record=True) as caught:
@@ -123,12 +126,15 @@ def statement(
     if interval is None:
         result["directions"] = [entry_fields(e) for e in entries]
     else:
-        theorem = analysis_theorem(mechanism) or _deciding_theorem(mechanism, target_delta, target_epsilon, precision)
+        is_sharper = mechanism.reduction is not None and 0.0 < interval.upper == interval.analysis_lower  # than it
+        theorem = None if is_sharper else analysis_theorem(mechanism)
+        theorem = theorem or _deciding_theorem(mechanism, target_delta, target_epsilon, precision)
         result["interval"] = {**interval._asdict(), "theorem": theorem}
-        if mechanism.reduction is not None and interval.lower < interval.analysis_lower:
+        is_told = shown_down(interval.lower) != shown_down(interval.analysis_lower)
+        if mechanism.reduction is not None and is_told and not is_sharper:
             result["interval"]["reduction"] = mechanism.reduction
-        missed = tradeoff(mechanism, np.asarray(false_positive_rates)) if len(false_positive_rates) else np.zeros(0)
-        pairs = zip(false_positive_rates, missed.tolist(), strict=True)
+        missed = tradeoff(mechanism, rates) if rates.size else rates
+        pairs = zip(rates.tolist(), missed.tolist(), strict=True)
         result["membership"] = [{"false_positive_rate": x, "true_positive_rate": 1.0 - y} for x, y in pairs]
     if baseline is not None:
         quick = max(poisson_entries, key=lambda e: e.value).theorem if poisson_entries else None
@@ -225,12 +231,17 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 def statement_text(facts: dict[str, Any]) -> str:
     """`statement` as plain text of 80 columns; numbers are rounded to the safe side."""
-    lines = [_headline(facts), ""]
-    for title, text in _rows(facts):
+    return "\n".join([_headline(facts), "", *folded(_rows(facts))])
+
+
+def folded(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Lines of 80 columns for (title, text) each."""
+    lines = []
+    for title, text in rows:
         start = f"  {title:<11} "
-        folded = textwrap.wrap(text, 80 - len(start), break_on_hyphens=False, break_long_words=False)
-        lines += [(start if i == 0 else " " * len(start)) + line for i, line in enumerate(folded)]
-    return "\n".join(lines)
+        parts = textwrap.wrap(text, 80 - len(start), break_on_hyphens=False, break_long_words=False)
+        lines += [(start if i == 0 else " " * len(start)) + part for i, part in enumerate(parts)]
+    return lines
 
 
 def statement_markdown(facts: dict[str, Any]) -> str:
@@ -264,7 +275,7 @@ def step_fields(step: Step, mechanism: Mechanism) -> dict[str, Any]:
         "method": method.name,
         "ends": step.ends,
         "directions": [d.value for d in step.directions],
-        "runs": step.runs,
+        "points": step.runs,
         "cost": method.cost.name.lower(),
         "cold": method.cold.name.lower(),
         "theorem": method.source(mechanism),
@@ -274,11 +285,11 @@ def step_fields(step: Step, mechanism: Mechanism) -> dict[str, Any]:
 def plan_text(steps: tuple[Step, ...], mechanism: Mechanism) -> str:
     """The steps of a plan as a table, a line for each."""
     two_sided = len(mechanism.directions) > 1
-    head = ("method", "ends", "direction", "runs on", "warm", "cold", "theorem")
+    head = ("method", "ends", "direction", "points", "warm", "cold", "theorem")
     rows = []
     for fields in (step_fields(step, mechanism) for step in steps):
         sides = " and ".join(fields["directions"]) if two_sided else "-"
-        names = ("method", "ends", "runs", "cost", "cold", "theorem")
+        names = ("method", "ends", "points", "cost", "cold", "theorem")
         name, ends, runs, cost, cold, theorem = (fields[key] for key in names)
         rows.append((name, ends, sides, runs, cost, cold, theorem))
     return "\n".join(_columns(head, rows))

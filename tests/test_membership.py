@@ -149,3 +149,11 @@ def test_tiny_noise_is_answered_before_every_line_is_asked():
     assert ja.tradeoff(run, 0.5 * least) > 0.0
     assert not membership._is_hopeless(ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 1000), rates)
     assert not membership._is_hopeless(run, np.zeros(0))
+
+
+def test_nothing_dear_is_looked_at_before_the_lines(monkeypatch):
+    """Renyi divergences of rounds take seconds, where each of the lines takes a millisecond."""
+    asked = []
+    monkeypatch.setattr(membership, "_about", lambda *question: asked.append(question))
+    assert not membership._is_hopeless(ja.Shuffled(ja.LocalRandomizer(2.0), 50_000, 30), np.array([0.01]))
+    assert not asked

@@ -2,6 +2,7 @@
 
 import json
 import math
+import pickle
 
 import jax.numpy as jnp
 import mpmath as mp
@@ -170,3 +171,29 @@ def test_distribution_of_an_allocation_near_the_end_of_the_doubles():
             for bound, sign in ((ja.Bound.UPPER, 1), (ja.Bound.LOWER, -1)):
                 found = ja.pld(run, direction=ja.Direction.ADD, bound=bound).delta(epsilon)
                 assert sign * (found - truth) >= 0
+
+
+def test_a_comparison_is_a_tuple_that_prints_as_a_table():
+    found = ja.compare(ja.Gaussian(1.0), target_delta=1e-6)
+    assert isinstance(found, tuple)
+    assert found[0].method == "exact"
+    assert repr(found).splitlines()[0].split()[:3] == ["method", "direction", "epsilon"]
+    assert max(map(len, repr(found).splitlines())) <= 80
+    assert repr(pickle.loads(pickle.dumps(found))) == repr(found)
+    assert "delta = " in str(ja.compare(ja.Gaussian(1.0), target_epsilon=1.0))
+    assert type(ja.compare(ja.Gaussian(np.ones(2)), target_delta=1e-6)) is tuple
+
+
+def test_a_list_of_targets_is_an_array():
+    run = ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 100)
+    assert ja.delta(run, [0.5, 1.0]).tolist() == ja.delta(run, np.array([0.5, 1.0])).tolist()
+    assert ja.epsilon(run, (1e-5, 1e-6)).tolist() == ja.epsilon(run, np.array([1e-5, 1e-6])).tolist()
+
+
+def test_a_statement_names_what_decided():
+    reports = ja.Shuffled(ja.KaryRandomizedResponse(2.0, 16), 50_000)
+    text = " ".join(ja.report(reports, 1e-6, false_positive_rates=()).split())
+    assert "Theorem 4.1, extended to all values" in text
+    assert "which was analysed" not in text
+    any_reports = ja.Shuffled(ja.LocalRandomizer(2.0), 50_000)
+    assert "(the clones pair, which was analysed" in ja.report(any_reports, 1e-6, false_positive_rates=())

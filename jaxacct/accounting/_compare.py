@@ -12,7 +12,7 @@ from jaxacct._method import LaneMethod, Method, Query, one_sided
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct._validate import check_precision
-from jaxacct.accounting._entries import Entry, compared_apart
+from jaxacct.accounting._entries import Comparison, Entry, compared_apart
 from jaxacct.accounting._questions import as_python, only_target
 from jaxacct.answering import Question, answer
 from jaxacct.answering._lanes import Answer, ask
@@ -50,7 +50,8 @@ def compare(
 
     Returns:
       One `Entry` for each method and direction: method, direction, value, bound, neighboring_relation, theorem,
-      order (nan if none), at_order_edge, seconds (compilation included on a first call).
+      order (nan if none), at_order_edge, seconds (compilation included on a first call). A tuple; of one point it
+      prints as a table.
 
     Raises:
       ValueError: if not exactly one target is given, or an argument is out of range.
@@ -69,9 +70,13 @@ def compare(
     check_question(mechanism, query, target)
     check_precision(precision)
     workers = workers_of(executor)
+    ask_point = partial(_compared, query=query, precision=precision)
     if workers is not None and not is_traced(mechanism, target):
-        return compared_apart(workers, partial(_compared, query=query, precision=precision), mechanism, query, target)
-    return _compared(mechanism, target, query=query, precision=precision)
+        found = compared_apart(workers, ask_point, mechanism, query, target)
+    else:
+        found = ask_point(mechanism, target)
+    is_point = bool(found) and all(isinstance(entry.value, float) for entry in found)
+    return Comparison(found, query.value) if is_point else found
 
 
 def _compared(mechanism: Mechanism, target: Any, *, query: Query, precision: float | None) -> tuple[Entry, ...]:

@@ -1,8 +1,9 @@
 """The lines of a comparison, and those of many points as lines of arrays."""
 
 import dataclasses
+import importlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -43,6 +44,31 @@ class Entry(NamedTuple):
     order: Any
     at_order_edge: Any
     seconds: float
+
+
+class Comparison(tuple[Entry, ...]):
+    """The entries of `compare` at one point: a tuple, which shows itself as the table of ``jaxacct compare``.
+
+    >>> import jaxacct as ja
+    >>> found = ja.compare(ja.Gaussian(1.0), target_delta=1e-6)
+    >>> str(found).split()[:3]
+    ['method', 'direction', 'epsilon']
+    """
+
+    quantity: str
+
+    def __new__(cls, entries: Iterable[Entry], quantity: str) -> "Comparison":
+        found = super().__new__(cls, entries)
+        found.quantity = quantity
+        return found
+
+    def __getnewargs__(self) -> tuple[tuple[Entry, ...], str]:
+        return tuple(self), self.quantity
+
+    def __repr__(self) -> str:
+        reporting = importlib.import_module("jaxacct.reporting")  # above questions, and loaded only here
+        text: str = reporting.comparison_text(self, self.quantity)
+        return text
 
 
 @dataclasses.dataclass(frozen=True)

@@ -41,7 +41,7 @@ def plan(
     >>> run = ja.RandomAllocation(ja.Gaussian(noise_multiplier=1.0), num_steps=1000)
     >>> steps = ja.accounting.plan(run, target_delta=1e-6)
     >>> print(steps[0])
-    exact: upper and lower, remove and add; on host, milliseconds (tenths cold)
+    exact: upper and lower, remove and add; points one by one, milliseconds (tenths cold)
     >>> steps[0].method.theorem
     'Feldman & Shenfeld 2025, Theorem 3.1'
     """

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from jaxacct._method import BracketMethod, LaneBracketMethod, LaneMethod, Method, RenyiMethod, one_sided
+from jaxacct._method import BracketMethod, Cost, LaneBracketMethod, LaneMethod, Method, RenyiMethod, one_sided
 from jaxacct._types import Bound, Direction
 from jaxacct.answering._question import Question
 from jaxacct.bounds import methods_for
@@ -23,13 +23,13 @@ class Step(NamedTuple):
 
     @property
     def runs(self) -> str:
-        """Where it runs: on lanes, for many points at once, or on the host, for one concrete point after the other."""
-        return "lanes" if one_sided(self.method) else "host"
+        """How it answers many points: together, by one program that runs inside jit too, or one by one, outside jit."""
+        return "together" if one_sided(self.method) else "one by one"
 
     def __str__(self) -> str:
         sides = " and ".join(d.value for d in self.directions)
         cost, cold = self.method.cost.name.lower(), self.method.cold.name.lower()
-        return f"{self.method.name}: {self.ends}, {sides}; on {self.runs}, {cost} ({cold} cold)"
+        return f"{self.method.name}: {self.ends}, {sides}; points {self.runs}, {cost} ({cold} cold)"
 
 
 class Named(NamedTuple):
@@ -58,7 +58,7 @@ def named(question: Question) -> Named:
     every = _covering(methods_for(question.mechanism, is_batch=question.is_batch), question)
     bounds = (Bound.UPPER, Bound.LOWER) if question.wants_lower else (Bound.UPPER,)
     found = {m.name_of(b): Named((m,), b) for b in reversed(bounds) for m in reversed(every) if b in m.ends}
-    if question.method in found:
+    if isinstance(question.method, str) and question.method in found:
         return found[question.method]
     renyi = tuple(m for m in every if isinstance(m, RenyiMethod))
     if renyi:
@@ -72,6 +72,11 @@ def named(question: Question) -> Named:
         upper = {name for name, choice in found.items() if choice.bound is Bound.UPPER}
         raise ValueError(f"method={question.method!r} {lower}must be one of {sorted(upper)}")
     return found[name]
+
+
+def is_dear(question: Question) -> bool:
+    """Whether any of the methods that would be asked takes longer than some milliseconds, once it is compiled."""
+    return any(step.method.cost > Cost.MILLISECONDS for step in plan(question))
 
 
 def _plain(name: object) -> str:

@@ -102,6 +102,9 @@ def question_of(
     """
     check_question(mechanism, query, target)
     check_precision(precision)
+    precision = None if precision is None else checked_number("precision", precision)
+    if isinstance(target, list | tuple):  # as it was typed
+        target = np.asarray(target, np.float64)
     width = _width(precision, query, mechanism, target)
     warns = precision is not None and not math.isinf(precision)
     return Question(mechanism, query, target, directions_of(mechanism, direction), width, method, warns=warns)

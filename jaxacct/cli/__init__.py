@@ -64,6 +64,7 @@ def _add_schemes(branch: argparse.ArgumentParser, command: Command) -> None:
 _ARGUMENTS = {
     "target_delta": "delta",
     "target_epsilon": "epsilon",
+    "precision": "precision",
     "resume": "resume",
     "out": "out",
     "executor": "workers",
@@ -85,7 +86,7 @@ def _by_option(scheme: "Scheme", message: str, arguments: Sequence[str]) -> str:
     from jaxacct.cli._options import SIZES, flag_of
 
     typed = {word.partition("=")[0] for word in arguments}
-    names: dict[str, str] = {}
+    names = {text: text for text in scheme.texts}
     for one in scheme.options:
         said = next((also for also in one.also if flag_of(also) in typed), one.name)
         names |= {scheme.field(one.name): said, one.name: said}

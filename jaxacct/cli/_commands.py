@@ -49,10 +49,11 @@ class Command:
 
     def add_options(self, parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
         """Adds every option but those that describe the scheme."""
-        group = parser if self.needs_both else parser.add_mutually_exclusive_group(required=True)
+        needed = self.needs_both or len(self.targets) == 1
+        group = parser if needed else parser.add_mutually_exclusive_group(required=True)
         for name in self.targets:
             flag, metavar, text = _TARGETS[name]
-            group.add_argument(flag, type=self.parse, metavar=metavar, help=text, required=self.needs_both)
+            group.add_argument(flag, type=self.parse, metavar=metavar, help=text, required=needed)
         parser.add_argument("--precision", type=number, metavar="P", help=_PRECISION)
         self.add_own_options(parser, scheme)
 
@@ -168,7 +169,7 @@ def _calibrate(args: argparse.Namespace, scheme: "Scheme") -> str:
     from jaxacct.accounting import epsilon
     from jaxacct.calibration import calibrate
     from jaxacct.mechanisms._fields import UNKNOWN
-    from jaxacct.reporting import statement_json
+    from jaxacct.reporting import folded, statement_json
     from jaxacct.special import shown
 
     field = args.field.replace("-", "_")
@@ -186,11 +187,8 @@ def _calibrate(args: argparse.Namespace, scheme: "Scheme") -> str:
     if args.json:
         asked = {"field": field, field: found, "epsilon": args.epsilon, "delta": args.delta}
         return statement_json({**asked, "certified_epsilon": spent, "mechanism": met.parameters()})
-    return (
-        f"{field} = {found!r}\n\n"
-        f"  scheme      {met.describe()}\n"
-        f"  budget      epsilon {args.epsilon} at delta {args.delta}; certified: epsilon <= {shown(spent, 6)}"
-    )
+    budget = f"epsilon {args.epsilon} at delta {args.delta}; certified: epsilon <= {shown(spent, 6)}"
+    return "\n".join([f"{field} = {found!r}", "", *folded([("scheme", met.describe()), ("budget", budget)])])
 
 
 def _sweep_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
@@ -240,7 +238,7 @@ def _sweep(args: argparse.Namespace, scheme: "Scheme") -> str:
             stopped.partial.to_parquet(args.out)
             raise KeyboardInterrupt(f"{stopped}: {args.out} holds them") from None
         if args.out is not None:
-            raise KeyboardInterrupt(f"{stopped}: {args.out} holds them, --resume goes on") from None
+            raise KeyboardInterrupt(str(stopped).replace("resume=True", "--resume")) from None
         print(_table(stopped.partial), flush=True)
         raise
     if is_table:

@@ -16,26 +16,53 @@ def number(text: str) -> int | float:
 
 def axis(text: str) -> Any:
     """One number; or several: ``0.5,1,2``, 16 evenly spaced ones ``0.5:2:16``, or ``0.5:2:16:log`` of even ratios."""
+    try:
+        return _numbers_of(text) if ":" in text else _listed(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number, a,b,c or start:stop:count[:log]") from None
+
+
+def _listed(text: str) -> Any:
     import numpy as np
 
-    start, *rest = text.split(":")
-    if not rest:
-        values = [number(part) for part in text.split(",")]
-        return values[0] if len(values) == 1 else np.asarray(values)
-    if len(rest) not in (2, 3) or rest[2:] not in ([], ["log"]):
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number, a,b,c or start:stop:count[:log]")
-    space = np.geomspace if rest[2:] else np.linspace
-    count = int(rest[1])
+    values = [number(part) for part in text.split(",")]
+    return values[0] if len(values) == 1 else np.asarray(values)
+
+
+def _numbers_of(text: str) -> Any:
+    """The numbers of a range; raises ValueError unless it is one."""
+    import numpy as np
+
+    low, high, points, *even = text.split(":")
+    ends, count = (number(low), number(high)), int(points)
+    if even not in ([], ["log"]):
+        raise ValueError
     if not 1 <= count <= _MOST_POINTS:
         raise argparse.ArgumentTypeError(f"{text!r}: its count must be in [1, {_MOST_POINTS}]")
-    return np.array([float(f"{value:.15g}") for value in space(number(start), number(rest[0]), count).tolist()])
+    if even and not min(ends) > 0:
+        raise argparse.ArgumentTypeError(f"{text!r}: both ends must be > 0, for ratios are even")
+    space = np.geomspace if even else np.linspace
+    return np.array([float(f"{value:.15g}") for value in space(*ends, count).tolist()])
+
+
+def whole_axis(text: str) -> Any:
+    """An `axis` of a field that counts something: the points of a range are rounded to whole numbers, each once."""
+    import numpy as np
+
+    values = axis(text)
+    if ":" not in text or not np.all(np.isfinite(values)):
+        return values
+    return np.array(list(dict.fromkeys(int(value) for value in np.rint(values).tolist())))
 
 
 def matrix(text: str) -> tuple[tuple[float, ...], ...]:
     """Rows of numbers: ``0.5,0.5;0.25,0.75``."""
-    rows = tuple(tuple(float(cell) for cell in row.split(",")) for row in text.split(";"))
-    if len({len(row) for row in rows}) > 1:
-        raise argparse.ArgumentTypeError(f"{text!r} must have rows of one length, as 0.5,0.5;0.25,0.75")
+    try:
+        rows = tuple(tuple(float(cell) for cell in row.split(",")) for row in text.split(";"))
+    except ValueError:
+        rows = ()
+    if len({len(row) for row in rows}) != 1:
+        raise argparse.ArgumentTypeError(f"{text!r} must be rows of numbers, of one length, as 0.5,0.5;0.25,0.75")
     return rows
 
 
@@ -43,7 +70,10 @@ def rates(text: str) -> tuple[float, ...]:
     """False-positive rates ``0.001,0.01``; ``none`` for none."""
     if text == "none":
         return ()
-    found = tuple(float(part) for part in text.split(","))
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        found = (0.0,)
     if not all(0.0 < rate < 1.0 for rate in found):
         raise argparse.ArgumentTypeError(f"{text!r} must be rates in (0, 1), as 0.001,0.01, or none")
     return found

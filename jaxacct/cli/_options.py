@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from jaxacct.cli._numbers import number
+from jaxacct.cli._numbers import axis, number, whole_axis
 from jaxacct.mechanisms._adjacent import RELATIONS, in_relation
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import FieldSpec, number_fields
@@ -136,7 +136,7 @@ def add_options(parser: argparse.ArgumentParser, scheme: Scheme, *, parse: Any =
             option.flag,
             *map(flag_of, option.also),
             dest=option.name,
-            type=parse,
+            type=whole_axis if parse is axis and option.spec.is_whole else parse,
             default=option.default,
             metavar=option.spec.symbol,
             help=option.help,

@@ -98,7 +98,10 @@ def _composed(values: Mapping[str, Any]) -> Mechanism:
 
 def _read_part(text: str) -> Mechanism:
     """A scheme with its options, as they are typed after a command."""
-    name, *words = shlex.split(text) or [""]
+    try:
+        name, *words = shlex.split(text) or [""]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {str(error).lower()}") from error
     return _part(name, words)
 
 

@@ -1,7 +1,9 @@
 """The command ``jaxacct demo``."""
 
 import argparse
+import dataclasses
 import importlib.util
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -10,6 +12,7 @@ from jaxacct.demo._loop import run
 from jaxacct.demo._plan import Settings
 
 _PACKAGES = ("flax", "tqdm", "sklearn", "matplotlib")
+_RENAMED = {"target_delta": "delta", "num_steps": "steps_per_epoch", "num_epochs": "epochs"}  # options of other names
 _INTERRUPTED = 130  # as a shell counts SIGINT
 
 
@@ -41,6 +44,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _by_option(message: str) -> str:
+    """An error's message with options in place of the library's own names."""
+    names = "|".join((*(field.name for field in dataclasses.fields(Settings)), "checkpoint", "resume"))
+
+    def flag(found: re.Match[str]) -> str:
+        return "--" + _RENAMED.get(found[1], found[1]).replace("_", "-")
+
+    return re.sub(rf"\b({names})(?==)", flag, message).replace("--resume=True", "--resume")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the demonstration; returns the exit status: 2 for a wrong argument, 130 if it was interrupted."""
     parser = _parser()
@@ -48,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         parser.error(f"needs {', '.join(missing)}: pip install 'jaxacct[demo]'")
+    from jaxacct.plot._files import check_path
+
     try:
         settings = Settings(
             target_epsilon=args.target_epsilon,
@@ -58,10 +73,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             num_epochs=getattr(args, "epochs", None),
             seed=args.seed,
         )
+        check_path("--out", str(args.out))  # before the training that it shows
         checkpoint, resume = getattr(args, "checkpoint", None), getattr(args, "resume", False)
         outcome = run(settings, out=args.out, checkpoint=checkpoint, resume=resume)
-    except ValueError as error:
-        parser.error(str(error))
+    except (ValueError, OSError) as error:
+        parser.error(_by_option(str(error)))
     except KeyboardInterrupt:  # before or after the training, which keeps its state itself
         parser.exit(_INTERRUPTED, "jaxacct demo: interrupted\n")
     return 0 if outcome.is_finished else _INTERRUPTED

@@ -144,6 +144,7 @@ def run(
         raise ValueError("resume=True needs the checkpoint to resume from")
     if folder is not None and not resume:
         refuse_to_overwrite(folder)
+        folder.mkdir(parents=True, exist_ok=True)  # before the training that it is to keep
 
     plan = make_plan(settings)
     print(

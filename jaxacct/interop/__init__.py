@@ -50,7 +50,7 @@ def __getattr__(name: str) -> Any:
     try:
         module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "dp_accounting":
+        if (error.name or "").partition(".")[0] not in ("dp_accounting", "attr"):  # attrs comes with it
             raise
         raise ImportError(f"{__name__}.{name} needs dp_accounting: pip install 'jaxacct[interop]'") from error
     return getattr(module, name)

@@ -71,6 +71,8 @@ class RdpCurveDpEvent(dp_event.DpEvent):  # type: ignore[misc]
     curve: RdpCurve
 
     def __attrs_post_init__(self) -> None:
+        if not isinstance(self.curve, RdpCurve):
+            raise ValueError(f"curve={self.curve!r} must be an RdpCurve, as jaxacct.rdp returns it")
         if self.curve.bound is not Bound.UPPER:
             raise ValueError(f"curve.bound={self.curve.bound.value!r} must be an upper bound")
         if np.shape(self.curve.values) != np.shape(self.curve.orders):

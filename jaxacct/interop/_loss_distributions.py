@@ -71,6 +71,8 @@ def to_privacy_loss_distribution(*plds: Pld, value_discretization_interval: floa
     """
     check_positive("value_discretization_interval", value_discretization_interval)
     for pld in plds:
+        if not isinstance(pld, Pld):
+            raise ValueError(f"plds={pld!r} must be a Pld, as jaxacct.pld returns it")
         if pld.bound is not Bound.UPPER:
             raise ValueError(f"pld.bound={pld.bound.value!r} must be an upper bound: their estimate is pessimistic")
     by_direction = {pld.direction: pld for pld in plds}
@@ -150,6 +152,8 @@ def from_privacy_loss_distribution(
     8.306
     """
     check_positive("value_discretization_interval", value_discretization_interval)
+    if not isinstance(distribution, PrivacyLossDistribution):
+        raise ValueError(f"distribution={distribution!r} must be a PrivacyLossDistribution of dp_accounting")
     profile = _profile(distribution, float(value_discretization_interval))
     theorem = "dp_accounting's privacy loss distribution, the worse direction; Doroshenko et al. 2022"
     found = dominating_pld(float(value_discretization_interval), profile, profile, direction, theorem=theorem)

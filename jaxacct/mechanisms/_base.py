@@ -300,6 +300,8 @@ def _in_place_of(thing: Any, wanted: type) -> str:
         return f"{problem} but makes one report; must be wrapped, as in Shuffled(.., num_reports=..)"
     if isinstance(thing, type) and issubclass(thing, Description):
         return f"{problem} but a class; must be one of its objects, as {thing.__name__}(..)"
+    if wanted is Mechanism and type(thing).__name__.endswith("DpEvent"):
+        return f"{problem} but an event of dp_accounting; must be read by jaxacct.interop.from_dp_event"
     if wanted is Mechanism:
         return f"{problem}; must be one, as Gaussian(noise_multiplier=1.0)"
     instead = thing.as_reports() if isinstance(thing, Mechanism) else ""

@@ -138,9 +138,14 @@ class FiniteRandomizer(Randomizer):
     probabilities: Any = fixed()
 
     def __post_init__(self) -> None:
-        rows = checked_array("probabilities", self.probabilities).astype(np.float64)
+        try:
+            rows = checked_array("probabilities", self.probabilities).astype(np.float64)
+        except ValueError:  # rows of several lengths among others
+            rows = np.zeros(0)
         if rows.ndim != 2 or rows.shape[0] < 2 or not np.all(rows >= 0) or np.any(abs(rows.sum(axis=1) - 1.0) > 1e-9):
-            raise ValueError(f"probabilities={self.probabilities!r} must be two or more rows that each sum to 1")
+            raise ValueError(
+                f"probabilities={self.probabilities!r} must be two or more rows of one length that each sum to 1"
+            )
         object.__setattr__(self, "probabilities", tuple(map(tuple, rows.tolist())))
 
     def _rows(self) -> np.ndarray:

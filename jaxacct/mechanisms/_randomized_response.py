@@ -44,6 +44,9 @@ class RandomizedResponse(Release):
     def describe(self) -> str:
         return f"{self.num_categories:.0f}-ary randomized response of local epsilon {self.local_epsilon:g}"
 
+    def as_reports(self) -> str:
+        return f"KaryRandomizedResponse(local_epsilon={self.local_epsilon}, num_categories={self.num_categories})"
+
     def assumptions(self) -> tuple[str, ...]:
         odds = "each user's answer is randomized alone, the true one with odds e^local_epsilon to 1 against each other"
         return (f"{odds}; {ADAPTIVE}",)

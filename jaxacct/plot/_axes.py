@@ -61,7 +61,12 @@ def scale_axis(ax: Axes, axis: Any) -> None:
 
 
 def set_log(ax: Axes, axis: Any) -> None:
-    """A logarithmic axis whose ticks are plain numbers, at 1, 2 and 5 of each decade if there are few."""
+    """A logarithmic axis whose ticks are plain numbers, at 1, 2 and 5 of each decade if there are few.
+
+    A linear one stays where nothing positive was drawn, as where delta is 0.
+    """
+    if (ax.dataLim.intervalx if axis is ax.xaxis else ax.dataLim.intervaly)[1] <= 0:
+        return
     (ax.set_xscale if axis is ax.xaxis else ax.set_yscale)("log")
     axis.set_major_locator(_FewDecades())
     axis.set_minor_locator(NullLocator())
@@ -72,7 +77,7 @@ class _FewDecades(LogLocator):
     """Ticks at most digits within a decade, at 1, 2 and 5 within three, else at powers of ten."""
 
     def tick_values(self, vmin: float, vmax: float) -> Any:
-        decades = math.log10(vmax / vmin) if 0 < vmin < vmax else math.inf
+        decades = math.log10(vmax) - math.log10(vmin) if 0 < vmin < vmax else math.inf
         digits = (1, 2, 3, 4, 5, 6, 8) if decades <= 1 else (1, 2, 5) if decades <= 3 else (1,)
         self.set_params(subs=[float(digit) for digit in digits])
         return super().tick_values(vmin, vmax)
@@ -135,6 +140,8 @@ def plain_ticks(*axes: Axes) -> None:
     ('0.8', '1e-6')
     """
     for ax in axes:
+        if not isinstance(ax, Axes):
+            raise ValueError(f"axes={ax!r} must be matplotlib Axes")
         for axis in (ax.xaxis, ax.yaxis):
             if axis.get_scale() == "log":
                 limits = ax.get_xlim() if axis is ax.xaxis else ax.get_ylim()

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from jaxacct._types import Bound, Interval, PrecisionWarning
 from jaxacct._validate import check_delta, check_epsilon, check_positive
 from jaxacct.accounting import delta, delta_interval, epsilon, epsilon_interval
+from jaxacct.answering._question import check_mechanism
 from jaxacct.bounds import methods_for
 from jaxacct.curves import RdpCurve
 from jaxacct.mechanisms._base import Mechanism
@@ -195,5 +196,6 @@ def _check_concrete(mechanism: Mechanism | RdpCurve) -> None:
     if isinstance(mechanism, RdpCurve):
         _check_scalar("mechanism.values[..., 0]", mechanism.values[..., 0])
         return
+    check_mechanism(mechanism)
     if any(np.ndim(leaf) for leaf in jax.tree.leaves(mechanism)):
         raise ValueError(f"mechanism={mechanism!r} must have scalar fields: one line is drawn for one mechanism")

@@ -8,8 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from jaxacct._method import Query
 from jaxacct._types import PrecisionWarning
-from jaxacct._validate import check_delta
+from jaxacct._validate import check_delta, checked_number
+from jaxacct.answering import question_of
+from jaxacct.answering._plan import is_dear
+from jaxacct.answering._question import check_scalars
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import FieldSpec, number_paths, value_at, with_fields
 from jaxacct.plot._curves import delta_profile
@@ -17,6 +21,7 @@ from jaxacct.plot._curves import delta_profile
 _SPAN = 30.0  # a slider reaches this many times below and above where it begins
 _STEPS = 60  # of a slider
 _POINTS = 25  # epsilons of the curve
+_WIDTH = 0.5  # relative, of its deltas where the quick methods would be dear
 _DOTS = 90  # to the inch
 
 
@@ -50,6 +55,8 @@ def explore(mechanism: Mechanism, target_delta: float = 1e-6) -> Any:
         raise ImportError("jaxacct.plot.explore needs ipywidgets: pip install 'jaxacct[explore]'") from error
     report = importlib.import_module("jaxacct.reporting").report  # above pictures, and loaded only here
     check_delta("target_delta", target_delta)
+    target_delta = checked_number("target_delta", target_delta)
+    check_scalars(mechanism)
     paths = number_paths(mechanism)
     starts = {keys: float(value_at(mechanism, keys)) for keys in paths}
     sliders = {keys: _slider(ipywidgets, spec, starts[keys]) for keys, spec in paths.items()}
@@ -121,7 +128,8 @@ def _drawn(run: Mechanism, target_delta: float) -> bytes:
         warnings.simplefilter("ignore", PrecisionWarning)
         answer = epsilon(run, target_delta)
     high = 1.5 * answer if 0.0 < answer < np.inf else 1.0
-    ax = delta_profile(run, np.linspace(0.0, high, _POINTS), precision=np.inf)
+    quick = question_of(run, Query.DELTA, high, precision=np.inf)
+    ax = delta_profile(run, np.linspace(0.0, high, _POINTS), precision=_WIDTH if is_dear(quick) else np.inf)
     ax.axhline(target_delta, color="#999999", linestyle=":", linewidth=1.0)
     if answer < np.inf:
         ax.plot([answer], [target_delta], "o", color="#000000", markersize=6.0)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from jaxacct.curves import RdpCurve
-from jaxacct.mechanisms._base import Mechanism
+from jaxacct.mechanisms._base import Mechanism, not_a_mechanism
 
 
 class Look(NamedTuple):
@@ -33,6 +33,8 @@ def look_of(mechanism: Mechanism | RdpCurve) -> Look:
     """The look of `mechanism`, by the name of its scheme."""
     if isinstance(mechanism, RdpCurve):
         return Look("Renyi curve", _OTHER)
+    if not isinstance(mechanism, Mechanism):
+        raise ValueError(f"mechanism={mechanism!r} {not_a_mechanism(mechanism)}")
     return Look(mechanism.scheme, _COLORS.get(mechanism.scheme, _OTHER))
 
 

@@ -44,6 +44,8 @@ def sweep_result(found: SweepResult, *, ax: Axes | None = None) -> Axes | tuple[
     >>> ax.get_xlabel(), [text.get_text() for text in ax.get_legend().get_texts()]
     ('noise multiplier', ['number of steps = 10', 'number of steps = 100'])
     """
+    if not isinstance(found, SweepResult):
+        raise ValueError(f"found={found!r} must be a SweepResult, as jaxacct.sweep returns it")
     axes = list(found.grid.axes.items())
     if found.grid.layout is Layout.ZIPPED:
         axes = axes[:1]
@@ -70,8 +72,11 @@ def _panels(found: SweepResult, axes: list[Any], values: np.ndarray, by_size: li
         panel.set_title(f"{_words(name)} = {tick_text(value)}", fontsize="medium")
         if number:
             panel.set_ylabel("")
-            if panel.get_legend() is not None:
-                panel.get_legend().remove()
+        if panel.get_legend() is not None:  # one for all panels, above their titles
+            panel.get_legend().remove()
+            if not number:
+                handles, labels = panel.get_legend_handles_labels()
+                figure.legend(handles, labels, loc="outside upper left", ncols=3, fontsize="small", frameon=False)
     if shared[1][1].size > _MOST_LINES:
         figure.colorbar(ScalarMappable(norm, _COLORS), ax=list(panels), label=_answer(found), format=_tick)
     return tuple(panels)
@@ -102,10 +107,10 @@ def _map(ax: Axes, found: SweepResult, across: Any, up: Any, values: np.ndarray,
     order, rise = np.argsort(x), np.argsort(y)
     x, y, values = x[order], y[rise], values[np.ix_(order, rise)].T
     name_axes(ax, _words(x_name), _words(y_name))
-    mesh = ax.pcolormesh(x, y, values, norm=norm, cmap=_COLORS, shading="nearest")
+    mesh = ax.pcolormesh(_edges(x), _edges(y), values, norm=norm, cmap=_COLORS)
     ax.grid(visible=False)
     for axis, numbers in ((ax.xaxis, x), (ax.yaxis, y)):
-        if numbers[0] > 0 and np.ptp(np.log(numbers)) > np.log(5.0):
+        if _spans_decades(numbers):
             set_log(ax, axis)
     low, high = float(norm.vmin or 0.0), float(norm.vmax or 0.0)
     levels = [value for value in _round_values(low, high) if low < value < high]
@@ -117,6 +122,20 @@ def _map(ax: Axes, found: SweepResult, across: Any, up: Any, values: np.ndarray,
     if bar:
         scale = ax.figure.colorbar(mesh, ax=ax, label=_answer(found), format=_tick, ticks=levels or None)
         scale.minorticks_off()
+
+
+def _spans_decades(numbers: np.ndarray) -> bool:
+    """Whether the axis of these increasing numbers is logarithmic."""
+    return bool(numbers[0] > 0 and np.ptp(np.log(numbers)) > np.log(5.0))
+
+
+def _edges(numbers: np.ndarray) -> np.ndarray:
+    """The borders of a map's cells, halfway between neighbours as the axis shows them."""
+    is_log = _spans_decades(numbers)
+    at = np.log(numbers) if is_log else numbers.astype(np.float64)
+    middle = 0.5 * (at[1:] + at[:-1])
+    borders = np.concatenate([[2.0 * at[0] - middle[0]], middle, [2.0 * at[-1] - middle[-1]]])
+    return np.exp(borders) if is_log else borders
 
 
 def _round_values(low: float, high: float) -> list[float]:

@@ -22,11 +22,13 @@ def check_folder(name: str, path: str | os.PathLike[str]) -> None:
       None.
 
     Raises:
-      ValueError: if its directory is not there, or cannot be written to.
+      ValueError: if it is no path, or its directory is not there or cannot be written to.
 
     >>> from jaxacct.sweeping import check_folder
     >>> check_folder("out", "found.csv")
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"{name}={path!r} must be the path of a file")
     folder = os.path.dirname(os.fspath(path)) or "."
     if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
         raise ValueError(f"{name}={os.fspath(path)!r} must be in a directory that can be written to, not {folder!r}")
@@ -54,6 +56,11 @@ class SweepFile:
         self._header = self._settings_line + f"{names}\n".encode()
         self._has_later = False
         self._end = 0  # bytes of whole rows in the file
+
+    @property
+    def path(self) -> str:
+        """Where the rows are."""
+        return self._path
 
     def begin(self, found: np.ndarray | None, later: dict[int, np.ndarray], *, resume: bool) -> None:
         """Makes the files hold the header and the rows of `found`, what `read` returned, and the chunks of `later`.

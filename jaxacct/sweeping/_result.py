@@ -15,7 +15,7 @@ from jaxacct.sweeping._grid import MARK, Grid, grid_settings, rows
 from jaxacct.workers import FailedChunk
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class SweepResult:
     """Answers on a grid.
 
@@ -36,6 +36,8 @@ class SweepResult:
     >>> found = ja.sweep(ja.Gaussian(None), {"noise_multiplier": [1.0, 2.0]}, target_delta=1e-6)
     >>> found.values.round(3).tolist(), found.bound.value
     ([4.887, 2.254], 'upper bound')
+    >>> found
+    <SweepResult: upper bounds of epsilon at delta = 1e-06, 2 points: noise_multiplier (2)>
     """
 
     quantity: str
@@ -47,6 +49,15 @@ class SweepResult:
     answered: np.ndarray | None = None
     question: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     num_again: int = 0
+
+    def __repr__(self) -> str:
+        """In a line: what was asked, and over which axes."""
+        given = "delta" if self.quantity == "epsilon" else "epsilon"
+        at = "" if self.target is None else f" at {given} = {self.target:g}"
+        done = "" if self.num_done == self.grid.size else f"{self.num_done} of "
+        axes = ", ".join(f"{name} ({axis.size})" for name, axis in self.grid.axes.items())
+        points = f"{done}{self.grid.size} point{'' if self.grid.size == 1 else 's'}"
+        return f"<SweepResult: {self.bound.value}s of {self.quantity}{at}, {points}: {axes}>"
 
     def columns(self) -> dict[str, np.ndarray]:
         """The axes' values and the answer at every point that was answered, [num_done] each."""
@@ -123,8 +134,9 @@ class SweepInterrupted(KeyboardInterrupt):
     True
     """
 
-    def __init__(self, partial: SweepResult):
-        super().__init__(f"interrupted after {partial.num_done} of {partial.grid.size} points")
+    def __init__(self, partial: SweepResult, path: str | None = None):
+        kept = "" if path is None else f": {path} holds them, resume=True goes on"
+        super().__init__(f"interrupted after {partial.num_done} of {partial.grid.size} points{kept}")
         self.partial = partial
 
 

@@ -97,7 +97,8 @@ class Run:
         except KeyboardInterrupt:
             if file is not None:
                 so_far.save(file)
-            raise SweepInterrupted(self._result(so_far, outcome)) from None
+            path = None if file is None else file.path
+            raise SweepInterrupted(self._result(so_far, outcome), path) from None
         if file is not None:
             so_far.save(file)
         if outcome.failed:

@@ -13,6 +13,7 @@ from jaxacct._types import Bound
 from jaxacct.sweeping._grid import MARK, Grid, Layout
 
 _KEY = b"jaxacct sweep"  # of the settings among the metadata of a Parquet file
+_NEEDED_FOR = {"pandas": "to_pandas needs", "xarray": "to_xarray needs", "pyarrow": "Parquet files need"}
 _UNITS = {"epsilon": "nats", "delta": "1"}
 
 
@@ -33,8 +34,7 @@ def needed(package: str) -> Any:
     'numpy'
     """
     if importlib.util.find_spec(package) is None:
-        what = "Parquet files need" if package == "pyarrow" else "it needs"
-        raise ImportError(f"{what} {package}: pip install 'jaxacct[table]'")
+        raise ImportError(f"{_NEEDED_FOR[package]} {package}: pip install 'jaxacct[table]'")
     return importlib.import_module(package)
 
 
@@ -74,6 +74,8 @@ def write_parquet(path: str | os.PathLike[str], columns: dict[str, np.ndarray], 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The fields of the result in a file of comma-separated values or of Parquet."""
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"path={path!r} must be the path of a file")
     with open(path, "rb") as file:
         is_parquet = file.read(4) == b"PAR1"
     settings, columns = (_from_parquet if is_parquet else _from_text)(os.fspath(path))

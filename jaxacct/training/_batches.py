@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct._validate import check_at_most, check_count, check_epsilon
+from jaxacct._validate import (
+    check_at_most,
+    check_count,
+    check_epsilon,
+    checked_number,
+    checked_whole,
+    python_number,
+)
 from jaxacct.bounds import methods_for
 from jaxacct.mechanisms._base import Mechanism, Parts
 from jaxacct.mechanisms._sampling import Coins, CutCoins, Fixed, Groups, Sampling
@@ -106,6 +113,7 @@ class Batches:
 
     def after(self, num_steps: int) -> Iterator[Batch]:
         """The batches that follow the first `num_steps`: where a run that had made so many releases goes on."""
+        num_steps = checked_whole("num_steps", num_steps, 0, _MOST_STEPS)
         return map(self.__getitem__, range(num_steps, len(self)))
 
     def sampler(self) -> RecordSampler:
@@ -127,8 +135,12 @@ class Batches:
         Raises:
           ValueError: if it is of another length.
         """
-        if len(records) != self.num_records:
-            raise ValueError(f"records of length {len(records)} must be {self.num_records} in number")
+        try:
+            number = len(records)
+        except TypeError:
+            raise ValueError(f"records of type {type(records).__name__} must be {self.num_records} in number") from None
+        if number != self.num_records:
+            raise ValueError(f"records of length {number} must be {self.num_records} in number")
         return PaddedSource(records)
 
     def overflow(self, num_steps: int) -> float:
@@ -160,6 +172,7 @@ class Batches:
           ValueError: if `epsilon` is not >= 0.
         """
         check_epsilon("epsilon", epsilon)
+        epsilon = checked_number("epsilon", epsilon)
         overflow = self.overflow(len(self) if num_steps is None else num_steps)
         return min(1.0, (1.0 + math.exp(min(epsilon, 700.0))) * overflow * _ROUND_UP) if overflow else 0.0
 
@@ -261,22 +274,19 @@ def batches(
     check_scalar(mechanism)
     methods_for(mechanism.mechanism if isinstance(mechanism, Epoch) else mechanism)
     secret = secret_bytes(key)
-    check_count("num_records", num_records, largest=_MOST_RECORDS)
+    check_count("num_records", checked_number("num_records", num_records), largest=_MOST_RECORDS)
     num_records = int(num_records)
     sampling = mechanism.sampling()
     check_count("number of steps", sampling.length, largest=_MOST_STEPS)
     sampling = sampling.of_records(num_records)
-    index, count = shard
-    check_count("shard count", count)
-    if not 0 <= operator.index(index) < count:
-        raise ValueError(f"shard={shard!r} must be (index, count) with an index in [0, {count - 1}]")
+    index, count = _checked_shard(shard)
 
     def made(size: int) -> Batches:
-        return Batches(mechanism, num_records, size, (int(index), int(count)), sampling, secret)
+        return Batches(mechanism, num_records, size, (index, count), sampling, secret)
 
     if max_batch_size is None:
         return made(-(-_enough(sampling, num_records) // count) * count)
-    check_count("max_batch_size", max_batch_size, largest=_MOST_RECORDS)
+    check_count("max_batch_size", checked_number("max_batch_size", max_batch_size), largest=_MOST_RECORDS)
     if max_batch_size % count:
         raise ValueError(f"max_batch_size={max_batch_size} must be a multiple of the shard count {count}")
     data = made(int(max_batch_size))
@@ -288,6 +298,14 @@ def batches(
             f"no delta below 1 is certified where some of {len(data)} are truncated with probability 1/2 or more"
         )
     return data
+
+
+def _checked_shard(shard: Any) -> tuple[int, int]:
+    if isinstance(shard, tuple | list) and len(shard) == 2:
+        index, count = (python_number(value) for value in shard)
+        if isinstance(index, int) and isinstance(count, int) and 0 <= index < count:
+            return index, count
+    raise ValueError(f"shard={shard!r} must be (index, count), whole numbers with 0 <= index < count")
 
 
 def _enough(sampling: Sampling, num_records: int) -> int:

@@ -39,8 +39,10 @@ class RecordSampler:
     """A grain sampler: the rows of all batches, one after the other, padding included."""
 
     def __init__(self, batches: Any, rows: int, shard: tuple[int, int]) -> None:
-        import grain  # type: ignore[import-untyped]
-
+        try:
+            import grain  # type: ignore[import-untyped]
+        except ModuleNotFoundError as error:
+            raise ImportError("a sampler for grain needs grain: pip install 'jaxacct[grain]'") from error
         self._batches, self._rows = batches, rows
         # where the loader looks for them if it is given none
         self._shard_options = grain.sharding.ShardOptions(*shard, drop_remainder=True)

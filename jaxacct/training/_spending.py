@@ -133,7 +133,9 @@ def privacy_spent(
     target_delta = checked_number("target_delta", target_delta)
     counts = release_counts(opt_state)
     if is_traced(counts):
-        raise ValueError("privacy_spent runs on the host: call it outside jit, on the state that the step returned")
+        raise ValueError(
+            "privacy_spent needs concrete counts: call it outside jit, on the state that the step returned"
+        )
     mechanisms = tuple(mechanism) if isinstance(mechanism, list | tuple) else (mechanism,)
     released = [int(count) for count in np.asarray(counts)]
     if len(mechanisms) != len(released):

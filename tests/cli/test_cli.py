@@ -85,7 +85,7 @@ def test_a_plan_is_printed_instead_of_computed(capsys, monkeypatch):
     monkeypatch.setattr("jaxacct.answering._loop.bracket_on_host", refuse)
     head, *lines = run(capsys, "compare", *ALLOCATION, "--delta", "1e-6", "--plan").splitlines()
     steps = ja.accounting.plan(ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100), 1e-6)
-    assert head.split() == ["method", "ends", "direction", "runs", "on", "warm", "cold", "theorem"]
+    assert head.split() == ["method", "ends", "direction", "points", "warm", "cold", "theorem"]
     assert len(lines) == len(steps) > 2
     for line, step in zip(lines, steps, strict=True):
         assert line.startswith(step.method.name)
@@ -103,14 +103,14 @@ def test_a_plan_as_json_and_of_the_other_questions(capsys):
         "method": "exact",
         "ends": "upper and lower",
         "directions": ["remove", "add"],
-        "runs": "host",
+        "points": "one by one",
         "cost": "milliseconds",
         "cold": "tenths",
         "theorem": "Feldman & Shenfeld 2025, Theorem 3.1",
     }
     quick = run(capsys, "compare", *ALLOCATION, "--delta", "1e-6", "--plan", *QUICK)
     assert "loss distribution" not in quick
-    assert [line.split()[0] for line in quick.splitlines() if " host " in line] == ["exact", "complex"]
+    assert [line.split()[0] for line in quick.splitlines() if " one by one " in line] == ["exact", "complex"]
     with pytest.raises(SystemExit):
         main(["compare", *ALLOCATION, "--delta", "1e-6", "--plan", "--plot", "x.png"])
     assert "not allowed with" in capsys.readouterr().err

@@ -289,7 +289,31 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
     with pytest.raises(SystemExit) as stopped:
         demo.main(arguments)
     assert stopped.value.code == 2
-    assert capsys.readouterr().err.startswith("jaxacct demo: error: checkpoint=")
+    assert capsys.readouterr().err.startswith("jaxacct demo: error: --checkpoint=")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--out nothing/x.png", "--out nothing/x.png: 'nothing' is not a directory that can be written to"),
+        ("--out x.nothing", "--out x.nothing: its ending must be one of"),
+        ("--epochs 0", "--epochs=0 must be a whole number"),
+        ("--delta 2", "--delta=2.0 must be in (0, 1)"),
+        ("--resume", "--resume needs the checkpoint to resume from"),
+        ("--checkpoint file/run", "Not a directory"),
+    ],
+)
+def test_wrong_options_are_told_before_anything_is_trained(
+    line: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit) as stopped:
+        demo.main(line.split())
+    words = capsys.readouterr()
+    assert stopped.value.code == 2
+    assert words.err.count("\n") == 1
+    assert said in words.err
 
 
 def test_command_names_what_is_not_installed(

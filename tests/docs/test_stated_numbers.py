@@ -392,6 +392,7 @@ MEASURED = (
     *(
         Claim(LIMITS, text, lambda spots=spots: tuple(_rows("SLOW_SPOTS.md")[spot][at] for spot, at in spots))
         for text, *spots in (
+            ("lines about membership tests: {} s for ten rounds", ("tradeoff, rounds of check-ins", 1)),
             (
                 "point by point: {} s each, where others take {} s.",
                 ("batch of allocation, heavy tails, a point", 1),

@@ -578,16 +578,30 @@ def test_a_delta_of_zero_asks_for_the_largest_loss() -> None:
 # --- imports ---
 
 
-def test_interop_needs_dp_accounting_only_when_used() -> None:
+@pytest.mark.parametrize("package", ["dp_accounting", "attr"])
+def test_interop_needs_dp_accounting_only_when_used(package: str) -> None:
     code = (
-        "import sys; sys.modules['dp_accounting'] = None\n"
+        f"import sys; sys.modules[{package!r}] = None\n"
         "from jaxacct import interop\n"
         "interop.from_jax_privacy\n"
-        "try:\n    interop.PLDAccountant\n"
+        "try:\n    interop.to_dp_event\n"
         "except ImportError as error:\n    print(error)\n"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "needs dp_accounting: pip install 'jaxacct[interop]'" in shown
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (interop.to_privacy_loss_distribution, "plds=1.0 must be a Pld"),
+        (interop.from_privacy_loss_distribution, "distribution=1.0 must be a PrivacyLossDistribution"),
+        (interop.RdpCurveDpEvent, "curve=1.0 must be an RdpCurve"),
+    ],
+)
+def test_something_else_is_refused(ask: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ask(1.0)
 
 
 def test_public_names() -> None:

@@ -1,6 +1,8 @@
 """`jaxacct.papers`: what is common to its statements. Their values are compared in test_reference and by paper."""
 
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
+from jaxacct import papers
 from jaxacct.papers import check_ins, chen, clones, girgis, random_allocation
 
 RUN = ja.RandomAllocation(ja.Gaussian(2.0), num_steps=100)
@@ -118,3 +121,11 @@ def test_combined_is_the_least_of_its_parts() -> None:
         f(RUN, 0.1, REMOVE) for f in (random_allocation.truncated_poisson_delta, random_allocation.recursive_delta)
     ]
     assert random_allocation.combined_delta(RUN, 0.1, REMOVE) <= min(parts)
+
+
+def test_papers_are_there_without_an_import_of_each():
+    code = "from jaxacct import papers; print(papers.clones.__name__, papers.__all__ == dir(papers))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "jaxacct.papers.clones True\n"
+    with pytest.raises(AttributeError, match="no attribute 'clone'"):
+        _ = papers.clone

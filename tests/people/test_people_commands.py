@@ -110,7 +110,7 @@ WRONG = {  # what is typed: what the one line must say
     "epsilon": "required: SCHEME",
     "epsilom gaussian --sigma 1 --delta 1e-6": "invalid choice: 'epsilom'",
     "epsilon gausian --sigma 1 --delta 1e-6": "invalid choice: 'gausian'",
-    "epsilon gaussian --sigma 1": "--delta is required",
+    "epsilon gaussian --sigma 1": "required: --delta",
     "epsilon gaussian --delta 1e-6": "--noise-multiplier must be given",
     "epsilon gaussian --sigma 0 --delta 1e-6": "--sigma=0 must be > 0",
     "epsilon gaussian --sigma -1 --delta 1e-6": "--sigma=-1 must be > 0",
@@ -130,11 +130,11 @@ WRONG = {  # what is typed: what the one line must say
     "epsilon gaussian --sigma 1 --delta 1e-6 --precision -1": "precision=-1 must be > 0",
     "epsilon gaussian --sigma 1 --delta 1e-6 --precision nan": "precision=nan must be a number",
     "epsilon gaussian --sigma 1 --delta 1e-6 --rates 2": "'2' must be rates in (0, 1)",
-    "epsilon gaussian --sigma 1 --delta 1e-6 --rates x": "invalid rates value: 'x'",
+    "epsilon gaussian --sigma 1 --delta 1e-6 --rates x": "'x' must be rates in (0, 1)",
     "epsilon gaussian --sigma 1 --delta 1e-6 extra": "unrecognized arguments: extra",
     "epsilon laplace --scale 0 --delta 1e-6": "--scale=0 must be > 0",
     "epsilon laplace --delta 1e-6": "--scale must be given",
-    "delta gaussian --sigma 1": "--epsilon is required",
+    "delta gaussian --sigma 1": "required: --epsilon",
     "delta gaussian --sigma 1 --epsilon -1": "--epsilon=-1 must be >= 0",
     "delta gaussian --sigma 1 --epsilon inf": "--epsilon=inf must be >= 0 and finite",
     f"epsilon {ALLOCATION} --num-selected 101 --delta 1e-6": "--num-selected=101 must be <= --num-steps=100",
@@ -172,8 +172,8 @@ WRONG = {  # what is typed: what the one line must say
     "epsilon check-in --local-epsilon 1 --num-users 9 --delta 1e-6": "--check-in-prob must be given",
     "epsilon check-in --local-epsilon 1 --num-users 9 --check-in-prob 2 --delta 1e-6": "--check-in-prob=2 must be in",
     "epsilon finite --num-reports 9 --delta 1e-6": "--probabilities must be given",
-    "epsilon finite --probabilities 1,x --num-reports 9 --delta 1e-6": "invalid matrix value: '1,x'",
-    "epsilon finite --probabilities 1;1,0 --num-reports 9 --delta 1e-6": "must have rows of one length",
+    "epsilon finite --probabilities 1,x --num-reports 9 --delta 1e-6": "'1,x' must be rows of numbers, of one length",
+    "epsilon finite --probabilities 1;1,0 --num-reports 9 --delta 1e-6": "must be rows of numbers, of one length",
     "epsilon finite --probabilities 0.5,0.6;0.5,0.5 --num-reports 9 --delta 1e-6": "probabilities",
     "epsilon composed --delta 1e-6": "--part or --file must be given",
     "epsilon composed --part nothing --delta 1e-6": "'nothing' must be one of allocation",
@@ -195,7 +195,10 @@ WRONG = {  # what is typed: what the one line must say
     "sweep gaussian --sigma 1:2 --delta 1e-6": "start:stop:count",
     "sweep gaussian --sigma 1,2 --delta 1e-6 --workers 0": "--workers=0 must be a number of processes >= 1",
     "sweep gaussian --sigma 1:2:0 --delta 1e-6": "its count must be in [1",
-    "sweep gaussian --sigma 1:2:x --delta 1e-6": "invalid axis value: '1:2:x'",
+    "sweep gaussian --sigma 1:2:x --delta 1e-6": "'1:2:x' must be a number, a,b,c or start:stop:count[:log]",
+    "sweep gaussian --sigma 1,,2 --delta 1e-6": "'1,,2' must be a number, a,b,c or start:stop:count[:log]",
+    "sweep gaussian --sigma 0:2:3:log --delta 1e-6": "'0:2:3:log': both ends must be > 0",
+    "epsilon composed --part gaussian' --delta 1e-6": "no closing quotation",
     "sweep gaussian --sigma 1:2:3:square --delta 1e-6": "must be a number, a,b,c or start:stop:count[:log]",
     "sweep gaussian --sigma 1,0 --delta 1e-6": "--sigma=0 in an array must be > 0",
     "sweep gaussian --sigma 1,2 --delta 1e-6,2": "--delta=2.0 in an array must be in (0, 1)",
@@ -224,6 +227,19 @@ def _split(line):
     before, _, part = line.partition("--part ")
     name, _, rest = part.partition(" ")
     return [*before.split(), *(["--part", name] if part else []), *rest.split()]
+
+
+def test_ranges_of_counts_are_whole_numbers(capsys):
+    line = "sweep allocation --sigma 2 --num-steps 10:1000:5:log --num-selected 1:2:9 --delta 1e-6 --precision inf"
+    assert main(line.split()) == 0
+    rows = [row.split(",")[:2] for row in capsys.readouterr().out.splitlines()[1:]]
+    assert rows == [[steps, selected] for steps in ("10", "32", "100", "316", "1000") for selected in ("1", "2")]
+
+
+def test_a_calibrated_value_fits_a_terminal(capsys):
+    line = "calibrate allocation --dataset-size 50000 --batch-size 500 --epochs 20 --epsilon 3 --delta 1e-6"
+    assert main(line.split()) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
 def test_a_file_that_is_there_is_not_overwritten(capsys, tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
-from jaxacct import accounting, curves, estimation
+from jaxacct import accounting, curves, estimation, sweeping, training
 
 G, L = ja.Gaussian(1.0), ja.LocalRandomizer(1.0)
 RUN, SAMPLED, SHUFFLED = ja.RandomAllocation(G, 100), ja.PoissonSampled(G, 0.1, 10), ja.Shuffled(L, 1000)
@@ -17,6 +17,10 @@ BAD_COUNT = (0, -1, 1.5, float("nan"), float("inf"), 2**60, "3", np.array([1, 0]
 BAD_PROBABILITY = (-0.1, 1.1, float("nan"), "0.5", np.array([0.5, 2.0]))
 BAD_DELTA = (0, 1, -1e-6, 2, float("nan"), "1e-6", None, True)
 BAD_EPSILON = (-1, float("nan"), float("inf"), "1", None)
+
+
+class GaussianDpEvent:
+    """What dp_accounting calls its noise."""
 
 
 def _each(name, make, values):
@@ -44,6 +48,8 @@ MISTAKES = [
     *_each("counts", lambda value: ja.Composed(G, value), (0, 1.5, "2", -1)),
     *_each("mechanism", lambda value: ja.RandomAllocation(value, 10), (1.0, "Gaussian", None, L, ja.Gaussian)),
     *_each("mechanism", lambda value: ja.Shuffled(value, 10), (1.0, G, SHUFFLED, ja.LocalRandomizer)),
+    ("must be KaryRandomizedResponse", lambda: ja.Shuffled(ja.RandomizedResponse(1.0, 4), 10)),
+    *_each("probabilities", ja.FiniteRandomizer, ([[0.5, 0.5], [1.0]], [["a"]], None, [[0.5, 0.6], [0.5, 0.5]], 0.5)),
     *_each("mechanisms", ja.Composed, (1.0, L, [G, 2.0])),
     ("mechanisms=", lambda: ja.Composed([])),
     ("counts has", lambda: ja.Composed([G, G], (1, 2, 3))),
@@ -56,7 +62,7 @@ MISTAKES = [
     *_each("target_delta", lambda value: ja.epsilon_interval(RUN, value), BAD_DELTA[:5]),
     *_each("target_epsilon", lambda value: ja.delta_interval(RUN, value), BAD_EPSILON[:4]),
     *_each("mechanism", lambda value: ja.epsilon(value, 1e-6), (1.0, None, "run", L, ja.Gaussian, [G])),
-    *_each("method", lambda value: ja.epsilon(RUN, 1e-6, method=value), ("best", "", 3, "threshold test")),
+    *_each("method", lambda value: ja.epsilon(RUN, 1e-6, method=value), ("best", "", 3, "threshold test", [])),
     *_each("direction", lambda value: ja.epsilon(RUN, 1e-6, direction=value), ("both", 1, "", ja.Bound.UPPER)),
     *_each("direction", lambda value: ja.epsilon(SHUFFLED, 1e-6, direction=value), ("remove", ja.Direction.ADD)),
     *_each("precision", lambda value: ja.epsilon(RUN, 1e-6, precision=value), (0, -1, float("nan"), "1")),
@@ -79,7 +85,21 @@ MISTAKES = [
     ("target_delta", lambda: ja.sweep(RUN, GRID, target_delta=1e-6, target_epsilon=1.0)),
     *_each("layout", lambda value: ja.sweep(RUN, GRID, target_delta=1e-6, layout=value), ("grid", 1, None)),
     *_each("chunk_size", lambda v: ja.sweep(RUN, GRID, target_delta=1e-6, chunk_size=v), (0, -1, 1.5, "2")),
-    *_each("out", lambda value: ja.sweep(RUN, GRID, target_delta=1e-6, out=value), ("/nonexistent/rows.csv",)),
+    *_each("out", lambda value: ja.sweep(RUN, GRID, target_delta=1e-6, out=value), ("/nonexistent/rows.csv", 1, True)),
+    *_each("path", sweeping.SweepResult.load, (1, True, None)),
+    *_each(
+        "false_positive_rates", lambda v: ja.report(RUN, 1e-6, false_positive_rates=v), (0.1, None, [0.1, 2.0], "x")
+    ),
+    ("must be read by jaxacct.interop.from_dp_event", lambda: ja.epsilon(GaussianDpEvent(), 1e-6)),
+    # what is drawn and counted
+    *_each("num_records", lambda value: training.batches(SAMPLED, value, 0), (None, [], 0, 1.5, "9")),
+    *_each("max_batch_size", lambda v: training.batches(SAMPLED, 99, 0, max_batch_size=v), ([], 0, 1.5, "9")),
+    *_each("shard", lambda value: training.batches(SAMPLED, 99, 0, shard=value), (None, 1, (0,), (0.5, 2), ("0", 1))),
+    *_each("num_steps", lambda value: training.batches(SAMPLED, 99, 0).after(value), (None, -1, 1.5, "2", [])),
+    *_each("epsilon", lambda value: training.batches(SAMPLED, 99, 0).excess_delta(value), (None, -1, "2", [])),
+    ("records of type int", lambda: training.batches(SAMPLED, 99, 0).source(3)),
+    ("records of type ndarray", lambda: training.batches(SAMPLED, 99, 0).source(np.array(1.0))),
+    ("records of length 3", lambda: training.batches(SAMPLED, 99, 0).source([1, 2, 3])),
     *_each("style", lambda value: ja.report(RUN, 1e-6, style=value), ("html", 1, None)),
     ("target_delta=None and target_epsilon=None", lambda: ja.report(RUN)),
     ("target_delta=1e-06 and target_epsilon=1", lambda: ja.report(RUN, 1e-6, target_epsilon=1)),

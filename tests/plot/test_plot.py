@@ -22,6 +22,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from jaxacct import plot
+from jaxacct.plot import _sweeps
 
 GAUSSIAN = ja.Gaussian(1.0)
 POISSON = ja.PoissonSampled(ja.Gaussian(1.0), sampling_prob=0.01, num_steps=100)
@@ -265,6 +266,24 @@ def test_a_sweep_is_a_line_lines_a_map_or_panels() -> None:
         found.plot(ax=one)
 
 
+@pytest.mark.parametrize(("numbers", "shown"), [(np.geomspace(1.0, 100.0, 5), np.log), (np.arange(3), np.asarray)])
+def test_cells_of_a_map_meet_halfway_between_their_values(numbers: np.ndarray, shown: Any) -> None:
+    borders = shown(_sweeps._edges(numbers))
+    assert np.allclose(0.5 * (borders[1:] + borders[:-1]), shown(numbers))
+
+
+def test_panels_share_a_legend_above_their_titles() -> None:
+    grid = {"noise_multiplier": np.geomspace(1.0, 4.0, 8), "counts": [1, 10], "target_delta": [1e-6, 1e-5]}
+    panels = ja.sweep(ja.Composed(ja.Gaussian(None), None), grid).plot()
+    figure = panels[0].get_figure(root=True)
+    figure.draw_without_rendering()
+    (shared,) = figure.legends
+    assert [text.get_text() for text in shared.get_texts()] == ["number of runs = 1", "number of runs = 10"]
+    assert all(panel.get_legend() is None for panel in panels)
+    titles = max(panel.title.get_window_extent().y1 for panel in panels)
+    assert shared.get_window_extent().y0 >= titles - 1
+
+
 def test_comparison_without_any_bound_is_still_a_picture() -> None:
     ax = plot.comparison(POISSON, 1e-6, entries=[entry("infinite", math.inf)])
     draw(ax)
@@ -475,6 +494,12 @@ def epsilon_of(mechanism: Any = POISSON, field: str = "num_steps", values: Any =
         (lambda: plot.comparison(GAUSSIAN, 1e-6, target_epsilon=1.0), "exactly one must be given"),
         (lambda: plot.comparison(GAUSSIAN, 1e-6, entries=[]), "entries must be one or more"),
         (lambda: plot.comparison(ja.Gaussian(np.ones(2)), 1e-6), "entries must be one or more, of a mechanism with"),
+        (lambda: plot.delta_profile("run", [0.0, 1.0]), "mechanism='run' has no analysis here"),
+        (lambda: plot.roc_curve("run"), "mechanism='run' has no analysis here"),
+        (lambda: plot.tradeoff_curve(None), "mechanism=None has no analysis here"),
+        (lambda: plot.scheme_color(1.0), "mechanism=1.0 has no analysis here"),
+        (lambda: plot.sweep_result("rows.csv"), "found='rows.csv' must be a SweepResult"),
+        (lambda: plot.plain_ticks("axes"), "axes='axes' must be matplotlib Axes"),
     ],
 )
 def test_refuses(call: Any, message: str) -> None:
@@ -517,3 +542,30 @@ def test_sliders_move_the_curve_and_the_statement() -> None:
     box.sliders[2].value = 30.0
     box.sliders[1].value = 10.0  # fewer steps than are joined
     assert "must be <= num_steps" in words.value
+
+
+def test_sliders_go_to_their_ends_without_a_warning() -> None:
+    pytest.importorskip("ipywidgets")
+    box = plot.explore(ja.CheckIn(ja.LocalRandomizer(2.0), 1000, 0.1))
+    lost = next(slider for slider in box.sliders if slider.description == "probability that a report is lost")
+    lost.value = 1.0  # delta is 0 everywhere, on an axis that was logarithmic
+    assert "epsilon = 0 " in box.children[-1].value
+    box = plot.explore(ja.Shuffled(ja.LocalRandomizer(2.0), 1000))
+    box.sliders[-1].value = 0.1
+    assert "epsilon = 0 " in box.children[-1].value
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "target_delta", "message"),
+    [
+        ("run", 1e-6, "mechanism='run' has no analysis here"),
+        (ja.Gaussian(None), 1e-6, "noise_multiplier=None must be a number"),
+        (ja.Gaussian([1.0, 2.0]), 1e-6, "must be scalars"),
+        (GAUSSIAN, 2.0, r"target_delta=2.0 must be in \(0, 1\)"),
+        (GAUSSIAN, [], "target_delta="),
+    ],
+)
+def test_sliders_need_a_mechanism_of_numbers(mechanism: Any, target_delta: Any, message: str) -> None:
+    pytest.importorskip("ipywidgets")
+    with pytest.raises(ValueError, match=message):
+        plot.explore(mechanism, target_delta)

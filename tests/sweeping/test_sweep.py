@@ -365,4 +365,5 @@ def test_an_interrupted_write_neither_loses_nor_doubles_rows(tmp_path, monkeypat
     with pytest.raises(SweepInterrupted) as stopped:
         sweep(ja.Gaussian(None), {"noise_multiplier": SIGMAS}, target_delta=1e-6, out=path)
     assert stopped.value.partial.num_done == len(SIGMAS)
+    assert str(stopped.value).endswith(f"points: {path} holds them, resume=True goes on")
     assert [float(row.split(",")[0]) for row in path.read_text().splitlines()[2:]] == list(SIGMAS)
