@@ -159,7 +159,7 @@ def _report(args: argparse.Namespace, scheme: "Scheme") -> str:
 
 def _calibrate_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     _json_option(parser, scheme)
-    names = [option.flag.removeprefix("--") for option in scheme.options if option.is_solvable]
+    names = [option.flag.removeprefix("--") for option in scheme.options if option.spec.is_solvable]
     default = scheme.calibrated.replace("_", "-")
     parser.add_argument("--field", choices=names, default=default, help=f"what to calibrate (default {default})")
 
