@@ -154,6 +154,7 @@ def test_elementary_functions_that_err_are_not_called():
 
 _LONG = {
     "_precision.py": "the float64 boundary: one promise, kept by parts that know each other",
+    "divergence/lattice/_ratio.py": "one law, with every rounding that its operations need",
 }
 
 
