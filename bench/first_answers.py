@@ -106,11 +106,7 @@ def once(first: First) -> tuple[float, float]:
     environment["PYTHONPYCACHEPREFIX"] = _BYTE_CODE.name
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, cwd=folder)
-        return _waited(process)
-
-
-def _waited(process: subprocess.Popen) -> tuple[float, float]:
-    _, status, used = os.wait4(process.pid, 0)
+        _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, process.args)

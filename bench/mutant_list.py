@@ -53,6 +53,7 @@ EXACT = "tests/divergence/test_exact.py"
 LANES = "tests/bounds/test_epoch_on_lanes.py"
 FEW = "tests/bounds/test_few_outputs.py"
 OVERLAPS = "tests/papers/test_overlaps_rounded.py"
+OUTPUTS = "tests/papers/test_discrete_moments.py"
 CLONES = "tests/divergence/test_clones.py"
 NODES = "tests/divergence/test_clones_contour.py"
 SINGLE_COUNTS = "tests/divergence/test_single_counts.py"
@@ -557,6 +558,8 @@ _ALLOCATION = (
         "for spread in (False, False)",
         MORE + " -k few_steps",
     ),
+    Mutant("papers/random_allocation/_discrete_moments.py", "8.0 * ULP", "0.0 * ULP", OUTPUTS),
+    Mutant("papers/random_allocation/_discrete_moments.py", "upward=True", "upward=False", OUTPUTS),
     Mutant("papers/random_allocation/_overlap_exact.py", "log_choose) + slack", "log_choose) - slack", OVERLAPS),
     Mutant("papers/random_allocation/_overlap_exact.py", "top))) + size", "top))) - size", OVERLAPS),
     Mutant("papers/random_allocation/_overlap_exact.py", "(1.0 + 2.0 * size)", "(1.0 - 2.0 * size)", OVERLAPS),

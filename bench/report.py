@@ -10,7 +10,7 @@ import os
 
 from plotting import plot_all
 from reasons import reason
-from run import _time
+from run import in_words
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MB = 1.048576  # of a MiB
@@ -95,13 +95,13 @@ def times(data: dict) -> list[str]:
         rows.append(
             [
                 result["case"],
-                _time(cold["cpu"]),
-                _time(max(cold["compile"], 0.0)),
-                _time(result["warm"]["cpu"]),
+                in_words(cold["cpu"]),
+                in_words(max(cold["compile"], 0.0)),
+                in_words(result["warm"]["cpu"]),
                 f"{_over_idle(data, result):.0f}",
                 f"{peer}: not installed" if "missing" in result else peer,
-                _time(result["peer_cold"]["cpu"]) if "peer_cold" in result else "",
-                _time(result["peer_warm"]["cpu"]) if "peer_warm" in result else "",
+                in_words(result["peer_cold"]["cpu"]) if "peer_cold" in result else "",
+                in_words(result["peer_warm"]["cpu"]) if "peer_warm" in result else "",
                 _ratio(result),
                 _required(result),
             ]
@@ -139,7 +139,7 @@ def wins(data: dict) -> list[str]:
 
     def timed(r: dict) -> str:
         kind = "cold" if r["cold_case"] else "warm"
-        return f"{_time(r[kind]['cpu'])} against {_time(r[f'peer_{kind}']['cpu'])} of {r['peer_name']}"
+        return f"{in_words(r[kind]['cpu'])} against {in_words(r[f'peer_{kind}']['cpu'])} of {r['peer_name']}"
 
     def by(r: dict) -> str:
         return f"{_percent(excess(r))} above {r['peer_name']}"
@@ -164,10 +164,10 @@ def wins(data: dict) -> list[str]:
             [
                 [
                     r["case"],
-                    _time(r["cold"]["cpu"]),
-                    _time(max(r["cold"]["compile"], 0.0)),
+                    in_words(r["cold"]["cpu"]),
+                    in_words(max(r["cold"]["compile"], 0.0)),
                     r["peer_name"],
-                    _time(r["peer_cold"]["cpu"]),
+                    in_words(r["peer_cold"]["cpu"]),
                 ]
                 for r in results
                 if starts_slower(r)
@@ -240,8 +240,8 @@ def scaling(data: dict) -> list[str]:
             *_table(
                 (family["parameter"], *(f"{p['value']:,}" for p in points)),
                 [
-                    ["first", *(_time(p["first"]) for p in points)],
-                    ["warm", *(_time(p["cpu"]) for p in points)],
+                    ["first", *(in_words(p["first"]) for p in points)],
+                    ["warm", *(in_words(p["cpu"]) for p in points)],
                     ["MB over idle", *(f"{MB * (p['max_mib'] - data['idle_mib']['imported']):.0f}" for p in points)],
                 ],
             ),
@@ -256,7 +256,7 @@ def limits(data: dict) -> list[str]:
         work, wall = r["work"], r["warm"]["wall"]
         shares = work["flops"] / wall / most["flops"], work["bytes accessed"] / wall / most["bytes"]
         cells = [f"{work['flops']:.3g}", f"{work['transcendentals']:.3g}", f"{work['bytes accessed']:.3g}"]
-        rows.append([r["case"], _time(wall), *cells, *(_percent(s) for s in shares)])
+        rows.append([r["case"], in_words(wall), *cells, *(_percent(s) for s in shares)])
     return [
         f"The device ({most['platform']}, {most['kind']}) was measured at {most['flops'] / 1e9:.3g} Gflop/s of float64",
         f"(multiply and add, fused in one program) and {most['bytes'] / 1e9:.3g} GB/s (large arrays).",

@@ -42,7 +42,8 @@ _PACKAGES = (
 )
 
 
-def _time(seconds: float) -> str:
+def in_words(seconds: float) -> str:
+    """A time in the unit that suits it."""
     for scale, unit in ((1.0, "s"), (1e-3, "ms")):
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"
@@ -50,7 +51,7 @@ def _time(seconds: float) -> str:
 
 
 def _both(times: dict) -> str:
-    return f"{_time(times['cpu'])} ({_time(times['wall'])})"
+    return f"{in_words(times['cpu'])} ({in_words(times['wall'])})"
 
 
 def _values(result: dict) -> str:
@@ -71,7 +72,7 @@ def _values(result: dict) -> str:
 def show(result: dict) -> str:
     """One case, in a few lines."""
     cold, warm = result["cold"], result["warm"]
-    parts = " + ".join(f"{part} {_time(max(cold[part], 0.0))}" for part in ("import", "compile", "run"))
+    parts = " + ".join(f"{part} {in_words(max(cold[part], 0.0))}" for part in ("import", "compile", "run"))
     lines = [
         f"{result['case']}",
         f"  ours  warm {_both(warm)}; cold {_both(cold)} = start + {parts}; peak {cold['max_mib']:.0f} MiB",
@@ -82,9 +83,8 @@ def show(result: dict) -> str:
         text = f"  peer  warm {_both(result['peer_warm'])}"
         if "peer_cold" in result:
             other = result["peer_cold"]
-            text += (
-                f"; cold {_both(other)} = start + import {_time(other['import'])} + ..; peak {other['max_mib']:.0f} MiB"
-            )
+            text += f"; cold {_both(other)} = start + import {in_words(other['import'])} + .."
+            text += f"; peak {other['max_mib']:.0f} MiB"
         lines.append(f"{text}   [{result['peer_name']}]")
     else:
         lines.append("  peer  none")
@@ -114,7 +114,7 @@ def show_family(family: dict) -> str:
     """One family, a line for each point."""
     lines = [f"{family['family']}, by {family['parameter']}"]
     for at in family["points"]:
-        times = f"first {_time(at['first'])}; warm {_both(at)}; peak {at['max_mib']:.0f} MiB"
+        times = f"first {in_words(at['first'])}; warm {_both(at)}; peak {at['max_mib']:.0f} MiB"
         lines.append(f"  {at['value']:>10,}  {times}")
     return "\n".join(lines)
 

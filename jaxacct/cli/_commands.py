@@ -160,7 +160,7 @@ def _report(args: argparse.Namespace, scheme: "Scheme") -> str:
 
 def _calibrate_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     _json_option(parser, scheme)
-    names = [option.flag.removeprefix("--") for option in scheme.options if option.is_solvable]
+    names = [option.flag.removeprefix("--") for option in scheme.options if option.spec.is_solvable]
     default = scheme.calibrated.replace("_", "-")
     parser.add_argument("--field", choices=names, default=default, help=f"what to calibrate (default {default})")
 
@@ -200,18 +200,10 @@ def _sweep_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     add("--workers", type=int, metavar="N", help="processes (default: this one, or all cores where that is faster)")
 
 
-def _sweep(args: argparse.Namespace, scheme: "Scheme") -> str:
+def _grid(args: argparse.Namespace, scheme: "Scheme") -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """The mechanism, the lists of its grid by field, and the target, None where that is a list and in the grid."""
     import numpy as np
 
-    from jaxacct.sweeping import Layout, SweepFailedError, SweepInterrupted, check_folder, grid_of, needed, sweep
-
-    is_table = args.out is not None and args.out.endswith(".parquet")
-    if args.resume and (args.out is None or is_table):
-        raise ValueError("--resume needs --out FILE.csv, the file to go on with")
-    if args.out is not None:
-        check_folder("--out", args.out)
-    if is_table:
-        needed("pyarrow")
     values = scheme.complete(vars(args))
     grid = {scheme.field(name): value for name, value in values.items() if isinstance(value, np.ndarray)}
     target: dict[str, Any] = {"target_delta": args.delta, "target_epsilon": args.epsilon}
@@ -223,6 +215,20 @@ def _sweep(args: argparse.Namespace, scheme: "Scheme") -> str:
     mechanism = scheme.described(
         {name: value.flat[0].item() if isinstance(value, np.ndarray) else value for name, value in values.items()}
     )
+    return mechanism, grid, target
+
+
+def _sweep(args: argparse.Namespace, scheme: "Scheme") -> str:
+    from jaxacct.sweeping import Layout, SweepFailedError, SweepInterrupted, check_folder, grid_of, needed, sweep
+
+    is_table = args.out is not None and args.out.endswith(".parquet")
+    if args.resume and (args.out is None or is_table):
+        raise ValueError("--resume needs --out FILE.csv, the file to go on with")
+    if args.out is not None:
+        check_folder("--out", args.out)
+    if is_table:
+        needed("pyarrow")
+    mechanism, grid, target = _grid(args, scheme)
     layout = Layout.ZIPPED if args.side_by_side else Layout.PRODUCT
     points: Any = grid_of(grid, layout, {field: option for option, field in scheme.renamed.items()})
     options: dict[str, Any] = {"precision": args.precision, "progress": sys.stderr.isatty(), "executor": args.workers}

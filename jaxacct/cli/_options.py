@@ -38,11 +38,6 @@ class Option:
         """What the field's specification says of it, and the default."""
         return self.spec.help if self.default is None else f"{self.spec.help} (default {self.default:g})"
 
-    @property
-    def is_solvable(self) -> bool:
-        """Whether it can be calibrated."""
-        return self.spec.is_solvable
-
 
 def option_of(owner: type, field: str, name: str = "", *, is_optional: bool = False) -> Option:
     """The option for a field of a type of mechanism or randomizer, under the field's own name if not another one."""

@@ -78,10 +78,6 @@ def _truncated_poisson(values: Mapping[str, Any]) -> Mechanism:
     return TruncatedPoisson(Gaussian(values["noise_multiplier"]), *(values[name] for name in fields))
 
 
-def _laplace(values: Mapping[str, Any]) -> Mechanism:
-    return Composed(Laplace(values["scale"]), values["num_steps"])
-
-
 def _finite(values: Mapping[str, Any]) -> Mechanism:
     if values["probabilities"] is None:
         raise ValueError("--probabilities must be given")
@@ -136,42 +132,6 @@ def _read_file(path: str) -> list[Mechanism]:
         words = [word for name, value in table.items() if name != "scheme" for word in (flag_of(name), str(value))]
         parts.append(_part(str(table.get("scheme", "")), words))
     return parts
-
-
-def _gaussian(values: Mapping[str, Any]) -> Mechanism:
-    return Composed(Gaussian(values["noise_multiplier"]), values["num_steps"])
-
-
-def _guarantee(values: Mapping[str, Any]) -> Mechanism:
-    return Composed(EpsilonDelta(values["guaranteed_epsilon"], values["guaranteed_delta"]), values["num_steps"])
-
-
-def _response(values: Mapping[str, Any]) -> Mechanism:
-    return Composed(RandomizedResponse(values["local_epsilon"], values["num_categories"]), values["num_steps"])
-
-
-def _choices(values: Mapping[str, Any]) -> Mechanism:
-    return Composed(Exponential(values["range_epsilon"]), values["num_steps"])
-
-
-def _counts(values: Mapping[str, Any]) -> Mechanism:
-    return Composed(DiscreteLaplace(values["noise_parameter"], values["sensitivity"]), values["num_steps"])
-
-
-def _gaussian_counts(values: Mapping[str, Any]) -> Mechanism:
-    return Composed(DiscreteGaussian(values["scale"], values["sensitivity"]), values["num_steps"])
-
-
-def _skellam_counts(values: Mapping[str, Any]) -> Mechanism:
-    return Composed(Skellam(values["variance"], values["sensitivity"]), values["num_steps"])
-
-
-def _flips(values: Mapping[str, Any]) -> Mechanism:
-    return Composed(PermuteAndFlip(values["choice_epsilon"]), values["num_steps"])
-
-
-def _zcdp(values: Mapping[str, Any]) -> Mechanism:
-    return Composed(ZCdp(values["rho"], values["xi"]), values["num_steps"])
 
 
 def _run_of(values: Mapping[str, Any]) -> Mechanism:
@@ -231,6 +191,18 @@ _RANDOMIZER = (
 _RUN = (_read_part, "'SCHEME --OPTION ..'", "the run, as it is typed after a command")
 _ONE_RANDOMIZER = ("local_epsilon", "noise_multiplier")
 
+
+def _releases(text: str, kind: type[Mechanism], fields: Sequence[str], names: Sequence[str] = ()) -> Scheme:
+    """Releases of one kind: options for its `fields`, called `names` if not as they; the first is calibrated."""
+    named = dict(zip(names or fields, fields, strict=True))
+
+    def build(values: Mapping[str, Any]) -> Mechanism:
+        return Composed(kind(**{field: values[name] for name, field in named.items()}), values["num_steps"])
+
+    options = (option_of(kind, field, "" if name == field else name) for name, field in named.items())
+    return Scheme(text, (*options, _RUNS), build, next(iter(named)), {**named, "num_steps": "counts"})
+
+
 SCHEMES = {
     "allocation": Scheme(
         "each record in K of T steps, uniformly",
@@ -273,76 +245,22 @@ SCHEMES = {
         _truncated_poisson,
         "noise_multiplier",
     ),
-    "gaussian": Scheme(
-        "every record in every step",
-        (_NOISE, _RUNS),
-        _gaussian,
-        "noise_multiplier",
-        {"num_steps": "counts"},
-    ),
-    "guarantee": Scheme(
+    "gaussian": _releases("every record in every step", Gaussian, ("noise_multiplier",)),
+    "guarantee": _releases(
         "releases of which an (epsilon, delta) guarantee is known",
-        (option_of(EpsilonDelta, "guaranteed_epsilon"), option_of(EpsilonDelta, "guaranteed_delta"), _RUNS),
-        _guarantee,
-        "guaranteed_epsilon",
-        {"num_steps": "counts"},
+        EpsilonDelta,
+        ("guaranteed_epsilon", "guaranteed_delta"),
     ),
-    "response": Scheme(
-        "answers by randomized response, with their senders",
-        (option_of(RandomizedResponse, "local_epsilon"), option_of(RandomizedResponse, "num_categories"), _RUNS),
-        _response,
-        "local_epsilon",
-        {"num_steps": "counts"},
+    "response": _releases(
+        "answers by randomized response, with their senders", RandomizedResponse, ("local_epsilon", "num_categories")
     ),
-    "choice": Scheme(
-        "choices by the exponential mechanism",
-        (option_of(Exponential, "range_epsilon"), _RUNS),
-        _choices,
-        "range_epsilon",
-        {"num_steps": "counts"},
-    ),
-    "counts": Scheme(
-        "counts with discrete Laplace noise",
-        (option_of(DiscreteLaplace, "noise_parameter"), option_of(DiscreteLaplace, "sensitivity"), _RUNS),
-        _counts,
-        "noise_parameter",
-        {"num_steps": "counts"},
-    ),
-    "gaussian-counts": Scheme(
-        "counts with discrete Gaussian noise",
-        (option_of(DiscreteGaussian, "scale"), option_of(DiscreteGaussian, "sensitivity"), _RUNS),
-        _gaussian_counts,
-        "scale",
-        {"num_steps": "counts"},
-    ),
-    "skellam-counts": Scheme(
-        "counts with Skellam noise",
-        (option_of(Skellam, "variance"), option_of(Skellam, "sensitivity"), _RUNS),
-        _skellam_counts,
-        "variance",
-        {"num_steps": "counts"},
-    ),
-    "permute-and-flip": Scheme(
-        "choices by permute-and-flip",
-        (option_of(PermuteAndFlip, "choice_epsilon"), _RUNS),
-        _flips,
-        "choice_epsilon",
-        {"num_steps": "counts"},
-    ),
-    "zcdp": Scheme(
-        "releases of which a zero-concentrated guarantee is known",
-        (option_of(ZCdp, "rho"), option_of(ZCdp, "xi"), _RUNS),
-        _zcdp,
-        "rho",
-        {"num_steps": "counts"},
-    ),
-    "laplace": Scheme(
-        "every record in every step, with Laplace noise",
-        (option_of(Laplace, "noise_multiplier", "scale"), _RUNS),
-        _laplace,
-        "scale",
-        {"num_steps": "counts", "scale": "noise_multiplier"},
-    ),
+    "choice": _releases("choices by the exponential mechanism", Exponential, ("range_epsilon",)),
+    "counts": _releases("counts with discrete Laplace noise", DiscreteLaplace, ("noise_parameter", "sensitivity")),
+    "gaussian-counts": _releases("counts with discrete Gaussian noise", DiscreteGaussian, ("scale", "sensitivity")),
+    "skellam-counts": _releases("counts with Skellam noise", Skellam, ("variance", "sensitivity")),
+    "permute-and-flip": _releases("choices by permute-and-flip", PermuteAndFlip, ("choice_epsilon",)),
+    "zcdp": _releases("releases of which a zero-concentrated guarantee is known", ZCdp, ("rho", "xi")),
+    "laplace": _releases("every record in every step, with Laplace noise", Laplace, ("noise_multiplier",), ("scale",)),
     "shuffle": Scheme(
         "reports of N users, shuffled",
         (*_RANDOMIZER, option_of(Shuffled, "num_reports"), option_of(Shuffled, "num_epochs")),
@@ -388,11 +306,7 @@ SCHEMES = {
         "",
         texts={
             "part": (_read_part, "'SCHEME --OPTION ..'", "one of the runs, as it is typed after a command; repeat it"),
-            "file": (
-                _read_file,
-                "RUN.toml",
-                "the runs: tables [[part]] of a scheme and its options",
-            ),
+            "file": (_read_file, "RUN.toml", "the runs: tables [[part]] of a scheme and its options"),
         },
     ),
 }

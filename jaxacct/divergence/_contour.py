@@ -184,44 +184,44 @@ def bracket(
         return _bracket(rounds, epsilon, log_delta, min(width, _GOAL))
 
 
+def _lane(x: Any) -> Any:
+    return np.array([x])
+
+
+def _by_line(rounds: Rounds, choice: _Choice, epsilon: float | None, log_delta: float | None) -> Ends[float]:
+    """Certified `Ends` by the moments on one line; an upper end far above where the line was chosen counts as none."""
+    line, moments = _on_line(rounds, choice)
+    found: Any
+    if epsilon is not None:
+        found = delta_ends(line, moments, _lane(epsilon))
+    else:
+        found = epsilon_ends(line, moments, _lane(log_delta), _lane(choice.epsilon))
+    lower, upper = float(found.lower[0]), float(found.upper[0])
+    if epsilon is None and upper > _HOPELESS * (1.0 + choice.epsilon):
+        upper = math.inf
+    return Ends(lower, upper)
+
+
 def _bracket(rounds: Rounds, epsilon: float | None, log_delta: float | None, width: float) -> Ends[float]:
     asks_delta = epsilon is not None
-    found: Any
-
-    def at(x: Any) -> Any:
-        return np.array([x])
-
-    low, high = (-math.inf, 0.0) if asks_delta else (0.0, math.inf)
+    least, high = (-math.inf, 0.0) if asks_delta else (0.0, math.inf)
+    low = least
     if not sum(count * of.variance for of, count in rounds) > 0.0:  # it has underflowed
         return Ends(low, high)
-    near_epsilon, near_delta = epsilon, log_delta
     highest = min(of.highest for of, _ in rounds)
+    near: float | None = None  # about what is asked: the next line is chosen for it
     for _ in range(_PASSES):
-        choice = choose_line(rounds, near_epsilon, near_delta)
+        choice = choose_line(rounds, epsilon, near) if asks_delta else choose_line(rounds, near, log_delta)
         if choice is None:
             break
         if choice.height > highest:
             high = min(high, _by_one_moment(rounds, choice.renyi_order, epsilon, log_delta))
             break
-        line, moments = _on_line(rounds, choice)
-        if asks_delta:
-            found = delta_ends(line, moments, at(epsilon))
-        else:
-            found = epsilon_ends(line, moments, at(log_delta), at(choice.epsilon))
-        upper = float(found.upper[0])
-        if not asks_delta and upper > _HOPELESS * (1.0 + choice.epsilon):
-            upper = math.inf
-        low, high = max(low, float(found.lower[0])), min(high, upper)
+        found = _by_line(rounds, choice, epsilon, log_delta)
+        low, high = max(low, found.lower), min(high, found.upper)
         if high - low <= (width if asks_delta else width * low) or not high > low:
             break
-        before = near_delta if asks_delta else near_epsilon
-        if asks_delta:
-            near_delta = high if low == -math.inf else 0.5 * (low + high)
-        else:
-            near_epsilon = high if low == 0.0 or math.isinf(high) else 0.5 * (low + high)
-            if math.isinf(near_epsilon):
-                break
-        after = near_delta if asks_delta else near_epsilon
-        if before is not None and after is not None and abs(after - before) <= 1e-3 * abs(before):
+        before, near = near, high if low == least or math.isinf(high) else 0.5 * (low + high)
+        if math.isinf(near) or (before is not None and abs(near - before) <= 1e-3 * abs(before)):
             break
     return Ends(min(low, high), high)

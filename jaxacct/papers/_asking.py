@@ -63,6 +63,14 @@ def counts(name: str, value: ArrayLike, *, least: int = 1) -> Real:
     return array
 
 
+def users_and_reports(num_users: ArrayLike, num_reports: ArrayLike) -> tuple[Real, Real]:
+    """Whole numbers of users and of reports, at least one and at most one from each, as float64."""
+    users, reports = counts("num_users", num_users), counts("num_reports", num_reports)
+    if np.any(reports > users):
+        raise ValueError(f"num_reports={num_reports!r} must be <= num_users={num_users!r}")
+    return users, reports
+
+
 def whole(name: str, value: ArrayLike, *, least: int = 1) -> int:
     """One whole number >= `least`, at most 2^53."""
     array = _concrete(name, value)

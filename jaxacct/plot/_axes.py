@@ -117,6 +117,12 @@ def drawable(values: Any) -> np.ndarray:
     return np.where((array == 0) | ((array > 1.0 / NO_BOUND) & (array < NO_BOUND)), array, np.nan)
 
 
+def check_scalar(name: str, value: Any) -> None:
+    """Raises ValueError unless `value` is one number."""
+    if np.ndim(value):
+        raise ValueError(f"{name} of shape {np.shape(value)} must be a scalar")
+
+
 def check_grid(name: str, values: Any) -> np.ndarray:
     """`values` in increasing order; raises ValueError unless they are at least two different finite numbers."""
     array = np.asarray(values)

@@ -21,6 +21,7 @@ from jaxacct.plot._axes import (
     add_legend,
     axes_or_new,
     check_grid,
+    check_scalar,
     drawable,
     line_style,
     name_axes,
@@ -77,7 +78,7 @@ def epsilon_curve(
     ([4.8866, 2.2541, 1.0607], 'epsilon at delta = 1e-6, at most')
     """
     check_delta("target_delta", target_delta)
-    _check_scalar("target_delta", target_delta)
+    check_scalar("target_delta", target_delta)
     grid = check_grid("values", values)
     make = maker(mechanism, field)
     runs = [make(value) for value in grid.tolist()]
@@ -187,14 +188,9 @@ def _stacked(runs: Sequence[Any]) -> Any:
     return jax.tree.map(lambda *leaves: np.array(leaves), *runs)
 
 
-def _check_scalar(name: str, value: Any) -> None:
-    if np.ndim(value):
-        raise ValueError(f"{name} of shape {np.shape(value)} must be a scalar")
-
-
 def _check_concrete(mechanism: Mechanism | RdpCurve) -> None:
     if isinstance(mechanism, RdpCurve):
-        _check_scalar("mechanism.values[..., 0]", mechanism.values[..., 0])
+        check_scalar("mechanism.values[..., 0]", mechanism.values[..., 0])
         return
     check_mechanism(mechanism)
     if any(np.ndim(leaf) for leaf in jax.tree.leaves(mechanism)):

@@ -13,6 +13,7 @@ from jaxacct.mechanisms._base import Mechanism
 from jaxacct.plot._axes import (
     add_legend,
     axes_or_new,
+    check_scalar,
     drawable,
     line_style,
     name_axes,
@@ -59,8 +60,7 @@ def rdp_curve(
     """
     if target_delta is not None:
         check_delta("target_delta", target_delta)
-        if np.ndim(target_delta):
-            raise ValueError(f"target_delta of shape {np.shape(target_delta)} must be a scalar")
+        check_scalar("target_delta", target_delta)
     curve = rdp(mechanism, check_orders("orders", orders))
     if np.ndim(curve.values) != 1:
         raise ValueError(f"mechanism={mechanism!r} must have scalar fields: one line is drawn for one mechanism")

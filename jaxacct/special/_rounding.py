@@ -48,18 +48,23 @@ def with_few_bits(x: float, num_bits: int) -> float:
     return math.ldexp(math.floor(math.ldexp(mantissa, num_bits)), exponent - num_bits)
 
 
+def finite_size(x: Any) -> Any:
+    """The modulus [..] of logarithms, constant under differentiation; 0 where they are infinite."""
+    return stop_gradient(xp.where(xp.isfinite(x), xp.abs(x), 0.0))
+
+
 def log_up(x: Any, ulps: Any) -> Any:
     """At least the logarithm that `x` stands for: `x` + (`ulps` + 8 |x|) 2^-53.
 
     That covers eight roundings of `x` itself, of sums and of logarithms (4), and errors of what it is the logarithm of
     by `ulps` - 1: a sum of n terms errs by n, an exponential by 4. Infinite ones stay as they are.
     """
-    return x + ULP * (ulps + 8.0 * stop_gradient(xp.where(xp.isfinite(x), xp.abs(x), 0.0)))
+    return x + ULP * (ulps + 8.0 * finite_size(x))
 
 
 def log_down(x: Any, ulps: Any) -> Any:
     """At most the logarithm that `x` stands for: `x` - (`ulps` + 8 |x|) 2^-53, as `log_up`."""
-    return x - ULP * (ulps + 8.0 * stop_gradient(xp.where(xp.isfinite(x), xp.abs(x), 0.0)))
+    return x - ULP * (ulps + 8.0 * finite_size(x))
 
 
 def log_sum_outward(terms: Any, count: Any, *, upward: bool) -> Any:

@@ -5,7 +5,6 @@ By the statements of `jaxacct.papers.check_ins`, what is no bound by those calle
 
 import itertools
 import math
-from fractions import Fraction
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,7 +18,7 @@ from jaxacct.divergence.check_in import _moments as moments
 from jaxacct.divergence.check_in._blocks import Layout
 from jaxacct.papers import check_ins
 from jaxacct.special._namespace import lane_map, xp
-from support.reference import Declined, Quantity, Side
+from support.reference import Declined, Quantity, Side, real, span
 
 _SUMS = "sums of positive terms, their rounding booked: 2e-12"
 _ROUNDED_UP = "closed form, rounded up"
@@ -33,10 +32,6 @@ _PAIR_ORDERS = tuple(float(order) for order in range(2, 257))
 _SUM_ORDER = 16
 _PUBLISHED_ORDERS = (4, 8, 16)
 _MOST_REPORTS = 300  # of what is published: more have a chance below 1e-50
-
-
-def real(value):
-    return float(Fraction(value)) if isinstance(value, str) else float(value)
 
 
 def gap(a):
@@ -146,10 +141,9 @@ def _clones_rdp_answer(a):
 
 
 def _accounting_floor(a):
-    first, last = (int(x) for x in a["orders"].removesuffix(" integers").split(".."))
-    orders = _PAIR_ORDERS[first - 2 : last - 1]
+    orders = span(a["orders"])
     pair = check_ins.gaussian_pair_rdp(a["n"], real(a["gamma"]), gap(a), orders=_PAIR_ORDERS)
-    rdp = pair[first - 2 : last - 1] * a["rounds"]
+    rdp = pair[orders[0] - 2 : orders[-1] - 1] * a["rounds"]
 
     @Kernel
     def convert(log_delta, *rows):

@@ -1,7 +1,6 @@
 """How jaxacct answers the reference values of Chen et al. and, for the clones pair, Renyi divergences."""
 
 import math
-from fractions import Fraction
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +13,7 @@ from jaxacct.divergence.clones._tradeoff import clones_gdp, clones_tradeoff
 from jaxacct.divergence.response import _binary as binary
 from jaxacct.papers import chen
 from jaxacct.special import log_normal_tail, normal_upper_quantile
-from support.reference import Quantity, Side
+from support.reference import Quantity, Side, real, span
 
 _ROUNDING = "certified width: the rounding booked, 2e-13 and in proportion to the order"
 _SUMS = "sum of positive terms, each widened by its error: 2e-12 for n to 1e6"
@@ -60,7 +59,7 @@ def _mass(which):
 
 def _general_clone_prob(a):
     named = {"2/(exp(eps0)+1)": 2.0 / (math.exp(local(a)) + 1.0), "exp(-eps0)": math.exp(-local(a))}
-    return named[a["p"]] if a["p"] in named else float(Fraction(a["p"]))
+    return named[a["p"]] if a["p"] in named else real(a["p"])
 
 
 def _fitting(a):
@@ -94,8 +93,7 @@ def _closed_end(which):
 
 def _composed_epsilon(a):
     """One curve at the row's orders, `T` times, converted at its best order."""
-    first, last = (int(x) for x in a["orders"].removeprefix("integers ").split(".."))
-    orders = tuple(float(x) for x in range(first, last + 1))
+    orders = tuple(map(float, span(a["orders"])))
     upper = _rdp(a["n"], math.exp(-a["eps0"]), a["eps0"], orders=orders)[1]
     return ja.epsilon(_curve(orders, a["T"] * np.asarray(upper)), a["delta"])
 

@@ -28,7 +28,7 @@ from jaxacct.papers.girgis._histogram import MOST_CELLS
 from jaxacct.papers.girgis._response import response_renyi
 from jaxacct.papers.girgis._ternary_response import ternary_response_renyi, ternary_window
 from jaxacct.special import at_real_orders
-from support.reference import Declined, Quantity, Side
+from support.reference import Declined, Quantity, Side, span
 
 # on lanes, for the tests of the kernels; the reference values are answered by the statements of `jaxacct.papers`
 # one lane by NumPy, as the statements: `test_both_paths` compares it with the programs, which answer many lanes here
@@ -97,12 +97,6 @@ def _columns(orders, rdp):
 def local(args):
     """eps0, where log 2 and log exp_eps0 are meant exactly."""
     return float(mp.log(args["exp_eps0"])) if "exp_eps0" in args else float(args["eps0"])
-
-
-def span(text):
-    """The integers of "2..256"."""
-    first, last = map(int, text.split(".."))
-    return tuple(range(first, last + 1))
 
 
 def mixture_at(n, eps0, order):

@@ -87,6 +87,17 @@ class Entry:
         return Fraction(10) ** int(digits.exponent)
 
 
+def real(value: Any) -> float:
+    """A number of `args`; strings are decimals or fractions."""
+    return float(Fraction(value)) if isinstance(value, str) else float(value)
+
+
+def span(text: str) -> tuple[int, ...]:
+    """The whole numbers of "2..256", "integers 2..256" or "2..256 integers"."""
+    first, last = text.removeprefix("integers ").removesuffix(" integers").split("..")
+    return tuple(range(int(first), int(last) + 1))
+
+
 def read_folder(folder: Path) -> list[Entry]:
     """Every entry of every file, in a fixed order; UsageError if there is none, ValueError if one is malformed."""
     entries = [entry for path in sorted(folder.glob("*.json")) for entry in _read_file(path)]

@@ -27,7 +27,7 @@ from jaxacct.papers.random_allocation import (
 )
 from jaxacct.papers.random_allocation._recursive import tied_tail
 from jaxacct.utility import mean_estimation_variance
-from support.reference import Quantity, Side
+from support.reference import Quantity, Side, real
 
 REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD
 P, Q = (Fraction(1, 2), Fraction(3, 10), Fraction(1, 5)), (Fraction(1, 5), Fraction(3, 10), Fraction(1, 2))
@@ -99,10 +99,6 @@ def exact_beta(num_steps: int, eta: Fraction, direction: ja.Direction, pair: Law
 
 
 # Reference values
-
-
-def real(value: Any) -> float:
-    return float(Fraction(value))
 
 
 def direction_of(args: dict[str, Any]) -> ja.Direction:

@@ -5,12 +5,9 @@ from typing import Any
 import jaxacct as ja
 from jaxacct.papers.random_allocation import few_steps_delta
 from jaxacct.papers.random_allocation._few_steps import has_few_steps
-from support.reference import Declined, Quantity, Side
-from support.reference_answers import exact_rdp, profile, rdp_where_groups_are_exact, real
-
-
-def gaussian_run(args: dict[str, Any]) -> ja.RandomAllocation:
-    return ja.RandomAllocation(ja.Gaussian(real(args["sigma"])), args["num_steps"], args.get("num_selected", 1))
+from support.reference import Declined, Quantity, Side, real
+from support.reference_allocation import gaussian_run
+from support.reference_answers import exact_rdp, profile, rdp_where_groups_are_exact
 
 
 def true_delta(args: dict[str, Any]) -> float:

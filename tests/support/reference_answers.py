@@ -22,7 +22,7 @@ from jaxacct.conversion import curve_delta, curve_epsilon, delta_from_log
 from jaxacct.divergence.allocation._fractional import fractional_rdp
 from jaxacct.papers.girgis import at_real_orders
 from jaxacct.papers.random_allocation import discrete_remove_rdp, exact_overlap_rdp
-from support.reference import Declined
+from support.reference import Declined, real, span
 
 Args = dict[str, Any]
 
@@ -33,20 +33,11 @@ DELTA_PRECISION = 0.01
 EPSILON_PRECISION = 1e-3
 
 
-def real(value: Any) -> float:
-    return float(Fraction(value))
-
-
 def whole(value: Any) -> int:
     number = Fraction(value)
     if number.denominator != 1:
         raise Declined(f"{value} is not whole")
     return int(number)
-
-
-def _orders(text: str) -> list[int]:
-    first, last = text.removeprefix("integers ").removesuffix(" integers").split("..")
-    return list(range(int(first), int(last) + 1))
 
 
 def _direction(args: Args) -> ja.Direction | None:
@@ -143,13 +134,6 @@ def epsilon_at_one_order(order: Any, rdp: Any, delta: Any) -> float:
     return float(moved - Fraction(shift))
 
 
-def linear_curve(args: Args) -> ja.RdpCurve:
-    if args["curve"] != "rho*order":
-        raise Declined(f"curve {args['curve']}")
-    orders = _orders(args["orders"])
-    return _curve(orders, [real(args["rho"]) * a for a in orders])
-
-
 # Random allocation
 
 
@@ -204,7 +188,7 @@ def rdp_where_groups_are_exact(args: Args) -> float:
 
 def epsilon_from_integer_orders(args: Args) -> float:
     """An order with order * delta > 1/e, where the term added is negative, counts as the divergence itself."""
-    orders, delta = _orders(args["orders"]), real(args["delta"])
+    orders, delta = span(args["orders"]), real(args["delta"])
     curves = [
         ja.rdp(_allocation(args), orders, direction=d)
         for d in (ja.Direction if args["direction"] == "both" else (ja.Direction(args["direction"]),))
@@ -212,7 +196,7 @@ def epsilon_from_integer_orders(args: Args) -> float:
     return max(_from_curve(orders, np.asarray(curve.values), delta) for curve in curves)
 
 
-def _from_curve(orders: list[int], values: np.ndarray, delta: float) -> float:
+def _from_curve(orders: tuple[int, ...], values: np.ndarray, delta: float) -> float:
     a = np.asarray(orders, float)
     plain = np.log1p(-1.0 / a) - np.log(delta * a) / (a - 1.0) < 0.0
     least = float(values[plain].min(initial=math.inf))

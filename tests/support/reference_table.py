@@ -13,7 +13,7 @@ from support.check_in_answers import ANSWERS as CHECK_IN_ANSWERS
 from support.chen_answers import CHEN_ANSWERS, FMT_ANSWERS
 from support.girgis_answers import ANSWERS as GIRGIS_ANSWERS
 from support.girgis_answers import CHEN_ANSWERS as GIRGIS_CHEN_ANSWERS
-from support.reference import Quantity, Side
+from support.reference import Quantity, Side, real
 from support.reference_allocation import QUANTITIES
 from support.reference_allocation_more import MORE
 from support.reference_answers import (
@@ -36,7 +36,6 @@ from support.reference_answers import (
     floor_rdp,
     gaussian_sigma,
     profile,
-    real,
     shuffle_gaussian_rdp,
 )
 from support.shuffle_answers import ANSWERS

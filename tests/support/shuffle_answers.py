@@ -26,15 +26,11 @@ from jaxacct.papers.clones import _limits as limits
 from jaxacct.papers.clones import _reductions as results
 from jaxacct.papers.clones import _rounds as rounds
 from jaxacct.papers.clones import _three_components as three
-from support.reference import Declined, Quantity, Side
+from support.reference import Declined, Quantity, Side, real
 
 _ROUNDED_UP = "closed form, rounded up by 2^-46"
 _SUMS = "sum of positive terms, each widened by its error: 2e-12 for n to 1e6"
 _ROOT = "least point found where the certified delta is below the target"
-
-
-def number(value):
-    return float(Fraction(value)) if isinstance(value, str) else float(value)
 
 
 def exponent(args, name):
@@ -168,7 +164,7 @@ def _eps_shuffled_gaussian(a):
 
 
 def _clip_tv(a):
-    laws = [np.asarray([number(v) for v in a[name]]) for name in ("rx", "rho")]
+    laws = [np.asarray([real(v) for v in a[name]]) for name in ("rx", "rho")]
     return clones.purified(*laws, exponent(a, "eps")).total_variation
 
 
@@ -229,7 +225,7 @@ ANSWERS = {
     ("S8", "clip_tv"): Quantity(_clip_tv, _ROUNDED_UP),
     ("S8", "eps_shuffled_gaussian"): Quantity(_eps_shuffled_gaussian, _ROOT),
     ("S9", "delta_three_component"): Quantity(
-        lambda a: clones.three_component_delta(exponent(a, "eps"), a["n"], number(a["p"]), number(a["q"])).upper, _SUMS
+        lambda a: clones.three_component_delta(exponent(a, "eps"), a["n"], real(a["p"]), real(a["q"])).upper, _SUMS
     ),
     ("S9", "eps_closed_form_three_component"): Quantity(
         lambda a: clones.three_component_epsilon(a["n"], a["p"], a["q"], a["q"] * a["delta"]), _ROUNDED_UP

@@ -16,15 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.divergence.allocation._grid import Real
-from jaxacct.special import ULP, log_factorial_table, log_series_power, log_sum_exp, logexpm1, softplus, up
+from jaxacct.special import ULP, finite_size, log_factorial_table, log_series_power, log_sum_exp, logexpm1, softplus, up
 from jaxacct.special._namespace import cummax, is_jax, rows_from, stop_gradient, xp
 
 _NUM_STAGES = 2  # loops into which many lanes' recursion is cut: speed only, any value is valid
-
-
-def finite_size(log_value: Any) -> Any:
-    """The modulus [..] of a logarithm, constant under differentiation; 0 where it is -inf."""
-    return stop_gradient(xp.where(log_value > -xp.inf, xp.abs(log_value), 0.0))
 
 
 def tree_rounding(log_total: Any, n: Any) -> Any:

@@ -17,11 +17,10 @@ from jaxacct.divergence.allocation._powers import (
     bracket_above,
     excess_rounding,
     falling_factorials,
-    finite_size,
     power_above,
     tree_rounding,
 )
-from jaxacct.special import ULP, log1mexp, log_sum_exp, logexpm1, softplus, up
+from jaxacct.special import ULP, finite_size, log1mexp, log_sum_exp, logexpm1, softplus, up
 from jaxacct.special._namespace import rows_from, scan, with_rows, xp
 
 

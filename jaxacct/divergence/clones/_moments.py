@@ -305,21 +305,24 @@ class ClonesMoments:
         sizes = float(rows_times(ratio + at.weight, steps - np.log(np.maximum(at.weight, 1e-300))))
         error = ULP * (4.0 * (len(ratio) + 64.0) * (size + 1.0) + 96.0 * max(sizes, 0.0) + 192.0 * (size + 1.0))
         error += 2.0**-49 * (alpha + beta) * float(rows_times(ratio, at.loss))
-        if not at.step:
-            return error
+        return error + self._lattice_error(at, alpha, beta, size, of_integrals=of_integrals) if at.step else error
+
+    def _lattice_error(self, at: Lattice, alpha: float, beta: float, size: float, *, of_integrals: bool) -> float:
+        """At least what steps between outcomes add to `error`, inf where they are too wide; `size` sums all terms."""
+        beta_of_steps = 0.0 if of_integrals else beta
         growth = self._growth(at.window, alpha)
         if growth is None:
             return math.inf
         edge = 2.0 * _sum_of(alpha, at.edge_log_weight, at.edge_loss)
         w_fine = 2.0 * math.pi - growth.rate_d * beta
-        w_step = 2.0 * math.pi / at.step - growth.rate_d * (0.0 if of_integrals else beta)
+        w_step = 2.0 * math.pi / at.step - growth.rate_d * beta_of_steps
         if w_fine <= 0.0 or w_step <= 0.0:
             return math.inf
         share = 2.02 * (math.exp(-0.5 * w_fine**2 / growth.kappa_d) + math.exp(-0.5 * w_step**2 / growth.kappa_d))
         sides = corner = 0.0
         if at.row_step:
             v_fine = 2.0 * math.pi - growth.rate_m * beta
-            v_step = 2.0 * math.pi / at.row_step - growth.rate_m * (0.0 if of_integrals else beta)
+            v_step = 2.0 * math.pi / at.row_step - growth.rate_m * beta_of_steps
             if v_fine <= 0.0 or v_step <= 0.0:
                 return math.inf
             share += 2.02 * (math.exp(-0.5 * v_fine**2 / growth.kappa_m) + math.exp(-0.5 * v_step**2 / growth.kappa_m))
@@ -330,7 +333,7 @@ class ClonesMoments:
         whole = share + sides + edges
         if whole > 0.01 * max(size, 1.0):  # then sums, integrals and lattices are not within a tenth of each other
             return math.inf
-        return error + 1.1 * (share * (size + 1.0) + sides + edges)
+        return 1.1 * (share * (size + 1.0) + sides + edges)
 
     def excess(self, at: Lattice, alpha: float, heights: Real) -> tuple[Real, Real]:
         """(Re, Im) [N] of M(alpha + i heights) - 1 by the outcomes of `at`; equally spaced `heights` from 0 on."""

@@ -189,6 +189,23 @@ def _matched(masses: np.ndarray, ratios: np.ndarray) -> tuple[np.ndarray, ...]:
     return left, given, offered - given
 
 
+def _in_pairs(alone: np.ndarray, share: np.ndarray, step: float, side: Side, *, depth: int) -> tuple[np.ndarray, float]:
+    """`_contracted` of the masses `alone` [N], whose means lie at `share` of their cells, by pairs of cells.
+
+    Masses [2 ceil(N/2) + 1] at the ends of the cells, 0 at every second one, and how far the mean moved.
+    """
+    count = alone.shape[0]
+    pairs = np.append(alone, 0.0)[: count + count % 2].reshape(-1, 2)
+    place = np.append(share, 0.0)[: count + count % 2].reshape(-1, 2) * math.expm1(step)
+    place[:, 1] = math.expm1(step) + math.exp(step) * place[:, 1]  # mean over the pair's left end, less 1
+    high = (pairs * place).sum(axis=1) / math.expm1(2 * step)
+    low = np.maximum(pairs.sum(axis=1) - high, 0.0)
+    coarse, bias = _contracted(low, high, 2 * step, side, depth=depth)
+    whole = np.zeros(2 * coarse.shape[0] - 1)
+    whole[::2] = coarse
+    return whole, bias * math.exp(step * (2 * low.shape[0] - count))
+
+
 def _contracted(low: np.ndarray, high: np.ndarray, step: float, side: Side, *, depth: int) -> tuple[np.ndarray, float]:
     """Masses [N + 1] at the cells' ends of a contraction of the law of the cells' means, and how far the mean moved.
 
@@ -223,18 +240,10 @@ def _contracted(low: np.ndarray, high: np.ndarray, step: float, side: Side, *, d
     alone[meet] = max(rest[meet], 0.0)
     bias = float((alone * distance).sum())
     if depth > 0 and bias > 0 and count > 4:
-        pairs = np.append(alone, 0.0)[: count + count % 2].reshape(-1, 2)
-        place = np.append(share, 0.0)[: count + count % 2].reshape(-1, 2) * math.expm1(step)
-        place[:, 1] = math.expm1(step) + math.exp(step) * place[:, 1]  # mean over the pair's left end, less 1
-        coarse_high = (pairs * place).sum(axis=1) / math.expm1(2 * step)
-        coarse_low = np.maximum(pairs.sum(axis=1) - coarse_high, 0.0)
-        coarse, coarse_bias = _contracted(coarse_low, coarse_high, 2 * step, side, depth=depth - 1)
-        coarse_bias *= math.exp(step * (2 * coarse_low.shape[0] - count))
+        coarse, coarse_bias = _in_pairs(alone, share, step, side, depth=depth - 1)
         if coarse_bias < bias:
-            whole = np.zeros(2 * coarse.shape[0] - 1)
-            whole[::2] = coarse
-            size = max(whole.shape[0], count + 1)
-            return _padded(out, size) + _padded(whole, size), coarse_bias
+            size = max(coarse.shape[0], count + 1)
+            return _padded(out, size) + _padded(coarse, size), coarse_bias
     if removing:
         out[:-1] += alone
     else:

@@ -19,7 +19,8 @@ from jaxacct.papers._asking import (
 )
 from jaxacct.papers.check_ins import _conversion as lanes
 
-_least, _optimal = Kernel(lanes.least_rdp), Kernel(lanes.optimal_epsilon)
+_least = Kernel(lanes.least_rdp)
+_optimal = Kernel(lanes.optimal_epsilon)
 
 
 def _order(value: ArrayLike) -> Real:

@@ -16,11 +16,10 @@ from jaxacct.divergence.check_in._blocks import Blocks, Layout, binomial_blocks
 from jaxacct.papers.check_ins._renyi import BaseMoments, gaussian_base, mixture_rdp
 from jaxacct.papers.check_ins._shuffled_gaussian import gaussian_log_moments
 from jaxacct.special import ULP, log1mexp, log1p, log_sum_of_many, log_sum_outward, log_up, sinh, tanh, up
-from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding
+from jaxacct.special._binomial import LOG_2PI, log_binomial_pmf, pmf_rounding
 
 # The trapezoid rule's step, in standard deviations, and its nodes on either side of the peak; Newton's steps towards it
 _STEP, _HALF, _NEWTON = 0.25, 56, 4
-_LOG_2PI = 1.8378770664093454836  # log(2 pi), a number
 
 
 class TernaryMoment(enum.Enum):
@@ -61,7 +60,7 @@ def log_sinh_moments(s: jax.Array, *, max_order: int) -> jax.Array:
         terms = j * log_sinh - 0.5 * x * x + ULP * jax.lax.stop_gradient(error)
         total = log_sum_outward(jnp.where(inside, terms, -jnp.inf), 2.0 * _HALF + 1.0, upward=True)
         tilt = safe * (0.5 * j * (j - 1.0) - 0.125 * j * j)
-        value = total + np.log(2.0 * _STEP) - 0.5 * _LOG_2PI + tilt
+        value = total + np.log(2.0 * _STEP) - 0.5 * LOG_2PI + tilt
         value = value + ULP * (16.0 + 4.0 * jax.lax.stop_gradient(jnp.abs(total) + tilt))
         value = jnp.where(jnp.abs(slope) <= 1.0, value, jnp.inf)
         return jnp.where(usable, value, jnp.where(s == 0, -jnp.inf, jnp.inf))

@@ -20,6 +20,7 @@ from jaxacct.papers._asking import (
     plain,
     positive,
     probability,
+    users_and_reports,
     whole,
 )
 from jaxacct.papers.check_ins import _published as lanes
@@ -245,7 +246,5 @@ def published_subsampled_gaussian_rdp(
     >>> f"{check_ins.published_subsampled_gaussian_rdp(10**9, 10**6, 0.5, max_order=64)[-1]:.3g}"
     '1.34e-06'
     """
-    n, m = counts("num_users", num_users), counts("num_reports", num_reports)
-    if np.any(m > n):
-        raise ValueError(f"num_reports={num_reports!r} must be <= num_users={num_users!r}")
+    n, m = users_and_reports(num_users, num_reports)
     return plain(_subsampled(n, m, positive("gap", gap), max_order=whole("max_order", max_order, least=2)))

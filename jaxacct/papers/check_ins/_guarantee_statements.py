@@ -25,6 +25,7 @@ from jaxacct.papers._asking import (
     orders_of,
     plain,
     probability,
+    users_and_reports,
     whole,
 )
 from jaxacct.papers.check_ins import _first_cut as lanes
@@ -47,10 +48,8 @@ def _approximate_lanes(*args: jax.Array, orders: tuple[float, ...], num_counts: 
     return found.rdp, delta_from_log(found.log_failure)
 
 
-_shuffled, _sampled = (
-    Kernel(lambda *args: _both(lanes.shuffled_guarantee(*args))),
-    Kernel(lambda *args: _both(lanes.sampled_guarantee(*args))),
-)
+_shuffled = Kernel(lambda *args: _both(lanes.shuffled_guarantee(*args)))
+_sampled = Kernel(lambda *args: _both(lanes.sampled_guarantee(*args)))
 _first_cut = Kernel(lambda *args: _both(lanes.first_cut(*args)))
 _approximate = Kernel(_approximate_lanes, lane_bytes=2**22)
 _tail = Kernel(lambda *args, num_terms: delta_from_log(binomial_upper_tail_log(*args, num_terms=num_terms)))
@@ -127,9 +126,7 @@ def sampled_guarantee(
     >>> round(check_ins.sampled_guarantee(60_000, 3000, 2.0, delta1=1e-4).epsilon, 5)
     0.04876
     """
-    n, k = counts("num_users", num_users), counts("num_reports", num_reports)
-    if np.any(k > n):
-        raise ValueError(f"num_reports={num_reports!r} must be <= num_users={num_users!r}")
+    n, k = users_and_reports(num_users, num_reports)
     return _guarantee(_sampled(n, k, *_local(local_epsilon, delta1, local_delta)))
 
 

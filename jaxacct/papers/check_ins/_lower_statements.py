@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxacct._precision import Kernel, is_traced
@@ -24,6 +23,7 @@ from jaxacct.papers._asking import (
     plain,
     positive,
     probability,
+    users_and_reports,
     whole,
 )
 from jaxacct.papers.check_ins import _shuffled_gaussian as lanes
@@ -132,9 +132,7 @@ def sampled_gaussian_pair_rdp(
     >>> f"{check_ins.sampled_gaussian_pair_rdp(10**9, 10**6, 0.5, orders=[64])[0]:.4g}"
     '9.089e-12'
     """
-    n, m = counts("num_users", num_users), counts("num_reports", num_reports)
-    if np.any(m > n):
-        raise ValueError(f"num_reports={num_reports!r} must be <= num_users={num_users!r}")
+    n, m = users_and_reports(num_users, num_reports)
     top = whole("max_order", max_order, least=3)
     return plain(_sampled(n, m, positive("gap", gap), orders=orders_of(orders), max_order=top))
 

@@ -27,7 +27,8 @@ def _coupled(inner: jax.Array, prob: jax.Array, first: jax.Array, moved: jax.Arr
     return lanes.coupled_delta(inner, prob, lambda *_: next(values), num_users=num_users)
 
 
-_direct_program, _coupled_program = HostProgram(_direct), HostProgram(_coupled)
+_direct_program = HostProgram(_direct)
+_coupled_program = HostProgram(_coupled)
 _epsilon_program = HostProgram(lanes.coupled_epsilon)
 
 

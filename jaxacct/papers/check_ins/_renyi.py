@@ -24,6 +24,7 @@ from jaxacct.divergence.check_in._blocks import Blocks, log_mixture
 from jaxacct.divergence.response._special_pair import single_log_cap
 from jaxacct.special import (
     ULP,
+    finite_size,
     log1mexp,
     log_binomial_table,
     log_sum_of_many,
@@ -36,10 +37,6 @@ from jaxacct.special import (
 
 _ULPS = 12  # of a divergence made from the log of its excess: softplus 9, and a quotient
 _LOG_2, _LOG_4 = math.log(2.0), math.log(4.0)  # numbers
-
-
-def _size(x: jax.Array) -> jax.Array:
-    return jax.lax.stop_gradient(jnp.where(jnp.isfinite(x), jnp.abs(x), 0.0))
 
 
 class BaseMoments(NamedTuple):
@@ -75,7 +72,7 @@ def log_ternary_moments(rdp: jax.Array, highest: jax.Array, *, sharper: bool = T
         factor = jnp.minimum(factor, _LOG_2 + j * jnp.where(known, log_up(log1mexp(-h), 8.0), 0.0))
     excess = (j - 1.0) * rdp
     general = excess + factor
-    general = general + ULP * (4.0 + 4.0 * (_size(excess) + _size(factor)))
+    general = general + ULP * (4.0 + 4.0 * (finite_size(excess) + finite_size(factor)))
     pairs = jnp.minimum(log_up(_LOG_4 + logexpm1(jnp.maximum(rdp, 0.0)), 18.0), general)
     return jnp.where(j == 2.0, pairs, general)
 
@@ -115,11 +112,6 @@ def gaussian_base(gap: jax.Array, *, max_order: int) -> BaseMoments:
     return base_from_rdp(rdp, jnp.full_like(gap, jnp.inf))
 
 
-@functools.cache
-def _log_binomials(max_order: int) -> np.ndarray:
-    return log_binomial_table(max_order)
-
-
 def log_sampled_excess(
     base: BaseMoments, log_rate: jax.Array, order: jax.Array, log_choose: jax.Array, *, capped: bool = True
 ) -> jax.Array:
@@ -145,14 +137,14 @@ def _log_moments(
 
     The binomials' logarithms err by 4 ULP, `log_power` by one of its own, the others are bounds.
     """
-    sizes = 2.0 * log_choose + _size(log_power) + _size(log_ternary)
+    sizes = 2.0 * log_choose + finite_size(log_power) + finite_size(log_ternary)
     terms = log_choose + log_power + log_ternary + ULP * (4.0 + 4.0 * sizes)
     return log_sum_outward(jnp.where(use, terms, -jnp.inf), order, upward=True)
 
 
 def _each_order(row: Callable[[jax.Array, jax.Array], jax.Array], max_order: int) -> jax.Array:
     """Renyi divergences [A - 1, L] of whole orders 2..A, rounded up, from upper bounds on log(A - 1) of each."""
-    chosen = jnp.asarray(_log_binomials(max_order)[2:], jnp.float64)
+    chosen = jnp.asarray(log_binomial_table(max_order)[2:], jnp.float64)
     orders = jnp.arange(2, max_order + 1, dtype=jnp.int32).astype(jnp.float64)
     log_excess = jax.lax.map(lambda args: row(*args), (orders, chosen))
     return up(softplus(log_excess) / (orders[:, None] - 1.0), _ULPS)
@@ -224,7 +216,7 @@ def constant_base_rdp(num_users: jax.Array, prob: jax.Array, base: BaseMoments) 
     def moment(args: tuple[jax.Array, jax.Array]) -> jax.Array:
         j, log_stirling = args
         chosen, scale = log_stirling[:, None], (j - i) * log_n
-        error = ULP * (4.0 + 8.0 * (_size(chosen) - powers + jnp.abs(scale)) + 4.0 * _size(shares))
+        error = ULP * (4.0 + 8.0 * (finite_size(chosen) - powers + jnp.abs(scale)) + 4.0 * finite_size(shares))
         terms = chosen + shares + powers - scale + jax.lax.stop_gradient(error)
         return log_sum_outward(jnp.where(i <= num_users, terms, -jnp.inf), j + 1.0, upward=True)
 

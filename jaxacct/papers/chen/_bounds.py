@@ -21,6 +21,7 @@ from jaxacct.special import (
     bisect_lanes,
     down,
     expm1,
+    finite_size,
     log1mexp,
     log1p,
     log_down,
@@ -66,10 +67,6 @@ def pair_masses(
     return PairMasses(*(weight * (x + fade * y) / safe for x, y in ((on_first, on_second), (on_second, on_first))))
 
 
-def _size(x: jax.Array) -> jax.Array:
-    return jax.lax.stop_gradient(jnp.where(jnp.isfinite(x), jnp.abs(x), 0.0))
-
-
 def _in_domain(num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array) -> jax.Array:
     finite = (num_reports < jnp.inf) & (local_epsilon < jnp.inf)
     return finite & (num_reports >= 1) & (clone_prob >= 0) & (clone_prob <= 1) & (local_epsilon > 0)
@@ -104,10 +101,10 @@ def moment_sandwich_rdp(
     some = p > 1e-300
     q = jnp.where(some, p, 1.0)
     log_some, log_mean = log1mexp(n * log1p(-q)), jnp.log(n * q)
-    mean_error = jnp.where(some, ULP * (16.0 + 6.0 * (_size(log_some) + _size(log_mean))), 0.0)
+    mean_error = jnp.where(some, ULP * (16.0 + 6.0 * (finite_size(log_some) + finite_size(log_mean))), 0.0)
     log_mean_inverse = jnp.where(some, log_some - log_mean, 0.0)
     log_order, log_contrast = jnp.log(2.0 * powers * (powers + 1.0)), 2.0 * jnp.log(tanh(0.5 * local))
-    first_error = mean_error + ULP * (20.0 + 8.0 * (_size(log_order) + _size(log_contrast)))
+    first_error = mean_error + ULP * (20.0 + 8.0 * (finite_size(log_order) + finite_size(log_contrast)))
     log_first = log_down(log_order + log_contrast + log_mean_inverse - first_error, 0.0)
     single = single_log_excess(local, powers)
     agreeing = log_down(log_down(single, SINGLE_ULPS) + (n - 1.0) * log1p(-0.5 * p) * (1.0 + 2.0**-50), 0.0)
@@ -150,12 +147,12 @@ def cosh_sandwich_rdp(
             near, log1p(2.0 * jnp.square(sinh(0.5 * jnp.where(near, x, 0.5)))), x + log1p(jnp.exp(-2.0 * x))
         )
         value = logexpm1(m * jnp.where(near, log_cosh, log_cosh - jnp.log(2.0)) + log1p(contrast * tanh(x)))
-        return value + sign * ULP * (50.0 + 28.0 * _size(value))
+        return value + sign * ULP * (50.0 + 28.0 * finite_size(value))
 
     def added(log_weight: jax.Array, growth: jax.Array, sign: float) -> jax.Array:
-        return log_weight + growth + sign * 2.0 * ULP * (_size(log_weight) + _size(growth))
+        return log_weight + growth + sign * 2.0 * ULP * (finite_size(log_weight) + finite_size(growth))
 
-    weight_error = jnp.where(log_weights > -jnp.inf, pmf_rounding(_size(log_weights)), 0.0)
+    weight_error = jnp.where(log_weights > -jnp.inf, pmf_rounding(finite_size(log_weights)), 0.0)
     low, high = log_weights - weight_error, log_weights + weight_error
     least, most = down(tangent, 8), jnp.minimum(up(tangent, 8), 1.0)
 

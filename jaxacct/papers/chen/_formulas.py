@@ -10,13 +10,13 @@ from jaxacct._precision import Kernel
 from jaxacct.papers._asking import Floats, Real, counts, non_negative, orders_of, plain, positive, probability
 from jaxacct.papers.chen import _estimates as lanes
 
-_limit_gdp, _limit_rdp = Kernel(lanes.asymptotic_gdp), Kernel(lanes.asymptotic_rdp)
-_printed_gdp, _printed_rdp = Kernel(lanes.published_gdp), Kernel(lanes.published_rdp)
-_printed_local, _levels, _scale = (
-    Kernel(lanes.published_local_epsilon),
-    Kernel(lanes.order_level_rdp),
-    Kernel(lanes.laplace_scale),
-)
+_limit_gdp = Kernel(lanes.asymptotic_gdp)
+_limit_rdp = Kernel(lanes.asymptotic_rdp)
+_printed_gdp = Kernel(lanes.published_gdp)
+_printed_rdp = Kernel(lanes.published_rdp)
+_printed_local = Kernel(lanes.published_local_epsilon)
+_levels = Kernel(lanes.order_level_rdp)
+_scale = Kernel(lanes.laplace_scale)
 
 
 def limit_gdp(num_reports: ArrayLike, clone_prob: ArrayLike, local_epsilon: ArrayLike) -> Floats:

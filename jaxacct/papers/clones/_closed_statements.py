@@ -36,9 +36,12 @@ def _form(parameters: Callable[..., ClonesParameters]) -> Kernel:
     return Kernel(epsilon)
 
 
-_clone_only, _three = _form(forms.clone_only_parameters), _form(forms.three_component_parameters)
-_rederived, _k_ary = _form(forms.rederived_parameters), _form(forms.k_ary_parameters)
-_simple, _optimal = Kernel(rounds.simple_epsilon), Kernel(optimal_log_delta)
+_clone_only = _form(forms.clone_only_parameters)
+_three = _form(forms.three_component_parameters)
+_rederived = _form(forms.rederived_parameters)
+_k_ary = _form(forms.k_ary_parameters)
+_simple = Kernel(rounds.simple_epsilon)
+_optimal = Kernel(optimal_log_delta)
 _with_slack = Kernel(
     lambda log_delta, count, log_slack: delta_from_log(rounds.log_delta_with_slack(log_delta, count, log_slack))
 )

@@ -29,12 +29,12 @@ from jaxacct.papers.clones._tails import clones_tails
 _tails = Kernel(
     lambda *args, window: tuple(jnp.exp(x) for x in clones_tails(*args, window=window)), lane_bytes=lane_bytes
 )
-_balle_blanket, _cheu = Kernel(curves.balle_blanket_delta), Kernel(curves.cheu_binary_epsilon)
-_balle_adaptive, _replacement = (
-    Kernel(curves.balle_adaptive_epsilon),
-    Kernel(curves.sampling_with_replacement_epsilon),
-)
-_error, _calibrated = Kernel(lanes.frequency_mean_squared_error), Kernel(lanes.frequency_local_epsilon)
+_balle_blanket = Kernel(curves.balle_blanket_delta)
+_cheu = Kernel(curves.cheu_binary_epsilon)
+_balle_adaptive = Kernel(curves.balle_adaptive_epsilon)
+_replacement = Kernel(curves.sampling_with_replacement_epsilon)
+_error = Kernel(lanes.frequency_mean_squared_error)
+_calibrated = Kernel(lanes.frequency_local_epsilon)
 
 
 def _shuffle(num_reports: ArrayLike, local_epsilon: ArrayLike) -> tuple[Real, Real]:

@@ -89,10 +89,8 @@ def _component_kernel(pair: _Pair) -> Kernel:
     return Kernel(fn, lane_bytes=2**22)
 
 
-_three, _k_ary = (
-    _component_kernel(components.three_component_pair),
-    _component_kernel(components.k_ary_three_component_pair),
-)
+_three = _component_kernel(components.three_component_pair)
+_k_ary = _component_kernel(components.k_ary_three_component_pair)
 _blanket = _component_kernel(k_ary_blanket_pair)
 
 

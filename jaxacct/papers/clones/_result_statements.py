@@ -81,14 +81,10 @@ def _fewest(local: jax.Array, epsilon: jax.Array, log_delta: jax.Array, top: jax
     return lanes.fewest_reports(pure_profile(window=window), local, epsilon, log_delta, top)
 
 
-_approximate_epsilon, _purified_epsilon = (
-    Kernel(_approximate, lane_bytes=lane_bytes, on_host=True),
-    Kernel(_purified, lane_bytes=lane_bytes, on_host=True),
-)
-_largest_local_epsilon, _fewest_reports = (
-    Kernel(_largest_local, lane_bytes=lane_bytes),
-    Kernel(_fewest, lane_bytes=lane_bytes, on_host=True),
-)
+_approximate_epsilon = Kernel(_approximate, lane_bytes=lane_bytes, on_host=True)
+_purified_epsilon = Kernel(_purified, lane_bytes=lane_bytes, on_host=True)
+_largest_local_epsilon = Kernel(_largest_local, lane_bytes=lane_bytes)
+_fewest_reports = Kernel(_fewest, lane_bytes=lane_bytes, on_host=True)
 
 
 def _window(num_reports: Real, local_epsilon: Real) -> int:

@@ -20,10 +20,8 @@ _response = Kernel(
     lambda *a, orders, window, reverse: tuple(response_renyi(*a, orders=orders, window=window, reverse=reverse)),
     on_host=True,
 )
-_simple, _ternary = (
-    Kernel(below.simple_lower_rdp, on_host=True),
-    Kernel(ternary_response_renyi, lane_bytes=lambda *, orders, window: 64 * window * window, on_host=True),
-)
+_simple = Kernel(below.simple_lower_rdp, on_host=True)
+_ternary = Kernel(ternary_response_renyi, lane_bytes=lambda *, orders, window: 64 * window * window, on_host=True)
 _largest = Kernel(below.lower_rdp, lane_bytes=below.lower_lane_bytes, on_host=True)
 
 

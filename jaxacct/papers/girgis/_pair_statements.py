@@ -46,15 +46,11 @@ def _exact(m: jax.Array, local: jax.Array, s: jax.Array, *, orders: tuple[int, .
     return up(softplus(excess) / (_columns(orders) - 1.0), 12)
 
 
-_by_moments, _by_exponential = (
-    Kernel(_theorem5, lane_bytes=2**18, on_host=True),
-    Kernel(_theorem6, on_host=True),
-)
+_by_moments = Kernel(_theorem5, lane_bytes=2**18, on_host=True)
+_by_exponential = Kernel(_theorem6, on_host=True)
 _by_series = Kernel(_exact, lane_bytes=2**20, on_host=True)
-_chi_square, _tail = (
-    Kernel(lanes.largest_chi_square, on_host=True),
-    Kernel(lanes.log_moment_bound, on_host=True),
-)
+_chi_square = Kernel(lanes.largest_chi_square, on_host=True)
+_tail = Kernel(lanes.log_moment_bound, on_host=True)
 _log_moments = Kernel(lanes.log_moments, lane_bytes=2**18, on_host=True)
 
 
@@ -86,8 +82,8 @@ def theorem5_rdp(
     """
     own = chi_square is not None
     log_chi = log_of(positive("chi_square", chi_square)) if chi_square is not None else np.zeros(())
-    lanes_ = counts("num_clients", num_clients), positive("local_epsilon", local_epsilon), log_chi
-    return plain(_by_moments(*lanes_, orders=whole_orders(orders), own=own))
+    m, local = counts("num_clients", num_clients), positive("local_epsilon", local_epsilon)
+    return plain(_by_moments(m, local, log_chi, orders=whole_orders(orders), own=own))
 
 
 def theorem6_rdp(num_clients: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike, sharp: bool = False) -> Floats:

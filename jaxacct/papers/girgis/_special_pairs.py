@@ -13,6 +13,7 @@ import numpy as np
 from jaxacct.divergence.response._special_pair import log_scaled_gamma, log_sinh
 from jaxacct.special import (
     ULP,
+    finite_size,
     log1mexp,
     log1p,
     log_binomial_table,
@@ -25,7 +26,7 @@ from jaxacct.special import (
     softplus,
     up,
 )
-from jaxacct.special._namespace import fori_loop, rows_from, stop_gradient, with_rows, xp
+from jaxacct.special._namespace import fori_loop, rows_from, with_rows, xp
 
 
 def largest_chi_square(local_epsilon: jax.Array) -> jax.Array:
@@ -42,12 +43,9 @@ def log_moment_bound(num_clients: jax.Array, local_epsilon: jax.Array, *, index:
     log_m, log_s = xp.log(num_clients), log_sinh(local_epsilon)
     constant, sizes = log_scaled_gamma(index)
     found = constant + 0.5 * index * (math.log(2.0) + log_m + 2.0 * log_s)
-    error = 8.0 + 8.0 * sizes + index * (24.0 + 4.0 * _size(log_m) + 12.0 * (_size(log_s) + _size(local_epsilon)))
-    return found + ULP * (error + 2.0 * _size(found))
-
-
-def _size(x: jax.Array) -> jax.Array:
-    return stop_gradient(xp.where(xp.isfinite(x), xp.abs(x), 0.0))
+    each = 24.0 + 4.0 * finite_size(log_m) + 12.0 * (finite_size(log_s) + finite_size(local_epsilon))
+    error = 8.0 + 8.0 * sizes + index * each
+    return found + ULP * (error + 2.0 * finite_size(found))
 
 
 def _log_coefficients(
@@ -76,8 +74,8 @@ def _log_coefficients(
     log_a = log_s - rest + j * each + sign - factorial
     log_m = xp.log(num_clients)
     log_r = 0.5 * (log_a[2] - log_m)
-    error = 16.0 + 15.0 * (_size(log_s) + _size(rest) + _size(sign)) + 8.0 * factorial
-    error = error + j * (9.0 + 11.0 * _size(each) + 9.0 * _size(log_m) + 4.0 * _size(log_r))
+    error = 16.0 + 15.0 * (finite_size(log_s) + finite_size(rest) + finite_size(sign)) + 8.0 * factorial
+    error = error + j * (9.0 + 11.0 * finite_size(each) + 9.0 * finite_size(log_m) + 4.0 * finite_size(log_r))
     scaled = log_a - j * (log_m + log_r) + ULP * error
     scaled = xp.where(j >= 2.0, scaled, xp.where(j == 0.0, 0.0, -xp.inf))
     if num_bits is not None:
@@ -89,7 +87,7 @@ def _log_coefficients(
         weight = (j * (num_clients + 1.0) - order) / order  # of whole numbers: rounded in the quotient only
         useful = (j >= 2.0) & (weight > 0) & (earlier > -xp.inf)
         log_weight = xp.log(xp.where(useful, weight, 1.0))
-        error = ULP * (8.0 + 8.0 * _size(log_weight) + 4.0 * (_size(scaled) + _size(earlier)))
+        error = ULP * (8.0 + 8.0 * finite_size(log_weight) + 4.0 * (finite_size(scaled) + finite_size(earlier)))
         terms = xp.where(useful, scaled + log_weight + earlier + error, -xp.inf)
         value = log_sum_outward(terms, order, upward=True)
         return with_rows(reversed_b, top - k, value)
@@ -141,7 +139,7 @@ def special_pair_log_excess(
     local = xp.where(local_epsilon > 0, local_epsilon, 1.0)
     value, log_r = _log_coefficients(num_clients, local, sampling_prob, top=top, num_bits=num_bits)
     index = xp.arange(top + 1, dtype=xp.int32).astype(xp.float64)[:, None]
-    terms = value + index * log_r + ULP * 4.0 * (_size(value) + index * _size(log_r))
+    terms = value + index * log_r + ULP * 4.0 * (finite_size(value) + index * finite_size(log_r))
     terms = xp.where(index >= 2.0, terms, -xp.inf)
     # of a!/(a-i)! as C(a, i) i!: no difference of logarithms
     falling = (log_binomial_table(top) + log_factorial_table(top))[list(orders)]
