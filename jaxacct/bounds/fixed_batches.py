@@ -30,7 +30,7 @@ from jaxacct.bounds._full_batches import Full, copies, filled, kept
 from jaxacct.bounds._mirrored import Mirrored, mirrored
 from jaxacct.bounds._nearby import below_nearby
 from jaxacct.bounds._parts import is_scalar
-from jaxacct.bounds.bases._base import pld_of_law, side_of
+from jaxacct.bounds.bases._base import pld_of_law, side_of, unbounded
 from jaxacct.bounds.bases._glued import emptied, emptied_in_bins, glued, weighted
 from jaxacct.bounds.poisson._law import DISTRIBUTION as POISSON
 from jaxacct.curves._convolution import compose_plds
@@ -346,7 +346,7 @@ CUT = Distribution(
     theorem=_CUT,
     parts=parts_by_laws(_laws),
     scale=_cut_scale,
-    largest_loss=lambda run: math.inf,
+    largest_loss=unbounded,
     reduction=always,
     width_constant=lambda run: 0.5,
     is_from_above=always,

@@ -87,9 +87,7 @@ def is_usable(xp: Any, num_reports: Any, local_epsilon: Any) -> Any:
     return (num_reports >= 1) & (num_reports < xp.inf) & (local_epsilon > 0) & (local_epsilon <= LARGEST)
 
 
-def mixture_statics(
-    num_reports: Any, local_epsilon: Any, orders: Sequence[float], *, max_nodes: int = _MAX_NODES
-) -> dict[str, int]:
+def mixture_statics(num_reports: Any, local_epsilon: Any, orders: Sequence[float]) -> dict[str, int]:
     """A dict of static sizes, `nodes` (values of m) and `window` (counts for each), for concrete arrays of reports.
 
     Smaller sizes are certified too, only looser.
@@ -98,7 +96,7 @@ def mixture_statics(
     usable = is_usable(np, n, local)
     n, local = np.where(usable, n, 1.0), np.where(usable, local, 1.0)
     at = mixture_layout(np, n, local, max(orders), _is_whole(orders))
-    needed = min(float(np.max((at.last - at.first) / at.step)) + 2.0, max_nodes)
+    needed = min(float(np.max((at.last - at.first) / at.step)) + 2.0, _MAX_NODES)
     nodes = 1 << max(4, int(np.ceil(np.log2(needed))))
     m = np.minimum(at.first + at.step * np.arange(nodes).reshape(-1, *[1] * n.ndim), n - 1.0)
     return {"nodes": nodes, "window": response_window(m + 1.0, local, max(orders))}
