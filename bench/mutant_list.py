@@ -991,6 +991,7 @@ STAYS = "tests/bounds/test_fixed_batches.py -k stays"
 NEARBY = "tests/bounds/test_nearby.py"
 PUBLIC = "tests/training/test_batches.py -k 'public or sorted'"
 SEPARATION = "tests/interop/test_interop_jax_privacy.py -k separation"
+RESPONSES = "tests/interop/test_interop.py -k lose_no_less"
 GROUPS = "tests/interop/test_interop_jax_privacy.py -k equal_groups"
 REPLACED_RENYI = "tests/bounds/test_adjacency_renyi.py -k 'half or weak'"
 PURE_SELECTION = "tests/bounds/test_selection.py -k pure_delta"
@@ -1011,6 +1012,8 @@ _BATCHES = (
     Mutant("interop/_jax_privacy.py", "max(some, up(spread * prob, 4))", "some", SEPARATION),
     Mutant("interop/_jax_privacy.py", "apart * math.log1p(-prob)", "0.9 * apart * math.log1p(-prob)", SEPARATION),
     Mutant("interop/_jax_privacy.py", "number % length in (0, length - 1)", "number < 0", GROUPS),
+    Mutant("interop/_reading.py", "min(told + slack, 1.0)", "told", RESPONSES),
+    Mutant("interop/_reading.py", "odds * told * (1.0 - slack)", "odds * told", RESPONSES),
     Mutant("bounds/_adjacent_on_lanes.py", "(a - 0.5) / (a - 1.0)", "1.0", REPLACED_RENYI),
     Mutant("bounds/_adjacent_on_lanes.py", "for less in (0.0, 1.0)", "for less in (1.0, 1.0)", REPLACED_RENYI),
     Mutant("bounds/_adjacent_on_lanes.py", "0.5 * run.noise_multiplier", "run.noise_multiplier", REPLACED_RENYI),

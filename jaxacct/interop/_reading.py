@@ -7,7 +7,7 @@ is read too; one whose fields are not those listed here is refused.
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import attr
 from dp_accounting import dp_event  # type: ignore[import-untyped]
@@ -37,6 +37,7 @@ from jaxacct.mechanisms import (
 )
 from jaxacct.special import up
 
+_SLACK = 2.0**-48  # of an exponential, quotients and a sum: some ten roundings
 _REPLACE, _ZERO_OUT = NeighboringRelation.REPLACE_ONE, NeighboringRelation.REPLACE_SPECIAL
 
 # what Poisson sampling and allocation take
@@ -107,20 +108,40 @@ def _response(event: Any) -> RandomizedResponse:
     return RandomizedResponse(up(math.log1p(count * (1.0 - prob) / prob), 64), count)
 
 
-def _response_of_nobody(event: Any) -> DiscretePair:
-    """Against the uniform answer that stands for an empty record."""
+class _Answers(NamedTuple):
+    """Of one answer: their number, the odds of another against the true one, the true one's probability, errors.
+
+    The odds are rounded down; the probability is within `slack`, which is 0 where all answers are as likely.
+    """
+
+    number: float
+    odds: float
+    told: float
+    slack: float
+
+
+def _answers(event: Any) -> _Answers:
     run = _response(event)
-    count, odds = float(run.num_categories), math.exp(-float(run.local_epsilon))
-    told = 1.0 / (1.0 + (count - 1.0) * odds)
+    count, slack = float(run.num_categories), _SLACK * (run.local_epsilon > 0)
+    odds = math.exp(-float(run.local_epsilon)) * (1.0 - slack)
+    return _Answers(count, odds, 1.0 / (1.0 + (count - 1.0) * odds), slack)
+
+
+def _response_of_nobody(event: Any) -> DiscretePair:
+    """Against the uniform answer that stands for an empty record; rounded to the lossy side."""
+    count, _, told, slack = _answers(event)
+    told = min(told + slack, 1.0)
     return DiscretePair((told, 1.0 - told), (1.0 / count, 1.0 - 1.0 / count))
 
 
 def _response_as_pair(event: Any) -> DiscretePair:
-    """The pair of `RandomizedResponse`, to stand beside others in a composition; it is labelled add or remove."""
-    run = _response(event)
-    count, odds = float(run.num_categories), math.exp(-float(run.local_epsilon))
-    told = 1.0 / (1.0 + (count - 1.0) * odds)
-    rest = (count - 2.0) * odds * told
+    """The pair of `RandomizedResponse`, to stand beside others in a composition; it is labelled add or remove.
+
+    Rounded to the lossy side: less mass than it has where both answers are as likely, and odds that tell more.
+    """
+    count, odds, told, slack = _answers(event)
+    rest = (count - 2.0) * odds * told * (1.0 - slack)
+    told = (1.0 - rest) / (1.0 + odds)
     return DiscretePair((told, odds * told, rest), (odds * told, told, rest))
 
 
