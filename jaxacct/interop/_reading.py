@@ -109,9 +109,12 @@ def _response(event: Any) -> RandomizedResponse:
 
 
 class _Answers(NamedTuple):
-    """Of one answer: their number, the odds of another against the true one, the true one's probability, errors.
+    """How one of `number` answers is told.
 
-    The odds are rounded down; the probability is within `slack`, which is 0 where all answers are as likely.
+    Attributes:
+      odds: of each other answer against the true one, rounded down.
+      told: the probability of the true one, within `slack`.
+      slack: of these numbers; 0 where all answers are as likely, which is exact.
     """
 
     number: float
