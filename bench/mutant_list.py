@@ -988,6 +988,7 @@ DRAWN = "tests/training/test_batches.py -k 'coins or sets or orders or binomial 
 SKELLAM = "tests/special/test_skellam_masses.py"
 SKELLAM_RUNS = "tests/bounds/test_skellam.py"
 STAYS = "tests/bounds/test_fixed_batches.py -k stays"
+PRESENT = "tests/bounds/test_fixed_batches.py -k probably"
 NEARBY = "tests/bounds/test_nearby.py"
 PUBLIC = "tests/training/test_batches.py -k 'public or sorted'"
 SEPARATION = "tests/interop/test_interop_jax_privacy.py -k separation"
@@ -1024,6 +1025,7 @@ _BATCHES = (
         "bounds/bases/_few_outputs.py", "masses.log_masses[outputs[::-1]]", "masses.log_masses[outputs]", SKELLAM_RUNS
     ),
     Mutant("bounds/_full_batches.py", "prob * (1.0 - full.most) + limit", "prob + limit", STAYS),
+    Mutant("bounds/_full_batches.py", "math.log1p(-1.0 / int(", "math.log(1.0 - 1.0 / int(", PRESENT),
     Mutant("bounds/_nearby.py", "up(target + _SHIFT * lost, 4)", "target + _SHIFT * lost", NEARBY),
     Mutant("bounds/_nearby.py", "down(below(asked) - _SHIFT * lost, 4)", "below(asked) - _SHIFT * lost", NEARBY),
     Mutant("bounds/bases/_glued.py", "_BIN_ERROR = 2.0**-40", "_BIN_ERROR = 2.0**-60", NEARBY),

@@ -74,6 +74,11 @@ def kept(run: TruncatedPoisson) -> float:
     return max(0.0, down(prob * (1.0 - full.most) + limit / records * more, 2**6))
 
 
+def present(run: FixedBatches) -> float:
+    """A float, the probability 1 - (1 - 1/N)^B that a batch drawn with replacement has the record, within 2^-48."""
+    return -math.expm1(int(run.batch_size) * math.log1p(-1.0 / int(run.num_records)))
+
+
 def copies(run: FixedBatches) -> tuple[list[float], float]:
     """A tuple: P(K = 0), P(K = 1), .. of K ~ Binomial(B, 1/N), each within 2^-44, and at least what is left beyond."""
     batch, records = int(run.batch_size), int(run.num_records)
