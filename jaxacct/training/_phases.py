@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxacct._precision import is_traced
 from jaxacct._validate import check_count, checked_number
-from jaxacct.mechanisms._base import Mechanism, Parts
+from jaxacct.mechanisms._base import Mechanism, Parts, not_a_mechanism
 from jaxacct.mechanisms._sampling import Sampling
 
 
@@ -60,7 +60,7 @@ def check_scalar(mechanism: Mechanism | Epoch) -> None:
     """Raises ValueError unless it is a mechanism, or an epoch of one, with concrete numbers."""
     described = mechanism.mechanism if isinstance(mechanism, Epoch) else mechanism
     if not isinstance(described, Mechanism):
-        raise ValueError(f"mechanism={described!r} has no analysis here: it is no mechanism")
+        raise ValueError(f"mechanism={described!r} {not_a_mechanism(described)}")
     leaves = jax.tree.leaves(described)
     if is_traced(*leaves) or any(np.ndim(leaf) for leaf in leaves):
         raise ValueError(f"mechanism={mechanism!r} must have concrete scalar fields")
