@@ -585,6 +585,7 @@ _ALLOCATION = (
         "direction)) ** 2 * poisson, _ULPS))",
         BOUNDS,
     ),
+    Mutant("bounds/allocation/_decomposition.py", "if participation == 1.0:", "if participation > 1.0:", BOUNDS),
     Mutant("bounds/allocation/_decomposition.py", "(-epsilon) / participation", "(-epsilon)", BOUNDS),
     Mutant("bounds/allocation/_decomposition.py", "if found <= cap:", "if found < math.inf:", BOUNDS),
     Mutant("bounds/allocation/_overlap.py", "epochs * v if a >= 2.0 else np.inf", "epochs * v", BOUNDS),
