@@ -588,6 +588,7 @@ _ALLOCATION = (
         "direction)) ** 2 * poisson, _ULPS))",
         BOUNDS,
     ),
+    Mutant("bounds/allocation/_decomposition.py", "if participation == 1.0:", "if participation > 1.0:", BOUNDS),
     Mutant("bounds/allocation/_decomposition.py", "(-epsilon) / participation", "(-epsilon)", BOUNDS),
     Mutant("bounds/allocation/_decomposition.py", "if found <= cap:", "if found < math.inf:", BOUNDS),
     Mutant("bounds/allocation/_overlap.py", "epochs * v if a >= 2.0 else np.inf", "epochs * v", BOUNDS),
@@ -991,9 +992,11 @@ DRAWN = "tests/training/test_batches.py -k 'coins or sets or orders or binomial 
 SKELLAM = "tests/special/test_skellam_masses.py"
 SKELLAM_RUNS = "tests/bounds/test_skellam.py"
 STAYS = "tests/bounds/test_fixed_batches.py -k stays"
+PRESENT = "tests/bounds/test_fixed_batches.py -k probably"
 NEARBY = "tests/bounds/test_nearby.py"
 PUBLIC = "tests/training/test_batches.py -k 'public or sorted'"
 SEPARATION = "tests/interop/test_interop_jax_privacy.py -k separation"
+RESPONSES = "tests/interop/test_interop.py -k lose_no_less"
 GROUPS = "tests/interop/test_interop_jax_privacy.py -k equal_groups"
 REPLACED_RENYI = "tests/bounds/test_adjacency_renyi.py -k 'half or weak'"
 PURE_SELECTION = "tests/bounds/test_selection.py -k pure_delta"
@@ -1014,6 +1017,8 @@ _BATCHES = (
     Mutant("interop/_jax_privacy.py", "max(some, up(spread * prob, 4))", "some", SEPARATION),
     Mutant("interop/_jax_privacy.py", "apart * math.log1p(-prob)", "0.9 * apart * math.log1p(-prob)", SEPARATION),
     Mutant("interop/_jax_privacy.py", "number % length in (0, length - 1)", "number < 0", GROUPS),
+    Mutant("interop/_reading.py", "min(told + slack, 1.0)", "told", RESPONSES),
+    Mutant("interop/_reading.py", "odds * told * (1.0 - slack)", "odds * told", RESPONSES),
     Mutant("bounds/_adjacent_on_lanes.py", "(a - 0.5) / (a - 1.0)", "1.0", REPLACED_RENYI),
     Mutant("bounds/_adjacent_on_lanes.py", "for less in (0.0, 1.0)", "for less in (1.0, 1.0)", REPLACED_RENYI),
     Mutant("bounds/_adjacent_on_lanes.py", "0.5 * run.noise_multiplier", "run.noise_multiplier", REPLACED_RENYI),
@@ -1024,6 +1029,7 @@ _BATCHES = (
         "bounds/bases/_few_outputs.py", "masses.log_masses[outputs[::-1]]", "masses.log_masses[outputs]", SKELLAM_RUNS
     ),
     Mutant("bounds/_full_batches.py", "prob * (1.0 - full.most) + limit", "prob + limit", STAYS),
+    Mutant("bounds/_full_batches.py", "math.log1p(-1.0 / int(", "math.log(1.0 - 1.0 / int(", PRESENT),
     Mutant("bounds/_nearby.py", "up(target + _SHIFT * lost, 4)", "target + _SHIFT * lost", NEARBY),
     Mutant("bounds/_nearby.py", "down(below(asked) - _SHIFT * lost, 4)", "below(asked) - _SHIFT * lost", NEARBY),
     Mutant("bounds/bases/_glued.py", "_BIN_ERROR = 2.0**-40", "_BIN_ERROR = 2.0**-60", NEARBY),

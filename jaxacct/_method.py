@@ -25,6 +25,7 @@ class Query(enum.Enum):
 
     Attributes:
       value: "epsilon" or "delta".
+      given: the name of what is held fixed, the target.
       worst: the upper bound that always holds.
       width: relative width of the certified bracket behind an answer, where nothing else was asked for.
     """
@@ -42,7 +43,6 @@ class Query(enum.Enum):
 
     @property
     def given(self) -> str:
-        """The name of the target: what is held fixed."""
         return "target_delta" if self is Query.EPSILON else "target_epsilon"
 
     def allowed(self, target: Any) -> Any:
@@ -53,7 +53,7 @@ class Query(enum.Enum):
 
 
 class Cost(enum.IntEnum):
-    """About how long one point takes: in milliseconds below 1, to 50, to 500, beyond."""
+    """About how long one point takes."""
 
     MICROSECONDS = 0  # below a millisecond
     MILLISECONDS = 1  # to 50 milliseconds

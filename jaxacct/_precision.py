@@ -1,19 +1,18 @@
 """The float64 boundary: the one module that knows of x64.
 
-A *kernel* is a plain function of float64 arrays whose last axis is a batch of independent
-*lanes*: ``fn(*lanes: float64[L], **static) -> float64[..., L]`` (or a pytree of such arrays).
-`float64_kernel` turns it into a function of scalars, arrays or tracers that broadcast, which
+A *kernel* is a plain function of float64 arrays whose last axis is a batch of independent *lanes*:
+``fn(*lanes: float64[L], **static) -> float64[..., L]`` (or a pytree of such arrays). `float64_kernel` turns it into a
+function of scalars, arrays or tracers that broadcast, which
 
 * computes in float64 whatever the user's ``jax_enable_x64`` says, and never changes it;
-* on Python or NumPy numbers runs the compiled program, in chunks of bounded memory, and returns
-  NumPy float64, also while the user's own function is being traced;
-* on tracers returns tracers of the user's float type, rounded towards the safe side, right under
-  ``jit``, ``vmap``, ``grad``, ``scan``. Derivatives are taken forward-mode *inside* the boundary,
-  lane by lane, so that outside it only products in the user's own type remain to be transposed.
+* on Python or NumPy numbers runs the compiled program, in chunks of bounded memory, and returns NumPy float64, also
+  while the user's own function is being traced;
+* on tracers returns tracers of the user's float type, rounded towards the safe side, right under ``jit``, ``vmap``,
+  ``grad``, ``scan``. Derivatives are taken forward-mode *inside* the boundary, lane by lane, so that outside it only
+  products in the user's own type remain to be transposed.
 
-Lanes stand last because XLA's CPU backend vectorises the minor axis: reductions over the leading
-axes then run at full width (17 times faster than the same kernel under ``vmap``, measured at
-200 lanes of 60 orders).
+Lanes stand last because XLA's CPU backend vectorises the minor axis: reductions over the leading axes then run at full
+width (17 times faster than the same kernel under ``vmap``, measured at 200 lanes of 60 orders).
 """
 
 import contextlib
@@ -43,13 +42,13 @@ _UNDIVIDED: _Options = {"xla_cpu_parallel_codegen_split_count": "1"}
 _NUM_QUICK_CALLS = 16  # calls
 _NUM_QUICK_LANES = 32  # lanes, of all these calls
 
-# A kernel that takes NumPy arrays too answers calls of one lane there: it starts at once, and one lane gains nothing by
-# compilation but the cost of NumPy's calls. That is for ever, unless a kernel that compiles quickly and makes many such
-# calls says after how many it is worth while. Several lanes are cut into chunks of this size, for the cache.
+# A kernel that takes NumPy arrays too answers calls of one lane by NumPy: it starts at once, and compilation would
+# spare one lane only what NumPy's calls cost. So it does for every such call, unless the kernel says after how many
+# calls a compilation pays (`host_calls`). Several lanes are cut into chunks of this size, for the cache.
 _HOST_BYTES = 4 * 2**20
 
-# Nor does a small batch: its lanes are answered one after another, as single questions, in less time than it takes to
-# compile a program, the first times that there are so few.
+# A small batch of such a kernel is not compiled either at first: NumPy answers its lanes one after another, as single
+# questions, in less time than it takes to compile a program.
 _FEW_LANES = 32  # lanes of one call
 _FEW_LANES_IN_ALL = 64  # lanes of all such calls with the same static arguments: beyond, they are a loop
 
@@ -82,6 +81,11 @@ def is_traced(*values: Any) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
 
 
+def _key_of(static: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Static arguments as a key of what is kept for them."""
+    return tuple(sorted(static.items()))
+
+
 class Kernel:
     """A float64 lane function behind the boundary; see the module's docstring.
 
@@ -89,10 +93,10 @@ class Kernel:
 
     Args:
       fn: ``fn(*lanes: float64[L], **static)`` returning float64 ``[..., L]`` or a pytree of them.
-      rounding: direction of the final cast to the user's float type inside their traced code; a tuple
-        for a tuple of outputs.
-      lane_bytes: working memory of one lane, in bytes (or a function of the static arguments);
-        a batch is cut into chunks of at most 64 MiB, or of one lane.
+      rounding: direction of the final cast to the user's float type inside their traced code; a tuple for a tuple of
+        outputs.
+      lane_bytes: working memory of one lane, in bytes (or a function of the static arguments); a batch is cut into
+        chunks of at most 64 MiB, or of one lane.
       on_host: whether `fn` takes NumPy arrays too: then a single concrete question is answered by NumPy, which compiles
         nothing. A number: so are that many lanes. A function of the static arguments: where it says so.
       host_calls: calls that NumPy answers with the same static arguments, before they are compiled; None for all.
@@ -140,7 +144,7 @@ class Kernel:
         return jax.jit(program)
 
     def _traced_program(self, static: dict[str, Any]) -> Any:
-        key = tuple(sorted(static.items()))
+        key = _key_of(static)
         program = self._programs.pop(key, None) or self._program(static)
         self._programs[key] = program  # the last one used comes last
         if len(self._programs) > _MAX_PROGRAMS:
@@ -151,7 +155,7 @@ class Kernel:
         """Whether a call is one of the first few small ones, which pay more to compile than to run."""
         if size > _NUM_QUICK_LANES or _steady.get() or _mesh.get() is not None or not _quick_options():
             return False
-        key = tuple(sorted(static.items()))
+        key = _key_of(static)
         calls, lanes = self._small_calls.get(key, (0, 0))
         self._small_calls[key] = calls + 1, lanes + size
         return calls < _NUM_QUICK_CALLS and lanes + size <= _NUM_QUICK_LANES
@@ -186,7 +190,7 @@ class Kernel:
         """Whether a call that NumPy can answer is not yet one of so many that they are worth a compilation."""
         if self._host_calls is None:
             return True
-        key = tuple(sorted(static.items()))
+        key = _key_of(static)
         self._answered[key] = self._answered.get(key, 0) + 1
         return self._answered[key] <= self._host_calls
 
@@ -196,7 +200,7 @@ class Kernel:
             return 1 < num_lanes <= self._one_by_one and (self._one_by_one == math.inf or not _steady.get())
         if not 1 < num_lanes <= _FEW_LANES or _steady.get():
             return False
-        key = tuple(sorted(static.items()))
+        key = _key_of(static)
         self._answered[key] = self._answered.get(key, 0) + num_lanes
         return self._answered[key] <= (self._host_calls or _FEW_LANES_IN_ALL)
 
@@ -224,7 +228,7 @@ class Kernel:
         parts = []
         with jax.default_device(device):
             quick = self._is_quick(size, static)
-            key = tuple(sorted(static.items()))
+            key = _key_of(static)
             program = _compiled_kernel(self, quick, len(flat), size, _mesh.get(), device, key)
             for start in range(0, max(num_lanes, 1), size):
                 out = program(*(_placed(_padded(a[start : start + size], size)) for a in flat))
@@ -233,8 +237,8 @@ class Kernel:
         return parts
 
     def _call_traced(self, args: Sequence[Any], traced_at: tuple[int, ...], static: dict[str, Any]) -> Any:
-        # Concrete arguments stay NumPy float64 constants: as arguments of the custom_jvp function
-        # they would be cut to the user's float32.
+        # Concrete arguments stay NumPy float64 constants: as arguments of the custom_jvp function they would be cut to
+        # the user's float32.
         constants = {i: np.asarray(a, np.float64) for i, a in enumerate(args) if i not in traced_at}
         user_dtype = jnp.result_type(float)
         with _own_settings():
@@ -301,8 +305,8 @@ def _compiled_kernel(
     device: jax.Device | None,
     static: tuple[tuple[str, Any], ...],
 ) -> Callable[..., Any]:
-    # Compiled ahead of time, since a jitted call on concrete arguments would be staged out into the user's
-    # own program while that is being traced.
+    # Compiled ahead of time, since a jitted call on concrete arguments would be staged out into the user's own program
+    # while that is being traced.
     lowered = kernel._program(dict(static)).lower(*[_placed(np.zeros(size))] * num_args)
     return lowered.compile(compiler_options=_quick_options() if quick else None)
 
@@ -351,8 +355,8 @@ class KernelByStructure:
             how: dict[str, Any] = {"on_host": on_host, "host_calls": host_calls, "one_by_one": one_by_one}
             return Kernel(of_leaves, rounding, lane_bytes, **how)
 
-        # the kernel of ``(*leaves, *lanes, **static)`` for one structure, as `jax.tree.flatten` gives it
         self.on_host = on_host
+        # the kernel of ``(*leaves, *lanes, **static)`` for one structure, as `jax.tree.flatten` gives it
         self.of = functools.lru_cache(maxsize=maxsize)(make)
 
     def __call__(self, tree: Any, *lanes: Any, **static: Any) -> Any:
@@ -376,7 +380,7 @@ class HostProgram:
         arrays = [a if isinstance(a, np.ndarray) else np.asarray(a, np.float64) for a in args]
         shapes = tuple((a.shape, a.dtype) for a in arrays)
         with _own_settings(), jax.default_device(device := _device()):
-            program = _compiled_host(self._fn, shapes, device, tuple(sorted(static.items())))
+            program = _compiled_host(self._fn, shapes, device, _key_of(static))
             return jax.tree.map(np.asarray, program(*arrays))
 
 

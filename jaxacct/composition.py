@@ -33,9 +33,9 @@ def allocation_groups(
 ) -> tuple[Group[Number], ...]:
     """The runs of 1-out-of-n whose composition dominates `num_epochs` epochs of k-out-of-t allocation.
 
-    A uniform k-subset is a random split of the steps into k groups and one step from each (Feldman and
-    Shenfeld, Lemma 3.2). The paper takes k groups of floor(t/k); groups need only add up to t, so
-    r = t mod k of them have one step more, which is never worse (RA-S4).
+    A uniform k-subset is a random split of the steps into k groups and one step from each (Feldman and Shenfeld, Lemma
+    3.2). The paper takes k groups of floor(t/k); groups need only add up to t, so r = t mod k of them have one step
+    more, which is never worse (RA-S4).
 
     Args:
       num_steps, num_selected, num_epochs: t, k and the epochs; Python integers, or JAX arrays (traced or not).

@@ -6,12 +6,12 @@ import math
 import textwrap
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
 
-from jaxacct._types import Bound, NeighboringRelation, OrderEdgeWarning, PrecisionWarning
+from jaxacct._types import Bound, Interval, NeighboringRelation, OrderEdgeWarning, PrecisionWarning
 from jaxacct._validate import check_precision, checked_array, python_number
 from jaxacct.accounting import Entry, deciding, delta_interval, epsilon_interval
 from jaxacct.accounting._questions import only_target
@@ -40,27 +40,44 @@ def entry_fields(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _answer(
-    mechanism: Mechanism, target_delta: float | None, target_epsilon: float | None, precision: float | None
-) -> Any:
-    """(value, the quick methods' entries if they decide, interval or None)."""
-    if precision == math.inf:
-        entries = deciding(mechanism, target_delta, target_epsilon=target_epsilon, precision=precision)
-        return max(e.value for e in entries), entries, None
-    if target_delta is not None:
-        interval = epsilon_interval(mechanism, target_delta, precision=precision)
-    else:
-        assert target_epsilon is not None
-        interval = delta_interval(mechanism, target_epsilon, precision=precision)
-    return interval.upper, (), interval
+class _Asked(NamedTuple):
+    """One question, which gives delta or epsilon and asks for the other one."""
 
+    target_delta: float | None
+    target_epsilon: float | None
+    precision: float | None
 
-def _deciding_theorem(
-    mechanism: Mechanism, target_delta: float | None, target_epsilon: float | None, precision: float | None
-) -> str:
-    """The theorem of the method whose upper bound is the answer."""
-    entries = deciding(mechanism, target_delta, target_epsilon=target_epsilon, precision=precision)
-    return max(entries, key=lambda e: e.value).theorem
+    @property
+    def solved(self) -> str:
+        """What is asked for: "epsilon" or "delta"."""
+        return "epsilon" if self.target_epsilon is None else "delta"
+
+    def deciding(self, mechanism: Mechanism) -> tuple[Entry, ...]:
+        """The upper bounds that decide the answer."""
+        return deciding(mechanism, self.target_delta, target_epsilon=self.target_epsilon, precision=self.precision)
+
+    def answer(self, mechanism: Mechanism) -> tuple[float, tuple[Entry, ...], Interval | None]:
+        """(value, the quick methods' entries if they decide, interval or None)."""
+        if self.precision == math.inf:
+            entries = self.deciding(mechanism)
+            return max(e.value for e in entries), entries, None
+        if self.target_epsilon is None:
+            interval = epsilon_interval(mechanism, cast(float, self.target_delta), precision=self.precision)
+        else:
+            interval = delta_interval(mechanism, self.target_epsilon, precision=self.precision)
+        return interval.upper, (), interval
+
+    def theorem(self, mechanism: Mechanism, *, of_analysis: bool = True) -> str:
+        """The theorem of the analysis, if that is wanted and there is one, or of the method that decides the answer."""
+        known = analysis_theorem(mechanism) if of_analysis else None
+        return known or max(self.deciding(mechanism), key=lambda e: e.value).theorem
+
+    def source(self, mechanism: Mechanism) -> str:
+        """Python that asks it again."""
+        given = "target_delta" if self.target_epsilon is None else "target_epsilon"
+        wanted = "float('inf')" if self.precision == math.inf else self.precision
+        width = "" if self.precision is None else f", precision={wanted}"
+        return f"{_IMPORT}{self.solved}({mechanism.source()}, {given}={getattr(self, given)}{width}))"
 
 
 def statement(
@@ -97,23 +114,19 @@ def statement(
     if rates.ndim != 1 or not np.all((rates > 0.0) & (rates < 1.0)):
         raise ValueError(f"false_positive_rates={false_positive_rates!r} must be a list of numbers in (0, 1)")
     mechanism = jax.tree.map(python_number, mechanism)
-    target_delta, target_epsilon, precision = map(python_number, (target_delta, target_epsilon, precision))
+    asked = _Asked(*map(python_number, (target_delta, target_epsilon, precision)))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", OrderEdgeWarning)
         warnings.simplefilter("always", PrecisionWarning)
-        value, entries, interval = _answer(mechanism, target_delta, target_epsilon, precision)
+        value, entries, interval = asked.answer(mechanism)
         baseline = mechanism.poisson_at_same_rate()
         if baseline is not None:
-            poisson, poisson_entries, _ = _answer(baseline, target_delta, target_epsilon, precision)
-    solved = "epsilon" if target_epsilon is None else "delta"
-    given = f"target_delta={target_delta}" if target_epsilon is None else f"target_epsilon={target_epsilon}"
-    wanted = "float('inf')" if precision == math.inf else precision
-    width = "" if precision is None else f", precision={wanted}"
+            poisson, poisson_entries, _ = asked.answer(baseline)
     result: dict[str, Any] = {
-        "epsilon": target_epsilon,
-        "delta": target_delta,
-        solved: value,
-        "solved_for": solved,
+        "epsilon": asked.target_epsilon,
+        "delta": asked.target_delta,
+        asked.solved: value,
+        "solved_for": asked.solved,
         "bound": Bound.UPPER.value,
         "neighboring_relation": mechanism.relation.value,
         "unit_of_privacy": mechanism.unit_of_privacy,
@@ -127,8 +140,7 @@ def statement(
         result["directions"] = [entry_fields(e) for e in entries]
     else:
         is_sharper = mechanism.reduction is not None and 0.0 < interval.upper == interval.analysis_lower  # than it
-        theorem = None if is_sharper else analysis_theorem(mechanism)
-        theorem = theorem or _deciding_theorem(mechanism, target_delta, target_epsilon, precision)
+        theorem = asked.theorem(mechanism, of_analysis=not is_sharper)
         result["interval"] = {**interval._asdict(), "theorem": theorem}
         is_told = shown_down(interval.lower) != shown_down(interval.analysis_lower)
         if mechanism.reduction is not None and is_told and not is_sharper:
@@ -137,12 +149,11 @@ def statement(
         pairs = zip(rates.tolist(), missed.tolist(), strict=True)
         result["membership"] = [{"false_positive_rate": x, "true_positive_rate": 1.0 - y} for x, y in pairs]
     if baseline is not None:
-        quick = max(poisson_entries, key=lambda e: e.value).theorem if poisson_entries else None
-        quick = quick or analysis_theorem(baseline)
-        theorem = quick or _deciding_theorem(baseline, target_delta, target_epsilon, precision)
+        worst = max(poisson_entries, key=lambda e: e.value, default=None)
+        theorem = asked.theorem(baseline) if worst is None else worst.theorem
         result["poisson_at_same_rate"] = {"description": baseline.describe(), "value": poisson, "theorem": theorem}
     result["jaxacct"] = importlib.metadata.version("jaxacct")
-    result["recompute"] = f"{_IMPORT}{solved}({mechanism.source()}, {given}{width}))"
+    result["recompute"] = asked.source(mechanism)
     return result
 
 

@@ -245,7 +245,8 @@ def _refined(
     try:
         scale, count = distribution.scale(mechanism)
         if scale > 0.0:  # it may underflow
-            _narrow(distribution, mechanism, query, at, read, deltas, upper, lower, _TAIL * min(deltas) / max(1, count))
+            tail = _TAIL * min(deltas) / max(1, count)
+            _Refinement(distribution, mechanism, tail, read, deltas, upper, lower).narrow(query, at)
     except TooFineError:
         if not max(upper.values()) < query.worst:  # else the largest loss answers, or what is known already
             raise
@@ -254,104 +255,99 @@ def _refined(
     return {d: Ends(min(lower[d], upper[d]), upper[d]) for d in upper}
 
 
-def _narrow(
-    distribution: Distribution,
-    mechanism: Mechanism,
-    query: Query,
-    at: Bracketing,
-    read: Callable[[Pld], float],
-    deltas: Sequence[float],
-    upper: dict[Direction, float],
-    lower: dict[Direction, float],
-    tail: float,
-) -> None:
-    # A fine width is reached in stages, each a tenth of the one before, from ten times the one that is meant where
-    # nothing is asked: the grids do not depend on the width asked for, but for when it is enough. So none finds less
-    # than a coarser one. A coarse look tells which direction counts; then the resolution that the stage is likely to
-    # need.
-    constant, stage = distribution.width_constant(mechanism), max(at.width, query.width / _STAGE)
-    goal = math.sqrt(constant / stage)
-    resolution, rounds = min(_FIRST_RESOLUTION, goal), 0
-    if distribution.is_light(mechanism):
-        cells = _num_cells(distribution, mechanism)  # at resolution 1
-        resolution = max(resolution, min(_FINE_FIRST, _FEW_CELLS / cells))
-    width, idle = math.inf, 0
-    while True:
-        fits = _tightened(distribution, mechanism, resolution, tail, read, deltas, upper, lower)
-        rounds += 1
-        high, low = max(upper.values()), max(lower.values())
-        before, width = width, (high - low) / low if low > 0 else (0.0 if high <= low else math.inf)
-        # without gain: below what the tails let a grid resolve (delta of 1e-20 or so), or at its rounding
-        idle = idle + 1 if width > _GAIN * before or math.isinf(width) else 0
-        if at.progress is not None:
-            at.progress(rounds, width)
-        if width <= at.width or (query is Query.DELTA and high < _DEEP):
-            return
-        if idle >= _MAX_IDLE:  # what asks for more than is meant by default gets the last resolution too
-            wants_more = math.isfinite(width) and at.width < query.width and resolution < _LAST_RESOLUTION
-            if not wants_more or _needed_bytes(distribution, mechanism, _LAST_RESOLUTION) > _MEMORY_LIMIT:
-                return
-            resolution = _LAST_RESOLUTION
-            continue
-        begins = rounds == 1
-        while width <= stage:
-            stage, begins = _STAGE * stage, True
-        # the error falls with the square of the resolution
-        goal = math.sqrt(constant / stage)
-        grow = 2.0 if not math.isfinite(width) else min(4.0, max(1.5, 1.1 * math.sqrt(width / stage)))
-        finer = goal if begins and goal > resolution else resolution * grow
-        if resolution < _LAST_SHARE * _LAST_RESOLUTION:  # else the last one would add little
-            finer = min(finer, _LAST_RESOLUTION)
-        # the coarse look itself may be too coarse for losses near the end of the doubles
-        if (
-            (not fits and rounds > 1)
-            or finer > _LAST_RESOLUTION
-            or _needed_bytes(distribution, mechanism, finer) > _MEMORY_LIMIT
-        ):
-            return
-        resolution = finer
+@dataclasses.dataclass(frozen=True)
+class _Refinement:
+    """The ends known so far, which finer and finer distributions of one mechanism narrow in place.
 
-
-def _tightened(
-    distribution: Distribution,
-    mechanism: Mechanism,
-    resolution: float,
-    tail: float,
-    read: Callable[[Pld], float],
-    deltas: Sequence[float],
-    upper: dict[Direction, float],
-    lower: dict[Direction, float],
-) -> bool:
-    """Narrows `upper` and `lower` by what distributions of a resolution say; False if they would be too large to hold.
-
-    Directions that can no longer be the worse one are left as they are.
+    Attributes:
+      distribution, mechanism, tail, deltas: as for `plds`.
+      read: what is asked of a distribution.
+      upper, lower: the ends in each direction.
     """
-    try:
-        above = plds(distribution, mechanism, resolution, Bound.UPPER, tail, deltas)
-        below = plds(distribution, mechanism, resolution, Bound.LOWER, tail, deltas)
-        if distribution.is_symmetric(mechanism):
-            high, low = read(above(Direction.REMOVE)), read(below(Direction.REMOVE))
-            upper.update({d: min(value, high) for d, value in upper.items()})
-            lower.update({d: max(value, low) for d, value in lower.items()})
-            return True
-        for d in lower:
-            if upper[d] > max(lower.values()):
-                upper[d] = min(upper[d], read(above(d)))
-                lower[d] = max(lower[d], read(below(d)))
-    except TooFineError:
-        return False
-    return True
 
+    distribution: Distribution
+    mechanism: Mechanism
+    tail: float
+    read: Callable[[Pld], float]
+    deltas: Sequence[float]
+    upper: dict[Direction, float]
+    lower: dict[Direction, float]
 
-def _num_cells(distribution: Distribution, mechanism: Mechanism) -> float:
-    """About how many cells the composed losses spread over at resolution 1: ten standard deviations to either side."""
-    scale, count = distribution.scale(mechanism)
-    largest = distribution.largest_loss(mechanism)
-    return max(1.0, min(20.0 * math.sqrt(scale) + 2.0 * largest / count, 2.0 * largest) / math.sqrt(scale / count))
+    def narrow(self, query: Query, at: Bracketing) -> None:
+        """Narrows the ends until they are as close as `at` asks, or no resolution would gain more."""
+        # A fine width is reached in stages, each a tenth of the one before, from ten times the one that is meant where
+        # nothing is asked: the grids do not depend on the width asked for, but for when it is enough. So none finds
+        # less than a coarser one. A coarse look tells which direction counts; then the resolution that the stage is
+        # likely to need.
+        constant, stage = self.distribution.width_constant(self.mechanism), max(at.width, query.width / _STAGE)
+        goal = math.sqrt(constant / stage)
+        resolution, rounds = min(_FIRST_RESOLUTION, goal), 0
+        if self.distribution.is_light(self.mechanism):
+            resolution = max(resolution, min(_FINE_FIRST, _FEW_CELLS / self._num_cells()))
+        width, idle = math.inf, 0
+        while True:
+            fits = self._tighten(resolution)
+            rounds += 1
+            high, low = max(self.upper.values()), max(self.lower.values())
+            before, width = width, (high - low) / low if low > 0 else (0.0 if high <= low else math.inf)
+            # without gain: below what the tails let a grid resolve (delta of 1e-20 or so), or at its rounding
+            idle = idle + 1 if width > _GAIN * before or math.isinf(width) else 0
+            if at.progress is not None:
+                at.progress(rounds, width)
+            if width <= at.width or (query is Query.DELTA and high < _DEEP):
+                return
+            if idle >= _MAX_IDLE:  # what asks for more than is meant by default gets the last resolution too
+                wants_more = math.isfinite(width) and at.width < query.width and resolution < _LAST_RESOLUTION
+                if not wants_more or self._is_too_large(_LAST_RESOLUTION):
+                    return
+                resolution = _LAST_RESOLUTION
+                continue
+            begins = rounds == 1
+            while width <= stage:
+                stage, begins = _STAGE * stage, True
+            # the error falls with the square of the resolution
+            goal = math.sqrt(constant / stage)
+            grow = 2.0 if not math.isfinite(width) else min(4.0, max(1.5, 1.1 * math.sqrt(width / stage)))
+            finer = goal if begins and goal > resolution else resolution * grow
+            if resolution < _LAST_SHARE * _LAST_RESOLUTION:  # else the last one would add little
+                finer = min(finer, _LAST_RESOLUTION)
+            # the coarse look itself may be too coarse for losses near the end of the doubles
+            if (not fits and rounds > 1) or finer > _LAST_RESOLUTION or self._is_too_large(finer):
+                return
+            resolution = finer
 
+    def _tighten(self, resolution: float) -> bool:
+        """Narrows the ends by what distributions of a resolution say; False if they would be too large to hold.
 
-def _needed_bytes(distribution: Distribution, mechanism: Mechanism, resolution: float) -> float:
-    """About how many bytes a refinement would hold at once: some twenty arrays over the window of composed losses."""
-    scale, count = distribution.scale(mechanism)
-    window = 40.0 * max(math.sqrt(scale), scale) + 30.0
-    return 200.0 * window / math.sqrt(scale / count) * resolution
+        Directions that can no longer be the worse one are left as they are.
+        """
+        distribution, mechanism, upper, lower = self.distribution, self.mechanism, self.upper, self.lower
+        try:
+            above, below = (
+                plds(distribution, mechanism, resolution, bound, self.tail, self.deltas)
+                for bound in (Bound.UPPER, Bound.LOWER)
+            )
+            if distribution.is_symmetric(mechanism):
+                high, low = self.read(above(Direction.REMOVE)), self.read(below(Direction.REMOVE))
+                upper.update({d: min(value, high) for d, value in upper.items()})
+                lower.update({d: max(value, low) for d, value in lower.items()})
+                return True
+            for d in lower:
+                if upper[d] > max(lower.values()):
+                    upper[d] = min(upper[d], self.read(above(d)))
+                    lower[d] = max(lower[d], self.read(below(d)))
+        except TooFineError:
+            return False
+        return True
+
+    def _num_cells(self) -> float:
+        """About how many cells the composed losses spread over at resolution 1: ten standard deviations either way."""
+        scale, count = self.distribution.scale(self.mechanism)
+        largest = self.distribution.largest_loss(self.mechanism)
+        return max(1.0, min(20.0 * math.sqrt(scale) + 2.0 * largest / count, 2.0 * largest) / math.sqrt(scale / count))
+
+    def _is_too_large(self, resolution: float) -> bool:
+        """Whether a refinement would hold too much at once: some twenty arrays over the window of composed losses."""
+        scale, count = self.distribution.scale(self.mechanism)
+        window = 40.0 * max(math.sqrt(scale), scale) + 30.0
+        return 200.0 * window / math.sqrt(scale / count) * resolution > _MEMORY_LIMIT

@@ -44,19 +44,26 @@ def filled(run: TruncatedPoisson) -> Full:
     total = float(weights.sum())
     if total <= 0.0:
         return Full(rest, 0.0, ((rest, top),))
-    nodes = np.unique(np.searchsorted(np.cumsum(weights), np.array([0.0, *_QUANTILES]) * total).clip(0, sizes.size - 1))
-    nodes = np.unique(np.append(nodes, sizes.size - 1))
     joins = prob * (limit / (sizes + 1.0))
-    at = np.searchsorted(nodes, np.arange(sizes.size), side="right").clip(1, max(nodes.size - 1, 1)) - 1
-    following = nodes[np.minimum(at + 1, nodes.size - 1)]
-    width = joins[nodes[at]] - joins[following]
-    share = np.divide(joins - joins[following], width, out=np.ones_like(joins), where=width > 0.0)
-    moved: Any = np.bincount(at + 1, weights * (1.0 - share), nodes.size + 1)
-    held: Any = np.bincount(at, weights * share, nodes.size + 1) + moved
-    held = (held[: nodes.size] + 2.0**-40 * total) * (1.0 + slack)
+    nodes = np.searchsorted(np.cumsum(weights), np.array([0.0, *_QUANTILES]) * total)
+    nodes = np.unique(np.append(nodes.clip(0, sizes.size - 1), sizes.size - 1))
+    held = (_spread(joins, weights, nodes) + 2.0**-40 * total) * (1.0 + slack)
     held[0] += rest
     found = tuple((min(1.0, float(w)), up(float(joins[i]), 4)) for w, i in zip(held, nodes, strict=True))
     return Full(min(1.0, total * (1.0 + slack) + rest), max(0.0, total * (1.0 - slack)), found)
+
+
+def _spread(x: np.ndarray, weights: np.ndarray, nodes: np.ndarray) -> Any:
+    """Weights of `x[nodes]`: that of each of `x`, which fall, is spread to the nodes about it so that the mean stays.
+
+    The first and the last place are nodes.
+    """
+    at = np.searchsorted(nodes, np.arange(x.size), side="right").clip(1, max(nodes.size - 1, 1)) - 1
+    following = nodes[np.minimum(at + 1, nodes.size - 1)]
+    width = x[nodes[at]] - x[following]
+    share = np.divide(x - x[following], width, out=np.ones_like(x), where=width > 0.0)
+    moved: Any = np.bincount(at + 1, weights * (1.0 - share), nodes.size + 1)
+    return (np.bincount(at, weights * share, nodes.size + 1) + moved)[: nodes.size]
 
 
 def kept(run: TruncatedPoisson) -> float:
@@ -72,6 +79,11 @@ def kept(run: TruncatedPoisson) -> float:
     more = 1.0 - binomial_tail(records, 1.0 - prob, records - limit - 1)
     more = max(more, prob * full.least + (1.0 - prob) * over.least)
     return max(0.0, down(prob * (1.0 - full.most) + limit / records * more, 2**6))
+
+
+def present(run: FixedBatches) -> float:
+    """A float, the probability 1 - (1 - 1/N)^B that a batch drawn with replacement has the record, within 2^-48."""
+    return -math.expm1(int(run.batch_size) * math.log1p(-1.0 / int(run.num_records)))
 
 
 def copies(run: FixedBatches) -> tuple[list[float], float]:

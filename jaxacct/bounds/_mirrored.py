@@ -37,6 +37,14 @@ class Mirrored(NamedTuple):
     largest_loss: float = math.inf
     gap: float = 0.0
 
+    def laws(self, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
+        """The law of a step, and how often it is run, as `parts_by_laws` takes them."""
+        return [(self.law(step, side, tail), self.num_steps)]
+
+    def whole_scale(self) -> tuple[float, int]:
+        """The scale of all steps, and their number, as a `Distribution` has them."""
+        return self.scale * self.num_steps, self.num_steps
+
 
 def _of_mixture(release: MixtureOfGaussians, prob: float, count: int) -> Mirrored:
     def law(step: float, side: Side, tail: float) -> RatioLaw:

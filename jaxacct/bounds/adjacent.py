@@ -62,8 +62,7 @@ def _theorem(mechanism: Any) -> str:
 
 
 def _laws(mechanism: Any, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
-    pair = _pair_of(mechanism)
-    return [(pair.law(step, side, tail), pair.num_steps)]
+    return _pair_of(mechanism).laws(step, side, tail)
 
 
 def _largest(mechanism: Any) -> float:
@@ -72,8 +71,7 @@ def _largest(mechanism: Any) -> float:
 
 
 def _scale(mechanism: Any) -> tuple[float, int]:
-    pair = _pair_of(mechanism)
-    return pair.scale * pair.num_steps, pair.num_steps
+    return _pair_of(mechanism).whole_scale()
 
 
 # What stands for a replaced record

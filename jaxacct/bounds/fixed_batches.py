@@ -26,11 +26,11 @@ from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct.bounds import bases
 from jaxacct.bounds._distribution import PLAIN_TAIL, Distribution, loss_distribution, parts_by_laws, reader
-from jaxacct.bounds._full_batches import Full, copies, filled, kept
+from jaxacct.bounds._full_batches import Full, copies, filled, kept, present
 from jaxacct.bounds._mirrored import Mirrored, mirrored
 from jaxacct.bounds._nearby import below_nearby
 from jaxacct.bounds._parts import is_scalar
-from jaxacct.bounds.bases._base import pld_of_law, side_of
+from jaxacct.bounds.bases._base import pld_of_law, side_of, unbounded
 from jaxacct.bounds.bases._glued import emptied, emptied_in_bins, glued, weighted
 from jaxacct.bounds.poisson._law import DISTRIBUTION as POISSON
 from jaxacct.curves._convolution import compose_plds
@@ -128,7 +128,7 @@ def _empty(run: Any, prob: float) -> _MakeLaw:
 def _with_copies(run: FixedBatches) -> _MakeLaw:
     """Given that there are copies of the record, their number is told: 2 K away from none, and from the other one."""
     shares, rest = copies(run)
-    some = up(-math.expm1(int(run.batch_size) * math.log1p(-1.0 / int(run.num_records))), 2**6)
+    some = up(present(run), 2**6)
     noise = float(run.mechanism.noise_multiplier)
 
     def law(step: float, side: Side, tail: float) -> RatioLaw:
@@ -250,8 +250,7 @@ def _fixed_emptied(run: FixedBatches) -> Adjacency:
     """With replacement as if replaced by any other one, of which the empty one is one."""
     rate, full = _rate(run, is_up=True), Gaussian(float(run.mechanism.noise_multiplier))
     if run.with_replacement:
-        law, least = _with_copies(run), 1.0 - 1.0 / int(run.num_records)
-        joins = down(-math.expm1(int(run.batch_size) * math.log(least)), 2**8)
+        law, joins = _with_copies(run), down(present(run), 2**6)
     else:
         law, joins = _empty(run, rate), _rate(run, is_up=False)
     below = PoissonSampled(full, joins, int(run.num_steps))
@@ -326,27 +325,17 @@ def bracket(
     return {d: found.ends(query, target, at, d) for d in at.known}
 
 
-def _known_of(run: TruncatedPoisson) -> Adjacency:
+def _cut_pair(run: TruncatedPoisson) -> Mirrored:
     found = adjacency_of(run.relation, run)
     assert found is not None
-    return found
-
-
-def _laws(run: TruncatedPoisson, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
-    pair = _known_of(run).pair
-    return [(pair.law(step, side, tail), pair.num_steps)]
-
-
-def _cut_scale(run: TruncatedPoisson) -> tuple[float, int]:
-    pair = _known_of(run).pair
-    return pair.scale * pair.num_steps, pair.num_steps
+    return found.pair
 
 
 CUT = Distribution(
     theorem=_CUT,
-    parts=parts_by_laws(_laws),
-    scale=_cut_scale,
-    largest_loss=lambda run: math.inf,
+    parts=parts_by_laws(lambda run, step, side, tail: _cut_pair(run).laws(step, side, tail)),
+    scale=lambda run: _cut_pair(run).whole_scale(),
+    largest_loss=unbounded,
     reduction=always,
     width_constant=lambda run: 0.5,
     is_from_above=always,

@@ -42,9 +42,9 @@ _Function = Callable[[Any, jax.Array], jax.Array]
 
 
 def response_log_delta(local: jax.Array, others: jax.Array, epsilon: jax.Array) -> jax.Array:
-    """log delta [L] at `epsilon` [L], rounded up, of randomized response with `others` = k - 1 other answers:
+    """log delta [L] at `epsilon` [L], rounded up, of randomized response with `others` = k - 1 other answers.
 
-    (e^E - e^eps) / (e^E + k - 1), 0 from eps = E on.
+    delta = (e^E - e^eps) / (e^E + k - 1), and 0 from eps = E on.
     """
     gap = xp.where(epsilon < local, local - epsilon, 1.0)
     log_delta = log1mexp(-gap) - log1p(others * xp.exp(-local))

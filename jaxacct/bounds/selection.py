@@ -27,9 +27,9 @@ _SMALLEST = 2.0**-30  # shapes nearer to 0 count as the logarithmic law, whose m
 
 
 def _mean(rate: jax.Array, shape: float) -> jax.Array:
-    """The mean number of runs [L] of the truncated negative binomial law with gamma = e^-rate, rounded down:
+    """The mean number of runs [L] of the truncated negative binomial law with gamma = e^-rate, rounded down.
 
-    shape (e^rate - 1) / (1 - e^(-shape rate)),   (e^rate - 1) / rate for shape 0.
+    shape (e^rate - 1) / (1 - e^(-shape rate)),   (e^rate - 1) / rate for shape 0
     """
     some = xp.where(rate > 0, rate, 1.0)
     below = some if shape == 0.0 else -xp.expm1(-shape * some) / shape

@@ -42,51 +42,40 @@ class Solve:
 
     def __call__(self, batch: Batch) -> Found:
         """The value in each lane of a batch."""
-        return _solved(batch, *(getattr(self, field.name) for field in dataclasses.fields(self)))
-
-
-def _solved(
-    batch: Batch,
-    keys: tuple[Any, ...],
-    method: str | None,
-    directions: tuple[Direction, ...],
-    precision: float | None,
-    tolerance: float,
-) -> Found:
-    where, start = range_of(batch, keys)
-    target = batch.target_epsilon * (1.0 - _MARGIN)
-    asked = [
-        dataclasses.replace(
-            question_of(batch.mechanism(x), Query.EPSILON, batch.target_delta, method=method, precision=precision),
-            directions=directions,
+        where, start = range_of(batch, self.keys)
+        target = batch.target_epsilon * (1.0 - _MARGIN)
+        asked = [self._question(batch, x) for x in (start, where.worst, where.best)]
+        on_lanes = all(one_sided(step.method) for question in asked for step in plan(question))
+        quick = dict.fromkeys(m for question in asked for m in _quick_methods(question, on_lanes))
+        methods = tuple(m for m in quick if isinstance(m, LaneMethod))
+        has_bracket = any(is_quick_bracket(step.method) for question in asked for step in plan(question))
+        if methods and (self.method is not None or on_lanes or (asked[0].is_quick and not has_bracket)):
+            found = by_methods(batch, methods, self.directions, target, where, start, self.tolerance)
+            if np.any(found.asked["edge"] & found.is_affordable):
+                message = "the calibrated value rests on the largest Renyi order tried: it is valid, but may be loose"
+                warnings.warn(message, OrderEdgeWarning, stacklevel=3)
+            return found
+        if methods and plan(asked[0])[0].method.cold >= Cost.SECONDS:  # else no search nearby is worth its compilation
+            near = by_methods(batch, methods, self.directions, target, where, start, _NEAR)
+            start = np.where(near.is_affordable, near.value, start)
+        found = search(
+            engine_route(batch, self.method, self.directions, self.precision, start),
+            target,
+            where,
+            start,
+            np.ones(target.shape, bool),
+            self.tolerance,
         )
-        for x in (start, where.worst, where.best)
-    ]
-    on_lanes = all(one_sided(step.method) for question in asked for step in plan(question))
-    quick = dict.fromkeys(m for question in asked for m in _quick_methods(question, on_lanes))
-    methods = tuple(m for m in quick if isinstance(m, LaneMethod))
-    has_bracket = any(is_quick_bracket(step.method) for question in asked for step in plan(question))
-    if methods and (method is not None or on_lanes or (asked[0].is_quick and not has_bracket)):
-        found = by_methods(batch, methods, directions, target, where, start, tolerance)
-        if np.any(found.asked["edge"] & found.is_affordable):
-            message = "the calibrated value rests on the largest Renyi order tried: it is valid, but may be loose"
-            warnings.warn(message, OrderEdgeWarning, stacklevel=4)
+        if self.precision is not None and np.any(found.asked["wide"] & found.is_affordable):
+            message = f"the calibrated value rests on an interval wider than precision={self.precision:g}: it is valid"
+            warnings.warn(message, PrecisionWarning, stacklevel=3)
         return found
-    if methods and plan(asked[0])[0].method.cold >= Cost.SECONDS:  # else no search nearby is worth its compilation
-        near = by_methods(batch, methods, directions, target, where, start, _NEAR)
-        start = np.where(near.is_affordable, near.value, start)
-    found = search(
-        engine_route(batch, method, directions, precision, start),
-        target,
-        where,
-        start,
-        np.ones(target.shape, bool),
-        tolerance,
-    )
-    if precision is not None and np.any(found.asked["wide"] & found.is_affordable):
-        message = f"the calibrated value rests on an interval wider than precision={precision:g}: it is valid"
-        warnings.warn(message, PrecisionWarning, stacklevel=4)
-    return found
+
+    def _question(self, batch: Batch, x: np.ndarray) -> Question:
+        """What is asked where the field is `x` [L]."""
+        of, at = batch.mechanism(x), batch.target_delta
+        question = question_of(of, Query.EPSILON, at, method=self.method, precision=self.precision)
+        return dataclasses.replace(question, directions=self.directions)
 
 
 def _quick_methods(question: Question, on_lanes: bool) -> list[Method]:

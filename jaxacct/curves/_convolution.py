@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxacct._types import Bound, TooFineError
-from jaxacct.curves._pld import Pld
+from jaxacct.curves._pld import Pld, check_alike
 from jaxacct.curves._regridding import on_grid
 from jaxacct.special import ULP, log_or_minus_inf, rows_times
 
@@ -117,15 +117,7 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
     Raises:
       ValueError: if the parts differ in bound, direction or adjacency.
     """
-    first = parts[0][0]
-    for pld, _ in parts:
-        same = (pld.bound, pld.direction, pld.neighboring_relation) == (
-            first.bound,
-            first.direction,
-            first.neighboring_relation,
-        )
-        if not same:
-            raise ValueError("privacy loss distributions must share bound, direction and adjacency to compose")
+    check_alike((pld for pld, _ in parts), "compose")
     finest = min(pld.step for pld, _ in parts)
     parts = [(pld if pld.step == finest else on_grid(pld, finest), int(count)) for pld, count in parts if count > 0]
     first = parts[0][0]

@@ -168,3 +168,9 @@ def check_plds(name: str, values: Iterable[Any]) -> None:
     for value in values:
         if not isinstance(value, Pld):
             raise ValueError(f"{name} must be privacy loss distributions, not {type(value).__name__}")
+
+
+def check_alike(plds: Iterable[Pld], purpose: str) -> None:
+    """Raises ValueError unless all have one bound, direction and adjacency; `purpose`: what that is needed for."""
+    if len({(pld.bound, pld.direction, pld.neighboring_relation) for pld in plds}) > 1:
+        raise ValueError(f"privacy loss distributions must share bound, direction and adjacency to {purpose}")

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxacct._types import Bound
 from jaxacct._validate import checked_array
-from jaxacct.curves._pld import Pld, check_plds
+from jaxacct.curves._pld import Pld, check_alike, check_plds
 from jaxacct.special import ULP, product_outward, sum_outward
 
 _SLACK = 2.0**-40  # on each mass: a share errs by two of expm1, 5 ULP each, its quotient and products
@@ -67,14 +67,8 @@ def mixture(plds: Sequence[Pld], weights: Sequence[float]) -> Pld:
     check_plds("plds", parts)
     if shares.shape != (len(parts),) or not parts or not np.all(shares >= 0) or abs(shares.sum() - 1.0) > 1e-9:
         raise ValueError(f"weights={weights!r} must be probabilities, one for each of {len(parts)} distributions")
+    check_alike(parts, "mix")
     first = parts[0]
-    for part in parts:
-        if (part.bound, part.direction, part.neighboring_relation) != (
-            first.bound,
-            first.direction,
-            first.neighboring_relation,
-        ):
-            raise ValueError("privacy loss distributions must share bound, direction and adjacency to mix")
     # weights that add to less (more) than 1 would lose mass of an upper bound (make mass of a lower one)
     total, is_upper = math.fsum(shares), first.bound is Bound.UPPER
     if total < 1.0 if is_upper else total > 1.0:

@@ -7,7 +7,7 @@ is read too; one whose fields are not those listed here is refused.
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import attr
 from dp_accounting import dp_event  # type: ignore[import-untyped]
@@ -37,6 +37,7 @@ from jaxacct.mechanisms import (
 )
 from jaxacct.special import up
 
+_SLACK = 2.0**-48  # of an exponential, quotients and a sum: some ten roundings
 _REPLACE, _ZERO_OUT = NeighboringRelation.REPLACE_ONE, NeighboringRelation.REPLACE_SPECIAL
 
 # what Poisson sampling and allocation take
@@ -107,20 +108,43 @@ def _response(event: Any) -> RandomizedResponse:
     return RandomizedResponse(up(math.log1p(count * (1.0 - prob) / prob), 64), count)
 
 
-def _response_of_nobody(event: Any) -> DiscretePair:
-    """Against the uniform answer that stands for an empty record."""
+class _Answers(NamedTuple):
+    """How one of `number` answers is told.
+
+    Attributes:
+      odds: of each other answer against the true one, rounded down.
+      told: the probability of the true one, within `slack`.
+      slack: of these numbers; 0 where all answers are as likely, which is exact.
+    """
+
+    number: float
+    odds: float
+    told: float
+    slack: float
+
+
+def _answers(event: Any) -> _Answers:
     run = _response(event)
-    count, odds = float(run.num_categories), math.exp(-float(run.local_epsilon))
-    told = 1.0 / (1.0 + (count - 1.0) * odds)
+    count, slack = float(run.num_categories), _SLACK * (run.local_epsilon > 0)
+    odds = math.exp(-float(run.local_epsilon)) * (1.0 - slack)
+    return _Answers(count, odds, 1.0 / (1.0 + (count - 1.0) * odds), slack)
+
+
+def _response_of_nobody(event: Any) -> DiscretePair:
+    """Against the uniform answer that stands for an empty record; rounded to the lossy side."""
+    count, _, told, slack = _answers(event)
+    told = min(told + slack, 1.0)
     return DiscretePair((told, 1.0 - told), (1.0 / count, 1.0 - 1.0 / count))
 
 
 def _response_as_pair(event: Any) -> DiscretePair:
-    """The pair of `RandomizedResponse`, to stand beside others in a composition; it is labelled add or remove."""
-    run = _response(event)
-    count, odds = float(run.num_categories), math.exp(-float(run.local_epsilon))
-    told = 1.0 / (1.0 + (count - 1.0) * odds)
-    rest = (count - 2.0) * odds * told
+    """The pair of `RandomizedResponse`, to stand beside others in a composition; it is labelled add or remove.
+
+    Rounded to the lossy side: less mass than it has where both answers are as likely, and odds that tell more.
+    """
+    count, odds, told, slack = _answers(event)
+    rest = (count - 2.0) * odds * told * (1.0 - slack)
+    told = (1.0 - rest) / (1.0 + odds)
     return DiscretePair((told, odds * told, rest), (odds * told, told, rest))
 
 
@@ -145,35 +169,30 @@ def _tree_by_position(event: Any) -> Any:
     raise ValueError(f"event={event!r}: neighboring_relation must be `REPLACE_SPECIAL`, or others change their leaves")
 
 
+def _gaussian(event: Any) -> Gaussian:
+    """What each batch of a fixed size goes through."""
+    release = _one_release(event)
+    if not isinstance(release, Gaussian):
+        raise ValueError(f"event={event!r}: fixed batches are analysed for Gaussian noise")
+    return release
+
+
 def _fixed_batch(event: Any) -> PoissonSampled:
     """A uniform batch of B of N records: Poisson sampling at B / N with twice the sensitivity.
 
     With the record a batch lacks it with probability 1 - B / N, and is then as without it, or has it in the place of
     another one, a shift by two clipping norms. Add or remove; the larger of the two data sets has N records or more.
     """
-    release = _one_release(event)
-    if not isinstance(release, Gaussian):
-        raise ValueError(f"event={event!r}: fixed batches are analysed for Gaussian noise")
+    release = _gaussian(event)
     if not 0 < event.sample_size < event.source_dataset_size:
         raise ValueError(f"event={event!r}: sample_size must be > 0 and < source_dataset_size")
     prob = math.nextafter(event.sample_size / event.source_dataset_size, 1.0)
     return PoissonSampled(Gaussian(0.5 * release.noise_multiplier), prob)
 
 
-def _drawn(event: Any, *, with_replacement: bool) -> FixedBatches:
-    """Batches of a fixed size as they are, of which each adjacency has its own answers."""
-    release = _one_release(event)
-    if not isinstance(release, Gaussian):
-        raise ValueError(f"event={event!r}: fixed batches are analysed for Gaussian noise")
-    return FixedBatches(release, event.source_dataset_size, event.sample_size, 1, with_replacement)
-
-
-def _drawn_once(event: Any) -> FixedBatches:
-    return _drawn(event, with_replacement=False)
-
-
-def _drawn_again(event: Any) -> FixedBatches:
-    return _drawn(event, with_replacement=True)
+def _drawn(event: Any, *, again: bool = False) -> FixedBatches:
+    """Batches of a fixed size as they are, of which each adjacency has its own answers; `again`: with replacement."""
+    return FixedBatches(_gaussian(event), event.source_dataset_size, event.sample_size, 1, again)
 
 
 def _truncated(event: Any) -> TruncatedPoisson:
@@ -213,7 +232,10 @@ _EVENTS: dict[str, tuple[tuple[str, ...], _Read]] = {
         lambda event: MixtureOfGaussians(event.standard_deviation, event.sensitivities, event.sampling_probs),
     ),
     "SampledWithoutReplacementDpEvent": (("source_dataset_size", "sample_size", "event"), _fixed_batch),
-    "SampledWithReplacementDpEvent": (("source_dataset_size", "sample_size", "event"), _drawn_again),
+    "SampledWithReplacementDpEvent": (
+        ("source_dataset_size", "sample_size", "event"),
+        lambda event: _drawn(event, again=True),
+    ),
     "TruncatedSubsampledGaussianDpEvent": (
         ("dataset_size", "sampling_probability", "truncated_batch_size", "noise_multiplier"),
         _truncated,
@@ -231,15 +253,15 @@ _ELSEWHERE: dict[NeighboringRelation, dict[str, _Read]] = {
         "GaussianDpEvent": lambda event: Gaussian(0.5 * event.noise_multiplier),
         "RandomizedResponseDpEvent": _response_as_pair,
         "PoissonSampledDpEvent": _sampled_and_replaced,
-        "SampledWithoutReplacementDpEvent": lambda event: ReplaceOne(_drawn_once(event)),
-        "SampledWithReplacementDpEvent": lambda event: ReplaceOne(_drawn_again(event)),
+        "SampledWithoutReplacementDpEvent": lambda event: ReplaceOne(_drawn(event)),
+        "SampledWithReplacementDpEvent": lambda event: ReplaceOne(_drawn(event, again=True)),
         "TruncatedSubsampledGaussianDpEvent": lambda event: ReplaceOne(_truncated(event)),
     },
     _ZERO_OUT: {
         "RandomizedResponseDpEvent": _response_of_nobody,
         "SingleEpochTreeAggregationDpEvent": _tree,
-        "SampledWithoutReplacementDpEvent": lambda event: ZeroOut(_drawn_once(event)),
-        "SampledWithReplacementDpEvent": lambda event: ZeroOut(_drawn_again(event)),
+        "SampledWithoutReplacementDpEvent": lambda event: ZeroOut(_drawn(event)),
+        "SampledWithReplacementDpEvent": lambda event: ZeroOut(_drawn(event, again=True)),
         "TruncatedSubsampledGaussianDpEvent": lambda event: ZeroOut(_truncated(event)),
     },
 }

@@ -1,7 +1,7 @@
 """What was run: frozen descriptions made of public parameters only.
 
-Each is a pytree whose leaves are its numeric fields, so it can be vmapped over and differentiated
-through. Fields may be arrays: every query broadcasts over them.
+Each is a pytree whose leaves are its numeric fields, so it can be vmapped over and differentiated through. Fields may
+be arrays: every query broadcasts over them.
 """
 
 from jaxacct.mechanisms._adjacent import ReplaceOne, ZeroOut

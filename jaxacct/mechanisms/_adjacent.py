@@ -18,8 +18,6 @@ class Adjacent(Mechanism):
 
     def check(self) -> None:
         super().check()
-        if isinstance(self.mechanism, tuple | list):
-            raise ValueError(f"mechanism={self.mechanism!r} must be one mechanism")
         if isinstance(self.mechanism, Adjacent) or self.mechanism.relation not in _FROM[self.relation]:
             own, named = self.mechanism.relation.value, self.relation.value
             raise ValueError(
@@ -107,7 +105,7 @@ class ReplaceOne(Adjacent):
     relation = NeighboringRelation.REPLACE_ONE
     reduction = "a record that is removed before the other one is added"
 
-    mechanism: WrappedMechanism = base(several=True)
+    mechanism: WrappedMechanism = base(of_any_type=True)
 
     @property
     def unit_of_privacy(self) -> str:
@@ -143,7 +141,7 @@ class ZeroOut(Adjacent):
 
     relation = NeighboringRelation.REPLACE_SPECIAL
 
-    mechanism: WrappedMechanism = base(several=True)
+    mechanism: WrappedMechanism = base(of_any_type=True)
 
     @property
     def reduction(self) -> str | None:  # type: ignore[override]

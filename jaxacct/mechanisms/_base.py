@@ -123,10 +123,10 @@ class Description:
                 yield from spec.values(getattr(self, name))
 
     def signature(self) -> tuple[type, ...]:
-        """Its type, and then the signature of the one that it wraps."""
+        """Its type, and then the signature of the one that it wraps where that is a part of it."""
         own: tuple[type, ...] = (type(self),)
         for name, spec in base_fields(type(self)).items():
-            own += () if spec.is_several else getattr(self, name).signature()
+            own += () if spec.is_any else getattr(self, name).signature()
         return own
 
     def parameters(self) -> dict[str, Any]:

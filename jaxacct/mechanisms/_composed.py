@@ -26,7 +26,7 @@ class Composed(Mechanism):
     Composed(mechanisms=(Gaussian(noise_multiplier=2.0),), counts=(10,))
     """
 
-    mechanisms: Any = base(several=True)
+    mechanisms: Any = base(several=True, of_any_type=True)
     counts: Any = count(
         "number of runs", "T", help="releases of the whole data", privacy=Privacy.FALLS, several=True, default=1
     )

@@ -185,10 +185,12 @@ class BaseSpec:
     Attributes:
       kind: "mechanism" or "randomizer".
       is_several: whether it holds a tuple of them.
+      is_any: whether the types in it are no part of the holder's signature.
     """
 
     kind: str
     is_several: bool = False
+    is_any: bool = False
 
     def values(self, held: Any) -> tuple[Any, ...]:
         """The descriptions in what the field holds."""
@@ -199,9 +201,9 @@ def _field(spec: FieldSpec | BaseSpec, default: Any = dataclasses.MISSING) -> An
     return dataclasses.field(default=default, metadata={"spec": spec})
 
 
-def base(*, several: bool = False) -> Any:
+def base(*, several: bool = False, of_any_type: bool = False) -> Any:
     """The field of the mechanism, or mechanisms, that this one runs."""
-    return _field(BaseSpec("mechanism", several))
+    return _field(BaseSpec("mechanism", several, of_any_type))
 
 
 def randomizer() -> Any:

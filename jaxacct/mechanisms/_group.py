@@ -28,13 +28,8 @@ class Group(Mechanism):
 
     scheme = "group"
 
-    mechanism: WrappedMechanism = base(several=True)
+    mechanism: WrappedMechanism = base(of_any_type=True)
     size: Any = count("records of one user", "M", help="records of one user", privacy=Privacy.FALLS)
-
-    def __post_init__(self) -> None:
-        if isinstance(self.mechanism, tuple | list):
-            raise ValueError(f"mechanism={self.mechanism!r} must be one mechanism")
-        super().__post_init__()
 
     @property
     def relation(self) -> NeighboringRelation:  # type: ignore[override]

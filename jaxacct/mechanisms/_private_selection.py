@@ -36,7 +36,7 @@ class PrivateSelection(Mechanism):
     scheme = "private selection"
     released = "the best run's output; neither the others nor how many there were"
 
-    mechanism: WrappedMechanism = base(several=True)
+    mechanism: WrappedMechanism = base(of_any_type=True)
     mean_runs: Any = positive(
         "mean number of runs", "M", unit="runs", help="mean number of runs, >= 1", privacy=Privacy.FALLS, least=1.0
     )
@@ -46,8 +46,6 @@ class PrivateSelection(Mechanism):
         shape = checked_number("shape", self.shape)
         if not shape > -1.0:
             raise ValueError(f"shape={shape} must be above -1")
-        if isinstance(self.mechanism, tuple | list):
-            raise ValueError(f"mechanism={self.mechanism!r} must be one mechanism")
         object.__setattr__(self, "shape", shape)
         super().__post_init__()
 

@@ -46,16 +46,14 @@ def _spent(
 
     `known` keeps what was found, for a search that asks about the same epochs again and again.
     """
+    known = {} if known is None else known
 
     def cost(parts: Parts, delta: float) -> float:
         if not parts:
             return 0.0
         key = repr(parts), delta, precision
-        if known is None or key not in known:
-            found = float(epsilon(_described(parts), delta, precision=precision))
-            if known is None:
-                return found
-            known[key] = found
+        if key not in known:
+            known[key] = float(epsilon(_described(parts), delta, precision=precision))
         return known[key]
 
     def spent(delta: float) -> float:
@@ -112,9 +110,9 @@ def privacy_spent(
       A float: 0 if nothing has been released, inf if a count was lost.
 
     Raises:
-      ValueError: if the counts are not found or not unique, traced, or do not fit the number of mechanisms, or are
-        more than there are batches; if
-        mechanisms of the phases differ in adjacency; if a mechanism does not say how many releases it consists of.
+      ValueError: if the counts are not found or not unique, or traced, do not fit the number of mechanisms, or are more
+        than there are batches; if the mechanisms of the phases differ in adjacency; if one does not say how many
+        releases it consists of.
 
     >>> import jax.numpy as jnp, optax
     >>> import jaxacct as ja

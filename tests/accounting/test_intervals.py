@@ -256,17 +256,17 @@ def test_finer_precision_is_never_looser(ask, truth, close):
 def test_grids_of_a_coarser_precision_come_first(monkeypatch):
     """Precision only says when to stop."""
     tried = {}
-    tightened = _distribution._tightened
+    tighten = _distribution._Refinement._tighten
     for precision in (0.01, 3e-3, 1e-3):
         seen = tried[precision] = []
 
-        def spy(distribution, mechanism, resolution, *args, seen=seen):
+        def spy(refinement, resolution, seen=seen):
             seen.append(resolution)
-            return tightened(distribution, mechanism, resolution, *args)
+            return tighten(refinement, resolution)
 
         run, direction = ja.RandomAllocation(ja.Laplace(1.0), 20, 2), ja.Direction.REMOVE
         with monkeypatch.context() as patch:
-            patch.setattr(_distribution, "_tightened", spy)
+            patch.setattr(_distribution._Refinement, "_tighten", spy)
             refined(run, EPSILON, 1e-5, precision, (direction,))
     coarse, middle, fine = tried.values()
     assert len(coarse) < len(fine)

@@ -327,6 +327,15 @@ def test_decomposition_tends_to_the_exact_value(
     assert values[0] < values[1]
 
 
+@pytest.mark.parametrize("direction", list(ja.Direction))
+def test_decomposition_of_one_step_that_every_record_joins(direction: ja.Direction) -> None:
+    """At rate 1 it is the release itself, also where 1 - e^-epsilon is 1."""
+    run = ja.RandomAllocation(ja.Laplace(0.02), num_steps=1)
+    for epsilon in (1.0, 30.0, 34.0, 36.0, 40.0, 49.0):
+        truth = -math.expm1(0.5 * (epsilon - 50.0))
+        assert truth <= decomposition_delta(run, epsilon, direction, sampling_prob=1.0) * (1.0 + 1e-12) <= truth * 1.05
+
+
 def test_decomposition_in_rational_arithmetic() -> None:
     """Theorem 4.6 itself, exactly: above the truth, and falling with the rate."""
     t = 5

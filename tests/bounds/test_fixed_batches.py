@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import jaxacct as ja
-from jaxacct.bounds._full_batches import kept
+from jaxacct.bounds._full_batches import kept, present
 
 REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD
 pytestmark = pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning")
@@ -153,6 +153,13 @@ def test_compositions_keep_the_adjacency_of_their_parts(wrap):
     mixed = ja.Composed((step, ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 50)), (1, 1))
     assert ja.epsilon(wrap(mixed), 1e-6) >= ja.epsilon(wrap(step), 1e-6) * (1 - 1e-6)
     assert ja.pld(wrap(mixed)).relation is wrap.relation
+
+
+@pytest.mark.parametrize(("records", "batch"), [(2, 1), (7, 7), (1000, 30), (10**6, 100), (10**6 + 3, 1), (10**9, 10)])
+def test_how_probably_a_batch_has_a_record(records, batch):
+    run = ja.FixedBatches(ja.Gaussian(1.0), records, batch, with_replacement=True)
+    exact = 1 - (1 - Fraction(1, records)) ** batch
+    assert abs(Fraction(present(run)) / exact - 1) <= Fraction(1, 2**48)
 
 
 @pytest.mark.more

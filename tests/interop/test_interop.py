@@ -5,6 +5,7 @@ import math
 import pickle
 import subprocess
 import sys
+from fractions import Fraction
 from typing import Any
 
 import attr
@@ -18,6 +19,8 @@ from jaxacct.curves._from_profile import dominating_pld
 dpa = pytest.importorskip("dp_accounting")
 from dp_accounting import privacy_accountant_test  # noqa: E402
 from dp_accounting.pld import common, privacy_loss_distribution  # noqa: E402
+
+from jaxacct.interop._reading import elsewhere  # noqa: E402
 
 GAUSSIAN = ja.Gaussian(1.0)
 SAMPLED = ja.PoissonSampled(ja.Gaussian(0.8), sampling_prob=0.02)
@@ -488,6 +491,21 @@ def test_randomized_response_in_both_of_its_adjacencies(prob: float, count: int)
         assert replaced.get_epsilon(1e-3) <= theirs.get_epsilon(1e-3) + 1e-9
     with_others = interop.CertifiedAccountant(REPLACE_ONE).compose(event, 2).compose(dpa.GaussianDpEvent(4.0))
     assert with_others.get_epsilon(1e-5) >= ja.epsilon(ja.Gaussian(2.0), 1e-5)
+
+
+@pytest.mark.parametrize("count", [2, 3, 7, 1000])
+@pytest.mark.parametrize("prob", [1e-9, 0.1, 0.3, 0.7, 0.9, 0.99, 0.9999, 1 - 1e-9, 1.0])
+def test_randomized_responses_are_pairs_that_lose_no_less(prob: float, count: int) -> None:
+    event = dpa.RandomizedResponseDpEvent(prob, count)
+    other = Fraction(prob) / count
+    told = 1 - other * (count - 1)
+    high, low, same = map(Fraction, elsewhere(event, ja.NeighboringRelation.REPLACE_ONE).p)
+    assert same <= (count - 2) * other
+    assert high * other >= low * told
+    special = elsewhere(event, ja.NeighboringRelation.REPLACE_SPECIAL)
+    with_it, without = [Fraction(x) for x in special.p], [Fraction(x) for x in special.q]
+    assert with_it[0] * Fraction(1, count) >= told * without[0]
+    assert with_it[1] * (1 - Fraction(1, count)) <= (1 - told) * without[1]
 
 
 @pytest.mark.parametrize(("steps", "height"), [(1, 1), (2, 2), (3, 2), (4, 3), (1600, 11), ([7, 8, 3], 4)])

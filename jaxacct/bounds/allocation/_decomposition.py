@@ -43,7 +43,12 @@ def _participation(num_steps: int, sampling_prob: float) -> float:
 
 
 def _inner_epsilon(epsilons: Any, participation: float, direction: Direction) -> Any:
-    """eps' [..] at which Theorem 4.6 reads the Poisson profile, rounded down (see `decomposition_delta`)."""
+    """eps' [..] at which Theorem 4.6 reads the Poisson profile, rounded down (see `decomposition_delta`).
+
+    In the add direction what is left of 1 is covered by what `participation` is rounded down by, where it is below 1.
+    """
+    if participation == 1.0:
+        return epsilons
     if direction is Direction.REMOVE:
         return down(np.log1p(np.expm1(epsilons) * participation), _ULPS)
     return down(-np.log1p(np.expm1(-epsilons) * participation), _ULPS)

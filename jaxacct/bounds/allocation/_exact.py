@@ -8,7 +8,7 @@ side; see `jaxacct.divergence.allocation._profile`.
 import functools
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ import numpy as np
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, LaneBracketMethod, Lanes, Query, always, never
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
+from jaxacct.bounds._inversion import Size
 from jaxacct.bounds._many_lines import many_brackets
 from jaxacct.divergence.allocation._epoch_lanes import epoch_delta, epoch_epsilon
 from jaxacct.divergence.allocation._profile import AllocationProfile
@@ -96,13 +97,6 @@ def _unfinished(
 ) -> Mapping[Direction, Ends[float]]:
     """The ends of an unfinished epoch, in each direction; add: epsilon is at most -log(1 - n/t)."""
     return _bracket(mechanism, int(mechanism.steps_done), query, target, at)
-
-
-class Size(NamedTuple):
-    """How large a program is: nodes on the line, and nodes of the rule behind each of them."""
-
-    num_nodes: int
-    num_z: int
 
 
 # From cheap to sharp; inside a user's program the second. Twice as many nodes of the rule cost ten times as much (the

@@ -67,11 +67,12 @@ def laplace_remove_rdp(
 
 
 def laplace_add_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], uneven: bool, num_bits: int) -> jax.Array:
-    """Renyi divergences [A, L], add direction, rounded up: of each run of 1-out-of-n at most that of one release of
+    """Renyi divergences [A, L], add direction, rounded up.
 
-    order 1 + (a-1)/n. The mean of likelihood ratios is at least the geometric one, as in Feldman & Shenfeld 2025,
-    Theorem 4.9: E_Q[(mean Y)^-(a-1)] <= E_Q[Y^-c]^n, c = (a-1)/n, and E_Q[Y^-c] = E_Q[Y^(1+c)], Laplace noise being
-    its own mirror image.
+    That of order a of each run of 1-out-of-n is at most that of order 1 + (a-1)/n of one release. The mean of
+    likelihood ratios is at least the geometric one, as in Feldman & Shenfeld 2025, Theorem 4.9:
+    E_Q[(mean Y)^-(a-1)] <= E_Q[Y^-c]^n, c = (a-1)/n, and E_Q[Y^-c] = E_Q[Y^(1+c)], Laplace noise being its own mirror
+    image.
     """
     del num_bits
     a, x = jnp.asarray(orders, jnp.float64)[:, None], top_of(mechanism.mechanism)

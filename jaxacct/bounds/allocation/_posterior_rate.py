@@ -193,9 +193,9 @@ def _law(base: Any) -> _Law:
 def doob_log_moment(base: Any, theta: float) -> float:
     """float: log E_Q e^{theta (1 - W)}, upper bound, of one step of `base`.
 
-    A convex function of W, which a mean-preserving spread makes larger.
-
-    E e^x = 1 + E x + E (e^x - 1 - x), and E x = theta E (1 - W) is the mass that P holds where Q holds nothing.
+    e^{theta (1 - W)} is convex in W, so that a mean-preserving spread makes its mean larger. With x = theta (1 - W),
+    E e^x = 1 + E x + E (e^x - 1 - x), and E x = theta E (1 - W) is theta times the mass that P holds where Q holds
+    none.
     """
     law = _law(base)
     x = theta * (1.0 - law.w)
@@ -212,9 +212,9 @@ def doob_log_moments(base: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def doob_exponent(num_steps: int, rate: float, thetas: Any, log_moments: Any) -> Any:
-    """log of Doob's bound at each theta [N], rounded up, on P_Q[max_{i < n} S_i >= n - 1/rate] (RA-X6):
+    """log of Doob's bound at each theta [N], rounded up, on P_Q[max_{i < n} S_i >= n - 1/rate] (RA-X6).
 
-    (n - 1) log E_Q e^{theta (1 - W)} - theta (n - 1/rate).
+    (n - 1) log E_Q e^{theta (1 - W)} - theta (n - 1/rate)
     """
     threshold = num_steps - 1.0 / rate - 2.0**-50 * num_steps
     rise, fall = (num_steps - 1.0) * log_moments, thetas * max(threshold, 0.0)

@@ -115,7 +115,10 @@ class Bins(NamedTuple):
 
 
 def emptied_in_bins(mu: float, prob: float) -> Bins:
-    """The pair of `emptied` in `Bins`: all outputs below mu / 2 together, bins above, and the least likely in one."""
+    """`Bins`, a NamedTuple, of the pair of `emptied`: outputs below mu / 2 are one bin, those above lie in equal ones.
+
+    The least likely bins are put into one.
+    """
     z = np.concatenate([[-SURE_Z], np.linspace(0.5 * mu, mu + _BINS_TO, _NUM_BINS), [mu + SURE_Z]])
     others = (1.0 - prob) * normal_cell_masses(z + mu)
     p, q = others + prob * normal_cell_masses(z - mu), others + prob * normal_cell_masses(z)

@@ -58,7 +58,7 @@ _MOST_LOCAL = 300.0  # local epsilon beyond which no bound is given: a pure rand
 
 
 class _Lanes(NamedTuple):
-    """Of each lane, float64 [L]: users, probability of a report, the clones pair, the cost of a report, and rounds.
+    """Of each lane, float64 [L]: users, probability of a report, the clones pair, its cost, rounds, an epsilon known.
 
     `log_cost` is the log of the total variation at which one report is replaced by a pure one; -inf if it is pure.
     """
