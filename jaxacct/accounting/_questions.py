@@ -59,10 +59,11 @@ def epsilon(
     then the exact methods and the privacy loss distribution, until the certified interval is as narrow as `precision`
     says. Add/remove adjacency (replace-one for `Shuffled`, with one direction). inf where no method applies.
 
-    Traced arguments get the closed forms and Renyi divergences alone: vectorised and differentiable, valid but looser
-    (``method="exact"`` is traced where there is such a kernel). ``precision=math.inf`` leaves out what is slower than
-    these: one epoch of random allocation is then bracketed by that kernel, some milliseconds a point where there are
-    many, and other random allocation by one line a point, some tens of milliseconds.
+    Traced arguments get closed forms, Renyi divergences and, of one epoch of random allocation, "exact": vectorised and
+    differentiable, valid but mostly looser (``method="exact"`` is traced wherever there is such a kernel).
+    ``precision=math.inf`` leaves out what is slower than these: one epoch of random allocation is then bracketed by that
+    kernel, some milliseconds a point where there are many, and other random allocation by one line a point, some tens of
+    milliseconds.
 
     Args:
       mechanism: a mechanism, or an `RdpCurve`. Array fields broadcast with each other and `target_delta`.
