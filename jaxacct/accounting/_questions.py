@@ -59,11 +59,11 @@ def epsilon(
     then the exact methods and the privacy loss distribution, until the certified interval is as narrow as `precision`
     says. Add/remove adjacency (replace-one for `Shuffled`, with one direction). inf where no method applies.
 
-    Traced arguments get closed forms, Renyi divergences and, of one epoch of random allocation, "exact": vectorised and
-    differentiable, valid but mostly looser (``method="exact"`` is traced wherever there is such a kernel).
-    ``precision=math.inf`` leaves out what is slower than these: one epoch of random allocation is then bracketed by that
-    kernel, some milliseconds a point where there are many, and other random allocation by one line a point, some tens of
-    milliseconds.
+    Traced arguments get what runs in one program of fixed size, vectorised and differentiable. For Poisson-sampled
+    Gaussian steps ("cells") and one epoch of random allocation ("exact") that is nearly as sharp; elsewhere closed
+    forms and Renyi divergences, valid but looser. ``precision=math.inf`` leaves out what is slower than the quick
+    methods: one epoch of random allocation is then bracketed by a program, some milliseconds a point where there are
+    many, and other random allocation by one line a point, some tens of milliseconds.
 
     Args:
       mechanism: a mechanism, or an `RdpCurve`. Array fields broadcast with each other and `target_delta`.

@@ -124,7 +124,9 @@ def _traced(
     field = field_of(mechanism, keys)
     leaves, structure = flattened(mechanism, keys)
     probe = jax.tree.unflatten(structure, [field.start if leaf is None else leaf for leaf in leaves])
-    asked = Question(probe, Query.EPSILON, target_delta, directions, math.inf, method)
+    # whichever argument is traced, the methods are those of traced questions
+    traced = next(x for x in (target_delta, target_epsilon, *leaves) if is_traced(x))
+    asked = Question(probe, Query.EPSILON, traced, directions, math.inf, method)
     steps = [step.method for step in plan(asked)]
     bracket = next((m for m in steps if isinstance(m, LaneBracketMethod)), None)
     if bracket is not None:
