@@ -45,9 +45,9 @@ def calibrate(
     miss the target. Where privacy loss distributions answer, to a relative width of `precision` (None: 0.1 %), the best
     value may lie as far away, and the factor is 1 plus a tenth of that width.
 
-    Traced arguments give a real field by the closed forms and Renyi divergences (``method="exact"``: by moment
-    inversion too, where it applies), rounded to the safe side and differentiable by the implicit function theorem; inf
-    noise, or 0 of what privacy is spent on, where no value meets the target.
+    Traced arguments give a real field by the methods that `jaxacct.epsilon` asks of traced ones (``method="exact"``: by
+    moment inversion too, where it applies), rounded to the safe side and differentiable by the implicit function
+    theorem; inf noise, or 0 of what privacy is spent on, where no value meets the target.
 
     Args:
       mechanism: a mechanism; array fields broadcast with each other and with the targets. What it holds for `field` is

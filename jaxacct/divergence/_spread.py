@@ -55,6 +55,7 @@ def log_moments(of: Spread, orders: Any, add: Any) -> Any:
     def one(order: Any) -> Any:
         w, exponents, size = _sizes(of, order, add)
         errs = jnp.abs(w) * of.blur + ULP * (size.shape[1] + 16.0 + 4.0 * jnp.abs(exponents))
+        errs = errs * jnp.exp(jnp.max(errs, axis=1, keepdims=True))  # |e^x - 1| <= |x| e^|x|
         total = jnp.sum(size * (1.0 + 1.01 * errs), axis=1)
         log_total = jnp.log(total)
         return jnp.where(_fits(of, exponents), log_total + 2.0**-50 * jnp.abs(log_total), jnp.inf)
@@ -86,8 +87,10 @@ def spread_line(of: Spread, line: Line, add: Any) -> LineMoments:
     imag = every[:, rows:, :columns] + every[:, :rows, columns:]
     real, imag = (x.reshape(len(w), -1).T for x in (real, imag))
     fixed = jnp.sum(size * (ULP * (2.0 * size.shape[1] + 160.0 + 4.0 * jnp.abs(exponents))), axis=1)
-    moved = jnp.sum(size * (of.blur + 4.0 * ULP * jnp.abs(of.log_ratio)), axis=1)
-    error = 1.01 * (fixed + (jnp.abs(w[:, 0]) + line.heights) * moved)
+    blur = of.blur + 4.0 * ULP * jnp.abs(of.log_ratio)
+    rate = jnp.abs(w[:, 0]) + line.heights
+    moved = rate * jnp.sum(size * blur, axis=1) * jnp.exp(rate * jnp.max(blur, axis=1))  # |e^x - 1| <= |x| e^|x|
+    error = 1.01 * (fixed + moved)
     modulus = jnp.hypot(real, imag)
     # where little is known, another M of the largest modulus does as well: they differ by less than twice that
     lost = ~(error < _LOST * modulus)
