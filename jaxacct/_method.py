@@ -176,8 +176,8 @@ class LaneMethod(Method):
     Attributes:
       only_traced: ``(mechanism) -> `` whether it is asked inside traced code and by name only: of concrete numbers
         methods on the host know more, at no higher price.
-      spares: names of the methods that traced code leaves out where this one is asked: they would compile for longer
-        than all others together, and are seldom sharper.
+      spares: names of the methods that traced code leaves out where this one is asked: they would have to be compiled,
+        and are seldom sharper.
     """
 
     lanes: Lanes = Lanes()

@@ -136,7 +136,7 @@ def spread_epsilon(rounds: Rounds, mechanism: Any, log_delta: Any) -> Any:
         @upper.defjvp
         def _jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
             found = upper(*primals)
-            known = jnp.isfinite(found)
+            known = jnp.isfinite(found) & (found > 0.0)
             at = jnp.where(known, found, 1.0)
 
             def centre(*leaves: Any) -> tuple[Any, Any]:
