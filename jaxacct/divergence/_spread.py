@@ -118,5 +118,6 @@ def damped(line: Line, moments: LineMoments, epsilon: Any, log_delta: Any) -> Li
         moments.phase + half * b * (2.0 * a - 1.0),
         moments.error + 2.0**-50 * (1.0 + 2.0 * half * (a * a + b * b)),
         moments.log_alias + half * c * (c - 1.0) * (1.0 + 2.0**-50),
-        moments.log_decay - half * end * end * (1.0 - 2.0**-50),
+        # beside M(a) as it was found
+        moments.log_decay + moments.error[0] - half * end * end * (1.0 - 2.0**-50),
     )
