@@ -21,6 +21,8 @@ PARTICIPATION = "tests/bounds/test_participation.py"
 EVERYBODY = "tests/bounds/test_everybody.py"
 ONE_SAMPLED = "tests/divergence/test_one_sampled.py"
 INVERSION = "tests/bounds/test_inversion.py"
+APART = "tests/bounds/test_cells.py -k apart"
+CELLS = "tests/bounds/test_cells.py -k 'moments or gaussian_release or infinite'"
 ALIASES = "tests/bounds/test_inversion.py -k bound_on_aliases"
 CONVERSION = "tests/test_conversion.py"
 MEMBERSHIP = "tests/test_membership.py"
@@ -486,6 +488,17 @@ _GAUSSIAN = (
         ONE_SAMPLED,
     ),
     Mutant("divergence/_one_sampled_step.py", "c = kept + sign * error", "c = kept - sign * error", ONE_STEP),
+    Mutant("divergence/gaussian/_sampled_spread.py", "below + to_lower[:, :1]", "to_lower[:, :1]", APART),
+    Mutant("divergence/gaussian/_sampled_spread.py", "(1.0 + 2.0**-45 + ULP", "(1.0 - 2.0**-45 - ULP", APART),
+    Mutant("divergence/gaussian/_sampled_spread.py", "weights * share) for", "weights * share**1.001) for", APART),
+    Mutant("divergence/gaussian/_sampled_spread.py", "(1.0 - q) * above + q * taken", "(1.0 - q) * above", APART),
+    Mutant("divergence/gaussian/_sampled_spread.py", "upper, 1.0 - upper)", "0.99 * upper, 1.0 - 0.99 * upper)", APART),
+    Mutant("divergence/_spread.py", "blur = of.blur + 4.0", "blur = 0.9 * of.blur + 4.0", CELLS),
+    Mutant("divergence/_spread.py", "modulus + error, modulus)", "modulus, modulus)", CELLS),
+    Mutant("divergence/_spread.py", "jnp.abs(w) * of.blur + ULP", "0.8 * jnp.abs(w) * of.blur + ULP", CELLS),
+    Mutant("bounds/_spread.py", "jnp.where(is_enough, found, jnp.inf)", "found", CELLS),
+    Mutant("bounds/_spread.py", "jnp.logaddexp(found, jnp.log(dropped + 1e-300))", "found", CELLS),
+    Mutant("bounds/_spread.py", "lost * jnp.exp(growth)", "0.5 * lost * jnp.exp(growth)", CELLS),
     Mutant("bounds/check_in/_everybody.py", "check_in_prob == 1.0", "check_in_prob > 0.0", EVERYBODY),
     Mutant("bounds/check_in/_everybody.py", " & (mechanism.dropout_prob == 0.0)", "", EVERYBODY),
     Mutant(

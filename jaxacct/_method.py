@@ -176,10 +176,13 @@ class LaneMethod(Method):
     Attributes:
       only_traced: ``(mechanism) -> `` whether it is asked inside traced code and by name only: of concrete numbers
         methods on the host know more, at no higher price.
+      spares: names of the methods that traced code leaves out where this one is asked: they would have to be compiled,
+        and are seldom sharper.
     """
 
     lanes: Lanes = Lanes()
     only_traced: Callable[[Any], bool] = never
+    spares: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -321,8 +324,6 @@ class LaneBracketMethod(TwoEndedMethod, LaneMethod):
       quick_sizes: sizes of the kernel, from cheap to sharp, that quick questions about many points try; () for none.
       covers: ``(mechanism) -> `` for which points of a batch the kernel has more than a trivial answer, bool.
       in_programs: whether it is asked inside traced code without being named.
-      spares: names of the methods that traced code leaves out where this one is asked: they would compile for longer
-        than all others together, and are seldom sharper.
     """
 
     bracket: Callable[..., Ends[jax.Array]]
@@ -331,7 +332,6 @@ class LaneBracketMethod(TwoEndedMethod, LaneMethod):
     quick_sizes: tuple[Any, ...] = ()
     covers: Callable[[Any], Any] = always
     in_programs: bool = False
-    spares: tuple[str, ...] = ()
 
     @property
     def is_quick(self) -> bool:

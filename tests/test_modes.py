@@ -54,7 +54,11 @@ def test_inside_and_outside_a_program(name):
     if name == "allocation":  # several epochs: outside a program the host brackets the value, no program does
         assert np.all(np.asarray(values, np.float64) >= eager)
         return
-    np.testing.assert_allclose(values, eager, rtol=TOL[user.type])
+    if name == "poisson":  # a program moves the ratios apart to points, which is sharper than Renyi divergences
+        eager = ja.epsilon(RUNS[name](points), target_delta=DELTA)
+        assert np.all(np.asarray(values, np.float64) <= 1.002 * eager)
+    else:
+        np.testing.assert_allclose(values, eager, rtol=TOL[user.type])
     if user == jnp.float32:
         assert np.all(np.asarray(values, np.float64) >= eager)
     assert np.all(slopes * (eager[1] - eager[0]) > 0)

@@ -59,9 +59,10 @@ def epsilon(
     then the exact methods and the privacy loss distribution, until the certified interval is as narrow as `precision`
     says. Add/remove adjacency (replace-one for `Shuffled`, with one direction). inf where no method applies.
 
-    Traced arguments get the closed forms and Renyi divergences alone: vectorised and differentiable, valid but looser
-    (``method="exact"`` is traced where there is such a kernel). ``precision=math.inf`` leaves out what is slower than
-    these: one epoch of random allocation is then bracketed by that kernel, some milliseconds a point where there are
+    Traced arguments get what runs in one program of fixed size, vectorised and differentiable. For Poisson-sampled
+    Gaussian steps ("cells") and one epoch of random allocation ("exact") that is nearly as sharp; elsewhere closed
+    forms and Renyi divergences, valid but looser. ``precision=math.inf`` leaves out what is slower than the quick
+    methods: one epoch of random allocation is then bracketed by a program, some milliseconds a point where there are
     many, and other random allocation by one line a point, some tens of milliseconds.
 
     Args:

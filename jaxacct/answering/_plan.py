@@ -150,7 +150,7 @@ def _is_wanted(method: Method, question: Question) -> bool:
 
 def _unspared(methods: list[Method]) -> list[Method]:
     """Without those that another one spares a program."""
-    spared = {name for m in methods if isinstance(m, LaneBracketMethod) for name in m.spares}
+    spared = {name for m in methods if isinstance(m, LaneMethod) for name in m.spares}
     return [m for m in methods if m.name not in spared]
 
 

@@ -45,9 +45,9 @@ def calibrate(
     miss the target. Where privacy loss distributions answer, to a relative width of `precision` (None: 0.1 %), the best
     value may lie as far away, and the factor is 1 plus a tenth of that width.
 
-    Traced arguments give a real field by the closed forms and Renyi divergences (``method="exact"``: by moment
-    inversion too, where it applies), rounded to the safe side and differentiable by the implicit function theorem; inf
-    noise, or 0 of what privacy is spent on, where no value meets the target.
+    Traced arguments give a real field by the methods that `jaxacct.epsilon` asks of traced ones (``method="exact"``: by
+    moment inversion too, where it applies), rounded to the safe side and differentiable by the implicit function
+    theorem; inf noise, or 0 of what privacy is spent on, where no value meets the target.
 
     Args:
       mechanism: a mechanism; array fields broadcast with each other and with the targets. What it holds for `field` is
@@ -124,7 +124,9 @@ def _traced(
     field = field_of(mechanism, keys)
     leaves, structure = flattened(mechanism, keys)
     probe = jax.tree.unflatten(structure, [field.start if leaf is None else leaf for leaf in leaves])
-    asked = Question(probe, Query.EPSILON, target_delta, directions, math.inf, method)
+    # whichever argument is traced, the methods are those of traced questions
+    traced = next(x for x in (target_delta, target_epsilon, *leaves) if is_traced(x))
+    asked = Question(probe, Query.EPSILON, traced, directions, math.inf, method)
     steps = [step.method for step in plan(asked)]
     bracket = next((m for m in steps if isinstance(m, LaneBracketMethod)), None)
     if bracket is not None:

@@ -67,6 +67,11 @@ def host_first(host, lanes, quick=()):
     return every, [*quick, *lanes], lanes, every
 
 
+def in_cells(methods):
+    """Cells in place of Renyi divergences, which they spare traced programs."""
+    return [f"cells {name.split()[-1]}" if name.startswith("rdp ") else name for name in methods]
+
+
 def in_rounds(first, below):
     """Several shuffled rounds: `first`, and what bounds the composed clones pair."""
     rounds = ["clones rdp remove", "no amplification remove", "clones, composed remove"]
@@ -90,7 +95,12 @@ PLANS = {
         GAUSSIAN,
         [*INVERSION, *GAUSSIAN, *DISTRIBUTION],
     ),
-    ("PoissonSampled(Gaussian)", ""): host_first([*BOTH_ENDS, *MOMENTS], POISSON),
+    ("PoissonSampled(Gaussian)", ""): (
+        [*BOTH_ENDS, *MOMENTS, *POISSON],
+        POISSON,
+        in_cells(POISSON),
+        [*BOTH_ENDS, *MOMENTS, *POISSON],
+    ),
     ("RandomAllocation(Gaussian)", "one epoch, one step a record"): (
         [*BOTH_ENDS, *MOMENTS, *ALLOCATION],
         [*BOTH_ENDS, MOMENTS[0], *ALLOCATION],  # the first on lanes where there are many points
@@ -223,7 +233,12 @@ PLANS = {
     ("CheckIn(FiniteRandomizer)", ""): on_lanes(CHECK_IN, below=CHECK_IN_FROM_BELOW),
     ("CheckIn(KaryRandomizedResponse)", ""): on_lanes(CHECK_IN, below=[*RESPONSE, *CHECK_IN_FROM_BELOW]),
     ("CheckIn(GaussianReports)", ""): on_lanes(PURIFIED_CHECK_IN, below=RESPONSE),
-    ("PoissonSampled(Gaussian)", "a single step"): host_first([*BOTH_ENDS, *MOMENTS], ONE_SAMPLED),
+    ("PoissonSampled(Gaussian)", "a single step"): (
+        [*BOTH_ENDS, *MOMENTS, *ONE_SAMPLED],
+        ONE_SAMPLED,
+        in_cells(ONE_SAMPLED),
+        [*BOTH_ENDS, *MOMENTS, *ONE_SAMPLED],
+    ),
     ("CheckIn(GaussianReports)", "everybody"): (
         EVERYBODY,
         EVERYBODY,

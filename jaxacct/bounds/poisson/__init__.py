@@ -18,6 +18,7 @@ from jaxacct.bounds.poisson._one_gaussian_step import ONE_GAUSSIAN_STEP
 from jaxacct.bounds.poisson._one_step import ONE_STEP
 from jaxacct.bounds.poisson._participation import PARTICIPATION, PARTICIPATION_ON_HOST
 from jaxacct.bounds.poisson._renyi import poisson_add_rdp, poisson_rdp
+from jaxacct.bounds.poisson._spread import CELLS
 from jaxacct.mechanisms import DiscretePair, Gaussian, Laplace, PoissonSampled
 
 _RENYI = RenyiMethod(
@@ -48,6 +49,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         MOMENTS,
         _DISTRIBUTION,
         *ONE_GAUSSIAN_STEP,
+        CELLS,
         _RENYI,
         unamplified(lambda mechanism: mechanism.num_steps),
         PARTICIPATION,
