@@ -19,6 +19,7 @@ from jaxacct.bounds._distribution import Distribution
 from jaxacct.bounds._orders import MIXED
 from jaxacct.conversion import delta_from_log, log_delta_from_rdp
 from jaxacct.mechanisms import PrivateSelection
+from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import bisect_lanes, log1p, map_rows, up
 from jaxacct.special._namespace import is_jax, stop_gradient, xp
 
@@ -29,6 +30,11 @@ _SMALLEST = 2.0**-30  # shapes nearer to 0 count as the logarithmic law, whose m
 
 def _is_scalar(mechanism: PrivateSelection) -> bool:
     return not any(np.ndim(leaf) for leaf in jax.tree.leaves(mechanism))
+
+
+def _has_numbers(mechanism: PrivateSelection) -> bool:
+    """Whether a run is described by numbers: a given loss distribution, a leaf, has no Renyi divergences."""
+    return not any(isinstance(leaf, Mechanism) for leaf in jax.tree.leaves(mechanism))
 
 
 def _mean(rate: jax.Array, shape: float) -> jax.Array:
@@ -151,6 +157,7 @@ def tables(
         directions=BOTH,
         cost=Cost.MILLISECONDS,
         cold=Cost.SECONDS,
+        applies=_has_numbers,
         rdp=rdp,
         grids=MIXED,
         lanes=Lanes(statics=statics, bytes=renyi_bytes, on_host=takes_numpy),
