@@ -615,6 +615,12 @@ _ALLOCATION = (
 )
 
 _SHUFFLED = (
+    Mutant(
+        "mechanisms/_local_randomizers.py",
+        "np.where(top <= 2.0 * least, np.log1p",
+        "np.where(top <= 0.0 * least, np.log1p",
+        "tests/mechanisms/test_mechanisms.py -k nearly_agree",
+    ),
     Mutant("bounds/shuffle/_law.py", "min(last, local, MAX_LOSS)", "min(last, local)", LARGE_LOCAL),
     Mutant(
         "curves/_from_profile.py",
@@ -1055,7 +1061,9 @@ _FAR = (
     Mutant("bounds/bases/_known.py", "p = np.where(pld.losses < _LOWEST, 0.0, p)", "pass", _KNOWN),
     Mutant("curves/_regridding.py", "if not number <= MAX_POINTS:", "if number <= MAX_POINTS:", _KNOWN),
     Mutant("curves/_convolution.py", "if not reach <= _MOST_REACH:", "if False:", _KNOWN),
-    Mutant("divergence/lattice/_ratio.py", "if not cell.max() - cell.min() <= _MAX_SIZE:", "if cell.max() < 1e9:", _KNOWN),
+    Mutant(
+        "divergence/lattice/_ratio.py", "if not cell.max() - cell.min() <= _MAX_SIZE:", "if cell.max() < 1e9:", _KNOWN
+    ),
     Mutant("curves/_from_profile.py", "np.exp(into - step) * np.expm1(-into)", "np.expm1(-into)", _KNOWN),
     Mutant("bounds/bases/_known.py", "(losses > MAX_LOSS) | (masses < _LEAST)", "losses > 1e9", _KNOWN),
     Mutant("curves/_convolution.py", "pld if pld.step == finest else", "pld if pld.step < 1.1 * finest else", _KNOWN),
