@@ -68,6 +68,7 @@ COMPOSED = "tests/divergence/test_clones_composed.py"
 CLONES_RENYI = "tests/divergence/test_clones_renyi.py"
 SHUFFLE = "tests/divergence/test_shuffle_kernels.py"
 SHUFFLE_BOUNDS = "tests/bounds/test_shuffle_bounds.py"
+LARGE_LOCAL = "tests/bounds/test_large_local_epsilons.py"
 GIRGIS = "tests/papers/test_girgis.py"
 GIRGIS_ROUNDED = "tests/papers/test_girgis.py -k rounded"
 CHEN = "tests/papers/test_chen.py"
@@ -631,6 +632,19 @@ _ALLOCATION = (
 )
 
 _SHUFFLED = (
+    Mutant(
+        "mechanisms/_local_randomizers.py",
+        "np.where(top <= 2.0 * least, np.log1p",
+        "np.where(top <= 0.0 * least, np.log1p",
+        "tests/mechanisms/test_mechanisms.py -k nearly_agree",
+    ),
+    Mutant("bounds/shuffle/_law.py", "min(last, local, MAX_LOSS)", "min(last, local)", LARGE_LOCAL),
+    Mutant(
+        "curves/_from_profile.py",
+        "-math.exp(losses[j]) * math.expm1(losses[i] - losses[j])",
+        "math.exp(losses[i]) * math.expm1(losses[j] - losses[i])",
+        LARGE_LOCAL,
+    ),
     Mutant("divergence/clones/_profile.py", "exact.delta + exact.missing", "exact.delta", CLONES),
     Mutant("divergence/clones/_profile.py", "smooth.delta - error\n", "smooth.delta + error\n", CLONES),
     Mutant("divergence/clones/_profile.py", "smooth.delta + error\n", "smooth.delta - error\n", CLONES),
@@ -1069,7 +1083,15 @@ _KNOWN = "tests/bounds/test_known_distributions.py"
 _TINY_NOISE = "tests/test_membership.py -k 'tiny or chosen'"
 _FAR = (
     Mutant("bounds/bases/_known.py", "infinite = up(infinite + float(p[far].sum()), 64)", "pass", _KNOWN),
-    Mutant("bounds/bases/_known.py", "(pld.losses > MAX_LOSS) | (masses < LEAST_NORMAL)", "pld.losses > 1e9", _KNOWN),
+    Mutant("bounds/bases/_known.py", "np.maximum(pld.losses, _LOWEST)", "pld.losses", _KNOWN),
+    Mutant("bounds/bases/_known.py", "p = np.where(pld.losses < _LOWEST, 0.0, p)", "pass", _KNOWN),
+    Mutant("curves/_regridding.py", "if not number <= MAX_POINTS:", "if number <= MAX_POINTS:", _KNOWN),
+    Mutant("curves/_convolution.py", "if not reach <= _MOST_REACH:", "if False:", _KNOWN),
+    Mutant(
+        "divergence/lattice/_ratio.py", "if not cell.max() - cell.min() <= _MAX_SIZE:", "if cell.max() < 1e9:", _KNOWN
+    ),
+    Mutant("curves/_from_profile.py", "np.exp(into - step) * np.expm1(-into)", "np.expm1(-into)", _KNOWN),
+    Mutant("bounds/bases/_known.py", "(losses > MAX_LOSS) | (masses < LEAST_NORMAL)", "losses > 1e9", _KNOWN),
     Mutant("curves/_convolution.py", "pld if pld.step == finest else", "pld if pld.step < 1.1 * finest else", _KNOWN),
     Mutant("curves/_regridding.py", "shares = shares / total *", "shares = shares *", _KNOWN),
     Mutant(

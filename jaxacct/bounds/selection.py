@@ -18,12 +18,18 @@ from jaxacct.bounds._orders import MIXED
 from jaxacct.bounds._parts import is_scalar
 from jaxacct.conversion import delta_from_log, log_delta_from_rdp
 from jaxacct.mechanisms import PrivateSelection
+from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import bisect_lanes, log1p, map_rows, up
 from jaxacct.special._namespace import is_jax, stop_gradient, xp
 
 _NUM_HALVINGS = 80  # of a bracket of log(1 / gamma), which keep its safe end
 _SHARE_DOWN = 1.0 - 2.0**-44  # of a mean number of runs: expm1, quotients and products, some ten ulp each
 _SMALLEST = 2.0**-30  # shapes nearer to 0 count as the logarithmic law, whose mean is that of shape 0
+
+
+def _has_numbers(mechanism: PrivateSelection) -> bool:
+    """Whether a run is described by numbers: a given loss distribution, a leaf, has no Renyi divergences."""
+    return not any(isinstance(leaf, Mechanism) for leaf in jax.tree.leaves(mechanism))
 
 
 def _mean(rate: jax.Array, shape: float) -> jax.Array:
@@ -145,6 +151,7 @@ def tables(
         directions=BOTH,
         cost=Cost.MILLISECONDS,
         cold=Cost.SECONDS,
+        applies=_has_numbers,
         rdp=rdp,
         grids=MIXED,
         lanes=Lanes(statics=statics, bytes=renyi_bytes, on_host=takes_numpy),

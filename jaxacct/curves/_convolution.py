@@ -9,15 +9,14 @@ import numpy as np
 
 from jaxacct._types import Bound, TooFineError
 from jaxacct.curves._pld import Pld, check_alike
-from jaxacct.curves._regridding import on_grid
+from jaxacct.curves._regridding import MAX_POINTS, on_grid
 from jaxacct.special import ULP, log_or_minus_inf, rows_times
 
 # The composed masses are computed under several exponential tilts, each accurate around the losses where delta is
 # about this; point by point the best of them counts.
 ALL_DELTAS = (1e-3, 1e-6, 1e-9, 1e-12, 1e-16, 1e-20)
+_MOST_REACH = 1e150  # nats: their products with tilts are doubles
 _LOG_TAIL = math.log(1e-20)  # log of the mass that may wrap around: it is bounded and booked
-_MAX_SIZE = 2**24  # points of a composed grid, 128 MiB an array: more raise TooFineError
-
 
 _SHARE_OF_TOP = 0.7  # of the log of the mass at the largest loss: steers tightness only
 
@@ -136,6 +135,8 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
     losses = origin + step * np.arange(start, start + window.size)
     # a loss is a sum that carries some ulp of its largest term: it may lie near 0 though the grids begin far away
     reach = sum(count * (abs(pld.offset) + step * (pld.masses.shape[0] - 1)) for pld, count in parts)
+    if not reach <= _MOST_REACH:
+        raise TooFineError(f"the composed losses reach to {reach:.2g} nats, beyond {_MOST_REACH:g}")
     masses = np.full(window.size, np.inf if upper else 0.0)
     for tilt in tilts:
         found = _under_tilt(parts, tilt, losses, start, reach, upper=upper)
@@ -174,14 +175,17 @@ def _window(parts: Sequence[tuple[Pld, int]], moments: _LogMoments, steepest: fl
     step = parts[0][0].step
     origin = sum(count * pld.offset for pld, count in parts)
     full = sum(count * (pld.masses.shape[0] - 1) for pld, count in parts)
-    start = max(0, math.floor((_chernoff_end(moments, 0.0, -1.0, _LOG_TAIL) - origin) / step))
-    end = min(full, math.ceil((_chernoff_end(moments, steepest, 1.0, _LOG_TAIL) - origin) / step))
+    low = (_chernoff_end(moments, 0.0, -1.0, _LOG_TAIL) - origin) / step
+    high = (_chernoff_end(moments, steepest, 1.0, _LOG_TAIL) - origin) / step
+    # an end that is infinite, or no number, cuts nothing off
+    start = math.floor(min(low, full)) if low > 0.0 else 0
+    end = math.ceil(high) if high < full else full
     window = _Window(origin, start, end, full)
     if window.size > full:
         return _Window(origin, 0, full, full)
-    if window.size > _MAX_SIZE:
+    if window.size > MAX_POINTS:
         raise TooFineError(
-            f"the composed loss spreads over {end - start:.2g} steps of {step:.3g}, more than {_MAX_SIZE}: ask for a "
+            f"the composed loss spreads over {end - start:.2g} steps of {step:.3g}, more than {MAX_POINTS}: ask for a "
             "lower resolution, or for the Renyi bound (no precision)"
         )
     return window

@@ -54,13 +54,15 @@ def profile_of(pld: Pld) -> Profile:
         place = np.floor((epsilons - offset) / step)
         low = np.clip(place, 0, size - 1).astype(int)
         high = np.minimum(low + 1, size - 1)
-        share = np.clip(np.expm1(np.minimum(epsilons - (offset + step * low), step)) / math.expm1(step), 0.0, 1.0)
+        into = np.clip(epsilons - (offset + step * low), 0.0, step)
+        share = np.clip(np.exp(into - step) * np.expm1(-into) / math.expm1(-step), 0.0, 1.0)
         inside = deltas[low] + share * (deltas[high] - deltas[low])
         before = deltas[0] + (total - deltas[0]) * -np.expm1(np.minimum(epsilons - offset, 0.0))
         value = np.where(place < 0, before, inside)
         # sums over the grid, and the place of an epsilon among losses known to a few ulp of the largest
         span = np.abs(epsilons) + abs(offset) + step * size
-        slack = 2.0**-51 * (4.0 * size * value + span * np.where(place < 0, total, math.exp(step) * weights[low]))
+        steepest = np.minimum(math.exp(min(step, 700.0)) * weights[low], total)
+        slack = 2.0**-51 * (4.0 * size * value + span * np.where(place < 0, total, steepest))
         return np.minimum(value + slack, 1.0)
 
     return profile
@@ -71,7 +73,7 @@ def _slope(losses: np.ndarray, excess: np.ndarray, i: int, j: int) -> tuple[floa
 
     `excess` is H - max(0, 1 - kappa): the slope left of kappa = 1 is -1 and a small rest, kept apart.
     """
-    width = math.exp(losses[i]) * math.expm1(losses[j] - losses[i])
+    width = -math.exp(losses[j]) * math.expm1(losses[i] - losses[j])  # from the right: from the left it may overflow
     rise = excess[j] - excess[i]
     if losses[i] < 0.0 < losses[j]:
         return 0.0, (rise + math.expm1(losses[i])) / width

@@ -6,12 +6,19 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from jaxacct._types import Bound
+from jaxacct._types import Bound, TooFineError
 from jaxacct._validate import checked_array
 from jaxacct.curves._pld import Pld, check_alike, check_plds
 from jaxacct.special import ULP, product_outward, sum_outward
 
 _SLACK = 2.0**-40  # on each mass: a share errs by two of expm1, 5 ULP each, its quotient and products
+MAX_POINTS = 2**24  # of a grid, 128 MiB an array: more raise TooFineError
+
+
+def _check_points(number: float, step: float) -> None:
+    """Raises TooFineError unless a grid may have so many points."""
+    if not number <= MAX_POINTS:
+        raise TooFineError(f"losses spread over {number:.2g} steps of {step:.3g}, more than {MAX_POINTS}")
 
 
 def on_grid(pld: Pld, step: float, origin: float = 0.0) -> Pld:
@@ -31,6 +38,7 @@ def on_grid(pld: Pld, step: float, origin: float = 0.0) -> Pld:
     else:
         share, grow = np.zeros_like(place), 1.0 - _SLACK
     grow += (grow - 1.0) * 2.0**-12 * place.shape[0]  # additions into one cell, an ulp each at most
+    _check_points(float(cell[-1] - cell[0]), step)
     first = int(cell[0])
     at = (cell - first).astype(int)
     masses = np.bincount(at, pld.masses * (1.0 - share), minlength=int(at[-1]) + 2)
@@ -74,6 +82,7 @@ def mixture(plds: Sequence[Pld], weights: Sequence[float]) -> Pld:
     if total < 1.0 if is_upper else total > 1.0:
         shares = shares / total * (1.0 + 2.0**-50 if is_upper else 1.0 - 2.0**-50)
     step = min(part.step for part in parts)
+    _check_points((max(part.losses[-1] for part in parts) - min(part.offset for part in parts)) / step, step)
     moved = [on_grid(part, step, first.offset) for part in parts]
     starts = [round((part.offset - first.offset) / step) for part in moved]
     low = min(starts)

@@ -159,8 +159,11 @@ class FiniteRandomizer(Randomizer):
         least = rows.min(axis=0)
         if not least.all():
             return float("inf")
+        top = rows.max(axis=0)
         with np.errstate(over="ignore"):  # inf where the ratio is no double
-            return float(np.log(rows.max(axis=0) / least).max() * (1.0 + 2.0**-50))
+            # the difference of two near ones is exact; the logarithm of their ratio would err by an ulp of 1
+            losses = np.where(top <= 2.0 * least, np.log1p((top - least) / least), np.log(top / least))
+        return float(losses.max() * (1.0 + 2.0**-50))
 
     @property
     def clone_prob(self) -> float:

@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
+from jaxacct._types import TooFineError
+from jaxacct.bounds.bases._known import _law
 from jaxacct.curves import Pld
 from jaxacct.curves._convolution import compose_plds
+from jaxacct.curves._from_profile import profile_of
+from jaxacct.divergence.lattice._ratio import Side
 
 PROB = 0.001  # of the large loss
 
@@ -79,3 +83,74 @@ def test_weights_of_a_mixture_that_lack_a_little() -> None:
 def test_nothing_left_is_no_negative_zero() -> None:
     nothing = compose_plds([(two_losses(30), 2)]).delta(1e3)
     assert math.copysign(1.0, nothing) == 1.0
+
+
+def sure_loss(offset: float, step: float, loss: float, bound: ja.Bound = ja.Bound.UPPER) -> Pld:
+    """The loss `loss` for certain, on a grid from `offset` on."""
+    masses = np.zeros(round((loss - offset) / step) + 1)
+    masses[-1] = 1.0
+    return Pld(offset, step, masses, 0.0, bound, ja.Direction.REMOVE)
+
+
+@pytest.mark.parametrize(
+    ("offset", "step"), [(-100.0, 1.0), (-700.0, 1.0), (-710.0, 1.0), (-1500.0, 1.0), (-900.0, 1e3)]
+)
+def test_grids_that_begin_far_below(offset: float, step: float) -> None:
+    """No mass times the overflow of e^709 is no number: what the other distribution holds elsewhere was lost."""
+    one = sure_loss(offset, step, 100.0)
+    # joined, a step is told for certain but for e^-100; two of them are mixed with one that nobody joined
+    exact = 1.0 - 0.9**2
+    assert exact * (1.0 - 1e-12) <= ja.delta(ja.PoissonSampled(one, 0.1, num_steps=2), 1.0) <= exact * (1.0 + 1e-9)
+    assert ja.delta(ja.RandomAllocation(one, num_steps=10), 1.0) >= 1.0 - 1e-12
+    assert ja.delta(one, 1.0) >= 1.0 - 1e-12
+
+
+def test_mass_far_below_is_counted_above_and_dropped_below() -> None:
+    """A mass of 1e-140 at a loss of -310: the other distribution holds e^310 times as much there, or nothing known."""
+    masses = np.zeros(312)
+    masses[0], masses[-1] = 1e-140, 1.0 - 1e-9
+    upper, lower = (
+        Pld(-310.0, 1.0, masses, 1e-9, bound, ja.Direction.REMOVE)
+        for bound in ja.Bound
+        if bound.name in ("UPPER", "LOWER")
+    )
+    above, below = _law(upper, 1.0, 1.0, Side.UPPER, 0.0), _law(lower, 1.0, 1.0, Side.LOWER_REMOVE, 0.0)
+    p_above, p_below = (
+        float((law.masses * np.exp(law.log_values)).sum()) + law.infinite_mass for law in (above, below)
+    )
+    assert p_above >= 1.0
+    assert above.log_values[0] >= -301.0
+    assert p_below <= 1.0
+    assert below.log_values[np.flatnonzero(below.masses)[0]] >= -1.0
+
+
+def test_grids_too_large_to_hold_are_refused() -> None:
+    """In words, not by the end of memory; where something else answers, by that."""
+    wide, fine, tiny = sure_loss(0.0, 1.0, 1000.0), sure_loss(0.0, 1e-6, 1e-6), sure_loss(0.0, 1e-300, 1e-300)
+    far = sure_loss(1e300, 1.0, 1e300)
+    for parts in ([wide, fine], [wide, tiny], [far, far]):
+        with pytest.raises(TooFineError, match="loss"):
+            ja.compose(parts)
+    for parts in ([wide, tiny], [wide, far]):
+        with pytest.raises(TooFineError, match="steps of"):
+            ja.mixture(parts, [0.5, 0.5])
+    assert ja.delta(ja.PoissonSampled(tiny, 0.5, num_steps=3), 0.5) <= 1.0 - 0.5**3 + 1e-12
+
+
+@pytest.mark.parametrize("step", [1.0, 300.0, 1000.0])
+def test_lines_of_coarse_grids(step: float) -> None:
+    """Losses of 0 and of a step, half each: Neyman and Pearson's test rejects the second, and some of the first."""
+    pair = Pld(0.0, step, np.array([0.5, 0.5]), 0.0, ja.Bound.UPPER, ja.Direction.REMOVE)
+    for epsilon in (0.0, 0.25 * step, 0.999 * step, step, 2.0 * step):
+        exact = 0.5 * max(0.0, -math.expm1(min(epsilon - step, 0.0)))
+        assert exact <= profile_of(pair)(np.array([epsilon]))[0] <= exact + 1e-11
+    for rate in (0.1, 0.3):
+        rejected = min(rate, 0.5 * math.exp(-step))  # where the loss is a step
+        exact = 1.0 - rejected * math.e - (rate - rejected) if step == 1.0 else 0.5 - (rate - rejected)
+        assert exact - 1e-3 <= ja.tradeoff(pair, rate) <= exact + 1e-12
+
+
+def test_the_best_of_runs_that_are_given() -> None:
+    """No Renyi divergences: nothing is known of it, which is no TypeError."""
+    best = ja.PrivateSelection(two_losses(3.0), 2.0)
+    assert (ja.delta(best, 0.1), ja.epsilon(best, 1e-3)) == (1.0, math.inf)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 from support.mechanisms import EXAMPLES, GAUSSIAN, LOCAL, MECHANISMS, RANDOMIZERS, TREES
@@ -332,3 +333,16 @@ def test_sizes_of_epochs_are_checked(kind, wrong):
 def test_epochs_of_random_allocation_are_whole():
     with pytest.raises(ValueError, match=r"epochs=2.5 must be a whole number"):
         ja.RandomAllocation.from_epochs(ja.Gaussian(1.0), dataset_size=1000, batch_size=100, epochs=2.5)
+
+
+@pytest.mark.parametrize("moved", [2.0**-52, 3 * 2.0**-52, 2.0**-40, 0.1])
+@pytest.mark.parametrize("first", [0.3, 0.7120943, 0.0499679])
+def test_the_local_epsilon_of_rows_that_nearly_agree(first: float, moved: float) -> None:
+    """Rounded up: the logarithm of a quotient near 1 errs by an ulp of 1, which may be a per cent of it."""
+    first = round(first * 2.0**52) / 2.0**52
+    moved = min(moved, first / 2)
+    rows = ((first, 1.0 - first), (first - moved, 1.0 - first + moved))
+    with mpmath.workdps(40):
+        exact = max(abs(mpmath.log(mpmath.mpf(p) / mpmath.mpf(q))) for p, q in zip(*rows, strict=True))
+        assert exact <= ja.FiniteRandomizer(rows).local_epsilon <= exact * (1 + 2.0**-48)
+        assert ja.epsilon(ja.Shuffled(ja.FiniteRandomizer(rows), 1), 1e-40) >= exact * (1 - mpmath.mpf(10) ** -20)

@@ -15,7 +15,7 @@ from jaxacct._method import always, never
 from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct.bounds._distribution import Distribution, Parts
-from jaxacct.bounds.bases._base import unbounded
+from jaxacct.bounds.bases._base import MAX_LOSS, unbounded
 from jaxacct.bounds.shuffle._pair import concrete_pair, has_pair
 from jaxacct.conversion import delta_from_log, delta_from_log_down
 from jaxacct.curves import Pld
@@ -24,7 +24,7 @@ from jaxacct.curves._from_profile_below import dominated_pld
 from jaxacct.divergence.clones._profile import clones_delta, clones_epsilon, window_for
 from jaxacct.mechanisms import Shuffled
 
-_LOG_END = -60.0  # log delta at which the grid of losses stops; all of that delta is booked as an infinite loss
+_LOG_END = -60.0  # log delta at which the grid of losses stops, or at MAX_LOSS: what is left is an infinite loss
 _MAX_POINTS = 2**16  # losses on a grid; a step that needs more is refused: memory and time
 _HOST_POINTS = 2**11  # losses for which NumPy is quicker than a compilation: from .3 ms each, to 2 for many reports
 _THEOREM = "Feldman, McMillan & Talwar 2021, Theorem 3.2"
@@ -65,7 +65,7 @@ def shuffled_scale(mechanism: Shuffled) -> tuple[float, int]:
 def _profile(n: float, clone_prob: float, local: float, step: float) -> Ends[np.ndarray]:
     window = window_for(n, clone_prob)
     last = float(_last_loss(_LOG_END, n, clone_prob, local, window=window))
-    size = math.ceil(min(last, local) / step) + 3
+    size = math.ceil(min(last, local, MAX_LOSS) / step) + 3
     if size > _MAX_POINTS:
         raise TooFineError(
             f"a step of {step:.3g} up to a loss of {last:.3g} asks for {size} points: ask for less precision"

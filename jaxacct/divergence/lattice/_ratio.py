@@ -135,6 +135,8 @@ def from_atoms(
         return RatioLaw(origin, step, np.zeros(1), zero_mass, infinite_mass, side)
     blur = _BLUR * max(float(np.abs(log_values).max()), abs(origin))
     cell, share = _split(log_values, origin, step, side, blur)
+    if not cell.max() - cell.min() <= _MAX_SIZE:
+        raise TooFineError(f"losses spread over {np.ptp(cell):.2g} steps of {step:.3g}, more than {_MAX_SIZE}")
     first = int(cell.min())
     at = (cell - first).astype(int)
     low, high = (np.bincount(at, weights=masses * w, minlength=at.max() + 1) for w in (1.0 - share, share))
