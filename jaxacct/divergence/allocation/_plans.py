@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct.divergence.allocation._grid import SHARPNESS, Cutoff, Real, cutoff, step_weights
+from jaxacct.divergence.allocation._grid import (
+    SHARPNESS,
+    Cutoff,
+    Real,
+    cutoff,
+    largest_beyond,
+    partial_exponential,
+    step_weights,
+)
 from jaxacct.divergence.allocation._lines import (
     MAX_NODES,
     Bracket,
@@ -33,7 +41,6 @@ from jaxacct.divergence.allocation._real import (
     log_high_decay,
     log_transform,
     real_rule,
-    rough_rule,
 )
 from jaxacct.special import ULP, rows_times
 
@@ -99,7 +106,7 @@ def plan_remove(at: Setting, x: float) -> Remove:
     terms counting as more nodes (_PRICE).
     """
     of, n, t = at.of, at.n, at.t
-    y, w, density = rough_rule(of)
+    y, w, density = real_rule(of)
     rates = SHARPNESS / (t * (x + 2.0 * at.spread)) * _RATES
     low, high = step_weights(rates[:, None] * y)
     masses, means = rows_times(high, density) + of.right(), rows_times(high, w * density) + of.right(1.0)
@@ -108,6 +115,9 @@ def plan_remove(at: Setting, x: float) -> Remove:
     tilts = _TILTS * rates[:, None] * t
     tilted = tilts[:, :, None] / t * w
     growth = rows_times(np.exp(np.log(low)[:, None, :] + tilted) - 1.0 - tilted, density)
+    # where the window ends its bound may be crude
+    end, least = np.minimum(rates * of.y[-1], 700.0)[:, None], 1.0 - tilts / (t * rates[:, None])
+    growth = growth + 2.0 * of.right() * largest_beyond(end, np.log(partial_exponential(end)), least)
     logs = n * np.log1p(np.maximum(growth, -0.999))
     log_low = logs - tilts * x - np.log(2.0 * tilts)
     best = float(np.maximum(log_low.min(1), log_high).min())
@@ -135,7 +145,6 @@ def plan_remove(at: Setting, x: float) -> Remove:
 
     cut, j = cutoff(of, float(rates[i])), int(tilt_index[i])
     tilts, logs = tilts[i], n * log_cut_transform(of, cut, -tilts[i] / t)
-    _, w, density = real_rule(of)
     high = cut.high[::2] * density
     share = _share(at, high.sum() + of.right(), high @ w + of.right(1.0))
     low_line = high_line = None

@@ -179,7 +179,8 @@ class AllocationProfile:
     def _confirmed(self, lines: Line | Remove, root: float, step: float, delta: float) -> Ends[Real]:
         """Ends `step` or more beside the root: below, delta was found at least `delta`, above, at most `delta`."""
         lower, upper = 0.0, math.inf
-        for _ in range(12):
+        tries, step = (12, step) if math.isfinite(step) else (1, 0.0)  # of a root without bounds: is it 0?
+        for _ in range(tries):
             ends = np.maximum(np.array([root - step, root + step]), 0.0)
             found = self._evaluated(lines, ends)
             if ends[0] == 0.0 and found.value[0] + found.above[0] <= delta:
@@ -188,7 +189,7 @@ class AllocationProfile:
                 lower = float(ends[0])
             if math.isinf(upper) and found.value[1] + found.above[1] <= delta:
                 upper = float(ends[1])
-            if not math.isfinite(step) or (math.isfinite(upper) and (lower > 0.0 or ends[0] == 0.0)):
+            if math.isfinite(upper) and (lower > 0.0 or ends[0] == 0.0):
                 break
             step *= 2.0
         return Ends(np.asarray(lower), np.asarray(upper))

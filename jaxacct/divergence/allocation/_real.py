@@ -21,18 +21,13 @@ from jaxacct.divergence.allocation._grid import (
 )
 from jaxacct.special import ULP, rows_times
 
-_EVERY_OTHER, _EVERY_EIGHTH = slice(None, None, 2), slice(None, None, 8)
-_NUM_ANGLES = 8  # contours on which decay is bounded: they steer tightness
+_EVERY_OTHER, _EVERY_FOURTH = slice(None, None, 2), slice(None, None, 4)
+_NUM_ANGLES = 12  # contours on which decay is bounded: they steer tightness
 
 
 def real_rule(of: Grid) -> tuple[Real, Real, Real]:
     """Three float64 arrays [N/2]: Y, W and the weights of the rule for real expectations."""
     return of.y[_EVERY_OTHER], of.w[_EVERY_OTHER], 2.0 * of.density[_EVERY_OTHER]
-
-
-def rough_rule(of: Grid) -> tuple[Real, Real, Real]:
-    """About `real_rule`, by a quarter of its nodes: steering only."""
-    return of.y[_EVERY_EIGHTH], of.w[_EVERY_EIGHTH], 8.0 * of.density[_EVERY_EIGHTH]
 
 
 def transform_rounding(of: Grid, u: Real) -> Real:
@@ -143,11 +138,11 @@ def log_decay(of: Grid, cut: Cutoff | None, centre: float, heights: Real) -> Rea
 
 
 def _about_mean(of: Grid, arg: Real, log_weight: Any = 0.0, grown: float = 0.0) -> Real:
-    """About what `_mean_above` bounds, an array of the shape of `arg`: steering only."""
+    """About what `_mean_above` bounds, an array of the shape of `arg`: steering only, so every fourth of its nodes."""
     del grown
-    y, _, density = rough_rule(of)
-    logs = log_weight[::4] if np.ndim(log_weight) else log_weight
-    return rows_times(np.exp(np.clip(logs - arg[..., None] * y, -700.0, 700.0)), density)
+    y, _, density = (x[_EVERY_FOURTH] for x in real_rule(of))
+    logs = log_weight[_EVERY_FOURTH] if np.ndim(log_weight) else log_weight
+    return 4.0 * rows_times(np.exp(np.clip(logs - arg[..., None] * y, -700.0, 700.0)), density)
 
 
 def _mean_above(of: Grid, arg: Real, log_weight: Any = 0.0, grown: float = 0.0) -> Real:
