@@ -73,7 +73,7 @@ def checked_array(name: str, value: Any) -> np.ndarray:
 
 
 def _require(ok: np.ndarray, name: str, array: np.ndarray, rule: str) -> None:
-    if not np.all(ok):
+    if not ok.all():
         worst = array[~np.broadcast_to(ok, array.shape)].flat[0] if array.ndim else array[()]
         where = "" if array.ndim == 0 else " in an array"
         raise ValueError(f"{name}={worst}{where} must be {rule}")

@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxacct._method import RenyiMethod
 from jaxacct._precision import KernelByStructure, Rounding, float64_kernel
 from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import (
@@ -22,7 +21,7 @@ from jaxacct._validate import (
 )
 from jaxacct.answering._lanes import in_domain, may_lose
 from jaxacct.answering._question import check_mechanism, check_scalars, directions_of
-from jaxacct.bounds import methods_for
+from jaxacct.bounds import check_has_analysis
 from jaxacct.bounds._distribution import PLAIN_TAIL, plds
 from jaxacct.bounds.composed import (
     RenyiPlan,
@@ -89,7 +88,7 @@ def rdp(
     mechanism = in_relation(mechanism, neighboring_relation)
     check_mechanism(mechanism)
     directions = directions_of(mechanism, direction)
-    methods_for(mechanism, RenyiMethod)  # or an error in words
+    check_has_analysis(mechanism)
     plans = tuple(renyi_plan(mechanism, d) for d in directions)
     if not any(plans) and not has_lanes(mechanism):
         raise ValueError(
@@ -200,7 +199,7 @@ def pld(
     check_delta("tail", tail)
     end: Bound = checked_choice("bound", bound, Bound.UPPER, Bound.LOWER)
     side: Direction = checked_choice("direction", direction, *Direction)
-    methods_for(mechanism)
+    check_has_analysis(mechanism)
     distribution = distribution_of(mechanism)
     if distribution is None:
         raise ValueError(f"mechanism={mechanism!r} has no privacy loss distribution here")

@@ -9,23 +9,30 @@ from jaxacct.bounds import composed
 from jaxacct.bounds.composed import METHODS
 from jaxacct.mechanisms._base import Mechanism
 
-__all__ = ["METHODS", "analysis_theorem", "methods_for"]
+__all__ = ["METHODS", "analysis_theorem", "check_has_analysis", "methods_for"]
+
+
+def check_has_analysis(mechanism: Mechanism) -> None:
+    """Raises ValueError if a number is left out, or if no method covers mechanisms of this signature.
+
+    That is its type and the types that it wraps.
+    """
+    for part, _ in mechanism.parts() if mechanism.parts()[0][0] is not mechanism else ():
+        check_has_analysis(part)
+    for name, value in mechanism.numbers():
+        if value is None:
+            raise ValueError(f"{name}=None must be a number or an array of numbers")
+    if mechanism.signature() not in METHODS:
+        raise ValueError(f"mechanism={mechanism!r} has no analysis here: {_what_has_one(mechanism)}")
 
 
 def methods_for(mechanism: Mechanism, kind: type[Method] = Method, *, is_batch: bool = False) -> tuple[Method, ...]:
     """A tuple of the methods of a kind that cover `mechanism`, in declared order; of a batch, some of its points.
 
     Raises:
-      ValueError: if a number is left out, or if no method covers mechanisms of this signature (its type and the types
-        that it wraps).
+      ValueError: as `check_has_analysis`.
     """
-    for part, _ in mechanism.parts() if mechanism.parts()[0][0] is not mechanism else ():
-        methods_for(part, kind)
-    for name, value in mechanism.numbers():
-        if value is None:
-            raise ValueError(f"{name}=None must be a number or an array of numbers")
-    if mechanism.signature() not in METHODS:
-        raise ValueError(f"mechanism={mechanism!r} has no analysis here: {_what_has_one(mechanism)}")
+    check_has_analysis(mechanism)
     return composed.methods_of(mechanism, kind, is_batch=is_batch)
 
 

@@ -78,7 +78,8 @@ def methods_of(mechanism: Mechanism, kind: type[_Kind], *, is_batch: bool = Fals
     traced fields all those on the host, which say what they need where they are asked by name.
     """
     every = [m for m in METHODS.get(mechanism.signature(), ()) if isinstance(m, kind)]
-    unasked = TwoEndedMethod if is_batch else BracketMethod if is_traced(mechanism) else ()
+    has_brackets = any(isinstance(m, BracketMethod) for m in every)  # to look for tracers costs microseconds
+    unasked = TwoEndedMethod if is_batch else BracketMethod if has_brackets and is_traced(mechanism) else ()
     return tuple(m for m in every if isinstance(m, unasked) or m.applies(mechanism))
 
 

@@ -42,6 +42,6 @@ class RdpCurve:
         if isinstance(self.values, jax.core.Tracer):
             return
         values = checked_array("values", self.values).astype(np.float64)
-        if values.shape[-1:] != self.orders.shape or not np.all(values >= 0):
+        if values.shape[-1:] != self.orders.shape or not (values >= 0).all():
             raise ValueError(f"values={self.values!r} must be numbers >= 0, in the last axis one for each order")
         object.__setattr__(self, "values", values)

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from jaxacct.special._binomial import LOG_2PI, stirling_error
-from jaxacct.special._namespace import is_jax, while_loop, xp
+from jaxacct.special._namespace import is_jax, xp
 from jaxacct.special._normal import _horner
 from jaxacct.special._rounding import ULP
 
@@ -24,7 +24,6 @@ TAIL_ERROR = 600.0 * ULP  # relative, of both tails at whole numbers; docs/numer
 _ORDERS = 4  # of the expansions in 1/m
 _TURN = 4.5  # x from which ratios of neighbouring integrals are formed downwards, which is stable there
 _TOP = 24  # the ratio that they start from, known to 1.5 % from its bounds: each step down takes 3/5 of that or less
-_State = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 # fair_rate(y) = y^2 (1/2 + y^2/12 + ..): the coefficients in y^2, highest power first, enough for y < 1/4.
 _ENTROPY_SERIES = tuple(1.0 / (2 * j * (2 * j - 1)) for j in range(12, 0, -1))
 
@@ -129,26 +128,10 @@ def tail_ratios(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def small_tail_ratios(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`tail_ratios` for whole m < 256: the sums themselves, every term positive; on the host from a table of them."""
-    if not is_jax(k, m):
-        last = SMALL_TOSSES - 1.0  # larger m, of which nothing is wanted, have some value too
-        at = (np.minimum(m, last) * SMALL_TOSSES + np.minimum(k, last)).astype(int)
-        return small_tails()[1][at], small_tails()[2][at]
-    b = m - k
-
-    def step(state: _State) -> _State:
-        i, term, tail, excess = state
-        term = term * xp.maximum(b - i, 0.0) / (k + 1.0 + i)
-        return i + 1.0, term, tail + term, excess + (i + 1.0) * term
-
-    def matters(state: _State) -> jax.Array:
-        # the ratio of successive terms falls, and is 1/3 at most where this ends: what is left out is below 1e-17 of
-        # the excess
-        i, term, _, excess = state
-        return xp.any((i + 1.0) * term > 1e-18 * excess)
-
-    one = xp.ones_like(k)
-    _, _, tail, excess = while_loop(matters, step, (xp.zeros((), xp.float64), one, one, xp.zeros_like(k)))
+    """`tail_ratios` for whole m < 256, from a table of them; larger m, of which nothing is wanted, have a value too."""
+    last = SMALL_TOSSES - 1.0
+    at = (xp.minimum(m, last) * SMALL_TOSSES + xp.minimum(k, last)).astype(xp.int32)
+    tail, excess = (xp.take(xp.asarray(table, xp.float64), at) for table in small_tails()[1:])
     return tail, excess
 
 

@@ -13,9 +13,12 @@ from jaxacct.mechanisms import RandomAllocation
 
 def splits_unevenly(mechanism: RandomAllocation) -> bool:
     """bool: whether num_steps is not a multiple of num_selected at some point; assumed where they are traced."""
-    if any(isinstance(x, jax.core.Tracer) for x in (mechanism.num_steps, mechanism.num_selected)):
-        return not (isinstance(mechanism.num_selected, int) and mechanism.num_selected == 1)
-    return bool(np.any(np.mod(mechanism.num_steps, mechanism.num_selected) != 0))
+    steps, selected = mechanism.num_steps, mechanism.num_selected
+    if type(selected) is int and (selected == 1 or type(steps) is int):  # array checks cost microseconds
+        return selected != 1 and steps % selected != 0
+    if any(isinstance(x, jax.core.Tracer) for x in (steps, selected)):
+        return True
+    return bool(np.any(np.mod(steps, selected) != 0))
 
 
 def split_statics(mechanism: RandomAllocation) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def clipping(noise_multiplier: float, num_steps: float, mass: float) -> Clipping
     # E_P[1 - prod Q] <= (t - 1) E[1 - Q] + E[Y (1 - Q)]
     dropped = (t * one_mass + one_mean) * (1.0 + error + 2.0**-40) + 1e-300
     tilts = np.geomspace(min(1e-3 * rate, 1e-2 / t), 0.95 * rate, _NUM_TILTS) * t
-    logs = t * log_cut_transform(of, np.array([rate]), cut.low[None, None, ::2], -tilts[None] / t)[0]
+    logs = t * log_cut_transform(of, cut, -tilts / t)
     return Clipping(of, t, cut, dropped, tilts, logs + 2.0**-30 * np.abs(logs) + tilts)
 
 

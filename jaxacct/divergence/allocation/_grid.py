@@ -147,7 +147,7 @@ def step_series(w: Any) -> Any:
     """Float array of the shape of `w`: 1 - Q(w) = e^-w sum_{j>=m} w^j/j!, |w| <= m real or complex, by 70 terms."""
     total = np.ones_like(w)
     for j in range(70, 0, -1):
-        total *= w / (SHARPNESS + j)
+        total *= w * (1.0 / (SHARPNESS + j))
         total += 1.0
     return np.exp(-w) * (w / _SCALE) ** SHARPNESS * (_LEADING * total)
 
@@ -156,7 +156,7 @@ def partial_exponential(w: Any) -> Any:
     """Float array of the shape of `w`: sum_{j<m} w^j/j!, real or complex w."""
     total = np.ones_like(w)
     for j in range(SHARPNESS - 1, 0, -1):
-        total *= w / j
+        total *= w * (1.0 / j)
         total += 1.0
     return total
 
@@ -173,13 +173,13 @@ def step_weights(w: Real) -> tuple[Real, Real]:
     return np.where(inner, 1.0 - high, low), np.where(inner, high, 1.0 - low)
 
 
-def largest_beyond(w: Real, a: Real) -> Real:
+def largest_beyond(w: Real, log_sum: Real, a: Real) -> Real:
     """Float array: upper bounds on e^{-a v} sum_{j<m} v^j/j! over all v >= `w`, `a` > 0, which broadcast together.
 
-    From v = m/a on it falls; before, it is at most sum_{j<m} a^-j.
+    `log_sum` is that of the `Cutoff` at `w`. From v = m/a on it falls; before, it is at most sum_{j<m} a^-j.
     """
     v = np.minimum(w, _LARGEST)
-    falling = np.exp(np.log(partial_exponential(v)) - a * v)
+    falling = np.exp(log_sum - a * v)
     with np.errstate(over="ignore"):
         return np.where(a * v > SHARPNESS, falling, SHARPNESS * np.maximum(1.0, np.power(a, -float(SHARPNESS))))
 
@@ -218,7 +218,7 @@ class Cutoff:
     def beyond(self, of: Grid, eta_end: float, centre: float) -> float:
         """At least every q of `bounds` beyond the last node."""
         a = (1.0 + centre / self.rate) * math.cos(eta_end)
-        return float(largest_beyond(self.rate * of.y[-1], np.asarray(a)))
+        return float(largest_beyond(self.rate * of.y[-1], self.log_sum[-1], np.asarray(a)))
 
 
 def cutoff(of: Grid, rate: float) -> Cutoff:

@@ -59,7 +59,7 @@ def log_cut_transform(of: Rule, cut: Cut, u: Real) -> Real:
     value = rows_times(weight - 1.0 + x + slip, density) + rows_times(weight + 1.0 + size, own)
     value = value + strip * rows_times(modulus + 1.0 + u[:, :, None] * (1.0 + y), density)
     value = value + 2.0 * u * of.left
-    value = value + 2.0 * of.right[0] * largest_beyond(cut.rate * of.y[:, -1:], 1.0 - u / cut.rate)
+    value = value + 2.0 * of.right[0] * largest_beyond(cut.rate * of.y[:, -1:], log_sum[:, 0, -1:], 1.0 - u / cut.rate)
     found = np.log1p(np.where(np.isfinite(value), np.maximum(value, -0.999), np.inf))
     return found + 8.0 * ULP * np.abs(found)
 
@@ -131,7 +131,7 @@ def log_decay(of: Rule, cut: Cut | None, centre: Real, heights: Real, *, is_roug
     beyond: Any = 1.0
     if cut is not None:
         a = centre * np.cos(eta) + heights * np.sin(eta)
-        beyond = largest_beyond(cut.rate * of.y[:, -1:], np.cos(eta) + a / cut.rate)
+        beyond = largest_beyond(cut.rate * of.y[:, -1:], cut.log_sum[:, -1:], np.cos(eta) + a / cut.rate)
     size = size + 2.0 * (of.left + beyond * of.right[0])
     parts = 0.5 * (eta * sigma) ** 2, np.log(size)
     return centre + parts[0] + parts[1] + 8.0 * ULP * (1.0 + np.abs(centre) + parts[0] + np.abs(parts[1]))

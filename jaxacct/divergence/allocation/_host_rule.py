@@ -147,7 +147,9 @@ class Cut(NamedTuple):
 
     def beyond(self, of: Rule, eta_end: Real | float, centre: Real) -> Real:
         """[L, 1]: at least every q beyond the last node."""
-        return largest_beyond(self.rate * of.y[:, -1:], (1.0 + centre / self.rate) * np.cos(eta_end))
+        return largest_beyond(
+            self.rate * of.y[:, -1:], self.log_sum[:, -1:], (1.0 + centre / self.rate) * np.cos(eta_end)
+        )
 
     def at(self, lanes: Any) -> "Cut":
         """`Cut` of some lanes."""

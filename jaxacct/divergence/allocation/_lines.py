@@ -13,6 +13,7 @@ lines. Everything here runs on the host; [J] are arguments x, [N] nodes of a lin
 """
 
 import dataclasses
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -99,23 +100,32 @@ class Line:
     shift: float
     copies: Copies
 
+    @functools.cached_property
+    def _rows(self) -> Complex:
+        """[2 B, A]: A B = N terms, those with k = a B + b in row b, and below them z times the terms."""
+        inner = 1 << (len(self.z).bit_length() // 2)
+        return np.concatenate([x.reshape(-1, inner).T for x in (self.terms, self.z * self.terms)])
+
+    @functools.cached_property
+    def _sizes(self) -> Real:
+        """[3]: the sums of the terms' sizes, of these times their relative errors, and of these times |z|."""
+        sizes = np.abs(self.terms)
+        return np.array([sizes.sum(), sizes @ self.relative_error, sizes @ np.abs(self.z)])
+
     def __call__(self, x: Real) -> Bracket:
         """The bracket [J] at arguments `x` [J]."""
         centre, moved = float(self.z[0].real), x + self.shift
-        # e^{(c + ikh) x} with k = a m + b is a product
-        inner = 1 << (len(self.z).bit_length() // 2)
-        terms = self.terms.reshape(-1, inner)
+        # e^{(c + ikh) x} with k = a B + b is a product
+        rows, inner = self._rows, len(self._rows) // 2
         outer = np.exp(1j * self.z[::inner].imag * moved[:, None])
         phases = np.exp(1j * self.z[:inner].imag * moved[:, None])
         log_scale = centre * moved + self.log_scale
         scale = np.exp(log_scale)
-        both = np.concatenate([terms, terms * self.z.reshape(-1, inner)], axis=1)
-        inner_sums = rows_times_rows(outer, both.T)
+        inner_sums = rows_times_rows(outer, rows)
         value, slope = (scale * _real_dots(s, phases) for s in (inner_sums[:, :inner], inner_sums[:, inner:]))
-        sizes = np.abs(self.terms)
-        summing = ULP * (64.0 + 2.0 * sum(terms.shape) + 4.0 * np.abs(log_scale))
-        phase = 8.0 * ULP * np.abs(moved) * (sizes @ np.abs(self.z))
-        error = scale * (sizes @ self.relative_error + summing * sizes.sum() + phase)
+        size, lost, turned = self._sizes
+        summing = ULP * (64.0 + 2.0 * (inner + rows.shape[1]) + 4.0 * np.abs(log_scale))
+        error = scale * (lost + summing * size + 8.0 * ULP * np.abs(moved) * turned)
         error = error + np.exp(centre * x + self.log_tail)
         return Bracket(value, slope, error, error + self.copies(x, centre, self.period))
 

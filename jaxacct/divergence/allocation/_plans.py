@@ -10,11 +10,19 @@ what follows a step is low or high by the share Q or 1 - Q of it.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct.divergence.allocation._grid import SHARPNESS, Cutoff, Real, cutoff, step_weights
+from jaxacct.divergence.allocation._grid import (
+    SHARPNESS,
+    Cutoff,
+    Real,
+    cutoff,
+    largest_beyond,
+    partial_exponential,
+    step_weights,
+)
 from jaxacct.divergence.allocation._lines import (
     MAX_NODES,
     Bracket,
@@ -86,33 +94,37 @@ def _high_moments(at: Setting, mass: Real, mean: Real) -> tuple[Real, Real]:
     return -np.expm1(at.n * log_low), at.reach * np.exp((at.n - 1.0) * log_low) * mean
 
 
+def _share(at: Setting, mass: Any, mean: Any) -> Any:
+    """At least E[(X-1)_+; some step high] <= n E[|W_1|/t + E|X-1|; step 1 high], from the same."""
+    return 1.01 * (at.reach * (mean + 2.0 * mass) + at.n * mass * at.spread)
+
+
 def plan_remove(at: Setting, x: float) -> Remove:
     """`Remove` (two lines, or bounds on them) for arguments near one float `x` >= 0.
 
-    Of the rates of the cutoff and the tilts tried, those are taken whose lines have the fewest nodes, larger terms
-    counting as more nodes (_PRICE).
+    Of the rates of the cutoff and the tilts tried, those are taken whose lines have about the fewest nodes, larger
+    terms counting as more nodes (_PRICE).
     """
     of, n, t = at.of, at.n, at.t
     y, w, density = real_rule(of)
     rates = SHARPNESS / (t * (x + 2.0 * at.spread)) * _RATES
     low, high = step_weights(rates[:, None] * y)
-    masses = rows_times(high, density) + of.right()
-    means = rows_times(high, w * density) + of.right(1.0)
+    masses, means = rows_times(high, density) + of.right(), rows_times(high, w * density) + of.right(1.0)
     mass, mean = _high_moments(at, masses, means)
-    # E[(X-1)_+; some step high] <= n E[|W_1|/t + E|X-1|; step 1 high]
-    shares = 1.01 * (at.reach * (means + 2.0 * masses) + n * masses * at.spread)
     log_high = np.log(mass * (x + at.spread) + mean)
     tilts = _TILTS * rates[:, None] * t
-    logs = n * log_cut_transform(of, rates, low[:, None, :], -tilts / t)
+    tilted = tilts[:, :, None] / t * w
+    growth = rows_times(np.exp(np.log(low)[:, None, :] + tilted) - 1.0 - tilted, density)
+    # where the window ends its bound may be crude
+    end, least = np.minimum(rates * of.y[-1], 700.0)[:, None], 1.0 - tilts / (t * rates[:, None])
+    growth = growth + 2.0 * of.right() * largest_beyond(end, np.log(partial_exponential(end)), least)
+    logs = n * np.log1p(np.maximum(growth, -0.999))
     log_low = logs - tilts * x - np.log(2.0 * tilts)
     best = float(np.maximum(log_low.min(1), log_high).min())
     floor = best - _DIGITS
 
     # the length of the low line for each rate and tilt
-    gap = tilts[:, None, :] - tilts[:, :, None]
-    ahead = logs[:, None, :] - (tilts * x)[:, None, :] - np.log(2.7 * tilts)[:, None, :] - floor
-    ahead = np.where(gap > 0, ahead / np.where(gap > 0, gap, 1.0), np.inf).min(2)
-    period_low = np.maximum((np.log(at.spread + 40.0 / tilts) - floor) / tilts, ahead)
+    period_low = _low_periods(at, x, tilts, logs, floor)
     height_low = t * height_of_decay(of, np.minimum(floor - log_low, -1.0) / n)
     length_low = period_low * height_low
     price = np.exp(np.minimum(_PRICE * np.maximum(log_low - best - _SPARE, 0.0), 300.0))
@@ -125,19 +137,23 @@ def plan_remove(at: Setting, x: float) -> Remove:
     ahead_high = float(((far_logs + far * x - np.log(far) - floor)[1:] / (far[1:] - centre)).min())
     period_high = np.maximum((np.maximum(log_high - floor, 0.0) + 4.0) / centre, min(ahead_high, x + at.reach))
     height_high = 12.0 * rates * t
-    without_low, without_high = log_low.min(1) < floor, np.log(shares) < floor
+    without_low, without_high = log_low.min(1) < floor, np.log(_share(at, masses, means)) < floor
     length = np.where(without_low, 0.0, length_low[np.arange(len(rates)), tilt_index])
     length = length + np.where(without_high, 0.0, period_high * height_high)
     length = length * np.exp(np.minimum(_PRICE * np.maximum(log_high - best - _SPARE, 0.0), 300.0))
     i = int(np.where(np.isnan(length), np.inf, length).argmin())
 
     cut, j = cutoff(of, float(rates[i])), int(tilt_index[i])
+    tilts, logs = tilts[i], n * log_cut_transform(of, cut, -tilts[i] / t)
+    high = cut.high[::2] * density
+    share = _share(at, high.sum() + of.right(), high @ w + of.right(1.0))
     low_line = high_line = None
     one_mass, one_mean, one_error = high_mass(of, cut)
     whole_mass, whole_mean = _high_moments(at, np.asarray(one_mass), np.asarray(one_mean))
     if not without_low[i]:
-        copies = Copies(1.0, at.spread, -tilts[i, j + 1 :], logs[i, j + 1 :], math.inf)
-        low_line = _low_line(at, cut, -float(tilts[i, j]), float(period_low[i, j]), x, floor, height_low[i, j], copies)
+        copies = Copies(1.0, at.spread, -tilts[j + 1 :], logs[j + 1 :], math.inf)
+        period = float(_low_periods(at, x, tilts, logs, floor)[j])
+        low_line = _low_line(at, cut, -float(tilts[j]), period, x, floor, height_low[i, j], copies)
     if not without_high[i]:
         excess = min(at.spread, float(whole_mass) * at.reach)
         copies = Copies(float(whole_mass), excess, far[1:], far_logs[1:], at.reach)
@@ -145,14 +161,25 @@ def plan_remove(at: Setting, x: float) -> Remove:
         high_line = _high_line(at, cut, centre, float(period_high[i]), x, floor, height_high[i], log_top, copies)
     return Remove(
         low=low_line,
-        low_centres=-tilts[i],
-        low_logs=logs[i],
+        low_centres=-tilts,
+        low_logs=logs,
         high=high_line,
-        share=float(shares[i]),
+        share=float(share),
         mass=float(whole_mass),
         mean=float(whole_mean),
         mass_error=one_error * (1.0 + (n - 1.0) * one_mass / max(1.0 - one_mass, ULP)) + 16.0 * ULP,
     )
+
+
+def _low_periods(at: Setting, x: float, tilts: Real, logs: Real, floor: float) -> Real:
+    """Periods [.., U] at which the copies on low lines of `tilts` [.., U] are about e^floor.
+
+    `logs` [.., U] are logarithms of the measure's transform there: the further tilts bound the copies ahead.
+    """
+    gap = tilts[..., None, :] - tilts[..., None]
+    ahead = (logs - tilts * x - np.log(2.7 * tilts) - floor)[..., None, :]
+    ahead = np.where(gap > 0, ahead / np.where(gap > 0, gap, 1.0), np.inf).min(-1)
+    return np.maximum((np.log(at.spread + 40.0 / tilts) - floor) / tilts, ahead)
 
 
 def _low_line(

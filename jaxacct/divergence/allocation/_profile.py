@@ -136,11 +136,11 @@ class AllocationProfile:
         guess = self._guess(delta)
         for _ in range(_MAX_PLANS):
             lines = self._planned(guess)
-            root, slope = self._root(lines, guess, delta)
+            root, slope, error = self._root(lines, guess, delta)
             moved, guess = abs(slope * (root - guess)) / delta, root
             if moved < _SETTLED and (root > 0.0 or moved == 0.0):
                 break
-        return self._confirmed(lines, root, slope, delta)
+        return self._confirmed(lines, root, 1.25 * error / max(-slope, 1e-300) + 4.0 * ULP * root, delta)
 
     def _guess(self, delta: float) -> float:
         """About the epsilon of `delta`: steering only."""
@@ -158,34 +158,31 @@ class AllocationProfile:
         logs = np.log(np.maximum(np.minimum(jump, at.spread) + bulk, 1e-300))
         return float(np.log1p(np.exp(np.interp(-target, -logs, np.log(x)))))
 
-    def _root(self, lines: Line | Remove, start: float, delta: float) -> tuple[float, float]:
-        """The epsilon >= 0 at which these lines give `delta`, by Newton's method on log delta, and the slope there."""
-        x, slope = start, 0.0
+    def _root(self, lines: Line | Remove, start: float, delta: float) -> tuple[float, float, float]:
+        """The epsilon >= 0 at which these lines give `delta`, by Newton's method on log delta; its slope and error."""
+        x, slope, error = start, 0.0, math.inf
         for _ in range(_MAX_NEWTON):
             found = self._evaluated(lines, np.array([x]))
-            value, slope = float(found.value[0]), float(found.slope[0])
+            value, slope, above, below = (float(y[0]) for y in found)
+            error = max(above, below)
             if not (value > 0.0 and slope < 0.0 and math.isfinite(value)):
-                return x, min(slope, 0.0)
+                return x, min(slope, 0.0), error
             step = value / slope * math.log(value / delta)
             new = max(0.0, x - max(-1.0, min(1.0, step)))
             x, moved = new, abs(new - x)
             if moved <= max(1e-18, 1e-9 * x):  # what is left is the square of it
                 break
-        return x, slope
+        return x, slope, error
 
-    def _confirmed(self, lines: Line | Remove, root: float, slope: float, delta: float) -> Ends[Real]:
-        """Ends beside the root: below it delta was found to be at least `delta`, above it at most `delta`."""
+    def _confirmed(self, lines: Line | Remove, root: float, step: float, delta: float) -> Ends[Real]:
+        """Ends `step` or more beside the root: below, delta was found at least `delta`, above, at most `delta`."""
         lower, upper = 0.0, math.inf
-        found = self._evaluated(lines, np.array([root]))
-        if root == 0.0 and found.value[0] + found.above[0] <= delta:
-            return Ends(np.zeros(()), np.zeros(()))
-        error = max(float(found.above[0]), float(found.below[0]))
-        step = 1.25 * error / max(-slope, 1e-300) + 4.0 * ULP * root
-        for _ in range(12):
-            if not math.isfinite(step):
-                break
+        tries, step = (12, step) if math.isfinite(step) else (1, 0.0)  # of a root without bounds: is it 0?
+        for _ in range(tries):
             ends = np.maximum(np.array([root - step, root + step]), 0.0)
             found = self._evaluated(lines, ends)
+            if ends[0] == 0.0 and found.value[0] + found.above[0] <= delta:
+                return Ends(np.zeros(()), np.zeros(()))
             if lower == 0.0 and found.value[0] - found.below[0] >= delta:
                 lower = float(ends[0])
             if math.isinf(upper) and found.value[1] + found.above[1] <= delta:

@@ -22,6 +22,7 @@ from jaxacct.divergence.allocation._grid import (
 from jaxacct.special import ULP, rows_times
 
 _EVERY_OTHER, _EVERY_FOURTH = slice(None, None, 2), slice(None, None, 4)
+_NUM_ANGLES = 12  # contours on which decay is bounded: they steer tightness
 
 
 def real_rule(of: Grid) -> tuple[Real, Real, Real]:
@@ -58,11 +59,11 @@ def log_transform(of: Grid, u: Real) -> Real:
     return out + transform_rounding(of, u)
 
 
-def log_cut_transform(of: Grid, rates: Real, low: Real, u: Real) -> Real:
-    """log E[e^{-uW} Q(rate Y)] [R, U] at `u` [R, U] with -rate < u <= 0, for each of the `rates` [R].
+def log_cut_transform(of: Grid, cut: Cutoff, u: Real) -> Real:
+    """log E[e^{-uW} Q(rate Y)] [U] at `u` [U] with -rate < u <= 0.
 
     At least that: what lies beyond the window is added, and what the rule and rounding may have taken; inf where it
-    overflows. `low` [R, 1, N/2] is Q at the nodes of `real_rule`.
+    overflows.
 
     The rule: nodes 2k apart, and on the contours of +-eta_top the modulus of e^{-uY} Q is at most
     e^{-(rate + u) cos(eta_top) Y} sum_{j<m} (rate Y)^j/j!, as in `Cutoff.bounds`; twice its mean by the same nodes.
@@ -73,7 +74,7 @@ def log_cut_transform(of: Grid, rates: Real, low: Real, u: Real) -> Real:
     the term by 2 ULP of what it adds; weights by `density_error` and one more, the sum of N/2 by N/2 + 4.
     """
     y, w, density = real_rule(of)
-    x = u[..., None] * w
+    low, x = cut.low[_EVERY_OTHER], u[:, None] * w
     # the strips of both sides, and means by the nodes, doubled
     turn, strip = math.cos(of.eta_top), 4.0 * of.strip(of.eta_top, 0.0, 2)
     own = ULP * (0.5 * len(of.y) + 8.0) + of.density_error[_EVERY_OTHER]
@@ -84,10 +85,10 @@ def log_cut_transform(of: Grid, rates: Real, low: Real, u: Real) -> Real:
         size = np.where(low > 0, 6.0 + 5.0 * np.abs(log_low) + 12.0 * np.abs(x), 0.0)
         error = rows_times(weight * (TABLE_ERROR + ULP * size) + ULP * (2.0 + 12.0 * np.abs(x)), density)
         error = error + rows_times(weight + 1.0 + np.abs(x), density * own)
-        modulus = np.exp(log_low + (rates * (1.0 - turn))[:, None, None] * y - (u * turn)[..., None] * y)
-        value = value + error + strip * rows_times(modulus + 1.0 - u[..., None] * (1.0 + y), density)
+        modulus = np.exp(log_low + (cut.rate * (1.0 - turn)) * y - (u * turn)[:, None] * y)
+        value = value + error + strip * rows_times(modulus + 1.0 - u[:, None] * (1.0 + y), density)
         value = value - 2.0 * u * of.left
-        value = value + 2.0 * of.right() * largest_beyond((rates * of.y[-1])[:, None], 1.0 + u / rates[:, None])
+        value = value + 2.0 * of.right() * largest_beyond(cut.rate * of.y[-1], cut.log_sum[-1], 1.0 + u / cut.rate)
         found = np.log1p(np.where(np.isfinite(value), np.maximum(value, -0.999), np.inf))
         return found + 8.0 * ULP * np.abs(found)
 
@@ -108,13 +109,13 @@ def high_mass(of: Grid, cut: Cutoff) -> tuple[float, float, float]:
     return mass, mean, TABLE_ERROR + max(mass_error / mass, mean_error / mean)
 
 
-def _angles(of: Grid, heights: Real, count: int) -> Real:
-    """Contours eta [K, count], radians, to try for the bounds below at `heights` [K], from half height/sigma^2 on."""
+def _angles(of: Grid, heights: Real) -> Real:
+    """Contours eta [K, C], radians, to try for the bounds below at `heights` [K], from half height/sigma^2 on."""
     least = np.minimum(0.5 * heights / of.sigma**2, 0.5)[:, None]
-    return least * (1.45 / least) ** np.linspace(0.0, 1.0, count)
+    return least * (1.45 / least) ** np.linspace(0.0, 1.0, _NUM_ANGLES)
 
 
-def log_decay(of: Grid, cut: Cutoff | None, centre: float, heights: Real, num_angles: int = 24) -> Real:
+def log_decay(of: Grid, cut: Cutoff | None, centre: float, heights: Real) -> Real:
     """Upper bounds [K] on log |E[e^{-uW} Q]|, u = centre + iy, for all y >= height, for each of the `heights` [K].
 
     Without cutoff Q is 1. On the contour of eta,
@@ -122,7 +123,7 @@ def log_decay(of: Grid, cut: Cutoff | None, centre: float, heights: Real, num_an
         |E[e^{-uY} Q]| <= e^{(eta sigma)^2/2} E[e^{-a Y - rate cos(eta) Y} sum_{j<m} (rate Y)^j/j!],
 
     a = Re(u e^{-i eta}) = centre cos(eta) + y sin(eta), which increases in y. The bound is taken at the height, and of
-    `num_angles` eta the least is kept.
+    several eta the least is kept.
     """
 
     def size(eta: Real, mean: Any) -> Real:
@@ -130,10 +131,10 @@ def log_decay(of: Grid, cut: Cutoff | None, centre: float, heights: Real, num_an
         if cut is None:
             return mean(of, a) + 2.0 * (of.left + of.right())
         arg = a + cut.rate * np.cos(eta)
-        beyond = largest_beyond(cut.rate * of.y[-1], np.cos(eta) + a / cut.rate)
+        beyond = largest_beyond(cut.rate * of.y[-1], cut.log_sum[-1], np.cos(eta) + a / cut.rate)
         return mean(of, arg, cut.log_sum[_EVERY_OTHER]) + 2.0 * (of.left + beyond * of.right())
 
-    return _least_log(of, centre, _angles(of, heights, num_angles), size)
+    return _least_log(of, centre, _angles(of, heights), size)
 
 
 def _about_mean(of: Grid, arg: Real, log_weight: Any = 0.0, grown: float = 0.0) -> Real:
@@ -176,7 +177,7 @@ def _least_log(of: Grid, centre: float, eta: Real, size: Any) -> Real:
     return logs(np.take_along_axis(eta, best, axis=1), _mean_above)[:, 0]
 
 
-def log_high_decay(of: Grid, cut: Cutoff, centre: float, heights: Real, num_angles: int = 24) -> Real:
+def log_high_decay(of: Grid, cut: Cutoff, centre: float, heights: Real) -> Real:
     """Upper bounds [K] on log |E[e^{-uW} (1 - Q)]|, as `log_decay`, by either bound of r of `Cutoff.bounds`.
 
     Not by the lesser of both node by node, which is not analytic: a trapezoid rule of it has no bound on its error.
@@ -192,11 +193,11 @@ def log_high_decay(of: Grid, cut: Cutoff, centre: float, heights: Real, num_angl
 
     def far(eta: Real, mean: Any) -> Real:
         a = centre * np.cos(eta) + heights[:, None] * np.sin(eta)
-        beyond = (1.0 + largest_beyond(cut.rate * end, np.cos(eta))) * np.exp(-a * end)
+        beyond = (1.0 + largest_beyond(cut.rate * end, cut.log_sum[-1], np.cos(eta))) * np.exp(-a * end)
         rest = 2.0 * (2.0 * of.left + beyond * of.right())
         return mean(of, a) + mean(of, a + cut.rate * np.cos(eta), log_sum) + rest
 
-    eta = _angles(of, heights, num_angles)
+    eta = _angles(of, heights)
     return np.minimum(_least_log(of, centre, eta, near), _least_log(of, centre, eta, far))
 
 
@@ -207,7 +208,7 @@ def _decay_table(sigma: float) -> tuple[Real, Real]:
     Far out the contours that are tried turn too far for a large noise multiplier; what holds before holds there too.
     """
     heights = np.geomspace(1e-8, 1e8, 49)
-    return np.log(heights), np.minimum.accumulate(log_decay(grid(sigma), None, 0.0, heights, num_angles=8))
+    return np.log(heights), np.minimum.accumulate(log_decay(grid(sigma), None, 0.0, heights))
 
 
 def height_of_decay(of: Grid, log_level: Real) -> Real:

@@ -16,7 +16,8 @@ from jaxacct.special import ULP, rows_times, rows_times_rows
 
 NODE_BLOCK = 128  # nodes on a line are a multiple of it
 _OUTER = 32  # outer points a at a time: bounds memory
-_PIECE = 64  # nodes of the grid in one product of matrices, or a 32nd of them if that is more
+_PIECE = 32  # nodes of the grid in one product of matrices, or a 32nd of them if that is more
+_STACK = 16  # pieces multiplied at a time: bounds memory
 _SMALL = 0.1  # |x| below which e^-x - 1 + x is summed as a series, whose length is sized for this
 
 
@@ -26,35 +27,52 @@ def _size(z: Complex) -> Real:
 
 
 class _Excess(NamedTuple):
-    """f = e^-x Q - 1 + x and e = e^-x Q - 1 for one u a row, [U, N] as all below; bounds on what they err by."""
+    """e = e^-x Q - 1 and E f, f = e^-x Q - 1 + x, for one u a row, x = uW; bounds on what they err by."""
 
-    f: Complex
-    e: Complex
-    f_error: Real
-    e_error: Real
+    e: Complex  # [U, N]
+    e_error: Real  # [U, N]
+    mean: Complex  # [U], E f
+    mean_error: Real  # [U]
 
-    def times(self, other: "_Excess") -> "_Excess":
-        """Those of every sum of an argument here and one of `other`, the latter without Q: [U V, N].
+    def all_means(self, other: "_Excess", of: Grid) -> tuple[Complex, Real]:
+        """E f [U, V] of every sum of an argument here and one of `other`, the latter without Q, and what it errs by.
 
-        e^{-(x+y)} Q - 1 + x + y = f_x + f_y + e_x e_y, and without the last two terms of the left e_x + e_y + e_x e_y.
-        Nothing cancels where x and y are small.
+        f_{x+y} = f_x + f_y + e_x e_y: nothing cancels where x and y are small, and the last is a product of matrices.
         """
-        a, b = (_Excess(*(x[:, None] for x in self)), _Excess(*(y[None] for y in other)))
-        joint = a.e * b.e
-        sizes = _size(a.e), _size(b.e)
-        spread = sizes[0] * b.e_error + a.e_error * (sizes[1] + b.e_error) + 8.0 * ULP * sizes[0] * sizes[1]
-        f, e = a.f + b.f + joint, a.e + b.e + joint
-        f_error = a.f_error + b.f_error + spread + 4.0 * ULP * (_size(a.f) + _size(b.f) + _size(joint))
-        e_error = a.e_error + b.e_error + spread + 4.0 * ULP * (sizes[0] + sizes[1] + _size(joint))
-        return _Excess(*(x.reshape(-1, x.shape[-1]) for x in (f, e, f_error, e_error)))
+        size, other_size = _size(of.rotated_density) * _size(self.e), _size(other.e)
+        weight, relative = _size(of.rotated_density), _summing(of)
+        pairs = np.concatenate([weight * self.e_error + relative * size, size], axis=1)
+        others = np.concatenate([other_size + other.e_error, other.e_error + relative * other_size], axis=1)
+        error = self.mean_error[:, None] + other.mean_error + rows_times_rows(pairs, others)
+        return self.mean[:, None] + other.mean + dot(self.e * of.rotated_density, other.e), error
+
+    def times(self, other: "_Excess", of: Grid) -> "_Excess":
+        """That of every sum of an argument here and one of `other`, the latter without Q: U V rows.
+
+        e_{x+y} = e_x + e_y + e_x e_y; `_size` of a product is at most that of its factors, and errs by 2 ULP of it.
+        """
+        mean, mean_error = self.all_means(other, of)
+        e, e_error, size = self.e[:, None], self.e_error[:, None], _size(self.e)[:, None]
+        other_size = _size(other.e)
+        joint = size * (other.e_error + 6.0 * ULP * other_size) + e_error * (other_size + other.e_error)
+        error = (e_error + 3.0 * ULP * size) + (other.e_error + 3.0 * ULP * other_size) + joint
+        rows = (-1, len(of.g))
+        return _Excess(
+            ((e + other.e) + e * other.e).reshape(rows), error.reshape(rows), mean.ravel(), mean_error.ravel()
+        )
 
 
-def _excess(u: Complex, w: Complex, cut: Cutoff | None = None) -> _Excess:
-    """`_Excess` at x = uW for `u` [U] and `w` [N]; Q is 1 without `cut`.
+def _summing(of: Grid) -> Real:
+    """[N]: what the weights of a sum over the grid's nodes err by, and the sum, relative."""
+    return of.density_error + dot_error(len(of.g)) + 8.0 * ULP
+
+
+def _excess(of: Grid, u: Complex, cut: Cutoff | None = None) -> _Excess:
+    """`_Excess` at x = uW for `u` [U]; Q is 1 without `cut`.
 
     Q is 1 - high where the cutoff's shift is 0, e^-shift factor elsewhere; x and the shift are known to 8 units.
     """
-    x = u[:, None] * w
+    x = u[:, None] * of.rotated_w
     size = _size(x)
     small = size < _SMALL
     value = np.exp(-x if cut is None else -x - cut.rotated_shift)
@@ -76,13 +94,18 @@ def _excess(u: Complex, w: Complex, cut: Cutoff | None = None) -> _Excess:
         near = near - value[small] * np.broadcast_to(cut.rotated_high, x.shape)[small]
     far[small], error[small] = near, 40.0 * ULP * size[small] ** 2
     error = error + tables
-    return _Excess(far, far - x, error, error + 10.0 * ULP * size)
+    lost = rows_times(error + _summing(of) * _size(far), _size(of.rotated_density))
+    return _Excess(far - x, error + 10.0 * ULP * size, dot(far, of.rotated_density[None])[:, 0], lost)
 
 
 def dot(a: Any, b: Any) -> Any:
     """Array [U, V]: the sums over N of `a` [U, N] times `b` [V, N], in pieces; `dot_error` has their rounding."""
     size = max(_PIECE, a.shape[1] // 32)
-    return sum(rows_times_rows(a[:, i : i + size], b[:, i : i + size]) for i in range(0, a.shape[1], size))
+    if a.shape[1] % size:
+        a, b = (np.pad(x, ((0, 0), (0, -x.shape[1] % size))) for x in (a, b))
+    a, b = (x.reshape(len(x), -1, size).swapaxes(0, 1) for x in (a, b))
+    stacks = (slice(i, i + _STACK) for i in range(0, len(a), _STACK))
+    return sum(rows_times_rows(a[of], b[of]).sum(0) for of in stacks)
 
 
 def dot_error(size: int) -> float:
@@ -98,31 +121,19 @@ def _points(num_nodes: int) -> tuple[int, int, int]:
 
 
 def _centred_sums(of: Grid, cut: Cutoff | None, centre: float, spacing: float, num_nodes: int) -> tuple[Complex, Real]:
-    """E[e^{-uW} Q - 1 + uW] [num_nodes] at u = centre + i k spacing, and a bound on its rounding error.
-
-    With a and b in place of aW and bW, e^{-(a+b)} Q - 1 + a + b = A + B + (A - a)(B - b) with A = e^-a Q - 1 + a and
-    B = e^-b - 1 + b: nothing cancels, and all of it is one matrix product.
-    """
+    """E[e^{-uW} Q - 1 + uW] [num_nodes] at u = centre + i k spacing, and a bound on its rounding error."""
     inner, inner_rows, outer_rows = _points(num_nodes)
-    w, density, weight = of.rotated_w, of.rotated_density, _size(of.rotated_density)
-    relative = of.density_error + dot_error(len(w)) + 4.0 * ULP
-    fine = 1j * spacing * np.arange(inner_rows)
-    b = _excess(1j * spacing * inner_rows * np.arange(inner // inner_rows), w).times(_excess(fine, w))
-    b_alone, b_lost = rows_times(b.f, density), rows_times(b.f_error + relative * _size(b.f), weight)
-    b_size, total, error = _size(b.e), [], []
-    step = spacing * inner
-    fine_a = _excess(1j * step * np.arange(outer_rows), w)
+    fine = _excess(of, 1j * spacing * np.arange(inner_rows))
+    b = _excess(of, 1j * spacing * inner_rows * np.arange(inner // inner_rows)).times(fine, of)
+    step, found = spacing * inner, []
+    fine = _excess(of, 1j * step * np.arange(outer_rows))
     for start in range(0, num_nodes // inner, _OUTER):
         count = min(_OUTER, num_nodes // inner - start)
         coarse = centre + 1j * step * (start + outer_rows * np.arange(-(-count // outer_rows)))
-        a = _Excess(*(x[:count] for x in _excess(coarse, w, cut).times(fine_a)))
-        alone, lost = rows_times(a.f, density), rows_times(a.f_error + relative * _size(a.f), weight)
-        size = weight * _size(a.e)
-        pairs = np.concatenate([weight * a.e_error + relative * size, size], axis=1)
-        joint = rows_times_rows(pairs, np.concatenate([b_size + b.e_error, b.e_error + relative * b_size], axis=1))
-        total.append(alone[:, None] + b_alone + dot(a.e * density, b.e))
-        error.append(lost[:, None] + b_lost + joint)
-    return np.concatenate(total).ravel(), np.concatenate(error).ravel() * (1.0 + 2.0**-30)
+        a = _Excess(*(x[:count] for x in _excess(of, coarse, cut).times(fine, of)))
+        found.append(a.all_means(b, of))
+    total, error = (np.concatenate(x).ravel() for x in zip(*found, strict=True))
+    return total, error * (1.0 + 2.0**-30)
 
 
 def _weighted_sums(

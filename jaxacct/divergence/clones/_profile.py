@@ -281,8 +281,9 @@ def _search(
         doubt = (0.02 * width + residual * residual) / slope + 4e-16 * x
         tight = close & (residual * residual < 0.5 * width + 1e-14)
         least, most = xp.maximum(short, 0.0), xp.minimum(long, high)
-        upper_done = (tight & (high <= upper_root + 2.5 * doubt)) | (high - least <= 4e-16 * least)
-        lower_done = (tight & (low >= lower_root - 2.5 * doubt)) | (most - low <= 4e-16 * low)
+        enough = 2.5 * doubt + 1e-13 * x  # one more evaluation for less would not be worth its time
+        upper_done = (tight & (high <= upper_root + enough)) | (high - least <= 4e-16 * least)
+        lower_done = (tight & (low >= lower_root - enough)) | (most - low <= 4e-16 * low)
         upper_done, lower_done = upper_done | (least >= MAX_EPSILON), lower_done | (low >= MAX_EPSILON)
         reach = xp.where(close & refine, doubt, 0.0)
         ahead = xp.maximum(xp.where(upper_done, lower_root - reach, upper_root + reach), 0.0)
