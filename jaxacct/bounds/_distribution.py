@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, always, never
 from jaxacct._types import Bound, Direction, Ends, TooFineError
-from jaxacct.bounds.bases._base import Base, pld_of_law, side_of
+from jaxacct.bounds.bases._base import SMALLEST, Base, pld_of_law, side_of
 from jaxacct.curves import Pld
 from jaxacct.curves._convolution import ALL_DELTAS, compose_plds
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
@@ -25,12 +25,15 @@ _LAST_RESOLUTION = 768.0  # where it gives up
 _READ_RESOLUTION = 24.0  # where nothing is refined: a distribution that is known from above only
 _LAST_SHARE = 0.75  # below this share of the last resolution, the last one is tried before giving up
 _MEMORY_LIMIT = 2**31  # bytes that a refinement may hold at once
+_FEW_POINTS = 2**17  # of distributions, by those of the look before: so many are never too many
 _STAGE = 0.1  # relative width that a stage aims at, as a share of the stage before
-_MAX_IDLE = 3  # refinements in a row without gain after which no more are tried
+_MAX_IDLE = 5  # refinements in a row without gain after which no more are tried
 _GAIN = 0.8  # a refinement that leaves more than this share of the width has gained nothing
 FINEST, _COARSEST = 2.0**-40, 16.0  # nats between losses: beyond them rounding, or overflow, is all there is
 _TAIL = 1e-7  # mass that discretising a part may take off the grid at either end, as a share of delta over the parts
 _DEEP = 1e-40  # delta below which grids resolve little: they are looked at once
+_SMALL_DELTAS = (1e-24, 1e-28, 1e-32, 1e-36, _DEEP)  # made sharp too, where a first look finds as little
+_LITTLE = 1e-5  # nats, of a part's loss: below it a refinement that changes nothing is the last
 PLAIN_TAIL = 1e-22  # that mass itself where no delta is asked for
 
 Parts = Callable[[Direction], list[tuple[Pld, int]]]
@@ -284,18 +287,32 @@ class _Refinement:
         resolution, rounds = min(_FIRST_RESOLUTION, goal), 0
         if self.distribution.is_light(self.mechanism):
             resolution = max(resolution, min(_FINE_FIRST, _FEW_CELLS / self._num_cells()))
-        width, idle = math.inf, 0
+        width, idle, look = math.inf, 0, self
+        scale, count = self.distribution.scale(self.mechanism)
+        is_little = scale < _LITTLE**2 * count
         while True:
-            fits = self._tighten(resolution)
+            points = look._tighten(resolution)
             rounds += 1
             high, low = max(self.upper.values()), max(self.lower.values())
             before, width = width, (high - low) / low if low > 0 else (0.0 if high <= low else math.inf)
             # without gain: below what the tails let a grid resolve (delta of 1e-20 or so), or at its rounding
             idle = idle + 1 if width > _GAIN * before or math.isinf(width) else 0
+            if math.isfinite(width) and width == before and (is_little or (points or 0) > _FEW_CELLS):
+                return  # rounding is all there is
             if at.progress is not None:
                 at.progress(rounds, width)
             if width <= at.width or (query is Query.DELTA and high < _DEEP):
                 return
+            least = min(self.deltas)
+            if query is Query.EPSILON and least < SMALLEST and rounds > 1:
+                return  # more than that is booked outside of a law
+            if query is Query.DELTA and high < least and rounds == 1:
+                if points is not None and points <= _FEW_POINTS:
+                    deltas = (*self.deltas, *_SMALL_DELTAS)
+                    look = dataclasses.replace(self, deltas=deltas, tail=self.tail * _DEEP / least)
+                    continue
+                if math.isinf(width):
+                    return
             if idle >= _MAX_IDLE:  # what asks for more than is meant by default gets the last resolution too
                 wants_more = math.isfinite(width) and at.width < query.width and resolution < _LAST_RESOLUTION
                 if not wants_more or self._is_too_large(_LAST_RESOLUTION):
@@ -312,33 +329,42 @@ class _Refinement:
             if resolution < _LAST_SHARE * _LAST_RESOLUTION:  # else the last one would add little
                 finer = min(finer, _LAST_RESOLUTION)
             # the coarse look itself may be too coarse for losses near the end of the doubles
-            if (not fits and rounds > 1) or finer > _LAST_RESOLUTION or self._is_too_large(finer):
+            if (points is None and rounds > 1) or finer > _LAST_RESOLUTION:
+                return
+            is_small = points is not None and points * finer / resolution <= _FEW_POINTS
+            if not is_small and self._is_too_large(finer):
                 return
             resolution = finer
 
-    def _tighten(self, resolution: float) -> bool:
-        """Narrows the ends by what distributions of a resolution say; False if they would be too large to hold.
+    def _tighten(self, resolution: float) -> int | None:
+        """Narrows the ends by what distributions of a resolution say; how many points the largest of them has.
 
-        Directions that can no longer be the worse one are left as they are.
+        None if they would be too large to hold. Directions that can no longer be the worse one are left as they are.
         """
         distribution, mechanism, upper, lower = self.distribution, self.mechanism, self.upper, self.lower
+        sizes: list[int] = []
+
+        def value(loss: Pld) -> float:
+            sizes.append(loss.masses.shape[0])
+            return self.read(loss)
+
         try:
             above, below = (
                 plds(distribution, mechanism, resolution, bound, self.tail, self.deltas)
                 for bound in (Bound.UPPER, Bound.LOWER)
             )
             if distribution.is_symmetric(mechanism):
-                high, low = self.read(above(Direction.REMOVE)), self.read(below(Direction.REMOVE))
-                upper.update({d: min(value, high) for d, value in upper.items()})
-                lower.update({d: max(value, low) for d, value in lower.items()})
-                return True
+                high, low = value(above(Direction.REMOVE)), value(below(Direction.REMOVE))
+                upper.update({d: min(known, high) for d, known in upper.items()})
+                lower.update({d: max(known, low) for d, known in lower.items()})
+                return max(sizes)
             for d in lower:
                 if upper[d] > max(lower.values()):
-                    upper[d] = min(upper[d], self.read(above(d)))
-                    lower[d] = max(lower[d], self.read(below(d)))
+                    upper[d] = min(upper[d], value(above(d)))
+                    lower[d] = max(lower[d], value(below(d)))
         except TooFineError:
-            return False
-        return True
+            return None
+        return max(sizes, default=0)
 
     def _num_cells(self) -> float:
         """About how many cells the composed losses spread over at resolution 1: ten standard deviations either way."""

@@ -49,6 +49,15 @@ def on_grid(pld: Pld, step: float, origin: float = 0.0) -> Pld:
     return dataclasses.replace(pld, offset=origin + first * step + shift, step=step, masses=masses * grow)
 
 
+def refined(pld: Pld, factor: int) -> Pld:
+    """`pld` on a grid `factor` times finer, whose new points hold nothing."""
+    if factor == 1:
+        return pld
+    masses = np.zeros((pld.masses.shape[0] - 1) * factor + 1)
+    masses[::factor] = pld.masses
+    return dataclasses.replace(pld, step=pld.step / factor, masses=masses)
+
+
 def mixture(plds: Sequence[Pld], weights: Sequence[float]) -> Pld:
     """The distribution of running one of several mechanisms, the i-th with probability `weights[i]`, publicly drawn.
 

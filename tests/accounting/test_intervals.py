@@ -155,8 +155,8 @@ def _flip_tails(monkeypatch):
     """What is cut off on the right is forgotten, and far too much of it is cut."""
     original = lattice.trimmed
 
-    def forgetful(law, scale, tail, lump=0.0):
-        del lump
+    def forgetful(law, scale, tail):
+        del tail
         cut = original(law, scale, 1e-3)
         return lattice.dataclasses.replace(cut, zero_mass=law.zero_mass, infinite_mass=law.infinite_mass)
 
@@ -289,3 +289,33 @@ def test_each_point_of_a_batch_has_the_methods_that_cover_it():
     runs = [ja.RandomAllocation(ja.Gaussian(2.0), 4, 1, epochs) for epochs in (1, 2)]
     batch = ja.RandomAllocation(ja.Gaussian(2.0), 4, 1, np.array([1, 2]))
     assert ja.epsilon(batch, 1e-5).tolist() == pytest.approx([ja.epsilon(run, 1e-5) for run in runs], rel=1e-12)
+
+
+def _two_sampled_steps(prob, epsilon):
+    """delta of two sampled Gaussian steps of noise multiplier 1, remove: E R (R' - e^eps / R)_+, by quadrature."""
+    with mp.workdps(30):
+        q = mp.mpf(prob)
+
+        def ratio(z):
+            return 1 - q + q * mp.exp(z - mp.mpf("0.5"))
+
+        def beyond(g):  # E (R - g)_+ for g > 1 - q
+            z = mp.log((g - 1 + q) / q) + mp.mpf("0.5")
+            return (1 - q - g) * mp.ncdf(-z) + q * mp.ncdf(1 - z)
+
+        end = mp.log((mp.exp(epsilon) / (1 - q) - 1 + q) / q) + mp.mpf("0.5")  # where g is 1 - q: beyond, all counts
+
+        def inside(z):
+            return mp.npdf(z) * ratio(z) * beyond(mp.exp(epsilon) / ratio(z))
+
+        knots = [-12, -4, 0, 4, 7, 9, 10, 11, end]
+        outside = (1 - q) * mp.ncdf(-end) + q * mp.ncdf(1 - end) - mp.exp(epsilon) * mp.ncdf(-end)
+        return mp.quad(inside, knots) + outside
+
+
+def test_deltas_below_what_tails_leave_are_looked_at_again():
+    """What is cut off is 1e-27 where delta is asked for; below, tails are cut off further out."""
+    truth = _two_sampled_steps(1.24e-4, mp.mpf(2.68))
+    found = ja.delta_interval(ja.PoissonSampled(ja.Gaussian(1.0), 1.24e-4, 2), 2.68, precision=0.05)
+    assert found.lower <= truth <= found.upper < 1.05 * found.lower
+    assert truth < 1e-30

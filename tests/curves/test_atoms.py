@@ -12,6 +12,7 @@ from jaxacct.bounds.bases import law_maker
 from jaxacct.bounds.bases._discrete import log_ratios
 from jaxacct.bounds.discrete import types_delta
 from jaxacct.divergence.lattice import _ratio as lattice
+from jaxacct.divergence.lattice._continuous_cells import gaussian_cells
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, log_mixed_with_one
 
 REMOVE, ADD, UPPER, LOWER = ja.Direction.REMOVE, ja.Direction.ADD, ja.Bound.UPPER, ja.Bound.LOWER
@@ -150,7 +151,7 @@ def test_places_that_round_are_booked(side):
         used = law.log_values[law.masses > 1e-9]
         assert used == pytest.approx([-top, top], abs=law.blur)
         assert 0.0 < law.blur < 1e-13
-        both = lattice.sum_of(law, law, weight_a=1, weight_b=1)
+        both = lattice.sum_of(law, law, weight_a=1, weight_b=1, tail=0.0)
         assert both.blur >= law.blur
         assert lattice.merged(law, both).blur >= both.blur
         assert lattice.mixed_with_one(law, 0.3, 0.7, 0.01).blur >= law.blur
@@ -171,7 +172,7 @@ def test_blurred_laws_move_to_the_safe_side(direction):
 def test_products_that_underflow_are_booked():
     """What is flushed to 0 under Q may weigh more under P: it is added at 0 and at infinity."""
     law = RatioLaw(-1.0, 0.5, np.array([1e-200, 1.0, 1e-200]), 0.0, 0.0, Side.UPPER)
-    both = lattice.sum_of(law, law, weight_a=1, weight_b=1)
+    both = lattice.sum_of(law, law, weight_a=1, weight_b=1, tail=0.0)
     assert both.zero_mass > 0.0 < both.infinite_mass < 1e-290
 
 
@@ -185,6 +186,86 @@ def test_what_was_cut_off_leaves_no_lattice_behind(side):
     assert narrow.masses.size < 4 * law.masses.size
     assert wide.masses.size > 1000 * law.masses.size
     assert wide.masses[: 4 * law.masses.size].sum() == pytest.approx(2 * 0.1 * 0.9, rel=1e-3)
+
+
+def _atoms(law):
+    """(mass, ratio) of every part of a law that is finite, in 40 digits."""
+    points = [(mp.mpf(float(m)), mp.exp(mp.mpf(float(v)))) for m, v in zip(law.masses, law.log_values, strict=True)]
+    return [*points, (mp.mpf(law.zero_mass), mp.mpf(0))]
+
+
+def _both_profiles(atoms, infinite, kappa):
+    remove = infinite + mp.fsum(m * max(y - kappa, 0) for m, y in atoms)
+    return remove, mp.fsum(m * max(1 - kappa * y, 0) for m, y in atoms)
+
+
+@pytest.mark.parametrize("side", list(Side))
+def test_what_is_set_aside_at_zero_goes_to_the_safe_side(side):
+    """Sums and mixtures of laws with mass at 0 of the size of the tail, against all pairs of points."""
+    rng = np.random.default_rng(4)
+    with mp.workdps(40):
+        for _ in range(10):
+            laws = []
+            for weight in (3, 7):  # each with a mass of 1 under Q, and of its weight under P
+                masses, zero = rng.uniform(size=5), float(rng.uniform(0.0, 0.3))
+                masses *= (1.0 - zero) / masses.sum()
+                law = RatioLaw(0.0, 0.1, masses, zero, 0.0, side)
+                mean = float(mp.fsum(m * y for m, y in _atoms(law))) / weight
+                infinite = float(rng.uniform(0.0, 0.5))
+                laws.append(dataclasses.replace(law, offset=math.log((1.0 - infinite) / mean), infinite_mass=infinite))
+            a, b = laws
+            both = lattice.sum_of(a, b, weight_a=3, weight_b=7, tail=1.0)
+            assert both.masses.shape[0] < 40  # no lattice down to log b
+            pairs = [(m * n, (x + y) / 10) for m, x in _atoms(a) for n, y in _atoms(b)]
+            found = [(m, y / 10) for m, y in _atoms(both)]
+            truths = [(pairs, mp.mpf(0.3 * a.infinite_mass + 0.7 * b.infinite_mass), found, both)]
+            one = dataclasses.replace(a, offset=a.offset - math.log(3.0))
+            mixed = lattice.mixed_with_one(one, 0.25, 0.75, 0.01, tail=1.0)
+            assert np.all(mixed.log_values > -0.25)
+            assert lattice.mixed_with_one(one, 0.25, 0.75, 0.01, tail=0.0).log_values[0] < -0.28
+            atoms = [(m, mp.mpf("0.75") + y / 4) for m, y in _atoms(one)]
+            truths.append((atoms, mp.mpf(one.infinite_mass) / 4, _atoms(mixed), mixed))
+            for exact, infinite, bound, law in truths:
+                for kappa in (0.0, 0.2, 0.5, 0.8, 1.0, 1.2, 2.0):
+                    wanted = _both_profiles(exact, infinite, mp.mpf(kappa))
+                    got = _both_profiles(bound, mp.mpf(law.infinite_mass), mp.mpf(kappa))
+                    slack = mp.mpf(10) ** -14  # the points' own rounding
+                    if side is Side.UPPER:
+                        assert all(g >= w - slack for g, w in zip(got, wanted, strict=True))
+                    else:
+                        at = 0 if side is Side.LOWER_REMOVE else 1
+                        assert got[at] <= wanted[at] + slack
+
+
+@pytest.mark.parametrize("noise", [0.5, 1e3, 1e8])
+def test_cells_of_gaussian_noise_err_by_what_is_booked(noise):
+    """Masses are differences of tails: what they err by grows as a cell narrows in z, however small its loss is."""
+    mu = 1.0 / noise
+    for per in (4.0, 60.0, 700.0):
+        step = mu / per
+        law = law_maker(ja.Gaussian(noise), Side.UPPER, 0.0)(step)
+        first = round(law.offset / step)
+        beyond = _normal_mass(mp.mpf(float(law.log_values[-1])) / mu - mp.mpf(mu) / 2, mp.inf)
+        assert law.infinite_mass >= beyond > 0
+        low, high = gaussian_cells(mu, 1.0, first, step, size=law.masses.shape[0] - 1)
+        at = np.linspace(1, low.shape[0] - 2, 25).astype(int)
+        with mp.workdps(50):
+            mean, previous = mp.mpf(mu), None
+            for k in sorted({*at, *(at + 1)} & set(range(1, low.shape[0] - 1))):
+                ends = [mp.mpf(int(first + k + j)) * mp.mpf(step) for j in (0, 1)]
+                at_q = [end / mean + mean / 2 for end in ends]
+                q, p = _normal_mass(*at_q), _normal_mass(*(z - mean for z in at_q))
+                share = mp.mpf(float(high[k])) / (mp.mpf(float(low[k])) + mp.mpf(float(high[k])))
+                meant = mp.exp(ends[0]) * (1 + share * mp.expm1(mp.mpf(step)))
+                assert abs(mp.log(p / q) - mp.log(meant)) <= law.blur
+                if previous is not None and previous[0] == k - 1:
+                    assert law.masses[k] >= q * (1 - share) + previous[1]
+                previous = k, q * share
+
+
+def _normal_mass(left, right):
+    """P[left < N < right], from the smaller tails."""
+    return mp.ncdf(-left) - mp.ncdf(-right) if left > 0 else mp.ncdf(right) - mp.ncdf(left)
 
 
 def test_a_law_that_is_all_rounding_is_refused():

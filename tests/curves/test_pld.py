@@ -487,9 +487,9 @@ def test_wrong_safe_end_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_unbooked_tails_are_caught(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
     right = lattice.trimmed
 
-    def wrong(law: RatioLaw, scale: float, tail: float, lump: float = 0.0) -> RatioLaw:
+    def wrong(law: RatioLaw, scale: float, tail: float) -> RatioLaw:
         if law.side is not side:
-            return right(law, scale, tail, lump)
+            return right(law, scale, tail)
         # an upper bound drops its tails; a lower bound books them like an upper one
         cut = right(RatioLaw(law.offset, law.step, law.masses, 0.0, 0.0, Side.UPPER), scale, tail)
         if side is Side.UPPER:
@@ -790,7 +790,7 @@ def test_sums_and_mixtures_of_laws_are_booked(side: Side) -> None:
                     mean, given = (mp.fsum(terms), given) if law is both else (mean, given + mp.fsum(terms))
                 slack = mp.mpf(2) ** -50 * given  # the points' own rounding
                 assert mean >= given - slack if side is Side.UPPER else mean <= given + slack
-        weighed = lattice.sum_of(a, b, weight_a=3, weight_b=7)
+        weighed = lattice.sum_of(a, b, weight_a=3, weight_b=7, tail=0.0)
         assert on_safe_side(bound, weighed.infinite_mass, (3 * x + 7 * y) / 10)
         assert on_safe_side(bound, weighed.zero_mass, Fraction(a.zero_mass) * Fraction(b.zero_mass))
         share = float(rng.uniform())

@@ -157,7 +157,7 @@ ANSWERS = (
     ),
     Claim(
         LIMITS,
-        "{:.1f} % wide at 0.07 and 100 steps",
+        "{:.2f} % wide at 0.07 and 100 steps",
         lambda: _percent(ends(ja.RandomAllocation(ja.Gaussian(0.07), 100))),
     ),
     Claim(

@@ -25,7 +25,7 @@ _THEOREM = "Feldman & Shenfeld 2025, Theorem 3.1 and Lemma 3.2"
 
 def _laws(mechanism: RandomAllocation, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
     steps, selected, epochs = (int(x) for x in (mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs))
-    base = law_maker(mechanism.mechanism, side, tail)
+    base = law_maker(mechanism.mechanism, side, tail / steps**2)
     size, larger = divmod(steps, selected)
     small, large = averages(base, size, step, tail, coarsening=_COARSENING, both=larger > 0)
     return [(small, (selected - larger) * epochs), (large, larger * epochs)]
@@ -68,8 +68,8 @@ DISTRIBUTION = Distribution(
 
 
 def _partial_laws(mechanism: PartialAllocation, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
-    base = law_maker(mechanism.mechanism, side, tail)
     steps, done = int(mechanism.num_steps), int(mechanism.steps_done)
+    base = law_maker(mechanism.mechanism, side, tail / done**2)
     return [(partial_average(base, steps, done, step, tail, coarsening=_COARSENING), 1)]
 
 
@@ -90,8 +90,9 @@ PARTIAL_DISTRIBUTION = dataclasses.replace(
 
 
 def _scheduled_laws(mechanism: ScheduledAllocation, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
+    total = sum(int(count) for count in mechanism.num_steps)
     phases = [
-        (law_maker(Gaussian(float(noise)), side, tail), int(count))
+        (law_maker(Gaussian(float(noise)), side, tail / (total * int(count))), int(count))
         for noise, count in zip(mechanism.noise_multipliers, mechanism.num_steps, strict=True)
     ]
     return [(scheduled_average(phases, step, tail, coarsening=_COARSENING), int(mechanism.num_epochs))]

@@ -10,9 +10,11 @@ from jaxacct.bounds.bases._normal import SURE_Z, reach_for
 from jaxacct.divergence.lattice._continuous_cells import gaussian_cells
 from jaxacct.divergence.lattice._ratio import DEPTH, RatioLaw, Side, from_cells, trimmed
 from jaxacct.mechanisms import Gaussian
-from jaxacct.special import rows_times
+from jaxacct.special import ULP, rows_times
 
 _NUM_SHIFTS = 8  # shifted lattices tried for a lower bound of a sampled step: the tightest is kept
+_NEAR = 2**10  # cells to either side of R = 1 by which they are compared
+_CELLS = 2.0**-46  # relative, of a cell's masses under Q and under P, for a width of 1 in z: measured below a third
 _LEAST_NOISE = 1e-9  # noise multipliers below it count as this in a spread, which decides resolutions only
 
 
@@ -41,29 +43,35 @@ def _law(release: Gaussian, sampling_prob: float, step: float, side: Side, tail:
     padded = 1 << (size - 1).bit_length()
     size = padded if (first + padded) * step < MAX_LOSS else size
 
-    def on_lattice(shift: float, depth: int = DEPTH) -> RatioLaw:
-        held = (first + shift + 1.0 + np.arange(size)) * step <= MAX_LOSS
+    # differences of normal tails: relative errors of 128 ULP by a cell's width in z; sampled, they are booked as such
+    error = _CELLS * mu / step
+    additions, blur = (error / ULP, _CELLS + error) if sampling_prob == 1.0 else (0.0, None)
+
+    def on_lattice(begin: float, size: int, depth: int = DEPTH) -> RatioLaw:
+        held = (begin + 1.0 + np.arange(size)) * step <= MAX_LOSS
         low_mass, high_mass = (
-            np.where(held, mass, 0.0) for mass in gaussian_cells(mu, sampling_prob, first + shift, step, size=size)
+            np.where(held, mass, 0.0) for mass in gaussian_cells(mu, sampling_prob, begin, step, size=size)
         )
         if side is Side.UPPER:
-            law = from_cells(low_mass, high_mass, (first + shift) * step, step, side)
+            law = from_cells(low_mass, high_mass, begin * step, step, side, additions=additions, blur=blur)
             return dataclasses.replace(law, zero_mass=outside, infinite_mass=min(1.0, outside + beyond))
         ends = np.zeros_like(low_mass)  # the outer cells reach further than their ends: left out
         ends[1:-1] = 1.0
-        return from_cells(low_mass * ends, high_mass * ends, (first + shift) * step, step, side, depth=depth)
+        inner = low_mass * ends, high_mass * ends
+        return from_cells(*inner, begin * step, step, side, depth=depth, additions=additions, blur=blur)
 
     if side is Side.UPPER or sampling_prob == 1.0:
-        return trimmed(on_lattice(0.0), 1.0, tail)
+        return trimmed(on_lattice(first, size), 1.0, tail)
     # Most of a sampled step's law may lie within a few cells: then one lattice loses much less than another.
     sign = 1.0 if side is Side.LOWER_REMOVE else -1.0
+    near = max(first, -_NEAR)
 
     def mean(shift: float) -> float:
-        law = on_lattice(shift, depth=0)
+        law = on_lattice(near + shift, min(first + size, _NEAR) - near, depth=0)
         return sign * float(rows_times(law.masses, np.expm1(law.log_values)))
 
     best = max((-k / _NUM_SHIFTS for k in range(_NUM_SHIFTS)), key=mean)
-    return trimmed(on_lattice(best), 1.0, tail)
+    return trimmed(on_lattice(first + best, size), 1.0, tail)
 
 
 def _spread(release: Gaussian) -> float:

@@ -26,7 +26,7 @@ def partial_average(
     Theorem 3.1; RA-S3). X_n is laid out on a step 1/q times larger, which near X = 1 is as fine for the result.
 
     Args:
-      base: ``base(step)``, the law of one step's ratio on a lattice of that step.
+      base: ``base(step)``, the law of one step's ratio on a lattice of that step, as for `averages`.
       num_steps: t.
       steps_done: n >= 1.
       step: of the result's lattice, in log.
@@ -41,14 +41,15 @@ def partial_average(
     low, high = np.log1p(share * np.expm1(values))
     if (high - low) / step > _MAX_CELLS:
         raise TooFineError(f"a lattice step of {step:.3g} needs over {_MAX_CELLS} cells: ask for a lower resolution")
-    return mixed_with_one(whole, share, (num_steps - steps_done) / num_steps, step)
+    return mixed_with_one(whole, share, (num_steps - steps_done) / num_steps, step, tail=tail)
 
 
 def scheduled_average(phases: Sequence[tuple[Base, int]], step: float, tail: float, *, coarsening: float) -> RatioLaw:
     """`RatioLaw` (masses [N]) of the average of all ratios of an epoch whose steps differ.
 
     Args:
-      phases: (law of one ratio as a function of the lattice step, number of steps) of each phase, all of one side.
+      phases: (law of one ratio as a function of the lattice step, number of steps) of each phase, all of one side;
+        the laws as for `averages`, whose tail is a phase's share of `tail`.
       step: of the lattices, in log.
       tail: mass that may be cut off at either end.
       coarsening: as for `averages`.
@@ -58,10 +59,10 @@ def scheduled_average(phases: Sequence[tuple[Base, int]], step: float, tail: flo
     done = 0
     for base, count in phases:
         mean, _ = averages(base, count, step, tail * count / total, coarsening=coarsening, both=False)
-        part = dataclasses.replace(mean, offset=mean.offset + math.log(count / total))
+        part = dataclasses.replace(mean, offset=mean.offset + math.log(count))
         # an atom at infinity is that of P, the record in this phase: `sum_of` weighs it by the steps
-        sums = part if sums is None else sum_of(sums, part, weight_a=done, weight_b=count)
+        sums = part if sums is None else sum_of(sums, part, weight_a=done, weight_b=count, tail=tail)
         done += count
-        sums = trimmed(sums, done / total, tail)
+        sums = trimmed(sums, float(done), tail / len(phases))
     assert sums is not None
-    return sums
+    return dataclasses.replace(sums, offset=sums.offset - math.log(total))

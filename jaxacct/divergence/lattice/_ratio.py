@@ -16,7 +16,7 @@ to its mean, errs by the square of the step, where rounding to one side errs by 
 import dataclasses
 import enum
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -61,13 +61,8 @@ class RatioLaw:
         return max(abs(self.offset), abs(self.offset + self.step * (self.masses.shape[0] - 1)))
 
 
-def _rounding(step: float) -> float:
-    """Relative rounding of one pass over a lattice, which is booked outwards on every mass.
-
-    It comes from a few hundred positive additions and from the cells' shares, which carry some ulp / step, times the
-    slope of the tail.
-    """
-    return 2.0**-46 * (1.0 + 1.0 / step)
+# Relative rounding of a few hundred positive additions of masses, and of what they are made of.
+_ROUNDING = 2.0**-46
 
 
 # log of a ratio: larger ones are clipped to it where mass under P is formed, as e^710 overflows. With a normal mass
@@ -83,7 +78,7 @@ _TAIL_ROUNDING = 2.0**-42
 _BLUR = 2.0**-50
 
 _MOST_MASS = 100.0  # of a law: beyond, it is what is booked for rounding
-_LUMPS = 64.0  # times the tail: more mass at 0 is the law's own, and is kept
+_LUMPS = 8.0  # times the tail: more mass at 0 is the law's own, and is kept
 _TOGETHER = 16  # distances of points whose pairs are multiplied at a time: speed only
 DEPTH = 4  # rounds of merging over wider and wider cells, for lower laws: tightness only, any value >= 0 is valid
 
@@ -96,22 +91,25 @@ def from_cells(
     side: Side,
     *,
     depth: int = DEPTH,
-    additions: int = 0,
+    additions: float = 0,
+    blur: float | None = None,
 ) -> RatioLaw:
     """`RatioLaw` on N + 1 points, the ends of N cells, of which cell k holds the mass `low[k]` + `high[k]` inside.
 
     Cell k begins at exp(offset + k step). `low` [N] is the mass that a mean-preserving split of the cell sends to its
     left end, `high` [N] to its right end: that is the UPPER law. A lower law merges mass from both sides of a lattice
     point into that point instead, in `depth` more rounds; see `_contracted`. `additions` says how many terms a mass is
-    the sum of at most, where they are many.
+    the sum of at most, where they are many. `blur` says how far off, in log, the mean of a cell may be that the split
+    keeps; where it is None that is booked on the masses, as relative errors of 128 ULP / step.
     """
-    rounding = _rounding(step) + ULP * additions
+    rounding = _ROUNDING * (1.0 if blur is not None else 1.0 + 1.0 / step) + ULP * additions
+    blur = blur or 0.0
     if side is Side.UPPER:
         masses = np.append(low, 0.0)
         masses[1:] += high
-        return RatioLaw(offset, step, masses * (1.0 + rounding), 0.0, 0.0, side)
+        return RatioLaw(offset, step, masses * (1.0 + rounding), 0.0, 0.0, side, blur)
     masses, _ = _contracted(low, high, step, side, depth=depth)
-    return RatioLaw(offset, step, masses * max(0.0, 1.0 - rounding), 0.0, 0.0, side)
+    return RatioLaw(offset, step, masses * max(0.0, 1.0 - rounding), 0.0, 0.0, side, blur)
 
 
 def from_atoms(
@@ -140,8 +138,8 @@ def from_atoms(
     first = int(cell.min())
     at = (cell - first).astype(int)
     low, high = (np.bincount(at, weights=masses * w, minlength=at.max() + 1) for w in (1.0 - share, share))
-    law = from_cells(low, high, origin + first * step, step, side, additions=masses.size)
-    return dataclasses.replace(law, zero_mass=zero_mass, infinite_mass=infinite_mass, blur=3.0 * blur)
+    law = from_cells(low, high, origin + first * step, step, side, additions=masses.size, blur=3.0 * blur)
+    return dataclasses.replace(law, zero_mass=zero_mass, infinite_mass=infinite_mass)
 
 
 def _split(
@@ -253,14 +251,14 @@ def _contracted(low: np.ndarray, high: np.ndarray, step: float, side: Side, *, d
     return out, bias
 
 
-def trimmed(law: RatioLaw, scale: float, tail: float, lump: float = 0.0) -> RatioLaw:
+def trimmed(law: RatioLaw, scale: float, tail: float) -> RatioLaw:
     """`RatioLaw` on the points that are left when the two tails of `law` are cut off to its safe side.
 
     The values of `law` are `scale` times ratios, as in a sum of `scale` ratios. About `tail` of mass goes at either
-    end: on the left under both Q and P, and `lump` more, on the right under P. UPPER spreads the left tail to 0 and the
-    first point kept, the right tail to 0 and infinity. LOWER_REMOVE moves the left tail to 0 and the right one to the
-    last point kept. LOWER_ADD moves the left one to the first point kept and drops the right one, where the add
-    direction loses next to nothing.
+    end: on the left under both Q and P, on the right under P. UPPER spreads the left tail to 0 and the first point
+    kept, the right tail to 0 and infinity. LOWER_REMOVE moves the left tail to 0 and the right one to the last point
+    kept. LOWER_ADD moves the left one to the first point kept and drops the right one, where the add direction loses
+    next to nothing.
     """
     used = np.flatnonzero(law.masses)
     if not used.size:
@@ -271,7 +269,7 @@ def trimmed(law: RatioLaw, scale: float, tail: float, lump: float = 0.0) -> Rati
     )
     q, log_values = law.masses, law.log_values - math.log(scale)
     p = q * np.exp(np.minimum(log_values, _LARGEST))
-    left = int(np.searchsorted(np.cumsum(np.maximum(q, p)), tail + lump))
+    left = int(np.searchsorted(np.cumsum(np.maximum(q, p)), tail))
     right = q.shape[0] - int(np.searchsorted(np.cumsum(p[::-1]), tail))
     left, right = min(left, q.shape[0] - 1), max(right, left + 1)
     kept = q[left:right].copy()
@@ -388,11 +386,14 @@ def _placed(law: RatioLaw, offset: float, size: int) -> np.ndarray:
     return whole + np.bincount(at + 1, masses * share, minlength=size)
 
 
-def sum_of(a: RatioLaw, b: RatioLaw, *, weight_a: float, weight_b: float) -> RatioLaw:
+def sum_of(a: RatioLaw, b: RatioLaw, *, weight_a: float, weight_b: float, tail: float) -> RatioLaw:
     """`RatioLaw` (masses [N]) of A + B for independent A and B on lattices of the same step and of the same side.
 
     A and B are sums of ratios, `weight_a` and `weight_b` of them: `infinite_mass` is the average by these weights, as
     the record is in one of the steps at random.
+
+    Where A is 0, A + B is B, far below what A + B mostly is: a lattice that reached down to it would have millions of
+    points. So mass at 0 of the size of `tail`, which earlier tails left there, goes to the safe side (`_set_aside`).
     """
     size = max(a.masses.shape[0], b.masses.shape[0])
     p, q = _padded(a.masses, size), _padded(b.masses, size)
@@ -400,13 +401,9 @@ def sum_of(a: RatioLaw, b: RatioLaw, *, weight_a: float, weight_b: float) -> Rat
     used = np.flatnonzero(low + high)
     begin, end = (int(used[0]), int(used[-1]) + 1) if used.size else (0, 1)
     offset = a.offset + (first + begin) * a.step
-    law = from_cells(low[begin:end], high[begin:end], offset, a.step, a.side, additions=2 * size)
-    law = dataclasses.replace(law, blur=max(a.blur, b.blur) + _BLUR * max(a.reach, b.reach, law.reach))
-    for still, moving in ((a.zero_mass, b), (b.zero_mass, a)):
-        if still > 0:  # 0 + x = x
-            law = merged(
-                law, dataclasses.replace(moving, masses=still * moving.masses, zero_mass=0.0, infinite_mass=0.0)
-            )
+    reach = max(a.reach, b.reach, abs(offset), abs(offset + (end - begin) * a.step))
+    blur = max(a.blur, b.blur) + _BLUR * reach
+    law = from_cells(low[begin:end], high[begin:end], offset, a.step, a.side, additions=2 * size, blur=blur)
     up = a.side is Side.UPPER
     zero = product_outward(a.zero_mass, b.zero_mass, up=up)
     infinite = a.infinite_mass
@@ -414,11 +411,32 @@ def sum_of(a: RatioLaw, b: RatioLaw, *, weight_a: float, weight_b: float) -> Rat
         parts = ((weight_a, a.infinite_mass), (weight_b, b.infinite_mass))
         total = sum_outward((product_outward(*part, up=up) for part in parts), up=up)
         infinite = outward(total / (weight_a + weight_b), up=up)
+    lumps = ((a.zero_mass, weight_b, b), (b.zero_mass, weight_a, a))
+    if a.zero_mass + b.zero_mass <= _LUMPS * tail:
+        zero, infinite = _set_aside(zero, infinite, [(x, w / (weight_a + weight_b)) for x, w, _ in lumps], a.side)
+    else:
+        for still, _, moving in lumps:
+            if still > 0:  # 0 + x = x
+                law = merged(
+                    law, dataclasses.replace(moving, masses=still * moving.masses, zero_mass=0.0, infinite_mass=0.0)
+                )
     if up:  # what products of masses that underflow would have held, under Q and under P
         lost = size * size * LEAST_NORMAL
         zero = sum_outward((zero, lost), up=True)
         infinite = sum_outward((infinite, lost * 2.0 * math.exp(min(_LARGEST, max(a.reach, b.reach)))), up=True)
     return dataclasses.replace(law, zero_mass=zero, infinite_mass=infinite)
+
+
+def _set_aside(zero: float, infinite: float, lumps: Sequence[tuple[float, float]], side: Side) -> tuple[float, float]:
+    """Masses at 0 and at infinity with lumps, each a mass under Q and the mean there of the ratio, at most.
+
+    UPPER spreads a lump to 0 and infinity, a lower law drops it.
+    """
+    if side is not Side.UPPER:
+        return zero, infinite
+    zero = sum_outward((zero, *(mass for mass, _ in lumps)), up=True)
+    grow = 1.0 + _TAIL_ROUNDING
+    return zero, sum_outward((infinite, *(mass * mean * grow for mass, mean in lumps)), up=True)
 
 
 def log_mixed_with_one(log_values: np.ndarray, share: float, rest: float) -> np.ndarray:
@@ -438,21 +456,23 @@ def log_mixed_with_one(log_values: np.ndarray, share: float, rest: float) -> np.
     return mixed
 
 
-def mixed_with_one(law: RatioLaw, share: float, rest: float, step: float) -> RatioLaw:
-    """`RatioLaw` of 1 - q + q Y on the lattice of `step`, Y of law `law`; `share` is q and `rest` is 1 - q."""
+def mixed_with_one(law: RatioLaw, share: float, rest: float, step: float, *, tail: float = 0.0) -> RatioLaw:
+    """`RatioLaw` of 1 - q + q Y on the lattice of `step`, Y of law `law`; `share` is q and `rest` is 1 - q.
+
+    Mass at 0 of the size of `tail` goes to the safe side, as in `sum_of`.
+    """
     log_values, masses, up = law.log_values, law.masses, law.side is Side.UPPER
-    if law.zero_mass > 0:
+    zero, infinite = 0.0, product_outward(outward(share, up=up), law.infinite_mass, up=up)
+    if law.zero_mass <= _LUMPS * tail:
+        zero, infinite = _set_aside(zero, infinite, [(law.zero_mass, rest)], law.side)
+    else:
         log_values, masses = np.append(log_values, -np.inf), np.append(masses, law.zero_mass)
-    infinite = product_outward(outward(share, up=up), law.infinite_mass, up=up)
-    mixed = from_atoms(log_mixed_with_one(log_values, share, rest), masses, 0.0, infinite, step, law.side)
+    mixed = from_atoms(log_mixed_with_one(log_values, share, rest), masses, zero, infinite, step, law.side)
     return dataclasses.replace(mixed, blur=mixed.blur + law.blur)
 
 
 def _trimmed_sum(a: tuple[RatioLaw, int], b: tuple[RatioLaw, int], tail: float) -> RatioLaw:
     """`RatioLaw` of A + B, each with its number of ratios, its tails cut off.
-
-    What was cut off before and lies at 0 leaves a lump at A and one at B, far below A + B. A lattice that reached down
-    to them would have millions of points.
 
     Raises:
       TooFineError: if the law of a part is all rounding.
@@ -460,9 +480,8 @@ def _trimmed_sum(a: tuple[RatioLaw, int], b: tuple[RatioLaw, int], tail: float) 
     (first, few), (second, more) = a, b
     if min(first.masses.sum(), second.masses.sum()) > _MOST_MASS:
         raise TooFineError(f"what is booked for rounding outgrows the law of {few} ratios, {first.step:.3g} apart")
-    lump = 1.01 * (first.zero_mass * second.masses.sum() + second.zero_mass * first.masses.sum())
-    law = sum_of(first, second, weight_a=few, weight_b=more)
-    return trimmed(law, float(few + more), tail, lump if lump <= _LUMPS * tail else 0.0)
+    law = sum_of(first, second, weight_a=few, weight_b=more, tail=tail)
+    return trimmed(law, float(few + more), tail)
 
 
 def averages(
@@ -474,7 +493,8 @@ def averages(
     two sums each.
 
     Args:
-      base: ``base(step)``, the law of one ratio on a lattice of that step, always of the same side.
+      base: ``base(step)``, the law of one ratio on a lattice of that step, always of the same side, its own tails of
+        the size of `tail` / t^2.
       num_steps: t.
       step: of the last level's lattice, in log.
       tail: mass that the last level may cut off at either end; earlier levels cut off less.
