@@ -105,7 +105,9 @@ def spread_line(of: Spread, line: Line, add: Any) -> LineMoments:
 
 
 def damped(line: Line, moments: LineMoments, epsilon: Any, log_delta: Any) -> LineMoments:
-    """The moments with those of one more Gaussian release, e^{tau^2 s (s - 1) / 2}: no mean of a pair falls by it.
+    """`LineMoments` [N, L]: the moments times those of one more Gaussian release, e^{tau^2 s (s - 1) / 2}.
+
+    One more release reveals no less, so that an upper end stays one.
 
     `epsilon` and `log_delta` [L] are about what is asked: they steer tau, which costs tightness only.
     """

@@ -76,7 +76,7 @@ def of_epoch(
     times: Callable[[Any, float], Any],
     plus: Callable[[Any, Any], Any],
 ) -> tuple[Any, Any]:
-    """log M of an epoch's statistic under A and under B, from those of its steps: `num_selected` are the record's.
+    """A tuple: log M of an epoch's statistic under A and under B, from those of its steps, `num_selected` the record's.
 
     A step's moments are M at two neighbouring orders, `near` and `far`, and `with_record` M_P at the one of them that
     belongs to the law with the record: A to remove, B to add. They are arrays or `Moments`, as `times` and `plus` take.

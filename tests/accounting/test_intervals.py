@@ -12,6 +12,7 @@ from jaxacct.bounds import _distribution, methods_for
 from jaxacct.bounds.composed import distribution_of
 from jaxacct.curves import _convolution as _pld_composition
 from jaxacct.divergence.lattice import _ratio as lattice
+from jaxacct.divergence.lattice import _sums as sums
 
 D = ja.Direction
 UPPER, LOWER = ja.Bound.UPPER, ja.Bound.LOWER
@@ -147,7 +148,7 @@ def _flip_cells(monkeypatch):
     """Every split sends its whole cell to the left end."""
     original = lattice.from_cells
     monkeypatch.setattr(
-        lattice, "from_cells", lambda low, high, *a, **k: original(low + high, np.zeros_like(high), *a, **k)
+        sums, "from_cells", lambda low, high, *a, **k: original(low + high, np.zeros_like(high), *a, **k)
     )
 
 
@@ -160,7 +161,7 @@ def _flip_tails(monkeypatch):
         cut = original(law, scale, 1e-3)
         return lattice.dataclasses.replace(cut, zero_mass=law.zero_mass, infinite_mass=law.infinite_mass)
 
-    monkeypatch.setattr(lattice, "trimmed", forgetful)
+    monkeypatch.setattr(sums, "trimmed", forgetful)
 
 
 def _flip_safe_side(monkeypatch):

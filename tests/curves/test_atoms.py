@@ -12,6 +12,7 @@ from jaxacct.bounds.bases import law_maker
 from jaxacct.bounds.bases._discrete import log_ratios
 from jaxacct.bounds.discrete import types_delta
 from jaxacct.divergence.lattice import _ratio as lattice
+from jaxacct.divergence.lattice import _sums as sums
 from jaxacct.divergence.lattice._continuous_cells import gaussian_cells
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, log_mixed_with_one
 
@@ -151,7 +152,7 @@ def test_places_that_round_are_booked(side):
         used = law.log_values[law.masses > 1e-9]
         assert used == pytest.approx([-top, top], abs=law.blur)
         assert 0.0 < law.blur < 1e-13
-        both = lattice.sum_of(law, law, weight_a=1, weight_b=1, tail=0.0)
+        both = sums.sum_of(law, law, weight_a=1, weight_b=1, tail=0.0)
         assert both.blur >= law.blur
         assert lattice.merged(law, both).blur >= both.blur
         assert lattice.mixed_with_one(law, 0.3, 0.7, 0.01).blur >= law.blur
@@ -172,7 +173,7 @@ def test_blurred_laws_move_to_the_safe_side(direction):
 def test_products_that_underflow_are_booked():
     """What is flushed to 0 under Q may weigh more under P: it is added at 0 and at infinity."""
     law = RatioLaw(-1.0, 0.5, np.array([1e-200, 1.0, 1e-200]), 0.0, 0.0, Side.UPPER)
-    both = lattice.sum_of(law, law, weight_a=1, weight_b=1, tail=0.0)
+    both = sums.sum_of(law, law, weight_a=1, weight_b=1, tail=0.0)
     assert both.zero_mass > 0.0 < both.infinite_mass < 1e-290
 
 
@@ -182,7 +183,7 @@ def test_what_was_cut_off_leaves_no_lattice_behind(side):
     tail = 1e-8
     law = lattice.trimmed(law_maker(ja.Gaussian(36_000.0), side, tail)(4e-6), 1.0, tail)
     own = dataclasses.replace(law, masses=0.9 * law.masses, zero_mass=law.zero_mass + 0.1)
-    narrow, wide = (lattice._trimmed_sum((x, 1), (x, 1), tail) for x in (law, own))
+    narrow, wide = (sums._trimmed_sum((x, 1), (x, 1), tail) for x in (law, own))
     assert narrow.masses.size < 4 * law.masses.size
     assert wide.masses.size > 1000 * law.masses.size
     assert wide.masses[: 4 * law.masses.size].sum() == pytest.approx(2 * 0.1 * 0.9, rel=1e-3)
@@ -214,7 +215,7 @@ def test_what_is_set_aside_at_zero_goes_to_the_safe_side(side):
                 infinite = float(rng.uniform(0.0, 0.5))
                 laws.append(dataclasses.replace(law, offset=math.log((1.0 - infinite) / mean), infinite_mass=infinite))
             a, b = laws
-            both = lattice.sum_of(a, b, weight_a=3, weight_b=7, tail=1.0)
+            both = sums.sum_of(a, b, weight_a=3, weight_b=7, tail=1.0)
             assert both.masses.shape[0] < 40  # no lattice down to log b
             pairs = [(m * n, (x + y) / 10) for m, x in _atoms(a) for n, y in _atoms(b)]
             found = [(m, y / 10) for m, y in _atoms(both)]

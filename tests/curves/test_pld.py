@@ -19,7 +19,9 @@ import jaxacct as ja
 from jaxacct.curves import _convolution as composition
 from jaxacct.curves._convolution import compose_plds
 from jaxacct.divergence.lattice import _ratio as lattice
-from jaxacct.divergence.lattice._ratio import RatioLaw, Side, averages, from_atoms
+from jaxacct.divergence.lattice import _sums as sums
+from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms
+from jaxacct.divergence.lattice._sums import averages
 from jaxacct.special import outward, product_outward, sum_outward
 
 ADD, REMOVE = ja.Direction.ADD, ja.Direction.REMOVE
@@ -449,11 +451,12 @@ def _raised(low: Any, high: Any, offset: float, step: float, side: Side, **unuse
 
 def _turned(side: Side, wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     right = lattice.from_cells
-    monkeypatch.setattr(
-        lattice,
-        "from_cells",
-        lambda low, high, offset, step, s, **k: (wrong if s is side else right)(low, high, offset, step, s, **k),
-    )
+
+    def turned(low: Any, high: Any, offset: float, step: float, s: Side, **rest: int) -> RatioLaw:
+        return (wrong if s is side else right)(low, high, offset, step, s, **rest)
+
+    for module in (lattice, sums):
+        monkeypatch.setattr(module, "from_cells", turned)
     monkeypatch.setattr(f"{__name__}.from_atoms", lattice.from_atoms)
 
 
@@ -498,7 +501,7 @@ def test_unbooked_tails_are_caught(side: Side, monkeypatch: pytest.MonkeyPatch) 
         return RatioLaw(cut.offset, cut.step, cut.masses, zero, infinite, side)
 
     check_averages("three", 5, tail=0.05)
-    monkeypatch.setattr(lattice, "trimmed", wrong)
+    monkeypatch.setattr(sums, "trimmed", wrong)
     with pytest.raises(AssertionError):
         check_averages("three", 5, tail=0.05)
 
@@ -790,7 +793,7 @@ def test_sums_and_mixtures_of_laws_are_booked(side: Side) -> None:
                     mean, given = (mp.fsum(terms), given) if law is both else (mean, given + mp.fsum(terms))
                 slack = mp.mpf(2) ** -50 * given  # the points' own rounding
                 assert mean >= given - slack if side is Side.UPPER else mean <= given + slack
-        weighed = lattice.sum_of(a, b, weight_a=3, weight_b=7, tail=0.0)
+        weighed = sums.sum_of(a, b, weight_a=3, weight_b=7, tail=0.0)
         assert on_safe_side(bound, weighed.infinite_mass, (3 * x + 7 * y) / 10)
         assert on_safe_side(bound, weighed.zero_mass, Fraction(a.zero_mass) * Fraction(b.zero_mass))
         share = float(rng.uniform())

@@ -14,7 +14,6 @@ from support.stated import ROOT, Claim, cases, check, ends
 
 import jaxacct as ja
 from jaxacct import _precision, workers
-from jaxacct.accounting import deciding
 from jaxacct.answering import _loop
 from jaxacct.bounds.allocation import _how_many
 from jaxacct.sweeping import _run
@@ -221,12 +220,6 @@ def test_what_is_stated_is_so(claim):
 def test_the_probability_with_which_a_record_joins_one_of_ten_steps():
     """What docs/interop.md counts with as one of seven, each with probability 0.1."""
     assert 1 - 0.9**10 < 7 * 0.1
-
-
-def test_schedules_of_the_largest_noise_are_answered_without_a_distribution():
-    """From 1e8 on, as docs/limits.md says."""
-    run = ja.ScheduledAllocation((1e8, 2e8), (50, 50))
-    assert {entry.method for entry in deciding(run, 1e-6)} <= {"no amplification", "rdp"}
 
 
 # The table of pitfalls: what the blocks below it print

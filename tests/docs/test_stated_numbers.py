@@ -73,6 +73,11 @@ def _drawn_afresh(noise: float, batch_size: int, steps: int) -> ja.ReplaceOne:
     return ja.ReplaceOne(ja.FixedBatches(ja.Gaussian(noise), 1000, batch_size, steps))
 
 
+def _allocated_and_sampled(noise: float) -> ja.Composed:
+    release = ja.Gaussian(noise)
+    return ja.Composed((ja.RandomAllocation(release, 100), ja.PoissonSampled(release, 0.01, 100)))
+
+
 def _steps_chosen_on_the_way() -> tuple[int, int]:
     """Of the filter, and of what is known beforehand."""
     run = ja.PoissonSampled(ONE, 0.01)
@@ -155,9 +160,13 @@ ANSWERS = (
         "{:.2f} % wide at 0.15, three epochs of 1000 steps, delta 1e-6",
         lambda: _percent(ends(ja.RandomAllocation(ja.Gaussian(0.15), 1000, num_epochs=3))),
     ),
+    *(
+        Claim(LIMITS, text, lambda noise=noise: _percent(ends(_allocated_and_sampled(noise), 1e-12)))
+        for text, noise in (("the latter is {:.1f} % wide at 1e7,", 1e7), ("and {:.0f} % at 1e9.", 1e9))
+    ),
     Claim(
         LIMITS,
-        "{:.2f} % wide at 0.07 and 100 steps",
+        "{:.1f} % wide at 0.07 and 100 steps",
         lambda: _percent(ends(ja.RandomAllocation(ja.Gaussian(0.07), 100))),
     ),
     Claim(

@@ -13,7 +13,8 @@ from jaxacct.bounds.allocation._split import selects_several, single_step
 from jaxacct.bounds.bases import base_of, is_envelope, is_from_above, law_maker, spread
 from jaxacct.bounds.bases._base import unbounded
 from jaxacct.divergence.lattice._prefix import partial_average, scheduled_average
-from jaxacct.divergence.lattice._ratio import RatioLaw, Side, averages
+from jaxacct.divergence.lattice._ratio import RatioLaw, Side
+from jaxacct.divergence.lattice._sums import averages
 from jaxacct.mechanisms import Gaussian, PartialAllocation, RandomAllocation, ScheduledAllocation
 from jaxacct.special import up
 

@@ -42,7 +42,7 @@ def _law(pair: DiscretePair, sampling_prob: float, step: float, side: Side, tail
     zero = sum_outward(masses[~there], up=up)
     alone = sum_outward(np.asarray(pair.p)[np.asarray(pair.q) == 0], up=up)
     infinite = product_outward(sampling_prob, alone, up=up)
-    return law_of_atoms(log_values[there], masses[there], zero, infinite, step, side)
+    return law_of_atoms("mechanism=DiscretePair", log_values[there], masses[there], zero, infinite, step, side)
 
 
 def listed(pair: DiscretePair) -> Types:

@@ -204,13 +204,20 @@ def num_outputs(release: Any) -> float:
 
 
 def law_of_atoms(
-    log_values: NDArray[np.float64], masses: NDArray[np.float64], zero: float, infinite: float, step: float, side: Side
+    name: str,
+    log_values: NDArray[np.float64],
+    masses: NDArray[np.float64],
+    zero: float,
+    infinite: float,
+    step: float,
+    side: Side,
 ) -> RatioLaw:
     """The law (`RatioLaw`) of finitely many finite values [N] of the log of a ratio, and masses at 0 and infinity.
 
     The value that decides the direction is on the lattice; its opposite is where the step divides their distance.
+    `name` is what an error calls the release.
     """
-    check_fits("mechanism", log_values.min(initial=0.0), log_values.max(initial=0.0), step)
+    check_fits(name, log_values.min(initial=0.0), log_values.max(initial=0.0), step)
     origin = 0.0
     if log_values.size:
         origin = float(log_values.min() if side is Side.LOWER_ADD else log_values.max())
@@ -233,7 +240,7 @@ def _law_of(types: Types, losses: Any, sampling_prob: float, step: float, side: 
     told = ~here & (above | (types.log_q == -np.inf))  # with next to no mass under Q: as if it had none
     infinite = sum_outward([*(alone[told[~here]] * factor).tolist(), *outside], up=above)
     infinite = product_outward(sampling_prob, infinite, up=above)
-    return law_of_atoms(log_values[there], masses[there] * factor, zero, infinite, step, side)
+    return law_of_atoms("mechanism", log_values[there], masses[there] * factor, zero, infinite, step, side)
 
 
 def _law(release: Any, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from jaxacct._types import TooFineError
-from jaxacct.divergence.lattice._ratio import RatioLaw, averages, mixed_with_one, sum_of, trimmed
+from jaxacct.divergence.lattice._ratio import RatioLaw, mixed_with_one, trimmed
+from jaxacct.divergence.lattice._sums import averages, sum_of
 
 Base = Callable[[float], RatioLaw]
 

@@ -1,4 +1,4 @@
-"""Laws of likelihood ratios on a geometric lattice, and of averages of independent ratios.
+"""Laws of likelihood ratios on a geometric lattice.
 
 For a pair (P, Q) the law under Q of the ratio Y = dP/dQ (its distribution, given by masses) tells everything: with
 K = e^epsilon delta in the remove direction is E(Y - K)_+, in the add direction E(1 - K Y)_+, both expectations of
@@ -8,7 +8,7 @@ convex functions. Hence
 * a *contraction* of Y, which merges masses into their mean, then moved down, is dominated in the remove direction
   (LOWER_REMOVE); then moved up, in the add direction (LOWER_ADD).
 
-Each holds for any number of independent ratios, averaged (random allocation) or multiplied (composition). A lattice
+Each holds for any number of independent ratios, averaged (`_sums`) or multiplied (composition). A lattice
 cell lies between two neighbouring lattice points. Spreading a value to the two ends of its cell, or contracting a cell
 to its mean, errs by the square of the step, where rounding to one side errs by the step.
 """
@@ -16,12 +16,12 @@ to its mean, errs by the square of the step, where rounding to one side errs by 
 import dataclasses
 import enum
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from jaxacct._types import TooFineError
-from jaxacct.special import LEAST_NORMAL, ULP, outward, product_outward, sum_outward
+from jaxacct.special import ULP, outward, product_outward, sum_outward
 
 _MAX_SIZE = 2**25  # points of a law, 256 MiB an array
 
@@ -67,19 +67,16 @@ _ROUNDING = 2.0**-46
 
 # log of a ratio: larger ones are clipped to it where mass under P is formed, as e^710 overflows. With a normal mass
 # under Q such a point still has more than 1e-4 under P, so that no tail of less than that is cut off beyond it.
-_LARGEST = 700.0
-_COARSEST = 16.0  # the largest step, in log: wider cells gain nothing, and e^step would overflow in the end
+LARGEST = 700.0
 
 # Relative rounding of a tail's sum, and of its values exp(x) for |x| up to some 600. It carries the certificate.
 _TAIL_ROUNDING = 2.0**-42
 
 # Relative to the largest |log Y| of a law: what a logarithm, or a point of the lattice, errs by. A value no further
 # from a point than that is taken to be on it.
-_BLUR = 2.0**-50
+BLUR = 2.0**-50
 
-_MOST_MASS = 100.0  # of a law: beyond, it is what is booked for rounding
-_LUMPS = 8.0  # times the tail: more mass at 0 is the law's own, and is kept
-_TOGETHER = 16  # distances of points whose pairs are multiplied at a time: speed only
+LUMPS = 8.0  # times the tail: more mass at 0 is the law's own, and is kept
 DEPTH = 4  # rounds of merging over wider and wider cells, for lower laws: tightness only, any value >= 0 is valid
 
 
@@ -131,7 +128,7 @@ def from_atoms(
     log_values, masses = log_values[kept], masses[kept]
     if not masses.size:
         return RatioLaw(origin, step, np.zeros(1), zero_mass, infinite_mass, side)
-    blur = _BLUR * max(float(np.abs(log_values).max()), abs(origin))
+    blur = BLUR * max(float(np.abs(log_values).max()), abs(origin))
     cell, share = _split(log_values, origin, step, side, blur)
     if not cell.max() - cell.min() <= _MAX_SIZE:
         raise TooFineError(f"losses spread over {np.ptp(cell):.2g} steps of {step:.3g}, more than {_MAX_SIZE}")
@@ -243,7 +240,7 @@ def _contracted(low: np.ndarray, high: np.ndarray, step: float, side: Side, *, d
         coarse, coarse_bias = _in_pairs(alone, share, step, side, depth=depth - 1)
         if coarse_bias < bias:
             size = max(coarse.shape[0], count + 1)
-            return _padded(out, size) + _padded(coarse, size), coarse_bias
+            return padded(out, size) + padded(coarse, size), coarse_bias
     if removing:
         out[:-1] += alone
     else:
@@ -268,7 +265,7 @@ def trimmed(law: RatioLaw, scale: float, tail: float) -> RatioLaw:
         law, offset=law.offset + int(used[0]) * law.step, masses=law.masses[used[0] : used[-1] + 1]
     )
     q, log_values = law.masses, law.log_values - math.log(scale)
-    p = q * np.exp(np.minimum(log_values, _LARGEST))
+    p = q * np.exp(np.minimum(log_values, LARGEST))
     left = int(np.searchsorted(np.cumsum(np.maximum(q, p)), tail))
     right = q.shape[0] - int(np.searchsorted(np.cumsum(p[::-1]), tail))
     left, right = min(left, q.shape[0] - 1), max(right, left + 1)
@@ -313,59 +310,10 @@ def merged(a: RatioLaw, b: RatioLaw) -> RatioLaw:
     zero = sum_outward((a.zero_mass, b.zero_mass), up=up)
     infinite = sum_outward((a.infinite_mass, b.infinite_mass), up=up)
     law = dataclasses.replace(a, offset=offset, masses=masses, zero_mass=zero, infinite_mass=infinite)
-    return dataclasses.replace(law, blur=max(a.blur, b.blur) + 2.0 * _BLUR * law.reach)
+    return dataclasses.replace(law, blur=max(a.blur, b.blur) + 2.0 * BLUR * law.reach)
 
 
-def refined(law: RatioLaw, factor: int) -> RatioLaw:
-    """`RatioLaw`: the same law on a lattice `factor` times finer, whose new points hold nothing."""
-    if factor == 1:
-        return law
-    masses = np.zeros((law.masses.shape[0] - 1) * factor + 1)
-    masses[::factor] = law.masses
-    return dataclasses.replace(law, step=law.step / factor, masses=masses)
-
-
-def _sum_cells(
-    p: np.ndarray, q: np.ndarray, shift: float, step: float, *, same: bool
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """Cells of X + Y, X = e^{step j} under p, Y = e^{step i + shift} under q, both [N], independent.
-
-    Point j of p and point i = j - d of q, d >= 0, add up to e^{step j} (1 + e^{shift - step d}): a fixed number of
-    cells above j, at a fixed place in its cell, for each d. So 2N vector operations add all N^2 pairs; N if `same` says
-    that p is q and the shift 0. Returns low and high [2N + 8] of the cells, split as `from_cells` wants, and `first`,
-    in cells: cell 0 starts at e^{step first}.
-    """
-    size, width = p.shape[0], math.expm1(step)
-    distance = np.arange(size)
-
-    def positions(base: float, shift: float) -> tuple[np.ndarray, np.ndarray]:
-        rise = (base + np.log1p(np.exp(shift - step * distance))) / step
-        cell = np.floor(rise)
-        return cell, np.clip(np.expm1((rise - cell) * step) / width, 0.0, 1.0)
-
-    # where the point of p is the larger one, and where that of q is
-    above, below = positions(0.0, shift), positions(shift, -shift)
-    first = min(float(above[0][-1]), float(below[0][-1]))
-    ends = np.zeros((2, 2 * size + 8))  # low, high
-
-    def add(top: np.ndarray, other: np.ndarray, of: tuple[np.ndarray, np.ndarray], distances: range) -> None:
-        cells, padded = (of[0] - first).astype(int), np.concatenate([np.zeros(_TOGETHER), other])
-        shares = np.stack([1.0 - of[1], of[1]], axis=1)[:, :, None]
-        for start in distances[::_TOGETHER]:
-            count, length = min(_TOGETHER, distances.stop - start), size - start
-            shifted = np.lib.stride_tricks.sliding_window_view(padded, length)[_TOGETHER : _TOGETHER - count : -1]
-            parts = (top[start:] * shifted)[:, None] * shares[start : start + count]
-            for part, cell in zip(parts, (cells[start : start + count] + start).tolist(), strict=True):
-                ends[:, cell : cell + length] += part
-
-    add(p, q, above, range(1))
-    add(2.0 * p if same else p, q, above, range(1, size))  # if they are the same, the pairs (i, j) and (j, i) at once
-    if not same:
-        add(q, p, below, range(1, size))
-    return ends[0], ends[1], first
-
-
-def _padded(x: np.ndarray, size: int) -> np.ndarray:
+def padded(x: np.ndarray, size: int) -> np.ndarray:
     """`x` followed by zeros, [size]."""
     return np.concatenate([x, np.zeros(size - x.shape[0])])
 
@@ -376,7 +324,7 @@ def _placed(law: RatioLaw, offset: float, size: int) -> np.ndarray:
     That lattice has to cover the law. Booked on the masses is the rounding of the shares, which carry an ulp of the
     logarithms, and of the sums.
     """
-    cell, share = _split(law.log_values, offset, law.step, law.side, _BLUR * max(law.reach, abs(offset)))
+    cell, share = _split(law.log_values, offset, law.step, law.side, BLUR * max(law.reach, abs(offset)))
     if law.side is not Side.UPPER:
         share = np.where(share > 0.0, 1.0 if law.side is Side.LOWER_ADD else 0.0, 0.0)
     at = cell.astype(int)
@@ -386,49 +334,8 @@ def _placed(law: RatioLaw, offset: float, size: int) -> np.ndarray:
     return whole + np.bincount(at + 1, masses * share, minlength=size)
 
 
-def sum_of(a: RatioLaw, b: RatioLaw, *, weight_a: float, weight_b: float, tail: float) -> RatioLaw:
-    """`RatioLaw` (masses [N]) of A + B for independent A and B on lattices of the same step and of the same side.
-
-    A and B are sums of ratios, `weight_a` and `weight_b` of them: `infinite_mass` is the average by these weights, as
-    the record is in one of the steps at random.
-
-    Where A is 0, A + B is B, far below what A + B mostly is: a lattice that reached down to it would have millions of
-    points. So mass at 0 of the size of `tail`, which earlier tails left there, goes to the safe side (`_set_aside`).
-    """
-    size = max(a.masses.shape[0], b.masses.shape[0])
-    p, q = _padded(a.masses, size), _padded(b.masses, size)
-    low, high, first = _sum_cells(p, q, b.offset - a.offset, a.step, same=a is b)
-    used = np.flatnonzero(low + high)
-    begin, end = (int(used[0]), int(used[-1]) + 1) if used.size else (0, 1)
-    offset = a.offset + (first + begin) * a.step
-    reach = max(a.reach, b.reach, abs(offset), abs(offset + (end - begin) * a.step))
-    blur = max(a.blur, b.blur) + _BLUR * reach
-    law = from_cells(low[begin:end], high[begin:end], offset, a.step, a.side, additions=2 * size, blur=blur)
-    up = a.side is Side.UPPER
-    zero = product_outward(a.zero_mass, b.zero_mass, up=up)
-    infinite = a.infinite_mass
-    if b.infinite_mass != infinite:
-        parts = ((weight_a, a.infinite_mass), (weight_b, b.infinite_mass))
-        total = sum_outward((product_outward(*part, up=up) for part in parts), up=up)
-        infinite = outward(total / (weight_a + weight_b), up=up)
-    lumps = ((a.zero_mass, weight_b, b), (b.zero_mass, weight_a, a))
-    if a.zero_mass + b.zero_mass <= _LUMPS * tail:
-        zero, infinite = _set_aside(zero, infinite, [(x, w / (weight_a + weight_b)) for x, w, _ in lumps], a.side)
-    else:
-        for still, _, moving in lumps:
-            if still > 0:  # 0 + x = x
-                law = merged(
-                    law, dataclasses.replace(moving, masses=still * moving.masses, zero_mass=0.0, infinite_mass=0.0)
-                )
-    if up:  # what products of masses that underflow would have held, under Q and under P
-        lost = size * size * LEAST_NORMAL
-        zero = sum_outward((zero, lost), up=True)
-        infinite = sum_outward((infinite, lost * 2.0 * math.exp(min(_LARGEST, max(a.reach, b.reach)))), up=True)
-    return dataclasses.replace(law, zero_mass=zero, infinite_mass=infinite)
-
-
-def _set_aside(zero: float, infinite: float, lumps: Sequence[tuple[float, float]], side: Side) -> tuple[float, float]:
-    """Masses at 0 and at infinity with lumps, each a mass under Q and the mean there of the ratio, at most.
+def set_aside(zero: float, infinite: float, lumps: Sequence[tuple[float, float]], side: Side) -> tuple[float, float]:
+    """Two floats: the masses at 0 and at infinity with lumps, each a mass under Q and the ratio's mean there, at most.
 
     UPPER spreads a lump to 0 and infinity, a lower law drops it.
     """
@@ -447,7 +354,7 @@ def log_mixed_with_one(log_values: np.ndarray, share: float, rest: float) -> np.
     """
     if share == 0.0 or rest == 0.0:
         return np.zeros_like(log_values) if share == 0.0 else np.asarray(log_values)
-    high = log_values > _LARGEST
+    high = log_values > LARGEST
     lacks = share * np.expm1(np.where(high, 0.0, log_values))
     mixed = np.log1p(lacks)
     low = lacks < -0.5
@@ -463,71 +370,9 @@ def mixed_with_one(law: RatioLaw, share: float, rest: float, step: float, *, tai
     """
     log_values, masses, up = law.log_values, law.masses, law.side is Side.UPPER
     zero, infinite = 0.0, product_outward(outward(share, up=up), law.infinite_mass, up=up)
-    if law.zero_mass <= _LUMPS * tail:
-        zero, infinite = _set_aside(zero, infinite, [(law.zero_mass, rest)], law.side)
+    if law.zero_mass <= LUMPS * tail:
+        zero, infinite = set_aside(zero, infinite, [(law.zero_mass, rest)], law.side)
     else:
         log_values, masses = np.append(log_values, -np.inf), np.append(masses, law.zero_mass)
     mixed = from_atoms(log_mixed_with_one(log_values, share, rest), masses, zero, infinite, step, law.side)
     return dataclasses.replace(mixed, blur=mixed.blur + law.blur)
-
-
-def _trimmed_sum(a: tuple[RatioLaw, int], b: tuple[RatioLaw, int], tail: float) -> RatioLaw:
-    """`RatioLaw` of A + B, each with its number of ratios, its tails cut off.
-
-    Raises:
-      TooFineError: if the law of a part is all rounding.
-    """
-    (first, few), (second, more) = a, b
-    if min(first.masses.sum(), second.masses.sum()) > _MOST_MASS:
-        raise TooFineError(f"what is booked for rounding outgrows the law of {few} ratios, {first.step:.3g} apart")
-    law = sum_of(first, second, weight_a=few, weight_b=more, tail=tail)
-    return trimmed(law, float(few + more), tail)
-
-
-def averages(
-    base: Callable[[float], RatioLaw], num_steps: int, step: float, tail: float, *, coarsening: float, both: bool
-) -> tuple[RatioLaw, RatioLaw]:
-    """Two `RatioLaw` (masses [N]), of the averages of t and of t + 1 independent ratios.
-
-    By doubling, from the sums of n and n + 1 terms to two of those of 2n, 2n + 1 and 2n + 2: about log2(t) levels of
-    two sums each.
-
-    Args:
-      base: ``base(step)``, the law of one ratio on a lattice of that step, always of the same side, its own tails of
-        the size of `tail` / t^2.
-      num_steps: t.
-      step: of the last level's lattice, in log.
-      tail: mass that the last level may cut off at either end; earlier levels cut off less.
-      coarsening: a level of n terms uses a step up to (t/n)^coarsening times larger, as its error is averaged away.
-        Tightness and speed only.
-      both: whether t + 1 is wanted; otherwise the second law is not to be used.
-    """
-    bits = bin(num_steps)[3:]
-    most = math.log2(max(1.0, _COARSEST / step))
-
-    def factor(n: int) -> int:
-        return 1 << max(0, int(min(coarsening * math.log2(num_steps / n), most)))
-
-    current = factor(1)
-    one = base(step * current)
-    # a lump of mass near `tail` far from the rest would widen every later law: cut early levels deeper
-    start = tail / num_steps**2
-    n, small = 1, trimmed(one, 1.0, start)
-    if num_steps == 1 and not both:
-        return small, small
-    large = _trimmed_sum((small, 1), (small, 1), start)
-    for level, bit in enumerate(bits):
-        last = level == len(bits) - 1 and not both
-        ratio = current // factor(n)
-        current = factor(n)
-        small, large = refined(small, ratio), refined(large, ratio)
-        few, more = (small, n), (large, n + 1)
-        pairs = ((few, few), (few, more)) if bit == "0" else ((few, more), (more, more))
-        n = 2 * n + int(bit)
-        here = tail * (n / num_steps) ** 2
-        small = _trimmed_sum(*pairs[0], here)
-        large = small if last else _trimmed_sum(*pairs[1], here)
-    return (
-        dataclasses.replace(small, offset=small.offset - math.log(n), blur=small.blur + _BLUR * math.log(n)),
-        dataclasses.replace(large, offset=large.offset - math.log(n + 1), blur=large.blur + _BLUR * math.log(n + 1)),
-    )
