@@ -171,6 +171,7 @@ _COMPOSED = (
     Mutant(
         "bounds/bases/_base.py", "law.reach) * (1.0 if upper else -1.0)", "law.reach) * (-1.0 if upper else 1.0)", ATOMS
     ),
+    Mutant("bounds/bases/_base.py", "infinite_mass * math.exp(law.blur) if upper", "infinite_mass if upper", ATOMS),
     Mutant(
         "divergence/lattice/_ratio.py",
         "end = 1.0 if side is Side.LOWER_ADD",
@@ -1098,6 +1099,7 @@ _FAR = (
     Mutant("bounds/bases/_known.py", "p = np.where(pld.losses < _LOWEST, 0.0, p)", "pass", _KNOWN),
     Mutant("curves/_regridding.py", "if not number <= MAX_POINTS:", "if number <= MAX_POINTS:", _KNOWN),
     Mutant("curves/_convolution.py", "if not reach <= _MOST_REACH:", "if False:", _KNOWN),
+    Mutant("curves/_convolution.py", "if not error < math.inf:", "if False:", PLD),
     Mutant(
         "divergence/lattice/_ratio.py", "if not cell.max() - cell.min() <= _MAX_SIZE:", "if cell.max() < 1e9:", _KNOWN
     ),

@@ -112,7 +112,8 @@ def _upper_epsilon(rounds: Sequence[tuple[Spread, Any]], add: Any, log_delta: An
 def _upper_log_delta(rounds: Sequence[tuple[Spread, Any]], add: Any, epsilon: Any) -> Any:
     line, moments, by_renyi = _prepared(rounds, add, Query.DELTA, epsilon)
     found, dropped = jnp.fmin(delta_ends(line, moments, epsilon).upper, by_renyi), _dropped(rounds, add)
-    return jnp.minimum(jnp.logaddexp(found, jnp.log(dropped + 1e-300)) + 2.0**-46, 0.0)
+    total = jnp.logaddexp(found, jnp.log(dropped + 1e-300))
+    return jnp.minimum(total + 2.0**-46 * (1.0 + jnp.abs(total)), 0.0)
 
 
 def _both_directions(of: Callable[..., Any], target: Any, leaves: Sequence[Any]) -> Any:

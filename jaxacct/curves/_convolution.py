@@ -216,6 +216,8 @@ def _under_tilt(
         spectrum *= _power(np.fft.rfft(_wrapped(tilted, size)), count)
     result = np.roll(np.fft.irfft(spectrum, size), -(start % size))
     error = _fft_error(norms, grown, 5.0 * ULP * total + eta, _norm(result), eta) + 2.0 * math.exp(_LOG_TAIL)
+    if not error < math.inf:  # nothing is known, and no scale changes that
+        return np.full(size, math.inf if upper else 0.0)
     log_scale = sum(count * lz for (_, count), lz in zip(parts, log_z, strict=True)) - tilt * losses
     # rounding of the exponent, and of the tilted masses that went in
     grow = 2.0**-50 * (16.0 + np.abs(log_scale) + tilt * reach) + rounding

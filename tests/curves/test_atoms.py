@@ -170,6 +170,20 @@ def test_blurred_laws_move_to_the_safe_side(direction):
         assert math.isclose(moved, 1e-3, rel_tol=1e-6)
 
 
+def test_blurred_tails_that_are_cut_off_are_booked():
+    """Values above their points by all of the blur, of which the upper ones are cut off: delta by enumeration."""
+    from jaxacct.bounds.bases._base import pld_of_law
+
+    values, masses, blur = np.arange(-2.0, 4.0), np.array([0.3, 0.3, 0.2, 0.1, 1e-4, 1e-5]), 1e-3
+    law = lattice.trimmed(RatioLaw(-2.0, 1.0, masses, 0.0, 0.0, Side.UPPER, blur), 1.0, 1e-2)
+    assert law.infinite_mass > 0.0
+    loss = pld_of_law(law, REMOVE)
+    for epsilon in (0.0, 1.5, 2.5, 10.0):
+        kept = values < 1.9  # of the law: what lies above is cut off, to an infinite loss
+        true = masses * (np.exp(values + blur) - np.where(kept, math.exp(epsilon), 0.0))
+        assert float(np.maximum(true, 0.0).sum()) <= loss.delta(epsilon)
+
+
 def test_products_that_underflow_are_booked():
     """What is flushed to 0 under Q may weigh more under P: it is added at 0 and at infinity."""
     law = RatioLaw(-1.0, 0.5, np.array([1e-200, 1.0, 1e-200]), 0.0, 0.0, Side.UPPER)

@@ -598,6 +598,15 @@ def test_extremes_give_an_interval(mechanism: Any, delta: float) -> None:
             assert math.isinf(found.upper) or gaussian_delta(mechanism.noise_multiplier, found.upper) <= delta
 
 
+def test_compositions_too_long_for_a_transform_are_answered() -> None:
+    """2^40 steps: nothing is known of a mass, whose scale underflows far out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ja.PrecisionWarning)
+        found = ja.epsilon_interval(ja.PoissonSampled(ja.Gaussian(0.1), 1.19e-16, 2**40), 1e-280)
+    one = ja.epsilon_interval(ja.PoissonSampled(ja.Gaussian(0.1), 1.19e-16, 1), 1e-280)
+    assert 0.0 < one.lower <= found.upper < math.inf
+
+
 def test_epsilon_zero() -> None:
     found = ja.delta_interval(ja.Gaussian(1.0), 0.0)
     check_bracket(found.lower, gaussian_delta(1, 0), found.upper)

@@ -138,4 +138,6 @@ def pld_of_law(law: RatioLaw, direction: Direction) -> Pld:
     # in two halves, either of which is a double
     half = np.exp(0.5 * (exponents + (rounding if upper else -rounding)))
     masses = kept * half * half
-    return Pld(law.offset + shift, law.step, masses, law.infinite_mass, bound, direction)
+    # tails that were cut off are there as the points have them under P
+    infinite = law.infinite_mass * math.exp(law.blur) if upper else law.infinite_mass
+    return Pld(law.offset + shift, law.step, masses, infinite, bound, direction)
