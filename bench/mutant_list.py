@@ -597,6 +597,12 @@ _ALLOCATION = (
     Mutant("bounds/discrete.py", "np.maximum(masses * (1.0 + 2.0 * found.error), LEAST_NORMAL)", "masses", FEW),
     Mutant(
         "bounds/allocation/_largest_output.py",
+        "lost = np.exp(exponent) *",
+        "lost = np.exp(exponent - epsilon) * np.exp(epsilon) *",
+        BOUNDS,
+    ),
+    Mutant(
+        "bounds/allocation/_largest_output.py",
         "run.used * log_phi[1] + others",
         "run.total * log_phi[1]",
         BOUNDS,

@@ -88,14 +88,17 @@ class _Tests(NamedTuple):
 
     def gain(self, epsilon: float, direction: Direction) -> np.ndarray:
         """A lower bound on delta at `epsilon` from each test."""
-        factor = float(np.exp(epsilon)) * (1.0 + 2.0**-50 * (2.0 + epsilon))
         if direction is Direction.REMOVE:
+            factor = float(np.exp(epsilon)) * (1.0 + 2.0**-50 * (2.0 + epsilon))
             # a tail that underflows may be 2^-1022 short, for each of the outputs
             lost = factor * self.total * 2.0**-1021
             gain = -np.expm1(self.log_p) * (1.0 - self.error) - lost
             return gain + factor * np.expm1(self.log_q) * (1.0 + self.error)
-        gain = np.exp(self.log_q * (1.0 + self.error)) - factor * np.exp(self.log_p * (1.0 - self.error))
-        return gain - 2.0**-50 * (np.exp(self.log_q) + factor * np.exp(self.log_p))
+        # P alone may underflow where e^eps P does not; what a double loses below 2^-1022 is taken off
+        kept = np.exp(self.log_q * (1.0 + self.error))
+        exponent = self.log_p * (1.0 - self.error) + epsilon
+        lost = np.exp(exponent) * (1.0 + 2.0**-50 * (2.0 + np.abs(self.log_p) + epsilon))
+        return kept - lost - 2.0**-50 * (kept + lost) - 2.0**-1021
 
     def around(self, at: int) -> tuple[float, float]:
         """Thresholds between which the best one lies, if it is near the one with this number."""
