@@ -236,7 +236,7 @@ PLANS = {
     ("PoissonSampled(Gaussian)", "a single step"): (
         [*BOTH_ENDS, *MOMENTS, *ONE_SAMPLED],
         ONE_SAMPLED,
-        in_cells(ONE_SAMPLED),
+        ONE_SAMPLED,
         [*BOTH_ENDS, *MOMENTS, *ONE_SAMPLED],
     ),
     ("CheckIn(GaussianReports)", "everybody"): (

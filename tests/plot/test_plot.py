@@ -530,13 +530,13 @@ def test_a_refusal_leaves_the_axes_as_they_were() -> None:
 
 def test_sliders_move_the_curve_and_the_statement() -> None:
     pytest.importorskip("ipywidgets")
-    box = plot.explore(ja.RandomAllocation(ja.Gaussian(1.0), 100), target_delta=1e-5)
+    box = plot.explore(ja.RandomAllocation(ja.Gaussian(2.0), 100), target_delta=1e-5)
     noise, *_ = box.sliders
     picture, words = box.children[-2:]
     before = bytes(picture.value)
     assert base64.b64decode(box._repr_mimebundle_()["image/png"]) == before  # where there are no widgets
-    noise.value = 2.0
-    assert box.mechanism == ja.RandomAllocation(ja.Gaussian(2.0), 100)
+    noise.value = 2.5
+    assert box.mechanism == ja.RandomAllocation(ja.Gaussian(2.5), 100)
     assert bytes(picture.value) != before
     assert ja.report(box.mechanism, 1e-5) in words.value
     box.sliders[2].value = 30.0

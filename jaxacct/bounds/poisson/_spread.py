@@ -5,8 +5,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxacct._method import BOTH, Cost, Lanes, ProfileMethod, always
+from jaxacct._precision import is_traced
 from jaxacct.bounds._spread import spread_epsilon, spread_log_delta
 from jaxacct.divergence._spread import Spread
 from jaxacct.divergence.gaussian._sampled_spread import LEAST_NOISE, MOST_PROB, sampled_spread
@@ -18,6 +20,11 @@ _SPARED = 12.0  # log of delta over what all steps together may lose without bou
 def _covered(mechanism: PoissonSampled) -> Any:
     noise, prob = mechanism.mechanism.noise_multiplier, mechanism.sampling_prob
     return (noise >= LEAST_NOISE) & (prob > 0.0) & (prob <= MOST_PROB)
+
+
+def _may_be_several(mechanism: PoissonSampled) -> bool:
+    """Whether there may be more than one step: one has its closed form."""
+    return is_traced(mechanism.num_steps) or bool(np.any(np.asarray(mechanism.num_steps) != 1))
 
 
 def _rounds(mechanism: PoissonSampled, log_delta: Any, add: Any) -> Sequence[tuple[Spread, Any]]:
@@ -40,6 +47,7 @@ CELLS = ProfileMethod(
     name="cells",
     theorem="Zhu, Dong & Wang 2022, Theorem 11, of a dominating pair with finitely many losses",
     directions=BOTH,
+    applies=_may_be_several,
     cost=Cost.MILLISECONDS,
     cold=Cost.SECONDS,
     log_delta=_log_delta,
