@@ -22,13 +22,13 @@ from jaxacct.mechanisms import (
     Skellam,
 )
 from jaxacct.mechanisms._base import Description, Mechanism
-from jaxacct.special import up
+from jaxacct.special import grown, up
 
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)  # of a bracket, kept in each step of a search
 _NUM_SPLITS = 6  # of such a search: any split of epsilon is valid
 _LOGITS = (-3.0, 5.0)  # between which the share of delta that the removal takes is searched
 _LEAST_DELTA = 1e-300  # smaller shares of delta are not asked for
-_MOST_EXPONENT = 700.0  # nats: e^x is formed up to here
+_FAR = 745.0  # nats: e^x makes more than 1 of any delta but 0, so that a larger epsilon of the removal is no use
 _DOWN = 1.0 - 2.0**-50  # of a share of a target: products and a quotient
 
 
@@ -88,18 +88,19 @@ def in_two_steps(run: Mechanism, query: Query, target: float, at: Bracketing) ->
     def epsilon(logit: float) -> float:
         share = target / (1.0 + math.exp(-logit)) * _DOWN
         first = ask(Query.EPSILON, share, Direction.REMOVE)
-        rest = (target - share) * math.exp(-min(first, _MOST_EXPONENT)) * _DOWN
-        if not (math.isfinite(first) and rest > _LEAST_DELTA):
+        rest = (target - share) * math.exp(-first) * _DOWN
+        if not rest > _LEAST_DELTA:
             return math.inf
         return up(first + ask(Query.EPSILON, rest, Direction.ADD), 2)
 
-    def delta(share: float) -> float:
-        first = share * target
+    def delta(first: float) -> float:
         second = max(target - first, 0.0) * (1.0 - 2.0**-52)  # both together are at most the target
-        added = ask(Query.DELTA, second, Direction.ADD)
-        grown = math.exp(min(first, _MOST_EXPONENT)) * added if added else 0.0
-        return up(ask(Query.DELTA, first, Direction.REMOVE) + grown, 8)
+        added = grown(ask(Query.DELTA, second, Direction.ADD), first, 16)
+        return up(ask(Query.DELTA, first, Direction.REMOVE) + added, 4)
 
     if query is Query.EPSILON:
         return _searched(epsilon, *_LOGITS)
-    return min(1.0, _searched(delta, 0.0, 1.0))
+    found = _searched(delta, 0.0, target)
+    if target > _FAR and found > 0.0:
+        found = min(found, _searched(delta, 0.0, _FAR))
+    return min(1.0, found)

@@ -28,7 +28,7 @@ from jaxacct.mechanisms import (
     Skellam,
 )
 from jaxacct.mechanisms._base import Mechanism
-from jaxacct.special import bisect, first_doubling, up
+from jaxacct.special import bisect, first_doubling, grown
 
 _DOWN = 1.0 - 2.0**-50  # of a quotient of a noise multiplier
 _MOST_EPSILON = 2.0**10  # nats: no larger epsilon is tried one record after the other
@@ -121,9 +121,9 @@ def _one_after_the_other(
     known = query.worst if whole is None else at.ask(whole, query, target, at.width, wants_lower=False).upper
 
     def delta(epsilon: float) -> float:
-        one = at.ask(run, Query.DELTA, epsilon / size, 1e-2, wants_lower=False).upper
+        one = at.ask(run, Query.DELTA, _share_down(epsilon, size), 1e-2, wants_lower=False).upper
         log_growth = epsilon - epsilon / size + math.log(size) if epsilon < 1e-6 else _log_growth(epsilon, size)
-        return min(1.0, up(one * math.exp(min(log_growth, 700.0)), 2**12)) if one > 0.0 else 0.0
+        return grown(one, log_growth, 2**13)
 
     if query is Query.DELTA:
         return dict.fromkeys(at.known, Ends(0.0, min(known, delta(target))))
@@ -133,6 +133,12 @@ def _one_after_the_other(
     if math.isfinite(high):
         high = bisect(lambda epsilon: delta(epsilon) <= target, high, 0.0, num_steps=_NUM_HALVINGS)
     return dict.fromkeys(at.known, Ends(0.0, min(known, high)))
+
+
+def _share_down(epsilon: float, size: int) -> float:
+    """`epsilon` / `size`, rounded down where it is not exact."""
+    share = epsilon / size
+    return math.nextafter(share, 0.0) if Fraction(share) * size > Fraction(epsilon) else share
 
 
 def _log_growth(epsilon: float, size: int) -> float:

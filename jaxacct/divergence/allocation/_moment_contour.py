@@ -32,7 +32,7 @@ from jaxacct.divergence.allocation._powers import host_log_excess
 from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.divergence.allocation._real import log_transform, real_rule
 from jaxacct.divergence.allocation._transform import dot, dot_error
-from jaxacct.special import ULP, rows_times, up
+from jaxacct.special import ULP, exp_or_inf, rows_times, up
 
 # They steer speed and tightness only: what is left out or missed is bounded, whatever they are.
 MAX_ORDER = 64  # largest order of the integer moments behind Markov's inequality
@@ -135,9 +135,9 @@ class _Samples(NamedTuple):
         knots = np.maximum(envelope.epsilon[start:], self.epsilon[-1])
         least, most = np.minimum(exponents, 0.0)[:, None], np.maximum(exponents, 0.0)[:, None]
         pieces = envelope.log_delta[start:-1] + most * knots[1:] + least * knots[:-1]
-        pieces = (np.exp(np.minimum(pieces, 700.0)) * (np.diff(knots) + step)).sum(1)
+        pieces = (exp_or_inf(pieces) * (np.diff(knots) + step)).sum(1)
         slope = np.maximum(envelope.order - exponents, 1e-300)
-        last = np.exp(np.minimum(envelope.log_moment - slope * knots[-1], 700.0)) * (step + 1.0 / slope)
+        last = exp_or_inf(envelope.log_moment - slope * knots[-1]) * (step + 1.0 / slope)
         return pieces + np.where(envelope.order > exponents, last, np.inf)
 
 
