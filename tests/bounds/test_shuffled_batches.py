@@ -148,3 +148,9 @@ def test_a_step_spends_an_epoch():
     run = ja.ShuffledBatches(ja.Gaussian(2.0), 50, 3)
     for number, epochs in ((1, 1), (50, 1), (51, 2), (150, 3)):
         assert run.releases(number) == (((ja.ShuffledBatches(ja.Gaussian(2.0), 50, epochs), 1),),)
+
+
+def test_where_no_coin_is_left_the_test_of_all_outputs_answers():
+    """With little noise either side of a coin is 0 in doubles."""
+    found = ja.delta_interval(ja.ShuffledBatches(ja.Gaussian(0.02), 10, 2), 1.0)
+    assert 0.999 < found.lower <= found.upper <= 1.0
