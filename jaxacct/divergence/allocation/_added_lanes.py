@@ -183,6 +183,7 @@ class Table:
         log_error = np.where(lost, math.log(4.0), np.log1p(error / size))
         sound = np.isfinite(size) & (error < 0.05 * size[:, :1]) & (size > 0.0)
         logs = np.where(sound, np.log(np.where(sound, size, 1.0)), 0.0)
+        logs = np.where(sound, logs, logs[:, :1])  # as large as it may be, beside the infinite error
         phase = np.where(sound, np.angle(np.where(sound, moment, 1.0)), 0.0)
         return Moments(logs, phase, np.where(sound, log_error, np.inf), log_alias)
 

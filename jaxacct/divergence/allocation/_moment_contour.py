@@ -307,6 +307,7 @@ class AllocationMoments:
             log_alias = np.log(np.abs(alias[:, 0]) + alias_error[:, 0]).reshape(alias_orders.shape)
             decay = -0.5 * (self._tau * np.asarray(line.edges)) ** 2
         log_modulus = np.where(sound, np.log(np.where(sound & (size > 0), size, 1.0)), 0.0)
+        log_modulus = np.where(sound, log_modulus, log_modulus[:, :1])  # as large as it may be
         phase = np.where(sound, np.angle(np.where(sound, moment, 1.0)), 0.0)
         log_alias = np.where(np.isnan(log_alias), np.inf, np.maximum(log_alias, 0.0) + 1e-12)
         log_error = np.where(sound, log_error, np.inf)
