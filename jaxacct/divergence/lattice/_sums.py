@@ -22,6 +22,7 @@ from jaxacct.divergence.lattice._ratio import (
     set_aside,
     trimmed,
 )
+from jaxacct.divergence.lattice._work import count_sum
 from jaxacct.special import LEAST_NORMAL, outward, product_outward, sum_outward
 
 _COARSEST = 16.0  # the largest step, in log: wider cells gain nothing, and e^step would overflow in the end
@@ -40,6 +41,7 @@ def _sum_cells(
     in cells: cell 0 starts at e^{step first}.
     """
     size, width = p.shape[0], math.expm1(step)
+    count_sum(size, same=same)
     distance = np.arange(size)
 
     def positions(base: float, shift: float) -> tuple[np.ndarray, np.ndarray]:
