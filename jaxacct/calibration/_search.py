@@ -8,7 +8,7 @@ import numpy as np
 from jaxacct._patience import told
 
 # These steer how many questions are asked: the value found is always one that was asked about and met its target.
-_USUAL = 15  # questions that a search mostly needs
+_USUAL = 10  # questions that a search mostly needs
 _MAX_ASKED = 200  # questions for one value: a search that needs more ends where it is
 # Steps towards a bracket, in the logarithm of the value: how much longer than the secant's, at least how much longer,
 # and the longest first step, which is doubled at every question.
