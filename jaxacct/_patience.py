@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from jaxacct._types import Piece, SlowWarning
 
-_LONG = 5.0  # seconds to come from which on it is said
+_LONG = 4.0  # seconds to come from which on it is said; or that a first piece took
 _FEW = 2  # pieces after which it is known how long one takes: the first may compile programs
 
 _outer: contextvars.ContextVar["_Loop | None"] = contextvars.ContextVar("jaxacct_outer_loop", default=None)
@@ -38,7 +38,8 @@ def told(pieces: Iterable[Piece], of: str, count: int) -> Iterator[Piece]:
             yield piece
             took.append(_seconds() - start)
             each, ahead = min(took[-_FEW:]), count - len(took)
-            if len(took) >= _FEW and ahead * each > _LONG and not loop.has_said:
+            is_known = len(took) >= _FEW or each > _LONG
+            if is_known and ahead * each > _LONG and not loop.has_said:
                 loop.has_said = True
                 _say(f"this takes long: {ahead} more {of}, of some {each:.1g} seconds each", outer)
     finally:

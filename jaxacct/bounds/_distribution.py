@@ -11,11 +11,11 @@ import numpy as np
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, always, never
 from jaxacct._patience import say_long
 from jaxacct._types import Bound, Direction, Ends, TooFineError
+from jaxacct._work import counted
 from jaxacct.bounds.bases._base import SMALLEST, Base, pld_of_law, side_of
 from jaxacct.curves import Pld
 from jaxacct.curves._convolution import ALL_DELTAS, compose_plds
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
-from jaxacct.divergence.lattice._work import counted
 from jaxacct.mechanisms._base import Mechanism
 
 # What follows steers running time and tightness; every distribution is certified at any resolution. A resolution is a

@@ -27,7 +27,7 @@ from jaxacct.special import up
 
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)  # of a bracket, kept in each step of a search
 _NUM_SPLITS = 6  # of such a search: any split of epsilon is valid
-_SHARE = 0.1  # of what one question may take, for each end of each split: few take all of it
+_SHARE = 0.07  # of what one question may take, for each end of each split: few take all of it
 _LOGITS = (-3.0, 5.0)  # between which the share of delta that the removal takes is searched
 _LEAST_DELTA = 1e-300  # smaller shares of delta are not asked for
 _MOST_EXPONENT = 700.0  # nats: e^x is formed up to here

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from jaxacct._types import TooFineError
+from jaxacct._work import count_sum, expect_sums
 from jaxacct.divergence.lattice._ratio import (
     BLUR,
     LARGEST,
@@ -22,7 +23,6 @@ from jaxacct.divergence.lattice._ratio import (
     set_aside,
     trimmed,
 )
-from jaxacct.divergence.lattice._work import count_sum
 from jaxacct.special import LEAST_NORMAL, outward, product_outward, sum_outward
 
 _COARSEST = 16.0  # the largest step, in log: wider cells gain nothing, and e^step would overflow in the end
@@ -168,6 +168,7 @@ def averages(
     large = _trimmed_sum((small, 1), (small, 1), start)
     for level, bit in enumerate(bits):
         last = level == len(bits) - 1 and not both
+        expect_sums(max(small.masses.shape[0], large.masses.shape[0]), 2 * (len(bits) - level))
         ratio = current // factor(n)
         current = factor(n)
         small, large = _refined(small, ratio), _refined(large, ratio)
