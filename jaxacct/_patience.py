@@ -3,6 +3,7 @@
 import contextvars
 import sys
 import time
+import types
 import warnings
 from collections.abc import Iterable, Iterator
 
@@ -10,6 +11,8 @@ from jaxacct._types import Piece, SlowWarning
 
 _LONG = 4.0  # seconds to come from which on it is said; or that a first piece took
 _FEW = 2  # pieces after which it is known how long one takes: the first may compile programs
+
+_seconds = time.thread_time  # of this thread's own work: what else runs on the machine does not count
 
 _outer: contextvars.ContextVar["_Loop | None"] = contextvars.ContextVar("jaxacct_outer_loop", default=None)
 
@@ -62,14 +65,10 @@ def _say(message: str, outer: _Loop | None) -> None:
 
 def _caller() -> int:
     """The number of the frame, as `warnings.warn` in `_say` counts, of who called the package from outside."""
-    frame, number, last = sys._getframe(1), 1, 1
+    frame: types.FrameType | None = sys._getframe(1)
+    number = last = 1
     while frame is not None:
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] == __package__:
             last = number
         frame, number = frame.f_back, number + 1
     return last + 1
-
-
-def _seconds() -> float:
-    """Of this thread's own work: what else runs on the machine does not count."""
-    return time.thread_time()

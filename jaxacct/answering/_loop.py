@@ -325,7 +325,7 @@ def bracket_on_host(
     if question.method is not None and method.named_width is not None:
         width = method.named_width
     width = question.query.width if math.isinf(width) else width
-    ask, share = functools.partial(_ask_part, question.share), question.share
+    ask, share = functools.partial(_ask_part, of_share=question.share), question.share
     at = Bracketing(
         width=width, known=known, wants_lower=question.wants_lower, ask=ask, progress=question.progress, share=share
     )
@@ -333,7 +333,6 @@ def bracket_on_host(
 
 
 def _ask_part(
-    of_share: float,
     mechanism: Any,
     query: Query,
     target: float,
@@ -342,6 +341,7 @@ def _ask_part(
     wants_lower: bool,
     direction: Direction | None = None,
     share: float = 1.0,
+    of_share: float = 1.0,
 ) -> Ends[float]:
     """The loop for a part of a mechanism, the larger of its directions if none is named."""
     every = directions_of(mechanism, direction)
