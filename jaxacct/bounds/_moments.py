@@ -305,7 +305,9 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
                 continue
             one = ends(plain, others, d, query, target)
         low, high = max(known.lower, one.lower), min(known.upper, one.upper)
-        if not high - low <= _WIDEST * low:
+        # where a line of allocation says nothing from below, no line of the table says anything, at any epsilon
+        is_blind = d is Direction.REMOVE and query is Query.EPSILON and not sampled and not one.lower > 0.0
+        if not (is_blind or high - low <= _WIDEST * low):
             profile = ComposedProfile([mechanism], [1.0], d)
             table = profile.epsilon(target) if query is Query.EPSILON else profile.delta(target)
             low, high = max(low, float(np.max(table.lower))), min(high, float(np.min(table.upper)))
