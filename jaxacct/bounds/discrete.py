@@ -193,13 +193,13 @@ def _repeated(types: Types, count: int) -> Types:
     letters = types.log_p.shape[0]
     log_factorial, size = log_factorial_table(count), min(letters, count)
     if count < letters:  # the letters that occur, one after the other, are fewer numbers than how often each does
-        chosen = _multisets(letters, count)
-        again = np.ones(len(chosen))  # how often the letter occurred up to here: their product is that of factorials
-        log_many = np.full(len(chosen), log_factorial[count])
-        for before, here in itertools.pairwise(chosen.T):
+        which = _multisets(letters, count)
+        again = np.ones(len(which))  # how often the letter occurred up to here: their product is that of factorials
+        log_many = np.full(len(which), log_factorial[count])
+        for before, here in itertools.pairwise(which.T):
             again = np.where(before == here, again + 1.0, 1.0)
             log_many -= np.log(again)
-        log_p, log_q = (log_many + x[chosen].sum(axis=1) for x in (types.log_p, types.log_q))
+        log_p, log_q = (log_many + x[which].sum(axis=1) for x in (types.log_p, types.log_q))
     else:
         counts = _compositions(count, letters)
         log_many = log_factorial[count] - log_factorial[counts].sum(axis=1)
