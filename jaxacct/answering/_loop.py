@@ -22,6 +22,7 @@ from jaxacct._method import (
     TwoEndedMethod,
     one_sided,
 )
+from jaxacct._patience import told
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.answering._found import Asked, Found, largest
 from jaxacct.answering._lanes import Answer, ask, ask_where, bracket_many, bracket_on_lanes, bracket_points
@@ -217,7 +218,8 @@ def _ask_host(
     lower = {d: np.zeros(question.shape) for d in directions}
     upper = {d: np.full(question.shape, question.query.worst) for d in directions}
     of_reduction, asked = np.ones(question.shape, bool), False
-    for at, point in question.points() if np.any(todo) else ():
+    points = question.points() if np.any(todo) else ()
+    for at, point in told(points, "points", int(np.count_nonzero(todo))):
         if not (todo[at] and method.applies(point.mechanism)):
             continue
         if question.method is None and not method.helps(point.mechanism):
@@ -260,17 +262,27 @@ def bracket_on_host(
     if question.method is not None and method.named_width is not None:
         width = method.named_width
     width = question.query.width if math.isinf(width) else width
+    ask, share = functools.partial(_ask_part, of_share=question.share), question.share
     at = Bracketing(
-        width=width, known=known, wants_lower=question.wants_lower, ask=_ask_part, progress=question.progress
+        width=width, known=known, wants_lower=question.wants_lower, ask=ask, progress=question.progress, share=share
     )
     return dict(method.bracket(question.mechanism, question.query, question.target, at))
 
 
 def _ask_part(
-    mechanism: Any, query: Query, target: float, width: float, *, wants_lower: bool, direction: Direction | None = None
+    mechanism: Any,
+    query: Query,
+    target: float,
+    width: float,
+    *,
+    wants_lower: bool,
+    direction: Direction | None = None,
+    share: float = 1.0,
+    of_share: float = 1.0,
 ) -> Ends[float]:
     """The loop for a part of a mechanism, the larger of its directions if none is named."""
-    found = answer(Question(mechanism, query, target, directions_of(mechanism, direction), width, None, wants_lower))
+    every = directions_of(mechanism, direction)
+    found = answer(Question(mechanism, query, target, every, width, None, wants_lower, share=share * of_share))
     return Ends(float(min(found.low, found.high)), float(found.high))
 
 
