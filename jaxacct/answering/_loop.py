@@ -1,6 +1,7 @@
 """The one loop: asks the methods of a plan until the bracket is narrow, and remembers which of them gave each end."""
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Sequence
