@@ -153,9 +153,18 @@ def sound_device(device: Any, options: dict[str, str | bool], *, has_host: bool 
 
 def refuse_unsound(device: Any, options: dict[str, str | bool]) -> None:
     """Raises `UnsoundBackendError` if `device` (a device, a platform's name, or None: JAX's default) is not sound."""
-    wrong = _wrong(_platform(device), options)
+    platform = _platform(device)
+    try:
+        jax.local_devices(backend=platform)
+    except RuntimeError as error:
+        raise UnsoundBackendError(
+            f"the platform {platform!r} is not at hand, so that its float64 arithmetic cannot be looked at: no certified "
+            "answer may be computed in a program for it. Export such a program where that platform is, or for others "
+            "alone, as by jax.export.export(.., platforms=('cpu',))"
+        ) from error
+    wrong = _wrong(platform, options)
     if wrong:
-        raise _refusal(_platform(device), wrong)
+        raise _refusal(platform, wrong)
 
 
 def _platform(device: Any) -> str:
