@@ -74,7 +74,7 @@ def _own_settings() -> Iterator[None]:
 
 # Part of a user's program, a kernel runs where that does, which only its lowering says: an identity whose lowering
 # refuses platforms that are not sound, or that are not at hand to be looked at.
-_looked_at = jax.extend.core.Primitive("looked_at")
+_looked_at: Any = jax.extend.core.Primitive("looked_at")
 _looked_at.def_impl(lambda x: x)
 _looked_at.def_abstract_eval(lambda x: x)
 

@@ -64,6 +64,11 @@ def checked_array(name: str, value: Any) -> np.ndarray:
     try:
         array = np.asarray(value)
     except Exception as error:
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value)):
+            raise ValueError(
+                f"{name} is traced by jit, vmap or grad, and must be concrete numbers: what is compiled depends on "
+                "them. Make it outside and close over it, or make it a static argument"
+            ) from error
         raise ValueError(f"{name}={value!r} must be a number or an array of numbers") from error
     if array.dtype.kind == "V" and jnp.issubdtype(array.dtype, np.floating):  # bfloat16 and the like
         array = array.astype(np.float64)
@@ -159,6 +164,18 @@ def checked_number(name: str, value: Any) -> float:
     if array.ndim or np.isnan(array):
         raise ValueError(f"{name}={value!r} must be a number")
     return float(array)
+
+
+def uncut(value: Any) -> Any:
+    """`value` as what JAX does not cut to its last 32 bits, as it does silently to NumPy's integers in arguments.
+
+    A number as Python's own, of which JAX says that it overflows; an array as float64.
+    """
+    if not isinstance(value, np.ndarray | np.generic) or value.dtype.kind not in "iu" or value.dtype.itemsize <= 4:
+        return value
+    if not 2**31 <= int(np.max(value, initial=0)) <= 2**53:  # what is larger is no count, and refused
+        return value
+    return value.astype(np.float64) if value.ndim else value.item()
 
 
 def python_number(value: Any) -> Any:

@@ -14,6 +14,7 @@ from jaxacct._method import BracketMethod, LaneBracketMethod, LaneMethod, Profil
 from jaxacct._precision import KernelByStructure, Rounding, is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct._validate import is_exact
+from jaxacct.answering._question import is_known
 from jaxacct.conversion import delta_from_log, delta_from_log_down, epsilon_from_rdp, log_delta_from_rdp
 from jaxacct.mechanisms._base import Description, Mechanism
 from jaxacct.special._namespace import xp
@@ -105,7 +106,8 @@ def ask(method: LaneMethod, mechanism: Mechanism, query: Query, target: Any) -> 
 @ask.register
 def _(method: ProfileMethod, mechanism: Mechanism, query: Query, target: Any) -> Answer:
     value, order = _kernel(method, query)(mechanism, target, **method.lanes.statics(mechanism))
-    return Answer(value, order, np.zeros(np.shape(value), bool))
+    shape = np.shape(value)
+    return Answer(value, order, np.zeros(shape if is_known(shape) else (), bool))
 
 
 @ask.register

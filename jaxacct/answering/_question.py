@@ -59,8 +59,12 @@ class Question:
 
     @functools.cached_property
     def shape(self) -> tuple[int, ...]:
-        """Of the batch."""
-        return _together([np.shape(x) for x in (*jax.tree.leaves(self.mechanism), self.target)])
+        """Of the batch; one point's where a program leaves it open: with that all broadcast."""
+        shapes = [np.shape(x) for x in (*jax.tree.leaves(self.mechanism), self.target)]
+        if not self.is_traced:
+            return np.broadcast_shapes(*shapes)
+        shape = _together(shapes)
+        return shape if is_known(shape) else ()
 
     @property
     def is_batch(self) -> bool:
@@ -82,8 +86,12 @@ class Question:
 
 def _together(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     """The shape to which `shapes` broadcast, also those that a program leaves open (`jax.export.symbolic_shape`)."""
-    sizes = {size for shape in shapes for size in shape}
-    return (np if all(isinstance(size, int) for size in sizes) else jnp).broadcast_shapes(*shapes)
+    return (np if all(map(is_known, shapes)) else jnp).broadcast_shapes(*shapes)
+
+
+def is_known(shape: tuple[int, ...]) -> bool:
+    """Whether a program leaves no size of `shape` open."""
+    return all(isinstance(size, int) for size in shape)
 
 
 def directions_of(mechanism: Mechanism, direction: Direction | str | None) -> tuple[Direction, ...]:

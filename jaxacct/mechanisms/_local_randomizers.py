@@ -141,6 +141,8 @@ class FiniteRandomizer(Randomizer):
         try:
             rows = checked_array("probabilities", self.probabilities).astype(np.float64)
         except ValueError:  # rows of several lengths among others
+            if is_traced(self.probabilities):
+                raise
             rows = np.zeros(0)
         if rows.ndim != 2 or rows.shape[0] < 2 or not np.all(rows >= 0) or np.any(abs(rows.sum(axis=1) - 1.0) > 1e-9):
             raise ValueError(

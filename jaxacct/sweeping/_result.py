@@ -1,7 +1,6 @@
 """What a sweep returns."""
 
 import dataclasses
-import importlib
 import json
 import os
 from collections.abc import Mapping
@@ -113,8 +112,9 @@ class SweepResult:
 
     def plot(self, ax: Any = None) -> Any:
         """`jaxacct.plot.sweep_result` of it: a line, lines, a map with contours, or panels; matplotlib is needed."""
-        pictures = importlib.import_module("jaxacct.plot")  # above sweeps, and loaded only here
-        return pictures.sweep_result(self, ax=ax)
+        from jaxacct.plot import sweep_result
+
+        return sweep_result(self, ax=ax)
 
     def settings(self) -> dict[str, Any]:
         """The question, and what makes this result of a table of its points; JSON."""
