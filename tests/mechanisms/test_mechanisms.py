@@ -251,6 +251,23 @@ def test_traced_numbers_pass(kind, name):
     assert not inside(-1.0 if not number_fields(kind)[name].is_whole else 0)
 
 
+_OF_ENTRIES = {
+    "p": lambda x: ja.DiscretePair((x, 1.0 - x), (0.5, 0.5)),
+    "q": lambda x: ja.DiscretePair((0.5, 0.5), jnp.stack([x, 1.0 - x])),
+    "probabilities": lambda x: ja.FiniteRandomizer([[x, 1.0 - x], [1.0 - x, x]]),
+    "sensitivities": lambda x: ja.MixtureOfGaussians(1.0, (0.0, x), (0.9, 0.1)),
+    "shape": lambda x: ja.PrivateSelection(GAUSSIAN, 10.0, x),
+}
+
+
+@pytest.mark.parametrize("transform", [jax.jit, jax.grad, lambda f: lambda x: jax.vmap(f)(jnp.full(2, x))])
+@pytest.mark.parametrize("name", _OF_ENTRIES)
+def test_traced_entries_of_what_is_fixed_are_told_of(name, transform):
+    """Not called numbers out of range, which they may well be in."""
+    with pytest.raises(ValueError, match=f"^{name} is traced by jit, vmap or grad, and must be concrete numbers"):
+        transform(lambda x: jnp.sum(ja.epsilon(_OF_ENTRIES[name](x), 1e-6)))(0.25)
+
+
 @each(WRAPPED)
 @pytest.mark.parametrize("value", ["x", 3, None, jnp.ones(2)], ids=repr)
 def test_what_wraps_takes_its_own_kind_only(kind, name, value):
