@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         LocalRandomizer,
         MixtureOfGaussians,
         PartialAllocation,
+        PartialShuffledBatches,
         PermuteAndFlip,
         PoissonSampled,
         PrivateSelection,
@@ -92,6 +93,7 @@ __all__ = [
     "MixtureOfGaussians",
     "NeighboringRelation",
     "PartialAllocation",
+    "PartialShuffledBatches",
     "PermuteAndFlip",
     "PoissonSampled",
     "PrivateSelection",
@@ -119,7 +121,10 @@ __all__ = [
 ]
 
 _HOMES = {  # where each public name lives; what is not in `__all__` is for those who know it
-    "_types": ("Bound", "Direction", "Interval", "NeighboringRelation", "OrderEdgeWarning", "PrecisionWarning"),
+    "_types": (
+        *("Bound", "Direction", "Interval", "LastBatch", "NeighboringRelation", "OrderEdgeWarning"),
+        "PrecisionWarning",
+    ),
     "accounting": (
         *("Entry", "allocation_rdp", "compare", "deciding", "delta", "delta_interval", "epsilon", "epsilon_interval"),
         *("pld", "rdp"),
@@ -134,7 +139,7 @@ _HOMES = {  # where each public name lives; what is not in `__all__` is for thos
         *("KaryRandomizedResponse", "Laplace", "LocalRandomizer", "PartialAllocation", "PoissonSampled"),
         *("RandomAllocation", "RandomizedResponse", "ScheduledAllocation", "Shuffled", "ShuffledBatches"),
         *("ZCdp", "PrivateSelection", "Group", "MixtureOfGaussians", "ReplaceOne", "ZeroOut"),
-        *("FixedBatches", "Skellam", "TruncatedPoisson"),
+        *("FixedBatches", "PartialShuffledBatches", "Skellam", "TruncatedPoisson"),
     ),
     "membership": ("gdp", "tradeoff"),
     "reporting": ("report",),

@@ -1,0 +1,155 @@
+"""The law that all records of a shuffled list have in common, discretised upward in the convex order.
+
+docs/papers/shuffled_batches.md, SB-1 and SB-6. With a = 1 / noise multiplier, u ~ N(0, 1), z an independent variable
+and l = a sqrt(u^2 + z^2) + a^2 / 2, what is wanted are expectations E e^-l G(e^l D) for convex functions G and D = y -
+c or 1 - c y, y = e^(a u - a^2/2). With W = e^l that is the integral of G(W y - c W) under the measure e^-l dP(u, z),
+and W y and W are spread out in two steps that move neither mean: along y between the ends of a cell of u with W held
+fixed, then along W between grid points on one ray. Where l is rounded up, so is W, for the same probability: a larger l
+is a valid one (SB-6), and its mass gamma is what is left. So every integral is rounded to that side.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jaxacct.special import ULP, gauss_legendre, log_normal_tail
+
+_WIDTH = 0.1  # of a cell, of u and of z; of l it is that times a. It steers tightness only
+_PIECES = 16  # of a cell of z, each rounded up to its upper end
+_NODES = 12  # of Gauss's rule in a cell of u
+_CERTAIN = 7.0  # expected records above z, below which all of z is rounded up to it
+MOST_LOSS = 4.0  # the largest a for which the rule's error is bounded
+FARTHEST = 36.0  # the farthest u or z: beyond it a density is no normal double
+# Relative error of a mass: the rule leaves out less than 1e-19 (docs/numerics.md); the density errs by 2 u^2 ULP where
+# |u| <= FARTHEST, Gauss's weights by 2^-46, exponentials and sums of fewer than 2^10 terms by less than 2^-43 together.
+MASS_ERROR = 2.0**-40
+
+
+class BlanketLaw(NamedTuple):
+    """Atoms of (W y, W) under e^-l dP, above the true measure in the convex order but for what is cut off.
+
+    Attributes:
+      shift: a.
+      log_weight: log W [N].
+      excess: y - 1 [N].
+      mass: [N], of each atom; each rounded up.
+      least_mass: gamma, the sum of the masses, rounded down.
+      cut: what has been left out of E (D)_+, at most, in either direction: a probability.
+    """
+
+    shift: float
+    log_weight: NDArray[np.float64]
+    excess: NDArray[np.float64]
+    mass: NDArray[np.float64]
+    least_mass: float
+    cut: float
+
+
+def blanket_law(a: float, num_batches: int, cut: float) -> BlanketLaw | None:
+    """`BlanketLaw` of one of `num_batches` >= 2 batches; None where noise or `cut` are too small to be certified.
+
+    Args:
+      a: 1 / noise multiplier.
+      num_batches: t >= 2.
+      cut: about how much may be left out of E (D)_+, a probability.
+    """
+    others = float(num_batches - 1)
+    reach = quantile(0.25 * cut)
+    last = quantile(0.25 * cut / others)
+    if not (a <= MOST_LOSS and max(reach + a, last) <= FARTHEST):
+        return None
+    u, low_share, high_share, low_mean, high_mean = _cells_of_projection(a, reach)
+    z, tail, share, mean = _cells_of_rest(others, last)
+    cut = float(tail[-1] + np.exp(log_normal_tail(np.array([-u[0], u[-1] - a]))).max() * (1.0 + 2.0**-36))
+    g = a * np.sqrt(u[:, None] ** 2 + z * z) + 0.5 * a * a
+    slack = 8.0 * ULP * float(g.max())
+    low, high = np.minimum(g[:-1], g[1:]) - slack, np.maximum(g[:-1], g[1:]) + slack
+    low = np.concatenate([low[:, :1], low[:, :-1]], axis=1)
+    before = np.concatenate([g[:, :1], g[:, :-1]], axis=1)  # l at the lower end of a cell of z
+    rays = np.arange(len(u))
+    places, masses, of_ray = [], [], []
+    for ray, weight, into in ((rays[:-1], low_share, low_mean), (rays[1:], high_share, high_mean)):
+        # l is convex in u and in z: its mean is at most the bilinear form through its values at the corners
+        into = into[:, None]
+        at_low = (1.0 - into) * np.maximum(before[:-1] - low, 0.0) + into * np.maximum(before[1:] - low, 0.0)
+        at_high = (1.0 - into) * np.maximum(g[:-1] - low, 0.0) + into * np.maximum(g[1:] - low, 0.0)
+        width = high - low
+        rise = np.minimum((1.0 - mean) * at_low + mean * at_high + slack + 2.0**-38 * width, width)
+        mass = weight[:, None] * share * np.exp(-(low + rise))  # E e^-l >= e^-E l
+        upper = mass * np.expm1(rise) / np.expm1(width)
+        lower = mass * np.exp(rise) * np.expm1(width - rise) / np.expm1(width)
+        for place, part in ((low, lower), (high, upper)):
+            places.append(place.ravel())
+            masses.append(part.ravel())
+            of_ray.append(np.repeat(ray, place.shape[1]))
+    return _gathered(a, u, np.concatenate(of_ray), np.concatenate(places), np.concatenate(masses), cut)
+
+
+def quantile(tail: float) -> float:
+    """float: about the z beyond which a standard normal variable has this probability; at least 0."""
+    size = -2.0 * math.log(min(tail, 0.3))
+    for _ in range(3):
+        size = -2.0 * math.log(min(tail, 0.3)) - math.log(2.0 * math.pi * max(size, 0.2))
+    return math.sqrt(max(size, 0.0)) if tail < 0.5 else 0.0
+
+
+def _cells_of_projection(a: float, reach: float) -> tuple[NDArray[np.float64], ...]:
+    """Ends of the cells of u [K + 1], and for each cell what its ends get and where, in the cell, that comes from.
+
+    A y in a cell is split between the values at its ends so that its mean is kept. Shares [K] of the lower and of the
+    upper end, under the standard normal density, and the mean place of u under each share, from 0 to 1.
+    """
+    first, last = -math.ceil(reach / _WIDTH), math.ceil((reach + a) / _WIDTH)
+    u = _WIDTH * np.arange(first, last + 1)  # 0 is an end: |u| is monotone in a cell
+    nodes, weights = gauss_legendre(_NODES)
+    into = 0.5 * (nodes + 1.0)
+    at = u[:-1, None] + _WIDTH * into
+    density = np.exp(-0.5 * at * at) * (weights * (0.5 * _WIDTH / math.sqrt(2.0 * math.pi)))
+    high = np.expm1(a * _WIDTH * into) / math.expm1(a * _WIDTH)
+    low = np.exp(a * _WIDTH * into) * np.expm1(a * _WIDTH * (1.0 - into)) / math.expm1(a * _WIDTH)
+    to_low, to_high = (density * low).sum(1), (density * high).sum(1)
+    return u, to_low, to_high, (density * low * into).sum(1) / to_low, (density * high * into).sum(1) / to_high
+
+
+def _cells_of_rest(others: float, last: float) -> tuple[Any, ...]:
+    """Ends of the cells of z [J + 1], P(z > end), masses of the ends' cells [J + 1], and their mean places, 0 to 1.
+
+    z is rounded up to a grid of `_PIECES` points a cell. The first "cell" is all that is rounded up to the first end.
+
+        P(z > x) = min(1, n Q(x), 1 - (1 - 2 Q(x))^n),    Q the normal tail, n the number of others.
+    """
+    first = quantile(_CERTAIN / others) if others > 2.0 * _CERTAIN else 0.0
+    cells = max(1, math.ceil((last - first) / _WIDTH))
+    x = first + _WIDTH / _PIECES * np.arange(_PIECES * cells + 1)
+    one = np.minimum(np.exp(log_normal_tail(x)), 0.5)
+    with np.errstate(divide="ignore"):
+        some = -np.expm1(others * np.log1p(-2.0 * one))
+    tail = np.minimum(others * one, some) * (1.0 + 64.0 * ULP * (1.0 + x * x))
+    tail = np.minimum(1.0, np.maximum.accumulate(tail[::-1])[::-1])
+    masses = (tail[:-1] - tail[1:]).reshape(cells, _PIECES)
+    share = masses.sum(1)
+    places = (masses * (np.arange(1.0, _PIECES + 1.0) / _PIECES)).sum(1) / np.where(share > 0.0, share, 1.0)
+    ends, left = x[::_PIECES], tail[::_PIECES]
+    return ends, left, np.append(1.0 - tail[0], share), np.append(1.0, places)
+
+
+def _gathered(
+    a: float, u: NDArray[np.float64], ray: Any, log_weight: Any, mass: NDArray[np.float64], cut: float
+) -> BlanketLaw:
+    """The atoms spread once more, on each ray of one y, to a grid of log W that all rays share."""
+    step, first = _WIDTH * a, float(log_weight.min())
+    index = np.floor((log_weight - first) / step).astype(np.int64)
+    # W is rounded up by this, and known to some units of its last place more
+    into = np.clip(log_weight - (first + step * index) + 8.0 * ULP * np.abs(log_weight), 0.0, step)
+    size = int(index.max()) + 2
+    to_high = np.expm1(into) / math.expm1(step)
+    to_low = np.exp(into) * np.expm1(step - into) / math.expm1(step)
+    where, total = ray * size + index, size * len(u)
+    found = np.bincount(where, mass * to_low, total) + np.bincount(where + 1, mass * to_high, total)
+    kept = np.flatnonzero(found)
+    excess = np.expm1(a * u - 0.5 * a * a)
+    masses = found[kept] * (1.0 + MASS_ERROR)
+    least = float(masses.sum()) * (1.0 - 3.0 * MASS_ERROR)
+    return BlanketLaw(a, first + step * (kept % size), excess[kept // size], masses, least, cut)
