@@ -235,7 +235,7 @@ _ANSWERS = (
         PROPERTIES,
     ),
     Mutant(
-        "answering/_loop.py",
+        "answering/_found.py",
         "jnp.maximum if is_traced(values) else np.maximum, values)",
         "jnp.minimum if is_traced(values) else np.minimum, values)",
         PROPERTIES,
@@ -247,9 +247,9 @@ _ANSWERS = (
         PROPERTIES,
     ),
     Mutant(
-        "answering/_loop.py",
-        "return _largest(list(self.upper.values()))",
-        "return -_largest([-x for x in self.upper.values()])",
+        "answering/_found.py",
+        "return largest(list(self.upper.values()))",
+        "return -largest([-x for x in self.upper.values()])",
         "tests/accounting/test_intervals.py",
     ),
     Mutant(
@@ -399,8 +399,10 @@ _GAUSSIAN = (
         "right",
         INVERSION,
     ),
-    Mutant("divergence/_tail.py", "below = value - error - np.exp", "below = value - error - 0.0 * np.exp", TAILS),
-    Mutant("divergence/_tail.py", "error = error + np.exp", "error = error + 0.0 * np.exp", TAILS),
+    Mutant(
+        "divergence/_tail.py", "below = value - error - exp_or_inf", "below = value - error - 0.0 * exp_or_inf", TAILS
+    ),
+    Mutant("divergence/_tail.py", "error = error + exp_or_inf", "error = error + 0.0 * exp_or_inf", TAILS),
     Mutant("divergence/_tail.py", "shares[-1] += ", "shares[-1] += 0.0 * ", BEYOND),
     Mutant(
         "divergence/_tail.py",
@@ -577,7 +579,12 @@ _ALLOCATION = (
     Mutant("divergence/allocation/_fractional.py", "xp.exp(log_grid) + rounding", "xp.exp(log_grid) - rounding", MORE),
     Mutant("bounds/allocation/_schedule.py", "(1.0 + p / run", "(1.0 - p / run", MORE),
     Mutant("bounds/allocation/_schedule.py", "xp.log(xp.where(some, idle, 1.0)), -xp.inf)", "-800.0, -xp.inf)", MORE),
-    Mutant("bounds/allocation/_exact.py", "+ 0.5 / noise_multiplier**2)", "- 0.5 / noise_multiplier**2)", MORE),
+    Mutant(
+        "bounds/allocation/_exact.py",
+        "+ 0.5 / noise_multiplier / noise_multiplier)",
+        "- 0.5 / noise_multiplier / noise_multiplier)",
+        MORE,
+    ),
     Mutant(
         "papers/random_allocation/_few_steps.py",
         "for spread in (False, True)",
@@ -943,8 +950,8 @@ _CHECKED_IN = (
     Mutant("papers/check_ins/_coupling.py", "rest * jnp.sum(moved", "0.0 * jnp.sum(moved", GUARANTEES),
     Mutant(
         "bounds/check_in/_profile.py",
-        "up(xp.exp(log_fixed) + grown, 32)",
-        "up(grown, 32)",
+        "log_up(log_fixed, 8), log_up(grown, 32)",
+        "log_up(grown, 32), log_up(grown, 32)",
         f"{CHECK_IN} -k costs",
     ),
     Mutant("divergence/check_in/_clones.py", "xp.log(contrast) + slack", "xp.log(contrast) - slack", CHECK_IN),
@@ -1049,9 +1056,39 @@ _BATCHES = (
     Mutant("special/_binomial_tail.py", "/ (1.0 - ratio) * _ROUND_UP", "* _ROUND_UP", BATCHES),
     Mutant("training/_batches.py", "(self.num_records + 1, self._s", "(self.num_records, self._s", BATCHES),
     Mutant("training/_batches.py", "(num_steps * tail + inexact)", "(tail + inexact)", BATCHES),
-    Mutant("training/_batches.py", "(1.0 + math.exp(min(epsilon, 700.0)))", "math.exp(min(epsilon, 700.0))", BATCHES),
-    Mutant("training/_spending.py", "(1.0 + math.exp(found)) * overflow", "overflow", BATCHES),
+    Mutant("training/_batches.py", "overflow + grown(overflow, epsilon, 16)", "grown(overflow, epsilon, 16)", BATCHES),
+    Mutant("training/_spending.py", "overflow + grown(overflow, found, 16)", "overflow", BATCHES),
     Mutant("training/_spending.py", "target_delta * (1.0 - share), 0.0", "target_delta, 0.0", BATCHES),
+    Mutant(
+        "special/_rounding.py",
+        "min(exponent, _MOST_EXPONENT)",
+        "min(exponent, 700.0)",
+        "tests/special/test_special.py -k grows",
+    ),
+    Mutant(
+        "bounds/selection.py",
+        "_SMALLEST = 2.0**-900",
+        "_SMALLEST = 2.0**-30",
+        "tests/bounds/test_selection.py -k near_0",
+    ),
+    Mutant(
+        "divergence/gaussian/_sampled_line.py",
+        "fall + spread + height * mu * d",
+        "fall + spread",
+        "tests/divergence/test_sampled_decay.py -k frequency",
+    ),
+    Mutant(
+        "divergence/gaussian/_sampled_add.py",
+        "log_weight + log_q + log_y, exponent)",
+        "log_weight - 1e9, exponent)",
+        "tests/divergence/test_divergence.py -k no_doubles",
+    ),
+    Mutant(
+        "answering/_loop.py",
+        "(rival < found.upper[d])",
+        "(rival > found.upper[d])",
+        "tests/answering/test_points.py -k alike",
+    ),
     Mutant("training/_words.py", "words = words[words < multiple]", "pass", DRAWN),
     Mutant("training/_drawing.py", "step[joined[here, step]] = j", "pass", DRAWN),
     Mutant("training/_drawing.py", "// ((count + 1) * tails)", "// (count * tails + tails + 1)", DRAWN),
@@ -1114,7 +1151,7 @@ _FAR = (
     Mutant("curves/_convolution.py", "pld if pld.step == finest else", "pld if pld.step < 1.1 * finest else", _KNOWN),
     Mutant("curves/_regridding.py", "shares = shares / total *", "shares = shares *", _KNOWN),
     Mutant(
-        "answering/_loop.py",
+        "answering/_found.py",
         "np.where(np.asarray(delta) < LEAST_NORMAL, 0.0, value)",
         "np.asarray(value)",
         "tests/bounds/test_far_settings.py -k normal_doubles",

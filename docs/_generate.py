@@ -231,10 +231,11 @@ _GROUPS = {
     ),
     "What answers carry": (
         "Bound Direction NeighboringRelation Interval accounting.Entry sweeping.SweepResult sweeping.Layout "
-        "sweeping.SweepInterrupted sweeping.SweepFailedError sweeping.FailedChunk OrderEdgeWarning PrecisionWarning"
+        "sweeping.SweepInterrupted sweeping.SweepFailedError sweeping.FailedChunk OrderEdgeWarning PrecisionWarning "
+        "SlowWarning"
     ),
 }
-"""Names on the first page of jaxacct, those of its submodules by their path, and two warnings."""
+"""Names on the first page of jaxacct, those of its submodules by their path, and three warnings."""
 _SUBPACKAGES = {
     "jaxacct.training": "Training",
     "jaxacct.interop": "Other accountants",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from jaxacct._types import Bound, Direction, Interval, NeighboringRelation
     from jaxacct._types import OrderEdgeWarning as OrderEdgeWarning
     from jaxacct._types import PrecisionWarning as PrecisionWarning
+    from jaxacct._types import SlowWarning as SlowWarning
     from jaxacct.accounting import Entry as Entry
     from jaxacct.accounting import allocation_rdp as allocation_rdp
     from jaxacct.accounting import compare, delta, delta_interval, epsilon, epsilon_interval, pld, rdp
@@ -123,7 +124,7 @@ __all__ = [
 _HOMES = {  # where each public name lives; what is not in `__all__` is for those who know it
     "_types": (
         *("Bound", "Direction", "Interval", "LastBatch", "NeighboringRelation", "OrderEdgeWarning"),
-        "PrecisionWarning",
+        *("PrecisionWarning", "SlowWarning"),
     ),
     "accounting": (
         *("Entry", "allocation_rdp", "compare", "deciding", "delta", "delta_interval", "epsilon", "epsilon_interval"),

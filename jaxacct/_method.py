@@ -242,6 +242,7 @@ class Ask(Protocol):
         *,
         wants_lower: bool,
         direction: Direction | None = None,
+        share: float = 1.0,
     ) -> Ends[float]: ...
 
 
@@ -253,8 +254,10 @@ class Bracketing:
       width: relative width to reach, upper against lower.
       known: for each direction asked, the ends found so far for what is analysed.
       wants_lower: whether the lower end is wanted for itself, and not only to know the width.
-      ask: the loop, for parts of the mechanism.
+      ask: the loop, for parts of the mechanism. Its `share` of what may be spent here is what a part may spend: less
+        than 1 where many are asked one after the other.
       progress: to call after each refinement, or None.
+      share: of the work that one question may take, by default.
     """
 
     width: float
@@ -262,6 +265,7 @@ class Bracketing:
     wants_lower: bool
     ask: Ask
     progress: Progress | None = None
+    share: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 Number = TypeVar("Number")
+Piece = TypeVar("Piece")
 
 
 class Bound(enum.Enum):
@@ -118,6 +119,14 @@ class PrecisionWarning(UserWarning):
     ...     wide = ja.epsilon_interval(ja.Composed(ja.Laplace(1.0), 5), target_delta=1e-3, precision=1e-12)
     >>> caught[-1].category.__name__
     'PrecisionWarning'
+    """
+
+
+class SlowWarning(UserWarning):
+    """The answer takes longer than some seconds: the message says why. It is given while there is much to come.
+
+    >>> import warnings, jaxacct as ja
+    >>> warnings.simplefilter("ignore", ja.SlowWarning)  # for those who have time
     """
 
 

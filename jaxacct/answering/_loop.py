@@ -5,7 +5,7 @@ import functools
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,128 +23,25 @@ from jaxacct._method import (
     TwoEndedMethod,
     one_sided,
 )
-from jaxacct._precision import is_traced
+from jaxacct._patience import told
 from jaxacct._types import Bound, Direction, Ends, TooFineError
+from jaxacct.answering._found import Asked, Found, largest
 from jaxacct.answering._lanes import Answer, ask, ask_where, bracket_many, bracket_on_lanes, bracket_points
 from jaxacct.answering._loose import warn_of_looseness
 from jaxacct.answering._plan import Step, plan
 from jaxacct.answering._question import Question, directions_of
-from jaxacct.special import LEAST_NORMAL
 
 _CLOSE = 0.9  # lower end of the mechanism over the upper end from which on nothing weaker is asked about
-_QUICK_GOAL, _QUICK_WIDTH = 1e-3, 1e-2  # at which quick questions try no larger program, and no other method
+_QUICK_GOAL = 1e-3  # at which quick questions try no larger program
 _MANY_POINTS = 256  # from which on quick questions compile a bracket's program: some 5 s, the host 20 ms a point
-_SEVERAL, _MANY_GOAL = 4, 1e-3  # points bracketed together; width beyond which each is asked again, in default ones
-
-
-class Asked(NamedTuple):
-    """One method's part in an answer."""
-
-    method: Method
-    answer: Answer
-
-
-def _largest(values: Sequence[Any]) -> Any:
-    return functools.reduce(jnp.maximum if is_traced(values) else np.maximum, values)
-
-
-@dataclasses.dataclass
-class Found:
-    """What is known so far, for every point of the question.
-
-    Attributes:
-      upper: the least upper bound found in each direction.
-      lower: the largest lower bound on the mechanism itself, in each direction.
-      analysis: the largest lower bound on what was analysed, in each direction.
-      start: the ends, (analysis, upper) in each direction, from which the next host's method starts.
-      source: in each direction, which of `asked` gave `upper`; -1 for none.
-      asked: the methods asked, with their answers.
-      exact: the directions in which an exact method gave `upper`.
-      error: why a method gave nothing, if one failed.
-    """
-
-    question: Question
-    upper: dict[Direction, Any]
-    lower: dict[Direction, Any]
-    analysis: dict[Direction, Any]
-    start: dict[Direction, tuple[Any, Any]]
-    source: dict[Direction, Any]
-    asked: list[Asked] = dataclasses.field(default_factory=list)
-    exact: set[Direction] = dataclasses.field(default_factory=set)
-    error: TooFineError | None = None
-
-    @classmethod
-    def nothing(cls, question: Question) -> "Found":
-        """What always holds."""
-        shape, every = question.shape, question.directions
-        return cls(
-            question,
-            {d: np.full(shape, question.query.worst) for d in every},
-            {d: np.zeros(shape) for d in every},
-            {d: np.zeros(shape) for d in every},
-            {d: (np.zeros(shape), np.full(shape, question.query.worst)) for d in every},
-            {d: np.full(shape, -1) for d in every},
-        )
-
-    @property
-    def high(self) -> Any:
-        """The answer from above: the larger of the directions."""
-        return _largest(list(self.upper.values()))
-
-    @property
-    def low(self) -> Any:
-        """The answer from below, of the mechanism itself."""
-        return _largest(list(self.lower.values()))
-
-    @property
-    def analysis_low(self) -> Any:
-        """The answer from below, of what was analysed."""
-        return _largest(list(self.analysis.values()))
-
-    def settled(self) -> Any:
-        """Where the bracket of what is analysed is as narrow as asked, bool of the question's shape."""
-        if self.question.is_traced:
-            return np.zeros(self.question.shape, bool)
-        width = _QUICK_WIDTH if self.question.is_quick else self.question.width
-        with np.errstate(invalid="ignore", over="ignore"):
-            return self.high - self.analysis_low <= width * self.analysis_low
-
-    def narrow(self, asked: Asked, direction: Direction) -> None:
-        """Takes in the upper bound of one method in one direction."""
-        value = asked.answer.value
-        number = next((i for i, known in enumerate(self.asked) if known is asked), len(self.asked))
-        if number == len(self.asked):
-            self.asked.append(asked)
-        if is_traced(value):
-            is_first = np.all(self.source[direction] < 0)
-            self.upper[direction] = value if is_first else jnp.minimum(self.upper[direction], value)
-            self.source[direction] = np.zeros(self.question.shape, int)
-            return
-        value = np.broadcast_to(value, self.question.shape)
-        gains = (value < self.upper[direction]) | (self.source[direction] < 0)
-        self.upper[direction] = np.minimum(self.upper[direction], value)
-        self.source[direction] = np.where(gains, number, self.source[direction])
-        if asked.method.is_exact:
-            self.exact.add(direction)
-
-    def raise_lower(self, value: Any, direction: Direction, *, of_reduction: Any) -> None:
-        """Takes in a lower bound; where it is one `of_reduction` (bool) it says nothing about the mechanism itself."""
-        self.analysis[direction] = np.maximum(self.analysis[direction], value)
-        known = self.lower[direction]
-        self.lower[direction] = np.where(of_reduction, known, np.maximum(known, value))
-
-    def drop_tiny(self) -> None:
-        """Leaves no lower end where delta is below the least normal double: there rounding down rounds to nearest."""
-        for ends in (self.lower, self.analysis):
-            for d, value in ends.items():
-                delta = value if self.question.query is Query.DELTA else self.question.target
-                ends[d] = np.where(np.asarray(delta) < LEAST_NORMAL, 0.0, value)
+_SEVERAL = 4  # points bracketed together
+_SAME = 1e-6  # relative width beyond which points are both bracketed together and asked one by one: then all the same
 
 
 def answer(question: Question) -> Found:
     """What the methods of the plan find, asked one after the other as long as something is open."""
     every = plan(question)
-    found = Found.nothing(question)
+    found, sharpens = Found.nothing(question), False
     for _, group in itertools.groupby(every, key=_kind_and_directions):
         steps = list(group)
         if one_sided(steps[0].method):
@@ -152,6 +49,9 @@ def answer(question: Question) -> Found:
         else:
             for step in steps:
                 _ask_two_sided(step, found)
+                sharpens = sharpens or step.method.sharpens_reduction
+    if sharpens and not question.is_traced:
+        _ask_what_decides(every, found)
     if not question.is_traced:
         _finish(found)
     return found
@@ -170,7 +70,7 @@ def _ask_one_sided(steps: Sequence[Step], found: Found) -> None:
     before = [found.upper[d] for d in question.directions[: question.directions.index(direction)]]
     least_order: Any = np.zeros(question.shape)
     if before and not question.is_traced:
-        rival = _largest(before)
+        rival = largest(before)
         steps = sorted(steps, key=lambda step: bool(np.any(_lies_above(step.method, question, rival))))
     for step in steps:
         method = step.method
@@ -216,7 +116,7 @@ def _is_open(method: LaneMethod, direction: Direction, before: Sequence[Any], le
     upper, settled = found.upper[direction], np.asarray(found.settled())
     hopeless = np.asarray(_lies_above(method, found.question, upper))
     if before:
-        hopeless = hopeless | (upper <= _largest(before))
+        hopeless = hopeless | (upper <= largest(before))
     if isinstance(method, RenyiMethod):
         hopeless = hopeless | (least_order > method.up_to_order)
     todo = ~settled & ~(hopeless & (found.source[direction] >= 0))
@@ -273,23 +173,54 @@ def _take_in(method: LaneBracketMethod | BracketMethod, ends: Ends[Any], directi
         found.start[d] = found.analysis[d], found.upper[d]
 
 
-def _ask_host(method: BracketMethod, directions: Sequence[Direction], found: Found, where: Any = True) -> None:
-    """One point after the other, of those that `where` marks, where it is still open."""
+def _ask_what_decides(steps: Sequence[Step], found: Found) -> None:
+    """A direction that decides since a sharper method than the reduction has left another one below it.
+
+    While the other one was the larger, this one was of no interest, and may be known roughly only.
+    """
+    question = found.question
+    if question.method is not None or len(question.directions) < 2:
+        return
+    goal = question.query.width if math.isinf(question.width) else question.width
+    sharpened = np.logical_or.reduce([found.upper[d] < found.analysis[d] for d in question.directions])
+    for d in question.directions if np.any(sharpened) else ():
+        rival = largest([found.upper[e] for e in question.directions if e is not d])
+        for step in steps:
+            with np.errstate(invalid="ignore"):
+                rough = ~(found.upper[d] - found.analysis[d] <= goal * found.analysis[d])
+            todo = sharpened & (rival < found.upper[d]) & rough
+            if isinstance(step.method, BracketMethod) and len(step.method.ends) > 1 and d in step.directions:
+                _ask_host(step.method, (d,), found, todo, is_asked_anyway=True)
+
+
+def _ask_host(
+    method: BracketMethod,
+    directions: Sequence[Direction],
+    found: Found,
+    where: Any = True,
+    *,
+    is_asked_anyway: bool = False,
+) -> None:
+    """One point after the other, of those that `where` marks, where it is still open.
+
+    Points that are still wide then are bracketed together, if the method can; of several points that comes first.
+    """
     question = found.question
     if question.is_traced:
         raise ValueError(f"method={method.name!r} needs concrete numbers: it cannot run inside jit, vmap or grad")
-    is_asked_anyway = method.sharpens_reduction or question.method is not None
+    is_asked_anyway = is_asked_anyway or method.sharpens_reduction or question.method is not None
     todo = where & (np.ones(question.shape, bool) if is_asked_anyway else ~np.asarray(found.settled()))
     if method.is_last_resort:
         todo = where & (np.asarray(found.high) >= question.query.worst)
-    if method.many is not None and question.method is None and np.count_nonzero(todo) >= _SEVERAL:
+    has_many = method.many is not None and question.method is None
+    if has_many and (many_first := np.count_nonzero(todo) >= _SEVERAL):
         _take_in(method, bracket_points(method, todo, question, directions), directions, found)
-        with np.errstate(invalid="ignore"):
-            todo = todo & ~(found.high - found.analysis_low <= _MANY_GOAL * question.query.width * found.analysis_low)
+        todo = todo & _is_wide(found, directions)
     lower = {d: np.zeros(question.shape) for d in directions}
     upper = {d: np.full(question.shape, question.query.worst) for d in directions}
     of_reduction, asked = np.ones(question.shape, bool), False
-    for at, point in question.points() if np.any(todo) else ():
+    points = question.points() if np.any(todo) else ()
+    for at, point in told(points, "points", int(np.count_nonzero(todo))):
         if not (todo[at] and method.applies(point.mechanism)):
             continue
         if question.method is None and not method.helps(point.mechanism):
@@ -313,6 +244,15 @@ def _ask_host(method: BracketMethod, directions: Sequence[Direction], found: Fou
         if Bound.UPPER in method.ends:
             found.narrow(Asked(method, Answer(upper[d], np.nan, False)), d)
     found.start.update({d: (found.analysis[d], found.upper[d]) for d in directions})
+    if asked and has_many and not many_first and np.any(todo := todo & _is_wide(found, directions)):
+        _take_in(method, bracket_points(method, todo, question, directions), directions, found)
+
+
+def _is_wide(found: Found, directions: Sequence[Direction]) -> Any:
+    """Where points that are bracketed together and one by one may differ by more than `_SAME`."""
+    upper, lower = (largest([of[d] for d in directions]) for of in (found.upper, found.analysis))
+    with np.errstate(invalid="ignore"):
+        return ~(upper - lower <= _SAME * lower)
 
 
 def bracket_on_host(
@@ -323,17 +263,27 @@ def bracket_on_host(
     if question.method is not None and method.named_width is not None:
         width = method.named_width
     width = question.query.width if math.isinf(width) else width
+    ask, share = functools.partial(_ask_part, of_share=question.share), question.share
     at = Bracketing(
-        width=width, known=known, wants_lower=question.wants_lower, ask=_ask_part, progress=question.progress
+        width=width, known=known, wants_lower=question.wants_lower, ask=ask, progress=question.progress, share=share
     )
     return dict(method.bracket(question.mechanism, question.query, question.target, at))
 
 
 def _ask_part(
-    mechanism: Any, query: Query, target: float, width: float, *, wants_lower: bool, direction: Direction | None = None
+    mechanism: Any,
+    query: Query,
+    target: float,
+    width: float,
+    *,
+    wants_lower: bool,
+    direction: Direction | None = None,
+    share: float = 1.0,
+    of_share: float = 1.0,
 ) -> Ends[float]:
     """The loop for a part of a mechanism, the larger of its directions if none is named."""
-    found = answer(Question(mechanism, query, target, directions_of(mechanism, direction), width, None, wants_lower))
+    every = directions_of(mechanism, direction)
+    found = answer(Question(mechanism, query, target, every, width, None, wants_lower, share=share * of_share))
     return Ends(float(min(found.low, found.high)), float(found.high))
 
 

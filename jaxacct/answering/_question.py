@@ -32,6 +32,7 @@ class Question:
       wants_lower: whether the lower end is wanted too, as by the interval functions.
       warns: whether a bracket that stays wider than `width` is worth a warning: somebody asked for it.
       progress: called after each refinement of a bracket, or None.
+      share: of the work that one question may take; less than 1 for one of many parts.
     """
 
     mechanism: Mechanism
@@ -43,6 +44,7 @@ class Question:
     wants_lower: bool = False
     warns: bool = False
     progress: Progress | None = None
+    share: float = 1.0
 
     @functools.cached_property
     def is_traced(self) -> bool:

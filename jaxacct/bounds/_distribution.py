@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, always, never
+from jaxacct._patience import say_long
 from jaxacct._types import Bound, Direction, Ends, TooFineError
+from jaxacct._work import counted
 from jaxacct.bounds.bases._base import SMALLEST, Base, pld_of_law, side_of
 from jaxacct.curves import Pld
 from jaxacct.curves._convolution import ALL_DELTAS, compose_plds
@@ -25,6 +27,7 @@ _LAST_RESOLUTION = 768.0  # where it gives up
 _READ_RESOLUTION = 24.0  # where nothing is refined: a distribution that is known from above only
 _LAST_SHARE = 0.75  # below this share of the last resolution, the last one is tried before giving up
 _MEMORY_LIMIT = 2**31  # bytes that a refinement may hold at once
+_MUCH_WORK = 2.4e9  # pairs of points in the sums of laws, some four seconds: more is spent on what asks for more only
 _FEW_POINTS = 2**17  # of distributions, by those of the look before: so many are never too many
 _STAGE = 0.1  # relative width that a stage aims at, as a share of the stage before
 _MAX_IDLE = 3  # refinements in a row without gain after which no more are tried
@@ -293,8 +296,11 @@ class _Refinement:
         width, idle, look = math.inf, 0, self
         scale, count = self.distribution.scale(self.mechanism)
         is_little = scale < _LITTLE**2 * count
+        spent, most = 0.0, _MUCH_WORK * at.share * max(1.0, query.width / at.width)
         while True:
-            points = look._tighten(resolution)
+            with counted() as work:
+                points = look._tighten(resolution)
+            spent += work.at(1.0)
             rounds += 1
             high, low = max(self.upper.values()), max(self.lower.values())
             before, width = width, (high - low) / low if low > 0 else (0.0 if high <= low else math.inf)
@@ -318,7 +324,8 @@ class _Refinement:
                     return
             if idle >= _MAX_IDLE:  # what asks for more than is meant by default gets the last resolution too
                 wants_more = math.isfinite(width) and at.width < query.width and resolution < _LAST_RESOLUTION
-                if not wants_more or self._is_too_large(_LAST_RESOLUTION):
+                is_dear = spent + work.at(_LAST_RESOLUTION / resolution) > most
+                if not wants_more or is_dear or self._is_too_large(_LAST_RESOLUTION):
                     return
                 resolution = _LAST_RESOLUTION
                 continue
@@ -335,8 +342,11 @@ class _Refinement:
             if (points is None and rounds > 1) or finer > _LAST_RESOLUTION:
                 return
             is_small = points is not None and points * finer / resolution <= _FEW_POINTS
-            if not is_small and self._is_too_large(finer):
+            ahead = spent + work.at(finer / resolution)
+            if ahead > most or (not is_small and self._is_too_large(finer)):
                 return
+            if ahead > _MUCH_WORK * at.share:
+                say_long(f"a relative width of {at.width:g} takes sums of laws of {points or 0:.1g} points and more")
             resolution = finer
 
     def _tighten(self, resolution: float) -> int | None:

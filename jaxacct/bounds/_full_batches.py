@@ -11,7 +11,7 @@ from jaxacct.special import binomial_tail, down, log_binomial_weights, up
 
 _LEAST_TAIL = 1e-25  # probability of more copies of a record than are listed, which count as told for certain
 _QUANTILES = (0.3, 0.6, 0.85, 0.97, 0.999)  # of the size of full batches, at which nodes are put
-_WINDOW = 2**16  # sizes of batches whose probabilities are added up; beyond, a bound on the rest
+_WINDOW = 2**16  # sizes of batches on either side of the mean whose probabilities are added up; beyond, a bound
 
 
 class Full(NamedTuple):
@@ -34,9 +34,12 @@ def filled(run: TruncatedPoisson) -> Full:
         return Full(0.0, 0.0, ())
     if prob == 1.0:
         return Full(1.0, 1.0, ((1.0, up(limit / (others + 1.0), 4)),))
+    first = max(limit, math.floor(others * prob) - _WINDOW)
     last = min(others - 1, max(limit, math.ceil(others * prob)) + _WINDOW)
     rest = binomial_tail(others, prob, max(last, limit - 1))
-    sizes = np.arange(limit, last + 1, dtype=np.float64)
+    if first > limit:
+        rest = up(rest + binomial_tail(others, 1.0 - prob, others - first), 2)
+    sizes = np.arange(first, last + 1, dtype=np.float64)
     if not sizes.size:
         return Full(rest, 0.0, ((rest, top),))
     log_weights, error = log_binomial_weights(others, prob, 1.0 - prob, sizes)
@@ -48,9 +51,10 @@ def filled(run: TruncatedPoisson) -> Full:
     nodes = np.searchsorted(np.cumsum(weights), np.array([0.0, *_QUANTILES]) * total)
     nodes = np.unique(np.append(nodes.clip(0, sizes.size - 1), sizes.size - 1))
     held = (_spread(joins, weights, nodes) + 2.0**-40 * total) * (1.0 + slack)
-    held[0] += rest
+    held[0] += rest if first == limit else 0.0
     found = tuple((min(1.0, float(w)), up(float(joins[i]), 4)) for w, i in zip(held, nodes, strict=True))
-    return Full(min(1.0, total * (1.0 + slack) + rest), max(0.0, total * (1.0 - slack)), found)
+    most = min(1.0, up(total * (1.0 + slack) + rest, 4))
+    return Full(most, max(0.0, total * (1.0 - slack)), ((rest, top), *found) if first > limit else found)
 
 
 def _spread(x: np.ndarray, weights: np.ndarray, nodes: np.ndarray) -> Any:

@@ -145,6 +145,7 @@ def padded(found: Any, fall: Real, decay: Real, lane: Any, times: Real, num: int
     error = np.where(lost, math.log(3.0), -np.log1p(-np.minimum(relative, 0.5)))
     error = np.where(np.isfinite(logs) & np.isfinite(phase), error, np.inf)
     logs, phase = (np.where(np.isfinite(error), x, 0.0) for x in (logs, phase))
+    logs = np.where(np.isfinite(error), logs, logs[:, :1])  # as large as it may be, beside the infinite error
     return _summed((logs, phase, error, alias, np.minimum(decay, 0.0)[:, None]), lane, times, num)
 
 

@@ -19,7 +19,7 @@ from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
 from jaxacct._precision import HostProgram
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._line_parts import Round, Sampled
-from jaxacct.bounds._one_line import ends, reaches
+from jaxacct.bounds._one_line import ends, is_lost, reaches
 from jaxacct.bounds._one_moment import added_upper, is_likely_enough
 from jaxacct.bounds._parts import flattened
 from jaxacct.composition import allocation_groups, compose_line_moments
@@ -298,10 +298,16 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
         if d is Direction.ADD and not sampled and (least := _least_added(plain, query, target, below)) <= below:
             found[d] = Ends(known.lower, least)
             continue
+        others = [Sampled(sampled, d)] if sampled else []
         with np.errstate(all="ignore"):
-            one = ends(plain, [Sampled(sampled, d)] if sampled else [], d, query, target)
+            if query is Query.DELTA and is_lost(plain, others, target):
+                found[d] = known  # methods after this one know as much
+                continue
+            one = ends(plain, others, d, query, target)
         low, high = max(known.lower, one.lower), min(known.upper, one.upper)
-        if not high - low <= _WIDEST * low:
+        # where a line of allocation says nothing from below, no line of the table says anything, at any epsilon
+        is_blind = d is Direction.REMOVE and query is Query.EPSILON and not sampled and not one.lower > 0.0
+        if not (is_blind or high - low <= _WIDEST * low):
             profile = ComposedProfile([mechanism], [1.0], d)
             table = profile.epsilon(target) if query is Query.EPSILON else profile.delta(target)
             low, high = max(low, float(np.max(table.lower))), min(high, float(np.min(table.upper)))

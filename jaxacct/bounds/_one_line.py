@@ -27,6 +27,7 @@ _ALIASES = 26.0  # copies of delta on the left are e^-26 of it
 _MOST_NODES = 4096  # nodes of the line
 _MOST_CLIPPED = 400  # and where rounds are clipped: beyond, rays are better
 _NOISE, _MOST_STEPS = (0.2, 1e3), 2.0**40  # rounds outside are left to others: their grids would be long
+_LOST = -720.0  # log of a delta that is no double: guesses are right to a few nats
 _NARROW = 9e-4  # relative width of ends that are not improved on
 
 
@@ -137,6 +138,14 @@ def _answered(parts: Sequence[Part], query: Query, target: float, pull: float = 
 def reaches(rounds: Sequence[Round]) -> bool:
     """bool: whether lines are tried for these rounds: all noise multipliers and lengths in range."""
     return all(_NOISE[0] <= r.noise_multiplier <= _NOISE[1] and r.num_steps <= _MOST_STEPS for r in rounds)
+
+
+def is_lost(rounds: Sequence[Round], others: Sequence[Part], epsilon: float) -> bool:
+    """bool: whether delta at `epsilon` lies below the doubles by a guess, so that no line would find any of it."""
+    parts: list[Part] = [*others, *(Clipped([of], 0.0) for of in rounds if of.num_steps > 1)]
+    if single := [of for of in rounds if of.num_steps == 1]:
+        parts.append(Gaussians(single))
+    return bool(parts) and _guessed(parts, Query.DELTA, epsilon)[0].log_delta < _LOST
 
 
 def ends(

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxacct._method import Bracketing, Query
+from jaxacct._patience import told
 from jaxacct._types import Direction
 from jaxacct.mechanisms import (
     Composed,
@@ -22,13 +23,14 @@ from jaxacct.mechanisms import (
     Skellam,
 )
 from jaxacct.mechanisms._base import Description, Mechanism
-from jaxacct.special import up
+from jaxacct.special import grown, up
 
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)  # of a bracket, kept in each step of a search
 _NUM_SPLITS = 6  # of such a search: any split of epsilon is valid
+_SHARE = 0.07  # of what one question may take, for each end of each split: few take all of it
 _LOGITS = (-3.0, 5.0)  # between which the share of delta that the removal takes is searched
 _LEAST_DELTA = 1e-300  # smaller shares of delta are not asked for
-_MOST_EXPONENT = 700.0  # nats: e^x is formed up to here
+_FAR = 745.0  # nats: e^x makes more than 1 of any delta but 0, so that a larger epsilon of the removal is no use
 _DOWN = 1.0 - 2.0**-50  # of a share of a target: products and a quotient
 
 
@@ -61,45 +63,73 @@ def adds(run: Description) -> bool:
     return type(run) in _ADDS or (type(run) in _SCHEMES and all(map(adds, run.wrapped())))
 
 
-def _searched(value: Callable[[float], float], low: float, high: float) -> float:
-    """The least value met in a search by golden sections, for a minimum that is the only one."""
+_Value = Callable[[float, float, bool], float]
+
+
+def _searched(value: _Value, low: float, high: float) -> float:
+    """The least value met in a search by golden sections, for a minimum that is the only one.
+
+    Args:
+      value: ``(x, rival, is_left) -> `` the value at x, or a number between `rival` and it: the value at a point on
+        the other side, the right one if `is_left`.
+    """
+    splits = told(range(2 + _NUM_SPLITS), "splits of epsilon", 2 + _NUM_SPLITS)
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_left, at_right = value(left), value(right)
+    next(splits)
+    at_left = value(left, math.inf, True)
+    next(splits)
+    at_right = value(right, at_left, False)
     best = min(at_left, at_right)
-    for _ in range(_NUM_SPLITS):
+    for _ in splits:
         if at_left <= at_right:
             high, right, at_right = right, left, at_left
             left = high - _GOLDEN * (high - low)
-            at_left = value(left)
+            at_left = value(left, at_right, True)
         else:
             low, left, at_left = left, right, at_right
             right = low + _GOLDEN * (high - low)
-            at_right = value(right)
+            at_right = value(right, at_left, False)
         best = min(best, at_left, at_right)
     return best
 
 
 def in_two_steps(run: Mechanism, query: Query, target: float, at: Bracketing) -> float:
-    """A float, an upper bound by the best split found of epsilon, or of delta."""
+    """A float, an upper bound by the best split found of epsilon, or of delta.
+
+    What one of the steps loses may show that a split is no gain: then the other is not asked about.
+    """
 
     def ask(query: Query, target: float, direction: Direction) -> float:
-        return at.ask(run, query, target, max(at.width, 1e-3), wants_lower=False, direction=direction).upper
+        width = max(at.width, 1e-3)
+        return at.ask(run, query, target, width, wants_lower=False, direction=direction, share=_SHARE).upper
 
-    def epsilon(logit: float) -> float:
+    def epsilon(logit: float, rival: float, is_left: bool) -> float:
+        del is_left
         share = target / (1.0 + math.exp(-logit)) * _DOWN
         first = ask(Query.EPSILON, share, Direction.REMOVE)
-        rest = (target - share) * math.exp(-min(first, _MOST_EXPONENT)) * _DOWN
-        if not (math.isfinite(first) and rest > _LEAST_DELTA):
+        if first > rival:
+            return first
+        rest = (target - share) * math.exp(-first) * _DOWN
+        if not rest > _LEAST_DELTA:
             return math.inf
         return up(first + ask(Query.EPSILON, rest, Direction.ADD), 2)
 
-    def delta(share: float) -> float:
-        first = share * target
+    def delta(first: float, rival: float, is_left: bool) -> float:
         second = max(target - first, 0.0) * (1.0 - 2.0**-52)  # both together are at most the target
-        added = ask(Query.DELTA, second, Direction.ADD)
-        grown = math.exp(min(first, _MOST_EXPONENT)) * added if added else 0.0
-        return up(ask(Query.DELTA, first, Direction.REMOVE) + grown, 8)
+        found = 0.0
+        # on the left it is the removal that loses much, on the right the addition
+        for d in (Direction.REMOVE, Direction.ADD) if is_left else (Direction.ADD, Direction.REMOVE):
+            if d is Direction.REMOVE:
+                found += ask(Query.DELTA, first, d)
+            else:
+                found += grown(ask(Query.DELTA, second, d), first, 16)
+            if found > rival:
+                break
+        return up(found, 4)
 
     if query is Query.EPSILON:
         return _searched(epsilon, *_LOGITS)
-    return min(1.0, _searched(delta, 0.0, 1.0))
+    found = _searched(delta, 0.0, target)
+    if target > _FAR and found > 0.0:
+        found = min(found, _searched(delta, 0.0, _FAR))
+    return min(1.0, found)

@@ -21,6 +21,7 @@ from jaxacct.bounds._adjacent_on_lanes import DOUBLED, Asking, emptied_on_lanes,
 from jaxacct.bounds._distribution import Distribution, in_own_relation, loss_distribution, parts_by_laws
 from jaxacct.bounds._mirrored import THEOREM, Mirrored, mirrored
 from jaxacct.bounds._parts import is_scalar
+from jaxacct.bounds._replaced_step import REPLACED_STEP
 from jaxacct.bounds._stand_in import of_stand_in
 from jaxacct.bounds._two_steps import adds, in_two_steps, unamplified
 from jaxacct.bounds.fixed_batches import FIXED, Adjacency, adjacency_of
@@ -36,7 +37,7 @@ from jaxacct.mechanisms import (
     ZeroOut,
 )
 from jaxacct.mechanisms._base import Description, Mechanism
-from jaxacct.special import up
+from jaxacct.special import LEAST_NORMAL, up
 
 _STEPS = "triangle inequality of hockey-stick divergences (Vadhan 2017, Lemma 2.2)"
 
@@ -166,7 +167,8 @@ def _through_none(
         return dict.fromkeys(at.known, Ends(0.0, 0.0))
     whole = unamplified(run)
     upper = query.worst if whole is None else at.ask(whole, query, target, at.width, wants_lower=False).upper
-    upper = min(upper, in_two_steps(run, query, target, at))
+    if upper > LEAST_NORMAL:  # nothing that is not 0 is shown to be less
+        upper = min(upper, in_two_steps(run, query, target, at))
     has_lower = at.wants_lower and adds(run)
     lower = at.ask(run, query, target, at.width, wants_lower=True).lower if has_lower else 0.0
     return dict.fromkeys(at.known, Ends(min(lower, upper), upper))
@@ -328,6 +330,7 @@ def tables(
             replaced,
             removed,
             fixed,
+            REPLACED_STEP,
             loss_distribution(_PAIRS),
             loss_distribution(stand_ins, helps=never),
             *replaced_on_lanes(asking),

@@ -10,6 +10,7 @@ their own types. Add/remove adjacency, both directions.
 """
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -121,14 +122,29 @@ def _log_weights(count: int, law: Any, counts: NDArray[np.float64]) -> tuple[NDA
     return np.where(counts == (count if law[0] > 0.0 else 0), certain, -np.inf), 2.0**-50 * (1.0 + abs(certain))
 
 
+def _ranges(least: NDArray[np.int64], last: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """All of `least[i]`, .., `last` for each i in turn: which i, and the number."""
+    lengths = last + 1 - least
+    row = np.repeat(np.arange(len(least)), lengths)
+    return row, np.arange(len(row)) - (np.cumsum(lengths) - lengths - least)[row]
+
+
 def _compositions(total: int, parts: int) -> NDArray[np.int64]:
     """Every way to write `total` as an ordered sum of `parts` whole numbers >= 0, [N, parts]."""
-    if parts == 1:
-        return np.array([[total]])
-    if parts == 2:
-        return np.stack([np.arange(total + 1), np.arange(total, -1, -1)], axis=1)
-    rows = [np.insert(_compositions(total - first, parts - 1), 0, first, axis=1) for first in range(total + 1)]
-    return np.concatenate(rows)
+    sums = np.zeros((1, 1), np.int64)  # of the first numbers, from 0 on
+    for _ in range(parts - 1):
+        row, following = _ranges(sums[:, -1], total)
+        sums = np.column_stack([sums[row], following])
+    return np.diff(sums, axis=1, append=total)
+
+
+def _multisets(letters: int, count: int) -> NDArray[np.int64]:
+    """Every choice of `count` of the numbers 0, .., letters - 1, with repetition, each in order, [N, count]."""
+    chosen = np.arange(letters)[:, None]
+    for _ in range(count - 1):
+        row, following = _ranges(chosen[:, -1], letters - 1)
+        chosen = np.column_stack([chosen[row], following])
+    return chosen
 
 
 @functools.lru_cache(maxsize=8)
@@ -174,15 +190,25 @@ def _repeated(types: Types, count: int) -> Types:
         (log_p, p_error), (log_q, q_error) = (_log_weights(count, law, chosen) for law in (p, q))
         error = count * (types.error + rounding(types.log_p, types.log_q)) + max(p_error, q_error)
         return Types(log_p, log_q, error, 2.0 * error, count * types.outside + _OUTSIDE)
-    counts = _compositions(count, types.log_p.shape[0])
-    log_factorial = log_factorial_table(count)
-    log_many = log_factorial[count] - log_factorial[counts].sum(axis=1)
-    log_p, log_q = (
-        log_many + np.where(counts > 0, counts * np.where(counts > 0, x, 0.0), 0.0).sum(axis=1)
-        for x in (types.log_p, types.log_q)
-    )
-    sums = (2.0 + counts.shape[1]) * count * rounding(types.log_p, types.log_q)
-    error = count * types.error + (2.0 + counts.shape[1]) * log_factorial[-1] / 2.0**51 + sums
+    letters = types.log_p.shape[0]
+    log_factorial, size = log_factorial_table(count), min(letters, count)
+    if count < letters:  # the letters that occur, one after the other, are fewer numbers than how often each does
+        which = _multisets(letters, count)
+        again = np.ones(len(which))  # how often the letter occurred up to here: their product is that of factorials
+        log_many = np.full(len(which), log_factorial[count])
+        for before, here in itertools.pairwise(which.T):
+            again = np.where(before == here, again + 1.0, 1.0)
+            log_many -= np.log(again)
+        log_p, log_q = (log_many + x[which].sum(axis=1) for x in (types.log_p, types.log_q))
+    else:
+        counts = _compositions(count, letters)
+        log_many = log_factorial[count] - log_factorial[counts].sum(axis=1)
+        log_p, log_q = (
+            log_many + np.where(counts > 0, counts * np.where(counts > 0, x, 0.0), 0.0).sum(axis=1)
+            for x in (types.log_p, types.log_q)
+        )
+    sums = (2.0 + size) * count * rounding(types.log_p, types.log_q)
+    error = count * types.error + (2.0 + size) * log_factorial[-1] / 2.0**51 + sums
     apart = count * types.apart + 2.0 * sums + 2.0 * rounding(log_p, log_q)
     return Types(log_p, log_q, error, apart, count * types.outside)
 

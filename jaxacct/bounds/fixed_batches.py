@@ -47,13 +47,12 @@ from jaxacct.mechanisms import (
     ZeroOut,
 )
 from jaxacct.mechanisms._base import Mechanism
-from jaxacct.special import binomial_tail, down, up
+from jaxacct.special import binomial_tail, down, grown, up
 
 _FIXED = "Balle, Barthe & Gaboardi 2018, Theorem 2, for batches of a fixed size"
 _CUT = "Chua et al. 2024, Scalable DP-SGD, with full batches told"
 _SHARES = (1e-6, 1e-3, 0.03, 0.3)  # of delta that batches which are cut may take, tried in turn
 _RESOLUTION = 24.0  # grid points for one standard deviation of a test's loss: tightness only
-_MOST_EXPONENT = 700.0  # nats: e^x is formed up to here
 
 
 def _half(run: Any) -> Gaussian:
@@ -193,17 +192,17 @@ def _coupled(run: TruncatedPoisson, uncut: Mechanism) -> Callable[[Query, float,
         upper = _known(run, query, target, at)
         low = at.ask(alone, query, target, at.width, wants_lower=True, direction=side).lower if at.wants_lower else 0.0
         if query is Query.DELTA:
-            moved = up((1.0 + math.exp(min(target, _MOST_EXPONENT))) * cut, 8)
+            moved = up(cut + grown(cut, target, 16), 4)
             found = ask(target, wants_lower=at.wants_lower)
             upper = min(upper, up(found.upper + moved, 2))
             return Ends(min(max(low, down(found.lower - moved, 2)), upper), upper)
         for share in _SHARES if cut < 1.0 else ():
             value = ask(target * (1.0 - share) * (1.0 - 2.0**-52), wants_lower=False).upper
-            if value < _MOST_EXPONENT and (1.0 + math.exp(value)) * cut <= share * target * (1.0 - 2.0**-50):
+            if cut + grown(cut, value, 16) <= share * target * (1.0 - 2.0**-50):
                 upper = min(upper, value)
                 break
-        if at.wants_lower and upper < _MOST_EXPONENT:
-            raised = up(target + (1.0 + math.exp(upper)) * cut, 8)
+        if at.wants_lower:
+            raised = up(target + cut + grown(cut, upper, 16), 8)
             low = max(low, ask(raised, wants_lower=True).lower if raised < 1.0 else 0.0)
         return Ends(min(low, upper), upper)
 

@@ -117,6 +117,8 @@ def unamplified(uses: Callable[[Any], Any]) -> ProfileMethod:
         least_mu = np.sqrt(np.asarray(uses(mechanism), float)) / sigma
         log_tail = log_delta - np.log(np.minimum(least_mu, 1.0))
         z = np.sqrt(np.maximum(-2.0 * log_tail - 1.0, 0.0)) - 1.0
+        with np.errstate(all="ignore"):  # of a delta near 1 by the other tail
+            z = np.where(log_tail < -0.5, z, -np.sqrt(-2.0 * np.log(-np.expm1(np.minimum(log_tail, 0.0)))))
         return 0.5 * least_mu**2 + least_mu * (z - 1.5)
 
     return ProfileMethod(

@@ -5,12 +5,14 @@ Ganesh 2024, "Tight group-level DP guarantees for DP-SGD with sampling via mixtu
 """
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, cast
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, always, never
+from jaxacct._patience import told
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import Distribution, loss_distribution
 from jaxacct.bounds._parts import is_scalar
@@ -28,11 +30,12 @@ from jaxacct.mechanisms import (
     Skellam,
 )
 from jaxacct.mechanisms._base import Mechanism
-from jaxacct.special import bisect, first_doubling, up
+from jaxacct.special import bisect, first_doubling, grown
 
 _DOWN = 1.0 - 2.0**-50  # of a quotient of a noise multiplier
 _MOST_EPSILON = 2.0**10  # nats: no larger epsilon is tried one record after the other
 _NUM_HALVINGS = 24  # of its bracket
+_SHARE = 0.0625  # of what one question may take, for each delta of a search
 _LARGEST_MIXTURE = 512  # records of one group whose sampled number is listed
 
 
@@ -120,10 +123,14 @@ def _one_after_the_other(
     whole = _unamplified(run, size)
     known = query.worst if whole is None else at.ask(whole, query, target, at.width, wants_lower=False).upper
 
+    share = 1.0 if query is Query.DELTA else _SHARE
+    deltas = told(itertools.repeat(None), "deltas of a search", _NUM_HALVINGS)
+
     def delta(epsilon: float) -> float:
-        one = at.ask(run, Query.DELTA, epsilon / size, 1e-2, wants_lower=False).upper
+        next(deltas)
+        one = at.ask(run, Query.DELTA, _share_down(epsilon, size), 1e-2, wants_lower=False, share=share).upper
         log_growth = epsilon - epsilon / size + math.log(size) if epsilon < 1e-6 else _log_growth(epsilon, size)
-        return min(1.0, up(one * math.exp(min(log_growth, 700.0)), 2**12)) if one > 0.0 else 0.0
+        return grown(one, log_growth, 2**13)
 
     if query is Query.DELTA:
         return dict.fromkeys(at.known, Ends(0.0, min(known, delta(target))))
@@ -133,6 +140,12 @@ def _one_after_the_other(
     if math.isfinite(high):
         high = bisect(lambda epsilon: delta(epsilon) <= target, high, 0.0, num_steps=_NUM_HALVINGS)
     return dict.fromkeys(at.known, Ends(0.0, min(known, high)))
+
+
+def _share_down(epsilon: float, size: int) -> float:
+    """`epsilon` / `size`, rounded down where it is not exact."""
+    share = epsilon / size
+    return math.nextafter(share, 0.0) if Fraction(share) * size > Fraction(epsilon) else share
 
 
 def _log_growth(epsilon: float, size: int) -> float:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Lanes, Method, Query, RenyiMethod, always
 from jaxacct._types import Direction, Ends
@@ -20,11 +21,13 @@ from jaxacct.conversion import delta_from_log, log_delta_from_rdp
 from jaxacct.mechanisms import PrivateSelection
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import bisect_lanes, log1p, map_rows, up
-from jaxacct.special._namespace import is_jax, stop_gradient, xp
+from jaxacct.special._namespace import cummin_from_behind, is_jax, stop_gradient, xp
 
 _NUM_HALVINGS = 80  # of a bracket of log(1 / gamma), which keep its safe end
 _SHARE_DOWN = 1.0 - 2.0**-44  # of a mean number of runs: expm1, quotients and products, some ten ulp each
-_SMALLEST = 2.0**-30  # shapes nearer to 0 count as the logarithmic law, whose mean is that of shape 0
+_SMALLEST = 2.0**-900  # shapes nearer to 0 count as it: their products with a rate would be no doubles
+# Renyi orders whose divergences are read in the place of those of smaller orders: all in the grids
+_ABOVE = MIXED[0][::4]
 
 
 def _has_numbers(mechanism: PrivateSelection) -> bool:
@@ -106,18 +109,23 @@ def tables(
         return {"parts": tuple(renyi_plan(run, direction) for direction in run.directions)}
 
     def rdp(mechanism: PrivateSelection, *, orders: Sequence[float], parts: Any) -> jax.Array:
-        every = [least_rdp(plan, mechanism.mechanism, orders=orders) for plan in parts]
-        a, runs = xp.asarray(orders, xp.float64)[:, None], xp.asarray(mechanism.mean_runs, xp.float64)
+        """Renyi divergences [A, L], orders from 1 to inf: they do not fall with the order, as what is proved may."""
+        finite = tuple(sorted({*(a for a in orders if 1.0 < a < math.inf), *_ABOVE}))
+        every = [least_rdp(plan, mechanism.mechanism, orders=(*finite, math.inf)) for plan in parts]
+        a, runs = xp.asarray(finite, xp.float64)[:, None], xp.asarray(mechanism.mean_runs, xp.float64)
         own = functools.reduce(xp.maximum, every) + 0.0 * runs
+        own, largest = own[:-1], own[-1]
         inside = xp.isfinite(own)
         known = xp.where(inside, own, 1e300)
         several = xp.broadcast_to(xp.maximum(runs, 1.0), own.shape[1:])
         if math.isinf(mechanism.shape):
-            ends = [least_rdp(plan, mechanism.mechanism, orders=(math.inf,))[0] for plan in parts]
-            found = _poisson(known, a, several, functools.reduce(xp.maximum, ends) + 0.0 * runs)
+            found, whole = _poisson(known, a, several, largest), xp.full_like(largest, xp.inf)
         else:
-            found = _several(known, a, several, 0.0 if abs(mechanism.shape) < _SMALLEST else mechanism.shape)
-        return xp.where(inside & (runs >= 1.0), up(found, 2**12), xp.inf)
+            shape = 0.0 if abs(mechanism.shape) < _SMALLEST else mechanism.shape
+            found, whole = _several(known, a, several, shape), (2.0 + shape) * largest  # Corollary 3
+        found = xp.concatenate([xp.where(inside, found, xp.inf), whole[None]])
+        found = cummin_from_behind(xp.where(runs >= 1.0, up(found, 2**12), xp.inf))
+        return found[np.searchsorted(finite, np.asarray(orders))]
 
     def largest(mechanism: PrivateSelection) -> float:
         distribution = distribution_of(mechanism.mechanism)
@@ -147,13 +155,14 @@ def tables(
     )
     renyi = RenyiMethod(
         name="rdp",
-        theorem="Papernot & Steinke 2022, Theorems 2 and 6",
+        theorem="Papernot & Steinke 2022, Theorems 2 and 6, Corollary 3",
         directions=BOTH,
         cost=Cost.MILLISECONDS,
         cold=Cost.SECONDS,
         applies=_has_numbers,
         rdp=rdp,
         grids=MIXED,
+        least_order=1.0,
         lanes=Lanes(statics=statics, bytes=renyi_bytes, on_host=takes_numpy),
     )
     return {(PrivateSelection,): (pure, renyi)}

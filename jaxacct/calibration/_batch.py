@@ -76,8 +76,8 @@ def range_of(batch: Batch, keys: tuple[Any, ...]) -> tuple[Range, np.ndarray]:
     ones = np.ones_like(batch.target_delta)
     worst, best = field.worst * ones, field.best * ones
     if field.most_field:
-        worst = getattr(owner, field.most_field) * ones
+        worst = getattr(owner, field.most_field) * ones - owner.room
     for part, other in number_fields(type(owner)).items():
         if other.most_field == name:
-            worst = np.maximum(worst, getattr(owner, part))
+            worst = np.maximum(worst, getattr(owner, part) + owner.room)
     return Range(worst, best, field.is_whole), np.clip(field.start, np.minimum(worst, best), np.maximum(worst, best))

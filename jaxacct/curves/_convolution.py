@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxacct._types import Bound, TooFineError
+from jaxacct._work import count_transforms
 from jaxacct.curves._pld import Pld, check_alike
 from jaxacct.curves._regridding import MAX_POINTS, on_grid
 from jaxacct.special import ULP, log_or_minus_inf, rows_times
@@ -138,6 +139,7 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
     if not reach <= _MOST_REACH:
         raise TooFineError(f"the composed losses reach to {reach:.2g} nats, beyond {_MOST_REACH:g}")
     masses = np.full(window.size, np.inf if upper else 0.0)
+    count_transforms(window.size, len(tilts))
     for tilt in tilts:
         found = _under_tilt(parts, tilt, losses, start, reach, upper=upper)
         masses = np.minimum(masses, found) if upper else np.maximum(masses, found)

@@ -61,7 +61,7 @@ def profile_of(pld: Pld) -> Profile:
         value = np.where(place < 0, before, inside)
         # sums over the grid, and the place of an epsilon among losses known to a few ulp of the largest
         span = np.abs(epsilons) + abs(offset) + step * size
-        steepest = np.minimum(math.exp(min(step, 700.0)) * weights[low], total)
+        steepest = np.minimum(math.exp(step) * weights[low], total) if step < 700.0 else total
         slack = 2.0**-51 * (4.0 * size * value + span * np.where(place < 0, total, steepest))
         return np.minimum(value + slack, 1.0)
 

@@ -10,6 +10,7 @@ The first is Balle, Barthe & Gaboardi 2018, Theorem 2 ("advanced joint convexity
 """
 
 import math
+from collections.abc import Callable
 from typing import Protocol
 
 from jaxacct._types import Direction, Ends
@@ -51,12 +52,17 @@ def one_step_delta(profile: Profile, prob: float, direction: Direction, epsilon:
 
 def one_step_epsilon(profile: Profile, prob: float, direction: Direction, delta: float) -> Ends[float]:
     """Two floats, the certified lower and upper end of epsilon at `delta` in (0, 1): `one_step_delta` bisected."""
+    return inverted(lambda epsilon: one_step_delta(profile, prob, direction, epsilon), delta)
+
+
+def inverted(delta_at: Callable[[float], Ends[float]], delta: float) -> Ends[float]:
+    """Two floats, the certified ends of epsilon at `delta` in (0, 1), from those of delta at an epsilon: bisected."""
 
     def fits(epsilon: float) -> bool:
-        return one_step_delta(profile, prob, direction, epsilon).upper <= delta
+        return delta_at(epsilon).upper <= delta
 
     def holds(epsilon: float) -> bool:
-        return one_step_delta(profile, prob, direction, epsilon).lower >= delta
+        return delta_at(epsilon).lower >= delta
 
     if fits(0.0):
         return Ends(0.0, 0.0)

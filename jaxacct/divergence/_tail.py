@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._types import Direction, Ends
-from jaxacct.special import rows_times
+from jaxacct.special import exp_or_inf, rows_times
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -146,7 +146,7 @@ def tail_ends(
 
     shift = moments.log_modulus[0] + grown[0] - x * thresholds
     slack = 2.0**-48 * (1.0 + sizes[0] + x * np.abs(thresholds))  # beside the error of M at the real axis itself
-    error = error + np.exp(np.minimum(log_rest - (moments.log_modulus[0] + grown[0]), 700.0))
+    error = error + exp_or_inf(log_rest - (moments.log_modulus[0] + grown[0]))
     # e^shift holds M(x) as computed, which every term of the sum was divided by: no error of M enters twice
     left = -x * (2.0 * math.pi / nodes.step)
     ratio = -(alias_order - x) * (2.0 * math.pi / nodes.step)
@@ -154,7 +154,7 @@ def tail_ends(
     right = right + 2.0**-48 * (np.abs(log_alias) + (w * alias_order) ** 2 + alias_order * np.abs(thresholds))
     aliases = np.logaddexp(left - math.log(-math.expm1(left)), right - math.log(-math.expm1(ratio))) + 1e-9
     above = np.maximum(value, 0.0) + error
-    below = value - error - np.exp(np.minimum(aliases - shift + slack, 700.0))
+    below = value - error - exp_or_inf(aliases - shift + slack)
     upper = np.where(above < np.inf, np.log(np.maximum(above, 1e-300)) + shift + slack, 0.0)
     lower = np.where(below > 0.0, np.log(np.where(below > 0.0, below, 1.0)) + shift - slack, -np.inf)
     known = ~np.isnan(upper) & ~np.isnan(lower)

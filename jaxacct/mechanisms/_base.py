@@ -67,6 +67,8 @@ def _to_declare() -> Any:
 class Description:
     """What was run, or how one report is made, by its public parameters."""
 
+    room = 0  # by how much a field with a `most_field` is below it, at least
+
     def __post_init__(self) -> None:
         for name, spec in number_fields(type(self)).items():
             held = getattr(self, name)
@@ -99,9 +101,8 @@ class Description:
         inside = [
             spec.domain.holds(value) for name, spec in fields.items() for value in spec.values(getattr(self, name))
         ]
-        inside += [
-            getattr(self, name) <= getattr(self, spec.most_field) for name, spec in fields.items() if spec.most_field
-        ]
+        limits = [(name, spec.most_field) for name, spec in fields.items() if spec.most_field]
+        inside += [getattr(self, name) + self.room <= getattr(self, limit) for name, limit in limits]
         return functools.reduce(operator.and_, inside, True)
 
     def wrapped(self) -> tuple["Description", ...]:

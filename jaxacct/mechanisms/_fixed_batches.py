@@ -56,6 +56,11 @@ class FixedBatches(Mechanism):
     num_steps: Any = count("number of steps", "T", help="steps in all", privacy=Privacy.FALLS, default=1)
     with_replacement: bool = fixed(default=False)
 
+    @property
+    def room(self) -> int:  # type: ignore[override]
+        """Without replacement a batch of all records would be no sample."""
+        return 0 if self.with_replacement else 1
+
     def check(self) -> None:
         super().check()
         if not isinstance(self.with_replacement, bool):

@@ -142,7 +142,7 @@ class ShuffledBatches(Mechanism):
         finished, steps_done = divmod(number, self.releases_per_epoch)
         if not steps_done:
             return (self.epochs(finished),)
-        whole: Parts = (self.epochs(finished + 1),)
+        whole = self.epochs(finished + 1)
         if steps_done >= self.num_equal:
             return (whole,)
         begun = PartialShuffledBatches(self.mechanism, self.num_equal, steps_done)

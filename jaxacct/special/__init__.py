@@ -13,6 +13,7 @@ from jaxacct.special._circular import complex_exp, complex_log, cos_and_sin, tur
 from jaxacct.special._combinatorics import log_binomial_table, log_factorial_table
 from jaxacct.special._gauss import gauss_legendre
 from jaxacct.special._logspace import (
+    exp_or_inf,
     log1mexp,
     log_one_minus_inverse,
     log_or_minus_inf,
@@ -33,6 +34,7 @@ from jaxacct.special._rounding import (
     ULP,
     down,
     finite_size,
+    grown,
     log_down,
     log_sum_of_many,
     log_sum_outward,
@@ -59,10 +61,12 @@ __all__ = [
     "cos_and_sin",
     "down",
     "erfcx",
+    "exp_or_inf",
     "expm1",
     "finite_size",
     "first_doubling",
     "gauss_legendre",
+    "grown",
     "log1mexp",
     "log1p",
     "log_binomial_table",

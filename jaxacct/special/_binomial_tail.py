@@ -5,12 +5,15 @@ import math
 import numpy as np
 
 from jaxacct.special._binomial_window import log_binomial_weights
+from jaxacct.special._rounding import LEAST_NORMAL
 
 _ROUND_UP = 1.0 + 2.0**-16  # prob itself is rounded, to the power of up to 2^32; 1 - r keeps 20 bits or more
 
 
 def binomial_tail(num_trials: int, prob: float, above: int) -> float:
     """P(X > `above`) for X ~ Binomial(`num_trials`, `prob`) with num_trials < 2^32, rounded up; 1 up to the mean.
+
+    0 only where that is the truth; a smaller tail than `LEAST_NORMAL` is answered by that.
 
     From k = above + 1 on each weight is at most r = (n - k) p / ((k + 1) (1 - p)) times the one before, so that
 
@@ -30,7 +33,7 @@ def binomial_tail(num_trials: int, prob: float, above: int) -> float:
         return 1.0
     rest = 1.0 - prob
     if least == num_trials:
-        return min(1.0, math.exp(least * math.log(prob)) * _ROUND_UP)
+        return min(1.0, max(math.exp(least * math.log(prob)) * _ROUND_UP, LEAST_NORMAL))
     log_weight, error = log_binomial_weights(num_trials, prob, rest, np.array([float(least)]))
     ratio = (num_trials - least) * prob / ((least + 1) * rest)
-    return min(1.0, math.exp(float(log_weight[0]) + error) / (1.0 - ratio) * _ROUND_UP)
+    return min(1.0, max(math.exp(float(log_weight[0]) + error) / (1.0 - ratio) * _ROUND_UP, LEAST_NORMAL))

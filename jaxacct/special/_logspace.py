@@ -53,6 +53,11 @@ def one_minus_exp(t: jax.Array) -> jax.Array:
     return t * series
 
 
+def exp_or_inf(x: Any) -> Any:
+    """e^x, and inf from x = 700 on: a bound from above that must not be cut off there. No derivative beyond."""
+    return xp.exp(xp.where(x > 700.0, xp.inf, x))
+
+
 def log_sum_exp(x: jax.Array, axis: int = 0) -> jax.Array:
     """log(sum(exp(x))) along `axis`, shifted by the maximum; -inf where all terms are -inf."""
     top = stop_gradient(xp.max(x, axis=axis, keepdims=True))

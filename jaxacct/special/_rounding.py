@@ -42,6 +42,22 @@ def down(x: Any, ulps: int) -> Any:
     return x * (1.0 - ulps * ULP)
 
 
+_MOST_EXPONENT = 1400.0  # nats: e^x makes more than 1 of the least double above 0, and the root of it is a double
+
+
+def grown(prob: float, exponent: float, ulps: int) -> float:
+    """At least min(1, `prob` e^`exponent`) for a probability and any exponent; 0 for 0, else `LEAST_NORMAL` or more.
+
+    e^x is formed in two halves, whose exponentials are doubles, so that a tiny probability is not multiplied by less
+    than what it grows by. `ulps`, as for `up`, must cover the two exponentials (8), two products, and what the exponent
+    errs by, x times its own roundings.
+    """
+    if prob <= 0.0:
+        return 0.0
+    half = math.exp(0.5 * min(exponent, _MOST_EXPONENT))
+    return min(1.0, max(up(prob * half * half, ulps), LEAST_NORMAL))
+
+
 def with_few_bits(x: float, num_bits: int) -> float:
     """`x` > 0 rounded down to `num_bits` significant bits: its multiples up to 2^(53 - num_bits) are exact doubles."""
     mantissa, exponent = math.frexp(x)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import math
 import operator
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from jaxacct._validate import (
 from jaxacct.bounds import methods_for
 from jaxacct.mechanisms._base import Mechanism, Parts
 from jaxacct.mechanisms._sampling import Coins, CutCoins, Fixed, Groups, Sampling
-from jaxacct.special import binomial_tail, bisect_whole
+from jaxacct.special import binomial_tail, bisect_whole, grown
 from jaxacct.training._drawing import INEXACT, Drawn, drawn, subset
 from jaxacct.training._grain import PaddedSource, RecordSampler
 from jaxacct.training._phases import Epoch, check_scalar
@@ -174,7 +173,7 @@ class Batches:
         check_epsilon("epsilon", epsilon)
         epsilon = checked_number("epsilon", epsilon)
         overflow = self.overflow(len(self) if num_steps is None else num_steps)
-        return min(1.0, (1.0 + math.exp(min(epsilon, 700.0))) * overflow * _ROUND_UP) if overflow else 0.0
+        return min(1.0, (overflow + grown(overflow, epsilon, 16)) * _ROUND_UP)
 
     # What training asks of a phase:
 

@@ -14,6 +14,7 @@ from jaxacct._validate import check_delta, check_epsilon, checked_number
 from jaxacct.accounting import epsilon
 from jaxacct.mechanisms import Composed
 from jaxacct.mechanisms._base import Mechanism, Parts
+from jaxacct.special import grown
 from jaxacct.training._batches import Batches
 from jaxacct.training._counting import SATURATED, release_counts
 from jaxacct.training._phases import Epoch, check_scalar
@@ -21,9 +22,8 @@ from jaxacct.training._phases import Epoch, check_scalar
 Phase = Mechanism | Epoch | Batches  # all say what their first noise releases are
 
 _LEAP = math.log(64.0)  # log of the largest factor by which the count tried grows at once
-_SHARES = (2.0**-20, 2.0**-14, 2.0**-10, 2.0**-8, 2.0**-6, 2.0**-4, 0.25, 0.5, 0.75)  # of delta, for truncation
-_ROUND_DOWN = 1.0 - 2.0**-48  # an exponential of up to 700, a sum and three products
-_LARGEST_EXPONENT = 700.0  # whose exponential is a double
+_SHARES = (2.0**-40, 2.0**-20, 2.0**-14, 2.0**-10, 2.0**-8, 2.0**-6, 2.0**-4, 0.25, 0.5, 0.75)  # of delta, for cuts
+_ROUND_DOWN = 1.0 - 2.0**-48  # a sum and three products
 _MAX_SAME_SIDE = 3  # evaluations on one side of the answer before the interval is bisected
 
 
@@ -70,9 +70,9 @@ def _spent(
     overflow = math.fsum(phase.overflow(count) for phase, count in phases if count and isinstance(phase, Batches))
     if not overflow:
         return spent(target_delta)
-    for share in _SHARES:
+    for share in (share for share in _SHARES if overflow <= share * target_delta):
         found = spent(math.nextafter(target_delta * (1.0 - share), 0.0))
-        if found < _LARGEST_EXPONENT and (1.0 + math.exp(found)) * overflow <= share * target_delta * _ROUND_DOWN:
+        if overflow + grown(overflow, found, 16) <= share * target_delta * _ROUND_DOWN:
             return found
     return math.inf
 

@@ -10,7 +10,7 @@ import pytest
 import jaxacct as ja
 from jaxacct._method import BracketMethod, Cost, Query
 from jaxacct._types import Ends
-from jaxacct.answering import _loop
+from jaxacct.answering import _found, _loop
 from jaxacct.answering._question import interval_question
 
 PAIR = ja.DiscretePair(np.array([0.7, 0.3]), np.array([0.4, 0.6]))
@@ -112,7 +112,7 @@ def test_a_bracket_that_is_not_a_number_says_nothing(monkeypatch):
 def test_a_lower_end_of_a_reduction_is_not_handed_on_as_the_mechanisms():
     """A method of the mechanism itself that returns the lower end it was told must not turn that into its own."""
     question = interval_question(ja.PoissonSampled(ja.Laplace(1.0), 0.01, 10), Query.EPSILON, 1e-6, None, None)
-    found = _loop.Found.nothing(question)
+    found = _found.Found.nothing(question)
     for d in question.directions:
         found.start[d] = np.asarray(0.5), np.asarray(2.0)  # 0.5 is known of the reduction alone
     method = BracketMethod(
@@ -128,3 +128,24 @@ def test_a_lower_end_of_a_reduction_is_not_handed_on_as_the_mechanisms():
     _loop._ask_host(method, question.directions, found)
     assert found.low == 0.0
     assert found.high == 2.0
+
+
+@pytest.mark.parametrize(
+    ("ask", "target", "noise", "steps", "selected", "epochs"),
+    [
+        (ja.epsilon, 1e-6, 1.0, 12, 6, 1),  # a sharper method leaves the add direction to decide
+        (ja.epsilon, 1.06e-7, 3.481, 9, 4, 1),
+        (ja.delta, 0.26, 8.75, 4, 2, 1),
+        (ja.delta, 0.023, 0.9116, 7, 7, 3),  # all steps: in closed form
+    ],
+)
+def test_a_batch_and_its_points_are_answered_alike(ask, target, noise, steps, selected, epochs):
+    alone = ask(ja.RandomAllocation(ja.Gaussian(noise), steps, selected, epochs), target)
+    for size in (2, 4):
+        every = ja.RandomAllocation(ja.Gaussian(noise), steps, np.full(size, selected), epochs)
+        np.testing.assert_allclose(ask(every, target), alone, rtol=1e-6)
+
+
+def test_all_steps_are_a_closed_form_where_delta_is_near_1():
+    run = ja.RandomAllocation(ja.Gaussian(0.9116), 7, 7, 3)
+    assert ja.delta(run, 0.023) == pytest.approx(ja.delta(ja.Composed(ja.Gaussian(0.9116), 21), 0.023), rel=1e-9)

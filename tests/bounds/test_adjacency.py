@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import jaxacct as ja
+from jaxacct.divergence.gaussian._replaced_step import replaced_step_delta
 
 UPPER, LOWER = ja.Bound.UPPER, ja.Bound.LOWER
 ONE, OUT = ja.NeighboringRelation.REPLACE_ONE, ja.NeighboringRelation.REPLACE_SPECIAL
@@ -72,6 +73,31 @@ def _laplace_truth(scale, prob, epsilon):
 def _at_random(seed, count):
     rng = np.random.default_rng(seed)
     return [(10 ** rng.uniform(-0.4, 1.0), 10 ** rng.uniform(-4, -0.05)) for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("noise", "prob"), [(1.0, 0.01), (0.05, 0.3), (0.3, 1e-6), (1e3, 0.5), (40.0, 1e-9), (2.0, 1.0 - 1e-9)]
+)
+def test_one_sampled_gaussian_step_in_closed_form(noise, prob):
+    pair = ((0.0, 1.0), (1.0 - prob, prob))
+    for epsilon in (0.0, 1e-5, 0.3, 2.0, 12.0, 150.0):
+        found = replaced_step_delta(noise, prob, epsilon)
+        if found.lower > 1e-290:
+            truth = _gaussian_truth(noise, *pair, epsilon)
+            assert found.lower <= truth * (1 + 1e-15) <= found.upper * (1 + 2e-15)
+            assert found.upper - found.lower <= 1e-6 * found.lower
+    run = ja.PoissonSampled(ja.Gaussian(noise), prob)
+    for delta in (1e-3, 1e-8):
+        found = ja.epsilon_interval(run, delta, precision=1e-9, neighboring_relation="replace-one")
+        assert found.upper - found.lower <= 1e-8 * found.lower
+        if found.lower > 0.0:
+            assert replaced_step_delta(noise, prob, found.upper).upper <= delta
+            assert replaced_step_delta(noise, prob, found.lower).lower >= delta
+
+
+def test_one_sampled_gaussian_step_out_of_range():
+    for noise, epsilon in ((1e-200, 1.0), (1.0, 700.0), (1e-9, 1.0)):
+        assert replaced_step_delta(noise, 0.5, epsilon) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(("noise", "prob"), _at_random(1, 6))

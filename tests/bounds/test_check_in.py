@@ -16,6 +16,7 @@ from jaxacct._precision import Kernel, Rounding
 from jaxacct.bounds.check_in import _by_randomizer as check_in
 from jaxacct.bounds.check_in import _floor as from_below
 from jaxacct.bounds.check_in import _profile as profile
+from jaxacct.bounds.check_in._profile import ProfilePoint, with_cost
 from jaxacct.conversion import epsilon_from_rdp
 from jaxacct.divergence.check_in import _both_ends as both_ends
 from jaxacct.divergence.check_in._blocks import Layout, binomial_blocks, log_mixture
@@ -715,3 +716,13 @@ def test_a_larger_probability_is_never_much_safer(users, local, log_delta, round
     assert np.all(found[:-1] <= 1.1 * found[1:])
     below = [ask(from_below.response_lower_epsilon, run, log_delta, blocks=96) for run in runs]
     assert np.all(found >= np.asarray(below))
+
+
+def test_a_cost_that_is_no_double_grows():
+    """(e^600 - 1) e^-800 is e^-200, and e^-760 alone is more than e^-900, though neither factor nor sum is a double."""
+    point = ProfilePoint(np.full(2, -900.0), np.full(2, -1.0))
+    found = with_cost(point, np.array([600.0, 0.0]), np.array([-np.inf, -760.0]), np.array([-800.0, -700.0]))
+    np.testing.assert_allclose(found.log_delta, [-200.0, -760.0], rtol=1e-13)
+    assert np.all(found.log_delta >= [-200.0, -760.0])
+    nothing = with_cost(point, np.array([1.0, 0.0]), np.full(2, -np.inf), np.array([-np.inf, 0.0]))
+    assert nothing.log_delta.tolist() == [-900.0, -900.0]

@@ -13,6 +13,7 @@ from jaxacct._method import Bracketing, Query
 from jaxacct._types import Direction, Ends
 from jaxacct.answering._lanes import ask
 from jaxacct.bounds import composed, methods_for
+from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.papers import clones
 
 
@@ -217,3 +218,34 @@ def test_a_program_has_the_exact_epsilon_of_one_epoch():
     assert exact.lower <= inside(1.0) <= exact.upper * (1.0 + 1e-4)
     assert inside(0.1) < 100.0  # where the exact method has nothing, others answer
     assert inside(2e4) < 1e-3
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda release: ja.RandomAllocation(release, 10**6),
+        lambda release: ja.RandomAllocation(release, 100, 3),
+        lambda release: ja.RandomAllocation(release, 100, 1, 3),
+        lambda release: ja.ReplaceOne(ja.PartialAllocation(release, 100, 30)),
+    ],
+)
+def test_noise_of_which_nothing_is_left_when_squared(make):
+    """Neither the square nor its inverse is a double."""
+    run = make(ja.Gaussian(1e-163))
+    assert 0.25 <= ja.delta(run, 50.0) <= 1.0
+    assert ja.epsilon(run, 1e-3) == math.inf
+
+
+@pytest.mark.parametrize("epsilon", [680.0, 696.0, 708.0, 5000.0])
+@pytest.mark.parametrize("direction", list(ja.Direction))
+def test_allocation_where_the_ratio_of_a_step_is_no_double(epsilon, direction):
+    """t e^epsilon, up to which one step's ratio matters, is no double; delta is far below the least."""
+    run = ja.RandomAllocation(ja.Gaussian(1.0), 10**6)
+    assert ja.delta(run, epsilon, direction=direction, method="exact") <= 1.0
+    profile = AllocationProfile(1.0, 1e6, direction).delta(np.array([1.0, epsilon]))
+    assert np.all((profile.lower >= 0.0) & (profile.lower <= profile.upper) & (profile.upper <= 1.0))
+    assert profile.upper[0] < 1e-3
+
+
+def test_allocation_at_epsilons_near_700():
+    assert ja.delta(ja.RandomAllocation(ja.Gaussian(1.0), 10**6), 700.0) <= 2.3e-308

@@ -1,5 +1,6 @@
 """Batches of a fixed size and cut batches: beside explicit data, whose outputs are mixtures on a fine grid."""
 
+import dataclasses
 import itertools
 import math
 from fractions import Fraction
@@ -9,7 +10,8 @@ import pytest
 from scipy import stats
 
 import jaxacct as ja
-from jaxacct.bounds._full_batches import kept, present
+from jaxacct.bounds import _full_batches
+from jaxacct.bounds._full_batches import filled, kept, present
 
 REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD
 pytestmark = pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning")
@@ -242,3 +244,39 @@ def test_fixed_batches_are_never_looser_than_dp_accounting():
 def test_what_is_out_of_range_is_named(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+@pytest.mark.parametrize("limit", [278, 500])
+def test_cut_batches_that_hardly_ever_are(limit):
+    """A batch is cut with probability 1e-306, or e^-1300; times e^1300, which is no double, that is 1 or more."""
+    run = ja.TruncatedPoisson(ja.Gaussian(0.02), 0.01, 1000, limit, 1)
+    assert ja.delta(run, 1300.0, method="untruncated") >= ja.delta_interval(ja.Gaussian(0.01), 1300.0).lower > 0.999
+
+
+def test_sizes_far_below_the_mean_are_not_listed():
+    """Of a billion records most batches would be filled a hundred times over: listing all sizes took 5 GB."""
+    run = ja.TruncatedPoisson(ja.Gaussian(1e3), 0.1533, 10**9, 10**6, 55)
+    full = filled(run)
+    assert 1.0 - 1e-4 <= full.least <= 1.0 <= full.most
+    assert sum(share for share, _ in full.joins) >= 1.0
+    mean = sum(share * joins for share, joins in full.joins)
+    assert 0.1533 * 10**6 / (0.1533 * 10**9) <= mean <= 1.0001e-3
+
+
+@pytest.mark.parametrize("window", [2, 10, 40])
+def test_sizes_that_are_not_listed_join_most(window, monkeypatch):
+    run = ja.TruncatedPoisson(ja.Gaussian(1.0), 0.5, 200, 60, 1)
+    exact = filled(run)
+    monkeypatch.setattr(_full_batches, "_WINDOW", window)
+    found = filled(run)
+    assert found.least <= exact.least <= exact.most <= found.most
+    for threshold in (0.0, 0.25, 0.3, 0.35):  # a convex function of the probability with which a record joins
+        less, more = (sum(share * max(joins - threshold, 0.0) for share, joins in of.joins) for of in (exact, found))
+        assert less <= more * (1.0 + 1e-9)
+
+
+def test_the_batch_size_is_calibrated_to_less_than_all_records():
+    run = ja.FixedBatches(ja.Gaussian(5.0), 10, 2, 1)
+    assert ja.calibrate(run, "batch_size", 50.0, 1e-3) == 9
+    assert ja.calibrate(run, "num_records", 50.0, 1e-3) == 3
+    assert ja.calibrate(dataclasses.replace(run, with_replacement=True), "batch_size", 50.0, 1e-3) == 10

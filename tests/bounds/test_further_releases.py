@@ -225,6 +225,22 @@ def test_renyi_divergences_of_bounded_range(top):
             assert value <= max(exact, float(a * e * e / 8)) * (1 + 2e-3) + 1e-10
 
 
+@pytest.mark.parametrize("top", [1e-6, 9e-4, 1.1e-3, 0.1, 1.0, 12.0, 600.0])
+def test_the_divergence_of_order_1_of_bounded_range(top):
+    """t - E (1 - p) is largest at e^(E - t) = E / (1 - e^-E)."""
+    found = float(ja.rdp(ja.Exponential(top), [1.0]).values[0])
+    with mpmath.workdps(40):
+        e = mpmath.mpf(top)
+
+        def at(t):
+            share = (1 - mpmath.exp(t - e)) / (1 - mpmath.exp(-e))
+            return share * t + (1 - share) * (t - e)
+
+        exact = at(e - mpmath.log(e / (1 - mpmath.exp(-e))))
+        assert exact >= at(0.49 * e)
+        assert exact <= found <= exact * (1 + 2e-8)
+
+
 def test_a_zcdp_guarantee_is_its_curve():
     curve = ja.rdp(ja.ZCdp(0.3, 0.2), [1.5, 2.0, 8.0])
     np.testing.assert_allclose(curve.values, [0.65, 0.8, 2.6], rtol=1e-14)

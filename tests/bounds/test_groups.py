@@ -1,6 +1,7 @@
 """Mixtures of Gaussians and groups of records: beside tails in mpmath, and beside the mechanisms that they equal."""
 
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -144,6 +145,36 @@ def test_one_record_after_the_other(size):
             )
     pure = ja.Group(ja.EpsilonDelta(0.5), size)
     assert 0.9 * 0.5 * size <= ja.epsilon(pure, 1e-6) <= 0.5 * size * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("run", "noise", "epsilon"),
+    [
+        (ja.RandomAllocation(ja.Gaussian(1.0), 1, 1, 6400), 1.0 / 80.0, 12464.0),
+        (ja.RandomAllocation(ja.Gaussian(0.01), 1), 0.01, 17580.0),
+        (ja.ShuffledBatches(ja.Gaussian(0.0125), 1), 0.0125, 12384.0),
+        (ja.PartialAllocation(ja.Gaussian(0.01), 1, 1), 0.01, 17580.0),
+    ],
+)
+def test_a_tiny_delta_that_grows_beyond_the_doubles(run, noise, epsilon):
+    """One record's delta is near 1e-308; e^epsilon, by which the group's grows, is no double."""
+    truth = ja.delta_interval(ja.Gaussian(noise / 2.0), epsilon).lower
+    assert 0.9 < truth <= ja.delta(ja.Group(run, 2), epsilon)
+    assert truth <= ja.delta(run, epsilon, neighboring_relation="replace-one")
+
+
+def test_a_tiny_failure_grows_with_the_group():
+    """Records that lose everything with probability d: of two, one after the other, 1 at twice epsilon and below."""
+    assert ja.delta(ja.Group(ja.EpsilonDelta(1000.0, 3e-308), 2), 2000.0) == 1.0
+    assert ja.epsilon(ja.Group(ja.EpsilonDelta(10.0, 3e-308), 100), 1e-3) == math.inf
+    assert ja.delta(ja.EpsilonDelta(1000.0, 3e-308), 1500.0, neighboring_relation="replace-one") == 1.0
+
+
+def test_a_share_of_epsilon_is_rounded_down():
+    """3.9 is less than three times 1.3, but a third of it, rounded, is 1.3."""
+    assert Fraction(3.9) < 3 * Fraction(1.3)
+    assert 3.9 / 3 == 1.3
+    assert ja.delta(ja.Group(ja.EpsilonDelta(1.3), 3), 3.9) > 0.0
 
 
 def test_larger_groups_lose_more():

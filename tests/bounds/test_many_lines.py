@@ -9,6 +9,7 @@ from mpmath import mp
 import jaxacct as ja
 from jaxacct._method import Query
 from jaxacct._types import Direction
+from jaxacct.bounds import _many_lines
 from jaxacct.bounds._line_parts import Round
 from jaxacct.bounds._many_lines import Rounds, add, many_brackets, remove
 from jaxacct.bounds._one_line import ends
@@ -160,3 +161,13 @@ def test_quick_batches_are_not_below_default_lower_ends():
 @pytest.mark.parametrize("seed", range(10, 20))
 def test_many_quick_batches_are_not_below_default_lower_ends(seed):
     _check_default_ends(seed, 40)
+
+
+def test_a_moment_of_which_nothing_is_known_is_as_large_as_it_may_be():
+    """Beside log M(a) = 900 a logarithm of 0 would be nothing, whatever it may err by."""
+    logs, phase, relative = (np.array([[x, math.nan]]) for x in (450.0, 0.0, 1e-9))
+    alias, fall = np.full((1, 1), 500.0), np.array([[0.0, math.nan]])
+    found = _many_lines.padded((logs, phase, relative, alias), fall, np.zeros(1), np.zeros(1, int), np.full(1, 2.0), 1)
+    assert found.log_modulus.tolist() == [[900.0], [900.0]]
+    assert found.error[0, 0] < 1e-8
+    assert found.error[1, 0] == math.inf

@@ -156,3 +156,31 @@ def test_many_runs_that_are_pure(local, mean):
     found = ja.rdp(run, [order, 1e10, 1e100]).values[0]
     assert found == pytest.approx(own + math.log(mean) / (order - 1.0), rel=1e-4)
     assert found >= (own + math.log(mean) / (order - 1.0)) * (1.0 - 1e-12)
+
+
+def test_a_shape_near_0_counts():
+    """Theorem 2 at the order that hides best, which is asked for: (1 + shape) times what it hides."""
+    noise, mean, order = 5.0, 10.0, 40.0
+    for shape in (9e-10, -9e-10, 1e-290):
+        rate = float(_rate(mean, 0.0)) if abs(shape) < 1e-100 else float(_rate(mean, shape))
+        best = noise * math.sqrt(2.0 * rate)
+        found = ja.rdp(ja.PrivateSelection(ja.Gaussian(noise), mean, shape), [best, order]).values[1]
+        with mpmath.workdps(30):
+            half, u = 1 / (2 * mpmath.mpf(noise) ** 2), _rate(mean, shape) if abs(shape) > 1e-100 else _rate(mean, 0)
+            hidden = (best - 1) * half + u / best
+            exact = order * half + (1 + mpmath.mpf(shape)) * hidden + mpmath.log(mean) / (order - 1)
+            assert exact * (1 - 1e-14) <= found <= exact * (1 + 1e-11)
+
+
+@pytest.mark.parametrize("shape", [0.0, 1.0, math.inf])
+@pytest.mark.parametrize("run", [ja.Gaussian(2.0), ja.Laplace(1.0)])
+def test_divergences_do_not_fall_with_the_order(run, shape):
+    """What is proved grows without bound towards order 1; what is larger at a larger order holds there."""
+    selection = ja.PrivateSelection(run, 10.0, shape)
+    orders = [1.0, 1.01, 1.5, 4.0, 10.0, 200.0, math.inf]
+    values = ja.rdp(selection, orders).values
+    assert np.all(np.diff(values[:-1]) >= 0)
+    assert values[0] < 5.0
+    assert ja.rdp(selection, [1.0]).values[0] == pytest.approx(values[0], rel=1e-2)
+    if isinstance(run, ja.Laplace) and math.isfinite(shape):
+        assert values[-1] == pytest.approx(2.0 + shape, rel=1e-9)  # Corollary 3

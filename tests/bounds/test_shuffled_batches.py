@@ -355,3 +355,9 @@ def test_from_epochs():
     assert make(ja.Gaussian(1.0), **sizes) == ja.ShuffledBatches(ja.Gaussian(1.0), 4, 2)
     with pytest.raises(ValueError, match="batch_size=2000"):
         make(ja.Gaussian(1.0), dataset_size=1000, batch_size=2000, epochs=1)
+
+
+def test_where_no_coin_is_left_the_test_of_all_outputs_answers():
+    """With little noise either side of a coin is 0 in doubles."""
+    found = ja.delta_interval(ja.ShuffledBatches(ja.Gaussian(0.02), 10, 2), 1.0)
+    assert 0.999 < found.lower <= found.upper <= 1.0

@@ -523,6 +523,20 @@ def test_sampled_gaussian_in_the_add_direction_fails_closed():
             assert min(excess(g, w) for g, w in zip(got[:, lane], add_trapezoid(s, p, orders), strict=True)) >= 0
 
 
+@pytest.mark.parametrize("sigma", [0.05, 0.04, 0.03, 0.02, 0.01])
+def test_sampled_gaussian_in_the_add_direction_where_ratios_are_no_doubles(sigma):
+    """E R^-b of ratios up to e^(1/sigma^2), whose excess over 1 was cut off at e^300: half of the truth."""
+    q, orders = np.array([1e-3, 0.3]), [1.5, 2.0, 8.0]
+    got = x64(lambda s, p: sampled_add.sampled_gaussian_add_rdp(s, p, orders=orders), np.full(2, sigma), q)
+    z = np.linspace(-10.0, 10.0, 20_001)
+    density = np.exp(-0.5 * z * z) / np.exp(-0.5 * z * z).sum()
+    for b, row in zip(np.array(orders) - 1.0, got, strict=True):
+        log_ratio = np.logaddexp(np.log1p(-q)[:, None], np.log(q)[:, None] + z / sigma - 0.5 / sigma**2)
+        truth = np.log((np.exp(-b * log_ratio) * density).sum(1)) / b
+        assert np.all(row >= truth * (1 - 1e-10))
+        assert np.all(row <= -np.log1p(-q) * (1 + 1e-14))
+
+
 # 1-out-of-t allocation, real orders
 
 

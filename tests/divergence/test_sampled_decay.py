@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxacct.divergence._inversion import Line, alias_orders
-from jaxacct.divergence.gaussian import _sampled_decay
+from jaxacct.divergence.gaussian import _sampled_decay, _sampled_line
 from jaxacct.divergence.gaussian._sampled_decay import sampled_gaussian_decay
 from jaxacct.divergence.gaussian._sampled_line import sampled_gaussian_line
 
@@ -53,6 +53,22 @@ def test_a_coarse_rule_is_booked(step, sigma, q, exponent, height, monkeypatch):
     monkeypatch.setattr(_sampled_decay, "_STEP", step)
     bound = sampled_gaussian_decay(sigma, q, np.array([exponent]), height)[0]
     assert bound >= math.log(_ratio(sigma, q, exponent, [height])[0])
+
+
+@pytest.mark.parametrize("num_z", [512, 1024, 4096])
+def test_what_a_rule_errs_by_near_its_own_frequency(num_z):
+    """At the height 2 pi/k - D it is e^(-D^2/2) of the moment, however many nodes; its parts are no doubles."""
+    sigma, order, away = 6.0, 1.5, 3.0
+
+    def bound():
+        given = (jnp.array([x]) for x in (1.0 / sigma, 0.5))
+        rule = _sampled_line._rule(*given, jnp.array([False]), jnp.array([order]), num_z)
+        height = (2.0 * jnp.pi / rule.step - away) * sigma
+        one = jnp.ones(1)
+        return _sampled_line._grid(rule, order * one, height, 0.0 * one, one)
+
+    with jax.enable_x64(True):
+        assert 2.0 * math.exp(-0.5 * away**2) < float(bound()[0]) < 2.3 * math.exp(-0.5 * away**2)
 
 
 @pytest.mark.more

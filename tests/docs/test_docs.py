@@ -22,7 +22,7 @@ _PACKAGE = _ROOT / "jaxacct"
 # layer and from the layers below; the longest name that begins its own says where it stands.
 _LAYERS = (
     ("_ground", "workers"),
-    ("_precision", "_types", "_validate"),
+    ("_patience", "_precision", "_types", "_validate", "_work"),
     ("special", "mechanisms", "_method"),
     ("curves", "divergence"),
     ("composition", "conversion"),
@@ -34,7 +34,7 @@ _LAYERS = (
     ("bounds.check_in", "bounds.group", "bounds.noise_on_counts", "bounds.poisson", "bounds.pure", "bounds.selection"),
     ("bounds.allocation",),
     ("bounds._mirrored", "bounds.shuffled_batches"),
-    ("bounds._adjacent_on_lanes", "bounds._full_batches", "bounds._two_steps"),
+    ("bounds._adjacent_on_lanes", "bounds._full_batches", "bounds._replaced_step", "bounds._two_steps"),
     ("bounds.fixed_batches",),
     ("bounds.adjacent",),
     ("bounds.composed",),
@@ -42,6 +42,7 @@ _LAYERS = (
     ("answering._question",),
     ("answering._plan",),
     ("answering._lanes", "answering._loose"),
+    ("answering._found",),
     ("answering._loop",),
     ("answering",),
     ("accounting", "calibration", "correlated", "estimation", "papers", "utility"),

@@ -403,6 +403,22 @@ def test_rounding_covers_the_roundings_it_says(ulps):
     assert special.up(math.inf, ulps) == math.inf
 
 
+@pytest.mark.parametrize("exponent", [-800.0, -3.0, 0.0, 1.0, 300.0, 699.9, 700.0, 709.9, 743.9, 5000.0, math.inf])
+@pytest.mark.parametrize("prob", [0.0, 5e-324, 2.3e-308, 1e-305, 1e-200, 0.3, 1.0])
+def test_a_probability_that_grows(prob, exponent):
+    """Never less than min(1, p e^x), and hardly more; 0 only of 0."""
+    found = special.grown(prob, exponent, 16)
+    with mp.workdps(40):
+        truth = min(mp.mpf(1), mp.mpf(prob) * mp.exp(mp.mpf(exponent))) if prob else mp.mpf(0)
+        assert truth <= found <= max(truth * (1 + mp.mpf(2) ** -48), special.LEAST_NORMAL)
+    assert (found == 0.0) == (prob == 0.0)
+
+
+def test_a_binomial_tail_is_0_only_where_nothing_is_beyond():
+    assert special.binomial_tail(1000, 0.01, 900) == special.binomial_tail(1000, 0.01, 999) == special.LEAST_NORMAL
+    assert special.binomial_tail(1000, 0.01, 1000) == special.binomial_tail(1000, 0.0, 10) == 0.0
+
+
 def test_log_or_minus_inf():
     x = np.array([0.0, -1.0, 1e-300, 2.0, np.inf, np.nan])
     want = np.array([-np.inf, -np.inf, math.log(1e-300), math.log(2.0), np.inf, np.nan])

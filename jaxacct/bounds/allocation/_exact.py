@@ -51,7 +51,7 @@ def _left_tail(noise_multiplier: float, num_steps: int, steps_done: int, epsilon
     gap = share + math.expm1(-epsilon) + 2.0**-50 * share
     if gap <= 0.0 or epsilon >= most:
         return 0.0 if epsilon >= most else math.exp(epsilon) * 2.0**-49 * share
-    z = (math.log(gap / share) + 0.5 / noise_multiplier**2) * noise_multiplier * math.sqrt(steps_done)
+    z = (math.log(gap / share) + 0.5 / noise_multiplier / noise_multiplier) * noise_multiplier * math.sqrt(steps_done)
     below = 0.5 * math.erfc(-z / math.sqrt(2.0)) * (1.0 + 2.0**-40 * (1.0 + z * z))
     return min(1.0, up(math.exp(epsilon) * gap * below, 32))
 

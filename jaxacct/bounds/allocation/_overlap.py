@@ -20,6 +20,7 @@ from jaxacct.special import log_or_minus_inf, up
 # Renyi orders at which epsilon and delta are read: each is valid
 _ORDERS = np.unique(np.concatenate([2.0 + np.geomspace(0.01, 30.0, 40), np.arange(2, 65), [2.0, 96.0, 128.0]]))
 _MOST_OVERLAPS = 2.0**24  # terms of a sum: with more the arrays would take gigabytes, and nothing is claimed
+_MOST_PRECISION = 1e300  # 1/sigma^2; products with orders and numbers of steps are doubles
 
 
 def overlap_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float]) -> np.ndarray:
@@ -45,7 +46,8 @@ def overlap_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float]) 
     base = concrete_base(mechanism)
     steps, selected, epochs = (int(x) for x in (mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs))
     overlapping = min(selected, steps - selected)  # numbers of steps that two subsets may share, less one
-    if base.signature() != (Gaussian,) or overlapping > _MOST_OVERLAPS:
+    precision = 1.0 / base.noise_multiplier / base.noise_multiplier if base.signature() == (Gaussian,) else math.inf
+    if not precision < _MOST_PRECISION or overlapping > _MOST_OVERLAPS:
         return np.full(len(orders), np.inf)
     first = max(0, 2 * selected - steps)  # two subsets of more than half overlap at least so much
     j = np.arange(first, selected, dtype=np.float64)
@@ -58,7 +60,7 @@ def overlap_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float]) 
     error = 2.0**-51 * (8.0 + float(np.abs(log_weights).max()) + 4.0 * selected + 2.0 * float(np.abs(ratios).sum()))
     overlaps = np.arange(first, selected + 1, dtype=np.float64)
     log_weights = log_or_minus_inf(weights)
-    values = [_log_mean_exp(log_weights, 0.5 * float(a) / base.noise_multiplier**2 * overlaps, error) for a in orders]
+    values = [_log_mean_exp(log_weights, 0.5 * float(a) * precision * overlaps, error) for a in orders]
     rdp = [epochs * v if a >= 2.0 else np.inf for a, v in zip(orders, values, strict=True)]
     return up(np.asarray(rdp), 8)  # a product
 

@@ -19,7 +19,7 @@ from jaxacct.divergence.gaussian._pair import gaussian_epsilon, gaussian_log_del
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._scheduled_allocation import ScheduledAllocation
-from jaxacct.special import ULP, at_real_orders, down, log_sum_exp, up
+from jaxacct.special import LEAST_NORMAL, ULP, at_real_orders, down, log_sum_exp, up
 from jaxacct.special._namespace import with_rows, xp
 
 Scheduled = PartialAllocation | ScheduledAllocation
@@ -114,7 +114,8 @@ def scheduled_add_rdp(mechanism: Scheduled, *, orders: Sequence[float]) -> jax.A
 def _geometric(mechanism: Scheduled) -> RandomAllocation:
     """Plain allocation whose ratios have the same geometric mean."""
     run = _run(mechanism)
-    noise = down(1.0 / xp.sqrt(run.phases.mean_precision), 8)
+    # no noise is below the least normal double, and so none that stands for them
+    noise = xp.maximum(down(1.0 / xp.sqrt(run.phases.mean_precision), 8), LEAST_NORMAL)
     return RandomAllocation(Gaussian(noise), run.phases.num_steps, xp.ones_like(noise), run.num_epochs)
 
 

@@ -19,7 +19,7 @@ from jaxacct.divergence.check_in._blocks import Blocks, Layout, binomial_blocks,
 from jaxacct.divergence.check_in._both_ends import Cells, log_profile
 from jaxacct.divergence.check_in._clones import CountLaw, clones_upper, count_law
 from jaxacct.divergence.clones._profile import _gaussian_root as gaussian_root
-from jaxacct.special import down, log_sum_exp, log_up, up
+from jaxacct.special import down, log_sum_exp, log_up, logexpm1
 from jaxacct.special._namespace import is_jax, stop_gradient, while_loop, xp
 
 _AIM = 5e-8  # in log delta: the root is sought this far below the target, and accepted within twice as much
@@ -106,12 +106,13 @@ def with_cost(point: ProfilePoint, epsilon: jax.Array, log_fixed: jax.Array, log
 
     That is what replacing approximate randomizers by pure ones costs; both logs are [L], -inf for nothing.
     """
-    grown = xp.expm1(epsilon) * xp.exp(log_rate)
-    cost = up(xp.exp(log_fixed) + grown, 32)
-    some = cost > 0
-    total = xp.where(some, xp.logaddexp(point.log_delta, xp.log(xp.where(some, cost, 1.0))), point.log_delta)
-    total = xp.where(some, log_up(total, 16), total)
-    slope = xp.exp(point.log_delta - total) * point.slope + xp.exp(epsilon + log_rate - total)
+    # in logarithms: what is no double may grow beyond one
+    positive = epsilon > 0
+    grown = xp.where(positive, logexpm1(xp.where(positive, epsilon, 1.0)) + log_rate, -xp.inf)
+    some = (log_fixed > -xp.inf) | (grown > -xp.inf)
+    total = log_sum_exp(xp.stack(xp.broadcast_arrays(point.log_delta, log_up(log_fixed, 8), log_up(grown, 32))))
+    total = xp.where(some, log_up(total, 32), point.log_delta)
+    slope = xp.exp(point.log_delta - total) * point.slope + xp.exp(xp.minimum(epsilon + log_rate - total, 700.0))
     return ProfilePoint(xp.minimum(total, 0.0), xp.where(some, slope, point.slope))
 
 

@@ -36,7 +36,7 @@ def _below(mechanism: ShuffledBatches, query: Query, target: float, at: Bracketi
     found = {d: ask(run, target, d) for d in at.known}
     if epochs > 1:
         for d, low in found.items():
-            found[d] = max(low, *(_of_coins(coin, epochs, query, target, d, at) for coin in _coins(mechanism, d)))
+            found[d] = max([low, *(_of_coins(coin, epochs, query, target, d, at) for coin in _coins(mechanism, d))])
     return {d: Ends(low, query.worst) for d, low in found.items()}
 
 

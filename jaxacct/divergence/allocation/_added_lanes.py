@@ -18,7 +18,7 @@ from jaxacct.divergence.allocation._grid import Complex, Real
 from jaxacct.divergence.allocation._host_real import log_decay
 from jaxacct.divergence.allocation._host_rule import INNER, Rule, transform
 from jaxacct.divergence.allocation._lines import log_of_transform
-from jaxacct.special import ULP, complex_exp, complex_log, rows_times_rows, turn
+from jaxacct.special import ULP, complex_exp, complex_log, exp_or_inf, rows_times_rows, turn
 
 _KNOTS = 40  # at which delta is bounded beyond the last sample: steers tightness
 
@@ -114,16 +114,16 @@ class Table:
         last = np.maximum(2.0 * end, last_knot(self._sigma, self._tau, orders.max(1, keepdims=True) - 1.0))
         knots = end + (last - end) * np.linspace(0.0, 1.0, _KNOTS) ** 2
         pieces = known.log_upper(knots[:, :-1])[:, None] + p * knots[:, None, 1:]
-        pieces = np.exp(np.minimum(pieces, 700.0)) * (np.diff(knots, axis=1)[:, None] + step)
+        pieces = exp_or_inf(pieces) * (np.diff(knots, axis=1)[:, None] + step)
         # beyond the last knot by the geometric mean, which X exceeds: E X^-r <= e^{r/(2 sigma^2) + (r tau)^2/2}
         mean, tau = 0.5 / self._sigma**2, self._tau
         r = (last - mean) / tau**2
         log_moment = r * (mean + 0.5 * r * tau**2)
         slope = np.maximum(r - p[:, :, 0], 1e-300)
-        rest = np.exp(np.minimum(log_moment - slope * last, 700.0)) * (self._step + 1.0 / slope)
+        rest = exp_or_inf(log_moment - slope * last) * (self._step + 1.0 / slope)
         own = pieces.sum(2) + np.where(r > p[:, :, 0], rest, np.inf)
         rate, log = other_rate(known, orders)
-        other = (np.exp(np.minimum(log - rate * before[:, None], 700.0)) * (step + 1.0 / rate)).min(2)
+        other = (exp_or_inf(log - rate * before[:, None]) * (step + 1.0 / rate)).min(2)
         return own + np.minimum(other, self._spread * np.exp(-orders * before) * (self._step + 1.0 / orders))
 
     def _sums(self, orders: Real) -> tuple[Real, Real, Real, Real]:
@@ -183,6 +183,7 @@ class Table:
         log_error = np.where(lost, math.log(4.0), np.log1p(error / size))
         sound = np.isfinite(size) & (error < 0.05 * size[:, :1]) & (size > 0.0)
         logs = np.where(sound, np.log(np.where(sound, size, 1.0)), 0.0)
+        logs = np.where(sound, logs, logs[:, :1])  # as large as it may be, beside the infinite error
         phase = np.where(sound, np.angle(np.where(sound, moment, 1.0)), 0.0)
         return Moments(logs, phase, np.where(sound, log_error, np.inf), log_alias)
 

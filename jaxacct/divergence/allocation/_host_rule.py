@@ -207,6 +207,7 @@ def _factor(of: Rule, cut: Cut | None, u: Complex, share: Real) -> _Factor:
         v, p = v + cut.log_size[:, None], p + cut.phase[:, None]
     # where e^v is nothing, the angle is of no account: tangents of large numbers are slow
     less, t = np.expm1(np.minimum(v, 700.0)), np.tan(0.5 * (p * (v > -700.0)))
+    lost = np.where(v.max(2) > 700.0, np.inf, 0.0)  # what is no double says nothing
     whole = less + 1.0
     turned = 2.0 * t / (1.0 + t * t) * whole
     e = np.empty_like(x)
@@ -234,7 +235,7 @@ def _factor(of: Rule, cut: Cut | None, u: Complex, share: Real) -> _Factor:
         loose, wide = rows_times(moved, column), np.sqrt(rows_times(moved * moved, shared))
     own = (_ARGUMENT + 2.0 * _FUNCTIONS) * ULP
     linear = (_ARGUMENT + 4.0) * ULP * size_u * (weight * size_w).sum(1)[:, None]
-    error = own * first + loose + (_FUNCTIONS + 4.0) * ULP * modulus + linear + small + NOTHING
+    error = own * first + loose + (_FUNCTIONS + 4.0) * ULP * modulus + linear + small + NOTHING + lost
     spread = own * second + wide + (_FUNCTIONS * ULP + relative.max(1, keepdims=True)) * norm
     return _Factor(e, rows_times(x, of.turned_density[:, None]), error, norm, spread)
 

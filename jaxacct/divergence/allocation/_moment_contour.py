@@ -32,7 +32,7 @@ from jaxacct.divergence.allocation._powers import host_log_excess
 from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.divergence.allocation._real import log_transform, real_rule
 from jaxacct.divergence.allocation._transform import dot, dot_error
-from jaxacct.special import ULP, rows_times, up
+from jaxacct.special import ULP, exp_or_inf, rows_times, up
 
 # They steer speed and tightness only: what is left out or missed is bounded, whatever they are.
 MAX_ORDER = 64  # largest order of the integer moments behind Markov's inequality
@@ -135,9 +135,9 @@ class _Samples(NamedTuple):
         knots = np.maximum(envelope.epsilon[start:], self.epsilon[-1])
         least, most = np.minimum(exponents, 0.0)[:, None], np.maximum(exponents, 0.0)[:, None]
         pieces = envelope.log_delta[start:-1] + most * knots[1:] + least * knots[:-1]
-        pieces = (np.exp(np.minimum(pieces, 700.0)) * (np.diff(knots) + step)).sum(1)
+        pieces = (exp_or_inf(pieces) * (np.diff(knots) + step)).sum(1)
         slope = np.maximum(envelope.order - exponents, 1e-300)
-        last = np.exp(np.minimum(envelope.log_moment - slope * knots[-1], 700.0)) * (step + 1.0 / slope)
+        last = exp_or_inf(envelope.log_moment - slope * knots[-1]) * (step + 1.0 / slope)
         return pieces + np.where(envelope.order > exponents, last, np.inf)
 
 
@@ -307,6 +307,7 @@ class AllocationMoments:
             log_alias = np.log(np.abs(alias[:, 0]) + alias_error[:, 0]).reshape(alias_orders.shape)
             decay = -0.5 * (self._tau * np.asarray(line.edges)) ** 2
         log_modulus = np.where(sound, np.log(np.where(sound & (size > 0), size, 1.0)), 0.0)
+        log_modulus = np.where(sound, log_modulus, log_modulus[:, :1])  # as large as it may be
         phase = np.where(sound, np.angle(np.where(sound, moment, 1.0)), 0.0)
         log_alias = np.where(np.isnan(log_alias), np.inf, np.maximum(log_alias, 0.0) + 1e-12)
         log_error = np.where(sound, log_error, np.inf)

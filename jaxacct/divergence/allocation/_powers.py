@@ -16,7 +16,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.divergence.allocation._grid import Real
-from jaxacct.special import ULP, finite_size, log_factorial_table, log_series_power, log_sum_exp, logexpm1, softplus, up
+from jaxacct.special import (
+    LEAST_NORMAL,
+    ULP,
+    finite_size,
+    log_factorial_table,
+    log_series_power,
+    log_sum_exp,
+    logexpm1,
+    softplus,
+    up,
+)
 from jaxacct.special._namespace import cummax, is_jax, rows_from, stop_gradient, xp
 
 _NUM_STAGES = 2  # loops into which many lanes' recursion is cut: speed only, any value is valid
@@ -163,7 +173,10 @@ def _host_falling(max_order: int) -> tuple[Real, ...]:
 
 def host_log_excess(noise_multiplier: float, num_steps: float, max_order: int) -> Real:
     """`gaussian_log_excess` [A - 1] of one round on the host: the same recursions in NumPy, nothing compiled."""
-    s2 = float(up(1.0 / (noise_multiplier * noise_multiplier), 4))
+    square = noise_multiplier * noise_multiplier
+    if square < LEAST_NORMAL:  # its inverse is no double, or has lost digits
+        return np.full(max_order - 1, np.inf)
+    s2 = float(up(1.0 / square, 4))
     log_power = power_above(logexpm1(xp.asarray(s2)), math.log(num_steps), np.arange(2.0, max_order + 1.0))
     weights = log_power + _host_trees(s2, max_order)[2:]
     d, m, terms = np.full(max_order + 1, -np.inf), np.zeros(max_order + 1), np.empty(max_order)  # m[k] from 0

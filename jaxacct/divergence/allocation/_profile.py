@@ -32,6 +32,7 @@ _MAX_PLANS = 4  # sets of lines planned for one epsilon
 _MAX_NEWTON = 40  # Newton's steps on one set of lines
 _SETTLED = 3.0  # in log delta: lines planned this close to the root are as tight there, within a factor of some units
 _NEAR = 5.0  # in log delta: samples this close to where lines were planned gain little by lines of their own
+_MOST_LOG = 709.7  # of t e^epsilon, remove direction: beyond it that is no double, and nothing is said
 _WINDOW = 48  # samples, on either side of the one that lines are planned for, at which those lines are evaluated
 
 
@@ -59,6 +60,7 @@ class AllocationProfile:
         done = num_steps if steps_done is None else steps_done
         self._valid = _LEAST_NOISE <= noise_multiplier <= _MOST_NOISE and 1 <= done <= num_steps <= _MOST_STEPS
         self._removes = direction is Direction.REMOVE
+        self._last = _MOST_LOG - math.log(num_steps) if self._valid and self._removes else math.inf
         if self._valid:
             self._at = setting(grid(float(noise_multiplier), float(tilt)), float(num_steps), float(done))
             with np.errstate(all="ignore"):
@@ -107,7 +109,7 @@ class AllocationProfile:
         epsilon = np.asarray(epsilon, np.float64)
         wanted = np.broadcast_to(scale, epsilon.shape)
         value, error = np.full(epsilon.shape, 0.5), np.full(epsilon.shape, 0.5)
-        waiting, ahead = np.arange(len(epsilon) if self._valid else 0), _WINDOW
+        waiting, ahead = np.flatnonzero(self._valid & (epsilon < self._last)), _WINDOW
         for _ in range(max_plans):
             if not len(waiting):
                 break

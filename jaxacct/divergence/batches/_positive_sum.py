@@ -133,6 +133,8 @@ def _on_few(atoms: Atoms, step: float) -> Atoms:
     """On about `_FEW` points, even near 0 and geometric further out; multiples of `step`, where that is not 0."""
     value, mass = atoms
     scale = math.sqrt(float((mass * value * value).sum() / mass.sum()))
+    if scale == 0.0:
+        return Atoms(np.zeros(1), mass.sum(keepdims=True) * (1.0 + 2.0**-40))
     place = np.arcsinh(value / scale)
     first, last = float(place.min()), float(place.max())
     points = scale * np.sinh(np.linspace(first, last, _FEW))

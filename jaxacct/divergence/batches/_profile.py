@@ -208,5 +208,6 @@ def knots(epoch: Epoch, direction: Direction, high: float) -> Knots:
         epsilons.append(min(epsilons[-1] + step, high))
         deltas.append(min(deltas[-1], epoch_delta(epoch, epsilons[-1], direction)))
         fall = math.log(deltas[-2] / max(deltas[-1], 1e-300)) / (epsilons[-1] - epsilons[-2])
-        step = max(closest, _FALL / max(fall, 1e-300)) if epsilons[-1] > 6.0 * _KNOTS * closest else closest
+        if epsilons[-1] > 6.0 * _KNOTS * closest:
+            step = max(closest, min(_FALL / max(fall, 1e-300), 1.5 * step))
     return Knots(np.array(epsilons), np.array(deltas))

@@ -51,8 +51,8 @@ def sampled_gaussian_add_rdp(
     z = -low + k * xp.arange(_NUM_NODES, dtype=xp.float64)[:, None]
     log_y = s * z - 0.5 * s * s
     log_q, log_rest, log_left = xp.log(q), log1p(-q), log_normal_tail(low)
-    big = log_y > 0.5 * _MOST_LOG
-    grown = xp.exp(xp.minimum(log_q + log_y, _MOST_LOG))
+    big, huge = log_y > 0.5 * _MOST_LOG, log_q + log_y > _MOST_LOG
+    grown = xp.exp(xp.where(huge, _MOST_LOG, log_q + log_y))
     x = xp.where(big, grown, q * xp.expm1(xp.where(big, 0.0, log_y)))
     far = log_sum_exp(xp.stack([xp.broadcast_to(log_rest, log_y.shape), log_q + log_y]))
     near = xp.abs(x) < 0.5
@@ -81,6 +81,8 @@ def sampled_gaussian_add_rdp(
         half_square = 0.5 * b * (b + 1.0)
         value = xp.maximum(xp.where(small, half_square * xs * xs * series, other), 1e-300)
         exponent = log_weight + xp.where(rising & ~small, t, 0.0)
+        # f <= b x there, of which the factor x may be no double
+        value, exponent = xp.where(huge, b, value), xp.where(huge, log_weight + log_q + log_y, exponent)
         level = stop_gradient(xp.max(exponent, axis=0))
         log_sum = xp.log(xp.sum(value * xp.exp(exponent - level), axis=0)) + level
         log_sum = log_sum + xp.log(k) - 0.5 * math.log(2.0 * math.pi)
@@ -96,7 +98,7 @@ def sampled_gaussian_add_rdp(
         plain = by_one + math.log(2.0) + softplus(-(b + 1.0) * log_c)
         step = xp.min(log_rule + xp.minimum(square, plain), axis=0)
         excess = log_sum_exp(xp.stack([log_sum, right, left, step]))
-        bound = up(softplus(excess) / b, 128)
+        bound = xp.minimum(up(softplus(excess) / b, 128), up(-log_rest, 16))  # 1 + x > 1 - q
         return xp.where(xp.isnan(bound) | (q >= 1.0), xp.inf, bound)
 
     powers = xp.asarray(np.asarray(orders, np.float64) - 1.0, xp.float64)

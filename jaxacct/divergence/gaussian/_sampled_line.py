@@ -91,6 +91,11 @@ def _rule(mu: jax.Array, q: jax.Array, add: jax.Array, top: jax.Array, num_z: in
     return _Rule(mu, q, add, high, k, z, density, excess, log_ratio, 2.0**-50 * (8.0 + mu * jnp.abs(z) + mu * mu))
 
 
+def _in_range(rule: _Rule) -> jax.Array:
+    """Whether Y is a double, bool [L], at all nodes that weigh anything: to 39 standard deviations."""
+    return jnp.minimum(rule.high, 39.0) * rule.mu - 0.5 * rule.mu * rule.mu < _LARGEST
+
+
 def _weight(rule: _Rule, order: jax.Array) -> jax.Array:
     return jnp.where(rule.add, 1.0 - order, order)
 
@@ -138,8 +143,9 @@ def _grid(rule: _Rule, order: jax.Array, height: jax.Array, size: jax.Array, mom
     d = jnp.clip(2.0 * jnp.pi / k - height * mu, 0.0, 0.5 * jnp.pi / mu)
     decay = 2.0 * jnp.pi * d / k
     spread = jnp.where(rule.add, (1.0 - order) * jnp.log(jnp.cos(0.5 * d * mu)), 0.0)
-    inside = moment * jnp.exp(jnp.minimum(spread + height * mu * d, _LARGEST)) + 1.0 + 2.0 * size
-    bound = _BOTH_EDGES * jnp.exp(jnp.minimum(0.5 * d * d - decay, _LARGEST)) * inside
+    fall = 0.5 * d * d - decay
+    turned = moment * jnp.exp(jnp.minimum(fall + spread + height * mu * d, _LARGEST))
+    bound = _BOTH_EDGES * (turned + jnp.exp(jnp.minimum(fall, _LARGEST)) * (1.0 + 2.0 * size))
     return jnp.where(decay > _LEAST_DECAY, bound, jnp.inf)
 
 
@@ -149,7 +155,7 @@ def _log_alias(rule: _Rule, order: jax.Array) -> jax.Array:
     size = jnp.where(rule.add, order - 1.0, order)
     rest = blurred + _window(rule, order, size) + _grid(rule, order, jnp.zeros_like(order), size, 1.0 + value)
     exponents = jnp.where(rule.density > 0, order * jnp.abs(rule.log_ratio), 0.0)
-    ok = jnp.all(exponents < _LARGEST, axis=0) & (rest < 0.5 * (1.0 + value))
+    ok = jnp.all(exponents < _LARGEST, axis=0) & (rest < 0.5 * (1.0 + value)) & _in_range(rule)
     return jnp.where(ok, log1p(value + 2.0 * rest), jnp.inf)
 
 
@@ -189,7 +195,7 @@ def sampled_gaussian_line(
     # what the rule errs by is at most `rest` times M(a) / (1 + found): solved for M(a), at most twice `rest` where that
     # is below half of 1 + found
     rest = blurred + _window(rule, a, size) + _grid(rule, a, jnp.zeros_like(a), size, 1.0 + found)
-    known = rest < 0.5 * (1.0 + found)
+    known = (rest < 0.5 * (1.0 + found)) & _in_range(rule)
     moment = 1.0 + found + jnp.where(known, 2.0 * rest, jnp.inf)  # at least M(a)
 
     def row(b: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:

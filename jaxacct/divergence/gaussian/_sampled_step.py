@@ -47,7 +47,8 @@ def _log_ratio(x: Real, mu: float, q: float) -> Real:
     excess = q * np.expm1(np.minimum(exponent, _MOST_EXPONENT))
     near = np.log1p(np.maximum(excess, -0.25))
     far = np.log((1.0 - q) + q * np.exp(np.minimum(exponent, _MOST_EXPONENT)))
-    return np.where(exponent > _MOST_EXPONENT, exponent + math.log(q), np.where(excess < -0.25, far, near))
+    huge = np.logaddexp(math.log1p(-q), exponent + math.log(q))
+    return np.where(exponent > _MOST_EXPONENT, huge, np.where(excess < -0.25, far, near))
 
 
 def _log_tail(x: float) -> float:
@@ -257,17 +258,18 @@ class SampledStep(NamedTuple):
         window = 2.0 * math.exp(inflated) * sides + math.exp(0.5 * eta * eta) * right
 
         turn = mu * eta
-        exponents = mu * x - 0.5 * mu * mu
-        grown = np.expm1(np.minimum(exponents, _MOST_EXPONENT))
-        real = q * (grown * math.cos(turn) - 2.0 * math.sin(0.5 * turn) ** 2)
-        imag = q * (grown + 1.0) * math.sin(turn)
+        exponents, log_q = mu * x - 0.5 * mu * mu, math.log(q)
+        huge, scaled = exponents > _MOST_EXPONENT, np.exp(np.minimum(exponents + log_q, _MOST_EXPONENT))
+        grown = np.where(huge, scaled, q * np.expm1(np.where(huge, 0.0, exponents)))  # q (Y - 1)
+        real = grown * math.cos(turn) - 2.0 * q * math.sin(0.5 * turn) ** 2
+        imag = (grown + q) * math.sin(turn)
         square = 2.0 * real + real * real + imag * imag  # |R|^2 - 1
         near = np.abs(square) < 0.25
         level = np.where(near, 0.5 * np.log1p(np.where(near, square, 0.0)), np.log(np.hypot(1.0 + real, imag)))
         argument = np.arctan2(imag, 1.0 + real)
         blur = (np.hypot(real, imag) + q) * np.exp(-level) * (8.0 + mu * np.abs(x) + mu * mu)
-        far = exponents > _MOST_EXPONENT  # R = q Y there, to e^-200
-        level, argument = np.where(far, exponents + math.log(q), level), np.where(far, turn, argument)
+        far = exponents + log_q > _MOST_EXPONENT  # R = q Y there, to e^-300
+        level, argument = np.where(far, exponents + log_q, level), np.where(far, turn, argument)
         log_size = math.log(step) - _LOG_ROOT_TWO_PI + 0.5 * eta * eta - 0.5 * x * x
         if is_add:
             inside = math.exp(least) + 1.0
@@ -343,7 +345,7 @@ class SampledStep(NamedTuple):
             return np.zeros(len(heights))
         x = np.linspace(-9.0, top, max(_DECAY_CELLS, int(40.0 * (top + 9.0))))
         log_ratio = _log_ratio(x, mu, q)
-        p = np.minimum(q * np.exp(np.minimum(mu * x - 0.5 * mu * mu - log_ratio, 700.0)), 1.0)
+        p = np.exp(np.minimum(math.log(q) + (mu * x - 0.5 * mu * mu - log_ratio), 0.0))
         log_weight = power * log_ratio - 0.5 * x * x - _LOG_ROOT_TWO_PI
         width = float(x[1] - x[0])
         bend = 0.125 * width * width * (1.0 + 0.25 * abs(power) * mu * mu)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from jaxacct._types import TooFineError
+from jaxacct._work import count_sum, expect_sums
 from jaxacct.divergence.lattice._ratio import (
     BLUR,
     LARGEST,
@@ -40,6 +41,7 @@ def _sum_cells(
     in cells: cell 0 starts at e^{step first}.
     """
     size, width = p.shape[0], math.expm1(step)
+    count_sum(size, same=same)
     distance = np.arange(size)
 
     def positions(base: float, shift: float) -> tuple[np.ndarray, np.ndarray]:
@@ -166,6 +168,7 @@ def averages(
     large = _trimmed_sum((small, 1), (small, 1), start)
     for level, bit in enumerate(bits):
         last = level == len(bits) - 1 and not both
+        expect_sums(max(small.masses.shape[0], large.masses.shape[0]), 2 * (len(bits) - level))
         ratio = current // factor(n)
         current = factor(n)
         small, large = _refined(small, ratio), _refined(large, ratio)

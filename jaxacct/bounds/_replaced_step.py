@@ -1,0 +1,44 @@
+"""One Poisson-sampled Gaussian step whose record another one replaces: its profile in closed form, and its inverse."""
+
+from collections.abc import Mapping
+
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
+from jaxacct._types import Bound, Direction, Ends
+from jaxacct.bounds._mirrored import THEOREM
+from jaxacct.bounds._parts import is_scalar
+from jaxacct.divergence._one_sampled_step import inverted
+from jaxacct.divergence.gaussian._replaced_step import replaced_step_delta
+from jaxacct.mechanisms import Gaussian, PoissonSampled, ReplaceOne
+
+
+def _is_one_step(mechanism: ReplaceOne) -> bool:
+    run = mechanism.mechanism
+    one = run.signature() == (PoissonSampled, Gaussian) and is_scalar(mechanism) and run.num_steps == 1
+    return bool(one and 0.0 < run.sampling_prob < 1.0)
+
+
+def _bracket(mechanism: ReplaceOne, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
+    """The ends, the same in each direction asked."""
+    run = mechanism.mechanism
+    noise, prob = float(run.mechanism.noise_multiplier), float(run.sampling_prob)
+
+    def delta(epsilon: float) -> Ends[float]:
+        return replaced_step_delta(noise, prob, epsilon)
+
+    return dict.fromkeys(at.known, delta(target) if query is Query.DELTA else inverted(delta, target))
+
+
+REPLACED_STEP = BracketMethod(
+    name="one step",
+    name_below="one step, from below",
+    theorem=THEOREM,
+    directions=BOTH,
+    ends=frozenset({Bound.UPPER, Bound.LOWER}),
+    cost=Cost.MILLISECONDS,
+    cold=Cost.MILLISECONDS,
+    applies=_is_one_step,
+    bracket=_bracket,
+    reduction=never,
+    regime="one Poisson-sampled Gaussian step",
+    named_width=1e-9,
+)
