@@ -21,12 +21,18 @@ from numpy.typing import NDArray
 from jaxacct._types import Direction
 from jaxacct.special import ULP, log_normal_tail
 
+_MOST_SHIFT, _MOST_EPSILON = 8.0, 250.0  # beyond, scores are no doubles, or little is gained
 _CELLS = 384  # of an output
 _BEYOND = 8.5  # standard deviations that they cover on either side; steers tightness only, as all that follows
-_FINE = 0.1  # of the mean size of a score, its rounding
-_POINTS = (10, 16)  # log2 of the least and of the largest number of points of a window
+_FINE = 0.15  # of the mean size of a score, its rounding
+_FINE_AT_TOP = 0.02  # of the largest score, the same
+_FLUCTUATIONS = 3.0  # standard deviations beyond which one score decides
+_STEEPEST = 300.0  # natural logarithms by which one score is tilted at most
+_FALL = 14.0  # natural logarithms that one score of the least size costs
+_SLACK = 5.0  # natural logarithms by which a tilt may be worse than the best
+_SPAN = 8.0  # standard deviations of the sum of scores that a window covers at least
+_POINTS = (10, 17)  # log2 of the least and of the largest number of points of a window
 _OUTSIDE = 1e-6  # what may lie outside it
-_LETTER_POINTS = 13  # log2 of the points of the circle that letters are read from
 _LETTERS = 64
 _RARE = 1e-9  # probability of the letters at both ends
 _ORDERS = np.exp(np.linspace(-5.0, 2.5, 46))  # tilts that are tried, about that of a normal law
@@ -64,39 +70,58 @@ def laws(a: float) -> Laws:
     return Laws(masses(0.0), masses(a), masses(2.0 * a), middle)
 
 
+class Data(NamedTuple):
+    """What is released of one epoch of these data.
+
+    Attributes:
+      shift: a, 1 / noise multiplier, rounded down.
+      steps: how many batches were released.
+      share: the probability that the record's batch is one of them, rounded down.
+    """
+
+    shift: float
+    steps: int
+    share: float
+
+
 class _Scores(NamedTuple):
-    """A whole number for each cell, a tilt under which sums of them are near 0, and about how they spread then."""
+    """A whole number for each cell; what their sum has to exceed; a tilt under which it does; how sums spread then."""
 
     value: NDArray[np.int64]
+    limit: int
     tilt: float
     deviation: float
 
 
-def _scores(law: Laws, a: float, num_batches: int, epsilon: float, direction: Direction) -> _Scores | None:
-    w = law.middle
+def _scores(law: Laws, data: Data, epsilon: float, direction: Direction) -> _Scores | None:
+    a, num_batches, w = data.shift, data.steps, law.middle
     record, empty = np.exp(2.0 * a * (w - a)), np.exp(a * (w - 0.5 * a))
     value = record - math.exp(epsilon) * empty if direction is Direction.REMOVE else empty - math.exp(epsilon) * record
-    drift = max(-num_batches * float((law.none * value).sum()), 0.0)
+    limit = num_batches * math.expm1(epsilon) * (1.0 - data.share) / data.share
+    drift = limit + max(-num_batches * float((law.none * value).sum()), 0.0)
     variance, size = num_batches * float((law.none * value * value).sum()), np.abs(value)
     for _ in range(8):
-        most = drift + 6.0 * math.sqrt(variance)
+        most = drift + _FLUCTUATIONS * math.sqrt(variance)
         common = np.where(size < 0.4 * most, size, 0.0)
         variance = max(num_batches * float((law.none * common * common).sum()), 1e-9 * variance)
     if not 0.0 < variance < math.inf:
         return None
-    most = drift + 6.0 * math.sqrt(variance)
+    most = drift + _FLUCTUATIONS * math.sqrt(variance)
     value = np.clip(value, -most, most)
     orders = (drift + math.sqrt(drift * drift + 2.0 * variance)) / (2.0 * variance) * _ORDERS
     with np.errstate(over="ignore", invalid="ignore"):
         grown = np.exp(np.clip(np.multiply.outer(orders, value), -700.0, 700.0)) * law.none
-        bound = num_batches * np.log(grown.sum(1)) - 2.0 * np.log(orders)
-    at = int(np.nanargmin(bound))
-    shares = grown[at] / grown[at].sum()
-    mean = float((shares * value).sum())
-    deviation = math.sqrt(max(num_batches * float((shares * (value - mean) ** 2).sum()), 1e-300))
-    common = float((law.none * np.abs(value)).sum())
-    step = max(_FINE * common, 12.0 * deviation / 2 ** _POINTS[1])
-    return _Scores(np.rint(value / step).astype(np.int64), float(orders[at]) * step, deviation / step)
+        bound = num_batches * np.log(grown.sum(1)) - orders * limit - 2.0 * np.log(orders)
+        bound = np.where(orders * float(value.max()) < _STEEPEST, bound, np.inf)
+        mean = (grown * value).sum(1) / grown.sum(1)
+        variances = (grown * np.square(value - mean[:, None])).sum(1) / grown.sum(1)
+    # of tilts that are nearly the best, the one that spreads sums least
+    at = int(np.nanargmin(np.where(bound <= np.nanmin(bound) + _SLACK, variances, np.inf)))
+    order, deviation = float(orders[at]), math.sqrt(max(num_batches * float(variances[at]), 1e-300))
+    value = np.maximum(value, -_FALL / order)
+    fine = min(_FINE * float((law.none * np.abs(value)).sum()), _FINE_AT_TOP * max(float(value.max()), 0.0))
+    step = max(fine, max(_SPAN * deviation, 4.5 * float(np.abs(value).max())) / 2 ** _POINTS[1])
+    return _Scores(np.rint(value / step).astype(np.int64), round(limit / step), order * step, deviation / step)
 
 
 class _Tails(NamedTuple):
@@ -164,38 +189,25 @@ def _sums(none: Any, one: Any, scores: _Scores, num_batches: int, size: int) -> 
     return _Sums(law, error, others * totals[0] + totals[1])
 
 
-class Data(NamedTuple):
-    """What is released of one epoch of these data.
-
-    Attributes:
-      shift: a, 1 / noise multiplier, rounded down.
-      steps: how many batches were released.
-      share: the probability that the record's batch is one of them, rounded down.
-    """
-
-    shift: float
-    steps: int
-    share: float
-
-
 def explicit_delta(data: Data, epsilon: float, direction: Direction) -> float:
     """delta at `epsilon` >= 0 of one epoch of these data, at least; a float in [0, 1]."""
-    if not (data.shift < 30.0 and epsilon < 300.0):
+    if not (data.shift < _MOST_SHIFT and epsilon < _MOST_EPSILON):
         return 0.0
     law = laws(data.shift)
-    scores = _scores(law, data.shift, data.steps, epsilon, direction)
+    scores = _scores(law, data, epsilon, direction)
     if scores is None or not float(np.abs(scores.tilt * scores.value).max()) < 600.0:
         return 0.0
     ones = (law.record, law.empty) if direction is Direction.REMOVE else (law.empty, law.record)
     tails = [_tails(law.none, one, scores, data.steps) for one in (ones[0], law.none)]
     points = _POINTS[0]
     while True:
-        outside = sum(tail.beyond(-(2**points // 4), 3 * 2**points // 4) for tail in tails)
+        start = scores.limit - 2 ** (points - 1)
+        outside = sum(tail.beyond(start, start + 2**points) for tail in tails)
         if outside <= _OUTSIDE or points == _POINTS[1]:
             break
         points += 1
     p, q, other = (_sums(law.none, one, scores, data.steps, 2**points) for one in (*ones, law.none))
-    x = np.arange(2**points) - 2**points // 4
+    x = start + np.arange(2**points)
     at = x % 2**points
     # relative errors: of the masses, of the scale, and of the exponential
     sizes = 1.0 + abs(p.log_scale) + abs(q.log_scale) + abs(other.log_scale)
@@ -208,14 +220,14 @@ def explicit_delta(data: Data, epsilon: float, direction: Direction) -> float:
     rest = (1.0 - data.share) * math.exp(exponents[1]) * math.expm1(epsilon)
     against = (odds * q.law[at] + rest * other.law[at]) * (1.0 + 2.0 * slack)
     gain = data.share * p.law[at] * (1.0 - slack) - against
-    weight = np.exp(-scores.tilt * np.maximum(x, 0))  # at most 1: errors weigh no more
-    chosen = (gain > 0.0) & (x >= 0)
+    weight = np.exp(-scores.tilt * np.maximum(x - scores.limit, 0))  # at most 1: errors weigh no more
+    chosen = (gain > 0.0) & (x >= scores.limit)
     total = float((gain * weight)[chosen].sum())
     size = float(((data.share * p.law[at] + against) * weight)[chosen].sum())
     errors = p.error + odds * q.error + rest * other.error
     lost = math.sqrt(float(np.square(weight[chosen]).sum())) * errors + outside
     total = total - 2.0 * lost - (len(x) + 64.0) * ULP * size
-    return max(0.0, min(1.0, total * math.exp(min(p.log_scale, 700.0)) * (1.0 - 2.0**-30)))
+    return max(0.0, min(1.0, total * math.exp(min(p.log_scale - scores.tilt * scores.limit, 700.0)) * (1.0 - 2.0**-30)))
 
 
 class Letters(NamedTuple):
@@ -227,13 +239,17 @@ class Letters(NamedTuple):
 
 def letters(data: Data, epsilon: float, direction: Direction) -> Letters | None:
     """`Letters` by the scores of the test at `epsilon`, grouped by their odds; None where they err too much."""
-    law = laws(data.shift)
-    scores = _scores(law, data.shift, data.steps, epsilon, direction)
-    if scores is None or not data.shift < 30.0:
+    if not (data.shift < _MOST_SHIFT and epsilon < _MOST_EPSILON):
         return None
+    law = laws(data.shift)
+    scores = _scores(law, data, epsilon, direction)
+    if scores is None:
+        return None
+    reach = 12.0 * scores.deviation + float(np.abs(scores.value).max())
+    points = min(max(math.ceil(math.log2(2.0 * reach)), _POINTS[0]), _POINTS[1])
     scores = scores._replace(tilt=0.0)
     ones = (law.record, law.empty) if direction is Direction.REMOVE else (law.empty, law.record)
-    found = [_sums(law.none, one, scores, data.steps, 2**_LETTER_POINTS) for one in (*ones, law.none)]
+    found = [_sums(law.none, one, scores, data.steps, 2**points) for one in (*ones, law.none)]
     slack = data.steps * (_MASS_ERROR + 8.0 * ULP) + 2.0**-40
     if not slack < 0.01:
         return None

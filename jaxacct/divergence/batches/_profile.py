@@ -28,7 +28,8 @@ _KNOTS = 8.0  # for one scale of the loss
 _FALL = 0.5  # natural logarithms between knots in the tail
 _MOST_KNOTS = 400
 _LARGEST = 250.0  # nats, of an epsilon
-_MOST_HALVES = 10  # of an epoch, each half of what is left
+_MOST_HALVES = 6  # of an epoch, each half of what is left
+_LITTLE = 0.5  # gamma t below which hardly anything is gained
 _REST = 4e-3  # of delta that what is left may be without being looked at
 
 
@@ -91,7 +92,7 @@ def _swapped(epoch: Epoch, epsilon: float, direction: Direction, known: float) -
         if batches < 2 or share * known <= _REST * max(total, epoch.goal):
             break
         law = law_for(epoch.shift, batches, epoch.cut)
-        if law is None:
+        if law is None or law.least_mass * batches < _LITTLE:
             break
         halves = (batches + 1) // 2
         total += share * _first_half(law, batches, halves, epsilon, direction, epoch.goal / share)
