@@ -132,7 +132,7 @@ def positive_sum(first: Atoms, steps: Steps, log_goal: float) -> float:
 def _on_few(atoms: Atoms, step: float) -> Atoms:
     """On about `_FEW` points, even near 0 and geometric further out; multiples of `step`, where that is not 0."""
     value, mass = atoms
-    scale = math.sqrt(float((mass * value * value).sum() / mass.sum()))
+    scale = math.sqrt(float((mass * value * value).sum()) / max(float(mass.sum()), 1e-300))
     if scale == 0.0:
         return Atoms(np.zeros(1), mass.sum(keepdims=True) * (1.0 + 2.0**-40))
     place = np.arcsinh(value / scale)
