@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jaxacct._types import Bound, Direction, Interval, NeighboringRelation
+    from jaxacct._types import LastBatch as LastBatch
     from jaxacct._types import OrderEdgeWarning as OrderEdgeWarning
     from jaxacct._types import PrecisionWarning as PrecisionWarning
     from jaxacct._types import SlowWarning as SlowWarning

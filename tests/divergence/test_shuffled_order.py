@@ -11,7 +11,8 @@ import jaxacct as ja
 from jaxacct.divergence.batches._blanket import FARTHEST, blanket_law
 from jaxacct.divergence.batches._explicit import Data, explicit_delta, laws, letters
 from jaxacct.divergence.batches._one_step import step_law
-from jaxacct.divergence.batches._positive_sum import Atoms, Steps, positive_sum
+from jaxacct.divergence.batches._positive_sum import positive_sum
+from jaxacct.divergence.batches._powers import Atoms, Steps
 from jaxacct.divergence.batches._profile import Epoch, Knots, epoch_delta, falling_root, knots
 
 REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD

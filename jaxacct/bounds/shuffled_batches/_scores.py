@@ -18,6 +18,7 @@ from jaxacct.divergence.batches._profile import falling_root
 from jaxacct.mechanisms import Composed, DiscretePair, PartialShuffledBatches, ShuffledBatches
 from jaxacct.special import down
 
+_ROUGH = 1e-5  # a delta at which an epoch's scale is looked at
 _MOST_BATCHES = 10**7  # beyond, sums of scores are not known well enough
 
 
@@ -52,7 +53,7 @@ def _below(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mappi
         if not at.wants_lower:
             low = 0.0
         elif epochs > 1:
-            low = _composed(data, epochs, query, target, d, at)
+            low = _composed(data, epochs, _tilt(mechanism, query, target, at), query, target, d, at)
         elif query is Query.DELTA:
             low = explicit_delta(data, target, d)
         else:
@@ -70,11 +71,19 @@ def _epsilon(data: Data, delta: float, direction: Direction, high: float) -> flo
     return falling_root(profile, delta, 0.9 * high, high, from_below=True).lower
 
 
-def _composed(data: Data, epochs: int, query: Query, target: float, direction: Direction, at: Bracketing) -> float:
+def _tilt(mechanism: ShuffledBatches, query: Query, target: float, at: Bracketing) -> float:
+    """About the epsilon of one epoch at which several are told apart best; any is valid."""
+    one, delta = mechanism.epochs(1)[0][0], target if query is Query.EPSILON else _ROUGH
+    found = at.ask(one, Query.EPSILON, delta, Query.EPSILON.width, wants_lower=False).upper
+    return found / math.sqrt(float(mechanism.num_epochs))
+
+
+def _composed(
+    data: Data, epochs: int, tilt: float, query: Query, target: float, direction: Direction, at: Bracketing
+) -> float:
     """A lower bound from `epochs` independent epochs' scores."""
-    guess = at.known[direction].upper if query is Query.EPSILON else target
     best = 0.0
-    for epsilon in {0.0, min(guess, 100.0) / epochs}:
+    for epsilon in (0.0, tilt):
         found = letters(data, epsilon, direction)
         if found is not None:
             best = max(best, _of_letters(found, epochs, query, target, at))

@@ -93,6 +93,7 @@ SHUFFLE = BracketMethod(
     cost=Cost.MILLISECONDS,
     cold=Cost.MILLISECONDS,
     applies=_has_one_epoch,
+    is_quick=True,
     regime=f"one epoch of at least two batches, noise multiplier {1.0 / MOST_LOSS:g} or more",
     bracket=_bracket,
     reduction=always,

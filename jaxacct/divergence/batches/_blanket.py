@@ -48,7 +48,7 @@ class BlanketLaw(NamedTuple):
 
 
 def blanket_law(a: float, num_batches: int, cut: float) -> BlanketLaw | None:
-    """`BlanketLaw` of one of `num_batches` >= 2 batches; None where noise or `cut` are too small to be certified.
+    """NamedTuple: the law of one of `num_batches` >= 2 batches; None where noise or `cut` are too small.
 
     Args:
       a: 1 / noise multiplier.

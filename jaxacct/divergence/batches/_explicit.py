@@ -33,7 +33,7 @@ _SLACK = 5.0  # natural logarithms by which a tilt may be worse than the best
 _SPAN = 8.0  # standard deviations of the sum of scores that a window covers at least
 _POINTS = (10, 17)  # log2 of the least and of the largest number of points of a window
 _OUTSIDE = 1e-6  # what may lie outside it
-_LETTERS = 64
+_LETTERS = 64  # groups of scores that tell epochs apart
 _RARE = 1e-9  # probability of the letters at both ends
 _ORDERS = np.exp(np.linspace(-5.0, 2.5, 46))  # tilts that are tried, about that of a normal law
 _TILTS = np.exp(np.linspace(-6.0, 3.0, 28))  # by which what lies outside the window is bounded, over the deviation
@@ -53,7 +53,7 @@ class Laws(NamedTuple):
 
 @functools.lru_cache(maxsize=32)
 def laws(a: float) -> Laws:
-    """`Laws` of an output of shift a."""
+    """NamedTuple: the laws of an output of shift a."""
     edges = np.linspace(-_BEYOND, 2.0 * a + _BEYOND, _CELLS - 1)
     low, high = np.append(-np.inf, edges), np.append(edges, np.inf)
 
@@ -238,7 +238,7 @@ class Letters(NamedTuple):
 
 
 def letters(data: Data, epsilon: float, direction: Direction) -> Letters | None:
-    """`Letters` by the scores of the test at `epsilon`, grouped by their odds; None where they err too much."""
+    """NamedTuple: letters by the scores of the test at `epsilon`, grouped by odds; None where they err too much."""
     if not (data.shift < _MOST_SHIFT and epsilon < _MOST_EPSILON):
         return None
     law = laws(data.shift)

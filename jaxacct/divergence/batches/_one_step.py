@@ -48,7 +48,7 @@ class StepLaw(NamedTuple):
 
 
 def step_law(a: float, epsilon: float, direction: Direction, cut: float) -> StepLaw:
-    """`StepLaw` of one step of shift a.
+    """NamedTuple: the law of one step of shift a.
 
     Args:
       a: 1 / noise multiplier, at most `MOST_LOSS`.

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct.divergence.batches._powers import Atoms, Powers, Steps, log_psi, psi
 from jaxacct.special import ULP
 
 # These steer cost and tightness only.
@@ -34,37 +35,11 @@ _SPREAD = 1e-3  # how much more the answer may be, relative, since terms are on 
 _LARGEST = 2**14  # points of a lattice whose transform is taken as a whole, where that can be avoided
 _MOST_POINTS = 16  # log2 of the points of any
 _TRIES = 3  # of a plan
-_MOST_NODES = 1500
-_NOTHING = 60.0  # natural logarithms by which a power is less than on the axis where it is not computed
+_MOST_NODES = 1500  # that are looked at one by one
 _DECAY = 45.0  # natural logarithms by which moments have fallen where nodes end
 _LOST = 1e-4  # of the answer that clipping costs there
 _FINE = 0.03  # of the deviation of a step: the lattice's step where only some nodes are looked at
 _SAMPLES = (13, 18)  # log2 of the points at which a moment beyond those nodes is looked at
-
-
-class Atoms(NamedTuple):
-    """A measure on the line: values [N] and masses [N], rounded up."""
-
-    value: NDArray[np.float64]
-    mass: NDArray[np.float64]
-
-
-class Steps(NamedTuple):
-    """Independent steps of one law, and how many.
-
-    Attributes:
-      law: one step's values and masses; what is left is at 0.
-      least_mass: at most the sum of the true masses.
-      count: n, the most steps.
-      terms: K, how many numbers of steps, from n down; at most n + 1.
-      blank: 1 - r, rounded down; in (0, 1].
-    """
-
-    law: Atoms
-    least_mass: float
-    count: float
-    terms: float
-    blank: float
 
 
 def positive_sum(first: Atoms, steps: Steps, log_goal: float) -> float:
@@ -171,90 +146,6 @@ def _on_lattice(atoms: Atoms, step: float) -> _Lattice:
     return _Lattice(np.arange(first, first + size), step, mass)
 
 
-# Psi
-
-
-def _log_psi(excess: Any, steps: Steps) -> Any:
-    """log Psi [..] where phi = 1 + `excess`, both real and phi > 0."""
-    count, gamma = steps.terms, steps.blank
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        log = np.log1p(excess)
-        if count == 1.0 or gamma >= 1.0:
-            return steps.count * log
-        low = math.log1p(-gamma)
-        close = np.log1p(np.maximum((excess + gamma) / (1.0 - gamma), -0.75))
-        apart = -np.abs(np.where(np.abs(close) < 0.25, close, log - low))
-        ratio = np.where(apart == 0.0, count, np.expm1(count * apart) / np.expm1(apart))
-    return (steps.count - count + 1.0) * log + (count - 1.0) * np.maximum(log, low) + np.log(ratio)
-
-
-class _Powers(NamedTuple):
-    """Psi [N] over e^scale, complex; by how much it errs at most, and what |Psi| is at most."""
-
-    value: NDArray[np.complex128]
-    error: NDArray[np.float64]
-    most: NDArray[np.float64]
-
-
-def _expm1(real: Any, imaginary: Any) -> Any:
-    """e^z - 1 for complex z, each part to some ULP of |e^z - 1|."""
-    half = np.sin(0.5 * imaginary)
-    grown = np.exp(real)
-    return np.expm1(real) - 2.0 * grown * half * half + 1j * grown * np.sin(imaginary)
-
-
-def _psi(excess: Any, error: Any, steps: Steps, scale: float) -> _Powers:
-    """Psi where phi = 1 + `excess`, a complex array that errs by `error` at most; 0 where it is of no account."""
-    modulus = np.hypot(1.0 + excess.real, excess.imag)
-    # 1 + excess is rounded once; where it is small its logarithm is that of the rounded number
-    off = error + 32.0 * ULP * np.abs(excess) + np.where(modulus < 0.5, ULP, 0.0)
-    log_most = _log_psi(modulus + off - 1.0, steps) - scale
-    with np.errstate(under="ignore", over="ignore"):
-        most = np.exp(log_most) * (1.0 + 2.0**-40 + 8.0 * ULP * (steps.count + abs(scale)))
-    counts = log_most > -_NOTHING
-    value, error = np.zeros(len(excess), complex), most.copy()
-    value[counts], error[counts] = _psi_of_some(excess[counts], off[counts], most[counts], steps, scale)
-    return _Powers(value, error, most)
-
-
-def _psi_of_some(excess: Any, off: Any, most: Any, steps: Steps, scale: float) -> tuple[Any, Any]:
-    """Psi over e^`scale` and its error, where phi = 1 + `excess` is off by `off` and |Psi| at most `most`.
-
-    With m = n - K + 1, and of phi and r the larger in modulus called b, the other a, y = log(a / b), Re y <= 0, it is
-    phi^m b^(K - 1) (e^(K y) - 1) / (e^y - 1). |dPsi / dphi| is at most n Psi(|phi|) / |phi|.
-    """
-    n, count, gamma = steps.count, steps.terms, steps.blank
-    modulus = np.hypot(1.0 + excess.real, excess.imag)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        near = 0.5 * np.log1p(np.maximum(2.0 * excess.real + np.square(np.abs(excess)), -0.75))
-        log = np.where(modulus < 0.5, np.log(modulus), near)
-        turn = np.arctan2(excess.imag, 1.0 + excess.real)
-        ratio, rounding, leads, times = 1.0 + 0.0j, 0.0, log * n, n
-        if count > 1.0 and gamma < 1.0:
-            low = math.log1p(-gamma)
-            # phi / r - 1 where they are close, so that the difference of logarithms keeps its digits
-            close = (excess + gamma) / (1.0 - gamma)
-            apart = 0.5 * np.log1p(np.maximum(2.0 * close.real + np.square(np.abs(close)), -0.75))
-            is_close = np.abs(close) < 0.25
-            apart = np.where(is_close, apart, log - low)
-            angle = np.where(is_close, np.arctan2(close.imag, 1.0 + close.real), turn)
-            is_larger = apart >= 0.0  # phi is the larger
-            real, imaginary = -np.abs(apart), np.where(is_larger, -angle, angle)
-            below = _expm1(real, imaginary)
-            ratio = np.where(below == 0.0, count, _expm1(count * real, count * imaginary) / below)
-            rest = n - count + 1.0
-            leads = rest * log + (count - 1.0) * np.where(is_larger, log, low)
-            times = np.where(is_larger, n, rest)
-            # the exponents K y are rounded; e^y - 1 is at least 1 / K of its least where it counts
-            rounding = 16.0 * ULP * (1.0 + 4.0 * count * np.exp(count * real)) / np.maximum(np.abs(below), 1.0 / count)
-        lead = np.exp(leads - scale)
-        value = lead * ratio * (np.cos(times * turn) + 1j * np.sin(times * turn))
-        error = most * np.minimum(n * off / np.maximum(modulus - off, 1e-300), 1.0) + rounding * lead
-        error = error + np.abs(value) * ULP * (64.0 + 8.0 * n * (np.abs(log) + np.abs(turn)) + 4.0 * abs(scale))
-        is_known = np.isfinite(value) & (error < most) & (modulus > 2.0 * off)
-    return np.where(is_known, value, 0.0), np.where(is_known, error, most)
-
-
 # The plan
 
 
@@ -271,7 +162,7 @@ def _markov(first: Atoms, steps: Steps, order: float) -> float:
     error = (2.0 * _FEW + 16.0 + largest) * ULP
     with np.errstate(over="ignore", invalid="ignore"):
         excess = shares - steps.least_mass + error * (shares + steps.least_mass)
-        log = np.log(lead) + error + _log_psi(excess, steps) - 1.0 - np.log(orders)
+        log = np.log(lead) + error + log_psi(excess, steps) - 1.0 - np.log(orders)
         size = np.abs(log) + 40.0 + np.abs(np.log(orders)) + steps.count * (np.abs(np.log1p(excess)) + 1e-6)
         log = np.where(largest < 690.0, log + 32.0 * ULP * size, np.inf)
         return float(np.exp(np.nanmin(np.where(np.isnan(log), np.inf, log))))
@@ -292,7 +183,7 @@ def _planned(first: Atoms, steps: Steps, order: float, log_goal: float, log_size
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         shares, lead = _moments(law, orders), _moments(first, orders)
         jumps = steps.count * shares.sum(1)
-        log_moment = np.log(lead.sum(1)) + _log_psi((shares - law.mass).sum(1), steps)
+        log_moment = np.log(lead.sum(1)) + log_psi((shares - law.mass).sum(1), steps)
         bound = log_moment - 2.0 * np.log(orders)
         best, least = float(np.nanmin(bound)), int(np.nanargmin(bound))
         variance = steps.count * float((shares[least] * law.value**2).sum())
@@ -316,7 +207,7 @@ def _planned(first: Atoms, steps: Steps, order: float, log_goal: float, log_size
 # The sum
 
 
-def _total(first: Any, first_error: Any, powers: _Powers, weight: Any, scale: float) -> float:
+def _total(first: Any, first_error: Any, powers: Powers, weight: Any, scale: float) -> float:
     """sum Re(M Psi weight) e^scale, with all errors added."""
     lead = np.abs(first) + first_error
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
@@ -358,8 +249,8 @@ def _by_transform(first: Atoms, steps: Steps, plan: _Plan, size: int) -> float:
         found.append((np.conj(np.fft.rfft(tilted)), error, float(tilted.sum())))
     (lead, lead_error, _), (moment, error, total) = found
     error += (total + steps.least_mass) * ULP
-    scale = float(_log_psi(total - steps.least_mass, steps))
-    powers = _psi(moment - steps.least_mass, error, steps, scale)
+    scale = float(log_psi(total - steps.least_mass, steps))
+    powers = psi(moment - steps.least_mass, error, steps, scale)
     weight = _weights(plan.order, step, size, len(lead))
     weight[-1] *= 0.5
     return _total(lead, lead_error, powers, weight, scale)
@@ -389,8 +280,8 @@ def _by_nodes(first: Atoms, steps: Steps, plan: _Plan) -> float:
     surplus = max(float(few.mass.sum()) - steps.least_mass, 0.0) * (1.0 + 2.0**-40)
     excess, error = _at_nodes(few, c, nodes)
     grown, lead_error = _at_nodes(lead, c, nodes)
-    scale = float(_log_psi(excess[0].real + error[0] + surplus, steps))
-    powers = _psi(excess + surplus, error, steps, scale)
+    scale = float(log_psi(excess[0].real + error[0] + surplus, steps))
+    powers = psi(excess + surplus, error, steps, scale)
     weight = _weights(c, step, size, number)
     total = float(lead.mass.sum())
     found = _total(grown + total, lead_error + total * ULP * len(lead.mass), powers, weight, scale)
@@ -431,12 +322,12 @@ def _fallen(few: Atoms, shares: Any, rest: float, step: float, steps: Steps) -> 
     mean = float((shares * x).sum()) / total
     variance = (float((shares * (x - mean) ** 2).sum()) + rest * mean * mean) / total
     # |phi| / phi(c) = e^-high is enough
-    axis, low, high = float(_log_psi(total - 1.0, steps)), 0.0, 2.0 * _DECAY
-    if float(_log_psi(total * math.exp(-high) - 1.0, steps)) > axis - _DECAY:
+    axis, low, high = float(log_psi(total - 1.0, steps)), 0.0, 2.0 * _DECAY
+    if float(log_psi(total * math.exp(-high) - 1.0, steps)) > axis - _DECAY:
         return math.inf
     for _ in range(60):
         middle = 0.5 * (low + high)
-        fell = float(_log_psi(math.expm1(-middle + math.log(total)), steps)) <= axis - _DECAY
+        fell = float(log_psi(math.expm1(-middle + math.log(total)), steps)) <= axis - _DECAY
         low, high = (low, middle) if fell else (middle, high)
     least = -math.expm1(-2.0 * high) * (1.0 + 2.0**-30)
     reach = (max(float(x[-1]), 0.0) - min(float(x[0]), 0.0)) * (1.0 + 2.0**-40)

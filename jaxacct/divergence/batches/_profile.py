@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from jaxacct._types import Direction, Ends
 from jaxacct.divergence.batches._blanket import MOST_LOSS, BlanketLaw, blanket_law
 from jaxacct.divergence.batches._one_step import step_law
-from jaxacct.divergence.batches._positive_sum import Atoms, Steps, positive_sum
+from jaxacct.divergence.batches._positive_sum import positive_sum
+from jaxacct.divergence.batches._powers import Atoms, Steps
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.special import ULP
 
@@ -58,7 +59,7 @@ class Epoch(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def law_for(shift: float, num_batches: int, cut: float) -> BlanketLaw | None:
-    """`BlanketLaw` of one batch; None where there is none."""
+    """NamedTuple (or None): the law of one batch."""
     return blanket_law(shift, num_batches, cut)
 
 
@@ -119,7 +120,7 @@ def _first_half(law: BlanketLaw, batches: int, halves: int, epsilon: float, dire
 
 
 def epoch_delta_alone(epoch: Epoch, epsilon: float, direction: Direction) -> float:
-    """`epoch_delta` with as little left out as matters beside it, whatever the goal."""
+    """float: `epoch_delta` with as little left out as matters beside it, whatever the goal."""
     epoch = epoch._replace(goal=1e-4)
     while True:
         found = epoch_delta(epoch, epsilon, direction)
@@ -144,7 +145,7 @@ def epoch_epsilon(epoch: Epoch, direction: Direction, high: float) -> float:
 def falling_root(
     profile: Callable[[float], float], delta: float, guess: float, high: float, *, from_below: bool = False
 ) -> Ends[float]:
-    """Two points in [0, `high`] near where `profile` falls to `delta`: above it (or 0), and at most it (or `high`).
+    """NamedTuple of floats in [0, `high`] near where `profile` falls to `delta`: above it or 0; at most it, or `high`.
 
     By secants of the root of -log profile, which is nearly straight in the tail, kept between the ends of a bracket.
     The one end is close to the root: the second, or the first where it is looked for `from_below`.
@@ -195,7 +196,7 @@ class Knots(NamedTuple):
 
 
 def knots(epoch: Epoch, direction: Direction, high: float) -> Knots:
-    """`Knots` of one epoch's profile, close enough that their chords add little to its loss, alone or composed.
+    """NamedTuple: knots of one epoch's profile, so close that their chords add little to its loss, also composed.
 
     They end about where delta is the goal.
 
