@@ -64,7 +64,7 @@ _EXPLICIT: dict[tuple[type, ...], Callable[[Any], Mechanism | None]] = {
 
 
 def explicit(run: Mechanism) -> Mechanism | None:
-    """What certain data lose, of which a record is replaced; None where none are known."""
+    """A mechanism (class `Mechanism`) that loses what certain data lose, of which a record is replaced; or None."""
     make = _EXPLICIT.get(run.signature())
     return None if make is None else make(run)
 

@@ -48,7 +48,7 @@ _SIGNATURES = frozenset((kind, Gaussian) for kind in _EPOCHS)
 
 
 def run_of(mechanism: Any) -> Any:
-    """What was run, whatever the adjacency."""
+    """What was run (class `Mechanism`), whatever the adjacency."""
     return mechanism.mechanism if mechanism.relation is ReplaceOne.relation else mechanism
 
 
@@ -62,7 +62,7 @@ def _repeats(mechanism: Any) -> int:
 
 
 def known_batches(mechanism: Any) -> Composed:
-    """What is lost where a record's batches are known."""
+    """The class `Composed` of what is lost where a record's batches are known."""
     noise = run_of(mechanism).mechanism
     if mechanism.relation is ReplaceOne.relation:
         noise = Gaussian(0.5 * float(noise.noise_multiplier))

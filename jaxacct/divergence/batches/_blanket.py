@@ -169,7 +169,7 @@ class Rest(NamedTuple):
 
 
 def cells_of_rest(tail_of: Callable[[Any], Any], others: float, last: float) -> Rest:
-    """`Rest` up to about `last` of a variable whose tail, rounded up, is `tail_of`; of the largest of `others`."""
+    """`Rest` (a NamedTuple) of a variable whose tail, rounded up, is `tail_of`, up to about `last`."""
     first = quantile(_CERTAIN / others) if others > 2.0 * _CERTAIN else 0.0
     cells = max(1, math.ceil((last - first) / WIDTH))
     x = first + WIDTH / _PIECES * np.arange(_PIECES * cells + 1)

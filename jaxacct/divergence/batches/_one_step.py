@@ -76,7 +76,7 @@ def step_law(a: float, epsilon: float, direction: Direction, cut: float) -> Step
 
 
 def replaced_step_law(a: float, epsilon: float, cut: float) -> StepLaw:
-    """`StepLaw` of one step of shift a where the record is replaced by any other one; arguments as for `step_law`."""
+    """NamedTuple: the law of one step where the record is replaced by any other one; arguments as for `step_law`."""
     reach, zero = min(quantile(cut), FARTHEST), epsilon / (2.0 * a)
     top, first = reach + a, min(zero, reach + a)
     above = _half(2.0 * a, zero + a, 0.0, top - zero, squared=False)
