@@ -1,10 +1,10 @@
 """A record that is replaced: by any other one, or by the empty one.
 
 Replaced by any other (`ReplaceOne`): by the pair that is the worst case where one is known
-(`jaxacct.bounds._mirrored`), which without sampling is noise of half the size. Elsewhere the record is removed, then
-the other one added, with any split of epsilon; and where a record's steps are known to all, its largest change is that
-of noise of half the size in these steps (joint convexity). From below, where records add to a sum, another one may
-contribute nothing.
+(`jaxacct.bounds._mirrored`), which without sampling is noise of half the size; in shuffled batches by theorems of their
+own. Elsewhere the record is removed, then the other one added, with any split of epsilon; and where a record's steps
+are known to all, its largest change is that of noise of half the size in these steps (joint convexity). From below,
+where records add to a sum, another one may contribute nothing.
 
 Replaced by the empty one (`ZeroOut`): where records take part independently, what the record's removal leaves.
 """

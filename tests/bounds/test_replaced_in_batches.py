@@ -160,3 +160,13 @@ def test_sharper_than_two_steps():
         first = ja.epsilon(run, share, direction="remove")
         two.append(first + ja.epsilon(run, (1e-6 - share) * math.exp(-first), direction="add"))
     assert ja.epsilon(run, 1e-6, **ONE) < 0.9 * min(two)
+
+
+@pytest.mark.parametrize("named", [{}, ONE])
+def test_calibrated_and_swept(named):
+    noise = ja.calibrate(ja.ShuffledBatches(ja.Gaussian(None), 100), "noise_multiplier", 0.5, 1e-6, **named)
+    run = ja.ShuffledBatches(ja.Gaussian(noise), 100)
+    assert 0.49 <= ja.epsilon(run, 1e-6, **named) <= 0.5
+    swept = ja.sweep(run, {"noise_multiplier": [noise, 2.0 * noise]}, target_delta=1e-6, **named)
+    assert swept.values[0] == pytest.approx(ja.epsilon(run, 1e-6, **named), rel=1e-9)
+    assert swept.values[1] < swept.values[0]

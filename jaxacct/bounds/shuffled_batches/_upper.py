@@ -165,5 +165,5 @@ DISTRIBUTION = Distribution(
 
 
 def has_several_epochs(mechanism: Any) -> bool:
-    """bool: whether there is something to compose."""
-    return _repeats(mechanism) > 1
+    """bool: whether there is something to compose; of many points, there may be."""
+    return not is_scalar(mechanism) or _repeats(mechanism) > 1
