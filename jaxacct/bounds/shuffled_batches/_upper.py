@@ -6,7 +6,7 @@ out or to come; SB-2: several epochs. Adjacency: a record against the empty one;
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, always
@@ -43,7 +43,7 @@ def _begun(mechanism: PartialShuffledBatches, goal: float) -> Epoch:
     return Epoch(_shift(mechanism), batches, done, done < batches, goal)
 
 
-_EPOCHS = {ShuffledBatches: _whole, PartialShuffledBatches: _begun}
+_EPOCHS: dict[type, Callable[[Any, float], Epoch]] = {ShuffledBatches: _whole, PartialShuffledBatches: _begun}
 _SIGNATURES = frozenset((kind, Gaussian) for kind in _EPOCHS)
 
 

@@ -84,8 +84,9 @@ def blanket_law(a: float, num_batches: int, cut: float) -> BlanketLaw | None:
     ray, place = np.nonzero(found)
     masses = found[ray, place] * (1.0 + MASS_ERROR)
     least = float(masses.sum()) * (1.0 - 3.0 * MASS_ERROR)
-    excess = np.expm1(a * u - 0.5 * a * a)
-    return BlanketLaw(a, first + WIDTH * a * place, excess[ray], masses, least, cut)
+    excess: Any = np.expm1(a * u - 0.5 * a * a)
+    log_weight = first + WIDTH * a * place.astype(np.float64)
+    return BlanketLaw(a, log_weight, excess[ray], masses, least, cut)
 
 
 def spread(a: float, cells: "Projection", rest: "Rest") -> tuple[Any, Any, Any]:
@@ -145,7 +146,7 @@ class Projection(NamedTuple):
 
 def cells_of_projection(a: float, low: float, high: float) -> Projection:
     """`Projection` of cells that cover [low, high], for y = e^(a u - a^2/2)."""
-    u = WIDTH * np.arange(math.floor(low / WIDTH), math.ceil(high / WIDTH) + 1)  # 0 is an end: |u| is monotone
+    u: Any = WIDTH * np.arange(math.floor(low / WIDTH), math.ceil(high / WIDTH) + 1)  # 0 is an end: |u| is monotone
     nodes, weights = gauss_legendre(_NODES)
     into = 0.5 * (nodes + 1.0)
     at = u[:-1, None] + WIDTH * into
@@ -172,7 +173,7 @@ def cells_of_rest(tail_of: Callable[[Any], Any], others: float, last: float) -> 
     """`Rest` (a NamedTuple) of a variable whose tail, rounded up, is `tail_of`, up to about `last`."""
     first = quantile(_CERTAIN / others) if others > 2.0 * _CERTAIN else 0.0
     cells = max(1, math.ceil((last - first) / WIDTH))
-    x = first + WIDTH / _PIECES * np.arange(_PIECES * cells + 1)
+    x: Any = first + WIDTH / _PIECES * np.arange(_PIECES * cells + 1)
     tail = np.minimum(1.0, np.maximum.accumulate(tail_of(x)[::-1])[::-1])
     masses = (tail[:-1] - tail[1:]).reshape(cells, _PIECES)
     share = masses.sum(1)
@@ -201,5 +202,5 @@ def on_rays(a: float, ray: Any, log_weight: Any, mass: Any, rays: int) -> tuple[
     to_high = np.expm1(into) / math.expm1(step)
     to_low = np.exp(into) * np.expm1(step - into) / math.expm1(step)
     where, total = ray * size + index, size * rays
-    found = np.bincount(where, mass * to_low, total) + np.bincount(where + 1, mass * to_high, total)
+    found: Any = np.bincount(where, mass * to_low, total) + np.bincount(where + 1, mass * to_high, total)
     return first, found.reshape(rays, size)

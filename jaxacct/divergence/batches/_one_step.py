@@ -115,7 +115,7 @@ def _half(a: float, place: float, distance: float, length: float, *, squared: bo
     of positive terms only.
     """
     cells = max(math.ceil(length / _WIDTH), 0)
-    d = distance + _WIDTH * np.arange(cells + 1)
+    d: Any = distance + _WIDTH * np.arange(cells + 1)
     nodes, weights = gauss_legendre(_NODES)
     into = _WIDTH * 0.5 * (nodes + 1.0)
     at = place + _WIDTH * np.arange(cells)[:, None] + into

@@ -97,7 +97,8 @@ def replaced_law(a: float, num_batches: int, cut: float) -> ReplacedLaw | None:
     mass = found * (1.0 + MASS_ERROR)
     of_cell = mass.sum(1).reshape(-1, 2).sum(1)
     least = float(np.minimum(of_cell, of_cell[::-1]).sum()) * (1.0 - 4.0 * MASS_ERROR)
-    return ReplacedLaw(a, u, first + WIDTH * a * np.arange(mass.shape[1]), mass, least, cut)
+    log_weight: Any = first + WIDTH * a * np.arange(mass.shape[1])
+    return ReplacedLaw(a, u, log_weight, mass, least, cut)
 
 
 def _tail_in_plane(others: float, x: Any) -> Any:
