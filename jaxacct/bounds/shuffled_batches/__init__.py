@@ -14,9 +14,10 @@ from jaxacct._method import BOTH, CLOSED_FORM, Cost, RenyiMethod, never
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._orders import mixed
 from jaxacct.bounds.gaussian import unamplified, unamplified_rdp
+from jaxacct.bounds.shuffled_batches._replaced import REPLACED, explicit
 from jaxacct.bounds.shuffled_batches._scores import SCORES
 from jaxacct.bounds.shuffled_batches._tests import LARGEST
-from jaxacct.bounds.shuffled_batches._upper import DISTRIBUTION, SHUFFLE, has_several_epochs
+from jaxacct.bounds.shuffled_batches._upper import DISTRIBUTION, SHUFFLE, has_several_epochs, hides, is_shuffled
 from jaxacct.mechanisms import Gaussian, PartialShuffledBatches, ShuffledBatches
 
 
@@ -47,6 +48,8 @@ _RENYI = RenyiMethod(
 )
 
 _COMPOSED = loss_distribution(DISTRIBUTION, helps=has_several_epochs)
+
+__all__ = ["METHODS", "REPLACED", "explicit", "hides", "is_shuffled"]
 
 METHODS = {
     (ShuffledBatches, Gaussian): (unamplified(_epochs), _RENYI, SHUFFLE, _COMPOSED, SCORES, LARGEST),

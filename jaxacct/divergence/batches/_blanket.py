@@ -9,14 +9,17 @@ is a valid one (SB-6), and its mass gamma is what is left. So every integral is 
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._types import Direction
+from jaxacct.divergence.batches._powers import Atoms
 from jaxacct.special import ULP, gauss_legendre, log_normal_tail
 
-_WIDTH = 0.1  # of a cell, of u and of z; of l it is that times a. It steers tightness only
+WIDTH = 0.1  # of a cell, of u and of z; of l it is that times a. It steers tightness only
 _PIECES = 16  # of a cell of z, each rounded up to its upper end
 _NODES = 12  # of Gauss's rule in a cell of u
 _CERTAIN = 7.0  # expected records above z, below which all of z is rounded up to it
@@ -46,6 +49,18 @@ class BlanketLaw(NamedTuple):
     least_mass: float
     cut: float
 
+    def atoms(self, epsilon: float, direction: Direction) -> Atoms:
+        """W D, rounded up, and its masses."""
+        weight, gain, grown = np.exp(self.log_weight), math.expm1(epsilon), math.exp(epsilon)
+        if direction is Direction.REMOVE:
+            value = weight * (self.excess - gain)
+            size = weight * (np.abs(self.excess) + gain)
+        else:
+            value = weight * -(gain + grown * self.excess)
+            size = weight * (grown * np.abs(self.excess) + gain)
+        # differences of rounded numbers, and W itself
+        return Atoms(value + 16.0 * ULP * (size + (1.0 + np.abs(self.log_weight)) * np.abs(value)), self.mass)
+
 
 def blanket_law(a: float, num_batches: int, cut: float) -> BlanketLaw | None:
     """NamedTuple: the law of one of `num_batches` >= 2 batches; None where noise or `cut` are too small.
@@ -60,31 +75,51 @@ def blanket_law(a: float, num_batches: int, cut: float) -> BlanketLaw | None:
     last = quantile(0.25 * cut / others)
     if not (a <= MOST_LOSS and max(reach + a, last) <= FARTHEST):
         return None
-    u, low_share, high_share, low_mean, high_mean = _cells_of_projection(a, reach)
-    z, tail, share, mean = _cells_of_rest(others, last)
-    cut = float(tail[-1] + np.exp(log_normal_tail(np.array([-u[0], u[-1] - a]))).max() * (1.0 + 2.0**-36))
+    cells = cells_of_projection(a, -reach, reach + a)
+    rest = cells_of_rest(lambda x: tail_of_rest(others, x), others, last)
+    u = cells.ends
+    cut = float(rest.tail[-1] + np.exp(log_normal_tail(np.array([-u[0], u[-1] - a]))).max() * (1.0 + 2.0**-36))
+    piece, log_weight, mass = spread(a, cells, rest)
+    first, found = on_rays(a, (piece + 1) // 2, log_weight, mass, len(u))
+    ray, place = np.nonzero(found)
+    masses = found[ray, place] * (1.0 + MASS_ERROR)
+    least = float(masses.sum()) * (1.0 - 3.0 * MASS_ERROR)
+    excess: Any = np.expm1(a * u - 0.5 * a * a)
+    log_weight = first + WIDTH * a * place.astype(np.float64)
+    return BlanketLaw(a, log_weight, excess[ray], masses, least, cut)
+
+
+def spread(a: float, cells: "Projection", rest: "Rest") -> tuple[Any, Any, Any]:
+    """Atoms of log W at the ends of cells of u: which end, log W, and the mass under e^-l dP; [N] each.
+
+    The lower end of cell k is numbered 2 k, its upper end 2 k + 1.
+    """
+    u, z = cells.ends, rest.ends
     g = a * np.sqrt(u[:, None] ** 2 + z * z) + 0.5 * a * a
     slack = 8.0 * ULP * float(g.max())
     low, high = np.minimum(g[:-1], g[1:]) - slack, np.maximum(g[:-1], g[1:]) + slack
     low = np.concatenate([low[:, :1], low[:, :-1]], axis=1)
     before = np.concatenate([g[:, :1], g[:, :-1]], axis=1)  # l at the lower end of a cell of z
-    rays = np.arange(len(u))
-    places, masses, of_ray = [], [], []
-    for ray, weight, into in ((rays[:-1], low_share, low_mean), (rays[1:], high_share, high_mean)):
+    lower_ends = 2 * np.arange(len(u) - 1)
+    places, masses, of_end = [], [], []
+    for end, weight, into in (
+        (lower_ends, cells.to_low, cells.low_mean),
+        (lower_ends + 1, cells.to_high, cells.high_mean),
+    ):
         # l is convex in u and in z: its mean is at most the bilinear form through its values at the corners
         into = into[:, None]
         at_low = (1.0 - into) * np.maximum(before[:-1] - low, 0.0) + into * np.maximum(before[1:] - low, 0.0)
         at_high = (1.0 - into) * np.maximum(g[:-1] - low, 0.0) + into * np.maximum(g[1:] - low, 0.0)
         width = high - low
-        rise = np.minimum((1.0 - mean) * at_low + mean * at_high + slack + 2.0**-38 * width, width)
-        mass = weight[:, None] * share * np.exp(-(low + rise))  # E e^-l >= e^-E l
+        rise = np.minimum((1.0 - rest.mean) * at_low + rest.mean * at_high + slack + 2.0**-38 * width, width)
+        mass = weight[:, None] * rest.share * np.exp(-(low + rise))  # E e^-l >= e^-E l
         upper = mass * np.expm1(rise) / np.expm1(width)
         lower = mass * np.exp(rise) * np.expm1(width - rise) / np.expm1(width)
         for place, part in ((low, lower), (high, upper)):
             places.append(place.ravel())
             masses.append(part.ravel())
-            of_ray.append(np.repeat(ray, place.shape[1]))
-    return _gathered(a, u, np.concatenate(of_ray), np.concatenate(places), np.concatenate(masses), cut)
+            of_end.append(np.repeat(end, place.shape[1]))
+    return np.concatenate(of_end), np.concatenate(places), np.concatenate(masses)
 
 
 def quantile(tail: float) -> float:
@@ -95,61 +130,77 @@ def quantile(tail: float) -> float:
     return math.sqrt(max(size, 0.0)) if tail < 0.5 else 0.0
 
 
-def _cells_of_projection(a: float, reach: float) -> tuple[NDArray[np.float64], ...]:
-    """Ends of the cells of u [K + 1], and for each cell what its ends get and where, in the cell, that comes from.
+class Projection(NamedTuple):
+    """Cells of u: their ends [K + 1], and for each cell what its ends get and where, in the cell, that comes from.
 
     A y in a cell is split between the values at its ends so that its mean is kept. Shares [K] of the lower and of the
     upper end, under the standard normal density, and the mean place of u under each share, from 0 to 1.
     """
-    first, last = -math.ceil(reach / _WIDTH), math.ceil((reach + a) / _WIDTH)
-    u = _WIDTH * np.arange(first, last + 1)  # 0 is an end: |u| is monotone in a cell
+
+    ends: NDArray[np.float64]
+    to_low: NDArray[np.float64]
+    to_high: NDArray[np.float64]
+    low_mean: NDArray[np.float64]
+    high_mean: NDArray[np.float64]
+
+
+def cells_of_projection(a: float, low: float, high: float) -> Projection:
+    """`Projection` of cells that cover [low, high], for y = e^(a u - a^2/2)."""
+    u: Any = WIDTH * np.arange(math.floor(low / WIDTH), math.ceil(high / WIDTH) + 1)  # 0 is an end: |u| is monotone
     nodes, weights = gauss_legendre(_NODES)
     into = 0.5 * (nodes + 1.0)
-    at = u[:-1, None] + _WIDTH * into
-    density = np.exp(-0.5 * at * at) * (weights * (0.5 * _WIDTH / math.sqrt(2.0 * math.pi)))
-    high = np.expm1(a * _WIDTH * into) / math.expm1(a * _WIDTH)
-    low = np.exp(a * _WIDTH * into) * np.expm1(a * _WIDTH * (1.0 - into)) / math.expm1(a * _WIDTH)
-    to_low, to_high = (density * low).sum(1), (density * high).sum(1)
-    return u, to_low, to_high, (density * low * into).sum(1) / to_low, (density * high * into).sum(1) / to_high
+    at = u[:-1, None] + WIDTH * into
+    density = np.exp(-0.5 * at * at) * (weights * (0.5 * WIDTH / math.sqrt(2.0 * math.pi)))
+    to_high = density * (np.expm1(a * WIDTH * into) / math.expm1(a * WIDTH))
+    to_low = density * (np.exp(a * WIDTH * into) * np.expm1(a * WIDTH * (1.0 - into)) / math.expm1(a * WIDTH))
+    shares = to_low.sum(1), to_high.sum(1)
+    return Projection(u, *shares, (to_low * into).sum(1) / shares[0], (to_high * into).sum(1) / shares[1])
 
 
-def _cells_of_rest(others: float, last: float) -> tuple[Any, ...]:
-    """Ends of the cells of z [J + 1], P(z > end), masses of the ends' cells [J + 1], and their mean places, 0 to 1.
+class Rest(NamedTuple):
+    """Cells of z: ends [J + 1], P(z > end), masses of the ends' cells [J + 1], and their mean places, from 0 to 1.
 
     z is rounded up to a grid of `_PIECES` points a cell. The first "cell" is all that is rounded up to the first end.
-
-        P(z > x) = min(1, n Q(x), 1 - (1 - 2 Q(x))^n),    Q the normal tail, n the number of others.
     """
+
+    ends: NDArray[np.float64]
+    tail: NDArray[np.float64]
+    share: NDArray[np.float64]
+    mean: NDArray[np.float64]
+
+
+def cells_of_rest(tail_of: Callable[[Any], Any], others: float, last: float) -> Rest:
+    """`Rest` (a NamedTuple) of a variable whose tail, rounded up, is `tail_of`, up to about `last`."""
     first = quantile(_CERTAIN / others) if others > 2.0 * _CERTAIN else 0.0
-    cells = max(1, math.ceil((last - first) / _WIDTH))
-    x = first + _WIDTH / _PIECES * np.arange(_PIECES * cells + 1)
-    one = np.minimum(np.exp(log_normal_tail(x)), 0.5)
-    with np.errstate(divide="ignore"):
-        some = -np.expm1(others * np.log1p(-2.0 * one))
-    tail = np.minimum(others * one, some) * (1.0 + 64.0 * ULP * (1.0 + x * x))
-    tail = np.minimum(1.0, np.maximum.accumulate(tail[::-1])[::-1])
+    cells = max(1, math.ceil((last - first) / WIDTH))
+    x: Any = first + WIDTH / _PIECES * np.arange(_PIECES * cells + 1)
+    tail = np.minimum(1.0, np.maximum.accumulate(tail_of(x)[::-1])[::-1])
     masses = (tail[:-1] - tail[1:]).reshape(cells, _PIECES)
     share = masses.sum(1)
     places = (masses * (np.arange(1.0, _PIECES + 1.0) / _PIECES)).sum(1) / np.where(share > 0.0, share, 1.0)
-    ends, left = x[::_PIECES], tail[::_PIECES]
-    return ends, left, np.append(1.0 - tail[0], share), np.append(1.0, places)
+    return Rest(x[::_PIECES], tail[::_PIECES], np.append(1.0 - tail[0], share), np.append(1.0, places))
 
 
-def _gathered(
-    a: float, u: NDArray[np.float64], ray: Any, log_weight: Any, mass: NDArray[np.float64], cut: float
-) -> BlanketLaw:
-    """The atoms spread once more, on each ray of one y, to a grid of log W that all rays share."""
-    step, first = _WIDTH * a, float(log_weight.min())
+def tail_of_rest(others: float, x: Any) -> Any:
+    """P(z > x) [N] for x >= 0, rounded up:  min(1, n Q(x), 1 - (1 - 2 Q(x))^n),  Q the normal tail, n the others."""
+    one = np.minimum(np.exp(log_normal_tail(x)), 0.5)
+    with np.errstate(divide="ignore"):
+        some = -np.expm1(others * np.log1p(-2.0 * one))
+    return np.minimum(np.minimum(others * one, some) * (1.0 + 64.0 * ULP * (1.0 + x * x)), 1.0)
+
+
+def on_rays(a: float, ray: Any, log_weight: Any, mass: Any, rays: int) -> tuple[float, NDArray[np.float64]]:
+    """Atoms spread once more, on each ray of one y, to a grid of log W that all share: its start, and masses [R, S].
+
+    The grid's step is `WIDTH` times a.
+    """
+    step, first = WIDTH * a, float(log_weight.min())
     index = np.floor((log_weight - first) / step).astype(np.int64)
     # W is rounded up by this, and known to some units of its last place more
     into = np.clip(log_weight - (first + step * index) + 8.0 * ULP * np.abs(log_weight), 0.0, step)
     size = int(index.max()) + 2
     to_high = np.expm1(into) / math.expm1(step)
     to_low = np.exp(into) * np.expm1(step - into) / math.expm1(step)
-    where, total = ray * size + index, size * len(u)
-    found = np.bincount(where, mass * to_low, total) + np.bincount(where + 1, mass * to_high, total)
-    kept = np.flatnonzero(found)
-    excess = np.expm1(a * u - 0.5 * a * a)
-    masses = found[kept] * (1.0 + MASS_ERROR)
-    least = float(masses.sum()) * (1.0 - 3.0 * MASS_ERROR)
-    return BlanketLaw(a, first + step * (kept % size), excess[kept // size], masses, least, cut)
+    where, total = ray * size + index, size * rays
+    found: Any = np.bincount(where, mass * to_low, total) + np.bincount(where + 1, mass * to_high, total)
+    return first, found.reshape(rays, size)

@@ -14,6 +14,11 @@ L(v) > 0; where v ~ N(a, 1) is below v_0, with L(v) < 0; and 0 with what is left
     remove:  v_0 = epsilon / a + a / 2,  L = c^2 e^(a^2) (e^(2 a d) - e^(a d)) above,  L = 1 - e^(-a d) below;
     add:     v_0 = epsilon / a - a / 2,  L = c (e^(a d) - 1) above,  L = e^(a^2) (e^(-a d) - e^(-2 a d)) / c below.
 
+Where p is replaced by q, |q| <= a, L = (N(p) - c N(q)) / N(r), and with D the profile of a Gaussian pair 2 a apart
+
+    Pi(k) = D(log(c + k)) for k >= 0,    (1 - k) D(epsilon - log(1 - k)) for k <= 0,
+    replace: v_0 = epsilon / (2 a),      L = c (e^(2 a d) - 1) above,  L = 1 - e^(-2 a d) below.
+
 Each half is split between the ends of cells of v so that its mean is kept, which spreads it further.
 """
 
@@ -67,11 +72,26 @@ def step_law(a: float, epsilon: float, direction: Direction, cut: float) -> Step
         math.exp(2.0 * epsilon + a * a) if is_remove else math.exp(epsilon),
         1.0 if is_remove else math.exp(a * a - epsilon),
     )
+    return _both(a, epsilon, above, below, growth, _tail(max(top, zero) - (a if is_remove else 0.0)))
+
+
+def replaced_step_law(a: float, epsilon: float, cut: float) -> StepLaw:
+    """NamedTuple: the law of one step where the record is replaced by any other one; arguments as for `step_law`."""
+    reach, zero = min(quantile(cut), FARTHEST), epsilon / (2.0 * a)
+    top, first = reach + a, min(zero, reach + a)
+    above = _half(2.0 * a, zero + a, 0.0, top - zero, squared=False)
+    below = _half(2.0 * a, a - first, zero - first, first + reach, squared=False)
+    return _both(2.0 * a, epsilon, above, below, (math.exp(epsilon), 1.0), _tail(max(top, zero) - a))
+
+
+def _both(
+    a: float, epsilon: float, above: "_Half", below: "_Half", growth: tuple[float, float], left_out: float
+) -> StepLaw:
+    """Both halves as one law, rounded up; |L| is e^(2 a |d|) at most over the `growth` of its half."""
     value = np.concatenate([above.size * growth[0], -below.size * growth[1]])
     mass = np.concatenate([above.mass, below.mass]) * (1.0 + MASS_ERROR)
     exponent = 4.0 * (epsilon + a * a) + 8.0 * a * np.concatenate([above.distance, below.distance])
     value = value + ULP * (32.0 + exponent) * np.abs(value)
-    left_out = _tail(max(top, zero) - (a if is_remove else 0.0))
     return StepLaw(value, mass, float(mass.sum()) * (1.0 - 3.0 * MASS_ERROR), left_out)
 
 
@@ -95,7 +115,7 @@ def _half(a: float, place: float, distance: float, length: float, *, squared: bo
     of positive terms only.
     """
     cells = max(math.ceil(length / _WIDTH), 0)
-    d = distance + _WIDTH * np.arange(cells + 1)
+    d: Any = distance + _WIDTH * np.arange(cells + 1)
     nodes, weights = gauss_legendre(_NODES)
     into = _WIDTH * 0.5 * (nodes + 1.0)
     at = place + _WIDTH * np.arange(cells)[:, None] + into

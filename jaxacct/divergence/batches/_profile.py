@@ -1,6 +1,7 @@
 """The privacy profile of one epoch of a shuffled list that is cut into batches, from above.
 
-docs/papers/shuffled_batches.md, SB-6 and SB-7: a record against the empty one; any dimension, adaptive steps.
+docs/papers/shuffled_batches.md, SB-6 and SB-7: a record against the empty one, or against any other one; any dimension,
+adaptive steps.
 """
 
 import functools
@@ -13,9 +14,10 @@ from numpy.typing import NDArray
 
 from jaxacct._types import Direction, Ends
 from jaxacct.divergence.batches._blanket import MOST_LOSS, BlanketLaw, blanket_law
-from jaxacct.divergence.batches._one_step import step_law
+from jaxacct.divergence.batches._one_step import StepLaw, replaced_step_law, step_law
 from jaxacct.divergence.batches._positive_sum import positive_sum
 from jaxacct.divergence.batches._powers import Atoms, Steps
+from jaxacct.divergence.batches._replaced import ReplacedLaw, replaced_law
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.special import ULP
 
@@ -43,6 +45,7 @@ class Epoch(NamedTuple):
       steps_done: s <= t, batches that were released.
       has_hidden: whether some records are in no batch that is ever released: those of the batches to come, or left out.
       goal: about the delta below which answers are of no use; what is left out is a small share of it.
+      replaces: whether the record is replaced by any other one, not by the empty one; then both directions are one.
     """
 
     shift: float
@@ -50,22 +53,34 @@ class Epoch(NamedTuple):
     steps_done: int
     has_hidden: bool
     goal: float
+    replaces: bool = False
 
     @property
     def cut(self) -> float:
         """What may be left out."""
         return max(_CUT * self.goal, _LEAST_CUT)
 
+    @property
+    def distance(self) -> float:
+        """Between the two outputs of a batch that is known, in deviations of the noise."""
+        return 2.0 * self.shift if self.replaces else self.shift
+
+    def step(self, epsilon: float, direction: Direction, cut: float) -> StepLaw:
+        """The law of one step, of which about `cut` may be left out."""
+        if self.replaces:
+            return replaced_step_law(self.shift, epsilon, cut)
+        return step_law(self.shift, epsilon, direction, cut)
+
 
 @functools.lru_cache(maxsize=256)
-def law_for(shift: float, num_batches: int, cut: float) -> BlanketLaw | None:
+def law_for(shift: float, num_batches: int, cut: float, *, replaces: bool) -> BlanketLaw | ReplacedLaw | None:
     """NamedTuple (or None): the law of one batch."""
-    return blanket_law(shift, num_batches, cut)
+    return (replaced_law if replaces else blanket_law)(shift, num_batches, cut)
 
 
 def epoch_delta(epoch: Epoch, epsilon: float, direction: Direction) -> float:
     """delta at `epsilon` >= 0 of one epoch, at most; a float in [0, 1]. Never above that of a known batch."""
-    known = float(np.exp(gaussian_log_delta(np.array([epsilon]), np.array([epoch.shift])))[0]) * (1.0 + 2.0**-40)
+    known = float(np.exp(gaussian_log_delta(np.array([epsilon]), np.array([epoch.distance])))[0]) * (1.0 + 2.0**-40)
     if not (epsilon < _LARGEST and epoch.shift <= MOST_LOSS):
         return min(known, 1.0)
     found = _with_hidden(epoch, epsilon, direction) if epoch.has_hidden else _swapped(epoch, epsilon, direction, known)
@@ -75,7 +90,7 @@ def epoch_delta(epoch: Epoch, epsilon: float, direction: Direction) -> float:
 def _with_hidden(epoch: Epoch, epsilon: float, direction: Direction) -> float:
     """SB-7:  E((1 - s/t) (1 - c) + (L_1 + .. + L_s) / t)_+."""
     batches = float(epoch.num_batches)
-    step = step_law(epoch.shift, epsilon, direction, epoch.cut)
+    step = epoch.step(epsilon, direction, epoch.cut)
     to_come = -(batches - epoch.steps_done) * math.expm1(epsilon) * (1.0 - 8.0 * ULP)
     steps = Steps(Atoms(step.value, step.mass), step.least_mass, float(epoch.steps_done), 1.0, 1.0)
     found = positive_sum(Atoms(np.array([to_come]), np.ones(1)), steps, math.log(epoch.goal * batches))
@@ -92,30 +107,24 @@ def _swapped(epoch: Epoch, epsilon: float, direction: Direction, known: float) -
     for _ in range(_MOST_HALVES):
         if batches < 2 or share * known <= _REST * max(total, epoch.goal):
             break
-        law = law_for(epoch.shift, batches, epoch.cut)
+        law = law_for(epoch.shift, batches, epoch.cut, replaces=epoch.replaces)
         if law is None or law.least_mass * batches < _LITTLE:
             break
         halves = (batches + 1) // 2
-        total += share * _first_half(law, batches, halves, epsilon, direction, epoch.goal / share)
+        now = epoch._replace(num_batches=batches, goal=epoch.goal / share)
+        total += share * _first_half(now, law, halves, epsilon, direction)
         share *= (batches - halves) / batches * math.exp(halves * math.log1p(-law.least_mass)) * (1.0 + 2.0**-40)
         batches -= halves
     return (total + share * known) * (1.0 + 2.0**-40)
 
 
-def _first_half(law: BlanketLaw, batches: int, halves: int, epsilon: float, direction: Direction, goal: float) -> float:
+def _first_half(
+    epoch: Epoch, law: BlanketLaw | ReplacedLaw, halves: int, epsilon: float, direction: Direction
+) -> float:
     """The sum of SB-6 over k < `halves`, at most."""
-    weight, gain, grown = np.exp(law.log_weight), math.expm1(epsilon), math.exp(epsilon)
-    if direction is Direction.REMOVE:
-        value = weight * (law.excess - gain)
-        size = weight * (np.abs(law.excess) + gain)
-    else:
-        value = weight * -(gain + grown * law.excess)
-        size = weight * (grown * np.abs(law.excess) + gain)
-    # differences of rounded numbers, and W itself
-    value = value + 16.0 * ULP * (size + (1.0 + np.abs(law.log_weight)) * np.abs(value))
-    step = step_law(law.shift, epsilon, direction, law.cut)
+    batches, step = float(epoch.num_batches), epoch.step(epsilon, direction, law.cut)
     steps = Steps(Atoms(step.value, step.mass), step.least_mass, batches - 1.0, float(halves), law.least_mass)
-    found = positive_sum(Atoms(value, law.mass), steps, math.log(max(goal, 1e-300) * batches))
+    found = positive_sum(law.atoms(epsilon, direction), steps, math.log(max(epoch.goal, 1e-300) * batches))
     return (found / batches + law.cut + step.cut) * (1.0 + 8.0 * ULP)
 
 
@@ -136,7 +145,7 @@ def epoch_epsilon(epoch: Epoch, direction: Direction, high: float) -> float:
       high: an epsilon that is known to do.
     """
     # as if the loss were normal, with the variance of all steps
-    step = step_law(min(epoch.shift, MOST_LOSS), 0.0, direction, epoch.cut)
+    step = epoch._replace(shift=min(epoch.shift, MOST_LOSS)).step(0.0, direction, epoch.cut)
     spread = math.sqrt(float((step.mass * np.square(step.value)).sum()) * epoch.steps_done) / epoch.num_batches
     guess = spread * (math.sqrt(max(-2.0 * math.log(epoch.goal), 1.0)) + 0.5 * spread)
     return falling_root(lambda e: epoch_delta(epoch, e, direction), epoch.goal, guess, high).upper
