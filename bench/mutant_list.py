@@ -99,10 +99,46 @@ FILTER = "tests/training/test_filter.py"
 BATCHES_BELOW = "tests/bounds/test_shuffled_batches.py"
 
 _COMPOSED = (
-    Mutant("bounds/shuffled_batches.py", "return Run(2.0 * mu", "return Run(2.1 * mu", BATCHES_BELOW),
-    Mutant("bounds/shuffled_batches.py", ", before=mu)", ", before=0.9 * mu)", BATCHES_BELOW),
     Mutant(
-        "bounds/shuffled_batches.py",
+        "divergence/batches/_blanket.py",
+        "others * one, some",
+        "0.9 * others * one, some",
+        "tests/divergence/test_shuffled_order.py",
+    ),
+    Mutant(
+        "divergence/batches/_powers.py",
+        "(steps.count - count + 1.0) * log",
+        "(steps.count - count) * log",
+        "tests/divergence/test_shuffled_order.py",
+    ),
+    Mutant(
+        "divergence/batches/_positive_sum.py",
+        "step / (4.0 * size)",
+        "step / (4.2 * size)",
+        "tests/divergence/test_shuffled_order.py",
+    ),
+    Mutant(
+        "divergence/batches/_positive_sum.py",
+        "weight[1:] *= 2.0",
+        "weight[1:] *= 1.9",
+        "tests/divergence/test_shuffled_order.py",
+    ),
+    Mutant(
+        "divergence/batches/_explicit.py",
+        "2.0 * a * (w - a)",
+        "2.1 * a * (w - a)",
+        "tests/divergence/test_shuffled_order.py",
+    ),
+    Mutant(
+        "divergence/batches/_profile.py",
+        "grid <= right, chord + slack",
+        "grid <= right, chord * 0.99",
+        "tests/divergence/test_shuffled_order.py",
+    ),
+    Mutant("bounds/shuffled_batches/_tests.py", "return Run(2.0 * mu", "return Run(2.1 * mu", BATCHES_BELOW),
+    Mutant("bounds/shuffled_batches/_tests.py", ", before=mu)", ", before=0.9 * mu)", BATCHES_BELOW),
+    Mutant(
+        "bounds/shuffled_batches/_tests.py",
         "num_epochs, num_epochs, before",
         "num_epochs, 2 * num_epochs, before",
         BATCHES_BELOW,

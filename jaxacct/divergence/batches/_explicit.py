@@ -29,7 +29,7 @@ _FINE_AT_TOP = 0.02  # of the largest score, the same
 _FLUCTUATIONS = 3.0  # standard deviations beyond which one score decides
 _STEEPEST = 300.0  # natural logarithms by which one score is tilted at most
 _FALL = 14.0  # natural logarithms that one score of the least size costs
-_SLACK = 5.0  # natural logarithms by which a tilt may be worse than the best
+_WORSE = 5.0  # natural logarithms by which a tilt may be worse than the best
 _SPAN = 8.0  # standard deviations of the sum of scores that a window covers at least
 _POINTS = (10, 17)  # log2 of the least and of the largest number of points of a window
 _OUTSIDE = 1e-6  # what may lie outside it
@@ -116,7 +116,7 @@ def _scores(law: Laws, data: Data, epsilon: float, direction: Direction) -> _Sco
         mean = (grown * value).sum(1) / grown.sum(1)
         variances = (grown * np.square(value - mean[:, None])).sum(1) / grown.sum(1)
     # of tilts that are nearly the best, the one that spreads sums least
-    at = int(np.nanargmin(np.where(bound <= np.nanmin(bound) + _SLACK, variances, np.inf)))
+    at = int(np.nanargmin(np.where(bound <= np.nanmin(bound) + _WORSE, variances, np.inf)))
     order, deviation = float(orders[at]), math.sqrt(max(num_batches * float(variances[at]), 1e-300))
     value = np.maximum(value, -_FALL / order)
     fine = min(_FINE * float((law.none * np.abs(value)).sum()), _FINE_AT_TOP * max(float(value.max()), 0.0))

@@ -30,7 +30,7 @@ _COMMON = 0.4  # of that: smaller terms make up the fluctuations of all others
 _FALL = 14.0  # natural logarithms that one term of the least size costs
 _FARTHEST = 60.0  # natural logarithms by which terms of the mean's size are tilted at most, for large goals
 _ALIASES = 10.0  # natural logarithms of the answer over its first aliases
-_SLACK = 12.0  # natural logarithms that the integrand may be above its least
+_WORSE = 12.0  # natural logarithms that the integrand may be above its least
 _SPREAD = 1e-3  # how much more the answer may be, relative, since terms are on a lattice
 _LARGEST = 2**14  # points of a lattice whose transform is taken as a whole, where that can be avoided
 _MOST_POINTS = 16  # log2 of the points of any
@@ -199,7 +199,7 @@ def _planned(first: Atoms, steps: Steps, order: float, log_goal: float, log_size
         for _ in range(3):
             left = np.maximum((np.log(np.maximum(left, 1e-300)) + weight - goal) / orders, 1.0 / orders)
         period = np.maximum(left, right)
-        cost = np.where((bound < best + _SLACK) & (jumps > 0.0) & (period < np.inf), period, np.inf)
+        cost = np.where((bound < best + _WORSE) & (jumps > 0.0) & (period < np.inf), period, np.inf)
     at = int(np.argmin(cost))
     return _Plan(float(orders[at]), float(period[at]), step, log_goal) if cost[at] < np.inf else None
 
