@@ -27,7 +27,7 @@ from jaxacct.workers import FailedChunk, Workers, one_thread, workers_of
 # answered by itself
 _LANES, _LANES_ELSEWHERE, _POINTS = 128, 1024, 1
 _PAUSE = 1.0  # seconds after which a file is given the rows that are done
-_MANY = 256  # points from which on every program is compiled once, as for a file
+_MANY = 256  # points from which on programs are compiled for speed, where they answer
 
 __all__ = [
     "FailedChunk",
@@ -131,10 +131,9 @@ def sweep(
         }
         header = {**settings, **grid_settings(points, bound), "grid": axes, "chunk_size": size}
         file = SweepFile(out, header, points, ask.query.value, size)
-    steady = out is not None or workers is not None or points.size >= _MANY
     size = min(size, points.size)
     run = Run(
-        Chunk(ask, size if on_lanes else 0, steady),
+        Chunk(ask, size if on_lanes else 0, on_lanes and points.size >= _MANY),
         points,
         bound,
         settings,

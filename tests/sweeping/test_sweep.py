@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
-from jaxacct._precision import one_program
+from jaxacct._precision import of_many_points
 from jaxacct.accounting import _curves
 from jaxacct.sweeping import Layout, SweepInterrupted, sweep
 from jaxacct.sweeping._file import SweepFile
@@ -75,7 +75,7 @@ def test_questions():
 
 def test_chunks_change_nothing_and_one_program_serves_them_all():
     _curves._RDP.of.cache_clear()
-    with one_program():
+    with of_many_points():
         whole = sweep(ALLOCATION, GRID, chunk_size=4, **SMALL)
     single = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=10)
     kernel = _curves._RDP.of(jax.tree.structure(single))
