@@ -272,3 +272,11 @@ def test_beyond_what_is_certified_nothing_is_claimed():
 def nothing():
     """Steps that are all 0."""
     return Steps(Atoms(np.zeros(1), np.zeros(1)), 0.0, 5.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("direction", [REMOVE, ADD])
+def test_one_step_far_out_says_what_it_leaves_out(direction):
+    """Masses that are no doubles at little noise: what they would add is in the cut."""
+    law = step_law(4.0, 128.0, direction, 1e-280)
+    found = float((law.mass * np.maximum(law.value, 0.0)).sum())
+    assert found + law.cut >= ja.delta(ja.Gaussian(0.25), 128.0) * (1.0 - 1e-9)

@@ -4,8 +4,9 @@ docs/papers/shuffled_batches.md, SB-1 and SB-6. With a = 1 / noise multiplier, u
 and l = a sqrt(u^2 + z^2) + a^2 / 2, what is wanted are expectations E e^-l G(e^l D) for convex functions G and D = y -
 c or 1 - c y, y = e^(a u - a^2/2). With W = e^l that is the integral of G(W y - c W) under the measure e^-l dP(u, z),
 and W y and W are spread out in two steps that move neither mean: along y between the ends of a cell of u with W held
-fixed, then along W between grid points on one ray. Where l is rounded up, so is W, for the same probability: a larger l
-is a valid one (SB-6), and its mass gamma is what is left. So every integral is rounded to that side.
+fixed, then along W between two points on one ray. Where l is rounded up, so is W, for the same probability: a larger l
+is a valid one (SB-6) if it depends on u and z only, and its mass gamma is what is left. In a cell that is first the
+form that is linear in u and in z and agrees with l at the corners, and then its tangent: means of it are closed.
 """
 
 import math
@@ -112,13 +113,13 @@ def spread(a: float, cells: "Projection", rest: "Rest") -> tuple[Any, Any, Any]:
         at_high = (1.0 - into) * np.maximum(g[:-1] - low, 0.0) + into * np.maximum(g[1:] - low, 0.0)
         width = high - low
         rise = np.minimum((1.0 - rest.mean) * at_low + rest.mean * at_high + slack + 2.0**-38 * width, width)
-        mass = weight[:, None] * rest.share * np.exp(-(low + rise))  # E e^-l >= e^-E l
-        upper = mass * np.expm1(rise) / np.expm1(width)
-        lower = mass * np.exp(rise) * np.expm1(width - rise) / np.expm1(width)
-        for place, part in ((low, lower), (high, upper)):
-            places.append(place.ravel())
-            masses.append(part.ravel())
-            of_end.append(np.repeat(end, place.shape[1]))
+        # e^-l is above its tangent at the middle, the same for both ends: from 1 + half to 1 - half, times e^-middle
+        middle, half, share = 0.5 * (low + high), 0.5 * width, rise / width
+        mass = weight[:, None] * rest.share * np.exp(-middle)
+        for place, part in ((-np.log1p(half), (1.0 + half) * (1.0 - share)), (-np.log1p(-half), (1.0 - half) * share)):
+            places.append((middle + place).ravel())
+            masses.append((mass * part).ravel())
+            of_end.append(np.repeat(end, mass.shape[1]))
     return np.concatenate(of_end), np.concatenate(places), np.concatenate(masses)
 
 

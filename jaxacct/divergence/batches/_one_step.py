@@ -1,6 +1,6 @@
 """The law of one step's likelihood ratio that is larger, in the convex order, than any that data can bring about.
 
-docs/papers/shuffled_batches.md, SB-3. At a step that holds another record r, |r| <= a, the record in question p in its
+docs/papers/shuffled_batches.md, SB-5. At a step that holds another record r, |r| <= a, the record in question p in its
 place changes the density by L = (N(p) - c N(0)) / N(r) relative, or (N(0) - c N(p)) / N(r) for the add direction; c is
 e^epsilon. Under N(r), whatever r and p,
 
@@ -63,7 +63,7 @@ def step_law(a: float, epsilon: float, direction: Direction, cut: float) -> Step
     """
     is_remove, reach = direction is Direction.REMOVE, min(quantile(cut), FARTHEST)
     zero = epsilon / a + (0.5 * a if is_remove else -0.5 * a)
-    top = reach + (a if is_remove else 0.0)
+    top = min(reach + (a if is_remove else 0.0), FARTHEST - a)  # so far masses are normal doubles
     above = _half(a, zero + a, 0.0, top - zero, squared=is_remove)
     # below, a place where v is never found is left out: L counts as 0 there
     first = min(zero, reach + a)
@@ -78,7 +78,7 @@ def step_law(a: float, epsilon: float, direction: Direction, cut: float) -> Step
 def replaced_step_law(a: float, epsilon: float, cut: float) -> StepLaw:
     """NamedTuple: the law of one step where the record is replaced by any other one; arguments as for `step_law`."""
     reach, zero = min(quantile(cut), FARTHEST), epsilon / (2.0 * a)
-    top, first = reach + a, min(zero, reach + a)
+    top, first = min(reach + a, FARTHEST - a), min(zero, reach + a)
     above = _half(2.0 * a, zero + a, 0.0, top - zero, squared=False)
     below = _half(2.0 * a, a - first, zero - first, first + reach, squared=False)
     return _both(2.0 * a, epsilon, above, below, (math.exp(epsilon), 1.0), _tail(max(top, zero) - a))

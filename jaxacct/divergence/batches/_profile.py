@@ -23,7 +23,7 @@ from jaxacct.special import ULP
 
 # These steer cost and tightness only.
 _CUT = 1e-6  # of delta that may be left out
-_LEAST_CUT = 1e-280
+_LEAST_CUT = 1e-160  # so that products of two densities are normal doubles where they count (docs/numerics.md)
 _NEAR = 4e-3  # of log delta, within which a root is near enough
 _CLOSE = 1e-4  # of epsilon, the same
 _MOST_STEPS = 24  # of a search
