@@ -153,7 +153,7 @@ def _scale(mechanism: Any) -> tuple[float, int]:
 
 
 DISTRIBUTION = Distribution(
-    theorem=lambda mechanism: f"{_theorem(mechanism)}; composed by SB-2",
+    theorem=lambda mechanism: _theorem(mechanism) + ("; composed by SB-2" if has_several_epochs(mechanism) else ""),
     parts=in_own_relation(_parts),
     scale=_scale,
     largest_loss=unbounded,
