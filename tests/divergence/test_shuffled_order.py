@@ -212,6 +212,10 @@ def test_a_root_is_found_from_either_side():
         assert root <= above.upper <= 1.002 * root
         assert 0.998 * root <= below.lower <= root
     assert falling_root(lambda x: 1e-9, 1e-6, 0.3, 2.0).upper == 0.0
+    for delta in (0.3, 1e-6, 1e-40):  # a last place too much is too much, and exactly delta is not above it
+        more = delta * (1.0 + 2.0**-50)
+        assert falling_root(lambda x, more=more: more if x else 0.9, delta, 0.3, 2.0).upper == 2.0
+        assert falling_root(lambda x, d=delta: d if x else 0.9, delta, 0.3, 2.0, from_below=True).lower == 0.0
     assert falling_root(lambda x: 1.0, 1e-6, 0.3, 2.0).upper == 2.0
 
 

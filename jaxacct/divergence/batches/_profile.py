@@ -157,25 +157,28 @@ def falling_root(
     """NamedTuple of floats in [0, `high`] near where `profile` falls to `delta`: above it or 0; at most it, or `high`.
 
     By secants of the root of -log profile, which is nearly straight in the tail, kept between the ends of a bracket.
-    The one end is close to the root: the second, or the first where it is looked for `from_below`.
+    The one end is close to the root: the second, or the first where it is looked for `from_below`. Which end a point is
+    is told by the profile itself: roots and logarithms, which are rounded, only steer.
     """
 
-    def height(point: float) -> float:
-        return math.sqrt(max(-math.log(max(profile(point), 1e-320)), 0.0))
+    def height(value: float) -> float:
+        return math.sqrt(max(-math.log(max(value, 1e-320)), 0.0))
 
     wanted = math.sqrt(-math.log(delta))
     aim = math.sqrt(-math.log(delta) + (-0.5 if from_below else 0.5) * _NEAR)
-    low, before = 0.0, (0.0, height(0.0))
-    if before[1] >= wanted:
+    value = profile(0.0)
+    if value <= delta:
         return Ends(0.0, 0.0)
+    low, before = 0.0, (0.0, height(value))
     point = min(guess, 0.9 * high)
     for _ in range(_MOST_STEPS):
-        now = (point, height(point))
-        if now[1] < wanted:
+        value = profile(point)
+        now = (point, height(value))
+        if value > delta:
             low = point
         else:
             high = point
-        is_safe = (now[1] < wanted) == from_below
+        is_safe = (value > delta) == from_below
         if high - low <= _CLOSE * high or (is_safe and abs(now[1] ** 2 - wanted**2) <= _NEAR):
             break
         slope = (now[1] - before[1]) / (now[0] - before[0])
