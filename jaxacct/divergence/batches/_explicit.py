@@ -37,8 +37,8 @@ _LETTERS = 64  # groups of scores that tell epochs apart
 _RARE = 1e-9  # probability of the letters at both ends
 _ORDERS = np.exp(np.linspace(-5.0, 2.5, 46))  # tilts that are tried, about that of a normal law
 _TILTS = np.exp(np.linspace(-6.0, 3.0, 28))  # by which what lies outside the window is bounded, over the deviation
-# Relative error of a cell's mass: tails err by 32 (1 + x^2) ULP with |x| < 20, and a cell is more than a fiftieth of
-# the smaller tail at its ends, which its mass is the difference of.
+# Relative error of a cell's mass: it is a difference of tails, which err by 32 (1 + x^2) ULP with |x| <= 25, and at
+# least a part of 29 of them: below 2^-38.
 _MASS_ERROR = 2.0**-32
 
 
