@@ -107,8 +107,8 @@ _COMPOSED = (
     ),
     Mutant(
         "divergence/batches/_powers.py",
-        "(steps.count - count + 1.0) * log",
-        "(steps.count - count) * log",
+        "(steps.most_steps - count + 1.0) * log",
+        "(steps.most_steps - count) * log",
         "tests/divergence/test_shuffled_order.py",
     ),
     Mutant(

@@ -108,7 +108,7 @@ def enumerated(first, steps):
     value, mass = list(steps.law.value), list(steps.law.mass)
     value, mass = [*value, 0.0], [*mass, 1.0 - sum(mass)]
     law, laws_ = {0.0: 1.0}, [{0.0: 1.0}]
-    for _ in range(int(steps.count)):
+    for _ in range(int(steps.most_steps)):
         grown = {}
         for (x, p), (v, m) in itertools.product(law.items(), zip(value, mass, strict=True)):
             grown[round(x + v, 9)] = grown.get(round(x + v, 9), 0.0) + p * m
@@ -117,7 +117,7 @@ def enumerated(first, steps):
     total = 0.0
     for k in range(int(steps.terms)):
         for (x, p), (s, q) in itertools.product(
-            zip(first.value, first.mass, strict=True), laws_[int(steps.count) - k].items()
+            zip(first.value, first.mass, strict=True), laws_[int(steps.most_steps) - k].items()
         ):
             total += (1.0 - steps.blank) ** k * p * q * max(x + s, 0.0)
     return total

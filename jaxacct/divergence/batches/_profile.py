@@ -7,7 +7,7 @@ adaptive steps.
 import functools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +80,9 @@ def law_for(shift: float, num_batches: int, cut: float, *, replaces: bool) -> Bl
 
 def epoch_delta(epoch: Epoch, epsilon: float, direction: Direction) -> float:
     """delta at `epsilon` >= 0 of one epoch, at most; a float in [0, 1]. Never above that of a known batch."""
-    known = float(np.exp(gaussian_log_delta(np.array([epsilon]), np.array([epoch.distance])))[0]) * (1.0 + 2.0**-40)
+    at: Any = np.array([epsilon])
+    distance: Any = np.array([epoch.distance])
+    known = float(np.exp(gaussian_log_delta(at, distance))[0]) * (1.0 + 2.0**-40)
     if not (epsilon < _LARGEST and epoch.shift <= MOST_LOSS):
         return min(known, 1.0)
     found = _with_hidden(epoch, epsilon, direction) if epoch.has_hidden else _swapped(epoch, epsilon, direction, known)
