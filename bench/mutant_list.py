@@ -125,9 +125,24 @@ _COMPOSED = (
     ),
     Mutant(
         "divergence/batches/_explicit.py",
-        "2.0 * a * (w - a)",
-        "2.1 * a * (w - a)",
+        "masses(2.0 * a), middle",
+        "masses(1.9 * a), middle",
         "tests/divergence/test_shuffled_order.py",
+    ),
+    Mutant(
+        "divergence/batches/_profile.py",
+        "if value > delta:",
+        "if value > 1.001 * delta:",
+        "tests/divergence/test_shuffled_order.py",
+    ),
+    Mutant(
+        "divergence/batches/_positive_sum.py",
+        "min(found, now + beyond)",
+        "min(found, now)",
+        "tests/divergence/test_shuffled_order.py",
+    ),
+    Mutant(
+        "divergence/batches/_explicit.py", "* errors + outside", "* errors", "tests/divergence/test_shuffled_order.py"
     ),
     Mutant(
         "divergence/batches/_profile.py",

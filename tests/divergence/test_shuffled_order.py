@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
+from jaxacct.divergence.batches import _explicit
 from jaxacct.divergence.batches._blanket import FARTHEST, blanket_law
 from jaxacct.divergence.batches._explicit import Data, explicit_delta, laws, letters
 from jaxacct.divergence.batches._one_step import step_law
@@ -187,6 +188,24 @@ def test_more_is_never_less():
     surer = steps._replace(blank=0.09)
     for other in (wider, heavier, longer, surer):
         assert positive_sum(first, other, -10.0) > here
+
+
+def test_what_is_cut_off_is_added():
+    """A term of the first law far above all that the rest can take back counts in full."""
+    first = Atoms(np.array([-1.0, 1e6]), np.array([0.5, 1e-9]))
+    steps = Steps(Atoms(np.array([0.4, -0.5]), np.array([0.5, 0.5])), 1.0, 20.0, 1.0, 1.0)
+    true = enumerated(first, steps)
+    assert true * (1.0 - 1e-12) <= positive_sum(first, steps, math.log(true)) <= 1.02 * true
+
+
+def test_what_lies_outside_a_window_is_taken_off(monkeypatch):
+    """A window that is too small for the sums says less, never more."""
+    data, epsilon = Data(1.0, 200, 1.0), 1.0
+    whole = explicit_delta(data, epsilon, REMOVE)
+    monkeypatch.setattr(_explicit, "_POINTS", (4, 6))
+    assert explicit_delta(data, epsilon, REMOVE) < whole
+    monkeypatch.setattr(_explicit._Tails, "beyond", lambda *_: 1.0)
+    assert explicit_delta(data, epsilon, REMOVE) == 0.0
 
 
 def test_knots_lie_above():
