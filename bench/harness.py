@@ -14,9 +14,7 @@ import subprocess
 import sys
 import time
 
-# NumPy answers the first 128 single questions of a kind, then 16 go to a program that was compiled quickly: after so
-# many calls one that is compiled for speed answers, as in a loop.
-WARM_UP = 160
+WARM_UP = 3  # calls before those that are timed: the first compiles, the others fill caches
 
 # One comparison. `ours` and `peer` are builders: they import what they need and return `call(i)`, which
 # answers the question with the i-th value of its parameter (never the same twice, so that nothing can be

@@ -99,10 +99,61 @@ FILTER = "tests/training/test_filter.py"
 BATCHES_BELOW = "tests/bounds/test_shuffled_batches.py"
 
 _COMPOSED = (
-    Mutant("bounds/shuffled_batches.py", "return Run(2.0 * mu", "return Run(2.1 * mu", BATCHES_BELOW),
-    Mutant("bounds/shuffled_batches.py", ", before=mu)", ", before=0.9 * mu)", BATCHES_BELOW),
     Mutant(
-        "bounds/shuffled_batches.py",
+        "divergence/batches/_blanket.py",
+        "others * one, some",
+        "0.9 * others * one, some",
+        "tests/divergence/test_shuffled_order.py",
+    ),
+    Mutant(
+        "divergence/batches/_powers.py",
+        "(steps.most_steps - count + 1.0) * log",
+        "(steps.most_steps - count) * log",
+        "tests/divergence/test_shuffled_order.py",
+    ),
+    Mutant(
+        "divergence/batches/_positive_sum.py",
+        "step / (4.0 * size)",
+        "step / (4.2 * size)",
+        "tests/divergence/test_shuffled_order.py",
+    ),
+    Mutant(
+        "divergence/batches/_positive_sum.py",
+        "weight[1:] *= 2.0",
+        "weight[1:] *= 1.9",
+        "tests/divergence/test_shuffled_order.py",
+    ),
+    Mutant(
+        "divergence/batches/_explicit.py",
+        "masses(2.0 * a), middle",
+        "masses(1.9 * a), middle",
+        "tests/divergence/test_shuffled_order.py",
+    ),
+    Mutant(
+        "divergence/batches/_profile.py",
+        "if value > delta:",
+        "if value > 1.001 * delta:",
+        "tests/divergence/test_shuffled_order.py",
+    ),
+    Mutant(
+        "divergence/batches/_positive_sum.py",
+        "min(found, now + beyond)",
+        "min(found, now)",
+        "tests/divergence/test_shuffled_order.py",
+    ),
+    Mutant(
+        "divergence/batches/_explicit.py", "* errors + outside", "* errors", "tests/divergence/test_shuffled_order.py"
+    ),
+    Mutant(
+        "divergence/batches/_profile.py",
+        "grid <= right, chord + slack",
+        "grid <= right, chord * 0.99",
+        "tests/divergence/test_shuffled_order.py",
+    ),
+    Mutant("bounds/shuffled_batches/_tests.py", "return Run(2.0 * mu", "return Run(2.1 * mu", BATCHES_BELOW),
+    Mutant("bounds/shuffled_batches/_tests.py", ", before=mu)", ", before=0.9 * mu)", BATCHES_BELOW),
+    Mutant(
+        "bounds/shuffled_batches/_tests.py",
         "num_epochs, num_epochs, before",
         "num_epochs, 2 * num_epochs, before",
         BATCHES_BELOW,

@@ -6,7 +6,7 @@ of CPU times, on a GPU of wall times. Peers are listed in the extra `bench` (Opa
 
 * cold: a fresh process, from the interpreter's start to the first answer, and its peak memory;
   import, compile and run are its parts (compile = first call - second call: tracing, lowering, compiling).
-* warm: a call among many, after the program was compiled for speed, each with a new parameter.
+* warm: a call among many, after the programs were compiled, each with a new parameter.
 
 Then how our own cost grows with one parameter at a time (the families of `scaling`; `--case` names these too).
 ``python bench/report.py FILE`` renders what --json wrote, of all cases or of some, as REPORT.md with its plots.

@@ -1,7 +1,7 @@
 """How our own time and memory grow: one parameter of a headline task at a time, each point in a fresh process.
 
-first: CPU seconds of the first answer, compilation included; warm: of a later one, after the program was compiled
-for speed, with a new noise multiplier or local epsilon each; peak memory of the process.
+first: CPU seconds of the first answer, compilation included; warm: of a later one, with a new noise multiplier or local
+epsilon each; peak memory of the process.
 
 By itself, ``python bench/scaling.py``, it prints how sweeps grow with workers, by `workers`.
 """
@@ -17,7 +17,6 @@ Family = collections.namedtuple("Family", "name parameter values build")
 
 DELTA = 1e-6
 _ENOUGH = 0.5  # CPU seconds of warm calls
-_PATIENCE = 8.0  # CPU seconds of warming up
 _POINT = "import scaling; print(json.dumps(scaling.point(sys.argv[2], int(sys.argv[3]))))"
 
 
@@ -116,14 +115,12 @@ def point(name: str, value: int) -> dict[str, float]:
     built = time.process_time()
     call(0)
     first = time.process_time()
-    warm_up = 0
-    while warm_up < WARM_UP and time.process_time() - first < _PATIENCE:
-        warm_up += 1
-        call(warm_up)
+    for i in range(1, WARM_UP):
+        call(i)
     calls, cpu, wall = 0, time.process_time(), time.perf_counter()
     while calls < 3 or time.process_time() - cpu < _ENOUGH:
         calls += 1
-        call(warm_up + calls)
+        call(WARM_UP + calls)
     return {
         "import": built - start,
         "first": first - built,

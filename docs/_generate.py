@@ -61,7 +61,15 @@ def schemes() -> list[Scheme]:
         Scheme("PoissonSampled(Gaussian)", {"": sampled, "a single step": ja.PoissonSampled(noise, 0.01)}),
         Scheme("RandomAllocation(Gaussian)", allocated),
         Scheme("PartialAllocation(Gaussian)", {"": ja.PartialAllocation(noise, 100, 50)}),
-        Scheme("ShuffledBatches(Gaussian)", {"": ja.ShuffledBatches(noise, 100)}),
+        Scheme(
+            "ShuffledBatches(Gaussian)",
+            {
+                "one epoch": ja.ShuffledBatches(noise, 100),
+                "several epochs": ja.ShuffledBatches(noise, 100, 2),
+                "records left out": ja.ShuffledBatches(noise, 100, last_batch="dropped"),
+            },
+        ),
+        Scheme("PartialShuffledBatches(Gaussian)", {"": ja.PartialShuffledBatches(noise, 100, 50)}),
         Scheme("ScheduledAllocation", {"": ja.ScheduledAllocation((1.0, 2.0), (50, 50))}),
         Scheme("Composed(Gaussian)", {"": ja.Composed(noise, 2)}),
         Scheme("Composed of the above", mixed),
@@ -211,7 +219,7 @@ _GROUPS = {
     "Workers": "sweeping.Workers sweeping.one_thread",
     "Mechanisms": (
         "Gaussian Laplace DiscretePair ContinuousPair PoissonSampled RandomAllocation PartialAllocation "
-        "ScheduledAllocation ShuffledBatches FixedBatches TruncatedPoisson Composed"
+        "ScheduledAllocation ShuffledBatches PartialShuffledBatches FixedBatches TruncatedPoisson Composed"
     ),
     "Further releases": (
         "RandomizedResponse EpsilonDelta ZCdp DiscreteLaplace DiscreteGaussian Skellam Exponential PermuteAndFlip "

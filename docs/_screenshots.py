@@ -11,7 +11,7 @@ import sys
 _PAGES = (
     *("index", "first_statement", "words", "which_sampling", "command_line", "papers/random_allocation"),
     *(f"notebooks/{name}" for name in ("quickstart", "sweeps", "training")),
-    *(f"notebooks/{name}" for name in ("random_allocation", "shuffling", "check_ins")),
+    *(f"notebooks/{name}" for name in ("random_allocation", "shuffling", "shuffled_batches", "check_ins")),
 )
 _WIDTHS = {"wide": 1300, "narrow": 420}  # pixels
 _HEIGHT = {"notebooks": 7000}  # pixels; of other pages _SHORT

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jaxacct._types import Bound, Direction, Interval, NeighboringRelation
+    from jaxacct._types import LastBatch as LastBatch
     from jaxacct._types import OrderEdgeWarning as OrderEdgeWarning
     from jaxacct._types import PrecisionWarning as PrecisionWarning
     from jaxacct._types import SlowWarning as SlowWarning
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         LocalRandomizer,
         MixtureOfGaussians,
         PartialAllocation,
+        PartialShuffledBatches,
         PermuteAndFlip,
         PoissonSampled,
         PrivateSelection,
@@ -93,6 +95,7 @@ __all__ = [
     "MixtureOfGaussians",
     "NeighboringRelation",
     "PartialAllocation",
+    "PartialShuffledBatches",
     "PermuteAndFlip",
     "PoissonSampled",
     "PrivateSelection",
@@ -121,8 +124,8 @@ __all__ = [
 
 _HOMES = {  # where each public name lives; what is not in `__all__` is for those who know it
     "_types": (
-        *("Bound", "Direction", "Interval", "NeighboringRelation", "OrderEdgeWarning", "PrecisionWarning"),
-        "SlowWarning",
+        *("Bound", "Direction", "Interval", "LastBatch", "NeighboringRelation", "OrderEdgeWarning"),
+        *("PrecisionWarning", "SlowWarning"),
     ),
     "accounting": (
         *("Entry", "allocation_rdp", "compare", "deciding", "delta", "delta_interval", "epsilon", "epsilon_interval"),
@@ -138,7 +141,7 @@ _HOMES = {  # where each public name lives; what is not in `__all__` is for thos
         *("KaryRandomizedResponse", "Laplace", "LocalRandomizer", "PartialAllocation", "PoissonSampled"),
         *("RandomAllocation", "RandomizedResponse", "ScheduledAllocation", "Shuffled", "ShuffledBatches"),
         *("ZCdp", "PrivateSelection", "Group", "MixtureOfGaussians", "ReplaceOne", "ZeroOut"),
-        *("FixedBatches", "Skellam", "TruncatedPoisson"),
+        *("FixedBatches", "PartialShuffledBatches", "Skellam", "TruncatedPoisson"),
     ),
     "membership": ("gdp", "tradeoff"),
     "reporting": ("report",),

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
+from jaxacct._precision import FEW_LANES
 from jaxacct._types import Bound, Direction, Ends, Progress
 from jaxacct.mechanisms._base import Mechanism
 
@@ -93,26 +94,23 @@ class Lanes:
     Attributes:
       statics: ``(mechanism) -> `` its static arguments, such as window sizes; hashable.
       bytes: ``(**statics) -> `` working memory of one lane, in bytes; must know every static argument.
-      on_host: whether it takes NumPy arrays too, by which one concrete question is then answered; or
-        ``(**statics) -> `` that.
-      host_calls: how many such questions NumPy answers before they are compiled; None for all.
-      one_by_one: how many points of a batch NumPy answers one after another, sooner than a program could be compiled;
-        None for few, the first times.
+      on_host: whether it takes NumPy arrays too, by which one concrete question is then answered, or that many points
+        of a batch together; or ``(**statics) -> `` that.
+      one_by_one: how many points of a batch NumPy answers one after another, sooner than a program could be compiled.
     """
 
     statics: Callable[[Any], dict[str, Any]] = no_statics
     bytes: Callable[..., int] = orders_bytes
-    on_host: bool | Callable[..., bool] = True
-    host_calls: int | None = None
-    one_by_one: float | None = None
+    on_host: bool | int | Callable[..., bool] = True
+    one_by_one: float = FEW_LANES
 
     def takes_numpy(self, statics: dict[str, Any]) -> bool:
         """Whether it takes NumPy arrays, with these static arguments."""
-        return self.on_host(**statics) if callable(self.on_host) else self.on_host
+        return bool(self.on_host(**statics) if callable(self.on_host) else self.on_host)
 
 
-CLOSED_FORM = Lanes(host_calls=64)
-"""Of a formula that compiles in less than a second, and is asked for in loops."""
+CLOSED_FORM = Lanes(on_host=FEW_LANES)
+"""Of a formula that NumPy evaluates at some points together in about the time of one."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -35,26 +35,24 @@ from jaxacct._meshes import on_automatic_axes
 
 _CHUNK_BYTES = 64 * 2**20  # working memory that one call of a kernel may take: larger batches are cut into chunks
 
+# Who answers a call, and by which program, is decided by what is asked: the number of lanes, the static arguments, the
+# device. Never by what was asked before, so that the same question has the same digits however often it is asked.
+
 # A first answer costs its compilation. Without LLVM's optimisation and XLA's fusion emitters a kernel compiles in a
-# quarter of the time and runs at half the speed (jaxlib 0.10.2): right for a few questions, until they have been asked
-# often enough to be a loop. So programs are compiled quickly the first so many times that one of the same static
-# arguments is called, for so many lanes in all.
+# quarter of the time and runs at half to a quarter of the speed (jaxlib 0.10.2): right for few lanes.
 # Parts of a program that LLVM would compile side by side cost a tenth more together than one.
 _Options = dict[str, str | bool]
 _UNOPTIMISED: _Options = {"xla_backend_optimization_level": "0", "xla_cpu_use_fusion_emitters": False}
 _UNDIVIDED: _Options = {"xla_cpu_parallel_codegen_split_count": "1"}
-_NUM_QUICK_CALLS = 16  # calls
-_NUM_QUICK_LANES = 32  # lanes, of all these calls
+_QUICK_LANES = 8  # lanes of one call, as it is compiled
 
 # A kernel that takes NumPy arrays too answers calls of one lane by NumPy: it starts at once, and compilation would
-# spare one lane only what NumPy's calls cost. So it does for every such call, unless the kernel says after how many
-# calls a compilation pays (`host_calls`). Several lanes are cut into chunks of this size, for the cache.
+# spare one lane only what NumPy's calls cost. Several lanes are cut into chunks of this size, for the cache.
 _HOST_BYTES = 4 * 2**20
 
-# A small batch of such a kernel is not compiled either at first: NumPy answers its lanes one after another, as single
-# questions, in less time than it takes to compile a program.
-_FEW_LANES = 32  # lanes of one call
-_FEW_LANES_IN_ALL = 64  # lanes of all such calls with the same static arguments: beyond, they are a loop
+# A small batch of such a kernel is not compiled either: NumPy answers its lanes one after another, as single questions,
+# in less time than it takes to compile a program.
+FEW_LANES = 32
 
 # A program that is kept holds its machine code in tens of memory maps, and a process has only so many (65,530 on Linux,
 # where the compiler then crashes): the least recently used go.
@@ -119,11 +117,9 @@ class Kernel:
       lane_bytes: working memory of one lane, in bytes (or a function of the static arguments); a batch is cut into
         chunks of at most 64 MiB, or of one lane.
       on_host: whether `fn` takes NumPy arrays too: then a single concrete question is answered by NumPy, which compiles
-        nothing. A number: so are that many lanes. A function of the static arguments: where it says so.
-      host_calls: calls that NumPy answers with the same static arguments, before they are compiled; None for all.
+        nothing. A number: so are that many lanes, together. A function of the static arguments: where it says so.
       one_by_one: how many lanes of one call NumPy answers one after another, as single questions, where that takes less
-        time than to compile a program; `math.inf` where a lane takes a program longer, however many there are. None:
-        few, the first times.
+        time than to compile a program; `math.inf` where a lane takes a program longer, however many there are.
     """
 
     def __init__(
@@ -133,18 +129,14 @@ class Kernel:
         lane_bytes: int | Callable[..., int] = 2**16,
         *,
         on_host: bool | int | Callable[..., bool] = False,
-        host_calls: int | None = None,
-        one_by_one: float | None = None,
+        one_by_one: float = FEW_LANES,
     ):
         self._fn = fn
         self._on_host = on_host
-        self._host_calls = host_calls
         self._one_by_one = one_by_one
-        self._answered: dict[Any, int] = {}
         self._rounding = rounding
         self._lane_bytes = lane_bytes
         self._programs: dict[Any, Any] = {}
-        self._small_calls: dict[Any, tuple[int, int]] = {}
         self._derived: dict[tuple[int, ...], Kernel] = {}
         self.num_traces = 0
         functools.update_wrapper(self, fn)
@@ -172,15 +164,6 @@ class Kernel:
             self._programs.pop(next(iter(self._programs)), None)
         return program
 
-    def _is_quick(self, size: int, static: dict[str, Any]) -> bool:
-        """Whether a call is one of the first few small ones, which pay more to compile than to run."""
-        if size > _NUM_QUICK_LANES or _steady.get() or _mesh.get() is not None or not _quick_options():
-            return False
-        key = _key_of(static)
-        calls, lanes = self._small_calls.get(key, (0, 0))
-        self._small_calls[key] = calls + 1, lanes + size
-        return calls < _NUM_QUICK_CALLS and lanes + size <= _NUM_QUICK_LANES
-
     def _call_concrete(self, args: Sequence[Any], static: dict[str, Any]) -> Any:
         arrays = [np.asarray(a, np.float64) for a in args]
         shape = np.broadcast_shapes(*(a.shape for a in arrays))
@@ -189,10 +172,10 @@ class Kernel:
         flat = [(a if a.shape == shape else np.broadcast_to(a, shape)).reshape(-1) for a in arrays]
         most_on_host = int(self._on_host(**static) if callable(self._on_host) else self._on_host)
         on_host = most_on_host > 0 and _mesh.get() is None
-        if on_host and 1 <= num_lanes <= most_on_host and not _steady.get() and self._stays_on_host(static):
+        if on_host and 1 <= num_lanes <= most_on_host and not _large.get():
             size = max(1, _HOST_BYTES // self._bytes_of_lane(static))
             parts = [self._by_numpy([a[i : i + size] for a in flat], static) for i in range(0, num_lanes, size)]
-        elif on_host and self._are_few(num_lanes, static):
+        elif on_host and self._are_few(num_lanes):
             parts = self._one_after_another(flat, static)
         else:
             with _own_settings():
@@ -207,23 +190,9 @@ class Kernel:
             whole,
         )
 
-    def _stays_on_host(self, static: dict[str, Any]) -> bool:
-        """Whether a call that NumPy can answer is not yet one of so many that they are worth a compilation."""
-        if self._host_calls is None:
-            return True
-        key = _key_of(static)
-        self._answered[key] = self._answered.get(key, 0) + 1
-        return self._answered[key] <= self._host_calls
-
-    def _are_few(self, num_lanes: int, static: dict[str, Any]) -> bool:
+    def _are_few(self, num_lanes: int) -> bool:
         """Whether NumPy answers so many lanes one after another before a program would be compiled for them."""
-        if self._one_by_one is not None:
-            return 1 < num_lanes <= self._one_by_one and (self._one_by_one == math.inf or not _steady.get())
-        if not 1 < num_lanes <= _FEW_LANES or _steady.get():
-            return False
-        key = _key_of(static)
-        self._answered[key] = self._answered.get(key, 0) + num_lanes
-        return self._answered[key] <= (self._host_calls or _FEW_LANES_IN_ALL)
+        return 1 < num_lanes <= self._one_by_one and (self._one_by_one == math.inf or not _large.get())
 
     def _bytes_of_lane(self, static: dict[str, Any]) -> int:
         return self._lane_bytes(**static) if callable(self._lane_bytes) else self._lane_bytes
@@ -248,7 +217,7 @@ class Kernel:
         size = _across(min(_bucket(num_lanes), _num_devices() * at_once))
         parts = []
         with jax.default_device(device):
-            quick = self._is_quick(size, static)
+            quick = _is_quick(size)
             key = _key_of(static)
             program = _compiled_kernel(self, quick, len(flat), size, _mesh.get(), device, key)
             for start in range(0, max(num_lanes, 1), size):
@@ -331,6 +300,11 @@ class Kernel:
         return self._derived[active]
 
 
+def _is_quick(size: int) -> bool:
+    """Whether a program for so many lanes takes longer to optimise than it is likely to run."""
+    return size <= _QUICK_LANES and not _large.get() and _mesh.get() is None and bool(_quick_options())
+
+
 @functools.lru_cache(maxsize=_MAX_PROGRAMS)
 def _compiled_kernel(
     kernel: Kernel,
@@ -352,11 +326,10 @@ def float64_kernel(
     rounding: Rounding = Rounding.NEAREST,
     lane_bytes: int | Callable[..., int] = 2**16,
     on_host: bool | int | Callable[..., bool] = False,
-    host_calls: int | None = None,
-    one_by_one: float | None = None,
+    one_by_one: float = FEW_LANES,
 ) -> Callable[[Callable[..., Any]], Kernel]:
     """Decorator form of `Kernel`."""
-    return lambda fn: Kernel(fn, rounding, lane_bytes, on_host=on_host, host_calls=host_calls, one_by_one=one_by_one)
+    return lambda fn: Kernel(fn, rounding, lane_bytes, on_host=on_host, one_by_one=one_by_one)
 
 
 class KernelByStructure:
@@ -367,7 +340,7 @@ class KernelByStructure:
 
     Args:
       fn: ``fn(tree, *lanes, **static)`` with float64 ``[L]`` for leaves and lanes, otherwise as for `Kernel`.
-      rounding, lane_bytes, on_host, host_calls, one_by_one: as for `Kernel`.
+      rounding, lane_bytes, on_host, one_by_one: as for `Kernel`.
       maxsize: kernels kept, the last ones used; a kernel holds what was compiled for it.
     """
 
@@ -377,9 +350,8 @@ class KernelByStructure:
         rounding: Rounding | tuple[Any, ...] = Rounding.NEAREST,
         lane_bytes: int | Callable[..., int] = 2**16,
         *,
-        on_host: bool | Callable[..., bool] = False,
-        host_calls: int | None = None,
-        one_by_one: float | None = None,
+        on_host: bool | int | Callable[..., bool] = False,
+        one_by_one: float = FEW_LANES,
         maxsize: int = 64,
     ):
         def make(structure: Any) -> Kernel:
@@ -388,8 +360,7 @@ class KernelByStructure:
                 return fn(jax.tree.unflatten(structure, lanes[:count]), *lanes[count:], **static)
 
             of_leaves.__name__ = getattr(fn, "__name__", "kernel")
-            how: dict[str, Any] = {"on_host": on_host, "host_calls": host_calls, "one_by_one": one_by_one}
-            return Kernel(of_leaves, rounding, lane_bytes, **how)
+            return Kernel(of_leaves, rounding, lane_bytes, on_host=on_host, one_by_one=one_by_one)
 
         self.on_host = on_host
         # the kernel of ``(*leaves, *lanes, **static)`` for one structure, as `jax.tree.flatten` gives it
@@ -431,17 +402,17 @@ def _compiled_host(
     return jax.jit(functools.partial(fn, **dict(static))).lower(*arrays).compile()
 
 
-_steady: contextvars.ContextVar[bool] = contextvars.ContextVar("steady", default=False)
+_large: contextvars.ContextVar[bool] = contextvars.ContextVar("large", default=False)
 
 
 @contextlib.contextmanager
-def one_program() -> Iterator[None]:
-    """The same program for every call, the first ones too: the same answers to the last bit."""
-    token = _steady.set(True)
+def of_many_points() -> Iterator[None]:
+    """Calls, of few lanes too, are parts of a question of so many points that programs compiled for speed pay."""
+    token = _large.set(True)
     try:
         yield
     finally:
-        _steady.reset(token)
+        _large.reset(token)
 
 
 # The devices over which lanes are spread, if any: each gets its share of every chunk, and no lane needs another's.

@@ -34,6 +34,24 @@ class NeighboringRelation(enum.Enum):
     REPLACE_SPECIAL = "replace one record by a special one"
 
 
+class LastBatch(enum.Enum):
+    """What becomes of the records of a shuffled list that do not fill a batch.
+
+    Attributes:
+      FULL: all batches are of one size; a list of another length is filled up with empty records before it is shuffled.
+      SHORT: the last batch has fewer records than the others.
+      DROPPED: in every epoch at least one record, and no more than a batch holds, are in no batch.
+
+    >>> import jaxacct as ja
+    >>> ja.ShuffledBatches(ja.Gaussian(1.0), num_steps=100, last_batch="dropped").last_batch
+    <LastBatch.DROPPED: 'left out'>
+    """
+
+    FULL = "full"
+    SHORT = "shorter"
+    DROPPED = "left out"
+
+
 class Direction(enum.Enum):
     """One side of an asymmetric divergence: REMOVE is D(with || without), ADD is D(without || with).
 

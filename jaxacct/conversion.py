@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from jaxacct._precision import Rounding, float64_kernel
+from jaxacct._precision import FEW_LANES, Rounding, float64_kernel
 from jaxacct._types import Bound
 from jaxacct.curves import RdpCurve
 from jaxacct.special import LEAST_NORMAL, log_one_minus_inverse
@@ -86,13 +86,13 @@ def _largest_loss(orders: tuple[float, ...], rdp: tuple[jax.Array, ...]) -> jax.
     return functools.reduce(xp.minimum, every, xp.asarray(xp.inf, xp.float64))
 
 
-@float64_kernel(rounding=Rounding.UP, on_host=True, host_calls=64)
+@float64_kernel(rounding=Rounding.UP, on_host=FEW_LANES)
 def _curve_epsilon(delta: jax.Array, *rdp: jax.Array, orders: tuple[float, ...]) -> jax.Array:
     known, largest = _between(orders, rdp), _largest_loss(orders, rdp) + 0.0 * delta
     return largest if known is None else xp.minimum(largest, epsilon_from_rdp(*known, xp.log(delta)).value)
 
 
-@float64_kernel(rounding=Rounding.UP, on_host=True, host_calls=64)
+@float64_kernel(rounding=Rounding.UP, on_host=FEW_LANES)
 def _curve_delta(epsilon: jax.Array, *rdp: jax.Array, orders: tuple[float, ...]) -> jax.Array:
     known = _between(orders, rdp)
     log_delta = xp.zeros_like(epsilon) if known is None else log_delta_from_rdp(*known, epsilon).value

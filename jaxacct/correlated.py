@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxacct._validate import check_count, check_positive, check_probability, checked_array
 from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
+from jaxacct.mechanisms._same_bins import SameBins
 from jaxacct.special import up
 
 __all__ = ["BandedNoise"]
@@ -157,7 +158,7 @@ class BandedNoise:
                 "rows, and no mechanism here is equal to the run; fixed_order(cycle_length) holds, with known bins"
             )
         cycles = -(-self._length // int(cycle_length))
-        return RandomAllocation(self._gaussian(up(cycles * float(self.squared_norms.max()), 4)), int(cycle_length))
+        return SameBins.of(self._gaussian(float(self.squared_norms.max())), int(cycle_length), cycles)
 
     def fixed_order(self, cycle_length: int) -> Gaussian:
         """`Gaussian`: a record joins one known step in every cycle, the same in each, as in epochs of a fixed order.

@@ -194,7 +194,7 @@ def _is_of_lanes(method: Method) -> TypeGuard[LaneMethod]:
     """Whether it is a method on lanes that answers one concrete question on the host."""
     if not isinstance(method, LaneMethod) or isinstance(method, LaneBracketMethod):
         return False
-    return method.lanes.on_host is True
+    return not callable(method.lanes.on_host) and bool(method.lanes.on_host)
 
 
 def _deltas(mechanism: Mechanism, epsilons: np.ndarray) -> np.ndarray:

@@ -53,7 +53,7 @@ def lowered(monkeypatch):
 @each(ASKED)
 def test_programs_of_every_method_are_lowered(name, lowered):
     """Those that `compare` compiles where NumPy answers nothing."""
-    with _precision.one_program():
+    with _precision.of_many_points():
         ja.compare(ASKED[name], 1e-3)
         ja.compare(ASKED[name], target_epsilon=0.5)
     for _, program in lowered:

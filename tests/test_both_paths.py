@@ -90,6 +90,9 @@ SETTINGS = {
     (ja.Shuffled, ja.LocalRandomizer): _shuffled(_local),
     (ja.Shuffled, ja.FiniteRandomizer): _shuffled(_finite),
     (ja.Shuffled, ja.KaryRandomizedResponse): _shuffled(_k_ary),
+    (ja.PartialShuffledBatches, ja.Gaussian): lambda rng: ja.PartialShuffledBatches(
+        _gaussian(rng), 100, _whole(1.0, 99.0, rng=rng)
+    ),
     (ja.ShuffledBatches, ja.Gaussian): lambda rng: ja.ShuffledBatches(_gaussian(rng), 100, _whole(1.0, 9.0, rng=rng)),
     (ja.CheckIn, ja.LocalRandomizer): _check_in(_local),
     (ja.CheckIn, ja.FiniteRandomizer): _check_in(_finite),
@@ -396,5 +399,5 @@ def _compare_kernel(name, arguments, is_optimised):
 def test_renyi_curves_agree():
     run = ja.PoissonSampled(ja.Gaussian(0.8), 0.01, 100)
     one = ja.rdp(run, _ORDERS).values
-    with _precision.one_program():
+    with _precision.of_many_points():
         np.testing.assert_allclose(one, ja.rdp(run, _ORDERS).values, rtol=_CLOSE)

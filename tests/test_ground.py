@@ -88,7 +88,7 @@ def test_numpy_takes_the_place_of_a_bad_backend_with_one_warning(bad_exp):
         np.testing.assert_array_equal(kernel(X), np.exp(X))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with _precision.one_program():
+        with _precision.of_many_points():
             np.testing.assert_array_equal(kernel(X[:, None]), np.exp(X)[:, None])
         assert kernel(1.0) == np.exp(1.0)
         assert kernel(np.zeros(0)).shape == (0,)

@@ -278,13 +278,13 @@ def test_a_sweep_is_traced_once():
     for seed in range(20):
         kernel(np.random.default_rng(seed).uniform(size=33 + seed), Y + seed)
     assert kernel.num_traces == 1
-    for seed in range(40):  # single questions: compiled quickly, then once more for speed
+    for seed in range(40):  # single questions: compiled quickly, and that is all
         kernel(X + seed, Y)
-    assert kernel.num_traces == 3
+    assert kernel.num_traces == 2
     inside = jax.jit(lambda x: kernel(x, Y))
     for seed in range(5):
         inside(jnp.float32(seed))
-    assert kernel.num_traces == 4
+    assert kernel.num_traces == 3
 
 
 @pytest.mark.more
@@ -488,7 +488,7 @@ def test_kernels_by_structure_are_made_once_for_each():
         return scale * sum(x**power for x in jax.tree.leaves(tree))
 
     kernel = KernelByStructure(total, Rounding.UP)
-    with _precision.one_program():
+    with _precision.of_many_points():
         assert kernel({"a": 1.0, "b": 2.0}, 3.0, power=2) == 15.0
         assert kernel({"a": 2.0, "b": 2.0}, 1.0, power=2) == 8.0
         assert kernel((1.0, 2.0), 3.0, power=2) == 15.0
@@ -512,10 +512,35 @@ def test_few_lanes_are_answered_one_after_another(limit):
     np.testing.assert_array_equal(kernel(x, 1.0), [10.0, 5.0, 5.0])
     assert [type(a) for a in asked] == [np.ndarray] * 2
     np.testing.assert_array_equal(kernel(np.arange(4.0), 1.0), [1.0, 2.0, 5.0, 10.0])
-    with _precision.one_program():  # the same for every chunk of a sweep, however many its points
+    with _precision.of_many_points():  # the same for every chunk of a sweep, however many its points
         np.testing.assert_array_equal(kernel(x, 1.0), [10.0, 5.0, 5.0])
     assert kernel.num_traces == (0 if limit == math.inf else 2)
     assert jax.jit(kernel)(3.0, 1.0) == 10.0
+
+
+ASKED_OFTEN = {
+    "one": lambda: ja.epsilon(ja.Gaussian(1.7), 1e-6),
+    "delta": lambda: ja.delta(ja.Gaussian(1.7), 0.3),
+    "curve": lambda: ja.rdp(ja.Gaussian(1.7), [1.5, 2.0, 40.0]).values,
+    "converted": lambda: ja.epsilon(ja.rdp(ja.Laplace(1.7), [1.5, 2.0, 40.0]), 1e-6),
+    "few": lambda: ja.epsilon(ja.ZCdp(np.linspace(0.1, 0.9, 9)), 1e-6, method="rdp"),
+}
+
+
+@pytest.mark.parametrize("name", ASKED_OFTEN)
+def test_a_question_has_the_same_digits_however_often_it_is_asked(name):
+    ask = ASKED_OFTEN[name]
+    first = np.asarray(ask()).tobytes()
+    assert all(np.asarray(ask()).tobytes() == first for _ in range(200))
+
+
+@pytest.mark.parametrize("count", [1, 8, 9])
+def test_a_program_answers_the_same_however_often_it_is_asked(count):
+    """Compiled once, quickly for few lanes, and the digits stay."""
+    kernel, x = make(), np.linspace(0.1, 2.0, count)
+    first = kernel(x, Y).tobytes()
+    assert all(kernel(x, Y).tobytes() == first for _ in range(200))
+    assert kernel.num_traces == 1
 
 
 def test_tangents_may_be_python_numbers():

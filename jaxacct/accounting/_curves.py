@@ -41,8 +41,6 @@ from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import LEAST_NORMAL
 from jaxacct.special._namespace import xp
 
-_HOST_CALLS = 128  # Renyi curves of one program that NumPy evaluates: then compiling it, 1 to 10 s, is worth while
-
 
 def _worst_rdp(mechanism: Mechanism, *, orders: tuple[float, ...], parts: tuple[RenyiPlan, ...]) -> jax.Array:
     """The larger over the directions' plans of the least Renyi divergences, [A, L]."""
@@ -51,7 +49,7 @@ def _worst_rdp(mechanism: Mechanism, *, orders: tuple[float, ...], parts: tuple[
     return xp.where(in_domain(mechanism) & ~xp.isnan(whole), whole, xp.inf)
 
 
-_RDP = KernelByStructure(_worst_rdp, Rounding.UP, renyi_bytes, on_host=takes_numpy, host_calls=_HOST_CALLS)
+_RDP = KernelByStructure(_worst_rdp, Rounding.UP, renyi_bytes, on_host=takes_numpy)
 
 
 def rdp(

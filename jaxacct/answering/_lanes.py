@@ -93,8 +93,7 @@ def _kernel(method: LaneMethod, query: Query) -> KernelByStructure:
     answer.__name__ = f"{method.name.replace(' ', '_')}_{query.value}"
     rounding = (Rounding.UP if upper else Rounding.DOWN, Rounding.NEAREST)
     lanes = method.lanes
-    how: dict[str, Any] = {"on_host": lanes.on_host, "host_calls": lanes.host_calls, "one_by_one": lanes.one_by_one}
-    return KernelByStructure(answer, rounding, lanes.bytes, **how)
+    return KernelByStructure(answer, rounding, lanes.bytes, on_host=lanes.on_host, one_by_one=lanes.one_by_one)
 
 
 @functools.singledispatch

@@ -241,7 +241,10 @@ def _refined(
         return dict.fromkeys(upper, Ends(0.0, 0.0))
     read, deltas = reader(query, target)
     if distribution.is_from_above(mechanism):
-        of = plds(distribution, mechanism, _READ_RESOLUTION, Bound.UPPER, PLAIN_TAIL, (1.0, *ALL_DELTAS))
+        tail = PLAIN_TAIL
+        if query is Query.EPSILON:
+            tail = _TAIL * target / max(1, distribution.scale(mechanism)[1])
+        of = plds(distribution, mechanism, _READ_RESOLUTION, Bound.UPPER, tail, (1.0, *ALL_DELTAS))
         return {d: Ends(0.0, min(value, read(of(d)))) for d, value in upper.items()}
     most = distribution.largest_loss(mechanism)
     if query is Query.DELTA and target >= most:

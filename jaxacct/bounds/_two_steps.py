@@ -16,6 +16,7 @@ from jaxacct.mechanisms import (
     Laplace,
     MixtureOfGaussians,
     PartialAllocation,
+    PartialShuffledBatches,
     PoissonSampled,
     RandomAllocation,
     ScheduledAllocation,
@@ -38,7 +39,6 @@ _USES: dict[tuple[type, ...], Callable[[Any], tuple[Any, Any]]] = {  # least noi
     (PoissonSampled, Gaussian): lambda run: (run.mechanism.noise_multiplier, run.num_steps),
     (RandomAllocation, Gaussian): lambda run: (run.mechanism.noise_multiplier, run.num_selected * run.num_epochs),
     (PartialAllocation, Gaussian): lambda run: (run.mechanism.noise_multiplier, 1),
-    (ShuffledBatches, Gaussian): lambda run: (run.mechanism.noise_multiplier, run.num_epochs),
     (ScheduledAllocation,): lambda run: (min(map(float, run.noise_multipliers)), run.num_epochs),
 }
 
@@ -55,7 +55,17 @@ def unamplified(run: Mechanism) -> Mechanism | None:
 _ADDS = frozenset(
     {Gaussian, Laplace, DiscreteLaplace, DiscreteGaussian, Skellam, MixtureOfGaussians, ScheduledAllocation}
 )
-_SCHEMES = frozenset({PoissonSampled, RandomAllocation, PartialAllocation, ShuffledBatches, Group, Composed})
+_SCHEMES = frozenset(
+    {
+        PoissonSampled,
+        RandomAllocation,
+        PartialAllocation,
+        ShuffledBatches,
+        PartialShuffledBatches,
+        Group,
+        Composed,
+    }
+)
 
 
 def adds(run: Description) -> bool:

@@ -1,10 +1,10 @@
 """A record that is replaced: by any other one, or by the empty one.
 
 Replaced by any other (`ReplaceOne`): by the pair that is the worst case where one is known
-(`jaxacct.bounds._mirrored`), which without sampling is noise of half the size. Elsewhere the record is removed, then
-the other one added, with any split of epsilon; and where a record's steps are known to all, its largest change is that
-of noise of half the size in these steps (joint convexity). From below, where records add to a sum, another one may
-contribute nothing.
+(`jaxacct.bounds._mirrored`), which without sampling is noise of half the size; in shuffled batches by theorems of their
+own. Elsewhere the record is removed, then the other one added, with any split of epsilon; and where a record's steps
+are known to all, its largest change is that of noise of half the size in these steps (joint convexity). From below,
+where records add to a sum, another one may contribute nothing.
 
 Replaced by the empty one (`ZeroOut`): where records take part independently, what the record's removal leaves.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, never
 from jaxacct._types import Bound, Direction, Ends
-from jaxacct.bounds import fixed_batches, group
+from jaxacct.bounds import fixed_batches, group, shuffled_batches
 from jaxacct.bounds._adjacent_on_lanes import DOUBLED, Asking, emptied_on_lanes, replaced_on_lanes
 from jaxacct.bounds._distribution import Distribution, in_own_relation, loss_distribution, parts_by_laws
 from jaxacct.bounds._mirrored import THEOREM, Mirrored, mirrored
@@ -90,9 +90,14 @@ def _composed(run: Composed) -> Mechanism | None:
     counts = tuple(int(count) for _, count in parts)
     if all(part is not None and part.relation is not ReplaceOne.relation for part in found):
         return Composed(tuple(found), counts)
-    if all(_stand_in(part) is not None or mirrored(part) is not None or _draws_fixed(part) for part, _ in parts):
+    if all(_stand_in(part) is not None or _has_own(part) for part, _ in parts):
         return Composed(tuple(ReplaceOne(part) for part, _ in parts), counts)
     return None
+
+
+def _has_own(part: Any) -> bool:
+    """Whether loss distributions of its own are known where a record is replaced."""
+    return mirrored(part) is not None or _draws_fixed(part) or shuffled_batches.hides(ReplaceOne(part))
 
 
 def _of_group(run: Group) -> Mechanism | None:
@@ -146,13 +151,20 @@ def _has_stand_in(mechanism: ReplaceOne) -> bool:
 
 
 def _has_neither(mechanism: ReplaceOne) -> bool:
-    return is_scalar(mechanism) and not _has_pair(mechanism) and not _has_stand_in(mechanism)
+    if not is_scalar(mechanism) or shuffled_batches.is_shuffled(mechanism):
+        return False
+    return not _has_pair(mechanism) and not _has_stand_in(mechanism)
 
 
 def _by_stand_in(mechanism: ReplaceOne, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
     run = _stand_in(mechanism.mechanism)
     assert run is not None
-    return dict.fromkeys(at.known, at.ask(run, query, target, at.width, wants_lower=at.wants_lower))
+    found = at.ask(run, query, target, at.width, wants_lower=at.wants_lower)
+    less = shuffled_batches.explicit(mechanism.mechanism) if run.relation is ReplaceOne.relation else None
+    if at.wants_lower and less is not None:
+        lower = at.ask(less, query, target, at.width, wants_lower=True).lower
+        found = Ends(min(max(found.lower, lower), found.upper), found.upper)
+    return dict.fromkeys(at.known, found)
 
 
 # Removed, then added
@@ -331,6 +343,7 @@ def tables(
             removed,
             fixed,
             REPLACED_STEP,
+            *shuffled_batches.REPLACED,
             loss_distribution(_PAIRS),
             loss_distribution(stand_ins, helps=never),
             *replaced_on_lanes(asking),

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from jaxacct._method import Cost, LaneMethod, Method, Query, one_sided
-from jaxacct._precision import one_program
 from jaxacct._types import Direction, OrderEdgeWarning, PrecisionWarning
 from jaxacct.answering import Question, plan, question_of
 from jaxacct.answering._plan import is_quick_bracket
@@ -99,8 +98,7 @@ class _Apart:
         leaves, structure = flattened(self.example, self.solve.keys)
         rest = iter(lanes)
         known = tuple(None if leaf is None else next(rest) for leaf in leaves)
-        with one_program():
-            return self.solve(Batch(structure, known, next(rest), next(rest)))
+        return self.solve(Batch(structure, known, next(rest), next(rest)))
 
 
 def solved_apart(workers: Workers, solve: Solve, batch: Batch) -> Found:

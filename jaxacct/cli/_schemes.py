@@ -7,6 +7,8 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
+from jaxacct._types import LastBatch
+from jaxacct._validate import checked_choice
 from jaxacct.cli._numbers import matrix
 from jaxacct.cli._options import Scheme, Sizes, add_options, flag_of, option_of
 from jaxacct.cli._parser import Parser
@@ -54,8 +56,25 @@ def _allocation(values: Mapping[str, Any]) -> Mechanism:
     return RandomAllocation(noise, values["num_steps"], values["num_selected"], values["num_epochs"])
 
 
+def _sized_shuffle(sizes: Sizes) -> dict[str, Any]:
+    """With what `_shuffled_batches` has to know of the rest that fills no batch."""
+    run = ShuffledBatches.from_epochs(Gaussian(1.0), **sizes._asdict())
+    return {"num_steps": run.num_steps, "num_epochs": run.num_epochs, "has_rest": run.last_batch is LastBatch.SHORT}
+
+
 def _shuffled_batches(values: Mapping[str, Any]) -> Mechanism:
-    return ShuffledBatches(Gaussian(values["noise_multiplier"]), values["num_steps"], values["num_epochs"])
+    has_rest, steps = values.get("has_rest", False), values["num_steps"]
+    last = values.get("last_batch") or (LastBatch.SHORT if has_rest else LastBatch.FULL)
+    if has_rest and last is LastBatch.DROPPED:
+        steps = steps - 1
+    return ShuffledBatches(Gaussian(values["noise_multiplier"]), steps, values["num_epochs"], last)
+
+
+def _last_batch(text: str) -> LastBatch:
+    try:
+        return checked_choice("last_batch", text, *LastBatch)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} must be full, short or dropped") from error
 
 
 def _poisson(values: Mapping[str, Any]) -> Mechanism:
@@ -227,7 +246,15 @@ SCHEMES = {
         (_NOISE, option_of(ShuffledBatches, "num_steps"), option_of(ShuffledBatches, "num_epochs")),
         _shuffled_batches,
         "noise_multiplier",
-        sized=_sized_allocation,
+        sized=_sized_shuffle,
+        texts={
+            "last_batch": (
+                _last_batch,
+                "full|short|dropped",
+                "what becomes of records that fill no batch: the list is filled up with empty ones, the last batch is "
+                "shorter, or they are left out (default: full; of sizes that leave a rest, short)",
+            )
+        },
     ),
     "fixed-batches": Scheme(
         "in each step a uniform batch of B of N records",

@@ -23,6 +23,7 @@ from jaxacct.mechanisms import (
     TruncatedPoisson,
     ZeroOut,
 )
+from jaxacct.mechanisms._same_bins import SameBins
 from jaxacct.special import up
 
 _ADD_OR_REMOVE, _ZERO_OUT = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_SPECIAL
@@ -58,13 +59,7 @@ def _same_bin(asked: _Asked, cycle_length: int) -> RandomAllocation:
     shorter v_i is a unit vector one of whose coordinates is withheld, and the steps that a last cycle lacks are
     withheld too: post-processing, hence an upper bound.
     """
-    cycles = _cycles(asked, cycle_length)
-    noise_multiplier = asked.noise_multiplier if cycles == 1 else _rounded_down(asked.noise_multiplier / cycles**0.5)
-    return RandomAllocation(Gaussian(noise_multiplier), num_steps=cycle_length)
-
-
-def _rounded_down(value: float) -> float:
-    return value * (1.0 - 2.0**-51)
+    return SameBins.of(Gaussian(asked.noise_multiplier), cycle_length, _cycles(asked, cycle_length))
 
 
 def _poisson(asked: _Asked, cycle_length: int) -> Any:
@@ -294,6 +289,10 @@ def from_jax_privacy(
     - `FixedBatchSampling`: without replacement, `PoissonSampled` at batch_size / num_examples with half the noise; with
       replacement, and for zero-out, `FixedBatches`. A `truncated_batch_size` in one cycle: `TruncatedPoisson`.
     - `UserSelectionStrategy`: its base strategy; records are users, clipped together.
+
+    The training hook reads all iterations of `BallsInBinsSampling` as the one run that they are. A mechanism that has
+    the steps of one group, or fewer than were run, is charged for each release as for one of its own: give the hook
+    ``training.Epoch(mechanism, num_steps=strategy.iterations)``, the whole run.
 
     Upper bounds. Every step releases the sum of clipped gradients plus fresh Gaussian noise, no division by a realised
     batch size; or the noise of a banded matrix factorisation, where that is exactly such a run (`BandedNoise`).

@@ -32,7 +32,7 @@ from jaxacct.mechanisms._random_allocation import RandomAllocation
 from jaxacct.mechanisms._randomized_response import RandomizedResponse
 from jaxacct.mechanisms._scheduled_allocation import ScheduledAllocation
 from jaxacct.mechanisms._shuffled import Shuffled
-from jaxacct.mechanisms._shuffled_batches import ShuffledBatches
+from jaxacct.mechanisms._shuffled_batches import PartialShuffledBatches, ShuffledBatches
 from jaxacct.mechanisms._skellam import Skellam
 from jaxacct.mechanisms._truncated_poisson import TruncatedPoisson
 from jaxacct.mechanisms._z_cdp import ZCdp
@@ -56,6 +56,7 @@ __all__ = [
     "LocalRandomizer",
     "MixtureOfGaussians",
     "PartialAllocation",
+    "PartialShuffledBatches",
     "PermuteAndFlip",
     "PoissonSampled",
     "PrivateSelection",

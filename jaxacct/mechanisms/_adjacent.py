@@ -84,7 +84,8 @@ class ReplaceOne(Adjacent):
 
     What ``neighboring_relation="replace-one"`` asks about. Tight for Gaussian, Laplace and discrete noise and for
     Poisson sampling of the first two, alone and composed: at worst the record adds 1 and the other one takes 1 away.
-    Of all others it is removed, and then the other one added:
+    So it is in shuffled batches, whose order hides which of them has the record. Of all others it is removed, and then
+    the other one added:
 
         delta(e1 + e2) <= delta_remove(e1) + e^e1 delta_add(e2),
 

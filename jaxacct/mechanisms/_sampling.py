@@ -5,6 +5,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
+from jaxacct._types import LastBatch
 from jaxacct._validate import check_at_most, check_count, check_positive, checked_number
 
 
@@ -85,10 +86,12 @@ class Groups(Sampling):
 class Orders(Sampling):
     """In each epoch, the `num_records` records in a uniformly random order, cut into `period` steps of one size.
 
-    Sizes differ by one where the number of steps does not divide that of the records.
+    Where the number of steps does not divide that of the records, `last_batch` says what becomes of the rest; where it
+    is None, sizes differ by one.
     """
 
     num_records: int | None  # None: any number
+    last_batch: LastBatch | None = None
 
     @classmethod
     def of(cls, num_records: Any, num_epochs: Any) -> "Orders":
@@ -96,18 +99,34 @@ class Orders(Sampling):
         return cls(1, int(num_epochs), 1.0, int(num_records))
 
     @classmethod
-    def of_any(cls, num_steps: Any, num_epochs: Any) -> "Orders":
+    def of_any(cls, num_steps: Any, num_epochs: Any, last_batch: LastBatch) -> "Orders":
         """So many epochs of so many steps each, of any number of records."""
-        return cls(int(num_steps), int(num_steps * num_epochs), 1.0 / float(num_steps), None)
+        return cls(int(num_steps), int(num_steps * num_epochs), 1.0 / float(num_steps), None, last_batch)
 
     def of_records(self, number: int) -> "Orders":
         if self.num_records not in (None, number):
             raise ValueError(f"num_records={number} must be num_reports={self.num_records}")
+        size = self.size_for(number)
+        rest = number - size * (self.period - 1)
+        if self.last_batch is LastBatch.SHORT and rest < 1:
+            raise ValueError(
+                f"num_records={number} in {self.period} batches of {size} leaves none for the last, shorter one: "
+                "num_steps must be smaller"
+            )
+        if self.last_batch is LastBatch.DROPPED and not size < rest <= 2 * size:
+            raise ValueError(
+                f"num_records={number} in num_steps={self.period} batches must leave out at least one record, and no "
+                "more than a batch holds"
+            )
         return dataclasses.replace(self, num_records=number)
+
+    def size_for(self, number: int) -> int:
+        """How many places the largest step has, of so many records."""
+        return (number - 1) // self.period if self.last_batch is LastBatch.DROPPED else math.ceil(number / self.period)
 
     @property
     def largest(self) -> int:
-        return math.ceil((self.num_records or 0) / self.period)
+        return self.size_for(self.num_records or 0)
 
     def cut(self, num_steps: int) -> "Orders":
         """Any number of steps: where an order is cut changes nothing about it."""

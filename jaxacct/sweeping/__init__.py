@@ -23,11 +23,10 @@ from jaxacct.sweeping._run import Chunk, Run
 from jaxacct.sweeping._tables import needed
 from jaxacct.workers import FailedChunk, Workers, one_thread, workers_of
 
-# points in a chunk: where one program answers them all, on the CPU (seconds at most) and elsewhere, and where each is
-# answered by itself
-_LANES, _LANES_ELSEWHERE, _POINTS = 128, 1024, 1
+# points in a chunk where one program answers them all, on the CPU (seconds at most) and elsewhere
+_LANES, _LANES_ELSEWHERE = 128, 1024
 _PAUSE = 1.0  # seconds after which a file is given the rows that are done
-_MANY = 256  # points from which on every program is compiled once, as for a file
+_MANY = 256  # points from which on programs are compiled for speed, where they answer
 
 __all__ = [
     "FailedChunk",
@@ -77,8 +76,8 @@ def sweep(
       orders: Renyi orders, to answer by `jaxacct.rdp` at these instead: one program, no other method.
       neighboring_relation: as for `jaxacct.epsilon`.
       layout: "product": every combination is a point; "zipped": the arrays are of one length and go side by side.
-      chunk_size: points in one chunk; None for 128 on the CPU and 1024 elsewhere, or 1 where each is answered by
-        itself, on the host; these are saved every second, chunks of a given size each when it is done.
+      chunk_size: points in one chunk; None for 128 on the CPU and 1024 elsewhere, or on the host 128, 16 or 1, by what
+        asking points together spares; these are saved every second, chunks of a given size each when it is done.
       mesh: devices over which the lanes of each chunk are spread, also of several processes (`jax.distributed`; every
         process makes the same call, process 0 writes).
       executor: what answers the chunks: any `concurrent.futures.Executor` (a `ProcessPoolExecutor` of spawned
@@ -119,7 +118,7 @@ def sweep(
     ask = question(in_relation(mechanism, neighboring_relation), points, targets, method, direction, precision, orders)
     first = points.points(0, min(points.size, _LANES_ELSEWHERE))
     on_lanes = ask.is_on_lanes(first)
-    size = chunk_size if chunk_size is not None else _lanes(mesh) if on_lanes else _POINTS
+    size = chunk_size if chunk_size is not None else _lanes(mesh) if on_lanes else ask.num_at_once(first)
     for start in range(0, points.size, _LANES_ELSEWHERE):  # before anything is computed
         ask.at(points.points(start, min(start + _LANES_ELSEWHERE, points.size)))
     bound, file = ask.bound(points.points(0, 1)), None
@@ -131,10 +130,9 @@ def sweep(
         }
         header = {**settings, **grid_settings(points, bound), "grid": axes, "chunk_size": size}
         file = SweepFile(out, header, points, ask.query.value, size)
-    steady = out is not None or workers is not None or points.size >= _MANY
     size = min(size, points.size)
     run = Run(
-        Chunk(ask, size if on_lanes else 0, steady),
+        Chunk(ask, size if on_lanes else 0, on_lanes and points.size >= _MANY),
         points,
         bound,
         settings,

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxacct._method import LaneMethod, Query
+from jaxacct._method import BracketMethod, Cost, LaneBracketMethod, LaneMethod, Query
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
 from jaxacct._validate import check_delta, check_epsilon, check_orders, checked_choice, checked_number
@@ -19,6 +19,8 @@ from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import UNKNOWN, find_field, spec_at, with_fields
 from jaxacct.sweeping._grid import Grid
 
+_BRACKETED_TOGETHER = 16  # points, by a method of the host that can: a second at most, and nearly what more would spare
+_AT_ONCE = 128  # points that a method answers in less than a millisecond each: the question costs as much
 _TARGETS = {"target_delta": Query.EPSILON, "target_epsilon": Query.DELTA}
 
 
@@ -87,6 +89,20 @@ class Question:
         if self.orders is not None:
             return True
         return all(isinstance(step.method, LaneMethod) for step in plan(self._asked(mechanism, target)))
+
+    def num_at_once(self, points: dict[str, np.ndarray]) -> int:
+        """Points that are asked together where the host answers: as many as spare time and take a second or two.
+
+        A function of the question alone, since points that are bracketed together may differ in their last digits from
+        points that are asked one by one.
+        """
+        first = plan(self._asked(*self.at(points)))[0].method
+        method = first.on_host if isinstance(first, LaneBracketMethod) else first
+        if not isinstance(method, BracketMethod):
+            return 1
+        if method.many is not None and self.method is None:
+            return _BRACKETED_TOGETHER
+        return _AT_ONCE if method.cost is Cost.MICROSECONDS and len(method.ends) > 1 else 1
 
     def axes_in_words(self) -> dict[str, dict[str, str]]:
         """What the axes are called, and the units of those that have one."""

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxacct._precision import one_program
+from jaxacct._precision import of_many_points
 from jaxacct._types import Bound
 from jaxacct.sweeping._file import SweepFile
 from jaxacct.sweeping._grid import Grid
@@ -36,18 +36,18 @@ class Chunk:
       ask: the question.
       size: of a full chunk; shorter ones are filled up with their last point, as another size would be another program.
         0 where each point is answered by itself.
-      is_steady: whether every program is compiled once, the first ones too.
+      is_of_many: whether the sweep has so many points that programs compiled for speed pay, for few points too.
     """
 
     ask: Question
     size: int
-    is_steady: bool
+    is_of_many: bool
 
     def __call__(self, points: dict[str, np.ndarray]) -> np.ndarray:
         """The answers at the points of a chunk."""
         count = len(next(iter(points.values())))
         at = np.minimum(np.arange(max(self.size, count)), count - 1)
-        with one_program() if self.is_steady else contextlib.nullcontext():
+        with of_many_points() if self.is_of_many else contextlib.nullcontext():
             return self.ask({name: values[at] for name, values in points.items()})[:count]
 
 

@@ -16,7 +16,8 @@ host, from the counters and the description of the mechanism, whenever it is ask
 
 What a count stands for: one call of the noise transform whose result was kept. What it does not see, and the user has
 to see to: that the noise has the standard deviation stated, that gradients were clipped, that batches were drawn as
-the mechanism says, and that releases made after the last saved checkpoint are lost with it.
+the mechanism says, one for each release and not several added up, and that releases made after the last saved
+checkpoint are lost with it. Counts inside `optax.MultiSteps`, where batches may be added up, are refused.
 """
 
 from jaxacct.training._batches import Batch, Batches, batches

@@ -13,6 +13,7 @@ from jaxacct._validate import checked_whole
 SATURATED = 2**31 - 1  # a counter that reached it has lost count
 _FIELD = "release_counts"
 HOOK_FIELDS = (_FIELD, "budget_spent")  # all that the hook and the guard add to a state
+_OF_ACCUMULATION = {"mini_step", "gradient_step"}  # fields of optax.MultiStepsState, beside that of the state inside
 _MOST_PHASES = 127  # an index fits every integer type that a traced phase may have
 
 
@@ -62,8 +63,9 @@ def track_privacy(num_phases: int = 1) -> optax.GradientTransformationExtraArgs:
 
     Prefer `count_releases`, which cannot stand in the wrong place. This one counts whatever passes *here*, which is
     right only where every noise release passes exactly once. In these places it counts too few: inside
-    `optax.MultiSteps` or `optax.apply_if_finite` while the noise is outside (releases that are accumulated, or skipped,
-    were made all the same), and in an `optax.masked` or `optax.partition` branch that is not always run.
+    `optax.MultiSteps`, which `privacy_spent` refuses, or `optax.apply_if_finite` while the noise is outside (releases
+    that are accumulated, or skipped, were made all the same), and in an `optax.masked` or `optax.partition` branch that
+    is not always run.
 
     Args:
       num_phases: how many phases with a noise or sampling of their own are told apart, in [1, 127].
@@ -116,10 +118,13 @@ def count_releases(
 ) -> optax.GradientTransformationExtraArgs:
     """`noise_transform`, with a count of its releases beside its state.
 
-    The count moves with the noise, so that it is right wherever the two are put: in `optax.chain`, in or around
-    `optax.MultiSteps`, `optax.inject_hyperparams`, and so on. Under `optax.MultiSteps(count_releases(noise), ...)` one
-    accumulated gradient is one release; in `optax.chain(count_releases(noise), optax.MultiSteps(...))` each mini-step
-    is one.
+    The count moves with the noise, so that it is right wherever the two are put: in `optax.chain`,
+    `optax.inject_hyperparams`, and so on. What a release is worth is another question: mechanisms describe releases of
+    one sampled batch. In `optax.chain(count_releases(noise), optax.MultiSteps(...))` each batch is noised and counted.
+    Inside `optax.MultiSteps(count_releases(noise), ...)` one release may hold several, and a record more than once:
+    `privacy_spent` and a `budget_guard` around it refuse that, unless they are given ``state.inner_opt_state``, with a
+    mechanism that describes what a release holds. Batches that are added up before the noise in another way, by
+    `optax.apply_every` or by hand, are not seen from here.
 
     Put `optax.apply_if_finite` *behind* the noise, ``chain(count_releases(noise), apply_if_finite(optimizer, 5))``,
     where it judges what has been released already. Around the noise the count is right as well, but the step that is
@@ -160,7 +165,8 @@ def release_counts(opt_state: Any) -> jax.Array:
     """The counters in an optimizer's state, wherever in it they are: int32 [num_phases].
 
     Looks for the one entry named `release_counts` in any tree: states of optax wrappers, a whole `TrainState`, an
-    `nnx.Optimizer`, a checkpoint restored as nested dicts. Works inside jit too.
+    `nnx.Optimizer`, a checkpoint restored as nested dicts. Works inside jit too. A count says how often noise was
+    added; how many sampled batches were added up before, inside `optax.MultiSteps`, it does not.
 
     Args:
       opt_state: an optimizer's state, or any tree around it.
@@ -173,15 +179,48 @@ def release_counts(opt_state: Any) -> jax.Array:
 
     >>> import jax.numpy as jnp, optax
     >>> from jaxacct import training
-    >>> optimizer = optax.MultiSteps(optax.chain(training.track_privacy(), optax.adam(1e-3)), every_k_schedule=4)
+    >>> noise = training.count_releases(optax.add_noise(1.0, 0.0, key=0))
+    >>> optimizer = optax.chain(noise, optax.MultiSteps(optax.adam(1e-3), every_k_schedule=4).gradient_transformation())
     >>> training.release_counts(optimizer.init(jnp.zeros(3)))
     Array([0], dtype=int32)
     """
+    return _found(opt_state)[1]
+
+
+def counts_of_batches(opt_state: Any) -> jax.Array:
+    """`release_counts` of releases that hold one sampled batch each.
+
+    Raises:
+      ValueError: as `release_counts`; if the count stands inside `optax.MultiSteps`, where it is not known how many
+        batches a release holds. Known by the fields of its state, so that restored dicts are seen through too.
+    """
+    path, counts = _found(opt_state)
+    paths = [other for other, _ in jax.tree_util.tree_leaves_with_path(opt_state)]
+    for depth in range(len(path)):
+        beside = {_name(other[depth]) for other in paths if len(other) > depth and other[:depth] == path[:depth]}
+        if beside >= _OF_ACCUMULATION:
+            count, part = map(jax.tree_util.keystr, (path, path[: depth + 1]))
+            raise ValueError(
+                f"the count at {count} stands inside optax.MultiSteps: how many sampled batches one of its releases "
+                "holds is not known, and a record may be in several of them. Noise each batch, "
+                "chain(count_releases(noise), MultiSteps(optimizer, k)); or pass the part of the state at "
+                f"{part} with what describes such a release: the mechanism itself only where all mini-steps are pieces "
+                "of one sampled batch; of k Poisson-sampled batches MixtureOfGaussians with binomial probabilities. "
+                "The guard then stands inside, MultiSteps(budget_guard(...), k)"
+            )
+    return counts
+
+
+def _name(key: Any) -> Any:
+    return getattr(key, "name", getattr(key, "key", None))
+
+
+def _found(opt_state: Any) -> tuple[tuple[Any, ...], jax.Array]:
+    """The path and the array of the only count; raises ValueError as `release_counts`."""
     found = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(opt_state):
-        names = [getattr(key, "name", getattr(key, "key", None)) for key in path]
-        if _FIELD in names:  # what follows the name are wrappers of the array itself
-            found[jax.tree_util.keystr(path)] = leaf
+        if _FIELD in map(_name, path):  # what follows the name are wrappers of the array itself
+            found[path] = leaf
     if not found:
         raise ValueError(
             f"no {_FIELD} in this state: put count_releases around the noise transform, or track_privacy behind it, "
@@ -189,11 +228,13 @@ def release_counts(opt_state: Any) -> jax.Array:
             "training.with_counts(state, like=optimizer.init(params), releases=...)"
         )
     if len(found) > 1:
+        places = ", ".join(map(jax.tree_util.keystr, found))
         raise ValueError(
-            f"{len(found)} entries named {_FIELD}, at {', '.join(found)}: pass the part of the state with the one "
-            "that is meant. Noise transforms that release the same data each have to be accounted for"
+            f"{len(found)} entries named {_FIELD}, at {places}: pass the part of the state with the one that "
+            "is meant. Noise transforms that release the same data each have to be accounted for"
         )
-    ((path_of_it, counts),) = found.items()
+    ((path, counts),) = found.items()
+    path_of_it = jax.tree_util.keystr(path)
     shape, dtype = jnp.shape(counts), getattr(counts, "dtype", None)
     if dtype is None or not jnp.issubdtype(dtype, jnp.integer):
         raise ValueError(f"{path_of_it} of dtype {dtype} must be integers: was the state cast to another type?")
@@ -202,4 +243,4 @@ def release_counts(opt_state: Any) -> jax.Array:
             f"{path_of_it} of shape {shape} must be [num_phases]: take one replica of a replicated state; members of a "
             "vmapped ensemble are runs of their own, each to be accounted for"
         )
-    return counts
+    return path, counts

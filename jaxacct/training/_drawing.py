@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxacct._types import LastBatch
 from jaxacct.mechanisms._sampling import Coins, CutCoins, Fixed, Groups, Orders, Sampling, Sets
 from jaxacct.training._words import Words
 
@@ -201,15 +202,22 @@ def _groups(sampling: Groups, words: Words, num_records: int) -> Drawn:
 
 
 def _orders(sampling: Orders, words: Words, num_records: int) -> Drawn:
-    """Records sorted by random words; drawn anew in the rare case that two words are equal."""
+    """Places of a list sorted by random words; drawn anew in the rare case that two words are equal.
+
+    What the list has beyond the records is empty: left out.
+    """
+    period, size = sampling.period, sampling.size_for(num_records)
+    places = size * period if sampling.last_batch is LastBatch.FULL else num_records
     while True:
-        scores = words.uint64(num_records)
+        scores = words.uint64(places)
         order = np.argsort(scores)
         ranked = scores[order]
         if not np.any(ranked[1:] == ranked[:-1]):
             break
-    ends = np.arange(1, sampling.period + 1) * num_records // sampling.period
-    return Drawn(order, ends)
+    step = np.arange(1, period + 1)
+    ends = step * places // period if sampling.last_batch is None else np.minimum(size * step, places)
+    is_record = order < num_records
+    return Drawn(order[is_record], np.concatenate([[0], np.cumsum(is_record)])[ends])
 
 
 _DRAWS: dict[type, Callable[[Any, Words, int], Drawn]] = {

@@ -43,6 +43,9 @@ class RenyiFilter:
     2020, Proposition 12). With several orders a release is allowed if it is at one of them at least, each with an equal
     share of delta: up to the end the run is that of one order's filter, and the shares add up (docs/numerics.md).
 
+    What is spent is one release of one sampled batch, as the mechanism says; the filter looks at no optimizer's state,
+    and cannot see batches that were added up before the noise.
+
     An upper bound, in the adjacency of the mechanisms spent, which has to be the same for all. It does not bound an
     epsilon at a time that is itself chosen by what was released: the budget is what is spent, however little of it was
     used. Where the releases are known beforehand `jaxacct.epsilon` of their composition is smaller.

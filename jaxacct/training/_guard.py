@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax  # type: ignore[import-untyped]
 
 from jaxacct._validate import checked_whole
-from jaxacct.training._counting import SATURATED, check_transform, phase_mask, release_counts
+from jaxacct.training._counting import SATURATED, check_transform, counts_of_batches, phase_mask
 
 
 class BudgetGuardState(NamedTuple):
@@ -34,6 +34,10 @@ def budget_guard(
     the updates and of the state. Put it around the whole optimizer: around the noise transform alone the guarantee is
     the same, but momentum and weight decay behind it would go on moving the parameters.
 
+    Inside `optax.MultiSteps` it sees its own releases, and nothing of what was added up before them: `max_releases` has
+    to be that of a mechanism that describes such a release, see `count_releases`. `privacy_spent` of the whole state
+    refuses to guess.
+
     Args:
       inner: a transform with `count_releases` (or `track_privacy`) somewhere inside, e.g. a whole `optax.chain`.
       max_releases: whole number in [0, 2^31 - 2], from `steps_affordable`; one for each phase if there are several.
@@ -43,8 +47,8 @@ def budget_guard(
       was updated, and by every later update of that phase: a training loop can stop there.
 
     Raises:
-      ValueError: if `max_releases` is out of range, or `inner` no transform; at init, if `inner` has no count or other
-        phases.
+      ValueError: if `max_releases` is out of range, or `inner` no transform; at init, if `inner` has no count, or
+        other phases, or counts inside `optax.MultiSteps`, where a release may hold several sampled batches.
 
     >>> import jax, jax.numpy as jnp, optax
     >>> import jaxacct as ja
@@ -68,7 +72,7 @@ def budget_guard(
 
     def init(params: optax.Params) -> BudgetGuardState:
         inner_state = guarded.init(params)
-        num_phases = release_counts(inner_state).shape[0]
+        num_phases = counts_of_batches(inner_state).shape[0]
         if num_phases != len(limits):
             raise ValueError(f"max_releases={max_releases!r} must be one number for each of {num_phases} phases")
         return BudgetGuardState(inner_state, jnp.array(not any(limits), jnp.bool_))
@@ -83,14 +87,14 @@ def budget_guard(
     ) -> tuple[optax.Updates, BudgetGuardState]:
         here = phase_mask(phase, len(limits))
         within = jnp.array(limits, jnp.int32)
-        allowed = jnp.any(here & (release_counts(state.inner_state) < within))
+        allowed = jnp.any(here & (counts_of_batches(state.inner_state) < within))
         if phase is not None:
             extra_args["phase"] = phase
         # A selection, not lax.cond: its branches would have to agree in sharding and in which mesh axes they vary over.
         new_updates, new_state = guarded.update(updates, state.inner_state, params, **extra_args)
         new_updates = jax.tree.map(lambda new: jnp.where(allowed, new, jnp.zeros_like(new)), new_updates)
         kept = jax.tree.map(lambda new, old: jnp.where(allowed, new, old), new_state, state.inner_state)
-        left = jnp.any(here & (release_counts(kept) < within))
+        left = jnp.any(here & (counts_of_batches(kept) < within))
         return new_updates, BudgetGuardState(kept, ~left)
 
     return optax.GradientTransformationExtraArgs(init, update)

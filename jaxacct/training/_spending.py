@@ -16,7 +16,7 @@ from jaxacct.mechanisms import Composed
 from jaxacct.mechanisms._base import Mechanism, Parts
 from jaxacct.special import grown
 from jaxacct.training._batches import Batches
-from jaxacct.training._counting import SATURATED, release_counts
+from jaxacct.training._counting import SATURATED, counts_of_batches
 from jaxacct.training._phases import Epoch, check_scalar
 
 Phase = Mechanism | Epoch | Batches  # all say what their first noise releases are
@@ -111,8 +111,9 @@ def privacy_spent(
 
     Raises:
       ValueError: if the counts are not found or not unique, or traced, do not fit the number of mechanisms, or are more
-        than there are batches; if the mechanisms of the phases differ in adjacency; if one does not say how many
-        releases it consists of.
+        than there are batches; if they stand inside `optax.MultiSteps`, where a release may hold several sampled
+        batches (see `count_releases`); if the mechanisms of the phases
+        differ in adjacency; if one does not say how many releases it consists of.
 
     >>> import jax.numpy as jnp, optax
     >>> import jaxacct as ja
@@ -129,7 +130,7 @@ def privacy_spent(
     """
     check_delta("target_delta", target_delta)
     target_delta = checked_number("target_delta", target_delta)
-    counts = release_counts(opt_state)
+    counts = counts_of_batches(opt_state)
     if is_traced(counts):
         raise ValueError(
             "privacy_spent needs concrete counts: call it outside jit, on the state that the step returned"
@@ -156,8 +157,9 @@ def steps_affordable(
 ) -> int:
     """The most noise releases of `mechanism` that stay within (`target_epsilon`, `target_delta`).
 
-    The largest n for which the certified epsilon of n releases, as `privacy_spent` would report it, is at most
-    `target_epsilon`; for n + 1 it is above. Every smaller count is within the budget as well.
+    Each release holds one sampled batch, as `mechanism` says. The largest n for which the certified epsilon of n
+    releases, as `privacy_spent` would report it, is at most `target_epsilon`; for n + 1 it is above. Every smaller
+    count is within the budget as well.
 
     Args:
       mechanism: what one step is drawn and noised by, as for `privacy_spent`; its own number of steps is not used.

@@ -46,6 +46,20 @@ CLOSED = ["closed form remove", "closed form add"]
 REFUSED = None  # it has a loss distribution only
 
 
+KNOWN_BATCH = ["no amplification remove", "no amplification add"]
+
+
+def shuffled(below=()):
+    """One epoch of shuffled batches, or some of it."""
+    order = ["shuffled order remove+add"]
+    return (
+        [*order, *KNOWN_BATCH],
+        [*KNOWN_BATCH, *order],
+        KNOWN_BATCH,
+        [*order, "sum of scores remove+add", *below, *KNOWN_BATCH],
+    )
+
+
 def on_lanes(methods, below=()):
     """Methods on lanes alone answer all questions; an interval's asks for lower bounds too."""
     return methods, methods, methods, [*methods, *below]
@@ -136,11 +150,14 @@ PLANS = {
         ],
     ),
     ("RandomAllocation(PoissonSampled)", ""): on_host([*JOINS, *DISTRIBUTION]),
-    ("ShuffledBatches(Gaussian)", ""): (
-        ["no amplification remove", "no amplification add"],
-        ["no amplification remove", "no amplification add"],
-        ["no amplification remove", "no amplification add"],
-        ["largest output remove+add", "no amplification remove", "no amplification add"],
+    ("ShuffledBatches(Gaussian)", "one epoch"): shuffled(below=["largest output remove+add"]),
+    ("ShuffledBatches(Gaussian)", "records left out"): shuffled(),
+    ("PartialShuffledBatches(Gaussian)", ""): shuffled(),
+    ("ShuffledBatches(Gaussian)", "several epochs"): (
+        [*KNOWN_BATCH, *DISTRIBUTION],
+        KNOWN_BATCH,
+        KNOWN_BATCH,
+        ["sum of scores remove+add", "largest output remove+add", *KNOWN_BATCH, *DISTRIBUTION],
     ),
     ("PartialAllocation(Gaussian)", ""): host_first(FINITE, PHASES),
     ("ScheduledAllocation", ""): host_first(DISTRIBUTION, PHASES),

@@ -230,13 +230,6 @@ def test_interval_of_allocation():
     assert together == pytest.approx(found.upper, rel=2e-2)
 
 
-def test_shuffled_batches_are_replaced_in_known_batches():
-    run = ja.ShuffledBatches(ja.Gaussian(2.0), 100, 3)
-    found = ja.epsilon_interval(run, 1e-6, neighboring_relation="replace-one")
-    assert found.upper == pytest.approx(ja.epsilon(ja.Composed(ja.Gaussian(1.0), 3), 1e-6), rel=1e-9)
-    assert found.lower >= ja.epsilon_interval(run, 1e-6).lower * (1 - 1e-9)
-
-
 @pytest.mark.parametrize("inner", [SAMPLED, ALLOCATED, ja.EpsilonDelta(0.5, 1e-9)])
 def test_empty_records_are_removed(inner):
     run = ja.ZeroOut(inner)

@@ -55,6 +55,17 @@ def test_json_agrees_with_the_library(capsys):
     assert facts["delta"] == ja.delta(mechanism, 1.0, precision=math.inf)
 
 
+def test_shuffled_batches_of_sizes(capsys):
+    """Sizes that leave a rest make the last batch shorter, unless it is said what becomes of the rest."""
+    sizes = ("--noise-multiplier", "2", "--dataset-size", "1000", "--batch-size", "300", "--epochs", "1")
+    for said, steps, last in (((), 4, "short"), (("--last-batch", "dropped"), 3, "dropped")):
+        found = json.loads(run(capsys, "epsilon", "shuffled-batches", *sizes, *said, "--delta", "1e-6", "--json"))
+        assert found["epsilon"] == ja.epsilon(ja.ShuffledBatches(ja.Gaussian(2.0), steps, 1, last), 1e-6)
+    with pytest.raises(SystemExit):
+        main(["epsilon", "shuffled-batches", *sizes, "--last-batch", "half", "--delta", "1e-6"])
+    assert "must be full, short or dropped" in capsys.readouterr().err
+
+
 def test_printed_numbers_are_rounded_up(capsys):
     text = run(capsys, "epsilon", "gaussian", "--noise-multiplier", "3", "--delta", "1e-5", *QUICK)
     printed = float(text.split()[2])

@@ -40,8 +40,7 @@ tradeoff_kernel = Kernel(clones_tradeoff, Rounding.DOWN, lane_bytes, on_host=Tru
 @pytest.fixture(autouse=True)
 def _quick_compilations(monkeypatch):
     # each program answers a few dozen single questions here: not worth compiling again for speed
-    monkeypatch.setattr(_precision, "_NUM_QUICK_CALLS", 10**9)
-    monkeypatch.setattr(_precision, "_NUM_QUICK_LANES", 10**9)
+    monkeypatch.setattr(_precision, "_QUICK_LANES", 10**9)
 
 
 def log_delta(epsilon, num_reports, local_epsilon, *, window):

@@ -35,8 +35,7 @@ upper_kernel = Kernel(upper, Rounding.UP)
 @pytest.fixture(autouse=True)
 def _quick_compilations(monkeypatch):
     # each program answers a few dozen single questions here: not worth compiling again for speed
-    monkeypatch.setattr(_precision, "_NUM_QUICK_CALLS", 10**9)
-    monkeypatch.setattr(_precision, "_NUM_QUICK_LANES", 10**9)
+    monkeypatch.setattr(_precision, "_QUICK_LANES", 10**9)
 
 
 def pure(num_reports, local_epsilon, orders=ORDERS):

@@ -27,7 +27,7 @@ def _sources(path: Path) -> list[str]:
 
 
 def test_all_notebooks_are_here() -> None:
-    expected = {"check_ins", "quickstart", "random_allocation", "shuffling", "sweeps", "training"}
+    expected = {"check_ins", "quickstart", "random_allocation", "shuffled_batches", "shuffling", "sweeps", "training"}
     assert expected <= {path.stem for path in NOTEBOOKS}
 
 

@@ -24,6 +24,7 @@ if not (ROOT / "docs").is_dir():
 CLONES, GIRGIS, CHEN, CHECK_INS, ALLOCATION = (
     f"docs/papers/{name}.md" for name in ("clones", "girgis", "chen", "check_ins", "random_allocation")
 )
+BATCHES = "docs/papers/shuffled_batches.md"
 SHUFFLING = "notebooks/shuffling.ipynb"
 
 
@@ -310,3 +311,40 @@ def test_what_gains_nothing_over_two_epochs():
     """The other setting that the page of random allocation names."""
     composed, found = _composed(0.5721, 191, 4, 2, delta=1e-6)
     assert found == composed
+
+
+# Shuffled batches: the tables of numbers
+
+
+def _rows(heading: str) -> list[list[str]]:
+    """The cells of the table that follows a line of the page."""
+    lines = (ROOT / BATCHES).read_text().split(heading, 1)[1].lstrip("\n").splitlines()
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in itertools.takewhile(bool, lines)]
+    return table[2:]
+
+
+_QUICK = {("2", "1,000", 1), ("4", "100", 1), ("10", "100", 1)}
+
+
+def _settings() -> list[Any]:
+    found = []
+    for heading, epochs in (('"whole list" SB-6.', 1), ("Ten epochs:", 10)):
+        for noise, steps, *cells in _rows(heading):
+            marks = [] if (noise, steps, epochs) in _QUICK else [pytest.mark.more]
+            found.append(pytest.param(noise, steps, epochs, cells, marks=marks, id=f"{noise}-{steps}-{epochs}"))
+    return found
+
+
+@pytest.mark.parametrize(("noise", "steps", "epochs", "cells"), _settings())
+@pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning")
+def test_what_a_shuffled_list_costs(noise, steps, epochs, cells):
+    release, count = ja.Gaussian(float(noise)), int(steps.replace(",", ""))
+    low, high = ends(ja.ShuffledBatches(release, count, epochs))
+    runs = (
+        ja.ShuffledBatches(release, count, epochs, last_batch="dropped"),
+        ja.RandomAllocation(release, count, 1, epochs),
+        ja.PoissonSampled(release, 1.0 / count, count * epochs),
+    )
+    left_out, allocated, sampled = (ja.epsilon(run, 1e-6) for run in runs)
+    found = (ja.epsilon(ja.Composed(release, epochs), 1e-6), low, left_out, high, allocated, sampled)
+    assert cells == [f"{x:#.3g}" for x in found]

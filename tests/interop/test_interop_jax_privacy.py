@@ -15,6 +15,7 @@ import pytest
 from scipy import stats
 
 import jaxacct as ja
+from jaxacct import correlated, training
 from jaxacct.interop import from_jax_privacy
 
 ZERO_OUT = ja.NeighboringRelation.REPLACE_SPECIAL
@@ -126,6 +127,54 @@ def test_balls_in_bins_divides_the_noise_by_the_root_of_the_cycles(
         assert (run.num_steps, run.num_selected, run.num_epochs) == (10, 1, 1)
         assert run.mechanism.noise_multiplier == pytest.approx(3.0 / math.sqrt(cycles), rel=1e-14)
         assert run.mechanism.noise_multiplier <= 3.0 / math.sqrt(cycles)
+
+
+def _hook(count: int, phase: Any) -> float:
+    state = training.ReleaseCountState(np.array([count], np.int32))
+    return training.privacy_spent(state, phase, 1e-6, precision=0.01)
+
+
+def test_the_hook_reads_all_cycles_as_one_run(strategies: Any) -> None:
+    run = from_jax_privacy(strategies.BallsInBinsSampling(iterations=400, cycle_length=100), 2.0)
+    assert run.releases_per_epoch == len(training.batches(run, 1000, key=0)) == 400
+    whole = ja.epsilon(run, 1e-6, precision=0.01)
+    assert _hook(400, run) == _hook(301, run) == whole < 0.87
+    assert _hook(400, ja.ZeroOut(run)) == pytest.approx(whole, rel=0.01)
+    begun = [
+        ja.epsilon(ja.RandomAllocation(ja.Gaussian(2.0 / math.sqrt(c)), 100), 1e-6, precision=0.01) for c in (1, 2, 3)
+    ]
+    assert [_hook(n, run) for n in (100, 200, 201)] == pytest.approx(begun, rel=1e-9)
+    assert _hook(10, run) < begun[0]
+    twice = ja.RandomAllocation(run.mechanism, 100, num_epochs=2)
+    assert _hook(401, run) == _hook(800, run) == ja.epsilon(twice, 1e-6, precision=0.01)
+    most = training.steps_affordable(run, whole, 1e-6, precision=0.01)
+    assert most == 400
+
+
+def test_what_stands_for_several_cycles_is_written_as_its_epoch(strategies: Any) -> None:
+    run = from_jax_privacy(strategies.BallsInBinsSampling(iterations=400, cycle_length=100), 2.0)
+    epoch = ja.RandomAllocation(run.mechanism, 100)
+    assert (run.source(), run.parameters(), run.signature()) == (epoch.source(), epoch.parameters(), epoch.signature())
+    assert ja.epsilon_interval(run, 1e-6) == ja.epsilon_interval(epoch, 1e-6)
+    np.testing.assert_array_equal(ja.rdp(run, [2, 8]).values, ja.rdp(epoch, [2, 8]).values)
+    assert ja.report(run, 1e-6) == ja.report(epoch, 1e-6)
+    banded = correlated.BandedNoise([2.0], 4.0, num_steps=400)
+    assert _hook(400, banded.balls_in_bins(100)) == pytest.approx(_hook(400, run), rel=1e-9)
+
+
+def test_the_bins_of_the_batches_are_those_of_every_cycle(strategies: Any) -> None:
+    run = from_jax_privacy(strategies.BallsInBinsSampling(iterations=12, cycle_length=4), 2.0)
+    data = training.batches(run, 40, key=0)
+    steps = [set(indices[mask].tolist()) for indices, mask in data]
+    assert steps[:4] == steps[4:8] == steps[8:]
+    assert sorted(record for step in steps[:4] for record in step) == list(range(40))
+
+
+def test_the_hook_reads_a_whole_run_of_one_group_as_an_epoch(strategies: Any) -> None:
+    """Equal groups: 110 releases, of which a record may join 11."""
+    equal = strategies.CyclicPoissonSampling(0.2, iterations=110, cycle_length=10)
+    run = from_jax_privacy(equal, 2.0, neighboring_relation=ZERO_OUT)
+    assert _hook(110, training.Epoch(run, 110)) == ja.epsilon(run, 1e-6, precision=0.01)
 
 
 def test_random_allocation_over_the_whole_run(strategies: Any) -> None:

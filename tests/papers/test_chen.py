@@ -36,8 +36,7 @@ masses_kernel = Kernel(lambda *args: tuple(chen.pair_masses(*args)))
 
 @pytest.fixture(autouse=True)
 def _quick_compilations(monkeypatch):
-    monkeypatch.setattr(_precision, "_NUM_QUICK_CALLS", 10**9)
-    monkeypatch.setattr(_precision, "_NUM_QUICK_LANES", 10**9)
+    monkeypatch.setattr(_precision, "_QUICK_LANES", 10**9)
 
 
 def random_pairs(seed, size):

@@ -40,6 +40,7 @@ EXAMPLES = {
     ja.RandomAllocation: ja.RandomAllocation(GAUSSIAN, 100, 3, 2),
     ja.PartialAllocation: ja.PartialAllocation(GAUSSIAN, 100, 10),
     ja.ShuffledBatches: ja.ShuffledBatches(ja.Gaussian(1.0), 100, 2),
+    ja.PartialShuffledBatches: ja.PartialShuffledBatches(ja.Gaussian(1.0), 100, 20),
     ja.ScheduledAllocation: ja.ScheduledAllocation((2.0, 1.0), (100, 300), 2),
     ja.Shuffled: ja.Shuffled(LOCAL, 1000, 2),
     ja.CheckIn: ja.CheckIn(LOCAL, 1000, 0.1, 2, 0.05),

@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
-from jaxacct._precision import one_program
+from jaxacct._precision import of_many_points
 from jaxacct.accounting import _curves
+from jaxacct.mechanisms._fields import find_field, with_fields
 from jaxacct.sweeping import Layout, SweepInterrupted, sweep
 from jaxacct.sweeping._file import SweepFile
 
@@ -75,7 +76,7 @@ def test_questions():
 
 def test_chunks_change_nothing_and_one_program_serves_them_all():
     _curves._RDP.of.cache_clear()
-    with one_program():
+    with of_many_points():
         whole = sweep(ALLOCATION, GRID, chunk_size=4, **SMALL)
     single = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=10)
     kernel = _curves._RDP.of(jax.tree.structure(single))
@@ -231,6 +232,26 @@ def test_bad_arguments():
             sweep(ALLOCATION, grid, **SMALL)
     with pytest.raises(ValueError, match="must have scalar fields"):
         sweep(ja.RandomAllocation(ja.Gaussian(SIGMAS), None), {"num_steps": STEPS}, **SMALL)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "at_once"),
+    [
+        (ja.RandomAllocation(ja.Gaussian(1.0), 1000, num_epochs=10), 16),  # bracketed together
+        (ja.Laplace(1.0), 20),  # microseconds each
+        (ja.PoissonSampled(ja.Laplace(1.0), 0.01, 1000), 1),  # slow ones may follow the quick one
+    ],
+)
+def test_points_of_the_host_are_asked_together_where_that_spares_time(mechanism, at_once):
+    seen, sigmas = [], np.linspace(0.9, 1.4, 20)
+    found = sweep(
+        mechanism, {"noise_multiplier": sigmas}, target_delta=1e-6, progress=lambda done, _: seen.append(done)
+    )
+    assert seen[:2] == [0, at_once]
+    assert seen[-1] == sigmas.size
+    for i in (0, 19):
+        alone = ja.epsilon(with_fields(mechanism, {find_field(mechanism, "noise_multiplier"): sigmas[i]}), 1e-6)
+        np.testing.assert_allclose(found.values[i], alone, rtol=1e-6)
 
 
 def run_script(script, *args, devices=1, **options):

@@ -295,6 +295,39 @@ def test_absent_or_ambiguous_counts_are_refused() -> None:
     assert training.privacy_spent(twice[0], POISSON, DELTA) == 0.0
 
 
+def test_accumulated_batches_are_refused_wherever_the_state_is() -> None:
+    optimizer = optax.chain(optax.MultiSteps(COUNTED, 4, use_grad_mean=False).gradient_transformation(), optax.sgd(0.1))
+    state = _run(optimizer, 12)
+    fields = {"mini_step": 0, "gradient_step": 3, "inner_opt_state": {"0": state[0].inner_opt_state}}
+    for tree in (state, {"opt": [state], "mini_step": 3}, fields, {"run": fields}):
+        assert _counts(tree) == [3]
+        with pytest.raises(ValueError, match=r"pass the part of the state at .*inner_opt_state.* with what describes"):
+            training.privacy_spent(tree, POISSON, DELTA)
+    outside = _run(optax.chain(COUNTED, optax.MultiSteps(optax.adam(1e-3), 4).gradient_transformation()), 2)
+    for tree in (outside, {"opt": outside, "mini_step": 3}, state[0].inner_opt_state):
+        assert training.privacy_spent(tree, POISSON, DELTA, precision=QUICK) > 0.0
+
+
+def test_a_release_of_several_batches_costs_more_than_one_of_one() -> None:
+    """A record joins a release of four batches with probability 1 - .99^4, and may be in it more than once."""
+    state = _run(optax.MultiSteps(COUNTED, 4, use_grad_mean=False), 40).inner_opt_state
+    assert _counts(state) == [10]
+    shares = stats.binom.pmf(range(5), 4, 0.01)
+    held = ja.MixtureOfGaussians(1.0, range(5), shares)
+    once = ja.epsilon_interval(ja.PoissonSampled(GAUSSIAN, 1 - 0.99**4, 10), 1e-5)
+    assert training.privacy_spent(state, POISSON, 1e-5) < 0.3801 < 1.369 < once.lower
+    assert once.upper < 1.759 < training.privacy_spent(state, held, 1e-5) < 1.761
+
+
+def test_per_record_gradients_do_not_fit_the_sums_of_multi_steps() -> None:
+    """As docs/training.md says: clip and sum first."""
+    noise = optax.contrib.differentially_private_aggregate(1.0, 1.0, key=0)
+    optimizer = optax.MultiSteps(training.count_releases(noise), 4)
+    params = jnp.zeros(3)
+    with pytest.raises(TypeError):
+        optimizer.update(jnp.ones((8, 3)), optimizer.init(params), params)
+
+
 @pytest.mark.parametrize(
     ("counts", "message"),
     [
@@ -551,11 +584,19 @@ def test_guard_hides_updates_that_are_not_finite() -> None:
     assert _counts(state) == [0]
 
 
-def test_guard_around_and_inside_accumulation() -> None:
+def test_guard_inside_accumulation_counts_releases_and_around_it_refuses() -> None:
     inside = optax.MultiSteps(training.budget_guard(optax.chain(COUNTED, optax.sgd(0.1)), 2), 4)
-    assert _counts(_run(inside, 40)) == [2]
+    state = _run(inside, 40)
+    assert _counts(state) == [2]
+    with pytest.raises(ValueError, match=r"stands inside optax\.MultiSteps"):
+        training.privacy_spent(state, POISSON, DELTA)
     accumulated = optax.MultiSteps(optax.chain(COUNTED, optax.sgd(0.1)), 4).gradient_transformation()
-    assert _counts(_run(training.budget_guard(accumulated, 2), 40)) == [2]
+    around = training.budget_guard(accumulated, 2)
+    with pytest.raises(ValueError, match=r"MultiSteps\(budget_guard\(\.\.\.\), k\)"):
+        around.init(PARAMS)
+    stored = training.BudgetGuardState(accumulated.init(PARAMS), jnp.array(False))  # from before it was refused
+    with pytest.raises(ValueError, match=r"stands inside optax\.MultiSteps"):
+        jax.jit(around.update)(GRADIENT, stored, PARAMS)
 
 
 def test_guard_of_phases() -> None:

@@ -201,6 +201,24 @@ def test_flax_nnx() -> None:
     assert training.privacy_spent(optimizer, [POISSON, POISSON], DELTA, precision=math.inf) > 0.0
 
 
+def test_accumulated_batches_are_seen_in_frameworks() -> None:
+    """Several sampled batches in one release, in an optimizer of nnx, in a TrainState and in bytes."""
+    nnx = pytest.importorskip("flax.nnx")
+    train_state = pytest.importorskip("flax.training.train_state")
+    serialization = pytest.importorskip("flax.serialization")
+    noise = training.count_releases(_raw_noise())
+    accumulated = optax.MultiSteps(optax.chain(noise, optax.sgd(0.1)), 4, use_grad_mean=False).gradient_transformation()
+    optimizer = nnx.Optimizer(nnx.Linear(3, 2, rngs=nnx.Rngs(0)), accumulated, wrt=nnx.Param)
+    state = train_state.TrainState.create(apply_fn=_apply, params=PARAMS, tx=accumulated)
+    stored = serialization.msgpack_restore(serialization.to_bytes(state))
+    for tree in (optimizer, optimizer.opt_state, nnx.state(optimizer), state, state.opt_state, stored):
+        assert _counts(tree) == [0]
+        with pytest.raises(ValueError, match=r"stands inside optax\.MultiSteps"):
+            training.privacy_spent(tree, POISSON, DELTA)
+    for part in (optimizer.opt_state.inner_opt_state, stored["opt_state"]["inner_opt_state"]):
+        assert training.privacy_spent(part, POISSON, DELTA) == 0.0
+
+
 def test_equinox() -> None:
     eqx = pytest.importorskip("equinox")
     model = eqx.nn.MLP(3, 2, 4, 1, key=jax.random.key(0))  # with leaves that are no arrays

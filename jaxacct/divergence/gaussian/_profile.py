@@ -6,7 +6,7 @@ from jaxacct._precision import float64_kernel
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.special import down, up
 
-_gaussian_log_delta = float64_kernel(on_host=True, host_calls=64)(gaussian_log_delta)
+_gaussian_log_delta = float64_kernel(on_host=True)(gaussian_log_delta)
 
 
 def gaussian_profile(log_threshold: float, mu: float, *, is_upper: bool) -> float:

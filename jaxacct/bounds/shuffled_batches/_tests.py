@@ -1,45 +1,27 @@
-"""Batches cut from a shuffled list of the records: what is proved of them from above, and tests from below.
+"""Shuffled batches from below: was any output large?
 
 Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha & Zhang 2024, "How Private are DP-SGD Implementations?". Adjacency: one
-record is replaced by the empty record, whose contribution is 0.
-
-From above: given the orders, which are the same for both neighbours, they differ in one batch of each epoch, by a
-contribution of norm at most 1; the hockey-stick divergence is jointly convex, so that the mixture over the orders is
-no worse than E Gaussian releases.
-
-From below: let every other record contribute -1 and the one in question 1, in one dimension, in batches of known sizes
-b >= 2. Less -b, which is known, the batch with the record has the mean 2, or 1 if it is the empty one, and the others
-have the mean 0. Two tests of these outputs: was any of all epochs large; and, of each epoch, was any of its outputs
-large, whose answers are E independent coins of known probabilities.
+record is replaced by the empty record, whose contribution is 0. Let every other record contribute -1 and the one in
+question 1, in one dimension, in batches of known sizes b. Less -b, which is known, the batch with the record has the
+mean 2, or 1 if it is the empty one, and the others have the mean 0. Two tests of these outputs: was any of all epochs
+large; and, of each epoch, was any of its outputs large, whose answers are E independent coins of known probabilities.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
-import jax
 import numpy as np
 
-from jaxacct._method import BOTH, CLOSED_FORM, Bracketing, BracketMethod, Cost, Query, RenyiMethod, never
-from jaxacct._types import Bound, Direction, Ends
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
+from jaxacct._types import Bound, Direction, Ends, LastBatch
 from jaxacct.bounds._nearby import below_nearby
-from jaxacct.bounds._orders import mixed
 from jaxacct.bounds.allocation._largest_output import Run, delta_of, epsilon_of, tests_of
 from jaxacct.bounds.discrete import EXACT as TYPES
-from jaxacct.bounds.gaussian import unamplified, unamplified_rdp
-from jaxacct.mechanisms import Composed, DiscretePair, Gaussian, ShuffledBatches
+from jaxacct.mechanisms import Composed, DiscretePair, ShuffledBatches
 
 _SHIFTS = (0, 8, 16)  # thresholds whose coins are tried, counted from the one that tells most: any is valid
 _THRESHOLDS = (-6.0, 38.0)  # between which they lie, in standard deviations
 _LEAST = 1e-250  # probability of either side of a coin that is tried
-
-
-def _epochs(mechanism: ShuffledBatches) -> Any:
-    return mechanism.num_epochs
-
-
-def _rdp(mechanism: ShuffledBatches, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L], both directions, rounded up: a E / (2 sigma^2)."""
-    return unamplified_rdp(mechanism.mechanism, _epochs(mechanism), orders=orders)
 
 
 def _run(mechanism: ShuffledBatches, num_epochs: int) -> Run:
@@ -98,28 +80,20 @@ def _of_coins(coin: _Coin, epochs: int, query: Query, target: float, direction: 
     return below_nearby(query, target, epochs * coin.error, below)
 
 
-_LARGEST = BracketMethod(
+def _leaves_none_out(mechanism: ShuffledBatches) -> bool:
+    return mechanism.last_batch is not LastBatch.DROPPED
+
+
+LARGEST = BracketMethod(
     name="largest output",
     theorem="Chua et al. 2024, How Private are DP-SGD Implementations?, threshold events",
     directions=BOTH,
     ends=frozenset({Bound.LOWER}),
     cost=Cost.TENTHS,
     cold=Cost.TENTHS,
+    applies=_leaves_none_out,
     sharpens_reduction=True,
     regime="the test: was any output large?",
     bracket=_below,
     reduction=never,
 )
-_RENYI = RenyiMethod(
-    name="rdp",
-    theorem="Mironov 2017, Proposition 7",
-    directions=BOTH,
-    cost=Cost.MICROSECONDS,
-    cold=Cost.SECONDS,
-    helps=never,  # the closed form is exact
-    rdp=_rdp,
-    lanes=CLOSED_FORM,
-    grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),
-)
-
-METHODS = {(ShuffledBatches, Gaussian): (unamplified(_epochs), _RENYI, _LARGEST)}

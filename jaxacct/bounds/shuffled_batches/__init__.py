@@ -1,0 +1,57 @@
+"""Batches cut from a shuffled list of the records.
+
+From above: what a secret order hides, by theorems of ours (docs/papers/shuffled_batches.md); and, without
+amplification, what holds where the orders are known: given them neighbours differ in one batch of each epoch, by a
+contribution of norm at most 1, and the hockey-stick divergence is jointly convex. From below: tests of explicit data.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from jaxacct._method import BOTH, CLOSED_FORM, Cost, RenyiMethod, never
+from jaxacct.bounds._distribution import loss_distribution
+from jaxacct.bounds._orders import mixed
+from jaxacct.bounds.gaussian import unamplified, unamplified_rdp
+from jaxacct.bounds.shuffled_batches._replaced import REPLACED, explicit
+from jaxacct.bounds.shuffled_batches._scores import SCORES
+from jaxacct.bounds.shuffled_batches._tests import LARGEST
+from jaxacct.bounds.shuffled_batches._upper import DISTRIBUTION, SHUFFLE, has_several_epochs, hides, is_shuffled
+from jaxacct.mechanisms import Gaussian, PartialShuffledBatches, ShuffledBatches
+
+
+def _epochs(mechanism: ShuffledBatches) -> Any:
+    return mechanism.num_epochs
+
+
+def _once(mechanism: PartialShuffledBatches) -> float:
+    del mechanism
+    return 1.0
+
+
+def _rdp(mechanism: ShuffledBatches | PartialShuffledBatches, *, orders: Sequence[float]) -> jax.Array:
+    """Renyi divergences [A, L], both directions, rounded up: a E / (2 sigma^2)."""
+    return unamplified_rdp(mechanism.mechanism, getattr(mechanism, "num_epochs", 1.0), orders=orders)
+
+
+_RENYI = RenyiMethod(
+    name="rdp",
+    theorem="Mironov 2017, Proposition 7",
+    directions=BOTH,
+    cost=Cost.MICROSECONDS,
+    cold=Cost.SECONDS,
+    helps=never,  # the closed form is exact
+    rdp=_rdp,
+    lanes=CLOSED_FORM,
+    grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),
+)
+
+_COMPOSED = loss_distribution(DISTRIBUTION, helps=has_several_epochs)
+
+__all__ = ["METHODS", "REPLACED", "explicit", "hides", "is_shuffled"]
+
+METHODS = {
+    (ShuffledBatches, Gaussian): (unamplified(_epochs), _RENYI, SHUFFLE, _COMPOSED, SCORES, LARGEST),
+    (PartialShuffledBatches, Gaussian): (unamplified(_once), _RENYI, SHUFFLE, _COMPOSED, SCORES),
+}

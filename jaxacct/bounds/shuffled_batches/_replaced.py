@@ -1,0 +1,101 @@
+"""Shuffled batches of which a record is replaced by any other one.
+
+From above by the same theorems as against the empty one (SB-6, SB-7), with opposite records, the worst of all pairs.
+From below by explicit data: all other records contribute -1, the one in question 1, and -1 what takes its place. Less
+what all batches have in common, one batch then has the mean 2, or none has: random allocation with half the noise, from
+which a record is removed, or added. Where batches differ in size, or records are left out, that is no more than what
+the data tell (the batches' shares majorise equal ones; a larger share of records left out is a contraction).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jaxacct._method import Bracketing, BracketMethod, Cost, Method, Query, never
+from jaxacct._types import Bound, Direction, Ends, LastBatch
+from jaxacct.bounds._distribution import loss_distribution
+from jaxacct.bounds.shuffled_batches._upper import (
+    DISTRIBUTION,
+    SHUFFLE,
+    has_several_epochs,
+    is_shuffled,
+    known_batches,
+    run_of,
+)
+from jaxacct.mechanisms import (
+    Composed,
+    Gaussian,
+    PartialAllocation,
+    PartialShuffledBatches,
+    RandomAllocation,
+    ReplaceOne,
+    ShuffledBatches,
+)
+from jaxacct.mechanisms._base import Mechanism
+
+
+def _half(run: Any) -> Gaussian:
+    noise = run.mechanism if run.signature() != (Gaussian,) else run
+    return Gaussian(0.5 * float(noise.noise_multiplier))
+
+
+def _of_whole(run: ShuffledBatches) -> Mechanism:
+    steps, epochs = int(run.num_steps), int(run.num_epochs)
+    if run.last_batch is not LastBatch.DROPPED:
+        return RandomAllocation(_half(run), steps, 1, epochs)
+    one = PartialAllocation(_half(run), steps + 1, steps)  # no more records are left out than one batch has
+    return Composed(one, epochs) if epochs > 1 else one
+
+
+def _of_begun(run: PartialShuffledBatches) -> Mechanism:
+    return PartialAllocation(_half(run), int(run.num_steps), int(run.steps_done))
+
+
+def _of_parts(run: Composed) -> Mechanism | None:
+    found = [explicit(part) for part, _ in run.parts()]
+    return None if any(part is None for part in found) else Composed(tuple(found), run.counts)
+
+
+_EXPLICIT: dict[tuple[type, ...], Callable[[Any], Mechanism | None]] = {
+    (ShuffledBatches, Gaussian): _of_whole,
+    (PartialShuffledBatches, Gaussian): _of_begun,
+    (Gaussian,): _half,
+    (Composed,): _of_parts,
+}
+
+
+def explicit(run: Mechanism) -> Mechanism | None:
+    """A mechanism (class `Mechanism`) that loses what certain data lose, of which a record is replaced; or None."""
+    make = _EXPLICIT.get(run.signature())
+    return None if make is None else make(run)
+
+
+def _bracket(mechanism: ReplaceOne, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
+    """From above batches that are known; from below explicit data."""
+    upper, lower = at.ask(known_batches(mechanism), query, target, at.width, wants_lower=False).upper, 0.0
+    if at.wants_lower:
+        less = explicit(run_of(mechanism))
+        assert less is not None
+        lower = at.ask(less, query, target, at.width, wants_lower=True).lower
+    return dict.fromkeys(at.known, Ends(min(lower, upper), upper))
+
+
+_KNOWN = BracketMethod(
+    name="known batches",
+    name_below="opposite records",
+    theorem="noise of half the size; random allocation with noise of half the size",
+    directions=SHUFFLE.directions,
+    ends=frozenset({Bound.UPPER, Bound.LOWER}),
+    cost=Cost.TENTHS,
+    cold=Cost.TENTHS,
+    applies=is_shuffled,
+    bracket=_bracket,
+    reduction=never,
+    regime="ShuffledBatches and PartialShuffledBatches",
+)
+
+REPLACED: tuple[Method, ...] = (
+    SHUFFLE,
+    _KNOWN,
+    loss_distribution(DISTRIBUTION, helps=has_several_epochs),
+)
+"""Methods of `ReplaceOne`."""

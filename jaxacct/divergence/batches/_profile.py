@@ -1,0 +1,229 @@
+"""The privacy profile of one epoch of a shuffled list that is cut into batches, from above.
+
+docs/papers/shuffled_batches.md, SB-6 and SB-7: a record against the empty one, or against any other one; any dimension,
+adaptive steps.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jaxacct._types import Direction, Ends
+from jaxacct.divergence.batches._blanket import MOST_LOSS, BlanketLaw, blanket_law
+from jaxacct.divergence.batches._one_step import StepLaw, replaced_step_law, step_law
+from jaxacct.divergence.batches._positive_sum import positive_sum
+from jaxacct.divergence.batches._powers import Atoms, Steps
+from jaxacct.divergence.batches._replaced import ReplacedLaw, replaced_law
+from jaxacct.divergence.gaussian._pair import gaussian_log_delta
+from jaxacct.special import ULP
+
+# These steer cost and tightness only.
+_CUT = 1e-6  # of delta that may be left out
+_LEAST_CUT = 1e-160  # so that products of two densities are normal doubles where they count (docs/numerics.md)
+_NEAR = 4e-3  # of log delta, within which a root is near enough
+_CLOSE = 1e-4  # of epsilon, the same
+_MOST_STEPS = 24  # of a search
+_KNOTS = 8.0  # for one scale of the loss
+_FALL = 0.5  # natural logarithms between knots in the tail
+_MOST_KNOTS = 400
+_LARGEST = 250.0  # nats, of an epsilon
+_MOST_HALVES = 6  # of an epoch, each half of what is left
+_LITTLE = 0.5  # gamma t below which hardly anything is gained
+_REST = 4e-3  # of delta that what is left may be without being looked at
+
+
+class Epoch(NamedTuple):
+    """One epoch, or what is done of it, and what is asked of it.
+
+    Attributes:
+      shift: 1 / noise multiplier, rounded up.
+      num_batches: t >= 1, of the whole epoch.
+      steps_done: s <= t, batches that were released.
+      has_hidden: whether some records are in no batch that is ever released: those of the batches to come, or left out.
+      goal: about the delta below which answers are of no use; what is left out is a small share of it.
+      replaces: whether the record is replaced by any other one, not by the empty one; then both directions are one.
+    """
+
+    shift: float
+    num_batches: int
+    steps_done: int
+    has_hidden: bool
+    goal: float
+    replaces: bool = False
+
+    @property
+    def cut(self) -> float:
+        """What may be left out."""
+        return max(_CUT * self.goal, _LEAST_CUT)
+
+    @property
+    def distance(self) -> float:
+        """Between the two outputs of a batch that is known, in deviations of the noise."""
+        return 2.0 * self.shift if self.replaces else self.shift
+
+    def step(self, epsilon: float, direction: Direction, cut: float) -> StepLaw:
+        """The law of one step, of which about `cut` may be left out."""
+        if self.replaces:
+            return replaced_step_law(self.shift, epsilon, cut)
+        return step_law(self.shift, epsilon, direction, cut)
+
+
+@functools.lru_cache(maxsize=256)
+def law_for(shift: float, num_batches: int, cut: float, *, replaces: bool) -> BlanketLaw | ReplacedLaw | None:
+    """NamedTuple (or None): the law of one batch."""
+    return (replaced_law if replaces else blanket_law)(shift, num_batches, cut)
+
+
+def epoch_delta(epoch: Epoch, epsilon: float, direction: Direction) -> float:
+    """delta at `epsilon` >= 0 of one epoch, at most; a float in [0, 1]. Never above that of a known batch."""
+    at: Any = np.array([epsilon])
+    distance: Any = np.array([epoch.distance])
+    known = float(np.exp(gaussian_log_delta(at, distance))[0]) * (1.0 + 2.0**-40)
+    if not (epsilon < _LARGEST and epoch.shift <= MOST_LOSS):
+        return min(known, 1.0)
+    found = _with_hidden(epoch, epsilon, direction) if epoch.has_hidden else _swapped(epoch, epsilon, direction, known)
+    return min(1.0, known, found)
+
+
+def _with_hidden(epoch: Epoch, epsilon: float, direction: Direction) -> float:
+    """SB-7:  E((1 - s/t) (1 - c) + (L_1 + .. + L_s) / t)_+."""
+    batches = float(epoch.num_batches)
+    step = epoch.step(epsilon, direction, epoch.cut)
+    to_come = -(batches - epoch.steps_done) * math.expm1(epsilon) * (1.0 - 8.0 * ULP)
+    steps = Steps(Atoms(step.value, step.mass), step.least_mass, float(epoch.steps_done), 1.0, 1.0)
+    found = positive_sum(Atoms(np.array([to_come]), np.ones(1)), steps, math.log(epoch.goal * batches))
+    return (found / batches + step.cut) * (1.0 + 8.0 * ULP)
+
+
+def _swapped(epoch: Epoch, epsilon: float, direction: Direction, known: float) -> float:
+    """SB-6, down to half of the batches; for the other half it is asked again, as long as its share counts.
+
+    delta_t <= sum over k < K of (1 - gamma)^k E(D + e^-l (L_1 + .. + L_(t - 1 - k)))_+ / t
+               + (1 - gamma)^K (t - K) / t delta_(t - K).
+    """
+    total, share, batches = 0.0, 1.0, epoch.num_batches
+    for _ in range(_MOST_HALVES):
+        if batches < 2 or share * known <= _REST * max(total, epoch.goal):
+            break
+        law = law_for(epoch.shift, batches, epoch.cut, replaces=epoch.replaces)
+        if law is None or law.least_mass * batches < _LITTLE:
+            break
+        halves = (batches + 1) // 2
+        now = epoch._replace(num_batches=batches, goal=epoch.goal / share)
+        total += share * _first_half(now, law, halves, epsilon, direction)
+        share *= (batches - halves) / batches * math.exp(halves * math.log1p(-law.least_mass)) * (1.0 + 2.0**-40)
+        batches -= halves
+    return (total + share * known) * (1.0 + 2.0**-40)
+
+
+def _first_half(
+    epoch: Epoch, law: BlanketLaw | ReplacedLaw, halves: int, epsilon: float, direction: Direction
+) -> float:
+    """The sum of SB-6 over k < `halves`, at most."""
+    batches, step = float(epoch.num_batches), epoch.step(epsilon, direction, law.cut)
+    steps = Steps(Atoms(step.value, step.mass), step.least_mass, batches - 1.0, float(halves), law.least_mass)
+    found = positive_sum(law.atoms(epsilon, direction), steps, math.log(max(epoch.goal, 1e-300) * batches))
+    return (found / batches + law.cut + step.cut) * (1.0 + 8.0 * ULP)
+
+
+def epoch_delta_alone(epoch: Epoch, epsilon: float, direction: Direction) -> float:
+    """float: `epoch_delta` with as little left out as matters beside it, whatever the goal."""
+    epoch = epoch._replace(goal=1e-4)
+    while True:
+        found = epoch_delta(epoch, epsilon, direction)
+        if found > epoch.goal or epoch.goal < 1e-270:
+            return found
+        epoch = epoch._replace(goal=1e-4 * max(found, 1e-280))
+
+
+def epoch_epsilon(epoch: Epoch, direction: Direction, high: float) -> float:
+    """An epsilon in [0, `high`] at which `epoch_delta` is at most the goal, near the least one; `high` where none is.
+
+    Args:
+      high: an epsilon that is known to do.
+    """
+    # as if the loss were normal, with the variance of all steps
+    step = epoch._replace(shift=min(epoch.shift, MOST_LOSS)).step(0.0, direction, epoch.cut)
+    spread = math.sqrt(float((step.mass * np.square(step.value)).sum()) * epoch.steps_done) / epoch.num_batches
+    guess = spread * (math.sqrt(max(-2.0 * math.log(epoch.goal), 1.0)) + 0.5 * spread)
+    return falling_root(lambda e: epoch_delta(epoch, e, direction), epoch.goal, guess, high).upper
+
+
+def falling_root(
+    profile: Callable[[float], float], delta: float, guess: float, high: float, *, from_below: bool = False
+) -> Ends[float]:
+    """NamedTuple of floats in [0, `high`] near where `profile` falls to `delta`: above it or 0; at most it, or `high`.
+
+    By secants of the root of -log profile, which is nearly straight in the tail, kept between the ends of a bracket.
+    The one end is close to the root: the second, or the first where it is looked for `from_below`. Which end a point is
+    is told by the profile itself: roots and logarithms, which are rounded, only steer.
+    """
+
+    def height(value: float) -> float:
+        return math.sqrt(max(-math.log(max(value, 1e-320)), 0.0))
+
+    wanted = math.sqrt(-math.log(delta))
+    aim = math.sqrt(-math.log(delta) + (-0.5 if from_below else 0.5) * _NEAR)
+    value = profile(0.0)
+    if value <= delta:
+        return Ends(0.0, 0.0)
+    low, before = 0.0, (0.0, height(value))
+    point = min(guess, 0.9 * high)
+    for _ in range(_MOST_STEPS):
+        value = profile(point)
+        now = (point, height(value))
+        if value > delta:
+            low = point
+        else:
+            high = point
+        is_safe = (value > delta) == from_below
+        if high - low <= _CLOSE * high or (is_safe and abs(now[1] ** 2 - wanted**2) <= _NEAR):
+            break
+        slope = (now[1] - before[1]) / (now[0] - before[0])
+        point = now[0] + (aim - now[1]) / slope if slope > 0.0 else 0.5 * (low + high)
+        before, margin = now, 0.05 * (high - low)
+        if not low + 0.02 * margin < point < high - 0.02 * margin:
+            point = min(max(point, low + margin), high - margin)
+    return Ends(low, high)
+
+
+class Knots(NamedTuple):
+    """Upper bounds on a profile [K] at some epsilons [K], from 0 on; the last is meant to be all that is left."""
+
+    epsilon: NDArray[np.float64]
+    delta: NDArray[np.float64]
+
+    def on_grid(self, step: float) -> NDArray[np.float64]:
+        """At multiples of `step` up to where the knots end: on chords in e^epsilon, which lie above the profile."""
+        grid = step * np.arange(math.ceil(float(self.epsilon[-1]) / step) + 1)
+        at = np.clip(np.searchsorted(self.epsilon, grid, side="right") - 1, 0, len(self.epsilon) - 2)
+        left, right = self.epsilon[at], self.epsilon[at + 1]
+        share = np.clip(np.expm1(grid - left) / np.expm1(right - left), 0.0, 1.0)
+        # a share of 1 - s that is short is made up for; what is beyond the last knot is at most what is there
+        chord = self.delta[at] * (1.0 - share) * (1.0 + 2.0**-40) + self.delta[at + 1] * share * (1.0 + 2.0**-40)
+        slack = 2.0**-48 * self.delta[at]  # of the share itself
+        return np.minimum(np.where(grid <= right, chord + slack, self.delta[-1]), 1.0)
+
+
+def knots(epoch: Epoch, direction: Direction, high: float) -> Knots:
+    """NamedTuple: knots of one epoch's profile, so close that their chords add little to its loss, also composed.
+
+    They end about where delta is the goal.
+
+    Args:
+      high: an epsilon where delta is known to be no more.
+    """
+    epsilons, deltas = [0.0], [epoch_delta(epoch, 0.0, direction)]
+    closest = max(2.5 * deltas[0], 1e-9 * high) / _KNOTS  # of a normal loss, delta at 0 is .4 of the deviation
+    step = closest
+    while deltas[-1] > epoch.goal and epsilons[-1] < high and len(deltas) < _MOST_KNOTS:
+        epsilons.append(min(epsilons[-1] + step, high))
+        deltas.append(min(deltas[-1], epoch_delta(epoch, epsilons[-1], direction)))
+        fall = math.log(deltas[-2] / max(deltas[-1], 1e-300)) / (epsilons[-1] - epsilons[-2])
+        if epsilons[-1] > 6.0 * _KNOTS * closest:
+            step = max(closest, min(_FALL / max(fall, 1e-300), 1.5 * step))
+    return Knots(np.array(epsilons), np.array(deltas))

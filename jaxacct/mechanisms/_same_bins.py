@@ -1,0 +1,80 @@
+"""Balls in bins, the bins drawn once for several cycles: as one epoch of random allocation with less noise."""
+
+import dataclasses
+from typing import Any
+
+from jaxacct.mechanisms._base import Parts, description
+from jaxacct.mechanisms._fields import fixed
+from jaxacct.mechanisms._gaussian import Gaussian
+from jaxacct.mechanisms._random_allocation import RandomAllocation
+from jaxacct.mechanisms._sampling import Coins, Groups, Sampling, Sets
+
+_ROUND_DOWN = 1.0 - 2.0**-51  # a quotient, a root and a product
+
+
+@description
+class SameBins(RandomAllocation):
+    """The epoch that a run of `num_cycles` cycles of `num_steps` steps equals, a record's step the same in each cycle.
+
+    `mechanism` is `Gaussian` with the noise of a step over sqrt(num_cycles): the likelihood ratio of a bin is the
+    product of those of its steps. It is analysed and written as that `RandomAllocation`; what differs is that the run
+    makes num_cycles * num_steps noise releases, and how its batches are drawn.
+
+    >>> from jaxacct import Gaussian
+    >>> from jaxacct.mechanisms._same_bins import SameBins
+    >>> SameBins.of(Gaussian(2.0), num_steps=100, num_cycles=4).releases_per_epoch
+    400
+    """
+
+    num_cycles: Any = fixed(default=1)
+
+    @classmethod
+    def of(cls, step: Gaussian, num_steps: int, num_cycles: int) -> RandomAllocation:
+        """The epoch for a run of steps with the noise of `step`; of one cycle the usual one."""
+        if num_cycles == 1:
+            return RandomAllocation(step, num_steps)
+        noise = Gaussian(step.noise_multiplier / num_cycles**0.5 * _ROUND_DOWN)
+        return cls(noise, num_steps, num_cycles=num_cycles)
+
+    def signature(self) -> tuple[type, ...]:
+        """That of a `RandomAllocation`."""
+        return self._plain().signature()
+
+    def source(self) -> str:
+        """That of a `RandomAllocation`."""
+        return self._plain().source()
+
+    def parameters(self) -> dict[str, Any]:
+        """Those of a `RandomAllocation`."""
+        return self._plain().parameters()
+
+    def sampling(self) -> Sampling:
+        """Groups of records whose steps come in turn, each of which its records join for certain."""
+        return Groups.of(Sets.of(self.num_steps, self.num_selected, self.num_epochs), Coins.of(1.0, self.num_cycles))
+
+    def releases(self, number: int) -> tuple[Parts, ...]:
+        """Whole runs, drawn afresh; of the first, where it is unfinished, the cycles begun, or its first steps."""
+        finished, steps_done = divmod(number, self.releases_per_epoch)
+        if finished or not steps_done:
+            return (self.epochs(finished + bool(steps_done)),)
+        cycles = -(-steps_done // int(self.num_steps))
+        if cycles == self.num_cycles:
+            return (self.epochs(1),)
+        noise = Gaussian(self.mechanism.noise_multiplier * (self.num_cycles / cycles) ** 0.5 * _ROUND_DOWN)
+        begun = dataclasses.replace(self._plain(), mechanism=noise)
+        return begun.releases(steps_done) if cycles == 1 else (begun.epochs(1),)
+
+    def epochs(self, number: int) -> Parts:
+        return self._plain().epochs(number)
+
+    @property
+    def releases_per_epoch(self) -> int:
+        return int(self.num_steps) * int(self.num_cycles)
+
+    def cheap_releases(self, epochs: int) -> int:
+        """Of the first run all but the last; a later one is charged whole."""
+        return 0 if epochs else self.releases_per_epoch - 1
+
+    def _plain(self) -> RandomAllocation:
+        held = {field.name: getattr(self, field.name) for field in dataclasses.fields(RandomAllocation)}
+        return RandomAllocation(**held)
