@@ -255,7 +255,8 @@ class Kernel:
             # the rules of some operations (products of matrices) turn float64 into float32.
             ndim = max(np.ndim(a) - b for a, b in zip(traced, is_batched, strict=True))
             ndim = max(ndim, *(a.ndim for a in constants.values())) if constants else ndim
-            moved = [_aligned(a, ndim) if b else a for a, b in zip(traced, is_batched, strict=True)]
+            with _own_settings():  # mapped eagerly, NumPy's integers still have the 64 bits that JAX cuts
+                moved = [_aligned(a, ndim) if b else a for a, b in zip(traced, is_batched, strict=True)]
             out = batched(*moved)
             return out, jax.tree.map(lambda _: True, out)
 
@@ -530,7 +531,7 @@ def _unflatten(y: jax.Array, shape: tuple[int, ...]) -> jax.Array:
 
 def _aligned(x: jax.Array, ndim: int) -> jax.Array:
     """`x` with its first axis before `ndim` others, with which the rest broadcast."""
-    return jnp.reshape(x, x.shape[:1] + (1,) * (ndim + 1 - x.ndim) + x.shape[1:])
+    return jnp.asarray(x).reshape(x.shape[:1] + (1,) * (ndim + 1 - x.ndim) + x.shape[1:])
 
 
 def _expand(t: jax.Array, ndim: int) -> jax.Array:

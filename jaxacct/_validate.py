@@ -65,9 +65,10 @@ def checked_array(name: str, value: Any) -> np.ndarray:
         array = np.asarray(value)
     except Exception as error:
         if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value)):
+            stacked = ", or one array by jax.numpy.stack where that may be traced" * isinstance(value, list | tuple)
             raise ValueError(
-                f"{name} is traced by jit, vmap or grad, and must be concrete numbers: what is compiled depends on "
-                "them. Make it outside and close over it, or make it a static argument"
+                f"{name} is traced by jit, vmap or grad, and must be concrete numbers{stacked}. Make it outside and "
+                "close over it, or make it a static argument"
             ) from error
         raise ValueError(f"{name}={value!r} must be a number or an array of numbers") from error
     if array.dtype.kind == "V" and jnp.issubdtype(array.dtype, np.floating):  # bfloat16 and the like
@@ -173,7 +174,7 @@ def uncut(value: Any) -> Any:
     """
     if not isinstance(value, np.ndarray | np.generic) or value.dtype.kind not in "iu" or value.dtype.itemsize <= 4:
         return value
-    if not 2**31 <= int(np.max(value, initial=0)) <= 2**53:  # what is larger is no count, and refused
+    if not 2**31 <= int(np.asarray(value).max(initial=0)) <= 2**53:  # what is larger is no count, and refused
         return value
     return value.astype(np.float64) if value.ndim else value.item()
 

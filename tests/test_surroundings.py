@@ -187,3 +187,21 @@ def test_a_large_count_in_an_argument_is_not_cut_to_its_last_bits(count):
             ask(run)
     with jax.enable_x64(True):
         np.testing.assert_allclose(ask(run), ja.epsilon(run, 1e-6), rtol=1e-12)
+
+
+COUNTED = Kernel(lambda x, n: x * n)
+COUNTS = np.array([100, MANY])
+
+
+@pytest.mark.parametrize(
+    "mapped",
+    [
+        lambda n: jax.vmap(lambda n: COUNTED(1.0, n))(n),
+        lambda n: jax.vmap(lambda m: jax.vmap(lambda n: COUNTED(m, n))(n))(np.ones(1, np.int64))[0],
+        lambda n: jax.vmap(jax.value_and_grad(COUNTED), (None, 0))(1.0, n)[1],
+    ],
+    ids=["once", "twice", "slopes"],
+)
+def test_large_counts_are_mapped_eagerly(mapped):
+    """Outside programs NumPy's integers arrive whole."""
+    np.testing.assert_allclose(mapped(COUNTS), COUNTS, rtol=1e-6)

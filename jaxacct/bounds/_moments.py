@@ -152,7 +152,8 @@ def _sampled_on(of: _Round, line: Line, direction: Direction) -> LineMoments:
     found = _poisson_program(*line, sigma, of.sampling_prob * lanes, add, num_z=num_z)
     power = order if direction is Direction.REMOVE else 1.0 - order
     decay = sampled_gaussian_decay(of.noise_multiplier, of.sampling_prob, power, float(line.edges[0, 0]))
-    return LineMoments(*found)._replace(log_decay=np.minimum(found.log_decay, decay))
+    least: Any = np.minimum(found.log_decay, decay)
+    return LineMoments(*found)._replace(log_decay=least)
 
 
 class ComposedProfile:

@@ -268,6 +268,13 @@ def test_traced_entries_of_what_is_fixed_are_told_of(name, transform):
         transform(lambda x: jnp.sum(ja.epsilon(_OF_ENTRIES[name](x), 1e-6)))(0.25)
 
 
+@pytest.mark.parametrize("ask", [ja.epsilon, ja.delta])
+def test_a_list_of_traced_targets_is_told_of(ask):
+    with pytest.raises(ValueError, match=r"^target_.* traced by jit.* one array by jax.numpy.stack"):
+        jax.jit(lambda x: ask(GAUSSIAN, [x, x]))(0.25)
+    assert jax.jit(lambda x: ask(GAUSSIAN, jnp.stack([x, x])))(0.25).shape == (2,)
+
+
 @each(WRAPPED)
 @pytest.mark.parametrize("value", ["x", 3, None, jnp.ones(2)], ids=repr)
 def test_what_wraps_takes_its_own_kind_only(kind, name, value):
