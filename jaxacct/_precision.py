@@ -29,6 +29,7 @@ import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import mlir
+from numpy.typing import NDArray
 
 from jaxacct import _ground
 from jaxacct._meshes import on_automatic_axes
@@ -197,7 +198,7 @@ class Kernel:
     def _bytes_of_lane(self, static: dict[str, Any]) -> int:
         return self._lane_bytes(**static) if callable(self._lane_bytes) else self._lane_bytes
 
-    def _one_after_another(self, flat: Sequence[np.ndarray], static: dict[str, Any]) -> list[Any]:
+    def _one_after_another(self, flat: Sequence[NDArray[Any]], static: dict[str, Any]) -> list[Any]:
         """The lanes as single questions; one that is asked again and again, to fill a chunk, is answered once."""
         parts: list[Any] = []
         for i in range(flat[0].size):
@@ -205,14 +206,16 @@ class Kernel:
             parts.append(parts[-1] if again else self._by_numpy([a[i : i + 1] for a in flat], static))
         return parts
 
-    def _by_numpy(self, flat: Sequence[np.ndarray], static: dict[str, Any]) -> Any:
+    def _by_numpy(self, flat: Sequence[NDArray[Any]], static: dict[str, Any]) -> Any:
         with np.errstate(all="ignore"):
             found = self._fn(*flat, **static)
         if any(isinstance(y, jax.Array) for y in jax.tree.leaves(found)):  # of the user's own precision
             raise TypeError(f"{getattr(self, '__name__', 'kernel')} mixes arrays of JAX into an answer by NumPy")
         return jax.tree.map(np.asarray, found)
 
-    def _by_program(self, flat: Sequence[np.ndarray], num_lanes: int, device: Any, static: dict[str, Any]) -> list[Any]:
+    def _by_program(
+        self, flat: Sequence[NDArray[Any]], num_lanes: int, device: Any, static: dict[str, Any]
+    ) -> list[Any]:
         at_once = 1 << max(0, int(_CHUNK_BYTES // self._bytes_of_lane(static)).bit_length() - 1)
         size = _across(min(_bucket(num_lanes), _num_devices() * at_once))
         parts = []
@@ -444,7 +447,7 @@ def _across(size: int) -> int:
     return -(-size // _num_devices()) * _num_devices()
 
 
-def _placed(block: np.ndarray) -> Any:
+def _placed(block: NDArray[Any]) -> Any:
     mesh = _mesh.get()
     if mesh is None:
         return block
@@ -453,7 +456,7 @@ def _placed(block: np.ndarray) -> Any:
     return jax.make_array_from_callback(block.shape, sharding, lambda at: block[at])
 
 
-def _gathered(y: jax.Array) -> np.ndarray:
+def _gathered(y: jax.Array) -> NDArray[Any]:
     if y.is_fully_addressable:
         return np.asarray(y)
     from jax.experimental.multihost_utils import process_allgather
@@ -465,7 +468,7 @@ def _bucket(num_lanes: int) -> int:
     return 1 << max(0, num_lanes - 1).bit_length()
 
 
-def _padded(block: np.ndarray, size: int) -> np.ndarray:
+def _padded(block: NDArray[Any], size: int) -> NDArray[Any]:
     if block.shape[0] == size:
         return block
     if block.shape[0] == 0:

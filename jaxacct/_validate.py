@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 _PLAIN = (int, float)
 _LARGEST = sys.float_info.max
@@ -57,7 +58,7 @@ def is_exact(value: Any) -> Any:
     return (bits == 0) | (bits >= 2**kind.nmant)
 
 
-def checked_array(name: str, value: Any) -> np.ndarray:
+def checked_array(name: str, value: Any) -> NDArray[Any]:
     """`value` as a NumPy array; raises ValueError unless it is concrete and of whole or real numbers."""
     if type(value) is int and abs(value) >= 2**63:  # NumPy's would be an object
         value = float(value) if abs(value) <= _LARGEST else math.inf if value > 0 else -math.inf
@@ -78,7 +79,7 @@ def checked_array(name: str, value: Any) -> np.ndarray:
     return array
 
 
-def _require(ok: np.ndarray, name: str, array: np.ndarray, rule: str) -> None:
+def _require(ok: NDArray[Any], name: str, array: NDArray[Any], rule: str) -> None:
     if not ok.all():
         worst = array[~np.broadcast_to(ok, array.shape)].flat[0] if array.ndim else array[()]
         where = "" if array.ndim == 0 else " in an array"
@@ -197,7 +198,7 @@ def check_precision(value: Any) -> None:
         raise ValueError(f"precision={value!r} must be > 0")
 
 
-def check_orders(name: str, value: Any, *, with_limits: bool = False) -> np.ndarray:
+def check_orders(name: str, value: Any, *, with_limits: bool = False) -> NDArray[Any]:
     """The Renyi orders as a float64 array [A]; raises ValueError unless each is finite and > 1, or 1 or inf."""
     if isinstance(value, jax.core.Tracer):
         raise ValueError(f"{name} must be concrete numbers: the orders choose the program that is compiled")

@@ -163,6 +163,34 @@ def test_files_are_short():
     assert long == set(_LONG)
 
 
+def bare_arrays(source: str) -> list[int]:
+    """Lines of annotations where `np.ndarray` says nothing of its elements, which it must before NumPy 2.2."""
+    nodes = list(ast.walk(ast.parse(source)))
+    notes = [getattr(n, name) for n in nodes for name in ("annotation", "returns") if getattr(n, name, None)]
+    parts = [n for note in notes for n in ast.walk(note)]
+    told = {id(n.value) for n in parts if isinstance(n, ast.Subscript)}
+    return sorted(
+        {n.lineno for n in parts if isinstance(n, ast.Attribute) and n.attr == "ndarray" and id(n) not in told}
+    )
+
+
+@pytest.mark.parametrize(
+    "snippet", ["x: np.ndarray = 1", "def f(x: list[np.ndarray]): ...", "def f() -> np.ndarray: ..."]
+)
+def test_a_bare_array_is_seen(snippet):
+    assert bare_arrays(snippet) == [1]
+
+
+@pytest.mark.parametrize("snippet", ["x: np.ndarray[int, int]", "def f(x: NDArray[Any]): isinstance(x, np.ndarray)"])
+def test_an_array_of_something_is_not_bare(snippet):
+    assert bare_arrays(snippet) == []
+
+
+def test_arrays_in_annotations_say_of_what():
+    found = {name: bare_arrays(source) for name, source in _FILES.items()}
+    assert not {name: lines for name, lines in found.items() if lines}
+
+
 # Imports
 
 

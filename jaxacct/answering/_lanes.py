@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._method import BracketMethod, LaneBracketMethod, LaneMethod, ProfileMethod, Query, RenyiMethod
 from jaxacct._precision import KernelByStructure, Rounding, is_traced
@@ -170,14 +171,14 @@ def bracket_on_lanes(
     return Ends(*bracket_kernel(method, query)(mechanism, target, size=size))
 
 
-def _points_at(mechanism: Mechanism, target: Any, shape: tuple[int, ...], at: np.ndarray) -> tuple[Mechanism, Any]:
+def _points_at(mechanism: Mechanism, target: Any, shape: tuple[int, ...], at: NDArray[Any]) -> tuple[Mechanism, Any]:
     """The mechanism and target of some points of a batch, by number."""
     leaves, structure = jax.tree.flatten(mechanism)
     *fields, target = (np.broadcast_to(x, shape).reshape(-1)[at] for x in (*leaves, target))
     return jax.tree.unflatten(structure, fields), target
 
 
-def ask_where(todo: np.ndarray, method: LaneMethod, mechanism: Mechanism, query: Query, target: Any) -> Answer:
+def ask_where(todo: NDArray[Any], method: LaneMethod, mechanism: Mechanism, query: Query, target: Any) -> Answer:
     """One method's answer at the points of a batch that `todo` marks; elsewhere the worst one.
 
     A method of both directions answers everywhere, since the other direction takes the same answer.
@@ -197,7 +198,7 @@ def ask_where(todo: np.ndarray, method: LaneMethod, mechanism: Mechanism, query:
 
 def bracket_many(
     method: LaneBracketMethod,
-    where: np.ndarray,
+    where: NDArray[Any],
     mechanism: Mechanism,
     query: Query,
     target: Any,
@@ -229,7 +230,7 @@ def bracket_many(
 
 
 def bracket_points(
-    method: BracketMethod, where: np.ndarray, question: Any, directions: Sequence[Direction]
+    method: BracketMethod, where: NDArray[Any], question: Any, directions: Sequence[Direction]
 ) -> Ends[Any]:
     """Brackets of many points by the host's own batches, [directions] + batch; trivial where `where` is False."""
     assert method.many is not None

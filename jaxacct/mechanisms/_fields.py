@@ -39,7 +39,7 @@ Part = Any  # a description, or a tuple of them; their classes are built on this
 class _Unknown:
     """Stands for a field whose value does not matter: a leaf, as None would not be, and in every range."""
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         del copy
         return np.ones((), dtype)
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._precision import is_traced
 from jaxacct._validate import checked_array
@@ -150,7 +151,7 @@ class FiniteRandomizer(Randomizer):
             )
         object.__setattr__(self, "probabilities", tuple(map(tuple, rows.tolist())))
 
-    def _rows(self) -> np.ndarray:
+    def _rows(self) -> NDArray[Any]:
         rows = np.asarray(self.probabilities)
         return rows[:, rows.any(axis=0)]  # outputs that never occur
 

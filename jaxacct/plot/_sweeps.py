@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from jaxacct._types import Bound
 from jaxacct.mechanisms._fields import number_fields
@@ -29,7 +30,7 @@ class _Sweep(Protocol):
     @property
     def grid(self) -> Any: ...
     @property
-    def values(self) -> np.ndarray: ...
+    def values(self) -> NDArray[Any]: ...
     @property
     def bound(self) -> Bound: ...
     @property
@@ -74,7 +75,7 @@ def sweep_result(found: _Sweep, *, ax: Axes | None = None) -> Axes | tuple[Axes,
     return ax
 
 
-def _panels(found: _Sweep, axes: list[Any], values: np.ndarray, by_size: list[int]) -> tuple[Axes, ...]:
+def _panels(found: _Sweep, axes: list[Any], values: NDArray[Any], by_size: list[int]) -> tuple[Axes, ...]:
     shared = [axes[i] for i in by_size[:2]]
     name, steps = axes[by_size[2]]
     figure = Figure(figsize=(_PANEL[0] * steps.size, _PANEL[1]), dpi=100, layout="constrained")
@@ -95,7 +96,7 @@ def _panels(found: _Sweep, axes: list[Any], values: np.ndarray, by_size: list[in
     return tuple(panels)
 
 
-def _one(ax: Axes, found: _Sweep, axes: list[Any], values: np.ndarray, norm: LogNorm, *, bar: bool) -> None:
+def _one(ax: Axes, found: _Sweep, axes: list[Any], values: NDArray[Any], norm: LogNorm, *, bar: bool) -> None:
     (name, x), *rest = axes
     if rest and rest[0][1].size > _MOST_LINES:
         _map(ax, found, (name, x), rest[0], values, norm, bar=bar)
@@ -114,7 +115,7 @@ def _one(ax: Axes, found: _Sweep, axes: list[Any], values: np.ndarray, norm: Log
         add_legend(ax)
 
 
-def _map(ax: Axes, found: _Sweep, across: Any, up: Any, values: np.ndarray, norm: LogNorm, *, bar: bool) -> None:
+def _map(ax: Axes, found: _Sweep, across: Any, up: Any, values: NDArray[Any], norm: LogNorm, *, bar: bool) -> None:
     """Colours, and labelled lines at round values of the same scale, which the colour bar shows too."""
     (x_name, x), (y_name, y) = across, up
     order, rise = np.argsort(x), np.argsort(y)
@@ -137,12 +138,12 @@ def _map(ax: Axes, found: _Sweep, across: Any, up: Any, values: np.ndarray, norm
         scale.minorticks_off()
 
 
-def _spans_decades(numbers: np.ndarray) -> bool:
+def _spans_decades(numbers: NDArray[Any]) -> bool:
     """Whether the axis of these increasing numbers is logarithmic."""
     return bool(numbers[0] > 0 and np.ptp(np.log(numbers)) > np.log(5.0))
 
 
-def _edges(numbers: np.ndarray) -> np.ndarray:
+def _edges(numbers: NDArray[Any]) -> NDArray[Any]:
     """The borders of a map's cells, halfway between neighbours as the axis shows them."""
     is_log = _spans_decades(numbers)
     at = np.log(numbers) if is_log else numbers.astype(np.float64)
@@ -158,7 +159,7 @@ def _round_values(low: float, high: float) -> list[float]:
     return [digit * 10.0**decade for decade in decades for digit in digits]
 
 
-def _range(values: np.ndarray) -> tuple[float, float]:
+def _range(values: NDArray[Any]) -> tuple[float, float]:
     seen = values[np.isfinite(values) & (values > 0)]
     return (float(seen.min()), float(seen.max())) if seen.size and seen.min() < seen.max() else (0.1, 1.0)
 

@@ -144,8 +144,7 @@ def _least_answer(
         if order is not None and len(settings) > 1:
             settings = order(settings, target, _usable_local(at))
         for there in settings:
-            highest: Any = np.minimum(best, there.highest)
-            best = np.minimum(best, answer(there._replace(highest=highest), target))
+            best = np.minimum(best, answer(there._replace(highest=xp.minimum(best, there.highest)), target))
         return best
 
     return least
