@@ -59,11 +59,24 @@ def test_loops_inside_of_loops_are_told_of_once(clock):
                 clock.now += 1.0
             _patience.say_long("more of it")
         _patience.say_long("it is another question")
-    assert [str(w.message).split(": ")[1].split(",")[0] for w in caught] == [
-        "8 more splits",
-        "4 more points",
+    assert [str(w.message).split(": ")[1] for w in caught] == [
+        "4 more points, of some 1e+01 seconds each",
         "it is another question",
     ]
+
+
+def test_long_pieces_are_told_of_before_the_first_is_done(clock):
+    """By the pieces that the first one is made of: two splits of the first point tell of all points."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in _patience.told(range(16), "points", 16):
+            for _ in _patience.told(range(8), "splits", 8):
+                clock.now += 0.1
+                if caught:
+                    break
+            break
+    assert [str(w.message) for w in caught] == ["this takes long: 15 more points, of some 0.8 seconds each"]
+    assert clock.now == pytest.approx(0.3)  # it is said before the third split
 
 
 def test_work_is_counted_where_it_is_done():

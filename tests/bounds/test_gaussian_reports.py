@@ -90,7 +90,7 @@ def test_where_the_shuffle_gains_nothing_the_local_epsilon_is_an_answer():
 def test_a_root_is_accepted_where_delta_is_paid_for(start):
     """Wherever the search for it begins."""
     n, sigma, delta = SETTINGS[1]
-    of, local = _Round(GaussianRun(n, 1.0, sigma, 1.0), 1.5), 1.5
+    of, local = _Round(GaussianRun(n, 1.0, sigma, 1.0)), 1.5
     root = of.epsilon(local, 0.3, math.log(delta), math.inf)
     with np.errstate(divide="ignore"):
         found = of.epsilon(local, start * root, math.log(delta), math.inf)

@@ -22,7 +22,7 @@ _PACKAGE = _ROOT / "jaxacct"
 # layer and from the layers below; the longest name that begins its own says where it stands.
 _LAYERS = (
     ("_ground", "workers"),
-    ("_patience", "_precision", "_types", "_validate", "_work"),
+    ("_patience", "_precision", "_sharing", "_types", "_validate", "_work"),
     ("special", "mechanisms", "_method"),
     ("curves", "divergence"),
     ("composition", "conversion"),
