@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxacct._method import Bracketing, Query
-from jaxacct._patience import told
+from jaxacct._patience import say_long, told
 from jaxacct._sharing import shared
 from jaxacct._types import Direction
 from jaxacct.mechanisms import (
@@ -35,6 +35,8 @@ _FIRST_SHARE, _SHARE = 0.3, 0.07
 _LOGITS = (-3.0, 5.0)  # between which the share of delta that the removal takes is searched
 _LEAST_DELTA = 1e-300  # smaller shares of delta are not asked for
 _FAR = 745.0  # nats: e^x makes more than 1 of any delta but 0, so that a larger epsilon of the removal is no use
+# Deltas below this, of at least so many allocated steps of at least this noise multiplier, take a second and more each.
+_TINY_DELTA, _MANY_STEPS, _WIDE_NOISE = 1e-30, 1000, 1.5
 _DOWN = 1.0 - 2.0**-50  # of a share of a target: products and a quotient
 
 
@@ -69,6 +71,14 @@ _SCHEMES = frozenset(
         Composed,
     }
 )
+
+
+def _is_long(run: Mechanism, query: Query, target: float) -> bool:
+    """Whether one answer about `run` is known to take a second or more."""
+    if not isinstance(run, RandomAllocation) or not isinstance(run.mechanism, Gaussian) or query is Query.DELTA:
+        return False
+    is_wide = int(run.num_steps) >= _MANY_STEPS and float(run.mechanism.noise_multiplier) >= _WIDE_NOISE
+    return is_wide and target < _TINY_DELTA
 
 
 def adds(run: Description) -> bool:
@@ -112,6 +122,10 @@ def in_two_steps(run: Mechanism, query: Query, target: float, at: Bracketing) ->
     What one of the steps loses may show that a split is no gain: then the other is not asked about. What the questions
     have in common is made once.
     """
+    if _is_long(run, query, target):
+        say_long(
+            f"a record that is replaced asks several times about allocated steps, at deltas of {target:.1g} and less"
+        )
     shares = itertools.chain((_FIRST_SHARE, _FIRST_SHARE), itertools.repeat(_SHARE))
 
     def ask(query: Query, target: float, direction: Direction) -> float:

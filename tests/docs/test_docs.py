@@ -41,7 +41,7 @@ _LAYERS = (
     ("bounds",),
     ("answering._question",),
     ("answering._plan",),
-    ("answering._lanes", "answering._loose"),
+    ("answering._beaten", "answering._lanes", "answering._loose"),
     ("answering._found",),
     ("answering._loop",),
     ("answering",),
