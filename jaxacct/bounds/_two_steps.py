@@ -73,9 +73,9 @@ _SCHEMES = frozenset(
 )
 
 
-def _is_long(run: Mechanism, query: Query, target: float) -> bool:
+def _is_long(run: Any, query: Query, target: float) -> bool:
     """Whether one answer about `run` is known to take a second or more."""
-    if not isinstance(run, RandomAllocation) or not isinstance(run.mechanism, Gaussian) or query is Query.DELTA:
+    if run.signature() != (RandomAllocation, Gaussian) or query is Query.DELTA:
         return False
     is_wide = int(run.num_steps) >= _MANY_STEPS and float(run.mechanism.noise_multiplier) >= _WIDE_NOISE
     return is_wide and target < _TINY_DELTA
