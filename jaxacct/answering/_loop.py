@@ -54,8 +54,8 @@ def answer(question: Question) -> Found:
     if sharpens and not question.is_traced:
         _ask_what_decides(every, found)
     if not question.is_traced:
-        for method, d in found.skipped if np.any(found.high >= question.query.worst) else ():
-            _ask_host(method, (d,), found, is_asked_anyway=True)  # what beat it elsewhere says nothing here
+        for skipped, d in found.skipped if np.any(found.high >= question.query.worst) else ():
+            _ask_host(skipped, (d,), found, is_asked_anyway=True)  # what beat it elsewhere says nothing here
         for method, d, upper in found.bracketed:
             note_beaten(method, question, d, upper, float(found.upper[d]))
         _finish(found)
