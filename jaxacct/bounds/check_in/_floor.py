@@ -13,9 +13,15 @@ from jaxacct._precision import is_traced
 from jaxacct.bounds.check_in._by_randomizer import lane_by_lane
 from jaxacct.bounds.shuffle._gaussian_reports import sign_local_epsilon
 from jaxacct.divergence.check_in._response import response_floor_epsilon, response_floor_log_delta
-from jaxacct.mechanisms import FiniteRandomizer, GaussianReports, KaryRandomizedResponse, LocalRandomizer
+from jaxacct.mechanisms import (
+    FiniteRandomizer,
+    GaussianReports,
+    KaryRandomizedResponse,
+    LaplaceReports,
+    LocalRandomizer,
+)
 from jaxacct.mechanisms._check_in import CheckIn
-from jaxacct.special import down
+from jaxacct.special import down, expm1, log1p
 from jaxacct.special._namespace import xp
 
 _Response = tuple[jax.Array, jax.Array]
@@ -38,6 +44,12 @@ def _response_of_k_ary(randomizer: KaryRandomizedResponse, prob: jax.Array) -> _
     return down(prob * shown, 32), local
 
 
+def _response_of_laplace(randomizer: LaplaceReports, prob: jax.Array) -> _Response:
+    """The sign of a report on 1 or -1: wrong with probability p = e^(-1/b) / 2, and log (1 - p) / p is as below."""
+    rate = 1.0 / randomizer.scale * xp.ones_like(prob)
+    return prob, down(rate + log1p(-expm1(-rate)), 32)
+
+
 def _response_of_any(randomizer: LocalRandomizer, prob: jax.Array) -> _Response:
     return prob, randomizer.local_epsilon * xp.ones_like(prob)
 
@@ -46,6 +58,7 @@ _RESPONSES: dict[type, Callable[[Any, jax.Array], _Response]] = {
     FiniteRandomizer: _response_of_finite,
     GaussianReports: _response_of_gaussian,
     KaryRandomizedResponse: _response_of_k_ary,
+    LaplaceReports: _response_of_laplace,
     LocalRandomizer: _response_of_any,
 }
 

@@ -15,14 +15,23 @@ from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._orders import OF_REPORTS
+from jaxacct.bounds.blanket import BLANKET_TOO, has_noise
 from jaxacct.bounds.shuffle import _by_randomizer as shuffled
 from jaxacct.bounds.shuffle import _gaussian_reports as gaussian_reports
 from jaxacct.bounds.shuffle import _k_ary as k_ary
 from jaxacct.bounds.shuffle import _pair as pair
+from jaxacct.bounds.shuffle._all_alike import ALL_ALIKE
 from jaxacct.bounds.shuffle._composed import COMPOSED
 from jaxacct.bounds.shuffle._law import DISTRIBUTION
 from jaxacct.bounds.shuffle._windows import window_bytes
-from jaxacct.mechanisms import CheckIn, FiniteRandomizer, KaryRandomizedResponse, LocalRandomizer, Shuffled
+from jaxacct.mechanisms import (
+    CheckIn,
+    FiniteRandomizer,
+    KaryRandomizedResponse,
+    LaplaceReports,
+    LocalRandomizer,
+    Shuffled,
+)
 
 
 def profile_method(name: str, theorem: str, epsilon: Any, log_delta: Any, **rest: Any) -> ProfileMethod:
@@ -197,7 +206,7 @@ PURIFIED_CLONES = profile_method(
     cold=Cost.TENTHS,
     statics=pair.clones_statics,
     one_by_one=ANY_NUMBER,
-    helps=has_one_round,
+    helps=lambda mechanism: has_one_round(mechanism) and not has_noise(mechanism),
     regime="one round",
 )
 # lower bounds on the mechanism itself, whose reports anybody can add or cut to signs
@@ -223,6 +232,8 @@ REPORTS_FROM_BELOW = (
 )
 _DISTRIBUTION = loss_distribution(DISTRIBUTION, helps=has_several_rounds)
 
+_FINITE = (COMPOSED, _DISTRIBUTION, *BLANKET_TOO, _CLONES, _CLONES_RDP, _LOCAL, _COMPOSED_CLONES)
+
 # In the order in which they are asked, after their cost: several rounds are known closely by their loss distribution,
 # which spares the others. Gaussian reports: `jaxacct.bounds.check_in`
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
@@ -239,15 +250,8 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         _RESPONSE,
         _PAIR_FROM_BELOW,
     ),
-    (Shuffled, FiniteRandomizer): (
-        COMPOSED,
-        _DISTRIBUTION,
-        _CLONES,
-        _CLONES_RDP,
-        _LOCAL,
-        _COMPOSED_CLONES,
-        _PAIR_FROM_BELOW,
-    ),
+    (Shuffled, FiniteRandomizer): (*_FINITE, _PAIR_FROM_BELOW),
+    (Shuffled, LaplaceReports): (*_FINITE, ALL_ALIKE, _PAIR_FROM_BELOW),
     (Shuffled, KaryRandomizedResponse): (
         COMPOSED,
         _DISTRIBUTION,
@@ -261,6 +265,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             one_by_one=ANY_NUMBER,
             regime="one round",
         ),
+        *BLANKET_TOO,
         _CLONES,
         _CLONES_RDP,
         _LOCAL,
