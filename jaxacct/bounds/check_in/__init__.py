@@ -113,7 +113,8 @@ _GAUSSIAN_CHECK_IN = (
         cost=Cost.TENTHS,
         cold=Cost.TENTHS,
         one_by_one=ANY_NUMBER,
-        helps=lambda mechanism: has_one_round(mechanism) and not has_noise(mechanism),
+        helps=has_one_round,
+        only_traced=has_noise,
     ),
     profile_method(
         "purified check-in, composed",

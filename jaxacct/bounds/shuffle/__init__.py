@@ -206,7 +206,8 @@ PURIFIED_CLONES = profile_method(
     cold=Cost.TENTHS,
     statics=pair.clones_statics,
     one_by_one=ANY_NUMBER,
-    helps=lambda mechanism: has_one_round(mechanism) and not has_noise(mechanism),
+    helps=has_one_round,
+    only_traced=has_noise,
     regime="one round",
 )
 # lower bounds on the mechanism itself, whose reports anybody can add or cut to signs
