@@ -19,9 +19,9 @@ from jaxacct.divergence.batches._blanket import MOST_LOSS
 from jaxacct.divergence.batches._profile import Epoch, epoch_delta, epoch_delta_alone, epoch_epsilon
 from jaxacct.divergence.blanket._antipodal import MOST_LAPLACE, gaussian_law, laplace_law
 from jaxacct.divergence.blanket._ball import MOST_DIMENSIONS, ball_law
-from jaxacct.divergence.blanket._finite import MOST_LOCAL, finite_laws, k_ary_law
+from jaxacct.divergence.blanket._finite import finite_law, k_ary_law
 from jaxacct.divergence.blanket._hidden import hidden_law
-from jaxacct.divergence.blanket._profile import Round, round_delta, round_delta_alone, round_epsilon
+from jaxacct.divergence.blanket._profile import ReportLaw, Round, round_delta, round_delta_alone, round_epsilon
 from jaxacct.divergence.gaussian._pair import gaussian_epsilon
 from jaxacct.mechanisms import (
     CheckIn,
@@ -36,59 +36,54 @@ from jaxacct.special import grown, up
 # These steer cost and tightness only.
 _FEW = 10  # users up to which the order of reports in one dimension may say more than their blanket
 _SMALL, _SOME = 2.0, 100  # noise multiplier below which, or users up to which, a blanket in more dimensions may
-_MOST_PAIRS = 400  # pairs of inputs of a finite randomizer that are looked at one by one
 _RARELY = 1e-3  # share of delta that all may join at most where places of others are said to hide
 _LEAST_DELTA = 1e-150  # of a round: below it nothing is computed
 
-Laws = Callable[[float], tuple[Any, ...]]
+LawFor = Callable[[float], ReportLaw | None]
 
 
 # What is known of a report: a function of what may be left out; None where nothing is
 
 
-def _gaussian_laws(randomizer: GaussianReports) -> Laws | None:
+def _gaussian_law(randomizer: GaussianReports) -> LawFor | None:
     shift, dimension = up(1.0 / float(randomizer.noise_multiplier), 2), randomizer.dimension
     if dimension is None or not (shift <= MOST_LOSS and dimension <= MOST_DIMENSIONS):
         return None
     if dimension == 1:
-        return lambda cut: _if_any(gaussian_law(shift, cut))
-    return lambda cut: _if_any(ball_law(shift, int(dimension), cut))
+        return lambda cut: gaussian_law(shift, cut)
+    return lambda cut: ball_law(shift, int(dimension), cut)
 
 
-def _laplace_laws(randomizer: LaplaceReports) -> Laws | None:
+def _laplace_law(randomizer: LaplaceReports) -> LawFor | None:
     rate = up(1.0 / float(randomizer.scale), 2)
     if randomizer.dimension != 1 or not rate <= MOST_LAPLACE:
         return None
-    return lambda cut: _if_any(laplace_law(rate))
+    return lambda cut: laplace_law(rate)
 
 
-def _finite_laws(randomizer: FiniteRandomizer) -> Laws | None:
-    found = _pairs_of(randomizer.probabilities)
-    return (lambda cut: found) if len(found) <= _MOST_PAIRS else None
+def _finite_law(randomizer: FiniteRandomizer) -> LawFor | None:
+    found = _law_of(randomizer.probabilities)
+    return None if found is None else lambda cut: found
 
 
 @functools.lru_cache(maxsize=8)
-def _pairs_of(probabilities: Any) -> tuple[Any, ...]:
-    return finite_laws(probabilities)
+def _law_of(probabilities: Any) -> ReportLaw | None:
+    return finite_law(probabilities)
 
 
-def _k_ary_laws(randomizer: KaryRandomizedResponse) -> Laws | None:
-    local, categories = float(randomizer.local_epsilon), float(randomizer.num_categories)
-    return (lambda cut: _if_any(k_ary_law(local, categories))) if local <= MOST_LOCAL else None
+def _k_ary_law(randomizer: KaryRandomizedResponse) -> LawFor | None:
+    found = k_ary_law(float(randomizer.local_epsilon), float(randomizer.num_categories))
+    return None if found is None else lambda cut: found
 
 
-def _if_any(law: Any) -> tuple[Any, ...]:
-    return () if law is None else (law,)
-
-
-_LAWS: dict[type, Callable[[Any], Laws | None]] = {
-    FiniteRandomizer: _finite_laws,
-    GaussianReports: _gaussian_laws,
-    KaryRandomizedResponse: _k_ary_laws,
-    LaplaceReports: _laplace_laws,
+_LAWS: dict[type, Callable[[Any], LawFor | None]] = {
+    FiniteRandomizer: _finite_law,
+    GaussianReports: _gaussian_law,
+    KaryRandomizedResponse: _k_ary_law,
+    LaplaceReports: _laplace_law,
 }
 _WORST_PAIR: dict[type, str] = {
-    FiniteRandomizer: "every pair of inputs",
+    FiniteRandomizer: "all pairs of inputs",
     GaussianReports: "opposite data",
     KaryRandomizedResponse: "any two values",
     LaplaceReports: "opposite data",
@@ -113,9 +108,9 @@ def blanket_round(mechanism: Any) -> Round | None:
     """One round (class `Round`) by what its reports have in common; None where nothing is known."""
     if not is_scalar(mechanism):
         return None
-    laws = _LAWS[type(mechanism.mechanism)](mechanism.mechanism)
+    law_for = _LAWS[type(mechanism.mechanism)](mechanism.mechanism)
     users, prob = _USERS[type(mechanism)](mechanism)
-    return Round(laws, users, prob) if laws is not None and prob > 0.0 else None
+    return Round(law_for, users, prob) if law_for is not None and prob > 0.0 else None
 
 
 def hidden_round(mechanism: Any) -> Round:
@@ -123,7 +118,7 @@ def hidden_round(mechanism: Any) -> Round:
     users, prob = _USERS[type(mechanism)](mechanism)
     shift = _shift(mechanism)
     everybody = grown(1.0, users * math.log(prob), 2**14) if 0.0 < prob < 1.0 else prob
-    return Round(lambda cut: _if_any(hidden_law(shift, cut)), users, prob, everybody)
+    return Round(lambda cut: hidden_law(shift, cut), users, prob, everybody)
 
 
 def _shift(mechanism: Any) -> float:

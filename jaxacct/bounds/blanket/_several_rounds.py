@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from jaxacct._method import always
-from jaxacct._types import Bound, Direction
+from jaxacct._types import Bound, Direction, TooFineError
 from jaxacct.bounds._distribution import Distribution, Parts, in_own_relation
 from jaxacct.bounds._parts import is_scalar
 from jaxacct.bounds.bases._base import unbounded
@@ -35,6 +35,8 @@ from jaxacct.mechanisms import CheckIn, GaussianReports, Shuffled
 
 _ROUGH = 1e-12  # a delta at which the scale of the loss is looked at
 _LEAST = 1e-150  # a tail's delta
+_MOST_DEVIATIONS = 4096.0  # of a loss, over which its tail may reach on a grid
+_MOST_POINTS = 2**22  # of a grid
 _SCALE = 2.5  # of a normal loss, delta at epsilon 0 is .4 of its deviation
 _ORDERED = frozenset({(Shuffled, GaussianReports), (CheckIn, GaussianReports)})
 
@@ -74,13 +76,20 @@ def _one_round(mechanism: Any) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _deviation(mechanism: Any) -> float:
-    """About the standard deviation of one round's loss."""
-    return _SCALE * _delta(mechanism, _ROUGH, 0.0)
+    """About the standard deviation of one round's loss; more where its tail is that long."""
+    deviation = _SCALE * _delta(mechanism, _ROUGH, 0.0)
+    end, high = 8.0 * deviation, min(report_epsilon(mechanism, _ROUGH), LARGEST)
+    while end < high and _delta(mechanism, _ROUGH, end) > _ROUGH:
+        end = 2.0 * end
+    return max(deviation, min(end, high) / _MOST_DEVIATIONS)
 
 
 def _pld(mechanism: Any, step: float, tail: float, direction: Direction) -> Pld:
     goal = max(10.0 ** math.floor(math.log10(tail)), _LEAST)  # so that neighbouring questions share what they look at
-    profile = _knots(_one_round(mechanism), goal).on_grid(step)
+    known = _knots(_one_round(mechanism), goal)
+    if float(known.epsilon[-1]) > step * _MOST_POINTS:
+        raise TooFineError(f"mechanism={mechanism!r}: steps of {step:.3g} are too many up to {known.epsilon[-1]:.3g}")
+    profile = known.on_grid(step)
     return dominating_pld(step, profile, profile, direction, theorem=_theorem(mechanism))
 
 

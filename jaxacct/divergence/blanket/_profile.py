@@ -9,7 +9,7 @@ not, 1 - q, and 0 else.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -40,27 +40,27 @@ class Round(NamedTuple):
     """One round of reports.
 
     Attributes:
-      laws_for: ``(cut) -> `` the laws of L for the pairs of data that may be the worst, of which about `cut` may be
-        left out; () where nothing is known.
+      law_for: ``(cut) -> `` the law of L that is the largest in the convex order, of which about `cut` may be left out;
+        None where nothing is known.
       num_users: n.
       prob: q, rounded up.
       beyond: a probability with which the round is no such round.
     """
 
-    laws_for: Callable[[float], Sequence[ReportLaw]]
+    law_for: Callable[[float], ReportLaw | None]
     num_users: float
     prob: float = 1.0
     beyond: float = 0.0
 
-    def laws(self, goal: float) -> Sequence[ReportLaw]:
-        """The laws of which a small share of the delta `goal` is left out."""
-        return self.laws_for(max(_CUT * goal, _LEAST_CUT))
+    def law(self, goal: float) -> ReportLaw | None:
+        """The law of which a small share of the delta `goal` is left out."""
+        return self.law_for(max(_CUT * goal, _LEAST_CUT))
 
 
 def round_delta(run: Round, epsilon: float, goal: float) -> float:
     """delta at `epsilon` >= 0, at most; a float in [0, 1]. A small share of `goal` is left out, and added."""
-    laws = run.laws(goal) if epsilon < LARGEST else ()
-    return max((_delta(run, law, epsilon, goal) for law in laws), default=1.0)
+    law = run.law(goal) if epsilon < LARGEST else None
+    return 1.0 if law is None else _delta(run, law, epsilon, goal)
 
 
 def _delta(run: Round, law: ReportLaw, epsilon: float, goal: float) -> float:
@@ -92,30 +92,20 @@ def round_epsilon(run: Round, goal: float, high: float) -> float:
     Args:
       high: an epsilon that is known to do; inf for none.
     """
-    ranked = sorted(run.laws(goal), key=lambda law: -_variance(law))
-    found = 0.0 if ranked else high
-    for law in ranked:
-        profile = _Profile(run, law, goal)
-        if found > 0.0 and profile(found) <= goal:
-            continue
-        most = high if high < LARGEST else next((e for e in _TRIED if profile(e) <= goal), math.inf)
-        if most == math.inf:
-            return high
-        found = max(found, _root(profile, goal, math.sqrt(run.prob * _variance(law) / run.num_users), most))
-    return min(found, high)
+    law = run.law(goal)
+    if law is None:
+        return high
+    known: dict[float, float] = {}
 
+    def profile(epsilon: float) -> float:
+        if epsilon not in known:
+            known[epsilon] = _delta(run, law, epsilon, goal) if epsilon < LARGEST else 1.0
+        return known[epsilon]
 
-class _Profile:
-    """`round_delta` of one law: what was found is kept."""
-
-    def __init__(self, run: Round, law: ReportLaw, goal: float) -> None:
-        self._run, self._law, self._goal = run, law, goal
-        self._known: dict[float, float] = {}
-
-    def __call__(self, epsilon: float) -> float:
-        if epsilon not in self._known:
-            self._known[epsilon] = _delta(self._run, self._law, epsilon, self._goal) if epsilon < LARGEST else 1.0
-        return self._known[epsilon]
+    most = high if high < LARGEST else next((e for e in _TRIED if profile(e) <= goal), math.inf)
+    step = law.at(0.0)
+    spread = math.sqrt(run.prob * float((step.mass * np.square(step.value)).sum()) / run.num_users)
+    return min(_root(profile, goal, spread, most), high) if most < math.inf else high
 
 
 def _root(profile: Callable[[float], float], goal: float, spread: float, most: float) -> float:
@@ -133,11 +123,6 @@ def _root(profile: Callable[[float], float], goal: float, spread: float, most: f
     log_spread = bisect(lambda x: x + _log_gain(start / math.exp(x)) >= at_start, 8.0, least, num_steps=40)
     guess = _normal_epsilon(math.exp(log_spread), goal * (1.0 - 0.5 * _NEAR))
     return falling_root(profile, goal, guess, most, start=start, near=_NEAR).upper
-
-
-def _variance(law: ReportLaw) -> float:
-    step = law.at(0.0)
-    return float((step.mass * np.square(step.value)).sum())
 
 
 def _normal_epsilon(spread: float, goal: float) -> float:
