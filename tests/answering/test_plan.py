@@ -99,12 +99,12 @@ def in_cells(methods):
     return [f"cells {name.split()[-1]}" if name.startswith("rdp ") else name for name in methods]
 
 
-def in_rounds(first, below, then=(), alike=()):
+def in_rounds(first, below, then=()):
     """Several shuffled rounds: `first`, what bounds the composed clones pair, and `then` another distribution."""
     rounds = ["clones rdp remove", "no amplification remove", "clones, composed remove"]
     lanes = [*first, "clones remove", *rounds]
     start, end = ["clones moments remove", *first, "clones remove"], ["loss distribution remove", *then, *rounds]
-    return [*start, *end], lanes, lanes, [*start, *alike, *end, *below]
+    return [*start, *end], lanes, lanes, [*start, *end, *below]
 
 
 # (title, variant) of a row of the support matrix: plans of a default, a quick, a traced and an interval question
@@ -253,9 +253,9 @@ PLANS = {
         ["blanket remove"], ["nobody else remove", *FROM_BELOW], COMPOSED_BLANKET
     ),
     ("Shuffled(LaplaceReports)", "one round"): on_lanes_below(
-        BLANKET, ["clones remove"], below=[*REPORTS[:1], *FROM_BELOW]
+        BLANKET, ["clones remove"], below=[*REPORTS[2:], *FROM_BELOW]
     ),
-    ("Shuffled(LaplaceReports)", "several rounds"): in_rounds([], FROM_BELOW, COMPOSED_BLANKET, REPORTS[:1]),
+    ("Shuffled(LaplaceReports)", "several rounds"): in_rounds([], [*REPORTS[2:], *FROM_BELOW], COMPOSED_BLANKET),
     ("Shuffled(GaussianReports)", "one round"): (
         GAUSSIAN_ROUND,
         GAUSSIAN_ROUND,

@@ -21,7 +21,7 @@ from jaxacct.mechanisms import (
     LocalRandomizer,
 )
 from jaxacct.mechanisms._check_in import CheckIn
-from jaxacct.special import down, expm1, log1p
+from jaxacct.special import down
 from jaxacct.special._namespace import xp
 
 _Response = tuple[jax.Array, jax.Array]
@@ -32,7 +32,7 @@ def _response_of_finite(randomizer: FiniteRandomizer, prob: jax.Array) -> _Respo
     return prob, xp.zeros_like(prob)
 
 
-def _response_of_gaussian(randomizer: GaussianReports, prob: jax.Array) -> _Response:
+def _response_of_signs(randomizer: GaussianReports | LaplaceReports, prob: jax.Array) -> _Response:
     return prob, sign_local_epsilon(randomizer, prob)
 
 
@@ -44,21 +44,15 @@ def _response_of_k_ary(randomizer: KaryRandomizedResponse, prob: jax.Array) -> _
     return down(prob * shown, 32), local
 
 
-def _response_of_laplace(randomizer: LaplaceReports, prob: jax.Array) -> _Response:
-    """The sign of a report on 1 or -1: wrong with probability p = e^(-1/b) / 2, and log (1 - p) / p is as below."""
-    rate = 1.0 / randomizer.scale * xp.ones_like(prob)
-    return prob, down(rate + log1p(-expm1(-rate)), 32)
-
-
 def _response_of_any(randomizer: LocalRandomizer, prob: jax.Array) -> _Response:
     return prob, randomizer.local_epsilon * xp.ones_like(prob)
 
 
 _RESPONSES: dict[type, Callable[[Any, jax.Array], _Response]] = {
     FiniteRandomizer: _response_of_finite,
-    GaussianReports: _response_of_gaussian,
+    GaussianReports: _response_of_signs,
     KaryRandomizedResponse: _response_of_k_ary,
-    LaplaceReports: _response_of_laplace,
+    LaplaceReports: _response_of_signs,
     LocalRandomizer: _response_of_any,
 }
 

@@ -20,7 +20,6 @@ from jaxacct.bounds.shuffle import _by_randomizer as shuffled
 from jaxacct.bounds.shuffle import _gaussian_reports as gaussian_reports
 from jaxacct.bounds.shuffle import _k_ary as k_ary
 from jaxacct.bounds.shuffle import _pair as pair
-from jaxacct.bounds.shuffle._all_alike import ALL_ALIKE
 from jaxacct.bounds.shuffle._composed import COMPOSED
 from jaxacct.bounds.shuffle._law import DISTRIBUTION
 from jaxacct.bounds.shuffle._windows import window_bytes
@@ -210,6 +209,16 @@ PURIFIED_CLONES = profile_method(
     only_traced=has_noise,
     regime="one round",
 )
+_SIGNS = profile_method(
+    "signs of the reports",
+    f"{_FMT}, Appendix G, of the signs of the reports",
+    gaussian_reports.signs_lower_epsilon,
+    gaussian_reports.signs_lower_log_delta,
+    statics=shuffled.response_statics,
+    ends=frozenset({Bound.LOWER}),
+    of_reduction=False,
+    regime="one round",
+)
 # lower bounds on the mechanism itself, whose reports anybody can add or cut to signs
 REPORTS_FROM_BELOW = (
     profile_method(
@@ -220,16 +229,7 @@ REPORTS_FROM_BELOW = (
         ends=frozenset({Bound.LOWER}),
         of_reduction=False,
     ),
-    profile_method(
-        "signs of the reports",
-        f"{_FMT}, Appendix G, of the signs of the reports",
-        gaussian_reports.signs_lower_epsilon,
-        gaussian_reports.signs_lower_log_delta,
-        statics=shuffled.response_statics,
-        ends=frozenset({Bound.LOWER}),
-        of_reduction=False,
-        regime="one round",
-    ),
+    _SIGNS,
 )
 _DISTRIBUTION = loss_distribution(DISTRIBUTION, helps=has_several_rounds)
 
@@ -252,7 +252,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         _PAIR_FROM_BELOW,
     ),
     (Shuffled, FiniteRandomizer): (*_FINITE, _PAIR_FROM_BELOW),
-    (Shuffled, LaplaceReports): (*_FINITE, ALL_ALIKE, _PAIR_FROM_BELOW),
+    (Shuffled, LaplaceReports): (*_FINITE, _SIGNS, _PAIR_FROM_BELOW),
     (Shuffled, KaryRandomizedResponse): (
         COMPOSED,
         _DISTRIBUTION,

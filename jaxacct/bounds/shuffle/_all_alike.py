@@ -1,28 +1,22 @@
-"""Shuffled Gaussian or Laplace reports from below: all other data are alike, and two clipping norms from the record's.
+"""Shuffled Gaussian reports from below: all other data are alike, and two clipping norms from the record's.
 
 What is seen of a round is then n - 1 reports of one law and one of another, in an order that says nothing: 1 of n steps
-of random allocation, whose noise is half that of the reports. Without the record's own datum all are alike.
+of random allocation, whose noise multiplier is half that of the reports. Without the record's own datum all are alike.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from jaxacct._method import Bracketing, BracketMethod, Cost, Query, never
 from jaxacct._types import Bound, Direction, Ends
-from jaxacct.mechanisms import Gaussian, GaussianReports, Laplace, LaplaceReports, RandomAllocation, Shuffled
+from jaxacct.mechanisms import Gaussian, RandomAllocation, Shuffled
 
-_HALVED: dict[type, Callable[[float], Gaussian | Laplace]] = {GaussianReports: Gaussian, LaplaceReports: Laplace}
 _MOST_REPORTS, _MOST_NOISE = 2.0**40, 400.0  # of reports, and of the square of the noise multiplier over them
 
 
-def _noise(mechanism: Shuffled) -> float:
-    """The noise of a report over the norm of a datum."""
-    return float(next(value for _, value in mechanism.mechanism.numbers()))
-
-
 def _as_allocation(mechanism: Shuffled) -> RandomAllocation:
-    """Random allocation whose two directions are divergences between data sets of shuffled reports."""
-    noise = _HALVED[type(mechanism.mechanism)](0.5 * _noise(mechanism))
+    """Random allocation whose two directions are divergences between data sets of shuffled Gaussian reports."""
+    noise = Gaussian(0.5 * mechanism.mechanism.noise_multiplier)
     return RandomAllocation(noise, mechanism.num_reports, num_epochs=mechanism.num_epochs)
 
 
@@ -35,7 +29,7 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
 
 def _applies(mechanism: Shuffled) -> bool:
     """Whether allocation is quick there: of more noise the sum of the reports says as much, to five digits."""
-    n, noise = float(mechanism.num_reports), _noise(mechanism)
+    n, noise = float(mechanism.num_reports), float(mechanism.mechanism.noise_multiplier)
     return n <= _MOST_REPORTS and noise * noise <= _MOST_NOISE * n
 
 

@@ -73,7 +73,8 @@ def _delta(run: Round, law: ReportLaw, epsilon: float, goal: float) -> float:
         least = (q * least + (1.0 - q)) * (1.0 - 4.0 * ULP)
     steps = Steps(Atoms(value, mass), min(least, 1.0), n, 1.0, 1.0)
     found = positive_sum(Atoms(np.zeros(1), np.ones(1)), steps, math.log(goal * n))
-    return min(1.0, (found / n + q * step.cut + run.beyond) * (1.0 + 8.0 * ULP))
+    alone = q * float((step.mass * np.maximum(step.value, 0.0)).sum()) * (1.0 + 2.0**-40)  # (x + y)_+ <= x_+ + y_+
+    return min(1.0, (min(found / n, alone) + q * step.cut + run.beyond) * (1.0 + 8.0 * ULP))
 
 
 def round_delta_alone(run: Round, epsilon: float) -> float:
