@@ -202,6 +202,11 @@ ANSWERS = (
     ),
     Claim(
         LIMITS,
+        "[{:.1f}, {:.1f}] for 10,000 at 0.5",
+        lambda: ends(ja.Shuffled(ja.GaussianReports(0.5), 10_000)),
+    ),
+    Claim(
+        LIMITS,
         "[{}, {}] at epsilon 10 for ten epochs of 1000 steps at noise multiplier 1",
         lambda: _digits(*ja.delta_interval(ja.RandomAllocation(ONE, 1000, num_epochs=10), 10.0)[:2], digits=2),
     ),
