@@ -195,7 +195,8 @@ def falling_root(
         slope = (now[1] - before[1]) / (now[0] - before[0])
         point = now[0] + (aim - now[1]) / slope if slope > 0.0 else 0.5 * (low + high)
         before, margin = now, 0.05 * (high - low)
-        if not low + 0.02 * margin < point < high - 0.02 * margin:
+        least = min(0.02 * margin, 0.05 * near * now[0])  # a step
+        if not low + least < point < high - least:
             point = min(max(point, low + margin), high - margin)
     return Ends(low, high)
 

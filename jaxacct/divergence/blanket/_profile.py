@@ -23,6 +23,7 @@ from jaxacct.special import ULP, bisect
 # These steer cost and tightness only.
 _CUT = 1e-6  # of delta that may be left out
 _LEAST_CUT = 1e-160  # so that densities are normal doubles where they count (docs/numerics.md)
+_SHARES, _GAIN = (1.0, 0.3, 0.1), 0.5  # of the drift, where values are cut; what that may cost of delta
 LARGEST = 250.0  # nats, of an epsilon
 _NEAR = 4e-4  # of log delta, within which a root is near enough
 _LITTLE = 1e-6  # of a deviation: a guess below it is 0
@@ -70,11 +71,25 @@ def _delta(run: Round, law: ReportLaw, epsilon: float, goal: float) -> float:
         idle = (1.0 - q) * (1.0 + 2.0 * ULP)  # q is rounded up: a smaller one is post-processing
         value = np.append(value, -math.expm1(epsilon) * (1.0 - 8.0 * ULP))
         mass = np.append(q * mass, idle) * (1.0 + 2.0 * ULP)
-        least = (q * least + (1.0 - q)) * (1.0 - 4.0 * ULP)
-    steps = Steps(Atoms(value, mass), min(least, 1.0), n, 1.0, 1.0)
-    found = positive_sum(Atoms(np.zeros(1), np.ones(1)), steps, math.log(goal * n))
-    alone = q * float((step.mass * np.maximum(step.value, 0.0)).sum()) * (1.0 + 2.0**-40)  # (x + y)_+ <= x_+ + y_+
-    return min(1.0, (min(found / n, alone) + q * step.cut + run.beyond) * (1.0 + 8.0 * ULP))
+        least = min((q * least + (1.0 - q)) * (1.0 - 4.0 * ULP), 1.0)
+
+    def mean_positive(most: float) -> float:
+        steps = Steps(Atoms(np.minimum(value, most), mass), least, n, 1.0, 1.0)
+        return positive_sum(Atoms(np.zeros(1), np.ones(1)), steps, math.log(goal * n)) / n
+
+    def beyond(most: float) -> float:
+        return float((mass * np.maximum(value - most, 0.0)).sum()) * (1.0 + 2.0**-40)
+
+    # (x + y)_+ <= x_+ + y_+: values are cut where that may gain, and what they lack is added
+    found = min(mean_positive(math.inf), beyond(0.0))
+    for share in _SHARES:
+        most = share * n * math.expm1(epsilon)
+        lost = beyond(most)
+        if lost > _GAIN * found or found <= goal:
+            break
+        if 0.0 < most < float(value.max()):
+            found = min(found, mean_positive(most) + lost)
+    return min(1.0, (found + q * step.cut + run.beyond) * (1.0 + 16.0 * ULP))
 
 
 def round_delta_alone(run: Round, epsilon: float) -> float:
@@ -82,8 +97,8 @@ def round_delta_alone(run: Round, epsilon: float) -> float:
     goal = 1e-4
     while True:
         found = round_delta(run, epsilon, goal)
-        if found > goal or goal < 1e-270:
-            return found
+        if found > goal or goal < 1e-270:  # what is steered to it itself may be less
+            return min(found, round_delta(run, epsilon, found)) if found > 0.0 else found
         goal = 1e-4 * max(found, 1e-280)
 
 
