@@ -48,7 +48,8 @@ def schemes() -> list[Scheme]:
         "LocalRandomizer": ja.LocalRandomizer(1.0),
         "FiniteRandomizer": ja.FiniteRandomizer([[0.6, 0.4], [0.4, 0.6]]),
         "KaryRandomizedResponse": ja.KaryRandomizedResponse(1.0, 4),
-        "GaussianReports": ja.GaussianReports(4.0),
+        "GaussianReports": ja.GaussianReports(4.0, 1),
+        "LaplaceReports": ja.LaplaceReports(2.0),
     }
     of_reports = (ja.Shuffled(ja.LocalRandomizer(1.0), 1000), ja.CheckIn(ja.LocalRandomizer(1.0), 1000, 0.1))
     rounds = {"one round": 1, "several rounds": 10}
@@ -227,7 +228,7 @@ _GROUPS = {
     ),
     "Correlated noise": "correlated.BandedNoise",
     "Shuffling and check-ins": (
-        "Shuffled CheckIn LocalRandomizer KaryRandomizedResponse FiniteRandomizer GaussianReports"
+        "Shuffled CheckIn LocalRandomizer KaryRandomizedResponse FiniteRandomizer GaussianReports LaplaceReports"
     ),
     "Curves and what is made from them": (
         "rdp pld accounting.allocation_rdp curves.RdpCurve curves.Pld curves.mixture curves.dominating_pld "

@@ -54,6 +54,10 @@ def _reports(rng: np.random.Generator) -> ja.GaussianReports:
     return ja.GaussianReports(_between(2.0, 30.0, rng=rng))
 
 
+def _laplace_reports(rng: np.random.Generator) -> ja.LaplaceReports:
+    return ja.LaplaceReports(_between(0.4, 30.0, rng=rng))
+
+
 def _allocation(rng: np.random.Generator) -> ja.RandomAllocation:
     selected = _whole(1.0, 5.0, rng=rng)
     return ja.RandomAllocation(_gaussian(rng), selected * _whole(2.0, 1e4, rng=rng) + 1.0, selected, 3)
@@ -99,6 +103,8 @@ SETTINGS = {
     (ja.CheckIn, ja.KaryRandomizedResponse): _check_in(_k_ary),
     (ja.CheckIn, ja.GaussianReports): _check_in(_reports),
     (ja.Shuffled, ja.GaussianReports): _shuffled(_reports),
+    (ja.Shuffled, ja.LaplaceReports): _shuffled(_laplace_reports),
+    (ja.CheckIn, ja.LaplaceReports): _check_in(_laplace_reports),
     (ja.Composed,): lambda rng: ja.Composed((_gaussian(rng), ja.PoissonSampled(_gaussian(rng), 0.1, 7)), (2, 3)),
     (ja.ReplaceOne,): lambda rng: ja.ReplaceOne(ja.PoissonSampled(_gaussian(rng), _between(1e-6, 0.9, rng=rng), 9)),
     (ja.ZeroOut,): lambda rng: ja.ZeroOut(ja.PoissonSampled(_gaussian(rng), _between(1e-6, 0.9, rng=rng), 9)),

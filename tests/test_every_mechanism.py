@@ -45,6 +45,7 @@ _SLOW = tuple(name for name in ASKED if name not in _QUICK)
 _SHARPER_OUTSIDE = (
     *("RandomAllocation", "Shuffled", "CheckIn"),
     *("Shuffled(KaryRandomizedResponse)", "Shuffled(GaussianReports)", "Shuffled(FiniteRandomizer)"),
+    "Shuffled(LaplaceReports)",
 )
 # answered inside by a contour that is as sharp as the host's, which quick questions outside do not ask
 _SHARPER_INSIDE = ("PoissonSampled",)

@@ -26,6 +26,7 @@ from jaxacct.mechanisms import (
     Group,
     KaryRandomizedResponse,
     Laplace,
+    LaplaceReports,
     LocalRandomizer,
     PermuteAndFlip,
     PoissonSampled,
@@ -184,19 +185,31 @@ def _check_in(values: Mapping[str, Any]) -> Mechanism:
 
 
 def _randomizer(values: Mapping[str, Any]) -> Randomizer:
-    local_epsilon, noise_multiplier = values["local_epsilon"], values["noise_multiplier"]
-    if (local_epsilon is None) == (noise_multiplier is None):
-        raise ValueError("exactly one of --local-epsilon and --noise-multiplier must be given")
-    if noise_multiplier is not None:
-        for name, default in (("local_delta", 0), ("num_categories", None)):
-            if values[name] != default:
-                raise ValueError(f"{name}={values[name]} must be left out: reports have Gaussian noise")
-        return GaussianReports(noise_multiplier)
+    given = [name for name in _ONE_RANDOMIZER if values[name] is not None]
+    if len(given) != 1:
+        flags = [flag_of(name) for name in _ONE_RANDOMIZER]
+        raise ValueError(f"exactly one of {', '.join(flags[:-1])} and {flags[-1]} must be given")
+    (name,) = given
+    if name != "local_epsilon":
+        noise = "Gaussian" if name == "noise_multiplier" else "Laplace"
+        _left_out(values, f"reports have {noise} noise", local_delta=0, num_categories=None)
+        dimension = values["dimension"]
+        if name == "noise_multiplier":
+            return GaussianReports(values[name], dimension)
+        return LaplaceReports(values[name], 1 if dimension is None else dimension)
+    _left_out(values, "reports have a local epsilon", dimension=None)
     if values["num_categories"] is None:
-        return LocalRandomizer(local_epsilon, values["local_delta"])
+        return LocalRandomizer(values[name], values["local_delta"])
     if values["local_delta"]:
         raise ValueError(f"local_delta={values['local_delta']} must be 0 for k-ary randomized response")
-    return KaryRandomizedResponse(local_epsilon, values["num_categories"])
+    return KaryRandomizedResponse(values[name], values["num_categories"])
+
+
+def _left_out(values: Mapping[str, Any], why: str, **defaults: Any) -> None:
+    """Raises ValueError unless options have these values, which they have if they are not given."""
+    for name, default in defaults.items():
+        if values[name] != default:
+            raise ValueError(f"{name}={values[name]} must be left out: {why}")
 
 
 _NOISE = option_of(Gaussian, "noise_multiplier")
@@ -206,9 +219,11 @@ _RANDOMIZER = (
     option_of(LocalRandomizer, "local_delta"),
     option_of(KaryRandomizedResponse, "num_categories", is_optional=True),
     option_of(GaussianReports, "noise_multiplier", is_optional=True),
+    option_of(LaplaceReports, "scale", "laplace_scale", is_optional=True),
 )
+_DIMENSION = {"dimension": (int, "D", "coordinates of a report with noise (default: any number; of Laplace noise, 1)")}
 _RUN = (_read_part, "'SCHEME --OPTION ..'", "the run, as it is typed after a command")
-_ONE_RANDOMIZER = ("local_epsilon", "noise_multiplier")
+_ONE_RANDOMIZER = ("local_epsilon", "noise_multiplier", "laplace_scale")
 
 
 def _releases(text: str, kind: type[Mechanism], fields: Sequence[str], names: Sequence[str] = ()) -> Scheme:
@@ -293,7 +308,9 @@ SCHEMES = {
         (*_RANDOMIZER, option_of(Shuffled, "num_reports"), option_of(Shuffled, "num_epochs")),
         _shuffle,
         "local_epsilon",
+        renamed={"laplace_scale": "scale"},
         one_of=_ONE_RANDOMIZER,
+        texts=_DIMENSION,
     ),
     "finite": Scheme(
         "reports of N users with any finite randomizer, shuffled",
@@ -310,7 +327,9 @@ SCHEMES = {
         ),
         _check_in,
         "local_epsilon",
+        renamed={"laplace_scale": "scale"},
         one_of=_ONE_RANDOMIZER,
+        texts=_DIMENSION,
     ),
     "group": Scheme(
         "another run, for users of up to M records",

@@ -21,6 +21,7 @@ from jaxacct.mechanisms._local_randomizers import (
     FiniteRandomizer,
     GaussianReports,
     KaryRandomizedResponse,
+    LaplaceReports,
     LocalRandomizer,
 )
 from jaxacct.mechanisms._mixture_of_gaussians import MixtureOfGaussians
@@ -53,6 +54,7 @@ __all__ = [
     "Group",
     "KaryRandomizedResponse",
     "Laplace",
+    "LaplaceReports",
     "LocalRandomizer",
     "MixtureOfGaussians",
     "PartialAllocation",

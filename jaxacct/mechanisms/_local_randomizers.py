@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._precision import is_traced
-from jaxacct._validate import checked_array
+from jaxacct._validate import checked_array, checked_whole
 from jaxacct.mechanisms._base import Randomizer, description
 from jaxacct.mechanisms._fields import Privacy, count, fixed, non_negative, positive, probability
 
@@ -92,9 +92,11 @@ class GaussianReports(Randomizer):
 
     Args:
       noise_multiplier: float > 0.
+      dimension: whole number >= 1, coordinates of the vector, of which few have more in common; None for any number.
+        Static: not differentiated through.
 
     Raises:
-      ValueError: if it is not positive.
+      ValueError: if a field is out of range.
 
     >>> from jaxacct import GaussianReports
     >>> GaussianReports(4.0).noise_multiplier
@@ -110,12 +112,72 @@ class GaussianReports(Randomizer):
         help="Gaussian reports instead: noise standard deviation over norm",
         privacy=Privacy.GROWS,
     )
+    dimension: Any = fixed(default=None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dimension is not None:
+            object.__setattr__(self, "dimension", _checked_dimension(self.dimension))
 
     def describe(self) -> str:
-        return f"Gaussian noise, noise multiplier {self.noise_multiplier:g}"
+        known = "" if self.dimension is None else f" in {_dimensions(self.dimension)}"
+        return f"Gaussian noise{known}, noise multiplier {self.noise_multiplier:g}"
 
     def loses_nothing(self) -> bool:
         return False
+
+
+@description
+class LaplaceReports(Randomizer):
+    """A vector of 1-norm at most C with Laplace noise of scale ``scale * C`` in each coordinate.
+
+    Args:
+      scale: float > 0, of the noise over the norm.
+      dimension: whole number >= 1, coordinates of the vector. Static: not differentiated through.
+
+    Raises:
+      ValueError: if a field is out of range.
+
+    >>> from jaxacct import LaplaceReports
+    >>> LaplaceReports(2.0).local_epsilon
+    1.0
+    """
+
+    local_delta = 0.0
+    is_pure = True
+
+    scale: Any = positive(
+        "scale of Laplace reports",
+        "B",
+        unit="noise scale / norm",
+        help="Laplace reports instead: noise scale over the norm",
+        privacy=Privacy.GROWS,
+    )
+    dimension: Any = fixed(default=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "dimension", _checked_dimension(self.dimension))
+
+    @property
+    def local_epsilon(self) -> Any:
+        """The largest log ratio of two data's densities, 2 / scale: data are 2 norms apart."""
+        return 2.0 / self.scale
+
+    def describe(self) -> str:
+        known = "" if self.dimension == 1 else f" in {_dimensions(self.dimension)}"
+        return f"Laplace noise{known}, scale {self.scale:g} over the norm"
+
+    def loses_nothing(self) -> bool:
+        return False
+
+
+def _checked_dimension(value: Any) -> int:
+    return checked_whole("dimension", value, 1, 2**53)
+
+
+def _dimensions(number: int) -> str:
+    return "one dimension" if number == 1 else f"{number} dimensions"
 
 
 @description

@@ -32,7 +32,9 @@ RESORT = ["part by part remove+add"]
 FINITE = [*BOTH_ENDS, *DISTRIBUTION]
 MOMENTS = ["complex moments remove+add", *DISTRIBUTION]
 PURIFIED = ["no amplification remove", "purified clones remove"]
-PURIFIED_ROUNDS = ["no amplification remove", "purified rounds remove"]
+GAUSSIAN_ROUND = ["no amplification remove", "privacy blanket remove"]
+GAUSSIAN_ROUNDS = ["no amplification remove", "loss distribution remove"]
+BLANKET, COMPOSED_BLANKET = ["privacy blanket remove"], ["blanket distribution remove"]
 TAKING_PART = ["taking part remove"]
 CHECK_IN = [*TAKING_PART, "check-in profile remove"]
 PURIFIED_CHECK_IN = [*TAKING_PART, "no amplification remove", "purified check-in remove"]
@@ -65,6 +67,17 @@ def on_lanes(methods, below=()):
     return methods, methods, methods, [*methods, *below]
 
 
+def on_lanes_below(first, methods, below=()):
+    """As `on_lanes`, but for `first`, which is asked of concrete numbers first, and not of many points."""
+    return [*first, *methods], methods, methods, [*first, *methods, *below]
+
+
+def of_check_ins(below=()):
+    """Check-ins of reports that have a clones pair and a blanket."""
+    every = [*TAKING_PART, *BLANKET, *CHECK_IN[1:]]
+    return every, CHECK_IN, CHECK_IN, [*every, *below]
+
+
 def on_host(methods):
     """What has a loss distribution only: nothing is quicker, nothing runs inside traced code."""
     return methods, methods, REFUSED, methods
@@ -86,12 +99,12 @@ def in_cells(methods):
     return [f"cells {name.split()[-1]}" if name.startswith("rdp ") else name for name in methods]
 
 
-def in_rounds(first, below):
-    """Several shuffled rounds: `first`, and what bounds the composed clones pair."""
+def in_rounds(first, below, then=()):
+    """Several shuffled rounds: `first`, what bounds the composed clones pair, and `then` another distribution."""
     rounds = ["clones rdp remove", "no amplification remove", "clones, composed remove"]
     lanes = [*first, "clones remove", *rounds]
-    every = ["clones moments remove", *first, "clones remove", "loss distribution remove", *rounds]
-    return every, lanes, lanes, [*every, *below]
+    start, end = ["clones moments remove", *first, "clones remove"], ["loss distribution remove", *then, *rounds]
+    return [*start, *end], lanes, lanes, [*start, *end, *below]
 
 
 # (title, variant) of a row of the support matrix: plans of a default, a quick, a traced and an interval question
@@ -100,7 +113,7 @@ ONE_SAMPLED = [
     *(f"{name} add" for name in ("one step", "one step, added", "rdp", "no amplification", "participation")),
 ]
 EVERYBODY = [
-    f"{name} remove" for name in ("shuffle of everybody", "taking part", "no amplification", "purified rounds")
+    f"{name} remove" for name in ("shuffle of everybody", "taking part", "no amplification", "loss distribution")
 ]
 PLANS = {
     ("Gaussian", ""): (
@@ -231,25 +244,40 @@ PLANS = {
     ),
     ("Shuffled(LocalRandomizer)", "one round"): on_lanes(["clones remove"], below=[*RESPONSE, *FROM_BELOW]),
     ("Shuffled(LocalRandomizer)", "several rounds"): in_rounds([], below=[*RESPONSE, *FROM_BELOW]),
-    ("Shuffled(FiniteRandomizer)", "one round"): on_lanes(["clones remove"], below=FROM_BELOW),
-    ("Shuffled(FiniteRandomizer)", "several rounds"): in_rounds([], below=FROM_BELOW),
-    ("Shuffled(KaryRandomizedResponse)", "one round"): on_lanes(
-        ["blanket remove", "clones remove"], below=["nobody else remove", *FROM_BELOW]
+    ("Shuffled(FiniteRandomizer)", "one round"): on_lanes_below(BLANKET, ["clones remove"], below=FROM_BELOW),
+    ("Shuffled(FiniteRandomizer)", "several rounds"): in_rounds([], FROM_BELOW, COMPOSED_BLANKET),
+    ("Shuffled(KaryRandomizedResponse)", "one round"): on_lanes_below(
+        BLANKET, ["blanket remove", "clones remove"], below=["nobody else remove", *FROM_BELOW]
     ),
     ("Shuffled(KaryRandomizedResponse)", "several rounds"): in_rounds(
-        ["blanket remove"], below=["nobody else remove", *FROM_BELOW]
+        ["blanket remove"], ["nobody else remove", *FROM_BELOW], COMPOSED_BLANKET
     ),
-    ("Shuffled(GaussianReports)", "one round"): on_lanes(PURIFIED, below=REPORTS),
+    ("Shuffled(LaplaceReports)", "one round"): on_lanes_below(
+        BLANKET, ["clones remove"], below=[*REPORTS[2:], *FROM_BELOW]
+    ),
+    ("Shuffled(LaplaceReports)", "several rounds"): in_rounds([], [*REPORTS[2:], *FROM_BELOW], COMPOSED_BLANKET),
+    ("Shuffled(GaussianReports)", "one round"): (
+        GAUSSIAN_ROUND,
+        GAUSSIAN_ROUND,
+        PURIFIED,
+        [*GAUSSIAN_ROUND, *REPORTS],
+    ),
     ("Shuffled(GaussianReports)", "several rounds"): (
-        PURIFIED_ROUNDS,
-        PURIFIED_ROUNDS,
+        GAUSSIAN_ROUNDS,
+        GAUSSIAN_ROUNDS,
         ["no amplification remove", "purified clones, composed remove"],
-        [*PURIFIED_ROUNDS, *REPORTS],
+        [GAUSSIAN_ROUNDS[0], REPORTS[0], GAUSSIAN_ROUNDS[1], *REPORTS[1:]],
     ),
     ("CheckIn(LocalRandomizer)", ""): on_lanes(CHECK_IN, below=[*RESPONSE, *CHECK_IN_FROM_BELOW]),
-    ("CheckIn(FiniteRandomizer)", ""): on_lanes(CHECK_IN, below=CHECK_IN_FROM_BELOW),
-    ("CheckIn(KaryRandomizedResponse)", ""): on_lanes(CHECK_IN, below=[*RESPONSE, *CHECK_IN_FROM_BELOW]),
-    ("CheckIn(GaussianReports)", ""): on_lanes(PURIFIED_CHECK_IN, below=RESPONSE),
+    ("CheckIn(FiniteRandomizer)", ""): of_check_ins(below=CHECK_IN_FROM_BELOW),
+    ("CheckIn(KaryRandomizedResponse)", ""): of_check_ins(below=[*RESPONSE, *CHECK_IN_FROM_BELOW]),
+    ("CheckIn(LaplaceReports)", ""): of_check_ins(below=[*RESPONSE, *CHECK_IN_FROM_BELOW]),
+    ("CheckIn(GaussianReports)", ""): (
+        [*TAKING_PART, *GAUSSIAN_ROUND],
+        [*TAKING_PART, *GAUSSIAN_ROUND],
+        PURIFIED_CHECK_IN,
+        [*TAKING_PART, *GAUSSIAN_ROUND, *RESPONSE],
+    ),
     ("PoissonSampled(Gaussian)", "a single step"): (
         [*BOTH_ENDS, *MOMENTS, *ONE_SAMPLED],
         ONE_SAMPLED,

@@ -302,7 +302,9 @@ def test_who_reads_only_the_first_line_sees_no_traceback():
 def test_every_field_that_is_offered_can_be_calibrated(scheme):
     values = {o.name: 1 if o.default is None and not o.is_optional else o.default for o in scheme.options}
     for option in scheme.options:
-        given = {"noise_multiplier" if option.name == "noise_multiplier" else "local_epsilon": 1.0, option.name: 1}
+        is_other = option.name in ("noise_multiplier", "laplace_scale")
+        given = {option.name if is_other else "local_epsilon": 1.0, option.name: 1}
+        given |= {"dimension": None} if "dimension" in scheme.texts else {}
         given |= {"num_categories": 2} if option.name == "num_categories" else {}
         given |= {"run": ja.Gaussian(1.0), "shape": None} if "run" in scheme.texts else {}
         given |= {"probabilities": [[0.5, 0.5], [0.25, 0.75]]} if "probabilities" in scheme.texts else {}

@@ -217,7 +217,7 @@ def test_knots_lie_above():
     assert np.all(grid[at <= 1.0] >= chords[at <= 1.0])
     assert np.all(grid <= chords + 1e-12)
     epoch = Epoch(0.5, 50, 50, False, 1e-6)
-    rows = knots(epoch, REMOVE, 4.0).on_grid(0.013)
+    rows = knots(lambda e: epoch_delta(epoch, e, REMOVE), epoch.goal, 4.0).on_grid(0.013)
     for i in (0, 3, 11, 40):
         assert rows[i] >= 0.999 * epoch_delta(epoch, 0.013 * i, REMOVE)
 

@@ -30,7 +30,7 @@ _LAYERS = (
     ("bounds._limits", "bounds._nearby", "bounds._orders", "bounds._parts", "bounds._table", "bounds.bases"),
     ("bounds._by_ratio", "bounds._line_choice", "bounds._line_parts", "bounds._one_moment"),
     ("bounds._host_line", "bounds._many_lines", "bounds._one_line", "bounds._renyi_of_outputs"),
-    ("bounds._distribution", "bounds._inversion", "bounds._moments", "bounds._spread"),
+    ("bounds._distribution", "bounds._inversion", "bounds._moments", "bounds._spread", "bounds.blanket"),
     ("bounds._stand_in", "bounds.discrete", "bounds.gaussian", "bounds.given", "bounds.laplace", "bounds.shuffle"),
     ("bounds.check_in", "bounds.group", "bounds.noise_on_counts", "bounds.poisson", "bounds.pure", "bounds.selection"),
     ("bounds.allocation",),

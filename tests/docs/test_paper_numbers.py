@@ -16,6 +16,8 @@ from scipy.stats import binom, laplace, norm
 from support.stated import ROOT, Claim, cases, check, ends
 
 import jaxacct as ja
+from jaxacct.divergence.blanket._antipodal import gaussian_law
+from jaxacct.divergence.blanket._ball import ball_law
 from jaxacct.papers import check_ins, clones, girgis
 
 if not (ROOT / "docs").is_dir():
@@ -25,6 +27,7 @@ CLONES, GIRGIS, CHEN, CHECK_INS, ALLOCATION = (
     f"docs/papers/{name}.md" for name in ("clones", "girgis", "chen", "check_ins", "random_allocation")
 )
 BATCHES = "docs/papers/shuffled_batches.md"
+BLANKET = "docs/papers/blanket.md"
 SHUFFLING = "notebooks/shuffling.ipynb"
 
 
@@ -348,3 +351,64 @@ def test_what_a_shuffled_list_costs(noise, steps, epochs, cells):
     left_out, allocated, sampled = (ja.epsilon(run, 1e-6) for run in runs)
     found = (ja.epsilon(ja.Composed(release, epochs), 1e-6), low, left_out, high, allocated, sampled)
     assert cells == [f"{x:#.3g}" for x in found]
+
+
+# Shuffled reports
+
+
+def _table(page: str, heading: str) -> list[list[str]]:
+    lines = (ROOT / page).read_text().split(heading, 1)[1].split("\n\n", 2)[1].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+@pytest.mark.parametrize(
+    "row", _table(BLANKET, "the least of what was known before"), ids=lambda row: "-".join(row[:2])
+)
+def test_what_shuffled_gaussian_reports_cost(row, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    noise, reports, *cells = row
+    found = importlib.import_module("_blanket").row(float(noise), int(reports.replace(",", "")))
+    assert cells == [f"{x:#.4g}" for x in found]
+
+
+def _by(mechanism: Any, name: str) -> tuple[float, float]:
+    return ja.epsilon(mechanism, 1e-6), ja.epsilon(mechanism, 1e-6, method=name)
+
+
+REPORTS = (
+    Claim(
+        BLANKET,
+        "at noise 4, {:.6f} ({:.5f} before)",
+        lambda: _by(ja.CheckIn(ja.GaussianReports(4.0), 10**6, 0.1), "purified check-in"),
+    ),
+    Claim(
+        BLANKET,
+        "reports at noise 4, {:.3f} ({:.0f} before)",
+        lambda: _by(ja.Shuffled(ja.GaussianReports(4.0, 1), 10**4, 1000), "no amplification"),
+    ),
+    Claim(
+        BLANKET,
+        "of scale 2, {:.5f} ({:.5f} by clones)",
+        lambda: _by(ja.Shuffled(ja.LaplaceReports(2.0), 10**5), "clones"),
+    ),
+    Claim(
+        BLANKET,
+        "at local epsilon 2, {:.3f} ({:.3f} by clones)",
+        lambda: _by(ja.Shuffled(ja.KaryRandomizedResponse(2.0, 10), 10**4, 10), "clones moments"),
+    ),
+)
+
+
+@pytest.mark.parametrize("claim", cases(REPORTS))
+def test_what_other_reports_cost(claim):
+    check(claim)
+
+
+def test_how_the_blanket_shrinks():
+    run = ja.Shuffled(ja.GaussianReports(4.0, 1000), 10**6)
+    wanted = [gaussian_law(0.25, 1e-12).least_mass]
+    wanted += [ball_law(0.25, dimension, 1e-12).law.least_mass for dimension in (2, 10, 100, 1000)]
+    mass, epsilon = _table(BLANKET, "vectors of many coordinates")
+    assert mass[1:] == [f"{x:#.3g}" for x in wanted]
+    assert epsilon[1:5] == _table(BLANKET, "the least of what was known before")[0][3:7]
+    assert epsilon[5] == f"{ja.epsilon(run, 1e-6, method='privacy blanket'):#.4g}"

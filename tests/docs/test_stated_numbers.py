@@ -184,7 +184,7 @@ ANSWERS = (
     Claim(TRAINING, "{} steps, where {} known beforehand have epsilon 2", _steps_chosen_on_the_way),
     Claim(
         LIMITS,
-        "[{:.5f}, {:.4f}] for a million reports at noise multiplier 4 and delta 1e-6",
+        "[{:.5f}, {:.5f}] for a million reports at noise multiplier 4 and delta 1e-6",
         lambda: ends(ja.Shuffled(ja.GaussianReports(4.0), 10**6)),
     ),
     Claim(
@@ -197,8 +197,13 @@ ANSWERS = (
     ),
     Claim(
         LIMITS,
-        "[{:.3f}, {:.2f}] for a hundred at 2",
+        "[{:.3f}, {:.3f}] for a hundred at 2",
         lambda: ends(ja.Shuffled(ja.GaussianReports(2.0), 100)),
+    ),
+    Claim(
+        LIMITS,
+        "[{:.1f}, {:.1f}] for 10,000 at 0.5",
+        lambda: ends(ja.Shuffled(ja.GaussianReports(0.5), 10_000)),
     ),
     Claim(
         LIMITS,

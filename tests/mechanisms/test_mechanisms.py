@@ -68,7 +68,7 @@ def test_every_description_has_every_fact(kind, fact):
 @pytest.mark.parametrize("kind", RANDOMIZERS)
 def test_randomizers_say_how_private_they_are(kind):
     randomizer = EXAMPLES[kind]
-    assert randomizer.is_pure is (kind in (ja.KaryRandomizedResponse, ja.FiniteRandomizer))
+    assert randomizer.is_pure is (kind in (ja.KaryRandomizedResponse, ja.LaplaceReports, ja.FiniteRandomizer))
     if kind is ja.GaussianReports:  # it has no epsilon without a delta
         assert not hasattr(randomizer, "local_epsilon")
         with pytest.raises(TypeError, match="GaussianReports does not declare its 'local_epsilon'"):

@@ -49,6 +49,7 @@ EXAMPLES = {
     ja.LocalRandomizer: ja.LocalRandomizer(1.0, 1e-9),
     ja.KaryRandomizedResponse: ja.KaryRandomizedResponse(1.0, 3),
     ja.GaussianReports: ja.GaussianReports(4.0),
+    ja.LaplaceReports: ja.LaplaceReports(2.0),
     ja.FiniteRandomizer: ja.FiniteRandomizer([[0.75, 0.25], [0.25, 0.75]]),
 }
 """One of each kind."""

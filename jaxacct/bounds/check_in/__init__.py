@@ -8,6 +8,7 @@ from typing import Any
 
 from jaxacct._method import Cost, Method, always, never
 from jaxacct._types import Bound
+from jaxacct.bounds.blanket import BLANKET_TOO, GAUSSIAN, has_noise
 from jaxacct.bounds.check_in import _by_randomizer as check_in
 from jaxacct.bounds.check_in import _floor as floor
 from jaxacct.bounds.check_in._everybody import EVERYBODY
@@ -31,6 +32,7 @@ from jaxacct.mechanisms import (
     FiniteRandomizer,
     GaussianReports,
     KaryRandomizedResponse,
+    LaplaceReports,
     LocalRandomizer,
     Shuffled,
 )
@@ -101,6 +103,7 @@ _GAUSSIAN_CHECK_IN = (
     EVERYBODY,
     _TAKING_PART,
     LOCAL_NOISE,
+    *GAUSSIAN,
     PURIFIED_ROUNDS,
     profile_method(
         "purified check-in",
@@ -111,6 +114,7 @@ _GAUSSIAN_CHECK_IN = (
         cold=Cost.TENTHS,
         one_by_one=ANY_NUMBER,
         helps=has_one_round,
+        only_traced=has_noise,
     ),
     profile_method(
         "purified check-in, composed",
@@ -137,11 +141,13 @@ def _everybody_checks_in(answer: Any) -> Any:
 # in the order in which they are asked, after their cost
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (CheckIn, LocalRandomizer): _CHECK_IN,
-    (CheckIn, FiniteRandomizer): tuple(m for m in _CHECK_IN if m.name != _RESPONSE),
-    (CheckIn, KaryRandomizedResponse): _CHECK_IN,
+    (CheckIn, FiniteRandomizer): (*BLANKET_TOO, *(m for m in _CHECK_IN if m.name != _RESPONSE)),
+    (CheckIn, KaryRandomizedResponse): (*BLANKET_TOO, *_CHECK_IN),
+    (CheckIn, LaplaceReports): (*BLANKET_TOO, *_CHECK_IN),
     (CheckIn, GaussianReports): _GAUSSIAN_CHECK_IN,
     (Shuffled, GaussianReports): (
         LOCAL_NOISE,
+        *GAUSSIAN,
         PURIFIED_ROUNDS,
         PURIFIED_CLONES,
         profile_method(

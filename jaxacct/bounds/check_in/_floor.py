@@ -13,7 +13,13 @@ from jaxacct._precision import is_traced
 from jaxacct.bounds.check_in._by_randomizer import lane_by_lane
 from jaxacct.bounds.shuffle._gaussian_reports import sign_local_epsilon
 from jaxacct.divergence.check_in._response import response_floor_epsilon, response_floor_log_delta
-from jaxacct.mechanisms import FiniteRandomizer, GaussianReports, KaryRandomizedResponse, LocalRandomizer
+from jaxacct.mechanisms import (
+    FiniteRandomizer,
+    GaussianReports,
+    KaryRandomizedResponse,
+    LaplaceReports,
+    LocalRandomizer,
+)
 from jaxacct.mechanisms._check_in import CheckIn
 from jaxacct.special import down
 from jaxacct.special._namespace import xp
@@ -26,7 +32,7 @@ def _response_of_finite(randomizer: FiniteRandomizer, prob: jax.Array) -> _Respo
     return prob, xp.zeros_like(prob)
 
 
-def _response_of_gaussian(randomizer: GaussianReports, prob: jax.Array) -> _Response:
+def _response_of_signs(randomizer: GaussianReports | LaplaceReports, prob: jax.Array) -> _Response:
     return prob, sign_local_epsilon(randomizer, prob)
 
 
@@ -44,8 +50,9 @@ def _response_of_any(randomizer: LocalRandomizer, prob: jax.Array) -> _Response:
 
 _RESPONSES: dict[type, Callable[[Any, jax.Array], _Response]] = {
     FiniteRandomizer: _response_of_finite,
-    GaussianReports: _response_of_gaussian,
+    GaussianReports: _response_of_signs,
     KaryRandomizedResponse: _response_of_k_ary,
+    LaplaceReports: _response_of_signs,
     LocalRandomizer: _response_of_any,
 }
 

@@ -15,6 +15,7 @@ from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._orders import OF_REPORTS
+from jaxacct.bounds.blanket import BLANKET_TOO, has_noise
 from jaxacct.bounds.shuffle import _by_randomizer as shuffled
 from jaxacct.bounds.shuffle import _gaussian_reports as gaussian_reports
 from jaxacct.bounds.shuffle import _k_ary as k_ary
@@ -22,7 +23,14 @@ from jaxacct.bounds.shuffle import _pair as pair
 from jaxacct.bounds.shuffle._composed import COMPOSED
 from jaxacct.bounds.shuffle._law import DISTRIBUTION
 from jaxacct.bounds.shuffle._windows import window_bytes
-from jaxacct.mechanisms import CheckIn, FiniteRandomizer, KaryRandomizedResponse, LocalRandomizer, Shuffled
+from jaxacct.mechanisms import (
+    CheckIn,
+    FiniteRandomizer,
+    KaryRandomizedResponse,
+    LaplaceReports,
+    LocalRandomizer,
+    Shuffled,
+)
 
 
 def profile_method(name: str, theorem: str, epsilon: Any, log_delta: Any, **rest: Any) -> ProfileMethod:
@@ -198,6 +206,17 @@ PURIFIED_CLONES = profile_method(
     statics=pair.clones_statics,
     one_by_one=ANY_NUMBER,
     helps=has_one_round,
+    only_traced=has_noise,
+    regime="one round",
+)
+_SIGNS = profile_method(
+    "signs of the reports",
+    f"{_FMT}, Appendix G, of the signs of the reports",
+    gaussian_reports.signs_lower_epsilon,
+    gaussian_reports.signs_lower_log_delta,
+    statics=shuffled.response_statics,
+    ends=frozenset({Bound.LOWER}),
+    of_reduction=False,
     regime="one round",
 )
 # lower bounds on the mechanism itself, whose reports anybody can add or cut to signs
@@ -210,18 +229,11 @@ REPORTS_FROM_BELOW = (
         ends=frozenset({Bound.LOWER}),
         of_reduction=False,
     ),
-    profile_method(
-        "signs of the reports",
-        f"{_FMT}, Appendix G, of the signs of the reports",
-        gaussian_reports.signs_lower_epsilon,
-        gaussian_reports.signs_lower_log_delta,
-        statics=shuffled.response_statics,
-        ends=frozenset({Bound.LOWER}),
-        of_reduction=False,
-        regime="one round",
-    ),
+    _SIGNS,
 )
 _DISTRIBUTION = loss_distribution(DISTRIBUTION, helps=has_several_rounds)
+
+_FINITE = (COMPOSED, _DISTRIBUTION, *BLANKET_TOO, _CLONES, _CLONES_RDP, _LOCAL, _COMPOSED_CLONES)
 
 # In the order in which they are asked, after their cost: several rounds are known closely by their loss distribution,
 # which spares the others. Gaussian reports: `jaxacct.bounds.check_in`
@@ -239,15 +251,8 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         _RESPONSE,
         _PAIR_FROM_BELOW,
     ),
-    (Shuffled, FiniteRandomizer): (
-        COMPOSED,
-        _DISTRIBUTION,
-        _CLONES,
-        _CLONES_RDP,
-        _LOCAL,
-        _COMPOSED_CLONES,
-        _PAIR_FROM_BELOW,
-    ),
+    (Shuffled, FiniteRandomizer): (*_FINITE, _PAIR_FROM_BELOW),
+    (Shuffled, LaplaceReports): (*_FINITE, _SIGNS, _PAIR_FROM_BELOW),
     (Shuffled, KaryRandomizedResponse): (
         COMPOSED,
         _DISTRIBUTION,
@@ -261,6 +266,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             one_by_one=ANY_NUMBER,
             regime="one round",
         ),
+        *BLANKET_TOO,
         _CLONES,
         _CLONES_RDP,
         _LOCAL,

@@ -1,5 +1,7 @@
 """Shuffled Gaussian reports on lanes: upper bounds, purified and then shuffled, or without the shuffle; lower bounds.
 
+The signs of Laplace reports are a lower bound too.
+
 Upper bounds by Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8. Lower bounds by what anybody can
 compute from the reports: their sum, or their signs. Replace-one adjacency.
 """
@@ -28,8 +30,8 @@ from jaxacct.divergence.gaussian._pair import (
     gaussian_log_delta_ends,
 )
 from jaxacct.divergence.response._binary import binary_response_epsilon, binary_response_log_delta
-from jaxacct.mechanisms import GaussianReports, Shuffled
-from jaxacct.special import ULP, down, log_normal_tail, map_rows, up
+from jaxacct.mechanisms import GaussianReports, LaplaceReports, Shuffled
+from jaxacct.special import ULP, down, expm1, log1p, log_normal_tail, map_rows, up
 from jaxacct.special._namespace import is_jax, xp
 
 # Local epsilons, in nats, of the pure reports that replace Gaussian ones, on lanes: any is certified, the least answer
@@ -157,11 +159,25 @@ def signs_lower_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, blocks: in
     return xp.where(local > 0, binary_response_log_delta(epsilon, n, local, window=blocks), -xp.inf)
 
 
-def sign_local_epsilon(randomizer: GaussianReports, lanes: jax.Array) -> jax.Array:
-    """Local epsilons [L], as many as `lanes`, of the sign of a report as randomized response, rounded down.
+def sign_local_epsilon(randomizer: GaussianReports | LaplaceReports, lanes: jax.Array) -> jax.Array:
+    """Local epsilons [L], as many as `lanes`, of the sign of a report as randomized response, rounded down."""
+    return _SIGNS[type(randomizer)](randomizer, lanes)
 
-    The two data are 2 / noise_multiplier standard deviations apart; a tail errs by 32 (1 + x^2) ULP.
-    """
+
+def _sign_of_gaussian(randomizer: GaussianReports, lanes: jax.Array) -> jax.Array:
+    """The two data are 2 / noise_multiplier standard deviations apart; a tail errs by 32 (1 + x^2) ULP."""
     half = 1.0 / randomizer.noise_multiplier * xp.ones_like(lanes)
     loss = log_normal_tail(-half) - log_normal_tail(half)
     return xp.maximum(down(loss, 4) - 66.0 * ULP * (1.0 + half * half), 0.0)
+
+
+def _sign_of_laplace(randomizer: LaplaceReports, lanes: jax.Array) -> jax.Array:
+    """With p = e^(-1/scale) / 2 that of the wrong sign, log (1 - p) / p = 1/scale + log(2 - e^(-1/scale))."""
+    rate = 1.0 / randomizer.scale * xp.ones_like(lanes)
+    return down(rate + log1p(-expm1(-rate)), 32)
+
+
+_SIGNS: dict[type, Callable[[Any, jax.Array], jax.Array]] = {
+    GaussianReports: _sign_of_gaussian,
+    LaplaceReports: _sign_of_laplace,
+}

@@ -11,9 +11,9 @@ import numpy as np
 
 from jaxacct._precision import is_traced
 from jaxacct.divergence.clones._profile import TRACED_WINDOW, window_for
-from jaxacct.mechanisms import FiniteRandomizer, KaryRandomizedResponse, LocalRandomizer, Shuffled
+from jaxacct.mechanisms import FiniteRandomizer, KaryRandomizedResponse, LaplaceReports, LocalRandomizer, Shuffled
 from jaxacct.mechanisms._base import Mechanism
-from jaxacct.special import down
+from jaxacct.special import down, up
 from jaxacct.special._namespace import xp
 
 TRACED_REPORTS = 1e9  # reports for which static windows are made where their number is traced
@@ -21,6 +21,11 @@ TRACED_REPORTS = 1e9  # reports for which static windows are made where their nu
 
 def _pair_of_any(randomizer: LocalRandomizer) -> tuple[Any, Any]:
     return down(xp.exp(-randomizer.local_epsilon), 8), randomizer.local_epsilon
+
+
+def _pair_of_laplace(randomizer: LaplaceReports) -> tuple[Any, Any]:
+    local = up(randomizer.local_epsilon, 4)
+    return down(xp.exp(-local), 8), local
 
 
 def _pair_of_k_ary(randomizer: KaryRandomizedResponse) -> tuple[Any, Any]:
@@ -34,6 +39,7 @@ def _pair_of_finite(randomizer: FiniteRandomizer) -> tuple[Any, Any]:
 _PAIRS: dict[type, Callable[[Any], tuple[Any, Any]]] = {
     FiniteRandomizer: _pair_of_finite,
     KaryRandomizedResponse: _pair_of_k_ary,
+    LaplaceReports: _pair_of_laplace,
     LocalRandomizer: _pair_of_any,
 }
 _PAIRED = frozenset((Shuffled, randomizer) for randomizer in _PAIRS)

@@ -18,6 +18,7 @@ import numpy as np
 
 from jaxacct._method import Bracketing, BracketMethod, Cost, Query, always
 from jaxacct._types import Direction, Ends
+from jaxacct.bounds.blanket import has_noise
 from jaxacct.bounds.shuffle._approximate import Guarantee, log_gaussian_replacement_cost, with_replacement_cost
 from jaxacct.bounds.shuffle._which_reports import (
     GaussianRun,
@@ -181,6 +182,7 @@ PURIFIED_ROUNDS = BracketMethod(
     applies=_applies,
     reduction=always,
     bracket=_bracket,
+    helps=lambda mechanism: not has_noise(mechanism),
     is_quick=True,
     regime="several rounds",
 )

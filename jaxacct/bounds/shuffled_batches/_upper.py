@@ -124,7 +124,9 @@ SHUFFLE = BracketMethod(
 @functools.lru_cache(maxsize=32)
 def _knots(epoch: Epoch, high: float) -> tuple[Knots, Knots]:
     """Of the profile in both directions, down to the goal."""
-    remove, *others = (knots(epoch, d, high) for d in (BOTH[:1] if epoch.replaces else BOTH))
+    directions = BOTH[:1] if epoch.replaces else BOTH
+    profiles = (functools.partial(epoch_delta, epoch, direction=d) for d in directions)
+    remove, *others = (knots(profile, epoch.goal, high) for profile in profiles)
     return remove, *(others or (remove,))
 
 

@@ -77,7 +77,7 @@ def blanket_law(a: float, num_batches: int, cut: float) -> BlanketLaw | None:
     if not (a <= MOST_LOSS and max(reach + a, last) <= FARTHEST):
         return None
     cells = cells_of_projection(a, -reach, reach + a)
-    rest = cells_of_rest(lambda x: tail_of_rest(others, x), others, last)
+    rest = cells_of_rest(lambda x: tail_of_rest(others, x), first_of_rest(others), last)
     u = cells.ends
     cut = float(rest.tail[-1] + np.exp(log_normal_tail(np.array([-u[0], u[-1] - a]))).max() * (1.0 + 2.0**-36))
     piece, log_weight, mass = spread(a, cells, rest)
@@ -170,9 +170,13 @@ class Rest(NamedTuple):
     mean: NDArray[np.float64]
 
 
-def cells_of_rest(tail_of: Callable[[Any], Any], others: float, last: float) -> Rest:
-    """`Rest` (a NamedTuple) of a variable whose tail, rounded up, is `tail_of`, up to about `last`."""
-    first = quantile(_CERTAIN / others) if others > 2.0 * _CERTAIN else 0.0
+def first_of_rest(others: float) -> float:
+    """About the z >= 0, a float, that the largest of `others` normal variables is next to never below."""
+    return quantile(_CERTAIN / others) if others > 2.0 * _CERTAIN else 0.0
+
+
+def cells_of_rest(tail_of: Callable[[Any], Any], first: float, last: float) -> Rest:
+    """`Rest` (a NamedTuple) of a variable whose tail, rounded up, is `tail_of`, from `first` up to about `last`."""
     cells = max(1, math.ceil((last - first) / WIDTH))
     x: Any = first + WIDTH / _PIECES * np.arange(_PIECES * cells + 1)
     tail = np.minimum(1.0, np.maximum.accumulate(tail_of(x)[::-1])[::-1])

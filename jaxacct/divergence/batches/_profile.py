@@ -154,25 +154,34 @@ def epoch_epsilon(epoch: Epoch, direction: Direction, high: float) -> float:
 
 
 def falling_root(
-    profile: Callable[[float], float], delta: float, guess: float, high: float, *, from_below: bool = False
+    profile: Callable[[float], float],
+    delta: float,
+    guess: float,
+    high: float,
+    *,
+    start: float = 0.0,
+    near: float = _NEAR,
+    from_below: bool = False,
 ) -> Ends[float]:
     """NamedTuple of floats in [0, `high`] near where `profile` falls to `delta`: above it or 0; at most it, or `high`.
 
-    By secants of the root of -log profile, which is nearly straight in the tail, kept between the ends of a bracket.
-    The one end is close to the root: the second, or the first where it is looked for `from_below`. Which end a point is
-    is told by the profile itself: roots and logarithms, which are rounded, only steer.
+    By secants of the root of -log profile, which is nearly straight in the tail, kept between the ends of a bracket,
+    the first one through `start` and `guess`.
+    The one end is close to the root, `near` in log delta: the second, or the first where it is looked for `from_below`.
+    Which end a point is is told by the profile itself: roots and logarithms, which are rounded, only steer.
     """
 
     def height(value: float) -> float:
         return math.sqrt(max(-math.log(max(value, 1e-320)), 0.0))
 
     wanted = math.sqrt(-math.log(delta))
-    aim = math.sqrt(-math.log(delta) + (-0.5 if from_below else 0.5) * _NEAR)
-    value = profile(0.0)
-    if value <= delta:
+    aim = math.sqrt(-math.log(delta) + (-0.5 if from_below else 0.5) * near)
+    value = profile(start)
+    if value <= delta and start == 0.0:
         return Ends(0.0, 0.0)
-    low, before = 0.0, (0.0, height(value))
-    point = min(guess, 0.9 * high)
+    low, high = (start, high) if value > delta else (0.0, start)
+    before = (start, height(value))
+    point = min(guess, 0.9 * high) if value <= delta or guess > start else 0.5 * (low + high)
     for _ in range(_MOST_STEPS):
         value = profile(point)
         now = (point, height(value))
@@ -181,12 +190,13 @@ def falling_root(
         else:
             high = point
         is_safe = (value > delta) == from_below
-        if high - low <= _CLOSE * high or (is_safe and abs(now[1] ** 2 - wanted**2) <= _NEAR):
+        if high - low <= _CLOSE * high or (is_safe and abs(now[1] ** 2 - wanted**2) <= near):
             break
         slope = (now[1] - before[1]) / (now[0] - before[0])
         point = now[0] + (aim - now[1]) / slope if slope > 0.0 else 0.5 * (low + high)
         before, margin = now, 0.05 * (high - low)
-        if not low + 0.02 * margin < point < high - 0.02 * margin:
+        least = min(0.02 * margin, 0.05 * near * now[0])  # a step
+        if not low + least < point < high - least:
             point = min(max(point, low + margin), high - margin)
     return Ends(low, high)
 
@@ -209,20 +219,21 @@ class Knots(NamedTuple):
         return np.minimum(np.where(grid <= right, chord + slack, self.delta[-1]), 1.0)
 
 
-def knots(epoch: Epoch, direction: Direction, high: float) -> Knots:
-    """NamedTuple: knots of one epoch's profile, so close that their chords add little to its loss, also composed.
+def knots(profile: Callable[[float], float], goal: float, high: float) -> Knots:
+    """NamedTuple: knots of a profile, so close that their chords add little to its loss, also composed.
 
-    They end about where delta is the goal.
+    They end about where delta is `goal`.
 
     Args:
+      profile: delta, at most, at any epsilon >= 0.
       high: an epsilon where delta is known to be no more.
     """
-    epsilons, deltas = [0.0], [epoch_delta(epoch, 0.0, direction)]
+    epsilons, deltas = [0.0], [profile(0.0)]
     closest = max(2.5 * deltas[0], 1e-9 * high) / _KNOTS  # of a normal loss, delta at 0 is .4 of the deviation
     step = closest
-    while deltas[-1] > epoch.goal and epsilons[-1] < high and len(deltas) < _MOST_KNOTS:
+    while deltas[-1] > goal and epsilons[-1] < high and len(deltas) < _MOST_KNOTS:
         epsilons.append(min(epsilons[-1] + step, high))
-        deltas.append(min(deltas[-1], epoch_delta(epoch, epsilons[-1], direction)))
+        deltas.append(min(deltas[-1], profile(epsilons[-1])))
         fall = math.log(deltas[-2] / max(deltas[-1], 1e-300)) / (epsilons[-1] - epsilons[-2])
         if epsilons[-1] > 6.0 * _KNOTS * closest:
             step = max(closest, min(_FALL / max(fall, 1e-300), 1.5 * step))

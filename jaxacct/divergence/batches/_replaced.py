@@ -23,8 +23,10 @@ from jaxacct.divergence.batches._blanket import (
     MASS_ERROR,
     MOST_LOSS,
     WIDTH,
+    Rest,
     cells_of_projection,
     cells_of_rest,
+    first_of_rest,
     on_rays,
     quantile,
     spread,
@@ -88,8 +90,13 @@ def replaced_law(a: float, num_batches: int, cut: float) -> ReplacedLaw | None:
     reach, last = quantile(0.25 * cut) + a, math.sqrt(2.0 * math.log(others / (0.25 * cut)))
     if not (a <= MOST_LOSS and max(reach, last) <= FARTHEST):
         return None
+    rest = cells_of_rest(lambda x: _tail_in_plane(others, x), first_of_rest(others), last)
+    return law_beside(a, reach, rest)
+
+
+def law_beside(a: float, reach: float, rest: Rest) -> ReplacedLaw:
+    """`ReplacedLaw` of l = a sqrt(u^2 + z^2) + a^2 / 2, u standard normal, up to `reach`, and `rest` the law of z."""
     cells = cells_of_projection(a, -reach, reach)
-    rest = cells_of_rest(lambda x: _tail_in_plane(others, x), others, last)
     u = cells.ends
     # D_+ <= y, and 0 below the first cell
     cut = float(rest.tail[-1] + np.exp(log_normal_tail(u[-1:] - a))[0] * (1.0 + 2.0**-36))

@@ -1,0 +1,27 @@
+"""What shuffled reports have in common, and what their order hides: upper bounds, one round and several.
+
+docs/papers/blanket.md: by the privacy blanket of a randomizer that is known (Balle, Bell, Gascon & Nissim 2019); of
+Gaussian reports of any dimension by the theorems of shuffled batches, of one record each. Replace-one adjacency, both
+directions at once.
+"""
+
+import dataclasses
+
+from jaxacct.bounds._distribution import loss_distribution
+from jaxacct.bounds.blanket._one_round import BLANKET, ORDER, has_noise
+from jaxacct.bounds.blanket._several_rounds import DISTRIBUTION, has_several_rounds
+
+__all__ = ["BLANKET_TOO", "GAUSSIAN", "has_noise"]
+
+_COMPOSED = loss_distribution(DISTRIBUTION, helps=has_several_rounds)
+
+# where the clones pair, a reduction, is known closely by others, the blanket may still be below it; of many points the
+# pair is known in less time
+_BELOW_CLONES = dataclasses.replace(BLANKET, sharpens_reduction=True, is_quick=False)
+_COMPOSED_BELOW_CLONES = dataclasses.replace(_COMPOSED, name="blanket distribution", sharpens_reduction=True)
+
+GAUSSIAN = (ORDER, BLANKET, dataclasses.replace(_COMPOSED, is_quick=True))
+"""Methods of Gaussian reports."""
+
+BLANKET_TOO = (_BELOW_CLONES, _COMPOSED_BELOW_CLONES)
+"""Methods of reports that have a clones pair too."""

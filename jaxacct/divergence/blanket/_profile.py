@@ -1,0 +1,155 @@
+"""The privacy profile of one round of shuffled reports, from above, by what all reports have in common.
+
+docs/papers/blanket.md, BL-1 and BL-2. With n users who join by own coins of probability q,
+
+    delta(epsilon) <= E(S)_+ / n + q E (mu_x - c mu_x')_+ (where nothing is common),    c = e^epsilon,
+
+S the sum of n independent terms: L with the probability q gamma of a report of the blanket, 1 - c with that of joining
+not, 1 - q, and 0 else.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from jaxacct.divergence.batches._one_step import StepLaw
+from jaxacct.divergence.batches._positive_sum import positive_sum
+from jaxacct.divergence.batches._powers import Atoms, Steps
+from jaxacct.divergence.batches._profile import falling_root
+from jaxacct.special import ULP, bisect
+
+# These steer cost and tightness only.
+_CUT = 1e-6  # of delta that may be left out
+_LEAST_CUT = 1e-160  # so that densities are normal doubles where they count (docs/numerics.md)
+_SHARES, _GAIN = (1.0, 0.3, 0.1), 0.5  # of the drift, where values are cut; what that may cost of delta
+LARGEST = 250.0  # nats, of an epsilon
+_NEAR = 4e-4  # of log delta, within which a root is near enough
+_LITTLE = 1e-6  # of a deviation: a guess below it is 0
+_TRIED = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)  # epsilons, where none is known to do
+
+
+class ReportLaw(Protocol):
+    """What one report of the blanket is worth, for two data of its sender."""
+
+    def at(self, epsilon: float) -> StepLaw:
+        """The law of L at `epsilon` >= 0."""
+
+
+class Round(NamedTuple):
+    """One round of reports.
+
+    Attributes:
+      law_for: ``(cut) -> `` the law of L that is the largest in the convex order, of which about `cut` may be left out;
+        None where nothing is known.
+      num_users: n.
+      prob: q, rounded up.
+      beyond: a probability with which the round is no such round.
+    """
+
+    law_for: Callable[[float], ReportLaw | None]
+    num_users: float
+    prob: float = 1.0
+    beyond: float = 0.0
+
+    def law(self, goal: float) -> ReportLaw | None:
+        """The law of which a small share of the delta `goal` is left out."""
+        return self.law_for(max(_CUT * goal, _LEAST_CUT))
+
+
+def round_delta(run: Round, epsilon: float, goal: float) -> float:
+    """delta at `epsilon` >= 0, at most; a float in [0, 1]. A small share of `goal` is left out, and added."""
+    law = run.law(goal) if epsilon < LARGEST else None
+    return 1.0 if law is None else _delta(run, law, epsilon, goal)
+
+
+def _delta(run: Round, law: ReportLaw, epsilon: float, goal: float) -> float:
+    step, n, q = law.at(epsilon), run.num_users, run.prob
+    value, mass, least = step.value, step.mass, step.least_mass
+    if q < 1.0:
+        idle = (1.0 - q) * (1.0 + 2.0 * ULP)  # q is rounded up: a smaller one is post-processing
+        value = np.append(value, -math.expm1(epsilon) * (1.0 - 8.0 * ULP))
+        mass = np.append(q * mass, idle) * (1.0 + 2.0 * ULP)
+        least = min((q * least + (1.0 - q)) * (1.0 - 4.0 * ULP), 1.0)
+
+    def mean_positive(most: float) -> float:
+        steps = Steps(Atoms(np.minimum(value, most), mass), least, n, 1.0, 1.0)
+        return positive_sum(Atoms(np.zeros(1), np.ones(1)), steps, math.log(goal * n)) / n
+
+    def beyond(most: float) -> float:
+        return float((mass * np.maximum(value - most, 0.0)).sum()) * (1.0 + 2.0**-40)
+
+    # (x + y)_+ <= x_+ + y_+: values are cut where that may gain, and what they lack is added
+    found = min(mean_positive(math.inf), beyond(0.0))
+    for share in _SHARES:
+        most = share * n * math.expm1(epsilon)
+        lost = beyond(most)
+        if lost > _GAIN * found or found <= goal:
+            break
+        if 0.0 < most < float(value.max()):
+            found = min(found, mean_positive(most) + lost)
+    return min(1.0, (found + q * step.cut + run.beyond) * (1.0 + 16.0 * ULP))
+
+
+def round_delta_alone(run: Round, epsilon: float) -> float:
+    """float: `round_delta` with as little left out as matters beside it, whatever the goal."""
+    goal = 1e-4
+    while True:
+        found = round_delta(run, epsilon, goal)
+        if found > goal or goal < 1e-270:  # what is steered to it itself may be less
+            return min(found, round_delta(run, epsilon, found)) if found > 0.0 else found
+        goal = 1e-4 * max(found, 1e-280)
+
+
+def round_epsilon(run: Round, goal: float, high: float) -> float:
+    """An epsilon in [0, `high`] at which `round_delta` is at most `goal`, near the least one; `high` where none is.
+
+    Args:
+      high: an epsilon that is known to do; inf for none.
+    """
+    law = run.law(goal)
+    if law is None:
+        return high
+    known: dict[float, float] = {}
+
+    def profile(epsilon: float) -> float:
+        if epsilon not in known:
+            known[epsilon] = _delta(run, law, epsilon, goal) if epsilon < LARGEST else 1.0
+        return known[epsilon]
+
+    most = high if high < LARGEST else next((e for e in _TRIED if profile(e) <= goal), math.inf)
+    step = law.at(0.0)
+    spread = math.sqrt(run.prob * float((step.mass * np.square(step.value)).sum()) / run.num_users)
+    return min(_root(profile, goal, spread, most), high) if most < math.inf else high
+
+
+def _root(profile: Callable[[float], float], goal: float, spread: float, most: float) -> float:
+    """An epsilon in [0, `most`] where delta is at most `goal`: first as if S/n were normal, of deviation `spread`.
+
+    Of another deviation, by what is found there, where that is not 0.
+    """
+    start = min(_normal_epsilon(spread, goal), 0.5 * most)
+    if start < _LITTLE * spread:
+        start = 0.0
+        if profile(start) <= goal:
+            return start
+    at_start = math.log(max(profile(start), 1e-300))
+    least = math.log(spread) - 10.0
+    log_spread = bisect(lambda x: x + _log_gain(start / math.exp(x)) >= at_start, 8.0, least, num_steps=40)
+    guess = _normal_epsilon(math.exp(log_spread), goal * (1.0 - 0.5 * _NEAR))
+    return falling_root(profile, goal, guess, most, start=start, near=_NEAR).upper
+
+
+def _normal_epsilon(spread: float, goal: float) -> float:
+    """About the epsilon at which a normal law of deviation `spread` has E(x - epsilon)_+ = `goal`; at least 0."""
+    wanted = math.log(goal) - math.log(spread)
+    return spread * bisect(lambda z: _log_gain(z) <= wanted, 60.0, 0.0, num_steps=50)
+
+
+def _log_gain(z: float) -> float:
+    """About log E(x - z)_+ of a standard normal law, z >= 0."""
+    density = -0.5 * z * z - 0.5 * math.log(2.0 * math.pi)
+    if z > 6.0:
+        return density - math.log(z * z + 3.0)
+    return math.log(math.exp(density) - 0.5 * z * math.erfc(z * math.sqrt(0.5)))

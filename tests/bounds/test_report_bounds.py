@@ -1,0 +1,159 @@
+"""Shuffled reports by their blanket and by their order, as people ask for them."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from support.shuffled_reports import seen
+
+import jaxacct as ja
+from jaxacct.accounting import deciding
+from jaxacct.bounds.blanket._one_round import hides
+
+DELTA = 1e-6
+BLANKET, ORDER, ROUNDS = "privacy blanket", "shuffled order", "loss distribution"
+
+
+def gaussian(noise, num_reports, dimension=None, rounds=1):
+    return ja.Shuffled(ja.GaussianReports(noise, dimension), num_reports, rounds)
+
+
+@pytest.mark.parametrize(
+    ("run", "most", "least"),
+    [
+        (gaussian(4.0, 10**6, 1), 0.00163, 0.00134),
+        (gaussian(2.0, 10**5, 1), 0.0175, 0.0130),
+        (gaussian(4.0, 10**4, 1), 0.0206, 0.0170),
+        (gaussian(4.0, 10**6), 0.00163, 0.00134),
+        (gaussian(2.0, 10**5), 0.0175, 0.0130),
+        (gaussian(1.0, 10**4, 1), 1.96, 1.94),
+        (ja.CheckIn(ja.GaussianReports(4.0, 1), 10**6, 0.1), 0.00044, 0.00025),
+        (ja.CheckIn(ja.GaussianReports(4.0), 10**6, 0.1), 0.00044, 0.00025),
+        (ja.Shuffled(ja.LaplaceReports(2.0), 10**5), 0.0109, 0.0077),
+    ],
+    ids=repr,
+)
+def test_what_was_known_to_a_factor_is_known_closely(run, most, least):
+    found = ja.epsilon_interval(run, DELTA)
+    assert least <= found.lower <= found.upper <= most
+    assert ja.epsilon(run, DELTA, precision=math.inf) <= most * 1.001 or isinstance(run.mechanism, ja.LaplaceReports)
+    assert ja.delta(run, found.upper) == pytest.approx(DELTA, rel=5e-3)
+
+
+@pytest.mark.parametrize(("dimension", "epsilon"), [(1, 0.001615), (2, 0.001682), (10, 0.002076), (100, 0.005234)])
+def test_what_vectors_have_in_common_shrinks_with_their_dimension(dimension, epsilon):
+    found = ja.epsilon(gaussian(4.0, 10**6, dimension), DELTA, method=BLANKET)
+    assert found == pytest.approx(epsilon, rel=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_map_is_monotone(seed):
+    """In the number of reports, the noise, the dimension, and the probability to join; and there are no gaps."""
+    rng = np.random.default_rng(seed)
+    noise, n = math.exp(rng.uniform(-0.3, 2.5)), round(math.exp(rng.uniform(1.0, 14.0)))
+    delta, dimension, q = 10.0 ** rng.uniform(-10.0, -4.0), int(rng.integers(2, 30)), rng.uniform(0.05, 0.8)
+    runs = [
+        [gaussian(noise, n, dimension), gaussian(noise, 2 * n, dimension), gaussian(noise, 8 * n, dimension)],
+        [gaussian(noise, n, 1), gaussian(noise, 2 * n, 1), gaussian(noise, 8 * n, 1)],
+        [gaussian(noise, n), gaussian(1.1 * noise, n), gaussian(2.0 * noise, n)],
+        [gaussian(noise, n, 1), gaussian(1.1 * noise, n, 1), gaussian(2.0 * noise, n, 1)],
+        [gaussian(noise, n, d) for d in (None, dimension, 2, 1)],
+        [ja.CheckIn(ja.GaussianReports(noise, 1), n, p) for p in (1.0, q, 0.5 * q)],
+        [ja.CheckIn(ja.GaussianReports(noise), n, p) for p in (1.0, q, 0.5 * q)],
+        [ja.Shuffled(ja.LaplaceReports(noise), n), ja.Shuffled(ja.LaplaceReports(1.1 * noise), 2 * n)],
+    ]
+    for row in runs:
+        found = [ja.epsilon(run, delta) for run in row]
+        assert all(y <= x * (1.0 + 2e-3) for x, y in itertools.pairwise(found)), row
+        assert np.isfinite(found).all()
+
+
+def test_reports_of_several_rounds():
+    """One round back from its distribution; a thousand; and more rounds are less private."""
+    assert ja.epsilon(gaussian(4.0, 10**4, 1), DELTA, method=ROUNDS) == pytest.approx(0.02036, rel=2e-3)
+    assert ja.epsilon(gaussian(4.0, 10**4, 1, 1000), DELTA) == pytest.approx(0.828, rel=2e-3)
+    found = [ja.epsilon(gaussian(4.0, 1000, None, rounds), DELTA) for rounds in (1, 2, 5, 20)]
+    assert all(x < y for x, y in itertools.pairwise(found))
+    assert ja.pld(gaussian(4.0, 1000, None, 20)).epsilon(DELTA) == pytest.approx(found[-1], rel=1e-2)
+    visits = ja.CheckIn(ja.GaussianReports(4.0, 1), 10**6, 0.1, 10)
+    assert ja.epsilon(visits, DELTA) == pytest.approx(0.001618, rel=2e-3)
+
+
+def test_two_rounds_of_a_finite_randomizer_by_enumeration():
+    rows, num_users, epsilon = [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.35, 0.4, 0.25]], 3, 0.4
+    run = ja.Shuffled(ja.FiniteRandomizer(rows), num_users, 2)
+    found = ja.delta(run, epsilon, method="blanket distribution")
+    assert ja.delta(run, epsilon) <= found
+    for others in itertools.combinations_with_replacement(range(3), num_users - 1):
+        laws = [seen(rows, (x, *others)) for x in range(3)]
+        for p, q in itertools.permutations(laws, 2):
+            pairs = itertools.product(p, repeat=2)
+            true = math.fsum(max(p[i] * p[j] - math.exp(epsilon) * q[i] * q[j], 0.0) for i, j in pairs)
+            assert true <= found
+
+
+def test_binary_response_is_as_its_clones():
+    """The blanket of two values is the clones pair, which is exact."""
+    for local, n in ((1.0, 1000), (3.0, 10**5)):
+        p = 1.0 / (1.0 + math.exp(local))
+        run = ja.Shuffled(ja.FiniteRandomizer([[1.0 - p, p], [p, 1.0 - p]]), n)
+        exact = ja.epsilon(run, DELTA, method="clones")
+        assert exact * (1.0 - 1e-9) <= ja.epsilon(run, DELTA, method=BLANKET) <= exact * (1.0 + 2e-4)
+        assert ja.epsilon(run, DELTA) <= exact
+
+
+def test_values_of_k_ary_response_are_closer_than_their_old_bound():
+    run = ja.Shuffled(ja.KaryRandomizedResponse(2.0, 10), 10**4)
+    assert ja.epsilon(run, DELTA) <= 0.07981
+    assert ja.epsilon(run, DELTA, method="blanket") >= 0.079815
+    several = ja.Shuffled(ja.KaryRandomizedResponse(2.0, 10), 10**4, 5)
+    assert ja.epsilon(several, DELTA) <= 0.95 * ja.epsilon(several, DELTA, method="clones moments")
+
+
+def test_one_report_alone_has_its_own_epsilon():
+    assert ja.epsilon(ja.Shuffled(ja.LaplaceReports(2.0), 1), 1e-12) == pytest.approx(1.0, rel=1e-9)
+    alone = ja.epsilon(ja.Gaussian(2.0), DELTA)
+    assert ja.epsilon(gaussian(4.0, 1, 1), DELTA) == pytest.approx(alone, rel=1e-3)
+    assert ja.epsilon(gaussian(4.0, 1, 1), DELTA) <= alone * (1.0 + 1e-9)
+
+
+def test_where_nothing_is_known_others_answer():
+    little = gaussian(0.2, 1000, 1)
+    assert not hides(little)
+    assert math.isfinite(ja.epsilon(little, DELTA))
+    with pytest.raises(ValueError, match="must be one of"):
+        ja.epsilon(little, DELTA, method=BLANKET)
+    with pytest.raises(ValueError, match="must be one of"):
+        ja.epsilon(ja.Shuffled(ja.LaplaceReports(2.0, 3), 100), DELTA, method=BLANKET)
+    assert ja.epsilon(ja.Shuffled(ja.LaplaceReports(2.0, 3), 100), DELTA) < 1.0
+    gone = ja.CheckIn(ja.GaussianReports(4.0, 1), 100, 0.0)
+    assert ja.epsilon(gone, DELTA) == 0.0
+    assert ja.epsilon(gaussian(4.0, 100, 1), 1e-200) <= ja.epsilon(ja.Gaussian(2.0), 1e-200) * (1.0 + 1e-9)
+
+
+def test_the_theorem_is_named():
+    (decides,) = deciding(gaussian(4.0, 10**4, 1), DELTA)
+    assert decides.theorem.startswith("BL-1: the privacy blanket, opposite data")
+    (decides,) = deciding(gaussian(4.0, 10**4), DELTA)
+    assert decides.theorem.startswith("SB-6")
+    (decides,) = deciding(ja.CheckIn(ja.GaussianReports(4.0), 10**4, 0.1), DELTA)
+    assert decides.theorem.startswith("BL-5")
+    (decides,) = deciding(ja.CheckIn(ja.LaplaceReports(2.0), 10**4, 0.1, 3), DELTA)
+    assert "BL-2" in decides.theorem
+    assert "BL-6" in decides.theorem
+
+
+@pytest.mark.parametrize("dimension", [0, -1, 1.5, True, "2", np.nan])
+@pytest.mark.parametrize("kind", [ja.GaussianReports, ja.LaplaceReports])
+def test_a_dimension_is_a_whole_number(kind, dimension):
+    with pytest.raises(ValueError, match="must be a whole number"):
+        kind(4.0, dimension)
+
+
+def test_dimensions_are_told_and_kept():
+    assert ja.GaussianReports(4.0, np.int64(3)).describe() == "Gaussian noise in 3 dimensions, noise multiplier 4"
+    assert ja.LaplaceReports(4.0).describe() == "Laplace noise, scale 4 over the norm"
+    found = ja.calibrate(gaussian(1.0, 10**4, 1), "noise_multiplier", 0.05, DELTA)
+    assert ja.epsilon(gaussian(found, 10**4, 1), DELTA) <= 0.05
+    assert found == pytest.approx(2.214, rel=1e-3)
