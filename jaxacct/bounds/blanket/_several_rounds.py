@@ -13,8 +13,9 @@ import jax
 
 from jaxacct._method import always
 from jaxacct._types import Bound, Direction, TooFineError
-from jaxacct.bounds._distribution import Distribution, Parts, in_own_relation
+from jaxacct.bounds._distribution import Distribution, Parts
 from jaxacct.bounds._parts import is_scalar
+from jaxacct.bounds._stand_in import in_own_relation
 from jaxacct.bounds.bases._base import unbounded
 from jaxacct.bounds.blanket._one_round import (
     blanket_helps,
