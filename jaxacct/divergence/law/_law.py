@@ -1,0 +1,118 @@
+"""What a release is to a contour: finitely many likelihood ratios with masses, no less revealing than the release.
+
+A pair (P, Q) of a release's outputs on neighbouring data sets is known by the law of Y = dP/dQ under Q. A `Law` stands
+for a measure m of points y > 0, a mass m0 at y = 0 and a mean b at infinity, such that for every x >= 0
+
+    sum m (x - y)_+ + m0 x >= E_Q (x - Y)_+    and    sum m (y - x)_+ + b >= E_Q (Y - x)_+.
+
+Such measures reveal no less, in either direction, and compositions of them do not either (docs/numerics.md, "Laws").
+Masses need not add to 1, so that every mass may be rounded up.
+
+Shapes: [G] points of one law; one lane at a time.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from jaxacct.special import ULP, expm1, gauss_legendre, log1p, log_normal_tail
+
+LEAST_NOISE = 0.1  # noise multiplier; below, cells are too wide for Gauss's rule
+MOST_PROB = 1.0 - 2.0**-20  # sampling probability: beyond, log(1 - q) is too far away
+_LOW = -8.5  # the window in z begins here
+_BELOW = 0.5 * math.erfc(-_LOW / math.sqrt(2.0)) * (1.0 + 2.0**-40)
+_NUM_GAUSS = 12  # nodes of Gauss's rule in a cell: what it errs by is derived for so many
+_CENTRE = 1.5  # where cells may be narrowest, at most: tightness
+_LEAST_LOG_SHARE = -150.0  # no window is longer than for this one
+
+
+class Law(NamedTuple):
+    """Points of a likelihood ratio, above its law in the convex order."""
+
+    log_ratio: Any  # [G], log y, finite
+    mass: Any  # [G] >= 0, under Q
+    blur: Any  # [G], by which log y errs at most
+    at_zero: Any  # m0, mass at y = 0: of infinite loss in the add direction
+    beyond: Any  # b, mean at infinity: of infinite loss in the remove direction
+
+
+class Steps(NamedTuple):
+    """The same for Gaussian steps: in place of log y the centred exponent, so that sampling loses no digits."""
+
+    exponent: Any  # [K], mu z - mu^2/2 at the ends of cells of z
+    shift: Any  # [K], |mu z| + mu^2: the exponent errs by 2 ULP of it
+    mass: Any  # [K]
+    below: Any  # mass left of the window
+    beyond: Any  # mean right of it
+    above: Any  # mass right of it
+
+
+def gaussian_steps(noise_multiplier: Any, log_share: Any, num: int, bend: float) -> Steps:
+    """One Gaussian step, at `num` ends of cells.
+
+    In a cell of z the ratio goes to its values at the two ends, its mean kept (Jensen); the share of the upper end is
+    expm1(mu u) / expm1(mu k), u above the lower end and k the cell's width.
+
+    Args:
+      noise_multiplier: `LEAST_NOISE` or more.
+      log_share: the logarithm of about the mass of infinite loss that may be left.
+      bend: static; above 0 cells are cosh(bend) times narrower near min(mu, 1.5) than far from it.
+    """
+    mu = 1.0 / noise_multiplier
+    high = mu + jnp.sqrt(-2.0 * jnp.clip(log_share, _LEAST_LOG_SHARE, -2.0))
+    z = _ends(jnp.minimum(mu, _CENTRE), high, num, bend)
+    width = jnp.diff(z)[:, None]
+    nodes, weights = (jnp.asarray(x, jnp.float64) for x in gauss_legendre(_NUM_GAUSS))
+    u = 0.5 * width * (1.0 + nodes)
+    upper = expm1(mu * u) / expm1(mu * width)
+    weights = 0.5 * width / math.sqrt(2.0 * math.pi) * weights
+    density = weights * jnp.exp(-0.5 * (z[:-1, None] + u) ** 2)
+    to_upper, to_lower = (jnp.sum(density * share, axis=1) for share in (upper, 1.0 - upper))
+    zero = jnp.zeros_like(z[:1])
+    mass = jnp.concatenate([to_lower, zero]) + jnp.concatenate([zero, to_upper])
+    mass = mass * (1.0 + 2.0**-45 + ULP * (64.0 + 8.0 * z * z))
+    above, taken = (jnp.exp(log_normal_tail(x)) * (1.0 + 2.0**-40) for x in (high, high - mu))
+    # left of the window Y goes to 0, for means that fall with it, and to the first end, for those that grow
+    first = jnp.arange(num) == 0
+    mass = mass + jnp.where(first, _BELOW, 0.0)
+    return Steps(mu * z - 0.5 * mu * mu, mu * jnp.abs(z) + mu * mu, mass, jnp.asarray(_BELOW), taken, above)
+
+
+def _ends(centre: Any, high: Any, num: int, bend: float) -> Any:
+    """Ends of cells of the window, in equal steps or narrower near `centre`."""
+    if not bend:
+        return _LOW + (high - _LOW) / (num - 1) * jnp.arange(num, dtype=jnp.float64)
+    half = jnp.maximum(centre - _LOW, high - centre)
+    first, last = (jnp.arcsinh((x - centre) / half * math.sinh(bend)) for x in (jnp.asarray(_LOW), high))
+    share = jnp.arange(num, dtype=jnp.float64) / (num - 1)
+    inner = centre + half / math.sinh(bend) * jnp.sinh(first + (last - first) * share)
+    return jnp.where(share == 0.0, _LOW, jnp.where(share == 1.0, high, inner))
+
+
+def gaussian_law(noise_multiplier: Any, sampling_prob: Any, log_share: Any, num: int, bend: float = 0.0) -> Law:
+    """`Law` of `num` points of a Gaussian step that each record joins with `sampling_prob`: y -> 1 - q + q y.
+
+    A probability of 1 is a step that all join; else it is at most `MOST_PROB`.
+    """
+    of, q = gaussian_steps(noise_multiplier, log_share, num - 1, bend), sampling_prob
+    is_whole = q >= 1.0
+    p = jnp.where(is_whole, 0.5, q)
+    # y - 1 = q (Y - 1), and log y without cancellation in either
+    excess = p * expm1(of.exponent)
+    far = excess < -0.25
+    log_ratio = jnp.where(far, jnp.log((1.0 - p) + p * jnp.exp(of.exponent)), log1p(jnp.where(far, 0.0, excess)))
+    share = p * jnp.exp(of.exponent - log_ratio)  # that of the part that depends on z
+    size = jnp.where(far, 2.0, jnp.abs(excess) * jnp.exp(-log_ratio))
+    blur = 8.0 * ULP * (jnp.abs(log_ratio) + size + share * (1.0 + of.shift))
+    log_ratio, blur = (jnp.where(is_whole, a, b) for a, b in ((of.exponent, log_ratio), (4.0 * ULP * of.shift, blur)))
+    lowest = log1p(-p)
+    beyond = jnp.where(is_whole, of.beyond, ((1.0 - p) * of.above + p * of.beyond) * (1.0 + 2.0**-50))
+    mass = of.mass + jnp.where(jnp.arange(num - 1) == num - 2, of.above, 0.0)
+    return Law(
+        jnp.concatenate([lowest[None], log_ratio]),
+        jnp.concatenate([jnp.where(is_whole, 0.0, of.below)[None], mass]),
+        jnp.concatenate([8.0 * ULP * (jnp.abs(lowest) + p)[None], blur]),
+        jnp.where(is_whole, of.below, 0.0),
+        beyond,
+    )
