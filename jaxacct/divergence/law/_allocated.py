@@ -77,14 +77,14 @@ def _raised(start: _Rungs, step: _Rungs, num: int) -> _Rungs:
     e_{x+y} = e_x + e_y + e_x e_y and f_{x+y} = f_x + f_y + e_x e_y: nothing cancels where both are small. Since |1 +
     e_y| = 1 errors add up.
     """
-    z, z_size = step.e, _size(step.e)
+    z, z_size = step.e, jax.lax.stop_gradient(_size(step.e))
 
     def rung(at: _Rungs, _: None) -> tuple[_Rungs, _Rungs]:
-        size, joint = _size(at.e), at.e * z
+        size, joint = jax.lax.stop_gradient(_size(at.e)), at.e * z
         rounding = 4.0 * ULP * (size + 1.0) * z_size
         e_error = at.e_error + step.e_error * (1.0 + size) + rounding + 4.0 * ULP * size
         f_error = at.f_error + step.f_error + at.e_error * z_size + step.e_error * (size + at.e_error)
-        f_error = f_error + rounding + 4.0 * ULP * (_size(at.f) + _size(step.f))
+        f_error = f_error + rounding + 4.0 * ULP * jax.lax.stop_gradient(_size(at.f) + _size(step.f))
         return _Rungs(at.e + z + joint, at.f + step.f + joint, e_error, f_error), at
 
     found: _Rungs = jax.lax.scan(rung, start, None, length=num)[1]
@@ -107,24 +107,28 @@ def transform(of: Average, mass: Any, centre: Any, step: Any) -> tuple[Any, Any]
     imag = jnp.stack([jnp.zeros(()), jnp.ones(()), jnp.ones(()) * _COLUMNS])[:, None] * step
     x, y = w * real, w * imag
     f, g, f_error = _excess_of(x, y)
+    e, f = jax.lax.complex(f - x, g - y), jax.lax.complex(f, g)
+    alone_mass = mass
+    w, mass, f_error, real, imag, x, y = jax.lax.stop_gradient((w, mass, f_error, real, imag, x, y))
     size_x, grown = jnp.abs(x) + jnp.abs(y), jnp.exp(jnp.minimum(-x, 700.0))
     # the point errs by `blur` of y, and u W by 8 ULP
     moved = of.blur * (jnp.abs(w) + 1.0) * (jnp.abs(real) + jnp.abs(imag)) + 8.0 * ULP * size_x
-    e, f = jax.lax.complex(f - x, g - y), jax.lax.complex(f, g)
     f_error = f_error + moved * jnp.minimum(size_x * grown, grown + 1.0)
     found = _Rungs(e, f, f_error + 10.0 * ULP * size_x + moved * grown, f_error)
     centred, inner, outer = (_Rungs(*(part[i] for part in found)) for i in range(3))
     outer = _raised(centred, outer, _ROWS)
     inner = _raised(jax.tree.map(jnp.zeros_like, inner), inner, _COLUMNS)
     relative = ULP * (2.0 * w.shape[0] + 32.0)
-    alone = tuple(rungs.f @ mass for rungs in (outer, inner))
+    alone = tuple(rungs.f @ (alone_mass + 0j) for rungs in (outer, inner))
+    outer_e, inner_e = outer.e, inner.e
+    outer, inner = jax.lax.stop_gradient((outer, inner))
     alone_error = tuple((rungs.f_error + relative * _size(rungs.f)) @ mass for rungs in (outer, inner))
     norms = tuple(jnp.sqrt(_size(rungs.e) ** 2 @ mass) for rungs in (outer, inner))
     norm_errors = tuple(jnp.sqrt((rungs.e_error + relative * _size(rungs.e)) ** 2 @ mass) for rungs in (outer, inner))
-    total = alone[0][:, None] + alone[1] + (outer.e * mass) @ inner.e.T
+    total = alone[0][:, None] + alone[1] + (outer_e * alone_mass) @ inner_e.T
     error = alone_error[0][:, None] + alone_error[1]
     error = error + norm_errors[0][:, None] * (norms[1] + norm_errors[1]) + norms[0][:, None] * norm_errors[1]
-    return total.reshape(-1), 1.01 * error.reshape(-1)
+    return total.reshape(-1), jax.lax.stop_gradient(1.01 * error.reshape(-1))
 
 
 class Plan(NamedTuple):
@@ -140,7 +144,8 @@ class Plan(NamedTuple):
 
 def _plan(of: Average, tail: Any) -> Plan:
     """Steering only: `tail` is about what may be cut off on either side."""
-    t, w, m = of.steps, of.excess[::_THIN], _THIN * of.mass[::_THIN]
+    t, m = of.steps, jnp.sum(of.mass[1:].reshape(-1, _THIN), axis=1)
+    w = jnp.sum((of.mass * of.excess)[1:].reshape(-1, _THIN), axis=1) / jnp.maximum(m, 1e-300)
     largest = of.excess[-1]
 
     def spread(x: Any) -> Any:
@@ -250,7 +255,7 @@ class Piece(NamedTuple):
     value: Any  # [P], at least E(x - X)_+ below the mean, E(X - x)_+ above it
     mass: Any  # [P], at least; the first and the last are not those of the law
     gap: Any
-    large: Any  # the probability that some ratio is large
+    large: Any  # at least the expected number of large ratios
 
 
 def _one_line(of: Average, decay: Decay, plan: Plan) -> Piece:
@@ -261,22 +266,22 @@ def _one_line(of: Average, decay: Decay, plan: Plan) -> Piece:
     large = of.excess > plan.cut
     mass = jnp.where(large, 0.0, of.mass)
     # E e^{-uW}, u = z/t, is the total mass, less u E W, and the centred sum
-    total, drift = _total(of, large)
-    kept = of._replace(excess=jnp.where(large, 0.0, of.excess))
-    centred, error = transform(kept, mass, c / t, h / t)
     y = h * jnp.arange(_NODES, dtype=jnp.float64)
+    total, drift, error = _total(of, large, jnp.abs(c / t) + y / t)
+    kept = of._replace(excess=jnp.where(large, 0.0, of.excess))
+    centred, of_centred = transform(kept, mass, c / t, h / t)
     u = jax.lax.complex(jnp.full_like(y, c / t), y / t)
     moved = centred - u * drift + total  # E e^{-uW} - 1
-    size_u = jnp.abs(u.real) + jnp.abs(u.imag)
-    error = error + ULP * 64.0 * (size_u * jnp.abs(drift) + jnp.abs(total))
+    error = error + of_centred
     re, im = moved.real, moved.imag
     square = 2.0 * re + re * re + im * im
     modulus = jnp.sqrt(jnp.maximum((1.0 + re) ** 2 + im * im, 1e-278))
     log_size = 0.5 * jnp.where(square > -0.5, log1p(jnp.maximum(square, -0.5)), 2.0 * jnp.log(modulus))
     error = error + 16.0 * ULP * (jnp.abs(re) + jnp.abs(im) + jnp.where(modulus < 0.9, 1.0, 0.0))
+    error = jax.lax.stop_gradient(error)
     lost = ~(error < 0.5 * modulus)
     log_size = jnp.where(lost, jnp.log(modulus + error), log_size)
-    relative = jnp.where(lost, 1.1, -log1p(-jnp.where(lost, 0.0, error / modulus)))
+    relative = jax.lax.stop_gradient(jnp.where(lost, 1.1, -log1p(-jnp.where(lost, 0.0, error / modulus))))
     angle = jnp.where(lost, 0.0, jnp.arctan2(im, 1.0 + re))
     lost_mass = jnp.sum(jnp.where(large, of.mass, 0.0))
     log_fall, edge = _fall(decay, t, c, h * _NODES, jnp.max(jnp.where(large, -1.0, of.excess)), lost_mass)
@@ -291,12 +296,12 @@ def _one_line(of: Average, decay: Decay, plan: Plan) -> Piece:
         log_most + 0.5 * damping * (c * c - b * b) * (1.0 - 2.0**-50) - jnp.log(jnp.pi * (b - 0.5 * h))
         for log_most, b in ((jnp.minimum(log_fall, log_centre), top), (log_centre, edge))
     )
-    log_tail = jnp.logaddexp(*tails) + 2.0**-40
+    log_tail = jax.lax.stop_gradient(jnp.logaddexp(*tails) + 2.0**-40)
     log_phi = t * log_size + 0.5 * damping * (c * c - y * y)
     phase = t * angle + damping * c * y
     scale = jax.lax.stop_gradient(jnp.max(log_phi - jnp.log(c * c + y * y)))
-    wide = jnp.expm1(jnp.minimum(1.01 * t * relative, 300.0))
-    wide = wide + 2.0**-50 * (24.0 + jnp.abs(phase) + jnp.abs(log_phi) + jnp.abs(scale)) + 2.0 * ULP * _NODES
+    wide = jnp.expm1(jnp.minimum(1.01 * jax.lax.stop_gradient(t) * relative, 300.0))
+    wide = jax.lax.stop_gradient(wide) + 2.0**-50 * jax.lax.stop_gradient(24.0 + jnp.abs(phase) + jnp.abs(log_phi) + jnp.abs(scale)) + 2.0 * ULP * _NODES
     size = jnp.exp(log_phi - scale) * jnp.where(y == 0, 0.5, 1.0) * (h / jnp.pi) / (c * c + y * y)
     pole = jax.lax.complex(c * c - y * y, -2.0 * c * y) / (c * c + y * y)
     terms = size * pole * jax.lax.complex(jnp.cos(phase), jnp.sin(phase))
@@ -321,11 +326,23 @@ def _fall(decay: Decay, t: Any, c: Any, top: Any, largest: Any, lost: Any) -> tu
     return jnp.where(jnp.any(used), t * jnp.log(size) + 2.0**-40, -700.0), edge
 
 
-def _total(of: Average, large: Any) -> tuple[Any, Any]:
-    """Total mass less 1 and sum m W, of the ratios that are not large."""
+def _total(of: Average, large: Any, size: Any) -> tuple[Any, Any, Any]:
+    """Total mass less 1 and sum m W of the ratios that are not large; and what both, the latter times `size`, err by."""
     m = jnp.where(large, 0.0, of.mass)
     lost = jnp.sum(jnp.where(large, of.mass, 0.0))
-    return jnp.where(jnp.any(large), -lost, 0.0) + (jnp.sum(of.mass) - 1.0), jnp.sum(m * of.excess)
+    around = jnp.abs(of.excess) + 1.0
+    blurred = jnp.sum(m * around * of.blur) + ULP * 2.0 * len(m) * jnp.sum(m * around)
+    error = size * blurred + ULP * (2.0 * len(m) + 16.0) * (lost + 2.0**-38)
+    return _more(of.mass) - lost, jnp.sum(m * of.excess), error
+
+
+def _more(mass: Any) -> Any:
+    """The sum of masses less 1, for fewer than 2^12 of them and a sum below 2, to the rounding of one below 2^-38.
+
+    What is a multiple of 2^-50 is added without error, in any order.
+    """
+    coarse = jnp.floor(mass * 2.0**50) * 2.0**-50
+    return (jnp.sum(coarse) - 1.0) + jnp.sum(mass - coarse)
 
 
 class Terms(NamedTuple):
@@ -359,36 +376,49 @@ def _read(of: Average, plan: Plan, terms: Terms, h: Any, large: Any) -> Piece:
     fixed, turned = ULP * (512.0 + 4.0 * _NODES), 4.0 * ULP * jnp.abs(x)
     sizes = terms.size, terms.size * size_hat
     error, hat_error = (jnp.sum(f * (terms.wide + fixed)) + turned * jnp.sum(f * y) for f in sizes)
+    error, hat_error, still = jax.lax.stop_gradient((error, hat_error, grown))
     beyond = jnp.exp(jnp.minimum(c * x + terms.log_tail, 650.0)) * (1.0 + 2.0**-40)
-    value = grown * (found[0] + error) + beyond
-    mass = grown * (found[1] + hat_error) + beyond * 4.0 * jnp.cosh(0.5 * c * gap) ** 2 / gap
+    value = grown * found[0] + still * error + beyond
+    mass = grown * found[1] + still * hat_error + beyond * 4.0 * jnp.cosh(0.5 * c * gap) ** 2 / gap
     # what a large ratio adds is linear in x but for what `_joined` adds
-    any_mass, any_mean = _with_large(of, large)
-    value = value + jnp.where(low, 0.0, jnp.maximum(any_mean - (1.0 + x) * any_mass * (1.0 - 2.0**-40), 0.0))
-    return Piece(x, value, mass, gap, any_mass)
+    some, mean, at_most = _with_large(of, large)
+    value = value + jnp.where(low, 0.0, jnp.maximum(mean - (1.0 + x) * some * (1.0 - 2.0**-40), 0.0))
+    return Piece(x, value, mass, gap, at_most)
 
 
-def _with_large(of: Average, large: Any) -> tuple[Any, Any]:
-    """P[some ratio is large] and E[X; some ratio is large], the latter at least."""
+def _with_large(of: Average, large: Any) -> tuple[Any, Any, Any]:
+    """P[some ratio is large], E[X; some ratio is large], at least, and a bound on the expected number of large ones."""
     m, t = jnp.where(large, of.mass, 0.0), of.steps
     lost, mean = jnp.sum(m), jnp.sum(m * (of.excess + 1.0))
     log_kept = log1p(-jnp.minimum(lost, 0.9))
-    some = -expm1(t * log_kept)
-    return some, (mean * jnp.exp((t - 1.0) * log_kept) - expm1((t - 1.0) * log_kept)) * (1.0 + 2.0**-40)
+    others = jnp.exp((t - 1.0) * log_kept)
+    # masses may add to a little more than 1
+    return -expm1(t * log_kept), (mean * others - expm1((t - 1.0) * log_kept)) * _swollen(of), 1.01 * t * lost
+
+
+def _swollen(of: Average) -> Any:
+    """At least what t masses of all together, and their mean, may be above 1."""
+    more = jnp.maximum(_more(of.mass), 0.0) + 2.0**-80
+    return jnp.exp(jnp.minimum(of.steps * more, 600.0)) * (1.0 + 2.0**-40)
 
 
 def allocated(base: Law, steps: Any, log_share: Any) -> Law:
-    """`Law` of the average of `steps` independent ratios, each of the law `base`."""
-    log_ratio = jnp.concatenate([base.log_ratio])
-    of = Average(expm1(log_ratio), base.mass, base.blur + 8.0 * ULP, steps)
+    """`Law` of the average of `steps` independent ratios, each of the law `base`, one of few points after another.
+
+    `log_share` is the logarithm of about what may be cut off on either side.
+    """
+    excess = jnp.concatenate([-jnp.ones(1), expm1(base.log_ratio)])
+    mass = jnp.concatenate([jnp.asarray(base.at_zero)[None], base.mass])
+    blur = jnp.concatenate([jnp.zeros(1), base.blur + 8.0 * ULP])
+    of = Average(excess, mass, blur, steps)
     plan = _plan(of, jnp.exp(log_share))
     heights = jnp.min(2.0 * jnp.pi * _NODES / plan.period) / steps
-    decay = _decay(of, jax.lax.stop_gradient(heights))
+    decay = jax.lax.stop_gradient(_decay(of, heights))
     pieces = jax.lax.map(lambda row: _one_line(of, decay, row), plan)
-    return _joined(pieces, base)
+    return _joined(pieces, base.beyond * _swollen(of))
 
 
-def _joined(of: Piece, base: Law) -> Law:
+def _joined(of: Piece, beyond: Any) -> Law:
     """The law whose profile is the chords of the pieces'.
 
     Below, profiles are E(x - X)_+; above, E(X - x)_+, whose slopes are less by 1. Where the two meet, the former is taken.
@@ -411,4 +441,4 @@ def _joined(of: Piece, base: Law) -> Law:
     x = of.x.reshape(-1)
     log_ratio = log1p(jnp.maximum(x, -1.0 + 1e-15))
     blur = 8.0 * ULP * (jnp.abs(log_ratio) + (1.0 + jnp.abs(x)) / (1.0 + x))
-    return Law(log_ratio, mass * (1.0 + 2.0**-45), blur, at_zero, last[-1] + base.beyond)
+    return Law(log_ratio, mass * (1.0 + 2.0**-45), blur, at_zero, last[-1] + beyond)

@@ -184,8 +184,10 @@ def dropped(run: Run, add: Any) -> Any:
 
 def _survey(run: Run, add: Any) -> tuple[Any, Any]:
     """Orders a - 1 and about log M there [A]: steering only."""
-    thin = slice(None, None, 2)
-    log_ratio, mass = run.law.log_ratio[:, thin], 2.0 * run.law.mass[:, thin]
+    # two points at a time, at their mean
+    pairs = tuple(x.reshape(x.shape[0], -1, 2) for x in (run.law.log_ratio, run.law.mass))
+    mass = jnp.sum(pairs[1], axis=2)
+    log_ratio = jnp.sum(pairs[0] * pairs[1], axis=2) / jnp.maximum(mass, 1e-300)
     variance = jnp.sum(run.count * jnp.sum(run.law.mass * jnp.minimum(run.law.log_ratio**2, 4.0), axis=1))
     x = jnp.exp(np.linspace(math.log(3e-2), math.log(1.2e2), _NUM_ORDERS)) / jnp.sqrt(variance)
 
@@ -230,6 +232,14 @@ def _single_delta(run: Run, add: Any, epsilon: Any) -> tuple[Any, Any]:
     blur = run.law.blur + 4.0 * ULP * (jnp.abs(logs) + epsilon)
     moved = jnp.sum(run.count[:, None] * run.law.mass * near * blur)
     return value, 1.01 * moved + ULP * (logs.shape[1] + 64.0) * value
+
+
+def single_log_delta(run: Run, add: Any, epsilon: Any) -> tuple[Any, Any]:
+    """log delta of the one release that there is, no error added, and its derivative: derivatives are taken of it."""
+    value, slope = jax.jvp(lambda e: _single_delta(run, add, e)[0], (epsilon,), (jnp.ones_like(epsilon),))
+    usable = value > 0
+    safe = jnp.where(usable, value, 1.0)
+    return jnp.where(usable, jnp.log(safe), -jnp.inf), jnp.where(usable, slope / safe, 0.0)
 
 
 def _single_epsilon(run: Run, add: Any, target: Any) -> Any:

@@ -37,19 +37,19 @@ class Law(NamedTuple):
     beyond: Any  # b, mean at infinity: of infinite loss in the remove direction
 
 
-class Steps(NamedTuple):
-    """The same for Gaussian steps: in place of log y the centred exponent, so that sampling loses no digits."""
+class Base(NamedTuple):
+    """Points of one release before sampling, all of whose errors are in `shift`."""
 
-    exponent: Any  # [K], mu z - mu^2/2 at the ends of cells of z
-    shift: Any  # [K], |mu z| + mu^2: the exponent errs by 2 ULP of it
+    exponent: Any  # [K], log y
+    shift: Any  # [K]: the exponent errs by at most 4 ULP of it
     mass: Any  # [K]
-    below: Any  # mass left of the window
-    beyond: Any  # mean right of it
-    above: Any  # mass right of it
+    below: Any  # mass to y = 0
+    above: Any  # of the mass, what stands for ratios above the last point
+    beyond: Any  # their mean
 
 
-def gaussian_steps(noise_multiplier: Any, log_share: Any, num: int, bend: float) -> Steps:
-    """One Gaussian step, at `num` ends of cells.
+def gaussian_base(noise_multiplier: Any, log_share: Any, num: int, bend: float = 0.0) -> Base:
+    """`Base` of one Gaussian step, at `num` ends of cells.
 
     In a cell of z the ratio goes to its values at the two ends, its mean kept (Jensen); the share of the upper end is
     expm1(mu u) / expm1(mu k), u above the lower end and k the cell's width.
@@ -74,9 +74,29 @@ def gaussian_steps(noise_multiplier: Any, log_share: Any, num: int, bend: float)
     mass = mass * (1.0 + 2.0**-45 + ULP * (64.0 + 8.0 * z * z))
     above, taken = (jnp.exp(log_normal_tail(x)) * (1.0 + 2.0**-40) for x in (high, high - mu))
     # left of the window Y goes to 0, for means that fall with it, and to the first end, for those that grow
-    first = jnp.arange(num) == 0
-    mass = mass + jnp.where(first, _BELOW, 0.0)
-    return Steps(mu * z - 0.5 * mu * mu, mu * jnp.abs(z) + mu * mu, mass, jnp.asarray(_BELOW), taken, above)
+    at = jnp.arange(num)
+    mass = mass + jnp.where(at == 0, _BELOW, 0.0) + jnp.where(at == num - 1, above, 0.0)
+    return Base(mu * z - 0.5 * mu * mu, mu * jnp.abs(z) + mu * mu, mass, jnp.asarray(_BELOW), above, taken)
+
+
+def laplace_base(scale: Any, num: int) -> Base:
+    """`Base` of one step of Laplace noise of a `scale` that moves by 1: log y is v, from -1/scale to 1/scale.
+
+    Between the ends, each of which has a mass of its own, Q has the density e^{-(v + x)/2} / 4, x = 1/scale, and P e^v
+    times that: the mass of a cell under both is a closed form, and the share of its upper end is what keeps the mean.
+    """
+    x = 1.0 / scale
+    v = x * (2.0 * jnp.arange(num, dtype=jnp.float64) / (num - 1) - 1.0)
+    gap = 2.0 * x / (num - 1)
+    cell = 0.5 * jnp.exp(-0.5 * (v[:-1] + x)) * -expm1(-0.5 * gap)
+    # under P a cell has e^{v + gap/2} times its mass under Q, so the share is expm1(gap/2) / expm1(gap)
+    share = expm1(0.5 * gap) / expm1(gap)
+    zero = jnp.zeros_like(v[:1])
+    mass = jnp.concatenate([cell * (1.0 - share), zero]) + jnp.concatenate([zero, cell * share])
+    at = jnp.arange(num)
+    mass = mass + jnp.where(at == 0, 0.5, 0.0) + jnp.where(at == num - 1, 0.5 * jnp.exp(-x), 0.0)
+    none = jnp.zeros_like(x)
+    return Base(v, 4.0 * (jnp.abs(v) + x), mass * (1.0 + 2.0**-45), none, none, none)
 
 
 def _ends(centre: Any, high: Any, num: int, bend: float) -> Any:
@@ -90,29 +110,31 @@ def _ends(centre: Any, high: Any, num: int, bend: float) -> Any:
     return jnp.where(share == 0.0, _LOW, jnp.where(share == 1.0, high, inner))
 
 
-def gaussian_law(noise_multiplier: Any, sampling_prob: Any, log_share: Any, num: int, bend: float = 0.0) -> Law:
-    """`Law` of `num` points of a Gaussian step that each record joins with `sampling_prob`: y -> 1 - q + q y.
+def whole(of: Base) -> Law:
+    """`Law` of a release that all join."""
+    return Law(of.exponent, of.mass, 4.0 * ULP * of.shift, of.below, of.beyond)
 
-    A probability of 1 is a step that all join; else it is at most `MOST_PROB`.
+
+def sampled(of: Base, sampling_prob: Any) -> Law:
+    """`Law` of one point more than `of` has, of a release that each record joins with `sampling_prob`: y -> 1 - q + q y.
+
+    A probability of 1 is a release that all join; else it is at most `MOST_PROB`.
     """
-    of, q = gaussian_steps(noise_multiplier, log_share, num - 1, bend), sampling_prob
-    is_whole = q >= 1.0
-    p = jnp.where(is_whole, 0.5, q)
+    is_whole = sampling_prob >= 1.0
+    q = jnp.where(is_whole, 0.5, sampling_prob)
     # y - 1 = q (Y - 1), and log y without cancellation in either
-    excess = p * expm1(of.exponent)
+    excess = q * expm1(of.exponent)
     far = excess < -0.25
-    log_ratio = jnp.where(far, jnp.log((1.0 - p) + p * jnp.exp(of.exponent)), log1p(jnp.where(far, 0.0, excess)))
-    share = p * jnp.exp(of.exponent - log_ratio)  # that of the part that depends on z
+    log_ratio = jnp.where(far, jnp.log((1.0 - q) + q * jnp.exp(of.exponent)), log1p(jnp.where(far, 0.0, excess)))
+    share = q * jnp.exp(of.exponent - log_ratio)  # that of the part that depends on the output
     size = jnp.where(far, 2.0, jnp.abs(excess) * jnp.exp(-log_ratio))
     blur = 8.0 * ULP * (jnp.abs(log_ratio) + size + share * (1.0 + of.shift))
     log_ratio, blur = (jnp.where(is_whole, a, b) for a, b in ((of.exponent, log_ratio), (4.0 * ULP * of.shift, blur)))
-    lowest = log1p(-p)
-    beyond = jnp.where(is_whole, of.beyond, ((1.0 - p) * of.above + p * of.beyond) * (1.0 + 2.0**-50))
-    mass = of.mass + jnp.where(jnp.arange(num - 1) == num - 2, of.above, 0.0)
+    lowest = log1p(-q)
     return Law(
         jnp.concatenate([lowest[None], log_ratio]),
-        jnp.concatenate([jnp.where(is_whole, 0.0, of.below)[None], mass]),
-        jnp.concatenate([8.0 * ULP * (jnp.abs(lowest) + p)[None], blur]),
+        jnp.concatenate([jnp.where(is_whole, 0.0, of.below)[None], of.mass]),
+        jnp.concatenate([8.0 * ULP * (jnp.abs(lowest) + q)[None], blur]),
         jnp.where(is_whole, of.below, 0.0),
-        beyond,
+        jnp.where(is_whole, of.beyond, ((1.0 - q) * of.above + q * of.beyond) * (1.0 + 2.0**-50)),
     )
