@@ -112,7 +112,15 @@ def look(device: Any, options: dict[str, str | bool] | None = None) -> list[Find
 def _unsound(platform: str, options: tuple[tuple[str, Any], ...]) -> str:
     """What errs by more than is booked on the devices of a platform; nothing where all is well."""
     try:
-        findings = look(jax.local_devices(backend=platform)[0], dict(options))
+        device = jax.local_devices(backend=platform)[0]
+    except RuntimeError as error:
+        raise UnsoundBackendError(
+            f"the platform {platform!r} is not at hand, so that its float64 arithmetic cannot be looked at: no "
+            "certified answer may be computed in a program for it. Export where that platform is, or for others alone, "
+            "as by jax.export.export(.., platforms=('cpu',))"
+        ) from error
+    try:
+        findings = look(device, dict(options))
     except RuntimeError as error:
         if "RESOURCE_EXHAUSTED" in str(error):  # says nothing of what the backend computes, now or later
             raise
@@ -153,9 +161,10 @@ def sound_device(device: Any, options: dict[str, str | bool], *, has_host: bool 
 
 def refuse_unsound(device: Any, options: dict[str, str | bool]) -> None:
     """Raises `UnsoundBackendError` if `device` (a device, a platform's name, or None: JAX's default) is not sound."""
-    wrong = _wrong(_platform(device), options)
+    platform = _platform(device)
+    wrong = _wrong(platform, options)
     if wrong:
-        raise _refusal(_platform(device), wrong)
+        raise _refusal(platform, wrong)
 
 
 def _platform(device: Any) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._precision import FEW_LANES
 from jaxacct._types import Bound, Direction, Ends, Progress
@@ -221,7 +222,7 @@ class ProfileMethod(LaneMethod):
 
     log_delta: Callable[..., jax.Array]
     epsilon: Callable[..., jax.Array]
-    floor: Callable[[Any, np.ndarray], np.ndarray] | None = None
+    floor: Callable[[Any, NDArray[Any]], NDArray[Any]] | None = None
     of_reduction: bool | None = None
 
     def is_of_reduction(self, mechanism: Mechanism) -> bool:

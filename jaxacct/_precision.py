@@ -24,10 +24,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
+import jax.custom_batching
+import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
+from jax.interpreters import mlir
+from numpy.typing import NDArray
 
 from jaxacct import _ground
+from jaxacct._meshes import on_automatic_axes
 
 _CHUNK_BYTES = 64 * 2**20  # working memory that one call of a kernel may take: larger batches are cut into chunks
 
@@ -64,6 +69,23 @@ def _own_settings() -> Iterator[None]:
     promotion = jax.numpy_dtype_promotion("standard")
     with jax.enable_x64(True), promotion, jax.debug_nans(False), jax.debug_infs(False), jax.disable_jit(False):
         yield
+
+
+# Part of a user's program, a kernel runs where that does, which only its lowering says: an identity whose lowering
+# refuses platforms that are not sound, or that are not at hand to be looked at.
+_looked_at: Any = jax.extend.core.Primitive("looked_at")
+_looked_at.def_impl(lambda x: x)
+_looked_at.def_abstract_eval(lambda x: x)
+
+
+def _lowered(context: mlir.LoweringRuleContext, x: Any) -> list[Any]:
+    with _own_settings():
+        for platform in context.platforms or context.module_context.platforms:
+            _ground.refuse_unsound(platform, {})  # the user's program is compiled with the user's options
+    return [x]
+
+
+mlir.register_lowering(_looked_at, _lowered)
 
 
 class Rounding(enum.Enum):
@@ -126,18 +148,18 @@ class Kernel:
             return self._call_traced(args, traced_at, static)
         return self._call_concrete(args, static)
 
-    def _program(self, static: dict[str, Any]) -> Any:
+    def _program(self, static: dict[str, Any], seen: Callable[[Any], Any] = lambda lane: lane) -> Any:
         # new each time: what a jitted function has compiled lives as long as the function
         def program(*lanes: jax.Array) -> Any:
             self.num_traces += 1
-            return self._fn(*lanes, **static)
+            return self._fn(*map(seen, lanes), **static)
 
         program.__name__ = getattr(self, "__name__", "kernel")
         return jax.jit(program)
 
     def _traced_program(self, static: dict[str, Any]) -> Any:
         key = _key_of(static)
-        program = self._programs.pop(key, None) or self._program(static)
+        program = self._programs.pop(key, None) or self._program(static, seen=_looked_at.bind)
         self._programs[key] = program  # the last one used comes last
         if len(self._programs) > _MAX_PROGRAMS:
             self._programs.pop(next(iter(self._programs)), None)
@@ -176,7 +198,7 @@ class Kernel:
     def _bytes_of_lane(self, static: dict[str, Any]) -> int:
         return self._lane_bytes(**static) if callable(self._lane_bytes) else self._lane_bytes
 
-    def _one_after_another(self, flat: Sequence[np.ndarray], static: dict[str, Any]) -> list[Any]:
+    def _one_after_another(self, flat: Sequence[NDArray[Any]], static: dict[str, Any]) -> list[Any]:
         """The lanes as single questions; one that is asked again and again, to fill a chunk, is answered once."""
         parts: list[Any] = []
         for i in range(flat[0].size):
@@ -184,14 +206,16 @@ class Kernel:
             parts.append(parts[-1] if again else self._by_numpy([a[i : i + 1] for a in flat], static))
         return parts
 
-    def _by_numpy(self, flat: Sequence[np.ndarray], static: dict[str, Any]) -> Any:
+    def _by_numpy(self, flat: Sequence[NDArray[Any]], static: dict[str, Any]) -> Any:
         with np.errstate(all="ignore"):
             found = self._fn(*flat, **static)
         if any(isinstance(y, jax.Array) for y in jax.tree.leaves(found)):  # of the user's own precision
             raise TypeError(f"{getattr(self, '__name__', 'kernel')} mixes arrays of JAX into an answer by NumPy")
         return jax.tree.map(np.asarray, found)
 
-    def _by_program(self, flat: Sequence[np.ndarray], num_lanes: int, device: Any, static: dict[str, Any]) -> list[Any]:
+    def _by_program(
+        self, flat: Sequence[NDArray[Any]], num_lanes: int, device: Any, static: dict[str, Any]
+    ) -> list[Any]:
         at_once = 1 << max(0, int(_CHUNK_BYTES // self._bytes_of_lane(static)).bit_length() - 1)
         size = _across(min(_bucket(num_lanes), _num_devices() * at_once))
         parts = []
@@ -210,8 +234,6 @@ class Kernel:
         # the user's float32.
         constants = {i: np.asarray(a, np.float64) for i, a in enumerate(args) if i not in traced_at}
         user_dtype = jnp.result_type(float)
-        with _own_settings():
-            _check_traced()
         program = self._traced_program(static)
 
         def assemble(traced: Sequence[Any]) -> list[Any]:
@@ -219,13 +241,31 @@ class Kernel:
             whole.update(zip(traced_at, traced, strict=True))
             return [whole[i] for i in range(len(args))]
 
-        @jax.custom_jvp
-        def call(*traced: Any) -> Any:
+        def compute(*traced: Any) -> Any:
             with _own_settings():
                 arrays = [_widened(jnp.asarray(a)) for a in assemble(traced)]
                 shape = jnp.broadcast_shapes(*(a.shape for a in arrays))
-                out = program(*(jnp.broadcast_to(a, shape).reshape(-1) for a in arrays))
+                out = _of_lanes(program, [jnp.broadcast_to(a, shape).reshape(-1) for a in arrays])
                 return _narrow(jax.tree.map(lambda y: _unflatten(y, shape), out), user_dtype, self._rounding)
+
+        @jax.custom_batching.custom_vmap
+        def batched(*traced: Any) -> Any:
+            return on_automatic_axes(compute, *traced)
+
+        @batched.def_vmap
+        def _vmap(size: int, is_batched: Sequence[bool], *traced: Any) -> Any:
+            # More lanes, not a program rewritten for a further axis: JAX would do that in the user's precision, where
+            # the rules of some operations (products of matrices) turn float64 into float32.
+            ndim = max(np.ndim(a) - b for a, b in zip(traced, is_batched, strict=True))
+            ndim = max(ndim, *(a.ndim for a in constants.values())) if constants else ndim
+            with _own_settings():  # mapped eagerly, NumPy's integers still have the 64 bits that JAX cuts
+                moved = [_aligned(a, ndim) if b else a for a, b in zip(traced, is_batched, strict=True)]
+            out = batched(*moved)
+            return out, jax.tree.map(lambda _: True, out)
+
+        @jax.custom_jvp
+        def call(*traced: Any) -> Any:
+            return batched(*traced)
 
         @functools.partial(call.defjvp, symbolic_zeros=True)
         def _jvp(primals: Any, tangents: Any) -> Any:
@@ -407,7 +447,7 @@ def _across(size: int) -> int:
     return -(-size // _num_devices()) * _num_devices()
 
 
-def _placed(block: np.ndarray) -> Any:
+def _placed(block: NDArray[Any]) -> Any:
     mesh = _mesh.get()
     if mesh is None:
         return block
@@ -416,7 +456,7 @@ def _placed(block: np.ndarray) -> Any:
     return jax.make_array_from_callback(block.shape, sharding, lambda at: block[at])
 
 
-def _gathered(y: jax.Array) -> np.ndarray:
+def _gathered(y: jax.Array) -> NDArray[Any]:
     if y.is_fully_addressable:
         return np.asarray(y)
     from jax.experimental.multihost_utils import process_allgather
@@ -428,7 +468,7 @@ def _bucket(num_lanes: int) -> int:
     return 1 << max(0, num_lanes - 1).bit_length()
 
 
-def _padded(block: np.ndarray, size: int) -> np.ndarray:
+def _padded(block: NDArray[Any], size: int) -> NDArray[Any]:
     if block.shape[0] == size:
         return block
     if block.shape[0] == 0:
@@ -453,25 +493,14 @@ def _tpu_fallback() -> Any:
     return jax.local_devices(backend="cpu")[0] if jax.default_backend() == "tpu" else None
 
 
-def _asked_device() -> Any:
-    """The device, or platform, that the user chose; None for JAX's own choice."""
-    mesh = _mesh.get()
-    return getattr(jax.config, "jax_default_device") if mesh is None else mesh.devices.flat[0]  # noqa: B009  (no stub)
-
-
 def _device(*, has_host: bool = False) -> Any:
     """Where to compute: what the user chose if that can be trusted; False for NumPy, where there is that choice."""
-    fallback = _tpu_fallback()
-    device = getattr(jax.config, "jax_default_device") if fallback is None else fallback  # noqa: B009
-    if _mesh.get() is not None:
-        _check_traced()
+    fallback, mesh = _tpu_fallback(), _mesh.get()
+    device = getattr(jax.config, "jax_default_device") if fallback is None else fallback  # noqa: B009  (no stub)
+    if mesh is not None:  # which computes: nothing takes its place
+        _ground.refuse_unsound(mesh.devices.flat[0], _quick_options())
         return device
     return _ground.sound_device(device, _quick_options(), has_host=has_host)
-
-
-def _check_traced() -> None:
-    """Refuses what runs where the user's program or mesh says, if that cannot be trusted: nothing takes its place."""
-    _ground.refuse_unsound(_asked_device(), _quick_options())
 
 
 def look_at_backends() -> dict[str, list[_ground.Finding]]:
@@ -491,8 +520,21 @@ def look_at_backends() -> dict[str, list[_ground.Finding]]:
     return found
 
 
+def _of_lanes(program: Callable[..., Any], lanes: Sequence[jax.Array]) -> Any:
+    """`program` of all lanes; one after another where their number is left open (`jax.export.symbolic_shape`)."""
+    if isinstance(lanes[0].shape[0], int):
+        return program(*lanes)
+    found = jax.lax.map(lambda lane: program(*(x[None] for x in lane)), tuple(lanes))
+    return jax.tree.map(lambda y: jnp.moveaxis(y[..., 0], 0, -1), found)
+
+
 def _unflatten(y: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return jnp.moveaxis(y, -1, 0).reshape(shape + y.shape[:-1])
+
+
+def _aligned(x: jax.Array, ndim: int) -> jax.Array:
+    """`x` with its first axis before `ndim` others, with which the rest broadcast."""
+    return jnp.asarray(x).reshape(x.shape[:1] + (1,) * (ndim + 1 - x.ndim) + x.shape[1:])
 
 
 def _expand(t: jax.Array, ndim: int) -> jax.Array:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 _PLAIN = (int, float)
 _LARGEST = sys.float_info.max
@@ -57,13 +58,19 @@ def is_exact(value: Any) -> Any:
     return (bits == 0) | (bits >= 2**kind.nmant)
 
 
-def checked_array(name: str, value: Any) -> np.ndarray:
+def checked_array(name: str, value: Any) -> NDArray[Any]:
     """`value` as a NumPy array; raises ValueError unless it is concrete and of whole or real numbers."""
     if type(value) is int and abs(value) >= 2**63:  # NumPy's would be an object
         value = float(value) if abs(value) <= _LARGEST else math.inf if value > 0 else -math.inf
     try:
         array = np.asarray(value)
     except Exception as error:
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value)):
+            stacked = ", or one array by jax.numpy.stack where that may be traced" * isinstance(value, list | tuple)
+            raise ValueError(
+                f"{name} is traced by jit, vmap or grad, and must be concrete numbers{stacked}. Make it outside and "
+                "close over it, or make it a static argument"
+            ) from error
         raise ValueError(f"{name}={value!r} must be a number or an array of numbers") from error
     if array.dtype.kind == "V" and jnp.issubdtype(array.dtype, np.floating):  # bfloat16 and the like
         array = array.astype(np.float64)
@@ -72,7 +79,7 @@ def checked_array(name: str, value: Any) -> np.ndarray:
     return array
 
 
-def _require(ok: np.ndarray, name: str, array: np.ndarray, rule: str) -> None:
+def _require(ok: NDArray[Any], name: str, array: NDArray[Any], rule: str) -> None:
     if not ok.all():
         worst = array[~np.broadcast_to(ok, array.shape)].flat[0] if array.ndim else array[()]
         where = "" if array.ndim == 0 else " in an array"
@@ -161,6 +168,18 @@ def checked_number(name: str, value: Any) -> float:
     return float(array)
 
 
+def uncut(value: Any) -> Any:
+    """`value` as what JAX does not cut to its last 32 bits, as it does silently to NumPy's integers in arguments.
+
+    A number as Python's own, of which JAX says that it overflows; an array as float64.
+    """
+    if not isinstance(value, np.ndarray | np.generic) or value.dtype.kind not in "iu" or value.dtype.itemsize <= 4:
+        return value
+    if not 2**31 <= int(np.asarray(value).max(initial=0)) <= 2**53:  # what is larger is no count, and refused
+        return value
+    return value.astype(np.float64) if value.ndim else value.item()
+
+
 def python_number(value: Any) -> Any:
     """A NumPy or JAX scalar as the Python number that it holds, which compares, hashes, and can be shown."""
     return value.item() if isinstance(value, np.generic | np.ndarray | jax.Array) and np.ndim(value) == 0 else value
@@ -179,7 +198,7 @@ def check_precision(value: Any) -> None:
         raise ValueError(f"precision={value!r} must be > 0")
 
 
-def check_orders(name: str, value: Any, *, with_limits: bool = False) -> np.ndarray:
+def check_orders(name: str, value: Any, *, with_limits: bool = False) -> NDArray[Any]:
     """The Renyi orders as a float64 array [A]; raises ValueError unless each is finite and > 1, or 1 or inf."""
     if isinstance(value, jax.core.Tracer):
         raise ValueError(f"{name} must be concrete numbers: the orders choose the program that is compiled")

@@ -8,6 +8,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._validate import check_count, check_positive, check_probability, checked_array
 from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
@@ -76,7 +77,7 @@ class BandedNoise:
         return int((rows - (columns[0] if columns else 0)).max()) + 1
 
     @property
-    def squared_norms(self) -> np.ndarray:
+    def squared_norms(self) -> NDArray[Any]:
         """float64 [n], of the columns, rounded up."""
         if self.strategy.ndim == 2:
             columns = [math.fsum(np.square(column).tolist()) for column in self.strategy.T]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._precision import HostProgram, is_traced
 from jaxacct._types import Bound, Direction, NeighboringRelation
@@ -92,10 +93,10 @@ class _Plan(NamedTuple):
     """
 
     draw: Callable[..., sampling.Losses]
-    parameters: tuple[np.ndarray, ...]
+    parameters: tuple[NDArray[Any], ...]
     static: dict[str, Any]
     tile: Tile
-    log_scale: np.ndarray
+    log_scale: NDArray[Any]
     by_moment: bool = False
 
 
@@ -225,7 +226,7 @@ def _power_of_two(number: float, least: int, most: int) -> int:
 
 
 def _plan(
-    mechanism: RandomAllocation, sigma: float, epsilons: np.ndarray, method: Sampler, direction: Direction
+    mechanism: RandomAllocation, sigma: float, epsilons: NDArray[Any], method: Sampler, direction: Direction
 ) -> _Plan:
     t, k = int(mechanism.num_steps), int(mechanism.num_selected)
     # Tiles depend on the mechanism alone, so that a seed's samples do not depend on their number.
@@ -312,12 +313,12 @@ def _chunk_moments(
 def _moments(
     mechanism: RandomAllocation,
     sigma: float,
-    epsilons: np.ndarray,
+    epsilons: NDArray[Any],
     plan: _Plan,
     num_samples: int,
     seed: int,
     progress: Progress | None,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Mean and its standard error, [G] each, of values over e^log_scale."""
     key_data = np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)  # that of jax.random.key(seed)
     run = np.array([1.0 / sigma, mechanism.num_steps, mechanism.num_epochs], np.float64)
@@ -345,7 +346,7 @@ def _moments(
     return mean, np.sqrt(squares / num_samples / max(num_samples - 1, 1))
 
 
-def chernoff_upper_confidence(mean: Any, num_samples: int, error_prob: float, scale: Any = 1.0) -> np.ndarray:
+def chernoff_upper_confidence(mean: Any, num_samples: int, error_prob: float, scale: Any = 1.0) -> NDArray[Any]:
     """Chernoff-KL bound on the expectation of values in [0, scale] from the mean of N independent ones (RA-S19).
 
     scale * max{p: N kl(mean/scale || p) <= log(1/error_prob)}, kl(q || p) = q log(q/p) + (1-q) log((1-q)/(1-p)):
@@ -363,7 +364,7 @@ def chernoff_upper_confidence(mean: Any, num_samples: int, error_prob: float, sc
     allowed = math.log(1.0 / error_prob) / num_samples
     most = np.minimum(math.sqrt(2.0 * allowed) * np.sqrt(q) + 2.0 * allowed, 1.0 - q)
 
-    def outside(gap: np.ndarray) -> np.ndarray:
+    def outside(gap: NDArray[Any]) -> NDArray[Any]:
         kl = -np.where(q > 0, q * np.log1p(gap / q), 0.0) - np.where(q < 1, (1 - q) * np.log1p(-gap / (1 - q)), 0.0)
         return ~(kl <= allowed)
 

@@ -8,6 +8,7 @@ from typing import Any, TypeGuard, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._method import BracketMethod, Cost, LaneBracketMethod, LaneMethod, Method, Query
 from jaxacct._precision import Kernel, KernelByStructure, Rounding
@@ -160,7 +161,7 @@ def _window(mechanism: Shuffled) -> int:
     return window_for(*concrete_pair(mechanism)[:2])
 
 
-def _of_pair(mechanism: Shuffled, error: np.ndarray) -> Any:
+def _of_pair(mechanism: Shuffled, error: NDArray[Any]) -> Any:
     """The trade-off function of the clones pair; few rates one after the other, on the host, where nothing compiles."""
     pair, window = concrete_pair(mechanism), _window(mechanism)
     if error.size > _FEW_RATES:
@@ -175,7 +176,7 @@ def _is_cheap(mechanism: Mechanism) -> bool:
     return on_host and max(first.cost, first.cold) <= Cost.TENTHS
 
 
-def _is_hopeless(mechanism: Mechanism, error: np.ndarray) -> bool:
+def _is_hopeless(mechanism: Mechanism, error: NDArray[Any]) -> bool:
     """Whether no line is above 0 at these rates: none is higher than 1 - delta at the largest epsilon, less the rate.
 
     Looked at closely where quick methods say so: tiny noise, whose every delta would be dear.
@@ -197,7 +198,7 @@ def _is_of_lanes(method: Method) -> TypeGuard[LaneMethod]:
     return not callable(method.lanes.on_host) and bool(method.lanes.on_host)
 
 
-def _deltas(mechanism: Mechanism, epsilons: np.ndarray) -> np.ndarray:
+def _deltas(mechanism: Mechanism, epsilons: NDArray[Any]) -> NDArray[Any]:
     """Delta at each epsilon, a certified upper bound; one question after the other, which compiles nothing."""
     return np.asarray([_about(mechanism, Query.DELTA, x) for x in epsilons.tolist()], np.float64)
 
@@ -208,7 +209,7 @@ def _about(mechanism: Mechanism, query: Query, target: float, width: float = _AB
     return float(answer(dataclasses.replace(question, warns=False)).high)
 
 
-def _best_lines(mechanism: Mechanism, error: np.ndarray) -> np.ndarray:
+def _best_lines(mechanism: Mechanism, error: NDArray[Any]) -> NDArray[Any]:
     """The largest of the lines of few epsilons: some evenly spaced, then those that look best for each rate."""
     level = error.reshape(-1)
     smallest = _NEGLIGIBLE * max(level[level > 0].min(initial=1.0), _SMALLEST)
@@ -225,7 +226,7 @@ def _best_lines(mechanism: Mechanism, error: np.ndarray) -> np.ndarray:
     return _below(np.maximum(*_heights(at, kept, level)).max(axis=0)).reshape(error.shape)
 
 
-def _promising(epsilons: np.ndarray, kept: np.ndarray, level: np.ndarray) -> np.ndarray:
+def _promising(epsilons: NDArray[Any], kept: NDArray[Any], level: NDArray[Any]) -> NDArray[Any]:
     """Epsilons whose lines are the highest if log delta is the polynomial through what is known: a guess."""
     seen = kept < 1.0
     if np.count_nonzero(seen) < _DEGREE + 1:
@@ -236,7 +237,7 @@ def _promising(epsilons: np.ndarray, kept: np.ndarray, level: np.ndarray) -> np.
     return np.unique(fine[np.concatenate([x.argmax(axis=0) for x in _heights(fine, guess, level)])])
 
 
-def _at_vertices(epsilons: np.ndarray, kept: np.ndarray, level: np.ndarray) -> np.ndarray:
+def _at_vertices(epsilons: NDArray[Any], kept: NDArray[Any], level: NDArray[Any]) -> NDArray[Any]:
     """For each rate, where the parabola through the highest line and its two neighbours is highest: a guess."""
     if len(epsilons) < 3:
         return np.zeros(0)
@@ -255,24 +256,24 @@ def _at_vertices(epsilons: np.ndarray, kept: np.ndarray, level: np.ndarray) -> n
     return np.unique(np.clip(x[i] + steps, x[i - 1], x[i + 1])[helps])
 
 
-def _heights(epsilons: np.ndarray, kept: np.ndarray, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _heights(epsilons: NDArray[Any], kept: NDArray[Any], level: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Both kinds of lines at each rate, [epsilons, rates]; `kept` is 1 - delta."""
     growth = np.exp(epsilons)[:, None]
     return kept[:, None] - growth * level, (kept[:, None] - level) / growth
 
 
-def _below(heights: np.ndarray) -> np.ndarray:
+def _below(heights: NDArray[Any]) -> NDArray[Any]:
     """Heights less the rounding of their few operations, at least 0."""
     return np.maximum(heights * (1.0 - 2.0**-40) - _ROUNDING, 0.0)
 
 
-def _lines_to(last: float) -> np.ndarray:
+def _lines_to(last: float) -> NDArray[Any]:
     last = min(last, _LAST_LINE)
     spread = np.geomspace(1e-6, 1.0, _NUM_LINES) * last
     return np.concatenate([np.linspace(0.0, last, _NUM_LINES), spread])
 
 
-def _by_lines(mechanism: Mechanism, error: np.ndarray) -> np.ndarray:
+def _by_lines(mechanism: Mechanism, error: NDArray[Any]) -> NDArray[Any]:
     """The envelope of the lines of finitely many epsilons, by the profile in the worse direction."""
     methods_for(mechanism)  # or an error in words
     losses: list[Pld] = []

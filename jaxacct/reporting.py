@@ -14,6 +14,7 @@ import numpy as np
 from jaxacct._types import Bound, Interval, NeighboringRelation, OrderEdgeWarning, PrecisionWarning
 from jaxacct._validate import check_precision, checked_array, python_number
 from jaxacct.accounting import Entry, deciding, delta_interval, epsilon_interval
+from jaxacct.accounting._entries import columns
 from jaxacct.accounting._questions import only_target
 from jaxacct.answering._plan import Step
 from jaxacct.answering._question import check_scalars
@@ -303,41 +304,4 @@ def plan_text(steps: tuple[Step, ...], mechanism: Mechanism) -> str:
         names = ("method", "ends", "points", "cost", "cold", "theorem")
         name, ends, runs, cost, cold, theorem = (fields[key] for key in names)
         rows.append((name, ends, sides, runs, cost, cold, theorem))
-    return "\n".join(_columns(head, rows))
-
-
-def _columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)]
-
-
-def comparison_text(entries: tuple[Entry, ...], solved: str) -> str:
-    """The lines of `compare` as a table of 80 columns; values are rounded to the safe side."""
-    sources = list(dict.fromkeys(e.theorem for e in entries))
-    head = ("method", "direction", solved, "bound", "order", "cold ms", "source")
-    rows = [
-        (
-            e.method,
-            e.direction.value if e.neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE else "-",
-            shown(e.value, 6) if e.bound is Bound.UPPER else shown_down(e.value, 6),
-            e.bound.value.removesuffix(" bound"),
-            "-" if np.isnan(e.order) else f"{e.order:.4g}" + ("*" if e.at_order_edge else ""),
-            f"{1e3 * e.seconds:.0f}",
-            f"[{sources.index(e.theorem) + 1}]",
-        )
-        for e in entries
-    ]
-    lines = _columns(head, rows)
-    uppers = [e for e in entries if e.bound is Bound.UPPER]
-    best = {d: min(e.value for e in uppers if e.direction is d) for d in dict.fromkeys(e.direction for e in uppers)}
-    worst = max(best.values())
-    lines.append("")
-    sides = " and ".join(f"{d.value} {shown(v, 6)}" for d, v in best.items())
-    lines.append(f"{solved} = {shown(worst, 6)}" + (f": the larger of {sides}" if len(best) > 1 else ""))
-    lines.append("cold ms: of the first such question in a process, compilation included")
-    if any(e.at_order_edge for e in entries):
-        lines.append("* the largest order tried was best: valid, but may be loose")
-    lines.append("")
-    for i, source in enumerate(sources, 1):
-        lines += textwrap.wrap(source, 80, initial_indent=f"{f'[{i}]':<5}", subsequent_indent="     ")
-    return "\n".join(lines)
+    return "\n".join(columns(head, rows))

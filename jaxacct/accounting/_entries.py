@@ -1,9 +1,9 @@
 """The lines of a comparison, and those of many points as lines of arrays."""
 
 import dataclasses
-import importlib
 import math
-from collections.abc import Callable, Iterable
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +12,7 @@ import numpy as np
 from jaxacct._method import Query
 from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism
+from jaxacct.special import shown, shown_down
 from jaxacct.workers import Workers, gathered
 
 
@@ -66,9 +67,7 @@ class Comparison(tuple[Entry, ...]):
         return tuple(self), self.quantity
 
     def __repr__(self) -> str:
-        reporting = importlib.import_module("jaxacct.reporting")  # above questions, and loaded only here
-        text: str = reporting.comparison_text(self, self.quantity)
-        return text
+        return comparison_text(self, self.quantity)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,3 +116,41 @@ def _joined(line: list[Entry | None], shape: tuple[int, ...], query: Query) -> E
         at_order_edge=np.array([entry is not None and entry.at_order_edge for entry in line]).reshape(shape),
         seconds=sum(entry.seconds for entry in known),
     )
+
+
+def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows below a head, each column as wide as its widest cell."""
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)]
+
+
+def comparison_text(entries: tuple[Entry, ...], solved: str) -> str:
+    """The lines of `compare` as a table of 80 columns; values are rounded to the safe side."""
+    sources = list(dict.fromkeys(e.theorem for e in entries))
+    head = ("method", "direction", solved, "bound", "order", "cold ms", "source")
+    rows = [
+        (
+            e.method,
+            e.direction.value if e.neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE else "-",
+            shown(e.value, 6) if e.bound is Bound.UPPER else shown_down(e.value, 6),
+            e.bound.value.removesuffix(" bound"),
+            "-" if np.isnan(e.order) else f"{e.order:.4g}" + ("*" if e.at_order_edge else ""),
+            f"{1e3 * e.seconds:.0f}",
+            f"[{sources.index(e.theorem) + 1}]",
+        )
+        for e in entries
+    ]
+    lines = columns(head, rows)
+    uppers = [e for e in entries if e.bound is Bound.UPPER]
+    best = {d: min(e.value for e in uppers if e.direction is d) for d in dict.fromkeys(e.direction for e in uppers)}
+    worst = max(best.values())
+    lines.append("")
+    sides = " and ".join(f"{d.value} {shown(v, 6)}" for d, v in best.items())
+    lines.append(f"{solved} = {shown(worst, 6)}" + (f": the larger of {sides}" if len(best) > 1 else ""))
+    lines.append("cold ms: of the first such question in a process, compilation included")
+    if any(e.at_order_edge for e in entries):
+        lines.append("* the largest order tried was best: valid, but may be loose")
+    lines.append("")
+    for i, source in enumerate(sources, 1):
+        lines += textwrap.wrap(source, 80, initial_indent=f"{f'[{i}]':<5}", subsequent_indent="     ")
+    return "\n".join(lines)

@@ -61,9 +61,13 @@ def epsilon(
 
     Traced arguments get what runs in one program of fixed size, vectorised and differentiable. For Poisson-sampled
     Gaussian steps ("cells") and one epoch of random allocation ("exact") that is nearly as sharp; elsewhere closed
-    forms and Renyi divergences, valid but looser. ``precision=math.inf`` leaves out what is slower than the quick
-    methods: one epoch of random allocation is then bracketed by a program, some milliseconds a point where there are
-    many, and other random allocation by one line a point, some tens of milliseconds.
+    forms and Renyi divergences, valid but looser. Slopes are those of the bound that answers. At random settings those
+    of the two are within 2 % of the sharp answer's (of `delta`, 10 %); those of several epochs and of k of t steps are
+    off by 13 to 16 % in the median, and by several times at worst.
+
+    ``precision=math.inf`` leaves out what is slower than the quick methods: one epoch of random allocation is then
+    bracketed by a program, some milliseconds a point where there are many, and other random allocation by one line a
+    point, some tens of milliseconds.
 
     Args:
       mechanism: a mechanism, or an `RdpCurve`. Array fields broadcast with each other and `target_delta`.
@@ -116,7 +120,7 @@ def delta(
 ) -> Any:
     """The delta that `mechanism` satisfies at `target_epsilon`: certified upper bound, best applicable method.
 
-    As `epsilon`, with the two exchanged.
+    As `epsilon`, with the two exchanged, inside `jit` too: slopes are those of the bound that answers there.
 
     Args:
       mechanism: a mechanism, or an `RdpCurve`.

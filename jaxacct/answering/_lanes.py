@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._method import BracketMethod, LaneBracketMethod, LaneMethod, ProfileMethod, Query, RenyiMethod
 from jaxacct._precision import KernelByStructure, Rounding, is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct._validate import is_exact
+from jaxacct.answering._question import is_known
 from jaxacct.conversion import delta_from_log, delta_from_log_down, epsilon_from_rdp, log_delta_from_rdp
 from jaxacct.mechanisms._base import Description, Mechanism
 from jaxacct.special._namespace import xp
@@ -104,7 +106,8 @@ def ask(method: LaneMethod, mechanism: Mechanism, query: Query, target: Any) -> 
 @ask.register
 def _(method: ProfileMethod, mechanism: Mechanism, query: Query, target: Any) -> Answer:
     value, order = _kernel(method, query)(mechanism, target, **method.lanes.statics(mechanism))
-    return Answer(value, order, np.zeros(np.shape(value), bool))
+    shape = np.shape(value)
+    return Answer(value, order, np.zeros(shape if is_known(shape) else (), bool))
 
 
 @ask.register
@@ -168,14 +171,14 @@ def bracket_on_lanes(
     return Ends(*bracket_kernel(method, query)(mechanism, target, size=size))
 
 
-def _points_at(mechanism: Mechanism, target: Any, shape: tuple[int, ...], at: np.ndarray) -> tuple[Mechanism, Any]:
+def _points_at(mechanism: Mechanism, target: Any, shape: tuple[int, ...], at: NDArray[Any]) -> tuple[Mechanism, Any]:
     """The mechanism and target of some points of a batch, by number."""
     leaves, structure = jax.tree.flatten(mechanism)
     *fields, target = (np.broadcast_to(x, shape).reshape(-1)[at] for x in (*leaves, target))
     return jax.tree.unflatten(structure, fields), target
 
 
-def ask_where(todo: np.ndarray, method: LaneMethod, mechanism: Mechanism, query: Query, target: Any) -> Answer:
+def ask_where(todo: NDArray[Any], method: LaneMethod, mechanism: Mechanism, query: Query, target: Any) -> Answer:
     """One method's answer at the points of a batch that `todo` marks; elsewhere the worst one.
 
     A method of both directions answers everywhere, since the other direction takes the same answer.
@@ -195,7 +198,7 @@ def ask_where(todo: np.ndarray, method: LaneMethod, mechanism: Mechanism, query:
 
 def bracket_many(
     method: LaneBracketMethod,
-    where: np.ndarray,
+    where: NDArray[Any],
     mechanism: Mechanism,
     query: Query,
     target: Any,
@@ -227,7 +230,7 @@ def bracket_many(
 
 
 def bracket_points(
-    method: BracketMethod, where: np.ndarray, question: Any, directions: Sequence[Direction]
+    method: BracketMethod, where: NDArray[Any], question: Any, directions: Sequence[Direction]
 ) -> Ends[Any]:
     """Brackets of many points by the host's own batches, [directions] + batch; trivial where `where` is False."""
     assert method.many is not None

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._method import (
     BOTH,
@@ -157,7 +158,7 @@ def _ask_traced(method: LaneBracketMethod, directions: Sequence[Direction], foun
             found.narrow(Asked(method, Answer(ends.upper[..., column], jnp.nan, False)), d)
 
 
-def _ask_lanes(method: LaneBracketMethod, where: np.ndarray, directions: Sequence[Direction], found: Found) -> None:
+def _ask_lanes(method: LaneBracketMethod, where: NDArray[Any], directions: Sequence[Direction], found: Found) -> None:
     """Both ends of the concrete points that `where` marks, as narrow as a quick question wants them."""
     columns, of = [list(Direction).index(d) for d in directions], found.question
     ends = bracket_many(method, where, of.mechanism, of.query, of.target, columns, _QUICK_GOAL)

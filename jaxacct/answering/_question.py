@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._method import Query
@@ -58,8 +59,12 @@ class Question:
 
     @functools.cached_property
     def shape(self) -> tuple[int, ...]:
-        """Of the batch."""
-        return np.broadcast_shapes(*(np.shape(x) for x in (*jax.tree.leaves(self.mechanism), self.target)))
+        """Of the batch; one point's where a program leaves it open: with that all broadcast."""
+        shapes = [np.shape(x) for x in (*jax.tree.leaves(self.mechanism), self.target)]
+        if not self.is_traced:
+            return np.broadcast_shapes(*shapes)
+        shape = _together(shapes)
+        return shape if is_known(shape) else ()
 
     @property
     def is_batch(self) -> bool:
@@ -77,6 +82,16 @@ class Question:
         for at in np.ndindex(self.shape):
             *fields, target = (p[at].item() if isinstance(p[at], np.generic) else p[at] for p in points)
             yield at, self.at(jax.tree.unflatten(structure, fields), float(target))
+
+
+def _together(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape to which `shapes` broadcast, also those that a program leaves open (`jax.export.symbolic_shape`)."""
+    return (np if all(map(is_known, shapes)) else jnp).broadcast_shapes(*shapes)
+
+
+def is_known(shape: tuple[int, ...]) -> bool:
+    """Whether a program leaves no size of `shape` open."""
+    return all(isinstance(size, int) for size in shape)
 
 
 def directions_of(mechanism: Mechanism, direction: Direction | str | None) -> tuple[Direction, ...]:
@@ -155,7 +170,7 @@ def check_question(mechanism: object, query: Query, target: Any) -> None:
     if not any(shapes):
         return
     try:
-        np.broadcast_shapes(*shapes)
+        _together(shapes)
     except ValueError as error:
         message = f"mechanism={mechanism!r}: the shapes of its fields and of {query.given} must broadcast, not {shapes}"
         raise ValueError(message) from error

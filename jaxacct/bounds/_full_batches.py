@@ -5,6 +5,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.mechanisms import FixedBatches, TruncatedPoisson
 from jaxacct.special import binomial_tail, down, log_binomial_weights, up
@@ -57,7 +58,7 @@ def filled(run: TruncatedPoisson) -> Full:
     return Full(most, max(0.0, total * (1.0 - slack)), ((rest, top), *found) if first > limit else found)
 
 
-def _spread(x: np.ndarray, weights: np.ndarray, nodes: np.ndarray) -> Any:
+def _spread(x: NDArray[Any], weights: NDArray[Any], nodes: NDArray[Any]) -> Any:
     """Weights of `x[nodes]`: that of each of `x`, which fall, is spread to the nodes about it so that the mean stays.
 
     The first and the last place are nodes.

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
 from jaxacct._precision import HostProgram
@@ -152,7 +153,8 @@ def _sampled_on(of: _Round, line: Line, direction: Direction) -> LineMoments:
     found = _poisson_program(*line, sigma, of.sampling_prob * lanes, add, num_z=num_z)
     power = order if direction is Direction.REMOVE else 1.0 - order
     decay = sampled_gaussian_decay(of.noise_multiplier, of.sampling_prob, power, float(line.edges[0, 0]))
-    return LineMoments(*found)._replace(log_decay=np.minimum(found.log_decay, decay))
+    least: Any = np.minimum(found.log_decay, decay)
+    return LineMoments(*found)._replace(log_decay=least)
 
 
 class ComposedProfile:
@@ -250,7 +252,7 @@ class ComposedProfile:
         lower, upper = (np.concatenate([part[k] for part in out]) for k in (0, 1))
         return lower, upper
 
-    def delta(self, epsilon: Any) -> Ends[np.ndarray]:
+    def delta(self, epsilon: Any) -> Ends[NDArray[Any]]:
         """Lower and upper ends [C, E] of delta at each `epsilon` >= 0, one-dimensional [E]."""
         epsilon = np.atleast_1d(np.asarray(epsilon, np.float64))
         with np.errstate(all="ignore"):
@@ -260,7 +262,7 @@ class ComposedProfile:
             lower, upper = (np.exp(x).reshape(lanes.shape) for x in (low, high))
             return Ends(down(lower, 8), np.minimum(up(upper, 8), 1.0))
 
-    def epsilon(self, delta: float) -> Ends[np.ndarray]:
+    def epsilon(self, delta: float) -> Ends[NDArray[Any]]:
         """Lower and upper ends [C] of epsilon at `delta`."""
         log_delta = np.full(len(self._counts), math.log(delta))
         with np.errstate(all="ignore"):

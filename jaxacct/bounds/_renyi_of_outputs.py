@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._method import Lanes, orders_bytes
 from jaxacct.bounds._by_ratio import by_direction
@@ -27,7 +28,7 @@ def _pair_of(mechanism: Any) -> DiscretePair:
     return mechanism if mechanism.signature() == (DiscretePair,) else mechanism.mechanism
 
 
-def _numbers(pair: DiscretePair) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _numbers(pair: DiscretePair) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
     """P and Q at the outputs that Q has, log(P/Q) there, and P where Q has none."""
     p, q = np.asarray(pair.p), np.asarray(pair.q)
     here = q > 0.0

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._method import BOTH, CLOSED_FORM, Cost, ProfileMethod, RenyiMethod, never
 from jaxacct.bounds import _inversion as inversion
@@ -109,7 +110,7 @@ def unamplified(uses: Callable[[Any], Any]) -> ProfileMethod:
       uses: ``(mechanism) -> `` how many times a record takes part.
     """
 
-    def floor(mechanism: PoissonSampled | RandomAllocation, log_delta: np.ndarray) -> np.ndarray:
+    def floor(mechanism: PoissonSampled | RandomAllocation, log_delta: NDArray[Any]) -> NDArray[Any]:
         # A guess, not a bound: where P[L > eps] is delta, for the loss L ~ N(mu^2/2, mu^2), with e^{-z^2/2 - z - 1} for
         # the normal tail, which is larger; less 1.5 standard deviations, since delta at eps is less than P[L > eps].
         # Of a small mu, delta is about mu times as much. Too high a guess loses tightness only: it is not asked.

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.calibration._search import Range
 from jaxacct.mechanisms._base import Mechanism
@@ -38,14 +39,14 @@ class Batch:
 
     structure: Any
     leaves: tuple[Any, ...]
-    target_epsilon: np.ndarray
-    target_delta: np.ndarray
+    target_epsilon: NDArray[Any]
+    target_delta: NDArray[Any]
 
     def mechanism(self, values: Any, at: Any = slice(None)) -> Any:
         """The mechanism of the lanes `at`, `values` being the unknown of those lanes."""
         return jax.tree.unflatten(self.structure, [values if x is None else x[at] for x in self.leaves])
 
-    def point(self, values: np.ndarray, lane: int) -> Any:
+    def point(self, values: NDArray[Any], lane: int) -> Any:
         """The mechanism of one lane, of Python numbers."""
         numbers = [(values if x is None else x)[lane].item() for x in self.leaves]
         return jax.tree.unflatten(self.structure, numbers)
@@ -69,7 +70,7 @@ def batch_of(
     return Batch(structure, lanes, next(flat), next(flat)), shape
 
 
-def range_of(batch: Batch, keys: tuple[Any, ...]) -> tuple[Range, np.ndarray]:
+def range_of(batch: Batch, keys: tuple[Any, ...]) -> tuple[Range, NDArray[Any]]:
     """Where to search in each lane, within what the owner's other fields allow, and where to begin."""
     mechanism = batch.mechanism(UNKNOWN)
     field, (owner, name) = field_of(mechanism, keys), owner_of(mechanism, keys)

@@ -1,8 +1,10 @@
 """Calibration by methods on lanes: each method alone, and only where it can still change the answer."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._method import LaneMethod
 from jaxacct._types import Direction
@@ -11,7 +13,7 @@ from jaxacct.calibration._routes import is_hopeless, method_route, num_grids, up
 from jaxacct.calibration._search import Found, Range, search
 
 
-def _less_private(values: np.ndarray, where: Range, tolerance: float) -> np.ndarray:
+def _less_private(values: NDArray[Any], where: Range, tolerance: float) -> NDArray[Any]:
     """A step towards the worst end, the least that counts as a gain; possibly beyond it."""
     sign = np.where(where.best >= where.worst, 1.0, -1.0)
     return values - sign if where.is_whole else values * np.exp(-sign * tolerance)
@@ -21,9 +23,9 @@ def by_methods(
     batch: Batch,
     methods: Sequence[LaneMethod],
     directions: Sequence[Direction],
-    target: np.ndarray,
+    target: NDArray[Any],
     where: Range,
-    start: np.ndarray,
+    start: NDArray[Any],
     tolerance: float,
 ) -> Found:
     """The value nearest to the worst end at which some method in each direction confirms `target`.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._method import LaneMethod, ProfileMethod, Query, RenyiMethod
 from jaxacct._types import Direction, PrecisionWarning
@@ -24,21 +25,21 @@ _WIDE = 0.01  # accepted where nothing was asked
 class Answered(NamedTuple):
     """Epsilon [L], right where it was wanted; what else the route says of each lane; the relative width behind it."""
 
-    epsilon: np.ndarray
-    extra: dict[str, np.ndarray]
+    epsilon: NDArray[Any]
+    extra: dict[str, NDArray[Any]]
     width: Any = 0.0
 
 
-Route = Callable[[np.ndarray, np.ndarray], Answered]
+Route = Callable[[NDArray[Any], NDArray[Any]], Answered]
 
 
-def _lanes(wanted: np.ndarray, least: int) -> np.ndarray:
+def _lanes(wanted: NDArray[Any], least: int) -> NDArray[Any]:
     """The lanes to ask for: those wanted, and as many others as make up a program that is compiled already."""
     at, others = np.flatnonzero(wanted), np.flatnonzero(~wanted)
     return np.concatenate([at, others[: max(0, least - at.size)]])
 
 
-def _groups(wanted: np.ndarray) -> list[np.ndarray]:
+def _groups(wanted: NDArray[Any]) -> list[NDArray[Any]]:
     """The lanes wanted in small groups of one size, the last one filled up by repeating it."""
     at, size = np.flatnonzero(wanted), min(_GROUP, wanted.size)
     return [np.resize(at[i : i + size], size) for i in range(0, at.size, size)]
@@ -54,7 +55,7 @@ def up_to_order(method: LaneMethod) -> float:
     return method.up_to_order if isinstance(method, RenyiMethod) else math.inf
 
 
-def _ask(method: LaneMethod, grid: int, mechanism: Mechanism, target: np.ndarray) -> Answer:
+def _ask(method: LaneMethod, grid: int, mechanism: Mechanism, target: NDArray[Any]) -> Answer:
     if isinstance(method, RenyiMethod):
         return ask_at_grid(method, grid, mechanism, Query.EPSILON, target)
     return ask(method, mechanism, Query.EPSILON, target)
@@ -64,7 +65,7 @@ def method_route(method: LaneMethod, grid: int, batch: Batch) -> Route:
     """By one method, at one of its grids of orders."""
     is_dear = not math.isinf(up_to_order(method))  # a tenth of a second for each lane
 
-    def route(values: np.ndarray, wanted: np.ndarray) -> Answered:
+    def route(values: NDArray[Any], wanted: NDArray[Any]) -> Answered:
         epsilon, order, edge = np.full(values.shape, np.inf), np.zeros(values.shape), np.zeros(values.shape, bool)
         for at in _groups(wanted) if is_dear else [_lanes(wanted, _CHUNK)]:
             found = _ask(method, grid, batch.mechanism(values[at], at), batch.target_delta[at])
@@ -75,13 +76,13 @@ def method_route(method: LaneMethod, grid: int, batch: Batch) -> Route:
 
 
 def engine_route(
-    batch: Batch, method: str | None, directions: tuple[Direction, ...], precision: float | None, start: np.ndarray
+    batch: Batch, method: str | None, directions: tuple[Direction, ...], precision: float | None, start: NDArray[Any]
 ) -> Route:
     """As `jaxacct.epsilon` answers, point by point."""
     options: dict[str, Any] = {"method": method, "precision": precision}
     options["direction"] = None if directions == batch.mechanism(start).directions else directions[0]
 
-    def route(values: np.ndarray, wanted: np.ndarray) -> Answered:
+    def route(values: NDArray[Any], wanted: NDArray[Any]) -> Answered:
         epsilon, wide, widths = np.full(values.shape, np.inf), np.zeros(values.shape, bool), np.zeros(values.shape)
         for i in np.flatnonzero(wanted).tolist():
             with warnings.catch_warnings(record=True) as caught:
@@ -97,7 +98,7 @@ def engine_route(
     return route
 
 
-def is_hopeless(method: LaneMethod, batch: Batch, values: np.ndarray) -> np.ndarray:
+def is_hopeless(method: LaneMethod, batch: Batch, values: NDArray[Any]) -> NDArray[Any]:
     """Lanes in which `method` would miss the target at `values`, by its own guess."""
     if not isinstance(method, ProfileMethod) or method.floor is None:
         return np.zeros(values.shape, bool)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._patience import told
 
@@ -16,14 +17,14 @@ _OVERSHOOT, _LEAST_STEP, _FIRST_CAP = 1.1, 0.02, 1.5
 _OF_WIDTH = 0.1  # share of the relative width of an answer that counts as the tolerance, where that is larger
 _STEEP = 4.0  # log(epsilon / target) is clipped to this: larger ones only give the sign
 
-Ask = Callable[[np.ndarray, np.ndarray], Any]
+Ask = Callable[[NDArray[Any], NDArray[Any]], Any]
 
 
 class Range(NamedTuple):
     """Where to look: from the end that loses most privacy to the one that loses least, [L] each."""
 
-    worst: np.ndarray
-    best: np.ndarray
+    worst: NDArray[Any]
+    best: NDArray[Any]
     is_whole: bool
 
 
@@ -33,18 +34,18 @@ class Found(NamedTuple):
     `asked` is what the answer carried besides epsilon, at that value.
     """
 
-    value: np.ndarray
-    is_affordable: np.ndarray
-    epsilon: np.ndarray
-    asked: dict[str, np.ndarray]
+    value: NDArray[Any]
+    is_affordable: NDArray[Any]
+    epsilon: NDArray[Any]
+    asked: dict[str, NDArray[Any]]
 
 
-def _log_ratio(epsilon: np.ndarray, target: np.ndarray) -> np.ndarray:
+def _log_ratio(epsilon: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
     ratio = np.log(np.maximum(epsilon, 1e-300)) - np.log(np.maximum(target, 1e-300))
     return np.clip(ratio, -_STEEP, _STEEP)
 
 
-def _between(x1: np.ndarray, x2: np.ndarray, x3: np.ndarray, f1: Any, f2: Any, f3: Any) -> np.ndarray:
+def _between(x1: NDArray[Any], x2: NDArray[Any], x3: NDArray[Any], f1: Any, f2: Any, f3: Any) -> NDArray[Any]:
     """The next point, as a fraction of the way from x1 to x2, f of opposite signs there.
 
     Inverse quadratic interpolation through a third point where that is safe, else half (Chandrupatla 1997); the secant
@@ -58,7 +59,9 @@ def _between(x1: np.ndarray, x2: np.ndarray, x3: np.ndarray, f1: Any, f2: Any, f
     return np.where(np.isfinite(t) & (t >= 0.0) & (t <= 1.0), t, 0.5)
 
 
-def search(ask: Ask, target: np.ndarray, where: Range, start: np.ndarray, todo: np.ndarray, tolerance: float) -> Found:
+def search(
+    ask: Ask, target: NDArray[Any], where: Range, start: NDArray[Any], todo: NDArray[Any], tolerance: float
+) -> Found:
     """Steps of growing length from `start` to a bracket, then Chandrupatla's method: log epsilon against log value.
 
     Args:
@@ -74,7 +77,7 @@ def search(ask: Ask, target: np.ndarray, where: Range, start: np.ndarray, todo: 
     x = np.round(x) if is_whole else x
     good, bad = best.copy(), worst.copy()
     good_known, bad_known = np.zeros(x.shape, bool), np.zeros(x.shape, bool)
-    value, epsilon, asked = best.copy(), np.full(x.shape, np.inf), dict[str, np.ndarray]()
+    value, epsilon, asked = best.copy(), np.full(x.shape, np.inf), dict[str, NDArray[Any]]()
     active = todo & (sign * (best - worst) >= 0)
     # latest, opposite and third point of each search
     p1 = p2 = p3 = np.full(x.shape, np.nan)

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._method import Cost, LaneMethod, Method, Query, one_sided
 from jaxacct._types import Direction, OrderEdgeWarning, PrecisionWarning
@@ -70,7 +71,7 @@ class Solve:
             warnings.warn(message, PrecisionWarning, stacklevel=3)
         return found
 
-    def _question(self, batch: Batch, x: np.ndarray) -> Question:
+    def _question(self, batch: Batch, x: NDArray[Any]) -> Question:
         """What is asked where the field is `x` [L]."""
         of, at = batch.mechanism(x), batch.target_delta
         question = question_of(of, Query.EPSILON, at, method=self.method, precision=self.precision)
@@ -93,7 +94,7 @@ class _Apart:
     solve: Solve
     example: Any
 
-    def __call__(self, lanes: tuple[np.ndarray, ...]) -> Found:
+    def __call__(self, lanes: tuple[NDArray[Any], ...]) -> Found:
         """The value in each lane: of (leaves but the unknown .., target epsilon, target delta), [L] each."""
         leaves, structure = flattened(self.example, self.solve.keys)
         rest = iter(lanes)

@@ -109,7 +109,8 @@ def _compare_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
 
 def _compare(args: argparse.Namespace, scheme: "Scheme") -> str:
     from jaxacct.accounting import compare
-    from jaxacct.reporting import comparison_text, entry_fields, statement_json
+    from jaxacct.accounting._entries import comparison_text
+    from jaxacct.reporting import entry_fields, statement_json
 
     mechanism = scheme.mechanism(vars(args))
     if args.plan:

@@ -3,9 +3,10 @@
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._types import Bound, TooFineError
 from jaxacct._work import count_transforms
@@ -48,7 +49,7 @@ class _LogMoments:
         return sum(count * float(log_p[-1]) for _, log_p, count in self._parts)
 
 
-def _log_sum_exp(x: np.ndarray) -> float:
+def _log_sum_exp(x: NDArray[Any]) -> float:
     top = float(x.max())
     return top + math.log(float(np.exp(x - top).sum()))
 
@@ -194,8 +195,8 @@ def _window(parts: Sequence[tuple[Pld, int]], moments: _LogMoments, steepest: fl
 
 
 def _under_tilt(
-    parts: Sequence[tuple[Pld, int]], tilt: float, losses: np.ndarray, start: int, reach: float, *, upper: bool
-) -> np.ndarray:
+    parts: Sequence[tuple[Pld, int]], tilt: float, losses: NDArray[Any], start: int, reach: float, *, upper: bool
+) -> NDArray[Any]:
     """Composed masses, upper or lower, at `losses`, the grid from `start` on: by a transform of tilted masses.
 
     Args:
@@ -242,12 +243,12 @@ def _fft_error(norms: float, grown: float, drift: float, result: float, eta: flo
     return eta / (1.0 - eta) * norms * math.exp(grown) + drift / (1.0 - 2.0 * drift) * result
 
 
-def _norm(x: np.ndarray) -> float:
+def _norm(x: NDArray[Any]) -> float:
     """The Euclidean norm; that of NumPy starts threads."""
     return math.sqrt(float(np.square(x).sum()))
 
 
-def _wrapped(masses: np.ndarray, size: int) -> np.ndarray:
+def _wrapped(masses: NDArray[Any], size: int) -> NDArray[Any]:
     """`masses` folded onto a circle of `size` points."""
     if masses.shape[0] <= size:
         return np.concatenate([masses, np.zeros(size - masses.shape[0])])
@@ -255,7 +256,7 @@ def _wrapped(masses: np.ndarray, size: int) -> np.ndarray:
     return np.concatenate([masses, np.zeros(rows * size - masses.shape[0])]).reshape(rows, size).sum(axis=0)
 
 
-def _power(x: np.ndarray, exponent: int) -> np.ndarray:
+def _power(x: NDArray[Any], exponent: int) -> NDArray[Any]:
     """x**exponent by squaring: at most 2 ulp sqrt(5) relative for each unit of the exponent."""
     result = np.ones_like(x)
     while exponent:

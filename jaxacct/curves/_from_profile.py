@@ -11,20 +11,22 @@ discrete loss distribution, which composes (RA-X9; "connect the dots" of Doroshe
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._types import Bound, Direction
 from jaxacct._validate import check_positive, checked_array, checked_choice, checked_number
 from jaxacct.curves._pld import Pld
 
 # delta, rounded to the safe side, at each of an array of epsilons.
-Profile = Callable[[np.ndarray], np.ndarray]
+Profile = Callable[[NDArray[Any]], NDArray[Any]]
 
 MAX_EPSILON = 690.0  # e^epsilon is a float
 
 
-def loss_rounding(losses: np.ndarray) -> np.ndarray:
+def loss_rounding(losses: NDArray[Any]) -> NDArray[Any]:
     """Relative error of a few operations on e^loss."""
     return 2.0**-50 * (8.0 + np.abs(losses))
 
@@ -50,7 +52,7 @@ def profile_of(pld: Pld) -> Profile:
     deltas = pld.infinite_mass + np.append(np.cumsum(falls[::-1])[::-1][1:], 0.0)
     total = float(pld.masses.sum()) + pld.infinite_mass
 
-    def profile(epsilons: np.ndarray) -> np.ndarray:
+    def profile(epsilons: NDArray[Any]) -> NDArray[Any]:
         place = np.floor((epsilons - offset) / step)
         low = np.clip(place, 0, size - 1).astype(int)
         high = np.minimum(low + 1, size - 1)
@@ -68,7 +70,7 @@ def profile_of(pld: Pld) -> Profile:
     return profile
 
 
-def _slope(losses: np.ndarray, excess: np.ndarray, i: int, j: int) -> tuple[float, float]:
+def _slope(losses: NDArray[Any], excess: NDArray[Any], i: int, j: int) -> tuple[float, float]:
     """(whole, rest) of the slope of H from point i to point j, whole -1 where kappa <= 1.
 
     `excess` is H - max(0, 1 - kappa): the slope left of kappa = 1 is -1 and a small rest, kept apart.
@@ -80,7 +82,7 @@ def _slope(losses: np.ndarray, excess: np.ndarray, i: int, j: int) -> tuple[floa
     return (-1.0 if losses[i] < 0.0 else 0.0), rise / width
 
 
-def hull(losses: np.ndarray, excess: np.ndarray) -> tuple[list[int], list[tuple[float, float]]]:
+def hull(losses: NDArray[Any], excess: NDArray[Any]) -> tuple[list[int], list[tuple[float, float]]]:
     """Points of the lower convex envelope in kappa = e^loss, and the slopes of H between them."""
     kept: list[int] = [0]
     slopes: list[tuple[float, float]] = []
@@ -96,7 +98,7 @@ def hull(losses: np.ndarray, excess: np.ndarray) -> tuple[list[int], list[tuple[
 
 
 def dominating_pld(
-    step: float, remove: np.ndarray, add: np.ndarray, direction: Direction | str, *, theorem: str = ""
+    step: float, remove: NDArray[Any], add: NDArray[Any], direction: Direction | str, *, theorem: str = ""
 ) -> Pld:
     """A loss distribution whose profile is nowhere below any profile that obeys the given bounds (RA-X9).
 

@@ -7,8 +7,10 @@ above it (`jaxacct.curves._from_profile`).
 """
 
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.curves._from_profile import hull
@@ -19,8 +21,8 @@ _ROUNDS = 12  # passes that push the chords below the profile; where they are no
 
 def dominated_pld(
     step: float,
-    own: Ends[np.ndarray],
-    other: Ends[np.ndarray],
+    own: Ends[NDArray[Any]],
+    other: Ends[NDArray[Any]],
     direction: Direction,
     *,
     theorem: str = "",
@@ -38,7 +40,7 @@ def dominated_pld(
     ratio = np.exp(losses)
     below = losses < 0
 
-    def excess(a: np.ndarray, b: np.ndarray, pick: np.ufunc, sign: float) -> np.ndarray:
+    def excess(a: NDArray[Any], b: NDArray[Any], pick: np.ufunc, sign: float) -> NDArray[Any]:
         """H - max(0, 1 - kappa) at the grid points; `sign` rounds outwards."""
         values = np.concatenate([b[:0:-1] * ratio[below] * (1.0 + sign * 2.0**-50 * (8.0 - losses[below])), a])
         values[left] = pick(a[0], b[0])

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import check_delta, check_positive, checked_array, checked_choice, checked_number
@@ -45,7 +46,7 @@ class Pld(Mechanism):
 
     offset: float
     step: float
-    masses: np.ndarray
+    masses: NDArray[Any]
     infinite_mass: float
     bound: Bound
     direction: Direction
@@ -94,7 +95,7 @@ class Pld(Mechanism):
         return (((self, number),),)
 
     @property
-    def losses(self) -> np.ndarray:
+    def losses(self) -> NDArray[Any]:
         """float64 [N], nats."""
         return self.offset + self.step * np.arange(self.masses.shape[0])
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._types import Bound, NeighboringRelation
 from jaxacct._validate import check_orders, checked_array
@@ -31,7 +32,7 @@ class RdpCurve:
     11.0879
     """
 
-    orders: np.ndarray
+    orders: NDArray[Any]
     values: Any
     bound: Bound
     neighboring_relation: NeighboringRelation

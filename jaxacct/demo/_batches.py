@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 _SPARE = 4.0  # standard deviations of a batch's size that fit into one piece
 
@@ -12,10 +13,10 @@ _SPARE = 4.0  # standard deviations of a batch's size that fit into one piece
 class Digits(NamedTuple):
     """Scikit-learn's handwritten digits, 8 by 8 pixels in [-1, 1]: 1437 private ones to train on, 360 public ones."""
 
-    images: np.ndarray  # float32 [records, 64]
-    labels: np.ndarray  # int32 [records]
-    test_images: np.ndarray
-    test_labels: np.ndarray
+    images: NDArray[Any]  # float32 [records, 64]
+    labels: NDArray[Any]  # int32 [records]
+    test_images: NDArray[Any]
+    test_labels: NDArray[Any]
 
 
 def load_digits() -> Digits:
@@ -35,7 +36,7 @@ def piece_size(num_records: int, num_steps: int, num_selected: int) -> int:
     return min(num_records, math.ceil(num_records * rate + spare))
 
 
-def padded_pieces(records: np.ndarray, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def padded_pieces(records: NDArray[Any], size: int) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
     """(indices, weights), both [size], that hold each of `records` once with weight 1, and padding with weight 0.
 
     One piece as a rule; more where a batch is larger, for dropping what does not fit would change the mechanism; one

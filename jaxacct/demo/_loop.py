@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct import training
 from jaxacct.demo._batches import Digits, load_digits, padded_pieces, piece_size
@@ -24,7 +25,7 @@ class State(NamedTuple):
 
     params: Any
     opt_state: Any
-    accuracies: np.ndarray  # float32 [epochs], nan where still to come
+    accuracies: NDArray[Any]  # float32 [epochs], nan where still to come
 
 
 class Outcome(NamedTuple):
@@ -33,7 +34,7 @@ class Outcome(NamedTuple):
     mechanism: RandomAllocation  # what was run, every epoch begun taken as a whole
     num_releases: int
     epsilon: float
-    accuracies: np.ndarray  # after each epoch; nan where it did not come to it
+    accuracies: NDArray[Any]  # after each epoch; nan where it did not come to it
     is_finished: bool
     state: State
 
@@ -66,7 +67,7 @@ def _begin(settings: Settings, plan: Plan) -> tuple[_Trainer, State]:
     return trainer, State(params, optimizer.init(params), accuracies)
 
 
-def _advance(trainer: _Trainer, state: State, records: np.ndarray) -> State:
+def _advance(trainer: _Trainer, state: State, records: NDArray[Any]) -> State:
     """One release, of the batch `records`; after the last one of an epoch, the accuracy too."""
     settings, digits, _, programs = trainer
     size = piece_size(len(digits.labels), settings.num_steps, settings.num_selected)
@@ -87,7 +88,7 @@ def _advance(trainer: _Trainer, state: State, records: np.ndarray) -> State:
     return state._replace(accuracies=accuracies)
 
 
-def _show(bar: Any, epsilon: float, accuracies: np.ndarray) -> None:
+def _show(bar: Any, epsilon: float, accuracies: NDArray[Any]) -> None:
     """One step further, with epsilon so far and the accuracy after the last whole epoch."""
     known = accuracies[~np.isnan(accuracies)]
     accuracy = {"accuracy": f"{100.0 * known[-1]:.1f} %"} if known.size else {}

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.accounting import epsilon
 from jaxacct.demo._plan import Plan, Settings
@@ -14,7 +15,7 @@ from jaxacct.special import shown
 _TICKS = tuple(digit * 10.0**exponent for exponent in range(-3, 4) for digit in (1, 2, 5))
 
 
-def make_picture(settings: Settings, plan: Plan, accuracies: np.ndarray) -> Any:
+def make_picture(settings: Settings, plan: Plan, accuracies: NDArray[Any]) -> Any:
     """A matplotlib figure: accuracy after each epoch; epsilon beside that of other ways to draw the same batches."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
@@ -37,7 +38,7 @@ def make_picture(settings: Settings, plan: Plan, accuracies: np.ndarray) -> Any:
     return figure
 
 
-def _draw_accuracy(ax: Any, settings: Settings, accuracies: np.ndarray) -> None:
+def _draw_accuracy(ax: Any, settings: Settings, accuracies: NDArray[Any]) -> None:
     steps, shares = settings.num_steps * np.arange(1, accuracies.size + 1), 100.0 * accuracies
     ax.plot(steps, shares, "o-", color="black", markersize=3.0, clip_on=False, label=f"at the end: {shares[-1]:.1f} %")
     ax.set_ylim(0.0, 100.0)
@@ -58,7 +59,7 @@ def _draw_epsilon(ax: Any, settings: Settings, plan: Plan) -> None:
     counts = np.unique(np.concatenate([np.geomspace(1, num_steps, 6).astype(int), num_steps * begun]))
     poisson = PoissonSampled(step, settings.num_selected / num_steps, counts)
 
-    def ends(name: str, epsilons: np.ndarray) -> str:
+    def ends(name: str, epsilons: NDArray[Any]) -> str:
         return f"{name}: {shown(float(epsilons[-1]))}"
 
     edges = num_steps * np.arange(plan.num_epochs + 1)
@@ -79,6 +80,6 @@ def _draw_epsilon(ax: Any, settings: Settings, plan: Plan) -> None:
     ax.legend(fontsize="small", loc="best")
 
 
-def save_picture(path: Path, settings: Settings, plan: Plan, accuracies: np.ndarray) -> None:
+def save_picture(path: Path, settings: Settings, plan: Plan, accuracies: NDArray[Any]) -> None:
     """Writes `make_picture` to a file; its ending says the format."""
     make_picture(settings, plan, accuracies).savefig(path)

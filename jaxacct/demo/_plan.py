@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct import training
 from jaxacct._validate import check_count
@@ -59,7 +60,7 @@ class Plan(NamedTuple):
     epoch: training.Epoch  # one epoch, which costs its whole price as soon as it is begun
     num_epochs: int
     affordable: int  # noise releases within the budget, a whole number of epochs
-    epsilons: np.ndarray  # float64 [num_epochs + 1]
+    epsilons: NDArray[Any]  # float64 [num_epochs + 1]
 
     @property
     def max_releases(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import dp_accounting  # type: ignore[import-untyped]
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._method import RenyiMethod
 from jaxacct._types import NeighboringRelation, PrecisionWarning
@@ -103,7 +104,7 @@ class PLDAccountant(dp_accounting.pld.PLDAccountant):  # type: ignore[misc]
         return error
 
 
-def _read_at(curve: RdpCurve, orders: np.ndarray) -> np.ndarray:
+def _read_at(curve: RdpCurve, orders: NDArray[Any]) -> NDArray[Any]:
     """A curve at other orders, from above: Renyi divergences do not fall with the order. inf beyond its last order."""
     order = np.argsort(curve.orders)
     at = np.searchsorted(curve.orders[order], orders)

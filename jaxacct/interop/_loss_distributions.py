@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution  # type: ignore[import-untyped]
+from numpy.typing import NDArray
 
 from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import check_positive
@@ -98,7 +99,7 @@ def to_privacy_loss_distribution(*plds: Pld, value_discretization_interval: floa
     )
 
 
-def _profile(distribution: Any, interval: float) -> np.ndarray:
+def _profile(distribution: Any, interval: float) -> NDArray[Any]:
     """Their delta at 0, interval, 2 interval, ..., rounded up, until it no longer falls.
 
     They take a difference of running sums, U = P[L > epsilon] less e^epsilon Q[L > epsilon], which errs by a part of U.

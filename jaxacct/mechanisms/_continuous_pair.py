@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._types import NeighboringRelation
 from jaxacct._validate import checked_number
@@ -11,7 +13,7 @@ from jaxacct.mechanisms._base import Release, description
 from jaxacct.mechanisms._fields import fixed
 from jaxacct.mechanisms._words import ADAPTIVE, EVERY_STEP
 
-_Function = Callable[[np.ndarray], np.ndarray]
+_Function = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 @description

@@ -26,6 +26,7 @@ from jaxacct._validate import (
     checked_array,
     is_count,
     is_exact,
+    uncut,
 )
 
 _LARGEST_COUNT = 2.0**53  # up to it every whole number is a double
@@ -38,7 +39,7 @@ Part = Any  # a description, or a tuple of them; their classes are built on this
 class _Unknown:
     """Stands for a field whose value does not matter: a leaf, as None would not be, and in every range."""
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         del copy
         return np.ones((), dtype)
 
@@ -153,6 +154,7 @@ class FieldSpec:
 
     def as_numbers(self, held: Any) -> Any:
         """What is given, with lists and what turns itself into an array (a pandas Series) as NumPy arrays."""
+        held = tuple(map(uncut, held)) if self.is_several and isinstance(held, tuple) else uncut(held)
         if self.is_several or type(held) in _PLAIN or isinstance(held, (*_NUMBERS, str)) or held is UNKNOWN:
             return held
         if not (isinstance(held, list | tuple) or hasattr(held, "__array__")) or isinstance(held, jax.core.Tracer):
@@ -163,7 +165,7 @@ class FieldSpec:
             array = np.asarray(held)
         except ValueError:  # of ragged rows
             return held
-        return array if array.dtype.kind in "iuf" else held
+        return uncut(array) if array.dtype.kind in "iuf" else held
 
     def check(self, name: str, held: Any) -> None:
         """Raises ValueError unless the field holds numbers in range, traced ones, or what is still to be found."""

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._precision import is_traced
 from jaxacct._validate import checked_array
@@ -141,6 +142,8 @@ class FiniteRandomizer(Randomizer):
         try:
             rows = checked_array("probabilities", self.probabilities).astype(np.float64)
         except ValueError:  # rows of several lengths among others
+            if is_traced(self.probabilities):
+                raise
             rows = np.zeros(0)
         if rows.ndim != 2 or rows.shape[0] < 2 or not np.all(rows >= 0) or np.any(abs(rows.sum(axis=1) - 1.0) > 1e-9):
             raise ValueError(
@@ -148,7 +151,7 @@ class FiniteRandomizer(Randomizer):
             )
         object.__setattr__(self, "probabilities", tuple(map(tuple, rows.tolist())))
 
-    def _rows(self) -> np.ndarray:
+    def _rows(self) -> NDArray[Any]:
         rows = np.asarray(self.probabilities)
         return rows[:, rows.any(axis=0)]  # outputs that never occur
 

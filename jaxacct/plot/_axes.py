@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from numpy.typing import NDArray
 
 from jaxacct.plot._looks import Look
 
@@ -95,7 +96,7 @@ def tick_text(value: float) -> str:
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
 
 
-def whole_ticks(axis: Any, values: np.ndarray) -> None:
+def whole_ticks(axis: Any, values: NDArray[Any]) -> None:
     """Ticks at whole numbers only, where a linear axis counts something."""
     if axis.get_scale() == "linear" and np.all(values == np.floor(values)):
         axis.set_major_locator(MaxNLocator(integer=True))
@@ -111,7 +112,7 @@ def add_legend(ax: Axes) -> None:
     ax.legend(list(named.values()), list(named), **place, fontsize="small", frameon=False)
 
 
-def drawable(values: Any) -> np.ndarray:
+def drawable(values: Any) -> NDArray[Any]:
     """`values` without infinite bounds and what underflowed, which leave gaps."""
     array = np.asarray(values, np.float64)
     return np.where((array == 0) | ((array > 1.0 / NO_BOUND) & (array < NO_BOUND)), array, np.nan)
@@ -123,7 +124,7 @@ def check_scalar(name: str, value: Any) -> None:
         raise ValueError(f"{name} of shape {np.shape(value)} must be a scalar")
 
 
-def check_grid(name: str, values: Any) -> np.ndarray:
+def check_grid(name: str, values: Any) -> NDArray[Any]:
     """`values` in increasing order; raises ValueError unless they are at least two different finite numbers."""
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "iuf" or not np.all(np.isfinite(array)):

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 from jaxacct._types import Bound, Interval, PrecisionWarning
 from jaxacct._validate import check_delta, check_epsilon, check_positive
@@ -150,7 +151,7 @@ def delta_profile(
     return ax
 
 
-def _draw(ax: Axes, grid: np.ndarray, ends: Interval, style: dict[str, Any]) -> None:
+def _draw(ax: Axes, grid: NDArray[Any], ends: Interval, style: dict[str, Any]) -> None:
     missing = int(np.sum(np.asarray(ends.upper) >= NO_BOUND))
     if missing:
         style = {**style, "label": f"{style['label']} (no bound at {missing} of {grid.size})"}

@@ -17,6 +17,7 @@ from jaxacct.answering._question import check_scalars
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import FieldSpec, number_paths, value_at, with_fields
 from jaxacct.plot._curves import delta_profile
+from jaxacct.reporting import report
 
 _SPAN = 30.0  # a slider reaches this many times below and above where it begins
 _STEPS = 60  # of a slider
@@ -53,7 +54,6 @@ def explore(mechanism: Mechanism, target_delta: float = 1e-6) -> Any:
         ipywidgets = importlib.import_module("ipywidgets")
     except ImportError as error:
         raise ImportError("jaxacct.plot.explore needs ipywidgets: pip install 'jaxacct[explore]'") from error
-    report = importlib.import_module("jaxacct.reporting").report  # above pictures, and loaded only here
     check_delta("target_delta", target_delta)
     target_delta = checked_number("target_delta", target_delta)
     check_scalars(mechanism)

@@ -1,18 +1,18 @@
 """A sweep as a picture: lines, a map with contours, or panels of these."""
 
 import itertools
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from jaxacct._types import Bound
 from jaxacct.mechanisms._fields import number_fields
 from jaxacct.plot._axes import add_legend, axes_or_new, drawable, name_axes, scale_axis, set_log, tick_text
-from jaxacct.sweeping import Layout, SweepResult
 
 _MOST_LINES = 6  # values of an axis up to which each has a line, and a panel
 _PANEL = (4.2, 3.6)  # inches
@@ -21,7 +21,23 @@ _DIGITS = (1.0, 2.0, 5.0)  # where lines of a map are drawn, in each decade
 _MARKERS = "os^Dv*"
 
 
-def sweep_result(found: SweepResult, *, ax: Axes | None = None) -> Axes | tuple[Axes, ...]:
+@runtime_checkable
+class _Sweep(Protocol):
+    """What is drawn of a `jaxacct.sweeping.SweepResult`, which is built on this module."""
+
+    @property
+    def quantity(self) -> str: ...
+    @property
+    def grid(self) -> Any: ...
+    @property
+    def values(self) -> NDArray[Any]: ...
+    @property
+    def bound(self) -> Bound: ...
+    @property
+    def target(self) -> float | None: ...
+
+
+def sweep_result(found: _Sweep, *, ax: Axes | None = None) -> Axes | tuple[Axes, ...]:
     """A sweep of one field as a line, of two as lines or a map with contours, of three in panels.
 
     Of two fields the shorter one has a line for each value, or both span a map where it has more than six; of three
@@ -44,11 +60,9 @@ def sweep_result(found: SweepResult, *, ax: Axes | None = None) -> Axes | tuple[
     >>> ax.get_xlabel(), [text.get_text() for text in ax.get_legend().get_texts()]
     ('noise multiplier', ['number of steps = 10', 'number of steps = 100'])
     """
-    if not isinstance(found, SweepResult):
+    if not isinstance(found, _Sweep):
         raise ValueError(f"found={found!r} must be a SweepResult, as jaxacct.sweep returns it")
-    axes = list(found.grid.axes.items())
-    if found.grid.layout is Layout.ZIPPED:
-        axes = axes[:1]
+    axes = list(found.grid.axes.items())[: found.values.ndim]  # of fields side by side the first
     values = drawable(found.values)
     by_size = sorted(range(len(axes)), key=lambda i: -axes[i][1].size)
     if len(axes) == 3 and ax is None and axes[by_size[2]][1].size <= _MOST_LINES:
@@ -61,7 +75,7 @@ def sweep_result(found: SweepResult, *, ax: Axes | None = None) -> Axes | tuple[
     return ax
 
 
-def _panels(found: SweepResult, axes: list[Any], values: np.ndarray, by_size: list[int]) -> tuple[Axes, ...]:
+def _panels(found: _Sweep, axes: list[Any], values: NDArray[Any], by_size: list[int]) -> tuple[Axes, ...]:
     shared = [axes[i] for i in by_size[:2]]
     name, steps = axes[by_size[2]]
     figure = Figure(figsize=(_PANEL[0] * steps.size, _PANEL[1]), dpi=100, layout="constrained")
@@ -82,7 +96,7 @@ def _panels(found: SweepResult, axes: list[Any], values: np.ndarray, by_size: li
     return tuple(panels)
 
 
-def _one(ax: Axes, found: SweepResult, axes: list[Any], values: np.ndarray, norm: LogNorm, *, bar: bool) -> None:
+def _one(ax: Axes, found: _Sweep, axes: list[Any], values: NDArray[Any], norm: LogNorm, *, bar: bool) -> None:
     (name, x), *rest = axes
     if rest and rest[0][1].size > _MOST_LINES:
         _map(ax, found, (name, x), rest[0], values, norm, bar=bar)
@@ -101,7 +115,7 @@ def _one(ax: Axes, found: SweepResult, axes: list[Any], values: np.ndarray, norm
         add_legend(ax)
 
 
-def _map(ax: Axes, found: SweepResult, across: Any, up: Any, values: np.ndarray, norm: LogNorm, *, bar: bool) -> None:
+def _map(ax: Axes, found: _Sweep, across: Any, up: Any, values: NDArray[Any], norm: LogNorm, *, bar: bool) -> None:
     """Colours, and labelled lines at round values of the same scale, which the colour bar shows too."""
     (x_name, x), (y_name, y) = across, up
     order, rise = np.argsort(x), np.argsort(y)
@@ -124,12 +138,12 @@ def _map(ax: Axes, found: SweepResult, across: Any, up: Any, values: np.ndarray,
         scale.minorticks_off()
 
 
-def _spans_decades(numbers: np.ndarray) -> bool:
+def _spans_decades(numbers: NDArray[Any]) -> bool:
     """Whether the axis of these increasing numbers is logarithmic."""
     return bool(numbers[0] > 0 and np.ptp(np.log(numbers)) > np.log(5.0))
 
 
-def _edges(numbers: np.ndarray) -> np.ndarray:
+def _edges(numbers: NDArray[Any]) -> NDArray[Any]:
     """The borders of a map's cells, halfway between neighbours as the axis shows them."""
     is_log = _spans_decades(numbers)
     at = np.log(numbers) if is_log else numbers.astype(np.float64)
@@ -145,7 +159,7 @@ def _round_values(low: float, high: float) -> list[float]:
     return [digit * 10.0**decade for decade in decades for digit in digits]
 
 
-def _range(values: np.ndarray) -> tuple[float, float]:
+def _range(values: NDArray[Any]) -> tuple[float, float]:
     seen = values[np.isfinite(values) & (values > 0)]
     return (float(seen.min()), float(seen.max())) if seen.size and seen.min() < seen.max() else (0.1, 1.0)
 
@@ -161,7 +175,7 @@ def _words(name: str) -> str:
     return _WORDS.get(field, field.replace("_", " "))
 
 
-def _answer(found: SweepResult) -> str:
+def _answer(found: _Sweep) -> str:
     side = "at least" if found.bound is Bound.LOWER else "at most"
     given = "delta" if found.quantity == "epsilon" else "epsilon"
     at = "" if found.target is None else f" at {given} = {tick_text(found.target)}"

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 from jaxacct._validate import check_probability
 from jaxacct.mechanisms._base import Mechanism
@@ -81,7 +82,7 @@ def roc_curve(
     return ax
 
 
-def _checked(rates: Any) -> np.ndarray:
+def _checked(rates: Any) -> NDArray[Any]:
     grid = check_grid("false_positive_rates", rates).astype(np.float64)
     check_probability("false_positive_rates", grid)
     return grid

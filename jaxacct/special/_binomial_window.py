@@ -4,12 +4,13 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.special._binomial import stirling_error
 from jaxacct.special._rounding import ULP
 
 
-def binomial_window(num_trials: int, first: float, second: float, log_tail: float) -> np.ndarray:
+def binomial_window(num_trials: int, first: float, second: float, log_tail: float) -> NDArray[Any]:
     """Counts [N], ascending, that hold all but 2 e^-log_tail of C(n, k) first^k second^(n-k).
 
     By Chernoff's bound, sum over k >= x > n first of these <= e^{-n KL(x/n || first)}, and likewise below; `first` and
@@ -43,7 +44,9 @@ def binomial_window(num_trials: int, first: float, second: float, log_tail: floa
     return np.arange(max(0, edge(centre, -1)), min(num_trials, edge(centre, num_trials + 1)) + 1, dtype=np.float64)
 
 
-def log_binomial_weights(num_trials: int, first: float, second: float, counts: np.ndarray) -> tuple[np.ndarray, float]:
+def log_binomial_weights(
+    num_trials: int, first: float, second: float, counts: NDArray[Any]
+) -> tuple[NDArray[Any], float]:
     """log C(n, k) + k log `first` + (n - k) log `second` at the `counts` k [N], and a bound on its error.
 
     Loader 2000, for two factors > 0 that add up to 1 only roughly: with D(x, m) = x log(x/m) - (x - m) it is
@@ -62,7 +65,7 @@ def log_binomial_weights(num_trials: int, first: float, second: float, counts: n
     stirling = stirling_error(whole) - stirling_error(k) - stirling_error(r)
     stirling = stirling + 0.5 * np.log(whole / (2.0 * math.pi * k * r))
 
-    def deviance(x: np.ndarray, mean: float) -> tuple[np.ndarray, np.ndarray]:
+    def deviance(x: NDArray[Any], mean: float) -> tuple[NDArray[Any], NDArray[Any]]:
         difference = x - mean
         log = np.log1p(np.where(x > 0, difference / mean, 0.0))
         return x * log - difference, np.abs(difference) + np.abs(x * log) + mean * np.abs(difference / mean)

@@ -2,8 +2,10 @@
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 @functools.cache
@@ -16,13 +18,13 @@ def _log_factorials(size: int) -> tuple[float, ...]:
     return tuple(found)
 
 
-def log_factorial_table(max_n: int) -> np.ndarray:
+def log_factorial_table(max_n: int) -> NDArray[Any]:
     """float64 [max_n + 1]: log n! for n = 0..max_n, each within 4 ULP of itself."""
     return np.asarray(_log_factorials(max_n + 1), np.float64)
 
 
 @functools.lru_cache(maxsize=4)
-def log_binomial_table(max_n: int) -> np.ndarray:
+def log_binomial_table(max_n: int) -> NDArray[Any]:
     """float64 [max_n + 1, max_n + 1]: log C(n, j) of whole numbers, within 4 ULP of itself; -inf for j > n."""
     table = np.full((max_n + 1, max_n + 1), -np.inf)
     row = [1]

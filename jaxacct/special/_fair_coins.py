@@ -10,9 +10,11 @@ positive integrals both: nothing cancels, however far the tail. The same formula
 
 import functools
 from fractions import Fraction
+from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.special._binomial import LOG_2PI, stirling_error
 from jaxacct.special._namespace import is_jax, xp
@@ -159,7 +161,7 @@ def log_fair_pmf(k: jax.Array, m: jax.Array) -> jax.Array:
 
 
 @functools.cache
-def small_tails() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def small_tails() -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """(log P[a = j], P[a >= j] / P[a = j], E[(a - j)_+] / P[a = j]), a ~ Bin(m, 1/2), at index m * SMALL_TOSSES + j.
 
     Three tables for small m; every term is positive.

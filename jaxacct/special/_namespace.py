@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.special import _elementary
 
@@ -126,7 +127,7 @@ def row_map(fn: Callable[[Any], Any], rows: Any, *, at_once: int) -> Any:
     return np.moveaxis(np.concatenate(parts, axis=-1), -1, 0)[..., None]
 
 
-def scan(step: Callable[[Any, Any], tuple[Any, Any]], state: Any, numbers: np.ndarray) -> Any:
+def scan(step: Callable[[Any, Any], tuple[Any, Any]], state: Any, numbers: NDArray[Any]) -> Any:
     """``state, row = step(state, i)`` for each i of the `numbers`, the rows stacked: (state, rows)."""
     if is_jax(*jax.tree.leaves(state)):
         return jax.lax.scan(step, state, numbers)

@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.sweeping._grid import MARK, Grid, rows
 
@@ -62,7 +63,7 @@ class SweepFile:
         """Where the rows are."""
         return self._path
 
-    def begin(self, found: np.ndarray | None, later: dict[int, np.ndarray], *, resume: bool) -> None:
+    def begin(self, found: NDArray[Any] | None, later: dict[int, NDArray[Any]], *, resume: bool) -> None:
         """Makes the files hold the header and the rows of `found`, what `read` returned, and the chunks of `later`.
 
         Raises:
@@ -85,7 +86,7 @@ class SweepFile:
         self._end = len(self._header)
         self.finish()  # what is there belongs to a file that was removed
 
-    def read(self) -> np.ndarray | None:
+    def read(self) -> NDArray[Any] | None:
         """The values of the whole chunks in the file; None if there is no file, or not even a whole header.
 
         Raises:
@@ -107,9 +108,9 @@ class SweepFile:
             lines = lines[: len(lines) // self._chunk_size * self._chunk_size]
         return self._checked(lines)
 
-    def read_later(self) -> dict[int, np.ndarray]:
+    def read_later(self) -> dict[int, NDArray[Any]]:
         """The values of the whole chunks that were answered out of order, by their number."""
-        found: dict[int, np.ndarray] = {}
+        found: dict[int, NDArray[Any]] = {}
         try:
             with open(self._path + _LATER, "rb") as file:
                 if file.readline() != self._settings_line:
@@ -123,7 +124,7 @@ class SweepFile:
             pass
         return found
 
-    def _checked(self, lines: list[str]) -> np.ndarray:
+    def _checked(self, lines: list[str]) -> NDArray[Any]:
         values = np.array([_last_number(line) for line in lines], np.float64)
         size = min(len(lines), self._grid.size)
         wanted = rows(self._grid.points(0, size), values[:size])
@@ -148,7 +149,7 @@ class SweepFile:
         changes = ", ".join(f"{name}={theirs.get(name)!r} there, {ours.get(name)!r} here" for name in names)
         return f"out={self._path!r} holds another sweep: {changes or 'other columns'}"
 
-    def append(self, start: int, values: np.ndarray) -> None:
+    def append(self, start: int, values: NDArray[Any]) -> None:
         """Adds the rows of the points from `start` on; asked again after an interrupt, it begins where they begin."""
         points = self._grid.points(start, start + values.size)
         data = "".join(rows(points, values)).encode()
@@ -156,7 +157,7 @@ class SweepFile:
         self._append(self._path, data)
         self._end += len(data)
 
-    def keep(self, chunks: dict[int, np.ndarray]) -> None:
+    def keep(self, chunks: dict[int, NDArray[Any]]) -> None:
         """Writes chunks that were answered out of order to the second file."""
         lines = [f"{number},{','.join(map(repr, values.tolist()))}\n" for number, values in chunks.items()]
         if not self._has_later:
@@ -178,7 +179,7 @@ class SweepFile:
             os.fsync(file.fileno())
 
 
-def _chunk_of(line: bytes) -> tuple[int, np.ndarray]:
+def _chunk_of(line: bytes) -> tuple[int, NDArray[Any]]:
     """A chunk's number and values; number -1 for a line that is not whole."""
     try:
         number, *values = line.decode().split(",")

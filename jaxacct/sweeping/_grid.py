@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._types import Bound
 
@@ -31,7 +32,7 @@ class Grid:
     `labels` are the names of columns where they are not those of the axes.
     """
 
-    axes: dict[str, np.ndarray]
+    axes: dict[str, NDArray[Any]]
     layout: Layout
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -51,18 +52,18 @@ class Grid:
         """The axes' labels."""
         return tuple(self.labels.get(name, name) for name in self.axes)
 
-    def at(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
+    def at(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """The axes' values at the points of these numbers."""
         places = np.unravel_index(numbers, self.shape)
         places = places if self.layout is Layout.PRODUCT else places * len(self.axes)
         return {name: axis[i] for (name, axis), i in zip(self.axes.items(), places, strict=True)}
 
-    def points(self, start: int, stop: int) -> dict[str, np.ndarray]:
+    def points(self, start: int, stop: int) -> dict[str, NDArray[Any]]:
         """The axes' values at the points from `start` to `stop`."""
         return self.at(np.arange(start, stop))
 
 
-def rows(points: dict[str, np.ndarray], values: np.ndarray) -> Iterator[str]:
+def rows(points: dict[str, NDArray[Any]], values: NDArray[Any]) -> Iterator[str]:
     """A line of comma-separated text for each point; every number reads back as itself."""
     for row in zip(*(column.tolist() for column in (*points.values(), values)), strict=True):
         yield ",".join(map(repr, row)) + "\n"

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._method import BracketMethod, Cost, LaneBracketMethod, LaneMethod, Query
 from jaxacct._precision import is_traced
@@ -44,7 +45,7 @@ class Question:
     precision: float | None
     orders: tuple[float, ...] | None
 
-    def at(self, points: dict[str, np.ndarray]) -> tuple[Any, Any]:
+    def at(self, points: dict[str, NDArray[Any]]) -> tuple[Any, Any]:
         """The mechanism and the target of some points."""
         mechanism = with_fields(self.mechanism, {self.paths[n]: x for n, x in points.items() if n in self.paths})
         targets = [x for name, x in points.items() if name in _TARGETS]
@@ -52,7 +53,7 @@ class Question:
         (check_delta if self.query is Query.EPSILON else check_epsilon)(self.query.given, target)
         return mechanism, target
 
-    def __call__(self, points: dict[str, np.ndarray]) -> np.ndarray:
+    def __call__(self, points: dict[str, NDArray[Any]]) -> NDArray[Any]:
         """The answers at some points."""
         mechanism, target = self.at(points)
         ask = epsilon if self.query is Query.EPSILON else delta
@@ -76,21 +77,21 @@ class Question:
         )
         return dataclasses.replace(question, wants_lower=self.method is not None)
 
-    def bound(self, points: dict[str, np.ndarray]) -> Bound:
+    def bound(self, points: dict[str, NDArray[Any]]) -> Bound:
         """What the answers are, by the methods at one point."""
         if self.method is None:
             return Bound.UPPER
         mechanism, target = self.at({name: values[0].item() for name, values in points.items()})
         return named(self._asked(mechanism, target)).bound
 
-    def is_on_lanes(self, points: dict[str, np.ndarray]) -> bool:
+    def is_on_lanes(self, points: dict[str, NDArray[Any]]) -> bool:
         """Whether one program answers many points at once."""
         mechanism, target = self.at(points)
         if self.orders is not None:
             return True
         return all(isinstance(step.method, LaneMethod) for step in plan(self._asked(mechanism, target)))
 
-    def num_at_once(self, points: dict[str, np.ndarray]) -> int:
+    def num_at_once(self, points: dict[str, NDArray[Any]]) -> int:
         """Points that are asked together where the host answers: as many as spare time and take a second or two.
 
         A function of the question alone, since points that are bracketed together may differ in their last digits from

@@ -1,13 +1,13 @@
 """What a sweep returns."""
 
 import dataclasses
-import importlib
 import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._types import Bound
 from jaxacct.sweeping import _tables
@@ -42,11 +42,11 @@ class SweepResult:
 
     quantity: str
     grid: Grid
-    values: np.ndarray
+    values: NDArray[Any]
     bound: Bound
     num_done: int
     target: float | None = None
-    answered: np.ndarray | None = None
+    answered: NDArray[Any] | None = None
     question: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     num_again: int = 0
 
@@ -59,7 +59,7 @@ class SweepResult:
         points = f"{done}{self.grid.size} point{'' if self.grid.size == 1 else 's'}"
         return f"<SweepResult: {self.bound.value}s of {self.quantity}{at}, {points}: {axes}>"
 
-    def columns(self) -> dict[str, np.ndarray]:
+    def columns(self) -> dict[str, NDArray[Any]]:
         """The axes' values and the answer at every point that was answered, [num_done] each."""
         numbers = np.arange(self.num_done) if self.answered is None else np.flatnonzero(self.answered)
         points = dict(zip(self.grid.columns, self.grid.at(numbers).values(), strict=True))
@@ -113,8 +113,9 @@ class SweepResult:
 
     def plot(self, ax: Any = None) -> Any:
         """`jaxacct.plot.sweep_result` of it: a line, lines, a map with contours, or panels; matplotlib is needed."""
-        pictures = importlib.import_module("jaxacct.plot")  # above sweeps, and loaded only here
-        return pictures.sweep_result(self, ax=ax)
+        from jaxacct.plot import sweep_result
+
+        return sweep_result(self, ax=ax)
 
     def settings(self) -> dict[str, Any]:
         """The question, and what makes this result of a table of its points; JSON."""

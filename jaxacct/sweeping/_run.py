@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._precision import of_many_points
 from jaxacct._types import Bound
@@ -25,7 +26,7 @@ _GAIN = 0.8  # share of the time that is left that they may take
 _MOST_PROCESSES = 16  # each takes 170 MB, and what its programs need
 
 
-_Answers = Generator[tuple[int, np.ndarray] | None, None, None]
+_Answers = Generator[tuple[int, NDArray[Any]] | None, None, None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Chunk:
     size: int
     is_of_many: bool
 
-    def __call__(self, points: dict[str, np.ndarray]) -> np.ndarray:
+    def __call__(self, points: dict[str, NDArray[Any]]) -> NDArray[Any]:
         """The answers at the points of a chunk."""
         count = len(next(iter(points.values())))
         at = np.minimum(np.arange(max(self.size, count)), count - 1)
@@ -105,11 +106,11 @@ class Run:
             raise SweepFailedError(self._result(so_far, outcome), outcome.failed, self.chunk_size)
         return self._result(so_far, outcome)
 
-    def _points(self, number: int) -> dict[str, np.ndarray]:
+    def _points(self, number: int) -> dict[str, NDArray[Any]]:
         start = number * self.chunk_size
         return self.grid.points(start, min(start + self.chunk_size, self.grid.size))
 
-    def _answers(self, numbers: np.ndarray, outcome: "_Outcome") -> _Answers:
+    def _answers(self, numbers: NDArray[Any], outcome: "_Outcome") -> _Answers:
         """(number, answers) of chunks as they are done; None now and then where that takes long."""
         if self.workers is not None:
             yield from self._spread(self.workers, numbers, outcome)
@@ -133,7 +134,7 @@ class Run:
                     outcome.failed = ()
                     return
 
-    def _spread(self, workers: Workers, numbers: np.ndarray, outcome: "_Outcome") -> _Answers:
+    def _spread(self, workers: Workers, numbers: NDArray[Any], outcome: "_Outcome") -> _Answers:
         spread = Spread(workers, self.chunk, self._points, map(int, numbers), numbers.size)
         try:
             yield from spread
@@ -201,16 +202,16 @@ class _SoFar:
         sync_global_devices("jaxacct sweep: the file was read")
         return file if jax.process_index() == 0 else None
 
-    def missing(self) -> np.ndarray:
+    def missing(self) -> NDArray[Any]:
         """The numbers of the chunks that are not answered."""
         return np.flatnonzero(~self.answered[:: self._run.chunk_size])
 
-    def take_in(self, number: int, values: np.ndarray) -> None:
+    def take_in(self, number: int, values: NDArray[Any]) -> None:
         """Takes in the answers of a chunk."""
         self._put(number, values)
         self._new.append(number)
 
-    def _put(self, number: int, values: np.ndarray) -> None:
+    def _put(self, number: int, values: NDArray[Any]) -> None:
         at = self._slice(number)
         self.values[at], self.answered[at] = values, True
         self.num_done += values.size

@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._method import Query
 from jaxacct._types import Bound
@@ -38,14 +39,14 @@ def needed(package: str) -> Any:
     return importlib.import_module(package)
 
 
-def frame(columns: dict[str, np.ndarray], settings: dict[str, Any]) -> Any:
+def frame(columns: dict[str, NDArray[Any]], settings: dict[str, Any]) -> Any:
     """A pandas data frame, one row for each point."""
     found = needed("pandas").DataFrame(columns)
     found.attrs.update(settings)
     return found
 
 
-def labelled(quantity: str, grid: Grid, values: np.ndarray, settings: dict[str, Any]) -> Any:
+def labelled(quantity: str, grid: Grid, values: NDArray[Any], settings: dict[str, Any]) -> Any:
     """An xarray DataArray of the grid's shape."""
     together = grid.layout is Layout.PRODUCT
     coords = {}
@@ -64,7 +65,7 @@ def labelled(quantity: str, grid: Grid, values: np.ndarray, settings: dict[str, 
     return needed("xarray").DataArray(values, coords, dims, name=quantity, attrs=attributes)
 
 
-def write_parquet(path: str | os.PathLike[str], columns: dict[str, np.ndarray], settings: dict[str, Any]) -> None:
+def write_parquet(path: str | os.PathLike[str], columns: dict[str, NDArray[Any]], settings: dict[str, Any]) -> None:
     """Writes the columns, and the settings among the metadata."""
     needed("pyarrow")
     pyarrow, parquet = map(importlib.import_module, ("pyarrow", "pyarrow.parquet"))
@@ -109,7 +110,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     }
 
 
-def _numbers(grid: Grid, points: list[np.ndarray]) -> np.ndarray:
+def _numbers(grid: Grid, points: list[NDArray[Any]]) -> NDArray[Any]:
     """The numbers of some points of a grid, by their values."""
     size = points[0].size
     first = grid.points(0, min(size, grid.size)).values()
@@ -125,7 +126,7 @@ def _numbers(grid: Grid, points: list[np.ndarray]) -> np.ndarray:
     return numbers
 
 
-def _from_parquet(path: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _from_parquet(path: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     needed("pyarrow")
     table = importlib.import_module("pyarrow.parquet").read_table(path)
     held = (table.schema.metadata or {}).get(_KEY)
@@ -134,7 +135,7 @@ def _from_parquet(path: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return json.loads(held), {name: table.column(name).to_numpy() for name in table.column_names}
 
 
-def _from_text(path: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _from_text(path: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     with open(path, encoding="utf-8", errors="replace") as file:
         first, names = file.readline(), file.readline().rstrip("\n").split(",")
         if not first.startswith(MARK):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._validate import (
     check_at_most,
@@ -41,8 +42,8 @@ class Batch(NamedTuple):
     array([3, 5])
     """
 
-    indices: np.ndarray  # int32 [batch_size]
-    mask: np.ndarray  # bool [batch_size]
+    indices: NDArray[Any]  # int32 [batch_size]
+    mask: NDArray[Any]  # bool [batch_size]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._types import LastBatch
 from jaxacct.mechanisms._sampling import Coins, CutCoins, Fixed, Groups, Orders, Sampling, Sets
@@ -23,10 +24,10 @@ _CELLS = 2**24  # entries, a byte each, of the table of the steps that some reco
 class Drawn(NamedTuple):
     """The steps of a period: step s has records[ends[s - 1] : ends[s]], the first one those before ends[0]."""
 
-    records: np.ndarray  # integers
-    ends: np.ndarray  # int64 [period]
+    records: NDArray[Any]  # integers
+    ends: NDArray[Any]  # int64 [period]
 
-    def step(self, number: int) -> np.ndarray:
+    def step(self, number: int) -> NDArray[Any]:
         """The records of a step, by its number in the period."""
         return self.records[self.ends[number - 1] if number else 0 : self.ends[number]]
 
@@ -36,7 +37,7 @@ def drawn(sampling: Sampling, words: Words, num_records: int) -> Drawn:
     return _DRAWS[type(sampling)](sampling, words, num_records)
 
 
-def subset(words: Words, num_records: int, size: int) -> np.ndarray:
+def subset(words: Words, num_records: int, size: int) -> NDArray[Any]:
     """A uniform set of `size` records: the first different ones of a sequence of independent uniform records."""
     if size > num_records // 2:
         keep = np.ones(num_records, np.bool_)
@@ -78,7 +79,7 @@ def _cumulative(num_trials: int, prob: float) -> tuple[int, list[int]]:
     return mode - len(below), list(itertools.accumulate([*reversed(below), *above]))
 
 
-def _heads(words: Words, num_records: int, prob: float) -> np.ndarray:
+def _heads(words: Words, num_records: int, prob: float) -> NDArray[Any]:
     """Which records' coins show heads, ascending: how many is binomial, who is a uniform set of so many."""
     if prob in (0.0, 1.0):
         return np.arange(num_records * int(prob))
@@ -108,11 +109,11 @@ def _fixed(sampling: Fixed, words: Words, num_records: int) -> Drawn:
     return Drawn(np.sort(draw(num_records, sampling.most)), np.array([sampling.most]))
 
 
-def _different(words: Words, num_records: int, num_steps: int, num_selected: int) -> np.ndarray:
+def _different(words: Words, num_records: int, num_steps: int, num_selected: int) -> NDArray[Any]:
     """[num_records, num_selected], rows of independent uniform steps, drawn anew until all of a row are different."""
     kind = np.min_scalar_type(num_steps)
 
-    def draw(number: int) -> np.ndarray:
+    def draw(number: int) -> NDArray[Any]:
         return words.below(num_steps, number * num_selected).astype(kind).reshape(-1, num_selected)
 
     found = draw(num_records)
@@ -124,7 +125,7 @@ def _different(words: Words, num_records: int, num_steps: int, num_selected: int
     return found
 
 
-def _with_repeats(rows: np.ndarray) -> np.ndarray:
+def _with_repeats(rows: NDArray[Any]) -> NDArray[Any]:
     """The numbers of the rows that hold an entry twice: every pair of columns is compared, a million rows at once."""
     columns = np.ascontiguousarray(rows.T)
     repeats = np.zeros(len(rows), np.bool_)
@@ -133,7 +134,7 @@ def _with_repeats(rows: np.ndarray) -> np.ndarray:
     return np.flatnonzero(repeats)
 
 
-def _joined(words: Words, num_records: int, num_steps: int, size: int) -> np.ndarray:
+def _joined(words: Words, num_records: int, num_steps: int, size: int) -> NDArray[Any]:
     """bool [num_records, num_steps], true at a uniform set of `size` steps in each row, in Floyd's way.
 
     For j = t - k .. t - 1 take a uniform step of 0 .. j, or j if that is taken.
@@ -147,7 +148,7 @@ def _joined(words: Words, num_records: int, num_steps: int, size: int) -> np.nda
     return joined
 
 
-def _chosen_steps(words: Words, num_records: int, num_steps: int, num_selected: int) -> np.ndarray:
+def _chosen_steps(words: Words, num_records: int, num_steps: int, num_selected: int) -> NDArray[Any]:
     """[num_records num_selected] record by record, the steps that each has joined: a uniform set for each record."""
     if num_selected == 1:
         return words.below(num_steps, num_records)
@@ -164,7 +165,7 @@ def _chosen_steps(words: Words, num_records: int, num_steps: int, num_selected: 
     return found.ravel()
 
 
-def _by_step(steps: np.ndarray, num_steps: int, num_selected: int) -> Drawn:
+def _by_step(steps: NDArray[Any], num_steps: int, num_selected: int) -> Drawn:
     """The steps of each record, sorted by step: the records of each step, ascending.
 
     A part of the records after the other, small enough for the nearest memory; each goes where its step has got to.
@@ -193,7 +194,7 @@ def _groups(sampling: Groups, words: Words, num_records: int) -> Drawn:
     """Groups first, as `_sets` are; step s is that of group s mod num_groups."""
     number = sampling.num_groups
     groups = _sets(Sets(number, number, 0.0, sampling.num_selected), words, num_records)
-    steps: list[np.ndarray] = [np.zeros(0, np.int32)] * sampling.period
+    steps: list[NDArray[Any]] = [np.zeros(0, np.int32)] * sampling.period
     for group in range(number):
         members = groups.step(group)
         for step in range(group, sampling.period, number):

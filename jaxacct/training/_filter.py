@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._types import NeighboringRelation
 from jaxacct._validate import (
@@ -143,7 +144,7 @@ class RenyiFilter:
         """
         return int(np.clip(np.floor(_runs(self._budget - self._spent, self._cost(mechanism)).max()), 0.0, 2.0**53))
 
-    def _cost(self, mechanism: Mechanism) -> np.ndarray:
+    def _cost(self, mechanism: Mechanism) -> NDArray[Any]:
         """The divergence of one run at each order, the worse direction's."""
         _check_mechanism("mechanism", mechanism)
         if self._relation not in (None, mechanism.relation):
@@ -166,26 +167,26 @@ def _check_mechanism(name: str, thing: Any) -> None:
     check_scalar(thing)
 
 
-def _runs(budget: np.ndarray, cost: np.ndarray) -> np.ndarray:
+def _runs(budget: NDArray[Any], cost: NDArray[Any]) -> NDArray[Any]:
     """How many times `cost` fits into `budget`, rounded down; not whole."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.nan_to_num(down(budget / cost, 32), nan=0.0)
 
 
-def _planned_order(planned: Mechanism, epsilon: float, delta: float) -> np.ndarray:
+def _planned_order(planned: Mechanism, epsilon: float, delta: float) -> NDArray[Any]:
     orders = np.asarray(_PLANNED_ORDERS)
     budget = _renyi_budget(orders, epsilon, delta)
     cost = _divergences(jax.tree.map(python_number, planned), _PLANNED_ORDERS)
     return orders[[_runs(budget, cost).argmax()]]
 
 
-def _usual_orders(epsilon: float, delta: float) -> np.ndarray:
+def _usual_orders(epsilon: float, delta: float) -> NDArray[Any]:
     best = 2.0 * -math.log(delta) / epsilon
     orders = np.maximum(1.0 + best * np.asarray(_SHARES), _LEAST_ORDER)
     return np.where(orders >= _WHOLE_FROM, np.round(orders), orders)
 
 
-def _renyi_budget(orders: np.ndarray, epsilon: float, delta: float) -> np.ndarray:
+def _renyi_budget(orders: NDArray[Any], epsilon: float, delta: float) -> NDArray[Any]:
     """B(a) at each order, rounded down; below 0 where the order allows nothing."""
     base, tail = log_one_minus_inverse(orders), (math.log(delta) + np.log(orders)) / (orders - 1.0)
     sizes = epsilon + np.abs(base) + (abs(math.log(delta)) + np.log(orders)) / (orders - 1.0)
@@ -193,7 +194,7 @@ def _renyi_budget(orders: np.ndarray, epsilon: float, delta: float) -> np.ndarra
 
 
 @functools.lru_cache(maxsize=1024)
-def _divergences(mechanism: Mechanism, orders: Sequence[float]) -> np.ndarray:
+def _divergences(mechanism: Mechanism, orders: Sequence[float]) -> NDArray[Any]:
     values = np.array(rdp(mechanism, orders).values, np.float64)
     values.flags.writeable = False  # they are kept
     return values

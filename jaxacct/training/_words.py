@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._precision import is_traced
 
@@ -50,18 +51,18 @@ class Words:
         self._blocks += 1
         return hashlib.shake_256(self._prefix + self._blocks.to_bytes(8, "little")).digest(size)
 
-    def uint64(self, size: int) -> np.ndarray:
+    def uint64(self, size: int) -> NDArray[Any]:
         """So many words."""
         return np.frombuffer(self.raw(8 * size), "<u8")
 
-    def below(self, limit: int, size: int) -> np.ndarray:
+    def below(self, limit: int, size: int) -> NDArray[Any]:
         """uint32 or uint64 [size], independent and exactly uniform in [0, limit): words beyond a multiple are rejected.
 
         `limit` is in [1, 2^32].
         """
         bits = 32 if limit <= _SMALL else 64
         multiple = 2**bits // limit * limit
-        found: list[np.ndarray] = []
+        found: list[NDArray[Any]] = []
         missing = size
         while missing > 0:
             drawn = missing + missing // 128 + _SPARE

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from support.importing import named_modules
 
 import jaxacct as ja
 from jaxacct import interop, training
@@ -21,7 +22,7 @@ _PACKAGE = _ROOT / "jaxacct"
 # From the bottom up: packages, and files where a package has an order of its own. A module may import from its own
 # layer and from the layers below; the longest name that begins its own says where it stands.
 _LAYERS = (
-    ("_ground", "workers"),
+    ("_ground", "_meshes", "workers"),
     ("_patience", "_precision", "_types", "_validate", "_work"),
     ("special", "mechanisms", "_method"),
     ("curves", "divergence"),
@@ -46,15 +47,23 @@ _LAYERS = (
     ("answering._loop",),
     ("answering",),
     ("accounting", "calibration", "correlated", "estimation", "papers", "utility"),
-    ("interop", "membership", "sweeping", "training"),
+    ("interop", "membership", "training"),
     ("reporting",),
     ("plot",),
+    ("sweeping",),
     ("demo",),
     ("cli",),
     ("__main__",),
 )
 _HEIGHT = {name: height for height, layer in enumerate(_LAYERS) for name in layer}
 _MODULES = sorted(_PACKAGE.rglob("*.py"))
+
+
+def _dotted(path: Path) -> str:
+    return ".".join(path.relative_to(_ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+_DOTTED = [_dotted(path) for path in _MODULES]
 _OPTIONAL = {  # who may import it
     "dp_accounting": ("interop",),
     "flax": ("demo",),
@@ -79,7 +88,7 @@ def _is_module(name: str) -> bool:
 
 
 def _imports(path: Path) -> list[str]:
-    """Every module that a file names in an import, at any depth, in dotted form."""
+    """Every module that a file names in an import, at any depth, or in a string, in dotted form."""
     names = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -90,7 +99,7 @@ def _imports(path: Path) -> list[str]:
             # `from package import x` names the module package.x where there is one, or what the package re-exports
             inner = [f"{node.module}.{alias.name}" for alias in node.names]
             names += [name if node.module == "jaxacct" or _is_module(name) else node.module for name in inner]
-    return names
+    return [*names, *sorted(named_modules(path.read_text(), _dotted(path), _DOTTED))]
 
 
 def _relative(path: Path) -> str:
@@ -171,7 +180,7 @@ def _upward(module: str, imported: list[str]) -> list[str]:
 @pytest.mark.parametrize("path", _MODULES, ids=_relative)
 def test_imports_point_downward(path: Path) -> None:
     if _name(path):  # the package's __init__ gathers the public names of every layer
-        module = ".".join(path.relative_to(_PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+        module = _dotted(path).removeprefix("jaxacct.")
         assert _upward(module, _imports(path)) == []
 
 

@@ -251,6 +251,30 @@ def test_traced_numbers_pass(kind, name):
     assert not inside(-1.0 if not number_fields(kind)[name].is_whole else 0)
 
 
+_OF_ENTRIES = {
+    "p": lambda x: ja.DiscretePair((x, 1.0 - x), (0.5, 0.5)),
+    "q": lambda x: ja.DiscretePair((0.5, 0.5), jnp.stack([x, 1.0 - x])),
+    "probabilities": lambda x: ja.FiniteRandomizer([[x, 1.0 - x], [1.0 - x, x]]),
+    "sensitivities": lambda x: ja.MixtureOfGaussians(1.0, (0.0, x), (0.9, 0.1)),
+    "shape": lambda x: ja.PrivateSelection(GAUSSIAN, 10.0, x),
+}
+
+
+@pytest.mark.parametrize("transform", [jax.jit, jax.grad, lambda f: lambda x: jax.vmap(f)(jnp.full(2, x))])
+@pytest.mark.parametrize("name", _OF_ENTRIES)
+def test_traced_entries_of_what_is_fixed_are_told_of(name, transform):
+    """Not called numbers out of range, which they may well be in."""
+    with pytest.raises(ValueError, match=f"^{name} is traced by jit, vmap or grad, and must be concrete numbers"):
+        transform(lambda x: jnp.sum(ja.epsilon(_OF_ENTRIES[name](x), 1e-6)))(0.25)
+
+
+@pytest.mark.parametrize("ask", [ja.epsilon, ja.delta])
+def test_a_list_of_traced_targets_is_told_of(ask):
+    with pytest.raises(ValueError, match=r"^target_.* traced by jit.* one array by jax.numpy.stack"):
+        jax.jit(lambda x: ask(GAUSSIAN, [x, x]))(0.25)
+    assert jax.jit(lambda x: ask(GAUSSIAN, jnp.stack([x, x])))(0.25).shape == (2,)
+
+
 @each(WRAPPED)
 @pytest.mark.parametrize("value", ["x", 3, None, jnp.ones(2)], ids=repr)
 def test_what_wraps_takes_its_own_kind_only(kind, name, value):

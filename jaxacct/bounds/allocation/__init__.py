@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._method import (
     BOTH,
@@ -97,7 +98,7 @@ def _published(
     )
 
 
-def _closed_form_floor(mechanism: RandomAllocation, log_delta: np.ndarray) -> np.ndarray:
+def _closed_form_floor(mechanism: RandomAllocation, log_delta: NDArray[Any]) -> NDArray[Any]:
     """A cheap guess [L], from below, at the epsilon of "geometric mean": the shift in Corollary 4.10's closed form."""
     size = np.floor(np.asarray(mechanism.num_steps, float) / np.asarray(mechanism.num_selected, float))
     sigma = np.clip(np.asarray(mechanism.mechanism.noise_multiplier, float), 1e-100, 1e100)

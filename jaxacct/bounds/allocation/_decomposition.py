@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._types import Direction
 from jaxacct._validate import check_delta, check_epsilon
@@ -183,7 +184,7 @@ def decomposition_profile(base: Any, num_steps: int, sampling_prob: float, direc
     poisson = profile_of(poisson_pld(base, (Steps(sampling_prob, num_steps),), direction))
     share = _participation(num_steps, sampling_prob)
 
-    def profile(epsilons: np.ndarray) -> np.ndarray:
+    def profile(epsilons: NDArray[Any]) -> NDArray[Any]:
         inner = _inner_epsilon(epsilons, share, direction)
         return np.minimum(up(_factor(epsilons, share, direction) * poisson(inner), _ULPS), 1.0)
 
@@ -215,7 +216,7 @@ def decomposition_pld(mechanism: RandomAllocation, direction: Direction, *, samp
     return compose_plds(parts)
 
 
-def _on_grid(profile: Profile, step: float) -> np.ndarray:
+def _on_grid(profile: Profile, step: float) -> NDArray[Any]:
     """`profile` at 0, step, 2 step, ... up to where it no longer falls."""
     deltas = np.minimum.accumulate(profile(step * np.arange(min(_MAX_POINTS, int(_MAX_EPSILON / step)))))
     settled = np.flatnonzero(deltas <= max(_NEGLIGIBLE, 1.01 * float(deltas[-1])))

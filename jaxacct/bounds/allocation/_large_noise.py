@@ -14,9 +14,10 @@ at most: W is concentrated about 1, and `_Factor` holds what is known of it.
 import functools
 import math
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
 from jaxacct._precision import is_traced
@@ -51,7 +52,7 @@ class _Factor(NamedTuple):
     stretch: float
     outliers: float
 
-    def above(self, x: np.ndarray) -> np.ndarray:
+    def above(self, x: NDArray[Any]) -> NDArray[Any]:
         """Upper ends of E[(W - w)_+] without outliers, w = 1 + x > 1: E[(W/w)^p] w/p at about the best p >= 1."""
         log_w = np.log1p(x)
         far, rate = log_w + self.scale * self.excess, 2.0 * self.scale * self.stretch
@@ -76,7 +77,7 @@ def _factor(noise: float, steps: float, selected: float, epochs: float, delta: f
     return _Factor(variance, scale, epochs * (steps - 1.0), epochs * (steps - selected), stretch, outliers)
 
 
-def _chance(near: np.ndarray, far: np.ndarray, mu: float, length: np.ndarray) -> np.ndarray:
+def _chance(near: NDArray[Any], far: NDArray[Any], mu: float, length: NDArray[Any]) -> NDArray[Any]:
     """Upper ends of the chance that N(mu^2/2, mu^2) lies in intervals, from their ends and lengths."""
     reach = np.abs(near) + np.where(np.isfinite(far), np.abs(far), 0.0)
     left, right = (end(near, far) - 0.5 * mu * mu for end in (np.minimum, np.maximum))

@@ -4,9 +4,10 @@ Chua, Ghazi, Harrison, Leeman, Kamath, Kumar, Manurangsi, Sinha & Zhang 2024, "B
 as Feldman & Shenfeld 2025 compare with it (Figure 2).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._precision import float64_kernel
 from jaxacct._types import Direction
@@ -81,12 +82,12 @@ class _Tests(NamedTuple):
     """The events {max_i y_i < C} of `total` outputs, C = sigma z: log Q and log P of them, and their relative error."""
 
     total: int
-    z: np.ndarray
-    log_q: np.ndarray
-    log_p: np.ndarray
-    error: np.ndarray
+    z: NDArray[Any]
+    log_q: NDArray[Any]
+    log_p: NDArray[Any]
+    error: NDArray[Any]
 
-    def gain(self, epsilon: float, direction: Direction) -> np.ndarray:
+    def gain(self, epsilon: float, direction: Direction) -> NDArray[Any]:
         """A lower bound on delta at `epsilon` from each test."""
         if direction is Direction.REMOVE:
             factor = float(np.exp(epsilon)) * (1.0 + 2.0**-50 * (2.0 + epsilon))

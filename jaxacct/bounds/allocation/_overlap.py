@@ -7,8 +7,10 @@ t = 100, order 3 it gives 0.02223 where the exact divergence is 0.02479 (RA-P6).
 import functools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._types import Bound, Direction
 from jaxacct.bounds.poisson._profile import concrete_base, runs_of
@@ -23,7 +25,7 @@ _MOST_OVERLAPS = 2.0**24  # terms of a sum: with more the arrays would take giga
 _MOST_PRECISION = 1e300  # 1/sigma^2; products with orders and numbers of steps are doubles
 
 
-def overlap_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float]) -> np.ndarray:
+def overlap_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float]) -> NDArray[Any]:
     """Renyi divergences [A], remove direction, rounded up:
 
         R_a <= E log E exp(a J / (2 sigma^2)).
@@ -65,7 +67,7 @@ def overlap_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float]) 
     return up(np.asarray(rdp), 8)  # a product
 
 
-def _log_mean_exp(log_weights: np.ndarray, x: np.ndarray, error: float) -> float:
+def _log_mean_exp(log_weights: NDArray[Any], x: NDArray[Any], error: float) -> float:
     """log sum w e^x for x >= 0 and weights with relative errors up to `error` that sum to 1, rounded up."""
     top = float((log_weights + x).max())
     size = 2.0**-51 * (8.0 + x.shape[0])
@@ -75,7 +77,7 @@ def _log_mean_exp(log_weights: np.ndarray, x: np.ndarray, error: float) -> float
     return top + math.log(float(np.exp(log_weights + x - top).sum())) + 2.0 * error + size + 2.0**-50 * float(x.max())
 
 
-def _accurate_cumsum(x: np.ndarray) -> np.ndarray:
+def _accurate_cumsum(x: NDArray[Any]) -> NDArray[Any]:
     """Cumulative sums with the roundings of the plain ones, known exactly, added back."""
     plain = np.cumsum(x)
     before = np.concatenate([[0.0], plain[:-1]])

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._types import Direction
 from jaxacct._validate import check_delta, check_epsilon
@@ -176,8 +177,8 @@ def law_step(base: Any) -> float:
 class _Law(NamedTuple):
     """A mean-preserving spread of W under Q, with `zero` more mass at 0; P holds `infinite` where Q holds nothing."""
 
-    w: np.ndarray
-    masses: np.ndarray
+    w: NDArray[Any]
+    masses: NDArray[Any]
     zero: float
     infinite: float
 
@@ -205,7 +206,7 @@ def doob_log_moment(base: Any, theta: float) -> float:
 
 
 @functools.lru_cache(maxsize=16)
-def doob_log_moments(base: Any) -> tuple[np.ndarray, np.ndarray]:
+def doob_log_moments(base: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """The thetas tried [N] and `doob_log_moment` at each of them [N]."""
     thetas = np.geomspace(1e-7, 500.0, _NUM_THETAS)
     return thetas, np.asarray([doob_log_moment(base, float(theta)) for theta in thetas])
@@ -239,7 +240,7 @@ def doob_tail(base: Any, direction: Direction) -> Tail:
 
 
 # Upper bounds on the add profile of 1-out-of-n: from n and epsilons [E] to delta [E].
-AddProfile = Callable[[int, np.ndarray], np.ndarray]
+AddProfile = Callable[[int, NDArray[Any]], NDArray[Any]]
 
 
 def decomposition_add_profile(base: Any) -> AddProfile:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.bounds.allocation._renyi import closed_form_add_epsilon, closed_form_add_log_delta
 from jaxacct.composition import compose_gaussian_mu, compose_rdp
@@ -48,7 +49,7 @@ def _run(mechanism: Scheduled) -> _Run:
     return _RUNS[type(mechanism)](mechanism)
 
 
-def _revealed_rdp(phases: Phases, orders: np.ndarray) -> jax.Array:
+def _revealed_rdp(phases: Phases, orders: NDArray[Any]) -> jax.Array:
     """Renyi divergences [A, L] where the record's step is public: log of the mean of e^{a (a - 1)/(2 sigma_i^2)}."""
     a = xp.asarray(orders, xp.float64)[:, None]
     done = sum(phases.counts[1:], start=phases.counts[0])

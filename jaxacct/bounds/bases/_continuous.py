@@ -2,8 +2,10 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.bounds.bases._base import Base, check_fits, sampled, unbounded
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_cells
@@ -11,7 +13,7 @@ from jaxacct.mechanisms import ContinuousPair
 from jaxacct.special import outward, product_outward, sum_outward
 
 
-def _interval_masses(cdf: np.ndarray, sf: np.ndarray, accuracy: float) -> tuple[np.ndarray, np.ndarray]:
+def _interval_masses(cdf: NDArray[Any], sf: NDArray[Any], accuracy: float) -> tuple[NDArray[Any], NDArray[Any]]:
     """Mass between neighbouring points, from the smaller tail, and a bound on its error."""
     left = cdf[1:] <= 0.5
     masses = np.where(left, np.diff(cdf), -np.diff(sf))

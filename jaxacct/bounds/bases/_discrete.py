@@ -1,6 +1,9 @@
 """The likelihood ratio of a release with finitely many outputs, sampled or not, on a lattice."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.bounds.bases._base import Base
 from jaxacct.bounds.bases._few_outputs import Types, law_of_atoms, rounding
@@ -9,7 +12,7 @@ from jaxacct.mechanisms import DiscretePair
 from jaxacct.special import product_outward, sum_outward, up
 
 
-def log_ratios(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+def log_ratios(p: NDArray[Any], q: NDArray[Any]) -> NDArray[Any]:
     """An array of log(p/q) [N] of positive numbers [N], with an error of some ulp of itself."""
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         ratio = p / q
@@ -19,7 +22,7 @@ def log_ratios(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     return np.where(np.abs(p - q) < 0.5 * q, near, far)
 
 
-def _points(pair: DiscretePair, sampling_prob: float) -> tuple[np.ndarray, np.ndarray]:
+def _points(pair: DiscretePair, sampling_prob: float) -> tuple[NDArray[Any], NDArray[Any]]:
     """log of 1 - q + q Y at the outputs that Q has, and their masses under Q; -inf where P has none and q = 1."""
     p, q = (np.asarray(x)[np.asarray(pair.q) > 0] for x in (pair.p, pair.q))
     log_values = np.full(p.shape, -np.inf)

@@ -8,9 +8,10 @@ what is left lies at 0. The two bounds agree at k = 1, or are made to by raising
 
 import dataclasses
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.bounds.bases._base import check_fits
 from jaxacct.bounds.bases._normal import SURE_Z, reach_for
@@ -25,7 +26,7 @@ _BIN_ERROR = 2.0**-40  # relative, of a bin's share; (mu/8)^2 times as much wher
 _ROUNDING = 2.0**-46  # relative, of sums over a lattice, and of exponentials of losses up to 600
 
 
-def _above_one(law: RatioLaw) -> np.ndarray:
+def _above_one(law: RatioLaw) -> NDArray[Any]:
     """Masses [n + 1] at the losses 0, step, 2 step, .. of an upper law whose points are multiples of its step."""
     first = round(law.offset / law.step)
     kept = law.masses[max(-first, 0) :]
@@ -84,7 +85,7 @@ def emptied(mu: float, prob: float, step: float, tail: float) -> RatioLaw:
     last_z = min(mu + z_range, SURE_Z)
     beyond = prob * 0.5 * math.erfc((last_z - mu) / math.sqrt(2.0)) * (1.0 + 2.0**-40)
 
-    def log_ratio(z: np.ndarray) -> np.ndarray:
+    def log_ratio(z: NDArray[Any]) -> NDArray[Any]:
         rest = math.log1p(-prob) - mu * z - 0.5 * mu * mu
         joins = math.log(prob)
         return np.logaddexp(rest, joins + mu * z - 0.5 * mu * mu) - np.logaddexp(rest, joins)
@@ -109,8 +110,8 @@ def emptied(mu: float, prob: float, step: float, tail: float) -> RatioLaw:
 class Bins(NamedTuple):
     """The shares of bins of an output [N] under the two sides of a pair, and at most the relative error of each."""
 
-    p: np.ndarray
-    q: np.ndarray
+    p: NDArray[Any]
+    q: NDArray[Any]
     error: float
 
 

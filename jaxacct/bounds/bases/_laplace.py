@@ -1,8 +1,10 @@
 """The likelihood ratio of one Laplace release, sampled or not, on a lattice."""
 
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._method import always
 from jaxacct.bounds.bases._base import Base, check_fits
@@ -27,7 +29,7 @@ def _gap(release: Laplace, sampling_prob: float) -> float:
     return high - low
 
 
-def points_between(low: float, high: float, origin: float, step: float) -> tuple[int, np.ndarray]:
+def points_between(low: float, high: float, origin: float, step: float) -> tuple[int, NDArray[Any]]:
     """(number of the last point at or below `low`, points [N] from there to `high`) of the lattice origin + j step.
 
     A point within a share of `step` of either end counts as that end.

@@ -7,8 +7,10 @@ own rounding.
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._types import TooFineError
 from jaxacct.bounds.bases._base import Base, check_fits, unbounded
@@ -25,7 +27,7 @@ _NEAR = 2.0**-51  # of log Y, relative to 1 + the largest of its values: how nea
 _MOST_TERMS = 2**27  # numbers in all the sums over shifts and cells: more, and the law is refused
 
 
-def log_ratio(z: np.ndarray, mu: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def log_ratio(z: NDArray[Any], mu: NDArray[Any], shares: NDArray[Any]) -> NDArray[Any]:
     """log Y [N] at z [N], x in standard deviations; mu [M] are the shifts in the same unit."""
     total = np.full(z.shape, -np.inf)
     for shift, share in zip(mu, shares, strict=True):
@@ -33,7 +35,7 @@ def log_ratio(z: np.ndarray, mu: np.ndarray, shares: np.ndarray) -> np.ndarray:
     return total
 
 
-def _at(target: np.ndarray, ends: tuple[float, float], mu: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def _at(target: NDArray[Any], ends: tuple[float, float], mu: NDArray[Any], shares: NDArray[Any]) -> NDArray[Any]:
     """z [N], ascending, at which log Y is about `target` [N], ascending, between its values at both `ends`."""
     below, above = (np.full(target.shape, end) for end in ends)
     grid = np.linspace(*ends, min(target.size + 2, 4096))
@@ -54,7 +56,7 @@ def _at(target: np.ndarray, ends: tuple[float, float], mu: np.ndarray, shares: n
     return np.maximum.accumulate(z)
 
 
-def mixture_of(release: MixtureOfGaussians, sampling_prob: float) -> tuple[np.ndarray, np.ndarray]:
+def mixture_of(release: MixtureOfGaussians, sampling_prob: float) -> tuple[NDArray[Any], NDArray[Any]]:
     """Two arrays: shifts [M] in standard deviations, ascending, and their probabilities; sampling adds to shift 0."""
     found: dict[float, float] = {}
     for shift, share in zip(release.sensitivities, release.probabilities, strict=True):

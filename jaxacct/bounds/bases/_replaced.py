@@ -6,8 +6,10 @@ Laplace noise in the place of Gaussian noise. Y = dP/dQ grows with x, and Y(-x) 
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._types import TooFineError
 from jaxacct.bounds.bases._base import check_fits
@@ -55,11 +57,11 @@ def mirrored_mixture(
     return dataclasses.replace(law, zero_mass=up(outside + told, 16), infinite_mass=up(outside + told, 16))
 
 
-def _log_mirrored(z: np.ndarray, mu: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def _log_mirrored(z: NDArray[Any], mu: NDArray[Any], shares: NDArray[Any]) -> NDArray[Any]:
     return log_ratio(z, mu, shares) - log_ratio(-z, mu, shares)
 
 
-def _sampled_points(losses: np.ndarray, mu: float, shares: np.ndarray) -> tuple[np.ndarray, float]:
+def _sampled_points(losses: NDArray[Any], mu: float, shares: NDArray[Any]) -> tuple[NDArray[Any], float]:
     """z [N] where Y is e^l, for shifts 0 and `mu`, and how far log Y is from l there.
 
     With c = q/(1-q) e^(-mu^2/2) the ratio is (1 + c e^(mu z)) / (1 + c e^(-mu z)), a quadratic in e^(mu z):
@@ -75,7 +77,7 @@ def _sampled_points(losses: np.ndarray, mu: float, shares: np.ndarray) -> tuple[
     return place / mu, float(error.max(initial=0.0))
 
 
-def _points(losses: np.ndarray, last_z: float, mu: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, float]:
+def _points(losses: NDArray[Any], last_z: float, mu: NDArray[Any], shares: NDArray[Any]) -> tuple[NDArray[Any], float]:
     """z [N] where Y is e^l, by halving, and how far log Y is from l there: found, and the rounding of its sums."""
     if losses.size * mu.size * _NUM_HALVINGS > _MOST_TERMS:
         raise TooFineError(f"{mu.size} shifts on {losses.size} cells are too many")
@@ -128,7 +130,7 @@ def mirrored_laplace(scale: float, sampling_prob: float, step: float, side: Side
     return merged(law, from_atoms(np.array([-loss, loss]), np.array([low, high]), 0.0, 0.0, step, side, origin=origin))
 
 
-def _laplace_cells(x: np.ndarray, centre: float) -> np.ndarray:
+def _laplace_cells(x: NDArray[Any], centre: float) -> NDArray[Any]:
     """Masses [N - 1] between neighbours of x [N], in units of the scale, of unit Laplace noise about `centre`.
 
     Cells on either side of the centre by one exponential, the one that holds it by two.

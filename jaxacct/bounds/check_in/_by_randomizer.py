@@ -144,7 +144,7 @@ def _least_answer(
         if order is not None and len(settings) > 1:
             settings = order(settings, target, _usable_local(at))
         for there in settings:
-            best = np.minimum(best, answer(there._replace(highest=np.minimum(best, there.highest)), target))
+            best = np.minimum(best, answer(there._replace(highest=xp.minimum(best, there.highest)), target))
         return best
 
     return least

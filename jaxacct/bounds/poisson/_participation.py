@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._method import BOTH, CLOSED_FORM, Bracketing, BracketMethod, Cost, ProfileMethod, Query, never
 from jaxacct._types import Direction, Ends
@@ -46,7 +47,7 @@ def _epsilon(mechanism: Any, log_delta: jax.Array, *, draws: Draws = _of_steps) 
     return xp.where(covers, 0.0, xp.inf)
 
 
-def _floor(mechanism: Any, log_delta: np.ndarray) -> np.ndarray:
+def _floor(mechanism: Any, log_delta: NDArray[Any]) -> NDArray[Any]:
     with np.errstate(divide="ignore"):
         some = -np.expm1(np.asarray(mechanism.num_steps, float) * np.log1p(-np.asarray(mechanism.sampling_prob, float)))
     return np.where(np.log(np.maximum(some, 1e-300)) <= log_delta, 0.0, np.inf)

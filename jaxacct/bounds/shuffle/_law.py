@@ -7,9 +7,11 @@ Replace-one adjacency; the pair is symmetric, so one direction serves.
 import dataclasses
 import functools
 import math
+from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._method import always, never
 from jaxacct._precision import Rounding, float64_kernel
@@ -62,7 +64,7 @@ def shuffled_scale(mechanism: Shuffled) -> tuple[float, int]:
 
 
 @functools.lru_cache(maxsize=8)
-def _profile(n: float, clone_prob: float, local: float, step: float) -> Ends[np.ndarray]:
+def _profile(n: float, clone_prob: float, local: float, step: float) -> Ends[NDArray[Any]]:
     window = window_for(n, clone_prob)
     last = float(_last_loss(_LOG_END, n, clone_prob, local, window=window))
     size = math.ceil(min(last, local, MAX_LOSS) / step) + 3

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.divergence.allocation._laplace import _log_laplace_difference
 from jaxacct.divergence.allocation._powers import gaussian_log_excess
@@ -76,7 +77,7 @@ def fractional_rdp(noise_multiplier: jax.Array, num_steps: jax.Array, *, orders:
     return curve
 
 
-def _group_rdp(sigma: jax.Array, t: jax.Array, a: np.ndarray) -> jax.Array:
+def _group_rdp(sigma: jax.Array, t: jax.Array, a: NDArray[Any]) -> jax.Array:
     """`fractional_rdp` at the orders `a` [A], all in one of `_GROUPS`: they share the table of log K_n."""
     n = np.floor(a).astype(int) + 2
     r = n - a

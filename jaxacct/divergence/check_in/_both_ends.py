@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.divergence.check_in._blocks import Layout, binomial_blocks
 from jaxacct.divergence.check_in._clones import clones_of_counts
@@ -44,9 +45,9 @@ class Cells(NamedTuple):
     Sums of exp(log_weight) H(m, k), plus the weight of the rest where they are from above, bound the profile.
     """
 
-    log_weight: np.ndarray
-    m: np.ndarray
-    k: np.ndarray
+    log_weight: NDArray[Any]
+    m: NDArray[Any]
+    k: NDArray[Any]
     log_rest: float
 
 
@@ -69,7 +70,7 @@ def _step_of_others(num_reports: float, scale: float, factor: float) -> float:
     return _step(num_reports, scale, factor * _OTHERS_WIDTH, min(factor, 4.0) * _OTHERS_SDS)
 
 
-def _upper_blocks(size: Any, prob: float, central: int, geometric: int) -> tuple[np.ndarray, ...]:
+def _upper_blocks(size: Any, prob: float, central: int, geometric: int) -> tuple[NDArray[Any], ...]:
     """(first, last, log of the mass, an upper bound on the mean's share of the way), each [B, L], 0 a block."""
     some = np.maximum(size, 1.0)
     found = binomial_blocks(some, 0.0 * size + prob, Layout(2, geometric, central))
@@ -86,7 +87,7 @@ def _upper_blocks(size: Any, prob: float, central: int, geometric: int) -> tuple
     )
 
 
-def _joined(num: int, log_mass: Any, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _joined(num: int, log_mass: Any, value: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """(log of the mass, mean of `value`) of `num` neighbours together, each [B / num, L] of [B, L], to 2^-48."""
     missing = -len(log_mass) % num
     mass = np.pad(log_mass, ((0, missing), (0, 0)), constant_values=-np.inf).reshape(-1, num, log_mass.shape[1])
@@ -97,7 +98,7 @@ def _joined(num: int, log_mass: Any, value: np.ndarray) -> tuple[np.ndarray, np.
     return np.where(top > -1e300, top + np.log(total), -np.inf), (shares * values).sum(axis=1) / total
 
 
-def _ends(num: int, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _ends(num: int, low: NDArray[Any], high: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """The first of `low` and the last of `high` of `num` neighbours, each [B / num, L]."""
     return low[::num], np.concatenate([high[num - 1 :: num], high[-1:]])[: len(low[::num])]
 
@@ -158,8 +159,8 @@ def upper_cells(
 
 
 def _upper_of_every_count(
-    rest: float, last: np.ndarray, other: float, reports: float, scale: float, factor: float, least: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rest: float, last: NDArray[Any], other: float, reports: float, scale: float, factor: float, least: float
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Of the others, given `last` clones: (log weights, k), each [G, L], and the log of what is left out [L].
 
     H, convex in 1/k, is at most its chords between every so many counts: the mass between two of them is shared such
@@ -181,8 +182,8 @@ def _upper_of_every_count(
 
 
 def _upper_of_blocks(
-    rest: float, last: np.ndarray, other: float, reports: float, scale: float, factor: float, least: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rest: float, last: NDArray[Any], other: float, reports: float, scale: float, factor: float, least: float
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """`_upper_of_every_count` by blocks whose laws are geometric, both ends of each; nothing is left out."""
     left = rest - last
     step = _step_of_others(reports, scale, factor)
@@ -233,8 +234,8 @@ def lower_cells(num_users: float, prob: float, clone_prob: float, factor: float 
 
 
 def _lower_of_every_count(
-    rest: float, first: np.ndarray, other: float, reports: float, scale: float, factor: float
-) -> tuple[np.ndarray, np.ndarray]:
+    rest: float, first: NDArray[Any], other: float, reports: float, scale: float, factor: float
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """(log weights, k), each [G, L], of the reports that are no clones, given `first` clones: H at means of 1/k."""
     size = _num_counts(reports, scale, factor, len(first))
     found = groups(rest - first, other, 1.0 + first, size, _REACH)
@@ -244,8 +245,8 @@ def _lower_of_every_count(
 
 
 def _lower_of_blocks(
-    rest: float, first: np.ndarray, other: float, reports: float, scale: float, factor: float
-) -> tuple[np.ndarray, np.ndarray]:
+    rest: float, first: NDArray[Any], other: float, reports: float, scale: float, factor: float
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """`_lower_of_every_count` by blocks whose laws are geometric."""
     left = rest - first
     centre = left * other

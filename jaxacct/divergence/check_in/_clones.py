@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.divergence.check_in._blocks import Layout, binomial_blocks
 from jaxacct.divergence.clones._profile import MAX_EPSILON
@@ -73,8 +74,8 @@ def clones_upper(epsilon: jax.Array, local_epsilon: jax.Array, law: CountLaw) ->
 
 
 def clones_of_counts(
-    growth: np.ndarray, local_epsilon: float, counts: np.ndarray, sign: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    growth: NDArray[Any], local_epsilon: float, counts: NDArray[Any], sign: float
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """(log P[a = j], h_m and about Q[loss > eps] as multiples of P), [N], at e^eps = 1 + `growth`, m = `counts` [N].
 
     `clones_upper`'s formula by quotients only: tanh(eps/2) = x/(2 + x), x the growth, and

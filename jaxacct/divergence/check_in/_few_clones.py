@@ -15,6 +15,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.divergence.check_in._line import NOTHING, LinePoint, LineSetting
 from jaxacct.special import log_down, log_up
@@ -34,12 +35,12 @@ class CloneTable(NamedTuple):
     """
 
     num_users: float
-    weight: np.ndarray
-    ratio: np.ndarray
-    last: np.ndarray
-    place: np.ndarray
-    tail: np.ndarray
-    inverse: np.ndarray
+    weight: NDArray[Any]
+    ratio: NDArray[Any]
+    last: NDArray[Any]
+    place: NDArray[Any]
+    tail: NDArray[Any]
+    inverse: NDArray[Any]
     size: int
     error: float
     outside: float
@@ -48,12 +49,12 @@ class CloneTable(NamedTuple):
 class _Window(NamedTuple):
     """Of laws Bin(size, .) [L]: the last count that is looked at, and how many, the same number for all."""
 
-    size: np.ndarray
-    last: np.ndarray
+    size: NDArray[Any]
+    last: NDArray[Any]
     num: int
 
 
-def _window(size: np.ndarray, odds: float, reach: float) -> _Window:
+def _window(size: NDArray[Any], odds: float, reach: float) -> _Window:
     """Counts to `reach` standard deviations and some from the mean, where odds are p/(1 - p)."""
     mean = size / (1.0 + 1.0 / odds) if odds > 0.0 else 0.0 * size
     more = reach * (np.sqrt(mean / (1.0 + odds)) + 0.25 * reach) + 4.0
@@ -61,7 +62,7 @@ def _window(size: np.ndarray, odds: float, reach: float) -> _Window:
     return _Window(size, last, int(np.max(last - np.maximum(np.floor(mean - more + 0.2 * reach**2), 0.0))) + 1)
 
 
-def _shares(of: _Window, odds: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _shares(of: _Window, odds: float) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
     """(counts downwards from the last, their probabilities over that of the last, each [L, num], outside [L], [L]).
 
     The latter bound what is left and right of the window, over the sum of what is inside: quotients of neighbours fall.
@@ -84,7 +85,7 @@ def _shares(of: _Window, odds: float) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return counts, shares, *beyond
 
 
-def _tails(m: np.ndarray, of: _Window, odds: float) -> tuple[np.ndarray, np.ndarray, float, float]:
+def _tails(m: NDArray[Any], of: _Window, odds: float) -> tuple[NDArray[Any], NDArray[Any], float, float]:
     """The two tails of r, each [L, num + 1], and at most what is left and right of the windows."""
     tail, inverse = np.zeros((len(m), of.num + 1)), np.zeros((len(m), of.num + 1))
     left = right = 0.0
@@ -103,7 +104,7 @@ def _tails(m: np.ndarray, of: _Window, odds: float) -> tuple[np.ndarray, np.ndar
     return tail, inverse, left, right
 
 
-def _signs(m: np.ndarray, reach: float) -> tuple[np.ndarray, np.ndarray]:
+def _signs(m: NDArray[Any], reach: float) -> tuple[NDArray[Any], NDArray[Any]]:
     """(x > 0, its probability), each [L, J], up to `reach` standard deviations of the sum of m fair signs.
 
     By quotients of neighbours, and the sum of all, which is 1.

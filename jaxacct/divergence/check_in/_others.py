@@ -7,6 +7,7 @@ the standard deviation: for the widest laws there are `_blocks`.
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.special import ULP
 from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding
@@ -20,14 +21,14 @@ class Groups(NamedTuple):
     `log_outside` [L]: log of at most what is in no group.
     """
 
-    first: np.ndarray
-    log_mass: np.ndarray
-    inverse: np.ndarray
-    log_error: np.ndarray
-    log_outside: np.ndarray
+    first: NDArray[Any]
+    log_mass: NDArray[Any]
+    inverse: NDArray[Any]
+    log_error: NDArray[Any]
+    log_outside: NDArray[Any]
 
 
-def groups(left: np.ndarray, prob: float, offset: np.ndarray, size: int, reach: float) -> Groups:
+def groups(left: NDArray[Any], prob: float, offset: NDArray[Any], size: int, reach: float) -> Groups:
     """The laws Bin(`left` [L], `prob`), 0 < prob < 1, to `reach` standard deviations and some counts from their means.
 
     A quotient of neighbours, (N - r)/(r + 1) times the odds, and its product with the one before err by less than
@@ -67,7 +68,7 @@ def _part(left: Any, prob: float, offset: Any, start: Any, size: int, num: int) 
     return Groups(*found)
 
 
-def _in_groups(x: np.ndarray, size: int) -> np.ndarray:
+def _in_groups(x: NDArray[Any], size: int) -> NDArray[Any]:
     """Sums [L, G] of `size` neighbours of [L, G size]."""
     if size > 8:
         return x.reshape(len(x), -1, size).sum(axis=-1)

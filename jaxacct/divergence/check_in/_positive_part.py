@@ -9,6 +9,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 # These steer cost and tightness only.
 _FALL = 36.0  # natural logarithms by which the integrand has fallen where the nodes end
@@ -108,9 +109,9 @@ class Nodes(NamedTuple):
     order: float
     alias_order: float
     period: float
-    z: np.ndarray
-    weights: np.ndarray
-    starts: np.ndarray
+    z: NDArray[Any]
+    weights: NDArray[Any]
+    starts: NDArray[Any]
     lobes: list[float]
     beyond: float
 

@@ -7,9 +7,10 @@ In the setting of `_response`, c - k r is a sum over the users of independent va
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.divergence.check_in._line import LinePoint, log1p_complex
 from jaxacct.divergence.check_in._positive_part import Nodes, Range, Sums, Wave, nodes_of, positive_part
@@ -26,8 +27,8 @@ class ResponseLine(NamedTuple):
     """The moments of c - k r on one line, and at most what their logarithms err by."""
 
     at: Nodes
-    log_moment: np.ndarray
-    error: np.ndarray
+    log_moment: NDArray[Any]
+    error: NDArray[Any]
 
     def point(self, distance: float) -> LinePoint:
         """Log E(c - k r - d)_+ from both sides at d = `distance` >= 0, and its slope."""

@@ -5,10 +5,11 @@ Y = exp(z/sigma - 1/(2 sigma^2)), z standard normal, is the likelihood ratio und
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.special import (
     ULP,
@@ -118,7 +119,7 @@ class _Grid(NamedTuple):
     log_weight: jax.Array  # -z^2/2
 
 
-def _grids(tops: np.ndarray, noise_multiplier: jax.Array, sampling_prob: jax.Array) -> _Grid:
+def _grids(tops: NDArray[Any], noise_multiplier: jax.Array, sampling_prob: jax.Array) -> _Grid:
     """The grids on the windows [-9.5, 9.5 + top/sigma], one for each of `tops` [G], the largest order that uses it."""
     s, q = 1.0 / noise_multiplier, sampling_prob
     length = 2.0 * _TAIL_SDS + xp.asarray(tops, xp.float64)[:, None] * s
@@ -134,7 +135,7 @@ def _grids(tops: np.ndarray, noise_multiplier: jax.Array, sampling_prob: jax.Arr
     return _Grid(step, x, other, xp.where(x > 1.0, far, near), -0.5 * z * z)
 
 
-def _real_log_moment(orders: np.ndarray, noise_multiplier: jax.Array, sampling_prob: jax.Array) -> jax.Array:
+def _real_log_moment(orders: NDArray[Any], noise_multiplier: jax.Array, sampling_prob: jax.Array) -> jax.Array:
     """Upper bound on log E[(1-q+qY)^a], real a > 1, [A, L].
 
     E[(1+x)^a - 1 - a x], x = q(Y-1), has a non-negative integrand: trapezoid rule in z, N nodes of step h on

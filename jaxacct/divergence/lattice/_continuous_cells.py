@@ -1,11 +1,14 @@
 """Cells of the likelihood ratio of continuous pairs, from their distribution functions."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.special import log_normal_tail
 
 
-def normal_cell_masses(z: np.ndarray) -> np.ndarray:
+def normal_cell_masses(z: NDArray[Any]) -> NDArray[Any]:
     """Standard normal mass [N - 1] between neighbours of z [N], ascending.
 
     Each is the difference of two tails on the side of 0 where it lies; no tail is formed as 1 minus the other.
@@ -19,7 +22,7 @@ def normal_cell_masses(z: np.ndarray) -> np.ndarray:
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")
 def gaussian_cells(
     mu: float, sampling_prob: float, first: float, step: float, *, size: int
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Two float64 arrays [size], `low` and `high`: the mass under Q of R = 1 - q + q Y in each cell, split in two.
 
     Y = exp(mu z - mu^2/2), z standard normal under Q, mu = 1 over the noise multiplier: one Gaussian step under Poisson

@@ -17,8 +17,10 @@ import dataclasses
 import enum
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._types import TooFineError
 from jaxacct.special import ULP, outward, product_outward, sum_outward
@@ -44,14 +46,14 @@ class RatioLaw:
 
     offset: float  # log Y at the first point
     step: float  # in log
-    masses: np.ndarray  # float64 [N], under Q
+    masses: NDArray[Any]  # float64 [N], under Q
     zero_mass: float  # under Q, at Y = 0
     infinite_mass: float  # what P holds where Q holds nothing
     side: Side
     blur: float = 0.0  # how far, in log, the values meant may lie from the points: rounding of logarithms
 
     @property
-    def log_values(self) -> np.ndarray:
+    def log_values(self) -> NDArray[Any]:
         """float64 [N]: log Y at the lattice points."""
         return self.offset + self.step * np.arange(self.masses.shape[0])
 
@@ -81,8 +83,8 @@ DEPTH = 4  # rounds of merging over wider and wider cells, for lower laws: tight
 
 
 def from_cells(
-    low: np.ndarray,
-    high: np.ndarray,
+    low: NDArray[Any],
+    high: NDArray[Any],
     offset: float,
     step: float,
     side: Side,
@@ -110,8 +112,8 @@ def from_cells(
 
 
 def from_atoms(
-    log_values: np.ndarray,
-    masses: np.ndarray,
+    log_values: NDArray[Any],
+    masses: NDArray[Any],
     zero_mass: float,
     infinite_mass: float,
     step: float,
@@ -140,8 +142,8 @@ def from_atoms(
 
 
 def _split(
-    log_values: np.ndarray, origin: float, step: float, side: Side, blur: float
-) -> tuple[np.ndarray, np.ndarray]:
+    log_values: NDArray[Any], origin: float, step: float, side: Side, blur: float
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """The cell [M] of the lattice origin + j step that holds each value, and the share [M] for its right end.
 
     A value within `blur` of a point is taken to be on it: at that end of a cell from which `side` does not move it.
@@ -154,7 +156,7 @@ def _split(
     return cell, np.where(on_point, end, np.clip(np.expm1((place - cell) * step) / math.expm1(step), 0.0, 1.0))
 
 
-def from_masses(q: np.ndarray, p: np.ndarray, offset: float, step: float, side: Side) -> RatioLaw:
+def from_masses(q: NDArray[Any], p: NDArray[Any], offset: float, step: float, side: Side) -> RatioLaw:
     """`RatioLaw` on N + 1 points of a ratio whose cell k holds the mass q[k] under Q and p[k] under P, arrays [N].
 
     All of it lies inside the cell, which begins at exp(offset + k step).
@@ -164,7 +166,7 @@ def from_masses(q: np.ndarray, p: np.ndarray, offset: float, step: float, side: 
     return from_cells(q - high, high, offset, step, side)
 
 
-def _matched(masses: np.ndarray, ratios: np.ndarray) -> tuple[np.ndarray, ...]:
+def _matched(masses: NDArray[Any], ratios: NDArray[Any]) -> tuple[NDArray[Any], ...]:
     """Merges across the points between neighbouring cells, from the first cell on.
 
     Of cell k the mass that was not taken by the point on its left is offered to the point on its right, which needs
@@ -186,7 +188,9 @@ def _matched(masses: np.ndarray, ratios: np.ndarray) -> tuple[np.ndarray, ...]:
     return left, given, offered - given
 
 
-def _in_pairs(alone: np.ndarray, share: np.ndarray, step: float, side: Side, *, depth: int) -> tuple[np.ndarray, float]:
+def _in_pairs(
+    alone: NDArray[Any], share: NDArray[Any], step: float, side: Side, *, depth: int
+) -> tuple[NDArray[Any], float]:
     """`_contracted` of the masses `alone` [N], whose means lie at `share` of their cells, by pairs of cells.
 
     Masses [2 ceil(N/2) + 1] at the ends of the cells, 0 at every second one, and how far the mean moved.
@@ -203,7 +207,9 @@ def _in_pairs(alone: np.ndarray, share: np.ndarray, step: float, side: Side, *, 
     return whole, bias * math.exp(step * (2 * low.shape[0] - count))
 
 
-def _contracted(low: np.ndarray, high: np.ndarray, step: float, side: Side, *, depth: int) -> tuple[np.ndarray, float]:
+def _contracted(
+    low: NDArray[Any], high: NDArray[Any], step: float, side: Side, *, depth: int
+) -> tuple[NDArray[Any], float]:
     """Masses [N + 1] at the cells' ends of a contraction of the law of the cells' means, and how far the mean moved.
 
     Point k + 1, between cells k and k + 1, takes mass from both in the proportion that keeps the mean. Working from
@@ -313,12 +319,12 @@ def merged(a: RatioLaw, b: RatioLaw) -> RatioLaw:
     return dataclasses.replace(law, blur=max(a.blur, b.blur) + 2.0 * BLUR * law.reach)
 
 
-def padded(x: np.ndarray, size: int) -> np.ndarray:
+def padded(x: NDArray[Any], size: int) -> NDArray[Any]:
     """`x` followed by zeros, [size]."""
     return np.concatenate([x, np.zeros(size - x.shape[0])])
 
 
-def _placed(law: RatioLaw, offset: float, size: int) -> np.ndarray:
+def _placed(law: RatioLaw, offset: float, size: int) -> NDArray[Any]:
     """The masses [size] of `law`, moved on its safe side to the lattice of the same step from `offset` on.
 
     That lattice has to cover the law. Booked on the masses is the rounding of the shares, which carry an ulp of the
@@ -346,7 +352,7 @@ def set_aside(zero: float, infinite: float, lumps: Sequence[tuple[float, float]]
     return zero, sum_outward((infinite, *(mass * mean * grow for mass, mean in lumps)), up=True)
 
 
-def log_mixed_with_one(log_values: np.ndarray, share: float, rest: float) -> np.ndarray:
+def log_mixed_with_one(log_values: NDArray[Any], share: float, rest: float) -> NDArray[Any]:
     """log(1 - q + q Y) [N] for log Y [N], -inf allowed; `share` is q and `rest` is 1 - q, of positive sum.
 
     Both may be rounded to nearest. A value far below 1 is formed as the sum of its two positive parts: as log1p of what

@@ -6,8 +6,10 @@ A law of one side stays of that side under sums: see `jaxacct.divergence.lattice
 import dataclasses
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._types import TooFineError
 from jaxacct._work import count_sum, expect_sums
@@ -31,8 +33,8 @@ _TOGETHER = 16  # distances of points whose pairs are multiplied at a time: spee
 
 
 def _sum_cells(
-    p: np.ndarray, q: np.ndarray, shift: float, step: float, *, same: bool
-) -> tuple[np.ndarray, np.ndarray, float]:
+    p: NDArray[Any], q: NDArray[Any], shift: float, step: float, *, same: bool
+) -> tuple[NDArray[Any], NDArray[Any], float]:
     """Cells of X + Y, X = e^{step j} under p, Y = e^{step i + shift} under q, both [N], independent.
 
     Point j of p and point i = j - d of q, d >= 0, add up to e^{step j} (1 + e^{shift - step d}): a fixed number of
@@ -44,7 +46,7 @@ def _sum_cells(
     count_sum(size, same=same)
     distance = np.arange(size)
 
-    def positions(base: float, shift: float) -> tuple[np.ndarray, np.ndarray]:
+    def positions(base: float, shift: float) -> tuple[NDArray[Any], NDArray[Any]]:
         rise = (base + np.log1p(np.exp(shift - step * distance))) / step
         cell = np.floor(rise)
         return cell, np.clip(np.expm1((rise - cell) * step) / width, 0.0, 1.0)
@@ -54,7 +56,7 @@ def _sum_cells(
     first = min(float(above[0][-1]), float(below[0][-1]))
     ends = np.zeros((2, 2 * size + 8))  # low, high
 
-    def add(top: np.ndarray, other: np.ndarray, of: tuple[np.ndarray, np.ndarray], distances: range) -> None:
+    def add(top: NDArray[Any], other: NDArray[Any], of: tuple[NDArray[Any], NDArray[Any]], distances: range) -> None:
         cells, longer = (of[0] - first).astype(int), np.concatenate([np.zeros(_TOGETHER), other])
         shares = np.stack([1.0 - of[1], of[1]], axis=1)[:, :, None]
         for start in distances[::_TOGETHER]:

@@ -9,9 +9,11 @@ that law with probability s and 0 otherwise; k-ary randomized response is s = (E
 import functools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.special import ULP, log1mexp, log1p, log_sum_outward, log_up, map_rows, softplus, up
 from jaxacct.special._namespace import stop_gradient, xp
@@ -100,7 +102,7 @@ def log_scaled_gamma(index: int) -> tuple[float, float]:
 
 
 @functools.lru_cache(maxsize=8)
-def _moment_weights(orders: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+def _moment_weights(orders: tuple[int, ...]) -> tuple[NDArray[Any], NDArray[Any]]:
     """log of C(a,i) i Gamma(i/2), of C(a,2) for i = 2, [A, top + 1], -inf elsewhere; and the sizes of their parts."""
     top = max(orders)
     weights, sizes = np.full((len(orders), top + 1), -np.inf), np.zeros((len(orders), top + 1))

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._types import Direction
 from jaxacct.divergence.sampling._draws import (
@@ -181,7 +182,7 @@ def default_ranks(num_steps: int, direction: Direction) -> tuple[int, ...]:
     return tuple(k for start, stop, step in spans for k in range(start, min(stop, t), step))
 
 
-def rank_weights(ranks: Sequence[int], num_steps: int, direction: Direction) -> np.ndarray:
+def rank_weights(ranks: Sequence[int], num_steps: int, direction: Direction) -> NDArray[Any]:
     """float64 [R]: how many coordinates each of R ranks stands for, so that the loss is never below the true one.
 
     REMOVE: a rank stands for itself and those below it until the next rank. ADD: for itself and those above it since

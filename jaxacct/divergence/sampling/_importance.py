@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._types import Direction
 from jaxacct.divergence.sampling._allocation import Losses, Run, Tile, log_average, log_ratio_sum, steps_total
@@ -78,7 +79,7 @@ _LEAST_JUMPS = 0.2  # expected coordinates of each shift in a sample, at least: 
 class Shifts(NamedTuple):
     """What a mixture of shifted normals is made of: the law of the shift of one coordinate, in units of sigma."""
 
-    probabilities: np.ndarray  # float64 [9], of the shifts 0, d, .., 8 d
+    probabilities: NDArray[Any]  # float64 [9], of the shifts 0, d, .., 8 d
     spacing: float  # d
 
 
@@ -100,7 +101,7 @@ def shifts_for(sigma: float, num_steps: int, epsilon: float) -> Shifts:
     g = np.linspace(-10.0, 10.0 + size, 1501)
     w = np.exp(s * g - 0.5 * s * s)
 
-    def tilted(log_lam: float) -> np.ndarray:
+    def tilted(log_lam: float) -> NDArray[Any]:
         log_density = math.exp(log_lam) * np.minimum(w, jump) - 0.5 * g * g
         density = np.exp(log_density - log_density.max())
         return density / density.sum()

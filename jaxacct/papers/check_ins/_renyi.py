@@ -14,11 +14,12 @@ by what its own operations err by (docs/numerics.md, "Check-ins by their moments
 import functools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.divergence.check_in._blocks import Blocks, log_mixture
 from jaxacct.divergence.response._special_pair import single_log_cap
@@ -231,7 +232,7 @@ def constant_base_rdp(num_users: jax.Array, prob: jax.Array, base: BaseMoments) 
 
 
 @functools.cache
-def _log_stirling(max_order: int) -> np.ndarray:
+def _log_stirling(max_order: int) -> NDArray[Any]:
     """log S(j, i) [A + 1, A + 1], Stirling numbers of the second kind."""
     rows = [[1] + [0] * max_order]
     for _ in range(max_order):

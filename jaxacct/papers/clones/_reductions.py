@@ -4,10 +4,11 @@ Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", sections 2.3, 3.1 an
 CL-S19). Replace-one adjacency. The pair enters as a `Profile`, any valid upper bound on its divergence.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.bounds.shuffle._approximate import Guarantee, Profile
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
@@ -43,11 +44,11 @@ def replacement_from_deletion(guarantee: Guarantee) -> Guarantee:
 class PurifiedLaw(NamedTuple):
     """Probabilities [n] within e^(+-epsilon) of the reference, and their total variation from the original."""
 
-    probabilities: np.ndarray
+    probabilities: NDArray[Any]
     total_variation: float
 
 
-def purified(probabilities: np.ndarray, reference: np.ndarray, epsilon: float) -> PurifiedLaw:
+def purified(probabilities: NDArray[Any], reference: NDArray[Any], epsilon: float) -> PurifiedLaw:
     """The law [n] nearest to `probabilities` among those within e^(+-epsilon) of `reference`, with its distance.
 
     Feldman, McMillan & Talwar 2021, Lemma 3.7 (CL-S8), on the host. Clip to [e^-epsilon, e^epsilon] times the

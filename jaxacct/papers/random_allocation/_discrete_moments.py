@@ -1,11 +1,14 @@
 """BOUND, from above: moments of likelihood ratios on a finite set, on the host, for Theorem 4.8 (RA-S12)."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct.special import ULP, log_sum_outward
 
 
-def discrete_log_moments(p: np.ndarray, q: np.ndarray, max_order: int) -> np.ndarray:
+def discrete_log_moments(p: NDArray[Any], q: NDArray[Any], max_order: int) -> NDArray[Any]:
     """log E_q[(p/q)^c] for c = 0..max_order, rounded up and at least 0, float64 [max_order + 1], on the host.
 
     A term's logarithm c log p + (1 - c) log q cancels: it errs by 4 ULP of each logarithm, a product and the sum. By

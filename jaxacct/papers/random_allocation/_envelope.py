@@ -4,14 +4,16 @@ Feldman & Shenfeld 2025, "Privacy amplification by random allocation", "our meth
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._validate import checked_array
 from jaxacct.curves._from_profile import MAX_EPSILON, hull, loss_rounding
 
 
-def convex_envelope(epsilons: Sequence[float] | np.ndarray, deltas: Sequence[float] | np.ndarray) -> np.ndarray:
+def convex_envelope(epsilons: Sequence[float] | NDArray[Any], deltas: Sequence[float] | NDArray[Any]) -> NDArray[Any]:
     """The lower convex envelope in e^epsilon of upper bounds `deltas` of one direction, rounded up: ours (RA-S16).
 
     The profile is convex in e^epsilon, so that this is an upper bound too, never above `deltas`, at every point of

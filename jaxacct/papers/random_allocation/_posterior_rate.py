@@ -5,13 +5,15 @@ Feldman & Shenfeld 2025, "Privacy amplification by random allocation", Definitio
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._validate import check_at_most, check_count
 
 
-def posterior_rate(num_steps: int, log_ratios: Sequence[float] | np.ndarray, *, num_selected: int = 1) -> float:
+def posterior_rate(num_steps: int, log_ratios: Sequence[float] | NDArray[Any], *, num_selected: int = 1) -> float:
     """The probability that step i + 1 is one of a record's steps, given the outputs of the first i, exactly (RA-S6).
 
     With e_m the elementary symmetric polynomials of the likelihood ratios e^l_1, .., e^l_i seen so far,

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._types import Direction
 from jaxacct._validate import check_delta, check_epsilon, check_positive
@@ -92,7 +93,7 @@ def _log_half_width(local_epsilon: Any, width: Width) -> Any:
 
 
 @functools.lru_cache(maxsize=16)
-def _local_delta(base: Any) -> np.ndarray:
+def _local_delta(base: Any) -> NDArray[Any]:
     """delta0 at each of `_LOCAL_EPSILONS`, the larger of both directions."""
     made = law(base, 1.0, law_step(base), Side.UPPER, LAW_TAIL)
     eps = np.asarray(_LOCAL_EPSILONS)
