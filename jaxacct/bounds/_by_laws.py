@@ -20,7 +20,6 @@ from jaxacct.divergence.law import (
     LEAST_NOISE,
     MOST_PROB,
     Run,
-    about_log_delta,
     allocated,
     centre,
     epsilon,
@@ -292,5 +291,3 @@ def laws(spares: tuple[str, ...], applies: Callable[[Any], bool] = always) -> Pr
         is_listed=False,
         lanes=Lanes(statics=_statics, bytes=_lane_bytes, on_host=False),
     )
-
-

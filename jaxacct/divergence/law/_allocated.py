@@ -10,7 +10,6 @@ whatever the others are, so that what it adds is linear in x and exact. docs/num
 Shapes: [B] points of one ratio; [J] lines; [N] nodes of a line; [P] grid points of a line; one lane at a time.
 """
 
-import math
 from typing import Any, NamedTuple
 
 import jax
@@ -159,7 +158,9 @@ def _plan(of: Average, tail: Any) -> Plan:
         """About log E(X - 1 - x)_+ : one large ratio beside a Gaussian bulk."""
         sd = jnp.maximum(spread(0.5 * x), 1e-3 * bulk)
         r = x / sd
-        return jnp.log(jnp.sum(m * jnp.maximum(w - t * x, 0.0)) + sd * jnp.exp(-0.5 * r * r) * 0.4 / (1.0 + r * r) + 1e-300)
+        return jnp.log(
+            jnp.sum(m * jnp.maximum(w - t * x, 0.0)) + sd * jnp.exp(-0.5 * r * r) * 0.4 / (1.0 + r * r) + 1e-300
+        )
 
     def halve(_: int, ends: tuple[Any, Any]) -> tuple[Any, Any]:
         low, high = ends
@@ -190,13 +191,18 @@ def _plan(of: Average, tail: Any) -> Plan:
         """The centre, the period and the digits wanted of a line."""
         sign, start, stop, cut = row
         # as far as single ratios reach, or the bulk where that is further
-        reach = jnp.where(sign > 0, jnp.minimum(4.0 * bulk - lowest, 1.0 + stop), jnp.minimum(cut, largest) / t + 4.0 * bulk)
+        reach = jnp.where(
+            sign > 0, jnp.minimum(4.0 * bulk - lowest, 1.0 + stop), jnp.minimum(cut, largest) / t + 4.0 * bulk
+        )
         v = _TILTS / reach
         kept = jnp.where(w > cut, 0.0, m)
         exponents = -(sign * v / t)[:, None] * jnp.where(w > cut, 0.0, w)
         logs = jnp.expm1(jnp.minimum(exponents, 600.0)) @ kept - jnp.sum(jnp.where(w > cut, m, 0.0))
         logs = jnp.where(jnp.max(exponents, axis=1) < 600.0, t * log1p(jnp.maximum(logs, -1.0 + 1e-250)), jnp.inf)
-        near, far = jnp.where(sign > 0, start, stop), jnp.where(sign > 0, stop, start)  # the profile is small, and large
+        near, far = (
+            jnp.where(sign > 0, start, stop),
+            jnp.where(sign > 0, stop, start),
+        )  # the profile is small, and large
         below = [jnp.min(logs + sign * v * x - 1.0 - jnp.log(v)) - 1.5 for x in (near, far)]
         above = [log_excess(jnp.maximum(x, 0.1 * bulk)) - 1.0 for x in (near, far)]
         # a line on both sides of the mean joins lines above it, where what counts is the excess
@@ -206,7 +212,9 @@ def _plan(of: Average, tail: Any) -> Plan:
         behind = (_DIGITS - small + jnp.log(stop - start + bulk)) / v
         ahead = jnp.maximum(*(logs + sign * v * x - jnp.log(v) - f + _DIGITS for x, f in ((near, small), (far, large))))
         gap = v[None, :] - v[:, None]
-        ahead = jnp.min(jnp.where(gap > 0.02 * v[:, None], ahead[None, :] / jnp.where(gap > 0, gap, 1.0), jnp.inf), axis=1)
+        ahead = jnp.min(
+            jnp.where(gap > 0.02 * v[:, None], ahead[None, :] / jnp.where(gap > 0, gap, 1.0), jnp.inf), axis=1
+        )
         # all ratios are at least 0: below the mean copies from further than that vanish
         ahead = jnp.where(sign > 0, jnp.minimum(ahead, 1.02 * (1.0 + stop)), ahead)
         period = jnp.maximum(behind, ahead)
@@ -239,7 +247,9 @@ def _decay(of: Average, lowest: Any) -> Decay:
     turns = jax.lax.complex(jnp.cos(turned), jnp.sin(turned))
     found = jax.lax.scan(lambda z, _: (z * z, z @ (m + 0j)), turns, None, length=_OCTAVES)[1].reshape(-1)
     # a turn errs by what its point does and by some ULP of itself; each square doubles that
-    error = jnp.sum(m * (w + 1.0) * of.blur) * u + ULP * 2.0 ** (_OCTAVES + 4) + ULP * (2.0 * len(w) + 8.0 + 8.0 * u * mean)
+    error = (
+        jnp.sum(m * (w + 1.0) * of.blur) * u + ULP * 2.0 ** (_OCTAVES + 4) + ULP * (2.0 * len(w) + 8.0 + 8.0 * u * mean)
+    )
     size = jnp.hypot(found.real, found.imag) + error
     # E W is 0 but for rounding
     slope = jnp.minimum(u[1:] * square, mean) + ULP * (4.0 * len(w)) * (1.0 + mean)
@@ -288,7 +298,8 @@ def _one_line(of: Average, decay: Decay, plan: Plan) -> Piece:
     top, log_centre = h * _NODES, t * (log_size[0] + relative[0])
     x_end = jnp.where(low, plan.start, plan.stop)
     need = tuple(
-        jnp.maximum(c * x_end + log_most - jnp.log(b) - plan.wanted + _TAIL_DIGITS, 0.0) / jnp.maximum(b * b - c * c, 1e-300)
+        jnp.maximum(c * x_end + log_most - jnp.log(b) - plan.wanted + _TAIL_DIGITS, 0.0)
+        / jnp.maximum(b * b - c * c, 1e-300)
         for log_most, b in ((jnp.minimum(log_fall, log_centre), top), (log_centre, edge))
     )
     damping = jax.lax.stop_gradient(2.0 * jnp.maximum(*need))
@@ -301,7 +312,11 @@ def _one_line(of: Average, decay: Decay, plan: Plan) -> Piece:
     phase = t * angle + damping * c * y
     scale = jax.lax.stop_gradient(jnp.max(log_phi - jnp.log(c * c + y * y)))
     wide = jnp.expm1(jnp.minimum(1.01 * jax.lax.stop_gradient(t) * relative, 300.0))
-    wide = jax.lax.stop_gradient(wide) + 2.0**-50 * jax.lax.stop_gradient(24.0 + jnp.abs(phase) + jnp.abs(log_phi) + jnp.abs(scale)) + 2.0 * ULP * _NODES
+    wide = (
+        jax.lax.stop_gradient(wide)
+        + 2.0**-50 * jax.lax.stop_gradient(24.0 + jnp.abs(phase) + jnp.abs(log_phi) + jnp.abs(scale))
+        + 2.0 * ULP * _NODES
+    )
     size = jnp.exp(log_phi - scale) * jnp.where(y == 0, 0.5, 1.0) * (h / jnp.pi) / (c * c + y * y)
     pole = jax.lax.complex(c * c - y * y, -2.0 * c * y) / (c * c + y * y)
     terms = size * pole * jax.lax.complex(jnp.cos(phase), jnp.sin(phase))
@@ -434,7 +449,11 @@ def _joined(of: Piece, beyond: Any) -> Law:
     left = inner + np.append(0.0, meets) - jnp.concatenate([at_zero[None], across])
     right = jnp.concatenate([across, jnp.zeros(1)]) - outer
     size = jnp.abs(value).max(1) / of.gap
-    beside = jnp.maximum(jnp.append(size[1:], 0.0), jnp.append(0.0, size[:-1])) + np.append(0.0, meets) + np.append(meets, 0.0)
+    beside = (
+        jnp.maximum(jnp.append(size[1:], 0.0), jnp.append(0.0, size[:-1]))
+        + np.append(0.0, meets)
+        + np.append(meets, 0.0)
+    )
     noise = 16.0 * ULP * (size + beside)
     left, right = (jnp.maximum(x, 0.0) + noise for x in (left, right))
     mass = jnp.concatenate([left[:, None], jnp.maximum(of.mass[:, 1:-1], 0.0), right[:, None]], axis=1).reshape(-1)
