@@ -1,8 +1,8 @@
 """Epsilon and delta inside traced programs, from laws of points and one contour: upper ends, the worse direction.
 
 What is released is a list of independent laws (`jaxacct.divergence.law`), each with how often it is run. One program of
-fixed size serves every number that may be traced. Derivatives are those of the sum that gave the answer, by the implicit
-function theorem; nothing that steers is differentiated.
+fixed size serves every number that may be traced. Derivatives are those of the sum that gave the answer, by implicit
+differentiation; nothing that steers is differentiated.
 """
 
 import functools
@@ -165,7 +165,7 @@ def _central(run: Run, line: Any, add: Any, at: Any) -> tuple[Any, Any]:
 
 
 def _partials(of: Callable[..., tuple[Any, Any]], leaves: Any, tangents: Any) -> tuple[Any, Any]:
-    """The derivative of the first of ``of(*leaves)`` along `tangents`, and the second: all directions in one program."""
+    """The derivative of the first of ``of(*leaves)`` along `tangents`, and the second, in one program."""
     active = [i for i, t in enumerate(tangents) if not isinstance(t, jax.custom_derivatives.SymbolicZero)]
 
     def moved(moving: Any) -> tuple[Any, Any]:

@@ -6,7 +6,7 @@ direction), as in `jaxacct.divergence._inversion`,
     delta(eps) = (1/2 pi i) int_{Re s = a} M(s) e^{eps (1 - s)} / (s (s - 1)) ds,    a > 1.
 
 The trapezoid rule gives delta and positive copies of it: an upper bound as it stands. Moments of finitely many points
-do not fall with the height: one more Gaussian release, of mu = tau, is composed in, which lets no profile fall, and what
+do not fall with the height: one more Gaussian release, of mu = tau, is composed in: no profile falls by it, and what
 lies beyond the last node is a closed form. Every choice (a, the step, tau) steers tightness only. docs/numerics.md,
 "Laws", derives what is booked.
 
@@ -316,7 +316,7 @@ class Answer(NamedTuple):
 
 
 def epsilon(run: Run, add: Any, log_delta: Any) -> Answer:
-    """At least epsilon of the composition at `log_delta`, in the direction that `add` says; inf where nothing is known."""
+    """At least epsilon of the composition at `log_delta`, in one direction; inf where nothing is known."""
     log_delta, is_enough = _left(run, add, log_delta)
     x, logs = _survey(run, add)
 
@@ -344,7 +344,7 @@ def about_log_delta(run: Run, add: Any, epsilon: Any) -> Any:
 
 
 def log_delta(run: Run, add: Any, epsilon: Any) -> Answer:
-    """At least log delta of the composition at `epsilon`, in the direction that `add` says; 0 where nothing is known."""
+    """At least log delta of the composition at `epsilon`, in one direction; 0 where nothing is known."""
     x, logs = _survey(run, add)
 
     def again(_: int, state: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -116,7 +116,7 @@ def whole(of: Base) -> Law:
 
 
 def sampled(of: Base, sampling_prob: Any) -> Law:
-    """`Law` of one point more than `of` has, of a release that each record joins with `sampling_prob`: y -> 1 - q + q y.
+    """`Law` of one point more than `of`, of a release that each record joins with `sampling_prob`: y -> 1 - q + q y.
 
     A probability of 1 is a release that all join; else it is at most `MOST_PROB`.
     """
