@@ -61,51 +61,55 @@ class _Epoch(NamedTuple):
 class _Releases(NamedTuple):
     """What a mechanism consists of, by kind."""
 
-    gaussian: tuple[_Step, ...]
-    laplace: tuple[_Step, ...]
-    epochs: tuple[_Epoch, ...]
+    gaussian: list[_Step]
+    laplace: list[_Step]
+    epochs: list[_Epoch]
 
 
 def _releases(mechanism: Mechanism, uneven: tuple[bool, ...]) -> _Releases:
-    """The releases of a mechanism of numbers; `uneven` says of each allocation, in order, whether its groups differ."""
-    steps: dict[type, list[_Step]] = {Gaussian: [], Laplace: []}
-    epochs: list[_Epoch] = []
-    which = iter(uneven)
-    for part, count in flattened(mechanism):
-        of: Any = part
-        if isinstance(of, PoissonSampled):
-            step = _Step(of.mechanism.noise_multiplier, of.sampling_prob, of.num_steps * count)
-            steps[type(of.mechanism)].append(step)
-        elif isinstance(of, RandomAllocation):
-            groups = allocation_groups(of.num_steps, of.num_selected, of.num_epochs, uneven=next(which))
-            epochs += [_Epoch(of.mechanism.noise_multiplier, n, runs * count) for n, runs in groups]
-        else:
-            steps[type(of)].append(_Step(of.noise_multiplier, jnp.ones(()), count))
-    return _Releases(tuple(steps[Gaussian]), tuple(steps[Laplace]), tuple(epochs))
+    """`_Releases` of a mechanism of numbers; `uneven` says of each part, in order, whether groups of steps differ."""
+    found = _Releases([], [], [])
+    for (part, count), is_uneven in zip(flattened(mechanism), uneven, strict=True):
+        _LISTED[part.signature()](found, part, count, is_uneven)
+    return found
 
 
-_SIGNATURES = {
-    (Gaussian,),
-    (Laplace,),
-    (PoissonSampled, Gaussian),
-    (PoissonSampled, Laplace),
-    (RandomAllocation, Gaussian),
+def _one(of: Any, count: Any) -> _Step:
+    return _Step(of.noise_multiplier, jnp.ones(()), count)
+
+
+def _sampled(of: Any, count: Any) -> _Step:
+    return _Step(of.mechanism.noise_multiplier, of.sampling_prob, of.num_steps * count)
+
+
+def _epochs(of: Any, count: Any, is_uneven: bool) -> list[_Epoch]:
+    groups = allocation_groups(of.num_steps, of.num_selected, of.num_epochs, uneven=is_uneven)
+    return [_Epoch(of.mechanism.noise_multiplier, n, runs * count) for n, runs in groups]
+
+
+# what takes the releases of a part, run so many times, into a list
+_LISTED: dict[Any, Callable[[_Releases, Any, Any, bool], None]] = {
+    (Gaussian,): lambda found, of, count, _: found.gaussian.append(_one(of, count)),
+    (Laplace,): lambda found, of, count, _: found.laplace.append(_one(of, count)),
+    (PoissonSampled, Gaussian): lambda found, of, count, _: found.gaussian.append(_sampled(of, count)),
+    (PoissonSampled, Laplace): lambda found, of, count, _: found.laplace.append(_sampled(of, count)),
+    (RandomAllocation, Gaussian): lambda found, of, count, uneven: found.epochs.extend(_epochs(of, count, uneven)),
 }
 
 
 def has_laws(mechanism: Mechanism) -> bool:
     """bool: whether every part has a law here, and some part is no plain Gaussian release."""
     found = [part.signature() for part, _ in flattened(mechanism)]
-    return _SIGNATURES.issuperset(found) and any(signature != (Gaussian,) for signature in found)
+    return all(signature in _LISTED for signature in found) and any(signature != (Gaussian,) for signature in found)
 
 
 def _statics(mechanism: Mechanism) -> dict[str, Any]:
-    parts = (part for part, _ in flattened(mechanism))
-    return {"uneven": tuple(splits_unevenly(part) for part in parts if isinstance(part, RandomAllocation))}
+    parts: list[Any] = [part for part, _ in flattened(mechanism)]
+    return {"uneven": tuple(p.signature()[0] is RandomAllocation and splits_unevenly(p) for p in parts)}
 
 
 def _covered(of: _Releases) -> Any:
-    """Where all that is released is in the range of the laws, bool."""
+    """bool: whether all that is released is in the range of the laws."""
     found = [jnp.ones((), bool)]
     for step in (*of.gaussian, *of.laplace):
         found.append((step.noise >= LEAST_NOISE) & (step.prob > 0.0) & ((step.prob <= MOST_PROB) | (step.prob == 1.0)))
@@ -121,7 +125,7 @@ def _harmless(of: _Releases, is_covered: Any) -> _Releases:
     def kept(kind: Any) -> Any:
         return type(kind)(*(jnp.where(is_covered, x, usual[name]) for name, x in kind._asdict().items()))
 
-    return _Releases(*(tuple(map(kept, kinds)) for kinds in of))
+    return _Releases(*(list(map(kept, kinds)) for kinds in of))
 
 
 def _run(of: _Releases, log_delta: Any) -> Run:
@@ -129,7 +133,7 @@ def _run(of: _Releases, log_delta: Any) -> Run:
     counts = jnp.stack([jnp.asarray(kind.count, jnp.float64) for kinds in of for kind in kinds])
     log_share = jax.lax.stop_gradient(log_delta - jnp.log(jnp.maximum(jnp.sum(counts), 1.0)) + _LOG_CUT)
 
-    def stacked(kinds: tuple[Any, ...]) -> tuple[Any, ...]:
+    def stacked(kinds: Any) -> tuple[Any, ...]:
         return tuple(jnp.stack([jnp.asarray(x, jnp.float64) for x in column]) for column in zip(*kinds, strict=True))
 
     def of_gaussian(row: Any) -> Any:
@@ -276,12 +280,15 @@ def _lane_bytes(*, uneven: tuple[bool, ...]) -> int:
 
 
 def laws(spares: tuple[str, ...], applies: Callable[[Any], bool] = always) -> ProfileMethod:
-    """The method for traced programs; `spares` names the methods that need not be asked beside it."""
+    """A method (class `ProfileMethod`) for traced programs, of what `has_laws`.
+
+    `spares` names the methods that need not be asked beside it.
+    """
     return ProfileMethod(
         name="laws",
         theorem="Zhu, Dong & Wang 2022, Theorem 11, of dominating pairs with finitely many losses",
         directions=BOTH,
-        applies=lambda mechanism: has_laws(mechanism) and applies(mechanism),
+        applies=applies,
         cost=Cost.MILLISECONDS,
         cold=Cost.SECONDS,
         log_delta=_log_delta,

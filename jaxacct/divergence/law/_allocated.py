@@ -19,7 +19,7 @@ import numpy as np
 from jaxacct.divergence.law._law import Law
 from jaxacct.divergence.law._plan import NUM_HIGH, NUM_LOW, Plan, plan
 from jaxacct.divergence.law._transform import COLUMNS, NODES, ROWS, Average, Decay, decay, fall, transform
-from jaxacct.special import ULP, expm1, log1p
+from jaxacct.special import ULP, expm1, log1p, sinh
 
 POINTS = 84  # of each line's grid: with all lines 1008 points
 _SKIP = 4  # gaps between one line's grid and the next one's, whose dampings differ
@@ -105,7 +105,7 @@ def _one_line(of: Average, fallen: Decay, line: Plan) -> _Piece:
     phase = t * angle + variance * c * y
     square = c * c + y * y
     scale = _steady(jnp.max(log_phi - jnp.log(square)))
-    wide = jnp.expm1(jnp.minimum(1.01 * t * relative, 300.0)) + 2.0 * ULP * NODES
+    wide = expm1(jnp.minimum(1.01 * t * relative, 300.0)) + 2.0 * ULP * NODES
     wide = wide + 2.0**-50 * (24.0 + jnp.abs(phase) + jnp.abs(log_phi) + jnp.abs(scale))
     size = jnp.exp(log_phi - scale) * jnp.where(y == 0, 0.5, 1.0) * (h / jnp.pi) / square
     pole = jax.lax.complex(c * c - y * y, -2.0 * c * y) / square  # 1 / z^2, over its size
@@ -120,8 +120,10 @@ def _read(of: Average, line: Plan, terms: _Terms, large: Any) -> _Piece:
     y = h * jnp.arange(NODES, dtype=jnp.float64)
     # second difference of e^{zx} over the gap: (e^{z gap/2} - e^{-z gap/2})^2 / gap
     a, b = 0.5 * gap * c, 0.5 * gap * y
-    sinh = jax.lax.complex(jnp.sinh(a) * jnp.cos(b), jnp.cosh(a) * jnp.sin(b))
-    hat, size_hat = 4.0 * sinh * sinh / gap, 4.0 * (jnp.sinh(a) ** 2 + jnp.sin(b) ** 2) / gap
+    rise = sinh(a)
+    cosh_square = 1.0 + rise * rise
+    half = jax.lax.complex(rise * jnp.cos(b), jnp.sqrt(cosh_square) * jnp.sin(b))
+    hat, size_hat = 4.0 * half * half / gap, 4.0 * (rise * rise + jnp.sin(b) ** 2) / gap
     turn = h * x * np.array([[COLUMNS], [1.0]])
     turn = jax.lax.complex(jnp.cos(turn), jnp.sin(turn))
     rungs = jax.lax.scan(lambda s, _: (s * turn, s), jnp.ones_like(turn), None, length=ROWS)[1]
@@ -134,7 +136,7 @@ def _read(of: Average, line: Plan, terms: _Terms, large: Any) -> _Piece:
     beyond = jnp.exp(jnp.minimum(c * x + terms.log_tail, 650.0)) * (1.0 + 2.0**-40)
     grown = jnp.exp(jnp.minimum(c * x + terms.scale, 650.0)) * (1.0 + 2.0**-46)
     value = grown * (found[0] + error) + beyond
-    mass = grown * (found[1] + hat_error) + beyond * 4.0 * jnp.cosh(a) ** 2 / gap
+    mass = grown * (found[1] + hat_error) + beyond * 4.0 * cosh_square / gap
     # what a large ratio adds is linear in x but for what `_joined` adds
     some, mean, at_most = _with_large(of, large)
     value = value + jnp.where(low, 0.0, jnp.maximum(mean - (1.0 + x) * some * (1.0 - 2.0**-40), 0.0))

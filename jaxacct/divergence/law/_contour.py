@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.divergence.law._law import Law
-from jaxacct.special import ULP, log1p
+from jaxacct.special import ULP, expm1, log1p
 
 ROWS, COLUMNS = 32, 32  # of the nodes of a line
 _NODES = ROWS * COLUMNS
@@ -110,7 +110,7 @@ def _moments(law: Law, order: Any, step: Any, add: Any) -> tuple[Any, Any, Any]:
 
 
 def summands(run: Run, line: Line, add: Any) -> Sum:
-    """`Sum` of the composition on a line."""
+    """The composition's trapezoid sum on a line (class `Sum`)."""
     order = 1.0 + line.excess
 
     def one(row: tuple[Law, Any]) -> Any:
@@ -135,7 +135,7 @@ def summands(run: Run, line: Line, add: Any) -> Sum:
     # beyond the last node |M| is at most M(a) e^(-tau^2 b^2 / 2), |1 / (s (s - 1))| at most 1 / b^2, and the sum of
     # 1 / k^2 from N on is below 1 / (N - 1/2)
     beyond = jnp.exp(error[0] - half * top * top * (1.0 - 2.0**-50)) / (jnp.pi * (top - 0.5 * line.step))
-    total = jnp.sum(modulus * (jnp.expm1(jnp.minimum(error, 300.0)) + rounding)) + beyond
+    total = jnp.sum(modulus * (expm1(jnp.minimum(error, 300.0)) + rounding)) + beyond
     return Sum(
         line,
         log_m[0],
@@ -147,7 +147,7 @@ def summands(run: Run, line: Line, add: Any) -> Sum:
 
 
 def trapezoid(of: Sum, epsilon: Any) -> tuple[Any, Any, Any]:
-    """The sum and its derivative in epsilon, both over e^shift, and the shift."""
+    """A tuple of the sum and its derivative in epsilon, both over e^shift, and the shift."""
     step, excess = of.line.step, of.line.excess
     outer = _cis(-epsilon * step * COLUMNS * jnp.arange(ROWS, dtype=jnp.float64))
     inner = _cis(-epsilon * step * jnp.arange(COLUMNS, dtype=jnp.float64))
@@ -175,7 +175,7 @@ def _by_one_moment(of: Sum, log_delta: Any) -> Any:
 
 
 def dropped(run: Run, add: Any) -> Any:
-    """At least the mass of infinite loss of the composition: of each release's, that of all others being near 1."""
+    """A number that is at least the mass of infinite loss of the composition: of each release's, that of all others being near 1."""
     logs = jax.lax.map(lambda row: row[1] * log_moment(row[0], 1.0, add), (run.law, run.count))
     lost = jnp.sum(run.count * jnp.where(add, run.law.at_zero, run.law.beyond))
     growth = jnp.sum(jnp.maximum(logs, 0.0)) + lost
@@ -194,7 +194,7 @@ def _survey(run: Run, add: Any) -> tuple[Any, Any]:
     def one(row: Any) -> Any:
         logs, weight, count = row
         e = jnp.where(add, -x, 1.0 + x)[:, None] * logs
-        near = log1p(jnp.maximum(jnp.expm1(jnp.minimum(e, 650.0)) @ weight, 0.0))
+        near = log1p(jnp.maximum(expm1(jnp.minimum(e, 650.0)) @ weight, 0.0))
         return jnp.where(count > 0, count * near, 0.0)
 
     logs = jnp.sum(jax.lax.map(one, (log_ratio, mass, run.count)), axis=0)
@@ -225,8 +225,8 @@ def _rounding(run: Run) -> Any:
 def _single_delta(run: Run, add: Any, epsilon: Any) -> tuple[Any, Any]:
     """delta of the one release that there is, and what rounding may add to it."""
     logs = run.law.log_ratio
-    remove = run.law.mass * jnp.exp(epsilon) * jnp.expm1(jnp.maximum(jnp.minimum(logs - epsilon, 700.0), 0.0))
-    added = -run.law.mass * jnp.expm1(jnp.minimum(logs + epsilon, 0.0))
+    remove = run.law.mass * jnp.exp(epsilon) * expm1(jnp.maximum(jnp.minimum(logs - epsilon, 700.0), 0.0))
+    added = -run.law.mass * expm1(jnp.minimum(logs + epsilon, 0.0))
     value = jnp.sum(run.count[:, None] * jnp.where(add, added, remove))
     near = jnp.where(add, jnp.where(logs < -epsilon, 1.0, 0.0), jnp.where(logs > epsilon, jnp.exp(logs), 0.0))
     blur = run.law.blur + 4.0 * ULP * (jnp.abs(logs) + epsilon)
@@ -235,7 +235,7 @@ def _single_delta(run: Run, add: Any, epsilon: Any) -> tuple[Any, Any]:
 
 
 def single_log_delta(run: Run, add: Any, epsilon: Any) -> tuple[Any, Any]:
-    """log delta of the one release that there is, no error added, and its derivative: derivatives are taken of it."""
+    """A tuple of log delta of the one release that there is, no error added, and its derivative, to be differentiated."""
     value, slope = jax.jvp(lambda e: _single_delta(run, add, e)[0], (epsilon,), (jnp.ones_like(epsilon),))
     usable = value > 0
     safe = jnp.where(usable, value, 1.0)
@@ -316,7 +316,7 @@ class Answer(NamedTuple):
 
 
 def epsilon(run: Run, add: Any, log_delta: Any) -> Answer:
-    """At least epsilon of the composition at `log_delta`, in one direction; inf where nothing is known."""
+    """An upper end (class `Answer`) of epsilon at `log_delta`, in one direction; inf where nothing is known."""
     log_delta, is_enough = _left(run, add, log_delta)
     x, logs = _survey(run, add)
 
@@ -337,14 +337,14 @@ def epsilon(run: Run, add: Any, log_delta: Any) -> Answer:
 
 
 def about_log_delta(run: Run, add: Any, epsilon: Any) -> Any:
-    """About log delta at `epsilon`, from real moments: steering only."""
+    """A number, about log delta at `epsilon`, from real moments: steering only."""
     x, logs = _survey(run, add)
     bounds = logs - x * epsilon + x * jnp.log(x) - (1.0 + x) * log1p(x)
     return jnp.minimum(jnp.min(bounds) - 2.0, -1e-9)
 
 
 def log_delta(run: Run, add: Any, epsilon: Any) -> Answer:
-    """At least log delta of the composition at `epsilon`, in one direction; 0 where nothing is known."""
+    """An upper end (class `Answer`) of log delta at `epsilon`, in one direction; 0 where nothing is known."""
     x, logs = _survey(run, add)
 
     def again(_: int, state: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -373,7 +373,7 @@ def log_delta(run: Run, add: Any, epsilon: Any) -> Answer:
 
 
 def centre(run: Run, line: Line, add: Any, epsilon: Any) -> tuple[Any, Any]:
-    """log delta at `epsilon` by the sums themselves, no error added, and its derivative there.
+    """A tuple of log delta at `epsilon` by the sums themselves, no error added, and its derivative there.
 
     Not a certificate: derivatives are taken of it.
     """

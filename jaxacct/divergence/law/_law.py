@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from jaxacct.special import ULP, expm1, gauss_legendre, log1p, log_normal_tail
+from jaxacct.special import ULP, expm1, gauss_legendre, log1p, log_normal_tail, sinh
 
 LEAST_NOISE = 0.1  # noise multiplier; below, cells are too wide for Gauss's rule
 MOST_PROB = 1.0 - 2.0**-20  # sampling probability: beyond, log(1 - q) is too far away
@@ -80,10 +80,10 @@ def gaussian_base(noise_multiplier: Any, log_share: Any, num: int, bend: float =
 
 
 def laplace_base(scale: Any, num: int) -> Base:
-    """`Base` of one step of Laplace noise of a `scale` that moves by 1: log y is v, from -1/scale to 1/scale.
+    """The points (class `Base`) of a step of Laplace noise of a `scale` that moves by 1: log y from -1/scale to 1/scale.
 
-    Between the ends, each of which has a mass of its own, Q has the density e^{-(v + x)/2} / 4, x = 1/scale, and P e^v
-    times that: the mass of a cell under both is a closed form, and the share of its upper end is what keeps the mean.
+    Between the ends v = log y, each of which has a mass of its own, Q has the density e^{-(v + x)/2} / 4, x = 1/scale,
+    and P e^v times that: the mass of a cell under both is a closed form, and the share of its upper end is what keeps the mean.
     """
     x = 1.0 / scale
     v = x * (2.0 * jnp.arange(num, dtype=jnp.float64) / (num - 1) - 1.0)
@@ -106,7 +106,7 @@ def _ends(centre: Any, high: Any, num: int, bend: float) -> Any:
     half = jnp.maximum(centre - _LOW, high - centre)
     first, last = (jnp.arcsinh((x - centre) / half * math.sinh(bend)) for x in (jnp.asarray(_LOW), high))
     share = jnp.arange(num, dtype=jnp.float64) / (num - 1)
-    inner = centre + half / math.sinh(bend) * jnp.sinh(first + (last - first) * share)
+    inner = centre + half / math.sinh(bend) * sinh(first + (last - first) * share)
     return jnp.where(share == 0.0, _LOW, jnp.where(share == 1.0, high, inner))
 
 

@@ -15,7 +15,7 @@ from jaxacct.special import expm1, log1p
 NUM_LOW, NUM_HIGH = 5, 7  # lines below and above the mean
 DIGITS = 12.0  # in log: copies and what lies beyond the last node are kept this far below what is wanted
 _NUM_TILTS = 64  # points of the real axis that say how far down X reaches
-_HALVINGS = 24
+_HALVINGS = 24  # of the interval in which the last grid point is sought
 _THIN = 2  # so many points steer as one
 _TILTS = np.geomspace(1.5, 90.0, 48)  # distances of the lines from 0 that are compared, over a length
 _LOG_CONDITION = 20.0  # log of a line's summands over its sum above which rounding begins to show
@@ -33,7 +33,7 @@ class Plan(NamedTuple):
 
 
 def plan(of: Average, tail: Any) -> Plan:
-    """Steering only: `tail` is about what may be cut off on either side."""
+    """`Plan` [J] of all lines; `tail` is about what may be cut off on either side. All of it only steers."""
     t, m = of.steps, jnp.sum(of.mass[1:].reshape(-1, _THIN), axis=1)
     w = jnp.sum((of.mass * of.excess)[1:].reshape(-1, _THIN), axis=1) / jnp.maximum(m, 1e-300)
     largest = of.excess[-1]
@@ -64,7 +64,7 @@ def plan(of: Average, tail: Any) -> Plan:
     # E(y - X)_+ <= E e^{u (y - X) - 1} / u
     u = jnp.exp(jnp.log(0.3 / full) + jnp.log(1e6 * t * full / 0.3 + 3e3) * np.linspace(0.0, 1.0, _NUM_TILTS))
     total = jnp.sum(m)
-    near = t * log1p(jnp.maximum(jnp.expm1(jnp.maximum(-(u / t)[:, None] * w, -700.0)) @ m / total, -1.0 + 1e-250))
+    near = t * log1p(jnp.maximum(expm1(jnp.maximum(-(u / t)[:, None] * w, -700.0)) @ m / total, -1.0 + 1e-250))
     wanted = jnp.log(tail) + 1.0 + jnp.log(u)
     lowest = jnp.max((wanted - near) / u)
     lowest = jnp.max((wanted + jnp.log(jnp.clip(1.0 + lowest, 1e-12, 1.0)) - near) / u)
@@ -88,7 +88,7 @@ def plan(of: Average, tail: Any) -> Plan:
         v = _TILTS / reach
         kept = jnp.where(w > cut, 0.0, m)
         exponents = -(sign * v / t)[:, None] * jnp.where(w > cut, 0.0, w)
-        logs = jnp.expm1(jnp.minimum(exponents, 600.0)) @ kept - jnp.sum(jnp.where(w > cut, m, 0.0))
+        logs = expm1(jnp.minimum(exponents, 600.0)) @ kept - jnp.sum(jnp.where(w > cut, m, 0.0))
         logs = jnp.where(jnp.max(exponents, axis=1) < 600.0, t * log1p(jnp.maximum(logs, -1.0 + 1e-250)), jnp.inf)
         # where the profile is small, and where it is large
         near, far = jnp.where(sign > 0, start, stop), jnp.where(sign > 0, stop, start)

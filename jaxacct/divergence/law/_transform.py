@@ -129,7 +129,7 @@ class Decay(NamedTuple):
 
 
 def decay(of: Average, lowest: Any) -> Decay:
-    """`Decay` from the height `lowest` on, in steps of 2^(1/8)."""
+    """`Decay` [D] from the height `lowest` on, in steps of 2^(1/8)."""
     w, m = of.excess, of.mass
     mean, square = jnp.sum(m * jnp.abs(w)) * (1.0 + 2.0**-40), jnp.sum(m * w * w) * (1.0 + 2.0**-40)
     u = jax.lax.stop_gradient(lowest) * 2.0 ** (np.arange(8 * _OCTAVES) / 8.0)
@@ -149,7 +149,7 @@ def decay(of: Average, lowest: Any) -> Decay:
 
 
 def fall(of: Decay, t: Any, c: Any, top: Any, largest: Any, lost: Any, lost_mean: Any) -> tuple[Any, Any]:
-    """At least log |phi(c + iy)| for y from `top` to an edge, and that edge, no less than `top`.
+    """A tuple: at least log |phi(c + iy)| for y from `top` to an edge, and that edge, no less than `top`.
 
     On the line c/t a ratio's transform differs from that on the imaginary axis by at most |c/t| |E W e^{-iuW}| and
     (c/t)^2 / 2 times the largest e^{-cW/t} E W^2. Ratios that are left out, of mass `lost` and of `lost_mean`, add
