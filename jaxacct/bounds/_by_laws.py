@@ -157,8 +157,9 @@ _WAYS = (False, True)  # remove, then add
 def _worse(answer: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
     """The larger of the answers of the two directions, the line that gave it, and whether that is the add direction."""
     found = jax.lax.map(answer, jnp.asarray(_WAYS))
-    at = jnp.argmax(found.value)
-    return found.value[at], jax.tree.map(lambda x: x[at], found.line), at == 1
+    is_add = found.value[1] > found.value[0]
+    value, line = jax.tree.map(lambda x: jnp.where(is_add, x[1], x[0]), tuple(found))
+    return value, line, is_add
 
 
 def _central(run: Run, line: Any, add: Any, at: Any) -> tuple[Any, Any]:

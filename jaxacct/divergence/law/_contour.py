@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct.divergence.law._law import Law
+from jaxacct.divergence.law._law import Law, where_least
 from jaxacct.special import ULP, expm1, log1p
 
 ROWS, COLUMNS = 32, 32  # of the nodes of a line
@@ -175,7 +175,7 @@ def _by_one_moment(of: Sum, log_delta: Any) -> Any:
 
 
 def dropped(run: Run, add: Any) -> Any:
-    """A number that is at least the mass of infinite loss of the composition: of each release's, that of all others being near 1."""
+    """A number, at least the mass of infinite loss of the composition: each release's, times what all others have."""
     logs = jax.lax.map(lambda row: row[1] * log_moment(row[0], 1.0, add), (run.law, run.count))
     lost = jnp.sum(run.count * jnp.where(add, run.law.at_zero, run.law.beyond))
     growth = jnp.sum(jnp.maximum(logs, 0.0)) + lost
@@ -211,10 +211,11 @@ def _choose(x: Any, logs: Any, log_delta: Any, epsilon: Any, rounding: Any) -> L
     step = 2.0 * jnp.pi / period
     top = _NODES * step
     square = 2.0 * jnp.maximum(sizes - jnp.log(top) - log_delta + _LOG_TAIL, 0.0) / (top * top)
-    slope = x[jnp.argmin(sizes - jnp.log(1.0 + x))]  # by which about log delta falls with epsilon
+    # by which about log delta falls with epsilon
+    (slope,) = where_least(sizes - jnp.log(1.0 + x), x)
     cost = 0.5 * square * slope * (1.0 + slope) + rounding * jnp.exp(jnp.minimum(sizes - log_delta, 600.0))
-    best = jnp.argmin(jnp.where(jnp.isfinite(period) & jnp.isfinite(cost), cost, jnp.inf))
-    return jax.lax.stop_gradient(Line(x[best], step[best], square[best]))
+    cost = jnp.where(jnp.isfinite(period) & jnp.isfinite(cost), cost, jnp.inf)
+    return jax.lax.stop_gradient(Line(*where_least(cost, x, step, square)))
 
 
 def _rounding(run: Run) -> Any:
@@ -235,7 +236,7 @@ def _single_delta(run: Run, add: Any, epsilon: Any) -> tuple[Any, Any]:
 
 
 def single_log_delta(run: Run, add: Any, epsilon: Any) -> tuple[Any, Any]:
-    """A tuple of log delta of the one release that there is, no error added, and its derivative, to be differentiated."""
+    """A tuple of log delta of the one release that there is, no error added, and its derivative there."""
     value, slope = jax.jvp(lambda e: _single_delta(run, add, e)[0], (epsilon,), (jnp.ones_like(epsilon),))
     usable = value > 0
     safe = jnp.where(usable, value, 1.0)

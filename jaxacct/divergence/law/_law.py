@@ -27,6 +27,16 @@ _CENTRE = 1.5  # where cells may be narrowest, at most: tightness
 _LEAST_LOG_SHARE = -150.0  # no window is longer than for this one
 
 
+def where_least(cost: Any, *values: Any) -> tuple[Any, ...]:
+    """A tuple of numbers, of each of `values` [N] the one where `cost` [N] is least; without an index.
+
+    Programs of 32 bits would cut the 64 of an index, with a warning.
+    """
+    least = cost <= jnp.min(cost)
+    pick = least & (jnp.cumsum(least.astype(jnp.int32)) == 1)
+    return tuple(jnp.sum(jnp.where(pick, x, 0.0)) for x in values)
+
+
 class Law(NamedTuple):
     """Points of a likelihood ratio, above its law in the convex order."""
 
@@ -80,10 +90,10 @@ def gaussian_base(noise_multiplier: Any, log_share: Any, num: int, bend: float =
 
 
 def laplace_base(scale: Any, num: int) -> Base:
-    """The points (class `Base`) of a step of Laplace noise of a `scale` that moves by 1: log y from -1/scale to 1/scale.
+    """The points (class `Base`) of a step of Laplace noise that moves by 1: log y from -1/scale to 1/scale.
 
     Between the ends v = log y, each of which has a mass of its own, Q has the density e^{-(v + x)/2} / 4, x = 1/scale,
-    and P e^v times that: the mass of a cell under both is a closed form, and the share of its upper end is what keeps the mean.
+    and P e^v times that: a cell's mass under both is a closed form, and the share of its upper end what keeps the mean.
     """
     x = 1.0 / scale
     v = x * (2.0 * jnp.arange(num, dtype=jnp.float64) / (num - 1) - 1.0)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxacct.divergence.law._law import where_least
 from jaxacct.divergence.law._transform import Average
 from jaxacct.special import expm1, log1p
 
@@ -109,8 +110,8 @@ def plan(of: Average, tail: Any) -> Plan:
         period = jnp.maximum(behind, ahead)
         condition = jnp.maximum(*(logs + sign * v * x - f for x, f in ((near, small), (far, large))))
         cost = jnp.log(period) + 0.5 * jnp.maximum(condition - _LOG_CONDITION, 0.0)
-        best = jnp.argmin(jnp.where(jnp.isfinite(cost), cost, jnp.inf))
-        return sign * v[best], period[best], small - DIGITS
+        best, period = where_least(jnp.where(jnp.isfinite(cost), cost, jnp.inf), v, period)
+        return sign * best, period, small - DIGITS
 
     centre, period, wanted = jax.lax.map(line, (sign, start, stop, cut))
     return Plan(*jax.lax.stop_gradient((start, stop, centre, period, cut, wanted)))
