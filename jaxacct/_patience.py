@@ -18,33 +18,48 @@ _outer: contextvars.ContextVar["_Loop | None"] = contextvars.ContextVar("jaxacct
 
 
 class _Loop:
-    """One loop over pieces of an answer, and whether it has been said that it, or one inside of it, takes long."""
+    """One loop over pieces of an answer, and whether it has been said that it, or one inside of it, takes long.
 
+    `of` says what the pieces are, `ahead` is how many come after the one that is made just now.
+    """
+
+    of, ahead = "", 0
     has_said = inner_has_said = False
+
+    def warn(self, each: float, outer: "_Loop | None") -> None:
+        """Says how many pieces are ahead, of so many seconds `each`."""
+        self.has_said = True
+        _say(f"this takes long: {self.ahead} more {self.of}, of some {each:.1g} seconds each", outer)
 
 
 def told(pieces: Iterable[Piece], of: str, count: int) -> Iterator[Piece]:
     """The `pieces` of an answer, one after the other; a `SlowWarning` where about `count` of them take long.
 
-    It is said once, after the first few. Inside of another such loop it is not said again once either has.
+    It is said once, after the first few. Inside of another such loop it is not said again once either has; and where
+    the pieces of the other are long since this one is, that is said as soon as it is known of this one.
 
     Args:
       of: what they are, in the plural.
     """
     outer, loop = _outer.get(), _Loop()
+    loop.of = of
     if outer is None:
         _outer.set(loop)
     try:
         took: list[float] = []
         for piece in pieces:
+            loop.ahead = count - len(took) - 1
             start = _seconds()
             yield piece
             took.append(_seconds() - start)
-            each, ahead = min(took[-_FEW:]), count - len(took)
+            each = min(took[-_FEW:])
             is_known = len(took) >= _FEW or each > _LONG
-            if is_known and ahead * each > _LONG and not loop.has_said:
-                loop.has_said = True
-                _say(f"this takes long: {ahead} more {of}, of some {each:.1g} seconds each", outer)
+            if not is_known or loop.has_said:
+                continue
+            if outer is not None and outer.ahead * count * each > _LONG and not outer.has_said:
+                outer.warn(count * each, None)
+            if loop.ahead * each > _LONG:
+                loop.warn(each, outer)
     finally:
         if outer is None:
             _outer.set(None)

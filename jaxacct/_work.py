@@ -18,10 +18,14 @@ _LONG = 4e9  # some six seconds
 
 @dataclasses.dataclass
 class Work:
-    """What was done so far: a part that grows with the square of the number of points, and one that grows with it."""
+    """What was done so far: a part that grows with the square of the number of points, and one that grows with it.
+
+    `again` is how much of both had been done for another question before.
+    """
 
     square: float = 0.0
     linear: float = 0.0
+    again: float = 0.0
 
     def at(self, finer: float) -> float:
         """What the same takes on lattices that are `finer` times finer; 1 for what it took."""
@@ -59,6 +63,15 @@ def expect_sums(size: int, number: int) -> None:
     """Says in words where `number` sums of two laws of `size` points take long."""
     if 0.75 * number * size * (size + _PER_LATTICE_POINT) > _LONG:
         say_long(f"averages are built of {number} sums of laws of {size} points")
+
+
+def count_made(work: Work, *, again: bool) -> None:
+    """Counts what was made by `work`, all of it `again` where another question had made it before."""
+    here = _counting.get()
+    if here is not None:
+        here.square += work.square
+        here.linear += work.linear
+        here.again += work.at(1.0) if again else work.again
 
 
 def _count(square: float, linear: float) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct._method import Method, Query
+from jaxacct._method import BracketMethod, Method, Query
 from jaxacct._precision import is_traced
 from jaxacct._types import Direction, TooFineError
 from jaxacct.answering._lanes import Answer
@@ -41,6 +41,8 @@ class Found:
       start: the ends, (analysis, upper) in each direction, from which the next host's method starts.
       source: in each direction, which of `asked` gave `upper`; -1 for none.
       asked: the methods asked, with their answers.
+      bracketed: the methods that bracketed a point, each direction, and the upper end; inf where that is no gain.
+      skipped: the methods, each with a direction, that were not asked since they were beaten elsewhere.
       exact: the directions in which an exact method gave `upper`.
       error: why a method gave nothing, if one failed.
     """
@@ -52,6 +54,8 @@ class Found:
     start: dict[Direction, tuple[Any, Any]]
     source: dict[Direction, Any]
     asked: list[Asked] = dataclasses.field(default_factory=list)
+    bracketed: list[tuple[Method, Direction, float]] = dataclasses.field(default_factory=list)
+    skipped: list[tuple[BracketMethod, Direction]] = dataclasses.field(default_factory=list)
     exact: set[Direction] = dataclasses.field(default_factory=set)
     error: TooFineError | None = None
 

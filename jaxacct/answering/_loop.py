@@ -26,6 +26,7 @@ from jaxacct._method import (
 )
 from jaxacct._patience import told
 from jaxacct._types import Bound, Direction, Ends, TooFineError
+from jaxacct.answering._beaten import is_beaten, note_beaten
 from jaxacct.answering._found import Asked, Found, largest
 from jaxacct.answering._lanes import Answer, ask, ask_where, bracket_many, bracket_on_lanes, bracket_points
 from jaxacct.answering._loose import warn_of_looseness
@@ -54,6 +55,10 @@ def answer(question: Question) -> Found:
     if sharpens and not question.is_traced:
         _ask_what_decides(every, found)
     if not question.is_traced:
+        for skipped, d in found.skipped if np.any(found.high >= question.query.worst) else ():
+            _ask_host(skipped, (d,), found, is_asked_anyway=True)  # what beat it elsewhere says nothing here
+        for method, d, upper in found.bracketed:
+            note_beaten(method, question, d, upper, float(found.upper[d]))
         _finish(found)
     return found
 
@@ -209,6 +214,12 @@ def _ask_host(
     question = found.question
     if question.is_traced:
         raise ValueError(f"method={method.name!r} needs concrete numbers: it cannot run inside jit, vmap or grad")
+    is_part = question.share < 1.0 and not question.shape  # of a search, mostly
+    if is_part and not is_asked_anyway:
+        found.skipped += ((method, d) for d in directions if is_beaten(method, question, d))
+        directions = [d for d in directions if (method, d) not in found.skipped]
+        if not directions:
+            return
     is_asked_anyway = is_asked_anyway or method.sharpens_reduction or question.method is not None
     todo = where & (np.ones(question.shape, bool) if is_asked_anyway else ~np.asarray(found.settled()))
     if method.is_last_resort:
@@ -238,6 +249,8 @@ def _ask_host(
             continue
         for d, (low, high) in ends.items():
             if not (math.isnan(low) or math.isnan(high)):  # else it says nothing
+                if is_part:
+                    found.bracketed.append((method, d, high if high < known[d].upper else math.inf))
                 lower[d][at], upper[d][at] = min(low, float(found.upper[d][at]), high), high
     for d in directions if asked else ():
         if Bound.LOWER in method.ends:

@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, always, never
 from jaxacct._patience import say_long
+from jaxacct._sharing import note, noted, once, shared
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct._work import counted
 from jaxacct.bounds.bases._base import SMALLEST, Base, pld_of_law, side_of
@@ -95,7 +96,7 @@ class Distribution:
 def parts_by_laws(laws: Callable[[Any, float, Side, float], list[tuple[RatioLaw, int]]]) -> Callable[..., Parts]:
     """A function for `Distribution.parts`, from one that gives the laws of likelihood ratios and their counts.
 
-    The laws for an upper bound serve both directions and are made once.
+    The laws for an upper bound serve both directions and are made once; shared ones serve questions at several deltas.
 
     Args:
       laws: ``(mechanism, step, side, tail) -> [(law, how often)]``.
@@ -107,22 +108,12 @@ def parts_by_laws(laws: Callable[[Any, float, Side, float], list[tuple[RatioLaw,
         def of(direction: Direction) -> list[tuple[Pld, int]]:
             side = side_of(bound, direction)
             if side not in made:
-                made[side] = laws(mechanism, step, side, tail)
+                made[side] = once((laws, mechanism, step, side), tail, lambda: laws(mechanism, step, side, tail))
             return [(pld_of_law(law, direction), count) for law, count in made[side] if count > 0]
 
         return of
 
     return parts
-
-
-def in_own_relation(parts: Callable[..., Parts]) -> Callable[..., Parts]:
-    """A function for `Distribution.parts`: `parts`, in the adjacency of the mechanism that they are asked for."""
-
-    def made(mechanism: Mechanism, step: float, bound: Bound, tail: float) -> Parts:
-        of, relation = parts(mechanism, step, bound, tail), mechanism.relation
-        return lambda d: [(dataclasses.replace(pld, neighboring_relation=relation), count) for pld, count in of(d)]
-
-    return made
 
 
 def of_one_release(base: Base, theorem: str | Callable[[Any], str], spread: Callable[[Any], float]) -> Distribution:
@@ -182,8 +173,14 @@ def plds(
     if mechanism.loses_nothing():
         relation = mechanism.relation
         return lambda direction: Pld(0.0, 2.0**-4, np.ones(1), 0.0, bound, direction, relation, theorem)
-    of = distribution.parts(mechanism, step_for(distribution, mechanism, resolution), bound, tail)
-    return lambda direction: dataclasses.replace(compose_plds(of(direction), deltas), theorem=theorem)
+    step, sharp = step_for(distribution, mechanism, resolution), tuple(deltas)
+    of = distribution.parts(mechanism, step, bound, tail)
+
+    def composed(direction: Direction) -> Pld:
+        key = distribution, mechanism, step, bound, sharp, direction
+        return once(key, tail, lambda: dataclasses.replace(compose_plds(of(direction), sharp), theorem=theorem))
+
+    return composed
 
 
 def reader(query: Query, target: float) -> tuple[Callable[[Pld], float], tuple[float, ...]]:
@@ -293,15 +290,20 @@ class _Refinement:
         resolution, rounds = min(_FIRST_RESOLUTION, goal), 0
         if self.distribution.is_light(self.mechanism):
             resolution = max(resolution, min(_FINE_FIRST, _FEW_CELLS / self._num_cells()))
+        # the questions of a search start where one of them ended: there most of the work is done
+        first, shared_by = resolution, (self.distribution, self.mechanism)
+        resolution = noted(shared_by, first)
         width, idle, look = math.inf, 0, self
         scale, count = self.distribution.scale(self.mechanism)
         is_little = scale < _LITTLE**2 * count
         spent, most = 0.0, _MUCH_WORK * at.share * max(1.0, query.width / at.width)
         while True:
-            with counted() as work:
+            with counted() as work, shared():
                 points = look._tighten(resolution)
-            spent += work.at(1.0)
+            spent += work.at(1.0) - work.again
             rounds += 1
+            if points is not None:
+                note(shared_by, resolution)
             high, low = max(self.upper.values()), max(self.lower.values())
             before, width = width, (high - low) / low if low > 0 else (0.0 if high <= low else math.inf)
             # without gain: below what the tails let a grid resolve (delta of 1e-20 or so), or at its rounding
@@ -310,7 +312,11 @@ class _Refinement:
                 return  # rounding is all there is
             if at.progress is not None:
                 at.progress(rounds, width)
-            if width <= at.width or (query is Query.DELTA and high < _DEEP):
+            if width <= at.width:
+                return
+            if query is Query.DELTA and high < _DEEP:  # less rounding is booked on coarser grids
+                if resolution > first:
+                    look._tighten(first)
                 return
             least = min(self.deltas)
             if query is Query.EPSILON and least < SMALLEST and rounds > 1:

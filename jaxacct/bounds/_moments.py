@@ -48,6 +48,7 @@ _MIN_NODES, _MAX_NODES = 512, 8192  # nodes on a line
 _NUM_Z = (512, 1024, 2048, 4096)  # nodes of the quadrature behind a moment of a sampled step: the first that resolves
 _NARROW = 1e-6  # relative width of ends that are not improved on
 _WIDEST = 1e-3  # relative width of one line's ends beyond which the table of lines is asked as well
+_LEAST_OF_TABLE = 1e-20  # delta below which parts of a search do not ask the table in the remove direction: see there
 _LEAST_NOISE = 1e-100  # noise multipliers below it count as this where moments are guessed, so that squares are doubles
 _BLOCK = 2**18  # nodes times questions in one call: bounds its memory
 
@@ -309,7 +310,9 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
         low, high = max(known.lower, one.lower), min(known.upper, one.upper)
         # where a line of allocation says nothing from below, no line of the table says anything, at any epsilon
         is_blind = d is Direction.REMOVE and query is Query.EPSILON and not sampled and not one.lower > 0.0
-        if not (is_blind or high - low <= _WIDEST * low):
+        # nor does it at deltas far below those that its lines are made for, where one line says much
+        is_far = d is Direction.REMOVE and query is Query.EPSILON and target < _LEAST_OF_TABLE and one.lower > 0.0
+        if not (is_blind or (is_far and at.share < 1.0) or high - low <= _WIDEST * low):
             profile = ComposedProfile([mechanism], [1.0], d)
             table = profile.epsilon(target) if query is Query.EPSILON else profile.delta(target)
             low, high = max(low, float(np.max(table.lower))), min(high, float(np.min(table.upper)))

@@ -1,9 +1,12 @@
 """Loss distributions of a mechanism that are those of another one, which stands for it."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from jaxacct.bounds._distribution import Distribution
+from jaxacct._types import Bound
+from jaxacct.bounds._distribution import Distribution, Parts
+from jaxacct.mechanisms._base import Mechanism
 
 _ASKED = (
     "parts",
@@ -42,3 +45,13 @@ def of_stand_in(
 
     asked: dict[str, Any] = {name: of(name) for name in _ASKED}
     return Distribution(theorem=theorem, exists=exists, **asked)
+
+
+def in_own_relation(parts: Callable[..., Parts]) -> Callable[..., Parts]:
+    """A function for `Distribution.parts`: `parts`, in the adjacency of the mechanism that they are asked for."""
+
+    def made(mechanism: Mechanism, step: float, bound: Bound, tail: float) -> Parts:
+        of, relation = parts(mechanism, step, bound, tail), mechanism.relation
+        return lambda d: [(dataclasses.replace(pld, neighboring_relation=relation), count) for pld, count in of(d)]
+
+    return made

@@ -1,11 +1,13 @@
 """A record that is removed before another one is added: what holds for any mechanism, by any split of epsilon."""
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
 
 from jaxacct._method import Bracketing, Query
-from jaxacct._patience import told
+from jaxacct._patience import say_long, told
+from jaxacct._sharing import shared
 from jaxacct._types import Direction
 from jaxacct.mechanisms import (
     Composed,
@@ -28,10 +30,13 @@ from jaxacct.special import grown, up
 
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)  # of a bracket, kept in each step of a search
 _NUM_SPLITS = 6  # of such a search: any split of epsilon is valid
-_SHARE = 0.07  # of what one question may take, for each end of each split: few take all of it
+# Of what one question may take, for each end of a split: the first one's loss distributions serve the others too.
+_FIRST_SHARE, _SHARE = 0.3, 0.07
 _LOGITS = (-3.0, 5.0)  # between which the share of delta that the removal takes is searched
 _LEAST_DELTA = 1e-300  # smaller shares of delta are not asked for
 _FAR = 745.0  # nats: e^x makes more than 1 of any delta but 0, so that a larger epsilon of the removal is no use
+# Deltas below this, of at least so many allocated steps of at least this noise multiplier, take a second and more each.
+_TINY_DELTA, _MANY_STEPS, _WIDE_NOISE = 1e-30, 1000, 1.5
 _DOWN = 1.0 - 2.0**-50  # of a share of a target: products and a quotient
 
 
@@ -66,6 +71,14 @@ _SCHEMES = frozenset(
         Composed,
     }
 )
+
+
+def _is_long(run: Any, query: Query, target: float) -> bool:
+    """Whether one answer about `run` is known to take a second or more."""
+    if run.signature() != (RandomAllocation, Gaussian) or query is Query.DELTA:
+        return False
+    is_wide = int(run.num_steps) >= _MANY_STEPS and float(run.mechanism.noise_multiplier) >= _WIDE_NOISE
+    return is_wide and target < _TINY_DELTA
 
 
 def adds(run: Description) -> bool:
@@ -106,12 +119,18 @@ def _searched(value: _Value, low: float, high: float) -> float:
 def in_two_steps(run: Mechanism, query: Query, target: float, at: Bracketing) -> float:
     """A float, an upper bound by the best split found of epsilon, or of delta.
 
-    What one of the steps loses may show that a split is no gain: then the other is not asked about.
+    What one of the steps loses may show that a split is no gain: then the other is not asked about. What the questions
+    have in common is made once.
     """
+    if _is_long(run, query, target):
+        say_long(
+            f"a record that is replaced asks several times about allocated steps, at deltas of {target:.1g} and less"
+        )
+    shares = itertools.chain((_FIRST_SHARE, _FIRST_SHARE), itertools.repeat(_SHARE))
 
     def ask(query: Query, target: float, direction: Direction) -> float:
         width = max(at.width, 1e-3)
-        return at.ask(run, query, target, width, wants_lower=False, direction=direction, share=_SHARE).upper
+        return at.ask(run, query, target, width, wants_lower=False, direction=direction, share=next(shares)).upper
 
     def epsilon(logit: float, rival: float, is_left: bool) -> float:
         del is_left
@@ -137,9 +156,10 @@ def in_two_steps(run: Mechanism, query: Query, target: float, at: Bracketing) ->
                 break
         return up(found, 4)
 
-    if query is Query.EPSILON:
-        return _searched(epsilon, *_LOGITS)
-    found = _searched(delta, 0.0, target)
-    if target > _FAR and found > 0.0:
-        found = min(found, _searched(delta, 0.0, _FAR))
+    with shared():
+        if query is Query.EPSILON:
+            return _searched(epsilon, *_LOGITS)
+        found = _searched(delta, 0.0, target)
+        if target > _FAR and found > 0.0:
+            found = min(found, _searched(delta, 0.0, _FAR))
     return min(1.0, found)

@@ -18,11 +18,11 @@ from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds import fixed_batches, group, shuffled_batches
 from jaxacct.bounds._adjacent_on_lanes import DOUBLED, Asking, emptied_on_lanes, replaced_on_lanes
-from jaxacct.bounds._distribution import Distribution, in_own_relation, loss_distribution, parts_by_laws
+from jaxacct.bounds._distribution import Distribution, loss_distribution, parts_by_laws
 from jaxacct.bounds._mirrored import THEOREM, Mirrored, mirrored
 from jaxacct.bounds._parts import is_scalar
 from jaxacct.bounds._replaced_step import REPLACED_STEP
-from jaxacct.bounds._stand_in import of_stand_in
+from jaxacct.bounds._stand_in import in_own_relation, of_stand_in
 from jaxacct.bounds._two_steps import adds, in_two_steps, unamplified
 from jaxacct.bounds.fixed_batches import FIXED, Adjacency, adjacency_of
 from jaxacct.bounds.fixed_batches import bracket as bracket_fixed

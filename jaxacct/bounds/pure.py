@@ -24,9 +24,10 @@ from jaxacct._method import (
     never,
 )
 from jaxacct._types import Bound, Direction, Ends
-from jaxacct.bounds._distribution import in_own_relation, loss_distribution, of_one_release
+from jaxacct.bounds._distribution import loss_distribution, of_one_release
 from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._orders import MIXED
+from jaxacct.bounds._stand_in import in_own_relation
 from jaxacct.bounds.bases import BASES, base_of, spread
 from jaxacct.bounds.discrete import EXACT as TYPES
 from jaxacct.bounds.discrete import types_delta, types_epsilon

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
-from jaxacct import _patience, _work
+from jaxacct import _patience, _sharing, _work
 from jaxacct._method import Query
 from jaxacct.bounds import _distribution, _two_steps
 from jaxacct.bounds._two_steps import in_two_steps
@@ -59,11 +59,24 @@ def test_loops_inside_of_loops_are_told_of_once(clock):
                 clock.now += 1.0
             _patience.say_long("more of it")
         _patience.say_long("it is another question")
-    assert [str(w.message).split(": ")[1].split(",")[0] for w in caught] == [
-        "8 more splits",
-        "4 more points",
+    assert [str(w.message).split(": ")[1] for w in caught] == [
+        "4 more points, of some 1e+01 seconds each",
         "it is another question",
     ]
+
+
+def test_long_pieces_are_told_of_before_the_first_is_done(clock):
+    """By the pieces that the first one is made of: two splits of the first point tell of all points."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in _patience.told(range(16), "points", 16):
+            for _ in _patience.told(range(8), "splits", 8):
+                clock.now += 0.1
+                if caught:
+                    break
+            break
+    assert [str(w.message) for w in caught] == ["this takes long: 15 more points, of some 0.8 seconds each"]
+    assert clock.now == pytest.approx(0.3)  # it is said before the third split
 
 
 def test_work_is_counted_where_it_is_done():
@@ -151,3 +164,99 @@ def test_two_releases_of_discrete_noise(scale, known):
     assert found.lower * (1 - 1e-12) <= truth <= found.upper * (1 + 1e-12)
     assert found.upper - found.lower <= 1e-9 * truth
     assert known is None or abs(known - truth) < 1e-11
+
+
+# What several questions about one mechanism have in common
+
+
+def _replaced(run, query, target):
+    return getattr(ja, query)(run, target, neighboring_relation="replace-one")
+
+
+def test_splits_share_their_loss_distributions(monkeypatch):
+    """Sixteen questions about one mechanism make the laws of a few of them."""
+    from jaxacct.divergence.lattice import _prefix
+
+    made = []
+    average = _prefix.averages
+    monkeypatch.setattr(_prefix, "averages", lambda *at, **rest: made.append(at[2]) or average(*at, **rest))
+    found = _replaced(ja.PartialAllocation(ja.PermuteAndFlip(0.3), 20, 5), "epsilon", 1e-6)
+    assert found < 0.15077385  # what it was when each question made its own
+    assert 0 < len(made) <= 24  # before, 186
+
+
+def test_what_is_made_once_serves_tails_near_its_own():
+    made = []
+
+    def once(tail):
+        return _sharing.once("key", tail, lambda: made.append(tail) or _work.count_sum(1000, same=False) or tail)
+
+    assert [once(1e-10), once(1e-10)] == [1e-10, 1e-10] == made  # not outside of a block
+    with _sharing.shared(), _work.counted() as work:
+        assert [once(x) for x in (1e-10, 2e-11, 2e-8, 1e-12)] == [1e-10, 1e-10, 1e-10, 1e-12]
+        with _sharing.shared():
+            assert once(3e-10) == 1e-10
+    assert made[2:] == [1e-10, 1e-12]
+    assert work.square == 5e6
+    assert work.again == 3.0 / 5.0 * work.at(1.0)
+
+
+@pytest.mark.more
+def test_a_method_that_was_beaten_is_not_asked_again(monkeypatch):
+    from jaxacct.bounds import _moments
+
+    asked = []
+    ends = _moments.ends
+    monkeypatch.setattr(_moments, "ends", lambda *at: asked.append((at[2], at[4])) or ends(*at))
+    assert _replaced(ja.RandomAllocation(ja.Gaussian(15.5), 253), "epsilon", 1e-60) < 0.1295537
+    removed = [delta for direction, delta in asked if direction is ja.Direction.REMOVE]
+    assert len(removed) == 1  # before, eight, each as much in vain
+
+
+def test_a_beaten_method_is_asked_where_no_other_has_an_answer():
+    from jaxacct.answering import _beaten
+    from jaxacct.answering._question import Question
+
+    class Method:
+        name = "slow"
+
+    run, d = ja.Gaussian(1.0), ja.Direction.REMOVE
+
+    def question(target, query=Query.EPSILON, wants_lower=False):
+        return Question(run, query, target, (d,), 1e-3, None, wants_lower, share=0.1)
+
+    with _sharing.shared():
+        _beaten.note_beaten(Method, question(1e-60), d, np.inf, np.inf)  # nobody has an answer
+        _beaten.note_beaten(Method, question(1e-60), d, 1.9, 1.0)
+        assert not _beaten.is_beaten(Method, question(1e-60), d)
+        _beaten.note_beaten(Method, question(1e-60), d, 2.1, 1.0)
+        assert _beaten.is_beaten(Method, question(1.5e-59), d)
+        assert not _beaten.is_beaten(Method, question(1.7e-59), d)
+        assert not _beaten.is_beaten(Method, question(1e-60, wants_lower=True), d)
+        assert not _beaten.is_beaten(Method, question(1e-60), ja.Direction.ADD)
+        _beaten.note_beaten(Method, question(2.0, Query.DELTA), d, 1e-20, 1e-30)
+        assert _beaten.is_beaten(Method, question(1.6, Query.DELTA), d)
+        assert not _beaten.is_beaten(Method, question(1.4, Query.DELTA), d)
+    assert not _beaten.is_beaten(Method, question(1e-60), d)
+
+
+@pytest.mark.parametrize(
+    ("noise", "num_steps", "delta", "is_long"),
+    [(17.6, 2**40, 1e-100, True), (17.6, 2**40, 1e-20, False), (0.9, 2**40, 1e-60, False), (15.5, 253, 1e-60, False)],
+)
+def test_long_splits_are_told_of_before_the_first(noise, num_steps, delta, is_long):
+    class AskedError(Exception):
+        pass
+
+    class At:
+        width = 1e-2
+
+        @staticmethod
+        def ask(*at, **rest):
+            raise AskedError
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(AskedError):
+            in_two_steps(ja.RandomAllocation(ja.Gaussian(noise), num_steps, 1, 8), Query.EPSILON, delta, At)
+    assert [w.category for w in caught] == [ja.SlowWarning] * is_long

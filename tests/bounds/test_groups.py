@@ -9,6 +9,10 @@ import pytest
 from scipy import stats
 
 import jaxacct as ja
+from jaxacct import _sharing
+from jaxacct.bounds import group
+from jaxacct.bounds.bases import _mixture, law
+from jaxacct.divergence.lattice._ratio import Side
 
 REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD
 MIXTURES = [
@@ -200,3 +204,30 @@ def test_larger_groups_lose_more():
 def test_what_is_out_of_range_is_named(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+_RARE = group.stand_in(ja.Group(ja.PoissonSampled(ja.Gaussian(0.902), 2e-5, 1), 5)).parts()[0][0]
+
+
+def test_ends_of_cells_are_sought_until_rounding_is_all_there_is(monkeypatch):
+    """Newton's steps end where the last places of log Y move to and fro: before, all 64 were made."""
+    steps, (mu, shares) = [], (x[:5] for x in _mixture.mixture_of(_RARE, 1.0))
+    low, high = _mixture.log_ratio(np.array([-10.0, 14.4]), mu, shares)
+    target = np.linspace(low, high, 3000)[1:-1]
+    logaddexp = np.logaddexp
+    monkeypatch.setattr(np, "logaddexp", lambda *at: steps.append(at) or logaddexp(*at))
+    z = _mixture._at(target, (-10.0, 14.4), mu, shares)
+    assert len(steps) <= 10 * len(mu)
+    assert np.abs(_mixture.log_ratio(z, mu, shares) - target).max() < 2e-14
+
+
+def test_laws_of_all_sides_are_made_of_the_same_cells(monkeypatch):
+    made = []
+    cells = _mixture._cells
+    monkeypatch.setattr(_mixture, "_cells", lambda *at: made.append(at) or cells(*at))
+    with _sharing.shared():
+        laws = [law(_RARE, 1.0, 0.01, side, 1e-12) for side in Side]
+    assert len(made) == 1
+    alone = [law(_RARE, 1.0, 0.01, side, 1e-12) for side in Side]
+    for one, other in zip(laws, alone, strict=True):
+        np.testing.assert_array_equal(one.masses, other.masses)

@@ -7,11 +7,12 @@ own rounding.
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._sharing import once
 from jaxacct._types import TooFineError
 from jaxacct.bounds.bases._base import Base, check_fits, unbounded
 from jaxacct.bounds.bases._normal import SURE_Z, reach_for
@@ -24,6 +25,7 @@ _RARE = 1.0  # in units of what lies outside: shifts that are drawn no more ofte
 _BLUR = 2.0**-42  # of log Y, relative to 1 + its largest exponent: probabilities, exponentials and their sum
 _MOST_STEPS = 64  # towards the ends of cells, inside brackets
 _NEAR = 2.0**-51  # of log Y, relative to 1 + the largest of its values: how near to a lattice point is near enough
+_ROUNDED = 64.0  # times that: from there on a gap that a step does not halve is rounding
 _MOST_TERMS = 2**27  # numbers in all the sums over shifts and cells: more, and the law is refused
 
 
@@ -40,7 +42,7 @@ def _at(target: NDArray[Any], ends: tuple[float, float], mu: NDArray[Any], share
     below, above = (np.full(target.shape, end) for end in ends)
     grid = np.linspace(*ends, min(target.size + 2, 4096))
     z = np.interp(target, log_ratio(grid, mu, shares), grid)
-    near = _NEAR * (1.0 + np.abs(target).max(initial=0.0))
+    near, before = _NEAR * (1.0 + np.abs(target).max(initial=0.0)), math.inf
     for _ in range(_MOST_STEPS):
         total, slope = np.full(z.shape, -np.inf), np.zeros(z.shape)
         for shift, share in zip(mu, shares, strict=True):
@@ -48,8 +50,10 @@ def _at(target: NDArray[Any], ends: tuple[float, float], mu: NDArray[Any], share
             total = np.logaddexp(total, term)
             slope += (shift - slope) * np.exp(term - total)
         gap = total - target
-        if np.abs(gap).max(initial=0.0) <= near:
+        largest = float(np.abs(gap).max(initial=0.0))
+        if largest <= near or 0.5 * before < largest <= _ROUNDED * near:
             break
+        before = largest
         below, above = np.where(gap < 0.0, z, below), np.where(gap < 0.0, above, z)
         ahead = z - gap / np.maximum(slope, 1e-300)
         z = np.where((ahead >= below) & (ahead <= above), ahead, 0.5 * (below + above))
@@ -68,8 +72,19 @@ def mixture_of(release: MixtureOfGaussians, sampling_prob: float) -> tuple[NDArr
     return shifts / float(release.noise_multiplier), shares
 
 
-def _law(release: MixtureOfGaussians, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
-    """The law of one release: cells of x between lattice points of Y, their masses from the distribution functions."""
+class _Cells(NamedTuple):
+    """One release on a lattice: `first` in steps, masses [N] under Q and P inside, and under Q and P beyond."""
+
+    first: int
+    q: NDArray[Any]
+    p: NDArray[Any]
+    blur: float
+    outside: float  # of Q, and as much at most of P
+    infinite: float  # of P, with the shifts that are told for certain
+
+
+def _cells(release: MixtureOfGaussians, sampling_prob: float, step: float, tail: float) -> _Cells:
+    """Cells of x between lattice points of Y, their masses from the distribution functions."""
     mu, shares = mixture_of(release, sampling_prob)
     z_range, outside = reach_for(tail)
     # the largest shifts are told for certain where they are as rare as what lies outside
@@ -90,12 +105,18 @@ def _law(release: MixtureOfGaussians, sampling_prob: float, step: float, side: S
     z = np.concatenate([[first_z], at, [last_z]])
     q = normal_cell_masses(z)
     p = sum(share * normal_cell_masses(z - shift) for shift, share in zip(mu, shares, strict=True))
-    law = from_masses(q, np.asarray(p), first * step, step, side)
     size = 1.0 + float(mu[-1]) * (abs(first_z) + last_z + float(mu[-1])) - math.log(float(shares.min()))
-    law = dataclasses.replace(law, blur=law.blur + off + _BLUR * size)
+    return _Cells(first, q, np.asarray(p), off + _BLUR * size, outside, up(outside + told, 16))
+
+
+def _law(release: MixtureOfGaussians, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
+    """The law of one release; laws of all sides are made of the same cells."""
+    cells = once((_cells, release, sampling_prob, step), tail, lambda: _cells(release, sampling_prob, step, tail))
+    law = from_masses(cells.q, cells.p, cells.first * step, step, side)
+    law = dataclasses.replace(law, blur=law.blur + cells.blur)
     if side is not Side.UPPER:
         return law
-    return dataclasses.replace(law, zero_mass=outside, infinite_mass=up(outside + told, 16))
+    return dataclasses.replace(law, zero_mass=cells.outside, infinite_mass=cells.infinite)
 
 
 def _spread(release: MixtureOfGaussians) -> float:

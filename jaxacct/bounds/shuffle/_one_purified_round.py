@@ -32,6 +32,7 @@ from jaxacct.divergence.clones._profile import window_for
 _AIM = 2e-11  # in log delta: how far below the target the root is sought; and up to five times as far it is accepted
 _CLOSE = 1e-10  # relative width of the bracket of a root that is not narrowed further
 _STEPS = 40  # of the search for a root: where it ends, the least certified point so far is the answer
+_STEEPER = 4.0  # a slope is taken to grow by no more than this within the bracket of a root that may not exist
 _ABOUT = np.array([0.998, 0.9995, 1.0, 1.0005, 1.002])  # factors of the local epsilon that are tried at last, for delta
 _NO_GAIN = 0.995  # guess over the least epsilon that costs no pure delta, from which on that is the answer
 
@@ -39,11 +40,8 @@ _NO_GAIN = 0.995  # guess over the least epsilon that costs no pure delta, from 
 class _Round:
     """One round: what is known of it at some local epsilons and epsilons, [G] and [G]."""
 
-    def __init__(self, run: GaussianRun, near: float):
+    def __init__(self, run: GaussianRun):
         self._run = run
-        # wide enough for the local epsilons that are looked at
-        clone_prob = np.exp(-near * np.array([1.0 / 1.5, 1.0, 1.5]))
-        self._profile = pure_profile(window=window_for(run.num_users, clone_prob))
 
     def _lanes(self, local: Real) -> tuple[Any, Any, Any]:
         """(num_reports, local epsilon, log cost), each [G]."""
@@ -55,7 +53,8 @@ class _Round:
     def log_delta(self, local: Real, epsilon: float) -> tuple[Real, Real]:
         """(log delta, rounded up, its slope in epsilon), each [G]."""
         at: Any = np.full_like(local, epsilon)
-        found: Any = total_log_delta(self._profile, *self._lanes(local), at)
+        profile = pure_profile(window=window_for(self._run.num_users, np.exp(-local)))
+        found: Any = total_log_delta(profile, *self._lanes(local), at)
         return found
 
     def unamplified(self, local: Real, log_delta: float) -> float:
@@ -72,6 +71,7 @@ class _Round:
         """
         at = np.array([local])
         low, high, best = 0.0, min(local, known), math.inf
+        falling = rising = None  # (residual, slope) at the ends of the bracket, where they are known
         x = min(max(start, 0.0), high)
         for _ in range(_STEPS):
             value, slope = (float(v[0]) for v in self.log_delta(at, x))
@@ -81,14 +81,26 @@ class _Round:
                 if residual >= -5.0 * _AIM or x == 0.0:
                     break
             if residual > 0.0 and slope < 0.0:
-                low = max(low, x)
+                low, falling = x, (residual, slope)
             else:
-                high = min(high, x)
-            if high - low <= _CLOSE * high:
+                high, rising = x, (residual, slope)
+            if high - low <= _CLOSE * high or (best == math.inf and _stays_above(falling, rising, high - low)):
                 break
             ahead = x - (residual + _AIM) / slope if slope < 0.0 else math.nan
             x = ahead if low < ahead < high else 0.5 * (low + high)
         return best
+
+
+def _stays_above(falling: tuple[float, float] | None, rising: tuple[float, float] | None, width: float) -> bool:
+    """Whether a function is likely to have no root between a point where it falls and one `width` further on.
+
+    Even with `_STEEPER` times the slope at either it would not come down to 0. The second point may be unknown.
+    """
+    if falling is None:
+        return False
+    (residual, slope), (other, back) = falling, rising or (math.inf, 0.0)
+    reach = residual / -slope / _STEEPER  # how far it stays above 0 at least, from either end
+    return reach + (other / back / _STEEPER if back > 0.0 else 0.0) >= width
 
 
 def one_round_epsilon(num_reports: float, noise_multiplier: float, log_delta: float) -> float:
@@ -101,7 +113,7 @@ def one_round_epsilon(num_reports: float, noise_multiplier: float, log_delta: fl
     guess = guess_epsilon(run, log_delta)
     if not log_delta < 0.0:
         return math.inf
-    of = _Round(run, guess.best[0])
+    of = _Round(run)
     found = of.unamplified(guess.local_epsilon, log_delta)
     if not guess.best[1] < _NO_GAIN * found:
         return found
@@ -121,6 +133,6 @@ def one_round_log_delta(num_reports: float, noise_multiplier: float, epsilon: fl
     local, rough = guess_log_delta(run, epsilon).best
     if rough >= 0.0:
         return 0.0
-    of = _Round(run, local)
+    of = _Round(run)
     local = near_least_log_delta(of.log_delta, local, epsilon)
     return float(np.min(of.log_delta(local * _ABOUT, epsilon)[0]))

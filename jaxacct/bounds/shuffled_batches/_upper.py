@@ -11,8 +11,9 @@ from typing import Any
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, always
 from jaxacct._types import Bound, Direction, Ends, LastBatch
-from jaxacct.bounds._distribution import Distribution, Parts, in_own_relation
+from jaxacct.bounds._distribution import Distribution, Parts
 from jaxacct.bounds._parts import is_scalar
+from jaxacct.bounds._stand_in import in_own_relation
 from jaxacct.bounds.bases._base import unbounded
 from jaxacct.curves import Pld
 from jaxacct.curves._from_profile import dominating_pld

@@ -1,0 +1,69 @@
+"""What several questions about one mechanism need, made once: the splits of a record that is replaced ask a dozen."""
+
+import contextlib
+import contextvars
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any
+
+from jaxacct._types import Piece
+from jaxacct._work import Work, count_made, counted
+
+# What was made for a smaller tail serves a larger one, and the other way round for so little more that it is not seen:
+# a tail is some 1e-7 of delta.
+_SMALLER, _LARGER = 2.0**-8, 8.0
+
+
+class _Shared:
+    """What was made, by its key: for which tail, the thing itself, and how much work it was; and what was noted."""
+
+    def __init__(self) -> None:
+        self.made: dict[Hashable, list[tuple[float, Any, Work]]] = {}
+        self.noted: dict[Hashable, float] = {}
+
+
+_shared: contextvars.ContextVar[_Shared | None] = contextvars.ContextVar("jaxacct_shared", default=None)
+
+
+@contextlib.contextmanager
+def shared() -> Iterator[None]:
+    """Inside of the block this thread keeps what it makes by `once`; a block inside of another one is part of it."""
+    before = _shared.get()
+    token = _shared.set(before or _Shared())
+    try:
+        yield
+    finally:
+        _shared.reset(token)
+
+
+def once(key: Hashable, tail: float, make: Callable[[], Piece]) -> Piece:
+    """What `make` returns; inside of `shared`, what it returned before for this key and about this `tail`.
+
+    Its work is counted each time, so that it is known how much the next finer one takes.
+    """
+    here = _shared.get()
+    if here is None:
+        return make()
+    known = here.made.setdefault(key, [])
+    for of, value, work in known:
+        if _SMALLER * tail <= of <= _LARGER * tail:
+            count_made(work, again=True)
+            found: Piece = value
+            return found
+    with counted() as work:
+        found = make()
+    known.append((tail, found, work))
+    count_made(work, again=False)
+    return found
+
+
+def noted(key: Hashable, otherwise: float) -> float:
+    """The number that was noted last for `key` inside of `shared`; `otherwise` where there is none."""
+    here = _shared.get()
+    return otherwise if here is None else here.noted.get(key, otherwise)
+
+
+def note(key: Hashable, value: float) -> None:
+    """Keeps a number for `noted`; outside of `shared` it does nothing."""
+    here = _shared.get()
+    if here is not None:
+        here.noted[key] = value
