@@ -182,7 +182,7 @@ def report(rows: list[list[str]], command: str, folder: str) -> None:
         "",
         machine_in_words(),
         "",
-        f"Written by `{command}`. Ratios are to the certified upper end outside; every number is traced, and the ranges",
+        f"Written by `{command}`. Ratios are to the certified upper end outside; every number is traced, the ranges",
         "are in `bench/inside_jit.py`. Slopes are in the noise multiplier, against differences of the answer outside.",
         "Times are CPU seconds.",
         "",
