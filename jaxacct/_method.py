@@ -326,7 +326,6 @@ class LaneBracketMethod(TwoEndedMethod, LaneMethod):
       on_host: the same bracket of one concrete point on the host, which is asked where the numbers are concrete.
       quick_sizes: sizes of the kernel, from cheap to sharp, that quick questions about many points try; () for none.
       covers: ``(mechanism) -> `` for which points of a batch the kernel has more than a trivial answer, bool.
-      in_programs: whether it is asked inside traced code without being named.
     """
 
     bracket: Callable[..., Ends[jax.Array]]
@@ -334,7 +333,6 @@ class LaneBracketMethod(TwoEndedMethod, LaneMethod):
     on_host: BracketMethod
     quick_sizes: tuple[Any, ...] = ()
     covers: Callable[[Any], Any] = always
-    in_programs: bool = False
 
     @property
     def is_quick(self) -> bool:

@@ -87,7 +87,7 @@ def _plain(name: object) -> str:
 def plan(question: Question) -> tuple[Step, ...]:
     """The methods to ask, in order. A later one is asked only if those before it leave something open.
 
-    Traced questions get the methods on lanes and the brackets for programs, quick ones the methods on lanes, the
+    Traced questions get the methods on lanes, quick ones the methods on lanes, the
     brackets that are quick, and the last resorts. Otherwise every method that helps, after its cost in a fresh process
     and then as declared; last resorts come last. Methods on lanes are asked direction by direction, so that the second
     direction need not be sharper than the first.
@@ -140,7 +140,7 @@ def _is_wanted(method: Method, question: Question) -> bool:
             return False
         return Bound.UPPER not in method.ends or method.helps(question.mechanism)
     if question.is_traced:
-        return isinstance(method, LaneBracketMethod) and method.in_programs
+        return False
     if not method.helps(question.mechanism):
         return False
     if not question.is_quick or _is_last_resort(method) or is_quick_bracket(method):

@@ -47,6 +47,7 @@ from jaxacct.bounds import (
     shuffled_batches,
 )
 from jaxacct.bounds._adjacent_on_lanes import Asking
+from jaxacct.bounds._by_laws import has_laws, laws
 from jaxacct.bounds._distribution import Distribution, DistributionMethod, Parts, loss_distribution
 from jaxacct.bounds._host_line import LAPLACE
 from jaxacct.bounds._limits import with_limits
@@ -339,6 +340,7 @@ _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
         moments(_is_reduction, _weaker),
         dataclasses.replace(THRESHOLD_TEST, applies=has_several_steps, helps=always),
         loss_distribution(DISTRIBUTION),
+        laws(spares=("rdp (remove)", "rdp (add)"), applies=has_laws),
         *(_renyi(d, _of_records) for d in BOTH),
     )
 }

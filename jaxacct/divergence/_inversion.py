@@ -225,13 +225,6 @@ def delta_centre(line: Line, moments: LineMoments, epsilon: jax.Array) -> jax.Ar
     return jnp.where(positive, jnp.log(jnp.where(positive, found.value, 1.0)) + _shift(line, of, epsilon), -jnp.inf)
 
 
-def delta_slope(line: Line, moments: LineMoments, epsilon: jax.Array) -> jax.Array:
-    """The derivative [L] of `delta_centre` in `epsilon` [L] on this line; 0 where the sum is not positive."""
-    found = _trapezoid(line, _summands(line, moments), epsilon)
-    positive = found.value > 0
-    return jnp.where(positive, found.slope / jnp.where(positive, found.value, 1.0), 0.0)
-
-
 def epsilon_ends(line: Line, moments: LineMoments, log_delta: jax.Array, start: jax.Array) -> Ends[jax.Array]:
     """`Ends` [L]: certified bounds on the least epsilon >= 0 with delta(epsilon) <= exp(`log_delta`) [L].
 

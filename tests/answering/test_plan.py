@@ -27,6 +27,10 @@ ALLOCATION_ADD = ["geometric mean add", "real orders add", "no amplification add
 ALLOCATION = ["direct remove", "fractional orders remove", "no amplification remove", *ALLOCATION_ADD]
 PHASES = ["direct remove", "low orders remove", "no amplification remove", *ALLOCATION_ADD]
 COMPOSED = ["rdp (remove) remove", "rdp (add) add"]
+LAWS = ["laws remove", "laws add"]
+# beside laws inside programs
+LAWS_OF_ALLOCATION = [f"{name} {d}" for d in ("remove", "add") for name in ("laws", "no amplification")]
+LAWS_OF_POISSON = [f"{name} {d}" for d in ("remove", "add") for name in ("laws", "no amplification", "participation")]
 JOINS = ["participation remove+add"]
 RESORT = ["part by part remove+add"]
 FINITE = [*BOTH_ENDS, *DISTRIBUTION]
@@ -94,11 +98,6 @@ def host_first(host, lanes, quick=()):
     return every, [*quick, *lanes], lanes, every
 
 
-def in_cells(methods):
-    """Cells in place of Renyi divergences, which they spare traced programs."""
-    return [f"cells {name.split()[-1]}" if name.startswith("rdp ") else name for name in methods]
-
-
 def in_rounds(first, below, then=()):
     """Several shuffled rounds: `first`, what bounds the composed clones pair, and `then` another distribution."""
     rounds = ["clones rdp remove", "no amplification remove", "clones, composed remove"]
@@ -125,20 +124,25 @@ PLANS = {
     ("PoissonSampled(Gaussian)", ""): (
         [*BOTH_ENDS, *MOMENTS, *POISSON],
         POISSON,
-        in_cells(POISSON),
+        LAWS_OF_POISSON,
         [*BOTH_ENDS, *MOMENTS, *POISSON],
     ),
     ("RandomAllocation(Gaussian)", "one epoch, one step a record"): (
         [*BOTH_ENDS, *MOMENTS, *ALLOCATION],
         [*BOTH_ENDS, MOMENTS[0], *ALLOCATION],  # the first on lanes where there are many points
-        [*BOTH_ENDS, *(name for name in ALLOCATION if name.split()[0] not in ("fractional", "real"))],
+        LAWS_OF_ALLOCATION,
         [*BOTH_ENDS, *MOMENTS, *ALLOCATION],
     ),
-    ("RandomAllocation(Gaussian)", "several epochs"): host_first(MOMENTS, ALLOCATION, MOMENTS[:1]),
+    ("RandomAllocation(Gaussian)", "several epochs"): (
+        [*MOMENTS, *ALLOCATION],
+        [MOMENTS[0], *ALLOCATION],
+        LAWS_OF_ALLOCATION,
+        [*MOMENTS, *ALLOCATION],
+    ),
     ("RandomAllocation(Gaussian)", "noise multiplier 100 or more"): (
         ["large noise remove+add", *MOMENTS, *ALLOCATION, "overlap remove", "how many steps remove"],
         [MOMENTS[0], *ALLOCATION],
-        ALLOCATION,
+        LAWS_OF_ALLOCATION,
         [
             "large noise remove+add",
             MOMENTS[0],
@@ -152,7 +156,7 @@ PLANS = {
     ("RandomAllocation(Gaussian)", "several steps a record"): (
         [*MOMENTS, *ALLOCATION, "overlap remove", "how many steps remove"],
         [MOMENTS[0], *ALLOCATION],
-        ALLOCATION,
+        LAWS_OF_ALLOCATION,
         [
             MOMENTS[0],
             "threshold test remove+add",
@@ -189,13 +193,13 @@ PLANS = {
     ("Composed of the above", "without allocation"): (
         [*BOTH_ENDS, *MOMENTS, *COMPOSED, *RESORT],
         [MOMENTS[0], *COMPOSED, *RESORT],
-        COMPOSED,
+        LAWS,
         [*BOTH_ENDS, *MOMENTS, *COMPOSED, *RESORT],
     ),
     ("Composed of the above", "with allocation"): (
         [*MOMENTS, *COMPOSED, *RESORT],
         [MOMENTS[0], *COMPOSED, *RESORT],
-        COMPOSED,
+        LAWS,
         [*MOMENTS, *COMPOSED, *RESORT],
     ),
     ("Laplace, DiscretePair, ContinuousPair, Pld", ""): beside_traced(FINITE, CLOSED),
@@ -226,8 +230,8 @@ PLANS = {
     ("TruncatedPoisson(Gaussian)", ""): on_host(["untruncated remove+add", *DISTRIBUTION]),
     ("PrivateSelection", "any"): on_lanes(RENYI),
     ("PrivateSelection", "of pure runs"): host_first(["pure remove+add", *RENYI], RENYI),
-    ("PoissonSampled of these", "Laplace, one step"): beside_traced([*JOINS, *FINITE], COMPOSED),
-    ("PoissonSampled of these", "Laplace"): beside_traced([*JOINS, *INVERSION, *DISTRIBUTION], COMPOSED),
+    ("PoissonSampled of these", "Laplace, one step"): beside_traced([*JOINS, *FINITE], LAWS),
+    ("PoissonSampled of these", "Laplace"): beside_traced([*JOINS, *INVERSION, *DISTRIBUTION], LAWS),
     ("PoissonSampled of these", "DiscretePair"): beside_traced([*JOINS, *FINITE], COMPOSED),
     ("Composed of ReplaceOne", ""): (
         ["together remove", "part by part remove"],

@@ -111,29 +111,6 @@ ANSWERS = (
     ),
     Claim(
         LIMITS,
-        "{:.3f} instead of {:.3f} at noise multiplier 1, ten epochs of 1000 steps, delta 1e-6",
-        lambda: _inside(lambda s: ja.RandomAllocation(ja.Gaussian(s), 1000, num_epochs=10), 1.0),
-        compiles=True,
-    ),
-    Claim(
-        LIMITS,
-        "Cells give {:.3f} instead of {:.3f} for 1000 steps sampled with probability 0.01 at noise multiplier 1",
-        lambda: _inside(lambda s: ja.PoissonSampled(ja.Gaussian(s), 0.01, 1000), 1.0),
-        compiles=True,
-    ),
-    Claim(
-        LIMITS,
-        "{:.2f} instead of {:.2f} for 50 releases of scale 20 at delta 1e-5",
-        lambda: _inside(lambda b: ja.Composed(ja.Laplace(b), 50), 20.0, 1e-5),
-    ),
-    Claim(
-        LIMITS,
-        "and {:.3f} instead of {:.3f} for one step of scale 1 sampled with probability 0.02 at delta 1e-6",
-        lambda: _inside(lambda b: ja.PoissonSampled(ja.Laplace(b), 0.02), 1.0),
-        compiles=True,
-    ),
-    Claim(
-        LIMITS,
         "{:.2f} instead of {:.2f} for 1000 steps sampled with probability 0.01 at noise multiplier 2, delta 1e-5",
         lambda: _inside(lambda s: ja.ReplaceOne(ja.PoissonSampled(ja.Gaussian(s), 0.01, 1000)), 2.0, 1e-5),
         compiles=True,
@@ -381,12 +358,6 @@ MEASURED = (
     ),
     Claim(COMMANDS, "can be trusted | {:.0f} s |", lambda: _first("`jaxacct doctor`")),
     Claim(COMMANDS, "for a model card | {:.0f} s |", lambda: _usual("report")),
-    Claim(
-        LIMITS,
-        "{:.2f} instead of {:.3f} for 1000 steps at noise multiplier 1, delta 1e-12",
-        lambda: _inside(lambda s: ja.RandomAllocation(ja.Gaussian(s), 1000), 1.0, 1e-12),
-        compiles=True,
-    ),
     Claim(README, "Warm answers are {:.0f} ms for Poisson sampling", lambda: _median("poisson")),
     Claim(README, "{:.0f} ms for shuffled reports", lambda: _median("clones")),
     Claim(README, "{:.0f} ms for check-ins", lambda: _median("check-in")),

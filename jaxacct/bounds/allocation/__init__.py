@@ -20,10 +20,12 @@ from jaxacct._method import (
     never,
 )
 from jaxacct._types import Bound, Direction, Ends, TooFineError
+from jaxacct.bounds._by_laws import laws
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._many_lines import many_brackets
 from jaxacct.bounds._moments import moments
 from jaxacct.bounds._orders import BETWEEN, LOW, SPARSE, WHOLE
+from jaxacct.bounds._split import selects_several, single_step, split_statics
 from jaxacct.bounds.allocation import _renyi as renyi
 from jaxacct.bounds.allocation import _schedule as schedule
 from jaxacct.bounds.allocation._decomposition import decomposition_delta, decomposition_epsilon
@@ -35,7 +37,6 @@ from jaxacct.bounds.allocation._largest_output import largest_output_delta, larg
 from jaxacct.bounds.allocation._law import DISTRIBUTION, PARTIAL_DISTRIBUTION, SCHEDULED_DISTRIBUTION
 from jaxacct.bounds.allocation._overlap import overlap_delta, overlap_epsilon
 from jaxacct.bounds.allocation._posterior_rate import doob_tail, truncated_delta, truncated_epsilon, untied_tail
-from jaxacct.bounds.allocation._split import selects_several, single_step, split_statics
 from jaxacct.bounds.allocation._threshold_test import TESTED, THRESHOLD_TEST, is_tried
 from jaxacct.bounds.bases import BASES
 from jaxacct.bounds.discrete import EXACT as TYPES
@@ -261,6 +262,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         LARGE_NOISE,
         moments(selects_several, single_step, many=many_brackets),
         _DISTRIBUTION,
+        laws(spares=("direct", "fractional orders", "real orders", "geometric mean")),
         *_RENYI,
         *_PUBLISHED,
         *_WITHOUT_REDUCTION,

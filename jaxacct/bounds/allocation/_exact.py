@@ -195,8 +195,6 @@ EXACT = LaneBracketMethod(
     traced_size=_SIZES[1],
     quick_sizes=_SIZES,
     covers=_covered,
-    in_programs=True,
-    spares=("fractional orders", "real orders"),
     lanes=Lanes(bytes=_lane_bytes),
     on_host=_exact(_whole, is_single_round, functools.partial(many_brackets, is_single=True)),
     **_FACTS,

@@ -28,8 +28,8 @@ import numpy as np
 
 from jaxacct._method import Bracketing, BracketMethod, Cost, Query, always
 from jaxacct._types import Bound, Direction, Ends, TooFineError
+from jaxacct.bounds._split import selects_several
 from jaxacct.bounds.allocation._how_many_epochs import epochs_upper, rough
-from jaxacct.bounds.allocation._split import selects_several
 from jaxacct.bounds.bases._base import pld_of_law
 from jaxacct.curves import Pld
 from jaxacct.curves._convolution import compose_plds

@@ -16,7 +16,7 @@ from jaxacct._method import Cost, Lanes, RenyiMethod, always, orders_bytes
 from jaxacct._types import Direction
 from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._orders import WHOLE
-from jaxacct.bounds.allocation._split import split_statics
+from jaxacct.bounds._split import split_statics
 from jaxacct.bounds.laplace import top_of
 from jaxacct.composition import allocation_groups, compose_rdp
 from jaxacct.divergence._two_sided import laplace_rdp

@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxacct._method import always, never
 from jaxacct.bounds._distribution import Distribution, no_gap, parts_by_laws
-from jaxacct.bounds.allocation._split import selects_several, single_step
+from jaxacct.bounds._split import selects_several, single_step
 from jaxacct.bounds.bases import base_of, is_envelope, is_from_above, law_maker, spread
 from jaxacct.bounds.bases._base import unbounded
 from jaxacct.divergence.lattice._prefix import partial_average, scheduled_average

@@ -18,7 +18,7 @@ from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.bounds._parts import flattened
-from jaxacct.bounds.allocation._split import selects_several
+from jaxacct.bounds._split import selects_several
 from jaxacct.bounds.bases import BASES, base_of
 from jaxacct.bounds.bases._points import points_below
 from jaxacct.curves import Pld

@@ -2,8 +2,12 @@
 
 from typing import Any
 
+import numpy as np
+
 from jaxacct._method import BOTH, CLOSED_FORM, Cost, Method, RenyiMethod
+from jaxacct._precision import is_traced
 from jaxacct.bounds import _inversion as inversion
+from jaxacct.bounds._by_laws import laws
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._host_line import LAPLACE
 from jaxacct.bounds._moments import MOMENTS
@@ -18,7 +22,6 @@ from jaxacct.bounds.poisson._one_gaussian_step import ONE_GAUSSIAN_STEP
 from jaxacct.bounds.poisson._one_step import ONE_STEP
 from jaxacct.bounds.poisson._participation import PARTICIPATION, PARTICIPATION_ON_HOST
 from jaxacct.bounds.poisson._renyi import poisson_add_rdp, poisson_rdp
-from jaxacct.bounds.poisson._spread import CELLS
 from jaxacct.mechanisms import DiscretePair, Gaussian, Laplace, PoissonSampled
 
 _RENYI = RenyiMethod(
@@ -35,6 +38,12 @@ _RENYI = RenyiMethod(
 )
 _DISTRIBUTION = loss_distribution(DISTRIBUTION)
 
+
+def _may_be_several(mechanism: PoissonSampled) -> bool:
+    """Whether there may be more than one step: one has its closed form."""
+    return is_traced(mechanism.num_steps) or bool(np.any(np.asarray(mechanism.num_steps) != 1))
+
+
 # in the order in which they are asked, after their cost: methods on the host, then those on lanes
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     **{
@@ -43,13 +52,20 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         if base not in (Gaussian, DiscretePair, Laplace)
     },
     (PoissonSampled, DiscretePair): (PARTICIPATION_ON_HOST, TYPES, _DISTRIBUTION, *LISTED),
-    (PoissonSampled, Laplace): (PARTICIPATION_ON_HOST, ONE_STEP, LAPLACE, _DISTRIBUTION, *SAMPLED_LAPLACE),
+    (PoissonSampled, Laplace): (
+        PARTICIPATION_ON_HOST,
+        ONE_STEP,
+        LAPLACE,
+        _DISTRIBUTION,
+        laws(spares=("rdp (remove)", "rdp (add)")),
+        *SAMPLED_LAPLACE,
+    ),
     (PoissonSampled, Gaussian): (
         inversion.EXACT,
         MOMENTS,
         _DISTRIBUTION,
         *ONE_GAUSSIAN_STEP,
-        CELLS,
+        laws(spares=("rdp",), applies=_may_be_several),
         _RENYI,
         unamplified(lambda mechanism: mechanism.num_steps),
         PARTICIPATION,

@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
+from jaxacct.divergence._spread import NUM_NODES, Spread, log_moments, spread_line
+from jaxacct.divergence.gaussian._sampled_spread import sampled_spread
 
 import jaxacct as ja
 from jaxacct._method import Query
 from jaxacct.bounds import _spread as composed
 from jaxacct.divergence._inversion import delta_ends, make_line
-from jaxacct.divergence._spread import NUM_NODES, Spread, log_moments, spread_line
-from jaxacct.divergence.gaussian._sampled_spread import sampled_spread
 
 # noise multiplier, sampling probability, steps, delta
 SETTINGS = [(1.0, 0.01, 1000, 1e-6), (0.6, 2.5e-4, 20_000, 1e-6), (4.0, 0.1, 10_000, 1e-9), (2.3, 8e-4, 139, 1e-8)]

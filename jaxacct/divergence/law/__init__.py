@@ -1,0 +1,43 @@
+"""Laws of likelihood ratios with finitely many points, for programs of fixed size; the contour that composes them."""
+
+from jaxacct.divergence.law._allocated import allocated
+from jaxacct.divergence.law._contour import (
+    Answer,
+    Line,
+    Run,
+    about_log_delta,
+    centre,
+    epsilon,
+    log_delta,
+    single_log_delta,
+)
+from jaxacct.divergence.law._law import (
+    LEAST_NOISE,
+    MOST_PROB,
+    Base,
+    Law,
+    gaussian_base,
+    laplace_base,
+    sampled,
+    whole,
+)
+
+__all__ = [
+    "LEAST_NOISE",
+    "MOST_PROB",
+    "Answer",
+    "Base",
+    "Law",
+    "Line",
+    "Run",
+    "about_log_delta",
+    "allocated",
+    "centre",
+    "epsilon",
+    "gaussian_base",
+    "laplace_base",
+    "log_delta",
+    "sampled",
+    "single_log_delta",
+    "whole",
+]

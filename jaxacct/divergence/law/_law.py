@@ -1,0 +1,150 @@
+"""What a release is to a contour: finitely many likelihood ratios with masses, no less revealing than the release.
+
+A pair (P, Q) of a release's outputs on neighbouring data sets is known by the law of Y = dP/dQ under Q. A `Law` stands
+for a measure m of points y > 0, a mass m0 at y = 0 and a mean b at infinity, such that for every x >= 0
+
+    sum m (x - y)_+ + m0 x >= E_Q (x - Y)_+    and    sum m (y - x)_+ + b >= E_Q (Y - x)_+.
+
+Such measures reveal no less, in either direction, and compositions of them do not either (docs/numerics.md, "Laws").
+Masses need not add to 1, so that every mass may be rounded up.
+
+Shapes: [G] points of one law; one lane at a time.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from jaxacct.special import ULP, expm1, gauss_legendre, log1p, log_normal_tail, sinh
+
+LEAST_NOISE = 0.1  # noise multiplier; below, cells are too wide for Gauss's rule
+MOST_PROB = 1.0 - 2.0**-20  # sampling probability: beyond, log(1 - q) is too far away
+_LOW = -8.5  # the window in z begins here
+_BELOW = 0.5 * math.erfc(-_LOW / math.sqrt(2.0)) * (1.0 + 2.0**-40)
+_NUM_GAUSS = 12  # nodes of Gauss's rule in a cell: what it errs by is derived for so many
+_CENTRE = 1.5  # where cells may be narrowest, at most: tightness
+_LEAST_LOG_SHARE = -150.0  # no window is longer than for this one
+
+
+def where_least(cost: Any, *values: Any) -> tuple[Any, ...]:
+    """A tuple of numbers, of each of `values` [N] the one where `cost` [N] is least; without an index.
+
+    Programs of 32 bits would cut the 64 of an index, with a warning.
+    """
+    least = cost <= jnp.min(cost)
+    pick = least & (jnp.cumsum(least.astype(jnp.int32)) == 1)
+    return tuple(jnp.sum(jnp.where(pick, x, 0.0)) for x in values)
+
+
+class Law(NamedTuple):
+    """Points of a likelihood ratio, above its law in the convex order."""
+
+    log_ratio: Any  # [G], log y, finite
+    mass: Any  # [G] >= 0, under Q
+    blur: Any  # [G], by which log y errs at most
+    at_zero: Any  # m0, mass at y = 0: of infinite loss in the add direction
+    beyond: Any  # b, mean at infinity: of infinite loss in the remove direction
+
+
+class Base(NamedTuple):
+    """Points of one release before sampling, all of whose errors are in `shift`."""
+
+    exponent: Any  # [K], log y
+    shift: Any  # [K]: the exponent errs by at most 4 ULP of it
+    mass: Any  # [K]
+    below: Any  # mass to y = 0
+    above: Any  # of the mass, what stands for ratios above the last point
+    beyond: Any  # their mean
+
+
+def gaussian_base(noise_multiplier: Any, log_share: Any, num: int, bend: float = 0.0) -> Base:
+    """`Base` of one Gaussian step, at `num` ends of cells.
+
+    In a cell of z the ratio goes to its values at the two ends, its mean kept (Jensen); the share of the upper end is
+    expm1(mu u) / expm1(mu k), u above the lower end and k the cell's width.
+
+    Args:
+      noise_multiplier: `LEAST_NOISE` or more.
+      log_share: the logarithm of about the mass of infinite loss that may be left.
+      bend: static; above 0 cells are cosh(bend) times narrower near min(mu, 1.5) than far from it.
+    """
+    mu = 1.0 / noise_multiplier
+    high = mu + jnp.sqrt(-2.0 * jnp.clip(log_share, _LEAST_LOG_SHARE, -2.0))
+    z = _ends(jnp.minimum(mu, _CENTRE), high, num, bend)
+    width = jnp.diff(z)[:, None]
+    nodes, weights = (jnp.asarray(x, jnp.float64) for x in gauss_legendre(_NUM_GAUSS))
+    u = 0.5 * width * (1.0 + nodes)
+    upper = expm1(mu * u) / expm1(mu * width)
+    weights = 0.5 * width / math.sqrt(2.0 * math.pi) * weights
+    density = weights * jnp.exp(-0.5 * (z[:-1, None] + u) ** 2)
+    to_upper, to_lower = (jnp.sum(density * share, axis=1) for share in (upper, 1.0 - upper))
+    zero = jnp.zeros_like(z[:1])
+    mass = jnp.concatenate([to_lower, zero]) + jnp.concatenate([zero, to_upper])
+    mass = mass * (1.0 + 2.0**-45 + ULP * (64.0 + 8.0 * z * z))
+    above, taken = (jnp.exp(log_normal_tail(x)) * (1.0 + 2.0**-40) for x in (high, high - mu))
+    # left of the window Y goes to 0, for means that fall with it, and to the first end, for those that grow
+    at = jnp.arange(num)
+    mass = mass + jnp.where(at == 0, _BELOW, 0.0) + jnp.where(at == num - 1, above, 0.0)
+    return Base(mu * z - 0.5 * mu * mu, mu * jnp.abs(z) + mu * mu, mass, jnp.asarray(_BELOW), above, taken)
+
+
+def laplace_base(scale: Any, num: int) -> Base:
+    """The points (class `Base`) of a step of Laplace noise that moves by 1: log y from -1/scale to 1/scale.
+
+    Between the ends v = log y, each of which has a mass of its own, Q has the density e^{-(v + x)/2} / 4, x = 1/scale,
+    and P e^v times that: a cell's mass under both is a closed form, and the share of its upper end what keeps the mean.
+    """
+    x = 1.0 / scale
+    v = x * (2.0 * jnp.arange(num, dtype=jnp.float64) / (num - 1) - 1.0)
+    gap = 2.0 * x / (num - 1)
+    cell = 0.5 * jnp.exp(-0.5 * (v[:-1] + x)) * -expm1(-0.5 * gap)
+    # under P a cell has e^{v + gap/2} times its mass under Q, so the share is expm1(gap/2) / expm1(gap)
+    share = expm1(0.5 * gap) / expm1(gap)
+    zero = jnp.zeros_like(v[:1])
+    mass = jnp.concatenate([cell * (1.0 - share), zero]) + jnp.concatenate([zero, cell * share])
+    at = jnp.arange(num)
+    mass = mass + jnp.where(at == 0, 0.5, 0.0) + jnp.where(at == num - 1, 0.5 * jnp.exp(-x), 0.0)
+    none = jnp.zeros_like(x)
+    return Base(v, 4.0 * (jnp.abs(v) + x), mass * (1.0 + 2.0**-45), none, none, none)
+
+
+def _ends(centre: Any, high: Any, num: int, bend: float) -> Any:
+    """Ends of cells of the window, in equal steps or narrower near `centre`."""
+    if not bend:
+        return _LOW + (high - _LOW) / (num - 1) * jnp.arange(num, dtype=jnp.float64)
+    half = jnp.maximum(centre - _LOW, high - centre)
+    first, last = (jnp.arcsinh((x - centre) / half * math.sinh(bend)) for x in (jnp.asarray(_LOW), high))
+    share = jnp.arange(num, dtype=jnp.float64) / (num - 1)
+    inner = centre + half / math.sinh(bend) * sinh(first + (last - first) * share)
+    return jnp.where(share == 0.0, _LOW, jnp.where(share == 1.0, high, inner))
+
+
+def whole(of: Base) -> Law:
+    """`Law` of a release that all join."""
+    return Law(of.exponent, of.mass, 4.0 * ULP * of.shift, of.below, of.beyond)
+
+
+def sampled(of: Base, sampling_prob: Any) -> Law:
+    """`Law` of one point more than `of`, of a release that each record joins with `sampling_prob`: y -> 1 - q + q y.
+
+    A probability of 1 is a release that all join; else it is at most `MOST_PROB`.
+    """
+    is_whole = sampling_prob >= 1.0
+    q = jnp.where(is_whole, 0.5, sampling_prob)
+    # y - 1 = q (Y - 1), and log y without cancellation in either
+    excess = q * expm1(of.exponent)
+    far = excess < -0.25
+    log_ratio = jnp.where(far, jnp.log((1.0 - q) + q * jnp.exp(of.exponent)), log1p(jnp.where(far, 0.0, excess)))
+    share = q * jnp.exp(of.exponent - log_ratio)  # that of the part that depends on the output
+    size = jnp.where(far, 2.0, jnp.abs(excess) * jnp.exp(-log_ratio))
+    blur = 8.0 * ULP * (jnp.abs(log_ratio) + size + share * (1.0 + of.shift))
+    log_ratio, blur = (jnp.where(is_whole, a, b) for a, b in ((of.exponent, log_ratio), (4.0 * ULP * of.shift, blur)))
+    lowest = log1p(-q)
+    return Law(
+        jnp.concatenate([lowest[None], log_ratio]),
+        jnp.concatenate([jnp.where(is_whole, 0.0, of.below)[None], of.mass]),
+        jnp.concatenate([8.0 * ULP * (jnp.abs(lowest) + q)[None], blur]),
+        jnp.where(is_whole, of.below, 0.0),
+        jnp.where(is_whole, of.beyond, ((1.0 - q) * of.above + q * of.beyond) * (1.0 + 2.0**-50)),
+    )
