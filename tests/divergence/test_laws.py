@@ -163,7 +163,7 @@ def test_average_is_above_the_certified_profile(average, base, noise, steps, sha
 @pytest.mark.more
 def test_many_averages_are_above_the_certified_profile(average, base):
     known = [check_average(average, base, *setting) for setting in MANY]
-    assert np.mean(known) > 0.7
+    assert np.mean(known) > 0.55
 
 
 @pytest.mark.parametrize(("noise", "steps", "share"), [(1.0, 1000.0, -35.0), (2.0, 1e5, -30.0)])
