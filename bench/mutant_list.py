@@ -21,8 +21,11 @@ PARTICIPATION = "tests/bounds/test_participation.py"
 EVERYBODY = "tests/bounds/test_everybody.py"
 ONE_SAMPLED = "tests/divergence/test_one_sampled.py"
 INVERSION = "tests/bounds/test_inversion.py"
-APART = "tests/bounds/test_cells.py -k apart"
-CELLS = "tests/bounds/test_cells.py -k 'moments or gaussian_release or infinite'"
+APART = "tests/divergence/test_laws.py -k 'apart and not 5.0'"
+TRANSFORM = "tests/divergence/test_laws.py -k transform"
+AVERAGES = "tests/divergence/test_laws.py -k 'average and not close'"
+LARGE = "tests/divergence/test_laws.py -k large_ratios"
+LAWS = "tests/divergence/test_laws.py -k 'moments or compositions or infinite or fail_closed'"
 ALIASES = "tests/bounds/test_inversion.py -k bound_on_aliases"
 CONVERSION = "tests/test_conversion.py"
 MEMBERSHIP = "tests/test_membership.py"
@@ -554,17 +557,49 @@ _GAUSSIAN = (
         ONE_SAMPLED,
     ),
     Mutant("divergence/_one_sampled_step.py", "c = kept + sign * error", "c = kept - sign * error", ONE_STEP),
-    Mutant("divergence/gaussian/_sampled_spread.py", "below + to_lower[:, :1]", "to_lower[:, :1]", APART),
-    Mutant("divergence/gaussian/_sampled_spread.py", "(1.0 + 2.0**-45 + ULP", "(1.0 - 2.0**-45 - ULP", APART),
-    Mutant("divergence/gaussian/_sampled_spread.py", "weights * share) for", "weights * share**1.001) for", APART),
-    Mutant("divergence/gaussian/_sampled_spread.py", "(1.0 - q) * above + q * taken", "(1.0 - q) * above", APART),
-    Mutant("divergence/gaussian/_sampled_spread.py", "upper, 1.0 - upper)", "0.99 * upper, 1.0 - 0.99 * upper)", APART),
-    Mutant("divergence/_spread.py", "blur = of.blur + 4.0", "blur = 0.9 * of.blur + 4.0", CELLS),
-    Mutant("divergence/_spread.py", "modulus + error, modulus)", "modulus, modulus)", CELLS),
-    Mutant("divergence/_spread.py", "jnp.abs(w) * of.blur + ULP", "0.8 * jnp.abs(w) * of.blur + ULP", CELLS),
-    Mutant("bounds/_spread.py", "jnp.where(is_enough, found, jnp.inf)", "found", CELLS),
-    Mutant("bounds/_spread.py", "jnp.logaddexp(found, jnp.log(dropped + 1e-300))", "found", CELLS),
-    Mutant("bounds/_spread.py", "lost * jnp.exp(growth)", "0.5 * lost * jnp.exp(growth)", CELLS),
+    Mutant("divergence/law/_law.py", "jnp.where(at == 0, _BELOW, 0.0) + ", "", APART),
+    Mutant("divergence/law/_law.py", "(1.0 + 2.0**-45 + ULP", "(1.0 - 2.0**-45 - ULP", APART),
+    Mutant(
+        "divergence/law/_law.py", "share in (upper, 1.0 - upper)", "share in (0.99 * upper, 1.0 - 0.99 * upper)", APART
+    ),
+    Mutant("divergence/law/_law.py", "(1.0 - q) * of.above + q * of.beyond", "(1.0 - q) * of.above", APART),
+    Mutant("divergence/law/_law.py", "mass * (1.0 + 2.0**-45), none", "mass * (1.0 - 2.0**-45), none", APART),
+    Mutant("divergence/law/_transform.py", "+ 0.5 * (u[1:] - u[:-1]) * slope", "", TRANSFORM),
+    Mutant("divergence/law/_transform.py", "v * (of.slope + lost_mean) + 0.5", "0.5", TRANSFORM),
+    Mutant("divergence/law/_transform.py", "* of.square + lost", "* of.square", TRANSFORM),
+    Mutant(
+        "divergence/law/_transform.py",
+        "f_error + moved * jnp.minimum(",
+        "f_error + 0.5 * moved * jnp.minimum(",
+        TRANSFORM,
+    ),
+    Mutant("divergence/law/_allocated.py", "(found[0] + error) + beyond", "(found[0] - error)", AVERAGES),
+    Mutant("divergence/law/_allocated.py", "size * blurred + ULP", "ULP", AVERAGES),
+    Mutant("divergence/law/_allocated.py", "mean * others - expm1((t - 1.0) * log_kept)", "mean * others", LARGE),
+    Mutant(
+        "divergence/law/_allocated.py",
+        "value = value + jnp.where(low, 0.0, jnp.maximum(mean",
+        "value = value + jnp.where(low, 0.0, 0.0 * jnp.maximum(mean",
+        AVERAGES,
+    ),
+    Mutant("divergence/law/_allocated.py", "last[-1] + beyond", "beyond", AVERAGES),
+    Mutant(
+        "divergence/law/_allocated.py", "across, jnp.zeros(1)]) - outer", "across, jnp.zeros(1)]) + outer", AVERAGES
+    ),
+    Mutant("divergence/law/_contour.py", "blur = law.blur + 4.0", "blur = 0.9 * law.blur + 4.0", LAWS),
+    Mutant("divergence/law/_contour.py", "modulus + error, modulus)", "modulus, modulus)", LAWS),
+    Mutant("divergence/law/_contour.py", "jnp.abs(w) * law.blur + ULP", "0.8 * jnp.abs(w) * law.blur + ULP", LAWS),
+    Mutant(
+        "divergence/law/_contour.py",
+        "jnp.where(is_enough & ~jnp.isnan(best), best",
+        "jnp.where(~jnp.isnan(best), best",
+        LAWS,
+    ),
+    Mutant("divergence/law/_contour.py", "jnp.logaddexp(best, jnp.log(dropped(run, add) + 1e-300))", "best", LAWS),
+    Mutant("divergence/law/_contour.py", "lost * jnp.exp(growth)", "0.5 * lost * jnp.exp(growth)", LAWS),
+    Mutant(
+        "divergence/law/_contour.py", "jnp.maximum(value, 0.0) + of.error", "jnp.maximum(value, 0.0) - of.error", LAWS
+    ),
     Mutant("bounds/check_in/_everybody.py", "check_in_prob == 1.0", "check_in_prob > 0.0", EVERYBODY),
     Mutant("bounds/check_in/_everybody.py", " & (mechanism.dropout_prob == 0.0)", "", EVERYBODY),
     Mutant(

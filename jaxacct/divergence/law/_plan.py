@@ -19,6 +19,7 @@ _NUM_TILTS = 64  # points of the real axis that say how far down X reaches
 _HALVINGS = 24  # of the interval in which the last grid point is sought
 _THIN = 2  # so many points steer as one
 _TILTS = np.geomspace(1.5, 90.0, 48)  # distances of the lines from 0 that are compared, over a length
+_MOST = 300.0  # exponents of a line: their squares are doubles
 _LOG_CONDITION = 20.0  # log of a line's summands over its sum above which rounding begins to show
 
 
@@ -69,7 +70,8 @@ def plan(of: Average, tail: Any) -> Plan:
     wanted = jnp.log(tail) + 1.0 + jnp.log(u)
     lowest = jnp.max((wanted - near) / u)
     lowest = jnp.max((wanted + jnp.log(jnp.clip(1.0 + lowest, 1e-12, 1.0)) - near) / u)
-    lowest = jnp.clip(lowest, -1.0 + 1e-9, -1e-9)
+    # of few ratios X may be tiny: further down than this no line's exponents fit a double's square
+    lowest = jnp.clip(lowest, -1.0 + jnp.maximum(1e-9, (0.006 / t) ** 1.54), -1e-9)
     log_low = log1p(lowest)
     # up to five deviations above the mean X has few large ratios: what is below is thin, which keeps periods short
     middle = jnp.minimum(5.0 * bulk, 0.5 * top)
@@ -89,8 +91,8 @@ def plan(of: Average, tail: Any) -> Plan:
         v = _TILTS / reach
         kept = jnp.where(w > cut, 0.0, m)
         exponents = -(sign * v / t)[:, None] * jnp.where(w > cut, 0.0, w)
-        logs = expm1(jnp.minimum(exponents, 600.0)) @ kept - jnp.sum(jnp.where(w > cut, m, 0.0))
-        logs = jnp.where(jnp.max(exponents, axis=1) < 600.0, t * log1p(jnp.maximum(logs, -1.0 + 1e-250)), jnp.inf)
+        logs = expm1(jnp.minimum(exponents, _MOST)) @ kept - jnp.sum(jnp.where(w > cut, m, 0.0))
+        logs = jnp.where(jnp.max(exponents, axis=1) < _MOST, t * log1p(jnp.maximum(logs, -1.0 + 1e-250)), jnp.inf)
         # where the profile is small, and where it is large
         near, far = jnp.where(sign > 0, start, stop), jnp.where(sign > 0, stop, start)
         below = [jnp.min(logs + sign * v * x - 1.0 - jnp.log(v)) - 1.5 for x in (near, far)]

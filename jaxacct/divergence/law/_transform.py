@@ -14,6 +14,7 @@ from jaxacct.special import ULP
 ROWS, COLUMNS = 32, 16  # of the nodes of a line
 NODES = ROWS * COLUMNS
 _SMALL = 0.1  # |x| below which e^-x - 1 + x is summed as a series, whose length is sized for this
+_MOST = 700.0  # exponents that a double holds
 _OCTAVES = 16  # of heights at which the decay is looked at
 
 
@@ -28,7 +29,7 @@ class Average(NamedTuple):
 
 def _excess_of(x: Any, y: Any) -> tuple[Any, Any, Any]:
     """Real and imaginary part of e^-z - 1 + z at z = x + iy known to 8 ULP, and a bound on the rounding error."""
-    size, modulus = jnp.abs(x) + jnp.abs(y), jnp.exp(jnp.minimum(-x, 700.0))
+    size, modulus = jnp.abs(x) + jnp.abs(y), jnp.exp(jnp.minimum(-x, _MOST))
     cos, sin = jnp.cos(y), jnp.sin(y)
     small = size < _SMALL
     u, v = jnp.where(small, x, 0.0), jnp.where(small, y, 0.0)
@@ -58,14 +59,19 @@ def _raised(start: _Rungs, step: _Rungs, num: int) -> _Rungs:
     e_y| = 1 errors add up.
     """
     z, z_size = step.e, jax.lax.stop_gradient(_size(step.e))
+    step = step._replace(e_error=jnp.minimum(step.e_error, z_size + 2.0))
+    # |1 + e| is the same for all j: no error is larger than that of 0 in its place
+    most = jax.lax.stop_gradient(_size(start.e)) + start.e_error + 2.0
 
     def rung(at: _Rungs, _: None) -> tuple[_Rungs, _Rungs]:
         size, joint = jax.lax.stop_gradient(_size(at.e)), at.e * z
         rounding = 4.0 * ULP * (size + 1.0) * z_size
         e_error = at.e_error + step.e_error * (1.0 + size) + rounding + 4.0 * ULP * size
+        e = at.e + z + joint
+        e_error = jnp.minimum(e_error, jax.lax.stop_gradient(_size(e)) + most)
         f_error = at.f_error + step.f_error + at.e_error * z_size + step.e_error * (size + at.e_error)
         f_error = f_error + rounding + 4.0 * ULP * jax.lax.stop_gradient(_size(at.f) + _size(step.f))
-        return _Rungs(at.e + z + joint, at.f + step.f + joint, e_error, f_error), at
+        return _Rungs(e, at.f + step.f + joint, e_error, f_error), at
 
     found: _Rungs = jax.lax.scan(rung, start, None, length=num)[1]
     return found
@@ -92,14 +98,16 @@ def transform(of: Average, centre: Any, step: Any) -> tuple[Any, Any]:
     inner = _raised(jax.tree.map(jnp.zeros_like, inner), inner, COLUMNS)
     alone = tuple(rungs.f @ (mass + 0j) for rungs in (outer, inner))
     total = alone[0][:, None] + alone[1] + (outer.e * mass) @ inner.e.T
-    return total.reshape(-1), _error(*jax.lax.stop_gradient((outer, inner, mass))).reshape(-1)
+    error = _error(*jax.lax.stop_gradient((outer, inner, mass))).reshape(-1)
+    # beyond, exponentials are cut
+    return total.reshape(-1), jnp.where(jnp.min(jax.lax.stop_gradient(x)) > -_MOST, error, jnp.inf)
 
 
 def _rungs(of: Average, real: Any, imag: Any, x: Any, y: Any, f: Any, g: Any, f_error: Any) -> tuple[Any, ...]:
     """The fields of `_Rungs` [3, B] from what `_excess_of` gives at x + iy = W (real + i imag)."""
     e, f = jax.lax.complex(f - x, g - y), jax.lax.complex(f, g)
     w, blur, f_error, real, imag, x, y = jax.lax.stop_gradient((of.excess, of.blur, f_error, real, imag, x, y))
-    size_x, grown = jnp.abs(x) + jnp.abs(y), jnp.exp(jnp.minimum(-x, 700.0))
+    size_x, grown = jnp.abs(x) + jnp.abs(y), jnp.exp(jnp.minimum(-x, _MOST))
     # the point errs by `blur` of y, and u W by 8 ULP
     moved = blur * (jnp.abs(w) + 1.0) * (jnp.abs(real) + jnp.abs(imag)) + 8.0 * ULP * size_x
     f_error = f_error + moved * jnp.minimum(size_x * jnp.maximum(grown, 1.0), grown + 1.0)
