@@ -100,6 +100,8 @@ HOW_MANY = "tests/bounds/test_how_many.py"
 POINTS = "tests/divergence/test_point_steps.py"
 FILTER = "tests/training/test_filter.py"
 BATCHES_BELOW = "tests/bounds/test_shuffled_batches.py"
+BLANKET = "tests/divergence/test_report_blanket.py"
+REPORT_BOUNDS = "tests/bounds/test_report_bounds.py"
 
 _COMPOSED = (
     Mutant(
@@ -152,6 +154,53 @@ _COMPOSED = (
         "grid <= right, chord + slack",
         "grid <= right, chord * 0.99",
         "tests/divergence/test_shuffled_order.py",
+    ),
+    Mutant("divergence/blanket/_profile.py", "idle = (1.0 - q) *", "idle = q * (1.0 - q) *", BLANKET),
+    Mutant(
+        "divergence/blanket/_profile.py",
+        "-math.expm1(epsilon) * (1.0 -",
+        "-2.0 * math.expm1(epsilon) * (1.0 -",
+        BLANKET,
+    ),
+    Mutant("divergence/blanket/_profile.py", "found + q * step.cut", "found", BLANKET),
+    Mutant("divergence/blanket/_profile.py", "step.cut + run.beyond", "step.cut", BLANKET),
+    Mutant("divergence/blanket/_profile.py", "mean_positive(most) + lost", "mean_positive(most)", BLANKET),
+    Mutant("divergence/blanket/_profile.py", "math.log(goal * n)) / n", "math.log(goal * n)) / (n + 1)", BLANKET),
+    Mutant(
+        "divergence/blanket/_antipodal.py", "-np.expm1(self.log_ratio + epsilon)", "-np.expm1(self.log_ratio)", BLANKET
+    ),
+    Mutant("divergence/blanket/_antipodal.py", "np.square(w + a)", "np.square(w + 1.01 * a)", BLANKET),
+    Mutant("divergence/blanket/_antipodal.py", "0.5 * math.exp(-2.0 * rate)", "0.4 * math.exp(-2.0 * rate)", BLANKET),
+    Mutant("divergence/blanket/_antipodal.py", "_WIDTH * cells - a]", "_WIDTH * cells]", BLANKET),
+    Mutant("divergence/blanket/_antipodal.py", "return _law(2.0 * a *", "return _law(1.99 * a *", BLANKET),
+    Mutant("divergence/blanket/_ball.py", "powers, scale = j - 0.5", "powers, scale = j - 0.6", BLANKET),
+    Mutant("divergence/blanket/_ball.py", "dimension - 1\n", "dimension - 2\n", BLANKET),
+    Mutant("divergence/blanket/_finite.py", "np.append(error, 0.0) + np", "-np.append(error, 0.0) - np", BLANKET),
+    Mutant("divergence/blanket/_finite.py", "sum(1).max()) *", "sum(1).min()) *", BLANKET),
+    Mutant("divergence/blanket/_finite.py", "if np.all(_stop_loss", "if np.any(_stop_loss", BLANKET),
+    Mutant("divergence/blanket/_finite.py", "least = rows.min(axis=0)", "least = np.sort(rows, axis=0)[1]", BLANKET),
+    Mutant("divergence/blanket/_finite.py", "odds + num_categories - 1.0)", "odds + num_categories)", BLANKET),
+    Mutant("divergence/blanket/_hidden.py", "self.shift, epsilon", "0.9 * self.shift, epsilon", BLANKET),
+    Mutant(
+        "bounds/blanket/_one_round.py",
+        "(1.0 - float(run.dropout_prob)), 6)",
+        "(1.0 - float(run.dropout_prob)) ** 2, 6)",
+        REPORT_BOUNDS,
+    ),
+    Mutant(
+        "bounds/blanket/_one_round.py",
+        "return Epoch(_shift",
+        "return Epoch(0.9 * _shift",
+        REPORT_BOUNDS,
+    ),
+    Mutant(
+        "bounds/blanket/_several_rounds.py", "direction), int(mechanism.num_epochs))", "direction), 1)", REPORT_BOUNDS
+    ),
+    Mutant(
+        "bounds/shuffle/_gaussian_reports.py",
+        "rate + log1p(-expm1(-rate))",
+        "2.0 * rate + log1p(-expm1(-rate))",
+        REPORT_BOUNDS,
     ),
     Mutant("bounds/shuffled_batches/_tests.py", "return Run(2.0 * mu", "return Run(2.1 * mu", BATCHES_BELOW),
     Mutant("bounds/shuffled_batches/_tests.py", ", before=mu)", ", before=0.9 * mu)", BATCHES_BELOW),

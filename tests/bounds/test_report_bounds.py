@@ -93,6 +93,25 @@ def test_two_rounds_of_a_finite_randomizer_by_enumeration():
             assert true <= found
 
 
+def test_reports_are_batches_of_one_record():
+    for noise, n in ((4.0, 1000), (1.0, 50)):
+        batches = ja.epsilon(ja.ReplaceOne(ja.ShuffledBatches(ja.Gaussian(noise), n)), DELTA)
+        assert ja.epsilon(gaussian(noise, n), DELTA, method=ORDER) == pytest.approx(batches, rel=1e-3)
+
+
+def test_reports_that_are_lost_were_not_sent():
+    for reports in (ja.GaussianReports(3.0), ja.LaplaceReports(3.0), ja.KaryRandomizedResponse(1.0, 5)):
+        lost, fewer = ja.CheckIn(reports, 1000, 0.4, 1, 0.25), ja.CheckIn(reports, 1000, 0.3)
+        assert ja.epsilon(lost, DELTA) == pytest.approx(ja.epsilon(fewer, DELTA), rel=1e-6)
+
+
+def test_very_many_reports_tell_no_more_than_fewer():
+    for n in (10**12, 10**14, 2**53):
+        for run in (gaussian(4.0, n, 1), gaussian(4.0, n), ja.CheckIn(ja.GaussianReports(4.0), n, 0.5)):
+            assert ja.epsilon(run, DELTA) <= 1e-6
+            assert ja.delta(run, 0.0) <= 2e-6
+
+
 def test_binary_response_is_as_its_clones():
     """The blanket of two values is the clones pair, which is exact."""
     for local, n in ((1.0, 1000), (3.0, 10**5)):
@@ -116,6 +135,15 @@ def test_one_report_alone_has_its_own_epsilon():
     alone = ja.epsilon(ja.Gaussian(2.0), DELTA)
     assert ja.epsilon(gaussian(4.0, 1, 1), DELTA) == pytest.approx(alone, rel=1e-3)
     assert ja.epsilon(gaussian(4.0, 1, 1), DELTA) <= alone * (1.0 + 1e-9)
+
+
+def test_signs_of_laplace_reports_from_below():
+    """Of one report: the test of its sign, which is wrong with probability e^(-1/scale) / 2."""
+    wrong = 0.5 * math.exp(-0.5)
+    for epsilon in (0.0, 0.3, 0.7):
+        found = ja.delta_interval(ja.Shuffled(ja.LaplaceReports(2.0), 1), epsilon)
+        assert found.lower == pytest.approx(1.0 - wrong - math.exp(epsilon) * wrong, rel=1e-9)
+        assert found.upper >= -math.expm1(0.5 * (epsilon - 1.0)) * (1.0 - 1e-9)
 
 
 def test_where_nothing_is_known_others_answer():

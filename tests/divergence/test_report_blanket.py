@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 from scipy.special import ndtr
-from scipy.stats import chi, norm
+from scipy.stats import binom, chi, multinomial, norm
 from support.shuffled_reports import divergence, seen, true_delta
 
 from jaxacct.divergence.batches._one_step import StepLaw
@@ -153,6 +153,27 @@ def test_binary_randomized_response_is_its_own_blanket():
         assert exact <= found <= exact * 1.003
 
 
+@pytest.mark.parametrize(("local", "k", "n", "epsilon"), [(2.0, 3, 60, 0.5), (2.0, 10, 60, 0.5), (1.0, 4, 40, 0.3)])
+@pytest.mark.parametrize("prob", [1.0, 0.5])
+def test_many_reports_of_three_kinds_by_their_counts(local, k, n, epsilon, prob):
+    """k-ary response by the sum over its counts, which is the theorem's own expectation."""
+    law = k_ary_law(local, k)
+    step = law.at(epsilon)
+    counts = np.stack(np.meshgrid(*3 * [np.arange(n + 1)], indexing="ij"), -1).reshape(-1, 3)
+    left = n - counts.sum(1)
+    counts, left = counts[left >= 0], left[left >= 0]
+    masses = prob * step.mass
+    nothing = 1.0 - masses.sum()
+    chance = multinomial.pmf(np.column_stack([counts, left]), n, [*masses, nothing])
+    # of those who send nothing of the blanket, so many have not joined
+    missing = np.arange(n + 1) if prob < 1.0 else np.zeros(1)
+    extra = binom.pmf(missing, left[:, None], (1.0 - prob) / nothing)
+    total = (counts @ step.value)[:, None] - math.expm1(epsilon) * missing
+    exact = float(chance @ (extra * np.maximum(total, 0.0)).sum(1)) / n
+    found = round_delta_alone(Round(lambda cut: law, float(n), prob), epsilon)
+    assert exact * (1.0 - 1e-9) <= found <= exact * 1.003
+
+
 def _stop_loss(law, epsilon, k):
     """E(L - k)_+ of a law, at most, what is left being at 0."""
     step = law.at(epsilon)
@@ -292,6 +313,14 @@ def test_two_gaussian_reports_by_quadrature(sigma, prob):
             found = max(found, sum(np.maximum(p - math.exp(epsilon) * q, 0.0).sum() for p, q in parts))
         assert round_delta_alone(blanket, epsilon) >= found * (1.0 - 2e-4)
         assert round_delta_alone(hidden, epsilon) >= found * (1.0 - 2e-4)
+
+
+def test_one_user_whose_place_is_told_or_hidden():
+    """BL-5 of one user: q times the divergence of two normal laws, and q for having no place to hide."""
+    for a, epsilon, prob in ((0.25, 0.1, 0.3), (1.0, 1.5, 0.7)):
+        alone = ndtr(a - 0.5 * epsilon / a) - math.exp(epsilon) * ndtr(-a - 0.5 * epsilon / a)
+        found = round_delta_alone(Round(law_of_one(hidden_law, a), 1.0, prob, prob), epsilon)
+        assert prob * alone <= found - prob <= prob * alone * 1.002
 
 
 def test_three_gaussian_reports_by_quadrature():

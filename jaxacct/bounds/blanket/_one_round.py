@@ -4,6 +4,7 @@ docs/papers/blanket.md. BL-1, BL-2: the blanket of a randomizer that is known. B
 as batches of one record each (docs/papers/shuffled_batches.md, SB-6, SB-7).
 """
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping
@@ -34,6 +35,7 @@ from jaxacct.mechanisms import (
 from jaxacct.special import grown, up
 
 # These steer cost and tightness only.
+_MANY = (2.0**34, 2.0**40)  # users beyond which rounding may count: what holds for so many holds for more
 _FEW = 10  # users up to which the order of reports in one dimension may say more than their blanket
 _SMALL, _SOME = 2.0, 100  # noise multiplier below which, or users up to which, a blanket in more dimensions may
 _RARELY = 1e-3  # share of delta that all may join at most where places of others are said to hide
@@ -93,6 +95,7 @@ _ORDER: dict[type, str] = {
     Shuffled: "SB-6: a swap with one blank step, batches of one record (ours, docs/papers/shuffled_batches.md)",
     CheckIn: "BL-5: the places of users who do not join (ours, docs/papers/blanket.md)",
 }
+_FIELD: dict[type, str] = {Shuffled: "num_reports", CheckIn: "num_users"}
 _USERS: dict[type, Callable[[Any], tuple[float, float]]] = {
     Shuffled: lambda run: (float(run.num_reports), 1.0),
     CheckIn: lambda run: (float(run.num_users), _joining(run)),
@@ -228,30 +231,38 @@ def _users(mechanism: Any) -> float:
     return _USERS[type(mechanism)](mechanism)[0]
 
 
-def _high(mechanism: Any, target: float, at: Bracketing) -> float:
-    return min(at.known[Direction.REMOVE].upper, report_epsilon(mechanism, target))
+def with_fewer(mechanism: Any) -> tuple[Any, ...]:
+    """A tuple: `mechanism`; and the same with fewer users, whose bounds hold for more, where these are very many."""
+    fewer = [number for number in _MANY if number < _users(mechanism)]
+    return mechanism, *(dataclasses.replace(mechanism, **{_FIELD[type(mechanism)]: number}) for number in fewer)
 
 
-def _by_blanket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
+Answers = Callable[[Any, Query, float, float], float]
+
+
+def _bracket(
+    answer: Answers, mechanism: Any, query: Query, target: float, at: Bracketing
+) -> Mapping[Direction, Ends[float]]:
+    """Upper ends by ``answer(mechanism, query, target, an epsilon that is known to do)``."""
+    upper = query.worst
+    if query is Query.DELTA or target >= _LEAST_DELTA:
+        high = (
+            min(at.known[Direction.REMOVE].upper, report_epsilon(mechanism, target)) if query is Query.EPSILON else 0.0
+        )
+        upper = min(answer(run, query, target, high) for run in with_fewer(mechanism))
+    return {Direction.REMOVE: Ends(0.0, upper)}
+
+
+def _by_blanket(mechanism: Any, query: Query, target: float, high: float) -> float:
     run = blanket_round(mechanism)
     assert run is not None
-    if query is Query.DELTA:
-        upper = round_delta_alone(run, target)
-    elif target < _LEAST_DELTA:
-        upper = math.inf
-    else:
-        upper = round_epsilon(run, target, _high(mechanism, target, at))
-    return {Direction.REMOVE: Ends(0.0, upper)}
+    return round_delta_alone(run, target) if query is Query.DELTA else round_epsilon(run, target, high)
 
 
-def _by_order(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
+def _by_order(mechanism: Any, query: Query, target: float, high: float) -> float:
     if query is Query.DELTA:
-        upper = _order_delta_alone(mechanism, target)
-    elif target < _LEAST_DELTA:
-        upper = math.inf
-    else:
-        upper = _order_epsilon(mechanism, target, _high(mechanism, target, at))
-    return {Direction.REMOVE: Ends(0.0, upper)}
+        return _order_delta_alone(mechanism, target)
+    return _order_epsilon(mechanism, target, high)
 
 
 def blanket_theorem(mechanism: Any) -> str:
@@ -277,7 +288,7 @@ BLANKET = BracketMethod(
     is_quick=True,
     regime=f"one round; Gaussian noise of a stated dimension, noise multiplier {1.0 / MOST_LOSS:g} or more; Laplace "
     f"noise in one dimension, scale 1/{MOST_LAPLACE:g} or more",
-    bracket=_by_blanket,
+    bracket=functools.partial(_bracket, _by_blanket),
     reduction=always,
 )
 ORDER = BracketMethod(
@@ -290,6 +301,6 @@ ORDER = BracketMethod(
     helps=order_helps,
     is_quick=True,
     regime=f"one round, any dimension, noise multiplier {1.0 / MOST_LOSS:g} or more",
-    bracket=_by_order,
+    bracket=functools.partial(_bracket, _by_order),
     reduction=always,
 )

@@ -27,6 +27,7 @@ from jaxacct.bounds.blanket._one_round import (
     order_helps,
     order_theorem,
     report_epsilon,
+    with_fewer,
 )
 from jaxacct.curves import Pld
 from jaxacct.curves._from_profile import dominating_pld
@@ -58,6 +59,10 @@ def _asked(mechanism: Any) -> tuple[bool, bool]:
 
 def _delta(mechanism: Any, goal: float, epsilon: float) -> float:
     """What is known of one round, at most."""
+    return min(_delta_of(run, goal, epsilon) for run in with_fewer(mechanism))
+
+
+def _delta_of(mechanism: Any, goal: float, epsilon: float) -> float:
     blanket, order = _asked(mechanism)
     run = blanket_round(mechanism) if blanket else None
     found = 1.0 if run is None else round_delta(run, epsilon, goal)
