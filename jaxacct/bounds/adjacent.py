@@ -311,6 +311,7 @@ def tables(
         applies=_has_neither,
         bracket=_through_none,
         reduction=never,
+        is_searched=True,
         regime="all others",
         **_OPTIONS,
     )
@@ -322,6 +323,7 @@ def tables(
         applies=_is_fixed,
         bracket=_by_fixed,
         reduction=never,
+        is_searched=True,
         regime="FixedBatches and TruncatedPoisson",
         **_OPTIONS,
     )

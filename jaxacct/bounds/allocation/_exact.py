@@ -187,6 +187,7 @@ _FACTS: dict[str, Any] = {
     "cost": Cost.MILLISECONDS,
     "cold": Cost.TENTHS,
     "reduction": never,
+    "is_searched": True,
     "named_width": 1e-9,
 }
 EXACT = LaneBracketMethod(

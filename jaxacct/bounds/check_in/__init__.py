@@ -59,6 +59,7 @@ _CHECK_IN = (
         cold=Cost.TENTHS,
         one_by_one=ANY_NUMBER,
         helps=has_one_round,
+        is_searched=True,
     ),
     profile_method(
         "check-in profile, composed",
@@ -66,6 +67,7 @@ _CHECK_IN = (
         check_in.composed_upper_epsilon,
         check_in.composed_upper_log_delta,
         helps=has_several_rounds,
+        is_searched=True,
     ),
     renyi_method(
         "check-in rdp",
@@ -111,6 +113,7 @@ _GAUSSIAN_CHECK_IN = (
         cold=Cost.TENTHS,
         one_by_one=ANY_NUMBER,
         helps=has_one_round,
+        is_searched=True,
     ),
     profile_method(
         "purified check-in, composed",
