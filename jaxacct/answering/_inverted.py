@@ -85,7 +85,7 @@ class _Ladder:
         for probe in range(_MOST_PROBES):
             if bad - good <= 1:
                 break
-            is_line = at_good < 0.0 < at_bad < math.inf and probe % 3 > 0
+            is_line = at_good < 0.0 < at_bad < math.inf and probe % 4 > 0
             share = at_good / (at_good - at_bad) if is_line else 0.5
             rung = good + (leap if math.isnan(at_bad) else int(share * (bad - good)))
             rung = min(max(rung, good + 1), bad - 1)
