@@ -80,20 +80,22 @@ class _Ladder:
 
     def least(self) -> float:
         """The answer on the last rung that is confirmed; the worst one where none is."""
-        good, bad, leap = self._top, self._last + 1, 1
+        good, bad, leap, is_slow = self._top, self._last + 1, 1, False
         at_good = at_bad = math.nan
-        for probe in range(_MOST_PROBES):
-            if bad - good <= 1:
+        for _ in range(_MOST_PROBES):
+            before = bad - good
+            if before <= 1:
                 break
-            is_line = at_good < 0.0 < at_bad < math.inf and probe % 4 > 0
-            share = at_good / (at_good - at_bad) if is_line else 0.5
-            rung = good + (leap if math.isnan(at_bad) else int(share * (bad - good)))
+            # where a line crosses, but halfway after one that left more than half
+            share = at_good / (at_good - at_bad) if at_good < 0.0 < at_bad < math.inf and not is_slow else 0.5
+            rung = good + (leap if math.isnan(at_bad) else int(share * before))
             rung = min(max(rung, good + 1), bad - 1)
             excess = self._excess(self._value(rung))
             if excess <= 0.0:
                 good, at_good, leap = rung, excess, _GROWTH * leap
             else:
                 bad, at_bad = rung, excess
+            is_slow = bad - good > before // 2 and not is_slow
         return self._question.query.worst if self.method is None else self._value(good)
 
     def _value(self, rung: int) -> float:

@@ -54,7 +54,8 @@ def answer(question: Question) -> Found:
     if sharpens and not question.is_traced:
         _ask_what_decides(every, found)
     if not question.is_traced:
-        if question.inverts and not (question.is_quick or np.all(found.settled())):
+        is_whole = question.inverts and question.method is None and not question.is_quick
+        if is_whole and not np.all(found.settled()):
             invert(found, answer)
         _finish(found)
     return found
