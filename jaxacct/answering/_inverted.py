@@ -23,6 +23,7 @@ from jaxacct.answering._question import Question
 _OTHER = {Query.EPSILON: Query.DELTA, Query.DELTA: Query.EPSILON}
 # the ends of the ladder: the largest answer where none is known, and the least one that is looked for
 _LARGEST, _LEAST = {Query.EPSILON: 1e6, Query.DELTA: 1.0}, {Query.EPSILON: 1e-15, Query.DELTA: 1e-40}
+_NEAR = 5  # rungs between the ends of what is analysed up to which nothing more is looked for
 _GROWTH = 8  # of the steps down the ladder, until one leads too far
 _MOST_PROBES = 24  # one is enough where there is nothing to gain, some ten where there is much
 
@@ -48,12 +49,13 @@ def invert(found: Found, answer: Callable[[Question], Found]) -> None:
 
 
 def _is_wide(found: Found) -> Any:
-    """Where an answer is wider than promised after a method that searches was asked, bool of the question's shape."""
+    """Where there is much to gain after a method that searches was asked, bool of the question's shape."""
     question, searches = found.question, any(asked.method.is_searched for asked in found.asked)
-    gains = found.high > np.maximum(found.low, _LEAST[question.query]) * math.exp(_step(question))
+    least = np.maximum(found.analysis_low * math.exp((_NEAR - 1) * _step(question)), _LEAST[question.query])
+    gains = found.high > np.maximum(found.low, least) * math.exp(_step(question))
     if question.query is Query.EPSILON:
         gains = gains & (np.asarray(question.target) >= _LEAST[Query.DELTA])
-    return ~np.asarray(found.settled()) & gains & searches
+    return gains & searches
 
 
 def _step(question: Question) -> float:
