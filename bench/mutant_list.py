@@ -107,8 +107,8 @@ _COMPOSED = (
     ),
     Mutant(
         "divergence/batches/_powers.py",
-        "(steps.count - count + 1.0) * log",
-        "(steps.count - count) * log",
+        "(steps.most_steps - count + 1.0) * log",
+        "(steps.most_steps - count) * log",
         "tests/divergence/test_shuffled_order.py",
     ),
     Mutant(
@@ -125,9 +125,24 @@ _COMPOSED = (
     ),
     Mutant(
         "divergence/batches/_explicit.py",
-        "2.0 * a * (w - a)",
-        "2.1 * a * (w - a)",
+        "masses(2.0 * a), middle",
+        "masses(1.9 * a), middle",
         "tests/divergence/test_shuffled_order.py",
+    ),
+    Mutant(
+        "divergence/batches/_profile.py",
+        "if value > delta:",
+        "if value > 1.001 * delta:",
+        "tests/divergence/test_shuffled_order.py",
+    ),
+    Mutant(
+        "divergence/batches/_positive_sum.py",
+        "min(found, now + beyond)",
+        "min(found, now)",
+        "tests/divergence/test_shuffled_order.py",
+    ),
+    Mutant(
+        "divergence/batches/_explicit.py", "* errors + outside", "* errors", "tests/divergence/test_shuffled_order.py"
     ),
     Mutant(
         "divergence/batches/_profile.py",

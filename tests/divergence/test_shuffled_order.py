@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
+from jaxacct.divergence.batches import _explicit
 from jaxacct.divergence.batches._blanket import FARTHEST, blanket_law
 from jaxacct.divergence.batches._explicit import Data, explicit_delta, laws, letters
 from jaxacct.divergence.batches._one_step import step_law
@@ -108,7 +109,7 @@ def enumerated(first, steps):
     value, mass = list(steps.law.value), list(steps.law.mass)
     value, mass = [*value, 0.0], [*mass, 1.0 - sum(mass)]
     law, laws_ = {0.0: 1.0}, [{0.0: 1.0}]
-    for _ in range(int(steps.count)):
+    for _ in range(int(steps.most_steps)):
         grown = {}
         for (x, p), (v, m) in itertools.product(law.items(), zip(value, mass, strict=True)):
             grown[round(x + v, 9)] = grown.get(round(x + v, 9), 0.0) + p * m
@@ -117,7 +118,7 @@ def enumerated(first, steps):
     total = 0.0
     for k in range(int(steps.terms)):
         for (x, p), (s, q) in itertools.product(
-            zip(first.value, first.mass, strict=True), laws_[int(steps.count) - k].items()
+            zip(first.value, first.mass, strict=True), laws_[int(steps.most_steps) - k].items()
         ):
             total += (1.0 - steps.blank) ** k * p * q * max(x + s, 0.0)
     return total
@@ -189,6 +190,24 @@ def test_more_is_never_less():
         assert positive_sum(first, other, -10.0) > here
 
 
+def test_what_is_cut_off_is_added():
+    """A term of the first law far above all that the rest can take back counts in full."""
+    first = Atoms(np.array([-1.0, 1e6]), np.array([0.5, 1e-9]))
+    steps = Steps(Atoms(np.array([0.4, -0.5]), np.array([0.5, 0.5])), 1.0, 20.0, 1.0, 1.0)
+    true = enumerated(first, steps)
+    assert true * (1.0 - 1e-12) <= positive_sum(first, steps, math.log(true)) <= 1.02 * true
+
+
+def test_what_lies_outside_a_window_is_taken_off(monkeypatch):
+    """A window that is too small for the sums says less, never more."""
+    data, epsilon = Data(1.0, 200, 1.0), 1.0
+    whole = explicit_delta(data, epsilon, REMOVE)
+    monkeypatch.setattr(_explicit, "_POINTS", (4, 6))
+    assert explicit_delta(data, epsilon, REMOVE) < whole
+    monkeypatch.setattr(_explicit._Tails, "beyond", lambda *_: 1.0)
+    assert explicit_delta(data, epsilon, REMOVE) == 0.0
+
+
 def test_knots_lie_above():
     """Chords between knots are above the profile they were taken from, up to the last knot and on it."""
     found = Knots(np.array([0.0, 0.1, 0.3, 1.0]), np.array([0.2, 0.15, 0.08, 0.01]))
@@ -212,6 +231,10 @@ def test_a_root_is_found_from_either_side():
         assert root <= above.upper <= 1.002 * root
         assert 0.998 * root <= below.lower <= root
     assert falling_root(lambda x: 1e-9, 1e-6, 0.3, 2.0).upper == 0.0
+    for delta in (0.3, 1e-6, 1e-40):  # a last place too much is too much, and exactly delta is not above it
+        more = delta * (1.0 + 2.0**-50)
+        assert falling_root(lambda x, more=more: more if x else 0.9, delta, 0.3, 2.0).upper == 2.0
+        assert falling_root(lambda x, d=delta: d if x else 0.9, delta, 0.3, 2.0, from_below=True).lower == 0.0
     assert falling_root(lambda x: 1.0, 1e-6, 0.3, 2.0).upper == 2.0
 
 

@@ -265,9 +265,9 @@ def letters(data: Data, epsilon: float, direction: Direction) -> Letters | None:
     edges = np.linspace(inside[0], inside[-1], _LETTERS - 1)
     group = np.searchsorted(edges, odds)
     # an error in the norm of squares is, in a sum over m points, at most sqrt(m) times that
-    points = np.sqrt(np.bincount(group, minlength=_LETTERS))
-    sums = [np.bincount(group, x, _LETTERS) for x in (p, q)]
-    lost = [points * 2.0 * max(x.error, found[2].error) for x in found[:2]]
+    roots = np.sqrt(np.bincount(group, minlength=_LETTERS))
+    sums: list[Any] = [np.bincount(group, x, _LETTERS) for x in (p, q)]
+    lost = [roots * 2.0 * max(x.error, found[2].error) for x in found[:2]]
     return Letters(
         np.maximum(sums[0] * (1.0 - slack - 2.0**-30) - lost[0], 0.0),
         sums[1] * (1.0 + 2.0 * slack + 2.0**-30) + lost[1],

@@ -50,7 +50,7 @@ def positive_sum(first: Atoms, steps: Steps, log_goal: float) -> float:
       steps: their mean is 0 or negative, but for rounding.
       log_goal: about the log of the answer, where smaller ones are of no use: aliases need not be smaller.
     """
-    count, weight = steps.count, float(first.mass.sum())
+    count, weight = steps.most_steps, float(first.mass.sum())
     often = min(1.0 / steps.blank, steps.terms) * (1.0 + 2.0**-40)
     few, rough = _on_few(first, 0.0), _on_few(steps.law, 0.0)
     drift = max(-count * float((rough.mass * rough.value).sum()), 0.0)
@@ -122,13 +122,14 @@ def _on_few(atoms: Atoms, step: float) -> Atoms:
     raised = value + 2.0**-48 * (np.abs(low) + np.abs(high))
     into = np.clip((raised - low) / (high - low), 0.0, 1.0)
     size = len(points)
-    return Atoms(points, np.bincount(at, mass * (1.0 - into), size) + np.bincount(at + 1, mass * into, size))
+    masses: Any = np.bincount(at, mass * (1.0 - into), size) + np.bincount(at + 1, mass * into, size)
+    return Atoms(points, masses)
 
 
 class _Lattice(NamedTuple):
-    """Masses at `step` times the whole numbers `index`."""
+    """Masses at `step` times the whole numbers `multiple`."""
 
-    index: NDArray[np.int64]
+    multiple: NDArray[np.int64]
     step: float
     mass: NDArray[np.float64]
 
@@ -142,7 +143,7 @@ def _on_lattice(atoms: Atoms, step: float) -> _Lattice:
     first = int(low.min())
     at = low.astype(np.int64) - first
     size = int(at.max()) + 2
-    mass = np.bincount(at, atoms.mass * (1.0 - into), size) + np.bincount(at + 1, atoms.mass * into, size)
+    mass: Any = np.bincount(at, atoms.mass * (1.0 - into), size) + np.bincount(at + 1, atoms.mass * into, size)
     return _Lattice(np.arange(first, first + size), step, mass)
 
 
@@ -163,7 +164,7 @@ def _markov(first: Atoms, steps: Steps, order: float) -> float:
     with np.errstate(over="ignore", invalid="ignore"):
         excess = shares - steps.least_mass + error * (shares + steps.least_mass)
         log = np.log(lead) + error + log_psi(excess, steps) - 1.0 - np.log(orders)
-        size = np.abs(log) + 40.0 + np.abs(np.log(orders)) + steps.count * (np.abs(np.log1p(excess)) + 1e-6)
+        size = np.abs(log) + 40.0 + np.abs(np.log(orders)) + steps.most_steps * (np.abs(np.log1p(excess)) + 1e-6)
         log = np.where(largest < 690.0, log + 32.0 * ULP * size, np.inf)
         return float(np.exp(np.nanmin(np.where(np.isnan(log), np.inf, log))))
 
@@ -182,11 +183,11 @@ def _planned(first: Atoms, steps: Steps, order: float, log_goal: float, log_size
     orders, law = order * _ORDERS, steps.law
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         shares, lead = _moments(law, orders), _moments(first, orders)
-        jumps = steps.count * shares.sum(1)
+        jumps = steps.most_steps * shares.sum(1)
         log_moment = np.log(lead.sum(1)) + log_psi((shares - law.mass).sum(1), steps)
         bound = log_moment - 2.0 * np.log(orders)
         best, least = float(np.nanmin(bound)), int(np.nanargmin(bound))
-        variance = steps.count * float((shares[least] * law.value**2).sum())
+        variance = steps.most_steps * float((shares[least] * law.value**2).sum())
         variance += float((lead[least] * first.value**2).sum() / lead[least].sum())
         step = math.sqrt(12.0 * _SPREAD / max(float(jumps[least]), 1.0)) / float(orders[least])
         if log_size is None:
@@ -229,12 +230,12 @@ def _weights(order: float, step: float, size: int, number: int) -> Any:
 
 def _tilted(lattice: _Lattice, order: float, size: int) -> tuple[Any, float]:
     """Tilted masses folded onto a circle of `size` points, and how far their transform is off at any entry."""
-    exponent = order * lattice.step * lattice.index
+    exponent = order * lattice.step * lattice.multiple
     if not float(np.abs(exponent).max()) < 650.0:
         return None, math.inf
-    found = np.bincount(lattice.index % size, lattice.mass * np.exp(exponent), size)
+    found = np.bincount(lattice.multiple % size, lattice.mass * np.exp(exponent), size)
     # the exponents' rounding; then eta of the norm, for any entry (Higham 2002, Theorem 24.2)
-    error = float(found.sum()) * ULP * (2.0 * float(np.abs(exponent).max()) + 8.0 + len(lattice.index) / size)
+    error = float(found.sum()) * ULP * (2.0 * float(np.abs(exponent).max()) + 8.0 + len(lattice.multiple) / size)
     return found, error + 8.0 * ULP * math.log2(size) * math.sqrt(size * float(np.square(found).sum()))
 
 
@@ -258,7 +259,7 @@ def _by_transform(first: Atoms, steps: Steps, plan: _Plan, size: int) -> float:
 
 def _by_nodes(first: Atoms, steps: Steps, plan: _Plan) -> float:
     """The first nodes of a lattice one by one; what all others are at most is added."""
-    law, count, c, goal = steps.law, steps.count, plan.order, math.exp(plan.log_goal)
+    law, count, c, goal = steps.law, steps.most_steps, plan.order, math.exp(plan.log_goal)
     often = min(1.0 / steps.blank, steps.terms) * float(first.mass.sum())
     top = _end_of(law.value, law.mass * count * often, _LOST * goal)
     bottom = -_end_of(-law.value, law.mass * count, _LOST / c)

@@ -28,14 +28,14 @@ class Steps(NamedTuple):
     Attributes:
       law: one step's values and masses; what is left is at 0.
       least_mass: at most the sum of the true masses.
-      count: n, the most steps.
+      most_steps: n.
       terms: K, how many numbers of steps, from n down; at most n + 1.
       blank: 1 - r, rounded down; in (0, 1].
     """
 
     law: Atoms
     least_mass: float
-    count: float
+    most_steps: float
     terms: float
     blank: float
 
@@ -46,12 +46,12 @@ def log_psi(excess: Any, steps: Steps) -> Any:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         log = np.log1p(excess)
         if count == 1.0 or gamma >= 1.0:
-            return steps.count * log
+            return steps.most_steps * log
         low = math.log1p(-gamma)
         close = np.log1p(np.maximum((excess + gamma) / (1.0 - gamma), -0.75))
         apart = -np.abs(np.where(np.abs(close) < 0.25, close, log - low))
         ratio = np.where(apart == 0.0, count, np.expm1(count * apart) / np.expm1(apart))
-    return (steps.count - count + 1.0) * log + (count - 1.0) * np.maximum(log, low) + np.log(ratio)
+    return (steps.most_steps - count + 1.0) * log + (count - 1.0) * np.maximum(log, low) + np.log(ratio)
 
 
 class Powers(NamedTuple):
@@ -76,7 +76,7 @@ def psi(excess: Any, error: Any, steps: Steps, scale: float) -> Powers:
     off = error + 32.0 * ULP * np.abs(excess) + np.where(modulus < 0.5, ULP, 0.0)
     log_most = log_psi(modulus + off - 1.0, steps) - scale
     with np.errstate(under="ignore", over="ignore"):
-        most = np.exp(log_most) * (1.0 + 2.0**-40 + 8.0 * ULP * (steps.count + abs(scale)))
+        most = np.exp(log_most) * (1.0 + 2.0**-40 + 8.0 * ULP * (steps.most_steps + abs(scale)))
     counts = log_most > -_NOTHING
     value, error = np.zeros(len(excess), complex), most.copy()
     value[counts], error[counts] = _of_some(excess[counts], off[counts], most[counts], steps, scale)
@@ -89,13 +89,16 @@ def _of_some(excess: Any, off: Any, most: Any, steps: Steps, scale: float) -> tu
     With m = n - K + 1, and of phi and r the larger in modulus called b, the other a, y = log(a / b), Re y <= 0, it is
     phi^m b^(K - 1) (e^(K y) - 1) / (e^y - 1). |dPsi / dphi| is at most n Psi(|phi|) / |phi|.
     """
-    n, count, gamma = steps.count, steps.terms, steps.blank
+    n, count, gamma = steps.most_steps, steps.terms, steps.blank
     modulus = np.hypot(1.0 + excess.real, excess.imag)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         near = 0.5 * np.log1p(np.maximum(2.0 * excess.real + np.square(np.abs(excess)), -0.75))
         log = np.where(modulus < 0.5, np.log(modulus), near)
         turn = np.arctan2(excess.imag, 1.0 + excess.real)
-        ratio, rounding, leads, times = 1.0 + 0.0j, 0.0, log * n, n
+        ratio: Any = 1.0 + 0.0j
+        rounding: Any = 0.0
+        leads: Any = log * n
+        times: Any = n
         if count > 1.0 and gamma < 1.0:
             low = math.log1p(-gamma)
             # phi / r - 1 where they are close, so that the difference of logarithms keeps its digits

@@ -7,7 +7,7 @@ adaptive steps.
 import functools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +80,9 @@ def law_for(shift: float, num_batches: int, cut: float, *, replaces: bool) -> Bl
 
 def epoch_delta(epoch: Epoch, epsilon: float, direction: Direction) -> float:
     """delta at `epsilon` >= 0 of one epoch, at most; a float in [0, 1]. Never above that of a known batch."""
-    known = float(np.exp(gaussian_log_delta(np.array([epsilon]), np.array([epoch.distance])))[0]) * (1.0 + 2.0**-40)
+    at: Any = np.array([epsilon])
+    distance: Any = np.array([epoch.distance])
+    known = float(np.exp(gaussian_log_delta(at, distance))[0]) * (1.0 + 2.0**-40)
     if not (epsilon < _LARGEST and epoch.shift <= MOST_LOSS):
         return min(known, 1.0)
     found = _with_hidden(epoch, epsilon, direction) if epoch.has_hidden else _swapped(epoch, epsilon, direction, known)
@@ -157,25 +159,28 @@ def falling_root(
     """NamedTuple of floats in [0, `high`] near where `profile` falls to `delta`: above it or 0; at most it, or `high`.
 
     By secants of the root of -log profile, which is nearly straight in the tail, kept between the ends of a bracket.
-    The one end is close to the root: the second, or the first where it is looked for `from_below`.
+    The one end is close to the root: the second, or the first where it is looked for `from_below`. Which end a point is
+    is told by the profile itself: roots and logarithms, which are rounded, only steer.
     """
 
-    def height(point: float) -> float:
-        return math.sqrt(max(-math.log(max(profile(point), 1e-320)), 0.0))
+    def height(value: float) -> float:
+        return math.sqrt(max(-math.log(max(value, 1e-320)), 0.0))
 
     wanted = math.sqrt(-math.log(delta))
     aim = math.sqrt(-math.log(delta) + (-0.5 if from_below else 0.5) * _NEAR)
-    low, before = 0.0, (0.0, height(0.0))
-    if before[1] >= wanted:
+    value = profile(0.0)
+    if value <= delta:
         return Ends(0.0, 0.0)
+    low, before = 0.0, (0.0, height(value))
     point = min(guess, 0.9 * high)
     for _ in range(_MOST_STEPS):
-        now = (point, height(point))
-        if now[1] < wanted:
+        value = profile(point)
+        now = (point, height(value))
+        if value > delta:
             low = point
         else:
             high = point
-        is_safe = (now[1] < wanted) == from_below
+        is_safe = (value > delta) == from_below
         if high - low <= _CLOSE * high or (is_safe and abs(now[1] ** 2 - wanted**2) <= _NEAR):
             break
         slope = (now[1] - before[1]) / (now[0] - before[0])
