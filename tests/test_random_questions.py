@@ -8,6 +8,7 @@ import math
 import os
 import re
 import signal
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,6 +23,7 @@ from jaxacct._method import Query
 from jaxacct._types import TooFineError
 
 SECONDS = float(os.environ.get("QUESTION_SECONDS", "10"))  # of CPU time, of one question
+_TOLD = 1.0  # seconds of CPU time within which a `SlowWarning` must come for a question to take longer
 _CHUNKS, _QUICK, _DEEP = 20, 6, 2000
 _COMPARED = 0.15  # share of questions whose methods are all asked
 _ROUNDING = 1e-6  # relative, of a delta that is asked back: where epsilon falls steeply, its last digits decide
@@ -57,15 +59,25 @@ class Asker:
         self.complaints: list[str] = []
 
     def __call__(self, words: str, ask: Callable[[], Any]) -> Any:
-        """The answer; None where it is refused, or does not come."""
+        """The answer; None where it is refused, or does not come, of which one was told soon."""
+        told: list[float] = []
+        start = time.process_time()
+
+        def tell(*_: Any, **__: Any) -> None:
+            told.append(time.process_time() - start)
+
         try:
             with _soon(self.seconds), warnings.catch_warnings():
                 warnings.simplefilter("error")
-                for kind in (ja.PrecisionWarning, ja.OrderEdgeWarning, ja.SlowWarning):
+                for kind in (ja.PrecisionWarning, ja.OrderEdgeWarning):
                     warnings.simplefilter("ignore", kind)
+                warnings.simplefilter("always", ja.SlowWarning)
+                warnings.showwarning = tell
                 return ask()
         except _LateError:
-            self.complaints.append(f"{words}: late")
+            if not (told and told[0] <= _TOLD):
+                when = f", told after {told[0]:.1f} s" if told else ""
+                self.complaints.append(f"{words}: late{when}")
         except TooFineError:
             return None
         except ValueError as refused:

@@ -1,9 +1,9 @@
-"""What the other question says: an epsilon that holds at a delta makes that delta one that holds at the epsilon.
+"""What epsilons say of delta: an epsilon that holds at a delta makes that delta one that holds at the epsilon.
 
-Methods that search, among grids, splits or what replaces what, may find for one question what they miss for the other.
-Where such a method leaves an answer wide, the other question is asked at smaller answers, on a ladder whose rungs are
-the promised width apart, and the last one that it confirms is taken. So delta at an epsilon that was the answer at some
-delta is at most that delta, within the width.
+Methods that search, among splits, orders or local epsilons, may find for epsilon what they miss for delta. Where the
+answer is such a method's and wide, epsilon is asked at smaller deltas, on a ladder whose rungs are the promised width
+apart, and the last one that it confirms is taken. So delta at an epsilon that was the answer at some delta is at most
+that delta, within the width.
 """
 
 import dataclasses
@@ -20,25 +20,23 @@ from jaxacct.answering._found import Asked, Found
 from jaxacct.answering._lanes import Answer
 from jaxacct.answering._question import Question
 
-_OTHER = {Query.EPSILON: Query.DELTA, Query.DELTA: Query.EPSILON}
-# the ends of the ladder: the largest answer where none is known, and the least one that is looked for
-_LARGEST, _LEAST = {Query.EPSILON: 1e6, Query.DELTA: 1.0}, {Query.EPSILON: 1e-15, Query.DELTA: 1e-40}
+_LEAST = 1e-40  # delta down to which is looked: epsilons at smaller ones take long
 _NEAR = 5  # rungs between the ends of what is analysed up to which nothing more is looked for
 _GROWTH = 8  # of the steps down the ladder, until one leads too far
 _MOST_PROBES = 24  # one is enough where there is nothing to gain, some ten where there is much
 
 
 def invert(found: Found, answer: Callable[[Question], Found]) -> None:
-    """Takes in the least answers that the other question confirms, where methods that search left them wide.
+    """Takes in the least deltas that epsilons confirm, where methods that may miss them decided and left them wide.
 
     Args:
       found: what the methods say of concrete numbers, which is narrowed in place.
-      answer: the loop, for the other question.
+      answer: the loop, for epsilon.
     """
     question, wide = found.question, _is_wide(found)
     if not wide.any():
         return
-    values, method = np.full(question.shape, question.query.worst), None
+    values, method = np.ones(question.shape), None
     for at, point in question.points():
         if wide[at]:
             ladder = _Ladder(point, float(found.high[at]), float(found.low[at]), answer)
@@ -49,13 +47,16 @@ def invert(found: Found, answer: Callable[[Question], Found]) -> None:
 
 
 def _is_wide(found: Found) -> Any:
-    """Where there is much to gain after a method that searches was asked, bool of the question's shape."""
-    question, searches = found.question, any(asked.method.is_searched for asked in found.asked)
-    least = np.maximum(found.analysis_low * math.exp((_NEAR - 1) * _step(question)), _LEAST[question.query])
-    gains = found.high > np.maximum(found.low, least) * math.exp(_step(question))
-    if question.query is Query.EPSILON:
-        gains = gains & (np.asarray(question.target) >= _LEAST[Query.DELTA])
-    return gains & searches
+    """Where there may be much to gain, bool of the question's shape."""
+    question, step = found.question, _step(found.question)
+    if question.query is not Query.DELTA:
+        return np.zeros(question.shape, bool)
+    high, misses = found.high, np.zeros(question.shape, bool)
+    for number, asked in enumerate(found.asked):
+        for d in question.directions if asked.method.misses_deltas else ():
+            misses = misses | ((found.source[d] == number) & (found.upper[d] >= high))
+    least = np.maximum(found.analysis_low * math.exp((_NEAR - 1) * step), _LEAST)
+    return misses & (high > np.maximum(found.low, least) * math.exp(step))
 
 
 def _step(question: Question) -> float:
@@ -68,20 +69,20 @@ def _step(question: Question) -> float:
 
 
 class _Ladder:
-    """Answers to a scalar question below the one that is known: e^(-step k), rung k.
+    """Deltas of a scalar question below the one that is known: e^(-step k), rung k.
 
     Attributes:
-      method: the one by which the other question confirmed an answer; None while none was.
+      method: the one by which an epsilon confirmed a delta; None while none did.
     """
 
     def __init__(self, question: Question, high: float, low: float, answer: Callable[[Question], Found]) -> None:
         self._question, self._answer, self._step = question, answer, _step(question)
-        self._top = math.floor(-math.log(min(high, _LARGEST[question.query])) / self._step)
-        self._last = math.floor(-math.log(max(low, _LEAST[question.query])) / self._step)
+        self._top = math.floor(-math.log(high) / self._step)
+        self._last = math.floor(-math.log(max(low, _LEAST)) / self._step)
         self.method: Method | None = None
 
     def least(self) -> float:
-        """The answer on the last rung that is confirmed; the worst one where none is."""
+        """The delta on the last rung that is confirmed; 1 where none is."""
         good, bad, leap, is_slow = self._top, self._last + 1, 1, False
         at_good = at_bad = math.nan
         for _ in range(_MOST_PROBES):
@@ -98,24 +99,23 @@ class _Ladder:
             else:
                 bad, at_bad = rung, excess
             is_slow = bad - good > before // 2 and not is_slow
-        return self._question.query.worst if self.method is None else self._value(good)
+        return 1.0 if self.method is None else self._value(good)
 
     def _value(self, rung: int) -> float:
         return math.exp(-self._step * rung)
 
-    def _excess(self, value: float) -> float:
-        """By how much the other question's answer at `value` exceeds what is asked, epsilon or log delta; else <= 0."""
-        question, other = self._question, _OTHER[self._question.query]
-        if not other.allowed(value):
+    def _excess(self, delta: float) -> float:
+        """By how much epsilon at `delta` exceeds the one that is asked about; else <= 0."""
+        question = self._question
+        if not delta < 1.0:
             return math.inf
         asked = dataclasses.replace(
-            question.at(question.mechanism, value),
-            query=other,
-            width=other.width,
+            question.at(question.mechanism, delta),
+            query=Query.EPSILON,
+            width=Query.EPSILON.width,
             wants_lower=False,
             warns=False,
             progress=None,
-            inverts=False,
         )
         try:
             with warnings.catch_warnings():  # nobody asked for it
@@ -123,10 +123,7 @@ class _Ladder:
                 found = self._answer(asked)
         except TooFineError:
             return math.inf
-        high, target = float(found.high), question.target
-        if high > target:
-            return high - target if other is Query.EPSILON else math.log(high / max(target, 5e-324))
-        if self.method is None:
+        if self.method is None and float(found.high) <= question.target:
             largest = max(found.upper, key=lambda d: float(found.upper[d]))
             self.method = found.asked[int(found.source[largest])].method
-        return high - target if other is Query.EPSILON else math.log(max(high, 5e-324) / max(target, 5e-324))
+        return float(found.high) - float(question.target)

@@ -267,7 +267,7 @@ def bracket_on_host(
     if question.method is not None and method.named_width is not None:
         width = method.named_width
     width = question.query.width if math.isinf(width) else width
-    inverts, share = question.inverts and not method.is_searched, question.share
+    inverts, share = question.inverts and not method.misses_deltas, question.share
     ask = functools.partial(_ask_part, of_share=share, inverts=inverts)
     at = Bracketing(
         width=width, known=known, wants_lower=question.wants_lower, ask=ask, progress=question.progress, share=share

@@ -210,7 +210,6 @@ def loss_distribution(distribution: Distribution, helps: Callable[[Any], bool] |
         applies=distribution.exists,
         bracket=functools.partial(_refined, distribution),
         reduction=distribution.reduction,
-        is_searched=True,
         weaker=distribution.weaker,
         distribution=distribution,
         **options,

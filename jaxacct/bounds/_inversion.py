@@ -283,7 +283,6 @@ def _method(
         "cost": Cost.MILLISECONDS,
         "cold": cold,
         "reduction": never,
-        "is_searched": True,
         "named_width": 1e-9,
         "is_listed": is_listed,
     }

@@ -347,7 +347,6 @@ def moments(
         applies=composes,
         bracket=_bracket,
         reduction=reduction,
-        is_searched=True,
         weaker=weaker,
         is_quick=is_quick,
         many=many,

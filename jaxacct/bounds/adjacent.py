@@ -311,7 +311,7 @@ def tables(
         applies=_has_neither,
         bracket=_through_none,
         reduction=never,
-        is_searched=True,
+        misses_deltas=True,
         regime="all others",
         **_OPTIONS,
     )
@@ -323,7 +323,6 @@ def tables(
         applies=_is_fixed,
         bracket=_by_fixed,
         reduction=never,
-        is_searched=True,
         regime="FixedBatches and TruncatedPoisson",
         **_OPTIONS,
     )

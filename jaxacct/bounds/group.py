@@ -180,7 +180,6 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
         applies=_has_none,
         bracket=_one_after_the_other,
         reduction=always,
-        is_searched=True,
         regime="all others",
         **options,
     )

@@ -162,7 +162,6 @@ def tables(
         applies=_has_numbers,
         rdp=rdp,
         grids=MIXED,
-        is_searched=True,  # divergences that are flat in the order have several best ones
         least_order=1.0,
         lanes=Lanes(statics=statics, bytes=renyi_bytes, on_host=takes_numpy),
     )

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtr
 
 import jaxacct as ja
 from jaxacct._method import Query
+from jaxacct._types import LastBatch
 from jaxacct.bounds import check_has_analysis
 from jaxacct.mechanisms._adjacent import in_relation
 
@@ -59,10 +61,25 @@ def _mixture(rng: np.random.Generator) -> ja.MixtureOfGaussians:
     return ja.MixtureOfGaussians(_noise(rng), rng.random(size) * 3.0, _law(rng, size))
 
 
+def _losses(rng: np.random.Generator) -> ja.ContinuousPair:
+    """Gaussian noise, by the normal distributions of its losses."""
+    spread = 1.0 / _between(rng, 0.3, 20.0)
+    return ja.ContinuousPair(
+        lambda losses: ndtr(losses / spread - 0.5 * spread),
+        lambda losses: ndtr(0.5 * spread - losses / spread),
+        lambda losses: ndtr(losses / spread + 0.5 * spread),
+        lambda losses: ndtr(-0.5 * spread - losses / spread),
+        lowest=-spread * (10.0 + 0.5 * spread),
+        highest=spread * (10.0 + 0.5 * spread),
+        accuracy=1e-12,
+    )
+
+
 RELEASES: dict[type, Callable[[np.random.Generator], Any]] = {
     ja.Gaussian: lambda rng: ja.Gaussian(_noise(rng)),
     ja.Laplace: lambda rng: ja.Laplace(_noise(rng)),
     ja.DiscretePair: _pair,
+    ja.ContinuousPair: _losses,
     ja.RandomizedResponse: lambda rng: ja.RandomizedResponse(_local(rng), 1 + _count(rng, 100)),
     ja.EpsilonDelta: lambda rng: ja.EpsilonDelta(_local(rng), float(rng.choice([0.0, 1e-12, 1e-6, 0.1]))),
     ja.DiscreteLaplace: lambda rng: ja.DiscreteLaplace(_local(rng), _count(rng, 5, 1000)),
@@ -100,6 +117,16 @@ def _allocation(rng: np.random.Generator) -> ja.RandomAllocation:
 def _partial(rng: np.random.Generator) -> ja.PartialAllocation:
     steps = _count(rng)
     return ja.PartialAllocation(_step(rng), steps, int(rng.integers(1, steps + 1)))
+
+
+def _shuffled(rng: np.random.Generator) -> ja.ShuffledBatches:
+    last = LastBatch.FULL if rng.random() < 0.5 else list(LastBatch)[rng.integers(len(LastBatch))]
+    return ja.ShuffledBatches(ja.Gaussian(_noise(rng)), _count(rng), _few(rng), last)
+
+
+def _begun(rng: np.random.Generator) -> ja.PartialShuffledBatches:
+    steps = _count(rng)
+    return ja.PartialShuffledBatches(ja.Gaussian(_noise(rng)), steps, int(rng.integers(1, steps + 1)))
 
 
 def _schedule(rng: np.random.Generator) -> ja.ScheduledAllocation:
@@ -141,7 +168,8 @@ SCHEMES: dict[type, Callable[[np.random.Generator], Any]] = {
     ja.RandomAllocation: _allocation,
     ja.PartialAllocation: _partial,
     ja.ScheduledAllocation: _schedule,
-    ja.ShuffledBatches: lambda rng: ja.ShuffledBatches(ja.Gaussian(_noise(rng)), _count(rng), _few(rng)),
+    ja.ShuffledBatches: _shuffled,
+    ja.PartialShuffledBatches: _begun,
     ja.FixedBatches: _fixed,
     ja.TruncatedPoisson: _truncated,
     ja.Shuffled: lambda rng: ja.Shuffled(_one_of(rng, RANDOMIZERS), _count(rng, 1e6), _few(rng)),

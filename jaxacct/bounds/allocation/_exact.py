@@ -187,7 +187,6 @@ _FACTS: dict[str, Any] = {
     "cost": Cost.MILLISECONDS,
     "cold": Cost.TENTHS,
     "reduction": never,
-    "is_searched": True,
     "named_width": 1e-9,
 }
 EXACT = LaneBracketMethod(

@@ -59,7 +59,6 @@ _CHECK_IN = (
         cold=Cost.TENTHS,
         one_by_one=ANY_NUMBER,
         helps=has_one_round,
-        is_searched=True,
     ),
     profile_method(
         "check-in profile, composed",
@@ -67,7 +66,6 @@ _CHECK_IN = (
         check_in.composed_upper_epsilon,
         check_in.composed_upper_log_delta,
         helps=has_several_rounds,
-        is_searched=True,
     ),
     renyi_method(
         "check-in rdp",
@@ -113,7 +111,7 @@ _GAUSSIAN_CHECK_IN = (
         cold=Cost.TENTHS,
         one_by_one=ANY_NUMBER,
         helps=has_one_round,
-        is_searched=True,
+        misses_deltas=True,
     ),
     profile_method(
         "purified check-in, composed",
