@@ -53,7 +53,7 @@ def _is_wide(found: Found) -> Any:
         return np.zeros(question.shape, bool)
     high, misses = found.high, np.zeros(question.shape, bool)
     for number, asked in enumerate(found.asked):
-        for d in question.directions if asked.method.misses_deltas else ():
+        for d in question.directions if asked.method.misses_deltas(question.mechanism) else ():
             misses = misses | ((found.source[d] == number) & (found.upper[d] >= high))
     least = np.maximum(found.analysis_low * math.exp((_NEAR - 1) * step), _LEAST)
     return misses & (high > np.maximum(found.low, least) * math.exp(step))

@@ -267,7 +267,7 @@ def bracket_on_host(
     if question.method is not None and method.named_width is not None:
         width = method.named_width
     width = question.query.width if math.isinf(width) else width
-    inverts, share = question.inverts and not method.misses_deltas, question.share
+    inverts, share = question.inverts and not method.misses_deltas(question.mechanism), question.share
     ask = functools.partial(_ask_part, of_share=share, inverts=inverts)
     at = Bracketing(
         width=width, known=known, wants_lower=question.wants_lower, ask=ask, progress=question.progress, share=share
@@ -287,8 +287,12 @@ def _ask_part(
     of_share: float = 1.0,
     inverts: bool = True,
 ) -> Ends[float]:
-    """The loop for a part of a mechanism, the larger of its directions if none is named."""
+    """The loop for a part of a mechanism, the larger of its directions if none is named.
+
+    One of many parts asks for no epsilons to know its deltas: that would be dear, and the whole may ask for its own.
+    """
     every = directions_of(mechanism, direction)
+    inverts = inverts and share == 1.0
     options: dict[str, Any] = {"wants_lower": wants_lower, "share": share * of_share, "inverts": inverts}
     found = answer(Question(mechanism, query, target, every, width, **options))
     return Ends(float(min(found.low, found.high)), float(found.high))

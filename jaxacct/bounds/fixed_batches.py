@@ -369,7 +369,7 @@ def tables(
         ends=_ENDS,
         bracket=lambda run, query, target, at: bracket(run, run.relation, query, target, at),
         reduction=never,
-        misses_deltas=True,
+        misses_deltas=always,
         **_OPTIONS,
     )
     same = of_stand_in(stand_in, "a batch of fixed size is Poisson sampling with half the noise")
