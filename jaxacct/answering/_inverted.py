@@ -36,14 +36,16 @@ def invert(found: Found, answer: Callable[[Question], Found]) -> None:
     question, wide = found.question, _is_wide(found)
     if not wide.any():
         return
-    values, method = np.ones(question.shape), None
+    values: Any = np.ones(question.shape)
+    method: Method | None = None
     for at, point in question.points():
         if wide[at]:
             ladder = _Ladder(point, float(found.high[at]), float(found.low[at]), answer)
             values[at] = ladder.least()
             method = ladder.method or method
-    for d in question.directions if method is not None else ():
-        found.narrow(Asked(method, Answer(values, np.nan, False)), d)
+    if method is not None:
+        for d in question.directions:
+            found.narrow(Asked(method, Answer(values, np.nan, False)), d)
 
 
 def _is_wide(found: Found) -> Any:
