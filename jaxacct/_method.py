@@ -132,6 +132,8 @@ class Method:
       is_exact: the upper end is the mechanism's own value up to rounding: nothing can be tighter.
       sharpens_reduction: may be sharper than the reduction that the others analyse, so it is asked even where the
         reduction's value is known closely.
+      misses_deltas: ``(mechanism) -> `` whether it tries splits or guesses so that its deltas may miss what its
+        epsilons find: where its delta is the answer, and wide, the loop asks for epsilons too.
       is_listed: whether `compare` shows it.
       regime: in words, what `applies` and the theorem's conditions say, for the support matrix.
     """
@@ -146,6 +148,7 @@ class Method:
     helps: Callable[[Any], bool] = always
     is_exact: bool = False
     sharpens_reduction: bool = False
+    misses_deltas: Callable[[Any], bool] = never
     is_listed: bool = True
     regime: str = ""
 

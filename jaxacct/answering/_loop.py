@@ -28,6 +28,7 @@ from jaxacct._patience import told
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.answering._beaten import is_beaten, note_beaten
 from jaxacct.answering._found import Asked, Found, largest
+from jaxacct.answering._inverted import invert
 from jaxacct.answering._lanes import Answer, ask, ask_where, bracket_many, bracket_on_lanes, bracket_points
 from jaxacct.answering._loose import warn_of_looseness
 from jaxacct.answering._plan import Step, plan
@@ -59,6 +60,9 @@ def answer(question: Question) -> Found:
             _ask_host(skipped, (d,), found, is_asked_anyway=True)  # what beat it elsewhere says nothing here
         for method, d, upper in found.bracketed:
             note_beaten(method, question, d, upper, float(found.upper[d]))
+        is_whole = question.inverts and question.method is None and not question.is_quick
+        if is_whole and not np.all(found.settled()):
+            invert(found, answer)
         _finish(found)
     return found
 
@@ -277,7 +281,8 @@ def bracket_on_host(
     if question.method is not None and method.named_width is not None:
         width = method.named_width
     width = question.query.width if math.isinf(width) else width
-    ask, share = functools.partial(_ask_part, of_share=question.share), question.share
+    inverts, share = question.inverts and not method.misses_deltas(question.mechanism), question.share
+    ask = functools.partial(_ask_part, of_share=share, inverts=inverts)
     at = Bracketing(
         width=width, known=known, wants_lower=question.wants_lower, ask=ask, progress=question.progress, share=share
     )
@@ -294,10 +299,16 @@ def _ask_part(
     direction: Direction | None = None,
     share: float = 1.0,
     of_share: float = 1.0,
+    inverts: bool = True,
 ) -> Ends[float]:
-    """The loop for a part of a mechanism, the larger of its directions if none is named."""
+    """The loop for a part of a mechanism, the larger of its directions if none is named.
+
+    One of many parts asks for no epsilons to know its deltas: that would be dear, and the whole may ask for its own.
+    """
     every = directions_of(mechanism, direction)
-    found = answer(Question(mechanism, query, target, every, width, None, wants_lower, share=share * of_share))
+    inverts = inverts and share == 1.0
+    options: dict[str, Any] = {"wants_lower": wants_lower, "share": share * of_share, "inverts": inverts}
+    found = answer(Question(mechanism, query, target, every, width, **options))
     return Ends(float(min(found.low, found.high)), float(found.high))
 
 
@@ -342,7 +353,8 @@ def _ask_weaker(found: Found) -> None:
             if weaker is not None:
                 width = question.width if question.method is None else question.query.width
                 of = question.at(weaker, question.target)
-                less = answer(dataclasses.replace(of, width=width, method=None, wants_lower=True, warns=False))
+                own = dataclasses.replace(of, width=width, method=None, wants_lower=True, warns=False, inverts=False)
+                less = answer(own)
                 for d in question.directions:
                     found.lower[d] = np.maximum(found.lower[d], less.lower[d])
             return

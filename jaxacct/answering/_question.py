@@ -34,6 +34,7 @@ class Question:
       warns: whether a bracket that stays wider than `width` is worth a warning: somebody asked for it.
       progress: called after each refinement of a bracket, or None.
       share: of the work that one question may take; less than 1 for one of many parts.
+      inverts: whether the other question may be asked for what it knows of this one (`_inverted`).
     """
 
     mechanism: Mechanism
@@ -46,6 +47,7 @@ class Question:
     warns: bool = False
     progress: Progress | None = None
     share: float = 1.0
+    inverts: bool = True
 
     @functools.cached_property
     def is_traced(self) -> bool:

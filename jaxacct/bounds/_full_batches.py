@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from jaxacct.mechanisms import FixedBatches, TruncatedPoisson
 from jaxacct.special import binomial_tail, down, log_binomial_weights, up
 
-_LEAST_TAIL = 1e-25  # probability of more copies of a record than are listed, which count as told for certain
+_LEAST_TAIL = 1e-120  # probability of more copies of a record than are listed, which count as told for certain
 _QUANTILES = (0.3, 0.6, 0.85, 0.97, 0.999)  # of the size of full batches, at which nodes are put
 _WINDOW = 2**16  # sizes of batches on either side of the mean whose probabilities are added up; beyond, a bound
 

@@ -2,8 +2,11 @@
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._method import Bracketing, Query
 from jaxacct._patience import say_long, told
@@ -30,6 +33,8 @@ from jaxacct.special import grown, up
 
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)  # of a bracket, kept in each step of a search
 _NUM_SPLITS = 6  # of such a search: any split of epsilon is valid
+_NUM_GUESSES = 2  # of these, at which the terms of a sum tell where to look
+_NUM_POINTS = 513  # at which guesses are made
 # Of what one question may take, for each end of a split: the first one's loss distributions serve the others too.
 _FIRST_SHARE, _SHARE = 0.3, 0.07
 _LOGITS = (-3.0, 5.0)  # between which the share of delta that the removal takes is searched
@@ -89,12 +94,14 @@ def adds(run: Description) -> bool:
 _Value = Callable[[float, float, bool], float]
 
 
-def _searched(value: _Value, low: float, high: float) -> float:
+def _searched(value: _Value, low: float, high: float, guess: Callable[[float], float | None] | None = None) -> float:
     """The least value met in a search by golden sections, for a minimum that is the only one.
 
     Args:
       value: ``(x, rival, is_left) -> `` the value at x, or a number between `rival` and it: the value at a point on
         the other side, the right one if `is_left`.
+      guess: ``(x) -> `` where the minimum may be, from what was met so far, the least of it at x; or None. It has the
+        last steps.
     """
     splits = told(range(2 + _NUM_SPLITS), "splits of epsilon", 2 + _NUM_SPLITS)
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
@@ -102,18 +109,52 @@ def _searched(value: _Value, low: float, high: float) -> float:
     at_left = value(left, math.inf, True)
     next(splits)
     at_right = value(right, at_left, False)
-    best = min(at_left, at_right)
-    for _ in splits:
-        if at_left <= at_right:
+    best, at_best = min((at_left, left), (at_right, right))
+    for number in splits:
+        point = guess(at_best) if guess is not None and number >= 2 + _NUM_SPLITS - _NUM_GUESSES else None
+        if point is not None:
+            found = value(point, best, True)
+        elif at_left <= at_right:
             high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
-            at_left = value(left, at_right, True)
+            point = left = high - _GOLDEN * (high - low)
+            found = at_left = value(left, at_right, True)
         else:
             low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
-            at_right = value(right, at_left, False)
-        best = min(best, at_left, at_right)
+            point = right = low + _GOLDEN * (high - low)
+            found = at_right = value(right, at_left, False)
+        best, at_best = min((best, at_best), (found, point))
     return best
+
+
+class _Logarithms:
+    """Logarithms of the two terms of a sum, where they are known: from which is guessed where the sum is least."""
+
+    def __init__(self) -> None:
+        self._known: dict[Direction, dict[float, float]] = {d: {} for d in Direction}
+
+    def note(self, term: Direction, x: float, value: float) -> None:
+        self._known[term][x] = math.log(value) if value > 0.0 else -math.inf
+
+    def guess(self, near: float) -> float | None:
+        """Where parabolas through three points near `near` have the least sum; None where there is no such place."""
+        found, low, high = [], -math.inf, math.inf
+        for known in self._known.values():
+            x = sorted(known, key=lambda x: abs(x - near))[:3]
+            if len(x) < 3 or not all(math.isfinite(known[at]) for at in x):
+                return None
+            low, high = max(low, min(x)), min(high, max(x))
+            found.append((x, [known[at] for at in x]))
+        if not low < high:
+            return None
+        points = np.linspace(low, high, _NUM_POINTS)
+        point = float(points[int(np.argmin(np.logaddexp(*(_parabola(*three, points) for three in found))))])
+        return None if any(point in known for known in self._known.values()) else point
+
+
+def _parabola(x: Sequence[float], y: Sequence[float], points: NDArray[Any]) -> NDArray[Any]:
+    """Through three points, at others: y_0 + (x - x_0) (y_01 + (x - x_1) y_012), with divided differences."""
+    first, second = ((y[i + 1] - y[i]) / (x[i + 1] - x[i]) for i in range(2))
+    return y[0] + (points - x[0]) * (first + (points - x[1]) * (second - first) / (x[2] - x[0]))
 
 
 def in_two_steps(run: Mechanism, query: Query, target: float, at: Bracketing) -> float:
@@ -148,18 +189,19 @@ def in_two_steps(run: Mechanism, query: Query, target: float, at: Bracketing) ->
         found = 0.0
         # on the left it is the removal that loses much, on the right the addition
         for d in (Direction.REMOVE, Direction.ADD) if is_left else (Direction.ADD, Direction.REMOVE):
-            if d is Direction.REMOVE:
-                found += ask(Query.DELTA, first, d)
-            else:
-                found += grown(ask(Query.DELTA, second, d), first, 16)
+            term = ask(Query.DELTA, first if d is Direction.REMOVE else second, d)
+            term = grown(term, first, 16) if d is Direction.ADD else term
+            terms.note(d, first, term)
+            found += term
             if found > rival:
                 break
         return up(found, 4)
 
+    terms = _Logarithms()
     with shared():
         if query is Query.EPSILON:
             return _searched(epsilon, *_LOGITS)
-        found = _searched(delta, 0.0, target)
+        found = _searched(delta, 0.0, target, terms.guess)
         if target > _FAR and found > 0.0:
-            found = min(found, _searched(delta, 0.0, _FAR))
+            found = min(found, _searched(delta, 0.0, _FAR, terms.guess))
     return min(1.0, found)

@@ -36,7 +36,7 @@ from jaxacct.mechanisms import (
     TruncatedPoisson,
     ZeroOut,
 )
-from jaxacct.mechanisms._base import Description, Mechanism
+from jaxacct.mechanisms._base import Description, Mechanism, Release
 from jaxacct.special import LEAST_NORMAL, up
 
 _STEPS = "triangle inequality of hockey-stick divergences (Vadhan 2017, Lemma 2.2)"
@@ -311,6 +311,7 @@ def tables(
         applies=_has_neither,
         bracket=_through_none,
         reduction=never,
+        misses_deltas=lambda mechanism: isinstance(mechanism.mechanism, Release),  # whose deltas may end at once
         regime="all others",
         **_OPTIONS,
     )

@@ -230,6 +230,8 @@ def test_a_root_is_found_from_either_side():
         below = falling_root(profile, 1e-6, 0.3, 1e3, from_below=True)
         assert root <= above.upper <= 1.002 * root
         assert 0.998 * root <= below.lower <= root
+    flat, root = (lambda x: 0.5 * math.exp(-2.0 * x)), 0.5 * math.log(0.5 / 0.48)  # close in delta, far in epsilon
+    assert root <= falling_root(flat, 0.48, 0.3, 2.0).upper <= 1.002 * root
     assert falling_root(lambda x: 1e-9, 1e-6, 0.3, 2.0).upper == 0.0
     for delta in (0.3, 1e-6, 1e-40):  # a last place too much is too much, and exactly delta is not above it
         more = delta * (1.0 + 2.0**-50)

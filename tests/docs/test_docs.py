@@ -47,6 +47,7 @@ _LAYERS = (
     ("answering._plan",),
     ("answering._beaten", "answering._lanes", "answering._loose"),
     ("answering._found",),
+    ("answering._inverted",),
     ("answering._loop",),
     ("answering",),
     ("accounting", "calibration", "correlated", "estimation", "papers", "utility"),

@@ -28,7 +28,8 @@ def _law(release: Exponential, sampling_prob: float, step: float, side: Side, ta
     check_fits(f"range_epsilon={top}", low, high, step)
     first, last = math.floor(low / step) - 1, math.ceil(high / step) + 1
     inner = step * np.arange(first, last + 1)
-    losses = inner if sampling_prob == 1.0 else np.log1p(np.maximum(np.expm1(inner) / sampling_prob, -1.0))
+    with np.errstate(divide="ignore"):  # -inf, which becomes the least loss
+        losses = inner if sampling_prob == 1.0 else np.log1p(np.maximum(np.expm1(inner) / sampling_prob, -1.0))
     edges = np.clip(losses, -top, top)
     whole = -math.expm1(-top)  # 2 sinh(E/2) e^(-E/2)
     widths = -np.expm1(-0.5 * np.diff(edges)) / whole

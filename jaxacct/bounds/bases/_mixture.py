@@ -22,6 +22,7 @@ from jaxacct.mechanisms import MixtureOfGaussians
 from jaxacct.special import up
 
 _RARE = 1.0  # in units of what lies outside: shifts that are drawn no more often are told for certain
+_SELDOM = 1e-9  # probability of larger shifts that are too seldom to tell how far losses spread
 _BLUR = 2.0**-42  # of log Y, relative to 1 + its largest exponent: probabilities, exponentials and their sum
 _MOST_STEPS = 64  # towards the ends of cells, inside brackets
 _NEAR = 2.0**-51  # of log Y, relative to 1 + the largest of its values: how near to a lattice point is near enough
@@ -120,8 +121,13 @@ def _law(release: MixtureOfGaussians, sampling_prob: float, step: float, side: S
 
 
 def _spread(release: MixtureOfGaussians) -> float:
-    """Var(dP/dQ) = sum_ij p_i p_j e^(mu_i mu_j) - 1, the exponents held below the end of the doubles."""
+    """Var(dP/dQ) = sum_ij p_i p_j e^(mu_i mu_j) - 1, the exponents held below the end of the doubles.
+
+    Without the largest shifts where they are seldom drawn: one of probability 1e-20 may make up all of the variance.
+    """
     mu, shares = mixture_of(release, 1.0)
+    often = np.cumsum(shares[::-1])[::-1] > _SELDOM
+    mu, shares = mu[often], shares[often]
     return float(shares @ np.expm1(np.minimum(np.outer(mu, mu), 700.0)) @ shares)
 
 

@@ -37,6 +37,12 @@ from jaxacct.mechanisms import (
     Shuffled,
 )
 
+
+def _is_approximate(mechanism: Any) -> bool:
+    """Whether reports are made pure first, which costs more of delta at a larger epsilon."""
+    return not is_pure(mechanism)
+
+
 _FMT = "Feldman, McMillan & Talwar 2021"
 _VISIBLE = f"{_FMT}, Theorems 3.2 and 3.8, Lemma 2.3 over the visible number"
 _RESPONSE = "binary randomized response"
@@ -49,6 +55,7 @@ _TAKING_PART = profile_method(
     cost=Cost.MICROSECONDS,
     cold=Cost.MICROSECONDS,
     one_by_one=ANY_NUMBER,
+    misses_deltas=_is_approximate,
 )
 _CHECK_IN = (
     _TAKING_PART,
@@ -61,6 +68,7 @@ _CHECK_IN = (
         cold=Cost.TENTHS,
         one_by_one=ANY_NUMBER,
         helps=has_one_round,
+        misses_deltas=_is_approximate,
     ),
     profile_method(
         "check-in profile, composed",
@@ -68,6 +76,7 @@ _CHECK_IN = (
         check_in.composed_upper_epsilon,
         check_in.composed_upper_log_delta,
         helps=has_several_rounds,
+        misses_deltas=_is_approximate,
     ),
     renyi_method(
         "check-in rdp",
@@ -115,6 +124,7 @@ _GAUSSIAN_CHECK_IN = (
         one_by_one=ANY_NUMBER,
         helps=has_one_round,
         only_traced=has_noise,
+        misses_deltas=always,
     ),
     profile_method(
         "purified check-in, composed",

@@ -144,8 +144,8 @@ def _guided_epsilon(
 def _delta(mechanism: Shuffled | CheckIn, epsilon: float, at: Bracketing) -> float:
     """Delta at `epsilon`, rounded up; 1 where the guess is no gain over what is known."""
     run, best = _run(mechanism), 0.0
-    local, rough = guess_log_delta(run, epsilon).best
     for _ in range(_TRIES + 1):
+        local, rough = guess_log_delta(run, epsilon).best
         if not math.exp(min(rough, 0.0)) < at.known[Direction.REMOVE].upper:
             break
         local = near_least_log_delta(total_of(run), local, epsilon)
@@ -156,7 +156,6 @@ def _delta(mechanism: Shuffled | CheckIn, epsilon: float, at: Bracketing) -> flo
         before, run = run.stretch, stretched(run, local, epsilon, log_pure)
         if abs(math.log(run.stretch / before)) < _NEAR_DELTA or not pure > 0.0:
             break
-        rough = float(total_of(run)(np.array([local]), epsilon)[0][0])
     log_delta: Any = np.array([best])
     return float(delta_from_log(log_delta)[0])
 
@@ -181,6 +180,7 @@ PURIFIED_ROUNDS = BracketMethod(
     cold=Cost.MILLISECONDS,
     applies=_applies,
     reduction=always,
+    misses_deltas=always,
     bracket=_bracket,
     helps=lambda mechanism: not has_noise(mechanism),
     is_quick=True,

@@ -164,7 +164,7 @@ def near_least_log_delta(total: Total, local: float, epsilon: float) -> float:
 def _least(total: Total, local: float, epsilon: float, width: float) -> float:
     """At five local epsilons `width` apart, moved until the least is inside, and by the parabola through three."""
     for _ in range(_MOVES):
-        at = local * np.exp(width * _FIVE)
+        at = np.minimum(local * np.exp(width * _FIVE), _LARGEST)
         value = total(at, epsilon)[0]
         value = np.where(np.isnan(value), np.inf, value)
         i = int(np.argmin(value))

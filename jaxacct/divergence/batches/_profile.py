@@ -25,6 +25,7 @@ from jaxacct.special import ULP
 _CUT = 1e-6  # of delta that may be left out
 _LEAST_CUT = 1e-160  # so that products of two densities are normal doubles where they count (docs/numerics.md)
 _NEAR = 4e-3  # of log delta, within which a root is near enough
+_WIDE = 1e-3  # of epsilon, within which a root that is near enough in delta is so too
 _CLOSE = 1e-4  # of epsilon, the same
 _MOST_STEPS = 24  # of a search
 _KNOTS = 8.0  # for one scale of the loss
@@ -167,15 +168,15 @@ def falling_root(
 
     By secants of the root of -log profile, which is nearly straight in the tail, kept between the ends of a bracket,
     the first one through `start` and `guess`.
-    The one end is close to the root, `near` in log delta: the second, or the first where it is looked for `from_below`.
+    The one end is close to the root, `near` in log delta or less: the second, or the first if `from_below`.
     Which end a point is is told by the profile itself: roots and logarithms, which are rounded, only steer.
     """
 
     def height(value: float) -> float:
         return math.sqrt(max(-math.log(max(value, 1e-320)), 0.0))
 
-    wanted = math.sqrt(-math.log(delta))
-    aim = math.sqrt(-math.log(delta) + (-0.5 if from_below else 0.5) * near)
+    fall = -math.log(delta)
+    wanted = math.sqrt(fall)
     value = profile(start)
     if value <= delta and start == 0.0:
         return Ends(0.0, 0.0)
@@ -190,9 +191,13 @@ def falling_root(
         else:
             high = point
         is_safe = (value > delta) == from_below
-        if high - low <= _CLOSE * high or (is_safe and abs(now[1] ** 2 - wanted**2) <= near):
-            break
         slope = (now[1] - before[1]) / (now[0] - before[0])
+        away = abs(now[1] ** 2 - wanted**2)
+        if is_safe and away <= near:  # where delta hardly falls, epsilon may still be far
+            near = min(near, 2.0 * max(slope, 0.0) * wanted * _WIDE * point)
+        if high - low <= _CLOSE * high or (is_safe and away <= near):
+            break
+        aim = math.sqrt(max(fall + (-0.5 if from_below else 0.5) * near, 0.0))
         point = now[0] + (aim - now[1]) / slope if slope > 0.0 else 0.5 * (low + high)
         before, margin = now, 0.05 * (high - low)
         least = min(0.02 * margin, 0.05 * near * now[0])  # a step

@@ -1,0 +1,131 @@
+"""What epsilons say of delta: an epsilon that holds at a delta makes that delta one that holds at the epsilon.
+
+Methods that search, among splits, orders or local epsilons, may find for epsilon what they miss for delta. Where the
+answer is such a method's and wide, epsilon is asked at smaller deltas, on a ladder whose rungs are the promised width
+apart, and the last one that it confirms is taken. So delta at an epsilon that was the answer at some delta is at most
+that delta, within the width.
+"""
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jaxacct._method import Method, Query
+from jaxacct._types import TooFineError
+from jaxacct.answering._found import Asked, Found
+from jaxacct.answering._lanes import Answer
+from jaxacct.answering._question import Question
+
+_LEAST = 1e-40  # delta down to which is looked: epsilons at smaller ones take long
+_NEAR = 5  # rungs between the ends of what is analysed up to which nothing more is looked for
+_GROWTH = 8  # of the steps down the ladder, until one leads too far
+_MOST_PROBES = 24  # one is enough where there is nothing to gain, some ten where there is much
+
+
+def invert(found: Found, answer: Callable[[Question], Found]) -> None:
+    """Takes in the least deltas that epsilons confirm, where methods that may miss them decided and left them wide.
+
+    Args:
+      found: what the methods say of concrete numbers, which is narrowed in place.
+      answer: the loop, for epsilon.
+    """
+    question, wide = found.question, _is_wide(found)
+    if not wide.any():
+        return
+    values: Any = np.ones(question.shape)
+    method: Method | None = None
+    for at, point in question.points():
+        if wide[at]:
+            ladder = _Ladder(point, float(found.high[at]), float(found.low[at]), answer)
+            values[at] = ladder.least()
+            method = ladder.method or method
+    if method is not None:
+        for d in question.directions:
+            found.narrow(Asked(method, Answer(values, np.nan, False)), d)
+
+
+def _is_wide(found: Found) -> Any:
+    """Where there may be much to gain, bool of the question's shape."""
+    question, step = found.question, _step(found.question)
+    if question.query is not Query.DELTA:
+        return np.zeros(question.shape, bool)
+    high, misses = found.high, np.zeros(question.shape, bool)
+    for number, asked in enumerate(found.asked):
+        for d in question.directions if asked.method.misses_deltas(question.mechanism) else ():
+            misses = misses | ((found.source[d] == number) & (found.upper[d] >= high))
+    least = np.maximum(found.analysis_low * math.exp((_NEAR - 1) * step), _LEAST)
+    return misses & (high > np.maximum(found.low, least) * math.exp(step))
+
+
+def _step(question: Question) -> float:
+    """The distance of two rungs, of the logarithm: the default width, or so many of these as the question's allows.
+
+    So that every rung of a coarser question is one of a finer question, whose answer is then no larger.
+    """
+    step = math.log1p(question.query.width)
+    return step * max(1, int(math.log1p(question.width) / step))
+
+
+class _Ladder:
+    """Deltas of a scalar question below the one that is known: e^(-step k), rung k.
+
+    Attributes:
+      method: the one by which an epsilon confirmed a delta; None while none did.
+    """
+
+    def __init__(self, question: Question, high: float, low: float, answer: Callable[[Question], Found]) -> None:
+        self._question, self._answer, self._step = question, answer, _step(question)
+        self._top = math.floor(-math.log(high) / self._step)
+        self._last = math.floor(-math.log(max(low, _LEAST)) / self._step)
+        self.method: Method | None = None
+
+    def least(self) -> float:
+        """The delta on the last rung that is confirmed; 1 where none is."""
+        good, bad, leap, is_slow = self._top, self._last + 1, 1, False
+        at_good = at_bad = math.nan
+        for _ in range(_MOST_PROBES):
+            before = bad - good
+            if before <= 1:
+                break
+            # where a line crosses, but halfway after one that left more than half
+            share = at_good / (at_good - at_bad) if at_good < 0.0 < at_bad < math.inf and not is_slow else 0.5
+            rung = good + (leap if math.isnan(at_bad) else int(share * before))
+            rung = min(max(rung, good + 1), bad - 1)
+            excess = self._excess(self._value(rung))
+            if excess <= 0.0:
+                good, at_good, leap = rung, excess, _GROWTH * leap
+            else:
+                bad, at_bad = rung, excess
+            is_slow = bad - good > before // 2 and not is_slow
+        return 1.0 if self.method is None else self._value(good)
+
+    def _value(self, rung: int) -> float:
+        return math.exp(-self._step * rung)
+
+    def _excess(self, delta: float) -> float:
+        """By how much epsilon at `delta` exceeds the one that is asked about; else <= 0."""
+        question = self._question
+        if not delta < 1.0:
+            return math.inf
+        asked = dataclasses.replace(
+            question.at(question.mechanism, delta),
+            query=Query.EPSILON,
+            width=Query.EPSILON.width,
+            wants_lower=False,
+            warns=False,
+            progress=None,
+        )
+        try:
+            with warnings.catch_warnings():  # nobody asked for it
+                warnings.simplefilter("ignore")
+                found = self._answer(asked)
+        except TooFineError:
+            return math.inf
+        if self.method is None and float(found.high) <= question.target:
+            largest = max(found.upper, key=lambda d: float(found.upper[d]))
+            self.method = found.asked[int(found.source[largest])].method
+        return float(found.high) - float(question.target)
