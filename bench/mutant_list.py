@@ -182,13 +182,13 @@ _COMPOSED = (
     Mutant("divergence/blanket/_finite.py", "odds + num_categories - 1.0)", "odds + num_categories)", BLANKET),
     Mutant("divergence/blanket/_hidden.py", "self.shift, epsilon", "0.9 * self.shift, epsilon", BLANKET),
     Mutant(
-        "bounds/blanket/_one_round.py",
+        "bounds/blanket/_known.py",
         "(1.0 - float(run.dropout_prob)), 6)",
         "(1.0 - float(run.dropout_prob)) ** 2, 6)",
         REPORT_BOUNDS,
     ),
     Mutant(
-        "bounds/blanket/_one_round.py",
+        "bounds/blanket/_order.py",
         "return Epoch(_shift",
         "return Epoch(0.9 * _shift",
         REPORT_BOUNDS,

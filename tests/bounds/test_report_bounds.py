@@ -9,7 +9,7 @@ from support.shuffled_reports import seen
 
 import jaxacct as ja
 from jaxacct.accounting import deciding
-from jaxacct.bounds.blanket._one_round import hides
+from jaxacct.bounds.blanket._order import hides
 
 DELTA = 1e-6
 BLANKET, ORDER, ROUNDS = "privacy blanket", "shuffled order", "loss distribution"

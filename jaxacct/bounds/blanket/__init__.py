@@ -8,7 +8,8 @@ directions at once.
 import dataclasses
 
 from jaxacct.bounds._distribution import loss_distribution
-from jaxacct.bounds.blanket._one_round import BLANKET, ORDER, has_noise
+from jaxacct.bounds.blanket._one_round import BLANKET, ORDER
+from jaxacct.bounds.blanket._order import has_noise
 from jaxacct.bounds.blanket._several_rounds import DISTRIBUTION, has_several_rounds
 
 __all__ = ["BLANKET_TOO", "GAUSSIAN", "has_noise"]

@@ -17,18 +17,9 @@ from jaxacct.bounds._distribution import Distribution, Parts
 from jaxacct.bounds._parts import is_scalar
 from jaxacct.bounds._stand_in import in_own_relation
 from jaxacct.bounds.bases._base import unbounded
-from jaxacct.bounds.blanket._one_round import (
-    blanket_helps,
-    blanket_round,
-    blanket_theorem,
-    has_blanket,
-    hides,
-    order_delta,
-    order_helps,
-    order_theorem,
-    report_epsilon,
-    with_fewer,
-)
+from jaxacct.bounds.blanket._known import blanket_round, has_blanket, report_epsilon, with_fewer
+from jaxacct.bounds.blanket._one_round import blanket_helps, blanket_theorem, order_helps
+from jaxacct.bounds.blanket._order import hides, order_delta, order_theorem
 from jaxacct.curves import Pld
 from jaxacct.curves._from_profile import dominating_pld
 from jaxacct.divergence.batches._profile import Knots, knots

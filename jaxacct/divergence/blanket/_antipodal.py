@@ -7,6 +7,7 @@ f(|w| + 1) dw. Both are linear in R: R is split between the ends of cells of w w
 epsilon.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -54,6 +55,7 @@ class AntipodalLaw(NamedTuple):
         )
 
 
+@functools.lru_cache(maxsize=16)
 def gaussian_law(a: float, cut: float) -> AntipodalLaw | None:
     """NamedTuple: the law of Gaussian reports; None where noise or `cut` are too small to be certified.
 
@@ -76,6 +78,7 @@ def gaussian_law(a: float, cut: float) -> AntipodalLaw | None:
     return _law(2.0 * a * _WIDTH * np.arange(cells + 1), mass, float(far))
 
 
+@functools.lru_cache(maxsize=16)
 def laplace_law(rate: float) -> AntipodalLaw | None:
     """NamedTuple: the law of Laplace reports; None where `rate` is too large.
 

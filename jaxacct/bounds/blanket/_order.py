@@ -1,0 +1,86 @@
+"""Gaussian reports of any dimension by what their order hides: one round of all users, or of those who check in.
+
+docs/papers/blanket.md, BL-5: they are batches of one record each (docs/papers/shuffled_batches.md, SB-6, SB-7).
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from jaxacct._precision import is_traced
+from jaxacct._types import Direction
+from jaxacct.bounds._parts import is_scalar
+from jaxacct.bounds.blanket._known import users_of
+from jaxacct.divergence.batches._blanket import MOST_LOSS
+from jaxacct.divergence.batches._profile import Epoch, epoch_delta, epoch_delta_alone, epoch_epsilon
+from jaxacct.divergence.blanket._hidden import hidden_law
+from jaxacct.divergence.blanket._profile import Round, round_delta, round_delta_alone, round_epsilon
+from jaxacct.mechanisms import CheckIn, Shuffled
+from jaxacct.special import grown, up
+
+_RARELY = 1e-3  # share of delta that all may join at most where places of others are said to hide: it steers only
+_ORDER: dict[type, str] = {
+    Shuffled: "SB-6: a swap with one blank step, batches of one record (ours, docs/papers/shuffled_batches.md)",
+    CheckIn: "BL-5: the places of users who do not join (ours, docs/papers/blanket.md)",
+}
+
+
+def hidden_round(mechanism: Any) -> Round:
+    """One round (class `Round`) of check-ins of Gaussian reports, by what the places of others hide (BL-5)."""
+    users, prob = users_of(mechanism)
+    shift = _shift(mechanism)
+    everybody = grown(1.0, users * math.log(prob), 2**14) if 0.0 < prob < 1.0 else prob
+    return Round(lambda cut: hidden_law(shift, cut), users, prob, everybody)
+
+
+def _shift(mechanism: Any) -> float:
+    return up(1.0 / float(mechanism.mechanism.noise_multiplier), 2)
+
+
+def _everybody(mechanism: Any, goal: float) -> Epoch:
+    """All users' reports, in random order: batches of one record. Whoever does not join is post-processing."""
+    users, _ = users_of(mechanism)
+    return Epoch(_shift(mechanism), int(users), int(users), False, goal, replaces=True)
+
+
+def _has_places(mechanism: Any, goal: float) -> bool:
+    """Whether the places of users who do not join are what answers."""
+    return hidden_round(mechanism).beyond <= _RARELY * goal
+
+
+def order_delta(mechanism: Any, epsilon: float, goal: float) -> float:
+    """delta at `epsilon` >= 0 of one round of Gaussian reports of any dimension, at most; a float in [0, 1]."""
+    if _has_places(mechanism, goal):
+        return round_delta(hidden_round(mechanism), epsilon, goal)
+    return epoch_delta(_everybody(mechanism, goal), epsilon, Direction.REMOVE)
+
+
+def order_delta_alone(mechanism: Any, epsilon: float) -> float:
+    """float: `order_delta` with as little left out as matters beside it."""
+    found = epoch_delta_alone(_everybody(mechanism, 1e-4), epsilon, Direction.REMOVE)
+    run = hidden_round(mechanism)
+    return min(found, round_delta_alone(run, epsilon)) if run.beyond < found else found
+
+
+def order_epsilon(mechanism: Any, goal: float, high: float) -> float:
+    """A float, an epsilon where `order_delta` is at most `goal`; at most `high`, which is known to do."""
+    if _has_places(mechanism, goal):
+        return round_epsilon(hidden_round(mechanism), goal, high)
+    return epoch_epsilon(_everybody(mechanism, goal), Direction.REMOVE, high)
+
+
+def hides(mechanism: Any) -> bool:
+    """bool: whether the order of Gaussian reports is known to hide something: noise enough to compute with."""
+    return is_scalar(mechanism) and has_noise(mechanism)
+
+
+def has_noise(mechanism: Any) -> bool:
+    """bool: whether all points of a batch of Gaussian reports have noise enough to compute with; no, if traced."""
+    noise = mechanism.mechanism.noise_multiplier
+    return not is_traced(noise) and bool(np.all(np.asarray(noise) >= (1.0 + 2.0**-50) / MOST_LOSS))
+
+
+def order_theorem(mechanism: Any) -> str:
+    """A string: the theorem of the order, for `mechanism`."""
+    return _ORDER[type(mechanism)]
