@@ -38,17 +38,20 @@ def test_an_output_that_one_input_never_gives(num_rounds: int) -> None:
     """Two users, of whom the other sends what the first might: enumeration, below the upper end and above the lower."""
     rows = ((0.5, 0.5), (0.0, 1.0))
     run = ja.Shuffled(ja.FiniteRandomizer(rows), 2, num_rounds)
+    missed = 1.0  # by the best test of one pair of data that is wrong with probability 0.1
     for epsilon in (0.0, 0.5):
         exact = 0.0
         for other, (first, second) in itertools.product(rows, (rows, rows[::-1])):
             laws = [np.convolve(first, other), np.convolve(second, other)]
             p, q = (np.array([math.prod(x) for x in itertools.product(law, repeat=num_rounds)]) for law in laws)
             exact = max(exact, float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum()))
+            slopes = np.append(0.0, p[q > 0] / q[q > 0])
+            missed = min(missed, 1.0 - min(0.1 * c + np.maximum(p - c * q, 0.0).sum() for c in slopes))
         found = ja.delta_interval(run, epsilon)
         assert found.lower * (1.0 - 1e-12) <= exact <= found.upper
     assert ja.epsilon(run, 1e-6) == math.inf
     assert ja.pld(run).delta(100.0) == 1.0
-    assert ja.tradeoff(run, 0.1) == 0.0
+    assert 0.0 <= ja.tradeoff(run, 0.1) <= missed
     assert all(e.value == math.inf for e in ja.compare(run, 1e-6) if e.bound is ja.Bound.UPPER)
 
 

@@ -140,6 +140,15 @@ def test_outputs_that_an_input_never_gives_are_counted_whole():
         found = _finite_delta(REVEALING, num_users, epsilon, prob)
         assert true_delta(REVEALING, num_users, epsilon, prob) <= found <= 1.0
     assert _finite_delta([[1.0, 0.0], [0.0, 1.0]], 5, 0.3) == 1.0  # nothing in common
+    rng = np.random.default_rng(4)
+    for _ in range(10):  # the pair that tells most by the last output is not the one that tells most by the others
+        rows = _rows(rng, 3, 4)
+        rows[0, 3] = 0.0
+        rows[1, 3] *= 0.1
+        rows /= rows.sum(axis=1, keepdims=True)
+        for num_users, epsilon, prob in ((2, 0.1, 1.0), (3, 0.3, 1.0), (2, 0.1, 0.5)):
+            true = true_delta(rows, num_users, epsilon, prob)
+            assert true <= _finite_delta(rows, num_users, epsilon, prob) * (1.0 + 1e-12)
 
 
 def test_binary_randomized_response_is_its_own_blanket():

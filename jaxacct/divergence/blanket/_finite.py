@@ -46,9 +46,10 @@ class FiniteLaw(NamedTuple):
         value = self.first - gain * self.second + error * (self.first + gain * self.second)
         first, second = self.gone[:, 0], self.gone[:, 1]
         lost = first - gain * second + error * (first + gain * second)
-        cut = float(np.maximum(lost, 0.0).sum(1).max()) * (1.0 + 2.0**-40)
-        value, mass = _above_all(value, self.mass)
-        return StepLaw(value, mass, self.least_mass, cut)
+        told = np.maximum(lost, 0.0).sum(1) * (1.0 + 2.0**-40)
+        # a pair of which these outputs tell less has so much less to be above
+        value, mass = _above_all(value, self.mass, (told.max() - told) * (1.0 - 2.0**-38))
+        return StepLaw(value, mass, self.least_mass, float(told.max()))
 
 
 def finite_law(probabilities: Any) -> FiniteLaw | None:
@@ -74,25 +75,26 @@ def finite_law(probabilities: Any) -> FiniteLaw | None:
     return FiniteLaw(ratio[i], ratio[j], mass * (1.0 + _ROUNDED), gamma, np.stack([gone[i], gone[j]], axis=1))
 
 
-def _above_all(value: Any, mass: Any) -> tuple[Any, Any]:
+def _above_all(value: Any, mass: Any, less: Any) -> tuple[Any, Any]:
     """Values and masses of a law with E(L - k)_+, for every real k, no less than that of any row of `value` [P, N].
 
-    Of several rows the one of the largest variance, raised a little, if it is so; else the law whose E(L - k)_+ is on
-    chords of the largest of all. Nothing but a row's own is left where there is one.
+    Each row's is diminished by `less` [P], which is 0 for some. Of several rows the one of the largest variance, raised
+    a little, if it is so; else the law whose E(L - k)_+ is on chords of the largest of all. Nothing but a row's own is
+    left where there is one.
     """
     if len(value) == 1 or value.shape[1] == 0:
         return value[0], mass
     if value.size <= _FEW_VALUES:
-        row = value[np.argmax((mass * np.square(value)).sum(1))]
+        row = value[np.argmax(np.where(less == 0.0, (mass * np.square(value)).sum(1), 0.0))]
         row = row + 2.0**-40 * float(np.abs(value).max())
         places = np.concatenate([row, value.ravel()])  # between them E(L - k)_+ are straight, also beyond
-        if np.all(_stop_loss(row[None], mass, places) >= _stop_loss(value, mass, places) * (1.0 + 2.0**-44)):
+        if np.all(_stop_loss(row[None], mass, places) >= _stop_loss(value, mass, places, less)):
             return row, mass
     scale = math.sqrt(float((mass * np.square(value)).sum() / (len(value) * mass.sum())))
     first, last = np.arcsinh(value.min() / scale), np.arcsinh(value.max() / scale)
     places = scale * np.sinh(np.linspace(first, last, _PLACES))
     places[0], places[-1] = value.min(), value.max()
-    height = _stop_loss(value, mass, places) * (1.0 + 2.0**-44)
+    height = _stop_loss(value, mass, places, less)
     slope, width = np.diff(height) / np.diff(places), np.diff(places)
     error = 8.0 * ULP * (height[:-1] + height[1:]) / width + 4.0 * ULP * np.abs(slope)
     total = float(mass.sum()) * (1.0 + 2.0**-44)
@@ -101,9 +103,11 @@ def _above_all(value: Any, mass: Any) -> tuple[Any, Any]:
     return places, np.maximum(masses, 0.0) + margin
 
 
-def _stop_loss(value: Any, mass: Any, places: Any) -> Any:
-    """The largest E(L - k)_+ of any row of `value`, at each k of `places` [K]."""
-    return np.array([(np.maximum(value - k, 0.0) @ mass).max() for k in places])
+def _stop_loss(value: Any, mass: Any, places: Any, less: Any = None) -> Any:
+    """The largest E(L - k)_+ of any row of `value` at each k of `places` [K]; with `less` rounded up and diminished."""
+    if less is None:
+        return np.array([(np.maximum(value - k, 0.0) @ mass).max() for k in places])
+    return np.array([((np.maximum(value - k, 0.0) @ mass) * (1.0 + 2.0**-44) - less).max() for k in places])
 
 
 def k_ary_law(local_epsilon: float, num_categories: float) -> FiniteLaw | None:
