@@ -406,16 +406,6 @@ MEASURED = (
             ),
             ("at a delta of 1e-30 take {} s", ("rounds of a shuffle of Gaussian reports at delta 1e-30", 1)),
             ("in a hundred million reports: {} s", ("ten values in a hundred million reports", 1)),
-            (
-                "compiles for {} s, its gradient for {} s; of one epoch for {} s and {} s, "
-                "of Poisson sampling for {} s and {} s",
-                ("epsilon of allocation inside jit", 0),
-                ("its gradient", 0),
-                ("epsilon of one epoch of allocation inside jit", 0),
-                ("the gradient of one epoch", 0),
-                ("epsilon of Poisson sampling inside jit", 0),
-                ("the gradient of Poisson sampling", 0),
-            ),
             ("at a tiny delta: {} s for two", ("two rarely sampled steps", 0)),
             ("a trade-off takes {} s, and", ("tradeoff, tiny noise", 0)),
             ("records are replaced: {} s", ("fixed batches with replacement, replace-one", 1)),
