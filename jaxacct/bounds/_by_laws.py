@@ -19,6 +19,7 @@ from jaxacct.composition import allocation_groups
 from jaxacct.divergence.law import (
     LEAST_NOISE,
     MOST_PROB,
+    Line,
     Run,
     allocated,
     centre,
@@ -39,7 +40,8 @@ _BEND = 1.0  # how much narrower cells are where that average's spread is made
 _LOG_CUT = -9.0  # log of the share of delta that may become infinite losses
 _LOG_CUT_OF_BASE = -3.0  # log of the share of that which single ratios of an epoch may cut off
 _MOST_STEPS = 2.0**40  # of an epoch
-_TINY_LOG_DELTA = -60.0  # the least for which laws are made where delta is asked
+# where delta is asked, the log deltas that laws are made for: first, least and largest; and how often they are made
+_FIRST, _LEAST, _LARGEST, _TIMES = -20.0, -60.0, -12.0, 3
 
 
 class _Step(NamedTuple):
@@ -217,21 +219,16 @@ def _lane_epsilon(make: Callable[..., _Releases], target: Any, leaves: tuple[Any
 def _lane_log_delta(make: Callable[..., _Releases], at: Any, leaves: tuple[Any, ...]) -> Any:
     """log delta at an epsilon, of one lane."""
 
-    def run_of(near: Any, leaves: Any) -> Run:
-        return _run(make(*leaves), jnp.maximum(near, _TINY_LOG_DELTA))
-
     def found(at: Any, *leaves: Any) -> tuple[Any, ...]:
-        """The answer, and about the log delta that there is: first by laws for a tiny one, then by those for it."""
+        """The answer, and the log delta that its laws are made for: that which the laws before have given."""
 
-        def again(i: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
-            near, *_ = state
-            run = run_of(near, leaves)
-            value, line, add = _worse(lambda add: log_delta(run, add, at))
-            return jnp.where(i == 0, jnp.clip(value, _TINY_LOG_DELTA, 0.0), near), value, line, add
+        def again(_: int, state: tuple[Any, ...]) -> tuple[Any, ...]:
+            near = jnp.clip(state[1], _LEAST, _LARGEST)
+            run = _run(make(*leaves), near)
+            return near, *_worse(lambda add: log_delta(run, add, at))
 
-        value, line, add = jax.eval_shape(lambda: again(0, (jnp.zeros(()),))[1:])
-        empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (value, line, add))
-        near, value, line, add = jax.lax.fori_loop(0, 2, again, (jnp.asarray(_TINY_LOG_DELTA), *empty))
+        first = jnp.asarray(_FIRST), jnp.asarray(_FIRST), Line(*jnp.ones(3)), jnp.asarray(False)
+        near, value, line, add = jax.lax.fori_loop(0, _TIMES, again, first)
         return value, line, add, near
 
     @jax.custom_jvp
@@ -242,7 +239,7 @@ def _lane_log_delta(make: Callable[..., _Releases], at: Any, leaves: tuple[Any, 
     def _jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
         value, line, add, near = found(*primals)
         drift, slope = _partials(
-            lambda *leaves: _central(run_of(near, leaves), line, add, primals[0]), primals[1:], tangents[1:]
+            lambda *leaves: _central(_run(make(*leaves), near), line, add, primals[0]), primals[1:], tangents[1:]
         )
         rate = slope * _tangent(tangents[0]) + drift
         return value, jnp.where((value < 0.0) & jnp.isfinite(rate), rate, 0.0)

@@ -41,7 +41,7 @@ class _Terms(NamedTuple):
 
     value: Any  # complex [N]
     size: Any  # [N]
-    wide: Any  # [N], relative
+    wide: Any  # [N], what each errs by
     scale: Any
     log_tail: Any  # at least the log of what lies beyond the last node, of terms without e^{zx}
 
@@ -105,9 +105,13 @@ def _one_line(of: Average, fallen: Decay, line: Plan) -> _Piece:
     phase = t * angle + variance * c * y
     square = c * c + y * y
     scale = _steady(jnp.max(log_phi - jnp.log(square)))
-    wide = expm1(jnp.minimum(1.01 * t * relative, 300.0)) + 2.0 * ULP * NODES
-    wide = wide + 2.0**-50 * (24.0 + jnp.abs(phase) + jnp.abs(log_phi) + jnp.abs(scale))
-    size = jnp.exp(log_phi - scale) * jnp.where(y == 0, 0.5, 1.0) * (h / jnp.pi) / square
+    rounding = 2.0 * ULP * NODES + 2.0**-50 * (24.0 + jnp.abs(phase) + jnp.abs(log_phi) + jnp.abs(scale))
+    weight = jnp.where(y == 0, 0.5, 1.0) * (h / jnp.pi) / square
+    size = jnp.exp(log_phi - scale) * weight
+    # phi errs by at most e^power times what it is; where that is much, what it is may be no double
+    power = 1.01 * t * relative
+    near, far = expm1(jnp.minimum(power, 1.0)), jnp.exp(log_phi - scale + power) * weight
+    wide = jnp.where(power <= 1.0, size * near, far) + size * rounding
     pole = jax.lax.complex(c * c - y * y, -2.0 * c * y) / square  # 1 / z^2, over its size
     terms = size * pole * jax.lax.complex(jnp.cos(phase), jnp.sin(phase))
     return _read(of, line, _Terms(terms, *_steady((size, wide, scale, log_tail))), large)
@@ -131,10 +135,11 @@ def _read(of: Average, line: Plan, terms: _Terms, large: Any) -> _Piece:
     found = (rungs[:, 0] * inner.reshape(2, ROWS, POINTS)).real.sum(1)
     # a power of a turn errs by some ULP a factor and by its angle's, a sum of N terms by 2 N ULP
     fixed, turned = ULP * (512.0 + 4.0 * NODES), 4.0 * ULP * jnp.abs(x)
-    sizes = terms.size, terms.size * size_hat
-    error, hat_error = (jnp.sum(f * (terms.wide + fixed)) + turned * jnp.sum(f * y) for f in sizes)
-    beyond = jnp.exp(jnp.minimum(c * x + terms.log_tail, 650.0)) * (1.0 + 2.0**-40)
-    grown = jnp.exp(jnp.minimum(c * x + terms.scale, 650.0)) * (1.0 + 2.0**-46)
+    error, hat_error = (
+        jnp.sum(f * (terms.wide + fixed * terms.size)) + turned * jnp.sum(f * terms.size * y) for f in (1.0, size_hat)
+    )
+    beyond = jnp.exp(c * x + terms.log_tail) * (1.0 + 2.0**-40)
+    grown = jnp.exp(c * x + terms.scale) * (1.0 + 2.0**-46)
     value = grown * (found[0] + error) + beyond
     mass = grown * (found[1] + hat_error) + beyond * 4.0 * cosh_square / gap
     # what a large ratio adds is linear in x but for what `_joined` adds

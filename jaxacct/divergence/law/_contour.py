@@ -123,19 +123,22 @@ def summands(run: Run, line: Line, add: Any) -> Sum:
     log_m = logs + half * (order * line.excess - b * b)
     phase = phase + half * b * (order + line.excess)
     error = error + 2.0**-50 * (1.0 + 2.0 * half * (order * order + b * b))
-    size = jnp.exp(log_m - log_m[0]) * jnp.where(b == 0, 0.5, 1.0) * (line.step / jnp.pi)
     # 1 / (s (s - 1)) = (a - ib)(a - 1 - ib) / (|s|^2 |s - 1|^2)
-    size = size / ((order * order + b * b) * (line.excess**2 + b * b))
-    pole = jax.lax.complex(order * line.excess - b * b, -b * (order + line.excess))
-    terms = size * pole * _cis(phase)
-    modulus = size * jnp.hypot(pole.real, pole.imag)
+    squares = (order * order + b * b) * (line.excess**2 + b * b)
+    pole = jax.lax.complex(order * line.excess - b * b, -b * (order + line.excess)) / squares
+    pole = pole * jnp.where(b == 0, 0.5, 1.0) * (line.step / jnp.pi)
+    size, weight = jnp.exp(log_m - log_m[0]), jnp.hypot(pole.real, pole.imag)
+    terms, modulus = size * pole * _cis(phase), size * weight
     # some 40 ULP of a term, and what additions err by in any order
     rounding = 2.0**-50 * (24.0 + jnp.abs(phase) + jnp.abs(log_m)) + 2.0 * ULP * _NODES
     top = line.step * _NODES
     # beyond the last node |M| is at most M(a) e^(-tau^2 b^2 / 2), |1 / (s (s - 1))| at most 1 / b^2, and the sum of
     # 1 / k^2 from N on is below 1 / (N - 1/2)
     beyond = jnp.exp(error[0] - half * top * top * (1.0 - 2.0**-50)) / (jnp.pi * (top - 0.5 * line.step))
-    total = jnp.sum(modulus * (expm1(jnp.minimum(error, 300.0)) + rounding)) + beyond
+    # a moment errs by at most e^error times what it is; where that is much, what it is may be no double
+    much = jnp.exp(log_m - log_m[0] + error) * weight
+    wide = jnp.where(error <= 1.0, modulus * expm1(jnp.minimum(error, 1.0)), much)
+    total = jnp.sum(wide + modulus * rounding) + beyond
     return Sum(
         line,
         log_m[0],
@@ -226,7 +229,7 @@ def _rounding(run: Run) -> Any:
 def _single_delta(run: Run, add: Any, epsilon: Any) -> tuple[Any, Any]:
     """delta of the one release that there is, and what rounding may add to it."""
     logs = run.law.log_ratio
-    remove = run.law.mass * jnp.exp(epsilon) * expm1(jnp.maximum(jnp.minimum(logs - epsilon, 700.0), 0.0))
+    remove = run.law.mass * jnp.exp(epsilon) * expm1(jnp.maximum(logs - epsilon, 0.0))
     added = -run.law.mass * expm1(jnp.minimum(logs + epsilon, 0.0))
     value = jnp.sum(run.count[:, None] * jnp.where(add, added, remove))
     near = jnp.where(add, jnp.where(logs < -epsilon, 1.0, 0.0), jnp.where(logs > epsilon, jnp.exp(logs), 0.0))
