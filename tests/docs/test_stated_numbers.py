@@ -104,12 +104,6 @@ ANSWERS = (
         lambda: (ja.epsilon(_shuffled(100, 10), 1e-6), ja.epsilon(ja.RandomAllocation(ONE, 100, num_epochs=10), 1e-6)),
     ),
     Claim(
-        README,
-        "{:.3f} where {:.3f} is certified outside",
-        lambda: _inside(lambda s: ja.RandomAllocation(ja.Gaussian(s), 1000, num_epochs=10), 1.0),
-        compiles=True,
-    ),
-    Claim(
         LIMITS,
         "{:.2f} instead of {:.2f} for 1000 steps sampled with probability 0.01 at noise multiplier 2, delta 1e-5",
         lambda: _inside(lambda s: ja.ReplaceOne(ja.PoissonSampled(ja.Gaussian(s), 0.01, 1000)), 2.0, 1e-5),

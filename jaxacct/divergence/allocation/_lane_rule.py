@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxacct.divergence._centred_exp import centred_exp
 from jaxacct.special import ULP, expm1, log_normal_tail
 
 INNER = 16  # nodes of a line that share an outer point: speed only
@@ -19,7 +20,6 @@ _LANES = 4  # lanes whose tables are worked on at a time: speed only
 _LOW, _HIGH = -9.0, 9.0  # the window in g, standard deviations; the second is counted from 1/sigma
 _HALF_TURN = 0.5 * math.pi * (1.0 - 2.0**-20)  # radians; contours in g turn Y by less
 _NUM_ANGLES = 10  # contours on which the decay is bounded: they steer tightness
-_SMALL = 0.1  # |x| below which e^-x - 1 + x is summed as a series, whose length is sized for this
 # Coefficients of fdlibm's polynomials for sine and cosine on [-pi/4, pi/4], highest power first.
 _SINE = (1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06,
          -1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01)  # fmt: skip
@@ -123,25 +123,6 @@ def _turn(y: Any) -> tuple[Any, Any]:
     return jnp.where((quadrant == 1.0) | (quadrant == 2.0), -cos, cos), jnp.where(quadrant >= 2.0, -sin, sin)
 
 
-def _excess(x: Any, y: Any) -> tuple[Any, Any, Any]:
-    """Real and imaginary part of e^-z - 1 + z at z = x + iy known to 8 ulp, and a bound on the rounding error.
-
-    In real numbers, which XLA's CPU compiler vectorises. Nothing cancels where z is small.
-    """
-    size, modulus = jnp.abs(x) + jnp.abs(y), jnp.exp(-x)
-    cos, sin = _turn(y)
-    small = size < _SMALL
-    u, v = jnp.where(small, x, 0.0), jnp.where(small, y, 0.0)
-    a, b = jnp.ones_like(u), jnp.zeros_like(u)
-    for n in range(11, 2, -1):
-        a, b = 1.0 - (u * a - v * b) * (1.0 / n), -(u * b + v * a) * (1.0 / n)
-    c, d = 0.5 * (u * u - v * v), u * v
-    real = jnp.where(small, c * a - d * b, modulus * cos - 1.0 + x)
-    imag = jnp.where(small, c * b + d * a, y - modulus * sin)
-    error = jnp.where(small, 40.0 * size * size, modulus * (12.0 + 15.0 * size) + 2.0 + 10.0 * size)
-    return real, imag, ULP * error
-
-
 def _lane_centred(
     w: Any, v: Any, density: Any, turned: Any, density_error: Any, y_error: Any, centre: Any, spacing: Any, *, num: int
 ) -> tuple[Any, Any]:
@@ -154,7 +135,7 @@ def _lane_centred(
         c[:, None] for c in (w, v, density, turned, density_error, y_error)
     )
     x, y = w * real - v * imag, w * imag + v * real
-    f, g, f_error = _barrier(_excess(x, y))
+    f, g, f_error = _barrier(centred_exp(x, y, _turn))
     e, h, size_x = f - x, g - y, jnp.abs(x) + jnp.abs(y)
     size_e, weight, moved = jnp.abs(e) + jnp.abs(h), jnp.abs(density) + jnp.abs(turned), y_error * size_x
     f_error = f_error + moved * size_e

@@ -2,10 +2,8 @@
 
 from jaxacct.divergence.law._allocated import allocated
 from jaxacct.divergence.law._contour import (
-    Answer,
     Line,
     Run,
-    about_log_delta,
     centre,
     epsilon,
     log_delta,
@@ -14,7 +12,6 @@ from jaxacct.divergence.law._contour import (
 from jaxacct.divergence.law._law import (
     LEAST_NOISE,
     MOST_PROB,
-    Base,
     Law,
     gaussian_base,
     laplace_base,
@@ -25,12 +22,9 @@ from jaxacct.divergence.law._law import (
 __all__ = [
     "LEAST_NOISE",
     "MOST_PROB",
-    "Answer",
-    "Base",
     "Law",
     "Line",
     "Run",
-    "about_log_delta",
     "allocated",
     "centre",
     "epsilon",

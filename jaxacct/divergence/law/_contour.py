@@ -340,8 +340,8 @@ def epsilon(run: Run, add: Any, log_delta: Any) -> Answer:
     return Answer(jnp.where(is_enough & ~jnp.isnan(best), best, jnp.inf), line)
 
 
-def about_log_delta(run: Run, add: Any, epsilon: Any) -> Any:
-    """A number, about log delta at `epsilon`, from real moments: steering only."""
+def _about_log_delta(run: Run, add: Any, epsilon: Any) -> Any:
+    """About log delta at `epsilon`, from real moments: steering only."""
     x, logs = _survey(run, add)
     bounds = logs - x * epsilon + x * jnp.log(x) - (1.0 + x) * log1p(x)
     return jnp.minimum(jnp.min(bounds) - 2.0, -1e-9)
@@ -365,7 +365,7 @@ def log_delta(run: Run, add: Any, epsilon: Any) -> Answer:
         best = jnp.where(better, found, best)
         return jnp.maximum(best, -700.0), best, best_line
 
-    near = about_log_delta(run, add, epsilon)
+    near = _about_log_delta(run, add, epsilon)
     start = Line(x[0], 1.0 + 0.0 * near, 0.0 * near)
     _, best, line = jax.lax.fori_loop(0, _PASSES, again, (near, 0.0 * near, start))
     value, error = _single_delta(run, add, epsilon)

@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxacct.divergence._centred_exp import centred_exp
 from jaxacct.special import ULP
 
 ROWS, COLUMNS = 32, 16  # of the nodes of a line
 NODES = ROWS * COLUMNS
-_SMALL = 0.1  # |x| below which e^-x - 1 + x is summed as a series, whose length is sized for this
 _MOST = 700.0  # exponents that a double holds
 _OCTAVES = 16  # of heights at which the decay is looked at
 
@@ -27,20 +27,8 @@ class Average(NamedTuple):
     steps: Any  # t
 
 
-def _excess_of(x: Any, y: Any) -> tuple[Any, Any, Any]:
-    """Real and imaginary part of e^-z - 1 + z at z = x + iy known to 8 ULP, and a bound on the rounding error."""
-    size, modulus = jnp.abs(x) + jnp.abs(y), jnp.exp(jnp.minimum(-x, _MOST))
-    cos, sin = jnp.cos(y), jnp.sin(y)
-    small = size < _SMALL
-    u, v = jnp.where(small, x, 0.0), jnp.where(small, y, 0.0)
-    a, b = jnp.ones_like(u), jnp.zeros_like(u)
-    for n in range(11, 2, -1):
-        a, b = 1.0 - (u * a - v * b) * (1.0 / n), -(u * b + v * a) * (1.0 / n)
-    c, d = 0.5 * (u * u - v * v), u * v
-    real = jnp.where(small, c * a - d * b, modulus * cos - 1.0 + x)
-    imag = jnp.where(small, c * b + d * a, y - modulus * sin)
-    error = jnp.where(small, 40.0 * size * size, modulus * (12.0 + 15.0 * size) + 2.0 + 10.0 * size)
-    return real, imag, ULP * error
+def _turn(y: Any) -> tuple[Any, Any]:
+    return jnp.cos(y), jnp.sin(y)
 
 
 class _Rungs(NamedTuple):
@@ -92,7 +80,7 @@ def transform(of: Average, centre: Any, step: Any) -> tuple[Any, Any]:
     one, none = jnp.ones_like(centre), jnp.zeros_like(centre)
     real, imag = jnp.stack([centre, none, none])[:, None], jnp.stack([none, one, COLUMNS * one])[:, None] * step
     x, y = w * real, w * imag
-    f, g, f_error = _excess_of(x, y)
+    f, g, f_error = centred_exp(jnp.maximum(x, -_MOST), y, _turn)
     centred, inner, outer = (_Rungs(*parts) for parts in zip(*_rungs(of, real, imag, x, y, f, g, f_error), strict=True))
     outer = _raised(centred, outer, ROWS)
     inner = _raised(jax.tree.map(jnp.zeros_like, inner), inner, COLUMNS)
@@ -104,7 +92,7 @@ def transform(of: Average, centre: Any, step: Any) -> tuple[Any, Any]:
 
 
 def _rungs(of: Average, real: Any, imag: Any, x: Any, y: Any, f: Any, g: Any, f_error: Any) -> tuple[Any, ...]:
-    """The fields of `_Rungs` [3, B] from what `_excess_of` gives at x + iy = W (real + i imag)."""
+    """The fields of `_Rungs` [3, B] from what `centred_exp` gives at x + iy = W (real + i imag)."""
     e, f = jax.lax.complex(f - x, g - y), jax.lax.complex(f, g)
     w, blur, f_error, real, imag, x, y = jax.lax.stop_gradient((of.excess, of.blur, f_error, real, imag, x, y))
     size_x, grown = jnp.abs(x) + jnp.abs(y), jnp.exp(jnp.minimum(-x, _MOST))
@@ -141,8 +129,7 @@ def decay(of: Average, lowest: Any) -> Decay:
     w, m = of.excess, of.mass
     mean, square = jnp.sum(m * jnp.abs(w)) * (1.0 + 2.0**-40), jnp.sum(m * w * w) * (1.0 + 2.0**-40)
     u = jax.lax.stop_gradient(lowest) * 2.0 ** (np.arange(8 * _OCTAVES) / 8.0)
-    turned = u[:8, None] * w
-    turns = jax.lax.complex(jnp.cos(turned), jnp.sin(turned))
+    turns = jax.lax.complex(*_turn(u[:8, None] * w))
     found = jax.lax.scan(lambda z, _: (z * z, z @ (m + 0j)), turns, None, length=_OCTAVES)[1].reshape(-1)
     # a turn errs by what its point does and by some ULP of itself; each square doubles that
     error = (
