@@ -25,7 +25,7 @@ APART = "tests/divergence/test_laws.py -k 'apart and not 5.0'"
 TRANSFORM = "tests/divergence/test_laws.py -k transform"
 AVERAGES = "tests/divergence/test_laws.py -k 'average and not close'"
 LARGE = "tests/divergence/test_laws.py -k large_ratios"
-LAWS = "tests/divergence/test_laws.py -k 'moments or compositions or infinite or fail_closed or not_cut'"
+LAWS = "tests/divergence/test_laws.py -k 'moments or compositions or infinite or fail_closed'"
 ALIASES = "tests/bounds/test_inversion.py -k bound_on_aliases"
 CONVERSION = "tests/test_conversion.py"
 MEMBERSHIP = "tests/test_membership.py"
@@ -637,7 +637,6 @@ _GAUSSIAN = (
         "divergence/law/_allocated.py", "across, jnp.zeros(1)]) - outer", "across, jnp.zeros(1)]) + outer", AVERAGES
     ),
     Mutant("divergence/law/_contour.py", "blur = law.blur + 4.0", "blur = 0.9 * law.blur + 4.0", LAWS),
-    Mutant("divergence/law/_contour.py", "log_m[0] + error) * weight", "log_m[0] + 300.0) * weight", LAWS),
     Mutant("divergence/law/_contour.py", "modulus + error, modulus)", "modulus, modulus)", LAWS),
     Mutant("divergence/law/_contour.py", "jnp.abs(w) * law.blur + ULP", "0.8 * jnp.abs(w) * law.blur + ULP", LAWS),
     Mutant(
