@@ -2,8 +2,8 @@
 
 What is released is a list of independent laws (`jaxacct.divergence.law`), each with how often it is run. One program of
 fixed size serves every number that may be traced. Derivatives are those of the sum that gave the answer, by implicit
-differentiation; nothing that steers is differentiated. Another mechanism gets a row in `_LISTED`; another kind of release
-also a list in `_Releases`, its range in `_covered`, and what makes its law in `_run`.
+differentiation; nothing that steers is differentiated. Another mechanism gets a row in `_LISTED`; another kind of
+release also a list in `_Releases`, its range in `_covered`, and what makes its law in `_run`.
 """
 
 import functools
