@@ -256,8 +256,8 @@ def _lane_log_delta(make: Callable[..., _Releases], at: Any, leaves: tuple[Any, 
 
     @functools.partial(upper.defjvp, symbolic_zeros=True)
     def _jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-        value, line, add, laws = found(primals[0], True, primals[1:])
-        slope, by = rates(*laws, line, add, primals[0])
+        value, line, add, (laws, counts, gaps) = found(primals[0], True, primals[1:])
+        slope, by = rates(laws, counts, gaps, line, add, primals[0])
         usable = (value < 0.0) & jnp.isfinite(slope) & jnp.all(jnp.isfinite(by))
         drift = _drift(make, primals[1:], tangents[1:], jnp.where(usable, by, 0.0))
         return value, jnp.where(usable, slope, 0.0) * _tangent(tangents[0]) + drift

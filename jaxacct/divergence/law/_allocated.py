@@ -58,8 +58,9 @@ def _sums(of: Average, cut: Any) -> _Sums:
     lost, kept, size = jnp.where(large, m, 0.0), jnp.where(large, 0.0, m), jnp.abs(w) + 1.0
     coarse = jnp.floor(m * 2.0**50) * 2.0**-50
     rows = [lost, lost * (w + 1.0), lost * size, kept * w, kept * size, kept * size * of.blur, coarse, m - coarse]
-    *found, whole, rest = jnp.sum(jnp.stack(rows), axis=1)
-    return _Sums(*found, (whole - 1.0) + rest, jnp.max(jnp.where(large, -1.0, w)))
+    found = jnp.sum(jnp.stack(rows), axis=1)
+    more = (found[6] - 1.0) + found[7]
+    return _Sums(found[0], found[1], found[2], found[3], found[4], found[5], more, jnp.max(jnp.where(large, -1.0, w)))
 
 
 def _log_transform(of: Average, sums: _Sums, line: Plan) -> Any:

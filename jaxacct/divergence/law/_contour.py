@@ -82,9 +82,9 @@ def moments(law: Law, order: Any, step: Any, add: Any) -> Any:
     """[3, N]: log |M|, its argument, and the log of 1 + the relative error of M, of one law on a line."""
     w, exponents, size, checked = _exponents(law, order, add)
     turn = jnp.where(add, -step, step) * law.log_ratio
-    outer, inner = (np.arange(num, dtype=np.float64)[:, None] for num in (ROWS, COLUMNS))
     outer, inner = (
-        jnp.stack(vector_cos_and_sin(x * turn)).reshape(-1, turn.shape[0]) for x in (COLUMNS * outer, inner)
+        jnp.stack(vector_cos_and_sin(x * turn)).reshape(-1, turn.shape[0])
+        for x in (COLUMNS * np.arange(ROWS)[:, None], np.arange(COLUMNS)[:, None])
     )
     cosine, sine = ((size * outer) @ inner.T).reshape(2, ROWS, 2, COLUMNS).swapaxes(1, 2)
     re, im = (cosine[0] - sine[1]).reshape(-1), (sine[0] + cosine[1]).reshape(-1)
