@@ -178,6 +178,7 @@ def _coupled(run: TruncatedPoisson, uncut: Mechanism) -> Callable[[Query, float,
     """With t the probability that some batch is cut, delta is within (1 + e^eps) t of that of the run that is not.
 
     From below also a record among others of nothing: Poisson sampling, with the probability that it is drawn and stays.
+    Where hardly a batch is cut, the lower end is told in any case: it shows that there is nothing else to ask.
     """
     alone = PoissonSampled(_uncut(run).mechanism, kept(run), int(run.num_steps))
     each = binomial_tail(int(run.num_records), float(run.sampling_prob), int(run.max_batch_size))
@@ -193,7 +194,7 @@ def _coupled(run: TruncatedPoisson, uncut: Mechanism) -> Callable[[Query, float,
         low = at.ask(alone, query, target, at.width, wants_lower=True, direction=side).lower if at.wants_lower else 0.0
         if query is Query.DELTA:
             moved = up(cut + grown(cut, target, 16), 4)
-            found = ask(target, wants_lower=at.wants_lower)
+            found = ask(target, wants_lower=True)
             upper = min(upper, up(found.upper + moved, 2))
             return Ends(min(max(low, down(found.lower - moved, 2)), upper), upper)
         share = _SHARE
@@ -206,7 +207,7 @@ def _coupled(run: TruncatedPoisson, uncut: Mechanism) -> Callable[[Query, float,
                 upper = min(upper, value)
                 break
             share = max(share, taken / target) * _MORE
-        if at.wants_lower:
+        if at.wants_lower or share <= at.width:
             raised = up(target + cut + grown(cut, upper, 16), 8)
             low = max(low, ask(raised, wants_lower=True).lower if raised < 1.0 else 0.0)
         return Ends(min(low, upper), upper)
