@@ -297,7 +297,8 @@ class _Refinement:
         if points * resolution > _TOO_MANY_POINTS:
             resolution = _FIRST_POINTS / points
         if self.distribution.is_light(self.mechanism):
-            resolution = max(resolution, min(_FINE_FIRST, _FEW_CELLS / num_cells(*size, self.distribution.largest_loss(self.mechanism))))
+            cells = num_cells(*size, self.distribution.largest_loss(self.mechanism))
+            resolution = max(resolution, min(_FINE_FIRST, _FEW_CELLS / cells))
         # the questions of a search start where one of them ended: there most of the work is done
         first, shared_by = resolution, (self.distribution, self.mechanism)
         resolution = noted(shared_by, first)

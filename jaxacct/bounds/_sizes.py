@@ -1,4 +1,4 @@
-"""How large a loss distribution will be, guessed from its scale before it is made: where to start, and what is too much.
+"""How large a loss distribution will be, guessed from its scale before it is made: where to start, what is too much.
 
 The arguments are those of `Distribution.scale`: the squared scale of the composed loss, and the number of parts.
 """
