@@ -14,7 +14,7 @@ from jaxacct._sharing import note, noted, once, shared
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct._work import counted
 from jaxacct.bounds._sizes import is_too_large, num_cells, num_points
-from jaxacct.bounds.bases._base import SMALLEST, Base, pld_of_law, side_of
+from jaxacct.bounds.bases._base import MAX_LOSS, SMALLEST, Base, pld_of_law, side_of
 from jaxacct.curves import Pld
 from jaxacct.curves._convolution import ALL_DELTAS, compose_plds
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
@@ -254,6 +254,8 @@ def _refined(
         upper = {d: min(value, most) for d, value in upper.items()}
     try:
         scale, count = distribution.scale(mechanism)
+        if query is Query.DELTA and target > MAX_LOSS * count:  # where only tails are left
+            deltas = (*deltas, *_SMALL_DELTAS)
         if scale > 0.0:  # it may underflow
             tail = _TAIL * min(deltas) / max(1, count)
             _Refinement(distribution, mechanism, tail, read, deltas, upper, lower).narrow(query, at)
