@@ -25,6 +25,7 @@ from jaxacct.mechanisms._base import Mechanism
 _FIRST_RESOLUTION = 4.0  # where refinement starts
 _TOO_MANY_POINTS, _DEEP_POINTS = 2.0**20, 2.0**17  # by a first guess, in all and at deep deltas: some four seconds
 _FIRST_POINTS = 2.0**16  # where it starts, if there are too many
+_DEEP_RESOLUTION = 0.5  # where it starts at deep deltas, whose tails are long
 _FINE_FIRST = 32.0  # where it starts, at most, if a law costs next to nothing
 _FEW_CELLS = 2.0**14  # and the composed one has no more cells than this, or a coarser start
 _LAST_RESOLUTION = 768.0  # where it gives up
@@ -294,17 +295,17 @@ class _Refinement:
         constant, stage = self.distribution.width_constant(self.mechanism), max(at.width, query.width / _STAGE)
         goal = math.sqrt(constant / stage)
         resolution, rounds = min(_FIRST_RESOLUTION, goal), 0
-        size = self.distribution.scale(self.mechanism)
-        points = num_points(*size)
-        if points * resolution > _TOO_MANY_POINTS:
-            resolution = _FIRST_POINTS / points
+        size, usual = self.distribution.scale(self.mechanism), resolution
+        if num_points(*size) * resolution > _TOO_MANY_POINTS:
+            resolution = _FIRST_POINTS / num_points(*size)
+        elif min(self.deltas) < _DEEP:
+            resolution = min(resolution, _DEEP_RESOLUTION)
         if self.distribution.is_light(self.mechanism):
             cells = num_cells(*size, self.distribution.largest_loss(self.mechanism))
             resolution = max(resolution, min(_FINE_FIRST, _FEW_CELLS / cells))
-        # the questions of a search start where one of them ended: there most of the work is done
         first, shared_by = resolution, (self.distribution, self.mechanism)
-        resolution = noted(shared_by, first)
-        width, idle, look = math.inf, 0, self
+        resolution = noted(shared_by, first)  # a search starts where one of its questions ended: most is done there
+        width, high, idle, look = math.inf, math.inf, 0, self
         is_little = size[0] < _LITTLE**2 * size[1]
         spent, most = 0.0, _MUCH_WORK * at.share * max(1.0, query.width / at.width)
         while True:
@@ -314,10 +315,11 @@ class _Refinement:
             rounds += 1
             if points is not None:
                 note(shared_by, resolution)
+            before, least_high = width, (1.0 - at.width) * high
             high, low = max(self.upper.values()), max(self.lower.values())
-            before, width = width, (high - low) / low if low > 0 else (0.0 if high <= low else math.inf)
+            width = (high - low) / low if low > 0 else (0.0 if high <= low else math.inf)
             # without gain: below what the tails let a grid resolve (delta of 1e-20 or so), or at its rounding
-            idle = idle + 1 if width > _GAIN * before or math.isinf(width) else 0
+            idle = idle + 1 if (high > least_high if math.isinf(width) else width > _GAIN * before) else 0
             if math.isfinite(width) and width == before and (is_little or (points or 0) > _FEW_CELLS):
                 return  # rounding is all there is
             if at.progress is not None:
@@ -329,7 +331,7 @@ class _Refinement:
                     look._tighten(first)
                 return
             least = min(self.deltas)
-            if query is Query.EPSILON and least < SMALLEST and rounds > 1:
+            if query is Query.EPSILON and least < SMALLEST and rounds > 1 and resolution >= usual:
                 return  # more than that is booked outside of a law
             if query is Query.DELTA and high < least and rounds == 1:
                 if points is not None and points <= _FEW_POINTS:
@@ -352,11 +354,11 @@ class _Refinement:
             goal = math.sqrt(constant / stage)
             grow = 2.0 if not math.isfinite(width) else min(4.0, max(1.5, 1.1 * math.sqrt(width / stage)))
             finer = goal if begins and goal > resolution else resolution * grow
-            if resolution < min(_FIRST_RESOLUTION, goal):  # it was too much to start there
-                finer = min(finer, 4.0 * resolution)
+            if resolution < usual:  # it might have been too much to start there
+                finer = min(finer, usual, (4.0 if spent + work.at(4.0) <= most else 2.0) * resolution)
             if resolution < _LAST_SHARE * _LAST_RESOLUTION:  # else the last one would add little
                 finer = min(finer, _LAST_RESOLUTION)
-            # the coarse look itself may be too coarse for losses near the end of the doubles
+            # the first look itself may be too coarse for losses near the end of the doubles
             if (points is None and rounds > 1) or finer > _LAST_RESOLUTION:
                 return
             is_small = points is not None and points * finer / resolution <= _FEW_POINTS

@@ -149,7 +149,10 @@ class _Logarithms:
         Between the points next to `near` at which either term is known.
         """
         found, every = [], sorted(set().union(*self._known.values()))
-        low, high = (max((x for x in every if x < near), default=near), min((x for x in every if x > near), default=near))
+        low, high = (
+            max((x for x in every if x < near), default=near),
+            min((x for x in every if x > near), default=near),
+        )
         for known in self._known.values():
             x = sorted(known, key=lambda x: abs(x - near))[:3]
             if len(x) < 3 or not all(math.isfinite(known[at]) for at in x):

@@ -212,6 +212,15 @@ def test_splits_share_their_loss_distributions(monkeypatch):
     assert 0 < len(made) <= 24  # before, 186
 
 
+def test_deltas_of_a_group_share_their_loss_distributions(monkeypatch):
+    made = []
+    law = _distribution.compose_plds
+    monkeypatch.setattr(_distribution, "compose_plds", lambda *at: made.append(at) or law(*at))
+    group = ja.Group(ja.RandomAllocation(ja.DiscreteGaussian(3.0, 1), 10, 1, 2), 3)
+    assert 0.0 < ja.epsilon(group, 1e-3) <= 1.2375993728637695  # what it was when each made its own
+    assert 0 < len(made) < 30  # of some 25 deltas, each by several distributions
+
+
 def test_what_is_made_once_serves_tails_near_its_own():
     made = []
 
