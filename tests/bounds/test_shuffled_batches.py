@@ -364,3 +364,10 @@ def test_where_no_coin_is_left_the_test_of_all_outputs_answers():
     """With little noise either side of a coin is 0 in doubles."""
     found = ja.delta_interval(ja.ShuffledBatches(ja.Gaussian(0.02), 10, 2), 1.0)
     assert 0.999 < found.lower <= found.upper <= 1.0
+
+
+def test_tilts_that_leave_nothing_of_a_law_warn_of_nothing():
+    """Much noise, and an epsilon far above every loss: all terms of a tail's moment underflow."""
+    run = ja.PartialShuffledBatches(ja.Gaussian(5066.951445231097), 451, 436)
+    found = ja.delta_interval(run, 2.7873543507397462)
+    assert 0.0 <= found.lower <= found.upper < 1e-30
