@@ -371,3 +371,19 @@ def test_tilts_that_leave_nothing_of_a_law_warn_of_nothing():
     run = ja.PartialShuffledBatches(ja.Gaussian(5066.951445231097), 451, 436)
     found = ja.delta_interval(run, 2.7873543507397462)
     assert 0.0 <= found.lower <= found.upper < 1e-30
+
+
+@pytest.mark.parametrize("relation", [None, "replace-one"])
+@pytest.mark.parametrize(
+    "run",
+    [
+        ja.ShuffledBatches(ja.Gaussian(5067.0), 451),
+        ja.PartialShuffledBatches(ja.Gaussian(5067.0), 451, 436),
+        ja.Shuffled(ja.GaussianReports(5067.0), 1000),
+        ja.CheckIn(ja.GaussianReports(5067.0), 1000, 0.1),
+    ],
+    ids=lambda run: type(run).__name__,
+)
+def test_a_delta_that_is_no_double_is_not_0(run, relation):
+    """Normal noise has no largest loss: delta is positive at every epsilon."""
+    assert 0.0 < ja.delta(run, 2.787, neighboring_relation=relation) <= 2.0**-1022

@@ -20,7 +20,7 @@ from jaxacct.divergence.batches._positive_sum import positive_sum
 from jaxacct.divergence.batches._powers import Atoms, Steps
 from jaxacct.divergence.batches._replaced import ReplacedLaw, replaced_law
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
-from jaxacct.special import ULP
+from jaxacct.special import LEAST_NORMAL, ULP
 
 # These steer cost and tightness only.
 _CUT = 1e-6  # of delta that may be left out
@@ -83,14 +83,14 @@ def law_for(shift: float, num_batches: int, cut: float, *, replaces: bool) -> Bl
 
 
 def epoch_delta(epoch: Epoch, epsilon: float, direction: Direction) -> float:
-    """delta at `epsilon` >= 0 of one epoch, at most; a float in [0, 1]. Never above that of a known batch."""
+    """delta at `epsilon` >= 0 of one epoch, at most; a float in (0, 1]. Never above that of a known batch."""
     at: Any = np.array([epsilon])
     distance: Any = np.array([epoch.distance])
-    known = float(np.exp(gaussian_log_delta(at, distance))[0]) * (1.0 + 2.0**-40)
+    known = max(float(np.exp(gaussian_log_delta(at, distance))[0]) * (1.0 + 2.0**-40), LEAST_NORMAL)  # it may underflow
     if not (epsilon < _LARGEST and epoch.shift <= MOST_LOSS):
         return min(known, 1.0)
     found = _with_hidden(epoch, epsilon, direction) if epoch.has_hidden else _swapped(epoch, epsilon, direction, known)
-    return min(1.0, known, found)
+    return min(1.0, known, max(found, LEAST_NORMAL))
 
 
 def _with_hidden(epoch: Epoch, epsilon: float, direction: Direction) -> float:
