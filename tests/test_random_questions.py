@@ -180,7 +180,9 @@ def _compared(of: Asked, answer: float, interval: Any, ask: Asker) -> None:
         ask.check(max(lower, default=0.0) <= end, f"wrong side: {name} {end!r}, but from below {max(lower, default=0)}")
     best = max(upper.values(), default=of.query.worst)
     ask.check(interval.lower <= best, f"wrong side: {interval}, from above {best!r}")
-    ask.check(answer <= best * (1.0 + _width(of, of.query)), f"loose: {answer!r}, but compare has {best!r}")
+    ask.check(
+        answer <= max(best, _LEAST_DELTA) * (1.0 + _width(of, of.query)), f"loose: {answer!r}, but compare has {best!r}"
+    )
 
 
 def complaints(*seed: int, seconds: float = SECONDS) -> list[str]:
