@@ -5,7 +5,7 @@ import sys
 import time
 import types
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from jaxacct._types import Piece, SlowWarning
 
@@ -63,6 +63,16 @@ def told(pieces: Iterable[Piece], of: str, count: int) -> Iterator[Piece]:
     finally:
         if outer is None:
             _outer.set(None)
+
+
+def tried(ask: Callable[[], Piece], of: str, count: int) -> Piece:
+    """What `ask` returns; a `SlowWarning` where about `count` such pieces of an answer, `of` that name, take long."""
+    start = _seconds()
+    found = ask()
+    each = _seconds() - start
+    if count * each > _LONG:
+        say_long(f"{count} {of}, of some {each:.1g} seconds each")
+    return found
 
 
 def say_long(why: str) -> None:

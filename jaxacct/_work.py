@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from jaxacct._patience import say_long
 
 # Measured; they steer running time, and where a refinement ends.
-_PER_LATTICE_POINT = 6000.0  # what is done once for each point of two laws that are added
+_CONVOLVED = 0.45  # of two laws that are added, for each pair of their points
+_NEAR, _SINGLE = 1.1, 0.5  # and for each pair of points so near to each other, nats, that their cells are their own
+_PER_DISTANCE = 9000.0  # and for each distance of such points
+_PER_CELL = 600.0  # of the law of one release
 _PER_TRANSFORMED_POINT = 230.0  # of a composed distribution, for each tilt
 _LONG = 4e9  # some six seconds
 
@@ -46,10 +49,22 @@ def counted() -> Iterator[Work]:
         _counting.reset(before)
 
 
-def count_sum(size: int, *, same: bool) -> None:
-    """Counts a sum of two laws of `size` points each; `same` if they are one."""
+def count_cells(size: int) -> None:
+    """Counts the law of one release on `size` cells."""
+    _count(0.0, _PER_CELL * size)
+
+
+def _of_sum(size: int, step: float) -> tuple[float, float]:
+    """The work of a sum of two laws of `size` points that are `step` apart, nats: its square and its linear part."""
+    near = min(float(size), _NEAR / step)
+    return _CONVOLVED * size * size + _SINGLE * size * near, _PER_DISTANCE * near
+
+
+def count_sum(size: int, step: float, *, same: bool) -> None:
+    """Counts a sum of two laws of `size` points each, `step` apart; `same` if they are one."""
     share = 0.5 if same else 1.0
-    _count(share * size * size, share * _PER_LATTICE_POINT * size)
+    square, linear = _of_sum(size, step)
+    _count(share * square, share * linear)
 
 
 def count_transforms(size: int, number: int) -> None:
@@ -59,9 +74,9 @@ def count_transforms(size: int, number: int) -> None:
         say_long(f"a composed loss distribution has {size} points")
 
 
-def expect_sums(size: int, number: int) -> None:
-    """Says in words where `number` sums of two laws of `size` points take long."""
-    if 0.75 * number * size * (size + _PER_LATTICE_POINT) > _LONG:
+def expect_sums(size: int, step: float, number: int) -> None:
+    """Says in words where `number` sums of two laws of `size` points, `step` apart, take long."""
+    if 0.75 * number * sum(_of_sum(size, step)) > _LONG:
         say_long(f"averages are built of {number} sums of laws of {size} points")
 
 

@@ -105,21 +105,25 @@ def _kinds(mechanism: Any) -> set[type]:
     return {type(mechanism)}.union(*map(_kinds, mechanism.wrapped()))
 
 
+def _width(of: Asked, query: Query) -> float:
+    """By how much two answers to one question may differ."""
+    return _LOOSE_WIDTH if _kinds(of.mechanism) & _LOOSE else query.width
+
+
 def _is_fair(value: Any, query: Query) -> bool:
     return isinstance(value, float) and 0.0 <= value <= query.worst
 
 
 def _round_trip(of: Asked, answer: float, ask: Asker) -> None:
-    """A pair that epsilon certifies is known to delta, up to its width; epsilon is near what delta certifies."""
+    """A pair that epsilon certifies is known to delta, up to both widths; epsilon is near what delta certifies."""
     back = _OTHER[of.query]
     at = answer * (1.0 + _ROUNDING) if of.query is Query.DELTA else answer
     if not back.allowed(at) or (of.target if of.query is Query.EPSILON else at) < _LEAST_DELTA:
         return
     found = ask(f"{back.value} at the answer {at!r}", lambda: _FORWARD[back](of.mechanism, at))
     if found is not None:
-        is_loose = bool(_kinds(of.mechanism) & _LOOSE)
-        width = _LOOSE_WIDTH if is_loose or back is Query.EPSILON else back.width
-        known = of.target * (1.0 + width) + (_LEAST_EPSILON if back is Query.EPSILON else 0.0)
+        width = _LOOSE_WIDTH if back is Query.EPSILON else _width(of, back)
+        known = of.target * (1.0 + width) ** 2 + (_LEAST_EPSILON if back is Query.EPSILON else 0.0)
         ask.check(found <= known, f"round trip: {of.query.value} {answer!r}, but {back.value} {found!r} there")
 
 
@@ -176,7 +180,9 @@ def _compared(of: Asked, answer: float, interval: Any, ask: Asker) -> None:
         ask.check(max(lower, default=0.0) <= end, f"wrong side: {name} {end!r}, but from below {max(lower, default=0)}")
     best = max(upper.values(), default=of.query.worst)
     ask.check(interval.lower <= best, f"wrong side: {interval}, from above {best!r}")
-    ask.check(answer <= best * (1.0 + of.query.width), f"loose: {answer!r}, but compare has {best!r}")
+    ask.check(
+        answer <= max(best, _LEAST_DELTA) * (1.0 + _width(of, of.query)), f"loose: {answer!r}, but compare has {best!r}"
+    )
 
 
 def complaints(*seed: int, seconds: float = SECONDS) -> list[str]:

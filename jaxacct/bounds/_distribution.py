@@ -13,7 +13,8 @@ from jaxacct._patience import say_long
 from jaxacct._sharing import note, noted, once, shared
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct._work import counted
-from jaxacct.bounds.bases._base import SMALLEST, Base, pld_of_law, side_of
+from jaxacct.bounds._sizes import is_too_large, num_cells, num_points
+from jaxacct.bounds.bases._base import MAX_LOSS, SMALLEST, Base, pld_of_law, side_of
 from jaxacct.curves import Pld
 from jaxacct.curves._convolution import ALL_DELTAS, compose_plds
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
@@ -22,12 +23,14 @@ from jaxacct.mechanisms._base import Mechanism
 # What follows steers running time and tightness; every distribution is certified at any resolution. A resolution is a
 # number of cells for one standard deviation of a part's loss.
 _FIRST_RESOLUTION = 4.0  # where refinement starts
+_TOO_MANY_POINTS, _DEEP_POINTS = 2.0**20, 2.0**17  # by a first guess, in all and at deep deltas: some four seconds
+_FIRST_POINTS = 2.0**16  # where it starts, if there are too many
+_DEEP_RESOLUTION = 0.5  # where it starts at deep deltas, whose tails are long
 _FINE_FIRST = 32.0  # where it starts, at most, if a law costs next to nothing
 _FEW_CELLS = 2.0**14  # and the composed one has no more cells than this, or a coarser start
 _LAST_RESOLUTION = 768.0  # where it gives up
 _READ_RESOLUTION = 24.0  # where nothing is refined: a distribution that is known from above only
 _LAST_SHARE = 0.75  # below this share of the last resolution, the last one is tried before giving up
-_MEMORY_LIMIT = 2**31  # bytes that a refinement may hold at once
 _MUCH_WORK = 2.4e9  # pairs of points in the sums of laws, some four seconds: more is spent on what asks for more only
 _FEW_POINTS = 2**17  # of distributions, by those of the look before: so many are never too many
 _STAGE = 0.1  # relative width that a stage aims at, as a share of the stage before
@@ -241,7 +244,9 @@ def _refined(
         tail = PLAIN_TAIL
         if query is Query.EPSILON:
             tail = _TAIL * target / max(1, distribution.scale(mechanism)[1])
-        of = plds(distribution, mechanism, _READ_RESOLUTION, Bound.UPPER, tail, (1.0, *ALL_DELTAS))
+        most_points = _TOO_MANY_POINTS if min(deltas) > _DEEP else _DEEP_POINTS
+        resolution = min(_READ_RESOLUTION, most_points / num_points(*distribution.scale(mechanism)))
+        of = plds(distribution, mechanism, resolution, Bound.UPPER, tail, deltas)
         return {d: Ends(0.0, min(value, read(of(d)))) for d, value in upper.items()}
     most = distribution.largest_loss(mechanism)
     if query is Query.DELTA and target >= most:
@@ -250,6 +255,8 @@ def _refined(
         upper = {d: min(value, most) for d, value in upper.items()}
     try:
         scale, count = distribution.scale(mechanism)
+        if query is Query.DELTA and target > MAX_LOSS * count:  # where only tails are left
+            deltas = (*deltas, *_SMALL_DELTAS)
         if scale > 0.0:  # it may underflow
             tail = _TAIL * min(deltas) / max(1, count)
             _Refinement(distribution, mechanism, tail, read, deltas, upper, lower).narrow(query, at)
@@ -288,14 +295,18 @@ class _Refinement:
         constant, stage = self.distribution.width_constant(self.mechanism), max(at.width, query.width / _STAGE)
         goal = math.sqrt(constant / stage)
         resolution, rounds = min(_FIRST_RESOLUTION, goal), 0
+        size, usual = self.distribution.scale(self.mechanism), resolution
+        if num_points(*size) * resolution > _TOO_MANY_POINTS:
+            resolution = _FIRST_POINTS / num_points(*size)
+        elif min(self.deltas) < _DEEP:
+            resolution = min(resolution, _DEEP_RESOLUTION)
         if self.distribution.is_light(self.mechanism):
-            resolution = max(resolution, min(_FINE_FIRST, _FEW_CELLS / self._num_cells()))
-        # the questions of a search start where one of them ended: there most of the work is done
+            cells = num_cells(*size, self.distribution.largest_loss(self.mechanism))
+            resolution = max(resolution, min(_FINE_FIRST, _FEW_CELLS / cells))
         first, shared_by = resolution, (self.distribution, self.mechanism)
-        resolution = noted(shared_by, first)
-        width, idle, look = math.inf, 0, self
-        scale, count = self.distribution.scale(self.mechanism)
-        is_little = scale < _LITTLE**2 * count
+        resolution = noted(shared_by, first)  # a search starts where one of its questions ended: most is done there
+        width, high, idle, look = math.inf, math.inf, 0, self
+        is_little = size[0] < _LITTLE**2 * size[1]
         spent, most = 0.0, _MUCH_WORK * at.share * max(1.0, query.width / at.width)
         while True:
             with counted() as work, shared():
@@ -304,10 +315,11 @@ class _Refinement:
             rounds += 1
             if points is not None:
                 note(shared_by, resolution)
+            before, least_high = width, (1.0 - at.width) * high
             high, low = max(self.upper.values()), max(self.lower.values())
-            before, width = width, (high - low) / low if low > 0 else (0.0 if high <= low else math.inf)
+            width = (high - low) / low if low > 0 else (0.0 if high <= low else math.inf)
             # without gain: below what the tails let a grid resolve (delta of 1e-20 or so), or at its rounding
-            idle = idle + 1 if width > _GAIN * before or math.isinf(width) else 0
+            idle = idle + 1 if (high > least_high if math.isinf(width) else width > _GAIN * before) else 0
             if math.isfinite(width) and width == before and (is_little or (points or 0) > _FEW_CELLS):
                 return  # rounding is all there is
             if at.progress is not None:
@@ -319,7 +331,7 @@ class _Refinement:
                     look._tighten(first)
                 return
             least = min(self.deltas)
-            if query is Query.EPSILON and least < SMALLEST and rounds > 1:
+            if query is Query.EPSILON and least < SMALLEST and rounds > 1 and resolution >= usual:
                 return  # more than that is booked outside of a law
             if query is Query.DELTA and high < least and rounds == 1:
                 if points is not None and points <= _FEW_POINTS:
@@ -331,7 +343,7 @@ class _Refinement:
             if idle >= _MAX_IDLE:  # what asks for more than is meant by default gets the last resolution too
                 wants_more = math.isfinite(width) and at.width < query.width and resolution < _LAST_RESOLUTION
                 is_dear = spent + work.at(_LAST_RESOLUTION / resolution) > most
-                if not wants_more or is_dear or self._is_too_large(_LAST_RESOLUTION):
+                if not wants_more or is_dear or is_too_large(*size, _LAST_RESOLUTION):
                     return
                 resolution = _LAST_RESOLUTION
                 continue
@@ -342,14 +354,16 @@ class _Refinement:
             goal = math.sqrt(constant / stage)
             grow = 2.0 if not math.isfinite(width) else min(4.0, max(1.5, 1.1 * math.sqrt(width / stage)))
             finer = goal if begins and goal > resolution else resolution * grow
+            if resolution < usual:  # it might have been too much to start there
+                finer = min(finer, usual, (4.0 if spent + work.at(4.0) <= most else 2.0) * resolution)
             if resolution < _LAST_SHARE * _LAST_RESOLUTION:  # else the last one would add little
                 finer = min(finer, _LAST_RESOLUTION)
-            # the coarse look itself may be too coarse for losses near the end of the doubles
+            # the first look itself may be too coarse for losses near the end of the doubles
             if (points is None and rounds > 1) or finer > _LAST_RESOLUTION:
                 return
             is_small = points is not None and points * finer / resolution <= _FEW_POINTS
             ahead = spent + work.at(finer / resolution)
-            if ahead > most or (not is_small and self._is_too_large(finer)):
+            if ahead > most or (not is_small and is_too_large(*size, finer)):
                 return
             if ahead > _MUCH_WORK * at.share:
                 say_long(f"a relative width of {at.width:g} takes sums of laws of {points or 0:.1g} points and more")
@@ -384,15 +398,3 @@ class _Refinement:
         except TooFineError:
             return None
         return max(sizes, default=0)
-
-    def _num_cells(self) -> float:
-        """About how many cells the composed losses spread over at resolution 1: ten standard deviations either way."""
-        scale, count = self.distribution.scale(self.mechanism)
-        largest = self.distribution.largest_loss(self.mechanism)
-        return max(1.0, min(20.0 * math.sqrt(scale) + 2.0 * largest / count, 2.0 * largest) / math.sqrt(scale / count))
-
-    def _is_too_large(self, resolution: float) -> bool:
-        """Whether a refinement would hold too much at once: some twenty arrays over the window of composed losses."""
-        scale, count = self.distribution.scale(self.mechanism)
-        window = 40.0 * max(math.sqrt(scale), scale) + 30.0
-        return 200.0 * window / math.sqrt(scale / count) * resolution > _MEMORY_LIMIT

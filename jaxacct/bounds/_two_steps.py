@@ -34,6 +34,7 @@ from jaxacct.special import grown, up
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)  # of a bracket, kept in each step of a search
 _NUM_SPLITS = 6  # of such a search: any split of epsilon is valid
 _NUM_GUESSES = 2  # of these, at which the terms of a sum tell where to look
+_MORE_GUESSES, _GAIN = 6, 2e-3  # that follow, as long as each promises to lower the value by this share
 _NUM_POINTS = 513  # at which guesses are made
 # Of what one question may take, for each end of a split: the first one's loss distributions serve the others too.
 _FIRST_SHARE, _SHARE = 0.3, 0.07
@@ -92,16 +93,17 @@ def adds(run: Description) -> bool:
 
 
 _Value = Callable[[float, float, bool], float]
+_Guess = Callable[[float], tuple[float, float] | None]
 
 
-def _searched(value: _Value, low: float, high: float, guess: Callable[[float], float | None] | None = None) -> float:
+def _searched(value: _Value, low: float, high: float, guess: _Guess | None = None) -> float:
     """The least value met in a search by golden sections, for a minimum that is the only one.
 
     Args:
       value: ``(x, rival, is_left) -> `` the value at x, or a number between `rival` and it: the value at a point on
         the other side, the right one if `is_left`.
-      guess: ``(x) -> `` where the minimum may be, from what was met so far, the least of it at x; or None. It has the
-        last steps.
+      guess: ``(x) -> `` where the minimum may be, and what it may be, from what was met so far, the least of it at x;
+        or None. It has the last steps, and some more where there is still much to gain.
     """
     splits = told(range(2 + _NUM_SPLITS), "splits of epsilon", 2 + _NUM_SPLITS)
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
@@ -111,8 +113,9 @@ def _searched(value: _Value, low: float, high: float, guess: Callable[[float], f
     at_right = value(right, at_left, False)
     best, at_best = min((at_left, left), (at_right, right))
     for number in splits:
-        point = guess(at_best) if guess is not None and number >= 2 + _NUM_SPLITS - _NUM_GUESSES else None
-        if point is not None:
+        guessed = guess(at_best) if guess is not None and number >= 2 + _NUM_SPLITS - _NUM_GUESSES else None
+        if guessed is not None:
+            point = guessed[0]
             found = value(point, best, True)
         elif at_left <= at_right:
             high, right, at_right = right, left, at_left
@@ -123,6 +126,11 @@ def _searched(value: _Value, low: float, high: float, guess: Callable[[float], f
             point = right = low + _GOLDEN * (high - low)
             found = at_right = value(right, at_left, False)
         best, at_best = min((best, at_best), (found, point))
+    for _ in range(_MORE_GUESSES if guess is not None else 0):
+        guessed = guess(at_best) if guess is not None else None
+        if guessed is None or guessed[1] > best * (1.0 - _GAIN):
+            break
+        best, at_best = min((best, at_best), (value(guessed[0], best, True), guessed[0]))
     return best
 
 
@@ -135,20 +143,28 @@ class _Logarithms:
     def note(self, term: Direction, x: float, value: float) -> None:
         self._known[term][x] = math.log(value) if value > 0.0 else -math.inf
 
-    def guess(self, near: float) -> float | None:
-        """Where parabolas through three points near `near` have the least sum; None where there is no such place."""
-        found, low, high = [], -math.inf, math.inf
+    def guess(self, near: float) -> tuple[float, float] | None:
+        """Where parabolas through three points near `near` have the least sum, and that; None for no such place.
+
+        Between the points next to `near` at which either term is known.
+        """
+        found, every = [], sorted(set().union(*self._known.values()))
+        low, high = (
+            max((x for x in every if x < near), default=near),
+            min((x for x in every if x > near), default=near),
+        )
         for known in self._known.values():
             x = sorted(known, key=lambda x: abs(x - near))[:3]
             if len(x) < 3 or not all(math.isfinite(known[at]) for at in x):
                 return None
-            low, high = max(low, min(x)), min(high, max(x))
             found.append((x, [known[at] for at in x]))
         if not low < high:
             return None
         points = np.linspace(low, high, _NUM_POINTS)
-        point = float(points[int(np.argmin(np.logaddexp(*(_parabola(*three, points) for three in found))))])
-        return None if any(point in known for known in self._known.values()) else point
+        sums = np.logaddexp(*(_parabola(*three, points) for three in found))
+        least = int(np.argmin(sums))
+        point = float(points[least])
+        return None if any(point in known for known in self._known.values()) else (point, math.exp(float(sums[least])))
 
 
 def _parabola(x: Sequence[float], y: Sequence[float], points: NDArray[Any]) -> NDArray[Any]:

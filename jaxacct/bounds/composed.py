@@ -299,6 +299,7 @@ _PART_BY_PART = BracketMethod(
     is_last_resort=True,
     bracket=_added_up,
     reduction=always,
+    misses_deltas=always,
 )
 _LARGEST_PART = BracketMethod(
     name="largest part",

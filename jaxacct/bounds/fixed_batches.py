@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, always, never
+from jaxacct._sharing import shared
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct.bounds import bases
 from jaxacct.bounds._distribution import PLAIN_TAIL, Distribution, loss_distribution, parts_by_laws, reader
@@ -52,6 +53,7 @@ from jaxacct.special import binomial_tail, down, grown, up
 _FIXED = "Balle, Barthe & Gaboardi 2018, Theorem 2, for batches of a fixed size"
 _CUT = "Chua et al. 2024, Scalable DP-SGD, with full batches told"
 _SHARE, _MORE, _SHARES = 1e-6, 1.0 + 2.0**-10, 8  # of delta that cut batches may take: the first, a factor, how often
+_ROUGH = 0.5  # relative width of a rough look
 _RESOLUTION = 24.0  # grid points for one standard deviation of a test's loss: tightness only
 
 
@@ -178,6 +180,7 @@ def _coupled(run: TruncatedPoisson, uncut: Mechanism) -> Callable[[Query, float,
     """With t the probability that some batch is cut, delta is within (1 + e^eps) t of that of the run that is not.
 
     From below also a record among others of nothing: Poisson sampling, with the probability that it is drawn and stays.
+    Where hardly a batch is cut, the lower end is told in any case: it shows that there is nothing else to ask.
     """
     alone = PoissonSampled(_uncut(run).mechanism, kept(run), int(run.num_steps))
     each = binomial_tail(int(run.num_records), float(run.sampling_prob), int(run.max_batch_size))
@@ -193,7 +196,7 @@ def _coupled(run: TruncatedPoisson, uncut: Mechanism) -> Callable[[Query, float,
         low = at.ask(alone, query, target, at.width, wants_lower=True, direction=side).lower if at.wants_lower else 0.0
         if query is Query.DELTA:
             moved = up(cut + grown(cut, target, 16), 4)
-            found = ask(target, wants_lower=at.wants_lower)
+            found = ask(target, wants_lower=True)
             upper = min(upper, up(found.upper + moved, 2))
             return Ends(min(max(low, down(found.lower - moved, 2)), upper), upper)
         share = _SHARE
@@ -206,7 +209,7 @@ def _coupled(run: TruncatedPoisson, uncut: Mechanism) -> Callable[[Query, float,
                 upper = min(upper, value)
                 break
             share = max(share, taken / target) * _MORE
-        if at.wants_lower:
+        if at.wants_lower or share <= at.width:
             raised = up(target + cut + grown(cut, upper, 16), 8)
             low = max(low, ask(raised, wants_lower=True).lower if raised < 1.0 else 0.0)
         return Ends(min(low, upper), upper)
@@ -321,12 +324,23 @@ def adjacency_of(relation: NeighboringRelation, run: Any) -> Adjacency | None:
 def bracket(
     run: Any, relation: NeighboringRelation, query: Query, target: float, at: Bracketing
 ) -> dict[Direction, Ends[float]]:
-    """A dict of the ends in each direction, by what is known without distributions."""
+    """A dict of the ends in each direction, by what is known without distributions.
+
+    A direction that a rough look shows to decide nothing is left at that.
+    """
     if run.loses_nothing():
         return dict.fromkeys(at.known, Ends(0.0, 0.0))
     found = adjacency_of(relation, run)
     assert found is not None
-    return {d: found.ends(query, target, at, d) for d in at.known}
+    ends: dict[Direction, Ends[float]] = {}
+    with shared():  # the questions about runs that are not cut differ by little
+        for d in at.known:
+            rival = max((e.lower if at.wants_lower else e.upper for e in ends.values()), default=0.0)
+            if rival > 0.0:
+                ends[d] = found.ends(query, target, dataclasses.replace(at, width=max(at.width, _ROUGH)), d)
+            if d not in ends or ends[d].upper > rival:
+                ends[d] = found.ends(query, target, at, d)
+    return ends
 
 
 def _cut_pair(run: TruncatedPoisson) -> Mirrored:

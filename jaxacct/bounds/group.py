@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, always, never
 from jaxacct._patience import told
+from jaxacct._sharing import shared
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import Distribution, loss_distribution
 from jaxacct.bounds._parts import is_scalar
@@ -134,11 +135,12 @@ def _one_after_the_other(
 
     if query is Query.DELTA:
         return dict.fromkeys(at.known, Ends(0.0, min(known, delta(target))))
-    if delta(0.0) <= target:
-        return dict.fromkeys(at.known, Ends(0.0, 0.0))
-    high = first_doubling(lambda epsilon: delta(epsilon) <= target, limit=_MOST_EPSILON).upper
-    if math.isfinite(high):
-        high = bisect(lambda epsilon: delta(epsilon) <= target, high, 0.0, num_steps=_NUM_HALVINGS)
+    with shared():  # the record's loss distributions serve every step
+        if delta(0.0) <= target:
+            return dict.fromkeys(at.known, Ends(0.0, 0.0))
+        high = first_doubling(lambda epsilon: delta(epsilon) <= target, limit=_MOST_EPSILON).upper
+        if math.isfinite(high):
+            high = bisect(lambda epsilon: delta(epsilon) <= target, high, 0.0, num_steps=_NUM_HALVINGS)
     return dict.fromkeys(at.known, Ends(0.0, min(known, high)))
 
 

@@ -31,7 +31,22 @@ MISSED = {
     "an epoch whose delta hardly falls": (ja.ReplaceOne(ja.PartialShuffledBatches(ja.Gaussian(1.356), 10, 10)), 0.366),
     "batches that may be cut": (ja.TruncatedPoisson(ja.Gaussian(8.32), 0.000825, 16, 11, 196), 7.27e-32),
 }
-SLOW = ("few reports are expected", "copies, many steps", "batches that may be cut")
+SPLIT = ja.ScheduledAllocation([0.38, 5.16], [643, 412])
+LAPLACE = ja.PartialAllocation(ja.Laplace(10.196), 341, 23)
+SELECTED = ja.Composed((ja.PrivateSelection(ja.Gaussian(2.0), 17.2, 0.5), ja.Laplace(3.0)), (3, 1))
+MISSED |= {
+    "splits far from the first ones": (ja.ReplaceOne(SPLIT), 1.925e-9),
+    "a pair that is selected, replaced": (ja.ReplaceOne(ja.PrivateSelection(ja.Laplace(1.3), 7.3, math.inf)), 5.6e-10),
+    "grids whose lower end is 0 at first": (LAPLACE, 6.015e-11),
+    "parts with Renyi divergences only": (SELECTED, 9.5e-6),
+}
+SLOW = (
+    "splits far from the first ones",
+    "grids whose lower end is 0 at first",
+    "few reports are expected",
+    "copies, many steps",
+    "batches that may be cut",
+)
 
 
 def some(table, slow=()):
@@ -46,6 +61,7 @@ def there_and_back(mechanism, delta):
     return back, again, epsilon
 
 
+@pytest.mark.filterwarnings("ignore::jaxacct.OrderEdgeWarning")
 @pytest.mark.parametrize("name", some(MISSED, SLOW))
 def test_what_one_question_missed(name):
     mechanism, delta = MISSED[name]
@@ -118,6 +134,13 @@ def asked_by(monkeypatch, ask):
 def test_what_is_narrow_asks_no_other_question(monkeypatch):
     assert not asked_by(monkeypatch, lambda: ja.epsilon(ja.RandomAllocation(ja.Gaussian(1.0), 100), 1e-6))
     assert not asked_by(monkeypatch, lambda: ja.delta(ja.Composed(ja.RandomizedResponse(1.0, 4), 5), 2.0))
+
+
+def test_grids_grow_finer_while_the_upper_end_falls():
+    """Also where the lower one is still 0: three looks of a few milliseconds are not the last."""
+    copies = ja.FixedBatches(ja.Gaussian(0.9604), 20, 2, 159, True)
+    assert ja.epsilon(copies, 0.9306892) < 0.74  # after three looks 1.09
+    assert ja.delta(copies, 0.7363) < 0.9307
 
 
 def test_quick_questions_ask_no_other(monkeypatch):

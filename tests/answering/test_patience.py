@@ -11,6 +11,7 @@ from jaxacct import _patience, _sharing, _work
 from jaxacct._method import Query
 from jaxacct.bounds import _distribution, _two_steps
 from jaxacct.bounds._two_steps import in_two_steps
+from jaxacct.divergence.batches._profile import knots
 
 
 class _Clock:
@@ -81,13 +82,38 @@ def test_long_pieces_are_told_of_before_the_first_is_done(clock):
 
 def test_work_is_counted_where_it_is_done():
     with _work.counted() as work, _work.counted() as inner:
-        _work.count_sum(1000, same=False)
-        _work.count_sum(1000, same=True)
+        _work.count_sum(1000, 0.01, same=False)
+        _work.count_sum(1000, 0.01, same=True)
+        _work.count_cells(1000)
     assert work.at(1.0) == 0.0
-    assert inner.square == 1.5e6
-    assert inner.at(2.0) == 4 * 1.5e6 + 2 * inner.linear
-    with pytest.warns(ja.SlowWarning, match="24 sums of laws of 20000 points"):
-        _work.expect_sums(20_000, 24)
+    assert inner.square > 0.45 * 1.5e6
+    assert inner.at(2.0) == 4 * inner.square + 2 * inner.linear
+    with pytest.warns(ja.SlowWarning, match="40 sums of laws of 20000 points"):
+        _work.expect_sums(20_000, 0.001, 40)
+
+
+def test_one_piece_tells_how_long_many_take(clock):
+    def ask(seconds):
+        clock.now += seconds
+        return seconds
+
+    assert _patience.tried(lambda: ask(0.02), "pieces", 100) == 0.02
+    with pytest.warns(ja.SlowWarning, match="this takes long: 300 pieces, of some 0.02 seconds each"):
+        assert _patience.tried(lambda: ask(0.02), "pieces", 300) == 0.02
+
+
+def test_several_epochs_of_slow_deltas_are_told_of_at_once(clock):
+    """The deltas of a loss distribution by knots: said before the second of them."""
+    asked = []
+
+    def profile(epsilon):
+        asked.append(epsilon)
+        clock.now += 0.1 if epsilon > 1.0 else 0.01
+        return 0.5 * np.exp(-10.0 * epsilon)
+
+    with pytest.warns(ja.SlowWarning, match="of some 0.1 seconds each"):
+        knots(profile, 1e-12, 3.0)
+    assert max(asked[:2]) > 1.0
 
 
 def test_a_refinement_ends_where_the_next_would_take_long(monkeypatch):
@@ -186,11 +212,20 @@ def test_splits_share_their_loss_distributions(monkeypatch):
     assert 0 < len(made) <= 24  # before, 186
 
 
+def test_deltas_of_a_group_share_their_loss_distributions(monkeypatch):
+    made = []
+    law = _distribution.compose_plds
+    monkeypatch.setattr(_distribution, "compose_plds", lambda *at: made.append(at) or law(*at))
+    group = ja.Group(ja.RandomAllocation(ja.DiscreteGaussian(3.0, 1), 10, 1, 2), 3)
+    assert 0.0 < ja.epsilon(group, 1e-3) <= 1.2375993728637695  # what it was when each made its own
+    assert 0 < len(made) < 30  # of some 25 deltas, each by several distributions
+
+
 def test_what_is_made_once_serves_tails_near_its_own():
     made = []
 
     def once(tail):
-        return _sharing.once("key", tail, lambda: made.append(tail) or _work.count_sum(1000, same=False) or tail)
+        return _sharing.once("key", tail, lambda: made.append(tail) or _work.count_sum(1000, 0.01, same=False) or tail)
 
     assert [once(1e-10), once(1e-10)] == [1e-10, 1e-10] == made  # not outside of a block
     with _sharing.shared(), _work.counted() as work:
@@ -198,7 +233,7 @@ def test_what_is_made_once_serves_tails_near_its_own():
         with _sharing.shared():
             assert once(3e-10) == 1e-10
     assert made[2:] == [1e-10, 1e-12]
-    assert work.square == 5e6
+    assert work.square == 5 * _work._of_sum(1000, 0.01)[0]
     assert work.again == 3.0 / 5.0 * work.at(1.0)
 
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import jaxacct as ja
-from jaxacct.bounds import _full_batches
+from jaxacct.bounds import _distribution, _full_batches
 from jaxacct.bounds._full_batches import filled, kept, present
 
 REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD
@@ -280,3 +280,13 @@ def test_the_batch_size_is_calibrated_to_less_than_all_records():
     assert ja.calibrate(run, "batch_size", 50.0, 1e-3) == 9
     assert ja.calibrate(run, "num_records", 50.0, 1e-3) == 3
     assert ja.calibrate(dataclasses.replace(run, with_replacement=True), "batch_size", 50.0, 1e-3) == 10
+
+
+@pytest.mark.parametrize("relation", [None, "zero-out"])
+def test_where_hardly_a_batch_is_cut_no_distribution_is_made(relation, monkeypatch):
+    run = ja.TruncatedPoisson(ja.Gaussian(1.8), 3.5e-4, 43, 19, 17)
+    ends = ja.epsilon_interval(run, 2e-10, neighboring_relation=relation)
+    monkeypatch.setattr(_distribution, "plds", lambda *at: pytest.fail("a loss distribution is made"))
+    found = ja.epsilon(run, 2e-10, neighboring_relation=relation)
+    assert ends.lower <= found <= ends.upper * 1.001
+    assert ends.upper - ends.lower < 1e-4 * ends.lower

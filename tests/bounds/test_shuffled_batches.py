@@ -364,3 +364,26 @@ def test_where_no_coin_is_left_the_test_of_all_outputs_answers():
     """With little noise either side of a coin is 0 in doubles."""
     found = ja.delta_interval(ja.ShuffledBatches(ja.Gaussian(0.02), 10, 2), 1.0)
     assert 0.999 < found.lower <= found.upper <= 1.0
+
+
+def test_tilts_that_leave_nothing_of_a_law_warn_of_nothing():
+    """Much noise, and an epsilon far above every loss: all terms of a tail's moment underflow."""
+    run = ja.PartialShuffledBatches(ja.Gaussian(5066.951445231097), 451, 436)
+    found = ja.delta_interval(run, 2.7873543507397462)
+    assert 0.0 <= found.lower <= found.upper < 1e-30
+
+
+@pytest.mark.parametrize("relation", [None, "replace-one"])
+@pytest.mark.parametrize(
+    "run",
+    [
+        ja.ShuffledBatches(ja.Gaussian(5067.0), 451),
+        ja.PartialShuffledBatches(ja.Gaussian(5067.0), 451, 436),
+        ja.Shuffled(ja.GaussianReports(5067.0), 1000),
+        ja.CheckIn(ja.GaussianReports(5067.0), 1000, 0.1),
+    ],
+    ids=lambda run: type(run).__name__,
+)
+def test_a_delta_that_is_no_double_is_not_0(run, relation):
+    """Normal noise has no largest loss: delta is positive at every epsilon."""
+    assert 0.0 < ja.delta(run, 2.787, neighboring_relation=relation) <= 2.0**-1022

@@ -14,6 +14,7 @@ import numpy as np
 
 from jaxacct._method import never
 from jaxacct._types import Bound, Direction, TooFineError
+from jaxacct._work import count_cells
 from jaxacct.curves import Pld
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, mixed_with_one
 from jaxacct.special import rows_times
@@ -84,6 +85,11 @@ def check_fits(mechanism: str, low: float, high: float, step: float) -> None:
         )
 
 
+def too_far(release: Any) -> TooFineError:
+    """The class `TooFineError`, of a release whose losses are larger than those that a lattice may hold."""
+    return TooFineError(f"mechanism={release!r}: losses beyond {MAX_LOSS:g} are out of reach of a loss distribution")
+
+
 def sampled(law: RatioLaw, sampling_prob: float) -> RatioLaw:
     """The law of 1 - q + q Y, from that of Y: Poisson sampling with probability q."""
     if sampling_prob == 1.0:
@@ -107,7 +113,8 @@ def law_of(base: Base, release: Any, sampling_prob: float, step: float, side: Si
     with np.errstate(over="ignore", invalid="ignore"):
         law = base.law(release, sampling_prob, step, side, tail)
     if law.log_values[-1] > MAX_LOSS or law.log_values[0] < -MAX_LOSS:
-        raise TooFineError(f"mechanism={release!r}: losses beyond {MAX_LOSS:g} are out of reach of a loss distribution")
+        raise too_far(release)
+    count_cells(law.masses.shape[0])
     return law
 
 

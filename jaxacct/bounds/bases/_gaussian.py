@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from jaxacct.bounds.bases._base import MAX_LOSS, Base, check_fits, unbounded
+from jaxacct.bounds.bases._base import MAX_LOSS, Base, check_fits, too_far, unbounded
 from jaxacct.bounds.bases._normal import SURE_Z, reach_for
 from jaxacct.divergence.lattice._continuous_cells import gaussian_cells
 from jaxacct.divergence.lattice._ratio import DEPTH, RatioLaw, Side, from_cells, trimmed
@@ -22,6 +22,8 @@ def _law(release: Gaussian, sampling_prob: float, step: float, side: Side, tail:
     """The law of one step: cells of the lattice, their masses split between their ends."""
     noise_multiplier = float(release.noise_multiplier)
     mu = 1.0 / noise_multiplier
+    if sampling_prob == 1.0 and 0.5 * mu * mu > MAX_LOSS + 2.0 * step:  # half of the law lies below that
+        raise too_far(release)
     z_range, outside = reach_for(tail)
     reach = z_range * mu
     low = (
@@ -36,7 +38,8 @@ def _law(release: Gaussian, sampling_prob: float, step: float, side: Side, tail:
     sure_z = min(SURE_Z, (MAX_LOSS - 2.0 * step) / mu + 0.5 * mu)
     beyond = sampling_prob * 0.5 * math.erfc((sure_z - mu) / math.sqrt(2.0)) * (1.0 + 2.0**-40)
     top = reach + 0.5 * mu * mu  # Y there; P itself is centred mu^2 higher than Q
-    high = top + math.log(sampling_prob + (1.0 - sampling_prob) * math.exp(-top))
+    # cells beyond what may be held are left out below, and booked
+    high = min(top + math.log(sampling_prob + (1.0 - sampling_prob) * math.exp(-top)), MAX_LOSS)
     check_fits(f"noise_multiplier={noise_multiplier}", low, high, step)
     first = math.floor(low / step) - 1  # so that the outer cells hold only what lies outside
     size = max(8, math.ceil(high / step) - first + 3)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._method import always
-from jaxacct.bounds.bases._base import Base, check_fits
+from jaxacct.bounds.bases._base import MAX_LOSS, Base, check_fits, too_far
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms, from_masses, log_mixed_with_one, merged
 from jaxacct.mechanisms import Laplace, PermuteAndFlip
 from jaxacct.special import down, up
@@ -47,6 +47,8 @@ def _law(release: Laplace, sampling_prob: float, step: float, side: Side, tail: 
     noise_multiplier = float(release.noise_multiplier)
     top = 1.0 / noise_multiplier
     low, high = _ends(release, sampling_prob)
+    if max(-low, high) > MAX_LOSS + step:  # both atoms stay
+        raise too_far(release)
     check_fits(f"noise_multiplier={noise_multiplier}", low, high, step)
     # the atom that decides the direction is on the lattice, both are where the step divides the gap
     origin = low if side is Side.LOWER_ADD else high

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._types import Direction
-from jaxacct.special import ULP, log_normal_tail
+from jaxacct.special import LEAST_NORMAL, ULP, log_normal_tail
 
 _MOST_SHIFT, _MOST_EPSILON = 8.0, 250.0  # beyond, scores are no doubles, or little is gained
 _CELLS = 384  # of an output
@@ -143,7 +143,8 @@ def _tails(none: Any, one: Any, scores: _Scores, num_batches: int) -> _Tails:
     for tilts in (np.zeros(1), extra, -extra):
         exponent = np.multiply.outer(scores.tilt + tilts, value)
         with np.errstate(over="ignore", invalid="ignore"):
-            logs = [np.log((np.exp(exponent) * masses).sum(1)) for masses in (none, one)]
+            # of far exponents every term may underflow: what they lose is added
+            logs = [np.log((np.exp(exponent) * masses).sum(1) + LEAST_NORMAL * masses.size) for masses in (none, one)]
             found.append((num_batches - 1.0) * logs[0] + logs[1])
     slack = (num_batches + 1.0) * 2.0**-40 + 2.0**-40 * abs(float(found[0][0]))
     return _Tails(found[1] - found[0] + slack, found[2] - found[0] + slack, extra)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._patience import tried
 from jaxacct._types import Direction, Ends
 from jaxacct.divergence.batches._blanket import MOST_LOSS, BlanketLaw, blanket_law
 from jaxacct.divergence.batches._one_step import StepLaw, replaced_step_law, step_law
@@ -19,7 +20,7 @@ from jaxacct.divergence.batches._positive_sum import positive_sum
 from jaxacct.divergence.batches._powers import Atoms, Steps
 from jaxacct.divergence.batches._replaced import ReplacedLaw, replaced_law
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
-from jaxacct.special import ULP
+from jaxacct.special import LEAST_NORMAL, ULP
 
 # These steer cost and tightness only.
 _CUT = 1e-6  # of delta that may be left out
@@ -29,8 +30,10 @@ _WIDE = 1e-3  # of epsilon, within which a root that is near enough in delta is 
 _CLOSE = 1e-4  # of epsilon, the same
 _MOST_STEPS = 24  # of a search
 _KNOTS = 8.0  # for one scale of the loss
+_FIRST_KNOTS = 6.0 * _KNOTS  # after which they are laid by how fast delta falls
 _FALL = 0.5  # natural logarithms between knots in the tail
-_MOST_KNOTS = 400
+_MOST_KNOTS = 400  # in all
+_HALFWAY = 0.5  # of the largest epsilon: where it is seen how long one delta takes
 _LARGEST = 250.0  # nats, of an epsilon
 _MOST_HALVES = 6  # of an epoch, each half of what is left
 _LITTLE = 0.5  # gamma t below which hardly anything is gained
@@ -80,14 +83,14 @@ def law_for(shift: float, num_batches: int, cut: float, *, replaces: bool) -> Bl
 
 
 def epoch_delta(epoch: Epoch, epsilon: float, direction: Direction) -> float:
-    """delta at `epsilon` >= 0 of one epoch, at most; a float in [0, 1]. Never above that of a known batch."""
+    """delta at `epsilon` >= 0 of one epoch, at most; a float in (0, 1]. Never above that of a known batch."""
     at: Any = np.array([epsilon])
     distance: Any = np.array([epoch.distance])
-    known = float(np.exp(gaussian_log_delta(at, distance))[0]) * (1.0 + 2.0**-40)
+    known = max(float(np.exp(gaussian_log_delta(at, distance))[0]) * (1.0 + 2.0**-40), LEAST_NORMAL)  # it may underflow
     if not (epsilon < _LARGEST and epoch.shift <= MOST_LOSS):
         return min(known, 1.0)
     found = _with_hidden(epoch, epsilon, direction) if epoch.has_hidden else _swapped(epoch, epsilon, direction, known)
-    return min(1.0, known, found)
+    return min(1.0, known, max(found, LEAST_NORMAL))
 
 
 def _with_hidden(epoch: Epoch, epsilon: float, direction: Direction) -> float:
@@ -236,10 +239,12 @@ def knots(profile: Callable[[float], float], goal: float, high: float) -> Knots:
     epsilons, deltas = [0.0], [profile(0.0)]
     closest = max(2.5 * deltas[0], 1e-9 * high) / _KNOTS  # of a normal loss, delta at 0 is .4 of the deviation
     step = closest
+    # those of larger epsilons take the longest
+    tried(lambda: profile(_HALFWAY * high), "deltas", min(_MOST_KNOTS, int(_FIRST_KNOTS - math.log(goal) / _FALL)))
     while deltas[-1] > goal and epsilons[-1] < high and len(deltas) < _MOST_KNOTS:
         epsilons.append(min(epsilons[-1] + step, high))
         deltas.append(min(deltas[-1], profile(epsilons[-1])))
         fall = math.log(deltas[-2] / max(deltas[-1], 1e-300)) / (epsilons[-1] - epsilons[-2])
-        if epsilons[-1] > 6.0 * _KNOTS * closest:
+        if epsilons[-1] > _FIRST_KNOTS * closest:
             step = max(closest, min(_FALL / max(fall, 1e-300), 1.5 * step))
     return Knots(np.array(epsilons), np.array(deltas))

@@ -18,7 +18,7 @@ from jaxacct.divergence.batches._one_step import StepLaw
 from jaxacct.divergence.batches._positive_sum import positive_sum
 from jaxacct.divergence.batches._powers import Atoms, Steps
 from jaxacct.divergence.batches._profile import falling_root
-from jaxacct.special import ULP, bisect
+from jaxacct.special import LEAST_NORMAL, ULP, bisect
 
 # These steer cost and tightness only.
 _CUT = 1e-6  # of delta that may be left out
@@ -59,7 +59,7 @@ class Round(NamedTuple):
 
 
 def round_delta(run: Round, epsilon: float, goal: float) -> float:
-    """delta at `epsilon` >= 0, at most; a float in [0, 1]. A small share of `goal` is left out, and added."""
+    """delta at `epsilon` >= 0, at most; a float in (0, 1]. A small share of `goal` is left out, and added."""
     law = run.law(goal) if epsilon < LARGEST else None
     return 1.0 if law is None else _delta(run, law, epsilon, goal)
 
@@ -89,7 +89,7 @@ def _delta(run: Round, law: ReportLaw, epsilon: float, goal: float) -> float:
             break
         if 0.0 < most < float(value.max()):
             found = min(found, mean_positive(most) + lost)
-    return min(1.0, (found + q * step.cut + run.beyond) * (1.0 + 16.0 * ULP))
+    return min(1.0, max((found + q * step.cut + run.beyond) * (1.0 + 16.0 * ULP), LEAST_NORMAL))  # it may underflow
 
 
 def round_delta_alone(run: Round, epsilon: float) -> float:

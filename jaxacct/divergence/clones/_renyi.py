@@ -24,6 +24,7 @@ from jaxacct.special._namespace import cummax, cummin_from_behind, fori_loop, la
 _MAX_LOCAL_EPSILON = 500.0  # beyond, only the bounds of a single report are given
 _ROWS, _COLUMNS = 8, 32  # counts m, and values of b, of one tile: the outcomes that are summed at a time
 _LARGEST_GRID = 2.0**26  # outcomes; a pair that needs more gets the bounds of a single report
+_MOST_TERMS = 2.0**28  # outcomes times orders, some three seconds: the same
 _LEAST_POWER = 2.0**-60  # M at order 1, where psi / M is that of the Kullback-Leibler divergence to the last digit
 
 
@@ -38,9 +39,9 @@ def clones_rdp(
 
     Relative width 1e-12 + 5e-14 (order - 1) local_epsilon and less, nearly all of it the rounding booked: values are
     within 3e-14 of references to n = 1e8 and order 10,000. Never above the divergence of one report alone, which
-    answers where local_epsilon > 500 or the grid would exceed 7e7 outcomes (about: e^-local_epsilon n and
-    (order - 1) local_epsilon both beyond 1e5). Both ends are monotone in the order. Outside the domain they are 0 and
-    inf.
+    answers where local_epsilon > 500 or the grid would exceed 7e7 outcomes, or 3e8 of them times orders (about:
+    e^-local_epsilon n and (order - 1) local_epsilon both beyond 1e5). Both ends are monotone in the order. Outside the
+    domain they are 0 and inf.
 
     Args:
       orders: static, each >= 1, in any order.
@@ -61,7 +62,7 @@ def clones_rdp(
     )
     grid = outcome_grid(n, p, local, top_order=max(orders))
     size = grid.num_rows * grid.num_columns(grid.first_row + grid.row_step * grid.num_rows)
-    summed = summed & (size <= _LARGEST_GRID)
+    summed = summed & (size <= min(_LARGEST_GRID, _MOST_TERMS / len(orders)))
     grid = grid._replace(num_rows=xp.where(summed, grid.num_rows, 0.0))
     # lane by lane: each takes its own time, and the memory is that of one
     log_excess = lane_map(lambda lane: _log_excess(powers[:, 0], lane), _Lane(grid, n, p, local)).T

@@ -30,6 +30,7 @@ from jaxacct.special import LEAST_NORMAL, outward, product_outward, sum_outward
 _COARSEST = 16.0  # the largest step, in log: wider cells gain nothing, and e^step would overflow in the end
 _MOST_MASS = 100.0  # of a law: beyond, it is what is booked for rounding
 _TOGETHER = 16  # distances of points whose pairs are multiplied at a time: speed only
+_SEVERAL = 4  # distances of one cell from which on they are convolved: speed only
 
 
 def _sum_cells(
@@ -39,11 +40,11 @@ def _sum_cells(
 
     Point j of p and point i = j - d of q, d >= 0, add up to e^{step j} (1 + e^{shift - step d}): a fixed number of
     cells above j, at a fixed place in its cell, for each d. So 2N vector operations add all N^2 pairs; N if `same` says
-    that p is q and the shift 0. Returns low and high [2N + 8] of the cells, split as `from_cells` wants, and `first`,
-    in cells: cell 0 starts at e^{step first}.
+    that p is q and the shift 0. Distances that rise by the same number of cells are one convolution. Returns low and
+    high [2N + 8] of the cells, split as `from_cells` wants, and `first`, in cells: cell 0 starts at e^{step first}.
     """
     size, width = p.shape[0], math.expm1(step)
-    count_sum(size, same=same)
+    count_sum(size, step, same=same)
     distance = np.arange(size)
 
     def positions(base: float, shift: float) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -58,19 +59,35 @@ def _sum_cells(
 
     def add(top: NDArray[Any], other: NDArray[Any], of: tuple[NDArray[Any], NDArray[Any]], distances: range) -> None:
         cells, longer = (of[0] - first).astype(int), np.concatenate([np.zeros(_TOGETHER), other])
-        shares = np.stack([1.0 - of[1], of[1]], axis=1)[:, :, None]
-        for start in distances[::_TOGETHER]:
-            count, length = min(_TOGETHER, distances.stop - start), size - start
+        shares = np.stack([1.0 - of[1], of[1]])
+        single, groups = _groups(cells, distances)
+        for start in single[::_TOGETHER]:
+            count, length = min(_TOGETHER, single.stop - start), size - start
             shifted = np.lib.stride_tricks.sliding_window_view(longer, length)[_TOGETHER : _TOGETHER - count : -1]
-            parts = (top[start:] * shifted)[:, None] * shares[start : start + count]
+            parts = (top[start:] * shifted)[:, None] * shares.T[start : start + count, :, None]
             for part, cell in zip(parts, (cells[start : start + count] + start).tolist(), strict=True):
                 ends[:, cell : cell + length] += part
+        for group in groups:
+            begin, length = group.start, size - group.start
+            cell = int(cells[begin]) + begin
+            for end, share in zip(ends, shares, strict=True):
+                end[cell : cell + length] += top[begin:] * np.convolve(other[:length], share[group])[:length]
 
     add(p, q, above, range(1))
     add(2.0 * p if same else p, q, above, range(1, size))  # if they are the same, the pairs (i, j) and (j, i) at once
     if not same:
         add(q, p, below, range(1, size))
     return ends[0], ends[1], first
+
+
+def _groups(cells: NDArray[Any], distances: range) -> tuple[range, list[slice]]:
+    """The first of `distances`, and runs of the others whose `cells` [N], falling, are the same."""
+    changes = np.flatnonzero(np.diff(cells[distances.start : distances.stop])) + 1
+    begins = [distances.start, *(changes + distances.start).tolist()]
+    ends = [*begins[1:], distances.stop]
+    few = sum(1 for begin, end in zip(begins, ends, strict=True) if end - begin < _SEVERAL)
+    runs = [slice(begin, end) for begin, end in zip(begins[few:], ends[few:], strict=True)]
+    return range(distances.start, runs[0].start if runs else distances.stop), runs
 
 
 def sum_of(a: RatioLaw, b: RatioLaw, *, weight_a: float, weight_b: float, tail: float) -> RatioLaw:
@@ -170,7 +187,7 @@ def averages(
     large = _trimmed_sum((small, 1), (small, 1), start)
     for level, bit in enumerate(bits):
         last = level == len(bits) - 1 and not both
-        expect_sums(max(small.masses.shape[0], large.masses.shape[0]), 2 * (len(bits) - level))
+        expect_sums(max(small.masses.shape[0], large.masses.shape[0]), small.step, 2 * (len(bits) - level))
         ratio = current // factor(n)
         current = factor(n)
         small, large = _refined(small, ratio), _refined(large, ratio)
