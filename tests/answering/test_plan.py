@@ -82,9 +82,9 @@ def of_check_ins(below=()):
     return every, CHECK_IN, CHECK_IN, [*every, *below]
 
 
-def on_host(methods):
+def on_host(methods, below=()):
     """What has a loss distribution only: nothing is quicker, nothing runs inside traced code."""
-    return methods, methods, REFUSED, methods
+    return methods, methods, REFUSED, [*methods, *below]
 
 
 def beside_traced(host, lanes):
@@ -260,6 +260,11 @@ PLANS = {
         BLANKET, ["clones remove"], below=[*REPORTS[2:], *FROM_BELOW]
     ),
     ("Shuffled(LaplaceReports)", "several rounds"): in_rounds([], [*REPORTS[2:], *FROM_BELOW], COMPOSED_BLANKET),
+    ("Shuffled(DensityReports)", "one round"): on_host(BLANKET, below=REPORTS[2:]),
+    ("Shuffled(DensityReports)", "several rounds"): (
+        *on_host(["loss distribution remove"])[:3],
+        [*REPORTS[2:], "loss distribution remove"],
+    ),
     ("Shuffled(GaussianReports)", "one round"): (
         GAUSSIAN_ROUND,
         GAUSSIAN_ROUND,
@@ -276,6 +281,7 @@ PLANS = {
     ("CheckIn(FiniteRandomizer)", ""): of_check_ins(below=CHECK_IN_FROM_BELOW),
     ("CheckIn(KaryRandomizedResponse)", ""): of_check_ins(below=[*RESPONSE, *CHECK_IN_FROM_BELOW]),
     ("CheckIn(LaplaceReports)", ""): of_check_ins(below=[*RESPONSE, *CHECK_IN_FROM_BELOW]),
+    ("CheckIn(DensityReports)", ""): on_host(BLANKET, below=REPORTS[2:]),
     ("CheckIn(GaussianReports)", ""): (
         [*TAKING_PART, *GAUSSIAN_ROUND],
         [*TAKING_PART, *GAUSSIAN_ROUND],
