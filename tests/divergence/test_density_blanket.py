@@ -10,6 +10,7 @@ from scipy.special import expit, gammaincc, ndtr
 from support.mechanisms import logistic
 from support.shuffled_reports import true_delta
 
+from jaxacct.divergence.blanket import _density
 from jaxacct.divergence.blanket._antipodal import gaussian_law, laplace_law
 from jaxacct.divergence.blanket._density import density_law
 from jaxacct.divergence.blanket._profile import Round, alone_epsilon, round_delta_alone, round_epsilon
@@ -96,6 +97,55 @@ def test_masses_that_are_not_known_are_nothing_that_is_left_over(log_density):
         mean = float((found.mass * found.value).sum())
         assert -1e-13 <= mean + math.expm1(epsilon) - _lost(law, epsilon) <= 1e-7
         assert found.mass.sum() * (1.0 - 1e-11) <= found.least_mass <= 2.0 * float(TAILS[log_density](0.25)) + 1e-7
+
+
+def _sides(log_density, rate, epsilon, x):
+    """E[(x + L)_+ - x_+] where w > 0 and where w < 0, for all of `x` [N]: by where R crosses."""
+    tail, c = TAILS[log_density], math.exp(epsilon)
+    w, ratio = _ratios(log_density, rate)
+    own, common = tail(w - rate), tail(w + rate)
+    at = np.minimum(np.searchsorted(ratio, c - x), len(w) - 1)
+    right = own[at] - c * common[at] + np.minimum(x, 0.0) * common[at] - np.maximum(x, 0.0) * (common[0] - common[at])
+    at = np.minimum(np.searchsorted(ratio, (1.0 + x) / c), len(w) - 1)
+    left = (common[0] - common[at]) - c * (own[0] - own[at]) - x * common[at]
+    return right, np.where(x > 0.0, left, 0.0)
+
+
+PATTERNS = {  # how values are off, as badly as they may be
+    "not": lambda z, rate: 0.0 * z,
+    "ratio less": lambda z, rate: np.where(np.abs(z) < 2.0 * rate, -1.0, 1.0),
+    "ratio more": lambda z, rate: np.where(np.abs(z) < 2.0 * rate, 1.0, -1.0),
+    "random": lambda z, rate: np.sign(np.sin(1e7 * z * z)),
+}
+
+
+@pytest.mark.parametrize("log_density", TAILS)
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_each_side_is_above_where_little_is_known(log_density, pattern, monkeypatch):
+    """Of few cells, wrong values and a large part that is cut, so that every error counts; at all ends of cells of R.
+
+    There the spread within cells adds nothing: what is above is what is booked for masses and ratios.
+    """
+    monkeypatch.setattr(_density, "_CELLS", 64)
+    accuracy, rate = 0.0 if pattern == "not" else 1e-3, 0.5
+
+    def off(z):
+        return log_density(z) + accuracy * (1.0 + np.abs(log_density(z))) * 0.999 * PATTERNS[pattern](z, rate)
+
+    law = density_law.__wrapped__(off, accuracy, rate, 1e-3)
+    half, count = float(TAILS[log_density](rate)), len(law.most)
+    assert law.back.sum() <= half
+    assert law.least.sum() <= half
+    assert law.wrong >= half
+    assert law.at(200.0).mass.sum() <= 2.0 * half  # all values are negative
+    assert np.all((law.ahead - law.behind)[law.behind > 0.0] >= 4.0 * accuracy)  # two values err, either way
+    for epsilon in (0.0, 0.1, 0.7):
+        found = law.at(epsilon)
+        x = np.concatenate([np.abs(found.value), -np.abs(found.value), [1e-9, 1e6]])
+        right, left = _sides(log_density, rate, epsilon, x)
+        worth = np.maximum(x[:, None] + found.value, 0.0) - np.maximum(x, 0.0)[:, None]
+        assert np.all(worth[:, :count] @ found.mass[:count] + found.cut >= right - 1e-9)
+        assert np.all(worth[:, count:] @ found.mass[count:] >= left - 1e-9)
 
 
 def _lost(law, epsilon):
