@@ -102,6 +102,7 @@ FILTER = "tests/training/test_filter.py"
 BATCHES_BELOW = "tests/bounds/test_shuffled_batches.py"
 BLANKET = "tests/divergence/test_report_blanket.py"
 REPORT_BOUNDS = "tests/bounds/test_report_bounds.py"
+POSITIVE_SUM = "tests/divergence/test_positive_sum.py"
 DENSITY = "tests/divergence/test_density_blanket.py"
 LOG_CONCAVE = "tests/special/test_log_concave.py"
 
@@ -157,6 +158,10 @@ _COMPOSED = (
         "grid <= right, chord * 0.99",
         "tests/divergence/test_shuffled_order.py",
     ),
+    Mutant("divergence/batches/_positive_sum.py", "(apart + both)", "apart", POSITIVE_SUM),
+    Mutant("divergence/batches/_positive_sum.py", "+ 2.0**-44)\n", "- 1e-3)\n", POSITIVE_SUM),
+    Mutant("divergence/batches/_positive_sum.py", "+ 0.26 * apart * apart * variance\n", "\n", POSITIVE_SUM),
+    Mutant("divergence/batches/_positive_sum.py", "number = math.ceil(last / apart) + 2", "number = 8", POSITIVE_SUM),
     Mutant("divergence/blanket/_profile.py", "idle = (1.0 - q) *", "idle = q * (1.0 - q) *", BLANKET),
     Mutant(
         "divergence/blanket/_profile.py",
