@@ -10,10 +10,11 @@ import dataclasses
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds.blanket._one_round import BLANKET, ORDER
 from jaxacct.bounds.blanket._order import has_noise
+from jaxacct.bounds.blanket._scores import SCORES
 from jaxacct.bounds.blanket._several_rounds import DISTRIBUTION, has_several_rounds
 from jaxacct.bounds.blanket._signs import SIGNS
 
-__all__ = ["BLANKET_TOO", "DENSITY", "GAUSSIAN", "has_noise"]
+__all__ = ["BLANKET_TOO", "DENSITY", "GAUSSIAN", "SCORES", "has_noise"]
 
 _COMPOSED = loss_distribution(DISTRIBUTION, helps=has_several_rounds)
 
