@@ -103,6 +103,7 @@ BATCHES_BELOW = "tests/bounds/test_shuffled_batches.py"
 BLANKET = "tests/divergence/test_report_blanket.py"
 REPORT_BOUNDS = "tests/bounds/test_report_bounds.py"
 POSITIVE_SUM = "tests/divergence/test_positive_sum.py"
+TESTED = "tests/divergence/test_tested_reports.py"
 DENSITY = "tests/divergence/test_density_blanket.py"
 LOG_CONCAVE = "tests/special/test_log_concave.py"
 
@@ -248,6 +249,26 @@ _COMPOSED = (
         "math.log1p(-law.wrong) - math.log(law.wrong)",
         "1.5 * (math.log1p(-law.wrong) - math.log(law.wrong))",
         REPORT_BOUNDS,
+    ),
+    Mutant(
+        "divergence/blanket/_tested.py",
+        "others = 2**test.points, users - 1.0",
+        "others = 2**test.points, users - 1.5",
+        TESTED,
+    ),
+    Mutant("divergence/blanket/_tested.py", "(one - gain * mass) *", "(one - mass) *", TESTED),
+    Mutant(
+        "divergence/blanket/_tested.py",
+        "np.append(prob * cells.own, 1.0 - prob)",
+        "np.append(prob * cells.own, 1.0)",
+        TESTED,
+    ),
+    Mutant("divergence/blanket/_tested.py", "- outside - known * (2.0 * error", "- known * (0.0 * error", TESTED),
+    Mutant(
+        "divergence/blanket/_tested.py",
+        "users * math.log(total) - test.tilt",
+        "users * math.log(total) + 0.1 - test.tilt",
+        TESTED,
     ),
     Mutant("divergence/blanket/_hidden.py", "self.shift, epsilon", "0.9 * self.shift, epsilon", BLANKET),
     Mutant(

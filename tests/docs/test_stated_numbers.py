@@ -179,6 +179,11 @@ ANSWERS = (
     ),
     Claim(
         LIMITS,
+        "([{:.6f}, {:.6f}] for a tenth of the million)",
+        lambda: ends(ja.CheckIn(ja.GaussianReports(4.0), 10**6, 0.1)),
+    ),
+    Claim(
+        LIMITS,
         "([{:.5f}, {:.5f}] for 100,000 reports with logistic",
         lambda: ends(ja.Shuffled(ja.DensityReports(logistic, 2.0), 10**5)),
     ),
