@@ -32,14 +32,14 @@ _FARTHEST = 60.0  # natural logarithms by which terms of the mean's size are til
 _ALIASES = 10.0  # natural logarithms of the answer over its first aliases
 _LOWER = 2.0  # natural logarithms by which a guess at the answer is lowered: a larger answer asks for no more tries
 _WORSE = 12.0  # natural logarithms that the integrand may be above its least
-_SPREAD = 1e-3  # how much more the answer may be, relative, since terms are on a lattice
-_LARGEST = 2**14  # points of a lattice whose transform is taken as a whole, where that can be avoided
+_SPREAD = 2.5e-4  # how much more the answer may be, relative, since terms are on a lattice
+_LARGEST = 2**15  # points of a lattice whose transform is taken as a whole, where that can be avoided
 _MOST_POINTS = 16  # log2 of the points of any
 _TRIES = 5  # of a plan
 _MOST_NODES = 1500  # that are looked at one by one
 _DECAY = 45.0  # natural logarithms by which moments have fallen where nodes end
 _LOST = 1e-4  # of the answer that clipping costs there
-_FINE = 0.03  # of the deviation of a step: the lattice's step where only some nodes are looked at
+_FINE = 0.01  # of the deviation of a step: the lattice's step where only some nodes are looked at
 _SAMPLES = (10, 18)  # log2 of the points at which a moment beyond those nodes is looked at first
 _APART, _FINER, _CLOSE = 16.0, 8.0, 0.1  # how far apart, in deviations of a term; then how much nearer; and till when
 
@@ -107,18 +107,26 @@ def positive_sum(first: Atoms, steps: Steps, log_goal: float) -> float:
 
 
 def _on_few(atoms: Atoms, step: float) -> Atoms:
-    """On about `_FEW` points, even near 0 and geometric further out; multiples of `step`, where that is not 0."""
+    """On its own or about `_FEW` points, even near 0 and geometric further out; multiples of `step`, if not 0.
+
+    Of few values, on the multiples of `step` beside each.
+    """
     value, mass = atoms
     scale = math.sqrt(float((mass * value * value).sum()) / max(float(mass.sum()), 1e-300))
     if scale == 0.0:
         return Atoms(np.zeros(1), mass.sum(keepdims=True) * (1.0 + 2.0**-40))
-    place = np.arcsinh(value / scale)
-    first, last = float(place.min()), float(place.max())
-    points = scale * np.sinh(np.linspace(first, last, _FEW))
-    points[0], points[-1] = value.min(), value.max()
-    points = np.append(points, points[-1] + 2.0**-30 * scale)
-    points = step * np.append(np.floor(points / step), np.floor(points[-1] / step) + 1.0) if step else points
-    points = np.unique(points)
+    if 2 * len(value) <= _FEW:
+        if not step:
+            return atoms
+        points = step * np.unique(np.floor(value / step) + np.array([[-1.0], [0.0], [1.0]]))
+    else:
+        place = np.arcsinh(value / scale)
+        first, last = float(place.min()), float(place.max())
+        points = scale * np.sinh(np.linspace(first, last, _FEW))
+        points[0], points[-1] = value.min(), value.max()
+        points = np.append(points, points[-1] + 2.0**-30 * scale)
+        points = step * np.append(np.floor(points / step), np.floor(points[-1] / step) + 1.0) if step else points
+        points = np.unique(points)
     at = np.clip(np.searchsorted(points, value, side="right") - 1, 0, len(points) - 2)
     low, high = points[at], points[at + 1]
     raised = value + 2.0**-48 * (np.abs(low) + np.abs(high))
