@@ -25,6 +25,8 @@ APART = "tests/divergence/test_laws.py -k 'apart and not 5.0'"
 TRANSFORM = "tests/divergence/test_laws.py -k transform"
 AVERAGES = "tests/divergence/test_laws.py -k 'average and not close'"
 LARGE = "tests/divergence/test_laws.py -k large_ratios"
+SINGLE = "tests/divergence/test_laws.py -k single"
+TURNS = "tests/special/test_special.py -k vectors"
 LAWS = "tests/divergence/test_laws.py -k 'moments or compositions or infinite or fail_closed'"
 ALIASES = "tests/bounds/test_inversion.py -k bound_on_aliases"
 CONVERSION = "tests/test_conversion.py"
@@ -698,9 +700,7 @@ _GAUSSIAN = (
     Mutant("divergence/_one_sampled_step.py", "c = kept + sign * error", "c = kept - sign * error", ONE_STEP),
     Mutant("divergence/law/_law.py", "jnp.where(at == 0, _BELOW, 0.0) + ", "", APART),
     Mutant("divergence/law/_law.py", "(1.0 + 2.0**-45 + ULP", "(1.0 - 2.0**-45 - ULP", APART),
-    Mutant(
-        "divergence/law/_law.py", "share in (upper, 1.0 - upper)", "share in (0.99 * upper, 1.0 - 0.99 * upper)", APART
-    ),
+    Mutant("divergence/law/_law.py", "upper = expm1(mu * u)", "upper = 0.99 * expm1(mu * u)", APART),
     Mutant("divergence/law/_law.py", "(1.0 - q) * of.above + q * of.beyond", "(1.0 - q) * of.above", APART),
     Mutant("divergence/law/_law.py", "mass * (1.0 + 2.0**-45), none", "mass * (1.0 - 2.0**-45), none", APART),
     Mutant("divergence/law/_transform.py", "+ 0.5 * (u[1:] - u[:-1]) * slope", "", TRANSFORM),
@@ -708,13 +708,18 @@ _GAUSSIAN = (
     Mutant("divergence/law/_transform.py", "* of.square + lost", "* of.square", TRANSFORM),
     Mutant(
         "divergence/law/_transform.py",
-        "f_error + moved * jnp.minimum(",
-        "f_error + 0.5 * moved * jnp.minimum(",
+        "rounding + moved * jnp.minimum(",
+        "rounding + 0.5 * moved * jnp.minimum(",
         TRANSFORM,
     ),
-    Mutant("divergence/law/_allocated.py", "(found[0] + error) + beyond", "(found[0] - error)", AVERAGES),
-    Mutant("divergence/law/_allocated.py", "size * blurred + ULP", "ULP", AVERAGES),
-    Mutant("divergence/law/_allocated.py", "mean * others - expm1((t - 1.0) * log_kept)", "mean * others", LARGE),
+    Mutant("divergence/law/_allocated.py", "(found + errors) + beyond", "(found - errors) + beyond", AVERAGES),
+    Mutant("divergence/law/_allocated.py", "(sums.blurred + ULP", "(ULP", AVERAGES),
+    Mutant(
+        "divergence/law/_allocated.py",
+        "sums.lost_mean * others - expm1((t - 1.0) * log_kept)",
+        "sums.lost_mean * others",
+        LARGE,
+    ),
     Mutant(
         "divergence/law/_allocated.py",
         "value = value + jnp.where(low, 0.0, jnp.maximum(mean",
@@ -723,7 +728,7 @@ _GAUSSIAN = (
     ),
     Mutant("divergence/law/_allocated.py", "last[-1] + beyond", "beyond", AVERAGES),
     Mutant(
-        "divergence/law/_allocated.py", "across, jnp.zeros(1)]) - outer", "across, jnp.zeros(1)]) + outer", AVERAGES
+        "divergence/law/_allocated.py", "jnp.pad(across, (0, 1)) - outer", "jnp.pad(across, (0, 1)) + outer", AVERAGES
     ),
     Mutant("divergence/law/_contour.py", "blur = law.blur + 4.0", "blur = 0.9 * law.blur + 4.0", LAWS),
     Mutant("divergence/law/_contour.py", "modulus + error, modulus)", "modulus, modulus)", LAWS),
@@ -736,9 +741,9 @@ _GAUSSIAN = (
     ),
     Mutant("divergence/law/_contour.py", "jnp.logaddexp(best, jnp.log(dropped(run, add) + 1e-300))", "best", LAWS),
     Mutant("divergence/law/_contour.py", "lost * jnp.exp(growth)", "0.5 * lost * jnp.exp(growth)", LAWS),
-    Mutant(
-        "divergence/law/_contour.py", "jnp.maximum(value, 0.0) + of.error", "jnp.maximum(value, 0.0) - of.error", LAWS
-    ),
+    Mutant("divergence/law/_contour.py", "jnp.maximum(value, 0.0) + error", "jnp.maximum(value, 0.0) - error", LAWS),
+    Mutant("divergence/law/_contour.py", "jnp.where(add, -logs, logs) + blur", "jnp.where(add, -logs, logs)", SINGLE),
+    Mutant("special/_circular.py", "1.57079632673412561417", "1.5707963267", TURNS),
     Mutant("bounds/check_in/_everybody.py", "check_in_prob == 1.0", "check_in_prob > 0.0", EVERYBODY),
     Mutant("bounds/check_in/_everybody.py", " & (mechanism.dropout_prob == 0.0)", "", EVERYBODY),
     Mutant(

@@ -2,16 +2,19 @@
 
 What is released is a list of independent laws (`jaxacct.divergence.law`), each with how often it is run. One program of
 fixed size serves every number that may be traced. Derivatives are those of the sum that gave the answer, by implicit
-differentiation; nothing that steers is differentiated. Another mechanism gets a row in `_LISTED`; another kind of
-release also a list in `_Releases`, its range in `_covered`, and what makes its law in `_run`.
+differentiation, from differences between laws; nothing that steers moves with them. Another mechanism gets a row in
+`_LISTED`; another kind of release also a list in `_Releases`, its range in `_covered`, and what makes its law in
+`_laws`.
 """
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxacct._method import BOTH, Cost, Lanes, ProfileMethod, always
 from jaxacct.bounds._parts import flattened
@@ -20,16 +23,17 @@ from jaxacct.composition import allocation_groups
 from jaxacct.divergence.law import (
     LEAST_NOISE,
     MOST_PROB,
+    MOVED,
+    Law,
     Line,
     Run,
     allocated,
-    centre,
     epsilon,
     gaussian_base,
     laplace_base,
     log_delta,
+    rates,
     sampled,
-    single_log_delta,
     whole,
 )
 from jaxacct.mechanisms import Gaussian, Laplace, PoissonSampled, RandomAllocation
@@ -131,27 +135,48 @@ def _harmless(of: _Releases, is_covered: Any) -> _Releases:
     return _Releases(*(list(map(kept, kinds)) for kinds in of))
 
 
-def _run(of: _Releases, log_delta: Any) -> Run:
-    """The laws of all releases, for deltas like this one."""
-    counts = jnp.stack([jnp.asarray(kind.count, jnp.float64) for kinds in of for kind in kinds])
-    log_share = jax.lax.stop_gradient(log_delta - jnp.log(jnp.maximum(jnp.sum(counts), 1.0)) + _LOG_CUT)
+def _numbers(of: _Releases) -> Any:
+    """[R, 3]: the numbers of all releases, in the order of their laws."""
+    return jnp.stack([jnp.stack([jnp.asarray(x, jnp.float64) for x in kind]) for kinds in of for kind in kinds])
 
-    def stacked(kinds: Any) -> tuple[Any, ...]:
-        return tuple(jnp.stack([jnp.asarray(x, jnp.float64) for x in column]) for column in zip(*kinds, strict=True))
 
-    def of_gaussian(row: Any) -> Any:
-        return sampled(gaussian_base(row[0], log_share, _POINTS - 1), row[1])
+def _laws(of: _Releases, log_delta: Any, is_moved: bool) -> tuple[Law, Any, Any]:
+    """Laws [R, V] of all releases for deltas like this one, how often they are run [R], and gaps [R, 2].
 
-    def of_laplace(row: Any) -> Any:
-        return sampled(laplace_base(row[0], _POINTS - 1), row[1])
+    Args:
+      is_moved: static; whether there are V = 3 of each, the others with the noise, and the probability or the steps,
+        moved by the gaps. Else V = 1.
+    """
+    numbers = _numbers(of)
+    counts = numbers[:, 2]
+    log_share = log_delta - jnp.log(jnp.maximum(jnp.sum(counts), 1.0)) + _LOG_CUT
+    ends = np.cumsum([0, *(len(kinds) for kinds in of)])
+    is_step = np.arange(len(counts)) < ends[2]
+    # a probability that may be moved stays one
+    size = jnp.where(is_step, jnp.maximum(1.0 - numbers[:, 1], 0.0), 1.0)
+    gaps = MOVED * numbers[:, :2] * jnp.stack([jnp.ones_like(size), size], axis=1)
+    ways = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])[: 3 if is_moved else 1]
+    numbers = numbers[:, None, :2] + ways * gaps[:, None]
 
-    def of_epoch(row: Any) -> Any:
-        base = whole(gaussian_base(row[0], log_share - jnp.log(row[1]) + _LOG_CUT_OF_BASE, _BASE, _BEND))
-        return allocated(base, row[1], log_share)
+    def of_gaussian(noise: Any, prob: Any) -> Law:
+        return sampled(gaussian_base(noise, log_share, _POINTS - 1), prob)
 
-    makers = of_gaussian, of_laplace, of_epoch
-    laws = [jax.lax.map(make, stacked(kinds)) for make, kinds in zip(makers, of, strict=True) if kinds]
-    return Run(jax.tree.map(lambda *x: jnp.concatenate(x), *laws), counts)
+    def of_laplace(scale: Any, prob: Any) -> Law:
+        return sampled(laplace_base(scale, _POINTS - 1), prob)
+
+    def of_epoch(noise: Any, steps: Any) -> Law:
+        share = log_share - jnp.log(steps[0]) + _LOG_CUT_OF_BASE
+        return allocated(jax.vmap(lambda x: whole(gaussian_base(x, share, _BASE, _BEND)))(noise), steps, log_share)
+
+    makers = jax.vmap(of_gaussian), jax.vmap(of_laplace), of_epoch
+    rows = (numbers[first:last] for first, last in itertools.pairwise(ends))
+    laws = [jax.lax.map(lambda x, f=make: f(*x.T), x) for make, x in zip(makers, rows, strict=True) if len(x)]
+    return jax.tree.map(lambda *x: jnp.concatenate(x), *laws), counts, gaps
+
+
+def _run(laws: Law, counts: Any) -> Run:
+    """The releases as they are."""
+    return Run(jax.tree.map(lambda x: x[:, 0], laws), counts)
 
 
 _WAYS = (False, True)  # remove, then add
@@ -165,27 +190,20 @@ def _worse(answer: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
     return value, line, is_add
 
 
-def _central(run: Run, line: Any, add: Any, at: Any) -> tuple[Any, Any]:
-    """log delta at an epsilon, as what answers has it, and its derivative there."""
-    is_single = jnp.sum(run.count) == 1.0
-    by_line, by_sum = centre(run, line, add, at), single_log_delta(run, add, at)
-    return tuple(jnp.where(is_single, a, b) for a, b in zip(by_sum, by_line, strict=True))  # type: ignore[return-value]
-
-
-def _partials(of: Callable[..., tuple[Any, Any]], leaves: Any, tangents: Any) -> tuple[Any, Any]:
-    """The derivative of the first of ``of(*leaves)`` along `tangents`, and the second, in one program."""
+def _drift(make: Callable[..., _Releases], leaves: Any, tangents: Any, by: Any) -> Any:
+    """The change along `tangents` of what changes with each number of each release as `by` [R, 3] says."""
     active = [i for i, t in enumerate(tangents) if not isinstance(t, jax.custom_derivatives.SymbolicZero)]
 
-    def moved(moving: Any) -> tuple[Any, Any]:
+    def numbers(*moving: Any) -> Any:
         whole = list(leaves)
-        for k, i in enumerate(active):
-            whole[i] = moving[k]
-        return of(*whole)
+        for i, x in zip(active, moving, strict=True):
+            whole[i] = x
+        return _numbers(make(*whole))
 
     if not active:
-        return jnp.zeros(()), of(*leaves)[1]
-    rates, second = jax.jacfwd(moved, has_aux=True)(jnp.stack([leaves[i] for i in active]))
-    return rates @ jnp.stack([tangents[i] for i in active]), second
+        return jnp.zeros(())
+    _, moved = jax.jvp(numbers, [leaves[i] for i in active], [tangents[i] for i in active])
+    return jnp.sum(by * moved)
 
 
 def _tangent(t: Any) -> Any:
@@ -195,24 +213,23 @@ def _tangent(t: Any) -> Any:
 def _lane_epsilon(make: Callable[..., _Releases], target: Any, leaves: tuple[Any, ...]) -> Any:
     """Epsilon at a log delta, of one lane."""
 
-    def found(target: Any, *leaves: Any) -> tuple[Any, Any, Any]:
-        run = _run(make(*leaves), target)
+    def found(target: Any, run: Run) -> tuple[Any, Any, Any]:
         return _worse(lambda add: epsilon(run, add, target))
 
     @jax.custom_jvp
     def upper(target: Any, *leaves: Any) -> Any:
-        return found(target, *leaves)[0]
+        laws, counts, _ = _laws(make(*leaves), target, False)
+        return found(target, _run(laws, counts))[0]
 
     @functools.partial(upper.defjvp, symbolic_zeros=True)
     def _jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-        value, line, add = found(*primals)
+        laws, counts, gaps = _laws(make(*primals[1:]), primals[0], True)
+        value, line, add = found(primals[0], _run(laws, counts))
         known = jnp.isfinite(value) & (value > 0.0)
-        at = jnp.where(known, value, 1.0)
-        drift, slope = _partials(
-            lambda *leaves: _central(_run(make(*leaves), primals[0]), line, add, at), primals[1:], tangents[1:]
-        )
-        usable = known & (slope < 0) & jnp.isfinite(drift)
-        return value, jnp.where(usable, (_tangent(tangents[0]) - drift) / jnp.where(slope < 0, slope, -1.0), 0.0)
+        slope, by = rates(laws, counts, gaps, line, add, jnp.where(known, value, 1.0))
+        usable = known & (slope < 0) & jnp.all(jnp.isfinite(by))
+        drift = _drift(make, primals[1:], tangents[1:], jnp.where(usable, by, 0.0))
+        return value, jnp.where(usable, _tangent(tangents[0]) - drift, 0.0) / jnp.where(slope < 0, slope, -1.0)
 
     return upper(target, *leaves)
 
@@ -220,30 +237,30 @@ def _lane_epsilon(make: Callable[..., _Releases], target: Any, leaves: tuple[Any
 def _lane_log_delta(make: Callable[..., _Releases], at: Any, leaves: tuple[Any, ...]) -> Any:
     """log delta at an epsilon, of one lane."""
 
-    def found(at: Any, *leaves: Any) -> tuple[Any, ...]:
-        """The answer, and the log delta that its laws are made for: that which the laws before have given."""
+    def found(at: Any, is_moved: bool, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The answer, its line and direction, and the laws: made for the log delta that the laws before have given."""
 
         def again(_: int, state: tuple[Any, ...]) -> tuple[Any, ...]:
-            near = jnp.clip(state[1], _LEAST, _LARGEST)
-            run = _run(make(*leaves), near)
-            return near, *_worse(lambda add: log_delta(run, add, at))
+            laws, counts, gaps = _laws(make(*leaves), jnp.clip(state[0], _LEAST, _LARGEST), is_moved)
+            run = _run(laws, counts)
+            return *_worse(lambda add: log_delta(run, add, at)), (laws, counts, gaps)
 
-        first = jnp.asarray(_FIRST), jnp.asarray(_FIRST), Line(*jnp.ones(3)), jnp.asarray(False)
-        near, value, line, add = jax.lax.fori_loop(0, _TIMES, again, first)
-        return value, line, add, near
+        start = jnp.asarray(_FIRST), Line(*jnp.ones(3)), jnp.asarray(False)
+        shapes = jax.eval_shape(lambda: again(0, start)[3])
+        laws = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+        return jax.lax.fori_loop(0, _TIMES, again, (*start, laws))
 
     @jax.custom_jvp
     def upper(at: Any, *leaves: Any) -> Any:
-        return found(at, *leaves)[0]
+        return found(at, False, leaves)[0]
 
     @functools.partial(upper.defjvp, symbolic_zeros=True)
     def _jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-        value, line, add, near = found(*primals)
-        drift, slope = _partials(
-            lambda *leaves: _central(_run(make(*leaves), near), line, add, primals[0]), primals[1:], tangents[1:]
-        )
-        rate = slope * _tangent(tangents[0]) + drift
-        return value, jnp.where((value < 0.0) & jnp.isfinite(rate), rate, 0.0)
+        value, line, add, laws = found(primals[0], True, primals[1:])
+        slope, by = rates(*laws, line, add, primals[0])
+        usable = (value < 0.0) & jnp.isfinite(slope) & jnp.all(jnp.isfinite(by))
+        drift = _drift(make, primals[1:], tangents[1:], jnp.where(usable, by, 0.0))
+        return value, jnp.where(usable, slope, 0.0) * _tangent(tangents[0]) + drift
 
     return upper(at, *leaves)
 

@@ -9,7 +9,7 @@ from jaxacct.special._binomial_tail import binomial_tail
 from jaxacct.special._binomial_window import binomial_window, log_binomial_weights
 from jaxacct.special._bisection import bisect, bisect_lanes, bisect_whole, first_doubling
 from jaxacct.special._chord import at_real_orders
-from jaxacct.special._circular import complex_exp, complex_log, cos_and_sin, turn
+from jaxacct.special._circular import complex_exp, complex_log, cos_and_sin, turn, vector_cos_and_sin
 from jaxacct.special._combinatorics import log_binomial_table, log_factorial_table
 from jaxacct.special._gauss import gauss_legendre
 from jaxacct.special._log_concave import integrals, is_concave, where_fallen
@@ -107,6 +107,7 @@ __all__ = [
     "tanh",
     "turn",
     "up",
+    "vector_cos_and_sin",
     "where_fallen",
     "with_few_bits",
 ]

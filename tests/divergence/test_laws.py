@@ -14,6 +14,7 @@ from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.divergence.law import Law, Run, allocated, epsilon, gaussian_base, laplace_base, log_delta, sampled, whole
 from jaxacct.divergence.law import _allocated as averages
 from jaxacct.divergence.law import _contour as contour
+from jaxacct.divergence.law import _rates as rates_module
 from jaxacct.divergence.law._transform import Average, decay, fall, transform
 
 BASE = 512  # points of the base that an epoch's program takes
@@ -108,7 +109,13 @@ def test_moved_apart_no_convex_mean_falls(steps, kind, noise, prob):
 @pytest.fixture(scope="module", name="average")
 def _average():
     """`allocated` of any base of `BASE` points."""
-    return jax.jit(allocated)
+    return jax.jit(alone)
+
+
+def alone(base, steps, share):
+    """`allocated` of one base."""
+    found = allocated(jax.tree.map(lambda x: x[None], base), jnp.asarray(steps)[None], share)
+    return jax.tree.map(lambda x: x[0], found)
 
 
 @pytest.fixture(scope="module", name="base")
@@ -179,13 +186,8 @@ def test_average_is_close_to_the_profile(average, base, noise, steps, share):
 def spread_out(points, mass, blur=0.0, at_zero=0.0):
     """A law of few points as one of `BASE`: each several times."""
     num = BASE // len(points)
-    return Law(
-        jnp.repeat(jnp.log(jnp.asarray(points)), num),
-        jnp.repeat(jnp.asarray(mass) / num, num),
-        jnp.full(BASE, blur + 1e-15),
-        jnp.asarray(at_zero),
-        jnp.zeros(()),
-    )
+    rows = np.repeat(np.log(points), num), np.repeat(np.asarray(mass) / num, num), np.full(BASE, blur + 1e-15)
+    return Law(jnp.asarray(np.stack(rows)), jnp.asarray([at_zero, 0.0]))
 
 
 def enumerated(points, mass, steps):
@@ -262,7 +264,7 @@ def test_transform_errs_by_no_more_than_is_booked(transformed, centre, step, blu
                     w = mpmath.mpf(w)
                     w += sign * s * mpmath.mpf(blur) * (1 + w) * 0.99
                     total += m * (mpmath.exp(-u * w) - 1 + u * w)
-                assert abs(total - mpmath.mpmathify(complex(value[k]))) <= error[k]
+                assert abs(total - mpmath.mpc(*value[:, k].tolist())) <= error[k]
                 assert blur > 1e-10 or abs(u) > 100 or error[k] <= 1e-10 * max(1.0, abs(total)) + 1e-18
 
 
@@ -306,7 +308,7 @@ def test_masses_of_large_ratios_are_those_of_the_binomial_distribution():
     of = few_ratios(steps=5.0)
     w, m = np.asarray(of.excess), np.asarray(of.mass)
     large = w > 1.5
-    some, mean, number = (float(x) for x in averages._with_large(of, jnp.asarray(large)))
+    some, mean, number = (float(x) for x in averages._with_large(of, averages._sums(of, jnp.asarray(1.5))))
     lost, taken = m[large].sum(), (m * (w + 1.0))[large].sum()
     assert some == pytest.approx(1.0 - (1.0 - lost) ** 5, rel=1e-12)
     # E X - E[X; none is large]
@@ -324,13 +326,8 @@ PAD = 12
 def few(points, mass, at_zero=0.0, beyond=0.0, blur=1e-15):
     """A law of `PAD` points, each several times: steering takes neighbours together."""
     num = PAD // len(points)
-    return Law(
-        np.repeat(np.asarray(points, float), num),
-        np.repeat(np.asarray(mass, float) / num, num),
-        np.full(PAD, blur),
-        np.float64(at_zero),
-        np.float64(beyond),
-    )
+    rows = np.repeat(np.asarray(points, float), num), np.repeat(np.asarray(mass, float) / num, num), np.full(PAD, blur)
+    return Law(np.stack(rows), np.array([at_zero, beyond]))
 
 
 def run_of(*laws, counts):
@@ -400,7 +397,7 @@ def test_compositions_of_few_points_by_enumeration(composed, add, counts):
 
 
 def test_mass_of_infinite_loss_is_part_of_delta(composed):
-    lost = pair([0.5, 0.5], [0.5, 0.5])._replace(log_ratio=np.repeat([0.0, 0.2], 6), beyond=np.float64(1e-7))
+    lost = few([0.0, 0.2], [0.5, 0.5], beyond=1e-7)
     run = run_of(lost, TWO, counts=(20, 0))
     deltas, epsilons = composed(run, False, [50.0, 50.0, 50.0, 50.0], np.log([1.9e-6, 2.1e-6, 1e-5, 1e-5]))
     assert math.exp(deltas[0]) >= 2e-6 - 2e-12
@@ -428,10 +425,10 @@ def test_many_or_no_releases_fail_closed(composed, counts):
 def test_moments_err_by_no_more_than_is_booked(blurred):
     """Of three points, summed in 40 digits; logarithms that err, at either end of their blur."""
     log_ratio, mass = np.array([-0.7, 0.1, 1.9]), np.array([0.3, 0.6, 0.1])
-    law = Law(*(jnp.asarray(x) for x in (log_ratio, mass, np.full(3, blurred), 0.0, 0.0)))
+    law = Law(jnp.stack([jnp.asarray(x) for x in (log_ratio, mass, np.full(3, blurred))]), jnp.zeros(2))
     step = 0.02
     for add in (False, True):
-        logs, phase, errors = (np.asarray(x) for x in contour._moments(law, jnp.asarray(2.6), jnp.asarray(step), add))
+        logs, phase, errors = (np.asarray(x) for x in contour.moments(law, jnp.asarray(2.6), jnp.asarray(step), add))
         real = float(contour.log_moment(law, jnp.asarray(2.6), add))
         for move, k in itertools.product((-blurred, 0.0, blurred), (0, 1, 37, 511, 1023)):
             s = mpmath.mpc(2.6, k * mpmath.mpf(step))
@@ -443,3 +440,45 @@ def test_moments_err_by_no_more_than_is_booked(blurred):
             assert abs(value - truth) <= abs(value) * mpmath.expm1(float(errors[k]))
             if k == 0:
                 assert mpmath.log(abs(truth)) <= real <= mpmath.log(abs(truth)) + 12.0 * blurred
+
+
+@pytest.mark.parametrize("add", [False, True])
+def test_delta_of_a_single_release_counts_losses_that_may_be_above_epsilon(add):
+    """Two losses that err by their blur, epsilon between their two ends."""
+    blur = 1e-3
+    run = run_of(few([-0.5, 0.5], [0.6, 0.4], blur=blur), counts=(1,))
+    points = contour.points_of_single(run, add)
+    for epsilon_ in (0.2, 0.4995, 0.5, 0.5005, 0.5009, 0.6):
+        value, slope, error = (float(x) for x in contour.single_delta(points, jnp.asarray(epsilon_)))
+        worst = math.exp(0.5 + blur) - math.exp(epsilon_), 1.0 - math.exp(epsilon_ - 0.5 - blur)
+        truth = max(0.6 * worst[1] if add else 0.4 * worst[0], 0.0)
+        assert truth <= value + error <= truth + 3e-3
+        assert slope <= 0.0
+
+
+def test_rates_are_those_of_the_sum():
+    """Against differences of the sum at the same line, in what both laws depend on and in their counts."""
+
+    def laws(p):
+        return [few([-0.3, 0.3], [0.5 + 0.1 * p, 0.5 - 0.1 * p]), few([-0.2 * p, 0.2], [0.5, 0.5])]
+
+    line = contour.Line(*(jnp.asarray(x) for x in (4.0, 0.2, 1e-4)))
+    counts, gap = np.array([6.0, 3.0]), rates_module.MOVED
+
+    def log_delta_(p, counts):
+        of = contour.summands(run_of(*laws(p), counts=counts), line, False)
+        value, slope = contour.trapezoid(of, 0.9)
+        return float(jnp.log(value) + of.log_scale - 0.9 * line.excess), float(slope / value)
+
+    rows = [[law, moved] for law, moved in zip(laws(1.0), laws(1.0 + gap), strict=True)]
+    stacked = jax.tree.map(
+        lambda *x: jnp.stack([jnp.asarray(v) for v in x]).reshape(2, 2, *np.shape(x[0])), *rows[0], *rows[1]
+    )
+    slope, by = rates_module.rates(stacked, jnp.asarray(counts), jnp.full((2, 1), gap), line, False, 0.9)
+    h = 1e-5
+    assert slope == pytest.approx(log_delta_(1.0, counts)[1], rel=1e-12)
+    both = (log_delta_(1.0 + h, counts)[0] - log_delta_(1.0 - h, counts)[0]) / (2.0 * h)
+    assert by[:, 0].sum() == pytest.approx(both, rel=1e-4)
+    for i in range(2):
+        moved = [log_delta_(1.0, counts + s * h * np.eye(2)[i])[0] for s in (1.0, -1.0)]
+        assert by[i, 1] == pytest.approx((moved[0] - moved[1]) / (2.0 * h), rel=1e-6)

@@ -520,3 +520,15 @@ def test_elementary_functions_at_the_ends():
         with np.errstate(all="ignore"):
             np.testing.assert_array_equal(x64(getattr(special, name), ends), getattr(np, name)(ends))
     assert x64(special.log1p, -1.0) == -np.inf
+
+
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e6, 1e9, 1e13])
+def test_cosine_and_sine_of_vectors(size):
+    angle = np.random.default_rng(8).uniform(-size, size, 300)
+    with jax.enable_x64(True):
+        cos, sin = (np.asarray(x) for x in jax.jit(special.vector_cos_and_sin)(angle))
+    ulp = 2.0**-53
+    for x, c, s in zip(angle.tolist(), cos.tolist(), sin.tolist(), strict=True):
+        allowed = (4.0 + (2.0 * abs(x) if size > 1e6 else 0.0)) * ulp
+        assert abs(mp.cos(x) - c) <= allowed
+        assert abs(mp.sin(x) - s) <= allowed

@@ -13,18 +13,13 @@ import jax
 import jax.numpy as jnp
 
 from jaxacct.divergence._centred_exp import centred_exp
-from jaxacct.special import ULP, expm1, log_normal_tail
+from jaxacct.special import ULP, expm1, log_normal_tail, vector_cos_and_sin
 
 INNER = 16  # nodes of a line that share an outer point: speed only
 _LANES = 4  # lanes whose tables are worked on at a time: speed only
 _LOW, _HIGH = -9.0, 9.0  # the window in g, standard deviations; the second is counted from 1/sigma
 _HALF_TURN = 0.5 * math.pi * (1.0 - 2.0**-20)  # radians; contours in g turn Y by less
 _NUM_ANGLES = 10  # contours on which the decay is bounded: they steer tightness
-# Coefficients of fdlibm's polynomials for sine and cosine on [-pi/4, pi/4], highest power first.
-_SINE = (1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06,
-         -1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01)  # fmt: skip
-_COSINE = (-1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07,
-           2.48015872894767294178e-05, -1.38888888888741095749e-03, 4.16666666666666019037e-02)  # fmt: skip
 
 
 def _barrier(x: Any) -> Any:
@@ -39,7 +34,7 @@ def size_of(z: Any) -> Any:
 
 def exp(z: Any) -> Any:
     """Complex [..]: e^z, to a few ulp for |Im z| to 1e6."""
-    cos, sin = _turn(z.imag)
+    cos, sin = vector_cos_and_sin(z.imag)
     modulus = jnp.exp(z.real)
     return jax.lax.complex(modulus * cos, modulus * sin)
 
@@ -107,22 +102,6 @@ def complex_log1p(z: Any) -> Any:
     return jax.lax.complex(0.5 * jnp.where(near, jnp.log1p(small), jnp.log(size)), jnp.arctan2(y, 1.0 + x))
 
 
-def _turn(y: Any) -> tuple[Any, Any]:
-    """cos y and sin y by fdlibm's polynomials: XLA's are scalar on the CPU."""
-    n = jnp.round(y * 0.6366197723675814)
-    r = ((y - n * 1.57079632673412561417) - n * 6.07710050630396597660e-11) - n * 2.02226624879595063154e-21
-    r = jnp.clip(r, -1.0, 1.0)  # beyond 1e6
-    r2 = r * r
-    sine, cosine = jnp.full_like(r, _SINE[0]), jnp.full_like(r, _COSINE[0])
-    for a, b in zip(_SINE[1:], _COSINE[1:], strict=True):
-        sine, cosine = sine * r2 + a, cosine * r2 + b
-    sine, cosine = r + r * r2 * sine, 1.0 - 0.5 * r2 + r2 * r2 * cosine
-    quadrant = n - 4.0 * jnp.floor(0.25 * n)
-    odd = (quadrant == 1.0) | (quadrant == 3.0)
-    cos, sin = jnp.where(odd, sine, cosine), jnp.where(odd, cosine, sine)
-    return jnp.where((quadrant == 1.0) | (quadrant == 2.0), -cos, cos), jnp.where(quadrant >= 2.0, -sin, sin)
-
-
 def _lane_centred(
     w: Any, v: Any, density: Any, turned: Any, density_error: Any, y_error: Any, centre: Any, spacing: Any, *, num: int
 ) -> tuple[Any, Any]:
@@ -135,7 +114,7 @@ def _lane_centred(
         c[:, None] for c in (w, v, density, turned, density_error, y_error)
     )
     x, y = w * real - v * imag, w * imag + v * real
-    f, g, f_error = _barrier(centred_exp(x, y, _turn))
+    f, g, f_error = _barrier(centred_exp(x, y, vector_cos_and_sin))
     e, h, size_x = f - x, g - y, jnp.abs(x) + jnp.abs(y)
     size_e, weight, moved = jnp.abs(e) + jnp.abs(h), jnp.abs(density) + jnp.abs(turned), y_error * size_x
     f_error = f_error + moved * size_e

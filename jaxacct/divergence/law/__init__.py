@@ -4,10 +4,8 @@ from jaxacct.divergence.law._allocated import allocated
 from jaxacct.divergence.law._contour import (
     Line,
     Run,
-    centre,
     epsilon,
     log_delta,
-    single_log_delta,
 )
 from jaxacct.divergence.law._law import (
     LEAST_NOISE,
@@ -18,20 +16,21 @@ from jaxacct.divergence.law._law import (
     sampled,
     whole,
 )
+from jaxacct.divergence.law._rates import MOVED, rates
 
 __all__ = [
     "LEAST_NOISE",
     "MOST_PROB",
+    "MOVED",
     "Law",
     "Line",
     "Run",
     "allocated",
-    "centre",
     "epsilon",
     "gaussian_base",
     "laplace_base",
     "log_delta",
+    "rates",
     "sampled",
-    "single_log_delta",
     "whole",
 ]

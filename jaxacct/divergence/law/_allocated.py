@@ -19,7 +19,7 @@ import numpy as np
 from jaxacct.divergence.law._law import Law
 from jaxacct.divergence.law._plan import NUM_HIGH, NUM_LOW, Plan, plan
 from jaxacct.divergence.law._transform import COLUMNS, NODES, ROWS, Average, Decay, decay, fall, transform
-from jaxacct.special import ULP, expm1, log1p, sinh
+from jaxacct.special import ULP, expm1, log1p, sinh, vector_cos_and_sin
 
 POINTS = 84  # of each line's grid: with all lines 1008 points
 _SKIP = 4  # gaps between one line's grid and the next one's, whose dampings differ
@@ -29,82 +29,88 @@ _TAIL_DIGITS = 14.0  # in log: what lies beyond the last node errs masses by 4 o
 class _Piece(NamedTuple):
     """What one line gives: grid points x - 1, the profile there, rounded up, and the masses inside."""
 
-    x: Any  # [P]
-    value: Any  # [P], at least E(x - X)_+ below the mean, E(X - x)_+ above it
-    mass: Any  # [P], at least; the first and the last are not those of the law
+    rows: Any  # [3, P]: x - 1; at least E(x - X)_+ below the mean, E(X - x)_+ above it; at least the mass, but at ends
     gap: Any
     large: Any  # at least the expected number of large ratios
 
 
-class _Terms(NamedTuple):
-    """The terms of a line's sum at x = 1, over e^scale, and what they err by."""
+class _Sums(NamedTuple):
+    """Sums over the ratios, which a line splits in those that are large and those that are kept."""
 
-    value: Any  # complex [N]
-    size: Any  # [N]
-    wide: Any  # [N], what each errs by
-    scale: Any
-    log_tail: Any  # at least the log of what lies beyond the last node, of terms without e^{zx}
-
-
-def _steady(x: Any) -> Any:
-    """`x`, not differentiated: errors, and what only steers."""
-    return jax.lax.stop_gradient(x)
+    lost: Any  # mass of large ratios
+    lost_mean: Any  # E y of them
+    lost_size: Any  # E (|W| + 1) of them
+    drift: Any  # E W of those that are kept
+    around: Any  # E (|W| + 1) of them
+    blurred: Any  # the same times what they err by
+    more: Any  # total mass less 1
+    largest: Any  # W that is kept
 
 
-def _log_transform(of: Average, line: Plan, large: Any, y: Any) -> tuple[Any, Any, Any]:
-    """log |E e^{-uW}|, its argument, its relative error as a logarithm [N], without what is large; u = (c + iy)/t."""
-    c, t = line.centre / of.steps, of.steps
-    kept = of._replace(excess=jnp.where(large, 0.0, of.excess), mass=jnp.where(large, 0.0, of.mass))
+def _sums(of: Average, cut: Any) -> _Sums:
+    """`_Sums` of a line whose ratios beyond `cut` are large.
+
+    Masses less 1 are added to the rounding of a number below 2^-38, for fewer than 2^12 of them and a sum below 2: what
+    is a multiple of 2^-50 is added without error, in any order.
+    """
+    m, w = of.mass, of.excess
+    large = w > cut
+    lost, kept, size = jnp.where(large, m, 0.0), jnp.where(large, 0.0, m), jnp.abs(w) + 1.0
+    coarse = jnp.floor(m * 2.0**50) * 2.0**-50
+    rows = [lost, lost * (w + 1.0), lost * size, kept * w, kept * size, kept * size * of.blur, coarse, m - coarse]
+    *found, whole, rest = jnp.sum(jnp.stack(rows), axis=1)
+    return _Sums(*found, (whole - 1.0) + rest, jnp.max(jnp.where(large, -1.0, w)))
+
+
+def _log_transform(of: Average, sums: _Sums, line: Plan) -> Any:
+    """[3, N]: log |E e^{-uW}| at u = (c + iy)/t, its argument, its relative error as a logarithm; of ratios kept."""
+    t, num = of.steps, len(of.mass)
+    c, step = line.centre / t, 2.0 * jnp.pi / (line.period * t)
+    y = step * np.arange(NODES, dtype=np.float64)
+    kept = of._replace(mass=jnp.where(of.excess > line.cut, 0.0, of.mass))
+    kept = kept._replace(excess=jnp.where(of.excess > line.cut, 0.0, of.excess))
+    centred, of_centred = transform(kept, c, step)
     # E e^{-uW} is the total mass, less u E W, and the centred sum
-    total, drift, error = _total(of, large, jnp.abs(c) + y / t)
-    centred, of_centred = transform(kept, c, (y[1] - y[0]) / t)
-    moved = centred - jax.lax.complex(jnp.full_like(y, c), y / t) * drift + total
-    re, im = moved.real, moved.imag
+    re, im = centred[0] - c * sums.drift + (sums.more - sums.lost), centred[1] - y * sums.drift
+    error = (jnp.abs(c) + y) * (sums.blurred + ULP * 2.0 * num * sums.around)
+    error = error + ULP * (2.0 * num + 16.0) * (sums.lost + 2.0**-38)
     square = 2.0 * re + re * re + im * im
     modulus = jnp.sqrt(jnp.maximum((1.0 + re) ** 2 + im * im, 1e-278))
     log_size = 0.5 * jnp.where(square > -0.5, log1p(jnp.maximum(square, -0.5)), 2.0 * jnp.log(modulus))
     error = error + of_centred + 16.0 * ULP * (jnp.abs(re) + jnp.abs(im) + jnp.where(modulus < 0.9, 1.0, 0.0))
-    error, size = _steady((error, modulus))
     # where little is known, another transform of the largest modulus does as well
-    lost = ~(error < 0.5 * size)
-    relative = jnp.where(lost, 1.1, -log1p(-jnp.where(lost, 0.0, error / size)))
+    lost = ~(error < 0.5 * modulus)
+    relative = jnp.where(lost, 1.1, -log1p(-jnp.where(lost, 0.0, error / modulus)))
     angle = jnp.where(lost, 0.0, jnp.arctan2(im, 1.0 + re))
-    return jnp.where(lost, jnp.log(size + error), log_size), angle, relative
+    return jnp.stack([jnp.where(lost, jnp.log(modulus + error), log_size), angle, relative])
 
 
-def _damping(of: Average, fallen: Decay, line: Plan, large: Any, top: Any, log_centre: Any) -> tuple[Any, Any]:
-    """The variance to add, and at least the log of what then lies beyond the last node, of terms without e^{zx}.
+def _damping(of: Average, sums: _Sums, fallen: Decay, line: Plan, log_centre: Any) -> Any:
+    """[2]: the variance to add, and at least the log of what then lies beyond the last node, of terms without e^{zx}.
 
     From the last node to an edge phi is known to have fallen; beyond that edge only the variance helps.
     """
-    c, half_step = line.centre, jnp.pi / line.period
-    lost, largest = jnp.where(large, of.mass, 0.0), jnp.max(jnp.where(large, -1.0, of.excess))
-    log_fall, edge = fall(
-        fallen, of.steps, c, top, largest, jnp.sum(lost), jnp.sum(lost * (jnp.abs(of.excess) + 1.0)) * (1.0 + 2.0**-40)
-    )
-    parts = (jnp.minimum(log_fall, log_centre), top), (log_centre, edge)
+    c, step = line.centre, 2.0 * jnp.pi / line.period
+    top = step * NODES
+    size = sums.lost_size * (1.0 + 2.0**-40)
+    log_fall, edge = fall(fallen, of.steps, c, top, sums.largest, sums.lost, size)
+    log_most, b = jnp.stack([jnp.minimum(log_fall, log_centre), log_centre]), jnp.stack([top, edge])
     x = jnp.where(c > 0, line.start, line.stop)
-    digits = (c * x + log_most - jnp.log(b) - line.wanted + _TAIL_DIGITS for log_most, b in parts)
-    need = (jnp.maximum(d, 0.0) / jnp.maximum(b * b - c * c, 1e-300) for d, (_, b) in zip(digits, parts, strict=True))
-    variance = 2.0 * jnp.maximum(*need)
-    tails = (
-        log_most + 0.5 * variance * (c * c - b * b) * (1.0 - 2.0**-50) - jnp.log(jnp.pi * (b - half_step))
-        for log_most, b in parts
-    )
-    return _steady((variance, jnp.logaddexp(*tails) + 2.0**-40))
+    digits = c * x + log_most - jnp.log(b) - line.wanted + _TAIL_DIGITS
+    variance = 2.0 * jnp.max(jnp.maximum(digits, 0.0) / jnp.maximum(b * b - c * c, 1e-300))
+    tails = log_most + 0.5 * variance * (c * c - b * b) * (1.0 - 2.0**-50) - jnp.log(jnp.pi * (b - 0.5 * step))
+    return jnp.stack([variance, jnp.logaddexp(*tails) + 2.0**-40])
 
 
-def _one_line(of: Average, fallen: Decay, line: Plan) -> _Piece:
-    """What a line gives."""
+def _terms(of: Average, line: Plan, logs: Any, variance: Any) -> tuple[Any, Any]:
+    """Terms of a line's sum at x = 1, over e^scale [4, N]: both parts, sizes, what each errs by; and scale."""
     t, c, h = of.steps, line.centre, 2.0 * jnp.pi / line.period
-    y = h * jnp.arange(NODES, dtype=jnp.float64)
-    large = of.excess > line.cut
-    log_size, angle, relative = _log_transform(of, line, large, y)
-    variance, log_tail = _damping(of, fallen, line, large, h * NODES, _steady(t * (log_size[0] + relative[0])))
+    y = h * np.arange(NODES, dtype=np.float64)
+    log_size, angle, relative = logs
     log_phi = t * log_size + 0.5 * variance * (c * c - y * y)
     phase = t * angle + variance * c * y
     square = c * c + y * y
-    scale = _steady(jnp.max(log_phi - jnp.log(square)))
+    scale = jnp.max(log_phi - jnp.log(square))
     rounding = 2.0 * ULP * NODES + 2.0**-50 * (24.0 + jnp.abs(phase) + jnp.abs(log_phi) + jnp.abs(scale))
     weight = jnp.where(y == 0, 0.5, 1.0) * (h / jnp.pi) / square
     size = jnp.exp(log_phi - scale) * weight
@@ -112,90 +118,90 @@ def _one_line(of: Average, fallen: Decay, line: Plan) -> _Piece:
     power = 1.01 * t * relative
     near, far = expm1(jnp.minimum(power, 1.0)), jnp.exp(log_phi - scale + power) * weight
     wide = jnp.where(power <= 1.0, size * near, far) + size * rounding
-    pole = jax.lax.complex(c * c - y * y, -2.0 * c * y) / square  # 1 / z^2, over its size
-    terms = size * pole * jax.lax.complex(jnp.cos(phase), jnp.sin(phase))
-    return _read(of, line, _Terms(terms, *_steady((size, wide, scale, log_tail))), large)
+    # 1 / z^2, over its size
+    re, im, cos, sin = (c * c - y * y) / square, -2.0 * c * y / square, *vector_cos_and_sin(phase)
+    return jnp.stack([size * (re * cos - im * sin), size * (re * sin + im * cos), size, wide]), scale
 
 
-def _read(of: Average, line: Plan, terms: _Terms, large: Any) -> _Piece:
+def _read(of: Average, sums: _Sums, line: Plan, terms: Any, scale: Any, log_tail: Any) -> _Piece:
+    """The profile and its second differences on a line's grid."""
     c, h, low = line.centre, 2.0 * jnp.pi / line.period, line.centre > 0
     gap = (line.stop - line.start) / (POINTS - 1 + _SKIP)
-    x = line.start + gap * jnp.arange(POINTS, dtype=jnp.float64)
-    y = h * jnp.arange(NODES, dtype=jnp.float64)
+    x = line.start + gap * np.arange(POINTS, dtype=np.float64)
+    y = h * np.arange(NODES, dtype=np.float64)
     # second difference of e^{zx} over the gap: (e^{z gap/2} - e^{-z gap/2})^2 / gap
-    a, b = 0.5 * gap * c, 0.5 * gap * y
-    rise = sinh(a)
+    rise = sinh(0.5 * gap * c)
     cosh_square = 1.0 + rise * rise
-    half = jax.lax.complex(rise * jnp.cos(b), jnp.sqrt(cosh_square) * jnp.sin(b))
-    hat, size_hat = 4.0 * half * half / gap, 4.0 * (rise * rise + jnp.sin(b) ** 2) / gap
-    turn = h * x * np.array([[COLUMNS], [1.0]])
-    turn = jax.lax.complex(jnp.cos(turn), jnp.sin(turn))
-    rungs = jax.lax.scan(lambda s, _: (s * turn, s), jnp.ones_like(turn), None, length=ROWS)[1]
-    inner = jnp.stack([terms.value, terms.value * hat]).reshape(2 * ROWS, COLUMNS) @ rungs[:COLUMNS, 1]
-    found = (rungs[:, 0] * inner.reshape(2, ROWS, POINTS)).real.sum(1)
-    # a power of a turn errs by some ULP a factor and by its angle's, a sum of N terms by 2 N ULP
-    fixed, turned = ULP * (512.0 + 4.0 * NODES), 4.0 * ULP * jnp.abs(x)
-    error, hat_error = (
-        jnp.sum(f * (terms.wide + fixed * terms.size)) + turned * jnp.sum(f * terms.size * y) for f in (1.0, size_hat)
+    cos, sin = vector_cos_and_sin(0.5 * gap * y)
+    size_hat = 4.0 * (rise * rise + sin * sin) / gap
+    cos, sin = rise * cos, jnp.sqrt(cosh_square) * sin
+    hat = 4.0 * (cos * cos - sin * sin) / gap, 8.0 * cos * sin / gap
+    re, im, size, wide = terms
+    both = jnp.stack([re, re * hat[0] - im * hat[1], im, re * hat[1] + im * hat[0]])
+    outer, inner = (
+        jnp.stack(vector_cos_and_sin(h * x * (k * np.arange(num, dtype=np.float64))[:, None]))
+        for k, num in ((COLUMNS, ROWS), (1, COLUMNS))
     )
-    beyond = jnp.exp(c * x + terms.log_tail) * (1.0 + 2.0**-40)
-    grown = jnp.exp(c * x + terms.scale) * (1.0 + 2.0**-46)
-    value = grown * (found[0] + error) + beyond
-    mass = grown * (found[1] + hat_error) + beyond * 4.0 * cosh_square / gap
+    # e^{zx} of the columns' heights, then of the rows'
+    rows = (both.reshape(4 * ROWS, COLUMNS) @ inner.swapaxes(0, 1).reshape(COLUMNS, -1)).reshape(2, 2, ROWS, 2, POINTS)
+    real, imag = rows[0, :, :, 0] - rows[1, :, :, 1], rows[0, :, :, 1] + rows[1, :, :, 0]
+    found = jnp.sum(outer[0] * real - outer[1] * imag, axis=1)
+    # a turn errs by some ULP and by its angle's, a sum of N terms by 2 N ULP
+    wide, turned = wide + ULP * (64.0 + 4.0 * NODES) * size, 4.0 * ULP * size * y
+    errors = jnp.sum(jnp.stack([wide, wide * size_hat, turned, turned * size_hat]), axis=1).reshape(2, 2, 1)
+    errors = errors[0] + errors[1] * jnp.abs(x)
+    beyond = jnp.exp(c * x + log_tail) * (1.0 + 2.0**-40)
+    grown = jnp.exp(c * x + scale) * (1.0 + 2.0**-46)
+    value, mass = grown * (found + errors) + beyond * jnp.stack([jnp.ones_like(gap), 4.0 * cosh_square / gap])[:, None]
     # what a large ratio adds is linear in x but for what `_joined` adds
-    some, mean, at_most = _with_large(of, large)
+    some, mean, at_most = _with_large(of, sums)
     value = value + jnp.where(low, 0.0, jnp.maximum(mean - (1.0 + x) * some * (1.0 - 2.0**-40), 0.0))
-    return _Piece(x, value, mass, gap, at_most)
+    return _Piece(jnp.stack([x, value, mass]), gap, at_most)
 
 
-def _total(of: Average, large: Any, size: Any) -> tuple[Any, Any, Any]:
-    """Total mass less 1 and sum m W of the ratios that are not large; and what they err by, the latter times `size`."""
-    m = jnp.where(large, 0.0, of.mass)
-    lost = jnp.sum(jnp.where(large, of.mass, 0.0))
-    around = jnp.abs(of.excess) + 1.0
-    blurred = jnp.sum(m * around * of.blur) + ULP * 2.0 * len(m) * jnp.sum(m * around)
-    error = size * blurred + ULP * (2.0 * len(m) + 16.0) * (lost + 2.0**-38)
-    return _more(of.mass) - lost, jnp.sum(m * of.excess), error
-
-
-def _more(mass: Any) -> Any:
-    """The sum of masses less 1, for fewer than 2^12 of them and a sum below 2, to the rounding of one below 2^-38.
-
-    What is a multiple of 2^-50 is added without error, in any order.
-    """
-    coarse = jnp.floor(mass * 2.0**50) * 2.0**-50
-    return (jnp.sum(coarse) - 1.0) + jnp.sum(mass - coarse)
-
-
-def _with_large(of: Average, large: Any) -> tuple[Any, Any, Any]:
+def _with_large(of: Average, sums: _Sums) -> tuple[Any, Any, Any]:
     """P[some ratio is large], E[X; some ratio is large], at least, and a bound on the expected number of large ones."""
-    m, t = jnp.where(large, of.mass, 0.0), of.steps
-    lost, mean = jnp.sum(m), jnp.sum(m * (of.excess + 1.0))
-    log_kept = log1p(-jnp.minimum(lost, 0.9))
+    t = of.steps
+    log_kept = log1p(-jnp.minimum(sums.lost, 0.9))
     others = jnp.exp((t - 1.0) * log_kept)
     # masses may add to a little more than 1
-    return -expm1(t * log_kept), (mean * others - expm1((t - 1.0) * log_kept)) * _swollen(of), 1.01 * t * lost
+    mean = (sums.lost_mean * others - expm1((t - 1.0) * log_kept)) * _swollen(of, sums)
+    return -expm1(t * log_kept), mean, 1.01 * t * sums.lost
 
 
-def _swollen(of: Average) -> Any:
+def _swollen(of: Average, sums: _Sums) -> Any:
     """At least what t masses of all together, and their mean, may be above 1."""
-    more = jnp.maximum(_more(of.mass), 0.0) + 2.0**-80
-    return jnp.exp(jnp.minimum(of.steps * more, 600.0)) * (1.0 + 2.0**-40)
+    return jnp.exp(jnp.minimum(of.steps * (jnp.maximum(sums.more, 0.0) + 2.0**-80), 600.0)) * (1.0 + 2.0**-40)
 
 
-def allocated(base: Law, steps: Any, log_share: Any) -> Law:
-    """`Law` of the average of `steps` independent ratios, each of the law `base`.
+def allocated(bases: Law, steps: Any, log_share: Any) -> Law:
+    """`Law` [V] of averages of `steps` [V] independent ratios, each of the law `bases` [V].
 
-    `log_share` is the logarithm of about what may be cut off on either side.
+    All V are read on the lines and with the damping that the first one needs, so that differences between them are
+    derivatives.
+
+    Args:
+      log_share: the logarithm of about what may be cut off on either side.
     """
-    excess = jnp.concatenate([-jnp.ones(1), expm1(base.log_ratio)])
-    mass = jnp.concatenate([jnp.asarray(base.at_zero)[None], base.mass])
-    blur = jnp.concatenate([jnp.zeros(1), base.blur + 8.0 * ULP])
+    excess = jnp.pad(expm1(bases.log_ratio), ((0, 0), (1, 0)), constant_values=-1.0)
+    mass = jnp.concatenate([bases.at_zero[:, None], bases.mass], axis=1)
+    blur = jnp.pad(bases.blur + 8.0 * ULP, ((0, 0), (1, 0)))
     of = Average(excess, mass, blur, steps)
-    lines = plan(of, jnp.exp(log_share))
-    fallen = _steady(decay(of, jnp.min(2.0 * jnp.pi * NODES / lines.period) / steps))
-    pieces = jax.lax.map(lambda line: _one_line(of, fallen, line), lines)
-    return _joined(pieces, base.beyond * _swollen(of))
+    first = jax.tree.map(lambda x: x[0], of)
+    lines = plan(first, jnp.exp(log_share))
+    fallen = decay(first, jnp.min(2.0 * jnp.pi * NODES / lines.period) / first.steps)
+
+    def piece(line: Plan) -> _Piece:
+        sums = jax.vmap(_sums, (0, None))(of, line.cut)
+        logs = jax.vmap(_log_transform, (0, 0, None))(of, sums, line)
+        log_centre = first.steps * (logs[0, 0, 0] + logs[0, 2, 0])
+        variance, log_tail = _damping(first, jax.tree.map(lambda x: x[0], sums), fallen, line, log_centre)
+        terms, scale = jax.vmap(_terms, (0, None, 0, None))(of, line, logs, variance)
+        return jax.vmap(_read, (0, 0, None, 0, 0, None))(of, sums, line, terms, scale, log_tail)
+
+    pieces = jax.lax.map(piece, lines)
+    swollen = jax.vmap(lambda of: _swollen(of, _sums(of, jnp.inf)))(of)
+    return jax.vmap(_joined, (1, 0))(pieces, bases.beyond * swollen)
 
 
 def _joined(of: _Piece, beyond: Any) -> Law:
@@ -204,25 +210,22 @@ def _joined(of: _Piece, beyond: Any) -> Law:
     Below, profiles are E(x - X)_+; above, E(X - x)_+, whose slopes are less by 1. Where they meet, the former is taken.
     """
     low, num = np.arange(NUM_LOW + NUM_HIGH) < NUM_LOW, NUM_LOW + NUM_HIGH
+    x, value, mass = (of.rows[:, i] for i in range(3))
     # with a large ratio X lies below x only if all others together lie below the first grid point of all
-    value = of.value + jnp.where(low, 0.0, of.value[0, 0] * of.large)[:, None]
-    first, last, x_first, x_last = value[:, 0], value[:, -1], of.x[:, 0], of.x[:, -1]
+    value = value + jnp.where(low, 0.0, value[0, 0] * of.large)[:, None]
+    first, last, x_first, x_last = value[:, 0], value[:, -1], x[:, 0], x[:, -1]
     inner, outer = (value[:, 1] - first) / of.gap, (last - value[:, -2]) / of.gap
     meets = np.arange(num - 1) == NUM_LOW - 1
     across = (first[1:] + jnp.where(meets, x_first[1:], 0.0) - last[:-1]) / (x_first[1:] - x_last[:-1])
     at_zero = first[0] / (1.0 + x_first[0])
     left = inner + np.append(0.0, meets) - jnp.concatenate([at_zero[None], across])
-    right = jnp.concatenate([across, jnp.zeros(1)]) - outer
+    right = jnp.pad(across, (0, 1)) - outer
     size = jnp.abs(value).max(1) / of.gap
-    beside = (
-        jnp.maximum(jnp.append(size[1:], 0.0), jnp.append(0.0, size[:-1]))
-        + np.append(0.0, meets)
-        + np.append(meets, 0.0)
-    )
-    noise = 16.0 * ULP * (size + beside)
-    left, right = (jnp.maximum(x, 0.0) + noise for x in (left, right))
-    mass = jnp.concatenate([left[:, None], jnp.maximum(of.mass[:, 1:-1], 0.0), right[:, None]], axis=1).reshape(-1)
-    x = of.x.reshape(-1)
+    beside = jnp.maximum(jnp.pad(size[1:], (0, 1)), jnp.pad(size[:-1], (1, 0)))
+    noise = 16.0 * ULP * (size + beside + np.append(0.0, meets) + np.append(meets, 0.0))
+    ends = jnp.maximum(jnp.stack([left, right]), 0.0) + noise
+    mass = jnp.concatenate([ends[0, :, None], jnp.maximum(mass[:, 1:-1], 0.0), ends[1, :, None]], axis=1).reshape(-1)
+    x = x.reshape(-1)
     log_ratio = log1p(jnp.maximum(x, -1.0 + 1e-15))
     blur = 8.0 * ULP * (jnp.abs(log_ratio) + (1.0 + jnp.abs(x)) / (1.0 + x))
-    return Law(log_ratio, mass * (1.0 + 2.0**-45), blur, at_zero, last[-1] + beyond)
+    return Law(jnp.stack([log_ratio, mass * (1.0 + 2.0**-45), blur]), jnp.stack([at_zero, last[-1] + beyond]))

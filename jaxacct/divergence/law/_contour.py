@@ -10,10 +10,11 @@ do not fall with the height: one more Gaussian release, of mu = tau, is composed
 lies beyond the last node is a closed form. Every choice (a, the step, tau) steers tightness only. docs/numerics.md,
 "Laws", derives what is booked.
 
+Numbers that one step makes are one array, since each array that a program makes is a kernel to compile.
+
 Shapes: [R, G] points of R laws; [N] nodes of the line, or [n1, n2] with N = n1 n2; one lane at a time.
 """
 
-import math
 from typing import Any, NamedTuple
 
 import jax
@@ -21,18 +22,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.divergence.law._law import Law, where_least
-from jaxacct.special import ULP, expm1, log1p
+from jaxacct.special import ULP, expm1, log1p, vector_cos_and_sin
 
 ROWS, COLUMNS = 32, 32  # of the nodes of a line
 _NODES = ROWS * COLUMNS
 _MOST = 690.0  # exponents of what is summed: beyond, nothing is known
 _LOST = 0.5  # relative error of a moment beyond which only its size is used
 # What follows steers tightness.
-_NUM_ORDERS = 48  # among which the line is chosen
+_NUM_ORDERS = 56  # among which the line is chosen
 _LOG_ALIAS, _LOG_TAIL = 10.0, 10.0  # copies, and what may lie beyond the last node, are e^-10 of delta
 _NEWTON = 12  # steps of Newton's method
 _SLACKS = (1.05, 1.5, 4.0, 30.0)  # distances from its root at which an end is tried, over what errors move it by
-_HALVINGS = 60  # of a single release's epsilon
 _PASSES = 3  # lines tried, the later ones knowing better where the answer is
 
 
@@ -55,118 +55,149 @@ class Sum(NamedTuple):
     """The trapezoid sum's terms over M(a), and bounds on what it errs by."""
 
     line: Line
+    terms: Any  # [2, N], real and imaginary parts
+    errors: Any  # [2], of the sum, the nodes left out included, and the same for each unit of epsilon
     log_scale: Any  # log M(a)
-    terms: Any  # complex [n1, n2]
-    error: Any  # of the sum, the nodes left out included
-    rate: Any  # the same for each unit of epsilon
     log_size: Any  # at least log M(a): alone it bounds delta
+    is_single: Any  # whether there is one release only
 
 
-def _cis(x: Any) -> Any:
-    return jax.lax.complex(jnp.cos(x), jnp.sin(x))
-
-
-def _rungs(z: Any, num: int) -> Any:
-    """z^j, j < num, along a new first axis."""
-    return jax.lax.scan(lambda c, _: (c * z, c), jnp.ones_like(z), None, length=num)[1]
-
-
-def _exponents(law: Law, order: Any, add: Any) -> tuple[Any, Any, Any]:
-    """w, w log y [G] and the summands of the moment at a real `order`."""
+def _exponents(law: Law, order: Any, add: Any) -> tuple[Any, Any, Any, Any]:
+    """w; w log y [G]; the summands of the moment at a real `order`, and the same with inf where one is too large."""
     w = jnp.where(add, 1.0 - order, order)
     exponents = w * law.log_ratio
-    return w, exponents, law.mass * jnp.exp(jnp.minimum(exponents, _MOST))
+    size = law.mass * jnp.exp(jnp.minimum(exponents, _MOST))
+    return w, exponents, size, jnp.where((exponents < _MOST) | (law.mass == 0.0), size, jnp.inf)
 
 
 def log_moment(law: Law, order: Any, add: Any) -> Any:
     """At least log M of one law at a real order >= 1; inf where it is too large."""
-    w, exponents, size = _exponents(law, order, add)
-    errs = jnp.abs(w) * law.blur + ULP * (size.shape[0] + 16.0 + 4.0 * jnp.abs(exponents))
-    total = jnp.sum(size * (1.0 + 1.01 * errs * jnp.exp(jnp.max(errs))))  # |e^x - 1| <= |x| e^|x|
-    fits = jnp.all((exponents < _MOST) | (law.mass == 0.0))
-    return jnp.where(fits, jnp.log(total) + 2.0**-50 * jnp.abs(jnp.log(total)), jnp.inf)
+    w, exponents, _, size = _exponents(law, order, add)
+    errs = jnp.abs(w) * law.blur + ULP * (size.shape[-1] + 16.0 + 4.0 * jnp.abs(exponents))
+    total = jnp.sum(size * (1.0 + 1.01 * errs * jnp.exp(errs)), axis=-1)  # |e^x - 1| <= |x| e^|x|
+    return jnp.log(total) + 2.0**-50 * jnp.abs(jnp.log(total))
 
 
-def _moments(law: Law, order: Any, step: Any, add: Any) -> tuple[Any, Any, Any]:
-    """log |M|, its argument, and the log of 1 + the relative error of M [N], of one law on a line."""
-    w, exponents, size = _exponents(law, order, add)
-    angle = jnp.where(add, -step, step) * law.log_ratio
-    rungs = _rungs(_cis(angle * np.array([[COLUMNS], [1.0]])), ROWS)  # both factors at once
-    every = ((rungs[:, 0] * size) @ rungs[:, 1].T).reshape(-1)
-    num, top = size.shape[0], step * jnp.arange(_NODES, dtype=jnp.float64)
-    fixed = jnp.sum(size * (ULP * (2.0 * num + 512.0 + 4.0 * jnp.abs(exponents))))
+def moments(law: Law, order: Any, step: Any, add: Any) -> Any:
+    """[3, N]: log |M|, its argument, and the log of 1 + the relative error of M, of one law on a line."""
+    w, exponents, size, checked = _exponents(law, order, add)
+    turn = jnp.where(add, -step, step) * law.log_ratio
+    outer, inner = (np.arange(num, dtype=np.float64)[:, None] for num in (ROWS, COLUMNS))
+    outer, inner = (
+        jnp.stack(vector_cos_and_sin(x * turn)).reshape(-1, turn.shape[0]) for x in (COLUMNS * outer, inner)
+    )
+    cosine, sine = ((size * outer) @ inner.T).reshape(2, ROWS, 2, COLUMNS).swapaxes(1, 2)
+    re, im = (cosine[0] - sine[1]).reshape(-1), (sine[0] + cosine[1]).reshape(-1)
+    top = step * np.arange(_NODES, dtype=np.float64)
     blur = law.blur + 4.0 * ULP * jnp.abs(law.log_ratio)
-    rate = jnp.abs(w) + top
-    moved = rate * jnp.sum(size * blur) * jnp.exp(rate * jnp.max(blur))  # |e^x - 1| <= |x| e^|x|
-    error = 1.01 * (fixed + moved)
-    modulus = jnp.hypot(every.real, every.imag)
+    moved = blur * jnp.exp((jnp.abs(w) + top[-1]) * blur)  # |e^x - 1| <= |x| e^|x|
+    fixed = ULP * (2.0 * size.shape[-1] + 64.0 + 4.0 * jnp.abs(exponents))
+    sums = jnp.sum(jnp.stack([checked * fixed, size * moved]), axis=1)
+    error = 1.01 * (sums[0] + (jnp.abs(w) + top) * sums[1])
+    modulus = jnp.hypot(re, im)
     # where little is known, another M of the largest modulus does as well: they differ by less than twice that
     lost = ~(error < _LOST * modulus)
     modulus = jnp.maximum(jnp.where(lost, modulus + error, modulus), 1e-300)
     log_error = jnp.where(lost, 1.1, -log1p(-jnp.where(lost, 0.0, error / modulus)))
-    fits = jnp.all((exponents < _MOST) | (law.mass == 0.0))
-    phase = jnp.where(lost, 0.0, jnp.arctan2(every.imag, every.real))
-    return jnp.log(modulus), phase, jnp.where(fits, log_error, jnp.inf)
+    phase = jnp.where(lost, 0.0, jnp.arctan2(im, re))
+    return jnp.stack([jnp.log(modulus), phase, jnp.where(sums[0] < jnp.inf, log_error, jnp.inf)])
 
 
 def summands(run: Run, line: Line, add: Any) -> Sum:
     """The composition's trapezoid sum on a line (class `Sum`)."""
-    order = 1.0 + line.excess
 
     def one(row: tuple[Law, Any]) -> Any:
-        parts = _moments(row[0], order, line.step, add)
-        return tuple(jnp.where(row[1] > 0, row[1] * x, 0.0) for x in parts)
+        return jnp.where(row[1] > 0, row[1] * moments(row[0], 1.0 + line.excess, line.step, add), 0.0)
 
-    logs, phase, error = (jnp.sum(x, axis=0) for x in jax.lax.map(one, (run.law, run.count)))
-    b = line.step * jnp.arange(_NODES, dtype=jnp.float64)
+    logs = jnp.sum(jax.lax.map(one, (run.law, run.count)), axis=0)
+    return of_moments(logs, line)._replace(is_single=jnp.sum(run.count) == 1.0)
+
+
+def of_moments(logs: Any, line: Line) -> Sum:
+    """The sum (class `Sum`) of a product M of moments: [3, N] log |M|, its argument, and the log of 1 + its error."""
+    order, b = 1.0 + line.excess, line.step * np.arange(_NODES, dtype=np.float64)
     half = 0.5 * line.square
-    log_m = logs + half * (order * line.excess - b * b)
-    phase = phase + half * b * (order + line.excess)
-    error = error + 2.0**-50 * (1.0 + 2.0 * half * (order * order + b * b))
+    log_m = logs[0] + half * (order * line.excess - b * b)
+    phase = logs[1] + half * b * (order + line.excess)
+    error = logs[2] + 2.0**-50 * (1.0 + 2.0 * half * (order * order + b * b))
+    scale, scale_error = log_m[0], error[0]
     # 1 / (s (s - 1)) = (a - ib)(a - 1 - ib) / (|s|^2 |s - 1|^2)
     squares = (order * order + b * b) * (line.excess**2 + b * b)
-    pole = jax.lax.complex(order * line.excess - b * b, -b * (order + line.excess)) / squares
-    pole = pole * jnp.where(b == 0, 0.5, 1.0) * (line.step / jnp.pi)
-    size, weight = jnp.exp(log_m - log_m[0]), jnp.hypot(pole.real, pole.imag)
-    terms, modulus = size * pole * _cis(phase), size * weight
+    weight = jnp.where(b == 0, 0.5, 1.0) * (line.step / jnp.pi) / squares
+    re, im = weight * (order * line.excess - b * b), -weight * b * (order + line.excess)
+    size, weight = jnp.exp(log_m - scale), jnp.sqrt(squares) * weight
+    cos, sin, modulus = *vector_cos_and_sin(phase), size * weight
     # some 40 ULP of a term, and what additions err by in any order
     rounding = 2.0**-50 * (24.0 + jnp.abs(phase) + jnp.abs(log_m)) + 2.0 * ULP * _NODES
+    # a moment errs by at most e^error times what it is; where that is much, what it is may be no double
+    much = jnp.exp(log_m - scale + error) * weight
+    wide = jnp.where(error <= 1.0, modulus * expm1(jnp.minimum(error, 1.0)), much)
+    errors = jnp.sum(jnp.stack([wide + modulus * rounding, 2.0**-50 * modulus * b]), axis=1)
     top = line.step * _NODES
     # beyond the last node |M| is at most M(a) e^(-tau^2 b^2 / 2), |1 / (s (s - 1))| at most 1 / b^2, and the sum of
     # 1 / k^2 from N on is below 1 / (N - 1/2)
-    beyond = jnp.exp(error[0] - half * top * top * (1.0 - 2.0**-50)) / (jnp.pi * (top - 0.5 * line.step))
-    # a moment errs by at most e^error times what it is; where that is much, what it is may be no double
-    much = jnp.exp(log_m - log_m[0] + error) * weight
-    wide = jnp.where(error <= 1.0, modulus * expm1(jnp.minimum(error, 1.0)), much)
-    total = jnp.sum(wide + modulus * rounding) + beyond
-    return Sum(
-        line,
-        log_m[0],
-        terms.reshape(ROWS, COLUMNS),
-        jnp.where(jnp.isfinite(error[0]), total, jnp.inf),
-        2.0**-50 * jnp.sum(modulus * b),
-        log_m[0] + error[0],
-    )
+    beyond = jnp.exp(scale_error - half * top * top * (1.0 - 2.0**-50)) / (jnp.pi * (top - 0.5 * line.step))
+    beyond = jnp.where(jnp.isfinite(scale_error), beyond, jnp.inf)
+    terms = jnp.stack([size * (re * cos - im * sin), size * (re * sin + im * cos)])
+    return Sum(line, terms, errors + jnp.stack([beyond, jnp.zeros_like(beyond)]), scale, scale + scale_error, False)
 
 
-def trapezoid(of: Sum, epsilon: Any) -> tuple[Any, Any, Any]:
-    """A tuple of the sum and its derivative in epsilon, both over e^shift, and the shift."""
-    step, excess = of.line.step, of.line.excess
-    outer = _cis(-epsilon * step * COLUMNS * jnp.arange(ROWS, dtype=jnp.float64))
-    inner = _cis(-epsilon * step * jnp.arange(COLUMNS, dtype=jnp.float64))
-    term = of.terms * (outer[:, None] * inner)
-    b = step * jnp.arange(_NODES, dtype=jnp.float64).reshape(ROWS, COLUMNS)
-    value = jnp.sum(term.real)
-    return value, jnp.sum(b * term.imag) - excess * value, of.log_scale - epsilon * excess
+def turns(line: Line, epsilon: Any) -> tuple[Any, Any]:
+    """cos and sin [N] of -b epsilon at the nodes' heights b."""
+    index = np.stack([COLUMNS * np.arange(ROWS), np.arange(COLUMNS)]).astype(np.float64)
+    angle = -epsilon * line.step * index
+    (cos, fine_cos), (sin, fine_sin) = jnp.stack(vector_cos_and_sin(angle))
+    cos, sin = cos[:, None], sin[:, None]
+    return (cos * fine_cos - sin * fine_sin).reshape(-1), (sin * fine_cos + cos * fine_sin).reshape(-1)
 
 
-def _above(of: Sum, epsilon: Any) -> tuple[Any, Any, Any, Any]:
-    """At least log delta at `epsilon`, the infinite losses left out; the sum, its slope, and log delta by it alone."""
-    value, slope, shift = trapezoid(of, epsilon)
-    above = jnp.maximum(value, 0.0) + of.error + epsilon * of.rate
+def trapezoid(of: Sum, epsilon: Any) -> Any:
+    """[2]: the sum and its derivative in epsilon, both over e^(log_scale - epsilon excess)."""
+    cos, sin = turns(of.line, epsilon)
+    b = of.line.step * np.arange(_NODES, dtype=np.float64)
+    re, im = of.terms
+    value = re * cos - im * sin
+    return jnp.sum(jnp.stack([value, b * (re * sin + im * cos) - of.line.excess * value]), axis=1)
+
+
+def points_of_single(run: Run, add: Any) -> Any:
+    """[4, RG] of the one release that there is: losses, both masses of each, and what it errs by (`single_delta`)."""
+    logs, mass = run.law.log_ratio, run.count[:, None] * run.law.mass
+    ratio = mass * jnp.exp(logs)
+    whole, part = jnp.where(add, mass, ratio), jnp.where(add, ratio, mass)
+    blur = 1.01 * run.law.blur + 8.0 * ULP * jnp.abs(logs)
+    error = whole * (blur + ULP * (2.0 * logs.shape[1] + 64.0))
+    # a loss that may be above epsilon counts
+    return jnp.stack([jnp.where(add, -logs, logs) + blur, whole, part, error]).reshape(4, -1)
+
+
+def single_delta(points: Any, epsilon: Any) -> Any:
+    """[3]: delta of the one release that there is, its derivative, and what rounding may add to it.
+
+    delta is the sum of (m y - m e^eps)_+ (remove) or of (m - m y e^eps)_+ (add), where losses above epsilon count.
+    """
+    loss, *rows = points
+    whole, part, error = jnp.sum(jnp.where(loss > epsilon, jnp.stack(rows), 0.0), axis=1)
+    part = jnp.exp(epsilon) * part
+    return jnp.stack([whole - part, -part, error + 8.0 * ULP * epsilon * whole])
+
+
+def _above(of: Sum, points: Any, epsilon: Any) -> tuple[Any, Any, Any, Any]:
+    """At least log delta at `epsilon`, the infinite losses left out; log delta by the sum alone, whether that is known,
+    and its derivative.
+
+    Of a single release the sum is that over its points.
+    """
+    is_single = of.is_single
+    single = single_delta(points, epsilon)
+    value, slope = jnp.where(is_single, single[:2], trapezoid(of, epsilon))
+    shift = jnp.where(is_single, 0.0, of.log_scale - epsilon * of.line.excess)
+    error = jnp.where(is_single, single[2], of.errors[0] + epsilon * of.errors[1])
     slack = 2.0**-48 * (1.0 + jnp.abs(of.log_scale) + epsilon * of.line.excess)
-    found = jnp.log(above) + shift + slack
-    return jnp.where(jnp.isnan(found), jnp.inf, found), value, slope, jnp.log(jnp.maximum(value, 1e-300)) + shift
+    logs = jnp.log(jnp.maximum(jnp.stack([jnp.maximum(value, 0.0) + error, value]), 1e-300)) + shift
+    usable = (value > 0) & (slope < 0)
+    found = jnp.where(jnp.isnan(logs[0]), jnp.inf, logs[0] + slack)
+    return found, logs[1], usable, jnp.where(usable, slope, -1.0) / jnp.where(usable, value, 1.0)
 
 
 def _by_one_moment(of: Sum, log_delta: Any) -> Any:
@@ -179,20 +210,24 @@ def _by_one_moment(of: Sum, log_delta: Any) -> Any:
 
 def dropped(run: Run, add: Any) -> Any:
     """A number, at least the mass of infinite loss of the composition: each release's, times what all others have."""
-    logs = jax.lax.map(lambda row: row[1] * log_moment(row[0], 1.0, add), (run.law, run.count))
-    lost = jnp.sum(run.count * jnp.where(add, run.law.at_zero, run.law.beyond))
-    growth = jnp.sum(jnp.maximum(logs, 0.0)) + lost
+    logs = run.count * log_moment(run.law, 1.0, add)
+    lost = run.count * jnp.where(add, run.law.at_zero, run.law.beyond)
+    growth, lost = jnp.sum(jnp.stack([jnp.where(run.count > 0.0, jnp.maximum(logs, 0.0), 0.0) + lost, lost]), axis=1)
     return jnp.where(growth < 0.5, lost * jnp.exp(growth) * (1.0 + 2.0**-40), 1.0)
 
 
-def _survey(run: Run, add: Any) -> tuple[Any, Any]:
-    """Orders a - 1 and about log M there [A]: steering only."""
+def _survey(run: Run, add: Any) -> Any:
+    """[2, A]: orders a - 1 and about log M there: steering only."""
     # two points at a time, at their mean
-    pairs = tuple(x.reshape(x.shape[0], -1, 2) for x in (run.law.log_ratio, run.law.mass))
-    mass = jnp.sum(pairs[1], axis=2)
-    log_ratio = jnp.sum(pairs[0] * pairs[1], axis=2) / jnp.maximum(mass, 1e-300)
-    variance = jnp.sum(run.count * jnp.sum(run.law.mass * jnp.minimum(run.law.log_ratio**2, 4.0), axis=1))
-    x = jnp.exp(np.linspace(math.log(3e-2), math.log(1.2e2), _NUM_ORDERS)) / jnp.sqrt(variance)
+    pairs = run.law.points.reshape(*run.law.points.shape[:2], -1, 2)
+    log_ratio, mass = pairs[:, 0], pairs[:, 1]
+    variance = jnp.sum(run.count * jnp.sum(mass * jnp.minimum(log_ratio**2, 4.0), axis=(1, 2)))
+    total = jnp.sum(mass, axis=2)
+    log_ratio = jnp.sum(log_ratio * mass, axis=2) / jnp.maximum(total, 1e-300)
+    first, last = jnp.log(jnp.stack([3e-2, 1.2e2]) / jnp.sqrt(variance))
+    # where a rare large loss decides, orders are small
+    first = jnp.minimum(first, 0.0)
+    x = jnp.exp(first + (last - first) * np.linspace(0.0, 1.0, _NUM_ORDERS))
 
     def one(row: Any) -> Any:
         logs, weight, count = row
@@ -200,12 +235,13 @@ def _survey(run: Run, add: Any) -> tuple[Any, Any]:
         near = log1p(jnp.maximum(expm1(jnp.minimum(e, 650.0)) @ weight, 0.0))
         return jnp.where(count > 0, count * near, 0.0)
 
-    logs = jnp.sum(jax.lax.map(one, (log_ratio, mass, run.count)), axis=0)
-    return jax.lax.stop_gradient((x, jnp.where(logs < 600.0, logs, 1e30)))
+    logs = jnp.sum(jax.lax.map(one, (log_ratio, total, run.count)), axis=0)
+    return jnp.stack([x, jnp.where(logs < 600.0, logs, 1e30)])
 
 
-def _choose(x: Any, logs: Any, log_delta: Any, epsilon: Any, rounding: Any) -> Line:
+def _choose(survey: Any, log_delta: Any, epsilon: Any, rounding: Any) -> Line:
     """The line by which delta is least above what it is: by the extra release and by rounding. Steering only."""
+    x, logs = survey
     sizes = logs - x * epsilon
     left = (_LOG_ALIAS - log_delta) / x
     far = x[None, :] > 1.02 * x[:, None]
@@ -215,10 +251,10 @@ def _choose(x: Any, logs: Any, log_delta: Any, epsilon: Any, rounding: Any) -> L
     top = _NODES * step
     square = 2.0 * jnp.maximum(sizes - jnp.log(top) - log_delta + _LOG_TAIL, 0.0) / (top * top)
     # by which about log delta falls with epsilon
-    (slope,) = where_least(sizes - jnp.log(1.0 + x), x)
+    (slope,) = where_least(sizes - jnp.log(1.0 + x), x[None])
     cost = 0.5 * square * slope * (1.0 + slope) + rounding * jnp.exp(jnp.minimum(sizes - log_delta, 600.0))
     cost = jnp.where(jnp.isfinite(period) & jnp.isfinite(cost), cost, jnp.inf)
-    return jax.lax.stop_gradient(Line(*where_least(cost, x, step, square)))
+    return Line(*where_least(cost, jnp.stack([x, step, square])))
 
 
 def _rounding(run: Run) -> Any:
@@ -226,81 +262,43 @@ def _rounding(run: Run) -> Any:
     return 1e-13 + ULP * 2.0 * run.law.mass.shape[1] * jnp.sum(run.count)
 
 
-def _single_delta(run: Run, add: Any, epsilon: Any) -> tuple[Any, Any]:
-    """delta of the one release that there is, and what rounding may add to it."""
-    logs = run.law.log_ratio
-    remove = run.law.mass * jnp.exp(epsilon) * expm1(jnp.maximum(logs - epsilon, 0.0))
-    added = -run.law.mass * expm1(jnp.minimum(logs + epsilon, 0.0))
-    value = jnp.sum(run.count[:, None] * jnp.where(add, added, remove))
-    near = jnp.where(add, jnp.where(logs < -epsilon, 1.0, 0.0), jnp.where(logs > epsilon, jnp.exp(logs), 0.0))
-    blur = run.law.blur + 4.0 * ULP * (jnp.abs(logs) + epsilon)
-    moved = jnp.sum(run.count[:, None] * run.law.mass * near * blur)
-    return value, 1.01 * moved + ULP * (logs.shape[1] + 64.0) * value
-
-
-def single_log_delta(run: Run, add: Any, epsilon: Any) -> tuple[Any, Any]:
-    """A tuple of log delta of the one release that there is, no error added, and its derivative there."""
-    value, slope = jax.jvp(lambda e: _single_delta(run, add, e)[0], (epsilon,), (jnp.ones_like(epsilon),))
-    usable = value > 0
-    safe = jnp.where(usable, value, 1.0)
-    return jnp.where(usable, jnp.log(safe), -jnp.inf), jnp.where(usable, slope / safe, 0.0)
-
-
-def _single_epsilon(run: Run, add: Any, target: Any) -> Any:
-    """At least epsilon of the one release that there is; inf where there are more."""
-
-    def holds(epsilon: Any) -> Any:
-        value, error = _single_delta(run, add, epsilon)
-        return value + error <= target
-
-    def halve(_: int, ends: tuple[Any, Any]) -> tuple[Any, Any]:
-        low, high = ends
-        # geometric far from 0, so that small answers keep their digits
-        middle = jnp.where(high > 2.0 * low + 1e-9, jnp.sqrt(jnp.maximum(low, 1e-12) * high), 0.5 * (low + high))
-        fits = holds(middle)
-        return jnp.where(fits, low, middle), jnp.where(fits, middle, high)
-
-    most = jnp.max(jnp.abs(run.law.log_ratio)) * 1.001 + 1e-9
-    found = jax.lax.fori_loop(0, _HALVINGS, halve, (0.0 * most, most))[1]
-    found = jnp.where(holds(0.0 * most), 0.0, found)
-    return jnp.where((jnp.sum(run.count) == 1.0) & (target > 0.0), found, jnp.inf)
-
-
-def _epsilon_on(of: Sum, log_delta: Any, near: Any) -> tuple[Any, Any]:
+def _epsilon_on(of: Sum, points: Any, log_delta: Any, near: Any) -> tuple[Any, Any]:
     """At least epsilon by the sum of one line, inf where it says nothing; and about epsilon.
 
     Newton's method finds a root of the sum without its errors, which certifies nothing; then the bound is asked at
-    points above it by what the errors move the root. One loop does both, so that the sum is in the program once.
+    points above it by what the errors move the root, and at 0. One loop does both, so that the sum is in the program
+    once.
     """
-    slacks = jnp.asarray((*_SLACKS, 0.0), jnp.float64)
+    slacks = jnp.asarray((*_SLACKS, 0.0, 0.0), jnp.float64)
 
-    def step(i: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
+    def step(i: Any, state: Any) -> Any:
         low, high, epsilon, root, move, best = state
-        found, value, slope, log_value = _above(of, epsilon)
+        found, log_value, usable, rate = _above(of, points, epsilon)
         best = jnp.where(found <= log_delta, jnp.minimum(best, epsilon), best)
-        usable = (value > 0) & (slope < 0)
         residual = log_value - log_delta
         too_far = ~usable | (residual < 0)
         low, high = jnp.where(too_far, low, epsilon), jnp.where(too_far, epsilon, high)
-        rate = jnp.where(usable, slope, -1.0) / jnp.where(usable, value, 1.0)
         moved = epsilon - residual / rate
         moved = jnp.where(usable & (moved > low) & (moved < high), moved, 0.5 * (low + high))
         is_newton = i < _NEWTON
         move = jnp.where(is_newton, (found - log_value) / -rate, move)
         root = jnp.where(is_newton, moved, root)
-        tried = root * (1.0 + 1e-12) + slacks[jnp.clip(i - _NEWTON + 1, 0, len(_SLACKS))] * move + 1e-14
-        return low, high, jnp.where(i < _NEWTON - 1, moved, tried), root, move, best
+        at = jnp.clip(i - _NEWTON + 1, 0, len(_SLACKS))
+        tried = root * (1.0 + 1e-12) + slacks[at] * move + 1e-14
+        tried = jnp.where(at == len(_SLACKS), 0.0, tried)
+        return jnp.stack([low, high, jnp.where(i < _NEWTON - 1, moved, tried), root, move, best])
 
     high = jnp.maximum((of.log_size - log_delta) / of.line.excess, 1e-9)  # there M(a) alone is enough
     start = jnp.minimum(near, high)
-    state = (0.0 * high, 2.0 * high, start, start, 0.0 * high, jnp.inf + 0.0 * high)
-    *_, root, _, found = jax.lax.fori_loop(0, _NEWTON + len(_SLACKS), step, state)
+    state = jnp.stack([0.0 * high, 2.0 * high, start, start, 0.0 * high, jnp.inf + 0.0 * high])
+    *_, root, _, found = jax.lax.fori_loop(0, _NEWTON + len(_SLACKS) + 1, step, state)
     found = jnp.minimum(found, _by_one_moment(of, log_delta))
     return found, jnp.where(jnp.isfinite(root), jnp.minimum(root, found), near)
 
 
-def _first_guess(x: Any, logs: Any, log_delta: Any) -> Any:
+def _first_guess(survey: Any, log_delta: Any) -> Any:
     """Below epsilon, from real moments: a line for too small an epsilon serves larger ones too."""
+    x, logs = survey
     bounds = (logs - log_delta - log1p(x)) / x + jnp.log(x) - log1p(x)
     return jnp.maximum(0.35 * jnp.min(bounds), 0.0)
 
@@ -319,71 +317,46 @@ class Answer(NamedTuple):
     line: Line
 
 
+def _better(state: Any, found: Any, near: Any, line: Line) -> Any:
+    """The state of a search: about the answer, the best bound so far, and its line."""
+    now = jnp.stack([near, found, *line])
+    return jnp.where((found < state[1]) | (np.arange(len(now)) == 0), now, state)
+
+
 def epsilon(run: Run, add: Any, log_delta: Any) -> Answer:
     """An upper end (class `Answer`) of epsilon at `log_delta`, in one direction; inf where nothing is known."""
     log_delta, is_enough = _left(run, add, log_delta)
-    x, logs = _survey(run, add)
+    survey, points = _survey(run, add), points_of_single(run, add)
 
-    def again(_: int, state: tuple[Any, ...]) -> tuple[Any, ...]:
-        near, best, best_line = state
-        line = _choose(x, logs, log_delta, near, _rounding(run))
-        found, near = _epsilon_on(summands(run, line, add), log_delta, near)
-        better = found < best
-        best_line = Line(*(jnp.where(better, a, b) for a, b in zip(line, best_line, strict=True)))
-        best = jnp.where(better, found, best)
-        return near, best, best_line
+    def again(_: int, state: Any) -> Any:
+        line = _choose(survey, log_delta, state[0], _rounding(run))
+        found, near = _epsilon_on(summands(run, line, add), points, log_delta, state[0])
+        return _better(state, found, near, line)
 
-    near = _first_guess(x, logs, log_delta)
-    start = Line(x[0], 1.0 + 0.0 * near, 0.0 * near)
-    _, best, line = jax.lax.fori_loop(0, _PASSES, again, (near, jnp.inf + 0.0 * near, start))
-    best = jnp.minimum(best, _single_epsilon(run, add, jnp.exp(log_delta) * (1.0 - 2.0**-50)))
-    return Answer(jnp.where(is_enough & ~jnp.isnan(best), best, jnp.inf), line)
-
-
-def _about_log_delta(run: Run, add: Any, epsilon: Any) -> Any:
-    """About log delta at `epsilon`, from real moments: steering only."""
-    x, logs = _survey(run, add)
-    bounds = logs - x * epsilon + x * jnp.log(x) - (1.0 + x) * log1p(x)
-    return jnp.minimum(jnp.min(bounds) - 2.0, -1e-9)
+    near = _first_guess(survey, log_delta)
+    start = jnp.stack([near, jnp.inf + 0.0 * near, survey[0, 0], 1.0 + 0.0 * near, 0.0 * near])
+    _, best, *line = jax.lax.fori_loop(0, _PASSES, again, start)
+    return Answer(jnp.where(is_enough & ~jnp.isnan(best), best, jnp.inf), Line(*line))
 
 
 def log_delta(run: Run, add: Any, epsilon: Any) -> Answer:
     """An upper end (class `Answer`) of log delta at `epsilon`, in one direction; 0 where nothing is known."""
-    x, logs = _survey(run, add)
+    survey, points = _survey(run, add), points_of_single(run, add)
 
-    def again(_: int, state: tuple[Any, ...]) -> tuple[Any, ...]:
-        near, best, best_line = state
-        line = _choose(x, logs, near, epsilon, _rounding(run))
+    def again(_: int, state: Any) -> Any:
+        line = _choose(survey, state[0], epsilon, _rounding(run))
         of = summands(run, line, add)
-        whole = _above(of, epsilon)[0]
         e = line.excess
         alone = of.log_size - e * epsilon + e * jnp.log(e) - (1.0 + e) * log1p(e)
         sizes = 1.0 + jnp.abs(of.log_size) + e * epsilon + (1.0 + e) * (jnp.abs(jnp.log(e)) + log1p(e))
-        found = jnp.minimum(whole, alone + 2.0**-48 * sizes)
-        better = found < best
-        best_line = Line(*(jnp.where(better, a, b) for a, b in zip(line, best_line, strict=True)))
-        best = jnp.where(better, found, best)
-        return jnp.maximum(best, -700.0), best, best_line
+        found = jnp.minimum(_above(of, points, epsilon)[0], alone + 2.0**-48 * sizes)
+        return _better(state, found, jnp.maximum(jnp.minimum(found, state[1]), -700.0), line)
 
-    near = _about_log_delta(run, add, epsilon)
-    start = Line(x[0], 1.0 + 0.0 * near, 0.0 * near)
-    _, best, line = jax.lax.fori_loop(0, _PASSES, again, (near, 0.0 * near, start))
-    value, error = _single_delta(run, add, epsilon)
-    single = jnp.log(jnp.maximum(value + error, 1e-300)) + 2.0**-46 * 700.0
-    best = jnp.where(jnp.sum(run.count) == 1.0, jnp.minimum(best, single), best)
+    x, logs = survey
+    bounds = logs - x * epsilon + x * jnp.log(x) - (1.0 + x) * log1p(x)
+    near = jnp.minimum(jnp.min(bounds) - 2.0, -1e-9)
+    start = jnp.stack([near, 0.0 * near, x[0], 1.0 + 0.0 * near, 0.0 * near])
+    _, best, *line = jax.lax.fori_loop(0, _PASSES, again, start)
     total = jnp.logaddexp(best, jnp.log(dropped(run, add) + 1e-300))
     total = total + 2.0**-46 * (1.0 + jnp.abs(total))
-    return Answer(jnp.where(jnp.isnan(total), 0.0, jnp.minimum(total, 0.0)), line)
-
-
-def centre(run: Run, line: Line, add: Any, epsilon: Any) -> tuple[Any, Any]:
-    """A tuple of log delta at `epsilon` by the sums themselves, no error added, and its derivative there.
-
-    Not a certificate: derivatives are taken of it.
-    """
-    value, slope, shift = trapezoid(summands(run, line, add), epsilon)
-    usable = value > 0
-    return (
-        jnp.where(usable, jnp.log(jnp.where(usable, value, 1.0)) + shift, -jnp.inf),
-        jnp.where(usable, slope / jnp.where(usable, value, 1.0), 0.0),
-    )
+    return Answer(jnp.where(jnp.isnan(total), 0.0, jnp.minimum(total, 0.0)), Line(*line))

@@ -15,6 +15,7 @@ import math
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
 from jaxacct.special import ULP, expm1, gauss_legendre, log1p, log_normal_tail, sinh
 
@@ -27,24 +28,56 @@ _CENTRE = 1.5  # where cells may be narrowest, at most: tightness
 _LEAST_LOG_SHARE = -150.0  # no window is longer than for this one
 
 
-def where_least(cost: Any, *values: Any) -> tuple[Any, ...]:
-    """A tuple of numbers, of each of `values` [N] the one where `cost` [N] is least; without an index.
+def where_least(cost: Any, values: Any) -> Any:
+    """[V], of each row of `values` [V, N] the number where `cost` [N] is least; without an index.
 
     Programs of 32 bits would cut the 64 of an index, with a warning.
     """
-    least = cost <= jnp.min(cost)
-    pick = least & (jnp.cumsum(least.astype(jnp.int32)) == 1)
-    return tuple(jnp.sum(jnp.where(pick, x, 0.0)) for x in values)
+    return jnp.max(jnp.where(cost <= jnp.min(cost), values, -jnp.inf), axis=-1)
+
+
+def written(x: Any, beside: Any) -> Any:
+    """Array `x` [..], kept in memory: XLA makes what is cheap again wherever it is used, but no quotient.
+
+    Args:
+      beside: a number that is not NaN, of which the compiler knows nothing.
+    """
+    return x / jnp.where(beside == beside, 1.0, 2.0)
 
 
 class Law(NamedTuple):
-    """Points of a likelihood ratio, above its law in the convex order."""
+    """Points of a likelihood ratio, above its law in the convex order.
 
-    log_ratio: Any  # [G], log y, finite
-    mass: Any  # [G] >= 0, under Q
-    blur: Any  # [G], by which log y errs at most
-    at_zero: Any  # m0, mass at y = 0: of infinite loss in the add direction
-    beyond: Any  # b, mean at infinity: of infinite loss in the remove direction
+    What belongs together is one array: one kernel of a program writes it, and kernels are what compiling costs.
+    """
+
+    points: Any  # [3, G]: log y, finite; masses under Q, 0 or more; by which log y errs at most
+    ends: Any  # [2]: m0, mass at y = 0, of infinite loss in the add direction; b, mean at infinity, in the other one
+
+    @property
+    def log_ratio(self) -> Any:
+        """[G], log y."""
+        return self.points[..., 0, :]
+
+    @property
+    def mass(self) -> Any:
+        """[G], under Q."""
+        return self.points[..., 1, :]
+
+    @property
+    def blur(self) -> Any:
+        """[G], by which log y errs at most."""
+        return self.points[..., 2, :]
+
+    @property
+    def at_zero(self) -> Any:
+        """m0."""
+        return self.ends[..., 0]
+
+    @property
+    def beyond(self) -> Any:
+        """b."""
+        return self.ends[..., 1]
 
 
 class Base(NamedTuple):
@@ -76,15 +109,13 @@ def gaussian_base(noise_multiplier: Any, log_share: Any, num: int, bend: float =
     nodes, weights = (jnp.asarray(x, jnp.float64) for x in gauss_legendre(_NUM_GAUSS))
     u = 0.5 * width * (1.0 + nodes)
     upper = expm1(mu * u) / expm1(mu * width)
-    weights = 0.5 * width / math.sqrt(2.0 * math.pi) * weights
-    density = weights * jnp.exp(-0.5 * (z[:-1, None] + u) ** 2)
-    to_upper, to_lower = (jnp.sum(density * share, axis=1) for share in (upper, 1.0 - upper))
-    zero = jnp.zeros_like(z[:1])
-    mass = jnp.concatenate([to_lower, zero]) + jnp.concatenate([zero, to_upper])
+    density = 0.5 * width / math.sqrt(2.0 * math.pi) * weights * jnp.exp(-0.5 * (z[:-1, None] + u) ** 2)
+    to_upper, to_lower = jnp.sum(jnp.stack([density * upper, density * (1.0 - upper)]), axis=2)
+    mass = jnp.pad(to_lower, (0, 1)) + jnp.pad(to_upper, (1, 0))
     mass = mass * (1.0 + 2.0**-45 + ULP * (64.0 + 8.0 * z * z))
-    above, taken = (jnp.exp(log_normal_tail(x)) * (1.0 + 2.0**-40) for x in (high, high - mu))
+    above, taken = jnp.exp(log_normal_tail(jnp.stack([high, high - mu]))) * (1.0 + 2.0**-40)
     # left of the window Y goes to 0, for means that fall with it, and to the first end, for those that grow
-    at = jnp.arange(num)
+    at = np.arange(num)
     mass = mass + jnp.where(at == 0, _BELOW, 0.0) + jnp.where(at == num - 1, above, 0.0)
     return Base(mu * z - 0.5 * mu * mu, mu * jnp.abs(z) + mu * mu, mass, jnp.asarray(_BELOW), above, taken)
 
@@ -96,14 +127,13 @@ def laplace_base(scale: Any, num: int) -> Base:
     and P e^v times that: a cell's mass under both is a closed form, and the share of its upper end what keeps the mean.
     """
     x = 1.0 / scale
-    v = x * (2.0 * jnp.arange(num, dtype=jnp.float64) / (num - 1) - 1.0)
+    v = x * (2.0 * np.arange(num, dtype=np.float64) / (num - 1) - 1.0)
     gap = 2.0 * x / (num - 1)
     cell = 0.5 * jnp.exp(-0.5 * (v[:-1] + x)) * -expm1(-0.5 * gap)
     # under P a cell has e^{v + gap/2} times its mass under Q, so the share is expm1(gap/2) / expm1(gap)
     share = expm1(0.5 * gap) / expm1(gap)
-    zero = jnp.zeros_like(v[:1])
-    mass = jnp.concatenate([cell * (1.0 - share), zero]) + jnp.concatenate([zero, cell * share])
-    at = jnp.arange(num)
+    mass = jnp.pad(cell * (1.0 - share), (0, 1)) + jnp.pad(cell * share, (1, 0))
+    at = np.arange(num)
     mass = mass + jnp.where(at == 0, 0.5, 0.0) + jnp.where(at == num - 1, 0.5 * jnp.exp(-x), 0.0)
     none = jnp.zeros_like(x)
     return Base(v, 4.0 * (jnp.abs(v) + x), mass * (1.0 + 2.0**-45), none, none, none)
@@ -112,17 +142,17 @@ def laplace_base(scale: Any, num: int) -> Base:
 def _ends(centre: Any, high: Any, num: int, bend: float) -> Any:
     """Ends of cells of the window, in equal steps or narrower near `centre`."""
     if not bend:
-        return _LOW + (high - _LOW) / (num - 1) * jnp.arange(num, dtype=jnp.float64)
+        return _LOW + (high - _LOW) / (num - 1) * np.arange(num, dtype=np.float64)
     half = jnp.maximum(centre - _LOW, high - centre)
-    first, last = (jnp.arcsinh((x - centre) / half * math.sinh(bend)) for x in (jnp.asarray(_LOW), high))
-    share = jnp.arange(num, dtype=jnp.float64) / (num - 1)
+    first, last = jnp.arcsinh((jnp.stack([jnp.full_like(high, _LOW), high]) - centre) / half * math.sinh(bend))
+    share = np.arange(num, dtype=np.float64) / (num - 1)
     inner = centre + half / math.sinh(bend) * sinh(first + (last - first) * share)
     return jnp.where(share == 0.0, _LOW, jnp.where(share == 1.0, high, inner))
 
 
 def whole(of: Base) -> Law:
     """`Law` of a release that all join."""
-    return Law(of.exponent, of.mass, 4.0 * ULP * of.shift, of.below, of.beyond)
+    return Law(jnp.stack([of.exponent, of.mass, 4.0 * ULP * of.shift]), jnp.stack([of.below, of.beyond]))
 
 
 def sampled(of: Base, sampling_prob: Any) -> Law:
@@ -141,10 +171,9 @@ def sampled(of: Base, sampling_prob: Any) -> Law:
     blur = 8.0 * ULP * (jnp.abs(log_ratio) + size + share * (1.0 + of.shift))
     log_ratio, blur = (jnp.where(is_whole, a, b) for a, b in ((of.exponent, log_ratio), (4.0 * ULP * of.shift, blur)))
     lowest = log1p(-q)
+    first = jnp.stack([lowest, jnp.where(is_whole, 0.0, of.below), 8.0 * ULP * (jnp.abs(lowest) + q)])
+    beyond = jnp.where(is_whole, of.beyond, ((1.0 - q) * of.above + q * of.beyond) * (1.0 + 2.0**-50))
     return Law(
-        jnp.concatenate([lowest[None], log_ratio]),
-        jnp.concatenate([jnp.where(is_whole, 0.0, of.below)[None], of.mass]),
-        jnp.concatenate([8.0 * ULP * (jnp.abs(lowest) + q)[None], blur]),
-        jnp.where(is_whole, of.below, 0.0),
-        jnp.where(is_whole, of.beyond, ((1.0 - q) * of.above + q * of.beyond) * (1.0 + 2.0**-50)),
+        jnp.concatenate([first[:, None], jnp.stack([log_ratio, of.mass, blur])], axis=1),
+        jnp.stack([jnp.where(is_whole, of.below, 0.0), beyond]),
     )

@@ -16,7 +16,7 @@ from jaxacct.special import expm1, log1p
 NUM_LOW, NUM_HIGH = 5, 7  # lines below and above the mean
 DIGITS = 12.0  # in log: copies and what lies beyond the last node are kept this far below what is wanted
 _NUM_TILTS = 64  # points of the real axis that say how far down X reaches
-_HALVINGS = 24  # of the interval in which the last grid point is sought
+_NUM_DISTANCES = 256  # distances from the mean at which X is looked at
 _THIN = 2  # so many points steer as one
 _TILTS = np.geomspace(1.5, 90.0, 48)  # distances of the lines from 0 that are compared, over a length
 _MOST = 300.0  # exponents of a line: their squares are doubles
@@ -24,96 +24,130 @@ _LOG_CONDITION = 20.0  # log of a line's summands over its sum above which round
 
 
 class Plan(NamedTuple):
-    """Where the lines are and which part of the profile they serve; [J] but for the last two."""
+    """Where the lines are and which part of the profile they serve; [J]."""
 
     start: Any  # x - 1 of the first grid point
     stop: Any  # and of the last
+    cut: Any  # a ratio beyond it counts as a large one
     centre: Any  # c
     period: Any
-    cut: Any  # a ratio beyond it counts as a large one
     wanted: Any  # log of the error that the profile may have
 
 
 def plan(of: Average, tail: Any) -> Plan:
     """`Plan` [J] of all lines; `tail` is about what may be cut off on either side. All of it only steers."""
-    t, m = of.steps, jnp.sum(of.mass[1:].reshape(-1, _THIN), axis=1)
-    w = jnp.sum((of.mass * of.excess)[1:].reshape(-1, _THIN), axis=1) / jnp.maximum(m, 1e-300)
-    largest = of.excess[-1]
-
-    def spread(x: Any) -> Any:
-        """The standard deviation of X without ratios that alone lift it by x."""
-        return jnp.sqrt(jnp.sum(m * jnp.where(w < t * x, w * w, 0.0)) / t)
-
-    full = jnp.sqrt(jnp.sum(m * jnp.minimum(w * w, 1e200)) / t)
-    bulk = jax.lax.fori_loop(0, 6, lambda _, s: spread(3.0 * s), full)
-
-    def log_excess(x: Any) -> Any:
-        """About log E(X - 1 - x)_+ : one large ratio beside a Gaussian bulk."""
-        sd = jnp.maximum(spread(0.5 * x), 1e-3 * bulk)
-        r = x / sd
-        return jnp.log(
-            jnp.sum(m * jnp.maximum(w - t * x, 0.0)) + sd * jnp.exp(-0.5 * r * r) * 0.4 / (1.0 + r * r) + 1e-300
-        )
-
-    def halve(_: int, ends: tuple[Any, Any]) -> tuple[Any, Any]:
-        low, high = ends
-        middle = 0.5 * (low + high)
-        up = log_excess(jnp.exp(middle)) > jnp.log(tail)
-        return jnp.where(up, middle, low), jnp.where(up, high, middle)
-
-    first = jnp.log(0.5 * bulk), jnp.log(30.0 * full + (largest + 1.0) / t)
-    top = 1.05 * jnp.exp(jax.lax.fori_loop(0, _HALVINGS, halve, first)[1])
-    # E(y - X)_+ <= E e^{u (y - X) - 1} / u
-    u = jnp.exp(jnp.log(0.3 / full) + jnp.log(1e6 * t * full / 0.3 + 3e3) * np.linspace(0.0, 1.0, _NUM_TILTS))
-    total = jnp.sum(m)
-    near = t * log1p(jnp.maximum(expm1(jnp.maximum(-(u / t)[:, None] * w, -700.0)) @ m / total, -1.0 + 1e-250))
-    wanted = jnp.log(tail) + 1.0 + jnp.log(u)
-    lowest = jnp.max((wanted - near) / u)
-    lowest = jnp.max((wanted + jnp.log(jnp.clip(1.0 + lowest, 1e-12, 1.0)) - near) / u)
-    # of few ratios X may be tiny: further down than this no line's exponents fit a double's square
-    lowest = jnp.clip(lowest, -1.0 + jnp.maximum(1e-9, (0.006 / t) ** 1.54), -1e-9)
-    log_low = log1p(lowest)
+    t, log_tail = of.steps, jnp.log(tail)
+    parts = jnp.sum(jnp.stack([of.mass, of.mass * of.excess])[:, 1:].reshape(2, -1, _THIN), axis=2)
+    points = jnp.stack([parts[0], parts[1] / jnp.maximum(parts[0], 1e-300)])
+    bulk, full, top, excess = _far(points, t, of.excess[-1], log_tail)
+    lowest, highest = _ends(points, t, full, log_tail)
+    # several ratios that are large together; of few large ones Chernoff's bound says nothing
+    top = jnp.where(highest < 1.4 * top, jnp.maximum(highest, top), top)
     # up to five deviations above the mean X has few large ratios: what is below is thin, which keeps periods short
     middle = jnp.minimum(5.0 * bulk, 0.5 * top)
-    low = jnp.concatenate([expm1(log_low * np.array([1.0, 0.65, 0.36, 0.12])), jnp.stack([0.3 * middle, middle])])
+    low = expm1(log1p(lowest) * np.array([1.0, 0.65, 0.36, 0.12]))
     high = middle * jnp.exp(jnp.log(top / middle) * np.linspace(0.0, 1.0, NUM_HIGH + 1))
-    start, stop = jnp.concatenate([low[:-1], high[:-1]]), jnp.concatenate([low[1:], high[1:]])
-    cut = jnp.concatenate([jnp.full(NUM_LOW, jnp.inf), t * (stop[NUM_LOW:] - lowest) * (1.0 + 2.0**-40)])
-    sign = np.where(np.arange(NUM_LOW + NUM_HIGH) < NUM_LOW, 1.0, -1.0)
+    x = jnp.concatenate([low, 0.3 * middle[None], high])
+    start, stop, is_low = x[:-1], x[1:], np.arange(NUM_LOW + NUM_HIGH) < NUM_LOW
+    cut = jnp.where(is_low, jnp.inf, t * (stop - lowest) * (1.0 + 2.0**-40))
+    # where the profile is small, and where it is large
+    ends = jnp.where(is_low, jnp.stack([start, stop]), jnp.stack([stop, start]))
+    # as far as single ratios reach, or the bulk where that is further
+    reach = jnp.where(
+        is_low, jnp.minimum(4.0 * bulk - lowest, 1.0 + stop), jnp.minimum(cut, of.excess[-1]) / t + 4.0 * bulk
+    )
+    logs = _log_transforms(points, t, cut, _TILTS / reach[:, None], is_low)
+    above = _read(excess, jnp.maximum(ends, 0.1 * bulk)) - 1.0
+    return Plan(start, stop, cut, *_lines(logs, reach, ends, above, stop - start + bulk, log_tail))
 
-    def line(row: Any) -> Any:
-        """The centre, the period and the digits wanted of a line."""
-        sign, start, stop, cut = row
-        # as far as single ratios reach, or the bulk where that is further
-        reach = jnp.where(
-            sign > 0, jnp.minimum(4.0 * bulk - lowest, 1.0 + stop), jnp.minimum(cut, largest) / t + 4.0 * bulk
-        )
-        v = _TILTS / reach
-        kept = jnp.where(w > cut, 0.0, m)
-        exponents = -(sign * v / t)[:, None] * jnp.where(w > cut, 0.0, w)
-        logs = expm1(jnp.minimum(exponents, _MOST)) @ kept - jnp.sum(jnp.where(w > cut, m, 0.0))
-        logs = jnp.where(jnp.max(exponents, axis=1) < _MOST, t * log1p(jnp.maximum(logs, -1.0 + 1e-250)), jnp.inf)
-        # where the profile is small, and where it is large
-        near, far = jnp.where(sign > 0, start, stop), jnp.where(sign > 0, stop, start)
-        below = [jnp.min(logs + sign * v * x - 1.0 - jnp.log(v)) - 1.5 for x in (near, far)]
-        above = [log_excess(jnp.maximum(x, 0.1 * bulk)) - 1.0 for x in (near, far)]
-        # a line on both sides of the mean joins lines above it, where what counts is the excess
-        small = jnp.where(sign > 0, jnp.minimum(below[0], jnp.where(far > 0, above[1], 0.0)), above[0])
-        large = jnp.where(sign > 0, below[1], above[1])
-        small, large = jnp.maximum(small, jnp.log(tail)), jnp.maximum(large, jnp.log(tail))
-        behind = (DIGITS - small + jnp.log(stop - start + bulk)) / v
-        ahead = jnp.maximum(*(logs + sign * v * x - jnp.log(v) - f + DIGITS for x, f in ((near, small), (far, large))))
-        gap = v[None, :] - v[:, None]
-        ahead = jnp.min(
-            jnp.where(gap > 0.02 * v[:, None], ahead[None, :] / jnp.where(gap > 0, gap, 1.0), jnp.inf), axis=1
-        )
-        # all ratios are at least 0: below the mean copies from further than that vanish
-        ahead = jnp.where(sign > 0, jnp.minimum(ahead, 1.02 * (1.0 + stop)), ahead)
-        period = jnp.maximum(behind, ahead)
-        condition = jnp.maximum(*(logs + sign * v * x - f for x, f in ((near, small), (far, large))))
-        cost = jnp.log(period) + 0.5 * jnp.maximum(condition - _LOG_CONDITION, 0.0)
-        best, period = where_least(jnp.where(jnp.isfinite(cost), cost, jnp.inf), v, period)
-        return sign * best, period, small - DIGITS
 
-    centre, period, wanted = jax.lax.map(line, (sign, start, stop, cut))
-    return Plan(*jax.lax.stop_gradient((start, stop, centre, period, cut, wanted)))
+def _far(points: Any, t: Any, largest: Any, log_tail: Any) -> tuple[Any, Any, Any, Any]:
+    """How far X spreads but for large ratios, and with them; where what lies beyond is the tail; [2, X] of log x and
+    about log E(X - 1 - x)_+: one large ratio beside a Gaussian bulk."""
+    m, w = points
+    square = m * jnp.minimum(w * w, 1e200)
+    full = jnp.sqrt(jnp.sum(square) / t)
+    ends = jnp.log(jnp.stack([1e-2 * full, 30.0 * full + (largest + 1.0) / t]))
+    log_x = ends[0] + (ends[1] - ends[0]) * np.linspace(0.0, 1.0, _NUM_DISTANCES)
+    reached = t * jnp.exp(log_x)[:, None]
+    # half of x by one ratio counts as a large one
+    within, alone = jnp.sum(
+        jnp.stack([jnp.where(w < 0.5 * reached, square, 0.0), m * jnp.maximum(w - reached, 0.0)]), axis=2
+    )
+    sd = jnp.sqrt(within / t)
+    # six deviations apart from what is left out
+    bulk = jnp.max(jnp.where(jnp.exp(log_x) <= 6.0 * sd, sd, 1e-2 * full))
+    sd = jnp.maximum(sd, 1e-3 * bulk)
+    r = jnp.exp(log_x) / sd
+    excess = jnp.log(alone + sd * jnp.exp(-0.5 * r * r) * 0.4 / (1.0 + r * r) + 1e-300)
+    table = jnp.stack([log_x, excess])
+    before, after = table[:, :-1], table[:, 1:]
+    share = jnp.clip((before[1] - log_tail) / jnp.maximum(before[1] - after[1], 1e-9), 0.0, 1.0)
+    crossed = jnp.where((after[1] <= log_tail) & (log_x[1:] > jnp.log(0.5 * bulk)), 0.0, jnp.inf)
+    top = 1.05 * jnp.exp(jnp.min(before[0] + share * (after[0] - before[0]) + crossed, initial=1e3))
+    return bulk, full, jnp.minimum(top, 1.05 * jnp.exp(ends[1])), table
+
+
+def _read(table: Any, x: Any) -> Any:
+    """The second row of a table, between its points, at the logarithm of x [..] in the first."""
+    log_x, values = table
+    at = (jnp.log(x)[..., None] - log_x[0]) / (log_x[1] - log_x[0])
+    near = jnp.clip(at, 0.0, _NUM_DISTANCES - 1.0) - np.arange(_NUM_DISTANCES)
+    return jnp.sum(jnp.maximum(1.0 - jnp.abs(near), 0.0) * values, axis=-1)
+
+
+def _ends(points: Any, t: Any, full: Any, log_tail: Any) -> tuple[Any, Any]:
+    """x - 1 below which X is, and beyond which it is, by no more than the tail.
+
+    E(y - X)_+ <= E e^{u (y - X) - 1} / u, and E(X - y)_+ likewise.
+    """
+    m, w = points
+    log_u = jnp.log(0.3 / full) + jnp.log(1e6 * t * full / 0.3 + 3e3) * np.linspace(0.0, 1.0, _NUM_TILTS)
+    u = jnp.exp(log_u)
+    rates, furthest = u / t, jnp.stack([-jnp.ones_like(w[-1]), w[-1]])[:, None]
+    exponents = np.array([-1.0, 1.0])[:, None, None] * rates[:, None] * w
+    # masses add to 1 but for a little
+    logs = jnp.sum(m * expm1(jnp.clip(exponents, -700.0, 700.0)), axis=2)
+    logs = t * log1p(jnp.maximum(logs, -1.0 + 1e-250)) - (log_tail + 1.0 + log_u)
+    below, above = jnp.where(jnp.abs(rates * furthest) < 700.0, logs, jnp.inf)
+    lowest = jnp.max(-below / u)
+    lowest = jnp.max((jnp.log(jnp.clip(1.0 + lowest, 1e-12, 1.0)) - below) / u)
+    highest = jnp.min(above / u)
+    # of few ratios X may be tiny: further down than this no line's exponents fit a double's square
+    return jnp.clip(lowest, -1.0 + jnp.maximum(1e-9, jnp.exp(1.54 * jnp.log(0.006 / t))), -1e-9), highest
+
+
+def _log_transforms(points: Any, t: Any, cut: Any, v: Any, is_low: Any) -> Any:
+    """[2, J, V]: log E e^{-v (X - 1)} below the mean, e^{v (X - 1)} above, without large ratios, or inf; and v."""
+    m, w = points
+    kept = w <= cut[:, None, None]
+    rates = jnp.where(is_low, -1.0, 1.0)[:, None] * v / t
+    exponents = rates[..., None] * jnp.where(kept, w, 0.0)
+    sums = jnp.sum(jnp.where(kept, m * expm1(jnp.minimum(exponents, _MOST)), -m), axis=2)
+    logs = t * log1p(jnp.maximum(sums, -1.0 + 1e-250))
+    most = v / t * jnp.where(is_low, 1.0, jnp.minimum(cut, w[-1]))[:, None]
+    return jnp.stack([jnp.where(most < _MOST, logs, jnp.inf), v])
+
+
+def _lines(logs: Any, reach: Any, ends: Any, above: Any, length: Any, log_tail: Any) -> Any:
+    """[3, J]: centres, periods, and the digits wanted."""
+    logs, v = logs
+    is_low = np.arange(len(reach)) < NUM_LOW
+    sizes = logs + jnp.where(is_low, 1.0, -1.0)[:, None] * v * ends[..., None] - jnp.log(v)
+    below = jnp.min(sizes, axis=2) - 2.5
+    # a line on both sides of the mean joins lines above it, where what counts is the excess
+    joined = jnp.minimum(below[0], jnp.where(ends[1] > 0, above[1], 0.0))
+    wanted = jnp.where(is_low, jnp.stack([joined, below[1]]), above)
+    wanted = jnp.maximum(wanted, log_tail)
+    over = jnp.max(sizes - wanted[..., None], axis=0)
+    behind = (DIGITS - wanted[0] + jnp.log(length))[:, None] / v
+    gap = v[:, None, :] - v[:, :, None]
+    far = gap > 0.02 * v[:, :, None]
+    ahead = jnp.min(jnp.where(far, (over + DIGITS)[:, None, :] / jnp.where(far, gap, 1.0), jnp.inf), axis=2)
+    # all ratios are at least 0: below the mean copies from further than that vanish
+    ahead = jnp.where(is_low[:, None], jnp.minimum(ahead, 1.02 * (1.0 + ends[1])[:, None]), ahead)
+    period = jnp.maximum(behind, ahead)
+    cost = jnp.log(period) + 0.5 * jnp.maximum(over + jnp.log(v) - _LOG_CONDITION, 0.0)
+    cost = jnp.where(jnp.isfinite(cost), cost, jnp.inf)
+    best, period = jax.vmap(where_least, (0, 1), 1)(cost, jnp.stack([v, period]))
+    return jnp.stack([jnp.where(is_low, best, -best), period, wanted[0] - DIGITS])

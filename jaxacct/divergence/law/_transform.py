@@ -5,12 +5,12 @@ Shapes: [B] points; [N] nodes of a line; [D] heights.
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.divergence._centred_exp import centred_exp
-from jaxacct.special import ULP
+from jaxacct.divergence.law._law import written
+from jaxacct.special import ULP, vector_cos_and_sin
 
 ROWS, COLUMNS = 32, 16  # of the nodes of a line
 NODES = ROWS * COLUMNS
@@ -27,90 +27,47 @@ class Average(NamedTuple):
     steps: Any  # t
 
 
-def _turn(y: Any) -> tuple[Any, Any]:
-    return jnp.cos(y), jnp.sin(y)
-
-
-class _Rungs(NamedTuple):
-    """e = e^{-uW} - 1 and f = e + uW of some nodes u, and bounds on their errors; sizes are |Re| + |Im|."""
-
-    e: Any
-    f: Any
-    e_error: Any
-    f_error: Any
-
-
-def _raised(start: _Rungs, step: _Rungs, num: int) -> _Rungs:
-    """`_Rungs` [num, B] of start + j step, j < num, of a step along the imaginary axis.
-
-    e_{x+y} = e_x + e_y + e_x e_y and f_{x+y} = f_x + f_y + e_x e_y: nothing cancels where both are small. Since |1 +
-    e_y| = 1 errors add up.
-    """
-    z, z_size = step.e, jax.lax.stop_gradient(_size(step.e))
-    step = step._replace(e_error=jnp.minimum(step.e_error, z_size + 2.0))
-    # |1 + e| is the same for all j: no error is larger than that of 0 in its place
-    most = jax.lax.stop_gradient(_size(start.e)) + start.e_error + 2.0
-
-    def rung(at: _Rungs, _: None) -> tuple[_Rungs, _Rungs]:
-        size, joint = jax.lax.stop_gradient(_size(at.e)), at.e * z
-        rounding = 4.0 * ULP * (size + 1.0) * z_size
-        e_error = at.e_error + step.e_error * (1.0 + size) + rounding + 4.0 * ULP * size
-        e = at.e + z + joint
-        e_error = jnp.minimum(e_error, jax.lax.stop_gradient(_size(e)) + most)
-        f_error = at.f_error + step.f_error + at.e_error * z_size + step.e_error * (size + at.e_error)
-        f_error = f_error + rounding + 4.0 * ULP * jax.lax.stop_gradient(_size(at.f) + _size(step.f))
-        return _Rungs(e, at.f + step.f + joint, e_error, f_error), at
-
-    found: _Rungs = jax.lax.scan(rung, start, None, length=num)[1]
-    return found
-
-
 def _size(z: Any) -> Any:
     """Between |z| and sqrt 2 |z|."""
-    return jnp.abs(z.real) + jnp.abs(z.imag)
+    return jnp.abs(z[0]) + jnp.abs(z[1])
 
 
 def transform(of: Average, centre: Any, step: Any) -> tuple[Any, Any]:
-    """sum m (e^{-uW} - 1 + uW) [N], W = y - 1, at the N nodes u = centre + i k step, and bounds on its error.
+    """sum m (e^{-uW} - 1 + uW) [2, N], W = y - 1, at the N nodes u = centre + i k step, and bounds [N] on its error.
 
-    A node is the sum u = a + b of one of a few outer points and one of several inner ones: f_{a+b} = f_a + f_b + e_a
-    e_b, and the last is a product of matrices. Its errors are summed by the Cauchy-Schwarz inequality.
+    A node is the sum u = a + b of an outer point and an inner one. With e_u = e^{-uW} - 1 and f_u = e_u + uW
+
+        f_{a+b} = f_a + f_b + e_a e_b,
+
+    where nothing cancels, and the sum of the last is a product of matrices. Its errors are summed by the Cauchy-Schwarz
+    inequality.
     """
     w, mass = of.excess, of.mass
-    one, none = jnp.ones_like(centre), jnp.zeros_like(centre)
-    real, imag = jnp.stack([centre, none, none])[:, None], jnp.stack([none, one, COLUMNS * one])[:, None] * step
+    outer = np.arange(ROWS + COLUMNS) < ROWS
+    real = jnp.where(outer, centre, 0.0)[:, None]
+    imag = step * np.concatenate([COLUMNS * np.arange(ROWS), np.arange(COLUMNS)])[:, None]
     x, y = w * real, w * imag
-    f, g, f_error = centred_exp(jnp.maximum(x, -_MOST), y, _turn)
-    centred, inner, outer = (_Rungs(*parts) for parts in zip(*_rungs(of, real, imag, x, y, f, g, f_error), strict=True))
-    outer = _raised(centred, outer, ROWS)
-    inner = _raised(jax.tree.map(jnp.zeros_like, inner), inner, COLUMNS)
-    alone = tuple(rungs.f @ (mass + 0j) for rungs in (outer, inner))
-    total = alone[0][:, None] + alone[1] + (outer.e * mass) @ inner.e.T
-    error = _error(*jax.lax.stop_gradient((outer, inner, mass))).reshape(-1)
-    # beyond, exponentials are cut
-    return total.reshape(-1), jnp.where(jnp.min(jax.lax.stop_gradient(x)) > -_MOST, error, jnp.inf)
-
-
-def _rungs(of: Average, real: Any, imag: Any, x: Any, y: Any, f: Any, g: Any, f_error: Any) -> tuple[Any, ...]:
-    """The fields of `_Rungs` [3, B] from what `centred_exp` gives at x + iy = W (real + i imag)."""
-    e, f = jax.lax.complex(f - x, g - y), jax.lax.complex(f, g)
-    w, blur, f_error, real, imag, x, y = jax.lax.stop_gradient((of.excess, of.blur, f_error, real, imag, x, y))
-    size_x, grown = jnp.abs(x) + jnp.abs(y), jnp.exp(jnp.minimum(-x, _MOST))
+    re, im, rounding = centred_exp(jnp.maximum(x, -_MOST), y, vector_cos_and_sin)
+    f = written(jnp.stack([re, im]), step)
+    e = f - jnp.stack([x, y])
+    size, grown = jnp.abs(x) + jnp.abs(y), jnp.exp(jnp.minimum(-x, _MOST))
     # the point errs by `blur` of y, and u W by 8 ULP
-    moved = blur * (jnp.abs(w) + 1.0) * (jnp.abs(real) + jnp.abs(imag)) + 8.0 * ULP * size_x
-    f_error = f_error + moved * jnp.minimum(size_x * jnp.maximum(grown, 1.0), grown + 1.0)
-    return e, f, f_error + 10.0 * ULP * size_x + moved * grown, f_error
-
-
-def _error(outer: _Rungs, inner: _Rungs, mass: Any) -> Any:
-    """What the sums of all nodes [ROWS, COLUMNS] err by; sums of B terms in any order."""
-    relative = ULP * (2.0 * len(mass) + 32.0)
-    alone = ((rungs.f_error + relative * _size(rungs.f)) @ mass for rungs in (outer, inner))
-    norms = [jnp.sqrt(_size(rungs.e) ** 2 @ mass) for rungs in (outer, inner)]
-    moved = [jnp.sqrt((rungs.e_error + relative * _size(rungs.e)) ** 2 @ mass) for rungs in (outer, inner)]
-    first, second = alone
-    joint = moved[0][:, None] * (norms[1] + moved[1]) + norms[0][:, None] * moved[1]
-    return 1.01 * (first[:, None] + second + joint)
+    moved = of.blur * (jnp.abs(w) + 1.0) * (jnp.abs(real) + imag) + 8.0 * ULP * size
+    f_error = rounding + moved * jnp.minimum(size * jnp.maximum(grown, 1.0), grown + 1.0)
+    e_error = rounding + 10.0 * ULP * size + moved * grown
+    relative = ULP * (2.0 * len(mass) + 32.0)  # sums of B terms in any order
+    # beyond, exponentials are cut
+    f_error = jnp.where(x > -_MOST, f_error, jnp.inf)
+    e_size = _size(e)
+    terms = [*f, f_error + relative * _size(f), e_size**2, (e_error + relative * e_size) ** 2]
+    alone = jnp.stack(terms) @ mass  # [5, ROWS + COLUMNS]
+    first, second = alone[:, :ROWS], alone[:, ROWS:]
+    joint = (e[:, :ROWS] * mass).reshape(2 * ROWS, -1) @ e[:, ROWS:].reshape(2 * COLUMNS, -1).T
+    real, imag = joint.reshape(2, ROWS, 2, COLUMNS).swapaxes(1, 2)
+    value = first[:2, :, None] + second[:2, None] + jnp.stack([real[0] - imag[1], real[1] + imag[0]])
+    (norm, wide), (other_norm, other_wide) = jnp.sqrt(first[3:, :, None]), jnp.sqrt(second[3:, None])
+    error = first[2, :, None] + second[2] + wide * (other_norm + other_wide) + norm * other_wide
+    return value.reshape(2, -1), 1.01 * error.reshape(-1)
 
 
 class Decay(NamedTuple):
@@ -127,20 +84,23 @@ class Decay(NamedTuple):
 def decay(of: Average, lowest: Any) -> Decay:
     """`Decay` [D] from the height `lowest` on, in steps of 2^(1/8)."""
     w, m = of.excess, of.mass
-    mean, square = jnp.sum(m * jnp.abs(w)) * (1.0 + 2.0**-40), jnp.sum(m * w * w) * (1.0 + 2.0**-40)
-    u = jax.lax.stop_gradient(lowest) * 2.0 ** (np.arange(8 * _OCTAVES) / 8.0)
-    turns = jax.lax.complex(*_turn(u[:8, None] * w))
-    found = jax.lax.scan(lambda z, _: (z * z, z @ (m + 0j)), turns, None, length=_OCTAVES)[1].reshape(-1)
-    # a turn errs by what its point does and by some ULP of itself; each square doubles that
-    error = (
-        jnp.sum(m * (w + 1.0) * of.blur) * u + ULP * 2.0 ** (_OCTAVES + 4) + ULP * (2.0 * len(w) + 8.0 + 8.0 * u * mean)
+    mean, square, wide, gap = jnp.sum(
+        jnp.stack([m * jnp.abs(w), m * w * w, m * (w + 1.0) * of.blur, m * _gaps(w) ** 2]), axis=1
     )
-    size = jnp.hypot(found.real, found.imag) + error
+    mean, square = (x * (1.0 + 2.0**-40) for x in (mean, square))
+    u = lowest * 2.0 ** (np.arange(8 * _OCTAVES) / 8.0)
+    re, im = jnp.stack(vector_cos_and_sin(jnp.minimum(u[:, None] * w, 1e300))) @ m
+    error = wide * u + ULP * (2.0 * len(w) + 8.0 + 8.0 * u * mean)
+    size = jnp.sqrt(re * re + im * im) + error
     # E W is 0 but for rounding
     slope = jnp.minimum(u[1:] * square, mean) + ULP * (4.0 * len(w)) * (1.0 + mean)
     between = jnp.maximum(size[1:], size[:-1]) + 0.5 * (u[1:] - u[:-1]) * slope
-    gap = jax.lax.stop_gradient(jnp.sum(m[1:] * jnp.minimum(jnp.diff(w), 1.0) ** 2))
     return Decay(u, between * (1.0 + 2.0**-40), slope, square, gap)
+
+
+def _gaps(w: Any) -> Any:
+    """Gaps before points, at most 1, of the first point 0."""
+    return jnp.minimum(w - jnp.concatenate([w[:1], w[:-1]]), 1.0)
 
 
 def fall(of: Decay, t: Any, c: Any, top: Any, largest: Any, lost: Any, lost_mean: Any) -> tuple[Any, Any]:
@@ -154,9 +114,10 @@ def fall(of: Decay, t: Any, c: Any, top: Any, largest: Any, lost: Any, lost_mean
     most = jnp.exp(jnp.minimum(jnp.maximum(v, v * jnp.where(c < 0, largest, 0.0)), 690.0))
     beside = v * (of.slope + lost_mean) + 0.5 * v * v * most * of.square + lost
     # as far as the transform of so many points falls
-    known = of.heights[1:] * jnp.sqrt(of.gap) < 1.0
-    used = (of.heights[1:] > u) & known
-    size = jnp.max(jnp.where(used, of.size + beside, 0.0))
+    heights = of.heights[1:]
+    known = heights * jnp.sqrt(of.gap) < 1.0
+    used = (heights > u) & known
+    parts = [jnp.where(used, of.size + beside, 0.0), jnp.where(used, 1.0, 0.0), jnp.where(known, heights, 0.0)]
+    size, is_used, highest = jnp.max(jnp.stack(parts), axis=1)
     size = jnp.where(of.heights[0] <= u * (1.0 + 1e-9), size, jnp.inf)
-    edge = jnp.maximum(t * jnp.max(jnp.where(known, of.heights[1:], 0.0)), top)
-    return jnp.where(jnp.any(used), t * jnp.log(size) + 2.0**-40, -700.0), edge
+    return jnp.where(is_used > 0.0, t * jnp.log(size) + 2.0**-40, -700.0), jnp.maximum(t * highest, top)
