@@ -104,6 +104,10 @@ FILTER = "tests/training/test_filter.py"
 BATCHES_BELOW = "tests/bounds/test_shuffled_batches.py"
 BLANKET = "tests/divergence/test_report_blanket.py"
 REPORT_BOUNDS = "tests/bounds/test_report_bounds.py"
+POSITIVE_SUM = "tests/divergence/test_positive_sum.py"
+TESTED = "tests/divergence/test_tested_reports.py"
+DENSITY = "tests/divergence/test_density_blanket.py"
+LOG_CONCAVE = "tests/special/test_log_concave.py"
 
 _COMPOSED = (
     Mutant(
@@ -157,6 +161,10 @@ _COMPOSED = (
         "grid <= right, chord * 0.99",
         "tests/divergence/test_shuffled_order.py",
     ),
+    Mutant("divergence/batches/_positive_sum.py", "(apart + both)", "apart", POSITIVE_SUM),
+    Mutant("divergence/batches/_positive_sum.py", "+ 2.0**-44)\n", "- 1e-3)\n", POSITIVE_SUM),
+    Mutant("divergence/batches/_positive_sum.py", "+ 0.26 * apart * apart * variance\n", "\n", POSITIVE_SUM),
+    Mutant("divergence/batches/_positive_sum.py", "number = math.ceil(last / apart) + 2", "number = 8", POSITIVE_SUM),
     Mutant("divergence/blanket/_profile.py", "idle = (1.0 - q) *", "idle = q * (1.0 - q) *", BLANKET),
     Mutant(
         "divergence/blanket/_profile.py",
@@ -183,6 +191,87 @@ _COMPOSED = (
     Mutant("divergence/blanket/_finite.py", "if np.all(_stop_loss", "if np.any(_stop_loss", BLANKET),
     Mutant("divergence/blanket/_finite.py", "least = rows.min(axis=0)", "least = np.sort(rows, axis=0)[1]", BLANKET),
     Mutant("divergence/blanket/_finite.py", "odds + num_categories - 1.0)", "odds + num_categories)", BLANKET),
+    Mutant("divergence/blanket/_density.py", "np.where(right > 0.0, self.most, self.least)", "self.least", DENSITY),
+    Mutant("divergence/blanket/_density.py", "np.where(right > 0.0, self.most, self.least)", "self.most", DENSITY),
+    Mutant("divergence/blanket/_density.py", "self.least), self.back]", "self.least), self.least]", DENSITY),
+    Mutant("divergence/blanket/_density.py", "self.behind + epsilon) + ULP", "self.behind) + ULP", DENSITY),
+    Mutant("divergence/blanket/_density.py", "sum() + sum(tails))", "sum())", DENSITY),
+    Mutant("divergence/blanket/_density.py", "(log_ratio + off)[ends]", "(log_ratio - off)[ends]", DENSITY),
+    Mutant(
+        "divergence/blanket/_density.py", "np.maximum(log_ratio - off, 0.0)[ends]", "(log_ratio + off)[ends]", DENSITY
+    ),
+    Mutant(
+        "divergence/blanket/_density.py",
+        "_down(cells[2]) / high, _up(cells[3]) / low",
+        "_up(cells[3]) / low, _up(cells[3]) / low",
+        DENSITY,
+    ),
+    Mutant(
+        "divergence/blanket/_density.py",
+        "_down(cells[2]) / high, _up(cells[3]) / low",
+        "_down(cells[2]) / high, _down(cells[2]) / high",
+        DENSITY,
+    ),
+    Mutant("divergence/blanket/_density.py", "float(_up(tails[1] / total[0]))", "0.0", DENSITY),
+    Mutant("divergence/blanket/_density.py", "common.upper.sum() + tails[0]", "common.lower.sum()", DENSITY),
+    Mutant(
+        "divergence/blanket/_density.py",
+        "_down(_split(low, shares[0])) / total[1]",
+        "_down(_split(low, shares[1])) / total[1]",
+        DENSITY,
+    ),
+    Mutant(
+        "divergence/blanket/_density.py", "return value, accuracy * (1.0 + np.abs(value)) +", "return value,", DENSITY
+    ),
+    Mutant(
+        "divergence/blanket/_density.py",
+        "np.where(most > 0.0, _up(most), 1.0)",
+        "np.where(most > 0.0, 0.99 * most, 1.0)",
+        DENSITY,
+    ),
+    Mutant("divergence/blanket/_density.py", "if not is_concave(place, value, error)", "if False", DENSITY),
+    Mutant("special/_log_concave.py", "_mean_growth(slope[1:-1] * h)", "_mean_growth(before * h)", LOG_CONCAVE),
+    Mutant(
+        "special/_log_concave.py",
+        "* rest * _mean_growth(-after * rest)",
+        "* rest * _mean_growth(-slope[1:-1] * rest)",
+        LOG_CONCAVE,
+    ),
+    Mutant("special/_log_concave.py", "under * np.exp(-off - rounded)", "under * np.exp(-rounded)", LOG_CONCAVE),
+    Mutant("special/_log_concave.py", "off * (1.0 + 2.0 * h / beside)", "off", LOG_CONCAVE),
+    Mutant(
+        "special/_log_concave.py",
+        "slope[:-2], slope[2:], width[1:-1]",
+        "slope[1:-1], slope[1:-1], width[1:-1]",
+        LOG_CONCAVE,
+    ),
+    Mutant("special/_log_concave.py", "unsure[1:] + unsure[:-1]", "1e9", LOG_CONCAVE),
+    Mutant(
+        "bounds/blanket/_signs.py",
+        "math.log1p(-law.wrong) - math.log(law.wrong)",
+        "1.5 * (math.log1p(-law.wrong) - math.log(law.wrong))",
+        REPORT_BOUNDS,
+    ),
+    Mutant(
+        "divergence/blanket/_tested.py",
+        "others = 2**test.points, users - 1.0",
+        "others = 2**test.points, users - 1.5",
+        TESTED,
+    ),
+    Mutant("divergence/blanket/_tested.py", "(one - gain * mass) *", "(one - mass) *", TESTED),
+    Mutant(
+        "divergence/blanket/_tested.py",
+        "np.append(prob * cells.own, 1.0 - prob)",
+        "np.append(prob * cells.own, 1.0)",
+        TESTED,
+    ),
+    Mutant("divergence/blanket/_tested.py", "- outside - known * (2.0 * error", "- known * (0.0 * error", TESTED),
+    Mutant(
+        "divergence/blanket/_tested.py",
+        "users * math.log(total) - test.tilt",
+        "users * math.log(total) + 0.1 - test.tilt",
+        TESTED,
+    ),
     Mutant("divergence/blanket/_hidden.py", "self.shift, epsilon", "0.9 * self.shift, epsilon", BLANKET),
     Mutant(
         "bounds/blanket/_known.py",

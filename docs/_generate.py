@@ -5,6 +5,8 @@ import importlib
 import importlib.util
 from typing import Any
 
+import numpy as np
+
 import jaxacct as ja
 from jaxacct._method import LaneMethod, Method, RenyiMethod
 from jaxacct.answering._plan import one_sided
@@ -50,6 +52,7 @@ def schemes() -> list[Scheme]:
         "KaryRandomizedResponse": ja.KaryRandomizedResponse(1.0, 4),
         "GaussianReports": ja.GaussianReports(4.0, 1),
         "LaplaceReports": ja.LaplaceReports(2.0),
+        "DensityReports": ja.DensityReports(lambda z: -2.0 * np.logaddexp(0.5 * z, -0.5 * z), 2.0),
     }
     of_reports = (ja.Shuffled(ja.LocalRandomizer(1.0), 1000), ja.CheckIn(ja.LocalRandomizer(1.0), 1000, 0.1))
     rounds = {"one round": 1, "several rounds": 10}
@@ -228,7 +231,8 @@ _GROUPS = {
     ),
     "Correlated noise": "correlated.BandedNoise",
     "Shuffling and check-ins": (
-        "Shuffled CheckIn LocalRandomizer KaryRandomizedResponse FiniteRandomizer GaussianReports LaplaceReports"
+        "Shuffled CheckIn LocalRandomizer KaryRandomizedResponse FiniteRandomizer GaussianReports LaplaceReports "
+        "DensityReports"
     ),
     "Curves and what is made from them": (
         "rdp pld accounting.allocation_rdp curves.RdpCurve curves.Pld curves.mixture curves.dominating_pld "

@@ -8,6 +8,7 @@ from jaxacct.mechanisms._adjacent import ReplaceOne, ZeroOut
 from jaxacct.mechanisms._check_in import CheckIn
 from jaxacct.mechanisms._composed import Composed
 from jaxacct.mechanisms._continuous_pair import ContinuousPair
+from jaxacct.mechanisms._density_reports import DensityReports
 from jaxacct.mechanisms._discrete_gaussian import DiscreteGaussian
 from jaxacct.mechanisms._discrete_laplace import DiscreteLaplace
 from jaxacct.mechanisms._discrete_pair import DiscretePair
@@ -42,6 +43,7 @@ __all__ = [
     "CheckIn",
     "Composed",
     "ContinuousPair",
+    "DensityReports",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "DiscretePair",

@@ -309,7 +309,8 @@ def _in_place_of(thing: Any, wanted: type) -> str:
     return f"{problem}; must be {f'{instead}, or ' if instead else ''}one of {_RANDOMIZERS}"
 
 
-_RANDOMIZERS = "LocalRandomizer, KaryRandomizedResponse, GaussianReports, LaplaceReports, FiniteRandomizer"
+_RANDOMIZERS = "LocalRandomizer, KaryRandomizedResponse, GaussianReports, LaplaceReports, "
+_RANDOMIZERS += "DensityReports, FiniteRandomizer"
 _KINDS: dict[type, str] = {Mechanism: "mechanism", Randomizer: "local randomizer"}
 _FACTS: dict[type, tuple[str, ...]] = {
     Mechanism: ("relation", "scheme", "released", "reduction", "describe", "assumptions", "loses_nothing"),

@@ -17,7 +17,7 @@ class CheckIn(Mechanism):
 
     Args:
       mechanism: the local randomizer: `LocalRandomizer`, `KaryRandomizedResponse`, `GaussianReports`,
-        `LaplaceReports`, `FiniteRandomizer`.
+        `LaplaceReports`, `DensityReports`, `FiniteRandomizer`.
       num_users: whole number >= 1, users that may join.
       check_in_prob: float in [0, 1], of one user joining one round.
       num_epochs: whole number >= 1, rounds, each with fresh coins and a fresh order; also `num_rounds`.

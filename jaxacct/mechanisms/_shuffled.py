@@ -18,7 +18,7 @@ class Shuffled(Mechanism):
 
     Args:
       mechanism: the local randomizer: `LocalRandomizer`, `KaryRandomizedResponse`, `GaussianReports`,
-        `LaplaceReports`, `FiniteRandomizer`.
+        `LaplaceReports`, `DensityReports`, `FiniteRandomizer`.
       num_reports: whole number >= 1, reports in one round.
       num_epochs: whole number >= 1, rounds, each with a fresh order; also `num_rounds`.
 

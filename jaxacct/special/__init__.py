@@ -12,6 +12,7 @@ from jaxacct.special._chord import at_real_orders
 from jaxacct.special._circular import complex_exp, complex_log, cos_and_sin, turn, vector_cos_and_sin
 from jaxacct.special._combinatorics import log_binomial_table, log_factorial_table
 from jaxacct.special._gauss import gauss_legendre
+from jaxacct.special._log_concave import integrals, is_concave, where_fallen
 from jaxacct.special._logspace import (
     exp_or_inf,
     log1mexp,
@@ -67,6 +68,8 @@ __all__ = [
     "first_doubling",
     "gauss_legendre",
     "grown",
+    "integrals",
+    "is_concave",
     "log1mexp",
     "log1p",
     "log_binomial_table",
@@ -105,5 +108,6 @@ __all__ = [
     "turn",
     "up",
     "vector_cos_and_sin",
+    "where_fallen",
     "with_few_bits",
 ]

@@ -82,9 +82,15 @@ def of_check_ins(below=()):
     return every, CHECK_IN, CHECK_IN, [*every, *below]
 
 
-def on_host(methods):
+def scored(row, after):
+    """`row`, whose intervals ask for a sum of scores, too, after so many others."""
+    *rest, interval = row
+    return (*rest, [*interval[:after], "sum of scores remove", *interval[after:]])
+
+
+def on_host(methods, below=()):
     """What has a loss distribution only: nothing is quicker, nothing runs inside traced code."""
-    return methods, methods, REFUSED, methods
+    return methods, methods, REFUSED, [*methods, *below]
 
 
 def beside_traced(host, lanes):
@@ -256,10 +262,17 @@ PLANS = {
     ("Shuffled(KaryRandomizedResponse)", "several rounds"): in_rounds(
         ["blanket remove"], ["nobody else remove", *FROM_BELOW], COMPOSED_BLANKET
     ),
-    ("Shuffled(LaplaceReports)", "one round"): on_lanes_below(
-        BLANKET, ["clones remove"], below=[*REPORTS[2:], *FROM_BELOW]
+    ("Shuffled(LaplaceReports)", "one round"): scored(
+        on_lanes_below(BLANKET, ["clones remove"], below=[*REPORTS[2:], *FROM_BELOW]), 2
     ),
-    ("Shuffled(LaplaceReports)", "several rounds"): in_rounds([], [*REPORTS[2:], *FROM_BELOW], COMPOSED_BLANKET),
+    ("Shuffled(LaplaceReports)", "several rounds"): scored(
+        in_rounds([], [*REPORTS[2:], *FROM_BELOW], COMPOSED_BLANKET), 2
+    ),
+    ("Shuffled(DensityReports)", "one round"): on_host(BLANKET, below=REPORTS[2:]),
+    ("Shuffled(DensityReports)", "several rounds"): (
+        *on_host(["loss distribution remove"])[:3],
+        [*REPORTS[2:], "loss distribution remove"],
+    ),
     ("Shuffled(GaussianReports)", "one round"): (
         GAUSSIAN_ROUND,
         GAUSSIAN_ROUND,
@@ -275,12 +288,13 @@ PLANS = {
     ("CheckIn(LocalRandomizer)", ""): on_lanes(CHECK_IN, below=[*RESPONSE, *CHECK_IN_FROM_BELOW]),
     ("CheckIn(FiniteRandomizer)", ""): of_check_ins(below=CHECK_IN_FROM_BELOW),
     ("CheckIn(KaryRandomizedResponse)", ""): of_check_ins(below=[*RESPONSE, *CHECK_IN_FROM_BELOW]),
-    ("CheckIn(LaplaceReports)", ""): of_check_ins(below=[*RESPONSE, *CHECK_IN_FROM_BELOW]),
+    ("CheckIn(LaplaceReports)", ""): scored(of_check_ins(below=[*RESPONSE, *CHECK_IN_FROM_BELOW]), 3),
+    ("CheckIn(DensityReports)", ""): on_host(BLANKET, below=REPORTS[2:]),
     ("CheckIn(GaussianReports)", ""): (
         [*TAKING_PART, *GAUSSIAN_ROUND],
         [*TAKING_PART, *GAUSSIAN_ROUND],
         PURIFIED_CHECK_IN,
-        [*TAKING_PART, *GAUSSIAN_ROUND, *RESPONSE],
+        [*TAKING_PART, *GAUSSIAN_ROUND, "sum of scores remove", *RESPONSE],
     ),
     ("PoissonSampled(Gaussian)", "a single step"): (
         [*BOTH_ENDS, *MOMENTS, *ONE_SAMPLED],
@@ -292,7 +306,7 @@ PLANS = {
         EVERYBODY,
         EVERYBODY,
         ["taking part remove", "no amplification remove", "purified check-in, composed remove"],
-        [*EVERYBODY, *RESPONSE],
+        [*EVERYBODY[:-1], "sum of scores remove", EVERYBODY[-1], *RESPONSE],
     ),
 }
 

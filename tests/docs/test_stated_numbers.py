@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from support.mechanisms import logistic
 from support.stated import ROOT, Claim, cases, check, ends
 
 import jaxacct as ja
@@ -175,6 +176,16 @@ ANSWERS = (
         LIMITS,
         "[{:.1f}, {:.1f}] for 10,000 at 0.5",
         lambda: ends(ja.Shuffled(ja.GaussianReports(0.5), 10_000)),
+    ),
+    Claim(
+        LIMITS,
+        "([{:.6f}, {:.6f}] for a tenth of the million)",
+        lambda: ends(ja.CheckIn(ja.GaussianReports(4.0), 10**6, 0.1)),
+    ),
+    Claim(
+        LIMITS,
+        "([{:.5f}, {:.5f}] for 100,000 reports with logistic",
+        lambda: ends(ja.Shuffled(ja.DensityReports(logistic, 2.0), 10**5)),
     ),
     Claim(
         LIMITS,

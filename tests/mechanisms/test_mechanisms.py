@@ -69,9 +69,9 @@ def test_every_description_has_every_fact(kind, fact):
 def test_randomizers_say_how_private_they_are(kind):
     randomizer = EXAMPLES[kind]
     assert randomizer.is_pure is (kind in (ja.KaryRandomizedResponse, ja.LaplaceReports, ja.FiniteRandomizer))
-    if kind is ja.GaussianReports:  # it has no epsilon without a delta
+    if kind in (ja.GaussianReports, ja.DensityReports):  # it has no epsilon without a delta
         assert not hasattr(randomizer, "local_epsilon")
-        with pytest.raises(TypeError, match="GaussianReports does not declare its 'local_epsilon'"):
+        with pytest.raises(TypeError, match="Reports does not declare its 'local_epsilon'"):
             _ = randomizer.local_epsilon
     else:
         assert randomizer.local_epsilon == pytest.approx(np.log(3.0) if kind is ja.FiniteRandomizer else 1.0)

@@ -16,6 +16,11 @@ def half(loss: Any) -> Any:
     return 0.5 + 0.0 * loss
 
 
+def logistic(place: Any) -> Any:
+    """The log density of logistic noise."""
+    return -2.0 * np.logaddexp(0.5 * place, -0.5 * place)
+
+
 EXAMPLES = {
     ja.Gaussian: GAUSSIAN,
     ja.Laplace: ja.Laplace(2.0),
@@ -50,6 +55,7 @@ EXAMPLES = {
     ja.KaryRandomizedResponse: ja.KaryRandomizedResponse(1.0, 3),
     ja.GaussianReports: ja.GaussianReports(4.0),
     ja.LaplaceReports: ja.LaplaceReports(2.0),
+    ja.DensityReports: ja.DensityReports(logistic, 2.0),
     ja.FiniteRandomizer: ja.FiniteRandomizer([[0.75, 0.25], [0.25, 0.75]]),
 }
 """One of each kind."""
@@ -63,7 +69,7 @@ ASKED = {kind.__name__: EXAMPLES[kind] for kind in MECHANISMS} | {
 """What questions are asked about: every mechanism, and every randomizer shuffled."""
 _ON_HOST = (
     *("ContinuousPair", "Pld", "MixtureOfGaussians", "DiscretePair", "DiscreteLaplace"),
-    *("Group", "ReplaceOne", "ZeroOut", "FixedBatches", "TruncatedPoisson", "Skellam"),
+    *("Group", "ReplaceOne", "ZeroOut", "FixedBatches", "TruncatedPoisson", "Skellam", "Shuffled(DensityReports)"),
 )
 TRACED = {name: mechanism for name, mechanism in ASKED.items() if name not in _ON_HOST}
 """Those of which traced programs know as much as single questions: others have loss distributions, or sums."""

@@ -10,9 +10,11 @@ import dataclasses
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds.blanket._one_round import BLANKET, ORDER
 from jaxacct.bounds.blanket._order import has_noise
+from jaxacct.bounds.blanket._scores import SCORES
 from jaxacct.bounds.blanket._several_rounds import DISTRIBUTION, has_several_rounds
+from jaxacct.bounds.blanket._signs import SIGNS
 
-__all__ = ["BLANKET_TOO", "GAUSSIAN", "has_noise"]
+__all__ = ["BLANKET_TOO", "DENSITY", "GAUSSIAN", "SCORES", "has_noise"]
 
 _COMPOSED = loss_distribution(DISTRIBUTION, helps=has_several_rounds)
 
@@ -23,6 +25,9 @@ _COMPOSED_BELOW_CLONES = dataclasses.replace(_COMPOSED, name="blanket distributi
 
 GAUSSIAN = (ORDER, BLANKET, dataclasses.replace(_COMPOSED, is_quick=True))
 """Methods of Gaussian reports."""
+
+DENSITY = (BLANKET, dataclasses.replace(_COMPOSED, is_quick=True), SIGNS)
+"""Methods of reports with noise of a given density, all that there are."""
 
 BLANKET_TOO = (_BELOW_CLONES, _COMPOSED_BELOW_CLONES)
 """Methods of reports that have a clones pair too."""

@@ -14,11 +14,13 @@ from jaxacct.bounds._parts import is_scalar
 from jaxacct.divergence.batches._blanket import MOST_LOSS
 from jaxacct.divergence.blanket._antipodal import MOST_LAPLACE, gaussian_law, laplace_law
 from jaxacct.divergence.blanket._ball import MOST_DIMENSIONS, ball_law
+from jaxacct.divergence.blanket._density import DensityLaw, density_law
 from jaxacct.divergence.blanket._finite import finite_law, k_ary_law
-from jaxacct.divergence.blanket._profile import ReportLaw, Round
+from jaxacct.divergence.blanket._profile import ReportLaw, Round, alone_epsilon
 from jaxacct.divergence.gaussian._pair import gaussian_epsilon
 from jaxacct.mechanisms import (
     CheckIn,
+    DensityReports,
     FiniteRandomizer,
     GaussianReports,
     KaryRandomizedResponse,
@@ -48,6 +50,11 @@ def _laplace_law(randomizer: LaplaceReports) -> LawFor | None:
     return lambda cut: laplace_law(rate)
 
 
+def density_law_of(randomizer: DensityReports, cut: float) -> DensityLaw | None:
+    """The law of reports with noise of a given density; None where the noise is too little."""
+    return density_law(randomizer.log_density, randomizer.accuracy, up(1.0 / float(randomizer.scale), 2), cut)
+
+
 def _finite_law(randomizer: FiniteRandomizer) -> LawFor | None:
     found = _law_of(randomizer.probabilities)
     return None if found is None else lambda cut: found
@@ -64,6 +71,7 @@ def _k_ary_law(randomizer: KaryRandomizedResponse) -> LawFor | None:
 
 
 _LAWS: dict[type, Callable[[Any], LawFor | None]] = {
+    DensityReports: lambda randomizer: functools.partial(density_law_of, randomizer),
     FiniteRandomizer: _finite_law,
     GaussianReports: _gaussian_law,
     KaryRandomizedResponse: _k_ary_law,
@@ -119,7 +127,12 @@ def _pure_alone(randomizer: Any, delta: float) -> float:
     return float(up(float(randomizer.local_epsilon), 8))
 
 
+def _density_alone(randomizer: DensityReports, delta: float) -> float:
+    return alone_epsilon(functools.partial(density_law_of, randomizer), delta)
+
+
 _ALONE: dict[type, Callable[[Any, float], float]] = {
+    DensityReports: _density_alone,
     FiniteRandomizer: _pure_alone,
     GaussianReports: _gaussian_alone,
     KaryRandomizedResponse: _pure_alone,

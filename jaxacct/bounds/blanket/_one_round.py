@@ -17,6 +17,7 @@ from jaxacct.divergence.blanket._antipodal import MOST_LAPLACE
 from jaxacct.divergence.blanket._profile import round_delta_alone, round_epsilon
 from jaxacct.mechanisms import (
     CheckIn,
+    DensityReports,
     FiniteRandomizer,
     GaussianReports,
     KaryRandomizedResponse,
@@ -30,6 +31,7 @@ _SMALL, _SOME = 2.0, 100  # noise multiplier below which, or users up to which, 
 _LEAST_DELTA = 1e-150  # of a round: below it nothing is computed
 
 _WORST_PAIR: dict[type, str] = {
+    DensityReports: "opposite data, masses between bounds by values of the density (BL-3, BL-7)",
     FiniteRandomizer: "all pairs of inputs",
     GaussianReports: "opposite data",
     KaryRandomizedResponse: "any two values",

@@ -8,7 +8,7 @@ from typing import Any
 
 from jaxacct._method import Cost, Method, always, never
 from jaxacct._types import Bound
-from jaxacct.bounds.blanket import BLANKET_TOO, GAUSSIAN, has_noise
+from jaxacct.bounds.blanket import BLANKET_TOO, DENSITY, GAUSSIAN, SCORES, has_noise
 from jaxacct.bounds.check_in import _by_randomizer as check_in
 from jaxacct.bounds.check_in import _floor as floor
 from jaxacct.bounds.check_in._everybody import EVERYBODY
@@ -29,6 +29,7 @@ from jaxacct.bounds.shuffle._pair import is_pure
 from jaxacct.bounds.shuffle._purified_rounds import PURIFIED_ROUNDS
 from jaxacct.mechanisms import (
     CheckIn,
+    DensityReports,
     FiniteRandomizer,
     GaussianReports,
     KaryRandomizedResponse,
@@ -136,6 +137,7 @@ _GAUSSIAN_CHECK_IN = (
         on_host=False,
     ),
     *(m for m in _CHECK_IN if m.name == _RESPONSE),
+    SCORES,
 )
 
 
@@ -153,7 +155,9 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (CheckIn, LocalRandomizer): _CHECK_IN,
     (CheckIn, FiniteRandomizer): (*BLANKET_TOO, *(m for m in _CHECK_IN if m.name != _RESPONSE)),
     (CheckIn, KaryRandomizedResponse): (*BLANKET_TOO, *_CHECK_IN),
-    (CheckIn, LaplaceReports): (*BLANKET_TOO, *_CHECK_IN),
+    (CheckIn, DensityReports): DENSITY,
+    (Shuffled, DensityReports): DENSITY,
+    (CheckIn, LaplaceReports): (*BLANKET_TOO, *_CHECK_IN, SCORES),
     (CheckIn, GaussianReports): _GAUSSIAN_CHECK_IN,
     (Shuffled, GaussianReports): (
         LOCAL_NOISE,

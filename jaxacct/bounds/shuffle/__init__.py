@@ -15,7 +15,7 @@ from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._orders import OF_REPORTS
-from jaxacct.bounds.blanket import BLANKET_TOO, has_noise
+from jaxacct.bounds.blanket import BLANKET_TOO, SCORES, has_noise
 from jaxacct.bounds.shuffle import _by_randomizer as shuffled
 from jaxacct.bounds.shuffle import _gaussian_reports as gaussian_reports
 from jaxacct.bounds.shuffle import _k_ary as k_ary
@@ -252,7 +252,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         _PAIR_FROM_BELOW,
     ),
     (Shuffled, FiniteRandomizer): (*_FINITE, _PAIR_FROM_BELOW),
-    (Shuffled, LaplaceReports): (*_FINITE, _SIGNS, _PAIR_FROM_BELOW),
+    (Shuffled, LaplaceReports): (*_FINITE, _SIGNS, SCORES, _PAIR_FROM_BELOW),
     (Shuffled, KaryRandomizedResponse): (
         COMPOSED,
         _DISTRIBUTION,

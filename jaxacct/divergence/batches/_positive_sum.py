@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct.divergence.batches._powers import Atoms, Powers, Steps, log_psi, psi
-from jaxacct.special import ULP
+from jaxacct.special import ULP, rows_times, rows_times_rows
 
 # These steer cost and tightness only.
 _FEW = 400  # values that a law is spread to where many are not needed
@@ -30,16 +30,18 @@ _COMMON = 0.4  # of that: smaller terms make up the fluctuations of all others
 _FALL = 14.0  # natural logarithms that one term of the least size costs
 _FARTHEST = 60.0  # natural logarithms by which terms of the mean's size are tilted at most, for large goals
 _ALIASES = 10.0  # natural logarithms of the answer over its first aliases
+_LOWER = 2.0  # natural logarithms by which a guess at the answer is lowered: a larger answer asks for no more tries
 _WORSE = 12.0  # natural logarithms that the integrand may be above its least
-_SPREAD = 1e-3  # how much more the answer may be, relative, since terms are on a lattice
-_LARGEST = 2**14  # points of a lattice whose transform is taken as a whole, where that can be avoided
+_SPREAD = 2.5e-4  # how much more the answer may be, relative, since terms are on a lattice
+_LARGEST = 2**15  # points of a lattice whose transform is taken as a whole, where that can be avoided
 _MOST_POINTS = 16  # log2 of the points of any
 _TRIES = 5  # of a plan
 _MOST_NODES = 1500  # that are looked at one by one
 _DECAY = 45.0  # natural logarithms by which moments have fallen where nodes end
 _LOST = 1e-4  # of the answer that clipping costs there
-_FINE = 0.03  # of the deviation of a step: the lattice's step where only some nodes are looked at
-_SAMPLES = (13, 18)  # log2 of the points at which a moment beyond those nodes is looked at
+_FINE = 0.01  # of the deviation of a step: the lattice's step where only some nodes are looked at
+_SAMPLES = (10, 18)  # log2 of the points at which a moment beyond those nodes is looked at first
+_APART, _FINER, _CLOSE = 16.0, 8.0, 0.1  # how far apart, in deviations of a term; then how much nearer; and till when
 
 
 def positive_sum(first: Atoms, steps: Steps, log_goal: float) -> float:
@@ -105,18 +107,26 @@ def positive_sum(first: Atoms, steps: Steps, log_goal: float) -> float:
 
 
 def _on_few(atoms: Atoms, step: float) -> Atoms:
-    """On about `_FEW` points, even near 0 and geometric further out; multiples of `step`, where that is not 0."""
+    """On its own or about `_FEW` points, even near 0 and geometric further out; multiples of `step`, if not 0.
+
+    Of few values, on the multiples of `step` beside each.
+    """
     value, mass = atoms
     scale = math.sqrt(float((mass * value * value).sum()) / max(float(mass.sum()), 1e-300))
     if scale == 0.0:
         return Atoms(np.zeros(1), mass.sum(keepdims=True) * (1.0 + 2.0**-40))
-    place = np.arcsinh(value / scale)
-    first, last = float(place.min()), float(place.max())
-    points = scale * np.sinh(np.linspace(first, last, _FEW))
-    points[0], points[-1] = value.min(), value.max()
-    points = np.append(points, points[-1] + 2.0**-30 * scale)
-    points = step * np.append(np.floor(points / step), np.floor(points[-1] / step) + 1.0) if step else points
-    points = np.unique(points)
+    if 2 * len(value) <= _FEW:
+        if not step:
+            return atoms
+        points = step * np.unique(np.floor(value / step) + np.array([[-1.0], [0.0], [1.0]]))
+    else:
+        place = np.arcsinh(value / scale)
+        first, last = float(place.min()), float(place.max())
+        points = scale * np.sinh(np.linspace(first, last, _FEW))
+        points[0], points[-1] = value.min(), value.max()
+        points = np.append(points, points[-1] + 2.0**-30 * scale)
+        points = step * np.append(np.floor(points / step), np.floor(points[-1] / step) + 1.0) if step else points
+        points = np.unique(points)
     at = np.clip(np.searchsorted(points, value, side="right") - 1, 0, len(points) - 2)
     low, high = points[at], points[at + 1]
     raised = value + 2.0**-48 * (np.abs(low) + np.abs(high))
@@ -191,7 +201,9 @@ def _planned(first: Atoms, steps: Steps, order: float, log_goal: float, log_size
         variance += float((lead[least] * first.value**2).sum() / lead[least].sum())
         step = math.sqrt(12.0 * _SPREAD / max(float(jumps[least]), 1.0)) / float(orders[least])
         if log_size is None:
-            log_size = best - 0.5 * math.log(2.0 * math.pi * variance)  # as if the tilted law were normal
+            log_size = (
+                best - 0.5 * math.log(2.0 * math.pi * variance) - _LOWER
+            )  # as if the tilted law were normal, whose tail is short
         log_goal = max(log_size, log_goal)
         goal = log_goal - _ALIASES
         right = (log_moment - np.log(orders) - 1.0 - goal) / (orders - orders[:, None])
@@ -277,10 +289,9 @@ def _by_nodes(first: Atoms, steps: Steps, plan: _Plan) -> float:
     if not 2.0 * (height / turn + 2.0) < min(size, 2 * _MOST_NODES):
         return math.inf
     number = math.ceil(height / turn) + 1
-    nodes = turn * np.arange(number)
     surplus = max(float(few.mass.sum()) - steps.least_mass, 0.0) * (1.0 + 2.0**-40)
-    excess, error = _at_nodes(few, c, nodes)
-    grown, lead_error = _at_nodes(lead, c, nodes)
+    excess, error = _at_nodes(few, c, turn, number)
+    grown, lead_error = _at_nodes(lead, c, turn, number)
     scale = float(log_psi(excess[0].real + error[0] + surplus, steps))
     powers = psi(excess + surplus, error, steps, scale)
     weight = _weights(c, step, size, number)
@@ -291,15 +302,27 @@ def _by_nodes(first: Atoms, steps: Steps, plan: _Plan) -> float:
     return found + beyond + math.exp(min(log_rest, 700.0)) * (1.0 + 2.0**-30)
 
 
-def _at_nodes(atoms: Atoms, order: float, nodes: Any) -> tuple[Any, Any]:
-    """sum m (e^(s v) - 1) at s = order + i nodes, and by how much it errs."""
+def _at_nodes(atoms: Atoms, order: float, turn: float, number: int) -> tuple[Any, Any]:
+    """sum m (e^(s v) - 1) at s = order + i turn k, k = 0 .. `number` - 1, and by how much it errs.
+
+    With k = a + b, a the multiples of some number, e^(i turn k v) - 1 = A + B + A B, A and B the same of a and of b.
+    """
     x, mass = atoms
-    turns = np.multiply.outer(nodes, x)
-    grown, shares = np.expm1(order * x), mass * np.exp(order * x)
-    real = (grown - 2.0 * np.exp(order * x) * np.square(np.sin(0.5 * turns))) @ mass
-    imaginary = np.sin(turns) @ shares
-    size = float((mass * np.abs(grown)).sum()) + 2.0 * nodes * float((shares * np.abs(x)).sum())
-    return real + 1j * imaginary, (len(x) + 32.0 + 2.0 * float(np.abs(order * x).max())) * ULP * size
+    row = math.isqrt(number - 1) + 1
+    shares, grown = mass * np.exp(order * x), mass * np.expm1(order * x)
+    by_row = _turned(turn * row * np.arange(-(-number // row)), x)
+    in_row = _turned(turn * np.arange(row), x)
+    both = rows_times_rows(by_row * shares, in_row)
+    apart = rows_times(by_row, shares)[:, None] + rows_times(in_row, shares)
+    size = float(np.abs(grown).sum()) + 2.0 * turn * np.arange(number) * float((shares * np.abs(x)).sum())
+    error = (len(x) + 64.0 + 2.0 * float(np.abs(order * x).max())) * ULP * size
+    return float(grown.sum()) + (apart + both).ravel()[:number], error
+
+
+def _turned(heights: Any, x: Any) -> Any:
+    """e^(i height x) - 1 [A, N], each part to some ULP of height |x| or of itself."""
+    turns = np.multiply.outer(heights, x)
+    return -2.0 * np.square(np.sin(0.5 * turns)) + 1j * np.sin(turns)
 
 
 def _end_of(value: Any, mass: Any, goal: float) -> float:
@@ -332,16 +355,25 @@ def _fallen(few: Atoms, shares: Any, rest: float, step: float, steps: Steps) -> 
         low, high = (low, middle) if fell else (middle, high)
     least = -math.expm1(-2.0 * high) * (1.0 + 2.0**-30)
     reach = (max(float(x[-1]), 0.0) - min(float(x[0]), 0.0)) * (1.0 + 2.0**-40)
-    points = min(max(math.ceil(math.log2(8.0 * reach / step)), _SAMPLES[0]), _SAMPLES[1])
+    by_curve = 0.5 * math.pi * math.sqrt(least / variance) * (1.0 + 2.0**-20)
+    points = min(max(math.ceil(math.log2(_APART * math.sqrt(variance) / step)), _SAMPLES[0]), _SAMPLES[1])
     folded = np.bincount(np.rint(x / step).astype(np.int64) % 2**points, shares, 2**points)
     apart = 2.0 * math.pi / (2**points * step)
-    error = 8.0 * ULP * points * math.sqrt(2**points * float(np.square(folded).sum())) / total + 2.0**-44
-    square = np.square(np.abs(rest + np.fft.rfft(folded)) / total + error)
+    error: Any = 8.0 * ULP * points * math.sqrt(2**points * float(np.square(folded).sum()))
+    last = _end_of_samples(rest + np.fft.rfft(folded), error, total, apart, least, variance)
+    while math.pi / reach < last < math.inf and 0.26 * apart * apart * variance > _CLOSE * least:
+        apart = apart / _FINER
+        number = math.ceil(last / apart) + 2
+        if number > _MOST_NODES:
+            break
+        excess, error = _at_nodes(Atoms(x, shares), 0.0, apart, number)
+        last = min(last, _end_of_samples(total + excess, error, total, apart, least, variance))
+    return min(last, by_curve) if last <= math.pi / reach else last
+
+
+def _end_of_samples(moment: Any, error: Any, total: float, apart: float, least: float, variance: float) -> float:
+    """The height from which on |phi|^2 / `total`^2 is at most 1 - `least`, by samples of phi so far `apart`; or inf."""
+    square = np.square((np.abs(moment) + error) / total + 2.0**-44)
     square = np.maximum.accumulate(square[::-1])[::-1] + 0.26 * apart * apart * variance
     sampled = np.flatnonzero(square <= 1.0 - least)
-    last = float(sampled[0]) * apart if len(sampled) else math.inf
-    by_curve = 0.5 * math.pi * math.sqrt(least / variance) * (1.0 + 2.0**-20)
-    at_ends = math.floor(math.pi / reach / apart)
-    if by_curve < min(last, math.pi / reach) and at_ends < len(square) and square[at_ends] <= 1.0 - least:
-        last = by_curve
-    return last
+    return float(sampled[0]) * apart if len(sampled) else math.inf

@@ -25,8 +25,9 @@ _CUT = 1e-6  # of delta that may be left out
 _LEAST_CUT = 1e-160  # so that densities are normal doubles where they count (docs/numerics.md)
 _SHARES, _GAIN = (1.0, 0.3, 0.1), 0.5  # of the drift, where values are cut; what that may cost of delta
 LARGEST = 250.0  # nats, of an epsilon
-_NEAR = 4e-4  # of log delta, within which a root is near enough
+_NEAR = 1e-4  # of log delta, within which a root is near enough
 _LITTLE = 1e-6  # of a deviation: a guess below it is 0
+_HALVINGS = 40  # of the range of epsilon
 _TRIED = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)  # epsilons, where none is known to do
 
 
@@ -100,6 +101,17 @@ def round_delta_alone(run: Round, epsilon: float) -> float:
         if found > goal or goal < 1e-270:  # what is steered to it itself may be less
             return min(found, round_delta(run, epsilon, found)) if found > 0.0 else found
         goal = 1e-4 * max(found, 1e-280)
+
+
+def alone_epsilon(law_for: Callable[[float], ReportLaw | None], goal: float) -> float:
+    """An epsilon at which one report that is not shuffled has a delta of `goal` at most; inf where none is known."""
+    law = law_for(max(_CUT * goal, _LEAST_CUT))
+
+    def holds(epsilon: float) -> bool:
+        step = law.at(epsilon) if law is not None else StepLaw(np.ones(1), np.ones(1), 1.0, 1.0)
+        return float((step.mass * np.maximum(step.value, 0.0)).sum()) * (1.0 + 2.0**-40) + step.cut <= goal
+
+    return bisect(holds, LARGEST, 0.0, num_steps=_HALVINGS) if holds(LARGEST) else math.inf
 
 
 def round_epsilon(run: Round, goal: float, high: float) -> float:
