@@ -5,10 +5,8 @@ what was run, never how its privacy is bounded.
 """
 
 import dataclasses
-import enum
 import functools
 import operator
-import re
 from collections.abc import Iterator
 from typing import Any, TypeVar, dataclass_transform
 
@@ -29,7 +27,9 @@ from jaxacct.mechanisms._fields import (
     probability,
     randomizer,
 )
+from jaxacct.mechanisms._plain import plain, source_of
 from jaxacct.mechanisms._sampling import Sampling
+from jaxacct.mechanisms._schedules import Schedule, no_schedule
 
 Parts = tuple[tuple["Mechanism", Any], ...]  # (mechanism, how often it was run)
 
@@ -133,12 +133,12 @@ class Description:
     def parameters(self) -> dict[str, Any]:
         """The fields as plain values, ready for JSON."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        return {"type": type(self).__name__, **{field.name: _plain(getattr(self, field.name)) for field in fields}}
+        return {"type": type(self).__name__, **{field.name: plain(getattr(self, field.name)) for field in fields}}
 
     def source(self) -> str:
         """Python that makes it again after ``import jaxacct as ja``; functions, which no text makes, by their names."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        held = ", ".join(f"{field.name}={_source(getattr(self, field.name))}" for field in fields)
+        held = ", ".join(f"{field.name}={source_of(getattr(self, field.name))}" for field in fields)
         return f"ja.{type(self).__name__}({held})"
 
     def describe(self) -> str:
@@ -218,6 +218,10 @@ class Mechanism(Description):
         for part in self.wrapped():
             if not getattr(part, "takes_all", False):
                 raise ValueError(f"mechanism={self!r} samples twice: batches are drawn of releases of whole batches")
+
+    def noise_schedule(self) -> Schedule:
+        """The Gaussian noise of its releases, in turn and then from the beginning again, for concrete scalar fields."""
+        raise no_schedule(self)
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         """Descriptions of its first `number` >= 1 noise releases, each valid by itself."""
@@ -320,28 +324,6 @@ _UNITS = {
     NeighboringRelation.REPLACE_ONE: "one user: their datum, replaced by any other; the number of users is public",
     NeighboringRelation.REPLACE_SPECIAL: "one record: replaced by the empty record",
 }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(v) for v in value]
-    if hasattr(value, "tolist"):  # an array, or a scalar of NumPy's
-        return value.tolist()
-    if isinstance(value, enum.Enum):
-        return value.value
-    if callable(value):
-        return getattr(value, "__name__", type(value).__name__)
-    return value.parameters() if isinstance(value, Description) else value
-
-
-def _source(value: Any) -> str:
-    if isinstance(value, Description):
-        return value.source()
-    if isinstance(value, tuple):
-        return f"({', '.join(map(_source, value))}{',' * (len(value) == 1)})"
-    if hasattr(value, "tolist"):
-        return repr(value.tolist())
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # functions' addresses
 
 
 _T = TypeVar("_T", bound=Description)

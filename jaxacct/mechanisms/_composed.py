@@ -7,6 +7,7 @@ import numpy as np
 from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism, Parts, description
 from jaxacct.mechanisms._fields import Privacy, base, count
+from jaxacct.mechanisms._schedules import Schedule
 
 
 @description
@@ -82,3 +83,9 @@ class Composed(Mechanism):
 
     def loses_nothing(self) -> bool:
         return all(part.loses_nothing() for part in self.mechanisms)
+
+    def noise_schedule(self) -> Schedule:
+        if len(self.mechanisms) > 1:
+            return super().noise_schedule()
+        found: Schedule = self.mechanisms[0].noise_schedule()
+        return found

@@ -6,6 +6,7 @@ from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count
 from jaxacct.mechanisms._sampling import Sampling, Sets
+from jaxacct.mechanisms._schedules import Schedule
 from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS
 
 
@@ -46,6 +47,10 @@ class PartialAllocation(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         return (UNIFORM_STEPS, *self.mechanism.assumptions())
+
+    def noise_schedule(self) -> Schedule:
+        found: Schedule = self.mechanism.noise_schedule()
+        return found
 
     def loses_nothing(self) -> bool:
         return bool(self.mechanism.loses_nothing())

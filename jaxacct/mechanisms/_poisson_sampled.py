@@ -8,6 +8,7 @@ from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count, probability
 from jaxacct.mechanisms._sampling import Coins, Sampling, exact_sizes
+from jaxacct.mechanisms._schedules import Schedule
 from jaxacct.mechanisms._words import EVERY_STEP, counted
 
 
@@ -74,6 +75,10 @@ class PoissonSampled(Mechanism):
     def assumptions(self) -> tuple[str, ...]:
         sampling = "each record joins each step independently with the stated probability, and who joined stays secret"
         return (sampling, *self.mechanism.assumptions())
+
+    def noise_schedule(self) -> Schedule:
+        found: Schedule = self.mechanism.noise_schedule()
+        return found
 
     def loses_nothing(self) -> bool:
         return bool(self.sampling_prob == 0) or self.mechanism.loses_nothing()

@@ -10,6 +10,7 @@ from jaxacct.mechanisms._fields import Privacy, base, count
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
 from jaxacct.mechanisms._sampling import Groups, Sampling, Sets, exact_sizes
+from jaxacct.mechanisms._schedules import Schedule
 from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS, counted, epochs
 
 
@@ -89,6 +90,10 @@ class RandomAllocation(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         return (UNIFORM_STEPS, *self.mechanism.assumptions())
+
+    def noise_schedule(self) -> Schedule:
+        found: Schedule = self.mechanism.noise_schedule()
+        return found
 
     def loses_nothing(self) -> bool:
         return bool(self.mechanism.loses_nothing())

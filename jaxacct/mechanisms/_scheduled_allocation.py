@@ -8,6 +8,7 @@ from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism, Parts, description
 from jaxacct.mechanisms._fields import Privacy, count, positive
 from jaxacct.mechanisms._sampling import Sampling, Sets
+from jaxacct.mechanisms._schedules import Schedule, stated
 from jaxacct.mechanisms._words import EVERY_STEP, GAUSSIAN_STEPS, UNIFORM_STEPS, epochs
 
 
@@ -69,6 +70,10 @@ class ScheduledAllocation(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         return (UNIFORM_STEPS, GAUSSIAN_STEPS)
+
+    def noise_schedule(self) -> Schedule:
+        phases = zip(self.noise_multipliers, self.num_steps, strict=True)
+        return tuple((stated(noise), int(count)) for noise, count in phases)
 
     def loses_nothing(self) -> bool:
         return False

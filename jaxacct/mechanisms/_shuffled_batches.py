@@ -9,6 +9,7 @@ from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMec
 from jaxacct.mechanisms._fields import Privacy, base, count, fixed
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
 from jaxacct.mechanisms._sampling import Orders, Sampling, exact_sizes
+from jaxacct.mechanisms._schedules import Schedule
 from jaxacct.mechanisms._words import EVERY_STEP, counted, epochs
 
 
@@ -124,6 +125,10 @@ class ShuffledBatches(Mechanism):
             *self.mechanism.assumptions(),
         )
 
+    def noise_schedule(self) -> Schedule:
+        found: Schedule = self.mechanism.noise_schedule()
+        return found
+
     def loses_nothing(self) -> bool:
         return bool(self.mechanism.loses_nothing())
 
@@ -191,6 +196,10 @@ class PartialShuffledBatches(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         return ShuffledBatches(self.mechanism, self.num_steps).assumptions()
+
+    def noise_schedule(self) -> Schedule:
+        found: Schedule = self.mechanism.noise_schedule()
+        return found
 
     def loses_nothing(self) -> bool:
         return bool(self.mechanism.loses_nothing())

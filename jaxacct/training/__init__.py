@@ -20,19 +20,24 @@ the mechanism says, one for each release and not several added up, and that rele
 checkpoint are lost with it. Counts inside `optax.MultiSteps`, where batches may be added up, are refused.
 """
 
+from jaxacct.training._adaptive import AdaptiveClipping
 from jaxacct.training._batches import Batch, Batches, batches
 from jaxacct.training._counting import ReleaseCountState, count_releases, release_counts, track_privacy
 from jaxacct.training._filter import RenyiFilter
 from jaxacct.training._guard import BudgetGuardState, budget_guard
 from jaxacct.training._phases import Epoch
+from jaxacct.training._private import private_aggregate, private_gradients
+from jaxacct.training._release import PrivateAggregateState
 from jaxacct.training._spending import privacy_spent, steps_affordable
 from jaxacct.training._states import apply_gradients, restored, storable, with_counts
 
 __all__ = [
+    "AdaptiveClipping",
     "Batch",
     "Batches",
     "BudgetGuardState",
     "Epoch",
+    "PrivateAggregateState",
     "ReleaseCountState",
     "RenyiFilter",
     "apply_gradients",
@@ -40,6 +45,8 @@ __all__ = [
     "budget_guard",
     "count_releases",
     "privacy_spent",
+    "private_aggregate",
+    "private_gradients",
     "release_counts",
     "restored",
     "steps_affordable",

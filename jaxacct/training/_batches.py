@@ -20,6 +20,7 @@ from jaxacct._validate import (
 from jaxacct.bounds import methods_for
 from jaxacct.mechanisms._base import Mechanism, Parts
 from jaxacct.mechanisms._sampling import Coins, CutCoins, Fixed, Groups, Sampling
+from jaxacct.mechanisms._schedules import Schedule
 from jaxacct.special import binomial_tail, bisect_whole, grown
 from jaxacct.training._drawing import INEXACT, Drawn, drawn, subset
 from jaxacct.training._grain import PaddedSource, RecordSampler
@@ -74,6 +75,7 @@ class Batches:
     shard: tuple[int, int]
     _sampling: Sampling = dataclasses.field(repr=False)
     _secret: bytes = dataclasses.field(repr=False)
+    _piece: int | None = dataclasses.field(default=None, repr=False)
 
     @property
     def batch_size(self) -> int:
@@ -88,15 +90,20 @@ class Batches:
     def __len__(self) -> int:
         return self._sampling.length
 
-    def __getitem__(self, step: int) -> Batch:
-        """The batch of a step: the same at every call, in every process, before and after an interruption.
+    def __getitem__(self, step: int | slice) -> Any:
+        """The `Batch` of a step: the same at every call, in every process, before and after an interruption.
+
+        Negative steps count from the end, and a slice gives a list.
 
         Raises:
-          IndexError: unless `step` is in [0, len(self)).
+          IndexError: unless `step` is in [-len(self), len(self)).
         """
-        step = operator.index(step)
+        if isinstance(step, slice):
+            return [self[i] for i in range(*step.indices(len(self)))]
+        given = operator.index(step)
+        step = given + len(self) if given < 0 else given
         if not 0 <= step < len(self):
-            raise IndexError(f"step={step} must be in [0, {len(self) - 1}]")
+            raise IndexError(f"step={given} must be in [{-len(self)}, {len(self) - 1}]")
         period, place = divmod(step, self._sampling.period)
         records = _drawn(self._sampling, self._secret, self.num_records, period).step(place)
         if records.size > self.max_batch_size:
@@ -106,7 +113,10 @@ class Batches:
         here = records[index::count]
         indices, mask = np.zeros(self.batch_size, np.int32), np.zeros(self.batch_size, np.bool_)
         indices[: here.size], mask[: here.size] = here, True
-        return Batch(indices, mask)
+        if self._piece is None:
+            return Batch(indices, mask)
+        missing = -self.batch_size % self._piece
+        return Batch(*(np.pad(row, (0, missing)).reshape(-1, self._piece) for row in (indices, mask)))
 
     def __iter__(self) -> Iterator[Batch]:
         return self.after(0)
@@ -115,6 +125,42 @@ class Batches:
         """The batches that follow the first `num_steps`: where a run that had made so many releases goes on."""
         num_steps = checked_whole("num_steps", num_steps, 0, _MOST_STEPS)
         return map(self.__getitem__, range(num_steps, len(self)))
+
+    def stacked(self, start: int = 0, stop: int | None = None) -> Batch:
+        """The batches of ``data[start:stop]`` as one `Batch`, with an axis of steps before all others.
+
+        For ``jax.lax.scan(step, state, data.stacked(0, 100))``, whose body is given one batch after the other.
+
+        Raises:
+          ValueError: if there are none.
+
+        >>> import jaxacct as ja
+        >>> from jaxacct import training
+        >>> data = training.batches(ja.RandomAllocation(ja.Gaussian(1.0), num_steps=4), num_records=8, key=0)
+        >>> data.stacked(1, 4).indices.shape == (3, data.batch_size)
+        True
+        """
+        found = self[start:stop]
+        if not found:
+            raise ValueError(f"start={start!r} and stop={stop!r} must leave some of the {len(self)} batches")
+        return Batch(*map(np.stack, zip(*found, strict=True)))
+
+    def microbatches(self, size: int) -> "Batches":
+        """The same batches, each cut into pieces of `size` rows: its arrays are [pieces, size], padded at the end.
+
+        Pieces of one batch make one release together: see `private_gradients`, which takes them as they are.
+
+        Raises:
+          ValueError: if `size` is not a whole number >= 1.
+
+        >>> import jaxacct as ja
+        >>> from jaxacct import training
+        >>> data = training.batches(ja.RandomAllocation(ja.Gaussian(1.0), num_steps=4), num_records=60, key=0)
+        >>> pieces = data.microbatches(16)[0]
+        >>> data.batch_size, pieces.mask.shape, int(pieces.mask.sum()) == int(data[0].mask.sum())
+        (45, (3, 16), True)
+        """
+        return dataclasses.replace(self, _piece=checked_whole("size", size, 1, _MOST_RECORDS))
 
     def sampler(self) -> RecordSampler:
         """A sampler for ``grain.DataLoader``: the rows of all batches, to be joined ``batch_size`` at a time.
@@ -126,7 +172,7 @@ class Batches:
 
         Where records are read a batch at a time, ``grain.MapDataset.source(data)`` gives (indices, mask) as they are.
         """
-        whole = dataclasses.replace(self, shard=(0, 1))
+        whole = dataclasses.replace(self, shard=(0, 1), _piece=None)
         return RecordSampler(whole, self.max_batch_size, self.shard)
 
     def source(self, records: Any) -> PaddedSource:
@@ -181,6 +227,10 @@ class Batches:
     def releases(self, number: int) -> tuple[Parts, ...]:
         """Those of the mechanism."""
         return self.mechanism.releases(number)
+
+    def noise_schedule(self) -> Schedule:
+        """That of the mechanism."""
+        return self.mechanism.noise_schedule()
 
     @property
     def releases_per_epoch(self) -> int:

@@ -17,9 +17,8 @@ from jaxacct.mechanisms._base import Mechanism, Parts
 from jaxacct.special import grown
 from jaxacct.training._batches import Batches
 from jaxacct.training._counting import SATURATED, counts_of_batches
-from jaxacct.training._phases import Epoch, check_scalar
-
-Phase = Mechanism | Epoch | Batches  # all say what their first noise releases are
+from jaxacct.training._noise import Phase, check_released
+from jaxacct.training._phases import check_scalar
 
 _LEAP = math.log(64.0)  # log of the largest factor by which the count tried grows at once
 _SHARES = (2.0**-40, 2.0**-20, 2.0**-14, 2.0**-10, 2.0**-8, 2.0**-6, 2.0**-4, 0.25, 0.5, 0.75)  # of delta, for cuts
@@ -144,6 +143,7 @@ def privacy_spent(
     for one, count in zip(mechanisms, released, strict=True):
         _check_phase(one)
         _check_length(one, count)
+    check_released(opt_state, mechanisms)
     return _spent(list(zip(mechanisms, released, strict=True)), target_delta, precision, ())
 
 

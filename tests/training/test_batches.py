@@ -359,8 +359,46 @@ def test_every_batch_has_one_shape(name: str) -> None:
         assert np.all((indices >= 0) & (indices < 100))
     with pytest.raises(IndexError, match="step=12"):
         data[12]
-    with pytest.raises(IndexError, match="step=-1"):
-        data[-1]
+    with pytest.raises(IndexError, match="step=-13"):
+        data[-13]
+
+
+def _equal(first: Any, second: Any) -> None:
+    np.testing.assert_array_equal(np.stack(first), np.stack(second))
+
+
+def test_batches_are_a_sequence() -> None:
+    """From the end, in slices, and in one stack: the same batches."""
+    data = training.batches(RUNS["poisson"], 100, 0)
+    _equal(data[-1], data[11])
+    _equal(data[-12], data[0])
+    for part in (slice(2, 5), slice(None, None, -3), slice(10, 99), slice(-2, None), slice(5, 5)):
+        found, wanted = data[part], list(data)[part]
+        assert len(found) == len(wanted)
+        for one, other in zip(found, wanted, strict=True):
+            _equal(one, other)
+    stack = data.stacked(2, 5)
+    assert stack.mask.shape == (3, data.batch_size)
+    for i in range(3):
+        _equal(jax.tree.map(lambda leaf, at=i: leaf[at], stack), data[2 + i])
+    assert data.stacked().mask.shape == (12, data.batch_size)
+    with pytest.raises(ValueError, match="must leave some of the 12"):
+        data.stacked(5, 5)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+def test_microbatches_are_pieces_of_a_batch(size: int) -> None:
+    data = training.batches(RUNS["poisson"], 100, 0)
+    cut = data.microbatches(size)
+    assert (len(cut), cut.batch_size, cut.mean_batch_size) == (len(data), data.batch_size, data.mean_batch_size)
+    for whole, pieces in zip(data, cut.after(0), strict=True):
+        assert pieces.mask.shape == (math.ceil(data.batch_size / size), size)
+        assert (pieces.indices.dtype, pieces.mask.dtype) == (np.int32, np.bool_)
+        np.testing.assert_array_equal(pieces.indices[pieces.mask], whole.indices[whole.mask])
+        assert not np.any(pieces.indices[~pieces.mask])
+    assert cut.stacked(0, 2).mask.shape == (2, *pieces.mask.shape)
+    with pytest.raises(ValueError, match="size=0"):
+        data.microbatches(0)
 
 
 def test_draws_are_what_they_were() -> None:
