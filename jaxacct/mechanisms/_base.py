@@ -67,6 +67,7 @@ def _to_declare() -> Any:
 class Description:
     """What was run, or how one report is made, by its public parameters."""
 
+    has_independent_records = False  # whether each takes part in its steps, or not, whatever the others do
     room = 0  # by how much a field with a `most_field` is below it, at least
 
     def __post_init__(self) -> None:
@@ -75,6 +76,11 @@ class Description:
             numbers = spec.as_numbers(held)
             if numbers is not held:
                 object.__setattr__(self, name, numbers)
+        if self.has_independent_records:
+            for name in base_fields(type(self)):
+                held = getattr(self, name)
+                if isinstance(held, Mechanism):
+                    object.__setattr__(self, name, held.as_one_release())
         self.check()
 
     def check(self) -> None:
@@ -185,6 +191,10 @@ class Mechanism(Description):
     def parts(self) -> Parts:
         """The mechanisms that it composes, each with the number of times that it is run; itself where it is one."""
         return ((self, 1),)
+
+    def as_one_release(self) -> "Mechanism":
+        """One release that reveals what it reveals of a record that takes part or not; itself if none is known."""
+        return self
 
     def poisson_at_same_rate(self) -> "Mechanism | None":
         """The Poisson-sampled run in which each record takes part as often on average, where there is one."""

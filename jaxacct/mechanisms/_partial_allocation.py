@@ -18,7 +18,7 @@ class PartialAllocation(Mechanism):
     remove one record. Finished epochs are a `RandomAllocation`; `Composed` puts both together.
 
     Args:
-      mechanism: what one step releases, e.g. `Gaussian`.
+      mechanism: what one step releases, as in `RandomAllocation`.
       num_steps: whole number >= 1, steps t in the epoch.
       steps_done: whole number in [1, num_steps].
 
@@ -33,6 +33,7 @@ class PartialAllocation(Mechanism):
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     scheme = "random allocation"
     released = EVERY_STEP
+    has_independent_records = True
     reduction = None
 
     mechanism: WrappedMechanism = base()

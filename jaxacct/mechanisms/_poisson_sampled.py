@@ -19,7 +19,8 @@ class PoissonSampled(Mechanism):
     Adjacency: add or remove one record.
 
     Args:
-      mechanism: what one step releases, e.g. `Gaussian`.
+      mechanism: what one step releases, e.g. `Gaussian`; of several Gaussian releases of the same sampled batch a
+        `Composed`, held as the one that it is as private as, 1/sigma^2 the sum of theirs (`Composed.as_one_release`).
       sampling_prob: float in [0, 1].
       num_steps: whole number >= 1.
 
@@ -34,6 +35,7 @@ class PoissonSampled(Mechanism):
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     scheme = "Poisson sampling"
     released = EVERY_STEP
+    has_independent_records = True
     reduction = None
 
     mechanism: WrappedMechanism = base()

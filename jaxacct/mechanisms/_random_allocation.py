@@ -22,8 +22,8 @@ class RandomAllocation(Mechanism):
     for each record. Adjacency: add or remove one record.
 
     Args:
-      mechanism: what one step releases, e.g. `Gaussian`; or `PoissonSampled` steps, which a record that is allocated to
-        them joins by coins of its own.
+      mechanism: what one step releases, e.g. `Gaussian`, or a `Composed` of them as in `PoissonSampled`; or
+        `PoissonSampled` steps, which a record that is allocated to them joins by coins of its own.
       num_steps: whole number >= 1, steps t in one epoch.
       num_selected: whole number in [1, num_steps], steps k that a record joins in one epoch.
       num_epochs: whole number >= 1.
@@ -39,6 +39,7 @@ class RandomAllocation(Mechanism):
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     scheme = "random allocation"
     released = EVERY_STEP
+    has_independent_records = True
     reduction = "the reduction to one step at a time"
 
     mechanism: WrappedMechanism = base()
