@@ -36,6 +36,9 @@ class Adjacent(Mechanism):
         """What the mechanism releases."""
         return str(self.mechanism.released)
 
+    def accumulated(self, batches: int) -> Mechanism:
+        return self._around(self.mechanism.accumulated(batches))
+
     def noise_schedule(self) -> Schedule:
         found: Schedule = self.mechanism.noise_schedule()
         return found

@@ -29,7 +29,7 @@ from jaxacct.mechanisms._fields import (
 )
 from jaxacct.mechanisms._plain import plain, source_of
 from jaxacct.mechanisms._sampling import Sampling
-from jaxacct.mechanisms._schedules import Schedule, no_schedule
+from jaxacct.mechanisms._schedules import Schedule, no_schedule, not_accumulated
 
 Parts = tuple[tuple["Mechanism", Any], ...]  # (mechanism, how often it was run)
 
@@ -232,6 +232,10 @@ class Mechanism(Description):
     def noise_schedule(self) -> Schedule:
         """The Gaussian noise of its releases, in turn and then from the beginning again, for concrete scalar fields."""
         raise no_schedule(self)
+
+    def accumulated(self, batches: int) -> "Mechanism":
+        """What is run where each noise release is of `batches` of its sampled batches, added up; see `training`."""
+        raise not_accumulated(self, batches)
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         """Descriptions of its first `number` >= 1 noise releases, each valid by itself."""

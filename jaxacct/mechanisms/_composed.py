@@ -122,6 +122,16 @@ class Composed(Mechanism):
     def loses_nothing(self) -> bool:
         return all(part.loses_nothing() for part in self.mechanisms)
 
+    def releases(self, number: int) -> tuple[Parts, ...]:
+        """So many of its only part, where that is one release."""
+        if len(self.mechanisms) > 1 or not self.mechanisms[0].takes_all:
+            return super().releases(number)
+        return (((self.mechanisms[0], number),),)
+
+    @property
+    def length_given(self) -> float | None:
+        return self.counts[0] if len(self.mechanisms) == 1 and self.mechanisms[0].takes_all else None
+
     def noise_schedule(self) -> Schedule:
         if len(self.mechanisms) > 1:
             return super().noise_schedule()

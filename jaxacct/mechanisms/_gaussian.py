@@ -69,6 +69,10 @@ class Gaussian(Release):
     def assumptions(self) -> tuple[str, ...]:
         return (GAUSSIAN_STEPS,)
 
+    def accumulated(self, batches: int) -> "Gaussian":
+        """Each record takes part in all of the batches."""
+        return Gaussian(self.noise_multiplier / batches * (1.0 - 2.0**-50))
+
     def noise_schedule(self) -> Schedule:
         return ((stated(self.noise_multiplier), 1),)
 

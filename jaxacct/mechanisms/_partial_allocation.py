@@ -1,12 +1,14 @@
 """An unfinished epoch of random allocation."""
 
+import dataclasses
 from typing import Any
 
 from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count
+from jaxacct.mechanisms._gaussian import Gaussian
 from jaxacct.mechanisms._sampling import Sampling, Sets
-from jaxacct.mechanisms._schedules import Schedule
+from jaxacct.mechanisms._schedules import Schedule, not_accumulated, whole_releases
 from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS
 
 
@@ -48,6 +50,16 @@ class PartialAllocation(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         return (UNIFORM_STEPS, *self.mechanism.assumptions())
+
+    def accumulated(self, batches: int) -> "PartialAllocation":
+        """A record is in one step of an epoch, and so in one of its releases."""
+        if not isinstance(self.mechanism, Gaussian):
+            raise not_accumulated(self, batches)
+        return dataclasses.replace(
+            self,
+            num_steps=whole_releases("num_steps", self.num_steps, batches),
+            steps_done=whole_releases("steps_done", self.steps_done, batches),
+        )
 
     def noise_schedule(self) -> Schedule:
         found: Schedule = self.mechanism.noise_schedule()

@@ -6,10 +6,14 @@ from typing import Any
 
 from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
+from jaxacct.mechanisms._composed import Composed
 from jaxacct.mechanisms._fields import Privacy, base, count, probability
+from jaxacct.mechanisms._gaussian import Gaussian
+from jaxacct.mechanisms._mixture_of_gaussians import MixtureOfGaussians
 from jaxacct.mechanisms._sampling import Coins, Sampling, exact_sizes
-from jaxacct.mechanisms._schedules import Schedule
+from jaxacct.mechanisms._schedules import Schedule, whole_releases
 from jaxacct.mechanisms._words import EVERY_STEP, counted
+from jaxacct.special import binomial_masses
 
 
 @description
@@ -77,6 +81,19 @@ class PoissonSampled(Mechanism):
     def assumptions(self) -> tuple[str, ...]:
         sampling = "each record joins each step independently with the stated probability, and who joined stays secret"
         return (sampling, *self.mechanism.assumptions())
+
+    def accumulated(self, batches: int) -> Mechanism:
+        """A record is in a release as often as so many coins show heads, and adds that many clipping norms at most.
+
+        Dominated by the mixture of the two directions' pairs, see `MixtureOfGaussians`.
+        """
+        number = whole_releases("num_steps", self.num_steps, batches)
+        if not isinstance(self.mechanism, Gaussian):
+            return super().accumulated(batches)
+        if self.sampling_prob == 1.0:
+            return Composed(self.mechanism.accumulated(batches), number)
+        shares = binomial_masses(batches, float(self.sampling_prob))
+        return Composed(MixtureOfGaussians(self.mechanism.noise_multiplier, range(batches + 1), shares), number)
 
     def noise_schedule(self) -> Schedule:
         found: Schedule = self.mechanism.noise_schedule()

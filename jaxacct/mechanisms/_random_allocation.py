@@ -1,5 +1,6 @@
 """Random allocation: each record in k of t steps."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -7,10 +8,11 @@ from jaxacct._types import NeighboringRelation
 from jaxacct._validate import check_count
 from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count
+from jaxacct.mechanisms._gaussian import Gaussian
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
 from jaxacct.mechanisms._sampling import Groups, Sampling, Sets, exact_sizes
-from jaxacct.mechanisms._schedules import Schedule
+from jaxacct.mechanisms._schedules import Schedule, not_accumulated, whole_releases
 from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS, counted, epochs
 
 
@@ -91,6 +93,15 @@ class RandomAllocation(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         return (UNIFORM_STEPS, *self.mechanism.assumptions())
+
+    def accumulated(self, batches: int) -> "RandomAllocation":
+        """A record is in one step of an epoch, and so in one of its releases."""
+        if self.num_selected != 1 or not isinstance(self.mechanism, Gaussian):
+            raise not_accumulated(self, batches)
+        return dataclasses.replace(
+            self,
+            num_steps=whole_releases("num_steps", self.num_steps, batches),
+        )
 
     def noise_schedule(self) -> Schedule:
         found: Schedule = self.mechanism.noise_schedule()

@@ -1,4 +1,4 @@
-"""The Gaussian noise of a run's releases, for those who add it."""
+"""What a run's releases are made of, for those who make them: noise, and batches."""
 
 from typing import Any
 
@@ -10,6 +10,24 @@ def stated(noise_multiplier: Any) -> float:
     if noise_multiplier is None:
         raise ValueError("noise_multiplier=None must be a number")
     return float(noise_multiplier)
+
+
+def whole_releases(name: str, steps: Any, batches: int) -> int:
+    """How many releases of `batches` batches there are in so many steps; raises ValueError where one is left over."""
+    number, left = divmod(int(steps), batches)
+    if left:
+        raise ValueError(f"{name}={steps} must be a multiple of batches={batches}, which make one release")
+    return number
+
+
+def not_accumulated(mechanism: Any, batches: int) -> ValueError:
+    """The error for a mechanism of which it is not known what several batches in one release reveal."""
+    return ValueError(
+        f"mechanism={mechanism!r} does not say what a release of {batches} of its batches reveals: must be "
+        "PoissonSampled, RandomAllocation with num_selected=1, or ScheduledAllocation, of Gaussian noise. Of shuffled "
+        "batches describe the larger ones, with fewer num_steps; or noise each batch, "
+        f"chain(count_releases(noise), MultiSteps(optimizer, {batches}))"
+    )
 
 
 def no_schedule(mechanism: Any) -> ValueError:

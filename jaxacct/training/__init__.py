@@ -20,9 +20,16 @@ the mechanism says, one for each release and not several added up, and that rele
 checkpoint are lost with it. Counts inside `optax.MultiSteps`, where batches may be added up, are refused.
 """
 
+from jaxacct.training._accumulation import accumulated
 from jaxacct.training._adaptive import AdaptiveClipping
 from jaxacct.training._batches import Batch, Batches, batches
-from jaxacct.training._counting import ReleaseCountState, count_releases, release_counts, track_privacy
+from jaxacct.training._counting import (
+    HeldReleaseCountState,
+    ReleaseCountState,
+    count_releases,
+    release_counts,
+    track_privacy,
+)
 from jaxacct.training._filter import RenyiFilter
 from jaxacct.training._guard import BudgetGuardState, budget_guard
 from jaxacct.training._phases import Epoch
@@ -37,9 +44,11 @@ __all__ = [
     "Batches",
     "BudgetGuardState",
     "Epoch",
+    "HeldReleaseCountState",
     "PrivateAggregateState",
     "ReleaseCountState",
     "RenyiFilter",
+    "accumulated",
     "apply_gradients",
     "batches",
     "budget_guard",

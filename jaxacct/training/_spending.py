@@ -15,8 +15,9 @@ from jaxacct.accounting import epsilon
 from jaxacct.mechanisms import Composed
 from jaxacct.mechanisms._base import Mechanism, Parts
 from jaxacct.special import grown
+from jaxacct.training._accumulation import MOST_BATCHES, ways_of
 from jaxacct.training._batches import Batches
-from jaxacct.training._counting import SATURATED, counts_of_batches
+from jaxacct.training._counting import SATURATED, batches_in_release, counts_of_batches
 from jaxacct.training._noise import Phase, check_released
 from jaxacct.training._phases import check_scalar
 
@@ -37,8 +38,11 @@ def _spent(
     precision: float | None,
     before: Parts,
     known: dict[Any, float] | None = None,
+    batches: int = 1,
 ) -> float:
     """Epsilon of `before` and the releases of each phase; where a phase has several descriptions, by the cheapest.
+
+    Each release is of so many of its `batches`.
 
     Where batches may have been truncated, with probability tau, a share of delta is kept for (1 + e^epsilon) tau (see
     `Batches.excess_delta`): the smallest one of `_SHARES` that is enough.
@@ -59,14 +63,16 @@ def _spent(
         parts = before
         for mechanism, count in phases:
             if count:
-                ways = mechanism.releases(count)
+                ways = ways_of(mechanism, count, batches)
                 # which of them is judged by itself: any choice is valid in the composition
                 parts += ways[0] if len(ways) == 1 else min(ways, key=lambda way: cost(way, delta))
         return cost(parts, delta)
 
     if any(count >= SATURATED for _, count in phases):
         return math.inf
-    overflow = math.fsum(phase.overflow(count) for phase, count in phases if count and isinstance(phase, Batches))
+    overflow = math.fsum(
+        phase.overflow(count * batches) for phase, count in phases if count and isinstance(phase, Batches)
+    )
     if not overflow:
         return spent(target_delta)
     for share in (share for share in _SHARES if overflow <= share * target_delta):
@@ -102,6 +108,7 @@ def privacy_spent(
       mechanism: what one phase runs, as listed, or the `Batches` drawn for it, which pay for what they truncate; with
         several phases a list or tuple of them, in the order of `phase`.
         Its noise multiplier is that of the released *sum* over the clipping norm, whatever is divided afterwards.
+        Where the count was told that a release holds several batches, still what one batch is drawn by.
       target_delta: float in (0, 1).
       precision: as for `jaxacct.epsilon`: inf for the quick bounds only.
 
@@ -110,9 +117,10 @@ def privacy_spent(
 
     Raises:
       ValueError: if the counts are not found or not unique, or traced, do not fit the number of mechanisms, or are more
-        than there are batches; if they stand inside `optax.MultiSteps`, where a release may hold several sampled
-        batches (see `count_releases`); if the mechanisms of the phases
-        differ in adjacency; if one does not say how many releases it consists of.
+        than there are batches; if they stand inside `optax.MultiSteps` and were not told how many sampled batches a
+        release holds, or no analysis of such a release is known (see `accumulated`); if the state says that other noise
+        was released; if the mechanisms of the phases differ in adjacency; if one does not say how many releases it
+        consists of.
 
     >>> import jax.numpy as jnp, optax
     >>> import jaxacct as ja
@@ -140,11 +148,14 @@ def privacy_spent(
         raise ValueError(f"{len(mechanisms)} mechanisms for {len(released)} phases: give one for each phase")
     if min(released) < 0:
         raise ValueError(f"release_counts={released} must be >= 0")
+    batches = batches_in_release(opt_state)
+    if not 1 <= batches <= MOST_BATCHES:
+        raise ValueError(f"batches_per_release={batches} must be in [1, {MOST_BATCHES}]")
     for one, count in zip(mechanisms, released, strict=True):
         _check_phase(one)
-        _check_length(one, count)
+        _check_length(one, count * batches)
     check_released(opt_state, mechanisms)
-    return _spent(list(zip(mechanisms, released, strict=True)), target_delta, precision, ())
+    return _spent(list(zip(mechanisms, released, strict=True)), target_delta, precision, (), batches=batches)
 
 
 def steps_affordable(
@@ -157,9 +168,9 @@ def steps_affordable(
 ) -> int:
     """The most noise releases of `mechanism` that stay within (`target_epsilon`, `target_delta`).
 
-    Each release holds one sampled batch, as `mechanism` says. The largest n for which the certified epsilon of n
-    releases, as `privacy_spent` would report it, is at most `target_epsilon`; for n + 1 it is above. Every smaller
-    count is within the budget as well.
+    Each release holds one sampled batch, as `mechanism` says; of several see `accumulated`, whose result it takes. The
+    largest n for which the certified epsilon of n releases, as `privacy_spent` would report it, is at most
+    `target_epsilon`; for n + 1 it is above. Every smaller count is within the budget as well.
 
     Args:
       mechanism: what one step is drawn and noised by, as for `privacy_spent`; its own number of steps is not used.
@@ -254,13 +265,13 @@ def _check_length(phase: Phase, count: int) -> None:
     """
     if isinstance(phase, Batches) and count > len(phase):
         raise ValueError(
-            f"release_counts={count} must be <= {len(phase)}, the number of the batches: used again they are not drawn "
-            "afresh, as the accounting supposes. Describe a longer run, whose batches begin with these"
+            f"{count} batches were released, and must be at most the {len(phase)} that were drawn: used again they "
+            "are not drawn afresh, as the accounting supposes. Describe a longer run, whose batches begin with these"
         )
     given = phase.length_given if isinstance(phase, Mechanism) else None
     if given is not None and given not in (1, count):
         warnings.warn(
-            f"num_steps={given} of {type(phase).__name__} is replaced by the {count} noise releases counted: "
+            f"num_steps={given} of {type(phase).__name__} is replaced by the {count} batches that were released: "
             "give 1, or the batches that were drawn for the run",
             UserWarning,
             stacklevel=3,

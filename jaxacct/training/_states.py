@@ -160,5 +160,8 @@ def with_counts(state: Any, like: _T, releases: int | Sequence[int]) -> _T:
         )
     rest = iter(old)
     made = {"release_counts": np.array(counts, np.int32), "budget_spent": np.array(False)}
-    leaves = [next(rest) if field is None else jnp.asarray(made[field]) for field in fields]
+    leaves = [
+        next(rest) if field is None else jnp.asarray(made.get(field, leaf))
+        for (_, leaf), field in zip(wanted, fields, strict=True)
+    ]
     return jax.tree.unflatten(structure, leaves)

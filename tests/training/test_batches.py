@@ -633,7 +633,7 @@ def test_groups_are_charged_by_cycles() -> None:
 def test_batches_are_not_used_twice() -> None:
     """What is drawn again under the same key is the same, and no fresh sample."""
     data = training.batches(ja.PoissonSampled(ja.Gaussian(50.0), 0.01, 300), 1000, 0)
-    with pytest.raises(ValueError, match="release_counts=301 must be <= 300, the number of the batches"):
+    with pytest.raises(ValueError, match="301 batches were released, and must be at most the 300 that were drawn"):
         training.privacy_spent(_state(301), data, DELTA)
     assert training.steps_affordable(data, 2.0, DELTA) == 300
     allocated = training.batches(ja.RandomAllocation(ja.Gaussian(50.0), 10, num_epochs=3), 1000, 0)
