@@ -35,6 +35,7 @@ from jaxacct.training._guard import BudgetGuardState, budget_guard
 from jaxacct.training._phases import Epoch
 from jaxacct.training._private import private_aggregate, private_gradients
 from jaxacct.training._release import PrivateAggregateState
+from jaxacct.training._report import report
 from jaxacct.training._spending import privacy_spent, steps_affordable
 from jaxacct.training._states import apply_gradients, restored, storable, with_counts
 
@@ -57,6 +58,7 @@ __all__ = [
     "private_aggregate",
     "private_gradients",
     "release_counts",
+    "report",
     "restored",
     "steps_affordable",
     "storable",

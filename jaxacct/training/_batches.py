@@ -17,11 +17,13 @@ from jaxacct._validate import (
     checked_whole,
     python_number,
 )
+from jaxacct.accounting._truncation import excess
 from jaxacct.bounds import methods_for
 from jaxacct.mechanisms._base import Mechanism, Parts
 from jaxacct.mechanisms._sampling import Coins, CutCoins, Fixed, Groups, Sampling
 from jaxacct.mechanisms._schedules import Schedule
-from jaxacct.special import binomial_tail, bisect_whole, grown
+from jaxacct.reporting import Run
+from jaxacct.special import binomial_tail, bisect_whole
 from jaxacct.training._drawing import INEXACT, Drawn, drawn, subset
 from jaxacct.training._grain import PaddedSource, RecordSampler
 from jaxacct.training._phases import Epoch, check_scalar
@@ -218,9 +220,12 @@ class Batches:
           ValueError: if `epsilon` is not >= 0.
         """
         check_epsilon("epsilon", epsilon)
-        epsilon = checked_number("epsilon", epsilon)
-        overflow = self.overflow(len(self) if num_steps is None else num_steps)
-        return min(1.0, (overflow + grown(overflow, epsilon, 16)) * _ROUND_UP)
+        return excess(self.overflow(len(self) if num_steps is None else num_steps), checked_number("epsilon", epsilon))
+
+    def as_run(self) -> Run:
+        """What a statement is about: the whole run, and what its batches may differ by from what it says."""
+        described = self.mechanism.mechanism if isinstance(self.mechanism, Epoch) else self.mechanism
+        return Run(described, self.overflow(len(self)))
 
     # What training asks of a phase:
 
