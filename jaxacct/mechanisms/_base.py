@@ -30,6 +30,7 @@ from jaxacct.mechanisms._fields import (
 from jaxacct.mechanisms._plain import plain, source_of
 from jaxacct.mechanisms._sampling import Sampling
 from jaxacct.mechanisms._schedules import Schedule, no_schedule, not_accumulated
+from jaxacct.mechanisms._sizes import is_silent
 
 Parts = tuple[tuple["Mechanism", Any], ...]  # (mechanism, how often it was run)
 
@@ -138,14 +139,17 @@ class Description:
 
     def parameters(self) -> dict[str, Any]:
         """The fields as plain values, ready for JSON."""
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        return {"type": type(self).__name__, **{field.name: plain(getattr(self, field.name)) for field in fields}}
+        return {"type": type(self).__name__, **{name: plain(value) for name, value in self._held()}}
 
     def source(self) -> str:
         """Python that makes it again after ``import jaxacct as ja``; functions, which no text makes, by their names."""
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        held = ", ".join(f"{field.name}={source_of(getattr(self, field.name))}" for field in fields)
+        held = ", ".join(f"{name}={source_of(value)}" for name, value in self._held())
         return f"ja.{type(self).__name__}({held})"
+
+    def _held(self) -> list[tuple[str, Any]]:
+        """(field, value) of all that have something to say."""
+        fields = [(field, getattr(self, field.name)) for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        return [(field.name, value) for field, value in fields if not is_silent(field, value)]
 
     def describe(self) -> str:
         """One line on what was run, or how a report is made."""

@@ -24,6 +24,8 @@ def source_of(value: Any) -> str:
         return str(value.source())
     if isinstance(value, tuple):
         return f"({', '.join(map(source_of, value))}{',' * (len(value) == 1)})"
+    if isinstance(value, enum.Enum):
+        return f"ja.{value}"
     if hasattr(value, "tolist"):
         return repr(value.tolist())
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # functions' addresses

@@ -12,6 +12,7 @@ from jaxacct.mechanisms._gaussian import Gaussian
 from jaxacct.mechanisms._mixture_of_gaussians import MixtureOfGaussians
 from jaxacct.mechanisms._sampling import Coins, Sampling, exact_sizes
 from jaxacct.mechanisms._schedules import Schedule, whole_releases
+from jaxacct.mechanisms._sizes import check_size, remembered
 from jaxacct.mechanisms._words import EVERY_STEP, counted
 from jaxacct.special import binomial_masses
 
@@ -27,6 +28,7 @@ class PoissonSampled(Mechanism):
         `Composed`, held as the one that it is as private as, 1/sigma^2 the sum of theirs (`Composed.as_one_release`).
       sampling_prob: float in [0, 1].
       num_steps: whole number >= 1.
+      dataset_size: how many records it was described for, if that is to be remembered: `training.batches` compares it.
 
     Raises:
       ValueError: if a field is out of range.
@@ -47,6 +49,7 @@ class PoissonSampled(Mechanism):
         "sampling probability", "Q", help="probability to join a step, in [0, 1]", privacy=Privacy.FALLS
     )
     num_steps: Any = count("number of steps", "T", help="steps in all", privacy=Privacy.FALLS, default=1)
+    dataset_size: int | None = remembered()
 
     @classmethod
     def from_epochs(
@@ -72,7 +75,12 @@ class PoissonSampled(Mechanism):
         3600
         """
         records, batch, passes = exact_sizes(dataset_size, batch_size, epochs)
-        return cls(mechanism, sampling_prob=float(batch / records), num_steps=math.ceil(passes * records / batch))
+        steps = math.ceil(passes * records / batch)
+        return cls(mechanism, sampling_prob=float(batch / records), num_steps=steps, dataset_size=records)
+
+    def check(self) -> None:
+        super().check()
+        check_size(self.dataset_size)
 
     def describe(self) -> str:
         scheme = f"Poisson sampling, probability {self.sampling_prob:.6g}, {counted(self.num_steps, 'step')}"

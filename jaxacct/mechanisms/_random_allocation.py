@@ -13,6 +13,7 @@ from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
 from jaxacct.mechanisms._sampling import Groups, Sampling, Sets, exact_sizes
 from jaxacct.mechanisms._schedules import Schedule, not_accumulated, whole_releases
+from jaxacct.mechanisms._sizes import check_size, remembered
 from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS, counted, epochs
 
 
@@ -29,6 +30,7 @@ class RandomAllocation(Mechanism):
       num_steps: whole number >= 1, steps t in one epoch.
       num_selected: whole number in [1, num_steps], steps k that a record joins in one epoch.
       num_epochs: whole number >= 1.
+      dataset_size: as for `PoissonSampled`.
 
     Raises:
       ValueError: if a field is out of range.
@@ -57,6 +59,7 @@ class RandomAllocation(Mechanism):
         default=1,
     )
     num_epochs: Any = count("number of epochs", "E", help="epochs, allocated afresh", privacy=Privacy.FALLS, default=1)
+    dataset_size: int | None = remembered()
 
     @classmethod
     def from_epochs(
@@ -85,7 +88,11 @@ class RandomAllocation(Mechanism):
         """
         records, batch, _ = exact_sizes(dataset_size, batch_size, epochs)
         check_count("epochs", epochs)
-        return cls(mechanism, num_steps=math.floor(records / batch), num_epochs=epochs)
+        return cls(mechanism, num_steps=math.floor(records / batch), num_epochs=epochs, dataset_size=records)
+
+    def check(self) -> None:
+        super().check()
+        check_size(self.dataset_size)
 
     def describe(self) -> str:
         scheme = f"random allocation, each record in {self.num_selected:.0f} of {counted(self.num_steps, 'step')}"

@@ -22,6 +22,7 @@ from jaxacct.bounds import methods_for
 from jaxacct.mechanisms._base import Mechanism, Parts
 from jaxacct.mechanisms._sampling import Coins, CutCoins, Fixed, Groups, Sampling
 from jaxacct.mechanisms._schedules import Schedule
+from jaxacct.mechanisms._sizes import known_size
 from jaxacct.reporting import Run
 from jaxacct.special import binomial_tail, bisect_whole
 from jaxacct.training._drawing import INEXACT, Drawn, drawn, subset
@@ -298,7 +299,7 @@ def batches(
     Args:
       mechanism: what is to be accounted for; its number of steps, of all epochs, is the number of batches.
       num_records: whole number in [1, 2^31 - 2], the size of the data set; of a shuffle its number of reports. Where a
-        mechanism says how many records there are, that number: batches of another data set follow another law.
+        mechanism says how many records there are, or was made by `from_epochs` for so many, that number.
       key: of `jax.random`, a whole number >= 0, or bytes: who knows it knows who took part. A private run wants
         ``secrets.token_bytes(32)``, kept where checkpoints are kept. One key for one run: a second phase or run of the
         same law under the same key would draw the same batches again, which is not what composition accounts for.
@@ -330,7 +331,9 @@ def batches(
     methods_for(mechanism.mechanism if isinstance(mechanism, Epoch) else mechanism)
     secret = secret_bytes(key)
     check_count("num_records", checked_number("num_records", num_records), largest=_MOST_RECORDS)
-    num_records = int(num_records)
+    num_records, described_for = int(num_records), known_size(mechanism)
+    if described_for not in (None, num_records):
+        raise ValueError(f"num_records={num_records} must be {described_for}, the dataset_size of the mechanism")
     sampling = mechanism.sampling()
     check_count("number of steps", sampling.length, largest=_MOST_STEPS)
     sampling = sampling.of_records(num_records)

@@ -51,7 +51,8 @@ def private_aggregate(
       key: as for `batches`: of `jax.random`, a whole number >= 0, or bytes. Who knows it knows the noise, so a private
         run wants ``secrets.token_bytes(32)``, one for each run.
       batch_size: > 0, records that join a step on average, by which sums are divided: public, and never what a batch
-        happens to hold. None for that of the `Batches`; 1 for the sum itself; of several phases one for all or each.
+        happens to hold. None for that of the `Batches`, or of a run made by `from_epochs`; 1 for the sum itself; of
+        several phases one for all or each.
       axis_name: of mapped axes over which a batch is spread, one or a tuple.
 
     Returns:

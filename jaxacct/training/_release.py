@@ -9,6 +9,7 @@ import numpy as np
 import optax  # type: ignore[import-untyped]
 
 from jaxacct._validate import check_positive, checked_number
+from jaxacct.mechanisms._sizes import known_size
 from jaxacct.training._adaptive import AdaptiveClipping
 from jaxacct.training._batches import Batches
 from jaxacct.training._clipping import ClippedSum
@@ -43,12 +44,14 @@ def _expected_sizes(phases: Sequence[Phase], batch_size: Any) -> tuple[float, ..
     sizes = []
     for phase, size in zip(phases, given, strict=True):
         if size is None:
-            if not isinstance(phase, Batches):
+            records = phase.num_records if isinstance(phase, Batches) else known_size(phase)
+            if records is None:
                 raise ValueError(
                     f"batch_size=None of {type(phase).__name__}: must be the number of records that join a step on "
                     "average; or give the batches, which know it, in the place of the mechanism"
                 )
-            size = phase.mean_batch_size
+            described = phase.mechanism if isinstance(phase, Batches) else phase
+            size = records * described.sampling().of_records(records).rate
         check_positive("batch_size", checked_number("batch_size", size))
         sizes.append(float(size))
     return tuple(sizes)

@@ -678,6 +678,28 @@ def test_a_mechanism_that_knows_its_records_wants_as_many() -> None:
         )
 
 
+def test_a_mechanism_that_was_described_for_a_size_remembers_it() -> None:
+    sizes: dict[str, Any] = {"dataset_size": 500, "batch_size": 50, "epochs": 2}
+    for kind in (ja.PoissonSampled, ja.RandomAllocation, ja.ShuffledBatches):
+        run = kind.from_epochs(GAUSSIAN, **sizes)
+        plain = dataclasses.replace(run, dataset_size=None)
+        assert run == plain
+        assert repr(run) == repr(plain)
+        assert run.parameters() == {**plain.parameters(), "dataset_size": 500}
+        assert "dataset_size" not in plain.source()
+        assert eval(run.source(), {"ja": ja}).dataset_size == 500
+        for one in (run, dataclasses.replace(run, mechanism=ja.Gaussian(2.0)), jax.tree.map(float, run)):
+            assert one.dataset_size == 500
+        asked = (run,) if kind is ja.ShuffledBatches else (run, ja.ZeroOut(run), ja.ReplaceOne(run))
+        for one in asked:
+            assert training.batches(one, 500, 0).num_records == 500
+            with pytest.raises(ValueError, match="num_records=499 must be 500, the dataset_size of the mechanism"):
+                training.batches(one, 499, 0)
+        assert training.batches(plain, 499, 0).num_records == 499
+        with pytest.raises(ValueError, match="dataset_size=0"):
+            dataclasses.replace(run, dataset_size=0)
+
+
 # What is refused
 
 

@@ -19,6 +19,7 @@ from support.mechanisms import EXAMPLES
 
 import jaxacct as ja
 from jaxacct import training
+from jaxacct.mechanisms._same_bins import SameBins
 from jaxacct.training._clipping import clipped_sum
 
 DELTA = 1e-6
@@ -91,6 +92,24 @@ def test_a_record_that_is_not_finite_is_none() -> None:
         found, _ = step(spoiled, mask=MASK)
         wanted, _ = step(good, mask=without)
         _same(found, wanted)
+
+
+def test_a_run_for_so_many_records_knows_its_batch_size() -> None:
+    """As `from_epochs` describes it, alone or as batches, and in an epoch or another adjacency."""
+    sizes: dict[str, Any] = {"dataset_size": 500, "batch_size": 50, "epochs": 2}
+    gradients = _gradients()
+
+    def found(run: Any, size: Any) -> Any:
+        noise = _aggregate(run, batch_size=size)
+        return jax.jit(noise.update)(gradients, noise.init(PARAMS), PARAMS, mask=MASK)[0]
+
+    for kind in (ja.PoissonSampled, ja.RandomAllocation, ja.ShuffledBatches):
+        run = kind.from_epochs(ja.Gaussian(1.0), **sizes)
+        wanted = found(run, 50.0)
+        shuffled = kind is ja.ShuffledBatches
+        others = () if shuffled else (ja.ZeroOut(run),)
+        for one in (run, training.batches(run, 500, 0), *others):
+            _same(found(one, None), wanted)
 
 
 def test_zero_gradients_stay_zero() -> None:
@@ -245,6 +264,14 @@ def test_which_runs_have_a_schedule(kind: type) -> None:
         return
     with pytest.raises(ValueError, match="does not say what Gaussian noise"):
         _aggregate(EXAMPLES[kind])
+
+
+def test_noise_of_cycles_is_that_of_a_step() -> None:
+    """Whose run is described by one release of all cycles together, with less noise than each of them has."""
+    [(noise, _)] = SameBins.of(ja.Gaussian(2.0), num_steps=100, num_cycles=4).noise_schedule()
+    assert 2.0 <= noise < 2.0 * (1.0 + 1e-14)
+    with pytest.raises(ValueError, match="does not say what a release of 4"):
+        training.accumulated(SameBins.of(ja.Gaussian(2.0), num_steps=100, num_cycles=4), batches=4)
 
 
 def test_keys() -> None:
