@@ -114,16 +114,38 @@ class Noise:
         return total
 
 
-def noise_key(key: Any) -> Callable[[], jax.Array]:
-    """A function that makes the typed key of the noise from `key`, in a buffer of its own at each call.
+@dataclasses.dataclass(frozen=True)
+class NoiseKey:
+    """The key of the noise to come: its first words, and how they are read.
 
-    A key of `jax.random` with a type is taken as it is; from all else that `training.batches` takes a key is derived
-    that shares nothing with the one for batches.
+    A state holds the words, which every format of checkpoints knows, and not a typed key.
+
+    Attributes:
+      words: uint32, of the first key.
+      kind: the implementation of `jax.random` that they are for.
     """
-    if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
-        if key.shape:
-            raise ValueError(f"key of shape {key.shape} must be one key")
-        kind = jax.random.key_impl(key)
-        return lambda: jax.random.wrap_key_data(jnp.copy(jax.random.key_data(key)), impl=kind)
-    words = np.frombuffer(hashlib.shake_256(_LABEL + secret_bytes(key)).digest(8), "<u4").astype(np.uint32)
-    return lambda: jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
+
+    words: Any
+    kind: Any
+
+    @classmethod
+    def of(cls, key: Any) -> "NoiseKey":
+        """From a typed key of `jax.random` as it is; from all else that `training.batches` takes, a derived one.
+
+        What is derived shares nothing with what batches are drawn from.
+        """
+        if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+            if key.shape:
+                raise ValueError(f"key of shape {key.shape} must be one key")
+            return cls(jax.random.key_data(key), jax.random.key_impl(key))
+        seed = hashlib.shake_256(_LABEL + secret_bytes(key)).digest(8)
+        return cls(np.frombuffer(seed, "<u4").astype(np.uint32), "threefry2x32")
+
+    def first(self) -> jax.Array:
+        """The words, in a buffer of their own: whoever donates a state may begin again."""
+        return jnp.array(self.words)
+
+    def split(self, words: jax.Array, number: int) -> tuple[jax.Array, list[jax.Array]]:
+        """The words of the next release, and so many keys for this one."""
+        new, *keys = jax.random.split(jax.random.wrap_key_data(words, impl=self.kind), number + 1)
+        return jax.random.key_data(new), keys

@@ -14,7 +14,7 @@ from jaxacct.training._adaptive import AdaptiveClipping
 from jaxacct.training._batches import Batches
 from jaxacct.training._clipping import ClippedSum
 from jaxacct.training._counting import SATURATED, ReleaseCountState, phase_mask, track_privacy
-from jaxacct.training._noise import Noise, Phase, checked_clip, noise_key, phases_of, rounded_up, schedule_rows
+from jaxacct.training._noise import Noise, NoiseKey, Phase, checked_clip, phases_of, rounded_up, schedule_rows
 
 _UP = 1.0 + 2.0**-22  # of products of float32
 
@@ -30,7 +30,7 @@ class PrivateAggregateState(NamedTuple):
     Array([[0., 2., 1.]], dtype=float32)
     """
 
-    rng_key: jax.Array
+    rng_key: jax.Array  # uint32, the words of a key
     released_noise: jax.Array  # float32 [pieces, 3]: phase, noise multiplier, for how many releases
     l2_norm_clip: Any  # float32 [] where it adapts; (): no leaf, where it does not
     releases: ReleaseCountState
@@ -67,7 +67,7 @@ class Release:
         self.fixed = None if self.adaptive else checked_clip("l2_norm_clip", l2_norm_clip)
         self.noise = Noise.of(self.phases, self._share)
         self.rows = schedule_rows(self.phases)
-        self.key = noise_key(key)
+        self.key = NoiseKey.of(key)
         self.axis_name = axis_name
         self.counter = track_privacy(len(self.phases))
 
@@ -76,7 +76,7 @@ class Release:
 
     def init(self, params: optax.Params) -> PrivateAggregateState:
         clip = () if self.adaptive is None else jnp.array(self.adaptive.initial, jnp.float32)
-        return PrivateAggregateState(self.key(), jnp.array(self.rows), clip, self.counter.init(params))
+        return PrivateAggregateState(self.key.first(), jnp.array(self.rows), clip, self.counter.init(params))
 
     def clip(self, state: PrivateAggregateState) -> Any:
         return self.fixed if self.adaptive is None else state.l2_norm_clip
@@ -97,7 +97,7 @@ class Release:
             deviation = multiplier * jnp.float32(rounded_up(self.fixed * _UP))
         sizes = np.array(self.sizes, np.float32)
         share = jnp.where(here, jnp.float32(1.0) / sizes, jnp.zeros_like(sizes)).sum()
-        new_key, of_count, *keys = jax.random.split(state.rng_key, len(found.total) + 2)
+        new_key, (of_count, *keys) = self.key.split(state.rng_key, len(found.total) + 1)
         updates = []
         for total, sub_key, leaf in zip(found.total, keys, like, strict=True):
             noise = jax.random.normal(sub_key, total.shape, total.dtype)
