@@ -88,7 +88,6 @@ class Release:
         if self.axis_name is not None:
             found = jax.tree.map(lambda part: jax.lax.psum(part, self.axis_name), found)  # type: ignore[no-untyped-call]
         here = phase_mask(phase, len(self.phases))
-        known = jnp.any(here)
         counts = state.releases.release_counts
         multiplier = self.noise.multiplier(here, counts)
         if self.fixed is None:
@@ -96,14 +95,14 @@ class Release:
         else:
             deviation = multiplier * jnp.float32(rounded_up(self.fixed * _UP))
         sizes = np.array(self.sizes, np.float32)
+        # 0, as the noise is, where a traced phase is none of those there are: nothing without noise is let out
         share = jnp.where(here, jnp.float32(1.0) / sizes, jnp.zeros_like(sizes)).sum()
         new_key, (of_count, *keys) = self.key.split(state.rng_key, len(found.total) + 1)
         updates = []
         for total, sub_key, leaf in zip(found.total, keys, like, strict=True):
             noise = jax.random.normal(sub_key, total.shape, total.dtype)
             mean = (total + deviation.astype(total.dtype) * noise) * share.astype(total.dtype)
-            # nothing without noise is let out, where a traced phase is none of those there are
-            updates.append(jnp.where(known, mean, jnp.zeros_like(mean)).astype(leaf.dtype))
+            updates.append(mean.astype(leaf.dtype))
         _, releases = self.counter.update((), state.releases, phase=phase)
         # a state that was restored from a run with other noise has lost count
         same = jnp.all(state.released_noise == jnp.asarray(self.rows))
@@ -114,5 +113,5 @@ class Release:
             spread = jnp.where(here, spreads, jnp.zeros_like(spreads)).sum()
             noisy = found.half_excess.astype(jnp.float32) + spread * jax.random.normal(of_count, (), jnp.float32)
             moved = self.adaptive.moved(clip, noisy * share + jnp.float32(0.5))
-            clip = jnp.where(known, moved, clip)
+            clip = jnp.where(jnp.any(here), moved, clip)
         return updates, PrivateAggregateState(new_key, state.released_noise, clip, ReleaseCountState(kept))

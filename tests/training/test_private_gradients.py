@@ -136,9 +136,9 @@ def test_against_optax() -> None:
 def test_microbatches_give_the_gradient_of_the_whole_batch(size: int | None) -> None:
     whole = _aggregate(key=3, clip=0.5)
     cut = training.private_gradients(_loss, RUN, l2_norm_clip=0.5, key=3, batch_size=1.0, microbatch_size=size)
-    state = whole.init(PARAMS)
-    wanted, after = whole.update(_gradients(), state, PARAMS, mask=MASK)
-    found, end = jax.jit(cut.update)(RECORDS, cut.init(PARAMS), PARAMS, mask=MASK)
+    state, mask = whole.init(PARAMS), MASK[::-1]
+    wanted, after = whole.update(_gradients(), state, PARAMS, mask=mask)
+    found, end = jax.jit(cut.update)(RECORDS, cut.init(PARAMS), PARAMS, mask=mask)
     _same(found, wanted)
     assert training.release_counts(end).tolist() == training.release_counts(after).tolist() == [1]
     np.testing.assert_array_equal(end.rng_key, after.rng_key)
