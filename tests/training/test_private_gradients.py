@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -563,3 +564,58 @@ def test_noise_once_on_eight_devices() -> None:
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(_SHARDED)]
     done = subprocess.run(command, env={**os.environ, **devices}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # orbax
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("kept_by", ["orbax", "msgpack"])
+def test_killed_and_restored_ten_times(kept_by: str, tmp_path: Path) -> None:
+    """Each time from what was saved last, by a fresh optimizer: the same parameters, key, count and statement."""
+    run = ja.PoissonSampled(ja.Gaussian(1.5), 0.3, 44)
+    data = training.batches(run, num_records=ROWS, key=0)
+
+    def begin() -> tuple[Any, Any]:
+        clip = training.AdaptiveClipping(1.0, count_noise=2.0)
+        private = training.private_gradients(_loss, data, l2_norm_clip=clip, key=b"secret", microbatch_size=4)
+        optimizer = optax.chain(private, optax.adam(0.1))
+        return optimizer, (PARAMS, optimizer.init(PARAMS))
+
+    optimizer, straight = begin()
+
+    @jax.jit
+    def step(held: Any, batch: Any) -> Any:
+        params, state = held
+        records = jax.tree.map(lambda leaf: leaf[batch.indices], RECORDS)
+        updates, state = optimizer.update(records, state, params, mask=batch.mask)
+        return optax.apply_updates(params, updates), state
+
+    for batch in data:
+        straight = step(straight, batch)
+    if kept_by == "orbax":
+        checkpointer = pytest.importorskip("orbax.checkpoint").StandardCheckpointer()
+    else:
+        serialization = pytest.importorskip("flax.serialization")
+    held = begin()[1]
+    for life in range(11):  # ten ends of it and one that comes to the end, four steps each; one step is lost each time
+        done = int(training.release_counts(held)[0])
+        assert done == 4 * life
+        for number, batch in enumerate(data.after(done), 1):
+            held = step(held, batch)
+            if number == 4:
+                break
+        if kept_by == "orbax":
+            checkpointer.save(tmp_path / str(life), held)
+            checkpointer.wait_until_finished()
+        else:
+            stored = serialization.to_bytes(held)
+        if life < 10:
+            step(held, data[4 * life + 4])
+        fresh = begin()[1]
+        if kept_by == "orbax":
+            held = checkpointer.restore(tmp_path / str(life), fresh)
+        else:
+            held = serialization.from_bytes(fresh, stored)
+    jax.tree.map(np.testing.assert_array_equal, held, straight)
+    assert training.release_counts(held).tolist() == [44]
+    assert training.report(held, data, DELTA) == training.report(straight, data, DELTA)
+    assert training.privacy_spent(held, data, DELTA) == training.privacy_spent(straight, data, DELTA)
