@@ -40,8 +40,9 @@ def private_aggregate(
     lost count. Put it first in ``optax.chain``.
 
     - A record whose gradient is not finite counts as zero, whatever that does to the training; others are not touched.
-    - Norms are held below C by all that float32 may round on the way, see `jaxacct.training._clipping`. That the sum
-      and the noise are themselves of float32 is not accounted for.
+    - Norms are held below C by all that float32 may round on the way, see `jaxacct.training._clipping`, and normals
+      go to 9.4 standard deviations, see `jaxacct.training._normals`. That the sum and the noise are themselves rounded
+      to float32 is not accounted for.
     - Under ``jit`` with sharded records the noise is added once, to the sum of all. Inside ``jax.shard_map`` give
       `axis_name`: sums are added up over it, and every device adds the same noise to the same sum.
 

@@ -15,6 +15,7 @@ from jaxacct.training._batches import Batches
 from jaxacct.training._clipping import ClippedSum
 from jaxacct.training._counting import SATURATED, ReleaseCountState, phase_mask, track_privacy
 from jaxacct.training._noise import Noise, NoiseKey, Phase, checked_clip, phases_of, rounded_up, schedule_rows
+from jaxacct.training._normals import normals
 
 _UP = 1.0 + 2.0**-22  # of products of float32
 
@@ -100,7 +101,7 @@ class Release:
         new_key, (of_count, *keys) = self.key.split(state.rng_key, len(found.total) + 1)
         updates = []
         for total, sub_key, leaf in zip(found.total, keys, like, strict=True):
-            noise = jax.random.normal(sub_key, total.shape, total.dtype)
+            noise = normals(sub_key, total.shape, total.dtype)
             mean = (total + deviation.astype(total.dtype) * noise) * share.astype(total.dtype)
             updates.append(mean.astype(leaf.dtype))
         _, releases = self.counter.update((), state.releases, phase=phase)
@@ -111,7 +112,7 @@ class Release:
         if self.adaptive is not None:
             spreads = np.array([self.adaptive.noise_of_count(size) for size in self.sizes], np.float32)
             spread = jnp.where(here, spreads, jnp.zeros_like(spreads)).sum()
-            noisy = found.half_excess.astype(jnp.float32) + spread * jax.random.normal(of_count, (), jnp.float32)
+            noisy = found.half_excess.astype(jnp.float32) + spread * normals(of_count, (), jnp.float32)
             moved = self.adaptive.moved(clip, noisy * share + jnp.float32(0.5))
             clip = jnp.where(jnp.any(here), moved, clip)
         return updates, PrivateAggregateState(new_key, state.released_noise, clip, ReleaseCountState(kept))

@@ -22,6 +22,7 @@ import jaxacct as ja
 from jaxacct import training
 from jaxacct.mechanisms._same_bins import SameBins
 from jaxacct.training._clipping import clipped_sum
+from jaxacct.training._normals import from_words
 
 DELTA = 1e-6
 RUN = ja.PoissonSampled(ja.Gaussian(noise_multiplier=1.0), sampling_prob=0.01, num_steps=1)
@@ -204,6 +205,22 @@ def test_noise_is_that_of_the_run() -> None:
     noise = _aggregate()
     (a, b), _ = noise.update(jax.tree.map(lambda x: x[None], two), noise.init(two), two, mask=np.array([True]))
     assert abs(np.corrcoef(a[0], b)[0, 1]) < 0.05
+
+
+def test_normals_have_tails() -> None:
+    """Radii from 64 bits, at each power of two, against double precision; those of `jax.random` end at 5.42."""
+    high = np.array([0] * 33 + [2**i for i in range(32)] + [2**32 - 1, 3 * 2**29], np.uint32)
+    low = np.array([0, *(2**i for i in range(32)), *[0] * 34], np.uint32)
+    u = (high.astype(np.float64) + (low.astype(np.float64) + 0.5) * 2.0**-32) * 2.0**-32
+    for turn, cosine in ((0, 1.0), (2**31, -1.0), (2**29, math.sqrt(0.5))):
+        for dtype, rtol in ((jnp.float32, 1e-6), (jnp.float64, 1e-12)):
+            with jax.enable_x64(dtype == jnp.float64):
+                found = from_words(high, low, np.full_like(low, turn), dtype)
+                wanted = np.sqrt(-2.0 * np.log(u)) * cosine
+                np.testing.assert_allclose(found, wanted, rtol=rtol, atol=1e-3 if dtype == jnp.float32 else 1e-12)
+                tail = u < 1e-3
+                np.testing.assert_allclose(np.asarray(found)[tail], wanted[tail], rtol=rtol)
+    assert 9.48 < wanted.max() / math.sqrt(0.5) < 9.5
 
 
 def test_wrong_noise_would_be_found() -> None:
