@@ -1210,7 +1210,7 @@ _BATCHES = (
     Mutant("accounting/_truncation.py", "left = math.nextafter(target_delta *", "left = math.nextafter(", BATCHES),
     Mutant("reporting.py", "lower, analysis_lower = (max(0.0, low - more)", "lower, analysis_lower = (low", STATED),
     Mutant("reporting.py", "_replace(target_delta=larger)", "_replace(target_delta=delta)", STATED),
-    Mutant("training/_clipping.py", "1.0 - math.ceil(roundings) * _ROUNDING", "1.0", CLIPPED),
+    Mutant("training/_clipping.py", "1.0 - rounding, kind", "1.0, kind", CLIPPED),
     Mutant(
         "training/_clipping.py",
         "reduce(operator.and_, finite, mask)",

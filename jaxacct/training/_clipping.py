@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-_BLOCK = 256  # squares that are added up at once, in any order: a relative error of less than so many roundings
+_BLOCK = 2**14  # squares that are added up at once, in any order: a relative error of less than so many roundings
 _ROUNDING = 2.0**-24  # of a float32
 _OTHERS = 32.0  # roundings of quotients, products and roots, which some devices do by a few units in the last place
 _LEAST_SCALE = 2.0**-100  # what is smaller is no smaller in a norm
+_LARGEST = 2.0**120  # entry of a record: one with a larger one counts as zero
+_LARGEST_RATIO = 2.0**80  # of an entry to the norm that it is clipped to, likewise
 
 
 class ClippedSum(NamedTuple):
@@ -63,9 +65,10 @@ def _sum_of_squares(leaf: jax.Array) -> jax.Array:
 def clipped_sum(leaves: Sequence[jax.Array], mask: jax.Array, l2_norm_clip: Any) -> ClippedSum:
     """The sum over the rows where `mask` is of what remains of each when it is clipped to `l2_norm_clip`.
 
-    A record with a gradient that is not finite counts as zero. Norms are those of the record scaled by its largest
-    entry, so that no square overflows or vanishes, and the bound that they are held to is lower than the norm by all
-    roundings there may be: of d entries a few thousand units of 2^-24, however large d.
+    A record with a gradient that is not finite counts as zero, and so does one with an entry beyond 2^80 times the
+    norm or 2^120. Norms are those of the record scaled by its largest entry, so that no square overflows or vanishes,
+    and the bound that they are held to is lower than the norm by all roundings there may be: half a unit of 2^-24 for
+    each number that is added in one go, of an axis of 1024 entries, say, less than 1e-4 in all.
 
     Args:
       leaves: floats [B, ...] each, whose rows together are one record's gradient.
@@ -76,22 +79,26 @@ def clipped_sum(leaves: Sequence[jax.Array], mask: jax.Array, l2_norm_clip: Any)
       `ClippedSum`, in float32; in float64 if a leaf is.
     """
     kind = working_type(leaves)
+    wide = [leaf.astype(kind) for leaf in leaves]
     entries = [tuple(range(1, leaf.ndim)) for leaf in leaves]
-    finite = [jnp.isfinite(leaf).all(axes) for leaf, axes in zip(leaves, entries, strict=True)]
-    rows = functools.reduce(operator.and_, finite, mask)
-    held = [jnp.where(_spread(rows, leaf), leaf, jnp.zeros_like(leaf)).astype(kind) for leaf in leaves]
-    tops = [jnp.abs(leaf).max(axes, initial=0.0) for leaf, axes in zip(held, entries, strict=True)]
+    tops = [jnp.abs(leaf).max(axes, initial=0.0) for leaf, axes in zip(wide, entries, strict=True)]
     scale = functools.reduce(jnp.maximum, tops, jnp.full(mask.shape, _LEAST_SCALE, kind))
-    parts = [leaf / _spread(scale, leaf) for leaf in held]
-    norms = jnp.sqrt(functools.reduce(operator.add, map(_sum_of_squares, parts), jnp.zeros(mask.shape, kind)))
-    roundings = max((_additions(leaf.shape[1:]) for leaf in leaves), default=0) + len(leaves) + _OTHERS
-    limit = jnp.asarray(l2_norm_clip, kind) * jnp.asarray(1.0 - math.ceil(roundings) * _ROUNDING, kind)
+    squares = (_sum_of_squares(leaf / _spread(scale, leaf)) for leaf in wide)
+    norms = jnp.sqrt(functools.reduce(operator.add, squares, jnp.zeros(mask.shape, kind)))
+    additions = max((_additions(leaf.shape[1:]) for leaf in leaves), default=0) + len(leaves)
+    rounding = math.ceil(0.5 * additions + _OTHERS) * _ROUNDING  # a root halves what the sum errs by, relatively
+    limit = jnp.asarray(l2_norm_clip, kind) * jnp.asarray(1.0 - rounding, kind)
+    # no quotient below is subnormal: those are not to be trusted, nor are reciprocals of what is larger
+    most = jnp.minimum(limit * jnp.asarray(_LARGEST_RATIO, kind), jnp.asarray(_LARGEST, kind))
+    rows = mask & (scale <= most) & jnp.isfinite(norms)
     within = norms <= limit / scale
-    factors = limit / jnp.where(within, jnp.ones_like(norms), norms)
+    one, none = jnp.ones_like(norms), jnp.zeros_like(norms)
+    weights = jnp.where(rows, jnp.where(within, one, limit / jnp.where(within, one, norms) / scale), none)
 
-    def total(leaf: jax.Array, part: jax.Array) -> jax.Array:
-        return jnp.where(_spread(within, leaf), leaf, part * _spread(factors, leaf)).sum(0)
+    def total(leaf: jax.Array) -> jax.Array:
+        finite = jnp.where(_spread(rows, leaf), leaf, jnp.zeros_like(leaf))  # nothing times nan is no zero
+        return jnp.tensordot(weights, finite, 1, precision=jax.lax.Precision.HIGHEST)
 
     half = jnp.asarray(0.5, kind)
-    halves = jnp.where(rows, jnp.where(within, half, -half), jnp.zeros_like(half))
-    return ClippedSum([total(leaf, part) for leaf, part in zip(held, parts, strict=True)], halves.sum(0))
+    halves = jnp.where(rows, jnp.where(within, half, -half), none)
+    return ClippedSum(list(map(total, wide)), halves.sum(0))

@@ -39,7 +39,7 @@ def private_aggregate(
     refuses to answer for a mechanism with another one, and a state that is restored into a transform of other noise has
     lost count. Put it first in ``optax.chain``.
 
-    - A record whose gradient is not finite counts as zero, whatever that does to the training; others are not touched.
+    - A record whose gradient is not finite, or has an entry beyond 2^80 times C, counts as zero; no other is touched.
     - Norms are held below C by all that float32 may round on the way, see `jaxacct.training._clipping`, and normals
       go to 9.4 standard deviations, see `jaxacct.training._normals`. That the sum and the noise are themselves rounded
       to float32 is not accounted for.
