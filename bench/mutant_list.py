@@ -1190,6 +1190,7 @@ NEARBY = "tests/bounds/test_nearby.py"
 CLIPPED = "tests/training/test_private_gradients.py -k 'adds_more or not_finite'"
 ADDED = "tests/training/test_private_gradients.py -k 'noise_is or follows or phases or by_half or share or cycles'"
 RELEASED = "tests/training/test_private_gradients.py -k 'other_noise'"
+NORMAL = "tests/training/test_private_gradients.py -k tails"
 PIECES = "tests/training/test_private_gradients.py -k 'whole_batch or cut_already'"
 HELD = "tests/training/test_training.py -k 'told or accumulated'"
 TOGETHER = "tests/mechanisms/test_several_releases.py"
@@ -1211,12 +1212,14 @@ _BATCHES = (
     Mutant("reporting.py", "lower, analysis_lower = (max(0.0, low - more)", "lower, analysis_lower = (low", STATED),
     Mutant("reporting.py", "_replace(target_delta=larger)", "_replace(target_delta=delta)", STATED),
     Mutant("training/_clipping.py", "1.0 - rounding, kind", "1.0, kind", CLIPPED),
+    Mutant("training/_clipping.py", "& (scale <= most) & jnp.isfinite(norms)", "", CLIPPED),
     Mutant(
         "training/_clipping.py",
-        "reduce(operator.and_, finite, mask)",
-        "reduce(operator.or_, finite[:0], mask)",
+        "jnp.minimum(limit * jnp.asarray(_LARGEST_RATIO",
+        "(0 * limit + jnp.asarray(1e38",
         CLIPPED,
     ),
+    Mutant("training/_normals.py", "(low.astype(dtype) + half) * word", "word", NORMAL),
     Mutant("training/_clipping.py", "within, half, -half)", "within, half + half, 0.0 * half)", ADDED),
     Mutant("training/_adaptive.py", "of_count = 2.0 *", "of_count = 4.0 *", ADDED),
     Mutant("training/_noise.py", "place = counts[i] %", "place = 0 * counts[i] %", ADDED),
