@@ -22,6 +22,7 @@ from jaxacct.training._words import secret_bytes
 Phase = Mechanism | Epoch | Batches  # all say what their first noise releases are
 
 NOISE_FIELD = "released_noise"  # of the state of `private_aggregate`
+_INJECTED = {"hyperparams", "noise_multiplier"}  # of a state of optax.inject_hyperparams
 _LABEL = b"jaxacct.training.private_aggregate, 1\n"
 _LARGEST = 2.0**64  # of clipping norms and multipliers, whose products are normal numbers of float32
 
@@ -45,16 +46,30 @@ def schedule_rows(phases: Sequence[Phase]) -> NDArray[Any]:
 
 
 def check_released(opt_state: Any, phases: Sequence[Phase]) -> None:
-    """Raises ValueError if `opt_state` says that other noise was released than that of `phases`."""
+    """Raises ValueError if `opt_state` says that other noise was released than that of `phases`.
+
+    As the states of `private_aggregate` do, and of ``optax.inject_hyperparams`` around a transform that adds noise.
+    """
     for path, leaf in jax.tree_util.tree_leaves_with_path(opt_state):
-        if any(getattr(key, "name", getattr(key, "key", None)) == NOISE_FIELD for key in path):
+        names = [getattr(key, "name", getattr(key, "key", None)) for key in path]
+        if NOISE_FIELD in names:
             said, asked = np.asarray(leaf), schedule_rows(phases)
             if not np.array_equal(said, asked):
-                shown = " but ".join(f"({', '.join(f'{noise:g}' for noise in rows[:, 1])})" for rows in (asked, said))
-                raise ValueError(
-                    f"mechanism={phases!r} must be what the state was released by: noise multipliers are {shown} in "
-                    "the state, which keeps them with (phase, multiplier, number of releases) in each row"
-                )
+                raise _other_noise(phases, asked[:, 1], said[:, 1])
+        elif set(names) >= _INJECTED and np.ndim(leaf) == 0:
+            try:
+                asked = schedule_rows(phases)[:, 1]
+            except ValueError:  # described otherwise than by its noise: there is nothing to compare
+                continue
+            if np.float32(leaf) not in asked:
+                raise _other_noise(phases, asked, np.atleast_1d(leaf))
+
+
+def _other_noise(phases: Sequence[Phase], asked: NDArray[Any], said: NDArray[Any]) -> ValueError:
+    shown = " but ".join(f"({', '.join(f'{noise:g}' for noise in noises)})" for noises in (asked, said))
+    return ValueError(
+        f"mechanism={phases!r} must be what the state was released by: noise multipliers are {shown} in the state"
+    )
 
 
 def rounded_up(value: float) -> float:

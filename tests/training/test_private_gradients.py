@@ -354,6 +354,21 @@ def test_other_noise_than_was_released_is_refused() -> None:
         training.privacy_spent(state, ja.Laplace(1.0), DELTA)
 
 
+def test_injected_noise_is_compared() -> None:
+    """What `optax.inject_hyperparams` keeps in the state beside the count."""
+    for noise in (1.0, 0.01):
+        transform = optax.inject_hyperparams(optax.contrib.differentially_private_aggregate)(
+            l2_norm_clip=1.0, noise_multiplier=noise, key=jax.random.key(0)
+        )
+        counted = training.count_releases(transform)
+        _, state = counted.update(_gradients(), counted.init(PARAMS))
+        if noise == 1.0:
+            assert training.privacy_spent(state, RUN, DELTA) > 0.0
+            continue
+        with pytest.raises(ValueError, match=r"noise multipliers are \(1\) but \(0.01\) in the state"):
+            training.privacy_spent(state, RUN, DELTA)
+
+
 def test_a_state_of_other_noise_loses_count() -> None:
     """Restored into a run that adds less noise than was described: what it reads is not finite, and a guard stops."""
     before, after = _aggregate(RUN), training.budget_guard(_aggregate(ja.Gaussian(0.01)), 100)
