@@ -14,6 +14,8 @@ def stated(noise_multiplier: Any) -> float:
 
 def whole_releases(name: str, steps: Any, batches: int) -> int:
     """How many releases of `batches` batches there are in so many steps; raises ValueError where one is left over."""
+    if steps is None:
+        raise ValueError(f"{name}=None must be a number: that of all sampled batches")
     number, left = divmod(int(steps), batches)
     if left:
         raise ValueError(f"{name}={steps} must be a multiple of batches={batches}, which make one release")

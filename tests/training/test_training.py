@@ -364,6 +364,7 @@ def test_accumulated_allocation_has_fewer_steps() -> None:
     [
         (ja.RandomAllocation(GAUSSIAN, 42), "num_steps=42 must be a multiple of batches=4"),
         (ja.PoissonSampled(GAUSSIAN, 0.1, 41), "num_steps=41 must be a multiple"),
+        (ja.PoissonSampled(GAUSSIAN, 0.1, None), "num_steps=None must be a number"),
         (ja.RandomAllocation(GAUSSIAN, 40, 2), "num_selected=1"),
         (ja.RandomAllocation(ja.Laplace(1.0), 40), "does not say what a release of 4"),
         (ja.PoissonSampled(ja.Laplace(1.0), 0.1, 40), "does not say what a release of 4"),
