@@ -11,6 +11,7 @@ from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMec
 from jaxacct.mechanisms._fields import Privacy, base, count, fixed
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
 from jaxacct.mechanisms._sampling import Fixed, Sampling
+from jaxacct.mechanisms._schedules import Schedule
 from jaxacct.mechanisms._words import EVERY_STEP, counted
 
 
@@ -80,6 +81,10 @@ class FixedBatches(Mechanism):
             "and the number of records is public",
             *self.mechanism.assumptions(),
         )
+
+    def noise_schedule(self) -> Schedule:
+        found: Schedule = self.mechanism.noise_schedule()
+        return found
 
     def loses_nothing(self) -> bool:
         return bool(self.mechanism.loses_nothing())
