@@ -61,8 +61,7 @@ def undeclared(thing: Any, fact: str) -> UndeclaredError:
     return UndeclaredError(f"{type(thing).__name__} does not declare its {fact!r}")
 
 
-def _to_declare() -> Any:
-    return _Undeclared()
+_to_declare: Any = _Undeclared  # of any type, for facts that are declared further down
 
 
 class Description:
@@ -143,13 +142,12 @@ class Description:
 
     def source(self) -> str:
         """Python that makes it again after ``import jaxacct as ja``; functions, which no text makes, by their names."""
-        held = ", ".join(f"{name}={source_of(value)}" for name, value in self._held())
-        return f"ja.{type(self).__name__}({held})"
+        return f"ja.{type(self).__name__}({', '.join(f'{name}={source_of(x)}' for name, x in self._held())})"
 
     def _held(self) -> list[tuple[str, Any]]:
         """(field, value) of all that have something to say."""
-        fields = [(field, getattr(self, field.name)) for field in dataclasses.fields(self)]  # type: ignore[arg-type]
-        return [(field.name, value) for field, value in fields if not is_silent(field, value)]
+        fields: tuple[Any, ...] = dataclasses.fields(self)  # type: ignore[arg-type]
+        return [(f.name, value) for f in fields if not is_silent(f, value := getattr(self, f.name))]
 
     def describe(self) -> str:
         """One line on what was run, or how a report is made."""

@@ -39,6 +39,7 @@ from jaxacct.training._release import PrivateAggregateState
 from jaxacct.training._report import report
 from jaxacct.training._spending import privacy_spent, steps_affordable
 from jaxacct.training._states import apply_gradients, restored, storable, with_counts
+from jaxacct.training._table import SpentTable, spent_by_count
 
 __all__ = [
     "AdaptiveClipping",
@@ -50,6 +51,7 @@ __all__ = [
     "PrivateAggregateState",
     "ReleaseCountState",
     "RenyiFilter",
+    "SpentTable",
     "accumulated",
     "apply_gradients",
     "batches",
@@ -61,6 +63,7 @@ __all__ = [
     "release_counts",
     "report",
     "restored",
+    "spent_by_count",
     "steps_affordable",
     "storable",
     "track_privacy",

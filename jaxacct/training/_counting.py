@@ -239,10 +239,16 @@ def counts_of_batches(opt_state: Any) -> jax.Array:
     return counts
 
 
-def batches_in_release(opt_state: Any) -> int:
-    """How many sampled batches each release holds, as far as `opt_state` says; else 1."""
+def batches_in_release(opt_state: Any) -> Any:
+    """How many sampled batches each release holds, as far as `opt_state` says, a number or traced; else 1."""
+    found = field_of(opt_state, _HELD)
+    return 1 if found is None else found
+
+
+def field_of(opt_state: Any, name: str) -> Any:
+    """The first leaf of a state that stands in a field of this name; None if there is none."""
     leaves = jax.tree_util.tree_leaves_with_path(opt_state)
-    return next((int(leaf) for path, leaf in leaves if _HELD in map(_name, path)), 1)
+    return next((leaf for path, leaf in leaves if name in map(_name, path)), None)
 
 
 def _name(key: Any) -> Any:

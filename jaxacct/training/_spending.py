@@ -30,7 +30,7 @@ def described(parts: Parts) -> Mechanism:
     return first if times == 1 and not others else Composed(*zip(*parts, strict=True))
 
 
-def _spent(
+def spent_in_phases(
     phases: Sequence[tuple[Phase, int]],
     target_delta: float,
     precision: float | None,
@@ -140,7 +140,7 @@ def privacy_spent(
     check_delta("target_delta", target_delta)
     target_delta = checked_number("target_delta", target_delta)
     phases, batches = released_phases(opt_state, mechanism, "privacy_spent")
-    return _spent(phases, target_delta, precision, (), batches=batches)
+    return spent_in_phases(phases, target_delta, precision, (), batches=batches)
 
 
 def released_phases(
@@ -160,7 +160,7 @@ def released_phases(
         raise ValueError(f"{len(mechanisms)} mechanisms for {len(released)} phases: give one for each phase")
     if min(released) < 0:
         raise ValueError(f"release_counts={released} must be >= 0")
-    batches = batches_in_release(opt_state)
+    batches = int(batches_in_release(opt_state))
     if not 1 <= batches <= MOST_BATCHES:
         raise ValueError(f"batches_per_release={batches} must be in [1, {MOST_BATCHES}]")
     for one, count in zip(mechanisms, released, strict=True):
@@ -222,7 +222,7 @@ def steps_affordable(
     @functools.cache
     def spent(num_epochs: int, more: int = 0, *, quick: bool = False) -> float:
         count = num_epochs * unit + more
-        return _spent([(mechanism, count)], target_delta, math.inf if quick else precision, before, known)
+        return spent_in_phases([(mechanism, count)], target_delta, math.inf if quick else precision, before, known)
 
     unit = mechanism.releases_per_epoch
     if spent(0) > target_epsilon:
