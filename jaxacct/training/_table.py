@@ -35,6 +35,15 @@ class SpentTable:
       epsilons: float32 [G], upper bounds, increasing.
       released_noise: float32 [pieces, 3], what noise a state has to have released, if it says.
       batches_per_release: int32 [], as there.
+
+    >>> import jax, jax.numpy as jnp
+    >>> import jaxacct as ja
+    >>> from jaxacct import training
+    >>> table = training.spent_by_count(ja.Gaussian(4.0), target_delta=1e-6, most_releases=2)
+    >>> table.counts
+    array([0, 1, 2], dtype=int32)
+    >>> print(f"{jax.jit(table)(training.ReleaseCountState(jnp.array([2], jnp.int32))):.4f}")
+    1.5437
     """
 
     counts: Any
