@@ -134,6 +134,9 @@ def spent_by_count(
       batches_per_release: how many sampled batches each release holds, as `count_releases` was told.
       precision: as for `jaxacct.epsilon`: inf for the quick bounds only.
 
+    Returns:
+      A `SpentTable`.
+
     Raises:
       ValueError: if an argument is out of range, or `most_releases` is missing or more than there are batches.
 
