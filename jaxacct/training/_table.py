@@ -43,7 +43,7 @@ class SpentTable:
     >>> table.counts
     array([0, 1, 2], dtype=int32)
     >>> print(f"{jax.jit(table)(training.ReleaseCountState(jnp.array([2], jnp.int32))):.4f}")
-    1.5437
+    1.5436
     """
 
     counts: Any
