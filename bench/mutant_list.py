@@ -103,6 +103,7 @@ POINTS = "tests/divergence/test_point_steps.py"
 FILTER = "tests/training/test_filter.py"
 BATCHES_BELOW = "tests/bounds/test_shuffled_batches.py"
 BLANKET = "tests/divergence/test_report_blanket.py"
+BINS = "tests/bounds/test_balls_in_bins.py"
 REPORT_BOUNDS = "tests/bounds/test_report_bounds.py"
 
 _COMPOSED = (
@@ -1417,6 +1418,40 @@ _LARGE = (
     ),
 )
 
+_CORRELATED = (
+    Mutant(
+        "bounds/correlated/_groups.py",
+        "Gaussian(noise / math.sqrt(squared) * _DOWN)",
+        "Gaussian(noise / math.sqrt(squared))",
+        f"{BINS} -k inward",
+    ),
+    Mutant(
+        "bounds/correlated/_groups.py",
+        "noise, t = float(run.noise_multiplier) / _DOWN**3, int(run.num_batches)",
+        "noise, t = float(run.noise_multiplier), int(run.num_batches)",
+        f"{BINS} -k inward",
+    ),
+    Mutant(
+        "bounds/correlated/_overlaps.py",
+        "up(float(mean[h:] @ mean[: n - h]), ulps) + _TINY",
+        "float(mean[h:] @ mean[: n - h]) + _TINY",
+        f"{BINS} -k inward",
+    ),
+    Mutant("bounds/correlated/_overlaps.py", "down(value, ulps) - _TINY", "value - _TINY", f"{BINS} -k inward"),
+    Mutant(
+        "bounds/correlated/_overlaps.py",
+        "np.where(largest > 0.0, up(largest, ulps) + _TINY, _touching(means, t))",
+        "up(largest, ulps)",
+        f"{BINS} -k tiny",
+    ),
+    Mutant(
+        "bounds/correlated/_overlaps.py",
+        "return np.maximum(near, np.concatenate([near[:1], self.largest[::-1][: t // 2]]))",
+        "return near",
+        f"{BINS} -k circle",
+    ),
+)
+
 MUTANTS = (
     _LARGE
     + _FAR
@@ -1429,4 +1464,5 @@ MUTANTS = (
     + _ALLOCATION
     + _SHUFFLED
     + _CHECKED_IN
+    + _CORRELATED
 )

@@ -102,6 +102,7 @@ def schemes() -> list[Scheme]:
             },
         ),
         Scheme("ZeroOut", {"FixedBatches, TruncatedPoisson": ja.ZeroOut(fixed), "others": ja.ZeroOut(sampled)}),
+        Scheme("BallsInBins", {"": ja.BallsInBins([1.0, 0.5], 4.0, 100, 10)}),
         Scheme("FixedBatches(Gaussian)", {"": fixed}),
         Scheme("TruncatedPoisson(Gaussian)", {"": ja.TruncatedPoisson(noise, 0.01, 1000, 20)}),
         Scheme(
@@ -226,7 +227,7 @@ _GROUPS = {
         "RandomizedResponse EpsilonDelta ZCdp DiscreteLaplace DiscreteGaussian Skellam Exponential PermuteAndFlip "
         "PrivateSelection MixtureOfGaussians Group ReplaceOne ZeroOut"
     ),
-    "Correlated noise": "correlated.BandedNoise",
+    "Correlated noise": "correlated.BandedNoise BallsInBins",
     "Shuffling and check-ins": (
         "Shuffled CheckIn LocalRandomizer KaryRandomizedResponse FiniteRandomizer GaussianReports LaplaceReports"
     ),

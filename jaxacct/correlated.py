@@ -1,4 +1,4 @@
-"""Noise that is correlated over the steps: banded matrix factorisation, where it reduces to mechanisms that are here.
+"""Noise that is correlated over the steps: matrix factorisation, and what ways to draw batches make of it.
 
 Choquette-Choo et al. 2023, "(Amplified) banded matrix factorization: a unified approach to private training".
 """
@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._validate import check_count, check_positive, check_probability, checked_array
-from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
+from jaxacct.mechanisms import BallsInBins, Gaussian, PoissonSampled, RandomAllocation
 from jaxacct.mechanisms._same_bins import SameBins
 from jaxacct.special import up
 
-__all__ = ["BandedNoise"]
+__all__ = ["BallsInBins", "BandedNoise"]
 
 _DOWN = 1.0 - 2.0**-50  # of a quotient and a root
 
@@ -32,8 +32,8 @@ class BandedNoise:
     independent of the others: the run is, exactly, the same scheme with independent noise (Choquette-Choo et al. 2023,
     Theorem 4; gradients may depend on earlier outputs: Denisov et al. 2022, Theorem 2.1). Columns shorter than the
     longest one count as that long, which loses nothing for a Toeplitz matrix but for its last b - 1 columns. Where
-    columns that a record may touch overlap there is no such reduction, and a method refuses. Adjacency: add or remove
-    one record.
+    columns that a record may touch overlap there is no such reduction: `balls_in_bins` is bounded by itself, and the
+    other methods refuse. Adjacency: add or remove one record.
 
     Args:
       strategy: C, [n, n]; or the first column of a banded Toeplitz matrix, its b coefficients [b].
@@ -141,25 +141,23 @@ class BandedNoise:
         release = self._gaussian(float(self.squared_norms.max()))
         return RandomAllocation(release, max(int(num_selected), self._length // length), int(num_selected))
 
-    def balls_in_bins(self, cycle_length: int) -> RandomAllocation:
-        """`RandomAllocation`: a record draws one of L bins, and joins the step of that bin in every cycle.
+    def balls_in_bins(self, cycle_length: int) -> RandomAllocation | BallsInBins:
+        """A record draws one of L bins, and joins the step of that bin in every cycle, the last of which may be cut.
 
-        Neighbouring bins are neighbouring columns, so that C must be diagonal; others need Monte Carlo.
+        Neighbouring bins are neighbouring columns: `BallsInBins`, or where C is diagonal `RandomAllocation`.
 
         Args:
           cycle_length: whole number >= 1, L.
 
         Raises:
-          ValueError: if C has more than one band, or a number is out of range.
+          ValueError: if a number is out of range.
         """
         check_count("cycle_length", cycle_length)
+        bins, cycles = int(cycle_length), -(-self._length // int(cycle_length))
         if self.num_bands > 1:
-            raise ValueError(
-                f"strategy with {self.num_bands} bands: which bin a record drew is told by columns of C that share "
-                "rows, and no mechanism here is equal to the run; fixed_order(cycle_length) holds, with known bins"
-            )
-        cycles = -(-self._length // int(cycle_length))
-        return SameBins.of(self._gaussian(float(self.squared_norms.max())), int(cycle_length), cycles)
+            length = self._length if self.strategy.ndim == 1 else None
+            return BallsInBins(self.strategy, float(self.noise_multiplier), bins, cycles, length)
+        return SameBins.of(self._gaussian(float(self.squared_norms.max())), bins, cycles)
 
     def fixed_order(self, cycle_length: int) -> Gaussian:
         """`Gaussian`: a record joins one known step in every cycle, the same in each, as in epochs of a fixed order.
