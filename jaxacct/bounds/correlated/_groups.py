@@ -39,8 +39,8 @@ class Group(NamedTuple):
     shared: float
 
 
-def groups(found: Overlaps) -> list[Group]:
-    """A list of the sets of bins that may be best, from many bins to few: each has less overlap than the one before."""
+def groups(found: Overlaps) -> tuple[Group, ...]:
+    """A tuple of the sets of bins that may be best, from many bins to few: each has less overlap than those before."""
     t, around = len(found.largest), found.around
     beyond = np.maximum.accumulate(around[::-1])[::-1]  # at a distance of h or more
     kept: list[Group] = []
@@ -51,7 +51,7 @@ def groups(found: Overlaps) -> list[Group]:
         shared = min(float(beyond[apart]), float(found.largest[0])) if bins > 1 else 0.0
         if not kept or shared < kept[-1].shared:
             kept.append(Group(bins, shared))
-    return kept
+    return tuple(kept)
 
 
 def _released(noise: float, squared: float) -> Gaussian:
@@ -60,7 +60,7 @@ def _released(noise: float, squared: float) -> Gaussian:
 
 
 def product(noise: float, own: float, group: Group) -> Mechanism:
-    """The mechanism of `group.bins` bins of squared norm `own` and one inner product, as its class."""
+    """A mechanism, the class depends: `group.bins` bins of squared norm `own` and one inner product."""
     if group.bins == 1:
         return _released(noise, own)
     apart = up(own - group.shared, 4)
@@ -71,7 +71,7 @@ def product(noise: float, own: float, group: Group) -> Mechanism:
 
 
 def stand_in(run: BallsInBins, group: Group) -> Mechanism:
-    """A mechanism that loses no less than the run, a `Gaussian`, a `RandomAllocation` or the two composed."""
+    """A mechanism that loses no less than the run: of class `Gaussian`, `RandomAllocation`, or the two composed."""
     return product(float(run.noise_multiplier), float(overlaps(run).largest[0]), group)
 
 
@@ -92,7 +92,7 @@ def below(run: BallsInBins) -> Mechanism | None:
     return alone if shared == 0.0 else Composed((Gaussian(noise / math.sqrt(shared)), alone))
 
 
-def _least(value: Callable[[Group], Ends[float]], every: list[Group]) -> Ends[float]:
+def _least(value: Callable[[Group], Ends[float]], every: tuple[Group, ...]) -> Ends[float]:
     """The least ends met: at some of all, and then from the best of them on in steps that are halved."""
     met: dict[int, Ends[float]] = {}
 

@@ -38,7 +38,7 @@ class Overlaps(NamedTuple):
 
 
 def overlaps(run: BallsInBins) -> Overlaps:
-    """`Overlaps` of the bins of a run of concrete scalar fields."""
+    """Those of a run of concrete scalar fields, the class `Overlaps`."""
     return _overlaps(run.strategy, int(run.num_batches), run.length)
 
 
@@ -88,8 +88,8 @@ def _of_coefficients(coefficients: NDArray[Any], t: int, n: int) -> Overlaps:
         least[h] = mean[h : h + left] @ mean[:left]
     if np.any(coefficients < 0.0):
         squares = np.cumsum(np.square(coefficients))
-        kept = np.minimum(bands, n - np.arange(t - 1, n, t))  # rows of the columns of the last bin
-        return Overlaps(largest, _less(float(squares[kept - 1].sum()), ulps), 0.0)
+        rows = np.minimum(bands, n - np.arange(t - 1, n, t))  # of the columns of the last bin
+        return Overlaps(largest, _less(float(squares[rows - 1].sum()), ulps), 0.0)
     return Overlaps(largest, _less(float(least[0]), ulps), _less(float(least[1:].min(initial=np.inf)), ulps))
 
 
