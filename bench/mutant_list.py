@@ -103,6 +103,7 @@ POINTS = "tests/divergence/test_point_steps.py"
 FILTER = "tests/training/test_filter.py"
 BATCHES_BELOW = "tests/bounds/test_shuffled_batches.py"
 BLANKET = "tests/divergence/test_report_blanket.py"
+SUMS = "tests/divergence/test_correlated_sum.py"
 BINS = "tests/bounds/test_balls_in_bins.py"
 REPORT_BOUNDS = "tests/bounds/test_report_bounds.py"
 
@@ -1449,6 +1450,27 @@ _CORRELATED = (
         "return np.maximum(near, np.concatenate([near[:1], self.largest[::-1][: t // 2]]))",
         "return near",
         f"{BINS} -k circle",
+    ),
+    Mutant(
+        "divergence/correlated/_chain.py", "weights[:, 0] += _tail(low)", "weights[:, 0] += 0.0", f"{SUMS} -k weights"
+    ),
+    Mutant(
+        "divergence/correlated/_chain.py", "np.maximum(weights * grown,", "np.maximum(weights,", f"{SUMS} -k weights"
+    ),
+    Mutant("divergence/correlated/_chain.py", "np.maximum(charge * grown,", "np.maximum(charge,", f"{SUMS} -k weights"),
+    Mutant(
+        "divergence/correlated/_sum.py",
+        "self.charge += float(held.sum(axis=1) @ self.off_grid(one.charge, first))",
+        "self.charge += 0.0",
+        f"{SUMS} -k narrow",
+    ),
+    Mutant("divergence/correlated/_sum.py", "c = c * (1.0 - _SUMS)", "c = c * 1.0", f"{SUMS} -k roundings"),
+    Mutant("divergence/correlated/_sum.py", "c * (1.0 + _SUMS) - sums", "c - sums", f"{SUMS} -k roundings"),
+    Mutant(
+        "bounds/correlated/_markov.py",
+        "np.minimum(stride * np.minimum(places, length - places), t // 2)",
+        "np.minimum(stride * places, t // 2)",
+        "tests/bounds/test_markov_chains.py -k kept",
     ),
 )
 

@@ -97,11 +97,10 @@ class BallsInBins(Mechanism):
             raise ValueError(f"{what} must be above {most - batches} and at most {most}: {cycles} epochs of {batches}")
         if matrix and steps != len(self.strategy):
             raise ValueError(f"num_steps={self.num_steps} must be left out: the strategy has {len(self.strategy)} rows")
-        bands = len(self.strategy)
-        if steps > _MOST_STEPS or (2 * bands >= batches and batches * steps > _MOST_WORK):
+        if not self.is_short:
             raise ValueError(
-                f"num_batches={batches}, num_epochs={cycles} must be fewer: of {steps} steps with {bands} bands the "
-                f"overlaps are not computed ({_MOST_STEPS} steps at most, or {_MOST_WORK} products)"
+                f"num_batches={batches}, num_epochs={cycles} must be fewer: of {steps} steps and {len(self.strategy)} "
+                f"bands the overlaps are not computed ({_MOST_STEPS} steps at most, or {_MOST_WORK} products)"
             )
 
     @property
@@ -112,6 +111,13 @@ class BallsInBins(Mechanism):
         if isinstance(self.strategy[0], tuple):
             return len(self.strategy)
         return int(self.num_batches) * int(self.num_epochs)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the overlaps of its bins can be computed, for concrete scalar fields."""
+        bins, steps = int(self.num_batches), self.length
+        dense = 2 * len(self.strategy) >= bins
+        return steps <= _MOST_STEPS and not (dense and bins * steps > _MOST_WORK)
 
     @property
     def is_signed(self) -> bool:

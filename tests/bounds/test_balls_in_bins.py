@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
+from support.bins import SMALL, TABLE, gram, normalised, quadrature, samples, toeplitz
 
 import jaxacct as ja
 from jaxacct.bounds.correlated._groups import below, groups, stand_in
@@ -14,80 +14,8 @@ from jaxacct.bounds.correlated._overlaps import Overlaps, overlaps
 from jaxacct.correlated import BandedNoise
 from jaxacct.interop import from_jax_privacy
 
-REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD
+REMOVE = ja.Direction.REMOVE
 DEVIATIONS = 5.0  # of samples, by which a bound may be below their mean
-
-
-def toeplitz(coefficients, size):
-    """Lower triangular."""
-    matrix = np.zeros((size, size))
-    for i, c in enumerate(coefficients[:size]):
-        matrix += c * np.eye(size, k=-i)
-    return matrix
-
-
-def gram(run):
-    """The inner products of the means, from their definition, without rounding to a side."""
-    t, n = int(run.num_batches), run.length
-    matrix = np.array(run.strategy) if isinstance(run.strategy[0], tuple) else toeplitz(run.strategy, n)
-    means = np.array([np.abs(matrix)[:, b::t].sum(axis=1) for b in range(t)])
-    return means @ means.T
-
-
-def normalised(coefficients):
-    return tuple((np.array(coefficients) / np.linalg.norm(coefficients)).tolist())
-
-
-def inverse_root(bands):
-    """Coefficients of (1 - x)^(-1/2)."""
-    found = np.cumprod(np.concatenate([[1.0], 1.0 - 0.5 / np.arange(1, bands)]))
-    return normalised(found)
-
-
-def samples(covariance, epsilons, direction, number, seed=0):
-    """(mean, standard error) of what delta is the expectation of, for each epsilon."""
-    rng, t = np.random.default_rng(seed), len(covariance)
-    values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    total = squares = np.zeros(len(epsilons))
-    for _ in range(number // 20_000):
-        logs = rng.normal(size=(20_000, t)) @ root.T - 0.5 * np.diag(covariance)
-        if direction is REMOVE:
-            logs += covariance[rng.integers(0, t, 20_000)]
-        top = logs.max(axis=1)
-        loss = top + np.log(np.mean(np.exp(logs - top[:, None]), axis=1))
-        loss = loss if direction is REMOVE else -loss
-        lost = -np.expm1(np.minimum(np.array(epsilons)[:, None] - loss, 0.0))
-        total, squares = total + lost.sum(axis=1), squares + np.square(lost).sum(axis=1)
-    mean = total / number
-    return list(zip(mean, np.sqrt(np.maximum(squares / number - mean**2, 0.0) / number), strict=True))
-
-
-def quadrature(covariance, epsilon, direction, points=121):
-    """delta of up to four bins: the trapezoidal rule in all coordinates but the last, which is in closed form."""
-    t = len(covariance)
-    root, own = np.linalg.cholesky(covariance), np.diag(covariance)
-    nodes = np.linspace(-8.0, 8.0, points)
-    z = np.stack(np.meshgrid(*[nodes] * (t - 1), indexing="ij")).reshape(t - 1, -1)
-    weights = np.exp(-0.5 * np.sum(z**2, axis=0)) * ((nodes[1] - nodes[0]) / math.sqrt(2.0 * math.pi)) ** (t - 1)
-    first = np.exp(root[:-1, :-1] @ z - 0.5 * own[:-1, None]).sum(axis=0) / t
-    spread, mean = root[-1, -1], root[-1, :-1] @ z - 0.5 * own[-1]
-    sign, limit = (1.0, math.exp(epsilon)) if direction is REMOVE else (-1.0, math.exp(-epsilon))
-    strike = t * (limit - first)
-    forward = np.exp(mean + 0.5 * spread**2)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        d1 = (mean + spread**2 - np.log(strike)) / spread
-        option = sign * (forward * ndtr(sign * d1) - strike * ndtr(sign * (d1 - spread))) / t
-    option = np.where(strike > 0.0, option, np.maximum(sign * (forward - strike), 0.0) / t)
-    return float(weights @ option) * (1.0 if direction is REMOVE else math.exp(epsilon))
-
-
-SMALL = {
-    "two bands": ja.BallsInBins(normalised((1.0, 0.5)), 1.5, 4, 2),
-    "three bins": ja.BallsInBins((1.0, 0.3, 0.2), 1.2, 3, 2),
-    "two bins, cut": ja.BallsInBins((1.0, 0.8), 1.1, 2, 3, 5),
-    "dense": ja.BallsInBins(toeplitz(inverse_root(8), 8), 1.6, 4, 2),
-}
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -96,19 +24,9 @@ def test_up_to_four_bins_by_quadrature(name):
     for epsilon in (0.1, 1.0, 2.0):
         truth = {d: quadrature(gram(run) / run.noise_multiplier**2, epsilon, d) for d in ja.Direction}
         for direction, delta in truth.items():
-            assert delta <= ja.delta(run, epsilon, direction=direction) * (1 + 1e-7), epsilon
+            assert delta <= ja.delta(run, epsilon, direction=direction, method="groups") * (1 + 1e-7), epsilon
         lower = ja.delta_interval(run, epsilon).lower
         assert 0.05 * max(truth.values()) < lower <= max(truth.values()) * (1 + 1e-7)
-
-
-# run, epsilon, delta by known bins and by groups: measured apart, with another program
-TABLE = {
-    "T1": (SMALL["two bands"], 1.0, 0.1073, 0.04262),
-    "T3": (ja.BallsInBins(normalised((1.0, 0.5, 0.25, 0.125)), 2.2, 100, 10), 2.0, 0.1218, 6.48e-4),
-    "T4": (ja.BallsInBins(inverse_root(8), 4.0, 100, 20), 2.0, 0.0396, 1.02e-4),
-    "T5": (ja.BallsInBins(inverse_root(16), 1.9, 1000, 10), 2.0, 0.2008, 9.86e-4),
-    "T6": (ja.BallsInBins(normalised((1.0,) * 4), 2.5, 100, 10), 2.0, 0.0722, 9.15e-5),
-}
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -135,7 +53,7 @@ def test_no_bound_is_beyond_a_million_samples(name):
 def test_the_example_of_jax_privacy():
     """Ten bins, ten cycles, four bands: the noise for epsilon 1 at delta 5e-3, where known bins need 6.634."""
     run = ja.BallsInBins(normalised((1.0, 0.5, 0.25, 0.125)), None, 10, 10)
-    noise = ja.calibrate(run, "noise_multiplier", 1.0, 5e-3)
+    noise = ja.calibrate(run, "noise_multiplier", 1.0, 5e-3, method="groups")
     assert noise < 4.306
 
 
@@ -325,21 +243,21 @@ def test_larger_inner_products_lose_more():
 
 def test_more_noise_and_fewer_epochs_are_more_private():
     run = ja.BallsInBins((1.0, 0.5), 2.0, 10, 4)
-    found = [ja.epsilon(ja.BallsInBins((1.0, 0.5), noise, 10, 4), 1e-5) for noise in (1.0, 2.0, 4.0)]
+    found = [ja.epsilon(ja.BallsInBins((1.0, 0.5), noise, 10, 4), 1e-5, method="groups") for noise in (1.0, 2.0, 4.0)]
     assert found == sorted(found, reverse=True)
-    epochs = ja.calibrate(run, "num_epochs", target_epsilon=3.0, target_delta=1e-5)
-    assert ja.epsilon(ja.BallsInBins((1.0, 0.5), 2.0, 10, epochs), 1e-5) <= 3.0
-    assert ja.epsilon(ja.BallsInBins((1.0, 0.5), 2.0, 10, epochs + 1), 1e-5) > 3.0
+    epochs = ja.calibrate(run, "num_epochs", target_epsilon=3.0, target_delta=1e-5, method="groups")
+    assert ja.epsilon(ja.BallsInBins((1.0, 0.5), 2.0, 10, epochs), 1e-5, method="groups") <= 3.0
+    assert ja.epsilon(ja.BallsInBins((1.0, 0.5), 2.0, 10, epochs + 1), 1e-5, method="groups") > 3.0
 
 
 def test_compositions_hold_whole_runs():
-    run = ja.BallsInBins((1.0, 0.5), 4.0, 10, 2)
+    run = ja.BallsInBins((1.0, 0.5), 4.0, 40, 2)
     twice = ja.epsilon_interval(ja.Composed(run, 2), 1e-5)
     once = ja.epsilon_interval(run, 1e-5)
     assert once.lower < twice.lower < once.upper < twice.upper < 2.0 * ja.epsilon(run, 5e-6)
-    listed = {(entry.method, entry.bound) for entry in ja.compare(run, 1e-5)}
-    assert ("loss distribution", ja.Bound.UPPER) in listed
-    for entry in ja.compare(run, 1e-5):
+    every = ja.compare(run, 1e-5)
+    assert ("loss distribution", ja.Bound.UPPER) in {(entry.method, entry.bound) for entry in every}
+    for entry in every:
         if entry.bound is ja.Bound.LOWER and entry.direction is REMOVE:
             assert entry.value <= once.lower * (1 + 1e-3)
 

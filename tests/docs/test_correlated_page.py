@@ -31,7 +31,10 @@ RUNS = {
 def test_the_table(name):
     run, epsilon = RUNS[name]
     cells = next(line for line in PAGE.splitlines() if line.startswith(f"| {name} |")).strip("|").split("|")
-    known, groups = (float(cell) for cell in cells[1:3])
+    known, groups, chain = (float(cell) for cell in cells[1:4])
     by_groups = ja.delta(run, epsilon, method="groups")
+    if run.num_batches < 500:  # else ten seconds
+        by_chain = ja.delta(run, epsilon, direction="remove", method="markov chain")
+        assert chain == pytest.approx(by_chain, rel=5e-3)
     assert groups == pytest.approx(by_groups, rel=5e-3)
     assert known > by_groups

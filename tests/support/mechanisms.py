@@ -37,7 +37,7 @@ EXAMPLES = {
     ja.TruncatedPoisson: ja.TruncatedPoisson(GAUSSIAN, 0.1, 100, 20, 7),
     ja.ContinuousPair: ja.ContinuousPair(half, half, half, half, lowest=-1.0, highest=1.0),
     ja.PoissonSampled: ja.PoissonSampled(GAUSSIAN, 0.1, 7),
-    ja.BallsInBins: ja.BallsInBins([1.0, 0.5], 4.0, 10, 3),
+    ja.BallsInBins: ja.BallsInBins([1.0, 0.5], 4.0, 60, 3),
     ja.RandomAllocation: ja.RandomAllocation(GAUSSIAN, 100, 3, 2),
     ja.PartialAllocation: ja.PartialAllocation(GAUSSIAN, 100, 10),
     ja.ShuffledBatches: ja.ShuffledBatches(ja.Gaussian(1.0), 100, 2),

@@ -20,7 +20,7 @@ from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import Distribution
 from jaxacct.bounds._parts import is_scalar
 from jaxacct.bounds._stand_in import of_stand_in
-from jaxacct.bounds.correlated._overlaps import Overlaps, overlaps
+from jaxacct.bounds.correlated._overlaps import Overlaps, is_known, overlaps
 from jaxacct.mechanisms import BallsInBins, Composed, Gaussian, RandomAllocation
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import up
@@ -80,8 +80,7 @@ def below(run: BallsInBins) -> Mechanism | None:
 
     With signs in C the gradients of a record's steps are taken orthogonal, so that bins do not overlap.
     """
-    found = overlaps(run)
-    if found.least_own <= 0.0:
+    if not run.is_short or (found := overlaps(run)).least_own <= 0.0:
         return None
     noise, t = float(run.noise_multiplier) / _DOWN**3, int(run.num_batches)
     shared = min(found.least, found.least_own)
@@ -114,6 +113,8 @@ def _least(value: Callable[[Group], Ends[float]], every: tuple[Group, ...]) -> E
 
 
 def _bracket(run: BallsInBins, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
+    if not run.is_short:
+        return {d: Ends(0.0, query.worst) for d in at.known}
     every = groups(overlaps(run))
     share = 1.0 / min(len(every), 2 * _NUM_TRIED)
 
@@ -124,8 +125,8 @@ def _bracket(run: BallsInBins, query: Query, target: float, at: Bracketing) -> M
     return {d: _least(lambda group, d=d: ends(group, d), every) for d in at.known}  # type: ignore[misc]
 
 
-def _likely(run: BallsInBins) -> Mechanism:
-    """The stand-in of the least second moment: one of all for distributions, which serve questions of any kind."""
+def likely(run: BallsInBins) -> Mechanism:
+    """A stand-in of the class that has the least second moment: for distributions, which serve any question."""
     found, scale = overlaps(run), float(run.noise_multiplier) ** 2
     own = float(found.largest[0])
 
@@ -154,5 +155,5 @@ GROUPS = BracketMethod(
 
 def distribution(distribution_of: Callable[..., Distribution | None]) -> Distribution:
     """The class `Distribution` of one of the groups, as others that hold the run need it."""
-    made = of_stand_in(distribution_of, lambda run: _likely(run) if is_scalar(run) else None, THEOREM)
+    made = of_stand_in(distribution_of, lambda run: likely(run) if is_known(run) else None, THEOREM)
     return dataclasses.replace(made, reduction=always, weaker=below)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct.bounds._parts import is_scalar
 from jaxacct.mechanisms import BallsInBins
 from jaxacct.special import down, up
 
@@ -35,6 +36,11 @@ class Overlaps(NamedTuple):
         t = len(self.largest)
         near = self.largest[: t // 2 + 1]
         return np.maximum(near, np.concatenate([near[:1], self.largest[::-1][: t // 2]]))
+
+
+def is_known(run: BallsInBins) -> bool:
+    """bool: whether a run is one of concrete scalar fields, short enough for its overlaps to be computed."""
+    return is_scalar(run) and run.is_short
 
 
 def overlaps(run: BallsInBins) -> Overlaps:
