@@ -1449,7 +1449,7 @@ _CORRELATED = (
         "bounds/correlated/_overlaps.py",
         "return np.maximum(near, np.concatenate([near[:1], self.largest[::-1][: t // 2]]))",
         "return near",
-        f"{BINS} -k circle",
+        f"{BINS} -k definition",
     ),
     Mutant(
         "divergence/correlated/_chain.py", "weights[:, 0] += _tail(low)", "weights[:, 0] += 0.0", f"{SUMS} -k weights"
@@ -1468,8 +1468,8 @@ _CORRELATED = (
     Mutant("divergence/correlated/_sum.py", "c * (1.0 + _SUMS) - sums", "c - sums", f"{SUMS} -k roundings"),
     Mutant(
         "bounds/correlated/_markov.py",
-        "np.minimum(stride * np.minimum(places, length - places), t // 2)",
-        "np.minimum(stride * places, t // 2)",
+        "beyond[np.minimum(places, t - places)]",
+        "0.99 * beyond[np.minimum(places, t - places)]",
         "tests/bounds/test_markov_chains.py -k kept",
     ),
 )

@@ -227,7 +227,9 @@ _GROUPS = {
         "RandomizedResponse EpsilonDelta ZCdp DiscreteLaplace DiscreteGaussian Skellam Exponential PermuteAndFlip "
         "PrivateSelection MixtureOfGaussians Group ReplaceOne ZeroOut"
     ),
-    "Correlated noise": "correlated.BandedNoise BallsInBins",
+    "Correlated noise": (
+        "BallsInBins correlated.BandedNoise correlated.estimate_delta correlated.estimate_noise correlated.NoiseEstimate"
+    ),
     "Shuffling and check-ins": (
         "Shuffled CheckIn LocalRandomizer KaryRandomizedResponse FiniteRandomizer GaussianReports LaplaceReports"
     ),

@@ -121,11 +121,12 @@ def test_what_leaves_a_narrow_grid_is_charged(monkeypatch, chain, direction):
 
 
 def test_roundings_of_sums_are_on_the_safe_side():
-    one = Law(4.0, np.array([0.0, 0.5, 0.0, 0.5]), 0.25, 0.125, 0.0, REMOVE)
-    assert one.value(2.5) >= (0.5 * 0.5 + 0.125 + 0.25 * 1.5) + 2.5 * 2.0**-37
-    two = one._replace(direction=ADD)
-    assert two.value(2.5) >= 0.5 * 1.5 + 2.5 * 2.0**-37
-    assert two.value(0.0) > 0.0
+    one = Law(4.0, np.array([0.0, 0.0, 1.0, 0.0]), 0.0, 0.0, 0.0, REMOVE)
+    for of in (one, one._replace(direction=ADD)):  # S = 2 is 2 (1 + 2^-37) or 2 (1 - 2^-37), for all that is known
+        assert of.value(2.0) >= 2.0 * 2.0**-37
+    whole = one._replace(absorbed=0.25, excess=0.125, charge=0.5)
+    assert whole.value(1.0) >= 1.0 + 0.125 + 0.25 * 3.0 + 0.5
+    assert one._replace(direction=ADD).value(0.0) > 0.0
 
 
 def test_grids_hold_all_but_little():

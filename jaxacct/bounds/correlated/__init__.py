@@ -7,6 +7,8 @@ from jaxacct._method import Method, never
 from jaxacct.bounds._distribution import Distribution, loss_distribution
 from jaxacct.bounds.correlated._groups import GROUPS, distribution
 from jaxacct.bounds.correlated._markov import MARKOV
+from jaxacct.bounds.correlated._overlaps import MOST_COVARIANCES as MOST_COVARIANCES
+from jaxacct.bounds.correlated._overlaps import covariances as covariances
 from jaxacct.mechanisms import BallsInBins
 
 

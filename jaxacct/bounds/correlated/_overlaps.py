@@ -14,6 +14,7 @@ from jaxacct.bounds._parts import is_scalar
 from jaxacct.mechanisms import BallsInBins
 from jaxacct.special import down, up
 
+MOST_COVARIANCES = 2048  # bins of a run whose covariances are all listed
 _TINY = 1e-300  # what squares and products that underflow may be short of, in a sum
 
 
@@ -102,3 +103,31 @@ def _of_coefficients(coefficients: NDArray[Any], t: int, n: int) -> Overlaps:
 def _less(value: float, ulps: int) -> float:
     """A sum rounded down; 0 where nothing is summed, or where some of it may have underflown."""
     return max(down(value, ulps) - _TINY, 0.0) if np.isfinite(value) else 0.0
+
+
+def covariances(run: BallsInBins) -> NDArray[Any]:
+    """float64 [t, t]: the inner products of the means of all bins, each rounded up by itself, over the squared noise.
+
+    At most `MOST_COVARIANCES` bins.
+    """
+    t, n = int(run.num_batches), run.length
+    if isinstance(run.strategy[0], tuple):
+        means = np.zeros((t, n))
+        for step, column in enumerate(np.abs(np.array(run.strategy)).T):
+            means[step % t] += column
+        products = means @ means.T
+    else:
+        coefficients = np.abs(np.array(run.strategy)[:n])
+        mean = np.zeros(n)  # that of bin 0
+        for first in range(0, n, t):
+            kept = min(len(coefficients), n - first)
+            mean[first : first + kept] += coefficients[:kept]
+        products = np.zeros((t, t))
+        rows = n - 1 - np.arange(min(t, n))  # of bin b what it keeps ends there
+        for h in range(min(t, n)):
+            sums = np.cumsum(mean[h:] * mean[: n - h])
+            later = np.arange(h, min(t, n))
+            products[later - h, later] = products[later, later - h] = sums[rows[later]]
+    ulps = 2 * (n + 2 * (n // t) + 12)
+    found: NDArray[Any] = (up(products, ulps) + _TINY) / float(run.noise_multiplier) ** 2
+    return found
