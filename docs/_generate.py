@@ -228,7 +228,8 @@ _GROUPS = {
         "PrivateSelection MixtureOfGaussians Group ReplaceOne ZeroOut"
     ),
     "Correlated noise": (
-        "BallsInBins correlated.BandedNoise correlated.estimate_delta correlated.estimate_noise correlated.NoiseEstimate"
+        "BallsInBins correlated.BandedNoise correlated.estimate_delta correlated.estimate_noise "
+        "correlated.NoiseEstimate"
     ),
     "Shuffling and check-ins": (
         "Shuffled CheckIn LocalRandomizer KaryRandomizedResponse FiniteRandomizer GaussianReports LaplaceReports"

@@ -44,7 +44,7 @@ class BallsInBins(Mechanism):
     >>> run = ja.BallsInBins([1.0, 0.5, 0.25], noise_multiplier=4.0, num_batches=100, num_epochs=5)
     >>> found = ja.epsilon_interval(run, target_delta=1e-5)
     >>> round(found.lower, 3), round(found.upper, 3)
-    (0.233, 0.455)
+    (0.233, 0.403)
     """
 
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
