@@ -5,6 +5,7 @@ known by a forward programme. On a circle all bins are kept, or those some steps
 bins is revealed, those of an arc whose ends share no row around the circle.
 """
 
+import functools
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -30,7 +31,8 @@ _MOST_EPSILON = 8.0  # sums of e^eps and more stand on a grid that is too coarse
 _MOST_BINS = 2048  # of a line
 _AROUND = 24  # bins of a circle, each of whose first variables is walked by itself
 _ROUGH = (5.0, 256)  # nodes for a deviation and for the sum, with which chains are compared
-_FINE = ((7.0, 512), (10.0, 1000))  # on a circle, and on a line
+_FINE = ((7.0, 512), (10.0, 1100))  # on a circle, and on a line
+_ROUND = 0.25  # epsilons up to the next multiple are answered together
 _NUM_HALVINGS = 40  # of a bracket of a ratio, or of an epsilon
 _NEAR = 0.9  # of an epsilon found on the rough grid, below which the fine one does not look
 
@@ -80,9 +82,18 @@ class _Asked(NamedTuple):
 
 
 def _law(chain: Chain, epsilon: float, asked: _Asked) -> Law:
-    """One that answers for epsilons up to `epsilon` in the direction REMOVE, from it on in ADD."""
-    sign = 1.0 if asked.direction is Direction.REMOVE else -1.0
-    return law(chain, asked.direction, math.exp(sign * epsilon), asked.fineness, asked.num_sums)
+    """One that answers for epsilons up to `epsilon` in the direction REMOVE, from it on in ADD.
+
+    And up to the next of some round numbers, so that one serves questions at several epsilons.
+    """
+    if asked.direction is Direction.REMOVE:
+        return _kept(chain, math.ceil(epsilon / _ROUND) * _ROUND, asked)
+    return _kept(chain, -math.floor(epsilon / _ROUND) * _ROUND, asked)
+
+
+@functools.lru_cache(maxsize=64)
+def _kept(chain: Chain, log_most: float, asked: _Asked) -> Law:
+    return law(chain, asked.direction, math.exp(log_most) * (1.0 + 2.0**-50), asked.fineness, asked.num_sums)
 
 
 def _delta(of: Law, epsilon: float) -> float:
