@@ -103,6 +103,8 @@ POINTS = "tests/divergence/test_point_steps.py"
 FILTER = "tests/training/test_filter.py"
 BATCHES_BELOW = "tests/bounds/test_shuffled_batches.py"
 BLANKET = "tests/divergence/test_report_blanket.py"
+SUMS = "tests/divergence/test_correlated_sum.py"
+BINS = "tests/bounds/test_balls_in_bins.py"
 REPORT_BOUNDS = "tests/bounds/test_report_bounds.py"
 POSITIVE_SUM = "tests/divergence/test_positive_sum.py"
 TESTED = "tests/divergence/test_tested_reports.py"
@@ -1540,6 +1542,61 @@ _LARGE = (
     ),
 )
 
+_CORRELATED = (
+    Mutant(
+        "bounds/correlated/_groups.py",
+        "Gaussian(noise / math.sqrt(squared) * _DOWN)",
+        "Gaussian(noise / math.sqrt(squared))",
+        f"{BINS} -k inward",
+    ),
+    Mutant(
+        "bounds/correlated/_groups.py",
+        "noise, t = float(run.noise_multiplier) / _DOWN**3, int(run.num_batches)",
+        "noise, t = float(run.noise_multiplier), int(run.num_batches)",
+        f"{BINS} -k inward",
+    ),
+    Mutant(
+        "bounds/correlated/_overlaps.py",
+        "up(float(mean[h:] @ mean[: n - h]), ulps) + _TINY",
+        "float(mean[h:] @ mean[: n - h]) + _TINY",
+        f"{BINS} -k inward",
+    ),
+    Mutant("bounds/correlated/_overlaps.py", "down(value, ulps) - _TINY", "value - _TINY", f"{BINS} -k inward"),
+    Mutant(
+        "bounds/correlated/_overlaps.py",
+        "np.where(largest > 0.0, up(largest, ulps) + _TINY, _touching(means, t))",
+        "up(largest, ulps)",
+        f"{BINS} -k tiny",
+    ),
+    Mutant(
+        "bounds/correlated/_overlaps.py",
+        "return np.maximum(near, np.concatenate([near[:1], self.largest[::-1][: t // 2]]))",
+        "return near",
+        f"{BINS} -k definition",
+    ),
+    Mutant(
+        "divergence/correlated/_chain.py", "weights[:, 0] += _tail(low)", "weights[:, 0] += 0.0", f"{SUMS} -k weights"
+    ),
+    Mutant(
+        "divergence/correlated/_chain.py", "np.maximum(weights * grown,", "np.maximum(weights,", f"{SUMS} -k weights"
+    ),
+    Mutant("divergence/correlated/_chain.py", "np.maximum(charge * grown,", "np.maximum(charge,", f"{SUMS} -k weights"),
+    Mutant(
+        "divergence/correlated/_sum.py",
+        "self.charge += float(held.sum(axis=1) @ self.off_grid(one.charge, first))",
+        "self.charge += 0.0",
+        f"{SUMS} -k narrow",
+    ),
+    Mutant("divergence/correlated/_sum.py", "c = c * (1.0 - _SUMS)", "c = c * 1.0", f"{SUMS} -k roundings"),
+    Mutant("divergence/correlated/_sum.py", "c * (1.0 + _SUMS) - sums", "c - sums", f"{SUMS} -k roundings"),
+    Mutant(
+        "bounds/correlated/_markov.py",
+        "beyond[np.minimum(places, t - places)]",
+        "0.99 * beyond[np.minimum(places, t - places)]",
+        "tests/bounds/test_markov_chains.py -k kept",
+    ),
+)
+
 MUTANTS = (
     _LARGE
     + _FAR
@@ -1552,4 +1609,5 @@ MUTANTS = (
     + _ALLOCATION
     + _SHUFFLED
     + _CHECKED_IN
+    + _CORRELATED
 )

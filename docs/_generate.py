@@ -105,6 +105,7 @@ def schemes() -> list[Scheme]:
             },
         ),
         Scheme("ZeroOut", {"FixedBatches, TruncatedPoisson": ja.ZeroOut(fixed), "others": ja.ZeroOut(sampled)}),
+        Scheme("BallsInBins", {"": ja.BallsInBins([1.0, 0.5], 4.0, 100, 10)}),
         Scheme("FixedBatches(Gaussian)", {"": fixed}),
         Scheme("TruncatedPoisson(Gaussian)", {"": ja.TruncatedPoisson(noise, 0.01, 1000, 20)}),
         Scheme(
@@ -229,7 +230,10 @@ _GROUPS = {
         "RandomizedResponse EpsilonDelta ZCdp DiscreteLaplace DiscreteGaussian Skellam Exponential PermuteAndFlip "
         "PrivateSelection MixtureOfGaussians Group ReplaceOne ZeroOut"
     ),
-    "Correlated noise": "correlated.BandedNoise",
+    "Correlated noise": (
+        "BallsInBins correlated.BandedNoise correlated.estimate_delta correlated.estimate_noise "
+        "correlated.NoiseEstimate"
+    ),
     "Shuffling and check-ins": (
         "Shuffled CheckIn LocalRandomizer KaryRandomizedResponse FiniteRandomizer GaussianReports LaplaceReports "
         "DensityReports"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from jaxacct.estimation import Sampler as Sampler
     from jaxacct.estimation import estimate_delta as estimate_delta
     from jaxacct.mechanisms import (
+        BallsInBins,
         CheckIn,
         Composed,
         ContinuousPair,
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "BallsInBins",
     "Bound",
     "CheckIn",
     "Composed",
@@ -144,7 +146,7 @@ _HOMES = {  # where each public name lives; what is not in `__all__` is for thos
         *("EpsilonDelta", "Exponential", "FiniteRandomizer", "Gaussian", "GaussianReports", "PermuteAndFlip"),
         *("KaryRandomizedResponse", "Laplace", "LocalRandomizer", "PartialAllocation", "PoissonSampled"),
         *("RandomAllocation", "RandomizedResponse", "ScheduledAllocation", "Shuffled", "ShuffledBatches"),
-        *("ZCdp", "PrivateSelection", "Group", "MixtureOfGaussians", "ReplaceOne", "ZeroOut"),
+        *("BallsInBins", "ZCdp", "PrivateSelection", "Group", "MixtureOfGaussians", "ReplaceOne", "ZeroOut"),
         *("DensityReports", "FixedBatches", "LaplaceReports", "PartialShuffledBatches", "Skellam", "TruncatedPoisson"),
     ),
     "membership": ("gdp", "tradeoff"),

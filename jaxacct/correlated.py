@@ -1,21 +1,34 @@
-"""Noise that is correlated over the steps: banded matrix factorisation, where it reduces to mechanisms that are here.
+"""Noise that is correlated over the steps: matrix factorisation, and what ways to draw batches make of it.
 
 Choquette-Choo et al. 2023, "(Amplified) banded matrix factorization: a unified approach to private training".
 """
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct._validate import check_count, check_positive, check_probability, checked_array
-from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
+from jaxacct._types import Direction
+from jaxacct._validate import (
+    check_count,
+    check_delta,
+    check_epsilon,
+    check_positive,
+    check_probability,
+    checked_array,
+    checked_choice,
+    checked_number,
+)
+from jaxacct.bounds.correlated import MOST_COVARIANCES, covariances
+from jaxacct.divergence.sampling import _bins as bins
+from jaxacct.estimation import Estimate, Progress, Sampler, chernoff_upper_confidence
+from jaxacct.mechanisms import BallsInBins, Gaussian, PoissonSampled, RandomAllocation
 from jaxacct.mechanisms._same_bins import SameBins
 from jaxacct.special import up
 
-__all__ = ["BandedNoise"]
+__all__ = ["BallsInBins", "BandedNoise", "NoiseEstimate", "estimate_delta", "estimate_noise"]
 
 _DOWN = 1.0 - 2.0**-50  # of a quotient and a root
 
@@ -32,8 +45,8 @@ class BandedNoise:
     independent of the others: the run is, exactly, the same scheme with independent noise (Choquette-Choo et al. 2023,
     Theorem 4; gradients may depend on earlier outputs: Denisov et al. 2022, Theorem 2.1). Columns shorter than the
     longest one count as that long, which loses nothing for a Toeplitz matrix but for its last b - 1 columns. Where
-    columns that a record may touch overlap there is no such reduction, and a method refuses. Adjacency: add or remove
-    one record.
+    columns that a record may touch overlap there is no such reduction: `balls_in_bins` is bounded by itself, and the
+    other methods refuse. Adjacency: add or remove one record.
 
     Args:
       strategy: C, [n, n]; or the first column of a banded Toeplitz matrix, its b coefficients [b].
@@ -141,25 +154,23 @@ class BandedNoise:
         release = self._gaussian(float(self.squared_norms.max()))
         return RandomAllocation(release, max(int(num_selected), self._length // length), int(num_selected))
 
-    def balls_in_bins(self, cycle_length: int) -> RandomAllocation:
-        """`RandomAllocation`: a record draws one of L bins, and joins the step of that bin in every cycle.
+    def balls_in_bins(self, cycle_length: int) -> RandomAllocation | BallsInBins:
+        """A record draws one of L bins, and joins the step of that bin in every cycle, the last of which may be cut.
 
-        Neighbouring bins are neighbouring columns, so that C must be diagonal; others need Monte Carlo.
+        Neighbouring bins are neighbouring columns: `BallsInBins`, or where C is diagonal `RandomAllocation`.
 
         Args:
           cycle_length: whole number >= 1, L.
 
         Raises:
-          ValueError: if C has more than one band, or a number is out of range.
+          ValueError: if a number is out of range.
         """
         check_count("cycle_length", cycle_length)
+        bins, cycles = int(cycle_length), -(-self._length // int(cycle_length))
         if self.num_bands > 1:
-            raise ValueError(
-                f"strategy with {self.num_bands} bands: which bin a record drew is told by columns of C that share "
-                "rows, and no mechanism here is equal to the run; fixed_order(cycle_length) holds, with known bins"
-            )
-        cycles = -(-self._length // int(cycle_length))
-        return SameBins.of(self._gaussian(float(self.squared_norms.max())), int(cycle_length), cycles)
+            length = self._length if self.strategy.ndim == 1 else None
+            return BallsInBins(self.strategy, float(self.noise_multiplier), bins, cycles, length)
+        return SameBins.of(self._gaussian(float(self.squared_norms.max())), bins, cycles)
 
     def fixed_order(self, cycle_length: int) -> Gaussian:
         """`Gaussian`: a record joins one known step in every cycle, the same in each, as in epochs of a fixed order.
@@ -195,3 +206,158 @@ class BandedNoise:
         for _ in range(fit if most is None else min(int(most), fit)):
             best[apart:] = np.maximum.accumulate(up(best[: self._length] + squares, 4))
         return self._gaussian(float(best[-1]))
+
+
+def estimate_delta(
+    mechanism: BallsInBins,
+    target_epsilon: Any,
+    *,
+    num_samples: int,
+    seed: int,
+    direction: Direction | str | None = None,
+    method: Sampler | str = Sampler.IMPORTANCE,
+    confidence: float = 0.99,
+    progress: Progress | None = None,
+) -> Estimate:
+    """Estimates the delta of balls in bins from samples of its dominating pair: never a certified bound.
+
+    Samples are weighted, and weights bounded (CN-7 in docs/papers/correlated.md), so that `upper_confidence` is the
+    Chernoff-KL bound of `jaxacct.estimation.estimate_delta`, right with probability `confidence` over the samples. With
+    a largest value B it is within a tenth of delta after some 200 log(1/(1 - confidence)) B / delta samples. Of a
+    strategy with signs it is the pair of absolute values that is sampled.
+
+    Args:
+      mechanism: `BallsInBins` of scalar fields, up to 2048 bins.
+      target_epsilon: float >= 0, or an array [G]: one set of samples serves all, drawn for the least.
+      num_samples: whole number >= 1.
+      seed: whole number in [0, 2^64), chosen before: the least of several answers is no bound.
+      direction: REMOVE or ADD; None for the larger of both, each at half of 1 - confidence.
+      method: `Sampler.IMPORTANCE`, or `Sampler.NAIVE` for plain samples.
+      confidence: probability in (0, 1), for each epsilon by itself.
+      progress: called as progress(samples done, samples in all), for each direction.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.correlated import BallsInBins, estimate_delta
+    >>> run = BallsInBins([1.0, 0.5], noise_multiplier=2.0, num_batches=20, num_epochs=4)
+    >>> found = estimate_delta(run, 1.0, num_samples=20_000, seed=0, confidence=0.999)
+    >>> found.bound.value, found.mean < found.upper_confidence
+    ('estimate', True)
+    """
+    sampler: Sampler = checked_choice("method", method, *Sampler)
+    if sampler not in (Sampler.IMPORTANCE, Sampler.NAIVE):
+        raise ValueError(f"method={sampler.value!r} must be 'importance' or 'naive' for balls in bins")
+    check_epsilon("target_epsilon", target_epsilon)
+    checked_number("num_samples", num_samples)
+    check_count("num_samples", num_samples)
+    checked_number("confidence", confidence)
+    check_delta("confidence", confidence)
+    if not (isinstance(seed, int | np.integer) and 0 <= seed < 2**64):
+        raise ValueError(f"seed={seed!r} must be a whole number in [0, 2^64)")
+    check_count("num_batches", mechanism.num_batches, largest=MOST_COVARIANCES)
+    sides = tuple(Direction) if direction is None else (checked_choice("direction", direction, *Direction),)
+    epsilons, covariance = np.asarray(target_epsilon, np.float64), covariances(mechanism)
+    means, errors, uppers = [], [], []
+    for side in sides:
+        found = bins.samples(
+            *(covariance, epsilons.reshape(-1), side, int(num_samples), int(seed)),
+            is_plain=sampler is Sampler.NAIVE,
+            progress=progress,
+        )
+        means.append(found.scale * found.mean)
+        errors.append(found.scale * found.error)
+        share = (1.0 - confidence) / len(sides)
+        uppers.append(chernoff_upper_confidence(means[-1], int(num_samples), share, found.scale))
+    worse = np.argmax(means, axis=0)[None]
+    shaped = (
+        np.take_along_axis(np.stack(means), worse, 0),
+        np.take_along_axis(np.stack(errors), worse, 0),
+        np.max(uppers, axis=0),
+    )
+    bounded = (np.minimum(shaped[0], 1.0), shaped[1], np.minimum(shaped[2], 1.0))
+    mean, error, upper = (x.reshape(epsilons.shape) if epsilons.ndim else x.item() for x in bounded)
+    return Estimate(mean, error, upper, confidence, int(num_samples), sampler)
+
+
+class NoiseEstimate(NamedTuple):
+    """A noise multiplier that samples found to be enough.
+
+    Attributes:
+      noise_multiplier: the least that was accepted; enough with probability at least `confidence` over all samples.
+      delta: the `Estimate` that it was accepted by.
+      num_tried: how many noise multipliers were sampled, each at its share of 1 - confidence.
+      confidence: of all of them together.
+    """
+
+    noise_multiplier: float
+    delta: Estimate
+    num_tried: int
+    confidence: float
+
+
+def estimate_noise(
+    mechanism: BallsInBins,
+    target_epsilon: float,
+    target_delta: float,
+    *,
+    num_samples: int,
+    seed: int,
+    lowest: float,
+    highest: float,
+    num_tried: int = 8,
+    confidence: float = 1.0 - 1e-9,
+) -> NoiseEstimate:
+    """The least noise multiplier in a bracket that samples show to be enough: an estimate, never certified.
+
+    `num_tried` noise multipliers are sampled, by halving the bracket in ratio, each with samples of its own and 1 -
+    (1 - confidence) / num_tried, so that with probability `confidence` no upper end of any of them is too small.
+
+    Args:
+      mechanism: `BallsInBins`, whose own noise multiplier does not matter.
+      target_epsilon: float >= 0.
+      target_delta: float in (0, 1).
+      num_samples: whole number >= 1, of each noise multiplier that is tried.
+      seed: whole number in [0, 2^64 - num_tried], chosen before.
+      lowest: float > 0, where the bracket begins.
+      highest: float > `lowest`, where it ends; `jaxacct.calibrate` gives one that is certified.
+      num_tried: whole number >= 1.
+      confidence: probability in (0, 1), for all together.
+
+    Raises:
+      ValueError: if an argument is out of range, or `highest` is not shown to be enough.
+
+    >>> from jaxacct.correlated import BallsInBins, estimate_noise
+    >>> run = BallsInBins([1.0, 0.5], noise_multiplier=1.0, num_batches=20, num_epochs=4)
+    >>> found = estimate_noise(run, 1.0, 1e-2, num_samples=20_000, seed=0, lowest=1.0, highest=4.0)
+    >>> 1.0 < found.noise_multiplier < 4.0, found.delta.upper_confidence <= 1e-2
+    (True, True)
+    """
+    check_positive("lowest", lowest)
+    check_delta("target_delta", target_delta)
+    check_count("num_tried", num_tried)
+    checked_number("confidence", confidence)
+    check_delta("confidence", confidence)
+    if not lowest < highest < math.inf:
+        raise ValueError(f"highest={highest} must be above lowest={lowest} and finite")
+    each = 1.0 - (1.0 - confidence) / num_tried
+
+    def tried(noise: float, number: int) -> Estimate:
+        run = dataclasses.replace(mechanism, noise_multiplier=noise)
+        return estimate_delta(run, target_epsilon, num_samples=num_samples, seed=seed + number, confidence=each)
+
+    enough, found = float(highest), tried(float(highest), 0)
+    if found.upper_confidence > target_delta:
+        raise ValueError(
+            f"highest={highest} is not shown to be enough: delta at most {found.upper_confidence:.3g} by {num_samples} "
+            f"samples, with confidence {each}; must be larger, or num_samples"
+        )
+    low = float(lowest)
+    for number in range(1, num_tried):
+        middle = math.sqrt(low * enough)
+        at_middle = tried(middle, number)
+        if at_middle.upper_confidence <= target_delta:
+            enough, found = middle, at_middle
+        else:
+            low = middle
+    return NoiseEstimate(enough, found, int(num_tried), confidence)

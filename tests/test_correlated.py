@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
-from jaxacct.correlated import BandedNoise
+from jaxacct.correlated import BallsInBins, BandedNoise
 
 COEFFICIENTS = (1.0, -0.6, 0.3)
 SAMPLES = 200_000
@@ -92,8 +92,6 @@ def test_where_columns_share_rows_the_reduction_would_be_false():
     for refused in refusals:
         with pytest.raises(ValueError, match="must be at least the 2 bands"):
             refused()
-    with pytest.raises(ValueError, match="no mechanism here is equal"):
-        noise.balls_in_bins(2)
 
 
 def test_norms_are_rounded_up_and_bands_counted():
@@ -158,8 +156,12 @@ def test_other_strategies_reduce_or_are_refused():
     noise = BandedNoise((1.0, 0.5), 1.5, num_steps=40)
     apart = interop.from_jax_privacy(selection.BMinSepSampling(0.1, 40, min_sep=4), noise)
     assert apart == noise.min_separation(4)
-    with pytest.raises(ValueError, match="no mechanism here is equal"):
-        interop.from_jax_privacy(selection.BallsInBinsSampling(iterations=40, cycle_length=4), noise)
+    bins = interop.from_jax_privacy(selection.BallsInBinsSampling(iterations=40, cycle_length=4), noise)
+    assert bins == noise.balls_in_bins(4) == BallsInBins((1.0, 0.5), 1.5, 4, 10, 40)
+    assert interop.from_jax_privacy(selection.BMinSepSampling(1.0, 40, min_sep=4), noise) == bins
+    independent = selection.PartitionType.INDEPENDENT
+    once = selection.CyclicPoissonSampling(1.0, 40, cycle_length=4, partition_type=independent)
+    assert interop.from_jax_privacy(once, noise) == bins
     with pytest.raises(ValueError, match="40 iterations"):
         interop.from_jax_privacy(selection.BMinSepSampling(0.1, 41, min_sep=4), noise)
     with pytest.raises(ValueError, match="no analysis here with correlated noise"):

@@ -38,7 +38,7 @@ delta_of = functools.partial(ja.delta, precision=math.inf)
 _QUICK = (
     *("Gaussian", "Laplace", "DiscretePair", "ContinuousPair", "Pld", "PoissonSampled", "RandomizedResponse"),
     *("EpsilonDelta", "DiscreteLaplace", "DiscreteGaussian", "Exponential", "PermuteAndFlip", "ZCdp", "Skellam"),
-    *("MixtureOfGaussians", "Group", "ReplaceOne", "ZeroOut", "FixedBatches", "TruncatedPoisson"),
+    *("MixtureOfGaussians", "Group", "ReplaceOne", "ZeroOut", "FixedBatches", "TruncatedPoisson", "BallsInBins"),
 )
 _SLOW = tuple(name for name in ASKED if name not in _QUICK)
 # answered by brackets on the host outside, by Renyi divergences or a grid inside

@@ -66,6 +66,14 @@ def matrix(text: str) -> tuple[tuple[float, ...], ...]:
     return rows
 
 
+def coefficients(text: str) -> tuple[float, ...]:
+    """Numbers: ``1,0.5,0.25``."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} must be numbers, as 1,0.5,0.25") from None
+
+
 def rates(text: str) -> tuple[float, ...]:
     """False-positive rates ``0.001,0.01``; ``none`` for none."""
     if text == "none":

@@ -9,10 +9,11 @@ from typing import Any, NoReturn
 
 from jaxacct._types import LastBatch
 from jaxacct._validate import checked_choice
-from jaxacct.cli._numbers import matrix
+from jaxacct.cli._numbers import coefficients, matrix
 from jaxacct.cli._options import Scheme, Sizes, add_options, flag_of, option_of
 from jaxacct.cli._parser import Parser
 from jaxacct.mechanisms import (
+    BallsInBins,
     CheckIn,
     Composed,
     DiscreteGaussian,
@@ -96,6 +97,13 @@ def _yes_or_no(text: str) -> bool:
 def _truncated_poisson(values: Mapping[str, Any]) -> Mechanism:
     fields = ("sampling_prob", "num_records", "max_batch_size", "num_steps")
     return TruncatedPoisson(Gaussian(values["noise_multiplier"]), *(values[name] for name in fields))
+
+
+def _balls_in_bins(values: Mapping[str, Any]) -> Mechanism:
+    if values["strategy"] is None:
+        raise ValueError("--strategy must be given")
+    fields = ("noise_multiplier", "num_batches", "num_epochs")
+    return BallsInBins(values["strategy"], *(values[name] for name in fields))
 
 
 def _finite(values: Mapping[str, Any]) -> Mechanism:
@@ -286,6 +294,13 @@ SCHEMES = {
         ),
         _truncated_poisson,
         "noise_multiplier",
+    ),
+    "balls-in-bins": Scheme(
+        "each record in one of T batches, the same in each epoch, with correlated noise",
+        (_NOISE, *(option_of(BallsInBins, name) for name in ("num_batches", "num_epochs"))),
+        _balls_in_bins,
+        "noise_multiplier",
+        texts={"strategy": (coefficients, "C,C,..", "first column of the strategy matrix, a Toeplitz one: 1,0.5,0.25")},
     ),
     "gaussian": _releases("every record in every step", Gaussian, ("noise_multiplier",)),
     "guarantee": _releases(

@@ -249,19 +249,23 @@ def _mechanism_of(asked: _Asked) -> Any:
 
 
 def _banded(strategy: Any, noise: BandedNoise) -> Any:
-    """The strategy with correlated noise, where the columns of its matrix that a record may touch share no row."""
+    """The strategy with correlated noise: balls in bins, or a scheme in which a record's columns share no row."""
     name = type(strategy).__name__
     if strategy.iterations != noise.num_steps:
         raise ValueError(f"strategy={strategy!r} must have the {noise.num_steps} iterations of the noise")
     if getattr(strategy, "truncated_batch_size", None) is not None:
         raise ValueError(f"strategy={strategy!r}: truncated batches have no analysis here with correlated noise")
     if name == "CyclicPoissonSampling":
+        if strategy.cycle_length > 1 and strategy.partition_type.name == "INDEPENDENT" and strategy.sampling_prob == 1:
+            return noise.balls_in_bins(strategy.cycle_length)
         return noise.cyclic_poisson(strategy.sampling_prob, cycle_length=strategy.cycle_length)
     if name == "RandomAllocationSampling":
         length = getattr(strategy, "cycle_length", 1)
         return noise.allocated(strategy.total_participations, cycle_length=length)
     if name == "BallsInBinsSampling":
         return noise.balls_in_bins(strategy.cycle_length)
+    if name == "BMinSepSampling" and strategy.sampling_prob == 1 and strategy.warm_start:
+        return noise.balls_in_bins(strategy.min_sep)
     if name == "BMinSepSampling":  # whichever steps it picks: without amplification
         return noise.min_separation(strategy.min_sep)
     raise ValueError(f"strategy={strategy!r} has no analysis here with correlated noise")
@@ -295,7 +299,8 @@ def from_jax_privacy(
     ``training.Epoch(mechanism, num_steps=strategy.iterations)``, the whole run.
 
     Upper bounds. Every step releases the sum of clipped gradients plus fresh Gaussian noise, no division by a realised
-    batch size; or the noise of a banded matrix factorisation, where that is exactly such a run (`BandedNoise`).
+    batch size; or the noise of a matrix factorisation (`BandedNoise`): balls in bins with any strategy (`BallsInBins`),
+    the others where bands are no wider than the distance of a record's steps.
 
     Args:
       strategy: an instance of one of these classes.

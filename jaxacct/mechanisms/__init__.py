@@ -5,6 +5,7 @@ be arrays: every query broadcasts over them.
 """
 
 from jaxacct.mechanisms._adjacent import ReplaceOne, ZeroOut
+from jaxacct.mechanisms._balls_in_bins import BallsInBins
 from jaxacct.mechanisms._check_in import CheckIn
 from jaxacct.mechanisms._composed import Composed
 from jaxacct.mechanisms._continuous_pair import ContinuousPair
@@ -40,6 +41,7 @@ from jaxacct.mechanisms._truncated_poisson import TruncatedPoisson
 from jaxacct.mechanisms._z_cdp import ZCdp
 
 __all__ = [
+    "BallsInBins",
     "CheckIn",
     "Composed",
     "ContinuousPair",

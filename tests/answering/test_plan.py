@@ -232,6 +232,7 @@ PLANS = {
     ("ZeroOut", "others"): beside_traced(
         ["removed remove+add"], [f"{name} {d}" for d in ("remove", "add") for name in ("closed form", "rdp")]
     ),
+    ("BallsInBins", ""): on_host(["groups remove+add", "markov chain remove+add"]),
     ("FixedBatches(Gaussian)", ""): on_host(["as Poisson remove+add"]),
     ("TruncatedPoisson(Gaussian)", ""): on_host(["untruncated remove+add", *DISTRIBUTION]),
     ("PrivateSelection", "any"): on_lanes(RENYI),

@@ -52,6 +52,11 @@ COMPOSED = ja.Composed([ja.Gaussian(4), ja.PoissonSampled(ja.Gaussian(2), 0.01, 
             ja.FixedBatches(ja.Gaussian(2), 100, 5, 3),
         ),
         (
+            "balls-in-bins --sigma 4 --strategy 1,0.5 --num-batches 10 --num-epochs 3",
+            [],
+            ja.BallsInBins([1.0, 0.5], 4.0, 10, 3),
+        ),
+        (
             "truncated-poisson --sigma 2 --sampling-prob 0.01 --num-records 1000 --max-batch-size 30 --num-steps 3",
             [],
             ja.TruncatedPoisson(ja.Gaussian(2), 0.01, 1000, 30, 3),

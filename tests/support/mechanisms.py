@@ -42,6 +42,7 @@ EXAMPLES = {
     ja.TruncatedPoisson: ja.TruncatedPoisson(GAUSSIAN, 0.1, 100, 20, 7),
     ja.ContinuousPair: ja.ContinuousPair(half, half, half, half, lowest=-1.0, highest=1.0),
     ja.PoissonSampled: ja.PoissonSampled(GAUSSIAN, 0.1, 7),
+    ja.BallsInBins: ja.BallsInBins([1.0, 0.5], 4.0, 60, 3),
     ja.RandomAllocation: ja.RandomAllocation(GAUSSIAN, 100, 3, 2),
     ja.PartialAllocation: ja.PartialAllocation(GAUSSIAN, 100, 10),
     ja.ShuffledBatches: ja.ShuffledBatches(ja.Gaussian(1.0), 100, 2),
@@ -69,7 +70,8 @@ ASKED = {kind.__name__: EXAMPLES[kind] for kind in MECHANISMS} | {
 """What questions are asked about: every mechanism, and every randomizer shuffled."""
 _ON_HOST = (
     *("ContinuousPair", "Pld", "MixtureOfGaussians", "DiscretePair", "DiscreteLaplace"),
-    *("Group", "ReplaceOne", "ZeroOut", "FixedBatches", "TruncatedPoisson", "Skellam", "Shuffled(DensityReports)"),
+    *("Group", "ReplaceOne", "ZeroOut", "FixedBatches", "TruncatedPoisson", "Skellam", "BallsInBins"),
+    "Shuffled(DensityReports)",
 )
 TRACED = {name: mechanism for name, mechanism in ASKED.items() if name not in _ON_HOST}
 """Those of which traced programs know as much as single questions: others have loss distributions, or sums."""

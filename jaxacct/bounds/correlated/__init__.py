@@ -1,0 +1,17 @@
+"""Balls in bins with correlated noise: bounds by Gram matrices that dominate that of the bins."""
+
+from collections.abc import Callable
+from typing import Any
+
+from jaxacct._method import Method, never
+from jaxacct.bounds._distribution import Distribution, loss_distribution
+from jaxacct.bounds.correlated._groups import GROUPS, distribution
+from jaxacct.bounds.correlated._markov import MARKOV
+from jaxacct.bounds.correlated._overlaps import MOST_COVARIANCES as MOST_COVARIANCES
+from jaxacct.bounds.correlated._overlaps import covariances as covariances
+from jaxacct.mechanisms import BallsInBins
+
+
+def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[Any, ...], tuple[Method, ...]]:
+    """A dict, the table of methods, from the function that tells the loss distributions of what stands for a run."""
+    return {(BallsInBins,): (GROUPS, MARKOV, loss_distribution(distribution(distribution_of), helps=never))}
