@@ -19,7 +19,7 @@ from jaxacct.accounting._questions import only_target
 from jaxacct.answering._plan import Step
 from jaxacct.answering._question import check_scalars
 from jaxacct.bounds import analysis_theorem
-from jaxacct.mechanisms._adjacent import in_relation
+from jaxacct.mechanisms._after import after
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.membership import tradeoff
 from jaxacct.special import shown, shown_down
@@ -88,6 +88,7 @@ def statement(
     target_epsilon: float | None = None,
     precision: float | None = None,
     neighboring_relation: NeighboringRelation | str | None = None,
+    prefix: Mechanism | tuple[float, float] | None = None,
     false_positive_rates: Sequence[float] = FALSE_POSITIVE_RATES,
 ) -> dict[str, Any]:
     """The certified answer to one scalar question with everything that it rests on, ready for JSON.
@@ -98,7 +99,7 @@ def statement(
       target_epsilon: to state delta.
       precision: relative width of the certified interval, 0.1 % of epsilon or 1 % of delta where None; inf leaves the
         interval out: quick methods only.
-      neighboring_relation: as for `jaxacct.epsilon`.
+      neighboring_relation, prefix: as for `jaxacct.epsilon`.
       false_positive_rates: in (0, 1), at which the statement says what membership tests can reach; none where empty.
 
     Returns:
@@ -109,7 +110,7 @@ def statement(
     """
     check_precision(precision)
     only_target(target_delta, target_epsilon)
-    mechanism = in_relation(mechanism, neighboring_relation)
+    mechanism = after(prefix, mechanism, neighboring_relation)
     check_scalars(mechanism, *(x for x in (target_delta, target_epsilon) if x is not None))
     rates = checked_array("false_positive_rates", false_positive_rates).astype(np.float64)
     if rates.ndim != 1 or not np.all((rates > 0.0) & (rates < 1.0)):
@@ -165,6 +166,7 @@ def report(
     target_epsilon: float | None = None,
     precision: float | None = None,
     neighboring_relation: NeighboringRelation | str | None = None,
+    prefix: Mechanism | tuple[float, float] | None = None,
     style: str = "text",
     false_positive_rates: Sequence[float] = FALSE_POSITIVE_RATES,
 ) -> str:
@@ -176,7 +178,7 @@ def report(
       target_epsilon: float >= 0, to state delta.
       precision: relative width of the certified interval; None for 0.1 % of epsilon or 1 % of delta; inf for the quick
         methods only.
-      neighboring_relation: as for `jaxacct.epsilon`.
+      neighboring_relation, prefix: as for `jaxacct.epsilon`.
       style: "text", "markdown" or "json".
       false_positive_rates: in (0, 1), at which it says what membership tests can reach; none where empty.
 
@@ -194,7 +196,7 @@ def report(
     if not isinstance(style, str) or style not in _STYLES:
         raise ValueError(f"style={style!r} must be one of {sorted(_STYLES)}")
     question: dict[str, Any] = {"target_delta": target_delta, "target_epsilon": target_epsilon, "precision": precision}
-    question["neighboring_relation"] = neighboring_relation
+    question |= {"neighboring_relation": neighboring_relation, "prefix": prefix}
     facts = statement(mechanism, **question, false_positive_rates=false_positive_rates)
     return _STYLES[style](facts)
 

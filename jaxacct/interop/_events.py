@@ -9,7 +9,7 @@ from dp_accounting import dp_event  # type: ignore[import-untyped]
 
 from jaxacct import mechanisms
 from jaxacct._precision import is_traced
-from jaxacct._types import Bound
+from jaxacct._types import Bound, NeighboringRelation
 from jaxacct._validate import python_number
 from jaxacct.curves import RdpCurve
 from jaxacct.interop._reading import composed_of
@@ -155,7 +155,7 @@ def to_dp_event(mechanism: Mechanism) -> Any:
         events = [_repeated(to_dp_event(part), count) for part, count in parts]
         return events[0] if len(events) == 1 else dp_event.ComposedDpEvent(events)
     name = type(mechanism).__name__
-    made = _MADE.get(name)
+    made = _MADE.get(name) if mechanism.relation is NeighboringRelation.ADD_OR_REMOVE_ONE else None
     if made is not None and hasattr(dp_event, made[0]):
         return getattr(dp_event, made[0])(*(getattr(mechanism, field) for field in made[1]))
     raise ValueError(f"mechanism={mechanism!r}: dp_accounting has no event for {name}; wrap it in MechanismDpEvent")

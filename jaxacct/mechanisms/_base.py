@@ -29,7 +29,7 @@ from jaxacct.mechanisms._fields import (
     probability,
     randomizer,
 )
-from jaxacct.mechanisms._sampling import Sampling
+from jaxacct.mechanisms._sampling import Participation, Sampling
 
 Parts = tuple[tuple["Mechanism", Any], ...]  # (mechanism, how often it was run)
 
@@ -86,6 +86,9 @@ class Description:
             for part in wraps.values(held):
                 if not isinstance(part, wanted):
                     raise ValueError(f"{name}={part!r} {_in_place_of(part, wanted)}")
+                if isinstance(part, Mechanism) and not wraps.is_any and part.relation is not _DRAWN:
+                    own = f"has no analysis here: it is described for {part.relation.value!r}"
+                    raise ValueError(f"{name}={part!r} {own} and must be for {_DRAWN.value!r}, as records are drawn")
         fields = number_fields(kind)
         limits = []
         for name, spec in fields.items():
@@ -274,21 +277,6 @@ class Randomizer(Description):
     is_pure: bool = _to_declare()
 
 
-@dataclasses.dataclass(frozen=True)
-class Participation:
-    """How often a record takes part in a run.
-
-    Attributes:
-      steps: noise releases in all.
-      uses: how many of them a record takes part in, on average.
-      dispersion: the variance of that number over its mean.
-    """
-
-    steps: Any
-    uses: Any
-    dispersion: Any
-
-
 def not_a_mechanism(thing: Any) -> str:
     """What is said of something that stands where a mechanism belongs, after its name and value."""
     return _in_place_of(thing, Mechanism)
@@ -315,6 +303,7 @@ _FACTS: dict[type, tuple[str, ...]] = {
     Mechanism: ("relation", "scheme", "released", "reduction", "describe", "assumptions", "loses_nothing"),
     Randomizer: ("is_pure", "describe", "loses_nothing"),
 }
+_DRAWN = NeighboringRelation.ADD_OR_REMOVE_ONE  # of what runs on records that are drawn: the others are absent
 _UNITS = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "one record: everything that it contributes, present or absent",
     NeighboringRelation.REPLACE_ONE: "one user: their datum, replaced by any other; the number of users is public",
@@ -339,6 +328,8 @@ def _source(value: Any) -> str:
         return value.source()
     if isinstance(value, tuple):
         return f"({', '.join(map(_source, value))}{',' * (len(value) == 1)})"
+    if isinstance(value, enum.Enum):
+        return f"ja.{value}"
     if hasattr(value, "tolist"):
         return repr(value.tolist())
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # functions' addresses
