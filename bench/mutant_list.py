@@ -1307,9 +1307,23 @@ _FAR = (
     Mutant("membership.py", "return 1.0 - quick <= error.min() and", "return 1.0 - quick > 2.0 or", _TINY_NOISE),
     Mutant(
         "bounds/composed.py",
-        "math.nextafter(target / sum(int(count) for _, count in mechanism.parts()) * _SHARE_DOWN, 0.0)",
-        "target / sum(int(count) for _, count in mechanism.parts()) * _SHARE_DOWN",
+        "math.nextafter(target / sum(int(count) for _, count in parts) * _SHARE_DOWN, 0.0)",
+        "target / sum(int(count) for _, count in parts) * _SHARE_DOWN",
         "tests/bounds/test_far_settings.py -k shares",
+    ),
+    Mutant("bounds/composed.py", "target - asked * _SUM_UP", "target", "tests/accounting/test_prefix.py -k sums"),
+    Mutant("bounds/composed.py", "(answered + _at_equal", "(_at_equal", "tests/accounting/test_prefix.py -k sums"),
+    Mutant(
+        "mechanisms/_base.py",
+        "not wraps.is_any and part.relation is not _DRAWN",
+        "wraps.is_several",
+        "tests/accounting/test_prefix.py -k replaced",
+    ),
+    Mutant(
+        "bounds/pure.py",
+        "dataclasses.replace(_GUARANTEED, parts=in_own_relation(_GUARANTEED.parts))",
+        "_GUARANTEED",
+        "tests/accounting/test_prefix.py -k adjacency",
     ),
     Mutant(
         "bounds/check_in/_taking_part.py",
