@@ -1311,6 +1311,13 @@ _FAR = (
         "target / sum(int(count) for _, count in parts) * _SHARE_DOWN",
         "tests/bounds/test_far_settings.py -k shares",
     ),
+    Mutant(
+        "bounds/parallel_poisson.py",
+        "run.num_steps), run.num_workers)",
+        "run.num_steps), 1)",
+        "tests/bounds/test_parallel_poisson.py -k mixture",
+    ),
+    Mutant("bounds/group.py", "if prob == 0.0:", "if prob < 0.0:", "tests/bounds/test_groups.py -k never"),
     Mutant("bounds/composed.py", "target - asked * _SUM_UP", "target", "tests/accounting/test_prefix.py -k sums"),
     Mutant("bounds/composed.py", "(answered + _at_equal", "(_at_equal", "tests/accounting/test_prefix.py -k sums"),
     Mutant(

@@ -87,6 +87,7 @@ def schemes() -> list[Scheme]:
         Scheme("Exponential", {"": ja.Exponential(1.0)}),
         Scheme("PermuteAndFlip", {"": ja.PermuteAndFlip(1.0)}),
         Scheme("ZCdp", {"": ja.ZCdp(0.1)}),
+        Scheme("ParallelPoisson(Gaussian)", {"": ja.ParallelPoisson(noise, 0.01, 4, 100)}),
         Scheme("MixtureOfGaussians", {"": ja.MixtureOfGaussians(1.0, (0.0, 1.0, 2.0), (0.8, 0.15, 0.05))}),
         Scheme(
             "Group",
@@ -220,7 +221,8 @@ _GROUPS = {
     "Workers": "sweeping.Workers sweeping.one_thread",
     "Mechanisms": (
         "Gaussian Laplace DiscretePair ContinuousPair PoissonSampled RandomAllocation PartialAllocation "
-        "ScheduledAllocation ShuffledBatches PartialShuffledBatches FixedBatches TruncatedPoisson Composed"
+        "ScheduledAllocation ShuffledBatches PartialShuffledBatches FixedBatches TruncatedPoisson ParallelPoisson "
+        "Composed"
     ),
     "Further releases": (
         "RandomizedResponse EpsilonDelta ZCdp DiscreteLaplace DiscreteGaussian Skellam Exponential PermuteAndFlip "

@@ -40,6 +40,7 @@ from jaxacct.bounds import (
     group,
     laplace,
     noise_on_counts,
+    parallel_poisson,
     poisson,
     pure,
     selection,
@@ -381,6 +382,7 @@ METHODS = merged(
     check_in.METHODS,
     _OF_COMPOSED,
     group.tables(distribution_of),
+    parallel_poisson.tables(distribution_of),
     adjacent.tables(distribution_of, Asking(methods_of, renyi_plan, least_rdp, renyi_bytes, takes_numpy)),
     selection.tables(renyi_plan, least_rdp, renyi_bytes, takes_numpy, distribution_of),
 )

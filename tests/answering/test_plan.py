@@ -213,6 +213,7 @@ PLANS = {
     ("Exponential", ""): host_first([*BOTH_ENDS, *RANGE, *DISTRIBUTION], RANGE),
     ("PermuteAndFlip", ""): beside_traced(FINITE, CLOSED),
     ("ZCdp", ""): on_lanes(RENYI),
+    ("ParallelPoisson(Gaussian)", ""): on_host(["group remove+add"]),
     ("MixtureOfGaussians", ""): on_host(DISTRIBUTION),
     ("Group", "of sampled Gaussians"): on_host(["group remove+add"]),
     ("Group", "of others"): on_host(["one after the other remove+add"]),

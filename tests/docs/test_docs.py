@@ -36,6 +36,7 @@ _LAYERS = (
     ("bounds.blanket",),
     ("bounds.shuffle",),
     ("bounds.check_in", "bounds.group", "bounds.noise_on_counts", "bounds.poisson", "bounds.pure", "bounds.selection"),
+    ("bounds.parallel_poisson",),
     ("bounds.allocation",),
     ("bounds._mirrored", "bounds.shuffled_batches"),
     ("bounds._adjacent_on_lanes", "bounds._full_batches", "bounds._replaced_step", "bounds._two_steps"),

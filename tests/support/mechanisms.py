@@ -35,6 +35,7 @@ EXAMPLES = {
     ja.ZeroOut: ja.ZeroOut(ja.PoissonSampled(GAUSSIAN, 0.1, 7)),
     ja.FixedBatches: ja.FixedBatches(GAUSSIAN, 100, 10, 7),
     ja.TruncatedPoisson: ja.TruncatedPoisson(GAUSSIAN, 0.1, 100, 20, 7),
+    ja.ParallelPoisson: ja.ParallelPoisson(GAUSSIAN, 0.1, 3, 7),
     ja.ContinuousPair: ja.ContinuousPair(half, half, half, half, lowest=-1.0, highest=1.0),
     ja.PoissonSampled: ja.PoissonSampled(GAUSSIAN, 0.1, 7),
     ja.RandomAllocation: ja.RandomAllocation(GAUSSIAN, 100, 3, 2),
@@ -64,6 +65,7 @@ ASKED = {kind.__name__: EXAMPLES[kind] for kind in MECHANISMS} | {
 _ON_HOST = (
     *("ContinuousPair", "Pld", "MixtureOfGaussians", "DiscretePair", "DiscreteLaplace"),
     *("Group", "ReplaceOne", "ZeroOut", "FixedBatches", "TruncatedPoisson", "Skellam"),
+    "ParallelPoisson",
 )
 TRACED = {name: mechanism for name, mechanism in ASKED.items() if name not in _ON_HOST}
 """Those of which traced programs know as much as single questions: others have loss distributions, or sums."""

@@ -172,6 +172,7 @@ SCHEMES: dict[type, Callable[[np.random.Generator], Any]] = {
     ja.PartialShuffledBatches: _begun,
     ja.FixedBatches: _fixed,
     ja.TruncatedPoisson: _truncated,
+    ja.ParallelPoisson: lambda rng: ja.ParallelPoisson(_step(rng), _share(rng), _count(rng, 1, 10), _count(rng)),
     ja.Shuffled: lambda rng: ja.Shuffled(_one_of(rng, RANDOMIZERS), _count(rng, 1e6), _few(rng)),
     ja.CheckIn: _check_in,
     ja.Composed: _composed,
