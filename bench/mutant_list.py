@@ -1317,7 +1317,7 @@ _FAR = (
         "run.num_steps), 1)",
         "tests/bounds/test_parallel_poisson.py -k mixture",
     ),
-    Mutant("bounds/group.py", "if prob == 0.0:", "if prob < 0.0:", "tests/bounds/test_groups.py -k never"),
+    Mutant("bounds/group.py", "if prob == 1.0:", "if prob in (0.0, 1.0):", "tests/bounds/test_groups.py -k never"),
     Mutant("bounds/composed.py", "target - asked * _SUM_UP", "target", "tests/accounting/test_prefix.py -k sums"),
     Mutant("bounds/composed.py", "(answered + _at_equal", "(_at_equal", "tests/accounting/test_prefix.py -k sums"),
     Mutant(

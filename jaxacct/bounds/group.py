@@ -50,8 +50,6 @@ def _sampled(run: PoissonSampled, size: int) -> Mechanism | None:
     prob = float(run.sampling_prob)
     if run.signature() != (PoissonSampled, Gaussian) or size > _LARGEST_MIXTURE:
         return None
-    if prob == 0.0:
-        return run  # none of them is drawn, as one is not
     if prob == 1.0:
         return Composed(Gaussian(float(run.mechanism.noise_multiplier) / size * _DOWN), int(run.num_steps))
     shifts = tuple(float(k) for k in range(size + 1))
