@@ -119,6 +119,13 @@ def schemes() -> list[Scheme]:
         ),
         Scheme("RandomAllocation of these", of_pairs),
         Scheme("RandomAllocation(PoissonSampled)", {"": ja.RandomAllocation(sampled, 10)}),
+        Scheme(
+            "PoissonSampled(RandomAllocation)",
+            {
+                "Gaussian, sampled once": ja.PoissonSampled(allocated["several epochs"], 0.1, 1),
+                "others": ja.PoissonSampled(ja.RandomAllocation(pure, 100), 0.1, 10),
+            },
+        ),
         *shuffled,
         *_check_ins(randomizers),
         Scheme("Composed of shuffled reports and check-ins", {"": ja.Composed(of_reports)}),

@@ -338,6 +338,7 @@ def examples(monkeypatch):
     found += [ja.RandomAllocation(ja.PoissonSampled(ja.Laplace(1.0), 0.1), 10)]
     found += [ja.PartialAllocation(release, 10, 5) for release in (*releases, ja.Laplace(1.0))]
     found += [ja.Composed((ja.Shuffled(ja.LocalRandomizer(1.0), 1000),)), ja.Composed(pair, 2)]
+    found += [ja.PoissonSampled(run, 0.1, 2) for run in found if type(run).__name__.endswith("Allocation")]
     assert {example.signature() for example in found} == set(bounds.METHODS)
     return found
 

@@ -43,6 +43,7 @@ from jaxacct.bounds import (
     parallel_poisson,
     poisson,
     pure,
+    sampled_runs,
     selection,
     shuffle,
     shuffled_batches,
@@ -383,6 +384,7 @@ METHODS = merged(
     _OF_COMPOSED,
     group.tables(distribution_of),
     parallel_poisson.tables(distribution_of),
+    sampled_runs.tables(distribution_of),
     adjacent.tables(distribution_of, Asking(methods_of, renyi_plan, least_rdp, renyi_bytes, takes_numpy)),
     selection.tables(renyi_plan, least_rdp, renyi_bytes, takes_numpy, distribution_of),
 )

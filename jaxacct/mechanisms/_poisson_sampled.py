@@ -18,7 +18,8 @@ class PoissonSampled(Mechanism):
     Adjacency: add or remove one record.
 
     Args:
-      mechanism: what one step releases, e.g. `Gaussian`.
+      mechanism: what one step releases, e.g. `Gaussian`; or a whole epoch, `RandomAllocation` (or the first steps of
+        one, or one of changing noise), to whose steps those are allocated who were sampled for it.
       sampling_prob: float in [0, 1].
       num_steps: whole number >= 1.
 
@@ -33,7 +34,6 @@ class PoissonSampled(Mechanism):
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     scheme = "Poisson sampling"
     released = EVERY_STEP
-    reduction = None
 
     mechanism: WrappedMechanism = base()
     sampling_prob: Any = probability(
@@ -67,8 +67,15 @@ class PoissonSampled(Mechanism):
         records, batch, passes = exact_sizes(dataset_size, batch_size, epochs)
         return cls(mechanism, sampling_prob=float(batch / records), num_steps=math.ceil(passes * records / batch))
 
+    @property
+    def reduction(self) -> str | None:  # type: ignore[override]
+        """That of an epoch; None for a step."""
+        found: str | None = None if self.mechanism.takes_all else self.mechanism.reduction
+        return found
+
     def describe(self) -> str:
-        scheme = f"Poisson sampling, probability {self.sampling_prob:.6g}, {counted(self.num_steps, 'step')}"
+        one = "step" if self.mechanism.takes_all else "run"
+        scheme = f"Poisson sampling, probability {self.sampling_prob:.6g}, {counted(self.num_steps, one)}"
         return f"{scheme}; {self.mechanism.describe()}"
 
     def assumptions(self) -> tuple[str, ...]:
@@ -79,8 +86,12 @@ class PoissonSampled(Mechanism):
         return bool(self.sampling_prob == 0) or self.mechanism.loses_nothing()
 
     def participation(self) -> Participation:
-        uses = self.sampling_prob * self.num_steps
-        return Participation(steps=self.num_steps, uses=uses, dispersion=1.0 - self.sampling_prob)
+        drawn = self.sampling_prob * self.num_steps
+        if self.mechanism.takes_all:
+            return Participation(steps=self.num_steps, uses=drawn, dispersion=1.0 - self.sampling_prob)
+        one = self.mechanism.participation()
+        dispersion = one.dispersion + (1.0 - self.sampling_prob) * one.uses
+        return Participation(steps=self.num_steps * one.steps, uses=drawn * one.uses, dispersion=dispersion)
 
     def sampling(self) -> Sampling:
         return self.coins()
@@ -91,6 +102,8 @@ class PoissonSampled(Mechanism):
         return Coins.of(self.sampling_prob, self.num_steps)
 
     def releases(self, number: int) -> tuple[Parts, ...]:
+        if not self.mechanism.takes_all:
+            return super().releases(number)
         return (((dataclasses.replace(self, num_steps=number), 1),),)
 
     @property

@@ -167,6 +167,10 @@ PLANS = {
         ],
     ),
     ("RandomAllocation(PoissonSampled)", ""): on_host([*JOINS, *DISTRIBUTION]),
+    ("PoissonSampled(RandomAllocation)", "Gaussian, sampled once"): on_host(
+        [*JOINS, "one run remove+add", *DISTRIBUTION]
+    ),
+    ("PoissonSampled(RandomAllocation)", "others"): on_host([*JOINS, *DISTRIBUTION]),
     ("ShuffledBatches(Gaussian)", "one epoch"): shuffled(below=["largest output remove+add"]),
     ("ShuffledBatches(Gaussian)", "records left out"): shuffled(),
     ("PartialShuffledBatches(Gaussian)", ""): shuffled(),

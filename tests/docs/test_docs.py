@@ -38,6 +38,7 @@ _LAYERS = (
     ("bounds.check_in", "bounds.group", "bounds.noise_on_counts", "bounds.poisson", "bounds.pure", "bounds.selection"),
     ("bounds.parallel_poisson",),
     ("bounds.allocation",),
+    ("bounds.sampled_runs",),
     ("bounds._mirrored", "bounds.shuffled_batches"),
     ("bounds._adjacent_on_lanes", "bounds._full_batches", "bounds._replaced_step", "bounds._two_steps"),
     ("bounds.fixed_batches",),
