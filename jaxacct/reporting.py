@@ -21,6 +21,7 @@ from jaxacct.answering._question import check_scalars
 from jaxacct.bounds import analysis_theorem
 from jaxacct.mechanisms._after import after
 from jaxacct.mechanisms._base import Mechanism
+from jaxacct.mechanisms._not_covered import not_covered
 from jaxacct.membership import tradeoff
 from jaxacct.special import shown, shown_down
 
@@ -105,8 +106,8 @@ def statement(
     Returns:
       A dict: epsilon, delta, bound, neighboring_relation, unit_of_privacy, released, interval (or directions: by which
       theorem each is bounded), membership (largest true positive rate of any test at some false positive rates),
-      mechanism, description, assumptions, notes, jaxacct (the version), recompute, and for random allocation the
-      Poisson answer at the same rate.
+      mechanism, description, assumptions, not_covered (of training: what is often done beside it), notes, jaxacct (the
+      version), recompute, and for random allocation the Poisson answer at the same rate.
     """
     check_precision(precision)
     only_target(target_delta, target_epsilon)
@@ -136,6 +137,7 @@ def statement(
         "mechanism": mechanism.parameters(),
         "description": mechanism.describe(),
         "assumptions": list(mechanism.assumptions()),
+        "not_covered": list(not_covered(mechanism)),
         "notes": [str(w.message) for w in caught],
     }
     if interval is None:
@@ -232,6 +234,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         caught, level = shown(100 * at["true_positive_rate"]), 100 * at["false_positive_rate"]
         rows.append(("inference", f"true positive rate at most {caught} % at false positive rate {level:g} %"))
     rows += [("assumes", text) for text in facts["assumptions"]]
+    rows += [("not covered", text) for text in facts["not_covered"]]
     rows += [("note", text) for text in facts["notes"]]
     if "poisson_at_same_rate" in facts:
         other = facts["poisson_at_same_rate"]
