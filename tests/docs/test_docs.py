@@ -73,6 +73,7 @@ _DOTTED = [_dotted(path) for path in _MODULES]
 _OPTIONAL = {  # who may import it
     "dp_accounting": ("interop",),
     "flax": ("demo",),
+    "flwr": ("interop",),
     "grain": ("training",),
     "jax_privacy": ("interop",),
     "matplotlib": ("plot", "demo"),
