@@ -5,10 +5,10 @@ from typing import Any
 
 from jaxacct._types import NeighboringRelation
 from jaxacct._validate import checked_choice
-from jaxacct.mechanisms._base import Mechanism, Parts, WrappedMechanism, description
+from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._composed import Composed
 from jaxacct.mechanisms._fields import base
-from jaxacct.mechanisms._sampling import Participation, Sampling
+from jaxacct.mechanisms._sampling import Sampling
 
 
 class Adjacent(Mechanism):

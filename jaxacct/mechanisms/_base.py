@@ -5,10 +5,8 @@ what was run, never how its privacy is bounded.
 """
 
 import dataclasses
-import enum
 import functools
 import operator
-import re
 from collections.abc import Iterator
 from typing import Any, TypeVar, dataclass_transform
 
@@ -29,7 +27,8 @@ from jaxacct.mechanisms._fields import (
     probability,
     randomizer,
 )
-from jaxacct.mechanisms._sampling import Participation, Sampling
+from jaxacct.mechanisms._plain import plain, source_of
+from jaxacct.mechanisms._sampling import Sampling
 
 Parts = tuple[tuple["Mechanism", Any], ...]  # (mechanism, how often it was run)
 
@@ -136,12 +135,12 @@ class Description:
     def parameters(self) -> dict[str, Any]:
         """The fields as plain values, ready for JSON."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        return {"type": type(self).__name__, **{field.name: _plain(getattr(self, field.name)) for field in fields}}
+        return {"type": type(self).__name__, **{field.name: plain(getattr(self, field.name)) for field in fields}}
 
     def source(self) -> str:
         """Python that makes it again after ``import jaxacct as ja``; functions, which no text makes, by their names."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        held = ", ".join(f"{field.name}={_source(getattr(self, field.name))}" for field in fields)
+        held = ", ".join(f"{field.name}={source_of(getattr(self, field.name))}" for field in fields)
         return f"ja.{type(self).__name__}({held})"
 
     def describe(self) -> str:
@@ -277,6 +276,21 @@ class Randomizer(Description):
     is_pure: bool = _to_declare()
 
 
+@dataclasses.dataclass(frozen=True)
+class Participation:
+    """How often a record takes part in a run.
+
+    Attributes:
+      steps: noise releases in all.
+      uses: how many of them a record takes part in, on average.
+      dispersion: the variance of that number over its mean.
+    """
+
+    steps: Any
+    uses: Any
+    dispersion: Any
+
+
 def not_a_mechanism(thing: Any) -> str:
     """What is said of something that stands where a mechanism belongs, after its name and value."""
     return _in_place_of(thing, Mechanism)
@@ -309,30 +323,6 @@ _UNITS = {
     NeighboringRelation.REPLACE_ONE: "one user: their datum, replaced by any other; the number of users is public",
     NeighboringRelation.REPLACE_SPECIAL: "one record: replaced by the empty record",
 }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(v) for v in value]
-    if hasattr(value, "tolist"):  # an array, or a scalar of NumPy's
-        return value.tolist()
-    if isinstance(value, enum.Enum):
-        return value.value
-    if callable(value):
-        return getattr(value, "__name__", type(value).__name__)
-    return value.parameters() if isinstance(value, Description) else value
-
-
-def _source(value: Any) -> str:
-    if isinstance(value, Description):
-        return value.source()
-    if isinstance(value, tuple):
-        return f"({', '.join(map(_source, value))}{',' * (len(value) == 1)})"
-    if isinstance(value, enum.Enum):
-        return f"ja.{value}"
-    if hasattr(value, "tolist"):
-        return repr(value.tolist())
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # functions' addresses
 
 
 _T = TypeVar("_T", bound=Description)

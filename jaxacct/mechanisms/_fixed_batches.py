@@ -7,10 +7,10 @@ import numpy as np
 
 from jaxacct._types import NeighboringRelation
 from jaxacct._validate import is_checkable
-from jaxacct.mechanisms._base import Mechanism, Parts, WrappedMechanism, description
+from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count, fixed
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
-from jaxacct.mechanisms._sampling import Fixed, Participation, Sampling
+from jaxacct.mechanisms._sampling import Fixed, Sampling
 from jaxacct.mechanisms._words import EVERY_STEP, counted
 
 

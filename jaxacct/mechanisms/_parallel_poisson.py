@@ -3,9 +3,8 @@
 from typing import Any
 
 from jaxacct._types import NeighboringRelation
-from jaxacct.mechanisms._base import Mechanism, WrappedMechanism, description
+from jaxacct.mechanisms._base import Mechanism, Participation, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count, probability
-from jaxacct.mechanisms._sampling import Participation
 from jaxacct.mechanisms._words import EVERY_STEP, counted
 
 

@@ -5,9 +5,9 @@ import math
 from typing import Any
 
 from jaxacct._types import NeighboringRelation
-from jaxacct.mechanisms._base import Mechanism, Parts, WrappedMechanism, description
+from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count, probability
-from jaxacct.mechanisms._sampling import Coins, Participation, Sampling, exact_sizes
+from jaxacct.mechanisms._sampling import Coins, Sampling, exact_sizes
 from jaxacct.mechanisms._words import EVERY_STEP, counted
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 from jaxacct._types import NeighboringRelation
 from jaxacct._validate import check_count
-from jaxacct.mechanisms._base import Mechanism, Parts, WrappedMechanism, description
+from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
-from jaxacct.mechanisms._sampling import Groups, Participation, Sampling, Sets, exact_sizes
+from jaxacct.mechanisms._sampling import Groups, Sampling, Sets, exact_sizes
 from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS, counted, epochs
 
 

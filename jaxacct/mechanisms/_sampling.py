@@ -180,21 +180,6 @@ class CutCoins(OfPublicNumber):
         return cls(1, int(num_steps), float(prob), int(num_records), int(max_batch_size))
 
 
-@dataclasses.dataclass(frozen=True)
-class Participation:
-    """How often a record takes part in a run.
-
-    Attributes:
-      steps: noise releases in all.
-      uses: how many of them a record takes part in, on average.
-      dispersion: the variance of that number over its mean.
-    """
-
-    steps: Any
-    uses: Any
-    dispersion: Any
-
-
 def exact_sizes(dataset_size: Any, batch_size: Any, epochs: Any) -> tuple[int, Fraction, Fraction]:
     """The three as exact numbers.
 

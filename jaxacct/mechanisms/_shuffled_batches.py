@@ -5,10 +5,10 @@ from typing import Any
 
 from jaxacct._types import LastBatch, NeighboringRelation
 from jaxacct._validate import check_count, checked_choice
-from jaxacct.mechanisms._base import Mechanism, Parts, WrappedMechanism, description
+from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count, fixed
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
-from jaxacct.mechanisms._sampling import Orders, Participation, Sampling, exact_sizes
+from jaxacct.mechanisms._sampling import Orders, Sampling, exact_sizes
 from jaxacct.mechanisms._words import EVERY_STEP, counted, epochs
 
 

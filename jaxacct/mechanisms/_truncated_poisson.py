@@ -4,10 +4,10 @@ import dataclasses
 from typing import Any
 
 from jaxacct._types import NeighboringRelation
-from jaxacct.mechanisms._base import Mechanism, Parts, WrappedMechanism, description
+from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count, probability
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
-from jaxacct.mechanisms._sampling import CutCoins, Participation, Sampling
+from jaxacct.mechanisms._sampling import CutCoins, Sampling
 from jaxacct.mechanisms._words import EVERY_STEP, counted
 
 
