@@ -81,8 +81,7 @@ class Description:
         kind = type(self)
         for name, wraps in base_fields(kind).items():
             wanted = Mechanism if wraps.kind == "mechanism" else Randomizer
-            held = getattr(self, name)
-            for part in wraps.values(held):
+            for part in wraps.values(getattr(self, name)):
                 if not isinstance(part, wanted):
                     raise ValueError(f"{name}={part!r} {_in_place_of(part, wanted)}")
                 if isinstance(part, Mechanism) and not wraps.is_any and part.relation is not _DRAWN:

@@ -636,7 +636,7 @@ def test_many_steps(num_steps: int) -> None:
         (lambda: ja.epsilon_interval("x", 1e-6), "mechanism='x'"),
         (lambda: ja.delta_interval(ja.Gaussian(1.0), math.nan), "target_epsilon=nan"),
         (lambda: ja.delta_interval(ja.Gaussian(1.0), 1.0, precision=0.0), "precision=0.0"),
-        (lambda: ja.pld(ja.PoissonSampled(ja.RandomAllocation(ja.Gaussian(1.0), 2), 0.1)), "mechanism="),
+        (lambda: ja.pld(ja.PoissonSampled(ja.PoissonSampled(ja.Gaussian(1.0), 0.5, 1), 0.1, 1)), "mechanism="),
         (lambda: ja.pld(ja.Gaussian(1.0), resolution=0.0), "resolution=0.0"),
         (lambda: ja.pld(ja.Gaussian(1.0), tail=-1.0), "tail=-1.0"),
         (lambda: ja.pld(ja.Gaussian(1.0), bound="above"), "bound='above'"),
