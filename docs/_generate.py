@@ -59,7 +59,7 @@ def schemes() -> list[Scheme]:
     ]
     return [
         Scheme("Gaussian", {"": noise}),
-        Scheme("PoissonSampled(Gaussian)", {"": sampled, "a single step": ja.PoissonSampled(noise, 0.01)}),
+        Scheme("PoissonSampled(Gaussian)", {"": sampled, "a single step": ja.PoissonSampled(noise, 0.01, num_steps=1)}),
         Scheme("RandomAllocation(Gaussian)", allocated),
         Scheme("PartialAllocation(Gaussian)", {"": ja.PartialAllocation(noise, 100, 50)}),
         Scheme(
@@ -104,7 +104,7 @@ def schemes() -> list[Scheme]:
         ),
         Scheme("ZeroOut", {"FixedBatches, TruncatedPoisson": ja.ZeroOut(fixed), "others": ja.ZeroOut(sampled)}),
         Scheme("FixedBatches(Gaussian)", {"": fixed}),
-        Scheme("TruncatedPoisson(Gaussian)", {"": ja.TruncatedPoisson(noise, 0.01, 1000, 20)}),
+        Scheme("TruncatedPoisson(Gaussian)", {"": ja.TruncatedPoisson(noise, 0.01, 1000, 20, num_steps=1)}),
         Scheme(
             "PrivateSelection",
             {"any": ja.PrivateSelection(sampled, 10.0), "of pure runs": ja.PrivateSelection(pure, 10.0)},
@@ -112,7 +112,7 @@ def schemes() -> list[Scheme]:
         Scheme(
             "PoissonSampled of these",
             {
-                "Laplace, one step": ja.PoissonSampled(pure, 0.01),
+                "Laplace, one step": ja.PoissonSampled(pure, 0.01, num_steps=1),
                 "Laplace": ja.PoissonSampled(pure, 0.01, 100),
                 "DiscretePair": ja.PoissonSampled(ja.DiscretePair((0.6, 0.4), (0.3, 0.7)), 0.01, 100),
             },

@@ -7,6 +7,7 @@ from typing import Any
 from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count, probability
+from jaxacct.mechanisms._given import given
 from jaxacct.mechanisms._sampling import Coins, Sampling, exact_sizes
 from jaxacct.mechanisms._words import EVERY_STEP, counted
 
@@ -21,7 +22,8 @@ class PoissonSampled(Mechanism):
       mechanism: what one step releases, e.g. `Gaussian`; or a whole epoch, `RandomAllocation` (or the first steps of
         one, or one of changing noise), to whose steps those are allocated who were sampled for it.
       sampling_prob: float in [0, 1].
-      num_steps: whole number >= 1.
+      num_steps: whole number >= 1, of the whole run; to be given wherever a question is asked, and left out where
+        `training` counts the steps.
 
     Raises:
       ValueError: if a field is out of range.
@@ -39,7 +41,9 @@ class PoissonSampled(Mechanism):
     sampling_prob: Any = probability(
         "sampling probability", "Q", help="probability to join a step, in [0, 1]", privacy=Privacy.FALLS
     )
-    num_steps: Any = count("number of steps", "T", help="steps in all", privacy=Privacy.FALLS, default=1)
+    num_steps: Any = count(
+        "number of steps", "T", help="noisy steps of the whole run", privacy=Privacy.FALLS, default=None
+    )
 
     @classmethod
     def from_epochs(
@@ -86,12 +90,13 @@ class PoissonSampled(Mechanism):
         return bool(self.sampling_prob == 0) or self.mechanism.loses_nothing()
 
     def participation(self) -> Participation:
-        drawn = self.sampling_prob * self.num_steps
+        steps = given(self, "num_steps")
+        drawn = self.sampling_prob * steps
         if self.mechanism.takes_all:
-            return Participation(steps=self.num_steps, uses=drawn, dispersion=1.0 - self.sampling_prob)
+            return Participation(steps=steps, uses=drawn, dispersion=1.0 - self.sampling_prob)
         one = self.mechanism.participation()
         dispersion = one.dispersion + (1.0 - self.sampling_prob) * one.uses
-        return Participation(steps=self.num_steps * one.steps, uses=drawn * one.uses, dispersion=dispersion)
+        return Participation(steps=steps * one.steps, uses=drawn * one.uses, dispersion=dispersion)
 
     def sampling(self) -> Sampling:
         return self.coins()
@@ -99,7 +104,7 @@ class PoissonSampled(Mechanism):
     def coins(self) -> Coins:
         """How records are drawn; raises ValueError where what each step runs samples once more."""
         self.sampled_once()
-        return Coins.of(self.sampling_prob, self.num_steps)
+        return Coins.of(self.sampling_prob, given(self, "num_steps"))
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         if not self.mechanism.takes_all:

@@ -85,7 +85,7 @@ def test_a_loss_distribution_of_records_that_are_replaced_composes_with_such_run
         with pytest.raises(ValueError, match="must be for 'add or remove one record'"):
             drawn(loss, 0.1)
     with pytest.raises(ValueError, match="must be for 'add or remove one record'"):
-        ja.PoissonSampled(ja.EpsilonDelta(1.0, neighboring_relation="replace-one"), 0.1)
+        ja.PoissonSampled(ja.EpsilonDelta(1.0, neighboring_relation="replace-one"), 0.1, num_steps=1)
 
 
 def test_a_guarantee_keeps_its_delta_where_only_sums_are_known():
@@ -113,9 +113,9 @@ def test_calibration_of_a_batch_and_of_what_a_loss_distribution_is_drawn_into():
     steps = ja.calibrate(ja.PoissonSampled(loss, 0.05, None), "num_steps", 2.0, 1e-5)
     assert ja.epsilon(ja.PoissonSampled(loss, 0.05, steps), 1e-5) <= 2.0
     assert ja.epsilon(ja.PoissonSampled(loss, 0.05, steps + 1), 1e-5) > 2.0
+    run = ja.PoissonSampled(ja.Gaussian(None), 0.1, num_steps=1)
     with pytest.raises(ValueError, match="needs concrete numbers"):
-        jax.jit(lambda delta: ja.calibrate(ja.PoissonSampled(ja.Gaussian(None), 0.1), "noise_multiplier", 2.0, delta,
-                                           prefix=loss))(1e-5)  # fmt: skip
+        jax.jit(lambda delta: ja.calibrate(run, "noise_multiplier", 2.0, delta, prefix=loss))(1e-5)
 
 
 def test_a_statement_says_what_was_spent_and_can_be_asked_again():

@@ -75,7 +75,7 @@ def _renyi_of_rounds() -> tuple[float]:
 
 def _separated() -> tuple[float, ...]:
     """Ten times one of seven steps with probability 0.7; a hundred sampled steps; ten known ones."""
-    groups = ja.RandomAllocation(ja.PoissonSampled(ONE, 0.7), num_steps=7, num_epochs=10)
+    groups = ja.RandomAllocation(ja.PoissonSampled(ONE, 0.7, num_steps=1), num_steps=7, num_epochs=10)
     return tuple(_epsilon(run, 1e-5) for run in (groups, ja.PoissonSampled(ONE, 0.1, 100), ja.Composed(ONE, 10)))
 
 

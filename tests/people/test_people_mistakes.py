@@ -33,7 +33,7 @@ MISTAKES = [
     *_each("noise_multiplier", ja.Gaussian, BAD_POSITIVE),
     *_each("noise_multiplier", ja.Laplace, BAD_POSITIVE),
     *_each("noise_multiplier", lambda value: ja.Laplace(scale=value), BAD_POSITIVE[:4]),
-    *_each("sampling_prob", lambda value: ja.PoissonSampled(G, value), BAD_PROBABILITY),
+    *_each("sampling_prob", lambda value: ja.PoissonSampled(G, value, num_steps=1), BAD_PROBABILITY),
     *_each("num_steps", lambda value: ja.PoissonSampled(G, 0.1, value), BAD_COUNT),
     *_each("num_steps", lambda value: ja.RandomAllocation(G, value), BAD_COUNT),
     *_each("num_selected", lambda value: ja.RandomAllocation(G, 10, value), (*BAD_COUNT, 11)),
@@ -113,7 +113,7 @@ MISTAKES = [
     ("concrete", lambda: jax.jit(lambda s: ja.pld(ja.Gaussian(s)).masses)(1.0)),
     (
         "concrete",
-        lambda: jax.jit(lambda s: ja.sweep(ja.PoissonSampled(ja.Gaussian(None), s), GRID, target_delta=0.1))(0.1),
+        lambda: jax.jit(lambda s: ja.sweep(ja.PoissonSampled(ja.Gaussian(None), s, 1), GRID, target_delta=0.1))(0.1),
     ),
     ("method=", lambda: jax.jit(lambda s: ja.epsilon(ja.Gaussian(s), 1e-6, method="pld"))(1.0)),
     ("precision=", lambda: jax.jit(lambda s: ja.epsilon(ja.Gaussian(s), 1e-6, precision=0.1))(1.0)),

@@ -45,7 +45,7 @@ EXAMPLES = {
     ja.ScheduledAllocation: ja.ScheduledAllocation((2.0, 1.0), (100, 300), 2),
     ja.Shuffled: ja.Shuffled(LOCAL, 1000, 2),
     ja.CheckIn: ja.CheckIn(LOCAL, 1000, 0.1, 2, 0.05),
-    ja.Composed: ja.Composed((GAUSSIAN, ja.PoissonSampled(GAUSSIAN, 0.1)), (2, 3)),
+    ja.Composed: ja.Composed((GAUSSIAN, ja.PoissonSampled(GAUSSIAN, 0.1, num_steps=1)), (2, 3)),
     ja.Pld: ja.Pld(0.0, 0.5, np.ones(1), 0.0, ja.Bound.UPPER, ja.Direction.REMOVE),
     ja.LocalRandomizer: ja.LocalRandomizer(1.0, 1e-9),
     ja.KaryRandomizedResponse: ja.KaryRandomizedResponse(1.0, 3),
