@@ -1187,6 +1187,14 @@ SKELLAM_RUNS = "tests/bounds/test_skellam.py"
 STAYS = "tests/bounds/test_fixed_batches.py -k stays"
 PRESENT = "tests/bounds/test_fixed_batches.py -k probably"
 NEARBY = "tests/bounds/test_nearby.py"
+CLIPPED = "tests/training/test_private_gradients.py -k 'adds_more or not_finite'"
+ADDED = "tests/training/test_private_gradients.py -k 'noise_is or follows or phases or by_half or share or cycles'"
+RELEASED = "tests/training/test_private_gradients.py -k 'other_noise'"
+NORMAL = "tests/training/test_private_gradients.py -k tails"
+PIECES = "tests/training/test_private_gradients.py -k 'whole_batch or cut_already'"
+HELD = "tests/training/test_training.py -k 'told or accumulated'"
+TOGETHER = "tests/mechanisms/test_several_releases.py"
+STATED = "tests/training/test_training_report.py -k of_batches"
 PUBLIC = "tests/training/test_batches.py -k 'public or sorted'"
 SEPARATION = "tests/interop/test_interop_jax_privacy.py -k separation"
 RESPONSES = "tests/interop/test_interop.py -k lose_no_less"
@@ -1197,9 +1205,35 @@ _BATCHES = (
     Mutant("special/_binomial_tail.py", "/ (1.0 - ratio) * _ROUND_UP", "* _ROUND_UP", BATCHES),
     Mutant("training/_batches.py", "(self.num_records + 1, self._s", "(self.num_records, self._s", BATCHES),
     Mutant("training/_batches.py", "(num_steps * tail + inexact)", "(tail + inexact)", BATCHES),
-    Mutant("training/_batches.py", "overflow + grown(overflow, epsilon, 16)", "grown(overflow, epsilon, 16)", BATCHES),
-    Mutant("training/_spending.py", "overflow + grown(overflow, found, 16)", "overflow", BATCHES),
-    Mutant("training/_spending.py", "target_delta * (1.0 - share), 0.0", "target_delta, 0.0", BATCHES),
+    Mutant("accounting/_truncation.py", "overflow + grown(overflow, epsilon", "grown(overflow, epsilon", BATCHES),
+    Mutant("accounting/_truncation.py", "excess(overflow, found) <= share", "overflow <= share", BATCHES),
+    Mutant("accounting/_truncation.py", "target_delta * (1.0 - share), 0.0", "target_delta, 0.0", BATCHES),
+    Mutant("accounting/_truncation.py", "left = math.nextafter(target_delta *", "left = math.nextafter(", BATCHES),
+    Mutant("reporting.py", "lower, analysis_lower = (max(0.0, low - more)", "lower, analysis_lower = (low", STATED),
+    Mutant("reporting.py", "_replace(target_delta=larger)", "_replace(target_delta=delta)", STATED),
+    Mutant("training/_clipping.py", "1.0 - rounding, kind", "1.0, kind", CLIPPED),
+    Mutant("training/_clipping.py", "& (scale <= most) & jnp.isfinite(norms)", "", CLIPPED),
+    Mutant(
+        "training/_clipping.py",
+        "jnp.minimum(limit * jnp.asarray(_LARGEST_RATIO",
+        "(0 * limit + jnp.asarray(1e38",
+        CLIPPED,
+    ),
+    Mutant("training/_normals.py", "(low.astype(dtype) + half) * word", "word", NORMAL),
+    Mutant("training/_clipping.py", "within, half, -half)", "within, half + half, 0.0 * half)", ADDED),
+    Mutant("training/_adaptive.py", "of_count = 2.0 *", "of_count = 4.0 *", ADDED),
+    Mutant("training/_noise.py", "place = counts[i] %", "place = 0 * counts[i] %", ADDED),
+    Mutant("training/_noise.py", "np.array_equal(said, asked)", "True", RELEASED),
+    Mutant("training/_release.py", "PrivateAggregateState(new_key", "PrivateAggregateState(state.rng_key", ADDED),
+    Mutant("training/_release.py", "/ sizes, jnp.zeros_like(sizes))", "/ sizes, jnp.ones_like(sizes))", ADDED),
+    Mutant("training/_release.py", "jnp.where(same, releases", "jnp.where(same | True, releases", RELEASED),
+    Mutant("training/_private.py", "jnp.pad(leaf, padding)", "jnp.pad(leaf, padding, mode='edge')", PIECES),
+    Mutant("training/_accumulation.py", "phase.releases(count * batches)", "phase.releases(count)", HELD),
+    Mutant("training/_accumulation.py", "times // batches if", "times if", HELD),
+    Mutant("mechanisms/_gaussian.py", "noise_multiplier / batches", "noise_multiplier", HELD),
+    Mutant("mechanisms/_composed.py", "(least / noise) ** 2", "(least / noise)", TOGETHER),
+    Mutant("mechanisms/_composed.py", "down = 1.0 - (", "down = 1.0 + (", TOGETHER),
+    Mutant("mechanisms/_same_bins.py", "noise * self.num_cycles**0.5 *", "noise *", ADDED),
     Mutant(
         "special/_rounding.py",
         "min(exponent, _MOST_EXPONENT)",

@@ -16,6 +16,7 @@ from jaxacct._validate import check_precision, checked_array, python_number
 from jaxacct.accounting import Entry, deciding, delta_interval, epsilon_interval
 from jaxacct.accounting._entries import columns
 from jaxacct.accounting._questions import only_target
+from jaxacct.accounting._truncation import epsilon_within, excess, sum_up
 from jaxacct.answering._plan import Step
 from jaxacct.answering._question import check_scalars
 from jaxacct.bounds import analysis_theorem
@@ -40,6 +41,24 @@ def entry_fields(entry: Entry) -> dict[str, Any]:
         "order": None if np.isnan(entry.order) else entry.order,
         "at_order_edge": entry.at_order_edge,
     }
+
+
+class Run(NamedTuple):
+    """What a statement is about.
+
+    Attributes:
+      mechanism: what is described.
+      overflow: probability that what was run differs from it: see `jaxacct.accounting._truncation`.
+      notes: what else is to be said of it.
+    """
+
+    mechanism: Any
+    overflow: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    def as_run(self) -> "Run":
+        """Itself."""
+        return self
 
 
 class _Asked(NamedTuple):
@@ -69,21 +88,65 @@ class _Asked(NamedTuple):
             interval = delta_interval(mechanism, self.target_epsilon, precision=self.precision)
         return interval.upper, (), interval
 
+    def answer_within(self, mechanism: Mechanism, overflow: float) -> "_Within":
+        """The answer for what differs from `mechanism` with probability `overflow`, and what was asked for it."""
+        if not overflow:
+            return _Within(*self.answer(mechanism), self)
+        if self.target_epsilon is not None:
+            more = excess(overflow, self.target_epsilon)
+            value, entries, interval = self.answer(mechanism)
+            grown = tuple(entry._replace(value=sum_up(entry.value, more)) for entry in entries)
+            if interval is not None:
+                lower, analysis_lower = (max(0.0, low - more) for low in (interval.lower, interval.analysis_lower))
+                interval = Interval(lower, sum_up(interval.upper, more), analysis_lower)
+            return _Within(sum_up(value, more), grown, interval, self)
+        delta = cast(float, self.target_delta)
+        tried: dict[float, _Within] = {}
+
+        def epsilon_at(left: float) -> float:
+            asked = self._replace(target_delta=left)
+            tried[left] = _Within(*asked.answer(mechanism), asked)
+            return tried[left].value
+
+        value, left = epsilon_within(epsilon_at, delta, overflow)
+        if left is None:
+            raise ValueError(
+                f"target_delta={delta} must be larger: a batch is cut with probability up to {overflow:.3g}, for which "
+                "no epsilon makes room; give the batches a larger max_batch_size"
+            )
+        found = tried[left]
+        if found.interval is None:
+            return found
+        larger = min(delta + excess(overflow, value), 1.0 - 2.0**-53)  # what this run has, the described one has there
+        below = self._replace(target_delta=larger).answer(mechanism)[2]
+        assert below is not None
+        return found._replace(interval=below._replace(upper=found.interval.upper))
+
     def theorem(self, mechanism: Mechanism, *, of_analysis: bool = True) -> str:
         """The theorem of the analysis, if that is wanted and there is one, or of the method that decides the answer."""
         known = analysis_theorem(mechanism) if of_analysis else None
         return known or max(self.deciding(mechanism), key=lambda e: e.value).theorem
 
-    def source(self, mechanism: Mechanism) -> str:
-        """Python that asks it again."""
+    def source(self, mechanism: Mechanism, more: float = 0.0) -> str:
+        """Python that asks it again, and adds `more`."""
         given = "target_delta" if self.target_epsilon is None else "target_epsilon"
         wanted = "float('inf')" if self.precision == math.inf else self.precision
         width = "" if self.precision is None else f", precision={wanted}"
-        return f"{_IMPORT}{self.solved}({mechanism.source()}, {given}={getattr(self, given)}{width}))"
+        added = f" + {more}" if more else ""
+        return f"{_IMPORT}{self.solved}({mechanism.source()}, {given}={getattr(self, given)}{width}){added})"
+
+
+class _Within(NamedTuple):
+    """An answer: its value, the quick methods' entries if they decide, its interval if any, and what was asked."""
+
+    value: float
+    entries: tuple[Entry, ...]
+    interval: Interval | None
+    asked: _Asked
 
 
 def statement(
-    mechanism: Mechanism,
+    mechanism: Any,
     *,
     target_delta: float | None = None,
     target_epsilon: float | None = None,
@@ -95,7 +158,7 @@ def statement(
     """The certified answer to one scalar question with everything that it rests on, ready for JSON.
 
     Args:
-      mechanism: a mechanism with scalar fields.
+      mechanism: a mechanism with scalar fields, or what has an `as_run`, as `training.Batches`.
       target_delta: to state epsilon; or
       target_epsilon: to state delta.
       precision: relative width of the certified interval, 0.1 % of epsilon or 1 % of delta where None; inf leaves the
@@ -111,23 +174,24 @@ def statement(
     """
     check_precision(precision)
     only_target(target_delta, target_epsilon)
-    mechanism = after(prefix, mechanism, neighboring_relation)
+    run = mechanism.as_run() if hasattr(mechanism, "as_run") else Run(mechanism)
+    mechanism = after(prefix, run.mechanism, neighboring_relation)
     check_scalars(mechanism, *(x for x in (target_delta, target_epsilon) if x is not None))
     rates = checked_array("false_positive_rates", false_positive_rates).astype(np.float64)
     if rates.ndim != 1 or not np.all((rates > 0.0) & (rates < 1.0)):
         raise ValueError(f"false_positive_rates={false_positive_rates!r} must be a list of numbers in (0, 1)")
     mechanism = jax.tree.map(python_number, mechanism)
-    asked = _Asked(*map(python_number, (target_delta, target_epsilon, precision)))
+    given = asked = _Asked(*map(python_number, (target_delta, target_epsilon, precision)))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", OrderEdgeWarning)
         warnings.simplefilter("always", PrecisionWarning)
-        value, entries, interval = asked.answer(mechanism)
+        value, entries, interval, asked = asked.answer_within(mechanism, run.overflow)
         baseline = mechanism.poisson_at_same_rate()
         if baseline is not None:
             poisson, poisson_entries, _ = asked.answer(baseline)
     result: dict[str, Any] = {
-        "epsilon": asked.target_epsilon,
-        "delta": asked.target_delta,
+        "epsilon": given.target_epsilon,
+        "delta": given.target_delta,
         asked.solved: value,
         "solved_for": asked.solved,
         "bound": Bound.UPPER.value,
@@ -138,7 +202,7 @@ def statement(
         "description": mechanism.describe(),
         "assumptions": list(mechanism.assumptions()),
         "not_covered": list(not_covered(mechanism)),
-        "notes": [str(w.message) for w in caught],
+        "notes": [*run.notes, *(str(w.message) for w in caught)],
     }
     if interval is None:
         result["directions"] = [entry_fields(e) for e in entries]
@@ -149,20 +213,22 @@ def statement(
         is_told = shown_down(interval.lower) != shown_down(interval.analysis_lower)
         if mechanism.reduction is not None and is_told and not is_sharper:
             result["interval"]["reduction"] = mechanism.reduction
-        missed = tradeoff(mechanism, rates) if rates.size else rates
-        pairs = zip(rates.tolist(), missed.tolist(), strict=True)
-        result["membership"] = [{"false_positive_rate": x, "true_positive_rate": 1.0 - y} for x, y in pairs]
+        moved = np.minimum(rates + run.overflow * (1.0 + 2.0**-50), 1.0 - 2.0**-53)  # a rate differs by that at most
+        missed = tradeoff(mechanism, moved) if rates.size else rates
+        caught_at_most = [sum_up(1.0 - y, run.overflow) for y in missed.tolist()]
+        pairs = zip(rates.tolist(), caught_at_most, strict=True)
+        result["membership"] = [{"false_positive_rate": x, "true_positive_rate": y} for x, y in pairs]
     if baseline is not None:
         worst = max(poisson_entries, key=lambda e: e.value, default=None)
         theorem = asked.theorem(baseline) if worst is None else worst.theorem
         result["poisson_at_same_rate"] = {"description": baseline.describe(), "value": poisson, "theorem": theorem}
     result["jaxacct"] = importlib.metadata.version("jaxacct")
-    result["recompute"] = asked.source(mechanism)
+    result["recompute"] = asked.source(mechanism, excess(run.overflow, target_epsilon) if target_epsilon else 0.0)
     return result
 
 
 def report(
-    mechanism: Mechanism,
+    mechanism: Any,
     target_delta: float | None = None,
     *,
     target_epsilon: float | None = None,
@@ -175,7 +241,7 @@ def report(
     """A privacy statement to paste into a model card: the number, what it rests on, and how to recompute it.
 
     Args:
-      mechanism: a mechanism with scalar fields.
+      mechanism: a mechanism with scalar fields, or the `training.Batches` that were drawn for one.
       target_delta: float in (0, 1), to state epsilon; or
       target_epsilon: float >= 0, to state delta.
       precision: relative width of the certified interval; None for 0.1 % of epsilon or 1 % of delta; inf for the quick

@@ -1,4 +1,4 @@
-"""Logistic regression with jax_privacy's clipping and noise, and our batches, hook, guard and epsilon."""
+"""Logistic regression with jax_privacy's clipping, and our batches, noise, count and statement."""
 
 from pathlib import Path
 
@@ -9,11 +9,10 @@ import numpy as np
 import optax
 import orbax.checkpoint as ocp
 
-import jaxacct as ja  # dp
-from jaxacct import training  # dp
+import jaxacct as ja
+from jaxacct import training
 
-RUN = ja.RandomAllocation(ja.Gaussian(noise_multiplier=1.5), num_steps=20, num_epochs=2)  # dp
-DELTA, BUDGET = 1e-5, 3.0  # dp
+RUN = ja.RandomAllocation(ja.Gaussian(noise_multiplier=1.5), num_steps=20, num_epochs=2)
 
 draws = np.random.default_rng(0)
 FEATURES = draws.normal(size=(1000, 8)).astype(np.float32)
@@ -27,35 +26,26 @@ def loss(params, features, labels):
 
 def train(folder):
     data = training.batches(RUN, num_records=len(LABELS), key=1)
-    budget = training.steps_affordable(data, BUDGET, DELTA)  # dp
-    grads = jax_privacy.clipped_grad(loss, l2_clip_norm=1.0, batch_argnums=(1, 2))
-    stddev = 1.5 * grads.sensitivity()  # dp
-    noise = jax_privacy.noise_addition.gaussian_privatizer(stddev=stddev, prng_key=jax.random.key(2))  # dp
-    private = optax.chain(training.count_releases(noise), optax.adam(0.05))  # dp
-    optimizer = training.budget_guard(private, budget)
+    clipped = jax_privacy.clipped_grad(loss, l2_clip_norm=1.0, batch_argnums=(1, 2))  # dp
+    optimizer = optax.chain(training.private_gradients(clipped, data, key=2), optax.adam(0.05))  # dp
 
     @jax.jit
     def step(params, state, features, labels, mask):
-        total = grads(params, features, labels, is_padding_example=~mask)
-        updates, state = optimizer.update(total, state, params)
+        updates, state = optimizer.update((features, labels), state, params, mask=mask)
         return optax.apply_updates(params, updates), state
 
     params = {"w": jnp.zeros(8), "b": jnp.zeros(())}
-    run = {"params": params, "state": optimizer.init(params)}
+    run = params, optimizer.init(params)
     at_once = ocp.CheckpointManagerOptions(enable_async_checkpointing=False)
     kept = ocp.CheckpointManager(folder, options=at_once)
-    if kept.latest_step() is not None:
-        target = ocp.args.StandardRestore(training.storable(run))
-        run = training.restored(kept.restore(kept.latest_step(), args=target), like=run)
-    done = int(training.release_counts(run["state"])[0])
+    done = kept.latest_step() or 0
+    if done:
+        run = kept.restore(done, args=ocp.args.StandardRestore(run))
     for number, (indices, mask) in enumerate(data.after(done), done + 1):
-        params, state = step(run["params"], run["state"], FEATURES[indices], LABELS[indices], mask)
-        run = {"params": params, "state": state}
+        run = step(*run, FEATURES[indices], LABELS[indices], mask)
         if number % 5 == 0:
-            kept.save(number, args=ocp.args.StandardSave(training.storable(run)))
-        if state.budget_spent:  # dp
-            break
-    return run["params"], training.privacy_spent(run["state"], data, DELTA)
+            kept.save(number, args=ocp.args.StandardSave(run))
+    return run[0], training.report(run[1], data, target_delta=1e-5)  # dp
 
 
 if __name__ == "__main__":

@@ -30,19 +30,13 @@ from jaxacct.mechanisms import (
     Skellam,
 )
 from jaxacct.mechanisms._base import Mechanism
-from jaxacct.special import bisect, first_doubling, grown
+from jaxacct.special import binomial_masses, bisect, first_doubling, grown
 
 _DOWN = 1.0 - 2.0**-50  # of a quotient of a noise multiplier
 _MOST_EPSILON = 2.0**10  # nats: no larger epsilon is tried one record after the other
 _NUM_HALVINGS = 24  # of its bracket
 _SHARE = 0.0625  # of what one question may take, for each delta of a search
 _LARGEST_MIXTURE = 512  # records of one group whose sampled number is listed
-
-
-def _binomial(size: int, prob: float) -> tuple[float, ...]:
-    """The probabilities of 0, .., size, of rational numbers rounded once."""
-    drawn, left = Fraction(prob), 1 - Fraction(prob)
-    return tuple(float(math.comb(size, k) * drawn**k * left ** (size - k)) for k in range(size + 1))
 
 
 def _sampled(run: PoissonSampled, size: int) -> Mechanism | None:
@@ -53,7 +47,7 @@ def _sampled(run: PoissonSampled, size: int) -> Mechanism | None:
     if prob == 1.0:
         return Composed(Gaussian(float(run.mechanism.noise_multiplier) / size * _DOWN), int(run.num_steps))
     shifts = tuple(float(k) for k in range(size + 1))
-    release = MixtureOfGaussians(float(run.mechanism.noise_multiplier), shifts, _binomial(size, prob))
+    release = MixtureOfGaussians(float(run.mechanism.noise_multiplier), shifts, binomial_masses(size, prob))
     return Composed(release, int(run.num_steps))
 
 

@@ -63,11 +63,11 @@ def _one_release(event: Any) -> Any:
     parts = [(mechanism_of(leaf), count) for leaf, count in leaves_of(event.event) if count > 0]
     if len(parts) == 1 and parts[0][1] == 1 and isinstance(parts[0][0], _BASES):
         return parts[0][0]
-    if not parts or not all(isinstance(part, Gaussian) for part, _ in parts):
+    together = Composed(*zip(*parts, strict=True)).as_one_release() if parts else None
+    if not isinstance(together, Gaussian):
         name = type(event).__name__
         raise ValueError(f"event={event.event!r} inside {name} must be one release, or Gaussians composed")
-    precision = sum(count * part.noise_multiplier**-2.0 for part, count in parts)
-    return Gaussian(precision**-0.5 * (1.0 - 2.0**-50 * len(parts)))
+    return together
 
 
 def _allocated(event: Any) -> Any:

@@ -9,6 +9,7 @@ from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMec
 from jaxacct.mechanisms._composed import Composed
 from jaxacct.mechanisms._fields import base
 from jaxacct.mechanisms._sampling import Sampling
+from jaxacct.mechanisms._schedules import Schedule
 
 
 class Adjacent(Mechanism):
@@ -34,6 +35,13 @@ class Adjacent(Mechanism):
     def released(self) -> str:  # type: ignore[override]
         """What the mechanism releases."""
         return str(self.mechanism.released)
+
+    def accumulated(self, batches: int) -> Mechanism:
+        return self._around(self.mechanism.accumulated(batches))
+
+    def noise_schedule(self) -> Schedule:
+        found: Schedule = self.mechanism.noise_schedule()
+        return found
 
     def loses_nothing(self) -> bool:
         return bool(self.mechanism.loses_nothing())

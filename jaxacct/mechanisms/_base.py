@@ -29,6 +29,8 @@ from jaxacct.mechanisms._fields import (
 )
 from jaxacct.mechanisms._plain import plain, source_of
 from jaxacct.mechanisms._sampling import Sampling
+from jaxacct.mechanisms._schedules import Schedule, no_schedule, not_accumulated
+from jaxacct.mechanisms._sizes import is_silent
 
 Parts = tuple[tuple["Mechanism", Any], ...]  # (mechanism, how often it was run)
 
@@ -66,6 +68,7 @@ def _to_declare() -> Any:
 class Description:
     """What was run, or how one report is made, by its public parameters."""
 
+    has_independent_records = False  # whether each takes part in its steps, or not, whatever the others do
     room = 0  # by how much a field with a `most_field` is below it, at least
 
     def __post_init__(self) -> None:
@@ -74,6 +77,11 @@ class Description:
             numbers = spec.as_numbers(held)
             if numbers is not held:
                 object.__setattr__(self, name, numbers)
+        if self.has_independent_records:
+            for name in base_fields(type(self)):
+                held = getattr(self, name)
+                if isinstance(held, Mechanism):
+                    object.__setattr__(self, name, held.as_one_release())
         self.check()
 
     def check(self) -> None:
@@ -133,14 +141,17 @@ class Description:
 
     def parameters(self) -> dict[str, Any]:
         """The fields as plain values, ready for JSON."""
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        return {"type": type(self).__name__, **{field.name: plain(getattr(self, field.name)) for field in fields}}
+        return {"type": type(self).__name__, **{name: plain(value) for name, value in self._held()}}
 
     def source(self) -> str:
         """Python that makes it again after ``import jaxacct as ja``; functions, which no text makes, by their names."""
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        held = ", ".join(f"{field.name}={source_of(getattr(self, field.name))}" for field in fields)
+        held = ", ".join(f"{name}={source_of(value)}" for name, value in self._held())
         return f"ja.{type(self).__name__}({held})"
+
+    def _held(self) -> list[tuple[str, Any]]:
+        """(field, value) of all that have something to say."""
+        fields = [(field, getattr(self, field.name)) for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        return [(field.name, value) for field, value in fields if not is_silent(field, value)]
 
     def describe(self) -> str:
         """One line on what was run, or how a report is made."""
@@ -187,6 +198,10 @@ class Mechanism(Description):
         """The mechanisms that it composes, each with the number of times that it is run; itself where it is one."""
         return ((self, 1),)
 
+    def as_one_release(self) -> "Mechanism":
+        """One release that reveals what it reveals of a record that takes part or not; itself if none is known."""
+        return self
+
     def poisson_at_same_rate(self) -> "Mechanism | None":
         """The Poisson-sampled run in which each record takes part as often on average, where there is one."""
         return None
@@ -219,6 +234,14 @@ class Mechanism(Description):
         for part in self.wrapped():
             if not getattr(part, "takes_all", False):
                 raise ValueError(f"mechanism={self!r} samples twice: batches are drawn of releases of whole batches")
+
+    def noise_schedule(self) -> Schedule:
+        """The Gaussian noise of its releases, in turn and then from the beginning again, for concrete scalar fields."""
+        raise no_schedule(self)
+
+    def accumulated(self, batches: int) -> "Mechanism":
+        """What is run where each noise release is of `batches` of its sampled batches, added up; see `training`."""
+        raise not_accumulated(self, batches)
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         """Descriptions of its first `number` >= 1 noise releases, each valid by itself."""

@@ -1,12 +1,34 @@
 """Several runs on the same data."""
 
+import functools
+import operator
+from collections.abc import Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._types import NeighboringRelation
+from jaxacct._validate import python_number
 from jaxacct.mechanisms._base import Mechanism, Parts, description
-from jaxacct.mechanisms._fields import Privacy, base, count
+from jaxacct.mechanisms._fields import UNKNOWN, Privacy, base, count
+from jaxacct.mechanisms._gaussian import Gaussian
+from jaxacct.mechanisms._schedules import Schedule
+
+_ROUNDINGS = 8.0  # and one for each part: of quotients, squares, a root
+
+
+def _together(noises: Sequence[Any], counts: Sequence[Any]) -> Any:
+    """(sum_i count_i / noise_i^2)^(-1/2), rounded down."""
+    xp: Any = jnp if any(isinstance(number, jax.Array) for number in (*noises, *counts)) else np
+    kind = xp.result_type(float)
+    held = [xp.asarray(noise, kind) for noise in noises]
+    least = functools.reduce(xp.minimum, held)
+    parts = [xp.asarray(count, kind) * (least / noise) ** 2 for noise, count in zip(held, counts, strict=True)]
+    down = 1.0 - (_ROUNDINGS + len(held)) * float(xp.finfo(kind).eps)
+    found = least / xp.sqrt(functools.reduce(operator.add, parts)) * xp.asarray(down, kind)
+    return found if xp is jnp else python_number(found)
 
 
 @description
@@ -74,6 +96,23 @@ class Composed(Mechanism):
     def parts(self) -> Parts:
         return tuple(zip(self.mechanisms, self.counts, strict=True))
 
+    def as_one_release(self) -> Mechanism:
+        """Of Gaussian releases one `Gaussian`, 1/sigma^2 = sum_i count_i / sigma_i^2, rounded down: exactly as private.
+
+        Let b say whether the record takes part. In units of its noise, release i is b v_i plus N(0, I), where v_i has a
+        norm of at most 1/sigma_i and may depend on the releases before. It can be made from Z_i = b/sigma_i + N(0, 1),
+        by adding independent noise to Z_i times a vector: all of them from the vector Z, which is b (1/sigma_1, ..) and
+        N(0, I), and has all that it knows of b in one coordinate, b/sigma + N(0, 1). So whatever hides b, coins or an
+        allocation, independently of the other records, all releases of all steps are post-processing of those of one
+        Gaussian a step; and where |v_i| = 1/sigma_i is attained nothing is lost.
+        """
+        if not all(isinstance(part, Gaussian) for part in self.mechanisms):
+            return self
+        noises = [part.noise_multiplier for part in self.mechanisms]
+        if any(number is None or number is UNKNOWN for number in (*noises, *self.counts)):
+            return self
+        return Gaussian(_together(noises, self.counts))
+
     def describe(self) -> str:
         return " + ".join(f"{count:.0f} x ({part.describe()})" for part, count in self.parts())
 
@@ -82,3 +121,19 @@ class Composed(Mechanism):
 
     def loses_nothing(self) -> bool:
         return all(part.loses_nothing() for part in self.mechanisms)
+
+    def releases(self, number: int) -> tuple[Parts, ...]:
+        """So many of its only part, where that is one release."""
+        if len(self.mechanisms) > 1 or not self.mechanisms[0].takes_all:
+            return super().releases(number)
+        return (((self.mechanisms[0], number),),)
+
+    @property
+    def length_given(self) -> float | None:
+        return self.counts[0] if len(self.mechanisms) == 1 and self.mechanisms[0].takes_all else None
+
+    def noise_schedule(self) -> Schedule:
+        if len(self.mechanisms) > 1:
+            return super().noise_schedule()
+        found: Schedule = self.mechanisms[0].noise_schedule()
+        return found

@@ -12,6 +12,7 @@ from jaxacct.mechanisms._fields import Privacy, base, count, fixed
 from jaxacct.mechanisms._given import given
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
 from jaxacct.mechanisms._sampling import Fixed, Sampling
+from jaxacct.mechanisms._schedules import Schedule
 from jaxacct.mechanisms._words import EVERY_STEP, counted
 
 
@@ -84,6 +85,10 @@ class FixedBatches(Mechanism):
             "and the number of records is public",
             *self.mechanism.assumptions(),
         )
+
+    def noise_schedule(self) -> Schedule:
+        found: Schedule = self.mechanism.noise_schedule()
+        return found
 
     def loses_nothing(self) -> bool:
         return bool(self.mechanism.loses_nothing())

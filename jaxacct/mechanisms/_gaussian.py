@@ -6,6 +6,7 @@ from jaxacct._types import NeighboringRelation
 from jaxacct._validate import check_positive
 from jaxacct.mechanisms._base import Release, description
 from jaxacct.mechanisms._fields import Privacy, positive
+from jaxacct.mechanisms._schedules import Schedule, stated
 from jaxacct.mechanisms._words import EVERY_STEP, GAUSSIAN_STEPS
 
 
@@ -67,6 +68,13 @@ class Gaussian(Release):
 
     def assumptions(self) -> tuple[str, ...]:
         return (GAUSSIAN_STEPS,)
+
+    def accumulated(self, batches: int) -> "Gaussian":
+        """Each record takes part in all of the batches."""
+        return Gaussian(self.noise_multiplier / batches * (1.0 - 2.0**-50))
+
+    def noise_schedule(self) -> Schedule:
+        return ((stated(self.noise_multiplier), 1),)
 
     def loses_nothing(self) -> bool:
         return False

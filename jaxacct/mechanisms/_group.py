@@ -5,6 +5,7 @@ from typing import Any
 from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count
+from jaxacct.mechanisms._schedules import Schedule
 
 
 @description
@@ -57,6 +58,10 @@ class Group(Mechanism):
     def assumptions(self) -> tuple[str, ...]:
         together = "one user contributes at most the stated number of records, each sampled and clipped by itself"
         return (together, *self.mechanism.assumptions())
+
+    def noise_schedule(self) -> Schedule:
+        found: Schedule = self.mechanism.noise_schedule()
+        return found
 
     def loses_nothing(self) -> bool:
         return bool(self.mechanism.loses_nothing())

@@ -8,6 +8,7 @@ from jaxacct._types import NeighboringRelation
 from jaxacct._validate import checked_array
 from jaxacct.mechanisms._base import Release, description
 from jaxacct.mechanisms._fields import Privacy, fixed, positive
+from jaxacct.mechanisms._schedules import Schedule, stated
 from jaxacct.mechanisms._words import ADAPTIVE, EVERY_STEP
 
 
@@ -65,6 +66,9 @@ class MixtureOfGaussians(Release):
     def assumptions(self) -> tuple[str, ...]:
         added = "each step releases a sum to which the record adds a vector whose norm has the stated law"
         return (f"{added}, plus Gaussian noise of the stated standard deviation; {ADAPTIVE}",)
+
+    def noise_schedule(self) -> Schedule:
+        return ((stated(self.noise_multiplier), 1),)
 
     def loses_nothing(self) -> bool:
         pairs = zip(self.sensitivities, self.probabilities, strict=True)

@@ -1,11 +1,14 @@
 """An unfinished epoch of random allocation."""
 
+import dataclasses
 from typing import Any
 
 from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count
+from jaxacct.mechanisms._gaussian import Gaussian
 from jaxacct.mechanisms._sampling import Sampling, Sets
+from jaxacct.mechanisms._schedules import Schedule, not_accumulated, whole_releases
 from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS
 
 
@@ -17,7 +20,7 @@ class PartialAllocation(Mechanism):
     remove one record. Finished epochs are a `RandomAllocation`; `Composed` puts both together.
 
     Args:
-      mechanism: what one step releases, e.g. `Gaussian`.
+      mechanism: what one step releases, as in `RandomAllocation`.
       num_steps: whole number >= 1, steps t in the epoch.
       steps_done: whole number in [1, num_steps].
 
@@ -32,6 +35,7 @@ class PartialAllocation(Mechanism):
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     scheme = "random allocation"
     released = EVERY_STEP
+    has_independent_records = True
     reduction = None
 
     mechanism: WrappedMechanism = base()
@@ -46,6 +50,20 @@ class PartialAllocation(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         return (UNIFORM_STEPS, *self.mechanism.assumptions())
+
+    def accumulated(self, batches: int) -> "PartialAllocation":
+        """A record is in one step of an epoch, and so in one of its releases."""
+        if not isinstance(self.mechanism, Gaussian):
+            raise not_accumulated(self, batches)
+        return dataclasses.replace(
+            self,
+            num_steps=whole_releases("num_steps", self.num_steps, batches),
+            steps_done=whole_releases("steps_done", self.steps_done, batches),
+        )
+
+    def noise_schedule(self) -> Schedule:
+        found: Schedule = self.mechanism.noise_schedule()
+        return found
 
     def loses_nothing(self) -> bool:
         return bool(self.mechanism.loses_nothing())

@@ -6,10 +6,16 @@ from typing import Any
 
 from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
+from jaxacct.mechanisms._composed import Composed
 from jaxacct.mechanisms._fields import Privacy, base, count, probability
+from jaxacct.mechanisms._gaussian import Gaussian
 from jaxacct.mechanisms._given import given
+from jaxacct.mechanisms._mixture_of_gaussians import MixtureOfGaussians
 from jaxacct.mechanisms._sampling import Coins, Sampling, exact_sizes
+from jaxacct.mechanisms._schedules import Schedule, whole_releases
+from jaxacct.mechanisms._sizes import check_size, remembered
 from jaxacct.mechanisms._words import EVERY_STEP, counted
+from jaxacct.special import binomial_masses
 
 
 @description
@@ -19,11 +25,14 @@ class PoissonSampled(Mechanism):
     Adjacency: add or remove one record.
 
     Args:
-      mechanism: what one step releases, e.g. `Gaussian`; or a whole epoch, `RandomAllocation` (or the first steps of
-        one, or one of changing noise), to whose steps those are allocated who were sampled for it.
+      mechanism: what one step releases, e.g. `Gaussian`; of several Gaussian releases of the same sampled batch a
+        `Composed`, held as the one that it is as private as, 1/sigma^2 the sum of theirs (`Composed.as_one_release`);
+        or a whole epoch, `RandomAllocation` (or the first steps of one, or one of changing noise), to whose steps those
+        are allocated who were sampled for it.
       sampling_prob: float in [0, 1].
       num_steps: whole number >= 1, of the whole run; to be given wherever a question is asked, and left out where
         `training` counts the steps.
+      dataset_size: how many records it was described for, if that is to be remembered: `training.batches` compares it.
 
     Raises:
       ValueError: if a field is out of range.
@@ -36,6 +45,7 @@ class PoissonSampled(Mechanism):
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     scheme = "Poisson sampling"
     released = EVERY_STEP
+    has_independent_records = True
 
     mechanism: WrappedMechanism = base()
     sampling_prob: Any = probability(
@@ -44,6 +54,7 @@ class PoissonSampled(Mechanism):
     num_steps: Any = count(
         "number of steps", "T", help="noisy steps of the whole run", privacy=Privacy.FALLS, default=None
     )
+    dataset_size: int | None = remembered()
 
     @classmethod
     def from_epochs(
@@ -69,7 +80,12 @@ class PoissonSampled(Mechanism):
         3600
         """
         records, batch, passes = exact_sizes(dataset_size, batch_size, epochs)
-        return cls(mechanism, sampling_prob=float(batch / records), num_steps=math.ceil(passes * records / batch))
+        steps = math.ceil(passes * records / batch)
+        return cls(mechanism, sampling_prob=float(batch / records), num_steps=steps, dataset_size=records)
+
+    def check(self) -> None:
+        super().check()
+        check_size(self.dataset_size)
 
     @property
     def reduction(self) -> str | None:  # type: ignore[override]
@@ -85,6 +101,23 @@ class PoissonSampled(Mechanism):
     def assumptions(self) -> tuple[str, ...]:
         sampling = "each record joins each step independently with the stated probability, and who joined stays secret"
         return (sampling, *self.mechanism.assumptions())
+
+    def accumulated(self, batches: int) -> Mechanism:
+        """A record is in a release as often as so many coins show heads, and adds that many clipping norms at most.
+
+        Dominated by the mixture of the two directions' pairs, see `MixtureOfGaussians`.
+        """
+        number = whole_releases("num_steps", self.num_steps, batches)
+        if not isinstance(self.mechanism, Gaussian):
+            return super().accumulated(batches)
+        if self.sampling_prob == 1.0:
+            return Composed(self.mechanism.accumulated(batches), number)
+        shares = binomial_masses(batches, float(self.sampling_prob))
+        return Composed(MixtureOfGaussians(self.mechanism.noise_multiplier, range(batches + 1), shares), number)
+
+    def noise_schedule(self) -> Schedule:
+        found: Schedule = self.mechanism.noise_schedule()
+        return found
 
     def loses_nothing(self) -> bool:
         return bool(self.sampling_prob == 0) or self.mechanism.loses_nothing()

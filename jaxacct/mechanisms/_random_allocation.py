@@ -1,5 +1,6 @@
 """Random allocation: each record in k of t steps."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -7,10 +8,13 @@ from jaxacct._types import NeighboringRelation
 from jaxacct._validate import check_count
 from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count
+from jaxacct.mechanisms._gaussian import Gaussian
 from jaxacct.mechanisms._given import given
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
 from jaxacct.mechanisms._sampling import Groups, Sampling, Sets, exact_sizes
+from jaxacct.mechanisms._schedules import Schedule, not_accumulated, whole_releases
+from jaxacct.mechanisms._sizes import check_size, remembered
 from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS, counted, epochs
 
 
@@ -22,11 +26,12 @@ class RandomAllocation(Mechanism):
     for each record. Adjacency: add or remove one record.
 
     Args:
-      mechanism: what one step releases, e.g. `Gaussian`; or `PoissonSampled` steps, which a record that is allocated to
-        them joins by coins of its own.
+      mechanism: what one step releases, e.g. `Gaussian`, or a `Composed` of them as in `PoissonSampled`; or
+        `PoissonSampled` steps, which a record that is allocated to them joins by coins of its own.
       num_steps: whole number >= 1, steps t in one epoch.
       num_selected: whole number in [1, num_steps], steps k that a record joins in one epoch.
       num_epochs: whole number >= 1.
+      dataset_size: as for `PoissonSampled`.
 
     Raises:
       ValueError: if a field is out of range.
@@ -39,6 +44,7 @@ class RandomAllocation(Mechanism):
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     scheme = "random allocation"
     released = EVERY_STEP
+    has_independent_records = True
     reduction = "the reduction to one step at a time"
 
     mechanism: WrappedMechanism = base()
@@ -54,6 +60,7 @@ class RandomAllocation(Mechanism):
         default=1,
     )
     num_epochs: Any = count("number of epochs", "E", help="epochs, allocated afresh", privacy=Privacy.FALLS, default=1)
+    dataset_size: int | None = remembered()
 
     @classmethod
     def from_epochs(
@@ -82,7 +89,11 @@ class RandomAllocation(Mechanism):
         """
         records, batch, _ = exact_sizes(dataset_size, batch_size, epochs)
         check_count("epochs", epochs)
-        return cls(mechanism, num_steps=math.floor(records / batch), num_epochs=epochs)
+        return cls(mechanism, num_steps=math.floor(records / batch), num_epochs=epochs, dataset_size=records)
+
+    def check(self) -> None:
+        super().check()
+        check_size(self.dataset_size)
 
     def describe(self) -> str:
         scheme = f"random allocation, each record in {self.num_selected:.0f} of {counted(self.num_steps, 'step')}"
@@ -90,6 +101,19 @@ class RandomAllocation(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         return (UNIFORM_STEPS, *self.mechanism.assumptions())
+
+    def accumulated(self, batches: int) -> "RandomAllocation":
+        """A record is in one step of an epoch, and so in one of its releases."""
+        if self.num_selected != 1 or not isinstance(self.mechanism, Gaussian):
+            raise not_accumulated(self, batches)
+        return dataclasses.replace(
+            self,
+            num_steps=whole_releases("num_steps", self.num_steps, batches),
+        )
+
+    def noise_schedule(self) -> Schedule:
+        found: Schedule = self.mechanism.noise_schedule()
+        return found
 
     def loses_nothing(self) -> bool:
         return bool(self.mechanism.loses_nothing())

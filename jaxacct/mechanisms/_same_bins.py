@@ -8,8 +8,10 @@ from jaxacct.mechanisms._fields import fixed
 from jaxacct.mechanisms._gaussian import Gaussian
 from jaxacct.mechanisms._random_allocation import RandomAllocation
 from jaxacct.mechanisms._sampling import Coins, Groups, Sampling, Sets
+from jaxacct.mechanisms._schedules import Schedule, not_accumulated
 
 _ROUND_DOWN = 1.0 - 2.0**-51  # a quotient, a root and a product
+_ROUND_UP = 1.0 + 2.0**-50  # what that took, and as many roundings
 
 
 @description
@@ -51,6 +53,14 @@ class SameBins(RandomAllocation):
     def sampling(self) -> Sampling:
         """Groups of records whose steps come in turn, each of which its records join for certain."""
         return Groups.of(Sets.of(self.num_steps, self.num_selected, self.num_epochs), Coins.of(1.0, self.num_cycles))
+
+    def noise_schedule(self) -> Schedule:
+        """That of a step, of which a record joins one in each cycle."""
+        [(noise, count)] = self.mechanism.noise_schedule()
+        return ((noise * self.num_cycles**0.5 * _ROUND_UP, count),)
+
+    def accumulated(self, batches: int) -> RandomAllocation:
+        raise not_accumulated(self, batches)
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         """Whole runs, drawn afresh; of the first, where it is unfinished, the cycles begun, or its first steps."""

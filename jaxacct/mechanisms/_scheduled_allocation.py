@@ -1,5 +1,6 @@
 """Random allocation whose steps differ in their noise."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism, Parts, description
 from jaxacct.mechanisms._fields import Privacy, count, positive
 from jaxacct.mechanisms._sampling import Sampling, Sets
+from jaxacct.mechanisms._schedules import Schedule, stated, whole_releases
 from jaxacct.mechanisms._words import EVERY_STEP, GAUSSIAN_STEPS, UNIFORM_STEPS, epochs
 
 
@@ -69,6 +71,15 @@ class ScheduledAllocation(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         return (UNIFORM_STEPS, GAUSSIAN_STEPS)
+
+    def accumulated(self, batches: int) -> "ScheduledAllocation":
+        """A record is in one step of an epoch, and so in one of its releases."""
+        counts = tuple(whole_releases("num_steps", count, batches) for count in self.num_steps)
+        return dataclasses.replace(self, num_steps=counts)
+
+    def noise_schedule(self) -> Schedule:
+        phases = zip(self.noise_multipliers, self.num_steps, strict=True)
+        return tuple((stated(noise), int(count)) for noise, count in phases)
 
     def loses_nothing(self) -> bool:
         return False

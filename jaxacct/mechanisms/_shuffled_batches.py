@@ -9,6 +9,8 @@ from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMec
 from jaxacct.mechanisms._fields import Privacy, base, count, fixed
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
 from jaxacct.mechanisms._sampling import Orders, Sampling, exact_sizes
+from jaxacct.mechanisms._schedules import Schedule
+from jaxacct.mechanisms._sizes import check_size, remembered
 from jaxacct.mechanisms._words import EVERY_STEP, counted, epochs
 
 
@@ -32,6 +34,7 @@ class ShuffledBatches(Mechanism):
       num_epochs: whole number >= 1, each with an order of its own.
       last_batch: `LastBatch` or its name: "full" for a list that is filled up with empty records, "short" where the
         last of the `num_steps` batches has fewer records, "dropped" where records that would be in it are left out.
+      dataset_size: as for `PoissonSampled`.
 
     Raises:
       ValueError: if a field is out of range.
@@ -57,6 +60,7 @@ class ShuffledBatches(Mechanism):
         "number of epochs", "E", help="epochs, each in a new order", privacy=Privacy.FALLS, default=1
     )
     last_batch: LastBatch = fixed(default=LastBatch.FULL)
+    dataset_size: int | None = remembered()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "last_batch", checked_choice("last_batch", self.last_batch, *LastBatch))
@@ -96,14 +100,20 @@ class ShuffledBatches(Mechanism):
         check_count("epochs", epochs)
         last = checked_choice("last_batch", last_batch, *LastBatch)
         whole, rest = divmod(int(dataset_size), int(batch_size))
+        size = int(dataset_size)
         if not rest:
-            return cls(mechanism, num_steps=whole, num_epochs=epochs)
-        return cls(mechanism, num_steps=whole + (last is not LastBatch.DROPPED), num_epochs=epochs, last_batch=last)
+            return cls(mechanism, num_steps=whole, num_epochs=epochs, dataset_size=size)
+        steps = whole + (last is not LastBatch.DROPPED)
+        return cls(mechanism, num_steps=steps, num_epochs=epochs, last_batch=last, dataset_size=size)
 
     @property
     def num_equal(self) -> Any:
         """How many batches of one size there are."""
         return self.num_steps - 1 if self.last_batch is LastBatch.SHORT else self.num_steps
+
+    def check(self) -> None:
+        super().check()
+        check_size(self.dataset_size)
 
     def describe(self) -> str:
         rest = {LastBatch.SHORT: ", the last of them shorter", LastBatch.DROPPED: ", some records left out"}
@@ -123,6 +133,10 @@ class ShuffledBatches(Mechanism):
             "record and what was released; an empty record contributes nothing",
             *self.mechanism.assumptions(),
         )
+
+    def noise_schedule(self) -> Schedule:
+        found: Schedule = self.mechanism.noise_schedule()
+        return found
 
     def loses_nothing(self) -> bool:
         return bool(self.mechanism.loses_nothing())
@@ -191,6 +205,10 @@ class PartialShuffledBatches(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         return ShuffledBatches(self.mechanism, self.num_steps).assumptions()
+
+    def noise_schedule(self) -> Schedule:
+        found: Schedule = self.mechanism.noise_schedule()
+        return found
 
     def loses_nothing(self) -> bool:
         return bool(self.mechanism.loses_nothing())

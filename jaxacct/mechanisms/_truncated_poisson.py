@@ -9,6 +9,7 @@ from jaxacct.mechanisms._fields import Privacy, base, count, probability
 from jaxacct.mechanisms._given import given
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
 from jaxacct.mechanisms._sampling import CutCoins, Sampling
+from jaxacct.mechanisms._schedules import Schedule
 from jaxacct.mechanisms._words import EVERY_STEP, counted
 
 
@@ -63,6 +64,10 @@ class TruncatedPoisson(Mechanism):
             "uniform choice is kept, and who took part stays secret; the number of records is public",
             *self.mechanism.assumptions(),
         )
+
+    def noise_schedule(self) -> Schedule:
+        found: Schedule = self.mechanism.noise_schedule()
+        return found
 
     def loses_nothing(self) -> bool:
         return bool(self.sampling_prob == 0) or bool(self.mechanism.loses_nothing())

@@ -10,7 +10,7 @@ from jaxacct.special._binomial_window import binomial_window, log_binomial_weigh
 from jaxacct.special._bisection import bisect, bisect_lanes, bisect_whole, first_doubling
 from jaxacct.special._chord import at_real_orders
 from jaxacct.special._circular import complex_exp, complex_log, cos_and_sin, turn, vector_cos_and_sin
-from jaxacct.special._combinatorics import log_binomial_table, log_factorial_table
+from jaxacct.special._combinatorics import binomial_masses, log_binomial_table, log_factorial_table
 from jaxacct.special._gauss import gauss_legendre
 from jaxacct.special._logspace import (
     exp_or_inf,
@@ -51,6 +51,7 @@ __all__ = [
     "ULP",
     "SkellamMasses",
     "at_real_orders",
+    "binomial_masses",
     "binomial_tail",
     "binomial_window",
     "bisect",

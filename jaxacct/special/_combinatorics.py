@@ -2,6 +2,7 @@
 
 import functools
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -34,3 +35,9 @@ def log_binomial_table(max_n: int) -> NDArray[Any]:
         row = [1, *map(int.__add__, row, row[1:]), 1]
     table.flags.writeable = False
     return table
+
+
+def binomial_masses(size: int, prob: float) -> tuple[float, ...]:
+    """The probabilities of 0, .., size heads of so many coins, of rational numbers rounded once."""
+    heads, tails = Fraction(prob), 1 - Fraction(prob)
+    return tuple(float(math.comb(size, k) * heads**k * tails ** (size - k)) for k in range(size + 1))

@@ -17,10 +17,14 @@ from jaxacct._validate import (
     checked_whole,
     python_number,
 )
+from jaxacct.accounting._truncation import excess
 from jaxacct.bounds import methods_for
 from jaxacct.mechanisms._base import Mechanism, Parts
 from jaxacct.mechanisms._sampling import Coins, CutCoins, Fixed, Groups, Sampling
-from jaxacct.special import binomial_tail, bisect_whole, grown
+from jaxacct.mechanisms._schedules import Schedule
+from jaxacct.mechanisms._sizes import known_size
+from jaxacct.reporting import Run
+from jaxacct.special import binomial_tail, bisect_whole
 from jaxacct.training._drawing import INEXACT, Drawn, drawn, subset
 from jaxacct.training._grain import PaddedSource, RecordSampler
 from jaxacct.training._phases import Epoch, check_scalar
@@ -74,6 +78,7 @@ class Batches:
     shard: tuple[int, int]
     _sampling: Sampling = dataclasses.field(repr=False)
     _secret: bytes = dataclasses.field(repr=False)
+    _piece: int | None = dataclasses.field(default=None, repr=False)
 
     @property
     def batch_size(self) -> int:
@@ -88,15 +93,20 @@ class Batches:
     def __len__(self) -> int:
         return self._sampling.length
 
-    def __getitem__(self, step: int) -> Batch:
-        """The batch of a step: the same at every call, in every process, before and after an interruption.
+    def __getitem__(self, step: int | slice) -> Any:
+        """The `Batch` of a step: the same at every call, in every process, before and after an interruption.
+
+        Negative steps count from the end, and a slice gives a list.
 
         Raises:
-          IndexError: unless `step` is in [0, len(self)).
+          IndexError: unless `step` is in [-len(self), len(self)).
         """
-        step = operator.index(step)
+        if isinstance(step, slice):
+            return [self[i] for i in range(*step.indices(len(self)))]
+        given = operator.index(step)
+        step = given + len(self) if given < 0 else given
         if not 0 <= step < len(self):
-            raise IndexError(f"step={step} must be in [0, {len(self) - 1}]")
+            raise IndexError(f"step={given} must be in [{-len(self)}, {len(self) - 1}]")
         period, place = divmod(step, self._sampling.period)
         records = _drawn(self._sampling, self._secret, self.num_records, period).step(place)
         if records.size > self.max_batch_size:
@@ -106,7 +116,10 @@ class Batches:
         here = records[index::count]
         indices, mask = np.zeros(self.batch_size, np.int32), np.zeros(self.batch_size, np.bool_)
         indices[: here.size], mask[: here.size] = here, True
-        return Batch(indices, mask)
+        if self._piece is None:
+            return Batch(indices, mask)
+        missing = -self.batch_size % self._piece
+        return Batch(*(np.pad(row, (0, missing)).reshape(-1, self._piece) for row in (indices, mask)))
 
     def __iter__(self) -> Iterator[Batch]:
         return self.after(0)
@@ -115,6 +128,42 @@ class Batches:
         """The batches that follow the first `num_steps`: where a run that had made so many releases goes on."""
         num_steps = checked_whole("num_steps", num_steps, 0, _MOST_STEPS)
         return map(self.__getitem__, range(num_steps, len(self)))
+
+    def stacked(self, start: int = 0, stop: int | None = None) -> Batch:
+        """The batches of ``data[start:stop]`` as one `Batch`, with an axis of steps before all others.
+
+        For ``jax.lax.scan(step, state, data.stacked(0, 100))``, whose body is given one batch after the other.
+
+        Raises:
+          ValueError: if there are none.
+
+        >>> import jaxacct as ja
+        >>> from jaxacct import training
+        >>> data = training.batches(ja.RandomAllocation(ja.Gaussian(1.0), num_steps=4), num_records=8, key=0)
+        >>> data.stacked(1, 4).indices.shape == (3, data.batch_size)
+        True
+        """
+        found = self[start:stop]
+        if not found:
+            raise ValueError(f"start={start!r} and stop={stop!r} must leave some of the {len(self)} batches")
+        return Batch(*map(np.stack, zip(*found, strict=True)))
+
+    def microbatches(self, size: int) -> "Batches":
+        """The same batches, each cut into pieces of `size` rows: its arrays are [pieces, size], padded at the end.
+
+        Pieces of one batch make one release together: see `private_gradients`, which takes them as they are.
+
+        Raises:
+          ValueError: if `size` is not a whole number >= 1.
+
+        >>> import jaxacct as ja
+        >>> from jaxacct import training
+        >>> data = training.batches(ja.RandomAllocation(ja.Gaussian(1.0), num_steps=4), num_records=60, key=0)
+        >>> pieces = data.microbatches(16)[0]
+        >>> data.batch_size, pieces.mask.shape, int(pieces.mask.sum()) == int(data[0].mask.sum())
+        (45, (3, 16), True)
+        """
+        return dataclasses.replace(self, _piece=checked_whole("size", size, 1, _MOST_RECORDS))
 
     def sampler(self) -> RecordSampler:
         """A sampler for ``grain.DataLoader``: the rows of all batches, to be joined ``batch_size`` at a time.
@@ -126,7 +175,7 @@ class Batches:
 
         Where records are read a batch at a time, ``grain.MapDataset.source(data)`` gives (indices, mask) as they are.
         """
-        whole = dataclasses.replace(self, shard=(0, 1))
+        whole = dataclasses.replace(self, shard=(0, 1), _piece=None)
         return RecordSampler(whole, self.max_batch_size, self.shard)
 
     def source(self, records: Any) -> PaddedSource:
@@ -172,15 +221,22 @@ class Batches:
           ValueError: if `epsilon` is not >= 0.
         """
         check_epsilon("epsilon", epsilon)
-        epsilon = checked_number("epsilon", epsilon)
-        overflow = self.overflow(len(self) if num_steps is None else num_steps)
-        return min(1.0, (overflow + grown(overflow, epsilon, 16)) * _ROUND_UP)
+        return excess(self.overflow(len(self) if num_steps is None else num_steps), checked_number("epsilon", epsilon))
+
+    def as_run(self) -> Run:
+        """What a statement is about: the whole run, and what its batches may differ by from what it says."""
+        described = self.mechanism.mechanism if isinstance(self.mechanism, Epoch) else self.mechanism
+        return Run(described, self.overflow(len(self)))
 
     # What training asks of a phase:
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         """Those of the mechanism."""
         return self.mechanism.releases(number)
+
+    def noise_schedule(self) -> Schedule:
+        """That of the mechanism."""
+        return self.mechanism.noise_schedule()
 
     @property
     def releases_per_epoch(self) -> int:
@@ -243,7 +299,7 @@ def batches(
     Args:
       mechanism: what is to be accounted for; its number of steps, of all epochs, is the number of batches.
       num_records: whole number in [1, 2^31 - 2], the size of the data set; of a shuffle its number of reports. Where a
-        mechanism says how many records there are, that number: batches of another data set follow another law.
+        mechanism says how many records there are, or was made by `from_epochs` for so many, that number.
       key: of `jax.random`, a whole number >= 0, or bytes: who knows it knows who took part. A private run wants
         ``secrets.token_bytes(32)``, kept where checkpoints are kept. One key for one run: a second phase or run of the
         same law under the same key would draw the same batches again, which is not what composition accounts for.
@@ -275,7 +331,9 @@ def batches(
     methods_for(mechanism.mechanism if isinstance(mechanism, Epoch) else mechanism)
     secret = secret_bytes(key)
     check_count("num_records", checked_number("num_records", num_records), largest=_MOST_RECORDS)
-    num_records = int(num_records)
+    num_records, described_for = int(num_records), known_size(mechanism)
+    if described_for not in (None, num_records):
+        raise ValueError(f"num_records={num_records} must be {described_for}, the dataset_size of the mechanism")
     sampling = mechanism.sampling()
     check_count("number of steps", sampling.length, largest=_MOST_STEPS)
     sampling = sampling.of_records(num_records)

@@ -12,7 +12,8 @@ from jaxacct._validate import checked_whole
 
 SATURATED = 2**31 - 1  # a counter that reached it has lost count
 _FIELD = "release_counts"
-HOOK_FIELDS = (_FIELD, "budget_spent")  # all that the hook and the guard add to a state
+_HELD = "batches_per_release"
+HOOK_FIELDS = (_FIELD, _HELD, "budget_spent")  # all that the hook and the guard add to a state
 _OF_ACCUMULATION = {"mini_step", "gradient_step"}  # fields of optax.MultiStepsState, beside that of the state inside
 _MOST_PHASES = 127  # an index fits every integer type that a traced phase may have
 
@@ -26,6 +27,21 @@ class ReleaseCountState(NamedTuple):
     """
 
     release_counts: jax.Array  # int32 [num_phases]; 2^31 - 1 when a count was lost, and stays there
+
+
+class HeldReleaseCountState(NamedTuple):
+    """`ReleaseCountState`, with the number of sampled batches that were said to be in each release.
+
+    >>> from jaxacct import training
+    >>> training.track_privacy(batches_per_release=4).init({})
+    HeldReleaseCountState(release_counts=Array([0], dtype=int32), batches_per_release=Array(4, dtype=int32))
+    """
+
+    release_counts: jax.Array  # int32 [num_phases], as there
+    batches_per_release: jax.Array  # int32 []
+
+
+_State = ReleaseCountState | HeldReleaseCountState
 
 
 def check_transform(name: str, transform: Any) -> None:
@@ -58,7 +74,9 @@ def phase_mask(phase: Any, num_phases: int) -> jax.Array:
     return jnp.arange(num_phases, dtype=jnp.int32) == jnp.int32(index)
 
 
-def track_privacy(num_phases: int = 1) -> optax.GradientTransformationExtraArgs:
+def track_privacy(
+    num_phases: int = 1, *, batches_per_release: int | None = None
+) -> optax.GradientTransformationExtraArgs:
     """A pass-through transform that counts its own updates; for an `optax.chain`, right behind the noise.
 
     Prefer `count_releases`, which cannot stand in the wrong place. This one counts whatever passes *here*, which is
@@ -69,11 +87,13 @@ def track_privacy(num_phases: int = 1) -> optax.GradientTransformationExtraArgs:
 
     Args:
       num_phases: how many phases with a noise or sampling of their own are told apart, in [1, 127].
+      batches_per_release: how many sampled batches are added up before each noise, as for `count_releases`.
 
     Returns:
-      A transform with the state `ReleaseCountState`. With several phases its update takes ``phase=``: an integer in
-      [0, num_phases), traced or not. If a traced one is out of range, all counts are lost (2^31 - 1): epsilon is inf.
-      Counts saturate at 2^31 - 1, where epsilon is inf too.
+      A transform with the state `ReleaseCountState`, or `HeldReleaseCountState` if it is told what a release holds.
+      With several phases its update takes ``phase=``: an integer in [0, num_phases), traced or not. If a traced one is
+      out of range, all counts are lost (2^31 - 1): epsilon is inf. Counts saturate at 2^31 - 1, where epsilon is inf
+      too.
 
     Raises:
       ValueError: if `num_phases` is out of range; at update, if ``phase`` is missing or out of range.
@@ -89,42 +109,47 @@ def track_privacy(num_phases: int = 1) -> optax.GradientTransformationExtraArgs:
     Array([4], dtype=int32)
     """
     num_phases = checked_whole("num_phases", num_phases, 1, _MOST_PHASES)
+    if batches_per_release is not None:
+        batches_per_release = checked_whole(_HELD, batches_per_release, 1, SATURATED - 1)
 
-    def init(params: optax.Params) -> ReleaseCountState:
+    def init(params: optax.Params) -> _State:
         del params
-        return ReleaseCountState(jnp.zeros((num_phases,), jnp.int32))
+        counts = jnp.zeros((num_phases,), jnp.int32)
+        if batches_per_release is None:
+            return ReleaseCountState(counts)
+        return HeldReleaseCountState(counts, jnp.array(batches_per_release, jnp.int32))
 
     def update(
         updates: optax.Updates,
-        state: ReleaseCountState,
+        state: _State,
         params: optax.Params | None = None,
         *,
         phase: Any = None,
         **extra_args: Any,
-    ) -> tuple[optax.Updates, ReleaseCountState]:
+    ) -> tuple[optax.Updates, _State]:
         del params, extra_args
         here = phase_mask(phase, num_phases)
         counts = state.release_counts
         counted = counts + (here & (counts < SATURATED)).astype(jnp.int32)
         if is_traced(phase):  # out of range: no count is right any more
             counted = jnp.where(jnp.any(here), counted, jnp.int32(SATURATED))
-        return updates, ReleaseCountState(counted)
+        return updates, state._replace(release_counts=counted)
 
     return optax.GradientTransformationExtraArgs(init, update)
 
 
 def count_releases(
-    noise_transform: optax.GradientTransformation, num_phases: int = 1
+    noise_transform: optax.GradientTransformation, num_phases: int = 1, *, batches_per_release: int | None = None
 ) -> optax.GradientTransformationExtraArgs:
     """`noise_transform`, with a count of its releases beside its state.
 
     The count moves with the noise, so that it is right wherever the two are put: in `optax.chain`,
     `optax.inject_hyperparams`, and so on. What a release is worth is another question: mechanisms describe releases of
     one sampled batch. In `optax.chain(count_releases(noise), optax.MultiSteps(...))` each batch is noised and counted.
-    Inside `optax.MultiSteps(count_releases(noise), ...)` one release may hold several, and a record more than once:
-    `privacy_spent` and a `budget_guard` around it refuse that, unless they are given ``state.inner_opt_state``, with a
-    mechanism that describes what a release holds. Batches that are added up before the noise in another way, by
-    `optax.apply_every` or by hand, are not seen from here.
+    Inside `optax.MultiSteps(count_releases(noise), ...)` one release may hold several, and a record more than once: say
+    how many by `batches_per_release`, and `privacy_spent` charges for that. Where nothing is said, it and a
+    `budget_guard` around it refuse. Batches that are added up before the noise in another way, by `optax.apply_every`
+    or by hand, are not seen from here: `batches_per_release` has to say it.
 
     Put `optax.apply_if_finite` *behind* the noise, ``chain(count_releases(noise), apply_if_finite(optimizer, 5))``,
     where it judges what has been released already. Around the noise the count is right as well, but the step that is
@@ -137,9 +162,11 @@ def count_releases(
         privatizer of jax_privacy, or a whole optimizer with one release in each update, as `optax.contrib.dpsgd`.
         For correlated noise (matrix factorisation) the count is right, but no mechanism here describes it.
       num_phases: as for `track_privacy`.
+      batches_per_release: whole number >= 1, how many sampled batches are added up before each noise; 1 where all that
+        is added up are pieces of one sampled batch. None, nothing said, for releases of what one update is given.
 
     Returns:
-      A transform whose state is the pair (state of `noise_transform`, `ReleaseCountState`). With several phases its
+      A transform whose state is the pair (state of `noise_transform`, that of `track_privacy`). With several phases its
       update takes ``phase=``, as that of `track_privacy`, and passes it on with all other extra arguments.
 
     Raises:
@@ -158,7 +185,7 @@ def count_releases(
     Array([3, 1], dtype=int32)
     """
     check_transform("noise_transform", noise_transform)
-    return optax.chain(noise_transform, track_privacy(num_phases))
+    return optax.chain(noise_transform, track_privacy(num_phases, batches_per_release=batches_per_release))
 
 
 def release_counts(opt_state: Any) -> jax.Array:
@@ -188,27 +215,34 @@ def release_counts(opt_state: Any) -> jax.Array:
 
 
 def counts_of_batches(opt_state: Any) -> jax.Array:
-    """`release_counts` of releases that hold one sampled batch each.
+    """`release_counts` of releases of which it is known how many sampled batches each of them holds.
 
     Raises:
-      ValueError: as `release_counts`; if the count stands inside `optax.MultiSteps`, where it is not known how many
-        batches a release holds. Known by the fields of its state, so that restored dicts are seen through too.
+      ValueError: as `release_counts`; if the count stands inside `optax.MultiSteps` and was not told. Known by the
+        fields of its state, so that restored dicts are seen through too.
     """
     path, counts = _found(opt_state)
     paths = [other for other, _ in jax.tree_util.tree_leaves_with_path(opt_state)]
+    if any(_HELD in map(_name, other) for other in paths):
+        return counts
     for depth in range(len(path)):
         beside = {_name(other[depth]) for other in paths if len(other) > depth and other[:depth] == path[:depth]}
         if beside >= _OF_ACCUMULATION:
-            count, part = map(jax.tree_util.keystr, (path, path[: depth + 1]))
             raise ValueError(
-                f"the count at {count} stands inside optax.MultiSteps: how many sampled batches one of its releases "
-                "holds is not known, and a record may be in several of them. Noise each batch, "
-                "chain(count_releases(noise), MultiSteps(optimizer, k)); or pass the part of the state at "
-                f"{part} with what describes such a release: the mechanism itself only where all mini-steps are pieces "
-                "of one sampled batch; of k Poisson-sampled batches MixtureOfGaussians with binomial probabilities. "
-                "The guard then stands inside, MultiSteps(budget_guard(...), k)"
+                f"the count at {jax.tree_util.keystr(path)} stands inside optax.MultiSteps: how many sampled batches "
+                "one of its releases holds is not known, and a record may be in several of them. Say it, "
+                "count_releases(noise, batches_per_release=k), 1 where all k mini-steps are pieces of one sampled "
+                "batch; or noise each batch, chain(count_releases(noise), MultiSteps(optimizer, k)). Of a state that "
+                f"is there already pass the part at {jax.tree_util.keystr(path[: depth + 1])}, with "
+                "training.accumulated(run, batches=k). The guard then stands inside, MultiSteps(budget_guard(...), k)"
             )
     return counts
+
+
+def batches_in_release(opt_state: Any) -> int:
+    """How many sampled batches each release holds, as far as `opt_state` says; else 1."""
+    leaves = jax.tree_util.tree_leaves_with_path(opt_state)
+    return next((int(leaf) for path, leaf in leaves if _HELD in map(_name, path)), 1)
 
 
 def _name(key: Any) -> Any:

@@ -34,9 +34,8 @@ def budget_guard(
     the updates and of the state. Put it around the whole optimizer: around the noise transform alone the guarantee is
     the same, but momentum and weight decay behind it would go on moving the parameters.
 
-    Inside `optax.MultiSteps` it sees its own releases, and nothing of what was added up before them: `max_releases` has
-    to be that of a mechanism that describes such a release, see `count_releases`. `privacy_spent` of the whole state
-    refuses to guess.
+    Where batches are added up before the noise, as inside `optax.MultiSteps`, `max_releases` has to be that of
+    ``steps_affordable(accumulated(run, batches=k), ..)``, and the count has to be told, see `count_releases`.
 
     Args:
       inner: a transform with `count_releases` (or `track_privacy`) somewhere inside, e.g. a whole `optax.chain`.
@@ -48,7 +47,7 @@ def budget_guard(
 
     Raises:
       ValueError: if `max_releases` is out of range, or `inner` no transform; at init, if `inner` has no count, or
-        other phases, or counts inside `optax.MultiSteps`, where a release may hold several sampled batches.
+        other phases, or counts inside `optax.MultiSteps` that were not told how many sampled batches a release holds.
 
     >>> import jax, jax.numpy as jnp, optax
     >>> import jaxacct as ja

@@ -9,6 +9,7 @@ from jaxacct._precision import is_traced
 from jaxacct._validate import check_count, checked_number
 from jaxacct.mechanisms._base import Mechanism, Parts, not_a_mechanism
 from jaxacct.mechanisms._sampling import Sampling
+from jaxacct.mechanisms._schedules import Schedule
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +51,10 @@ class Epoch:
         """All but the last of an epoch: `releases` says what they cost."""
         del epochs
         return self.releases_per_epoch - 1
+
+    def noise_schedule(self) -> Schedule:
+        """That of the mechanism."""
+        return self.mechanism.noise_schedule()
 
     def sampling(self) -> Sampling:
         """How the records of each step of its epochs are drawn."""

@@ -12,22 +12,20 @@ from jaxacct._precision import is_traced
 from jaxacct._types import OrderEdgeWarning, PrecisionWarning
 from jaxacct._validate import check_delta, check_epsilon, checked_number
 from jaxacct.accounting import epsilon
+from jaxacct.accounting._truncation import epsilon_within
 from jaxacct.mechanisms import Composed
 from jaxacct.mechanisms._base import Mechanism, Parts
-from jaxacct.special import grown
+from jaxacct.training._accumulation import MOST_BATCHES, ways_of
 from jaxacct.training._batches import Batches
-from jaxacct.training._counting import SATURATED, counts_of_batches
-from jaxacct.training._phases import Epoch, check_scalar
-
-Phase = Mechanism | Epoch | Batches  # all say what their first noise releases are
+from jaxacct.training._counting import SATURATED, batches_in_release, counts_of_batches
+from jaxacct.training._noise import Phase, check_released
+from jaxacct.training._phases import check_scalar
 
 _LEAP = math.log(64.0)  # log of the largest factor by which the count tried grows at once
-_SHARES = (2.0**-40, 2.0**-20, 2.0**-14, 2.0**-10, 2.0**-8, 2.0**-6, 2.0**-4, 0.25, 0.5, 0.75)  # of delta, for cuts
-_ROUND_DOWN = 1.0 - 2.0**-48  # a sum and three products
 _MAX_SAME_SIDE = 3  # evaluations on one side of the answer before the interval is bisected
 
 
-def _described(parts: Parts) -> Mechanism:
+def described(parts: Parts) -> Mechanism:
     (first, times), *others = parts
     return first if times == 1 and not others else Composed(*zip(*parts, strict=True))
 
@@ -38,11 +36,14 @@ def _spent(
     precision: float | None,
     before: Parts,
     known: dict[Any, float] | None = None,
+    batches: int = 1,
 ) -> float:
     """Epsilon of `before` and the releases of each phase; where a phase has several descriptions, by the cheapest.
 
+    Each release is of so many of its `batches`.
+
     Where batches may have been truncated, with probability tau, a share of delta is kept for (1 + e^epsilon) tau (see
-    `Batches.excess_delta`): the smallest one of `_SHARES` that is enough.
+    `Batches.excess_delta`).
 
     `known` keeps what was found, for a search that asks about the same epochs again and again.
     """
@@ -53,28 +54,34 @@ def _spent(
             return 0.0
         key = repr(parts), delta, precision
         if key not in known:
-            known[key] = float(epsilon(_described(parts), delta, precision=precision))
+            known[key] = float(epsilon(described(parts), delta, precision=precision))
         return known[key]
-
-    def spent(delta: float) -> float:
-        parts = before
-        for mechanism, count in phases:
-            if count:
-                ways = mechanism.releases(count)
-                # which of them is judged by itself: any choice is valid in the composition
-                parts += ways[0] if len(ways) == 1 else min(ways, key=lambda way: cost(way, delta))
-        return cost(parts, delta)
 
     if any(count >= SATURATED for _, count in phases):
         return math.inf
-    overflow = math.fsum(phase.overflow(count) for phase, count in phases if count and isinstance(phase, Batches))
-    if not overflow:
-        return spent(target_delta)
-    for share in (share for share in _SHARES if overflow <= share * target_delta):
-        found = spent(math.nextafter(target_delta * (1.0 - share), 0.0))
-        if overflow + grown(overflow, found, 16) <= share * target_delta * _ROUND_DOWN:
-            return found
-    return math.inf
+
+    def spent(delta: float) -> float:
+        return cost(before + released_parts(phases, batches, lambda way: cost(way, delta)), delta)
+
+    return epsilon_within(spent, target_delta, overflow_of(phases, batches))[0]
+
+
+def released_parts(phases: Sequence[tuple[Phase, int]], batches: int, cost: Callable[[Parts], float]) -> Parts:
+    """What was released in all phases; where one has several descriptions, by the one that costs least by itself.
+
+    Any choice is valid in the composition.
+    """
+    parts: Parts = ()
+    for phase, count in phases:
+        if count:
+            ways = ways_of(phase, count, batches)
+            parts += ways[0] if len(ways) == 1 else min(ways, key=cost)
+    return parts
+
+
+def overflow_of(phases: Sequence[tuple[Phase, int]], batches: int) -> float:
+    """The probability that any batch that was released is not what the mechanisms say."""
+    return math.fsum(phase.overflow(count * batches) for phase, count in phases if count and isinstance(phase, Batches))
 
 
 def privacy_spent(
@@ -103,6 +110,7 @@ def privacy_spent(
       mechanism: what one phase runs, as listed, or the `Batches` drawn for it, which pay for what they truncate; with
         several phases a list or tuple of them, in the order of `phase`.
         Its noise multiplier is that of the released *sum* over the clipping norm, whatever is divided afterwards.
+        Where the count was told that a release holds several batches, still what one batch is drawn by.
       target_delta: float in (0, 1).
       precision: as for `jaxacct.epsilon`: inf for the quick bounds only.
 
@@ -111,9 +119,10 @@ def privacy_spent(
 
     Raises:
       ValueError: if the counts are not found or not unique, or traced, do not fit the number of mechanisms, or are more
-        than there are batches; if they stand inside `optax.MultiSteps`, where a release may hold several sampled
-        batches (see `count_releases`); if the mechanisms of the phases
-        differ in adjacency; if one does not say how many releases it consists of.
+        than there are batches; if they stand inside `optax.MultiSteps` and were not told how many sampled batches a
+        release holds, or no analysis of such a release is known (see `accumulated`); if the state says that other noise
+        was released; if the mechanisms of the phases differ in adjacency; if one does not say how many releases it
+        consists of.
 
     >>> import jax.numpy as jnp, optax
     >>> import jaxacct as ja
@@ -130,21 +139,35 @@ def privacy_spent(
     """
     check_delta("target_delta", target_delta)
     target_delta = checked_number("target_delta", target_delta)
+    phases, batches = released_phases(opt_state, mechanism, "privacy_spent")
+    return _spent(phases, target_delta, precision, (), batches=batches)
+
+
+def released_phases(
+    opt_state: Any, mechanism: Phase | Sequence[Phase], asked: str
+) -> tuple[list[tuple[Phase, int]], int]:
+    """Each phase with the releases that were counted of it, and how many sampled batches a release holds.
+
+    Raises:
+      ValueError: as `privacy_spent`.
+    """
     counts = counts_of_batches(opt_state)
     if is_traced(counts):
-        raise ValueError(
-            "privacy_spent needs concrete counts: call it outside jit, on the state that the step returned"
-        )
+        raise ValueError(f"{asked} needs concrete counts: call it outside jit, on the state that the step returned")
     mechanisms = tuple(mechanism) if isinstance(mechanism, list | tuple) else (mechanism,)
     released = [int(count) for count in np.asarray(counts)]
     if len(mechanisms) != len(released):
         raise ValueError(f"{len(mechanisms)} mechanisms for {len(released)} phases: give one for each phase")
     if min(released) < 0:
         raise ValueError(f"release_counts={released} must be >= 0")
+    batches = batches_in_release(opt_state)
+    if not 1 <= batches <= MOST_BATCHES:
+        raise ValueError(f"batches_per_release={batches} must be in [1, {MOST_BATCHES}]")
     for one, count in zip(mechanisms, released, strict=True):
         _check_phase(one)
-        _check_length(one, count)
-    return _spent(list(zip(mechanisms, released, strict=True)), target_delta, precision, ())
+        _check_length(one, count * batches)
+    check_released(opt_state, mechanisms)
+    return list(zip(mechanisms, released, strict=True)), batches
 
 
 def steps_affordable(
@@ -157,9 +180,9 @@ def steps_affordable(
 ) -> int:
     """The most noise releases of `mechanism` that stay within (`target_epsilon`, `target_delta`).
 
-    Each release holds one sampled batch, as `mechanism` says. The largest n for which the certified epsilon of n
-    releases, as `privacy_spent` would report it, is at most `target_epsilon`; for n + 1 it is above. Every smaller
-    count is within the budget as well.
+    Each release holds one sampled batch, as `mechanism` says; of several see `accumulated`, whose result it takes. The
+    largest n for which the certified epsilon of n releases, as `privacy_spent` would report it, is at most
+    `target_epsilon`; for n + 1 it is above. Every smaller count is within the budget as well.
 
     Args:
       mechanism: what one step is drawn and noised by, as for `privacy_spent`; its own number of steps is not used.
@@ -254,14 +277,14 @@ def _check_length(phase: Phase, count: int) -> None:
     """
     if isinstance(phase, Batches) and count > len(phase):
         raise ValueError(
-            f"release_counts={count} must be <= {len(phase)}, the number of the batches: used again they are not drawn "
-            "afresh, as the accounting supposes. Describe a longer run, whose batches begin with these"
+            f"{count} batches were released, and must be at most the {len(phase)} that were drawn: used again they "
+            "are not drawn afresh, as the accounting supposes. Describe a longer run, whose batches begin with these"
         )
     given = phase.length_given if isinstance(phase, Mechanism) else None
     if given is not None and given not in (1, count):
         warnings.warn(
-            f"num_steps={given} of {type(phase).__name__} is replaced by the {count} noise releases counted: "
+            f"num_steps={given} of {type(phase).__name__} is replaced by the {count} batches that were released: "
             "give 1, or the batches that were drawn for the run",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )

@@ -15,15 +15,16 @@ _T = TypeVar("_T")
 _ARRAYS: Any = (jax.Array, np.ndarray, np.generic, bool, int, float)  # what becomes an array; functions of modules stay
 
 
-def apply_gradients(state: _T, *, grads: Any, phase: Any = None, **replaced: Any) -> _T:
-    """``state.apply_gradients(grads=grads)`` of a flax `TrainState`, whose optimizer is told the `phase`.
+def apply_gradients(state: _T, *, grads: Any, phase: Any = None, mask: Any = None, **replaced: Any) -> _T:
+    """``state.apply_gradients(grads=grads)`` of a flax `TrainState`, whose optimizer is told `phase` and `mask`.
 
-    Flax passes nothing on to the optimizer. Here it is given one that knows the phase, for this call.
+    Flax passes nothing on to the optimizer. Here it is given one that knows them, for this call.
 
     Args:
       state: a `TrainState`, or what has its `tx`, `replace` and `apply_gradients`.
       grads: as there.
       phase: as for `count_releases`; None for an optimizer of one phase.
+      mask: as for `private_aggregate`; None for an optimizer that needs none.
       **replaced: as there, fields to be replaced.
 
     Returns:
@@ -46,7 +47,7 @@ def apply_gradients(state: _T, *, grads: Any, phase: Any = None, **replaced: Any
     optimizer = held.tx
 
     def update(updates: Any, opt_state: Any, params: Any = None) -> Any:
-        extra = {} if phase is None else {"phase": phase}
+        extra = {name: value for name, value in (("phase", phase), ("mask", mask)) if value is not None}
         return optax.with_extra_args_support(optimizer).update(updates, opt_state, params, **extra)
 
     knowing = held.replace(tx=optax.GradientTransformation(optimizer.init, update))
@@ -160,5 +161,8 @@ def with_counts(state: Any, like: _T, releases: int | Sequence[int]) -> _T:
         )
     rest = iter(old)
     made = {"release_counts": np.array(counts, np.int32), "budget_spent": np.array(False)}
-    leaves = [next(rest) if field is None else jnp.asarray(made[field]) for field in fields]
+    leaves = [
+        next(rest) if field is None else jnp.asarray(made.get(field, leaf))
+        for (_, leaf), field in zip(wanted, fields, strict=True)
+    ]
     return jax.tree.unflatten(structure, leaves)

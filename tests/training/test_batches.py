@@ -359,8 +359,46 @@ def test_every_batch_has_one_shape(name: str) -> None:
         assert np.all((indices >= 0) & (indices < 100))
     with pytest.raises(IndexError, match="step=12"):
         data[12]
-    with pytest.raises(IndexError, match="step=-1"):
-        data[-1]
+    with pytest.raises(IndexError, match="step=-13"):
+        data[-13]
+
+
+def _equal(first: Any, second: Any) -> None:
+    np.testing.assert_array_equal(np.stack(first), np.stack(second))
+
+
+def test_batches_are_a_sequence() -> None:
+    """From the end, in slices, and in one stack: the same batches."""
+    data = training.batches(RUNS["poisson"], 100, 0)
+    _equal(data[-1], data[11])
+    _equal(data[-12], data[0])
+    for part in (slice(2, 5), slice(None, None, -3), slice(10, 99), slice(-2, None), slice(5, 5)):
+        found, wanted = data[part], list(data)[part]
+        assert len(found) == len(wanted)
+        for one, other in zip(found, wanted, strict=True):
+            _equal(one, other)
+    stack = data.stacked(2, 5)
+    assert stack.mask.shape == (3, data.batch_size)
+    for i in range(3):
+        _equal(jax.tree.map(lambda leaf, at=i: leaf[at], stack), data[2 + i])
+    assert data.stacked().mask.shape == (12, data.batch_size)
+    with pytest.raises(ValueError, match="must leave some of the 12"):
+        data.stacked(5, 5)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+def test_microbatches_are_pieces_of_a_batch(size: int) -> None:
+    data = training.batches(RUNS["poisson"], 100, 0)
+    cut = data.microbatches(size)
+    assert (len(cut), cut.batch_size, cut.mean_batch_size) == (len(data), data.batch_size, data.mean_batch_size)
+    for whole, pieces in zip(data, cut.after(0), strict=True):
+        assert pieces.mask.shape == (math.ceil(data.batch_size / size), size)
+        assert (pieces.indices.dtype, pieces.mask.dtype) == (np.int32, np.bool_)
+        np.testing.assert_array_equal(pieces.indices[pieces.mask], whole.indices[whole.mask])
+        assert not np.any(pieces.indices[~pieces.mask])
+    assert cut.stacked(0, 2).mask.shape == (2, *pieces.mask.shape)
+    with pytest.raises(ValueError, match="size=0"):
+        data.microbatches(0)
 
 
 def test_draws_are_what_they_were() -> None:
@@ -595,7 +633,7 @@ def test_groups_are_charged_by_cycles() -> None:
 def test_batches_are_not_used_twice() -> None:
     """What is drawn again under the same key is the same, and no fresh sample."""
     data = training.batches(ja.PoissonSampled(ja.Gaussian(50.0), 0.01, 300), 1000, 0)
-    with pytest.raises(ValueError, match="release_counts=301 must be <= 300, the number of the batches"):
+    with pytest.raises(ValueError, match="301 batches were released, and must be at most the 300 that were drawn"):
         training.privacy_spent(_state(301), data, DELTA)
     assert training.steps_affordable(data, 2.0, DELTA) == 300
     allocated = training.batches(ja.RandomAllocation(ja.Gaussian(50.0), 10, num_epochs=3), 1000, 0)
@@ -638,6 +676,28 @@ def test_a_mechanism_that_knows_its_records_wants_as_many() -> None:
         assert all(
             _same(map(_records, [roomy[i]]), map(_records, [training.batches(RUNS[name], 100, 0)[i]])) for i in (0, 5)
         )
+
+
+def test_a_mechanism_that_was_described_for_a_size_remembers_it() -> None:
+    sizes: dict[str, Any] = {"dataset_size": 500, "batch_size": 50, "epochs": 2}
+    for kind in (ja.PoissonSampled, ja.RandomAllocation, ja.ShuffledBatches):
+        run = kind.from_epochs(GAUSSIAN, **sizes)
+        plain = dataclasses.replace(run, dataset_size=None)
+        assert run == plain
+        assert repr(run) == repr(plain)
+        assert run.parameters() == {**plain.parameters(), "dataset_size": 500}
+        assert "dataset_size" not in plain.source()
+        assert eval(run.source(), {"ja": ja}).dataset_size == 500
+        for one in (run, dataclasses.replace(run, mechanism=ja.Gaussian(2.0)), jax.tree.map(float, run)):
+            assert one.dataset_size == 500
+        asked = (run,) if kind is ja.ShuffledBatches else (run, ja.ZeroOut(run), ja.ReplaceOne(run))
+        for one in asked:
+            assert training.batches(one, 500, 0).num_records == 500
+            with pytest.raises(ValueError, match="num_records=499 must be 500, the dataset_size of the mechanism"):
+                training.batches(one, 499, 0)
+        assert training.batches(plain, 499, 0).num_records == 499
+        with pytest.raises(ValueError, match="dataset_size=0"):
+            dataclasses.replace(run, dataset_size=0)
 
 
 # What is refused

@@ -301,7 +301,7 @@ def test_accumulated_batches_are_refused_wherever_the_state_is() -> None:
     fields = {"mini_step": 0, "gradient_step": 3, "inner_opt_state": {"0": state[0].inner_opt_state}}
     for tree in (state, {"opt": [state], "mini_step": 3}, fields, {"run": fields}):
         assert _counts(tree) == [3]
-        with pytest.raises(ValueError, match=r"pass the part of the state at .*inner_opt_state.* with what describes"):
+        with pytest.raises(ValueError, match=r"Say it, .* pass the part at .*inner_opt_state.* training.accumulated"):
             training.privacy_spent(tree, POISSON, DELTA)
     outside = _run(optax.chain(COUNTED, optax.MultiSteps(optax.adam(1e-3), 4).gradient_transformation()), 2)
     for tree in (outside, {"opt": outside, "mini_step": 3}, state[0].inner_opt_state):
@@ -317,6 +317,94 @@ def test_a_release_of_several_batches_costs_more_than_one_of_one() -> None:
     once = ja.epsilon_interval(ja.PoissonSampled(GAUSSIAN, 1 - 0.99**4, 10), 1e-5)
     assert training.privacy_spent(state, POISSON, 1e-5) < 0.3801 < 1.369 < once.lower
     assert once.upper < 1.759 < training.privacy_spent(state, held, 1e-5) < 1.761
+
+
+def _held(batches: int | None, count: int, inner: Any = None) -> Any:
+    counted = training.count_releases(_stand_in(), batches_per_release=batches)
+    return _run(optax.MultiSteps(counted if inner is None else inner(counted), 4, use_grad_mean=False), 4 * count)
+
+
+def test_a_count_that_was_told_is_charged_for_what_a_release_holds() -> None:
+    """Of the whole state, by what draws one batch; as pieces of one batch, if it was told so."""
+    state = _held(4, 10)
+    held = training.accumulated(dataclasses.replace(POISSON, num_steps=40), batches=4)
+    assert 1.369 < training.privacy_spent(state, POISSON, 1e-5) == ja.epsilon(held, 1e-5) < 1.761
+    assert training.privacy_spent(_held(None, 10).inner_opt_state, held, 1e-5) == ja.epsilon(held, 1e-5)
+    assert training.privacy_spent(_held(1, 10), POISSON, 1e-5) < 0.3801
+    data = training.batches(dataclasses.replace(POISSON, num_steps=40), 1000, 0)
+    assert ja.epsilon(held, 1e-5) <= training.privacy_spent(state, data, 1e-5) < 1.761
+    with pytest.raises(ValueError, match="44 batches were released"):
+        training.privacy_spent(_held(4, 11), data, 1e-5)
+    migrated = training.with_counts(_stand_in().init(PARAMS), like=state.inner_opt_state, releases=10)
+    assert training.privacy_spent(migrated, POISSON, 1e-5) == ja.epsilon(held, 1e-5)
+
+
+def test_accumulated_allocation_has_fewer_steps() -> None:
+    run = ja.RandomAllocation(GAUSSIAN, 40, num_epochs=2)
+    assert training.accumulated(run, batches=4) == ja.RandomAllocation(GAUSSIAN, 10, num_epochs=2)
+    assert training.accumulated(training.batches(run, 100, 0), batches=1) == run
+    fewer = ja.RandomAllocation(GAUSSIAN, 10, num_epochs=2), ja.PartialAllocation(GAUSSIAN, 10, 3)
+    for count, wanted in zip((20, 3), fewer, strict=True):
+        assert training.privacy_spent(_held(4, count), run, DELTA) == ja.epsilon(wanted, DELTA)
+    schedule = ja.ScheduledAllocation((1.0, 2.0), (40, 80))
+    assert training.accumulated(schedule, batches=4) == ja.ScheduledAllocation((1.0, 2.0), (10, 20))
+    always = ja.PoissonSampled(GAUSSIAN, 1.0, 8)
+    found = ja.epsilon(training.accumulated(always, batches=4), DELTA)
+    assert found == pytest.approx(ja.epsilon(ja.Composed(ja.Gaussian(0.25), 2), DELTA), rel=1e-9)
+    assert training.privacy_spent(_held(4, 2), GAUSSIAN, DELTA) == pytest.approx(found, rel=1e-9)
+    for relation in ("replace-one", "zero-out"):
+        asked = ja.ReplaceOne(POISSON) if relation == "replace-one" else ja.ZeroOut(POISSON)
+        held = training.accumulated(dataclasses.replace(POISSON, num_steps=8), batches=4)
+        spent = training.privacy_spent(_held(4, 2), asked, 1e-5)
+        assert spent == ja.epsilon(held, 1e-5, neighboring_relation=relation)
+
+
+@pytest.mark.parametrize(
+    ("run", "reason"),
+    [
+        (ja.RandomAllocation(GAUSSIAN, 42), "num_steps=42 must be a multiple of batches=4"),
+        (ja.PoissonSampled(GAUSSIAN, 0.1, 41), "num_steps=41 must be a multiple"),
+        (ja.PoissonSampled(GAUSSIAN, 0.1, None), "num_steps=None must be a number"),
+        (ja.RandomAllocation(GAUSSIAN, 40, 2), "num_selected=1"),
+        (ja.RandomAllocation(ja.Laplace(1.0), 40), "does not say what a release of 4"),
+        (ja.PoissonSampled(ja.Laplace(1.0), 0.1, 40), "does not say what a release of 4"),
+        (ja.ShuffledBatches(GAUSSIAN, 40), "describe the larger ones"),
+        (ja.FixedBatches(GAUSSIAN, 100, 10, 40), "does not say what a release of 4"),
+        (ja.TruncatedPoisson(GAUSSIAN, 0.1, 100, 20, 40), "does not say what a release of 4"),
+        (ja.Composed(GAUSSIAN, 40), "does not say what a release of 4"),
+        (training.Epoch(ja.RandomAllocation(GAUSSIAN, 40), 40), "must be a mechanism whose batches are drawn"),
+        (0.5, "no mechanism"),
+    ],
+)
+def test_what_several_batches_reveal_is_known_or_refused(run: Any, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        training.accumulated(run, batches=4)
+
+
+@pytest.mark.parametrize("batches", [0, -1, 1.5, True, 2**31])
+def test_batches_of_a_release_are_checked(batches: Any) -> None:
+    with pytest.raises(ValueError, match="batches_per_release="):
+        training.count_releases(_stand_in(), batches_per_release=batches)
+    with pytest.raises(ValueError, match="batches="):
+        training.accumulated(POISSON, batches=batches)
+
+
+def test_a_release_of_more_batches_than_are_listed_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"batches_per_release=600 must be in \[1, 512\]"):
+        training.privacy_spent(_held(600, 1), POISSON, DELTA)
+
+
+def test_guard_around_accumulation_that_was_told() -> None:
+    run = ja.PoissonSampled(ja.Gaussian(5.0), 0.01)
+    held = training.accumulated(dataclasses.replace(run, num_steps=40), batches=4)
+    limit = training.steps_affordable(held, 0.12, 1e-5, precision=QUICK)
+    counted = training.count_releases(_stand_in(), batches_per_release=4)
+    around = training.budget_guard(optax.MultiSteps(counted, 4, use_grad_mean=False).gradient_transformation(), limit)
+    state = _run(around, 4 * limit + 9)
+    assert limit > 1
+    assert _counts(state) == [limit]
+    assert state.budget_spent
+    assert training.privacy_spent(state, run, 1e-5, precision=QUICK) <= 0.12
 
 
 def test_per_record_gradients_do_not_fit_the_sums_of_multi_steps() -> None:
@@ -370,7 +458,7 @@ def test_count_replaces_the_planned_length() -> None:
     for planned in (1, 10**6):
         plan = ja.PoissonSampled(GAUSSIAN, 0.01, num_steps=planned)
         asked = ja.epsilon(ja.PoissonSampled(GAUSSIAN, 0.01, 300), DELTA, precision=QUICK)
-        told = pytest.warns(UserWarning, match="num_steps=1000000 of PoissonSampled is replaced by the 300 noise")
+        told = pytest.warns(UserWarning, match="num_steps=1000000 of PoissonSampled is replaced by the 300 batches")
         with told if planned > 1 else contextlib.nullcontext():
             assert _spent(plan, 300) == pytest.approx(asked, rel=1e-12)
         plan = ja.RandomAllocation(GAUSSIAN, 100, num_epochs=planned)

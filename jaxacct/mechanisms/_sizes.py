@@ -1,0 +1,33 @@
+"""The size of the data set, where a description was made from it."""
+
+import dataclasses
+from typing import Any
+
+from jaxacct._validate import check_count, checked_number
+
+
+def remembered() -> Any:
+    """The field `dataset_size`: shown where it is known, and no part of what is compared or accounted for."""
+    metadata = {"static": True, "silent": True}
+    return dataclasses.field(default=None, repr=False, compare=False, metadata=metadata)
+
+
+def is_silent(field: Any, value: Any) -> bool:
+    """Whether a field has nothing to say."""
+    return value is None and field.metadata.get("silent", False)
+
+
+def check_size(size: Any) -> None:
+    """Raises ValueError unless it is None or a whole number >= 1."""
+    if size is not None:
+        check_count("dataset_size", checked_number("dataset_size", size))
+
+
+def known_size(mechanism: Any) -> int | None:
+    """The size of the data set that a mechanism, or what it wraps, was described for; None where none is known."""
+    while mechanism is not None:
+        size = getattr(mechanism, "dataset_size", None)
+        if size is not None:
+            return int(size)
+        mechanism = getattr(mechanism, "mechanism", None)
+    return None

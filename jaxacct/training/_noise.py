@@ -1,0 +1,166 @@
+"""The noise that descriptions name, as numbers of a compiled step; and the key that it is drawn with."""
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from jaxacct._validate import checked_number
+from jaxacct.bounds import check_has_analysis
+from jaxacct.mechanisms._base import Mechanism
+from jaxacct.mechanisms._schedules import Schedule
+from jaxacct.training._batches import Batches
+from jaxacct.training._counting import SATURATED
+from jaxacct.training._phases import Epoch, check_scalar
+from jaxacct.training._words import secret_bytes
+
+Phase = Mechanism | Epoch | Batches  # all say what their first noise releases are
+
+NOISE_FIELD = "released_noise"  # of the state of `private_aggregate`
+_INJECTED = {"hyperparams", "noise_multiplier"}  # of a state of optax.inject_hyperparams
+_LABEL = b"jaxacct.training.private_aggregate, 1\n"
+_LARGEST = 2.0**64  # of clipping norms and multipliers, whose products are normal numbers of float32
+
+
+def phases_of(run: Any) -> tuple[Phase, ...]:
+    """`run` as a tuple of phases, each with an analysis; it may be one, or a list or tuple of them."""
+    phases = tuple(run) if isinstance(run, list | tuple) else (run,)
+    if not phases:
+        raise ValueError("run=() must name at least one phase")
+    for phase in phases:
+        described = phase.mechanism if isinstance(phase, Batches) else phase
+        check_scalar(described)
+        check_has_analysis(described.mechanism if isinstance(described, Epoch) else described)
+    return phases
+
+
+def schedule_rows(phases: Sequence[Phase]) -> NDArray[Any]:
+    """float32 [pieces, 3] of all schedules: (phase, noise multiplier, releases), as a state holds them."""
+    pieces = [(i, noise, count) for i, phase in enumerate(phases) for noise, count in phase.noise_schedule()]
+    return np.array(pieces, np.float32)
+
+
+def check_released(opt_state: Any, phases: Sequence[Phase]) -> None:
+    """Raises ValueError if `opt_state` says that other noise was released than that of `phases`.
+
+    As the states of `private_aggregate` do, and of ``optax.inject_hyperparams`` around a transform that adds noise.
+    """
+    for path, leaf in jax.tree_util.tree_leaves_with_path(opt_state):
+        names = [getattr(key, "name", getattr(key, "key", None)) for key in path]
+        if NOISE_FIELD in names:
+            said, asked = np.asarray(leaf), schedule_rows(phases)
+            if not np.array_equal(said, asked):
+                raise _other_noise(phases, asked[:, 1], said[:, 1])
+        elif set(names) >= _INJECTED and np.ndim(leaf) == 0:
+            try:
+                asked = schedule_rows(phases)[:, 1]
+            except ValueError:  # described otherwise than by its noise: there is nothing to compare
+                continue
+            if np.float32(leaf) not in asked:
+                raise _other_noise(phases, asked, np.atleast_1d(leaf))
+
+
+def _other_noise(phases: Sequence[Phase], asked: NDArray[Any], said: NDArray[Any]) -> ValueError:
+    shown = " but ".join(f"({', '.join(f'{noise:g}' for noise in noises)})" for noises in (asked, said))
+    return ValueError(
+        f"mechanism={phases!r} must be what the state was released by: noise multipliers are {shown} in the state"
+    )
+
+
+def rounded_up(value: float) -> float:
+    """The least float32 that is not below `value`."""
+    single = np.float32(value)
+    return float(single if float(single) >= value else np.nextafter(single, np.float32(np.inf)))
+
+
+def checked_clip(name: str, value: Any) -> float:
+    """`value` as a float; raises ValueError unless it is in [2^-64, 2^64]."""
+    number = checked_number(name, value)
+    if not 1.0 / _LARGEST <= number <= _LARGEST:
+        raise ValueError(f"{name}={value!r} must be in [2^-64, 2^64]")
+    return number
+
+
+@dataclasses.dataclass(frozen=True)
+class Noise:
+    """The noise of each release, over the clipping norm, by its phase and its number in it.
+
+    Attributes:
+      schedules: of each phase.
+    """
+
+    schedules: tuple[Schedule, ...]
+
+    @classmethod
+    def of(cls, phases: Sequence[Phase], share: Callable[[int, float], float]) -> "Noise":
+        """That of `phases`, multipliers replaced by what `share` makes of each and the number of its phase.
+
+        Raises:
+          ValueError: if a phase does not say what Gaussian noise is added, or a multiplier is out of range.
+        """
+        schedules = tuple(
+            tuple((share(i, noise), count) for noise, count in phase.noise_schedule()) for i, phase in enumerate(phases)
+        )
+        for noise in (noise for schedule in schedules for noise, _ in schedule):
+            if not 1.0 / _LARGEST <= noise <= _LARGEST:
+                raise ValueError(f"noise_multiplier={noise!r} must be in [2^-64, 2^64] to be added in float32")
+        return cls(schedules)
+
+    def multiplier(self, here: jax.Array, counts: jax.Array) -> jax.Array:
+        """float32 []: that of the next release, where `here` (bool [phases]) is true and `counts` were made.
+
+        0 where `here` is true nowhere: the caller has to see to that.
+        """
+        total = jnp.zeros((), jnp.float32)
+        for i, schedule in enumerate(self.schedules):
+            period = min(sum(count for _, count in schedule), SATURATED)
+            place = counts[i] % jnp.int32(period)
+            first = 0
+            for noise, count in schedule:
+                last = min(first + count, SATURATED)
+                inside = here[i] & (place >= jnp.int32(first)) & (place < jnp.int32(last))
+                total = total + jnp.where(inside, jnp.float32(rounded_up(noise)), jnp.zeros((), jnp.float32))
+                first = last
+        return total
+
+
+@dataclasses.dataclass(frozen=True)
+class NoiseKey:
+    """The key of the noise to come: its first words, and how they are read.
+
+    A state holds the words, which every format of checkpoints knows, and not a typed key.
+
+    Attributes:
+      words: uint32, of the first key.
+      kind: the implementation of `jax.random` that they are for.
+    """
+
+    words: Any
+    kind: Any
+
+    @classmethod
+    def of(cls, key: Any) -> "NoiseKey":
+        """From a typed key of `jax.random` as it is; from all else that `training.batches` takes, a derived one.
+
+        What is derived shares nothing with what batches are drawn from.
+        """
+        if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+            if key.shape:
+                raise ValueError(f"key of shape {key.shape} must be one key")
+            return cls(jax.random.key_data(key), jax.random.key_impl(key))
+        seed = hashlib.shake_256(_LABEL + secret_bytes(key)).digest(8)
+        return cls(np.frombuffer(seed, "<u4").astype(np.uint32), "threefry2x32")
+
+    def first(self) -> jax.Array:
+        """The words, in a buffer of their own: whoever donates a state may begin again."""
+        return jnp.array(self.words)
+
+    def split(self, words: jax.Array, number: int) -> tuple[jax.Array, list[jax.Array]]:
+        """The words of the next release, and so many keys for this one."""
+        new, *keys = jax.random.split(jax.random.wrap_key_data(words, impl=self.kind), number + 1)
+        return jax.random.key_data(new), keys

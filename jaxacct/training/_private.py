@@ -1,0 +1,299 @@
+"""Private gradients by a description: records clipped and added up, the noise that it names, and a count."""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax  # type: ignore[import-untyped]
+
+from jaxacct._validate import checked_whole
+from jaxacct.training._adaptive import AdaptiveClipping
+from jaxacct.training._clipping import ClippedSum, clipped_sum, working_type
+from jaxacct.training._noise import Phase
+from jaxacct.training._release import PrivateAggregateState, Release
+
+_MOST_ROWS = 2**31 - 1  # of a microbatch: an index is an int32
+
+
+def private_aggregate(
+    run: Phase | Sequence[Phase],
+    *,
+    l2_norm_clip: float | AdaptiveClipping,
+    key: Any,
+    batch_size: float | Sequence[float] | None = None,
+    axis_name: Any = None,
+) -> optax.GradientTransformationExtraArgs:
+    """Turns per-record gradients into the release that `run` describes: clipped, summed, noised, divided, counted.
+
+    What is added and what is accounted for cannot differ: the noise multiplier stands in `run` alone. For the sum
+    S of records clipped to norm C in l2, and expected batch size b, it gives
+
+        (S + N(0, (noise_multiplier C)^2 I)) / b,
+
+    with the noise of each release where the multiplier follows a schedule. It counts its releases as `count_releases`
+    does, for `privacy_spent`, `budget_guard` and `report`, and its state says what noise was released: `privacy_spent`
+    refuses to answer for a mechanism with another one, and a state that is restored into a transform of other noise has
+    lost count. Put it first in ``optax.chain``.
+
+    - A record whose gradient is not finite, or has an entry beyond 2^80 times C, counts as zero; no other is touched.
+    - Norms are held below C by all that float32 may round on the way, see `jaxacct.training._clipping`, and normals
+      go to 9.4 standard deviations, see `jaxacct.training._normals`. That the sum and the noise are themselves rounded
+      to float32 is not accounted for.
+    - Under ``jit`` with sharded records the noise is added once, to the sum of all. Inside ``jax.shard_map`` give
+      `axis_name`: sums are added up over it, and every device adds the same noise to the same sum.
+
+    Args:
+      run: a mechanism, an `Epoch`, or the `Batches` drawn for it; with several phases a list of them.
+      l2_norm_clip: float in [2^-64, 2^64], or `AdaptiveClipping`.
+      key: as for `batches`: of `jax.random`, a whole number >= 0, or bytes. Who knows it knows the noise, so a private
+        run wants ``secrets.token_bytes(32)``, one for each run.
+      batch_size: > 0, records that join a step on average, by which sums are divided: public, and never what a batch
+        happens to hold. None for that of the `Batches`, or of a run made by `from_epochs`; 1 for the sum itself; of
+        several phases one for all or each.
+      axis_name: of mapped axes over which a batch is spread, one or a tuple.
+
+    Returns:
+      A transform with the state `PrivateAggregateState`. Its update takes gradients with a leading axis of records,
+      the params, ``mask=``, bool, which of the rows are records and not padding, and with several phases ``phase=`` as
+      `track_privacy`.
+
+    Raises:
+      ValueError: if `run` does not add Gaussian noise to clipped sums, an argument is out of range; at update, if
+        gradients are not those of records, or the mask is missing.
+
+    >>> import jax, jax.numpy as jnp, optax
+    >>> import jaxacct as ja
+    >>> from jaxacct import training
+    >>> run = ja.PoissonSampled(ja.Gaussian(noise_multiplier=1.0), sampling_prob=0.01, num_steps=100)
+    >>> data = training.batches(run, num_records=1000, key=0)
+    >>> optimizer = optax.chain(training.private_aggregate(data, l2_norm_clip=1.0, key=1), optax.adam(1e-3))
+    >>> params = jnp.zeros(3)
+    >>> state = optimizer.init(params)
+    >>> for indices, mask in data[:5]:
+    ...     gradients = jnp.ones((len(indices), 3))                        # a row for each record
+    ...     updates, state = optimizer.update(gradients, state, params, mask=mask)
+    >>> round(training.privacy_spent(state, data, target_delta=1e-6), 3)
+    0.516
+    """
+    release = Release(run, l2_norm_clip, key, batch_size, axis_name)
+
+    def update(
+        updates: optax.Updates,
+        state: PrivateAggregateState,
+        params: optax.Params | None = None,
+        *,
+        mask: Any = None,
+        phase: Any = None,
+        **extra_args: Any,
+    ) -> tuple[optax.Updates, PrivateAggregateState]:
+        del extra_args
+        wanted = _parameters(params, "private_aggregate")
+        leaves, structure = jax.tree.flatten(updates)
+        rows = _checked_mask(mask, _rows(leaves, "gradients"))
+        shapes = [jnp.shape(leaf)[1:] for leaf in leaves]
+        if shapes != [jnp.shape(leaf) for leaf in wanted]:
+            raise ValueError(
+                f"gradients of shapes {[jnp.shape(leaf) for leaf in leaves]} must be those of records, {len(rows)} of "
+                f"each {[jnp.shape(leaf) for leaf in wanted]}: as jax.vmap(jax.grad(loss), (None, 0)) returns them"
+            )
+        _check_axes(leaves, rows, axis_name)
+        found = clipped_sum(leaves, rows, release.clip(state))
+        means, state = release.released(found, state, phase, leaves)
+        return jax.tree.unflatten(structure, means), state
+
+    return optax.GradientTransformationExtraArgs(release.init, update)
+
+
+def private_gradients(
+    loss_fn: Callable[..., Any],
+    run: Phase | Sequence[Phase],
+    *,
+    l2_norm_clip: float | AdaptiveClipping | None = None,
+    key: Any,
+    batch_size: float | Sequence[float] | None = None,
+    microbatch_size: int | None = None,
+    axis_name: Any = None,
+) -> optax.GradientTransformationExtraArgs:
+    """`private_aggregate` of the gradients of `loss_fn`, which it takes itself, a microbatch at a time.
+
+    Its update is given records in the place of gradients: ``update((features, labels), state, params, mask=mask)``.
+    Gradients of `microbatch_size` records are held at once, whatever the batch, and the noise is added once, to the sum
+    of all microbatches: one release of one sampled batch. Up to rounding the result does not depend on the size.
+
+    Args:
+      loss_fn: ``loss_fn(params, *record)``, the loss of one record, a float; no mask is needed. Or what
+        ``jax_privacy.clipped_grad`` returns, which clips, and whose sensitivity the noise is then measured by: batches
+        are cut by its own ``microbatch_size``, and records that are not finite are its business.
+      run: as for `private_aggregate`, and so are the next three.
+      l2_norm_clip: None where `loss_fn` clips.
+      key: see there.
+      batch_size: see there.
+      microbatch_size: whole number >= 1; None for all rows at once, or for the rows of `Batches.microbatches`.
+      axis_name: as for `private_aggregate`.
+
+    Returns:
+      A transform with the state `PrivateAggregateState`. Its update takes a record's arguments, a tuple of trees with a
+      leading axis of records, or one tree; the params, ``mask=`` and ``phase=``.
+
+    Raises:
+      ValueError: as `private_aggregate`.
+
+    >>> import jax, jax.numpy as jnp, optax
+    >>> import jaxacct as ja
+    >>> from jaxacct import training
+    >>> data = training.batches(ja.PoissonSampled(ja.Gaussian(1.0), 0.1, num_steps=100), num_records=1000, key=0)
+    >>> features = jnp.ones((1000, 3))
+    >>> private = training.private_gradients(
+    ...     lambda params, feature: (feature @ params - 1.0) ** 2, data, l2_norm_clip=1.0, key=1, microbatch_size=16)
+    >>> optimizer = optax.chain(private, optax.sgd(0.1))
+    >>> params = jnp.zeros(3)
+    >>> state = optimizer.init(params)
+    >>> indices, mask = data[0]
+    >>> updates, state = jax.jit(optimizer.update)((features[indices],), state, params, mask=mask)
+    >>> updates.shape, training.release_counts(state)
+    ((3,), Array([1], dtype=int32))
+    """
+    if microbatch_size is not None:
+        microbatch_size = checked_whole("microbatch_size", microbatch_size, 1, _MOST_ROWS)
+    clips = callable(getattr(loss_fn, "sensitivity", None))
+    if clips and (l2_norm_clip is not None or microbatch_size is not None):
+        held = f"l2_norm_clip={l2_norm_clip!r} and microbatch_size={microbatch_size!r}"
+        raise ValueError(f"{held} must be None: loss_fn={loss_fn!r} clips by itself")
+    if not clips and l2_norm_clip is None:
+        raise ValueError("l2_norm_clip=None must be a number in [2^-64, 2^64], or AdaptiveClipping")
+    norm: Any = loss_fn.sensitivity() if clips else l2_norm_clip  # type: ignore[attr-defined]
+    release = Release(run, norm, key, batch_size, axis_name)
+
+    def update(
+        updates: Any,
+        state: PrivateAggregateState,
+        params: optax.Params | None = None,
+        *,
+        mask: Any = None,
+        phase: Any = None,
+        **extra_args: Any,
+    ) -> tuple[optax.Updates, PrivateAggregateState]:
+        del extra_args
+        wanted, structure = _parameters(params, "private_gradients"), jax.tree.structure(params)
+        records = updates if isinstance(updates, tuple) else (updates,)
+        size = microbatch_size
+        if mask is not None and np.ndim(mask) == 2:  # cut already
+            size = size or np.shape(mask)[1]
+            records, mask = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (records, jnp.asarray(mask)))
+        rows = _checked_mask(mask, _rows(jax.tree.leaves(records), "records"))
+        if clips:
+            found = _clipped_elsewhere(loss_fn(params, *records, is_padding_example=~rows), params)
+        else:
+            varied = _vary(params, _varying(rows))
+            sums = functools.partial(_sum_of_records, loss_fn, varied, release.clip(state))
+            found = _by_microbatches(sums, records, rows, size or len(rows))
+        _check_axes(found.total, rows, axis_name)
+        means, state = release.released(found, state, phase, wanted)
+        return jax.tree.unflatten(structure, means), state
+
+    return optax.GradientTransformationExtraArgs(release.init, update)
+
+
+def _sum_of_records(loss_fn: Any, params: Any, clip: Any, records: tuple[Any, ...], mask: jax.Array) -> ClippedSum:
+    gradients = jax.vmap(jax.grad(loss_fn), in_axes=(None,) + (0,) * len(records))(params, *records)
+    return clipped_sum(jax.tree.leaves(gradients), mask, clip)
+
+
+def _by_microbatches(sums: Callable[..., ClippedSum], records: Any, mask: jax.Array, size: int) -> ClippedSum:
+    """The sum of `sums` of `size` rows at a time."""
+    number = math.ceil(len(mask) / size)
+    if number == 1:
+        return sums(records, mask)
+
+    def cut(leaf: jax.Array) -> jax.Array:
+        missing = number * size - len(mask)
+        padding = [(0, missing)] + [(0, 0)] * (leaf.ndim - 1)
+        return jnp.pad(leaf, padding).reshape(number, size, *leaf.shape[1:])
+
+    pieces = jax.tree.map(cut, (records, mask))
+    begun = jax.tree.map(lambda kind: jnp.zeros(kind.shape, kind.dtype), jax.eval_shape(sums, *_first(pieces)))
+
+    def add(total: ClippedSum, piece: Any) -> tuple[ClippedSum, None]:
+        return jax.tree.map(jnp.add, total, sums(*piece)), None
+
+    return jax.lax.scan(add, _vary(begun, _varying(mask)), pieces)[0]
+
+
+def _first(pieces: Any) -> Any:
+    return jax.tree.map(lambda leaf: leaf[0], pieces)
+
+
+def _clipped_elsewhere(total: Any, params: Any) -> ClippedSum:
+    """What another library's clipping returned; no count of who was within."""
+    leaves, structure = jax.tree.flatten(total)
+    shapes = [jnp.shape(leaf) for leaf in leaves]
+    wanted: Any = jax.tree.structure(params)
+    if structure != wanted or shapes != [jnp.shape(leaf) for leaf in jax.tree.leaves(params)]:
+        raise ValueError(f"loss_fn returned shapes {shapes}: must be one clipped sum like the params, and nothing else")
+    kind = working_type(leaves)
+    return ClippedSum([leaf.astype(kind) for leaf in leaves], jnp.zeros((), kind))
+
+
+def _vary(tree: Any, names: frozenset[Any]) -> Any:
+    """`tree` as values that may differ over the mesh axes `names`, so that each device has gradients of its own."""
+
+    def one(leaf: Any) -> Any:
+        missing = tuple(names - _varying(leaf))
+        return jax.lax.pcast(leaf, missing, to="varying") if missing else leaf
+
+    return jax.tree.map(one, tree)
+
+
+def _varying(leaf: Any) -> frozenset[Any]:
+    """The mesh axes over which a value differs inside `jax.shard_map`; none where that is not tracked."""
+    kind = jax.typeof(leaf)
+    tracked = getattr(kind, "mat", None)
+    return frozenset(getattr(kind, "vma", ()) if tracked is None else tracked.varying)
+
+
+def _check_axes(leaves: Sequence[Any], mask: jax.Array, axis_name: Any) -> None:
+    """Raises ValueError where records of different devices would be added up before they are clipped, or not at all."""
+    names = frozenset(axis_name if isinstance(axis_name, tuple | list) else (axis_name,)) - {None}
+    over = _varying(mask)
+    if any(_varying(leaf) != over for leaf in leaves) or (over and over != names):
+        raise ValueError(
+            f"axis_name={axis_name!r} must name the mesh axes over which records are spread, {sorted(map(str, over))}, "
+            "and gradients be those of each device's own records: inside shard_map take them at parameters that vary, "
+            "jax.lax.pcast(params, axis_name, to='varying')"
+        )
+
+
+def _checked_mask(mask: Any, rows: int) -> jax.Array:
+    if mask is None:
+        raise ValueError(
+            "mask=None: say which rows are records, update(.., mask=mask) with the mask of the batch, or all True if "
+            "no row is padding: padding repeats a record, and would count it several times"
+        )
+    held = jnp.asarray(mask)
+    if held.shape != (rows,) or held.dtype != jnp.bool_:
+        raise ValueError(
+            f"mask of shape {held.shape} and dtype {held.dtype} must be bool [{rows}], one for each record"
+        )
+    return held
+
+
+def _rows(leaves: Sequence[Any], name: str) -> int:
+    """The length of the leading axis that all share."""
+    lengths = {jnp.shape(leaf)[:1] for leaf in leaves}
+    if len(lengths) != 1 or not all(lengths):
+        shapes = [jnp.shape(leaf) for leaf in leaves]
+        raise ValueError(f"{name} of shapes {shapes} must share a leading axis, one row for each record")
+    return int(lengths.pop()[0])
+
+
+def _parameters(params: Any, name: str) -> list[Any]:
+    if params is None:
+        raise ValueError(f"params=None: {name} needs them, as in update(.., state, params)")
+    leaves: list[Any] = jax.tree.leaves(params)
+    if not leaves or not all(jnp.issubdtype(jnp.result_type(leaf), jnp.floating) for leaf in leaves):
+        raise ValueError(f"params of types {[str(jnp.result_type(leaf)) for leaf in leaves]} must be floating point")
+    return leaves
