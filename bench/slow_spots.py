@@ -72,7 +72,7 @@ SPOTS = (
         "delta in the add direction at a loss that never happens",
         "",
         """ja.delta(ja.Composed((
-        ja.PoissonSampled(ja.Gaussian(x), .1), ja.PoissonSampled(ja.Gaussian(4.), .01))), 1., direction='add')""",
+        ja.PoissonSampled(ja.Gaussian(x), .1, 1), ja.PoissonSampled(ja.Gaussian(4.), .01, 1))), 1., direction='add')""",
     ),
     Spot("two rarely sampled steps", "", "ja.delta(ja.PoissonSampled(ja.Gaussian(x), 1.24e-4, 2), 2.68)"),
     Spot("tradeoff, tiny noise", "", "ja.tradeoff(ja.PoissonSampled(ja.Gaussian(1e-3 * x), .01, 1000), .01)"),

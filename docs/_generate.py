@@ -62,7 +62,7 @@ def schemes() -> list[Scheme]:
     ]
     return [
         Scheme("Gaussian", {"": noise}),
-        Scheme("PoissonSampled(Gaussian)", {"": sampled, "a single step": ja.PoissonSampled(noise, 0.01)}),
+        Scheme("PoissonSampled(Gaussian)", {"": sampled, "a single step": ja.PoissonSampled(noise, 0.01, num_steps=1)}),
         Scheme("RandomAllocation(Gaussian)", allocated),
         Scheme("PartialAllocation(Gaussian)", {"": ja.PartialAllocation(noise, 100, 50)}),
         Scheme(
@@ -90,6 +90,7 @@ def schemes() -> list[Scheme]:
         Scheme("Exponential", {"": ja.Exponential(1.0)}),
         Scheme("PermuteAndFlip", {"": ja.PermuteAndFlip(1.0)}),
         Scheme("ZCdp", {"": ja.ZCdp(0.1)}),
+        Scheme("ParallelPoisson(Gaussian)", {"": ja.ParallelPoisson(noise, 0.01, 4, 100)}),
         Scheme("MixtureOfGaussians", {"": ja.MixtureOfGaussians(1.0, (0.0, 1.0, 2.0), (0.8, 0.15, 0.05))}),
         Scheme(
             "Group",
@@ -107,7 +108,7 @@ def schemes() -> list[Scheme]:
         Scheme("ZeroOut", {"FixedBatches, TruncatedPoisson": ja.ZeroOut(fixed), "others": ja.ZeroOut(sampled)}),
         Scheme("BallsInBins", {"": ja.BallsInBins([1.0, 0.5], 4.0, 100, 10)}),
         Scheme("FixedBatches(Gaussian)", {"": fixed}),
-        Scheme("TruncatedPoisson(Gaussian)", {"": ja.TruncatedPoisson(noise, 0.01, 1000, 20)}),
+        Scheme("TruncatedPoisson(Gaussian)", {"": ja.TruncatedPoisson(noise, 0.01, 1000, 20, num_steps=1)}),
         Scheme(
             "PrivateSelection",
             {"any": ja.PrivateSelection(sampled, 10.0), "of pure runs": ja.PrivateSelection(pure, 10.0)},
@@ -115,13 +116,20 @@ def schemes() -> list[Scheme]:
         Scheme(
             "PoissonSampled of these",
             {
-                "Laplace, one step": ja.PoissonSampled(pure, 0.01),
+                "Laplace, one step": ja.PoissonSampled(pure, 0.01, num_steps=1),
                 "Laplace": ja.PoissonSampled(pure, 0.01, 100),
                 "DiscretePair": ja.PoissonSampled(ja.DiscretePair((0.6, 0.4), (0.3, 0.7)), 0.01, 100),
             },
         ),
         Scheme("RandomAllocation of these", of_pairs),
         Scheme("RandomAllocation(PoissonSampled)", {"": ja.RandomAllocation(sampled, 10)}),
+        Scheme(
+            "PoissonSampled(RandomAllocation)",
+            {
+                "Gaussian, sampled once": ja.PoissonSampled(allocated["several epochs"], 0.1, 1),
+                "others": ja.PoissonSampled(ja.RandomAllocation(pure, 100), 0.1, 10),
+            },
+        ),
         *shuffled,
         *_check_ins(randomizers),
         Scheme("Composed of shuffled reports and check-ins", {"": ja.Composed(of_reports)}),
@@ -224,7 +232,8 @@ _GROUPS = {
     "Workers": "sweeping.Workers sweeping.one_thread",
     "Mechanisms": (
         "Gaussian Laplace DiscretePair ContinuousPair PoissonSampled RandomAllocation PartialAllocation "
-        "ScheduledAllocation ShuffledBatches PartialShuffledBatches FixedBatches TruncatedPoisson Composed"
+        "ScheduledAllocation ShuffledBatches PartialShuffledBatches FixedBatches TruncatedPoisson ParallelPoisson "
+        "Composed"
     ),
     "Further releases": (
         "RandomizedResponse EpsilonDelta ZCdp DiscreteLaplace DiscreteGaussian Skellam Exponential PermuteAndFlip "

@@ -21,7 +21,7 @@ from jaxacct.answering._question import check_scalars
 from jaxacct.bounds import methods_for
 from jaxacct.bounds.composed import distribution_of, has_lanes, has_quick
 from jaxacct.bounds.gaussian import composed_mu, is_gaussian
-from jaxacct.bounds.group import in_place_of
+from jaxacct.bounds.parallel_poisson import in_place_of
 from jaxacct.bounds.shuffle._pair import concrete_pair, has_pair
 from jaxacct.curves import Pld
 from jaxacct.curves._from_profile import profile_of

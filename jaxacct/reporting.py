@@ -20,8 +20,9 @@ from jaxacct.accounting._truncation import epsilon_within, excess, sum_up
 from jaxacct.answering._plan import Step
 from jaxacct.answering._question import check_scalars
 from jaxacct.bounds import analysis_theorem
-from jaxacct.mechanisms._adjacent import in_relation
+from jaxacct.mechanisms._after import after
 from jaxacct.mechanisms._base import Mechanism
+from jaxacct.mechanisms._not_covered import not_covered
 from jaxacct.membership import tradeoff
 from jaxacct.special import shown, shown_down
 
@@ -151,6 +152,7 @@ def statement(
     target_epsilon: float | None = None,
     precision: float | None = None,
     neighboring_relation: NeighboringRelation | str | None = None,
+    prefix: Mechanism | tuple[float, float] | None = None,
     false_positive_rates: Sequence[float] = FALSE_POSITIVE_RATES,
 ) -> dict[str, Any]:
     """The certified answer to one scalar question with everything that it rests on, ready for JSON.
@@ -161,19 +163,19 @@ def statement(
       target_epsilon: to state delta.
       precision: relative width of the certified interval, 0.1 % of epsilon or 1 % of delta where None; inf leaves the
         interval out: quick methods only.
-      neighboring_relation: as for `jaxacct.epsilon`.
+      neighboring_relation, prefix: as for `jaxacct.epsilon`.
       false_positive_rates: in (0, 1), at which the statement says what membership tests can reach; none where empty.
 
     Returns:
       A dict: epsilon, delta, bound, neighboring_relation, unit_of_privacy, released, interval (or directions: by which
       theorem each is bounded), membership (largest true positive rate of any test at some false positive rates),
-      mechanism, description, assumptions, notes, jaxacct (the version), recompute, and for random allocation the
-      Poisson answer at the same rate.
+      mechanism, description, assumptions, not_covered (of training: what is often done beside it), notes, jaxacct (the
+      version), recompute, and for random allocation the Poisson answer at the same rate.
     """
     check_precision(precision)
     only_target(target_delta, target_epsilon)
     run = mechanism.as_run() if hasattr(mechanism, "as_run") else Run(mechanism)
-    mechanism = in_relation(run.mechanism, neighboring_relation)
+    mechanism = after(prefix, run.mechanism, neighboring_relation)
     check_scalars(mechanism, *(x for x in (target_delta, target_epsilon) if x is not None))
     rates = checked_array("false_positive_rates", false_positive_rates).astype(np.float64)
     if rates.ndim != 1 or not np.all((rates > 0.0) & (rates < 1.0)):
@@ -199,6 +201,7 @@ def statement(
         "mechanism": mechanism.parameters(),
         "description": mechanism.describe(),
         "assumptions": list(mechanism.assumptions()),
+        "not_covered": list(not_covered(mechanism)),
         "notes": [*run.notes, *(str(w.message) for w in caught)],
     }
     if interval is None:
@@ -231,6 +234,7 @@ def report(
     target_epsilon: float | None = None,
     precision: float | None = None,
     neighboring_relation: NeighboringRelation | str | None = None,
+    prefix: Mechanism | tuple[float, float] | None = None,
     style: str = "text",
     false_positive_rates: Sequence[float] = FALSE_POSITIVE_RATES,
 ) -> str:
@@ -242,7 +246,7 @@ def report(
       target_epsilon: float >= 0, to state delta.
       precision: relative width of the certified interval; None for 0.1 % of epsilon or 1 % of delta; inf for the quick
         methods only.
-      neighboring_relation: as for `jaxacct.epsilon`.
+      neighboring_relation, prefix: as for `jaxacct.epsilon`.
       style: "text", "markdown" or "json".
       false_positive_rates: in (0, 1), at which it says what membership tests can reach; none where empty.
 
@@ -260,7 +264,7 @@ def report(
     if not isinstance(style, str) or style not in _STYLES:
         raise ValueError(f"style={style!r} must be one of {sorted(_STYLES)}")
     question: dict[str, Any] = {"target_delta": target_delta, "target_epsilon": target_epsilon, "precision": precision}
-    question["neighboring_relation"] = neighboring_relation
+    question |= {"neighboring_relation": neighboring_relation, "prefix": prefix}
     facts = statement(mechanism, **question, false_positive_rates=false_positive_rates)
     return _STYLES[style](facts)
 
@@ -296,6 +300,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         caught, level = shown(100 * at["true_positive_rate"]), 100 * at["false_positive_rate"]
         rows.append(("inference", f"true positive rate at most {caught} % at false positive rate {level:g} %"))
     rows += [("assumes", text) for text in facts["assumptions"]]
+    rows += [("not covered", text) for text in facts["not_covered"]]
     rows += [("note", text) for text in facts["notes"]]
     if "poisson_at_same_rate" in facts:
         other = facts["poisson_at_same_rate"]

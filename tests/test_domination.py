@@ -295,7 +295,7 @@ def test_limits():
     exact = ja.epsilon(noise, 1e-5)
     for same in (
         ja.RandomAllocation(noise, 1),
-        ja.PoissonSampled(noise, 1.0),
+        ja.PoissonSampled(noise, 1.0, num_steps=1),
         ja.Composed(noise, 1),
         ja.Composed((ja.RandomAllocation(noise, 1),), 1),
     ):
@@ -310,7 +310,7 @@ def test_limits():
 def test_rare_sampling_is_not_free(sampling_prob):
     # the one step's total variation is q (2 Phi(1/2) - 1)
     least = 0.3829 * sampling_prob
-    assert ja.delta(ja.PoissonSampled(ja.Gaussian(1.0), sampling_prob), 0.0) >= least
+    assert ja.delta(ja.PoissonSampled(ja.Gaussian(1.0), sampling_prob, num_steps=1), 0.0) >= least
 
 
 @pytest.mark.parametrize("ask_it", [ja.gdp, lambda m: ja.delta(m, 0.0)], ids=["gdp", "delta"])
@@ -324,7 +324,7 @@ def test_huge_noise_is_not_free(ask_it, noise_multiplier):
 
 SAME = ja.DiscretePair([0.5, 0.5], [0.5, 0.5])
 NOTHING_LOST = [
-    pytest.param(ja.PoissonSampled(ja.Gaussian(1.0), 0.0), marks=pytest.mark.slow),
+    pytest.param(ja.PoissonSampled(ja.Gaussian(1.0), 0.0, num_steps=1), marks=pytest.mark.slow),
     SAME,
     ja.RandomAllocation(SAME, 5, 2),
     pytest.param(ja.Shuffled(ja.KaryRandomizedResponse(0.0, 3), 10, 2), marks=pytest.mark.slow),

@@ -45,7 +45,7 @@ def fair(value, *, most=INF):
 
 BUILDERS = {
     "noise_multiplier": lambda v: (ja.Gaussian(v), ja.Laplace(v), ja.GaussianReports(v)),
-    "sampling_prob": lambda v: ja.PoissonSampled(ja.Gaussian(1.0), v),
+    "sampling_prob": lambda v: ja.PoissonSampled(ja.Gaussian(1.0), v, num_steps=1),
     "num_steps": lambda v: (ja.RandomAllocation(ja.Gaussian(1.0), v), ja.PoissonSampled(ja.Gaussian(1.0), 0.1, v)),
     "num_selected": lambda v: ja.RandomAllocation(ja.Gaussian(1.0), 10, v),
     "num_epochs": lambda v: ja.Shuffled(ja.LocalRandomizer(1.0), 10, v),
@@ -217,7 +217,7 @@ REFUSED = {
     "weights='a' must be": lambda: ja.mixture([ja.pld(NOISE)], "a"),
     "mechanism=Gaussian.* must be RandomAllocation": lambda: variance(NOISE),
     "mechanism=None has no analysis here": lambda: variance(None),
-    "sampling_prob=0.0 must be > 0": lambda: variance(ja.PoissonSampled(NOISE, 0.0)),
+    "sampling_prob=0.0 must be > 0": lambda: variance(ja.PoissonSampled(NOISE, 0.0, num_steps=1)),
     "success_prob='a' must be": lambda: variance(success_prob="a"),
     "dimension=None must be": lambda: variance(dimension=None),
     "confidence='a' must be": lambda: estimate(confidence="a"),
@@ -233,7 +233,7 @@ REFUSED = {
     "has a loss distribution only": lambda: ja.rdp(ja.MixtureOfGaussians(1.0, (0.0, 1.0), (0.5, 0.5)), [2.0]),
     "noise_multiplier=.1.0, 'a'. must be": lambda: ja.epsilon(ja.Gaussian([1.0, "a"]), 1e-6),
     "noise_multiplier={} must be": lambda: ja.epsilon(ja.Gaussian({}), 1e-6),
-    "noise_multiplier=None must be": lambda: ja.epsilon(ja.PoissonSampled(ja.Laplace(None), 0.1), 1e-6),
+    "noise_multiplier=None must be": lambda: ja.epsilon(ja.PoissonSampled(ja.Laplace(None), 0.1, num_steps=1), 1e-6),
     "local_epsilon=None must be": lambda: ja.pld(ja.Shuffled(ja.LocalRandomizer(None), 10)),
     "mechanism=None has no analysis": lambda: ja.epsilon_interval(None, 1e-6),
     "mechanisms=5 has no analysis": lambda: ja.compare(ja.Composed(5), 1e-6),

@@ -29,7 +29,7 @@ BASES |= {"than P from Q": POINT_MASS, "privacy loss distribution bounds": LOSS}
     "scheme",
     [
         lambda base: base,
-        lambda base: ja.PoissonSampled(base, 0.1),
+        lambda base: ja.PoissonSampled(base, 0.1, num_steps=1),
         lambda base: ja.RandomAllocation(base, 100),
         lambda base: ja.PartialAllocation(base, 100, 10),
         lambda base: ja.Composed([base, base]),
@@ -50,7 +50,7 @@ def test_parts_of_a_composition_are_described_one_by_one():
     assert [name in line for name, line in zip(("Laplace", "Gaussian"), said, strict=True)] == [True, True]
 
 
-@pytest.mark.parametrize("mechanism", [LAPLACE, PAIR, LOSS, ja.PoissonSampled(LOSS, 0.1)], ids=str)
+@pytest.mark.parametrize("mechanism", [LAPLACE, PAIR, LOSS, ja.PoissonSampled(LOSS, 0.1, num_steps=1)], ids=str)
 def test_reports_without_gaussian_noise(mechanism):
     text = ja.report(mechanism, 1e-6)
     assert "Gaussian" not in text

@@ -333,11 +333,12 @@ def examples(monkeypatch):
     releases = (pair, continuous, ja.pld(ja.Gaussian(1.0)), *counts, *choices)
     found += releases
     for release in releases:
-        found += [ja.RandomAllocation(release, 10), ja.PoissonSampled(release, 0.1)]
-        found += [ja.RandomAllocation(ja.PoissonSampled(release, 0.1), 10)]
-    found += [ja.RandomAllocation(ja.PoissonSampled(ja.Laplace(1.0), 0.1), 10)]
+        found += [ja.RandomAllocation(release, 10), ja.PoissonSampled(release, 0.1, num_steps=1)]
+        found += [ja.RandomAllocation(ja.PoissonSampled(release, 0.1, num_steps=1), 10)]
+    found += [ja.RandomAllocation(ja.PoissonSampled(ja.Laplace(1.0), 0.1, num_steps=1), 10)]
     found += [ja.PartialAllocation(release, 10, 5) for release in (*releases, ja.Laplace(1.0))]
     found += [ja.Composed((ja.Shuffled(ja.LocalRandomizer(1.0), 1000),)), ja.Composed(pair, 2)]
+    found += [ja.PoissonSampled(run, 0.1, 2) for run in found if type(run).__name__.endswith("Allocation")]
     assert {example.signature() for example in found} == set(bounds.METHODS)
     return found
 

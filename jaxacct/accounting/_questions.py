@@ -12,7 +12,8 @@ from jaxacct.answering import answer, question_of
 from jaxacct.answering._question import interval_question
 from jaxacct.conversion import curve_delta, curve_epsilon
 from jaxacct.curves import RdpCurve
-from jaxacct.mechanisms._adjacent import checked_relation, in_relation
+from jaxacct.mechanisms._adjacent import checked_relation
+from jaxacct.mechanisms._after import after
 from jaxacct.mechanisms._base import Mechanism
 
 
@@ -32,9 +33,9 @@ def only_target(target_delta: Any, target_epsilon: Any) -> tuple[Query, Any]:
     return Query.DELTA, target_epsilon
 
 
-def _refuse_choices(curve: RdpCurve, method: Any, direction: Any, neighboring_relation: Any) -> None:
+def _refuse_choices(curve: RdpCurve, method: Any, direction: Any, neighboring_relation: Any, prefix: Any) -> None:
     """A curve is one bound in the directions that it was made for."""
-    for name, value in (("method", method), ("direction", direction)):
+    for name, value in (("method", method), ("direction", direction), ("prefix", prefix)):
         if value is not None:
             raise ValueError(f"{name}={value!r} must be None for an RdpCurve")
     own = curve.neighboring_relation
@@ -52,6 +53,7 @@ def epsilon(
     direction: Direction | str | None = None,
     precision: float | None = None,
     neighboring_relation: NeighboringRelation | str | None = None,
+    prefix: Mechanism | tuple[Any, Any] | None = None,
 ) -> Any:
     """The epsilon that `mechanism` satisfies at `target_delta`: certified upper bound, best applicable method.
 
@@ -79,6 +81,8 @@ def epsilon(
         numbers are concrete; inf for the quick methods only.
       neighboring_relation: "add-or-remove", "replace-one" or "zero-out" (or a `NeighboringRelation`), to ask about
         `ReplaceOne` or `ZeroOut` of the mechanism; None for the one that it is described in.
+      prefix: what was spent on the same data before, to ask about both together: a mechanism (a `Pld` is one), or a
+        pair (epsilon, delta) that another accountant found, in the adjacency that is asked about. None for nothing.
 
     Returns:
       A float, or a NumPy float64 array of the broadcast shape; a tracer, rounded up to the user's
@@ -93,13 +97,15 @@ def epsilon(
     0.54
     >>> round(ja.epsilon(run, target_delta=1e-6, precision=float("inf")), 2)
     0.54
+    >>> round(ja.epsilon(run, target_delta=1e-6, prefix=(1.0, 1e-7)), 2)
+    1.5
     """
     check_delta("target_delta", target_delta)
     if isinstance(mechanism, RdpCurve):
-        _refuse_choices(mechanism, method, direction, neighboring_relation)
+        _refuse_choices(mechanism, method, direction, neighboring_relation, prefix)
         return as_python(curve_epsilon(mechanism, target_delta))
     question = question_of(
-        in_relation(mechanism, neighboring_relation),
+        after(prefix, mechanism, neighboring_relation),
         Query.EPSILON,
         target_delta,
         method=method,
@@ -117,6 +123,7 @@ def delta(
     direction: Direction | str | None = None,
     precision: float | None = None,
     neighboring_relation: NeighboringRelation | str | None = None,
+    prefix: Mechanism | tuple[Any, Any] | None = None,
 ) -> Any:
     """The delta that `mechanism` satisfies at `target_epsilon`: certified upper bound, best applicable method.
 
@@ -130,7 +137,7 @@ def delta(
       direction: to bound one direction only; None for the worse of both.
       precision: relative width of the interval behind the answer, as for `delta_interval`; None for 1 % where the
         numbers are concrete; inf for the quick methods only.
-      neighboring_relation: as for `epsilon`.
+      neighboring_relation, prefix: as for `epsilon`.
 
     Returns:
       A float in [0, 1], or an array of the broadcast shape, as for `epsilon`.
@@ -144,10 +151,10 @@ def delta(
     """
     check_epsilon("target_epsilon", target_epsilon)
     if isinstance(mechanism, RdpCurve):
-        _refuse_choices(mechanism, method, direction, neighboring_relation)
+        _refuse_choices(mechanism, method, direction, neighboring_relation, prefix)
         return as_python(curve_delta(mechanism, target_epsilon))
     question = question_of(
-        in_relation(mechanism, neighboring_relation),
+        after(prefix, mechanism, neighboring_relation),
         Query.DELTA,
         target_epsilon,
         method=method,
@@ -163,6 +170,7 @@ def epsilon_interval(
     *,
     precision: float | None = None,
     neighboring_relation: NeighboringRelation | str | None = None,
+    prefix: Mechanism | tuple[Any, Any] | None = None,
     progress: Progress | None = None,
 ) -> Interval:
     """A certified interval around the epsilon of `mechanism` at `target_delta`; the worse of both directions.
@@ -172,7 +180,7 @@ def epsilon_interval(
       target_delta: float in (0, 1).
       precision: the relative width to reach, > 0, 0.1 % where None:
         ``upper - analysis_lower <= precision * analysis_lower``.
-      neighboring_relation: as for `epsilon`.
+      neighboring_relation, prefix: as for `epsilon`.
       progress: called with (round, relative width) after each refinement.
 
     Returns:
@@ -188,7 +196,7 @@ def epsilon_interval(
     True
     """
     check_delta("target_delta", target_delta)
-    mechanism = in_relation(mechanism, neighboring_relation)
+    mechanism = after(prefix, mechanism, neighboring_relation)
     return _interval(mechanism, Query.EPSILON, target_delta, precision, progress)
 
 
@@ -198,6 +206,7 @@ def delta_interval(
     *,
     precision: float | None = None,
     neighboring_relation: NeighboringRelation | str | None = None,
+    prefix: Mechanism | tuple[Any, Any] | None = None,
     progress: Progress | None = None,
 ) -> Interval:
     """A certified interval around the delta of `mechanism` at `target_epsilon`; the worse of both directions.
@@ -209,7 +218,7 @@ def delta_interval(
       target_epsilon: float >= 0.
       precision: the relative width to reach, > 0, 1 % where None:
         ``upper - analysis_lower <= precision * analysis_lower``.
-      neighboring_relation: as for `epsilon`.
+      neighboring_relation, prefix: as for `epsilon`.
       progress: called with (round, relative width) after each refinement.
 
     Returns:
@@ -224,7 +233,7 @@ def delta_interval(
     True
     """
     check_epsilon("target_epsilon", target_epsilon)
-    mechanism = in_relation(mechanism, neighboring_relation)
+    mechanism = after(prefix, mechanism, neighboring_relation)
     return _interval(mechanism, Query.DELTA, target_epsilon, precision, progress)
 
 

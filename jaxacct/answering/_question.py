@@ -16,7 +16,7 @@ from jaxacct._types import Direction, Progress
 from jaxacct._validate import check_positive, check_precision, checked_choice, checked_number
 from jaxacct.bounds.composed import has_lanes, has_quick
 from jaxacct.mechanisms._base import Description, Mechanism, not_a_mechanism
-from jaxacct.mechanisms._fields import UNKNOWN
+from jaxacct.mechanisms._given import check_given
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,9 +158,7 @@ def check_mechanism(mechanism: object, name: str = "mechanism") -> None:
 
 def _check_complete(description: Description) -> None:
     description.check()
-    for name, value in description.numbers():
-        if value is None or value is UNKNOWN:
-            raise ValueError(f"{name}={value!r} must be a number or an array of numbers")
+    check_given(description)
     for part in description.wrapped():
         _check_complete(part)
 

@@ -8,6 +8,7 @@ from jaxacct._method import Method
 from jaxacct.bounds import composed
 from jaxacct.bounds.composed import METHODS
 from jaxacct.mechanisms._base import Mechanism
+from jaxacct.mechanisms._given import check_given, check_whole
 
 __all__ = ["METHODS", "analysis_theorem", "check_has_analysis", "methods_for"]
 
@@ -15,13 +16,11 @@ __all__ = ["METHODS", "analysis_theorem", "check_has_analysis", "methods_for"]
 def check_has_analysis(mechanism: Mechanism) -> None:
     """Raises ValueError if a number is left out, or if no method covers mechanisms of this signature.
 
-    That is its type and the types that it wraps.
+    That is its type and the types that it wraps. A number of steps, which training counts, may be left out.
     """
     for part, _ in mechanism.parts() if mechanism.parts()[0][0] is not mechanism else ():
         check_has_analysis(part)
-    for name, value in mechanism.numbers():
-        if value is None:
-            raise ValueError(f"{name}=None must be a number or an array of numbers")
+    check_given(mechanism, whole_run=False)
     if mechanism.signature() not in METHODS:
         raise ValueError(f"mechanism={mechanism!r} has no analysis here: {_what_has_one(mechanism)}")
 
@@ -30,9 +29,10 @@ def methods_for(mechanism: Mechanism, kind: type[Method] = Method, *, is_batch: 
     """A tuple of the methods of a kind that cover `mechanism`, in declared order; of a batch, some of its points.
 
     Raises:
-      ValueError: as `check_has_analysis`.
+      ValueError: as `check_has_analysis`, and if a number of steps is left out.
     """
     check_has_analysis(mechanism)
+    check_whole(mechanism)
     return composed.methods_of(mechanism, kind, is_batch=is_batch)
 
 

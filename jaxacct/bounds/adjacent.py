@@ -16,7 +16,7 @@ from typing import Any
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, never
 from jaxacct._types import Bound, Direction, Ends
-from jaxacct.bounds import fixed_batches, group, shuffled_batches
+from jaxacct.bounds import fixed_batches, group, parallel_poisson, shuffled_batches
 from jaxacct.bounds._adjacent_on_lanes import DOUBLED, Asking, emptied_on_lanes, replaced_on_lanes
 from jaxacct.bounds._distribution import Distribution, loss_distribution, parts_by_laws
 from jaxacct.bounds._mirrored import THEOREM, Mirrored, mirrored
@@ -31,6 +31,7 @@ from jaxacct.mechanisms import (
     Composed,
     FixedBatches,
     Group,
+    ParallelPoisson,
     PoissonSampled,
     ReplaceOne,
     TruncatedPoisson,
@@ -105,11 +106,17 @@ def _of_group(run: Group) -> Mechanism | None:
     return None if one is None else ReplaceOne(one)
 
 
+def _of_workers(run: ParallelPoisson) -> Mechanism | None:
+    one = parallel_poisson.stand_in(run)
+    return None if one is None else ReplaceOne(one)
+
+
 _STAND_INS: dict[type, Callable[[Any], Mechanism | None]] = {
     **DOUBLED,
     PoissonSampled: _always_sampled,
     Composed: _composed,
     Group: _of_group,
+    ParallelPoisson: _of_workers,
 }
 
 

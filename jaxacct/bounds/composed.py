@@ -41,8 +41,10 @@ from jaxacct.bounds import (
     group,
     laplace,
     noise_on_counts,
+    parallel_poisson,
     poisson,
     pure,
+    sampled_runs,
     selection,
     shuffle,
     shuffled_batches,
@@ -59,7 +61,7 @@ from jaxacct.bounds._table import merged
 from jaxacct.bounds.allocation._threshold_test import THRESHOLD_TEST, has_several_steps
 from jaxacct.composition import compose_rdp
 from jaxacct.curves._regridding import refined
-from jaxacct.mechanisms import Composed
+from jaxacct.mechanisms import Composed, EpsilonDelta
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import up
 from jaxacct.special._namespace import xp
@@ -274,13 +276,34 @@ DISTRIBUTION = Distribution(
 def _added_up(mechanism: Composed, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
     """From above, by basic composition: every run is asked at an equal share of the target, and the answers add up.
 
+    Or those whose (epsilon, delta) is given take just that, and the others share what is left.
+    """
+    given = [(part, count) for part, count in mechanism.parts() if part.signature() == (EpsilonDelta,)]
+    others = [(part, count) for part, count in mechanism.parts() if part.signature() != (EpsilonDelta,)]
+    found = _at_equal_shares(mechanism.parts(), query, target, at)
+    if given and others:
+        spent = [math.fsum(count * pair[i] for part, count in given for pair in [_pair_of(part)]) for i in (0, 1)]
+        answered, asked = spent if query is Query.EPSILON else spent[::-1]
+        left = math.nextafter(target - asked * _SUM_UP, 0.0)
+        if left > 0.0:
+            found = min(found, (answered + _at_equal_shares(others, query, left * _SHARE_DOWN, at)) * _SUM_UP)
+    return dict.fromkeys(at.known, Ends(0.0, found))
+
+
+def _pair_of(release: Any) -> tuple[float, float]:
+    return float(release.guaranteed_epsilon), float(release.guaranteed_delta)
+
+
+def _at_equal_shares(parts: Sequence[tuple[Mechanism, Any]], query: Query, target: float, at: Bracketing) -> float:
+    """The sum of what all runs lose, each at an equal share of the target: of delta or of epsilon.
+
     Where the share is no normal double it is rounded down by a step: a quotient and a product err by half of one each.
     """
-    share = math.nextafter(target / sum(int(count) for _, count in mechanism.parts()) * _SHARE_DOWN, 0.0)
+    share = math.nextafter(target / sum(int(count) for _, count in parts) * _SHARE_DOWN, 0.0)
     if query is Query.EPSILON and share == 0.0:
-        return dict.fromkeys(at.known, Ends(0.0, query.worst))
-    every = [count * at.ask(part, query, share, at.width, wants_lower=False).upper for part, count in mechanism.parts()]
-    return dict.fromkeys(at.known, Ends(0.0, min(math.fsum(every) * _SUM_UP, query.worst)))
+        return query.worst
+    every = [count * at.ask(part, query, share, at.width, wants_lower=False).upper for part, count in parts]
+    return min(math.fsum(every) * _SUM_UP, query.worst)
 
 
 def _largest_part(mechanism: Composed, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
@@ -363,6 +386,8 @@ METHODS = merged(
     _OF_COMPOSED,
     correlated.tables(distribution_of),
     group.tables(distribution_of),
+    parallel_poisson.tables(distribution_of),
+    sampled_runs.tables(distribution_of),
     adjacent.tables(distribution_of, Asking(methods_of, renyi_plan, least_rdp, renyi_bytes, takes_numpy)),
     selection.tables(renyi_plan, least_rdp, renyi_bytes, takes_numpy, distribution_of),
 )

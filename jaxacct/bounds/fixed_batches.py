@@ -226,7 +226,7 @@ class Adjacency(NamedTuple):
 
 
 def _scale_of(noise: Gaussian, prob: float) -> float:
-    return POISSON.scale(PoissonSampled(noise, prob))[0]
+    return POISSON.scale(PoissonSampled(noise, prob, num_steps=1))[0]
 
 
 def _fixed_replaced(run: FixedBatches) -> Adjacency:

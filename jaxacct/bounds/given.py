@@ -3,14 +3,14 @@
 import dataclasses
 
 from jaxacct.bounds._distribution import loss_distribution, of_one_release
+from jaxacct.bounds._stand_in import in_own_relation
 from jaxacct.bounds.bases import BASES, spread
 from jaxacct.curves import Pld
 from jaxacct.mechanisms import ContinuousPair, MixtureOfGaussians
 
 CONTINUOUS = of_one_release(BASES[ContinuousPair], "the pair's own loss distribution", spread)
-KNOWN = dataclasses.replace(
-    of_one_release(BASES[Pld], lambda pld: pld.theorem or "the pair's own loss distribution", spread), is_given=True
-)
+_GIVEN = of_one_release(BASES[Pld], lambda pld: pld.theorem or "the pair's own loss distribution", spread)
+KNOWN = dataclasses.replace(_GIVEN, parts=in_own_relation(_GIVEN.parts), is_given=True)
 MIXTURE = of_one_release(BASES[MixtureOfGaussians], "Choquette-Choo et al. 2024, Corollary 4.7", spread)
 
 METHODS = {

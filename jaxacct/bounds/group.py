@@ -45,7 +45,7 @@ def _sampled(run: PoissonSampled, size: int) -> Mechanism | None:
     prob = float(run.sampling_prob)
     if run.signature() != (PoissonSampled, Gaussian) or size > _LARGEST_MIXTURE:
         return None
-    if prob in (0.0, 1.0):
+    if prob == 1.0:
         return Composed(Gaussian(float(run.mechanism.noise_multiplier) / size * _DOWN), int(run.num_steps))
     shifts = tuple(float(k) for k in range(size + 1))
     release = MixtureOfGaussians(float(run.mechanism.noise_multiplier), shifts, binomial_masses(size, prob))

@@ -253,7 +253,8 @@ _BY_HOST: dict[str, Any] = {
 }
 _ALONE = of_one_release(base_of(RandomizedResponse(1.0)), "the definition, over the outputs", spread)
 RESPONSE = dataclasses.replace(_ALONE, parts=in_own_relation(_ALONE.parts))
-GUARANTEE = of_one_release(BASES[EpsilonDelta], _KAIROUZ, spread)
+_GUARANTEED = of_one_release(BASES[EpsilonDelta], _KAIROUZ, spread)
+GUARANTEE = dataclasses.replace(_GUARANTEED, parts=in_own_relation(_GUARANTEED.parts))
 RANGE = of_one_release(BASES[Exponential], _RANGE, spread)
 
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {

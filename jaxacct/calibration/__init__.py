@@ -17,9 +17,9 @@ from jaxacct.calibration._batch import Batch, batch_of, field_of, flattened
 from jaxacct.calibration._search import Found
 from jaxacct.calibration._solve import Solve, solved_apart
 from jaxacct.calibration._traced import calibrate_traced
-from jaxacct.mechanisms._adjacent import in_relation
+from jaxacct.mechanisms._after import after, keys_after
 from jaxacct.mechanisms._base import Mechanism
-from jaxacct.mechanisms._fields import UNKNOWN, find_field, with_fields
+from jaxacct.mechanisms._fields import UNKNOWN, find_field, value_at, with_fields
 from jaxacct.workers import workers_of
 
 
@@ -35,6 +35,7 @@ def calibrate(
     tolerance: float = 1e-6,
     executor: Any = None,
     neighboring_relation: NeighboringRelation | str | None = None,
+    prefix: Mechanism | tuple[Any, Any] | None = None,
 ) -> Any:
     """The value of `field` that loses most privacy within (target_epsilon, target_delta): a certified bound.
 
@@ -62,7 +63,7 @@ def calibrate(
       tolerance: relative, in [1e-12, 0.1]; for fields that are not counts.
       executor: what solves a batch, as for `jaxacct.sweep`: each point by itself (256 at once for the quick methods),
         the same values whatever it is; those of None may differ within `tolerance`.
-      neighboring_relation: as for `jaxacct.epsilon`.
+      neighboring_relation, prefix: as for `jaxacct.epsilon`; what was spent before stays as it is.
 
     Returns:
       A float, or an int for a count; for batches a NumPy float64 or int64 array of the broadcast shape. The end of the
@@ -90,13 +91,12 @@ def calibrate(
     checked_number("tolerance", tolerance)
     if not 1e-12 <= tolerance <= 0.1:
         raise ValueError(f"tolerance={tolerance} must be in [1e-12, 0.1]")
-    mechanism = in_relation(mechanism, neighboring_relation)
+    mechanism = after(prefix, mechanism, neighboring_relation)
     directions = directions_of(mechanism, direction)
-    keys = find_field(mechanism, field)
+    here = keys_after(prefix, mechanism)
+    keys = (*here, *find_field(value_at(mechanism, here), field))
     is_whole = field_of(mechanism, keys).is_whole
     others = [leaf for leaf in jax.tree.leaves(with_fields(mechanism, {keys: UNKNOWN})) if leaf is not UNKNOWN]
-    if any(isinstance(leaf, Mechanism) for leaf in others):
-        raise ValueError(f"field={field!r}: what is built on a Pld, which is no number, cannot be calibrated")
     if is_traced(others, target_epsilon, target_delta):
         if is_whole or (precision is not None and not math.isinf(precision)):
             raise ValueError(f"field={field!r}, precision={precision}: counts and host methods need concrete numbers")

@@ -70,6 +70,25 @@ def _question(args: argparse.Namespace) -> dict[str, Any]:
     return {**target, "precision": args.precision}
 
 
+def _spent(args: argparse.Namespace) -> tuple[float, float] | None:
+    """(epsilon, delta) of what was spent before; None where nothing was."""
+    from jaxacct._validate import check_epsilon, check_probability
+
+    if args.spent_epsilon is None:
+        if args.spent_delta is not None:
+            raise ValueError("--spent-epsilon must be given with --spent-delta")
+        return None
+    spent = args.spent_epsilon, args.spent_delta or 0.0
+    check_epsilon("--spent-epsilon", spent[0])
+    check_probability("--spent-delta", spent[1])
+    return spent
+
+
+def _spent_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--spent-epsilon", type=number, metavar="E", help="spent before on the same data, >= 0")
+    parser.add_argument("--spent-delta", type=number, metavar="D", help="with that epsilon (default 0)")
+
+
 def _json_option(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     del scheme
     parser.add_argument("--json", action="store_true", help="machine-readable output")
@@ -87,6 +106,7 @@ def _shown_rates(args: argparse.Namespace) -> dict[str, Any]:
 def _statement_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     _json_option(parser, scheme)
     _rates_option(parser)
+    _spent_options(parser)
 
 
 def _statement(args: argparse.Namespace, scheme: "Scheme") -> str:
@@ -94,7 +114,7 @@ def _statement(args: argparse.Namespace, scheme: "Scheme") -> str:
 
     mechanism = scheme.mechanism(vars(args))
     with shown_working():
-        facts = statement(mechanism, **_question(args), **_shown_rates(args))
+        facts = statement(mechanism, **_question(args), **_shown_rates(args), prefix=_spent(args))
     return statement_json(facts) if args.json else statement_text(facts)
 
 
@@ -149,6 +169,7 @@ def _report_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     del scheme
     parser.add_argument("--style", choices=("text", "markdown", "json"), default="text", help="default text")
     _rates_option(parser)
+    _spent_options(parser)
 
 
 def _report(args: argparse.Namespace, scheme: "Scheme") -> str:
@@ -156,7 +177,7 @@ def _report(args: argparse.Namespace, scheme: "Scheme") -> str:
 
     mechanism = scheme.mechanism(vars(args))
     with shown_working():
-        return report(mechanism, **_question(args), style=args.style, **_shown_rates(args))
+        return report(mechanism, **_question(args), style=args.style, **_shown_rates(args), prefix=_spent(args))
 
 
 def _calibrate_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
@@ -164,11 +185,13 @@ def _calibrate_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> Non
     names = [option.flag.removeprefix("--") for option in scheme.options if option.spec.is_solvable]
     default = scheme.calibrated.replace("_", "-")
     parser.add_argument("--field", choices=names, default=default, help=f"what to calibrate (default {default})")
+    _spent_options(parser)
 
 
 def _calibrate(args: argparse.Namespace, scheme: "Scheme") -> str:
     from jaxacct.accounting import epsilon
     from jaxacct.calibration import calibrate
+    from jaxacct.mechanisms._after import after
     from jaxacct.mechanisms._fields import UNKNOWN
     from jaxacct.reporting import folded, statement_json
     from jaxacct.special import shown
@@ -180,10 +203,11 @@ def _calibrate(args: argparse.Namespace, scheme: "Scheme") -> str:
         if rival != field and values[rival] is not None:
             flag = "--" + rival.replace("_", "-")
             raise ValueError(f"{flag} cannot be given where --{args.field} is calibrated: choose another --field")
-    mechanism = scheme.described({**values, field: UNKNOWN})
+    mechanism, prefix = scheme.described({**values, field: UNKNOWN}), _spent(args)
     with shown_working():
-        found = calibrate(mechanism, scheme.field(field), args.epsilon, args.delta, precision=args.precision)
-        met = scheme.described({**values, field: found})
+        options = {"precision": args.precision, "prefix": prefix}
+        found = calibrate(mechanism, scheme.field(field), args.epsilon, args.delta, **options)
+        met = after(prefix, scheme.described({**values, field: found}))
         spent = epsilon(met, args.delta, precision=args.precision)
     if args.json:
         asked = {"field": field, field: found, "epsilon": args.epsilon, "delta": args.delta}

@@ -1,7 +1,6 @@
 """The schemes of the command line: their options, and the mechanism that a choice of them describes."""
 
 import argparse
-import dataclasses
 import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -258,7 +257,7 @@ SCHEMES = {
         (
             _NOISE,
             option_of(PoissonSampled, "sampling_prob"),
-            dataclasses.replace(option_of(PoissonSampled, "num_steps"), default=None),
+            option_of(PoissonSampled, "num_steps"),
         ),
         _poisson,
         "noise_multiplier",

@@ -1,4 +1,4 @@
-"""Bridges to other accountants: dp_accounting in both directions, jax_privacy's batch selection strategies.
+"""Bridges to others: dp_accounting in both directions, jax_privacy's batch selection strategies, Flower's accounting.
 
 Not imported with jaxacct. What needs dp_accounting imports it at first use: ``pip install 'jaxacct[interop]'``.
 """
@@ -6,6 +6,7 @@ Not imported with jaxacct. What needs dp_accounting imports it at first use: ``p
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from jaxacct.interop._flower import FlowerAccountant
 from jaxacct.interop._jax_privacy import from_jax_privacy
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CertifiedAccountant",
+    "FlowerAccountant",
     "MechanismDpEvent",
     "PLDAccountant",
     "RdpAccountant",

@@ -9,8 +9,9 @@ from dp_accounting import dp_event  # type: ignore[import-untyped]
 
 from jaxacct import mechanisms
 from jaxacct._precision import is_traced
-from jaxacct._types import Bound
+from jaxacct._types import Bound, NeighboringRelation
 from jaxacct._validate import python_number
+from jaxacct.answering._question import check_mechanism
 from jaxacct.curves import RdpCurve
 from jaxacct.interop._reading import composed_of
 from jaxacct.mechanisms import Composed, Gaussian, Laplace, PoissonSampled
@@ -26,6 +27,7 @@ def _checked(mechanism: object) -> Any:
     leaves = jax.tree.leaves(mechanism, is_leaf=lambda x: isinstance(x, list))
     if is_traced(leaves) or any(np.ndim(leaf) for leaf in leaves):
         raise ValueError(f"mechanism={mechanism!r} must have concrete scalar fields: one event for each point")
+    check_mechanism(mechanism)
     _ = mechanism.relation  # raises where parts differ
     return jax.tree.map(python_number, mechanism)
 
@@ -139,7 +141,7 @@ def to_dp_event(mechanism: Mechanism) -> Any:
 
     >>> import jaxacct as ja
     >>> from jaxacct.interop import to_dp_event
-    >>> to_dp_event(ja.PoissonSampled(ja.Gaussian(1.0), sampling_prob=0.01))
+    >>> to_dp_event(ja.PoissonSampled(ja.Gaussian(1.0), sampling_prob=0.01, num_steps=1))
     PoissonSampledDpEvent(sampling_probability=0.01, event=GaussianDpEvent(noise_multiplier=1.0))
     """
     mechanism = _checked(mechanism)
@@ -155,7 +157,7 @@ def to_dp_event(mechanism: Mechanism) -> Any:
         events = [_repeated(to_dp_event(part), count) for part, count in parts]
         return events[0] if len(events) == 1 else dp_event.ComposedDpEvent(events)
     name = type(mechanism).__name__
-    made = _MADE.get(name)
+    made = _MADE.get(name) if mechanism.relation is NeighboringRelation.ADD_OR_REMOVE_ONE else None
     if made is not None and hasattr(dp_event, made[0]):
         return getattr(dp_event, made[0])(*(getattr(mechanism, field) for field in made[1]))
     raise ValueError(f"mechanism={mechanism!r}: dp_accounting has no event for {name}; wrap it in MechanismDpEvent")

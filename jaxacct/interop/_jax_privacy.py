@@ -163,7 +163,10 @@ def _apart(asked: _Asked) -> Any:
     ways = (  # with the sum of the squared probabilities of the steps: the least is best, about
         (steps * prob**2, PoissonSampled(noise, prob, steps)),
         (blocks * some**2, PoissonSampled(noise, some, blocks)),
-        (blocks * share**2 / spread, RandomAllocation(PoissonSampled(noise, share), spread, num_epochs=blocks)),
+        (
+            blocks * share**2 / spread,
+            RandomAllocation(PoissonSampled(noise, share, num_steps=1), spread, num_epochs=blocks),
+        ),
     )
     return min(ways, key=lambda way: way[0])[1]
 

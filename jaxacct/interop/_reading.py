@@ -187,7 +187,7 @@ def _fixed_batch(event: Any) -> PoissonSampled:
     if not 0 < event.sample_size < event.source_dataset_size:
         raise ValueError(f"event={event!r}: sample_size must be > 0 and < source_dataset_size")
     prob = math.nextafter(event.sample_size / event.source_dataset_size, 1.0)
-    return PoissonSampled(Gaussian(0.5 * release.noise_multiplier), prob)
+    return PoissonSampled(Gaussian(0.5 * release.noise_multiplier), prob, num_steps=1)
 
 
 def _drawn(event: Any, *, again: bool = False) -> FixedBatches:
@@ -197,13 +197,19 @@ def _drawn(event: Any, *, again: bool = False) -> FixedBatches:
 
 def _truncated(event: Any) -> TruncatedPoisson:
     noise = Gaussian(event.noise_multiplier)
-    return TruncatedPoisson(noise, event.sampling_probability, event.dataset_size, event.truncated_batch_size)
+    return TruncatedPoisson(
+        noise, event.sampling_probability, event.dataset_size, event.truncated_batch_size, num_steps=1
+    )
 
 
 def _sampled_and_replaced(event: Any) -> Any:
     """A sampled sum of contributions of bounded norm; None for others, of which the sensitivity is not said."""
     release = _one_release(event)
-    return ReplaceOne(PoissonSampled(release, event.sampling_probability)) if isinstance(release, Gaussian) else None
+    return (
+        ReplaceOne(PoissonSampled(release, event.sampling_probability, num_steps=1))
+        if isinstance(release, Gaussian)
+        else None
+    )
 
 
 _Read = Callable[[Any], Any]
@@ -214,7 +220,7 @@ _EVENTS: dict[str, tuple[tuple[str, ...], _Read]] = {
     "LaplaceDpEvent": (("noise_multiplier",), lambda event: Laplace(event.noise_multiplier)),
     "PoissonSampledDpEvent": (
         ("sampling_probability", "event"),
-        lambda event: PoissonSampled(_one_release(event), event.sampling_probability),
+        lambda event: PoissonSampled(_one_release(event), event.sampling_probability, num_steps=1),
     ),
     "RandomAllocationDpEvent": (("event", "num_selected", "num_steps"), _allocated),
     "RandomizedResponseDpEvent": (("noise_parameter", "num_buckets"), _response),

@@ -27,6 +27,7 @@ from jaxacct.mechanisms._local_randomizers import (
     LocalRandomizer,
 )
 from jaxacct.mechanisms._mixture_of_gaussians import MixtureOfGaussians
+from jaxacct.mechanisms._parallel_poisson import ParallelPoisson
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._permute_and_flip import PermuteAndFlip
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
@@ -61,6 +62,7 @@ __all__ = [
     "LaplaceReports",
     "LocalRandomizer",
     "MixtureOfGaussians",
+    "ParallelPoisson",
     "PartialAllocation",
     "PartialShuffledBatches",
     "PermuteAndFlip",

@@ -88,10 +88,12 @@ class Description:
         kind = type(self)
         for name, wraps in base_fields(kind).items():
             wanted = Mechanism if wraps.kind == "mechanism" else Randomizer
-            held = getattr(self, name)
-            for part in wraps.values(held):
+            for part in wraps.values(getattr(self, name)):
                 if not isinstance(part, wanted):
                     raise ValueError(f"{name}={part!r} {_in_place_of(part, wanted)}")
+                if isinstance(part, Mechanism) and not wraps.is_any and part.relation is not _DRAWN:
+                    own = f"has no analysis here: it is described for {part.relation.value!r}"
+                    raise ValueError(f"{name}={part!r} {own} and must be for {_DRAWN.value!r}, as records are drawn")
         fields = number_fields(kind)
         limits = []
         for name, spec in fields.items():
@@ -336,6 +338,7 @@ _FACTS: dict[type, tuple[str, ...]] = {
     Mechanism: ("relation", "scheme", "released", "reduction", "describe", "assumptions", "loses_nothing"),
     Randomizer: ("is_pure", "describe", "loses_nothing"),
 }
+_DRAWN = NeighboringRelation.ADD_OR_REMOVE_ONE  # of what runs on records that are drawn: the others are absent
 _UNITS = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "one record: everything that it contributes, present or absent",
     NeighboringRelation.REPLACE_ONE: "one user: their datum, replaced by any other; the number of users is public",

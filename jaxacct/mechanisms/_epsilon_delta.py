@@ -3,8 +3,9 @@
 from typing import Any
 
 from jaxacct._types import NeighboringRelation
+from jaxacct.mechanisms._adjacent import checked_relation
 from jaxacct.mechanisms._base import Release, description
-from jaxacct.mechanisms._fields import Privacy, non_negative, probability
+from jaxacct.mechanisms._fields import Privacy, fixed, non_negative, probability
 from jaxacct.mechanisms._words import ADAPTIVE, EVERY_STEP
 
 
@@ -14,11 +15,12 @@ class EpsilonDelta(Release):
 
     Dominated by one of four outputs: P = (D, (1-D) e^E / (1+e^E), (1-D) / (1+e^E), 0) against Q, the same backwards
     (Kairouz, Oh & Viswanath 2015, Theorem 2.4): tight for what is known, loose for what the release may be besides.
-    Adjacency: add or remove one record.
+    Adjacency: the one in which the guarantee was made.
 
     Args:
       guaranteed_epsilon: float >= 0, E.
       guaranteed_delta: float in [0, 1], D.
+      neighboring_relation: of the guarantee: "add-or-remove", "replace-one", "zero-out" or a `NeighboringRelation`.
 
     Raises:
       ValueError: if a field is out of range.
@@ -29,7 +31,6 @@ class EpsilonDelta(Release):
     4.788
     """
 
-    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     scheme = "(epsilon, delta)-DP, no sampling"
     released = EVERY_STEP
     reduction = "the least private release that has the guarantee"
@@ -46,6 +47,16 @@ class EpsilonDelta(Release):
         lowest=1e-100,
         default=0.0,
     )
+    neighboring_relation: Any = fixed(default=NeighboringRelation.ADD_OR_REMOVE_ONE)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "neighboring_relation", checked_relation(self.neighboring_relation))
+        super().__post_init__()
+
+    @property
+    def relation(self) -> NeighboringRelation:  # type: ignore[override]
+        """That of the guarantee."""
+        return NeighboringRelation(self.neighboring_relation)
 
     def describe(self) -> str:
         if self.guaranteed_delta:

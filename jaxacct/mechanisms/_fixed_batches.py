@@ -9,6 +9,7 @@ from jaxacct._types import NeighboringRelation
 from jaxacct._validate import is_checkable
 from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count, fixed
+from jaxacct.mechanisms._given import given
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
 from jaxacct.mechanisms._sampling import Fixed, Sampling
 from jaxacct.mechanisms._schedules import Schedule
@@ -28,7 +29,8 @@ class FixedBatches(Mechanism):
       mechanism: `Gaussian`: what one step releases, of contributions of norm at most 1.
       num_records: whole number >= 2, which becomes public with such a description.
       batch_size: whole number >= 1, below `num_records` without replacement, else at most that.
-      num_steps: whole number >= 1.
+      num_steps: whole number >= 1, of the whole run; to be given wherever a question is asked, and left out where
+        `training` counts the steps.
       with_replacement: whether the records of a batch are drawn one by one from all, so that one may be there twice.
 
     Raises:
@@ -54,7 +56,9 @@ class FixedBatches(Mechanism):
     batch_size: Any = count(
         "batch size", "B", help="records in each batch", privacy=Privacy.FALLS, most_field="num_records"
     )
-    num_steps: Any = count("number of steps", "T", help="steps in all", privacy=Privacy.FALLS, default=1)
+    num_steps: Any = count(
+        "number of steps", "T", help="noisy steps of the whole run", privacy=Privacy.FALLS, default=None
+    )
     with_replacement: bool = fixed(default=False)
 
     @property
@@ -94,11 +98,11 @@ class FixedBatches(Mechanism):
 
     def participation(self) -> Participation:
         rate = self.batch_size / self.num_records
-        return Participation(steps=self.num_steps, uses=rate * self.num_steps, dispersion=1.0 - rate)
+        return Participation(steps=given(self, "num_steps"), uses=rate * self.num_steps, dispersion=1.0 - rate)
 
     def sampling(self) -> Sampling:
         self.sampled_once()
-        return Fixed.of(self.num_records, self.batch_size, self.num_steps, self.with_replacement)
+        return Fixed.of(self.num_records, self.batch_size, given(self, "num_steps"), self.with_replacement)
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         return (((dataclasses.replace(self, num_steps=number), 1),),)

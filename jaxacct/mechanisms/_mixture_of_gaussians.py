@@ -30,7 +30,7 @@ class MixtureOfGaussians(Release):
 
     >>> import jaxacct as ja
     >>> one = ja.MixtureOfGaussians(1.0, sensitivities=(0.0, 1.0), probabilities=(0.9, 0.1))
-    >>> round(ja.epsilon(one, 1e-6), 4), round(ja.epsilon(ja.PoissonSampled(ja.Gaussian(1.0), 0.1), 1e-6), 4)
+    >>> round(ja.epsilon(one, 1e-6), 4), round(ja.epsilon(ja.PoissonSampled(ja.Gaussian(1.0), 0.1, 1), 1e-6), 4)
     (2.182, 2.1817)
     """
 

@@ -9,6 +9,7 @@ from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMec
 from jaxacct.mechanisms._composed import Composed
 from jaxacct.mechanisms._fields import Privacy, base, count, probability
 from jaxacct.mechanisms._gaussian import Gaussian
+from jaxacct.mechanisms._given import given
 from jaxacct.mechanisms._mixture_of_gaussians import MixtureOfGaussians
 from jaxacct.mechanisms._sampling import Coins, Sampling, exact_sizes
 from jaxacct.mechanisms._schedules import Schedule, whole_releases
@@ -25,9 +26,12 @@ class PoissonSampled(Mechanism):
 
     Args:
       mechanism: what one step releases, e.g. `Gaussian`; of several Gaussian releases of the same sampled batch a
-        `Composed`, held as the one that it is as private as, 1/sigma^2 the sum of theirs (`Composed.as_one_release`).
+        `Composed`, held as the one that it is as private as, 1/sigma^2 the sum of theirs (`Composed.as_one_release`);
+        or a whole epoch, `RandomAllocation` (or the first steps of one, or one of changing noise), to whose steps those
+        are allocated who were sampled for it.
       sampling_prob: float in [0, 1].
-      num_steps: whole number >= 1.
+      num_steps: whole number >= 1, of the whole run; to be given wherever a question is asked, and left out where
+        `training` counts the steps.
       dataset_size: how many records it was described for, if that is to be remembered: `training.batches` compares it.
 
     Raises:
@@ -42,13 +46,14 @@ class PoissonSampled(Mechanism):
     scheme = "Poisson sampling"
     released = EVERY_STEP
     has_independent_records = True
-    reduction = None
 
     mechanism: WrappedMechanism = base()
     sampling_prob: Any = probability(
         "sampling probability", "Q", help="probability to join a step, in [0, 1]", privacy=Privacy.FALLS
     )
-    num_steps: Any = count("number of steps", "T", help="steps in all", privacy=Privacy.FALLS, default=1)
+    num_steps: Any = count(
+        "number of steps", "T", help="noisy steps of the whole run", privacy=Privacy.FALLS, default=None
+    )
     dataset_size: int | None = remembered()
 
     @classmethod
@@ -82,8 +87,15 @@ class PoissonSampled(Mechanism):
         super().check()
         check_size(self.dataset_size)
 
+    @property
+    def reduction(self) -> str | None:  # type: ignore[override]
+        """That of an epoch; None for a step."""
+        found: str | None = None if self.mechanism.takes_all else self.mechanism.reduction
+        return found
+
     def describe(self) -> str:
-        scheme = f"Poisson sampling, probability {self.sampling_prob:.6g}, {counted(self.num_steps, 'step')}"
+        one = "step" if self.mechanism.takes_all else "run"
+        scheme = f"Poisson sampling, probability {self.sampling_prob:.6g}, {counted(self.num_steps, one)}"
         return f"{scheme}; {self.mechanism.describe()}"
 
     def assumptions(self) -> tuple[str, ...]:
@@ -111,8 +123,13 @@ class PoissonSampled(Mechanism):
         return bool(self.sampling_prob == 0) or self.mechanism.loses_nothing()
 
     def participation(self) -> Participation:
-        uses = self.sampling_prob * self.num_steps
-        return Participation(steps=self.num_steps, uses=uses, dispersion=1.0 - self.sampling_prob)
+        steps = given(self, "num_steps")
+        drawn = self.sampling_prob * steps
+        if self.mechanism.takes_all:
+            return Participation(steps=steps, uses=drawn, dispersion=1.0 - self.sampling_prob)
+        one = self.mechanism.participation()
+        dispersion = one.dispersion + (1.0 - self.sampling_prob) * one.uses
+        return Participation(steps=steps * one.steps, uses=drawn * one.uses, dispersion=dispersion)
 
     def sampling(self) -> Sampling:
         return self.coins()
@@ -120,9 +137,11 @@ class PoissonSampled(Mechanism):
     def coins(self) -> Coins:
         """How records are drawn; raises ValueError where what each step runs samples once more."""
         self.sampled_once()
-        return Coins.of(self.sampling_prob, self.num_steps)
+        return Coins.of(self.sampling_prob, given(self, "num_steps"))
 
     def releases(self, number: int) -> tuple[Parts, ...]:
+        if not self.mechanism.takes_all:
+            return super().releases(number)
         return (((dataclasses.replace(self, num_steps=number), 1),),)
 
     @property

@@ -9,6 +9,7 @@ from jaxacct._validate import check_count
 from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count
 from jaxacct.mechanisms._gaussian import Gaussian
+from jaxacct.mechanisms._given import given
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
 from jaxacct.mechanisms._sampling import Groups, Sampling, Sets, exact_sizes
@@ -154,7 +155,7 @@ class RandomAllocation(Mechanism):
 
     @property
     def releases_per_epoch(self) -> int:
-        of_step = self.mechanism.num_steps if isinstance(self.mechanism, PoissonSampled) else 1
+        of_step = given(self.mechanism, "num_steps") if isinstance(self.mechanism, PoissonSampled) else 1
         return int(self.num_steps * of_step)
 
     def cheap_releases(self, epochs: int) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 from jaxacct._types import NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count, probability
+from jaxacct.mechanisms._given import given
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
 from jaxacct.mechanisms._sampling import CutCoins, Sampling
 from jaxacct.mechanisms._schedules import Schedule
@@ -25,7 +26,8 @@ class TruncatedPoisson(Mechanism):
       sampling_prob: float in [0, 1].
       num_records: whole number >= 1, public.
       max_batch_size: whole number >= 1.
-      num_steps: whole number >= 1.
+      num_steps: whole number >= 1, of the whole run; to be given wherever a question is asked, and left out where
+        `training` counts the steps.
 
     Raises:
       ValueError: if a field is out of range.
@@ -47,7 +49,9 @@ class TruncatedPoisson(Mechanism):
     )
     num_records: Any = count("number of records", "N", help="records in the data set")
     max_batch_size: Any = count("largest batch size", "B", help="records that a batch keeps at most")
-    num_steps: Any = count("number of steps", "T", help="steps in all", privacy=Privacy.FALLS, default=1)
+    num_steps: Any = count(
+        "number of steps", "T", help="noisy steps of the whole run", privacy=Privacy.FALLS, default=None
+    )
 
     def describe(self) -> str:
         cut = f"at most {self.max_batch_size:.0f} of {self.num_records:.0f} records"
@@ -76,7 +80,7 @@ class TruncatedPoisson(Mechanism):
 
     def sampling(self) -> Sampling:
         self.sampled_once()
-        return CutCoins.of(self.sampling_prob, self.num_records, self.max_batch_size, self.num_steps)
+        return CutCoins.of(self.sampling_prob, self.num_records, self.max_batch_size, given(self, "num_steps"))
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         return (((dataclasses.replace(self, num_steps=number), 1),),)

@@ -65,7 +65,7 @@ class RenyiFilter:
 
     >>> import jaxacct as ja
     >>> from jaxacct import training
-    >>> step = ja.PoissonSampled(ja.Gaussian(noise_multiplier=1.0), sampling_prob=0.01)
+    >>> step = ja.PoissonSampled(ja.Gaussian(noise_multiplier=1.0), sampling_prob=0.01, num_steps=1)
     >>> budget = training.RenyiFilter(target_epsilon=2.0, target_delta=1e-6, planned=step)
     >>> budget.affords(step)
     511
@@ -73,7 +73,7 @@ class RenyiFilter:
     True
     >>> budget.spend(ja.Gaussian(noise_multiplier=2.0))   # too much of what is left: nothing is spent
     False
-    >>> budget.spend(ja.PoissonSampled(ja.Gaussian(noise_multiplier=2.0), sampling_prob=0.01), count=200)
+    >>> budget.spend(ja.PoissonSampled(ja.Gaussian(noise_multiplier=2.0), sampling_prob=0.01, num_steps=1), count=200)
     True
     """
 

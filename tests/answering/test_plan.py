@@ -173,6 +173,10 @@ PLANS = {
         ],
     ),
     ("RandomAllocation(PoissonSampled)", ""): on_host([*JOINS, *DISTRIBUTION]),
+    ("PoissonSampled(RandomAllocation)", "Gaussian, sampled once"): on_host(
+        [*JOINS, "one run remove+add", *DISTRIBUTION]
+    ),
+    ("PoissonSampled(RandomAllocation)", "others"): on_host([*JOINS, *DISTRIBUTION]),
     ("ShuffledBatches(Gaussian)", "one epoch"): shuffled(below=["largest output remove+add"]),
     ("ShuffledBatches(Gaussian)", "records left out"): shuffled(),
     ("PartialShuffledBatches(Gaussian)", ""): shuffled(),
@@ -219,6 +223,7 @@ PLANS = {
     ("Exponential", ""): host_first([*BOTH_ENDS, *RANGE, *DISTRIBUTION], RANGE),
     ("PermuteAndFlip", ""): beside_traced(FINITE, CLOSED),
     ("ZCdp", ""): on_lanes(RENYI),
+    ("ParallelPoisson(Gaussian)", ""): on_host(["group remove+add"]),
     ("MixtureOfGaussians", ""): on_host(DISTRIBUTION),
     ("Group", "of sampled Gaussians"): on_host(["group remove+add"]),
     ("Group", "of others"): on_host(["one after the other remove+add"]),

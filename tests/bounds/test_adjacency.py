@@ -86,7 +86,7 @@ def test_one_sampled_gaussian_step_in_closed_form(noise, prob):
             truth = _gaussian_truth(noise, *pair, epsilon)
             assert found.lower <= truth * (1 + 1e-15) <= found.upper * (1 + 2e-15)
             assert found.upper - found.lower <= 1e-6 * found.lower
-    run = ja.PoissonSampled(ja.Gaussian(noise), prob)
+    run = ja.PoissonSampled(ja.Gaussian(noise), prob, num_steps=1)
     for delta in (1e-3, 1e-8):
         found = ja.epsilon_interval(run, delta, precision=1e-9, neighboring_relation="replace-one")
         assert found.upper - found.lower <= 1e-8 * found.lower
@@ -102,7 +102,7 @@ def test_one_sampled_gaussian_step_out_of_range():
 
 @pytest.mark.parametrize(("noise", "prob"), _at_random(1, 6))
 def test_one_sampled_gaussian_step(noise, prob):
-    run = ja.ReplaceOne(ja.PoissonSampled(ja.Gaussian(noise), prob))
+    run = ja.ReplaceOne(ja.PoissonSampled(ja.Gaussian(noise), prob, num_steps=1))
     above, below = (ja.pld(run, bound=b, resolution=100.0) for b in (UPPER, LOWER))
     assert above.relation is ONE
     for epsilon in (0.0, 0.3 * prob, prob, 0.5, 2.0):
@@ -115,7 +115,7 @@ def test_one_sampled_gaussian_step(noise, prob):
 
 @pytest.mark.parametrize(("noise", "prob"), _at_random(2, 6))
 def test_one_sampled_laplace_step(noise, prob):
-    run = ja.ReplaceOne(ja.PoissonSampled(ja.Laplace(noise), prob))
+    run = ja.ReplaceOne(ja.PoissonSampled(ja.Laplace(noise), prob, num_steps=1))
     for epsilon in (0.0, 0.3 * prob, prob, 0.5, 2.0):
         exact = _laplace_truth(noise, prob, epsilon)
         found = ja.delta_interval(run, epsilon)
@@ -295,7 +295,7 @@ def test_training_counts_in_the_adjacency_named():
     from jaxacct import training
 
     state = training.ReleaseCountState(np.array([20], np.int32))
-    for run in (ja.PoissonSampled(ja.Gaussian(1.0), 0.02), ja.RandomAllocation(ja.Gaussian(1.0), 10)):
+    for run in (ja.PoissonSampled(ja.Gaussian(1.0), 0.02, num_steps=1), ja.RandomAllocation(ja.Gaussian(1.0), 10)):
         alone = training.privacy_spent(state, run, 1e-6)
         assert training.privacy_spent(state, ja.ZeroOut(run), 1e-6) == pytest.approx(alone, rel=1e-6)
         assert training.privacy_spent(state, ja.ReplaceOne(run), 1e-6) > alone

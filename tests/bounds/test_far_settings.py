@@ -192,7 +192,11 @@ def test_grids_are_looked_at_once_where_they_resolve_little():
 @pytest.mark.parametrize("epsilon", [38.4, 38.5, 38.65])
 def test_no_delta_below_the_normal_doubles_has_a_lower_end(epsilon):
     """There a product that rounds down is rounded to nearest, and lay above the truth."""
-    for run in (ja.Gaussian(1.0), ja.Composed(ja.Gaussian(2.0), 4), ja.PoissonSampled(ja.Gaussian(1.0), 0.5)):
+    for run in (
+        ja.Gaussian(1.0),
+        ja.Composed(ja.Gaussian(2.0), 4),
+        ja.PoissonSampled(ja.Gaussian(1.0), 0.5, num_steps=1),
+    ):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ja.PrecisionWarning)
             found = ja.delta_interval(run, epsilon)
@@ -200,7 +204,7 @@ def test_no_delta_below_the_normal_doubles_has_a_lower_end(epsilon):
 
 
 def test_no_epsilon_at_a_target_below_the_normal_doubles_has_a_lower_end():
-    run = ja.PoissonSampled(ja.Gaussian(1.0), 0.5)
+    run = ja.PoissonSampled(ja.Gaussian(1.0), 0.5, num_steps=1)
     assert ja.epsilon_interval(run, 9.8e-321).lower == 0.0
     ends = {bound: [e.value for e in ja.compare(run, 5e-324) if e.bound is bound] for bound in ja.Bound}
     assert max(ends[ja.Bound.LOWER]) <= min(ends[ja.Bound.UPPER])

@@ -80,11 +80,14 @@ def _pairs(name, others):
 
 
 _RUNS = {
-    "without": (ja.FixedBatches(ja.Gaussian(1.5), 4, 2), lambda data: _of_subsets(data, 2)),
-    "one of three": (ja.FixedBatches(ja.Gaussian(0.8), 3, 1), lambda data: _of_subsets(data, 1)),
-    "with": (ja.FixedBatches(ja.Gaussian(2.0), 3, 2, with_replacement=True), lambda data: _of_draws(data, 2)),
-    "cut": (ja.TruncatedPoisson(ja.Gaussian(1.5), 0.5, 4, 2), lambda data: _of_cut(data, 0.5, 2)),
-    "cut rarely": (ja.TruncatedPoisson(ja.Gaussian(1.0), 0.2, 5, 3), lambda data: _of_cut(data, 0.2, 3)),
+    "without": (ja.FixedBatches(ja.Gaussian(1.5), 4, 2, num_steps=1), lambda data: _of_subsets(data, 2)),
+    "one of three": (ja.FixedBatches(ja.Gaussian(0.8), 3, 1, num_steps=1), lambda data: _of_subsets(data, 1)),
+    "with": (
+        ja.FixedBatches(ja.Gaussian(2.0), 3, 2, with_replacement=True, num_steps=1),
+        lambda data: _of_draws(data, 2),
+    ),
+    "cut": (ja.TruncatedPoisson(ja.Gaussian(1.5), 0.5, 4, 2, num_steps=1), lambda data: _of_cut(data, 0.5, 2)),
+    "cut rarely": (ja.TruncatedPoisson(ja.Gaussian(1.0), 0.2, 5, 3, num_steps=1), lambda data: _of_cut(data, 0.2, 3)),
 }
 
 
@@ -159,7 +162,7 @@ def test_compositions_keep_the_adjacency_of_their_parts(wrap):
 
 @pytest.mark.parametrize(("records", "batch"), [(2, 1), (7, 7), (1000, 30), (10**6, 100), (10**6 + 3, 1), (10**9, 10)])
 def test_how_probably_a_batch_has_a_record(records, batch):
-    run = ja.FixedBatches(ja.Gaussian(1.0), records, batch, with_replacement=True)
+    run = ja.FixedBatches(ja.Gaussian(1.0), records, batch, with_replacement=True, num_steps=1)
     exact = 1 - (1 - Fraction(1, records)) ** batch
     assert abs(Fraction(present(run)) / exact - 1) <= Fraction(1, 2**48)
 
@@ -233,12 +236,12 @@ def test_fixed_batches_are_never_looser_than_dp_accounting():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: ja.FixedBatches(ja.Gaussian(1.0), 10, 10), "batch_size=10 must be < num_records=10"),
-        (lambda: ja.FixedBatches(ja.Gaussian(1.0), 1, 1), "num_records"),
-        (lambda: ja.FixedBatches(ja.Gaussian(1.0), 10, 2, with_replacement="no"), "with_replacement"),
-        (lambda: ja.TruncatedPoisson(ja.Gaussian(1.0), 1.5, 10, 2), "sampling_prob"),
-        (lambda: ja.TruncatedPoisson(ja.Gaussian(1.0), 0.5, 10, 0), "max_batch_size"),
-        (lambda: ja.epsilon(ja.FixedBatches(ja.Laplace(1.0), 10, 2), 1e-6), "must wrap one of Gaussian"),
+        (lambda: ja.FixedBatches(ja.Gaussian(1.0), 10, 10, num_steps=1), "batch_size=10 must be < num_records=10"),
+        (lambda: ja.FixedBatches(ja.Gaussian(1.0), 1, 1, num_steps=1), "num_records"),
+        (lambda: ja.FixedBatches(ja.Gaussian(1.0), 10, 2, with_replacement="no", num_steps=1), "with_replacement"),
+        (lambda: ja.TruncatedPoisson(ja.Gaussian(1.0), 1.5, 10, 2, num_steps=1), "sampling_prob"),
+        (lambda: ja.TruncatedPoisson(ja.Gaussian(1.0), 0.5, 10, 0, num_steps=1), "max_batch_size"),
+        (lambda: ja.epsilon(ja.FixedBatches(ja.Laplace(1.0), 10, 2, num_steps=1), 1e-6), "must wrap one of Gaussian"),
     ],
 )
 def test_what_is_out_of_range_is_named(make, words):

@@ -231,3 +231,10 @@ def test_laws_of_all_sides_are_made_of_the_same_cells(monkeypatch):
     alone = [law(_RARE, 1.0, 0.01, side, 1e-12) for side in Side]
     for one, other in zip(laws, alone, strict=True):
         np.testing.assert_array_equal(one.masses, other.masses)
+
+
+def test_groups_of_records_that_are_never_drawn_lose_nothing():
+    never = ja.Group(ja.PoissonSampled(ja.Gaussian(1.0), 0.0, 10), 3)
+    assert ja.epsilon_interval(never, 1e-6) == (0.0, 0.0, 0.0)
+    assert ja.epsilon_interval(never, 1e-6, neighboring_relation="replace-one") == (0.0, 0.0, 0.0)
+    assert ja.delta(never, 0.5) == 0.0

@@ -71,7 +71,7 @@ def test_mixtures_agree_with_the_table_of_lines(direction):
         ja.RandomAllocation(ja.Gaussian(1.0), 200, 3),
         ja.RandomAllocation(ja.Gaussian(2.0), 50),
         ja.Gaussian(20.0),
-        ja.PoissonSampled(ja.Gaussian(1.5), 0.01),
+        ja.PoissonSampled(ja.Gaussian(1.5), 0.01, num_steps=1),
     )
     counts = (3, 2, 4, 10)
     run = ja.Composed(parts, counts)

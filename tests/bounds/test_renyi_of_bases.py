@@ -112,8 +112,8 @@ def test_what_one_of_the_two_cannot_say_is_infinite_in_one_direction():
     assert np.all(np.isinf(ja.rdp(pair, orders, direction="add").values))
     mirror = ja.DiscretePair(pair.q, pair.p)
     assert np.all(np.isinf(ja.rdp(mirror, orders, direction="remove").values))
-    assert np.all(np.isinf(ja.rdp(ja.PoissonSampled(mirror, 0.1), orders, direction="remove").values))
-    added = ja.rdp(ja.PoissonSampled(mirror, 0.5), [2.0], direction="add").values[0]
+    assert np.all(np.isinf(ja.rdp(ja.PoissonSampled(mirror, 0.1, num_steps=1), orders, direction="remove").values))
+    added = ja.rdp(ja.PoissonSampled(mirror, 0.5, num_steps=1), [2.0], direction="add").values[0]
     with mpmath.workdps(30):
         mixed = [(mpmath.mpf(a) + b) / 2 for a, b in zip(mirror.p, mirror.q, strict=True)]
         truth = mpmath.log(sum(mpmath.mpf(b) ** 2 / a for a, b in zip(mixed, mirror.q, strict=True) if b > 0))
@@ -136,7 +136,7 @@ def test_discrete_laplace(decay, shift):
 @pytest.mark.parametrize("prob", [0.01, 0.5, 1.0])
 def test_order_one_of_a_sampled_gaussian(prob):
     """Read from above at an order near 1."""
-    run = ja.PoissonSampled(ja.Gaussian(1.5), prob)
+    run = ja.PoissonSampled(ja.Gaussian(1.5), prob, num_steps=1)
     with mpmath.workdps(30):
 
         def term(z):

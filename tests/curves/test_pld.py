@@ -152,7 +152,7 @@ POISSON = [(1.0, 0.01), (0.5, 0.1), (2.0, 0.5), (0.3, 0.3), (1.0, 1e-5), (100.0,
 @pytest.mark.parametrize("direction", list(ja.Direction))
 @pytest.mark.parametrize(("sigma", "prob"), POISSON)
 def test_poisson_step_brackets_closed_form(sigma: float, prob: float, direction: ja.Direction) -> None:
-    mechanism = ja.PoissonSampled(ja.Gaussian(sigma), prob)
+    mechanism = ja.PoissonSampled(ja.Gaussian(sigma), prob, num_steps=1)
     for resolution in (1.0, 12.0):
         lower, upper = both(mechanism, direction, resolution=resolution)
         above = np.cumsum(upper.masses[::-1])[::-1]
@@ -636,7 +636,7 @@ def test_many_steps(num_steps: int) -> None:
         (lambda: ja.epsilon_interval("x", 1e-6), "mechanism='x'"),
         (lambda: ja.delta_interval(ja.Gaussian(1.0), math.nan), "target_epsilon=nan"),
         (lambda: ja.delta_interval(ja.Gaussian(1.0), 1.0, precision=0.0), "precision=0.0"),
-        (lambda: ja.pld(ja.PoissonSampled(ja.RandomAllocation(ja.Gaussian(1.0), 2), 0.1)), "mechanism="),
+        (lambda: ja.pld(ja.PoissonSampled(ja.PoissonSampled(ja.Gaussian(1.0), 0.5, 1), 0.1, 1)), "mechanism="),
         (lambda: ja.pld(ja.Gaussian(1.0), resolution=0.0), "resolution=0.0"),
         (lambda: ja.pld(ja.Gaussian(1.0), tail=-1.0), "tail=-1.0"),
         (lambda: ja.pld(ja.Gaussian(1.0), bound="above"), "bound='above'"),
@@ -687,9 +687,9 @@ def test_grids_that_begin_far_from_the_loss_near_zero():
 
 def test_rare_sampling_is_not_free():
     """The scale of its loss, q^2, underflows."""
-    assert ja.delta(ja.PoissonSampled(ja.Gaussian(1.0), 1e-163), 0.0) >= 3.8e-164
-    assert ja.delta(ja.PoissonSampled(ja.Laplace(1.0), 1e-163), 0.0) > 0
-    assert ja.delta(ja.PoissonSampled(ja.Gaussian(1.0), 0.0), 0.0) == 0.0
+    assert ja.delta(ja.PoissonSampled(ja.Gaussian(1.0), 1e-163, num_steps=1), 0.0) >= 3.8e-164
+    assert ja.delta(ja.PoissonSampled(ja.Laplace(1.0), 1e-163, num_steps=1), 0.0) > 0
+    assert ja.delta(ja.PoissonSampled(ja.Gaussian(1.0), 0.0, num_steps=1), 0.0) == 0.0
 
 
 # ---- the masses at 0 and at infinity, rounded once a step
@@ -745,7 +745,7 @@ def test_mass_at_infinity_is_booked() -> None:
         mirrored = ja.DiscretePair((0.0, 0.0, 0.0, 1.0), [*three, 1.0 - sum(three)])
         exact = Fraction(p0)
         found = [
-            (ja.PoissonSampled(pair, q), Fraction(q) * exact, REMOVE),
+            (ja.PoissonSampled(pair, q, num_steps=1), Fraction(q) * exact, REMOVE),
             (ja.PoissonSampled(pair, q, 3), 1 - (1 - Fraction(q) * exact) ** 3, REMOVE),
             (ja.PartialAllocation(pair, t, n), Fraction(n, t) * exact, REMOVE),
             (ja.RandomAllocation(pair, t), exact, REMOVE),

@@ -219,7 +219,7 @@ def test_one_step_in_closed_form(direction: Direction) -> None:
 
 
 def test_one_step_by_name_and_by_interval() -> None:
-    step = ja.PoissonSampled(ja.Gaussian(1.0), 0.2)
+    step = ja.PoissonSampled(ja.Gaussian(1.0), 0.2, num_steps=1)
     found = ja.epsilon_interval(step, 1e-6)
     assert found.upper - found.lower <= 1e-9 * found.lower
     assert ja.delta(step, found.upper) <= 1e-6
@@ -247,7 +247,7 @@ def test_delta_is_at_most_the_probability_to_join(steps: int, noise: float) -> N
 @pytest.mark.parametrize("noise", [0.02, 0.025, 0.03])
 def test_mass_beyond_the_doubles_joins_infinity(noise: float) -> None:
     """So little noise that the ratio overflows where much of its mass is: a loss distribution keeps it."""
-    found = ja.pld(ja.PoissonSampled(ja.Gaussian(noise), 0.1)).delta(1.0)
+    found = ja.pld(ja.PoissonSampled(ja.Gaussian(noise), 0.1, num_steps=1)).delta(1.0)
     with mp.workdps(50):
         # H at e^eps of q P + (1-q) Q against Q is q times H at 1 + (e^eps - 1)/q
         log_ratio = mp.log(1 + mp.expm1(1) / mp.mpf(0.1))

@@ -66,12 +66,12 @@ def _samples() -> tuple[float, ...]:
 
 
 _RARE = ja.PoissonSampled(ja.Laplace(0.5), 2.9e-12, 2)
-_ONCE = ja.PoissonSampled(ONE, 0.02)
+_ONCE = ja.PoissonSampled(ONE, 0.02, num_steps=1)
 
 
 def _one_sampled_step() -> tuple[float, float]:
     """Inside a program, and by Renyi divergences."""
-    inside = jax.jit(lambda noise: ja.epsilon(ja.PoissonSampled(ja.Gaussian(noise), 0.02), 1e-6))(1.0)
+    inside = jax.jit(lambda noise: ja.epsilon(ja.PoissonSampled(ja.Gaussian(noise), 0.02, num_steps=1), 1e-6))(1.0)
     return float(inside), *_epsilons(_ONCE, method="rdp")
 
 

@@ -45,7 +45,9 @@ _LAYERS = (
     ("bounds.shuffle",),
     ("bounds.check_in", "bounds.correlated", "bounds.group", "bounds.noise_on_counts"),
     ("bounds.poisson", "bounds.pure", "bounds.selection"),
+    ("bounds.parallel_poisson",),
     ("bounds.allocation",),
+    ("bounds.sampled_runs",),
     ("bounds._mirrored", "bounds.shuffled_batches"),
     ("bounds._adjacent_on_lanes", "bounds._full_batches", "bounds._replaced_step", "bounds._two_steps"),
     ("bounds.fixed_batches",),
@@ -80,6 +82,7 @@ _DOTTED = [_dotted(path) for path in _MODULES]
 _OPTIONAL = {  # who may import it
     "dp_accounting": ("interop",),
     "flax": ("demo",),
+    "flwr": ("interop",),
     "grain": ("training",),
     "jax_privacy": ("interop",),
     "matplotlib": ("plot", "demo"),

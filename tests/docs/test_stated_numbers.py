@@ -81,7 +81,7 @@ def _allocated_and_sampled(noise: float) -> ja.Composed:
 
 def _steps_chosen_on_the_way() -> tuple[int, int]:
     """Of the filter, and of what is known beforehand."""
-    run = ja.PoissonSampled(ONE, 0.01)
+    run = ja.PoissonSampled(ONE, 0.01, num_steps=1)
     return training.RenyiFilter(2.0, 1e-6, planned=run).affords(run), training.steps_affordable(run, 2.0, 1e-6)
 
 

@@ -23,7 +23,7 @@ from dp_accounting.pld import common, privacy_loss_distribution  # noqa: E402
 from jaxacct.interop._reading import elsewhere  # noqa: E402
 
 GAUSSIAN = ja.Gaussian(1.0)
-SAMPLED = ja.PoissonSampled(ja.Gaussian(0.8), sampling_prob=0.02)
+SAMPLED = ja.PoissonSampled(ja.Gaussian(0.8), sampling_prob=0.02, num_steps=1)
 ALLOCATION = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=50)
 LAPLACE = ja.Laplace(2.0)
 SHUFFLED = ja.Shuffled(ja.KaryRandomizedResponse(2.0), num_reports=100)
@@ -423,7 +423,7 @@ def test_events_of_batches_have_answers_in_every_adjacency() -> None:
     whole = ja.Composed((ja.PoissonSampled(ja.Gaussian(2.0), 0.1, 3), ja.Gaussian(6.0)), (1, 1))
     assert both.get_epsilon(1e-5) == pytest.approx(ja.epsilon(whole, 1e-5, neighboring_relation=ONE), rel=2e-3)
     once = interop.from_dp_event(dpa.SampledWithReplacementDpEvent(100, 10, dpa.GaussianDpEvent(1.0)))
-    assert once == ja.FixedBatches(ja.Gaussian(1.0), 100, 10, with_replacement=True)
+    assert once == ja.FixedBatches(ja.Gaussian(1.0), 100, 10, with_replacement=True, num_steps=1)
     wrapped = interop.MechanismDpEvent(run)
     for kind in (interop.CertifiedAccountant, interop.PLDAccountant):
         assert kind().supports(wrapped)
@@ -460,7 +460,7 @@ def test_the_best_of_repeated_runs_is_read() -> None:
     run = ja.PoissonSampled(ja.Gaussian(2.0), 0.1, 5)
     event = select(dpa.SelfComposedDpEvent(once, 5), 4.0, 0.5)
     assert interop.from_dp_event(event) == ja.PrivateSelection(run, 4.0, 0.5)
-    assert interop.from_dp_event(select(once, 1, 0.5)) == ja.PoissonSampled(ja.Gaussian(2.0), 0.1)
+    assert interop.from_dp_event(select(once, 1, 0.5)) == ja.PoissonSampled(ja.Gaussian(2.0), 0.1, num_steps=1)
     pure = interop.CertifiedAccountant().compose(select(dpa.LaplaceDpEvent(2.0), 1000.0, 1.0))
     assert 1.5 <= pure.get_epsilon(1e-10) <= 1.5 * (1 + 1e-9)
     accountant = interop.CertifiedAccountant().compose(event, 2).compose(dpa.GaussianDpEvent(8.0))
@@ -566,7 +566,7 @@ def test_an_event_that_the_installed_release_lacks_is_read_by_its_name() -> None
         dpa.PoissonSampledDpEvent(0, dpa.GaussianDpEvent(1.0)),
         dpa.PoissonSampledDpEvent(0, dpa.LaplaceDpEvent(0.0)),
         RandomAllocationDpEvent(dpa.GaussianDpEvent(0.0), 0, 10),
-        interop.MechanismDpEvent(ja.PoissonSampled(GAUSSIAN, 0.0)),
+        interop.MechanismDpEvent(ja.PoissonSampled(GAUSSIAN, 0.0, num_steps=1)),
     ],
 )
 def test_who_never_takes_part_loses_nothing(event: Any) -> None:

@@ -139,7 +139,7 @@ def test_signatures_and_parts():
     assert EXAMPLES[ja.CheckIn].signature() == (ja.CheckIn, ja.LocalRandomizer)
     composed = EXAMPLES[ja.Composed]
     assert composed.signature() == (ja.Composed,)
-    assert composed.parts() == ((GAUSSIAN, 2), (ja.PoissonSampled(GAUSSIAN, 0.1), 3))
+    assert composed.parts() == ((GAUSSIAN, 2), (ja.PoissonSampled(GAUSSIAN, 0.1, num_steps=1), 3))
     assert composed.wrapped() == composed.mechanisms
     assert GAUSSIAN.parts() == ((GAUSSIAN, 1),)
 
@@ -152,13 +152,13 @@ NOTHING = ja.LocalRandomizer(0.0)
     "mechanism",
     [
         SAME,
-        ja.PoissonSampled(GAUSSIAN, 0.0),
+        ja.PoissonSampled(GAUSSIAN, 0.0, num_steps=1),
         ja.RandomAllocation(SAME, 10),
         ja.PartialAllocation(SAME, 10, 5),
         ja.Shuffled(NOTHING, 10),
         ja.CheckIn(NOTHING, 10, 0.5),
         ja.CheckIn(LOCAL, 10, 0.0),
-        ja.Composed((SAME, ja.PoissonSampled(GAUSSIAN, 0.0)), (2, 3)),
+        ja.Composed((SAME, ja.PoissonSampled(GAUSSIAN, 0.0, num_steps=1)), (2, 3)),
         ja.FiniteRandomizer([[0.5, 0.5], [0.5, 0.5]]),
         ja.KaryRandomizedResponse(0.0, 3),
     ],
@@ -237,7 +237,7 @@ def test_a_field_may_be_left_out_but_not_asked_about(kind, name):
     left_out = _with(kind, name, None)
     assert left_out.check() is None
     if issubclass(kind, Mechanism):
-        with pytest.raises(ValueError, match=f"{name}=None must be a number"):
+        with pytest.raises(ValueError, match=f"{name}(=None must be a number| must be given)"):
             ja.epsilon(left_out, 1e-6)
 
 

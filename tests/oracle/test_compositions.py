@@ -96,7 +96,7 @@ def cases(rng):
         target = top * rng.random() ** 2
     else:
         noise, count, other, q = between(rng, 0.4, 4), int(between(rng, 1, 50)), between(rng, 0.5, 30), rng.random()
-        mechanism = ja.Composed((ja.PoissonSampled(ja.Gaussian(noise), q), ja.Gaussian(other)), (1, count))
+        mechanism = ja.Composed((ja.PoissonSampled(ja.Gaussian(noise), q, num_steps=1), ja.Gaussian(other)), (1, count))
         mu = arb(count).sqrt() / arb(other)
 
         def delta(epsilon, direction):

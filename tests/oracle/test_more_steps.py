@@ -26,7 +26,7 @@ def sampled(rng):
     if equal:
         run = ja.PoissonSampled(ja.Gaussian(steps[0][0]), steps[0][1], len(steps))
     else:
-        run = ja.Composed(tuple(ja.PoissonSampled(ja.Gaussian(noise), q) for noise, q in steps))
+        run = ja.Composed(tuple(ja.PoissonSampled(ja.Gaussian(noise), q, num_steps=1) for noise, q in steps))
     epsilon = ja.epsilon(run, between(rng, 1e-9, 1e-2)) * rng.uniform(0.5, 1)
     yield Profile(run, delta, target_epsilon=float(epsilon), promised=False)
 

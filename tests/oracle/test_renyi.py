@@ -86,7 +86,7 @@ def cases(rng):
         yield from _values(allocation, _WHOLE, remove, moments[float(order)], float(order))
     two = ja.RandomAllocation(ja.Gaussian(noise), 2)
     q = between(rng, 1e-8, 0.999)
-    sampled = ja.PoissonSampled(ja.Gaussian(noise), q)
+    sampled = ja.PoissonSampled(ja.Gaussian(noise), q, num_steps=1)
     order = float(rng.choice(_REAL))
     for direction, exponent in ((remove, arb(order)), (ja.Direction.ADD, 1 - arb(order))):
         yield from _values(two, _REAL, direction, two_steps_moment(noise, exponent), order)

@@ -105,7 +105,7 @@ def sampled(rng):
     def delta(epsilon, direction):
         return two_sampled(steps, epsilon, direction is ja.Direction.REMOVE)
 
-    first, second = (ja.PoissonSampled(ja.Gaussian(noise), q) for noise, q in steps)
+    first, second = (ja.PoissonSampled(ja.Gaussian(noise), q, num_steps=1) for noise, q in steps)
     both = ja.PoissonSampled(ja.Gaussian(steps[0][0]), steps[0][1], 2) if equal else ja.Composed((first, second))
     target = between(rng, 1e-9, 1e-2)
     epsilon = ja.epsilon(both, target)

@@ -31,7 +31,7 @@ def _released(noise, budget):
 
 def cases(rng):
     noise, epsilon, target = between(rng, 0.5, 200), between(rng, 0.05, 20), between(rng, 1e-10, 1e-2)
-    mechanism = ja.Gaussian(noise) if rng.random() < 0.5 else ja.PoissonSampled(ja.Gaussian(noise), 1.0)
+    mechanism = ja.Gaussian(noise) if rng.random() < 0.5 else ja.PoissonSampled(ja.Gaussian(noise), 1.0, num_steps=1)
     words = f"steps of {mechanism!r} within ({epsilon}, {target})"
     steps = training.steps_affordable(mechanism, epsilon, target)
     yield Value(f"delta of affordable {words}", lambda: target, _steps(noise, steps, epsilon))

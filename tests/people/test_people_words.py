@@ -102,8 +102,8 @@ def test_compare_runs_inside_jit():
         (lambda: ja.Shuffled(ja.Gaussian(2.0), 100), r"must be GaussianReports\(noise_multiplier=2.0\)"),
         (lambda: ja.RandomAllocation(ja.LocalRandomizer(1.0), 9), "must be wrapped, as in Shuffled"),
         (lambda: ja.RandomAllocation(ja.Gaussian, 9), "a class; must be one of its objects"),
-        (lambda: ja.PoissonSampled(1.0, 0.1), "must be one, as Gaussian"),
-        (lambda: ja.epsilon(ja.PoissonSampled(RUN, 0.1), 1e-6), "must wrap one of .*Gaussian"),
+        (lambda: ja.PoissonSampled(1.0, 0.1, num_steps=1), "must be one, as Gaussian"),
+        (lambda: ja.epsilon(ja.PoissonSampled(ja.Group(RUN, 2), 0.1, 1), 1e-6), "must wrap one of .*Gaussian"),
         (lambda: ja.calibrate(RUN, "noise_multiplier", 0.0, 1e-6), "target_epsilon=0.0 must be > 0"),
     ],
 )
@@ -132,7 +132,9 @@ def test_second_names_of_fields():
     [
         RUN,
         ja.Shuffled(ja.FiniteRandomizer([[0.5, 0.5], [0.25, 0.75]]), 100),
-        ja.Composed([ja.PoissonSampled(ja.Gaussian(2.0), 0.1), ja.DiscretePair((0.5, 0.5), (0.25, 0.75))], (3, 1)),
+        ja.Composed(
+            [ja.PoissonSampled(ja.Gaussian(2.0), 0.1, num_steps=1), ja.DiscretePair((0.5, 0.5), (0.25, 0.75))], (3, 1)
+        ),
         ja.CheckIn(ja.LocalRandomizer(1e-9), 10, 0.1),
     ],
     ids=lambda run: type(run).__name__,

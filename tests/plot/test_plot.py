@@ -478,7 +478,7 @@ def epsilon_of(mechanism: Any = POISSON, field: str = "num_steps", values: Any =
         (lambda: epsilon_of(target_delta=2.0), r"target_delta=2.0 must be in \(0, 1\)"),
         (lambda: epsilon_of(target_delta=[1e-6, 1e-5]), "target_delta of shape .* must be a scalar"),
         (lambda: epsilon_of(precision=-1.0), "precision=-1.0 must be > 0"),
-        (lambda: epsilon_of(ja.PoissonSampled(ja.Gaussian(np.ones(2)), 0.1)), "must have scalar fields"),
+        (lambda: epsilon_of(ja.PoissonSampled(ja.Gaussian(np.ones(2)), 0.1, num_steps=1)), "must have scalar fields"),
         (lambda: epsilon_of(ax="axes"), "ax='axes' must be a matplotlib Axes"),
         (lambda: plot.delta_profile(POISSON, [-1.0, 1.0]), "epsilons=-1.0 in an array must be >= 0"),
         (lambda: plot.delta_profile(ja.Gaussian(np.ones(2)), [0.0, 1.0]), "must have scalar fields"),

@@ -40,6 +40,7 @@ EXAMPLES = {
     ja.ZeroOut: ja.ZeroOut(ja.PoissonSampled(GAUSSIAN, 0.1, 7)),
     ja.FixedBatches: ja.FixedBatches(GAUSSIAN, 100, 10, 7),
     ja.TruncatedPoisson: ja.TruncatedPoisson(GAUSSIAN, 0.1, 100, 20, 7),
+    ja.ParallelPoisson: ja.ParallelPoisson(GAUSSIAN, 0.1, 3, 7),
     ja.ContinuousPair: ja.ContinuousPair(half, half, half, half, lowest=-1.0, highest=1.0),
     ja.PoissonSampled: ja.PoissonSampled(GAUSSIAN, 0.1, 7),
     ja.BallsInBins: ja.BallsInBins([1.0, 0.5], 4.0, 60, 3),
@@ -50,7 +51,7 @@ EXAMPLES = {
     ja.ScheduledAllocation: ja.ScheduledAllocation((2.0, 1.0), (100, 300), 2),
     ja.Shuffled: ja.Shuffled(LOCAL, 1000, 2),
     ja.CheckIn: ja.CheckIn(LOCAL, 1000, 0.1, 2, 0.05),
-    ja.Composed: ja.Composed((GAUSSIAN, ja.PoissonSampled(GAUSSIAN, 0.1)), (2, 3)),
+    ja.Composed: ja.Composed((GAUSSIAN, ja.PoissonSampled(GAUSSIAN, 0.1, num_steps=1)), (2, 3)),
     ja.Pld: ja.Pld(0.0, 0.5, np.ones(1), 0.0, ja.Bound.UPPER, ja.Direction.REMOVE),
     ja.LocalRandomizer: ja.LocalRandomizer(1.0, 1e-9),
     ja.KaryRandomizedResponse: ja.KaryRandomizedResponse(1.0, 3),
@@ -71,7 +72,7 @@ ASKED = {kind.__name__: EXAMPLES[kind] for kind in MECHANISMS} | {
 _ON_HOST = (
     *("ContinuousPair", "Pld", "MixtureOfGaussians", "DiscretePair", "DiscreteLaplace"),
     *("Group", "ReplaceOne", "ZeroOut", "FixedBatches", "TruncatedPoisson", "Skellam", "BallsInBins"),
-    "Shuffled(DensityReports)",
+    *("ParallelPoisson", "Shuffled(DensityReports)"),
 )
 TRACED = {name: mechanism for name, mechanism in ASKED.items() if name not in _ON_HOST}
 """Those of which traced programs know as much as single questions: others have loss distributions, or sums."""

@@ -110,7 +110,7 @@ def _step(rng: np.random.Generator) -> Any:
 def _allocation(rng: np.random.Generator) -> ja.RandomAllocation:
     steps = _count(rng)
     selected = 1 if rng.random() < 0.6 else int(rng.integers(1, steps + 1))
-    step = ja.PoissonSampled(_step(rng), _share(rng)) if rng.random() < 0.1 else _step(rng)
+    step = ja.PoissonSampled(_step(rng), _share(rng), num_steps=1) if rng.random() < 0.1 else _step(rng)
     return ja.RandomAllocation(step, steps, selected, 1 if rng.random() < 0.6 else _count(rng, 20, 1000))
 
 
@@ -172,6 +172,7 @@ SCHEMES: dict[type, Callable[[np.random.Generator], Any]] = {
     ja.PartialShuffledBatches: _begun,
     ja.FixedBatches: _fixed,
     ja.TruncatedPoisson: _truncated,
+    ja.ParallelPoisson: lambda rng: ja.ParallelPoisson(_step(rng), _share(rng), _count(rng, 1, 10), _count(rng)),
     ja.Shuffled: lambda rng: ja.Shuffled(_one_of(rng, RANDOMIZERS), _count(rng, 1e6), _few(rng)),
     ja.CheckIn: _check_in,
     ja.Composed: _composed,

@@ -710,7 +710,7 @@ def test_a_mechanism_that_was_described_for_a_size_remembers_it() -> None:
         (ja.Composed((RUNS["poisson"], GAUSSIAN)), "each part by itself"),
         (ja.Shuffled(ja.LocalRandomizer(1.0), 100), "in how many batches"),
         (ja.CheckIn(ja.LocalRandomizer(1.0), 100, 0.1), "does not say how"),
-        (ja.PoissonSampled(RUNS["allocation"], 0.1), "no analysis|samples twice"),
+        (ja.PoissonSampled(RUNS["allocation"], 0.1, 1), "no analysis|samples twice"),
         (ja.PoissonSampled(ja.Gaussian(np.array([1.0, 2.0])), 0.1), "scalar"),
         (ja.PoissonSampled(ja.Gaussian(1.0), np.array([0.1, 0.2])), "scalar"),
         (training.Epoch(RUNS["allocation"], 5), "num_steps=5 must be 4"),

@@ -9,7 +9,7 @@ import pytest
 import jaxacct as ja
 from jaxacct import training
 
-STEP = ja.PoissonSampled(ja.Gaussian(1.0), 0.01)
+STEP = ja.PoissonSampled(ja.Gaussian(1.0), 0.01, num_steps=1)
 
 
 def exact_budget(order, epsilon, delta):

@@ -486,7 +486,7 @@ def test_unfinished_epoch_costs_at_most_the_whole() -> None:
     run = ja.RandomAllocation(ja.Gaussian(2.0), num_steps=20, num_selected=4)
     one, one_more, four, last, whole, next_one = (_spent(run, n) for n in (1, 2, 4, 19, 20, 21))
     # the first step alone: sampled with probability 4/20, a Gaussian release at the most, less than four among twenty
-    assert ja.epsilon(ja.PoissonSampled(ja.Gaussian(2.0), 0.2), DELTA) <= one <= ja.epsilon(ja.Gaussian(2.0), DELTA)
+    assert ja.epsilon(ja.PoissonSampled(ja.Gaussian(2.0), 0.2, 1), DELTA) <= one <= ja.epsilon(ja.Gaussian(2.0), DELTA)
     assert one <= one_more <= whole
     assert four == last == whole
     assert whole == pytest.approx(ja.epsilon(run, DELTA, precision=QUICK), rel=1e-12)
@@ -553,7 +553,7 @@ def test_cycles_of_sampled_groups_are_epochs(descriptions: list[Any]) -> None:
         _spent(cyclic, count)
     assert [run.num_epochs for run in descriptions] == [1, 1, 1, 2, 2]
     assert training.steps_affordable(cyclic, 2.0, DELTA) % 110 == 0
-    _spent(ja.RandomAllocation(ja.PoissonSampled(GAUSSIAN, 0.2), num_steps=10), 3)
+    _spent(ja.RandomAllocation(ja.PoissonSampled(GAUSSIAN, 0.2, 1), num_steps=10), 3)
     assert descriptions[-1].num_epochs == 1
 
 

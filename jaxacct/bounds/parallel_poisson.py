@@ -1,0 +1,59 @@
+"""Workers that sample for themselves: a record that W of them may draw is as a group of W records, each drawn once."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, never
+from jaxacct._types import Bound, Direction, Ends
+from jaxacct.bounds import group
+from jaxacct.bounds._distribution import Distribution, loss_distribution
+from jaxacct.bounds._parts import is_scalar
+from jaxacct.bounds._stand_in import of_stand_in
+from jaxacct.mechanisms import Gaussian, Group, ParallelPoisson, PoissonSampled
+from jaxacct.mechanisms._base import Mechanism
+
+_THEOREM = "Choquette-Choo et al. 2024, Corollary 4.7: how many workers draw a record is binomial"
+
+
+def _as_group(run: ParallelPoisson) -> Group:
+    """One record for each worker: each adds a vector of norm 1 at most, if its worker draws it."""
+    return Group(PoissonSampled(run.mechanism, run.sampling_prob, run.num_steps), run.num_workers)
+
+
+def stand_in(run: ParallelPoisson) -> Mechanism | None:
+    """A mechanism whose single record loses exactly what one does here; None where there are too many workers."""
+    return group.stand_in(_as_group(run))
+
+
+def in_place_of(mechanism: Mechanism) -> Mechanism:
+    """What is asked in place of `mechanism`: its `stand_in` or that of a group where that is not None, else itself."""
+    is_run = mechanism.signature() == (ParallelPoisson, Gaussian)
+    run = group.in_place_of(_as_group(cast(ParallelPoisson, mechanism)) if is_run else mechanism)
+    return mechanism if is_run and run.signature() == (Group,) else run
+
+
+def _by_group(
+    mechanism: ParallelPoisson, query: Query, target: float, at: Bracketing
+) -> Mapping[Direction, Ends[float]]:
+    """The ends of the group."""
+    ends = at.ask(_as_group(mechanism), query, target, at.width, wants_lower=at.wants_lower)
+    return dict.fromkeys(at.known, ends)
+
+
+def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[Any, ...], tuple[Method, ...]]:
+    """A dict, the table of methods, from the function that tells the loss distributions of what stands for a run."""
+    distribution = of_stand_in(distribution_of, lambda run: stand_in(run) if is_scalar(run) else None, _THEOREM)
+    exact = BracketMethod(
+        name="group",
+        name_below="group, from below",
+        theorem=_THEOREM,
+        directions=BOTH,
+        ends=frozenset({Bound.UPPER, Bound.LOWER}),
+        cost=Cost.TENTHS,
+        cold=Cost.TENTHS,
+        applies=is_scalar,
+        bracket=_by_group,
+        reduction=never,
+        regime="exact up to 512 workers",
+    )
+    return {(ParallelPoisson, Gaussian): (exact, loss_distribution(distribution, helps=never))}
