@@ -233,6 +233,29 @@ def test_average_of_few_points_by_enumeration(average, which, blur):
         assert (truth_above <= above(law, x) * (1.0 + 1e-14) + 1e-16).all()
 
 
+@pytest.mark.parametrize("off", [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0)])
+def test_values_that_err_by_themselves_leave_the_law_above(off):
+    """A logistic variable of mean 1: values at the ends of pieces are as far off as they may be, masses are exact."""
+    scale, num = 0.05, averages.NUM_LOW + averages.NUM_HIGH
+    ends = np.concatenate([np.linspace(0.4, 0.95, averages.NUM_LOW), np.geomspace(1.05, 3.0, averages.NUM_HIGH + 1)])
+    gap = np.diff(ends) / (averages.POINTS - 1 + averages._SKIP)
+    x = ends[:-1, None] + gap[:, None] * np.arange(averages.POINTS)
+    sign = np.where(np.arange(num) < averages.NUM_LOW, 1.0, -1.0)[:, None]
+    value = scale * np.log1p(np.exp(sign * (x - 1.0) / scale))
+    # the second difference of log(1 + e^v) over d, where nothing cancels
+    d, v = gap[:, None] / scale, (x - 1.0) / scale
+    second = scale / gap[:, None] * np.log1p(4.0 * np.sinh(0.5 * d) ** 2 / (4.0 * np.cosh(0.5 * v) ** 2))
+    slip = 1e-9 * value[:, [0, -1]]
+    moved = value.copy()
+    moved[:, [0, -1]] += 2.0 * slip * off
+    rows = jnp.asarray(np.stack([x - 1.0, moved, second], axis=1))
+    law = on_host(averages._joined(averages._Piece(rows, *(jnp.asarray(z) for z in (gap, slip, 0.0 * gap))), 0.0))
+    x = np.concatenate([x.ravel(), 0.5 * (x[:, 1:] + x[:, :-1]).ravel()])
+    low, high = (scale * np.log1p(np.exp(sign * (x - 1.0) / scale)) for sign in (1.0, -1.0))
+    assert (low <= below(law, x) * (1.0 + 1e-13)).all()
+    assert (high <= above(law, x) * (1.0 + 1e-13)).all()
+
+
 # --- transforms
 
 RATIOS = np.sort(np.exp(np.random.default_rng(3).normal(0.0, 1.1, 40)))
@@ -304,11 +327,20 @@ def test_fall_of_a_transform_beside_the_axis(centre, num_kept):
     assert math.log(truth) <= log_fall
 
 
-def test_masses_of_large_ratios_are_those_of_the_binomial_distribution():
+def test_decay_of_ratios_part_of_whose_mean_is_at_infinity():
+    """E W = -0.2: the transform falls with the height, however low that is."""
+    w, m = np.array([-1.0, 0.0, 1.5]), np.array([0.5, 0.3, 0.2])
+    fallen = decay(Average(*(jnp.asarray(x) for x in (w, m, np.full(3, 1e-15), 1.0))), jnp.asarray(1e-3))
+    u = np.asarray(fallen.heights)[:-1, None]
+    assert (np.abs(np.exp(-1j * u * w) @ (m * w)) <= np.asarray(fallen.slope)).all()
+
+
+@pytest.mark.parametrize("cut", [1.5, -0.999])
+def test_masses_of_large_ratios_are_those_of_the_binomial_distribution(cut):
     of = few_ratios(steps=5.0)
     w, m = np.asarray(of.excess), np.asarray(of.mass)
-    large = w > 1.5
-    some, mean, number = (float(x) for x in averages._with_large(of, averages._sums(of, jnp.asarray(1.5))))
+    large = w > cut
+    some, mean, number = (float(x) for x in averages._with_large(of, averages._sums(of, jnp.asarray(cut))))
     lost, taken = m[large].sum(), (m * (w + 1.0))[large].sum()
     assert some == pytest.approx(1.0 - (1.0 - lost) ** 5, rel=1e-12)
     # E X - E[X; none is large]

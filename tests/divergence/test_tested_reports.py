@@ -57,6 +57,8 @@ def test_masses_of_cells():
 def test_where_nothing_can_be_told_nothing_is_claimed(monkeypatch):
     assert scored_delta(gaussian_cells(0.25), 1e6, 1e-12, 1.0) == 0.0
     assert scored_delta(gaussian_cells(0.25), 1e6, 1.0, 5.0) == 0.0
+    for epsilon in (40.0, 100.0, 800.0):  # more than any cell tells: scores are no whole numbers of 64 bits
+        assert scored_delta(gaussian_cells(2.0), 11_723.0, 0.9944, epsilon) == 0.0
     less = scored_delta(gaussian_cells(0.25), 1e6, 0.1, 0.00035)
     monkeypatch.setattr(_tested, "_MASS_ERROR", 2.0**-39)
     assert scored_delta(gaussian_cells(0.25), 1e6, 0.1, 0.00035) < 0.95 * less  # what masses err by is taken off

@@ -100,6 +100,8 @@ def _test(value: Any, mass: Any, users: float, limit: float) -> _Test:
 
 def scored_delta(cells: Cells, users: float, prob: float, epsilon: float) -> float:
     """delta at `epsilon` >= 0, at least, of `users` each of whom joins with probability `prob`; a float in [0, 1]."""
+    if not epsilon < math.log(float((cells.own / cells.other).max())):
+        return 0.0  # no cell tells so much
     gain = math.exp(epsilon)
     one = np.append(prob * cells.own, 1.0 - prob)
     mass = np.append(prob * cells.other, 1.0 - prob)

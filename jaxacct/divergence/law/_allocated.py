@@ -23,6 +23,7 @@ from jaxacct.special import ULP, expm1, log1p, sinh, vector_cos_and_sin
 
 POINTS = 84  # of each line's grid: with all lines 1008 points
 _SKIP = 4  # gaps between one line's grid and the next one's, whose dampings differ
+_TURNED = 64.0 + 4.0 * (ROWS + COLUMNS)  # ULP by which a sum of turned terms errs, over their sizes
 _TAIL_DIGITS = 14.0  # in log: what lies beyond the last node errs masses by 4 over a gap, and is kept so much smaller
 
 
@@ -31,6 +32,7 @@ class _Piece(NamedTuple):
 
     rows: Any  # [3, P]: x - 1; at least E(x - X)_+ below the mean, E(X - x)_+ above it; at least the mass, but at ends
     gap: Any
+    slip: Any  # [2], at either end: by which values err at most, each point by itself
     large: Any  # at least the expected number of large ratios
 
 
@@ -135,6 +137,8 @@ def _read(of: Average, sums: _Sums, line: Plan, terms: Any, scale: Any, log_tail
     cosh_square = 1.0 + rise * rise
     cos, sin = vector_cos_and_sin(0.5 * gap * y)
     size_hat = 4.0 * (rise * rise + sin * sin) / gap
+    # sines of some size err by 4 ULP of 1, and |sinh|^2 by 2 |sinh| times that
+    hat_error = jnp.where(gap * y > 1.5, 32.0 * ULP * jnp.sqrt(size_hat * cosh_square / gap), 0.0)
     cos, sin = rise * cos, jnp.sqrt(cosh_square) * sin
     hat = 4.0 * (cos * cos - sin * sin) / gap, 8.0 * cos * sin / gap
     re, im, size, wide = terms
@@ -147,23 +151,26 @@ def _read(of: Average, sums: _Sums, line: Plan, terms: Any, scale: Any, log_tail
     rows = (both.reshape(4 * ROWS, COLUMNS) @ inner.swapaxes(0, 1).reshape(COLUMNS, -1)).reshape(2, 2, ROWS, 2, POINTS)
     real, imag = rows[0, :, :, 0] - rows[1, :, :, 1], rows[0, :, :, 1] + rows[1, :, :, 0]
     found = jnp.sum(outer[0] * real - outer[1] * imag, axis=1)
-    # a turn errs by some ULP and by its angle's, a sum of N terms by 2 N ULP
-    wide, turned = wide + ULP * (64.0 + 4.0 * NODES) * size, 4.0 * ULP * size * y
-    errors = jnp.sum(jnp.stack([wide, wide * size_hat, turned, turned * size_hat]), axis=1).reshape(2, 2, 1)
-    errors = errors[0] + errors[1] * jnp.abs(x)
+    # a turn errs by some ULP and by its angle's, sums over columns and then over rows by as many ULP as there are
+    wide, turned = wide + ULP * _TURNED * size, 4.0 * ULP * size * y
+    of_mass = wide * size_hat + hat_error * size
+    *parts, total = jnp.sum(jnp.stack([wide, of_mass, turned, turned * size_hat, size]), axis=1)
+    errors = jnp.stack(parts[:2])[:, None] + jnp.stack(parts[2:])[:, None] * jnp.abs(x)
     beyond = jnp.exp(c * x + log_tail) * (1.0 + 2.0**-40)
     grown = jnp.exp(c * x + scale) * (1.0 + 2.0**-46)
     value, mass = grown * (found + errors) + beyond * jnp.stack([jnp.ones_like(gap), 4.0 * cosh_square / gap])[:, None]
+    exponents = jnp.abs(c * x) + jnp.abs(scale)
+    slip = (grown * (ULP * (_TURNED + 2.0 * exponents) * total + parts[2] * jnp.abs(x)))[:: POINTS - 1]
     # what a large ratio adds is linear in x but for what `_joined` adds
     some, mean, at_most = _with_large(of, sums)
     value = value + jnp.where(low, 0.0, jnp.maximum(mean - (1.0 + x) * some * (1.0 - 2.0**-40), 0.0))
-    return _Piece(jnp.stack([x, value, mass]), gap, at_most)
+    return _Piece(jnp.stack([x, value, mass]), gap, slip, at_most)
 
 
 def _with_large(of: Average, sums: _Sums) -> tuple[Any, Any, Any]:
     """P[some ratio is large], E[X; some ratio is large], at least, and a bound on the expected number of large ones."""
     t = of.steps
-    log_kept = log1p(-jnp.minimum(sums.lost, 0.9))
+    log_kept = log1p(-sums.lost)
     others = jnp.exp((t - 1.0) * log_kept)
     # masses may add to a little more than 1
     mean = (sums.lost_mean * others - expm1((t - 1.0) * log_kept)) * _swollen(of, sums)
@@ -217,14 +224,18 @@ def _joined(of: _Piece, beyond: Any) -> Law:
     first, last, x_first, x_last = value[:, 0], value[:, -1], x[:, 0], x[:, -1]
     inner, outer = (value[:, 1] - first) / of.gap, (last - value[:, -2]) / of.gap
     meets = np.arange(num - 1) == NUM_LOW - 1
-    across = (first[1:] + jnp.where(meets, x_first[1:], 0.0) - last[:-1]) / (x_first[1:] - x_last[:-1])
+    away = x_first[1:] - x_last[:-1]
+    across = (first[1:] + jnp.where(meets, x_first[1:], 0.0) - last[:-1]) / away
     at_zero = first[0] / (1.0 + x_first[0])
     left = inner + np.append(0.0, meets) - jnp.concatenate([at_zero[None], across])
     right = jnp.pad(across, (0, 1)) - outer
     size = jnp.abs(value).max(1) / of.gap
     beside = jnp.maximum(jnp.pad(size[1:], (0, 1)), jnp.pad(size[:-1], (1, 0)))
     noise = 16.0 * ULP * (size + beside + np.append(0.0, meets) + np.append(meets, 0.0))
-    ends = jnp.maximum(jnp.stack([left, right]), 0.0) + noise
+    # a value at an end that is too high by twice its slip makes the chords on both sides too flat, or too steep
+    beside = jnp.stack([jnp.append(1.0 + x_first[:1], away), jnp.append(away, jnp.inf)])
+    slack = 2.0 * of.slip.T * (1.0 / of.gap + 1.0 / beside)
+    ends = jnp.maximum(jnp.stack([left, right]), 0.0) + noise + slack
     mass = jnp.concatenate([ends[0, :, None], jnp.maximum(mass[:, 1:-1], 0.0), ends[1, :, None]], axis=1).reshape(-1)
     x = x.reshape(-1)
     log_ratio = log1p(jnp.maximum(x, -1.0 + 1e-15))

@@ -84,16 +84,16 @@ class Decay(NamedTuple):
 def decay(of: Average, lowest: Any) -> Decay:
     """`Decay` [D] from the height `lowest` on, in steps of 2^(1/8)."""
     w, m = of.excess, of.mass
-    mean, square, wide, gap = jnp.sum(
-        jnp.stack([m * jnp.abs(w), m * w * w, m * (w + 1.0) * of.blur, m * _gaps(w) ** 2]), axis=1
+    mean, square, wide, gap, drift = jnp.sum(
+        jnp.stack([m * jnp.abs(w), m * w * w, m * (w + 1.0) * of.blur, m * _gaps(w) ** 2, m * w]), axis=1
     )
     mean, square = (x * (1.0 + 2.0**-40) for x in (mean, square))
     u = lowest * 2.0 ** (np.arange(8 * _OCTAVES) / 8.0)
     re, im = jnp.stack(vector_cos_and_sin(jnp.minimum(u[:, None] * w, 1e300))) @ m
     error = wide * u + ULP * (2.0 * len(w) + 8.0 + 8.0 * u * mean)
     size = jnp.sqrt(re * re + im * im) + error
-    # E W is 0 but for rounding
-    slope = jnp.minimum(u[1:] * square, mean) + ULP * (4.0 * len(w)) * (1.0 + mean)
+    # E W is 0 but for masses that are rounded up, and for a mean at infinity
+    slope = jnp.minimum(u[1:] * square + jnp.abs(drift), mean) + wide + ULP * (4.0 * len(w)) * (1.0 + mean)
     between = jnp.maximum(size[1:], size[:-1]) + 0.5 * (u[1:] - u[:-1]) * slope
     return Decay(u, between * (1.0 + 2.0**-40), slope, square, gap)
 
