@@ -147,7 +147,7 @@ MANY = [
 
 def check_average(average, base, noise, steps, share):
     law = on_host(average(base(noise, steps, share), steps, share))
-    if np.isnan(law.mass).any():
+    if not (law.mass < 1e200).all():  # NaN, or more than can be summed: a program says nothing
         return False
     assert (law.mass >= 0.0).all()
     assert (np.diff(law.log_ratio) > 0.0).all()
