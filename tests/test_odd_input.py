@@ -193,7 +193,7 @@ def test_a_list_of_targets_is_an_array():
 def test_a_statement_names_what_decided():
     reports = ja.Shuffled(ja.KaryRandomizedResponse(2.0, 16), 50_000)
     text = " ".join(ja.report(reports, 1e-6, false_positive_rates=()).split())
-    assert "Theorem 4.1, extended to all values" in text
+    assert "by BL-1: the privacy blanket, any two values" in text
     assert "which was analysed" not in text
     any_reports = ja.Shuffled(ja.LocalRandomizer(2.0), 50_000)
     assert "(the clones pair, which was analysed" in ja.report(any_reports, 1e-6, false_positive_rates=())

@@ -463,6 +463,9 @@ def test_rounds_of_gaussian_reports_keep_their_amplification():
     assert rounds <= 5 * ja.epsilon(ja.Shuffled(reports, 10**5), 2e-7)
 
 
+_MIXED = ja.PoissonSampled(ja.Composed([GAUSSIAN, ja.Laplace(1.0)]), 0.1, num_steps=1)
+
+
 def test_bad_names():
     with pytest.raises(
         ValueError,
@@ -479,7 +482,7 @@ def test_bad_names():
     for ask in (lambda d: epsilon_of(GAUSSIAN, 1e-6, direction=d), lambda d: ja.rdp(GAUSSIAN, [2.0], direction=d)):
         with pytest.raises(ValueError, match="direction='both' must be"):
             ask("both")
-    for mechanism in (1.0, None, "Gaussian", ja.PoissonSampled(ja.Composed(GAUSSIAN, 2), 0.1, num_steps=1)):
+    for mechanism in (1.0, None, "Gaussian", _MIXED):
         with pytest.raises(ValueError, match="mechanism="):
             epsilon_of(mechanism, 1e-6)
     with pytest.raises(ValueError, match="exactly one"):

@@ -98,7 +98,7 @@ def epsilon(
     >>> round(ja.epsilon(run, target_delta=1e-6, precision=float("inf")), 2)
     0.54
     >>> round(ja.epsilon(run, target_delta=1e-6, prefix=(1.0, 1e-7)), 2)
-    1.5
+    1.53
     """
     check_delta("target_delta", target_delta)
     if isinstance(mechanism, RdpCurve):
