@@ -12,10 +12,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxacct.divergence.law._contour import Line, Run, moments, of_moments, points_of_single, single_delta, turns
+from jaxacct.divergence.law._contour import Line, moments, of_moments, trapezoid, turns
 from jaxacct.divergence.law._law import Law
 
+_REACH = 0.35  # change of log delta over which the derivative in epsilon is taken, of a single release
 MOVED = 2.0**-18  # relative, by which a number is moved: as much of a slope is lost to its change, less to rounding
+
+
+def _over(difference: Any, gap: Any) -> Any:
+    return jnp.where(gap > 0.0, difference / jnp.where(gap > 0.0, gap, 1.0), 0.0)
 
 
 def rates(laws: Law, counts: Any, gaps: Any, line: Line, add: Any, epsilon: Any) -> tuple[Any, Any]:
@@ -25,16 +30,6 @@ def rates(laws: Law, counts: Any, gaps: Any, line: Line, add: Any, epsilon: Any)
       laws: [R, V], V = 1 + P.
       gaps: [R, P], by which a number is moved; 0 where it cannot be.
     """
-    by_line, by_sum = _of_line(laws, counts, gaps, line, add, epsilon), _of_single(laws, counts, gaps, add, epsilon)
-    is_single = jnp.sum(counts) == 1.0
-    return tuple(jnp.where(is_single, a, b) for a, b in zip(by_sum, by_line, strict=True))  # type: ignore[return-value]
-
-
-def _over(difference: Any, gap: Any) -> Any:
-    return jnp.where(gap > 0.0, difference / jnp.where(gap > 0.0, gap, 1.0), 0.0)
-
-
-def _of_line(laws: Law, counts: Any, gaps: Any, line: Line, add: Any, epsilon: Any) -> tuple[Any, Any]:
     flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), laws)
     logs = jax.lax.map(lambda law: moments(law, 1.0 + line.excess, line.step, add)[:2], flat)
     logs = logs.reshape(*laws.points.shape[:2], 2, -1)  # [R, V, 2, N]: log |M| and its argument
@@ -53,19 +48,10 @@ def _of_line(laws: Law, counts: Any, gaps: Any, line: Line, add: Any, epsilon: A
     by_count = jnp.sum(logs[:, 0] * share, axis=(1, 2))
     b = line.step * np.arange(re.shape[0], dtype=np.float64)
     slope = jnp.sum(b * -share[1]) - line.excess
+    # points of a single release make steps of it, beside which log delta is nearly linear
+    reach = _REACH / jnp.maximum(-slope, 1e-300)
+    beside = jax.vmap(lambda e: trapezoid(of, e)[0])(epsilon + reach * np.array([1.0, -1.0]))
+    mean_slope = jnp.diff(jnp.log(jnp.maximum(beside, 1e-300)))[0] / (-2.0 * reach) - line.excess
+    slope = jnp.where((jnp.sum(counts) == 1.0) & jnp.all(beside > 0.0), mean_slope, slope)
     found = jnp.concatenate([by_number, by_count[:, None]], axis=1)
     return jnp.where(usable, slope, 0.0), jnp.where(usable, found, 0.0)
-
-
-def _of_single(laws: Law, counts: Any, gaps: Any, add: Any, epsilon: Any) -> tuple[Any, Any]:
-    """The same of the one release that there is, whose delta is a sum over its points."""
-    num, others = laws.points.shape[:2]
-    flat = jax.tree.map(lambda x: x.reshape(-1, 1, *x.shape[2:]), laws)
-    found = jax.vmap(lambda law: single_delta(points_of_single(Run(law, jnp.ones(1)), add), epsilon))(flat)
-    found = found.reshape(num, others, 3)
-    value, slope = jnp.sum(counts[:, None] * found[:, 0, :2], axis=0)
-    usable = value > 0.0
-    value = jnp.where(usable, value, 1.0)
-    by_number = _over(counts[:, None] * (found[:, 1:, 0] - found[:, :1, 0]), gaps)
-    both = jnp.concatenate([by_number, found[:, 0, :1]], axis=1) / value
-    return jnp.where(usable, slope / value, 0.0), jnp.where(usable, both, 0.0)
