@@ -100,8 +100,10 @@ def schemes() -> list[Scheme]:
             "ReplaceOne",
             {
                 "Gaussian": ja.ReplaceOne(noise),
+                "a single step": ja.ReplaceOne(ja.PoissonSampled(noise, 0.01, num_steps=1)),
                 "PoissonSampled of Gaussian, Laplace or MixtureOfGaussians": ja.ReplaceOne(sampled),
                 "FixedBatches, TruncatedPoisson": ja.ReplaceOne(fixed),
+                "ShuffledBatches": ja.ReplaceOne(ja.ShuffledBatches(noise, 100)),
                 "others": ja.ReplaceOne(allocated["several epochs"]),
             },
         ),

@@ -1,11 +1,12 @@
-"""The data, and batches cut into pieces that are padded to one size."""
+"""The data, and batches in pieces that are padded to one size."""
 
 import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from jaxacct import training
 
 _SPARE = 4.0  # standard deviations of a batch's size that fit into one piece
 
@@ -36,14 +37,12 @@ def piece_size(num_records: int, num_steps: int, num_selected: int) -> int:
     return min(num_records, math.ceil(num_records * rate + spare))
 
 
-def padded_pieces(records: NDArray[Any], size: int) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    """(indices, weights), both [size], that hold each of `records` once with weight 1, and padding with weight 0.
+def draw(run: training.Epoch, num_records: int, seed: int, size: int) -> training.Batches:
+    """The batches of `run`, in pieces of `size` rows: enough of them for all records, so that none is ever left out."""
+    return training.batches(run, num_records, seed, max_batch_size=num_records + 1).microbatches(size)
 
-    One piece as a rule; more where a batch is larger, for dropping what does not fit would change the mechanism; one
-    of padding alone where it is empty, for an empty batch is noised and released as any other.
-    """
-    for start in range(0, max(1, records.size), size):
-        here = records[start : start + size]
-        indices, weights = np.zeros(size, np.int32), np.zeros(size, np.float32)
-        indices[: here.size], weights[: here.size] = here, 1.0
-        yield indices, weights
+
+def filled(batch: training.Batch) -> training.Batch:
+    """Its pieces that hold records, which come first: one as a rule, and one too where there are none."""
+    number = max(1, int(batch.mask.any(axis=1).sum()))
+    return training.Batch(batch.indices[:number], batch.mask[:number])

@@ -1,4 +1,4 @@
-"""The training loop: allocate an epoch, sum clipped gradients, release, until the guard says that it is enough."""
+"""The training loop: draw a batch, release its noisy gradient, until the guard says that it is enough."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct import training
-from jaxacct.demo._batches import Digits, load_digits, padded_pieces, piece_size
+from jaxacct.demo._batches import Digits, draw, filled, load_digits, piece_size
 from jaxacct.demo._checkpoint import load, refuse_to_overwrite, save
 from jaxacct.demo._model import Programs, make_network, make_optimizer, make_programs
 from jaxacct.demo._picture import save_picture
 from jaxacct.demo._plan import Plan, Settings, make_plan
 from jaxacct.mechanisms import RandomAllocation
-from jaxacct.reporting import report
 from jaxacct.special import shown
 
 
@@ -51,34 +50,23 @@ def _steps_done(state: State) -> int:
 
 
 def _begin(settings: Settings, plan: Plan) -> tuple[_Trainer, State]:
-    digits = load_digits()
-    init_key, noise_key = jax.random.split(jax.random.key(settings.seed))
-    network = make_network()
-    params = network.init(init_key, jnp.zeros(digits.images.shape[1], jnp.float32))
-    batch_size = len(digits.labels) * settings.num_selected / settings.num_steps
-    optimizer = make_optimizer(settings.noise_multiplier, batch_size, plan.max_releases, noise_key)
-    accuracies = np.full(plan.num_epochs, np.nan, np.float32)
+    digits, network = load_digits(), make_network()
     num_records = len(digits.labels)
-    # rows for all of them: nothing is left out, and `padded_pieces` makes the sizes that are compiled
-    data = training.batches(
-        settings.allocation(plan.num_epochs), num_records, settings.seed, max_batch_size=num_records + 1
-    )
+    size = piece_size(num_records, settings.num_steps, settings.num_selected)
+    data = draw(plan.run, num_records, settings.seed, size)
+    optimizer = make_optimizer(network, data, plan.max_releases, settings.seed)
+    params = network.init(jax.random.key(settings.seed), jnp.zeros(digits.images.shape[1], jnp.float32))
+    accuracies = np.full(plan.num_epochs, np.nan, np.float32)
     trainer = _Trainer(settings, digits, data, make_programs(network, optimizer))
     return trainer, State(params, optimizer.init(params), accuracies)
 
 
-def _advance(trainer: _Trainer, state: State, records: NDArray[Any]) -> State:
-    """One release, of the batch `records`; after the last one of an epoch, the accuracy too."""
+def _advance(trainer: _Trainer, state: State, batch: training.Batch) -> State:
+    """One release, of `batch`; after the last one of an epoch, the accuracy too."""
     settings, digits, _, programs = trainer
-    size = piece_size(len(digits.labels), settings.num_steps, settings.num_selected)
-    sums = [
-        programs.clipped_sum(state.params, digits.images[indices], digits.labels[indices], weights)
-        for indices, weights in padded_pieces(records, size)
-    ]
-    total = sums[0]
-    for more in sums[1:]:
-        total = jax.tree.map(jnp.add, total, more)
-    params, opt_state = programs.release(state.params, state.opt_state, total)
+    indices, mask = filled(batch)
+    images, labels = digits.images[indices], digits.labels[indices]
+    params, opt_state = programs.step(state.params, state.opt_state, images, labels, mask)
     state = State(params, opt_state, state.accuracies)
     epochs, left = divmod(_steps_done(state), settings.num_steps)
     if left:
@@ -104,8 +92,7 @@ def _train(trainer: _Trainer, plan: Plan, state: State, keep: Callable[[State], 
     with tqdm(total=plan.max_releases, initial=done, unit="step") as bar:
         try:
             while not state.opt_state.budget_spent:
-                indices, mask = trainer.data[done]
-                state = _advance(trainer, state, indices[mask])
+                state = _advance(trainer, state, trainer.data[done])
                 done += 1
                 _show(bar, plan.spent(done), state.accuracies)
                 if done % num_steps == 0:
@@ -168,7 +155,7 @@ def run(
     outcome = Outcome(
         mechanism=settings.allocation(max(1, -(-count // settings.num_steps))),
         num_releases=count,
-        epsilon=training.privacy_spent(state.opt_state, plan.epoch, settings.target_delta),
+        epsilon=training.privacy_spent(state.opt_state, trainer.data, settings.target_delta),
         accuracies=np.asarray(state.accuracies),
         is_finished=bool(state.opt_state.budget_spent),
         state=state,
@@ -181,7 +168,7 @@ def run(
         f"The guard stopped the run after {count} steps: epsilon {shown(outcome.epsilon)}, "
         f"test accuracy {100.0 * outcome.accuracies[-1]:.1f} %.\n"
     )
-    print(report(outcome.mechanism, settings.target_delta))
+    print(training.report(state.opt_state, trainer.data, settings.target_delta))
     if out is not None:
         save_picture(Path(out), settings, plan, outcome.accuracies)
         print(f"\nPicture: {out}")

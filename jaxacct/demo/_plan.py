@@ -57,7 +57,7 @@ class Settings:
 class Plan(NamedTuple):
     """The length of a run, and epsilon after each number of epochs begun (entry 0: nothing was released)."""
 
-    epoch: training.Epoch  # one epoch, which costs its whole price as soon as it is begun
+    run: training.Epoch  # what is drawn, noised and stated; an epoch costs its whole price as soon as it is begun
     num_epochs: int
     affordable: int  # noise releases within the budget, a whole number of epochs
     epsilons: NDArray[Any]  # float64 [num_epochs + 1]
@@ -65,11 +65,11 @@ class Plan(NamedTuple):
     @property
     def max_releases(self) -> int:
         """Noise releases of the whole run: where the guard stops."""
-        return self.num_epochs * self.epoch.num_steps
+        return self.num_epochs * self.run.num_steps
 
     def spent(self, count: int) -> float:
         """Epsilon of `count` noise releases, looked up."""
-        return float(self.epsilons[-(-count // self.epoch.num_steps)])
+        return float(self.epsilons[-(-count // self.run.num_steps)])
 
 
 def make_plan(settings: Settings) -> Plan:
@@ -86,4 +86,5 @@ def make_plan(settings: Settings) -> Plan:
     if settings.num_epochs is not None:
         num_epochs = min(num_epochs, settings.num_epochs)
     table = epsilon(settings.allocation(np.arange(1, num_epochs + 1)), settings.target_delta)
-    return Plan(epoch, num_epochs, affordable, np.concatenate([[0.0], table]))
+    run = training.Epoch(settings.allocation(num_epochs), settings.num_steps)
+    return Plan(run, num_epochs, affordable, np.concatenate([[0.0], table]))

@@ -64,7 +64,8 @@ def report(
 
     parts, overflow = released_parts(phases, batches, cost), overflow_of(phases, batches)
     held = f" of {batches} sampled batches each" if batches > 1 else ""
-    notes = [f"of {' + '.join(map(str, counts))} noise releases{held}, as counted in training"]
+    released = f"{' + '.join(map(str, counts))} noise release{'' if counts == [1] else 's'}"
+    notes = [f"of {released}{held}, as counted in training"]
     if overflow:
         notes.append(f"a batch was cut with probability at most {shown(overflow)}, for which a share of delta is kept")
     run = Run(described(parts), overflow, tuple(notes))

@@ -1,4 +1,4 @@
-"""The demonstration: what is allocated, clipped, noised and counted; where it stops; how it goes on after Ctrl-C."""
+"""The demonstration: what is drawn, noised and counted; where it stops; how it goes on after Ctrl-C."""
 
 import functools
 import itertools
@@ -59,22 +59,25 @@ def parts() -> Any:
 def test_batches_are_those_of_the_mechanism(parts: Any) -> None:
     """All that was drawn reaches the pieces: every record in one step of each of two epochs."""
     trainer, _ = parts
-    drawn = [indices[mask] for indices, mask in trainer.data]
+    drawn = [indices[mask] for indices, mask in map(_batches.filled, trainer.data)]
     for epoch in (drawn[:4], drawn[4:]):
         assert sorted(np.concatenate(epoch)) == list(range(1437))
-    assert trainer.data.mechanism == TINY.allocation(num_epochs=2)
+    assert trainer.data.mechanism.mechanism == TINY.allocation(num_epochs=2)
     assert trainer.data.overflow(8) == 0.0
 
 
-@pytest.mark.parametrize("num_records", [0, 1, 9, 10, 11, 20, 35])
-def test_padded_pieces_drop_nothing(num_records: int) -> None:
-    records = np.arange(100, 100 + num_records)
-    pieces = list(_batches.padded_pieces(records, 10))
-    assert len(pieces) == max(1, math.ceil(num_records / 10))
-    assert all(indices.shape == weights.shape == (10,) for indices, weights in pieces)
-    held = np.concatenate([indices[weights == 1.0] for indices, weights in pieces])
-    assert np.array_equal(held, records)
-    assert sum(float(weights.sum()) for _, weights in pieces) == num_records
+def _batch(num_records: int, size: int) -> training.Batch:
+    """The first records, in pieces of `size` of which there are enough for a hundred."""
+    rows = -(-100 // size)
+    indices = np.arange(rows * size, dtype=np.int32).reshape(rows, size)
+    return training.Batch(indices, indices < num_records)
+
+
+@pytest.mark.parametrize("num_records", [0, 1, 9, 10, 11, 20, 35, 100])
+def test_pieces_drop_nothing(num_records: int) -> None:
+    pieces = _batches.filled(_batch(num_records, 10))
+    assert pieces.indices.shape == pieces.mask.shape == (max(1, math.ceil(num_records / 10)), 10)
+    assert np.array_equal(pieces.indices[pieces.mask], np.arange(num_records))
 
 
 def test_digits_are_split_once() -> None:
@@ -92,68 +95,16 @@ def _norm(tree: Any) -> float:
     return math.sqrt(sum(float(np.sum(np.square(np.asarray(leaf, np.float64)))) for leaf in jax.tree.leaves(tree)))
 
 
-@pytest.mark.parametrize("scale", [0.0, 1e-20, 0.3, 7.0, 1e12])
-def test_clipped_norm_is_at_most_the_clipping_norm(scale: float) -> None:
-    gradient = {"w": scale * jax.random.normal(jax.random.key(0), (500, 3)), "b": jnp.zeros(3)}
-    found = _norm(_model.clipped(gradient, 1.0))
-    assert found <= 1.0
-    assert found == pytest.approx(min(_norm(gradient), 1.0), rel=1e-4, abs=1e-15)
-
-
-@pytest.mark.parametrize("value", [np.inf, np.nan, 1e30])
-def test_gradients_without_a_finite_norm_count_for_nothing(value: float) -> None:
-    assert _norm(_model.clipped({"w": jnp.array([1.0, value], jnp.float32)}, 1.0)) == 0.0
-
-
-def test_sum_of_a_padded_batch_is_that_of_its_records(parts: Any) -> None:
-    """However it is cut into pieces; each record moves it by at most the clipping norm."""
-    trainer, state = parts
-    digits, clipped_sum = trainer.digits, trainer.programs.clipped_sum
-    records = np.arange(7, 107)
-
-    def total(records: np.ndarray, size: int) -> Any:
-        pieces = [
-            clipped_sum(state.params, digits.images[indices], digits.labels[indices], weights)
-            for indices, weights in _batches.padded_pieces(records, size)
-        ]
-        return jax.tree.map(lambda *leaves: sum(leaves), *pieces)
-
-    room = _batches.piece_size(1437, TINY.num_steps, TINY.num_selected)
-    whole = total(records, room)
-    singly = jax.tree.map(lambda *leaves: sum(leaves), *(total(records[i : i + 1], 40) for i in range(100)))
-    for other in (total(records, 40), singly):
-        assert _norm(jax.tree.map(jnp.subtract, whole, other)) < 1e-4
-    without = jax.tree.map(jnp.subtract, whole, total(records[1:], room))
-    assert 0.0 < _norm(without) <= 1.0 + 1e-4
-    assert _norm(total(records[:0], room)) == 0.0
-
-
-def test_noise_is_on_the_sum_whatever_the_batch() -> None:
-    """The deviation is what was asked for, in every step anew, and knows nothing of the sum."""
-    noise = _model.gaussian_noise(3.0, jax.random.key(0))
-    zeros = {"w": jnp.zeros((200, 250)), "b": jnp.zeros(50)}
-    first, state = noise.update(zeros, noise.init(zeros))
-    second, state = noise.update(jax.tree.map(lambda leaf: leaf + 1000.0, zeros), state)
-    draws = np.stack([np.asarray(first["w"]), np.asarray(second["w"]) - 1000.0]).reshape(2, -1)
-    assert np.allclose(draws.std(axis=1), 3.0, rtol=0.02)
-    assert np.allclose(draws.mean(axis=1), 0.0, atol=0.06)
-    assert abs(np.corrcoef(draws)[0, 1]) < 0.02
-    assert int(state.num_added) == 2
-    again, _ = noise.update(zeros, noise.init(zeros))
-    assert np.array_equal(again["w"], first["w"])  # a repeated step releases nothing new
-
-
 def test_optimizer_adds_the_noise_of_the_plan(parts: Any) -> None:
-    """The first step of SGD, undone: the sum plus noise of standard deviation noise_multiplier."""
+    """The first step of SGD on an empty batch, undone: noise of standard deviation noise_multiplier."""
     trainer, state = parts
-    zeros = jax.tree.map(jnp.zeros_like, state.params)
-    params, opt_state = trainer.programs.release(state.params, state.opt_state, zeros)
+    advanced = _loop._advance(trainer, state, _batch(0, trainer.data[0].mask.shape[1]))
     moved = np.concatenate(
-        [np.ravel(leaf) for leaf in jax.tree.leaves(jax.tree.map(jnp.subtract, state.params, params))]
+        [np.ravel(leaf) for leaf in jax.tree.leaves(jax.tree.map(jnp.subtract, state.params, advanced.params))]
     )
     noise = moved / _model._LEARNING_RATE * (1437 / 4)
     assert noise.std() == pytest.approx(TINY.noise_multiplier * _model.CLIP_NORM, rel=0.06)
-    assert training.release_counts(opt_state).tolist() == [1]
+    assert training.release_counts(advanced.opt_state).tolist() == [1]
 
 
 # Whole runs
@@ -185,23 +136,24 @@ def test_table_is_what_the_hook_reports() -> None:
     plan = _loop.make_plan(TINY)
     for count in range(plan.max_releases + 1):
         state = training.ReleaseCountState(jnp.array([count], jnp.int32))
-        assert plan.spent(count) == training.privacy_spent(state, plan.epoch, TINY.target_delta)
+        assert plan.spent(count) == training.privacy_spent(state, plan.run, TINY.target_delta)
 
 
-def test_overflowing_batches_change_nothing(straight: demo.Outcome, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With room for a tenth of a batch, in ten pieces: the same run."""
-    monkeypatch.setattr(_loop, "piece_size", lambda *args: 40)
-    pieces = demo.run(TINY)
-    assert pieces.num_releases == straight.num_releases
-    assert _norm(jax.tree.map(jnp.subtract, pieces.state.params, straight.state.params)) < 1e-4
+def test_overflowing_batches_change_nothing(straight: demo.Outcome, parts: Any) -> None:
+    """With room for half a batch: the same run."""
+    trainer, state = parts
+    halves = trainer._replace(data=trainer.data.microbatches(200))
+    assert {len(_batches.filled(batch).mask) for batch in halves.data} == {2}
+    state = _loop._train(halves, _loop.make_plan(TINY), state, lambda state: None)
+    assert training.release_counts(state.opt_state).tolist() == [straight.num_releases]
+    assert _norm(jax.tree.map(jnp.subtract, state.params, straight.state.params)) < 1e-4
 
 
 def test_nothing_is_compiled_twice() -> None:
     trainer, state = _loop._begin(demo.Settings(seed=1), _loop.make_plan(TINY))
-    for step in range(3):
-        state = _loop._advance(trainer, state, np.arange(30 * step, 40 * step))  # an empty batch, and others
-    clipped_sum, release, _ = trainer.programs
-    assert (clipped_sum._cache_size(), release._cache_size()) == (1, 1)
+    for number in (0, 30, 40):  # an empty batch, and others
+        state = _loop._advance(trainer, state, _batch(number, trainer.data[0].mask.shape[1]))
+    assert trainer.programs.step._cache_size() == 1
     assert training.release_counts(state.opt_state).tolist() == [3]
 
 

@@ -21,6 +21,7 @@ from support.mechanisms import EXAMPLES
 import jaxacct as ja
 from jaxacct import training
 from jaxacct.mechanisms._same_bins import SameBins
+from jaxacct.training import _normals
 from jaxacct.training._clipping import clipped_sum
 from jaxacct.training._normals import from_words
 
@@ -224,6 +225,12 @@ def test_normals_have_tails() -> None:
                 tail = u < 1e-3
                 np.testing.assert_allclose(np.asarray(found)[tail], wanted[tail], rtol=rtol)
     assert 9.48 < wanted.max() / math.sqrt(0.5) < 9.5
+
+
+def test_noise_is_the_same_drawn_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_a_line = _normals.normals(jax.random.key(3), (2, 3, 4), jnp.float32)
+    monkeypatch.setattr(_normals, "_SMALL", 0)
+    np.testing.assert_array_equal(in_a_line, _normals.normals(jax.random.key(3), (2, 3, 4), jnp.float32))
 
 
 def test_wrong_noise_would_be_found() -> None:

@@ -58,6 +58,7 @@ def test_unfinished_epochs_phases_and_accumulation() -> None:
     assert quick["epsilon"] == training.privacy_spent(_state(20), ALLOCATION, DELTA, precision=math.inf)
     replaced = _facts(_state(40), POISSON, DELTA, neighboring_relation="replace-one")
     assert replaced["epsilon"] == training.privacy_spent(_state(40), ja.ReplaceOne(POISSON), DELTA)
+    assert "of 1 noise release, as counted" in _facts(_state(1), ALLOCATION, DELTA)["notes"][0]
     assert "noise releases" in training.report(_state(40), POISSON, DELTA, style="markdown")
 
 
