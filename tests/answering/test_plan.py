@@ -232,6 +232,8 @@ PLANS = {
         ["loss distribution remove"], ["rdp remove"]
     ),
     ("ReplaceOne", "FixedBatches, TruncatedPoisson"): on_host(["fixed batches remove", "loss distribution remove"]),
+    ("ReplaceOne", "a single step"): beside_traced(["one step remove", "loss distribution remove"], ["rdp remove"]),
+    ("ReplaceOne", "ShuffledBatches"): beside_traced(["shuffled order remove", "known batches remove"], ["rdp remove"]),
     ("ReplaceOne", "others"): beside_traced(["removed, then added remove"], ["rdp remove"]),
     ("ZeroOut", "FixedBatches, TruncatedPoisson"): on_host(["fixed batches remove+add", *DISTRIBUTION]),
     ("ZeroOut", "others"): beside_traced(
