@@ -198,7 +198,10 @@ def _check_mechanism(mechanism: object, target_epsilon: Any) -> float:
     if is_traced(mechanism, target_epsilon):
         raise ValueError("estimate_delta needs concrete numbers: it cannot run inside jit, vmap or grad")
     if not isinstance(mechanism, Mechanism) or mechanism.signature() != (RandomAllocation, Gaussian):
-        raise ValueError(f"mechanism={mechanism!r} must be RandomAllocation of Gaussian")
+        raise ValueError(
+            f"mechanism={mechanism!r} must be RandomAllocation of Gaussian; of BallsInBins jaxacct.correlated."
+            "estimate_delta takes samples"
+        )
     check_scalars(mechanism)
     run: Any = mechanism
     sigma = float(run.mechanism.noise_multiplier)

@@ -25,7 +25,7 @@ from jaxacct.mechanisms import BallsInBins, Composed, Gaussian, RandomAllocation
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import up
 
-THEOREM = "Kahane 1986: overlaps raised, the turn of the bins revealed"
+THEOREM = "CN-4: overlaps raised, the turn of the bins revealed (docs/papers/correlated.md; Kahane 1986)"
 
 _DOWN = 1.0 - 2.0**-50  # of a quotient of the noise multiplier and a root
 _NUM_TRIED = 6  # numbers of bins, spread over all that may be best, before the neighbours of the best

@@ -22,7 +22,7 @@ from jaxacct.divergence.correlated._sum import Law, law
 from jaxacct.mechanisms import BallsInBins
 from jaxacct.special import bisect
 
-THEOREM = "Kahane 1986: overlaps raised to those of a Markov chain"
+THEOREM = "CN-6: overlaps raised to those of a Markov chain (docs/papers/correlated.md; Kahane 1986)"
 
 _SLACK = 1.0 + 2.0**-28  # of covariances: what the moves of a chain, as rounded, may be short of
 _LEAST_RATIO, _MOST_RATIO = 0.01, 0.995  # below, bins hardly overlap; above, the grid of a chain is too fine

@@ -71,12 +71,12 @@ class Law(NamedTuple):
 
     @property
     def at_zero(self) -> Any:
-        """m0."""
+        """m0 [], mass at y = 0."""
         return self.ends[..., 0]
 
     @property
     def beyond(self) -> Any:
-        """b."""
+        """b [], the mean at infinity."""
         return self.ends[..., 1]
 
 
