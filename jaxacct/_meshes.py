@@ -1,11 +1,11 @@
 """A user's mesh around a kernel: its explicit axes become automatic, for kernels say nothing of shardings."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jaxacct._jax import jax, jnp
 
 
 def on_automatic_axes(fn: Callable[..., Any], *args: Any) -> Any:
@@ -19,13 +19,17 @@ def on_automatic_axes(fn: Callable[..., Any], *args: Any) -> Any:
     mesh = next((mesh for mesh in meshes if _explicit(mesh)), None)
     if mesh is None:
         return fn(*args)
-    out = NamedSharding(mesh, PartitionSpec(*_spec_of_batch(args)))  # type: ignore[no-untyped-call]
+    out = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*_spec_of_batch(args)))  # type: ignore[no-untyped-call]
     return jax.sharding.auto_axes(fn, axes=_explicit(mesh), out_sharding=out)(*args)
 
 
 def _explicit(mesh: Any) -> tuple[str, ...]:
     """The axes of a mesh, or of none, that are explicit."""
-    return tuple(name for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True) if kind == AxisType.Explicit)
+    return tuple(
+        name
+        for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True)
+        if kind == jax.sharding.AxisType.Explicit
+    )
 
 
 def _spec_of_batch(args: Sequence[Any]) -> list[Any]:

@@ -4,16 +4,18 @@ The words *lane*, *host*, *quick*, *exact*, *reduction* and *direction* are defi
 and in `jaxacct.bounds`: L is the number of lanes, A that of Renyi orders.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import enum
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._jax import jax
 from jaxacct._precision import FEW_LANES
 from jaxacct._types import Bound, Direction, Ends, Progress
 from jaxacct.mechanisms._base import Mechanism

@@ -15,6 +15,8 @@ Lanes stand last because XLA's CPU backend vectorises the minor axis: reductions
 width (17 times faster than the same kernel under ``vmap``, measured at 200 lanes of 60 orders).
 """
 
+from __future__ import annotations
+
 import contextlib
 import contextvars
 import enum
@@ -23,15 +25,11 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import jax
-import jax.custom_batching
-import jax.extend.core
-import jax.numpy as jnp
 import numpy as np
-from jax.interpreters import mlir
 from numpy.typing import NDArray
 
-from jaxacct import _ground
+from jaxacct import _ground, _trees
+from jaxacct._jax import Array, Tracer, is_imported, jax, jnp
 from jaxacct._meshes import on_automatic_axes
 
 _CHUNK_BYTES = 64 * 2**20  # working memory that one call of a kernel may take: larger batches are cut into chunks
@@ -73,19 +71,22 @@ def _own_settings() -> Iterator[None]:
 
 # Part of a user's program, a kernel runs where that does, which only its lowering says: an identity whose lowering
 # refuses platforms that are not sound, or that are not at hand to be looked at.
-_looked_at: Any = jax.extend.core.Primitive("looked_at")
-_looked_at.def_impl(lambda x: x)
-_looked_at.def_abstract_eval(lambda x: x)
+@functools.cache
+def _looked_at() -> Any:
+    import jax.extend.core
+    from jax.interpreters import mlir
 
+    def lowered(context: mlir.LoweringRuleContext, x: Any) -> list[Any]:
+        with _own_settings():
+            for platform in context.platforms or context.module_context.platforms:
+                _ground.refuse_unsound(platform, {})  # the user's program is compiled with the user's options
+        return [x]
 
-def _lowered(context: mlir.LoweringRuleContext, x: Any) -> list[Any]:
-    with _own_settings():
-        for platform in context.platforms or context.module_context.platforms:
-            _ground.refuse_unsound(platform, {})  # the user's program is compiled with the user's options
-    return [x]
-
-
-mlir.register_lowering(_looked_at, _lowered)
+    made: Any = jax.extend.core.Primitive("looked_at")
+    made.def_impl(lambda x: x)
+    made.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(made, lowered)
+    return made
 
 
 class Rounding(enum.Enum):
@@ -98,7 +99,7 @@ class Rounding(enum.Enum):
 
 def is_traced(*values: Any) -> bool:
     """Whether any leaf of `values` is a JAX tracer."""
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
+    return is_imported() and any(isinstance(leaf, Tracer) for leaf in _trees.leaves(values))
 
 
 def _key_of(static: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -159,7 +160,7 @@ class Kernel:
 
     def _traced_program(self, static: dict[str, Any]) -> Any:
         key = _key_of(static)
-        program = self._programs.pop(key, None) or self._program(static, seen=_looked_at.bind)
+        program = self._programs.pop(key, None) or self._program(static, seen=_looked_at().bind)
         self._programs[key] = program  # the last one used comes last
         if len(self._programs) > _MAX_PROGRAMS:
             self._programs.pop(next(iter(self._programs)), None)
@@ -185,8 +186,8 @@ class Kernel:
                     parts = self._one_after_another([a if num_lanes else np.ones(1) for a in flat], static)
                 else:
                     parts = self._by_program(flat, num_lanes, device, static)
-        whole = parts[0] if len(parts) == 1 else jax.tree.map(lambda *ys: np.concatenate(ys, axis=-1), *parts)
-        return jax.tree.map(
+        whole = parts[0] if len(parts) == 1 else _trees.map_leaves(lambda *ys: np.concatenate(ys, axis=-1), *parts)
+        return _trees.map_leaves(
             lambda y: (y if num_lanes == 1 else np.moveaxis(y[..., :num_lanes], -1, 0)).reshape(shape + y.shape[:-1]),
             whole,
         )
@@ -209,9 +210,9 @@ class Kernel:
     def _by_numpy(self, flat: Sequence[NDArray[Any]], static: dict[str, Any]) -> Any:
         with np.errstate(all="ignore"):
             found = self._fn(*flat, **static)
-        if any(isinstance(y, jax.Array) for y in jax.tree.leaves(found)):  # of the user's own precision
+        if any(isinstance(y, Array) for y in _trees.leaves(found)):  # of the user's own precision
             raise TypeError(f"{getattr(self, '__name__', 'kernel')} mixes arrays of JAX into an answer by NumPy")
-        return jax.tree.map(np.asarray, found)
+        return _trees.map_leaves(np.asarray, found)
 
     def _by_program(
         self, flat: Sequence[NDArray[Any]], num_lanes: int, device: Any, static: dict[str, Any]
@@ -226,10 +227,12 @@ class Kernel:
             for start in range(0, max(num_lanes, 1), size):
                 out = program(*(_placed(_padded(a[start : start + size], size)) for a in flat))
                 keep = min(size, num_lanes - start)
-                parts.append(jax.tree.map(lambda y, keep=keep: _gathered(y)[..., :keep], out))
+                parts.append(_trees.map_leaves(lambda y, keep=keep: _gathered(y)[..., :keep], out))
         return parts
 
     def _call_traced(self, args: Sequence[Any], traced_at: tuple[int, ...], static: dict[str, Any]) -> Any:
+        from jax.custom_batching import custom_vmap
+
         # Concrete arguments stay NumPy float64 constants: as arguments of the custom_jvp function they would be cut to
         # the user's float32.
         constants = {i: np.asarray(a, np.float64) for i, a in enumerate(args) if i not in traced_at}
@@ -246,9 +249,9 @@ class Kernel:
                 arrays = [_widened(jnp.asarray(a)) for a in assemble(traced)]
                 shape = jnp.broadcast_shapes(*(a.shape for a in arrays))
                 out = _of_lanes(program, [jnp.broadcast_to(a, shape).reshape(-1) for a in arrays])
-                return _narrow(jax.tree.map(lambda y: _unflatten(y, shape), out), user_dtype, self._rounding)
+                return _narrow(_trees.map_leaves(lambda y: _unflatten(y, shape), out), user_dtype, self._rounding)
 
-        @jax.custom_batching.custom_vmap
+        @custom_vmap
         def batched(*traced: Any) -> Any:
             return on_automatic_axes(compute, *traced)
 
@@ -261,7 +264,7 @@ class Kernel:
             with _own_settings():  # mapped eagerly, NumPy's integers still have the 64 bits that JAX cuts
                 moved = [_aligned(a, ndim) if b else a for a, b in zip(traced, is_batched, strict=True)]
             out = batched(*moved)
-            return out, jax.tree.map(lambda _: True, out)
+            return out, _trees.map_leaves(lambda _: True, out)
 
         @jax.custom_jvp
         def call(*traced: Any) -> Any:
@@ -274,16 +277,16 @@ class Kernel:
             derived = self._with_partials(tuple(traced_at[i] for i in active))
             values = derived._call_traced(assemble(primals), traced_at, static)
             out = values[0]
-            tangent_out = jax.tree.map(jnp.zeros_like, out)
+            tangent_out = _trees.map_leaves(jnp.zeros_like, out)
             for partial, i in zip(values[1:], active, strict=True):
-                tangent_out = jax.tree.map(
+                tangent_out = _trees.map_leaves(
                     lambda acc, d, t=tangents[i]: acc + d * _expand(t, d.ndim).astype(d.dtype), tangent_out, partial
                 )
             return out, tangent_out
 
         return call(*(args[i] for i in traced_at))
 
-    def _with_partials(self, active: tuple[int, ...]) -> "Kernel":
+    def _with_partials(self, active: tuple[int, ...]) -> Kernel:
         """The kernel of (value, partial derivative for each argument in `active`), itself differentiable."""
         if active not in self._derived:
 
@@ -361,17 +364,17 @@ class KernelByStructure:
         def make(structure: Any) -> Kernel:
             def of_leaves(*lanes: jax.Array, **static: Any) -> Any:
                 count = structure.num_leaves
-                return fn(jax.tree.unflatten(structure, lanes[:count]), *lanes[count:], **static)
+                return fn(_trees.unflatten(structure, lanes[:count]), *lanes[count:], **static)
 
             of_leaves.__name__ = getattr(fn, "__name__", "kernel")
             return Kernel(of_leaves, rounding, lane_bytes, on_host=on_host, one_by_one=one_by_one)
 
         self.on_host = on_host
-        # the kernel of ``(*leaves, *lanes, **static)`` for one structure, as `jax.tree.flatten` gives it
+        # the kernel of ``(*leaves, *lanes, **static)`` for one structure, as `_trees.flatten` gives it
         self.of = functools.lru_cache(maxsize=maxsize)(make)
 
     def __call__(self, tree: Any, *lanes: Any, **static: Any) -> Any:
-        leaves, structure = jax.tree.flatten(tree)
+        leaves, structure = _trees.flatten(tree)
         return self.of(structure)(*leaves, *lanes, **static)
 
 
@@ -392,7 +395,7 @@ class HostProgram:
         shapes = tuple((a.shape, a.dtype) for a in arrays)
         with _own_settings(), jax.default_device(device := _device()):
             program = _compiled_host(self._fn, shapes, device, _key_of(static))
-            return jax.tree.map(np.asarray, program(*arrays))
+            return _trees.map_leaves(np.asarray, program(*arrays))
 
 
 @functools.lru_cache(maxsize=_MAX_PROGRAMS)
@@ -525,7 +528,7 @@ def _of_lanes(program: Callable[..., Any], lanes: Sequence[jax.Array]) -> Any:
     if isinstance(lanes[0].shape[0], int):
         return program(*lanes)
     found = jax.lax.map(lambda lane: program(*(x[None] for x in lane)), tuple(lanes))
-    return jax.tree.map(lambda y: jnp.moveaxis(y[..., 0], 0, -1), found)
+    return _trees.map_leaves(lambda y: jnp.moveaxis(y[..., 0], 0, -1), found)
 
 
 def _unflatten(y: jax.Array, shape: tuple[int, ...]) -> jax.Array:
@@ -571,4 +574,4 @@ def _narrow(tree: Any, dtype: Any, rounding: Any) -> Any:
         outward = jnp.where((y > 0) if up else (y < 0), jnp.asarray(tiny if up else -tiny, dtype), jnp.zeros((), dtype))
         return jnp.where((y != 0) & (jnp.abs(y) < tiny), outward, rounded)
 
-    return jax.tree.map(cast, tree)
+    return _trees.map_leaves(cast, tree)

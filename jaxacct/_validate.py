@@ -1,15 +1,18 @@
 """Checks of concrete arguments at the public border; tracers pass and fail closed in the kernels."""
 
+from __future__ import annotations
+
 import enum
 import math
 import numbers
 import sys
 from typing import Any, TypeVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
+
+from jaxacct import _trees
+from jaxacct._jax import Array, Tracer, jax, jnp
 
 _PLAIN = (int, float)
 _LARGEST = sys.float_info.max
@@ -34,9 +37,9 @@ def checked_choice(name: str, value: Any, *among: _Choice) -> _Choice:
 
 def is_checkable(value: Any) -> bool:
     """Whether `value` is a concrete number or array (tracers and pytree placeholders are not)."""
-    if isinstance(value, jax.core.Tracer):
+    if isinstance(value, Tracer):
         return False
-    return isinstance(value, numbers.Number | np.ndarray | np.generic | jax.Array | list | tuple | str)
+    return isinstance(value, numbers.Number | np.ndarray | np.generic | Array | list | tuple | str)
 
 
 def is_count(value: Any) -> Any:
@@ -49,7 +52,7 @@ def is_exact(value: Any) -> Any:
 
     Below the least normal number of its type, 2.2e-308 for doubles, they take it for 0: in comparisons, not in bits.
     """
-    if not isinstance(value, jax.Array):
+    if not isinstance(value, Array):
         return (value == 0) | (np.abs(value) >= _LEAST)
     if not jnp.issubdtype(value.dtype, jnp.floating):
         return value == value
@@ -65,7 +68,7 @@ def checked_array(name: str, value: Any) -> NDArray[Any]:
     try:
         array = np.asarray(value)
     except Exception as error:
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value)):
+        if any(isinstance(leaf, Tracer) for leaf in _trees.leaves(value)):
             stacked = ", or one array by jax.numpy.stack where that may be traced" * isinstance(value, list | tuple)
             raise ValueError(
                 f"{name} is traced by jit, vmap or grad, and must be concrete numbers{stacked}. Make it outside and "
@@ -118,7 +121,7 @@ def check_delta(name: str, value: Any) -> None:
     """Raises ValueError unless 0 < value < 1."""
     if type(value) in _PLAIN and 0 < value < 1:  # array checks cost microseconds
         return
-    if not isinstance(value, jax.core.Tracer):
+    if not isinstance(value, Tracer):
         array = checked_array(name, value)
         _require((array > 0) & (array < 1), name, array, "in (0, 1)")
 
@@ -127,7 +130,7 @@ def check_epsilon(name: str, value: Any) -> None:
     """Raises ValueError unless 0 <= value < inf."""
     if type(value) in _PLAIN and 0 <= value <= _LARGEST:  # array checks cost microseconds
         return
-    if not isinstance(value, jax.core.Tracer):
+    if not isinstance(value, Tracer):
         array = checked_array(name, value)
         _require((array >= 0) & np.isfinite(array), name, array, ">= 0 and finite")
 
@@ -182,7 +185,7 @@ def uncut(value: Any) -> Any:
 
 def python_number(value: Any) -> Any:
     """A NumPy or JAX scalar as the Python number that it holds, which compares, hashes, and can be shown."""
-    return value.item() if isinstance(value, np.generic | np.ndarray | jax.Array) and np.ndim(value) == 0 else value
+    return value.item() if isinstance(value, np.generic | np.ndarray | Array) and np.ndim(value) == 0 else value
 
 
 def checked_whole(name: str, value: Any, least: int, most: int) -> int:
@@ -200,7 +203,7 @@ def check_precision(value: Any) -> None:
 
 def check_orders(name: str, value: Any, *, with_limits: bool = False) -> NDArray[Any]:
     """The Renyi orders as a float64 array [A]; raises ValueError unless each is finite and > 1, or 1 or inf."""
-    if isinstance(value, jax.core.Tracer):
+    if isinstance(value, Tracer):
         raise ValueError(f"{name} must be concrete numbers: the orders choose the program that is compiled")
     array = np.atleast_1d(checked_array(name, value)).astype(np.float64)
     if array.ndim != 1 or array.size == 0:

@@ -1,14 +1,15 @@
 """How answers combine: the one place where a divergence is multiplied by a count."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, cast
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import Array, Tracer, jax, jnp
 from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Bound, Number
 from jaxacct._validate import check_count, checked_array
@@ -46,7 +47,7 @@ def allocation_groups(
     """
     t, k, epochs = (cast(Any, x) for x in (num_steps, num_selected, num_epochs))
     # the quotient of doubles below 2^40 never rounds up to a whole number
-    size = jnp.floor(t / k) if isinstance(t, jax.Array) else t // k
+    size = jnp.floor(t / k) if isinstance(t, Array) else t // k
     larger = t - size * k
     if not uneven:
         return (Group(size, k * epochs),)
@@ -88,7 +89,7 @@ def _weighted_sum(*values_and_counts: jax.Array) -> jax.Array:
 
 
 def _convolved(parts: Sequence[Pld], times: Sequence[Any]) -> Pld:
-    if any(np.ndim(count) or isinstance(count, jax.core.Tracer) for count in times):
+    if any(np.ndim(count) or isinstance(count, Tracer) for count in times):
         wrong = times[0] if len(times) == 1 else times
         raise ValueError(f"counts={wrong!r} must be concrete whole numbers for privacy loss distributions")
     return compose_plds(list(zip(parts, (int(count) for count in times), strict=True)))
@@ -143,7 +144,7 @@ def compose(curves: Any, counts: Any = 1) -> Any:
     if len(times) != len(parts):
         raise ValueError(f"counts has {len(times)} entries; must be one for each of {len(parts)} curves")
     for count in times:
-        if not isinstance(count, jax.core.Tracer):
+        if not isinstance(count, Tracer):
             checked_array("counts", count)
         check_count("counts", count)
     return _COMPOSED[type(parts[0])](parts, times)

@@ -1,11 +1,12 @@
 """Between Renyi divergences and (epsilon, delta), to the safe side."""
 
+from __future__ import annotations
+
 import functools
 import math
 from typing import Any, NamedTuple
 
-import jax
-
+from jaxacct._jax import jax
 from jaxacct._precision import FEW_LANES, Rounding, float64_kernel
 from jaxacct._types import Bound
 from jaxacct.curves import RdpCurve

@@ -1,16 +1,18 @@
 """Monte Carlo estimates of delta for random allocation: an independent check, and the only answer for true k-of-t."""
 
+from __future__ import annotations
+
 import enum
 import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct import _trees
+from jaxacct._jax import jax, jnp
 from jaxacct._precision import HostProgram, is_traced
 from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import check_count, check_delta, check_epsilon, checked_choice, checked_number
@@ -329,7 +331,7 @@ def _moments(
     if np.all(np.isneginf(plan.log_scale)):
         return mean, squares
     call = functools.partial(_chunk_moments, draw=plan.draw, tile=plan.tile, **plan.static)
-    work = plan.tile.lanes * math.prod(float(x) for x in jax.tree.leaves(mechanism)[1:])
+    work = plan.tile.lanes * math.prod(float(x) for x in _trees.leaves(mechanism)[1:])
     num_blocks = _power_of_two(_CHUNK / work, 1, _MOST_BLOCKS)
     scales = plan.log_scale, np.asarray(plan.by_moment)
     while done < num_samples:

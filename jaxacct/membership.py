@@ -1,15 +1,16 @@
 """What an adversary can tell: the errors of any test for whether one record took part."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import warnings
 from typing import Any, TypeGuard, cast
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._jax import jax, jnp
 from jaxacct._method import BracketMethod, Cost, LaneBracketMethod, LaneMethod, Method, Query
 from jaxacct._precision import Kernel, KernelByStructure, Rounding
 from jaxacct._types import NeighboringRelation, OrderEdgeWarning, TooFineError

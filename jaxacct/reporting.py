@@ -1,5 +1,7 @@
 """What was found, in words that can be pasted into a model card. Public parameters only."""
 
+from __future__ import annotations
+
 import importlib.metadata
 import json
 import math
@@ -8,9 +10,9 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
-import jax
 import numpy as np
 
+from jaxacct import _trees
 from jaxacct._types import Bound, Interval, NeighboringRelation, OrderEdgeWarning, PrecisionWarning
 from jaxacct._validate import check_precision, checked_array, python_number
 from jaxacct.accounting import Entry, deciding, delta_interval, epsilon_interval
@@ -56,7 +58,7 @@ class Run(NamedTuple):
     overflow: float = 0.0
     notes: tuple[str, ...] = ()
 
-    def as_run(self) -> "Run":
+    def as_run(self) -> Run:
         """Itself."""
         return self
 
@@ -88,7 +90,7 @@ class _Asked(NamedTuple):
             interval = delta_interval(mechanism, self.target_epsilon, precision=self.precision)
         return interval.upper, (), interval
 
-    def answer_within(self, mechanism: Mechanism, overflow: float) -> "_Within":
+    def answer_within(self, mechanism: Mechanism, overflow: float) -> _Within:
         """The answer for what differs from `mechanism` with probability `overflow`, and what was asked for it."""
         if not overflow:
             return _Within(*self.answer(mechanism), self)
@@ -180,7 +182,7 @@ def statement(
     rates = checked_array("false_positive_rates", false_positive_rates).astype(np.float64)
     if rates.ndim != 1 or not np.all((rates > 0.0) & (rates < 1.0)):
         raise ValueError(f"false_positive_rates={false_positive_rates!r} must be a list of numbers in (0, 1)")
-    mechanism = jax.tree.map(python_number, mechanism)
+    mechanism = _trees.map_leaves(python_number, mechanism)
     given = asked = _Asked(*map(python_number, (target_delta, target_epsilon, precision)))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", OrderEdgeWarning)

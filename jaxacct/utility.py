@@ -1,11 +1,13 @@
 """How accurate an answer stays under a sampling scheme: mean estimation."""
 
+from __future__ import annotations
+
 import functools
 from typing import Any
 
-import jax
 import numpy as np
 
+from jaxacct import _trees
 from jaxacct._precision import is_traced
 from jaxacct._validate import check_count, check_positive, check_probability, checked_array
 from jaxacct.answering._question import check_mechanism
@@ -60,7 +62,7 @@ def mean_estimation_variance(
     check_probability("success_prob", success_prob)
     check_count("dimension", dimension)
     # whole numbers as floats, whose products do not wrap around
-    mechanism = jax.tree.map(functools.partial(_as_real, "mechanism"), mechanism)
+    mechanism = _trees.map_leaves(functools.partial(_as_real, "mechanism"), mechanism)
     records, dimension = _as_real("num_records", num_records), _as_real("dimension", dimension)
     success_prob = _as_real("success_prob", success_prob)
     if hasattr(mechanism, "sampling_prob") and not is_traced(mechanism.sampling_prob):

@@ -1,13 +1,15 @@
 """Every method side by side, and which of them decides."""
 
+from __future__ import annotations
+
 import math
 import time
 from functools import partial
 from typing import Any
 
-import jax
 import numpy as np
 
+from jaxacct import _trees
 from jaxacct._method import LaneMethod, Method, Query, one_sided
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
@@ -81,7 +83,7 @@ def compare(
 
 def _compared(mechanism: Mechanism, target: Any, *, query: Query, precision: float | None) -> tuple[Entry, ...]:
     width = _WIDTH if precision is None else float(precision)
-    numbers = (*jax.tree.leaves(mechanism), target)
+    numbers = (*_trees.leaves(mechanism), target)
     scalar = not is_traced(numbers) and not any(np.ndim(x) for x in numbers)
     every = [method for method in methods_for(mechanism, is_batch=not scalar) if method.is_listed]
     lanes = [method for method in every if isinstance(method, LaneMethod) and one_sided(method)]

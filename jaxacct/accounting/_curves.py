@@ -1,11 +1,13 @@
 """Curves of a mechanism: Renyi divergences and privacy loss distributions."""
 
+from __future__ import annotations
+
 import functools
 from typing import Any
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct._precision import KernelByStructure, Rounding, float64_kernel
 from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import (

@@ -1,14 +1,16 @@
 """The lines of a comparison, and those of many points as lines of arrays."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
+from jaxacct import _trees
 from jaxacct._method import Query
 from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism
@@ -58,7 +60,7 @@ class Comparison(tuple[Entry, ...]):
 
     quantity: str
 
-    def __new__(cls, entries: Iterable[Entry], quantity: str) -> "Comparison":
+    def __new__(cls, entries: Iterable[Entry], quantity: str) -> Comparison:
         found = super().__new__(cls, entries)
         found.quantity = quantity
         return found
@@ -91,12 +93,12 @@ def compared_apart(
 
     Where a method does not answer a point, the value is what always holds: the worst from above, 0 from below.
     """
-    leaves, structure = jax.tree.flatten(mechanism)
+    leaves, structure = _trees.flatten(mechanism)
     shape = np.broadcast_shapes(*(np.shape(x) for x in (*leaves, target)))
     if not shape:
         return compare(mechanism, target)
     *fields, goals = (np.broadcast_to(np.asarray(x), shape).reshape(-1).tolist() for x in (*leaves, target))
-    points = [jax.tree.unflatten(structure, numbers) for numbers in zip(*fields, strict=True)]
+    points = [_trees.unflatten(structure, numbers) for numbers in zip(*fields, strict=True)]
     found = gathered(workers, _Point(compare), list(zip(points, goals, strict=True)))
     lines: dict[tuple[str, Direction, Bound], list[Entry | None]] = {}
     for number, entries in enumerate(found):

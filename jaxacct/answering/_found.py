@@ -1,13 +1,15 @@
 """What an answer is made of: the ends found so far, and which methods gave them."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import jnp
 from jaxacct._method import BracketMethod, Method, Query
 from jaxacct._precision import is_traced
 from jaxacct._types import Direction, TooFineError
@@ -60,7 +62,7 @@ class Found:
     error: TooFineError | None = None
 
     @classmethod
-    def nothing(cls, question: Question) -> "Found":
+    def nothing(cls, question: Question) -> Found:
         """What always holds."""
         shape, every = question.shape, question.directions
         return cls(

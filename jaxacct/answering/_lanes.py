@@ -1,16 +1,18 @@
 """Methods on lanes: kernels behind the float64 boundary, one for each method, mechanism structure and query."""
 
+from __future__ import annotations
+
 import functools
 import math
 import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct import _trees
+from jaxacct._jax import jax, jnp
 from jaxacct._method import BracketMethod, LaneBracketMethod, LaneMethod, ProfileMethod, Query, RenyiMethod
 from jaxacct._precision import KernelByStructure, Rounding, is_traced
 from jaxacct._types import Bound, Direction, Ends
@@ -60,7 +62,7 @@ def value_on_lanes(method: LaneMethod, mechanism: Mechanism, query: Query, targe
     raise TypeError(f"method {method.name!r} does not answer on lanes")
 
 
-@value_on_lanes.register
+@value_on_lanes.register(RenyiMethod)
 def _(method: RenyiMethod, mechanism: Mechanism, query: Query, target: jax.Array, *, orders: Any, **static: Any) -> Any:
     rdp = method.rdp(mechanism, orders=orders, **static)
     column = xp.asarray(orders, xp.float64)[:, None]
@@ -70,7 +72,7 @@ def _(method: RenyiMethod, mechanism: Mechanism, query: Query, target: jax.Array
     return delta_from_log(log_delta), order
 
 
-@value_on_lanes.register
+@value_on_lanes.register(ProfileMethod)
 def _(method: ProfileMethod, mechanism: Mechanism, query: Query, target: jax.Array, **static: Any) -> Any:
     if query is Query.EPSILON:
         value = method.epsilon(mechanism, xp.log(target), **static)
@@ -103,14 +105,14 @@ def ask(method: LaneMethod, mechanism: Mechanism, query: Query, target: Any) -> 
     raise TypeError(f"method {method.name!r} does not answer on lanes")
 
 
-@ask.register
+@ask.register(ProfileMethod)
 def _(method: ProfileMethod, mechanism: Mechanism, query: Query, target: Any) -> Answer:
     value, order = _kernel(method, query)(mechanism, target, **method.lanes.statics(mechanism))
     shape = np.shape(value)
     return Answer(value, order, np.zeros(shape if is_known(shape) else (), bool))
 
 
-@ask.register
+@ask.register(RenyiMethod)
 def _(method: RenyiMethod, mechanism: Mechanism, query: Query, target: Any) -> Answer:
     if is_traced(mechanism, target):
         orders = traced_orders(method)
@@ -132,7 +134,7 @@ def _on_grids(
     method: RenyiMethod, mechanism: Mechanism, query: Query, target: Any, grids: Sequence[tuple[float, ...]]
 ) -> Answer:
     """On a grid of orders that is extended, point by point, until the best order is inside it."""
-    leaves, structure = jax.tree.flatten(mechanism)
+    leaves, structure = _trees.flatten(mechanism)
     kernel, static = _kernel(method, query), method.lanes.statics(mechanism)
     arrays = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (*leaves, target)))
     shape = arrays[0].shape
@@ -141,7 +143,7 @@ def _on_grids(
     for orders in grids:
         todo = np.flatnonzero(edge)
         *fields, goal = (a[todo] for a in flat)
-        new_value, new_order = kernel(jax.tree.unflatten(structure, fields), goal, orders=orders, **static)
+        new_value, new_order = kernel(_trees.unflatten(structure, fields), goal, orders=orders, **static)
         value[todo], order[todo] = np.minimum(new_value, value[todo]), new_order
         # `up_to_order`: the orders above its last one are another method's
         edge[todo] = (new_order >= orders[-1]) & (new_value > 0) & math.isinf(method.up_to_order)
@@ -173,9 +175,9 @@ def bracket_on_lanes(
 
 def _points_at(mechanism: Mechanism, target: Any, shape: tuple[int, ...], at: NDArray[Any]) -> tuple[Mechanism, Any]:
     """The mechanism and target of some points of a batch, by number."""
-    leaves, structure = jax.tree.flatten(mechanism)
+    leaves, structure = _trees.flatten(mechanism)
     *fields, target = (np.broadcast_to(x, shape).reshape(-1)[at] for x in (*leaves, target))
-    return jax.tree.unflatten(structure, fields), target
+    return _trees.unflatten(structure, fields), target
 
 
 def ask_where(todo: NDArray[Any], method: LaneMethod, mechanism: Mechanism, query: Query, target: Any) -> Answer:

@@ -1,5 +1,7 @@
 """The one loop: asks the methods of a plan until the bracket is narrow, and remembers which of them gave each end."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import itertools
@@ -7,10 +9,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._jax import jnp
 from jaxacct._method import (
     BOTH,
     Bracketing,

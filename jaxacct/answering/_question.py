@@ -1,15 +1,17 @@
 """What is asked: a mechanism, epsilon or delta, at which target, how sharply."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import math
 from collections.abc import Iterator
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct import _trees
+from jaxacct._jax import jnp
 from jaxacct._method import Query
 from jaxacct._precision import is_traced
 from jaxacct._types import Direction, Progress
@@ -62,7 +64,7 @@ class Question:
     @functools.cached_property
     def shape(self) -> tuple[int, ...]:
         """Of the batch; one point's where a program leaves it open: with that all broadcast."""
-        shapes = [np.shape(x) for x in (*jax.tree.leaves(self.mechanism), self.target)]
+        shapes = [np.shape(x) for x in (*_trees.leaves(self.mechanism), self.target)]
         if not self.is_traced:
             return np.broadcast_shapes(*shapes)
         shape = _together(shapes)
@@ -73,17 +75,17 @@ class Question:
         """Whether it is about several concrete points."""
         return bool(self.shape) and not self.is_traced
 
-    def at(self, mechanism: Mechanism, target: Any) -> "Question":
+    def at(self, mechanism: Mechanism, target: Any) -> Question:
         """The same question about one point of the batch."""
         return dataclasses.replace(self, mechanism=mechanism, target=target)
 
-    def points(self) -> Iterator[tuple[tuple[int, ...], "Question"]]:
+    def points(self) -> Iterator[tuple[tuple[int, ...], Question]]:
         """(index, question of Python's numbers) for each point of the batch."""
-        leaves, structure = jax.tree.flatten(self.mechanism)
+        leaves, structure = _trees.flatten(self.mechanism)
         points = np.broadcast_arrays(*(np.asarray(x) for x in (*leaves, self.target)))
         for at in np.ndindex(self.shape):
             *fields, target = (p[at].item() if isinstance(p[at], np.generic) else p[at] for p in points)
-            yield at, self.at(jax.tree.unflatten(structure, fields), float(target))
+            yield at, self.at(_trees.unflatten(structure, fields), float(target))
 
 
 def _together(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
@@ -166,7 +168,7 @@ def _check_complete(description: Description) -> None:
 def check_question(mechanism: object, query: Query, target: Any) -> None:
     """Raises ValueError unless `mechanism` can be asked about `target`: numbers, whose shapes broadcast."""
     check_mechanism(mechanism)
-    shapes = [np.shape(x) for x in (*jax.tree.leaves(mechanism), target)]
+    shapes = [np.shape(x) for x in (*_trees.leaves(mechanism), target)]
     if not any(shapes):
         return
     try:
@@ -179,7 +181,7 @@ def check_question(mechanism: object, query: Query, target: Any) -> None:
 def check_scalars(mechanism: object, *targets: Any) -> None:
     """Raises ValueError unless `mechanism` is one, and its fields and the targets are concrete single numbers."""
     check_mechanism(mechanism)
-    leaves = (*jax.tree.leaves(mechanism), *targets)
+    leaves = (*_trees.leaves(mechanism), *targets)
     if is_traced(leaves):
         raise ValueError("this question needs concrete numbers: it cannot be asked inside jit, vmap or grad")
     for leaf in leaves:

@@ -10,14 +10,15 @@ A record that is replaced by the empty one leaves what its removal leaves, where
 Shapes: L is the number of lanes, A that of Renyi orders.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import jax
-
+from jaxacct._jax import jax
 from jaxacct._method import BOTH, Cost, LaneMethod, Lanes, ProfileMethod, RenyiMethod, always
 from jaxacct._types import Bound, Direction
 from jaxacct.bounds._orders import MIXED

@@ -7,15 +7,16 @@ differentiation, from differences between laws; nothing that steers moves with t
 `_laws`.
 """
 
+from __future__ import annotations
+
 import functools
 import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import jax, jnp
 from jaxacct._method import BOTH, Cost, Lanes, ProfileMethod, always
 from jaxacct.bounds._parts import flattened
 from jaxacct.bounds._split import splits_unevenly

@@ -1,17 +1,18 @@
 """Renyi methods of releases that are known by the likelihood ratio: one for each direction, made of one function."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable
 from typing import Any
 
-import jax
-
+from jaxacct._jax import Array
 from jaxacct._method import BOTH, Cost, RenyiMethod, always
 from jaxacct._types import Direction
 from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._orders import MIXED
 
-_Curve = Callable[..., jax.Array]
+_Curve = Callable[..., Array]
 
 
 def by_direction(rdp: _Curve, largest: _Curve, **options: Any) -> tuple[RenyiMethod, RenyiMethod]:

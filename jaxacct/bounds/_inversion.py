@@ -6,14 +6,16 @@ rounds multiply, and an integral over b, along a line of nodes at fixed a, gives
 heavy-tailed, as for a few steps at a small sampling probability: then a bracket is wide, at worst (0, inf).
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct import _trees
+from jaxacct._jax import jax, jnp
 from jaxacct._method import BOTH, BracketMethod, Cost, LaneBracketMethod, Lanes, Query, never
 from jaxacct._types import Bound, Ends
 from jaxacct.bounds._host_line import bracket_on_host, is_within_reach
@@ -175,7 +177,7 @@ def _at_epsilon(of: Callable[..., Any], structure: Any, size: Size) -> Callable[
     """``(epsilon [2 L], *leaves) -> of(line, moments, epsilon)`` on a line for delta at epsilon of such a mechanism."""
 
     def answer(epsilon: jax.Array, *leaves: jax.Array) -> Any:
-        line, moments, _ = _prepared(jax.tree.unflatten(structure, leaves), epsilon, is_delta=False, size=size)
+        line, moments, _ = _prepared(_trees.unflatten(structure, leaves), epsilon, is_delta=False, size=size)
         return of(line, moments, epsilon)
 
     return answer
@@ -191,11 +193,11 @@ def inverted_epsilon(mechanism: Any, log_delta: jax.Array, *, size: Size) -> End
     Zhu, Dong & Wang 2022, Theorem 11. At worst (0, inf). Both ends have the derivatives of the root of log
     delta(epsilon) - log_delta (implicit function theorem).
     """
-    leaves, structure = jax.tree.flatten(mechanism)
+    leaves, structure = _trees.flatten(mechanism)
 
     @jax.custom_jvp
     def ends(target: jax.Array, *leaves: jax.Array) -> Ends[jax.Array]:
-        doubled = jax.tree.unflatten(structure, leaves)
+        doubled = _trees.unflatten(structure, leaves)
         line, moments, start = _prepared(doubled, target, is_delta=True, size=size)
         return epsilon_ends(line, moments, target, start)
 
@@ -221,7 +223,7 @@ def inverted_log_delta(mechanism: Any, epsilon: jax.Array, *, size: Size) -> End
 
     Zhu, Dong & Wang 2022, Theorem 11. At worst (-inf, 0). Both ends have the derivatives of the log delta between them.
     """
-    leaves, structure = jax.tree.flatten(mechanism)
+    leaves, structure = _trees.flatten(mechanism)
 
     ends = jax.custom_jvp(_at_epsilon(delta_ends, structure, size))
     profile = _at_epsilon(delta_centre, structure, size)

@@ -3,15 +3,16 @@
 Orders are static. Divergences do not fall with the order, so that one of order 1 is at most that of any other.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
-
+from jaxacct._jax import Array, jax
 from jaxacct.special._namespace import xp
 
-_Curve = Callable[..., jax.Array]
+_Curve = Callable[..., Array]
 
 
 def _unbounded(mechanism: Any, **statics: Any) -> jax.Array:

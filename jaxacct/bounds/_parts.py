@@ -1,10 +1,12 @@
 """What a mechanism consists of: the parts of a composition, and whether it is a single point of concrete numbers."""
 
+from __future__ import annotations
+
 from typing import Any
 
-import jax
 import numpy as np
 
+from jaxacct import _trees
 from jaxacct._precision import is_traced
 from jaxacct.mechanisms._base import Mechanism
 
@@ -24,4 +26,4 @@ def flattened(mechanism: Mechanism) -> list[tuple[Mechanism, Any]]:
 
 def is_scalar(mechanism: Any) -> bool:
     """bool: whether all its numbers are concrete and none is an array, as what is answered on the host needs them."""
-    return not is_traced(mechanism) and not any(np.ndim(leaf) for leaf in jax.tree.leaves(mechanism))
+    return not is_traced(mechanism) and not any(np.ndim(leaf) for leaf in _trees.leaves(mechanism))

@@ -3,11 +3,13 @@
 Feldman & Shenfeld 2025, Lemma 3.2 and Lemma D.2; the runs themselves are `jaxacct.composition.allocation_groups`.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
-import jax
 import numpy as np
 
+from jaxacct._jax import Tracer
 from jaxacct.mechanisms import RandomAllocation
 
 
@@ -16,7 +18,7 @@ def splits_unevenly(mechanism: RandomAllocation) -> bool:
     steps, selected = mechanism.num_steps, mechanism.num_selected
     if type(selected) is int and (selected == 1 or type(steps) is int):  # array checks cost microseconds
         return selected != 1 and steps % selected != 0
-    if any(isinstance(x, jax.core.Tracer) for x in (steps, selected)):
+    if any(isinstance(x, Tracer) for x in (steps, selected)):
         return True
     return bool(np.any(np.mod(steps, selected) != 0))
 

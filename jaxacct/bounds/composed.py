@@ -4,14 +4,15 @@ Compositions of Gaussian and Poisson-sampled rounds, of allocation, or of releas
 of their own; everything else composes by adding Renyi divergences and by convolving loss distributions.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-import jax
-
+from jaxacct._jax import Array, jax
 from jaxacct._method import (
     BOTH,
     Bracketing,
@@ -73,7 +74,7 @@ _FRACTIONAL_TOP = 16.0  # Renyi order: those above are whole wherever a method o
 
 _Kind = TypeVar("_Kind", bound=Method)
 
-RenyiPlan = tuple[tuple[RenyiMethod, Callable[..., jax.Array], tuple[tuple[str, Any], ...]], ...]
+RenyiPlan = tuple[tuple[RenyiMethod, Callable[..., Array], tuple[tuple[str, Any], ...]], ...]
 """The Renyi methods to take the least of, each with its curve in one direction and its static arguments."""
 
 

@@ -5,13 +5,15 @@ Mironov 2017, "Renyi differential privacy", Proposition 7. Shapes: L is the numb
 number of Renyi orders. mu is the distance of the two Gaussians, in standard deviations.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._jax import jax
 from jaxacct._method import BOTH, CLOSED_FORM, Cost, ProfileMethod, RenyiMethod, never
 from jaxacct.bounds import _inversion as inversion
 from jaxacct.bounds._distribution import loss_distribution, of_one_release

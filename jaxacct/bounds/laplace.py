@@ -1,13 +1,14 @@
 """One release of the Laplace mechanism: its profile and its Renyi divergences in closed form, both directions equal."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax
-
+from jaxacct._jax import Array, jax
 from jaxacct._method import (
     BOTH,
     Bracketing,
@@ -96,7 +97,7 @@ def _bracket_of_choice(
 
 
 _SLACK = 2.0**-44  # of logarithms at hand: their roundings, some ten ulp each
-_OfLanes = Callable[[Any], jax.Array]
+_OfLanes = Callable[[Any], Array]
 
 
 def top_of(release: Laplace) -> jax.Array:

@@ -5,11 +5,12 @@ Kairouz & Liu 2021 (Skellam); Bun & Steinke 2016 (zCDP). Shapes: L is the number
 directions are the same.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-
+from jaxacct._jax import jax
 from jaxacct._method import BOTH, CLOSED_FORM, Cost, Method, RenyiMethod, always
 from jaxacct.bounds._distribution import loss_distribution, of_one_release
 from jaxacct.bounds._limits import with_limits

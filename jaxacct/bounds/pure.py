@@ -4,13 +4,14 @@ Kairouz, Oh & Viswanath 2015, Theorem 2.4; Dong, Durfee & Rogers 2020; Mironov 2
 the number of lanes, A that of Renyi orders. Both directions are the same.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax
-
+from jaxacct._jax import Array, jax
 from jaxacct._method import (
     BOTH,
     CLOSED_FORM,
@@ -39,7 +40,7 @@ _SLACK = 2.0**-44  # times 1 + E and the logarithms at hand: their roundings, so
 _HOST_SLACK = 2.0**-48  # relative, of some ten roundings on the host
 _SHARE_DOWN = 1.0 - 2.0**-42  # the exponential of a logarithm of delta, which may be as low as -745
 
-_Function = Callable[[Any, jax.Array], jax.Array]
+_Function = Callable[[Any, Array], Array]
 
 
 def response_log_delta(local: jax.Array, others: jax.Array, epsilon: jax.Array) -> jax.Array:

@@ -4,14 +4,17 @@ Papernot & Steinke 2022, "Hyperparameter tuning with Renyi differential privacy"
 that of Renyi orders. Both directions are bounded at once: the divergences of a run are the larger of both.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
+from jaxacct import _trees
+from jaxacct._jax import jax
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Lanes, Method, Query, RenyiMethod, always
 from jaxacct._types import Direction, Ends
 from jaxacct.bounds._distribution import Distribution
@@ -32,7 +35,7 @@ _ABOVE = MIXED[0][::4]
 
 def _has_numbers(mechanism: PrivateSelection) -> bool:
     """Whether a run is described by numbers: a given loss distribution, a leaf, has no Renyi divergences."""
-    return not any(isinstance(leaf, Mechanism) for leaf in jax.tree.leaves(mechanism))
+    return not any(isinstance(leaf, Mechanism) for leaf in _trees.leaves(mechanism))
 
 
 def _mean(rate: jax.Array, shape: float) -> jax.Array:

@@ -1,12 +1,14 @@
 """Inverse problems: the value of a field at which a privacy budget is just met."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 from typing import Any
 
-import jax
 import numpy as np
 
+from jaxacct import _trees
 from jaxacct._method import LaneBracketMethod, LaneMethod, Query, one_sided
 from jaxacct._precision import is_traced
 from jaxacct._types import Direction, NeighboringRelation
@@ -96,7 +98,7 @@ def calibrate(
     here = keys_after(prefix, mechanism)
     keys = (*here, *find_field(value_at(mechanism, here), field))
     is_whole = field_of(mechanism, keys).is_whole
-    others = [leaf for leaf in jax.tree.leaves(with_fields(mechanism, {keys: UNKNOWN})) if leaf is not UNKNOWN]
+    others = [leaf for leaf in _trees.leaves(with_fields(mechanism, {keys: UNKNOWN})) if leaf is not UNKNOWN]
     if is_traced(others, target_epsilon, target_delta):
         if is_whole or (precision is not None and not math.isinf(precision)):
             raise ValueError(f"field={field!r}, precision={precision}: counts and host methods need concrete numbers")
@@ -123,7 +125,7 @@ def _traced(
 ) -> Any:
     field = field_of(mechanism, keys)
     leaves, structure = flattened(mechanism, keys)
-    probe = jax.tree.unflatten(structure, [field.start if leaf is None else leaf for leaf in leaves])
+    probe = _trees.unflatten(structure, [field.start if leaf is None else leaf for leaf in leaves])
     # whichever argument is traced, the methods are those of traced questions
     traced = next(x for x in (target_delta, target_epsilon, *leaves) if is_traced(x))
     asked = Question(probe, Query.EPSILON, traced, directions, math.inf, method)

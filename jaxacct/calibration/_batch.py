@@ -1,12 +1,14 @@
 """A batch of descriptions in which one field is asked for, and what a search for that field needs to know."""
 
+from __future__ import annotations
+
 import dataclasses
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct import _trees
 from jaxacct.calibration._search import Range
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import UNKNOWN, FieldSpec, number_fields, owner_of, spec_at, with_fields
@@ -45,12 +47,12 @@ class Batch:
     def mechanism(self, values: Any, at: Any = slice(None)) -> Any:
         """The mechanism of the lanes `at`, `values` being the unknown of those lanes."""
         leaves = [values if x is None else x if is_given(x) else x[at] for x in self.leaves]
-        return jax.tree.unflatten(self.structure, leaves)
+        return _trees.unflatten(self.structure, leaves)
 
     def point(self, values: NDArray[Any], lane: int) -> Any:
         """The mechanism of one lane, of Python numbers."""
         numbers = [x if is_given(x) else (values if x is None else x)[lane].item() for x in self.leaves]
-        return jax.tree.unflatten(self.structure, numbers)
+        return _trees.unflatten(self.structure, numbers)
 
 
 def is_given(leaf: Any) -> bool:
@@ -60,7 +62,7 @@ def is_given(leaf: Any) -> bool:
 
 def flattened(mechanism: Mechanism, keys: tuple[Any, ...]) -> tuple[list[Any], Any]:
     """The leaves of `mechanism`, None in place of the field at `keys`, and its structure with that leaf."""
-    leaves, structure = jax.tree.flatten(with_fields(mechanism, {keys: UNKNOWN}))
+    leaves, structure = _trees.flatten(with_fields(mechanism, {keys: UNKNOWN}))
     return [None if leaf is UNKNOWN else leaf for leaf in leaves], structure
 
 

@@ -1,12 +1,13 @@
 """Calibration inside a user's program: one kernel, differentiated through the equation that it solves."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
+from jaxacct import _trees
+from jaxacct._jax import jax, jnp
 from jaxacct._method import LaneBracketMethod, LaneMethod, Query, RenyiMethod, orders_bytes
 from jaxacct._precision import Kernel, Rounding
 from jaxacct._types import Direction
@@ -75,7 +76,7 @@ def _kernel(
 
         def mechanism(private: jax.Array, fields: Sequence[jax.Array]) -> Any:
             """Of what grows with privacy: the logarithm of the unknown, or its negative."""
-            return jax.tree.unflatten(structure, [*fields[:unknown], jnp.exp(sign * private), *fields[unknown:]])
+            return _trees.unflatten(structure, [*fields[:unknown], jnp.exp(sign * private), *fields[unknown:]])
 
         def excess(private: jax.Array, *params: jax.Array) -> tuple[jax.Array, jax.Array]:
             *fields, target_epsilon, target_delta = params

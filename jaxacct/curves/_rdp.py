@@ -1,12 +1,14 @@
 """Renyi divergence against order."""
 
+from __future__ import annotations
+
 import dataclasses
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._jax import Tracer
 from jaxacct._types import Bound, NeighboringRelation
 from jaxacct._validate import check_orders, checked_array
 
@@ -40,7 +42,7 @@ class RdpCurve:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", check_orders("orders", self.orders, with_limits=True))
-        if isinstance(self.values, jax.core.Tracer):
+        if isinstance(self.values, Tracer):
             return
         values = checked_array("values", self.values).astype(np.float64)
         if values.shape[-1:] != self.orders.shape or not (values >= 0).all():

@@ -1,10 +1,11 @@
 """e^-z - 1 + z at complex z, on lanes: what is left of a likelihood ratio's transform once its mean is taken out."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
-
+from jaxacct._jax import jnp
 from jaxacct.special import ULP
 
 _SMALL = 0.1  # |x| below which e^-x - 1 + x is summed as a series, whose length is sized for this

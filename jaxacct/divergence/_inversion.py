@@ -18,12 +18,13 @@ saddle-point bound on this integral.
 The sum and its ends are written once, for JAX arrays inside a kernel and for NumPy arrays on the host.
 """
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import Array, jax, jnp
 from jaxacct._types import Ends
 from jaxacct.special import ULP, cos_and_sin, log_one_minus_inverse
 
@@ -116,7 +117,7 @@ class _Summands(NamedTuple):
 
 
 def _namespace(x: Any) -> Any:
-    return jnp if isinstance(x, jax.Array) else np
+    return jnp if isinstance(x, Array) else np
 
 
 def _summands(line: Line, moments: LineMoments) -> _Summands:
@@ -143,7 +144,7 @@ def _summands(line: Line, moments: LineMoments) -> _Summands:
 
 def _added_up(terms: Any) -> Any:
     """The sum [L] of `terms` [N, L]; NumPy adds in pairs only along what lies side by side in memory."""
-    return jnp.sum(terms, axis=0) if isinstance(terms, jax.Array) else np.ascontiguousarray(terms.T).sum(axis=-1)
+    return jnp.sum(terms, axis=0) if isinstance(terms, Array) else np.ascontiguousarray(terms.T).sum(axis=-1)
 
 
 def _trapezoid(line: Line, of: _Summands, epsilon: jax.Array) -> _Sum:

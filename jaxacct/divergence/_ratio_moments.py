@@ -5,13 +5,14 @@ With x = q (Y - 1), E x = 0, and a power s (a, or 1 - a in the add direction), E
 Shapes: N points, L lanes, A Renyi orders.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import jax, jnp
 from jaxacct.divergence.response._renyi import power_excess
 from jaxacct.special import ULP, expm1, log1p, log_or_minus_inf, log_sum_exp, map_rows, softplus, up
 

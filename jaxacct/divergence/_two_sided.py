@@ -9,10 +9,11 @@ a geometric sum over the outputs; B = a / (2a - 1) for Laplace noise (Mironov 20
 the same, by the mirror that swaps the distributions. Shapes: orders [A, 1], lanes [L].
 """
 
+from __future__ import annotations
+
 from typing import Any
 
-import jax
-
+from jaxacct._jax import jax
 from jaxacct.special import log1p, logexpm1, sinh, up
 from jaxacct.special._namespace import xp
 

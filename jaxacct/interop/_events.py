@@ -1,13 +1,15 @@
 """dp_accounting events from mechanisms, and mechanisms from events."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import attr
-import jax
 import numpy as np
 from dp_accounting import dp_event  # type: ignore[import-untyped]
 
 from jaxacct import mechanisms
+from jaxacct._jax import jax
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, NeighboringRelation
 from jaxacct._validate import python_number

@@ -4,14 +4,15 @@ A fact that a type does not declare does not exist: asking for it raises. There 
 what was run, never how its privacy is bounded.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import operator
 from collections.abc import Iterator
 from typing import Any, TypeVar, dataclass_transform
 
-import jax
-
+from jaxacct import _trees
 from jaxacct._types import Direction, NeighboringRelation
 from jaxacct._validate import check_at_most
 from jaxacct.mechanisms._fields import (
@@ -113,7 +114,7 @@ class Description:
         inside += [getattr(self, name) + self.room <= getattr(self, limit) for name, limit in limits]
         return functools.reduce(operator.and_, inside, True)
 
-    def wrapped(self) -> tuple["Description", ...]:
+    def wrapped(self) -> tuple[Description, ...]:
         """The mechanisms, or the randomizer, that it is made of; () for one that stands by itself."""
         return tuple(
             part for name, spec in base_fields(type(self)).items() for part in spec.values(getattr(self, name))
@@ -196,15 +197,15 @@ class Mechanism(Description):
         """The mechanisms that it composes, each with the number of times that it is run; itself where it is one."""
         return ((self, 1),)
 
-    def as_one_release(self) -> "Mechanism":
+    def as_one_release(self) -> Mechanism:
         """One release that reveals what it reveals of a record that takes part or not; itself if none is known."""
         return self
 
-    def poisson_at_same_rate(self) -> "Mechanism | None":
+    def poisson_at_same_rate(self) -> Mechanism | None:
         """The Poisson-sampled run in which each record takes part as often on average, where there is one."""
         return None
 
-    def participation(self) -> "Participation":
+    def participation(self) -> Participation:
         """How often a record takes part, by numbers that may be arrays or traced."""
         raise undeclared(self, "participation")
 
@@ -237,7 +238,7 @@ class Mechanism(Description):
         """The Gaussian noise of its releases, in turn and then from the beginning again, for concrete scalar fields."""
         raise no_schedule(self)
 
-    def accumulated(self, batches: int) -> "Mechanism":
+    def accumulated(self, batches: int) -> Mechanism:
         """What is run where each noise release is of `batches` of its sampled batches, added up; see `training`."""
         raise not_accumulated(self, batches)
 
@@ -379,21 +380,16 @@ def description(cls: type[_T]) -> type[_T]:
         raise TypeError(f"{cls.__name__} does not declare its {', '.join(missing)}")
     names = tuple(field.name for field in fields if "spec" in field.metadata)
     fixed_names = tuple(field.name for field in fields if "spec" not in field.metadata)
-    keys = tuple(jax.tree_util.GetAttrKey(name) for name in names)
 
     def flatten(thing: Any) -> tuple[list[Any], tuple[Any, ...]]:
         held = vars(thing)
         return [held[name] for name in names], tuple([held[name] for name in fixed_names])
-
-    def flatten_with_keys(thing: Any) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
-        leaves, fixed_values = flatten(thing)
-        return list(zip(keys, leaves, strict=True)), fixed_values
 
     def unflatten(fixed_values: tuple[Any, ...], leaves: Any) -> Any:
         thing = object.__new__(made)
         vars(thing).update(zip((*names, *fixed_names), (*leaves, *fixed_values), strict=True))
         return thing
 
-    jax.tree_util.register_pytree_with_keys(made, flatten_with_keys, unflatten, flatten)
+    _trees.register(made, names, flatten, unflatten)
     add_aliases(made)
     return made

@@ -1,14 +1,15 @@
 """Several runs on the same data."""
 
+from __future__ import annotations
+
 import functools
 import operator
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import Array, jnp
 from jaxacct._types import NeighboringRelation
 from jaxacct._validate import python_number
 from jaxacct.mechanisms._base import Mechanism, Parts, description
@@ -21,7 +22,7 @@ _ROUNDINGS = 8.0  # and one for each part: of quotients, squares, a root
 
 def _together(noises: Sequence[Any], counts: Sequence[Any]) -> Any:
     """(sum_i count_i / noise_i^2)^(-1/2), rounded down."""
-    xp: Any = jnp if any(isinstance(number, jax.Array) for number in (*noises, *counts)) else np
+    xp: Any = jnp if any(isinstance(number, Array) for number in (*noises, *counts)) else np
     kind = xp.result_type(float)
     held = [xp.asarray(noise, kind) for noise in noises]
     least = functools.reduce(xp.minimum, held)

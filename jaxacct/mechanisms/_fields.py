@@ -4,6 +4,8 @@ A field's specification is written once, where the field is declared, and read w
 mechanism is made, by calibration, by sweeps, on axes and on the command line.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import enum
 import functools
@@ -13,10 +15,10 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct import _trees
+from jaxacct._jax import Array, Tracer, jnp
 from jaxacct._validate import (
     check_count,
     check_epsilon,
@@ -30,7 +32,7 @@ from jaxacct._validate import (
 )
 
 _LARGEST_COUNT = 2.0**53  # up to it every whole number is a double
-_NUMBERS = (numbers.Real, np.ndarray, np.generic, jax.Array)
+_NUMBERS = (numbers.Real, np.ndarray, np.generic, Array)
 _PLAIN = (int, float)
 
 Part = Any  # a description, or a tuple of them; their classes are built on this module
@@ -78,8 +80,8 @@ def _real(checked: Callable[[str, Any], None], holds: Callable[[Any], Any]) -> D
     return Domain(check, lambda value: holds(value) & is_exact(value))
 
 
-_POSITIVE = _real(check_positive, lambda value: (value > 0) & (value < jnp.inf))
-_NON_NEGATIVE = _real(check_epsilon, lambda value: (value >= 0) & (value < jnp.inf))
+_POSITIVE = _real(check_positive, lambda value: (value > 0) & (value < math.inf))
+_NON_NEGATIVE = _real(check_epsilon, lambda value: (value >= 0) & (value < math.inf))
 _PROBABILITY = _real(check_probability, lambda value: (value >= 0) & (value <= 1))
 _COUNT = Domain(check_count, is_count)
 
@@ -157,9 +159,9 @@ class FieldSpec:
         held = tuple(map(uncut, held)) if self.is_several and isinstance(held, tuple) else uncut(held)
         if self.is_several or type(held) in _PLAIN or isinstance(held, (*_NUMBERS, str)) or held is UNKNOWN:
             return held
-        if not (isinstance(held, list | tuple) or hasattr(held, "__array__")) or isinstance(held, jax.core.Tracer):
+        if not (isinstance(held, list | tuple) or hasattr(held, "__array__")) or isinstance(held, Tracer):
             return held
-        if any(isinstance(value, jax.core.Tracer) for value in jax.tree.leaves(held)):
+        if any(isinstance(value, Tracer) for value in _trees.leaves(held)):
             return jnp.stack([jnp.asarray(value) for value in held])
         try:
             array = np.asarray(held)
@@ -173,7 +175,7 @@ class FieldSpec:
             self.domain.check(name, held)
             return
         for value in self.values(held):
-            if value is None or value is UNKNOWN or isinstance(value, jax.core.Tracer):
+            if value is None or value is UNKNOWN or isinstance(value, Tracer):
                 continue
             if type(value) not in _PLAIN and not isinstance(value, _NUMBERS):
                 raise ValueError(f"{name}={value!r} must be a number or an array of numbers")
@@ -265,7 +267,7 @@ def positive(
     default: Any = dataclasses.MISSING,
 ) -> Any:
     """A field for a positive, finite amount of noise; or of something else that is at least `least`."""
-    domain = _POSITIVE if least == 0.0 else _from(least, check_positive, lambda value: value < jnp.inf)
+    domain = _POSITIVE if least == 0.0 else _from(least, check_positive, lambda value: value < math.inf)
     low, start = max(least, 1e-4), max(1.0, 2.0 * least)
     spec = FieldSpec(domain, words, help, symbol, unit, privacy, low, 1e8, start, is_several=several, also=also)
     return _field(spec, default)

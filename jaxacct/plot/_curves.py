@@ -1,15 +1,17 @@
 """Epsilon against a field of the mechanism, and delta against epsilon."""
 
+from __future__ import annotations
+
 import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from jaxacct import _trees
 from jaxacct._types import Bound, Interval, PrecisionWarning
 from jaxacct._validate import check_delta, check_epsilon, check_positive
 from jaxacct.accounting import delta, delta_interval, epsilon, epsilon_interval
@@ -186,7 +188,7 @@ def _is_two_sided(mechanism: Mechanism | RdpCurve, precision: float | None) -> b
 
 def _stacked(runs: Sequence[Any]) -> Any:
     """The mechanisms as one with array fields, so that they are answered by one program."""
-    return jax.tree.map(lambda *leaves: np.array(leaves), *runs)
+    return _trees.map_leaves(lambda *leaves: np.array(leaves), *runs)
 
 
 def _check_concrete(mechanism: Mechanism | RdpCurve) -> None:
@@ -194,5 +196,5 @@ def _check_concrete(mechanism: Mechanism | RdpCurve) -> None:
         check_scalar("mechanism.values[..., 0]", mechanism.values[..., 0])
         return
     check_mechanism(mechanism)
-    if any(np.ndim(leaf) for leaf in jax.tree.leaves(mechanism)):
+    if any(np.ndim(leaf) for leaf in _trees.leaves(mechanism)):
         raise ValueError(f"mechanism={mechanism!r} must have scalar fields: one line is drawn for one mechanism")

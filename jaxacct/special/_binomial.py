@@ -4,11 +4,12 @@ C. Loader, "Fast and accurate computation of binomial probabilities" (2000). Dif
 digits as n has; here no term is larger than the answer's own logarithm.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
-import jax
-
-from jaxacct.special._namespace import is_jax, stop_gradient, xp
+from jaxacct._jax import jax
+from jaxacct.special._namespace import OwnDerivative, stop_gradient, xp
 from jaxacct.special._normal import _horner
 from jaxacct.special._rounding import ULP
 
@@ -41,13 +42,10 @@ def stirling_error(x: jax.Array) -> jax.Array:
     return _horner(_STIRLING_P, y) / (12.0 * x * _horner(_STIRLING_Q, y))
 
 
-def _plain_log_quotient(x: jax.Array, y: jax.Array) -> jax.Array:
+@OwnDerivative  # JAX's of the quotient squares y, which may underflow
+def _log_quotient(x: jax.Array, y: jax.Array) -> jax.Array:
     """log(x / y) for x, y > 0."""
     return xp.log(x / y)
-
-
-# with derivatives of its own: JAX's of the quotient squares y, which may underflow
-_log_quotient = jax.custom_jvp(_plain_log_quotient)
 
 
 @_log_quotient.defjvp
@@ -66,8 +64,7 @@ def _deviance(x: jax.Array, mean: jax.Array, difference: jax.Array) -> jax.Array
     w = xp.where(near, v, 0.0)
     series = w * (difference + 2.0 * x * w * w * _horner(_ATANH_SERIES, w * w))
     far = ~near & (x > 0)
-    quotient = _log_quotient if is_jax(x, mean) else _plain_log_quotient
-    log_ratio = quotient(xp.where(far, x, 1.0), xp.where(far, mean, 1.0))
+    log_ratio = _log_quotient(xp.where(far, x, 1.0), xp.where(far, mean, 1.0))
     return xp.where(near, series, xp.where(far, x, 0.0) * log_ratio - difference)
 
 

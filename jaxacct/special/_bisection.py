@@ -4,14 +4,15 @@ A root lies between a point where a condition holds and one where it does not. W
 moved towards the other: never a point between them, so that no rounding of the condition makes the answer unsafe.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import Array, jax, jnp
 from jaxacct._types import Ends
 
 
@@ -51,7 +52,7 @@ def bisect_lanes(holds: Callable[[Any], Any], safe: Any, other: Any, *, num_step
       whole: over whole numbers between whole ends, of which neither is asked about; they are neighbours after as many
         steps as the log2 of their distance, rounded up.
     """
-    xp = jnp if isinstance(safe, jax.Array) else np
+    xp = jnp if isinstance(safe, Array) else np
 
     def halve(_: Any, ends: tuple[Any, Any]) -> tuple[Any, Any]:
         safe, other = ends

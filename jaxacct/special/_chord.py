@@ -1,10 +1,12 @@
 """Bounds at real orders a from those at whole ones, for R with (a - 1) R(a) convex in a and 0 at a = 1."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct.special._namespace import with_rows, xp
 from jaxacct.special._rounding import up
 

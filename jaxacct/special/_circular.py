@@ -4,10 +4,13 @@ NumPy's tangent, exponential and logarithm of real numbers do so; its sine, cosi
 not, and take ten times as long. Of XLA on a CPU sine and cosine do not, and take four times as long.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
+
+from jaxacct._jax import jnp
 
 # Coefficients of fdlibm's polynomials for sine and cosine on [-pi/4, pi/4], highest power first.
 _SINE = (1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06,

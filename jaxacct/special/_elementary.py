@@ -6,8 +6,9 @@ arrays NumPy's. What is booked for each holds given that XLA's functions err by 
 expm1 and sinh make of the exponential is looked at with the ground (docs/numerics.md).
 """
 
-import jax
-import jax.numpy as jnp
+from __future__ import annotations
+
+from jaxacct._jax import jax, jnp
 
 
 def log1p(x: jax.Array) -> jax.Array:

@@ -8,14 +8,16 @@ With a ~ Bin(m, 1/2), d = 2k - m and b = m - k,
 positive integrals both: nothing cancels, however far the tail. The same formulas hold for real k and m.
 """
 
+from __future__ import annotations
+
 import functools
 from fractions import Fraction
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._jax import jax
 from jaxacct.special._binomial import LOG_2PI, stirling_error
 from jaxacct.special._namespace import is_jax, xp
 from jaxacct.special._normal import _horner

@@ -1,11 +1,13 @@
 """Elementary functions of logarithms, free of cancellation and with finite derivatives."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 
+from jaxacct._jax import Array, jax
 from jaxacct.special._namespace import is_jax, lane_map, stop_gradient, xp
 
 
@@ -38,7 +40,7 @@ def log_one_minus_inverse(a: Any) -> Any:
 
 def log_or_minus_inf(x: Any) -> Any:
     """log(x), -inf at 0 and below, nan of nan; of a JAX array (with finite derivatives) or of NumPy numbers."""
-    if isinstance(x, jax.Array):
+    if isinstance(x, Array):
         none = x <= 0
         return xp.where(none, -xp.inf, xp.log(xp.where(none, 1.0, x)))
     with np.errstate(divide="ignore"):

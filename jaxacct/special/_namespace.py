@@ -5,15 +5,17 @@ NumPy arrays alone give NumPy arrays, at once and without any compilation; one J
 operation JAX's. What is made of constants only is NumPy's, which a program takes as a constant.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct import _trees
+from jaxacct._jax import Array, jax, jnp
 from jaxacct.special import _elementary
 
 # Types that are the host's beyond doubt: asking `jax.Array` about each of them takes longer than a small operation.
@@ -29,7 +31,7 @@ def is_jax(*values: Any) -> bool:
         if kind is tuple or kind is list or isinstance(value, (tuple, list)):
             if is_jax(*value):
                 return True
-        elif isinstance(value, jax.Array):
+        elif isinstance(value, Array):
             return True
     return False
 
@@ -50,13 +52,13 @@ class _Namespace:
         if not callable(on_host) or isinstance(on_host, type):
             found = on_host
         else:
-            on_device = _OWN.get(name) or getattr(jnp, name)
+            own = _OWN.get(name)
 
             @functools.wraps(on_host)
             def found(*args: Any, **rest: Any) -> Any:
                 if _HOST.issuperset(map(type, args)) or not is_jax(args):
                     return on_host(*args, **rest)
-                return on_device(*args, **rest)
+                return (own or getattr(jnp, name))(*args, **rest)
 
         setattr(self, name, found)  # next time without this function
         return found
@@ -71,7 +73,30 @@ log1p, expm1, sinh, tanh = xp.log1p, xp.expm1, xp.sinh, xp.tanh
 
 def stop_gradient(x: Any) -> Any:
     """`x`, a tree, constant under differentiation."""
-    return jax.lax.stop_gradient(x) if is_jax(*jax.tree.leaves(x)) else x
+    return jax.lax.stop_gradient(x) if is_jax(*_trees.leaves(x)) else x
+
+
+class OwnDerivative:
+    """Decorator: `fn`, whose derivative is what `defjvp` is given, as for `jax.custom_jvp`; of NumPy's arrays `fn`."""
+
+    def __init__(self, fn: Callable[..., Any]):
+        self._fn = fn
+        self._rule: Callable[..., Any] | None = None
+        functools.update_wrapper(self, fn)
+
+    def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorator of the rule ``(primals, tangents) -> (value, tangent)``."""
+        self._rule = rule
+        return rule
+
+    def __call__(self, *args: Any) -> Any:
+        return self._on_device(*args) if is_jax(*args) else self._fn(*args)
+
+    @functools.cached_property
+    def _on_device(self) -> Any:
+        made = jax.custom_jvp(self._fn)
+        made.defjvp(self._rule)
+        return made
 
 
 def cond(holds: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *args: Any) -> Any:
@@ -83,7 +108,7 @@ def cond(holds: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *a
 
 def while_loop(goes_on: Callable[[Any], Any], step: Callable[[Any], Any], state: Any) -> Any:
     """``state = step(state)`` while ``goes_on(state)``; JAX where a leaf of the first state is its array."""
-    if is_jax(*jax.tree.leaves(state)):
+    if is_jax(*_trees.leaves(state)):
         return jax.lax.while_loop(goes_on, step, state)
     while goes_on(state):
         state = step(state)
@@ -92,7 +117,7 @@ def while_loop(goes_on: Callable[[Any], Any], step: Callable[[Any], Any], state:
 
 def fori_loop(low: int, high: int, step: Callable[[Any, Any], Any], state: Any) -> Any:
     """``state = step(i, state)`` for i from `low` to `high` - 1; JAX where a leaf of the first state is its array."""
-    if is_jax(*jax.tree.leaves(state)):
+    if is_jax(*_trees.leaves(state)):
         return jax.lax.fori_loop(low, high, step, state)
     for i in range(low, int(high)):
         state = step(np.int32(i), state)
@@ -101,11 +126,11 @@ def fori_loop(low: int, high: int, step: Callable[[Any, Any], Any], state: Any) 
 
 def lane_map(fn: Callable[[Any], Any], rows: Any) -> Any:
     """``fn`` of each row of a tree of arrays, the answers stacked: `jax.lax.map`, or a loop on the host."""
-    leaves, tree = jax.tree.flatten(rows)
+    leaves, tree = _trees.flatten(rows)
     if is_jax(*leaves):
         return jax.lax.map(fn, rows)
-    found = [fn(jax.tree.unflatten(tree, [leaf[i] for leaf in leaves])) for i in range(len(leaves[0]))]
-    return jax.tree.map(lambda *parts: np.stack(parts), *found)
+    found = [fn(_trees.unflatten(tree, [leaf[i] for leaf in leaves])) for i in range(len(leaves[0]))]
+    return _trees.map_leaves(lambda *parts: np.stack(parts), *found)
 
 
 def row_map(fn: Callable[[Any], Any], rows: Any, *, at_once: int) -> Any:
@@ -114,14 +139,14 @@ def row_map(fn: Callable[[Any], Any], rows: Any, *, at_once: int) -> Any:
     JAX takes `at_once` rows, less with more lanes. NumPy takes the rows of one lane as lanes, so that `fn` must
     broadcast its rows with what it knows of the lanes.
     """
-    leaves, tree = jax.tree.flatten(rows)
+    leaves, tree = _trees.flatten(rows)
     num_lanes = leaves[0].shape[-1]
     if is_jax(*leaves):
         return jax.lax.map(fn, rows, batch_size=max(1, at_once // num_lanes))
     if num_lanes > 1:
         return lane_map(fn, rows)
     parts = [
-        fn(jax.tree.unflatten(tree, [leaf[start : start + at_once, 0] for leaf in leaves]))
+        fn(_trees.unflatten(tree, [leaf[start : start + at_once, 0] for leaf in leaves]))
         for start in range(0, len(leaves[0]), at_once)
     ]
     return np.moveaxis(np.concatenate(parts, axis=-1), -1, 0)[..., None]
@@ -129,13 +154,13 @@ def row_map(fn: Callable[[Any], Any], rows: Any, *, at_once: int) -> Any:
 
 def scan(step: Callable[[Any, Any], tuple[Any, Any]], state: Any, numbers: NDArray[Any]) -> Any:
     """``state, row = step(state, i)`` for each i of the `numbers`, the rows stacked: (state, rows)."""
-    if is_jax(*jax.tree.leaves(state)):
+    if is_jax(*_trees.leaves(state)):
         return jax.lax.scan(step, state, numbers)
     rows = []
     for i in numbers:
         state, row = step(state, i)
         rows.append(row)
-    return state, jax.tree.map(lambda *parts: np.stack(parts), *rows)
+    return state, _trees.map_leaves(lambda *parts: np.stack(parts), *rows)
 
 
 def rows_from(x: Any, start: Any, size: int) -> Any:
@@ -153,7 +178,7 @@ def row_at(x: Any, i: Any) -> Any:
 def with_rows(x: Any, at: Any, rows: Any) -> Any:
     """`x` with `rows` at `at`, an index or several (of JAX: traced, or not)."""
     if is_jax(x, at, rows):
-        if isinstance(at, jax.Array) and not at.ndim:
+        if isinstance(at, Array) and not at.ndim:
             return jax.lax.dynamic_update_index_in_dim(x, rows, at, 0)
         return jnp.asarray(x).at[at].set(rows)
     whole = np.array(x)

@@ -3,10 +3,11 @@
 phi is the density, Phi the distribution function.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
-import jax
-
+from jaxacct._jax import jax
 from jaxacct.special._logspace import log1mexp
 from jaxacct.special._namespace import is_jax, xp
 

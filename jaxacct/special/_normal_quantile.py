@@ -1,10 +1,10 @@
 """Quantiles of the normal distribution, with what they may be off."""
 
+from __future__ import annotations
+
 import math
 
-import jax
-import jax.numpy as jnp
-
+from jaxacct._jax import jax, jnp
 from jaxacct.special._logspace import log1mexp
 from jaxacct.special._normal import log_normal_tail, mills_ratio
 from jaxacct.special._rounding import ULP

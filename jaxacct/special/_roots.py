@@ -1,11 +1,13 @@
 """Root of a decreasing function, returned on the safe side and differentiable."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct.special._namespace import fori_loop, is_jax, xp
 
 # They steer speed and tightness only: whatever they are, the answer is a point found to be on the safe side.

@@ -1,11 +1,12 @@
 """Power series with non-negative coefficients, kept as logarithms (coefficients first, lanes last)."""
 
+from __future__ import annotations
+
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import jax, jnp
 from jaxacct.special._logspace import log_sum_exp
 from jaxacct.special._namespace import is_jax, scan, stop_gradient, xp
 from jaxacct.special._rounding import ULP

@@ -1,14 +1,16 @@
 """One question at every point of a grid."""
 
+from __future__ import annotations
+
 import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct._precision import lanes_over
 from jaxacct._types import Direction, NeighboringRelation
 from jaxacct._validate import check_count, checked_choice, checked_number

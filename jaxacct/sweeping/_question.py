@@ -1,13 +1,15 @@
 """What a sweep asks at each point."""
 
+from __future__ import annotations
+
 import dataclasses
 import importlib.metadata
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct import _trees
 from jaxacct._method import BracketMethod, Cost, LaneBracketMethod, LaneMethod, Query
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
@@ -113,7 +115,7 @@ class Question:
 
     def settings(self) -> dict[str, Any]:
         """What decides the answers besides the grid, as JSON."""
-        leaves, structure = jax.tree.flatten(with_fields(self.mechanism, dict.fromkeys(self.paths.values(), UNKNOWN)))
+        leaves, structure = _trees.flatten(with_fields(self.mechanism, dict.fromkeys(self.paths.values(), UNKNOWN)))
         try:
             version = importlib.metadata.version("jaxacct")
         except importlib.metadata.PackageNotFoundError:
@@ -151,7 +153,7 @@ def question(
     paths = {name: find_field(mechanism, name) for name in grid.axes if name not in _TARGETS}
     if len(set(paths.values())) < len(paths):
         raise ValueError(f"grid names a field twice: {list(paths)}")
-    fixed = jax.tree.leaves(with_fields(mechanism, dict.fromkeys(paths.values(), UNKNOWN)))
+    fixed = _trees.leaves(with_fields(mechanism, dict.fromkeys(paths.values(), UNKNOWN)))
     if any(np.ndim(x) for x in fixed if x is not UNKNOWN):
         raise ValueError(f"mechanism={mechanism!r} must have scalar fields where it is not swept")
     target = targets[given[0]]

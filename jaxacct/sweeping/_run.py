@@ -1,5 +1,7 @@
 """The loop over the chunks of a sweep, wherever they are answered."""
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import multiprocessing
@@ -7,10 +9,10 @@ import time
 from collections.abc import Generator
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._jax import jax
 from jaxacct._precision import of_many_points
 from jaxacct._types import Bound
 from jaxacct.sweeping._file import SweepFile
@@ -110,7 +112,7 @@ class Run:
         start = number * self.chunk_size
         return self.grid.points(start, min(start + self.chunk_size, self.grid.size))
 
-    def _answers(self, numbers: NDArray[Any], outcome: "_Outcome") -> _Answers:
+    def _answers(self, numbers: NDArray[Any], outcome: _Outcome) -> _Answers:
         """(number, answers) of chunks as they are done; None now and then where that takes long."""
         if self.workers is not None:
             yield from self._spread(self.workers, numbers, outcome)
@@ -134,7 +136,7 @@ class Run:
                     outcome.failed = ()
                     return
 
-    def _spread(self, workers: Workers, numbers: NDArray[Any], outcome: "_Outcome") -> _Answers:
+    def _spread(self, workers: Workers, numbers: NDArray[Any], outcome: _Outcome) -> _Answers:
         spread = Spread(workers, self.chunk, self._points, map(int, numbers), numbers.size)
         try:
             yield from spread
@@ -142,7 +144,7 @@ class Run:
             outcome.failed = tuple(spread.failed[number] for number in sorted(spread.failed))
             outcome.num_again += spread.num_again
 
-    def _result(self, so_far: "_SoFar", outcome: "_Outcome") -> SweepResult:
+    def _result(self, so_far: _SoFar, outcome: _Outcome) -> SweepResult:
         ask = self.chunk.ask
         return SweepResult(
             ask.query.value,

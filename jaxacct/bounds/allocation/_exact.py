@@ -5,15 +5,16 @@ After the first n of t steps the likelihood ratio is X = 1 + (1/t) sum_{i<=n} (Y
 side; see `jaxacct.divergence.allocation._profile`.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 from collections.abc import Mapping
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import jax, jnp
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, LaneBracketMethod, Lanes, Query, always, never
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends

@@ -4,14 +4,15 @@ Feldman & Shenfeld 2025, Theorem 4.8 and Lemma 3.2, with the moments of Mironov 
 adjacency; on the host the loss distribution knows more.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import Tracer, jax, jnp
 from jaxacct._method import Cost, Lanes, RenyiMethod, always, orders_bytes
 from jaxacct._types import Direction
 from jaxacct.bounds._limits import with_limits
@@ -86,7 +87,7 @@ def laplace_add_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], une
 
 
 def _statics(mechanism: RandomAllocation) -> dict[str, Any]:
-    is_known = not isinstance(mechanism.num_steps, jax.core.Tracer)
+    is_known = not isinstance(mechanism.num_steps, Tracer)
     num_bits = int(np.max(mechanism.num_steps)).bit_length() if is_known else _MOST_BITS
     return {**split_statics(mechanism), "num_bits": min(num_bits, _MOST_BITS)}
 

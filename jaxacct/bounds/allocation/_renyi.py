@@ -6,13 +6,15 @@ multiplier sigma, t steps, k selected, E fresh epochs. Lemma 3.2 turns k-out-of-
 Shapes: A Renyi orders, L lanes. ``uneven`` is static: False promises that k divides t, which halves the work.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct._method import orders_bytes
 from jaxacct.bounds.gaussian import unamplified_rdp
 from jaxacct.composition import allocation_groups, compose_gaussian_mu, compose_rdp

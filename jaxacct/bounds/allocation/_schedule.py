@@ -5,13 +5,15 @@ ratio is the mean of t independent ratios Y_i, 1 for the steps not yet done. Add
 step a record. `PartialAllocation` and `ScheduledAllocation`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._jax import jax
 from jaxacct.bounds.allocation._renyi import closed_form_add_epsilon, closed_form_add_log_delta
 from jaxacct.composition import compose_gaussian_mu, compose_rdp
 from jaxacct.divergence.allocation._powers import rdp_from_log_excess

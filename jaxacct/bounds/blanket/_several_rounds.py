@@ -4,13 +4,14 @@ docs/papers/blanket.md, BL-6: rounds compose as epochs of shuffled batches do (S
 one profile, the largest over ordered pairs of data.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import math
 from typing import Any
 
-import jax
-
+from jaxacct import _trees
 from jaxacct._method import always
 from jaxacct._types import Bound, Direction, TooFineError
 from jaxacct.bounds._distribution import Distribution, Parts
@@ -68,7 +69,7 @@ def _knots(mechanism: Any, goal: float) -> Knots:
 
 def _one_round(mechanism: Any) -> Any:
     """A description of one round, of Python's numbers: rounds of one kind share what is looked at."""
-    return jax.tree.map(float, dataclasses.replace(mechanism, num_epochs=1))
+    return _trees.map_leaves(float, dataclasses.replace(mechanism, num_epochs=1))
 
 
 @functools.lru_cache(maxsize=64)

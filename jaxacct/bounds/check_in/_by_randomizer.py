@@ -11,13 +11,15 @@ two thirds, about where the reports begin to hold log(1/delta) clones. So the le
 probabilities is taken.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct import _trees
+from jaxacct._jax import jax, jnp
 from jaxacct.bounds.check_in import _one_setting as one_setting
 from jaxacct.bounds.check_in._profile import (
     CheckInPair,
@@ -96,10 +98,10 @@ def _lanes(mechanism: CheckIn, local_epsilon: jax.Array | None = None) -> _Lanes
 
 def lane_by_lane(fn: Callable[..., jax.Array], lanes: Any) -> jax.Array:
     """``fn`` of one lane at a time, [.., 1] to [.., L]: the tables of one pair take as much memory as a batch may."""
-    size = jax.tree.leaves(lanes)[0].shape[0]
+    size = _trees.leaves(lanes)[0].shape[0]
     if size == 1:
         return fn(lanes)
-    found = lane_map(fn, jax.tree.map(lambda x: x.reshape(-1, 1), lanes))
+    found = lane_map(fn, _trees.map_leaves(lambda x: x.reshape(-1, 1), lanes))
     return xp.moveaxis(found[..., 0], 0, -1)
 
 
@@ -182,10 +184,10 @@ def _one_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
     if not is_jax(*at):
         return one_setting.upper_epsilon(at, log_delta, *_cost(at), _usable_local(at))
     pair = _pair(at, _REPORTS, _CLONES)
-    leaves, tree = jax.tree.flatten((at, pair))
+    leaves, tree = _trees.flatten((at, pair))
 
     def profile(epsilon: jax.Array, *leaves: jax.Array) -> ProfilePoint:
-        return _profile(epsilon, *jax.tree.unflatten(tree, leaves))
+        return _profile(epsilon, *_trees.unflatten(tree, leaves))
 
     hopeless = stop_gradient(_cost(at)[0] >= log_delta) | ~(pair.local_epsilon >= 0)
     high = xp.where(hopeless, xp.nan, xp.minimum(at.local_epsilon, at.highest))

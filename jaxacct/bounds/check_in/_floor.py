@@ -3,12 +3,14 @@
 Post-processing: what holds for binary randomized response then holds for the mechanism. Replace-one adjacency.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 
+from jaxacct._jax import Array, jax
 from jaxacct._precision import is_traced
 from jaxacct.bounds.check_in._by_randomizer import lane_by_lane
 from jaxacct.bounds.shuffle._gaussian_reports import sign_local_epsilon
@@ -24,7 +26,7 @@ from jaxacct.mechanisms._check_in import CheckIn
 from jaxacct.special import down
 from jaxacct.special._namespace import xp
 
-_Response = tuple[jax.Array, jax.Array]
+_Response = tuple[Array, Array]
 
 
 def _response_of_finite(randomizer: FiniteRandomizer, prob: jax.Array) -> _Response:

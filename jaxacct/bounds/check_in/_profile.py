@@ -9,12 +9,14 @@ k-subset. With D_k the profile of k shuffled reports, advanced joint convexity t
 Upper bound, replace-one adjacency, both directions, for any D_k that bounds both and does not increase with k.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct.divergence.check_in._blocks import Blocks, Layout, binomial_blocks, log_mixture
 from jaxacct.divergence.check_in._both_ends import Cells, log_profile
 from jaxacct.divergence.check_in._clones import CountLaw, clones_upper, count_law

@@ -6,8 +6,9 @@ sends one report or none. With l and d the local epsilon and delta of a report, 
 composition. Replace-one adjacency.
 """
 
-import jax
+from __future__ import annotations
 
+from jaxacct._jax import jax
 from jaxacct.bounds.shuffle._pair import pair_of
 from jaxacct.mechanisms import CheckIn
 from jaxacct.special import log1p, up

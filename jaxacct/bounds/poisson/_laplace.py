@@ -4,13 +4,14 @@ Zhu, Dong & Wang 2022, Theorem 11: a step's pair is (1-q) Q + q P against Q, P a
 moments are those of 1 - q + q Y under Q, Y = dP/dQ.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import jax, jnp
 from jaxacct._method import Lanes, orders_bytes
 from jaxacct.bounds._by_ratio import by_direction
 from jaxacct.bounds.laplace import top_of

@@ -1,10 +1,12 @@
 """One Poisson-sampled Gaussian step in closed form, on lanes; of a traced number of steps too, where it is 1."""
 
+from __future__ import annotations
+
 from typing import Any
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct._method import BOTH, CLOSED_FORM, Cost, ProfileMethod
 from jaxacct._precision import is_traced
 from jaxacct._types import Direction

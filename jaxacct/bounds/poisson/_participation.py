@@ -1,12 +1,14 @@
 """Poisson-sampled steps, allocated or not: with probability (1 - q)^T the record joins none, whatever they release."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._jax import jax
 from jaxacct._method import BOTH, CLOSED_FORM, Bracketing, BracketMethod, Cost, ProfileMethod, Query, never
 from jaxacct._types import Direction, Ends
 from jaxacct.conversion import delta_from_log

@@ -3,14 +3,17 @@
 Certified loss distributions, as `jaxacct.pld` makes them, on a grid that scales with the composed loss.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 import numbers
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
+from jaxacct import _trees
+from jaxacct._jax import Array
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
 from jaxacct.bounds.poisson._law import DISTRIBUTION
@@ -31,7 +34,7 @@ _TOP_POINTS = 512.0  # grid points wanted up to about that largest loss
 _TAIL = 1e-32  # mass that discretising a step may book at 0 and at infinity
 _NUM_TILTS = 60  # exponents tried in a guess of log delta, which decides only where a distribution is sharp
 
-_NUMBERS = (numbers.Real, np.ndarray, jax.Array)
+_NUMBERS = (numbers.Real, np.ndarray, Array)
 
 
 class Steps(NamedTuple):
@@ -43,7 +46,7 @@ class Steps(NamedTuple):
 
 def concrete_base(mechanism: PoissonSampled | RandomAllocation) -> Any:
     """The release of one step of `mechanism`, a mechanism whose numbers are Python floats."""
-    return jax.tree.map(lambda x: float(x) if isinstance(x, _NUMBERS) else x, mechanism.mechanism)
+    return _trees.map_leaves(lambda x: float(x) if isinstance(x, _NUMBERS) else x, mechanism.mechanism)
 
 
 def runs_of(mechanism: RandomAllocation) -> tuple[Group[int], ...]:

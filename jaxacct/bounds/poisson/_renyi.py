@@ -3,10 +3,11 @@
 Mironov, Talwar & Zhang 2019, "Renyi differential privacy of the sampled Gaussian mechanism".
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
-import jax
-
+from jaxacct._jax import jax
 from jaxacct.composition import compose_rdp
 from jaxacct.divergence.gaussian._sampled import sampled_gaussian_rdp
 from jaxacct.divergence.gaussian._sampled_add import sampled_gaussian_add_rdp

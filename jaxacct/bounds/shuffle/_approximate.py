@@ -4,11 +4,12 @@ Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", sections 2.3, 3.1, 5
 CL-S12, CL-S13, CL-S19). Replace-one adjacency. The pair enters as a `Profile`, any valid upper bound on its divergence.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
-
+from jaxacct._jax import Array, jax
 from jaxacct.divergence.clones._profile import ProfileEnds, clones_delta
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.special import log_up, softplus, solve_decreasing, up
@@ -16,7 +17,7 @@ from jaxacct.special._namespace import xp
 
 # From (epsilon, num_reports, local_epsilon), each [L], to a bracket of the pair's log delta. Its upper end is used; the
 # log tail, that of -d delta / d e^epsilon, only steers a search.
-Profile = Callable[[jax.Array, jax.Array, jax.Array], ProfileEnds]
+Profile = Callable[[Array, Array, Array], ProfileEnds]
 
 
 def pure_profile(*, window: int) -> Profile:

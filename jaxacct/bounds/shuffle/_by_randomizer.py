@@ -6,12 +6,14 @@ delta 0), a lower one 0 (log delta -inf). `mechanism` holds lanes, `log_delta` i
 `log_delta` and `epsilon` are [L]. Sizes after the star are static, from the function named `.._statics` above.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct._precision import is_traced
 from jaxacct.bounds.shuffle._approximate import (
     Guarantee,

@@ -11,10 +11,11 @@ proof ends with w delta. Upper bound, replace-one adjacency, adaptive sequences 
 p n >= 16 log(2/delta); its proof uses log(4/delta), and so do we.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
-import jax
-
+from jaxacct._jax import jax
 from jaxacct.special import down, up
 from jaxacct.special._namespace import xp
 

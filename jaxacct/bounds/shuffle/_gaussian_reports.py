@@ -6,12 +6,15 @@ Upper bounds by Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theor
 compute from the reports: their sum, or their signs. Replace-one adjacency.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 
+from jaxacct import _trees
+from jaxacct._jax import jax
 from jaxacct.bounds.shuffle._approximate import (
     Guarantee,
     log_gaussian_replacement_cost,
@@ -46,7 +49,7 @@ def gaussian_upper_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, window:
     the least over local epsilons, on lanes over a grid of them; inf for several rounds.
     """
     del pure
-    if not is_jax(*jax.tree.leaves(mechanism), log_delta):
+    if not is_jax(*_trees.leaves(mechanism), log_delta):
         return _one_by_one(one_round_epsilon, mechanism, log_delta, xp.inf)
     n = xp.asarray(mechanism.num_reports, xp.float64)
     mu = 1.0 / mechanism.mechanism.noise_multiplier
@@ -66,7 +69,7 @@ def gaussian_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, window:
     Upper bound, as `gaussian_upper_epsilon`; 0 for several rounds.
     """
     del pure
-    if not is_jax(*jax.tree.leaves(mechanism), epsilon):
+    if not is_jax(*_trees.leaves(mechanism), epsilon):
         return _one_by_one(one_round_log_delta, mechanism, epsilon, 0.0)
     n = xp.asarray(mechanism.num_reports, xp.float64)
     mu = 1.0 / mechanism.mechanism.noise_multiplier

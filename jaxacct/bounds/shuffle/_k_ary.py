@@ -3,11 +3,13 @@
 Feldman, McMillan & Talwar 2021, Theorem 4.1, extended to all values. Replace-one adjacency, one round.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct._precision import is_traced
 from jaxacct.bounds.shuffle._pair import TRACED_REPORTS, pair_lanes, where_single
 from jaxacct.divergence.clones._multi_component import component_windows, k_ary_blanket_pair

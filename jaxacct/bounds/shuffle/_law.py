@@ -4,15 +4,17 @@ Feldman, McMillan & Talwar 2021, Theorem 3.2: the pair dominates a round, adapti
 Replace-one adjacency; the pair is symmetric, so one direction serves.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import math
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._jax import jax
 from jaxacct._method import always, never
 from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError

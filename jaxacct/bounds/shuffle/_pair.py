@@ -3,12 +3,15 @@
 Feldman, McMillan & Talwar 2021, Theorem 3.2. Replace-one adjacency; the pairs are symmetric, so there is one direction.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, cast
 
-import jax
 import numpy as np
 
+from jaxacct import _trees
+from jaxacct._jax import jax
 from jaxacct._precision import is_traced
 from jaxacct.divergence.clones._profile import TRACED_WINDOW, window_for
 from jaxacct.mechanisms import FiniteRandomizer, KaryRandomizedResponse, LaplaceReports, LocalRandomizer, Shuffled
@@ -82,7 +85,7 @@ def clones_statics(mechanism: Shuffled) -> dict[str, Any]:
     """A dict of static sizes for the clones kernels, wide enough for every lane, and whether the randomizer is pure."""
     if is_traced(mechanism) or type(mechanism.mechanism) not in _PAIRS:
         return {"window": TRACED_WINDOW, "pure": is_pure(mechanism)}
-    clone_prob, _ = pair_of(jax.tree.map(np.asarray, mechanism.mechanism))
+    clone_prob, _ = pair_of(_trees.map_leaves(np.asarray, mechanism.mechanism))
     return {"window": window_for(mechanism.num_reports, clone_prob), "pure": is_pure(mechanism)}
 
 

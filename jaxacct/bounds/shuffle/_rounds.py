@@ -6,11 +6,12 @@ delta_1 costs 1 - (1 - delta_1)^count (1 - slack) <= count delta_1 + slack, wher
 composition of pure steps.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 
-import jax
-
+from jaxacct._jax import jax
 from jaxacct.special import ULP, log1mexp, log_down, log_sum_exp, log_up, map_rows, solve_decreasing, up
 from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding
 from jaxacct.special._namespace import stop_gradient, xp

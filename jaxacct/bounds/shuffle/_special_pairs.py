@@ -6,11 +6,13 @@ adjacency, both directions. E = e^eps. These are the paper's own bounds, as prin
 capped by the unshuffled report nor monotone in the order; `repaired` makes it both.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct.divergence.response._special_pair import (
     exponential_log_moment,
     moment_bound_log_excess,

@@ -12,12 +12,14 @@ The sum over m takes every h-th value (`_lattice_comb`): M^a E*_M is a positive 
 j <= K = ceil(a), and M^-a = int u^(a-1) e^(-uM) du / Gamma(a).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct.divergence.response._lattice_comb import (
     EXPONENT,
     gamma_reach,

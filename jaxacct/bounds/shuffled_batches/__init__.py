@@ -5,11 +5,12 @@ amplification, what holds where the orders are known: given them neighbours diff
 contribution of norm at most 1, and the hockey-stick divergence is jointly convex. From below: tests of explicit data.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-
+from jaxacct._jax import jax
 from jaxacct._method import BOTH, CLOSED_FORM, Cost, RenyiMethod, never
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._orders import mixed

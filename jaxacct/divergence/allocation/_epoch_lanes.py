@@ -10,13 +10,14 @@ X', and its transform falls like e^{-tau^2 y^2/2} whatever the law of X is.
 Shapes: [L] lanes, of either direction; [L, Z] nodes of the rule in the Gaussian variable; [L, N] nodes of the line.
 """
 
+from __future__ import annotations
+
 import math
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import jax, jnp
 from jaxacct._types import Ends
 from jaxacct.divergence.allocation._lane_rule import (
     INNER,

@@ -5,14 +5,16 @@ which have a sum of positive terms (`jaxacct.divergence.allocation._powers`), it
 moments do not determine the others (the law is lognormal).
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._jax import jax
 from jaxacct.divergence.allocation._laplace import _log_laplace_difference
 from jaxacct.divergence.allocation._powers import gaussian_log_excess
 from jaxacct.special import (

@@ -6,12 +6,12 @@ Y = exp(s g - s^2/2), s = 1/sigma, g standard normal under Q; W = Y - 1. As `jax
 Shapes: [L] lanes; [L, Z] nodes of the rule; [L, N] nodes of a vertical line, [L, J] points of the real axis.
 """
 
+from __future__ import annotations
+
 import math
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-
+from jaxacct._jax import jax, jnp
 from jaxacct.divergence._centred_exp import centred_exp
 from jaxacct.special import ULP, expm1, log_normal_tail, vector_cos_and_sin
 

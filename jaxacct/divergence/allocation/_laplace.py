@@ -4,13 +4,15 @@ E_Q[X^-p], p > 0, is the moment of order a = 1 + p of the *add* direction of 1-o
 (Q^t against P-bar); E_Q[X^a], 1 < a < 2, the remove direction below the integer orders.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct.special import log1mexp, log1p, log_normal_tail, log_sum_exp, logexpm1, map_rows, softplus, up
 from jaxacct.special._namespace import row_map, stop_gradient, xp
 

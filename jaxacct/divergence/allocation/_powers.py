@@ -4,6 +4,8 @@ E_Q[X^a] is the moment behind the remove direction of 1-out-of-t random allocati
 law with the record in one uniform step, Q^t the law without it, X their likelihood ratio.
 """
 
+from __future__ import annotations
+
 import functools
 import itertools
 import math
@@ -11,10 +13,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import jax, jnp
 from jaxacct.divergence.allocation._grid import Real
 from jaxacct.special import (
     LEAST_NORMAL,

@@ -4,14 +4,16 @@ The t steps of an epoch come in phases of n_j steps of noise multiplier sigma_j.
 their Y_i is 1, a phase without noise in X, left out of the sums; so t may exceed the sum of the n_j.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct.divergence.allocation._laplace import _log_laplace_difference, _right_end, bracketed_rdp, left_end
 from jaxacct.divergence.allocation._powers import (
     bracket_above,

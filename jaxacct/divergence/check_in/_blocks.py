@@ -4,12 +4,14 @@ Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins" 
 a static number of blocks. No count is cut off, so that a divergence which rare small counts dominate is not missed.
 """
 
+from __future__ import annotations
+
 import math
 from typing import NamedTuple
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct.divergence.response._binary import _langevin
 from jaxacct.special import ULP, log1mexp, log_sum_exp, log_up
 from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding

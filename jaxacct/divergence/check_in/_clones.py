@@ -6,12 +6,14 @@ value at the first bounds all: work and memory do not grow with k. `jaxacct.dive
 one k, and twenty times slower for many.
 """
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._jax import jax
 from jaxacct.divergence.check_in._blocks import Layout, binomial_blocks
 from jaxacct.divergence.clones._profile import MAX_EPSILON
 from jaxacct.special import ULP, log1mexp, log_sum_exp, softplus

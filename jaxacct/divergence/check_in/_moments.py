@@ -5,12 +5,14 @@ CI-S23: a profile bound delta(eps), eps >= 0, that holds in both directions give
     e^((a-1) R_a) - 1 <= a (a-1) int_0^inf (e^((a-1) eps) + e^(-a eps)) delta(eps) d eps.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct.special import log1mexp, log_sum_exp, log_up, logexpm1, map_rows, softplus, up
 from jaxacct.special._namespace import is_jax, xp
 

@@ -9,13 +9,15 @@ in the direction "mixture first", exactly (CI-S21, CI-S23 for this pair). A lowe
 that covers binary randomized response; replace-one adjacency.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct.divergence.check_in._both_ends import highest_above
 from jaxacct.divergence.check_in._positive_part import order_of
 from jaxacct.divergence.check_in._response_line import guessed, response_line

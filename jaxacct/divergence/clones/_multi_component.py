@@ -12,11 +12,12 @@ where (m - 1, c) are two counts of a multinomial of n - 1 trials. Both direction
 `_multi_component_mean` (over m only) and in `jaxacct.papers.clones._three_components` (over m and c).
 """
 
+from __future__ import annotations
+
 import math
 from typing import NamedTuple
 
-import jax
-
+from jaxacct._jax import jax
 from jaxacct._types import Ends
 from jaxacct.special._binomial import log_binomial_pmf
 from jaxacct.special._namespace import stop_gradient, xp

@@ -12,8 +12,9 @@ E[(c - c_a)_+] <= (sqrt(V + d^2) - d)/2, or by the integral of Bernstein's inequ
 h = d^2/(2 V + 2 d/3). This gives an upper bound whose relative distance from the exact value is O(1/n).
 """
 
-import jax
+from __future__ import annotations
 
+from jaxacct._jax import jax
 from jaxacct._types import Ends
 from jaxacct.divergence.clones._multi_component import (
     ComponentPair,

@@ -8,10 +8,11 @@ With m = C + 1, a ~ Bin(m, 1/2) and x = (2a - m)/m: dP/dQ = (1 + s x)/(1 - s x),
 symmetric, so both directions of every divergence agree.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
-import jax
-
+from jaxacct._jax import jax
 from jaxacct.special import ULP, log1mexp, softplus
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 from jaxacct.special._fair_coins import SMALL_TOSSES, fair_rate, log_fair_pmf, small_tail_ratios, tail_ratios

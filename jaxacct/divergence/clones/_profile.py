@@ -4,13 +4,15 @@ Two ways of computing delta meet in every answer, and the tighter end of each wi
 window (`_pair`), and one contour integral whose work does not depend on n (`_smooth`).
 """
 
+from __future__ import annotations
+
 import functools
 import math
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct._types import Ends
 from jaxacct.divergence.clones._pair import (
     ClonesPair,

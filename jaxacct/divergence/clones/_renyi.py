@@ -9,12 +9,14 @@ Amplification Bounds", Theorem 1 and Corollary 1, about the pair of their Propos
 for another pair). Every term is positive, so that nothing cancels. `_renyi_nodes` says which outcomes are summed.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct._types import Ends
 from jaxacct.divergence.clones._renyi_nodes import OutcomeGrid, Outcomes, outcome_grid, outcomes
 from jaxacct.divergence.response._special_pair import SINGLE_ULPS, single_log_excess

@@ -25,11 +25,12 @@ of f at the ends (the trapezoidal rule's contour integral; the sum over the inte
 None of it depends on the order but the last term. For orders below 2 all errors carry a factor M (Schwarz's lemma).
 """
 
+from __future__ import annotations
+
 import math
 from typing import NamedTuple
 
-import jax
-
+from jaxacct._jax import jax
 from jaxacct.special import log1p, softplus, tanh
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 from jaxacct.special._fair_coins import log_fair_pmf

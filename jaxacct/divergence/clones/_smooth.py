@@ -10,11 +10,12 @@ The integrand has one large peak, of width 1 / sd(Z), and smaller ones near Im z
 the lattice that Z lives on. The first is summed, the others are bounded.
 """
 
+from __future__ import annotations
+
 import math
 from typing import NamedTuple
 
-import jax
-
+from jaxacct._jax import jax
 from jaxacct.divergence.clones._pair import ClonesPair
 from jaxacct.special import ULP
 from jaxacct.special._namespace import stop_gradient, xp
@@ -29,7 +30,7 @@ class SmoothSum(NamedTuple):
 
     delta: jax.Array  # times e^(log_unit + log_scale)
     tail: jax.Array  # times e^log_unit
-    saddle: "Saddle"
+    saddle: Saddle
     step: jax.Array
     unit: jax.Array  # phi(lam)^n / (n p), over e^log_unit
     moduli: jax.Array  # [4, L]: sums over the nodes of the integrand's modulus, times heights to the powers 0 to 3

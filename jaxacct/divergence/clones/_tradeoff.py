@@ -5,13 +5,14 @@ own inverse, and the envelope of lines given by the divergence: ``T(a) = max_eps
 epsilon at which delta is bounded from above gives a certified lower bound of T.
 """
 
+from __future__ import annotations
+
 import math
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import jax, jnp
 from jaxacct._precision import Kernel
 from jaxacct.divergence.clones._profile import MAX_EPSILON, clones_delta, lane_bytes
 from jaxacct.special import ULP, log1mexp, logexpm1, normal_upper_quantile, up

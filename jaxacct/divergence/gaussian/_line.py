@@ -1,11 +1,13 @@
 """Complex moments of the Gaussian pair on a line: closed form."""
 
+from __future__ import annotations
+
 import math
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct.divergence._inversion import Line, LineMoments
 from jaxacct.special import down, up
 

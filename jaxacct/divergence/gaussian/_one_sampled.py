@@ -10,8 +10,9 @@ Of an epsilon, y is log(1 + (e^epsilon - 1) / q) to remove. To add it is epsilon
 and r = (e^epsilon - 1) (1 - q) / q; where r >= 1 delta is 0. In the shapes below L is the number of lanes.
 """
 
-import jax
+from __future__ import annotations
 
+from jaxacct._jax import jax
 from jaxacct._types import Ends
 from jaxacct.divergence.gaussian._pair import (
     epsilon_from_below,

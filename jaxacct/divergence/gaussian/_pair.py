@@ -3,10 +3,11 @@
 mu is the sensitivity over the standard deviation of the noise: 1 over the noise multiplier, times sqrt k after k steps.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
-import jax
-
+from jaxacct._jax import jax
 from jaxacct._types import Ends
 from jaxacct.special import (
     LEAST_NORMAL,

@@ -3,14 +3,16 @@
 Y = exp(z/sigma - 1/(2 sigma^2)), z standard normal, is the likelihood ratio under N(0, sigma^2).
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._jax import jax
 from jaxacct.special import (
     ULP,
     at_real_orders,

@@ -3,12 +3,14 @@
 Y = exp(z/sigma - 1/(2 sigma^2)), z standard normal, is the likelihood ratio under N(0, sigma^2).
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct.special import ULP, log1mexp, log1p, log_normal_tail, log_sum_exp, map_rows, one_minus_exp, softplus, up
 from jaxacct.special._namespace import stop_gradient, xp
 

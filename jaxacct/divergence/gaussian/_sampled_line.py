@@ -6,13 +6,13 @@ here `noise_multiplier` is sigma > 0, `sampling_prob` is q in (0, 1), and `add` 
 is ADD; all three are [L].
 """
 
+from __future__ import annotations
+
 import functools
 import math
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
-
+from jaxacct._jax import jax, jnp
 from jaxacct.divergence._inversion import Line, LineMoments
 from jaxacct.special import ULP, expm1, log1p, log_normal_tail
 

@@ -10,12 +10,13 @@ whatever the others are, so that what it adds is linear in x and exact. docs/num
 Shapes: [B] points of one ratio; [J] lines; [N] nodes of a line; [P] grid points of a line; one lane at a time.
 """
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import jax, jnp
 from jaxacct.divergence.law._law import Law
 from jaxacct.divergence.law._plan import NUM_HIGH, NUM_LOW, Plan, plan
 from jaxacct.divergence.law._transform import COLUMNS, NODES, ROWS, Average, Decay, decay, fall, transform

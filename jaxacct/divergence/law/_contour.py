@@ -15,12 +15,13 @@ Numbers that one step makes are one array, since each array that a program makes
 Shapes: [R, G] points of R laws; [N] nodes of the line, or [n1, n2] with N = n1 n2; one lane at a time.
 """
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import jax, jnp
 from jaxacct.divergence.law._law import Law, where_least
 from jaxacct.special import ULP, expm1, log1p, vector_cos_and_sin
 

@@ -11,12 +11,14 @@ Masses need not add to 1, so that every mass may be rounded up.
 Shapes: [G] points of one law; one lane at a time.
 """
 
+from __future__ import annotations
+
 import math
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import jnp
 from jaxacct.special import ULP, expm1, gauss_legendre, log1p, log_normal_tail, sinh
 
 LEAST_NOISE = 0.1  # noise multiplier; below, cells are too wide for Gauss's rule

@@ -3,12 +3,13 @@
 Shapes: [B] points of one ratio; [J] lines; [V] distances of a line from 0 that are compared.
 """
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import jax, jnp
 from jaxacct.divergence.law._law import where_least
 from jaxacct.divergence.law._transform import Average
 from jaxacct.special import expm1, log1p

@@ -6,12 +6,13 @@ laws, where differentiating it would make a program several times as large. Not 
 Shapes: [R, V] laws of R releases: as they are, and with each of their numbers moved; [N] nodes.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import jax, jnp
 from jaxacct.divergence.law._contour import Line, moments, of_moments, trapezoid, turns
 from jaxacct.divergence.law._law import Law
 

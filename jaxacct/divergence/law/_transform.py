@@ -3,11 +3,13 @@
 Shapes: [B] points; [N] nodes of a line; [D] heights.
 """
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import jnp
 from jaxacct.divergence._centred_exp import centred_exp
 from jaxacct.divergence.law._law import written
 from jaxacct.special import ULP, vector_cos_and_sin

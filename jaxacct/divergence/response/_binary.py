@@ -10,13 +10,15 @@ Lower bounds on every valid epsilon, delta or Renyi divergence of "any local_eps
 replace-one adjacency. (Even for binary randomized response itself all zeros are not always the worst data set.)
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct.divergence.response._single_counts import LARGEST, response_epsilon, response_log_delta
 from jaxacct.special import down, log_down, log_sum_exp, solve_decreasing
 from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding

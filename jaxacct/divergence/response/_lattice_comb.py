@@ -15,8 +15,8 @@ Where the mixtures are truncated, and where the windows of counts end, the parts
 from typing import Any
 
 import numpy as np
-from jax import Array
 
+from jaxacct._jax import Array
 from jaxacct.special._namespace import xp
 
 EXPONENT = 100.0  # natural logarithm: the masses that truncations leave out are below e^-100, and are added as bounds

@@ -12,12 +12,14 @@ there, and it is one up to t0, ``(1+x)^a = int t^(f-1) e^(-t(1+x)) dt / Gamma(f)
 f = K - a.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct._types import Ends
 from jaxacct.divergence.response._lattice_comb import (
     EXPONENT,

@@ -6,15 +6,17 @@ worst: binary randomized response, p = 1/(E + 1), E = e^eps (GI-X1). If a client
 that law with probability s and 0 otherwise; k-ary randomized response is s = (E + 1)/(E + k - 1).
 """
 
+from __future__ import annotations
+
 import functools
 import math
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._jax import jax
 from jaxacct.special import ULP, log1mexp, log1p, log_sum_outward, log_up, map_rows, softplus, up
 from jaxacct.special._namespace import stop_gradient, xp
 

@@ -10,14 +10,15 @@ summed in float64: an error of 5e-7 s |g| each, without bias to first order. X i
 is P against Q, ADD is Q against P; under P the record is in step one, by symmetry.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._jax import Array, jax, jnp
 from jaxacct._types import Direction
 from jaxacct.divergence.sampling._draws import (
     exponentials,
@@ -29,7 +30,7 @@ from jaxacct.divergence.sampling._draws import (
 )
 from jaxacct.special import log_sum_exp
 
-Losses = tuple[jax.Array, jax.Array]
+Losses = tuple[Array, Array]
 
 
 class Run(NamedTuple):

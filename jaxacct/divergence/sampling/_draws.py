@@ -7,11 +7,11 @@ standard deviations, as those of `jax.random.normal` in float32 do: of a million
 that in one sample of thirty.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
+from jaxacct._jax import jax, jnp
 from jaxacct.special import expm1, log1mexp, log1p
 
 # With p = 2(1 - Phi(g)) and r = sqrt(-2 log p): g = r^2 P(r) / Q(r) to 1.8e-7 max(1, g) for r in [0, 38.6], that is p

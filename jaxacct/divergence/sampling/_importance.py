@@ -4,14 +4,15 @@ Notation and results as in `jaxacct.divergence.sampling._allocation`. Each sampl
 its parameters, on the host.
 """
 
+from __future__ import annotations
+
 import math
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._jax import jax, jnp
 from jaxacct._types import Direction
 from jaxacct.divergence.sampling._allocation import Losses, Run, Tile, log_average, log_ratio_sum, steps_total
 from jaxacct.divergence.sampling._draws import normals, survival_inverse, uniforms, word_uniforms

@@ -11,14 +11,15 @@ such values is sub-Gaussian, P(mean <= E v - x) <= e^{-N x^2 / (2V)} (as e^{-y} 
 are integrals by quadrature, not rounded outwards: they serve a statement that holds with a probability.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import jax, jnp
 from jaxacct._types import Direction
 from jaxacct.divergence.sampling._allocation import Losses, Run, Tile, append_coordinate
 from jaxacct.divergence.sampling._draws import survival_inverse, uniforms
@@ -173,7 +174,7 @@ class _RemoveBound(NamedTuple):
     log_b: float
 
     @classmethod
-    def of(cls, share: _Share, tuning: float) -> "_RemoveBound":
+    def of(cls, share: _Share, tuning: float) -> _RemoveBound:
         z = np.arange(-9.0, _RIGHT + 9.0, min(0.2, 0.4 / share.mu))
         log_y, p, c = share.log_ratio(z, tuning)
         t, k = share.num_steps, share.num_selected

@@ -6,11 +6,11 @@ mechanism has at most the Renyi divergence below. It has at least that much (CI-
 conversion of one order.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
-
+from jaxacct._jax import jax, jnp
 from jaxacct.conversion import delta_from_log_down
 from jaxacct.divergence.response._renyi import power_excess
 from jaxacct.special import ULP, down, expm1, log1mexp, log1p, log_down, logexpm1, softplus, solve_decreasing
@@ -87,7 +87,7 @@ class _Term(NamedTuple):
     error: jax.Array
     log_ratio: jax.Array
 
-    def times(self, log_factor: jax.Array) -> "_Term":
+    def times(self, log_factor: jax.Array) -> _Term:
         return _Term(self.value + log_factor, self.size + jnp.abs(log_factor), self.error, self.log_ratio)
 
 

@@ -4,18 +4,18 @@ Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins",
 corrected (CI-S19), and the direct profile that is never above it (CI-S23). Upper bounds, replace-one adjacency.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
+from jaxacct._jax import Array, jax, jnp
 from jaxacct.special import down, log1p, log_down, log_up, up
 from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding
 from jaxacct.special._namespace import xp
 
 # From (epsilon [n, L], any real; numbers of reports [n, L]) to upper bounds on delta, [n, L].
-Profiles = Callable[[jax.Array, jax.Array], jax.Array]
+Profiles = Callable[[Array, Array], Array]
 
 
 def _others(num_users: int, prob: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -6,12 +6,13 @@ report apart: the base is a Gaussian with s_k = gap^2 / k. Upper bounds, replace
 monotone in the probability: fewer reports mean less noise.
 """
 
+from __future__ import annotations
+
 import enum
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import jax, jnp
 from jaxacct.divergence.check_in._blocks import Blocks, Layout, binomial_blocks
 from jaxacct.papers.check_ins._renyi import BaseMoments, gaussian_base, mixture_rdp
 from jaxacct.papers.check_ins._shuffled_gaussian import gaussian_log_moments

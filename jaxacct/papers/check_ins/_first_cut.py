@@ -5,12 +5,12 @@ slips corrected, and the sound replacement of its Approaches 1 and 2 (CI-S5 to C
 adjacency.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
-
+from jaxacct._jax import jax, jnp
 from jaxacct.bounds.shuffle._approximate import (
     Guarantee,
     log_replacement_cost,

@@ -1,10 +1,10 @@
 """BOUND, from below, on Renyi divergences of shuffled check-ins: what no valid Renyi curve lies under."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
-import jax
-import jax.numpy as jnp
-
+from jaxacct._jax import jax, jnp
 from jaxacct.bounds.check_in._floor import setting_of
 from jaxacct.mechanisms import CheckIn, GaussianReports
 from jaxacct.papers.check_ins._shuffled_gaussian import gaussian_pair_rdp, response_pair_rdp

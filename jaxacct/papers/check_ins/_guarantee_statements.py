@@ -4,13 +4,15 @@ Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins",
 slips corrected, and a sound form of Approaches 1 and 2. Replace-one adjacency, both directions; E = e^eps0.
 """
 
+from __future__ import annotations
+
 import math
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxacct._jax import jax
 from jaxacct._precision import Kernel
 from jaxacct.bounds.shuffle._approximate import Guarantee as _Lanes
 from jaxacct.conversion import delta_from_log

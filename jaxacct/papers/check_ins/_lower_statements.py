@@ -4,12 +4,13 @@ Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins",
 the pair and direction, hence the least that any Renyi accountant could certify; it says nothing of epsilon itself.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 from numpy.typing import ArrayLike
 
+from jaxacct._jax import jax, jnp
 from jaxacct._precision import Kernel, is_traced
 from jaxacct._types import Ends
 from jaxacct.mechanisms import CheckIn

@@ -5,13 +5,14 @@ Replace-one adjacency, both directions. (a - 1) R_a is convex in a, so that `gir
 real orders.
 """
 
+from __future__ import annotations
+
 import math
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxacct._jax import jax, jnp
 from jaxacct._precision import Kernel
 from jaxacct.conversion import delta_from_log
 from jaxacct.divergence.check_in._blocks import Layout, binomial_blocks

@@ -4,12 +4,14 @@ Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins",
 corrected, and the direct profile that is never above it. Replace-one adjacency.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct._precision import HostProgram
 from jaxacct.papers._asking import Floats, Real, inner_probability, non_negative, number, plain, probability, whole
 from jaxacct.papers.check_ins import _coupling as lanes

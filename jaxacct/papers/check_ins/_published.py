@@ -7,12 +7,12 @@ an upper one (CI-S18). Binary randomized response lies above several cells of Ta
 question of privacy.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
-
+from jaxacct._jax import jax, jnp
 from jaxacct.papers.check_ins._conversion import least_rdp, log_least_excess
 from jaxacct.papers.check_ins._distributed import TernaryMoment, distributed_base
 from jaxacct.papers.check_ins._renyi import BaseMoments, base_from_rdp, log_sampled_excess, subset_rdp

@@ -11,16 +11,17 @@ bounds, replace-one adjacency, whole orders; `jaxacct.special.at_real_orders` in
 by what its own operations err by (docs/numerics.md, "Check-ins by their moments").
 """
 
+from __future__ import annotations
+
 import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._jax import Array, jax, jnp
 from jaxacct.divergence.check_in._blocks import Blocks, log_mixture
 from jaxacct.divergence.response._special_pair import single_log_cap
 from jaxacct.special import (
@@ -53,7 +54,7 @@ class BaseMoments(NamedTuple):
 
 
 # From numbers of reports [..] to their moments [A + 1, ..]; neither may increase with the number.
-Base = Callable[[jax.Array], BaseMoments]
+Base = Callable[[Array], BaseMoments]
 
 
 def log_ternary_moments(rdp: jax.Array, highest: jax.Array, *, sharper: bool = True) -> jax.Array:

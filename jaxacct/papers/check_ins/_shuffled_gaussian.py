@@ -11,13 +11,14 @@ Every sum is of positive terms and rises with what it is made of, so that each l
 operations err by, and every number is a lower bound (docs/numerics.md, "One report among equal ones").
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxacct._jax import jax, jnp
 from jaxacct.special import (
     ULP,
     down,

@@ -7,12 +7,12 @@ adjacency, lanes [L], orders static; every pair is symmetric, so that there is o
 upper bound is inf, a lower one 0. s = tanh(local_epsilon/2), M = order - 1, and m - 1 ~ Bin(n - 1, p) throughout.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
-
+from jaxacct._jax import jax, jnp
 from jaxacct._types import Ends
 from jaxacct.divergence.clones._renyi import clones_rdp
 from jaxacct.divergence.response._special_pair import SINGLE_ULPS, single_log_excess

@@ -3,11 +3,11 @@
 Chen et al. 2024, Theorems 2 and 3, Corollary 2, Table 1. The functions called `published` are false as bounds.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
-import jax
-import jax.numpy as jnp
-
+from jaxacct._jax import jax, jnp
 from jaxacct.special import tanh
 
 ORDER_LEVELS = {

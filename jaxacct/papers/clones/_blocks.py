@@ -9,11 +9,11 @@ with h(c) the divergence of the pair with c clones for certain. S = 1 is the pai
 `clones_delta`.
 """
 
+from __future__ import annotations
+
 import math
 
-import jax
-import jax.numpy as jnp
-
+from jaxacct._jax import jax, jnp
 from jaxacct._types import Ends
 from jaxacct.divergence.clones._profile import ProfileEnds, clones_delta
 from jaxacct.special import log_down, log_sum_exp, log_sum_outward, log_up

@@ -4,9 +4,9 @@ Feldman, McMillan & Talwar 2021 (CL-S3, CL-S9, CL-S10, CL-S11): parameters of `c
 to all of them.
 """
 
-import jax
-import jax.numpy as jnp
+from __future__ import annotations
 
+from jaxacct._jax import jax, jnp
 from jaxacct.bounds.shuffle._closed_form import ClonesParameters, pure_parameters
 from jaxacct.special import expm1
 

@@ -4,12 +4,14 @@ Feldman, McMillan & Talwar 2021, "Hiding Among the Clones"; Kairouz, Oh & Viswan
 adaptive sequences of randomizers, both directions. Where a closed form does not hold the answer is inf.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
-import jax
 from numpy.typing import ArrayLike
 
+from jaxacct._jax import jax
 from jaxacct._precision import Kernel
 from jaxacct.bounds.shuffle._closed_form import ClonesParameters, closed_form_epsilon
 from jaxacct.bounds.shuffle._rounds import composition_window, optimal_log_delta

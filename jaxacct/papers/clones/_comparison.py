@@ -4,9 +4,9 @@
 a paper at hand, one that is only recalled (its statement was not checked against its source), or an estimate.
 """
 
-import jax
-import jax.numpy as jnp
+from __future__ import annotations
 
+from jaxacct._jax import jax, jnp
 from jaxacct.special import expm1, log1p
 
 

@@ -5,10 +5,12 @@ whether it is a bound of a paper at hand, one that is only recalled (its stateme
 or an estimate; none may be relied on.
 """
 
-import jax.numpy as jnp
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxacct._jax import jnp
 from jaxacct._precision import Kernel
 from jaxacct.divergence.clones._profile import lane_bytes, window_for
 from jaxacct.papers._asking import (

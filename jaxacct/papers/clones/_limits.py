@@ -3,9 +3,9 @@
 Feldman, McMillan & Talwar 2021, Appendix B.
 """
 
-import jax
-import jax.numpy as jnp
+from __future__ import annotations
 
+from jaxacct._jax import jax, jnp
 from jaxacct.special import expm1, log1p, log_down, up
 
 

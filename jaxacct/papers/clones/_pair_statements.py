@@ -4,15 +4,16 @@ Feldman, McMillan & Talwar 2021, "Hiding Among the Clones". Replace-one adjacenc
 end bounds the shuffled protocol, the lower one the pair only.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxacct._jax import jax, jnp
 from jaxacct._precision import Kernel
 from jaxacct._types import Ends
 from jaxacct.conversion import delta_from_log

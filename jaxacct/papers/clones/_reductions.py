@@ -4,12 +4,14 @@ Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", sections 2.3, 3.1 an
 CL-S19). Replace-one adjacency. The pair enters as a `Profile`, any valid upper bound on its divergence.
 """
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._jax import jax
 from jaxacct.bounds.shuffle._approximate import Guarantee, Profile
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.special import bisect, bisect_lanes, log1p, log_up, sinh, softplus, solve_decreasing, up

@@ -4,10 +4,12 @@ Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", sections 2.3, 3.1 an
 adjacency. The pair that enters is that of arbitrary pure randomizers, clone probability e^-local_epsilon.
 """
 
-import jax
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxacct._jax import jax
 from jaxacct._precision import Kernel, float64_kernel
 from jaxacct.bounds.shuffle._approximate import (
     Guarantee as _Lanes,

@@ -4,9 +4,9 @@ Kairouz, Oh & Viswanath 2015, "The composition theorem for differential privacy"
 `bounds.shuffle._rounds` has the optimal composition.
 """
 
-import jax
-import jax.numpy as jnp
+from __future__ import annotations
 
+from jaxacct._jax import jax, jnp
 from jaxacct.special import log1mexp, log_up, tanh, up
 
 _ULPS = 128  # the certificate's rounding, in ulp; some 40 occur at most: functions of 4 each, and products

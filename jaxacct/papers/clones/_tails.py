@@ -1,10 +1,10 @@
 """NOT A BOUND: how probable it is that the privacy loss of the clones pair exceeds epsilon, to some digits (CL-S2)."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
-
+from jaxacct._jax import jax, jnp
 from jaxacct.divergence.clones._profile import clones_delta
 
 

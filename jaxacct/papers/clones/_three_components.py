@@ -3,9 +3,9 @@
 Feldman, McMillan & Talwar 2021, Theorem 4.1 and Corollary 4.2; `divergence.clones._multi_component` has the formula.
 """
 
-import jax
-import jax.numpy as jnp
+from __future__ import annotations
 
+from jaxacct._jax import jax, jnp
 from jaxacct._types import Ends
 from jaxacct.divergence.clones._multi_component import (
     ComponentPair,

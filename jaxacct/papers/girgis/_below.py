@@ -4,11 +4,12 @@ Girgis et al. 2021, Theorem 3 and Corollary 2; GI-X4. Lower bounds on the worst 
 replace-one adjacency. A lower Renyi curve converted to (epsilon, delta) bounds nothing in either direction.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-
+from jaxacct._jax import jax
 from jaxacct.divergence.response._renyi import LARGEST, response_window
 from jaxacct.papers.girgis._response import response_renyi
 from jaxacct.papers.girgis._ternary_response import ternary_response_renyi, ternary_window

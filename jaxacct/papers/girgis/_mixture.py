@@ -3,12 +3,14 @@
 Girgis et al. 2021; `bounds.shuffle._special_pairs_exact` has the theorem with the exact worst pair.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct.bounds.shuffle._special_pairs_exact import is_usable, mixture_layout, mixture_of, mixture_statics
 from jaxacct.divergence.response._special_pair import moment_bound_log_excess
 from jaxacct.papers.girgis._special_pairs import special_pair_log_excess

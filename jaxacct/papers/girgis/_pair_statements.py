@@ -4,10 +4,12 @@ m clients with one value against m - 1 of them and one with another. The likelih
 1 + X/m, X a sum of m independent terms of mean 0. E = e^local_epsilon.
 """
 
-import jax
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxacct._jax import jax
 from jaxacct._precision import Kernel
 from jaxacct.divergence.response._special_pair import exponential_log_moment, moment_bound_log_excess
 from jaxacct.papers._asking import (

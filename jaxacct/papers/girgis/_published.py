@@ -3,11 +3,13 @@
 Girgis et al. 2021, section 4.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct.special import log1p, log_binomial_table, log_sum_exp, map_rows, softplus
 from jaxacct.special._namespace import xp
 

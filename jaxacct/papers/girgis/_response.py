@@ -3,10 +3,11 @@
 Girgis et al. 2021, Theorem 3, at real orders; `divergence.response._renyi` has the sums.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
-import jax
-
+from jaxacct._jax import jax
 from jaxacct._types import Ends
 from jaxacct.divergence.response._renyi import response_log_excess
 from jaxacct.special import down, softplus, up

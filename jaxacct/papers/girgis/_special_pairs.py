@@ -4,12 +4,14 @@ Girgis et al. 2021, section 7, Lemmas 6 and 7 (GI-S15, GI-S16, GI-S17, GI-X1). T
 histograms is 1 + X/m, as in `divergence.response._special_pair`.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct.divergence.response._special_pair import log_scaled_gamma, log_sinh
 from jaxacct.special import (
     ULP,

@@ -4,13 +4,15 @@ Girgis et al. 2021, "On the Renyi Differential Privacy of the Shuffle Model". Re
 None is below what `jaxacct.rdp` answers. E = e^local_epsilon throughout.
 """
 
+from __future__ import annotations
+
 import enum
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxacct import special
+from jaxacct._jax import jax
 from jaxacct._precision import Kernel, float64_kernel
 from jaxacct.bounds.shuffle._special_pairs import earlier_rdp as _earlier_lanes
 from jaxacct.bounds.shuffle._special_pairs import theorem1_rdp as _theorem1_lanes

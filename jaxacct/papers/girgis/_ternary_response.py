@@ -11,13 +11,15 @@ positive terms at every real a > 1, symmetric in the two values. Every d-th h1 a
 ((1 + 3 e^(-2 v sin(pi/d)^2))^2 - 1) of it, v = (n - K) P_3 min(P_1, P_2) at the least tilted probabilities.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
+from jaxacct._jax import jax
 from jaxacct.divergence.response._lattice_comb import (
     EXPONENT,
     gamma_reach,

@@ -4,10 +4,11 @@ Girgis et al. 2021, Corollary 1 (GI-S3), Remark 3 (GI-S6); `bounds.shuffle._spec
 Theorems 1 and 2. Replace-one adjacency, both directions; E = e^eps.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
-import jax
-
+from jaxacct._jax import jax
 from jaxacct.bounds.shuffle._special_pairs import cap_rdp, fail_closed, mean_copies
 from jaxacct.divergence.response._special_pair import moment_bound_log_excess
 from jaxacct.special import ULP, bisect_lanes, down, log1p, log_up, softplus, up

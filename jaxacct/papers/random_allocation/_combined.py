@@ -3,11 +3,11 @@
 Feldman & Shenfeld 2025, "Privacy amplification by random allocation"; RA-S16.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
+from jaxacct._jax import jax, jnp
 from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Direction
 from jaxacct._validate import check_delta, check_epsilon

@@ -12,16 +12,17 @@ derived in docs/numerics.md, "Two to four steps by cells". Add/remove adjacency;
 a time.
 """
 
+from __future__ import annotations
+
 import functools
 import itertools
 import math
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._jax import jax, jnp
 from jaxacct._precision import HostProgram
 from jaxacct._types import Direction, Ends
 from jaxacct.bounds.poisson._profile import concrete_base

@@ -3,12 +3,13 @@
 Feldman & Shenfeld 2025, "Privacy amplification by random allocation". Add/remove adjacency.
 """
 
+from __future__ import annotations
+
 import functools
 
-import jax
-import jax.numpy as jnp
 from numpy.typing import ArrayLike
 
+from jaxacct._jax import jax, jnp
 from jaxacct._precision import Kernel
 from jaxacct._types import Direction
 from jaxacct.bounds.allocation._posterior_rate import TailBound, truncated_delta, truncated_epsilon

@@ -1,0 +1,123 @@
+"""JAX, imported when something first needs it: a concrete question about a few points is answered by NumPy alone.
+
+Importing JAX takes longer than most questions. So no module imports it by itself: all take `jax` and `jnp` from here,
+which import it when the first of their attributes is read, and ask `Array` and `Tracer` about values, which say False
+of everything as long as nobody has imported JAX. `when_imported` registers descriptions with JAX as soon as it is
+there, whoever imports it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import jax as jax
+    import jax.numpy as jnp
+    from jax import Array as Array
+    from jax.core import Tracer as Tracer
+else:
+
+    class _Later:
+        """A module that is imported when its first attribute is read."""
+
+        def __init__(self, name: str):
+            self._name = name
+
+        def __getattr__(self, attribute: str) -> Any:
+            return getattr(importlib.import_module(self._name), attribute)
+
+        def __repr__(self) -> str:
+            return f"<module {self._name!r}, imported when it is needed>"
+
+    class _Kind(type):
+        """A type of JAX's, of which nothing is an instance as long as JAX is not imported."""
+
+        def __instancecheck__(cls, value: Any) -> bool:
+            kind = cls.kind()
+            return kind is not None and isinstance(value, kind)
+
+    class Array(metaclass=_Kind):
+        """`jax.Array`."""
+
+        @staticmethod
+        def kind() -> type | None:
+            return getattr(sys.modules.get("jax"), "Array", None)
+
+    class Tracer(metaclass=_Kind):
+        """`jax.core.Tracer`."""
+
+        @staticmethod
+        def kind() -> type | None:
+            return getattr(sys.modules.get("jax.core"), "Tracer", None)
+
+    jax, jnp = _Later("jax"), _Later("jax.numpy")
+
+
+def is_imported() -> bool:
+    """Whether JAX is there to be asked, so that values may be its arrays."""
+    return _whole
+
+
+_waiting: list[Callable[[], None]] = []
+_whole = False  # whether JAX was seen imported to its end
+
+
+def when_imported(act: Callable[[], None]) -> None:
+    """Calls `act` now if JAX is imported, else as soon as it is, whoever imports it."""
+    if _whole:
+        act()
+    else:
+        _waiting.append(act)
+
+
+def _now_imported() -> None:
+    global _whole
+    _whole = True
+    while _waiting:
+        _waiting.pop(0)()
+
+
+class _Watch(importlib.abc.MetaPathFinder):
+    """Sees JAX being imported: finds it as everybody else would, and acts when its module has been executed."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != "jax":
+            return None
+        for finder in sys.meta_path:
+            if finder is not self and (spec := finder.find_spec(name, path, target)) is not None:
+                if spec.loader is not None:
+                    spec.loader = _Loader(spec.loader)
+                return spec
+        return None
+
+
+class _Loader(importlib.abc.Loader):
+    """The loader of JAX, and what waits for it."""
+
+    def __init__(self, own: Any):
+        self._own = own
+
+    def __getattr__(self, name: str) -> Any:  # resources, sources
+        return getattr(self._own, name)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self._own.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._own.exec_module(module)
+        _now_imported()
+
+
+if getattr(sys.modules.get("jax"), "Array", None) is not None:
+    _now_imported()
+else:
+    sys.meta_path.insert(0, _Watch())
