@@ -16,11 +16,13 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+__all__ = ["Array", "Tracer", "is_imported", "jax", "jnp", "when_imported"]
+
 if TYPE_CHECKING:
-    import jax as jax
+    import jax
     import jax.numpy as jnp
-    from jax import Array as Array
-    from jax.core import Tracer as Tracer
+    from jax import Array
+    from jax.core import Tracer
 else:
 
     class _Later:
@@ -79,6 +81,7 @@ def when_imported(act: Callable[[], None]) -> None:
 def _now_imported() -> None:
     global _whole
     _whole = True
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Watch)]
     while _waiting:
         _waiting.pop(0)()
 
@@ -94,25 +97,22 @@ class _Watch(importlib.abc.MetaPathFinder):
         for finder in sys.meta_path:
             if finder is not self and (spec := finder.find_spec(name, path, target)) is not None:
                 if spec.loader is not None:
-                    spec.loader = _Loader(spec.loader)
+                    spec.loader = _Loader(spec, spec.loader)
                 return spec
         return None
 
 
 class _Loader(importlib.abc.Loader):
-    """The loader of JAX, and what waits for it."""
+    """Loads JAX by its own loader, which then takes this one's place, and calls what waits for JAX."""
 
-    def __init__(self, own: Any):
-        self._own = own
-
-    def __getattr__(self, name: str) -> Any:  # resources, sources
-        return getattr(self._own, name)
+    def __init__(self, spec: importlib.machinery.ModuleSpec, own: importlib.abc.Loader):
+        self._spec, self._own = spec, own
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        module: ModuleType | None = self._own.create_module(spec)
-        return module
+        return self._own.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
+        self._spec.loader = module.__loader__ = self._own
         self._own.exec_module(module)
         _now_imported()
 

@@ -10,9 +10,9 @@ from typing import Any, TypeGuard, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct._jax import jax, jnp
+from jaxacct._jax import jax
 from jaxacct._method import BracketMethod, Cost, LaneBracketMethod, LaneMethod, Method, Query
-from jaxacct._precision import Kernel, KernelByStructure, Rounding
+from jaxacct._precision import FEW_LANES, Kernel, KernelByStructure, Rounding
 from jaxacct._types import NeighboringRelation, OrderEdgeWarning, TooFineError
 from jaxacct._validate import check_probability, checked_array
 from jaxacct.accounting import pld
@@ -32,6 +32,7 @@ from jaxacct.mechanisms import Shuffled
 from jaxacct.mechanisms._adjacent import in_relation
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import ULP, log_normal_tail, normal_upper_quantile, up
+from jaxacct.special._namespace import xp
 
 __all__ = ["gdp", "tradeoff"]
 
@@ -54,16 +55,16 @@ _LARGEST = 1e300  # of a square: one that is infinite would make 0 times infinit
 
 
 def _gaussian_errors(error: jax.Array, mu: jax.Array) -> jax.Array:
-    log_error = jnp.log(error)
-    z, off = normal_upper_quantile(log_error, 4.0 * ULP * jnp.abs(log_error))
-    shift = mu - z + off + 4.0 * ULP * (mu + jnp.abs(z) + off)  # two sums
-    relative = 34.0 * ULP * (1.0 + jnp.minimum(shift * shift, _LARGEST))
-    value = jnp.maximum(jnp.exp(log_normal_tail(shift)) * (1.0 - relative), 0.0)
-    return jnp.where(error > 0, jnp.where(error < 1, value, 0.0), 1.0 - _ROUNDING)
+    log_error = xp.log(error)
+    z, off = normal_upper_quantile(log_error, 4.0 * ULP * xp.abs(log_error))
+    shift = mu - z + off + 4.0 * ULP * (mu + xp.abs(z) + off)  # two sums
+    relative = 34.0 * ULP * (1.0 + xp.minimum(shift * shift, _LARGEST))
+    value = xp.maximum(xp.exp(log_normal_tail(shift)) * (1.0 - relative), 0.0)
+    return xp.where(error > 0, xp.where(error < 1, value, 0.0), 1.0 - _ROUNDING)
 
 
-_GAUSSIAN = Kernel(_gaussian_errors, Rounding.DOWN)
-_MU = KernelByStructure(composed_mu, Rounding.UP)
+_GAUSSIAN = Kernel(_gaussian_errors, Rounding.DOWN, on_host=FEW_LANES)
+_MU = KernelByStructure(composed_mu, Rounding.UP, on_host=FEW_LANES)
 _CLONES = Kernel(clones_tradeoff, Rounding.DOWN, lane_bytes, on_host=True)
 
 

@@ -81,7 +81,7 @@ class OwnDerivative:
 
     def __init__(self, fn: Callable[..., Any]):
         self._fn = fn
-        self._rule: Callable[..., Any] | None = None
+        self._rule: Any = None
         functools.update_wrapper(self, fn)
 
     def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:

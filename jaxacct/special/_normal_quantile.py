@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from jaxacct._jax import jax, jnp
+from jaxacct._jax import jax
 from jaxacct.special._logspace import log1mexp
+from jaxacct.special._namespace import fori_loop, xp
 from jaxacct.special._normal import log_normal_tail, mills_ratio
 from jaxacct.special._rounding import ULP
 
@@ -28,17 +29,17 @@ def normal_upper_quantile(log_p: jax.Array, slack: jax.Array | float = 0.0) -> t
     """
     far = log_p < _LOG_HALF
     # the smaller of both tails: P[N > z], or P[N > -z] = 1 - p, whose logarithm is off by slack p / (1 - p)
-    other = jnp.minimum(log1mexp(jnp.minimum(log_p, 0.0)), _LOG_HALF)
-    log_tail = jnp.where(far, log_p, other)
-    off = jnp.where(far, slack, 19.0 * ULP * (1.0 + jnp.abs(other)) + 1.1 * slack * jnp.exp(log_p - other))
+    other = xp.minimum(log1mexp(xp.minimum(log_p, 0.0)), _LOG_HALF)
+    log_tail = xp.where(far, log_p, other)
+    off = xp.where(far, slack, 19.0 * ULP * (1.0 + xp.abs(other)) + 1.1 * slack * xp.exp(log_p - other))
     size = -2.0 * log_tail
-    start = jnp.sqrt(jnp.maximum(size - jnp.log(1.0 + 2.0 * math.pi * size), 0.01))
+    start = xp.sqrt(xp.maximum(size - xp.log(1.0 + 2.0 * math.pi * size), 0.01))
 
     def step(_: jax.Array, z: jax.Array) -> jax.Array:
-        return jnp.maximum(z + (log_normal_tail(z) - log_tail) * mills_ratio(z), 0.0)
+        return xp.maximum(z + (log_normal_tail(z) - log_tail) * mills_ratio(z), 0.0)
 
-    z = jax.lax.fori_loop(0, 8, step, start)
+    z = fori_loop(0, 8, step, start)
     # the tail's exponential errs by 32 (1 + z^2) ULP, hence its logarithm by 33; the sums here by less than four more
-    residual = jnp.abs(log_normal_tail(z) - log_tail) + off + 37.0 * ULP * (1.0 + z * z)
-    error = residual / jnp.maximum(z - _BACK, _LEAST_SLOPE) * (1.0 + 8.0 * ULP)
-    return jnp.where(far, z, -z), jnp.where(residual < _LARGEST_RESIDUAL, error, jnp.inf)
+    residual = xp.abs(log_normal_tail(z) - log_tail) + off + 37.0 * ULP * (1.0 + z * z)
+    error = residual / xp.maximum(z - _BACK, _LEAST_SLOPE) * (1.0 + 8.0 * ULP)
+    return xp.where(far, z, -z), xp.where(residual < _LARGEST_RESIDUAL, error, xp.inf)

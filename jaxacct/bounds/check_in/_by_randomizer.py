@@ -13,6 +13,7 @@ probabilities is taken.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -302,6 +303,19 @@ def gaussian_upper_log_delta(mechanism: CheckIn, epsilon: jax.Array) -> jax.Arra
 
 def _curve(at: _Lanes, orders: Sequence[float]) -> jax.Array:
     """Renyi divergences [A, 1] of one round of the pure randomizers, one lane, rounded up."""
+    if is_jax(*at):
+        return _one_curve(at, tuple(orders))
+    numbers: Any = at._replace(highest=xp.ones_like(at.highest))  # which no curve depends on
+    return _known_curve(tuple(x.item() for x in numbers), tuple(orders))
+
+
+@functools.lru_cache(maxsize=64)  # one question asks for several epsilons of one setting, a statement for a dozen
+def _known_curve(at: tuple[float, ...], orders: tuple[float, ...]) -> Any:
+    lanes: Any = [np.full(1, x) for x in at]
+    return _one_curve(_Lanes(*lanes), orders)
+
+
+def _one_curve(at: _Lanes, orders: tuple[float, ...]) -> jax.Array:
     usable = _usable_local(at)
     local = xp.where(usable > 0, usable, 1.0)
     mean = xp.maximum(at.num_users * at.prob, 1.0)
