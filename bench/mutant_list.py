@@ -481,7 +481,7 @@ _ANSWERS = (
     Mutant("bounds/shuffle/_gaussian_reports.py", "half = 1.0 / rand", "half = 2.0 / rand", REPORTS),
     Mutant("divergence/clones/_tradeoff.py", "z - other + error + other_error", "z - other", VERTICES),
     Mutant("special/_normal_quantile.py", "37.0 * ULP * (1.0 + z * z)", "0.0", QUANTILE),
-    Mutant("special/_normal_quantile.py", "slack * jnp.exp(log_p - other)", "slack", QUANTILE),
+    Mutant("special/_normal_quantile.py", "slack * xp.exp(log_p - other)", "slack", QUANTILE),
     Mutant(
         "estimation.py", "scale * unit_mean, num_samples, error_prob", "scale * unit_mean, num_samples, 0.9", ESTIMATION
     ),

@@ -327,8 +327,10 @@ MODULE_KERNELS = {
         {"window": 4096},
     ),
     "jaxacct.bounds.allocation._largest_output._log_tail": lambda rng: ([rng.uniform(-9.0, 40.0, _LANES)], {}),
+    "jaxacct.membership._GAUSSIAN": lambda rng: ([rng.uniform(0.0, 1.0, _LANES), rng.uniform(0.01, 9.0, _LANES)], {}),
     "jaxacct.membership._CLONES": lambda rng: ([rng.uniform(0.0, 1.0, _LANES), *_pair(rng)], {"window": 1024}),
     "jaxacct.accounting._curves._RDP": None,  # of a structure: below
+    "jaxacct.membership._MU": None,
     "jaxacct.accounting._curves._moments_kernel": lambda rng: (
         [_whole(50.0, 1e4, rng=rng), 2.0, 3.0, *(0.3 * c * (c - 1) for c in range(9))],
         {"uneven": True, "num_bits": 14},
@@ -407,3 +409,10 @@ def test_renyi_curves_agree():
     one = ja.rdp(run, _ORDERS).values
     with _precision.of_many_points():
         np.testing.assert_allclose(one, ja.rdp(run, _ORDERS).values, rtol=_CLOSE)
+
+
+def test_distances_of_gaussians_agree():
+    run = ja.Composed((ja.Gaussian(0.8), ja.Gaussian(3.0)), (3, 100))
+    one = ja.gdp(run)
+    with _precision.of_many_points():
+        np.testing.assert_allclose(one, ja.gdp(run), rtol=_CLOSE)

@@ -158,6 +158,27 @@ _LONG = {
 }
 
 
+_OF_TRAINING = ("training/", "demo/")  # which begin with optax, and that with JAX
+
+
+def imports_jax(source: str) -> bool:
+    """Whether a module imports JAX, or a part of it, when it is imported itself."""
+    named: list[str] = []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Import):
+            named += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            named.append(str(node.module))
+    return any(name.partition(".")[0] == "jax" for name in named)
+
+
+def test_jax_is_imported_when_it_is_needed():
+    assert imports_jax("import jax.numpy as jnp")
+    assert imports_jax("from jax import lax")
+    assert not imports_jax("from jaxacct._jax import jax\ndef f():\n    import jax.extend")
+    assert {name for name, source in _FILES.items() if imports_jax(source) and not name.startswith(_OF_TRAINING)} == set()
+
+
 def test_files_hold_one_idea():
     """Longer than this a file is likely to hold two ideas; shorter ones are looked at by people."""
     long = {name for name, source in _FILES.items() if source.count("\n") > 450}

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import pytest
+from support.mechanisms import EXAMPLES, TREES
 
 import jaxacct as ja
 from jaxacct import _jax, _trees
-from support.mechanisms import EXAMPLES, TREES
 
 
 def in_new_process(source: str, *arguments: str) -> str:
@@ -113,7 +113,8 @@ def test_trees_are_those_of_jax(tree, monkeypatch):
     own, own_structure = _trees.flatten(tree)
     assert len(own) == own_structure.num_leaves == len(leaves)
     assert all(a is b for a, b in zip(own, leaves, strict=True))
-    assert hash(own_structure) == hash(_trees.flatten(tree)[1]) and own_structure == _trees.flatten(tree)[1]
+    assert hash(own_structure) == hash(_trees.flatten(tree)[1])
+    assert own_structure == _trees.flatten(tree)[1]
     assert jax.tree.structure(_trees.unflatten(own_structure, own)) == structure
     for a, b in zip(jax.tree.leaves(_trees.map_leaves(lambda x: (x, x), tree)), jax.tree.leaves(doubled), strict=True):
         assert a is b
@@ -128,7 +129,8 @@ def test_trees_of_different_structures_are_refused(monkeypatch):
 
 
 def test_values_are_asked_about_before_jax_is_there():
-    assert not isinstance(1.0, _jax.Array) and isinstance(jax.numpy.ones(()), _jax.Array)
+    assert not isinstance(1.0, _jax.Array)
+    assert isinstance(jax.numpy.ones(()), _jax.Array)
     assert not isinstance(np.ones(()), _jax.Tracer)
     seen = []
     jax.jit(lambda x: seen.append(isinstance(x, _jax.Tracer)) or x)(1.0)
