@@ -32,7 +32,8 @@ else:
             self._name = name
 
         def __getattr__(self, attribute: str) -> Any:
-            return getattr(importlib.import_module(self._name), attribute)
+            module = sys.modules[self._name] if _whole else importlib.import_module(self._name)
+            return getattr(module, attribute)
 
         def __repr__(self) -> str:
             return f"<module {self._name!r}, imported when it is needed>"
