@@ -296,8 +296,9 @@ class _Refinement:
         goal = math.sqrt(constant / stage)
         resolution, rounds = min(_FIRST_RESOLUTION, goal), 0
         size, usual = self.distribution.scale(self.mechanism), resolution
-        if num_points(*size) * resolution > _TOO_MANY_POINTS:
-            resolution = _FIRST_POINTS / num_points(*size)
+        each = num_points(*size)  # at resolution 1
+        if each * resolution > _TOO_MANY_POINTS:
+            resolution = _FIRST_POINTS / each
         elif min(self.deltas) < _DEEP:
             resolution = min(resolution, _DEEP_RESOLUTION)
         if self.distribution.is_light(self.mechanism):
@@ -307,13 +308,14 @@ class _Refinement:
         resolution = noted(shared_by, first)  # a search starts where one of its questions ended: most is done there
         width, high, idle, look = math.inf, math.inf, 0, self
         is_little = size[0] < _LITTLE**2 * size[1]
-        spent, most = 0.0, _MUCH_WORK * at.share * max(1.0, query.width / at.width)
+        spent, most, least = 0.0, _MUCH_WORK * at.share * max(1.0, query.width / at.width), min(self.deltas)
         while True:
             with counted() as work, shared():
                 points = look._tighten(resolution)
             spent += work.at(1.0) - work.again
             rounds += 1
             if points is not None:
+                each = min(each, points / resolution)  # losses may spread less than their variance says
                 note(shared_by, resolution)
             before, least_high = width, (1.0 - at.width) * high
             high, low = max(self.upper.values()), max(self.lower.values())
@@ -330,7 +332,6 @@ class _Refinement:
                 if resolution > first:
                     look._tighten(first)
                 return
-            least = min(self.deltas)
             if query is Query.EPSILON and least < SMALLEST and rounds > 1 and resolution >= usual:
                 return  # more than that is booked outside of a law
             if query is Query.DELTA and high < least and rounds == 1:
@@ -343,7 +344,7 @@ class _Refinement:
             if idle >= _MAX_IDLE:  # what asks for more than is meant by default gets the last resolution too
                 wants_more = math.isfinite(width) and at.width < query.width and resolution < _LAST_RESOLUTION
                 is_dear = spent + work.at(_LAST_RESOLUTION / resolution) > most
-                if not wants_more or is_dear or is_too_large(*size, _LAST_RESOLUTION):
+                if not wants_more or is_dear or is_too_large(each * _LAST_RESOLUTION):
                     return
                 resolution = _LAST_RESOLUTION
                 continue
@@ -361,9 +362,8 @@ class _Refinement:
             # the first look itself may be too coarse for losses near the end of the doubles
             if (points is None and rounds > 1) or finer > _LAST_RESOLUTION:
                 return
-            is_small = points is not None and points * finer / resolution <= _FEW_POINTS
             ahead = spent + work.at(finer / resolution)
-            if ahead > most or (not is_small and is_too_large(*size, finer)):
+            if ahead > most or is_too_large(each * finer):
                 return
             if ahead > _MUCH_WORK * at.share:
                 say_long(f"a relative width of {at.width:g} takes sums of laws of {points or 0:.1g} points and more")
