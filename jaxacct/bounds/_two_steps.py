@@ -39,6 +39,7 @@ _NUM_POINTS = 513  # at which guesses are made
 # Of what one question may take, for each end of a split: the first one's loss distributions serve the others too.
 _FIRST_SHARE, _SHARE = 0.3, 0.07
 _LOGITS = (-3.0, 5.0)  # between which the share of delta that the removal takes is searched
+_FAR_LOGITS = (-20.0, 20.0)  # where either step takes nearly all of it, as the other's may end
 _LEAST_DELTA = 1e-300  # smaller shares of delta are not asked for
 _FAR = 745.0  # nats: e^x makes more than 1 of any delta but 0, so that a larger epsilon of the removal is no use
 # Deltas below this, of at least so many allocated steps of at least this noise multiplier, take a second and more each.
@@ -96,25 +97,30 @@ _Value = Callable[[float, float, bool], float]
 _Guess = Callable[[float], tuple[float, float] | None]
 
 
-def _searched(value: _Value, low: float, high: float, guess: _Guess | None = None) -> float:
+def _no_guess(near: float) -> None:
+    """Of what nothing is known."""
+    del near
+
+
+def _searched(value: _Value, low: float, high: float, ends: tuple[float, float], guess: _Guess = _no_guess) -> float:
     """The least value met in a search by golden sections, for a minimum that is the only one.
 
     Args:
       value: ``(x, rival, is_left) -> `` the value at x, or a number between `rival` and it: the value at a point on
         the other side, the right one if `is_left`.
+      ends: looked at in the end, where no point that was met is nearer to one than the best.
       guess: ``(x) -> `` where the minimum may be, and what it may be, from what was met so far, the least of it at x;
-        or None. It has the last steps, and some more where there is still much to gain. Then an end is looked at too,
-        where no point that was met is nearer to it than the best one.
+        or None. It has the last steps, and some more where there is still much to gain.
     """
     splits = told(range(2 + _NUM_SPLITS), "splits of epsilon", 2 + _NUM_SPLITS)
-    ends, met = (low, high), {}
+    met: dict[float, float] = {}
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     next(splits)
     at_left = met[left] = value(left, math.inf, True)
     next(splits)
     at_right = met[right] = value(right, at_left, False)
     for number in splits:
-        guessed = guess(_least(met)) if guess is not None and number >= 2 + _NUM_SPLITS - _NUM_GUESSES else None
+        guessed = guess(_least(met)) if number >= 2 + _NUM_SPLITS - _NUM_GUESSES else None
         if guessed is not None:
             met[guessed[0]] = value(guessed[0], min(met.values()), True)
         elif at_left <= at_right:
@@ -125,8 +131,6 @@ def _searched(value: _Value, low: float, high: float, guess: _Guess | None = Non
             low, left, at_left = left, right, at_right
             right = low + _GOLDEN * (high - low)
             at_right = met[right] = value(right, at_left, False)
-    if guess is None:
-        return min(met.values())
     is_astray = False
     for _ in range(_MORE_GUESSES):
         guessed, best = guess(_least(met)), min(met.values())
@@ -237,7 +241,7 @@ def _least_epsilon(ask: _Ask, target: float) -> float:
         met.append((first, second))
         return up(first + second, 2)
 
-    found = _searched(split, *_LOGITS)
+    found = _searched(split, *_LOGITS, ends=_FAR_LOGITS)
     if math.isinf(found) and target > _LEAST_DELTA:
         found = _of_equal_epsilons(ask, target, split)
     # a step that loses nothing leaves the other one what its delta of epsilon 0 leaves
@@ -281,7 +285,7 @@ def _least_delta(ask: _Ask, target: float) -> float:
                 break
         return up(found, 4)
 
-    found = _searched(split, 0.0, target, terms.guess)
+    found = _searched(split, 0.0, target, (0.0, target), terms.guess)
     if target > _FAR and found > 0.0:
-        found = min(found, _searched(split, 0.0, _FAR, terms.guess))
+        found = min(found, _searched(split, 0.0, _FAR, (0.0, _FAR), terms.guess))
     return min(1.0, found)

@@ -38,3 +38,10 @@ def test_deltas_that_end_at_once_leave_few_splits():
         assert ja.epsilon(GIVEN, whole * above, neighboring_relation=ONE) <= 0.32 * (1.0 + 1e-3)
     for epsilon in (0.33, 1.0, 10.0):
         assert ja.delta(GIVEN, epsilon, neighboring_relation=ONE) <= 1.01 * whole
+
+
+def test_one_step_takes_nearly_all_of_delta():
+    """Two outputs that tell nearly all: the removal needs their mass, and the addition, purely private, nothing."""
+    pair = ja.DiscretePair((0.33, 0.22, 0.45), (4e-12, 3e-9, 1.0 - 3e-9 - 4e-12))
+    delta = ja.delta(pair, 3.0, neighboring_relation=ONE)
+    assert ja.epsilon(pair, delta * (1.0 + 1e-6), neighboring_relation=ONE) <= 3.0 * 1.15

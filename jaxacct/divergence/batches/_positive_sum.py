@@ -248,7 +248,9 @@ def _tilted(lattice: _Lattice, order: float, size: int) -> tuple[Any, float]:
     found = np.bincount(lattice.multiple % size, lattice.mass * np.exp(exponent), size)
     # the exponents' rounding; then eta of the norm, for any entry (Higham 2002, Theorem 24.2)
     error = float(found.sum()) * ULP * (2.0 * float(np.abs(exponent).max()) + 8.0 + len(lattice.multiple) / size)
-    return found, error + 8.0 * ULP * math.log2(size) * math.sqrt(size * float(np.square(found).sum()))
+    top = float(found.max())  # squares may overflow
+    norm = top * math.sqrt(size * float(np.square(found / top).sum()))
+    return found, error + 8.0 * ULP * math.log2(size) * norm
 
 
 def _by_transform(first: Atoms, steps: Steps, plan: _Plan, size: int) -> float:

@@ -37,6 +37,7 @@ _HALFWAY = 0.5  # of the largest epsilon: where it is seen how long one delta ta
 _LARGEST = 250.0  # nats, of an epsilon
 _MOST_HALVES = 6  # of an epoch, each half of what is left
 _LITTLE = 0.5  # gamma t below which hardly anything is gained
+_ROUNDED = 8.0  # of an ulp of all steps, for each unit of epsilon: up to it delta may be what is booked for rounding
 _REST = 4e-3  # of delta that what is left may be without being looked at
 
 
@@ -135,7 +136,21 @@ def _first_half(
 
 
 def epoch_delta_alone(epoch: Epoch, epsilon: float, direction: Direction) -> float:
-    """float: `epoch_delta` with as little left out as matters beside it, whatever the goal."""
+    """float: `epoch_delta` with as little left out as matters beside it, whatever the goal.
+
+    What is booked for rounding grows with the number of batches and with epsilon: where there is hardly anything else,
+    smaller epsilons, whose delta is no smaller, have less of it.
+    """
+    found = smaller = _alone(epoch, epsilon, direction)
+    while epoch.has_hidden and smaller <= _ROUNDED * ULP * epoch.steps_done * math.expm1(min(epsilon, 100.0)):
+        epsilon = 4.0 ** (math.ceil(math.log(epsilon, 4.0)) - 1)  # the same ones for all
+        smaller = _alone(epoch, epsilon, direction)
+        found = min(found, smaller)
+    return found
+
+
+def _alone(epoch: Epoch, epsilon: float, direction: Direction) -> float:
+    """`epoch_delta` with a goal that is small beside it."""
     epoch = epoch._replace(goal=1e-4)
     while True:
         found = epoch_delta(epoch, epsilon, direction)
