@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, always, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
 from jaxacct._patience import say_long
 from jaxacct._sharing import note, noted, once, shared
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct._work import counted
 from jaxacct.bounds._sizes import is_too_large, num_cells, num_points
-from jaxacct.bounds.bases._base import MAX_LOSS, SMALLEST, Base, pld_of_law, side_of
+from jaxacct.bounds.bases._base import MAX_LOSS, SMALLEST, pld_of_law, side_of
 from jaxacct.curves import Pld
 from jaxacct.curves._convolution import ALL_DELTAS, compose_plds
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
@@ -119,30 +119,6 @@ def parts_by_laws(laws: Callable[[Any, float, Side, float], list[tuple[RatioLaw,
     return parts
 
 
-def of_one_release(base: Base, theorem: str | Callable[[Any], str], spread: Callable[[Any], float]) -> Distribution:
-    """The declaration (`Distribution`, a class) for a release by itself, which every record takes part in."""
-
-    def laws(release: Any, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
-        from jaxacct.bounds.bases import law
-
-        return [(law(release, 1.0, step, side, tail), 1)]
-
-    return Distribution(
-        theorem=theorem,
-        parts=parts_by_laws(laws),
-        scale=lambda release: (math.log1p(spread(release)), 1),
-        largest_loss=base.largest_loss,
-        reduction=never,
-        width_constant=lambda release: 0.5,
-        gap=lambda release: base.gap(release, 1.0),
-        is_light=lambda release: base.is_light,
-        is_from_above=base.is_from_above,
-        exists=always,
-        is_symmetric=lambda release: base.is_symmetric,
-        is_envelope=base.is_envelope,
-    )
-
-
 def step_for(distribution: Distribution, mechanism: Mechanism, resolution: float) -> float:
     """float: the step between losses, in nats, at `resolution` cells for one standard deviation of a part's loss.
 
@@ -211,9 +187,16 @@ def loss_distribution(distribution: Distribution, helps: Callable[[Any], bool] |
         bracket=functools.partial(_refined, distribution),
         reduction=distribution.reduction,
         weaker=distribution.weaker,
+        misses_deltas=functools.partial(_loses_little, distribution),
         distribution=distribution,
         **options,
     )
+
+
+def _loses_little(distribution: Distribution, mechanism: Any) -> bool:
+    """Whether losses are so small that rounding ends refinements."""
+    scale, count = distribution.scale(mechanism)
+    return not distribution.is_from_above(mechanism) and scale < _LITTLE**2 * count
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -247,7 +230,12 @@ def _refined(
         most_points = _TOO_MANY_POINTS if min(deltas) > _DEEP else _DEEP_POINTS
         resolution = min(_READ_RESOLUTION, most_points / num_points(*distribution.scale(mechanism)))
         of = plds(distribution, mechanism, resolution, Bound.UPPER, tail, deltas)
-        return {d: Ends(0.0, min(value, read(of(d)))) for d, value in upper.items()}
+        upper = {d: min(value, read(of(d))) for d, value in upper.items()}
+        if query is Query.DELTA and _DEEP < (high := max(upper.values())) < 1.0:  # as epsilon is asked there
+            tail = _TAIL * high / max(1, distribution.scale(mechanism)[1])
+            of = plds(distribution, mechanism, resolution, Bound.UPPER, tail, (high,))
+            upper = {d: min(value, read(of(d))) for d, value in upper.items()}
+        return {d: Ends(0.0, value) for d, value in upper.items()}
     most = distribution.largest_loss(mechanism)
     if query is Query.DELTA and target >= most:
         return dict.fromkeys(upper, Ends(0.0, 0.0))

@@ -62,7 +62,7 @@ def _mixture(rng: np.random.Generator) -> ja.MixtureOfGaussians:
 
 
 def _losses(rng: np.random.Generator) -> ja.ContinuousPair:
-    """Gaussian noise, by the normal distributions of its losses: all but 1e-47 of them, less than any delta asked back."""
+    """Gaussian noise, by the normal distributions of its losses: all but 1e-47, no delta asked back."""
     spread = 1.0 / _between(rng, 0.3, 20.0)
     return ja.ContinuousPair(
         lambda losses: ndtr(losses / spread - 0.5 * spread),
