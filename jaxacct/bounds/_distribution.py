@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, always, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
 from jaxacct._patience import say_long
 from jaxacct._sharing import note, noted, once, shared
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct._work import counted
 from jaxacct.bounds._sizes import is_too_large, num_cells, num_points
-from jaxacct.bounds.bases._base import MAX_LOSS, SMALLEST, Base, pld_of_law, side_of
+from jaxacct.bounds.bases._base import MAX_LOSS, SMALLEST, pld_of_law, side_of
 from jaxacct.curves import Pld
 from jaxacct.curves._convolution import ALL_DELTAS, compose_plds
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
@@ -119,30 +119,6 @@ def parts_by_laws(laws: Callable[[Any, float, Side, float], list[tuple[RatioLaw,
     return parts
 
 
-def of_one_release(base: Base, theorem: str | Callable[[Any], str], spread: Callable[[Any], float]) -> Distribution:
-    """The declaration (`Distribution`, a class) for a release by itself, which every record takes part in."""
-
-    def laws(release: Any, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
-        from jaxacct.bounds.bases import law
-
-        return [(law(release, 1.0, step, side, tail), 1)]
-
-    return Distribution(
-        theorem=theorem,
-        parts=parts_by_laws(laws),
-        scale=lambda release: (math.log1p(spread(release)), 1),
-        largest_loss=base.largest_loss,
-        reduction=never,
-        width_constant=lambda release: 0.5,
-        gap=lambda release: base.gap(release, 1.0),
-        is_light=lambda release: base.is_light,
-        is_from_above=base.is_from_above,
-        exists=always,
-        is_symmetric=lambda release: base.is_symmetric,
-        is_envelope=base.is_envelope,
-    )
-
-
 def step_for(distribution: Distribution, mechanism: Mechanism, resolution: float) -> float:
     """float: the step between losses, in nats, at `resolution` cells for one standard deviation of a part's loss.
 
@@ -211,9 +187,16 @@ def loss_distribution(distribution: Distribution, helps: Callable[[Any], bool] |
         bracket=functools.partial(_refined, distribution),
         reduction=distribution.reduction,
         weaker=distribution.weaker,
+        misses_deltas=functools.partial(_loses_little, distribution),
         distribution=distribution,
         **options,
     )
+
+
+def _loses_little(distribution: Distribution, mechanism: Any) -> bool:
+    """Whether losses are so small that rounding ends refinements."""
+    scale, count = distribution.scale(mechanism)
+    return not distribution.is_from_above(mechanism) and scale < _LITTLE**2 * count
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -247,7 +230,12 @@ def _refined(
         most_points = _TOO_MANY_POINTS if min(deltas) > _DEEP else _DEEP_POINTS
         resolution = min(_READ_RESOLUTION, most_points / num_points(*distribution.scale(mechanism)))
         of = plds(distribution, mechanism, resolution, Bound.UPPER, tail, deltas)
-        return {d: Ends(0.0, min(value, read(of(d)))) for d, value in upper.items()}
+        upper = {d: min(value, read(of(d))) for d, value in upper.items()}
+        if query is Query.DELTA and _DEEP < (high := max(upper.values())) < 1.0:  # as epsilon is asked there
+            tail = _TAIL * high / max(1, distribution.scale(mechanism)[1])
+            of = plds(distribution, mechanism, resolution, Bound.UPPER, tail, (high,))
+            upper = {d: min(value, read(of(d))) for d, value in upper.items()}
+        return {d: Ends(0.0, value) for d, value in upper.items()}
     most = distribution.largest_loss(mechanism)
     if query is Query.DELTA and target >= most:
         return dict.fromkeys(upper, Ends(0.0, 0.0))
@@ -296,8 +284,9 @@ class _Refinement:
         goal = math.sqrt(constant / stage)
         resolution, rounds = min(_FIRST_RESOLUTION, goal), 0
         size, usual = self.distribution.scale(self.mechanism), resolution
-        if num_points(*size) * resolution > _TOO_MANY_POINTS:
-            resolution = _FIRST_POINTS / num_points(*size)
+        each = num_points(*size)  # at resolution 1
+        if each * resolution > _TOO_MANY_POINTS:
+            resolution = _FIRST_POINTS / each
         elif min(self.deltas) < _DEEP:
             resolution = min(resolution, _DEEP_RESOLUTION)
         if self.distribution.is_light(self.mechanism):
@@ -307,13 +296,14 @@ class _Refinement:
         resolution = noted(shared_by, first)  # a search starts where one of its questions ended: most is done there
         width, high, idle, look = math.inf, math.inf, 0, self
         is_little = size[0] < _LITTLE**2 * size[1]
-        spent, most = 0.0, _MUCH_WORK * at.share * max(1.0, query.width / at.width)
+        spent, most, least = 0.0, _MUCH_WORK * at.share * max(1.0, query.width / at.width), min(self.deltas)
         while True:
             with counted() as work, shared():
                 points = look._tighten(resolution)
             spent += work.at(1.0) - work.again
             rounds += 1
             if points is not None:
+                each = min(each, points / resolution)  # losses may spread less than their variance says
                 note(shared_by, resolution)
             before, least_high = width, (1.0 - at.width) * high
             high, low = max(self.upper.values()), max(self.lower.values())
@@ -330,7 +320,6 @@ class _Refinement:
                 if resolution > first:
                     look._tighten(first)
                 return
-            least = min(self.deltas)
             if query is Query.EPSILON and least < SMALLEST and rounds > 1 and resolution >= usual:
                 return  # more than that is booked outside of a law
             if query is Query.DELTA and high < least and rounds == 1:
@@ -343,7 +332,7 @@ class _Refinement:
             if idle >= _MAX_IDLE:  # what asks for more than is meant by default gets the last resolution too
                 wants_more = math.isfinite(width) and at.width < query.width and resolution < _LAST_RESOLUTION
                 is_dear = spent + work.at(_LAST_RESOLUTION / resolution) > most
-                if not wants_more or is_dear or is_too_large(*size, _LAST_RESOLUTION):
+                if not wants_more or is_dear or is_too_large(each * _LAST_RESOLUTION):
                     return
                 resolution = _LAST_RESOLUTION
                 continue
@@ -361,9 +350,8 @@ class _Refinement:
             # the first look itself may be too coarse for losses near the end of the doubles
             if (points is None and rounds > 1) or finer > _LAST_RESOLUTION:
                 return
-            is_small = points is not None and points * finer / resolution <= _FEW_POINTS
             ahead = spent + work.at(finer / resolution)
-            if ahead > most or (not is_small and is_too_large(*size, finer)):
+            if ahead > most or is_too_large(each * finer):
                 return
             if ahead > _MUCH_WORK * at.share:
                 say_long(f"a relative width of {at.width:g} takes sums of laws of {points or 0:.1g} points and more")

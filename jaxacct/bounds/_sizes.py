@@ -1,6 +1,6 @@
 """How large a loss distribution will be, guessed from its scale before it is made: where to start, what is too much.
 
-The arguments are those of `Distribution.scale`: the squared scale of the composed loss, and the number of parts.
+`scale` and `count` are those of `Distribution.scale`: the squared scale of the composed loss, and the number of parts.
 """
 
 import math
@@ -24,6 +24,6 @@ def num_cells(scale: float, count: int, largest: float) -> float:
     return max(1.0, min(20.0 * math.sqrt(scale) + 2.0 * largest / count, 2.0 * largest) / math.sqrt(scale / count))
 
 
-def is_too_large(scale: float, count: int, resolution: float) -> bool:
-    """Whether (bool) a refinement would hold too much at once."""
-    return _BYTES * num_points(scale, count) * resolution > _MEMORY_LIMIT
+def is_too_large(points: float) -> bool:
+    """Whether (bool) a refinement to so many points would hold too much at once."""
+    return _BYTES * points > _MEMORY_LIMIT

@@ -39,6 +39,7 @@ _NUM_POINTS = 513  # at which guesses are made
 # Of what one question may take, for each end of a split: the first one's loss distributions serve the others too.
 _FIRST_SHARE, _SHARE = 0.3, 0.07
 _LOGITS = (-3.0, 5.0)  # between which the share of delta that the removal takes is searched
+_FAR_LOGITS = (-20.0, 20.0)  # where either step takes nearly all of it, as the other's may end
 _LEAST_DELTA = 1e-300  # smaller shares of delta are not asked for
 _FAR = 745.0  # nats: e^x makes more than 1 of any delta but 0, so that a larger epsilon of the removal is no use
 # Deltas below this, of at least so many allocated steps of at least this noise multiplier, take a second and more each.
@@ -96,42 +97,66 @@ _Value = Callable[[float, float, bool], float]
 _Guess = Callable[[float], tuple[float, float] | None]
 
 
-def _searched(value: _Value, low: float, high: float, guess: _Guess | None = None) -> float:
+def _no_guess(near: float) -> None:
+    """Of what nothing is known."""
+    del near
+
+
+def _searched(value: _Value, low: float, high: float, ends: tuple[float, float], guess: _Guess = _no_guess) -> float:
     """The least value met in a search by golden sections, for a minimum that is the only one.
 
     Args:
       value: ``(x, rival, is_left) -> `` the value at x, or a number between `rival` and it: the value at a point on
         the other side, the right one if `is_left`.
+      ends: looked at in the end, where no point that was met is nearer to one than the best.
       guess: ``(x) -> `` where the minimum may be, and what it may be, from what was met so far, the least of it at x;
         or None. It has the last steps, and some more where there is still much to gain.
     """
     splits = told(range(2 + _NUM_SPLITS), "splits of epsilon", 2 + _NUM_SPLITS)
+    met: dict[float, float] = {}
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     next(splits)
-    at_left = value(left, math.inf, True)
+    at_left = met[left] = value(left, math.inf, True)
     next(splits)
-    at_right = value(right, at_left, False)
-    best, at_best = min((at_left, left), (at_right, right))
+    at_right = met[right] = value(right, at_left, False)
     for number in splits:
-        guessed = guess(at_best) if guess is not None and number >= 2 + _NUM_SPLITS - _NUM_GUESSES else None
+        guessed = guess(_least(met)) if number >= 2 + _NUM_SPLITS - _NUM_GUESSES else None
         if guessed is not None:
-            point = guessed[0]
-            found = value(point, best, True)
+            met[guessed[0]] = value(guessed[0], min(met.values()), True)
         elif at_left <= at_right:
             high, right, at_right = right, left, at_left
-            point = left = high - _GOLDEN * (high - low)
-            found = at_left = value(left, at_right, True)
+            left = high - _GOLDEN * (high - low)
+            at_left = met[left] = value(left, at_right, True)
         else:
             low, left, at_left = left, right, at_right
-            point = right = low + _GOLDEN * (high - low)
-            found = at_right = value(right, at_left, False)
-        best, at_best = min((best, at_best), (found, point))
-    for _ in range(_MORE_GUESSES if guess is not None else 0):
-        guessed = guess(at_best) if guess is not None else None
+            right = low + _GOLDEN * (high - low)
+            at_right = met[right] = value(right, at_left, False)
+    is_astray = False
+    for _ in range(_MORE_GUESSES):
+        guessed, best = guess(_least(met)), min(met.values())
         if guessed is None or guessed[1] > best * (1.0 - _GAIN):
             break
-        best, at_best = min((best, at_best), (value(guessed[0], best, True), guessed[0]))
-    return best
+        point = _section(met) if is_astray else guessed[0]
+        met[point] = value(point, best, True)
+        is_astray = met[point] > best and not is_astray  # where a term ends at once parabolas lead past it
+    for end, nearest, is_left in ((ends[0], min(met), True), (ends[1], max(met), False)):
+        if nearest == _least(met) and end not in met:
+            met[end] = value(end, min(met.values()), is_left)
+    return min(met.values())
+
+
+def _least(met: dict[float, float]) -> float:
+    """Where the least of the values is."""
+    return min(met, key=lambda x: (met[x], x))
+
+
+def _section(met: dict[float, float]) -> float:
+    """A golden section of the larger of the two intervals beside the least of the values."""
+    at = _least(met)
+    low, high = (
+        min((x for x in met if x * sign > at * sign), key=lambda x: abs(x - at), default=at) for sign in (-1, 1)
+    )
+    return at + (1.0 - _GOLDEN) * max(low - at, high - at, key=abs)
 
 
 class _Logarithms:
@@ -189,18 +214,65 @@ def in_two_steps(run: Mechanism, query: Query, target: float, at: Bracketing) ->
         width = max(at.width, 1e-3)
         return at.ask(run, query, target, width, wants_lower=False, direction=direction, share=next(shares)).upper
 
-    def epsilon(logit: float, rival: float, is_left: bool) -> float:
+    with shared():
+        return _least_epsilon(ask, target) if query is Query.EPSILON else _least_delta(ask, target)
+
+
+_Ask = Callable[[Query, float, Direction], float]
+
+
+def _least_epsilon(ask: _Ask, target: float) -> float:
+    """Epsilon at the delta `target`, by what `ask` says of either step."""
+    met: list[tuple[float, float]] = []  # epsilons of both steps
+
+    def split(logit: float, rival: float, is_left: bool) -> float:
         del is_left
         share = target / (1.0 + math.exp(-logit)) * _DOWN
         first = ask(Query.EPSILON, share, Direction.REMOVE)
         if first > rival:
             return first
+        return with_first(first, share)
+
+    def with_first(first: float, share: float) -> float:
         rest = (target - share) * math.exp(-first) * _DOWN
         if not rest > _LEAST_DELTA:
             return math.inf
-        return up(first + ask(Query.EPSILON, rest, Direction.ADD), 2)
+        second = ask(Query.EPSILON, rest, Direction.ADD)
+        met.append((first, second))
+        return up(first + second, 2)
 
-    def delta(first: float, rival: float, is_left: bool) -> float:
+    found = _searched(split, *_LOGITS, ends=_FAR_LOGITS)
+    if math.isinf(found) and target > _LEAST_DELTA:
+        found = _of_equal_epsilons(ask, target, split)
+    # a step that loses nothing leaves the other one what its delta of epsilon 0 leaves
+    if any(first == 0.0 for first, _ in met):
+        found = min(found, with_first(0.0, ask(Query.DELTA, 0.0, Direction.REMOVE)))
+    if any(second == 0.0 for _, second in met):
+        at_zero = ask(Query.DELTA, 0.0, Direction.ADD)
+        for _ in range(_NUM_GUESSES):  # it counts e^epsilon times; by what is known, epsilon is no more
+            rest = (target - grown(at_zero, found, 16)) * _DOWN
+            before = found
+            found = min(before, ask(Query.EPSILON, rest, Direction.REMOVE) if rest > _LEAST_DELTA else math.inf)
+            if found > before * (1.0 - _GAIN):
+                break
+    return found
+
+
+def _of_equal_epsilons(ask: _Ask, target: float, split: _Value) -> float:
+    """Epsilon by a split into about equal ones: where deltas end at one that is not 0, there may be few others."""
+    first, found = 0.0, math.inf
+    for _ in range(_NUM_SPLITS):
+        first = ask(Query.EPSILON, target / (1.0 + math.exp(first)) * _DOWN, Direction.REMOVE)
+        if math.isinf(first) or math.isfinite(found := split(-first, math.inf, True)):
+            break
+    return found
+
+
+def _least_delta(ask: _Ask, target: float) -> float:
+    """Delta at the epsilon `target`, by what `ask` says of either step."""
+    terms = _Logarithms()
+
+    def split(first: float, rival: float, is_left: bool) -> float:
         second = max(target - first, 0.0) * (1.0 - 2.0**-52)  # both together are at most the target
         found = 0.0
         # on the left it is the removal that loses much, on the right the addition
@@ -213,11 +285,7 @@ def in_two_steps(run: Mechanism, query: Query, target: float, at: Bracketing) ->
                 break
         return up(found, 4)
 
-    terms = _Logarithms()
-    with shared():
-        if query is Query.EPSILON:
-            return _searched(epsilon, *_LOGITS)
-        found = _searched(delta, 0.0, target, terms.guess)
-        if target > _FAR and found > 0.0:
-            found = min(found, _searched(delta, 0.0, _FAR, terms.guess))
+    found = _searched(split, 0.0, target, (0.0, target), terms.guess)
+    if target > _FAR and found > 0.0:
+        found = min(found, _searched(split, 0.0, _FAR, (0.0, _FAR), terms.guess))
     return min(1.0, found)

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
-from jaxacct.bounds._distribution import loss_distribution, of_one_release
+from jaxacct.bounds._distribution import loss_distribution
+from jaxacct.bounds._one_release import of_one_release
 from jaxacct.bounds._renyi_of_outputs import LISTED
 from jaxacct.bounds.bases import BASES, base_of, spread
 from jaxacct.bounds.bases._few_outputs import TYPES, Types, num_outputs, rounding

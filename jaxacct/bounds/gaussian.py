@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from jaxacct._jax import jax
 from jaxacct._method import BOTH, CLOSED_FORM, Cost, ProfileMethod, RenyiMethod, never
 from jaxacct.bounds import _inversion as inversion
-from jaxacct.bounds._distribution import loss_distribution, of_one_release
+from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._limits import with_limits
+from jaxacct.bounds._one_release import of_one_release
 from jaxacct.bounds._orders import mixed
 from jaxacct.bounds._parts import flattened
 from jaxacct.bounds.bases import BASES, spread

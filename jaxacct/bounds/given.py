@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from jaxacct.bounds._distribution import loss_distribution, of_one_release
+from jaxacct.bounds._distribution import loss_distribution
+from jaxacct.bounds._one_release import of_one_release
 from jaxacct.bounds._stand_in import in_own_relation
 from jaxacct.bounds.bases import BASES, spread
 from jaxacct.curves import Pld

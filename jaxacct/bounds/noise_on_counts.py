@@ -12,8 +12,9 @@ from typing import Any
 
 from jaxacct._jax import jax
 from jaxacct._method import BOTH, CLOSED_FORM, Cost, Method, RenyiMethod, always
-from jaxacct.bounds._distribution import loss_distribution, of_one_release
+from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._limits import with_limits
+from jaxacct.bounds._one_release import of_one_release
 from jaxacct.bounds._orders import mixed
 from jaxacct.bounds.bases import BASES, spread
 from jaxacct.bounds.discrete import EXACT as TYPES

@@ -253,3 +253,13 @@ def test_allocation_where_the_ratio_of_a_step_is_no_double(epsilon, direction):
 
 def test_allocation_at_epsilons_near_700():
     assert ja.delta(ja.RandomAllocation(ja.Gaussian(1.0), 10**6), 700.0) <= 2.3e-308
+
+
+@pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning")
+def test_grids_grow_finer_where_losses_spread_less_than_their_variance_says():
+    """Rare large losses make the variance, not the points that a distribution has."""
+    release = ja.MixtureOfGaussians(0.75, (2.7, 2.2, 0.07), (5e-12, 0.983, 0.017 - 5e-12))
+    run = ja.PoissonSampled(release, 0.022, num_steps=4666)
+    epsilon = ja.epsilon_interval(run, 3.4e-16)
+    assert epsilon.lower > 0.9 * epsilon.upper
+    assert ja.delta(run, epsilon.upper) <= 3.4e-16 * 1.03

@@ -1,5 +1,6 @@
 """Batches of a shuffled list: both ends against quadrature, closed forms and Monte Carlo."""
 
+import itertools
 import math
 
 import jax
@@ -387,3 +388,11 @@ def test_tilts_that_leave_nothing_of_a_law_warn_of_nothing():
 def test_a_delta_that_is_no_double_is_not_0(run, relation):
     """Normal noise has no largest loss: delta is positive at every epsilon."""
     assert 0.0 < ja.delta(run, 2.787, neighboring_relation=relation) <= 2.0**-1022
+
+
+@pytest.mark.parametrize("steps_done", [229_555_013, 1_000_000])
+def test_delta_does_not_grow_with_what_is_booked_for_rounding(steps_done):
+    run = ja.PartialShuffledBatches(ja.Gaussian(1.6), 5_835_176_863, steps_done)
+    deltas = [ja.delta(run, epsilon) for epsilon in (1e-3, 0.1, 0.2, 0.3, 2.0, 50.0)]
+    assert max(deltas) < 1e-16
+    assert all(later <= max(before, 1e-40) for before, later in itertools.pairwise(deltas))

@@ -11,7 +11,7 @@ from jaxacct._method import always, never
 from jaxacct.bounds._distribution import Distribution, no_gap, parts_by_laws
 from jaxacct.bounds._split import selects_several, single_step
 from jaxacct.bounds.bases import base_of, is_envelope, is_from_above, law_maker, spread
-from jaxacct.bounds.bases._base import unbounded
+from jaxacct.bounds.bases._base import MAX_LOSS, unbounded
 from jaxacct.divergence.lattice._prefix import partial_average, scheduled_average
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
 from jaxacct.divergence.lattice._sums import averages
@@ -79,11 +79,20 @@ def _partial_scale(mechanism: PartialAllocation) -> tuple[float, int]:
     return math.log1p(share * spread(mechanism.mechanism) / int(mechanism.num_steps)), 1
 
 
+def _partial_largest_loss(mechanism: PartialAllocation) -> float:
+    """log(1 + (e^L - 1) s / t): s of t ratios are e^L at most, the others 1; the addition's loss is no larger."""
+    one = base_of(mechanism.mechanism).largest_loss(mechanism.mechanism)
+    if not one < MAX_LOSS:
+        return one
+    share = int(mechanism.steps_done) / int(mechanism.num_steps)
+    return min(one, up(math.log1p(share * math.expm1(one)), 64))
+
+
 PARTIAL_DISTRIBUTION = dataclasses.replace(
     DISTRIBUTION,
     parts=parts_by_laws(_partial_laws),
     scale=_partial_scale,
-    largest_loss=lambda mechanism: base_of(mechanism.mechanism).largest_loss(mechanism.mechanism),
+    largest_loss=_partial_largest_loss,
     reduction=never,
     weaker=None,
     gap=no_gap,

@@ -65,9 +65,11 @@ def order_delta_alone(mechanism: Any, epsilon: float) -> float:
 
 def order_epsilon(mechanism: Any, goal: float, high: float) -> float:
     """A float, an epsilon where `order_delta` is at most `goal`; at most `high`, which is known to do."""
-    if _has_places(mechanism, goal):
-        return round_epsilon(hidden_round(mechanism), goal, high)
-    return epoch_epsilon(_everybody(mechanism, goal), Direction.REMOVE, high)
+    run = hidden_round(mechanism)
+    found = high
+    if not _has_places(mechanism, goal):
+        found = epoch_epsilon(_everybody(mechanism, goal), Direction.REMOVE, high)
+    return round_epsilon(run, goal, found) if run.beyond < goal else found
 
 
 def hides(mechanism: Any) -> bool:

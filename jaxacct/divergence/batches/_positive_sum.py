@@ -41,6 +41,7 @@ _DECAY = 45.0  # natural logarithms by which moments have fallen where nodes end
 _LOST = 1e-4  # of the answer that clipping costs there
 _FINE = 0.01  # of the deviation of a step: the lattice's step where only some nodes are looked at
 _SAMPLES = (10, 18)  # log2 of the points at which a moment beyond those nodes is looked at first
+_LEAST_VARIANCE = 1e-250  # smaller ones, and quotients by them, are near the end of the doubles
 _APART, _FINER, _CLOSE = 16.0, 8.0, 0.1  # how far apart, in deviations of a term; then how much nearer; and till when
 
 
@@ -59,7 +60,7 @@ def positive_sum(first: Atoms, steps: Steps, log_goal: float) -> float:
     size = np.abs(np.concatenate([rough.value, few.value]))
     mass = np.concatenate([rough.mass * count, few.mass / weight])
     variance = float((mass * size * size).sum())
-    if not 0.0 < variance < math.inf:
+    if not _LEAST_VARIANCE < variance < math.inf:
         return math.inf
     for _ in range(6):
         most = drift + _FLUCTUATIONS * math.sqrt(variance)
@@ -68,6 +69,8 @@ def positive_sum(first: Atoms, steps: Steps, log_goal: float) -> float:
         most = drift + _FLUCTUATIONS * math.sqrt(variance)
         common = np.where(size < _COMMON * most, size, 0.0)
         variance = max(float((mass * common * common).sum()), 1e-12 * variance)
+    if not variance > _LEAST_VARIANCE:
+        return math.inf
     order = (drift + math.sqrt(drift * drift + 2.0 * variance)) / (2.0 * variance)
     most = drift + _FLUCTUATIONS * math.sqrt(variance)
     order = min(order, (_FARTHEST - 2.0 * min(log_goal - math.log(most), 0.0)) / max(drift, 1e-3 * most))
@@ -248,7 +251,9 @@ def _tilted(lattice: _Lattice, order: float, size: int) -> tuple[Any, float]:
     found = np.bincount(lattice.multiple % size, lattice.mass * np.exp(exponent), size)
     # the exponents' rounding; then eta of the norm, for any entry (Higham 2002, Theorem 24.2)
     error = float(found.sum()) * ULP * (2.0 * float(np.abs(exponent).max()) + 8.0 + len(lattice.multiple) / size)
-    return found, error + 8.0 * ULP * math.log2(size) * math.sqrt(size * float(np.square(found).sum()))
+    top = float(found.max())  # squares may overflow
+    norm = top * math.sqrt(size * float(np.square(found / top).sum()))
+    return found, error + 8.0 * ULP * math.log2(size) * norm
 
 
 def _by_transform(first: Atoms, steps: Steps, plan: _Plan, size: int) -> float:

@@ -37,6 +37,8 @@ _HALFWAY = 0.5  # of the largest epsilon: where it is seen how long one delta ta
 _LARGEST = 250.0  # nats, of an epsilon
 _MOST_HALVES = 6  # of an epoch, each half of what is left
 _LITTLE = 0.5  # gamma t below which hardly anything is gained
+_ROUNDED = 8.0  # of an ulp of all steps, for each unit of epsilon: up to it delta may be what is booked for rounding
+_PLACES = 4  # in an octave of epsilons, where the least delta is looked for
 _REST = 4e-3  # of delta that what is left may be without being looked at
 
 
@@ -136,6 +138,38 @@ def _first_half(
 
 def epoch_delta_alone(epoch: Epoch, epsilon: float, direction: Direction) -> float:
     """float: `epoch_delta` with as little left out as matters beside it, whatever the goal."""
+    found = _alone(epoch, epsilon, direction)
+    if epoch.has_hidden and _may_be_rounding(epoch, epsilon, found):
+        found = min(found, _least_place(epoch, epsilon, direction)[0])
+    return found
+
+
+def _may_be_rounding(epoch: Epoch, epsilon: float, delta: float) -> bool:
+    """Whether `delta` may be what is booked for rounding: that grows with the number of steps and with epsilon."""
+    return delta <= _ROUNDED * ULP * epoch.steps_done * math.expm1(min(epsilon, 100.0))
+
+
+def _least_place(epoch: Epoch, epsilon: float, direction: Direction) -> tuple[float, float]:
+    """About the least delta at smaller epsilons, where less is booked for rounding, and which epsilon that is.
+
+    Delta falls with epsilon, then what is booked grows with it. Among the same epsilons for all questions.
+    """
+    delta = functools.lru_cache(lambda k: _alone(epoch, 2.0 ** (k / _PLACES), direction))
+    high = math.floor(_PLACES * math.log2(epsilon))
+    low = high - 1
+    while _may_be_rounding(epoch, 2.0 ** (low / _PLACES), delta(low)):
+        low -= 4 * _PLACES
+    while high - low > 1:
+        middle = (low + high) // 2
+        if delta(middle + 1) < delta(middle):
+            low = middle
+        else:
+            high = middle
+    return min((delta(k), 2.0 ** (k / _PLACES)) for k in (low, high))
+
+
+def _alone(epoch: Epoch, epsilon: float, direction: Direction) -> float:
+    """`epoch_delta` with a goal that is small beside it."""
     epoch = epoch._replace(goal=1e-4)
     while True:
         found = epoch_delta(epoch, epsilon, direction)
@@ -154,6 +188,9 @@ def epoch_epsilon(epoch: Epoch, direction: Direction, high: float) -> float:
     step = epoch._replace(shift=min(epoch.shift, MOST_LOSS)).step(0.0, direction, epoch.cut)
     spread = math.sqrt(float((step.mass * np.square(step.value)).sum()) * epoch.steps_done) / epoch.num_batches
     guess = spread * (math.sqrt(max(-2.0 * math.log(epoch.goal), 1.0)) + 0.5 * spread)
+    if epoch.has_hidden and _may_be_rounding(epoch, high, epoch.goal):
+        least, place = _least_place(epoch, high, direction)
+        high = place if least <= epoch.goal else high
     return falling_root(lambda e: epoch_delta(epoch, e, direction), epoch.goal, guess, high).upper
 
 

@@ -29,6 +29,8 @@ _NEAR = 1e-4  # of log delta, within which a root is near enough
 _LITTLE = 1e-6  # of a deviation: a guess below it is 0
 _HALVINGS = 40  # of the range of epsilon
 _TRIED = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)  # epsilons, where none is known to do
+_LARGE = 0.1  # delta from which on it may be above that of smaller epsilons, where values of L are far apart
+_SMALLER = (0.03125, 0.0625, 0.125, *_TRIED)  # epsilons that are looked at then
 
 
 class ReportLaw(Protocol):
@@ -94,7 +96,16 @@ def _delta(run: Round, law: ReportLaw, epsilon: float, goal: float) -> float:
 
 
 def round_delta_alone(run: Round, epsilon: float) -> float:
-    """float: `round_delta` with as little left out as matters beside it, whatever the goal."""
+    """float: `round_delta` with as little left out as matters beside it, whatever the goal.
+
+    Where it is large, no more than what is found at smaller epsilons.
+    """
+    found = _alone(run, epsilon)
+    return min([found, *(_alone(run, e) for e in _SMALLER if e < epsilon and found > _LARGE)])
+
+
+def _alone(run: Round, epsilon: float) -> float:
+    """`round_delta` with a goal that is small beside it."""
     goal = 1e-4
     while True:
         found = round_delta(run, epsilon, goal)
@@ -130,10 +141,14 @@ def round_epsilon(run: Round, goal: float, high: float) -> float:
             known[epsilon] = _delta(run, law, epsilon, goal) if epsilon < LARGEST else 1.0
         return known[epsilon]
 
-    most = high if high < LARGEST else next((e for e in _TRIED if profile(e) <= goal), math.inf)
+    most = high
+    if goal > _LARGE:
+        most = next((e for e in _SMALLER if e < high and _alone(run, e) <= goal), high)
+    elif not high < LARGEST:
+        most = next((e for e in _TRIED if profile(e) <= goal), high)
     step = law.at(0.0)
     spread = math.sqrt(run.prob * float((step.mass * np.square(step.value)).sum()) / run.num_users)
-    return min(_root(profile, goal, spread, most), high) if most < math.inf else high
+    return min(_root(profile, goal, spread, most), high) if most < LARGEST else high
 
 
 def _root(profile: Callable[[float], float], goal: float, spread: float, most: float) -> float:
