@@ -17,17 +17,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct._method import BOTH, Cost, Lanes, ProfileMethod, always
+from jaxacct._types import Direction
+from jaxacct.bounds._clones_pair import has_pair, pair_of
 from jaxacct.bounds._parts import flattened
 from jaxacct.bounds._split import splits_unevenly
 from jaxacct.composition import allocation_groups
 from jaxacct.divergence.law import (
     LEAST_NOISE,
+    MOST_LOCAL,
     MOST_PROB,
     MOVED,
     Law,
     Line,
     Run,
     allocated,
+    clones_grid,
+    clones_law,
     epsilon,
     gaussian_base,
     laplace_base,
@@ -36,8 +41,19 @@ from jaxacct.divergence.law import (
     sampled,
     whole,
 )
-from jaxacct.mechanisms import Gaussian, Laplace, PoissonSampled, RandomAllocation
+from jaxacct.mechanisms import (
+    FiniteRandomizer,
+    Gaussian,
+    KaryRandomizedResponse,
+    Laplace,
+    LaplaceReports,
+    LocalRandomizer,
+    PoissonSampled,
+    RandomAllocation,
+    Shuffled,
+)
 from jaxacct.mechanisms._base import Mechanism
+from jaxacct.special import up
 
 _POINTS = 1008  # of a law
 _BASE = 512  # of one ratio of an epoch's average
@@ -65,17 +81,27 @@ class _Epoch(NamedTuple):
     count: Any
 
 
+class _Round(NamedTuple):
+    """Rounds of shuffled reports of a pure randomizer: local epsilon, clone probability, reports, how many rounds."""
+
+    local: Any
+    clones: Any
+    reports: Any
+    count: Any
+
+
 class _Releases(NamedTuple):
-    """What a mechanism consists of, by kind."""
+    """What a mechanism consists of, by kind; rounds of reports are never beside others."""
 
     gaussian: list[_Step]
     laplace: list[_Step]
     epochs: list[_Epoch]
+    rounds: list[_Round]
 
 
 def _releases(mechanism: Mechanism, uneven: tuple[bool, ...]) -> _Releases:
     """`_Releases` of a mechanism of numbers; `uneven` says of each part, in order, whether groups of steps differ."""
-    found = _Releases([], [], [])
+    found = _Releases([], [], [], [])
     for (part, count), is_uneven in zip(flattened(mechanism), uneven, strict=True):
         _LISTED[part.signature()](found, part, count, is_uneven)
     return found
@@ -94,6 +120,15 @@ def _epochs(of: Any, count: Any, is_uneven: bool) -> list[_Epoch]:
     return [_Epoch(of.mechanism.noise_multiplier, n, runs * count) for n, runs in groups]
 
 
+def _rounds(of: Any, count: Any) -> _Round:
+    prob, local = pair_of(of.mechanism)
+    return _Round(local, prob, of.num_reports, of.num_epochs * count)
+
+
+def _list_rounds(found: _Releases, of: Any, count: Any, _: bool) -> None:
+    found.rounds.append(_rounds(of, count))
+
+
 # what takes the releases of a part, run so many times, into a list
 _LISTED: dict[Any, Callable[[_Releases, Any, Any, bool], None]] = {
     (Gaussian,): lambda found, of, count, _: found.gaussian.append(_one(of, count)),
@@ -101,13 +136,23 @@ _LISTED: dict[Any, Callable[[_Releases, Any, Any, bool], None]] = {
     (PoissonSampled, Gaussian): lambda found, of, count, _: found.gaussian.append(_sampled(of, count)),
     (PoissonSampled, Laplace): lambda found, of, count, _: found.laplace.append(_sampled(of, count)),
     (RandomAllocation, Gaussian): lambda found, of, count, uneven: found.epochs.extend(_epochs(of, count, uneven)),
+    (Shuffled, LocalRandomizer): _list_rounds,
+    (Shuffled, KaryRandomizedResponse): _list_rounds,
+    (Shuffled, LaplaceReports): _list_rounds,
+    (Shuffled, FiniteRandomizer): _list_rounds,
 }
 
 
 def has_laws(mechanism: Mechanism) -> bool:
     """bool: whether every part has a law here, and some part is no plain Gaussian release."""
-    found = [part.signature() for part, _ in flattened(mechanism)]
-    return all(signature in _LISTED for signature in found) and any(signature != (Gaussian,) for signature in found)
+    parts = [part for part, _ in flattened(mechanism)]
+    signatures = [part.signature() for part in parts]
+    return all(map(_has_law, parts)) and any(signature != (Gaussian,) for signature in signatures)
+
+
+def _has_law(part: Mechanism) -> bool:
+    signature = part.signature()
+    return signature in _LISTED and (signature[0] is not Shuffled or has_pair(part))
 
 
 def _statics(mechanism: Mechanism) -> dict[str, Any]:
@@ -122,12 +167,24 @@ def _covered(of: _Releases) -> Any:
         found.append((step.noise >= LEAST_NOISE) & (step.prob > 0.0) & ((step.prob <= MOST_PROB) | (step.prob == 1.0)))
     for epoch in of.epochs:
         found.append((epoch.noise >= LEAST_NOISE) & (epoch.steps >= 1.0) & (epoch.steps <= _MOST_STEPS))
+    for of_reports in of.rounds:
+        is_usual = (of_reports.local > 0.0) & (of_reports.local <= MOST_LOCAL) & (of_reports.reports >= 1.0)
+        found.append(is_usual & (of_reports.clones > 0.0) & (of_reports.clones <= 1.0))
     return functools.reduce(jnp.logical_and, found)
+
+
+def _most(of: _Releases) -> Any:
+    """At least epsilon, of rounds of reports: what they are without amplification; else inf."""
+    if not of.rounds:
+        return jnp.inf
+    local, reports, count = (jnp.stack([jnp.asarray(x[i]) for x in of.rounds]) for i in (0, 2, 3))
+    total = up(jnp.sum(jnp.where(count > 0.0, local * count, 0.0)), len(of.rounds) + 4)
+    return jnp.where(jnp.all((local >= 0.0) & (reports >= 1.0) & (count >= 0.0)), total, jnp.inf)
 
 
 def _harmless(of: _Releases, is_covered: Any) -> _Releases:
     """The same with numbers in the range of the laws where they are not, whose answers are not used."""
-    usual = {"noise": 1.0, "prob": 0.5, "steps": 100.0, "count": 1.0}
+    usual = {"noise": 1.0, "prob": 0.5, "steps": 100.0, "count": 1.0, "local": 1.0, "clones": 0.3, "reports": 100.0}
 
     def kept(kind: Any) -> Any:
         return type(kind)(*(jnp.where(is_covered, x, usual[name]) for name, x in kind._asdict().items()))
@@ -136,27 +193,28 @@ def _harmless(of: _Releases, is_covered: Any) -> _Releases:
 
 
 def _numbers(of: _Releases) -> Any:
-    """[R, 3]: the numbers of all releases, in the order of their laws."""
+    """[R, P + 1]: the numbers of all releases, in the order of their laws, how often they are run last."""
     return jnp.stack([jnp.stack([jnp.asarray(x, jnp.float64) for x in kind]) for kinds in of for kind in kinds])
 
 
 def _laws(of: _Releases, log_delta: Any, is_moved: bool) -> tuple[Law, Any, Any]:
-    """Laws [R, V] of all releases for deltas like this one, how often they are run [R], and gaps [R, 2].
+    """Laws [R, V] of all releases for deltas like this one, how often they are run [R], and gaps [R, P].
 
     Args:
-      is_moved: static; whether there are V = 3 of each, the others with the noise, and the probability or the steps,
-        moved by the gaps. Else V = 1.
+      is_moved: static; whether there are V = 1 + P of each, the others with each of its P numbers moved by its gap.
+        Else V = 1.
     """
     numbers = _numbers(of)
-    counts = numbers[:, 2]
+    numbers, counts = numbers[:, :-1], numbers[:, -1]
     log_share = log_delta - jnp.log(jnp.maximum(jnp.sum(counts), 1.0)) + _LOG_CUT
     ends = np.cumsum([0, *(len(kinds) for kinds in of)])
-    is_step = np.arange(len(counts)) < ends[2]
+    has_prob = (np.arange(len(counts)) < ends[2]) | (np.arange(len(counts)) >= ends[3])
     # a probability that may be moved stays one
-    size = jnp.where(is_step, jnp.maximum(1.0 - numbers[:, 1], 0.0), 1.0)
-    gaps = MOVED * numbers[:, :2] * jnp.stack([jnp.ones_like(size), size], axis=1)
-    ways = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])[: 3 if is_moved else 1]
-    numbers = numbers[:, None, :2] + ways * gaps[:, None]
+    size = jnp.where(has_prob, jnp.maximum(1.0 - numbers[:, 1], 0.0), 1.0)
+    one = jnp.ones_like(size)
+    gaps = MOVED * numbers * jnp.stack([one, size, one][: numbers.shape[1]], axis=1)
+    ways = np.concatenate([np.zeros((1, gaps.shape[1])), np.eye(gaps.shape[1])])[: None if is_moved else 1]
+    numbers = numbers[:, None] + ways * gaps[:, None]
 
     def of_gaussian(noise: Any, prob: Any) -> Law:
         return sampled(gaussian_base(noise, log_share, _POINTS - 1), prob)
@@ -168,7 +226,11 @@ def _laws(of: _Releases, log_delta: Any, is_moved: bool) -> tuple[Law, Any, Any]
         share = log_share - jnp.log(steps[0]) + _LOG_CUT_OF_BASE
         return allocated(jax.vmap(lambda x: whole(gaussian_base(x, share, _BASE, _BEND)))(noise), steps, log_share)
 
-    makers = jax.vmap(of_gaussian), jax.vmap(of_laplace), of_epoch
+    def of_round(local: Any, clones: Any, reports: Any) -> Law:
+        grid = clones_grid(reports[0], clones[0], log_share, _POINTS)
+        return jax.vmap(lambda *x: clones_law(*x, grid, _POINTS))(local, clones, reports)
+
+    makers = jax.vmap(of_gaussian), jax.vmap(of_laplace), of_epoch, of_round
     rows = (numbers[first:last] for first, last in itertools.pairwise(ends))
     laws = [jax.lax.map(lambda x, f=make: f(*x.T), x) for make, x in zip(makers, rows, strict=True) if len(x)]
     return jax.tree.map(lambda *x: jnp.concatenate(x), *laws), counts, gaps
@@ -182,8 +244,13 @@ def _run(laws: Law, counts: Any) -> Run:
 _WAYS = (False, True)  # remove, then add
 
 
-def _worse(answer: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
-    """The larger of the answers of the two directions, the line that gave it, and whether that is the add direction."""
+def _worse(of: _Releases, answer: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
+    """The larger of the answers of the two directions, the line that gave it, and whether that is the add direction.
+
+    Rounds of reports are the same in both.
+    """
+    if of.rounds:
+        return *answer(jnp.asarray(False)), jnp.asarray(False)
     found = jax.lax.map(answer, jnp.asarray(_WAYS))
     is_add = found.value[1] > found.value[0]
     value, line = jax.tree.map(lambda x: jnp.where(is_add, x[1], x[0]), tuple(found))
@@ -191,7 +258,7 @@ def _worse(answer: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
 
 
 def _drift(make: Callable[..., _Releases], leaves: Any, tangents: Any, by: Any) -> Any:
-    """The change along `tangents` of what changes with each number of each release as `by` [R, 3] says."""
+    """The change along `tangents` of what changes with each number of each release as `by` [R, P + 1] says."""
     active = [i for i, t in enumerate(tangents) if not isinstance(t, jax.custom_derivatives.SymbolicZero)]
 
     def numbers(*moving: Any) -> Any:
@@ -213,18 +280,21 @@ def _tangent(t: Any) -> Any:
 def _lane_epsilon(make: Callable[..., _Releases], target: Any, leaves: tuple[Any, ...]) -> Any:
     """Epsilon at a log delta, of one lane."""
 
-    def found(target: Any, run: Run) -> tuple[Any, Any, Any]:
-        return _worse(lambda add: epsilon(run, add, target))
+    def found(target: Any, of: _Releases, laws: Law, counts: Any) -> tuple[Any, Any, Any]:
+        run = _run(laws, counts)
+        return _worse(of, lambda add: epsilon(run, add, target))
 
     @jax.custom_jvp
     def upper(target: Any, *leaves: Any) -> Any:
-        laws, counts, _ = _laws(make(*leaves), target, False)
-        return found(target, _run(laws, counts))[0]
+        of = make(*leaves)
+        laws, counts, _ = _laws(of, target, False)
+        return found(target, of, laws, counts)[0]
 
     @functools.partial(upper.defjvp, symbolic_zeros=True)
     def _jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-        laws, counts, gaps = _laws(make(*primals[1:]), primals[0], True)
-        value, line, add = found(primals[0], _run(laws, counts))
+        of = make(*primals[1:])
+        laws, counts, gaps = _laws(of, primals[0], True)
+        value, line, add = found(primals[0], of, laws, counts)
         known = jnp.isfinite(value) & (value > 0.0)
         slope, by = rates(laws, counts, gaps, line, add, jnp.where(known, value, 1.0))
         usable = known & (slope < 0) & jnp.all(jnp.isfinite(by))
@@ -241,9 +311,10 @@ def _lane_log_delta(make: Callable[..., _Releases], at: Any, leaves: tuple[Any, 
         """The answer, its line and direction, and the laws: made for the log delta that the laws before have given."""
 
         def again(_: int, state: tuple[Any, ...]) -> tuple[Any, ...]:
-            laws, counts, gaps = _laws(make(*leaves), jnp.clip(state[0], _LEAST, _LARGEST), is_moved)
+            of = make(*leaves)
+            laws, counts, gaps = _laws(of, jnp.clip(state[0], _LEAST, _LARGEST), is_moved)
             run = _run(laws, counts)
-            return *_worse(lambda add: log_delta(run, add, at)), (laws, counts, gaps)
+            return *_worse(of, lambda add: log_delta(run, add, at)), (laws, counts, gaps)
 
         start = jnp.asarray(_FIRST), Line(*jnp.ones(3)), jnp.asarray(False)
         shapes = jax.eval_shape(lambda: again(0, start)[3])
@@ -265,29 +336,36 @@ def _lane_log_delta(make: Callable[..., _Releases], at: Any, leaves: tuple[Any, 
     return upper(at, *leaves)
 
 
-def _on_lanes(of_lane: Callable[..., Any], worst: float, mechanism: Any, target: Any, uneven: tuple[bool, ...]) -> Any:
+def _on_lanes(of_lane: Callable[..., Any], mechanism: Any, target: Any, uneven: tuple[bool, ...]) -> Any:
     leaves, structure = jax.tree.flatten(mechanism)
 
+    def releases(*leaves: Any) -> _Releases:
+        return _releases(jax.tree.unflatten(structure, leaves), uneven)
+
     def make(*leaves: Any) -> _Releases:
-        of = _releases(jax.tree.unflatten(structure, leaves), uneven)
+        of = releases(*leaves)
         return _harmless(of, _covered(of))
 
-    def lane(row: tuple[Any, ...]) -> Any:
-        target, *leaves = row
-        is_covered = _covered(_releases(jax.tree.unflatten(structure, leaves), uneven))
-        return jnp.where(is_covered, of_lane(make, target, tuple(leaves)), worst)
-
-    return jax.lax.map(lane, (target, *leaves))
+    return jax.lax.map(lambda row: of_lane(make, releases(*row[1:]), row[0], tuple(row[1:])), (target, *leaves))
 
 
 def _epsilon(mechanism: Any, log_delta: Any, *, uneven: tuple[bool, ...]) -> Any:
     """epsilon [L] at `log_delta` [L], the worse direction; inf where nothing is known."""
-    return _on_lanes(_lane_epsilon, jnp.inf, mechanism, log_delta, uneven)
+
+    def lane(make: Any, of: _Releases, target: Any, leaves: Any) -> Any:
+        return jnp.minimum(jnp.where(_covered(of), _lane_epsilon(make, target, leaves), jnp.inf), _most(of))
+
+    return _on_lanes(lane, mechanism, log_delta, uneven)
 
 
 def _log_delta(mechanism: Any, epsilon: Any, *, uneven: tuple[bool, ...]) -> Any:
     """log delta [L] at `epsilon` [L], the worse direction; 0 where nothing is known."""
-    return _on_lanes(_lane_log_delta, 0.0, mechanism, epsilon, uneven)
+
+    def lane(make: Any, of: _Releases, at: Any, leaves: Any) -> Any:
+        found = jnp.where(_covered(of), _lane_log_delta(make, at, leaves), 0.0)
+        return jnp.where(at >= _most(of), -jnp.inf, found) if of.rounds else found
+
+    return _on_lanes(lane, mechanism, epsilon, uneven)
 
 
 def _lane_bytes(*, uneven: tuple[bool, ...]) -> int:
@@ -295,15 +373,14 @@ def _lane_bytes(*, uneven: tuple[bool, ...]) -> int:
     return 2**21 * (1 + len(uneven))
 
 
-def laws(spares: tuple[str, ...], applies: Callable[[Any], bool] = always) -> ProfileMethod:
-    """A method (class `ProfileMethod`) for traced programs, of what `has_laws`.
+def laws(spares: tuple[str, ...], applies: Callable[[Any], bool] = always, **options: Any) -> ProfileMethod:
+    """A method (class `ProfileMethod`) for traced programs, of what `has_laws`, of records.
 
     `spares` names the methods that need not be asked beside it.
     """
     return ProfileMethod(
         name="laws",
         theorem="Zhu, Dong & Wang 2022, Theorem 11, of dominating pairs with finitely many losses",
-        directions=BOTH,
         applies=applies,
         cost=Cost.MILLISECONDS,
         cold=Cost.SECONDS,
@@ -313,4 +390,12 @@ def laws(spares: tuple[str, ...], applies: Callable[[Any], bool] = always) -> Pr
         spares=spares,
         is_listed=False,
         lanes=Lanes(statics=_statics, bytes=_lane_bytes, on_host=False),
+        **{"directions": BOTH, **options},
     )
+
+
+def laws_of_reports(
+    spares: tuple[str, ...], applies: Callable[[Any], bool] = has_pair, **options: Any
+) -> ProfileMethod:
+    """`laws` of rounds of shuffled reports of pure randomizers, whose one direction REMOVE stands for both."""
+    return laws(spares, applies, directions=(Direction.REMOVE,), **options)

@@ -28,6 +28,7 @@ _LAYERS = (
     ("curves", "divergence"),
     ("composition", "conversion"),
     (
+        "bounds._clones_pair",
         "bounds._limits",
         "bounds._nearby",
         "bounds._orders",

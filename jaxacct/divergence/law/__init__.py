@@ -1,6 +1,7 @@
 """Laws of likelihood ratios with finitely many points, for programs of fixed size; the contour that composes them."""
 
 from jaxacct.divergence.law._allocated import allocated
+from jaxacct.divergence.law._clones import MOST_LOCAL, clones_grid, clones_law
 from jaxacct.divergence.law._contour import (
     Line,
     Run,
@@ -20,12 +21,15 @@ from jaxacct.divergence.law._rates import MOVED, rates
 
 __all__ = [
     "LEAST_NOISE",
+    "MOST_LOCAL",
     "MOST_PROB",
     "MOVED",
     "Law",
     "Line",
     "Run",
     "allocated",
+    "clones_grid",
+    "clones_law",
     "epsilon",
     "gaussian_base",
     "laplace_base",
