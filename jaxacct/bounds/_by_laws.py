@@ -2,15 +2,14 @@
 
 What is released is a list of independent laws (`jaxacct.divergence.law`), each with how often it is run. One program of
 fixed size serves every number that may be traced. Derivatives are those of the sum that gave the answer, by implicit
-differentiation, from differences between laws; nothing that steers moves with them. Another mechanism gets a row in
-`_LISTED`; another kind of release also a list in `_Releases`, its range in `_covered`, and what makes its law in
-`_laws`.
+differentiation, from differences between laws; nothing that steers moves with them. The list of releases is made in
+`jaxacct.bounds._releases`.
 """
 
 import functools
 import itertools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,14 +17,9 @@ import numpy as np
 
 from jaxacct._method import BOTH, Cost, Lanes, ProfileMethod, always
 from jaxacct._types import Direction
-from jaxacct.bounds._clones_pair import has_pair, pair_of
-from jaxacct.bounds._parts import flattened
-from jaxacct.bounds._split import splits_unevenly
-from jaxacct.composition import allocation_groups
+from jaxacct.bounds._clones_pair import has_pair
+from jaxacct.bounds._releases import Releases, covered, harmless, most, numbers_of, releases_of, statics
 from jaxacct.divergence.law import (
-    LEAST_NOISE,
-    MOST_LOCAL,
-    MOST_PROB,
     MOVED,
     Law,
     Line,
@@ -41,170 +35,24 @@ from jaxacct.divergence.law import (
     sampled,
     whole,
 )
-from jaxacct.mechanisms import (
-    FiniteRandomizer,
-    Gaussian,
-    KaryRandomizedResponse,
-    Laplace,
-    LaplaceReports,
-    LocalRandomizer,
-    PoissonSampled,
-    RandomAllocation,
-    Shuffled,
-)
-from jaxacct.mechanisms._base import Mechanism
-from jaxacct.special import up
 
 _POINTS = 1008  # of a law
 _BASE = 512  # of one ratio of an epoch's average
 _BEND = 1.0  # how much narrower cells are where that average's spread is made
 _LOG_CUT = -9.0  # log of the share of delta that may become infinite losses
 _LOG_CUT_OF_BASE = -3.0  # log of the share of that which single ratios of an epoch may cut off
-_MOST_STEPS = 2.0**40  # of an epoch
 # where delta is asked, the log deltas that laws are made for: first, least and largest; and how often they are made
 _FIRST, _LEAST, _LARGEST, _TIMES = -20.0, -60.0, -12.0, 3
 
 
-class _Step(NamedTuple):
-    """Steps that each record joins with a probability: the noise, the probability, how many."""
-
-    noise: Any
-    prob: Any
-    count: Any
-
-
-class _Epoch(NamedTuple):
-    """Epochs in which each record joins one step: the noise, the steps of an epoch, how many epochs."""
-
-    noise: Any
-    steps: Any
-    count: Any
-
-
-class _Round(NamedTuple):
-    """Rounds of shuffled reports of a pure randomizer: local epsilon, clone probability, reports, how many rounds."""
-
-    local: Any
-    clones: Any
-    reports: Any
-    count: Any
-
-
-class _Releases(NamedTuple):
-    """What a mechanism consists of, by kind; rounds of reports are never beside others."""
-
-    gaussian: list[_Step]
-    laplace: list[_Step]
-    epochs: list[_Epoch]
-    rounds: list[_Round]
-
-
-def _releases(mechanism: Mechanism, uneven: tuple[bool, ...]) -> _Releases:
-    """`_Releases` of a mechanism of numbers; `uneven` says of each part, in order, whether groups of steps differ."""
-    found = _Releases([], [], [], [])
-    for (part, count), is_uneven in zip(flattened(mechanism), uneven, strict=True):
-        _LISTED[part.signature()](found, part, count, is_uneven)
-    return found
-
-
-def _one(of: Any, count: Any) -> _Step:
-    return _Step(of.noise_multiplier, jnp.ones(()), count)
-
-
-def _sampled(of: Any, count: Any) -> _Step:
-    return _Step(of.mechanism.noise_multiplier, of.sampling_prob, of.num_steps * count)
-
-
-def _epochs(of: Any, count: Any, is_uneven: bool) -> list[_Epoch]:
-    groups = allocation_groups(of.num_steps, of.num_selected, of.num_epochs, uneven=is_uneven)
-    return [_Epoch(of.mechanism.noise_multiplier, n, runs * count) for n, runs in groups]
-
-
-def _rounds(of: Any, count: Any) -> _Round:
-    prob, local = pair_of(of.mechanism)
-    return _Round(local, prob, of.num_reports, of.num_epochs * count)
-
-
-def _list_rounds(found: _Releases, of: Any, count: Any, _: bool) -> None:
-    found.rounds.append(_rounds(of, count))
-
-
-# what takes the releases of a part, run so many times, into a list
-_LISTED: dict[Any, Callable[[_Releases, Any, Any, bool], None]] = {
-    (Gaussian,): lambda found, of, count, _: found.gaussian.append(_one(of, count)),
-    (Laplace,): lambda found, of, count, _: found.laplace.append(_one(of, count)),
-    (PoissonSampled, Gaussian): lambda found, of, count, _: found.gaussian.append(_sampled(of, count)),
-    (PoissonSampled, Laplace): lambda found, of, count, _: found.laplace.append(_sampled(of, count)),
-    (RandomAllocation, Gaussian): lambda found, of, count, uneven: found.epochs.extend(_epochs(of, count, uneven)),
-    (Shuffled, LocalRandomizer): _list_rounds,
-    (Shuffled, KaryRandomizedResponse): _list_rounds,
-    (Shuffled, LaplaceReports): _list_rounds,
-    (Shuffled, FiniteRandomizer): _list_rounds,
-}
-
-
-def has_laws(mechanism: Mechanism) -> bool:
-    """bool: whether every part has a law here, and some part is no plain Gaussian release."""
-    parts = [part for part, _ in flattened(mechanism)]
-    signatures = [part.signature() for part in parts]
-    return all(map(_has_law, parts)) and any(signature != (Gaussian,) for signature in signatures)
-
-
-def _has_law(part: Mechanism) -> bool:
-    signature = part.signature()
-    return signature in _LISTED and (signature[0] is not Shuffled or has_pair(part))
-
-
-def _statics(mechanism: Mechanism) -> dict[str, Any]:
-    parts: list[Any] = [part for part, _ in flattened(mechanism)]
-    return {"uneven": tuple(p.signature()[0] is RandomAllocation and splits_unevenly(p) for p in parts)}
-
-
-def _covered(of: _Releases) -> Any:
-    """bool: whether all that is released is in the range of the laws."""
-    found = [jnp.ones((), bool)]
-    for step in (*of.gaussian, *of.laplace):
-        found.append((step.noise >= LEAST_NOISE) & (step.prob > 0.0) & ((step.prob <= MOST_PROB) | (step.prob == 1.0)))
-    for epoch in of.epochs:
-        found.append((epoch.noise >= LEAST_NOISE) & (epoch.steps >= 1.0) & (epoch.steps <= _MOST_STEPS))
-    for of_reports in of.rounds:
-        is_usual = (of_reports.local > 0.0) & (of_reports.local <= MOST_LOCAL) & (of_reports.reports >= 1.0)
-        found.append(is_usual & (of_reports.clones > 0.0) & (of_reports.clones <= 1.0))
-    return functools.reduce(jnp.logical_and, found)
-
-
-def _most(of: _Releases) -> Any:
-    """At least epsilon, of rounds of reports: what they are without amplification; else inf."""
-    if not of.rounds:
-        return jnp.inf
-    local, reports, count = (jnp.stack([jnp.asarray(x[i]) for x in of.rounds]) for i in (0, 2, 3))
-    total = up(jnp.sum(jnp.where(count > 0.0, local * count, 0.0)), len(of.rounds) + 4)
-    return jnp.where(jnp.all((local >= 0.0) & (reports >= 1.0) & (count >= 0.0)), total, jnp.inf)
-
-
-def _harmless(of: _Releases, is_covered: Any) -> _Releases:
-    """The same with numbers in the range of the laws where they are not, whose answers are not used."""
-    usual = {"noise": 1.0, "prob": 0.5, "steps": 100.0, "count": 1.0, "local": 1.0, "clones": 0.3, "reports": 100.0}
-
-    def kept(kind: Any) -> Any:
-        return type(kind)(*(jnp.where(is_covered, x, usual[name]) for name, x in kind._asdict().items()))
-
-    return _Releases(*(list(map(kept, kinds)) for kinds in of))
-
-
-def _numbers(of: _Releases) -> Any:
-    """[R, P + 1]: the numbers of all releases, in the order of their laws, how often they are run last."""
-    return jnp.stack([jnp.stack([jnp.asarray(x, jnp.float64) for x in kind]) for kinds in of for kind in kinds])
-
-
-def _laws(of: _Releases, log_delta: Any, is_moved: bool) -> tuple[Law, Any, Any]:
+def _laws(of: Releases, log_delta: Any, is_moved: bool) -> tuple[Law, Any, Any]:
     """Laws [R, V] of all releases for deltas like this one, how often they are run [R], and gaps [R, P].
 
     Args:
       is_moved: static; whether there are V = 1 + P of each, the others with each of its P numbers moved by its gap.
         Else V = 1.
     """
-    numbers = _numbers(of)
+    numbers = numbers_of(of)
     numbers, counts = numbers[:, :-1], numbers[:, -1]
     log_share = log_delta - jnp.log(jnp.maximum(jnp.sum(counts), 1.0)) + _LOG_CUT
     ends = np.cumsum([0, *(len(kinds) for kinds in of)])
@@ -228,7 +76,7 @@ def _laws(of: _Releases, log_delta: Any, is_moved: bool) -> tuple[Law, Any, Any]
 
     def of_round(local: Any, clones: Any, reports: Any) -> Law:
         grid = clones_grid(reports[0], clones[0], log_share, _POINTS)
-        return jax.vmap(lambda *x: clones_law(*x, grid, _POINTS))(local, clones, reports)
+        return jax.vmap(lambda a, b, c: clones_law(a, b, c, grid, _POINTS))(local, clones, reports)
 
     makers = jax.vmap(of_gaussian), jax.vmap(of_laplace), of_epoch, of_round
     rows = (numbers[first:last] for first, last in itertools.pairwise(ends))
@@ -244,7 +92,7 @@ def _run(laws: Law, counts: Any) -> Run:
 _WAYS = (False, True)  # remove, then add
 
 
-def _worse(of: _Releases, answer: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
+def _worse(of: Releases, answer: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
     """The larger of the answers of the two directions, the line that gave it, and whether that is the add direction.
 
     Rounds of reports are the same in both.
@@ -257,7 +105,7 @@ def _worse(of: _Releases, answer: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
     return value, line, is_add
 
 
-def _drift(make: Callable[..., _Releases], leaves: Any, tangents: Any, by: Any) -> Any:
+def _drift(make: Callable[..., Releases], leaves: Any, tangents: Any, by: Any) -> Any:
     """The change along `tangents` of what changes with each number of each release as `by` [R, P + 1] says."""
     active = [i for i, t in enumerate(tangents) if not isinstance(t, jax.custom_derivatives.SymbolicZero)]
 
@@ -265,7 +113,7 @@ def _drift(make: Callable[..., _Releases], leaves: Any, tangents: Any, by: Any) 
         whole = list(leaves)
         for i, x in zip(active, moving, strict=True):
             whole[i] = x
-        return _numbers(make(*whole))
+        return numbers_of(make(*whole))
 
     if not active:
         return jnp.zeros(())
@@ -277,10 +125,10 @@ def _tangent(t: Any) -> Any:
     return jnp.zeros(()) if isinstance(t, jax.custom_derivatives.SymbolicZero) else t
 
 
-def _lane_epsilon(make: Callable[..., _Releases], target: Any, leaves: tuple[Any, ...]) -> Any:
+def _lane_epsilon(make: Callable[..., Releases], target: Any, leaves: tuple[Any, ...]) -> Any:
     """Epsilon at a log delta, of one lane."""
 
-    def found(target: Any, of: _Releases, laws: Law, counts: Any) -> tuple[Any, Any, Any]:
+    def found(target: Any, of: Releases, laws: Law, counts: Any) -> tuple[Any, Any, Any]:
         run = _run(laws, counts)
         return _worse(of, lambda add: epsilon(run, add, target))
 
@@ -304,7 +152,7 @@ def _lane_epsilon(make: Callable[..., _Releases], target: Any, leaves: tuple[Any
     return upper(target, *leaves)
 
 
-def _lane_log_delta(make: Callable[..., _Releases], at: Any, leaves: tuple[Any, ...]) -> Any:
+def _lane_log_delta(make: Callable[..., Releases], at: Any, leaves: tuple[Any, ...]) -> Any:
     """log delta at an epsilon, of one lane."""
 
     def found(at: Any, is_moved: bool, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -339,12 +187,12 @@ def _lane_log_delta(make: Callable[..., _Releases], at: Any, leaves: tuple[Any, 
 def _on_lanes(of_lane: Callable[..., Any], mechanism: Any, target: Any, uneven: tuple[bool, ...]) -> Any:
     leaves, structure = jax.tree.flatten(mechanism)
 
-    def releases(*leaves: Any) -> _Releases:
-        return _releases(jax.tree.unflatten(structure, leaves), uneven)
+    def releases(*leaves: Any) -> Releases:
+        return releases_of(jax.tree.unflatten(structure, leaves), uneven)
 
-    def make(*leaves: Any) -> _Releases:
+    def make(*leaves: Any) -> Releases:
         of = releases(*leaves)
-        return _harmless(of, _covered(of))
+        return harmless(of, covered(of))
 
     return jax.lax.map(lambda row: of_lane(make, releases(*row[1:]), row[0], tuple(row[1:])), (target, *leaves))
 
@@ -352,8 +200,8 @@ def _on_lanes(of_lane: Callable[..., Any], mechanism: Any, target: Any, uneven: 
 def _epsilon(mechanism: Any, log_delta: Any, *, uneven: tuple[bool, ...]) -> Any:
     """epsilon [L] at `log_delta` [L], the worse direction; inf where nothing is known."""
 
-    def lane(make: Any, of: _Releases, target: Any, leaves: Any) -> Any:
-        return jnp.minimum(jnp.where(_covered(of), _lane_epsilon(make, target, leaves), jnp.inf), _most(of))
+    def lane(make: Any, of: Releases, target: Any, leaves: Any) -> Any:
+        return jnp.minimum(jnp.where(covered(of), _lane_epsilon(make, target, leaves), jnp.inf), most(of))
 
     return _on_lanes(lane, mechanism, log_delta, uneven)
 
@@ -361,9 +209,9 @@ def _epsilon(mechanism: Any, log_delta: Any, *, uneven: tuple[bool, ...]) -> Any
 def _log_delta(mechanism: Any, epsilon: Any, *, uneven: tuple[bool, ...]) -> Any:
     """log delta [L] at `epsilon` [L], the worse direction; 0 where nothing is known."""
 
-    def lane(make: Any, of: _Releases, at: Any, leaves: Any) -> Any:
-        found = jnp.where(_covered(of), _lane_log_delta(make, at, leaves), 0.0)
-        return jnp.where(at >= _most(of), -jnp.inf, found) if of.rounds else found
+    def lane(make: Any, of: Releases, at: Any, leaves: Any) -> Any:
+        found = jnp.where(covered(of), _lane_log_delta(make, at, leaves), 0.0)
+        return jnp.where(at >= most(of), -jnp.inf, found) if of.rounds else found
 
     return _on_lanes(lane, mechanism, epsilon, uneven)
 
@@ -389,7 +237,7 @@ def laws(spares: tuple[str, ...], applies: Callable[[Any], bool] = always, **opt
         only_traced=always,
         spares=spares,
         is_listed=False,
-        lanes=Lanes(statics=_statics, bytes=_lane_bytes, on_host=False),
+        lanes=Lanes(statics=statics, bytes=_lane_bytes, on_host=False),
         **{"directions": BOTH, **options},
     )
 
@@ -397,5 +245,5 @@ def laws(spares: tuple[str, ...], applies: Callable[[Any], bool] = always, **opt
 def laws_of_reports(
     spares: tuple[str, ...], applies: Callable[[Any], bool] = has_pair, **options: Any
 ) -> ProfileMethod:
-    """`laws` of rounds of shuffled reports of pure randomizers, whose one direction REMOVE stands for both."""
+    """A method (class `ProfileMethod`) as `laws`, of rounds of shuffled reports: REMOVE stands for both directions."""
     return laws(spares, applies, directions=(Direction.REMOVE,), **options)

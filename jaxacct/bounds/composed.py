@@ -50,13 +50,14 @@ from jaxacct.bounds import (
     shuffled_batches,
 )
 from jaxacct.bounds._adjacent_on_lanes import Asking
-from jaxacct.bounds._by_laws import has_laws, laws, laws_of_reports
+from jaxacct.bounds._by_laws import laws, laws_of_reports
 from jaxacct.bounds._distribution import Distribution, DistributionMethod, Parts, loss_distribution
 from jaxacct.bounds._host_line import LAPLACE
 from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._moments import moments
 from jaxacct.bounds._orders import MIXED
 from jaxacct.bounds._parts import flattened
+from jaxacct.bounds._releases import has_laws
 from jaxacct.bounds._table import merged
 from jaxacct.bounds.allocation._threshold_test import THRESHOLD_TEST, has_several_steps
 from jaxacct.composition import compose_rdp

@@ -168,7 +168,9 @@ def check_law(law, local, prob, reports, share, width):
         assert above >= least * (1.0 - 1e-11)
         assert below >= least / x * (1.0 - 1e-11)
         # the other side of the mean, by E Y = 1
-        assert math.fsum(found.mass * np.maximum(y[0] - 1.0 / x, 0.0)) + float(found.beyond) >= 1.0 - 1.0 / x + least / x
+        assert (
+            math.fsum(found.mass * np.maximum(y[0] - 1.0 / x, 0.0)) + float(found.beyond) >= 1.0 - 1.0 / x + least / x
+        )
         if most > 1e3 * math.exp(share):
             assert above <= most * (1.0 + width)
 

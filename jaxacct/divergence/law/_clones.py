@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxacct.divergence.law._law import Law, where_least
-from jaxacct.special import LEAST_NORMAL, ULP, expm1, log1p, mills_ratio
+from jaxacct.special import LEAST_NORMAL, ULP, expm1, log1p, mills_ratio, tanh
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf, pmf_rounding
 from jaxacct.special._fair_coins import log_fair_pmf
 
@@ -99,7 +99,7 @@ def clones_law(local_epsilon: Any, clone_prob: Any, num_reports: Any, grid: Grid
     # of fewer clones than are looked at, too, the mean may be 1 or -1
     lost = (0.5 * counts.below + jnp.where(grid.is_cut, to_one, 0.0)) * (1.0 + 2.0**-48)
     places = jnp.append(places, jnp.where(grid.is_cut, places[-1] + grid.gap, 1.0))
-    c = jnp.tanh(0.5 * local_epsilon)
+    c = tanh(0.5 * local_epsilon)
     rest = 2.0 / (1.0 + jnp.exp(local_epsilon))  # 1 - c
     less = (1.0 - places) + places * rest
     log_ratio = log1p(2.0 * c * places / less)
