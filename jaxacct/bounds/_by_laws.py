@@ -18,20 +18,35 @@ import numpy as np
 from jaxacct._method import BOTH, Cost, Lanes, ProfileMethod, always
 from jaxacct._types import Direction
 from jaxacct.bounds._clones_pair import has_pair
-from jaxacct.bounds._releases import Releases, covered, harmless, most, numbers_of, releases_of, statics
+from jaxacct.bounds._releases import (
+    WHOLE_POINTS,
+    Releases,
+    covered,
+    harmless,
+    most,
+    numbers_of,
+    releases_of,
+    room_of,
+    statics,
+)
 from jaxacct.divergence.law import (
     MOVED,
+    Base,
     Law,
     Line,
     Run,
     allocated,
     clones_grid,
     clones_law,
+    discrete_gaussian_base,
+    discrete_laplace_base,
     epsilon,
     gaussian_base,
+    guarantee_base,
     laplace_base,
     log_delta,
     rates,
+    response_base,
     sampled,
     whole,
 )
@@ -56,11 +71,7 @@ def _laws(of: Releases, log_delta: Any, is_moved: bool) -> tuple[Law, Any, Any]:
     numbers, counts = numbers[:, :-1], numbers[:, -1]
     log_share = log_delta - jnp.log(jnp.maximum(jnp.sum(counts), 1.0)) + _LOG_CUT
     ends = np.cumsum([0, *(len(kinds) for kinds in of)])
-    has_prob = (np.arange(len(counts)) < ends[2]) | (np.arange(len(counts)) >= ends[3])
-    # a probability that may be moved stays one
-    size = jnp.where(has_prob, jnp.maximum(1.0 - numbers[:, 1], 0.0), 1.0)
-    one = jnp.ones_like(size)
-    gaps = MOVED * numbers * jnp.stack([one, size, one][: numbers.shape[1]], axis=1)
+    gaps = MOVED * numbers * room_of(of, numbers)
     ways = np.concatenate([np.zeros((1, gaps.shape[1])), np.eye(gaps.shape[1])])[: None if is_moved else 1]
     numbers = numbers[:, None] + ways * gaps[:, None]
 
@@ -70,6 +81,12 @@ def _laws(of: Releases, log_delta: Any, is_moved: bool) -> tuple[Law, Any, Any]:
     def of_laplace(scale: Any, prob: Any) -> Law:
         return sampled(laplace_base(scale, _POINTS - 1), prob)
 
+    def of_pair(base: Callable[..., Base]) -> Callable[..., Law]:
+        return lambda a, b, prob: sampled(base(a, b, WHOLE_POINTS), prob)
+
+    def of_response(loss: Any, categories: Any) -> Law:
+        return sampled(response_base(loss, categories, WHOLE_POINTS), jnp.ones(()))
+
     def of_epoch(noise: Any, steps: Any) -> Law:
         share = log_share - jnp.log(steps[0]) + _LOG_CUT_OF_BASE
         return allocated(jax.vmap(lambda x: whole(gaussian_base(x, share, _BASE, _BEND)))(noise), steps, log_share)
@@ -78,9 +95,21 @@ def _laws(of: Releases, log_delta: Any, is_moved: bool) -> tuple[Law, Any, Any]:
         grid = clones_grid(reports[0], clones[0], log_share, _POINTS)
         return jax.vmap(lambda a, b, c: clones_law(a, b, c, grid, _POINTS))(local, clones, reports)
 
-    makers = jax.vmap(of_gaussian), jax.vmap(of_laplace), of_epoch, of_round
-    rows = (numbers[first:last] for first, last in itertools.pairwise(ends))
-    laws = [jax.lax.map(lambda x, f=make: f(*x.T), x) for make, x in zip(makers, rows, strict=True) if len(x)]
+    makers: dict[str, Callable[..., Law]] = {
+        "gaussian": jax.vmap(of_gaussian),
+        "laplace": jax.vmap(of_laplace),
+        "epochs": of_epoch,
+        "rounds": of_round,
+        "given": jax.vmap(of_pair(guarantee_base)),
+        "responses": jax.vmap(of_response),
+        "discrete_gaussian": jax.vmap(of_pair(discrete_gaussian_base)),
+        "discrete_laplace": jax.vmap(of_pair(discrete_laplace_base)),
+    }
+    laws = []
+    widths = [len(kinds[0]) - 1 if kinds else 0 for kinds in of]
+    for name, width, (first, last) in zip(of._fields, widths, itertools.pairwise(ends), strict=True):
+        if width:
+            laws.append(jax.lax.map(lambda x, f=makers[name], n=width: f(*x.T[:n]), numbers[first:last]))
     return jax.tree.map(lambda *x: jnp.concatenate(x), *laws), counts, gaps
 
 
@@ -211,7 +240,7 @@ def _log_delta(mechanism: Any, epsilon: Any, *, uneven: tuple[bool, ...]) -> Any
 
     def lane(make: Any, of: Releases, at: Any, leaves: Any) -> Any:
         found = jnp.where(covered(of), _lane_log_delta(make, at, leaves), 0.0)
-        return jnp.where(at >= most(of), -jnp.inf, found) if of.rounds else found
+        return jnp.where(at >= most(of), -jnp.inf, found)
 
     return _on_lanes(lane, mechanism, epsilon, uneven)
 

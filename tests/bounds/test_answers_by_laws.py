@@ -23,6 +23,18 @@ MECHANISMS = {
     "two_shuffles": lambda e, n, r: ja.Composed(
         [ja.Shuffled(ja.LocalRandomizer(e), n, r), ja.Shuffled(ja.KaryRandomizedResponse(2.0 * e, 4), 2 * n, 3)]
     ),
+    "few_outputs": lambda s, q, t: ja.Composed(
+        [
+            ja.PoissonSampled(ja.DiscreteGaussian(s), q, t),
+            ja.PoissonSampled(ja.EpsilonDelta(0.1 / s, 1e-9), q, t),
+            ja.DiscreteLaplace(0.1 / s, 2),
+            ja.PoissonSampled(ja.DiscreteLaplace(1.0 / s, 3), 0.5 * q, t),
+        ],
+        [1, 1, 3, 1],
+    ),
+    "responses": lambda e, k, t: ja.Composed(
+        [ja.Shuffled(ja.LocalRandomizer(e), 1000, 3), ja.RandomizedResponse(0.1 * e, k)], [1, t]
+    ),
     "laplace": lambda s, q, t: ja.Composed([ja.PoissonSampled(ja.Laplace(s), q, t), ja.Laplace(8.0 * s)]),
 }
 # numbers of the mechanism, delta, how far above the certified upper end epsilon may be
@@ -37,13 +49,15 @@ SETTINGS = {
     "allocation": [(1.0, 1000, 1, 1e-6, 1.004), (1.0, 1000, 10, 1e-6, 1.004), (2.0, 100_000, 300, 1e-9, 1.02)],
     "k_of_t": [(1.0, 1000, 10, 1e-6, 1.01), (2.0, 999, 2, 1e-5, 1.01)],
     "composed": [(1.0, 0.01, 100, 1e-6, 1.004), (2.0, 0.1, 30, 1e-5, 1.004)],
+    "few_outputs": [(4.0, 0.01, 1000, 1e-5, 1.005), (1.0, 0.1, 20, 1e-6, 1.005), (30.0, 0.3, 100, 1e-7, 1.005)],
+    "responses": [(1.0, 4, 20, 1e-6, 1.005), (2.0, 2, 3, 1e-7, 1.005)],
     "laplace": [(1.0, 0.01, 1000, 1e-6, 1.01), (4.0, 0.3, 50, 1e-5, 1.01)],
     "clones": [(1.0, 10_000, 10, 1e-6, 1.001), (3.5, 300, 4, 1e-8, 1.001), (0.2, 10**6, 50, 1e-9, 1.001)],
     "two_shuffles": [(1.0, 1000, 10, 1e-6, 1.005), (0.5, 100_000, 2, 1e-5, 1.005)],
 }
 MORE = pytest.mark.more
-RARE = ("k_of_t", "composed", "laplace", "two_shuffles")
-KINDS = ["poisson", "allocation", "clones", *(pytest.param(kind, marks=MORE) for kind in RARE)]
+RARE = ("k_of_t", "composed", "laplace", "two_shuffles", "responses")
+KINDS = ["poisson", "allocation", "clones", "few_outputs", *(pytest.param(kind, marks=MORE) for kind in RARE)]
 
 
 @pytest.fixture(name="wide", params=[pytest.param(False, marks=MORE), True], ids=["float32", "float64"])
@@ -82,7 +96,7 @@ def test_epsilon_is_as_outside(programs, wide, kind):
 
 
 @pytest.mark.parametrize(
-    "kind", [*(pytest.param(kind, marks=MORE) for kind in ("allocation", *RARE)), "poisson", "clones"]
+    "kind", [*(pytest.param(kind, marks=MORE) for kind in ("allocation", "few_outputs", *RARE)), "poisson", "clones"]
 )
 def test_delta_is_as_outside(programs, kind):
     with jax.enable_x64(True):
