@@ -25,6 +25,10 @@ APART = "tests/divergence/test_laws.py -k 'apart and not 5.0'"
 TRANSFORM = "tests/divergence/test_laws.py -k transform"
 AVERAGES = "tests/divergence/test_laws.py -k 'average and not close'"
 LARGE = "tests/divergence/test_laws.py -k large_ratios"
+FEW_POINTS = "tests/divergence/test_laws_of_few_outputs.py -k above"
+COUNTS_OF_CLONES = "tests/divergence/test_clones_law.py -k counts"
+MEANS_OF_SIGNS = "tests/divergence/test_clones_law.py -k profile"
+CLONES_LAW = "tests/divergence/test_clones_law.py -k 'law and not counts and not profile'"
 SINGLE = "tests/divergence/test_laws.py -k single"
 TURNS = "tests/special/test_special.py -k vectors"
 LAWS = "tests/divergence/test_laws.py -k 'moments or compositions or infinite or fail_closed'"
@@ -731,6 +735,54 @@ _GAUSSIAN = (
     Mutant("divergence/law/_allocated.py", "last[-1] + beyond", "beyond", AVERAGES),
     Mutant(
         "divergence/law/_allocated.py", "jnp.pad(across, (0, 1)) - outer", "jnp.pad(across, (0, 1)) + outer", AVERAGES
+    ),
+    Mutant("divergence/law/_clones.py", "+ pmf_rounding(jnp.maximum", "- pmf_rounding(jnp.maximum", COUNTS_OF_CLONES),
+    Mutant("divergence/law/_clones.py", "grown = 1.0 + 8.0", "grown = 1.0 - 8.0", COUNTS_OF_CLONES),
+    Mutant(
+        "divergence/law/_clones.py",
+        "ends = jnp.stack([grid.low - 1.0, last])",
+        "ends = jnp.stack([grid.low, last]) - 60.0",
+        COUNTS_OF_CLONES,
+    ),
+    Mutant(
+        "divergence/law/_clones.py",
+        "log_top = log_top + pmf_rounding(log_top)",
+        "log_top = log_top - pmf_rounding(log_top)",
+        MEANS_OF_SIGNS,
+    ),
+    Mutant("divergence/law/_clones.py", "2.0 * end * rest / (1.0 - ratio), value", "0.0, value", MEANS_OF_SIGNS),
+    Mutant("divergence/law/_clones.py", "end * (1.0 + rest), tail", "end, tail", MEANS_OF_SIGNS),
+    Mutant(
+        "divergence/law/_clones.py",
+        "weight = mass / m * (1.0 + 2.0**-41)",
+        "weight = mass / m * (1.0 - 2.0**-41)",
+        MEANS_OF_SIGNS,
+    ),
+    Mutant("divergence/law/_clones.py", "at - 8.0 * ULP * (1.0 + at)", "at + 8.0 * ULP * (1.0 + at)", MEANS_OF_SIGNS),
+    Mutant("divergence/law/_clones.py", "(0.5 * math.pi - 1.0)", "(0.5 * math.pi - 1.1)", MEANS_OF_SIGNS),
+    Mutant(
+        "divergence/law/_clones.py",
+        "(1.0 + ULP * (256.0 + 64.0 * square))",
+        "(1.0 - ULP * (256.0 + 64.0 * square))",
+        MEANS_OF_SIGNS,
+    ),
+    Mutant(
+        "divergence/law/_clones.py", "mass = counts.mass.at[-1].add(counts.above)", "mass = counts.mass", CLONES_LAW
+    ),
+    Mutant("divergence/law/_clones.py", "0.5 * counts.below + jnp.where", "jnp.where", CLONES_LAW),
+    Mutant("divergence/law/_clones.py", "jnp.where(grid.is_cut, to_one, 0.0)) * (1.0", "0.0) * (1.0", CLONES_LAW),
+    Mutant("divergence/law/_clones.py", "jnp.append(lower, counts.above)", "jnp.append(lower, 0.0)", CLONES_LAW),
+    Mutant("divergence/law/_clones.py", "* (1.0 + 2.0**-45) + at_ends", "* (1.0 + 2.0**-45)", CLONES_LAW),
+    Mutant("divergence/law/_clones.py", "+ 16.0 * ULP * jnp.concatenate", "- 16.0 * ULP * jnp.concatenate", CLONES_LAW),
+    Mutant("divergence/law/_few.py", "_ROUNDED = 1.0 + 2.0**-40", "_ROUNDED = 1.0 - 2.0**-40", FEW_POINTS),
+    Mutant("divergence/law/_few.py", "_replace(below=delta, beyond=delta)", "_replace(below=delta)", FEW_POINTS),
+    Mutant("divergence/law/_few.py", "jnp.where(at == 0, below, 0.0) + ", "", FEW_POINTS),
+    Mutant("divergence/law/_few.py", "tail(last + 1.0 - sensitivity)", "0.0 * above", FEW_POINTS),
+    Mutant(
+        "divergence/law/_few.py",
+        "jnp.where(is_end, 1.0, -expm1(",
+        "jnp.where(is_end, -expm1(-noise_parameter), -expm1(",
+        FEW_POINTS,
     ),
     Mutant("divergence/law/_contour.py", "blur = law.blur + 4.0", "blur = 0.9 * law.blur + 4.0", LAWS),
     Mutant("divergence/law/_contour.py", "modulus + error, modulus)", "modulus, modulus)", LAWS),

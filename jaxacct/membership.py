@@ -20,10 +20,10 @@ from jaxacct.answering import answer, question_of
 from jaxacct.answering._plan import is_dear, plan
 from jaxacct.answering._question import check_scalars
 from jaxacct.bounds import methods_for
+from jaxacct.bounds._clones_pair import concrete_pair, has_pair
 from jaxacct.bounds.composed import distribution_of, has_lanes, has_quick
 from jaxacct.bounds.gaussian import composed_mu, is_gaussian
 from jaxacct.bounds.parallel_poisson import in_place_of
-from jaxacct.bounds.shuffle._pair import concrete_pair, has_pair
 from jaxacct.curves import Pld
 from jaxacct.curves._from_profile import profile_of
 from jaxacct.divergence.clones._profile import lane_bytes, window_for

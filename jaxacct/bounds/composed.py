@@ -51,13 +51,14 @@ from jaxacct.bounds import (
     shuffled_batches,
 )
 from jaxacct.bounds._adjacent_on_lanes import Asking
-from jaxacct.bounds._by_laws import has_laws, laws
+from jaxacct.bounds._by_laws import laws, laws_of_reports
 from jaxacct.bounds._distribution import Distribution, DistributionMethod, Parts, loss_distribution
 from jaxacct.bounds._host_line import LAPLACE
 from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._moments import moments
 from jaxacct.bounds._orders import MIXED
 from jaxacct.bounds._parts import flattened
+from jaxacct.bounds._releases import has_laws
 from jaxacct.bounds._table import merged
 from jaxacct.bounds.allocation._threshold_test import THRESHOLD_TEST, has_several_steps
 from jaxacct.composition import compose_rdp
@@ -350,6 +351,8 @@ def _is_sampled(mechanism: Composed) -> bool:
     return inversion.inverts(mechanism) and not gaussian.is_gaussian(mechanism)
 
 
+_RDP = ("rdp (remove)", "rdp (add)")
+
 # in the order in which they are asked, after their cost
 _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (Composed,): (
@@ -366,7 +369,8 @@ _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
         moments(_is_reduction, _weaker),
         dataclasses.replace(THRESHOLD_TEST, applies=has_several_steps, helps=always),
         loss_distribution(DISTRIBUTION),
-        laws(spares=("rdp (remove)", "rdp (add)"), applies=has_laws),
+        laws(spares=_RDP, applies=lambda mechanism: has_laws(mechanism) and not is_of_reports(mechanism)),
+        laws_of_reports(spares=_RDP, applies=lambda mechanism: has_laws(mechanism) and is_of_reports(mechanism)),
         *(_renyi(d, _of_records) for d in BOTH),
     )
 }

@@ -109,7 +109,7 @@ def in_rounds(first, below, then=()):
     rounds = ["clones rdp remove", "no amplification remove", "clones, composed remove"]
     lanes = [*first, "clones remove", *rounds]
     start, end = ["clones moments remove", *first, "clones remove"], ["loss distribution remove", *then, *rounds]
-    return [*start, *end], lanes, lanes, [*start, *end, *below]
+    return [*start, *end], lanes, [*first, "laws remove"], [*start, *end, *below]
 
 
 # (title, variant) of a row of the support matrix: plans of a default, a quick, a traced and an interval question

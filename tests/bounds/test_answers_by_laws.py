@@ -19,6 +19,22 @@ MECHANISMS = {
             ja.Gaussian(5.0 * s),
         ]
     ),
+    "clones": lambda e, n, r: ja.Shuffled(ja.LocalRandomizer(e), n, r),
+    "two_shuffles": lambda e, n, r: ja.Composed(
+        [ja.Shuffled(ja.LocalRandomizer(e), n, r), ja.Shuffled(ja.KaryRandomizedResponse(2.0 * e, 4), 2 * n, 3)]
+    ),
+    "few_outputs": lambda s, q, t: ja.Composed(
+        [
+            ja.PoissonSampled(ja.DiscreteGaussian(s), q, t),
+            ja.PoissonSampled(ja.EpsilonDelta(0.1 / s, 1e-9), q, t),
+            ja.DiscreteLaplace(0.1 / s, 2),
+            ja.PoissonSampled(ja.DiscreteLaplace(1.0 / s, 3), 0.5 * q, t),
+        ],
+        [1, 1, 3, 1],
+    ),
+    "responses": lambda e, k, t: ja.Composed(
+        [ja.Shuffled(ja.LocalRandomizer(e), 1000, 3), ja.RandomizedResponse(0.1 * e, k)], [1, t]
+    ),
     "laplace": lambda s, q, t: ja.Composed([ja.PoissonSampled(ja.Laplace(s), q, t), ja.Laplace(8.0 * s)]),
 }
 # numbers of the mechanism, delta, how far above the certified upper end epsilon may be
@@ -33,10 +49,15 @@ SETTINGS = {
     "allocation": [(1.0, 1000, 1, 1e-6, 1.004), (1.0, 1000, 10, 1e-6, 1.004), (2.0, 100_000, 300, 1e-9, 1.02)],
     "k_of_t": [(1.0, 1000, 10, 1e-6, 1.01), (2.0, 999, 2, 1e-5, 1.01)],
     "composed": [(1.0, 0.01, 100, 1e-6, 1.004), (2.0, 0.1, 30, 1e-5, 1.004)],
+    "few_outputs": [(4.0, 0.01, 1000, 1e-5, 1.005), (1.0, 0.1, 20, 1e-6, 1.005), (30.0, 0.3, 100, 1e-7, 1.005)],
+    "responses": [(1.0, 4, 20, 1e-6, 1.005), (2.0, 2, 3, 1e-7, 1.005)],
     "laplace": [(1.0, 0.01, 1000, 1e-6, 1.01), (4.0, 0.3, 50, 1e-5, 1.01)],
+    "clones": [(1.0, 10_000, 10, 1e-6, 1.001), (3.5, 300, 4, 1e-8, 1.001), (0.2, 10**6, 50, 1e-9, 1.001)],
+    "two_shuffles": [(1.0, 1000, 10, 1e-6, 1.005), (0.5, 100_000, 2, 1e-5, 1.005)],
 }
 MORE = pytest.mark.more
-KINDS = ["poisson", "allocation", *(pytest.param(kind, marks=MORE) for kind in ("k_of_t", "composed", "laplace"))]
+RARE = ("k_of_t", "composed", "laplace", "two_shuffles", "responses")
+KINDS = ["poisson", "allocation", "clones", "few_outputs", *(pytest.param(kind, marks=MORE) for kind in RARE)]
 
 
 @pytest.fixture(name="wide", params=[pytest.param(False, marks=MORE), True], ids=["float32", "float64"])
@@ -75,7 +96,7 @@ def test_epsilon_is_as_outside(programs, wide, kind):
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=MORE) for kind in ("allocation", "k_of_t", "composed", "laplace")] + ["poisson"]
+    "kind", [*(pytest.param(kind, marks=MORE) for kind in ("allocation", "few_outputs", *RARE)), "poisson", "clones"]
 )
 def test_delta_is_as_outside(programs, kind):
     with jax.enable_x64(True):
@@ -100,6 +121,7 @@ RANDOM = {
     "allocation": (drawn(40, 0.5, 6.0), np.rint(drawn(40, 2.0, 1e6)), np.rint(drawn(40, 1.0, 30.0))),
     "composed": (drawn(40, 0.5, 6.0), drawn(40, 1e-4, 0.99), np.rint(drawn(40, 2.0, 1e3))),
     "laplace": (drawn(40, 0.5, 6.0), drawn(40, 1e-4, 0.99), np.rint(drawn(40, 2.0, 1e4))),
+    "clones": (drawn(40, 0.02, 9.0), np.rint(drawn(40, 1.0, 1e9)), np.rint(drawn(40, 2.0, 1e3))),
 }
 
 
@@ -122,10 +144,11 @@ def test_random_settings_are_never_below(programs, kind):
 SLOPES = {
     "allocation": ((1.0, 1000.0, 10.0, 1e-6), {0: 3e-3, 3: 1e-8}),
     "poisson": ((1.0, 0.01, 1000.0, 1e-6), {0: 3e-3, 1: 5e-5, 3: 1e-8}),
+    "clones": ((1.0, 10_000.0, 10.0, 1e-6), {0: 3e-3, 3: 1e-8}),
 }
 
 
-@pytest.mark.parametrize("kind", ["poisson", pytest.param("allocation", marks=MORE)])
+@pytest.mark.parametrize("kind", ["poisson", "clones", pytest.param("allocation", marks=MORE)])
 def test_derivatives_are_those_of_the_value(kind):
     at, steps = SLOPES[kind]
     make = MECHANISMS[kind]
@@ -134,7 +157,7 @@ def test_derivatives_are_those_of_the_value(kind):
         found = slope(*at)
 
     def exact(row):
-        return ja.epsilon(make(*row[:-1]), row[-1], precision=1e-6)
+        return ja.epsilon(make(*row[:-1]), row[-1], precision=1e-5 if kind == "clones" else 1e-6)
 
     for (i, step), derivative in zip(steps.items(), found, strict=True):
         ends = [exact([x + sign * step * (j == i) for j, x in enumerate(at)]) for sign in (1.0, -1.0)]
@@ -165,3 +188,23 @@ def test_at_the_ends_of_delta(programs):
     assert (np.diff(found[2:]) <= 0.0).all()
     assert found[4] < 1e-9
     assert ja.epsilon_interval(ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 1000), 1e-30).analysis_lower <= found[2]
+
+
+# local epsilon, reports, rounds, delta: what is given up without amplification, or inf
+REPORTS = [
+    (40.0, 1000.0, 3.0, 120.0),
+    (700.0, 1e6, 2.0, 1400.0),
+    (1.0, 0.5, 3.0, math.inf),
+    (math.nan, 10.0, 3.0, math.inf),
+]
+REPORTS += [(1.0, math.nan, 3.0, math.inf), (-1.0, 10.0, 3.0, math.inf), (0.0, 10.0, 3.0, 0.0), (2.0, 1.0, 4.0, 8.0)]
+
+
+def test_reports_outside_the_range_of_laws(programs):
+    *columns, most = columns_of(REPORTS)
+    with jax.enable_x64(True):
+        found = np.asarray(programs["clones"][0](*columns, np.full(len(most), 1e-6)))
+        deltas = np.asarray(programs["clones"][1](*columns, np.full(len(most), 200.0)))
+    assert (found <= most * (1.0 + 1e-14)).all()
+    assert (found[:-1] >= most[:-1]).all()
+    assert np.array_equal(deltas, [0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0])

@@ -30,6 +30,7 @@ _LAYERS = (
     ("curves", "divergence"),
     ("composition", "conversion"),
     (
+        "bounds._clones_pair",
         "bounds._limits",
         "bounds._nearby",
         "bounds._orders",
@@ -40,6 +41,7 @@ _LAYERS = (
     ),
     ("bounds.bases",),
     ("bounds._by_ratio", "bounds._line_choice", "bounds._line_parts", "bounds._one_moment"),
+    ("bounds._releases",),
     ("bounds._host_line", "bounds._many_lines", "bounds._one_line", "bounds._renyi_of_outputs"),
     ("bounds._by_laws", "bounds._distribution", "bounds._inversion", "bounds._moments"),
     ("bounds._stand_in", "bounds.discrete", "bounds.gaussian", "bounds.given", "bounds.laplace"),

@@ -8,6 +8,7 @@ from typing import Any
 
 from jaxacct._method import Cost, Method, always, never
 from jaxacct._types import Bound
+from jaxacct.bounds._clones_pair import is_pure
 from jaxacct.bounds.blanket import BLANKET_TOO, DENSITY, GAUSSIAN, SCORES, has_noise
 from jaxacct.bounds.check_in import _by_randomizer as check_in
 from jaxacct.bounds.check_in import _floor as floor
@@ -25,7 +26,6 @@ from jaxacct.bounds.shuffle import (
     renyi_method,
 )
 from jaxacct.bounds.shuffle._all_alike import ALL_ALIKE
-from jaxacct.bounds.shuffle._pair import is_pure
 from jaxacct.bounds.shuffle._purified_rounds import PURIFIED_ROUNDS
 from jaxacct.mechanisms import (
     CheckIn,

@@ -21,6 +21,7 @@ import numpy as np
 
 from jaxacct import _trees
 from jaxacct._jax import jax, jnp
+from jaxacct.bounds._clones_pair import pair_of
 from jaxacct.bounds.check_in import _one_setting as one_setting
 from jaxacct.bounds.check_in._profile import (
     CheckInPair,
@@ -31,7 +32,6 @@ from jaxacct.bounds.check_in._profile import (
     rough_epsilon,
     with_cost,
 )
-from jaxacct.bounds.shuffle._pair import pair_of
 from jaxacct.bounds.shuffle._which_reports import best_for_epsilon, best_for_log_delta, run_of
 from jaxacct.composition import compose_rdp
 from jaxacct.conversion import epsilon_from_rdp, log_delta_from_rdp

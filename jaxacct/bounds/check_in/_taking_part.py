@@ -9,7 +9,7 @@ composition. Replace-one adjacency.
 from __future__ import annotations
 
 from jaxacct._jax import jax
-from jaxacct.bounds.shuffle._pair import pair_of
+from jaxacct.bounds._clones_pair import pair_of
 from jaxacct.mechanisms import CheckIn
 from jaxacct.special import log1p, up
 from jaxacct.special._namespace import xp

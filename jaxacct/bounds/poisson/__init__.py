@@ -22,7 +22,15 @@ from jaxacct.bounds.poisson._one_gaussian_step import ONE_GAUSSIAN_STEP
 from jaxacct.bounds.poisson._one_step import ONE_STEP
 from jaxacct.bounds.poisson._participation import PARTICIPATION, PARTICIPATION_ON_HOST
 from jaxacct.bounds.poisson._renyi import poisson_add_rdp, poisson_rdp
-from jaxacct.mechanisms import DiscretePair, Gaussian, Laplace, PoissonSampled
+from jaxacct.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    DiscretePair,
+    EpsilonDelta,
+    Gaussian,
+    Laplace,
+    PoissonSampled,
+)
 
 _RENYI = RenyiMethod(
     name="rdp",
@@ -37,6 +45,7 @@ _RENYI = RenyiMethod(
     lanes=CLOSED_FORM,
 )
 _DISTRIBUTION = loss_distribution(DISTRIBUTION)
+_WITH_LAWS, _LAWS = (DiscreteGaussian, DiscreteLaplace, EpsilonDelta), (laws(spares=()),)
 
 
 def _may_be_several(mechanism: PoissonSampled) -> bool:
@@ -47,7 +56,11 @@ def _may_be_several(mechanism: PoissonSampled) -> bool:
 # in the order in which they are asked, after their cost: methods on the host, then those on lanes
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     **{
-        (PoissonSampled, base): (PARTICIPATION_ON_HOST, _DISTRIBUTION)
+        (PoissonSampled, base): (
+            PARTICIPATION_ON_HOST,
+            _DISTRIBUTION,
+            *([laws(spares=())] if base in _WITH_LAWS else []),
+        )
         for base in BASES
         if base not in (Gaussian, DiscretePair, Laplace)
     },

@@ -13,13 +13,14 @@ import numpy as np
 from jaxacct._method import Cost, Lanes, Method, ProfileMethod, RenyiMethod, never, no_statics
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
+from jaxacct.bounds import _clones_pair as pair
+from jaxacct.bounds._by_laws import laws_of_reports
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._orders import OF_REPORTS
 from jaxacct.bounds.blanket import BLANKET_TOO, SCORES, has_noise
 from jaxacct.bounds.shuffle import _by_randomizer as shuffled
 from jaxacct.bounds.shuffle import _gaussian_reports as gaussian_reports
 from jaxacct.bounds.shuffle import _k_ary as k_ary
-from jaxacct.bounds.shuffle import _pair as pair
 from jaxacct.bounds.shuffle._composed import COMPOSED
 from jaxacct.bounds.shuffle._law import DISTRIBUTION
 from jaxacct.bounds.shuffle._windows import window_bytes
@@ -233,7 +234,11 @@ REPORTS_FROM_BELOW = (
 )
 _DISTRIBUTION = loss_distribution(DISTRIBUTION, helps=has_several_rounds)
 
-_FINITE = (COMPOSED, _DISTRIBUTION, *BLANKET_TOO, _CLONES, _CLONES_RDP, _LOCAL, _COMPOSED_CLONES)
+_LAWS = laws_of_reports(
+    spares=("clones", "clones, composed", "clones rdp", "no amplification"), helps=has_several_rounds
+)
+
+_FINITE = (COMPOSED, _DISTRIBUTION, *BLANKET_TOO, _LAWS, _CLONES, _CLONES_RDP, _LOCAL, _COMPOSED_CLONES)
 
 # In the order in which they are asked, after their cost: several rounds are known closely by their loss distribution,
 # which spares the others. Gaussian reports: `jaxacct.bounds.check_in`
@@ -241,6 +246,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (Shuffled, LocalRandomizer): (
         COMPOSED,
         _DISTRIBUTION,
+        _LAWS,
         _CLONES,
         _CLONES_RDP,
         _LOCAL,
@@ -267,6 +273,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             regime="one round",
         ),
         *BLANKET_TOO,
+        _LAWS,
         _CLONES,
         _CLONES_RDP,
         _LOCAL,

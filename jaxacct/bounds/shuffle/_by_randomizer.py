@@ -15,6 +15,7 @@ import numpy as np
 
 from jaxacct._jax import jax
 from jaxacct._precision import is_traced
+from jaxacct.bounds._clones_pair import TRACED_REPORTS, clones_statics, pair_lanes, where_single
 from jaxacct.bounds.shuffle._approximate import (
     Guarantee,
     log_replacement_cost,
@@ -23,7 +24,6 @@ from jaxacct.bounds.shuffle._approximate import (
     with_replacement_cost,
 )
 from jaxacct.bounds.shuffle._closed_form import closed_form_epsilon, closed_form_log_delta, pure_parameters
-from jaxacct.bounds.shuffle._pair import TRACED_REPORTS, clones_statics, pair_lanes, where_single
 from jaxacct.bounds.shuffle._rounds import composition_window, optimal_log_delta, split_epsilon
 from jaxacct.bounds.shuffle._special_pairs import paper_rdp
 from jaxacct.bounds.shuffle._special_pairs_exact import mixture_rdp, mixture_statics

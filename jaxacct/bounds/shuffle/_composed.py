@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxacct._method import Bracketing, BracketMethod, Cost, Query, always
 from jaxacct._types import Bound, Direction, Ends
-from jaxacct.bounds.shuffle._pair import concrete_pair, has_pair
+from jaxacct.bounds._clones_pair import concrete_pair, has_pair
 from jaxacct.divergence.clones._composed import composed_ends
 from jaxacct.special import up
 

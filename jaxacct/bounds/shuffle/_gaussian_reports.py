@@ -15,6 +15,7 @@ import numpy as np
 
 from jaxacct import _trees
 from jaxacct._jax import jax
+from jaxacct.bounds._clones_pair import where_single
 from jaxacct.bounds.shuffle._approximate import (
     Guarantee,
     log_gaussian_replacement_cost,
@@ -23,7 +24,6 @@ from jaxacct.bounds.shuffle._approximate import (
     with_replacement_cost,
 )
 from jaxacct.bounds.shuffle._one_purified_round import one_round_epsilon, one_round_log_delta
-from jaxacct.bounds.shuffle._pair import where_single
 from jaxacct.composition import compose_gaussian_mu
 from jaxacct.divergence.clones._profile import clones_delta
 from jaxacct.divergence.gaussian._pair import (

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxacct._jax import jax
 from jaxacct._precision import is_traced
-from jaxacct.bounds.shuffle._pair import TRACED_REPORTS, pair_lanes, where_single
+from jaxacct.bounds._clones_pair import TRACED_REPORTS, pair_lanes, where_single
 from jaxacct.divergence.clones._multi_component import component_windows, k_ary_blanket_pair
 from jaxacct.divergence.clones._multi_component_mean import (
     k_ary_elsewhere_pair,

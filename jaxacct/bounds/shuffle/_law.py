@@ -18,9 +18,9 @@ from jaxacct._jax import jax
 from jaxacct._method import always, never
 from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
+from jaxacct.bounds._clones_pair import concrete_pair, has_pair
 from jaxacct.bounds._distribution import Distribution, Parts
 from jaxacct.bounds.bases._base import MAX_LOSS, unbounded
-from jaxacct.bounds.shuffle._pair import concrete_pair, has_pair
 from jaxacct.conversion import delta_from_log, delta_from_log_down
 from jaxacct.curves import Pld
 from jaxacct.curves._from_profile import dominating_pld

@@ -1,15 +1,25 @@
 """Laws of likelihood ratios with finitely many points, for programs of fixed size; the contour that composes them."""
 
 from jaxacct.divergence.law._allocated import allocated
+from jaxacct.divergence.law._clones import MOST_LOCAL, clones_grid, clones_law
 from jaxacct.divergence.law._contour import (
     Line,
     Run,
     epsilon,
     log_delta,
 )
+from jaxacct.divergence.law._few import (
+    MOST_LOSS,
+    covers_discrete_gaussian,
+    discrete_gaussian_base,
+    discrete_laplace_base,
+    guarantee_base,
+    response_base,
+)
 from jaxacct.divergence.law._law import (
     LEAST_NOISE,
     MOST_PROB,
+    Base,
     Law,
     gaussian_base,
     laplace_base,
@@ -20,17 +30,27 @@ from jaxacct.divergence.law._rates import MOVED, rates
 
 __all__ = [
     "LEAST_NOISE",
+    "MOST_LOCAL",
+    "MOST_LOSS",
     "MOST_PROB",
     "MOVED",
+    "Base",
     "Law",
     "Line",
     "Run",
     "allocated",
+    "clones_grid",
+    "clones_law",
+    "covers_discrete_gaussian",
+    "discrete_gaussian_base",
+    "discrete_laplace_base",
     "epsilon",
     "gaussian_base",
+    "guarantee_base",
     "laplace_base",
     "log_delta",
     "rates",
+    "response_base",
     "sampled",
     "whole",
 ]

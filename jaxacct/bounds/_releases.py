@@ -1,0 +1,283 @@
+"""What a mechanism consists of, as a list of independent releases that have laws (`jaxacct.bounds._by_laws`).
+
+Another mechanism gets a row in `_LISTED`; another kind of release also a list in `Releases`, its range in `covered`,
+and what makes its law in `jaxacct.bounds._by_laws`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxacct._jax import jnp
+from jaxacct.bounds._clones_pair import has_pair, pair_of
+from jaxacct.bounds._parts import flattened
+from jaxacct.bounds._split import splits_unevenly
+from jaxacct.composition import allocation_groups
+from jaxacct.divergence.law import LEAST_NOISE, MOST_LOCAL, MOST_LOSS, MOST_PROB, covers_discrete_gaussian
+from jaxacct.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    EpsilonDelta,
+    FiniteRandomizer,
+    Gaussian,
+    KaryRandomizedResponse,
+    Laplace,
+    LaplaceReports,
+    LocalRandomizer,
+    PoissonSampled,
+    RandomAllocation,
+    RandomizedResponse,
+    Shuffled,
+)
+from jaxacct.mechanisms._base import Mechanism
+from jaxacct.special import up
+
+WHOLE_POINTS = 1007  # whole numbers that the law of discrete noise looks at
+_MOST_STEPS = 2.0**40  # of an epoch
+_USUAL = {
+    "noise": 1.0,
+    "prob": 0.5,
+    "steps": 100.0,
+    "count": 1.0,
+    "local": 1.0,
+    "clones": 0.3,
+    "reports": 100.0,
+    "loss": 1.0,
+    "failure": 1e-9,
+    "categories": 2.0,
+    "scale": 1.0,
+    "sensitivity": 1.0,
+}
+_ROOM = {"prob": 1, "clones": 1, "categories": 2, "sensitivity": 2}  # probabilities; what is not moved
+
+
+class _Step(NamedTuple):
+    """Steps that each record joins with a probability: the noise, the probability, how many."""
+
+    noise: Any
+    prob: Any
+    count: Any
+
+
+class _Epoch(NamedTuple):
+    """Epochs in which each record joins one step: the noise, the steps of an epoch, how many epochs."""
+
+    noise: Any
+    steps: Any
+    count: Any
+
+
+class _Round(NamedTuple):
+    """Rounds of shuffled reports of a pure randomizer: local epsilon, clone probability, reports, how many rounds."""
+
+    local: Any
+    clones: Any
+    reports: Any
+    count: Any
+
+
+class _Given(NamedTuple):
+    """(epsilon, delta)-DP releases: what is guaranteed, the probability with which a record joins, how many."""
+
+    loss: Any
+    failure: Any
+    prob: Any
+    count: Any
+
+
+class _Response(NamedTuple):
+    """Randomized responses: the largest loss, the number of categories, how many."""
+
+    loss: Any
+    categories: Any
+    count: Any
+
+
+class _Whole(NamedTuple):
+    """Steps of noise on whole numbers: its parameter, the sensitivity, the probability, how many."""
+
+    scale: Any
+    sensitivity: Any
+    prob: Any
+    count: Any
+
+
+class Releases(NamedTuple):
+    """What a mechanism consists of, by kind; beside rounds of reports all others are symmetric, too."""
+
+    gaussian: list[_Step]
+    laplace: list[_Step]
+    epochs: list[_Epoch]
+    rounds: list[_Round]
+    given: list[_Given]
+    responses: list[_Response]
+    discrete_gaussian: list[_Whole]
+    discrete_laplace: list[_Whole]
+
+
+def releases_of(mechanism: Mechanism, uneven: tuple[bool, ...]) -> Releases:
+    """A tuple (class `Releases`) of what a mechanism of numbers consists of.
+
+    `uneven` says of each part, in order, whether groups of steps differ.
+    """
+    found = Releases(*([] for _ in Releases._fields))
+    for (part, count), is_uneven in zip(flattened(mechanism), uneven, strict=True):
+        _LISTED[part.signature()](found, part, count, is_uneven)
+    return found
+
+
+def _one(of: Any, count: Any) -> _Step:
+    return _Step(of.noise_multiplier, jnp.ones(()), count)
+
+
+def _sampled(of: Any, count: Any) -> _Step:
+    return _Step(of.mechanism.noise_multiplier, of.sampling_prob, of.num_steps * count)
+
+
+def _epochs(of: Any, count: Any, is_uneven: bool) -> list[_Epoch]:
+    groups = allocation_groups(of.num_steps, of.num_selected, of.num_epochs, uneven=is_uneven)
+    return [_Epoch(of.mechanism.noise_multiplier, n, runs * count) for n, runs in groups]
+
+
+def _rounds(of: Any, count: Any) -> _Round:
+    prob, local = pair_of(of.mechanism)
+    return _Round(local, prob, of.num_reports, of.num_epochs * count)
+
+
+def _given(of: Any, prob: Any, count: Any) -> _Given:
+    return _Given(of.guaranteed_epsilon, of.guaranteed_delta, prob, count)
+
+
+def _gaussian_noise(of: Any, prob: Any, count: Any) -> _Whole:
+    return _Whole(of.scale, of.sensitivity, prob, count)
+
+
+def _laplace_noise(of: Any, prob: Any, count: Any) -> _Whole:
+    return _Whole(of.noise_parameter, of.sensitivity, prob, count)
+
+
+def _list_rounds(found: Releases, of: Any, count: Any, _: bool) -> None:
+    found.rounds.append(_rounds(of, count))
+
+
+# what takes the releases of a part, run so many times, into a list
+_LISTED: dict[Any, Callable[[Releases, Any, Any, bool], None]] = {
+    (Gaussian,): lambda found, of, count, _: found.gaussian.append(_one(of, count)),
+    (Laplace,): lambda found, of, count, _: found.laplace.append(_one(of, count)),
+    (PoissonSampled, Gaussian): lambda found, of, count, _: found.gaussian.append(_sampled(of, count)),
+    (PoissonSampled, Laplace): lambda found, of, count, _: found.laplace.append(_sampled(of, count)),
+    (RandomAllocation, Gaussian): lambda found, of, count, uneven: found.epochs.extend(_epochs(of, count, uneven)),
+    (Shuffled, LocalRandomizer): _list_rounds,
+    (Shuffled, KaryRandomizedResponse): _list_rounds,
+    (Shuffled, LaplaceReports): _list_rounds,
+    (Shuffled, FiniteRandomizer): _list_rounds,
+    (RandomizedResponse,): lambda found, of, count, _: found.responses.append(
+        _Response(of.local_epsilon, of.num_categories, count)
+    ),
+    (EpsilonDelta,): lambda found, of, count, _: found.given.append(_given(of, jnp.ones(()), count)),
+    (PoissonSampled, EpsilonDelta): lambda found, of, count, _: found.given.append(
+        _given(of.mechanism, of.sampling_prob, of.num_steps * count)
+    ),
+    (DiscreteGaussian,): lambda found, of, count, _: found.discrete_gaussian.append(
+        _gaussian_noise(of, jnp.ones(()), count)
+    ),
+    (PoissonSampled, DiscreteGaussian): lambda found, of, count, _: found.discrete_gaussian.append(
+        _gaussian_noise(of.mechanism, of.sampling_prob, of.num_steps * count)
+    ),
+    (DiscreteLaplace,): lambda found, of, count, _: found.discrete_laplace.append(
+        _laplace_noise(of, jnp.ones(()), count)
+    ),
+    (PoissonSampled, DiscreteLaplace): lambda found, of, count, _: found.discrete_laplace.append(
+        _laplace_noise(of.mechanism, of.sampling_prob, of.num_steps * count)
+    ),
+}
+
+
+def has_laws(mechanism: Mechanism) -> bool:
+    """bool: whether every part has a law here, and some part is no plain Gaussian release."""
+    parts = [part for part, _ in flattened(mechanism)]
+    signatures = [part.signature() for part in parts]
+    return all(map(_has_law, parts)) and any(signature != (Gaussian,) for signature in signatures)
+
+
+def _has_law(part: Mechanism) -> bool:
+    signature = part.signature()
+    return signature in _LISTED and (signature[0] is not Shuffled or has_pair(part))
+
+
+def statics(mechanism: Mechanism) -> dict[str, Any]:
+    """A dict of the static arguments of `releases_of`."""
+    parts: list[Any] = [part for part, _ in flattened(mechanism)]
+    return {"uneven": tuple(p.signature()[0] is RandomAllocation and splits_unevenly(p) for p in parts)}
+
+
+def covered(of: Releases) -> Any:
+    """bool: whether all that is released is in the range of the laws."""
+    found = [jnp.ones((), bool)]
+    sampled: list[Any] = [*of.gaussian, *of.laplace, *of.given, *of.discrete_gaussian, *of.discrete_laplace]
+    for step in sampled:
+        found.append((step.prob > 0.0) & ((step.prob <= MOST_PROB) | (step.prob == 1.0)))
+    for step in (*of.gaussian, *of.laplace):
+        found.append(step.noise >= LEAST_NOISE)
+    for epoch in of.epochs:
+        found.append((epoch.noise >= LEAST_NOISE) & (epoch.steps >= 1.0) & (epoch.steps <= _MOST_STEPS))
+    for of_reports in of.rounds:
+        is_usual = (of_reports.local > 0.0) & (of_reports.local <= MOST_LOCAL) & (of_reports.reports >= 1.0)
+        found.append(is_usual & (of_reports.clones > 0.0) & (of_reports.clones <= 1.0))
+    for given in of.given:
+        found.append((given.loss >= 0.0) & (given.loss <= MOST_LOSS) & (given.failure >= 0.0) & (given.failure < 1.0))
+    for response in of.responses:
+        found.append((response.loss >= 0.0) & (response.loss <= MOST_LOSS) & (response.categories >= 2.0))
+    for noise in of.discrete_gaussian:
+        is_narrow = covers_discrete_gaussian(noise.scale, noise.sensitivity, WHOLE_POINTS)
+        found.append(is_narrow & (noise.scale >= LEAST_NOISE * noise.sensitivity) & (noise.sensitivity >= 1.0))
+    for noise in of.discrete_laplace:
+        is_narrow = (noise.sensitivity >= 1.0) & (noise.sensitivity < WHOLE_POINTS)
+        found.append(is_narrow & (noise.scale > 0.0) & (noise.scale * noise.sensitivity <= MOST_LOSS))
+    return functools.reduce(jnp.logical_and, found)
+
+
+def most(of: Releases) -> Any:
+    """A number at least epsilon: the sum of the largest losses, of releases that have such; inf where some has none."""
+    if of.gaussian or of.epochs or of.given or of.discrete_gaussian:
+        return jnp.inf
+    losses = [(step.count, 1.0 / step.noise, step.noise > 0.0) for step in of.laplace]
+    losses += [(r.count, r.local, (r.local >= 0.0) & (r.reports >= 1.0)) for r in of.rounds]
+    losses += [(r.count, r.loss, (r.loss >= 0.0) & (r.categories >= 2.0)) for r in of.responses]
+    losses += [
+        (x.count, x.scale * x.sensitivity, (x.scale >= 0.0) & (x.sensitivity >= 0.0)) for x in of.discrete_laplace
+    ]
+    count, loss, is_usual = (jnp.stack([jnp.asarray(x) for x in column]) for column in zip(*losses, strict=True))
+    total = up(jnp.sum(jnp.where(count > 0.0, loss * count, 0.0)), len(losses) + 8)
+    return jnp.where(jnp.all(is_usual & (count >= 0.0)) & (total >= 0.0), total, jnp.inf)
+
+
+def harmless(of: Releases, is_covered: Any) -> Releases:
+    """A tuple: the same releases, but for numbers out of the range of the laws, whose answers are not used."""
+
+    def kept(kind: Any) -> Any:
+        return type(kind)(*(jnp.where(is_covered, x, _USUAL[name]) for name, x in kind._asdict().items()))
+
+    return Releases(*(list(map(kept, kinds)) for kinds in of))
+
+
+def numbers_of(of: Releases) -> Any:
+    """[R, P + 1]: the numbers of all releases, in the order of their laws; 1 where one has fewer; how often last."""
+    rows = [[jnp.asarray(x, jnp.float64) for x in kind] for kinds in of for kind in kinds]
+    width = max(map(len, rows))
+    return jnp.stack([jnp.stack([*row[:-1], *[jnp.ones(())] * (width - len(row)), row[-1]]) for row in rows])
+
+
+def room_of(of: Releases, numbers: Any) -> Any:
+    """[R, P]: by how much `numbers` [R, P] may be moved for a derivative, in units of themselves at most 1.
+
+    A probability stays one. What is a whole number of few is not moved.
+    """
+    names = [kind._fields[:-1] for kinds in of for kind in kinds]
+    width = numbers.shape[1]
+    kinds = np.array([[_ROOM.get(name, 0) for name in row] + [2] * (width - len(row)) for row in names])
+    return jnp.where(kinds == 0, 1.0, jnp.where(kinds == 1, jnp.maximum(1.0 - numbers, 0.0), 0.0))
