@@ -253,7 +253,10 @@ _GROUPS = {
         "rdp pld accounting.allocation_rdp curves.RdpCurve curves.Pld curves.mixture curves.dominating_pld "
         "composition.compose"
     ),
-    "Membership inference": "tradeoff membership.gdp",
+    "Attack success, and other measures": (
+        "tradeoff membership.gdp measures.Advantage measures.TruePositiveRate measures.BayesRisk measures.GaussianDp "
+        "measures.ZeroConcentratedDp measures.Measure"
+    ),
     "Monte Carlo and utility": (
         "estimation.estimate_delta estimation.Estimate estimation.Sampler utility.mean_estimation_variance"
     ),

@@ -2,7 +2,8 @@
 
 What follows in ``dir(jaxacct)`` is what most people need: descriptions of what was run, and questions about them. The
 rest lives in named submodules: `accounting`, `composition`, `correlated`, `curves`, `estimation`, `interop`,
-`membership`, `papers`, `plot`, `sweeping`, `training`, `utility`. Names and submodules load when they are first used.
+`measures`, `membership`, `papers`, `plot`, `sweeping`, `training`, `utility`. Names and submodules load when they are
+first used.
 """
 
 import importlib
@@ -167,6 +168,7 @@ _SUBMODULES = (
     "curves",
     "estimation",
     "interop",
+    "measures",
     "membership",
     "papers",
     "plot",

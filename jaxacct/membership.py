@@ -144,6 +144,16 @@ def gdp(mechanism: Mechanism) -> float:
     raise ValueError(f"mechanism={mechanism!r} has no Gaussian trade-off function here: ask for its tradeoff instead")
 
 
+def has_closed_gdp(mechanism: Mechanism) -> bool:
+    """Whether its trade-off function is Gaussian."""
+    return is_gaussian(mechanism)
+
+
+def has_gdp(mechanism: Mechanism) -> bool:
+    """Whether `gdp` knows a mu for it."""
+    return is_gaussian(mechanism) or _has_pair(mechanism)
+
+
 def _mu(mechanism: Mechanism) -> float:
     return up(float(_MU(mechanism)), 32)
 
@@ -270,11 +280,11 @@ def _below(heights: NDArray[Any]) -> NDArray[Any]:
 def _lines_to(last: float) -> NDArray[Any]:
     last = min(last, _LAST_LINE)
     spread = np.geomspace(1e-6, 1.0, _NUM_LINES) * last
-    return np.concatenate([np.linspace(0.0, last, _NUM_LINES), spread])
+    return np.unique(np.concatenate([np.linspace(0.0, last, _NUM_LINES), spread]))
 
 
-def _by_lines(mechanism: Mechanism, error: NDArray[Any]) -> NDArray[Any]:
-    """The envelope of the lines of finitely many epsilons, by the profile in the worse direction."""
+def certified_profile(mechanism: Mechanism, smallest: float = _SMALLEST) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(epsilons, certified deltas there), many, from 0 to about where delta is `smallest`; the worse direction."""
     methods_for(mechanism)  # or an error in words
     losses: list[Pld] = []
     distribution = distribution_of(mechanism)
@@ -287,12 +297,16 @@ def _by_lines(mechanism: Mechanism, error: NDArray[Any]) -> NDArray[Any]:
             if not has_lanes(mechanism):
                 raise
     if losses:
-        last = max(loss.epsilon(_SMALLEST) for loss in losses)
+        last = max(loss.epsilon(smallest) for loss in losses)
         epsilons = _lines_to(last)
-        delta = np.max([profile_of(loss)(epsilons) for loss in losses], axis=0)
-    else:  # by the methods on lanes
-        last = float(answer(question_of(mechanism, Query.EPSILON, _SMALLEST, precision=math.inf)).high)
-        epsilons = _lines_to(last)
-        delta = answer(question_of(mechanism, Query.DELTA, epsilons, precision=math.inf)).high
+        return epsilons, np.max([profile_of(loss)(epsilons) for loss in losses], axis=0)
+    last = float(answer(question_of(mechanism, Query.EPSILON, smallest, precision=math.inf)).high)
+    epsilons = _lines_to(last)  # by the methods on lanes
+    return epsilons, answer(question_of(mechanism, Query.DELTA, epsilons, precision=math.inf)).high
+
+
+def _by_lines(mechanism: Mechanism, error: NDArray[Any]) -> NDArray[Any]:
+    """The envelope of the lines of finitely many epsilons, by the profile in the worse direction."""
+    epsilons, delta = certified_profile(mechanism)
     heights = np.maximum(*_heights(epsilons, 1.0 - delta, error.reshape(-1)))
     return _below(heights.max(axis=0)).reshape(error.shape)

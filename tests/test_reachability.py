@@ -18,6 +18,7 @@ _LAZY = (
     "curves",
     "estimation",
     "interop",
+    "measures",
     "membership",
     "sweeping",
     "training",
