@@ -1,7 +1,7 @@
 """jaxacct: a numerical accountant for differential privacy, in JAX.
 
 What follows in ``dir(jaxacct)`` is what most people need: descriptions of what was run, and questions about them. The
-rest lives in named submodules: `accounting`, `composition`, `correlated`, `curves`, `estimation`, `interop`,
+rest lives in named submodules: `accounting`, `audit`, `composition`, `correlated`, `curves`, `estimation`, `interop`,
 `measures`, `membership`, `papers`, `plot`, `sweeping`, `training`, `utility`. Names and submodules load when they are
 first used.
 """
@@ -163,6 +163,7 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 _SUBMODULES = (
     "accounting",
+    "audit",
     "composition",
     "correlated",
     "curves",

@@ -154,6 +154,11 @@ def has_gdp(mechanism: Mechanism) -> bool:
     return is_gaussian(mechanism) or _has_pair(mechanism)
 
 
+def gaussian_errors(false_positive_rates: NDArray[Any], mu: float) -> NDArray[Any]:
+    """G_mu at an array of rates, rounded down."""
+    return np.asarray(_GAUSSIAN(false_positive_rates, mu))
+
+
 def _mu(mechanism: Mechanism) -> float:
     return up(float(_MU(mechanism)), 32)
 

@@ -13,6 +13,7 @@ from jaxacct import demo, papers
 
 _LAZY = (
     "accounting",
+    "audit",
     "composition",
     "correlated",
     "curves",

@@ -14,8 +14,8 @@ from jaxacct._validate import checked_number
 from jaxacct.accounting import rdp
 from jaxacct.measures._measure import Measure
 from jaxacct.mechanisms._base import Mechanism
-from jaxacct.membership import certified_profile, gdp, has_gdp
-from jaxacct.special import LEAST_NORMAL, ULP, log_normal_tail, normal_upper_quantile
+from jaxacct.membership import certified_profile, gaussian_errors, gdp, has_gdp
+from jaxacct.special import LEAST_NORMAL, ULP, normal_upper_quantile
 
 _LANES = 576  # corners are filled up to so many, so that their program is compiled once
 _LEAST_SLACK = 1e-12  # below it the points of the profile are not told from their rounding
@@ -135,9 +135,4 @@ class GaussianDp(Measure):
 
     def least_errors(self, target: float, rates: NDArray[Any]) -> NDArray[Any]:
         """The Gaussian trade-off function with the slack."""
-        level = np.minimum(rates + self.slack, 1.0)
-        inside = (level > 0) & (level < 1)
-        log_level = np.log(np.where(inside, level, 0.5))
-        quantile = np.array([normal_upper_quantile(x)[0] for x in log_level])
-        errors = np.where(inside, np.exp(log_normal_tail(target - quantile)), np.where(level > 0, 0.0, 1.0))
-        return np.maximum(errors - self.slack, 0.0)
+        return np.maximum(gaussian_errors(np.minimum(rates + self.slack, 1.0), target) - self.slack, 0.0)

@@ -139,6 +139,7 @@ def test_public_name_has_a_docstring_with_an_example(module: ModuleType, name: s
 
 _SUBMODULES = (
     ja.accounting,
+    ja.audit,
     ja.composition,
     ja.curves,
     ja.estimation,
