@@ -257,6 +257,7 @@ _GROUPS = {
         "tradeoff membership.gdp measures.Advantage measures.TruePositiveRate measures.BayesRisk measures.GaussianDp "
         "measures.ZeroConcentratedDp measures.Measure"
     ),
+    "Audits": "audit.many_runs audit.one_run audit.p_value audit.Audit",
     "Monte Carlo and utility": (
         "estimation.estimate_delta estimation.Estimate estimation.Sampler utility.mean_estimation_variance"
     ),

@@ -12,18 +12,19 @@ from numpy.typing import NDArray
 
 from jaxacct._method import BracketMethod, Cost, LaneBracketMethod, LaneMethod, Method, Query
 from jaxacct._precision import Kernel, KernelByStructure, Rounding
-from jaxacct._types import NeighboringRelation, OrderEdgeWarning, TooFineError
+from jaxacct._types import Bound, NeighboringRelation, OrderEdgeWarning, TooFineError
 from jaxacct._validate import check_probability, checked_array
-from jaxacct.accounting import pld
 from jaxacct.answering import answer, question_of
 from jaxacct.answering._plan import is_dear, plan
 from jaxacct.answering._question import check_scalars
 from jaxacct.bounds import methods_for
+from jaxacct.bounds._distribution import PLAIN_TAIL, plds
 from jaxacct.bounds.composed import distribution_of, has_lanes, has_quick
 from jaxacct.bounds.gaussian import composed_mu, is_gaussian
 from jaxacct.bounds.parallel_poisson import in_place_of
 from jaxacct.bounds.shuffle._pair import concrete_pair, has_pair
 from jaxacct.curves import Pld
+from jaxacct.curves._convolution import ALL_DELTAS
 from jaxacct.curves._from_profile import profile_of
 from jaxacct.divergence.clones._profile import lane_bytes, window_for
 from jaxacct.divergence.clones._tradeoff import clones_gdp, clones_tradeoff
@@ -38,6 +39,7 @@ __all__ = ["gdp", "tradeoff"]
 _NUM_LINES = 256  # epsilons with even steps, and as many with even ratios
 _SMALLEST = 1e-14  # delta at the largest of these epsilons
 _LAST_LINE = 500.0  # nats: no epsilon is larger
+_RESOLUTION = 24.0  # grid points for one standard deviation of a part's loss, where a loss distribution has the lines
 _FEW_RATES = 8  # rates for which epsilons are chosen one by one, where delta costs little
 _FEW_LINES = 7  # epsilons to begin with
 _DEGREE = 5  # of the polynomial that tells where to look next
@@ -297,7 +299,8 @@ def certified_profile(mechanism: Mechanism, smallest: float = _SMALLEST) -> tupl
         losses = [cast(Pld, mechanism)]
     elif distribution is not None:
         try:
-            losses = [pld(mechanism, direction=d) for d in mechanism.directions]
+            of = plds(distribution, mechanism, _RESOLUTION, Bound.UPPER, PLAIN_TAIL, (1.0, *ALL_DELTAS))
+            losses = [of(direction) for direction in mechanism.directions]
         except TooFineError:
             if not has_lanes(mechanism):
                 raise

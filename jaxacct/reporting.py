@@ -21,6 +21,7 @@ from jaxacct.answering._plan import Step
 from jaxacct.answering._question import check_scalars
 from jaxacct.bounds import analysis_theorem
 from jaxacct.measures import Measure
+from jaxacct.measures._told import measure_fields, measure_text
 from jaxacct.mechanisms._after import after
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._not_covered import not_covered
@@ -42,19 +43,6 @@ def entry_fields(entry: Entry) -> dict[str, Any]:
         "order": None if np.isnan(entry.order) else entry.order,
         "at_order_edge": entry.at_order_edge,
     }
-
-
-def measure_fields(measure: Measure, mechanism: Mechanism) -> dict[str, Any]:
-    """What a measure says of a mechanism, ready for JSON."""
-    bound = measure.bound.value
-    return {"measure": measure.name, "words": measure.words(), "value": measure(mechanism), "bound": bound}
-
-
-def measure_text(facts: dict[str, Any]) -> str:
-    """What `measure_fields` says, in words; the number is rounded to the safe side."""
-    is_upper = facts["bound"] == Bound.UPPER.value
-    side, value = ("at most", shown(facts["value"])) if is_upper else ("at least", shown_down(facts["value"]))
-    return f"{facts['words']} {side} {value}"
 
 
 class Run(NamedTuple):

@@ -205,9 +205,10 @@ def _calibrate_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> Non
 def _calibrate(args: argparse.Namespace, scheme: "Scheme") -> str:
     from jaxacct.accounting import epsilon
     from jaxacct.calibration import calibrate
+    from jaxacct.measures._told import measure_fields, measure_text
     from jaxacct.mechanisms._after import after
     from jaxacct.mechanisms._fields import UNKNOWN
-    from jaxacct.reporting import folded, measure_fields, measure_text, statement_json
+    from jaxacct.reporting import folded, statement_json
     from jaxacct.special import shown
 
     wanted = ("delta", "epsilon") if args.measure is None and args.target is None else ("measure", "target")
