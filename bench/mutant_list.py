@@ -1688,6 +1688,34 @@ _CORRELATED = (
     ),
 )
 
+_MEASURES = "tests/measures/test_measures.py"
+_AUDIT = "tests/audit/test_audit.py"
+_MEASURED = (
+    Mutant(
+        "measures/_gaussian_dp.py",
+        "return np.append(level, 0.0), np.append(caught, deltas[-1])",
+        "return np.append(level, 0.0), np.append(caught, 0.0)",
+        f"{_MEASURES} -k corners",
+    ),
+    Mutant(
+        "measures/_gaussian_dp.py", "(level + self.slack)", "(level + 2.0 * self.slack)", f"{_MEASURES} -k random_pair"
+    ),
+    Mutant(
+        "measures/_gaussian_dp.py", "caught - self.slack", "caught - 2.0 * self.slack", f"{_MEASURES} -k random_pair"
+    ),
+    Mutant(
+        "measures/_concentrated.py",
+        "np.maximum(ratios[:-1], ratios[1:])",
+        "np.minimum(ratios[:-1], ratios[1:])",
+        f"{_MEASURES} -k ratios",
+    ),
+    Mutant("measures/_concentrated.py", "max(gaps.max(), divergences[0])", "gaps.max()", f"{_MEASURES} -k laplace"),
+    Mutant("measures/_measure.py", "(1.0 - float(delta(", "(1.001 - float(delta(", f"{_MEASURES} -k 'closed or prior'"),
+    Mutant("audit/_one_run.py", "more = 2.0 * num_canaries", "more = 1.0 * num_canaries", f"{_AUDIT} -k term"),
+    Mutant("audit/_many_runs.py", "(1.0 - math.log(middle))", "(1.0 - 0.5 * math.log(middle))", f"{_AUDIT} -k product"),
+    Mutant("audit/_many_runs.py", "math.exp(epsilon) * q + delta", "math.exp(epsilon) * q", f"{_AUDIT} -k order"),
+)
+
 MUTANTS = (
     _LARGE
     + _FAR
@@ -1701,4 +1729,5 @@ MUTANTS = (
     + _SHUFFLED
     + _CHECKED_IN
     + _CORRELATED
+    + _MEASURED
 )

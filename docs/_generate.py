@@ -253,7 +253,11 @@ _GROUPS = {
         "rdp pld accounting.allocation_rdp curves.RdpCurve curves.Pld curves.mixture curves.dominating_pld "
         "composition.compose"
     ),
-    "Membership inference": "tradeoff membership.gdp",
+    "Attack success, and other measures": (
+        "tradeoff membership.gdp measures.Advantage measures.TruePositiveRate measures.BayesRisk measures.GaussianDp "
+        "measures.ZeroConcentratedDp measures.Measure"
+    ),
+    "Audits": "audit.many_runs audit.one_run audit.p_value audit.Audit",
     "Monte Carlo and utility": (
         "estimation.estimate_delta estimation.Estimate estimation.Sampler utility.mean_estimation_variance"
     ),

@@ -1,8 +1,9 @@
 """jaxacct: a numerical accountant for differential privacy, in JAX.
 
 What follows in ``dir(jaxacct)`` is what most people need: descriptions of what was run, and questions about them. The
-rest lives in named submodules: `accounting`, `composition`, `correlated`, `curves`, `estimation`, `interop`,
-`membership`, `papers`, `plot`, `sweeping`, `training`, `utility`. Names and submodules load when they are first used.
+rest lives in named submodules: `accounting`, `audit`, `composition`, `correlated`, `curves`, `estimation`, `interop`,
+`measures`, `membership`, `papers`, `plot`, `sweeping`, `training`, `utility`. Names and submodules load when they are
+first used.
 """
 
 import importlib
@@ -162,11 +163,13 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 _SUBMODULES = (
     "accounting",
+    "audit",
     "composition",
     "correlated",
     "curves",
     "estimation",
     "interop",
+    "measures",
     "membership",
     "papers",
     "plot",

@@ -13,18 +13,19 @@ from numpy.typing import NDArray
 from jaxacct._jax import jax
 from jaxacct._method import BracketMethod, Cost, LaneBracketMethod, LaneMethod, Method, Query
 from jaxacct._precision import FEW_LANES, Kernel, KernelByStructure, Rounding
-from jaxacct._types import NeighboringRelation, OrderEdgeWarning, TooFineError
+from jaxacct._types import Bound, NeighboringRelation, OrderEdgeWarning, TooFineError
 from jaxacct._validate import check_probability, checked_array
-from jaxacct.accounting import pld
 from jaxacct.answering import answer, question_of
 from jaxacct.answering._plan import is_dear, plan
 from jaxacct.answering._question import check_scalars
 from jaxacct.bounds import methods_for
 from jaxacct.bounds._clones_pair import concrete_pair, has_pair
+from jaxacct.bounds._distribution import PLAIN_TAIL, plds
 from jaxacct.bounds.composed import distribution_of, has_lanes, has_quick
 from jaxacct.bounds.gaussian import composed_mu, is_gaussian
 from jaxacct.bounds.parallel_poisson import in_place_of
 from jaxacct.curves import Pld
+from jaxacct.curves._convolution import ALL_DELTAS
 from jaxacct.curves._from_profile import profile_of
 from jaxacct.divergence.clones._profile import lane_bytes, window_for
 from jaxacct.divergence.clones._tradeoff import clones_gdp, clones_tradeoff
@@ -40,6 +41,7 @@ __all__ = ["gdp", "tradeoff"]
 _NUM_LINES = 256  # epsilons with even steps, and as many with even ratios
 _SMALLEST = 1e-14  # delta at the largest of these epsilons
 _LAST_LINE = 500.0  # nats: no epsilon is larger
+_RESOLUTION = 24.0  # grid points for one standard deviation of a part's loss, where a loss distribution has the lines
 _FEW_RATES = 8  # rates for which epsilons are chosen one by one, where delta costs little
 _FEW_LINES = 7  # epsilons to begin with
 _DEGREE = 5  # of the polynomial that tells where to look next
@@ -144,6 +146,21 @@ def gdp(mechanism: Mechanism) -> float:
         mu = clones_gdp(*concrete_pair(mechanism), window=_window(mechanism))
         return up(mu * math.sqrt(mechanism.num_epochs), 8)  # the square root and its product
     raise ValueError(f"mechanism={mechanism!r} has no Gaussian trade-off function here: ask for its tradeoff instead")
+
+
+def has_closed_gdp(mechanism: Mechanism) -> bool:
+    """Whether its trade-off function is Gaussian."""
+    return is_gaussian(mechanism)
+
+
+def has_gdp(mechanism: Mechanism) -> bool:
+    """Whether `gdp` knows a mu for it."""
+    return is_gaussian(mechanism) or _has_pair(mechanism)
+
+
+def gaussian_errors(false_positive_rates: NDArray[Any], mu: float) -> NDArray[Any]:
+    """G_mu at an array of rates, rounded down."""
+    return np.asarray(_GAUSSIAN(false_positive_rates, mu))
 
 
 def _mu(mechanism: Mechanism) -> float:
@@ -272,11 +289,11 @@ def _below(heights: NDArray[Any]) -> NDArray[Any]:
 def _lines_to(last: float) -> NDArray[Any]:
     last = min(last, _LAST_LINE)
     spread = np.geomspace(1e-6, 1.0, _NUM_LINES) * last
-    return np.concatenate([np.linspace(0.0, last, _NUM_LINES), spread])
+    return np.unique(np.concatenate([np.linspace(0.0, last, _NUM_LINES), spread]))
 
 
-def _by_lines(mechanism: Mechanism, error: NDArray[Any]) -> NDArray[Any]:
-    """The envelope of the lines of finitely many epsilons, by the profile in the worse direction."""
+def certified_profile(mechanism: Mechanism, smallest: float = _SMALLEST) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(epsilons, certified deltas there), many, from 0 to about where delta is `smallest`; the worse direction."""
     methods_for(mechanism)  # or an error in words
     losses: list[Pld] = []
     distribution = distribution_of(mechanism)
@@ -284,17 +301,22 @@ def _by_lines(mechanism: Mechanism, error: NDArray[Any]) -> NDArray[Any]:
         losses = [cast(Pld, mechanism)]
     elif distribution is not None:
         try:
-            losses = [pld(mechanism, direction=d) for d in mechanism.directions]
+            of = plds(distribution, mechanism, _RESOLUTION, Bound.UPPER, PLAIN_TAIL, (1.0, *ALL_DELTAS))
+            losses = [of(direction) for direction in mechanism.directions]
         except TooFineError:
             if not has_lanes(mechanism):
                 raise
     if losses:
-        last = max(loss.epsilon(_SMALLEST) for loss in losses)
+        last = max(loss.epsilon(smallest) for loss in losses)
         epsilons = _lines_to(last)
-        delta = np.max([profile_of(loss)(epsilons) for loss in losses], axis=0)
-    else:  # by the methods on lanes
-        last = float(answer(question_of(mechanism, Query.EPSILON, _SMALLEST, precision=math.inf)).high)
-        epsilons = _lines_to(last)
-        delta = answer(question_of(mechanism, Query.DELTA, epsilons, precision=math.inf)).high
+        return epsilons, np.max([profile_of(loss)(epsilons) for loss in losses], axis=0)
+    last = float(answer(question_of(mechanism, Query.EPSILON, smallest, precision=math.inf)).high)
+    epsilons = _lines_to(last)  # by the methods on lanes
+    return epsilons, answer(question_of(mechanism, Query.DELTA, epsilons, precision=math.inf)).high
+
+
+def _by_lines(mechanism: Mechanism, error: NDArray[Any]) -> NDArray[Any]:
+    """The envelope of the lines of finitely many epsilons, by the profile in the worse direction."""
+    epsilons, delta = certified_profile(mechanism)
     heights = np.maximum(*_heights(epsilons, 1.0 - delta, error.reshape(-1)))
     return _below(heights.max(axis=0)).reshape(error.shape)

@@ -22,6 +22,8 @@ from jaxacct.accounting._truncation import epsilon_within, excess, sum_up
 from jaxacct.answering._plan import Step
 from jaxacct.answering._question import check_scalars
 from jaxacct.bounds import analysis_theorem
+from jaxacct.measures import Measure
+from jaxacct.measures._told import measure_fields, measure_text
 from jaxacct.mechanisms._after import after
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._not_covered import not_covered
@@ -156,6 +158,7 @@ def statement(
     neighboring_relation: NeighboringRelation | str | None = None,
     prefix: Mechanism | tuple[float, float] | None = None,
     false_positive_rates: Sequence[float] = FALSE_POSITIVE_RATES,
+    measures: Sequence[Measure] = (),
 ) -> dict[str, Any]:
     """The certified answer to one scalar question with everything that it rests on, ready for JSON.
 
@@ -167,10 +170,12 @@ def statement(
         interval out: quick methods only.
       neighboring_relation, prefix: as for `jaxacct.epsilon`.
       false_positive_rates: in (0, 1), at which the statement says what membership tests can reach; none where empty.
+      measures: of `jaxacct.measures`, what else it says.
 
     Returns:
       A dict: epsilon, delta, bound, neighboring_relation, unit_of_privacy, released, interval (or directions: by which
       theorem each is bounded), membership (largest true positive rate of any test at some false positive rates),
+      measures (those asked for, in words, with their values),
       mechanism, description, assumptions, not_covered (of training: what is often done beside it), notes, jaxacct (the
       version), recompute, and for random allocation the Poisson answer at the same rate.
     """
@@ -220,6 +225,10 @@ def statement(
         caught_at_most = [sum_up(1.0 - y, run.overflow) for y in missed.tolist()]
         pairs = zip(rates.tolist(), caught_at_most, strict=True)
         result["membership"] = [{"false_positive_rate": x, "true_positive_rate": y} for x, y in pairs]
+    if measures:
+        if run.overflow:
+            raise ValueError(f"measures={measures!r} are not known where a batch may be cut: leave them out")
+        result["measures"] = [measure_fields(measure, mechanism) for measure in measures]
     if baseline is not None:
         worst = max(poisson_entries, key=lambda e: e.value, default=None)
         theorem = asked.theorem(baseline) if worst is None else worst.theorem
@@ -239,6 +248,7 @@ def report(
     prefix: Mechanism | tuple[float, float] | None = None,
     style: str = "text",
     false_positive_rates: Sequence[float] = FALSE_POSITIVE_RATES,
+    measures: Sequence[Measure] = (),
 ) -> str:
     """A privacy statement to paste into a model card: the number, what it rests on, and how to recompute it.
 
@@ -251,6 +261,7 @@ def report(
       neighboring_relation, prefix: as for `jaxacct.epsilon`.
       style: "text", "markdown" or "json".
       false_positive_rates: in (0, 1), at which it says what membership tests can reach; none where empty.
+      measures: of `jaxacct.measures`, what else it says: advantage, Bayes risk, mu of Gaussian DP, rho of zCDP.
 
     Returns:
       The statement, a string of several lines; in "json" numbers unrounded, else rounded to the safe side.
@@ -267,7 +278,7 @@ def report(
         raise ValueError(f"style={style!r} must be one of {sorted(_STYLES)}")
     question: dict[str, Any] = {"target_delta": target_delta, "target_epsilon": target_epsilon, "precision": precision}
     question |= {"neighboring_relation": neighboring_relation, "prefix": prefix}
-    facts = statement(mechanism, **question, false_positive_rates=false_positive_rates)
+    facts = statement(mechanism, **question, false_positive_rates=false_positive_rates, measures=measures)
     return _STYLES[style](facts)
 
 
@@ -301,6 +312,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     for at in facts.get("membership", ()):
         caught, level = shown(100 * at["true_positive_rate"]), 100 * at["false_positive_rate"]
         rows.append(("inference", f"true positive rate at most {caught} % at false positive rate {level:g} %"))
+    rows += [("measure", measure_text(at)) for at in facts.get("measures", ())]
     rows += [("assumes", text) for text in facts["assumptions"]]
     rows += [("not covered", text) for text in facts["not_covered"]]
     rows += [("note", text) for text in facts["notes"]]

@@ -13,11 +13,13 @@ from jaxacct import demo, papers
 
 _LAZY = (
     "accounting",
+    "audit",
     "composition",
     "correlated",
     "curves",
     "estimation",
     "interop",
+    "measures",
     "membership",
     "sweeping",
     "training",

@@ -17,8 +17,9 @@ from jaxacct.answering import Question, plan
 from jaxacct.answering._question import directions_of
 from jaxacct.calibration._batch import Batch, batch_of, field_of, flattened
 from jaxacct.calibration._search import Found
-from jaxacct.calibration._solve import Solve, solved_apart
+from jaxacct.calibration._solve import Solve, SolveMeasure, solved_apart
 from jaxacct.calibration._traced import calibrate_traced
+from jaxacct.measures import Advantage, Measure
 from jaxacct.mechanisms._after import after, keys_after
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import UNKNOWN, find_field, value_at, with_fields
@@ -28,9 +29,11 @@ from jaxacct.workers import workers_of
 def calibrate(
     mechanism: Mechanism,
     field: str,
-    target_epsilon: Any,
-    target_delta: Any,
+    target_epsilon: Any = None,
+    target_delta: Any = None,
     *,
+    measure: Measure | None = None,
+    target: Any = None,
     method: str | None = None,
     direction: Direction | str | None = None,
     precision: float | None = None,
@@ -39,14 +42,19 @@ def calibrate(
     neighboring_relation: NeighboringRelation | str | None = None,
     prefix: Mechanism | tuple[Any, Any] | None = None,
 ) -> Any:
-    """The value of `field` that loses most privacy within (target_epsilon, target_delta): a certified bound.
+    """The value of `field` that loses most privacy within a budget: a certified bound.
+
+    The budget is (target_epsilon, target_delta), or a number that a measure of `jaxacct.measures` may have: advantage,
+    true positive rate at a false positive rate, Bayes risk, mu of Gaussian DP, rho of zCDP.
 
     The least noise multiplier or crowd (num_reports, num_users, num_steps of an allocation), the largest probability,
     local epsilon or number of runs (num_steps of `PoissonSampled`, num_epochs, num_selected, counts). The value itself
     was asked about: `jaxacct.epsilon` with the same `method`, `direction` and `precision` is at most `target_epsilon`
     there. A value that loses more privacy, by a factor of 1 + `tolerance` or by the next whole number, was seen to
     miss the target. Where privacy loss distributions answer, to a relative width of `precision` (None: 0.1 %), the best
-    value may lie as far away, and the factor is 1 plus a tenth of that width.
+    value may lie as far away, and the factor is 1 plus a tenth of that width. By a measure the value found meets the
+    target itself to within `tolerance` of it (or, where the certified answer has a step there, a value that loses more,
+    by a factor of 1 + `tolerance` / 1000, was seen to miss it), and ``measure(mechanism)`` meets it there.
 
     Traced arguments give a real field by the methods that `jaxacct.epsilon` asks of traced ones (``method="exact"``: by
     moment inversion too, where it applies), rounded to the safe side and differentiable by the implicit function
@@ -57,8 +65,11 @@ def calibrate(
         ignored: None will do.
       field: a field's name, anywhere in the description; where several have it, preceded by its path
         ("mechanisms.0.noise_multiplier").
-      target_epsilon: float > 0.
+      target_epsilon: float > 0; or 0, where delta is the advantage, ``measure=Advantage()``.
       target_delta: float in (0, 1).
+      measure: a description of `jaxacct.measures`, in place of both; concrete numbers only, no `method`, `direction` or
+        `precision`.
+      target: a number that the measure may have, at most (at least, of `BayesRisk`).
       method, direction, precision: as for `jaxacct.epsilon`. Whole batches go through one program with
         ``precision=math.inf`` (Renyi divergences and closed forms), and for `Gaussian`, most settings of
         `PoissonSampled`, and one round of `Shuffled`.
@@ -82,13 +93,11 @@ def calibrate(
     >>> sigma = ja.calibrate(run, "noise_multiplier", target_epsilon=2.0, target_delta=1e-6)
     >>> round(sigma, 4)
     1.029
+    >>> caught = ja.measures.TruePositiveRate(false_positive_rate=0.01)
+    >>> round(ja.calibrate(run, "noise_multiplier", measure=caught, target=0.05), 4)
+    0.7778
     """
-    check_epsilon("target_epsilon", target_epsilon)
-    if not is_traced(target_epsilon) and np.any(np.asarray(target_epsilon) == 0):
-        raise ValueError(
-            f"target_epsilon={target_epsilon} must be > 0: what is lost at 0 is jaxacct.delta(mechanism, 0)"
-        )
-    check_delta("target_delta", target_delta)
+    measure, target = _asked(measure, target, target_epsilon, target_delta)
     check_precision(precision)
     checked_number("tolerance", tolerance)
     if not 1e-12 <= tolerance <= 0.1:
@@ -98,18 +107,59 @@ def calibrate(
     here = keys_after(prefix, mechanism)
     keys = (*here, *find_field(value_at(mechanism, here), field))
     is_whole = field_of(mechanism, keys).is_whole
+    if measure is not None:
+        for name, value in (("method", method), ("direction", direction), ("precision", precision)):
+            if value is not None:
+                raise ValueError(f"{name}={value!r} must be None for a measure, or for target_epsilon=0")
+        if is_traced(_trees.leaves(with_fields(mechanism, {keys: UNKNOWN})), target):
+            raise ValueError("a measure needs concrete numbers: it cannot be solved for inside jit, vmap or grad")
+        return _solved(mechanism, field, SolveMeasure(keys, measure, tolerance), target, 1.0, executor)
     others = [leaf for leaf in _trees.leaves(with_fields(mechanism, {keys: UNKNOWN})) if leaf is not UNKNOWN]
     if is_traced(others, target_epsilon, target_delta):
         if is_whole or (precision is not None and not math.isinf(precision)):
             raise ValueError(f"field={field!r}, precision={precision}: counts and host methods need concrete numbers")
         return _traced(mechanism, keys, target_epsilon, target_delta, method, directions)
-    batch, shape = batch_of(mechanism, keys, target_epsilon, target_delta)
+    solve = Solve(keys, method, directions, precision, tolerance)
+    return _solved(mechanism, field, solve, target_epsilon, target_delta, executor)
+
+
+def _asked(measure: Measure | None, target: Any, target_epsilon: Any, target_delta: Any) -> tuple[Measure | None, Any]:
+    """The measure that is asked, if any, and its target; raises ValueError unless one budget is given, and in range."""
+    if measure is not None:
+        if not isinstance(measure, Measure):
+            raise ValueError(f"measure={measure!r} must be one of jaxacct.measures, as measures.Advantage()")
+        if target_epsilon is not None or target_delta is not None or target is None:
+            raise ValueError(f"measure={measure!r} needs target, and neither target_epsilon nor target_delta")
+        return measure, target if is_traced(target) else measure.check_target(target)
+    if target is not None or target_epsilon is None or target_delta is None:
+        raise ValueError("target_epsilon and target_delta must be given, or measure and target")
+    check_epsilon("target_epsilon", target_epsilon)
+    check_delta("target_delta", target_delta)
+    if is_traced(target_epsilon) or not np.any(np.asarray(target_epsilon) == 0):
+        return None, None
+    if not np.all(np.asarray(target_epsilon) == 0):
+        raise ValueError(f"target_epsilon={target_epsilon} must be > 0, or 0 everywhere: delta is the advantage there")
+    zeros = np.zeros(np.shape(target_epsilon))
+    return Advantage(), target_delta if is_traced(target_delta) else np.asarray(target_delta, np.float64) + zeros
+
+
+def _solved(
+    mechanism: Mechanism,
+    field: str,
+    solve: Solve | SolveMeasure,
+    target_epsilon: Any,
+    target_delta: Any,
+    executor: Any,
+) -> Any:
+    """The values of a batch of concrete numbers, in its shape."""
+    batch, shape = batch_of(mechanism, solve.keys, target_epsilon, target_delta)
+    is_whole = field_of(mechanism, solve.keys).is_whole
     if batch.target_delta.size == 0:
         return np.zeros(shape, np.int64 if is_whole else np.float64)
-    workers, solve = workers_of(executor), Solve(keys, method, directions, precision, tolerance)
+    workers = workers_of(executor)
     found = solve(batch) if workers is None else solved_apart(workers, solve, batch)
     if not np.all(found.is_affordable):
-        raise ValueError(_impossible(field, batch, shape, found))
+        raise ValueError(_impossible(field, batch, shape, found, solve))
     if not shape:
         return int(found.value[0]) if is_whole else float(found.value[0])
     return found.value.reshape(shape).astype(np.int64 if is_whole else np.float64)
@@ -140,9 +190,13 @@ def _traced(
     return calibrate_traced(mechanism, keys, field, target_epsilon, target_delta, methods, directions, bracket)
 
 
-def _impossible(field: str, batch: Batch, shape: tuple[int, ...], found: Found) -> str:
+def _impossible(field: str, batch: Batch, shape: tuple[int, ...], found: Found, solve: Solve | SolveMeasure) -> str:
     """What to say of the first point that cannot be calibrated."""
     i = int(np.flatnonzero(~found.is_affordable)[0])
     where = f" at index {tuple(int(j) for j in np.unravel_index(i, shape))}" if shape else ""
+    if isinstance(solve, SolveMeasure):
+        best = found.asked["value"][i]
+        target = f"target={batch.target_epsilon[i]:g} of the {solve.measure.words()}"
+        return f"no {field} meets {target}{where}: the best found is {best:.6g}"
     target = f"target_epsilon={batch.target_epsilon[i]:g} at target_delta={batch.target_delta[i]:g}"
     return f"no {field} meets {target}{where}: the least epsilon found is {found.epsilon[i]:.6g}"

@@ -36,7 +36,7 @@ class Batch:
     Attributes:
       structure: of the mechanism.
       leaves: the mechanism's numbers, [L] each, None where the unknown belongs; a `Pld`, which is a leaf, as it is.
-      target_epsilon, target_delta: [L].
+      target_epsilon, target_delta: [L]; of a measure its target, and 1.
     """
 
     structure: Any

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._method import LaneMethod, ProfileMethod, Query, RenyiMethod
-from jaxacct._types import Direction, PrecisionWarning
+from jaxacct._types import Bound, Direction, PrecisionWarning, TooFineError
 from jaxacct.answering import answer, question_of
 from jaxacct.answering._lanes import Answer, ask, ask_at_grid
 from jaxacct.calibration._batch import Batch
+from jaxacct.measures import Measure
 from jaxacct.mechanisms._base import Mechanism
 
 _CHUNK = 256  # lanes in a call: a smaller batch is asked for whole, so that its programs are compiled once
@@ -94,6 +95,25 @@ def engine_route(
             if method is None and not epsilon[i] - low <= _CLOSE * low:
                 widths[i] = _WIDE if precision is None else precision
         return Answered(epsilon, {"wide": wide}, widths)
+
+    return route
+
+
+def measure_route(batch: Batch, measure: Measure, goal: NDArray[Any]) -> Route:
+    """What is lost by a measure, point by point: at most `goal` where and only where the target [L] is met."""
+
+    def route(values: NDArray[Any], wanted: NDArray[Any]) -> Answered:
+        lost, found = np.full(values.shape, np.inf), np.full(values.shape, np.nan)
+        for i in np.flatnonzero(wanted).tolist():
+            try:
+                found[i] = measure.of(batch.point(values, i))
+            except TooFineError:  # so little noise that no grid holds its losses
+                continue
+            target = batch.target_epsilon[i]
+            meets = found[i] <= target if measure.bound is Bound.UPPER else found[i] >= target
+            loss = measure.lost(found[i])
+            lost[i] = min(loss, goal[i]) if meets else max(loss, np.nextafter(goal[i], np.inf))
+        return Answered(lost, {"value": found})
 
     return route
 

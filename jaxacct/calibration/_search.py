@@ -60,7 +60,13 @@ def _between(x1: NDArray[Any], x2: NDArray[Any], x3: NDArray[Any], f1: Any, f2: 
 
 
 def search(
-    ask: Ask, target: NDArray[Any], where: Range, start: NDArray[Any], todo: NDArray[Any], tolerance: float
+    ask: Ask,
+    target: NDArray[Any],
+    where: Range,
+    start: NDArray[Any],
+    todo: NDArray[Any],
+    tolerance: float,
+    close: float = 0.0,
 ) -> Found:
     """Steps of growing length from `start` to a bracket, then Chandrupatla's method: log epsilon against log value.
 
@@ -70,6 +76,7 @@ def search(
       todo: bool [L], which to look for; the others come back not affordable.
       tolerance: relative, between the value found and one that was seen to be too much (whole numbers: the next one);
         at least a tenth of the width of the answers.
+      close: relative, below the target: an answer so near to it ends its search too.
     """
     worst, best, is_whole = where
     sign = np.where(best >= worst, 1.0, -1.0)  # p = sign log(value) grows with privacy
@@ -101,7 +108,8 @@ def search(
         both = good_known & bad_known
         within = np.maximum(tolerance, _OF_WIDTH * answer.width)
         near = np.abs(good - bad) <= 1.0 if is_whole else np.abs(np.log(good / bad)) <= within
-        done = (both & near) | (fits & (x == worst)) | (fails & (x == best))
+        is_met = fits & (answer.epsilon >= target * (1.0 - close)) if close else np.zeros(x.shape, bool)
+        done = (both & near) | (fits & (x == worst)) | (fails & (x == best)) | is_met
         active = active & ~done
         if not active.any():
             break

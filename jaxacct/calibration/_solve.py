@@ -14,13 +14,15 @@ from jaxacct.answering import Question, plan, question_of
 from jaxacct.answering._plan import is_quick_bracket
 from jaxacct.calibration._batch import Batch, flattened, is_given, range_of
 from jaxacct.calibration._by_methods import by_methods
-from jaxacct.calibration._routes import engine_route
+from jaxacct.calibration._routes import engine_route, measure_route
 from jaxacct.calibration._search import Found, search
+from jaxacct.measures import Measure
 from jaxacct.workers import Workers, gathered
 
 # Share of the target epsilon that is kept as a margin: the same question in a batch of another size may differ in its
 # last digits.
 _MARGIN = 1e-9
+_BRACKET = 1e-3  # of the tolerance: where a measure has a step at the target, the field is found to this
 _NEAR = 0.02  # relative tolerance of a first search by methods on lanes, where the search by the host's methods begins
 _TOGETHER = 256  # points that an executor is sent at once for quick methods; others go one by one
 
@@ -78,6 +80,29 @@ class Solve:
         return dataclasses.replace(question, directions=self.directions)
 
 
+@dataclasses.dataclass(frozen=True)
+class SolveMeasure:
+    """How a field is solved for by a measure: as for `jaxacct.calibrate`.
+
+    Attributes:
+      keys: of the field.
+      measure, tolerance: as there.
+    """
+
+    keys: tuple[Any, ...]
+    measure: Measure
+    tolerance: float
+
+    precision = None
+
+    def __call__(self, batch: Batch) -> Found:
+        """The value in each lane of a batch."""
+        where, start = range_of(batch, self.keys)
+        goal = np.asarray(self.measure.lost(batch.target_epsilon))
+        todo, bracket = np.ones(goal.shape, bool), _BRACKET * self.tolerance
+        return search(measure_route(batch, self.measure, goal), goal, where, start, todo, bracket, self.tolerance)
+
+
 def _quick_methods(question: Question, on_lanes: bool) -> list[Method]:
     """The methods on lanes that answer a question, or would if it were a quick one."""
     quick = question if on_lanes or question.method is not None else dataclasses.replace(question, width=math.inf)
@@ -91,7 +116,7 @@ class _Apart:
     `example` is the mechanism at any of its points, whose structure all share.
     """
 
-    solve: Solve
+    solve: Solve | SolveMeasure
     example: Any
 
     def __call__(self, lanes: tuple[NDArray[Any], ...]) -> Found:
@@ -102,7 +127,7 @@ class _Apart:
         return self.solve(Batch(structure, known, next(rest), next(rest)))
 
 
-def solved_apart(workers: Workers, solve: Solve, batch: Batch) -> Found:
+def solved_apart(workers: Workers, solve: Solve | SolveMeasure, batch: Batch) -> Found:
     """As `Solve`, chunk by chunk on workers."""
     size = _TOGETHER if solve.precision == math.inf else 1
     numbers = (x for x in batch.leaves if x is not None and not is_given(x))

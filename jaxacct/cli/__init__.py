@@ -24,6 +24,7 @@ _EXAMPLES = """examples:
   jaxacct compare shuffle --local-epsilon 1 --num-reports 1000000 --delta 1e-6 --plot bounds.png
   jaxacct calibrate allocation --num-steps 1000 --epsilon 1 --delta 1e-6
   jaxacct calibrate shuffle --num-reports 1000000 --epsilon 0.1 --delta 1e-6
+  jaxacct calibrate allocation --num-steps 1000 --measure true-positive-rate:0.01 --target 0.05
   jaxacct sweep allocation --noise-multiplier 0.6:2:15 --num-steps 100,1000 --delta 1e-6 --out sweep.csv
   jaxacct report allocation --noise-multiplier 1 --num-steps 1000 --delta 1e-6 --style markdown
   jaxacct demo

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from jaxacct.cli._measures import HELP, MEASURE, measure, target_options
 from jaxacct.cli._numbers import axis, number, rates
 from jaxacct.cli._working import shown_working
 
@@ -30,7 +31,8 @@ class Command:
       run: the text that it prints, given the parsed arguments and the scheme.
       add_own_options: adds the options that only this command has.
       targets: what is given, of delta and epsilon; where there are two, one of them is, or both.
-      needs_both: whether all targets must be given.
+      needs_both: whether all targets must be given, or a measure and its target.
+      measures: whether one of the targets may be a measure.
       solves: whether it looks for a number, or fills a grid of them.
       parse: reads the numbers.
     """
@@ -40,6 +42,7 @@ class Command:
     add_own_options: "Callable[[argparse.ArgumentParser, Scheme], None]"
     targets: tuple[str, ...] = ("delta", "epsilon")
     needs_both: bool = False
+    measures: bool = False
     solves: bool = False
     parse: Callable[[str], Any] = number
 
@@ -49,11 +52,13 @@ class Command:
 
     def add_options(self, parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
         """Adds every option but those that describe the scheme."""
-        needed = self.needs_both or len(self.targets) == 1
-        group = parser if needed else parser.add_mutually_exclusive_group(required=True)
+        needed = len(self.targets) == 1
+        group = parser if needed or self.needs_both else parser.add_mutually_exclusive_group(required=True)
         for name in self.targets:
             flag, metavar, text = _TARGETS[name]
             group.add_argument(flag, type=self.parse, metavar=metavar, help=text, required=needed)
+        if self.measures:
+            group.add_argument("--measure", type=measure, metavar=MEASURE, help=HELP)
         parser.add_argument("--precision", type=number, metavar="P", help=_PRECISION)
         self.add_own_options(parser, scheme)
 
@@ -98,14 +103,21 @@ def _rates_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rates", type=rates, metavar="R", help=_RATES)
 
 
-def _shown_rates(args: argparse.Namespace) -> dict[str, Any]:
-    """The rates that were chosen, as the library's own argument; nothing where none were."""
-    return {} if args.rates is None else {"false_positive_rates": args.rates}
+def _measures_option(parser: argparse.ArgumentParser) -> None:
+    text = f"also state (may be given several times): {HELP}"
+    parser.add_argument("--measure", type=measure, action="append", default=[], metavar=MEASURE, help=text)
+
+
+def _also_shown(args: argparse.Namespace) -> dict[str, Any]:
+    """The rates and measures that were chosen, as the library's own arguments; no rates where none were."""
+    rates = {} if args.rates is None else {"false_positive_rates": args.rates}
+    return {**rates, "measures": args.measure}
 
 
 def _statement_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     _json_option(parser, scheme)
     _rates_option(parser)
+    _measures_option(parser)
     _spent_options(parser)
 
 
@@ -114,7 +126,7 @@ def _statement(args: argparse.Namespace, scheme: "Scheme") -> str:
 
     mechanism = scheme.mechanism(vars(args))
     with shown_working():
-        facts = statement(mechanism, **_question(args), **_shown_rates(args), prefix=_spent(args))
+        facts = statement(mechanism, **_question(args), **_also_shown(args), prefix=_spent(args))
     return statement_json(facts) if args.json else statement_text(facts)
 
 
@@ -169,6 +181,7 @@ def _report_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     del scheme
     parser.add_argument("--style", choices=("text", "markdown", "json"), default="text", help="default text")
     _rates_option(parser)
+    _measures_option(parser)
     _spent_options(parser)
 
 
@@ -177,11 +190,12 @@ def _report(args: argparse.Namespace, scheme: "Scheme") -> str:
 
     mechanism = scheme.mechanism(vars(args))
     with shown_working():
-        return report(mechanism, **_question(args), style=args.style, **_shown_rates(args), prefix=_spent(args))
+        return report(mechanism, **_question(args), style=args.style, **_also_shown(args), prefix=_spent(args))
 
 
 def _calibrate_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     _json_option(parser, scheme)
+    target_options(parser)
     names = [option.flag.removeprefix("--") for option in scheme.options if option.spec.is_solvable]
     default = scheme.calibrated.replace("_", "-")
     parser.add_argument("--field", choices=names, default=default, help=f"what to calibrate (default {default})")
@@ -191,11 +205,16 @@ def _calibrate_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> Non
 def _calibrate(args: argparse.Namespace, scheme: "Scheme") -> str:
     from jaxacct.accounting import epsilon
     from jaxacct.calibration import calibrate
+    from jaxacct.measures._told import measure_fields, measure_text
     from jaxacct.mechanisms._after import after
     from jaxacct.mechanisms._fields import UNKNOWN
     from jaxacct.reporting import folded, statement_json
     from jaxacct.special import shown
 
+    wanted = ("delta", "epsilon") if args.measure is None and args.target is None else ("measure", "target")
+    missing = [f"--{name}" for name in wanted if getattr(args, name) is None]
+    if missing:
+        raise ValueError(f"the following arguments are required: {', '.join(missing)}")
     field = args.field.replace("-", "_")
     values = vars(args)
     values = scheme.complete(values, without=field)
@@ -205,9 +224,16 @@ def _calibrate(args: argparse.Namespace, scheme: "Scheme") -> str:
             raise ValueError(f"{flag} cannot be given where --{args.field} is calibrated: choose another --field")
     mechanism, prefix = scheme.described({**values, field: UNKNOWN}), _spent(args)
     with shown_working():
-        options = {"precision": args.precision, "prefix": prefix}
+        options = {"precision": args.precision, "prefix": prefix, "measure": args.measure, "target": args.target}
         found = calibrate(mechanism, scheme.field(field), args.epsilon, args.delta, **options)
         met = after(prefix, scheme.described({**values, field: found}))
+        if args.measure is not None:
+            facts = measure_fields(args.measure, met)
+            if args.json:
+                asked = {"field": field, field: found, "target": args.target}
+                return statement_json({**asked, **facts, "mechanism": met.parameters()})
+            budget = f"{measure_text(facts | {'value': args.target})}; certified: {measure_text(facts)}"
+            return "\n".join([f"{field} = {found!r}", "", *folded([("scheme", met.describe()), ("budget", budget)])])
         spent = epsilon(met, args.delta, precision=args.precision)
     if args.json:
         asked = {"field": field, field: found, "epsilon": args.epsilon, "delta": args.delta}
@@ -231,7 +257,7 @@ def _grid(args: argparse.Namespace, scheme: "Scheme") -> tuple[Any, dict[str, An
 
     values = scheme.complete(vars(args))
     grid = {scheme.field(name): value for name, value in values.items() if isinstance(value, np.ndarray)}
-    target: dict[str, Any] = {"target_delta": args.delta, "target_epsilon": args.epsilon}
+    target: dict[str, Any] = {"target_delta": args.delta, "target_epsilon": args.epsilon, "measure": args.measure}
     for name, value in list(target.items()):
         if np.ndim(value):
             grid[name], target[name] = value, None
@@ -288,16 +314,17 @@ COMMANDS = {
     "delta": Command("delta at a given epsilon, with what it rests on", _statement, _statement_options, ("epsilon",)),
     "compare": Command("every applicable bound side by side", _compare, _compare_options),
     "calibrate": Command(
-        "the value of one option at which a budget of epsilon and delta is just met",
+        "the value of one option at which a budget of epsilon and delta, or of a measure, is just met",
         _calibrate,
         _calibrate_options,
         needs_both=True,
         solves=True,
     ),
     "sweep": Command(
-        "epsilon (or delta) at every point of a grid, as comma-separated values",
+        "epsilon (or delta, or a measure) at every point of a grid, as comma-separated values",
         _sweep,
         _sweep_options,
+        measures=True,
         solves=True,
         parse=axis,
     ),

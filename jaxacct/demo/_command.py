@@ -39,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--epochs", type=int, metavar="E", help="stop earlier than the budget does", default=argparse.SUPPRESS)
     add("--seed", type=int, default=default.seed, metavar="N", help="of data order and noise; secret in a private run")
     add("--out", type=Path, default=Path("demo.png"), metavar="FILE", help="the picture")
+    add("--audit", action="store_true", help="then train once more, and measure how much a record can be told")
     add("--checkpoint", type=Path, metavar="DIR", help="keep the run there", default=argparse.SUPPRESS)
     add("--resume", action="store_true", help="go on with the run kept there", default=argparse.SUPPRESS)
     return parser
@@ -75,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         check_path("--out", str(args.out))  # before the training that it shows
         checkpoint, resume = getattr(args, "checkpoint", None), getattr(args, "resume", False)
-        outcome = run(settings, out=args.out, checkpoint=checkpoint, resume=resume)
+        outcome = run(settings, out=args.out, checkpoint=checkpoint, resume=resume, audit=args.audit)
     except (ValueError, OSError) as error:
         parser.error(_by_option(str(error)))
     except KeyboardInterrupt:  # before or after the training, which keeps its state itself

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct import training
+from jaxacct.demo._audit import measure
 from jaxacct.demo._batches import Digits, draw, filled, load_digits, piece_size
 from jaxacct.demo._checkpoint import load, refuse_to_overwrite, save
 from jaxacct.demo._model import Programs, make_network, make_optimizer, make_programs
-from jaxacct.demo._picture import save_picture
+from jaxacct.demo._picture import save_audit, save_picture
 from jaxacct.demo._plan import Plan, Settings, make_plan
 from jaxacct.mechanisms import RandomAllocation
 from jaxacct.special import shown
@@ -108,6 +109,7 @@ def run(
     out: str | Path | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
+    audit: bool = False,
 ) -> Outcome:
     """Trains until the budget is spent, telling epsilon on the way; prints the privacy statement of the run.
 
@@ -118,6 +120,8 @@ def run(
       out: where to save the picture; None for none.
       checkpoint: folder that keeps the run, after every epoch and on Ctrl-C; None to keep nothing.
       resume: goes on with the run kept there.
+      audit: whether the finished run is trained once more, on records that are in or out by a coin each, to measure how
+        well the coins can be told; printed beside the certified interval, and drawn beside the picture.
 
     Returns:
       An `Outcome`, also of a run that was interrupted.
@@ -172,4 +176,10 @@ def run(
     if out is not None:
         save_picture(Path(out), settings, plan, outcome.accuracies)
         print(f"\nPicture: {out}")
+    if audit:
+        found = measure(settings, plan)
+        print(f"\n{found.beside(plan.run.mechanism)}")
+        if out is not None:
+            path = Path(out)
+            save_audit(path.with_stem(f"{path.stem}-audit"), found, plan)
     return outcome

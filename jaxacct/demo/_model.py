@@ -22,6 +22,20 @@ def make_network() -> Any:
     return linen.Sequential([linen.Dense(_HIDDEN), linen.tanh, linen.Dense(10)])
 
 
+def loss_of(network: Any) -> Callable[[Any, jax.Array, jax.Array], jax.Array]:
+    """The loss of one record, of (params, image, label)."""
+
+    def loss(params: Any, image: jax.Array, label: jax.Array) -> jax.Array:
+        return optax.softmax_cross_entropy_with_integer_labels(network.apply(params, image), label)
+
+    return loss
+
+
+def make_descent() -> optax.GradientTransformation:
+    """What is done with a released gradient."""
+    return optax.sgd(_LEARNING_RATE, momentum=_MOMENTUM)
+
+
 def make_optimizer(
     network: Any, data: training.Batches, max_releases: int, seed: int
 ) -> optax.GradientTransformationExtraArgs:
@@ -29,12 +43,8 @@ def make_optimizer(
 
     Its update takes (images, labels) of a batch, and its mask.
     """
-
-    def loss(params: Any, image: jax.Array, label: jax.Array) -> jax.Array:
-        return optax.softmax_cross_entropy_with_integer_labels(network.apply(params, image), label)
-
-    private = training.private_gradients(loss, data, l2_norm_clip=CLIP_NORM, key=seed)
-    return training.budget_guard(optax.chain(private, optax.sgd(_LEARNING_RATE, momentum=_MOMENTUM)), max_releases)
+    private = training.private_gradients(loss_of(network), data, l2_norm_clip=CLIP_NORM, key=seed)
+    return training.budget_guard(optax.chain(private, make_descent()), max_releases)
 
 
 class Programs(NamedTuple):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct.accounting import epsilon
+from jaxacct.audit import Audit
 from jaxacct.demo._plan import Plan, Settings
 from jaxacct.mechanisms import Composed, PoissonSampled
 from jaxacct.special import shown
@@ -83,3 +84,11 @@ def _draw_epsilon(ax: Any, settings: Settings, plan: Plan) -> None:
 def save_picture(path: Path, settings: Settings, plan: Plan, accuracies: NDArray[Any]) -> None:
     """Writes `make_picture` to a file; its ending says the format."""
     make_picture(settings, plan, accuracies).savefig(path)
+
+
+def save_audit(path: Path, found: Audit, plan: Plan) -> None:
+    """Writes what was measured beside what is certified to a file, and says where."""
+    from jaxacct.plot import audit_interval
+
+    audit_interval(found, plan.run.mechanism).get_figure(root=True).savefig(path)  # type: ignore[union-attr]
+    print(f"\nPicture of the audit: {path}")

@@ -21,6 +21,7 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError("jaxacct.plot needs matplotlib: pip install 'jaxacct[plot]'") from error
 
+from jaxacct.plot._audit import audit_interval
 from jaxacct.plot._axes import plain_ticks
 from jaxacct.plot._comparison import comparison
 from jaxacct.plot._curves import delta_profile, epsilon_curve
@@ -31,6 +32,7 @@ from jaxacct.plot._sweeps import sweep_result
 from jaxacct.plot._tradeoff import roc_curve, tradeoff_curve
 
 __all__ = [
+    "audit_interval",
     "comparison",
     "delta_profile",
     "epsilon_curve",

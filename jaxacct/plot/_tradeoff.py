@@ -1,5 +1,6 @@
 """What an adversary can tell: trade-off and ROC curves."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from jaxacct._validate import check_probability
+from jaxacct.measures import Measure
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.membership import tradeoff
 from jaxacct.plot._axes import add_legend, axes_or_new, check_grid, line_style, name_axes, set_log
@@ -17,7 +19,13 @@ _LEAST_RATE = 1e-6  # least false positive rate drawn, unless rates are given; 0
 
 
 def tradeoff_curve(
-    mechanism: Mechanism, false_positive_rates: Any = None, *, label: str | None = None, ax: Axes | None = None
+    mechanism: Mechanism,
+    false_positive_rates: Any = None,
+    *,
+    label: str | None = None,
+    ax: Axes | None = None,
+    measure: Measure | None = None,
+    target: float | None = None,
 ) -> Axes:
     """The least false negative rate of any test for one record's part, against its false positive rate.
 
@@ -29,6 +37,8 @@ def tradeoff_curve(
       false_positive_rates: float array [N] in [0, 1], N >= 2; None for all of [0, 1].
       label: name in the legend; None for the scheme's.
       ax: matplotlib axes; None for those of a new figure.
+      measure, target: what was calibrated to, as for `jaxacct.calibrate`, to mark: a point for a true positive rate,
+        else the line that the curve must not cross.
 
     Returns:
       The axes.
@@ -49,12 +59,19 @@ def tradeoff_curve(
     style = line_style(ax, look_of(mechanism), label)
     name_axes(ax, "false positive rate", "false negative rate, at least")
     ax.plot(rates, tradeoff(mechanism, rates), **style)
+    _mark(ax, measure, target, rates, lambda errors: errors)
     _finish(ax, [0.0, 1.0], [1.0, 0.0])
     return ax
 
 
 def roc_curve(
-    mechanism: Mechanism, false_positive_rates: Any = None, *, label: str | None = None, ax: Axes | None = None
+    mechanism: Mechanism,
+    false_positive_rates: Any = None,
+    *,
+    label: str | None = None,
+    ax: Axes | None = None,
+    measure: Measure | None = None,
+    target: float | None = None,
 ) -> Axes:
     """The greatest true positive rate of any test for one record's part, on logarithmic axes.
 
@@ -76,10 +93,32 @@ def roc_curve(
     style = line_style(ax, look_of(mechanism), label)
     name_axes(ax, "false positive rate", "true positive rate, at most")
     ax.plot(rates, 1.0 - tradeoff(mechanism, rates), **style)
+    _mark(ax, measure, target, rates, lambda errors: 1.0 - errors)
     set_log(ax, ax.xaxis)
     set_log(ax, ax.yaxis)
     _finish(ax, [rates[0], 1.0], [rates[0], 1.0])
     return ax
+
+
+def _mark(
+    ax: Axes,
+    measure: Measure | None,
+    target: float | None,
+    rates: NDArray[Any],
+    height: Callable[[NDArray[Any]], NDArray[Any]],
+) -> None:
+    """Marks what a target asks for, at `height` of its false negative rates."""
+    if measure is None and target is None:
+        return
+    if measure is None or target is None:
+        raise ValueError(f"measure={measure!r} and target={target!r} must be given together")
+    measure.check_target(target)
+    said: dict[str, Any] = {"color": "black", "label": f"target: {measure.words()} {target:g}", "zorder": 3.0}
+    at = measure.marked_rate()
+    if at is None:
+        ax.plot(rates, height(measure.least_errors(target, rates)), linestyle="--", linewidth=1.0, **said)
+    else:
+        ax.plot([at], height(np.array([1.0 - target])), linestyle="none", marker="x", **said)
 
 
 def _checked(rates: Any) -> NDArray[Any]:

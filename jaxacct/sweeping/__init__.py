@@ -14,10 +14,12 @@ from jaxacct._jax import jax
 from jaxacct._precision import lanes_over
 from jaxacct._types import Direction, NeighboringRelation
 from jaxacct._validate import check_count, checked_choice, checked_number
+from jaxacct.measures import Measure
 from jaxacct.mechanisms._adjacent import in_relation
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.sweeping._file import SweepFile, check_folder
 from jaxacct.sweeping._grid import Grid, Layout, grid_settings
+from jaxacct.sweeping._measured import measured
 from jaxacct.sweeping._progress import Progress
 from jaxacct.sweeping._question import question
 from jaxacct.sweeping._result import SweepFailedError, SweepInterrupted, SweepResult
@@ -50,6 +52,7 @@ def sweep(
     *,
     target_delta: float | None = None,
     target_epsilon: float | None = None,
+    measure: Measure | None = None,
     method: str | None = None,
     direction: Direction | str | None = None,
     precision: float | None = None,
@@ -63,7 +66,7 @@ def sweep(
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
 ) -> SweepResult:
-    """`jaxacct.epsilon` (or `jaxacct.delta`) at every point of a grid, in chunks, saved as it goes.
+    """`jaxacct.epsilon` (or `jaxacct.delta`, or a measure) at every point of a grid, in chunks, saved as it goes.
 
     Chunks have one size, so every program is compiled once; a chunk takes at most 64 MiB of working memory on each
     device, or that of one point, the rest of a sweep 8 bytes for each point and axis.
@@ -73,7 +76,8 @@ def sweep(
       grid: field name -> one-dimensional array. Names as in `jaxacct.calibrate`; "target_delta" or "target_epsilon"
         sweeps the target.
       target_delta: float in (0, 1), for epsilons; or
-      target_epsilon: float >= 0, for deltas.
+      target_epsilon: float >= 0, for deltas; or
+      measure: a description of `jaxacct.measures`, for that number; no target, method, direction, precision or orders.
       method, direction, precision: as for `jaxacct.epsilon`.
       orders: Renyi orders, to answer by `jaxacct.rdp` at these instead: one program, no other method.
       neighboring_relation: as for `jaxacct.epsilon`.
@@ -117,7 +121,12 @@ def sweep(
     together: Layout = checked_choice("layout", layout, *Layout)
     points = grid_of(grid, together)
     targets = {"target_delta": target_delta, "target_epsilon": target_epsilon}
-    ask = question(in_relation(mechanism, neighboring_relation), points, targets, method, direction, precision, orders)
+    here = in_relation(mechanism, neighboring_relation)
+    if measure is None:
+        ask = question(here, points, targets, method, direction, precision, orders)
+    else:
+        choices = {"method": method, "direction": direction, "precision": precision, "orders": orders}
+        ask = measured(here, points, measure, {**targets, **choices})
     first = points.points(0, min(points.size, _LANES_ELSEWHERE))
     on_lanes = ask.is_on_lanes(first)
     size = chunk_size if chunk_size is not None else _lanes(mesh) if on_lanes else ask.num_at_once(first)
@@ -131,7 +140,7 @@ def sweep(
             n: [x.shape[0], hashlib.sha256(x.astype(np.float64).tobytes()).hexdigest()] for n, x in points.axes.items()
         }
         header = {**settings, **grid_settings(points, bound), "grid": axes, "chunk_size": size}
-        file = SweepFile(out, header, points, ask.query.value, size)
+        file = SweepFile(out, header, points, ask.quantity, size)
     size = min(size, points.size)
     run = Run(
         Chunk(ask, size if on_lanes else 0, on_lanes and points.size >= _MANY),

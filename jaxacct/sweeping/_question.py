@@ -47,9 +47,24 @@ class Question:
     precision: float | None
     orders: tuple[float, ...] | None
 
+    @property
+    def quantity(self) -> str:
+        """What is asked for."""
+        return self.query.value
+
+    @property
+    def worst(self) -> float:
+        """The upper bound that always holds."""
+        return self.query.worst
+
+    def _described(self, points: dict[str, Any]) -> Mechanism:
+        """The mechanism of some points."""
+        found: Mechanism = with_fields(self.mechanism, {self.paths[n]: x for n, x in points.items() if n in self.paths})
+        return found
+
     def at(self, points: dict[str, NDArray[Any]]) -> tuple[Any, Any]:
         """The mechanism and the target of some points."""
-        mechanism = with_fields(self.mechanism, {self.paths[n]: x for n, x in points.items() if n in self.paths})
+        mechanism = self._described(points)
         targets = [x for name, x in points.items() if name in _TARGETS]
         target = targets[0] if targets else self.target
         (check_delta if self.query is Query.EPSILON else check_epsilon)(self.query.given, target)
@@ -124,13 +139,24 @@ class Question:
             "version": version,
             "mechanism": str(structure),
             "numbers": ["swept" if x is UNKNOWN else float(x) for x in leaves],
-            "quantity": self.query.value,
+            "quantity": self.quantity,
             "target": self.target,
             "method": self.method,
             "direction": self.direction.value if self.direction else None,
             "precision": None if self.precision is None else repr(float(self.precision)),
             "orders": self.orders,
         }
+
+
+def swept(mechanism: Mechanism, grid: Grid) -> dict[str, tuple[Any, ...]]:
+    """axis name -> keys of the field; raises ValueError where fields are named twice, or others are not scalars."""
+    paths = {name: find_field(mechanism, name) for name in grid.axes if name not in _TARGETS}
+    if len(set(paths.values())) < len(paths):
+        raise ValueError(f"grid names a field twice: {list(paths)}")
+    fixed = _trees.leaves(with_fields(mechanism, dict.fromkeys(paths.values(), UNKNOWN)))
+    if any(np.ndim(x) for x in fixed if x is not UNKNOWN):
+        raise ValueError(f"mechanism={mechanism!r} must have scalar fields where it is not swept")
+    return paths
 
 
 def question(
@@ -150,12 +176,7 @@ def question(
         raise ValueError("exactly one of target_delta and target_epsilon must be given, as an argument or in the grid")
     if orders is not None and (method is not None or precision is not None):
         raise ValueError("orders leave no choice: method and precision must be None")
-    paths = {name: find_field(mechanism, name) for name in grid.axes if name not in _TARGETS}
-    if len(set(paths.values())) < len(paths):
-        raise ValueError(f"grid names a field twice: {list(paths)}")
-    fixed = _trees.leaves(with_fields(mechanism, dict.fromkeys(paths.values(), UNKNOWN)))
-    if any(np.ndim(x) for x in fixed if x is not UNKNOWN):
-        raise ValueError(f"mechanism={mechanism!r} must have scalar fields where it is not swept")
+    paths = swept(mechanism, grid)
     target = targets[given[0]]
     wanted = None if orders is None else tuple(check_orders("orders", orders).tolist())
     if target is not None:

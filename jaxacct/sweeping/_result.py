@@ -20,7 +20,7 @@ class SweepResult:
     """Answers on a grid.
 
     Attributes:
-      quantity: "epsilon" or "delta".
+      quantity: "epsilon" or "delta", or the name of a measure.
       grid: its axes and how they combine.
       values: float64 of the grid's shape. Where a sweep was interrupted, points not reached hold what is always true
         (epsilon inf, delta 1; 0 of a lower bound).

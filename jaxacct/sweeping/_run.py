@@ -147,7 +147,7 @@ class Run:
     def _result(self, so_far: _SoFar, outcome: _Outcome) -> SweepResult:
         ask = self.chunk.ask
         return SweepResult(
-            ask.query.value,
+            ask.quantity,
             self.grid,
             so_far.values.reshape(self.grid.shape),
             self.bound,
@@ -173,7 +173,7 @@ class _SoFar:
     def __init__(self, run: Run):
         self._run = run
         size = run.grid.size
-        self.values = np.full(size, run.chunk.ask.query.worst if run.bound is Bound.UPPER else 0.0)
+        self.values = np.full(size, run.chunk.ask.worst if run.bound is Bound.UPPER else 0.0)
         self.answered = np.zeros(size, bool)
         self.num_done = 0
         self._saved = 0  # rows in the file, from the first on

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from jaxacct._method import Query
 from jaxacct._types import Bound
+from jaxacct.measures import KINDS
 from jaxacct.sweeping._grid import MARK, Grid, Layout
 
 _KEY = b"jaxacct sweep"  # of the settings among the metadata of a Parquet file
@@ -57,7 +58,7 @@ def labelled(quantity: str, grid: Grid, values: NDArray[Any], settings: dict[str
     given = "target_delta" if quantity == "epsilon" else "target_epsilon"
     attributes = {
         "long_name": quantity,
-        "units": _UNITS[quantity],
+        "units": _UNITS.get(quantity, "1"),
         **{given if key == "target" else key: x for key, x in question.items() if isinstance(x, str | int | float)},
         "question": json.dumps(question, sort_keys=True),
     }
@@ -92,7 +93,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     inside = points if layout is Layout.ZIPPED else list(map(np.array, axes, kinds))
     grid = Grid(dict(zip(names, inside, strict=True)), layout, renamed)
     numbers = _numbers(grid, points)
-    whole = np.full(grid.size, Query(quantity).worst if bound is Bound.UPPER else 0.0)
+    whole = np.full(grid.size, _worst(quantity) if bound is Bound.UPPER else 0.0)
     whole[numbers] = values
     answered = np.zeros(grid.size, bool)
     answered[numbers] = True
@@ -108,6 +109,11 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         "answered": None if answered.all() else answered,
         "question": question,
     }
+
+
+def _worst(quantity: str) -> float:
+    """The upper bound that always holds; raises ValueError for what no sweep answers."""
+    return KINDS[quantity].worst if quantity in KINDS else Query(quantity).worst
 
 
 def _numbers(grid: Grid, points: list[NDArray[Any]]) -> NDArray[Any]:

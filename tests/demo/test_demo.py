@@ -304,3 +304,13 @@ def test_whole_demonstration_and_ctrl_c(tmp_path: Path) -> None:
     assert f"epsilon = {shown} at delta = 1e-05" in finished
     accuracy = float(finished.partition("test accuracy ")[2].partition(" %")[0])
     assert accuracy > 85.0
+
+
+def test_audit_is_told_beside_what_is_certified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--target-epsilon", "1.6", "--steps-per-epoch", "4", "--audit", "--out", str(tmp_path / "a.png")]
+    assert demo.main(arguments) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "epsilon at delta = 1e-05: measured and certified" in printed
+    assert "1437 canaries" in printed
+    assert "It is no bound from above" in printed
+    assert (tmp_path / "a-audit.png").exists()

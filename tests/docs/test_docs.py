@@ -65,8 +65,10 @@ _LAYERS = (
     ("answering._inverted",),
     ("answering._loop",),
     ("answering",),
-    ("accounting", "calibration", "correlated", "estimation", "papers", "utility"),
+    ("accounting", "correlated", "estimation", "papers", "utility"),
     ("interop", "membership"),
+    ("measures",),
+    ("calibration",),
     ("reporting",),
     ("plot", "training"),
     ("sweeping",),
@@ -139,7 +141,17 @@ def test_public_name_has_a_docstring_with_an_example(module: ModuleType, name: s
     assert doctest.DocTestParser().get_examples(doc), f"{name} has no doctest"
 
 
-_SUBMODULES = (ja.accounting, ja.composition, ja.curves, ja.estimation, ja.membership, ja.sweeping, ja.utility)
+_SUBMODULES = (
+    ja.accounting,
+    ja.audit,
+    ja.composition,
+    ja.curves,
+    ja.estimation,
+    ja.measures,
+    ja.membership,
+    ja.sweeping,
+    ja.utility,
+)
 _FUNCTIONS = {
     f"{module.__name__}.{name}": getattr(module, name)
     for module in (ja, training, interop, *_SUBMODULES)

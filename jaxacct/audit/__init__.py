@@ -1,0 +1,11 @@
+"""What was measured on trained models: a lower end of epsilon, with a confidence, beside the certified interval.
+
+An audit shows that a run loses at least so much. It never bounds what a mechanism loses from above. `docs/audit.md`
+says what is measured how.
+"""
+
+from jaxacct.audit._many_runs import many_runs
+from jaxacct.audit._one_run import one_run, p_value
+from jaxacct.audit._result import Audit
+
+__all__ = ["Audit", "many_runs", "one_run", "p_value"]

@@ -1,0 +1,146 @@
+"""An audit by many runs, some with a canary and some without."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jaxacct._validate import check_delta, check_probability, checked_array, checked_number
+from jaxacct.audit._result import Audit
+from jaxacct.special import bisect
+
+_SHARE = 4  # one score of so many chooses the threshold, where none is given
+_LEAST, _RATIO = 1e-12, 1.02  # of probabilities at which both tails are looked at together: coarser ones show less
+_LARGEST = 50.0  # nats: no epsilon that is shown is larger
+_SLACK = 1e-9  # relative, for what tails of binomial laws and their inverses err by
+
+
+def checked_scores(name: str, scores: Any) -> NDArray[Any]:
+    """`scores` as float64 [N]; raises ValueError unless they are numbers, one at least, none of them nan."""
+    array = checked_array(name, scores).astype(np.float64)
+    if array.ndim != 1 or array.size == 0 or np.isnan(array).any():
+        raise ValueError(f"{name} of shape {array.shape} must be a list of numbers, not empty, without nan")
+    return array
+
+
+def check_question(delta: Any, confidence: Any) -> None:
+    """Raises ValueError unless delta is in [0, 1) and confidence in (0, 1), one number each."""
+    checked_number("delta", delta)
+    check_probability("delta", delta)
+    if delta >= 1.0:
+        raise ValueError(f"delta={delta!r} must be in [0, 1)")
+    checked_number("confidence", confidence)
+    check_delta("confidence", confidence)
+
+
+def joint_level(significance: float) -> float:
+    """The product t of two independent p-values at which t (1 - log t) is `significance`, rounded down."""
+    low, high = 0.0, significance
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if middle * (1.0 - math.log(middle)) <= significance else (low, middle)
+    return low
+
+
+def refuted_epsilon(hits: int, runs_in: int, alarms: int, runs_out: int, delta: float, significance: float) -> float:
+    """The largest epsilon found that no test with such counts may have at (epsilon, delta), at that significance.
+
+    Hits of `runs_in` runs with the canary, alarms of `runs_out` without: independent binomial counts of probabilities p
+    and q, which obey p <= e^eps q + delta and 1 - q <= e^eps (1 - p) + delta. P[>= hits; p] and P[<= alarms; q] are
+    p-values; their product is at most t with probability t (1 - log t) at most (Fisher). Epsilon is refuted where it is
+    below that for every q, with the largest p that q allows: p rises with q, so that on a cell of q the product is at
+    most that of the tails at its far end and its near end.
+    """
+    from scipy import special  # type: ignore[import-untyped]
+
+    level = joint_level(significance) * (1.0 - _SLACK)
+    tails = np.append(np.exp(np.arange(math.log(_LEAST), 0.0, math.log(_RATIO))), 1.0)[::-1]
+    if alarms < runs_out:
+        q = special.betaincinv(alarms + 1.0, runs_out - alarms, 1.0 - tails)  # where P[<= alarms; q] is a tail
+        q[0] = 0.0
+    else:
+        q = np.zeros(tails.size)
+    q = np.append(np.minimum(q * (1.0 + _SLACK), 1.0), 1.0)
+    few = np.minimum(special.bdtr(alarms, runs_out, q[:-1]) * (1.0 + _SLACK), 1.0)
+
+    def is_refuted(epsilon: float) -> bool:
+        p = np.minimum(math.exp(epsilon) * q + delta, 1.0 - math.exp(-epsilon) * (1.0 - q - delta))
+        p = np.clip(p * (1.0 + _SLACK), 0.0, 1.0)
+        many = special.bdtrc(hits - 1.0, runs_in, p) if hits else np.ones(p.size)
+        return bool(np.all(many[1:] * (1.0 + _SLACK) * few <= level))
+
+    if not is_refuted(0.0):
+        return 0.0
+    return bisect(is_refuted, 0.0, _LARGEST, num_steps=36)
+
+
+def _best_threshold(scores_in: NDArray[Any], scores_out: NDArray[Any], delta: float, significance: float) -> float:
+    """The threshold that would show most on these scores; which one it is, is no claim."""
+    both = np.unique(np.concatenate([scores_in, scores_out]))
+    both = both[np.unique(np.linspace(0, both.size - 1, min(both.size, 257)).astype(int))]
+    hits = scores_in.size - np.searchsorted(np.sort(scores_in), both)
+    alarms = scores_out.size - np.searchsorted(np.sort(scores_out), both)
+    # by normal approximations, three or so standard errors away; the counts of few runs by themselves
+    z = math.sqrt(-2.0 * math.log(significance))
+    p, q = hits / scores_in.size, alarms / scores_out.size
+    p = np.maximum(p - z * np.sqrt(p * (1 - p) / scores_in.size) - z * z / (2 * scores_in.size), 0.0)
+    q = q + z * np.sqrt(q * (1 - q) / scores_out.size) + z * z / scores_out.size
+    with np.errstate(divide="ignore", invalid="ignore"):
+        one = np.log(np.maximum(p - delta, 1e-300)) - np.log(q)
+        other = np.log(np.maximum(1.0 - np.minimum(q, 1.0) - delta, 1e-300)) - np.log(1.0 - p)
+    return float(both[np.argmax(np.maximum(one, other))])
+
+
+def many_runs(
+    scores_in: Any, scores_out: Any, *, delta: float, confidence: float = 0.95, threshold: float | None = None
+) -> Audit:
+    """A lower end of epsilon from the scores of many independent runs, with a canary and without it.
+
+    With the canary a score is at least the threshold with probability p, without it with q. If a run is (epsilon,
+    delta)-DP, then p <= e^epsilon q + delta and 1 - q <= e^epsilon (1 - p) + delta. Which p and q the counts allow is
+    decided by exact binomial tails, as for Clopper and Pearson's interval (1934), and both together by Fisher's
+    product, which shows more than an interval for each at half of the significance.
+
+    Args:
+      scores_in: float array, one score a run with the canary: independent runs, larger where the canary seems present.
+      scores_out: the same of runs without it.
+      delta: float in [0, 1).
+      confidence: float in (0, 1).
+      threshold: chosen without looking at these scores; None to choose it by every fourth one, which then do not count.
+
+    Returns:
+      An `Audit`.
+
+    Raises:
+      ValueError: if an argument is out of range, or there are too few scores.
+
+    >>> import numpy as np
+    >>> from jaxacct import audit
+    >>> noise = np.random.default_rng(0).normal(size=20000)  # a Gaussian mechanism of noise multiplier 1, run so often
+    >>> round(audit.many_runs(1.0 + noise[:10000], noise[10000:], delta=1e-5).epsilon, 1)
+    2.2
+    """
+    present, absent = checked_scores("scores_in", scores_in), checked_scores("scores_out", scores_out)
+    check_question(delta, confidence)
+    significance = 1.0 - confidence
+    if threshold is None:
+        least = 2 * _SHARE
+        sizes = f"{present.size} and {absent.size}"
+        if min(present.size, absent.size) < least:
+            raise ValueError(f"scores of {sizes} runs must be {least} each, or give a threshold")
+        threshold = _best_threshold(present[::_SHARE], absent[::_SHARE], delta, significance)
+        present, absent = (np.delete(x, np.s_[::_SHARE]) for x in (present, absent))
+    threshold = checked_number("threshold", threshold)
+    hits, alarms = int(np.count_nonzero(present >= threshold)), int(np.count_nonzero(absent >= threshold))
+    found = refuted_epsilon(hits, present.size, alarms, absent.size, delta, significance)
+    return Audit(
+        found,
+        float(delta),
+        float(confidence),
+        f"{hits} of {present.size} runs with the canary and {alarms} of {absent.size} without it score at least "
+        f"{threshold:.4g}",
+        "exact binomial tails, combined as Fisher's product",
+    )

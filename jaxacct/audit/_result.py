@@ -1,0 +1,85 @@
+"""What an audit found, and how it is told beside what is proved."""
+
+import dataclasses
+import textwrap
+
+from jaxacct._types import Interval, NeighboringRelation
+from jaxacct.accounting import epsilon_interval
+from jaxacct.mechanisms._adjacent import in_relation
+from jaxacct.mechanisms._base import Mechanism
+from jaxacct.special import shown, shown_down
+
+
+@dataclasses.dataclass(frozen=True)
+class Audit:
+    """A lower end of epsilon from what was measured, with its confidence.
+
+    A run that is (e, delta)-DP for an e below `epsilon` gives such a result with probability at most 1 - `confidence`.
+    It speaks of one attack on the runs at hand: what other attacks would find is not in it, so it never bounds epsilon
+    from above.
+
+    Attributes:
+      epsilon: the lower end, >= 0; 0 where nothing was shown.
+      delta: at which.
+      confidence: of the statement, over the runs' and the attack's own randomness.
+      measured: what was counted, in words.
+      theorem: what the confidence rests on.
+
+    >>> from jaxacct import audit
+    >>> found = audit.one_run([3.0] * 40 + [0.0] * 40, [True] * 40 + [False] * 40, delta=1e-5, num_guesses=(20, 20))
+    >>> round(found.epsilon, 2), found.measured
+    (2.51, '80 canaries, 40 guesses of which 40 are right')
+    """
+
+    epsilon: float
+    delta: float
+    confidence: float
+    measured: str
+    theorem: str
+
+    def interval(
+        self, mechanism: Mechanism, *, neighboring_relation: NeighboringRelation | str | None = None
+    ) -> Interval:
+        """The certified interval of epsilon of `mechanism` at the same delta."""
+        return epsilon_interval(mechanism, self.delta, neighboring_relation=neighboring_relation)
+
+    def beside(self, mechanism: Mechanism, *, neighboring_relation: NeighboringRelation | str | None = None) -> str:
+        """What was measured beside what is proved of `mechanism`: a statement of several lines.
+
+        Args:
+          mechanism: what was run; add or remove one record, or the relation in which the canaries differ.
+          neighboring_relation: as for `jaxacct.epsilon`.
+
+        Returns:
+          The statement. A measured end above the certified one is said to be what it is: a sign that the run is
+          not the one described.
+        """
+        mechanism = in_relation(mechanism, neighboring_relation)
+        certified = self.interval(mechanism)
+        percent = f"{100.0 * self.confidence:g} %"
+        rows = [
+            ("run", mechanism.describe()),
+            ("adjacency", mechanism.relation.value),
+            ("measured", f"epsilon at least {shown_down(self.epsilon)}, with confidence {percent}: {self.measured}"),
+            ("", f"by {self.theorem}"),
+            ("certified", f"epsilon between {shown_down(certified.lower)} and {shown(certified.upper)}"),
+            ("", _verdict(self.epsilon, certified, percent)),
+        ]
+        head = f"epsilon at delta = {self.delta}: measured and certified"
+        lines = [head, ""]
+        for title, text in rows:
+            start = f"  {title:<11} "
+            lines += textwrap.wrap(text, 80, initial_indent=start, subsequent_indent=" " * len(start))
+        return "\n".join(lines)
+
+
+def _verdict(measured: float, certified: Interval, percent: str) -> str:
+    if measured > certified.upper:
+        return (
+            "The measured end is above the certified one: the run is not what is described here, or the canaries do "
+            f"not differ as its neighbours do, unless the confidence of {percent} failed."
+        )
+    return (
+        "The measured end is what one attack found on these runs; others may find more. It is no bound from above: "
+        "that is the certified upper end."
+    )
