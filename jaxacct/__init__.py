@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from jaxacct.estimation import Sampler as Sampler
     from jaxacct.estimation import estimate_delta as estimate_delta
     from jaxacct.mechanisms import (
+        AboveThreshold,
         BallsInBins,
         CheckIn,
         Composed,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         FiniteRandomizer,
         FixedBatches,
         Gaussian,
+        GaussianAboveThreshold,
         GaussianReports,
         Group,
         KaryRandomizedResponse,
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "AboveThreshold",
     "BallsInBins",
     "Bound",
     "CheckIn",
@@ -92,6 +95,7 @@ __all__ = [
     "FiniteRandomizer",
     "FixedBatches",
     "Gaussian",
+    "GaussianAboveThreshold",
     "GaussianReports",
     "Group",
     "Interval",
@@ -144,6 +148,7 @@ _HOMES = {  # where each public name lives; what is not in `__all__` is for thos
     "curves": ("Pld", "RdpCurve", "dominating_pld", "mixture"),
     "estimation": ("Estimate", "Sampler", "estimate_delta"),
     "mechanisms": (
+        *("AboveThreshold", "GaussianAboveThreshold"),
         *("CheckIn", "Composed", "ContinuousPair", "DiscreteGaussian", "DiscreteLaplace", "DiscretePair"),
         *("EpsilonDelta", "Exponential", "FiniteRandomizer", "Gaussian", "GaussianReports", "PermuteAndFlip"),
         *("KaryRandomizedResponse", "Laplace", "LocalRandomizer", "PartialAllocation", "PoissonSampled"),

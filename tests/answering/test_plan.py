@@ -223,6 +223,13 @@ PLANS = {
     ("Exponential", ""): host_first([*BOTH_ENDS, *RANGE, *DISTRIBUTION], RANGE),
     ("PermuteAndFlip", ""): beside_traced(FINITE, CLOSED),
     ("ZCdp", ""): on_lanes(RENYI),
+    ("AboveThreshold", ""): (
+        [*GUARANTEE, *RENYI, *DISTRIBUTION],
+        [*GUARANTEE, *RENYI],
+        [*GUARANTEE, *RENYI],
+        [*GUARANTEE, *RENYI, "two probabilities remove+add", *DISTRIBUTION],
+    ),
+    ("GaussianAboveThreshold", ""): on_lanes(RENYI, ["two probabilities remove+add"]),
     ("ParallelPoisson(Gaussian)", ""): on_host(["group remove+add"]),
     ("MixtureOfGaussians", ""): on_host(DISTRIBUTION),
     ("Group", "of sampled Gaussians"): on_host(["group remove+add"]),

@@ -43,7 +43,7 @@ _LAYERS = (
     ("bounds._stand_in", "bounds.discrete", "bounds.gaussian", "bounds.given", "bounds.laplace"),
     ("bounds.blanket",),
     ("bounds.shuffle",),
-    ("bounds.check_in", "bounds.correlated", "bounds.group", "bounds.noise_on_counts"),
+    ("bounds.check_in", "bounds.correlated", "bounds.group", "bounds.noise_on_counts", "bounds.above_threshold"),
     ("bounds.poisson", "bounds.pure", "bounds.selection"),
     ("bounds.parallel_poisson",),
     ("bounds.allocation",),
