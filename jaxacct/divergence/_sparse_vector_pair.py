@@ -34,7 +34,7 @@ _Tail = Callable[[Any], Any]
 
 
 def log_laplace_tail(z: Any) -> Any:
-    """log(1 - F(z)) of Laplace noise of scale 1."""
+    """log(1 - F(z)) [..] at z [..], of Laplace noise of scale 1."""
     size = np.abs(z)
     return np.where(z >= 0.0, -size - math.log(2.0), np.log1p(-0.5 * np.exp(-size)))
 
@@ -194,7 +194,7 @@ def _best(setting: Setting, gain: Callable[[Any, Any], Any]) -> tuple[float, flo
 
 
 def delta_below(setting: Setting, epsilon: float) -> float:
-    """A lower bound on delta at `epsilon` >= 0: P - e^epsilon Q of the best pair that is tried."""
+    """float: a lower bound on delta at `epsilon` >= 0, P - e^epsilon Q of the best pair that is tried."""
     if not epsilon < _LARGEST_LOG:
         return 0.0
     p, q = _best(setting, lambda log_p, log_q: np.exp(log_p) - np.exp(np.minimum(epsilon + log_q, _LARGEST_LOG)))
@@ -202,7 +202,7 @@ def delta_below(setting: Setting, epsilon: float) -> float:
 
 
 def epsilon_below(setting: Setting, delta: float) -> float:
-    """A lower bound on epsilon at `delta` > 0: log((P - delta) / Q) of the best pair that is tried."""
+    """float: a lower bound on epsilon at `delta` > 0, log((P - delta) / Q) of the best pair that is tried."""
 
     def gain(log_p: Any, log_q: Any) -> Any:
         with np.errstate(divide="ignore"):

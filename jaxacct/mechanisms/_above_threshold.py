@@ -76,7 +76,7 @@ class AboveThreshold(_SparseVector):
     40.86
     """
 
-    scheme = "sparse vector with Laplace noise, no sampling"
+    scheme = "sparse vector, Laplace noise"
     reduction = "the least private release of the same pure epsilon"
 
     threshold_scale: Any = positive(
@@ -178,7 +178,7 @@ class GaussianAboveThreshold(_SparseVector):
     13.89
     """
 
-    scheme = "sparse vector with Gaussian noise, no sampling"
+    scheme = "sparse vector, Gaussian noise"
     reduction = "the threshold's noise revealed at the end"
 
     threshold_std: Any = positive(

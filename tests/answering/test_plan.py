@@ -49,6 +49,8 @@ CHECK_IN_FROM_BELOW = ["check-in profile from below remove"]
 GUARANTEE, RANGE = (["guarantee remove", "guarantee add"], ["bounded range remove", "bounded range add"])
 RENYI = ["rdp remove", "rdp add"]
 CLOSED = ["closed form remove", "closed form add"]
+PURE_FIRST = [f"{name} {d}" for d in ("remove", "add") for name in ("guarantee", "rdp")]
+TWO_PROBABILITIES = ["two probabilities remove+add"]
 REFUSED = None  # it has a loss distribution only
 
 
@@ -224,12 +226,12 @@ PLANS = {
     ("PermuteAndFlip", ""): beside_traced(FINITE, CLOSED),
     ("ZCdp", ""): on_lanes(RENYI),
     ("AboveThreshold", ""): (
-        [*GUARANTEE, *RENYI, *DISTRIBUTION],
-        [*GUARANTEE, *RENYI],
-        [*GUARANTEE, *RENYI],
-        [*GUARANTEE, *RENYI, "two probabilities remove+add", *DISTRIBUTION],
+        [*PURE_FIRST, *DISTRIBUTION],
+        PURE_FIRST,
+        PURE_FIRST,
+        [*TWO_PROBABILITIES, *PURE_FIRST, *DISTRIBUTION],
     ),
-    ("GaussianAboveThreshold", ""): on_lanes(RENYI, ["two probabilities remove+add"]),
+    ("GaussianAboveThreshold", ""): (RENYI, RENYI, RENYI, [*TWO_PROBABILITIES, *RENYI]),
     ("ParallelPoisson(Gaussian)", ""): on_host(["group remove+add"]),
     ("MixtureOfGaussians", ""): on_host(DISTRIBUTION),
     ("Group", "of sampled Gaussians"): on_host(["group remove+add"]),

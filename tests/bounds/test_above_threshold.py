@@ -188,6 +188,7 @@ def test_the_pure_epsilon_is_attained(threshold, query, cutoff, is_monotonic):
     """As queries become many: at a small delta little is missing."""
     run = ja.AboveThreshold(threshold, query, cutoff, monotonic=is_monotonic)
     ends = ja.epsilon_interval(run, 1e-9)
+    assert run.pure_epsilon == pytest.approx(1 / threshold + (1 if is_monotonic else 2) * cutoff / query, rel=1e-14)
     assert run.pure_epsilon * 0.997 <= ends.lower <= ends.upper <= run.pure_epsilon * (1 + ROUNDING)
 
 
