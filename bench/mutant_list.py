@@ -15,6 +15,8 @@ class Mutant(NamedTuple):
 PROPERTIES = "tests/test_properties.py"
 CONTOUR = "tests/divergence/test_contour.py -k moments"
 LAPLACE_STEP = "tests/divergence/test_laplace_step.py"
+SPARSE = "tests/bounds/test_above_threshold.py -k 'easier or best_queries or proved_of_any'"
+ENCLOSED = "tests/bounds/test_above_threshold.py -k 'enclosed or pure_epsilon'"
 JOINS = "tests/divergence/test_contour.py -k join"
 ONE_STEP = "tests/divergence/test_contour.py -k closed_form"
 PARTICIPATION = "tests/bounds/test_participation.py"
@@ -1716,8 +1718,46 @@ _MEASURED = (
     Mutant("audit/_many_runs.py", "math.exp(epsilon) * q + delta", "math.exp(epsilon) * q", f"{_AUDIT} -k order"),
 )
 
+_SPARSE_VECTOR = (
+    Mutant(
+        "divergence/_sparse_vector.py",
+        "log_above = a * log1p(-y) + (a - 1.0)",
+        "log_above = a * log1p(-y) + 0.99 * (a - 1.0)",
+        SPARSE,
+    ),
+    Mutant(
+        "divergence/_sparse_vector.py",
+        "by_ends = low_a - log1mexp(high_b)",
+        "by_ends = low_a - log1mexp(low_b)",
+        SPARSE,
+    ),
+    Mutant("divergence/_sparse_vector.py", "+ width * xp.maximum(slope, 0.0)", "", SPARSE),
+    Mutant(
+        "divergence/_sparse_vector.py",
+        "log_more = xp.log(num_queries) +",
+        "log_more = 0.5 * xp.log(num_queries) +",
+        SPARSE,
+    ),
+    Mutant(
+        "mechanisms/_above_threshold.py",
+        "else 2.0) * self.sensitivity / self.query_scale",
+        "else 1.0) * self.sensitivity / self.query_scale",
+        ENCLOSED,
+    ),
+    Mutant(
+        "divergence/_sparse_vector_pair.py",
+        "(1.0, x - (self.reach - 1.0)) if is_moved",
+        "(1.0, x - self.reach) if is_moved",
+        ENCLOSED,
+    ),
+    Mutant(
+        "divergence/_sparse_vector_pair.py", "float(ends.upper.sum()) + beyond", "float(ends.lower.sum())", ENCLOSED
+    ),
+)
+
 MUTANTS = (
-    _LARGE
+    _SPARSE_VECTOR
+    + _LARGE
     + _FAR
     + _RENYI
     + _BATCHES

@@ -90,6 +90,8 @@ def schemes() -> list[Scheme]:
         Scheme("Exponential", {"": ja.Exponential(1.0)}),
         Scheme("PermuteAndFlip", {"": ja.PermuteAndFlip(1.0)}),
         Scheme("ZCdp", {"": ja.ZCdp(0.1)}),
+        Scheme("AboveThreshold", {"": ja.AboveThreshold(2.0, 8.0)}),
+        Scheme("GaussianAboveThreshold", {"": ja.GaussianAboveThreshold(8.0, 16.0, num_queries=100)}),
         Scheme("ParallelPoisson(Gaussian)", {"": ja.ParallelPoisson(noise, 0.01, 4, 100)}),
         Scheme("MixtureOfGaussians", {"": ja.MixtureOfGaussians(1.0, (0.0, 1.0, 2.0), (0.8, 0.15, 0.05))}),
         Scheme(
@@ -239,7 +241,7 @@ _GROUPS = {
     ),
     "Further releases": (
         "RandomizedResponse EpsilonDelta ZCdp DiscreteLaplace DiscreteGaussian Skellam Exponential PermuteAndFlip "
-        "PrivateSelection MixtureOfGaussians Group ReplaceOne ZeroOut"
+        "AboveThreshold GaussianAboveThreshold PrivateSelection MixtureOfGaussians Group ReplaceOne ZeroOut"
     ),
     "Correlated noise": (
         "BallsInBins correlated.BandedNoise correlated.estimate_delta correlated.estimate_noise "

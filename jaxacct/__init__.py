@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from jaxacct.estimation import Sampler as Sampler
     from jaxacct.estimation import estimate_delta as estimate_delta
     from jaxacct.mechanisms import (
+        AboveThreshold,
         BallsInBins,
         CheckIn,
         Composed,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         FiniteRandomizer,
         FixedBatches,
         Gaussian,
+        GaussianAboveThreshold,
         GaussianReports,
         Group,
         KaryRandomizedResponse,
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "AboveThreshold",
     "BallsInBins",
     "Bound",
     "CheckIn",
@@ -93,6 +96,7 @@ __all__ = [
     "FiniteRandomizer",
     "FixedBatches",
     "Gaussian",
+    "GaussianAboveThreshold",
     "GaussianReports",
     "Group",
     "Interval",
@@ -145,6 +149,7 @@ _HOMES = {  # where each public name lives; what is not in `__all__` is for thos
     "curves": ("Pld", "RdpCurve", "dominating_pld", "mixture"),
     "estimation": ("Estimate", "Sampler", "estimate_delta"),
     "mechanisms": (
+        *("AboveThreshold", "GaussianAboveThreshold"),
         *("CheckIn", "Composed", "ContinuousPair", "DiscreteGaussian", "DiscreteLaplace", "DiscretePair"),
         *("EpsilonDelta", "Exponential", "FiniteRandomizer", "Gaussian", "GaussianReports", "PermuteAndFlip"),
         *("KaryRandomizedResponse", "Laplace", "LocalRandomizer", "PartialAllocation", "PoissonSampled"),

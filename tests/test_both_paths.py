@@ -81,6 +81,12 @@ SETTINGS = {
     (ja.DiscreteLaplace,): lambda rng: ja.DiscreteLaplace(_between(0.01, 3.0, rng=rng), _whole(1.0, 5.0, rng=rng)),
     (ja.DiscreteGaussian,): lambda rng: ja.DiscreteGaussian(_between(0.5, 50.0, rng=rng)),
     (ja.ZCdp,): lambda rng: ja.ZCdp(_between(0.001, 3.0, rng=rng), _between(0.001, 3.0, rng=rng)),
+    (ja.AboveThreshold,): lambda rng: ja.AboveThreshold(
+        _between(0.2, 50.0, rng=rng), _between(0.2, 50.0, rng=rng), _whole(1.0, 9.0, rng=rng)
+    ),
+    (ja.GaussianAboveThreshold,): lambda rng: ja.GaussianAboveThreshold(
+        _between(0.5, 50.0, rng=rng), _between(0.5, 50.0, rng=rng), _whole(1.0, 1e4, rng=rng), _whole(1.0, 9.0, rng=rng)
+    ),
     (ja.PoissonSampled, ja.Gaussian): lambda rng: ja.PoissonSampled(
         _gaussian(rng), _between(1e-6, 0.9, rng=rng), _whole(1.0, 1e4, rng=rng)
     ),

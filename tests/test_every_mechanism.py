@@ -39,7 +39,7 @@ _QUICK = (
     *("Gaussian", "Laplace", "DiscretePair", "ContinuousPair", "Pld", "PoissonSampled", "RandomizedResponse"),
     *("EpsilonDelta", "DiscreteLaplace", "DiscreteGaussian", "Exponential", "PermuteAndFlip", "ZCdp", "Skellam"),
     *("MixtureOfGaussians", "Group", "ReplaceOne", "ZeroOut", "FixedBatches", "TruncatedPoisson", "BallsInBins"),
-    "ParallelPoisson",
+    *("ParallelPoisson", "AboveThreshold", "GaussianAboveThreshold"),
 )
 _SLOW = tuple(name for name in ASKED if name not in _QUICK)
 # answered by brackets on the host outside, by Renyi divergences or a grid inside

@@ -351,7 +351,8 @@ def examples(monkeypatch):
     half = np.vectorize(lambda loss: 0.5 if loss >= 0 else 0.0)  # half of the mass at loss 0: all that is needed here
     continuous = ja.ContinuousPair(half, lambda x: 1.0 - half(x), half, lambda x: 1.0 - half(x), -1.0, 1.0)
     counts = (ja.DiscreteLaplace(1.0), ja.DiscreteGaussian(1.0), ja.Skellam(1.0), ja.EpsilonDelta(1.0))
-    choices = (ja.Exponential(1.0), ja.PermuteAndFlip(1.0), ja.MixtureOfGaussians(1.0, (0.0, 1.0), (0.9, 0.1)))
+    mixture = ja.MixtureOfGaussians(1.0, (0.0, 1.0), (0.9, 0.1))
+    choices = (ja.Exponential(1.0), ja.PermuteAndFlip(1.0), mixture, ja.AboveThreshold(1.0, 1.0))
     releases = (pair, continuous, ja.pld(ja.Gaussian(1.0)), *counts, *choices)
     found += releases
     for release in releases:

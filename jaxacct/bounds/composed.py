@@ -32,6 +32,7 @@ from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation
 from jaxacct.bounds import _inversion as inversion
 from jaxacct.bounds import (
+    above_threshold,
     adjacent,
     allocation,
     check_in,
@@ -334,7 +335,7 @@ _LARGEST_PART = BracketMethod(
     ends=frozenset({Bound.LOWER}),
     cost=Cost.MILLISECONDS,
     cold=Cost.SECONDS,
-    applies=is_of_reports,
+    applies=lambda mechanism: is_of_reports(mechanism) or above_threshold.is_composed_of_some(mechanism),
     sharpens_reduction=True,
     bracket=_largest_part,
     reduction=never,
@@ -380,6 +381,7 @@ METHODS = merged(
     gaussian.METHODS,
     laplace.METHODS,
     pure.METHODS,
+    above_threshold.METHODS,
     noise_on_counts.METHODS,
     discrete.METHODS,
     given.METHODS,

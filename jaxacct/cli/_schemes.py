@@ -12,6 +12,7 @@ from jaxacct.cli._numbers import coefficients, matrix
 from jaxacct.cli._options import Scheme, Sizes, add_options, flag_of, option_of
 from jaxacct.cli._parser import Parser
 from jaxacct.mechanisms import (
+    AboveThreshold,
     BallsInBins,
     CheckIn,
     Composed,
@@ -22,6 +23,7 @@ from jaxacct.mechanisms import (
     FiniteRandomizer,
     FixedBatches,
     Gaussian,
+    GaussianAboveThreshold,
     GaussianReports,
     Group,
     KaryRandomizedResponse,
@@ -230,18 +232,27 @@ _RANDOMIZER = (
 )
 _DIMENSION = {"dimension": (int, "D", "coordinates of a report with noise (default: any number; of Laplace noise, 1)")}
 _RUN = (_read_part, "'SCHEME --OPTION ..'", "the run, as it is typed after a command")
+_MONOTONIC = "whether a record moves all queries the same way"
 _ONE_RANDOMIZER = ("local_epsilon", "noise_multiplier", "laplace_scale")
 
 
-def _releases(text: str, kind: type[Mechanism], fields: Sequence[str], names: Sequence[str] = ()) -> Scheme:
-    """Releases of one kind: options for its `fields`, called `names` if not as they; the first is calibrated."""
+def _releases(
+    text: str, kind: type[Mechanism], fields: Sequence[str], names: Sequence[str] = (), **asked: str
+) -> Scheme:
+    """Releases of one kind: options for its `fields`, called `names` if not as they; the first is calibrated.
+
+    `asked` are fields that are True or False, and what is asked of them.
+    """
     named = dict(zip(names or fields, fields, strict=True))
 
     def build(values: Mapping[str, Any]) -> Mechanism:
-        return Composed(kind(**{field: values[name] for name, field in named.items()}), values["num_steps"])
+        told = {name: bool(values[name]) for name in asked}
+        return Composed(kind(**{field: values[name] for name, field in named.items()}, **told), values["num_steps"])
 
     options = (option_of(kind, field, "" if name == field else name) for name, field in named.items())
-    return Scheme(text, (*options, _RUNS), build, next(iter(named)), {**named, "num_steps": "counts"})
+    texts = {name: (_yes_or_no, "yes|no", f"{words} (default: no)") for name, words in asked.items()}
+    renamed = {**named, "num_steps": "counts"}
+    return Scheme(text, (*options, _RUNS), build, next(iter(named)), renamed, texts=texts)
 
 
 SCHEMES = {
@@ -315,6 +326,18 @@ SCHEMES = {
     "gaussian-counts": _releases("counts with discrete Gaussian noise", DiscreteGaussian, ("scale", "sensitivity")),
     "skellam-counts": _releases("counts with Skellam noise", Skellam, ("variance", "sensitivity")),
     "permute-and-flip": _releases("choices by permute-and-flip", PermuteAndFlip, ("choice_epsilon",)),
+    "above-threshold": _releases(
+        "which queries are above a threshold, with Laplace noise",
+        AboveThreshold,
+        ("query_scale", "threshold_scale", "cutoff", "sensitivity"),
+        monotonic=_MONOTONIC,
+    ),
+    "gaussian-above-threshold": _releases(
+        "which queries are above a threshold, with Gaussian noise",
+        GaussianAboveThreshold,
+        ("query_std", "threshold_std", "num_queries", "cutoff", "sensitivity"),
+        monotonic=_MONOTONIC,
+    ),
     "zcdp": _releases("releases of which a zero-concentrated guarantee is known", ZCdp, ("rho", "xi")),
     "laplace": _releases("every record in every step, with Laplace noise", Laplace, ("noise_multiplier",), ("scale",)),
     "shuffle": Scheme(

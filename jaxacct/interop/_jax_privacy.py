@@ -212,6 +212,22 @@ def _users(asked: _Asked) -> Any:
     return _mechanism_of(asked._replace(strategy=asked.strategy.base_strategy))
 
 
+def _owners(asked: _Asked) -> Any:
+    """Batches made of the graph of who owns what, which is public and the same in both worlds.
+
+    A batch holds at most one example of a user, and no more than `user_maxpart` batches hold any: so many Gaussian
+    releases, the batches of which are known. A user who comes or goes moves the graph, and with it all batches.
+    """
+    if asked.neighboring_relation is _ADD_OR_REMOVE:
+        raise _refused(
+            asked,
+            "its batches are made of the public graph of owners, which a user who is added or removed changes; with "
+            "neighboring_relation=NeighboringRelation.REPLACE_SPECIAL a user's examples become empty, and it stays",
+        )
+    check_count("user_maxpart", asked.strategy.user_maxpart)
+    return ZeroOut(Composed(Gaussian(asked.noise_multiplier), int(asked.strategy.user_maxpart)))
+
+
 # name of the class -> its fields, those that not every release has, and the mechanism
 _STRATEGIES: dict[str, tuple[frozenset[str], frozenset[str], Callable[[_Asked], Any]]] = {
     "CyclicPoissonSampling": (
@@ -241,6 +257,8 @@ _STRATEGIES: dict[str, tuple[frozenset[str], frozenset[str], Callable[[_Asked], 
 
 def _mechanism_of(asked: _Asked) -> Any:
     name = type(asked.strategy).__name__
+    if name == "MultiOwnerMinSepSampling" and hasattr(asked.strategy, "user_maxpart"):  # no dataclass
+        return _owners(asked)
     if name not in _STRATEGIES or not dataclasses.is_dataclass(asked.strategy):
         raise _refused(asked, f"{name} is none of {', '.join(_STRATEGIES)}")
     fields, newer, mechanism = _STRATEGIES[name]
@@ -254,6 +272,11 @@ def _mechanism_of(asked: _Asked) -> Any:
 def _banded(strategy: Any, noise: BandedNoise) -> Any:
     """The strategy with correlated noise: balls in bins, or a scheme in which a record's columns share no row."""
     name = type(strategy).__name__
+    if name == "MultiOwnerMinSepSampling":  # it does not tell how far apart a user's steps are
+        raise ValueError(
+            f"strategy={strategy!r} has no analysis here with correlated noise: ask its BandedNoise for "
+            "min_separation(min_sep), with the min_sep that it was made with, and put that into ZeroOut"
+        )
     if strategy.iterations != noise.num_steps:
         raise ValueError(f"strategy={strategy!r} must have the {noise.num_steps} iterations of the noise")
     if getattr(strategy, "truncated_batch_size", None) is not None:
@@ -296,6 +319,8 @@ def from_jax_privacy(
     - `FixedBatchSampling`: without replacement, `PoissonSampled` at batch_size / num_examples with half the noise; with
       replacement, and for zero-out, `FixedBatches`. A `truncated_batch_size` in one cycle: `TruncatedPoisson`.
     - `UserSelectionStrategy`: its base strategy; records are users, clipped together.
+    - `MultiOwnerMinSepSampling` (jax_privacy 2.2), for REPLACE_SPECIAL: full participation in `user_maxpart` steps, the
+      batches being public. Records are users, with all examples that they own, alone or with others.
 
     The training hook reads all iterations of `BallsInBinsSampling` as the one run that they are. A mechanism that has
     the steps of one group, or fewer than were run, is charged for each release as for one of its own: give the hook

@@ -4,6 +4,7 @@ Each is a pytree whose leaves are its numeric fields, so it can be vmapped over 
 be arrays: every query broadcasts over them.
 """
 
+from jaxacct.mechanisms._above_threshold import AboveThreshold, GaussianAboveThreshold
 from jaxacct.mechanisms._adjacent import ReplaceOne, ZeroOut
 from jaxacct.mechanisms._balls_in_bins import BallsInBins
 from jaxacct.mechanisms._check_in import CheckIn
@@ -42,6 +43,7 @@ from jaxacct.mechanisms._truncated_poisson import TruncatedPoisson
 from jaxacct.mechanisms._z_cdp import ZCdp
 
 __all__ = [
+    "AboveThreshold",
     "BallsInBins",
     "CheckIn",
     "Composed",
@@ -55,6 +57,7 @@ __all__ = [
     "FiniteRandomizer",
     "FixedBatches",
     "Gaussian",
+    "GaussianAboveThreshold",
     "GaussianReports",
     "Group",
     "KaryRandomizedResponse",

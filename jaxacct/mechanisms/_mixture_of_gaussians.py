@@ -1,15 +1,17 @@
 """Gaussian noise on a sum to which the record adds a random amount."""
 
+import math
 from typing import Any
 
 import numpy as np
 
 from jaxacct._types import NeighboringRelation
-from jaxacct._validate import checked_array
+from jaxacct._validate import check_probability, checked_array, checked_number, checked_whole
 from jaxacct.mechanisms._base import Release, description
 from jaxacct.mechanisms._fields import Privacy, fixed, positive
 from jaxacct.mechanisms._schedules import Schedule, stated
 from jaxacct.mechanisms._words import ADAPTIVE, EVERY_STEP
+from jaxacct.special import binomial_masses
 
 
 @description
@@ -59,6 +61,50 @@ class MixtureOfGaussians(Release):
             object.__setattr__(self, name, tuple(values.tolist()))
         super().__post_init__()
 
+    @classmethod
+    def of_user(
+        cls, noise_multiplier: Any, *, num_records: int, sampling_prob: float, most_records: int | None = None
+    ) -> "MixtureOfGaussians":
+        """One step of a user with up to `num_records` records, each of which joins the batch by a coin of its own.
+
+        Each record's contribution is clipped to norm 1 by itself, so that with n of them in the batch the user adds at
+        most n:
+
+            c_n = n,   p_n = C(m, n) q^n (1 - q)^(m - n),   n = 0, .., m,
+
+        and with at most j kept, the others being left out of the batch by a choice that other users have no part in,
+        all n > j count as j. A user with fewer records loses less, as their number is stochastically smaller
+        (Choquette-Choo et al. 2024, Corollary 4.7; docs/users.md). Compose it over steps; where users are sampled
+        first, wrap it in `PoissonSampled`. Without a cap it is `Group(PoissonSampled(Gaussian(..), q), m)`.
+
+        Args:
+          noise_multiplier: float > 0, noise standard deviation over the clipping norm of a record.
+          num_records: whole number from 1 to 512, m, records of a user at most.
+          sampling_prob: float in [0, 1], q, of each record, in a step.
+          most_records: whole number >= 1, j, of a user's records in a batch; None for no limit.
+
+        Returns:
+          The `MixtureOfGaussians` of one step. Adjacency: add or remove one user.
+
+        Raises:
+          ValueError: if an argument is out of range.
+
+        >>> import jaxacct as ja
+        >>> step = ja.MixtureOfGaussians.of_user(1.0, num_records=8, sampling_prob=0.01)
+        >>> capped = ja.MixtureOfGaussians.of_user(1.0, num_records=8, sampling_prob=0.01, most_records=1)
+        >>> [round(ja.epsilon(ja.Composed(one, 100), 1e-6), 3) for one in (step, capped)]
+        [7.171, 4.331]
+        >>> round(ja.epsilon(ja.Group(ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 100), 8), 1e-6), 3)
+        7.171
+        """
+        records = checked_whole("num_records", num_records, 1, _MOST_RECORDS)
+        check_probability("sampling_prob", sampling_prob)
+        most = records if most_records is None else checked_whole("most_records", most_records, 1, 2**53)
+        masses = binomial_masses(records, checked_number("sampling_prob", sampling_prob))
+        kept = min(most, records)
+        shares = (*masses[:kept], math.fsum(masses[kept:]))
+        return cls(noise_multiplier, tuple(range(kept + 1)), shares)
+
     def describe(self) -> str:
         shown = f"sensitivities from {min(self.sensitivities):g} to {max(self.sensitivities):g}"
         return f"Gaussian noise, noise multiplier {self.noise_multiplier}, on a mixture of {shown}"
@@ -75,4 +121,5 @@ class MixtureOfGaussians(Release):
         return all(shift == 0.0 for shift, share in pairs if share > 0.0)
 
 
+_MOST_RECORDS = 512  # whose number in a batch is listed
 _FIXED = ("sensitivities", "probabilities")

@@ -49,6 +49,8 @@ CHECK_IN_FROM_BELOW = ["check-in profile from below remove"]
 GUARANTEE, RANGE = (["guarantee remove", "guarantee add"], ["bounded range remove", "bounded range add"])
 RENYI = ["rdp remove", "rdp add"]
 CLOSED = ["closed form remove", "closed form add"]
+PURE_FIRST = [f"{name} {d}" for d in ("remove", "add") for name in ("guarantee", "rdp")]
+TWO_PROBABILITIES = ["two probabilities remove+add"]
 REFUSED = None  # it has a loss distribution only
 
 
@@ -223,6 +225,13 @@ PLANS = {
     ("Exponential", ""): host_first([*BOTH_ENDS, *RANGE, *DISTRIBUTION], RANGE),
     ("PermuteAndFlip", ""): beside_traced(FINITE, CLOSED),
     ("ZCdp", ""): on_lanes(RENYI),
+    ("AboveThreshold", ""): (
+        [*PURE_FIRST, *DISTRIBUTION],
+        PURE_FIRST,
+        PURE_FIRST,
+        [*TWO_PROBABILITIES, *PURE_FIRST, *DISTRIBUTION],
+    ),
+    ("GaussianAboveThreshold", ""): (RENYI, RENYI, RENYI, [*TWO_PROBABILITIES, *RENYI]),
     ("ParallelPoisson(Gaussian)", ""): on_host(["group remove+add"]),
     ("MixtureOfGaussians", ""): on_host(DISTRIBUTION),
     ("Group", "of sampled Gaussians"): on_host(["group remove+add"]),

@@ -310,6 +310,7 @@ def test_every_field_that_is_offered_can_be_calibrated(scheme):
         given |= {"probabilities": [[0.5, 0.5], [0.25, 0.75]]} if "probabilities" in scheme.texts else {}
         given |= {"strategy": [1.0]} if "strategy" in scheme.texts else {}
         given |= {"with_replacement": False, "num_records": 2} if "with_replacement" in scheme.texts else {}
+        given |= {"monotonic": False} if "monotonic" in scheme.texts else {}
         mechanism = scheme.build({**values, **given})
         keys = find_field(mechanism, scheme.field(option.name))
         with (

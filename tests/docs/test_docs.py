@@ -49,7 +49,7 @@ _LAYERS = (
     ("bounds.shuffle",),
     ("bounds.check_in", "bounds.correlated", "bounds.group", "bounds.noise_on_counts"),
     ("bounds.poisson", "bounds.pure", "bounds.selection"),
-    ("bounds.parallel_poisson",),
+    ("bounds.above_threshold", "bounds.parallel_poisson"),
     ("bounds.allocation",),
     ("bounds.sampled_runs",),
     ("bounds._mirrored", "bounds.shuffled_batches"),

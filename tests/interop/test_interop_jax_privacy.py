@@ -570,3 +570,24 @@ def test_the_page_counts_the_strategies_that_are_answered(strategies: Any) -> No
     assert counted is not None
     for number, relation in zip(counted.groups(), (ja.NeighboringRelation.ADD_OR_REMOVE_ONE, ZERO_OUT), strict=True):
         assert sum(_is_answered(strategy, relation) for _, strategy in _fourteen(strategies)) == int(number)
+
+
+def _owners(user_maxpart: int) -> Any:
+    """As of jax_privacy 2.2, which tells by properties what its batches turned out to be."""
+    kind = type("MultiOwnerMinSepSampling", (), {"user_maxpart": user_maxpart, "example_maxpart": 1})
+    return kind()
+
+
+def test_batches_of_a_public_graph_of_owners_are_known_ones() -> None:
+    run = from_jax_privacy(_owners(5), 4.0, neighboring_relation=ZERO_OUT)
+    assert run == ja.ZeroOut(ja.Composed(ja.Gaussian(4.0), 5))
+    found, whole = ja.epsilon_interval(run, 1e-6), ja.epsilon(ja.Gaussian(4.0 / math.sqrt(5.0)), 1e-6)
+    assert found.lower <= whole * (1 + 1e-9)
+    assert found.upper == pytest.approx(whole, rel=1e-6)
+    with pytest.raises(ValueError, match="REPLACE_SPECIAL"):
+        from_jax_privacy(_owners(5), 4.0)
+    with pytest.raises(ValueError, match="user_maxpart"):
+        from_jax_privacy(_owners(0), 4.0, neighboring_relation=ZERO_OUT)
+    noise = correlated.BandedNoise((1.0, 0.5), 4.0, num_steps=10)
+    with pytest.raises(ValueError, match="min_separation"):
+        from_jax_privacy(_owners(5), noise, neighboring_relation=ZERO_OUT)

@@ -33,6 +33,8 @@ EXAMPLES = {
     ja.Exponential: ja.Exponential(1.0),
     ja.PermuteAndFlip: ja.PermuteAndFlip(0.5),
     ja.ZCdp: ja.ZCdp(0.1, 0.01),
+    ja.AboveThreshold: ja.AboveThreshold(2.0, 8.0, 2),
+    ja.GaussianAboveThreshold: ja.GaussianAboveThreshold(8.0, 16.0, 100, 2),
     ja.PrivateSelection: ja.PrivateSelection(GAUSSIAN, 10.0, 0.5),
     ja.MixtureOfGaussians: ja.MixtureOfGaussians(2.0, (0.0, 1.0, 2.0), (0.8, 0.15, 0.05)),
     ja.Group: ja.Group(ja.PoissonSampled(GAUSSIAN, 0.1, 7), 3),

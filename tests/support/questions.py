@@ -89,6 +89,12 @@ RELEASES: dict[type, Callable[[np.random.Generator], Any]] = {
     ja.PermuteAndFlip: lambda rng: ja.PermuteAndFlip(_local(rng)),
     ja.ZCdp: lambda rng: ja.ZCdp(_between(rng, 1e-6, 10.0), float(rng.choice([0.0, 0.01, 1.0]))),
     ja.MixtureOfGaussians: _mixture,
+    ja.AboveThreshold: lambda rng: ja.AboveThreshold(
+        _between(rng, 0.2, 50.0), _between(rng, 0.2, 50.0), _count(rng, 5, 100), monotonic=bool(rng.random() < 0.5)
+    ),
+    ja.GaussianAboveThreshold: lambda rng: ja.GaussianAboveThreshold(
+        _between(rng, 0.5, 50.0), _between(rng, 0.5, 50.0), _count(rng, 50, 10_000), _count(rng, 5, 100)
+    ),
 }
 RANDOMIZERS: dict[type, Callable[[np.random.Generator], Any]] = {
     ja.LocalRandomizer: lambda rng: ja.LocalRandomizer(_local(rng), float(rng.choice([0.0, 0.0, 1e-12, 1e-6]))),

@@ -28,11 +28,11 @@ from jaxacct.divergence._threshold_test import delta_below, epsilon_below
 from jaxacct.divergence.gaussian._allocated_steps import AllocatedSteps, LossSteps
 from jaxacct.divergence.gaussian._line import GaussianStep
 from jaxacct.divergence.gaussian._sampled_step import SampledStep
-from jaxacct.mechanisms import Exponential, Gaussian, PermuteAndFlip, PoissonSampled, RandomAllocation
+from jaxacct.mechanisms import AboveThreshold, Exponential, Gaussian, PermuteAndFlip, PoissonSampled, RandomAllocation
 from jaxacct.mechanisms._base import Mechanism
 
 _NOISE = (0.05, 1e6)  # noise multipliers for which the test is tried
-_ENVELOPES = (Exponential, PermuteAndFlip, Pld)  # known by what dominates them
+_ENVELOPES = (AboveThreshold, Exponential, PermuteAndFlip, Pld)  # known by what dominates them
 TESTED = tuple(base for base in BASES if base not in _ENVELOPES)
 _OTHERS = [base for base in TESTED if base is not Gaussian]
 

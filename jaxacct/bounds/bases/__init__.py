@@ -23,6 +23,7 @@ from jaxacct.bounds.bases._base import Base, law_of, spread_of
 from jaxacct.curves import Pld
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
 from jaxacct.mechanisms import (
+    AboveThreshold,
     ContinuousPair,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -41,6 +42,7 @@ from jaxacct.mechanisms import (
 )
 
 BASES: dict[type, Base] = {
+    AboveThreshold: _few_outputs.ABOVE_THRESHOLD,
     ContinuousPair: _continuous.BASE,
     DiscreteGaussian: _few_outputs.DISCRETE_GAUSSIAN,
     DiscreteLaplace: _few_outputs.DISCRETE_LAPLACE,

@@ -5,16 +5,25 @@ Every probability is given by its logarithm, with the error of both: a sum over 
 
 import dataclasses
 import math
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._method import always
 from jaxacct._types import TooFineError
 from jaxacct.bounds.bases._base import Base, check_fits, unbounded
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms, log_mixed_with_one
-from jaxacct.mechanisms import DiscreteGaussian, DiscreteLaplace, EpsilonDelta, RandomizedResponse, Skellam
+from jaxacct.mechanisms import (
+    AboveThreshold,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    EpsilonDelta,
+    RandomizedResponse,
+    Skellam,
+)
 from jaxacct.special import SkellamMasses, product_outward, skellam_masses, skellam_reach, sum_outward, up
 
 _NEAR = 10.0  # standard deviations that are looked at, at least: e^-50 is below any rounding of a sum
@@ -315,6 +324,11 @@ def _spread_of_skellam(release: Skellam) -> float:
     return float(np.exp(np.minimum(2.0 * types.log_p - types.log_q, 700.0)).sum()) - 1.0
 
 
+def _guarantee_of(release: AboveThreshold) -> EpsilonDelta:
+    """A mechanism of class `EpsilonDelta`: the pure guarantee of the sparse vector technique, rounded up."""
+    return EpsilonDelta(min(up(float(release.pure_epsilon), 4), sys.float_info.max))
+
+
 _OPTIONS: dict[str, Any] = {"is_symmetric": True, "is_light": True}
 RESPONSE = Base(law=_law, largest_loss=lambda release: up(float(release.local_epsilon), 4), gap=_gap, **_OPTIONS)
 GUARANTEE = Base(law=_law, largest_loss=_largest_of_guarantee, gap=_gap, **_OPTIONS)
@@ -323,3 +337,10 @@ DISCRETE_GAUSSIAN = Base(
     law=_law_of_gaussian, largest_loss=unbounded, spread=_spread_of_gaussian, gap=_gap_of_gaussian, is_symmetric=True
 )
 SKELLAM = Base(law=_law_of_skellam, largest_loss=unbounded, spread=_spread_of_skellam, is_symmetric=True)
+ABOVE_THRESHOLD = Base(
+    law=lambda release, *at: _law(_guarantee_of(release), *at),
+    largest_loss=lambda release: up(float(release.pure_epsilon), 4),
+    gap=lambda release, sampling_prob: _gap(_guarantee_of(release), sampling_prob),
+    is_envelope=always,
+    **_OPTIONS,
+)

@@ -1,0 +1,70 @@
+"""Renyi divergences of one answer "above" of the sparse vector technique, however many answers "below" precede it.
+
+Where the threshold's noise is known, one comparison says "above" with probability u in one world, u' in the other, and
+an answer of probability u multiplies E[(P/Q)^a] by A = u^a u'^(1-a), one "below" by B = (1-u)^a (1-u')^(1-a). Whoever
+chooses the queries gains at most the number K with A + B K <= K for every query that there is (docs/papers/
+above_threshold.md, AT-3), so that R_a = log K / (a - 1). Shapes: L is the number of lanes, A that of Renyi orders.
+"""
+
+from typing import Any
+
+import jax
+
+from jaxacct.special import log1mexp, log1p, logexpm1, softplus
+from jaxacct.special._namespace import xp
+
+_CELLS = 64  # of the place of the worst query, between which and the next both bounds are closed; tightness only
+_SLACK = 2.0**-46  # times a and what the logarithms are at most: their roundings, some ten ulp each
+_LEAST_LOSS = 2.0**-1000  # a smaller loss of one answer counts as this
+
+
+def laplace_answer_rdp(orders: Any, loss: jax.Array) -> jax.Array:
+    """Renyi divergences [A, L], rounded up, of one answer "above" with Laplace noise, `loss` [L] = s D / b at most.
+
+    With y = 1 - u the probability of "below" and r = e^-loss, that of the worst query is in
+    [max(r/2, (a-1)/(2a-1)), 1/2], where
+
+        log A = a log(1 - y) + (a - 1) (log(4 y) + loss),   log B = a log y + (1 - a) log(1 - r / (4 y)),
+
+    the first of which falls and the second grows. In each cell f = log A - log(1 - B) is at most its value at the left
+    end, and the cell's width times the largest slope; and at most the larger A with the larger B. Orders a > 1.
+    """
+    a = xp.asarray(orders, xp.float64)[:, None, None]
+    x = xp.maximum(loss, _LEAST_LOSS)[None, :, None]
+    r = xp.exp(-x)
+    first = xp.maximum(0.5 * r, (a - 1.0) / (2.0 * a - 1.0) + 0.0 * r)
+    width = (0.5 - first) / _CELLS
+    left = first + width * xp.arange(_CELLS, dtype=xp.float64)
+    right = left + width
+    low_a, _ = _logs(a, x, r, left)
+    _, low_b = _logs(a, x, r, left)
+    _, high_b = _logs(a, x, r, right)
+    by_ends = low_a - log1mexp(high_b)
+    fall = (a - 1.0) / left - a / (1.0 - left)
+    rise = a / left - (a - 1.0) * r / (right * (4.0 * right - r))
+    slope = fall + xp.maximum(rise, 0.0) * xp.exp(high_b) / -xp.expm1(high_b)
+    by_slope = low_a - log1mexp(low_b) + width * xp.maximum(slope, 0.0)
+    log_most = xp.max(xp.minimum(by_ends, by_slope), axis=-1)
+    a, x = a[..., 0], x[..., 0]
+    found = log_most / (a - 1.0) + _SLACK * (1.0 + x) * (1.0 + a / (a - 1.0))
+    return xp.clip(found, 0.0, loss)
+
+
+def _logs(a: jax.Array, x: jax.Array, r: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """log A and log B of the query that is "below" with probability y in [r/2, 1/2]."""
+    log_above = a * log1p(-y) + (a - 1.0) * (xp.log(4.0 * y) + x)
+    return log_above, a * xp.log(y) - (a - 1.0) * log1p(-r / (4.0 * y))
+
+
+def any_answer_rdp(orders: Any, each: jax.Array, num_queries: jax.Array) -> jax.Array:
+    """Renyi divergences [A, L], rounded up, of one answer "above" among at most `num_queries` [L], for any noise.
+
+        R_a = log(1 + n (e^((a-1) r) - 1)) / (a - 1),
+
+    r = `each` [A, L] the Renyi divergence of the noise of a query, moved as far as it may be. Orders a > 1.
+    """
+    a = xp.asarray(orders, xp.float64)[:, None]
+    some = xp.where(each > 0, each, 1.0)
+    log_more = xp.log(num_queries) + logexpm1((a - 1.0) * some)
+    found = softplus(log_more + _SLACK * (1.0 + xp.abs(log_more))) / (a - 1.0) * (1.0 + _SLACK)
+    return xp.where(each > 0, found, 0.0)
