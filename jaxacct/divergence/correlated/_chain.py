@@ -31,12 +31,18 @@ _FARTHEST = (
 
 
 class Chain(NamedTuple):
-    """`length` L of variance `variance` u; `ratio` r; on a circle or a line."""
+    """`length` L of variance `variance` u; `ratio` r; on a circle or a line; and what it is not the chain's.
+
+    Every variable has a part of its own, of variance `white` e, and all have one in common, of variance `shared` a:
+    covariances are a + u r^h, variances a + u + e.
+    """
 
     variance: float
     ratio: float
     length: int
     is_circle: bool
+    white: float = 0.0
+    shared: float = 0.0
 
 
 class Move(NamedTuple):

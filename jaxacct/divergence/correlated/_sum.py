@@ -1,12 +1,15 @@
 """The mean of correlated log-normal variables: E (R - c)_+ and E (c - R)_+ from above, by a forward programme.
 
-R = (1/L) sum_b e^(X_b - u/2). The state is (x_b, S), S the sum so far. Both what x becomes (`_chain`) and S are spread
-outward between the nodes of a grid, in which the value of what is to come is convex: so the result is an upper bound on
-any grid. S stands on [0, most), in units of most / n. Above most, where the value of REMOVE is linear, it is taken out
-exactly, with the mean of what is to come; ADD has no value there.
+R = e^(Z - a/2) (1/L) sum_b F_b e^(X_b - u/2), X a Markov chain, the factors F_b and Z of `_factor`. The state is
+(x_b, S), S the sum so far. Both what x becomes (`_chain`) and S are spread outward between the nodes of a grid, in
+which the value of what is to come is convex: so the result is an upper bound on any grid. S stands on [0, most), in
+units of most / n. What gets to most is taken out: without Z the value of REMOVE is linear there, and the mean of what
+is to come is added; that of ADD does not grow, and what is to come is left out. With Z the same holds at each of its
+values, but for REMOVE where c e^(a/2 - Z) is above most: there E (S - c)_+ is at most E (S - most)_+.
 
-Floating point: all that is added is positive, and weights are raised by 2^-35 (`_chain`), which sums of fewer than 2^17
-terms in a step do not use up. The increments err by less than `_SUMS`, relative, which moves c by so much.
+Floating point: all that is added is positive, and weights are raised by 2^-35 (`_chain`, `_factor`), which sums of
+fewer than 2^17 terms in a step do not use up. The increments err by less than `_SUMS`, relative, which moves c by so
+much.
 """
 
 import math
@@ -17,23 +20,26 @@ from numpy.typing import NDArray
 
 from jaxacct._types import Direction
 from jaxacct.divergence.correlated._chain import Chain, Path, Step, grid, path_of, step
+from jaxacct.divergence.correlated._factor import Factor, factor, option
 
 _SUMS = 2.0**-36  # of S, relative: exponentials of up to 2^9, variances of a chain as its moves are rounded
 _RESULT = 1.0 + 2.0**-30  # what sums of the result may be short of
 _LEAST = 1e-280  # what is below the normal doubles, in all
 _STEP = 1.5  # nodes for a deviation of one move, at least: what Gauss's rule needs in a cell
 _NOTHING = 1e-16  # of the value: first variables of a circle of so little are charged, not walked
+_OF_FACTORS = 0.35  # of the nodes for a deviation of the chain: points for one of the variables' own parts
 
 
 class Law(NamedTuple):
     """What is known of R, to be asked for any c in [0, `most`].
 
     Attributes:
-      most: the largest c.
+      most: the largest c, and where S is taken out.
       mass: [n], of S at 0, most / n, ..
-      absorbed: the mass above `most`; `excess`, E (R - most) of it.
+      absorbed: the mass that got to `most`; `excess`, of REMOVE, the mean of what S has more, and of what is to come.
       charge: for what left the grid.
       direction: REMOVE or ADD.
+      shared: the variance of Z.
     """
 
     most: float
@@ -42,16 +48,14 @@ class Law(NamedTuple):
     excess: float
     charge: float
     direction: Direction
+    shared: float = 0.0
 
     def value(self, c: float) -> float:
         """E (R - c)_+ or E (c - R)_+, from above."""
-        sums = self.most / len(self.mass) * np.arange(len(self.mass))
-        if self.direction is Direction.REMOVE:
-            c = c * (1.0 - _SUMS)
-            inside = self.mass @ np.maximum(sums - c, 0.0)
-            inside += self.excess + self.absorbed * max(self.most - c, 0.0)
-        else:
-            inside = self.mass @ np.maximum(c * (1.0 + _SUMS) - sums, 0.0)
+        sums = self.most / len(self.mass) * np.arange(len(self.mass) + 1)
+        c = c * (1.0 - _SUMS if self.direction is Direction.REMOVE else 1.0 + _SUMS)
+        values = option(sums, c, self.shared, self.direction)
+        inside = float(self.mass @ values[:-1]) + self.absorbed * float(values[-1]) + self.excess
         return float((inside + self.charge) * _RESULT + _LEAST)
 
 
@@ -64,6 +68,7 @@ class _Walk:
         self.path: Path = path_of(chain)
         least = min(move.deviation for move in self.path.moves)
         self.nodes = grid(chain, direction, max(fineness, _STEP * math.sqrt(chain.variance) / least))
+        self.factor = factor(chain.white, _OF_FACTORS * fineness)
         steps: dict[Any, Step] = {}
         self.steps: list[Step] = []
         for number, move in enumerate(self.path.moves):
@@ -76,7 +81,8 @@ class _Walk:
         self.absorbed = self.excess = self.charge = 0.0
 
     def law(self) -> Law:
-        return Law(self.most, self.mass, self.absorbed, self.excess, self.charge, self.direction)
+        of = self.most, self.mass, self.absorbed, self.excess, self.charge
+        return Law(*of, self.direction, self.chain.shared)
 
     def increments(self, first: float) -> list[NDArray[Any]]:
         """Of S at each node, in units, for each move, where X_0 is `first`."""
@@ -99,70 +105,101 @@ class _Walk:
         return left[::-1]
 
     def walk(self, weight: float, first: float, begun: float) -> None:
-        """Adds all paths from S = `begun`, in units, with X_0 = `first`."""
+        """Adds all paths with X_0 = `first`, from S = `begun` F, in units, or from 0."""
         num, removes = len(self.sums), self.direction is Direction.REMOVE
         increments = self.increments(first)
         left = self.to_come(increments, first) if removes else []
-        if begun >= num:
-            if removes:
-                self.absorbed += weight
-                self.excess += weight * self.unit * (begun - num + float(left[0][0]))
+        whole = weight * (self.unit * (begun + float(left[0][0])) if removes else self.most)
+        if whole < _NOTHING and self.path.first is not None:
+            self.charge += whole
             return
-        if removes and weight * self.unit * (begun + float(left[0][0])) < _NOTHING and self.path.first is not None:
-            self.charge += weight * self.unit * (begun + float(left[0][0]))
-            return
-        if not removes and weight * self.most < _NOTHING:
-            self.charge += weight * self.most
-            return
-        at = math.floor(begun)
         held = np.zeros((1, num))
-        held[0, at] = weight * (1.0 - (begun - at))
-        if at + 1 < num:
-            held[0, at + 1] = weight * (begun - at)
-        elif removes:
-            self.absorbed += weight * (begun - at)
-            self.excess += weight * (begun - at) * self.unit * float(left[0][0])
+        held[0, 0] = weight
+        if begun > 0.0:
+            held = self.shifted(_Shift(np.array([begun]), self.factor, num), held, left[0] if removes else None)
         shift: _Shift | None = None
         for number, (one, increment) in enumerate(zip(self.steps, increments, strict=True)):
             self.charge += float(held.sum(axis=1) @ self.off_grid(one.charge, first))
             held = one.weights.T @ held
             if shift is None or shift.increment is not increment:
-                shift = _Shift(increment, num)
-            if removes:
-                total, further = shift.above(held)
-                self.absorbed += float(total.sum())
-                self.excess += self.unit * (further + float(total @ left[number + 1]))
-            held = shift.moved(held)
+                shift = _Shift(increment, self.factor, num)
+            held = self.shifted(shift, held, left[number + 1] if removes else None)
         self.mass += held.sum(axis=0)
+
+    def shifted(self, shift: "_Shift", held: NDArray[Any], left: NDArray[Any] | None) -> NDArray[Any]:
+        """What stays below most; of the rest is taken note, with what is `left` to come, of REMOVE."""
+        total, further = shift.above(held)
+        self.absorbed += float(total.sum())
+        if left is not None:
+            self.excess += self.unit * (float(further.sum()) + float(total @ left))
+            lost = float(held.sum(axis=1) @ shift.increment) * self.unit
+            self.charge += lost * self.factor.beyond
+        return shift.moved(held)
+
+
+class _Part(NamedTuple):
+    """One value of F, on rows `first` to `last`, some of whose mass stays: `starts` [rows, 1] and shares of it."""
+
+    first: int
+    last: int
+    starts: NDArray[Any]
+    rest: NDArray[Any]
+    part: NDArray[Any]
 
 
 class _Shift:
-    """What adding an increment to S does to mass [m, n], each row by its own, spread between two places."""
+    """What adding F times an increment to S does to mass [m, n], each row by its own, spread between two places.
 
-    def __init__(self, increment: NDArray[Any], num: int) -> None:
-        rows, whole = len(increment), np.floor(increment)
-        self.increment = increment
-        part = (increment - whole)[:, None]
-        reached = np.arange(num) + whole[:, None]  # the lower one of the two places
-        over = reached >= num
-        self.beyond = np.where(over, 1.0, np.where(reached == num - 1, part, 0.0))
-        self.further = np.where(over, reached - num + part, 0.0)
-        steps = np.minimum(whole, num).astype(np.int64)[:, None]
-        # of n + 1 columns, the first of which is 0: what reaches the place before each as the lower one
-        self.places = np.maximum(np.arange(num + 1) - steps, 0) + (num + 1) * np.arange(rows)[:, None]
-        self.part, self.rest = part, 1.0 - part
-        self.padded = np.zeros((rows, num + 1))
+    Increments do not fall with the row. Where all of F stays within one place of S, F counts as its mean.
+    """
 
-    def above(self, held: NDArray[Any]) -> tuple[NDArray[Any], float]:
-        """[m], the mass that gets to the end or beyond, and a float: how far beyond, times the mass, in all."""
-        return np.einsum("ij,ij->i", self.beyond, held), float(np.vdot(self.further, held))
+    def __init__(self, increment: NDArray[Any], of: Factor, num: int) -> None:
+        self.increment, self.num, rows = increment, num, len(increment)
+        small = int(np.searchsorted(increment, 1.0 / of.values[-1])) if len(of.values) > 1 else 0
+        if small:
+            of = Factor(np.append(of.values, 1.0), np.append(of.weights, 1.0), of.beyond)
+        reach = increment * of.values[:, None]
+        whole = np.floor(reach)
+        self.weights = np.repeat(of.weights[:, None], rows, axis=1)
+        self.weights[: len(of.values) - bool(small), :small] = 0.0
+        if small:
+            self.weights[-1, small:] = 0.0
+        self.part = reach - whole
+        self.end = np.maximum(num - whole, 0.0).astype(np.int64)  # from which place on all gets to the end
+        self.more = np.maximum(whole - num, 0.0) + self.part
+        self.parts = []
+        for number, end in enumerate(self.end):
+            first, last = (0, small) if small and number == len(self.end) - 1 else (small, rows)
+            last = min(last, int(np.count_nonzero(end)))
+            if first < last:
+                share, weight = self.part[number, first:last, None], float(of.weights[number])
+                starts = end[first:last, None] + (2 * num + 1) * np.arange(last - first)[:, None]
+                self.parts.append(_Part(first, last, starts, weight * (1.0 - share), weight * share))
+        self.places = np.arange(num + 1)
+
+    def above(self, held: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """[m], the mass that gets to the end or beyond, and how far beyond, times the mass."""
+        rows = np.arange(len(held))
+        before = np.zeros((len(held), self.num + 1))  # the mass at the place before
+        before[:, 1:] = held
+        from_on = np.zeros_like(before)  # the mass at each place and beyond it
+        from_on[:, -2::-1] = np.cumsum(held[:, ::-1], axis=1)
+        after = np.zeros_like(before)  # the sum of that at all later places: mass times distance
+        after[:, -2::-1] = np.cumsum(from_on[:, :0:-1], axis=1)
+        total = from_on[rows, self.end] + self.part * before[rows, self.end]
+        further = after[rows, self.end] + self.more * from_on[rows, self.end]
+        return (self.weights * total).sum(axis=0), (self.weights * further).sum(axis=0)
 
     def moved(self, held: NDArray[Any]) -> NDArray[Any]:
         """[m, n], without what gets to the end."""
-        self.padded[:, 1:] = held
-        moved = np.take(self.padded, self.places)
-        found = self.rest * moved[:, 1:]
-        found += self.part * moved[:, :-1]
+        padded = np.zeros((len(held), 2 * self.num + 1))
+        padded[:, self.num + 1 :] = held
+        found = np.zeros_like(held)
+        for first, last, starts, rest, part in self.parts:
+            moved = np.take(padded[first:last], starts + self.places)
+            below = moved[:, :-1] * part
+            below += moved[:, 1:] * rest
+            found[first:last] += below
         return found
 
 
