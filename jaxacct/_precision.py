@@ -557,6 +557,16 @@ def _widened(x: jax.Array) -> jax.Array:
     return jnp.where(is_small, small, wide)
 
 
+def narrowed_up(value: NDArray[Any]) -> jax.Array:
+    """A float64 answer, concrete, as an array of the user's float type that is not below it."""
+    dtype: Any = jnp.result_type(float)
+    with np.errstate(over="ignore", under="ignore"):
+        narrow = value.astype(dtype)
+        narrow = np.where(narrow < value, np.nextafter(narrow, np.asarray(np.inf, dtype)), narrow)
+    tiny = np.finfo(dtype).tiny  # below it XLA has 0
+    return jnp.asarray(np.where((value > 0.0) & (value < tiny), tiny, narrow), dtype)
+
+
 def _narrow(tree: Any, dtype: Any, rounding: Any) -> Any:
     """Casts float64 to the user's float type, never past a value on its unsafe side."""
     if isinstance(rounding, tuple):
