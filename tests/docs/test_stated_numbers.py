@@ -424,7 +424,7 @@ MEASURED = (
             ("in a hundred million reports: {} s", ("ten values in a hundred million reports", 1)),
             ("at a tiny delta: {} s for two", ("two rarely sampled steps", 0)),
             ("a trade-off takes {} s, and", ("tradeoff, tiny noise", 0)),
-            ("records are replaced: {} s", ("fixed batches with replacement, replace-one", 1)),
+            ("whose records are replaced | {} s, by", ("fixed batches with replacement, replace-one", 1)),
         )
     ),
     Claim(NUMERICS, "in {} s of CPU time", lambda: (_rows("SLOW_SPOTS.md")["first look at a backend"][0],)),
