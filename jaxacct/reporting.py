@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 import jax
 import numpy as np
 
+from jaxacct._citations import linked_markdown
 from jaxacct._types import Bound, Interval, NeighboringRelation, OrderEdgeWarning, PrecisionWarning
 from jaxacct._validate import check_precision, checked_array, python_number
 from jaxacct.accounting import Entry, deciding, delta_interval, epsilon_interval
@@ -328,9 +329,9 @@ def folded(rows: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def statement_markdown(facts: dict[str, Any]) -> str:
-    """`statement` as a heading and a table in Markdown."""
+    """`statement` as a heading and a table in Markdown, with links to the papers."""
     lines = [f"**{_headline(facts)}**", "", "| | |", "|---|---|"]
-    lines += [f"| {title} | {text.replace('|', chr(92) + '|')} |" for title, text in _rows(facts)]
+    lines += [f"| {title} | {linked_markdown(text.replace('|', chr(92) + '|'))} |" for title, text in _rows(facts)]
     return "\n".join(lines)
 
 

@@ -23,7 +23,7 @@ _PACKAGE = _ROOT / "jaxacct"
 # layer and from the layers below; the longest name that begins its own says where it stands.
 _LAYERS = (
     ("_ground", "_meshes", "workers"),
-    ("_patience", "_precision", "_sharing", "_types", "_validate", "_work"),
+    ("_citations", "_patience", "_precision", "_sharing", "_types", "_validate", "_work"),
     ("special", "mechanisms", "_method"),
     ("curves", "divergence"),
     ("composition", "conversion"),
