@@ -50,7 +50,7 @@ PAPERS = {
     "Vadhan 2017": _DOI + "10.1007/978-3-319-57048-8_7",
     "Zhu, Dong & Wang 2022": _ARXIV + "2106.08567",
 }
-"""By the names and years that theorems are cited by, and where one year has several papers, by what tells them apart."""
+"""By the names and years that theorems are cited by; where these have several papers, by what tells them apart."""
 
 _CITED = re.compile(  # over the ends of lines too
     "|".join(r"\s+".join(map(re.escape, name.split())) for name in sorted(PAPERS, key=len, reverse=True))

@@ -239,7 +239,7 @@ def report(
     style: str = "text",
     false_positive_rates: Sequence[float] = FALSE_POSITIVE_RATES,
 ) -> str:
-    """A privacy statement to paste into a model card: the number, what it rests on, and how to recompute it.
+    """A privacy statement for a model card: the number, what it depends on, and how to recompute it.
 
     Args:
       mechanism: a mechanism with scalar fields, or the `training.Batches` that were drawn for one.
@@ -249,7 +249,7 @@ def report(
         methods only.
       neighboring_relation, prefix: as for `jaxacct.epsilon`.
       style: "text", "markdown" or "json".
-      false_positive_rates: in (0, 1), at which it says what membership tests can reach; none where empty.
+      false_positive_rates: in (0, 1), at which it bounds the true positive rate of any membership test; none if empty.
 
     Returns:
       The statement, a string of several lines; in "json" numbers unrounded, else rounded to the safe side.

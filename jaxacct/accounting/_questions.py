@@ -57,19 +57,18 @@ def epsilon(
 ) -> Any:
     """The epsilon that `mechanism` satisfies at `target_delta`: certified upper bound, best applicable method.
 
-    The larger of the two directions, in each the least over the methods at hand: closed forms and Renyi divergences,
-    then the exact methods and the privacy loss distribution, until the certified interval is as narrow as `precision`
-    says. Add/remove adjacency (replace-one for `Shuffled`, with one direction). inf where no method applies.
+    The larger of the two directions, and in each the smallest bound of all applicable methods: closed forms and Renyi
+    divergences first, then exact methods and the privacy loss distribution, until the certified interval is as narrow
+    as `precision` says. Add/remove adjacency (replace-one for `Shuffled`, with one direction). inf if none applies.
 
     Traced arguments get what runs in one program of fixed size, vectorised and differentiable. For Poisson-sampled
-    Gaussian steps ("cells") and one epoch of random allocation ("exact") that is nearly as sharp; elsewhere closed
-    forms and Renyi divergences, valid but looser. Slopes are those of the bound that answers. At random settings those
-    of the two are within 2 % of the sharp answer's (of `delta`, 10 %); those of several epochs and of k of t steps are
-    off by 13 to 16 % in the median, and by several times at worst.
+    Gaussian and Laplace steps, for randomly allocated Gaussian steps, and for compositions of these (the method "laws")
+    that is nearly as tight; elsewhere closed forms and Renyi divergences, valid but looser. Slopes are those of the
+    bound that answers. docs/limits.md and bench/INSIDE_JIT.md say how far both are from the answer outside.
 
-    ``precision=math.inf`` leaves out what is slower than the quick methods: one epoch of random allocation is then
-    bracketed by a program, some milliseconds a point where there are many, and other random allocation by one line a
-    point, some tens of milliseconds.
+    ``precision=math.inf`` leaves out what is slower than the quick methods. One epoch of random allocation then gets
+    its interval from a compiled program, some milliseconds a point if there are many; other random allocation from one
+    contour integral a point, some tens of milliseconds.
 
     Args:
       mechanism: a mechanism, or an `RdpCurve`. Array fields broadcast with each other and `target_delta`.

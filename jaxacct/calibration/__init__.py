@@ -39,9 +39,10 @@ def calibrate(
 ) -> Any:
     """The value of `field` that loses most privacy within (target_epsilon, target_delta): a certified bound.
 
-    The least noise multiplier or crowd (num_reports, num_users, num_steps of an allocation), the largest probability,
-    local epsilon or number of runs (num_steps of `PoissonSampled`, num_epochs, num_selected, counts). The value itself
-    was asked about: `jaxacct.epsilon` with the same `method`, `direction` and `precision` is at most `target_epsilon`
+    The smallest noise multiplier or crowd (num_reports, num_users, num_steps of an allocation), the largest
+    probability, local epsilon or number of runs (num_steps of `PoissonSampled`, num_epochs, num_selected, counts). The
+    value itself
+    was checked: `jaxacct.epsilon` with the same `method`, `direction` and `precision` is at most `target_epsilon`
     there. A value that loses more privacy, by a factor of 1 + `tolerance` or by the next whole number, was seen to
     miss the target. Where privacy loss distributions answer, to a relative width of `precision` (None: 0.1 %), the best
     value may lie as far away, and the factor is 1 plus a tenth of that width.
@@ -52,7 +53,7 @@ def calibrate(
 
     Args:
       mechanism: a mechanism; array fields broadcast with each other and with the targets. What it holds for `field` is
-        ignored: None will do.
+        ignored and may be None.
       field: a field's name, anywhere in the description; where several have it, preceded by its path
         ("mechanisms.0.noise_multiplier").
       target_epsilon: float > 0.
@@ -73,7 +74,7 @@ def calibrate(
     Raises:
       ValueError: if an argument is out of range, the field is unknown or ambiguous, or no value meets the target;
         for a batch it names the first such point.
-      RuntimeError: if points failed for good on an executor.
+      RuntimeError: if points failed permanently on an executor.
 
     >>> import jaxacct as ja
     >>> run = ja.PoissonSampled(ja.Gaussian(None), sampling_prob=0.01, num_steps=1000)

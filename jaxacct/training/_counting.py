@@ -79,18 +79,18 @@ def track_privacy(
 ) -> optax.GradientTransformationExtraArgs:
     """A pass-through transform that counts its own updates; for an `optax.chain`, right behind the noise.
 
-    Prefer `count_releases`, which cannot stand in the wrong place. This one counts whatever passes *here*, which is
-    right only where every noise release passes exactly once. In these places it counts too few: inside
+    Prefer `count_releases`, which cannot be in the wrong place. This one counts whatever passes *here*, which is right
+    only if every noise release passes exactly once. In these places it counts too few: inside
     `optax.MultiSteps`, which `privacy_spent` refuses, or `optax.apply_if_finite` while the noise is outside (releases
     that are accumulated, or skipped, were made all the same), and in an `optax.masked` or `optax.partition` branch that
     is not always run.
 
     Args:
-      num_phases: how many phases with a noise or sampling of their own are told apart, in [1, 127].
+      num_phases: how many phases, with noise or sampling of their own, are counted separately, in [1, 127].
       batches_per_release: how many sampled batches are added up before each noise, as for `count_releases`.
 
     Returns:
-      A transform with the state `ReleaseCountState`, or `HeldReleaseCountState` if it is told what a release holds.
+      A transform with the state `ReleaseCountState`, or `HeldReleaseCountState` if `batches_per_release` is given.
       With several phases its update takes ``phase=``: an integer in [0, num_phases), traced or not. If a traced one is
       out of range, all counts are lost (2^31 - 1): epsilon is inf. Counts saturate at 2^31 - 1, where epsilon is inf
       too.
@@ -145,9 +145,9 @@ def count_releases(
 
     The count moves with the noise, so that it is right wherever the two are put: in `optax.chain`,
     `optax.inject_hyperparams`, and so on. What a release is worth is another question: mechanisms describe releases of
-    one sampled batch. In `optax.chain(count_releases(noise), optax.MultiSteps(...))` each batch is noised and counted.
-    Inside `optax.MultiSteps(count_releases(noise), ...)` one release may hold several, and a record more than once: say
-    how many by `batches_per_release`, and `privacy_spent` charges for that. Where nothing is said, it and a
+    one sampled batch. In `optax.chain(count_releases(noise), optax.MultiSteps(...))` each batch gets noise and is
+    counted. Inside `optax.MultiSteps(count_releases(noise), ...)` one release may hold several, and a record more than
+    once: say how many by `batches_per_release`, and `privacy_spent` charges for that. Where nothing is said, it and a
     `budget_guard` around it refuse. Batches that are added up before the noise in another way, by `optax.apply_every`
     or by hand, are not seen from here: `batches_per_release` has to say it.
 

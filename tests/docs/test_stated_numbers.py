@@ -439,7 +439,11 @@ MEASURED = (
     ),
     Claim(LIMITS, "random allocation to {}, mostly", lambda: (_rows("MAPS.md")["allocation"][2],)),
     Claim(LIMITS, "check-ins to {}, where", lambda: (_rows("MAPS.md")["check-in"][2],)),
-    Claim(README, "the two ends agree to {} digits in the median", lambda: (math.floor(-math.log10(max(map(_width, _FOUR)))),)),
+    Claim(
+        README,
+        "the two ends agree to {} digits in the median",
+        lambda: (math.floor(-math.log10(max(map(_width, _FOUR)))),),
+    ),
     Claim(
         README,
         "stays open by {:.1f} % in the median, by {:.0f} % at worst",
