@@ -306,7 +306,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     if "poisson_at_same_rate" in facts:
         other = facts["poisson_at_same_rate"]
         scheme = other["description"].split(";")[0]
-        rows.append(("beside it", f"{solved} <= {shown(other['value'])} for {scheme}, by {other['theorem']}"))
+        rows.append(("compare", f"{solved} <= {shown(other['value'])} for {scheme}, by {other['theorem']}"))
     # broken right after a bracket, where Python goes on: what is printed can be pasted and run
     first, call = facts["recompute"].split("print(", 1)
     rows += [("recompute", f"{first}print(  # jaxacct {facts['jaxacct']}"), ("recompute", call)]

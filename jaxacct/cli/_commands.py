@@ -284,8 +284,18 @@ def _table(found: "SweepResult") -> str:
 
 
 COMMANDS = {
-    "epsilon": Command("epsilon at a given delta, with the theorems and assumptions behind it", _statement, _statement_options, ("delta",)),
-    "delta": Command("delta at a given epsilon, with the theorems and assumptions behind it", _statement, _statement_options, ("epsilon",)),
+    "epsilon": Command(
+        "epsilon at a given delta, with its theorems and assumptions",
+        _statement,
+        _statement_options,
+        ("delta",),
+    ),
+    "delta": Command(
+        "delta at a given epsilon, with its theorems and assumptions",
+        _statement,
+        _statement_options,
+        ("epsilon",),
+    ),
     "compare": Command("every applicable bound side by side", _compare, _compare_options),
     "calibrate": Command(
         "the value of one option at which a budget of epsilon and delta is just met",

@@ -77,7 +77,7 @@ class ContinuousPair(Release):
     def assumptions(self) -> tuple[str, ...]:
         return (
             "each step's outputs with the record are no easier to tell from those without it than P from Q, "
-            f"the pair of which the distribution functions of the privacy loss are given; {ADAPTIVE}",
+            f"the pair whose privacy loss has the given distribution functions; {ADAPTIVE}",
         )
 
     def loses_nothing(self) -> bool:

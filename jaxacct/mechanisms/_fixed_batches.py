@@ -81,8 +81,8 @@ class FixedBatches(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         return (
-            "each batch is a uniform choice of the stated number of records, drawn afresh in each step and secret, "
-            "and the number of records is public",
+            "each batch is a uniformly random choice of the stated number of records, drawn afresh in each step, and "
+            "stays secret; the number of records is public",
             *self.mechanism.assumptions(),
         )
 

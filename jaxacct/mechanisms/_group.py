@@ -56,7 +56,7 @@ class Group(Mechanism):
         return f"groups of {self.size:.0f} records; {self.mechanism.describe()}"
 
     def assumptions(self) -> tuple[str, ...]:
-        together = "one user contributes at most the stated number of records, each sampled and clipped by itself"
+        together = "one user contributes at most the stated number of records, each sampled and clipped separately"
         return (together, *self.mechanism.assumptions())
 
     def noise_schedule(self) -> Schedule:

@@ -124,14 +124,14 @@ class ShuffledBatches(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         sizes = {
-            LastBatch.FULL: "batches of one size, the list filled up with empty records where it is of another length",
+            LastBatch.FULL: "batches of one size, the list filled up with empty records if it does not divide",
             LastBatch.SHORT: "batches of one size but for a shorter last one",
             LastBatch.DROPPED: "batches of one size, at least one record left out of all that the epoch releases",
         }
         return (
             f"the records are shuffled afresh and uniformly in every epoch and cut into {sizes[self.last_batch]}; the "
-            "order stays secret; each record's contribution is clipped by itself and depends on nothing secret but the "
-            "record and what was released; an empty record contributes nothing",
+            "order stays secret; each record's contribution is clipped separately and depends on nothing secret but "
+            "the record and what was released; an empty record contributes nothing",
             *self.mechanism.assumptions(),
         )
 

@@ -60,8 +60,8 @@ class TruncatedPoisson(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         return (
-            "each record joins each step independently with the stated probability, of a batch that is too large a "
-            "uniform choice is kept, and who took part stays secret; the number of records is public",
+            "each record joins each step independently with the stated probability; of a batch that is too large a "
+            "uniformly random subset is kept; who took part stays secret, and the number of records is public",
             *self.mechanism.assumptions(),
         )
 
