@@ -19,10 +19,10 @@ _LEAST_RATE = 1e-6  # least false positive rate drawn, unless rates are given; 0
 def tradeoff_curve(
     mechanism: Mechanism, false_positive_rates: Any = None, *, label: str | None = None, ax: Axes | None = None
 ) -> Axes:
-    """The least false negative rate of any test for one record's part, against its false positive rate.
+    """The smallest false negative rate of any test of whether one record took part, against its false positive rate.
 
     The line is `tradeoff`'s certified lower bound: no test has its pair of errors below it. The diagonal is what
-    guessing reaches, and all that perfect privacy leaves.
+    guessing achieves, and all that is possible under perfect privacy.
 
     Args:
       mechanism: a mechanism with scalar fields, or an upper `Pld`.
@@ -56,7 +56,7 @@ def tradeoff_curve(
 def roc_curve(
     mechanism: Mechanism, false_positive_rates: Any = None, *, label: str | None = None, ax: Axes | None = None
 ) -> Axes:
-    """The greatest true positive rate of any test for one record's part, on logarithmic axes.
+    """The largest true positive rate of any test of whether one record took part, on logarithmic axes.
 
     ``1 - tradeoff``, a certified upper bound: what membership inference can reach at the small false positive rates
     that matter. Arguments and errors as for `tradeoff_curve`, the rates > 0; None for 1e-6 to 1.
