@@ -160,7 +160,7 @@ CLAIMS = (
         "by Renyi divergences two of these have an epsilon above {:.1f}",
         lambda: (math.floor(10 * ja.epsilon(ja.PoissonSampled(ONE, 0.01, 2), 1e-6, precision=math.inf)) / 10,),
     ),
-    Claim(TRAINING, "but with a probability tau of {:.0e}", lambda: (_batches._OVERFLOW,)),
+    Claim(TRAINING, "that any batch of the run is truncated is {:.0e}", lambda: (_batches._OVERFLOW,)),
     Claim(
         INTEROP,
         "epsilon {:.2f} at delta 1e-5, where 100 sampled steps have {:.2f} and ten known ones {:.1f}",

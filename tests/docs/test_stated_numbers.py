@@ -446,7 +446,7 @@ MEASURED = (
     ),
     Claim(
         README,
-        "stays open by {:.1f} % in the median, by {:.0f} % at worst",
+        "are {:.1f} % apart in the median, {:.0f} % at worst",
         lambda: tuple(100 * float(_rows("MAPS.md")["k-of-t-dense"][at]) for at in (3, 4)),
     ),
     Claim(
