@@ -100,7 +100,9 @@ def calibrate(
     others = [leaf for leaf in jax.tree.leaves(with_fields(mechanism, {keys: UNKNOWN})) if leaf is not UNKNOWN]
     if is_traced(others, target_epsilon, target_delta):
         if is_whole or (precision is not None and not math.isinf(precision)):
-            raise ValueError(f"field={field!r}, precision={precision}: counts and host methods need concrete numbers")
+            raise ValueError(
+                f"field={field!r}, precision={precision}: counts, and methods outside jit, need concrete numbers"
+            )
         return _traced(mechanism, keys, target_epsilon, target_delta, method, directions)
     batch, shape = batch_of(mechanism, keys, target_epsilon, target_delta)
     if batch.target_delta.size == 0:

@@ -229,12 +229,12 @@ def counts_of_batches(opt_state: Any) -> jax.Array:
         beside = {_name(other[depth]) for other in paths if len(other) > depth and other[:depth] == path[:depth]}
         if beside >= _OF_ACCUMULATION:
             raise ValueError(
-                f"the count at {jax.tree_util.keystr(path)} stands inside optax.MultiSteps: how many sampled batches "
-                "one of its releases holds is not known, and a record may be in several of them. Say it, "
-                "count_releases(noise, batches_per_release=k), 1 where all k mini-steps are pieces of one sampled "
-                "batch; or noise each batch, chain(count_releases(noise), MultiSteps(optimizer, k)). Of a state that "
-                f"is there already pass the part at {jax.tree_util.keystr(path[: depth + 1])}, with "
-                "training.accumulated(run, batches=k). The guard then stands inside, MultiSteps(budget_guard(...), k)"
+                f"the count at {jax.tree_util.keystr(path)} stands inside optax.MultiSteps: it is not known how many "
+                "sampled batches a release holds, and a record may be in several of them. Say how many, "
+                "count_releases(noise, batches_per_release=k), or 1 if all k mini-steps are pieces of one sampled "
+                "batch; or add noise to each batch, chain(count_releases(noise), MultiSteps(optimizer, k)). For an "
+                f"existing state pass the part at {jax.tree_util.keystr(path[: depth + 1])}, with "
+                "training.accumulated(run, batches=k). The guard then goes inside, MultiSteps(budget_guard(...), k)"
             )
     return counts
 
@@ -271,7 +271,7 @@ def _found(opt_state: Any) -> tuple[tuple[Any, ...], jax.Array]:
         places = ", ".join(map(jax.tree_util.keystr, found))
         raise ValueError(
             f"{len(found)} entries named {_FIELD}, at {places}: pass the part of the state with the one that "
-            "is meant. Noise transforms that release the same data each have to be accounted for"
+            "is meant. If several noise transforms release the same data, account for each of them"
         )
     ((path, counts),) = found.items()
     path_of_it = jax.tree_util.keystr(path)
@@ -281,6 +281,6 @@ def _found(opt_state: Any) -> tuple[tuple[Any, ...], jax.Array]:
     if len(shape) != 1 or not shape[0]:
         raise ValueError(
             f"{path_of_it} of shape {shape} must be [num_phases]: take one replica of a replicated state; members of a "
-            "vmapped ensemble are runs of their own, each to be accounted for"
+            "vmapped ensemble are separate runs, each to be accounted for"
         )
     return path, counts

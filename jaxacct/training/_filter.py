@@ -94,7 +94,7 @@ class RenyiFilter:
         if self._epsilon == 0.0:
             raise ValueError(f"target_epsilon={target_epsilon!r} must be > 0: no release fits a budget of 0")
         if planned is not None and orders is not None:
-            raise ValueError("planned= chooses the order: it must not be given beside orders=")
+            raise ValueError("planned= chooses the order: it must not be given together with orders=")
         if planned is not None:
             _check_mechanism("planned", planned)
             wanted = _planned_order(planned, self._epsilon, self._delta)

@@ -277,8 +277,9 @@ def _check_length(phase: Phase, count: int) -> None:
     """
     if isinstance(phase, Batches) and count > len(phase):
         raise ValueError(
-            f"{count} batches were released, and must be at most the {len(phase)} that were drawn: used again they "
-            "are not drawn afresh, as the accounting supposes. Describe a longer run, whose batches begin with these"
+            f"{count} batches were released, and must be at most the {len(phase)} that were drawn: batches "
+            "that are used again are not drawn afresh, as the accounting assumes. Describe a longer run; its batches "
+            "begin with these"
         )
     given = phase.length_given if isinstance(phase, Mechanism) else None
     if given is not None and given not in (1, count):
