@@ -1,7 +1,10 @@
-"""Docstrings are plain prose: what reStructuredText would take for markup is made literal."""
+"""Docstrings are plain prose: what reStructuredText would take for markup is made literal, papers become links."""
 
+import itertools
 import re
 from typing import Any
+
+from jaxacct._citations import linked
 
 _SECTION = re.compile(r"^(Args|Returns|Raises|Attributes|Yields):$")
 _ITEM = re.compile(r"^\s*([-*]|\d+\.) ")
@@ -29,7 +32,8 @@ def literal(lines: list[str]) -> list[str]:
         plain = in_block or blank or line.lstrip().startswith((">>>", "...")) or _is_output(lines, i)
         if plain:
             out.append(line)
-        elif _ITEM.match(line):
+            continue
+        if _ITEM.match(line):
             marker = _ITEM.match(line).group()  # type: ignore[union-attr]
             out.append(marker + _escaped(line[len(marker) :]))
         else:
@@ -46,6 +50,22 @@ def _is_output(lines: list[str], i: int) -> bool:
     return False
 
 
+def with_links(lines: list[str]) -> list[str]:
+    """The docstring with links to papers, outside code and blocks."""
+    runs = itertools.groupby(enumerate(lines), lambda pair: _is_output(lines, pair[0]) or pair[1].startswith("    "))
+    out: list[str] = []
+    for is_plain, run in runs:
+        text = "\n".join(line for _, line in run)
+        parts = [text] if is_plain else _CODE.split(text)
+        parts[::2] = parts[::2] if is_plain else [linked(part, _link) for part in parts[::2]]
+        out += "".join(parts).split("\n")
+    return out
+
+
+def _link(name: str, address: str) -> str:
+    return f"`{name} <{address}>`__"
+
+
 def process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """For `autodoc-process-docstring`, before napoleon."""
-    lines[:] = literal(lines)
+    lines[:] = with_links(literal(lines))

@@ -3,11 +3,13 @@
 import dataclasses
 import importlib
 import importlib.util
+import re
 from typing import Any
 
 import numpy as np
 
 import jaxacct as ja
+from jaxacct._citations import PAPERS, linked_markdown
 from jaxacct._method import LaneMethod, Method, RenyiMethod
 from jaxacct.answering._plan import one_sided
 from jaxacct.bounds import methods_for
@@ -197,6 +199,11 @@ def _regime(line: _Line, scheme: Scheme) -> str:
     return "; ".join(part for part in parts if part) or "all"
 
 
+def _with_links(theorem: str) -> str:
+    """A theorem with links to its papers, and to the page of its proof where it is ours."""
+    return re.sub(r"docs/(papers/\w+)\.md", r"[proof](\1.md)", linked_markdown(theorem))
+
+
 def _row(*cells: str) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
@@ -214,7 +221,7 @@ def _table(scheme: Scheme) -> list[str]:
             sides(line.directions),
             "yes" if _runs_in_jit(line.method, ends) else "no",
             _regime(line, scheme),
-            theorem,
+            _with_links(theorem),
         )
         for (name, ends, theorem), line in _lines(scheme).items()
     ]
@@ -307,10 +314,32 @@ def _section(title: str, module: str, names: list[str]) -> list[str]:
     return [f"## {title}", "", "```{eval-rst}", *directives, "```", ""]
 
 
-def api_reference() -> str:
-    """Every public name, by its docstring."""
-    lines = [line for title, names in groups().items() for line in _section(title, "jaxacct", names)]
-    for module, title in _SUBPACKAGES.items():
-        if importlib.util.find_spec(module) is not None:
-            lines += _section(f"{title}: {module}", module, importlib.import_module(module).__all__)
+PAGES = {
+    "questions": ("Questions", "What answers carry", "Workers", "More"),
+    "mechanisms": ("Mechanisms", "Further releases", "Correlated noise"),
+    "reports": ("Shuffling and check-ins",),
+    "curves": ("Curves and what is made from them", "Membership inference", "Monte Carlo and utility"),
+    "training": ("jaxacct.training",),
+    "interop": ("jaxacct.interop",),
+    "plot": ("jaxacct.plot",),
+    "papers": tuple(module for module in _SUBPACKAGES if module.startswith("jaxacct.papers.")),
+}
+"""The pages of the reference: groups of names, or modules."""
+
+
+def reference(page: str) -> str:
+    """A page of the reference: every public name of its groups and modules, by its docstring."""
+    lines: list[str] = []
+    for name in PAGES[page]:
+        if name not in _SUBPACKAGES:
+            names = groups().get(name, [])
+            lines += _section(name, "jaxacct", names) if names else []
+        elif importlib.util.find_spec(name) is not None:
+            lines += _section(f"{_SUBPACKAGES[name]}: {name}", name, importlib.import_module(name).__all__)
     return "\n".join(lines)
+
+
+def papers() -> str:
+    """Every paper that a theorem is named after, with its address."""
+    rows = (_row(name, f"<{address}>") for name, address in PAPERS.items())
+    return "\n".join([_row("paper", "where"), "|---|---|", *rows])

@@ -29,7 +29,7 @@ class _Loop:
     def warn(self, each: float, outer: "_Loop | None") -> None:
         """Says how many pieces are ahead, of so many seconds `each`."""
         self.has_said = True
-        _say(f"this takes long: {self.ahead} more {self.of}, of some {each:.1g} seconds each", outer)
+        _say(f"this takes long: {self.ahead} more {self.of}, about {each:.1g} seconds each", outer)
 
 
 def told(pieces: Iterable[Piece], of: str, count: int) -> Iterator[Piece]:
@@ -71,7 +71,7 @@ def tried(ask: Callable[[], Piece], of: str, count: int) -> Piece:
     found = ask()
     each = _seconds() - start
     if count * each > _LONG:
-        say_long(f"{count} {of}, of some {each:.1g} seconds each")
+        say_long(f"{count} {of}, about {each:.1g} seconds each")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Noise that is correlated over the steps: matrix factorisation, and what ways to draw batches make of it.
+"""Noise that is correlated over the steps: matrix factorisation, and what follows for each way to draw batches.
 
 Choquette-Choo et al. 2023, "(Amplified) banded matrix factorization: a unified approach to private training".
 """

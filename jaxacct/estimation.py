@@ -135,7 +135,7 @@ def estimate_delta(
       seed: whole number in [0, 2^64). The same seed gives the same samples, and more of them continue the sequence.
       direction: REMOVE or ADD; None for the larger of both, each at half of 1 - confidence.
       method: the sampler.
-      confidence: probability in (0, 1), for each point by itself; for a joint statement on G points ask for
+      confidence: probability in (0, 1), for each point separately; for a joint statement on G points ask for
         1 - (1 - confidence) / G.
       progress: called as progress(samples done, samples in all) after every chunk, for each direction; what it raises
         stops the run.

@@ -73,7 +73,7 @@ _CLONES = Kernel(clones_tradeoff, Rounding.DOWN, lane_bytes, on_host=True)
 def tradeoff(
     mechanism: Mechanism, false_positive_rate: Any, *, neighboring_relation: NeighboringRelation | str | None = None
 ) -> Any:
-    """The least false negative rate of any test that tells two neighbours apart: a certified lower bound.
+    """The smallest false negative rate of any test that tells two neighbours apart: a certified lower bound.
 
     ``T(a) = min {1 - power : tests of level a}``, the smaller over both orders of the neighbours (Dong, Roth and Su
     2022, Definition 2.1). Exact for the Gaussian mechanism (their Section 2.2) and for one round of shuffled reports
@@ -116,11 +116,11 @@ def tradeoff(
 
 
 def gdp(mechanism: Mechanism) -> float:
-    """The least mu found for which `mechanism` is mu-GDP: a certified upper bound.
+    """The smallest mu found for which `mechanism` is mu-GDP: a certified upper bound.
 
     ``T(a) >= G_mu(a) = Phi(Phi^-1(1 - a) - mu)`` for every a (Dong, Roth and Su 2022, Definition 2.6). Exact for
     compositions of Gaussian mechanisms; for shuffled reports of pure randomizers the mu of the clones pair
-    (Chen et al. 2024, Theorem 1, corrected), rounds adding in squares. It rests on astronomically small deltas as
+    (Chen et al. 2024, Theorem 1, corrected), rounds adding in squares. It depends on astronomically small deltas as
     much as on others: epsilon at one delta is the sharper summary.
 
     Args:

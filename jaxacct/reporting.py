@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from jaxacct import _trees
+from jaxacct._citations import linked_markdown
 from jaxacct._types import Bound, Interval, NeighboringRelation, OrderEdgeWarning, PrecisionWarning
 from jaxacct._validate import check_precision, checked_array, python_number
 from jaxacct.accounting import Entry, deciding, delta_interval, epsilon_interval
@@ -250,7 +251,7 @@ def report(
     false_positive_rates: Sequence[float] = FALSE_POSITIVE_RATES,
     measures: Sequence[Measure] = (),
 ) -> str:
-    """A privacy statement to paste into a model card: the number, what it rests on, and how to recompute it.
+    """A privacy statement for a model card: the number, what it depends on, and how to recompute it.
 
     Args:
       mechanism: a mechanism with scalar fields, or the `training.Batches` that were drawn for one.
@@ -260,7 +261,7 @@ def report(
         methods only.
       neighboring_relation, prefix: as for `jaxacct.epsilon`.
       style: "text", "markdown" or "json".
-      false_positive_rates: in (0, 1), at which it says what membership tests can reach; none where empty.
+      false_positive_rates: in (0, 1), at which it bounds the true positive rate of any membership test; none if empty.
       measures: of `jaxacct.measures`, what else it says: advantage, Bayes risk, mu of Gaussian DP, rho of zCDP.
 
     Returns:
@@ -319,7 +320,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     if "poisson_at_same_rate" in facts:
         other = facts["poisson_at_same_rate"]
         scheme = other["description"].split(";")[0]
-        rows.append(("beside it", f"{solved} <= {shown(other['value'])} for {scheme}, by {other['theorem']}"))
+        rows.append(("compare", f"{solved} <= {shown(other['value'])} for {scheme}, by {other['theorem']}"))
     # broken right after a bracket, where Python goes on: what is printed can be pasted and run
     first, call = facts["recompute"].split("print(", 1)
     rows += [("recompute", f"{first}print(  # jaxacct {facts['jaxacct']}"), ("recompute", call)]
@@ -342,9 +343,9 @@ def folded(rows: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def statement_markdown(facts: dict[str, Any]) -> str:
-    """`statement` as a heading and a table in Markdown."""
+    """`statement` as a heading and a table in Markdown, with links to the papers."""
     lines = [f"**{_headline(facts)}**", "", "| | |", "|---|---|"]
-    lines += [f"| {title} | {text.replace('|', chr(92) + '|')} |" for title, text in _rows(facts)]
+    lines += [f"| {title} | {linked_markdown(text.replace('|', chr(92) + '|'))} |" for title, text in _rows(facts)]
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""How accurate an answer stays under a sampling scheme: mean estimation."""
+"""How accurate an estimate of a mean is under a sampling scheme."""
 
 from __future__ import annotations
 

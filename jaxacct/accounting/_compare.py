@@ -38,17 +38,17 @@ def compare(
     neighboring_relation: NeighboringRelation | str | None = None,
     executor: Any = None,
 ) -> tuple[Entry, ...]:
-    """Every applicable method side by side, each direction by itself.
+    """Every applicable method side by side, separately for each direction.
 
     Args:
       mechanism: a mechanism; array fields broadcast.
       target_delta: float in (0, 1), to compare epsilons; or
       target_epsilon: float >= 0, to compare deltas.
-      precision: relative width for the privacy loss distribution; None for 1 %; inf leaves it, the other methods
-        that bracket the value but for those that quick questions ask, and lower ends out.
+      precision: relative width for the privacy loss distribution; None for 1 %; inf for the quick methods alone,
+        without the loss distribution, other certified intervals and lower bounds.
       neighboring_relation: as for `jaxacct.epsilon`.
-      executor: what answers a batch point by point, as for `jaxacct.sweep`: then by all the methods that single points
-        have. Without one, those on lanes answer it, each by one program.
+      executor: what answers a batch point by point, as for `jaxacct.sweep`, by all methods that single points have.
+        Without one, a batch gets the vectorised methods, each by one compiled program.
 
     Returns:
       One `Entry` for each method and direction: method, direction, value, bound, neighboring_relation, theorem,
@@ -57,7 +57,7 @@ def compare(
 
     Raises:
       ValueError: if not exactly one target is given, or an argument is out of range.
-      RuntimeError: if points failed for good on an executor.
+      RuntimeError: if points failed permanently on an executor.
 
     >>> import jaxacct as ja
     >>> for entry in ja.compare(ja.Gaussian(noise_multiplier=1.0), target_delta=1e-6, precision=float("inf")):
@@ -132,8 +132,8 @@ def deciding(
 ) -> tuple[Entry, ...]:
     """For a scalar question, the entry behind `epsilon` (or `delta`) in each direction.
 
-    It names the method that decided. The larger value is the answer. Methods that cannot change it are not run, so
-    the smaller direction may show a bound that `compare` would improve.
+    It names the method that decided. The larger value is the answer. Methods that cannot change the answer are not run,
+    so that `compare` may have a smaller bound for the other direction.
 
     Args:
       mechanism: a mechanism with concrete scalar fields.

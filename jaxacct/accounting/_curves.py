@@ -65,13 +65,13 @@ def rdp(
 
     Args:
       mechanism: a mechanism; array fields broadcast.
-      orders: concrete float array [A], each >= 1. Order 1 is the divergence of Kullback and Leibler, read at an order
-        near 1 where no formula is known; inf is the largest loss, inf where none is known. They choose the program that
-        is compiled.
+      orders: concrete float array [A], each >= 1. Order 1 is the Kullback-Leibler divergence, read at an order near 1
+        where no formula is known; order inf is the largest loss, inf if none is known. Static: another set of orders
+        compiles another program.
       direction: to bound one direction only.
-      neighboring_relation: as for `jaxacct.epsilon`. Of a record that is replaced by any other the divergences are
-        those of twice the sensitivity where these are its pair's (Gaussian, Laplace and discrete noise, composed), else
-        of its removal and then an addition, by the weak triangle inequality (Mironov 2017, Proposition 11).
+      neighboring_relation: as for `jaxacct.epsilon`. For a replaced record the divergences are those of twice
+        the sensitivity where that is the dominating pair (Gaussian, Laplace and discrete noise, composed), else those
+        of a removal and then an addition, by the weak triangle inequality (Mironov 2017, Proposition 11).
 
     Returns:
       An `RdpCurve` with values of shape batch + [A], in nats.
@@ -165,17 +165,17 @@ def pld(
 ) -> Pld:
     """The privacy loss distribution of `mechanism` in one direction, certified on one side.
 
-    Upper: dominates it at every epsilon, also under further composition. Lower: is dominated by what was analysed (for
-    random allocation with num_selected > 1 that is the reduction of Lemma 3.2, which may lie above the mechanism).
-    Both err by the square of the step.
+    An upper one dominates the mechanism at every epsilon, also under further composition. A lower one is dominated by
+    what was analysed (for random allocation with num_selected > 1 that is the reduction of Lemma 3.2, which may lie
+    above the mechanism). The discretisation error of both falls with the square of the grid's step.
 
     Args:
-      mechanism: a mechanism with concrete scalar fields whose support matrix names a loss distribution: all that are
-        described by a dominating pair, among them sampled, allocated and shuffled ones and compositions.
+      mechanism: a mechanism with concrete scalar fields for which the support matrix names a loss distribution: any
+        that has a dominating pair, among them sampled, allocated and shuffled ones and compositions.
       direction: REMOVE or ADD, or "remove" or "add".
       bound: UPPER or LOWER, or "upper" or "lower".
-      resolution: grid points for one standard deviation of a part's loss, > 0.
-      tail: mass in (0, 1) that a discretisation step may cut off at either end, on the safe side.
+      resolution: grid points per standard deviation of the privacy loss of a part, > 0.
+      tail: mass in (0, 1) that a discretisation step may truncate at either end, on the safe side.
       neighboring_relation: as for `jaxacct.epsilon`.
 
     Returns:
@@ -183,7 +183,7 @@ def pld(
 
     Raises:
       ValueError: if an argument is out of range or traced, or the mechanism has no loss distribution here.
-      TooFineError: (a ValueError) if the grid would have more points than are worth holding.
+      TooFineError: (a ValueError) if the grid would have too many points to hold.
 
     >>> import jaxacct as ja
     >>> run = ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100)

@@ -60,21 +60,22 @@ def epsilon(
 ) -> Any:
     """The epsilon that `mechanism` satisfies at `target_delta`: certified upper bound, best applicable method.
 
-    The larger of the two directions, in each the least over the methods at hand: closed forms and Renyi divergences,
-    then the exact methods and the privacy loss distribution, until the certified interval is as narrow as `precision`
-    says. Add/remove adjacency (replace-one for `Shuffled`, with one direction). inf where no method applies.
+    The larger of the two directions, and in each the smallest bound of all applicable methods: closed forms and Renyi
+    divergences first, then exact methods and the privacy loss distribution, until the certified interval is as narrow
+    as `precision` says. Add/remove adjacency (replace-one for `Shuffled`, with one direction). inf if none applies.
 
-    Inside `jit` and `vmap` the answer is that of one program of fixed size, vectorised and differentiable, which is
-    compiled first: nearly as sharp for Poisson-sampled and allocated steps and compositions of them ("laws"), valid but
-    looser elsewhere. Slopes there are those of the bound that answers.
+    Inside `jit` and `vmap` the answer comes from one program of fixed size, vectorised and differentiable, which is
+    compiled first. For Poisson-sampled Gaussian and Laplace steps, for randomly allocated Gaussian steps, and for
+    compositions of these (the method "laws") it is nearly as tight; elsewhere it is valid but looser. Slopes there are
+    those of the bound that answers. docs/limits.md and bench/INSIDE_JIT.md say how far both are from the answer outside.
 
     Outside traced code `jax.grad` compiles nothing: value and slopes are those of the sharp answer, the slopes as
     differences of three certified answers for each number, within 1 % at most settings. In a count they are those of a
     smooth curve through whole numbers; second derivatives, and those at a number that is 0, are the program's.
 
-    ``precision=math.inf`` leaves out what is slower than the quick methods: one epoch of random allocation is then
-    bracketed by a program, some milliseconds a point where there are many, and other random allocation by one line a
-    point, some tens of milliseconds.
+    ``precision=math.inf`` leaves out what is slower than the quick methods. One epoch of random allocation then gets
+    its interval from a compiled program, some milliseconds a point if there are many; other random allocation from one
+    contour integral a point, some tens of milliseconds.
 
     Args:
       mechanism: a mechanism, or an `RdpCurve`. Array fields broadcast with each other and `target_delta`.

@@ -4,16 +4,17 @@ JAX hands a derivative's rule the numbers themselves where nothing but the deriv
 needed: the certified answers beside the one asked for say how it changes.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._jax import jax, jnp
 from jaxacct._method import Query
 from jaxacct._precision import is_traced, narrowed_up
 from jaxacct.answering._found import Found

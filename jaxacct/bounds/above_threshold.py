@@ -4,13 +4,14 @@ Lyu, Su & Li 2017, Theorems 4 and 5; Zhu & Wang 2020; docs/papers/above_threshol
 A that of Renyi orders. Both directions are the same: a record may move queries either way.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax
-
+from jaxacct._jax import jax
 from jaxacct._method import (
     BOTH,
     CLOSED_FORM,

@@ -47,9 +47,10 @@ def calibrate(
     The budget is (target_epsilon, target_delta), or a number that a measure of `jaxacct.measures` may have: advantage,
     true positive rate at a false positive rate, Bayes risk, mu of Gaussian DP, rho of zCDP.
 
-    The least noise multiplier or crowd (num_reports, num_users, num_steps of an allocation), the largest probability,
-    local epsilon or number of runs (num_steps of `PoissonSampled`, num_epochs, num_selected, counts). The value itself
-    was asked about: `jaxacct.epsilon` with the same `method`, `direction` and `precision` is at most `target_epsilon`
+    The smallest noise multiplier or crowd (num_reports, num_users, num_steps of an allocation), the largest
+    probability, local epsilon or number of runs (num_steps of `PoissonSampled`, num_epochs, num_selected, counts). The
+    value itself
+    was checked: `jaxacct.epsilon` with the same `method`, `direction` and `precision` is at most `target_epsilon`
     there. A value that loses more privacy, by a factor of 1 + `tolerance` or by the next whole number, was seen to
     miss the target. Where privacy loss distributions answer, to a relative width of `precision` (None: 0.1 %), the best
     value may lie as far away, and the factor is 1 plus a tenth of that width. By a measure the value found meets the
@@ -62,7 +63,7 @@ def calibrate(
 
     Args:
       mechanism: a mechanism; array fields broadcast with each other and with the targets. What it holds for `field` is
-        ignored: None will do.
+        ignored and may be None.
       field: a field's name, anywhere in the description; where several have it, preceded by its path
         ("mechanisms.0.noise_multiplier").
       target_epsilon: float > 0; or 0, where delta is the advantage, ``measure=Advantage()``.
@@ -86,7 +87,7 @@ def calibrate(
     Raises:
       ValueError: if an argument is out of range, the field is unknown or ambiguous, or no value meets the target;
         for a batch it names the first such point.
-      RuntimeError: if points failed for good on an executor.
+      RuntimeError: if points failed permanently on an executor.
 
     >>> import jaxacct as ja
     >>> run = ja.PoissonSampled(ja.Gaussian(None), sampling_prob=0.01, num_steps=1000)
@@ -117,7 +118,9 @@ def calibrate(
     others = [leaf for leaf in _trees.leaves(with_fields(mechanism, {keys: UNKNOWN})) if leaf is not UNKNOWN]
     if is_traced(others, target_epsilon, target_delta):
         if is_whole or (precision is not None and not math.isinf(precision)):
-            raise ValueError(f"field={field!r}, precision={precision}: counts and host methods need concrete numbers")
+            raise ValueError(
+                f"field={field!r}, precision={precision}: counts, and methods outside jit, need concrete numbers"
+            )
         return _traced(mechanism, keys, target_epsilon, target_delta, method, directions)
     solve = Solve(keys, method, directions, precision, tolerance)
     return _solved(mechanism, field, solve, target_epsilon, target_delta, executor)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jaxacct.sweeping import SweepResult
 
 _PRECISION = "relative width of the certified interval (default 0.001, of delta 0.01; inf: quick methods only)"
-_RATES = "false-positive rates R,... of membership tests that it speaks of (default 0.001,0.01,0.1), or none"
+_RATES = "false positive rates R,... of membership tests to bound (default 0.001,0.01,0.1), or none"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _spent(args: argparse.Namespace) -> tuple[float, float] | None:
 
 def _spent_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--spent-epsilon", type=number, metavar="E", help="spent before on the same data, >= 0")
-    parser.add_argument("--spent-delta", type=number, metavar="D", help="with that epsilon (default 0)")
+    parser.add_argument("--spent-delta", type=number, metavar="D", help="the delta of that epsilon (default 0)")
 
 
 def _json_option(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
@@ -245,10 +245,10 @@ def _calibrate(args: argparse.Namespace, scheme: "Scheme") -> str:
 def _sweep_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     del scheme
     add = parser.add_argument
-    add("--side-by-side", action="store_true", help="lists of one length, instead of every combination")
+    add("--side-by-side", action="store_true", help="pair up lists of one length, instead of every combination")
     add("--out", metavar="FILE", help="write FILE.csv as rows are done, or FILE.parquet (default: print at the end)")
-    add("--resume", action="store_true", help="go on where FILE.csv stops")
-    add("--workers", type=int, metavar="N", help="processes (default: this one, or all cores where that is faster)")
+    add("--resume", action="store_true", help="continue where FILE.csv stops")
+    add("--workers", type=int, metavar="N", help="processes (default: this one, or all cores if that is faster)")
 
 
 def _grid(args: argparse.Namespace, scheme: "Scheme") -> tuple[Any, dict[str, Any], dict[str, Any]]:
@@ -310,8 +310,18 @@ def _table(found: "SweepResult") -> str:
 
 
 COMMANDS = {
-    "epsilon": Command("epsilon at a given delta, with what it rests on", _statement, _statement_options, ("delta",)),
-    "delta": Command("delta at a given epsilon, with what it rests on", _statement, _statement_options, ("epsilon",)),
+    "epsilon": Command(
+        "epsilon at a given delta, with its theorems and assumptions",
+        _statement,
+        _statement_options,
+        ("delta",),
+    ),
+    "delta": Command(
+        "delta at a given epsilon, with its theorems and assumptions",
+        _statement,
+        _statement_options,
+        ("epsilon",),
+    ),
     "compare": Command("every applicable bound side by side", _compare, _compare_options),
     "calibrate": Command(
         "the value of one option at which a budget of epsilon and delta, or of a measure, is just met",

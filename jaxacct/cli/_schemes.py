@@ -257,7 +257,7 @@ def _releases(
 
 SCHEMES = {
     "allocation": Scheme(
-        "each record in K of T steps, uniformly",
+        "each record in K of T steps, chosen uniformly at random",
         (_NOISE, *(option_of(RandomAllocation, name) for name in ("num_steps", "num_selected", "num_epochs"))),
         _allocation,
         "noise_multiplier",
@@ -284,20 +284,20 @@ SCHEMES = {
             "last_batch": (
                 _last_batch,
                 "full|short|dropped",
-                "what becomes of records that fill no batch: the list is filled up with empty ones, the last batch is "
-                "shorter, or they are left out (default: full; of sizes that leave a rest, short)",
+                "what happens to records that fill no batch: the list is filled up with empty ones, the last batch is "
+                "shorter, or they are left out (default: full, or short if the sizes leave a remainder)",
             )
         },
     ),
     "fixed-batches": Scheme(
-        "in each step a uniform batch of B of N records",
+        "in each step a random batch of B of N records",
         (_NOISE, *(option_of(FixedBatches, name) for name in ("num_records", "batch_size", "num_steps"))),
         _fixed_batches,
         "noise_multiplier",
         texts={"with_replacement": (_yes_or_no, "yes|no", "whether a batch may hold a record twice (default: no)")},
     ),
     "truncated-poisson": Scheme(
-        "Poisson-sampled batches, of which B records are kept at most",
+        "Poisson-sampled batches with a largest size of B records",
         (
             _NOISE,
             *(option_of(TruncatedPoisson, x) for x in ("sampling_prob", "num_records", "max_batch_size", "num_steps")),
@@ -314,12 +314,12 @@ SCHEMES = {
     ),
     "gaussian": _releases("every record in every step", Gaussian, ("noise_multiplier",)),
     "guarantee": _releases(
-        "releases of which an (epsilon, delta) guarantee is known",
+        "releases with a known (epsilon, delta) guarantee",
         EpsilonDelta,
         ("guaranteed_epsilon", "guaranteed_delta"),
     ),
     "response": _releases(
-        "answers by randomized response, with their senders", RandomizedResponse, ("local_epsilon", "num_categories")
+        "answers by randomized response, not shuffled", RandomizedResponse, ("local_epsilon", "num_categories")
     ),
     "choice": _releases("choices by the exponential mechanism", Exponential, ("range_epsilon",)),
     "counts": _releases("counts with discrete Laplace noise", DiscreteLaplace, ("noise_parameter", "sensitivity")),
@@ -338,7 +338,7 @@ SCHEMES = {
         ("query_std", "threshold_std", "num_queries", "cutoff", "sensitivity"),
         monotonic=_MONOTONIC,
     ),
-    "zcdp": _releases("releases of which a zero-concentrated guarantee is known", ZCdp, ("rho", "xi")),
+    "zcdp": _releases("releases with a known zero-concentrated (zCDP) guarantee", ZCdp, ("rho", "xi")),
     "laplace": _releases("every record in every step, with Laplace noise", Laplace, ("noise_multiplier",), ("scale",)),
     "shuffle": Scheme(
         "reports of N users, shuffled",
@@ -357,7 +357,7 @@ SCHEMES = {
         texts={"probabilities": (matrix, "P,P,..;..", "of every report, a row for each datum: 0.5,0.5;0.25,0.75")},
     ),
     "check-in": Scheme(
-        "reports of the users who join a round by own coins, shuffled",
+        "shuffled reports of the users who join a round at random",
         (
             *_RANDOMIZER,
             *(option_of(CheckIn, name) for name in ("num_users", "check_in_prob", "dropout_prob", "num_epochs")),
@@ -369,7 +369,7 @@ SCHEMES = {
         texts=_DIMENSION,
     ),
     "group": Scheme(
-        "another run, for users of up to M records",
+        "another run, for users with up to M records each",
         (option_of(Group, "size"),),
         _group,
         "size",

@@ -6,10 +6,11 @@ chooses the queries gains at most the number K with A + B K <= K for every query
 above_threshold.md, AT-3), so that R_a = log K / (a - 1). Shapes: L is the number of lanes, A that of Renyi orders.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
-import jax
-
+from jaxacct._jax import jax
 from jaxacct.special import log1mexp, log1p, logexpm1, softplus
 from jaxacct.special._namespace import xp
 

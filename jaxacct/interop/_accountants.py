@@ -72,7 +72,7 @@ class PLDAccountant(dp_accounting.pld.PLDAccountant):  # type: ignore[misc]
     """dp_accounting's PLD accountant, which also composes `MechanismDpEvent`.
 
     A mechanism's own compositions are made here, certified, and handed over as one pessimistic distribution; all else
-    is dp_accounting's, whose FFT rounding (about 1e-16 absolute in delta) is not booked.
+    is dp_accounting's, whose FFT rounding (about 1e-16 absolute in delta) is not counted.
 
     Args:
       neighboring_relation: theirs. Mechanisms for adding or removing a record are taken for REPLACE_SPECIAL too.
@@ -150,8 +150,8 @@ class RdpAccountant(dp_accounting.rdp.RdpAccountant):  # type: ignore[misc]
 class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
     """jaxacct behind dp_accounting's interface: every answer is `jaxacct.epsilon` or `jaxacct.delta`, certified.
 
-    Takes the events that `from_dp_event` takes, also from code that knows dp_accounting only, as calibration or
-    jax_privacy's training accountants.
+    Takes the events that `from_dp_event` takes, also from code that only knows dp_accounting, such as its calibration
+    or jax_privacy's training accountants.
 
     Args:
       neighboring_relation: theirs. Mechanisms for adding or removing a record are taken for REPLACE_SPECIAL too.
@@ -265,10 +265,10 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
         return found if rates.ndim else float(found)
 
     def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
-        """The least mu whose Gaussian trade-off covers the true positive rates at these false positive rates.
+        """The smallest mu whose Gaussian trade-off covers the true positive rates at these false positive rates.
 
-        An estimate: between the rates, and beyond them, nothing is looked at. As in dp_accounting it is inf where the
-        loss is infinite with a probability above the least of the rates, 1e-12 if none are given.
+        An estimate: nothing is checked between the rates and beyond them. As in dp_accounting it is inf if the loss is
+        infinite with a probability above the smallest of the rates, 1e-12 if none are given.
         """
         del deltas
         if self._is_unbounded:

@@ -57,7 +57,7 @@ class MechanismDpEvent(dp_event.DpEvent):  # type: ignore[misc]
 
 @attr.s(frozen=True, slots=True, auto_attribs=True, eq=False)
 class RdpCurveDpEvent(dp_event.DpEvent):  # type: ignore[misc]
-    """Whatever obeys a Renyi curve, for `jaxacct.interop.RdpAccountant`.
+    """Anything whose Renyi divergences lie below a curve, for `jaxacct.interop.RdpAccountant`.
 
     Args:
       curve: an upper bound, of one mechanism: values of shape [A].
@@ -129,7 +129,7 @@ def to_dp_event(mechanism: Mechanism) -> Any:
     """The dp_accounting event for a mechanism that dp_accounting itself can express.
 
     `Gaussian`, `Laplace`, `PoissonSampled` and `Composed` of them, `DiscreteLaplace`, `ZCdp`, and what the installed
-    release has events for, with concrete scalar fields. Any other goes into a `MechanismDpEvent`, which the accountants
+    release has events for, with concrete scalar fields. Wrap any other in a `MechanismDpEvent`, which the accountants
     here understand.
 
     Args:

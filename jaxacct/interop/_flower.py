@@ -26,14 +26,14 @@ class FlowerAccountant:
 
     - ``poisson``: `PoissonSampled` at sample_size / population_size; a client is added or removed.
     - ``without-replacement``: `FixedBatches`; a client is replaced by any other one.
-    - ``no-amplification``: `Gaussian`, all clients' shares known; a client is added or removed. Where a sample has
-      fewer clients than the population, the place of one that is removed goes to another, which moves the sum by up to
-      two clipping norms: with *half* the noise, unless `leaves_gap` says that the place stays empty. Flower's own
-      backend does not ask: it is right for a gap, or where all clients are sampled.
+    - ``no-amplification``: `Gaussian`, where it is known who took part; a client is added or removed. If a sample has
+      fewer clients than the population, another client takes the place of one that is removed, which moves the sum by
+      up to two clipping norms: *half* the noise, unless `leaves_gap` says that the place stays empty. Flower's own
+      backend does not ask: it is right if the place stays empty, or if all clients are sampled.
 
     Args:
       config: a `flwr.serverapp.PrivacyConfig`.
-      leaves_gap: without amplification, whether a client that is removed from the population is replaced by nobody.
+      leaves_gap: without amplification, whether the place of a client that is removed from the population stays empty.
       precision: as for `jaxacct.epsilon`.
 
     Raises:
@@ -120,7 +120,7 @@ class FlowerAccountant:
         return {"schema_version": _VERSION, "backend": _BACKEND, "config": self._settings(), "compositions": events}
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """Goes on from what `state_dict` gave, here or of Flower's own backend, for the same configuration.
+        """Continues from what `state_dict` gave, here or of Flower's own backend, for the same configuration.
 
         Raises:
           ValueError: if it is no such state, or of another configuration; what was composed is then left as it is.

@@ -323,7 +323,7 @@ def from_jax_privacy(
       batches being public. Records are users, with all examples that they own, alone or with others.
 
     The training hook reads all iterations of `BallsInBinsSampling` as the one run that they are. A mechanism that has
-    the steps of one group, or fewer than were run, is charged for each release as for one of its own: give the hook
+    only the steps of one group, or fewer than were run, is charged for each release as a step of its own: give the hook
     ``training.Epoch(mechanism, num_steps=strategy.iterations)``, the whole run.
 
     Upper bounds. Every step releases the sum of clipped gradients plus fresh Gaussian noise, no division by a realised

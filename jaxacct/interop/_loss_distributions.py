@@ -130,7 +130,7 @@ def from_privacy_loss_distribution(
 
     Upper bound. They answer with the larger delta of both directions, so that the result dominates both and serves as
     either; where the two differ (sampling), its compositions are looser than theirs. As sound as the masses that
-    they hold: rounding inside a composition of theirs is not undone. Losses beyond 680 are booked at infinity.
+    they hold: rounding inside a composition of theirs is not undone. Losses beyond 680 are counted as infinite.
 
     Args:
       distribution: theirs, made with ``pessimistic_estimate=True``, their default.

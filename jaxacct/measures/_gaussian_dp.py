@@ -1,14 +1,15 @@
 """The mu of Gaussian differential privacy, from certified points of the profile."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._jax import jax, jnp
 from jaxacct._precision import Kernel, Rounding
 from jaxacct._validate import checked_number
 from jaxacct.accounting import rdp

@@ -91,13 +91,14 @@ class ReplaceOne(Adjacent):
     """`mechanism`, for neighbours of one size that differ in one record: it is replaced by any other one.
 
     What ``neighboring_relation="replace-one"`` asks about. Tight for Gaussian, Laplace and discrete noise and for
-    Poisson sampling of the first two, alone and composed: at worst the record adds 1 and the other one takes 1 away.
-    So it is in shuffled batches, whose order hides which of them has the record. Of all others it is removed, and then
-    the other one added:
+    Poisson sampling of the first two, alone and composed: at worst the record adds 1 and the other one subtracts 1.
+    The same holds in shuffled batches, whose order hides which of them has the record. For all other mechanisms the
+    record is removed, and then the other one added:
 
         delta(e1 + e2) <= delta_remove(e1) + e^e1 delta_add(e2),
 
-    an upper bound; from below a record that contributes nothing may be the other one. Adjacency: replace one record.
+    an upper bound; for the lower bound the other record may be one that contributes nothing. Adjacency: replace one
+    record.
 
     Args:
       mechanism: what was run, described for records that are added or removed, or replaced by the empty one.
@@ -133,8 +134,9 @@ class ZeroOut(Adjacent):
     """`mechanism`, for neighbours of one size that differ in one record: it is replaced by the empty record.
 
     What ``neighboring_relation="zero-out"`` asks about. The empty record contributes nothing. Where records take part
-    independently of each other it leaves what removal leaves: the mechanism's own answers, exactly. In batches of a
-    fixed size the empty record takes a place like any other. Adjacency: replace one record by a special one.
+    independently of each other, it leaves what removal leaves, and the answers are exactly the mechanism's own. In
+    batches of a fixed size the empty record takes a place like any other. Adjacency: replace one record by a special
+    one.
 
     Args:
       mechanism: what was run, described for records that are added or removed.

@@ -220,8 +220,8 @@ class Mechanism(Description):
     def sampling(self) -> Sampling:
         """How the records of each step are drawn, for concrete scalar fields."""
         raise ValueError(
-            f"mechanism={self!r} does not say how the records of its steps are drawn; of a run of several phases draw "
-            "the batches of each part by itself, under a key of its own"
+            f"mechanism={self!r} does not say how the records of its steps are drawn; for a run of several phases draw "
+            "the batches of each part by itself, each with its own key"
         )
 
     def sampling_in(self, num_steps: int) -> Sampling:

@@ -10,7 +10,7 @@ from jaxacct.mechanisms._words import EVERY_REPORT, SHUFFLED_REPORTS, counted, e
 
 @description
 class CheckIn(Mechanism):
-    """Rounds that each of `num_users` users joins by an own coin; reports are randomized by `mechanism`, then shuffled.
+    """Rounds that each of `num_users` users joins at random; reports are randomized by `mechanism`, then shuffled.
 
     The observer sees the reports of a round in uniformly random order, and so their number, which depends on no datum.
     Adjacency: replace one user's datum (Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins").
@@ -19,8 +19,8 @@ class CheckIn(Mechanism):
       mechanism: the local randomizer: `LocalRandomizer`, `KaryRandomizedResponse`, `GaussianReports`,
         `LaplaceReports`, `DensityReports`, `FiniteRandomizer`.
       num_users: whole number >= 1, users that may join.
-      check_in_prob: float in [0, 1], of one user joining one round.
-      num_epochs: whole number >= 1, rounds, each with fresh coins and a fresh order; also `num_rounds`.
+      check_in_prob: float in [0, 1], that a user joins a round, independently of all others.
+      num_epochs: whole number >= 1, rounds, each with fresh choices and a fresh order; also `num_rounds`.
       dropout_prob: float in [0, 1], that a user who joined sends nothing. Taking it for 0 is always safe.
 
     Raises:
@@ -48,7 +48,7 @@ class CheckIn(Mechanism):
         "number of rounds", "ROUNDS", help="rounds", privacy=Privacy.FALLS, also="num_rounds", default=1
     )
     dropout_prob: Any = probability(
-        "probability that a report is lost", "R", help="probability that who joined sends nothing", default=0.0
+        "probability that a report is lost", "R", help="probability that a user who joined sends nothing", default=0.0
     )
 
     def describe(self) -> str:
@@ -59,8 +59,8 @@ class CheckIn(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         check_in = (
-            "each user joins a round by an own coin of the stated probability, independently of the data and of the "
-            "other users; who joined stays secret, how many is seen"
+            "each user joins a round with the stated probability, independently of the data and of the other "
+            "users; who joined stays secret, how many joined is seen"
         )
         return (check_in, SHUFFLED_REPORTS)
 

@@ -25,8 +25,8 @@ class ContinuousPair(Release):
     Args:
       cdf_p, cdf_q: P[L <= l] and Q[L <= l] for a NumPy array of l.
       sf_p, sf_q: P[L > l] and Q[L > l]. Not 1 - cdf in floating point: the tails count.
-      lowest, highest: finite losses between which all but a negligible part of both lies. What lies outside is booked
-        on the safe side, so they cost tightness only.
+      lowest, highest: finite losses between which all but a negligible part of both lies. What lies outside is counted
+        on the safe side, so that they cost tightness only.
       accuracy: relative error of the four functions.
 
     Raises:
@@ -77,7 +77,7 @@ class ContinuousPair(Release):
     def assumptions(self) -> tuple[str, ...]:
         return (
             "each step's outputs with the record are no easier to tell from those without it than P from Q, "
-            f"the pair of which the distribution functions of the privacy loss are given; {ADAPTIVE}",
+            f"the pair whose privacy loss has the given distribution functions; {ADAPTIVE}",
         )
 
     def loses_nothing(self) -> bool:

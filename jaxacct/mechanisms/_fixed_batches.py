@@ -18,7 +18,7 @@ from jaxacct.mechanisms._words import EVERY_STEP, counted
 
 @description
 class FixedBatches(Mechanism):
-    """`num_steps` steps, each on a uniform batch of `batch_size` of `num_records` records, drawn afresh.
+    """`num_steps` steps, each on a fresh, uniformly random batch of `batch_size` of `num_records` records.
 
     A record that joins takes the place of another one, so that an output may shift by two clipping norms: adding or
     removing a record is Poisson sampling at batch_size / num_records with *half* the noise, exactly, and the sum over
@@ -27,11 +27,11 @@ class FixedBatches(Mechanism):
 
     Args:
       mechanism: `Gaussian`: what one step releases, of contributions of norm at most 1.
-      num_records: whole number >= 2, which becomes public with such a description.
+      num_records: whole number >= 2, which such a description makes public.
       batch_size: whole number >= 1, below `num_records` without replacement, else at most that.
-      num_steps: whole number >= 1, of the whole run; to be given wherever a question is asked, and left out where
-        `training` counts the steps.
-      with_replacement: whether the records of a batch are drawn one by one from all, so that one may be there twice.
+      num_steps: whole number >= 1, of the whole run. Every question needs it; it may be left out only where `training`
+        counts the steps.
+      with_replacement: whether the records of a batch are drawn one by one from all, so that one may be in it twice.
 
     Raises:
       ValueError: if a field is out of range.
@@ -81,8 +81,8 @@ class FixedBatches(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         return (
-            "each batch is a uniform choice of the stated number of records, drawn afresh in each step and secret, "
-            "and the number of records is public",
+            "each batch is a uniformly random choice of the stated number of records, drawn afresh in each step, and "
+            "stays secret; the number of records is public",
             *self.mechanism.assumptions(),
         )
 

@@ -45,7 +45,7 @@ class Gaussian(Release):
     def from_zcdp(cls, rho: float) -> "Gaussian":
         """The Gaussian mechanism that is `rho`-zCDP, noise multiplier 1 / sqrt(2 rho), rounded up.
 
-        Bun & Steinke 2016, Proposition 1.6. Of another release that is known by such a guarantee alone say `ZCdp`.
+        Bun & Steinke 2016, Proposition 1.6. For any other release of which only such a guarantee is known, use `ZCdp`.
 
         Args:
           rho: float > 0.

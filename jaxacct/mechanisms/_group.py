@@ -10,7 +10,7 @@ from jaxacct.mechanisms._schedules import Schedule
 
 @description
 class Group(Mechanism):
-    """`mechanism`, for whoever contributes up to `size` records: all of them present or absent together.
+    """`mechanism`, for users who contribute up to `size` records: all of a user's are present or absent together.
 
     Each record takes part as `mechanism` says, independently of the others. Adjacency: add or remove `size` records.
 
@@ -56,7 +56,7 @@ class Group(Mechanism):
         return f"groups of {self.size:.0f} records; {self.mechanism.describe()}"
 
     def assumptions(self) -> tuple[str, ...]:
-        together = "one user contributes at most the stated number of records, each sampled and clipped by itself"
+        together = "one user contributes at most the stated number of records, each sampled and clipped separately"
         return (together, *self.mechanism.assumptions())
 
     def noise_schedule(self) -> Schedule:

@@ -55,7 +55,7 @@ class LocalRandomizer(Randomizer):
 
 @description
 class KaryRandomizedResponse(Randomizer):
-    """Randomized response over `num_categories` values: the true one with odds e^local_epsilon to 1 against each other.
+    """Randomized response over `num_categories` values: the true one with odds e^local_epsilon to 1 against any other.
 
     Args:
       local_epsilon: float >= 0.
@@ -92,7 +92,7 @@ class GaussianReports(Randomizer):
 
     Args:
       noise_multiplier: float > 0.
-      dimension: whole number >= 1, coordinates of the vector, of which few have more in common; None for any number.
+      dimension: whole number >= 1, coordinates of the vector: the fewer, the more reports have in common; None for any.
         Static: not differentiated through.
 
     Raises:

@@ -13,11 +13,11 @@ from jaxacct.mechanisms._shuffled_batches import PartialShuffledBatches, Shuffle
 from jaxacct.mechanisms._truncated_poisson import TruncatedPoisson
 
 _NORMALISER = (
-    "sums divided by anything but a public constant: by how many records were drawn, or by a share of a number of "
-    "records that is secret"
+    "sums divided by anything but a public constant (not by how many records were drawn, nor by a share of a secret "
+    "number of records)"
 )
-_TUNING = "settings chosen by runs on the same data that are not described here (`PrivateSelection` describes a choice)"
-_EVALUATION = "losses, accuracies and stopping times that are found on the training data without noise"
+_TUNING = "settings tuned on the same data by runs that are not described here (`PrivateSelection` describes tuning)"
+_EVALUATION = "losses, accuracies and stopping times that are computed on the training data without noise"
 
 _DRAWN = (PoissonSampled, ParallelPoisson, RandomAllocation, SameBins, PartialAllocation, ScheduledAllocation)
 _SENTENCES = {

@@ -12,11 +12,10 @@ from jaxacct.mechanisms._words import EVERY_STEP, counted
 class ParallelPoisson(Mechanism):
     """`num_steps` steps, in each of which `num_workers` workers draw from the *same* records, each by itself.
 
-    A record that several of them draw contributes once for each: how often is binomial, and what it adds to the sum of
-    all workers has at most that norm (`MixtureOfGaussians`). Where every worker has records of its own, each is drawn
-    by one of them, and the run is `PoissonSampled`. The same where workers share the key of their draws: a record is
-    then drawn by all or by none, which is `PoissonSampled` with the noise over `num_workers`. Adjacency: add or remove
-    one record.
+    A record that several of them draw contributes once for each: how often is binomial, and what it adds to the sum
+    over all workers has at most that norm (`MixtureOfGaussians`). If every worker has records of its own, only one can
+    draw a record, and the run is `PoissonSampled`. If workers share the key of their draws, a record is drawn by all or
+    by none, which is `PoissonSampled` with the noise divided by `num_workers`. Adjacency: add or remove one record.
 
     Args:
       mechanism: `Gaussian`: the noise on the sum over all workers, over the clipping norm of one contribution.

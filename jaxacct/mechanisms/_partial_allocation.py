@@ -16,7 +16,7 @@ from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS
 class PartialAllocation(Mechanism):
     """The first `steps_done` of an epoch of `num_steps` runs of `mechanism`; each record joins one uniform step of all.
 
-    What an adversary has seen in mid-epoch, for whom the step of a record may be still to come. Adjacency: add or
+    What an adversary has seen in mid-epoch: the step of a record may be yet to come. Adjacency: add or
     remove one record. Finished epochs are a `RandomAllocation`; `Composed` puts both together.
 
     Args:

@@ -25,13 +25,13 @@ class PoissonSampled(Mechanism):
     Adjacency: add or remove one record.
 
     Args:
-      mechanism: what one step releases, e.g. `Gaussian`; of several Gaussian releases of the same sampled batch a
-        `Composed`, held as the one that it is as private as, 1/sigma^2 the sum of theirs (`Composed.as_one_release`);
-        or a whole epoch, `RandomAllocation` (or the first steps of one, or one of changing noise), to whose steps those
-        are allocated who were sampled for it.
+      mechanism: what one step releases, e.g. `Gaussian`; for several Gaussian releases of the same sampled batch a
+        `Composed`, held as the equivalent single one, 1/sigma^2 the sum of theirs (`Composed.as_one_release`); or a
+        whole epoch, `RandomAllocation` (or the first steps of one, or one of changing noise): records are sampled for
+        the epoch, and then allocated to its steps.
       sampling_prob: float in [0, 1].
-      num_steps: whole number >= 1, of the whole run; to be given wherever a question is asked, and left out where
-        `training` counts the steps.
+      num_steps: whole number >= 1, of the whole run. Every question needs it; it may be left out only where `training`
+        counts the steps.
       dataset_size: how many records it was described for, if that is to be remembered: `training.batches` compares it.
 
     Raises:
@@ -64,7 +64,7 @@ class PoissonSampled(Mechanism):
 
             sampling_prob = batch_size / dataset_size,    num_steps = ceil(epochs dataset_size / batch_size).
 
-        The size of the data set becomes public with such a description.
+        Such a description makes the size of the data set public.
 
         Args:
           mechanism: what one step releases, e.g. `Gaussian`.

@@ -66,7 +66,7 @@ class PrivateSelection(Mechanism):
         return f"{runs}; {self.mechanism.describe()}"
 
     def assumptions(self) -> tuple[str, ...]:
-        runs = "the number of runs is drawn as stated, whatever the data are, and stays secret with all runs but one"
+        runs = "the number of runs is drawn as stated, whatever the data are; it stays secret, as do all runs but one"
         return (runs, *self.mechanism.assumptions())
 
     def loses_nothing(self) -> bool:

@@ -20,14 +20,14 @@ from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS, counted, epochs
 
 @description
 class RandomAllocation(Mechanism):
-    """`num_epochs` epochs of `num_steps` runs of `mechanism`; in each, a record joins a uniform set of `num_selected`.
+    """`num_epochs` epochs of `num_steps` runs of `mechanism`; in each, a record joins a random set of `num_selected`.
 
     Also known as balls and bins (num_selected = 1). Sets are drawn afresh in every epoch, independently
     for each record. Adjacency: add or remove one record.
 
     Args:
       mechanism: what one step releases, e.g. `Gaussian`, or a `Composed` of them as in `PoissonSampled`; or
-        `PoissonSampled` steps, which a record that is allocated to them joins by coins of its own.
+        `PoissonSampled` steps, each of which samples the records that are allocated to it.
       num_steps: whole number >= 1, steps t in one epoch.
       num_selected: whole number in [1, num_steps], steps k that a record joins in one epoch.
       num_epochs: whole number >= 1.
@@ -71,7 +71,7 @@ class RandomAllocation(Mechanism):
             num_steps = floor(dataset_size / batch_size),    num_selected = 1,    num_epochs = epochs.
 
         Batches are `batch_size` on average, or a little larger where that does not divide the size of the data set,
-        which becomes public with such a description.
+        which such a description makes public.
 
         Args:
           mechanism: what one step releases, e.g. `Gaussian`.

@@ -48,7 +48,9 @@ class RandomizedResponse(Release):
         return f"KaryRandomizedResponse(local_epsilon={self.local_epsilon}, num_categories={self.num_categories})"
 
     def assumptions(self) -> tuple[str, ...]:
-        odds = "each user's answer is randomized alone, the true one with odds e^local_epsilon to 1 against each other"
+        odds = (
+            "each user's answer is randomized separately, the true one with odds e^local_epsilon to 1 against any other"
+        )
         return (f"{odds}; {ADAPTIVE}",)
 
     def loses_nothing(self) -> bool:

@@ -18,20 +18,21 @@ from jaxacct.mechanisms._words import EVERY_STEP, counted, epochs
 class ShuffledBatches(Mechanism):
     """`num_epochs` epochs: the records in a random order are cut into `num_steps` batches, one for each step.
 
-    What most data loaders do, and what is often accounted for as Poisson sampling, which it is not: whoever knows the
-    other records knows what each batch would be without the one in question. The upper end of one epoch is that of
+    What most data loaders do, and what is often accounted for as Poisson sampling, which it is not: anyone who knows
+    the other records knows what each batch would be without the one in question. The upper bound for one epoch is
     theorem SB-6 in docs/papers/shuffled_batches.md, which is proved there, and never above that of a record whose batch
-    is known; of several epochs, what composes it. It holds in any dimension, and if steps depend on what was released
-    before. The lower end is certified by tests of explicit data. Adjacency: one record is replaced by the empty record,
-    which contributes nothing.
+    is known; for several epochs it is composed. It holds in any dimension, and if steps depend on what was released
+    before. The lower bound is certified by tests of explicit data. Adjacency: one record is replaced by the empty
+    record, which contributes nothing.
 
-    Batches have equal sizes; `last_batch` says what becomes of records that do not fill one. `training.batches` draws
-    either. A record that is left out hides the one in question almost as well as all others together (SB-7).
+    Batches have equal sizes; `last_batch` says what becomes of records that do not fill one, and `training.batches`
+    draws them so. One record that is left out hides the record in question almost as well as all others together
+    (SB-7).
 
     Args:
       mechanism: `Gaussian`: what one step releases, of contributions of norm at most 1, each clipped by itself.
       num_steps: whole number >= 1, batches of one epoch.
-      num_epochs: whole number >= 1, each with an order of its own.
+      num_epochs: whole number >= 1, each with a fresh order.
       last_batch: `LastBatch` or its name: "full" for a list that is filled up with empty records, "short" where the
         last of the `num_steps` batches has fewer records, "dropped" where records that would be in it are left out.
       dataset_size: as for `PoissonSampled`.
@@ -82,7 +83,7 @@ class ShuffledBatches(Mechanism):
 
         Args:
           mechanism: what one step releases, e.g. `Gaussian`.
-          dataset_size: whole number >= 1, records, which becomes public with such a description.
+          dataset_size: whole number >= 1, records, which such a description makes public.
           batch_size: whole number in [1, dataset_size].
           epochs: whole number >= 1.
           last_batch: what becomes of the rest, if there is one.
@@ -123,14 +124,14 @@ class ShuffledBatches(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         sizes = {
-            LastBatch.FULL: "batches of one size, the list filled up with empty records where it is of another length",
+            LastBatch.FULL: "batches of one size, the list filled up with empty records if it does not divide",
             LastBatch.SHORT: "batches of one size but for a shorter last one",
             LastBatch.DROPPED: "batches of one size, at least one record left out of all that the epoch releases",
         }
         return (
             f"the records are shuffled afresh and uniformly in every epoch and cut into {sizes[self.last_batch]}; the "
-            "order stays secret; each record's contribution is clipped by itself and depends on nothing secret but the "
-            "record and what was released; an empty record contributes nothing",
+            "order stays secret; each record's contribution is clipped separately and depends on nothing secret but "
+            "the record and what was released; an empty record contributes nothing",
             *self.mechanism.assumptions(),
         )
 
@@ -171,7 +172,7 @@ class ShuffledBatches(Mechanism):
 class PartialShuffledBatches(Mechanism):
     """The first `steps_done` of `num_steps` batches of a shuffled list: an unfinished epoch of `ShuffledBatches`.
 
-    With s < t steps done, the record may be in one of those to come, and so may the one whose place it has: theorem
+    With s < t steps done, the record may be in a batch to come, and so may the one whose place it would have: theorem
     SB-7 in docs/papers/shuffled_batches.md. Adjacency: one record is replaced by the empty record.
 
     Args:

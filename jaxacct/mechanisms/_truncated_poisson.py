@@ -15,7 +15,7 @@ from jaxacct.mechanisms._words import EVERY_STEP, counted
 
 @description
 class TruncatedPoisson(Mechanism):
-    """Poisson sampling of which a batch of more than `max_batch_size` records keeps a uniform choice of so many.
+    """Poisson sampling with a largest batch: of more than `max_batch_size` records a random subset is kept.
 
     Where the others alone fill a batch, a record that is kept takes the place of another one: a step is Poisson-sampled
     or, with the probability of a full batch, one of fixed size. Adjacency: add or remove one record, of which the
@@ -60,8 +60,8 @@ class TruncatedPoisson(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         return (
-            "each record joins each step independently with the stated probability, of a batch that is too large a "
-            "uniform choice is kept, and who took part stays secret; the number of records is public",
+            "each record joins each step independently with the stated probability; of a batch that is too large a "
+            "uniformly random subset is kept; who took part stays secret, and the number of records is public",
             *self.mechanism.assumptions(),
         )
 

@@ -10,8 +10,8 @@ GAUSSIAN_STEPS = (
     f"noise_multiplier * C; {ADAPTIVE}"
 )
 UNIFORM_STEPS = (
-    "each record's steps are a uniform set of the stated size, drawn independently of the other records and afresh "
-    "in every epoch, and stay secret (a shuffled order of fixed batches is another scheme)"
+    "each record's steps are a uniformly random set of the stated size, drawn independently of the other records and "
+    "afresh in every epoch, and stay secret (shuffling batches that were fixed in advance is another scheme)"
 )
 SHUFFLED_REPORTS = (
     "the users' data are in a uniformly random order, drawn afresh in every round and known to the shuffler alone; "

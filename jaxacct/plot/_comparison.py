@@ -34,12 +34,12 @@ def comparison(
 ) -> Axes:
     """`compare` as a picture: a row for each method with both its ends, the tightest bound first.
 
-    Tightest in the direction that decides, the one with the larger of the two least upper bounds; then methods that
-    bound the other direction only, then those from below.
+    Tightest in the direction that decides, which is the one with the larger upper bound; then methods that bound the
+    other direction only, then lower bounds.
 
     A mark's tip is the value and points to where the truth lies: left of an upper bound, right of a lower one. Full
     marks bound the removal of a record, open ones its addition. The vertical line is the answer: the larger of the
-    directions' least upper bounds. Values off the scale stand at the margin, in digits.
+    directions' least upper bounds. Values off the scale are written at the margin.
 
     Args:
       mechanism: a mechanism with scalar fields.

@@ -53,8 +53,8 @@ def epsilon_curve(
     """Certified epsilon at `target_delta` against one field of the mechanism.
 
     The line is the upper bound, joined straight between the values; what is shaded reaches down to the lower bound,
-    where there is one. Values without a bound (infinite epsilon) leave a gap, and the legend tells. Call again with
-    the axes returned to draw another scheme beside it.
+    where there is one. Values without a bound (infinite epsilon) leave a gap, and the legend says so. Call again with
+    the returned axes to draw another scheme.
 
     Args:
       mechanism: a mechanism with scalar fields; or a function that makes one from a value, where more than one field

@@ -29,15 +29,15 @@ _DOTS = 90  # to the inch
 def explore(mechanism: Mechanism, target_delta: float = 1e-6) -> Any:
     """Sliders for the fields of `mechanism`, and the privacy curve and the statement following them.
 
-    The curve is delta against epsilon, certified; its mark is the answer at `target_delta`, and below it stands the
-    statement that `jaxacct.report` makes. Each step asks anew: milliseconds where answers are exact.
+    The curve is delta against epsilon, certified; its mark is the answer at `target_delta`, and below it is the
+    statement that `jaxacct.report` makes. Each move of a slider asks again: milliseconds where answers are exact.
 
     Args:
       mechanism: a mechanism with scalar fields: where the sliders begin.
       target_delta: float in (0, 1), where that slider begins.
 
     Returns:
-      An ipywidgets box, which a notebook shows; its `mechanism` is what the sliders stand at.
+      An ipywidgets box, which a notebook shows; its `mechanism` is the one that the sliders describe.
 
     Raises:
       ImportError: without ipywidgets: ``pip install 'jaxacct[explore]'``.

@@ -35,7 +35,7 @@ def rdp_curve(
 ) -> Axes:
     """Certified Renyi divergence of `mechanism` against the order, the worse of both directions.
 
-    With a `target_delta`, the order that converts to the least epsilon is marked, and that epsilon told in the legend.
+    With a `target_delta`, the order that converts to the smallest epsilon is marked, and the legend gives that epsilon.
 
     Args:
       mechanism: a mechanism with scalar fields.

@@ -27,10 +27,10 @@ def tradeoff_curve(
     measure: Measure | None = None,
     target: float | None = None,
 ) -> Axes:
-    """The least false negative rate of any test for one record's part, against its false positive rate.
+    """The smallest false negative rate of any test of whether one record took part, against its false positive rate.
 
     The line is `tradeoff`'s certified lower bound: no test has its pair of errors below it. The diagonal is what
-    guessing reaches, and all that perfect privacy leaves.
+    guessing achieves, and all that is possible under perfect privacy.
 
     Args:
       mechanism: a mechanism with scalar fields, or an upper `Pld`.
@@ -73,7 +73,7 @@ def roc_curve(
     measure: Measure | None = None,
     target: float | None = None,
 ) -> Axes:
-    """The greatest true positive rate of any test for one record's part, on logarithmic axes.
+    """The largest true positive rate of any test of whether one record took part, on logarithmic axes.
 
     ``1 - tradeoff``, a certified upper bound: what membership inference can reach at the small false positive rates
     that matter. Arguments and errors as for `tradeoff_curve`, the rates > 0; None for 1e-6 to 1.

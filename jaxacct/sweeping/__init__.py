@@ -72,7 +72,7 @@ def sweep(
     device, or that of one point, the rest of a sweep 8 bytes for each point and axis.
 
     Args:
-      mechanism: a mechanism with scalar fields. What it holds for the fields in `grid` is ignored: None will do.
+      mechanism: a mechanism with scalar fields. What it holds for the fields in `grid` is ignored and may be None.
       grid: field name -> one-dimensional array. Names as in `jaxacct.calibrate`; "target_delta" or "target_epsilon"
         sweeps the target.
       target_delta: float in (0, 1), for epsilons; or
@@ -81,10 +81,10 @@ def sweep(
       method, direction, precision: as for `jaxacct.epsilon`.
       orders: Renyi orders, to answer by `jaxacct.rdp` at these instead: one program, no other method.
       neighboring_relation: as for `jaxacct.epsilon`.
-      layout: "product": every combination is a point; "zipped": the arrays are of one length and go side by side.
+      layout: "product": every combination is a point; "zipped": the arrays have one length and are paired up.
       chunk_size: points in one chunk; None for 128 on the CPU and 1024 elsewhere, or on the host 128, 16 or 1, by what
         asking points together spares; these are saved every second, chunks of a given size each when it is done.
-      mesh: devices over which the lanes of each chunk are spread, also of several processes (`jax.distributed`; every
+      mesh: devices over which the points of each chunk are spread, also of several processes (`jax.distributed`; every
         process makes the same call, process 0 writes).
       executor: what answers the chunks: any `concurrent.futures.Executor` (a `ProcessPoolExecutor` of spawned
         processes, Dask's ``client.get_executor()``, mpi4py's, loky's), a function that makes one, a `Workers` that also
@@ -103,7 +103,7 @@ def sweep(
       ValueError: if an argument is out of range, a name unknown or ambiguous, or `out` exists (without `resume`) or
         holds another sweep (with it).
       SweepInterrupted: a KeyboardInterrupt that holds the part that is done.
-      SweepFailedError: if chunks failed for good on an executor; it lists them, and holds the others.
+      SweepFailedError: if chunks failed permanently on an executor; it lists them, and holds the others.
 
     >>> import jaxacct as ja
     >>> run = ja.RandomAllocation(ja.Gaussian(None), num_steps=None)

@@ -54,7 +54,7 @@ class Batch(NamedTuple):
 class Batches:
     """What `batches` returns: a sequence of `Batch`, one for each step; to accounting, the run that it was drawn for.
 
-    `privacy_spent` and `steps_affordable` take it in the place of a mechanism, and then count what truncation costs.
+    `privacy_spent` and `steps_affordable` take it in place of a mechanism, and then count what truncation costs.
 
     Attributes:
       mechanism: what was described, a mechanism or an `Epoch`.
@@ -125,7 +125,7 @@ class Batches:
         return self.after(0)
 
     def after(self, num_steps: int) -> Iterator[Batch]:
-        """The batches that follow the first `num_steps`: where a run that had made so many releases goes on."""
+        """The batches after the first `num_steps`: those with which a run of as many releases continues."""
         num_steps = checked_whole("num_steps", num_steps, 0, _MOST_STEPS)
         return map(self.__getitem__, range(num_steps, len(self)))
 
@@ -277,20 +277,20 @@ def batches(
 ) -> Batches:
     """The batches that `mechanism` describes: for each step the indices of its records, padded to one size.
 
-    - `PoissonSampled`: each record joins each step by a coin of its own.
+    - `PoissonSampled`: each record joins each step with the same probability, independently.
     - `RandomAllocation`, `PartialAllocation`, `ScheduledAllocation`: in each epoch, each record joins a uniform set of
       k of its t steps, independently of the others (k = 1: balls and bins).
     - `RandomAllocation` of `PoissonSampled`, cyclic Poisson sampling: so many groups in place of steps, whose sampled
       steps come in turn.
     - `FixedBatches`: in each step a uniform set of records, or records drawn one by one with replacement, of which one
       may then stand in several rows of a batch.
-    - `TruncatedPoisson`: coins as for `PoissonSampled`; of a batch that is too large a uniform choice is kept.
+    - `TruncatedPoisson`: as `PoissonSampled`; of a batch that is too large a uniformly random subset is kept.
     - `ShuffledBatches`, and `Epoch(Shuffled(...), num_steps)`: in each epoch, all records in a uniformly random order,
       cut into batches.
 
-    What is drawn is exactly that law, if words of SHAKE-256 under a secret key are taken for fair coins; nothing else
-    is left to the loop than to let each record contribute once, clipped, wherever it stands in a batch. Each batch is
-    a function of `key` and the step alone: a run that is resumed goes on with the batches that it would have had.
+    Batches have exactly that distribution, if the output of SHAKE-256 under a secret key is taken for fair coins. All
+    that the loop has to do is to let each record contribute once, clipped, wherever it is in a batch. Each batch is a
+    function of `key` and the step alone: a run that is resumed continues with the batches that it would have had.
 
     Batches differ in size, and sizes are secret, so each is padded to `max_batch_size` rows. What does not fit is left
     out, a uniform choice of it; see `Batches.excess_delta` for what that costs. Without a choice of yours the size is
@@ -300,9 +300,10 @@ def batches(
       mechanism: what is to be accounted for; its number of steps, of all epochs, is the number of batches.
       num_records: whole number in [1, 2^31 - 2], the size of the data set; of a shuffle its number of reports. Where a
         mechanism says how many records there are, or was made by `from_epochs` for so many, that number.
-      key: of `jax.random`, a whole number >= 0, or bytes: who knows it knows who took part. A private run wants
-        ``secrets.token_bytes(32)``, kept where checkpoints are kept. One key for one run: a second phase or run of the
-        same law under the same key would draw the same batches again, which is not what composition accounts for.
+      key: of `jax.random`, a whole number >= 0, or bytes: anyone who knows it knows who took part. Use
+        ``secrets.token_bytes(32)`` for a private run, kept where checkpoints are kept. One key for one run: a second
+        phase or run of the same law under the same key would draw the same batches again, which is not what composition
+        accounts for.
       max_batch_size: whole number >= 1, rows of a batch over all shards; None for as many as are needed.
       shard: (index, count), as ``(jax.process_index(), jax.process_count())``: the rows of each batch that this process
         takes, every count-th. All shards together hold the batch that one process would have.

@@ -79,18 +79,18 @@ def track_privacy(
 ) -> optax.GradientTransformationExtraArgs:
     """A pass-through transform that counts its own updates; for an `optax.chain`, right behind the noise.
 
-    Prefer `count_releases`, which cannot stand in the wrong place. This one counts whatever passes *here*, which is
-    right only where every noise release passes exactly once. In these places it counts too few: inside
+    Prefer `count_releases`, which cannot be in the wrong place. This one counts whatever passes *here*, which is right
+    only if every noise release passes exactly once. In these places it counts too few: inside
     `optax.MultiSteps`, which `privacy_spent` refuses, or `optax.apply_if_finite` while the noise is outside (releases
     that are accumulated, or skipped, were made all the same), and in an `optax.masked` or `optax.partition` branch that
     is not always run.
 
     Args:
-      num_phases: how many phases with a noise or sampling of their own are told apart, in [1, 127].
+      num_phases: how many phases, with noise or sampling of their own, are counted separately, in [1, 127].
       batches_per_release: how many sampled batches are added up before each noise, as for `count_releases`.
 
     Returns:
-      A transform with the state `ReleaseCountState`, or `HeldReleaseCountState` if it is told what a release holds.
+      A transform with the state `ReleaseCountState`, or `HeldReleaseCountState` if `batches_per_release` is given.
       With several phases its update takes ``phase=``: an integer in [0, num_phases), traced or not. If a traced one is
       out of range, all counts are lost (2^31 - 1): epsilon is inf. Counts saturate at 2^31 - 1, where epsilon is inf
       too.
@@ -145,9 +145,9 @@ def count_releases(
 
     The count moves with the noise, so that it is right wherever the two are put: in `optax.chain`,
     `optax.inject_hyperparams`, and so on. What a release is worth is another question: mechanisms describe releases of
-    one sampled batch. In `optax.chain(count_releases(noise), optax.MultiSteps(...))` each batch is noised and counted.
-    Inside `optax.MultiSteps(count_releases(noise), ...)` one release may hold several, and a record more than once: say
-    how many by `batches_per_release`, and `privacy_spent` charges for that. Where nothing is said, it and a
+    one sampled batch. In `optax.chain(count_releases(noise), optax.MultiSteps(...))` each batch gets noise and is
+    counted. Inside `optax.MultiSteps(count_releases(noise), ...)` one release may hold several, and a record more than
+    once: say how many by `batches_per_release`, and `privacy_spent` charges for that. Where nothing is said, it and a
     `budget_guard` around it refuse. Batches that are added up before the noise in another way, by `optax.apply_every`
     or by hand, are not seen from here: `batches_per_release` has to say it.
 
@@ -229,12 +229,12 @@ def counts_of_batches(opt_state: Any) -> jax.Array:
         beside = {_name(other[depth]) for other in paths if len(other) > depth and other[:depth] == path[:depth]}
         if beside >= _OF_ACCUMULATION:
             raise ValueError(
-                f"the count at {jax.tree_util.keystr(path)} stands inside optax.MultiSteps: how many sampled batches "
-                "one of its releases holds is not known, and a record may be in several of them. Say it, "
-                "count_releases(noise, batches_per_release=k), 1 where all k mini-steps are pieces of one sampled "
-                "batch; or noise each batch, chain(count_releases(noise), MultiSteps(optimizer, k)). Of a state that "
-                f"is there already pass the part at {jax.tree_util.keystr(path[: depth + 1])}, with "
-                "training.accumulated(run, batches=k). The guard then stands inside, MultiSteps(budget_guard(...), k)"
+                f"the count at {jax.tree_util.keystr(path)} stands inside optax.MultiSteps: it is not known how many "
+                "sampled batches a release holds, and a record may be in several of them. Say how many, "
+                "count_releases(noise, batches_per_release=k), or 1 if all k mini-steps are pieces of one sampled "
+                "batch; or add noise to each batch, chain(count_releases(noise), MultiSteps(optimizer, k)). For an "
+                f"existing state pass the part at {jax.tree_util.keystr(path[: depth + 1])}, with "
+                "training.accumulated(run, batches=k). The guard then goes inside, MultiSteps(budget_guard(...), k)"
             )
     return counts
 
@@ -271,7 +271,7 @@ def _found(opt_state: Any) -> tuple[tuple[Any, ...], jax.Array]:
         places = ", ".join(map(jax.tree_util.keystr, found))
         raise ValueError(
             f"{len(found)} entries named {_FIELD}, at {places}: pass the part of the state with the one that "
-            "is meant. Noise transforms that release the same data each have to be accounted for"
+            "is meant. If several noise transforms release the same data, account for each of them"
         )
     ((path, counts),) = found.items()
     path_of_it = jax.tree_util.keystr(path)
@@ -281,6 +281,6 @@ def _found(opt_state: Any) -> tuple[tuple[Any, ...], jax.Array]:
     if len(shape) != 1 or not shape[0]:
         raise ValueError(
             f"{path_of_it} of shape {shape} must be [num_phases]: take one replica of a replicated state; members of a "
-            "vmapped ensemble are runs of their own, each to be accounted for"
+            "vmapped ensemble are separate runs, each to be accounted for"
         )
     return path, counts

@@ -41,7 +41,8 @@ class RenyiFilter:
         B(a) = epsilon - log(1 - 1/a) + (log(delta) + log(a)) / (a - 1)
 
     (Feldman and Zrnic 2021, Theorem 4.3, and Lecuyer 2021, Theorem 1; the conversion is Canonne, Kamath and Steinke
-    2020, Proposition 12). With several orders a release is allowed if it is at one of them at least, each with an equal
+    2020, Proposition 12). With several orders a release is allowed if at least one of them allows it, each with an
+    equal
     share of delta: up to the end the run is that of one order's filter, and the shares add up (docs/numerics.md).
 
     What is spent is one release of one sampled batch, as the mechanism says; the filter looks at no optimizer's state,
@@ -93,7 +94,7 @@ class RenyiFilter:
         if self._epsilon == 0.0:
             raise ValueError(f"target_epsilon={target_epsilon!r} must be > 0: no release fits a budget of 0")
         if planned is not None and orders is not None:
-            raise ValueError("planned= chooses the order: it must not be given beside orders=")
+            raise ValueError("planned= chooses the order: it must not be given together with orders=")
         if planned is not None:
             _check_mechanism("planned", planned)
             wanted = _planned_order(planned, self._epsilon, self._delta)

@@ -27,17 +27,17 @@ def private_aggregate(
     batch_size: float | Sequence[float] | None = None,
     axis_name: Any = None,
 ) -> optax.GradientTransformationExtraArgs:
-    """Turns per-record gradients into the release that `run` describes: clipped, summed, noised, divided, counted.
+    """Turns per-record gradients into the release that `run` describes: clipped, summed, with noise, divided, counted.
 
-    What is added and what is accounted for cannot differ: the noise multiplier stands in `run` alone. For the sum
+    What is added and what is accounted for cannot differ: only `run` has the noise multiplier. For the sum
     S of records clipped to norm C in l2, and expected batch size b, it gives
 
         (S + N(0, (noise_multiplier C)^2 I)) / b,
 
     with the noise of each release where the multiplier follows a schedule. It counts its releases as `count_releases`
     does, for `privacy_spent`, `budget_guard` and `report`, and its state says what noise was released: `privacy_spent`
-    refuses to answer for a mechanism with another one, and a state that is restored into a transform of other noise has
-    lost count. Put it first in ``optax.chain``.
+    refuses to answer for a mechanism with another one, and a state that is restored into a transform with other noise
+    has lost count. Put it first in ``optax.chain``.
 
     - A record whose gradient is not finite, or has an entry beyond 2^80 times C, counts as zero; no other is touched.
     - Norms are held below C by all that float32 may round on the way, see `jaxacct.training._clipping`, and normals
@@ -49,8 +49,8 @@ def private_aggregate(
     Args:
       run: a mechanism, an `Epoch`, or the `Batches` drawn for it; with several phases a list of them.
       l2_norm_clip: float in [2^-64, 2^64], or `AdaptiveClipping`.
-      key: as for `batches`: of `jax.random`, a whole number >= 0, or bytes. Who knows it knows the noise, so a private
-        run wants ``secrets.token_bytes(32)``, one for each run.
+      key: as for `batches`: of `jax.random`, a whole number >= 0, or bytes. Anyone who knows it knows the noise, so use
+        ``secrets.token_bytes(32)`` for a private run, and a new one for each run.
       batch_size: > 0, records that join a step on average, by which sums are divided: public, and never what a batch
         happens to hold. None for that of the `Batches`, or of a run made by `from_epochs`; 1 for the sum itself; of
         several phases one for all or each.
@@ -118,9 +118,9 @@ def private_gradients(
     microbatch_size: int | None = None,
     axis_name: Any = None,
 ) -> optax.GradientTransformationExtraArgs:
-    """`private_aggregate` of the gradients of `loss_fn`, which it takes itself, a microbatch at a time.
+    """`private_aggregate` of the gradients of `loss_fn`, which it computes itself, a microbatch at a time.
 
-    Its update is given records in the place of gradients: ``update((features, labels), state, params, mask=mask)``.
+    Its update takes records instead of gradients: ``update((features, labels), state, params, mask=mask)``.
     Gradients of `microbatch_size` records are held at once, whatever the batch, and the noise is added once, to the sum
     of all microbatches: one release of one sampled batch. Up to rounding the result does not depend on the size.
 

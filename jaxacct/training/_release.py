@@ -49,7 +49,7 @@ def _expected_sizes(phases: Sequence[Phase], batch_size: Any) -> tuple[float, ..
             if records is None:
                 raise ValueError(
                     f"batch_size=None of {type(phase).__name__}: must be the number of records that join a step on "
-                    "average; or give the batches, which know it, in the place of the mechanism"
+                    "average; or give the batches, which know it, in place of the mechanism"
                 )
             described = phase.mechanism if isinstance(phase, Batches) else phase
             size = records * described.sampling().of_records(records).rate

@@ -26,9 +26,9 @@ def report(
 ) -> str:
     """The privacy statement of the noise releases counted in `opt_state`, whether the run is finished or not.
 
-    As `jaxacct.report`, of what `privacy_spent` answers for: the same epsilon, with what is assumed, between what it is
-    certified to be, and how to recompute it. Whoever stops because of what the run released states the run as it might
-    have become, ``jaxacct.report(data, ..)``: the length too was chosen by looking.
+    Like `jaxacct.report`, for what `privacy_spent` answers: the same epsilon, with its assumptions, its certified
+    interval, and how to recompute it. If you stop because of what the run released, report the run at the full length
+    that it might have had, ``jaxacct.report(data, ..)``: the length too was chosen by looking at the data.
 
     Args:
       opt_state: an optimizer's state with one count in it, or any tree around it.

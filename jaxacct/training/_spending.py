@@ -101,9 +101,9 @@ def privacy_spent(
     epoch is broken off and its records are drawn anew, as after a restart, or where noise or sampling changes, begin
     a new phase; a phase must not begin within an epoch that goes on.
 
-    Epsilon is that of a run whose length was not chosen by looking at what it released. If training stops early at a
-    point that the released models suggest, what holds for the whole procedure is the epsilon of the largest
-    count that was allowed for: a budget (`budget_guard`) is such a count.
+    The epsilon is that of a run whose length was not chosen by looking at what it released. If training stops early
+    because of the released models, the epsilon of the whole procedure is that of the largest count that was allowed: a
+    budget (`budget_guard`) is such a count.
 
     Args:
       opt_state: an optimizer's state with one `ReleaseCountState` anywhere in it, or any tree around it.
@@ -185,7 +185,7 @@ def steps_affordable(
     `target_epsilon`; for n + 1 it is above. Every smaller count is within the budget as well.
 
     Args:
-      mechanism: what one step is drawn and noised by, as for `privacy_spent`; its own number of steps is not used.
+      mechanism: how one step is sampled and its noise, as for `privacy_spent`; its own number of steps is not used.
       target_epsilon: float >= 0.
       target_delta: float in (0, 1).
       after: what has been run on the same data before, as `jaxacct.epsilon` takes it: earlier phases, say.
@@ -277,8 +277,9 @@ def _check_length(phase: Phase, count: int) -> None:
     """
     if isinstance(phase, Batches) and count > len(phase):
         raise ValueError(
-            f"{count} batches were released, and must be at most the {len(phase)} that were drawn: used again they "
-            "are not drawn afresh, as the accounting supposes. Describe a longer run, whose batches begin with these"
+            f"{count} batches were released, and must be at most the {len(phase)} that were drawn: batches "
+            "that are used again are not drawn afresh, as the accounting assumes. Describe a longer run; its batches "
+            "begin with these"
         )
     given = phase.length_given if isinstance(phase, Mechanism) else None
     if given is not None and given not in (1, count):

@@ -157,7 +157,7 @@ def spent_by_count(
     target_delta = checked_number("target_delta", target_delta)
     phases = phases_of(mechanism)
     if len(phases) != 1:
-        raise ValueError(f"mechanism={mechanism!r} must be one phase: of several, a table would have an axis for each")
+        raise ValueError(f"mechanism={mechanism!r} must be one phase: for several, a table would need an axis for each")
     (phase,) = phases
     batches = checked_whole("batches_per_release", batches_per_release, 1, MOST_BATCHES)
     if most_releases is None:

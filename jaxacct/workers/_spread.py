@@ -280,8 +280,8 @@ class Spread:
         number = min(self._num_workers(), num_cores())
         if not self._is_owned:
             warnings.warn(
-                f"executor={self._workers.executor!r} is of no more use ({error}): {number} processes of this machine "
-                "take its place. A function that makes an executor is called again instead",
+                f"executor={self._workers.executor!r} is broken ({error}): {number} processes of this machine "
+                "take its place. A function that makes an executor would be called again instead",
                 RuntimeWarning,
                 stacklevel=6,
             )

@@ -40,7 +40,7 @@ def clock(monkeypatch):
 def test_what_takes_long_is_said_once_after_two_pieces(clock):
     said, messages, caught = clock.loop([1.0] * 10, 10)
     assert said == [0, 0, *[1] * 8]
-    assert messages == ["this takes long: 8 more pieces, of some 1 seconds each"]
+    assert messages == ["this takes long: 8 more pieces, about 1 seconds each"]
     assert caught[0].category is ja.SlowWarning
     assert caught[0].filename == __file__
 
@@ -61,7 +61,7 @@ def test_loops_inside_of_loops_are_told_of_once(clock):
             _patience.say_long("more of it")
         _patience.say_long("it is another question")
     assert [str(w.message).split(": ")[1] for w in caught] == [
-        "4 more points, of some 1e+01 seconds each",
+        "4 more points, about 1e+01 seconds each",
         "it is another question",
     ]
 
@@ -76,7 +76,7 @@ def test_long_pieces_are_told_of_before_the_first_is_done(clock):
                 if caught:
                     break
             break
-    assert [str(w.message) for w in caught] == ["this takes long: 15 more points, of some 0.8 seconds each"]
+    assert [str(w.message) for w in caught] == ["this takes long: 15 more points, about 0.8 seconds each"]
     assert clock.now == pytest.approx(0.3)  # it is said before the third split
 
 
@@ -98,7 +98,7 @@ def test_one_piece_tells_how_long_many_take(clock):
         return seconds
 
     assert _patience.tried(lambda: ask(0.02), "pieces", 100) == 0.02
-    with pytest.warns(ja.SlowWarning, match="this takes long: 300 pieces, of some 0.02 seconds each"):
+    with pytest.warns(ja.SlowWarning, match="this takes long: 300 pieces, about 0.02 seconds each"):
         assert _patience.tried(lambda: ask(0.02), "pieces", 300) == 0.02
 
 
@@ -111,7 +111,7 @@ def test_several_epochs_of_slow_deltas_are_told_of_at_once(clock):
         clock.now += 0.1 if epsilon > 1.0 else 0.01
         return 0.5 * np.exp(-10.0 * epsilon)
 
-    with pytest.warns(ja.SlowWarning, match="of some 0.1 seconds each"):
+    with pytest.warns(ja.SlowWarning, match="about 0.1 seconds each"):
         knots(profile, 1e-12, 3.0)
     assert max(asked[:2]) > 1.0
 

@@ -25,7 +25,7 @@ _LAYERS = (
     ("_jax",),
     ("_trees",),
     ("_ground", "_meshes", "workers"),
-    ("_patience", "_precision", "_sharing", "_types", "_validate", "_work"),
+    ("_citations", "_patience", "_precision", "_sharing", "_types", "_validate", "_work"),
     ("special", "mechanisms", "_method"),
     ("curves", "divergence"),
     ("composition", "conversion"),
@@ -186,6 +186,21 @@ def test_readme_examples_run() -> None:
     namespace: dict[str, object] = {"__name__": "readme"}
     for number, block in enumerate(blocks):
         exec(compile(block, f"README.md, python block {number}", "exec"), namespace)
+
+
+_NARROW = 88  # columns that a page of the site shows of code
+_WIDE = {"numerics.md", "_winners_table.md"}
+
+
+@pytest.mark.skipif(not (_ROOT / "docs").is_dir(), reason="a source distribution has no docs")
+def test_code_on_pages_is_narrow() -> None:
+    """Lines with what they print behind them may be longer."""
+    pages = [path for path in (_ROOT / "docs").rglob("*.md") if path.name not in _WIDE] + [_ROOT / "README.md"]
+    blocks = {
+        path: re.findall(r"^```(?:python|py)\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL) for path in pages
+    }
+    lines = [(path.name, line) for path, found in blocks.items() for line in "".join(found).splitlines()]
+    assert [(name, line) for name, line in lines if len(line) > _NARROW and "  # " not in line] == []
 
 
 def _height(module: str) -> int | None:

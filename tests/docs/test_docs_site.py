@@ -39,12 +39,18 @@ def _strict_promotion():
 
 
 def test_site_builds_without_warnings(tmp_path):
-    for name in ("sphinx", "myst_parser", "furo"):
+    for name in ("sphinx", "myst_parser", "furo", "sphinx_copybutton"):
         pytest.importorskip(name)
     command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", str(_DOCS), str(tmp_path / "site")]
     built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
-    assert "certified upper bound" in (tmp_path / "site" / "reference.html").read_text()
+    site = tmp_path / "site"
+    assert "certified upper bound" in (site / "reference" / "questions.html").read_text()
+    page = (site / "papers" / "shuffled_batches.html").read_text()
+    assert "<math " in page
+    assert all("//cdn" not in path.read_text() for path in site.rglob("*.html"))  # read without a network
+    assert 'property="og:title"' in page
+    assert "arxiv.org/abs/2502.08202" in (site / "support.html").read_text()
 
 
 @pytest.mark.parametrize("path", _pages("python"))

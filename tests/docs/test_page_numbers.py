@@ -31,6 +31,7 @@ CALIBRATION, CLUSTERS = "docs/calibration.md", "docs/clusters.md"
 
 ONE = ja.Gaussian(1.0)
 EPOCH = ja.RandomAllocation(ONE, 1000)
+_MANY_BATCHES = ja.ShuffledBatches(ONE, 1_140_000)
 
 
 def _epsilon(mechanism: Any, delta: float = 1e-6) -> float:
@@ -159,7 +160,7 @@ CLAIMS = (
         "by Renyi divergences two of these have an epsilon above {:.1f}",
         lambda: (math.floor(10 * ja.epsilon(ja.PoissonSampled(ONE, 0.01, 2), 1e-6, precision=math.inf)) / 10,),
     ),
-    Claim(TRAINING, "but with a probability tau of {:.0e}", lambda: (_batches._OVERFLOW,)),
+    Claim(TRAINING, "that any batch of the run is truncated is {:.0e}", lambda: (_batches._OVERFLOW,)),
     Claim(
         INTEROP,
         "epsilon {:.2f} at delta 1e-5, where 100 sampled steps have {:.2f} and ten known ones {:.1f}",
@@ -199,6 +200,11 @@ CLAIMS = (
         "is all there is: {:.3f} instead of {:.3f} where 10,000 users all check in",
         _all_check_in,
         compiles=True,
+    ),
+    Claim(
+        "docs/papers/sources.md",
+        "at most {:.5f} there ({:.5f} for a replaced record)",
+        lambda: (ja.delta(_MANY_BATCHES, 0.0), ja.delta(ja.ReplaceOne(_MANY_BATCHES), 0.0)),
     ),
     Claim("CHANGELOG.md", "and for up to {:,} steps", lambda: (_how_many._MOST_STEPS,)),
     Claim("CHANGELOG.md", "- Batches of up to {} points are answered like", lambda: (_precision.FEW_LANES,)),

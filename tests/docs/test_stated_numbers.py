@@ -96,14 +96,15 @@ CHEN, GIRGIS = "docs/papers/chen.md", "docs/papers/girgis.md"
 ANSWERS = (
     Claim(
         README,
-        "prints the privacy statement of ten epochs in which each record joins one of 1000 steps, `epsilon = {:.4f}`",
+        "prints the privacy statement of ten epochs in which each record joins one of 1000 steps: `epsilon = {:.4f}`",
         lambda: (ja.epsilon(ja.RandomAllocation(ONE, 1000, num_epochs=10), 1e-6),),
     ),
     Claim(
         README,
-        "{:.1f} over ten epochs of 100 steps, where the same run by random allocation has {:.1f}",
+        "epsilon is {:.1f} over ten epochs of 100 steps, where the same run by random allocation has {:.1f}",
         lambda: (ja.epsilon(_shuffled(100, 10), 1e-6), ja.epsilon(ja.RandomAllocation(ONE, 100, num_epochs=10), 1e-6)),
     ),
+    Claim(README, "version = {{{}}},", lambda: (ja.__version__,)),
     Claim(
         LIMITS,
         "{:.2f} instead of {:.2f} for 1000 steps sampled with probability 0.01 at noise multiplier 2, delta 1e-5",
@@ -294,6 +295,16 @@ def _width(family: str) -> float:
     return float(_rows("MAPS.md")[family][3])
 
 
+def _warm(task: str) -> tuple[float, float]:
+    """CPU seconds of REPORT.md's table of times: of ours, and of the peer."""
+    cells = re.search(rf"^\| {re.escape(task)} \|.*", (ROOT / "bench" / "REPORT.md").read_text(), re.MULTILINE)
+    assert cells is not None
+    units = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+    times = (cell.split() for cell in (cells[0].split("|")[4], cells[0].split("|")[8]))
+    ours, peers = (float(number) * units[unit] for number, unit in times)
+    return ours, peers
+
+
 def _first(*questions: str) -> tuple[float, ...]:
     """CPU seconds of first answers beyond the import of JAX."""
     return tuple(float(_rows("FIRST_ANSWERS.md")[name][0]) for name in questions)
@@ -413,7 +424,7 @@ MEASURED = (
             ("in a hundred million reports: {} s", ("ten values in a hundred million reports", 1)),
             ("at a tiny delta: {} s for two", ("two rarely sampled steps", 0)),
             ("a trade-off takes {} s, and", ("tradeoff, tiny noise", 0)),
-            ("records are replaced: {} s", ("fixed batches with replacement, replace-one", 1)),
+            ("whose records are replaced | {} s, by", ("fixed batches with replacement, replace-one", 1)),
         )
     ),
     Claim(NUMERICS, "in {} s of CPU time", lambda: (_rows("SLOW_SPOTS.md")["first look at a backend"][0],)),
@@ -428,17 +439,31 @@ MEASURED = (
     ),
     Claim(LIMITS, "random allocation to {}, mostly", lambda: (_rows("MAPS.md")["allocation"][2],)),
     Claim(LIMITS, "check-ins to {}, where", lambda: (_rows("MAPS.md")["check-in"][2],)),
-    Claim(README, "they agree to {} digits in the median", lambda: (math.floor(-math.log10(max(map(_width, _FOUR)))),)),
     Claim(
         README,
-        "stays open by {:.1f} % in the median, by {:.0f} % at worst",
+        "the two ends agree to {} digits in the median",
+        lambda: (math.floor(-math.log10(max(map(_width, _FOUR)))),),
+    ),
+    Claim(
+        README,
+        "are {:.1f} % apart in the median, {:.0f} % at worst",
         lambda: tuple(100 * float(_rows("MAPS.md")["k-of-t-dense"][at]) for at in (3, 4)),
+    ),
+    Claim(
+        README,
+        "| 10,000 Poisson-sampled steps, warm | {:.0f} ms | {:.1f} s | {:.1f} s | {:.1f} s |",
+        lambda: (
+            1e3 * _warm("pld poisson 1e4 sigma=1")[0],
+            _warm("pld poisson 1e4 sigma=1")[1],
+            _warm("poisson 1e4, Opacus PRV")[1],
+            _warm("poisson 1e4, prv-accountant")[1],
+        ),
     ),
     Claim(README, "beyond `import jax` ({:.1f} s)", lambda: _first("import jax")),
     Claim(README, "| epsilon of 10,000 Poisson-sampled steps | {:.1f} |", lambda: _first("epsilon, Poisson")),
     Claim(
         README,
-        "| the same by dp_accounting's Renyi accountant, by its PLD accountant | {:.1f}, {:.1f} |",
+        "| the same by dp_accounting's Rényi accountant, by its PLD accountant | {:.1f}, {:.1f} |",
         lambda: _first("dp_accounting's RDP accountant, Poisson", "dp_accounting's PLD accountant, Poisson"),
     ),
     Claim(

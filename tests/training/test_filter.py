@@ -83,7 +83,7 @@ def test_nothing_private_fits_into_little():
         (lambda: training.RenyiFilter(-1.0, 1e-6), "target_epsilon=-1.0"),
         (lambda: training.RenyiFilter(1.0, 0.0), "target_delta=0.0"),
         (lambda: training.RenyiFilter(1.0, 1e-6, orders=[1.0]), "orders="),
-        (lambda: training.RenyiFilter(1.0, 1e-6, orders=[2.0], planned=STEP), "must not be given beside"),
+        (lambda: training.RenyiFilter(1.0, 1e-6, orders=[2.0], planned=STEP), "must not be given together"),
         (lambda: training.RenyiFilter(1.0, 1e-6, planned=3), "planned=3"),
         (lambda: training.RenyiFilter(1.0, 1e-6, orders=[2.0], spent=[1.0, 2.0]), "spent="),
         (lambda: training.RenyiFilter(1.0, 1e-6, orders=[2.0], spent=[math.nan]), "spent="),

@@ -355,7 +355,7 @@ def test_state_from_before_the_hook_is_refused_if_it_does_not_fit() -> None:
 def test_vmapped_members_are_told_apart() -> None:
     optimizer = _optimizer()
     members = jax.vmap(lambda scale: optimizer.init({"w": scale * PARAMS["w"]}))(jnp.ones(3))
-    with pytest.raises(ValueError, match="runs of their own"):
+    with pytest.raises(ValueError, match="are separate runs"):
         training.privacy_spent(members, POISSON, DELTA, precision=math.inf)
     assert _counts(jax.tree.map(lambda leaf: leaf[0], members)) == [0]
 
