@@ -67,7 +67,7 @@ def epsilon(
     Inside `jit` and `vmap` the answer comes from one program of fixed size, vectorised and differentiable, which is
     compiled first. For Poisson-sampled Gaussian and Laplace steps, for randomly allocated Gaussian steps, and for
     compositions of these (the method "laws") it is nearly as tight; elsewhere it is valid but looser. Slopes there are
-    those of the bound that answers. docs/limits.md and bench/INSIDE_JIT.md say how far both are from the answer outside.
+    those of the bound that answers. docs/limits.md and bench/INSIDE_JIT.md say how far both are from that outside.
 
     Outside traced code `jax.grad` compiles nothing: value and slopes are those of the sharp answer, the slopes as
     differences of three certified answers for each number, within 1 % at most settings. In a count they are those of a

@@ -25,8 +25,9 @@ from jaxacct._method import (
     never,
 )
 from jaxacct._types import Bound, Direction, Ends
-from jaxacct.bounds._distribution import loss_distribution, of_one_release
+from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._limits import with_limits
+from jaxacct.bounds._one_release import of_one_release
 from jaxacct.bounds._orders import MIXED
 from jaxacct.bounds._parts import is_scalar
 from jaxacct.bounds.bases import BASES, spread
