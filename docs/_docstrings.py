@@ -9,6 +9,7 @@ from jaxacct._citations import linked
 _SECTION = re.compile(r"^(Args|Returns|Raises|Attributes|Yields):$")
 _ITEM = re.compile(r"^\s*([-*]|\d+\.) ")
 _CODE = re.compile(r"(``?[^`]+``?)")
+_PAGE = re.compile(r"docs/([\w/]+)\.md")
 
 
 def _escaped(line: str) -> str:
@@ -57,13 +58,18 @@ def with_links(lines: list[str]) -> list[str]:
     for is_plain, run in runs:
         text = "\n".join(line for _, line in run)
         parts = [text] if is_plain else _CODE.split(text)
-        parts[::2] = parts[::2] if is_plain else [linked(part, _link) for part in parts[::2]]
+        parts[::2] = parts[::2] if is_plain else [_PAGE.sub(_page_link, linked(part, _link)) for part in parts[::2]]
         out += "".join(parts).split("\n")
     return out
 
 
 def _link(name: str, address: str) -> str:
     return f"`{name} <{address}>`__"
+
+
+def _page_link(found: re.Match[str]) -> str:
+    """From a page of the reference, which is one folder down."""
+    return _link(found[0], f"../{found[1]}.html")
 
 
 def process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

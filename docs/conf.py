@@ -28,6 +28,7 @@ nb_execution_mode = "cache"  # a notebook runs again where its cells have change
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+nb_ipywidgets_js = {}  # they would come from another server: the picture below is shown
 # widgets need what is not on the page: their picture is shown in their place
 nb_mime_priority_overrides = [("html", "application/vnd.jupyter.widget-view+json", None)]
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]

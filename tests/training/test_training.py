@@ -301,7 +301,7 @@ def test_accumulated_batches_are_refused_wherever_the_state_is() -> None:
     fields = {"mini_step": 0, "gradient_step": 3, "inner_opt_state": {"0": state[0].inner_opt_state}}
     for tree in (state, {"opt": [state], "mini_step": 3}, fields, {"run": fields}):
         assert _counts(tree) == [3]
-        with pytest.raises(ValueError, match=r"Say how many, .* the part at .*inner_opt_state.* training.accumulated"):
+        with pytest.raises(ValueError, match=r"Say how many, .* pass the part at .*inner_opt_state.* training.acc"):
             training.privacy_spent(tree, POISSON, DELTA)
     outside = _run(optax.chain(COUNTED, optax.MultiSteps(optax.adam(1e-3), 4).gradient_transformation()), 2)
     for tree in (outside, {"opt": outside, "mini_step": 3}, state[0].inner_opt_state):
