@@ -16,7 +16,6 @@ from jaxacct._types import Direction, NeighboringRelation
 from jaxacct._validate import check_at_most
 from jaxacct.mechanisms._fields import (
     Privacy,
-    add_aliases,
     base,
     base_fields,
     count,
@@ -27,6 +26,7 @@ from jaxacct.mechanisms._fields import (
     probability,
     randomizer,
 )
+from jaxacct.mechanisms._naming import name_fields
 from jaxacct.mechanisms._plain import plain, source_of
 from jaxacct.mechanisms._sampling import Sampling
 from jaxacct.mechanisms._schedules import Schedule, no_schedule, not_accumulated
@@ -395,5 +395,5 @@ def description(cls: type[_T]) -> type[_T]:
         return thing
 
     jax.tree_util.register_pytree_with_keys(made, flatten_with_keys, unflatten, flatten)
-    add_aliases(made)
+    name_fields(made)
     return made
