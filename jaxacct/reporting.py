@@ -28,6 +28,7 @@ from jaxacct.measures._told import measure_fields, measure_text
 from jaxacct.mechanisms._after import after
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._not_covered import not_covered
+from jaxacct.mechanisms._sizes import number_of_people
 from jaxacct.membership import tradeoff
 from jaxacct.special import shown, shown_down
 
@@ -212,6 +213,7 @@ def statement(
         "not_covered": list(not_covered(mechanism)),
         "notes": [*run.notes, *(str(w.message) for w in caught)],
     }
+    result["notes"] += _large_delta(mechanism, result["delta"])
     if interval is None:
         result["directions"] = [entry_fields(e) for e in entries]
     else:
@@ -237,6 +239,15 @@ def statement(
     result["jaxacct"] = importlib.metadata.version("jaxacct")
     result["recompute"] = asked.source(mechanism, excess(run.overflow, target_epsilon) if target_epsilon else 0.0)
     return result
+
+
+def _large_delta(mechanism: Mechanism, delta: float) -> list[str]:
+    """What is said of a delta that may hide the publication of somebody's whole record."""
+    size = number_of_people(mechanism)
+    if size is None or not delta > 1.0 / size:
+        return []
+    text = f"delta is above 1/N = {1.0 / size:.3g}, N = {size}: to publish one record, drawn at random, would meet it"
+    return [f"{text}; choose delta well below 1/N"]
 
 
 def report(
@@ -327,17 +338,17 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     return [(title if i == 0 or title != rows[i - 1][0] else "", text) for i, (title, text) in enumerate(rows)]
 
 
-def statement_text(facts: dict[str, Any]) -> str:
-    """`statement` as plain text of 80 columns; numbers are rounded to the safe side."""
-    return "\n".join([_headline(facts), "", *folded(_rows(facts))])
+def statement_text(facts: dict[str, Any], width: int = 80) -> str:
+    """`statement` as plain text of `width` columns; numbers are rounded to the safe side."""
+    return "\n".join([_headline(facts), "", *folded(_rows(facts), width)])
 
 
-def folded(rows: Sequence[tuple[str, str]]) -> list[str]:
-    """Lines of 80 columns for (title, text) each."""
+def folded(rows: Sequence[tuple[str, str]], width: int = 80) -> list[str]:
+    """Lines of `width` columns for (title, text) each."""
     lines = []
     for title, text in rows:
         start = f"  {title:<11} "
-        parts = textwrap.wrap(text, 80 - len(start), break_on_hyphens=False, break_long_words=False)
+        parts = textwrap.wrap(text, width - len(start), break_on_hyphens=False, break_long_words=False)
         lines += [(start if i == 0 else " " * len(start)) + part for i, part in enumerate(parts)]
     return lines
 

@@ -31,8 +31,12 @@ _EXAMPLES = """examples:
   jaxacct doctor"""
 
 
-def _parser(asked: str | None) -> argparse.ArgumentParser:
-    """Every command; of the one that is `asked`, also its schemes with their options, for which JAX is imported."""
+def _parser(asked: str | None) -> tuple[Parser, dict[str, Parser]]:
+    """Every command; of the one that is `asked`, also its schemes with their options, for which JAX is imported.
+
+    The parsers of those schemes, by name, too.
+    """
+    leaves: dict[str, Parser] = {}
     parser = Parser(
         prog="jaxacct",
         description="Certified differential-privacy accounting in JAX.",
@@ -44,22 +48,26 @@ def _parser(asked: str | None) -> argparse.ArgumentParser:
     for name, command in COMMANDS.items():
         branch = commands.add_parser(name, help=command.help, description=command.help)
         if name == asked:
-            _add_schemes(branch, command)
+            leaves = _add_schemes(branch, command)
     commands.add_parser("demo", help="train a small network with a privacy budget, live", add_help=False)
     commands.add_parser("doctor", help="whether answers on this machine can be trusted", add_help=False)
-    return parser
+    return parser, leaves
 
 
-def _add_schemes(branch: argparse.ArgumentParser, command: Command) -> None:
+def _add_schemes(branch: argparse.ArgumentParser, command: Command) -> dict[str, Parser]:
     from jaxacct.cli._options import add_options
     from jaxacct.cli._schemes import SCHEMES
 
+    leaves: dict[str, Parser] = {}
     schemes = branch.add_subparsers(dest="scheme", required=True, metavar="SCHEME", title="schemes")
     for name in command.schemes(SCHEMES):
         scheme = SCHEMES[name]
-        leaf = schemes.add_parser(name, help=scheme.help, description=f"{command.help}: {scheme.help}")
+        also = scheme.also
+        leaf = schemes.add_parser(name, aliases=also, help=scheme.help, description=f"{command.help}: {scheme.help}")
         add_options(leaf, scheme, parse=command.parse)
         command.add_options(leaf, scheme)
+        leaves |= dict.fromkeys((name, *also), leaf)
+    return leaves
 
 
 _ARGUMENTS = {
@@ -108,12 +116,18 @@ def _answer(arguments: list[str]) -> int:
 
         with shown_working():
             return doctor(arguments[1:])
-    parser = _parser(next((word for word in arguments if not word.startswith("-")), None))
+    command, asked = [*(word for word in arguments if not word.startswith("-")), "", ""][:2]
+    parser, leaves = _parser(command)
+    if not arguments:
+        parser.print_help()
+        return 0
+    if asked in leaves:
+        arguments = leaves[asked].spelled(arguments)
     args = parser.parse_args(arguments)
 
-    from jaxacct.cli._schemes import SCHEMES
+    from jaxacct.cli._schemes import scheme_called
 
-    scheme = SCHEMES[args.scheme]
+    scheme = scheme_called(args.scheme)
     try:
         text = COMMANDS[args.command].run(args, scheme)
     except (ValueError, ImportError, OSError) as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxacct.cli._measures import HELP, MEASURE, measure, target_options
 from jaxacct.cli._numbers import axis, number, rates
-from jaxacct.cli._working import shown_working
+from jaxacct.cli._working import shown_working, text_width
 
 if TYPE_CHECKING:
     from jaxacct.cli._options import Scheme
@@ -127,7 +127,7 @@ def _statement(args: argparse.Namespace, scheme: "Scheme") -> str:
     mechanism = scheme.mechanism(vars(args))
     with shown_working():
         facts = statement(mechanism, **_question(args), **_also_shown(args), prefix=_spent(args))
-    return statement_json(facts) if args.json else statement_text(facts)
+    return statement_json(facts) if args.json else statement_text(facts, text_width())
 
 
 def _compare_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
@@ -239,7 +239,8 @@ def _calibrate(args: argparse.Namespace, scheme: "Scheme") -> str:
         asked = {"field": field, field: found, "epsilon": args.epsilon, "delta": args.delta}
         return statement_json({**asked, "certified_epsilon": spent, "mechanism": met.parameters()})
     budget = f"epsilon {args.epsilon} at delta {args.delta}; certified: epsilon <= {shown(spent, 6)}"
-    return "\n".join([f"{field} = {found!r}", "", *folded([("scheme", met.describe()), ("budget", budget)])])
+    rows = [("scheme", met.describe()), ("budget", budget)]
+    return "\n".join([f"{field} = {found!r}", "", *folded(rows, text_width())])
 
 
 def _sweep_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:

@@ -1,17 +1,38 @@
 """Numbers as people type them: one, a list, a range."""
 
 import argparse
+import decimal
+import re
 from typing import Any
 
 _MOST_POINTS = 10**7  # most points of a range on one axis
 
 
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
+_COMMA = re.compile(r"[-+]?\d+,\d+")
+
+
 def number(text: str) -> int | float:
-    """An int where the text is one, else a float."""
+    """An int where the text is one, else a float; ``1%`` is 0.01, ``60,000`` is 60000."""
+    if text.endswith("%"):
+        return _exact_percent(text)
+    if _THOUSANDS.fullmatch(text):
+        text = text.replace(",", "")
+    elif text.startswith("0,") and _COMMA.fullmatch(text):
+        meant = text.replace(",", ".")
+        raise argparse.ArgumentTypeError(f"invalid number value: {text!r}: write {meant}, with a point")
     try:
         return int(text)
     except ValueError:
         return float(text)
+
+
+def _exact_percent(text: str) -> float:
+    """The double next to a hundredth of the number in front of the sign."""
+    try:
+        return float(decimal.Decimal(text.removesuffix("%").strip()) / 100)
+    except decimal.InvalidOperation:
+        raise ValueError(text) from None
 
 
 def axis(text: str) -> Any:
@@ -25,7 +46,10 @@ def axis(text: str) -> Any:
 def _listed(text: str) -> Any:
     import numpy as np
 
-    values = [number(part) for part in text.split(",")]
+    parts = text.split(",")
+    if any(part.startswith("00") for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r} is a list here: write {text.replace(',', '')} for one number")
+    values = [number(part) for part in parts]
     return values[0] if len(values) == 1 else np.asarray(values)
 
 

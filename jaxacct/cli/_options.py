@@ -62,7 +62,8 @@ class Scheme:
 
     `calibrated` is what is calibrated unless said otherwise, empty where nothing is; `renamed` the options that the
     mechanism calls otherwise; `one_of` options of which exactly one must be given; `sized` makes options of the sizes
-    of a training run; `texts` are options that are no numbers: what reads them, what stands for them, their help.
+    of a training run; `texts` are options that are no numbers: what reads them, what stands for them, their help;
+    `also` the scheme's other names.
     """
 
     help: str
@@ -73,6 +74,7 @@ class Scheme:
     one_of: tuple[str, ...] = ()
     sized: "Callable[[Sizes], Mapping[str, Any]] | None" = None
     texts: Mapping[str, tuple[Callable[[str], Any], str, str]] = dataclasses.field(default_factory=dict)
+    also: tuple[str, ...] = ()
 
     def field(self, option: str) -> str:
         """The mechanism's own name for an option."""
@@ -84,7 +86,10 @@ class Scheme:
 
     def described(self, values: Mapping[str, Any]) -> Mechanism:
         """What complete options describe, in the adjacency that they name."""
-        found: Mechanism = in_relation(self.build(values), values.get("neighboring_relation"))
+        run = self.build(values)
+        if (size := values.get("dataset_size")) is not None and hasattr(run, "dataset_size"):
+            run = dataclasses.replace(run, dataset_size=size)  # type: ignore[type-var]
+        found: Mechanism = in_relation(run, values.get("neighboring_relation"))
         return found
 
     def complete(self, values: Mapping[str, Any], *, without: str = "") -> dict[str, Any]:
@@ -98,7 +103,7 @@ class Scheme:
             said = [flag_of(o.name) for o in self.options if o.name in found and str(whole[o.name]) != str(o.default)]
             if said:
                 raise ValueError(f"{said[0]} must be left out: it follows from the sizes given")
-            whole |= found
+            whole |= found | {"dataset_size": values["dataset_size"]}
         whole["neighboring_relation"] = values.get("neighboring_relation")
         needed = [o for o in self.options if o.default is None and not o.is_optional and o.name != without]
         missing = [option.flag for option in needed if whole[option.name] is None]

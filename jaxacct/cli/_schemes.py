@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
+from jaxacct._alike import suggestion
 from jaxacct._types import LastBatch
 from jaxacct._validate import checked_choice
 from jaxacct.cli._numbers import coefficients, matrix
@@ -131,12 +132,14 @@ def _read_part(text: str) -> Mechanism:
 
 
 def _part(name: str, words: Sequence[str]) -> Mechanism:
-    if name not in SCHEMES or name == "composed":
-        raise argparse.ArgumentTypeError(f"{name!r} must be one of {', '.join(n for n in SCHEMES if n != 'composed')}")
-    parser = _PartParser(prog=name, add_help=False)
-    add_options(parser, SCHEMES[name])
+    parts = [one for one in SCHEMES if one != "composed"]
+    if name not in {*parts, *(also for one in parts for also in SCHEMES[one].also)}:
+        meant = suggestion(name, parts)
+        raise argparse.ArgumentTypeError(f"{name!r} must be one of {', '.join(parts)}{meant}")
+    parser, scheme = _PartParser(prog=name, add_help=False), scheme_called(name)
+    add_options(parser, scheme)
     try:
-        return SCHEMES[name].mechanism(vars(parser.parse_args(words)))
+        return scheme.mechanism(vars(parser.parse_args(parser.spelled(words))))
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{name}: {error}") from error
 
@@ -237,11 +240,16 @@ _ONE_RANDOMIZER = ("local_epsilon", "noise_multiplier", "laplace_scale")
 
 
 def _releases(
-    text: str, kind: type[Mechanism], fields: Sequence[str], names: Sequence[str] = (), **asked: str
+    text: str,
+    kind: type[Mechanism],
+    fields: Sequence[str],
+    names: Sequence[str] = (),
+    also: tuple[str, ...] = (),
+    **asked: str,
 ) -> Scheme:
     """Releases of one kind: options for its `fields`, called `names` if not as they; the first is calibrated.
 
-    `asked` are fields that are True or False, and what is asked of them.
+    `also` are other names of the scheme, `asked` fields that are True or False, and what is asked of them.
     """
     named = dict(zip(names or fields, fields, strict=True))
 
@@ -252,7 +260,7 @@ def _releases(
     options = (option_of(kind, field, "" if name == field else name) for name, field in named.items())
     texts = {name: (_yes_or_no, "yes|no", f"{words} (default: no)") for name, words in asked.items()}
     renamed = {**named, "num_steps": "counts"}
-    return Scheme(text, (*options, _RUNS), build, next(iter(named)), renamed, texts=texts)
+    return Scheme(text, (*options, _RUNS), build, next(iter(named)), renamed, texts=texts, also=also)
 
 
 SCHEMES = {
@@ -313,18 +321,26 @@ SCHEMES = {
         texts={"strategy": (coefficients, "C,C,..", "first column of the strategy matrix, a Toeplitz one: 1,0.5,0.25")},
     ),
     "gaussian": _releases("every record in every step", Gaussian, ("noise_multiplier",)),
-    "guarantee": _releases(
+    "epsilon-delta": _releases(
         "releases with a known (epsilon, delta) guarantee",
         EpsilonDelta,
         ("guaranteed_epsilon", "guaranteed_delta"),
+        also=("guarantee",),
     ),
-    "response": _releases(
-        "answers by randomized response, not shuffled", RandomizedResponse, ("local_epsilon", "num_categories")
+    "randomized-response": _releases(
+        "answers by randomized response, not shuffled",
+        RandomizedResponse,
+        ("local_epsilon", "num_categories"),
+        also=("response",),
     ),
-    "choice": _releases("choices by the exponential mechanism", Exponential, ("range_epsilon",)),
-    "counts": _releases("counts with discrete Laplace noise", DiscreteLaplace, ("noise_parameter", "sensitivity")),
-    "gaussian-counts": _releases("counts with discrete Gaussian noise", DiscreteGaussian, ("scale", "sensitivity")),
-    "skellam-counts": _releases("counts with Skellam noise", Skellam, ("variance", "sensitivity")),
+    "exponential": _releases("choices by the exponential mechanism", Exponential, ("range_epsilon",), also=("choice",)),
+    "discrete-laplace": _releases(
+        "counts with discrete Laplace noise", DiscreteLaplace, ("noise_parameter", "sensitivity"), also=("counts",)
+    ),
+    "discrete-gaussian": _releases(
+        "counts with discrete Gaussian noise", DiscreteGaussian, ("scale", "sensitivity"), also=("gaussian-counts",)
+    ),
+    "skellam": _releases("counts with Skellam noise", Skellam, ("variance", "sensitivity"), also=("skellam-counts",)),
     "permute-and-flip": _releases("choices by permute-and-flip", PermuteAndFlip, ("choice_epsilon",)),
     "above-threshold": _releases(
         "which queries are above a threshold, with Laplace noise",
@@ -349,12 +365,13 @@ SCHEMES = {
         one_of=_ONE_RANDOMIZER,
         texts=_DIMENSION,
     ),
-    "finite": Scheme(
+    "finite-randomizer": Scheme(
         "reports of N users with any finite randomizer, shuffled",
         (option_of(Shuffled, "num_reports"), option_of(Shuffled, "num_epochs")),
         _finite,
         "num_reports",
         texts={"probabilities": (matrix, "P,P,..;..", "of every report, a row for each datum: 0.5,0.5;0.25,0.75")},
+        also=("finite",),
     ),
     "check-in": Scheme(
         "shuffled reports of the users who join a round at random",
@@ -393,3 +410,8 @@ SCHEMES = {
         },
     ),
 }
+
+
+def scheme_called(name: str) -> Scheme:
+    """The scheme of a name, or of another name that it has."""
+    return next(scheme for known, scheme in SCHEMES.items() if name == known or name in scheme.also)

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -14,6 +15,11 @@ INTERRUPTED = 130  # exit status
 _QUIET = 2.0  # seconds without a word
 _GRACE = 1.0  # seconds in which what runs may answer Ctrl-C by itself
 _AGAIN = 0.01  # seconds after which a Ctrl-C that was lost is raised again
+
+
+def text_width() -> int:
+    """Columns for text: those of the terminal, 80 at most and where there is none."""
+    return max(40, min(80, shutil.get_terminal_size().columns))
 
 
 @contextlib.contextmanager

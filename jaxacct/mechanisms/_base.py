@@ -17,7 +17,6 @@ from jaxacct._types import Direction, NeighboringRelation
 from jaxacct._validate import check_at_most
 from jaxacct.mechanisms._fields import (
     Privacy,
-    add_aliases,
     base,
     base_fields,
     count,
@@ -28,6 +27,7 @@ from jaxacct.mechanisms._fields import (
     probability,
     randomizer,
 )
+from jaxacct.mechanisms._naming import name_fields
 from jaxacct.mechanisms._plain import plain, source_of
 from jaxacct.mechanisms._sampling import Sampling
 from jaxacct.mechanisms._schedules import Schedule, no_schedule, not_accumulated
@@ -391,5 +391,5 @@ def description(cls: type[_T]) -> type[_T]:
         return thing
 
     _trees.register(made, names, flatten, unflatten)
-    add_aliases(made)
+    name_fields(made)
     return made

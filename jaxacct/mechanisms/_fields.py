@@ -11,7 +11,6 @@ import enum
 import functools
 import math
 import numbers
-import operator
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -301,27 +300,6 @@ def number_fields(kind: Any) -> dict[str, FieldSpec]:
 def base_fields(kind: Any) -> dict[str, BaseSpec]:
     """The fields of a type of description that hold what it wraps, by name."""
     return _fields_of(kind)[1]
-
-
-def add_aliases(made: Any) -> None:
-    """Lets the constructor take a field by its alias too, by keyword, and the alias be read."""
-    aliases = {spec.also: name for name, spec in number_fields(made).items() if spec.also}
-    if not aliases:
-        return
-    plain = made.__init__
-
-    @functools.wraps(plain)
-    def construct(self: Any, *args: Any, **fields: Any) -> None:
-        for alias, name in aliases.items():
-            if alias in fields:
-                if name in fields:
-                    raise TypeError(f"{alias}={fields[alias]!r} and {name}={fields[name]!r} are one field: give one")
-                fields[name] = fields.pop(alias)
-        plain(self, *args, **fields)
-
-    made.__init__ = construct
-    for alias, name in aliases.items():
-        setattr(made, alias, property(operator.attrgetter(name), doc=f"Another name of `{name}`."))
 
 
 def _paths(thing: Part, name: str = "", keys: tuple[Any, ...] = ()) -> Iterator[tuple[str, tuple[Any, ...]]]:

@@ -31,3 +31,15 @@ def known_size(mechanism: Any) -> int | None:
             return int(size)
         mechanism = getattr(mechanism, "mechanism", None)
     return None
+
+
+_NUMBERS = ("num_records", "num_reports", "num_users")  # fields that say it
+
+
+def number_of_people(mechanism: Any) -> int | None:
+    """How many records, reports or users a mechanism with scalar fields is about; None where nothing says so."""
+    size, inner = known_size(mechanism), mechanism
+    while size is None and inner is not None:
+        size = next((int(getattr(inner, name)) for name in _NUMBERS if hasattr(inner, name)), None)
+        inner = getattr(inner, "mechanism", None)
+    return size

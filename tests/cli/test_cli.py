@@ -167,7 +167,7 @@ def test_a_plan_as_json_and_of_the_other_questions(capsys):
         (["epsilon", "gaussian", "--noise-multiplier", "one", "--delta", "1e-6"], "invalid number value: 'one'"),
         (["epsilon", "gaussian", "--delta", "1e-6"], "--noise-multiplier"),
         (["epsilon", "nonsense"], "invalid choice: 'nonsense'"),
-        ([], "required"),
+        (["epsilon"], "required"),
         (["calibrate", "allocation", "--epsilon", "1", "--delta", "1e-6"], "--num-steps must be given"),
         (
             [

@@ -85,6 +85,50 @@ def test_what_is_typed_is_what_is_asked(capsys, line, more, mechanism):
     assert epsilon(capsys, line, *more) == ja.epsilon_interval(mechanism, 1e-6).upper
 
 
+def test_numbers_as_people_type_them(capsys):
+    asked = epsilon(capsys, "poisson --noise_multiplier 2 --sampling-rate 1% --NUM_STEPS 1,000")
+    assert asked == ja.epsilon_interval(ja.PoissonSampled(ja.Gaussian(2), 0.01, 1000), 1e-6).upper
+    assert epsilon(capsys, "gaussian --sigma 250%") == ja.epsilon_interval(ja.Gaussian(2.5), 1e-6).upper
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_schemes_have_their_earlier_names_too(capsys, name):
+    for also in SCHEMES[name].also:
+        with pytest.raises(SystemExit) as stopped:
+            main(["epsilon", also, "--help"])
+        assert stopped.value.code == 0
+        assert "usage: jaxacct epsilon" in capsys.readouterr().out
+
+
+def test_alone_it_helps(capsys):
+    assert "usage: jaxacct" in run(capsys, "")
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_text_fits_the_terminal(capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    said = run(capsys, "epsilon poisson --sigma 1 --sampling-prob 0.01 --num-steps 100 --delta 1e-6")
+    said += run(capsys, "calibrate gaussian", *BUDGET)
+    words = [line for line in said.splitlines() if len(line) > columns]
+    assert not [line for line in words if len(line.split()) > 1 and not line.lstrip().startswith("ja.")], words
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "poisson --sigma 1 --dataset-size 60,000 --batch-size 600 --epochs 1",
+        "fixed-batches --sigma 2 --num-records 60000 --batch-size 5 --num-steps 3",
+        "shuffle --local-epsilon 1 --num-reports 60000",
+    ],
+)
+def test_a_delta_above_one_over_the_number_of_records_is_said(capsys, line):
+    def notes(delta):
+        return json.loads(run(capsys, f"epsilon {line} --delta {delta} --json --rates none"))["notes"]
+
+    assert any("delta is above 1/N = 1.67e-05" in note for note in notes("2e-5"))
+    assert not any("1/N" in note for note in notes("1e-5"))
+
+
 def test_the_parts_of_a_composition_from_a_file(capsys, tmp_path):
     path = tmp_path / "run.toml"
     path.write_text(
@@ -118,10 +162,20 @@ def test_a_sweep_to_parquet(capsys, tmp_path):
 
 ALLOCATION = "allocation --sigma 1 --num-steps 100"
 WRONG = {  # what is typed: what the one line must say
-    "": "required: COMMAND",
     "epsilon": "required: SCHEME",
-    "epsilom gaussian --sigma 1 --delta 1e-6": "invalid choice: 'epsilom'",
-    "epsilon gausian --sigma 1 --delta 1e-6": "invalid choice: 'gausian'",
+    "epsilom gaussian --sigma 1 --delta 1e-6": "did you mean epsilon?",
+    "epsilon gausian --sigma 1 --delta 1e-6": "did you mean gaussian?",
+    "epsilon dpsgd --sigma 1 --delta 1e-6": "did you mean poisson?",
+    "epsilon random-allocation --sigma 1 --delta 1e-6": "did you mean allocation?",
+    "epsilon poisson --sigma 1 --sampling-prob .1 --steps 9 --delta 1e-6": "--steps; did you mean --num-steps?",
+    "epsilon poisson --sigma 1 --sample-rate .1 --num-steps 9 --delta 1e-6": "did you mean --sampling-prob?",
+    "epsilon poisson --noise 1 --delta 1e-6 --iterations=9": "--iterations; did you mean --num-steps?",
+    "epsilon shuffle --local-epsilon 1 --num-users 9 --delta 1e-6": "--num-users; did you mean --num-reports?",
+    "epsilon check-in --local-epsilon 1 --num-reports 9 --delta 1e-6": "did you mean --num-users?",
+    "calibrate gaussian --epsilon 1 --dleta 1e-6": "--dleta; did you mean --delta?",
+    "epsilon poisson --sigma 1 --sampling-prob 0,01 --num-steps 9 --delta 1e-6": "write 0.01, with a point",
+    "sweep poisson --sigma 1,2 --sampling-prob .1 --num-steps 1,000 --delta 1e-6": "write 1000 for one number",
+    "epsilon gaussian --sigma 1x% --delta 1e-6": "invalid number value: '1x%'",
     "epsilon gaussian --sigma 1": "required: --delta",
     "epsilon gaussian --delta 1e-6": "--noise-multiplier must be given",
     "epsilon gaussian --sigma 0 --delta 1e-6": "--sigma=0 must be > 0",
