@@ -120,7 +120,7 @@ def test_corners_are_above_the_profile_between_its_points(seed):
         assert np.all(caught[i] - np.exp(between_them) * level[i] >= profile(between_them) - 1e-13)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 5))
 def test_ratios_between_orders_are_bounded(seed, size):
     rng = np.random.default_rng(seed)
