@@ -281,8 +281,8 @@ def test_prefix_and_adjacency_are_counted():
         ({"measure": "advantage", "target": 0.1}, "must be one of jaxacct.measures"),
         ({"measure": ADVANTAGE, "target": 0.1, "target_delta": 0.1}, "neither target_epsilon nor target_delta"),
         ({"measure": ADVANTAGE, "target": 0.1, "precision": 0.1}, "precision=0.1 must be None"),
-        ({"target": 0.1}, "target_epsilon and target_delta must be given, or measure and target"),
-        ({"target_epsilon": 1.0}, "target_epsilon and target_delta must be given"),
+        ({"target": 0.1}, "both must be given, or measure and target=0.1"),
+        ({"target_epsilon": 1.0}, "target_epsilon=1.0 and target_delta=None: both must be given"),
     ],
 )
 def test_budgets_are_one_of_two_kinds(given, message):
