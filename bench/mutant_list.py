@@ -1715,7 +1715,7 @@ _MEASURED = (
     Mutant("measures/_measure.py", "(1.0 - float(delta(", "(1.001 - float(delta(", f"{_MEASURES} -k 'closed or prior'"),
     Mutant("audit/_one_run.py", "more = 2.0 * num_canaries", "more = 1.0 * num_canaries", f"{_AUDIT} -k term"),
     Mutant("audit/_many_runs.py", "(1.0 - math.log(middle))", "(1.0 - 0.5 * math.log(middle))", f"{_AUDIT} -k product"),
-    Mutant("audit/_many_runs.py", "math.exp(epsilon) * q + delta", "math.exp(epsilon) * q", f"{_AUDIT} -k order"),
+    Mutant("audit/_many_runs.py", "math.exp(epsilon) * q + delta", "math.exp(epsilon) * q", f"{_AUDIT} -k explains"),
 )
 
 _SPARSE_VECTOR = (

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct._validate import checked_whole
-from jaxacct.audit._many_runs import check_question, checked_scores
+from jaxacct._validate import check_epsilon, checked_whole
+from jaxacct.audit._many_runs import check_level, check_question, checked_scores
 from jaxacct.audit._result import Audit
 
 _COUNTS = 8  # numbers of guesses that are tried where none is given, in even ratios
@@ -34,12 +34,19 @@ def p_value(num_canaries: int, num_guesses: int, num_right: int, epsilon: float,
     Returns:
       A float in [0, 1].
 
+    Raises:
+      ValueError: if an argument is out of range.
+
     >>> from jaxacct.audit import p_value
     >>> round(p_value(100, 20, 18, epsilon=1.0, delta=0.0), 4), round(p_value(100, 20, 18, epsilon=1.0, delta=1e-4), 4)
-    (0.0649, 0.0673)
+    (0.0648, 0.0681)
     """
     from scipy import special  # type: ignore[import-untyped]
 
+    guesses = checked_whole("num_guesses", num_guesses, 0, checked_whole("num_canaries", num_canaries, 1, 2**53))
+    checked_whole("num_right", num_right, 0, guesses)
+    check_epsilon("epsilon", epsilon)
+    check_level("delta", delta)
     if num_right == 0:
         return 1.0
     right = 1.0 / (1.0 + math.exp(-epsilon))
@@ -109,7 +116,7 @@ def one_run(
     >>> is_in = rng.random(10000) < 0.5
     >>> scores = is_in + rng.normal(size=10000)  # each canary in a coordinate of its own, noise multiplier 1
     >>> round(audit.one_run(scores, is_in, delta=1e-5).epsilon, 1)
-    1.5
+    1.9
     """
     values, taken = checked_scores("scores", scores), np.asarray(is_in)
     if taken.dtype != bool or taken.shape != values.shape:

@@ -28,7 +28,7 @@ class Audit:
     >>> from jaxacct import audit
     >>> found = audit.one_run([3.0] * 40 + [0.0] * 40, [True] * 40 + [False] * 40, delta=1e-5, num_guesses=(20, 20))
     >>> round(found.epsilon, 2), found.measured
-    (2.51, '80 canaries, 40 guesses of which 40 are right')
+    (2.55, '80 canaries, 40 guesses of which 40 are right')
     """
 
     epsilon: float

@@ -135,7 +135,8 @@ def _asked(measure: Measure | None, target: Any, target_epsilon: Any, target_del
             raise ValueError(f"measure={measure!r} needs target, and neither target_epsilon nor target_delta")
         return measure, target if is_traced(target) else measure.check_target(target)
     if target is not None or target_epsilon is None or target_delta is None:
-        raise ValueError("target_epsilon and target_delta must be given, or measure and target")
+        given = f"target_epsilon={target_epsilon} and target_delta={target_delta}"
+        raise ValueError(f"{given}: both must be given, or measure and target={target}")
     check_epsilon("target_epsilon", target_epsilon)
     check_delta("target_delta", target_delta)
     if is_traced(target_epsilon) or not np.any(np.asarray(target_epsilon) == 0):

@@ -59,7 +59,7 @@ class ZeroConcentratedDp(Measure):
     >>> from jaxacct import measures
     >>> rho = measures.ZeroConcentratedDp()
     >>> round(rho(ja.Composed(ja.Gaussian(2.0), 4)), 6), round(rho(ja.Laplace(1.0)), 6)
-    (0.5, 0.367879)
+    (0.5, 0.36788)
     """
 
     name: ClassVar[str] = "zcdp"

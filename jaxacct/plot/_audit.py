@@ -45,7 +45,7 @@ def audit_interval(
     >>> found = audit.one_run([3.0] * 40 + [0.0] * 40, [True] * 40 + [False] * 40, delta=1e-5, num_guesses=(20, 20))
     >>> ax = plot.audit_interval(found, ja.Gaussian(0.5))
     >>> [text.get_text() for text in ax.get_yticklabels()], ax.get_xlabel()
-    (['certified', 'measured, 95 %'], 'epsilon at delta = 1e-05')
+    (['certified', 'measured, 95 %'], 'epsilon at delta = 1e-5')
     """
     mechanism = in_relation(mechanism, neighboring_relation)
     certified, look = found.interval(mechanism), look_of(mechanism)

@@ -126,6 +126,11 @@ def test_counts_order_what_is_shown():
     assert all(a + 1e-9 >= b for a, b in itertools.pairwise(deltas))
 
 
+def test_what_delta_explains_shows_nothing():
+    assert refuted_epsilon(50, 1000, 0, 10**6, 0.1, 0.05) == 0.0  # caught outright, in no more runs than delta allows
+    assert refuted_epsilon(50, 1000, 0, 10**6, 1e-5, 0.05) > 5.0
+
+
 def test_the_level_of_a_product():
     for significance in (1e-6, 0.05, 0.5):
         level = joint_level(significance)

@@ -66,7 +66,7 @@ _LAYERS = (
     ("answering._loop",),
     ("answering",),
     ("accounting", "correlated", "estimation", "papers", "utility"),
-    ("interop", "membership"),
+    ("audit", "interop", "membership"),
     ("measures",),
     ("calibration",),
     ("reporting",),

@@ -71,7 +71,7 @@ MISTAKES = [
     *_each("bound", lambda value: ja.pld(G, bound=value), ("both", None, ja.Direction.ADD)),
     *_each("resolution", lambda value: ja.pld(G, resolution=value), (0, -1, "fine", float("inf"))),
     *_each("tail", lambda value: ja.pld(G, tail=value), (0, 1, "thin")),
-    *_each("target_epsilon", lambda value: ja.calibrate(RUN, "noise_multiplier", value, 1e-6), (0, -1, "1", None)),
+    *_each("target_epsilon", lambda value: ja.calibrate(RUN, "noise_multiplier", value, 1e-6), (-1, "1", None)),
     *_each("target_delta", lambda value: ja.calibrate(RUN, "noise_multiplier", 1.0, value), (0, 1, "1", None)),
     *_each("field", lambda value: ja.calibrate(RUN, value, 1.0, 1e-6), ("sigma", "", "mechanism", "sampling_prob")),
     *_each("tolerance", lambda v: ja.calibrate(RUN, "noise_multiplier", 1.0, 1e-6, tolerance=v), (0, 1, "fine")),

@@ -104,7 +104,7 @@ def test_compare_runs_inside_jit():
         (lambda: ja.RandomAllocation(ja.Gaussian, 9), "a class; must be one of its objects"),
         (lambda: ja.PoissonSampled(1.0, 0.1, num_steps=1), "must be one, as Gaussian"),
         (lambda: ja.epsilon(ja.PoissonSampled(ja.Group(RUN, 2), 0.1, 1), 1e-6), "must wrap one of .*Gaussian"),
-        (lambda: ja.calibrate(RUN, "noise_multiplier", 0.0, 1e-6), "target_epsilon=0.0 must be > 0"),
+        (lambda: ja.calibrate(RUN, "noise_multiplier", [0.0, 1.0], 1e-6), "must be > 0, or 0 everywhere"),
     ],
 )
 def test_the_neighbour_that_works_is_named(make, words):
