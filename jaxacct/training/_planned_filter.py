@@ -24,22 +24,23 @@ from jaxacct.training._spending import largest
 
 _SHARE = 2.0**-10  # of delta, for what other releases than the planned one may exceed it by
 _MOST_OTHERS = 64  # blocks of other releases, each with an equal part of that share
-_MOST_STEPS = 2**31 - 2
+_MOST_STEPS = 2**31 - 2  # counted, as by the training hook
 
 
 class PlannedFilter:
     """Decides, one block of releases after the other, whether a budget (epsilon, delta) allows the next one.
 
     As `RenyiFilter`, and most of what a composition known beforehand allows: the budget is a number N of steps of
-    `planned`, the largest whose composition is within (epsilon, delta). A block of n runs of another mechanism costs the
-    least K such that K planned steps dominate it, that is
+    `planned`, the largest whose composition is within (epsilon, delta). A block of n runs of another mechanism costs
+    the least K such that K planned steps dominate it, that is
 
         delta(n runs; eps) <= delta(K planned steps; eps) + tau   for every eps >= 0, in both directions.
 
     However blocks are chosen in the light of what was released, the whole is then dominated by N planned steps, up to
     tau / (1 - delta(K planned steps; 0)) of delta for each block (docs/numerics.md). At most 64 blocks share 2^-10 of
     delta for that; planned steps themselves cost one each, and Gaussian noise beside planned Gaussian noise the
-    quotient of the variances, rounded up, with nothing left out (Smith & Thakurta 2022; Koskela, Tobaben & Honkela 2023).
+    quotient of the variances, rounded up, with nothing left out (Smith & Thakurta 2022; Koskela, Tobaben & Honkela
+    2023).
 
     An upper bound, in the adjacency of `planned`. A block is run as it was spent, or broken off. The filter bounds no
     epsilon at a time that is itself chosen on the way: the budget is what is spent. Where all is known beforehand

@@ -101,6 +101,7 @@ def test_what_dominates_does_so_at_every_epsilon():
                 assert smaller.delta(float(epsilon)) <= larger.delta(float(epsilon)) * (1 + 1e-3) + 1e-9
     budget = training.PlannedFilter(STEP, *BUDGET)
     assert budget._price(CALMER, 1) == 1
+    assert budget._price(CALMER, 2) == 2  # added, two lose more at the most than a planned one can
     assert budget._price(ja.Gaussian(1.0), 1) is None  # more than all planned steps together
     for count in (20, 100):
         price = budget._price(CALMER, count)
